@@ -1,0 +1,73 @@
+# rose: compressed log-structured tables and blind replication for PostgreSQL.
+#
+#   make             build rose.so
+#   make install     install it into the PostgreSQL that PG_CONFIG names
+#   make unit        unit tests of the modules that need no server
+#   make test        everything: unit, regression, isolation and TAP tests
+#   make demo        watch a pgbench primary replicate into rose tables
+#   make bench       the benchmarks, small sizes
+#   make bench-full  the benchmarks, the papers' sizes
+#
+# test, demo and bench install what is missing on a bare Debian (as root), then
+# build and install rose themselves, so they must work before pg_config exists:
+# PGXS is only included when it is there.
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+export PG_CONFIG
+
+MODULE_big = rose
+EXTENSION = rose
+DATA = rose--1.0.sql
+PGFILEDESC = "rose - compressed log-structured tables"
+
+SRC_DIRS = . compat util codec page store memtable lsm \
+	tableam indexam scan worker repl sqlfunc
+OBJS = $(patsubst %.c,%.o,$(sort $(foreach dir,$(SRC_DIRS:%=src/%),$(wildcard $(dir)/*.c))))
+
+# WERROR= turns off "warnings are errors" for compilers that we have not met.
+WERROR ?= -Werror
+PG_CPPFLAGS = -I$(srcdir)/src -MMD -MP
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
+	-Wno-missing-field-initializers -Wshadow -Wstrict-prototypes \
+	-Wdeclaration-after-statement -Wformat=2 $(WERROR)
+SHLIB_LINK = -llz4
+
+# No JIT bitcode: it would need clang.
+override with_llvm := no
+
+# For "make installcheck" by an ordinary user; "make test" runs all of it.
+REGRESS = $(shell sed -n 's/^test: *//p' sql/schedule 2>/dev/null)
+REGRESS_OPTS = --encoding=UTF8 --no-locale --temp-instance=./tmp_inst --temp-config=test.conf --load-extension=rose
+ISOLATION = $(patsubst src/test/isolation/specs/%.spec,%,$(sort $(wildcard src/test/isolation/specs/*.spec)))
+ISOLATION_OPTS = --encoding=UTF8 --no-locale --inputdir=src/test/isolation --outputdir=output_iso \
+	--temp-instance=./tmp_inst_iso --temp-config=test.conf --load-extension=rose
+EXTRA_CLEAN = $(OBJS:.o=.d) tmp_inst tmp_inst_iso output_iso results \
+	regression.diffs regression.out tmp_check
+
+ifneq ($(wildcard $(PGXS)),)
+include $(PGXS)
+-include $(OBJS:.o=.d)
+else
+all install clean installcheck:
+	@echo 'PostgreSQL server headers are missing ($(PG_CONFIG) --pgxs finds nothing).' >&2
+	@echo 'Run src/test/bootstrap.sh as root, or set PG_CONFIG.' >&2
+	@exit 1
+endif
+
+unit:
+	@src/test/unit/run.sh
+
+test:
+	@src/test/run.sh
+
+demo:
+	@bench/demo.sh
+
+bench:
+	@bench/apply
+
+bench-full:
+	@bench/apply --full
+
+.PHONY: unit test demo bench bench-full

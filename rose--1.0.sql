@@ -1,0 +1,206 @@
+/* rose--1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION rose" to load this file. \quit
+
+-- The library works only if it was loaded at server start, which defines its settings.
+DO $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name = 'rose.memtable_size') THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = 'rose must be loaded via shared_preload_libraries',
+			HINT = 'Add rose to shared_preload_libraries in postgresql.conf and restart the server.';
+	END IF;
+END
+$$;
+
+-- access method
+
+CREATE FUNCTION rose.tableam_handler(internal)
+RETURNS table_am_handler
+AS 'MODULE_PATHNAME', 'rose_tableam_handler'
+LANGUAGE C STRICT;
+
+CREATE ACCESS METHOD rose TYPE TABLE HANDLER rose.tableam_handler;
+
+COMMENT ON ACCESS METHOD rose IS 'compressed log-structured table access method';
+
+-- maintenance
+
+CREATE FUNCTION rose.spill(rel regclass)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rose_sql_spill'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION rose.spill(regclass) IS
+'write the table''s rows in memory to disk; returns when that is done';
+
+CREATE FUNCTION rose.merge(rel regclass)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rose_sql_merge'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION rose.merge(regclass) IS
+'merge everything of the table into one component';
+
+CREATE FUNCTION rose.check(rel regclass, OUT block bigint, OUT problem text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rose_sql_check'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION rose.check(regclass) IS
+'compare the table''s structure with its rows; one row for each problem found';
+
+-- replication
+
+CREATE SEQUENCE rose.subscription_subid_seq AS integer;
+
+-- Subscriptions.  conninfo may hold a password: nobody but superusers reads this table.
+CREATE TABLE rose.subscription (
+	subid oid PRIMARY KEY,
+	name name NOT NULL,
+	dbid oid NOT NULL,					-- the database it was made in
+	owner oid NOT NULL,
+	enabled boolean NOT NULL,
+	binary_format boolean NOT NULL,
+	synchronous_commit text NOT NULL,
+	slot_name name,
+	publications text[] NOT NULL,
+	conninfo text NOT NULL,
+	UNIQUE (dbid, name)
+) USING heap;
+
+CREATE TABLE rose.subscription_rel (
+	subid oid NOT NULL,
+	relid regclass NOT NULL,
+	state text NOT NULL CHECK (state IN ('init', 'copying', 'ready', 'error')),
+	sync_lsn pg_lsn,					-- changes committed before are in the copy
+	last_error text,
+	error_lsn pg_lsn,
+	PRIMARY KEY (subid, relid)
+) USING heap;
+
+-- One row a subscription: up to which upstream position everything is durable here.
+CREATE TABLE rose.subscription_state (
+	subid oid PRIMARY KEY,
+	epoch bigint NOT NULL,
+	durable_lsn pg_lsn NOT NULL
+) USING heap WITH (fillfactor = 50);
+
+REVOKE ALL ON rose.subscription, rose.subscription_rel, rose.subscription_state,
+	rose.subscription_subid_seq FROM PUBLIC;
+
+CREATE FUNCTION rose.create_subscription(
+	name text,
+	conninfo text,
+	publications text[],
+	connect boolean DEFAULT true,
+	create_slot boolean DEFAULT NULL,
+	slot_name text DEFAULT NULL,
+	enabled boolean DEFAULT NULL,
+	copy_data boolean DEFAULT NULL,
+	binary boolean DEFAULT false,
+	synchronous_commit text DEFAULT 'off',
+	durability text DEFAULT 'upstream')
+RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text)
+IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
+
+CREATE FUNCTION rose.alter_subscription(
+	name text,
+	conninfo text DEFAULT NULL,
+	publications text[] DEFAULT NULL,
+	slot_name text DEFAULT NULL,
+	enabled boolean DEFAULT NULL,
+	binary boolean DEFAULT NULL,
+	synchronous_commit text DEFAULT NULL,
+	refresh boolean DEFAULT NULL,
+	copy_data boolean DEFAULT NULL,
+	resync regclass DEFAULT NULL)
+RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass)
+IS 'change a subscription; what is null stays as it is';
+
+CREATE FUNCTION rose.drop_subscription(name text, keep_slot boolean DEFAULT false)
+RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_drop_subscription';
+COMMENT ON FUNCTION rose.drop_subscription(text, boolean)
+IS 'drop a subscription and its replication slot; the tables keep their rows';
+
+CREATE FUNCTION rose.wait_for_sync(name text, timeout_seconds integer)
+RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_wait_for_sync';
+COMMENT ON FUNCTION rose.wait_for_sync(text, integer)
+IS 'wait until the initial copy of all tables is done';
+
+CREATE FUNCTION rose.wait_for_lsn(name text, lsn pg_lsn, timeout_seconds integer)
+RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_wait_for_lsn';
+COMMENT ON FUNCTION rose.wait_for_lsn(text, pg_lsn, integer)
+IS 'wait until everything that the upstream committed before this position is visible here';
+
+REVOKE ALL ON FUNCTION
+	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text),
+	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass),
+	rose.drop_subscription(text, boolean)
+FROM PUBLIC;
+
+-- views
+
+CREATE FUNCTION rose.subscription_progress(
+	OUT subid oid, OUT pid integer, OUT state text,
+	OUT received_lsn pg_lsn, OUT applied_lsn pg_lsn, OUT durable_lsn pg_lsn,
+	OUT confirmed_lsn pg_lsn, OUT upstream_lsn pg_lsn,
+	OUT lag_bytes bigint, OUT lag_ms bigint,
+	OUT inserts bigint, OUT updates bigint, OUT deletes bigint, OUT truncates bigint,
+	OUT old_row_reads bigint, OUT skipped bigint, OUT copied_rows bigint,
+	OUT received_bytes bigint, OUT transactions bigint, OUT batches bigint,
+	OUT epochs bigint, OUT epoch bigint, OUT last_commit_time timestamptz,
+	OUT last_error text, OUT last_error_time timestamptz)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_progress';
+
+CREATE VIEW rose.stat_subscription AS
+SELECT s.name,
+	CASE WHEN s.enabled OR p.pid IS NOT NULL THEN coalesce(p.state, 'stopped') ELSE 'disabled' END AS state,
+	p.pid, p.received_lsn, p.applied_lsn, coalesce(p.durable_lsn, t.durable_lsn) AS durable_lsn,
+	p.confirmed_lsn, p.upstream_lsn, p.lag_bytes, p.lag_ms,
+	p.inserts, p.updates, p.deletes, p.truncates, p.old_row_reads, p.skipped,
+	p.copied_rows, p.received_bytes, p.transactions, p.batches, p.epochs,
+	t.epoch, p.last_commit_time, p.last_error, p.last_error_time
+FROM rose.subscription s
+JOIN rose.subscription_state t USING (subid)
+LEFT JOIN rose.subscription_progress() p USING (subid)
+WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database());
+
+CREATE FUNCTION rose.subscription_table_counts(subid oid, relid regclass,
+	OUT inserts bigint, OUT updates bigint, OUT deletes bigint, OUT truncates bigint,
+	OUT partials bigint, OUT copied_rows bigint)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_table_counts';
+
+CREATE VIEW rose.stat_subscription_tables AS
+SELECT s.name, r.relid AS relation, r.state, r.sync_lsn,
+	coalesce(c.inserts, 0) AS inserts, coalesce(c.updates, 0) AS updates,
+	coalesce(c.deletes, 0) AS deletes, coalesce(c.truncates, 0) AS truncates,
+	coalesce(c.partials, 0) AS partials, coalesce(c.copied_rows, 0) AS copied_rows,
+	r.last_error, r.error_lsn
+FROM rose.subscription s
+JOIN rose.subscription_rel r USING (subid)
+LEFT JOIN LATERAL rose.subscription_table_counts(r.subid, r.relid) c ON true
+WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database());
+
+CREATE FUNCTION rose.components(relation regclass,
+	OUT kind text, OUT id bigint, OUT state text, OUT rows bigint, OUT tombstones bigint,
+	OUT blocks bigint, OUT bytes bigint, OUT raw_bytes bigint, OUT compression double precision,
+	OUT min_seq bigint, OUT max_seq bigint, OUT epoch bigint)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_components';
+COMMENT ON FUNCTION rose.components(regclass)
+IS 'memtables and components of a rose table, newest first';
+
+CREATE VIEW rose.stat_components AS
+SELECT t.oid::pg_catalog.regclass AS relation, c.*
+FROM pg_catalog.pg_class t
+JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
+CROSS JOIN LATERAL rose.components(t.oid::pg_catalog.regclass) c
+WHERE t.relkind = 'r' AND t.relpersistence <> 't'
+	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+
+GRANT USAGE ON SCHEMA rose TO PUBLIC;
+GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components TO PUBLIC;

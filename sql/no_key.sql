@@ -1,0 +1,42 @@
+-- A table without a primary key: rows in the order of insertion, duplicates allowed.
+CREATE TABLE journal (at int, what text) USING rose;
+INSERT INTO journal VALUES (1, 'one'), (1, 'one'), (2, 'two'), (NULL, NULL);
+SELECT * FROM journal ORDER BY at, what;
+SELECT rose.spill('journal');
+INSERT INTO journal VALUES (1, 'one'), (3, 'three');
+SELECT * FROM journal ORDER BY at, what;
+UPDATE journal SET what = 'uno' WHERE at = 1;
+SELECT * FROM journal ORDER BY at, what;
+DELETE FROM journal WHERE at IS NULL;
+SELECT rose.spill('journal');
+SELECT rose.merge('journal');
+SELECT * FROM journal ORDER BY at, what;
+DELETE FROM journal WHERE at = 1;
+SELECT count(*) FROM journal;
+BEGIN;
+INSERT INTO journal SELECT i, 'bulk' FROM generate_series(1, 500) i;
+SAVEPOINT s;
+DELETE FROM journal WHERE what = 'bulk' AND at % 2 = 0;
+SELECT what, count(*), sum(at) FROM journal GROUP BY what ORDER BY what;
+ROLLBACK TO s;
+UPDATE journal SET at = at + 1;
+COMMIT;
+SELECT what, count(*), sum(at) FROM journal GROUP BY what ORDER BY what;
+SELECT rose.merge('journal');
+SELECT what, count(*), sum(at) FROM journal GROUP BY what ORDER BY what;
+SELECT * FROM rose.check('journal');
+TRUNCATE journal;
+SELECT count(*) FROM journal;
+
+-- a table that gets its key later, and loses it
+INSERT INTO journal VALUES (3, 'c'), (1, 'a'), (2, 'b');
+SELECT rose.spill('journal');
+ALTER TABLE journal ADD PRIMARY KEY (at);
+SELECT * FROM journal WHERE at = 2;
+INSERT INTO journal VALUES (2, 'again');
+SELECT * FROM journal ORDER BY at DESC;
+ALTER TABLE journal DROP CONSTRAINT journal_pkey;
+INSERT INTO journal VALUES (2, 'again');
+SELECT * FROM journal ORDER BY at, what;
+ALTER TABLE journal ADD PRIMARY KEY (at);
+DROP TABLE journal;

@@ -1,0 +1,235 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_codec_decimal.c
+ *	  Floats that are decimal fractions, as a frame of scaled integers.
+ *
+ * Most floats that people store were written with a few digits.  As ALP does, look
+ * for one exponent e such that (integer / 10^e) gives back the very same
+ * bits; what does not (NaN, infinity, -0, true binary fractions) is a
+ * patch.  Multiplying by a power of ten to get the integer may be off by one in the
+ * last digit, which is why the way back is tried for each value; the way back is one
+ * correctly rounded division, so any machine reproduces it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "codec/rose_packed.h"
+
+#define MAX_EXPONENT	18
+#define SAMPLE_SIZE		32
+
+/* Integers beyond this are not all exact in a double. */
+#define MAX_INTEGER		9007199254740992.0
+
+/* Powers of ten up to 10^22 are exact in a double. */
+static const double power_of_ten[MAX_EXPONENT + 1] = {
+	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
+	1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18
+};
+
+static inline double
+float_from_word(int64 word, int size)
+{
+	float		single;
+	double		result;
+	int32		word32 = (int32) word;
+
+	if (size == 4)
+	{
+		memcpy(&single, &word32, 4);
+		return single;
+	}
+	memcpy(&result, &word, 8);
+	return result;
+}
+
+/* The word of integer / 10^exponent. */
+static inline int64
+word_from_decimal(int64 integer, int exponent, int size)
+{
+	double		value = (double) integer / power_of_ten[exponent];
+	float		single;
+	int64		word;
+	int32		word32;
+
+	if (size == 4)
+	{
+		single = (float) value;
+		memcpy(&word32, &single, 4);
+		return word32;
+	}
+	memcpy(&word, &value, 8);
+	return word;
+}
+
+static inline bool
+decimal_from_word(int64 word, int exponent, int size, int64 *integer)
+{
+	double		scaled = float_from_word(word, size) * power_of_ten[exponent];
+
+	/* false for NaN too */
+	if (!(fabs(scaled) <= MAX_INTEGER))
+		return false;
+	*integer = llrint(scaled);
+	return word_from_decimal(*integer, exponent, size) == word;
+}
+
+/* The smallest exponent that suits most of a sample, or -1. */
+static int
+find_exponent(const RoseColumnBuffer *col)
+{
+	int			n = Min(col->nvalues, SAMPLE_SIZE);
+	int			best = -1;
+	int			best_hits = n * 3 / 4;
+	int			exponent;
+
+	for (exponent = 0; exponent <= MAX_EXPONENT && best_hits < n; exponent++)
+	{
+		int			hits = 0;
+		int64		integer;
+		int			k;
+
+		for (k = 0; k < n; k++)
+			hits += decimal_from_word(col->words[(Size) k * col->nvalues / n],
+									  exponent, col->desc.attlen, &integer);
+		if (hits > best_hits)
+		{
+			best = exponent;
+			best_hits = hits;
+		}
+	}
+	return best;
+}
+
+static bool
+decimal_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
+{
+	RoseWidthHistogram histogram;
+	int			size = col->desc.attlen;
+	int64	   *integers = col->scratch->words;
+	int			ngood = 0;
+	int			i;
+
+	if (request->stats.nruns < 2 || (plan->exponent = find_exponent(col)) < 0)
+		return false;
+
+	plan->base = PG_INT64_MAX;
+	for (i = 0; i < col->nvalues; i++)
+	{
+		if (decimal_from_word(col->words[i], plan->exponent, size, &integers[ngood]))
+		{
+			plan->base = Min(plan->base, integers[ngood]);
+			ngood++;
+		}
+	}
+	if (ngood == 0)
+		return false;
+	memset(&histogram, 0, sizeof(histogram));
+	for (i = 0; i < ngood; i++)
+		histogram.count[rose_bits_needed((uint64) integers[i] - (uint64) plan->base)]++;
+	rose_packed_choose_width(plan, &histogram, col->nvalues - ngood, size);
+	rose_packed_finish_plan(plan, ROSE_PACKED_EXPONENT, size);
+	return true;
+}
+
+static inline bool
+decimal_fits(const RosePlan *plan, int64 word, int size, uint64 *packed)
+{
+	int64		integer;
+
+	if (!decimal_from_word(word, plan->exponent, size, &integer))
+		return false;
+	*packed = (uint64) rose_wrap_sub(integer, plan->base);
+	return *packed <= rose_width_mask(plan->width);
+}
+
+static bool
+decimal_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
+{
+	uint64		packed;
+	int			i;
+
+	for (i = plan->n; i < n; i++)
+		plan->npatches += !decimal_fits(plan, col->words[i], col->desc.attlen, &packed);
+	plan->n = n;
+	rose_packed_resize(plan, 0, col->desc.attlen);
+	return true;
+}
+
+static char *
+decimal_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
+{
+	RosePackScratch *scratch = col->scratch;
+	int			npatches = 0;
+	int			i;
+
+	for (i = 0; i < plan->n; i++)
+	{
+		if (!decimal_fits(plan, col->words[i], col->desc.attlen, &scratch->packed[i]))
+		{
+			scratch->packed[i] = 0;
+			scratch->patches[npatches].position = i;
+			scratch->patches[npatches++].value = col->words[i];
+		}
+	}
+	return rose_packed_write(col, plan, ROSE_PACKED_EXPONENT, NULL, 0, npatches, out);
+}
+
+static const char *
+decimal_open(RoseSegment *seg)
+{
+	const char *problem = rose_packed_open(seg, 0);
+
+	if (problem == NULL && seg->packed.exponent > MAX_EXPONENT)
+		problem = "decimal exponent is out of range";
+	if (problem == NULL && seg->desc->attlen < 4)
+		problem = "column is not a float";
+	return problem;
+}
+
+static inline int64
+decimal_word(const RoseSegment *seg, uint64 packed)
+{
+	int64		integer = rose_wrap_add(seg->packed.base, (int64) packed);
+
+	return word_from_decimal(integer, seg->packed.exponent, seg->desc->attlen);
+}
+
+static int64
+decimal_get(const RoseSegment *seg, int i)
+{
+	int64		value;
+
+	if (seg->patches.n > 0 && rose_patches_find(&seg->patches, i, &value))
+		return value;
+	return decimal_word(seg, rose_bitpack_get(seg->packed.bits, seg->packed.width, i));
+}
+
+static void
+decimal_decode(const RoseSegment *seg, int from, int n, int64 *values)
+{
+	int			i;
+
+	rose_bitpack_read(seg->packed.bits, seg->packed.width, from, n, (uint64 *) values);
+	for (i = 0; i < n; i++)
+		values[i] = decimal_word(seg, (uint64) values[i]);
+	if (seg->patches.n > 0)
+		rose_patches_apply(&seg->patches, from, n, values);
+}
+
+const RoseCodec rose_codec_decimal = {
+	.id = ROSE_CODEC_DECIMAL,
+	.name = "decimal",
+	.handicap = 1,
+	.plan = decimal_plan,
+	.extend = decimal_extend,
+	.pack = decimal_pack,
+	.open = decimal_open,
+	.get = decimal_get,
+	.decode = decimal_decode,
+	.lower_bound = rose_codec_lower_bound,
+	.check = rose_packed_check,
+};

@@ -1,0 +1,203 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_codec_dict.c
+ *	  Words as codes of a dictionary in the page.
+ *
+ *		uint8	width			bits of a code
+ *		varint	count
+ *		word	entry[count]	ascending, so that codes sort as values do
+ *		bits	n codes
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "codec/rose_distinct.h"
+#include "util/rose_bitpack.h"
+#include "util/rose_varint.h"
+
+/* Bytes before the entries, with the count at its longest. */
+#define DICT_HEADER_SIZE	(1 + 2)
+
+StaticAssertDecl(ROSE_DISTINCT_MAX < (1 << 14), "a count takes two bytes at most");
+
+static bool
+dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
+{
+	if (!rose_distinct_extend(col->distinct, col, n))
+		return false;
+	plan->nunits = rose_distinct_count(col->distinct);
+	if (plan->nunits > (1 << plan->width))
+		return false;
+	plan->n = n;
+	plan->size = DICT_HEADER_SIZE + plan->nunits * col->desc.attlen +
+		(int) rose_bitpack_size(n, plan->width);
+	plan->spare = Min((1 << plan->width) - plan->nunits, rose_distinct_room(col->distinct));
+	return true;
+}
+
+static bool
+dict_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
+{
+	int			count;
+
+	if (request->stats.nruns < 2 ||
+		(int) rose_bitpack_size(col->nvalues, 1) >= request->best_size ||
+		!rose_distinct_extend(col->distinct, col, col->nvalues))
+		return false;
+	count = rose_distinct_count(col->distinct);
+
+	/* unless the page is nearly full leave room for some new values */
+	if (!request->tight)
+		count = Min(count + count / 8 + 1, ROSE_DISTINCT_MAX);
+	plan->width = rose_bits_needed(count - 1);
+	plan->value_bits = plan->width + col->desc.attlen * 8 + 8;
+	return dict_extend(col, plan, col->nvalues);
+}
+
+/* Order the entries; rank[code] is where a code of the distinct set went. */
+static void
+sort_entries(const RoseColumnBuffer *col, int count, int64 *entries, uint16 *rank)
+{
+	int			order[ROSE_DISTINCT_MAX];
+	int			code;
+	int			k;
+
+	/* binary insertion: few entries, and mostly met in some order */
+	for (code = 0; code < count; code++)
+	{
+		int64		value = col->words[rose_distinct_first(col->distinct, code)];
+		int			lo = 0;
+		int			hi = code;
+
+		while (lo < hi)
+		{
+			int			mid = (lo + hi) / 2;
+
+			if (entries[mid] < value)
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		memmove(&entries[lo + 1], &entries[lo], (code - lo) * sizeof(int64));
+		memmove(&order[lo + 1], &order[lo], (code - lo) * sizeof(int));
+		entries[lo] = value;
+		order[lo] = code;
+	}
+	for (k = 0; k < count; k++)
+		rank[order[k]] = (uint16) k;
+}
+
+static char *
+dict_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
+{
+	int64		entries[ROSE_DISTINCT_MAX];
+	uint16		rank[ROSE_DISTINCT_MAX];
+	const uint16 *codes;
+	int			count;
+	int			i;
+
+	rose_distinct_truncate(col->distinct, col, plan->n);
+	codes = rose_distinct_codes(col->distinct);
+	count = rose_distinct_count(col->distinct);
+	sort_entries(col, count, entries, rank);
+
+	*out++ = (char) plan->width;
+	out = rose_varint_write(out, count);
+	for (i = 0; i < count; i++)
+		out = rose_word_store(out, entries[i], col->desc.attlen);
+	for (i = 0; i < plan->n; i++)
+		col->scratch->packed[i] = rank[codes[i]];
+	rose_bitpack_write(out, plan->width, col->scratch->packed, plan->n);
+	return out + rose_bitpack_size(plan->n, plan->width);
+}
+
+static const char *
+dict_open(RoseSegment *seg)
+{
+	const char *p = seg->start;
+	uint64		count;
+
+	seg->patches.n = 0;
+	if (seg->end - p < 2)
+		return "segment is cut off";
+	seg->code_width = (uint8) *p++;
+	if (seg->code_width > 16)
+		return "bit width is out of range";
+	if ((p = rose_varint_read(p, seg->end, &count)) == NULL)
+		return "segment is cut off";
+	if (count < 1 || count > ROSE_DISTINCT_MAX)
+		return "number of dictionary entries is out of range";
+	seg->nunits = (int) count;
+	if ((Size) (seg->end - p) < (Size) seg->nunits * seg->desc->attlen +
+		rose_bitpack_size(seg->n, seg->code_width))
+		return "segment is cut off";
+	seg->values = p;
+	seg->codes = p + (Size) seg->nunits * seg->desc->attlen;
+	return NULL;
+}
+
+static inline int64
+entry_at(const RoseSegment *seg, uint64 code)
+{
+	if (code >= (uint64) seg->nunits)
+		rose_codec_corrupt(seg, "dictionary code is out of range");
+	return rose_word_load(seg->values + code * seg->desc->attlen, seg->desc->attlen);
+}
+
+static int64
+dict_get(const RoseSegment *seg, int i)
+{
+	return entry_at(seg, rose_bitpack_get(seg->codes, seg->code_width, i));
+}
+
+static void
+dict_decode(const RoseSegment *seg, int from, int n, int64 *values)
+{
+	int			i;
+
+	rose_bitpack_read(seg->codes, seg->code_width, from, n, (uint64 *) values);
+	for (i = 0; i < n; i++)
+		values[i] = entry_at(seg, (uint64) values[i]);
+}
+
+static bool
+dict_bounds(const RoseSegment *seg, int64 *min, int64 *max)
+{
+	*min = entry_at(seg, 0);
+	*max = entry_at(seg, seg->nunits - 1);
+	return *min <= *max;
+}
+
+static const char *
+dict_check(RoseSegment *seg)
+{
+	int			i;
+
+	for (i = 1; i < seg->nunits; i++)
+	{
+		if (entry_at(seg, i - 1) >= entry_at(seg, i))
+			return "dictionary does not ascend";
+	}
+	for (i = 0; i < seg->n; i++)
+	{
+		if (rose_bitpack_get(seg->codes, seg->code_width, i) >= (uint64) seg->nunits)
+			return "dictionary code is out of range";
+	}
+	return NULL;
+}
+
+const RoseCodec rose_codec_dict = {
+	.id = ROSE_CODEC_DICT,
+	.name = "dict",
+	.handicap = 1,
+	.plan = dict_plan,
+	.extend = dict_extend,
+	.pack = dict_pack,
+	.open = dict_open,
+	.get = dict_get,
+	.decode = dict_decode,
+	.lower_bound = rose_codec_lower_bound,
+	.bounds = dict_bounds,
+	.check = dict_check,
+};

@@ -1,0 +1,123 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_codec_item_plain.c
+ *	  Items as they are: an index, and the raw area (rose_items.h).
+ *
+ *		item index
+ *		zero bytes up to the alignment of the items, counted from the page's start
+ *		raw area
+ *
+ * Values are read in place.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "codec/rose_items.h"
+
+/* plan->step is the stride that is counted on */
+static bool
+item_plain_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
+{
+	uint32		raw_size = n == 0 ? 0 : col->ends[n - 1];
+	int			i;
+
+	if (plan->step > 1)
+	{
+		for (i = plan->n; i < n; i++)
+		{
+			if (col->ends[i] - rose_item_start(col, i) < (uint32) plan->step)
+				return false;
+		}
+	}
+	if (raw_size - (uint64) n * (uint64) plan->step > rose_width_mask(plan->width))
+		return false;
+	plan->n = n;
+	plan->size = plan->header + (int) rose_bitpack_size(n, plan->width) + (int) raw_size;
+	return true;
+}
+
+static bool
+item_plain_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
+{
+	int			n = col->nvalues;
+	uint32		raw_size = n == 0 ? 0 : col->ends[n - 1];
+
+	if (raw_size > BLCKSZ)
+		return false;
+
+	/* a single byte, or what all items have, is always safe to count on */
+	plan->spare = PG_INT32_MAX;
+	plan->step = 1;
+	if (col->desc.kind == ROSE_COLUMN_FIXED)
+		plan->step = TYPEALIGN(rose_item_alignment(&col->desc), col->desc.attlen);
+	else if (request->tight)
+	{
+		plan->step = rose_items_min_size(col, n);
+		plan->spare = 0;
+	}
+	plan->width = rose_bits_needed(raw_size - (uint64) n * (uint64) plan->step +
+								   (plan->spare > 0 ? request->headroom : 0));
+	if (col->desc.kind == ROSE_COLUMN_FIXED)
+		plan->width = 0;
+	plan->headroom = request->headroom;
+	plan->header = ROSE_ITEM_INDEX_HEADER + (int) rose_item_alignment(&col->desc) - 1;
+	plan->value_bits = plan->width + 8;
+	return item_plain_extend(col, plan, n);
+}
+
+static char *
+item_plain_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
+{
+	uint32		raw_size = plan->n == 0 ? 0 : col->ends[plan->n - 1];
+	char	   *raw;
+
+	out = rose_item_index_write(out, col->scratch, col->ends, plan->n);
+	raw = page + TYPEALIGN(rose_item_alignment(&col->desc), out - page);
+	memset(out, 0, raw - out);
+	memcpy(raw, col->items, raw_size);
+	return raw + raw_size;
+}
+
+static const char *
+item_plain_open(RoseSegment *seg)
+{
+	const char *p;
+	const char *problem;
+
+	problem = rose_item_index_open(&seg->index, seg->n, BLCKSZ, seg->start, seg->end, &p);
+	if (problem != NULL)
+		return problem;
+	seg->raw = seg->image + TYPEALIGN(rose_item_alignment(seg->desc), p - seg->image);
+	if (seg->end - seg->raw < (ptrdiff_t) seg->index.raw_size)
+		return "items are cut off";
+	return NULL;
+}
+
+static const char *
+item_plain_get(RoseSegment *seg, int i, uint32 *size)
+{
+	uint32		start;
+	uint32		end;
+
+	rose_item_index_get(seg, &seg->index, (uint32) i, &start, &end);
+	*size = end - start;
+	return seg->raw + start;
+}
+
+static const char *
+item_plain_check(RoseSegment *seg)
+{
+	return rose_item_index_check(&seg->index);
+}
+
+const RoseCodec rose_codec_item_plain = {
+	.id = ROSE_CODEC_ITEM_PLAIN,
+	.name = "item_plain",
+	.plan = item_plain_plan,
+	.extend = item_plain_extend,
+	.pack = item_plain_pack,
+	.open = item_plain_open,
+	.get_item = item_plain_get,
+	.check = item_plain_check,
+};

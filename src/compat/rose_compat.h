@@ -1,0 +1,107 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_compat.h
+ *	  The only place that knows which PostgreSQL release it is built for.
+ *
+ * Everything else is written against the newest supported release; this file
+ * gives older ones the newer names.  Each block says what changed and when.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_COMPAT_H
+#define ROSE_COMPAT_H
+
+#include "postgres.h"
+
+#include "storage/smgr.h"
+#include "utils/rel.h"
+
+#if PG_VERSION_NUM < 150000
+#error "rose needs PostgreSQL 15 or newer"
+#endif
+
+/*
+ * 16 renamed RelFileNode to RelFileLocator and its members (spcNode, dbNode,
+ * relNode became spcOid, dbOid, relNumber).
+ */
+#if PG_VERSION_NUM < 160000
+#include "storage/relfilenode.h"
+typedef RelFileNode RelFileLocator;
+typedef Oid RelFileNumber;
+#define RelFileLocatorEquals(a, b) RelFileNodeEquals(a, b)
+#define InvalidRelFileNumber InvalidOid
+#define rose_rel_locator(rel) ((rel)->rd_node)
+#define rose_locator_spc(l) ((l).spcNode)
+#define rose_locator_db(l) ((l).dbNode)
+#define rose_locator_rel(l) ((l).relNode)
+#define rose_smgr_locator(smgr) ((smgr)->smgr_rnode.node)
+#else
+#include "storage/relfilelocator.h"
+#define rose_rel_locator(rel) ((rel)->rd_locator)
+#define rose_locator_spc(l) ((l).spcOid)
+#define rose_locator_db(l) ((l).dbOid)
+#define rose_locator_rel(l) ((l).relNumber)
+#define rose_smgr_locator(smgr) ((smgr)->smgr_rlocator.locator)
+#endif
+
+/*
+ * 17 renamed InvalidBackendId, which smgropen() wants for relations that are
+ * not temporary, to INVALID_PROC_NUMBER.
+ */
+#if PG_VERSION_NUM < 170000
+#define rose_smgropen(locator) smgropen((locator), InvalidBackendId)
+#else
+#define rose_smgropen(locator) smgropen((locator), INVALID_PROC_NUMBER)
+#endif
+
+/* 18 dropped lc_collate_is_c() for a member of pg_locale_t. */
+#if PG_VERSION_NUM < 180000
+#define rose_collation_is_c(collation) lc_collate_is_c(collation)
+#else
+#define rose_collation_is_c(collation) \
+	(pg_newlocale_from_collation(collation)->collate_is_c)
+#endif
+
+/* 16 renamed RelFileNodeSkippingWAL(). */
+#if PG_VERSION_NUM < 160000
+#define RelFileLocatorSkippingWAL(locator) RelFileNodeSkippingWAL(locator)
+#endif
+
+/*
+ * Number of this process among MaxBackends, from 0.  17 replaced the 1-based
+ * MyBackendId by MyProcNumber.
+ */
+#if PG_VERSION_NUM < 170000
+#include "storage/backendid.h"
+#define rose_my_backend_slot() ((int) MyBackendId - 1)
+#else
+#include "storage/procnumber.h"
+#define rose_my_backend_slot() ((int) MyProcNumber)
+#endif
+
+/*
+ * Add nblocks zero pages at block (the end) of a main fork.  16 brought
+ * smgrzeroextend(), which does it in one system call.
+ */
+static inline void
+rose_smgr_zero_extend(SMgrRelation smgr, BlockNumber block, int nblocks)
+{
+#if PG_VERSION_NUM >= 160000
+	smgrzeroextend(smgr, MAIN_FORKNUM, block, nblocks, false);
+#else
+	PGAlignedBlock zero;
+
+	memset(zero.data, 0, BLCKSZ);
+	for (int i = 0; i < nblocks; i++)
+		smgrextend(smgr, MAIN_FORKNUM, block + i, zero.data, false);
+#endif
+}
+
+/* 17 moved a backend's local transaction id into PGPROC.vxid. */
+#if PG_VERSION_NUM < 170000
+#define rose_my_lxid() (MyProc->lxid)
+#else
+#define rose_my_lxid() (MyProc->vxid.lxid)
+#endif
+
+#endif							/* ROSE_COMPAT_H */

@@ -1,0 +1,162 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_compat_am.h
+ *	  Release differences of the interfaces of table and index access methods.
+ *
+ * Apart from rose_compat.h, because only the faces towards the executor, the
+ * planner and DDL need these headers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_COMPAT_AM_H
+#define ROSE_COMPAT_AM_H
+
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "catalog/storage.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "pgstat.h"
+#include "utils/acl.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
+
+#include "compat/rose_compat.h"
+
+/*
+ * Before 16 this header declares a function pointer without a prototype; so
+ * whoever needs it includes this file before anything that might bring it.
+ */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#include "nodes/pathnodes.h"
+#pragma GCC diagnostic pop
+
+/* 16 renamed everything called relfilenode. */
+#if PG_VERSION_NUM < 160000
+#define ROSE_SET_NEW_FILE_CALLBACK relation_set_new_filenode
+#define rose_set_new_file(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
+#define rose_rel_new_file_subid(rel) ((rel)->rd_newRelfilenodeSubid)
+#else
+#define ROSE_SET_NEW_FILE_CALLBACK relation_set_new_filelocator
+#define rose_set_new_file(rel, persistence) RelationSetNewRelfilenumber(rel, persistence)
+#define rose_rel_new_file_subid(rel) ((rel)->rd_newRelfilelocatorSubid)
+#endif
+
+/* 16 lets tuple_update say that only summarizing indexes need new entries. */
+#if PG_VERSION_NUM < 160000
+typedef bool RoseUpdateIndexes;
+#define ROSE_UPDATE_NO_INDEXES false
+#else
+typedef TU_UpdateIndexes RoseUpdateIndexes;
+#define ROSE_UPDATE_NO_INDEXES TU_None
+#endif
+
+/* 16 counts updates that go to a new page. */
+static inline void
+rose_pgstat_count_update(Relation rel)
+{
+#if PG_VERSION_NUM < 160000
+	pgstat_count_heap_update(rel, false);
+#else
+	pgstat_count_heap_update(rel, false, false);
+#endif
+}
+
+/* 17 added a slot callback that tells whether the row is of this transaction. */
+#if PG_VERSION_NUM < 170000
+#define ROSE_SLOT_IS_CURRENT_XACT(callback)
+#else
+#define ROSE_HAVE_SLOT_CURRENT_XACT
+#define ROSE_SLOT_IS_CURRENT_XACT(callback) .is_current_xact_tuple = callback,
+#endif
+
+/*
+ * 17 hands ANALYZE its blocks through a read stream.  Returns false at its end.  The
+ * page itself is of no use to us.
+ */
+#if PG_VERSION_NUM < 170000
+#define ROSE_ANALYZE_BLOCK_ARGS BlockNumber blockno, BufferAccessStrategy bstrategy
+#define rose_analyze_block(block) ((void) bstrategy, *(block) = blockno, true)
+#else
+#include "storage/read_stream.h"
+#define ROSE_ANALYZE_BLOCK_ARGS ReadStream *stream
+#define rose_analyze_block(block) rose_analyze_stream_block(stream, block)
+static inline bool
+rose_analyze_stream_block(ReadStream *stream, BlockNumber *block)
+{
+	Buffer		buffer = read_stream_next_buffer(stream, NULL);
+
+	if (!BufferIsValid(buffer))
+		return false;
+	*block = BufferGetBlockNumber(buffer);
+	ReleaseBuffer(buffer);
+	return true;
+}
+#endif
+
+/* 18 replaced the bitmap callbacks by one; rose has neither. */
+
+/* 18 stores the file instead of the relation's OID in a parallel scan. */
+static inline void
+rose_parallel_scan_set_rel(ParallelTableScanDesc pscan, Relation rel)
+{
+#if PG_VERSION_NUM < 180000
+	pscan->phs_relid = RelationGetRelid(rel);
+#else
+	pscan->phs_locator = rel->rd_locator;
+#endif
+	pscan->phs_syncscan = false;
+}
+
+/* 18 counts all-frozen pages too. */
+static inline void
+rose_vac_update_relstats(Relation rel, BlockNumber pages, double tuples, bool hasindex,
+						 TransactionId frozenxid, MultiXactId minmulti)
+{
+#if PG_VERSION_NUM < 180000
+	vac_update_relstats(rel, pages, tuples, 0, hasindex, frozenxid, minmulti,
+						NULL, NULL, false);
+#else
+	vac_update_relstats(rel, pages, tuples, 0, 0, hasindex, frozenxid, minmulti,
+						NULL, NULL, false);
+#endif
+}
+
+/* 18 reports how long the vacuum took. */
+static inline void
+rose_pgstat_report_vacuum(Relation rel, PgStat_Counter live, TimestampTz start)
+{
+#if PG_VERSION_NUM < 180000
+	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, live, 0);
+#else
+	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, live, 0, start);
+#endif
+}
+
+/* 18 made it a choice whether a deferrable key counts. */
+static inline Oid
+rose_primary_key_index(Relation rel)
+{
+#if PG_VERSION_NUM < 180000
+	return RelationGetPrimaryKeyIndex(rel);
+#else
+	return RelationGetPrimaryKeyIndex(rel, true);
+#endif
+}
+
+/* 16 replaced the ownership checks of each kind of object by one. */
+static inline bool
+rose_user_owns_relation(Oid relid, Oid userid)
+{
+#if PG_VERSION_NUM < 160000
+	return pg_class_ownercheck(relid, userid);
+#else
+	return object_ownercheck(RelationRelationId, relid, userid);
+#endif
+}
+
+#endif							/* ROSE_COMPAT_AM_H */

@@ -1,0 +1,72 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_compat_repl.h
+ *	  Release differences of the interfaces that the replication consumer uses.
+ *
+ * Apart from rose_compat.h, because nobody else needs these headers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_COMPAT_REPL_H
+#define ROSE_COMPAT_REPL_H
+
+#include "postgres.h"
+
+#include "commands/tablecmds.h"
+#include "replication/walreceiver.h"
+
+#include "compat/rose_compat.h"
+
+/*
+ * 16 added must_use_password, 17 the choice between a replication and an
+ * ordinary connection.  Subscriptions belong to superusers, so no password is
+ * demanded.
+ */
+static inline WalReceiverConn *
+rose_walrcv_connect(const char *conninfo, const char *appname, char **err)
+{
+#if PG_VERSION_NUM >= 170000
+	return walrcv_connect(conninfo, true, true, false, appname, err);
+#elif PG_VERSION_NUM >= 160000
+	return walrcv_connect(conninfo, true, false, appname, err);
+#else
+	return walrcv_connect(conninfo, true, appname, err);
+#endif
+}
+
+static inline void
+rose_walrcv_check_conninfo(const char *conninfo)
+{
+#if PG_VERSION_NUM >= 160000
+	walrcv_check_conninfo(conninfo, false);
+#else
+	walrcv_check_conninfo(conninfo);
+#endif
+}
+
+/* 17 added the failover property of a slot. */
+static inline char *
+rose_walrcv_create_slot(WalReceiverConn *conn, const char *slotname, bool temporary,
+						CRSSnapshotAction snapshot_action, XLogRecPtr *lsn)
+{
+#if PG_VERSION_NUM >= 170000
+	return walrcv_create_slot(conn, slotname, temporary, false, false,
+							  snapshot_action, lsn);
+#else
+	return walrcv_create_slot(conn, slotname, temporary, false,
+							  snapshot_action, lsn);
+#endif
+}
+
+/* 16 added run_as_table_owner. */
+static inline void
+rose_execute_truncate(List *rels, List *relids, List *relids_logged, bool restart_seqs)
+{
+#if PG_VERSION_NUM >= 160000
+	ExecuteTruncateGuts(rels, relids, relids_logged, DROP_RESTRICT, restart_seqs, false);
+#else
+	ExecuteTruncateGuts(rels, relids, relids_logged, DROP_RESTRICT, restart_seqs);
+#endif
+}
+
+#endif							/* ROSE_COMPAT_REPL_H */

@@ -1,0 +1,247 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_scan.c
+ *	  Scans of the primary key's index: ordered scans of the table.
+ *
+ * The scan's conditions become key ranges (rose_index_quals.c), which are scanned
+ * one after the other in either direction.  The row found stays in the
+ * RoseIndexFetch, where the fetch of the heap row that follows picks it up.
+ *
+ * Like a btree scan, one that ran off an end starts anew when it is called
+ * again, at the end that its direction begins at.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/itup.h"
+#include "indexam/rose_indexam.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+struct RoseIndexScan
+{
+	MemoryContext context;
+	MemoryContext quals_context;	/* quals */
+	MemoryContext mark_context; /* mark_key */
+	MemoryContext tuple_context;	/* xs_itup */
+	RoseIndexQuals *quals;		/* NULL: to be made at the next gettuple */
+	RoseScan   *scan;			/* NULL until the first gettuple */
+	RoseKeyRange range;			/* being scanned */
+	uint64		range_number;
+	bool		active;			/* scan is somewhere in a range */
+
+	bool		marked;			/* else the mark is before the start */
+	uint64		mark_range;
+	Datum		mark_key[INDEX_MAX_KEYS];
+	ScanDirection mark_direction;
+	ScanDirection direction;	/* of the last call */
+};
+
+static RoseIndexScan *
+index_scan_create(RoseIndexFetch *fetch)
+{
+	MemoryContext context = AllocSetContextCreate(fetch->context, "rose index scan",
+												  ALLOCSET_SMALL_SIZES);
+	RoseIndexScan *scan = MemoryContextAllocZero(context, sizeof(RoseIndexScan));
+
+	scan->context = context;
+	scan->quals_context = AllocSetContextCreate(context, "rose index scan conditions",
+												ALLOCSET_SMALL_SIZES);
+	return scan;
+}
+
+void
+rose_index_scan_free(RoseIndexScan *scan)
+{
+	if (scan->scan)
+		rose_scan_end(scan->scan);
+	MemoryContextDelete(scan->context);
+}
+
+void
+rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys, ScanKey orderbys,
+				  int norderbys)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
+
+	if (keys && iscan->numberOfKeys > 0)
+		memmove(iscan->keyData, keys, iscan->numberOfKeys * sizeof(ScanKeyData));
+	if (fetch->scan == NULL)
+		fetch->scan = index_scan_create(fetch);
+	fetch->row = NULL;
+	fetch->scan->quals = NULL;
+	fetch->scan->active = false;
+	fetch->scan->marked = false;
+	MemoryContextReset(fetch->scan->quals_context);
+}
+
+/* First call after a rescan. */
+static void
+index_scan_prepare(IndexScanDesc iscan, RoseIndexFetch *fetch)
+{
+	RoseIndexScan *scan = fetch->scan;
+	MemoryContext old = MemoryContextSwitchTo(scan->quals_context);
+
+	if (iscan->parallel_scan)
+		elog(ERROR, "parallel scan of the primary key of a rose table");
+	scan->quals = rose_index_quals_create(fetch->table->schema, iscan->keyData,
+										  iscan->numberOfKeys);
+	MemoryContextSwitchTo(old);
+
+	if (rose_index_quals_nranges(scan->quals) > 0)
+		PredicateLockRelation(iscan->heapRelation, iscan->xs_snapshot);
+	pgstat_count_index_scan(iscan->indexRelation);
+}
+
+/* Start scanning a range, from the end that the direction begins at. */
+static void
+index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number)
+{
+	RoseIndexScan *scan = fetch->scan;
+
+	scan->range_number = number;
+	rose_index_quals_range(scan->quals, number, &scan->range);
+	if (scan->scan)
+		rose_scan_reset(scan->scan, &scan->range);
+	else
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+		scan->scan = rose_scan_begin(fetch->table, iscan->xs_snapshot, &scan->range, false);
+		MemoryContextSwitchTo(old);
+	}
+	scan->active = true;
+}
+
+/* Go on to the next range in this direction; false: there is none. */
+static bool
+index_scan_next_range(IndexScanDesc iscan, RoseIndexFetch *fetch, bool forward)
+{
+	RoseIndexScan *scan = fetch->scan;
+	uint64		nranges = rose_index_quals_nranges(scan->quals);
+	uint64		next;
+
+	if (nranges == 0)
+		return false;
+	if (!scan->active)
+		next = forward ? 0 : nranges - 1;
+	else if (forward ? scan->range_number + 1 >= nranges : scan->range_number == 0)
+	{
+		scan->active = false;
+		return false;
+	}
+	else
+		next = forward ? scan->range_number + 1 : scan->range_number - 1;
+	index_scan_enter_range(iscan, fetch, next);
+	return true;
+}
+
+/* The key as an index entry, for index-only scans. */
+static void
+index_scan_form_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *row)
+{
+	bool		nulls[INDEX_MAX_KEYS] = {false};
+	MemoryContext old;
+
+	if (scan->tuple_context == NULL)
+		scan->tuple_context = AllocSetContextCreate(scan->context, "rose index entry",
+													ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(scan->tuple_context);
+	old = MemoryContextSwitchTo(scan->tuple_context);
+	iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) row->key, nulls);
+	MemoryContextSwitchTo(old);
+}
+
+bool
+rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
+	RoseIndexScan *scan = fetch->scan;
+	bool		forward = !ScanDirectionIsBackward(direction);
+	const RoseRow *row;
+
+	fetch->row = NULL;
+	iscan->xs_recheck = false;
+	if (scan->quals == NULL)
+		index_scan_prepare(iscan, fetch);
+	scan->direction = forward ? ForwardScanDirection : BackwardScanDirection;
+
+	if (!scan->active && !index_scan_next_range(iscan, fetch, forward))
+		return false;
+	for (;;)
+	{
+		row = rose_scan_next(scan->scan, scan->direction);
+		if (row && rose_index_quals_match(scan->quals, row->key))
+			break;
+		if (row == NULL && !index_scan_next_range(iscan, fetch, forward))
+			return false;
+	}
+
+	fetch->row = row;
+	rose_scan_tid(scan->scan, &fetch->tid);
+	iscan->xs_heaptid = fetch->tid;
+	if (iscan->xs_want_itup)
+		index_scan_form_entry(iscan, scan, row);
+	return true;
+}
+
+/* ---- mark and restore ---- */
+
+void
+rose_index_markpos(IndexScanDesc iscan)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
+	RoseIndexScan *scan = fetch->scan;
+
+	if (scan->active && fetch->row == NULL)
+		return;					/* restored just now: the mark is where we are */
+	scan->marked = scan->active;
+	if (!scan->marked)
+		return;
+	if (scan->mark_context == NULL)
+		scan->mark_context = AllocSetContextCreate(scan->context, "rose index scan mark",
+												   ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(scan->mark_context);
+	rose_key_copy(fetch->table->schema, scan->mark_key, fetch->row->key, scan->mark_context);
+	scan->mark_range = scan->range_number;
+	scan->mark_direction = scan->direction;
+}
+
+/*
+ * Scan the rest of the marked range, beginning with the marked row, and step over
+ * that.  Rows before it cannot be reached any more, which nobody asks for:
+ * plans that restore do not turn around.
+ */
+void
+rose_index_restrpos(IndexScanDesc iscan)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
+	RoseIndexScan *scan = fetch->scan;
+	int			width = rose_schema_key_width(fetch->table->schema);
+
+	fetch->row = NULL;
+	scan->active = false;
+	if (!scan->marked)
+		return;
+
+	scan->range_number = scan->mark_range;
+	rose_index_quals_range(scan->quals, scan->mark_range, &scan->range);
+	if (ScanDirectionIsForward(scan->mark_direction))
+	{
+		memcpy(scan->range.lower, scan->mark_key, width * sizeof(Datum));
+		scan->range.nlower = width;
+		scan->range.lower_inclusive = false;
+	}
+	else
+	{
+		memcpy(scan->range.upper, scan->mark_key, width * sizeof(Datum));
+		scan->range.nupper = width;
+		scan->range.upper_inclusive = false;
+	}
+	rose_scan_reset(scan->scan, &scan->range);
+	scan->active = true;
+}

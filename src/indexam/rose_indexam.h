@@ -1,0 +1,50 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_indexam.h
+ *	  The face of the primary key's index: scans, and what the planner is told.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_INDEXAM_H
+#define ROSE_INDEXAM_H
+
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "lsm/rose_face.h"
+
+/* --- wiring --- */
+extern void rose_primary_key_define_callbacks(void);
+
+/* Tell the planner about this index of a rose table what cannot be read off a btree. */
+struct IndexOptInfo;
+extern void rose_primary_key_plan(struct IndexOptInfo *info);
+
+/* --- scans (rose_index_scan.c); contracts as in access/amapi.h --- */
+extern void rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys,
+							  ScanKey orderbys, int norderbys);
+extern bool rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction);
+extern void rose_index_markpos(IndexScanDesc iscan);
+extern void rose_index_restrpos(IndexScanDesc iscan);
+
+/* --- scan keys as key ranges (rose_index_quals.c) --- */
+
+/*
+ * What the scan keys of an index scan mean: key ranges, in key order and
+ * without overlap, and conditions that each row in them must still be checked for.
+ */
+typedef struct RoseIndexQuals RoseIndexQuals;
+
+/* Lives in the current context; refers to keys, and to their arguments. */
+extern RoseIndexQuals *rose_index_quals_create(const RoseSchema *schema, ScanKey keys,
+											   int nkeys);
+
+/* Number of ranges; 0: no row can match. */
+extern uint64 rose_index_quals_nranges(const RoseIndexQuals *quals);
+/* Range number i in key order; its Datums live as long as quals. */
+extern void rose_index_quals_range(const RoseIndexQuals *quals, uint64 i, RoseKeyRange *range);
+/* Does a row with this key satisfy what the ranges do not say? */
+extern bool rose_index_quals_match(const RoseIndexQuals *quals, const Datum *key);
+
+#endif							/* ROSE_INDEXAM_H */

@@ -1,0 +1,364 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_primary_key.c
+ *	  The primary key: a btree in the catalog, virtual in storage.
+ *
+ * Why.  Rows of a rose table are stored in the order of the primary key, so the
+ * key needs no index of its own.  But core accepts only btrees in many places:
+ * foreign keys, ON CONFLICT (up to 17), ALTER COLUMN TYPE, ATTACH PARTITION,
+ * logical replication.  So the catalog has an ordinary btree, and rose gives the
+ * *opened* index (its relcache entry) another IndexAmRoutine.
+ *
+ * When.  Core goes through the table access method just before it touches an
+ * index: table_index_fetch_begin() in every index scan, between ambeginscan and
+ * amrescan, and tuple_insert, multi_insert and tuple_insert_speculative before
+ * the executor inserts index entries.  There rose_primary_key_attach() is called.
+ * The routine belongs to the relcache entry and goes when that is rebuilt; doing it
+ * again costs two hash lookups.
+ *
+ * What.  Only functions that are reached after one of those points are replaced:
+ *
+ *	  aminsert		stores nothing.  Uniqueness was checked when the row was
+ *					written; a conflict that speculative or multiple insertions
+ *					met is reported here, where core expects it
+ *	  amrescan, amgettuple, ammarkpos, amrestrpos
+ *					scan the table (rose_index_scan.c).  ambeginscan and
+ *					amendscan stay those of btree, because the first runs before
+ *					the swap; what it makes is not used
+ *	  ambuild		as below; a first build still calls btbuild itself
+ *
+ * An index outlives its table's access method (ALTER TABLE SET ACCESS METHOD),
+ * so each replaced function looks at the heap and calls the original if that is not rose.
+ *
+ * The file.  A build goes through btbuild, which our table feeds no rows
+ * (rose_rekey.c), and so leaves a valid metapage, which the planner reads.  An
+ * empty btree would silently find nothing for whoever got past the swap.  So it is
+ * *poisoned*: its root becomes a page of zeroes, at which btree raises an error.  A rebuild
+ * through the swapped ambuild is poisoned at once; otherwise at the next swap in the
+ * same transaction, and at the latest before it commits.
+ *
+ * The planner.  rose_primary_key_plan(), called from get_relation_info_hook,
+ * replaces costs and switches off what needs storage: bitmap scans (the
+ * table has no bitmap callbacks either) and parallel scans.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "access/amapi.h"
+#include "access/generic_xlog.h"
+#include "access/nbtree.h"
+#include "access/xact.h"
+#include "access/xloginsert.h"
+#include "catalog/pg_am.h"
+#include "indexam/rose_indexam.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/index_selfuncs.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* btree's own routine, and ours, which differs as said above; made at first use */
+static IndexAmRoutine btree_routine;
+static IndexAmRoutine rose_routine;
+static bool routines_made = false;
+
+/* Table whose speculative insertion met a conflict, or InvalidOid. */
+static Oid	conflict_in = InvalidOid;
+
+/* Table and row with a duplicate key that was not reported yet. */
+static Oid	duplicate_in = InvalidOid;
+static ItemPointerData duplicate_tid;
+
+/* Indexes built by this transaction that are not poisoned yet; in TopTransactionContext. */
+static List *to_poison = NIL;
+
+/* ---- poison ---- */
+
+static BlockNumber
+add_zero_page(Relation index)
+{
+	Buffer		buffer;
+	BlockNumber block;
+
+	LockRelationForExtension(index, ExclusiveLock);
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, P_NEW, RBM_ZERO_AND_LOCK, NULL);
+	UnlockRelationForExtension(index, ExclusiveLock);
+	block = BufferGetBlockNumber(buffer);
+
+	START_CRIT_SECTION();
+	MarkBufferDirty(buffer);
+	if (RelationNeedsWAL(index))
+		log_newpage_buffer(buffer, false);
+	END_CRIT_SECTION();
+	UnlockReleaseBuffer(buffer);
+	return block;
+}
+
+/* Point the root of an index that was just built at a page of zeroes. */
+static void
+poison(Relation index)
+{
+	Buffer		buffer = ReadBuffer(index, BTREE_METAPAGE);
+	GenericXLogState *xlog;
+	BTMetaPageData *meta;
+	BlockNumber root;
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	if (BTPageGetMeta(BufferGetPage(buffer))->btm_root != P_NONE)
+	{
+		UnlockReleaseBuffer(buffer);	/* done already */
+		return;
+	}
+	root = add_zero_page(index);
+	xlog = GenericXLogStart(index);
+	meta = BTPageGetMeta(GenericXLogRegisterBuffer(xlog, buffer, 0));
+	meta->btm_root = meta->btm_fastroot = root;
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(buffer);
+}
+
+static void
+poison_pending(void)
+{
+	while (to_poison != NIL)
+	{
+		Oid			indexid = linitial_oid(to_poison);
+		Relation	index;
+
+		to_poison = list_delete_first(to_poison);
+		index = RelationIdGetRelation(indexid);
+		if (index == NULL)
+			continue;			/* dropped, or rolled back with its making */
+		if (index->rd_rel->relkind == RELKIND_INDEX &&
+			RelationGetNumberOfBlocks(index) > 0)
+			poison(index);
+		RelationClose(index);
+	}
+}
+
+void
+rose_primary_key_built(Relation index)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	to_poison = list_append_unique_oid(to_poison, RelationGetRelid(index));
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- end of transactions ---- */
+
+static void
+forget_state(void)
+{
+	to_poison = NIL;
+	conflict_in = InvalidOid;
+	duplicate_in = InvalidOid;
+}
+
+static void
+primary_key_on_transaction_event(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			if (OidIsValid(duplicate_in))
+				ereport(ERROR,
+						(errcode(ERRCODE_UNIQUE_VIOLATION),
+						 errmsg("duplicate key value violates the primary key of table \"%s\"",
+								get_rel_name(duplicate_in))));
+			poison_pending();
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_ABORT:
+			forget_state();
+			break;
+		default:
+			break;
+	}
+}
+
+void
+rose_primary_key_define_callbacks(void)
+{
+	RegisterXactCallback(primary_key_on_transaction_event, NULL);
+}
+
+/* ---- replaced functions ---- */
+
+static IndexBuildResult *
+primary_key_build(Relation heap, Relation index, IndexInfo *info)
+{
+	IndexBuildResult *result = btree_routine.ambuild(heap, index, info);
+
+	if (rose_relation_is_rose(heap))
+	{
+		poison(index);
+		to_poison = list_delete_oid(to_poison, RelationGetRelid(index));
+	}
+	return result;
+}
+
+void
+rose_primary_key_set_conflict(Relation heap, bool conflict)
+{
+	conflict_in = conflict ? RelationGetRelid(heap) : InvalidOid;
+}
+
+void
+rose_primary_key_set_duplicate(Relation heap, const ItemPointerData *tid)
+{
+	duplicate_in = RelationGetRelid(heap);
+	duplicate_tid = *tid;
+}
+
+static void
+report_duplicate(Relation heap, Relation index, Datum *values, bool *isnull)
+{
+	char	   *description = BuildIndexValueDescription(index, values, isnull);
+
+	duplicate_in = InvalidOid;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("duplicate key value violates unique constraint \"%s\"",
+					RelationGetRelationName(index)),
+			 description ? errdetail("Key %s already exists.", description) : 0,
+			 errtableconstraint(heap, RelationGetRelationName(index))));
+}
+
+static bool
+primary_key_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+				   Relation heap, IndexUniqueCheck check, bool unchanged, IndexInfo *info)
+{
+	if (!rose_relation_is_rose(heap))
+		return btree_routine.aminsert(index, values, isnull, tid, heap, check, unchanged,
+									  info);
+	if (duplicate_in == RelationGetRelid(heap) && ItemPointerEquals(tid, &duplicate_tid))
+		report_duplicate(heap, index, values, isnull);
+	return conflict_in != RelationGetRelid(heap);
+}
+
+static bool
+scans_rose(IndexScanDesc scan)
+{
+	return scan->heapRelation != NULL && rose_relation_is_rose(scan->heapRelation);
+}
+
+static void
+primary_key_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
+				   int norderbys)
+{
+	if (scans_rose(scan))
+		rose_index_rescan(scan, keys, nkeys, orderbys, norderbys);
+	else
+		btree_routine.amrescan(scan, keys, nkeys, orderbys, norderbys);
+}
+
+static bool
+primary_key_gettuple(IndexScanDesc scan, ScanDirection direction)
+{
+	return scans_rose(scan) ? rose_index_gettuple(scan, direction)
+		: btree_routine.amgettuple(scan, direction);
+}
+
+static void
+primary_key_markpos(IndexScanDesc scan)
+{
+	if (scans_rose(scan))
+		rose_index_markpos(scan);
+	else
+		btree_routine.ammarkpos(scan);
+}
+
+static void
+primary_key_restrpos(IndexScanDesc scan)
+{
+	if (scans_rose(scan))
+		rose_index_restrpos(scan);
+	else
+		btree_routine.amrestrpos(scan);
+}
+
+/* ---- the swap ---- */
+
+static void
+make_routines(const IndexAmRoutine *btree)
+{
+	btree_routine = *btree;
+	rose_routine = *btree;
+	rose_routine.ambuild = primary_key_build;
+	rose_routine.aminsert = primary_key_insert;
+	rose_routine.amrescan = primary_key_rescan;
+	rose_routine.amgettuple = primary_key_gettuple;
+	rose_routine.ammarkpos = primary_key_markpos;
+	rose_routine.amrestrpos = primary_key_restrpos;
+	routines_made = true;
+}
+
+void
+rose_primary_key_attach(Relation heap)
+{
+	Oid			indexid = rose_primary_key_index(heap);
+	Relation	index;
+
+	if (!OidIsValid(indexid))
+		return;
+	if (unlikely(to_poison != NIL))
+		poison_pending();
+	index = RelationIdGetRelation(indexid);
+	if (index == NULL)
+		elog(ERROR, "could not open primary key index %u", indexid);
+	if (index->rd_indam != &rose_routine)
+	{
+		if (index->rd_rel->relam != BTREE_AM_OID)
+			elog(ERROR, "primary key index %u is not a btree", indexid);
+		if (!routines_made)
+			make_routines(index->rd_indam);
+		index->rd_indam = &rose_routine;
+	}
+	RelationClose(index);
+}
+
+/* ---- the planner ---- */
+
+/* Inner pages of a component, and the page reads of a descent, are a small part of it. */
+#define PAGES_PER_INNER_PAGE 200
+
+/*
+ * Rows are in the index's order and come with it: what btcostestimate charges for
+ * descent and conditions is kept, the heap is perfectly correlated, and index
+ * entries do not cost anything besides their rows.
+ */
+static void
+primary_key_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+				 Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+				 double *correlation, double *pages)
+{
+	double		entries;
+
+	btcostestimate(root, path, loop_count, startup_cost, total_cost, selectivity,
+				   correlation, pages);
+	entries = *selectivity * path->indexinfo->tuples * cpu_index_tuple_cost;
+	*total_cost = Max(*startup_cost, *total_cost - entries);
+	*correlation = 1.0;
+}
+
+void
+rose_primary_key_plan(IndexOptInfo *info)
+{
+	RelOptInfo *rel = info->rel;
+
+	info->pages = Max(1, rel->pages / PAGES_PER_INNER_PAGE);
+	info->tuples = rel->tuples;
+	info->tree_height = Min(2, info->pages > 1 ? 1 + info->pages / PAGES_PER_INNER_PAGE : 0);
+	info->amcanparallel = false;
+	info->amhasgetbitmap = false;
+	info->amcostestimate = primary_key_cost;
+}

@@ -1,0 +1,172 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_compactor.c
+ *	  Sorted versions in, a component without garbage out.  See
+ *	  rose_compactor.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_compactor.h"
+
+#include "lsm/rose_component_internal.h"
+#include "lsm/rose_gc.h"
+#include "lsm/rose_partial.h"
+#include "utils/memutils.h"
+
+struct RoseCompactor
+{
+	MemoryContext context;
+	Relation	rel;
+	RoseStoreShared *store;
+	const RoseSchema *schema;
+	uint64		expected_rows;
+	int			options;
+	bool		key_exact;
+	RoseGc		gc;
+	RosePartial held;			/* the PARTIAL that gc holds back */
+	RoseKeyBuffer last_key;
+	RoseComponentBuilder *builder;	/* NULL: nothing kept yet */
+};
+
+RoseCompactor *
+rose_compactor_create(Relation rel, RoseStoreShared *store, const RoseSchema *schema,
+					  uint64 expected_rows, int options, FullTransactionId horizon,
+					  bool bottom, MemoryContext context)
+{
+	MemoryContext own = AllocSetContextCreate(context, "rose compactor",
+											  ALLOCSET_SMALL_SIZES);
+	RoseCompactor *compactor = MemoryContextAllocZero(own, sizeof(RoseCompactor));
+
+	compactor->context = own;
+	compactor->rel = rel;
+	compactor->store = store;
+	compactor->schema = schema;
+	compactor->expected_rows = expected_rows;
+	compactor->options = options;
+	compactor->key_exact = rose_key_prefix_exact(schema);
+	rose_gc_init(&compactor->gc, horizon, bottom);
+	rose_partial_init(&compactor->held, schema, own);
+	rose_key_buffer_init(&compactor->last_key, own);
+	return compactor;
+}
+
+void
+rose_compactor_free(RoseCompactor *compactor)
+{
+	if (compactor->builder)
+		rose_component_builder_free(compactor->builder);
+	MemoryContextDelete(compactor->context);
+}
+
+void
+rose_compactor_rebind(RoseCompactor *compactor, Relation rel)
+{
+	compactor->rel = rel;
+	if (compactor->builder)
+		rose_component_builder_rebind(compactor->builder, rel);
+}
+
+static RoseComponentBuilder *
+builder_of(RoseCompactor *compactor)
+{
+	if (compactor->builder == NULL)
+		compactor->builder = rose_component_builder_create(compactor->rel, compactor->store,
+														   compactor->schema,
+														   compactor->expected_rows,
+														   compactor->options,
+														   compactor->context);
+	return compactor->builder;
+}
+
+/* Write what is held back, as far as it was folded. */
+static void
+write_held(RoseCompactor *compactor, bool complete)
+{
+	RosePartial *held = &compactor->held;
+	RoseVersion version = held->version;
+
+	version.op = complete ? ROSE_OP_PUT : ROSE_OP_PARTIAL;
+	version.present = complete ? NULL : held->have;
+	version.subxid = InvalidTransactionId;
+	version.cid = 0;
+	for (AttrNumber attno = 1; attno <= compactor->schema->natts; attno++)
+		if (!rose_present_test(held->have, attno))
+			held->nulls[attno - 1] = true;
+	rose_component_builder_add_values(builder_of(compactor), &version, held->values,
+									  held->nulls);
+	held->active = false;
+}
+
+static void
+write_row(RoseCompactor *compactor, const RoseRow *row)
+{
+	RoseRow		stripped;
+
+	if (!TransactionIdIsValid(row->version.subxid) && row->version.cid == 0)
+	{
+		rose_component_builder_add(builder_of(compactor), row);
+		return;
+	}
+	stripped = *row;
+	stripped.version.subxid = InvalidTransactionId;
+	stripped.version.cid = 0;
+	rose_component_builder_add(builder_of(compactor), &stripped);
+}
+
+static void
+note_key(RoseCompactor *compactor, const RoseRow *row)
+{
+	RoseKeyBuffer *last = &compactor->last_key;
+
+	if (last->valid &&
+		rose_key_compare_prefixed(compactor->schema, compactor->key_exact,
+								  last->prefix, last->key,
+								  rose_key_prefix(compactor->schema, row->key), row->key) == 0)
+		return;
+	if (rose_gc_next_key(&compactor->gc))
+		write_held(compactor, false);
+	rose_key_buffer_set(last, compactor->schema, row->key);
+}
+
+void
+rose_compactor_add(RoseCompactor *compactor, const RoseRow *row)
+{
+	RoseGcDecision decision;
+
+	note_key(compactor, row);
+	decision = rose_gc_next(&compactor->gc, row->version.seq, row->version.xid,
+							row->version.op);
+	if (decision.flush)
+		write_held(compactor, false);
+	switch (decision.action)
+	{
+		case ROSE_GC_DROP:
+			break;
+		case ROSE_GC_KEEP:
+			write_row(compactor, row);
+			break;
+		case ROSE_GC_HOLD:
+			rose_partial_start(&compactor->held, row);
+			break;
+		case ROSE_GC_FOLD:
+			(void) rose_partial_add(&compactor->held, row);
+			break;
+		case ROSE_GC_FOLD_LAST:
+			(void) rose_partial_add(&compactor->held, row);
+			write_held(compactor, true);
+			break;
+	}
+}
+
+bool
+rose_compactor_finish(RoseCompactor *compactor, RoseComponentEntryDisk *entry)
+{
+	if (rose_gc_next_key(&compactor->gc))
+		write_held(compactor, false);
+	if (compactor->builder == NULL)
+		return false;
+	rose_component_builder_finish(compactor->builder, entry);
+	return true;
+}

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_compactor.h
+ *	  Writes a component from a sorted stream of committed versions, leaving out
+ *	  those that nobody needs.
+ *
+ * The common half of spills and merges: rose_gc decides, PARTIALs are folded,
+ * the component builder writes.  The builder is made when the first version is
+ * kept, so nothing is left behind when none is.  Backend-local; may outlive a
+ * transaction with ROSE_BUILD_KEEP.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_COMPACTOR_H
+#define ROSE_COMPACTOR_H
+
+#include "lsm/rose_component.h"
+
+typedef struct RoseCompactor RoseCompactor;
+
+extern RoseCompactor *rose_compactor_create(Relation rel, RoseStoreShared *store,
+											const RoseSchema *schema, uint64 expected_rows,
+											int options, FullTransactionId horizon, bool bottom,
+											MemoryContext context);
+
+/*
+ * The next version, in (key, sequence descending) order; equal sequences are dropped.
+ * Its subxid and cid are not stored.
+ */
+extern void rose_compactor_add(RoseCompactor *compactor, const RoseRow *row);
+
+/* No more versions.  False if nothing was kept; else the component is complete (see
+ * rose_component_builder_finish). */
+extern bool rose_compactor_finish(RoseCompactor *compactor, RoseComponentEntryDisk *entry);
+
+/* After publishing or giving up. */
+extern void rose_compactor_free(RoseCompactor *compactor);
+extern void rose_compactor_rebind(RoseCompactor *compactor, Relation rel);
+
+#endif							/* ROSE_COMPACTOR_H */

@@ -1,0 +1,198 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_component.h
+ *	  A component: an immutable, bulk-loaded, compressed B-tree of versions.
+ *
+ * Blocks of a component: leaves (multicolumn pages), inner pages, overflow
+ * pages, Bloom filter pages, footer page(s) and an extent list.  Leaves are
+ * chained both ways; inner pages hold truncated separators and the ordinal of the
+ * first row below each child.  Versions are in (key, sequence descending)
+ * order.
+ *
+ * Columns of a leaf: ROSE_SYSCOLS system columns, then the user's columns by
+ * attribute number, as many as the table had when the component was built
+ * (later ones take their missing value).
+ *
+ * A handle is backend-local and immutable.  Whoever reads through it holds a
+ * pin (rose_pin_acquire) from before the manifest was read.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_COMPONENT_H
+#define ROSE_COMPONENT_H
+
+#include "postgres.h"
+
+#include "page/rose_page.h"
+#include "store/rose_store.h"
+#include "util/rose_schema.h"
+#include "util/rose_version.h"
+
+/* System columns of a leaf, by position; embedded on disk. */
+typedef enum RoseSysColumn
+{
+	ROSE_SYSCOL_SEQ = 0,		/* int8 */
+	ROSE_SYSCOL_XID = 1,		/* int8, full xid */
+	ROSE_SYSCOL_OP = 2,			/* int2 */
+	ROSE_SYSCOL_PRESENT = 3,	/* bytea, NULL unless PARTIAL */
+	ROSE_SYSCOL_MOVED = 4,		/* int8, NULL unless a moved tombstone; of a LOCK
+								 * (private runs only): its lock mode */
+	ROSE_SYSCOL_OVERFLOW = 5,	/* bytea, NULL unless columns overflowed */
+	ROSE_SYSCOL_SUBXID = 6,		/* int4, NULL outside private runs */
+	ROSE_SYSCOL_CID = 7,		/* int4, NULL outside private runs */
+	ROSE_SYSCOL_ROWID = 8,		/* int8, NULL in tables with a key */
+	ROSE_SYSCOLS = 9
+} RoseSysColumn;
+
+typedef struct RoseComponent RoseComponent;
+
+/* Facts of the footer that upper layers may use. */
+typedef struct RoseComponentInfo
+{
+	RoseComponentEntryDisk entry;
+	int			natts;			/* user columns when built */
+	uint64		leaf_pages;
+	uint64		inner_pages;
+	uint64		overflow_pages;
+	uint64		bloom_pages;
+	uint64		nwriters;		/* rows of a subtransaction, and locks: only in
+								 * private runs */
+	FullTransactionId min_xid,
+				max_xid;
+	const Datum *min_key;		/* key width Datums; NULL if empty */
+	const Datum *max_key;
+} RoseComponentInfo;
+
+/* The schema must live as long as the component. */
+extern RoseComponent *rose_component_open(Relation rel, const RoseSchema *schema,
+										  const RoseComponentEntryDisk *entry,
+										  MemoryContext context);
+extern void rose_component_close(RoseComponent *component);
+extern const RoseComponentInfo *rose_component_info(const RoseComponent *component);
+
+/* False: no version of this key is in it (Bloom filter and min/max key). */
+extern bool rose_component_may_contain(RoseComponent *component, Relation rel,
+									   const Datum *key, uint64 hash);
+
+/* ---------------------------------------------------------------------
+ * A row as readers get it, from C0 or from a component.
+ */
+typedef struct RoseLeaf RoseLeaf;	/* private copy of a leaf, reference counted */
+
+typedef struct RoseRow
+{
+	RoseVersion version;
+	const Datum *key;			/* key width Datums */
+	MinimalTuple tuple;			/* the row, or NULL: it is in leaf */
+	RoseLeaf   *leaf;
+	int			slot;			/* row of the leaf */
+	uint32		component;		/* component id, 0 = C0 */
+	uint64		ordinal;		/* in the component */
+} RoseRow;
+
+/* Was this column written by the version?  Always true but for a PARTIAL. */
+extern bool rose_row_is_present(const RoseRow *row, AttrNumber attno);
+/* Values stay valid as long as the row does (leaf referenced, tuple alive). */
+extern Datum rose_row_getattr(const RoseRow *row, const RoseSchema *schema,
+							  AttrNumber attno, bool *isnull);
+/* Columns from..to (1-based, inclusive) into values[attno - 1]. */
+extern void rose_row_deform(const RoseRow *row, const RoseSchema *schema,
+							AttrNumber from, AttrNumber to,
+							Datum *values, bool *nulls);
+extern void rose_leaf_hold(RoseLeaf *leaf);
+extern void rose_leaf_release(RoseLeaf *leaf);	/* NULL is allowed */
+
+/* ---------------------------------------------------------------------
+ * Cursor over one component.
+ */
+typedef struct RoseComponentCursor RoseComponentCursor;
+
+extern RoseComponentCursor *rose_component_cursor_create(RoseComponent *component,
+														 Relation rel,
+														 const RoseSchema *schema,
+														 BufferAccessStrategy strategy,
+														 MemoryContext context);
+extern void rose_component_cursor_free(RoseComponentCursor *cursor);
+/* After the relation was reopened. */
+extern void rose_component_cursor_rebind(RoseComponentCursor *cursor, Relation rel);
+
+/* All position and return whether there is a row there.  seek: first version
+ * >= (first ncols of key, seq descending from seq; ignored when ncols < key width).
+ * seek_last: last version whose first ncols key columns are <= key (< if !inclusive). */
+extern bool rose_component_cursor_first(RoseComponentCursor *cursor);
+extern bool rose_component_cursor_last(RoseComponentCursor *cursor);
+extern bool rose_component_cursor_seek(RoseComponentCursor *cursor, const Datum *key,
+									   int ncols, uint64 seq);
+extern bool rose_component_cursor_seek_last(RoseComponentCursor *cursor,
+											const Datum *key, int ncols, bool inclusive);
+extern bool rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint64 ordinal);
+extern bool rose_component_cursor_next(RoseComponentCursor *cursor);
+extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
+/*
+ * The current row; valid until the cursor moves.  To keep it longer, hold the leaf and copy the
+ * struct and the key array: what the key's Datums point to, and version.present,
+ * live as long as the leaf.  A leaf lives at most as long as the context
+ * the cursor was created in.
+ */
+extern const RoseRow *rose_component_cursor_row(RoseComponentCursor *cursor);
+
+/* ---------------------------------------------------------------------
+ * Building a component, versions given in order.
+ */
+
+/* Most bytes of a whole key. */
+#define ROSE_KEY_MAX_SIZE	(BLCKSZ / 3 - 32)
+
+/*
+ * Raise ERRCODE_PROGRAM_LIMIT_EXCEEDED if a component could not store this row.
+ * values/nulls of all columns, detoasted and not compressed.  Whoever accepts a row calls it first, so
+ * that a spill cannot fail because of a row.
+ */
+extern void rose_component_check_row_fits(const RoseSchema *schema,
+										  const Datum *values, const bool *nulls);
+
+typedef struct RoseComponentBuilder RoseComponentBuilder;
+
+/* Options of a builder. */
+#define ROSE_BUILD_PRIVATE	0x01	/* rows of one transaction, which may be in progress:
+									 * subxid and cid are stored, locks are allowed */
+#define ROSE_BUILD_KEEP		0x02	/* goes on when the transaction ends (merges) */
+
+/*
+ * expected_rows sizes the Bloom filter (an upper bound is best).  Reserves the owner
+ * id.  The schema must live as long as the builder.
+ */
+extern RoseComponentBuilder *rose_component_builder_create(Relation rel,
+														   RoseStoreShared *store,
+														   const RoseSchema *schema,
+														   uint64 expected_rows,
+														   int options,
+														   MemoryContext context);
+/*
+ * row->version, and the row (tuple or leaf).  Columns that the operation does not
+ * have are stored as NULL.  A version that is given twice is stored once; other
+ * disorder is an error.
+ */
+extern void rose_component_builder_add(RoseComponentBuilder *builder, const RoseRow *row);
+/*
+ * Same from a deformed row: values/nulls of the schema's natts user columns, as
+ * they are to be stored; version->present has ROSE_PRESENT_BYTES(natts).
+ */
+extern void rose_component_builder_add_values(RoseComponentBuilder *builder,
+											  const RoseVersion *version,
+											  const Datum *values, const bool *nulls);
+extern uint64 rose_component_builder_nrows(const RoseComponentBuilder *builder);
+/* Writes the rest, makes everything durable or redo-able, fills entry except
+ * level, state, subid, epoch, owner_xid.  An empty component is not allowed. The owner stays
+ * listed as being built until rose_component_builder_free, to be called after publishing or giving up. */
+extern void rose_component_builder_finish(RoseComponentBuilder *builder,
+										  RoseComponentEntryDisk *entry);
+extern void rose_component_builder_free(RoseComponentBuilder *builder);
+extern void rose_component_builder_rebind(RoseComponentBuilder *builder, Relation rel);
+
+/* For rose.check: every page, order, ordinals, Bloom filter, min/max, counts. */
+extern void rose_component_check(RoseComponent *component, Relation rel,
+								 const RoseSchema *schema,
+								 RoseProblemCallback report, void *arg);
+
+#endif							/* ROSE_COMPONENT_H */

@@ -1,0 +1,634 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_component_builder.c
+ *	  Writing a component: versions in, in order; leaves, inner pages, Bloom
+ *	  filter and footer out.
+ *
+ * Everything is written once, front to back: a leaf when the next row does not
+ * fit it, inner pages when they are full, and at the end the Bloom filter,
+ * which is kept in memory until then, and the footer.  Nothing refers to the
+ * new pages until the caller publishes the manifest entry, so a builder that
+ * dies leaves only blocks of an owner that is not live.
+ *
+ * A builder may outlive a transaction (merges): all its memory is in its own
+ * context, and the relation is rebound before each use.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_component_internal.h"
+
+#include "utils/memutils.h"
+
+/* Bits of the Bloom filter for a key: about 1 % false positives. */
+#define BLOOM_BITS_PER_KEY		10.0
+
+/* Rows above this size, and values above this size in them, overflow. */
+#define OVERFLOW_ROW_SIZE		(BLCKSZ / 4)
+#define OVERFLOW_WORTHWHILE		256
+
+/*
+ * A leaf ends when its rows' overflow values reach this many bytes: whoever
+ * reads the leaf keeps the values that he fetched.
+ */
+#define LEAF_MAX_OVERFLOW		(4 * 1024 * 1024)
+
+struct RoseComponentBuilder
+{
+	MemoryContext context;
+	MemoryContext row_context;	/* reset for each row */
+	RoseStoreShared *store;
+	const RoseSchema *schema;
+	bool		private_run;
+	bool		key_exact;		/* rose_key_prefix_exact */
+	uint32		owner;
+	RoseBlockWriter *writer;
+	RoseTreeBuilder *tree;
+	RoseOverflowWriter *overflow;	/* made when first needed */
+
+	/* the leaf being filled */
+	RosePageBuilder *pages;
+	int			ncols;
+	Datum	   *values;			/* of the row, in leaf columns */
+	bool	   *nulls;
+	char	   *page;
+	BlockNumber leaf_block;		/* reserved for it */
+	BlockNumber previous_leaf;
+	uint64		leaf_first_ordinal;
+	Size		leaf_overflow;	/* raw bytes its rows have in overflow pages */
+	Size		row_overflow;	/* the same of the row at hand */
+	uint8		leaf_flags;
+	RoseSeparator leaf_separator;
+	RoseKeyBuffer separator_key;	/* memory of its key */
+	char	   *separator_scratch;
+
+	/* the row before */
+	RoseKeyBuffer last_key;
+	uint64		last_seq;
+	RoseKeyBuffer min_key;
+
+	bool		unique_keys;
+	RoseBloomShape bloom;		/* nblocks 0: none */
+	char	   *bloom_bits;
+	RoseFooterDisk footer;		/* counts so far */
+	RoseColumnGroupDisk group;
+
+	/* for rows given in their stored form */
+	Datum	   *row_values;
+	bool	   *row_nulls;
+};
+
+/* ---- create, free ---- */
+
+RoseComponentBuilder *
+rose_component_builder_create(Relation rel, RoseStoreShared *store,
+							  const RoseSchema *schema, uint64 expected_rows,
+							  int options, MemoryContext context)
+{
+	MemoryContext own = AllocSetContextCreate(context, "rose component builder",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(own);
+	RoseComponentBuilder *builder = palloc0(sizeof(RoseComponentBuilder));
+
+	builder->context = own;
+	builder->row_context = AllocSetContextCreate(own, "rose component builder row",
+												 ALLOCSET_DEFAULT_SIZES);
+	builder->store = store;
+	builder->schema = schema;
+	builder->private_run = (options & ROSE_BUILD_PRIVATE) != 0;
+	builder->key_exact = rose_key_prefix_exact(schema);
+	builder->owner = rose_owner_begin(rel, store, (options & ROSE_BUILD_KEEP) != 0);
+	builder->writer = rose_blockwriter_create(rel, store, builder->owner, own);
+	builder->tree = rose_tree_builder_create(schema, builder->owner, builder->writer, own);
+
+	builder->ncols = ROSE_SYSCOLS + schema->natts;
+	builder->pages = rose_page_builder_create(builder->ncols,
+											  rose_leaf_column_descs(schema, schema->natts,
+																	 NULL, own), own);
+	builder->values = palloc0(builder->ncols * sizeof(Datum));
+	builder->nulls = palloc0(builder->ncols * sizeof(bool));
+	builder->row_values = palloc0(schema->natts * sizeof(Datum));
+	builder->row_nulls = palloc0(schema->natts * sizeof(bool));
+	builder->page = palloc0(BLCKSZ);
+	builder->leaf_block = InvalidBlockNumber;
+	builder->previous_leaf = InvalidBlockNumber;
+	builder->separator_scratch = palloc(ROSE_ITEM_MAX_SIZE);
+	builder->leaf_separator.seq = ROSE_SEPARATOR_ANY;
+	builder->unique_keys = true;
+	rose_key_buffer_init(&builder->separator_key, own);
+	rose_key_buffer_init(&builder->last_key, own);
+	rose_key_buffer_init(&builder->min_key, own);
+
+	/* nobody looks for a row by its hidden row id but with a component in hand */
+	if (schema->nkeys > 0 && schema->hashable)
+	{
+		builder->bloom = rose_bloom_shape(Max(expected_rows, 1), BLOOM_BITS_PER_KEY);
+		builder->bloom_bits = MemoryContextAllocExtended(own, rose_bloom_bytes(&builder->bloom),
+														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	}
+	builder->footer.min_xid = builder->footer.min_seq = PG_UINT64_MAX;
+	MemoryContextSwitchTo(old);
+	return builder;
+}
+
+void
+rose_component_builder_free(RoseComponentBuilder *builder)
+{
+	rose_owner_end(builder->store, builder->owner);
+	MemoryContextDelete(builder->context);
+}
+
+void
+rose_component_builder_rebind(RoseComponentBuilder *builder, Relation rel)
+{
+	rose_blockwriter_rebind(builder->writer, rel);
+}
+
+uint64
+rose_component_builder_nrows(const RoseComponentBuilder *builder)
+{
+	return builder->footer.nrows;
+}
+
+/* ---- leaves ---- */
+
+/* Write the leaf and enter it into the tree; next: block of the one after it. */
+static void
+flush_leaf(RoseComponentBuilder *builder, BlockNumber next)
+{
+	RosePageHeaderDisk *header;
+	int			nrows = rose_page_builder_pack(builder->pages, builder->page);
+
+	header = rose_page_header(builder->page);
+	header->flags = builder->leaf_flags;
+	header->component_id = builder->owner;
+	header->prev = builder->previous_leaf;
+	header->next = next;
+	header->first_ordinal = builder->leaf_first_ordinal;
+	rose_blockwriter_write(builder->writer, builder->leaf_block, builder->page);
+	rose_tree_builder_add(builder->tree, &builder->leaf_separator, builder->leaf_block,
+						  builder->leaf_first_ordinal);
+
+	if (builder->previous_leaf == InvalidBlockNumber)
+		builder->group.first_leaf = builder->leaf_block;
+	builder->group.last_leaf = builder->leaf_block;
+	builder->previous_leaf = builder->leaf_block;
+	builder->leaf_block = next;
+	builder->leaf_first_ordinal += nrows;
+	builder->leaf_overflow = 0;
+	builder->leaf_flags = 0;
+}
+
+/* The row at hand begins a new leaf: finish the one before, make its separator. */
+static void
+begin_next_leaf(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
+{
+	RoseSeparator *separator = &builder->leaf_separator;
+
+	flush_leaf(builder, rose_blockwriter_reserve(builder->writer));
+	rose_separator_make(builder->schema, builder->last_key.key, key, seq, separator,
+						builder->separator_scratch);
+	rose_key_buffer_set_prefix(&builder->separator_key, builder->schema, separator->key,
+							   separator->ncols);
+	memcpy(separator->key, builder->separator_key.key, separator->ncols * sizeof(Datum));
+}
+
+/* ---- values that do not fit ---- */
+
+/* The bitmap of overflowed columns, as the leaf stores it; made on first use. */
+static bits8 *
+overflow_bitmap(RoseComponentBuilder *builder)
+{
+	Size		size = VARHDRSZ + ROSE_PRESENT_BYTES(builder->schema->natts);
+
+	if (builder->nulls[ROSE_SYSCOL_OVERFLOW])
+	{
+		char	   *bitmap = palloc0(size);
+
+		SET_VARSIZE(bitmap, size);
+		builder->values[ROSE_SYSCOL_OVERFLOW] = PointerGetDatum(bitmap);
+		builder->nulls[ROSE_SYSCOL_OVERFLOW] = false;
+	}
+	return (bits8 *) VARDATA(DatumGetPointer(builder->values[ROSE_SYSCOL_OVERFLOW]));
+}
+
+/*
+ * Move the largest value above min_size to overflow pages.  Returns the bytes
+ * saved in the row, 0 if there was no such value.
+ */
+static Size
+overflow_largest(RoseComponentBuilder *builder, Size min_size)
+{
+	Datum	   *values = builder->values + ROSE_SYSCOLS;
+	const bits8 *moved = builder->nulls[ROSE_SYSCOL_OVERFLOW] ? NULL : overflow_bitmap(builder);
+	int			attno = rose_fit_largest(builder->schema, builder->schema->natts, values,
+										 builder->nulls + ROSE_SYSCOLS, moved, min_size);
+	Size		size;
+
+	if (attno < 0)
+		return 0;
+	if (builder->overflow == NULL)
+		builder->overflow = rose_overflow_writer_create(builder->owner, builder->writer,
+														builder->context);
+	size = VARSIZE_ANY(DatumGetPointer(values[attno - 1]));
+	values[attno - 1] = rose_overflow_write(builder->overflow, values[attno - 1]);
+	rose_present_set(overflow_bitmap(builder), attno);
+	builder->footer.overflow_values++;
+	builder->row_overflow += size;
+	return size - Min(size, ROSE_OVERFLOW_REF_SIZE);
+}
+
+static void
+overflow_large_row(RoseComponentBuilder *builder, Size row_size)
+{
+	while (row_size > OVERFLOW_ROW_SIZE)
+	{
+		Size		saved = overflow_largest(builder, OVERFLOW_WORTHWHILE);
+
+		if (saved == 0)
+			return;
+		row_size -= saved;
+	}
+}
+
+/* ---- rows ---- */
+
+/* System columns of the row at hand. */
+static void
+set_system_columns(RoseComponentBuilder *builder, const RoseVersion *version)
+{
+	Datum	   *values = builder->values;
+	bool	   *nulls = builder->nulls;
+	bool		writer = builder->private_run;
+	bool		lock = version->op == ROSE_OP_LOCK;
+
+	memset(nulls, true, ROSE_SYSCOLS);
+	nulls[ROSE_SYSCOL_SEQ] = nulls[ROSE_SYSCOL_XID] = nulls[ROSE_SYSCOL_OP] = false;
+	values[ROSE_SYSCOL_SEQ] = Int64GetDatum((int64) version->seq);
+	values[ROSE_SYSCOL_XID] = Int64GetDatum((int64) U64FromFullTransactionId(version->xid));
+	values[ROSE_SYSCOL_OP] = Int16GetDatum(version->op);
+	if (version->moved_to != 0 || lock)
+	{
+		nulls[ROSE_SYSCOL_MOVED] = false;
+		values[ROSE_SYSCOL_MOVED] = Int64GetDatum(lock ? version->lockmode :
+												  (int64) version->moved_to);
+	}
+	if (writer)
+	{
+		nulls[ROSE_SYSCOL_SUBXID] = !TransactionIdIsValid(version->subxid);
+		values[ROSE_SYSCOL_SUBXID] = Int32GetDatum((int32) version->subxid);
+		nulls[ROSE_SYSCOL_CID] = false;
+		values[ROSE_SYSCOL_CID] = Int32GetDatum((int32) version->cid);
+	}
+	if (builder->schema->nkeys == 0)
+	{
+		nulls[ROSE_SYSCOL_ROWID] = false;
+		values[ROSE_SYSCOL_ROWID] = Int64GetDatum(version->rowid);
+	}
+	if (version->op == ROSE_OP_PARTIAL && version->present != NULL)
+	{
+		Size		bytes = ROSE_PRESENT_BYTES(builder->schema->natts);
+		char	   *bitmap = palloc(VARHDRSZ + bytes);
+
+		SET_VARSIZE(bitmap, VARHDRSZ + bytes);
+		memcpy(VARDATA(bitmap), version->present, bytes);
+		nulls[ROSE_SYSCOL_PRESENT] = false;
+		values[ROSE_SYSCOL_PRESENT] = PointerGetDatum(bitmap);
+	}
+}
+
+static uint8
+row_leaf_flags(const RoseComponentBuilder *builder)
+{
+	const bool *nulls = builder->nulls;
+
+	return (nulls[ROSE_SYSCOL_PRESENT] ? 0 : ROSE_LEAF_HAS_PRESENT) |
+		(nulls[ROSE_SYSCOL_MOVED] ? 0 : ROSE_LEAF_HAS_MOVED) |
+		(nulls[ROSE_SYSCOL_OVERFLOW] ? 0 : ROSE_LEAF_HAS_OVERFLOW) |
+		(builder->private_run ? ROSE_LEAF_HAS_WRITER : 0);
+}
+
+static void
+count_row(RoseComponentBuilder *builder, const RoseVersion *version, Size row_size)
+{
+	RoseFooterDisk *footer = &builder->footer;
+	uint64		xid = U64FromFullTransactionId(version->xid);
+
+	footer->nrows++;
+	footer->raw_bytes += row_size;
+	footer->ntombstones += version->op == ROSE_OP_TOMBSTONE;
+	footer->npartials += version->op == ROSE_OP_PARTIAL;
+	footer->nwriters += TransactionIdIsValid(version->subxid) || version->op == ROSE_OP_LOCK;
+	footer->min_xid = Min(footer->min_xid, xid);
+	footer->max_xid = Max(footer->max_xid, xid);
+	footer->min_seq = Min(footer->min_seq, version->seq);
+	footer->max_seq = Max(footer->max_seq, version->seq);
+}
+
+/* Check the order; note a new key.  False: the version was given already. */
+static bool
+check_order(RoseComponentBuilder *builder, const RoseVersion *version, const Datum *key)
+{
+	const RoseSchema *schema = builder->schema;
+	int			cmp = -1;
+
+	if (builder->last_key.valid)
+		cmp = rose_key_compare_prefixed(schema, builder->key_exact, builder->last_key.prefix,
+										builder->last_key.key, rose_key_prefix(schema, key), key);
+	if (cmp == 0 && version->seq == builder->last_seq)
+		return false;
+	if (cmp > 0 || (cmp == 0 && version->seq > builder->last_seq))
+		elog(ERROR, "versions out of order: sequence " UINT64_FORMAT " after " UINT64_FORMAT,
+			 version->seq, builder->last_seq);
+	if (cmp == 0)
+	{
+		builder->unique_keys = false;
+		return true;
+	}
+	if (!builder->min_key.valid)
+		rose_key_buffer_set(&builder->min_key, schema, key);
+	builder->footer.ndistinct++;
+	if (builder->bloom.nblocks > 0)
+		rose_bloom_add(builder->bloom_bits, &builder->bloom, rose_key_hash(schema, key));
+	return true;
+}
+
+/* Put the row at hand into the leaf, or into the next one. */
+static void
+append_row(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
+{
+	if (builder->leaf_block == InvalidBlockNumber)
+		builder->leaf_block = rose_blockwriter_reserve(builder->writer);
+	if (builder->leaf_overflow + builder->row_overflow > LEAF_MAX_OVERFLOW &&
+		rose_page_builder_nrows(builder->pages) > 0)
+		begin_next_leaf(builder, key, seq);
+
+	for (;;)
+	{
+		switch (rose_page_builder_append(builder->pages, builder->values, builder->nulls))
+		{
+			case ROSE_APPEND_OK:
+				builder->leaf_flags |= row_leaf_flags(builder);
+				builder->leaf_overflow += builder->row_overflow;
+				return;
+			case ROSE_APPEND_FULL:
+				begin_next_leaf(builder, key, seq);
+				break;
+			case ROSE_APPEND_TOO_LARGE:
+				if (overflow_largest(builder, ROSE_OVERFLOW_REF_SIZE) == 0)
+					rose_fit_error(builder->schema);
+				break;
+		}
+	}
+}
+
+void
+rose_component_builder_add_values(RoseComponentBuilder *builder, const RoseVersion *version,
+								  const Datum *values, const bool *nulls)
+{
+	const RoseSchema *schema = builder->schema;
+	MemoryContext old = MemoryContextSwitchTo(builder->row_context);
+	Datum		key[INDEX_MAX_KEYS];
+	Size		row_size;
+
+	Assert(builder->private_run ||
+		   (!TransactionIdIsValid(version->subxid) && version->op != ROSE_OP_LOCK));
+	MemoryContextReset(builder->row_context);
+	rose_key_from_values(schema, values, version->rowid, key);
+	if (!check_order(builder, version, key))
+	{
+		MemoryContextSwitchTo(old);
+		return;
+	}
+
+	builder->row_overflow = 0;
+	set_system_columns(builder, version);
+	memcpy(builder->values + ROSE_SYSCOLS, values, schema->natts * sizeof(Datum));
+	memcpy(builder->nulls + ROSE_SYSCOLS, nulls, schema->natts * sizeof(bool));
+	row_size = rose_fit_row_size(schema, schema->natts, values, nulls);
+	overflow_large_row(builder, row_size);
+	append_row(builder, key, version->seq);
+
+	count_row(builder, version, row_size);
+	rose_key_buffer_set(&builder->last_key, schema, key);
+	builder->last_seq = version->seq;
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Columns that a version does not have are NULL: all but the key of a
+ * TOMBSTONE or LOCK, those absent from a PARTIAL.
+ */
+static void
+clear_absent_columns(RoseComponentBuilder *builder, const RoseRow *row, bits8 *present)
+{
+	const RoseSchema *schema = builder->schema;
+
+	memset(present, 0, ROSE_PRESENT_BYTES(schema->natts));
+	for (int j = 0; j < schema->nkeys; j++)
+		rose_present_set(present, schema->keys[j].def.attno);
+	if (row->version.op == ROSE_OP_PARTIAL)
+	{
+		for (AttrNumber attno = 1; attno <= schema->natts; attno++)
+			if (rose_row_is_present(row, attno))
+				rose_present_set(present, attno);
+	}
+	for (AttrNumber attno = 1; attno <= schema->natts; attno++)
+		if (!rose_present_test(present, attno))
+			builder->row_nulls[attno - 1] = true;
+}
+
+void
+rose_component_builder_add(RoseComponentBuilder *builder, const RoseRow *row)
+{
+	bits8		present[ROSE_PRESENT_BYTES(MaxHeapAttributeNumber)];
+	RoseVersion version = row->version;
+
+	if (row->tuple == NULL && row->leaf == NULL)
+		memset(builder->row_nulls, true, builder->schema->natts);	/* a LOCK by row id */
+	else
+		rose_row_deform(row, builder->schema, 1, builder->schema->natts,
+						builder->row_values, builder->row_nulls);
+	if (version.op != ROSE_OP_PUT)
+	{
+		clear_absent_columns(builder, row, present);
+		version.present = present;
+	}
+	rose_component_builder_add_values(builder, &version, builder->row_values,
+									  builder->row_nulls);
+}
+
+/* ---- the end ---- */
+
+/* Add a block to a list of extents. */
+static void
+extents_add(StringInfo extents, BlockNumber block)
+{
+	RoseExtentDisk *last = NULL;
+	RoseExtentDisk extent = {.first = block,.nblocks = 1};
+
+	if (extents->len > 0)
+		last = (RoseExtentDisk *) (extents->data + extents->len - sizeof(RoseExtentDisk));
+	if (last != NULL && last->first + last->nblocks == block)
+		last->nblocks++;
+	else
+		appendBinaryStringInfo(extents, (char *) &extent, sizeof(extent));
+}
+
+static void
+write_bloom(RoseComponentBuilder *builder, StringInfo extents)
+{
+	uint32		nblocks = builder->bloom.nblocks;
+
+	for (uint32 from = 0; from < nblocks; from += ROSE_BLOOM_BLOCKS_PER_PAGE)
+	{
+		BlockNumber block = rose_blockwriter_reserve(builder->writer);
+		Size		bytes = (Size) Min(nblocks - from, (uint32) ROSE_BLOOM_BLOCKS_PER_PAGE) *
+			ROSE_BLOOM_BLOCK_SIZE;
+
+		rose_component_init_page(builder->page, builder->owner, ROSE_PAGE_BLOOM);
+		memcpy(builder->page + ROSE_PAGE_BODY,
+			   builder->bloom_bits + (Size) from * ROSE_BLOOM_BLOCK_SIZE, bytes);
+		rose_component_set_page_end(builder->page, ROSE_PAGE_BODY + bytes);
+		rose_blockwriter_write(builder->writer, block, builder->page);
+		extents_add(extents, block);
+		builder->footer.bloom_pages++;
+	}
+	builder->footer.bloom_nblocks = nblocks;
+	builder->footer.bloom_nprobes = builder->bloom.nprobes;
+}
+
+static void
+begin_section(StringInfo stream, RoseFooterSectionDisk *section, RoseFooterSection type)
+{
+	while (stream->len != MAXALIGN(stream->len))
+		appendStringInfoChar(stream, '\0');
+	section->type = type;
+	section->offset = stream->len;
+}
+
+/* The footer as a stream of bytes. */
+static void
+make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream)
+{
+	const RoseSchema *schema = builder->schema;
+	RoseFooterDisk *footer = &builder->footer;
+	RoseFooterSectionDisk sections[ROSE_FOOTER_SECTIONS] = {{0}};
+	RoseColumnDesc *descs = rose_leaf_column_descs(schema, schema->natts, NULL,
+												   CurrentMemoryContext);
+	int			n = 0;
+
+	/* room for what is known last */
+	appendBinaryStringInfo(stream, (char *) footer, sizeof(*footer));
+	appendBinaryStringInfo(stream, (char *) sections, sizeof(sections));
+
+	begin_section(stream, &sections[n], ROSE_SECTION_COLUMN_KINDS);
+	for (int i = 0; i < builder->ncols; i++)
+		appendStringInfoChar(stream, (char) rose_column_kind_code(descs[i].kind));
+	sections[n].length = stream->len - sections[n].offset;
+	n++;
+	begin_section(stream, &sections[n], ROSE_SECTION_MIN_KEY);
+	rose_key_write(schema, builder->min_key.key, stream);
+	sections[n].length = stream->len - sections[n].offset;
+	n++;
+	begin_section(stream, &sections[n], ROSE_SECTION_MAX_KEY);
+	rose_key_write(schema, builder->last_key.key, stream);
+	sections[n].length = stream->len - sections[n].offset;
+	n++;
+	begin_section(stream, &sections[n], ROSE_SECTION_BLOOM_EXTENTS);
+	appendBinaryStringInfo(stream, extents->data, extents->len);
+	sections[n].length = stream->len - sections[n].offset;
+	n++;
+	begin_section(stream, &sections[n], ROSE_SECTION_COLUMN_GROUPS);
+	appendBinaryStringInfo(stream, (char *) &builder->group, sizeof(builder->group));
+	sections[n].length = stream->len - sections[n].offset;
+	n++;
+	Assert(n == ROSE_FOOTER_SECTIONS);
+
+	footer->magic = ROSE_FOOTER_MAGIC;
+	footer->version = ROSE_COMPONENT_VERSION;
+	footer->header_bytes = sizeof(*footer);
+	footer->component_id = builder->owner;
+	footer->total_bytes = stream->len;
+	footer->natts = schema->natts;
+	footer->nkeys = schema->nkeys;
+	footer->nsyscols = ROSE_SYSCOLS;
+	footer->ngroups = 1;
+	footer->nsections = n;
+	memcpy(stream->data, footer, sizeof(*footer));
+	memcpy(stream->data + sizeof(*footer), sections, sizeof(sections));
+}
+
+/* Returns the first block of the footer. */
+static BlockNumber
+write_footer(RoseComponentBuilder *builder, StringInfo extents)
+{
+	StringInfoData stream;
+	BlockNumber first = rose_blockwriter_reserve(builder->writer);
+	BlockNumber block = first;
+	BlockNumber previous = InvalidBlockNumber;
+
+	initStringInfo(&stream);
+	make_footer(builder, extents, &stream);
+	for (int at = 0; at < stream.len; at += ROSE_PAGE_BODY_SIZE)
+	{
+		int			n = Min(stream.len - at, (int) ROSE_PAGE_BODY_SIZE);
+		bool		last = at + n == stream.len;
+		BlockNumber next = last ? InvalidBlockNumber : rose_blockwriter_reserve(builder->writer);
+
+		rose_component_init_page(builder->page, builder->owner, ROSE_PAGE_FOOTER);
+		memcpy(builder->page + ROSE_PAGE_BODY, stream.data + at, n);
+		rose_component_set_page_end(builder->page, ROSE_PAGE_BODY + n);
+		rose_page_header(builder->page)->prev = previous;
+		rose_page_header(builder->page)->next = next;
+		rose_blockwriter_write(builder->writer, block, builder->page);
+		previous = block;
+		block = next;
+	}
+	return first;
+}
+
+static void
+fill_entry(const RoseComponentBuilder *builder, BlockNumber footer_block,
+		   RoseComponentEntryDisk *entry)
+{
+	const RoseFooterDisk *footer = &builder->footer;
+
+	memset(entry, 0, sizeof(*entry));
+	entry->id = builder->owner;
+	entry->footer_block = footer_block;
+	entry->flags = (builder->private_run ? ROSE_COMPONENT_PRIVATE : 0) |
+		(builder->unique_keys ? ROSE_COMPONENT_UNIQUE_KEYS : 0) |
+		(footer->ntombstones + footer->npartials == 0 && footer->nwriters == 0 ?
+		 ROSE_COMPONENT_ONLY_PUTS : 0);
+	entry->nrows = footer->nrows;
+	entry->min_seq = footer->min_seq;
+	entry->max_seq = footer->max_seq;
+	entry->nblocks = rose_blockwriter_nblocks(builder->writer);
+	entry->ntombstones = footer->ntombstones;
+	entry->raw_bytes = footer->raw_bytes;
+	entry->max_xid = footer->max_xid;
+}
+
+void
+rose_component_builder_finish(RoseComponentBuilder *builder, RoseComponentEntryDisk *entry)
+{
+	MemoryContext old = MemoryContextSwitchTo(builder->context);
+	StringInfoData extents;
+	BlockNumber footer_block;
+
+	if (builder->footer.nrows == 0)
+		elog(ERROR, "component without rows");
+	initStringInfo(&extents);
+	flush_leaf(builder, InvalidBlockNumber);
+	rose_tree_builder_finish(builder->tree, &builder->group);
+	builder->group.ncolumns = builder->ncols;
+	if (builder->overflow != NULL)
+		rose_overflow_finish(builder->overflow, &builder->footer.overflow_pages);
+	write_bloom(builder, &extents);
+	footer_block = write_footer(builder, &extents);
+	rose_blockwriter_finish(builder->writer);
+	fill_entry(builder, footer_block, entry);
+	MemoryContextSwitchTo(old);
+}

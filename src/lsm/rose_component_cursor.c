@@ -1,0 +1,331 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_component_cursor.c
+ *	  A cursor over the versions of one component, in both directions.
+ *
+ * Inner pages are copied when a seek passes them and kept, one a level, so that
+ * the next seek nearby reads only the leaf.  The leaf is a private copy (RoseLeaf) that a
+ * row's user may hold beyond the cursor's next move.
+ *
+ * Backend-local; buffer locks are taken inside rose_block_read only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_component_internal.h"
+
+#include "utils/memutils.h"
+
+/* An inner page that the last seek went through. */
+typedef struct CursorFrame
+{
+	BlockNumber block;			/* InvalidBlockNumber: nothing read */
+	char	   *image;
+	RosePageReader *reader;
+} CursorFrame;
+
+struct RoseComponentCursor
+{
+	RoseComponent *component;
+	Relation	rel;
+	const RoseSchema *schema;
+	BufferAccessStrategy strategy;
+	MemoryContext context;
+	MemoryContext leaf_parent;
+	CursorFrame frames[ROSE_MAX_HEIGHT];	/* by depth; 0, the root, is the component's */
+	RoseLeaf   *leaf;			/* NULL until needed */
+	int			slot;			/* -1: not on a row */
+	int			moves;			/* next and prev since the last seek */
+	bool		row_valid;		/* row is that of slot */
+	RoseRow		row;
+	Datum		key[INDEX_MAX_KEYS];
+};
+
+RoseComponentCursor *
+rose_component_cursor_create(RoseComponent *component, Relation rel,
+							 const RoseSchema *schema, BufferAccessStrategy strategy,
+							 MemoryContext context)
+{
+	MemoryContext own = AllocSetContextCreate(context, "rose component cursor",
+											  ALLOCSET_SMALL_SIZES);
+	RoseComponentCursor *cursor = MemoryContextAllocZero(own, sizeof(RoseComponentCursor));
+
+	cursor->component = component;
+	cursor->rel = rel;
+	cursor->schema = schema;
+	cursor->strategy = strategy;
+	cursor->context = own;
+	cursor->leaf_parent = context;
+	cursor->slot = -1;
+	for (int i = 0; i < ROSE_MAX_HEIGHT; i++)
+		cursor->frames[i].block = InvalidBlockNumber;
+	return cursor;
+}
+
+void
+rose_component_cursor_free(RoseComponentCursor *cursor)
+{
+	rose_leaf_release(cursor->leaf);
+	MemoryContextDelete(cursor->context);
+}
+
+void
+rose_component_cursor_rebind(RoseComponentCursor *cursor, Relation rel)
+{
+	cursor->rel = rel;
+	if (cursor->leaf)
+		cursor->leaf->rel = rel;
+}
+
+/* ---- the way down ---- */
+
+static void
+read_inner(RoseComponentCursor *cursor, BlockNumber block, char *image, RosePageReader *reader)
+{
+	rose_page_reader_close(reader);
+	rose_component_read_page(cursor->rel, cursor->component->info.entry.id, block,
+							 ROSE_PAGE_INNER, image, NULL);
+	rose_page_reader_init(reader, image);
+	if (rose_page_reader_nrows(reader) == 0 ||
+		rose_page_reader_ncols(reader) != cursor->component->ninnercols)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("inner page at block %u of component %u is malformed",
+						block, cursor->component->info.entry.id)));
+}
+
+static RosePageReader *
+root_reader(RoseComponentCursor *cursor)
+{
+	RoseComponent *component = cursor->component;
+
+	if (component->root_image == NULL)
+	{
+		char	   *image = MemoryContextAlloc(component->context, BLCKSZ);
+		RosePageReader *reader = rose_page_reader_create(component->ninnercols,
+														 component->inner_descs,
+														 component->context);
+
+		read_inner(cursor, component->group.root, image, reader);
+		component->root_reader = reader;
+		component->root_image = image;
+	}
+	return component->root_reader;
+}
+
+static RosePageReader *
+inner_reader(RoseComponentCursor *cursor, int depth, BlockNumber block)
+{
+	CursorFrame *frame = &cursor->frames[depth];
+
+	if (depth == 0)
+		return root_reader(cursor);
+	if (frame->block == block)
+		return frame->reader;
+	if (frame->image == NULL)
+	{
+		frame->image = MemoryContextAlloc(cursor->context, BLCKSZ);
+		frame->reader = rose_page_reader_create(cursor->component->ninnercols,
+												cursor->component->inner_descs,
+												cursor->context);
+	}
+	frame->block = InvalidBlockNumber;
+	read_inner(cursor, block, frame->image, frame->reader);
+	frame->block = block;
+	return frame->reader;
+}
+
+static void
+load_leaf(RoseComponentCursor *cursor, BlockNumber block)
+{
+	RoseLeaf   *leaf = cursor->leaf;
+
+	cursor->row_valid = false;
+	if (leaf != NULL && leaf->block == block)
+		return;
+	if (leaf != NULL && leaf->refcount > 1)
+	{
+		/* somebody keeps the old one */
+		rose_leaf_release(leaf);
+		leaf = cursor->leaf = NULL;
+	}
+	if (leaf == NULL)
+		leaf = cursor->leaf = rose_leaf_create(cursor->component, cursor->rel,
+											   cursor->schema, cursor->leaf_parent);
+	rose_leaf_load(leaf, block, cursor->strategy);
+}
+
+/* What a descent looks for. */
+typedef struct SeekTarget
+{
+	enum
+	{
+		SEEK_LOWER, SEEK_UPPER, SEEK_ORDINAL
+	}			kind;
+	const Datum *key;
+	int			ncols;
+	uint64		seq;
+	uint64		ordinal;
+} SeekTarget;
+
+/* Load the leaf in which the target is or would be. */
+static void
+descend(RoseComponentCursor *cursor, const SeekTarget *target)
+{
+	BlockNumber block = cursor->component->group.root;
+
+	cursor->slot = -1;
+	cursor->moves = 0;
+	for (int depth = 0; depth < cursor->component->group.height; depth++)
+	{
+		RosePageReader *reader = inner_reader(cursor, depth, block);
+		int			slot = 0;
+
+		switch (target->kind)
+		{
+			case SEEK_LOWER:
+				slot = rose_inner_find_lower(reader, cursor->schema, target->key,
+											 target->ncols, target->seq);
+				break;
+			case SEEK_UPPER:
+				slot = rose_inner_find_upper(reader, cursor->schema, target->key,
+											 target->ncols);
+				break;
+			case SEEK_ORDINAL:
+				slot = rose_inner_find_ordinal(reader, target->ordinal);
+				break;
+		}
+		block = rose_inner_child(reader, slot);
+	}
+	load_leaf(cursor, block);
+}
+
+/* ---- positions ---- */
+
+/* Stand on a slot of the loaded leaf, or on its neighbour's if it is out of range. */
+static bool
+settle(RoseComponentCursor *cursor, int slot)
+{
+	RoseLeaf   *leaf = cursor->leaf;
+	BlockNumber neighbour;
+
+	cursor->row_valid = false;
+	if (slot >= 0 && slot < leaf->nrows)
+	{
+		cursor->slot = slot;
+		return true;
+	}
+	neighbour = slot < 0 ? leaf->prev : leaf->next;
+	cursor->slot = -1;
+	if (neighbour == InvalidBlockNumber)
+		return false;
+	load_leaf(cursor, neighbour);
+	cursor->slot = slot < 0 ? cursor->leaf->nrows - 1 : 0;
+	return true;
+}
+
+bool
+rose_component_cursor_first(RoseComponentCursor *cursor)
+{
+	cursor->slot = -1;
+	load_leaf(cursor, cursor->component->group.first_leaf);
+	return settle(cursor, 0);
+}
+
+bool
+rose_component_cursor_last(RoseComponentCursor *cursor)
+{
+	cursor->slot = -1;
+	load_leaf(cursor, cursor->component->group.last_leaf);
+	return settle(cursor, cursor->leaf->nrows - 1);
+}
+
+bool
+rose_component_cursor_seek(RoseComponentCursor *cursor, const Datum *key, int ncols,
+						   uint64 seq)
+{
+	SeekTarget	target = {.kind = SEEK_LOWER,.key = key,.ncols = ncols,.seq = seq};
+	int			lo = 0;
+	int			hi;
+
+	if (ncols == 0)
+		return rose_component_cursor_first(cursor);
+	descend(cursor, &target);
+	hi = cursor->leaf->nrows;
+	if (rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, ncols, &lo, &hi) &&
+		ncols == rose_schema_key_width(cursor->schema))
+		lo = rose_page_search_seq(cursor->leaf->reader, ROSE_SYSCOL_SEQ, lo, hi, seq);
+	return settle(cursor, lo);
+}
+
+bool
+rose_component_cursor_seek_last(RoseComponentCursor *cursor, const Datum *key,
+								int ncols, bool inclusive)
+{
+	SeekTarget	target = {.kind = inclusive ? SEEK_UPPER : SEEK_LOWER,
+	.key = key,.ncols = ncols,.seq = PG_UINT64_MAX};
+	int			lo = 0;
+	int			hi;
+	bool		found;
+
+	if (ncols == 0)
+		return rose_component_cursor_last(cursor);
+	descend(cursor, &target);
+	hi = cursor->leaf->nrows;
+	found = rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, ncols, &lo, &hi);
+	return settle(cursor, found && inclusive ? hi - 1 : lo - 1);
+}
+
+bool
+rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint64 ordinal)
+{
+	SeekTarget	target = {.kind = SEEK_ORDINAL,.ordinal = ordinal};
+
+	cursor->slot = -1;
+	if (ordinal >= cursor->component->footer.nrows)
+		return false;
+	descend(cursor, &target);
+	if (ordinal < cursor->leaf->first_ordinal ||
+		ordinal - cursor->leaf->first_ordinal >= cursor->leaf->nrows)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("row " UINT64_FORMAT " of component %u is not in the leaf at block %u",
+						ordinal, cursor->component->info.entry.id, cursor->leaf->block)));
+	return settle(cursor, (int) (ordinal - cursor->leaf->first_ordinal));
+}
+
+/* A cursor that moves on and on decodes many rows at a time; a lookup does not. */
+#define MOVES_BEFORE_WINDOW	2
+
+bool
+rose_component_cursor_next(RoseComponentCursor *cursor)
+{
+	if (cursor->slot < 0 || !settle(cursor, cursor->slot + 1))
+		return false;
+	if (cursor->moves++ >= MOVES_BEFORE_WINDOW)
+		rose_leaf_decode_window(cursor->leaf, cursor->slot, true);
+	return true;
+}
+
+bool
+rose_component_cursor_prev(RoseComponentCursor *cursor)
+{
+	if (cursor->slot < 0 || !settle(cursor, cursor->slot - 1))
+		return false;
+	if (cursor->moves++ >= MOVES_BEFORE_WINDOW)
+		rose_leaf_decode_window(cursor->leaf, cursor->slot, false);
+	return true;
+}
+
+const RoseRow *
+rose_component_cursor_row(RoseComponentCursor *cursor)
+{
+	Assert(cursor->slot >= 0);
+	if (!cursor->row_valid)
+	{
+		rose_leaf_get_row(cursor->leaf, cursor->slot, &cursor->row, cursor->key);
+		cursor->row_valid = true;
+	}
+	return &cursor->row;
+}

@@ -1,0 +1,220 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_component_internal.h
+ *	  What the files of src/lsm/rose_component*.c share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_COMPONENT_INTERNAL_H
+#define ROSE_COMPONENT_INTERNAL_H
+
+#include "lsm/rose_component.h"
+#include "lsm/rose_component_format.h"
+
+#include "lib/stringinfo.h"
+
+/* ---- the open component (rose_component.c) ---- */
+
+struct RoseComponent
+{
+	MemoryContext context;
+	const RoseSchema *schema;
+	RoseComponentInfo info;
+	RoseFooterDisk footer;
+	RoseColumnGroupDisk group;
+	int			ncols;			/* columns of a leaf */
+	RoseColumnDesc *descs;
+	RoseColumnDesc *inner_descs;
+	int			ninnercols;
+	RoseBloomShape bloom;		/* if footer.bloom_nblocks > 0 */
+	int			nextents;
+	RoseExtentDisk *extents;	/* of the Bloom pages */
+	Datum		min_key[INDEX_MAX_KEYS];
+	Datum		max_key[INDEX_MAX_KEYS];
+
+	/* the root, if it is an inner page; read on first use */
+	char	   *root_image;
+	RosePageReader *root_reader;
+};
+
+extern BlockNumber rose_component_bloom_page(const RoseComponent *component, uint32 page);
+
+/* Ask the filter alone. */
+extern bool rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash);
+
+/* Read a page and check that it is this component's and of this kind. */
+extern void rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
+									 uint8 kind, char *dst, BufferAccessStrategy strategy);
+/* Start an empty page that is not multicolumn. */
+extern void rose_component_init_page(char *page, uint32 component_id, uint8 kind);
+extern void rose_component_set_page_end(char *page, Size end);
+
+/* ---- columns of leaves and inner pages (rose_component_key.c) ---- */
+
+/* kinds: as stored in the footer, or NULL to derive them from the types. */
+extern RoseColumnDesc *rose_leaf_column_descs(const RoseSchema *schema, int natts,
+											  const uint8 *kinds, MemoryContext context);
+extern uint8 rose_column_kind_code(uint8 kind);
+extern RoseColumnDesc *rose_inner_column_descs(const RoseSchema *schema, int *ncols,
+											   MemoryContext context);
+
+/* Leaf column of key column j. */
+static inline int
+rose_leaf_key_column(const RoseSchema *schema, int j)
+{
+	return schema->nkeys > 0 ? ROSE_SYSCOLS + schema->keys[j].def.attno - 1 :
+		ROSE_SYSCOL_ROWID;
+}
+
+/* Keys as bytes, for the footer. */
+extern void rose_key_write(const RoseSchema *schema, const Datum *key, StringInfo out);
+extern void rose_key_read(const RoseSchema *schema, char *bytes, Size length, Datum *key,
+						  uint32 component_id);
+
+/* A key whose memory is reused by each assignment. */
+typedef struct RoseKeyBuffer
+{
+	bool		valid;
+	uint64		prefix;			/* rose_key_prefix */
+	Datum		key[INDEX_MAX_KEYS];
+	char	   *data[INDEX_MAX_KEYS];
+	Size		capacity[INDEX_MAX_KEYS];
+	MemoryContext context;
+} RoseKeyBuffer;
+
+extern void rose_key_buffer_init(RoseKeyBuffer *buffer, MemoryContext context);
+extern void rose_key_buffer_set(RoseKeyBuffer *buffer, const RoseSchema *schema,
+								const Datum *key);
+/* Only the first columns, and no prefix. */
+extern void rose_key_buffer_set_prefix(RoseKeyBuffer *buffer, const RoseSchema *schema,
+									   const Datum *key, int ncols);
+
+/* Compare by prefix first.  Both prefixes must belong to the keys. */
+static inline int
+rose_key_compare_prefixed(const RoseSchema *schema, bool exact, uint64 aprefix,
+						  const Datum *a, uint64 bprefix, const Datum *b)
+{
+	if (aprefix != bprefix)
+		return aprefix < bprefix ? -1 : 1;
+	if (exact)
+		return 0;
+	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
+}
+
+/*
+ * Narrow [*lo, *hi) of a sorted page to the slots that equal the first ncols
+ * columns of key.  False if there are none: *lo is the insertion point.
+ * first_col(j) is the page column of key column j.  null_first: a NULL may stand
+ * first in a range and sorts first (inner pages).
+ */
+extern bool rose_page_narrow(RosePageReader *reader, const RoseSchema *schema,
+							 bool inner, const Datum *key, int ncols, int *lo, int *hi);
+/* First slot of [lo, hi), descending by sequence, with sequence <= seq. */
+extern int	rose_page_search_seq(RosePageReader *reader, int col, int lo, int hi, uint64 seq);
+
+/* ---- inner pages (rose_component_tree.c) ---- */
+
+/* The lower bound of a child: first ncols columns of key, then seq. */
+typedef struct RoseSeparator
+{
+	int			ncols;			/* 0: minus infinity */
+	Datum		key[INDEX_MAX_KEYS];
+	int64		seq;			/* ROSE_SEPARATOR_ANY: not compared */
+} RoseSeparator;
+
+typedef struct RoseTreeBuilder RoseTreeBuilder;
+
+extern RoseTreeBuilder *rose_tree_builder_create(const RoseSchema *schema, uint32 component_id,
+												 RoseBlockWriter *writer, MemoryContext context);
+extern void rose_tree_builder_add(RoseTreeBuilder *tree, const RoseSeparator *separator,
+								  BlockNumber child, uint64 ordinal);
+/* Sets root, height and ninner; with one leaf the root is the leaf. */
+extern void rose_tree_builder_finish(RoseTreeBuilder *tree, RoseColumnGroupDisk *group);
+/* The shortest separator between the last version of a leaf and the first of the next. */
+extern void rose_separator_make(const RoseSchema *schema, const Datum *last, const Datum *first,
+								uint64 first_seq, RoseSeparator *separator,
+								char *scratch);
+
+/* Child of an inner page to go to: for the first version >= (key, seq) */
+extern int	rose_inner_find_lower(RosePageReader *reader, const RoseSchema *schema,
+								  const Datum *key, int ncols, uint64 seq);
+/* ... for the last version whose prefix is <= key */
+extern int	rose_inner_find_upper(RosePageReader *reader, const RoseSchema *schema,
+								  const Datum *key, int ncols);
+extern int	rose_inner_find_ordinal(RosePageReader *reader, uint64 ordinal);
+extern BlockNumber rose_inner_child(RosePageReader *reader, int slot);
+
+/* ---- overflow (rose_component_overflow.c) ---- */
+
+typedef struct RoseOverflowWriter RoseOverflowWriter;
+
+extern RoseOverflowWriter *rose_overflow_writer_create(uint32 component_id,
+													   RoseBlockWriter *writer,
+													   MemoryContext context);
+/* Store a varlena's payload; returns what stands for it in the leaf (in the current context). */
+extern Datum rose_overflow_write(RoseOverflowWriter *overflow, Datum value);
+extern void rose_overflow_finish(RoseOverflowWriter *overflow, uint64 *npages);
+/* The value, allocated in the current context. */
+extern Datum rose_overflow_read(Relation rel, uint32 component_id, Datum pointer);
+
+/* ---- fitting rows into leaves (rose_component_fit.c) ---- */
+
+/* Size of the value that stands for an overflowed one. */
+#define ROSE_OVERFLOW_REF_SIZE	(VARHDRSZ + sizeof(RoseOverflowPointerDisk))
+
+/*
+ * Find the largest value that may overflow and is larger than min_size; -1 if
+ * there is none.  values/nulls: user columns.  moved: bitmap of columns that overflowed already.
+ */
+extern int	rose_fit_largest(const RoseSchema *schema, int natts, const Datum *values,
+							 const bool *nulls, const bits8 *moved, Size min_size);
+/* Bytes of a row's varlena values and of all its values. */
+extern Size rose_fit_row_size(const RoseSchema *schema, int natts, const Datum *values,
+							  const bool *nulls);
+extern void rose_fit_error(const RoseSchema *schema) pg_attribute_noreturn();
+
+/* ---- leaves (rose_component_leaf.c) ---- */
+
+/* Rows of a leaf that are decoded together. */
+#define ROSE_LEAF_WINDOW	1024
+
+struct RoseLeaf
+{
+	int			refcount;
+	MemoryContext context;		/* owns all of it */
+	Relation	rel;			/* for overflow pages; borrowed */
+	const RoseSchema *schema;
+	uint32		component_id;
+	int			natts;			/* user columns of the component */
+	RosePageReader *reader;
+	char	   *image;
+	BlockNumber block;			/* InvalidBlockNumber: nothing loaded */
+	BlockNumber prev;
+	BlockNumber next;
+	uint64		first_ordinal;
+	int			nrows;
+	uint8		flags;			/* ROSE_LEAF_HAS_* */
+
+	/* decoded rows [window_first, window_first + window_rows) */
+	int			window_first;
+	int			window_rows;
+	Datum	   *seqs;
+	Datum	   *xids;
+	Datum	   *ops;
+	Datum	   *keys;			/* key column j: keys + j * ROSE_LEAF_WINDOW */
+	bool	   *nulls;			/* scratch */
+
+	/* values fetched from overflow pages, and bitmaps that had to be widened */
+	MemoryContext extra_context;
+	struct RoseOverflowValue *overflow_values;
+};
+
+extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
+								  const RoseSchema *schema, MemoryContext context);
+extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
+/* Decode a window with slot in it, towards the end (forward) or the start. */
+extern void rose_leaf_decode_window(RoseLeaf *leaf, int slot, bool forward);
+/* Fill row for a slot; key gets the key's Datums. */
+extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
+
+#endif							/* ROSE_COMPONENT_INTERNAL_H */

@@ -1,0 +1,69 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_face.h
+ *	  What the table's face (tableam/) and the index's face (indexam/) know of
+ *	  each other.
+ *
+ * They are two halves of one thing: the primary key's index has no storage, so an
+ * index scan is a scan of the table.  Neither folder includes the other; what one
+ * needs from the other is declared here and defined there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_FACE_H
+#define ROSE_FACE_H
+
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "access/tableam.h"
+#include "lsm/rose_scan.h"
+
+/* --- tableam/ --- */
+
+extern const TableAmRoutine rose_table_routine;
+
+static inline bool
+rose_relation_is_rose(Relation rel)
+{
+	return rel->rd_tableam == &rose_table_routine;
+}
+
+/*
+ * The table side of an index scan; scan->xs_heapfetch of the executor's scan.
+ * The index side keeps its state here, because ambeginscan runs before the
+ * swap and makes a plain btree scan.
+ */
+typedef struct RoseIndexScan RoseIndexScan;
+
+typedef struct RoseIndexFetch
+{
+	IndexFetchTableData base;
+	RoseTable  *table;
+	MemoryContext context;		/* lives as long as the scan */
+	RoseLookup *lookup;			/* for TIDs that are not the scan's; NULL until needed */
+
+	/* set by the index side */
+	RoseIndexScan *scan;		/* NULL until the first rescan */
+	const RoseRow *row;			/* row under the scan, or NULL */
+	ItemPointerData tid;		/* its TID */
+} RoseIndexFetch;
+
+/* --- indexam/ --- */
+
+/* Give the opened primary key index of this rose table rose's routine. */
+extern void rose_primary_key_attach(Relation heap);
+/* btbuild was called for this index of a rose table. */
+extern void rose_primary_key_built(Relation index);
+/* The next aminsert reports the conflict that a speculative insertion met. */
+extern void rose_primary_key_set_conflict(Relation heap, bool conflict);
+/*
+ * The aminsert for the row with this TID raises the error of a duplicate key:
+ * neither it nor the rows behind it were written.  At the latest, the
+ * commit does.
+ */
+extern void rose_primary_key_set_duplicate(Relation heap, const ItemPointerData *tid);
+/* Frees fetch->scan. */
+extern void rose_index_scan_free(RoseIndexScan *scan);
+
+#endif							/* ROSE_FACE_H */

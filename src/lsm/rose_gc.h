@@ -1,0 +1,64 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_gc.h
+ *	  Which versions of a key must be kept: version garbage collection as a
+ *	  pure filter.
+ *
+ * The versions of one key are shown to the filter newest first; it says of each what to
+ * do.  It knows nothing of rows, files or locks, so it can be tested alone.
+ *
+ * Two neighbouring versions belong together when no snapshot can tell them
+ * apart: when both are older than the horizon, or when the same transaction wrote
+ * both.  Of what belongs together one version is kept: the newest, or, if that is
+ * a PARTIAL, the PARTIALs down to the first complete version folded into one.
+ *
+ * Tombstones are kept even if the same transaction wrote a newer version,
+ * as long as a snapshot may see what was before: they tell a waiting writer that
+ * the row it waits for was deleted, not updated.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_GC_H
+#define ROSE_GC_H
+
+#include "postgres.h"
+
+#include "util/rose_version.h"
+
+typedef enum RoseGcAction
+{
+	ROSE_GC_DROP,				/* nobody needs it */
+	ROSE_GC_KEEP,				/* write it as it is */
+	ROSE_GC_HOLD,				/* a PARTIAL: hold it back, more may be folded in */
+	ROSE_GC_FOLD,				/* fold into the one held back and go on */
+	ROSE_GC_FOLD_LAST			/* fold, which makes it complete; write it as a PUT */
+} RoseGcAction;
+
+typedef struct RoseGcDecision
+{
+	bool		flush;			/* first write the one held back, as a PARTIAL */
+	RoseGcAction action;
+} RoseGcDecision;
+
+/* The fields are rose_gc.c's business. */
+typedef struct RoseGc
+{
+	uint64		horizon;		/* every snapshot sees what is older */
+	bool		bottom;			/* nothing older than the input is left below */
+	bool		any;			/* a version of this key was shown */
+	uint64		last_seq;
+	uint64		last_xid;
+	bool		complete;		/* the group has its row: the rest is superseded */
+	bool		holding;		/* a PARTIAL is held back */
+	bool		partial_above;	/* a PARTIAL was kept that looks further down */
+} RoseGc;
+
+extern void rose_gc_init(RoseGc *gc, FullTransactionId horizon, bool bottom);
+
+/* A new key comes.  True: write the one held back first, as a PARTIAL. */
+extern bool rose_gc_next_key(RoseGc *gc);
+
+/* The next older version of the key (a repeated sequence is dropped). */
+extern RoseGcDecision rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId xid, uint8 op);
+
+#endif							/* ROSE_GC_H */

@@ -1,0 +1,375 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_key_reader.c
+ *	  All versions of one key, newest first.  See rose_key_reader.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_key_reader.h"
+
+#include "storage/lwlock.h"
+#include "utils/memutils.h"
+
+typedef struct CachedCursor
+{
+	uint32		component_id;
+	RoseComponentCursor *cursor;
+} CachedCursor;
+
+typedef enum KeyReaderPhase
+{
+	KEY_READER_START,			/* memtables not positioned yet */
+	KEY_READER_MEMORY,
+	KEY_READER_DISK,
+	KEY_READER_DONE
+} KeyReaderPhase;
+
+struct RoseKeyReader
+{
+	RoseTable  *table;
+	MemoryContext context;
+	KeyReaderPhase phase;
+	const Datum *key;
+	uint64		hash;			/* of key, once needed */
+	bool		hashed;
+	uint64		below;			/* versions returned so far are >= this */
+
+	/* memory phase */
+	RoseMemCursor mem[ROSE_MAX_MEMTABLES];
+	bool		mem_valid[ROSE_MAX_MEMTABLES];	/* has a version of the key */
+	char	   *buffer;			/* copy of the current row */
+	Size		buffer_size;
+	Datum		row_key[INDEX_MAX_KEYS];
+
+	/* disk phase */
+	RoseManifest manifest;		/* as of the end of the memory phase */
+	int			next_component;
+	RoseComponentCursor *disk;	/* cursor on a version of the key, or NULL */
+	int			disk_index;
+	CachedCursor cursors[ROSE_MAX_COMPONENTS];
+	int			ncursors;
+
+	RoseRow		row;
+};
+
+RoseKeyReader *
+rose_key_reader_create(RoseTable *table, MemoryContext parent)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "rose key reader",
+												  ALLOCSET_DEFAULT_SIZES);
+	RoseKeyReader *reader = MemoryContextAllocZero(context, sizeof(RoseKeyReader));
+
+	reader->table = table;
+	reader->context = context;
+	reader->phase = KEY_READER_DONE;
+	return reader;
+}
+
+void
+rose_key_reader_free(RoseKeyReader *reader)
+{
+	for (int i = 0; i < reader->ncursors; i++)
+		rose_component_cursor_free(reader->cursors[i].cursor);
+	MemoryContextDelete(reader->context);
+}
+
+void
+rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below)
+{
+	reader->key = key;
+	reader->hashed = false;
+	reader->below = below;
+	reader->phase = KEY_READER_START;
+	reader->disk = NULL;
+	reader->next_component = 0;
+}
+
+const RoseComponentEntryDisk *
+rose_key_reader_entry(const RoseKeyReader *reader)
+{
+	return reader->disk ? &reader->manifest.components[reader->disk_index] : NULL;
+}
+
+static bool
+key_matches(RoseKeyReader *reader, const Datum *key)
+{
+	const RoseSchema *schema = reader->table->schema;
+
+	return rose_key_compare(schema, key, reader->key,
+							rose_schema_key_width(schema)) == 0;
+}
+
+/* Copy an arena entry to private memory.  REQUIRES reclaim_lock. */
+static void
+copy_entry(RoseKeyReader *reader, const RoseMemEntryRef *entry, RoseRow *row)
+{
+	const RoseSchema *schema = reader->table->schema;
+	Size		row_size = entry->row ? MAXALIGN(entry->row->t_len) : 0;
+	Size		present_size = entry->version.present ?
+		ROSE_PRESENT_BYTES(schema->natts) : 0;
+
+	if (reader->buffer_size < row_size + present_size)
+	{
+		if (reader->buffer)
+			pfree(reader->buffer);
+		reader->buffer_size = Max(1024, (row_size + present_size) * 2);
+		reader->buffer = MemoryContextAllocHuge(reader->context, reader->buffer_size);
+	}
+	memset(row, 0, sizeof(*row));
+	row->version = entry->version;
+	if (entry->row)
+	{
+		memcpy(reader->buffer, entry->row, entry->row->t_len);
+		row->tuple = (MinimalTuple) reader->buffer;
+	}
+	if (present_size)
+	{
+		memcpy(reader->buffer + row_size, entry->version.present, present_size);
+		row->version.present = (bits8 *) (reader->buffer + row_size);
+	}
+	rose_key_from_tuple(schema, row->tuple, row->version.rowid, reader->row_key);
+	row->key = reader->row_key;
+}
+
+/* Does the cursor stand on a version of the key?  REQUIRES reclaim_lock. */
+static bool
+mem_cursor_on_key(RoseKeyReader *reader, RoseMemCursor *cursor)
+{
+	const RoseSchema *schema = reader->table->schema;
+	RoseMemEntryRef entry;
+	Datum		key[INDEX_MAX_KEYS];
+
+	rose_mem_cursor_get(cursor, &entry);
+	rose_key_from_tuple(schema, entry.row, entry.version.rowid, key);
+	return key_matches(reader, key);
+}
+
+/* Find the key in all memtables.  REQUIRES reclaim_lock. */
+static void
+position_memory(RoseKeyReader *reader)
+{
+	RoseTable  *table = reader->table;
+	RoseC0Shared *c0 = &table->shared->c0;
+	int			width = rose_schema_key_width(table->schema);
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		reader->mem_valid[slot] = false;
+		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+			continue;
+		rose_mem_cursor_open(&reader->mem[slot], c0, table->schema, slot);
+		if (rose_mem_cursor_seek(&reader->mem[slot], reader->key, width,
+								 reader->below == PG_UINT64_MAX ? PG_UINT64_MAX : reader->below - 1))
+			reader->mem_valid[slot] = mem_cursor_on_key(reader, &reader->mem[slot]);
+	}
+	reader->phase = KEY_READER_MEMORY;
+}
+
+/*
+ * The newest version not returned yet among the memtables.  When there is none, the manifest
+ * is read before reclaim_lock is let go: what leaves a memtable after this
+ * moment is in the list already, or was returned.
+ */
+static const RoseRow *
+next_from_memory(RoseKeyReader *reader)
+{
+	RoseC0Shared *c0 = &reader->table->shared->c0;
+	const RoseRow *result = NULL;
+
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+
+	if (reader->phase == KEY_READER_MEMORY)
+	{
+		for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+			if (reader->mem_valid[slot] && !rose_mem_cursor_alive(&reader->mem[slot]))
+			{
+				reader->phase = KEY_READER_START;
+				break;
+			}
+	}
+	if (reader->phase == KEY_READER_START)
+		position_memory(reader);
+
+	for (;;)
+	{
+		RoseMemEntryRef best;
+		int			best_slot = -1;
+
+		for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		{
+			RoseMemEntryRef entry;
+
+			if (!reader->mem_valid[slot])
+				continue;
+			rose_mem_cursor_get(&reader->mem[slot], &entry);
+			if (best_slot < 0 || entry.version.seq > best.version.seq)
+			{
+				best = entry;
+				best_slot = slot;
+			}
+		}
+		if (best_slot < 0)
+			break;
+		/* a version carried over is in two memtables for a while; one that was
+		 * killed was never there */
+		if (best.version.seq < reader->below && !(best.hints & ROSE_MEM_HINT_ABORTED))
+		{
+			copy_entry(reader, &best, &reader->row);
+			reader->below = best.version.seq;
+			result = &reader->row;
+		}
+		reader->mem_valid[best_slot] = rose_mem_cursor_next(&reader->mem[best_slot]) &&
+			mem_cursor_on_key(reader, &reader->mem[best_slot]);
+		if (result)
+			break;
+	}
+
+	if (result == NULL)
+	{
+		reader->manifest = *rose_table_manifest(reader->table);
+		reader->next_component = 0;
+		reader->phase = KEY_READER_DISK;
+	}
+	LWLockRelease(&c0->reclaim_lock);
+	return result;
+}
+
+static RoseComponentCursor *
+cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseComponent *component)
+{
+	CachedCursor *slot;
+
+	for (int i = 0; i < reader->ncursors; i++)
+		if (reader->cursors[i].component_id == entry->id)
+			return reader->cursors[i].cursor;
+
+	if (reader->ncursors == ROSE_MAX_COMPONENTS)
+	{
+		/* a reader used for long: the components it began with are gone */
+		for (int i = 0; i < reader->ncursors; i++)
+			rose_component_cursor_free(reader->cursors[i].cursor);
+		reader->ncursors = 0;
+	}
+	slot = &reader->cursors[reader->ncursors];
+	slot->cursor = rose_component_cursor_create(component, reader->table->rel,
+												reader->table->schema, NULL,
+												reader->context);
+	slot->component_id = entry->id;
+	reader->ncursors++;
+	return slot->cursor;
+}
+
+/* Component of this manifest entry; the table's cached manifest may be newer. */
+static RoseComponent *
+component_for(RoseKeyReader *reader, int index)
+{
+	RoseTable  *table = reader->table;
+	uint32		id = reader->manifest.components[index].id;
+
+	if (table->manifest.version == reader->manifest.version && table->manifest_valid)
+		return rose_table_component(table, index);
+	for (int i = 0; i < table->manifest.ncomponents; i++)
+		if (table->manifest.components[i].id == id)
+			return rose_table_component(table, i);
+	/* replaced meanwhile; our pin keeps its blocks */
+	return rose_component_open(table->rel, table->schema,
+							   &reader->manifest.components[index], reader->context);
+}
+
+static const RoseRow *
+next_from_disk(RoseKeyReader *reader)
+{
+	RoseTable  *table = reader->table;
+	int			width = rose_schema_key_width(table->schema);
+	bool		more;
+
+	for (;;)
+	{
+		const RoseRow *row;
+
+		if (reader->disk)
+			more = rose_component_cursor_next(reader->disk);
+		else
+		{
+			const RoseComponentEntryDisk *entry;
+			RoseComponent *component;
+
+			if (reader->next_component >= reader->manifest.ncomponents)
+			{
+				reader->phase = KEY_READER_DONE;
+				return NULL;
+			}
+			reader->disk_index = reader->next_component++;
+			entry = &reader->manifest.components[reader->disk_index];
+			if (!rose_component_readable(entry) || entry->min_seq >= reader->below)
+				continue;
+			if (!reader->hashed)
+			{
+				reader->hash = rose_key_hash(table->schema, reader->key);
+				reader->hashed = true;
+			}
+			component = component_for(reader, reader->disk_index);
+			if (!rose_component_may_contain(component, table->rel, reader->key, reader->hash))
+				continue;
+			reader->disk = cursor_for(reader, entry, component);
+			more = rose_component_cursor_seek(reader->disk, reader->key, width,
+											  reader->below == PG_UINT64_MAX ? PG_UINT64_MAX : reader->below - 1);
+		}
+
+		row = more ? rose_component_cursor_row(reader->disk) : NULL;
+		if (row == NULL || !key_matches(reader, row->key))
+		{
+			reader->disk = NULL;
+			continue;
+		}
+		if (row->version.seq >= reader->below)
+			continue;			/* was in a memtable too */
+		reader->below = row->version.seq;
+		return row;
+	}
+}
+
+const RoseRow *
+rose_key_reader_next(RoseKeyReader *reader, bool *committed)
+{
+	const RoseRow *row = NULL;
+
+	*committed = false;
+	if (reader->phase == KEY_READER_START || reader->phase == KEY_READER_MEMORY)
+		row = next_from_memory(reader);
+	if (row == NULL && reader->phase == KEY_READER_DISK)
+	{
+		row = next_from_disk(reader);
+		if (row)
+			*committed = !(rose_key_reader_entry(reader)->flags & ROSE_COMPONENT_PRIVATE);
+	}
+	return row;
+}
+
+bool
+rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row)
+{
+	RoseTable  *table = reader->table;
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		found = false;
+
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES && !found; slot++)
+	{
+		RoseArenaPtr ptr;
+		RoseMemEntryRef entry;
+
+		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+			continue;
+		ptr = rose_memtable_find_seq(c0, slot, seq);
+		if (ptr == 0)
+			continue;
+		rose_memtable_get(c0, table->schema, ptr, &entry);
+		copy_entry(reader, &entry, row);
+		found = true;
+	}
+	LWLockRelease(&c0->reclaim_lock);
+	return found;
+}

@@ -1,0 +1,50 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_key_reader.h
+ *	  All versions of one key, newest first, from C0 and the components.
+ *
+ * The basis of point lookups, uniqueness checks and conflict checks.  It
+ * returns versions whatever their writer's fate, locks included; the caller
+ * stops as soon as it knows enough, so that normally only C0 and the Bloom filters are asked.
+ *
+ * Locking.  Takes the C0's reclaim_lock, shared, for one version at a time. A
+ * memtable that is freed between two versions is noticed and the search goes on in the
+ * sources of that moment, below the last sequence returned.  May be used under a key-partition
+ * lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_KEY_READER_H
+#define ROSE_KEY_READER_H
+
+#include "lsm/rose_table.h"
+
+typedef struct RoseKeyReader RoseKeyReader;
+
+/* For one transaction at most. */
+extern RoseKeyReader *rose_key_reader_create(RoseTable *table, MemoryContext parent);
+extern void rose_key_reader_free(RoseKeyReader *reader);
+
+/* key must stay in place until the last call of next; versions with a
+ * sequence >= below are left out (PG_UINT64_MAX: none). */
+extern void rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below);
+/*
+ * Next older version or NULL.  The row is valid until the next call.
+ * *committed: it comes from a component without uncommitted rows.
+ */
+extern const RoseRow *rose_key_reader_next(RoseKeyReader *reader, bool *committed);
+/* Manifest entry of the row's component, NULL for C0. */
+extern const RoseComponentEntryDisk *rose_key_reader_entry(const RoseKeyReader *reader);
+
+/* Copy the C0 version with this sequence; false if no memtable has it. */
+extern bool rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row);
+
+/* Is this component to be read?  Pending ones are in a memtable still. */
+static inline bool
+rose_component_readable(const RoseComponentEntryDisk *entry)
+{
+	return entry->state == ROSE_COMPONENT_LIVE ||
+		(entry->flags & ROSE_COMPONENT_READ_PENDING) != 0;
+}
+
+#endif							/* ROSE_KEY_READER_H */

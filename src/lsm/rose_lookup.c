@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_lookup.c
+ *	  Point lookups: the newest visible version of a key, and the version that
+ *	  a TID names.
+ *
+ * Results live until the next call with the same lookup.  Locking is the key
+ * reader's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_scan.h"
+
+#include "lsm/rose_key_reader.h"
+#include "lsm/rose_partial.h"
+#include "lsm/rose_tid.h"
+#include "lsm/rose_visibility.h"
+#include "storage/predicate.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+struct RoseLookup
+{
+	RoseTable  *table;
+	MemoryContext context;
+	RoseKeyReader *reader;
+	RosePartial partial;
+
+	RoseRow		row;			/* the result */
+	Datum		key[INDEX_MAX_KEYS];	/* its key, if it was completed here */
+	bool		in_component;
+	RoseComponentEntryDisk entry;	/* then its component */
+
+	/* fetching by TID */
+	RoseComponentCursor *cursor;
+	RoseComponent *cursor_component;
+	MemoryContext key_context;	/* key of the TID's version */
+};
+
+RoseLookup *
+rose_lookup_create(RoseTable *table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose lookup",
+												  ALLOCSET_DEFAULT_SIZES);
+	RoseLookup *lookup = MemoryContextAllocZero(context, sizeof(RoseLookup));
+
+	lookup->table = table;
+	lookup->context = context;
+	lookup->reader = rose_key_reader_create(table, context);
+	rose_partial_init(&lookup->partial, table->schema, context);
+	lookup->key_context = AllocSetContextCreate(context, "rose lookup key",
+												ALLOCSET_SMALL_SIZES);
+	return lookup;
+}
+
+void
+rose_lookup_free(RoseLookup *lookup)
+{
+	if (lookup->cursor)
+		rose_component_cursor_free(lookup->cursor);
+	rose_key_reader_free(lookup->reader);
+	MemoryContextDelete(lookup->context);
+}
+
+/* Remember where the result came from, for its TID. */
+static void
+lookup_note_origin(RoseLookup *lookup)
+{
+	const RoseComponentEntryDisk *entry = rose_key_reader_entry(lookup->reader);
+
+	lookup->in_component = entry != NULL;
+	if (entry)
+		lookup->entry = *entry;
+}
+
+/*
+ * Go down the versions of a key until the snapshot's row is known.  Serializable
+ * transactions report each version they may not see.
+ */
+static const RoseRow *
+lookup_visible(RoseLookup *lookup, Snapshot snapshot, const Datum *key, uint64 below)
+{
+	RoseVisibility vis;
+	const RoseRow *row;
+	bool		committed;
+	bool		serializable = snapshot->snapshot_type == SNAPSHOT_MVCC &&
+		CheckForSerializableConflictOutNeeded(lookup->table->rel, snapshot);
+
+	rose_visibility_init(&vis, snapshot);
+	rose_visibility_next_key(&vis);
+	lookup->partial.active = false;
+	rose_key_reader_start(lookup->reader, key, below);
+
+	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
+	{
+		if (!rose_version_visible(&vis, &row->version, committed))
+		{
+			if (serializable && row->version.op != ROSE_OP_LOCK)
+				CheckForSerializableConflictOut(lookup->table->rel,
+												XidFromFullTransactionId(row->version.xid),
+												snapshot);
+			continue;
+		}
+		if (row->version.op == ROSE_OP_TOMBSTONE)
+			break;
+		if (lookup->partial.active)
+		{
+			if (!rose_partial_add(&lookup->partial, row))
+				continue;
+			rose_partial_finish(&lookup->partial, &lookup->row, lookup->key);
+			return &lookup->row;
+		}
+		lookup_note_origin(lookup);
+		lookup->row = *row;
+		if (lookup->in_component)
+			lookup->row.ordinal = row->ordinal;
+		if (row->version.op == ROSE_OP_PUT)
+			return &lookup->row;
+		rose_partial_start(&lookup->partial, row);
+	}
+
+	if (lookup->partial.active)
+		rose_partial_missing_base(&lookup->partial);
+	return NULL;
+}
+
+const RoseRow *
+rose_lookup_get(RoseLookup *lookup, Snapshot snapshot, const Datum *key)
+{
+	return lookup_visible(lookup, snapshot, key, PG_UINT64_MAX);
+}
+
+void
+rose_lookup_tid(RoseLookup *lookup, ItemPointer tid)
+{
+	rose_tid_assign(lookup->table, lookup->in_component ? &lookup->entry : NULL,
+					lookup->row.ordinal, lookup->row.version.seq, tid);
+}
+
+/* Bring the version that the TID names into lookup->row. */
+static bool
+lookup_locate(RoseLookup *lookup, ItemPointer tid)
+{
+	RoseTable  *table = lookup->table;
+	RoseTidTarget target;
+
+	if (!rose_tid_resolve(table, tid, &target))
+		return false;
+	if (target.component == NULL)
+	{
+		if (rose_key_reader_find_seq(lookup->reader, target.seq, &lookup->row))
+		{
+			lookup->in_component = false;
+			return lookup->row.version.op != ROSE_OP_LOCK;
+		}
+		/* spilled since it was given out */
+		if (!rose_tid_find_in_components(table, target.seq, &target))
+		{
+			/* ... in this very moment, or carried over */
+			if (!rose_key_reader_find_seq(lookup->reader, target.seq, &lookup->row))
+				return false;
+			lookup->in_component = false;
+			return lookup->row.version.op != ROSE_OP_LOCK;
+		}
+	}
+
+	if (lookup->cursor == NULL || lookup->cursor_component != target.component)
+	{
+		if (lookup->cursor)
+			rose_component_cursor_free(lookup->cursor);
+		lookup->cursor = NULL;
+		lookup->cursor = rose_component_cursor_create(target.component, table->rel,
+													  table->schema, NULL,
+													  lookup->context);
+		lookup->cursor_component = target.component;
+	}
+	if (!rose_component_cursor_seek_ordinal(lookup->cursor, target.ordinal))
+		return false;
+	lookup->row = *rose_component_cursor_row(lookup->cursor);
+	lookup->in_component = true;
+	lookup->entry = *target.entry;
+	return true;
+}
+
+/* Complete the PARTIAL version in lookup->row from what lies below it. */
+static void
+lookup_complete(RoseLookup *lookup)
+{
+	Datum		key[INDEX_MAX_KEYS];
+	const RoseRow *row;
+	bool		committed;
+
+	MemoryContextReset(lookup->key_context);
+	rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
+	rose_partial_start(&lookup->partial, &lookup->row);
+	rose_key_reader_start(lookup->reader, key, lookup->row.version.seq);
+	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
+	{
+		if (row->version.op == ROSE_OP_LOCK ||
+			(!committed && rose_version_status(&row->version) == ROSE_XID_ABORTED))
+			continue;
+		if (row->version.op == ROSE_OP_TOMBSTONE)
+			break;
+		if (rose_partial_add(&lookup->partial, row))
+		{
+			uint64		ordinal = lookup->row.ordinal;
+
+			rose_partial_finish(&lookup->partial, &lookup->row, lookup->key);
+			lookup->row.ordinal = ordinal;
+			return;
+		}
+	}
+	rose_partial_missing_base(&lookup->partial);
+}
+
+const RoseRow *
+rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid, Snapshot snapshot)
+{
+	if (!lookup_locate(lookup, tid))
+		return NULL;
+	if (snapshot->snapshot_type != SNAPSHOT_ANY)
+	{
+		uint64		seq = lookup->row.version.seq;
+		Datum		key[INDEX_MAX_KEYS];
+		const RoseRow *current;
+
+		/* seen, and not superseded by another version that is seen */
+		MemoryContextReset(lookup->key_context);
+		rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
+		current = rose_lookup_get(lookup, snapshot, key);
+		return current && current->version.seq == seq ? current : NULL;
+	}
+	if (lookup->row.version.op == ROSE_OP_PARTIAL)
+		lookup_complete(lookup);
+	return &lookup->row;
+}
+
+bool
+rose_tid_known(RoseTable *table, ItemPointer tid)
+{
+	RoseTidTarget target;
+
+	return rose_tid_resolve(table, tid, &target);
+}
+
+bool
+rose_row_satisfies(RoseTable *table, const RoseRow *row, Snapshot snapshot)
+{
+	RoseLookup *lookup;
+	const RoseRow *current;
+	bool		result;
+
+	if (snapshot->snapshot_type == SNAPSHOT_ANY)
+		return true;
+	lookup = rose_lookup_create(table);
+	current = rose_lookup_get(lookup, snapshot, row->key);
+	result = current && current->version.seq == row->version.seq;
+	rose_lookup_free(lookup);
+	return result;
+}

@@ -1,0 +1,419 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_modify.c
+ *	  UPDATE, DELETE and row locks by TID.
+ *
+ * Each finds the version that the TID names, then, under the key's partition lock, asks
+ * rose_conflict.c what happened to the key since, and writes or waits and asks
+ * again.  A row lock is a version of its own (ROSE_OP_LOCK) in C0.
+ *
+ * An UPDATE that changes the key is a tombstone and a put, which point at each
+ * other by sequence number, so that whoever waits for the old row can follow it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_write_internal.h"
+
+#include "lsm/rose_tid.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+
+/* The version an operation is about. */
+typedef struct TargetVersion
+{
+	uint64		seq;
+	bool		own;			/* written by the current transaction ... */
+	CommandId	cid;			/* ... in this command */
+	Datum		key[INDEX_MAX_KEYS];
+	int			partition;
+} TargetVersion;
+
+/* Find the TID's version; false if the TID names none. */
+static bool
+target_locate(RoseTable *table, RoseLookup *lookup, ItemPointer tid, TargetVersion *target)
+{
+	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
+
+	if (row == NULL)
+		return false;
+	target->seq = row->version.seq;
+	target->own = TransactionIdIsCurrentTransactionId(rose_version_writer(&row->version));
+	target->cid = row->version.cid;
+	rose_key_copy(table->schema, target->key, row->key, CurrentMemoryContext);
+	target->partition = rose_write_partition(table, target->key);
+	return true;
+}
+
+static void
+unknown_tid(RoseTable *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("row identifier is not of this transaction for table \"%s\"",
+					RelationGetRelationName(table->rel)),
+			 errdetail("The ctid of a row in a rose table is valid only in the transaction that read it.")));
+}
+
+static bool
+visible_to_crosscheck(RoseTable *table, const TargetVersion *target, Snapshot crosscheck)
+{
+	RoseLookup *lookup;
+	const RoseRow *row;
+	bool		result;
+
+	if (crosscheck == InvalidSnapshot)
+		return true;
+	lookup = rose_lookup_create(table);
+	row = rose_lookup_get(lookup, crosscheck, target->key);
+	result = row && row->version.seq == target->seq;
+	rose_lookup_free(lookup);
+	return result;
+}
+
+/* The version's row id: in a table without key it is the key. */
+static int64
+target_rowid(RoseTable *table, const TargetVersion *target)
+{
+	return table->schema->nkeys == 0 ? DatumGetInt64(target->key[0]) : 0;
+}
+
+static void
+make_key_version(RoseTable *table, const TargetVersion *target, RoseOp op,
+				 CommandId cid, RoseNewVersion *new)
+{
+	rose_write_stamp(&new->version, op, cid);
+	new->version.rowid = target_rowid(table, target);
+	memcpy(new->key, target->key, sizeof(new->key));
+	new->row = rose_write_form_key_row(table, target->key);
+}
+
+/* ---- delete ---- */
+
+static TM_Result
+delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target, CommandId cid,
+			  bool wait, TM_FailureData *tmfd)
+{
+	RoseNewVersion new;
+	bool		log = rose_write_needs_log(table);
+
+	make_key_version(table, target, ROSE_OP_TOMBSTONE, cid, &new);
+	for (;;)
+	{
+		RoseConflict conflict;
+		bool		written = false;
+
+		rose_write_lock_partition(target->partition);
+		rose_conflict_check(table, target->key, target->seq, LockTupleExclusive, cid,
+							&conflict);
+		if (conflict.result == TM_Ok)
+			written = rose_write_versions(table, &new, 1, log);
+		rose_write_unlock_partition(target->partition);
+
+		if (conflict.result == TM_BeingModified && wait)
+			XactLockTableWait(conflict.xwait, table->rel, NULL, XLTW_None);
+		else if (conflict.result != TM_Ok)
+		{
+			rose_conflict_report(table, &conflict, tid, tmfd);
+			return rose_conflict_result(&conflict);
+		}
+		else if (written)
+			return TM_Ok;
+		else
+			rose_write_make_room(table);
+	}
+}
+
+TM_Result
+rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot snapshot,
+			Snapshot crosscheck, bool wait, TM_FailureData *tmfd)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose delete",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	TargetVersion target;
+	TM_Result	result;
+
+	if (!target_locate(table, rose_write_lookup(table), tid, &target))
+		unknown_tid(table);
+	if (visible_to_crosscheck(table, &target, crosscheck))
+		result = delete_target(table, tid, &target, cid, wait, tmfd);
+	else
+	{
+		tmfd->ctid = *tid;
+		tmfd->xmax = InvalidTransactionId;
+		tmfd->cmax = InvalidCommandId;
+		result = TM_Updated;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return result;
+}
+
+/* ---- update ---- */
+
+typedef struct UpdatePlan
+{
+	RoseNewVersion versions[2]; /* tombstone of the old key if moved; the row */
+	int			nversions;
+	bool		moved;
+	int			new_partition;
+	LockTupleMode mode;
+} UpdatePlan;
+
+static void
+plan_update(RoseTable *table, const TargetVersion *target, const Datum *values,
+			const bool *nulls, CommandId cid, UpdatePlan *plan)
+{
+	RoseNewVersion *put = &plan->versions[0];
+	const RoseSchema *schema = table->schema;
+
+	memset(plan, 0, sizeof(*plan));
+	rose_write_stamp(&put->version, ROSE_OP_PUT, cid);
+	put->version.rowid = target_rowid(table, target);
+	put->row = rose_write_form_row(table, values, nulls, put->key);
+	plan->nversions = 1;
+	plan->mode = LockTupleNoKeyExclusive;
+	plan->new_partition = target->partition;
+	if (schema->nkeys == 0)
+	{
+		put->key[0] = target->key[0];
+		return;
+	}
+	if (rose_key_compare(schema, put->key, target->key, schema->nkeys) == 0)
+		return;
+
+	plan->moved = true;
+	plan->mode = LockTupleExclusive;
+	plan->versions[1] = plan->versions[0];
+	make_key_version(table, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
+	plan->versions[0].version.moved_to = 1; /* filled in when sequences are known */
+	plan->nversions = 2;
+	plan->new_partition = rose_write_partition(table, plan->versions[1].key);
+}
+
+static void
+lock_two_partitions(int a, int b)
+{
+	rose_write_lock_partition(Min(a, b));
+	if (a != b)
+		rose_write_lock_partition(Max(a, b));
+}
+
+static void
+unlock_two_partitions(int a, int b)
+{
+	rose_write_unlock_partition(Max(a, b));
+	if (a != b)
+		rose_write_unlock_partition(Min(a, b));
+}
+
+static TM_Result
+update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePlan *plan,
+			  CommandId cid, bool wait, TM_FailureData *tmfd, bool *duplicate)
+{
+	bool		log = rose_write_needs_log(table);
+
+	for (;;)
+	{
+		RoseConflict conflict;
+		RoseKeyState state = ROSE_KEY_FREE;
+		TransactionId xwait = InvalidTransactionId;
+		bool		written = false;
+
+		lock_two_partitions(target->partition, plan->new_partition);
+		rose_conflict_check(table, target->key, target->seq, plan->mode, cid, &conflict);
+		if (conflict.result == TM_Ok && plan->moved)
+			state = rose_write_key_state(table, plan->versions[1].key, &xwait);
+		if (conflict.result == TM_Ok && state == ROSE_KEY_FREE)
+			written = rose_write_versions(table, plan->versions, plan->nversions, log);
+		unlock_two_partitions(target->partition, plan->new_partition);
+
+		if (conflict.result == TM_BeingModified && wait)
+			XactLockTableWait(conflict.xwait, table->rel, NULL, XLTW_None);
+		else if (conflict.result != TM_Ok)
+		{
+			rose_conflict_report(table, &conflict, tid, tmfd);
+			return rose_conflict_result(&conflict);
+		}
+		else if (state == ROSE_KEY_BUSY)
+			XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+		else if (state == ROSE_KEY_LIVE)
+		{
+			*duplicate = true;
+			return TM_Ok;
+		}
+		else if (written)
+			return TM_Ok;
+		else
+			rose_write_make_room(table);
+	}
+}
+
+TM_Result
+rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool *nulls,
+			CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait,
+			TM_FailureData *tmfd, LockTupleMode *lockmode, bool *key_changed,
+			bool *duplicate, ItemPointer newtid)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose update",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	TargetVersion target;
+	UpdatePlan	plan;
+	TM_Result	result;
+
+	*duplicate = false;
+	if (!target_locate(table, rose_write_lookup(table), otid, &target))
+		unknown_tid(table);
+	plan_update(table, &target, values, nulls, cid, &plan);
+	*lockmode = plan.mode;
+	*key_changed = plan.moved;
+	if (visible_to_crosscheck(table, &target, crosscheck))
+		result = update_target(table, otid, &target, &plan, cid, wait, tmfd, duplicate);
+	else
+	{
+		tmfd->ctid = *otid;
+		tmfd->xmax = InvalidTransactionId;
+		tmfd->cmax = InvalidCommandId;
+		result = TM_Updated;
+	}
+	if (result == TM_Ok && !*duplicate)
+		rose_tid_assign(table, NULL, 0,
+						plan.versions[plan.nversions - 1].version.seq, newtid);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return result;
+}
+
+/* ---- row locks ---- */
+
+/* Wait for another transaction as the policy says; false = do not wait (SKIP LOCKED). */
+static bool
+wait_by_policy(RoseTable *table, TransactionId xid, LockWaitPolicy policy)
+{
+	switch (policy)
+	{
+		case LockWaitBlock:
+			XactLockTableWait(xid, table->rel, NULL, XLTW_None);
+			return true;
+		case LockWaitSkip:
+			return ConditionalXactLockTableWait(xid);
+		case LockWaitError:
+			if (!ConditionalXactLockTableWait(xid))
+				ereport(ERROR,
+						(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+						 errmsg("could not obtain lock on row in relation \"%s\"",
+								RelationGetRelationName(table->rel))));
+			return true;
+	}
+	return true;
+}
+
+/*
+ * Go from a superseded version to the newest one, which the conflict names.
+ * False: the row was deleted.
+ */
+static bool
+follow_to_newest(RoseTable *table, RoseLookup *lookup, const RoseConflict *conflict,
+				 ItemPointer tid, TargetVersion *target)
+{
+	if (conflict->result == TM_Updated)
+		rose_tid_assign(table,
+						conflict->newest_in_component ? &conflict->newest_entry : NULL,
+						conflict->newest_ordinal, conflict->newest.seq, tid);
+	else if (conflict->moved_to != 0)
+		rose_tid_assign(table, NULL, 0, conflict->moved_to, tid);
+	else
+		return false;
+	return target_locate(table, lookup, tid, target);
+}
+
+/* One attempt under the partition lock; *again: no room in C0. */
+static void
+try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
+		 LockTupleMode mode, RoseConflict *conflict, bool *again)
+{
+	RoseNewVersion new;
+
+	make_key_version(table, target, ROSE_OP_LOCK, cid, &new);
+	new.version.lockmode = (uint8) mode;
+
+	*again = false;
+	rose_write_lock_partition(target->partition);
+	rose_conflict_check(table, target->key, target->seq, mode, cid, conflict);
+	if (conflict->result == TM_Ok && !conflict->locked && !target->own)
+		*again = !rose_write_versions(table, &new, 1, false);
+	rose_write_unlock_partition(target->partition);
+}
+
+TM_Result
+rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid, Snapshot snapshot,
+			  CommandId cid, LockTupleMode mode, LockWaitPolicy wait_policy,
+			  uint8 flags, const RoseRow **row, ItemPointer newest_tid,
+			  TM_FailureData *tmfd)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose row lock",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	TargetVersion target;
+	TM_Result	result;
+
+	*newest_tid = *tid;
+	tmfd->traversed = false;
+	if (!target_locate(table, lookup, tid, &target))
+		unknown_tid(table);
+
+	for (;;)
+	{
+		RoseConflict conflict;
+		bool		again;
+
+		CHECK_FOR_INTERRUPTS();
+		if (target.own && target.cid >= cid)
+		{
+			/* written by this very command: ON CONFLICT meets a row twice */
+			result = TM_Invisible;
+			break;
+		}
+		try_lock(table, &target, cid, mode, &conflict, &again);
+		result = conflict.result;
+		if (again)
+			rose_write_make_room(table);
+		else if (result == TM_Ok)
+			break;
+		else if (result == TM_BeingModified)
+		{
+			if (wait_by_policy(table, conflict.xwait, wait_policy))
+				continue;
+			result = TM_WouldBlock;
+			break;
+		}
+		else if ((result == TM_Updated || result == TM_Deleted) &&
+				 (flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION))
+		{
+			if (!follow_to_newest(table, lookup, &conflict, newest_tid, &target))
+			{
+				rose_conflict_report(table, &conflict, tid, tmfd);
+				result = TM_Deleted;
+				break;
+			}
+			tmfd->traversed = true;
+		}
+		else
+		{
+			rose_conflict_report(table, &conflict, tid, tmfd);
+			result = rose_conflict_result(&conflict);
+			break;
+		}
+	}
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	*row = NULL;
+	if (result == TM_Ok || result == TM_WouldBlock || result == TM_Invisible)
+		*row = rose_lookup_fetch_tid(lookup, newest_tid, SnapshotAny);
+	return result;
+}

@@ -1,0 +1,267 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_picker.c
+ *	  Which components of a table to merge next: a pure function of their sizes.
+ *
+ * A table's components, newest first: runs (level 0), C1, C2.  Sizes are
+ * uncompressed row bytes, so that they compare with C0.
+ *
+ * R, the ratio between neighbouring levels, is the square root of all data over
+ * C0: with three levels, that makes both merges equally dear.  In order:
+ *
+ * 1. Tombstones.  When those that every snapshot sees are a large part of all versions,
+ *	  everything is merged into C2, where they go.
+ * 2. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1 becomes it).
+ * 3. Runs into C1 when together they are worth a pass over it: as large as C0, or a
+ *	  quarter of C1, or too many.
+ * 4. Small runs, as idle tables' timed spills make, among themselves, each level of size
+ *	  at a time, so that a trickle of writes does not rewrite C1.
+ *
+ * Components that may not be merged now (pending, private runs of transactions in
+ * progress) are passed over.  Before all that, private runs that one large transaction in
+ * progress made are joined when they are many, so that their number stays bounded.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "lsm/rose_maintain.h"
+
+/* Merge at the latest when a table has this many runs. */
+#define PICK_MAX_RUNS			8
+/* Runs that are small are merged when there are this many. */
+#define PICK_MIN_SMALL_RUNS		4
+/* Tombstones above this part of all versions cause a merge. */
+#define PICK_TOMBSTONE_PART		0.25
+#define PICK_MIN_TOMBSTONES		1000
+/* Join private runs of one transaction when there are this many of like size. */
+#define PICK_PRIVATE_RUNS		6
+
+typedef struct PickState
+{
+	const RosePickInput *input;
+	double		ratio;
+	int			nruns;			/* mergeable ones */
+	int			newest_run;		/* manifest indexes, -1 = none */
+	int			oldest_run;
+	int			c1_newest;		/* level 1, mergeable */
+	int			c1_oldest;
+	int			c2_newest;		/* level 2 */
+	int			c2_oldest;
+	uint64		run_bytes;
+	uint64		c1_bytes;
+	uint64		c2_bytes;
+	uint64		nrows;
+	uint64		old_tombstones; /* in components that are older than the horizon */
+	bool		any_blocked;
+} PickState;
+
+static bool
+is_mergeable(const RosePickInput *input, int i)
+{
+	return input->components[i].state == ROSE_COMPONENT_LIVE &&
+		!(input->blocked != NULL && input->blocked[i]);
+}
+
+static void
+note_level(int i, uint64 bytes, int *newest, int *oldest, uint64 *total)
+{
+	if (*newest < 0)
+		*newest = i;
+	*oldest = i;
+	*total += bytes;
+}
+
+static void
+survey(PickState *state, const RosePickInput *input)
+{
+	uint64		total;
+
+	memset(state, 0, sizeof(*state));
+	state->input = input;
+	state->newest_run = state->oldest_run = -1;
+	state->c1_newest = state->c1_oldest = -1;
+	state->c2_newest = state->c2_oldest = -1;
+	for (int i = 0; i < input->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &input->components[i];
+
+		if (!is_mergeable(input, i))
+		{
+			state->any_blocked = true;
+			continue;
+		}
+		state->nrows += entry->nrows;
+		if (entry->max_xid < input->horizon)
+			state->old_tombstones += entry->ntombstones;
+		if (entry->level == 0)
+		{
+			state->nruns++;
+			note_level(i, entry->raw_bytes, &state->newest_run, &state->oldest_run,
+					   &state->run_bytes);
+		}
+		else if (entry->level == 1)
+			note_level(i, entry->raw_bytes, &state->c1_newest, &state->c1_oldest,
+					   &state->c1_bytes);
+		else
+			note_level(i, entry->raw_bytes, &state->c2_newest, &state->c2_oldest,
+					   &state->c2_bytes);
+	}
+	total = state->run_bytes + state->c1_bytes + state->c2_bytes;
+	state->ratio = Max(input->min_ratio, sqrt((double) total / Max(input->c0_size, 1)));
+}
+
+static RosePickResult
+pick(const PickState *state, int first, int last, int target_level)
+{
+	RosePickResult result = {.merge = true,.first = first,.last = last,
+	.target_level = target_level,.ratio = state->ratio};
+
+	return result;
+}
+
+static int
+newest_of_all(const PickState *state)
+{
+	return state->newest_run >= 0 ? state->newest_run :
+		state->c1_newest >= 0 ? state->c1_newest : state->c2_newest;
+}
+
+static int
+oldest_of_all(const PickState *state)
+{
+	return state->c2_oldest >= 0 ? state->c2_oldest :
+		state->c1_oldest >= 0 ? state->c1_oldest : state->oldest_run;
+}
+
+static bool
+pick_tombstones(const PickState *state, RosePickResult *result)
+{
+	/* what is passed over may lie below the tombstones, which then stay */
+	if (state->any_blocked || state->old_tombstones < PICK_MIN_TOMBSTONES ||
+		state->old_tombstones < PICK_TOMBSTONE_PART * state->nrows)
+		return false;
+	*result = pick(state, newest_of_all(state), oldest_of_all(state), 2);
+	return true;
+}
+
+static bool
+pick_c1_into_c2(const PickState *state, RosePickResult *result)
+{
+	if (state->c1_newest < 0 ||
+		state->c1_bytes <= state->ratio * state->input->c0_size)
+		return false;
+	*result = pick(state, state->c1_newest,
+				   state->c2_oldest >= 0 ? state->c2_oldest : state->c1_oldest, 2);
+	return true;
+}
+
+static bool
+pick_runs_into_c1(const PickState *state, RosePickResult *result)
+{
+	bool		worth;
+
+	if (state->nruns < 2)
+		return false;
+	worth = state->run_bytes >= state->input->c0_size ||
+		state->nruns >= PICK_MAX_RUNS ||
+		(state->nruns >= PICK_MIN_SMALL_RUNS && state->run_bytes >= state->c1_bytes / 4);
+	if (!worth)
+		return false;
+	*result = pick(state, state->newest_run,
+				   state->c1_oldest >= 0 ? state->c1_oldest : state->oldest_run, 1);
+	return true;
+}
+
+/* The newest runs, as far as each next one is at most twice what was taken. */
+static bool
+pick_small_runs(const PickState *state, RosePickResult *result)
+{
+	uint64		taken = 0;
+	int			ntaken = 0;
+	int			last = -1;
+
+	if (state->nruns < PICK_MIN_SMALL_RUNS)
+		return false;
+	for (int i = state->newest_run; i <= state->oldest_run; i++)
+	{
+		uint64		bytes = state->input->components[i].raw_bytes;
+
+		if (!is_mergeable(state->input, i))
+			continue;
+		if (ntaken > 0 && bytes > 2 * taken)
+			break;
+		taken += bytes;
+		ntaken++;
+		last = i;
+	}
+	if (ntaken < 2)
+		return false;
+	*result = pick(state, state->newest_run, last, 0);
+	return true;
+}
+
+/* An open private run that may be joined with others like it. */
+static bool
+is_open_private(const RosePickInput *input, int i)
+{
+	return input->blocked != NULL && input->blocked[i] &&
+		(input->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
+		input->components[i].level == 0;
+}
+
+/*
+ * The private runs of the transaction that run i belongs to, newest first, as
+ * far as each next one is at most twice what was taken (so each row is
+ * rewritten a logarithmic number of times).
+ */
+static bool
+pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
+{
+	const RoseComponentEntryDisk *newest = &input->components[i];
+	uint64		taken = 0;
+	int			ntaken = 0;
+
+	for (int j = i; j < input->ncomponents; j++)
+	{
+		const RoseComponentEntryDisk *entry = &input->components[j];
+
+		if (!is_open_private(input, j) || entry->owner_xid != newest->owner_xid ||
+			entry->state != newest->state || entry->epoch != newest->epoch)
+			continue;
+		if (ntaken > 0 && entry->raw_bytes > 2 * taken)
+			break;
+		taken += entry->raw_bytes;
+		ntaken++;
+		result->last = j;
+	}
+	if (ntaken < PICK_PRIVATE_RUNS)
+		return false;
+	result->merge = true;
+	result->first = i;
+	result->target_level = 0;
+	result->owner_xid = newest->owner_xid;
+	return true;
+}
+
+RosePickResult
+rose_pick_merge(const RosePickInput *input)
+{
+	PickState	state;
+	RosePickResult result = {.first = -1,.last = -1};
+
+	survey(&state, input);
+	result.ratio = state.ratio;
+	for (int i = 0; i < input->ncomponents; i++)
+		if (is_open_private(input, i) && pick_private_runs(input, i, &result))
+			return result;
+	result.first = result.last = -1;
+	if (pick_tombstones(&state, &result) ||
+		pick_c1_into_c2(&state, &result) ||
+		pick_runs_into_c1(&state, &result) ||
+		pick_small_runs(&state, &result))
+		return result;
+	return result;
+}

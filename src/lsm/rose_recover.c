@@ -1,0 +1,320 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_recover.c
+ *	  What happens when a table is touched for the first time after a start of
+ *	  the server.
+ *
+ * Pending runs are settled: the subscription's epoch was committed, then the
+ * run becomes live; or it was not, then the run goes, and the stream brings its
+ * rows again.  The tail log is replayed into C0, without what aborted.  The
+ * sequence goes on behind everything that was ever seen.
+ *
+ * Private runs whose owner aborted are left for merges, which drop them.
+ *
+ * Before the restart C0 may have used all of the arena, so a table that does not
+ * fit takes from what is reserved for spills.
+ *
+ * Locking: attach_lock keeps others out; C0's write_lock is held while
+ * replaying.  An error or a lack of memory leaves the entry as not recovered,
+ * and the next try starts from nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "lsm/rose_registry.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "storage/procarray.h"
+
+/* When the arena is full: how often and how long to wait for spills of others. */
+#define ROSE_RECOVER_TRIES		100
+#define ROSE_RECOVER_WAIT_MS	100
+
+RoseEpochCommittedHook rose_epoch_committed_hook = NULL;
+
+/* Pending runs, and whether their epoch is committed. */
+typedef struct PendingVerdicts
+{
+	int			n;
+	uint32		id[ROSE_MAX_COMPONENTS];
+	bool		committed[ROSE_MAX_COMPONENTS];
+} PendingVerdicts;
+
+/*
+ * Ask about pending runs, which may need a look into catalogs.  So this comes
+ * before attach_lock is taken; no new pending run can come up until the table is
+ * recovered.
+ */
+static void
+judge_pending(RoseTable *table, PendingVerdicts *verdicts)
+{
+	RoseManifest manifest;
+
+	verdicts->n = 0;
+	rose_manifest_read(table->rel, &manifest);
+	for (int i = 0; i < manifest.ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest.components[i];
+
+		if (entry->state != ROSE_COMPONENT_PENDING)
+			continue;
+		if (rose_epoch_committed_hook == NULL)
+			elog(ERROR, "nobody can tell whether epoch " UINT64_FORMAT " of subscription %u is committed",
+				 entry->epoch, entry->subid);
+		verdicts->id[verdicts->n] = entry->id;
+		verdicts->committed[verdicts->n] =
+			rose_epoch_committed_hook(entry->subid, entry->epoch);
+		verdicts->n++;
+	}
+}
+
+static bool
+is_committed(const PendingVerdicts *verdicts, uint32 id)
+{
+	for (int i = 0; i < verdicts->n; i++)
+	{
+		if (verdicts->id[i] == id)
+			return verdicts->committed[i];
+	}
+	elog(ERROR, "pending component %u appeared while its table was recovered", id);
+	return false;
+}
+
+/* Make pending runs live or remove them.  REQUIRES: attach_lock exclusive. */
+static void
+settle_pending(RoseTable *table, const RoseManifest *manifest,
+			   const PendingVerdicts *verdicts)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
+		RoseComponentEntryDisk *live;
+
+		if (entry->state != ROSE_COMPONENT_PENDING)
+			continue;
+		if (!is_committed(verdicts, entry->id))
+		{
+			edit->remove[edit->nremove++] = entry->id;
+			continue;
+		}
+		live = &edit->update[edit->nupdate++];
+		*live = *entry;
+		live->state = ROSE_COMPONENT_LIVE;
+		live->flags &= ~ROSE_COMPONENT_READ_PENDING;
+		live->subid = InvalidOid;
+		live->epoch = 0;
+	}
+	if (edit->nremove > 0 || edit->nupdate > 0)
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+}
+
+/* ---- tail log ---- */
+
+typedef enum TailRecordFate
+{
+	TAIL_RECORD_ABORTED,		/* or its transaction died with the server */
+	TAIL_RECORD_OPEN,			/* of a prepared transaction */
+	TAIL_RECORD_COMMITTED
+} TailRecordFate;
+
+typedef struct TailReplay
+{
+	RoseTable  *table;
+	uint64		max_seq;
+	bool		full;			/* the arena has no room; skip the rest */
+
+	/* the answer for the last transaction */
+	bool		have_last;
+	FullTransactionId last_xid;
+	TransactionId last_subxid;
+	TailRecordFate last_fate;
+} TailReplay;
+
+static TailRecordFate
+find_fate(FullTransactionId full_xid, TransactionId subxid)
+{
+	TransactionId xid = XidFromFullTransactionId(full_xid);
+
+	if (TransactionIdIsInProgress(xid))
+	{
+		if (TransactionIdIsValid(subxid) && TransactionIdDidAbort(subxid))
+			return TAIL_RECORD_ABORTED;
+		return TAIL_RECORD_OPEN;
+	}
+	if (!TransactionIdDidCommit(xid))
+		return TAIL_RECORD_ABORTED;
+	if (TransactionIdIsValid(subxid) && !TransactionIdDidCommit(subxid))
+		return TAIL_RECORD_ABORTED;
+	return TAIL_RECORD_COMMITTED;
+}
+
+static TailRecordFate
+fate_of_record(TailReplay *replay, const RoseVersion *version)
+{
+	if (!replay->have_last ||
+		!FullTransactionIdEquals(replay->last_xid, version->xid) ||
+		replay->last_subxid != version->subxid)
+	{
+		replay->last_fate = find_fate(version->xid, version->subxid);
+		replay->last_xid = version->xid;
+		replay->last_subxid = version->subxid;
+		replay->have_last = true;
+	}
+	return replay->last_fate;
+}
+
+/* RoseTailReplayCallback */
+static void
+replay_record(void *arg, const RoseTailRecord *record)
+{
+	TailReplay *replay = arg;
+	const RoseSchema *schema = replay->table->schema;
+	RoseC0Shared *c0 = &replay->table->shared->c0;
+	TailRecordFate fate;
+	RoseMemPending pending;
+	Datum		key[INDEX_MAX_KEYS];
+
+	replay->max_seq = Max(replay->max_seq, record->version.seq);
+	if (replay->full)
+		return;
+	fate = fate_of_record(replay, &record->version);
+	if (fate == TAIL_RECORD_ABORTED)
+		return;
+	if (schema->nkeys > 0 && record->row == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("tail log of relation \"%s\" has a record without a key",
+						RelationGetRelationName(replay->table->rel))));
+
+	rose_key_from_tuple(schema, record->row, record->version.rowid, key);
+	if (!rose_c0_prepare(c0, schema, &record->version, key, record->row, &pending))
+	{
+		replay->full = true;
+		return;
+	}
+	if (fate == TAIL_RECORD_COMMITTED)
+		rose_memtable_set_hint(pending.entry, ROSE_MEM_HINT_COMMITTED);
+	rose_c0_link(c0, &pending);
+}
+
+/* REQUIRES: write_lock exclusive. */
+static void
+empty_c0(RoseC0Shared *c0)
+{
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	rose_c0_free_all(c0);
+	LWLockRelease(&c0->reclaim_lock);
+}
+
+/* Replay with a part of the arena that only spills may use, or without it. */
+static void
+replay_segments(TailReplay *replay, bool use_reserve)
+{
+	RoseTable  *table = replay->table;
+
+	rose_arena_use_reserve = use_reserve;
+	PG_TRY();
+	{
+		rose_tail_replay(table->rel, &table->shared->store, table->schema->natts,
+						 replay_record, replay);
+	}
+	PG_FINALLY();
+	{
+		rose_arena_use_reserve = false;
+	}
+	PG_END_TRY();
+}
+
+/* Fill C0 from the tail log; false if it does not fit. */
+static bool
+replay_tail(RoseTable *table, const RoseMetaInfo *meta, uint64 next_seq,
+			bool use_reserve)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	TailReplay	replay = {0};
+
+	replay.table = table;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	empty_c0(c0);				/* what a failed try left */
+	table->shared->fed_by = meta->fed_by;
+	if (meta->ntails > 0)
+		replay_segments(&replay, use_reserve);
+	if (replay.full)
+		empty_c0(c0);
+	else if (c0->active >= 0)
+		c0->tables[c0->active].tail_segment = meta->tails[meta->ntails - 1].id;
+	c0->next_seq = Max(next_seq, replay.max_seq + 1);
+	LWLockRelease(&c0->write_lock);
+	return !replay.full;
+}
+
+/* REQUIRES: attach_lock exclusive.  False if C0 does not fit the arena. */
+static bool
+try_recover(RoseTable *table, const PendingVerdicts *verdicts, bool use_reserve)
+{
+	RoseTableShared *shared = table->shared;
+	RoseMetaInfo meta;
+	RoseManifest manifest;
+	uint64		next_seq;
+
+	rose_store_attach(table->rel, &shared->store);
+	rose_meta_read(table->rel, &meta);
+	rose_manifest_read(table->rel, &manifest);
+	next_seq = Max(meta.next_seq, 1);
+	for (int i = 0; i < manifest.ncomponents; i++)
+		next_seq = Max(next_seq, manifest.components[i].max_seq + 1);
+
+	settle_pending(table, &manifest, verdicts);
+	if (!replay_tail(table, &meta, next_seq, use_reserve))
+		return false;
+
+	pg_write_barrier();
+	shared->recovered = true;
+	return true;
+}
+
+static void
+report_no_room(RoseTable *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("could not load the unmerged changes of table \"%s\" into memory",
+					RelationGetRelationName(table->rel)),
+			 errdetail("Memtables of other tables hold %zu of %zu kB.",
+					   rose_arena_used_bytes() / 1024, rose_arena_total_bytes() / 1024),
+			 errhint("Try again when other tables were spilled, or increase rose.memtable_size and restart the server.")));
+}
+
+void
+rose_recover_table(RoseTable *table)
+{
+	RoseTableShared *shared = table->shared;
+	PendingVerdicts verdicts;
+	bool		done = false;
+
+	judge_pending(table, &verdicts);
+	for (int i = 0; i < ROSE_RECOVER_TRIES; i++)
+	{
+		LWLockAcquire(&shared->attach_lock, LW_EXCLUSIVE);
+		done = shared->recovered || try_recover(table, &verdicts, i > 0);
+		LWLockRelease(&shared->attach_lock);
+		if (done)
+			return;
+		if (i == 0)
+			continue;			/* with the reserve, at once */
+		if (rose_arena_used_bytes() == 0)
+			break;				/* nobody to wait for */
+
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 ROSE_RECOVER_WAIT_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	report_no_room(table);
+}

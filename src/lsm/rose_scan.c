@@ -1,0 +1,584 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_scan.c
+ *	  Ordered scans: C0 and all components merged and resolved by visibility.
+ *
+ * The sources (memtables and components) are taken together under the C0's
+ * reclaim_lock, so that a spill is seen either as the memtable or as its run.
+ * They are merged by (key, sequence descending); the few sources there are
+ * make a linear search for the smallest cheaper than a tree.
+ *
+ * A scan remembers the key it is at ("group": all versions of one key).  That
+ * is all it needs to go on after its sources were replaced, which happens when
+ * a memtable it read was spilled and freed, and after a change of direction.
+ *
+ * Forward, versions come newest first and the group is left as soon as its row
+ * is known; what remains of it is skipped at the next call, because the row
+ * returned must stay in place until then.  Backward, versions come oldest first and
+ * the newest visible one of the group is kept.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_scan.h"
+
+#include "lsm/rose_key_reader.h"
+#include "lsm/rose_partial.h"
+#include "lsm/rose_scan_source.h"
+#include "lsm/rose_tid.h"
+#include "lsm/rose_visibility.h"
+#include "miscadmin.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+
+#define MAX_SOURCES (ROSE_MAX_MEMTABLES + ROSE_MAX_COMPONENTS)
+
+typedef enum ScanPlace
+{
+	SCAN_START,					/* nothing returned yet: begins at either end */
+	SCAN_BEFORE_FIRST,
+	SCAN_AT_GROUP,				/* group_key is set */
+	SCAN_AFTER_LAST
+} ScanPlace;
+
+struct RoseScan
+{
+	RoseTable  *table;
+	Snapshot	snapshot;
+	RoseVisibility vis;
+	RoseKeyRange range;
+	bool		serializable;
+	MemoryContext context;
+	MemoryContext source_context;	/* sources; reset when they are taken anew */
+	BufferAccessStrategy strategy;
+
+	RoseSource *sources;
+	int			nsources;
+	bool		positioned;		/* sources stand where place and direction say */
+	ScanDirection direction;
+	ScanPlace	place;
+
+	Datum		group_key[INDEX_MAX_KEYS];
+	MemoryContext group_context;	/* its by-reference Datums */
+	bool		group_done;		/* its row was returned */
+
+	RosePartial partial;
+	RoseLookup *lookup;			/* backward scans complete PARTIAL rows by it */
+
+	RoseRow		row;			/* the result */
+	Datum		row_key[INDEX_MAX_KEYS];
+	MemoryContext row_context;	/* of the row kept by a backward scan */
+	bool		row_from_lookup;
+	bool		row_in_component;
+	RoseComponentEntryDisk row_entry;
+};
+
+/* ---- begin, end ---- */
+
+static void
+scan_copy_range(RoseScan *scan, const RoseKeyRange *range)
+{
+	if (range)
+		scan->range = *range;
+	else
+		memset(&scan->range, 0, sizeof(scan->range));
+}
+
+RoseScan *
+rose_scan_begin(RoseTable *table, Snapshot snapshot, const RoseKeyRange *range, bool bulk)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose scan",
+												  ALLOCSET_DEFAULT_SIZES);
+	RoseScan   *scan = MemoryContextAllocZero(context, sizeof(RoseScan));
+
+	scan->table = table;
+	scan->snapshot = snapshot;
+	scan->context = context;
+	scan->source_context = AllocSetContextCreate(context, "rose scan sources",
+												 ALLOCSET_DEFAULT_SIZES);
+	scan->group_context = AllocSetContextCreate(context, "rose scan key",
+												ALLOCSET_SMALL_SIZES);
+	scan->row_context = AllocSetContextCreate(context, "rose scan row",
+											  ALLOCSET_SMALL_SIZES);
+	if (bulk)
+	{
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		scan->strategy = GetAccessStrategy(BAS_BULKREAD);
+		MemoryContextSwitchTo(old);
+	}
+	rose_partial_init(&scan->partial, table->schema, context);
+	rose_scan_reset(scan, range);
+	return scan;
+}
+
+static void
+scan_release_row(RoseScan *scan)
+{
+	if (scan->row.leaf && !scan->row_from_lookup)
+		rose_leaf_release(scan->row.leaf);
+	scan->row.leaf = NULL;
+}
+
+static void
+scan_close_sources(RoseScan *scan)
+{
+	scan_release_row(scan);
+	for (int i = 0; i < scan->nsources; i++)
+		rose_source_close(&scan->sources[i]);
+	scan->nsources = 0;
+	scan->sources = NULL;
+	MemoryContextReset(scan->source_context);
+	scan->positioned = false;
+}
+
+void
+rose_scan_reset(RoseScan *scan, const RoseKeyRange *range)
+{
+	scan_close_sources(scan);
+	scan_copy_range(scan, range);
+	scan->place = SCAN_START;
+	scan->direction = ForwardScanDirection;
+	scan->group_done = false;
+}
+
+void
+rose_scan_end(RoseScan *scan)
+{
+	scan_close_sources(scan);
+	if (scan->lookup)
+		rose_lookup_free(scan->lookup);
+	if (scan->strategy)
+		FreeAccessStrategy(scan->strategy);
+	MemoryContextDelete(scan->context);
+}
+
+/* ---- sources ---- */
+
+/*
+ * Take the list of sources as of now.  reclaim_lock makes memtables and
+ * manifest one consistent picture.
+ */
+static void
+scan_take_sources(RoseScan *scan)
+{
+	RoseTable  *table = scan->table;
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		filter = scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable;
+	const RoseManifest *manifest;
+
+	scan_close_sources(scan);
+	scan->sources = MemoryContextAlloc(scan->source_context,
+									   MAX_SOURCES * sizeof(RoseSource));
+
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (c0->tables[slot].state != ROSE_MEMTABLE_FREE)
+			rose_source_open_memtable(&scan->sources[scan->nsources++], table, slot,
+									  filter, scan->source_context);
+	manifest = rose_table_manifest(table);
+	LWLockRelease(&c0->reclaim_lock);
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (rose_component_readable(&manifest->components[i]))
+			rose_source_open_component(&scan->sources[scan->nsources++], table, i,
+									   scan->strategy, scan->source_context);
+}
+
+/*
+ * Place all sources for the next row in this direction: behind the group, or on
+ * it if its row was not returned yet.  False if a memtable is gone already.
+ */
+static bool
+scan_position_sources(RoseScan *scan, ScanDirection direction)
+{
+	const RoseKeyRange *range = &scan->range;
+	bool		forward = ScanDirectionIsForward(direction);
+	const Datum *key = forward ? range->lower : range->upper;
+	int			ncols = forward ? range->nlower : range->nupper;
+	bool		inclusive = forward ? range->lower_inclusive : range->upper_inclusive;
+
+	if (scan->place == SCAN_AT_GROUP)
+	{
+		key = scan->group_key;
+		ncols = rose_schema_key_width(scan->table->schema);
+		inclusive = !scan->group_done;
+	}
+	for (int i = 0; i < scan->nsources; i++)
+	{
+		rose_source_position(&scan->sources[i], scan->table, &scan->vis, direction,
+							 key, ncols, inclusive);
+		if (scan->sources[i].state == ROSE_SOURCE_GONE)
+			return false;
+	}
+	return true;
+}
+
+static void
+scan_position(RoseScan *scan, ScanDirection direction)
+{
+	/* a command of the same transaction may have moved the snapshot's curcid */
+	rose_visibility_init(&scan->vis, scan->snapshot);
+	scan->serializable = scan->vis.kind == ROSE_SNAPSHOT_MVCC &&
+		CheckForSerializableConflictOutNeeded(scan->table->rel, scan->snapshot);
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		scan_take_sources(scan);
+	} while (!scan_position_sources(scan, direction));
+	scan->direction = direction;
+	scan->positioned = true;
+}
+
+static int
+scan_compare_keys(RoseScan *scan, const Datum *a, const Datum *b)
+{
+	const RoseSchema *schema = scan->table->schema;
+
+	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
+}
+
+/* Does source a come before b in this direction?  Equal keys: newest first,
+ * respectively oldest first. */
+static bool
+source_precedes(RoseScan *scan, const RoseSource *a, const RoseSource *b, bool forward)
+{
+	int			cmp;
+
+	if (a->prefix != b->prefix)
+		return (a->prefix < b->prefix) == forward;
+	cmp = scan_compare_keys(scan, a->row->key, b->row->key);
+	if (cmp != 0)
+		return (cmp < 0) == forward;
+	return (a->row->version.seq > b->row->version.seq) == forward;
+}
+
+static RoseSource *
+scan_best_source(RoseScan *scan, bool forward)
+{
+	RoseSource *best = NULL;
+
+	for (int i = 0; i < scan->nsources; i++)
+	{
+		RoseSource *source = &scan->sources[i];
+
+		if (source->state != ROSE_SOURCE_ROW)
+			continue;
+		if (best == NULL || source_precedes(scan, source, best, forward))
+			best = source;
+	}
+	return best;
+}
+
+/* False: the source's memtable is gone and the scan must be positioned anew. */
+static bool
+scan_advance(RoseScan *scan, RoseSource *source)
+{
+	rose_source_advance(source, scan->table, &scan->vis, scan->direction);
+	if (source->state != ROSE_SOURCE_GONE)
+		return true;
+	scan->positioned = false;
+	return false;
+}
+
+/* ---- groups ---- */
+
+static bool
+scan_in_group(RoseScan *scan, const RoseSource *source)
+{
+	return scan_compare_keys(scan, source->row->key, scan->group_key) == 0;
+}
+
+static void
+scan_begin_group(RoseScan *scan, const Datum *key)
+{
+	const RoseSchema *schema = scan->table->schema;
+
+	MemoryContextReset(scan->group_context);
+	rose_key_copy(schema, scan->group_key, key, scan->group_context);
+	scan->place = SCAN_AT_GROUP;
+	scan->group_done = false;
+	scan->partial.active = false;
+	rose_visibility_next_key(&scan->vis);
+}
+
+/* Is the key beyond the far end of the range? */
+static bool
+scan_out_of_range(RoseScan *scan, const Datum *key, bool forward)
+{
+	const RoseKeyRange *range = &scan->range;
+	int			cmp;
+
+	if (forward)
+	{
+		if (range->nupper == 0)
+			return false;
+		cmp = rose_key_compare(scan->table->schema, key, range->upper, range->nupper);
+		return range->upper_inclusive ? cmp > 0 : cmp >= 0;
+	}
+	if (range->nlower == 0)
+		return false;
+	cmp = rose_key_compare(scan->table->schema, key, range->lower, range->nlower);
+	return range->lower_inclusive ? cmp < 0 : cmp <= 0;
+}
+
+/* Is the source's version seen?  Tells serializable transactions what is not. */
+static bool
+scan_sees(RoseScan *scan, const RoseSource *source)
+{
+	const RoseVersion *version = &source->row->version;
+
+	/* batches of memtables are filtered already, unless everything is wanted */
+	if (source->cursor == NULL && source->batch.filter)
+		return true;
+	if (source->committed && scan->vis.kind == ROSE_SNAPSHOT_MVCC &&
+		source->entry.max_xid < U64FromFullTransactionId(scan->vis.xmin))
+		return true;
+	if (rose_version_visible(&scan->vis, version, source->committed))
+		return true;
+	if (scan->serializable && version->op != ROSE_OP_LOCK)
+		CheckForSerializableConflictOut(scan->table->rel,
+										XidFromFullTransactionId(version->xid),
+										scan->snapshot);
+	return false;
+}
+
+/* Make the source's row the result; hold keeps it when the source moves on. */
+static void
+scan_take_row(RoseScan *scan, const RoseSource *source, bool hold)
+{
+	const RoseSchema *schema = scan->table->schema;
+
+	scan_release_row(scan);
+	scan->row = *source->row;
+	scan->row_from_lookup = false;
+	scan->row_in_component = source->cursor != NULL;
+	if (scan->row_in_component)
+		scan->row_entry = source->entry;
+	if (scan->row.leaf)
+		rose_leaf_hold(scan->row.leaf);
+	if (!hold)
+		return;
+
+	MemoryContextReset(scan->row_context);
+	if (scan->row.tuple)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->row_context);
+
+		scan->row.tuple = heap_copy_minimal_tuple(scan->row.tuple);
+		MemoryContextSwitchTo(old);
+	}
+	rose_key_copy(schema, scan->row_key, source->row->key, scan->row_context);
+	scan->row.key = scan->row_key;
+}
+
+/* ---- forward ---- */
+
+/*
+ * Go through the group's versions, newest first.  Returns the row, or NULL: the key
+ * has none for this snapshot, or (positioned is false) the sources must be taken anew.
+ */
+static const RoseRow *
+scan_resolve_forward(RoseScan *scan, RoseSource *source)
+{
+	uint64		last_seq = 0;
+
+	for (;;)
+	{
+		const RoseRow *row = source->row;
+
+		/* the same version can be in two sources while it moves between them */
+		if (row->version.seq != last_seq && scan_sees(scan, source))
+		{
+			last_seq = row->version.seq;
+			if (row->version.op == ROSE_OP_TOMBSTONE)
+				break;
+			if (scan->partial.active)
+			{
+				if (rose_partial_add(&scan->partial, row))
+				{
+					uint64		ordinal = scan->row.ordinal;
+
+					scan_release_row(scan);
+					rose_partial_finish(&scan->partial, &scan->row, scan->row_key);
+					scan->row.ordinal = ordinal;
+					scan->group_done = true;
+					return &scan->row;
+				}
+			}
+			else
+			{
+				scan_take_row(scan, source, false);
+				if (row->version.op == ROSE_OP_PUT)
+				{
+					scan->group_done = true;
+					return &scan->row;
+				}
+				rose_partial_start(&scan->partial, row);
+			}
+		}
+		else
+			last_seq = row->version.seq;
+
+		if (!scan_advance(scan, source))
+			return NULL;
+		source = scan_best_source(scan, true);
+		if (source == NULL || !scan_in_group(scan, source))
+			break;
+	}
+	if (scan->partial.active)
+		rose_partial_missing_base(&scan->partial);
+	scan->group_done = true;
+	return NULL;
+}
+
+/* Skip what the last call left of its group.  False: reposition. */
+static bool
+scan_skip_group(RoseScan *scan)
+{
+	for (int i = 0; i < scan->nsources; i++)
+	{
+		RoseSource *source = &scan->sources[i];
+
+		while (source->state == ROSE_SOURCE_ROW && scan_in_group(scan, source))
+			if (!scan_advance(scan, source))
+				return false;
+	}
+	return true;
+}
+
+static const RoseRow *
+scan_next_forward(RoseScan *scan)
+{
+	for (;;)
+	{
+		RoseSource *source;
+		const RoseRow *row;
+
+		if (!scan->positioned)
+			scan_position(scan, ForwardScanDirection);
+		else if (scan->place == SCAN_AT_GROUP && scan->group_done &&
+				 !scan_skip_group(scan))
+			continue;
+
+		source = scan_best_source(scan, true);
+		if (source == NULL || scan_out_of_range(scan, source->row->key, true))
+		{
+			scan->place = SCAN_AFTER_LAST;
+			return NULL;
+		}
+		scan_begin_group(scan, source->row->key);
+		row = scan_resolve_forward(scan, source);
+		if (row)
+			return row;
+	}
+}
+
+/* ---- backward ---- */
+
+/* A PARTIAL row, or one that DIRTY reports on, is best resolved newest first. */
+static const RoseRow *
+scan_resolve_by_lookup(RoseScan *scan)
+{
+	const RoseRow *row;
+
+	if (scan->lookup == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+		scan->lookup = rose_lookup_create(scan->table);
+		MemoryContextSwitchTo(old);
+	}
+	scan_release_row(scan);
+	row = rose_lookup_get(scan->lookup, scan->snapshot, scan->group_key);
+	if (row == NULL)
+		return NULL;
+	scan->row = *row;
+	scan->row_from_lookup = true;
+	return &scan->row;
+}
+
+/*
+ * Go through the group's versions, oldest first, keeping the newest that is
+ * seen.  Results as scan_resolve_forward.
+ */
+static const RoseRow *
+scan_resolve_backward(RoseScan *scan, RoseSource *source)
+{
+	bool		found = false;
+
+	for (;;)
+	{
+		if (scan_sees(scan, source) &&
+			(!found || source->row->version.seq > scan->row.version.seq))
+		{
+			scan_take_row(scan, source, true);
+			found = true;
+		}
+		if (!scan_advance(scan, source))
+			return NULL;
+		source = scan_best_source(scan, false);
+		if (source == NULL || !scan_in_group(scan, source))
+			break;
+	}
+	scan->group_done = true;
+	if (scan->vis.kind == ROSE_SNAPSHOT_DIRTY)
+		return scan_resolve_by_lookup(scan);
+	if (!found || scan->row.version.op == ROSE_OP_TOMBSTONE)
+		return NULL;
+	if (scan->row.version.op == ROSE_OP_PARTIAL)
+		return scan_resolve_by_lookup(scan);
+	return &scan->row;
+}
+
+static const RoseRow *
+scan_next_backward(RoseScan *scan)
+{
+	for (;;)
+	{
+		RoseSource *source;
+		const RoseRow *row;
+
+		if (!scan->positioned)
+			scan_position(scan, BackwardScanDirection);
+		source = scan_best_source(scan, false);
+		if (source == NULL || scan_out_of_range(scan, source->row->key, false))
+		{
+			scan->place = SCAN_BEFORE_FIRST;
+			return NULL;
+		}
+		scan_begin_group(scan, source->row->key);
+		row = scan_resolve_backward(scan, source);
+		if (row)
+			return row;
+	}
+}
+
+/* ---- interface ---- */
+
+const RoseRow *
+rose_scan_next(RoseScan *scan, ScanDirection direction)
+{
+	bool		forward = !ScanDirectionIsBackward(direction);
+
+	/* at an end, only the other direction gives rows */
+	if (scan->place == (forward ? SCAN_AFTER_LAST : SCAN_BEFORE_FIRST))
+		return NULL;
+	if (scan->positioned && ScanDirectionIsForward(scan->direction) != forward)
+		scan->positioned = false;
+
+	return forward ? scan_next_forward(scan) : scan_next_backward(scan);
+}
+
+void
+rose_scan_tid(RoseScan *scan, ItemPointer tid)
+{
+	if (scan->row_from_lookup)
+		rose_lookup_tid(scan->lookup, tid);
+	else
+		rose_tid_assign(scan->table,
+						scan->row_in_component ? &scan->row_entry : NULL,
+						scan->row.ordinal, scan->row.version.seq, tid);
+}

@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_scan.h
+ *	  Reading a table: ordered scans over C0 and all components, resolved by
+ *	  visibility; point lookups; TIDs.
+ *
+ * A scan returns for each key the newest version that its snapshot sees,
+ * skipping tombstones and completing PARTIAL versions.  A scan whose memtable
+ * was spilled and freed under it takes the new list of sources and goes on
+ * behind the last key it returned.
+ *
+ * Snapshots: MVCC (incl. historic not), SnapshotSelf, SnapshotDirty, SnapshotAny
+ * (all versions but locks, as heap) and NonVacuumable (as Any that is not dead).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SCAN_H
+#define ROSE_SCAN_H
+
+#include "postgres.h"
+
+#include "access/sdir.h"
+#include "lsm/rose_table.h"
+#include "storage/itemptr.h"
+#include "utils/snapshot.h"
+
+/*
+ * Bounds on key prefixes: lower/upper over the first nlower/nupper key columns;
+ * 0 = unbounded.
+ */
+typedef struct RoseKeyRange
+{
+	int			nlower;
+	Datum		lower[INDEX_MAX_KEYS];
+	bool		lower_inclusive;
+	int			nupper;
+	Datum		upper[INDEX_MAX_KEYS];
+	bool		upper_inclusive;
+} RoseKeyRange;
+
+typedef struct RoseScan RoseScan;
+
+/* range may be NULL (whole table).  Memory in a child of the current context. */
+extern RoseScan *rose_scan_begin(RoseTable *table, Snapshot snapshot,
+								 const RoseKeyRange *range, bool bulk);
+/* Start over, with another range (NULL = whole table). */
+extern void rose_scan_reset(RoseScan *scan, const RoseKeyRange *range);
+/* Next row in direction, or NULL.  Changing direction behaves as for an index scan:
+ * backward from a row returns the one before it. Valid until the next call. */
+extern const RoseRow *rose_scan_next(RoseScan *scan, ScanDirection direction);
+/* TID of the row just returned. */
+extern void rose_scan_tid(RoseScan *scan, ItemPointer tid);
+extern void rose_scan_end(RoseScan *scan);
+
+/* Parallel scans: split into nparts by key is later; one process scans for now. */
+
+/* Newest visible version of one whole key; NULL if none. context: where the result lives
+ * until the next call with the same lookup. */
+typedef struct RoseLookup RoseLookup;
+extern RoseLookup *rose_lookup_create(RoseTable *table);
+extern const RoseRow *rose_lookup_get(RoseLookup *lookup, Snapshot snapshot,
+									  const Datum *key);
+extern void rose_lookup_tid(RoseLookup *lookup, ItemPointer tid);
+extern void rose_lookup_free(RoseLookup *lookup);
+
+/*
+ * TIDs name a version for the rest of the top-level transaction, in this
+ * backend.  fetch: the version itself, if the snapshot sees it (SnapshotAny: always); false when it does not
+ * or the TID is not known.  all_dead may be NULL.
+ */
+extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid,
+											Snapshot snapshot);
+extern bool rose_tid_known(RoseTable *table, ItemPointer tid);
+/* Does the snapshot see this very version as the current row of its key? */
+extern bool rose_row_satisfies(RoseTable *table, const RoseRow *row, Snapshot snapshot);
+
+#endif							/* ROSE_SCAN_H */

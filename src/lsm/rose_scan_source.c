@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_scan_source.c
+ *	  One sorted stream of versions that a scan merges.  See rose_scan_source.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_scan_source.h"
+
+#include "miscadmin.h"
+#include "storage/lwlock.h"
+#include "utils/memutils.h"
+
+#define BATCH_ROWS_FIRST	8
+#define BATCH_ROWS_MAX		256
+#define BATCH_BYTES_MAX		(64 * 1024)
+#define BATCH_VISIT_MAX		4096	/* entries looked at under one hold of the lock */
+
+void
+rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
+						  bool filter, MemoryContext context)
+{
+	memset(source, 0, sizeof(*source));
+	rose_mem_cursor_open(&source->mem, &table->shared->c0, table->schema, slot);
+	source->batch.context = AllocSetContextCreate(context, "rose memtable batch",
+												  ALLOCSET_DEFAULT_SIZES);
+	source->batch.rows = MemoryContextAlloc(context, BATCH_ROWS_MAX * sizeof(RoseRow));
+	source->batch.limit = BATCH_ROWS_FIRST;
+	source->batch.filter = filter;
+}
+
+void
+rose_source_open_component(RoseSource *source, RoseTable *table, int index,
+						   BufferAccessStrategy strategy, MemoryContext context)
+{
+	memset(source, 0, sizeof(*source));
+	source->entry = table->manifest.components[index];
+	source->committed = (source->entry.flags & ROSE_COMPONENT_PRIVATE) == 0;
+	source->cursor = rose_component_cursor_create(rose_table_component(table, index),
+												  table->rel, table->schema,
+												  strategy, context);
+}
+
+void
+rose_source_close(RoseSource *source)
+{
+	if (source->cursor)
+		rose_component_cursor_free(source->cursor);
+	else
+		MemoryContextDelete(source->batch.context);
+}
+
+static void
+source_set_row(RoseSource *source, RoseTable *table, const RoseRow *row)
+{
+	source->row = row;
+	if (row == NULL)
+	{
+		source->state = ROSE_SOURCE_END;
+		return;
+	}
+	source->state = ROSE_SOURCE_ROW;
+	source->prefix = rose_key_prefix(table->schema, row->key);
+}
+
+/* Copy one entry into the batch; returns the bytes it took. */
+static Size
+batch_add(RoseMemBatch *batch, RoseTable *table, const RoseMemEntryRef *entry)
+{
+	const RoseSchema *schema = table->schema;
+	RoseRow    *row = &batch->rows[batch->nrows++];
+	Datum	   *key = MemoryContextAlloc(batch->context,
+										 rose_schema_key_width(schema) * sizeof(Datum));
+	Size		size = 0;
+
+	memset(row, 0, sizeof(*row));
+	row->version = entry->version;
+	if (entry->row)
+	{
+		size = entry->row->t_len;
+		row->tuple = MemoryContextAllocHuge(batch->context, size);
+		memcpy(row->tuple, entry->row, size);
+	}
+	if (entry->version.present)
+	{
+		bits8	   *present = MemoryContextAlloc(batch->context,
+												 ROSE_PRESENT_BYTES(schema->natts));
+
+		memcpy(present, entry->version.present, ROSE_PRESENT_BYTES(schema->natts));
+		row->version.present = present;
+	}
+	rose_key_from_tuple(schema, row->tuple, row->version.rowid, key);
+	row->key = key;
+	return size;
+}
+
+/*
+ * Copy the next versions from the cursor on, which stands on the first one to take, and
+ * leave it on the first one not taken.  REQUIRES reclaim_lock.
+ */
+static void
+batch_fill(RoseSource *source, RoseTable *table, RoseVisibility *vis,
+		   ScanDirection direction, bool on_entry)
+{
+	RoseMemBatch *batch = &source->batch;
+	Size		bytes = 0;
+	int			visits = 0;
+
+	while (on_entry && batch->nrows < batch->limit && bytes < BATCH_BYTES_MAX &&
+		   visits++ < BATCH_VISIT_MAX)
+	{
+		RoseMemEntryRef entry;
+
+		rose_mem_cursor_get(&source->mem, &entry);
+		if (entry.version.op != ROSE_OP_LOCK &&
+			(!batch->filter || rose_entry_visible(vis, &entry)))
+			bytes += batch_add(batch, table, &entry);
+		on_entry = ScanDirectionIsForward(direction) ?
+			rose_mem_cursor_next(&source->mem) : rose_mem_cursor_prev(&source->mem);
+	}
+	batch->at_end = !on_entry;
+	batch->limit = Min(batch->limit * 2, BATCH_ROWS_MAX);
+}
+
+static void
+batch_start(RoseMemBatch *batch)
+{
+	MemoryContextReset(batch->context);
+	batch->nrows = batch->next = 0;
+}
+
+static void
+source_next_of_batch(RoseSource *source, RoseTable *table)
+{
+	RoseMemBatch *batch = &source->batch;
+
+	source_set_row(source, table,
+				   batch->next < batch->nrows ? &batch->rows[batch->next++] : NULL);
+}
+
+/* Put a memtable's cursor where a scan begins.  REQUIRES reclaim_lock. */
+static bool
+mem_position(RoseMemCursor *cursor, int width, ScanDirection direction,
+			 const Datum *key, int ncols, bool inclusive)
+{
+	if (ScanDirectionIsForward(direction))
+	{
+		if (ncols == 0)
+			return rose_mem_cursor_first(cursor);
+		if (inclusive)
+			return rose_mem_cursor_seek(cursor, key, ncols, PG_UINT64_MAX);
+		if (ncols == width)
+			return rose_mem_cursor_seek(cursor, key, ncols, 0);
+		if (rose_mem_cursor_seek_last(cursor, key, ncols, true))
+			return rose_mem_cursor_next(cursor);
+		return rose_mem_cursor_first(cursor);
+	}
+	if (ncols == 0)
+		return rose_mem_cursor_last(cursor);
+	return rose_mem_cursor_seek_last(cursor, key, ncols, inclusive);
+}
+
+static bool
+component_position(RoseComponentCursor *cursor, int width, ScanDirection direction,
+				   const Datum *key, int ncols, bool inclusive)
+{
+	if (ScanDirectionIsForward(direction))
+	{
+		if (ncols == 0)
+			return rose_component_cursor_first(cursor);
+		if (inclusive)
+			return rose_component_cursor_seek(cursor, key, ncols, PG_UINT64_MAX);
+		if (ncols == width)
+			return rose_component_cursor_seek(cursor, key, ncols, 0);
+		if (rose_component_cursor_seek_last(cursor, key, ncols, true))
+			return rose_component_cursor_next(cursor);
+		return rose_component_cursor_first(cursor);
+	}
+	if (ncols == 0)
+		return rose_component_cursor_last(cursor);
+	return rose_component_cursor_seek_last(cursor, key, ncols, inclusive);
+}
+
+void
+rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
+					 ScanDirection direction, const Datum *key, int ncols,
+					 bool inclusive)
+{
+	int			width = rose_schema_key_width(table->schema);
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		alive;
+
+	if (source->cursor)
+	{
+		bool		found = component_position(source->cursor, width, direction,
+											   key, ncols, inclusive);
+
+		source_set_row(source, table,
+					   found ? rose_component_cursor_row(source->cursor) : NULL);
+		return;
+	}
+
+	batch_start(&source->batch);
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	alive = rose_mem_cursor_alive(&source->mem);
+	if (alive)
+		batch_fill(source, table, vis, direction,
+				   mem_position(&source->mem, width, direction, key, ncols, inclusive));
+	LWLockRelease(&c0->reclaim_lock);
+	if (!alive)
+	{
+		source->state = ROSE_SOURCE_GONE;
+		source->row = NULL;
+		return;
+	}
+	if (source->batch.nrows == 0 && !source->batch.at_end)
+		rose_source_advance(source, table, vis, direction);
+	else
+		source_next_of_batch(source, table);
+}
+
+void
+rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
+					ScanDirection direction)
+{
+	RoseMemBatch *batch = &source->batch;
+	RoseC0Shared *c0 = &table->shared->c0;
+
+	if (source->cursor)
+	{
+		bool		found = ScanDirectionIsForward(direction) ?
+			rose_component_cursor_next(source->cursor) :
+			rose_component_cursor_prev(source->cursor);
+
+		source_set_row(source, table,
+					   found ? rose_component_cursor_row(source->cursor) : NULL);
+		return;
+	}
+
+	/* an entry-rich stretch that the snapshot does not see gives empty batches */
+	while (batch->next >= batch->nrows && !batch->at_end)
+	{
+		bool		alive;
+
+		CHECK_FOR_INTERRUPTS();
+		batch_start(batch);
+		LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+		alive = rose_mem_cursor_alive(&source->mem);
+		if (alive)
+			batch_fill(source, table, vis, direction, source->mem.current != 0);
+		LWLockRelease(&c0->reclaim_lock);
+		if (!alive)
+		{
+			source->state = ROSE_SOURCE_GONE;
+			source->row = NULL;
+			return;
+		}
+	}
+	source_next_of_batch(source, table);
+}

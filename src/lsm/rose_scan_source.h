@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_scan_source.h
+ *	  One sorted stream of versions that a scan merges: a memtable or a component.
+ *
+ * A memtable is read in batches that are copied under the C0's reclaim_lock, so a
+ * scan never keeps arena memory from being freed.  When the memtable is gone
+ * at the next batch the source says so (ROSE_SOURCE_GONE) and the scan takes a new list of
+ * sources.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SCAN_SOURCE_H
+#define ROSE_SCAN_SOURCE_H
+
+#include "access/sdir.h"
+#include "lsm/rose_table.h"
+#include "lsm/rose_visibility.h"
+
+typedef enum RoseSourceState
+{
+	ROSE_SOURCE_ROW,			/* row is the current one */
+	ROSE_SOURCE_END,			/* nothing more in this direction */
+	ROSE_SOURCE_GONE			/* the memtable was freed */
+} RoseSourceState;
+
+/* Copies of versions of a memtable, in scan order. */
+typedef struct RoseMemBatch
+{
+	MemoryContext context;		/* reset for each batch */
+	RoseRow    *rows;
+	int			nrows;
+	int			next;			/* row to return next */
+	int			limit;			/* rows to take at most; grows */
+	bool		at_end;			/* the memtable has no more in this direction */
+	bool		filter;			/* leave out what the snapshot does not see */
+} RoseMemBatch;
+
+typedef struct RoseSource
+{
+	RoseSourceState state;
+	const RoseRow *row;			/* if state is ROW */
+	uint64		prefix;			/* rose_key_prefix of row */
+	bool		committed;		/* only committed versions come from here */
+
+	/* component */
+	RoseComponentCursor *cursor;	/* NULL for a memtable */
+	RoseComponentEntryDisk entry;
+
+	/* memtable */
+	RoseMemCursor mem;
+	RoseMemBatch batch;
+} RoseSource;
+
+/* REQUIRES reclaim_lock; the source is not positioned. */
+extern void rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
+									  bool filter, MemoryContext context);
+extern void rose_source_open_component(RoseSource *source, RoseTable *table, int index,
+									   BufferAccessStrategy strategy,
+									   MemoryContext context);
+extern void rose_source_close(RoseSource *source);
+
+/*
+ * Position.  key/ncols: bound in the direction of the scan (0 columns = from the end).  forward:
+ * first version with prefix >= key (> if !inclusive); backward: last with <= (<).
+ */
+extern void rose_source_position(RoseSource *source, RoseTable *table,
+								 RoseVisibility *vis, ScanDirection direction,
+								 const Datum *key, int ncols, bool inclusive);
+extern void rose_source_advance(RoseSource *source, RoseTable *table,
+								RoseVisibility *vis, ScanDirection direction);
+
+#endif							/* ROSE_SCAN_SOURCE_H */

@@ -1,0 +1,607 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_spill.c
+ *	  Spills: a memtable becomes a run.
+ *
+ * A spill of one memtable:
+ *
+ *	1. freeze it (C0's write_lock), close its tail segment
+ *	2. find out about each transaction in it, once (rose_spill_plan.c)
+ *	3. copy the versions of transactions in progress into the new memtable, under
+ *	   write_lock, and log them to the new tail segment if the old one was logged
+ *	4. write the committed versions to a run, large transactions in
+ *	   progress to private runs
+ *	5. publish: one switch of the manifest adds the runs and drops the tail
+ *	   segments
+ *	6. free the memtable (write_lock and reclaim_lock)
+ *
+ * A reader takes its list of sources under reclaim_lock, shared: before 6 it finds
+ * the memtable, after 5 the run, and in between both, whose versions are the same by
+ * sequence number.  A version that is carried over is in two memtables for a while, in the same
+ * way.  An error anywhere before 5 leaves the memtable frozen; the next spill takes it again and
+ * does not carry over twice.
+ *
+ * For a subscription's epoch, 6 and the tail segments wait for
+ * rose_epoch_publish().
+ *
+ * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable: it is
+ * read without reclaim_lock.  Memtables are spilled oldest first.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_maintain.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "lsm/rose_compactor.h"
+#include "lsm/rose_horizon.h"
+#include "lsm/rose_spill_plan.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+
+/* Versions carried over under one hold of write_lock. */
+#define CARRY_BATCH			128
+
+/* Versions between two looks at interrupts. */
+#define INTERRUPT_EVERY		1024
+
+RoseRequestSpillHook rose_request_spill_hook = NULL;
+RoseRequestSpillHook rose_need_worker_hook = NULL;
+
+typedef struct Spill
+{
+	RoseTable  *table;
+	RoseC0Shared *c0;
+	int			slot;			/* memtable being spilled */
+	uint32		tail_segment;	/* newest tail segment of it, 0 = none */
+	uint64		next_seq;		/* when it was frozen, or later */
+	Oid			subid;
+	uint64		epoch;			/* 0: the run is live at once */
+	bool		release_now;	/* an epoch's memtable does not wait for the epoch */
+	MemoryContext context;		/* of the whole spill */
+	MemoryContext entry_context;	/* reset for each version */
+	RoseSpillPlan *plan;
+	RoseCompactor *run;
+	RoseComponentBuilder *private_runs[ROSE_SPILL_MAX_PRIVATE];
+	uint64		private_owners[ROSE_SPILL_MAX_PRIVATE];
+} Spill;
+
+/* ---- reading the frozen memtable ---- */
+
+/* An entry as a row; key gets the key's Datums. */
+static void
+entry_to_row(const RoseSchema *schema, const RoseMemEntryRef *entry, RoseRow *row, Datum *key)
+{
+	memset(row, 0, sizeof(*row));
+	row->version = entry->version;
+	row->tuple = entry->row;
+	if (schema->nkeys > 0)
+		rose_key_from_tuple(schema, entry->row, entry->version.rowid, key);
+	else
+		key[0] = Int64GetDatum(entry->version.rowid);
+	row->key = key;
+}
+
+/* ---- carrying over ---- */
+
+typedef struct CarryBatch
+{
+	int			n;
+	RoseArenaPtr entries[CARRY_BATCH];
+	RoseSpillOwner *owners[CARRY_BATCH];
+} CarryBatch;
+
+/* Is this version in another memtable already, from a spill that failed? */
+static bool
+was_carried(Spill *spill, uint64 seq)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (slot != spill->slot && spill->c0->tables[slot].state != ROSE_MEMTABLE_FREE &&
+			rose_memtable_find_seq(spill->c0, slot, seq) != 0)
+			return true;
+	return false;
+}
+
+/*
+ * One version into the new memtable.  REQUIRES: write_lock exclusive.  The version
+ * may have been taken back (ABORTED hint) since the plan was made.
+ */
+static bool
+carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
+{
+	RoseTable  *table = spill->table;
+	RoseMemPending pending;
+	Datum		key[INDEX_MAX_KEYS];
+	RoseRow		row;
+
+	if ((entry->hints & ROSE_MEM_HINT_ABORTED) || was_carried(spill, entry->version.seq))
+		return true;
+	entry_to_row(table->schema, entry, &row, key);
+	if (!rose_c0_prepare(spill->c0, table->schema, &entry->version, key, entry->row, &pending))
+		return false;
+	/* locks die with the server */
+	if (logged && entry->version.op != ROSE_OP_LOCK)
+	{
+		RoseTailRecord record = {.version = entry->version,.row = entry->row};
+		RoseStoreShared *store = &table->shared->store;
+
+		rose_tail_append(table->rel, store, table->schema->natts, &record, 1);
+		spill->c0->tables[pending.slot].tail_segment = store->tail_last;
+	}
+	rose_c0_link(spill->c0, &pending);
+	return true;
+}
+
+/* An owner that the new memtable has no room for gets a private run. */
+static void
+carry_batch(Spill *spill, CarryBatch *batch)
+{
+	RoseTable  *table = spill->table;
+	bool		logged = spill->tail_segment != 0;
+	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
+
+	LWLockAcquire(&spill->c0->write_lock, LW_EXCLUSIVE);
+	rose_arena_use_reserve = true;
+	PG_TRY();
+	{
+		for (int i = 0; i < batch->n; i++)
+		{
+			RoseMemEntryRef entry;
+
+			if (batch->owners[i]->private_index >= 0)
+				continue;
+			rose_memtable_get(spill->c0, table->schema, batch->entries[i], &entry);
+			if (!carry_entry(spill, &entry, logged))
+				rose_spill_plan_make_private(spill->plan, batch->owners[i]);
+		}
+	}
+	PG_FINALLY();
+	{
+		rose_arena_use_reserve = false;
+	}
+	PG_END_TRY();
+	LWLockRelease(&spill->c0->write_lock);
+	batch->n = 0;
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(spill->entry_context);
+}
+
+static void
+carry_over(Spill *spill)
+{
+	RoseMemCursor cursor;
+	CarryBatch	batch;
+	bool		more;
+
+	if (!rose_spill_plan_carries(spill->plan))
+		return;
+	batch.n = 0;
+	rose_mem_cursor_open(&cursor, spill->c0, spill->table->schema, spill->slot);
+	for (more = rose_mem_cursor_first(&cursor); more; more = rose_mem_cursor_next(&cursor))
+	{
+		RoseMemEntryRef entry;
+		RoseSpillOwner *owner = NULL;
+
+		rose_mem_cursor_get(&cursor, &entry);
+		if (rose_spill_plan_fate(spill->plan, &entry, &owner) != ROSE_SPILL_CARRY)
+			continue;
+		batch.entries[batch.n] = entry.ptr;
+		batch.owners[batch.n++] = owner;
+		if (batch.n == CARRY_BATCH)
+		{
+			CHECK_FOR_INTERRUPTS();
+			carry_batch(spill, &batch);
+		}
+	}
+	if (batch.n > 0)
+		carry_batch(spill, &batch);
+}
+
+/* ---- writing runs ---- */
+
+static RoseComponentBuilder *
+private_run_of(Spill *spill, const RoseSpillOwner *owner)
+{
+	RoseTable  *table = spill->table;
+	RoseComponentBuilder **builder = &spill->private_runs[owner->private_index];
+
+	if (*builder == NULL)
+	{
+		*builder = rose_component_builder_create(table->rel, &table->shared->store,
+												 table->schema, owner->nversions,
+												 ROSE_BUILD_PRIVATE, spill->context);
+		spill->private_owners[owner->private_index] = owner->xid;
+	}
+	return *builder;
+}
+
+static void
+write_runs(Spill *spill)
+{
+	RoseTable  *table = spill->table;
+	const RoseManifest *manifest = rose_table_manifest(table);
+	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
+	RoseMemCursor cursor;
+	uint64		nversions = 0;
+	bool		more;
+
+	spill->run = rose_compactor_create(table->rel, &table->shared->store, table->schema,
+									   rose_spill_plan_committed(spill->plan), 0,
+									   rose_horizon(table->rel),
+									   manifest->ncomponents == 0, spill->context);
+	rose_mem_cursor_open(&cursor, spill->c0, table->schema, spill->slot);
+	for (more = rose_mem_cursor_first(&cursor); more; more = rose_mem_cursor_next(&cursor))
+	{
+		RoseMemEntryRef entry;
+		RoseSpillOwner *owner = NULL;
+		RoseSpillFate fate;
+		RoseRow		row;
+		Datum		key[INDEX_MAX_KEYS];
+
+		MemoryContextReset(spill->entry_context);
+		if (++nversions % INTERRUPT_EVERY == 0)
+			CHECK_FOR_INTERRUPTS();
+		rose_mem_cursor_get(&cursor, &entry);
+		fate = rose_spill_plan_fate(spill->plan, &entry, &owner);
+		if (fate != ROSE_SPILL_RUN && fate != ROSE_SPILL_PRIVATE)
+			continue;
+		entry_to_row(table->schema, &entry, &row, key);
+		if (fate == ROSE_SPILL_RUN)
+			rose_compactor_add(spill->run, &row);
+		else
+			rose_component_builder_add(private_run_of(spill, owner), &row);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- publishing ---- */
+
+static void
+mark_entry(const Spill *spill, RoseComponentEntryDisk *entry, uint64 owner_xid)
+{
+	entry->level = 0;
+	entry->state = ROSE_COMPONENT_LIVE;
+	entry->owner_xid = owner_xid;
+	if (spill->epoch == 0)
+		return;
+	entry->state = ROSE_COMPONENT_PENDING;
+	entry->subid = spill->subid;
+	entry->epoch = spill->epoch;
+	/* its transaction may need the memory long before the epoch is committed */
+	if (owner_xid != 0 || spill->release_now)
+		entry->flags |= ROSE_COMPONENT_READ_PENDING;
+}
+
+/*
+ * Must the memtable of an epoch go before the epoch is committed?  Pending ones
+ * take slots and memory; one slot is for the active memtable, one for the next.
+ */
+static bool
+memory_is_tight(const RoseC0Shared *c0)
+{
+	int			npending = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		npending += c0->tables[slot].pending_epoch != 0;
+	return npending >= ROSE_MAX_MEMTABLES - 2 ||
+		rose_arena_used_bytes() >= rose_arena_total_bytes() / 4 * 3;
+}
+
+/*
+ * End of what was inserted into WAL.  The insert position may point behind the
+ * header of a page that nobody has begun, which cannot be flushed.
+ */
+static XLogRecPtr
+wal_insert_end(void)
+{
+	XLogRecPtr	lsn = GetXLogInsertRecPtr();
+
+	if (XLogSegmentOffset(lsn, wal_segment_size) == SizeOfXLogLongPHD)
+		return lsn - SizeOfXLogLongPHD;
+	if (lsn % XLOG_BLCKSZ == SizeOfXLogShortPHD)
+		return lsn - SizeOfXLogShortPHD;
+	return lsn;
+}
+
+/*
+ * Finish the runs and list them in the edit: private runs first, because their
+ * versions are newer than committed ones of the same key.  True if the
+ * committed run is pending, so that the memtable must stay.
+ */
+static bool
+finish_runs(Spill *spill, RoseManifestEdit *edit)
+{
+	bool		pending = false;
+
+	for (int i = 0; i < ROSE_SPILL_MAX_PRIVATE; i++)
+	{
+		RoseComponentEntryDisk *entry = &edit->add[edit->nadd];
+
+		if (spill->private_runs[i] == NULL)
+			continue;
+		rose_component_builder_finish(spill->private_runs[i], entry);
+		mark_entry(spill, entry, spill->private_owners[i]);
+		edit->nadd++;
+	}
+	if (rose_compactor_finish(spill->run, &edit->add[edit->nadd]))
+	{
+		mark_entry(spill, &edit->add[edit->nadd], 0);
+		edit->nadd++;
+		pending = spill->epoch != 0 && !spill->release_now;
+	}
+	return pending;
+}
+
+/* Free the memtable, or note that its pending run has its rows. */
+static void
+retire_memtable(Spill *spill, bool pending)
+{
+	RoseC0Shared *c0 = spill->c0;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	if (pending)
+		c0->tables[spill->slot].pending_epoch = spill->epoch;
+	else
+	{
+		LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+		rose_c0_free_memtable(c0, spill->slot);
+		LWLockRelease(&c0->reclaim_lock);
+	}
+	LWLockRelease(&c0->write_lock);
+}
+
+static void
+publish(Spill *spill)
+{
+	RoseTable  *table = spill->table;
+	RoseManifestEdit *edit = MemoryContextAllocZero(spill->context, sizeof(RoseManifestEdit));
+	bool		pending = finish_runs(spill, edit);
+
+	edit->next_seq = spill->next_seq;
+	if (!pending)
+		edit->drop_tails_upto = spill->tail_segment;
+
+	/*
+	 * A transaction that committed asynchronously may be lost in a crash and
+	 * its xid given to another; nothing of it may be in a component then.
+	 */
+	if (edit->nadd > 0 && RelationNeedsWAL(table->rel))
+		XLogFlush(wal_insert_end());
+
+	HOLD_INTERRUPTS();
+	if (edit->nadd > 0 || edit->drop_tails_upto != 0)
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	retire_memtable(spill, pending);
+	RESUME_INTERRUPTS();
+}
+
+static void
+release_builders(Spill *spill)
+{
+	for (int i = 0; i < ROSE_SPILL_MAX_PRIVATE; i++)
+		if (spill->private_runs[i] != NULL)
+			rose_component_builder_free(spill->private_runs[i]);
+	rose_compactor_free(spill->run);
+}
+
+/* ---- one memtable ---- */
+
+static void
+spill_memtable(RoseTable *table, int slot, Oid subid, uint64 epoch)
+{
+	Spill		spill = {0};
+
+	spill.table = table;
+	spill.c0 = &table->shared->c0;
+	spill.slot = slot;
+	spill.subid = subid;
+	spill.epoch = epoch;
+	spill.context = AllocSetContextCreate(CurrentMemoryContext, "rose spill",
+										  ALLOCSET_DEFAULT_SIZES);
+	spill.entry_context = AllocSetContextCreate(spill.context, "rose spill entry",
+												ALLOCSET_SMALL_SIZES);
+
+	LWLockAcquire(&spill.c0->write_lock, LW_SHARED);
+	spill.tail_segment = (uint32) spill.c0->tables[slot].tail_segment;
+	spill.next_seq = spill.c0->next_seq;
+	spill.release_now = spill.tail_segment == 0 && memory_is_tight(spill.c0);
+	LWLockRelease(&spill.c0->write_lock);
+
+	spill.plan = rose_spill_plan_make(spill.c0, table->schema, slot, spill.context);
+	carry_over(&spill);
+	write_runs(&spill);
+	publish(&spill);
+	release_builders(&spill);
+	MemoryContextDelete(spill.context);
+	pg_atomic_fetch_add_u64(&table->shared->spills, 1);
+}
+
+/* Oldest frozen memtable that has no pending run, or -1.  REQUIRES: write_lock. */
+static int
+oldest_frozen(const RoseC0Shared *c0)
+{
+	int			oldest = -1;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		const RoseMemtableShared *memtable = &c0->tables[slot];
+
+		if (memtable->state == ROSE_MEMTABLE_FROZEN && memtable->pending_epoch == 0 &&
+			(oldest < 0 || memtable->id < c0->tables[oldest].id))
+			oldest = slot;
+	}
+	return oldest;
+}
+
+/*
+ * Freeze the active memtable; false if it is empty or all slots are taken.
+ * All segments there are make this memtable, or older ones, durable.
+ */
+static bool
+freeze_active(RoseTable *table)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	int			slot;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	slot = rose_c0_freeze(c0);
+	if (slot >= 0)
+	{
+		c0->tables[slot].tail_segment = rose_tail_close_segment(&table->shared->store);
+		c0->tables[slot].pending_epoch = 0;
+	}
+	LWLockRelease(&c0->write_lock);
+	return slot >= 0;
+}
+
+bool
+rose_spill(RoseTable *table, Oid subid, uint64 epoch)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	Oid			fed_by = table->shared->fed_by;
+	bool		frozen = false;
+	bool		spilled = false;
+
+	if (OidIsValid(fed_by) && fed_by != subid)
+		return false;
+	if (!OidIsValid(fed_by))
+	{
+		/* nobody's epoch: an ordinary spill, whoever asks */
+		subid = InvalidOid;
+		epoch = 0;
+	}
+
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	for (;;)
+	{
+		int			slot;
+
+		LWLockAcquire(&c0->write_lock, LW_SHARED);
+		slot = oldest_frozen(c0);
+		LWLockRelease(&c0->write_lock);
+		if (slot >= 0)
+		{
+			spill_memtable(table, slot, subid, epoch);
+			spilled = true;
+			continue;
+		}
+		if (frozen)
+			break;
+		frozen = true;
+		if (!freeze_active(table))
+			break;
+	}
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	return spilled;
+}
+
+/* ---- epochs ---- */
+
+/*
+ * What is settled with an epoch: a committed one takes earlier ones with it, whose
+ * positions it is behind; one that was given up goes alone.
+ */
+static bool
+is_settled(uint64 of_epoch, uint64 epoch, bool commit)
+{
+	return of_epoch != 0 && (commit ? of_epoch <= epoch : of_epoch == epoch);
+}
+
+/*
+ * Tail segments that nothing needs when this epoch's memtables are gone: none
+ * as long as an older memtable is left.  REQUIRES: write_lock.
+ */
+static uint32
+epoch_tail_segment(const RoseC0Shared *c0, uint64 epoch)
+{
+	uint64		upto = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (is_settled(c0->tables[slot].pending_epoch, epoch, true))
+			upto = Max(upto, c0->tables[slot].tail_segment);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (c0->tables[slot].state == ROSE_MEMTABLE_FROZEN &&
+			!is_settled(c0->tables[slot].pending_epoch, epoch, true) &&
+			c0->tables[slot].tail_segment <= upto)
+			return 0;
+	return (uint32) upto;
+}
+
+static void
+settle_memtables(RoseC0Shared *c0, uint64 epoch, bool commit)
+{
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		if (!is_settled(c0->tables[slot].pending_epoch, epoch, commit))
+			continue;
+		if (commit)
+			rose_c0_free_memtable(c0, slot);
+		else
+			c0->tables[slot].pending_epoch = 0;
+	}
+	LWLockRelease(&c0->reclaim_lock);
+	LWLockRelease(&c0->write_lock);
+}
+
+static void
+settle_epoch(RoseTable *table, Oid subid, uint64 epoch, bool commit)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+	RoseManifest *manifest = palloc(sizeof(RoseManifest));
+
+	Assert(epoch != 0);
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_manifest_read(table->rel, manifest);
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		RoseComponentEntryDisk *entry = &manifest->components[i];
+
+		if (entry->state != ROSE_COMPONENT_PENDING || entry->subid != subid ||
+			!is_settled(entry->epoch, epoch, commit))
+			continue;
+		if (!commit)
+		{
+			edit->remove[edit->nremove++] = entry->id;
+			continue;
+		}
+		entry->state = ROSE_COMPONENT_LIVE;
+		entry->flags &= ~ROSE_COMPONENT_READ_PENDING;
+		entry->subid = InvalidOid;
+		entry->epoch = 0;
+		edit->update[edit->nupdate++] = *entry;
+	}
+	if (commit)
+	{
+		LWLockAcquire(&c0->write_lock, LW_SHARED);
+		edit->drop_tails_upto = epoch_tail_segment(c0, epoch);
+		LWLockRelease(&c0->write_lock);
+	}
+
+	HOLD_INTERRUPTS();
+	if (edit->nremove > 0 || edit->nupdate > 0 || edit->drop_tails_upto != 0)
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	settle_memtables(c0, epoch, commit);
+	RESUME_INTERRUPTS();
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	pfree(manifest);
+	pfree(edit);
+}
+
+void
+rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch)
+{
+	settle_epoch(table, subid, epoch, true);
+}
+
+void
+rose_epoch_discard(RoseTable *table, Oid subid, uint64 epoch)
+{
+	settle_epoch(table, subid, epoch, false);
+}

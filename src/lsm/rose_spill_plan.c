@@ -1,0 +1,227 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_spill_plan.c
+ *	  Which versions of a frozen memtable go where.  See rose_spill_plan.h.
+ *
+ * No locks: a frozen memtable's entries do not change, and only the holder of
+ * ROSE_LOCK_SPILL frees it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_spill_plan.h"
+
+#include "lsm/rose_visibility.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+/*
+ * A transaction with more than this part of the arena in the memtable gets a
+ * private run, and so do the largest ones if all in progress have more than
+ * twice that.
+ */
+#define CARRY_SHARE			16
+
+/* What an entry takes in the arena beside its row, about. */
+#define ENTRY_OVERHEAD		112
+
+/* State of a writer, which may be a subtransaction. */
+typedef struct WriterStatus
+{
+	TransactionId writer;		/* hash key */
+	RoseXidStatus status;
+} WriterStatus;
+
+struct RoseSpillPlan
+{
+	HTAB	   *writers;
+	HTAB	   *owners;
+	WriterStatus *last_writer;
+	RoseSpillOwner *last_owner;
+	uint64		ncommitted;
+	Size		carried;		/* bytes */
+	int			nprivate;
+};
+
+static RoseXidStatus
+writer_status(RoseSpillPlan *plan, const RoseVersion *version)
+{
+	TransactionId writer = rose_version_writer(version);
+	bool		found;
+
+	if (plan->last_writer != NULL && plan->last_writer->writer == writer)
+		return plan->last_writer->status;
+	plan->last_writer = hash_search(plan->writers, &writer, HASH_ENTER, &found);
+	if (!found)
+		plan->last_writer->status = rose_version_status(version);
+	return plan->last_writer->status;
+}
+
+static RoseSpillOwner *
+find_owner(RoseSpillPlan *plan, const RoseVersion *version)
+{
+	uint64		xid = U64FromFullTransactionId(version->xid);
+	bool		found;
+
+	if (plan->last_owner != NULL && plan->last_owner->xid == xid)
+		return plan->last_owner;
+	plan->last_owner = hash_search(plan->owners, &xid, HASH_ENTER, &found);
+	if (!found)
+	{
+		plan->last_owner->bytes = 0;
+		plan->last_owner->nversions = 0;
+		plan->last_owner->private_index = -1;
+	}
+	return plan->last_owner;
+}
+
+/*
+ * A version that was taken back (ABORTED hint) is forgotten whatever its
+ * transaction does.
+ */
+RoseSpillFate
+rose_spill_plan_fate(RoseSpillPlan *plan, const RoseMemEntryRef *entry,
+					 RoseSpillOwner **owner)
+{
+	if (entry->hints & ROSE_MEM_HINT_ABORTED)
+		return ROSE_SPILL_FORGET;
+	switch (writer_status(plan, &entry->version))
+	{
+		case ROSE_XID_ABORTED:
+			return ROSE_SPILL_FORGET;
+		case ROSE_XID_COMMITTED:
+			return entry->version.op == ROSE_OP_LOCK ? ROSE_SPILL_FORGET : ROSE_SPILL_RUN;
+		case ROSE_XID_OWN:
+		case ROSE_XID_IN_PROGRESS:
+			break;
+	}
+	*owner = find_owner(plan, &entry->version);
+	return (*owner)->private_index >= 0 ? ROSE_SPILL_PRIVATE : ROSE_SPILL_CARRY;
+}
+
+void
+rose_spill_plan_make_private(RoseSpillPlan *plan, RoseSpillOwner *owner)
+{
+	if (plan->nprivate == ROSE_SPILL_MAX_PRIVATE)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("no room in memory for the versions of transactions in progress"),
+				 errdetail("More than %d large transactions have written to one table.",
+						   ROSE_SPILL_MAX_PRIVATE),
+				 errhint("Increase rose.memtable_size, or load tables in fewer transactions at a time.")));
+	owner->private_index = plan->nprivate++;
+	plan->carried -= owner->bytes;
+}
+
+/* The largest owner that is to be carried over. */
+static RoseSpillOwner *
+largest_carried(RoseSpillPlan *plan)
+{
+	HASH_SEQ_STATUS scan;
+	RoseSpillOwner *owner;
+	RoseSpillOwner *largest = NULL;
+
+	hash_seq_init(&scan, plan->owners);
+	while ((owner = hash_seq_search(&scan)) != NULL)
+		if (owner->private_index < 0 && (largest == NULL || owner->bytes > largest->bytes))
+			largest = owner;
+	return largest;
+}
+
+static void
+choose_private(RoseSpillPlan *plan)
+{
+	Size		limit = rose_arena_total_bytes() / CARRY_SHARE;
+
+	while (plan->nprivate < ROSE_SPILL_MAX_PRIVATE)
+	{
+		RoseSpillOwner *owner = largest_carried(plan);
+
+		if (owner == NULL || (owner->bytes <= limit && plan->carried <= 2 * limit))
+			return;
+		rose_spill_plan_make_private(plan, owner);
+	}
+}
+
+static void
+survey(RoseSpillPlan *plan, RoseC0Shared *c0, const RoseSchema *schema, int slot,
+	   MemoryContext entry_context)
+{
+	RoseMemCursor cursor;
+	bool		more;
+
+	rose_mem_cursor_open(&cursor, c0, schema, slot);
+	for (more = rose_mem_cursor_first(&cursor); more; more = rose_mem_cursor_next(&cursor))
+	{
+		RoseMemEntryRef entry;
+		RoseSpillOwner *owner = NULL;
+
+		MemoryContextReset(entry_context);
+		rose_mem_cursor_get(&cursor, &entry);
+		switch (rose_spill_plan_fate(plan, &entry, &owner))
+		{
+			case ROSE_SPILL_RUN:
+				plan->ncommitted++;
+				break;
+			case ROSE_SPILL_CARRY:
+				{
+					Size		bytes = ENTRY_OVERHEAD + (entry.row ? entry.row->t_len : 0);
+
+					owner->bytes += bytes;
+					owner->nversions++;
+					plan->carried += bytes;
+					break;
+				}
+			case ROSE_SPILL_FORGET:
+			case ROSE_SPILL_PRIVATE:
+				break;
+		}
+	}
+}
+
+RoseSpillPlan *
+rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema, int slot,
+					 MemoryContext context)
+{
+	RoseSpillPlan *plan = MemoryContextAllocZero(context, sizeof(RoseSpillPlan));
+	MemoryContext entry_context = AllocSetContextCreate(context, "rose spill entry",
+														ALLOCSET_SMALL_SIZES);
+	MemoryContext old;
+	HASHCTL		info = {0};
+
+	info.hcxt = context;
+	info.keysize = sizeof(TransactionId);
+	info.entrysize = sizeof(WriterStatus);
+	plan->writers = hash_create("rose spill writers", 256, &info,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	info.keysize = sizeof(uint64);
+	info.entrysize = sizeof(RoseSpillOwner);
+	plan->owners = hash_create("rose spill owners", 64, &info,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+
+	old = MemoryContextSwitchTo(entry_context);
+	survey(plan, c0, schema, slot, entry_context);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(entry_context);
+	choose_private(plan);
+	return plan;
+}
+
+uint64
+rose_spill_plan_committed(const RoseSpillPlan *plan)
+{
+	return plan->ncommitted;
+}
+
+bool
+rose_spill_plan_carries(const RoseSpillPlan *plan)
+{
+	return plan->carried > 0;
+}
+
+int
+rose_spill_plan_nprivate(const RoseSpillPlan *plan)
+{
+	return plan->nprivate;
+}

@@ -1,0 +1,666 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_write.c
+ *	  Writing versions: inserts with uniqueness, blind writes, and the
+ *	  primitives that updates, deletes and row locks use.
+ *
+ * A unique insert holds its key's partition lock from the look for an existing
+ * row to the link of the new one.  The C0's write_lock is held only to give the
+ * sequence number, link and log.  Versions are linked before they are logged:
+ * nobody trusts them before their transaction commits, and it commits only after the log call
+ * has returned; an error in between aborts it.
+ *
+ * Lock order: key-partition locks in ascending order, C0 write_lock, what the store
+ * takes.  Never waits for a transaction while it holds one of them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_write_internal.h"
+
+#include "access/detoast.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "lsm/rose_maintain.h"
+#include "lsm/rose_tid.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+#define WRITE_PARTITIONS 64		/* all of them fit a backend's LWLock limit */
+#define INSERT_BATCH 256		/* rows linked under one write_lock */
+
+static LWLockPadded *PartitionLocks = NULL;
+
+/* On whose behalf the replication worker writes. */
+static Oid	WriteSubid = InvalidOid;
+static uint64 WriteEpoch = 0;
+
+/* Per-transaction readers of the table written last. */
+static struct
+{
+	LocalTransactionId lxid;
+	RoseTable  *table;
+	RoseSchema *schema;
+	RoseKeyReader *reader;
+	RoseLookup *lookup;
+}			WriteCache;
+
+static bool WroteInTransaction = false;
+
+/* ---- shared memory ---- */
+
+Size
+rose_write_shmem_size(void)
+{
+	return mul_size(WRITE_PARTITIONS, sizeof(LWLockPadded)) + sizeof(int);
+}
+
+void
+rose_write_shmem_init(bool found)
+{
+	bool		have;
+	struct
+	{
+		int			tranche;
+		LWLockPadded locks[WRITE_PARTITIONS];
+	}		   *area;
+
+	area = ShmemInitStruct("rose key partitions", sizeof(*area), &have);
+	if (!have)
+	{
+		area->tranche = LWLockNewTrancheId();
+		for (int i = 0; i < WRITE_PARTITIONS; i++)
+			LWLockInitialize(&area->locks[i].lock, area->tranche);
+	}
+	LWLockRegisterTranche(area->tranche, "RoseKeyPartition");
+	PartitionLocks = area->locks;
+}
+
+int
+rose_write_partition(RoseTable *table, const Datum *key)
+{
+	uint32		h = hash_combine((uint32) rose_locator_rel(table->locator),
+								 (uint32) rose_locator_db(table->locator));
+
+	if (table->schema->nkeys > 0 && table->schema->hashable)
+		h = hash_combine(h, (uint32) rose_key_hash(table->schema, key));
+	return murmurhash32(h) % WRITE_PARTITIONS;
+}
+
+void
+rose_write_lock_partition(int partition)
+{
+	LWLockAcquire(&PartitionLocks[partition].lock, LW_EXCLUSIVE);
+}
+
+void
+rose_write_unlock_partition(int partition)
+{
+	LWLockRelease(&PartitionLocks[partition].lock);
+}
+
+/* ---- transaction state ---- */
+
+void
+rose_write_set_epoch(Oid subid, uint64 epoch)
+{
+	WriteSubid = subid;
+	WriteEpoch = epoch;
+}
+
+bool
+rose_write_in_transaction(void)
+{
+	return WroteInTransaction;
+}
+
+void
+rose_write_end_transaction(void)
+{
+	WroteInTransaction = false;
+	memset(&WriteCache, 0, sizeof(WriteCache));
+}
+
+static void
+write_cache_validate(RoseTable *table)
+{
+	if (WriteCache.lxid == rose_my_lxid() && WriteCache.table == table &&
+		WriteCache.schema == table->schema)
+		return;
+	if (WriteCache.lxid == rose_my_lxid())
+	{
+		if (WriteCache.reader)
+			rose_key_reader_free(WriteCache.reader);
+		if (WriteCache.lookup)
+			rose_lookup_free(WriteCache.lookup);
+	}
+	memset(&WriteCache, 0, sizeof(WriteCache));
+	WriteCache.lxid = rose_my_lxid();
+	WriteCache.table = table;
+	WriteCache.schema = table->schema;
+}
+
+RoseKeyReader *
+rose_write_reader(RoseTable *table)
+{
+	write_cache_validate(table);
+	if (WriteCache.reader == NULL)
+		WriteCache.reader = rose_key_reader_create(table, TopTransactionContext);
+	return WriteCache.reader;
+}
+
+RoseLookup *
+rose_write_lookup(RoseTable *table)
+{
+	write_cache_validate(table);
+	if (WriteCache.lookup == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+		WriteCache.lookup = rose_lookup_create(table);
+		MemoryContextSwitchTo(old);
+	}
+	return WriteCache.lookup;
+}
+
+void
+rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid)
+{
+	FullTransactionId top = GetTopFullTransactionId();
+	TransactionId current = GetCurrentTransactionId();
+
+	memset(version, 0, sizeof(*version));
+	version->xid = top;
+	if (current != XidFromFullTransactionId(top))
+		version->subxid = current;
+	version->cid = cid;
+	version->op = op;
+}
+
+/* ---- rows ---- */
+
+bool
+rose_write_needs_log(RoseTable *table)
+{
+	return table->rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
+}
+
+MinimalTuple
+rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Datum *key)
+{
+	const RoseSchema *schema = table->schema;
+	Datum	   *flat = palloc(schema->natts * sizeof(Datum));
+	MinimalTuple row;
+
+	for (int i = 0; i < schema->natts; i++)
+	{
+		flat[i] = values[i];
+		if (!nulls[i] && TupleDescAttr(schema->tupdesc, i)->attlen == -1 &&
+			(VARATT_IS_EXTERNAL(DatumGetPointer(values[i])) ||
+			 VARATT_IS_COMPRESSED(DatumGetPointer(values[i]))))
+			flat[i] = PointerGetDatum(detoast_attr((struct varlena *) DatumGetPointer(values[i])));
+	}
+	rose_component_check_row_fits(schema, flat, nulls);
+	row = heap_form_minimal_tuple(schema->tupdesc, flat, (bool *) nulls);
+	if (schema->nkeys > 0)
+		rose_key_from_tuple(schema, row, 0, key);
+	return row;
+}
+
+MinimalTuple
+rose_write_form_key_row(RoseTable *table, const Datum *key)
+{
+	const RoseSchema *schema = table->schema;
+	Datum	   *values = palloc0(schema->natts * sizeof(Datum));
+	bool	   *nulls = palloc(schema->natts * sizeof(bool));
+
+	memset(nulls, true, schema->natts * sizeof(bool));
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		int			column = schema->keys[i].def.attno - 1;
+
+		values[column] = key[i];
+		nulls[column] = false;
+	}
+	return heap_form_minimal_tuple(schema->tupdesc, values, nulls);
+}
+
+/* ---- linking ---- */
+
+/* Give the next sequence number and link; false if there is no room.  REQUIRES write_lock. */
+static bool
+link_version(RoseTable *table, RoseNewVersion *v, RoseArenaPtr *ptr)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseMemPending pending;
+
+	v->version.seq = c0->next_seq;
+	if (v->version.moved_to)	/* the row under its new key comes next */
+		v->version.moved_to = c0->next_seq + 1;
+	if (table->schema->nkeys == 0)
+	{
+		if (v->version.rowid == 0)
+			v->version.rowid = (int64) v->version.seq;
+		v->key[0] = Int64GetDatum(v->version.rowid);
+	}
+	if (!rose_c0_prepare(c0, table->schema, &v->version, v->key, v->row, &pending))
+		return false;
+	rose_c0_link(c0, &pending);
+	c0->next_seq++;
+	*ptr = pending.entry;
+	return true;
+}
+
+static Size
+log_size(const RoseNewVersion *versions, int n)
+{
+	Size		bytes = n * sizeof(RoseTailRecord);
+
+	for (int i = 0; i < n; i++)
+		bytes += versions[i].row ? versions[i].row->t_len : 0;
+	return bytes;
+}
+
+static void
+log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
+{
+	RoseTailRecord *records = palloc(n * sizeof(RoseTailRecord));
+
+	for (int i = 0; i < n; i++)
+	{
+		records[i].version = versions[i].version;
+		records[i].row = versions[i].row;
+	}
+	rose_tail_append(table->rel, &table->shared->store, table->schema->natts, records, n);
+	pfree(records);
+}
+
+/*
+ * Link and log up to n versions; returns how many.  Fewer than n: no room for
+ * the next one.
+ */
+static int
+write_some_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseArenaPtr ptr;
+	int			done = 0;
+
+	WroteInTransaction = true;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	if (log)
+		rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
+	while (done < n && link_version(table, &versions[done], &ptr))
+		done++;
+	if (log && done > 0)
+		log_versions(table, versions, done);
+	LWLockRelease(&c0->write_lock);
+	return done;
+}
+
+/*
+ * All or nothing: a tombstone must not stand there without the row that it
+ * moved.  One that was linked already is killed before anyone can rely on it.
+ */
+bool
+rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseArenaPtr linked[2];
+	int			done = 0;
+
+	Assert(n <= lengthof(linked));
+	WroteInTransaction = true;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	if (log)
+		rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
+	while (done < n && link_version(table, &versions[done], &linked[done]))
+		done++;
+	if (done < n)
+	{
+		for (int i = 0; i < done; i++)
+			rose_memtable_set_hint(linked[i], ROSE_MEM_HINT_ABORTED);
+	}
+	else if (log)
+		log_versions(table, versions, n);
+	LWLockRelease(&c0->write_lock);
+	return done == n;
+}
+
+/* ---- uniqueness ---- */
+
+RoseKeyState
+rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
+{
+	RoseKeyReader *reader = rose_write_reader(table);
+	const RoseRow *row;
+	bool		committed;
+
+	rose_key_reader_start(reader, key, PG_UINT64_MAX);
+	while ((row = rose_key_reader_next(reader, &committed)) != NULL)
+	{
+		RoseXidStatus status;
+
+		if (row->version.op == ROSE_OP_LOCK)
+			continue;
+		status = committed ? ROSE_XID_COMMITTED : rose_version_status(&row->version);
+		if (status == ROSE_XID_ABORTED)
+			continue;
+		if (status == ROSE_XID_IN_PROGRESS)
+		{
+			*xwait = rose_version_writer(&row->version);
+			return ROSE_KEY_BUSY;
+		}
+		return row->version.op == ROSE_OP_TOMBSTONE ? ROSE_KEY_FREE : ROSE_KEY_LIVE;
+	}
+	return ROSE_KEY_FREE;
+}
+
+/*
+ * Look for a live row with the key under its partition lock, waiting for
+ * transactions that hold it.  On FREE the partition stays locked.
+ */
+static RoseInsertResult
+lock_free_key(RoseTable *table, const Datum *key, int partition, bool speculative)
+{
+	for (;;)
+	{
+		TransactionId xwait = InvalidTransactionId;
+		RoseKeyState state;
+
+		rose_write_lock_partition(partition);
+		state = rose_write_key_state(table, key, &xwait);
+		if (state == ROSE_KEY_FREE)
+			return ROSE_INSERT_OK;
+		rose_write_unlock_partition(partition);
+		if (speculative)
+			return ROSE_INSERT_CONFLICT;
+		if (state == ROSE_KEY_LIVE)
+			return ROSE_INSERT_DUPLICATE;
+		XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+	}
+}
+
+/* ---- insert ---- */
+
+RoseInsertResult
+rose_insert(RoseTable *table, const Datum *values, const bool *nulls, CommandId cid,
+			bool speculative, ItemPointer tid)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose insert",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	RoseNewVersion new;
+	bool		unique = table->schema->nkeys > 0;
+	bool		log = rose_write_needs_log(table);
+	int			partition = 0;
+	RoseInsertResult result = ROSE_INSERT_OK;
+
+	rose_write_stamp(&new.version, ROSE_OP_PUT, cid);
+	new.row = rose_write_form_row(table, values, nulls, new.key);
+	if (unique)
+		partition = rose_write_partition(table, new.key);
+
+	for (;;)
+	{
+		bool		written;
+
+		if (unique)
+		{
+			result = lock_free_key(table, new.key, partition, speculative);
+			if (result != ROSE_INSERT_OK)
+				break;
+		}
+		written = rose_write_versions(table, &new, 1, log);
+		if (unique)
+			rose_write_unlock_partition(partition);
+		if (written)
+		{
+			rose_tid_assign(table, NULL, 0, new.version.seq, tid);
+			break;
+		}
+		rose_write_make_room(table);
+	}
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return result;
+}
+
+void
+rose_insert_abort_speculative(RoseTable *table, ItemPointer tid)
+{
+	TM_FailureData tmfd;
+	TM_Result	result;
+
+	result = rose_delete(table, tid, GetCurrentCommandId(true) + 1, InvalidSnapshot,
+						 InvalidSnapshot, false, &tmfd);
+	if (result != TM_Ok)
+		elog(ERROR, "could not take back a speculative insertion: result %d", (int) result);
+}
+
+/* ---- insert many ---- */
+
+typedef struct InsertOrder
+{
+	RoseTable  *table;
+	RoseNewVersion *versions;
+} InsertOrder;
+
+static int
+insert_order_compare(const void *a, const void *b, void *arg)
+{
+	const InsertOrder *order = arg;
+	const RoseSchema *schema = order->table->schema;
+	int			i = *(const int *) a;
+	int			j = *(const int *) b;
+	int			cmp = rose_key_compare(schema, order->versions[i].key,
+									   order->versions[j].key, schema->nkeys);
+
+	return cmp != 0 ? cmp : i - j;
+}
+
+/* Rows before the first one whose key an earlier row of the batch has. */
+static int
+rows_before_duplicate(RoseTable *table, RoseNewVersion *versions, int n)
+{
+	InsertOrder order = {table, versions};
+	int		   *index = palloc(n * sizeof(int));
+	int			result = n;
+
+	for (int i = 0; i < n; i++)
+		index[i] = i;
+	qsort_arg(index, n, sizeof(int), insert_order_compare, &order);
+	for (int i = 1; i < n; i++)
+		if (rose_key_compare(table->schema, versions[index[i - 1]].key,
+							 versions[index[i]].key, table->schema->nkeys) == 0)
+			result = Min(result, index[i]);
+	pfree(index);
+	return result;
+}
+
+static void
+lock_partitions(RoseTable *table, RoseNewVersion *versions, int n, bool *locked)
+{
+	memset(locked, false, WRITE_PARTITIONS * sizeof(bool));
+	for (int i = 0; i < n; i++)
+		locked[rose_write_partition(table, versions[i].key)] = true;
+	for (int i = 0; i < WRITE_PARTITIONS; i++)
+		if (locked[i])
+			rose_write_lock_partition(i);
+}
+
+static void
+unlock_partitions(const bool *locked)
+{
+	for (int i = WRITE_PARTITIONS - 1; i >= 0; i--)
+		if (locked[i])
+			rose_write_unlock_partition(i);
+}
+
+/*
+ * Insert a batch whose keys differ.  Returns how many went in, in order; *state and
+ * *xwait tell what stopped the next one (FREE: no room in C0).
+ */
+static int
+insert_batch(RoseTable *table, RoseNewVersion *versions, int n, bool log,
+			 RoseKeyState *state, TransactionId *xwait)
+{
+	bool		locked[WRITE_PARTITIONS];
+	int			free_keys = n;
+	int			done;
+
+	*state = ROSE_KEY_FREE;
+	if (table->schema->nkeys == 0)
+		return write_some_versions(table, versions, n, log);
+
+	lock_partitions(table, versions, n, locked);
+	for (free_keys = 0; free_keys < n; free_keys++)
+	{
+		*state = rose_write_key_state(table, versions[free_keys].key, xwait);
+		if (*state != ROSE_KEY_FREE)
+			break;
+	}
+	done = free_keys > 0 ? write_some_versions(table, versions, free_keys, log) : 0;
+	unlock_partitions(locked);
+	if (done < free_keys)
+		*state = ROSE_KEY_FREE;
+	return done;
+}
+
+static RoseInsertResult
+insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, int *ndone)
+{
+	bool		log = rose_write_needs_log(table);
+	int			distinct = table->schema->nkeys > 0 ?
+		rows_before_duplicate(table, versions, n) : n;
+
+	*ndone = 0;
+	while (*ndone < distinct)
+	{
+		TransactionId xwait = InvalidTransactionId;
+		RoseKeyState state;
+		int			batch = Min(distinct - *ndone, INSERT_BATCH);
+		int			done = insert_batch(table, versions + *ndone, batch, log,
+										&state, &xwait);
+
+		for (int i = *ndone; i < *ndone + done; i++)
+			rose_tid_assign(table, NULL, 0, versions[i].version.seq, &tids[i]);
+		*ndone += done;
+		if (done == batch)
+			continue;
+		if (state == ROSE_KEY_LIVE)
+			return ROSE_INSERT_DUPLICATE;
+		if (state == ROSE_KEY_BUSY)
+			XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+		else
+			rose_write_make_room(table);
+	}
+	return distinct == n ? ROSE_INSERT_OK : ROSE_INSERT_DUPLICATE;
+}
+
+RoseInsertResult
+rose_insert_many(RoseTable *table, Datum **values, bool **nulls, int nrows,
+				 CommandId cid, ItemPointer tids, int *ndone)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose insert",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	RoseNewVersion *versions = palloc(nrows * sizeof(RoseNewVersion));
+	RoseVersion stamp;
+	RoseInsertResult result;
+
+	rose_write_stamp(&stamp, ROSE_OP_PUT, cid);
+	for (int i = 0; i < nrows; i++)
+	{
+		versions[i].version = stamp;
+		versions[i].row = rose_write_form_row(table, values[i], nulls[i],
+											  versions[i].key);
+	}
+	result = insert_all(table, versions, nrows, tids, ndone);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return result;
+}
+
+/* ---- blind ---- */
+
+void
+rose_write_blind(RoseTable *table, RoseOp op, const Datum *values, const bool *nulls,
+				 const bits8 *present, CommandId cid, bool durable)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose blind write",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	RoseNewVersion new;
+
+	if (table->schema->nkeys == 0 && op != ROSE_OP_PUT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot update or delete rows of table \"%s\" blindly because it has no primary key",
+						RelationGetRelationName(table->rel)),
+				 errhint("Add a primary key that matches the upstream table's replica identity.")));
+
+	rose_write_stamp(&new.version, op, cid);
+	if (op == ROSE_OP_TOMBSTONE)
+	{
+		rose_key_from_values(table->schema, values, 0, new.key);
+		new.row = rose_write_form_key_row(table, new.key);
+	}
+	else
+	{
+		new.row = rose_write_form_row(table, values, nulls, new.key);
+		new.version.present = present;
+	}
+	while (!rose_write_versions(table, &new, 1, durable))
+		rose_write_make_room(table);
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+}
+
+/* ---- room in C0 ---- */
+
+/*
+ * C0's arena is full: spill this table if it holds a good part of it (or is
+ * fed by this process, which nobody else may spill), else have the
+ * worker spill what is largest and wait for that.
+ */
+void
+rose_write_make_room(RoseTable *table)
+{
+	const int	wait_ms = 10;
+	const int	max_waits = 200;
+	Size		fair_share = rose_arena_total_bytes() / 8;
+
+	for (int waits = 0; waits < max_waits; waits++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (rose_c0_bytes(&table->shared->c0) >= fair_share || OidIsValid(WriteSubid) ||
+			rose_request_spill_hook == NULL || waits == max_waits / 2)
+		{
+			if (rose_spill(table, WriteSubid, WriteEpoch))
+				return;
+		}
+		if (rose_request_spill_hook)
+			rose_request_spill_hook(rose_locator_db(table->locator));
+		if (waits > 0 && rose_arena_used_bytes() < rose_arena_total_bytes() / 16 * 15)
+			return;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 wait_ms, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("no room in the shared memory of rose tables"),
+			 errdetail("%zu of %zu bytes are in use by versions that could not be spilled in time.",
+					   rose_arena_used_bytes(), rose_arena_total_bytes()),
+			 errhint("Increase rose.memtable_size, or write less in one transaction.")));
+}

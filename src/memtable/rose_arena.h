@@ -1,0 +1,45 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_arena.h
+ *	  Allocation from the arena, for the other files of this folder only.
+ *
+ * Memory belongs to a memtable and is given back with all of it.  Addresses
+ * are RoseArenaPtr, valid in every process; rose_arena_at turns one into a
+ * pointer of this process.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_ARENA_H
+#define ROSE_ARENA_H
+
+#include "memtable/rose_memtable.h"
+
+#define ROSE_ARENA_UNIT 8
+
+/* Where page 0 of the arena is mapped in this process. */
+extern char *rose_arena_base;
+
+static inline void *
+rose_arena_at(RoseArenaPtr ptr)
+{
+	Assert(ptr != 0);
+	return rose_arena_base + (Size) ptr * ROSE_ARENA_UNIT;
+}
+
+/*
+ * Memory for a memtable, MAXALIGNed, not zeroed; 0 when the arena is full.
+ * REQUIRES: write_lock of the memtable's C0, exclusive.
+ */
+extern RoseArenaPtr rose_arena_alloc(RoseMemtableShared *memtable, Size size);
+
+/* Give back all memory of a memtable.  REQUIRES: as rose_c0_free_memtable. */
+extern void rose_arena_release(RoseMemtableShared *memtable);
+
+/* A memtable id that was never used before. */
+extern uint64 rose_arena_new_memtable_id(void);
+
+/* Tranches for the locks of a RoseC0Shared. */
+extern int	rose_arena_write_tranche(void);
+extern int	rose_arena_reclaim_tranche(void);
+
+#endif							/* ROSE_ARENA_H */

@@ -1,0 +1,349 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_c0.c
+ *	  A table's C0: its memtables' lives, writing entries, cursors.
+ *
+ * The skip list and the sequence index are in files of their own; this one
+ * decides which memtable they work on.  It knows nothing of transactions:
+ * which entries a snapshot sees, and when a memtable is frozen, spilled and
+ * freed, is for upper layers to say.
+ *
+ * Locking: see rose_memtable.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "memtable/rose_memtable.h"
+#include "memtable/rose_seqindex.h"
+#include "memtable/rose_skiplist.h"
+#include "port/atomics.h"
+#include "utils/timestamp.h"
+
+void
+rose_c0_init(RoseC0Shared *c0, uint64 next_seq)
+{
+	LWLockInitialize(&c0->write_lock, rose_arena_write_tranche());
+	LWLockInitialize(&c0->reclaim_lock, rose_arena_reclaim_tranche());
+	c0->next_seq = next_seq;
+	c0->active = -1;
+	memset(c0->tables, 0, sizeof(c0->tables));
+}
+
+static int
+find_free_slot(const RoseC0Shared *c0)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+			return slot;
+	}
+	return -1;
+}
+
+/* Bring a memtable to life; -1 if there is no slot or no memory. */
+static int
+create_memtable(RoseC0Shared *c0)
+{
+	int			slot = find_free_slot(c0);
+	RoseMemtableShared *memtable;
+
+	if (slot < 0)
+		return -1;
+	memtable = &c0->tables[slot];
+	memset(memtable, 0, sizeof(RoseMemtableShared));
+	memtable->oldest_xid = InvalidFullTransactionId;
+	memtable->head = rose_skiplist_create(memtable);
+	if (memtable->head == 0)
+		return -1;
+	memtable->id = rose_arena_new_memtable_id();
+
+	/* readers look at the state first */
+	pg_write_barrier();
+	memtable->state = ROSE_MEMTABLE_ACTIVE;
+	c0->active = slot;
+	return slot;
+}
+
+bool
+rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
+				const RoseVersion *version, const Datum *key,
+				MinimalTuple row, RoseMemPending *pending)
+{
+	int			slot = c0->active;
+	RoseMemtableShared *memtable;
+	RoseArenaPtr *seq_slot;
+	RoseArenaPtr entry;
+
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+
+	if (slot < 0)
+		slot = create_memtable(c0);
+	if (slot < 0)
+		return false;
+	memtable = &c0->tables[slot];
+
+	seq_slot = rose_seqindex_reserve(memtable, version->seq);
+	if (seq_slot == NULL)
+		return false;
+	entry = rose_skiplist_make_entry(memtable, schema, version, key, row);
+	if (entry == 0)
+		return false;
+	rose_skiplist_insert(memtable, schema, key, entry);
+	rose_seqindex_store(seq_slot, entry);
+
+	pending->entry = entry;
+	pending->slot = slot;
+	return true;
+}
+
+void
+rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending)
+{
+	RoseMemtableShared *memtable = &c0->tables[pending->slot];
+	RoseMemEntryShared *entry = rose_arena_at(pending->entry);
+
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+	Assert(memtable->state == ROSE_MEMTABLE_ACTIVE);
+	Assert(!entry->linked);
+
+	if (memtable->nentries == 0)
+	{
+		memtable->min_seq = entry->seq;
+		memtable->max_seq = entry->seq;
+		memtable->oldest_xid = entry->xid;
+		memtable->first_write = GetCurrentTimestamp();
+	}
+	else
+	{
+		memtable->min_seq = Min(memtable->min_seq, entry->seq);
+		memtable->max_seq = Max(memtable->max_seq, entry->seq);
+		if (FullTransactionIdPrecedes(entry->xid, memtable->oldest_xid))
+			memtable->oldest_xid = entry->xid;
+	}
+	memtable->nentries++;
+	entry->linked = 1;
+}
+
+int
+rose_c0_freeze(RoseC0Shared *c0)
+{
+	int			slot = c0->active;
+
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+
+	if (slot < 0 || c0->tables[slot].nentries == 0 || find_free_slot(c0) < 0)
+		return -1;
+	c0->tables[slot].state = ROSE_MEMTABLE_FROZEN;
+	c0->active = -1;
+	return slot;
+}
+
+void
+rose_c0_free_memtable(RoseC0Shared *c0, int slot)
+{
+	RoseMemtableShared *memtable = &c0->tables[slot];
+
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+	Assert(LWLockHeldByMeInMode(&c0->reclaim_lock, LW_EXCLUSIVE));
+
+	rose_arena_release(memtable);
+	memset(memtable, 0, sizeof(RoseMemtableShared));	/* also makes it FREE */
+	if (c0->active == slot)
+		c0->active = -1;
+}
+
+void
+rose_c0_free_all(RoseC0Shared *c0)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		rose_c0_free_memtable(c0, slot);
+}
+
+bool
+rose_c0_is_empty(const RoseC0Shared *c0)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		if (c0->tables[slot].nentries > 0)
+			return false;
+	}
+	return true;
+}
+
+uint64
+rose_c0_bytes(const RoseC0Shared *c0)
+{
+	uint64		bytes = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		bytes += c0->tables[slot].nbytes;
+	return bytes;
+}
+
+TimestampTz
+rose_c0_first_write(const RoseC0Shared *c0)
+{
+	TimestampTz first = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		TimestampTz at = c0->tables[slot].first_write;
+
+		if (at != 0 && (first == 0 || at < first))
+			first = at;
+	}
+	return first;
+}
+
+/* ---- cursors ---- */
+
+void
+rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
+					 const RoseSchema *schema, int slot)
+{
+	RoseMemtableShared *memtable = &c0->tables[slot];
+
+	cursor->c0 = c0;
+	cursor->schema = schema;
+	cursor->slot = slot;
+	cursor->current = 0;
+	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
+	{
+		cursor->memtable_id = 0;
+		return;
+	}
+	pg_read_barrier();			/* state before what it publishes */
+	cursor->memtable_id = memtable->id;
+}
+
+bool
+rose_mem_cursor_alive(const RoseMemCursor *cursor)
+{
+	return cursor->memtable_id != 0 &&
+		cursor->c0->tables[cursor->slot].id == cursor->memtable_id;
+}
+
+static inline RoseArenaPtr
+cursor_head(const RoseMemCursor *cursor)
+{
+	Assert(rose_mem_cursor_alive(cursor));
+	return cursor->c0->tables[cursor->slot].head;
+}
+
+/* Stand on this entry, or the head, if it is linked, else on the one before. */
+static bool
+cursor_settle_back(RoseMemCursor *cursor, RoseArenaPtr ptr)
+{
+	RoseArenaPtr head = cursor_head(cursor);
+
+	if (ptr != head && rose_skiplist_is_linked(ptr))
+		cursor->current = ptr;
+	else
+		cursor->current = rose_skiplist_before(head, ptr);
+	return cursor->current != 0;
+}
+
+/* Stand on this entry, or 0, if it is linked, else on the one after. */
+static bool
+cursor_settle_on(RoseMemCursor *cursor, RoseArenaPtr ptr)
+{
+	if (ptr == 0 || rose_skiplist_is_linked(ptr))
+		cursor->current = ptr;
+	else
+		cursor->current = rose_skiplist_after(ptr);
+	return cursor->current != 0;
+}
+
+bool
+rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key, int ncols, uint64 seq)
+{
+	RoseSkipBound bound = ncols < rose_schema_key_width(cursor->schema) ?
+		ROSE_BEFORE_KEY : ROSE_BEFORE_VERSION;
+	RoseArenaPtr before;
+	RoseArenaPtr beyond;
+
+	rose_skiplist_find(cursor_head(cursor), cursor->schema, key, ncols, bound, seq,
+					   &before, &beyond);
+	return cursor_settle_on(cursor, beyond);
+}
+
+bool
+rose_mem_cursor_seek_last(RoseMemCursor *cursor, const Datum *key, int ncols,
+						  bool inclusive)
+{
+	RoseSkipBound bound = inclusive ? ROSE_THROUGH_KEY : ROSE_BEFORE_KEY;
+	RoseArenaPtr before;
+	RoseArenaPtr beyond;
+
+	rose_skiplist_find(cursor_head(cursor), cursor->schema, key, ncols, bound, 0,
+					   &before, &beyond);
+	return cursor_settle_back(cursor, before);
+}
+
+bool
+rose_mem_cursor_first(RoseMemCursor *cursor)
+{
+	cursor->current = rose_skiplist_after(cursor_head(cursor));
+	return cursor->current != 0;
+}
+
+bool
+rose_mem_cursor_last(RoseMemCursor *cursor)
+{
+	return cursor_settle_back(cursor, rose_skiplist_find_last(cursor_head(cursor)));
+}
+
+bool
+rose_mem_cursor_next(RoseMemCursor *cursor)
+{
+	if (cursor->current != 0)
+		cursor->current = rose_skiplist_after(cursor->current);
+	return cursor->current != 0;
+}
+
+bool
+rose_mem_cursor_prev(RoseMemCursor *cursor)
+{
+	if (cursor->current != 0)
+		cursor->current = rose_skiplist_before(cursor_head(cursor), cursor->current);
+	return cursor->current != 0;
+}
+
+void
+rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
+{
+	Assert(rose_mem_cursor_alive(cursor) && cursor->current != 0);
+	rose_skiplist_get(cursor->schema, cursor->current, entry);
+}
+
+/* ---- by sequence ---- */
+
+RoseArenaPtr
+rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq)
+{
+	RoseMemtableShared *memtable = &c0->tables[slot];
+	RoseArenaPtr ptr;
+
+	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
+		return 0;
+	pg_read_barrier();
+	ptr = rose_seqindex_find(memtable, seq);
+	return ptr != 0 && rose_skiplist_is_linked(ptr) ? ptr : 0;
+}
+
+void
+rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema, RoseArenaPtr ptr,
+				  RoseMemEntryRef *entry)
+{
+	rose_skiplist_get(schema, ptr, entry);
+}
+
+void
+rose_memtable_set_hint(RoseArenaPtr ptr, uint8 hint)
+{
+	RoseMemEntryShared *entry = rose_arena_at(ptr);
+
+	/* two who set a bit at once may lose one: it is set again */
+	entry->hints |= hint;
+}

@@ -1,0 +1,194 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_memtable.h
+ *	  C0: the memory-resident component that takes all writes.
+ *
+ * A table's C0 is a RoseC0Shared: one active memtable and up to
+ * ROSE_MAX_MEMTABLES - 1 frozen ones that wait for their spill.  Memtables live
+ * in one arena in main shared memory, shared by all tables of the cluster;
+ * everything in it is addressed by RoseArenaPtr (offset in 8-byte units).
+ *
+ * Locking.  write_lock (exclusive): one writer at a time per table; also
+ * protects next_seq, freezing and the slot array.  reclaim_lock: readers hold it
+ * shared for as long as they touch arena memory of this C0, and no longer
+ * than a batch of rows; whoever frees a memtable holds it exclusively.  Under
+ * reclaim_lock shared, readers walk the skip list without any further lock while
+ * a writer appends.  Order: write_lock before reclaim_lock.  Neither may be held while
+ * waiting for a heavyweight lock, and reclaim_lock not across I/O, except that
+ * the source list of a scan is taken with reclaim_lock shared while the
+ * metapage is read.
+ *
+ * A memtable is born (FREE to ACTIVE) and frozen under write_lock alone, so a
+ * reader may see a slot come to life; it dies (to FREE) under both locks.  A
+ * reader that missed one being born misses only versions that were written
+ * after it looked.
+ *
+ * README.md beside this file tells the rest.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MEMTABLE_H
+#define ROSE_MEMTABLE_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "storage/lwlock.h"
+#include "util/rose_schema.h"
+#include "util/rose_version.h"
+
+typedef uint32 RoseArenaPtr;	/* in units of 8 bytes; 0 = none; reaches 32 GB */
+
+#define ROSE_MAX_MEMTABLES 4
+
+typedef enum RoseMemtableState
+{
+	ROSE_MEMTABLE_FREE = 0,
+	ROSE_MEMTABLE_ACTIVE,
+	ROSE_MEMTABLE_FROZEN
+} RoseMemtableState;
+
+typedef struct RoseMemtableShared
+{
+	/*
+	 * Set under write_lock when the slot is FREE, then published by state;
+	 * cleared under write_lock and reclaim_lock, both exclusive.
+	 */
+	uint64		id;				/* never reused within a server start; 0 = none */
+	RoseMemtableState state;	/* ACTIVE to FROZEN under write_lock alone */
+	RoseArenaPtr head;			/* skip list head */
+
+	RoseArenaPtr seq_index;		/* root of the sequence index; write_lock,
+								 * lock-free readers */
+	uint64		min_seq;		/* write_lock */
+	uint64		max_seq;		/* write_lock */
+	uint64		nentries;		/* write_lock */
+	uint64		nbytes;			/* arena bytes held; write_lock */
+	TimestampTz first_write;	/* write_lock; 0 = empty */
+	uint32		chunk_first;	/* newest page run owned, 0 = none; write_lock */
+	uint64		bump;			/* allocation point, byte in arena; write_lock */
+	uint64		bump_end;		/* end of the chunk it is in; write_lock */
+	uint64		tail_segment;	/* opaque to this module: newest tail segment
+								 * that makes it durable; write_lock */
+	FullTransactionId oldest_xid;	/* oldest xid in it; write_lock */
+	uint64		pending_epoch;	/* opaque to this module: epoch of the pending
+								 * run that has its rows, 0 = none; write_lock */
+} RoseMemtableShared;
+
+typedef struct RoseC0Shared
+{
+	LWLock		write_lock;
+	LWLock		reclaim_lock;
+	uint64		next_seq;		/* write_lock */
+	int			active;			/* slot of the active memtable or -1; write_lock */
+	RoseMemtableShared tables[ROSE_MAX_MEMTABLES];
+} RoseC0Shared;
+
+/* The part of an entry that readers get: header copied, row in the arena. */
+typedef struct RoseMemEntryRef
+{
+	RoseArenaPtr ptr;
+	RoseVersion version;		/* present points into the arena, or is
+								 * palloc'd if the table has got columns since */
+	MinimalTuple row;			/* in the arena; NULL for LOCK of a row-id table */
+	uint8		hints;			/* RoseMemHint as last seen */
+} RoseMemEntryRef;
+
+/* Hint bits: the only field of a linked entry that ever changes. */
+#define ROSE_MEM_HINT_COMMITTED 0x01
+#define ROSE_MEM_HINT_ABORTED	0x02
+
+/* --- shared memory and settings (memtable/rose_arena.c) --- */
+extern void rose_arena_define_settings(void);	/* rose.memtable_size */
+extern Size rose_arena_shmem_size(void);
+extern void rose_arena_shmem_init(bool found);	/* under AddinShmemInitLock */
+extern Size rose_arena_total_bytes(void);
+extern Size rose_arena_used_bytes(void);
+
+/*
+ * A part of the arena is kept free for spills: set it around the writes of one (and
+ * in a PG_FINALLY), so that versions can be carried over when the arena is full.
+ */
+extern bool rose_arena_use_reserve;
+
+/* --- C0 --- */
+extern void rose_c0_init(RoseC0Shared *c0, uint64 next_seq);	/* new entry */
+
+/*
+ * Write one version into the active memtable (made if there is none).
+ * REQUIRES: write_lock exclusive, from prepare to link.  version->seq must be
+ * set (callers take it from c0->next_seq++).
+ *
+ * Two steps, so that nothing can fail after the write was logged.  prepare
+ * fills the entry and puts it in its place, hidden from readers; it returns false if
+ * there is no room (arena full, or all slots hold memtables that wait for
+ * their spill), and then no reader will ever notice.  link shows the entry to readers; it neither
+ * allocates nor compares nor fails, so it is fit for a critical section.  Any number of
+ * entries may be prepared, then linked in any order.  An entry that is prepared and never linked
+ * (an error came between) stays hidden and costs its memory until the spill.
+ *
+ * key: the key's Datums (schema key width).  row: the row's MinimalTuple (for
+ * a TOMBSTONE/LOCK all but the key columns NULL); copied.  NULL only for a row-id table.
+ */
+typedef struct RoseMemPending
+{
+	RoseArenaPtr entry;
+	int			slot;
+} RoseMemPending;
+extern bool rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
+							const RoseVersion *version, const Datum *key,
+							MinimalTuple row, RoseMemPending *pending);
+extern void rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending);
+
+/*
+ * Freeze the active memtable: returns its slot, or -1 if it is empty or no
+ * slot is free for a new one.  The next prepare makes the new one.
+ * REQUIRES: write_lock exclusive.
+ */
+extern int	rose_c0_freeze(RoseC0Shared *c0);
+
+/* Free a memtable's memory.  REQUIRES: write_lock and reclaim_lock exclusive. */
+extern void rose_c0_free_memtable(RoseC0Shared *c0, int slot);
+extern void rose_c0_free_all(RoseC0Shared *c0);
+
+/* Exact under write_lock, else a hint. */
+extern bool rose_c0_is_empty(const RoseC0Shared *c0);
+extern uint64 rose_c0_bytes(const RoseC0Shared *c0);
+extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
+
+/* --- reading.  All REQUIRE reclaim_lock held (shared is enough). --- */
+
+typedef struct RoseMemCursor
+{
+	RoseC0Shared *c0;
+	const RoseSchema *schema;
+	int			slot;
+	uint64		memtable_id;	/* slot's id when opened */
+	RoseArenaPtr current;		/* entry under the cursor, 0 = off either end */
+} RoseMemCursor;
+
+/* Bind a cursor to a memtable slot; position undefined until a seek. */
+extern void rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
+								 const RoseSchema *schema, int slot);
+/* False when the memtable was freed since open: do not touch the cursor. */
+extern bool rose_mem_cursor_alive(const RoseMemCursor *cursor);
+/* First entry >= (first ncols columns of key, seq descending from seq; seq is
+ * ignored when ncols < key width). */
+extern bool rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key,
+								 int ncols, uint64 seq);
+/* Last entry whose first ncols key columns are <= key (or < if !inclusive). */
+extern bool rose_mem_cursor_seek_last(RoseMemCursor *cursor, const Datum *key,
+									  int ncols, bool inclusive);
+extern bool rose_mem_cursor_first(RoseMemCursor *cursor);
+extern bool rose_mem_cursor_last(RoseMemCursor *cursor);
+extern bool rose_mem_cursor_next(RoseMemCursor *cursor);
+extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
+extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
+
+/* Entry with this sequence in a memtable, or 0. */
+extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);
+extern void rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema,
+							  RoseArenaPtr ptr, RoseMemEntryRef *entry);
+extern void rose_memtable_set_hint(RoseArenaPtr ptr, uint8 hint);
+
+#endif							/* ROSE_MEMTABLE_H */

@@ -1,0 +1,157 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_seqindex.c
+ *	  A radix tree from sequence numbers to entries of one memtable.
+ *
+ * Six bits a level.  Each node says which range it covers: the sequence
+ * numbers whose bits above its own are 'prefix'.  The root is only as high as
+ * the sequences that are there need, and grows upwards when one comes from
+ * outside its range, so a memtable full of neighbours has a low tree, and
+ * entries carried over with much older sequences are found as well.
+ *
+ * Locking: one writer, under write_lock.  Nodes are filled before they are
+ * published by one store of a RoseArenaPtr, after a write barrier, and never
+ * go before the memtable does; readers need no lock but reclaim_lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "memtable/rose_seqindex.h"
+#include "port/atomics.h"
+
+#define ROSE_SEQ_BITS	6
+#define ROSE_SEQ_FANOUT (1 << ROSE_SEQ_BITS)
+
+typedef struct RoseSeqNodeShared
+{
+	uint64		prefix;			/* constant: seq >> (shift + ROSE_SEQ_BITS) */
+	uint32		shift;			/* constant: 0 = children are entries */
+	uint32		padding;
+	RoseArenaPtr child[ROSE_SEQ_FANOUT];	/* write_lock, lock-free readers */
+} RoseSeqNodeShared;
+
+static inline RoseArenaPtr
+read_pointer(const RoseArenaPtr *pointer)
+{
+	RoseArenaPtr value = *(const volatile RoseArenaPtr *) pointer;
+
+	pg_read_barrier();
+	return value;
+}
+
+static inline void
+publish_pointer(RoseArenaPtr *pointer, RoseArenaPtr value)
+{
+	pg_write_barrier();
+	*(volatile RoseArenaPtr *) pointer = value;
+}
+
+/* The bits above a node with this shift. */
+static inline uint64
+prefix_of(uint64 seq, uint32 shift)
+{
+	return shift + ROSE_SEQ_BITS >= 64 ? 0 : seq >> (shift + ROSE_SEQ_BITS);
+}
+
+static inline int
+child_of(uint64 seq, uint32 shift)
+{
+	return (seq >> shift) & (ROSE_SEQ_FANOUT - 1);
+}
+
+static RoseArenaPtr
+make_node(RoseMemtableShared *memtable, uint64 prefix, uint32 shift)
+{
+	RoseArenaPtr ptr = rose_arena_alloc(memtable, sizeof(RoseSeqNodeShared));
+	RoseSeqNodeShared *node;
+
+	if (ptr == 0)
+		return 0;
+	node = rose_arena_at(ptr);
+	memset(node, 0, sizeof(RoseSeqNodeShared));
+	node->prefix = prefix;
+	node->shift = shift;
+	return ptr;
+}
+
+/* Make sure that the root covers seq. */
+static bool
+grow_root(RoseMemtableShared *memtable, uint64 seq)
+{
+	if (memtable->seq_index == 0)
+	{
+		RoseArenaPtr leaf = make_node(memtable, prefix_of(seq, 0), 0);
+
+		if (leaf == 0)
+			return false;
+		publish_pointer(&memtable->seq_index, leaf);
+	}
+	for (;;)
+	{
+		RoseSeqNodeShared *root = rose_arena_at(memtable->seq_index);
+		uint32		shift = root->shift + ROSE_SEQ_BITS;
+		RoseArenaPtr above;
+
+		if (root->prefix == prefix_of(seq, root->shift))
+			return true;
+		above = make_node(memtable, root->prefix >> ROSE_SEQ_BITS, shift);
+		if (above == 0)
+			return false;
+		((RoseSeqNodeShared *) rose_arena_at(above))->
+			child[root->prefix & (ROSE_SEQ_FANOUT - 1)] = memtable->seq_index;
+		publish_pointer(&memtable->seq_index, above);
+	}
+}
+
+RoseArenaPtr *
+rose_seqindex_reserve(RoseMemtableShared *memtable, uint64 seq)
+{
+	RoseSeqNodeShared *node;
+
+	if (!grow_root(memtable, seq))
+		return NULL;
+	node = rose_arena_at(memtable->seq_index);
+	while (node->shift > 0)
+	{
+		RoseArenaPtr *link = &node->child[child_of(seq, node->shift)];
+
+		if (*link == 0)
+		{
+			uint32		shift = node->shift - ROSE_SEQ_BITS;
+			RoseArenaPtr below = make_node(memtable, prefix_of(seq, shift), shift);
+
+			if (below == 0)
+				return NULL;
+			publish_pointer(link, below);
+		}
+		node = rose_arena_at(*link);
+	}
+	return &node->child[child_of(seq, 0)];
+}
+
+void
+rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry)
+{
+	publish_pointer(slot, entry);
+}
+
+RoseArenaPtr
+rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq)
+{
+	RoseArenaPtr ptr = read_pointer(&memtable->seq_index);
+	const RoseSeqNodeShared *node;
+
+	if (ptr == 0)
+		return 0;
+	node = rose_arena_at(ptr);
+	if (node->prefix != prefix_of(seq, node->shift))
+		return 0;
+	for (;;)
+	{
+		ptr = read_pointer(&node->child[child_of(seq, node->shift)]);
+		if (ptr == 0 || node->shift == 0)
+			return ptr;
+		node = rose_arena_at(ptr);
+	}
+}

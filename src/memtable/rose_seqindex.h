@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_seqindex.h
+ *	  Sequence number to entry, within one memtable.  For this folder only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SEQINDEX_H
+#define ROSE_SEQINDEX_H
+
+#include "memtable/rose_arena.h"
+
+/*
+ * Make room for a sequence number: its slot, or NULL if the arena is full.
+ * The caller stores the entry there with rose_seqindex_store.
+ * REQUIRES: write_lock exclusive.
+ */
+extern RoseArenaPtr *rose_seqindex_reserve(RoseMemtableShared *memtable, uint64 seq);
+extern void rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry);
+
+/* The entry, or 0.  REQUIRES: reclaim_lock, shared is enough. */
+extern RoseArenaPtr rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq);
+
+#endif							/* ROSE_SEQINDEX_H */

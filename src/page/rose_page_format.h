@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_page_format.h
+ *	  The on-disk format of a multicolumn page, for page/ only.
+ *
+ *		PageHeaderData			24 bytes; no special space
+ *		RosePageHeaderDisk		40 bytes (rose_page.h)
+ *		directory				ncols x RoseDirectoryEntryDisk
+ *		segments				in column order, without gaps
+ *		zero bytes				from pd_lower to the end of the page
+ *
+ * A segment is the column's null map (rose_nullmap.h), then its codec's data.  It ends
+ * where the next column's begins, the last one at pd_lower.  At least ROSE_PAGE_SLOP
+ * bytes at the end of the page stay zero, because readers load whole words.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_PAGE_FORMAT_H
+#define ROSE_PAGE_FORMAT_H
+
+#include "codec/rose_nullmap.h"
+#include "page/rose_page.h"
+#include "util/rose_bitpack.h"
+
+typedef struct RoseDirectoryEntryDisk
+{
+	uint16		offset;			/* 0: of the segment from the page's start; for
+								 * ROSE_DIR_INLINE the constant, as int16; 0 if none */
+	uint8		codec;			/* 2: RoseCodecId */
+	uint8		flags;			/* 3: ROSE_NULL_FORM_MASK, ROSE_DIR_INLINE */
+} RoseDirectoryEntryDisk;
+
+StaticAssertDecl(sizeof(RoseDirectoryEntryDisk) == 4, "on-disk size");
+
+/* The column is constant without NULLs, and 'offset' is its value. */
+#define ROSE_DIR_INLINE		0x08
+#define ROSE_DIR_ALL_FLAGS	(ROSE_NULL_FORM_MASK | ROSE_DIR_INLINE)
+
+#define ROSE_PAGE_SLOP		ROSE_BITPACK_SLOP
+
+#define ROSE_PAGE_DIRECTORY_OFFSET \
+	(MAXALIGN(SizeOfPageHeaderData) + sizeof(RosePageHeaderDisk))
+
+/* Where the segments of a page of ncols columns begin. */
+#define ROSE_PAGE_DATA_OFFSET(ncols) \
+	(ROSE_PAGE_DIRECTORY_OFFSET + (ncols) * sizeof(RoseDirectoryEntryDisk))
+
+#endif							/* ROSE_PAGE_FORMAT_H */

@@ -1,0 +1,195 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl.h
+ *	  The replication consumer, as the layers above may know it.
+ *
+ * A subscription is a row of rose.subscription; its tables are rows of
+ * rose.subscription_rel; what it has made durable is one row of
+ * rose.subscription_state.  One background worker applies each subscription.
+ * See README.md beside this file.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_REPL_H
+#define ROSE_REPL_H
+
+#include "postgres.h"
+
+#include "access/xlogdefs.h"
+#include "datatype/timestamp.h"
+#include "nodes/pg_list.h"
+
+/* --- wiring, for _PG_init (rose_repl_state.c, rose_repl_launcher.c) --- */
+extern void rose_repl_define_settings(void);	/* rose.batch_interval, rose.spill_interval,
+											 * rose.max_subscriptions */
+extern Size rose_repl_shmem_size(void);
+extern void rose_repl_shmem_init(bool found);	/* under AddinShmemInitLock */
+/* The launcher, the end-of-transaction callback and rose_epoch_committed_hook. */
+extern void rose_repl_register(void);
+
+/* ---------------------------------------------------------------------
+ * The catalog (rose_repl_catalog.c).  All need a transaction.  Reads take a
+ * fresh snapshot and check no privileges.
+ */
+
+/* rose.subscription_rel.state */
+#define ROSE_REL_INIT		"init"	/* waits for its copy */
+#define ROSE_REL_COPYING	"copying"
+#define ROSE_REL_READY		"ready" /* copied; changes after sync_lsn are applied */
+#define ROSE_REL_ERROR		"error" /* paused: changes are skipped until a resync */
+
+typedef struct RoseSubscription
+{
+	Oid			subid;
+	char	   *name;
+	Oid			owner;
+	bool		enabled;
+	bool		binary;
+	char	   *synchronous_commit;
+	char	   *slot_name;
+	List	   *publications;	/* of String nodes */
+	char	   *conninfo;
+	uint64		epoch;			/* last committed epoch */
+	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for */
+} RoseSubscription;
+
+typedef struct RoseSubscriptionTable
+{
+	Oid			relid;
+	char	   *state;
+	XLogRecPtr	sync_lsn;		/* commits before it are in the copy */
+} RoseSubscriptionTable;
+
+/* Of this database; NULL if there is none. */
+extern RoseSubscription *rose_subscription_find(const char *name);
+extern RoseSubscription *rose_subscription_get(Oid subid);
+/* All of this database; NIL also when the extension is not installed. */
+extern List *rose_subscription_list(void);
+extern List *rose_subscription_tables(Oid subid);
+/* Every table is ready or in error. */
+extern bool rose_subscription_synced(Oid subid, int *nerrors);
+
+/* Writes; name, conninfo etc. from sub, subid is assigned and returned. */
+extern Oid	rose_subscription_insert(const RoseSubscription *sub);
+extern void rose_subscription_update(const RoseSubscription *sub);
+extern void rose_subscription_delete(Oid subid);
+extern void rose_subscription_add_table(Oid subid, Oid relid, const char *state);
+extern void rose_subscription_remove_table(Oid subid, Oid relid);
+/* Serialise DDL on one subscription: locks its row until the transaction ends. */
+extern void rose_subscription_lock(Oid subid);
+/* The subscription of this database that has the table, or InvalidOid. */
+extern Oid	rose_subscription_of_table(Oid relid);
+
+/* ---------------------------------------------------------------------
+ * The upstream (rose_repl_conn.c).  The connection ends with the memory of the
+ * process or by rose_upstream_disconnect; callers in user backends use PG_FINALLY.
+ */
+struct WalReceiverConn;
+
+extern void rose_upstream_check_conninfo(const char *conninfo);
+extern struct WalReceiverConn *rose_upstream_connect(const char *conninfo, const char *appname);
+extern void rose_upstream_disconnect(struct WalReceiverConn *conn);
+/* Error if one of the publications (String nodes) is not there. */
+extern void rose_upstream_check_publications(struct WalReceiverConn *conn, List *publications);
+/* Their tables, as a list of RangeVar. */
+extern List *rose_upstream_tables(struct WalReceiverConn *conn, List *publications);
+extern void rose_upstream_create_slot(struct WalReceiverConn *conn, const char *slot,
+									  XLogRecPtr *lsn);
+extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *slot);
+
+/* The local table of a RangeVar as a target: checked to be a rose table. */
+extern Oid	rose_repl_target_table(struct RangeVar *rv);
+
+/* ---------------------------------------------------------------------
+ * The workers' shared state (rose_repl_state.c).
+ */
+typedef enum RoseReplStatus
+{
+	ROSE_REPL_STOPPED = 0,
+	ROSE_REPL_STARTING,
+	ROSE_REPL_COPYING,
+	ROSE_REPL_STREAMING,
+	ROSE_REPL_ERROR				/* waits for its next try */
+} RoseReplStatus;
+
+#define ROSE_REPL_ERROR_LENGTH 1024
+
+/* What a worker tells.  Written by the worker alone; see rose_repl_progress. */
+typedef struct RoseReplProgress
+{
+	XLogRecPtr	received_lsn;	/* newest position in any message */
+	XLogRecPtr	applied_lsn;	/* committed locally and visible up to here */
+	XLogRecPtr	durable_lsn;	/* survives a crash here without the upstream */
+	XLogRecPtr	confirmed_lsn;	/* told to the upstream */
+	XLogRecPtr	upstream_lsn;	/* end of the upstream's WAL when last heard of */
+	TimestampTz upstream_time;	/* the upstream's clock in its last message ... */
+	TimestampTz heard_time;		/* ... and ours when it arrived */
+	TimestampTz commit_time;	/* upstream commit time of the last applied transaction */
+	TimestampTz fresh_time;		/* upstream time at which nothing was missing */
+	uint64		epoch;
+	uint64		inserts;
+	uint64		updates;
+	uint64		deletes;
+	uint64		truncates;
+	uint64		old_row_reads;
+	uint64		skipped;		/* changes of tables that are not ready, or paused */
+	uint64		transactions;	/* of the upstream */
+	uint64		batches;
+	uint64		epochs;
+	uint64		copied_rows;
+	uint64		received_bytes;
+} RoseReplProgress;
+
+typedef struct RoseReplSnapshot
+{
+	Oid			subid;
+	int			pid;			/* 0: no worker */
+	RoseReplStatus status;
+	RoseReplProgress progress;
+	TimestampTz last_error_time;
+	char		last_error[ROSE_REPL_ERROR_LENGTH];
+} RoseReplSnapshot;
+
+/* Copies of this database's entries; returns how many (at most max). */
+extern int	rose_repl_list(RoseReplSnapshot *out, int max);
+extern bool rose_repl_get(Oid subid, RoseReplSnapshot *out);
+extern int	rose_max_subscriptions;
+
+typedef struct RoseReplTableCounts
+{
+	Oid			relid;
+	uint64		inserts;
+	uint64		updates;
+	uint64		deletes;
+	uint64		truncates;
+	uint64		partials;
+	uint64		copied;
+} RoseReplTableCounts;
+
+/* Counts of one table since the server started; false if nothing is known. */
+extern bool rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out);
+
+/* Reserve the place of a new subscription; given back if the transaction
+ * aborts.  Error if all rose.max_subscriptions places are taken. */
+extern void rose_repl_reserve(Oid subid, const char *name, Oid owner);
+/* When this transaction commits: start, restart or stop the worker, as the row then says. */
+extern void rose_repl_changed_at_commit(Oid subid);
+/* When this transaction commits: forget the entry. */
+extern void rose_repl_dropped_at_commit(Oid subid);
+
+/*
+ * Have the worker make everything durable that is applied, and stop it.  Works
+ * without the upstream.  Error if that takes longer than timeout_s; the
+ * subscription then runs on, as it does if this transaction aborts.
+ */
+extern void rose_repl_drain(Oid subid, int timeout_s);
+/*
+ * Have the worker commit an epoch now: everything applied before this call is in
+ * components when it returns.  For rose.spill() of a table that a subscription feeds.
+ */
+extern void rose_repl_spill(Oid subid, int timeout_s);
+
+/* The subscription no longer feeds the table (drained before). */
+extern void rose_repl_unfeed(Oid relid, Oid subid);
+
+#endif							/* ROSE_REPL_H */

@@ -1,0 +1,545 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_apply.c
+ *	  From pgoutput's messages to blind writes.
+ *
+ * INSERT and UPDATE become a PUT, DELETE a TOMBSTONE, a change of the key both.  An
+ * UPDATE that leaves a large value untouched does not carry it and becomes
+ * a PARTIAL version.  Nothing is read, but in one case: the key changes and a
+ * large value, which has to move along, does not.
+ *
+ * TRUNCATE gives the table a new file, which is durable when the local transaction
+ * is, while ordinary changes wait for their epoch.  So the batch is cut before the
+ * upstream transaction that truncates: see README.md, "TRUNCATE".
+ *
+ * Errors name the table, the message, the key and the upstream's commit position
+ * (rose_apply_error_context).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "compat/rose_compat_repl.h"
+#include "libpq/pqformat.h"
+#include "lsm/rose_write.h"
+#include "repl/rose_repl_int.h"
+#include "storage/lmgr.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* Within a transaction, look every so many changes whether memory is short. */
+#define ROSE_APPLY_CHECK_MEMORY		256
+/* It is when this part of the arena is in use. */
+#define ROSE_APPLY_ARENA_FRACTION	0.8
+
+/* ---------------------------------------------------------------------
+ * Rows
+ */
+
+static Datum
+read_column(RoseReplColumn *column, LogicalRepTupleData *tuple, MemoryContext context)
+{
+	StringInfo	value = &tuple->colvalues[column->remote];
+
+	if (tuple->colstatus[column->remote] == LOGICALREP_COLUMN_TEXT)
+		return InputFunctionCall(&column->input, value->data, column->input_ioparam,
+								 column->typmod);
+
+	if (!OidIsValid(column->receive.fn_oid))
+	{
+		Oid			receive;
+
+		getTypeBinaryInputInfo(column->type, &receive, &column->receive_ioparam);
+		fmgr_info_cxt(receive, &column->receive, context);
+	}
+	value->cursor = 0;
+	return ReceiveFunctionCall(&column->receive, value, column->receive_ioparam, column->typmod);
+}
+
+/*
+ * Fill values and nulls of all local columns; sets present and returns
+ * true if a value was not sent because it did not change.
+ */
+static bool
+read_row(RoseReplRel *entry, LogicalRepTupleData *tuple, Datum *values, bool *nulls,
+		 bits8 *present)
+{
+	bool		unchanged = false;
+
+	if (present != NULL)
+		memset(present, 0, ROSE_PRESENT_BYTES(entry->natts));
+	for (int i = 0; i < entry->natts; i++)
+	{
+		RoseReplColumn *column = &entry->columns[i];
+		char		status = LOGICALREP_COLUMN_NULL;
+
+		values[i] = (Datum) 0;
+		nulls[i] = true;
+		if (column->remote >= 0)
+		{
+			if (column->remote >= tuple->ncols)
+				ereport(ERROR,
+						(errcode(ERRCODE_PROTOCOL_VIOLATION),
+						 errmsg("the upstream sent a row of %d columns, too few for its own description",
+								tuple->ncols)));
+			status = tuple->colstatus[column->remote];
+		}
+		if (status == LOGICALREP_COLUMN_UNCHANGED)
+		{
+			unchanged = true;
+			continue;
+		}
+		if (present != NULL)
+			rose_present_set(present, i + 1);
+		if (status != LOGICALREP_COLUMN_NULL)
+		{
+			values[i] = read_column(column, tuple, entry->map_context);
+			nulls[i] = false;
+		}
+	}
+	return unchanged;
+}
+
+/* The key of a row as the upstream sent it, for error messages. */
+static void
+describe_key(RoseReplRel *entry, LogicalRepTupleData *tuple, StringInfo out)
+{
+	const RoseSchema *schema = entry->table->schema;
+
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		int			remote = entry->columns[schema->keys[i].def.attno - 1].remote;
+
+		appendStringInfoString(out, i > 0 ? ", " : "");
+		if (remote >= 0 && remote < tuple->ncols &&
+			tuple->colstatus[remote] == LOGICALREP_COLUMN_TEXT)
+			appendStringInfoString(out, tuple->colvalues[remote].data);
+		else
+			appendStringInfoString(out, "?");
+	}
+}
+
+static LogicalRepTupleData *key_tuple = NULL;	/* of the change at hand */
+
+void
+rose_apply_error_context(void *arg)
+{
+	StringInfoData key;
+
+	if (rose_apply.command == 0)
+		return;
+	if (rose_apply.rel == NULL)
+	{
+		errcontext("applying upstream message \"%c\" of the transaction committed at %X/%X",
+				   rose_apply.command, LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn));
+		return;
+	}
+	initStringInfo(&key);
+	if (key_tuple != NULL && rose_apply.rel->table != NULL)
+		describe_key(rose_apply.rel, key_tuple, &key);
+	errcontext("applying upstream message \"%c\" for table \"%s.%s\"%s%s%s of the transaction committed at %X/%X",
+			   rose_apply.command, rose_apply.rel->remote.nspname, rose_apply.rel->remote.relname,
+			   key.len > 0 ? ", key (" : "", key.data, key.len > 0 ? ")," : "",
+			   LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn));
+	pfree(key.data);
+}
+
+/* ---------------------------------------------------------------------
+ * Cutting the batch
+ */
+
+/* Other transactions, in this batch or not yet in an epoch, come before this one. */
+static bool
+can_be_cut(void)
+{
+	return rose_apply.dirty ||
+		(rose_apply.batch_open && rose_apply.batch_first != rose_apply.remote_commit_lsn);
+}
+
+/*
+ * A large transaction goes to private runs when memory is full, but only an
+ * epoch frees what earlier ones hold.  So cut before it, and let it have all the memory.
+ */
+static bool
+memory_is_short(void)
+{
+	return rose_apply.remote_changes > 0 &&
+		rose_apply.remote_changes % ROSE_APPLY_CHECK_MEMORY == 0 &&
+		rose_arena_used_bytes() > rose_arena_total_bytes() * ROSE_APPLY_ARENA_FRACTION &&
+		can_be_cut();
+}
+
+/* ---------------------------------------------------------------------
+ * Changes
+ */
+
+/* The table of a change, or NULL if it is to be skipped. */
+static RoseReplRel *
+begin_change(LogicalRepRelId remoteid)
+{
+	RoseReplRel *entry;
+
+	rose_batch_ensure();
+	entry = rose_relmap_open(remoteid, rose_apply.remote_commit_lsn);
+	if (entry == NULL)
+	{
+		rose_apply.progress.skipped++;
+		return NULL;
+	}
+	rose_apply.rel = entry;
+	rose_apply.remote_changes++;
+	return entry;
+}
+
+static void
+require_key(RoseReplRel *entry, const char *verb)
+{
+	if (entry->table->schema->nkeys == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot replicate %s of table \"%s.%s\", which has no primary key here",
+						verb, entry->remote.nspname, entry->remote.relname),
+				 errhint("Give the table the upstream's primary key and resync it with rose.alter_subscription, or publish only its inserts.")));
+	if (!entry->identity)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot replicate %s of table \"%s.%s\": the upstream's replica identity does not contain the primary key that the table has here",
+						verb, entry->remote.nspname, entry->remote.relname),
+				 errhint("Use the same primary key on both sides, or ALTER TABLE ... REPLICA IDENTITY FULL on the upstream.")));
+}
+
+static void
+write_version(RoseReplRel *entry, RoseOp op, const Datum *values, const bool *nulls,
+			  const bits8 *present)
+{
+	rose_write_blind(entry->table, op, values, nulls, present, GetCurrentCommandId(true), false);
+}
+
+static void
+apply_insert(StringInfo s)
+{
+	LogicalRepTupleData tuple;
+	RoseReplRel *entry;
+
+	entry = begin_change(logicalrep_read_insert(s, &tuple));
+	if (entry == NULL)
+		return;
+	key_tuple = &tuple;
+	read_row(entry, &tuple, entry->values, entry->nulls, NULL);
+	write_version(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+	rose_apply.progress.inserts++;
+	entry->counts.inserts++;
+}
+
+/*
+ * Take the values that the new row lacks from the old one: from the upstream's old
+ * row if it sent the whole of it, else from the table.
+ */
+static void
+complete_moved_row(RoseReplRel *entry, const Datum *old_key)
+{
+	RoseSchema *schema = entry->table->schema;
+	RoseLookup *lookup;
+	const RoseRow *row;
+	Snapshot	snapshot;
+
+	CommandCounterIncrement();
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	lookup = rose_lookup_create(entry->table);
+	row = rose_lookup_get(lookup, snapshot, old_key);
+	rose_apply.progress.old_row_reads++;
+	if (row == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NO_DATA_FOUND),
+				 errmsg("cannot complete a row of table \"%s.%s\" whose key changes: the row with the old key is not here",
+						entry->remote.nspname, entry->remote.relname),
+				 errhint("Resync the table with rose.alter_subscription.")));
+
+	for (int i = 0; i < entry->natts; i++)
+	{
+		RoseReplColumn *column = &entry->columns[i];
+		int16		typlen;
+		bool		typbyval;
+
+		if (column->remote < 0 || rose_present_test(entry->present, i + 1))
+			continue;
+		entry->values[i] = rose_row_getattr(row, schema, i + 1, &entry->nulls[i]);
+		get_typlenbyval(column->type, &typlen, &typbyval);
+		if (!entry->nulls[i])
+			entry->values[i] = datumCopy(entry->values[i], typbyval, typlen);
+	}
+	rose_lookup_free(lookup);
+	UnregisterSnapshot(snapshot);
+}
+
+/* The new row of an UPDATE, from the old one where the upstream sent that (replica identity full). */
+static bool
+complete_from_old(RoseReplRel *entry, LogicalRepTupleData *old)
+{
+	bool		missing = false;
+
+	for (int i = 0; i < entry->natts; i++)
+	{
+		int			remote = entry->columns[i].remote;
+
+		if (remote < 0 || rose_present_test(entry->present, i + 1))
+			continue;
+		if (entry->remote.replident != REPLICA_IDENTITY_FULL ||
+			old->colstatus[remote] == LOGICALREP_COLUMN_UNCHANGED)
+		{
+			missing = true;
+			continue;
+		}
+		entry->values[i] = entry->old_values[i];
+		entry->nulls[i] = entry->old_nulls[i];
+		rose_present_set(entry->present, i + 1);
+	}
+	return missing;
+}
+
+static bool
+key_changed(RoseReplRel *entry, Datum *old_key)
+{
+	const RoseSchema *schema = entry->table->schema;
+	Datum		new_key[INDEX_MAX_KEYS];
+
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		if (entry->old_nulls[schema->keys[i].def.attno - 1])
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("the upstream sent an old row without its key")));
+	}
+	rose_key_from_values(schema, entry->old_values, 0, old_key);
+	rose_key_from_values(schema, entry->values, 0, new_key);
+	return rose_key_compare(schema, old_key, new_key, schema->nkeys) != 0;
+}
+
+static void
+apply_update(StringInfo s)
+{
+	LogicalRepTupleData old = {0};
+	LogicalRepTupleData new;
+	Datum		old_key[INDEX_MAX_KEYS];
+	bool		has_old;
+	bool		unchanged;
+	RoseReplRel *entry;
+
+	entry = begin_change(logicalrep_read_update(s, &has_old, &old, &new));
+	if (entry == NULL)
+		return;
+	key_tuple = has_old ? &old : &new;
+	require_key(entry, "an UPDATE");
+
+	unchanged = read_row(entry, &new, entry->values, entry->nulls, entry->present);
+	if (has_old)
+	{
+		read_row(entry, &old, entry->old_values, entry->old_nulls, NULL);
+		if (unchanged)
+			unchanged = complete_from_old(entry, &old);
+	}
+	if (has_old && key_changed(entry, old_key))
+	{
+		if (unchanged)
+			complete_moved_row(entry, old_key);
+		write_version(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
+		write_version(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+	}
+	else if (unchanged)
+	{
+		write_version(entry, ROSE_OP_PARTIAL, entry->values, entry->nulls, entry->present);
+		entry->counts.partials++;
+	}
+	else
+		write_version(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+	rose_apply.progress.updates++;
+	entry->counts.updates++;
+}
+
+static void
+apply_delete(StringInfo s)
+{
+	LogicalRepTupleData old;
+	RoseReplRel *entry;
+
+	entry = begin_change(logicalrep_read_delete(s, &old));
+	if (entry == NULL)
+		return;
+	key_tuple = &old;
+	require_key(entry, "a DELETE");
+	read_row(entry, &old, entry->old_values, entry->old_nulls, NULL);
+	write_version(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
+	rose_apply.progress.deletes++;
+	entry->counts.deletes++;
+}
+
+/* ---------------------------------------------------------------------
+ * TRUNCATE
+ */
+
+static RoseApplyResult
+apply_truncate(StringInfo s)
+{
+	bool		cascade;
+	bool		restart_seqs;
+	List	   *remote_ids = logicalrep_read_truncate(s, &cascade, &restart_seqs);
+	List	   *rels = NIL;
+	List	   *relids = NIL;
+	ListCell   *lc;
+
+	rose_batch_ensure();
+	foreach(lc, remote_ids)
+	{
+		RoseReplRel *entry = rose_relmap_lookup(lfirst_oid(lc), rose_apply.remote_commit_lsn);
+
+		if (entry == NULL)
+		{
+			rose_apply.progress.skipped++;
+			continue;
+		}
+		if (can_be_cut())
+			return ROSE_APPLY_RESTART;
+		rose_apply.rel = entry;
+		rose_relmap_close(entry);
+		rels = lappend(rels, table_open(entry->relid, AccessExclusiveLock));
+		relids = lappend_oid(relids, entry->relid);
+		entry->counts.truncates++;
+		rose_apply.progress.truncates++;
+	}
+	if (rels == NIL)
+		return ROSE_APPLY_GO_ON;
+
+	/* Only what the upstream truncated, without further cascading, as core does. */
+	rose_execute_truncate(rels, relids, NIL, restart_seqs);
+	foreach(lc, rels)
+	{
+		rose_repl_feed(lfirst(lc), rose_apply.sub->subid);
+		table_close(lfirst(lc), NoLock);
+	}
+	rose_apply.remote_truncated = true;
+	return ROSE_APPLY_GO_ON;
+}
+
+/* ---------------------------------------------------------------------
+ * Transactions and descriptions
+ */
+
+static void
+apply_begin(StringInfo s)
+{
+	LogicalRepBeginData begin;
+
+	logicalrep_read_begin(s, &begin);
+	rose_apply.in_remote = true;
+	rose_apply.remote_commit_lsn = begin.final_lsn;
+	rose_apply.remote_commit_time = begin.committime;
+	rose_apply.remote_truncated = false;
+	rose_apply.remote_changes = 0;
+
+	if (begin.final_lsn == rose_apply.solo_lsn)
+	{
+		rose_batch_commit();
+		rose_epoch_commit();
+		rose_apply.solo_lsn = InvalidXLogRecPtr;
+	}
+}
+
+/*
+ * A transaction that did nothing but truncate takes its position along in the
+ * local commit; any other waits for an epoch, which follows at once if
+ * it truncated something.
+ */
+static void
+commit_truncation(XLogRecPtr end_lsn)
+{
+	uint64		epoch = rose_apply.progress.epoch + 1;
+
+	if (rose_apply.remote_changes == 0)
+	{
+		rose_epoch_record(epoch, end_lsn);
+		rose_batch_commit();
+		rose_epoch_recorded(epoch, end_lsn);
+	}
+	else
+	{
+		rose_batch_commit();
+		rose_epoch_commit();
+	}
+}
+
+static void
+apply_commit(StringInfo s)
+{
+	LogicalRepCommitData commit;
+
+	logicalrep_read_commit(s, &commit);
+	if (commit.commit_lsn != rose_apply.remote_commit_lsn)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the upstream sent a commit at %X/%X in the transaction that commits at %X/%X",
+						LSN_FORMAT_ARGS(commit.commit_lsn),
+						LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn))));
+	rose_apply.in_remote = false;
+	rose_apply.reached_lsn = commit.end_lsn;
+	rose_apply.progress.transactions++;
+	if (!rose_apply.batch_open)
+	{
+		rose_apply.progress.applied_lsn = commit.end_lsn;
+		rose_apply.progress.commit_time = commit.committime;
+	}
+	else if (rose_apply.remote_truncated)
+		commit_truncation(commit.end_lsn);
+}
+
+RoseApplyResult
+rose_apply_message(StringInfo s)
+{
+	RoseApplyResult result = ROSE_APPLY_GO_ON;
+
+	if (rose_apply.in_remote && memory_is_short())
+		return ROSE_APPLY_RESTART;
+	rose_apply.command = pq_getmsgbyte(s);
+	rose_apply.rel = NULL;
+	key_tuple = NULL;
+	switch (rose_apply.command)
+	{
+		case LOGICAL_REP_MSG_BEGIN:
+			apply_begin(s);
+			break;
+		case LOGICAL_REP_MSG_COMMIT:
+			apply_commit(s);
+			break;
+		case LOGICAL_REP_MSG_INSERT:
+			apply_insert(s);
+			break;
+		case LOGICAL_REP_MSG_UPDATE:
+			apply_update(s);
+			break;
+		case LOGICAL_REP_MSG_DELETE:
+			apply_delete(s);
+			break;
+		case LOGICAL_REP_MSG_TRUNCATE:
+			result = apply_truncate(s);
+			break;
+		case LOGICAL_REP_MSG_RELATION:
+			rose_relmap_update(logicalrep_read_rel(s));
+			break;
+		case LOGICAL_REP_MSG_TYPE:
+		case LOGICAL_REP_MSG_ORIGIN:
+		case LOGICAL_REP_MSG_MESSAGE:
+			break;				/* of no use here */
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("unexpected logical replication message type \"%c\"",
+							rose_apply.command)));
+	}
+	rose_apply.command = 0;
+	rose_apply.rel = NULL;
+	key_tuple = NULL;
+	return result;
+}

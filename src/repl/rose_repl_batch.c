@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_batch.c
+ *	  Batches: upstream transactions gathered into one local transaction.
+ *
+ * A batch begins with the first change that follows the last one, and ends only
+ * between upstream transactions, so that readers always see a state that the upstream
+ * had.  Everything it wrote becomes visible at once when it commits; the commit is
+ * asynchronous, as its rows are not durable here before their epoch anyway.
+ *
+ * applied_lsn moves together with the commit: nothing can interrupt between the two.
+ * A worker that replaces this one goes on from there as long as the server,
+ * and with it the memtables, lives.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "repl/rose_repl_int.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+/* Counts as they were when the open batch began. */
+static RoseReplProgress before_batch;
+
+/* Leaves the message context current. */
+void
+rose_batch_ensure(void)
+{
+	if (!rose_apply.batch_open)
+	{
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		rose_apply.batch_open = true;
+		rose_apply.batch_start = GetCurrentTimestamp();
+		rose_apply.batch_first = rose_apply.remote_commit_lsn;
+		before_batch = rose_apply.progress;
+	}
+	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
+void
+rose_batch_commit(void)
+{
+	bool		wrote;
+
+	if (!rose_apply.batch_open)
+		return;
+	rose_relmap_close_all();
+	PopActiveSnapshot();
+	wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
+
+	HOLD_INTERRUPTS();
+	CommitTransactionCommand();
+	rose_apply.batch_open = false;
+	rose_apply.dirty |= wrote;
+	rose_apply.progress.applied_lsn = rose_apply.reached_lsn;
+	rose_apply.progress.commit_time = rose_apply.remote_commit_time;
+	rose_apply.progress.batches++;
+	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
+	RESUME_INTERRUPTS();
+
+	rose_relmap_flush_counts(true);
+	pgstat_report_stat(false);
+	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
+/* Give up what the open batch did; the stream has to be read again from applied_lsn. */
+void
+rose_batch_abort(void)
+{
+	if (!rose_apply.batch_open)
+		return;
+	rose_relmap_close_all();
+	AbortOutOfAnyTransaction();
+	rose_apply.batch_open = false;
+	rose_apply.in_remote = false;
+	rose_apply.progress = before_batch;
+	rose_relmap_flush_counts(false);
+	MemoryContextSwitchTo(rose_apply.message_context);
+}

@@ -1,0 +1,410 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_conn.c
+ *	  The connection to an upstream: queries, slots, the stream, feedback.
+ *
+ * Everything goes through core's libpqwalreceiver, which is loaded when the first
+ * connection is made.  Its calls wait on the process latch and react to
+ * interrupts.  Replication connections take SQL, too, until streaming starts.
+ *
+ * Nothing here knows of local tables, batches or epochs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "compat/rose_compat_repl.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "libpq/pqformat.h"
+#include "nodes/makefuncs.h"
+#include "repl/rose_repl_int.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+static void
+load_library(void)
+{
+	if (WalReceiverFunctions == NULL)
+		load_file("libpqwalreceiver", false);
+}
+
+void
+rose_upstream_check_conninfo(const char *conninfo)
+{
+	load_library();
+	rose_walrcv_check_conninfo(conninfo);
+}
+
+/* The connection lives until it is disconnected, whatever context is current. */
+WalReceiverConn *
+rose_upstream_connect(const char *conninfo, const char *appname)
+{
+	WalReceiverConn *conn;
+	MemoryContext old;
+	char	   *err = NULL;
+
+	load_library();
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	conn = rose_walrcv_connect(conninfo, appname, &err);
+	MemoryContextSwitchTo(old);
+	if (conn == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("could not connect to the upstream: %s", err)));
+	return conn;
+}
+
+void
+rose_upstream_disconnect(WalReceiverConn *conn)
+{
+	walrcv_disconnect(conn);
+}
+
+/* ---------------------------------------------------------------------
+ * Queries
+ */
+
+static WalRcvExecResult *
+query(WalReceiverConn *conn, const char *sql, int ncols, const Oid *types,
+	  const char *purpose)
+{
+	WalRcvExecResult *res = walrcv_exec(conn, sql, ncols, types);
+
+	if (res->status != WALRCV_OK_TUPLES)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("could not %s: %s", purpose,
+						res->err != NULL ? res->err : "unexpected result")));
+	return res;
+}
+
+/* The first column, of type text, of all rows: a list of C strings, NULL for NULL. */
+static List *
+query_strings(WalReceiverConn *conn, const char *sql, const char *purpose)
+{
+	Oid			types[1] = {TEXTOID};
+	WalRcvExecResult *res = query(conn, sql, 1, types, purpose);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
+	List	   *result = NIL;
+
+	while (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
+	{
+		bool		isnull;
+		Datum		value = slot_getattr(slot, 1, &isnull);
+
+		result = lappend(result, isnull ? NULL : TextDatumGetCString(value));
+		ExecClearTuple(slot);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	walrcv_clear_result(res);
+	return result;
+}
+
+void
+rose_upstream_command(WalReceiverConn *conn, const char *command)
+{
+	WalRcvExecResult *res = walrcv_exec(conn, command, 0, NULL);
+
+	if (res->status != WALRCV_OK_COMMAND)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the upstream rejected a command: %s",
+						res->err != NULL ? res->err : "unexpected result"),
+				 errdetail("The command was: %s", command)));
+	walrcv_clear_result(res);
+}
+
+/* 'a', 'b', ...: the names as SQL literals. */
+static char *
+literal_list(List *strings)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	foreach(lc, strings)
+		appendStringInfo(&buf, "%s%s", buf.len > 0 ? ", " : "",
+						 quote_literal_cstr(strVal(lfirst(lc))));
+	return buf.data;
+}
+
+void
+rose_upstream_check_publications(WalReceiverConn *conn, List *publications)
+{
+	List	   *found;
+	ListCell   *lc;
+
+	found = query_strings(conn,
+						  psprintf("SELECT p.pubname::pg_catalog.text FROM pg_catalog.pg_publication p"
+								   " WHERE p.pubname IN (%s)", literal_list(publications)),
+						  "read the upstream's publications");
+	foreach(lc, publications)
+	{
+		char	   *name = strVal(lfirst(lc));
+		ListCell   *lf;
+		bool		exists = false;
+
+		foreach(lf, found)
+			exists |= strcmp(lfirst(lf), name) == 0;
+		if (!exists)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("publication \"%s\" does not exist on the upstream", name),
+					 errhint("Create it there first, with CREATE PUBLICATION.")));
+	}
+}
+
+List *
+rose_upstream_tables(WalReceiverConn *conn, List *publications)
+{
+	Oid			types[2] = {TEXTOID, TEXTOID};
+	WalRcvExecResult *res;
+	TupleTableSlot *slot;
+	List	   *result = NIL;
+
+	res = query(conn,
+				psprintf("SELECT DISTINCT t.schemaname::pg_catalog.text, t.tablename::pg_catalog.text"
+						 "  FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN (%s)"
+						 " ORDER BY 1, 2", literal_list(publications)),
+				2, types, "read the tables of the upstream's publications");
+	slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
+	while (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
+	{
+		bool		isnull;
+		char	   *nspname = TextDatumGetCString(slot_getattr(slot, 1, &isnull));
+		char	   *relname = TextDatumGetCString(slot_getattr(slot, 2, &isnull));
+
+		result = lappend(result, makeRangeVar(nspname, relname, -1));
+		ExecClearTuple(slot);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	walrcv_clear_result(res);
+	return result;
+}
+
+XLogRecPtr
+rose_upstream_wal_end(WalReceiverConn *conn)
+{
+	Oid			types[1] = {LSNOID};
+	WalRcvExecResult *res;
+	XLogRecPtr	result = InvalidXLogRecPtr;
+	TupleTableSlot *slot;
+
+	res = walrcv_exec(conn,
+					  "SELECT CASE WHEN pg_catalog.pg_is_in_recovery()"
+					  " THEN pg_catalog.pg_last_wal_replay_lsn()"
+					  " ELSE pg_catalog.pg_current_wal_lsn() END",
+					  1, types);
+	if (res->status == WALRCV_OK_TUPLES)
+	{
+		slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
+		if (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
+		{
+			bool		isnull;
+			Datum		value = slot_getattr(slot, 1, &isnull);
+
+			if (!isnull)
+				result = DatumGetLSN(value);
+		}
+		ExecDropSingleTupleTableSlot(slot);
+	}
+	walrcv_clear_result(res);
+	return result;
+}
+
+/* ---------------------------------------------------------------------
+ * Slots
+ */
+
+void
+rose_upstream_create_slot(WalReceiverConn *conn, const char *slot, XLogRecPtr *lsn)
+{
+	(void) rose_walrcv_create_slot(conn, slot, false, CRS_NOEXPORT_SNAPSHOT, lsn);
+}
+
+/* A slot that is gone already is fine. */
+void
+rose_upstream_drop_slot(WalReceiverConn *conn, const char *slot)
+{
+	WalRcvExecResult *res;
+
+	res = walrcv_exec(conn, psprintf("DROP_REPLICATION_SLOT %s WAIT", quote_identifier(slot)),
+					  0, NULL);
+	if (res->status != WALRCV_OK_COMMAND &&
+		!(res->status == WALRCV_ERROR && res->sqlstate == ERRCODE_UNDEFINED_OBJECT))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("could not drop replication slot \"%s\" on the upstream: %s",
+						slot, res->err != NULL ? res->err : "unexpected result")));
+	walrcv_clear_result(res);
+}
+
+/* ---------------------------------------------------------------------
+ * Initial copy
+ */
+
+/*
+ * The transaction's snapshot is that of a temporary slot's consistent point: it
+ * sees what committed before *lsn, and a stream from *lsn has the rest.  The slot
+ * goes away with the connection.
+ */
+void
+rose_upstream_begin_copy(WalReceiverConn *conn, const char *slot, XLogRecPtr *lsn)
+{
+	rose_upstream_command(conn, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
+	(void) rose_walrcv_create_slot(conn, slot, true, CRS_USE_SNAPSHOT, lsn);
+}
+
+/* The table's published columns, in order. */
+static List *
+published_columns(WalReceiverConn *conn, const char *pubs, const char *nspname,
+				  const char *relname)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute a"
+					 " JOIN pg_catalog.pg_class c ON c.oid = a.attrelid"
+					 " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+					 " WHERE n.nspname = %s AND c.relname = %s"
+					 " AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''",
+					 quote_literal_cstr(nspname), quote_literal_cstr(relname));
+	/* 15 brought column lists, and the view's column that shows them */
+	if (walrcv_server_version(conn) >= 150000)
+		appendStringInfo(&sql,
+						 " AND EXISTS (SELECT FROM pg_catalog.pg_publication_tables t"
+						 " WHERE t.pubname IN (%s) AND t.schemaname = n.nspname"
+						 " AND t.tablename = c.relname AND a.attname = ANY (t.attnames))",
+						 pubs);
+	appendStringInfoString(&sql, " ORDER BY a.attnum");
+	return query_strings(conn, sql.data, "read the columns of a published table");
+}
+
+/* The condition that a row must meet to be published, or NULL. */
+static char *
+row_filter(WalReceiverConn *conn, const char *pubs, const char *nspname, const char *relname)
+{
+	StringInfoData sql;
+	List	   *filters;
+
+	if (walrcv_server_version(conn) < 150000)
+		return NULL;
+
+	/* A row is published if any publication takes it; one without filter takes all. */
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "SELECT CASE WHEN pg_catalog.bool_and(t.rowfilter IS NOT NULL)"
+					 " THEN pg_catalog.string_agg('(' || t.rowfilter || ')', ' OR ') END"
+					 " FROM pg_catalog.pg_publication_tables t"
+					 " WHERE t.pubname IN (%s) AND t.schemaname = %s AND t.tablename = %s",
+					 pubs, quote_literal_cstr(nspname), quote_literal_cstr(relname));
+	filters = query_strings(conn, sql.data, "read the row filters of a published table");
+	return filters != NIL ? linitial(filters) : NULL;
+}
+
+/* Is it an ordinary table, which COPY reads by itself, without a query? */
+static bool
+is_plain_table(WalReceiverConn *conn, const char *nspname, const char *relname)
+{
+	List	   *kinds;
+
+	kinds = query_strings(conn,
+						  psprintf("SELECT c.relkind::pg_catalog.text FROM pg_catalog.pg_class c"
+								   " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+								   " WHERE n.nspname = %s AND c.relname = %s",
+								   quote_literal_cstr(nspname), quote_literal_cstr(relname)),
+						  "read the kind of a published table");
+	if (kinds == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"%s.%s\" does not exist on the upstream", nspname, relname)));
+	return strcmp(linitial(kinds), "r") == 0;
+}
+
+List *
+rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
+						 const char *nspname, const char *relname)
+{
+	char	   *pubs = literal_list(publications);
+	List	   *columns = published_columns(conn, pubs, nspname, relname);
+	char	   *filter = row_filter(conn, pubs, nspname, relname);
+	bool		plain = is_plain_table(conn, nspname, relname);
+	StringInfoData names;
+	char	   *sql;
+	WalRcvExecResult *res;
+	ListCell   *lc;
+
+	initStringInfo(&names);
+	foreach(lc, columns)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
+						 quote_identifier(lfirst(lc)));
+
+	if (plain && filter == NULL && columns != NIL)
+		sql = psprintf("COPY %s (%s) TO STDOUT",
+					   quote_qualified_identifier(nspname, relname), names.data);
+	else
+		sql = psprintf("COPY (SELECT %s FROM %s%s%s%s) TO STDOUT",
+					   names.data, plain ? "ONLY " : "",
+					   quote_qualified_identifier(nspname, relname),
+					   filter != NULL ? " WHERE " : "", filter != NULL ? filter : "");
+
+	res = walrcv_exec(conn, sql, 0, NULL);
+	if (res->status != WALRCV_OK_COPY_OUT)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("could not start the copy of table \"%s.%s\": %s", nspname, relname,
+						res->err != NULL ? res->err : "unexpected result")));
+	walrcv_clear_result(res);
+	return columns;
+}
+
+/* ---------------------------------------------------------------------
+ * The stream
+ */
+
+void
+rose_upstream_start(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecPtr start)
+{
+	WalRcvStreamOptions options = {0};
+	TimeLineID	timeline;
+
+	/* Some set-up on the upstream happens in this command only. */
+	(void) walrcv_identify_system(conn, &timeline);
+
+	options.logical = true;
+	options.slotname = sub->slot_name;
+	options.startpoint = start;
+	options.proto.logical.proto_version = LOGICALREP_PROTO_VERSION_NUM;
+	options.proto.logical.publication_names = sub->publications;
+	options.proto.logical.binary = sub->binary;
+	walrcv_startstreaming(conn, &options);
+}
+
+void
+rose_upstream_feedback(WalReceiverConn *conn, XLogRecPtr received, XLogRecPtr flushed,
+					   XLogRecPtr applied, bool reply_requested)
+{
+	static StringInfoData message = {0};
+
+	if (message.data == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		initStringInfo(&message);
+		MemoryContextSwitchTo(old);
+	}
+	resetStringInfo(&message);
+	pq_sendbyte(&message, 'r');
+	pq_sendint64(&message, received);	/* written */
+	pq_sendint64(&message, flushed);
+	pq_sendint64(&message, applied);
+	pq_sendint64(&message, GetCurrentTimestamp());
+	pq_sendbyte(&message, reply_requested);
+	walrcv_send(conn, message.data, message.len);
+}

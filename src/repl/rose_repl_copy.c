@@ -1,0 +1,303 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_copy.c
+ *	  The initial copy of tables.
+ *
+ * All tables that wait for their copy are copied in one go: one connection, one
+ * snapshot of the upstream (that of a temporary slot's consistent point S), one
+ * local transaction, one epoch.  The rows are sorted and bulk-loaded into a
+ * component a table.  So either all of it is there, at position S, or, whatever goes
+ * wrong, nothing is left behind and the next try starts anew.
+ *
+ * The stream then goes on from where it was, and skips a table's changes up to its
+ * sync_lsn = S.  If no table was there before, the subscription itself stands at S.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "commands/copy.h"
+#include "executor/executor.h"
+#include "lsm/rose_maintain.h"
+#include "lsm/rose_write.h"
+#include "miscadmin.h"
+#include "nodes/value.h"
+#include "pgstat.h"
+#include "replication/walreceiver.h"
+#include "repl/rose_repl_int.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+/* Rows between two reports of progress. */
+#define ROSE_COPY_REPORT_ROWS	10000
+
+/* The source that COPY reads from: it takes no argument along. */
+static WalReceiverConn *source_conn = NULL;
+static StringInfoData source_data;
+
+static int
+read_source(void *out, int minread, int maxread)
+{
+	int			nread = 0;
+
+	while (nread < minread)
+	{
+		int			available = source_data.len - source_data.cursor;
+		pgsocket	fd = PGINVALID_SOCKET;
+		char	   *data;
+		int			len;
+
+		if (available > 0)
+		{
+			available = Min(available, maxread - nread);
+			memcpy((char *) out + nread, source_data.data + source_data.cursor, available);
+			source_data.cursor += available;
+			nread += available;
+			continue;
+		}
+
+		CHECK_FOR_INTERRUPTS();
+		len = walrcv_receive(source_conn, &data, &fd);
+		if (len < 0)
+			break;				/* end of the copy */
+		if (len == 0)
+		{
+			(void) WaitLatchOrSocket(MyLatch,
+									 WL_SOCKET_READABLE | WL_LATCH_SET | WL_TIMEOUT |
+									 WL_EXIT_ON_PM_DEATH,
+									 fd, 1000L, WAIT_EVENT_LOGICAL_SYNC_DATA);
+			ResetLatch(MyLatch);
+			continue;
+		}
+		source_data.data = data;
+		source_data.len = len;
+		source_data.cursor = 0;
+	}
+	return nread;
+}
+
+/* The rows that COPY yields go into the load; returns their number. */
+static uint64
+load_rows(CopyFromState cstate, RoseBulkLoad *load, int natts)
+{
+	EState	   *estate = CreateExecutorState();
+	ExprContext *econtext = GetPerTupleExprContext(estate);
+	Datum	   *values = palloc(sizeof(Datum) * Max(natts, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(natts, 1));
+	ErrorContextCallback callback = {error_context_stack, CopyFromErrorCallback, cstate};
+	uint64		nrows = 0;
+
+	error_context_stack = &callback;
+	for (;;)
+	{
+		MemoryContext old;
+		bool		more;
+
+		ResetPerTupleExprContext(estate);
+		old = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
+		more = NextCopyFrom(cstate, econtext, values, nulls);
+		if (more)
+			rose_bulkload_put(load, values, nulls);
+		MemoryContextSwitchTo(old);
+		if (!more)
+			break;
+		rose_apply.progress.copied_rows++;
+		if (++nrows % ROSE_COPY_REPORT_ROWS == 0)
+			rose_repl_publish(rose_apply.shared, ROSE_REPL_COPYING, &rose_apply.progress);
+	}
+	error_context_stack = callback.previous;
+	FreeExecutorState(estate);
+	return nrows;
+}
+
+static void
+require_empty(RoseTable *table)
+{
+	RoseScan   *scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, false);
+	bool		empty = rose_scan_next(scan, ForwardScanDirection) == NULL;
+
+	rose_scan_end(scan);
+	if (!empty)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot copy into table \"%s\", which is not empty",
+						RelationGetRelationName(table->rel)),
+				 errhint("TRUNCATE it (the subscription must not feed it meanwhile) or subscribe with copy_data => false.")));
+}
+
+/* Level 2 takes a component only if nothing lies above it. */
+static int
+target_level(RoseTable *table)
+{
+	bool		untouched;
+
+	LWLockAcquire(&table->shared->c0.write_lock, LW_SHARED);
+	untouched = rose_c0_is_empty(&table->shared->c0);
+	LWLockRelease(&table->shared->c0.write_lock);
+	return untouched && rose_table_manifest(table)->ncomponents == 0 ? 2 : 0;
+}
+
+static void
+copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
+{
+	RoseTable  *table = rose_table_open(rel);
+	char	   *nspname = get_namespace_name(RelationGetNamespace(rel));
+	RoseReplTableCounts counts = {0};
+	List	   *columns;
+	List	   *column_list = NIL;
+	char	  **names;
+	int			n = 0;
+	ListCell   *lc;
+	CopyFromState cstate;
+	RoseBulkLoad *load;
+
+	require_empty(table);
+	columns = rose_upstream_start_copy(conn, rose_apply.sub->publications, nspname,
+									   RelationGetRelationName(rel));
+	names = palloc(sizeof(char *) * Max(list_length(columns), 1));
+	foreach(lc, columns)
+	{
+		names[n++] = lfirst(lc);
+		column_list = lappend(column_list, makeString(lfirst(lc)));
+	}
+	rose_relmap_match_columns(rel, n, names, palloc(sizeof(int) * RelationGetNumberOfAttributes(rel)));
+
+	source_conn = conn;
+	memset(&source_data, 0, sizeof(source_data));
+	cstate = BeginCopyFrom(NULL, rel, NULL, NULL, false, read_source, column_list, NIL);
+	load = rose_bulkload_begin(table, GetCurrentCommandId(true), table->schema->nkeys > 0,
+							   target_level(table), rose_apply.sub->subid, epoch);
+	counts.relid = RelationGetRelid(rel);
+	counts.copied = load_rows(cstate, load, RelationGetNumberOfAttributes(rel));
+	rose_bulkload_finish(load);
+	EndCopyFrom(cstate);
+	rose_repl_add_table_counts(rose_apply.sub->subid, &counts);
+}
+
+/* ---------------------------------------------------------------------
+ * All tables that wait
+ */
+
+/* Relids of the tables that wait; *others: there are tables that do not. */
+static List *
+waiting_tables(bool *others)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	*others = false;
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (strcmp(table->state, ROSE_REL_INIT) == 0 ||
+			strcmp(table->state, ROSE_REL_COPYING) == 0)
+		{
+			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+			result = lappend_oid(result, table->relid);
+			MemoryContextSwitchTo(old);
+		}
+		else
+			*others = true;
+	}
+	return result;
+}
+
+static void
+mark_tables(List *relids, const char *state, XLogRecPtr sync_lsn)
+{
+	ListCell   *lc;
+
+	foreach(lc, relids)
+		rose_subscription_set_table(rose_apply.sub->subid, lfirst_oid(lc), state, sync_lsn,
+									NULL, InvalidXLogRecPtr);
+}
+
+static void
+begin_local(void)
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+static void
+commit_local(void)
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
+static void
+copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
+{
+	uint64		epoch = rose_apply.progress.epoch + 1;
+	XLogRecPtr	durable_lsn = rose_apply.progress.durable_lsn;
+	XLogRecPtr	sync_lsn;
+	char		slot[NAMEDATALEN];
+	ListCell   *lc;
+
+	snprintf(slot, sizeof(slot), "rose_%u_sync_" UINT64_FORMAT, rose_apply.sub->subid,
+			 GetSystemIdentifier());
+	begin_local();
+	rose_upstream_begin_copy(conn, slot, &sync_lsn);
+	foreach(lc, relids)
+	{
+		Relation	rel = try_relation_open(lfirst_oid(lc), RowExclusiveLock);
+
+		if (rel == NULL)
+			continue;			/* dropped meanwhile */
+		rose_apply.copying = RelationGetRelid(rel);
+		ereport(LOG,
+				(errmsg("rose subscription \"%s\" copies table \"%s\"",
+						rose_apply.sub->name, RelationGetRelationName(rel))));
+		copy_table(conn, rel, epoch);
+		table_close(rel, NoLock);
+		rose_apply.copying = InvalidOid;
+	}
+	rose_upstream_command(conn, "COMMIT");
+
+	if (!others)
+		durable_lsn = sync_lsn;
+	mark_tables(relids, ROSE_REL_READY, sync_lsn);
+	rose_epoch_record(epoch, durable_lsn);
+	commit_local();
+
+	if (!others)
+		rose_apply.progress.applied_lsn = durable_lsn;
+	rose_epoch_publish_tables(epoch);
+	rose_epoch_recorded(epoch, durable_lsn);
+}
+
+void
+rose_copy_tables(void)
+{
+	WalReceiverConn *conn;
+	List	   *relids;
+	bool		others;
+
+	begin_local();
+	relids = waiting_tables(&others);
+	mark_tables(relids, ROSE_REL_COPYING, InvalidXLogRecPtr);
+	commit_local();
+	if (relids == NIL)
+		return;
+
+	/* The copy's epoch must not take anything along that was applied before. */
+	rose_epoch_commit();
+	rose_repl_publish(rose_apply.shared, ROSE_REPL_COPYING, &rose_apply.progress);
+
+	conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+	copy_and_commit(conn, relids, others);
+	rose_upstream_disconnect(conn);
+	list_free(relids);
+}

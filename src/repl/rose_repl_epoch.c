@@ -1,0 +1,202 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_epoch.c
+ *	  Epochs: making what was applied durable, for all tables at one position.
+ *
+ * An epoch writes the memtables of all tables of the subscription to runs that
+ * carry its number, then commits, in an ordinary transaction and with a
+ * flush, the row that says "epoch E stands for upstream position P", then
+ * publishes the runs.  Runs of an epoch that has no committed row are discarded when a table
+ * recovers, so that after a crash all tables stand at P, and the upstream,
+ * which was told to keep everything after P, sends the rest again.
+ *
+ * The numbers go up by one.  Only the worker of the subscription makes epochs, and never
+ * while a batch is open.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "commands/defrem.h"
+#include "lsm/rose_maintain.h"
+#include "lsm/rose_write.h"
+#include "miscadmin.h"
+#include "repl/rose_repl_int.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+/* An epoch is due when this part of the arena is in use ... */
+#define ROSE_EPOCH_ARENA_FRACTION	0.6
+/* ... and we had a part in it: received that fraction of the arena's size. */
+#define ROSE_EPOCH_OWN_FRACTION		0.02
+
+/* A table with more components gets no runs just because time has passed. */
+#define ROSE_EPOCH_MANY_COMPONENTS	(ROSE_MAX_COMPONENTS * 2 / 3)
+
+static uint64 received_before = 0;	/* bytes received before the last epoch */
+
+typedef void (*TableCallback) (RoseTable *table, uint64 epoch);
+
+/* Call back for every table of the subscription that is (still) a rose table. */
+static void
+for_each_table(TableCallback callback, uint64 epoch)
+{
+	List	   *tables = rose_subscription_tables(rose_apply.sub->subid);
+	Oid			rose_am = get_table_am_oid("rose", false);
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+		Relation	rel = try_relation_open(table->relid, AccessShareLock);
+
+		CHECK_FOR_INTERRUPTS();
+		if (rel == NULL)
+			continue;
+		if (rel->rd_rel->relkind == RELKIND_RELATION && rel->rd_rel->relam == rose_am)
+			callback(rose_table_open(rel), epoch);
+		relation_close(rel, NoLock);
+	}
+}
+
+static void
+spill_table(RoseTable *table, uint64 epoch)
+{
+	rose_spill(table, rose_apply.sub->subid, epoch);
+}
+
+static void
+publish_table(RoseTable *table, uint64 epoch)
+{
+	rose_epoch_publish(table, rose_apply.sub->subid, epoch);
+}
+
+static void
+recover_table(RoseTable *table, uint64 epoch)
+{
+	if (epoch > 0)
+		rose_epoch_publish(table, rose_apply.sub->subid, epoch);
+	rose_repl_feed(table->rel, rose_apply.sub->subid);
+}
+
+static void
+in_transaction(TableCallback callback, uint64 epoch)
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for_each_table(callback, epoch);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
+void
+rose_epoch_publish_tables(uint64 epoch)
+{
+	in_transaction(publish_table, epoch);
+}
+
+/*
+ * A worker that ended after the commit of an epoch, while the server lived on, left
+ * runs to be published.  Pending runs of the epoch that it had not committed stay:
+ * the next attempt at that epoch has the same number, stands for a later
+ * position and takes them along; private runs among them may be the
+ * only copy of rows that are visible.  After a crash, the recovery of each table
+ * has done all this, and dropped the pending runs.
+ */
+void
+rose_epoch_recover(void)
+{
+	in_transaction(recover_table, rose_apply.progress.epoch);
+	rose_write_set_epoch(rose_apply.sub->subid, rose_apply.progress.epoch + 1);
+}
+
+/* Memory fills up: the batch should end and an epoch free what it can. */
+bool
+rose_epoch_memory_is_due(void)
+{
+	return rose_arena_used_bytes() > rose_arena_total_bytes() * ROSE_EPOCH_ARENA_FRACTION &&
+		rose_apply.progress.received_bytes - received_before >
+		rose_arena_total_bytes() * ROSE_EPOCH_OWN_FRACTION;
+}
+
+bool
+rose_epoch_is_due(TimestampTz now)
+{
+	return rose_apply.dirty &&
+		(TimestampDifferenceExceeds(rose_apply.last_epoch, now, rose_spill_interval) ||
+		 rose_epoch_memory_is_due());
+}
+
+void
+rose_epoch_record(uint64 epoch, XLogRecPtr lsn)
+{
+	rose_subscription_set_state(rose_apply.sub->subid, epoch, lsn);
+	ForceSyncCommit();
+}
+
+void
+rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn)
+{
+	rose_apply.progress.epoch = epoch;
+	rose_apply.progress.durable_lsn = lsn;
+	rose_apply.progress.epochs++;
+	rose_apply.dirty = false;
+	rose_apply.last_epoch = GetCurrentTimestamp();
+	received_before = rose_apply.progress.received_bytes;
+	rose_write_set_epoch(rose_apply.sub->subid, epoch + 1);
+	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
+}
+
+/*
+ * Tables with so many components that another run should wait for merges.  Memory that
+ * fills up does not wait: then the spill succeeds or fails.
+ */
+static bool crowded;
+
+static void
+look_whether_crowded(RoseTable *table, uint64 epoch)
+{
+	if (rose_table_manifest(table)->ncomponents >= ROSE_EPOCH_MANY_COMPONENTS)
+		crowded = true;
+}
+
+/* For an epoch that is due by time: put it off if merges do not keep up. */
+void
+rose_epoch_commit_in_time(void)
+{
+	crowded = false;
+	if (!rose_epoch_memory_is_due())
+		in_transaction(look_whether_crowded, 0);
+	if (!crowded)
+		rose_epoch_commit();
+	else
+		rose_apply.last_epoch = GetCurrentTimestamp();
+}
+
+void
+rose_epoch_commit(void)
+{
+	uint64		epoch = rose_apply.progress.epoch + 1;
+	XLogRecPtr	lsn = rose_apply.progress.applied_lsn;
+
+	Assert(!rose_apply.batch_open);
+	if (!rose_apply.dirty)
+		return;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for_each_table(spill_table, epoch);
+	rose_epoch_record(epoch, lsn);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+
+	rose_epoch_publish_tables(epoch);
+	rose_epoch_recorded(epoch, lsn);
+}

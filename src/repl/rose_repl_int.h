@@ -1,0 +1,259 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_int.h
+ *	  What the files of the replication consumer share among themselves.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_REPL_INT_H
+#define ROSE_REPL_INT_H
+
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "lsm/rose_table.h"
+#include "replication/logicalproto.h"
+#include "repl/rose_repl.h"
+#include "storage/latch.h"
+#include "storage/spin.h"
+#include "utils/hsearch.h"
+
+struct WalReceiverConn;
+
+/* ---------------------------------------------------------------------
+ * Shared state.  membership and requests: RoseReplShared.lock.
+ */
+typedef struct RoseReplSubShared
+{
+	Oid			dbid;			/* lock; 0 = free */
+	Oid			subid;			/* lock */
+	Oid			owner;			/* lock */
+	char		name[NAMEDATALEN];	/* lock */
+	int			reserved_by;	/* lock; pid whose transaction makes it, or 0 */
+	bool		wanted;			/* lock; launcher keeps a worker running */
+	TimestampTz start_time;		/* lock; not before this; also set when a start
+								 * was asked for, so that it is not asked twice */
+	int			pid;			/* lock; the worker, 0 = none */
+	Latch	   *latch;			/* lock; its latch */
+	bool		reload;			/* lock; the row has changed */
+	bool		drain;			/* lock; commit an epoch and stop */
+	bool		drained;		/* lock; done so */
+	uint64		epoch_asked;	/* lock; counts requests for an epoch */
+	uint64		epoch_served;	/* lock; the last one that was served */
+
+	slock_t		mutex;			/* protects what follows */
+	RoseReplStatus status;
+	RoseReplProgress progress;
+	TimestampTz last_error_time;
+	char		last_error[ROSE_REPL_ERROR_LENGTH];
+} RoseReplSubShared;
+
+typedef struct RoseReplTableKey
+{
+	Oid			dbid;
+	Oid			subid;
+	Oid			relid;
+} RoseReplTableKey;
+
+typedef struct RoseReplTableShared
+{
+	RoseReplTableKey key;		/* hash key */
+	RoseReplTableCounts counts; /* tables_lock */
+} RoseReplTableShared;
+
+typedef struct RoseReplShared
+{
+	LWLock		lock;
+	LWLock		tables_lock;
+	int			launcher_pid;	/* lock */
+	Latch	   *launcher_latch; /* lock */
+	bool		scanned;		/* lock; subscriptions of all databases are known */
+	RoseReplSubShared subs[FLEXIBLE_ARRAY_MEMBER];	/* rose_max_subscriptions */
+} RoseReplShared;
+
+extern RoseReplShared *rose_repl_shared;
+
+/* REQUIRES: lock.  The entry, or NULL. */
+extern RoseReplSubShared *rose_repl_entry(Oid dbid, Oid subid);
+/* REQUIRES: lock exclusive.  Makes one; NULL if there is no room. */
+extern RoseReplSubShared *rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner);
+extern bool rose_repl_needs_worker(const RoseReplSubShared *entry);
+extern void rose_repl_wake_launcher(void);
+
+/* A worker's side. */
+extern RoseReplSubShared *rose_repl_attach(Oid subid);	/* NULL: not needed (any more) */
+extern void rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
+							  const RoseReplProgress *progress);
+extern void rose_repl_report_error(RoseReplSubShared *entry, const char *message,
+								   int retry_ms);
+extern void rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts);
+
+/* Settings */
+extern int	rose_batch_interval;	/* ms */
+extern int	rose_spill_interval;	/* ms */
+
+/* ---------------------------------------------------------------------
+ * Catalog writes of the worker; each needs a transaction and a snapshot.
+ */
+extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn);
+/* NULL error and invalid LSN set NULL. */
+extern void rose_subscription_set_table(Oid subid, Oid relid, const char *state,
+										XLogRecPtr sync_lsn, const char *error,
+										XLogRecPtr error_lsn);
+extern bool rose_subscription_epoch_committed(Oid subid, uint64 epoch);
+
+/* ---------------------------------------------------------------------
+ * Upstream connection, the worker's part.
+ */
+/* Start of the stream; ends with rose_upstream_disconnect. */
+extern void rose_upstream_start(struct WalReceiverConn *conn, const RoseSubscription *sub,
+								XLogRecPtr start);
+extern void rose_upstream_feedback(struct WalReceiverConn *conn, XLogRecPtr received,
+								   XLogRecPtr flushed, XLogRecPtr applied,
+								   bool reply_requested);
+/* A command without a result. */
+extern void rose_upstream_command(struct WalReceiverConn *conn, const char *command);
+/* End of the upstream's WAL, or invalid if the connection failed. */
+extern XLogRecPtr rose_upstream_wal_end(struct WalReceiverConn *conn);
+/* Begin a transaction whose snapshot is that of a temporary slot at *lsn. */
+extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *slot,
+									 XLogRecPtr *lsn);
+/* COPY ... TO STDOUT was started; the names of its columns. */
+extern List *rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
+									  const char *nspname, const char *relname);
+
+/* ---------------------------------------------------------------------
+ * Relation map (rose_repl_relmap.c): from the upstream's relation ids to local tables.
+ */
+typedef struct RoseReplColumn
+{
+	int			remote;			/* column of the upstream's tuple, or -1 */
+	FmgrInfo	input;
+	Oid			input_ioparam;
+	FmgrInfo	receive;		/* looked up when first needed */
+	Oid			receive_ioparam;
+	Oid			type;
+	int32		typmod;
+} RoseReplColumn;
+
+typedef struct RoseReplRel
+{
+	LogicalRepRelId remoteid;	/* hash key */
+	MemoryContext context;		/* owns remote */
+	LogicalRepRelation remote;
+
+	bool		mapped;			/* what follows is valid */
+	MemoryContext map_context;	/* owns it */
+	Oid			relid;			/* local table, or invalid: changes are skipped */
+	bool		ready;			/* not: changes are skipped */
+	XLogRecPtr	sync_lsn;		/* commits before it are skipped */
+	int			natts;
+	RoseReplColumn *columns;	/* natts */
+	bool		identity;		/* the local key is part of the replica identity */
+	Datum	   *values;			/* natts each; scratch of one change */
+	bool	   *nulls;
+	Datum	   *old_values;
+	bool	   *old_nulls;
+	bits8	   *present;
+
+	Relation	rel;			/* open in the current batch, or NULL */
+	RoseTable  *table;
+	RoseReplTableCounts counts; /* since the last batch */
+} RoseReplRel;
+
+extern void rose_relmap_init(Oid subid);
+/* A Relation message. */
+extern void rose_relmap_update(LogicalRepRelation *remote);
+/* Read rose.subscription_rel again at the next use. */
+extern void rose_relmap_forget_tables(void);
+/*
+ * The table of a change, open and locked (RowExclusiveLock) in the current batch; NULL: its changes
+ * are not applied.  Raises errors about tables that do not fit.
+ */
+extern RoseReplRel *rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
+/* The same without opening it. */
+extern RoseReplRel *rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
+extern void rose_relmap_close(RoseReplRel *entry);
+extern void rose_relmap_close_all(void);	/* before the end of a batch */
+extern void rose_relmap_flush_counts(bool keep);
+/* Local column of each remote one, or an error that says what does not fit. */
+extern void rose_relmap_match_columns(Relation rel, int nremote, char **names, int *remote_of);
+/* Make the table the subscription's, if it is not yet.  REQUIRES: a lock on rel that excludes other feeders. */
+extern void rose_repl_feed(Relation rel, Oid subid);
+
+/* ---------------------------------------------------------------------
+ * The apply process.  One instance in each worker.
+ */
+typedef enum RoseApplyResult
+{
+	ROSE_APPLY_GO_ON,
+	ROSE_APPLY_RESTART			/* the batch has to be cut before this transaction */
+} RoseApplyResult;
+
+typedef struct RoseApply
+{
+	RoseSubscription *sub;
+	RoseReplSubShared *shared;
+	RoseReplStatus status;
+	RoseReplProgress progress;
+	MemoryContext message_context;
+
+	/* the upstream transaction being received */
+	bool		in_remote;
+	XLogRecPtr	remote_commit_lsn;	/* its commit record */
+	TimestampTz remote_commit_time;
+	bool		remote_truncated;	/* it truncated a table */
+	uint64		remote_changes; /* its changes that were applied, but truncates */
+
+	/* the local transaction */
+	bool		batch_open;
+	TimestampTz batch_start;
+	XLogRecPtr	batch_first;	/* commit LSN of the first upstream transaction in it */
+	XLogRecPtr	reached_lsn;	/* what will be applied when it commits */
+
+	/* epochs */
+	bool		dirty;			/* committed batches that no epoch covers yet */
+	TimestampTz last_epoch;
+	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
+
+	/* for error messages */
+	char		command;		/* message type, 0 = none */
+	RoseReplRel *rel;			/* table of the change, or NULL */
+	Oid			copying;		/* table being copied, or invalid */
+} RoseApply;
+
+extern RoseApply rose_apply;
+
+/* One message of pgoutput (rose_repl_apply.c). */
+extern RoseApplyResult rose_apply_message(StringInfo s);
+extern void rose_apply_error_context(void *arg);
+
+/* Batches (rose_repl_batch.c). */
+extern void rose_batch_ensure(void);
+extern void rose_batch_commit(void);	/* nothing if none is open */
+extern void rose_batch_abort(void);
+
+/* Epochs (rose_repl_epoch.c).  REQUIRES: no open batch. */
+extern void rose_epoch_recover(void);	/* what the last worker left */
+extern void rose_epoch_commit(void);	/* nothing if not dirty */
+extern void rose_epoch_commit_in_time(void);	/* may be put off */
+extern bool rose_epoch_is_due(TimestampTz now);
+extern bool rose_epoch_memory_is_due(void);
+/* In a transaction: the state row says that this epoch, and this position, are durable. */
+extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn);
+/* After its commit: publish the runs, in a transaction of its own, then note it. */
+extern void rose_epoch_publish_tables(uint64 epoch);
+extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
+
+/* Initial copy of all tables that wait for one (rose_repl_copy.c). */
+extern void rose_copy_tables(void);
+
+/* The stream (rose_repl_stream.c): until the subscription changes or is to be drained. */
+extern void rose_stream_run(void);
+
+/* Entry points of background workers. */
+extern PGDLLEXPORT void rose_repl_launcher_main(Datum arg);
+extern PGDLLEXPORT void rose_repl_starter_main(Datum arg);
+extern PGDLLEXPORT void rose_repl_worker_main(Datum arg);
+
+#endif							/* ROSE_REPL_INT_H */

@@ -1,0 +1,445 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_relmap.c
+ *	  From the upstream's relations to local tables.
+ *
+ * The upstream describes a relation before its first change and after each change of
+ * its definition; the descriptions are kept for the life of the stream.  What is
+ * derived from the local side (column map, input functions, whether changes
+ * are to be applied) is made at the first use and again after an invalidation of
+ * the local table or a change of the subscription.
+ *
+ * A table is opened and locked once a batch and stays so until the batch ends; the
+ * lock keeps its definition from changing meanwhile.
+ *
+ * Columns are matched by name.  A local column that the upstream does not have must be
+ * able to be NULL and have no default: blind writes replace whole rows.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "commands/defrem.h"
+#include "lsm/rose_maintain.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "repl/rose_repl_int.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+static MemoryContext relmap_context = NULL;
+static HTAB *relmap = NULL;
+static List *open_rels = NIL;	/* RoseReplRel of this batch */
+static Oid	relmap_subid = InvalidOid;
+
+/* rose.subscription_rel, read when it is needed */
+static MemoryContext tables_context = NULL;
+static List *tables = NIL;
+static bool tables_valid = false;
+
+/* ---------------------------------------------------------------------
+ * Which local tables fit
+ */
+
+Oid
+rose_repl_target_table(RangeVar *rv)
+{
+	Oid			relid = RangeVarGetRelid(rv, AccessShareLock, true);
+	Relation	rel;
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"%s.%s\" does not exist", rv->schemaname, rv->relname),
+				 errhint("Create it with the upstream's columns and primary key, and USING rose.")));
+
+	rel = table_open(relid, NoLock);
+	if (rel->rd_rel->relkind != RELKIND_RELATION ||
+		rel->rd_rel->relam != get_table_am_oid("rose", true))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot replicate into \"%s.%s\", which is not a rose table",
+						rv->schemaname, rv->relname),
+				 errhint("Use ALTER TABLE ... SET ACCESS METHOD rose, or subscribe to it with CREATE SUBSCRIPTION.")));
+	table_close(rel, NoLock);
+	return relid;
+}
+
+static void
+check_local_only_column(Relation rel, Form_pg_attribute att)
+{
+	const char *problem = NULL;
+
+	if (att->attgenerated)
+		problem = "it is generated";
+	else if (att->atthasdef || att->attidentity)
+		problem = "it has a default";
+	else if (att->attnotnull)
+		problem = "it is NOT NULL";
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot replicate into table \"%s\": column \"%s\" is not published by the upstream, and %s",
+						RelationGetRelationName(rel), NameStr(att->attname), problem),
+				 errhint("Publish the column, or drop its default or NOT NULL here.")));
+}
+
+/*
+ * remote_of[i]: the upstream's column for local column i + 1, or -1.  Errors name the
+ * table and the column.
+ */
+void
+rose_relmap_match_columns(Relation rel, int nremote, char **names, int *remote_of)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	int			nmatched = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		remote_of[i] = -1;
+		if (att->attisdropped)
+			continue;
+		for (int j = 0; j < nremote && remote_of[i] < 0; j++)
+		{
+			if (strcmp(names[j], NameStr(att->attname)) == 0)
+				remote_of[i] = j;
+		}
+		if (remote_of[i] < 0 || att->attgenerated)
+			check_local_only_column(rel, att);
+		else
+			nmatched++;
+	}
+	if (nmatched == nremote)
+		return;
+
+	for (int j = 0; j < nremote; j++)
+	{
+		if (get_attnum(RelationGetRelid(rel), names[j]) == InvalidAttrNumber)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("table \"%s\" has no column \"%s\", which the upstream publishes",
+							RelationGetRelationName(rel), names[j]),
+					 errhint("Add the column here with ALTER TABLE, then resync the table.")));
+	}
+}
+
+/* ---------------------------------------------------------------------
+ * Feeding
+ */
+
+void
+rose_repl_feed(Relation rel, Oid subid)
+{
+	RoseTable  *table = rose_table_open(rel);
+	RoseMetaInfo info;
+	Oid			fed_by;
+
+	LWLockAcquire(&table->shared->c0.write_lock, LW_SHARED);
+	fed_by = table->shared->fed_by;
+	LWLockRelease(&table->shared->c0.write_lock);
+	rose_meta_read(rel, &info);
+	if (fed_by == subid && info.fed_by == subid)
+		return;
+	if (OidIsValid(fed_by) && fed_by != subid && rose_subscription_of_table(RelationGetRelid(rel)) != subid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("table \"%s\" is fed by another subscription", RelationGetRelationName(rel))));
+
+	/* Local rows leave the memtable, whose recovery is ours from now on. */
+	rose_spill(table, InvalidOid, 0);
+	LWLockAcquire(&table->shared->c0.write_lock, LW_EXCLUSIVE);
+	table->shared->fed_by = subid;
+	LWLockRelease(&table->shared->c0.write_lock);
+	rose_meta_set_fed_by(rel, subid);
+}
+
+void
+rose_repl_unfeed(Oid relid, Oid subid)
+{
+	Relation	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
+	RoseTable  *table;
+	bool		ours;
+
+	if (rel == NULL)
+		return;
+	if (rel->rd_rel->relkind == RELKIND_RELATION &&
+		rel->rd_rel->relam == get_table_am_oid("rose", true))
+	{
+		table = rose_table_open(rel);
+		LWLockAcquire(&table->shared->c0.write_lock, LW_EXCLUSIVE);
+		ours = table->shared->fed_by == subid;
+		if (ours)
+			table->shared->fed_by = InvalidOid;
+		LWLockRelease(&table->shared->c0.write_lock);
+		if (ours)
+			rose_meta_set_fed_by(rel, InvalidOid);
+	}
+	relation_close(rel, NoLock);
+}
+
+/* ---------------------------------------------------------------------
+ * The map
+ */
+
+static void
+relmap_invalidate(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS status;
+	RoseReplRel *entry;
+
+	hash_seq_init(&status, relmap);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		/* one without a local table may get it */
+		if (!OidIsValid(relid) || entry->relid == relid || !OidIsValid(entry->relid))
+			entry->mapped = false;
+	}
+}
+
+void
+rose_relmap_init(Oid subid)
+{
+	HASHCTL		ctl = {0};
+
+	relmap_subid = subid;
+	relmap_context = AllocSetContextCreate(TopMemoryContext, "rose relation map",
+										   ALLOCSET_DEFAULT_SIZES);
+	tables_context = AllocSetContextCreate(relmap_context, "rose subscription tables",
+										   ALLOCSET_SMALL_SIZES);
+	ctl.keysize = sizeof(LogicalRepRelId);
+	ctl.entrysize = sizeof(RoseReplRel);
+	ctl.hcxt = relmap_context;
+	relmap = hash_create("rose relation map", 128, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	CacheRegisterRelcacheCallback(relmap_invalidate, (Datum) 0);
+}
+
+void
+rose_relmap_update(LogicalRepRelation *remote)
+{
+	bool		found;
+	RoseReplRel *entry = hash_search(relmap, &remote->remoteid, HASH_ENTER, &found);
+	MemoryContext old;
+
+	if (found)
+	{
+		if (entry->rel != NULL)
+			rose_relmap_close(entry);
+		MemoryContextDelete(entry->context);
+	}
+	memset(((char *) entry) + sizeof(entry->remoteid), 0,
+		   sizeof(RoseReplRel) - sizeof(entry->remoteid));
+
+	entry->context = AllocSetContextCreate(relmap_context, "rose relation map entry",
+										   ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(entry->context);
+	entry->remote = *remote;
+	entry->remote.nspname = pstrdup(remote->nspname);
+	entry->remote.relname = pstrdup(remote->relname);
+	entry->remote.attnames = palloc(sizeof(char *) * Max(remote->natts, 1));
+	entry->remote.atttyps = palloc(sizeof(Oid) * Max(remote->natts, 1));
+	for (int i = 0; i < remote->natts; i++)
+	{
+		entry->remote.attnames[i] = pstrdup(remote->attnames[i]);
+		entry->remote.atttyps[i] = remote->atttyps[i];
+	}
+	entry->remote.attkeys = bms_copy(remote->attkeys);
+	MemoryContextSwitchTo(old);
+}
+
+void
+rose_relmap_forget_tables(void)
+{
+	tables_valid = false;
+	relmap_invalidate((Datum) 0, InvalidOid);
+}
+
+static RoseSubscriptionTable *
+find_table(Oid relid)
+{
+	ListCell   *lc;
+
+	if (!tables_valid)
+	{
+		MemoryContext old;
+
+		MemoryContextReset(tables_context);
+		old = MemoryContextSwitchTo(tables_context);
+		tables = rose_subscription_tables(relmap_subid);
+		MemoryContextSwitchTo(old);
+		tables_valid = true;
+	}
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (table->relid == relid)
+			return table;
+	}
+	return NULL;
+}
+
+/* Find the local table and what the subscription says of it. */
+static void
+map_table(RoseReplRel *entry)
+{
+	RangeVar   *rv = makeRangeVar(entry->remote.nspname, entry->remote.relname, -1);
+	RoseSubscriptionTable *table = NULL;
+
+	if (entry->map_context != NULL)
+		MemoryContextDelete(entry->map_context);
+	entry->map_context = NULL;
+	entry->columns = NULL;
+
+	entry->relid = RangeVarGetRelid(rv, NoLock, true);
+	if (OidIsValid(entry->relid))
+		table = find_table(entry->relid);
+	entry->ready = table != NULL && strcmp(table->state, ROSE_REL_READY) == 0;
+	entry->sync_lsn = table != NULL ? table->sync_lsn : InvalidXLogRecPtr;
+	entry->mapped = true;
+}
+
+/* The primary key columns are all in the replica identity. */
+static bool
+key_in_identity(const RoseReplRel *entry)
+{
+	const RoseSchema *schema = entry->table->schema;
+
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		int			remote = entry->columns[schema->keys[i].def.attno - 1].remote;
+
+		if (remote < 0 || !bms_is_member(remote, entry->remote.attkeys))
+			return false;
+	}
+	return schema->nkeys > 0;
+}
+
+/* What is needed to apply a change.  REQUIRES: the table is open. */
+static void
+map_columns(RoseReplRel *entry)
+{
+	TupleDesc	desc = RelationGetDescr(entry->rel);
+	MemoryContext old;
+	int		   *remote_of;
+
+	entry->map_context = AllocSetContextCreate(entry->context, "rose column map",
+											   ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(entry->map_context);
+	remote_of = palloc(sizeof(int) * Max(desc->natts, 1));
+	rose_relmap_match_columns(entry->rel, entry->remote.natts, entry->remote.attnames, remote_of);
+
+	entry->natts = desc->natts;
+	entry->columns = palloc0(sizeof(RoseReplColumn) * Max(desc->natts, 1));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		RoseReplColumn *column = &entry->columns[i];
+		Oid			input;
+
+		column->remote = remote_of[i];
+		column->type = att->atttypid;
+		column->typmod = att->atttypmod;
+		if (column->remote < 0)
+			continue;
+		getTypeInputInfo(att->atttypid, &input, &column->input_ioparam);
+		fmgr_info(input, &column->input);
+	}
+	entry->values = palloc0(sizeof(Datum) * Max(desc->natts, 1));
+	entry->nulls = palloc0(sizeof(bool) * Max(desc->natts, 1));
+	entry->old_values = palloc0(sizeof(Datum) * Max(desc->natts, 1));
+	entry->old_nulls = palloc0(sizeof(bool) * Max(desc->natts, 1));
+	entry->present = palloc0(ROSE_PRESENT_BYTES(Max(desc->natts, 1)));
+	MemoryContextSwitchTo(old);
+
+	entry->identity = key_in_identity(entry);
+}
+
+RoseReplRel *
+rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
+{
+	RoseReplRel *entry = hash_search(relmap, &remoteid, HASH_FIND, NULL);
+
+	if (entry == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the upstream sent a change of relation %u without having described it",
+						remoteid)));
+	if (!entry->mapped && entry->rel == NULL)
+		map_table(entry);
+	return entry->ready && commit_lsn >= entry->sync_lsn ? entry : NULL;
+}
+
+RoseReplRel *
+rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
+{
+	RoseReplRel *entry = rose_relmap_lookup(remoteid, commit_lsn);
+	MemoryContext old;
+
+	if (entry == NULL || entry->rel != NULL)
+		return entry;
+
+	/* Taking the lock may tell that the table has changed, or is gone. */
+	LockRelationOid(entry->relid, RowExclusiveLock);
+	entry = rose_relmap_lookup(remoteid, commit_lsn);
+	if (entry == NULL)
+		return NULL;
+
+	rose_apply.rel = entry;
+	old = MemoryContextSwitchTo(relmap_context);
+	entry->rel = table_open(entry->relid, RowExclusiveLock);
+	open_rels = lappend(open_rels, entry);
+	MemoryContextSwitchTo(old);
+
+	rose_repl_feed(entry->rel, relmap_subid);
+	entry->table = rose_table_open(entry->rel);
+	if (entry->columns == NULL)
+		map_columns(entry);
+	return entry;
+}
+
+void
+rose_relmap_close(RoseReplRel *entry)
+{
+	if (entry->rel == NULL)
+		return;
+	table_close(entry->rel, NoLock);
+	entry->rel = NULL;
+	entry->table = NULL;
+	open_rels = list_delete_ptr(open_rels, entry);
+}
+
+void
+rose_relmap_close_all(void)
+{
+	while (open_rels != NIL)
+		rose_relmap_close(llast(open_rels));
+}
+
+/* Add what was counted since the last call to the shared counts, or (keep false) forget it. */
+void
+rose_relmap_flush_counts(bool keep)
+{
+	HASH_SEQ_STATUS status;
+	RoseReplRel *entry;
+
+	hash_seq_init(&status, relmap);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		if (entry->counts.inserts + entry->counts.updates + entry->counts.deletes +
+			entry->counts.truncates == 0)
+			continue;
+		entry->counts.relid = entry->relid;
+		if (keep)
+			rose_repl_add_table_counts(relmap_subid, &entry->counts);
+		memset(&entry->counts, 0, sizeof(entry->counts));
+	}
+}

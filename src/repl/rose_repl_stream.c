@@ -1,0 +1,412 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_stream.c
+ *	  The loop that reads the stream and decides when batches and epochs end.
+ *
+ * Policy lives here: a batch ends between upstream transactions when
+ * rose.batch_interval has passed or nothing came for a few milliseconds; an
+ * epoch follows when rose.spill_interval has passed, the arena fills, or somebody
+ * asked.  What is confirmed to the upstream is durable_lsn and nothing else.
+ *
+ * The stream itself tells only how far the upstream has sent.  A second, small
+ * connection asks once a second for the end of its WAL, so that the lag in bytes is
+ * real; without it (no free walsender) the lag counts from what was received.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "libpq/pqformat.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "replication/walreceiver.h"
+#include "repl/rose_repl_int.h"
+#include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+/* A batch waits this long for more before it commits early. */
+#define ROSE_BATCH_LINGER_MS	10
+/* The upstream is asked for the end of its WAL this often, */
+#define ROSE_MONITOR_MS			1000
+/* and again after a failure no sooner than this. */
+#define ROSE_MONITOR_RETRY_MS	30000
+
+typedef struct Stream
+{
+	WalReceiverConn *conn;
+	TimestampTz heard;			/* when the last message came */
+	bool		pinged;			/* a reply was requested since */
+	TimestampTz told;			/* when the last feedback was sent */
+	XLogRecPtr	told_received;
+	XLogRecPtr	told_durable;
+	XLogRecPtr	told_applied;
+} Stream;
+
+static WalReceiverConn *monitor = NULL;
+static TimestampTz monitor_next = 0;
+
+/* ---------------------------------------------------------------------
+ * Positions
+ */
+
+/*
+ * Between upstream transactions, with no batch open, everything up to reached_lsn
+ * is applied; and durable as well if no epoch is outstanding, so that
+ * what does not concern our tables never holds the slot.
+ */
+static void
+settle_positions(void)
+{
+	RoseReplProgress *progress = &rose_apply.progress;
+
+	if (rose_apply.in_remote || rose_apply.batch_open)
+		return;
+	progress->applied_lsn = Max(progress->applied_lsn, rose_apply.reached_lsn);
+	if (!rose_apply.dirty)
+		progress->durable_lsn = Max(progress->durable_lsn, progress->applied_lsn);
+	if (progress->applied_lsn >= Max(progress->upstream_lsn, progress->received_lsn))
+		progress->fresh_time = progress->upstream_time;
+}
+
+static void
+send_feedback(Stream *stream, TimestampTz now, bool force, bool request_reply)
+{
+	RoseReplProgress *progress = &rose_apply.progress;
+	bool		news;
+
+	settle_positions();
+	news = progress->durable_lsn > stream->told_durable ||
+		progress->applied_lsn > stream->told_applied ||
+		TimestampDifferenceExceeds(stream->told, now, wal_receiver_status_interval * 1000);
+	if (!force && (!news || wal_receiver_status_interval <= 0))
+		return;
+
+	/* A slot never goes back, whatever we say; neither do we. */
+	stream->told_received = Max(stream->told_received,
+								Max(progress->received_lsn, progress->applied_lsn));
+	stream->told_durable = Max(stream->told_durable, progress->durable_lsn);
+	stream->told_applied = Max(stream->told_applied, progress->applied_lsn);
+	rose_upstream_feedback(stream->conn, stream->told_received, stream->told_durable,
+						   stream->told_applied, request_reply);
+	stream->told = now;
+	progress->confirmed_lsn = stream->told_durable;
+	rose_repl_publish(rose_apply.shared, rose_apply.status, progress);
+}
+
+/* ---------------------------------------------------------------------
+ * Messages
+ */
+
+static void
+note_received(XLogRecPtr lsn, TimestampTz send_time, TimestampTz now)
+{
+	RoseReplProgress *progress = &rose_apply.progress;
+
+	progress->received_lsn = Max(progress->received_lsn, lsn);
+	progress->upstream_time = send_time;
+	progress->heard_time = now;
+}
+
+/* Upstream transactions gathered for long enough, or enough of them? */
+static void
+maybe_end_batch(void)
+{
+	if (!rose_apply.batch_open || rose_apply.in_remote)
+		return;
+	if (rose_batch_interval == 0 || rose_epoch_memory_is_due() ||
+		TimestampDifferenceExceeds(rose_apply.batch_start, GetCurrentTimestamp(),
+								   rose_batch_interval))
+		rose_batch_commit();
+}
+
+static RoseApplyResult
+handle_message(Stream *stream, char *data, int len)
+{
+	StringInfoData s = {data, len, -1, 0};
+	RoseApplyResult result = ROSE_APPLY_GO_ON;
+	char		type = pq_getmsgbyte(&s);
+	bool		was_in_remote = rose_apply.in_remote;
+
+	if (type == 'w')
+	{
+		XLogRecPtr	start = pq_getmsgint64(&s);
+		XLogRecPtr	end = pq_getmsgint64(&s);
+		TimestampTz send_time = pq_getmsgint64(&s);
+
+		note_received(Max(start, end), send_time, stream->heard);
+		rose_apply.progress.received_bytes += len;
+		result = rose_apply_message(&s);
+		if (was_in_remote && !rose_apply.in_remote && result == ROSE_APPLY_GO_ON)
+			maybe_end_batch();
+	}
+	else if (type == 'k')
+	{
+		XLogRecPtr	end = pq_getmsgint64(&s);
+		TimestampTz send_time = pq_getmsgint64(&s);
+		bool		reply = pq_getmsgbyte(&s);
+
+		note_received(end, send_time, stream->heard);
+		if (!rose_apply.in_remote)
+			rose_apply.reached_lsn = Max(rose_apply.reached_lsn, end);
+		if (reply)
+			send_feedback(stream, stream->heard, true, false);
+	}
+	return result;
+}
+
+/* Everything that can be read without waiting; *ended: the upstream closed the stream. */
+static RoseApplyResult
+read_available(Stream *stream, pgsocket *fd, bool *ended)
+{
+	char	   *data;
+	int			len;
+
+	*ended = false;
+	while ((len = walrcv_receive(stream->conn, &data, fd)) > 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		stream->heard = GetCurrentTimestamp();
+		stream->pinged = false;
+		MemoryContextSwitchTo(rose_apply.message_context);
+		if (handle_message(stream, data, len) == ROSE_APPLY_RESTART)
+			return ROSE_APPLY_RESTART;
+		MemoryContextReset(rose_apply.message_context);
+		if (!rose_apply.batch_open && rose_epoch_is_due(stream->heard))
+			break;
+	}
+	*ended = len < 0;
+	return ROSE_APPLY_GO_ON;
+}
+
+/* ---------------------------------------------------------------------
+ * The end of the upstream's WAL
+ */
+
+/* A failure here is no reason to stop: it is reported and tried again later. */
+static void
+ask_monitor(TimestampTz now)
+{
+	volatile XLogRecPtr lsn = InvalidXLogRecPtr;
+
+	if (now < monitor_next || rose_apply.batch_open || rose_apply.in_remote)
+		return;
+	StartTransactionCommand();
+	PG_TRY();
+	{
+		if (monitor == NULL)
+			monitor = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+		lsn = rose_upstream_wal_end(monitor);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		MemoryContextSwitchTo(rose_apply.message_context);
+		edata = CopyErrorData();
+		if (edata->sqlerrcode != ERRCODE_CONNECTION_FAILURE)
+			PG_RE_THROW();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		StartTransactionCommand();
+		ereport(LOG,
+				(errmsg("rose subscription \"%s\" cannot ask for the end of the upstream's WAL: %s",
+						rose_apply.sub->name, edata->message)));
+	}
+	PG_END_TRY();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+
+	if (XLogRecPtrIsInvalid(lsn) && monitor != NULL)
+	{
+		rose_upstream_disconnect(monitor);
+		monitor = NULL;
+	}
+	rose_apply.progress.upstream_lsn = Max(rose_apply.progress.upstream_lsn, lsn);
+	monitor_next = TimestampTzPlusMilliseconds(now, XLogRecPtrIsInvalid(lsn) ?
+											   ROSE_MONITOR_RETRY_MS : ROSE_MONITOR_MS);
+}
+
+/* ---------------------------------------------------------------------
+ * Requests of other backends
+ */
+
+/* Stop with everything applied made durable. */
+static void
+finish(void)
+{
+	if (rose_apply.in_remote)
+		rose_batch_abort();
+	else
+		rose_batch_commit();
+	rose_epoch_commit();
+}
+
+static void
+serve_epoch(uint64 ticket)
+{
+	rose_batch_commit();
+	rose_epoch_commit();
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->epoch_served = ticket;
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
+/* True: the worker is to end. */
+static bool
+serve_requests(void)
+{
+	RoseReplSubShared *shared = rose_apply.shared;
+	bool		drain;
+	bool		reload;
+	uint64		asked;
+	bool		served;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	drain = shared->drain;
+	reload = shared->reload;
+	asked = shared->epoch_asked;
+	served = shared->epoch_served >= asked;
+	LWLockRelease(&rose_repl_shared->lock);
+
+	if (drain || (reload && !rose_apply.in_remote))
+	{
+		finish();
+		return true;
+	}
+	if (!served && !rose_apply.in_remote)
+		serve_epoch(asked);
+	return false;
+}
+
+/* ---------------------------------------------------------------------
+ * The loop
+ */
+
+/* Milliseconds until there is something to do but to read. */
+static long
+wait_time(TimestampTz now)
+{
+	long		ms = ROSE_MONITOR_MS;
+
+	if (rose_apply.batch_open && !rose_apply.in_remote)
+		ms = Min(ROSE_BATCH_LINGER_MS, Max(rose_batch_interval, 1));
+	else if (rose_apply.dirty && !rose_apply.batch_open)
+		ms = Min(ms, TimestampDifferenceMilliseconds(now,
+													 TimestampTzPlusMilliseconds(rose_apply.last_epoch,
+																				 rose_spill_interval)) + 1);
+	return ms;
+}
+
+/* Nothing came for a while: is the upstream still there? */
+static void
+check_silence(Stream *stream, TimestampTz now)
+{
+	bool		ping = false;
+
+	if (wal_receiver_timeout > 0)
+	{
+		if (TimestampDifferenceExceeds(stream->heard, now, wal_receiver_timeout))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("the upstream was silent for longer than wal_receiver_timeout")));
+		ping = !stream->pinged &&
+			TimestampDifferenceExceeds(stream->heard, now, wal_receiver_timeout / 2);
+	}
+	if (ping)
+	{
+		stream->pinged = true;
+		send_feedback(stream, now, true, true);
+	}
+}
+
+/* Wait for data; an open batch that lingers in vain is committed. */
+static void
+wait_for_data(Stream *stream, pgsocket fd)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			rc;
+
+	rc = WaitLatchOrSocket(MyLatch,
+						   WL_SOCKET_READABLE | WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						   fd, wait_time(now), WAIT_EVENT_LOGICAL_APPLY_MAIN);
+	if (rc & WL_LATCH_SET)
+	{
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (rc & WL_TIMEOUT)
+	{
+		if (!rose_apply.in_remote)
+			rose_batch_commit();
+		check_silence(stream, GetCurrentTimestamp());
+	}
+}
+
+static RoseApplyResult
+stream_loop(Stream *stream)
+{
+	for (;;)
+	{
+		pgsocket	fd = PGINVALID_SOCKET;
+		bool		ended;
+		bool		due;
+
+		if (read_available(stream, &fd, &ended) == ROSE_APPLY_RESTART)
+			return ROSE_APPLY_RESTART;
+		if (ended)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("the upstream ended the stream")));
+
+		maybe_end_batch();
+		due = !rose_apply.batch_open && rose_epoch_is_due(GetCurrentTimestamp());
+		if (due)
+			rose_epoch_commit_in_time();
+		if (serve_requests())
+			return ROSE_APPLY_GO_ON;
+		ask_monitor(GetCurrentTimestamp());
+		if (!rose_apply.in_remote && !rose_apply.batch_open)
+			AcceptInvalidationMessages();
+		send_feedback(stream, GetCurrentTimestamp(), false, false);
+		if (!due)
+			wait_for_data(stream, fd);
+	}
+}
+
+void
+rose_stream_run(void)
+{
+	RoseApplyResult result;
+
+	do
+	{
+		Stream		stream = {0};
+
+		rose_apply.reached_lsn = rose_apply.progress.applied_lsn;
+		rose_apply.in_remote = false;
+		stream.conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+		rose_upstream_start(stream.conn, rose_apply.sub, rose_apply.progress.applied_lsn);
+		stream.heard = GetCurrentTimestamp();
+		rose_apply.status = ROSE_REPL_STREAMING;
+		rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
+
+		result = stream_loop(&stream);
+		if (result == ROSE_APPLY_RESTART)
+		{
+			rose_apply.solo_lsn = rose_apply.remote_commit_lsn;
+			rose_batch_abort();
+		}
+		rose_upstream_disconnect(stream.conn);
+	} while (result == ROSE_APPLY_RESTART);
+}

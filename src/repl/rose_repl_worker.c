@@ -1,0 +1,240 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_worker.c
+ *	  The background worker of one subscription, from start to end.
+ *
+ * A worker runs as the subscription's owner.  It puts epochs in order that a
+ * predecessor left, copies tables that wait for it and then streams until it is
+ * told to stop or to start over, or an error occurs.  Any change of
+ * the subscription ends the worker in good order (everything durable); the
+ * launcher starts the next one.  After an error that comes from one table,
+ * that table is paused, so that the next worker leaves it alone.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "repl/rose_repl_int.h"
+#include "replication/walreceiver.h"
+#include "storage/ipc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+RoseApply	rose_apply;
+
+/* ---------------------------------------------------------------------
+ * Errors
+ */
+
+/* Does an error of this class come from the table's definition or data? */
+static bool
+is_tables_fault(int sqlerrcode)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	{
+		case ERRCODE_DATA_EXCEPTION:
+		case ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION:
+		case ERRCODE_FEATURE_NOT_SUPPORTED:
+		case ERRCODE_NO_DATA:
+		case ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION:
+			return true;
+		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+			return sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE;
+		default:
+			return sqlerrcode == ERRCODE_NO_DATA_FOUND;
+	}
+}
+
+/* Its changes are skipped from now on, and the other tables go on. */
+static void
+pause_table(Oid relid, const char *message)
+{
+	ListCell   *lc;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (table->relid == relid)
+			rose_subscription_set_table(rose_apply.sub->subid, relid, ROSE_REL_ERROR,
+										table->sync_lsn, message,
+										rose_apply.remote_commit_lsn);
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+/* Report the current error and end the process. */
+static void
+handle_error(void)
+{
+	ErrorData  *edata;
+	StringInfoData message;
+	Oid			relid = rose_apply.rel != NULL ? rose_apply.rel->relid : rose_apply.copying;
+	bool		pause;
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	edata = CopyErrorData();
+	EmitErrorReport();
+	FlushErrorState();
+	error_context_stack = NULL;
+	rose_apply.command = 0;
+	pause = OidIsValid(relid) && is_tables_fault(edata->sqlerrcode);
+
+	initStringInfo(&message);
+	appendStringInfoString(&message, edata->message);
+	if (edata->detail != NULL)
+		appendStringInfo(&message, "; %s", edata->detail);
+	if (edata->context != NULL)
+		appendStringInfo(&message, "; %s", edata->context);
+	if (edata->hint != NULL)
+		appendStringInfo(&message, "; hint: %s", edata->hint);
+
+	AbortOutOfAnyTransaction();
+	rose_repl_report_error(rose_apply.shared, message.data,
+						   pause ? 0 : wal_retrieve_retry_interval);
+	if (pause)
+		pause_table(relid, message.data);
+	proc_exit(1);
+}
+
+/* ---------------------------------------------------------------------
+ * Start and end
+ */
+
+/* Read the subscription; false: there is nothing to do for it. */
+static bool
+load_subscription(Oid subid)
+{
+	MemoryContext old;
+
+	StartTransactionCommand();
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	rose_apply.sub = rose_subscription_get(subid);
+	MemoryContextSwitchTo(old);
+	CommitTransactionCommand();
+	return rose_apply.sub != NULL;
+}
+
+/* Take up where the last worker of this server's life was, or the last epoch. */
+static void
+take_up(void)
+{
+	RoseReplSnapshot last;
+
+	if (!rose_repl_get(rose_apply.sub->subid, &last))
+		elog(ERROR, "subscription %u has lost its entry", rose_apply.sub->subid);
+	rose_apply.progress = last.progress;
+	rose_apply.progress.epoch = rose_apply.sub->epoch;
+	rose_apply.progress.durable_lsn = Max(last.progress.durable_lsn, rose_apply.sub->durable_lsn);
+	rose_apply.progress.applied_lsn = Max(last.progress.applied_lsn,
+										  rose_apply.progress.durable_lsn);
+	rose_apply.dirty = rose_apply.progress.applied_lsn > rose_apply.sub->durable_lsn &&
+		last.progress.batches > 0;
+	rose_apply.last_epoch = GetCurrentTimestamp();
+}
+
+/* Everything applied is durable: the worker stops, or another one takes over at once. */
+static void
+end_in_good_order(void)
+{
+	RoseReplSubShared *shared = rose_apply.shared;
+	bool		stay;
+
+	rose_epoch_commit();
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	stay = shared->drain || rose_apply.sub == NULL ||
+		(!rose_apply.sub->enabled && !shared->reload);
+	if (stay)
+		shared->wanted = false;
+	shared->drained = true;
+	LWLockRelease(&rose_repl_shared->lock);
+	rose_repl_publish(shared, ROSE_REPL_STOPPED, &rose_apply.progress);
+}
+
+static void
+run(void)
+{
+	ErrorContextCallback callback = {error_context_stack, rose_apply_error_context, NULL};
+	bool		drain;
+
+	rose_relmap_init(rose_apply.sub->subid);
+	take_up();
+	rose_epoch_recover();
+	rose_epoch_commit();		/* memtables of the last worker, to start with room */
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	drain = rose_apply.shared->drain;
+	LWLockRelease(&rose_repl_shared->lock);
+	if (rose_apply.sub->enabled && !drain)
+	{
+		rose_copy_tables();
+		error_context_stack = &callback;
+		rose_stream_run();
+		error_context_stack = callback.previous;
+	}
+	end_in_good_order();
+}
+
+/* Connected as the owner, with the settings that apply needs. */
+static void
+set_up_process(Oid dbid, Oid owner)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(dbid, owner, 0);
+
+	/* Types' input functions must not be led astray; nothing here fires triggers. */
+	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("session_replication_role", "replica", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+void
+rose_repl_worker_main(Datum arg)
+{
+	Oid			subid = DatumGetObjectId(arg);
+	Oid			ids[2];			/* database, owner */
+
+	memcpy(ids, MyBgworkerEntry->bgw_extra, sizeof(ids));
+	set_up_process(ids[0], ids[1]);
+	rose_apply.shared = rose_repl_attach(subid);
+	if (rose_apply.shared == NULL)
+		proc_exit(0);
+	rose_apply.message_context = AllocSetContextCreate(TopMemoryContext, "rose apply message",
+													   ALLOCSET_DEFAULT_SIZES);
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->reload = false;
+	LWLockRelease(&rose_repl_shared->lock);
+
+	PG_TRY();
+	{
+		if (load_subscription(subid))
+		{
+			SetConfigOption("synchronous_commit", rose_apply.sub->synchronous_commit,
+							PGC_BACKEND, PGC_S_OVERRIDE);
+			rose_apply.status = ROSE_REPL_STARTING;
+			ereport(LOG, (errmsg("rose subscription \"%s\" has started", rose_apply.sub->name)));
+			run();
+		}
+		else
+			end_in_good_order();
+	}
+	PG_CATCH();
+	{
+		handle_error();
+	}
+	PG_END_TRY();
+	proc_exit(0);
+}

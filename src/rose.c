@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose.c
+ *	  The library's entry point: wiring, and nothing else.
+ *
+ * Each module brings its settings, its shared memory and its callbacks; here
+ * they are listed in the order of the layers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "indexam/rose_indexam.h"
+#include "lsm/rose_table.h"
+#include "lsm/rose_write.h"
+#include "memtable/rose_memtable.h"
+#include "miscadmin.h"
+#include "repl/rose_repl.h"
+#include "rose_hooks.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "store/rose_store.h"
+#include "tableam/rose_tableam.h"
+#include "util/rose_preload.h"
+#include "utils/guc.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+/* Shared memory, by module.  init runs under AddinShmemInitLock. */
+static const struct
+{
+	Size		(*size) (void);
+	void		(*init) (bool found);
+}			shared_modules[] =
+{
+	{rose_arena_shmem_size, rose_arena_shmem_init},
+	{rose_pin_shmem_size, rose_pin_shmem_init},
+	{rose_registry_shmem_size, rose_registry_shmem_init},
+	{rose_write_shmem_size, rose_write_shmem_init},
+	{rose_repl_shmem_size, rose_repl_shmem_init},
+};
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+rose_shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	for (int i = 0; i < lengthof(shared_modules); i++)
+		RequestAddinShmemSpace(shared_modules[i].size());
+	/* the index in which ShmemInitStruct would find this says whether it is new */
+	RequestAddinShmemSpace(sizeof(bool));
+}
+
+static void
+rose_shmem_startup(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	(void) ShmemInitStruct("rose", sizeof(bool), &found);
+	for (int i = 0; i < lengthof(shared_modules); i++)
+		shared_modules[i].init(found);
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * Loaded later than at server start (LOAD, session_preload_libraries, a call of
+ * a function), the library does nothing; see util/rose_preload.c.
+ */
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	rose_set_preloaded();
+
+	rose_arena_define_settings();
+	rose_store_define_settings();
+	rose_registry_define_settings();
+	rose_repl_define_settings();
+	MarkGUCPrefixReserved("rose");
+
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = rose_shmem_request;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = rose_shmem_startup;
+
+	rose_table_define_callbacks();
+	rose_rekey_define_callbacks();
+	rose_primary_key_define_callbacks();
+	rose_hooks_install();
+	rose_repl_register();
+}

@@ -1,0 +1,264 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_hooks.c
+ *	  Core's hooks that rose uses, and what each is for.
+ *
+ *	  get_relation_info_hook	what the planner is told about rose tables
+ *	  object_access_hook		files that are dropped with their table; primary
+ *								keys that are dropped
+ *	  ProcessUtility_hook		what has to be known before a command or done at
+ *								its end
+ *
+ * Policy and mechanism are elsewhere: here is only who is called when.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "rose_hooks.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "indexam/rose_indexam.h"
+#include "lsm/rose_table.h"
+#include "nodes/parsenodes.h"
+#include "optimizer/plancat.h"
+#include "tableam/rose_tableam.h"
+#include "tcop/utility.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
+static object_access_hook_type prev_object_access_hook = NULL;
+static ProcessUtility_hook_type prev_process_utility_hook = NULL;
+
+/* ---- the planner ---- */
+
+static void
+rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	Relation	relation;
+
+	if (prev_get_relation_info_hook)
+		prev_get_relation_info_hook(root, relid, inhparent, rel);
+	if (inhparent)
+		return;
+
+	relation = table_open(relid, NoLock);
+	if (RELKIND_HAS_TABLE_AM(relation->rd_rel->relkind) && rose_relation_is_rose(relation))
+	{
+		ListCell   *cell;
+
+		/* one process scans a table; and no parallel build of its key */
+		rel->rel_parallel_workers = 0;
+		foreach(cell, rel->indexlist)
+			rose_primary_key_plan(lfirst_node(IndexOptInfo, cell));
+	}
+	table_close(relation, NoLock);
+}
+
+/* ---- dropped objects ---- */
+
+static void
+note_dropped_index(Relation index)
+{
+	Relation	heap;
+
+	if (!index->rd_index->indisprimary)
+		return;
+	heap = RelationIdGetRelation(index->rd_index->indrelid);
+	if (heap == NULL)
+		return;
+	if (RELKIND_HAS_TABLE_AM(heap->rd_rel->relkind) && rose_relation_is_rose(heap))
+		rose_rekey_note_dropped(RelationGetRelid(heap));
+	RelationClose(heap);
+}
+
+static void
+note_dropped_relation(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+
+	if (rel == NULL)
+		return;
+	if (rel->rd_rel->relkind == RELKIND_INDEX)
+		note_dropped_index(rel);
+	else if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
+		rose_table_file_dropped(rose_rel_locator(rel));
+	RelationClose(rel);
+}
+
+static void
+rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, void *arg)
+{
+	if (prev_object_access_hook)
+		prev_object_access_hook(access, classid, objectid, subid, arg);
+	if (access == OAT_DROP && classid == RelationRelationId && subid == 0)
+		note_dropped_relation(objectid);
+}
+
+/* ---- commands ---- */
+
+/* REINDEX and CREATE INDEX CONCURRENTLY leave invalid indexes behind when they fail late. */
+static void
+refuse_concurrently(RangeVar *relation, ReindexObjectType kind)
+{
+	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
+	Relation	rel;
+	bool		is_rose;
+
+	if (OidIsValid(relid) && kind == REINDEX_OBJECT_INDEX)
+		relid = IndexGetRelation(relid, true);
+	if (!OidIsValid(relid))
+		return;
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+		return;
+	is_rose = RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel);
+	if (is_rose)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
+						RelationGetRelationName(rel)),
+				 errhint("Leave CONCURRENTLY out.")));
+	relation_close(rel, AccessShareLock);
+}
+
+static bool
+reindex_is_concurrent(const ReindexStmt *stmt)
+{
+	ListCell   *cell;
+
+	foreach(cell, stmt->params)
+	{
+		DefElem    *option = lfirst_node(DefElem, cell);
+
+		if (strcmp(option->defname, "concurrently") == 0)
+			return defGetBoolean(option);
+	}
+	return false;
+}
+
+/* Does the command give tables an access method (other than rose, which needs no TOAST table)? */
+static bool
+sets_access_method(const AlterTableStmt *stmt)
+{
+	ListCell   *cell;
+
+	foreach(cell, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
+
+		if (cmd->subtype == AT_SetAccessMethod &&
+			(cmd->name == NULL || strcmp(cmd->name, "rose") != 0))
+			return true;
+	}
+	return false;
+}
+
+static void
+before_command(Node *stmt)
+{
+	if (IsA(stmt, IndexStmt) && ((IndexStmt *) stmt)->concurrent)
+		refuse_concurrently(((IndexStmt *) stmt)->relation, REINDEX_OBJECT_TABLE);
+	else if (IsA(stmt, ReindexStmt) && ((ReindexStmt *) stmt)->relation &&
+			 reindex_is_concurrent((ReindexStmt *) stmt))
+		refuse_concurrently(((ReindexStmt *) stmt)->relation, ((ReindexStmt *) stmt)->kind);
+}
+
+/* OID of the database whose files the command removes, or InvalidOid. */
+static Oid
+database_of_command(Node *stmt)
+{
+	ListCell   *cell;
+
+	if (IsA(stmt, DropdbStmt))
+		return get_database_oid(((DropdbStmt *) stmt)->dbname, true);
+	if (!IsA(stmt, AlterDatabaseStmt))
+		return InvalidOid;
+	foreach(cell, ((AlterDatabaseStmt *) stmt)->options)
+	{
+		if (strcmp(lfirst_node(DefElem, cell)->defname, "tablespace") == 0)
+			return get_database_oid(((AlterDatabaseStmt *) stmt)->dbname, true);
+	}
+	return InvalidOid;
+}
+
+static void
+run_command(PlannedStmt *pstmt, const char *query, bool read_only,
+			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env,
+			DestReceiver *dest, QueryCompletion *completion)
+{
+	if (prev_process_utility_hook)
+		prev_process_utility_hook(pstmt, query, read_only, context, params, env, dest,
+								  completion);
+	else
+		standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest,
+								completion);
+}
+
+/* Run a command under which rose tables ask for TOAST tables. */
+static void
+run_leaving_command(PlannedStmt *pstmt, const char *query, bool read_only,
+					ProcessUtilityContext context, ParamListInfo params,
+					QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion)
+{
+	bool		old = rose_toast_wanted(true);
+
+	PG_TRY();
+	{
+		run_command(pstmt, query, read_only, context, params, env, dest, completion);
+	}
+	PG_FINALLY();
+	{
+		(void) rose_toast_wanted(old);
+	}
+	PG_END_TRY();
+}
+
+static void
+rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
+					 ProcessUtilityContext context, ParamListInfo params,
+					 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion)
+{
+	Node	   *stmt = pstmt->utilityStmt;
+	bool		in_transaction = !IsA(stmt, TransactionStmt);
+	Oid			database = InvalidOid;
+
+	if (in_transaction)
+	{
+		before_command(stmt);
+		database = database_of_command(stmt);
+	}
+
+	if (IsA(stmt, AlterTableStmt) && sets_access_method((AlterTableStmt *) stmt))
+		run_leaving_command(pstmt, query, read_only, context, params, env, dest,
+							completion);
+	else
+		run_command(pstmt, query, read_only, context, params, env, dest, completion);
+
+	/* the statement may have been freed by a command that ends transactions */
+	if (OidIsValid(database))
+		rose_registry_drop_database(database);
+	if (in_transaction)
+		rose_rekey_pending();
+}
+
+void
+rose_hooks_install(void)
+{
+	prev_get_relation_info_hook = get_relation_info_hook;
+	get_relation_info_hook = rose_get_relation_info;
+	prev_object_access_hook = object_access_hook;
+	object_access_hook = rose_object_access;
+	prev_process_utility_hook = ProcessUtility_hook;
+	ProcessUtility_hook = rose_process_utility;
+}

@@ -1,0 +1,310 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_stat.c
+ *	  Set-returning functions behind the views rose.stat_subscription,
+ *	  stat_subscription_tables and stat_components.
+ *
+ * They only look: at the shared state of the workers, and at the manifest and the
+ * memtables of a table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "commands/defrem.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lsm/rose_table.h"
+#include "miscadmin.h"
+#include "repl/rose_repl.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/pg_lsn.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(rose_subscription_progress);
+PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
+PG_FUNCTION_INFO_V1(rose_components);
+
+/* ---------------------------------------------------------------------
+ * A row under construction: columns are put one after the other.
+ */
+#define STAT_MAX_COLUMNS	32
+
+typedef struct StatRow
+{
+	int			n;
+	Datum		values[STAT_MAX_COLUMNS];
+	bool		nulls[STAT_MAX_COLUMNS];
+} StatRow;
+
+static void
+put(StatRow *row, Datum value, bool isnull)
+{
+	Assert(row->n < STAT_MAX_COLUMNS);
+	row->values[row->n] = value;
+	row->nulls[row->n++] = isnull;
+}
+
+static void
+put_int8(StatRow *row, int64 value)
+{
+	put(row, Int64GetDatum(value), false);
+}
+
+static void
+put_text(StatRow *row, const char *value)
+{
+	put(row, value != NULL ? CStringGetTextDatum(value) : (Datum) 0, value == NULL);
+}
+
+static void
+put_lsn(StatRow *row, XLogRecPtr lsn)
+{
+	put(row, LSNGetDatum(lsn), XLogRecPtrIsInvalid(lsn));
+}
+
+static void
+put_time(StatRow *row, TimestampTz time)
+{
+	put(row, TimestampTzGetDatum(time), time == 0);
+}
+
+static void
+emit(FunctionCallInfo fcinfo, StatRow *row)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	if (row->n != rsinfo->setDesc->natts)
+		elog(ERROR, "row of %d columns for a result of %d", row->n, rsinfo->setDesc->natts);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
+	row->n = 0;
+}
+
+/* ---------------------------------------------------------------------
+ * Subscriptions
+ */
+
+static const char *
+status_name(const RoseReplSnapshot *snapshot)
+{
+	switch (snapshot->status)
+	{
+		case ROSE_REPL_STOPPED:
+			return "stopped";
+		case ROSE_REPL_STARTING:
+			return "starting";
+		case ROSE_REPL_COPYING:
+			return "copying";
+		case ROSE_REPL_STREAMING:
+			return "streaming";
+		case ROSE_REPL_ERROR:
+			return "error";
+	}
+	return NULL;
+}
+
+/* What the upstream has and we have not applied, in bytes of its WAL and in time. */
+static void
+put_lag(StatRow *row, const RoseReplSnapshot *snapshot)
+{
+	const RoseReplProgress *p = &snapshot->progress;
+	XLogRecPtr	end = Max(p->upstream_lsn, p->received_lsn);
+	TimestampTz base = Max(p->commit_time, p->fresh_time);
+	bool		known = !XLogRecPtrIsInvalid(p->applied_lsn) && !XLogRecPtrIsInvalid(end);
+	bool		behind = p->applied_lsn < end;
+
+	put(row, Int64GetDatum(behind ? (int64) (end - p->applied_lsn) : 0), !known);
+	if (snapshot->pid != 0 && known && !behind)
+		put_int8(row, 0);
+	else if (base == 0)
+		put(row, (Datum) 0, true);
+	else
+	{
+		/* the upstream's clock now, by its last message */
+		TimestampTz now = p->upstream_time + (GetCurrentTimestamp() - p->heard_time);
+
+		put_int8(row, Max(now - base, 0) / 1000);
+	}
+}
+
+static void
+put_progress(StatRow *row, const RoseReplSnapshot *snapshot)
+{
+	const RoseReplProgress *p = &snapshot->progress;
+
+	put(row, ObjectIdGetDatum(snapshot->subid), false);
+	put(row, Int32GetDatum(snapshot->pid), snapshot->pid == 0);
+	put_text(row, status_name(snapshot));
+	put_lsn(row, p->received_lsn);
+	put_lsn(row, p->applied_lsn);
+	put_lsn(row, p->durable_lsn);
+	put_lsn(row, p->confirmed_lsn);
+	put_lsn(row, p->upstream_lsn);
+	put_lag(row, snapshot);
+	put_int8(row, p->inserts);
+	put_int8(row, p->updates);
+	put_int8(row, p->deletes);
+	put_int8(row, p->truncates);
+	put_int8(row, p->old_row_reads);
+	put_int8(row, p->skipped);
+	put_int8(row, p->copied_rows);
+	put_int8(row, p->received_bytes);
+	put_int8(row, p->transactions);
+	put_int8(row, p->batches);
+	put_int8(row, p->epochs);
+	put_int8(row, p->epoch);
+	put_time(row, p->commit_time);
+	put_text(row, snapshot->last_error[0] != '\0' ? snapshot->last_error : NULL);
+	put_time(row, snapshot->last_error_time);
+}
+
+Datum
+rose_subscription_progress(PG_FUNCTION_ARGS)
+{
+	RoseReplSnapshot *snapshots = palloc0(sizeof(RoseReplSnapshot) * Max(rose_max_subscriptions, 1));
+	int			n;
+	StatRow		row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	n = rose_repl_list(snapshots, rose_max_subscriptions);
+	for (int i = 0; i < n; i++)
+	{
+		put_progress(&row, &snapshots[i]);
+		emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/* subid, relid: one row, or none if nothing was counted. */
+Datum
+rose_subscription_table_counts(PG_FUNCTION_ARGS)
+{
+	RoseReplTableCounts counts;
+	StatRow		row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (rose_repl_table_counts(PG_GETARG_OID(0), PG_GETARG_OID(1), &counts))
+	{
+		put_int8(&row, counts.inserts);
+		put_int8(&row, counts.updates);
+		put_int8(&row, counts.deletes);
+		put_int8(&row, counts.truncates);
+		put_int8(&row, counts.partials);
+		put_int8(&row, counts.copied);
+		emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/* ---------------------------------------------------------------------
+ * Components
+ */
+
+static Relation
+open_rose_table(Oid relid)
+{
+	Relation	rel;
+
+	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
+	rel = table_open(relid, AccessShareLock);
+	if (rel->rd_rel->relam != get_table_am_oid("rose", true))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a rose table", RelationGetRelationName(rel))));
+	return rel;
+}
+
+static void
+emit_memtables(FunctionCallInfo fcinfo, RoseTable *table)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
+	StatRow		row = {0};
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	memcpy(memtables, c0->tables, sizeof(memtables));
+	LWLockRelease(&c0->write_lock);
+
+	for (int i = 0; i < ROSE_MAX_MEMTABLES; i++)
+	{
+		RoseMemtableShared *m = &memtables[i];
+
+		if (m->state == ROSE_MEMTABLE_FREE)
+			continue;
+		put_text(&row, "memtable");
+		put_int8(&row, (int64) m->id);
+		put_text(&row, m->state == ROSE_MEMTABLE_ACTIVE ? "active" : "frozen");
+		put_int8(&row, m->nentries);
+		put(&row, (Datum) 0, true); /* tombstones: not counted in memory */
+		put_int8(&row, 0);
+		put_int8(&row, m->nbytes);
+		put(&row, (Datum) 0, true);
+		put(&row, (Datum) 0, true);
+		put(&row, Int64GetDatum(m->min_seq), m->nentries == 0);
+		put(&row, Int64GetDatum(m->max_seq), m->nentries == 0);
+		put(&row, (Datum) 0, true);
+		emit(fcinfo, &row);
+	}
+}
+
+static const char *
+component_kind(const RoseComponentEntryDisk *entry)
+{
+	if (entry->flags & ROSE_COMPONENT_PRIVATE)
+		return "private run";
+	switch (entry->level)
+	{
+		case 0:
+			return "run";
+		case 1:
+			return "C1";
+		default:
+			return "C2";
+	}
+}
+
+static void
+emit_component(FunctionCallInfo fcinfo, const RoseComponentEntryDisk *entry)
+{
+	StatRow		row = {0};
+	int64		bytes = (int64) entry->nblocks * BLCKSZ;
+	bool		pending = entry->state == ROSE_COMPONENT_PENDING;
+
+	put_text(&row, component_kind(entry));
+	put_int8(&row, entry->id);
+	put_text(&row, pending ? "pending" : "live");
+	put_int8(&row, entry->nrows);
+	put_int8(&row, entry->ntombstones);
+	put_int8(&row, entry->nblocks);
+	put_int8(&row, bytes);
+	put_int8(&row, entry->raw_bytes);
+	put(&row, Float8GetDatum(bytes > 0 ? (double) entry->raw_bytes / bytes : 0), bytes == 0);
+	put_int8(&row, entry->min_seq);
+	put_int8(&row, entry->max_seq);
+	put(&row, Int64GetDatum(entry->epoch), !pending);
+	emit(fcinfo, &row);
+}
+
+/* Newest first: the memtables, then the manifest. */
+Datum
+rose_components(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	RoseTable  *table;
+	const RoseManifest *manifest;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = open_rose_table(PG_GETARG_OID(0));
+	table = rose_table_open(rel);
+	emit_memtables(fcinfo, table);
+	manifest = rose_table_manifest(table);
+	for (int i = 0; i < manifest->ncomponents; i++)
+		emit_component(fcinfo, &manifest->components[i]);
+	table_close(rel, AccessShareLock);
+	return (Datum) 0;
+}

@@ -1,0 +1,570 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_subscription.c
+ *	  SQL functions that make, change, drop and wait for subscriptions.
+ *
+ * These run in the user's backend: they talk to the upstream, change the
+ * catalog and ask the worker, which notices at commit.  As with CREATE SUBSCRIPTION
+ * in PostgreSQL 15, all of this is for superusers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "pgstat.h"
+#include "replication/slot.h"
+#include "repl/rose_repl.h"
+#include "storage/latch.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+/* A worker is given this long to make what it applied durable. */
+#define ROSE_DRAIN_TIMEOUT_S	600
+
+PG_FUNCTION_INFO_V1(rose_create_subscription);
+PG_FUNCTION_INFO_V1(rose_alter_subscription);
+PG_FUNCTION_INFO_V1(rose_drop_subscription);
+PG_FUNCTION_INFO_V1(rose_wait_for_sync);
+PG_FUNCTION_INFO_V1(rose_wait_for_lsn);
+
+/* ---------------------------------------------------------------------
+ * Arguments
+ */
+
+static void
+require_superuser(const char *what)
+{
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to %s subscriptions", what)));
+}
+
+static void
+require_arg(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+}
+
+static char *
+text_arg(FunctionCallInfo fcinfo, int n, const char *otherwise)
+{
+	if (PG_ARGISNULL(n))
+		return otherwise != NULL ? pstrdup(otherwise) : NULL;
+	return text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+static bool
+bool_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
+{
+	return PG_ARGISNULL(n) ? otherwise : PG_GETARG_BOOL(n);
+}
+
+/* A list of String nodes. */
+static List *
+publications_arg(FunctionCallInfo fcinfo, int n)
+{
+	List	   *result = NIL;
+	Datum	   *elems;
+	bool	   *nulls;
+	int			nelems;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(n), TEXTOID, -1, false, TYPALIGN_INT,
+					  &elems, &nulls, &nelems);
+	for (int i = 0; i < nelems; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("publication names must not be null")));
+		result = lappend(result, makeString(TextDatumGetCString(elems[i])));
+	}
+	if (result == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a subscription needs at least one publication")));
+	return result;
+}
+
+static char *
+synchronous_commit_arg(FunctionCallInfo fcinfo, int n, const char *otherwise)
+{
+	char	   *value = text_arg(fcinfo, n, otherwise);
+
+	(void) set_config_option("synchronous_commit", value, PGC_BACKEND, PGC_S_TEST,
+							 GUC_ACTION_SET, false, 0, false);
+	return value;
+}
+
+static void
+check_name(const char *name)
+{
+	if (name[0] == '\0' || strlen(name) >= NAMEDATALEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("subscription name \"%s\" is empty or longer than %d bytes",
+						name, NAMEDATALEN - 1)));
+}
+
+static RoseSubscription *
+find_subscription(const char *name)
+{
+	RoseSubscription *sub = rose_subscription_find(name);
+
+	if (sub == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("rose subscription \"%s\" does not exist", name)));
+	return sub;
+}
+
+/* The same, and nobody else changes or drops it until the transaction ends. */
+static RoseSubscription *
+lock_subscription(const char *name)
+{
+	RoseSubscription *sub = find_subscription(name);
+
+	rose_subscription_lock(sub->subid);
+	return find_subscription(name);
+}
+
+/* ---------------------------------------------------------------------
+ * Tables
+ */
+
+static void
+add_table(const RoseSubscription *sub, Oid relid, bool copy_data)
+{
+	Oid			other = rose_subscription_of_table(relid);
+
+	if (OidIsValid(other))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("table \"%s\" belongs to another rose subscription, \"%s\"",
+						get_rel_name(relid), rose_subscription_get(other)->name)));
+	rose_subscription_add_table(sub->subid, relid, copy_data ? ROSE_REL_INIT : ROSE_REL_READY);
+}
+
+static void
+add_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool copy_data)
+{
+	ListCell   *lc;
+	List	   *tables = rose_upstream_tables(conn, sub->publications);
+
+	foreach(lc, tables)
+		add_table(sub, rose_repl_target_table(lfirst(lc)), copy_data);
+	if (tables == NIL)
+		ereport(WARNING,
+				(errmsg("the publications have no tables yet"),
+				 errhint("When they do, call rose.alter_subscription with refresh => true.")));
+}
+
+static bool
+list_has_table(List *tables, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		if (((RoseSubscriptionTable *) lfirst(lc))->relid == relid)
+			return true;
+	}
+	return false;
+}
+
+/* Bring the tables in line with the publications.  REQUIRES: drained. */
+static void
+refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool copy_data)
+{
+	List	   *have = rose_subscription_tables(sub->subid);
+	List	   *keep = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rose_upstream_tables(conn, sub->publications))
+	{
+		Oid			relid = rose_repl_target_table(lfirst(lc));
+
+		keep = lappend_oid(keep, relid);
+		if (!list_has_table(have, relid))
+			add_table(sub, relid, copy_data);
+	}
+	foreach(lc, have)
+	{
+		Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
+
+		if (list_member_oid(keep, relid))
+			continue;
+		rose_subscription_remove_table(sub->subid, relid);
+		rose_repl_unfeed(relid, sub->subid);
+	}
+}
+
+/* Empty the table and have it copied again.  REQUIRES: drained. */
+static void
+resync_table(const RoseSubscription *sub, Oid relid)
+{
+	char	   *sql;
+
+	if (!list_has_table(rose_subscription_tables(sub->subid), relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("table \"%s\" is not part of rose subscription \"%s\"",
+						get_rel_name(relid), sub->name)));
+	rose_repl_unfeed(relid, sub->subid);
+	sql = psprintf("TRUNCATE ONLY %s",
+				   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+											  get_rel_name(relid)));
+	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not execute \"%s\"", sql);
+	SPI_finish();
+	rose_subscription_remove_table(sub->subid, relid);
+	rose_subscription_add_table(sub->subid, relid, ROSE_REL_INIT);
+}
+
+/* ---------------------------------------------------------------------
+ * CREATE
+ */
+
+enum
+{
+	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
+	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
+	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY
+};
+
+static void
+check_durability(const char *durability)
+{
+	if (strcmp(durability, "upstream") == 0)
+		return;
+	if (strcmp(durability, "local") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("durability \"local\" is not supported yet"),
+				 errhint("With \"upstream\", what is not durable here yet is sent again by the upstream after a crash.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid durability \"%s\"", durability),
+			 errhint("Valid values are \"upstream\" and \"local\".")));
+}
+
+/* Options that contradict each other, as CREATE SUBSCRIPTION sees it. */
+static void
+check_create_options(bool do_connect, bool create_slot, bool enabled, bool copy_data)
+{
+	const char *option = NULL;
+
+	if (do_connect)
+		return;
+	if (create_slot)
+		option = "create_slot";
+	else if (enabled)
+		option = "enabled";
+	else if (copy_data)
+		option = "copy_data";
+	if (option != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("connect => false and %s => true are mutually exclusive options", option)));
+}
+
+static void
+create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
+{
+	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
+
+	PG_TRY();
+	{
+		rose_upstream_check_publications(conn, sub->publications);
+		add_tables(conn, sub, copy_data);
+		/* Last, as it is the one thing that does not roll back. */
+		if (create_slot)
+			rose_upstream_create_slot(conn, sub->slot_name, &sub->durable_lsn);
+	}
+	PG_FINALLY();
+	{
+		rose_upstream_disconnect(conn);
+	}
+	PG_END_TRY();
+}
+
+Datum
+rose_create_subscription(PG_FUNCTION_ARGS)
+{
+	RoseSubscription sub = {0};
+	bool		do_connect = bool_arg(fcinfo, CREATE_CONNECT, true);
+	bool		create_slot = bool_arg(fcinfo, CREATE_SLOT, do_connect);
+	bool		copy_data = bool_arg(fcinfo, CREATE_COPY_DATA, do_connect);
+
+	require_superuser("create");
+	require_arg(fcinfo, CREATE_NAME, "the name");
+	require_arg(fcinfo, CREATE_CONNINFO, "conninfo");
+	require_arg(fcinfo, CREATE_PUBLICATIONS, "publications");
+
+	sub.name = text_arg(fcinfo, CREATE_NAME, NULL);
+	sub.owner = GetUserId();
+	sub.enabled = bool_arg(fcinfo, CREATE_ENABLED, do_connect);
+	sub.binary = bool_arg(fcinfo, CREATE_BINARY, false);
+	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
+	sub.slot_name = text_arg(fcinfo, CREATE_SLOT_NAME, sub.name);
+	sub.publications = publications_arg(fcinfo, CREATE_PUBLICATIONS);
+	sub.conninfo = text_arg(fcinfo, CREATE_CONNINFO, NULL);
+	check_name(sub.name);
+	check_durability(text_arg(fcinfo, CREATE_DURABILITY, "upstream"));
+	check_create_options(do_connect, create_slot, sub.enabled, copy_data);
+	ReplicationSlotValidateName(sub.slot_name, ERROR);
+	rose_upstream_check_conninfo(sub.conninfo);
+	if (create_slot)
+		PreventInTransactionBlock(true, "rose.create_subscription with create_slot => true");
+	if (rose_subscription_find(sub.name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("rose subscription \"%s\" already exists", sub.name)));
+
+	sub.subid = rose_subscription_insert(&sub);
+	rose_repl_reserve(sub.subid, sub.name, sub.owner);
+	if (do_connect)
+		create_with_upstream(&sub, create_slot, copy_data);
+	else
+		ereport(WARNING,
+				(errmsg("tables were not subscribed"),
+				 errhint("Call rose.alter_subscription with enabled => true and refresh => true.")));
+	if (sub.enabled)
+		rose_repl_changed_at_commit(sub.subid);
+	PG_RETURN_VOID();
+}
+
+/* ---------------------------------------------------------------------
+ * ALTER
+ */
+
+enum
+{
+	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
+	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC
+};
+
+static void
+refresh_with_upstream(const RoseSubscription *sub, bool copy_data)
+{
+	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
+
+	PG_TRY();
+	{
+		rose_upstream_check_publications(conn, sub->publications);
+		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+		refresh_tables(conn, sub, copy_data);
+	}
+	PG_FINALLY();
+	{
+		rose_upstream_disconnect(conn);
+	}
+	PG_END_TRY();
+}
+
+Datum
+rose_alter_subscription(PG_FUNCTION_ARGS)
+{
+	RoseSubscription *sub;
+
+	require_superuser("alter");
+	require_arg(fcinfo, ALTER_NAME, "the name");
+	sub = lock_subscription(text_arg(fcinfo, ALTER_NAME, NULL));
+
+	sub->enabled = bool_arg(fcinfo, ALTER_ENABLED, sub->enabled);
+	sub->binary = bool_arg(fcinfo, ALTER_BINARY, sub->binary);
+	sub->synchronous_commit = synchronous_commit_arg(fcinfo, ALTER_SYNCHRONOUS_COMMIT,
+													 sub->synchronous_commit);
+	sub->conninfo = text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
+	sub->slot_name = text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
+	ReplicationSlotValidateName(sub->slot_name, ERROR);
+	rose_upstream_check_conninfo(sub->conninfo);
+	if (!PG_ARGISNULL(ALTER_PUBLICATIONS))
+		sub->publications = publications_arg(fcinfo, ALTER_PUBLICATIONS);
+	rose_subscription_update(sub);
+	rose_repl_reserve(sub->subid, sub->name, sub->owner);
+
+	if (bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS)))
+		refresh_with_upstream(sub, bool_arg(fcinfo, ALTER_COPY_DATA, true));
+	if (!PG_ARGISNULL(ALTER_RESYNC))
+	{
+		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+		resync_table(sub, PG_GETARG_OID(ALTER_RESYNC));
+	}
+	rose_repl_changed_at_commit(sub->subid);
+	PG_RETURN_VOID();
+}
+
+/* ---------------------------------------------------------------------
+ * DROP
+ */
+
+enum
+{
+	DROP_NAME, DROP_KEEP_SLOT
+};
+
+static struct WalReceiverConn *
+connect_for_drop(const RoseSubscription *sub)
+{
+	struct WalReceiverConn *volatile conn = NULL;
+	MemoryContext context = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		conn = rose_upstream_connect(sub->conninfo, sub->name);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		MemoryContextSwitchTo(context);
+		edata = CopyErrorData();
+		if (edata->sqlerrcode != ERRCODE_CONNECTION_FAILURE)
+			PG_RE_THROW();
+		FlushErrorState();
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("cannot drop replication slot \"%s\" of rose subscription \"%s\": %s",
+						sub->slot_name, sub->name, edata->message),
+				 errhint("Drop the subscription with keep_slot => true, and the slot on the upstream with pg_drop_replication_slot() when it is there again: until then it keeps WAL.")));
+	}
+	PG_END_TRY();
+	return conn;
+}
+
+static void
+drop_local(const RoseSubscription *sub)
+{
+	List	   *tables = rose_subscription_tables(sub->subid);
+	ListCell   *lc;
+
+	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+	rose_subscription_delete(sub->subid);
+	foreach(lc, tables)
+		rose_repl_unfeed(((RoseSubscriptionTable *) lfirst(lc))->relid, sub->subid);
+	rose_repl_dropped_at_commit(sub->subid);
+}
+
+Datum
+rose_drop_subscription(PG_FUNCTION_ARGS)
+{
+	RoseSubscription *sub;
+	struct WalReceiverConn *conn;
+
+	require_superuser("drop");
+	require_arg(fcinfo, DROP_NAME, "the name");
+	sub = lock_subscription(text_arg(fcinfo, DROP_NAME, NULL));
+	if (bool_arg(fcinfo, DROP_KEEP_SLOT, false))
+	{
+		drop_local(sub);
+		PG_RETURN_VOID();
+	}
+
+	PreventInTransactionBlock(true, "rose.drop_subscription with keep_slot => false");
+	conn = connect_for_drop(sub);
+	PG_TRY();
+	{
+		drop_local(sub);
+		rose_upstream_drop_slot(conn, sub->slot_name);
+	}
+	PG_FINALLY();
+	{
+		rose_upstream_disconnect(conn);
+	}
+	PG_END_TRY();
+	PG_RETURN_VOID();
+}
+
+/* ---------------------------------------------------------------------
+ * Waiting
+ */
+
+/* Sleep; error after the deadline, with the worker's last error. */
+static void
+wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, const char *what)
+{
+	RoseReplSnapshot snapshot;
+	int			rc;
+
+	rc = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
+				   PG_WAIT_EXTENSION);
+	if (rc & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	if (GetCurrentTimestamp() <= deadline)
+		return;
+	if (!rose_repl_get(sub->subid, &snapshot))
+		memset(&snapshot, 0, sizeof(snapshot));
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("timed out while waiting for rose subscription \"%s\" to %s", sub->name, what),
+			 snapshot.last_error[0] != '\0' ?
+			 errdetail("Its last error was: %s", snapshot.last_error) : 0));
+}
+
+static TimestampTz
+deadline_arg(FunctionCallInfo fcinfo, int n)
+{
+	require_arg(fcinfo, n, "the timeout");
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+									   PG_GETARG_INT32(n) * INT64CONST(1000));
+}
+
+Datum
+rose_wait_for_sync(PG_FUNCTION_ARGS)
+{
+	TimestampTz deadline = deadline_arg(fcinfo, 1);
+	RoseSubscription *sub;
+	int			nerrors;
+
+	require_arg(fcinfo, 0, "the name");
+	sub = find_subscription(text_arg(fcinfo, 0, NULL));
+	while (!rose_subscription_synced(sub->subid, &nerrors))
+	{
+		if (nerrors > 0)
+			break;
+		wait_or_time_out(sub, deadline, 20, "copy its tables");
+	}
+	if (nerrors > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%d table(s) of rose subscription \"%s\" are paused after an error",
+						nerrors, sub->name),
+				 errhint("See last_error in rose.stat_subscription_tables.")));
+	PG_RETURN_VOID();
+}
+
+Datum
+rose_wait_for_lsn(PG_FUNCTION_ARGS)
+{
+	TimestampTz deadline = deadline_arg(fcinfo, 2);
+	RoseSubscription *sub;
+	RoseReplSnapshot snapshot;
+	XLogRecPtr	lsn;
+
+	require_arg(fcinfo, 0, "the name");
+	require_arg(fcinfo, 1, "the position");
+	lsn = PG_GETARG_LSN(1);
+	sub = find_subscription(text_arg(fcinfo, 0, NULL));
+	while (!rose_repl_get(sub->subid, &snapshot) || snapshot.progress.applied_lsn < lsn)
+		wait_or_time_out(sub, deadline, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
+	PG_RETURN_VOID();
+}

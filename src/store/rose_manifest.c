@@ -1,0 +1,233 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_manifest.c
+ *	  The manifest: read, and switched atomically.
+ *
+ * The manifest is an array in the metapage, newest component first.  A switch
+ * is one WAL record.  It happens under alloc_lock, so that a removed component
+ * goes from the manifest to the list of retired owners without a moment in
+ * which the allocator would take its regions for free.
+ *
+ * A switch and a reader meet as follows.  The reader publishes its pin, then
+ * looks at manifest_version or the metapage.  The switch changes the metapage,
+ * then manifest_version, then takes the generation of what it retires.  Full
+ * barriers in between make sure that either the reader sees the new
+ * manifest, or the next purge sees the reader's pin with a generation that is
+ * not newer than the retired component's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "store/rose_store_internal.h"
+
+void
+rose_manifest_read(Relation rel, RoseManifest *manifest)
+{
+	Buffer		buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
+	const RoseMetaDisk *meta = rose_meta_of(BufferGetPage(buffer));
+
+	manifest->version = meta->manifest_version;
+	manifest->ncomponents = meta->ncomponents;
+	memcpy(manifest->components, meta->components,
+		   meta->ncomponents * sizeof(RoseComponentEntryDisk));
+	UnlockReleaseBuffer(buffer);
+}
+
+static int
+find_component(const RoseMetaDisk *meta, uint32 id)
+{
+	for (int i = 0; i < meta->ncomponents; i++)
+	{
+		if (meta->components[i].id == id)
+			return i;
+	}
+	return -1;
+}
+
+/* Errors that the caller could not have excluded; all others are its mistakes. */
+static void
+check_room(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
+		   const RoseManifestEdit *edit)
+{
+	if (meta->ncomponents - edit->nremove + edit->nadd > ROSE_MAX_COMPONENTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("table \"%s\" cannot have more than %d components",
+						RelationGetRelationName(rel), ROSE_MAX_COMPONENTS),
+				 errhint("Wait for merges to catch up, or merge the table by hand.")));
+	if (store->nretired + edit->nremove > ROSE_MAX_RETIRED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("too many replaced components of table \"%s\" are still being read",
+						RelationGetRelationName(rel)),
+				 errdetail("At most %d of them can wait for the transactions that may read them.",
+						   ROSE_MAX_RETIRED),
+				 errhint("End long-running transactions that use the table.")));
+}
+
+static void
+check_edit(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
+		   const RoseManifestEdit *edit)
+{
+	for (int i = 0; i < edit->nremove; i++)
+	{
+		if (find_component(meta, edit->remove[i]) < 0)
+			elog(ERROR, "component %u of \"%s\" to remove is not in the manifest",
+				 edit->remove[i], RelationGetRelationName(rel));
+		for (int j = 0; j < i; j++)
+		{
+			if (edit->remove[j] == edit->remove[i])
+				elog(ERROR, "component %u is to be removed twice", edit->remove[i]);
+		}
+	}
+	for (int i = 0; i < edit->nupdate; i++)
+	{
+		if (find_component(meta, edit->update[i].id) < 0)
+			elog(ERROR, "component %u of \"%s\" to update is not in the manifest",
+				 edit->update[i].id, RelationGetRelationName(rel));
+	}
+	for (int i = 0; i < edit->nadd; i++)
+	{
+		uint32		id = edit->add[i].id;
+
+		if (id == 0 || id >= meta->next_owner || find_component(meta, id) >= 0 ||
+			!rose_owner_is_building(store, id))
+			elog(ERROR, "component %u of \"%s\" to add was not being built",
+				 id, RelationGetRelationName(rel));
+	}
+	check_room(rel, store, meta, edit);
+}
+
+static bool
+is_removed(const RoseManifestEdit *edit, uint32 id)
+{
+	for (int i = 0; i < edit->nremove; i++)
+	{
+		if (edit->remove[i] == id)
+			return true;
+	}
+	return false;
+}
+
+/* Old index in front of which the added entries go. */
+static int
+insert_position(const RoseMetaDisk *meta, const RoseManifestEdit *edit)
+{
+	int			position = 0;
+
+	if (edit->nremove > 0)
+	{
+		for (int i = 0; i < meta->ncomponents; i++)
+		{
+			if (is_removed(edit, meta->components[i].id))
+				position = i;
+		}
+	}
+	else if (edit->nadd > 0)
+	{
+		while (position < meta->ncomponents &&
+			   meta->components[position].level < edit->add[0].level)
+			position++;
+	}
+	return position;
+}
+
+static void
+edit_components(RoseMetaDisk *meta, const RoseManifestEdit *edit)
+{
+	RoseComponentEntryDisk old[ROSE_MAX_COMPONENTS];
+	int			nold = meta->ncomponents;
+	int			position = insert_position(meta, edit);
+	int			n = 0;
+
+	for (int i = 0; i < edit->nupdate; i++)
+		meta->components[find_component(meta, edit->update[i].id)] = edit->update[i];
+
+	memcpy(old, meta->components, nold * sizeof(RoseComponentEntryDisk));
+	memset(meta->components, 0, sizeof(meta->components));
+	for (int i = 0; i <= nold; i++)
+	{
+		if (i == position)
+		{
+			for (int j = 0; j < edit->nadd; j++)
+				meta->components[n++] = edit->add[j];
+		}
+		if (i < nold && !is_removed(edit, old[i].id))
+			meta->components[n++] = old[i];
+	}
+	meta->ncomponents = n;
+}
+
+static void
+edit_tails(RoseMetaDisk *meta, const RoseManifestEdit *edit)
+{
+	int			n = 0;
+
+	for (int i = 0; i < meta->ntails; i++)
+	{
+		bool		drop = meta->tails[i].id <= edit->drop_tails_upto;
+
+		for (int j = 0; j < edit->ndrop_tails; j++)
+			drop = drop || meta->tails[i].id == edit->drop_tails[j];
+		if (!drop)
+			meta->tails[n++] = meta->tails[i];
+	}
+	memset(&meta->tails[n], 0, (ROSE_MAX_TAILS - n) * sizeof(RoseTailSegmentDisk));
+	meta->ntails = n;
+}
+
+/* After the switch: no error can be raised here. */
+static void
+retire_removed(RoseStoreShared *store, const RoseManifestEdit *edit)
+{
+	uint64		generation = rose_pin_retire_generation();
+
+	for (int i = 0; i < edit->nremove; i++)
+	{
+		store->retired[store->nretired].id = edit->remove[i];
+		store->retired[store->nretired].generation = generation;
+		store->nretired++;
+	}
+}
+
+void
+rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit *edit)
+{
+	RoseMetaEdit change;
+	RoseMetaDisk *meta;
+	uint64		version;
+	bool		drops_tails;
+
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	rose_retired_purge(store);
+	meta = rose_meta_edit_begin(rel, &change);
+	check_edit(rel, store, meta, edit);
+
+	edit_components(meta, edit);
+	drops_tails = edit->ndrop_tails > 0 || edit->drop_tails_upto > 0;
+	if (drops_tails)
+		edit_tails(meta, edit);
+	meta->next_seq = Max(meta->next_seq, edit->next_seq);
+	version = ++meta->manifest_version;
+	rose_meta_edit_finish(&change);
+
+	pg_atomic_write_u64(&store->manifest_version, version);
+	if (edit->nremove > 0)
+		retire_removed(store, edit);
+	if (drops_tails)
+		rose_store_note_freed(store);
+	LWLockRelease(&store->alloc_lock);
+}
+
+bool
+rose_store_can_retire(RoseStoreShared *store, int n)
+{
+	bool		result;
+
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	rose_retired_purge(store);
+	result = store->nretired + n <= ROSE_MAX_RETIRED;
+	LWLockRelease(&store->alloc_lock);
+	return result;
+}

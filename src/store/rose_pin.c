@@ -1,0 +1,235 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_pin.c
+ *	  Pins: which backend may still read what was replaced, and when.
+ *
+ * A cluster-wide counter, the generation, moves on whenever components are
+ * retired.  A transaction that reads a table publishes the generation of its
+ * first look at it in its backend's slot.  A retired component is kept as long
+ * as somebody has pinned its file at its generation or an older one.
+ *
+ * A slot has room for ROSE_PINS files.  More files than that are covered by one
+ * more generation that counts for every file: they may keep more than they
+ * need, but nothing is lost.
+ *
+ * Slots also tell whether a process still lives: an incarnation number
+ * changes when the slot's user ends.  Owners that are being built are listed
+ * with slot and incarnation, so that the end of the process is enough to give
+ * them up and nobody has to visit tables that may be gone by then.
+ *
+ * Locking.  A slot's spinlock covers all of it; it is written by its backend
+ * only.  A backend keeps a copy of its own pins.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+
+#include "store/rose_store_internal.h"
+
+#define ROSE_PINS	8
+
+typedef struct RosePin
+{
+	RelFileLocator locator;
+	uint64		generation;
+} RosePin;
+
+typedef struct RosePinSlotShared
+{
+	slock_t		mutex;
+	uint32		incarnation;	/* mutex */
+	int			npins;			/* mutex */
+	uint64		any_generation; /* mutex: counts for all files; 0 = none */
+	RosePin		pins[ROSE_PINS];	/* mutex */
+} RosePinSlotShared;
+
+typedef struct RosePinShared
+{
+	pg_atomic_uint64 generation;	/* from 1; no lock */
+	int			lock_tranche;	/* constant */
+	int			nslots;			/* constant */
+	RosePinSlotShared slots[FLEXIBLE_ARRAY_MEMBER];
+} RosePinShared;
+
+static RosePinShared *pin_shared = NULL;
+
+/* This backend's slot, NULL until it is needed, and a copy of what is in it. */
+static RosePinSlotShared *my_slot = NULL;
+static uint32 my_incarnation;
+static int	my_npins;
+static bool my_any;
+static RelFileLocator my_pins[ROSE_PINS];
+
+Size
+rose_pin_shmem_size(void)
+{
+	return add_size(offsetof(RosePinShared, slots),
+					mul_size(MaxBackends, sizeof(RosePinSlotShared)));
+}
+
+void
+rose_pin_shmem_init(bool found)
+{
+	bool		mine;
+
+	pin_shared = ShmemInitStruct("rose pins", rose_pin_shmem_size(), &mine);
+	if (!mine)
+	{
+		pg_atomic_init_u64(&pin_shared->generation, 1);
+		pin_shared->lock_tranche = LWLockNewTrancheId();
+		pin_shared->nslots = MaxBackends;
+		memset(pin_shared->slots, 0, mul_size(MaxBackends, sizeof(RosePinSlotShared)));
+		for (int i = 0; i < MaxBackends; i++)
+			SpinLockInit(&pin_shared->slots[i].mutex);
+	}
+	LWLockRegisterTranche(pin_shared->lock_tranche, "RoseStoreAlloc");
+}
+
+int
+rose_pin_lock_tranche(void)
+{
+	return pin_shared->lock_tranche;
+}
+
+static void
+clear_slot(RosePinSlotShared *slot)
+{
+	SpinLockAcquire(&slot->mutex);
+	slot->incarnation++;
+	slot->npins = 0;
+	slot->any_generation = 0;
+	SpinLockRelease(&slot->mutex);
+}
+
+/*
+ * on_shmem_exit and not before_shmem_exit: the abort of the last transaction
+ * comes first, and gives its owners up under the old incarnation.
+ */
+static void
+end_of_process(int code, Datum arg)
+{
+	if (my_slot)
+		clear_slot(my_slot);
+	my_slot = NULL;
+}
+
+static RosePinSlotShared *
+get_slot(void)
+{
+	int			index = rose_my_backend_slot();
+
+	if (my_slot)
+		return my_slot;
+	if (pin_shared == NULL)
+		elog(ERROR, "rose shared memory is not initialized");
+	if (index < 0 || index >= pin_shared->nslots)
+		elog(ERROR, "process has no backend slot");
+
+	on_shmem_exit(end_of_process, (Datum) 0);
+	my_slot = &pin_shared->slots[index];
+	clear_slot(my_slot);
+	my_incarnation = my_slot->incarnation;
+	my_npins = 0;
+	my_any = false;
+	return my_slot;
+}
+
+void
+rose_pin_whoami(int *slot, uint32 *incarnation)
+{
+	*slot = get_slot() - pin_shared->slots;
+	*incarnation = my_incarnation;
+}
+
+bool
+rose_pin_is_alive(int slot, uint32 incarnation)
+{
+	bool		alive;
+
+	SpinLockAcquire(&pin_shared->slots[slot].mutex);
+	alive = pin_shared->slots[slot].incarnation == incarnation;
+	SpinLockRelease(&pin_shared->slots[slot].mutex);
+	return alive;
+}
+
+void
+rose_pin_acquire(RelFileLocator locator)
+{
+	RosePinSlotShared *slot = get_slot();
+	uint64		generation;
+
+	if (my_any)
+		return;
+	for (int i = 0; i < my_npins; i++)
+	{
+		if (RelFileLocatorEquals(my_pins[i], locator))
+			return;
+	}
+
+	generation = pg_atomic_read_u64(&pin_shared->generation);
+	if (my_npins < ROSE_PINS)
+	{
+		SpinLockAcquire(&slot->mutex);
+		slot->pins[my_npins].locator = locator;
+		slot->pins[my_npins].generation = generation;
+		slot->npins = my_npins + 1;
+		SpinLockRelease(&slot->mutex);
+		my_pins[my_npins++] = locator;
+	}
+	else
+	{
+		SpinLockAcquire(&slot->mutex);
+		slot->any_generation = generation;
+		SpinLockRelease(&slot->mutex);
+		my_any = true;
+	}
+	/* Publish before looking at the manifest; see rose_manifest.c. */
+	pg_memory_barrier();
+}
+
+void
+rose_pin_release_all(void)
+{
+	if (my_slot == NULL || (my_npins == 0 && !my_any))
+		return;
+	SpinLockAcquire(&my_slot->mutex);
+	my_slot->npins = 0;
+	my_slot->any_generation = 0;
+	SpinLockRelease(&my_slot->mutex);
+	my_npins = 0;
+	my_any = false;
+}
+
+uint64
+rose_pin_retire_generation(void)
+{
+	return pg_atomic_fetch_add_u64(&pin_shared->generation, 1);
+}
+
+uint64
+rose_pin_oldest(RelFileLocator locator)
+{
+	uint64		oldest = PG_UINT64_MAX;
+
+	pg_memory_barrier();
+	for (int i = 0; i < pin_shared->nslots; i++)
+	{
+		RosePinSlotShared *slot = &pin_shared->slots[i];
+
+		SpinLockAcquire(&slot->mutex);
+		if (slot->any_generation != 0)
+			oldest = Min(oldest, slot->any_generation);
+		for (int j = 0; j < slot->npins; j++)
+		{
+			if (RelFileLocatorEquals(slot->pins[j].locator, locator))
+				oldest = Min(oldest, slot->pins[j].generation);
+		}
+		SpinLockRelease(&slot->mutex);
+	}
+	return oldest;
+}

@@ -1,0 +1,394 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_region.c
+ *	  Regions: which are free, allocating and releasing them, the end of the file.
+ *
+ * All changes of the region maps and every extension of the file happen under
+ * alloc_lock; the relation extension lock, a heavyweight lock, is not needed.
+ * Map changes are generic WAL.  The extension is not logged: after a crash the file may
+ * end before regions that the map knows, so "is the region in the file" and "is
+ * its owner live" are always asked separately.
+ *
+ * Allocation is next-fit from alloc_hint, and at the end of the file when
+ * nothing is free.  A search that found nothing is not repeated before
+ * something was freed (maybe_free).
+ *
+ * What a region may be used for depends on what WAL replay could still do to
+ * it; see "Unlogged components" in the README.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/storage.h"
+
+#include "store/rose_store_internal.h"
+
+/* ---- Map pages ---- */
+
+static void
+check_map(Relation rel, BlockNumber block, Page page)
+{
+	const RoseMapDisk *map = rose_map_of(page);
+
+	if (map->magic != ROSE_MAP_MAGIC || map->version != ROSE_MAP_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("block %u of relation \"%s\" is not a valid rose region map page",
+						block, RelationGetRelationName(rel)),
+				 errdetail("Its magic number is %08X and its version %u; expected were %08X and %u.",
+						   map->magic, map->version, ROSE_MAP_MAGIC, ROSE_MAP_VERSION)));
+}
+
+Buffer
+rose_map_lock(Relation rel, uint32 group)
+{
+	BlockNumber block = rose_map_block(group);
+	Buffer		buffer;
+
+	if (block >= rose_file_nblocks(rel))
+		return InvalidBuffer;
+	buffer = ReadBuffer(rel, block);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (PageIsNew(BufferGetPage(buffer)))
+	{
+		UnlockReleaseBuffer(buffer);
+		return InvalidBuffer;
+	}
+	check_map(rel, block, BufferGetPage(buffer));
+	return buffer;
+}
+
+/* Set entries of regions of one group.  REQUIRES: the map page is in the file. */
+static XLogRecPtr
+set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
+{
+	BlockNumber block = rose_map_block(first / ROSE_MAP_REGIONS);
+	uint32		index = first % ROSE_MAP_REGIONS;
+	Buffer		buffer = ReadBuffer(rel, block);
+	GenericXLogState *state;
+	Page		page;
+	RoseMapDisk *map;
+	bool		new;
+	XLogRecPtr	lsn;
+
+	Assert(index + nregions <= ROSE_MAP_REGIONS);
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	new = PageIsNew(BufferGetPage(buffer));
+	state = GenericXLogStart(rel);
+	page = GenericXLogRegisterBuffer(state, buffer, new ? GENERIC_XLOG_FULL_IMAGE : 0);
+	map = rose_map_of(page);
+	if (new)
+	{
+		PageInit(page, BLCKSZ, 0);
+		map->magic = ROSE_MAP_MAGIC;
+		map->version = ROSE_MAP_VERSION;
+		((PageHeader) page)->pd_lower = ROSE_PAGE_CONTENT + sizeof(RoseMapDisk);
+	}
+	else
+		check_map(rel, block, page);
+
+	for (int i = 0; i < nregions; i++)
+		map->entries[index + i] = entry;
+	lsn = GenericXLogFinish(state);
+	UnlockReleaseBuffer(buffer);
+	return lsn;
+}
+
+/* ---- Looking for free regions ---- */
+
+/* How a search judges regions. */
+typedef struct RegionSearch
+{
+	RoseLiveOwners live;
+	bool		only_tail;		/* regions that were a tail segment's last */
+	bool		not_tail;		/* none of these */
+} RegionSearch;
+
+static bool
+is_usable(RegionSearch *search, uint32 entry)
+{
+	if (entry != 0 && rose_owner_is_live(&search->live, ROSE_MAP_OWNER(entry)))
+		return false;
+	if (search->only_tail)
+		return (entry & ROSE_MAP_TAIL) != 0;
+	if (search->not_tail)
+		return (entry & ROSE_MAP_TAIL) == 0;
+	return true;
+}
+
+/*
+ * The first run of usable regions in [from, to), cut to 'want' and to one
+ * group; false if there is none.
+ */
+static bool
+find_run(Relation rel, RegionSearch *search, uint32 from, uint32 to, int want,
+		 uint32 *first, int *nregions)
+{
+	uint32		region = from;
+
+	while (region < to)
+	{
+		uint32		group = region / ROSE_MAP_REGIONS;
+		uint32		end = Min(to, (group + 1) * ROSE_MAP_REGIONS);
+		Buffer		buffer = rose_map_lock(rel, group);
+		const RoseMapDisk *map = NULL;
+		int			run = 0;
+
+		if (BufferIsValid(buffer))
+			map = rose_map_of(BufferGetPage(buffer));
+		for (; region < end && run < want; region++)
+		{
+			uint32		entry = map ? map->entries[region % ROSE_MAP_REGIONS] : 0;
+
+			if (is_usable(search, entry))
+				run++;
+			else if (run > 0)
+				break;
+		}
+		if (BufferIsValid(buffer))
+			UnlockReleaseBuffer(buffer);
+		if (run > 0)
+		{
+			*first = region - run;
+			*nregions = run;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Next-fit among the regions that lie in the file. */
+static bool
+find_free(Relation rel, RoseStoreShared *store, RegionSearch *search, int want,
+		  uint32 *first, int *nregions)
+{
+	uint32		nfile = rose_regions_in(rose_file_nblocks(rel));
+	uint32		hint = Min(store->alloc_hint, nfile);
+
+	return find_run(rel, search, hint, nfile, want, first, nregions) ||
+		find_run(rel, search, 0, hint, want, first, nregions);
+}
+
+/*
+ * At the end of the file.  Regions past the end may have live owners too, if a
+ * crash cut off blocks that were allocated but not yet used.
+ */
+static void
+find_at_end(Relation rel, RegionSearch *search, int want, uint32 *first, int *nregions)
+{
+	uint32		from = rose_regions_in(rose_file_nblocks(rel));
+	uint32		limit = rose_regions_in(MaxBlockNumber);
+
+	if (!find_run(rel, search, from, limit, want, first, nregions))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot extend relation \"%s\" beyond %u blocks",
+						RelationGetRelationName(rel), MaxBlockNumber)));
+}
+
+/* Make the file reach to the end of a region; the pages are zero. */
+static void
+extend_over(Relation rel, uint32 region)
+{
+	BlockNumber nblocks = rose_file_nblocks(rel);
+	BlockNumber end = rose_region_block(region) + ROSE_REGION_BLOCKS;
+
+	if (end > nblocks)
+		rose_smgr_zero_extend(RelationGetSmgr(rel), nblocks, end - nblocks);
+}
+
+/* ---- Writing without WAL ---- */
+
+bool
+rose_store_may_skip_wal(Relation rel, RoseStoreShared *store)
+{
+	bool		result;
+
+	if (rose_wal_components || !RelationNeedsWAL(rel))
+		return false;
+
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	if (store->skipped_wal)
+	{
+		/* The transaction that made the file is over; core may have logged it. */
+		store->truncate_lsn = GetXLogInsertRecPtr();
+		rose_store_note_logged(store, store->truncate_lsn);
+		store->skipped_wal = false;
+	}
+	result = GetRedoRecPtr() >= store->truncate_lsn;
+	LWLockRelease(&store->alloc_lock);
+	return result;
+}
+
+/* Could replay still put old page images into regions that were components'? */
+static bool
+may_reuse_unlogged(RoseStoreShared *store)
+{
+	return GetRedoRecPtr() >= pg_atomic_read_u64(&store->logged_lsn);
+}
+
+/* ---- Allocation ---- */
+
+/*
+ * Choose among what is in the file.  While components go without WAL, the tail log
+ * prefers regions that only it may use.
+ */
+static bool
+choose_free(Relation rel, RoseStoreShared *store, RegionSearch *search,
+			RoseRegionUse use, int want, uint32 *first, int *nregions)
+{
+	bool		found;
+
+	if (!store->maybe_free[use])
+		return false;
+	if (use == ROSE_REGION_UNLOGGED && !may_reuse_unlogged(store))
+		return false;
+
+	if (use == ROSE_REGION_TAIL && !rose_wal_components)
+	{
+		search->only_tail = true;
+		found = find_free(rel, store, search, want, first, nregions);
+		search->only_tail = false;
+		if (found)
+			return true;
+	}
+	found = find_free(rel, store, search, want, first, nregions);
+	if (!found)
+		store->maybe_free[use] = false;
+	return found;
+}
+
+uint32
+rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
+				  RoseRegionUse use, int want, bool at_end,
+				  int *nregions, XLogRecPtr *lsn)
+{
+	RegionSearch search;
+	uint32		first = 0;
+
+	want = Min(want, ROSE_MAP_REGIONS);
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	rose_live_collect(rel, store, &search.live);
+	search.only_tail = false;
+	search.not_tail = use == ROSE_REGION_UNLOGGED;
+
+	if (at_end ||
+		!choose_free(rel, store, &search, use, want, &first, nregions))
+		find_at_end(rel, &search, want, &first, nregions);
+
+	extend_over(rel, first + *nregions - 1);
+	*lsn = set_entries(rel, first, *nregions,
+					   use == ROSE_REGION_TAIL ? owner | ROSE_MAP_TAIL : owner);
+	store->alloc_hint = first + *nregions;
+	if (use == ROSE_REGION_LOGGED)
+		rose_store_note_logged(store, *lsn);
+	LWLockRelease(&store->alloc_lock);
+	return first;
+}
+
+void
+rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
+					uint32 first, int nregions)
+{
+	if (nregions <= 0)
+		return;
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	set_entries(rel, first, nregions, 0);
+	rose_store_note_freed(store);
+	store->alloc_hint = Min(store->alloc_hint, first);
+	LWLockRelease(&store->alloc_lock);
+}
+
+/* ---- The whole file ---- */
+
+/* The file may have its last region only in part. */
+static uint32
+regions_touched(BlockNumber nblocks)
+{
+	return rose_regions_in(nblocks + ROSE_REGION_BLOCKS - 1);
+}
+
+/* Count live regions of the file and find the end of the last one. */
+static uint32
+count_live(Relation rel, RoseLiveOwners *live, uint32 nregions, uint32 *live_end)
+{
+	uint32		nlive = 0;
+
+	*live_end = 0;
+	for (uint32 region = 0; region < nregions;)
+	{
+		uint32		end = Min(nregions, (region / ROSE_MAP_REGIONS + 1) * ROSE_MAP_REGIONS);
+		Buffer		buffer = rose_map_lock(rel, region / ROSE_MAP_REGIONS);
+
+		if (BufferIsValid(buffer))
+		{
+			const RoseMapDisk *map = rose_map_of(BufferGetPage(buffer));
+
+			for (; region < end; region++)
+			{
+				uint32		entry = map->entries[region % ROSE_MAP_REGIONS];
+
+				if (entry != 0 && rose_owner_is_live(live, ROSE_MAP_OWNER(entry)))
+				{
+					nlive++;
+					*live_end = region + 1;
+				}
+			}
+			UnlockReleaseBuffer(buffer);
+		}
+		region = end;
+	}
+	return nlive;
+}
+
+void
+rose_store_space(Relation rel, RoseStoreShared *store, uint64 *live,
+				 uint64 *free_blocks, uint64 *total)
+{
+	RoseLiveOwners owners;
+	BlockNumber nblocks = rose_file_nblocks(rel);
+	uint32		nregions = regions_touched(nblocks);
+	uint32		nlive,
+				live_end;
+
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	rose_live_collect(rel, store, &owners);
+	LWLockRelease(&store->alloc_lock);
+
+	nlive = count_live(rel, &owners, nregions, &live_end);
+	*live = (uint64) nlive * ROSE_REGION_BLOCKS;
+	*free_blocks = (uint64) (nregions - nlive) * ROSE_REGION_BLOCKS;
+	*total = nblocks;
+}
+
+/*
+ * Truncation is replayed without regard to what was written after it, so
+ * truncate_lsn keeps components from going without WAL until a checkpoint.
+ */
+void
+rose_store_truncate(Relation rel, RoseStoreShared *store)
+{
+	RoseLiveOwners live;
+	BlockNumber nblocks = rose_file_nblocks(rel);
+	BlockNumber keep = ROSE_META_BLOCK + 1;
+	uint32		live_end;
+
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	rose_live_collect(rel, store, &live);
+
+	count_live(rel, &live, regions_touched(nblocks), &live_end);
+	if (live_end > 0)
+		keep = rose_region_block(live_end - 1) + ROSE_REGION_BLOCKS;
+	LWLockRelease(&store->alloc_lock);
+	if (keep >= nblocks)
+		return;
+
+	RelationTruncate(rel, keep);
+
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	store->truncate_lsn = GetXLogInsertRecPtr();
+	store->alloc_hint = Min(store->alloc_hint, live_end);
+	LWLockRelease(&store->alloc_lock);
+}

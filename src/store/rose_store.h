@@ -1,0 +1,382 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_store.h
+ *	  The table's file: metapage, regions, block I/O, manifest, tail log, pins.
+ *
+ * Layout of the main fork.  Block 0 is the metapage.  The rest is cut into
+ * regions of ROSE_REGION_BLOCKS blocks; at fixed places a region map page says,
+ * for each region, which component or tail segment (an owner id) it belongs
+ * to.  A region is free if its owner is 0 or no longer live; an owner is live
+ * if the manifest or the tail list names it, or shared memory lists it as
+ * being built or as retired but still pinned.  So a build that dies with its
+ * process or with the server leaves nothing behind that would have to be
+ * cleaned up.
+ *
+ * Locking.  alloc_lock: region map and the lists of owners in RoseStoreShared.
+ * The manifest is protected by the metapage's buffer lock; it changes in one
+ * generic WAL record.  Order: C0 write_lock, alloc_lock, metapage buffer lock,
+ * region map buffer lock.  No function here waits for a heavyweight lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_STORE_H
+#define ROSE_STORE_H
+
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xlogdefs.h"
+#include "port/atomics.h"
+#include "storage/block.h"
+#include "storage/bufmgr.h"
+#include "storage/lwlock.h"
+#include "utils/rel.h"
+
+#include "compat/rose_compat.h"
+#include "util/rose_schema.h"
+#include "util/rose_version.h"
+
+#define ROSE_META_MAGIC		0x45534F52	/* "ROSE" */
+#define ROSE_META_VERSION	1
+#define ROSE_META_BLOCK		0
+#define ROSE_REGION_BLOCKS	16
+#define ROSE_MAX_COMPONENTS 48
+#define ROSE_MAX_TAILS		32
+#define ROSE_MAX_BUILDING	16
+#define ROSE_MAX_RETIRED	64
+
+/* ---------------------------------------------------------------------
+ * Manifest entry: one component.  Embedded on disk.
+ */
+typedef enum RoseComponentState
+{
+	ROSE_COMPONENT_LIVE = 1,
+
+	/*
+	 * A subscription's run whose epoch has no committed position yet: readers
+	 * use the frozen memtable instead; after a crash promoted or discarded.
+	 */
+	ROSE_COMPONENT_PENDING = 2
+} RoseComponentState;
+
+/* Private: rows of one transaction, which may be in progress or aborted. */
+#define ROSE_COMPONENT_PRIVATE		0x0001
+/* PENDING but readable now, because no memtable holds its rows */
+#define ROSE_COMPONENT_READ_PENDING 0x0002
+/* no two versions of one key in it */
+#define ROSE_COMPONENT_UNIQUE_KEYS	0x0004
+/* no tombstone and no PARTIAL in it */
+#define ROSE_COMPONENT_ONLY_PUTS	0x0008
+
+typedef struct RoseComponentEntryDisk
+{
+	uint32		id;				/* 0: owner id of its regions, never reused */
+	uint8		level;			/* 4: 0 run, 1 C1, 2 C2 */
+	uint8		state;			/* 5: RoseComponentState */
+	uint16		flags;			/* 6: ROSE_COMPONENT_* */
+	uint32		footer_block;	/* 8: everything else is found from there */
+	Oid			subid;			/* 12: subscription of a PENDING entry, else 0 */
+	uint64		epoch;			/* 16: its epoch, else 0 */
+	uint64		owner_xid;		/* 24: full xid of a private run, else 0 */
+	uint64		nrows;			/* 32: versions */
+	uint64		min_seq;		/* 40 */
+	uint64		max_seq;		/* 48 */
+	uint64		nblocks;		/* 56: blocks in use, for the picker and views */
+	uint64		ntombstones;	/* 64 */
+	uint64		raw_bytes;		/* 72: uncompressed row bytes */
+	uint64		max_xid;		/* 80: newest full xid in it */
+	uint64		reserved;		/* 88: zero */
+} RoseComponentEntryDisk;
+
+StaticAssertDecl(sizeof(RoseComponentEntryDisk) == 96, "on-disk size");
+
+/* Backend copy of the manifest, newest component first. */
+typedef struct RoseManifest
+{
+	uint64		version;		/* counts switches of this file */
+	int			ncomponents;
+	RoseComponentEntryDisk components[ROSE_MAX_COMPONENTS];
+} RoseManifest;
+
+typedef struct RoseTailSegmentDisk
+{
+	uint32		id;				/* 0: owner id */
+	uint32		first_block;	/* 4 */
+} RoseTailSegmentDisk;
+
+/* The rest of the metapage that callers may know. */
+typedef struct RoseMetaInfo
+{
+	int			nkeys;
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+	Oid			fed_by;			/* subscription that feeds it, or 0 */
+	uint64		next_seq;		/* floor for the sequence after a restart */
+	int			ntails;
+	RoseTailSegmentDisk tails[ROSE_MAX_TAILS];
+} RoseMetaInfo;
+
+/* ---------------------------------------------------------------------
+ * Shared state of one table's file, embedded in its registry entry.
+ */
+
+/* An owner that is being built, and by which process (see rose_pin.c). */
+typedef struct RoseBuildingShared
+{
+	uint32		id;				/* alloc_lock; 0 = free slot */
+	int			slot;			/* alloc_lock: builder's backend slot */
+	uint32		incarnation;	/* alloc_lock: and which user of that slot */
+} RoseBuildingShared;
+
+typedef struct RoseRetiredShared
+{
+	uint32		id;				/* alloc_lock */
+	uint64		generation;		/* alloc_lock: pins older or equal keep it */
+} RoseRetiredShared;
+
+/* Blocks at the tail log's disposal, next one first. */
+#define ROSE_TAIL_EXTENTS	8
+typedef struct RoseTailExtentShared
+{
+	BlockNumber next;			/* the C0's write_lock */
+	uint32		nblocks;		/* the C0's write_lock */
+} RoseTailExtentShared;
+
+/* What a region may be used for; see "Unlogged components" in the README. */
+#define ROSE_REGION_USES	3
+
+typedef struct RoseStoreShared
+{
+	RelFileLocator locator;		/* constant */
+	LWLock		alloc_lock;
+	pg_atomic_uint64 manifest_version;	/* changed after each switch; no lock */
+	pg_atomic_uint64 logged_lsn;	/* end of the last WAL record with component
+									 * pages; no lock, only grows */
+	XLogRecPtr	truncate_lsn;	/* alloc_lock: end of the last truncation's WAL */
+	bool		skipped_wal;	/* component pages were written without WAL because
+								 * the file was new; alloc_lock to clear */
+	RoseBuildingShared building[ROSE_MAX_BUILDING]; /* alloc_lock */
+	int			nretired;		/* alloc_lock */
+	RoseRetiredShared retired[ROSE_MAX_RETIRED];	/* alloc_lock */
+	uint32		alloc_hint;		/* region to look at first; alloc_lock */
+	bool		maybe_free[ROSE_REGION_USES];	/* false: the last search found
+												 * nothing and nothing was freed
+												 * since; alloc_lock */
+
+	/* tail log insertion point; the C0's write_lock */
+	uint32		tail_segment;	/* 0: none open */
+	uint32		tail_last;		/* newest segment in the tail list, open or not */
+	bool		tail_busy;		/* an append is, or was when it failed, under way */
+	BlockNumber tail_block;		/* page being filled, or InvalidBlockNumber */
+	uint32		tail_pages;		/* pages of the segment in use so far */
+	uint32		tail_room;		/* free bytes on tail_block */
+	int			tail_nextents;
+	RoseTailExtentShared tail_extents[ROSE_TAIL_EXTENTS];
+} RoseStoreShared;
+
+/*
+ * init: a new registry entry, in the process that makes it; no I/O.
+ * attach: once after that, before the entry is used, under the registry's attach
+ * lock: reads the metapage.
+ */
+extern void rose_store_shared_init(RoseStoreShared *store, RelFileLocator locator);
+extern void rose_store_attach(Relation rel, RoseStoreShared *store);
+
+/* ---------------------------------------------------------------------
+ * Metapage and manifest (store/rose_metapage.c, store/rose_manifest.c)
+ */
+
+/*
+ * Make the metapage of a new, empty fork.  Unlogged tables need it in their
+ * main and in their init fork (create that with smgrcreate and log_smgrcreate
+ * first).  WAL-logged and synced as the persistence asks.  Also for a file that
+ * was truncated to nothing; its registry entry must have been dropped.
+ */
+extern void rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
+							 int nkeys, const RoseKeyColumnDisk *keys);
+extern void rose_meta_read(Relation rel, RoseMetaInfo *info);
+
+/* Only on a file without components and tail segments; both forks if unlogged. */
+extern void rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys);
+extern void rose_meta_set_fed_by(Relation rel, Oid subid);
+
+extern void rose_manifest_read(Relation rel, RoseManifest *manifest);
+
+/*
+ * One atomic change of the manifest.
+ *
+ * Added entries, whose owners must be listed as being built, keep their order.
+ * They go where the removed ones stood (the place of the oldest of them); if
+ * none is removed, in front of the newest component of the same or a higher
+ * level, that is in front of all for a run.  Removed components are retired:
+ * their regions become reusable when no pin is left.
+ *
+ * A failed check (an id to remove is not there, too many components, too many
+ * retired ones still pinned) raises an error and changes nothing.  Clear the
+ * struct before filling it.
+ */
+typedef struct RoseManifestEdit
+{
+	int			nremove;
+	uint32		remove[ROSE_MAX_COMPONENTS];
+	int			nadd;
+	RoseComponentEntryDisk add[ROSE_MAX_COMPONENTS];
+	int			nupdate;		/* entries replaced in place, by id */
+	RoseComponentEntryDisk update[ROSE_MAX_COMPONENTS];
+	int			ndrop_tails;	/* segments that leave the tail list, by id ... */
+	uint32		drop_tails[ROSE_MAX_TAILS];
+	uint32		drop_tails_upto;	/* ... and all up to this id; 0 = none */
+	uint64		next_seq;		/* raise the floor to this; 0 = leave */
+} RoseManifestEdit;
+
+extern void rose_manifest_apply(Relation rel, RoseStoreShared *store,
+								const RoseManifestEdit *edit);
+
+/*
+ * Is there room to retire n more components?  Ask before a merge is published
+ * and try again later if not: long transactions pin what was replaced.
+ */
+extern bool rose_store_can_retire(RoseStoreShared *store, int n);
+
+/* ---------------------------------------------------------------------
+ * Owners and block I/O (store/rose_owner.c, store/rose_region.c, store/rose_block.c)
+ */
+
+/*
+ * Reserve a new owner id and list it as being built.  It stays listed until
+ * rose_owner_end, the end of the process or, unless keep is set (merges), the
+ * abort of the (sub)transaction or the end of the top-level one.
+ */
+extern uint32 rose_owner_begin(Relation rel, RoseStoreShared *store, bool keep);
+
+/* It is in the manifest now, or it is given up.  Does nothing if it is not listed. */
+extern void rose_owner_end(RoseStoreShared *store, uint32 owner);
+
+/*
+ * This process must not touch the shared state of that file any more: it is
+ * gone, or about to go.  The registry calls it when it drops an entry, a merge
+ * when it finds that its table has another file now.  rose_owner_end for owners
+ * of the file does nothing afterwards.
+ */
+extern void rose_owner_forget(RelFileLocator locator);
+
+typedef struct RoseBlockWriter RoseBlockWriter;
+
+/*
+ * Writes pages of one owner into regions allocated as it goes, contiguous where
+ * possible, through a bulk-write ring.
+ *
+ * reserve() gives the block number the next page will get, before its content
+ * is known (sibling links); pages may be written in any order within what was
+ * reserved, and again before finish().  Each page starts with a page header
+ * (pd_lower behind the data) and a RosePageHeaderDisk (page/rose_page.h) with
+ * magic and component_id = owner; anything else is an error.
+ *
+ * finish() writes what is still in memory and gives unused regions back; then
+ * everything is redo-able, or on disk (rose.wal_components = off), and can be
+ * published.  A writer that is not finished is simply freed with its context.
+ */
+extern RoseBlockWriter *rose_blockwriter_create(Relation rel, RoseStoreShared *store,
+												uint32 owner, MemoryContext context);
+extern BlockNumber rose_blockwriter_reserve(RoseBlockWriter *writer);
+extern void rose_blockwriter_write(RoseBlockWriter *writer, BlockNumber block,
+								   const char *page);
+
+/* Blocks reserved so far. */
+extern uint64 rose_blockwriter_nblocks(const RoseBlockWriter *writer);
+extern void rose_blockwriter_finish(RoseBlockWriter *writer);
+
+/* The relation was closed and opened again between two steps of a merge. */
+extern void rose_blockwriter_rebind(RoseBlockWriter *writer, Relation rel);
+
+/*
+ * Copy a page into dst (BLCKSZ, MAXALIGNed) and check that it is a component
+ * page.  strategy may be NULL.  _owned also checks that the page belongs to
+ * that component, so that a page that is missing or was reused (possible on a
+ * standby only) is an error: prefer it wherever the component is known.
+ */
+extern void rose_block_read(Relation rel, BlockNumber block, char *dst,
+							BufferAccessStrategy strategy);
+extern void rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner,
+								  char *dst, BufferAccessStrategy strategy);
+
+/* Blocks in regions of live owners, blocks of the other regions, all blocks of the file. */
+extern void rose_store_space(Relation rel, RoseStoreShared *store, uint64 *live,
+							 uint64 *free_blocks, uint64 *total);
+
+/* Give back free regions at the end of the file (VACUUM); needs AccessExclusiveLock. */
+extern void rose_store_truncate(Relation rel, RoseStoreShared *store);
+
+/*
+ * Structural problems of metapage, maps and tails; for rose.check.  The caller
+ * holds a pin, or what a merge replaces meanwhile is reported.
+ */
+typedef void (*RoseProblemCallback) (void *arg, BlockNumber block, const char *message);
+extern void rose_store_check(Relation rel, RoseStoreShared *store,
+							 RoseProblemCallback report, void *arg);
+
+/* ---------------------------------------------------------------------
+ * Pins (store/rose_pin.c): a transaction that reads a table publishes, before it
+ * reads the manifest (or trusts a cached copy because manifest_version is
+ * unchanged), the generation it started at.  What is retired later stays until
+ * it ends.
+ */
+extern Size rose_pin_shmem_size(void);
+extern void rose_pin_shmem_init(bool found);	/* under AddinShmemInitLock */
+extern void rose_pin_acquire(RelFileLocator locator);	/* idempotent in a transaction */
+extern void rose_pin_release_all(void); /* end of the top-level transaction */
+
+/* New generation, for what was just retired.  Full memory barrier. */
+extern uint64 rose_pin_retire_generation(void);
+extern uint64 rose_pin_oldest(RelFileLocator locator);	/* PG_UINT64_MAX = none */
+
+/* ---------------------------------------------------------------------
+ * Tail log (store/rose_tail.c, store/rose_tail_replay.c): local writes,
+ * WAL-logged, so that C0 can be rebuilt.
+ *
+ * reserve, append and close_segment REQUIRE the C0's write_lock exclusive.
+ */
+typedef struct RoseTailRecord
+{
+	RoseVersion version;		/* present may be NULL */
+	MinimalTuple row;			/* may be NULL */
+} RoseTailRecord;
+
+/* Bytes that a record takes in the log, at most. */
+extern Size rose_tail_record_size(int natts, const RoseTailRecord *record);
+
+/*
+ * Make room (a segment if none is open, regions), so that the next append of up
+ * to nbytes cannot fail for want of disk.  May do I/O and raise errors; call
+ * before anything irrevocable.
+ */
+extern void rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes);
+
+/*
+ * Append records.  After an error (I/O only, if reserved) some of them may be
+ * in the log; their (sub)transaction aborts, so that replay's reader discards them.
+ */
+extern void rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
+							 const RoseTailRecord *records, int nrecords);
+
+/*
+ * Close the open segment (a memtable was frozen); the next append opens a new
+ * one.  Returns the newest segment there is, for drop_tails_upto of the edit
+ * that publishes the memtable's run; 0 = the tail list is empty.
+ */
+extern uint32 rose_tail_close_segment(RoseStoreShared *store);
+
+/*
+ * Replay all segments in the tail list, oldest first.  Each segment ends at its
+ * last complete record.  Records are in the order they were appended and valid
+ * during the callback; version.present has ROSE_PRESENT_BYTES(natts) bytes,
+ * also for older and shorter rows.
+ */
+typedef void (*RoseTailReplayCallback) (void *arg, const RoseTailRecord *record);
+extern void rose_tail_replay(Relation rel, RoseStoreShared *store, int natts,
+							 RoseTailReplayCallback callback, void *arg);
+
+/* Settings of this module: rose.wal_components. */
+extern void rose_store_define_settings(void);
+extern bool rose_wal_components;
+
+#endif							/* ROSE_STORE_H */

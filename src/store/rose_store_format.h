@@ -1,0 +1,216 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_store_format.h
+ *	  On-disk format of what the store writes itself, and where it stands.
+ *
+ *	block 0					metapage
+ *	block 1					region map page of group 0
+ *	block 2 ..				regions 0 .. ROSE_MAP_REGIONS - 1, 16 blocks each
+ *	block 1 + 32513			region map page of group 1
+ *	...
+ *
+ * All pages have a standard page header whose pd_lower is the end of the data:
+ * generic WAL and full-page images leave out what lies between pd_lower and
+ * pd_upper.  A page that is all zero is a valid, empty region map page.
+ *
+ * Private to the store.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_STORE_FORMAT_H
+#define ROSE_STORE_FORMAT_H
+
+#include "storage/bufpage.h"
+
+#include "store/rose_store.h"
+
+#define ROSE_PAGE_CONTENT	MAXALIGN(SizeOfPageHeaderData)	/* offset */
+
+/* ---- Metapage: follows the page header ---- */
+
+typedef struct RoseMetaDisk
+{
+	uint32		magic;			/* 0: ROSE_META_MAGIC */
+	uint32		version;		/* 4: ROSE_META_VERSION */
+	uint64		manifest_version;	/* 8: counts switches, from 1 */
+	uint64		next_seq;		/* 16: floor of the next sequence number */
+	uint32		next_owner;		/* 24: next owner id, from 1 */
+	Oid			fed_by;			/* 28: subscription that feeds the table, or 0 */
+	uint16		nkeys;			/* 32: 0 = keyed by row id */
+	uint16		ncomponents;	/* 34 */
+	uint16		ntails;			/* 36 */
+	uint16		region_blocks;	/* 38: ROSE_REGION_BLOCKS */
+	uint32		map_regions;	/* 40: ROSE_MAP_REGIONS */
+	uint32		flags;			/* 44: zero */
+	uint64		reserved[10];	/* 48: zero */
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS]; /* 128 */
+	RoseTailSegmentDisk tails[ROSE_MAX_TAILS];	/* 640: oldest first */
+	uint64		reserved2[24];	/* 896: zero */
+	RoseComponentEntryDisk components[ROSE_MAX_COMPONENTS]; /* 1088: newest first */
+} RoseMetaDisk;
+
+StaticAssertDecl(offsetof(RoseMetaDisk, manifest_version) == 8, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, next_seq) == 16, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, next_owner) == 24, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, fed_by) == 28, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, nkeys) == 32, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, ncomponents) == 34, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, ntails) == 36, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, region_blocks) == 38, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, map_regions) == 40, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, flags) == 44, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, reserved) == 48, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, keys) == 128, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, tails) == 640, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, reserved2) == 896, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, components) == 1088, "on-disk offset");
+StaticAssertDecl(sizeof(RoseMetaDisk) == 5696, "on-disk size");
+StaticAssertDecl(sizeof(RoseMetaDisk) <= BLCKSZ - ROSE_PAGE_CONTENT, "metapage fits a page");
+StaticAssertDecl(INDEX_MAX_KEYS == 32, "on-disk array");
+StaticAssertDecl(sizeof(RoseTailSegmentDisk) == 8, "on-disk size");
+StaticAssertDecl(offsetof(RoseComponentEntryDisk, subid) == 12, "on-disk offset");
+StaticAssertDecl(offsetof(RoseComponentEntryDisk, nrows) == 32, "on-disk offset");
+StaticAssertDecl(offsetof(RoseComponentEntryDisk, reserved) == 88, "on-disk offset");
+
+static inline RoseMetaDisk *
+rose_meta_of(Page page)
+{
+	return (RoseMetaDisk *) ((char *) page + ROSE_PAGE_CONTENT);
+}
+
+/* ---- Region map page ---- */
+
+#define ROSE_MAP_MAGIC		0x4D534F52	/* "ROSM" */
+#define ROSE_MAP_VERSION	1
+#define ROSE_MAP_REGIONS	2032	/* regions a map page describes */
+#define ROSE_MAP_GROUP		(1 + ROSE_MAP_REGIONS * ROSE_REGION_BLOCKS) /* blocks */
+
+/*
+ * An entry is the owner's id, with the top bit set if it is a tail segment;
+ * 0 = nobody's.
+ */
+#define ROSE_MAP_TAIL		0x80000000U
+#define ROSE_MAP_OWNER(entry) ((entry) & ~ROSE_MAP_TAIL)
+#define ROSE_MAX_OWNER		0x7FFFFFFFU
+
+typedef struct RoseMapDisk
+{
+	uint32		magic;			/* 0: ROSE_MAP_MAGIC */
+	uint32		version;		/* 4: ROSE_MAP_VERSION */
+	uint64		reserved;		/* 8: zero */
+	uint32		entries[ROSE_MAP_REGIONS];	/* 16 */
+} RoseMapDisk;
+
+StaticAssertDecl(offsetof(RoseMapDisk, entries) == 16, "on-disk offset");
+StaticAssertDecl(sizeof(RoseMapDisk) == 16 + 4 * ROSE_MAP_REGIONS, "on-disk size");
+StaticAssertDecl(sizeof(RoseMapDisk) <= BLCKSZ - ROSE_PAGE_CONTENT, "map fits a page");
+
+static inline RoseMapDisk *
+rose_map_of(Page page)
+{
+	return (RoseMapDisk *) ((char *) page + ROSE_PAGE_CONTENT);
+}
+
+static inline BlockNumber
+rose_map_block(uint32 group)
+{
+	return 1 + group * ROSE_MAP_GROUP;
+}
+
+static inline BlockNumber
+rose_region_block(uint32 region)
+{
+	return rose_map_block(region / ROSE_MAP_REGIONS) + 1 +
+		(region % ROSE_MAP_REGIONS) * ROSE_REGION_BLOCKS;
+}
+
+static inline bool
+rose_block_is_map(BlockNumber block)
+{
+	return block >= 1 && (block - 1) % ROSE_MAP_GROUP == 0;
+}
+
+/* The region of a block that is neither the metapage nor a map page. */
+static inline uint32
+rose_block_region(BlockNumber block)
+{
+	uint32		in_group = (block - 1) % ROSE_MAP_GROUP;
+
+	Assert(block > 1 && in_group > 0);
+	return (block - 1) / ROSE_MAP_GROUP * ROSE_MAP_REGIONS +
+		(in_group - 1) / ROSE_REGION_BLOCKS;
+}
+
+/* Number of regions that lie in a file of nblocks entirely. */
+static inline uint32
+rose_regions_in(BlockNumber nblocks)
+{
+	uint32		groups,
+				rest;
+
+	if (nblocks <= 2)
+		return 0;
+	groups = (nblocks - 1) / ROSE_MAP_GROUP;
+	rest = (nblocks - 1) % ROSE_MAP_GROUP;
+	return groups * ROSE_MAP_REGIONS + (rest > 0 ? (rest - 1) / ROSE_REGION_BLOCKS : 0);
+}
+
+/* ---- Tail log page and record ---- */
+
+#define ROSE_TAIL_MAGIC		0x54534F52	/* "ROST" */
+#define ROSE_TAIL_VERSION	1
+
+/*
+ * The pages of a segment, chained by next, hold one stream of bytes: records,
+ * one directly after the other and unaligned.  A page's share of it goes from
+ * ROSE_TAIL_CONTENT to pd_lower.
+ */
+typedef struct RoseTailPageDisk
+{
+	uint32		magic;			/* 0: ROSE_TAIL_MAGIC */
+	uint16		version;		/* 4: ROSE_TAIL_VERSION */
+	uint16		flags;			/* 6: zero */
+	uint32		segment;		/* 8: owner id */
+	uint32		page_number;	/* 12: in the segment, from 0 */
+	BlockNumber next;			/* 16: InvalidBlockNumber on the last one */
+	uint32		reserved;		/* 20: zero */
+} RoseTailPageDisk;
+
+StaticAssertDecl(offsetof(RoseTailPageDisk, segment) == 8, "on-disk offset");
+StaticAssertDecl(offsetof(RoseTailPageDisk, next) == 16, "on-disk offset");
+StaticAssertDecl(sizeof(RoseTailPageDisk) == 24, "on-disk size");
+
+#define ROSE_TAIL_CONTENT	(ROSE_PAGE_CONTENT + sizeof(RoseTailPageDisk))
+#define ROSE_TAIL_CAPACITY	(BLCKSZ - ROSE_TAIL_CONTENT)
+
+static inline RoseTailPageDisk *
+rose_tail_page_of(Page page)
+{
+	return (RoseTailPageDisk *) ((char *) page + ROSE_PAGE_CONTENT);
+}
+
+#define ROSE_TAIL_LOCKMODE		0x03	/* LockTupleMode of a ROSE_OP_LOCK */
+#define ROSE_TAIL_HAS_ROWID		0x04	/* int64 rowid follows */
+#define ROSE_TAIL_HAS_MOVED		0x08	/* uint64 moved_to follows */
+#define ROSE_TAIL_HAS_ROW		0x10	/* MinimalTuple follows, to the end */
+#define ROSE_TAIL_HAS_PRESENT	0x20	/* presence bitmap follows */
+
+/* Followed by rowid, moved_to, presence bitmap, row: those that flags names. */
+typedef struct RoseTailRecordDisk
+{
+	uint32		length;			/* 0: of the whole record */
+	uint8		op;				/* 4: RoseOp */
+	uint8		flags;			/* 5: ROSE_TAIL_* */
+	uint16		present_bytes;	/* 6 */
+	uint32		cid;			/* 8 */
+	uint32		subxid;			/* 12 */
+	uint64		seq;			/* 16 */
+	uint64		xid;			/* 24: full xid */
+} RoseTailRecordDisk;
+
+StaticAssertDecl(offsetof(RoseTailRecordDisk, cid) == 8, "on-disk offset");
+StaticAssertDecl(offsetof(RoseTailRecordDisk, seq) == 16, "on-disk offset");
+StaticAssertDecl(offsetof(RoseTailRecordDisk, xid) == 24, "on-disk offset");
+StaticAssertDecl(sizeof(RoseTailRecordDisk) == 32, "on-disk size");
+
+#endif							/* ROSE_STORE_FORMAT_H */

@@ -1,0 +1,136 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_store_internal.h
+ *	  What the files of the store share with each other only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_STORE_INTERNAL_H
+#define ROSE_STORE_INTERNAL_H
+
+#include "access/generic_xlog.h"
+
+#include "store/rose_store_format.h"
+
+/* Blocks of the main fork, whatever the table AM says of its size. */
+#define rose_file_nblocks(rel) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM)
+
+/* ---- rose_metapage.c ---- */
+
+/* Read, lock (BUFFER_LOCK_*) and check the metapage. */
+extern Buffer rose_meta_lock(Relation rel, int lockmode);
+
+/*
+ * A change of the metapage of the main fork: begin() locks it and returns a
+ * copy to modify; finish() makes the change in one WAL record and unlocks.  An
+ * error in between changes nothing.
+ */
+typedef struct RoseMetaEdit
+{
+	Buffer		buffer;
+	GenericXLogState *xlog;
+} RoseMetaEdit;
+
+extern RoseMetaDisk *rose_meta_edit_begin(Relation rel, RoseMetaEdit *edit);
+extern void rose_meta_edit_finish(RoseMetaEdit *edit);
+
+/* ---- rose_owner.c ---- */
+
+/* The owners that live at one moment. */
+typedef struct RoseLiveOwners
+{
+	int			nids;			/* ascending */
+	uint32		ids[ROSE_MAX_COMPONENTS + ROSE_MAX_TAILS +
+					ROSE_MAX_BUILDING + ROSE_MAX_RETIRED];
+	uint32		last_id;		/* cache of the last answer */
+	bool		last_live;
+} RoseLiveOwners;
+
+/* REQUIRES: alloc_lock exclusive (purges what is dead).  Reads the metapage. */
+extern void rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live);
+extern bool rose_owner_is_live(RoseLiveOwners *live, uint32 id);
+
+/* REQUIRES: alloc_lock. */
+extern bool rose_owner_is_building(const RoseStoreShared *store, uint32 id);
+
+/* REQUIRES: alloc_lock exclusive.  purge: forget retired owners without pins. */
+extern void rose_retired_purge(RoseStoreShared *store);
+extern void rose_store_note_freed(RoseStoreShared *store);
+
+/* ---- rose_region.c ---- */
+
+typedef enum RoseRegionUse
+{
+	ROSE_REGION_LOGGED = 0,		/* component pages with WAL, or no crash safety asked */
+	ROSE_REGION_UNLOGGED = 1,	/* component pages without WAL on a permanent table */
+	ROSE_REGION_TAIL = 2		/* tail log */
+} RoseRegionUse;
+
+/*
+ * Allocate up to 'want' contiguous regions; at least one, *nregions of them.
+ * at_end: at the end of the file, where there are all of them unless a map page
+ * comes in between.  *lsn is the end of the WAL record that did it (0 if none).
+ * Takes alloc_lock.
+ */
+extern uint32 rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
+								RoseRegionUse use, int want, bool at_end,
+								int *nregions, XLogRecPtr *lsn);
+
+/* Give back regions of this owner that were not used.  Takes alloc_lock. */
+extern void rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
+								uint32 first, int nregions);
+
+/*
+ * A region map page, share-locked; InvalidBuffer if it is past the end or
+ * was never written, which means that all its entries are 0.
+ */
+extern Buffer rose_map_lock(Relation rel, uint32 group);
+
+/* May component pages of this table be written without WAL just now? */
+extern bool rose_store_may_skip_wal(Relation rel, RoseStoreShared *store);
+
+/* ---- rose_block.c ---- */
+
+#define ROSE_BLOCK_BATCH	16
+
+typedef enum RoseBlockMode
+{
+	ROSE_BLOCK_LOGGED,			/* full-page images */
+	ROSE_BLOCK_BUFFERED,		/* dirty buffers only */
+	ROSE_BLOCK_FORCED			/* written to the operating system at once */
+} RoseBlockMode;
+
+/*
+ * Write up to ROSE_BLOCK_BATCH whole pages through shared buffers.  Their old
+ * content is not read.  FORCED: the pages get 'lsn', and WAL up to there is
+ * flushed before them.  Returns the end of the WAL record, or 0.
+ */
+extern XLogRecPtr rose_block_write_batch(Relation rel, int n, const BlockNumber *blocks,
+										 const PGAlignedBlock *pages, RoseBlockMode mode,
+										 XLogRecPtr lsn, BufferAccessStrategy strategy);
+
+/* Raise logged_lsn. */
+extern void rose_store_note_logged(RoseStoreShared *store, XLogRecPtr lsn);
+
+/* ---- rose_pin.c ---- */
+
+/* This process's backend slot and which user of it this process is. */
+extern void rose_pin_whoami(int *slot, uint32 *incarnation);
+
+/* Is that process still there? */
+extern bool rose_pin_is_alive(int slot, uint32 incarnation);
+
+/* Tranche of alloc_lock. */
+extern int	rose_pin_lock_tranche(void);
+
+/* ---- rose_tail_replay.c ---- */
+
+/*
+ * Read one page of a segment into page; false if the block does not hold page
+ * number page_number of that segment, which is then the segment's end.
+ */
+extern bool rose_tail_read_page(Relation rel, uint32 segment, uint32 page_number,
+								BlockNumber block, BufferAccessStrategy strategy,
+								PGAlignedBlock *page);
+
+#endif							/* ROSE_STORE_INTERNAL_H */

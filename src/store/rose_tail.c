@@ -1,0 +1,379 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tail.c
+ *	  The tail log: appending.
+ *
+ * The tail log makes local writes durable until C0 is spilled.  It is a list of
+ * segments in the metapage, oldest first; the newest may be open.  A segment is
+ * a chain of pages that hold one stream of bytes, into which records are put
+ * one after the other (rose_store_format.h).
+ *
+ * An append continues on the last page by generic WAL, then fills fresh
+ * pages in local memory and writes them in batches of full-page images.  A page's
+ * next pointer is set in the same record that fills it up.  So a crash in the
+ * middle leaves a stream that ends within a record, which replay ignores: its
+ * transaction cannot have committed.  Nothing may be appended behind such a
+ * record: an append that failed leaves tail_busy set, and the next one, like the
+ * first one after a restart, opens a new segment.
+ *
+ * All insertion state is protected by the C0's write_lock.  alloc_lock is taken
+ * for regions and segments, before any buffer lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+
+#include "store/rose_store_internal.h"
+
+/* ---- Segments and room ---- */
+
+static void
+forget_segment(RoseStoreShared *store)
+{
+	store->tail_segment = 0;
+	store->tail_busy = false;
+	store->tail_block = InvalidBlockNumber;
+	store->tail_pages = 0;
+	store->tail_room = 0;
+	store->tail_nextents = 0;
+}
+
+uint32
+rose_tail_close_segment(RoseStoreShared *store)
+{
+	forget_segment(store);
+	return store->tail_last;
+}
+
+/* Allocate contiguous blocks for a segment and add them to the extents. */
+static void
+add_extent(Relation rel, RoseStoreShared *store, uint32 segment, int want, bool at_end)
+{
+	RoseTailExtentShared *last = NULL;
+	BlockNumber block;
+	int			nregions;
+	XLogRecPtr	lsn;
+
+	if (store->tail_nextents == ROSE_TAIL_EXTENTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too much data for one append to the tail log of \"%s\"",
+						RelationGetRelationName(rel))));
+	block = rose_region_block(rose_region_alloc(rel, store, segment, ROSE_REGION_TAIL,
+												want, at_end, &nregions, &lsn));
+	if (store->tail_nextents > 0)
+		last = &store->tail_extents[store->tail_nextents - 1];
+	if (last == NULL || last->next + last->nblocks != block)
+	{
+		last = &store->tail_extents[store->tail_nextents++];
+		last->next = block;
+		last->nblocks = 0;
+	}
+	last->nblocks += nregions * ROSE_REGION_BLOCKS;
+}
+
+static void
+register_segment(Relation rel, uint32 id, BlockNumber first_block)
+{
+	RoseMetaEdit edit;
+	RoseMetaDisk *meta = rose_meta_edit_begin(rel, &edit);
+
+	if (meta->ntails == ROSE_MAX_TAILS)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("table \"%s\" has too many tail log segments",
+						RelationGetRelationName(rel)),
+				 errdetail("At most %d can wait for their memtables to be spilled.",
+						   ROSE_MAX_TAILS),
+				 errhint("Wait until the table's memtables have been spilled, or spill them by hand.")));
+	meta->tails[meta->ntails].id = id;
+	meta->tails[meta->ntails].first_block = first_block;
+	meta->ntails++;
+	rose_meta_edit_finish(&edit);
+}
+
+/* The list names the segment only when it has blocks. */
+static void
+open_segment(Relation rel, RoseStoreShared *store)
+{
+	uint32		id;
+
+	forget_segment(store);
+	id = rose_owner_begin(rel, store, false);
+	add_extent(rel, store, id, 1, false);
+	register_segment(rel, id, store->tail_extents[0].next);
+	store->tail_segment = id;
+	store->tail_last = id;
+	rose_owner_end(store, id);
+}
+
+static Size
+room_left(const RoseStoreShared *store)
+{
+	Size		room = store->tail_room;
+
+	for (int i = 0; i < store->tail_nextents; i++)
+		room += (Size) store->tail_extents[i].nblocks * ROSE_TAIL_CAPACITY;
+	return room;
+}
+
+/*
+ * A busy segment takes more at a time, so that its pages are contiguous.  What
+ * the first free run does not hold is taken at the end of the file, in few
+ * pieces, because the list of extents is short.
+ */
+void
+rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes)
+{
+	const Size	region_bytes = ROSE_REGION_BLOCKS * ROSE_TAIL_CAPACITY;
+	bool		at_end = false;
+
+	if (store->tail_segment == 0 || store->tail_busy)
+		open_segment(rel, store);
+
+	while (room_left(store) < nbytes)
+	{
+		Size		missing = (nbytes - room_left(store) + region_bytes - 1) / region_bytes;
+		int			want = Min(16, 1 + store->tail_pages / (2 * ROSE_REGION_BLOCKS));
+
+		want = Max(want, (int) Min(missing, ROSE_MAP_REGIONS));
+		add_extent(rel, store, store->tail_segment, want, at_end);
+		at_end = true;
+	}
+}
+
+/* ---- Appending ---- */
+
+/* An append under way. */
+typedef struct TailAppend
+{
+	Relation	rel;
+	RoseStoreShared *store;
+	BufferAccessStrategy strategy;
+	RoseBlockMode mode;
+
+	Page		page;			/* page being filled: xlog's copy or one of pages */
+	BlockNumber block;
+
+	/* while it is the page that was there before */
+	Buffer		buffer;
+	GenericXLogState *xlog;
+
+	/* fresh pages, the last one being filled */
+	int			npages;
+	BlockNumber blocks[ROSE_BLOCK_BATCH];
+	PGAlignedBlock *pages;		/* allocated when needed */
+} TailAppend;
+
+static BlockNumber
+take_block(RoseStoreShared *store)
+{
+	RoseTailExtentShared *extent = &store->tail_extents[0];
+	BlockNumber block;
+
+	if (store->tail_nextents == 0)
+		elog(ERROR, "tail log was not given enough room");
+	block = extent->next++;
+	if (--extent->nblocks == 0)
+	{
+		store->tail_nextents--;
+		memmove(extent, extent + 1, store->tail_nextents * sizeof(RoseTailExtentShared));
+	}
+	return block;
+}
+
+static void
+write_fresh_pages(TailAppend *append)
+{
+	rose_block_write_batch(append->rel, append->npages, append->blocks, append->pages,
+						   append->mode, InvalidXLogRecPtr, append->strategy);
+	append->npages = 0;
+}
+
+/* The page in work is as full as it gets; write it if it must go now. */
+static void
+finish_old_page(TailAppend *append)
+{
+	if (append->xlog)
+	{
+		GenericXLogFinish(append->xlog);
+		UnlockReleaseBuffer(append->buffer);
+		append->xlog = NULL;
+	}
+	else if (append->npages == ROSE_BLOCK_BATCH)
+		write_fresh_pages(append);
+}
+
+static void
+next_page(TailAppend *append)
+{
+	RoseStoreShared *store = append->store;
+	BlockNumber block = take_block(store);
+	RoseTailPageDisk *header;
+
+	if (append->page)
+	{
+		rose_tail_page_of(append->page)->next = block;
+		finish_old_page(append);
+	}
+	if (append->pages == NULL)
+		append->pages = palloc(ROSE_BLOCK_BATCH * sizeof(PGAlignedBlock));
+	append->blocks[append->npages] = block;
+	append->page = append->pages[append->npages++].data;
+	append->block = block;
+
+	PageInit(append->page, BLCKSZ, 0);
+	header = rose_tail_page_of(append->page);
+	header->magic = ROSE_TAIL_MAGIC;
+	header->version = ROSE_TAIL_VERSION;
+	header->segment = store->tail_segment;
+	header->page_number = store->tail_pages++;
+	header->next = InvalidBlockNumber;
+	((PageHeader) append->page)->pd_lower = ROSE_TAIL_CONTENT;
+}
+
+static void
+put(TailAppend *append, const void *data, Size length)
+{
+	const char *from = data;
+
+	while (length > 0)
+	{
+		PageHeader	header = (PageHeader) append->page;
+		Size		part;
+
+		if (header == NULL || header->pd_lower == BLCKSZ)
+		{
+			next_page(append);
+			continue;
+		}
+		part = Min(length, (Size) (BLCKSZ - header->pd_lower));
+		memcpy((char *) append->page + header->pd_lower, from, part);
+		header->pd_lower += part;
+		from += part;
+		length -= part;
+	}
+}
+
+Size
+rose_tail_record_size(int natts, const RoseTailRecord *record)
+{
+	return sizeof(RoseTailRecordDisk) + sizeof(int64) + sizeof(uint64) +
+		(record->version.present ? ROSE_PRESENT_BYTES(natts) : 0) +
+		(record->row ? record->row->t_len : 0);
+}
+
+static void
+put_record(TailAppend *append, int natts, const RoseTailRecord *record)
+{
+	const RoseVersion *version = &record->version;
+	RoseTailRecordDisk disk = {0};
+
+	disk.length = sizeof(RoseTailRecordDisk);
+	disk.op = version->op;
+	disk.flags = version->lockmode & ROSE_TAIL_LOCKMODE;
+	disk.cid = version->cid;
+	disk.subxid = version->subxid;
+	disk.seq = version->seq;
+	disk.xid = U64FromFullTransactionId(version->xid);
+	if (version->rowid != 0)
+	{
+		disk.flags |= ROSE_TAIL_HAS_ROWID;
+		disk.length += sizeof(int64);
+	}
+	if (version->moved_to != 0)
+	{
+		disk.flags |= ROSE_TAIL_HAS_MOVED;
+		disk.length += sizeof(uint64);
+	}
+	if (version->present)
+	{
+		disk.flags |= ROSE_TAIL_HAS_PRESENT;
+		disk.present_bytes = ROSE_PRESENT_BYTES(natts);
+		disk.length += disk.present_bytes;
+	}
+	if (record->row)
+	{
+		disk.flags |= ROSE_TAIL_HAS_ROW;
+		disk.length += record->row->t_len;
+	}
+
+	put(append, &disk, sizeof(disk));
+	if (disk.flags & ROSE_TAIL_HAS_ROWID)
+		put(append, &version->rowid, sizeof(int64));
+	if (disk.flags & ROSE_TAIL_HAS_MOVED)
+		put(append, &version->moved_to, sizeof(uint64));
+	if (disk.flags & ROSE_TAIL_HAS_PRESENT)
+		put(append, version->present, disk.present_bytes);
+	if (disk.flags & ROSE_TAIL_HAS_ROW)
+		put(append, record->row, record->row->t_len);
+}
+
+/* Go on with the segment's last page, if it has one. */
+static void
+begin_append(TailAppend *append, Relation rel, RoseStoreShared *store)
+{
+	/* Loading much must not evict what queries use. */
+	static BufferAccessStrategy ring = NULL;
+
+	if (ring == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		ring = GetAccessStrategy(BAS_BULKWRITE);
+		MemoryContextSwitchTo(old);
+	}
+	memset(append, 0, sizeof(TailAppend));
+	append->rel = rel;
+	append->store = store;
+	append->strategy = ring;
+	append->mode = RelationNeedsWAL(rel) ? ROSE_BLOCK_LOGGED : ROSE_BLOCK_BUFFERED;
+	if (store->tail_block == InvalidBlockNumber)
+		return;
+
+	append->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, store->tail_block,
+										RBM_NORMAL, ring);
+	LockBuffer(append->buffer, BUFFER_LOCK_EXCLUSIVE);
+	append->xlog = GenericXLogStart(rel);
+	append->page = GenericXLogRegisterBuffer(append->xlog, append->buffer, 0);
+	append->block = store->tail_block;
+}
+
+static void
+end_append(TailAppend *append)
+{
+	uint32		room = BLCKSZ - ((PageHeader) append->page)->pd_lower;
+
+	if (append->xlog)
+		finish_old_page(append);
+	else
+		write_fresh_pages(append);
+	append->store->tail_block = append->block;
+	append->store->tail_room = room;
+	if (append->pages)
+		pfree(append->pages);
+}
+
+void
+rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
+				 const RoseTailRecord *records, int nrecords)
+{
+	TailAppend	append;
+	Size		total = 0;
+
+	if (nrecords == 0)
+		return;
+	for (int i = 0; i < nrecords; i++)
+		total += rose_tail_record_size(natts, &records[i]);
+	rose_tail_reserve(rel, store, total);
+
+	store->tail_busy = true;
+	begin_append(&append, rel, store);
+	for (int i = 0; i < nrecords; i++)
+		put_record(&append, natts, &records[i]);
+	end_append(&append);
+	store->tail_busy = false;
+}

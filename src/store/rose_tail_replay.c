@@ -1,0 +1,244 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tail_replay.c
+ *	  The tail log: reading it back after a restart.
+ *
+ * A segment's stream ends where its chain does, or at a page that is not the
+ * one that the chain promises (it was never written).  A record that the stream does
+ * not hold entirely was cut off by a crash or an error and is ignored.
+ *
+ * Nothing is appended while a table is replayed (the registry's attach lock).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+
+#include "store/rose_store_internal.h"
+
+/* A segment's stream of bytes. */
+typedef struct TailStream
+{
+	Relation	rel;
+	uint32		segment;
+	BufferAccessStrategy strategy;
+	BlockNumber next_block;
+	uint32		next_number;
+	Size		offset;			/* on page */
+	Size		end;
+	PGAlignedBlock *page;
+} TailStream;
+
+/* Memory for the record at hand; grows. */
+typedef struct TailBuffer
+{
+	char	   *data;
+	Size		size;
+} TailBuffer;
+
+bool
+rose_tail_read_page(Relation rel, uint32 segment, uint32 page_number,
+					BlockNumber block, BufferAccessStrategy strategy,
+					PGAlignedBlock *page)
+{
+	const RoseTailPageDisk *header = rose_tail_page_of(page->data);
+	LocationIndex lower;
+	Buffer		buffer;
+
+	if (block == ROSE_META_BLOCK || block >= rose_file_nblocks(rel) ||
+		rose_block_is_map(block))
+		return false;
+	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	memcpy(page->data, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+
+	if (PageIsNew(page->data) || header->magic != ROSE_TAIL_MAGIC ||
+		header->segment != segment || header->page_number != page_number)
+		return false;
+	if (header->version != ROSE_TAIL_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("tail log of relation \"%s\" has format version %u, but this server's rose library supports version %u",
+						RelationGetRelationName(rel), header->version,
+						ROSE_TAIL_VERSION),
+				 errhint("Start the server with the rose release that wrote the table and spill its memtables.")));
+	lower = ((PageHeader) page->data)->pd_lower;
+	if (lower < ROSE_TAIL_CONTENT || lower > BLCKSZ)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("tail log page in block %u of relation \"%s\" is corrupted",
+						block, RelationGetRelationName(rel)),
+				 errdetail("Its data ends at offset %u.", lower)));
+	return true;
+}
+
+static bool
+next_page(TailStream *stream)
+{
+	if (stream->next_block == InvalidBlockNumber ||
+		!rose_tail_read_page(stream->rel, stream->segment, stream->next_number,
+							 stream->next_block, stream->strategy, stream->page))
+		return false;
+	stream->next_block = rose_tail_page_of(stream->page->data)->next;
+	stream->next_number++;
+	stream->offset = ROSE_TAIL_CONTENT;
+	stream->end = ((PageHeader) stream->page->data)->pd_lower;
+	return true;
+}
+
+/* The next bytes of the stream; false if it has less than that. */
+static bool
+get(TailStream *stream, void *dst, Size length)
+{
+	char	   *to = dst;
+
+	while (length > 0)
+	{
+		Size		part = Min(length, stream->end - stream->offset);
+
+		if (part == 0)
+		{
+			if (!next_page(stream))
+				return false;
+			continue;
+		}
+		memcpy(to, stream->page->data + stream->offset, part);
+		stream->offset += part;
+		to += part;
+		length -= part;
+	}
+	return true;
+}
+
+static bool
+get_into(TailStream *stream, TailBuffer *buffer, Size length)
+{
+	if (length > buffer->size)
+	{
+		buffer->size = Max(length, 2 * buffer->size);
+		buffer->data = repalloc_huge(buffer->data, buffer->size);
+	}
+	return get(stream, buffer->data, length);
+}
+
+/* Length of the row of a record, after checking that the parts add up. */
+static Size
+check_record(const TailStream *stream, const RoseTailRecordDisk *disk)
+{
+	Size		rest = sizeof(RoseTailRecordDisk) + disk->present_bytes;
+	bool		has_row = (disk->flags & ROSE_TAIL_HAS_ROW) != 0;
+	bool		has_present = (disk->flags & ROSE_TAIL_HAS_PRESENT) != 0;
+
+	if (disk->flags & ROSE_TAIL_HAS_ROWID)
+		rest += sizeof(int64);
+	if (disk->flags & ROSE_TAIL_HAS_MOVED)
+		rest += sizeof(uint64);
+	if (disk->op < ROSE_OP_PUT || disk->op > ROSE_OP_LOCK ||
+		has_present != (disk->present_bytes > 0) || disk->length < rest ||
+		(has_row ? disk->length - rest < SizeofMinimalTupleHeader : disk->length != rest) ||
+		disk->length - rest > MaxAllocSize)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("tail log segment %u of relation \"%s\" has a corrupted record",
+						stream->segment, RelationGetRelationName(stream->rel)),
+				 errdetail("The record is on page %u of the segment; its operation is %u, its flags are %02X and its length is %u.",
+						   stream->next_number - 1, disk->op, disk->flags, disk->length)));
+	return disk->length - rest;
+}
+
+/*
+ * Read one record; false at the end.  A present bitmap of fewer columns is
+ * filled up with zeros.
+ */
+static bool
+read_record(TailStream *stream, int natts, TailBuffer *present, TailBuffer *row,
+			RoseTailRecord *record)
+{
+	RoseTailRecordDisk disk;
+	Size		row_length;
+
+	if (!get(stream, &disk, sizeof(disk)))
+		return false;
+	row_length = check_record(stream, &disk);
+
+	memset(record, 0, sizeof(RoseTailRecord));
+	record->version.op = disk.op;
+	record->version.lockmode = disk.flags & ROSE_TAIL_LOCKMODE;
+	record->version.cid = disk.cid;
+	record->version.subxid = disk.subxid;
+	record->version.seq = disk.seq;
+	record->version.xid = FullTransactionIdFromU64(disk.xid);
+
+	if ((disk.flags & ROSE_TAIL_HAS_ROWID) &&
+		!get(stream, &record->version.rowid, sizeof(int64)))
+		return false;
+	if ((disk.flags & ROSE_TAIL_HAS_MOVED) &&
+		!get(stream, &record->version.moved_to, sizeof(uint64)))
+		return false;
+	if (disk.flags & ROSE_TAIL_HAS_PRESENT)
+	{
+		memset(present->data, 0, Min(present->size, (Size) ROSE_PRESENT_BYTES(natts)));
+		if (!get_into(stream, present, disk.present_bytes))
+			return false;
+		record->version.present = (bits8 *) present->data;
+	}
+	if (disk.flags & ROSE_TAIL_HAS_ROW)
+	{
+		if (!get_into(stream, row, row_length))
+			return false;
+		record->row = (MinimalTuple) row->data;
+		if (record->row->t_len != row_length)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("tail log segment %u of relation \"%s\" has a corrupted record",
+							stream->segment, RelationGetRelationName(stream->rel)),
+					 errdetail("A row says it has %u bytes, but its record has %zu.",
+							   record->row->t_len, row_length)));
+	}
+	return true;
+}
+
+static void
+init_buffer(TailBuffer *buffer, Size size, MemoryContext context)
+{
+	buffer->data = MemoryContextAllocZero(context, size);
+	buffer->size = size;
+}
+
+void
+rose_tail_replay(Relation rel, RoseStoreShared *store, int natts,
+				 RoseTailReplayCallback callback, void *arg)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "rose tail replay",
+												  ALLOCSET_DEFAULT_SIZES);
+	RoseMetaInfo info;
+	TailBuffer	present;
+	TailBuffer	row;
+	TailStream	stream = {0};
+
+	Assert(RelFileLocatorEquals(store->locator, rose_rel_locator(rel)));
+	rose_meta_read(rel, &info);
+	init_buffer(&present, Max(64, ROSE_PRESENT_BYTES(natts)), context);
+	init_buffer(&row, BLCKSZ, context);
+	stream.rel = rel;
+	stream.strategy = GetAccessStrategy(BAS_BULKREAD);
+	stream.page = MemoryContextAlloc(context, sizeof(PGAlignedBlock));
+
+	for (int i = 0; i < info.ntails; i++)
+	{
+		RoseTailRecord record;
+
+		stream.segment = info.tails[i].id;
+		stream.next_block = info.tails[i].first_block;
+		stream.next_number = 0;
+		stream.offset = stream.end = 0;
+		while (read_record(&stream, natts, &present, &row, &record))
+			callback(arg, &record);
+	}
+	FreeAccessStrategy(stream.strategy);
+	MemoryContextDelete(context);
+}

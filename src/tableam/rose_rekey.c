@@ -1,0 +1,472 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_rekey.c
+ *	  The physical key follows the primary key.
+ *
+ * Rows are stored in the order of a key that the metapage names; the catalog's
+ * primary key must be that key, and a table without one is keyed by row ids.  Two events
+ * can part them:
+ *
+ *	  - The primary key's index is built.  Core calls index_build_range_scan,
+ *		which feeds the btree no rows but looks at the key.  If it is another one,
+ *		an empty file of this very subtransaction gets the key; otherwise the
+ *		table gets a new file, into which all rows are sorted.
+ *	  - The primary key is dropped, perhaps only for a moment (ALTER COLUMN
+ *		TYPE drops and makes it again).  The object access hook notes the table,
+ *		and at the end of the command those that still have no primary key are
+ *		rewritten in the order of row ids.
+ *
+ * Both are transactional, because a new file is.  They need AccessExclusiveLock,
+ * which whoever makes or drops a primary key holds.  Rows that the transaction's
+ * latest snapshot does not see are not copied, as in other rewrites of ALTER TABLE.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "executor/tuptable.h"
+#include "lsm/rose_write.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "tableam/rose_slot.h"
+#include "tableam/rose_tableam.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
+#include "utils/tuplestore.h"
+
+/* Tables whose primary key was dropped by this transaction; in TopTransactionContext. */
+static List *dropped_keys = NIL;
+
+/* ---- key definitions ---- */
+
+/* The key that an index asks for. */
+static int
+index_key(Relation index, RoseKeyColumnDisk *keys)
+{
+	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+
+	memset(keys, 0, nkeys * sizeof(RoseKeyColumnDisk));
+	for (int i = 0; i < nkeys; i++)
+	{
+		keys[i].attno = index->rd_index->indkey.values[i];
+		keys[i].collation = index->rd_indcollation[i];
+		keys[i].opfamily = index->rd_opfamily[i];
+		keys[i].opcintype = index->rd_opcintype[i];
+	}
+	return nkeys;
+}
+
+static bool
+has_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	RoseMetaInfo info;
+
+	rose_meta_read(rel, &info);
+	return info.nkeys == nkeys &&
+		memcmp(info.keys, keys, nkeys * sizeof(RoseKeyColumnDisk)) == 0;
+}
+
+static bool
+is_empty(RoseTable *table)
+{
+	return rose_table_manifest(table)->ncomponents == 0 &&
+		rose_c0_is_empty(&table->shared->c0);
+}
+
+/* Would rolling back what made the file roll back a change of the metapage too? */
+static bool
+file_is_of_this_subtransaction(Relation rel)
+{
+	SubTransactionId mine = GetCurrentSubTransactionId();
+
+	return rel->rd_createSubid == mine || rose_rel_new_file_subid(rel) == mine;
+}
+
+/* ---- rows in the order of the new key ---- */
+
+/* Rows on their way from the old file to the new one; spills to temporary files. */
+typedef struct RowSorter
+{
+	Tuplesortstate *sort;		/* by key ... */
+	Tuplestorestate *store;		/* ... or, without one, as they come */
+	TupleTableSlot *slot;		/* rows come out here */
+} RowSorter;
+
+static void
+sorter_begin(RowSorter *sorter, TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	AttrNumber	attnos[INDEX_MAX_KEYS];
+	Oid			operators[INDEX_MAX_KEYS];
+	Oid			collations[INDEX_MAX_KEYS];
+	bool		nulls_first[INDEX_MAX_KEYS];
+
+	sorter->sort = NULL;
+	sorter->store = NULL;
+	sorter->slot = MakeSingleTupleTableSlot(tupdesc, &TTSOpsMinimalTuple);
+	if (nkeys == 0)
+	{
+		sorter->store = tuplestore_begin_heap(false, false, maintenance_work_mem);
+		return;
+	}
+	for (int i = 0; i < nkeys; i++)
+	{
+		attnos[i] = keys[i].attno;
+		operators[i] = get_opfamily_member(keys[i].opfamily, keys[i].opcintype,
+										   keys[i].opcintype, BTLessStrategyNumber);
+		if (!OidIsValid(operators[i]))
+			elog(ERROR, "operator family %u has no less-than operator for type %u",
+				 keys[i].opfamily, keys[i].opcintype);
+		collations[i] = keys[i].collation;
+		nulls_first[i] = false;
+	}
+	sorter->sort = tuplesort_begin_heap(tupdesc, nkeys, attnos, operators, collations,
+										nulls_first, maintenance_work_mem, NULL,
+										TUPLESORT_NONE);
+}
+
+static void
+sorter_put(RowSorter *sorter, TupleTableSlot *slot)
+{
+	if (sorter->sort)
+		tuplesort_puttupleslot(sorter->sort, slot);
+	else
+		tuplestore_puttupleslot(sorter->store, slot);
+}
+
+static bool
+sorter_next(RowSorter *sorter)
+{
+	if (sorter->sort)
+		return tuplesort_gettupleslot(sorter->sort, true, false, sorter->slot, NULL);
+	return tuplestore_gettupleslot(sorter->store, true, false, sorter->slot);
+}
+
+static void
+sorter_end(RowSorter *sorter)
+{
+	ExecDropSingleTupleTableSlot(sorter->slot);
+	if (sorter->sort)
+		tuplesort_end(sorter->sort);
+	else
+		tuplestore_end(sorter->store);
+}
+
+/* ---- errors of the new key ---- */
+
+/* Core checks NOT NULL only after the index is built. */
+static void
+check_key_not_null(Relation rel, TupleTableSlot *slot, int nkeys,
+				   const RoseKeyColumnDisk *keys)
+{
+	for (int i = 0; i < nkeys; i++)
+	{
+		bool		isnull;
+
+		(void) slot_getattr(slot, keys[i].attno, &isnull);
+		if (isnull)
+			ereport(ERROR,
+					(errcode(ERRCODE_NOT_NULL_VIOLATION),
+					 errmsg("column \"%s\" of relation \"%s\" contains null values",
+							NameStr(TupleDescAttr(RelationGetDescr(rel), keys[i].attno - 1)->attname),
+							RelationGetRelationName(rel)),
+					 errtablecol(rel, keys[i].attno)));
+	}
+}
+
+static void
+report_duplicated_key(Relation rel, Relation index, TupleTableSlot *slot)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+	char	   *description;
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		values[i] = slot_getattr(slot, index->rd_index->indkey.values[i], &nulls[i]);
+	description = BuildIndexValueDescription(index, values, nulls);
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("could not create unique index \"%s\"", RelationGetRelationName(index)),
+			 description ? errdetail("Key %s is duplicated.", description) :
+			 errdetail("Duplicate keys exist."),
+			 errtableconstraint(rel, RelationGetRelationName(index))));
+}
+
+/* ---- rewriting ---- */
+
+/* Put all rows of the table into the sorter. */
+static void
+collect_rows(Relation rel, RowSorter *sorter, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		check_key_not_null(rel, slot, nkeys, keys);
+		sorter_put(sorter, slot);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	UnregisterSnapshot(snapshot);
+	if (sorter->sort)
+		tuplesort_performsort(sorter->sort);
+}
+
+/* Are the key columns of two rows equal?  With the schema of the new file. */
+static bool
+same_key(const RoseSchema *schema, TupleTableSlot *slot, const Datum *last, Datum *key)
+{
+	slot_getallattrs(slot);
+	rose_key_from_values(schema, slot->tts_values, 0, key);
+	return last != NULL && rose_key_compare(schema, last, key, schema->nkeys) == 0;
+}
+
+/* Load the sorted rows into the new file; returns how many. */
+static uint64
+load_rows(Relation rel, Relation index, RowSorter *sorter)
+{
+	RoseTable  *table = rose_table_open(rel);
+	RoseBulkLoad *load = rose_bulkload_begin(table, GetCurrentCommandId(true), false, 0,
+											 InvalidOid, 0);
+	Datum		keys[2][INDEX_MAX_KEYS];
+	MemoryContext contexts[2];
+	Datum	   *last = NULL;
+	int			turn = 0;
+
+	for (int i = 0; i < 2; i++)
+		contexts[i] = AllocSetContextCreate(CurrentMemoryContext, "rose rekey",
+											ALLOCSET_SMALL_SIZES);
+	while (sorter_next(sorter))
+	{
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(sorter->slot);
+		if (index)
+		{
+			Datum		key[INDEX_MAX_KEYS];
+
+			if (same_key(table->schema, sorter->slot, last, key))
+				report_duplicated_key(rel, index, sorter->slot);
+			turn = 1 - turn;
+			MemoryContextReset(contexts[turn]);
+			rose_key_copy(table->schema, keys[turn], key, contexts[turn]);
+			last = keys[turn];
+		}
+		rose_bulkload_put(load, sorter->slot->tts_values, sorter->slot->tts_isnull);
+	}
+	for (int i = 0; i < 2; i++)
+		MemoryContextDelete(contexts[i]);
+	return rose_bulkload_finish(load);
+}
+
+/*
+ * Give the table a new file with this key and all its rows.  index: the primary
+ * key's, for messages; NULL if the new key is the row id.  The old file cannot
+ * be read through the relation once the new one is there, so the rows wait in
+ * the sorter.
+ */
+static uint64
+rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	RoseMetaInfo old_info;
+	RowSorter	sorter;
+	uint64		nrows;
+
+	if (!CheckRelationLockedByMe(rel, AccessExclusiveLock, true))
+		elog(ERROR, "cannot change the key of \"%s\" without an exclusive lock",
+			 RelationGetRelationName(rel));
+
+	rose_meta_read(rel, &old_info);
+	sorter_begin(&sorter, CreateTupleDescCopy(RelationGetDescr(rel)), nkeys, keys);
+	collect_rows(rel, &sorter, nkeys, keys);
+
+	rose_next_file_set_key(RelationGetRelid(rel), nkeys, keys);
+	PG_TRY();
+	{
+		rose_set_new_file(rel, rel->rd_rel->relpersistence);
+	}
+	PG_FINALLY();
+	{
+		rose_next_file_forget_key();
+	}
+	PG_END_TRY();
+	if (OidIsValid(old_info.fed_by))
+		rose_meta_set_fed_by(rel, old_info.fed_by);
+
+	nrows = load_rows(rel, index, &sorter);
+	sorter_end(&sorter);
+	return nrows;
+}
+
+/* ---- the primary key's index is built ---- */
+
+static void
+check_index_supported(Relation rel, Relation index, IndexInfo *info, TableScanDesc scan)
+{
+	if (index->rd_rel->relam != BTREE_AM_OID || !index->rd_index->indisprimary)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot create index \"%s\" on rose table \"%s\"",
+						RelationGetRelationName(index), RelationGetRelationName(rel)),
+				 errdetail("Rose tables have no indexes but that of the primary key yet."),
+				 errhint("Declare a PRIMARY KEY, or use a heap table for columns that need other indexes or unique constraints.")));
+	if (IndexRelationGetNumberOfAttributes(index) !=
+		IndexRelationGetNumberOfKeyAttributes(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("primary key of rose table \"%s\" cannot have INCLUDE columns",
+						RelationGetRelationName(rel)),
+				 errhint("Leave INCLUDE out: the whole row is stored with the key.")));
+	if (!index->rd_index->indimmediate)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("primary key of rose table \"%s\" cannot be deferrable",
+						RelationGetRelationName(rel))));
+	if (info->ii_Concurrent)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
+						RelationGetRelationName(rel)),
+				 errhint("Leave CONCURRENTLY out.")));
+	if (scan != NULL)
+		elog(ERROR, "parallel build of the primary key of rose table \"%s\"",
+			 RelationGetRelationName(rel));
+}
+
+/*
+ * Feeds the btree nothing, and returns the number of rows for pg_class.
+ */
+double
+rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool allow_sync,
+							bool anyvisible, bool progress, BlockNumber start_blockno,
+							BlockNumber numblocks, IndexBuildCallback callback,
+							void *callback_state, TableScanDesc scan)
+{
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+	int			nkeys;
+
+	check_index_supported(rel, index, info, scan);
+	rose_primary_key_built(index);
+
+	nkeys = index_key(index, keys);
+	if (has_key(rel, nkeys, keys))
+		return rose_table_estimate_rows(rose_table_open(rel));
+	if (file_is_of_this_subtransaction(rel) && is_empty(rose_table_open(rel)))
+	{
+		rose_meta_set_key(rel, nkeys, keys);
+		rose_table_invalidate(rose_rel_locator(rel));
+		return 0;
+	}
+	return (double) rewrite_with_key(rel, index, nkeys, keys);
+}
+
+void
+rose_index_validate_scan(Relation rel, Relation index, IndexInfo *info, Snapshot snapshot,
+						 ValidateIndexState *state)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
+					RelationGetRelationName(rel))));
+}
+
+/* ---- the primary key is dropped ---- */
+
+void
+rose_rekey_note_dropped(Oid relid)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	dropped_keys = list_append_unique_oid(dropped_keys, relid);
+	MemoryContextSwitchTo(old);
+}
+
+/* Does the table have the key that its primary key, or the lack of one, asks for? */
+static bool
+has_right_key(Relation rel)
+{
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+	int			nkeys = 0;
+	Oid			indexid = rose_primary_key_index(rel);
+
+	if (OidIsValid(indexid))
+	{
+		Relation	index = index_open(indexid, AccessShareLock);
+
+		nkeys = index_key(index, keys);
+		index_close(index, AccessShareLock);
+	}
+	return has_key(rel, nkeys, keys);
+}
+
+/*
+ * Key the table by row ids, unless it has a primary key again.  That one was
+ * built, or took over the storage of an index with the same key.
+ */
+static void
+settle_dropped_key(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessExclusiveLock);
+
+	if (rel == NULL)
+		return;
+	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel) &&
+		!has_right_key(rel))
+	{
+		if (OidIsValid(rose_primary_key_index(rel)))
+			elog(ERROR, "primary key of rose table \"%s\" is not its physical key",
+				 RelationGetRelationName(rel));
+		(void) rewrite_with_key(rel, NULL, 0, NULL);
+	}
+	relation_close(rel, NoLock);
+}
+
+void
+rose_rekey_pending(void)
+{
+	if (dropped_keys == NIL)
+		return;
+	CommandCounterIncrement();
+	while (dropped_keys != NIL)
+	{
+		Oid			relid = linitial_oid(dropped_keys);
+
+		dropped_keys = list_delete_first(dropped_keys);
+		settle_dropped_key(relid);
+	}
+	CommandCounterIncrement();
+}
+
+static void
+rekey_on_transaction_event(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			rose_rekey_pending();
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_ABORT:
+			dropped_keys = NIL;
+			break;
+		default:
+			break;
+	}
+}
+
+void
+rose_rekey_define_callbacks(void)
+{
+	RegisterXactCallback(rekey_on_transaction_event, NULL);
+}

@@ -1,0 +1,289 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_slot.c
+ *	  Tuple table slots for rows of rose tables.
+ *
+ * A rose slot is a virtual slot that may have a row behind it.  With a row,
+ * tts_values is filled from it when columns are asked for; without one (the
+ * executor stored values, or the row was materialized) it behaves as a
+ * virtual slot does, and core's own functions do the work.
+ *
+ * A row of a component stays valid by a reference to its leaf, a private copy
+ * of the page.  A row of C0 is copied into a buffer that belongs to the slot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "compat/rose_compat_am.h"
+#include "tableam/rose_slot.h"
+#include "utils/memutils.h"
+
+typedef struct RoseTupleSlot
+{
+	VirtualTupleTableSlot base;
+	const RoseSchema *schema;	/* of the row */
+	bool		has_row;		/* row holds the values */
+	bool		has_version;	/* row.version is that of the slot's row */
+	RoseRow		row;			/* key is not kept */
+	char	   *buffer;			/* a C0 row's tuple */
+	Size		buffer_size;
+} RoseTupleSlot;
+
+static void
+rose_slot_init(TupleTableSlot *slot)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	rslot->has_row = false;
+	rslot->has_version = false;
+	rslot->buffer = NULL;
+	rslot->buffer_size = 0;
+}
+
+/* Let go of the row; decoded values that point into it become invalid. */
+static void
+rose_slot_drop_row(RoseTupleSlot *rslot)
+{
+	if (!rslot->has_row)
+		return;
+	rose_leaf_release(rslot->row.leaf);
+	rslot->row.leaf = NULL;
+	rslot->row.tuple = NULL;
+	rslot->has_row = false;
+}
+
+static void
+rose_slot_clear(TupleTableSlot *slot)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	rose_slot_drop_row(rslot);
+	rslot->has_version = false;
+	TTSOpsVirtual.clear(slot);
+}
+
+static void
+rose_slot_release(TupleTableSlot *slot)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	rose_slot_drop_row(rslot);
+	if (rslot->buffer)
+		pfree(rslot->buffer);
+	rslot->buffer = NULL;
+	rslot->buffer_size = 0;
+}
+
+static void
+rose_slot_getsomeattrs(TupleTableSlot *slot, int natts)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	if (!rslot->has_row)
+		elog(ERROR, "rose slot has no row to take columns from");
+
+	/* a tuple is best taken apart at once, a leaf column by column */
+	if (rslot->row.tuple)
+	{
+		natts = rslot->schema->natts;
+		rose_row_deform(&rslot->row, rslot->schema, 1, natts,
+						slot->tts_values, slot->tts_isnull);
+	}
+	else
+		rose_row_deform(&rslot->row, rslot->schema, slot->tts_nvalid + 1, natts,
+						slot->tts_values, slot->tts_isnull);
+	slot->tts_nvalid = natts;
+}
+
+/*
+ * The xid that wrote the row, in the 32 bits of the type xid.  Components keep
+ * xids for ever, so one from before the last wraparound must not be taken for
+ * a recent one.
+ */
+static TransactionId
+rose_slot_xmin(const RoseVersion *version)
+{
+	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+
+	if (TransactionIdIsValid(version->subxid))
+		return version->subxid;
+	if (next - U64FromFullTransactionId(version->xid) > PG_INT32_MAX)
+		return FrozenTransactionId;
+	return XidFromFullTransactionId(version->xid);
+}
+
+static Datum
+rose_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	Assert(!TTS_EMPTY(slot));
+	if (!rslot->has_version)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot retrieve a system column in this context")));
+
+	*isnull = false;
+	switch (attnum)
+	{
+		case MinTransactionIdAttributeNumber:
+			return TransactionIdGetDatum(rose_slot_xmin(&rslot->row.version));
+		case MinCommandIdAttributeNumber:
+		case MaxCommandIdAttributeNumber:
+			return CommandIdGetDatum(rslot->row.version.cid);
+		case MaxTransactionIdAttributeNumber:
+			/* versions do not know what supersedes them */
+			return TransactionIdGetDatum(InvalidTransactionId);
+		default:
+			elog(ERROR, "invalid system attribute number %d", attnum);
+	}
+	return (Datum) 0;
+}
+
+#ifdef ROSE_HAVE_SLOT_CURRENT_XACT
+static bool
+rose_slot_is_current_xact(TupleTableSlot *slot)
+{
+	bool		isnull;
+	Datum		xmin = rose_slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+
+	return TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin));
+}
+#endif
+
+static void
+rose_slot_materialize(TupleTableSlot *slot)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	/* a copied tuple is the slot's own already */
+	if (rslot->has_row && rslot->row.tuple != NULL)
+		return;
+	if (rslot->has_row)
+		slot_getallattrs(slot);
+	TTSOpsVirtual.materialize(slot);
+	rose_slot_drop_row(rslot);
+}
+
+static void
+rose_slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
+{
+	RoseTupleSlot *rdst = (RoseTupleSlot *) dst;
+
+	rose_slot_clear(dst);
+	TTSOpsVirtual.copyslot(dst, src);
+	if (ROSE_SLOT_IS(src))
+	{
+		RoseTupleSlot *rsrc = (RoseTupleSlot *) src;
+
+		rdst->has_version = rsrc->has_version;
+		rdst->row.version = rsrc->row.version;
+		dst->tts_tid = src->tts_tid;
+		dst->tts_tableOid = src->tts_tableOid;
+	}
+}
+
+static HeapTuple
+rose_slot_copy_heap_tuple(TupleTableSlot *slot)
+{
+	HeapTuple	tuple;
+
+	slot_getallattrs(slot);
+	tuple = TTSOpsVirtual.copy_heap_tuple(slot);
+	tuple->t_self = slot->tts_tid;
+	tuple->t_tableOid = slot->tts_tableOid;
+	return tuple;
+}
+
+static MinimalTuple
+rose_slot_copy_minimal_tuple(TupleTableSlot *slot)
+{
+	slot_getallattrs(slot);
+	return TTSOpsVirtual.copy_minimal_tuple(slot);
+}
+
+const TupleTableSlotOps rose_slot_ops = {
+	.base_slot_size = sizeof(RoseTupleSlot),
+	.init = rose_slot_init,
+	.release = rose_slot_release,
+	.clear = rose_slot_clear,
+	.getsomeattrs = rose_slot_getsomeattrs,
+	.getsysattr = rose_slot_getsysattr,
+	ROSE_SLOT_IS_CURRENT_XACT(rose_slot_is_current_xact)
+	.materialize = rose_slot_materialize,
+	.copyslot = rose_slot_copyslot,
+
+	/* a rose slot owns no tuple in heap's format */
+	.get_heap_tuple = NULL,
+	.get_minimal_tuple = NULL,
+
+	.copy_heap_tuple = rose_slot_copy_heap_tuple,
+	.copy_minimal_tuple = rose_slot_copy_minimal_tuple,
+};
+
+static void
+rose_slot_keep_tuple(RoseTupleSlot *rslot, MinimalTuple tuple)
+{
+	if (rslot->buffer_size < tuple->t_len)
+	{
+		Size		size = Max(tuple->t_len, 256);
+
+		if (rslot->buffer)
+			pfree(rslot->buffer);
+		rslot->buffer = NULL;
+		rslot->buffer_size = 0;
+		rslot->buffer = MemoryContextAllocHuge(rslot->base.base.tts_mcxt, size);
+		rslot->buffer_size = size;
+	}
+	memcpy(rslot->buffer, tuple, tuple->t_len);
+	rslot->row.tuple = (MinimalTuple) rslot->buffer;
+}
+
+void
+rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
+				const ItemPointerData *tid)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	Assert(ROSE_SLOT_IS(slot));
+	rose_slot_clear(slot);
+
+	rslot->row = *row;
+	rslot->row.key = NULL;
+	rslot->row.version.present = NULL;
+	rslot->schema = table->schema;
+	if (row->tuple)
+	{
+		rslot->row.leaf = NULL;
+		rose_slot_keep_tuple(rslot, row->tuple);
+	}
+	else
+		rose_leaf_hold(row->leaf);
+	rslot->has_row = true;
+	rslot->has_version = true;
+
+	slot->tts_tid = *tid;
+	slot->tts_tableOid = RelationGetRelid(table->rel);
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+}
+
+void
+rose_slot_written(TupleTableSlot *slot, RoseTable *table, CommandId cid)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	slot->tts_tableOid = RelationGetRelid(table->rel);
+	if (!ROSE_SLOT_IS(slot))
+		return;
+	/* its values may come from an older row; they stay, the version is new */
+	memset(&rslot->row.version, 0, sizeof(RoseVersion));
+	rslot->row.version.xid = GetTopFullTransactionId();
+	rslot->row.version.subxid = GetCurrentTransactionId();
+	rslot->row.version.cid = cid;
+	rslot->row.version.op = ROSE_OP_PUT;
+	rslot->has_version = true;
+}

@@ -1,0 +1,148 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tableam.h
+ *	  The table access method's callbacks, by concept.
+ *
+ * Their contracts are those of TableAmRoutine (access/tableam.h).  Only the
+ * last section is for other folders.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_TABLEAM_H
+#define ROSE_TABLEAM_H
+
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "compat/rose_compat_am.h"
+#include "lsm/rose_face.h"
+
+typedef struct RoseSlices RoseSlices;
+
+/* A scan of the table; scan and slices are made by the kinds of scan that need them. */
+typedef struct RoseTableScan
+{
+	TableScanDescData base;
+	RoseTable  *table;
+	MemoryContext context;		/* where scan and slices are made */
+	RoseScan   *scan;
+	RoseSlices *slices;			/* ANALYZE and TABLESAMPLE */
+	bool		asked;			/* parallel scan: tried to be the one who scans ... */
+	bool		granted;		/* ... and is */
+} RoseTableScan;
+
+/* --- reading (rose_tableam_scan.c) --- */
+extern TableScanDesc rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys,
+											  struct ScanKeyData *keys,
+											  ParallelTableScanDesc pscan, uint32 flags);
+extern void rose_scan_end_callback(TableScanDesc sscan);
+extern void rose_scan_rescan(TableScanDesc sscan, struct ScanKeyData *keys, bool set_params,
+							 bool allow_strat, bool allow_sync, bool allow_pagemode);
+extern bool rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction,
+								  TupleTableSlot *slot);
+extern Size rose_parallelscan_estimate(Relation rel);
+extern Size rose_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan);
+extern void rose_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc pscan);
+
+extern IndexFetchTableData *rose_index_fetch_begin(Relation rel);
+extern void rose_index_fetch_reset(IndexFetchTableData *data);
+extern void rose_index_fetch_end(IndexFetchTableData *data);
+extern bool rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid,
+								   Snapshot snapshot, TupleTableSlot *slot,
+								   bool *call_again, bool *all_dead);
+
+extern bool rose_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot,
+								   TupleTableSlot *slot);
+extern bool rose_tid_valid(TableScanDesc sscan, ItemPointer tid);
+extern void rose_get_latest_tid(TableScanDesc sscan, ItemPointer tid);
+extern bool rose_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot);
+extern TransactionId rose_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate);
+
+/* --- sampling (rose_tableam_sample.c) --- */
+extern bool rose_analyze_next_block(TableScanDesc sscan, ROSE_ANALYZE_BLOCK_ARGS);
+extern bool rose_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin,
+									double *liverows, double *deadrows,
+									TupleTableSlot *slot);
+extern bool rose_sample_next_block(TableScanDesc sscan, struct SampleScanState *state);
+extern bool rose_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *state,
+								   TupleTableSlot *slot);
+extern void rose_slices_free(RoseSlices *slices);
+
+/* --- writing (rose_tableam_modify.c) --- */
+extern void rose_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
+							  int options, struct BulkInsertStateData *bistate);
+extern void rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
+										  int options, struct BulkInsertStateData *bistate,
+										  uint32 token);
+extern void rose_tuple_complete_speculative(Relation rel, TupleTableSlot *slot,
+											uint32 token, bool succeeded);
+extern void rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots,
+							  CommandId cid, int options,
+							  struct BulkInsertStateData *bistate);
+extern TM_Result rose_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
+								   Snapshot snapshot, Snapshot crosscheck, bool wait,
+								   TM_FailureData *tmfd, bool changing_part);
+extern TM_Result rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot,
+								   CommandId cid, Snapshot snapshot, Snapshot crosscheck,
+								   bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,
+								   RoseUpdateIndexes *update_indexes);
+extern TM_Result rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot,
+								 TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
+								 LockWaitPolicy wait_policy, uint8 flags,
+								 TM_FailureData *tmfd);
+
+/* --- files and maintenance (rose_tableam_ddl.c, rose_tableam_vacuum.c) --- */
+extern void rose_set_new_file_callback(Relation rel, const RelFileLocator *locator,
+									   char persistence, TransactionId *freeze_xid,
+									   MultiXactId *minmulti);
+extern void rose_nontransactional_truncate(Relation rel);
+extern void rose_copy_data(Relation rel, const RelFileLocator *locator);
+extern void rose_copy_for_cluster(Relation old_table, Relation new_table, Relation index,
+								  bool use_sort, TransactionId oldest_xmin,
+								  TransactionId *xid_cutoff, MultiXactId *multi_cutoff,
+								  double *num_tuples, double *tups_vacuumed,
+								  double *tups_recently_dead);
+extern bool rose_needs_toast_table(Relation rel);
+extern Oid	rose_toast_am(Relation rel);
+extern void rose_vacuum(Relation rel, struct VacuumParams *params,
+						BufferAccessStrategy bstrategy);
+extern void rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
+							   double *tuples, double *allvisfrac);
+
+/* --- the key (rose_rekey.c) --- */
+extern double rose_index_build_range_scan(Relation rel, Relation index,
+										  struct IndexInfo *info, bool allow_sync,
+										  bool anyvisible, bool progress,
+										  BlockNumber start_blockno, BlockNumber numblocks,
+										  IndexBuildCallback callback, void *callback_state,
+										  TableScanDesc scan);
+extern void rose_index_validate_scan(Relation rel, Relation index, struct IndexInfo *info,
+									 Snapshot snapshot, struct ValidateIndexState *state);
+
+/* Key that the next file of this table gets, instead of that of its present file. */
+extern void rose_next_file_set_key(Oid relid, int nkeys, const RoseKeyColumnDisk *keys);
+extern void rose_next_file_forget_key(void);
+
+/* ---------------------------------------------------------------------
+ * For the layers above.
+ */
+
+/* Estimated number of rows: no I/O beyond the metapage. */
+extern double rose_table_estimate_rows(RoseTable *table);
+
+/* The primary key index of a rose table is being dropped. */
+extern void rose_rekey_note_dropped(Oid relid);
+/*
+ * End of a command: tables that lost their primary key get keyed by row ids
+ * (unless they have the key again, or are gone).  Also done before commit.
+ */
+extern void rose_rekey_pending(void);
+extern void rose_rekey_define_callbacks(void);
+
+/*
+ * While on, rose tables ask for a TOAST table as heap tables do: they are about
+ * to become heap tables.  Returns the old value.
+ */
+extern bool rose_toast_wanted(bool on);
+
+#endif							/* ROSE_TABLEAM_H */

@@ -1,0 +1,338 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tableam_ddl.c
+ *	  Files: made, emptied, moved and rewritten.
+ *
+ * A new file gets a metapage with a key.  A file that replaces another one of
+ * the same table (TRUNCATE) keeps its key; a file that is made to give the
+ * table another key is told so by rose_next_file_set_key; any other has none
+ * until the primary key's index is built (rose_rekey.c).
+ *
+ * CLUSTER and VACUUM FULL copy versions, not rows: sequence numbers and xids
+ * stay, so that older snapshots see what they saw.
+ *
+ * All of this runs under AccessExclusiveLock.  The registry entry of a file goes
+ * when the file goes, at the end of the transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/multixact.h"
+#include "access/tupmacs.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "catalog/storage.h"
+#include "catalog/storage_xlog.h"
+#include "commands/progress.h"
+#include "lsm/rose_maintain.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "tableam/rose_tableam.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* ---- new files ---- */
+
+typedef struct NextFileKey
+{
+	Oid			relid;			/* InvalidOid: nothing is set */
+	int			nkeys;
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+} NextFileKey;
+
+static NextFileKey next_file;
+
+void
+rose_next_file_set_key(Oid relid, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	next_file.relid = relid;
+	next_file.nkeys = nkeys;
+	if (nkeys > 0)
+		memcpy(next_file.keys, keys, nkeys * sizeof(RoseKeyColumnDisk));
+}
+
+void
+rose_next_file_forget_key(void)
+{
+	next_file.relid = InvalidOid;
+}
+
+/* What the metapage of a new file says. */
+static void
+choose_key(Relation rel, const RelFileLocator *locator, RoseMetaInfo *info)
+{
+	info->nkeys = 0;
+	if (OidIsValid(next_file.relid) && next_file.relid == RelationGetRelid(rel))
+	{
+		info->nkeys = next_file.nkeys;
+		memcpy(info->keys, next_file.keys, sizeof(info->keys));
+	}
+	else if (!RelFileLocatorEquals(rose_rel_locator(rel), *locator))
+		rose_meta_read(rel, info);	/* it replaces this one */
+}
+
+void
+rose_set_new_file_callback(Relation rel, const RelFileLocator *locator, char persistence,
+						   TransactionId *freeze_xid, MultiXactId *minmulti)
+{
+	SMgrRelation smgr;
+	RoseMetaInfo info;
+
+	if (persistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("temporary tables cannot use the rose access method"),
+				 errhint("Use an unlogged table, or a temporary table USING heap.")));
+	choose_key(rel, locator, &info);
+
+	*freeze_xid = RecentXmin;
+	*minmulti = GetOldestMultiXactId();
+
+	smgr = RelationCreateStorage(*locator, persistence, true);
+	rose_meta_create(smgr, MAIN_FORKNUM, persistence, info.nkeys, info.keys);
+	if (persistence == RELPERSISTENCE_UNLOGGED)
+	{
+		smgrcreate(smgr, INIT_FORKNUM, false);
+		log_smgrcreate(locator, INIT_FORKNUM);
+		rose_meta_create(smgr, INIT_FORKNUM, persistence, info.nkeys, info.keys);
+	}
+	smgrclose(smgr);
+
+	rose_table_file_created(*locator);
+	if (!RelFileLocatorEquals(rose_rel_locator(rel), *locator))
+		rose_table_file_dropped(rose_rel_locator(rel));
+}
+
+/*
+ * Core would be content with a truncation that cannot be rolled back, because
+ * the table was made in this transaction; a new file is simpler and safe.
+ */
+void
+rose_nontransactional_truncate(Relation rel)
+{
+	rose_set_new_file(rel, rel->rd_rel->relpersistence);
+}
+
+/* ---- moving and rewriting ---- */
+
+/*
+ * Get everything out of C0, so that the file is the whole table.  What the
+ * current transaction wrote cannot be spilled before it ends.
+ */
+static RoseTable *
+empty_c0(Relation rel, const char *command)
+{
+	RoseTable  *table = rose_table_open(rel);
+
+	if (OidIsValid(table->shared->fed_by))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot run %s on table \"%s\" because a subscription feeds it",
+						command, RelationGetRelationName(rel)),
+				 errhint("End the replication with rose.drop_subscription() first.")));
+	while (!rose_c0_is_empty(&table->shared->c0))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!rose_spill(table, InvalidOid, 0))
+			break;
+	}
+	if (!rose_c0_is_empty(&table->shared->c0))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot run %s on rose table \"%s\" in a transaction that changed it",
+						command, RelationGetRelationName(rel)),
+				 errhint("Commit the changes first.")));
+	return table;
+}
+
+/* ALTER TABLE ... SET TABLESPACE: the same blocks in another file. */
+void
+rose_copy_data(Relation rel, const RelFileLocator *locator)
+{
+	SMgrRelation dst;
+
+	(void) empty_c0(rel, "ALTER TABLE SET TABLESPACE");
+	FlushRelationBuffers(rel);
+
+	dst = RelationCreateStorage(*locator, rel->rd_rel->relpersistence, true);
+	RelationCopyStorage(RelationGetSmgr(rel), dst, MAIN_FORKNUM,
+						rel->rd_rel->relpersistence);
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
+	{
+		smgrcreate(dst, INIT_FORKNUM, false);
+		log_smgrcreate(locator, INIT_FORKNUM);
+		RelationCopyStorage(RelationGetSmgr(rel), dst, INIT_FORKNUM,
+							rel->rd_rel->relpersistence);
+	}
+	rose_table_file_created(*locator);
+	rose_table_file_dropped(rose_rel_locator(rel));
+	RelationDropStorage(rel);
+	smgrclose(dst);
+}
+
+static bool
+is_key_column(const RoseSchema *schema, AttrNumber attno)
+{
+	for (int i = 0; i < schema->nkeys; i++)
+		if (schema->keys[i].def.attno == attno)
+			return true;
+	return false;
+}
+
+/*
+ * Add a version to the copy.  It is deformed by the old table's schema, which
+ * knows the values of columns that were added since the row was stored.
+ */
+static void
+copy_version(RoseComponentBuilder *builder, const RoseRow *row, const RoseSchema *schema,
+			 Datum *values, bool *nulls)
+{
+	rose_row_deform(row, schema, 1, schema->natts, values, nulls);
+	for (int i = 0; row->version.op != ROSE_OP_PUT && i < schema->natts; i++)
+	{
+		if (row->version.present ? !rose_present_test(row->version.present, i + 1)
+			: !is_key_column(schema, i + 1))
+			nulls[i] = true;
+	}
+	rose_component_builder_add_values(builder, &row->version, values, nulls);
+}
+
+/*
+ * Copy a component, version by version; columns dropped since are left out.
+ * The builder is to be freed when the entry is published.
+ */
+static RoseComponentBuilder *
+copy_component(RoseTable *old_table, int index, RoseTable *new_table,
+			   RoseComponentEntryDisk *new_entry)
+{
+	const RoseComponentEntryDisk *entry = &old_table->manifest.components[index];
+	const RoseSchema *schema = old_table->schema;
+	bool		private_run = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+	Datum	   *values = palloc(schema->natts * sizeof(Datum));
+	bool	   *nulls = palloc(schema->natts * sizeof(bool));
+	RoseComponentCursor *cursor;
+	RoseComponentBuilder *builder;
+	int64		nrows = 0;
+
+	cursor = rose_component_cursor_create(rose_table_component(old_table, index),
+										  old_table->rel, schema,
+										  GetAccessStrategy(BAS_BULKREAD),
+										  CurrentMemoryContext);
+	builder = rose_component_builder_create(new_table->rel, &new_table->shared->store,
+											new_table->schema, entry->nrows, private_run,
+											CurrentMemoryContext);
+	for (bool found = rose_component_cursor_first(cursor); found;
+		 found = rose_component_cursor_next(cursor))
+	{
+		CHECK_FOR_INTERRUPTS();
+		copy_version(builder, rose_component_cursor_row(cursor), schema, values, nulls);
+		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, ++nrows);
+	}
+	rose_component_cursor_free(cursor);
+
+	rose_component_builder_finish(builder, new_entry);
+	new_entry->level = entry->level;
+	new_entry->state = ROSE_COMPONENT_LIVE;
+	if (private_run)
+	{
+		new_entry->flags |= ROSE_COMPONENT_PRIVATE;
+		new_entry->owner_xid = entry->owner_xid;
+	}
+	return builder;
+}
+
+/* Copy all components and publish them together; returns the number of versions. */
+static double
+copy_components(RoseTable *old_table, RoseTable *new_table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose copy",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old_context = MemoryContextSwitchTo(context);
+	RoseComponentBuilder *builders[ROSE_MAX_COMPONENTS];
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+	RoseC0Shared *c0 = &new_table->shared->c0;
+	int			n = rose_table_manifest(old_table)->ncomponents;
+	double		nrows = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		builders[i] = copy_component(old_table, i, new_table, &edit->add[i]);
+		nrows += (double) edit->add[i].nrows;
+	}
+	edit->nadd = n;
+	edit->next_seq = old_table->shared->c0.next_seq;
+	rose_manifest_apply(new_table->rel, &new_table->shared->store, edit);
+	for (int i = 0; i < n; i++)
+		rose_component_builder_free(builders[i]);
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	c0->next_seq = Max(c0->next_seq, edit->next_seq);
+	LWLockRelease(&c0->write_lock);
+
+	MemoryContextSwitchTo(old_context);
+	MemoryContextDelete(context);
+	return nrows;
+}
+
+/*
+ * CLUSTER and VACUUM FULL.  Rows are in key order anyway, so what is left to do
+ * is to merge all components and to write the result to a file without gaps.
+ */
+void
+rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool use_sort,
+					  TransactionId oldest_xmin, TransactionId *xid_cutoff,
+					  MultiXactId *multi_cutoff, double *num_tuples,
+					  double *tups_vacuumed, double *tups_recently_dead)
+{
+	RoseTable  *old_table = empty_c0(old_rel, "CLUSTER or VACUUM FULL");
+	RoseMetaInfo info;
+
+	rose_merge_all(old_table);
+	rose_meta_read(old_rel, &info);
+	if (info.nkeys > 0)
+	{
+		rose_meta_set_key(new_rel, info.nkeys, info.keys);
+		rose_table_invalidate(rose_rel_locator(new_rel));
+	}
+	*num_tuples = copy_components(old_table, rose_table_open(new_rel));
+	*tups_vacuumed = 0;
+	*tups_recently_dead = 0;
+}
+
+/* ---- TOAST ---- */
+
+static bool toast_wanted = false;
+
+bool
+rose_toast_wanted(bool on)
+{
+	bool		old = toast_wanted;
+
+	toast_wanted = on;
+	return old;
+}
+
+/* Large values go to overflow pages of the table's own components. */
+bool
+rose_needs_toast_table(Relation rel)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+
+	if (!toast_wanted)
+		return false;
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+
+		if (!att->attisdropped && att->attlen == -1 && att->attstorage != TYPSTORAGE_PLAIN)
+			return true;
+	}
+	return false;
+}
+
+Oid
+rose_toast_am(Relation rel)
+{
+	return HEAP_TABLE_AM_OID;
+}

@@ -1,0 +1,234 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tableam_modify.c
+ *	  Writing: inserts, updates, deletes and row locks of the executor.
+ *
+ * A thin layer over lsm/rose_write.h, which does the work.  Here: who may
+ * write, the report of duplicate keys (heap leaves both to its indexes), what the
+ * slot shows afterwards, statistics, and predicate locks, which rose
+ * keeps for whole tables.
+ *
+ * Each insert gives the opened primary key index rose's routine before the
+ * executor inserts into it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "lsm/rose_write.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+#include "tableam/rose_slot.h"
+#include "tableam/rose_tableam.h"
+#include "utils/rel.h"
+
+/* The speculative insertion that is going on met a conflict and wrote nothing. */
+static bool speculation_failed = false;
+
+static RoseTable *
+open_for_write(Relation rel)
+{
+	RoseTable  *table = rose_table_open(rel);
+
+	if (OidIsValid(table->shared->fed_by))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot write to table \"%s\" because a subscription feeds it",
+						RelationGetRelationName(rel)),
+				 errhint("Write on the upstream, or end the replication with rose.drop_subscription().")));
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
+	return table;
+}
+
+/* Raise the error that a unique btree would raise for this row. */
+static void
+report_duplicate(Relation rel, const Datum *values, const bool *nulls)
+{
+	Oid			indexid = rose_primary_key_index(rel);
+	Relation	index;
+	Datum		keys[INDEX_MAX_KEYS];
+	bool		keys_null[INDEX_MAX_KEYS];
+	char	   *description;
+
+	if (!OidIsValid(indexid))
+		elog(ERROR, "duplicate key in table \"%s\", which has no primary key",
+			 RelationGetRelationName(rel));
+	index = index_open(indexid, AccessShareLock);
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		AttrNumber	attno = index->rd_index->indkey.values[i];
+
+		keys[i] = values[attno - 1];
+		keys_null[i] = nulls[attno - 1];
+	}
+	description = BuildIndexValueDescription(index, keys, keys_null);
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("duplicate key value violates unique constraint \"%s\"",
+					RelationGetRelationName(index)),
+			 description ? errdetail("Key %s already exists.", description) : 0,
+			 errtableconstraint(rel, RelationGetRelationName(index))));
+}
+
+/* ---- insert ---- */
+
+void
+rose_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+				  struct BulkInsertStateData *bistate)
+{
+	RoseTable  *table = open_for_write(rel);
+
+	rose_primary_key_attach(rel);
+	slot_getallattrs(slot);
+	if (rose_insert(table, slot->tts_values, slot->tts_isnull, cid, false,
+					&slot->tts_tid) != ROSE_INSERT_OK)
+		report_duplicate(rel, slot->tts_values, slot->tts_isnull);
+	rose_slot_written(slot, table, cid);
+	pgstat_count_heap_insert(rel, 1);
+}
+
+/*
+ * A duplicate key is reported when the executor inserts the index entry of that
+ * row, so that COPY names its line.
+ */
+void
+rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
+				  int options, struct BulkInsertStateData *bistate)
+{
+	RoseTable  *table = open_for_write(rel);
+	Datum	  **values = palloc(nslots * sizeof(Datum *));
+	bool	  **nulls = palloc(nslots * sizeof(bool *));
+	ItemPointer tids = palloc(nslots * sizeof(ItemPointerData));
+	int			ndone = 0;
+	RoseInsertResult result;
+
+	rose_primary_key_attach(rel);
+	for (int i = 0; i < nslots; i++)
+	{
+		slot_getallattrs(slots[i]);
+		values[i] = slots[i]->tts_values;
+		nulls[i] = slots[i]->tts_isnull;
+	}
+	result = rose_insert_many(table, values, nulls, nslots, cid, tids, &ndone);
+	for (int i = 0; i < nslots; i++)
+	{
+		if (i < ndone)
+			slots[i]->tts_tid = tids[i];
+		else
+			ItemPointerSet(&slots[i]->tts_tid, MaxBlockNumber, FirstOffsetNumber);
+		rose_slot_written(slots[i], table, cid);
+	}
+	if (result != ROSE_INSERT_OK)
+		rose_primary_key_set_duplicate(rel, &slots[ndone]->tts_tid);
+	pgstat_count_heap_insert(rel, nslots);
+	pfree(values);
+	pfree(nulls);
+	pfree(tids);
+}
+
+/*
+ * ON CONFLICT.  The key is checked and written in one step, so there is no
+ * tentative row that others could wait for.  A conflict is reported by the
+ * aminsert that follows, and the executor looks at the other row again.
+ */
+void
+rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
+							  int options, struct BulkInsertStateData *bistate,
+							  uint32 token)
+{
+	RoseTable  *table = open_for_write(rel);
+
+	rose_primary_key_attach(rel);
+	slot_getallattrs(slot);
+	speculation_failed = rose_insert(table, slot->tts_values, slot->tts_isnull, cid, true,
+									 &slot->tts_tid) != ROSE_INSERT_OK;
+	rose_primary_key_set_conflict(rel, speculation_failed);
+	if (speculation_failed)
+	{
+		/* the executor wants some valid TID to hand to aminsert */
+		ItemPointerSet(&slot->tts_tid, MaxBlockNumber, FirstOffsetNumber);
+		return;
+	}
+	rose_slot_written(slot, table, cid);
+	pgstat_count_heap_insert(rel, 1);
+}
+
+void
+rose_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
+								bool succeeded)
+{
+	if (!succeeded && !speculation_failed)
+		rose_insert_abort_speculative(rose_table_open(rel), &slot->tts_tid);
+	rose_primary_key_set_conflict(rel, false);
+	speculation_failed = false;
+}
+
+/* ---- delete, update, lock ---- */
+
+TM_Result
+rose_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot,
+				  Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
+				  bool changing_part)
+{
+	RoseTable  *table = open_for_write(rel);
+	TM_Result	result = rose_delete(table, tid, cid, snapshot, crosscheck, wait, tmfd);
+
+	if (result == TM_Ok)
+		pgstat_count_heap_delete(rel);
+	return result;
+}
+
+TM_Result
+rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
+				  Snapshot snapshot, Snapshot crosscheck, bool wait,
+				  TM_FailureData *tmfd, LockTupleMode *lockmode,
+				  RoseUpdateIndexes *update_indexes)
+{
+	RoseTable  *table = open_for_write(rel);
+	ItemPointerData newtid;
+	bool		key_changed = false;
+	bool		duplicate = false;
+	TM_Result	result;
+
+	/* the index stores nothing, and uniqueness is checked by rose_update */
+	*update_indexes = ROSE_UPDATE_NO_INDEXES;
+	slot_getallattrs(slot);
+	result = rose_update(table, otid, slot->tts_values, slot->tts_isnull, cid, snapshot,
+						 crosscheck, wait, tmfd, lockmode, &key_changed, &duplicate,
+						 &newtid);
+	if (duplicate)
+		report_duplicate(rel, slot->tts_values, slot->tts_isnull);
+	if (result == TM_Ok)
+	{
+		slot->tts_tid = newtid;
+		rose_slot_written(slot, table, cid);
+		rose_pgstat_count_update(rel);
+	}
+	return result;
+}
+
+/* A row lock is not a write to the table, so fed tables allow it. */
+TM_Result
+rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
+				CommandId cid, LockTupleMode mode, LockWaitPolicy wait_policy,
+				uint8 flags, TM_FailureData *tmfd)
+{
+	RoseTable  *table = rose_table_open(rel);
+	RoseLookup *lookup = rose_lookup_create(table);
+	const RoseRow *row;
+	ItemPointerData newest;
+	TM_Result	result;
+
+	tmfd->traversed = false;
+	result = rose_lock_row(table, lookup, tid, snapshot, cid, mode, wait_policy, flags,
+						   &row, &newest, tmfd);
+	/* the caller goes on with the version that was locked, or looks why it was not */
+	if (result == TM_Ok)
+		*tid = newest;
+	if (row)
+		rose_slot_store(slot, table, row, &newest);
+	rose_lookup_free(lookup);
+	return result;
+}

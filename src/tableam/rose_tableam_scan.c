@@ -1,0 +1,324 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tableam_scan.c
+ *	  Reading: sequential scans, rows by TID, and the table side of index scans.
+ *
+ * A thin layer over lsm/rose_scan.h.  Scans come in key order.  One process
+ * scans for all in a parallel scan: the first that asks.  (The planner is told
+ * not to make parallel scans of rose tables; this keeps them correct if it does.)
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "access/skey.h"
+#include "access/xact.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "storage/predicate.h"
+#include "tableam/rose_slot.h"
+#include "tableam/rose_tableam.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+typedef struct RoseParallelScanShared
+{
+	ParallelTableScanDescData base;
+	pg_atomic_uint32 claimed;	/* a process scans; no lock */
+} RoseParallelScanShared;
+
+/* ---- scans ---- */
+
+TableScanDesc
+rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *keys,
+						 ParallelTableScanDesc pscan, uint32 flags)
+{
+	RoseTableScan *scan = palloc0(sizeof(RoseTableScan));
+
+	RelationIncrementReferenceCount(rel);
+	scan->base.rs_rd = rel;
+	scan->base.rs_snapshot = snapshot;
+	scan->base.rs_nkeys = nkeys;
+	scan->base.rs_flags = flags;
+	scan->base.rs_parallel = pscan;
+	if (nkeys > 0)
+	{
+		scan->base.rs_key = palloc(sizeof(ScanKeyData) * nkeys);
+		if (keys)
+			memcpy(scan->base.rs_key, keys, sizeof(ScanKeyData) * nkeys);
+	}
+	scan->context = CurrentMemoryContext;
+	scan->table = rose_table_open(rel);
+
+	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
+		PredicateLockRelation(rel, snapshot);
+	if (flags & SO_TYPE_SEQSCAN)
+	{
+		scan->scan = rose_scan_begin(scan->table, snapshot, NULL, true);
+		pgstat_count_heap_scan(rel);
+	}
+	return &scan->base;
+}
+
+void
+rose_scan_end_callback(TableScanDesc sscan)
+{
+	RoseTableScan *scan = (RoseTableScan *) sscan;
+
+	if (scan->scan)
+		rose_scan_end(scan->scan);
+	if (scan->slices)
+		rose_slices_free(scan->slices);
+	RelationDecrementReferenceCount(sscan->rs_rd);
+	if (sscan->rs_key)
+		pfree(sscan->rs_key);
+	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
+		UnregisterSnapshot(sscan->rs_snapshot);
+	pfree(scan);
+}
+
+void
+rose_scan_rescan(TableScanDesc sscan, struct ScanKeyData *keys, bool set_params,
+				 bool allow_strat, bool allow_sync, bool allow_pagemode)
+{
+	RoseTableScan *scan = (RoseTableScan *) sscan;
+
+	if (keys && sscan->rs_nkeys > 0)
+		memcpy(sscan->rs_key, keys, sizeof(ScanKeyData) * sscan->rs_nkeys);
+	if (scan->scan)
+	{
+		rose_scan_reset(scan->scan, NULL);
+		pgstat_count_heap_scan(sscan->rs_rd);
+	}
+	if (scan->slices)
+		rose_slices_free(scan->slices);
+	scan->slices = NULL;
+	scan->asked = false;
+}
+
+/* In a parallel scan: is this the process that scans? */
+static bool
+scan_is_granted(RoseTableScan *scan)
+{
+	RoseParallelScanShared *shared = (RoseParallelScanShared *) scan->base.rs_parallel;
+
+	if (shared == NULL)
+		return true;
+	if (!scan->asked)
+	{
+		uint32		unclaimed = 0;
+
+		scan->asked = true;
+		scan->granted = pg_atomic_compare_exchange_u32(&shared->claimed, &unclaimed, 1);
+	}
+	return scan->granted;
+}
+
+/* The scan keys that internal callers of table scans may give; the executor gives none. */
+static bool
+scan_keys_match(const RoseTableScan *scan, const RoseRow *row)
+{
+	for (int i = 0; i < scan->base.rs_nkeys; i++)
+	{
+		ScanKey		key = &scan->base.rs_key[i];
+		bool		isnull;
+		Datum		value;
+
+		if (key->sk_flags & SK_ISNULL)
+			return false;
+		value = rose_row_getattr(row, scan->table->schema, key->sk_attno, &isnull);
+		if (isnull ||
+			!DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation,
+											value, key->sk_argument)))
+			return false;
+	}
+	return true;
+}
+
+bool
+rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	RoseTableScan *scan = (RoseTableScan *) sscan;
+	const RoseRow *row = NULL;
+	ItemPointerData tid;
+
+	if (scan_is_granted(scan))
+	{
+		do
+			row = rose_scan_next(scan->scan, direction);
+		while (row && !scan_keys_match(scan, row));
+	}
+	if (row == NULL)
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	pgstat_count_heap_getnext(sscan->rs_rd);
+	rose_scan_tid(scan->scan, &tid);
+	rose_slot_store(slot, scan->table, row, &tid);
+	return true;
+}
+
+/* ---- parallel scans ---- */
+
+Size
+rose_parallelscan_estimate(Relation rel)
+{
+	return sizeof(RoseParallelScanShared);
+}
+
+Size
+rose_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan)
+{
+	RoseParallelScanShared *shared = (RoseParallelScanShared *) pscan;
+
+	rose_parallel_scan_set_rel(pscan, rel);
+	pg_atomic_init_u32(&shared->claimed, 0);
+	return sizeof(RoseParallelScanShared);
+}
+
+void
+rose_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc pscan)
+{
+	RoseParallelScanShared *shared = (RoseParallelScanShared *) pscan;
+
+	pg_atomic_write_u32(&shared->claimed, 0);
+}
+
+/* ---- the table side of index scans ---- */
+
+IndexFetchTableData *
+rose_index_fetch_begin(Relation rel)
+{
+	RoseIndexFetch *fetch = palloc0(sizeof(RoseIndexFetch));
+
+	rose_primary_key_attach(rel);
+	fetch->base.rel = rel;
+	fetch->table = rose_table_open(rel);
+	fetch->context = CurrentMemoryContext;
+	return &fetch->base;
+}
+
+void
+rose_index_fetch_reset(IndexFetchTableData *data)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) data;
+
+	fetch->row = NULL;
+}
+
+void
+rose_index_fetch_end(IndexFetchTableData *data)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) data;
+
+	if (fetch->scan)
+		rose_index_scan_free(fetch->scan);
+	if (fetch->lookup)
+		rose_lookup_free(fetch->lookup);
+	pfree(fetch);
+}
+
+/*
+ * Nearly always the TID is that of the row under the index scan, which is at
+ * hand and known to be visible.
+ */
+bool
+rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
+					   TupleTableSlot *slot, bool *call_again, bool *all_dead)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) data;
+	const RoseRow *row = fetch->row;
+
+	*call_again = false;
+	if (all_dead)
+		*all_dead = false;
+
+	if (row == NULL || !ItemPointerEquals(tid, &fetch->tid))
+	{
+		if (fetch->lookup == NULL)
+		{
+			MemoryContext old = MemoryContextSwitchTo(fetch->context);
+
+			fetch->lookup = rose_lookup_create(fetch->table);
+			MemoryContextSwitchTo(old);
+		}
+		row = rose_lookup_fetch_tid(fetch->lookup, tid, snapshot);
+	}
+	if (row == NULL)
+		return false;
+	rose_slot_store(slot, fetch->table, row, tid);
+	return true;
+}
+
+/* ---- rows by TID ---- */
+
+bool
+rose_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
+{
+	RoseTable  *table = rose_table_open(rel);
+	RoseLookup *lookup = rose_lookup_create(table);
+	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, snapshot);
+
+	if (row)
+	{
+		ItemPointerData copy = *tid;	/* may be the slot's own */
+
+		rose_slot_store(slot, table, row, &copy);
+	}
+	rose_lookup_free(lookup);
+	return row != NULL;
+}
+
+bool
+rose_tid_valid(TableScanDesc sscan, ItemPointer tid)
+{
+	RoseTableScan *scan = (RoseTableScan *) sscan;
+
+	return ItemPointerIsValid(tid) && rose_tid_known(scan->table, tid);
+}
+
+/*
+ * The newest version of the row's key that the scan sees; for WHERE CURRENT
+ * OF.  A row that moved to another key since keeps its old TID, which then is not visible.
+ */
+void
+rose_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
+{
+	RoseTableScan *scan = (RoseTableScan *) sscan;
+	RoseLookup *lookup = rose_lookup_create(scan->table);
+	const RoseSchema *schema = scan->table->schema;
+	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
+
+	if (row)
+	{
+		Datum		key[INDEX_MAX_KEYS];
+
+		rose_key_copy(schema, key, row->key, CurrentMemoryContext);
+		if (rose_lookup_get(lookup, sscan->rs_snapshot, key))
+			rose_lookup_tid(lookup, tid);
+	}
+	rose_lookup_free(lookup);
+}
+
+bool
+rose_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
+{
+	RoseLookup *lookup = rose_lookup_create(rose_table_open(rel));
+	bool		result = rose_lookup_fetch_tid(lookup, &slot->tts_tid, snapshot) != NULL;
+
+	rose_lookup_free(lookup);
+	return result;
+}
+
+/* Called by index access methods that store TIDs; rose has none. */
+TransactionId
+rose_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("rose table \"%s\" cannot have indexes that store tuple identifiers",
+					RelationGetRelationName(rel))));
+	return InvalidTransactionId;	/* keep compiler quiet */
+}

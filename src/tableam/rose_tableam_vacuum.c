@@ -1,0 +1,184 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tableam_vacuum.c
+ *	  VACUUM and the planner's idea of a table's size.
+ *
+ * Merges remove dead versions in the background, so VACUUM has little to do: it
+ * spills C0, which is what lets relfrozenxid advance (components need no commit
+ * log), gives free space at the end of the file back, and brings pg_class up to date.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/multixact.h"
+#include "access/transam.h"
+#include "commands/vacuum.h"
+#include "lsm/rose_maintain.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "tableam/rose_tableam.h"
+
+/* Truncate if that gives back so many blocks, or this share of the file. */
+#define TRUNCATE_MIN_BLOCKS		1000
+#define TRUNCATE_MIN_FRACTION	16
+
+/* ---- size ---- */
+
+/* Versions by where they are, and the pages that hold them. */
+typedef struct TableSize
+{
+	double		component_rows;
+	double		c0_rows;
+	double		pages;
+} TableSize;
+
+/*
+ * Rows are counted from the manifest and C0: no I/O beyond the metapage.
+ * Versions that replace others are counted twice; as a level is several times
+ * smaller than the next one, that is a small part.
+ */
+static void
+measure_table(RoseTable *table, TableSize *size)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseC0Shared *c0 = &table->shared->c0;
+	double		largest = 0;
+
+	memset(size, 0, sizeof(*size));
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
+		double		puts = (double) entry->nrows - (double) entry->ntombstones;
+
+		size->component_rows += puts - (double) entry->ntombstones;
+		size->pages += (double) entry->nblocks;
+		largest = Max(largest, puts);
+	}
+	/* tombstones of rows that are gone already count for nothing */
+	size->component_rows = Max(size->component_rows, largest / 2);
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		/* read without the lock: a hint */
+		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+			continue;
+		size->c0_rows += (double) c0->tables[slot].nentries;
+		size->pages += (double) c0->tables[slot].nbytes / BLCKSZ;
+	}
+}
+
+double
+rose_table_estimate_rows(RoseTable *table)
+{
+	TableSize	size;
+
+	measure_table(table, &size);
+	return rint(size.component_rows + size.c0_rows);
+}
+
+void
+rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
+				   double *tuples, double *allvisfrac)
+{
+	TableSize	size;
+	double		known = rel->rd_rel->reltuples;
+
+	measure_table(rose_table_open(rel), &size);
+
+	/* if ANALYZE found fewer rows in a file of this size, believe it */
+	if (known > 0 && rel->rd_rel->relpages > 0)
+	{
+		double		grown = (double) RelationGetNumberOfBlocks(rel) / rel->rd_rel->relpages;
+
+		size.component_rows = Min(size.component_rows, known * Max(grown, 1.0));
+	}
+	*pages = (BlockNumber) Min(ceil(size.pages), (double) MaxBlockNumber);
+	*tuples = rint(size.component_rows + size.c0_rows);
+	*allvisfrac = 0;
+}
+
+/* ---- VACUUM ---- */
+
+/*
+ * The oldest xid that the table still asks the commit log about: in C0 and in
+ * private runs.  horizon was taken before the spill, so that what is written
+ * since is newer.
+ */
+static TransactionId
+oldest_needed_xid(RoseTable *table, TransactionId horizon)
+{
+	FullTransactionId oldest = InvalidFullTransactionId;
+	RoseC0Shared *c0 = &table->shared->c0;
+	const RoseManifest *manifest;
+	TransactionId xid;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		FullTransactionId mine = c0->tables[slot].oldest_xid;
+
+		if (c0->tables[slot].state != ROSE_MEMTABLE_FREE &&
+			FullTransactionIdIsValid(mine) &&
+			(!FullTransactionIdIsValid(oldest) || FullTransactionIdPrecedes(mine, oldest)))
+			oldest = mine;
+	}
+	LWLockRelease(&c0->write_lock);
+
+	manifest = rose_table_manifest(table);
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		FullTransactionId owner = FullTransactionIdFromU64(manifest->components[i].owner_xid);
+
+		if ((manifest->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
+			(!FullTransactionIdIsValid(oldest) || FullTransactionIdPrecedes(owner, oldest)))
+			oldest = owner;
+	}
+
+	if (!FullTransactionIdIsValid(oldest))
+		return horizon;
+	xid = XidFromFullTransactionId(oldest);
+	return TransactionIdPrecedes(xid, horizon) ? xid : horizon;
+}
+
+/* Shorten the file, if it is worth it and nobody else uses the table. */
+static void
+truncate_file(Relation rel, RoseTable *table)
+{
+	uint64		live;
+	uint64		free_blocks;
+	uint64		total;
+
+	rose_store_space(rel, &table->shared->store, &live, &free_blocks, &total);
+	if (free_blocks < Min(TRUNCATE_MIN_BLOCKS, total / TRUNCATE_MIN_FRACTION) ||
+		!ConditionalLockRelation(rel, AccessExclusiveLock))
+		return;
+	rose_store_truncate(rel, &table->shared->store);
+	UnlockRelation(rel, AccessExclusiveLock);
+}
+
+void
+rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
+{
+	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
+	MultiXactId minmulti = GetOldestMultiXactId();
+	TimestampTz start = GetCurrentTimestamp();
+	RoseTable  *table = rose_table_open(rel);
+	double		rows;
+
+	/* a fed table is spilled by its subscription, together with its position */
+	if (!OidIsValid(table->shared->fed_by))
+		(void) rose_spill(table, InvalidOid, 0);
+	rose_settle_private_runs(table);
+	if (params->truncate != VACOPTVALUE_DISABLED)
+		truncate_file(rel, table);
+
+	rows = rose_table_estimate_rows(table);
+	rose_vac_update_relstats(rel, RelationGetNumberOfBlocks(rel), rows,
+							 rel->rd_rel->relhasindex,
+							 oldest_needed_xid(table, horizon), minmulti);
+	rose_pgstat_report_vacuum(rel, (PgStat_Counter) rows, start);
+}

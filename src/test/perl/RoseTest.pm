@@ -1,0 +1,132 @@
+
+# What rose's TAP tests share: clusters with rose, crashes, content hashes.
+#
+# With ROSE_STANDIN set, rose's names stand for heap and built-in replication
+# (see src/test/standin.sql), to test the tests themselves.
+package RoseTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Time::HiRes qw(usleep time);
+
+our @EXPORT = qw(rose_node rose_create rose_conf crash crash_and_restart
+  table_hash seed_random random_between);
+
+# A running cluster with rose in database postgres. Further settings may follow.
+sub rose_node
+{
+	my ($name, @settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	# A logical upstream too, for test.conf says wal_level = logical.
+	$node->init(allows_streaming => 'logical');
+	$node->append_conf('postgresql.conf', "$_\n") for @settings;
+	$node->start;
+	rose_create($node, 'postgres');
+	return $node;
+}
+
+# CREATE EXTENSION rose, or the stand-in.
+sub rose_create
+{
+	my ($node, $dbname) = @_;
+
+	if ($ENV{ROSE_STANDIN})
+	{
+		$node->safe_psql($dbname, slurp_file(dirname(__FILE__) . '/../standin.sql'));
+	}
+	else
+	{
+		$node->safe_psql($dbname, 'CREATE EXTENSION rose');
+	}
+	return;
+}
+
+# Settings of rose, none for the stand-in.
+sub rose_conf
+{
+	return $ENV{ROSE_STANDIN} ? () : @_;
+}
+
+# SIGKILL to the postmaster and all its children at once, as a power cut would.
+sub crash
+{
+	my ($node) = @_;
+	my $postmaster = $node->{_pid};
+	my @children;
+
+	# Stop the postmaster first, so that it starts no more children.
+	kill 'STOP', $postmaster;
+	foreach my $stat (glob '/proc/[0-9]*/stat')
+	{
+		open my $fh, '<', $stat or next;
+		my $line = <$fh>;
+		close $fh;
+		push @children, $1
+		  if defined $line && $line =~ /^(\d+) \(.*\) \S (\d+) / && $2 == $postmaster;
+	}
+	kill 'KILL', @children;
+	$node->kill9;
+	return scalar @children;
+}
+
+# After a SIGKILL the first start may find the old postmaster.pid or the old
+# shared memory, until every process is gone.
+sub poll_start
+{
+	my ($node) = @_;
+	my $deadline = time() + $PostgreSQL::Test::Utils::timeout_default;
+
+	while (time() < $deadline)
+	{
+		return 1 if $node->start(fail_ok => 1);
+		usleep(100_000);
+		$node->stop('fast', fail_ok => 1);
+	}
+	return $node->start;
+}
+
+sub crash_and_restart
+{
+	my ($node) = @_;
+
+	crash($node);
+	poll_start($node);
+	return;
+}
+
+# Count and hash of a table's rows, in an order of their own.
+sub table_hash
+{
+	my ($node, $table, $dbname) = @_;
+
+	return $node->safe_psql($dbname // 'postgres',
+		"SELECT count(*) || ' ' || coalesce(md5(string_agg(h, '' ORDER BY h)), '-')"
+		  . " FROM (SELECT md5(t::text) AS h FROM $table t) s");
+}
+
+# Seeds rand() from the environment variable, or from the clock, and says how to
+# run the same again.
+sub seed_random
+{
+	my ($variable) = @_;
+	my $seed = $ENV{$variable} // (int(time() * 1000) % 1_000_000_000);
+
+	srand($seed);
+	Test::More::diag("$variable=$seed");
+	return $seed;
+}
+
+sub random_between
+{
+	my ($from, $to) = @_;
+
+	return $from + rand($to - $from);
+}
+
+1;

@@ -1,0 +1,176 @@
+#!/bin/bash
+# Run every test of rose: unit, regression, isolation, TAP.
+#
+#   src/test/run.sh [unit] [regress] [isolation] [tap] [NAME.pl ...]
+#
+# No argument means all four. Installs what is missing, builds and installs
+# rose, then tests a copy of the tree in a scratch folder that the server's user
+# owns (servers do not run as root). On a failure the relevant logs are printed
+# and the copy is kept. The last line is always "N passed, N failed".
+#
+# ROSE_STANDIN=1 runs the same tests on heap (see standin.sql): that is how
+# expected output is checked, for a rose table must answer what heap answers.
+# EXTRA_CONF names a file of further settings for the test clusters.
+set -u
+
+. "$(dirname "$0")/../../bench/lib.sh"
+
+PASSED=0
+FAILED=0
+KEEP=''
+COPY=''
+LOG_TAIL=60
+
+finish()
+{
+	rose_cleanup
+	[ -z "$KEEP" ] || echo "kept for a look: $COPY"
+	echo "$PASSED passed, $FAILED failed"
+}
+
+# tally SUITE OUTPUT STATUS: counts the results that OUTPUT lists, in the formats
+# of TAP and of pg_regress 15 ("test x ... ok") and later ("ok 1 - x").
+tally()
+{
+	local suite=$1 output=$2 status=$3 good bad
+
+	good=$(grep -cE '^ok [0-9]+|^(test| {4,}) *[^ ].* \.\.\. ok( |$)' "$output")
+	bad=$(grep -cE '^not ok [0-9]+|^(test| {4,}) *[^ ].* \.\.\. (FAILED|failed)' "$output")
+	# A suite that failed without naming a test, or that ran nothing, failed.
+	if [ "$bad" = 0 ] && { [ "$status" != 0 ] || [ "$good" = 0 ]; }; then
+		bad=1
+	fi
+	PASSED=$((PASSED + good))
+	FAILED=$((FAILED + bad))
+	echo "-- $suite: $good passed, $bad failed, $SECONDS s since the start"
+	[ "$bad" = 0 ] || { KEEP=1; ROSE_KEEP=1; return 1; }
+}
+
+# run_suite SUITE COMMAND...: run in the copy, show and count the results.
+run_suite()
+{
+	local suite=$1 status
+	shift
+
+	echo "== $suite"
+	as_pg env -C "$COPY" "$@" </dev/null 2>&1 | tee "$SCRATCH/$suite.out"
+	status=${PIPESTATUS[0]}
+	tally "$suite" "$SCRATCH/$suite.out" "$status"
+}
+
+# A pg_regress run of its own cluster or, for the stand-in, of one prepared here.
+# regress_suite SUITE PROGRAM INPUTDIR TEST...
+regress_suite()
+{
+	local suite=$1 program=$2 inputdir=$3 out=$COPY/out_$1 connect
+	shift 3
+
+	as_pg mkdir -p "$out"
+	if [ -n "$ROSE_STANDIN" ]; then
+		cluster_init "$suite" <"$COPY/test.conf"
+		cluster_start "$suite"
+		sql "$suite" -c "CREATE DATABASE regression TEMPLATE template0"
+		as_pg "$PG_BIN/psql" -Xq -v ON_ERROR_STOP=1 -d "$(cluster_conninfo "$suite") dbname=regression" \
+			-f "$COPY/src/test/standin.sql"
+		connect="--use-existing --host=$SCRATCH --port=$(cluster_port "$suite") --user=postgres"
+	else
+		connect="--encoding=UTF8 --no-locale --temp-instance=$out/instance --temp-config=$COPY/test.conf --load-extension=rose"
+	fi
+	# shellcheck disable=SC2086
+	if ! run_suite "$suite" "$program" --bindir="$PG_BIN" --inputdir="$inputdir" \
+		--outputdir="$out" --dbname=regression $connect "$@"; then
+		[ ! -f "$out/regression.diffs" ] || cat "$out/regression.diffs"
+		echo "-- server log"
+		tail -n $LOG_TAIL "$out/log/postmaster.log" "$SCRATCH/$suite.log" 2>/dev/null
+	fi
+	[ -z "$ROSE_STANDIN" ] || cluster_stop "$suite"
+}
+
+unit_tests()
+{
+	if [ -n "$ROSE_STANDIN" ]; then
+		return
+	fi
+	run_suite unit src/test/unit/run.sh
+}
+
+regress_tests()
+{
+	regress_suite regress "$PGXS_SRC/test/regress/pg_regress" "$COPY" --schedule="$COPY/sql/schedule"
+}
+
+isolation_tests()
+{
+	local specs
+
+	specs=$(cd "$COPY/src/test/isolation/specs" && ls -- *.spec | sed 's/\.spec$//')
+	# shellcheck disable=SC2086
+	regress_suite isolation "$PGXS_SRC/test/isolation/pg_isolation_regress" \
+		"$COPY/src/test/isolation" $specs
+}
+
+tap_tests()
+{
+	local files=("$@") file base
+
+	[ ${#files[@]} -gt 0 ] || files=("$COPY"/src/test/t/*.pl)
+	for file in "${files[@]}"; do
+		base=$(basename "$file" .pl)
+		run_suite "$base" env \
+			"TESTDIR=$COPY" "PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
+			"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl" "TEMP_CONFIG=$COPY/test.conf" \
+			"ROSE_STANDIN=$ROSE_STANDIN" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
+			prove --verbose --timer "src/test/t/$base.pl" ||
+			tap_logs "$base"
+	done
+}
+
+# The ends of a TAP test's own log and of its servers' logs, latest last.
+tap_logs()
+{
+	local log
+
+	# shellcheck disable=SC2045
+	for log in $(ls -tr "$COPY/tmp_check/log/"*"$1"* 2>/dev/null); do
+		echo "-- ${log##*/}"
+		tail -n $LOG_TAIL "$log"
+	done
+}
+
+SUITES=()
+TAP_FILES=()
+for arg in "$@"; do
+	case $arg in
+		unit | regress | isolation | tap) SUITES+=("$arg") ;;
+		*.pl) TAP_FILES+=("$arg") ;;
+		*) die "unknown suite \"$arg\"" ;;
+	esac
+done
+[ ${#TAP_FILES[@]} = 0 ] || SUITES+=(tap)
+[ ${#SUITES[@]} -gt 0 ] || SUITES=(unit regress isolation tap)
+
+trap finish EXIT
+trap 'exit 130' INT TERM
+FAILED=1    # until the preparation is done
+rose_prepare
+PGXS_SRC=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
+scratch test
+COPY=$SCRATCH/rose
+mkdir "$COPY"
+tar -C "$ROSE_ROOT" --exclude=./.git -cf - . | tar -C "$COPY" -xf -
+if [ -n "$ROSE_STANDIN" ]; then
+	sed -i '/^shared_preload_libraries/d' "$COPY/test.conf"
+fi
+[ -z "${EXTRA_CONF:-}" ] || cat "$EXTRA_CONF" >>"$COPY/test.conf"
+[ "$(id -u)" != 0 ] || chown -R postgres: "$COPY"
+FAILED=0
+
+for suite in "${SUITES[@]}"; do
+	case $suite in
+		unit) unit_tests ;;
+		regress) regress_tests ;;
+		isolation) isolation_tests ;;
+		tap) tap_tests "${TAP_FILES[@]}" ;;
+	esac
+done
+[ "$FAILED" = 0 ]

@@ -1,0 +1,239 @@
+
+# Random SQL in lockstep on heap tables and on rose tables: every statement must
+# give the same rows, the same row count and the same error on both, while the
+# rose tables are spilled and merged in between, and meanwhile.
+#
+# The twins have the same names in two schemas of one database, so the two
+# sessions run the same text. Environment:
+#
+#   DIFF_SEED        repeat a run (its spills and merges beside the session vary)
+#   DIFF_STATEMENTS  how many statements, default 24000
+#   DIFF_BATCH       statements a session, default 600; contents are compared
+#                    and rose.check is asked after each
+#   DIFF_TABLES      names of the tables to use, separated by commas
+#   DIFF_CHURN       0: no spills and merges beside the session, only in turn
+#
+# At the first difference the statement, both answers and the statements before
+# it are printed, and all statements so far are saved for psql.
+use strict;
+use warnings;
+
+use FindBin;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseSqlGen;
+use RoseTest;
+use Test::More;
+
+my $wanted = $ENV{DIFF_STATEMENTS} // 24000;
+my $batch_size = $ENV{DIFF_BATCH} // 600;
+my $churn = $ENV{DIFF_CHURN} // 1;
+my $show_before = 25;
+my $seed = seed_random('DIFF_SEED');
+my $generator = RoseSqlGen->new(tables => [ split /,/, $ENV{DIFF_TABLES} // '' ]);
+my $dir = PostgreSQL::Test::Utils::tempdir;
+my $saved = "$PostgreSQL::Test::Utils::tmp_check/differential_$seed.sql";
+my %am = (heap => 'heap', rose => 'rose');
+
+my $node = rose_node('differential', "statement_timeout = '60s'");
+local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);
+
+foreach my $twin (sort keys %am)
+{
+	my @ddl = $generator->ddl($am{$twin});
+	$node->safe_psql('postgres', join(";\n", "CREATE SCHEMA twin_$twin", "SET search_path = twin_$twin", @ddl));
+	append_to_file($saved, join("\n", map { "$_;" } "-- $twin", @ddl, '')) if $twin eq 'rose';
+}
+
+# Makes the scripts of one batch for both twins, and the list of its statements.
+sub make_batch
+{
+	my @statements;
+	my @items;
+	my %script;
+
+	while (@statements < $batch_size)
+	{
+		foreach my $item ($generator->next_block)
+		{
+			push @items, $item;
+			push @statements, $item if exists $item->{sql} && !$item->{meta};
+		}
+	}
+	foreach my $twin (keys %am)
+	{
+		my $n = 0;
+		my $text = "SET search_path = twin_$twin;\n\\pset format unaligned\n\\pset tuples_only\n\\pset null '<null>'\n"
+		  . "SET client_min_messages = error;\nSET extra_float_digits = 1;\n";
+		foreach my $item (@items)
+		{
+			if ($item->{churn})
+			{
+				$text .= churn_step($item) if $twin eq 'rose';
+				next;
+			}
+			$text .= $item->{sql} . ($item->{meta} || $item->{complete} ? "\n" : ";\n");
+			$text .= sprintf("\\echo '@@ %d' :SQLSTATE :ROW_COUNT\n\\if :ERROR\n\\echo :LAST_ERROR_MESSAGE\n\\endif\n", $n++)
+			  if !$item->{meta};
+		}
+		$script{$twin} = $text;
+	}
+	return (\@statements, \%script);
+}
+
+# A spill or a merge at a fixed place in the script: by the session itself, or
+# inside of its transactions by another one.
+sub churn_step
+{
+	my ($item) = @_;
+	my $call = sprintf("SELECT rose.%s('twin_rose.%s')", rand() < 0.7 ? 'spill' : 'merge', $item->{churn});
+
+	return "\\! psql -Xq -o /dev/null -c \"SET lock_timeout = '20s'\" -c \"$call\" 2>>$dir/churn.err\n" if $item->{inside};
+	return "\\o /dev/null\n$call;\n\\o\n\\if :ERROR\n\\echo '!!' :LAST_ERROR_MESSAGE\n\\endif\n";
+}
+
+# Starts a session beside the others that spills and merges all the time.
+sub start_churn
+{
+	my $script = "$dir/churn.sql";
+	my @names = $generator->table_names;
+
+	unlink $script;
+	for (1 .. 400)
+	{
+		append_to_file($script, sprintf("SELECT rose.%s('twin_rose.%s');\nSELECT pg_sleep(%.3f);\n",
+				rand() < 0.8 ? 'spill' : 'merge', $names[ rand @names ], rand(0.06)));
+	}
+	return IPC::Run::start([ 'psql', '-Xq', '-f', $script ], '>', '/dev/null', '2>>', "$dir/churn.err");
+}
+
+# Runs both scripts at the same time; returns the answers, one a statement.
+sub run_batch
+{
+	my ($script) = @_;
+	my (%session, %answers);
+	my $beside = $churn && rand() < 0.7 ? start_churn() : undef;
+
+	foreach my $twin (keys %am)
+	{
+		unlink "$dir/$twin.sql";
+		append_to_file("$dir/$twin.sql", $script->{$twin});
+		$session{$twin} = IPC::Run::start([ 'psql', '-Xq', '-f', "$dir/$twin.sql" ], '>', "$dir/$twin.out", '2>', "$dir/$twin.err");
+	}
+	$session{$_}->finish foreach keys %am;
+	if ($beside)
+	{
+		$beside->signal('INT');
+		$beside->finish;
+	}
+	foreach my $twin (keys %am)
+	{
+		my @sections = split /^@@ (\d+) (.*)\n/m, slurp_file("$dir/$twin.out");
+		my $rows = shift @sections;
+		while (@sections)
+		{
+			my ($n, $status, $next) = splice(@sections, 0, 3);
+			my $message = '';
+
+			# What follows the marker is the error, then the next statement's rows.
+			$message = $1 if $status !~ /^00000/ && $next =~ s/\A(.*\n)//;
+			$answers{$twin}[$n] = { rows => $rows, status => $status, message => $message };
+			$rows = $next;
+		}
+	}
+	return \%answers;
+}
+
+# The answer as it is compared: rows without a defined order are sorted.
+sub normal
+{
+	my ($answer, $statement) = @_;
+
+	return "no answer: the session ended\n" if !$answer;
+	my @rows = split /\n/, $answer->{rows} =~ s/^!!.*\n//mgr;
+	@rows = sort @rows if !$statement->{ordered};
+	return join("\n", @rows, $answer->{status}, $answer->{message});
+}
+
+sub report_difference
+{
+	my ($n, $statements, $answers) = @_;
+	my $from = $n > $show_before ? $n - $show_before : 0;
+
+	diag("statements before it:");
+	diag("  $statements->[$_]{sql}") foreach $from .. $n - 1;
+	diag("the first difference, DIFF_SEED=$seed:\n  $statements->[$n]{sql}");
+	foreach my $twin (sort keys %am)
+	{
+		my $text = normal($answers->{$twin}[$n], $statements->[$n]);
+		$text = substr($text, 0, 3000) . ' ...' if length($text) > 3000;
+		diag("--- $twin answered:\n$text");
+	}
+	diag("all statements so far: $saved; server log: " . $node->logfile);
+	return;
+}
+
+# Compares the contents of all tables in several ways, and asks rose.check.
+# Returns a text for each problem.
+sub compare_contents
+{
+	my @problems;
+
+	foreach my $name ($generator->table_names)
+	{
+		my $differ = $node->safe_psql('postgres', <<"SQL");
+SELECT string_agg(side || ' ' || left(row, 200), E'\\n') FROM (
+	SELECT 'only in heap:' AS side, * FROM (SELECT t::text AS row FROM twin_heap.$name t EXCEPT ALL SELECT t::text FROM twin_rose.$name t) a
+	UNION ALL
+	SELECT 'only in rose:', * FROM (SELECT t::text FROM twin_rose.$name t EXCEPT ALL SELECT t::text FROM twin_heap.$name t) b) d
+SQL
+		my $check = $node->safe_psql('postgres', "SELECT c::text FROM rose.check('twin_rose.$name') c");
+		push @problems, "$name: $differ" if $differ ne '';
+		push @problems, "$name: rose.check: $check" if $check ne '';
+	}
+	return @problems;
+}
+
+my ($done, $batches, $different, $errors) = (0, 0, 0, 0);
+BATCH: while ($done < $wanted)
+{
+	my ($statements, $script) = make_batch();
+	append_to_file($saved, $script->{rose});
+	my $answers = run_batch($script);
+
+	foreach my $n (0 .. $#$statements)
+	{
+		my ($heap, $rose) = map { normal($answers->{$_}[$n], $statements->[$n]) } qw(heap rose);
+		$errors++ if $answers->{heap}[$n] && $answers->{heap}[$n]{status} !~ /^00000/;
+		if ($heap ne $rose)
+		{
+			$different = 1;
+			report_difference($n, $statements, $answers);
+			last BATCH;
+		}
+	}
+	$done += @$statements;
+	$batches++;
+
+	my @refused = slurp_file("$dir/rose.out") =~ /^!! (.*)/mg;
+	push @refused, slurp_file("$dir/churn.err") =~ /^(?!.*canceling statement due to user request)(.*(?:ERROR|PANIC|FATAL|connection).*)/mg
+	  if -f "$dir/churn.err";
+	my @problems = compare_contents();
+	if (@refused || @problems)
+	{
+		diag("after batch $batches, DIFF_SEED=$seed");
+		diag("spill or merge failed: $_") foreach @refused;
+		diag($_) foreach @problems;
+		diag("all statements so far: $saved");
+		$different = 1;
+		last;
+	}
+}
+ok(!$different, "the same answers on heap and on rose ($done statements in $batches batches, $errors of them errors)");
+ok($done >= $wanted, "$wanted statements were compared");
+cmp_ok($errors, '<', 0.35 * ($done || 1), 'most statements did something');
+
+unlink $saved if !$different;
+$node->stop;
+done_testing();

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Build and run the unit tests, which need no server.  Prints TAP.
+#
+#	src/test/unit/run.sh [seed [fuzz iterations]]
+#
+# PG_CONFIG  the PostgreSQL to build against (default: pg_config)
+# CC         the compiler (default: gcc)
+# SANITIZE=1 build with address and undefined behaviour sanitizers
+# KEEP=dir   build in dir and keep what was built
+
+set -eu
+
+PG_CONFIG=${PG_CONFIG:-pg_config}
+CC=${CC:-gcc}
+here=$(cd "$(dirname "$0")" && pwd)
+src=$(cd "$here/../.." && pwd)
+
+if [ -n "${KEEP:-}" ]; then
+	build=$KEEP
+	mkdir -p "$build"
+else
+	build=$(mktemp -d)
+	trap 'rm -rf "$build"' EXIT
+fi
+
+warnings="-Wall -Wextra -Wno-unused-parameter -Wno-sign-compare
+	-Wno-missing-field-initializers -Wshadow -Wstrict-prototypes
+	-Wdeclaration-after-statement -Wformat=2 -Werror"
+flags="-std=gnu99 -O2 -g -fno-strict-aliasing -fwrapv -DUSE_ASSERT_CHECKING=1"
+if [ -n "${SANITIZE:-}" ]; then
+	flags="-std=gnu99 -O1 -g -fno-strict-aliasing -fno-omit-frame-pointer
+		-fsanitize=address,undefined -fno-sanitize-recover=undefined -DUSE_ASSERT_CHECKING=1"
+	ASAN_OPTIONS=detect_leaks=0
+	export ASAN_OPTIONS
+fi
+
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/unit" \
+	"$here"/unit*.c "$src"/util/rose_bitpack.c "$src"/util/rose_bloom.c \
+	"$src"/util/rose_losertree.c "$src"/codec/*.c "$src"/page/*.c \
+	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" \
+	-L"$(dirname "$($PG_CONFIG --pkglibdir)")/lib" \
+	-lpgcommon -lpgport -llz4 -lm
+
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/memtable" \
+	"$here"/test_memtable.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
+
+"$build/memtable"
+"$build/unit" "$@"

@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_bitpack.c
+ *	  Kernels for arrays of bit-packed integers.
+ *
+ * The layout is described in rose_bitpack.h.  The kernels are plain C.  Loops
+ * over widths of whole bytes are kept apart, because the compiler turns those into
+ * wide copies.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/rose_bitpack.h"
+
+void
+rose_bitpack_write(char *out, int width, const uint64 *values, Size n)
+{
+	uint64		pending = 0;
+	int			npending = 0;	/* bits in 'pending', below 64 */
+	Size		i;
+
+	if (width == 0)
+		return;
+
+	for (i = 0; i < n; i++)
+	{
+		uint64		value = values[i];
+
+		Assert((value & ~rose_width_mask(width)) == 0);
+
+		pending |= value << npending;
+		npending += width;
+		if (npending >= 64)
+		{
+			uint64		word = pending;
+
+#ifdef WORDS_BIGENDIAN
+			word = pg_bswap64(word);
+#endif
+			memcpy(out, &word, sizeof(word));
+			out += sizeof(word);
+			npending -= 64;
+			/* what of 'value' did not fit; a shift by 64 would be undefined */
+			pending = npending == 0 ? 0 : value >> (width - npending);
+		}
+	}
+	for (; npending > 0; npending -= 8)
+	{
+		*out++ = (char) pending;
+		pending >>= 8;
+	}
+}
+
+void
+rose_bitpack_read(const char *bits, int width, Size from, Size n, uint64 *values)
+{
+	uint64		mask = rose_width_mask(width);
+	Size		bit = from * width;
+	Size		i;
+
+	if (width == 0)
+		memset(values, 0, n * sizeof(uint64));
+	else if (width == 8)
+	{
+		const uint8 *p = (const uint8 *) bits + from;
+
+		for (i = 0; i < n; i++)
+			values[i] = p[i];
+	}
+	else if (width == 64)
+	{
+		for (i = 0; i < n; i++)
+			values[i] = rose_load_le64(bits + (from + i) * 8);
+	}
+	else if (width <= 57)
+	{
+		for (i = 0; i < n; i++, bit += width)
+			values[i] = (rose_load_le64(bits + (bit >> 3)) >> (bit & 7)) & mask;
+	}
+	else
+	{
+		for (i = 0; i < n; i++)
+			values[i] = rose_bitpack_get(bits, width, from + i);
+	}
+}
+
+uint64
+rose_bitpack_sum(const char *bits, int width, Size from, Size n)
+{
+	uint64		mask = rose_width_mask(width);
+	Size		bit = from * width;
+	uint64		sum = 0;
+	Size		i;
+
+	if (width == 0)
+		return 0;
+	if (width <= 57)
+	{
+		for (i = 0; i < n; i++, bit += width)
+			sum += (rose_load_le64(bits + (bit >> 3)) >> (bit & 7)) & mask;
+	}
+	else
+	{
+		for (i = 0; i < n; i++)
+			sum += rose_bitpack_get(bits, width, from + i);
+	}
+	return sum;
+}

@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_key_internal.h
+ *	  Between rose_schema.c, which makes schemas, and rose_key.c, which uses
+ *	  them.  Not for other folders.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_KEY_INTERNAL_H
+#define ROSE_KEY_INTERNAL_H
+
+/* How the 64-bit prefix of the first key column is made.  Not on disk. */
+typedef enum RosePrefixKind
+{
+	ROSE_PREFIX_NONE = 0,
+	ROSE_PREFIX_ROWID,			/* no key: the hidden row id */
+	ROSE_PREFIX_INT,			/* int_order columns */
+	ROSE_PREFIX_OID,
+	ROSE_PREFIX_FLOAT4,
+	ROSE_PREFIX_FLOAT8,
+	ROSE_PREFIX_BYTES,			/* bytea, and text where order is that of the bytes */
+	ROSE_PREFIX_BLANK_PADDED,	/* the same for bpchar */
+	ROSE_PREFIX_UUID
+} RosePrefixKind;
+
+#endif							/* ROSE_KEY_INTERNAL_H */

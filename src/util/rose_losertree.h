@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_losertree.h
+ *	  Loser tree (tournament tree) for merging sorted sources.
+ *
+ * The tree knows sources only by number.  The caller keeps each source's
+ * current row and compares two of them on request.  Replacing the smallest
+ * row costs ceil(log2(n)) comparisons, against about twice that for a binary heap.
+ *
+ *	tree = rose_losertree_create(n, compare, arg, context);
+ *	for each source i: if it has no row at all, rose_losertree_set_empty(tree, i)
+ *	rose_losertree_build(tree);
+ *	while ((i = rose_losertree_winner(tree)) >= 0)
+ *	{
+ *		use the row of source i;
+ *		advance source i;
+ *		rose_losertree_advanced(tree, has_row);
+ *	}
+ *
+ * Rows that compare equal come out by ascending source number, so number the
+ * sources newest first.  For a backward scan, negate in compare (and renumber
+ * if the tie order matters).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_LOSERTREE_H
+#define ROSE_LOSERTREE_H
+
+#include "postgres.h"
+
+typedef struct RoseLoserTree RoseLoserTree;
+
+/* Compare the current rows of sources a and b: <0, 0, >0.  May raise errors. */
+typedef int (*RoseSourceCompare) (int a, int b, void *arg);
+
+/* n >= 0 sources, all assumed to have a row.  Allocated in 'context'. */
+extern RoseLoserTree *rose_losertree_create(int nsources, RoseSourceCompare compare,
+											void *arg, MemoryContext context);
+extern void rose_losertree_free(RoseLoserTree *tree);
+
+/* Before build: source i has a row (again), or has none. */
+extern void rose_losertree_set_row(RoseLoserTree *tree, int source);
+extern void rose_losertree_set_empty(RoseLoserTree *tree, int source);
+
+/* Play all matches.  Call again after any change but advanced(): a seek, a rescan. */
+extern void rose_losertree_build(RoseLoserTree *tree);
+
+/* The source with the smallest current row, or -1 when all are exhausted. */
+extern int	rose_losertree_winner(const RoseLoserTree *tree);
+
+/* The winner moved on to its next row, or (has_row false) is exhausted. */
+extern void rose_losertree_advanced(RoseLoserTree *tree, bool has_row);
+
+/*
+ * The runner-up: the source whose current row is smallest but for the winner's, or -1.
+ * As long as the winner's next rows sort before it, they can be taken without touching the tree.
+ * Costs up to ceil(log2(n)) comparisons.
+ */
+extern int	rose_losertree_runner_up(const RoseLoserTree *tree);
+
+#endif							/* ROSE_LOSERTREE_H */

@@ -1,0 +1,231 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_schema.c
+ *	  Making schemas: look up how a table's key is compared and hashed.
+ *
+ * All that a comparator or hash function may want to remember lives in the
+ * schema's own memory context and goes with it.  Using keys is rose_key.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/hash.h"
+#include "access/nbtree.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_amop.h"
+#include "catalog/pg_opfamily.h"
+#include "catalog/pg_type.h"
+#include "compat/rose_compat.h"
+#include "util/rose_key_internal.h"
+#include "util/rose_schema.h"
+#include "utils/builtins.h"
+#include "utils/catcache.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/pg_locale.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+/*
+ * Operator families that pg_opfamily.h has no name for.  OIDs of built-in
+ * objects do not change between releases.
+ */
+#define ROSE_DATETIME_BTREE_FAM_OID 434
+#define ROSE_FLOAT_BTREE_FAM_OID	1970
+#define ROSE_TIME_BTREE_FAM_OID		1996
+#define ROSE_UUID_BTREE_FAM_OID		2968
+
+/* Is the order of this column that of its Datums as signed integers? */
+static bool
+key_column_is_int(const RoseKeyColumn *column)
+{
+	if (!column->attbyval)
+		return false;			/* 64-bit types on a 32-bit machine */
+
+	switch (column->def.opfamily)
+	{
+		case INTEGER_BTREE_FAM_OID:
+			return column->def.opcintype == INT2OID ||
+				column->def.opcintype == INT4OID ||
+				column->def.opcintype == INT8OID;
+		case ROSE_DATETIME_BTREE_FAM_OID:
+			return column->def.opcintype == DATEOID ||
+				column->def.opcintype == TIMESTAMPOID ||
+				column->def.opcintype == TIMESTAMPTZOID;
+		case ROSE_TIME_BTREE_FAM_OID:
+			return column->def.opcintype == TIMEOID;
+	}
+	return false;
+}
+
+/* How to make the prefix of a key that starts with this column. */
+static RosePrefixKind
+key_column_prefix_kind(const RoseKeyColumn *column)
+{
+	Oid			opcintype = column->def.opcintype;
+
+	if (column->int_order)
+		return ROSE_PREFIX_INT;
+
+	switch (column->def.opfamily)
+	{
+		case OID_BTREE_FAM_OID:
+			return opcintype == OIDOID ? ROSE_PREFIX_OID : ROSE_PREFIX_NONE;
+		case ROSE_FLOAT_BTREE_FAM_OID:
+			if (opcintype == FLOAT4OID)
+				return ROSE_PREFIX_FLOAT4;
+			return opcintype == FLOAT8OID ? ROSE_PREFIX_FLOAT8 : ROSE_PREFIX_NONE;
+		case TEXT_BTREE_FAM_OID:
+			if (opcintype == TEXTOID && rose_collation_is_c(column->def.collation))
+				return ROSE_PREFIX_BYTES;
+			return ROSE_PREFIX_NONE;
+		case BPCHAR_BTREE_FAM_OID:
+			if (opcintype == BPCHAROID && rose_collation_is_c(column->def.collation))
+				return ROSE_PREFIX_BLANK_PADDED;
+			return ROSE_PREFIX_NONE;
+		case TEXT_PATTERN_BTREE_FAM_OID:
+			return opcintype == TEXTOID ? ROSE_PREFIX_BYTES : ROSE_PREFIX_NONE;
+		case BYTEA_BTREE_FAM_OID:
+			return opcintype == BYTEAOID ? ROSE_PREFIX_BYTES : ROSE_PREFIX_NONE;
+		case ROSE_UUID_BTREE_FAM_OID:
+			return opcintype == UUIDOID ? ROSE_PREFIX_UUID : ROSE_PREFIX_NONE;
+	}
+	return ROSE_PREFIX_NONE;
+}
+
+static bool
+prefix_kind_is_injective(RosePrefixKind kind)
+{
+	return kind == ROSE_PREFIX_ROWID || kind == ROSE_PREFIX_INT ||
+		kind == ROSE_PREFIX_OID || kind == ROSE_PREFIX_FLOAT4 ||
+		kind == ROSE_PREFIX_FLOAT8;
+}
+
+static void
+key_column_set_comparator(RoseKeyColumn *column, MemoryContext context)
+{
+	Oid			ltop;
+
+	ltop = get_opfamily_member(column->def.opfamily, column->def.opcintype,
+							   column->def.opcintype, BTLessStrategyNumber);
+	if (!OidIsValid(ltop))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("operator family %u of key column %d does not order type %s",
+						column->def.opfamily, column->def.attno,
+						format_type_be(column->def.opcintype)),
+				 errhint("Recreate the operator family, or dump and reload the table.")));
+
+	memset(&column->ssup, 0, sizeof(column->ssup));
+	column->ssup.ssup_cxt = context;
+	column->ssup.ssup_collation = column->def.collation;
+	column->ssup.ssup_attno = column->def.attno;
+	PrepareSortSupportFromOrderingOp(ltop, &column->ssup);
+}
+
+/*
+ * A container type's hash function works only if those of its parts exist;
+ * the type cache knows.
+ */
+static bool
+container_is_hashable(Oid typid)
+{
+	TypeCacheEntry *entry = lookup_type_cache(getBaseType(typid),
+											  TYPECACHE_HASH_EXTENDED_PROC);
+
+	return OidIsValid(entry->hash_extended_proc);
+}
+
+/*
+ * The 64-bit hash function that goes with the btree family's equality: that
+ * of any hash family in which the very same operator is the equality.
+ */
+static Oid
+find_extended_hash(const RoseKeyColumnDisk *def)
+{
+	Oid			eqop;
+	Oid			proc = InvalidOid;
+	CatCList   *catlist;
+
+	eqop = get_opfamily_member(def->opfamily, def->opcintype, def->opcintype,
+							   BTEqualStrategyNumber);
+	if (!OidIsValid(eqop))
+		return InvalidOid;
+
+	catlist = SearchSysCacheList1(AMOPOPID, ObjectIdGetDatum(eqop));
+	for (int i = 0; i < catlist->n_members && !OidIsValid(proc); i++)
+	{
+		Form_pg_amop amop = (Form_pg_amop) GETSTRUCT(&catlist->members[i]->tuple);
+
+		if (amop->amopmethod == HASH_AM_OID &&
+			amop->amopstrategy == HTEqualStrategyNumber)
+			proc = get_opfamily_proc(amop->amopfamily, amop->amoplefttype,
+									 amop->amoplefttype, HASHEXTENDED_PROC);
+	}
+	ReleaseSysCacheList(catlist);
+	return proc;
+}
+
+static void
+key_column_set_hash(RoseKeyColumn *column, Oid typid, MemoryContext context)
+{
+	Oid			proc = find_extended_hash(&column->def);
+
+	column->hashable = OidIsValid(proc);
+	if (column->hashable &&
+		(IsPolymorphicType(column->def.opcintype) ||
+		 column->def.opcintype == RECORDOID))
+		column->hashable = container_is_hashable(typid);
+	if (column->hashable)
+		fmgr_info_cxt(proc, &column->hashfn, context);
+}
+
+RoseSchema *
+rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
+				   MemoryContext context)
+{
+	MemoryContext own = AllocSetContextCreate(context, "rose schema",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext oldcontext = MemoryContextSwitchTo(own);
+	RoseSchema *schema = palloc0(sizeof(RoseSchema));
+
+	Assert(nkeys >= 0 && nkeys <= INDEX_MAX_KEYS);
+	schema->context = own;
+	schema->tupdesc = CreateTupleDescCopyConstr(tupdesc);
+	schema->natts = tupdesc->natts;
+	schema->nkeys = nkeys;
+	schema->hashable = (nkeys == 0);
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		RoseKeyColumn *column = &schema->keys[i];
+		Form_pg_attribute att;
+
+		if (keys[i].attno < 1 || keys[i].attno > tupdesc->natts)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("key of a rose table names column %d, but the table has %d columns",
+							keys[i].attno, tupdesc->natts)));
+		att = TupleDescAttr(tupdesc, keys[i].attno - 1);
+		column->def = keys[i];
+		column->attlen = att->attlen;
+		column->attbyval = att->attbyval;
+		column->int_order = key_column_is_int(column);
+		key_column_set_comparator(column, own);
+		key_column_set_hash(column, att->atttypid, own);
+		schema->hashable |= column->hashable;
+	}
+
+	schema->prefix_kind = nkeys == 0 ? ROSE_PREFIX_ROWID :
+		key_column_prefix_kind(&schema->keys[0]);
+	schema->prefix_injective = prefix_kind_is_injective(schema->prefix_kind);
+	MemoryContextSwitchTo(oldcontext);
+	return schema;
+}
+
+void
+rose_schema_free(RoseSchema *schema)
+{
+	MemoryContextDelete(schema->context);
+}

@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_schema.h
+ *	  What every layer knows of a table: its columns, its key and how keys
+ *	  are compared and hashed.
+ *
+ * A schema is backend-local and immutable once made.  It is made from the
+ * relation's tuple descriptor and the key definition stored in the metapage,
+ * so that workers need no open index.  A table without a primary key has no
+ * key columns: its rows are ordered by a hidden 64-bit row id, the insertion
+ * sequence.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SCHEMA_H
+#define ROSE_SCHEMA_H
+
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/tupdesc.h"
+#include "fmgr.h"
+#include "utils/sortsupport.h"
+
+/* The key as the metapage stores it; embedded on disk. */
+typedef struct RoseKeyColumnDisk
+{
+	int16		attno;			/* 0: user column number, from 1 */
+	int16		padding;		/* 2: zero */
+	Oid			collation;		/* 4 */
+	Oid			opfamily;		/* 8: btree operator family */
+	Oid			opcintype;		/* 12: its input type */
+} RoseKeyColumnDisk;
+
+StaticAssertDecl(sizeof(RoseKeyColumnDisk) == 16, "on-disk size");
+
+typedef struct RoseKeyColumn
+{
+	RoseKeyColumnDisk def;
+	bool		int_order;		/* order is that of the Datum as signed integer */
+	int16		attlen;
+	bool		attbyval;
+	SortSupportData ssup;		/* full comparator, ascending */
+	bool		hashable;		/* hash agrees with the opfamily's equality */
+	FmgrInfo	hashfn;			/* extended (64 bit, seeded) hash, if hashable */
+} RoseKeyColumn;
+
+typedef struct RoseSchema
+{
+	MemoryContext context;
+	TupleDesc	tupdesc;		/* own copy, with missing values */
+	int			natts;
+	int			nkeys;			/* 0: keyed by the hidden row id */
+	RoseKeyColumn keys[INDEX_MAX_KEYS];
+	bool		hashable;		/* at least one key column (or the row id) hashes */
+	uint8		prefix_kind;	/* how rose_key_prefix works; private to util */
+	bool		prefix_injective;	/* equal prefixes: first key columns are equal */
+} RoseSchema;
+
+/*
+ * The value of an int_order column.  Goes by the width of the type, because
+ * not everything that makes a Datum takes care of the bits above it.
+ */
+static inline int64
+rose_key_int(const RoseKeyColumn *column, Datum value)
+{
+	switch (column->attlen)
+	{
+		case sizeof(int16):
+			return DatumGetInt16(value);
+		case sizeof(int32):
+			return DatumGetInt32(value);
+		default:
+			return DatumGetInt64(value);
+	}
+}
+
+/*
+ * Number of Datums in a key as it is passed around: nkeys, or 1 (the row id
+ * as int8) for a table without a primary key.
+ */
+static inline int
+rose_schema_key_width(const RoseSchema *schema)
+{
+	return schema->nkeys > 0 ? schema->nkeys : 1;
+}
+
+/*
+ * Make a schema in a new child of 'context'.  Looks up catalogs, so it needs
+ * a transaction and no LWLock held.  Raises an error if the operator family
+ * is gone.
+ */
+extern RoseSchema *rose_schema_create(TupleDesc tupdesc, int nkeys,
+									  const RoseKeyColumnDisk *keys,
+									  MemoryContext context);
+extern void rose_schema_free(RoseSchema *schema);
+
+/*
+ * Compare two keys over their first ncols columns: <0, 0, >0.  Key columns
+ * are never NULL.
+ */
+extern int	rose_key_compare(const RoseSchema *schema, const Datum *a,
+							 const Datum *b, int ncols);
+
+/* Compare two values of one key column (0-based). */
+extern int	rose_key_compare_column(const RoseSchema *schema, int column,
+									Datum a, Datum b);
+
+/*
+ * Order-preserving 64-bit prefix of the first key column; 0 for all keys when
+ * its type offers none.  If prefix_injective, it decides the first column.
+ */
+extern uint64 rose_key_prefix(const RoseSchema *schema, const Datum *key);
+
+/* True if equal prefixes mean equal keys. */
+extern bool rose_key_prefix_exact(const RoseSchema *schema);
+
+/*
+ * 64-bit hash consistent with equality of whole keys; 0 if not hashable.
+ * Bloom filters on disk are made from it: it must never change.
+ */
+extern uint64 rose_key_hash(const RoseSchema *schema, const Datum *key);
+
+/* Copy a key's Datums (by-reference ones into context). */
+extern void rose_key_copy(const RoseSchema *schema, Datum *dst,
+						  const Datum *src, MemoryContext context);
+
+/*
+ * The key of a row.  Row-id tables: key[0] = Int64GetDatum(rowid).  The
+ * results point into the tuple.
+ */
+extern void rose_key_from_tuple(const RoseSchema *schema, MinimalTuple tuple,
+								int64 rowid, Datum *key);
+/* One key column (0-based) of a row of a table with a key. */
+extern Datum rose_key_column_of_tuple(const RoseSchema *schema, MinimalTuple tuple,
+									  int column);
+extern void rose_key_from_values(const RoseSchema *schema,
+								 const Datum *values, int64 rowid, Datum *key);
+
+#endif							/* ROSE_SCHEMA_H */

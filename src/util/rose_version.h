@@ -1,0 +1,60 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_version.h
+ *	  The version: one write of one key, the unit that all layers exchange.
+ *
+ * Versions are ordered by key ascending, then sequence descending (newest
+ * first).  A table's sequence numbers are unique and, for one key, in commit
+ * order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_VERSION_H
+#define ROSE_VERSION_H
+
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+
+/* Embedded on disk: never renumber. */
+typedef enum RoseOp
+{
+	ROSE_OP_PUT = 1,			/* the whole row */
+	ROSE_OP_PARTIAL = 2,		/* the columns named by the presence bitmap */
+	ROSE_OP_TOMBSTONE = 3,		/* the key is deleted; the row has only the key */
+	ROSE_OP_LOCK = 4			/* a row lock; lives in C0 only, no data */
+} RoseOp;
+
+/*
+ * The header of a version, common to C0 and components.
+ *
+ * xid is the full top-level transaction id.  subxid is the (sub)transaction
+ * that wrote it if that is not the top-level one, else InvalidTransactionId;
+ * subxid and cid are kept in C0 and in private runs only, elsewhere they are
+ * InvalidTransactionId and 0.
+ *
+ * moved_to is, for the tombstone half of an UPDATE that changed the key, the
+ * sequence of the PUT under the new key; else 0.
+ */
+typedef struct RoseVersion
+{
+	uint64		seq;
+	FullTransactionId xid;
+	TransactionId subxid;
+	CommandId	cid;
+	uint8		op;				/* RoseOp */
+	uint8		lockmode;		/* LockTupleMode of a ROSE_OP_LOCK */
+	int64		rowid;			/* hidden row id; 0 in tables with a key */
+	uint64		moved_to;
+	const bits8 *present;		/* PARTIAL: att i present if bit i-1 set
+								 * (att_isnull sense reversed); else NULL */
+} RoseVersion;
+
+#define ROSE_PRESENT_BYTES(natts) (((natts) + 7) / 8)
+#define rose_present_test(bits, attno) \
+	(((bits)[((attno) - 1) >> 3] & (1 << (((attno) - 1) & 7))) != 0)
+#define rose_present_set(bits, attno) \
+	((bits)[((attno) - 1) >> 3] |= (1 << (((attno) - 1) & 7)))
+
+#endif							/* ROSE_VERSION_H */

@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_worker.h
+ *	  Background maintenance: what the rest of rose knows of it.
+ *
+ * A launcher runs always.  It starts a worker for a database when there is
+ * something to do in it: C0 to spill because it is old or memory is short, or components that
+ * may have to be merged.  The worker ends when it has been idle for a
+ * while, so nothing stands in the way of DROP DATABASE or of using a database as a template.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_WORKER_H
+#define ROSE_WORKER_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+
+/* Called from _PG_init, in this order; the shared memory in between. */
+extern void rose_worker_define_settings(void);	/* rose.max_merge_workers */
+extern Size rose_worker_shmem_size(void);
+extern void rose_worker_shmem_init(bool found);
+extern void rose_worker_register(void); /* also sets rose_request_spill_hook */
+
+/* For views: one database that has or had a worker. */
+#define ROSE_WORKER_ERROR_LEN	256
+
+typedef struct RoseWorkerInfo
+{
+	Oid			dbid;
+	int			pid;			/* 0: not running */
+	TimestampTz started;		/* last start, 0 = never */
+	Oid			merge_relid;	/* table being merged, or InvalidOid */
+	int			merge_level;	/* into this level */
+	uint64		merge_done;		/* versions read ... */
+	uint64		merge_total;	/* ... of so many */
+	uint64		spills;			/* since the server started */
+	uint64		merges;
+	TimestampTz error_time;		/* of the last error, 0 = none */
+	Oid			error_relid;	/* table it was working on */
+	char		error[ROSE_WORKER_ERROR_LEN];
+} RoseWorkerInfo;
+
+/* Fills up to max items and returns their number. */
+extern int	rose_worker_list(RoseWorkerInfo *items, int max);
+
+#endif							/* ROSE_WORKER_H */

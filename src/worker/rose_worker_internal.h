@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_worker_internal.h
+ *	  What launcher and workers share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_WORKER_INTERNAL_H
+#define ROSE_WORKER_INTERNAL_H
+
+#include "worker/rose_worker.h"
+
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+
+/* Databases that are remembered at a time. */
+#define ROSE_WORKER_SLOTS		64
+
+/* Tables of a database whose maintenance failed lately. */
+#define ROSE_WORKER_FAILURES	16
+
+typedef enum RoseWorkerState
+{
+	ROSE_WORKER_STOPPED = 0,
+	ROSE_WORKER_STARTING,		/* registered, not seen yet */
+	ROSE_WORKER_RUNNING
+} RoseWorkerState;
+
+typedef struct RoseWorkerFailure
+{
+	Oid			relid;
+	TimestampTz until;			/* leave it alone until then */
+} RoseWorkerFailure;
+
+/* A database.  Everything is protected by RoseWorkerShared.lock. */
+typedef struct RoseWorkerSlotShared
+{
+	RoseWorkerState state;
+	RoseWorkerInfo info;		/* info.dbid 0: free slot */
+	Latch	   *latch;			/* of the running worker */
+	bool		visit;			/* look for rose tables in the catalog first */
+	bool		spill_requested;
+	uint64		activity;		/* of the registry when a worker found nothing to do */
+	TimestampTz state_since;
+	TimestampTz not_before;		/* do not start a worker earlier */
+	RoseWorkerFailure failures[ROSE_WORKER_FAILURES];
+} RoseWorkerSlotShared;
+
+typedef struct RoseWorkerShared
+{
+	LWLock		lock;			/* all that follows */
+	int			tranche;		/* constant */
+	Latch	   *launcher;		/* NULL: not running */
+	RoseWorkerSlotShared slots[ROSE_WORKER_SLOTS];
+} RoseWorkerShared;
+
+extern RoseWorkerShared *rose_workers;
+
+extern int	rose_max_merge_workers; /* rose.max_merge_workers */
+
+/* Milliseconds after which C0 is spilled: rose.spill_interval. */
+extern int	rose_worker_spill_interval(void);
+
+/*
+ * C0's arena is so full that it should be spilled: ahead of the point where
+ * writers have to wait.
+ */
+extern bool rose_worker_memory_short(void);
+
+/* The slot of a database; make: take a free one, or the longest idle one's.  REQUIRES: lock. */
+extern RoseWorkerSlotShared *rose_worker_slot(Oid dbid, bool make);
+
+extern PGDLLEXPORT void rose_launcher_main(Datum arg);
+extern PGDLLEXPORT void rose_maintainer_main(Datum arg);
+
+#endif							/* ROSE_WORKER_INTERNAL_H */

@@ -1,0 +1,157 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_worker_shared.c
+ *	  Settings, registration and shared memory of background maintenance.
+ *
+ * The shared memory has a slot for each database that has, or recently had,
+ * a worker, under one lock that is held for moments.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "worker/rose_worker_internal.h"
+
+#include "lsm/rose_maintain.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+/* Restart a launcher that died after this many seconds. */
+#define LAUNCHER_RESTART_SECONDS	5
+
+/* Spill when this part of the arena is used, in percent. */
+#define MEMORY_SHORT_PERCENT		60
+
+RoseWorkerShared *rose_workers = NULL;
+int			rose_max_merge_workers = 3;
+
+void
+rose_worker_define_settings(void)
+{
+	DefineCustomIntVariable("rose.max_merge_workers",
+							"Sets how many databases can have a worker that spills and merges rose tables at the same time.",
+							"Each takes one of max_worker_processes. Zero turns background maintenance off.",
+							&rose_max_merge_workers,
+							3,
+							0,
+							ROSE_WORKER_SLOTS,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+}
+
+int
+rose_worker_spill_interval(void)
+{
+	/* the setting belongs to replication, which this folder does not know */
+	const char *value = GetConfigOption("rose.spill_interval", false, false);
+
+	return atoi(value);
+}
+
+bool
+rose_worker_memory_short(void)
+{
+	return rose_arena_used_bytes() >= rose_arena_total_bytes() / 100 * MEMORY_SHORT_PERCENT;
+}
+
+Size
+rose_worker_shmem_size(void)
+{
+	return MAXALIGN(sizeof(RoseWorkerShared));
+}
+
+void
+rose_worker_shmem_init(bool found)
+{
+	bool		exists;
+
+	rose_workers = ShmemInitStruct("rose workers", sizeof(RoseWorkerShared), &exists);
+	if (!exists)
+	{
+		memset(rose_workers, 0, sizeof(RoseWorkerShared));
+		rose_workers->tranche = LWLockNewTrancheId();
+		LWLockInitialize(&rose_workers->lock, rose_workers->tranche);
+	}
+	LWLockRegisterTranche(rose_workers->tranche, "RoseWorkers");
+}
+
+/* ---- slots ---- */
+
+RoseWorkerSlotShared *
+rose_worker_slot(Oid dbid, bool make)
+{
+	RoseWorkerSlotShared *spare = NULL;
+
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+	{
+		RoseWorkerSlotShared *slot = &rose_workers->slots[i];
+
+		if (slot->info.dbid == dbid)
+			return slot;
+		if (slot->state == ROSE_WORKER_STOPPED &&
+			(spare == NULL || slot->state_since < spare->state_since))
+			spare = slot;		/* a free one has never been changed */
+	}
+	if (!make || spare == NULL)
+		return NULL;
+	memset(spare, 0, sizeof(*spare));
+	spare->info.dbid = dbid;
+	return spare;
+}
+
+/* RoseRequestSpillHook: memory is short, for a writer of this database. */
+static void
+request_spill(Oid dbid)
+{
+	RoseWorkerSlotShared *slot;
+
+	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	slot = rose_worker_slot(dbid, true);
+	if (slot != NULL)
+	{
+		slot->spill_requested = true;
+		if (slot->state == ROSE_WORKER_RUNNING && slot->latch != NULL)
+			SetLatch(slot->latch);
+	}
+	/* other databases may hold the memory: the launcher sees to it */
+	if (rose_workers->launcher != NULL)
+		SetLatch(rose_workers->launcher);
+	LWLockRelease(&rose_workers->lock);
+}
+
+void
+rose_worker_register(void)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = LAUNCHER_RESTART_SECONDS;
+	strlcpy(worker.bgw_name, "rose maintenance launcher", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "rose maintenance launcher", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "rose", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "rose_launcher_main", BGW_MAXLEN);
+	RegisterBackgroundWorker(&worker);
+
+	rose_request_spill_hook = request_spill;
+}
+
+int
+rose_worker_list(RoseWorkerInfo *items, int max)
+{
+	int			n = 0;
+
+	if (rose_workers == NULL)
+		return 0;
+	LWLockAcquire(&rose_workers->lock, LW_SHARED);
+	for (int i = 0; i < ROSE_WORKER_SLOTS && n < max; i++)
+		if (OidIsValid(rose_workers->slots[i].info.dbid))
+			items[n++] = rose_workers->slots[i].info;
+	LWLockRelease(&rose_workers->lock);
+	return n;
+}
