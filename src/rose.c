@@ -25,6 +25,7 @@
 #include "tableam/rose_tableam.h"
 #include "util/rose_preload.h"
 #include "utils/guc.h"
+#include "worker/rose_worker.h"
 
 PG_MODULE_MAGIC;
 
@@ -41,6 +42,7 @@ static const struct
 	{rose_pin_shmem_size, rose_pin_shmem_init},
 	{rose_registry_shmem_size, rose_registry_shmem_init},
 	{rose_write_shmem_size, rose_write_shmem_init},
+	{rose_worker_shmem_size, rose_worker_shmem_init},
 	{rose_repl_shmem_size, rose_repl_shmem_init},
 };
 
@@ -86,6 +88,7 @@ _PG_init(void)
 	rose_arena_define_settings();
 	rose_store_define_settings();
 	rose_registry_define_settings();
+	rose_worker_define_settings();
 	rose_repl_define_settings();
 	MarkGUCPrefixReserved("rose");
 
@@ -98,5 +101,6 @@ _PG_init(void)
 	rose_rekey_define_callbacks();
 	rose_primary_key_define_callbacks();
 	rose_hooks_install();
+	rose_worker_register();
 	rose_repl_register();
 }

@@ -81,15 +81,16 @@ typedef struct RosePickInput
 	uint64		c0_size;		/* bytes a memtable may reach for this table */
 	int			ncomponents;	/* newest first */
 	const RoseComponentEntryDisk *components;
-	const bool *blocked;		/* private runs still in progress; NULL = none */
+	const bool *blocked;		/* not to be merged now: pending, private and in
+								 * progress, being merged; NULL = none */
 	uint64		horizon;		/* full xid that every snapshot is past; 0 = unknown */
 	double		min_ratio;		/* R is at least this */
 } RosePickInput;
 typedef struct RosePickResult
 {
 	bool		merge;
-	int			first;			/* manifest indexes, inclusive */
-	int			last;
+	int			ninputs;		/* ids of the components to merge, newest first */
+	uint32		inputs[ROSE_MAX_COMPONENTS];
 	int			target_level;
 	uint64		owner_xid;		/* not 0: join private runs of this transaction, which is
 								 * in progress, into one */
@@ -97,20 +98,23 @@ typedef struct RosePickResult
 } RosePickResult;
 extern RosePickResult rose_pick_merge(const RosePickInput *input);
 
-/* The picker's input from a table's manifest; blocked is filled with the manifest's size. */
+/*
+ * The picker's input from a table's manifest; blocked, which is filled, has ROSE_MAX_COMPONENTS
+ * elements.
+ */
 extern void rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked);
 
 /* --- merges (lsm/rose_merge.c) --- */
 typedef struct RoseMerge RoseMerge;
 
 /*
- * Start the merge that was picked from the table's current manifest; entries in its range that may
- * not be merged now are left where they are.  NULL if the lock is taken or
- * there is nothing (left) to do.
+ * Start the merge that was picked.  NULL if the lock is taken, the manifest has
+ * changed, or there is nothing (left) to do.
  *
  * keep: it lives across transactions, in a child of TopMemoryContext, under a session lock; the
- * caller opens the table anew for each step.  Otherwise it ends with the
- * transaction, and waits for the lock.
+ * caller opens the table anew for each step.  One process may have several merges of a table
+ * with different inputs.  Otherwise it ends with the transaction, and waits for
+ * the lock.
  */
 extern RoseMerge *rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep);
 
@@ -134,6 +138,8 @@ extern void rose_merge_end(RoseMerge *merge, RoseTable *table);
 /* How far it is: versions read, of how many. */
 extern void rose_merge_progress(const RoseMerge *merge, uint64 *done, uint64 *total);
 extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
+extern int	rose_merge_target_level(const RoseMerge *merge);
+extern bool rose_merge_has_input(const RoseMerge *merge, uint32 component_id);
 
 /* Everything (spill first) into one C2, now, in this process. */
 extern void rose_merge_all(RoseTable *table);

@@ -88,25 +88,32 @@ unlock_merges(const LOCKTAG *tag, bool keep)
 
 /* ---- begin ---- */
 
-static bool
-is_input(const RosePickResult *pick, const RoseComponentEntryDisk *entry)
+static const RoseComponentEntryDisk *
+find_entry(const RoseManifest *manifest, uint32 id)
 {
-	if (pick->owner_xid == 0)
-		return rose_component_mergeable(entry);
-	return (entry->flags & ROSE_COMPONENT_PRIVATE) && entry->level == 0 &&
-		entry->owner_xid == pick->owner_xid;
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (manifest->components[i].id == id)
+			return &manifest->components[i];
+	return NULL;
 }
 
+/* The inputs' entries; 0 if one of them is not what it was when it was picked. */
 static int
 collect_inputs(const RoseManifest *manifest, const RosePickResult *pick,
 			   RoseComponentEntryDisk *inputs)
 {
-	int			n = 0;
+	for (int i = 0; i < pick->ninputs; i++)
+	{
+		const RoseComponentEntryDisk *entry = find_entry(manifest, pick->inputs[i]);
 
-	for (int i = Max(pick->first, 0); i <= pick->last && i < manifest->ncomponents; i++)
-		if (is_input(pick, &manifest->components[i]))
-			inputs[n++] = manifest->components[i];
-	return n;
+		if (entry == NULL)
+			return 0;
+		if (pick->owner_xid == 0 ? !rose_component_mergeable(entry) :
+			!(entry->flags & ROSE_COMPONENT_PRIVATE) || entry->owner_xid != pick->owner_xid)
+			return 0;
+		inputs[i] = *entry;
+	}
+	return pick->ninputs;
 }
 
 /* Is everything from the newest input on an input? */
@@ -287,15 +294,6 @@ merge_rows(RoseMerge *merge, int budget_ms)
 
 /* ---- publishing ---- */
 
-static const RoseComponentEntryDisk *
-find_entry(const RoseManifest *manifest, uint32 id)
-{
-	for (int i = 0; i < manifest->ncomponents; i++)
-		if (manifest->components[i].id == id)
-			return &manifest->components[i];
-	return NULL;
-}
-
 /* Do all inputs still stand in the manifest as they did? */
 static bool
 inputs_unchanged(const RoseMerge *merge, const RoseManifest *manifest)
@@ -458,21 +456,61 @@ rose_merge_locator(const RoseMerge *merge)
 	return merge->locator;
 }
 
+int
+rose_merge_target_level(const RoseMerge *merge)
+{
+	return merge->target_level;
+}
+
+bool
+rose_merge_has_input(const RoseMerge *merge, uint32 component_id)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+		if (merge->inputs[i].id == component_id)
+			return true;
+	return false;
+}
+
+/* ---- all at once ---- */
+
+static void
+pick_everything(RoseTable *table, RosePickResult *pick)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+
+	memset(pick, 0, sizeof(*pick));
+	pick->merge = true;
+	pick->target_level = 2;
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (rose_component_mergeable(&manifest->components[i]))
+			pick->inputs[pick->ninputs++] = manifest->components[i].id;
+}
+
+/*
+ * A worker that merges the table ends first, or gives way to us: the lock is waited for
+ * before anything is picked.
+ */
+
 void
 rose_merge_all(RoseTable *table)
 {
-	RosePickResult pick = {.merge = true,.first = 0,.last = ROSE_MAX_COMPONENTS - 1,
-	.target_level = 2};
+	RosePickResult *pick = palloc(sizeof(RosePickResult));
 	RoseMerge  *merge;
-	RoseMergeProgress progress;
+	RoseMergeProgress progress = ROSE_MERGE_DONE;
+	LOCKTAG		lock;
 
 	(void) rose_spill(table, InvalidOid, 0);
+	lock_merges(table->rel, false, &lock);
 	rose_settle_private_runs(table);
-	merge = rose_merge_begin(table, &pick, false);
-	if (merge == NULL)
-		return;
-	progress = rose_merge_step(merge, table, 0);
-	rose_merge_end(merge, table);
+	pick_everything(table, pick);
+	merge = rose_merge_begin(table, pick, false);
+	if (merge != NULL)
+	{
+		progress = rose_merge_step(merge, table, 0);
+		rose_merge_end(merge, table);
+	}
+	unlock_merges(&lock, false);
+	pfree(pick);
 	if (progress == ROSE_MERGE_WAIT)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

@@ -18,8 +18,9 @@
  *	  at a time, so that a trickle of writes does not rewrite C1.
  *
  * Components that may not be merged now (pending, private runs of transactions in
- * progress) are passed over.  Before all that, private runs that one large transaction in
- * progress made are joined when they are many, so that their number stays bounded.
+ * progress) are passed over.  Before all that come private runs: those that one large
+ * transaction in progress made are joined when they are many, so that their number stays
+ * bounded; those of a committed one are rewritten as ordinary runs.
  *
  *-------------------------------------------------------------------------
  */
@@ -113,12 +114,15 @@ survey(PickState *state, const RosePickInput *input)
 	state->ratio = Max(input->min_ratio, sqrt((double) total / Max(input->c0_size, 1)));
 }
 
+/* All of first..last that may be merged. */
 static RosePickResult
 pick(const PickState *state, int first, int last, int target_level)
 {
-	RosePickResult result = {.merge = true,.first = first,.last = last,
-	.target_level = target_level,.ratio = state->ratio};
+	RosePickResult result = {.merge = true,.target_level = target_level,.ratio = state->ratio};
 
+	for (int i = first; i <= last; i++)
+		if (is_mergeable(state->input, i))
+			result.inputs[result.ninputs++] = state->input->components[i].id;
 	return result;
 }
 
@@ -134,6 +138,25 @@ oldest_of_all(const PickState *state)
 {
 	return state->c2_oldest >= 0 ? state->c2_oldest :
 		state->c1_oldest >= 0 ? state->c1_oldest : state->oldest_run;
+}
+
+/*
+ * A committed private run that could not become an ordinary one as it is: rewrite it alone,
+ * so that its rows need not be judged one by one, nor the commit log be kept for it.
+ */
+static bool
+pick_private_run(const PickState *state, RosePickResult *result)
+{
+	for (int i = 0; i < state->input->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &state->input->components[i];
+
+		if (!is_mergeable(state->input, i) || !(entry->flags & ROSE_COMPONENT_PRIVATE))
+			continue;
+		*result = pick(state, i, i, entry->level);
+		return true;
+	}
+	return false;
 }
 
 static bool
@@ -222,8 +245,8 @@ pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 {
 	const RoseComponentEntryDisk *newest = &input->components[i];
 	uint64		taken = 0;
-	int			ntaken = 0;
 
+	result->ninputs = 0;
 	for (int j = i; j < input->ncomponents; j++)
 	{
 		const RoseComponentEntryDisk *entry = &input->components[j];
@@ -231,16 +254,14 @@ pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 		if (!is_open_private(input, j) || entry->owner_xid != newest->owner_xid ||
 			entry->state != newest->state || entry->epoch != newest->epoch)
 			continue;
-		if (ntaken > 0 && entry->raw_bytes > 2 * taken)
+		if (result->ninputs > 0 && entry->raw_bytes > 2 * taken)
 			break;
 		taken += entry->raw_bytes;
-		ntaken++;
-		result->last = j;
+		result->inputs[result->ninputs++] = entry->id;
 	}
-	if (ntaken < PICK_PRIVATE_RUNS)
+	if (result->ninputs < PICK_PRIVATE_RUNS)
 		return false;
 	result->merge = true;
-	result->first = i;
 	result->target_level = 0;
 	result->owner_xid = newest->owner_xid;
 	return true;
@@ -250,15 +271,16 @@ RosePickResult
 rose_pick_merge(const RosePickInput *input)
 {
 	PickState	state;
-	RosePickResult result = {.first = -1,.last = -1};
+	RosePickResult result = {0};
 
 	survey(&state, input);
 	result.ratio = state.ratio;
 	for (int i = 0; i < input->ncomponents; i++)
 		if (is_open_private(input, i) && pick_private_runs(input, i, &result))
 			return result;
-	result.first = result.last = -1;
-	if (pick_tombstones(&state, &result) ||
+	result.ninputs = 0;
+	if (pick_private_run(&state, &result) ||
+		pick_tombstones(&state, &result) ||
 		pick_c1_into_c2(&state, &result) ||
 		pick_runs_into_c1(&state, &result) ||
 		pick_small_runs(&state, &result))

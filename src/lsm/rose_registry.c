@@ -285,8 +285,56 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 			items[n].c0_bytes = rose_c0_bytes(&shared->c0);
 			items[n].first_write = rose_c0_first_write(&shared->c0);
 			items[n].fed_by = shared->fed_by;
+			items[n].manifest_version = pg_atomic_read_u64(&shared->store.manifest_version);
 		}
 		n++;
+	}
+	LWLockRelease(&registry->lock);
+	return n;
+}
+
+/* The item of a database, added if need be; NULL if there is no room. */
+static RoseRegistryDatabase *
+database_item(RoseRegistryDatabase *items, int *n, int max, Oid dbid)
+{
+	for (int i = 0; i < *n; i++)
+	{
+		if (items[i].dbid == dbid)
+			return &items[i];
+	}
+	if (*n == max)
+		return NULL;
+	memset(&items[*n], 0, sizeof(RoseRegistryDatabase));
+	items[*n].dbid = dbid;
+	return &items[(*n)++];
+}
+
+int
+rose_registry_databases(RoseRegistryDatabase *items, int max)
+{
+	HASH_SEQ_STATUS status;
+	RoseTableShared *shared;
+	int			n = 0;
+
+	if (registry == NULL)
+		return 0;
+	LWLockAcquire(&registry->lock, LW_SHARED);
+	hash_seq_init(&status, registry_hash);
+	while ((shared = hash_seq_search(&status)) != NULL)
+	{
+		RoseRegistryDatabase *item = database_item(items, &n, max,
+												   rose_locator_db(shared->locator));
+		TimestampTz first_write = rose_c0_first_write(&shared->c0);
+
+		if (item == NULL)
+			continue;
+		item->activity += pg_atomic_read_u64(&shared->incarnation) +
+			pg_atomic_read_u64(&shared->store.manifest_version);
+		if (OidIsValid(shared->fed_by) || first_write == 0)
+			continue;
+		item->c0_bytes += rose_c0_bytes(&shared->c0);
+		if (item->first_write == 0 || first_write < item->first_write)
+			item->first_write = first_write;
 	}
 	LWLockRelease(&registry->lock);
 	return n;

@@ -295,6 +295,36 @@ rose_table_open(Relation rel)
 	return table;
 }
 
+RoseTable *
+rose_table_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
+{
+	RoseTable  *table = rose_table_open(rel);
+	RoseTable  *other = MemoryContextAllocZero(context, sizeof(RoseTable));
+	RoseMetaInfo meta;
+
+	other->locator = table->locator;
+	other->rel = rel;
+	other->shared = table->shared;
+	other->incarnation = table->incarnation;
+	other->context = AllocSetContextCreate(context, "rose table as it was",
+										   ALLOCSET_SMALL_SIZES);
+	rose_meta_read(rel, &meta);
+	other->schema = rose_schema_create(tupdesc, meta.nkeys, meta.keys, other->context);
+	return other;
+}
+
+void
+rose_table_close_as(RoseTable *table)
+{
+	for (int i = 0; table->manifest_valid && i < table->manifest.ncomponents; i++)
+	{
+		if (table->components[i] != NULL)
+			rose_component_close(table->components[i]);
+	}
+	MemoryContextDelete(table->context);
+	pfree(table);
+}
+
 void
 rose_table_invalidate(RelFileLocator locator)
 {

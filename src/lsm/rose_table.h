@@ -81,6 +81,7 @@ typedef struct RoseRegistryItem
 	uint64		c0_bytes;
 	TimestampTz first_write;	/* oldest write in C0; 0 = empty */
 	Oid			fed_by;
+	uint64		manifest_version;	/* changes when it is switched */
 } RoseRegistryItem;
 
 /*
@@ -89,6 +90,18 @@ typedef struct RoseRegistryItem
  * locks).
  */
 extern int	rose_registry_list(Oid dbid, RoseRegistryItem *items, int max);
+
+/* What the tables of one database together have to be looked after. */
+typedef struct RoseRegistryDatabase
+{
+	Oid			dbid;
+	uint64		c0_bytes;		/* of tables that no subscription feeds */
+	TimestampTz first_write;	/* oldest write in them; 0 = none */
+	uint64		activity;		/* changes when tables come or manifests are switched */
+} RoseRegistryDatabase;
+
+/* All databases that have tables in the registry, up to max; returns their number. */
+extern int	rose_registry_databases(RoseRegistryDatabase *items, int max);
 
 /* The file is gone or emptied: free its C0 and forget it.  Raises no error. */
 extern void rose_registry_drop(RelFileLocator locator);
@@ -112,6 +125,13 @@ extern int	rose_registry_sweep(Oid dbid);
  * preloaded, on a standby, and for temporary tables.
  */
 extern RoseTable *rose_table_open(Relation rel);
+
+/*
+ * A handle of one's own that reads the file by this descriptor instead of the
+ * relation's: ALTER TABLE changes the catalog before it rewrites the rows.
+ */
+extern RoseTable *rose_table_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context);
+extern void rose_table_close_as(RoseTable *table);
 
 /*
  * The metapage's key or feeding subscription was changed: handles of this

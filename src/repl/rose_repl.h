@@ -169,6 +169,10 @@ typedef struct RoseReplTableCounts
 /* Counts of one table since the server started; false if nothing is known. */
 extern bool rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out);
 
+/* ---------------------------------------------------------------------
+ * Requests (rose_repl_request.c).
+ */
+
 /* Reserve the place of a new subscription; given back if the transaction
  * aborts.  Error if all rose.max_subscriptions places are taken. */
 extern void rose_repl_reserve(Oid subid, const char *name, Oid owner);

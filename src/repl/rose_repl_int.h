@@ -77,6 +77,9 @@ extern RoseReplShared *rose_repl_shared;
 extern RoseReplSubShared *rose_repl_entry(Oid dbid, Oid subid);
 /* REQUIRES: lock exclusive.  Makes one; NULL if there is no room. */
 extern RoseReplSubShared *rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner);
+/* REQUIRES: lock exclusive. */
+extern void rose_repl_entry_free(RoseReplSubShared *entry);
+extern void rose_repl_require_shared(void);	/* error if rose was not preloaded */
 extern bool rose_repl_needs_worker(const RoseReplSubShared *entry);
 extern void rose_repl_wake_launcher(void);
 

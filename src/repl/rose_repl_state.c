@@ -4,51 +4,27 @@
  *	  Shared state of the replication consumer: one entry a subscription.
  *
  * Responsible for the array of subscriptions that have, or should have, a worker,
- * for requests to workers (reload, drain, epoch), for their progress and
- * for counts by table.  Nothing here is durable: after a crash the launcher
- * fills the array from the catalogs again.
+ * for their progress and for counts by table, and for the settings.  Nothing here is
+ * durable: after a crash the launcher fills the array from the catalogs again.
+ * What backends ask of workers is in rose_repl_request.c.
  *
  * Locking.  rose_repl_shared->lock: membership of the array, the requests and the
  * last error.  An entry's mutex: its progress, which only its worker writes.
  * tables_lock: the counts by table.  None is held while waiting for anything.
  *
- * What a transaction asks for (a new, changed or dropped subscription) takes effect
- * when it commits, by the end-of-transaction callback, which cannot fail: whatever
- * needs room was reserved before.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <limits.h>
-
-#include "access/xact.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "repl/rose_repl_int.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 /* Tables whose changes are counted; more of them just go uncounted. */
 #define ROSE_REPL_COUNTED_TABLES	2048
-
-typedef enum RosePendingKind
-{
-	ROSE_PENDING_RESERVED,
-	ROSE_PENDING_CHANGED,
-	ROSE_PENDING_DROPPED,
-	ROSE_PENDING_DRAINED
-} RosePendingKind;
-
-typedef struct RosePending
-{
-	RosePendingKind kind;
-	Oid			subid;
-} RosePending;
 
 RoseReplShared *rose_repl_shared = NULL;
 int			rose_batch_interval = 200;
@@ -56,7 +32,6 @@ int			rose_spill_interval = 30 * 1000;
 int			rose_max_subscriptions = 16;
 
 static HTAB *rose_repl_tables = NULL;
-static List *pending = NIL;		/* of RosePending, in TopMemoryContext */
 static RoseReplSubShared *attached = NULL;
 static int	restart_delay_ms = -1;
 
@@ -131,8 +106,8 @@ rose_repl_shmem_init(bool found)
 									 &ctl, HASH_ELEM | HASH_BLOBS);
 }
 
-static void
-require_shared(void)
+void
+rose_repl_require_shared(void)
 {
 	if (rose_repl_shared == NULL)
 		ereport(ERROR,
@@ -185,9 +160,8 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner)
 	return entry;
 }
 
-/* REQUIRES: lock exclusive. */
-static void
-entry_free(RoseReplSubShared *entry)
+void
+rose_repl_entry_free(RoseReplSubShared *entry)
 {
 	entry->dbid = entry->subid = InvalidOid;
 	entry->wanted = false;
@@ -330,7 +304,7 @@ rose_repl_list(RoseReplSnapshot *out, int max)
 {
 	int			n = 0;
 
-	require_shared();
+	rose_repl_require_shared();
 	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
 	for (int i = 0; i < rose_max_subscriptions && n < max; i++)
 	{
@@ -346,7 +320,7 @@ rose_repl_get(Oid subid, RoseReplSnapshot *out)
 {
 	RoseReplSubShared *entry;
 
-	require_shared();
+	rose_repl_require_shared();
 	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
 	entry = rose_repl_entry(MyDatabaseId, subid);
 	if (entry != NULL)
@@ -361,267 +335,11 @@ rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out)
 	RoseReplTableKey key = {MyDatabaseId, subid, relid};
 	RoseReplTableShared *table;
 
-	require_shared();
+	rose_repl_require_shared();
 	LWLockAcquire(&rose_repl_shared->tables_lock, LW_SHARED);
 	table = hash_search(rose_repl_tables, &key, HASH_FIND, NULL);
 	if (table != NULL)
 		*out = table->counts;
 	LWLockRelease(&rose_repl_shared->tables_lock);
 	return table != NULL;
-}
-
-/* ---------------------------------------------------------------------
- * Requests that take effect at the end of the transaction
- */
-
-/* REQUIRES: lock exclusive.  The transaction committed. */
-static void
-pending_commit(const RosePending *item, RoseReplSubShared *entry)
-{
-	switch (item->kind)
-	{
-		case ROSE_PENDING_RESERVED:
-			entry->reserved_by = 0;
-			break;
-		case ROSE_PENDING_CHANGED:
-			entry->wanted = true;
-			entry->reload = true;
-			entry->start_time = 0;
-			if (entry->latch != NULL)
-				SetLatch(entry->latch);
-			break;
-		case ROSE_PENDING_DROPPED:
-			entry_free(entry);
-			break;
-		case ROSE_PENDING_DRAINED:
-			break;
-	}
-}
-
-/* REQUIRES: lock exclusive.  The transaction aborted. */
-static void
-pending_abort(const RosePending *item, RoseReplSubShared *entry)
-{
-	if (item->kind == ROSE_PENDING_RESERVED && entry->reserved_by == MyProcPid)
-		entry_free(entry);
-	else if (item->kind == ROSE_PENDING_DRAINED)
-	{
-		entry->drain = false;
-		entry->wanted = true;
-		entry->start_time = 0;
-	}
-}
-
-static void
-end_of_transaction(XactEvent event, void *arg)
-{
-	bool		commit = event == XACT_EVENT_COMMIT;
-	ListCell   *lc;
-
-	if (pending == NIL)
-		return;
-	if (event == XACT_EVENT_PRE_PREPARE)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot PREPARE a transaction that has changed a rose subscription")));
-	if (!commit && event != XACT_EVENT_ABORT)
-		return;
-
-	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	foreach(lc, pending)
-	{
-		RosePending *item = lfirst(lc);
-		RoseReplSubShared *entry = rose_repl_entry(MyDatabaseId, item->subid);
-
-		if (entry == NULL)
-			continue;
-		if (commit)
-			pending_commit(item, entry);
-		else
-			pending_abort(item, entry);
-	}
-	rose_repl_wake_launcher();
-	LWLockRelease(&rose_repl_shared->lock);
-
-	list_free_deep(pending);
-	pending = NIL;
-}
-
-static void
-pending_add(RosePendingKind kind, Oid subid)
-{
-	static bool registered = false;
-	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	RosePending *item = palloc(sizeof(RosePending));
-
-	if (!registered)
-	{
-		RegisterXactCallback(end_of_transaction, NULL);
-		registered = true;
-	}
-	item->kind = kind;
-	item->subid = subid;
-	pending = lappend(pending, item);
-	MemoryContextSwitchTo(old);
-}
-
-void
-rose_repl_reserve(Oid subid, const char *name, Oid owner)
-{
-	RoseReplSubShared *entry;
-	bool		made = false;
-
-	require_shared();
-	pending_add(ROSE_PENDING_RESERVED, subid);
-	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	entry = rose_repl_entry(MyDatabaseId, subid);
-	if (entry == NULL)
-	{
-		entry = rose_repl_entry_make(MyDatabaseId, subid, name, owner);
-		made = entry != NULL;
-	}
-	if (made)
-		entry->reserved_by = MyProcPid;
-	LWLockRelease(&rose_repl_shared->lock);
-
-	if (entry == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("all %d places for rose subscriptions are taken", rose_max_subscriptions),
-				 errhint("Increase rose.max_subscriptions and restart the server.")));
-}
-
-void
-rose_repl_changed_at_commit(Oid subid)
-{
-	pending_add(ROSE_PENDING_CHANGED, subid);
-}
-
-void
-rose_repl_dropped_at_commit(Oid subid)
-{
-	pending_add(ROSE_PENDING_DROPPED, subid);
-}
-
-/* ---------------------------------------------------------------------
- * Requests that are waited for
- */
-
-/* Sleep for a little; error after the deadline. */
-static void
-wait_a_little(TimestampTz deadline, const char *what)
-{
-	int			rc;
-
-	rc = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10L,
-				   PG_WAIT_EXTENSION);
-	if (rc & WL_LATCH_SET)
-		ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	if (GetCurrentTimestamp() > deadline)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("timed out while waiting for the replication worker to %s", what),
-				 errhint("See last_error in rose.stat_subscription and the server log.")));
-}
-
-static void
-cancel_drain(int code, Datum arg)
-{
-	RoseReplSubShared *entry;
-
-	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	entry = rose_repl_entry(MyDatabaseId, DatumGetObjectId(arg));
-	if (entry != NULL)
-		entry->drain = false;
-	LWLockRelease(&rose_repl_shared->lock);
-}
-
-/* Ask once; false: there is nothing to drain. */
-static bool
-ask_to_drain(Oid subid)
-{
-	RoseReplSubShared *entry;
-	bool		running;
-
-	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	entry = rose_repl_entry(MyDatabaseId, subid);
-	running = entry != NULL && (entry->wanted || entry->pid != 0);
-	if (running)
-	{
-		entry->drain = true;
-		entry->drained = false;
-		entry->start_time = 0;
-		if (entry->latch != NULL)
-			SetLatch(entry->latch);
-		rose_repl_wake_launcher();
-	}
-	LWLockRelease(&rose_repl_shared->lock);
-	return running;
-}
-
-/*
- * If the calling transaction aborts, the worker starts again.
- */
-void
-rose_repl_drain(Oid subid, int timeout_s)
-{
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-													   timeout_s * INT64CONST(1000));
-	bool		done = false;
-
-	require_shared();
-	if (!ask_to_drain(subid))
-		return;
-	pending_add(ROSE_PENDING_DRAINED, subid);
-
-	PG_ENSURE_ERROR_CLEANUP(cancel_drain, ObjectIdGetDatum(subid));
-	{
-		while (!done)
-		{
-			RoseReplSubShared *entry;
-
-			wait_a_little(deadline, "stop");
-			LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-			entry = rose_repl_entry(MyDatabaseId, subid);
-			done = entry == NULL || (entry->drained && entry->pid == 0);
-			if (entry != NULL && done)
-				entry->drain = false;
-			LWLockRelease(&rose_repl_shared->lock);
-		}
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(cancel_drain, ObjectIdGetDatum(subid));
-}
-
-void
-rose_repl_spill(Oid subid, int timeout_s)
-{
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-													   timeout_s * INT64CONST(1000));
-	uint64		ticket = 0;
-	bool		running;
-	bool		served = false;
-
-	require_shared();
-	while (!served)
-	{
-		RoseReplSubShared *entry;
-
-		LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-		entry = rose_repl_entry(MyDatabaseId, subid);
-		running = entry != NULL && (entry->wanted || entry->pid != 0);
-		if (running && ticket == 0)
-		{
-			ticket = ++entry->epoch_asked;
-			if (entry->latch != NULL)
-				SetLatch(entry->latch);
-		}
-		served = running && entry->epoch_served >= ticket;
-		LWLockRelease(&rose_repl_shared->lock);
-
-		/* A worker that stopped in good order left nothing to spill. */
-		if (!running || served)
-			break;
-		wait_a_little(deadline, "commit an epoch");
-	}
 }

@@ -250,6 +250,10 @@ rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	Assert(ROSE_SLOT_IS(slot));
+	if (unlikely(slot->tts_tupleDescriptor->natts != table->schema->natts))
+		elog(ERROR, "slot has %d columns, but rows of table \"%s\" have %d",
+			 slot->tts_tupleDescriptor->natts, RelationGetRelationName(table->rel),
+			 table->schema->natts);
 	rose_slot_clear(slot);
 
 	rslot->row = *row;

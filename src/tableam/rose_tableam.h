@@ -24,6 +24,7 @@ typedef struct RoseTableScan
 {
 	TableScanDescData base;
 	RoseTable  *table;
+	bool		own_table;		/* table was made for this scan */
 	MemoryContext context;		/* where scan and slices are made */
 	RoseScan   *scan;
 	RoseSlices *slices;			/* ANALYZE and TABLESAMPLE */

@@ -54,11 +54,44 @@ rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys, struct Scan
 	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
 		PredicateLockRelation(rel, snapshot);
 	if (flags & SO_TYPE_SEQSCAN)
-	{
-		scan->scan = rose_scan_begin(scan->table, snapshot, NULL, true);
 		pgstat_count_heap_scan(rel);
-	}
 	return &scan->base;
+}
+
+/* Are rows of these descriptors stored alike? */
+static bool
+same_layout(TupleDesc a, TupleDesc b)
+{
+	if (a->natts != b->natts)
+		return false;
+	for (int i = 0; i < a->natts; i++)
+	{
+		Form_pg_attribute x = TupleDescAttr(a, i);
+		Form_pg_attribute y = TupleDescAttr(b, i);
+
+		if (x->attisdropped != y->attisdropped || x->atttypid != y->atttypid)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * First row of a sequential scan.  ALTER TABLE reads the old file by the old
+ * descriptor, which only its slot has, while the catalog says otherwise already.
+ */
+static void
+scan_start(RoseTableScan *scan, TupleTableSlot *slot)
+{
+	Relation	rel = scan->base.rs_rd;
+	MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+	if (!same_layout(slot->tts_tupleDescriptor, scan->table->schema->tupdesc))
+	{
+		scan->table = rose_table_open_as(rel, slot->tts_tupleDescriptor, scan->context);
+		scan->own_table = true;
+	}
+	scan->scan = rose_scan_begin(scan->table, scan->base.rs_snapshot, NULL, true);
+	MemoryContextSwitchTo(old);
 }
 
 void
@@ -70,6 +103,8 @@ rose_scan_end_callback(TableScanDesc sscan)
 		rose_scan_end(scan->scan);
 	if (scan->slices)
 		rose_slices_free(scan->slices);
+	if (scan->own_table)
+		rose_table_close_as(scan->table);
 	RelationDecrementReferenceCount(sscan->rs_rd);
 	if (sscan->rs_key)
 		pfree(sscan->rs_key);
@@ -87,10 +122,9 @@ rose_scan_rescan(TableScanDesc sscan, struct ScanKeyData *keys, bool set_params,
 	if (keys && sscan->rs_nkeys > 0)
 		memcpy(sscan->rs_key, keys, sizeof(ScanKeyData) * sscan->rs_nkeys);
 	if (scan->scan)
-	{
 		rose_scan_reset(scan->scan, NULL);
+	if (sscan->rs_flags & SO_TYPE_SEQSCAN)
 		pgstat_count_heap_scan(sscan->rs_rd);
-	}
 	if (scan->slices)
 		rose_slices_free(scan->slices);
 	scan->slices = NULL;
@@ -143,6 +177,8 @@ rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSl
 	const RoseRow *row = NULL;
 	ItemPointerData tid;
 
+	if (unlikely(scan->scan == NULL))
+		scan_start(scan, slot);
 	if (scan_is_granted(scan))
 	{
 		do

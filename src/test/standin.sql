@@ -9,8 +9,20 @@ CREATE EXTENSION IF NOT EXISTS dblink;
 CREATE SCHEMA rose;
 CREATE ACCESS METHOD rose TYPE TABLE HANDLER heap_tableam_handler;
 
-CREATE FUNCTION rose.spill(rel regclass) RETURNS void LANGUAGE sql AS '';
-CREATE FUNCTION rose.merge(rel regclass) RETURNS void LANGUAGE sql AS '';
+-- Puts the rows into key order, when nobody is in the way: answers that depend on
+-- the order of the rows in the file then show themselves.
+CREATE FUNCTION rose.spill(rel regclass) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	index regclass := (SELECT indexrelid FROM pg_index WHERE indrelid = rel AND indisprimary);
+BEGIN
+	IF index IS NOT NULL THEN
+		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', rel);
+		EXECUTE format('CLUSTER %s USING %s', rel, (SELECT quote_ident(relname) FROM pg_class WHERE oid = index));
+	END IF;
+EXCEPTION WHEN lock_not_available OR object_in_use OR feature_not_supported THEN
+	NULL;
+END $$;
+CREATE FUNCTION rose.merge(rel regclass) RETURNS void LANGUAGE sql AS 'SELECT rose.spill(rel)';
 CREATE FUNCTION rose.check(rel regclass, OUT block bigint, OUT problem text) RETURNS SETOF record
 LANGUAGE sql AS 'SELECT NULL::bigint, NULL::text WHERE false';
 

@@ -466,7 +466,8 @@ sub copy_in
 	{
 		$sql .= join("\t", map { $text{ $_->[2] }->() } @columns) . "\n";
 	}
-	return ({ sql => $sql . '\.', complete => 1 });
+	# psql does not tell in its variables when a COPY failed; the count does.
+	return one($sql . "\\.\nSELECT count(*) FROM $table->{name}");
 }
 
 sub copy_out

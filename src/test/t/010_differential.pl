@@ -73,7 +73,7 @@ sub make_batch
 				$text .= churn_step($item) if $twin eq 'rose';
 				next;
 			}
-			$text .= $item->{sql} . ($item->{meta} || $item->{complete} ? "\n" : ";\n");
+			$text .= $item->{sql} . ($item->{meta} ? "\n" : ";\n");
 			$text .= sprintf("\\echo '@@ %d' :SQLSTATE :ROW_COUNT\n\\if :ERROR\n\\echo :LAST_ERROR_MESSAGE\n\\endif\n", $n++)
 			  if !$item->{meta};
 		}

@@ -48,5 +48,13 @@ $CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/memtable" \
 	"$here"/test_memtable.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
 
+for name in gc picker; do
+	# shellcheck disable=SC2086
+	$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
+		-o "$build/$name" "$here/test_$name.c" "$src/lsm/rose_$name.c" -lm
+done
+
 "$build/memtable"
+"$build/gc"
+"$build/picker"
 "$build/unit" "$@"

@@ -1,0 +1,344 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_request.c
+ *	  What backends ask of the replication workers.
+ *
+ * What a transaction asks for (a new, changed or dropped subscription) takes effect
+ * when it commits, by the end-of-transaction callback, which cannot fail: whatever
+ * needs room was reserved before.  A drain and an epoch are asked for and waited
+ * for at once; a drain is undone if the transaction then aborts.
+ *
+ * Locking: rose_repl_shared->lock, never while waiting.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "repl/rose_repl_int.h"
+#include "storage/ipc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+typedef enum RosePendingKind
+{
+	ROSE_PENDING_RESERVED,
+	ROSE_PENDING_CHANGED,
+	ROSE_PENDING_DROPPED,
+	ROSE_PENDING_DRAINED
+} RosePendingKind;
+
+typedef struct RosePending
+{
+	RosePendingKind kind;
+	Oid			subid;
+} RosePending;
+
+static List *pending = NIL;		/* of RosePending, in TopMemoryContext */
+
+/* ---------------------------------------------------------------------
+ * Requests that take effect at the end of the transaction
+ */
+
+/* REQUIRES: lock exclusive.  The transaction committed. */
+static void
+pending_commit(const RosePending *item, RoseReplSubShared *entry)
+{
+	switch (item->kind)
+	{
+		case ROSE_PENDING_RESERVED:
+			entry->reserved_by = 0;
+			break;
+		case ROSE_PENDING_CHANGED:
+			entry->wanted = true;
+			entry->reload = true;
+			entry->start_time = 0;
+			if (entry->latch != NULL)
+				SetLatch(entry->latch);
+			break;
+		case ROSE_PENDING_DROPPED:
+			rose_repl_entry_free(entry);
+			break;
+		case ROSE_PENDING_DRAINED:
+			break;
+	}
+}
+
+/* REQUIRES: lock exclusive.  The transaction aborted. */
+static void
+pending_abort(const RosePending *item, RoseReplSubShared *entry)
+{
+	if (item->kind == ROSE_PENDING_RESERVED && entry->reserved_by == MyProcPid)
+		rose_repl_entry_free(entry);
+	else if (item->kind == ROSE_PENDING_DRAINED)
+	{
+		entry->drain = false;
+		entry->wanted = true;
+		entry->start_time = 0;
+	}
+}
+
+static void
+end_of_transaction(XactEvent event, void *arg)
+{
+	bool		commit = event == XACT_EVENT_COMMIT;
+	ListCell   *lc;
+
+	if (pending == NIL)
+		return;
+	if (event == XACT_EVENT_PRE_PREPARE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has changed a rose subscription")));
+	if (!commit && event != XACT_EVENT_ABORT)
+		return;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	foreach(lc, pending)
+	{
+		RosePending *item = lfirst(lc);
+		RoseReplSubShared *entry = rose_repl_entry(MyDatabaseId, item->subid);
+
+		if (entry == NULL)
+			continue;
+		if (commit)
+			pending_commit(item, entry);
+		else
+			pending_abort(item, entry);
+	}
+	rose_repl_wake_launcher();
+	LWLockRelease(&rose_repl_shared->lock);
+
+	list_free_deep(pending);
+	pending = NIL;
+}
+
+static void
+pending_add(RosePendingKind kind, Oid subid)
+{
+	static bool registered = false;
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	RosePending *item = palloc(sizeof(RosePending));
+
+	if (!registered)
+	{
+		RegisterXactCallback(end_of_transaction, NULL);
+		registered = true;
+	}
+	item->kind = kind;
+	item->subid = subid;
+	pending = lappend(pending, item);
+	MemoryContextSwitchTo(old);
+}
+
+void
+rose_repl_reserve(Oid subid, const char *name, Oid owner)
+{
+	RoseReplSubShared *entry;
+	bool		made = false;
+
+	rose_repl_require_shared();
+	pending_add(ROSE_PENDING_RESERVED, subid);
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	entry = rose_repl_entry(MyDatabaseId, subid);
+	if (entry == NULL)
+	{
+		entry = rose_repl_entry_make(MyDatabaseId, subid, name, owner);
+		made = entry != NULL;
+	}
+	if (made)
+		entry->reserved_by = MyProcPid;
+	LWLockRelease(&rose_repl_shared->lock);
+
+	if (entry == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("all %d places for rose subscriptions are taken", rose_max_subscriptions),
+				 errhint("Increase rose.max_subscriptions and restart the server.")));
+}
+
+void
+rose_repl_changed_at_commit(Oid subid)
+{
+	pending_add(ROSE_PENDING_CHANGED, subid);
+}
+
+void
+rose_repl_dropped_at_commit(Oid subid)
+{
+	pending_add(ROSE_PENDING_DROPPED, subid);
+}
+
+/* ---------------------------------------------------------------------
+ * Requests that are waited for
+ */
+
+typedef struct RequestWait
+{
+	TimestampTz deadline;
+	const char *what;			/* for errors: "to ..." */
+	TimestampTz error_time;		/* of the worker's last error that was seen */
+	int			nerrors;		/* seen while waiting */
+} RequestWait;
+
+static void
+begin_wait(RequestWait *wait, const char *what, int timeout_s)
+{
+	wait->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+												 timeout_s * INT64CONST(1000));
+	wait->what = what;
+	wait->error_time = -1;
+	wait->nerrors = 0;
+}
+
+/*
+ * A worker that fails again and again will not do what was asked.  REQUIRES: lock,
+ * which an error gives up.
+ */
+static void
+check_worker_errors(RequestWait *wait, RoseReplSubShared *entry)
+{
+	char	   *message;
+
+	if (wait->error_time != -1 && entry->last_error_time != wait->error_time)
+		wait->nerrors++;
+	wait->error_time = entry->last_error_time;
+	if (wait->nerrors < 3)
+		return;
+	message = pstrdup(entry->last_error);
+	LWLockRelease(&rose_repl_shared->lock);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the replication worker cannot %s: %s", wait->what, message)));
+}
+
+/* Sleep for a little; error after the deadline. */
+static void
+wait_a_little(const RequestWait *wait)
+{
+	int			rc;
+
+	rc = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10L,
+				   PG_WAIT_EXTENSION);
+	if (rc & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	if (GetCurrentTimestamp() > wait->deadline)
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("timed out while waiting for the replication worker to %s", wait->what),
+				 errhint("See last_error in rose.stat_subscription and the server log.")));
+}
+
+static void
+cancel_drain(int code, Datum arg)
+{
+	RoseReplSubShared *entry;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	entry = rose_repl_entry(MyDatabaseId, DatumGetObjectId(arg));
+	if (entry != NULL)
+		entry->drain = false;
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
+/* Ask once; false: there is nothing to drain. */
+static bool
+ask_to_drain(Oid subid)
+{
+	RoseReplSubShared *entry;
+	bool		running;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	entry = rose_repl_entry(MyDatabaseId, subid);
+	running = entry != NULL && (entry->wanted || entry->pid != 0);
+	if (running)
+	{
+		entry->drain = true;
+		entry->drained = false;
+		entry->start_time = 0;
+		if (entry->latch != NULL)
+			SetLatch(entry->latch);
+		rose_repl_wake_launcher();
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return running;
+}
+
+/* The worker has stopped after a drain; then the request is over. */
+static bool
+is_drained(Oid subid, RequestWait *wait)
+{
+	RoseReplSubShared *entry;
+	bool		done;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	entry = rose_repl_entry(MyDatabaseId, subid);
+	if (entry != NULL)
+		check_worker_errors(wait, entry);
+	done = entry == NULL || (entry->drained && entry->pid == 0);
+	if (entry != NULL && done)
+		entry->drain = false;
+	LWLockRelease(&rose_repl_shared->lock);
+	return done;
+}
+
+/*
+ * If the calling transaction aborts, the worker starts again.
+ */
+void
+rose_repl_drain(Oid subid, int timeout_s)
+{
+	RequestWait wait;
+
+	rose_repl_require_shared();
+	begin_wait(&wait, "stop", timeout_s);
+	if (!ask_to_drain(subid))
+		return;
+	pending_add(ROSE_PENDING_DRAINED, subid);
+
+	PG_ENSURE_ERROR_CLEANUP(cancel_drain, ObjectIdGetDatum(subid));
+	{
+		while (!is_drained(subid, &wait))
+			wait_a_little(&wait);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(cancel_drain, ObjectIdGetDatum(subid));
+}
+
+void
+rose_repl_spill(Oid subid, int timeout_s)
+{
+	RequestWait wait;
+	uint64		ticket = 0;
+	bool		running;
+	bool		served = false;
+
+	rose_repl_require_shared();
+	begin_wait(&wait, "commit an epoch", timeout_s);
+	while (!served)
+	{
+		RoseReplSubShared *entry;
+
+		LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+		entry = rose_repl_entry(MyDatabaseId, subid);
+		running = entry != NULL && (entry->wanted || entry->pid != 0);
+		if (running && ticket == 0)
+		{
+			ticket = ++entry->epoch_asked;
+			if (entry->latch != NULL)
+				SetLatch(entry->latch);
+		}
+		served = running && entry->epoch_served >= ticket;
+		if (running && !served)
+			check_worker_errors(&wait, entry);
+		LWLockRelease(&rose_repl_shared->lock);
+
+		/* A worker that stopped in good order left nothing to spill. */
+		if (!running || served)
+			break;
+		wait_a_little(&wait);
+	}
+}

@@ -1,0 +1,264 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_picker.c
+ *	  Unit test of src/lsm/rose_picker.c: single decisions, and simulated
+ *	  tables whose number of components and whose write amplification must
+ *	  stay bounded.
+ *
+ * A program of its own; run.sh builds and runs it.  A failed check aborts.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "lsm/rose_maintain.h"
+
+#undef printf
+#undef fprintf
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) \
+		{ \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort(); \
+		} \
+	} while (0)
+
+#define C0_SIZE		1000
+#define HORIZON		100
+
+#ifdef USE_ASSERT_CHECKING
+void
+ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
+{
+	fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
+	abort();
+}
+#endif
+
+static RoseComponentEntryDisk table[ROSE_MAX_COMPONENTS];
+static bool blocked[ROSE_MAX_COMPONENTS];
+static int	ncomponents;
+static uint32 next_id = 1;
+
+static RoseComponentEntryDisk *
+add(int level, uint64 bytes)
+{
+	RoseComponentEntryDisk *entry = &table[ncomponents];
+
+	CHECK(ncomponents < ROSE_MAX_COMPONENTS);
+	memset(entry, 0, sizeof(*entry));
+	blocked[ncomponents++] = false;
+	entry->id = next_id++;
+	entry->level = level;
+	entry->state = ROSE_COMPONENT_LIVE;
+	entry->raw_bytes = bytes;
+	entry->nrows = bytes;
+	entry->max_xid = HORIZON - 1;
+	return entry;
+}
+
+static void
+clear(void)
+{
+	ncomponents = 0;
+}
+
+static RosePickResult
+ask(void)
+{
+	RosePickInput input = {0};
+
+	input.c0_size = C0_SIZE;
+	input.ncomponents = ncomponents;
+	input.components = table;
+	input.blocked = blocked;
+	input.horizon = HORIZON;
+	input.min_ratio = 3.0;
+	return rose_pick_merge(&input);
+}
+
+static bool
+picked(const RosePickResult *pick, int first, int last, int level)
+{
+	if (!pick->merge || pick->target_level != level || pick->ninputs != last - first + 1)
+		return false;
+	for (int i = 0; i < pick->ninputs; i++)
+		if (pick->inputs[i] != table[first + i].id)
+			return false;
+	return true;
+}
+
+static void
+test_decisions(void)
+{
+	RosePickResult pick;
+
+	clear();
+	CHECK(!ask().merge);
+	add(0, 500);
+	CHECK(!ask().merge);		/* one run is nothing to merge */
+	add(0, 500);
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 1));	/* as large as C0: they become C1 */
+
+	clear();
+	add(0, 10);
+	add(1, 2900);
+	CHECK(!ask().merge);
+	table[1].raw_bytes = 3100;
+	pick = ask();
+	CHECK(picked(&pick, 1, 1, 2));	/* C1 has outgrown R * C0 and becomes C2 */
+	add(2, 100000);
+	pick = ask();
+	CHECK(!pick.merge);			/* with so much data, R is larger */
+	CHECK(fabs(pick.ratio - sqrt(103.11)) < 0.01);
+	table[1].raw_bytes = 12000;
+	pick = ask();
+	CHECK(picked(&pick, 1, 2, 2));
+
+	clear();
+	for (int i = 0; i < 4; i++)
+		add(0, 10);
+	add(1, 2000);
+	pick = ask();
+	CHECK(picked(&pick, 0, 3, 0));	/* a trickle does not rewrite C1 */
+	table[3].raw_bytes = 500;
+	pick = ask();
+	CHECK(picked(&pick, 0, 4, 1));	/* worth a pass over C1 */
+}
+
+static void
+test_tombstones(void)
+{
+	RosePickResult pick;
+
+	clear();
+	add(0, 4000)->ntombstones = 2000;
+	add(2, 3000);
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 2));
+	table[0].max_xid = HORIZON; /* some snapshot needs what they hide */
+	CHECK(!ask().merge);
+	table[0].max_xid = HORIZON - 1;
+	blocked[1] = true;			/* they would have to stay */
+	CHECK(!ask().merge);
+}
+
+static void
+test_private(void)
+{
+	RosePickResult pick;
+
+	clear();
+	for (int i = 0; i < 6; i++)
+	{
+		RoseComponentEntryDisk *entry = add(0, 100);
+
+		entry->flags = ROSE_COMPONENT_PRIVATE;
+		entry->owner_xid = 77;
+		blocked[i] = true;
+	}
+	pick = ask();
+	CHECK(picked(&pick, 0, 5, 0) && pick.owner_xid == 77);
+	table[2].owner_xid = 78;
+	CHECK(!ask().merge);
+
+	/* committed, but not convertible: rewritten alone */
+	blocked[2] = false;
+	pick = ask();
+	CHECK(picked(&pick, 2, 2, 0) && pick.owner_xid == 0);
+
+	clear();
+	add(0, 600)->state = ROSE_COMPONENT_PENDING;
+	add(0, 600);
+	add(0, 600)->state = ROSE_COMPONENT_PENDING;
+	CHECK(!ask().merge);
+}
+
+/* Replace what was picked by its sum; returns the bytes written. */
+static uint64
+apply(const RosePickResult *pick)
+{
+	RoseComponentEntryDisk output = {0};
+	int			n = 0;
+	int			left = pick->ninputs;
+
+	for (int i = 0; i < ncomponents; i++)
+	{
+		bool		input = false;
+
+		for (int j = 0; j < pick->ninputs; j++)
+			input = input || table[i].id == pick->inputs[j];
+		if (!input)
+		{
+			table[n++] = table[i];
+			continue;
+		}
+		output.raw_bytes += table[i].raw_bytes;
+		if (--left == 0)
+		{
+			output.id = next_id++;
+			output.level = pick->target_level;
+			output.state = ROSE_COMPONENT_LIVE;
+			output.nrows = output.raw_bytes;
+			output.max_xid = HORIZON - 1;
+			table[n++] = output;
+		}
+	}
+	CHECK(left == 0);
+	ncomponents = n;
+	/* a single component only changes its level */
+	return pick->ninputs > 1 ? output.raw_bytes : 0;
+}
+
+/* Insert only, in runs of this size. */
+static void
+simulate(uint64 run_bytes, int nruns, int max_components, double max_amplification)
+{
+	uint64		written = 0;
+
+	clear();
+	for (int i = 0; i < nruns; i++)
+	{
+		RosePickResult pick;
+		int			rounds = 0;
+
+		CHECK(ncomponents < ROSE_MAX_COMPONENTS);
+		memmove(&table[1], &table[0], ncomponents * sizeof(table[0]));
+		ncomponents++;
+		{
+			int			n = ncomponents;
+
+			ncomponents = 0;
+			add(0, run_bytes);
+			ncomponents = n;
+		}
+		while ((pick = ask()).merge)
+		{
+			written += apply(&pick);
+			CHECK(++rounds < 20);
+		}
+		CHECK(ncomponents <= max_components);
+	}
+	CHECK(written <= max_amplification * run_bytes * nruns);
+}
+
+int
+main(void)
+{
+	memset(blocked, 0, sizeof(blocked));
+	test_decisions();
+	test_tombstones();
+	test_private();
+	memset(blocked, 0, sizeof(blocked));
+	simulate(C0_SIZE, 2000, 6, 45);	/* R = 45: about R / 2 for each of two levels */
+	simulate(C0_SIZE / 2, 500, 6, 20);
+	simulate(C0_SIZE / 100, 5000, 10, 16);
+	simulate(1, 20000, 10, 16);
+	printf("# picker: all checks passed\n");
+	return 0;
+}
