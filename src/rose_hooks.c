@@ -49,9 +49,8 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 
 	if (prev_get_relation_info_hook)
 		prev_get_relation_info_hook(root, relid, inhparent, rel);
-	if (inhparent)
-		return;
 
+	/* a build of an index asks with inhparent set, whatever the table is */
 	relation = table_open(relid, NoLock);
 	if (RELKIND_HAS_TABLE_AM(relation->rd_rel->relkind) && rose_relation_is_rose(relation))
 	{

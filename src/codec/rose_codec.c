@@ -57,6 +57,7 @@ rose_column_desc(int16 attlen, bool attbyval, char attalign, bool is_float)
 	desc.attlen = attlen;
 	desc.attbyval = attbyval;
 	desc.attalign = attalign;
+	desc.long_headers = false;
 	if (attbyval)
 		desc.kind = is_float ? ROSE_COLUMN_FLOAT : ROSE_COLUMN_INT;
 	else if (attlen == -1)

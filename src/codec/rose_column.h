@@ -28,6 +28,8 @@ typedef struct RoseColumnDesc
 	bool		attbyval;
 	char		attalign;		/* TYPALIGN_xxx */
 	uint8		kind;			/* RoseColumnKind */
+	bool		long_headers;	/* VARLEN: always give values a 4-byte header, for
+								 * types of plain storage, which know no other */
 } RoseColumnDesc;
 
 /*
@@ -38,7 +40,7 @@ typedef struct RoseColumnDesc
 
 /*
  * Describe a column from its pg_attribute (or pg_type) fields.  is_float tells
- * float4 and float8 from other by-value types.
+ * float4 and float8 from other by-value types.  long_headers is false.
  */
 extern RoseColumnDesc rose_column_desc(int16 attlen, bool attbyval, char attalign,
 									   bool is_float);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * rose_compactor.h
- *	  Writes a component from a sorted stream of committed versions, leaving out
- *	  those that nobody needs.
+ *	  Writes a component from a sorted stream of committed versions, leaving
+ *	  out those that nobody needs.
  *
  * The common half of spills and merges: rose_gc decides, PARTIALs are folded,
  * the component builder writes.  The builder is made when the first version is
@@ -24,8 +24,8 @@ extern RoseCompactor *rose_compactor_create(Relation rel, RoseStoreShared *store
 											MemoryContext context);
 
 /*
- * The next version, in (key, sequence descending) order; equal sequences are dropped.
- * Its subxid and cid are not stored.
+ * The next version, in (key, sequence descending) order; equal sequences are
+ * dropped. Its subxid and cid are not stored.
  */
 extern void rose_compactor_add(RoseCompactor *compactor, const RoseRow *row);
 

@@ -3,9 +3,9 @@
  * rose_component.c
  *	  Opening a component: footer, Bloom filter, and pages read with checks.
  *
- * The handle is backend-local and immutable but for the root page, which is read
- * on first use.  Everything on disk below a footer never changes as long as
- * the component is pinned, so no lock is held between calls.
+ * The handle is backend-local and immutable but for the root page, which is
+ * read on first use.  Everything on disk below a footer never changes as long
+ * as the component is pinned, so no lock is held between calls.
  *
  * See rose_component_format.h for the layout.
  *

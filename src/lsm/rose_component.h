@@ -5,8 +5,8 @@
  *
  * Blocks of a component: leaves (multicolumn pages), inner pages, overflow
  * pages, Bloom filter pages, footer page(s) and an extent list.  Leaves are
- * chained both ways; inner pages hold truncated separators and the ordinal of the
- * first row below each child.  Versions are in (key, sequence descending)
+ * chained both ways; inner pages hold truncated separators and the ordinal of
+ * the first row below each child.  Versions are in (key, sequence descending)
  * order.
  *
  * Columns of a leaf: ROSE_SYSCOLS system columns, then the user's columns by
@@ -129,10 +129,10 @@ extern bool rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint
 extern bool rose_component_cursor_next(RoseComponentCursor *cursor);
 extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
 /*
- * The current row; valid until the cursor moves.  To keep it longer, hold the leaf and copy the
- * struct and the key array: what the key's Datums point to, and version.present,
- * live as long as the leaf.  A leaf lives at most as long as the context
- * the cursor was created in.
+ * The current row; valid until the cursor moves.  To keep it longer, hold the
+ * leaf and copy the struct and the key array: what the key's Datums point to,
+ * and version.present, live as long as the leaf.  A leaf lives at most as long
+ * as the context the cursor was created in.
  */
 extern const RoseRow *rose_component_cursor_row(RoseComponentCursor *cursor);
 
@@ -144,9 +144,9 @@ extern const RoseRow *rose_component_cursor_row(RoseComponentCursor *cursor);
 #define ROSE_KEY_MAX_SIZE	(BLCKSZ / 3 - 32)
 
 /*
- * Raise ERRCODE_PROGRAM_LIMIT_EXCEEDED if a component could not store this row.
- * values/nulls of all columns, detoasted and not compressed.  Whoever accepts a row calls it first, so
- * that a spill cannot fail because of a row.
+ * Raise ERRCODE_PROGRAM_LIMIT_EXCEEDED if a component could not store this
+ * row. values/nulls of all columns, detoasted and not compressed.  Whoever
+ * accepts a row calls it first, so that a spill cannot fail because of a row.
  */
 extern void rose_component_check_row_fits(const RoseSchema *schema,
 										  const Datum *values, const bool *nulls);
@@ -159,8 +159,8 @@ typedef struct RoseComponentBuilder RoseComponentBuilder;
 #define ROSE_BUILD_KEEP		0x02	/* goes on when the transaction ends (merges) */
 
 /*
- * expected_rows sizes the Bloom filter (an upper bound is best).  Reserves the owner
- * id.  The schema must live as long as the builder.
+ * expected_rows sizes the Bloom filter (an upper bound is best).  Reserves the
+ * owner id.  The schema must live as long as the builder.
  */
 extern RoseComponentBuilder *rose_component_builder_create(Relation rel,
 														   RoseStoreShared *store,
@@ -169,14 +169,14 @@ extern RoseComponentBuilder *rose_component_builder_create(Relation rel,
 														   int options,
 														   MemoryContext context);
 /*
- * row->version, and the row (tuple or leaf).  Columns that the operation does not
- * have are stored as NULL.  A version that is given twice is stored once; other
- * disorder is an error.
+ * row->version, and the row (tuple or leaf).  Columns that the operation does
+ * not have are stored as NULL.  A version that is given twice is stored once;
+ * other disorder is an error.
  */
 extern void rose_component_builder_add(RoseComponentBuilder *builder, const RoseRow *row);
 /*
- * Same from a deformed row: values/nulls of the schema's natts user columns, as
- * they are to be stored; version->present has ROSE_PRESENT_BYTES(natts).
+ * Same from a deformed row: values/nulls of the schema's natts user columns,
+ * as they are to be stored; version->present has ROSE_PRESENT_BYTES(natts).
  */
 extern void rose_component_builder_add_values(RoseComponentBuilder *builder,
 											  const RoseVersion *version,

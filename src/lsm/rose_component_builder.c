@@ -196,60 +196,87 @@ begin_next_leaf(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
 
 /* ---- values that do not fit ---- */
 
-/* The bitmap of overflowed columns, as the leaf stores it; made on first use. */
-static bits8 *
-overflow_bitmap(RoseComponentBuilder *builder)
+static RoseOverflowWriter *
+overflow_writer(RoseComponentBuilder *builder)
 {
-	Size		size = VARHDRSZ + ROSE_PRESENT_BYTES(builder->schema->natts);
-
-	if (builder->nulls[ROSE_SYSCOL_OVERFLOW])
-	{
-		char	   *bitmap = palloc0(size);
-
-		SET_VARSIZE(bitmap, size);
-		builder->values[ROSE_SYSCOL_OVERFLOW] = PointerGetDatum(bitmap);
-		builder->nulls[ROSE_SYSCOL_OVERFLOW] = false;
-	}
-	return (bits8 *) VARDATA(DatumGetPointer(builder->values[ROSE_SYSCOL_OVERFLOW]));
-}
-
-/*
- * Move the largest value above min_size to overflow pages.  Returns the bytes
- * saved in the row, 0 if there was no such value.
- */
-static Size
-overflow_largest(RoseComponentBuilder *builder, Size min_size)
-{
-	Datum	   *values = builder->values + ROSE_SYSCOLS;
-	const bits8 *moved = builder->nulls[ROSE_SYSCOL_OVERFLOW] ? NULL : overflow_bitmap(builder);
-	int			attno = rose_fit_largest(builder->schema, builder->schema->natts, values,
-										 builder->nulls + ROSE_SYSCOLS, moved, min_size);
-	Size		size;
-
-	if (attno < 0)
-		return 0;
 	if (builder->overflow == NULL)
 		builder->overflow = rose_overflow_writer_create(builder->owner, builder->writer,
 														builder->context);
-	size = VARSIZE_ANY(DatumGetPointer(values[attno - 1]));
-	values[attno - 1] = rose_overflow_write(builder->overflow, values[attno - 1]);
-	rose_present_set(overflow_bitmap(builder), attno);
-	builder->footer.overflow_values++;
-	builder->row_overflow += size;
-	return size - Min(size, ROSE_OVERFLOW_REF_SIZE);
+	return builder->overflow;
 }
 
-static void
-overflow_large_row(RoseComponentBuilder *builder, Size row_size)
+/* Make ROSE_SYSCOL_OVERFLOW: a bitmap, all zero, and room for 'extra' bytes. */
+static bits8 *
+make_overflow_column(RoseComponentBuilder *builder, Size extra)
 {
+	Size		size = VARHDRSZ + ROSE_PRESENT_BYTES(builder->schema->natts) + extra;
+	char	   *bitmap = palloc0(size);
+
+	SET_VARSIZE(bitmap, size);
+	builder->values[ROSE_SYSCOL_OVERFLOW] = PointerGetDatum(bitmap);
+	builder->nulls[ROSE_SYSCOL_OVERFLOW] = false;
+	return (bits8 *) VARDATA(bitmap);
+}
+
+/* Move the largest values to overflow pages until the rest is small. */
+static void
+overflow_large_values(RoseComponentBuilder *builder, Size row_size)
+{
+	Datum	   *values = builder->values + ROSE_SYSCOLS;
+	bits8	   *bitmap = NULL;
+
 	while (row_size > OVERFLOW_ROW_SIZE)
 	{
-		Size		saved = overflow_largest(builder, OVERFLOW_WORTHWHILE);
+		int			attno = rose_fit_largest(builder->schema, values,
+											 builder->nulls + ROSE_SYSCOLS,
+											 OVERFLOW_WORTHWHILE);
+		struct varlena *value;
+		RoseOverflowPointerDisk pointer;
+		char	   *stand_in;
 
-		if (saved == 0)
+		if (attno < 0)
 			return;
-		row_size -= saved;
+		value = (struct varlena *) DatumGetPointer(values[attno - 1]);
+		rose_overflow_write(overflow_writer(builder), VARDATA_ANY(value),
+							VARSIZE_ANY_EXHDR(value), &pointer);
+		stand_in = palloc(VARHDRSZ + sizeof(pointer));
+		SET_VARSIZE(stand_in, VARHDRSZ + sizeof(pointer));
+		memcpy(VARDATA(stand_in), &pointer, sizeof(pointer));
+		values[attno - 1] = PointerGetDatum(stand_in);
+
+		if (bitmap == NULL)
+			bitmap = make_overflow_column(builder, 0);
+		rose_present_set(bitmap, attno);
+		builder->footer.overflow_values++;
+		builder->row_overflow += VARSIZE_ANY(value);
+		row_size -= VARSIZE_ANY(value) - VARSIZE(stand_in);
 	}
+}
+
+/*
+ * Move the whole row to overflow pages, but for its key.  values/nulls: the row
+ * as it was given.
+ */
+static void
+overflow_whole_row(RoseComponentBuilder *builder, const Datum *values, const bool *nulls)
+{
+	const RoseSchema *schema = builder->schema;
+	MinimalTuple tuple = heap_form_minimal_tuple(schema->tupdesc, (Datum *) values,
+												 (bool *) nulls);
+	bits8	   *bitmap = make_overflow_column(builder, sizeof(RoseOverflowPointerDisk));
+	RoseOverflowPointerDisk pointer;
+
+	rose_overflow_write(overflow_writer(builder), (char *) tuple, tuple->t_len, &pointer);
+	memcpy((char *) bitmap + ROSE_PRESENT_BYTES(schema->natts), &pointer, sizeof(pointer));
+	for (AttrNumber attno = 1; attno <= schema->natts; attno++)
+	{
+		if (nulls[attno - 1] || rose_fit_is_key(schema, attno))
+			continue;
+		rose_present_set(bitmap, attno);
+		builder->nulls[ROSE_SYSCOLS + attno - 1] = true;
+	}
+	builder->footer.overflow_values++;
+	builder->row_overflow += tuple->t_len;
 }
 
 /* ---- rows ---- */
@@ -354,8 +381,8 @@ check_order(RoseComponentBuilder *builder, const RoseVersion *version, const Dat
 	return true;
 }
 
-/* Put the row at hand into the leaf, or into the next one. */
-static void
+/* Put the row at hand into the leaf, or into the next one; false: it is too large. */
+static bool
 append_row(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
 {
 	if (builder->leaf_block == InvalidBlockNumber)
@@ -371,14 +398,12 @@ append_row(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
 			case ROSE_APPEND_OK:
 				builder->leaf_flags |= row_leaf_flags(builder);
 				builder->leaf_overflow += builder->row_overflow;
-				return;
+				return true;
 			case ROSE_APPEND_FULL:
 				begin_next_leaf(builder, key, seq);
 				break;
 			case ROSE_APPEND_TOO_LARGE:
-				if (overflow_largest(builder, ROSE_OVERFLOW_REF_SIZE) == 0)
-					rose_fit_error(builder->schema);
-				break;
+				return false;
 		}
 	}
 }
@@ -391,6 +416,7 @@ rose_component_builder_add_values(RoseComponentBuilder *builder, const RoseVersi
 	MemoryContext old = MemoryContextSwitchTo(builder->row_context);
 	Datum		key[INDEX_MAX_KEYS];
 	Size		row_size;
+	bool		oversized;
 
 	Assert(builder->private_run ||
 		   (!TransactionIdIsValid(version->subxid) && version->op != ROSE_OP_LOCK));
@@ -406,9 +432,17 @@ rose_component_builder_add_values(RoseComponentBuilder *builder, const RoseVersi
 	set_system_columns(builder, version);
 	memcpy(builder->values + ROSE_SYSCOLS, values, schema->natts * sizeof(Datum));
 	memcpy(builder->nulls + ROSE_SYSCOLS, nulls, schema->natts * sizeof(bool));
-	row_size = rose_fit_row_size(schema, schema->natts, values, nulls);
-	overflow_large_row(builder, row_size);
-	append_row(builder, key, version->seq);
+	row_size = rose_fit_row_size(schema, values, nulls, &oversized);
+	overflow_large_values(builder, row_size);
+	if (oversized)
+		(void) rose_fit_row_size(schema, builder->values + ROSE_SYSCOLS,
+								 builder->nulls + ROSE_SYSCOLS, &oversized);
+	if (oversized || !append_row(builder, key, version->seq))
+	{
+		overflow_whole_row(builder, values, nulls);
+		if (!append_row(builder, key, version->seq))
+			elog(ERROR, "row does not fit a page of component %u", builder->owner);
+	}
 
 	count_row(builder, version, row_size);
 	rose_key_buffer_set(&builder->last_key, schema, key);

@@ -5,9 +5,9 @@
  *
  * All leaves are walked from the first to the last.  Each page is checked by
  * itself, then rows against the order, the key range, the Bloom filter and the
- * counts of the footer, and the tree by looking up the first row of every leaf, by
- * key and by ordinal.  A page that does not decode ends the check of its component, because nothing
- * after it can be judged.
+ * counts of the footer, and the tree by looking up the first row of every
+ * leaf, by key and by ordinal.  A page that does not decode ends the check of
+ * its component, because nothing after it can be judged.
  *
  *-------------------------------------------------------------------------
  */

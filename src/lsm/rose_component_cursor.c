@@ -3,9 +3,9 @@
  * rose_component_cursor.c
  *	  A cursor over the versions of one component, in both directions.
  *
- * Inner pages are copied when a seek passes them and kept, one a level, so that
- * the next seek nearby reads only the leaf.  The leaf is a private copy (RoseLeaf) that a
- * row's user may hold beyond the cursor's next move.
+ * Inner pages are copied when a seek passes them and kept, one a level, so
+ * that the next seek nearby reads only the leaf.  The leaf is a private copy
+ * (RoseLeaf) that a row's user may hold beyond the cursor's next move.
  *
  * Backend-local; buffer locks are taken inside rose_block_read only.
  *

@@ -8,11 +8,12 @@
  *				manifest names the first.  RoseFooterDisk, then a directory of
  *				RoseFooterSectionDisk, then the sections.
  *	leaf		a multicolumn page: ROSE_SYSCOLS system columns, then user columns.
- *				Leaves are chained both ways in (key, sequence descending) order.
+ *				Leaves are chained both ways in (key, sequence descending)
+ *				order.
  *	inner		a multicolumn page: child block, ordinal of the first row below it,
- *				sequence and key of the separator.  Key columns that a separator
- *				does not need are NULL, which sorts first; the very first
- *				separator of a component is all NULL.
+ *				sequence and key of the separator.  Key columns that a
+ *				separator does not need are NULL, which sorts first; the very
+ *				first separator of a component is all NULL.
  *	Bloom		a block array of util/rose_bloom.h cut into pages.
  *	overflow	a byte stream over chained OVERFLOW pages that values share.
  *
@@ -64,8 +65,15 @@ StaticAssertDecl(ROSE_PAGE_BODY_SIZE >= ROSE_BLOOM_BLOCKS_PER_PAGE * ROSE_BLOOM_
 #define ROSE_MAX_HEIGHT			32
 
 /*
- * Where an overflowed value is: the content of the bytea that stands for it in
- * the leaf.
+ * Where something in overflow pages is.
+ *
+ * Values of a row: this is the content of the bytea that stands for the value
+ * in the leaf, and ROSE_SYSCOL_OVERFLOW is a bitmap of such columns.
+ *
+ * A whole row, because it does not fit a page in any other way: the bitmap in
+ * ROSE_SYSCOL_OVERFLOW names all columns but the key that are not NULL, and
+ * this follows it.  In the leaf these columns are NULL.  What is stored is the
+ * row as a MinimalTuple.
  */
 typedef struct RoseOverflowPointerDisk
 {

@@ -103,9 +103,9 @@ rose_key_compare_prefixed(const RoseSchema *schema, bool exact, uint64 aprefix,
 
 /*
  * Narrow [*lo, *hi) of a sorted page to the slots that equal the first ncols
- * columns of key.  False if there are none: *lo is the insertion point.
- * first_col(j) is the page column of key column j.  null_first: a NULL may stand
- * first in a range and sorts first (inner pages).
+ * columns of key.  False if there are none: then *lo is the insertion point.
+ * inner: the page is an inner page, in which a NULL may stand first in a range
+ * and sorts first.
  */
 extern bool rose_page_narrow(RosePageReader *reader, const RoseSchema *schema,
 							 bool inner, const Datum *key, int ncols, int *lo, int *hi);
@@ -151,27 +151,30 @@ typedef struct RoseOverflowWriter RoseOverflowWriter;
 extern RoseOverflowWriter *rose_overflow_writer_create(uint32 component_id,
 													   RoseBlockWriter *writer,
 													   MemoryContext context);
-/* Store a varlena's payload; returns what stands for it in the leaf (in the current context). */
-extern Datum rose_overflow_write(RoseOverflowWriter *overflow, Datum value);
+/* Store bytes. */
+extern void rose_overflow_write(RoseOverflowWriter *overflow, const char *data, Size length,
+								RoseOverflowPointerDisk *pointer);
 extern void rose_overflow_finish(RoseOverflowWriter *overflow, uint64 *npages);
-/* The value, allocated in the current context. */
-extern Datum rose_overflow_read(Relation rel, uint32 component_id, Datum pointer);
+/*
+ * Fetch them: dst gets them, and must have room for pointer->raw_bytes, which
+ * rose_overflow_check has approved.
+ */
+extern void rose_overflow_check(uint32 component_id, const RoseOverflowPointerDisk *pointer);
+extern void rose_overflow_read(Relation rel, uint32 component_id,
+							   const RoseOverflowPointerDisk *pointer, char *dst);
 
 /* ---- fitting rows into leaves (rose_component_fit.c) ---- */
 
-/* Size of the value that stands for an overflowed one. */
-#define ROSE_OVERFLOW_REF_SIZE	(VARHDRSZ + sizeof(RoseOverflowPointerDisk))
-
 /*
- * Find the largest value that may overflow and is larger than min_size; -1 if
- * there is none.  values/nulls: user columns.  moved: bitmap of columns that overflowed already.
+ * The column with the largest variable-length value above min_size that is not
+ * part of the key, or -1.  values/nulls: user columns.
  */
-extern int	rose_fit_largest(const RoseSchema *schema, int natts, const Datum *values,
-							 const bool *nulls, const bits8 *moved, Size min_size);
-/* Bytes of a row's varlena values and of all its values. */
-extern Size rose_fit_row_size(const RoseSchema *schema, int natts, const Datum *values,
-							  const bool *nulls);
-extern void rose_fit_error(const RoseSchema *schema) pg_attribute_noreturn();
+extern int	rose_fit_largest(const RoseSchema *schema, const Datum *values,
+							 const bool *nulls, Size min_size);
+/* Bytes of all values of a row; *oversized: one of them no page takes. */
+extern Size rose_fit_row_size(const RoseSchema *schema, const Datum *values,
+							  const bool *nulls, bool *oversized);
+extern bool rose_fit_is_key(const RoseSchema *schema, AttrNumber attno);
 
 /* ---- leaves (rose_component_leaf.c) ---- */
 

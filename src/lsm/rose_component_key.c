@@ -4,8 +4,8 @@
  *	  Columns and keys of component pages: physical column descriptions, key
  *	  bytes in the footer, reusable key buffers, and searching a sorted page.
  *
- * A key in the footer is, for each key column, a MAXALIGNed value: the Datum of
- * a by-value type as eight bytes, otherwise a length (eight bytes) and the
+ * A key in the footer is, for each key column, a MAXALIGNed value: the Datum
+ * of a by-value type as eight bytes, otherwise a length (eight bytes) and the
  * value's own bytes.
  *
  * No locks; all memory is the caller's.
@@ -51,9 +51,13 @@ static RoseColumnDesc
 attribute_desc(TupleDesc tupdesc, AttrNumber attno)
 {
 	Form_pg_attribute att = TupleDescAttr(tupdesc, attno - 1);
+	RoseColumnDesc desc = rose_column_desc(att->attlen, att->attbyval, att->attalign,
+										   att->atttypid == FLOAT4OID ||
+										   att->atttypid == FLOAT8OID);
 
-	return rose_column_desc(att->attlen, att->attbyval, att->attalign,
-							att->atttypid == FLOAT4OID || att->atttypid == FLOAT8OID);
+	/* functions of such types do not expect short headers, as heap makes none */
+	desc.long_headers = att->attlen == -1 && att->attstorage == TYPSTORAGE_PLAIN;
+	return desc;
 }
 
 RoseColumnDesc *

@@ -4,9 +4,9 @@
  *	  Private copies of leaves, and access to a row's columns.
  *
  * A leaf is copied from its buffer once and then read without pin or lock.
- * System and key columns are decoded in windows of rows when a cursor walks the
- * leaf, one at a time when it was only looked up.  User columns are decoded
- * when asked for.
+ * System and key columns are decoded in windows of rows when a cursor walks
+ * the leaf, one at a time when it was only looked up.  User columns are
+ * decoded when asked for.
  *
  * Values from overflow pages are kept with the leaf, because rows hand out
  * pointers to them; the builder bounds how much a leaf refers to.
@@ -152,8 +152,8 @@ leaf_get(RoseLeaf *leaf, int col, int slot)
 }
 
 /*
- * A bitmap column as readers want it: for all columns of the schema.  The stored one is
- * shorter when columns were added since.
+ * A bitmap column as readers want it: for all columns of the schema.  The
+ * stored one is shorter when columns were added since.
  */
 static const bits8 *
 leaf_get_present(RoseLeaf *leaf, int slot)
@@ -238,88 +238,138 @@ rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
 
 /* ---- a row's columns ---- */
 
-/* The value of a column that overflowed, fetched once and kept with the leaf. */
-static Datum
-leaf_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum ref)
-{
-	RoseOverflowValue *entry;
-	MemoryContext old;
-
-	for (entry = leaf->overflow_values; entry != NULL; entry = entry->next)
-		if (entry->slot == slot && entry->attno == attno)
-			return entry->value;
-
-	old = MemoryContextSwitchTo(leaf->extra_context);
-	entry = palloc(sizeof(RoseOverflowValue));
-	entry->slot = slot;
-	entry->attno = attno;
-	entry->value = rose_overflow_read(leaf->rel, leaf->component_id, ref);
-	entry->next = leaf->overflow_values;
-	leaf->overflow_values = entry;
-	MemoryContextSwitchTo(old);
-	return entry->value;
-}
-
-static bool
-leaf_overflowed(RoseLeaf *leaf, int slot, AttrNumber attno)
-{
-	bool		isnull;
-	Datum		value;
-	struct varlena *bytes;
-
-	if (!(leaf->flags & ROSE_LEAF_HAS_OVERFLOW))
-		return false;
-	value = rose_page_get(leaf->reader, ROSE_SYSCOL_OVERFLOW, slot, &isnull);
-	if (isnull)
-		return false;
-	bytes = (struct varlena *) DatumGetPointer(value);
-	if (VARSIZE_ANY_EXHDR(bytes) != ROSE_PRESENT_BYTES(leaf->natts))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("bad overflow bitmap in leaf at block %u of component %u",
-						leaf->block, leaf->component_id)));
-	return rose_present_test((bits8 *) VARDATA_ANY(bytes), attno);
-}
-
-/*
- * Pages store variable-length values with the shortest header.  Types of plain
- * storage (tsquery, oidvector) are read without detoasting and need the long one.
- */
-static Datum
-leaf_unpack_plain(RoseLeaf *leaf, Datum value)
-{
-	struct varlena *packed = (struct varlena *) DatumGetPointer(value);
-	struct varlena *plain;
-
-	if (!VARATT_IS_SHORT(packed))
-		return value;
-	plain = MemoryContextAlloc(leaf->extra_context, VARHDRSZ + VARSIZE_ANY_EXHDR(packed));
-	SET_VARSIZE(plain, VARHDRSZ + VARSIZE_ANY_EXHDR(packed));
-	memcpy(VARDATA(plain), VARDATA_ANY(packed), VARSIZE_ANY_EXHDR(packed));
-	return PointerGetDatum(plain);
-}
-
-static Datum
-leaf_getattr(RoseLeaf *leaf, int slot, AttrNumber attno, bool *isnull)
-{
-	Form_pg_attribute att = TupleDescAttr(leaf->schema->tupdesc, attno - 1);
-	Datum		value = rose_page_get(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, isnull);
-
-	if (*isnull || att->attlen != -1)
-		return value;
-	if (leaf_overflowed(leaf, slot, attno))
-		return leaf_get_overflow(leaf, slot, attno, value);
-	if (att->attstorage == TYPSTORAGE_PLAIN)
-		return leaf_unpack_plain(leaf, value);
-	return value;
-}
-
 static void
 tuple_header(MinimalTuple tuple, HeapTupleData *htup)
 {
 	memset(htup, 0, sizeof(*htup));
 	htup->t_len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
 	htup->t_data = (HeapTupleHeader) ((char *) tuple - MINIMAL_TUPLE_OFFSET);
+}
+
+/* Something fetched for this slot before; attno 0: the whole row. */
+static Datum *
+find_fetched(RoseLeaf *leaf, int slot, AttrNumber attno)
+{
+	for (RoseOverflowValue *entry = leaf->overflow_values; entry != NULL; entry = entry->next)
+		if (entry->slot == slot && entry->attno == attno)
+			return &entry->value;
+	return NULL;
+}
+
+static void
+keep_fetched(RoseLeaf *leaf, int slot, AttrNumber attno, void *value)
+{
+	RoseOverflowValue *entry = MemoryContextAlloc(leaf->extra_context,
+												  sizeof(RoseOverflowValue));
+
+	entry->slot = slot;
+	entry->attno = attno;
+	entry->value = PointerGetDatum(value);
+	entry->next = leaf->overflow_values;
+	leaf->overflow_values = entry;
+}
+
+static void
+bad_overflow(RoseLeaf *leaf)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("bad overflow column in leaf at block %u of component %u",
+					leaf->block, leaf->component_id)));
+}
+
+/* The value of a column that overflowed; ref stands for it in the leaf. */
+static Datum
+fetch_value(RoseLeaf *leaf, int slot, AttrNumber attno, Datum ref)
+{
+	struct varlena *bytes = (struct varlena *) DatumGetPointer(ref);
+	Datum	   *fetched = find_fetched(leaf, slot, attno);
+	RoseOverflowPointerDisk pointer;
+	char	   *value;
+
+	if (fetched != NULL)
+		return *fetched;
+	if (VARSIZE_ANY_EXHDR(bytes) != sizeof(pointer))
+		bad_overflow(leaf);
+	memcpy(&pointer, VARDATA_ANY(bytes), sizeof(pointer));
+	rose_overflow_check(leaf->component_id, &pointer);
+	value = MemoryContextAlloc(leaf->extra_context, VARHDRSZ + pointer.raw_bytes);
+	SET_VARSIZE(value, VARHDRSZ + pointer.raw_bytes);
+	rose_overflow_read(leaf->rel, leaf->component_id, &pointer, VARDATA(value));
+	keep_fetched(leaf, slot, attno, value);
+	return PointerGetDatum(value);
+}
+
+/* A row that overflowed as a whole. */
+static MinimalTuple
+fetch_row(RoseLeaf *leaf, int slot, const char *pointer_bytes)
+{
+	Datum	   *fetched = find_fetched(leaf, slot, 0);
+	RoseOverflowPointerDisk pointer;
+	MinimalTuple tuple;
+
+	if (fetched != NULL)
+		return (MinimalTuple) DatumGetPointer(*fetched);
+	memcpy(&pointer, pointer_bytes, sizeof(pointer));
+	rose_overflow_check(leaf->component_id, &pointer);
+	if (pointer.raw_bytes < SizeofMinimalTupleHeader)
+		bad_overflow(leaf);
+	tuple = MemoryContextAlloc(leaf->extra_context, pointer.raw_bytes);
+	rose_overflow_read(leaf->rel, leaf->component_id, &pointer, (char *) tuple);
+	if (tuple->t_len != pointer.raw_bytes || HeapTupleHeaderGetNatts(tuple) != leaf->natts)
+		bad_overflow(leaf);
+	keep_fetched(leaf, slot, 0, tuple);
+	return tuple;
+}
+
+/*
+ * If the column is in overflow pages: true and its value.
+ */
+static bool
+leaf_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value)
+{
+	Size		bitmap_bytes = ROSE_PRESENT_BYTES(leaf->natts);
+	bool		isnull;
+	Datum		column = rose_page_get(leaf->reader, ROSE_SYSCOL_OVERFLOW, slot, &isnull);
+	struct varlena *bytes = (struct varlena *) DatumGetPointer(column);
+	HeapTupleData htup;
+
+	if (isnull)
+		return false;
+	if (VARSIZE_ANY_EXHDR(bytes) < bitmap_bytes)
+		bad_overflow(leaf);
+	if (!rose_present_test((bits8 *) VARDATA_ANY(bytes), attno))
+		return false;
+
+	if (VARSIZE_ANY_EXHDR(bytes) == bitmap_bytes)
+	{
+		*value = rose_page_get(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, &isnull);
+		if (isnull || TupleDescAttr(leaf->schema->tupdesc, attno - 1)->attlen != -1)
+			bad_overflow(leaf);
+		*value = fetch_value(leaf, slot, attno, *value);
+		return true;
+	}
+	if (VARSIZE_ANY_EXHDR(bytes) != bitmap_bytes + sizeof(RoseOverflowPointerDisk))
+		bad_overflow(leaf);
+	tuple_header(fetch_row(leaf, slot, VARDATA_ANY(bytes) + bitmap_bytes), &htup);
+	*value = fastgetattr(&htup, attno, leaf->schema->tupdesc, &isnull);
+	if (isnull)
+		bad_overflow(leaf);
+	return true;
+}
+
+static Datum
+leaf_getattr(RoseLeaf *leaf, int slot, AttrNumber attno, bool *isnull)
+{
+	Datum		value;
+
+	if ((leaf->flags & ROSE_LEAF_HAS_OVERFLOW) &&
+		leaf_get_overflow(leaf, slot, attno, &value))
+	{
+		*isnull = false;
+		return value;
+	}
+	return rose_page_get(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, isnull);
 }
 
 /* What a column added after the row was stored has: its default, or NULL. */

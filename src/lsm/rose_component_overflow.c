@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * rose_component_overflow.c
- *	  Values too large for a leaf: a byte stream over chained pages of the
- *	  component, shared by values, each LZ4-compressed if that helps.
+ *	  What is too large for a leaf: a byte stream over chained pages of the
+ *	  component, shared by values and rows, each LZ4-compressed if that helps.
  *
- * The leaf keeps a small bytea (RoseOverflowPointerDisk) in the value's place
- * and names the column in ROSE_SYSCOL_OVERFLOW.
+ * The leaf keeps a RoseOverflowPointerDisk; see rose_component_format.h.
  *
  * Backend-local.  Pages of a component never change, so reading needs no lock
  * beyond what rose_block_read takes.
@@ -112,36 +111,29 @@ overflow_compress(RoseOverflowWriter *overflow, const char *data, Size length)
 	return size > 0 ? (Size) size : 0;
 }
 
-Datum
-rose_overflow_write(RoseOverflowWriter *overflow, Datum value)
+void
+rose_overflow_write(RoseOverflowWriter *overflow, const char *data, Size length,
+					RoseOverflowPointerDisk *pointer)
 {
-	struct varlena *source = (struct varlena *) DatumGetPointer(value);
-	const char *data = VARDATA_ANY(source);
-	Size		length = VARSIZE_ANY_EXHDR(source);
 	Size		compressed = overflow_compress(overflow, data, length);
-	RoseOverflowPointerDisk pointer = {0};
-	char	   *ref = palloc(ROSE_OVERFLOW_REF_SIZE);
 
 	overflow_make_room(overflow);
-	pointer.block = overflow->block;
-	pointer.offset = (uint16) overflow->end;
-	pointer.raw_bytes = (uint32) length;
+	memset(pointer, 0, sizeof(*pointer));
+	pointer->block = overflow->block;
+	pointer->offset = (uint16) overflow->end;
+	pointer->raw_bytes = (uint32) length;
 	if (compressed > 0)
 	{
-		pointer.compression = ROSE_OVERFLOW_LZ4;
-		pointer.stored_bytes = (uint32) compressed;
+		pointer->compression = ROSE_OVERFLOW_LZ4;
+		pointer->stored_bytes = (uint32) compressed;
 		overflow_append(overflow, overflow->scratch, compressed);
 	}
 	else
 	{
-		pointer.compression = ROSE_OVERFLOW_PLAIN;
-		pointer.stored_bytes = (uint32) length;
+		pointer->compression = ROSE_OVERFLOW_PLAIN;
+		pointer->stored_bytes = (uint32) length;
 		overflow_append(overflow, data, length);
 	}
-
-	SET_VARSIZE(ref, ROSE_OVERFLOW_REF_SIZE);
-	memcpy(VARDATA(ref), &pointer, sizeof(pointer));
-	return PointerGetDatum(ref);
 }
 
 void
@@ -192,37 +184,32 @@ overflow_collect(Relation rel, uint32 component_id, const RoseOverflowPointerDis
 	}
 }
 
-Datum
-rose_overflow_read(Relation rel, uint32 component_id, Datum ref)
+void
+rose_overflow_check(uint32 component_id, const RoseOverflowPointerDisk *pointer)
 {
-	struct varlena *bytes = (struct varlena *) DatumGetPointer(ref);
-	RoseOverflowPointerDisk pointer;
-	struct varlena *result;
+	if (pointer->raw_bytes > MaxAllocSize - VARHDRSZ ||
+		pointer->stored_bytes > pointer->raw_bytes ||
+		(pointer->compression == ROSE_OVERFLOW_PLAIN &&
+		 pointer->stored_bytes != pointer->raw_bytes) ||
+		pointer->compression > ROSE_OVERFLOW_LZ4)
+		overflow_corrupted(component_id, pointer->block);
+}
+
+void
+rose_overflow_read(Relation rel, uint32 component_id,
+				   const RoseOverflowPointerDisk *pointer, char *dst)
+{
 	char	   *stored;
 
-	if (VARSIZE_ANY_EXHDR(bytes) != sizeof(pointer))
-		overflow_corrupted(component_id, InvalidBlockNumber);
-	memcpy(&pointer, VARDATA_ANY(bytes), sizeof(pointer));
-	if (pointer.raw_bytes > MaxAllocSize - VARHDRSZ ||
-		pointer.stored_bytes > pointer.raw_bytes ||
-		(pointer.compression == ROSE_OVERFLOW_PLAIN &&
-		 pointer.stored_bytes != pointer.raw_bytes) ||
-		pointer.compression > ROSE_OVERFLOW_LZ4)
-		overflow_corrupted(component_id, pointer.block);
-
-	result = palloc(VARHDRSZ + pointer.raw_bytes);
-	SET_VARSIZE(result, VARHDRSZ + pointer.raw_bytes);
-	if (pointer.compression == ROSE_OVERFLOW_PLAIN)
+	if (pointer->compression == ROSE_OVERFLOW_PLAIN)
 	{
-		overflow_collect(rel, component_id, &pointer, VARDATA(result));
-		return PointerGetDatum(result);
+		overflow_collect(rel, component_id, pointer, dst);
+		return;
 	}
-
-	stored = palloc(pointer.stored_bytes);
-	overflow_collect(rel, component_id, &pointer, stored);
-	if (LZ4_decompress_safe(stored, VARDATA(result), (int) pointer.stored_bytes,
-							(int) pointer.raw_bytes) != (int) pointer.raw_bytes)
-		overflow_corrupted(component_id, pointer.block);
+	stored = palloc(pointer->stored_bytes);
+	overflow_collect(rel, component_id, pointer, stored);
+	if (LZ4_decompress_safe(stored, dst, (int) pointer->stored_bytes,
+							(int) pointer->raw_bytes) != (int) pointer->raw_bytes)
+		overflow_corrupted(component_id, pointer->block);
 	pfree(stored);
-	return PointerGetDatum(result);
 }

@@ -4,12 +4,12 @@
  *	  Inner pages of a component: built bottom-up, searched top-down.
  *
  * An inner page has one row a child: the child's block, the ordinal of the
- * first version below it, and a separator, which is a lower bound of what is below it
- * and greater than everything below its left neighbour.  Separators are
- * as short as the comparator allows: trailing key columns that do not
- * decide are NULL (minus infinity), and text that is compared bytewise is cut after the
- * first byte that decides.  The sequence takes part only where versions of one key
- * go on from one leaf to the next.
+ * first version below it, and a separator, which is a lower bound of what is
+ * below it and greater than everything below its left neighbour.  Separators
+ * are as short as the comparator allows: trailing key columns that do not
+ * decide are NULL (minus infinity), and text that is compared bytewise is cut
+ * after the first byte that decides.  The sequence takes part only where
+ * versions of one key go on from one leaf to the next.
  *
  * Backend-local.
  *

@@ -41,7 +41,10 @@ version_lock_mode(const RoseVersion *version)
 	return version->op == ROSE_OP_TOMBSTONE ? LockTupleExclusive : LockTupleNoKeyExclusive;
 }
 
-/* A committed version newer than the one that was read. */
+/*
+ * A committed version newer than the one that was read.  They come newest
+ * first, so the last tombstone noted is the one that ended the row that was read.
+ */
 static void
 conflict_note_committed(RoseConflict *conflict, const RoseRow *row,
 						const RoseComponentEntryDisk *entry)
@@ -56,13 +59,38 @@ conflict_note_committed(RoseConflict *conflict, const RoseRow *row,
 			conflict->newest_entry = *entry;
 		conflict->newest_ordinal = row->ordinal;
 	}
-	/* inserted again after it was deleted: not the same row any more */
+	/* what was inserted after a tombstone is not the same row any more */
 	if (row->version.op == ROSE_OP_TOMBSTONE)
 	{
-		conflict->result = TM_Deleted;
 		conflict->moved_to = row->version.moved_to;
+		conflict->result = conflict->moved_to == 0 ||
+			conflict->moved_to == ROSE_MOVED_TO_PARTITION ? TM_Deleted : TM_Updated;
 	}
 	conflict->xmax = XidFromFullTransactionId(row->version.xid);
+}
+
+/*
+ * A lock or version in progress of somebody else.  A key-share lock goes along with an update: the updater repeats it above
+ * its own version, so that whoever looks at that one finds it.
+ */
+static void
+conflict_note_in_progress(RoseConflict *conflict, const RoseVersion *version,
+						  LockTupleMode mode)
+{
+	if (!lock_modes_conflict(mode, version_lock_mode(version)))
+	{
+		if (version->op != ROSE_OP_LOCK)
+			return;
+		if (conflict->nlocks < ROSE_CONFLICT_LOCKS)
+		{
+			conflict->locks[conflict->nlocks++] = *version;
+			return;
+		}
+		if (mode <= LockTupleShare)
+			return;				/* lockers carry nothing */
+	}
+	conflict->result = TM_BeingModified;
+	conflict->xwait = rose_version_writer(version);
 }
 
 /* An own version or lock; true if it decides. */
@@ -72,6 +100,7 @@ conflict_note_own(RoseConflict *conflict, const RoseVersion *version,
 {
 	if (version->op == ROSE_OP_LOCK)
 	{
+		conflict->locker = true;
 		if (version->lockmode >= mode)
 			conflict->locked = true;
 		return false;
@@ -90,10 +119,11 @@ rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 	const RoseRow *row;
 	bool		committed;
 
-	memset(conflict, 0, sizeof(*conflict));
+	memset(conflict, 0, offsetof(RoseConflict, locks));
 	conflict->result = TM_Ok;
 	rose_key_reader_start(reader, key, PG_UINT64_MAX);
 
+	/* even if we must wait: whether we are a locker ourselves decides how */
 	while ((row = rose_key_reader_next(reader, &committed)) != NULL &&
 		   row->version.seq > seq)
 	{
@@ -109,29 +139,33 @@ rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 					return;
 				break;
 			case ROSE_XID_IN_PROGRESS:
-				if (lock_modes_conflict(mode, version_lock_mode(&row->version)))
-				{
-					conflict->result = TM_BeingModified;
-					conflict->xwait = rose_version_writer(&row->version);
-					return;
-				}
+				if (conflict->result != TM_BeingModified)
+					conflict_note_in_progress(conflict, &row->version, mode);
 				break;
 			case ROSE_XID_COMMITTED:
-				if (row->version.op != ROSE_OP_LOCK)
+				if (row->version.op != ROSE_OP_LOCK &&
+					conflict->result != TM_BeingModified)
 					conflict_note_committed(conflict, row,
 											rose_key_reader_entry(reader));
 				break;
 		}
 	}
+
+	/* updates that kept the key do not concern who only wants to keep the key */
+	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
+		conflict->moved_to == 0)
+		conflict->result = TM_Ok;
 }
 
-/* A row whose key was changed is not deleted: it lives on under its new key. */
-TM_Result
-rose_conflict_result(const RoseConflict *conflict)
+void
+rose_conflict_newest_tid(RoseTable *table, const RoseConflict *conflict, ItemPointer tid)
 {
-	if (conflict->result == TM_Deleted && conflict->moved_to != 0)
-		return TM_Updated;
-	return conflict->result;
+	if (conflict->moved_to != 0)
+		rose_tid_assign(table, NULL, 0, conflict->moved_to, tid);
+	else
+		rose_tid_assign(table,
+						conflict->newest_in_component ? &conflict->newest_entry : NULL,
+						conflict->newest_ordinal, conflict->newest.seq, tid);
 }
 
 void
@@ -142,9 +176,7 @@ rose_conflict_report(RoseTable *table, const RoseConflict *conflict,
 	tmfd->xmax = conflict->xmax;
 	tmfd->cmax = conflict->result == TM_SelfModified ? conflict->cmax : InvalidCommandId;
 	if (conflict->result == TM_Updated)
-		rose_tid_assign(table,
-						conflict->newest_in_component ? &conflict->newest_entry : NULL,
-						conflict->newest_ordinal, conflict->newest.seq, &tmfd->ctid);
-	else if (conflict->result == TM_Deleted && conflict->moved_to != 0)
-		rose_tid_assign(table, NULL, 0, conflict->moved_to, &tmfd->ctid);
+		rose_conflict_newest_tid(table, conflict, &tmfd->ctid);
+	else if (conflict->moved_to == ROSE_MOVED_TO_PARTITION)
+		ItemPointerSetMovedPartitions(&tmfd->ctid);
 }

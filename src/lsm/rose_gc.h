@@ -4,16 +4,18 @@
  *	  Which versions of a key must be kept: version garbage collection as a
  *	  pure filter.
  *
- * The versions of one key are shown to the filter newest first; it says of each what to
- * do.  It knows nothing of rows, files or locks, so it can be tested alone.
+ * The versions of one key are shown to the filter newest first; it says of
+ * each what to do.  It knows nothing of rows, files or locks, so it can be
+ * tested alone.
  *
  * Two neighbouring versions belong together when no snapshot can tell them
- * apart: when both are older than the horizon, or when the same transaction wrote
- * both.  Of what belongs together one version is kept: the newest, or, if that is
- * a PARTIAL, the PARTIALs down to the first complete version folded into one.
+ * apart: when both are older than the horizon, or when the same transaction
+ * wrote both.  Of what belongs together one version is kept: the newest, or,
+ * if that is a PARTIAL, the PARTIALs down to the first complete version folded
+ * into one.
  *
- * Tombstones are kept even if the same transaction wrote a newer version,
- * as long as a snapshot may see what was before: they tell a waiting writer that
+ * Tombstones are kept even if the same transaction wrote a newer version, as
+ * long as a snapshot may see what was before: they tell a waiting writer that
  * the row it waits for was deleted, not updated.
  *
  *-------------------------------------------------------------------------

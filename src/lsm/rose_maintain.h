@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * rose_maintain.h
- *	  Spills (C0 to a run), merges (runs and C1 to C1, C1 to C2) and the
- *	  picker that decides.
+ *	  Spills (C0 to a run), merges (runs and C1 to C1, C1 to C2) and the picker
+ *	  that decides.
  *
- * Heavyweight locks: a spill, and whatever changes private or pending runs, holds
- * the table's ROSE_LOCK_SPILL to the end of its work; a merge holds ROSE_LOCK_MERGE
- * as a session lock from its first step to its last.  A merge takes ROSE_LOCK_SPILL for moments; a
- * spill never takes ROSE_LOCK_MERGE.
+ * Heavyweight locks: a spill, and whatever changes private or pending runs,
+ * holds the table's ROSE_LOCK_SPILL to the end of its work; a merge holds
+ * ROSE_LOCK_MERGE as a session lock from its first step to its last.  A merge
+ * takes ROSE_LOCK_SPILL for moments; a spill never takes ROSE_LOCK_MERGE.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,57 +21,53 @@
 /* --- spills (lsm/rose_spill.c) --- */
 
 /*
- * Spill all of the table's C0 as of now: freeze, write a run (committed versions),
- * carry in-progress versions over into the new memtable (or into a private run if they are
- * many), publish, free the memtable.  Takes ROSE_LOCK_SPILL, waiting for it. Returns true if
- * something was spilled.
+ * Spill all of the table's C0 as of now: freeze, write a run (committed
+ * versions), carry in-progress versions over into the new memtable (or into a
+ * private run if they are many), publish, free the memtable.  Takes
+ * ROSE_LOCK_SPILL, waiting for it. Returns true if something was spilled.
  *
- * epoch != 0: the run is published PENDING and the frozen memtable stays readable
- * until rose_epoch_publish.  If memory is short, the run is READ_PENDING as well
- * and the memtable is freed at once; so are private runs, whose transaction does
- * not fit in memory.  epoch 0: the run is live at once.
+ * epoch != 0: the run is published PENDING and the frozen memtable stays
+ * readable until rose_epoch_publish.  If memory is short, the run is
+ * READ_PENDING as well and the memtable is freed at once; so are private runs,
+ * whose transaction does not fit in memory.  epoch 0: the run is live at once.
  *
- * A table that a subscription feeds is spilled by that subscription only: others get
- * false.
+ * A table that a subscription feeds is spilled by that subscription only:
+ * others get false.
  *
  * After an error the memtable stays frozen and the next call spills it again.
  *
- * Caller: rel opened with at least AccessShareLock, in a transaction; no LWLock held.
+ * Caller: rel opened with at least AccessShareLock, in a transaction; no
+ * LWLock held.
  */
 extern bool rose_spill(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
- * The epoch's position is committed: its pending runs, and those of earlier epochs,
- * become live, their memtables are freed.
+ * The epoch's position is committed: its pending runs, and those of earlier
+ * epochs, become live, their memtables are freed.
  */
 extern void rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
- * Give up: drop pending runs of this epoch.  Their memtables stay frozen and are spilled
- * again; READ_PENDING runs have none, so their rows are gone until the stream
- * brings them again.  To keep them, go on with a later epoch instead.
+ * Give up: drop pending runs of this epoch.  Their memtables stay frozen and
+ * are spilled again; READ_PENDING runs have none, so their rows are gone until
+ * the stream brings them again.  To keep them, go on with a later epoch
+ * instead.
  */
 extern void rose_epoch_discard(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
- * Ask a background worker of this database to spill, because the arena is full. Set by the
- * worker module; NULL without one.
+ * Ask a background worker of this database to spill, because the arena is
+ * full. Set by the worker module; NULL without one.
  */
 typedef void (*RoseRequestSpillHook) (Oid dbid);
 extern RoseRequestSpillHook rose_request_spill_hook;
 
-/*
- * A backend touched the tables of this database: there must be a worker for
- * it.  Cheap; called from rose_table_open's first attach.
- */
-extern RoseRequestSpillHook rose_need_worker_hook;
-
 /* --- private runs (lsm/rose_private.c) --- */
 
 /*
- * Look after private runs: those of aborted transactions are dropped, those of committed ones
- * become ordinary if they can without being rewritten.  Takes ROSE_LOCK_SPILL, does
- * not wait for it.
+ * Look after private runs: those of aborted transactions are dropped, those of
+ * committed ones become ordinary if they can without being rewritten.  Takes
+ * ROSE_LOCK_SPILL, does not wait for it.
  */
 extern void rose_settle_private_runs(RoseTable *table);
 
@@ -99,8 +95,8 @@ typedef struct RosePickResult
 extern RosePickResult rose_pick_merge(const RosePickInput *input);
 
 /*
- * The picker's input from a table's manifest; blocked, which is filled, has ROSE_MAX_COMPONENTS
- * elements.
+ * The picker's input from a table's manifest; blocked, which is filled, has
+ * ROSE_MAX_COMPONENTS elements.
  */
 extern void rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked);
 
@@ -108,13 +104,13 @@ extern void rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocke
 typedef struct RoseMerge RoseMerge;
 
 /*
- * Start the merge that was picked.  NULL if the lock is taken, the manifest has
- * changed, or there is nothing (left) to do.
+ * Start the merge that was picked.  NULL if the lock is taken, the manifest
+ * has changed, or there is nothing (left) to do.
  *
- * keep: it lives across transactions, in a child of TopMemoryContext, under a session lock; the
- * caller opens the table anew for each step.  One process may have several merges of a table
- * with different inputs.  Otherwise it ends with the transaction, and waits for
- * the lock.
+ * keep: it lives across transactions, in a child of TopMemoryContext, under a
+ * session lock; the caller opens the table anew for each step.  One process
+ * may have several merges of a table with different inputs.  Otherwise it ends
+ * with the transaction, and waits for the lock.
  */
 extern RoseMerge *rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep);
 

@@ -3,17 +3,19 @@
  * rose_merge.c
  *	  Merges: several components become one.
  *
- * A merge reads its inputs through a merge cursor and writes one component.
- * It may run for hours, so it is cut into steps, each in a transaction of its
- * own; between two steps it holds no table lock, no snapshot and no pin.  What keeps it going:
+ * A merge reads its inputs through a merge cursor and writes one component. It
+ * may run for hours, so it is cut into steps, each in a transaction of its
+ * own; between two steps it holds no table lock, no snapshot and no pin.  What
+ * keeps it going:
  *
- *	- a lock on ROSE_LOCK_MERGE, held by the session: one merge a table
- *	- its inputs stay in the manifest, since only merges take live components out; each step checks
+ *	- a lock on ROSE_LOCK_MERGE, held by the session: one process merges a table
+ *	- its inputs stay in the manifest, since only merges take live components
+ *	out; each step checks
  *	- the owner of its output is listed as being built until it is published
  *	- all its memory, schema included, is its own
  *
- * DROP, TRUNCATE and ALTER do not wait for it: the next step finds another file or
- * another registry entry and gives up.
+ * DROP, TRUNCATE and ALTER do not wait for it: the next step finds another
+ * file or another registry entry and gives up.
  *
  * Two kinds.  The ordinary merge drops versions that nobody can see and takes
  * only committed versions.  The other joins private runs of one transaction in
@@ -335,10 +337,10 @@ publish_merged(RoseMerge *merge, RoseTable *table)
 
 /*
  * The joined private run must come before all runs that may have an older
- * version of one of its keys, and after those that may have a newer one.  As long as
- * its transaction is in progress there is none of the latter, and without
- * ROSE_LOCK_SPILL none can appear.  So it goes in front of all, and then
- * its inputs go; in between, readers find the same versions twice.
+ * version of one of its keys, and after those that may have a newer one.  As
+ * long as its transaction is in progress there is none of the latter, and
+ * without ROSE_LOCK_SPILL none can appear.  So it goes in front of all, and
+ * then its inputs go; in between, readers find the same versions twice.
  */
 static void
 publish_joined(RoseMerge *merge, RoseTable *table)
@@ -487,8 +489,8 @@ pick_everything(RoseTable *table, RosePickResult *pick)
 }
 
 /*
- * A worker that merges the table ends first, or gives way to us: the lock is waited for
- * before anything is picked.
+ * A worker that merges the table ends first, or gives way to us: the lock is
+ * waited for before anything is picked.
  */
 
 void

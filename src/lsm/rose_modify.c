@@ -7,8 +7,12 @@
  * rose_conflict.c what happened to the key since, and writes or waits and asks
  * again.  A row lock is a version of its own (ROSE_OP_LOCK) in C0.
  *
- * An UPDATE that changes the key is a tombstone and a put, which point at each
- * other by sequence number, so that whoever waits for the old row can follow it.
+ * An UPDATE that changes the key is a tombstone and a put; the tombstone names
+ * the put by its sequence number, so that whoever waits for the old row can follow it.
+ *
+ * Who waits queues up at a heavyweight tuple lock, named by the key's hash, as
+ * heap's waiters do: first come, first served.  Transactions that hold a
+ * lock on the row already do not queue, or two of them could wait for each other.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,6 +33,9 @@ typedef struct TargetVersion
 	CommandId	cid;			/* ... in this command */
 	Datum		key[INDEX_MAX_KEYS];
 	int			partition;
+	bool		queued;			/* we hold the tuple lock ... */
+	LOCKMODE	queue_mode;		/* ... in this mode */
+	ItemPointerData queue_tid;	/* ... under this name */
 } TargetVersion;
 
 /* Find the TID's version; false if the TID names none. */
@@ -44,7 +51,72 @@ target_locate(RoseTable *table, RoseLookup *lookup, ItemPointer tid, TargetVersi
 	target->cid = row->version.cid;
 	rose_key_copy(table->schema, target->key, row->key, CurrentMemoryContext);
 	target->partition = rose_write_partition(table, target->key);
+	target->queued = false;
 	return true;
+}
+
+/* ---- waiting in line ---- */
+
+static LOCKMODE
+queue_lock_mode(LockTupleMode mode)
+{
+	switch (mode)
+	{
+		case LockTupleKeyShare:
+			return AccessShareLock;
+		case LockTupleShare:
+			return RowShareLock;
+		case LockTupleNoKeyExclusive:
+			return ExclusiveLock;
+		case LockTupleExclusive:
+			return AccessExclusiveLock;
+	}
+	return AccessExclusiveLock;
+}
+
+/* Name of a key for the lock manager: keys whose hashes collide share a line. */
+static void
+queue_name(RoseTable *table, const TargetVersion *target, ItemPointer tid)
+{
+	uint64		hash = table->schema->nkeys == 0 ? (uint64) DatumGetInt64(target->key[0]) :
+		rose_key_hash(table->schema, target->key);
+
+	ItemPointerSet(tid, (BlockNumber) (hash >> 16), (OffsetNumber) ((hash & 0x7FFF) + 1));
+}
+
+/* Get in line; false if that would mean to wait and policy says not to. */
+static bool
+queue_enter(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+			LockWaitPolicy policy)
+{
+	if (target->queued)
+		return true;
+	target->queue_mode = queue_lock_mode(mode);
+	queue_name(table, target, &target->queue_tid);
+	if (policy == LockWaitBlock)
+		LockTuple(table->rel, &target->queue_tid, target->queue_mode);
+	else if (!ConditionalLockTuple(table->rel, &target->queue_tid, target->queue_mode))
+		return false;
+	target->queued = true;
+	return true;
+}
+
+static void
+queue_leave(RoseTable *table, TargetVersion *target)
+{
+	if (target->queued)
+		UnlockTuple(table->rel, &target->queue_tid, target->queue_mode);
+	target->queued = false;
+}
+
+/* Wait for the transaction that a conflict names, in line unless we hold a lock. */
+static void
+wait_in_line(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+			 const RoseConflict *conflict)
+{
+	if (!conflict->locker)
+		(void) queue_enter(table, target, mode, LockWaitBlock);
+	XactLockTableWait(conflict->xwait, table->rel, NULL, XLTW_None);
 }
 
 static void
@@ -93,13 +165,11 @@ make_key_version(RoseTable *table, const TargetVersion *target, RoseOp op,
 /* ---- delete ---- */
 
 static TM_Result
-delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target, CommandId cid,
-			  bool wait, TM_FailureData *tmfd)
+delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target,
+			  RoseNewVersion *tombstone, CommandId cid, bool wait, TM_FailureData *tmfd)
 {
-	RoseNewVersion new;
 	bool		log = rose_write_needs_log(table);
 
-	make_key_version(table, target, ROSE_OP_TOMBSTONE, cid, &new);
 	for (;;)
 	{
 		RoseConflict conflict;
@@ -109,15 +179,15 @@ delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target, CommandI
 		rose_conflict_check(table, target->key, target->seq, LockTupleExclusive, cid,
 							&conflict);
 		if (conflict.result == TM_Ok)
-			written = rose_write_versions(table, &new, 1, log);
+			written = rose_write_versions(table, tombstone, 1, log);
 		rose_write_unlock_partition(target->partition);
 
 		if (conflict.result == TM_BeingModified && wait)
-			XactLockTableWait(conflict.xwait, table->rel, NULL, XLTW_None);
+			wait_in_line(table, target, LockTupleExclusive, &conflict);
 		else if (conflict.result != TM_Ok)
 		{
 			rose_conflict_report(table, &conflict, tid, tmfd);
-			return rose_conflict_result(&conflict);
+			return conflict.result;
 		}
 		else if (written)
 			return TM_Ok;
@@ -126,9 +196,17 @@ delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target, CommandI
 	}
 }
 
+static void
+report_crosscheck_failure(const ItemPointerData *tid, TM_FailureData *tmfd)
+{
+	tmfd->ctid = *tid;
+	tmfd->xmax = InvalidTransactionId;
+	tmfd->cmax = InvalidCommandId;
+}
+
 TM_Result
-rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot snapshot,
-			Snapshot crosscheck, bool wait, TM_FailureData *tmfd)
+rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot crosscheck,
+			bool wait, bool changing_part, TM_FailureData *tmfd)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose delete",
 											   ALLOCSET_DEFAULT_SIZES);
@@ -139,12 +217,18 @@ rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot snapshot,
 	if (!target_locate(table, rose_write_lookup(table), tid, &target))
 		unknown_tid(table);
 	if (visible_to_crosscheck(table, &target, crosscheck))
-		result = delete_target(table, tid, &target, cid, wait, tmfd);
+	{
+		RoseNewVersion tombstone;
+
+		make_key_version(table, &target, ROSE_OP_TOMBSTONE, cid, &tombstone);
+		if (changing_part)
+			tombstone.version.moved_to = ROSE_MOVED_TO_PARTITION;
+		result = delete_target(table, tid, &target, &tombstone, cid, wait, tmfd);
+		queue_leave(table, &target);
+	}
 	else
 	{
-		tmfd->ctid = *tid;
-		tmfd->xmax = InvalidTransactionId;
-		tmfd->cmax = InvalidCommandId;
+		report_crosscheck_failure(tid, tmfd);
 		result = TM_Updated;
 	}
 	MemoryContextSwitchTo(old);
@@ -156,8 +240,9 @@ rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot snapshot,
 
 typedef struct UpdatePlan
 {
-	RoseNewVersion versions[2]; /* tombstone of the old key if moved; the row */
-	int			nversions;
+	/* tombstone of the old key if moved; the row; locks carried along */
+	RoseNewVersion versions[ROSE_WRITE_MAX_VERSIONS];
+	int			nversions;		/* without the locks */
 	bool		moved;
 	int			new_partition;
 	LockTupleMode mode;
@@ -210,6 +295,24 @@ unlock_two_partitions(int a, int b)
 		rose_write_unlock_partition(Min(a, b));
 }
 
+/* Repeat others' key-share locks above the new version; returns how many versions. */
+static int
+plan_locks(RoseTable *table, const TargetVersion *target, const RoseConflict *conflict,
+		   UpdatePlan *plan)
+{
+	int			n = plan->nversions;
+
+	for (int i = 0; i < conflict->nlocks; i++)
+	{
+		RoseNewVersion *lock = &plan->versions[n++];
+
+		lock->version = conflict->locks[i];
+		memcpy(lock->key, target->key, sizeof(lock->key));
+		lock->row = rose_write_form_key_row(table, target->key);
+	}
+	return n;
+}
+
 static TM_Result
 update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePlan *plan,
 			  CommandId cid, bool wait, TM_FailureData *tmfd, bool *duplicate)
@@ -228,15 +331,17 @@ update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePl
 		if (conflict.result == TM_Ok && plan->moved)
 			state = rose_write_key_state(table, plan->versions[1].key, &xwait);
 		if (conflict.result == TM_Ok && state == ROSE_KEY_FREE)
-			written = rose_write_versions(table, plan->versions, plan->nversions, log);
+			written = rose_write_versions(table, plan->versions,
+										  plan_locks(table, target, &conflict, plan),
+										  log);
 		unlock_two_partitions(target->partition, plan->new_partition);
 
 		if (conflict.result == TM_BeingModified && wait)
-			XactLockTableWait(conflict.xwait, table->rel, NULL, XLTW_None);
+			wait_in_line(table, target, plan->mode, &conflict);
 		else if (conflict.result != TM_Ok)
 		{
 			rose_conflict_report(table, &conflict, tid, tmfd);
-			return rose_conflict_result(&conflict);
+			return conflict.result;
 		}
 		else if (state == ROSE_KEY_BUSY)
 			XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
@@ -254,9 +359,9 @@ update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePl
 
 TM_Result
 rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool *nulls,
-			CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait,
-			TM_FailureData *tmfd, LockTupleMode *lockmode, bool *key_changed,
-			bool *duplicate, ItemPointer newtid)
+			CommandId cid, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
+			LockTupleMode *lockmode, bool *key_changed, bool *duplicate,
+			ItemPointer newtid)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose update",
 											   ALLOCSET_DEFAULT_SIZES);
@@ -272,12 +377,13 @@ rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool 
 	*lockmode = plan.mode;
 	*key_changed = plan.moved;
 	if (visible_to_crosscheck(table, &target, crosscheck))
+	{
 		result = update_target(table, otid, &target, &plan, cid, wait, tmfd, duplicate);
+		queue_leave(table, &target);
+	}
 	else
 	{
-		tmfd->ctid = *otid;
-		tmfd->xmax = InvalidTransactionId;
-		tmfd->cmax = InvalidCommandId;
+		report_crosscheck_failure(otid, tmfd);
 		result = TM_Updated;
 	}
 	if (result == TM_Ok && !*duplicate)
@@ -290,26 +396,27 @@ rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool 
 
 /* ---- row locks ---- */
 
-/* Wait for another transaction as the policy says; false = do not wait (SKIP LOCKED). */
+/*
+ * Wait for another transaction as the policy says; false = SKIP LOCKED will not.
+ */
 static bool
-wait_by_policy(RoseTable *table, TransactionId xid, LockWaitPolicy policy)
+wait_by_policy(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+			   const RoseConflict *conflict, LockWaitPolicy policy)
 {
-	switch (policy)
+	if (policy == LockWaitBlock)
 	{
-		case LockWaitBlock:
-			XactLockTableWait(xid, table->rel, NULL, XLTW_None);
-			return true;
-		case LockWaitSkip:
-			return ConditionalXactLockTableWait(xid);
-		case LockWaitError:
-			if (!ConditionalXactLockTableWait(xid))
-				ereport(ERROR,
-						(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-						 errmsg("could not obtain lock on row in relation \"%s\"",
-								RelationGetRelationName(table->rel))));
-			return true;
+		wait_in_line(table, target, mode, conflict);
+		return true;
 	}
-	return true;
+	if ((conflict->locker || queue_enter(table, target, mode, policy)) &&
+		ConditionalXactLockTableWait(conflict->xwait))
+		return true;
+	if (policy == LockWaitError)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not obtain lock on row in relation \"%s\"",
+						RelationGetRelationName(table->rel))));
+	return false;
 }
 
 /*
@@ -320,14 +427,10 @@ static bool
 follow_to_newest(RoseTable *table, RoseLookup *lookup, const RoseConflict *conflict,
 				 ItemPointer tid, TargetVersion *target)
 {
-	if (conflict->result == TM_Updated)
-		rose_tid_assign(table,
-						conflict->newest_in_component ? &conflict->newest_entry : NULL,
-						conflict->newest_ordinal, conflict->newest.seq, tid);
-	else if (conflict->moved_to != 0)
-		rose_tid_assign(table, NULL, 0, conflict->moved_to, tid);
-	else
+	queue_leave(table, target);
+	if (conflict->result != TM_Updated)
 		return false;
+	rose_conflict_newest_tid(table, conflict, tid);
 	return target_locate(table, lookup, tid, target);
 }
 
@@ -349,11 +452,51 @@ try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
 	rose_write_unlock_partition(target->partition);
 }
 
+/* Lock the target or what became of it; *tid follows. */
+static TM_Result
+lock_target(RoseTable *table, RoseLookup *lookup, TargetVersion *target, ItemPointer tid,
+			CommandId cid, LockTupleMode mode, LockWaitPolicy policy, bool follow,
+			TM_FailureData *tmfd)
+{
+	for (;;)
+	{
+		RoseConflict conflict;
+		bool		again;
+
+		CHECK_FOR_INTERRUPTS();
+		try_lock(table, target, cid, mode, &conflict, &again);
+		if (again)
+		{
+			rose_write_make_room(table);
+			continue;
+		}
+		if (conflict.result == TM_Ok)
+			return TM_Ok;
+		if (conflict.result == TM_BeingModified)
+		{
+			if (!wait_by_policy(table, target, mode, &conflict, policy))
+				return TM_WouldBlock;
+			continue;
+		}
+
+		rose_conflict_report(table, &conflict, tid, tmfd);
+		if (!follow || conflict.result == TM_SelfModified || conflict.result == TM_Invisible)
+			return conflict.result;
+		/* as heap says it when it finds the end of the chain elsewhere */
+		if (conflict.moved_to == ROSE_MOVED_TO_PARTITION)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
+		if (!follow_to_newest(table, lookup, &conflict, tid, target))
+			return TM_Deleted;
+		tmfd->traversed = true;
+	}
+}
+
 TM_Result
-rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid, Snapshot snapshot,
-			  CommandId cid, LockTupleMode mode, LockWaitPolicy wait_policy,
-			  uint8 flags, const RoseRow **row, ItemPointer newest_tid,
-			  TM_FailureData *tmfd)
+rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid, CommandId cid,
+			  LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags,
+			  const RoseRow **row, ItemPointer newest_tid, TM_FailureData *tmfd)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose row lock",
 											   ALLOCSET_DEFAULT_SIZES);
@@ -365,53 +508,15 @@ rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid, Snapshot sn
 	tmfd->traversed = false;
 	if (!target_locate(table, lookup, tid, &target))
 		unknown_tid(table);
-
-	for (;;)
-	{
-		RoseConflict conflict;
-		bool		again;
-
-		CHECK_FOR_INTERRUPTS();
-		if (target.own && target.cid >= cid)
-		{
-			/* written by this very command: ON CONFLICT meets a row twice */
-			result = TM_Invisible;
-			break;
-		}
-		try_lock(table, &target, cid, mode, &conflict, &again);
-		result = conflict.result;
-		if (again)
-			rose_write_make_room(table);
-		else if (result == TM_Ok)
-			break;
-		else if (result == TM_BeingModified)
-		{
-			if (wait_by_policy(table, conflict.xwait, wait_policy))
-				continue;
-			result = TM_WouldBlock;
-			break;
-		}
-		else if ((result == TM_Updated || result == TM_Deleted) &&
-				 (flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION))
-		{
-			if (!follow_to_newest(table, lookup, &conflict, newest_tid, &target))
-			{
-				rose_conflict_report(table, &conflict, tid, tmfd);
-				result = TM_Deleted;
-				break;
-			}
-			tmfd->traversed = true;
-		}
-		else
-		{
-			rose_conflict_report(table, &conflict, tid, tmfd);
-			result = rose_conflict_result(&conflict);
-			break;
-		}
-	}
-
+	if (target.own && target.cid >= cid)
+		result = TM_Invisible;	/* of this very command: ON CONFLICT meets a row twice */
+	else
+		result = lock_target(table, lookup, &target, newest_tid, cid, mode, wait_policy,
+							 (flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION) != 0, tmfd);
+	queue_leave(table, &target);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
+
 	*row = NULL;
 	if (result == TM_Ok || result == TM_WouldBlock || result == TM_Invisible)
 		*row = rose_lookup_fetch_tid(lookup, newest_tid, SnapshotAny);

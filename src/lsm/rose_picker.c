@@ -1,26 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * rose_picker.c
- *	  Which components of a table to merge next: a pure function of their sizes.
+ *	  Which components of a table to merge next: a pure function of their
+ *	  sizes.
  *
  * A table's components, newest first: runs (level 0), C1, C2.  Sizes are
  * uncompressed row bytes, so that they compare with C0.
  *
- * R, the ratio between neighbouring levels, is the square root of all data over
- * C0: with three levels, that makes both merges equally dear.  In order:
+ * R, the ratio between neighbouring levels, is the square root of all data
+ * over C0: with three levels, that makes both merges equally dear.  In order:
  *
- * 1. Tombstones.  When those that every snapshot sees are a large part of all versions,
- *	  everything is merged into C2, where they go.
- * 2. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1 becomes it).
- * 3. Runs into C1 when together they are worth a pass over it: as large as C0, or a
- *	  quarter of C1, or too many.
- * 4. Small runs, as idle tables' timed spills make, among themselves, each level of size
- *	  at a time, so that a trickle of writes does not rewrite C1.
+ * 1. Tombstones.  When those that every snapshot sees are a large part of all
+ * versions, everything is merged into C2, where they go.
+ * 2. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1
+ * becomes it).
+ * 3. Runs into C1 when together they are worth a pass over it: as large as C0,
+ * or a quarter of C1, or too many.
+ * 4. Small runs, as idle tables' timed spills make, among themselves, each
+ * level of size at a time, so that a trickle of writes does not rewrite C1.
  *
- * Components that may not be merged now (pending, private runs of transactions in
- * progress) are passed over.  Before all that come private runs: those that one large
- * transaction in progress made are joined when they are many, so that their number stays
- * bounded; those of a committed one are rewritten as ordinary runs.
+ * Components that may not be merged now (pending, private runs of transactions
+ * in progress) are passed over.  Before all that come private runs: those that
+ * one large transaction in progress made are joined when they are many, so
+ * that their number stays bounded; those of a committed one are rewritten as
+ * ordinary runs.
  *
  *-------------------------------------------------------------------------
  */
@@ -141,8 +144,9 @@ oldest_of_all(const PickState *state)
 }
 
 /*
- * A committed private run that could not become an ordinary one as it is: rewrite it alone,
- * so that its rows need not be judged one by one, nor the commit log be kept for it.
+ * A committed private run that could not become an ordinary one as it is:
+ * rewrite it alone, so that its rows need not be judged one by one, nor the
+ * commit log be kept for it.
  */
 static bool
 pick_private_run(const PickState *state, RosePickResult *result)

@@ -23,7 +23,6 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "lsm/rose_horizon.h"
 #include "lsm/rose_maintain.h"
 #include "storage/lmgr.h"

@@ -7,25 +7,27 @@
  *
  *	1. freeze it (C0's write_lock), close its tail segment
  *	2. find out about each transaction in it, once (rose_spill_plan.c)
- *	3. copy the versions of transactions in progress into the new memtable, under
- *	   write_lock, and log them to the new tail segment if the old one was logged
- *	4. write the committed versions to a run, large transactions in
- *	   progress to private runs
+ *	3. copy the versions of transactions in progress into the new memtable,
+ *	under write_lock, and log them to the new tail segment if the old one was
+ *	logged
+ *	4. write the committed versions to a run, large transactions in progress to
+ *	private runs
  *	5. publish: one switch of the manifest adds the runs and drops the tail
- *	   segments
+ *	segments
  *	6. free the memtable (write_lock and reclaim_lock)
  *
- * A reader takes its list of sources under reclaim_lock, shared: before 6 it finds
- * the memtable, after 5 the run, and in between both, whose versions are the same by
- * sequence number.  A version that is carried over is in two memtables for a while, in the same
- * way.  An error anywhere before 5 leaves the memtable frozen; the next spill takes it again and
- * does not carry over twice.
+ * A reader takes its list of sources under reclaim_lock, shared: before 6 it
+ * finds the memtable, after 5 the run, and in between both, whose versions are
+ * the same by sequence number.  A version that is carried over is in two
+ * memtables for a while, in the same way.  An error anywhere before 5 leaves
+ * the memtable frozen; the next spill takes it again and does not carry over
+ * twice.
  *
  * For a subscription's epoch, 6 and the tail segments wait for
  * rose_epoch_publish().
  *
- * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable: it is
- * read without reclaim_lock.  Memtables are spilled oldest first.
+ * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable:
+ * it is read without reclaim_lock.  Memtables are spilled oldest first.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,7 +52,6 @@
 #define INTERRUPT_EVERY		1024
 
 RoseRequestSpillHook rose_request_spill_hook = NULL;
-RoseRequestSpillHook rose_need_worker_hook = NULL;
 
 typedef struct Spill
 {
@@ -107,8 +108,8 @@ was_carried(Spill *spill, uint64 seq)
 }
 
 /*
- * One version into the new memtable.  REQUIRES: write_lock exclusive.  The version
- * may have been taken back (ABORTED hint) since the plan was made.
+ * One version into the new memtable.  REQUIRES: write_lock exclusive.  The
+ * version may have been taken back (ABORTED hint) since the plan was made.
  */
 static bool
 carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
@@ -277,8 +278,9 @@ mark_entry(const Spill *spill, RoseComponentEntryDisk *entry, uint64 owner_xid)
 }
 
 /*
- * Must the memtable of an epoch go before the epoch is committed?  Pending ones
- * take slots and memory; one slot is for the active memtable, one for the next.
+ * Must the memtable of an epoch go before the epoch is committed?  Pending
+ * ones take slots and memory; one slot is for the active memtable, one for the
+ * next.
  */
 static bool
 memory_is_tight(const RoseC0Shared *c0)
@@ -502,8 +504,8 @@ rose_spill(RoseTable *table, Oid subid, uint64 epoch)
 /* ---- epochs ---- */
 
 /*
- * What is settled with an epoch: a committed one takes earlier ones with it, whose
- * positions it is behind; one that was given up goes alone.
+ * What is settled with an epoch: a committed one takes earlier ones with it,
+ * whose positions it is behind; one that was given up goes alone.
  */
 static bool
 is_settled(uint64 of_epoch, uint64 epoch, bool commit)

@@ -2,8 +2,8 @@
  *
  * rose_spill_plan.h
  *	  What becomes of each version of a frozen memtable: written to the run,
- *	  carried over into the new memtable, written to a private run, or forgotten.
- *	  For rose_spill.c.
+ *	  carried over into the new memtable, written to a private run, or
+ *	  forgotten. For rose_spill.c.
  *
  * The plan is made in one pass before anything is written, so that all of a
  * spill sees each transaction in one state.  Backend-local.

@@ -242,7 +242,8 @@ link_version(RoseTable *table, RoseNewVersion *v, RoseArenaPtr *ptr)
 	RoseMemPending pending;
 
 	v->version.seq = c0->next_seq;
-	if (v->version.moved_to)	/* the row under its new key comes next */
+	/* the row under its new key comes next */
+	if (v->version.moved_to != 0 && v->version.moved_to != ROSE_MOVED_TO_PARTITION)
 		v->version.moved_to = c0->next_seq + 1;
 	if (table->schema->nkeys == 0)
 	{
@@ -272,13 +273,18 @@ static void
 log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
 {
 	RoseTailRecord *records = palloc(n * sizeof(RoseTailRecord));
+	int			nrecords = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		records[i].version = versions[i].version;
-		records[i].row = versions[i].row;
+		if (versions[i].version.op == ROSE_OP_LOCK)
+			continue;			/* dies with the server */
+		records[nrecords].version = versions[i].version;
+		records[nrecords++].row = versions[i].row;
 	}
-	rose_tail_append(table->rel, &table->shared->store, table->schema->natts, records, n);
+	if (nrecords > 0)
+		rose_tail_append(table->rel, &table->shared->store, table->schema->natts,
+						 records, nrecords);
 	pfree(records);
 }
 
@@ -313,7 +319,7 @@ bool
 rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
-	RoseArenaPtr linked[2];
+	RoseArenaPtr linked[ROSE_WRITE_MAX_VERSIONS];
 	int			done = 0;
 
 	Assert(n <= lengthof(linked));
@@ -440,8 +446,8 @@ rose_insert_abort_speculative(RoseTable *table, ItemPointer tid)
 	TM_FailureData tmfd;
 	TM_Result	result;
 
-	result = rose_delete(table, tid, GetCurrentCommandId(true) + 1, InvalidSnapshot,
-						 InvalidSnapshot, false, &tmfd);
+	result = rose_delete(table, tid, GetCurrentCommandId(true) + 1, InvalidSnapshot, false,
+						 false, &tmfd);
 	if (result != TM_Ok)
 		elog(ERROR, "could not take back a speculative insertion: result %d", (int) result);
 }

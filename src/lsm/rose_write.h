@@ -42,19 +42,22 @@ extern RoseInsertResult rose_insert_many(RoseTable *table, Datum **values, bool 
 										 int nrows, CommandId cid,
 										 ItemPointer tids, int *ndone);
 
-/* As table_tuple_delete, _update, _lock: same TM_Result and TM_FailureData rules.
- * update: *duplicate set (and nothing written) when a changed key exists already. */
+/*
+ * As table_tuple_delete, _update, _lock: same TM_Result and TM_FailureData rules.
+ * delete: changing_part = the row goes on in another partition.
+ * update: *duplicate set (and nothing written) when a changed key exists already.
+ */
 extern TM_Result rose_delete(RoseTable *table, ItemPointer tid, CommandId cid,
-							 Snapshot snapshot, Snapshot crosscheck, bool wait,
+							 Snapshot crosscheck, bool wait, bool changing_part,
 							 TM_FailureData *tmfd);
 extern TM_Result rose_update(RoseTable *table, ItemPointer otid, const Datum *values,
-							 const bool *nulls, CommandId cid, Snapshot snapshot,
+							 const bool *nulls, CommandId cid,
 							 Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
 							 LockTupleMode *lockmode, bool *key_changed,
 							 bool *duplicate, ItemPointer newtid);
 /* On TM_Ok *row is the locked version (valid until the next call with lookup). */
 extern TM_Result rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid,
-							   Snapshot snapshot, CommandId cid, LockTupleMode mode,
+							   CommandId cid, LockTupleMode mode,
 							   LockWaitPolicy wait_policy, uint8 flags,
 							   const RoseRow **row, ItemPointer newest_tid,
 							   TM_FailureData *tmfd);

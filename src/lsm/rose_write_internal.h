@@ -12,6 +12,9 @@
 #include "lsm/rose_visibility.h"
 #include "lsm/rose_write.h"
 
+/* Most locks of others that an update carries along; more make it wait. */
+#define ROSE_CONFLICT_LOCKS 16
+
 /* A version to be written; seq and the xids are filled by rose_write_versions. */
 typedef struct RoseNewVersion
 {
@@ -34,9 +37,13 @@ extern RoseLookup *rose_write_lookup(RoseTable *table);
 /* Header of a new version of the current (sub)transaction. */
 extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
 
+/* Most versions that rose_write_versions takes. */
+#define ROSE_WRITE_MAX_VERSIONS (2 + ROSE_CONFLICT_LOCKS)
+
 /*
- * Link versions into C0 and log them.  False, and nothing written, if C0 has no room: let go of
- * all locks, call rose_write_make_room and start over.  log: to the tail.
+ * Link versions into C0 and log them (log: to the tail; locks never are).
+ * False, and nothing written, if C0 has no room: let go of all locks, call
+ * rose_write_make_room and start over.
  */
 extern bool rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n,
 								bool log);
@@ -70,20 +77,26 @@ typedef struct RoseConflict
 	TransactionId xwait;		/* TM_BeingModified: whom to wait for */
 	TransactionId xmax;			/* who superseded it first */
 	CommandId	cmax;			/* own supersession only */
-	uint64		moved_to;		/* TM_Deleted: sequence of the row under its new key */
+	uint64		moved_to;		/* see RoseVersion; TM_Updated: the row's new key */
 	bool		locked;			/* own lock of at least this mode is there */
+	bool		locker;			/* own lock of any mode is there */
 	RoseVersion newest;			/* TM_Updated: header of the newest version ... */
 	bool		newest_in_component;	/* ... and where it is */
 	RoseComponentEntryDisk newest_entry;
 	uint64		newest_ordinal;
+
+	/* locks of others that do not conflict */
+	int			nlocks;
+	RoseVersion locks[ROSE_CONFLICT_LOCKS];
 } RoseConflict;
 
 /* REQUIRES the key's partition lock. */
 extern void rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 								LockTupleMode mode, CommandId cid,
 								RoseConflict *conflict);
-/* What callers of the table access method are told. */
-extern TM_Result rose_conflict_result(const RoseConflict *conflict);
+/* TID of the version that a TM_Updated leads to. */
+extern void rose_conflict_newest_tid(RoseTable *table, const RoseConflict *conflict,
+									 ItemPointer tid);
 extern void rose_conflict_report(RoseTable *table, const RoseConflict *conflict,
 								 const ItemPointerData *tid, TM_FailureData *tmfd);
 

@@ -170,7 +170,8 @@ extern const RosePageHeaderDisk *rose_page_reader_header(const RosePageReader *r
  * By-reference results (here and in decode) point into the image or into
  * memory of the reader.  They stay valid until the reader is put on another
  * image, closed or freed; no call in between moves them.
- * Variable-length results may have a 1-byte header: use VARDATA_ANY.
+ * Variable-length results may have a 1-byte header (use VARDATA_ANY), unless
+ * RoseColumnDesc says otherwise.
  */
 extern Datum rose_page_get(RosePageReader *reader, int col, int slot, bool *isnull);
 

@@ -271,7 +271,7 @@ add_varlena(RoseColumnBuffer *buffer, uint32 used, struct varlena *value)
 	length = VARSIZE_ANY_EXHDR(value);
 	if (length + VARHDRSZ > ROSE_ITEM_MAX_SIZE)
 		report_item_size(length + VARHDRSZ);
-	if (length + VARHDRSZ_SHORT <= VARATT_SHORT_MAX)
+	if (!buffer->desc.long_headers && length + VARHDRSZ_SHORT <= VARATT_SHORT_MAX)
 	{
 		out = reserve_item(buffer, used, (uint32) length + VARHDRSZ_SHORT);
 		SET_VARSIZE_SHORT(out, length + VARHDRSZ_SHORT);

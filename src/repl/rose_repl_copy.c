@@ -145,12 +145,13 @@ target_level(RoseTable *table)
 	return untouched && rose_table_manifest(table)->ncomponents == 0 ? 2 : 0;
 }
 
-static void
+/* Returns the number of rows. */
+static uint64
 copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 {
 	RoseTable  *table = rose_table_open(rel);
 	char	   *nspname = get_namespace_name(RelationGetNamespace(rel));
-	RoseReplTableCounts counts = {0};
+	uint64		nrows;
 	List	   *columns;
 	List	   *column_list = NIL;
 	char	  **names;
@@ -175,11 +176,10 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 	cstate = BeginCopyFrom(NULL, rel, NULL, NULL, false, read_source, column_list, NIL);
 	load = rose_bulkload_begin(table, GetCurrentCommandId(true), table->schema->nkeys > 0,
 							   target_level(table), rose_apply.sub->subid, epoch);
-	counts.relid = RelationGetRelid(rel);
-	counts.copied = load_rows(cstate, load, RelationGetNumberOfAttributes(rel));
+	nrows = load_rows(cstate, load, RelationGetNumberOfAttributes(rel));
 	rose_bulkload_finish(load);
 	EndCopyFrom(cstate);
-	rose_repl_add_table_counts(rose_apply.sub->subid, &counts);
+	return nrows;
 }
 
 /* ---------------------------------------------------------------------
@@ -244,6 +244,9 @@ copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
 	XLogRecPtr	durable_lsn = rose_apply.progress.durable_lsn;
 	XLogRecPtr	sync_lsn;
 	char		slot[NAMEDATALEN];
+	RoseReplTableCounts *counts = MemoryContextAllocZero(TopMemoryContext,
+														 sizeof(*counts) * list_length(relids));
+	int			n = 0;
 	ListCell   *lc;
 
 	snprintf(slot, sizeof(slot), "rose_%u_sync_" UINT64_FORMAT, rose_apply.sub->subid,
@@ -260,7 +263,8 @@ copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
 		ereport(LOG,
 				(errmsg("rose subscription \"%s\" copies table \"%s\"",
 						rose_apply.sub->name, RelationGetRelationName(rel))));
-		copy_table(conn, rel, epoch);
+		counts[n].relid = RelationGetRelid(rel);
+		counts[n++].copied = copy_table(conn, rel, epoch);
 		table_close(rel, NoLock);
 		rose_apply.copying = InvalidOid;
 	}
@@ -276,6 +280,9 @@ copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
 		rose_apply.progress.applied_lsn = durable_lsn;
 	rose_epoch_publish_tables(epoch);
 	rose_epoch_recorded(epoch, durable_lsn);
+	while (n > 0)
+		rose_repl_add_table_counts(rose_apply.sub->subid, &counts[--n]);
+	pfree(counts);
 }
 
 void

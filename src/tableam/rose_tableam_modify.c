@@ -55,6 +55,8 @@ report_duplicate(Relation rel, const Datum *values, const bool *nulls)
 	if (!OidIsValid(indexid))
 		elog(ERROR, "duplicate key in table \"%s\", which has no primary key",
 			 RelationGetRelationName(rel));
+	/* a serialization failure says more than the duplicate that it leads to */
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	index = index_open(indexid, AccessShareLock);
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
@@ -173,7 +175,7 @@ rose_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsho
 				  bool changing_part)
 {
 	RoseTable  *table = open_for_write(rel);
-	TM_Result	result = rose_delete(table, tid, cid, snapshot, crosscheck, wait, tmfd);
+	TM_Result	result = rose_delete(table, tid, cid, crosscheck, wait, changing_part, tmfd);
 
 	if (result == TM_Ok)
 		pgstat_count_heap_delete(rel);
@@ -195,7 +197,7 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 	/* the index stores nothing, and uniqueness is checked by rose_update */
 	*update_indexes = ROSE_UPDATE_NO_INDEXES;
 	slot_getallattrs(slot);
-	result = rose_update(table, otid, slot->tts_values, slot->tts_isnull, cid, snapshot,
+	result = rose_update(table, otid, slot->tts_values, slot->tts_isnull, cid,
 						 crosscheck, wait, tmfd, lockmode, &key_changed, &duplicate,
 						 &newtid);
 	if (duplicate)
@@ -222,7 +224,7 @@ rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot
 	TM_Result	result;
 
 	tmfd->traversed = false;
-	result = rose_lock_row(table, lookup, tid, snapshot, cid, mode, wait_policy, flags,
+	result = rose_lock_row(table, lookup, tid, cid, mode, wait_policy, flags,
 						   &row, &newest, tmfd);
 	/* the caller goes on with the version that was locked, or looks why it was not */
 	if (result == TM_Ok)

@@ -35,8 +35,11 @@ typedef enum RoseOp
  * InvalidTransactionId and 0.
  *
  * moved_to is, for the tombstone half of an UPDATE that changed the key, the
- * sequence of the PUT under the new key; else 0.
+ * sequence of the PUT under the new key; ROSE_MOVED_TO_PARTITION if the row went
+ * to another table; else 0.
  */
+#define ROSE_MOVED_TO_PARTITION PG_UINT64_MAX
+
 typedef struct RoseVersion
 {
 	uint64		seq;

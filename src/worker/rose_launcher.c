@@ -4,13 +4,13 @@
  *	  Starts a worker for each database in which there is something to do.
  *
  * It looks at the registry now and then, and when a writer who is short of
- * memory wakes it.  Nothing in the write path has to tell it anything: old or large
- * C0s and switched manifests show in the registry.  After a start of the server
- * the registry is empty, so a worker visits each database once and opens its
- * rose tables.
+ * memory wakes it.  Nothing in the write path has to tell it anything: old or
+ * large C0s and switched manifests show in the registry.  After a start of the
+ * server the registry is empty, so a worker visits each database once and
+ * opens its rose tables.
  *
- * The launcher has no database and no merge to do; it takes locks in rose_workers
- * for moments only.
+ * The launcher has no database and no merge to do; it takes locks in
+ * rose_workers for moments only.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * rose_maintainer.c
- *	  The maintenance worker of one database: spills and merges its rose tables.
+ *	  The maintenance worker of one database: spills and merges its rose
+ *	  tables.
  *
  * Spills come first: C0s that are old, or, when memory is short, the largest.
- * Merges run in steps of a fraction of a second, each in a transaction of its own, several merges
- * taking turns, so that a small merge does not wait for a large one.  A table that is
- * locked against us is left for later.
+ * Merges run in steps of a fraction of a second, each in a transaction of its
+ * own, several merges taking turns, so that a small merge does not wait for a
+ * large one.  A table that is locked against us is left for later.
  *
  * The worker ends when it has had nothing to do for a while, and at any error;
- * the launcher starts it again.  A table that it failed on is left alone for a minute, so that
- * one broken table does not keep it from the others.
+ * the launcher starts it again.  A table that it failed on is left alone for a
+ * minute, so that one broken table does not keep it from the others.
  *
  * It tells core that it is like an autovacuum worker: then DROP DATABASE and
- * the like terminate it instead of failing, and a lock request that waits for it
- * for deadlock_timeout cancels what it does.
+ * the like terminate it instead of failing, and a lock request that waits for
+ * it for deadlock_timeout cancels what it does.
  *
  *-------------------------------------------------------------------------
  */
@@ -245,8 +246,8 @@ note_of(RelFileLocator locator)
 }
 
 /*
- * Open a table without waiting for a lock; NULL if that is not possible now, or
- * the relation does not have that file any more.
+ * Open a table without waiting for a lock; NULL if that is not possible now,
+ * or the relation does not have that file any more.
  */
 static Relation
 open_table(Oid relid, RelFileLocator locator)

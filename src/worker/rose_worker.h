@@ -4,9 +4,10 @@
  *	  Background maintenance: what the rest of rose knows of it.
  *
  * A launcher runs always.  It starts a worker for a database when there is
- * something to do in it: C0 to spill because it is old or memory is short, or components that
- * may have to be merged.  The worker ends when it has been idle for a
- * while, so nothing stands in the way of DROP DATABASE or of using a database as a template.
+ * something to do in it: C0 to spill because it is old or memory is short, or
+ * components that may have to be merged.  The worker ends when it has been
+ * idle for a while, so nothing stands in the way of DROP DATABASE or of using
+ * a database as a template.
  *
  *-------------------------------------------------------------------------
  */
