@@ -78,7 +78,8 @@ typedef struct RosePickInput
 	int			ncomponents;	/* newest first */
 	const RoseComponentEntryDisk *components;
 	const bool *blocked;		/* not to be merged now: pending, private and in
-								 * progress, being merged; NULL = none */
+								 * progress; NULL = none */
+	const bool *busy;			/* inputs of merges under way; NULL = none */
 	uint64		horizon;		/* full xid that every snapshot is past; 0 = unknown */
 	double		min_ratio;		/* R is at least this */
 } RosePickInput;

@@ -475,6 +475,10 @@ rose_merge_has_input(const RoseMerge *merge, uint32 component_id)
 
 /* ---- all at once ---- */
 
+/*
+ * All that may be merged.  Past a transaction's private run newer versions may
+ * go, because they are not of its keys; past a pending run they may not.
+ */
 static void
 pick_everything(RoseTable *table, RosePickResult *pick)
 {
@@ -484,8 +488,14 @@ pick_everything(RoseTable *table, RosePickResult *pick)
 	pick->merge = true;
 	pick->target_level = 2;
 	for (int i = 0; i < manifest->ncomponents; i++)
-		if (rose_component_mergeable(&manifest->components[i]))
-			pick->inputs[pick->ninputs++] = manifest->components[i].id;
+	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
+
+		if (rose_component_mergeable(entry))
+			pick->inputs[pick->ninputs++] = entry->id;
+		else if (entry->state != ROSE_COMPONENT_LIVE)
+			pick->ninputs = 0;
+	}
 }
 
 /*

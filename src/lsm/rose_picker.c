@@ -66,7 +66,22 @@ static bool
 is_mergeable(const RosePickInput *input, int i)
 {
 	return input->components[i].state == ROSE_COMPONENT_LIVE &&
-		!(input->blocked != NULL && input->blocked[i]);
+		!(input->blocked != NULL && input->blocked[i]) &&
+		!(input->busy != NULL && input->busy[i]);
+}
+
+/*
+ * May a merge go past component i, so that newer versions come to lie below
+ * it?  Only past a run whose transaction is in progress: nobody else has
+ * written its keys since.
+ */
+static bool
+is_passable(const RosePickInput *input, int i)
+{
+	return input->components[i].state == ROSE_COMPONENT_LIVE &&
+		(input->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
+		input->blocked != NULL && input->blocked[i] &&
+		!(input->busy != NULL && input->busy[i]);
 }
 
 static void
@@ -117,15 +132,22 @@ survey(PickState *state, const RosePickInput *input)
 	state->ratio = Max(input->min_ratio, sqrt((double) total / Max(input->c0_size, 1)));
 }
 
-/* All of first..last that may be merged. */
+/*
+ * All of first..last that may be merged; nothing if there is one among them
+ * that must not be gone past.
+ */
 static RosePickResult
 pick(const PickState *state, int first, int last, int target_level)
 {
 	RosePickResult result = {.merge = true,.target_level = target_level,.ratio = state->ratio};
 
 	for (int i = first; i <= last; i++)
+	{
 		if (is_mergeable(state->input, i))
 			result.inputs[result.ninputs++] = state->input->components[i].id;
+		else if (!is_passable(state->input, i))
+			result.merge = false;
+	}
 	return result;
 }
 
@@ -171,7 +193,7 @@ pick_tombstones(const PickState *state, RosePickResult *result)
 		state->old_tombstones < PICK_TOMBSTONE_PART * state->nrows)
 		return false;
 	*result = pick(state, newest_of_all(state), oldest_of_all(state), 2);
-	return true;
+	return result->merge;
 }
 
 static bool
@@ -182,7 +204,7 @@ pick_c1_into_c2(const PickState *state, RosePickResult *result)
 		return false;
 	*result = pick(state, state->c1_newest,
 				   state->c2_oldest >= 0 ? state->c2_oldest : state->c1_oldest, 2);
-	return true;
+	return result->merge;
 }
 
 static bool
@@ -199,7 +221,7 @@ pick_runs_into_c1(const PickState *state, RosePickResult *result)
 		return false;
 	*result = pick(state, state->newest_run,
 				   state->c1_oldest >= 0 ? state->c1_oldest : state->oldest_run, 1);
-	return true;
+	return result->merge;
 }
 
 /* The newest runs, as far as each next one is at most twice what was taken. */
@@ -227,7 +249,7 @@ pick_small_runs(const PickState *state, RosePickResult *result)
 	if (ntaken < 2)
 		return false;
 	*result = pick(state, state->newest_run, last, 0);
-	return true;
+	return result->merge;
 }
 
 /* An open private run that may be joined with others like it. */
@@ -235,6 +257,7 @@ static bool
 is_open_private(const RosePickInput *input, int i)
 {
 	return input->blocked != NULL && input->blocked[i] &&
+		!(input->busy != NULL && input->busy[i]) &&
 		(input->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
 		input->components[i].level == 0;
 }

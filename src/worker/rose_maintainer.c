@@ -361,14 +361,15 @@ merges_of_table(RelFileLocator locator)
 	return n;
 }
 
-/* What merges under way read is not to be picked again. */
+/* What merges under way read is not to be picked again, nor gone past. */
 static void
-block_inputs(const RoseManifest *manifest, bool *blocked)
+find_busy(const RoseManifest *manifest, bool *busy)
 {
+	memset(busy, 0, ROSE_MAX_COMPONENTS * sizeof(bool));
 	for (int i = 0; i < manifest->ncomponents; i++)
 		for (int j = 0; j < nmerges; j++)
 			if (rose_merge_has_input(merges[j].merge, manifest->components[i].id))
-				blocked[i] = true;
+				busy[i] = true;
 }
 
 /* Their transactions end without the manifest being switched. */
@@ -389,6 +390,7 @@ pick_and_begin(RoseTable *table, TableNote *note, Oid relid)
 	RosePickInput input;
 	RosePickResult pick;
 	bool		blocked[ROSE_MAX_COMPONENTS];
+	bool		busy[ROSE_MAX_COMPONENTS];
 	RoseMerge  *merge;
 	const RoseManifest *manifest;
 
@@ -399,7 +401,8 @@ pick_and_begin(RoseTable *table, TableNote *note, Oid relid)
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 
 	rose_pick_input(table, &input, blocked);
-	block_inputs(&table->manifest, blocked);
+	find_busy(&table->manifest, busy);
+	input.busy = busy;
 	pick = rose_pick_merge(&input);
 	if (!pick.merge)
 		return false;

@@ -41,6 +41,7 @@ ExceptionalCondition(const char *condition, const char *type, const char *file, 
 
 static RoseComponentEntryDisk table[ROSE_MAX_COMPONENTS];
 static bool blocked[ROSE_MAX_COMPONENTS];
+static bool busy[ROSE_MAX_COMPONENTS];
 static int	ncomponents;
 static uint32 next_id = 1;
 
@@ -51,6 +52,7 @@ add(int level, uint64 bytes)
 
 	CHECK(ncomponents < ROSE_MAX_COMPONENTS);
 	memset(entry, 0, sizeof(*entry));
+	busy[ncomponents] = false;
 	blocked[ncomponents++] = false;
 	entry->id = next_id++;
 	entry->level = level;
@@ -76,6 +78,7 @@ ask(void)
 	input.ncomponents = ncomponents;
 	input.components = table;
 	input.blocked = blocked;
+	input.busy = busy;
 	input.horizon = HORIZON;
 	input.min_ratio = 3.0;
 	return rose_pick_merge(&input);
@@ -247,6 +250,43 @@ simulate(uint64 run_bytes, int nruns, int max_components, double max_amplificati
 	CHECK(written <= max_amplification * run_bytes * nruns);
 }
 
+/* What a merge may leave in its middle. */
+static void
+test_passing(void)
+{
+	RosePickResult pick;
+
+	clear();
+	for (int i = 0; i < 4; i++)
+		add(0, C0_SIZE);
+	add(1, C0_SIZE);
+	pick = ask();
+	CHECK(picked(&pick, 0, 4, 1));
+
+	/* versions of run 0 and 1 must not come to lie below those of run 2 */
+	busy[2] = true;
+	CHECK(!ask().merge);
+	busy[2] = false;
+	table[2].state = ROSE_COMPONENT_PENDING;
+	CHECK(!ask().merge);
+
+	/* nobody has written the keys of an open transaction since */
+	table[2].state = ROSE_COMPONENT_LIVE;
+	table[2].flags = ROSE_COMPONENT_PRIVATE;
+	blocked[2] = true;
+	pick = ask();
+	CHECK(pick.merge && pick.ninputs == 4 && pick.inputs[2] == table[3].id);
+
+	/* C1 on its way into C2: newer runs make a C1 of their own in front */
+	clear();
+	for (int i = 0; i < 4; i++)
+		add(0, C0_SIZE);
+	add(1, 100 * C0_SIZE);
+	busy[4] = true;
+	pick = ask();
+	CHECK(picked(&pick, 0, 3, 1));
+}
+
 int
 main(void)
 {
@@ -254,6 +294,9 @@ main(void)
 	test_decisions();
 	test_tombstones();
 	test_private();
+	memset(blocked, 0, sizeof(blocked));
+	test_passing();
+	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
 	simulate(C0_SIZE, 2000, 6, 45);	/* R = 45: about R / 2 for each of two levels */
 	simulate(C0_SIZE / 2, 500, 6, 20);
