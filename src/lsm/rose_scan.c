@@ -17,6 +17,11 @@
  * returned must stay in place until then.  Backward, versions come oldest first and
  * the newest visible one of the group is kept.
  *
+ * A forward scan whose only source is a component with one visible PUT for each
+ * key (the usual state of a table at rest) is "plain": rows are passed
+ * on as they come, without looking at keys or versions (Rose paper, section 3.3:
+ * what only one component covers needs no reconciliation).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -56,6 +61,7 @@ struct RoseScan
 	RoseSource *sources;
 	int			nsources;
 	bool		positioned;		/* sources stand where place and direction say */
+	bool		plain;			/* see above; while positioned */
 	ScanDirection direction;
 	ScanPlace	place;
 
@@ -67,6 +73,7 @@ struct RoseScan
 	RoseLookup *lookup;			/* backward scans complete PARTIAL rows by it */
 
 	RoseRow		row;			/* the result */
+	const RoseRow *plain_row;	/* the result of a plain scan */
 	Datum		row_key[INDEX_MAX_KEYS];
 	MemoryContext row_context;	/* of the row kept by a backward scan */
 	bool		row_from_lookup;
@@ -128,6 +135,7 @@ scan_close_sources(RoseScan *scan)
 	for (int i = 0; i < scan->nsources; i++)
 		rose_source_close(&scan->sources[i]);
 	scan->nsources = 0;
+	scan->plain = false;
 	scan->sources = NULL;
 	MemoryContextReset(scan->source_context);
 	scan->positioned = false;
@@ -215,6 +223,20 @@ scan_position_sources(RoseScan *scan, ScanDirection direction)
 	return true;
 }
 
+/* Does the scan have nothing to reconcile? */
+static bool
+scan_is_plain(const RoseScan *scan, ScanDirection direction)
+{
+	const uint16 needed = ROSE_COMPONENT_UNIQUE_KEYS | ROSE_COMPONENT_ONLY_PUTS;
+	const RoseSource *source = &scan->sources[0];
+
+	return ScanDirectionIsForward(direction) && scan->nsources == 1 &&
+		source->cursor != NULL && source->committed &&
+		scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable &&
+		(source->entry.flags & needed) == needed &&
+		source->entry.max_xid < U64FromFullTransactionId(scan->vis.xmin);
+}
+
 static void
 scan_position(RoseScan *scan, ScanDirection direction)
 {
@@ -230,6 +252,13 @@ scan_position(RoseScan *scan, ScanDirection direction)
 	} while (!scan_position_sources(scan, direction));
 	scan->direction = direction;
 	scan->positioned = true;
+	scan->plain = scan_is_plain(scan, direction);
+	if (scan->plain)
+	{
+		scan->row_in_component = true;
+		scan->row_from_lookup = false;
+		scan->row_entry = scan->sources[0].entry;
+	}
 }
 
 static int
@@ -449,16 +478,54 @@ scan_skip_group(RoseScan *scan)
 	return true;
 }
 
+/* The next row of a plain scan; advance = the source stands on the last one. */
+static const RoseRow *
+scan_next_plain(RoseScan *scan, bool advance)
+{
+	RoseSource *source = &scan->sources[0];
+
+	if (advance)
+		source->row = rose_component_cursor_next(source->cursor) ?
+			rose_component_cursor_row(source->cursor) : NULL;
+	scan->plain_row = source->row;
+	if (source->row == NULL || scan_out_of_range(scan, source->row->key, true))
+	{
+		scan->place = SCAN_AFTER_LAST;
+		return NULL;
+	}
+	scan->place = SCAN_AT_GROUP;
+	return source->row;
+}
+
+/* End plain mode: note the key that the scan is at, as other modes do. */
+static void
+scan_leave_plain(RoseScan *scan)
+{
+	if (scan->place == SCAN_AT_GROUP)
+	{
+		scan_begin_group(scan, scan->plain_row->key);
+		scan->group_done = true;
+	}
+	scan->plain = false;
+}
+
 static const RoseRow *
 scan_next_forward(RoseScan *scan)
 {
+	if (scan->positioned && scan->plain)
+		return scan_next_plain(scan, true);
+
 	for (;;)
 	{
 		RoseSource *source;
 		const RoseRow *row;
 
 		if (!scan->positioned)
+		{
 			scan_position(scan, ForwardScanDirection);
+			if (scan->plain)
+				return scan_next_plain(scan, false);
+		}
 		else if (scan->place == SCAN_AT_GROUP && scan->group_done &&
 				 !scan_skip_group(scan))
 			continue;
@@ -567,7 +634,11 @@ rose_scan_next(RoseScan *scan, ScanDirection direction)
 	if (scan->place == (forward ? SCAN_AFTER_LAST : SCAN_BEFORE_FIRST))
 		return NULL;
 	if (scan->positioned && ScanDirectionIsForward(scan->direction) != forward)
+	{
+		if (scan->plain)
+			scan_leave_plain(scan);
 		scan->positioned = false;
+	}
 
 	return forward ? scan_next_forward(scan) : scan_next_backward(scan);
 }
@@ -580,5 +651,6 @@ rose_scan_tid(RoseScan *scan, ItemPointer tid)
 	else
 		rose_tid_assign(scan->table,
 						scan->row_in_component ? &scan->row_entry : NULL,
-						scan->row.ordinal, scan->row.version.seq, tid);
+						scan->plain ? scan->plain_row->ordinal : scan->row.ordinal,
+						scan->row.version.seq, tid);
 }
