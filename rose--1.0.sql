@@ -44,6 +44,14 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION rose.merge(regclass) IS
 'merge everything of the table into one component';
 
+CREATE FUNCTION rose.detach(rel regclass)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rose_sql_detach'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION rose.detach(regclass) IS
+'let a table of a copied database be written to whose subscription is elsewhere';
+
 CREATE FUNCTION rose.check(rel regclass, OUT block bigint, OUT problem text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rose_sql_check'

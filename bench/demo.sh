@@ -58,6 +58,9 @@ step()
 
 total_size() { echo "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE relname IN ('${TABLES// /\',\'}')"; }
 
+# What the replica has in memory only.
+memtable_size() { echo "SELECT coalesce(sum(bytes), 0) FROM rose.stat_components WHERE kind = 'memtable'"; }
+
 start_upstream()
 {
 	cluster_init upstream <<-CONF
@@ -106,17 +109,17 @@ subscribe()
 # One line: what happened in the last second.
 show_second()
 {
-	local second=$1 tps state lag_bytes lag_ms changes rows heap rose
+	local second=$1 tps state lag_bytes lag_ms changes rows heap rose memory
 
 	tps=$(sed -nE 's/^progress: [0-9.]+ s, ([0-9]+).*/\1/p' "$SCRATCH/pgbench.log" | tail -1)
-	IFS='|' read -r state lag_bytes lag_ms changes rows rose < <(sql replica -c "
+	IFS='|' read -r state lag_bytes lag_ms changes rows rose memory < <(sql replica -c "
 		SELECT state, coalesce(lag_bytes, 0), coalesce(lag_ms, 0)::bigint, inserts + updates + deletes,
-			(SELECT count(*) FROM pgbench_history), ($(total_size))
+			(SELECT count(*) FROM pgbench_history), ($(total_size)), ($(memtable_size))
 		FROM rose.stat_subscription WHERE name = 'demo'")
 	heap=$(sql upstream -c "$(total_size)")
-	printf '  %4s s  %8s tps  %9s /s  %9s %7s ms  %11s  %10s  %10s  %5sx\n' "$second" "$(with_commas "${tps:-0}")" \
+	printf '  %4s s  %8s tps  %9s /s  %9s %7s ms  %12s  %9s  %9s  %9s  %5sx\n' "$second" "$(with_commas "${tps:-0}")" \
 		"$(with_commas $((changes - LAST_CHANGES)))" "$(human "$lag_bytes")" "$lag_ms" "$(with_commas "$rows")" \
-		"$(human "$heap")" "$(human "$rose")" "$(calc "$heap / $rose" %.1f)"
+		"$(human "$heap")" "$(human "$rose")" "$(human "$memory")" "$(calc "$heap / ($rose + $memory)" %.1f)"
 	LAST_CHANGES=$changes
 	[ "$state" != error ] || die "$(sql replica -c "SELECT last_error FROM rose.stat_subscription")"
 }
@@ -125,7 +128,7 @@ run_pgbench()
 {
 	local second=0 start
 
-	printf '%s  %6s  %12s  %12s  %20s  %11s  %10s  %10s  %6s%s\n' "$DIM" time upstream applied 'lag        ' 'history rows' 'on heap' 'on rose' smaller "$PLAIN"
+	printf '%s  %6s  %12s  %12s  %20s  %12s  %9s  %9s  %9s  %s%s\n' "$DIM" time upstream applied 'lag        ' 'history rows' 'on heap' 'on rose' '+ memory' smaller "$PLAIN"
 	LAST_CHANGES=$(sql replica -c "SELECT inserts + updates + deletes FROM rose.stat_subscription WHERE name = 'demo'")
 	as_pg "$PG_BIN/pgbench" -n -c "$CLIENTS" -T "$DURATION" -P 1 "$(cluster_conninfo upstream)" >"$SCRATCH/pgbench.log" 2>&1 &
 	PGBENCH=$!

@@ -12,6 +12,7 @@
 
 #include "fmgr.h"
 #include "indexam/rose_indexam.h"
+#include "lsm/rose_maintain.h"
 #include "lsm/rose_table.h"
 #include "lsm/rose_write.h"
 #include "memtable/rose_memtable.h"
@@ -88,6 +89,8 @@ _PG_init(void)
 	rose_arena_define_settings();
 	rose_store_define_settings();
 	rose_registry_define_settings();
+	rose_spill_define_settings();
+	rose_tableam_define_settings();
 	rose_worker_define_settings();
 	rose_repl_define_settings();
 	MarkGUCPrefixReserved("rose");

@@ -5,7 +5,8 @@
  *
  *	  get_relation_info_hook	what the planner is told about rose tables
  *	  object_access_hook		files that are dropped with their table; primary
- *								keys that are dropped
+ *								keys that are dropped; TRUNCATE of a table that a
+ *								subscription feeds
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end
  *
@@ -19,22 +20,29 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "access/genam.h"
 #include "access/relation.h"
+#include "access/skey.h"
+#include "access/stratnum.h"
 #include "access/table.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "indexam/rose_indexam.h"
 #include "lsm/rose_table.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/plancat.h"
+#include "repl/rose_repl.h"
 #include "tableam/rose_tableam.h"
 #include "tcop/utility.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;
@@ -95,13 +103,91 @@ note_dropped_relation(Oid relid)
 	RelationClose(rel);
 }
 
+/* ---- TRUNCATE, which replication workers do without asking ---- */
+
+static void
+check_truncate(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+	bool		is_rose;
+
+	if (rel == NULL)
+		return;
+	is_rose = RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel);
+	RelationClose(rel);
+	if (is_rose)
+		rose_repl_check_truncate(relid);
+}
+
+/* ---- made indexes ---- */
+
+/* REINDEX CONCURRENTLY is going on; only for the words of an error. */
+static bool reindexing_concurrently = false;
+
+static void
+refuse_concurrent_build(Relation heap)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
+					RelationGetRelationName(heap)),
+			 errhint("Leave CONCURRENTLY out.")));
+}
+
+/*
+ * REINDEX CONCURRENTLY of a schema, or of a partitioned table, makes its copies
+ * of indexes in one transaction and builds them in another: refused there, they
+ * would stay.  The catalog rows are not visible to others, nor in the caches, yet.
+ */
+static void
+check_created_index(Oid indexid)
+{
+	Relation	pg_index;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			heapid = InvalidOid;
+	Relation	heap;
+
+	pg_index = table_open(IndexRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_index_indexrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(indexid));
+	scan = systable_beginscan(pg_index, IndexRelidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) && !((Form_pg_index) GETSTRUCT(tuple))->indisprimary)
+		heapid = ((Form_pg_index) GETSTRUCT(tuple))->indrelid;
+	systable_endscan(scan);
+	table_close(pg_index, AccessShareLock);
+	if (!OidIsValid(heapid))
+		return;					/* not an index, or a primary key's */
+
+	heap = RelationIdGetRelation(heapid);
+	if (heap == NULL)
+		return;
+	if (RELKIND_HAS_TABLE_AM(heap->rd_rel->relkind) && rose_relation_is_rose(heap))
+	{
+		Relation	index = RelationIdGetRelation(indexid);
+
+		if (reindexing_concurrently)
+			refuse_concurrent_build(heap);
+		rose_refuse_secondary_index(heap, RelationGetRelationName(index));
+	}
+	RelationClose(heap);
+}
+
 static void
 rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, void *arg)
 {
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classid, objectid, subid, arg);
-	if (access == OAT_DROP && classid == RelationRelationId && subid == 0)
+	if (classid != RelationRelationId || subid != 0)
+		return;
+	if (access == OAT_DROP)
 		note_dropped_relation(objectid);
+	else if (access == OAT_POST_CREATE)
+		check_created_index(objectid);
+	else if (access == OAT_TRUNCATE)
+		check_truncate(objectid);
 }
 
 /* ---- commands ---- */
@@ -112,7 +198,6 @@ refuse_concurrently(RangeVar *relation, ReindexObjectType kind)
 {
 	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
 	Relation	rel;
-	bool		is_rose;
 
 	if (OidIsValid(relid) && kind == REINDEX_OBJECT_INDEX)
 		relid = IndexGetRelation(relid, true);
@@ -121,13 +206,8 @@ refuse_concurrently(RangeVar *relation, ReindexObjectType kind)
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return;
-	is_rose = RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel);
-	if (is_rose)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
-						RelationGetRelationName(rel)),
-				 errhint("Leave CONCURRENTLY out.")));
+	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
+		refuse_concurrent_build(rel);
 	relation_close(rel, AccessShareLock);
 }
 
@@ -166,10 +246,11 @@ sets_access_method(const AlterTableStmt *stmt)
 static void
 before_command(Node *stmt)
 {
+	reindexing_concurrently = IsA(stmt, ReindexStmt) &&
+		reindex_is_concurrent((ReindexStmt *) stmt);
 	if (IsA(stmt, IndexStmt) && ((IndexStmt *) stmt)->concurrent)
 		refuse_concurrently(((IndexStmt *) stmt)->relation, REINDEX_OBJECT_TABLE);
-	else if (IsA(stmt, ReindexStmt) && ((ReindexStmt *) stmt)->relation &&
-			 reindex_is_concurrent((ReindexStmt *) stmt))
+	else if (reindexing_concurrently && ((ReindexStmt *) stmt)->relation)
 		refuse_concurrently(((ReindexStmt *) stmt)->relation, ((ReindexStmt *) stmt)->kind);
 }
 

@@ -88,8 +88,8 @@ item_dict_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *
 	if (!request->tight)
 	{
 		count = Min(count + count / 8 + 1, ROSE_DISTINCT_MAX);
-		/* each value may be a new entry, with padding */
-		bytes += 4 * (uint32) request->headroom;
+		/* each value may be a new entry, with padding; no page holds more than a page */
+		bytes = Min(bytes + 4 * (uint32) request->headroom, BLCKSZ);
 	}
 	plan->headroom = request->tight ? 0 : request->headroom;
 	plan->width = rose_bits_needed(count - 1);

@@ -28,9 +28,11 @@
 #include "catalog/pg_type.h"
 #include "indexam/rose_indexam.h"
 #include "utils/array.h"
+#include "utils/date.h"
 #include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 /* A condition to be checked on each row. */
 typedef struct RowCheck
@@ -136,6 +138,29 @@ round_to_float4(float8 value, Datum *result)
 	return isnan(value) || (float8) rounded == value ? ROUND_EXACT : ROUND_NEAR;
 }
 
+/*
+ * Operators between these types convert the earlier one in the same way before
+ * they compare.  Values out of the column's range are left to them.
+ */
+static Rounding
+round_to_timestamp(Oid type, Oid subtype, Datum value, Datum *result)
+{
+	int			overflow = 0;
+
+	if (type == TIMESTAMPOID && subtype == DATEOID)
+		*result = TimestampGetDatum(date2timestamp_opt_overflow(DatumGetDateADT(value),
+																&overflow));
+	else if (type == TIMESTAMPTZOID && subtype == DATEOID)
+		*result = TimestampTzGetDatum(date2timestamptz_opt_overflow(DatumGetDateADT(value),
+																	&overflow));
+	else if (type == TIMESTAMPTZOID && subtype == TIMESTAMPOID)
+		*result = TimestampTzGetDatum(timestamp2timestamptz_opt_overflow(DatumGetTimestamp(value),
+																		 &overflow));
+	else
+		return ROUND_IMPOSSIBLE;
+	return overflow == 0 ? ROUND_EXACT : ROUND_IMPOSSIBLE;
+}
+
 /* subtype: of the value; InvalidOid = the column's. */
 static Rounding
 round_value(const RoseKeyColumn *column, Oid subtype, Datum value, Datum *result)
@@ -157,7 +182,7 @@ round_value(const RoseKeyColumn *column, Oid subtype, Datum value, Datum *result
 	}
 	if (type == FLOAT4OID && subtype == FLOAT8OID)
 		return round_to_float4(DatumGetFloat8(value), result);
-	return ROUND_IMPOSSIBLE;
+	return round_to_timestamp(type, subtype, value, result);
 }
 
 /* ---- building ---- */
@@ -333,8 +358,14 @@ tighten(Builder *builder, int column, bool lower, const RangeEnd *new_end)
 						 column_order(builder->quals->schema, column));
 	if (!lower)
 		cmp = -cmp;
-	/* with equal first columns, one that is open or says more is not looser */
-	if (cmp > 0 || (cmp == 0 && end->ncols == 1 && end->inclusive))
+	/*
+	 * With equal first columns, one that leaves these out altogether is tightest, one that
+	 * takes them all is loosest.  Of two that take some, either will do: row
+	 * comparisons are checked on each row, too.
+	 */
+	if (cmp > 0 ||
+		(cmp == 0 && ((new_end->ncols == 1 && !new_end->inclusive) ||
+					  (end->ncols == 1 && end->inclusive))))
 		*end = *new_end;
 }
 
@@ -367,6 +398,40 @@ add_comparison(Builder *builder, int column, int index)
 	}
 	tighten(builder, column, lower, &end);
 	builder->used[index] = rounding == ROUND_EXACT;
+}
+
+/*
+ * col < ANY (array) and the like: the element that lets most through says it
+ * all.  Arrays of other types are left to the check.
+ */
+static void
+add_array_comparison(Builder *builder, int column, int index)
+{
+	ScanKey		key = &builder->keys[index];
+	const RoseSchema *schema = builder->quals->schema;
+	bool		lower = is_lower(key->sk_strategy);
+	RangeEnd	end = {.ncols = 1,.inclusive = is_inclusive(key->sk_strategy)};
+	Datum	   *elems;
+	Oid			type;
+	int			n = array_elements(key, &elems, &type);
+
+	if (OidIsValid(key->sk_subtype) && key->sk_subtype != schema->keys[column].def.opcintype)
+		return;
+	if (n == 0)
+	{
+		builder->impossible = true;
+		return;
+	}
+	end.values[0] = elems[0];
+	for (int i = 1; i < n; i++)
+	{
+		int			cmp = compare_values(&elems[i], &end.values[0], column_order(schema, column));
+
+		if (lower ? cmp < 0 : cmp > 0)
+			end.values[0] = elems[i];
+	}
+	tighten(builder, column, lower, &end);
+	builder->used[index] = true;
 }
 
 /*
@@ -415,10 +480,12 @@ add_bounds(Builder *builder, int column)
 	{
 		ScanKey		key = &builder->keys[i];
 
-		if (!is_on_column(builder, i, column) || (key->sk_flags & SK_SEARCHARRAY) ||
+		if (!is_on_column(builder, i, column) ||
 			key->sk_strategy == BTEqualStrategyNumber)
 			continue;
-		if (key->sk_flags & SK_ROW_HEADER)
+		if (key->sk_flags & SK_SEARCHARRAY)
+			add_array_comparison(builder, column, i);
+		else if (key->sk_flags & SK_ROW_HEADER)
 			add_row_comparison(builder, column, i);
 		else
 			add_comparison(builder, column, i);
@@ -497,6 +564,12 @@ rose_index_quals_create(const RoseSchema *schema, ScanKey keys, int nkeys)
 }
 
 /* ---- using ---- */
+
+bool
+rose_index_quals_name_keys(const RoseIndexQuals *quals)
+{
+	return quals->nprefix == quals->schema->nkeys;
+}
 
 uint64
 rose_index_quals_nranges(const RoseIndexQuals *quals)

@@ -4,8 +4,10 @@
  *	  Scans of the primary key's index: ordered scans of the table.
  *
  * The scan's conditions become key ranges (rose_index_quals.c), which are scanned
- * one after the other in either direction.  The row found stays in the
- * RoseIndexFetch, where the fetch of the heap row that follows picks it up.
+ * one after the other in either direction.  If the conditions name whole keys, these are
+ * looked up instead: a lookup asks Bloom filters and stops at the newest row.
+ * The row found stays in the RoseIndexFetch, where the fetch of the heap row that
+ * follows picks it up.
  *
  * Like a btree scan, one that ran off an end starts anew when it is called
  * again, at the end that its direction begins at.
@@ -21,6 +23,7 @@
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 struct RoseIndexScan
 {
@@ -33,6 +36,8 @@ struct RoseIndexScan
 	RoseKeyRange range;			/* being scanned */
 	uint64		range_number;
 	bool		active;			/* scan is somewhere in a range */
+	bool		point;			/* ranges are single keys, to be looked up */
+	bool		point_done;		/* this one was */
 
 	bool		marked;			/* else the mark is before the start */
 	uint64		mark_range;
@@ -92,6 +97,9 @@ index_scan_prepare(IndexScanDesc iscan, RoseIndexFetch *fetch)
 										  iscan->numberOfKeys);
 	MemoryContextSwitchTo(old);
 
+	/* other snapshots may see several versions of a key */
+	scan->point = IsMVCCSnapshot(iscan->xs_snapshot) &&
+		rose_index_quals_name_keys(scan->quals);
 	if (rose_index_quals_nranges(scan->quals) > 0)
 		PredicateLockRelation(iscan->heapRelation, iscan->xs_snapshot);
 	pgstat_count_index_scan(iscan->indexRelation);
@@ -105,6 +113,12 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 
 	scan->range_number = number;
 	rose_index_quals_range(scan->quals, number, &scan->range);
+	scan->active = true;
+	if (scan->point)
+	{
+		scan->point_done = false;
+		return;
+	}
 	if (scan->scan)
 		rose_scan_reset(scan->scan, &scan->range);
 	else
@@ -114,7 +128,31 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 		scan->scan = rose_scan_begin(fetch->table, iscan->xs_snapshot, &scan->range, false);
 		MemoryContextSwitchTo(old);
 	}
-	scan->active = true;
+}
+
+/* The next row of the range, or NULL; fetch->tid names it. */
+static const RoseRow *
+index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
+{
+	RoseIndexScan *scan = fetch->scan;
+	RoseLookup *lookup;
+	const RoseRow *row;
+
+	if (!scan->point)
+	{
+		row = rose_scan_next(scan->scan, scan->direction);
+		if (row)
+			rose_scan_tid(scan->scan, &fetch->tid);
+		return row;
+	}
+	if (scan->point_done)
+		return NULL;
+	scan->point_done = true;
+	lookup = rose_lookup_cached(fetch->table);
+	row = rose_lookup_get(lookup, iscan->xs_snapshot, scan->range.lower);
+	if (row)
+		rose_lookup_tid(lookup, &fetch->tid);
+	return row;
 }
 
 /* Go on to the next range in this direction; false: there is none. */
@@ -174,7 +212,7 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 		return false;
 	for (;;)
 	{
-		row = rose_scan_next(scan->scan, scan->direction);
+		row = index_scan_next_row(iscan, fetch);
 		if (row && rose_index_quals_match(scan->quals, row->key))
 			break;
 		if (row == NULL && !index_scan_next_range(iscan, fetch, forward))
@@ -182,7 +220,7 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	}
 
 	fetch->row = row;
-	rose_scan_tid(scan->scan, &fetch->tid);
+	fetch->row_is_shared = scan->point;
 	iscan->xs_heaptid = fetch->tid;
 	if (iscan->xs_want_itup)
 		index_scan_form_entry(iscan, scan, row);
@@ -197,17 +235,19 @@ rose_index_markpos(IndexScanDesc iscan)
 	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
 	RoseIndexScan *scan = fetch->scan;
 
-	if (scan->active && fetch->row == NULL)
+	if (scan->active && fetch->row == NULL && !scan->point)
 		return;					/* restored just now: the mark is where we are */
 	scan->marked = scan->active;
 	if (!scan->marked)
+		return;
+	scan->mark_range = scan->range_number;
+	if (scan->point)
 		return;
 	if (scan->mark_context == NULL)
 		scan->mark_context = AllocSetContextCreate(scan->context, "rose index scan mark",
 												   ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(scan->mark_context);
 	rose_key_copy(fetch->table->schema, scan->mark_key, fetch->row->key, scan->mark_context);
-	scan->mark_range = scan->range_number;
 	scan->mark_direction = scan->direction;
 }
 
@@ -230,6 +270,12 @@ rose_index_restrpos(IndexScanDesc iscan)
 
 	scan->range_number = scan->mark_range;
 	rose_index_quals_range(scan->quals, scan->mark_range, &scan->range);
+	if (scan->point)
+	{
+		scan->point_done = true;
+		scan->active = true;
+		return;
+	}
 	if (ScanDirectionIsForward(scan->mark_direction))
 	{
 		memcpy(scan->range.lower, scan->mark_key, width * sizeof(Datum));

@@ -40,6 +40,8 @@ typedef struct RoseIndexQuals RoseIndexQuals;
 extern RoseIndexQuals *rose_index_quals_create(const RoseSchema *schema, ScanKey keys,
 											   int nkeys);
 
+/* Is each range a single whole key (in its lower bound)? */
+extern bool rose_index_quals_name_keys(const RoseIndexQuals *quals);
 /* Number of ranges; 0: no row can match. */
 extern uint64 rose_index_quals_nranges(const RoseIndexQuals *quals);
 /* Range number i in key order; its Datums live as long as quals. */

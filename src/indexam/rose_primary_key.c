@@ -48,7 +48,6 @@
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "access/amapi.h"
-#include "access/generic_xlog.h"
 #include "access/nbtree.h"
 #include "access/xact.h"
 #include "access/xloginsert.h"
@@ -58,6 +57,7 @@
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/smgr.h"
 #include "utils/index_selfuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -80,47 +80,68 @@ static List *to_poison = NIL;
 
 /* ---- poison ---- */
 
+/* Is what goes into this fork of the index WAL-logged?  An init fork always is. */
+static bool
+fork_needs_wal(Relation index, ForkNumber fork)
+{
+	return fork == INIT_FORKNUM || RelationNeedsWAL(index);
+}
+
 static BlockNumber
-add_zero_page(Relation index)
+add_zero_page(Relation index, ForkNumber fork)
 {
 	Buffer		buffer;
 	BlockNumber block;
 
 	LockRelationForExtension(index, ExclusiveLock);
-	buffer = ReadBufferExtended(index, MAIN_FORKNUM, P_NEW, RBM_ZERO_AND_LOCK, NULL);
+	buffer = ReadBufferExtended(index, fork, P_NEW, RBM_ZERO_AND_LOCK, NULL);
 	UnlockRelationForExtension(index, ExclusiveLock);
 	block = BufferGetBlockNumber(buffer);
 
 	START_CRIT_SECTION();
 	MarkBufferDirty(buffer);
-	if (RelationNeedsWAL(index))
+	if (fork_needs_wal(index, fork))
 		log_newpage_buffer(buffer, false);
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buffer);
 	return block;
 }
 
-/* Point the root of an index that was just built at a page of zeroes. */
 static void
-poison(Relation index)
+poison_fork(Relation index, ForkNumber fork)
 {
-	Buffer		buffer = ReadBuffer(index, BTREE_METAPAGE);
-	GenericXLogState *xlog;
-	BTMetaPageData *meta;
+	Buffer		buffer = ReadBufferExtended(index, fork, BTREE_METAPAGE, RBM_NORMAL, NULL);
+	BTMetaPageData *meta = BTPageGetMeta(BufferGetPage(buffer));
 	BlockNumber root;
 
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	if (BTPageGetMeta(BufferGetPage(buffer))->btm_root != P_NONE)
+	if (meta->btm_root != P_NONE)
 	{
 		UnlockReleaseBuffer(buffer);	/* done already */
 		return;
 	}
-	root = add_zero_page(index);
-	xlog = GenericXLogStart(index);
-	meta = BTPageGetMeta(GenericXLogRegisterBuffer(xlog, buffer, 0));
+	root = add_zero_page(index, fork);
+
+	START_CRIT_SECTION();
 	meta->btm_root = meta->btm_fastroot = root;
-	GenericXLogFinish(xlog);
+	MarkBufferDirty(buffer);
+	if (fork_needs_wal(index, fork))
+		log_newpage_buffer(buffer, true);
+	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Point the root of an index that was just built at a page of zeroes.  The init
+ * fork of an unlogged one takes the index's place after a crash.
+ */
+static void
+poison(Relation index)
+{
+	poison_fork(index, MAIN_FORKNUM);
+	if (index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED &&
+		smgrexists(RelationGetSmgr(index), INIT_FORKNUM))
+		poison_fork(index, INIT_FORKNUM);
 }
 
 static void

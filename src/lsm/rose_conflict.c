@@ -59,12 +59,15 @@ conflict_note_committed(RoseConflict *conflict, const RoseRow *row,
 			conflict->newest_entry = *entry;
 		conflict->newest_ordinal = row->ordinal;
 	}
-	/* what was inserted after a tombstone is not the same row any more */
+	/*
+	 * What was inserted after a tombstone is not the same row any more.  A row
+	 * that went to another partition is updated, not deleted, as in heap: who
+	 * tries to follow it gets an error.
+	 */
 	if (row->version.op == ROSE_OP_TOMBSTONE)
 	{
 		conflict->moved_to = row->version.moved_to;
-		conflict->result = conflict->moved_to == 0 ||
-			conflict->moved_to == ROSE_MOVED_TO_PARTITION ? TM_Deleted : TM_Updated;
+		conflict->result = conflict->moved_to == 0 ? TM_Deleted : TM_Updated;
 	}
 	conflict->xmax = XidFromFullTransactionId(row->version.xid);
 }
@@ -111,6 +114,18 @@ conflict_note_own(RoseConflict *conflict, const RoseVersion *version,
 	return true;
 }
 
+/*
+ * A lock whose transaction has ended.  Each lock that is added must not make the
+ * next check slower: remember one that can be taken over instead.
+ */
+static void
+conflict_note_ended(RoseConflict *conflict, const RoseVersion *version,
+					const RoseKeyReader *reader, bool above_all)
+{
+	if (version->op == ROSE_OP_LOCK && above_all && conflict->dead_lock.memtable_id == 0)
+		conflict->dead_lock = rose_key_reader_place(reader);
+}
+
 void
 rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 					LockTupleMode mode, CommandId cid, RoseConflict *conflict)
@@ -118,18 +133,29 @@ rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 	RoseKeyReader *reader = rose_write_reader(table);
 	const RoseRow *row;
 	bool		committed;
+	bool		above_all = true;
 
 	memset(conflict, 0, offsetof(RoseConflict, locks));
 	conflict->result = TM_Ok;
 	rose_key_reader_start(reader, key, PG_UINT64_MAX);
 
 	/* even if we must wait: whether we are a locker ourselves decides how */
-	while ((row = rose_key_reader_next(reader, &committed)) != NULL &&
-		   row->version.seq > seq)
+	while ((row = rose_key_reader_next(reader, &committed)) != NULL)
 	{
-		RoseXidStatus status = committed ? ROSE_XID_COMMITTED :
-			rose_version_status(&row->version);
+		RoseXidStatus status;
 
+		if (row->version.seq <= seq)
+		{
+			/* locks are not in order: there may be more of them in private runs */
+			if (row->version.op != ROSE_OP_LOCK)
+				rose_key_reader_locks_only(reader);
+			continue;
+		}
+		status = committed ? ROSE_XID_COMMITTED : rose_version_status(&row->version);
+		if (row->version.op != ROSE_OP_LOCK)
+			above_all = false;
+		if (status == ROSE_XID_ABORTED || status == ROSE_XID_COMMITTED)
+			conflict_note_ended(conflict, &row->version, reader, above_all);
 		switch (status)
 		{
 			case ROSE_XID_ABORTED:
@@ -175,8 +201,10 @@ rose_conflict_report(RoseTable *table, const RoseConflict *conflict,
 	tmfd->ctid = *tid;
 	tmfd->xmax = conflict->xmax;
 	tmfd->cmax = conflict->result == TM_SelfModified ? conflict->cmax : InvalidCommandId;
-	if (conflict->result == TM_Updated)
-		rose_conflict_newest_tid(table, conflict, &tmfd->ctid);
-	else if (conflict->moved_to == ROSE_MOVED_TO_PARTITION)
+	if (conflict->result != TM_Updated)
+		return;
+	if (conflict->moved_to == ROSE_MOVED_TO_PARTITION)
 		ItemPointerSetMovedPartitions(&tmfd->ctid);
+	else
+		rose_conflict_newest_tid(table, conflict, &tmfd->ctid);
 }

@@ -41,11 +41,11 @@ typedef struct RoseIndexFetch
 	IndexFetchTableData base;
 	RoseTable  *table;
 	MemoryContext context;		/* lives as long as the scan */
-	RoseLookup *lookup;			/* for TIDs that are not the scan's; NULL until needed */
 
 	/* set by the index side */
 	RoseIndexScan *scan;		/* NULL until the first rescan */
 	const RoseRow *row;			/* row under the scan, or NULL */
+	bool		row_is_shared;	/* it belongs to a cached lookup: good for one fetch */
 	ItemPointerData tid;		/* its TID */
 } RoseIndexFetch;
 

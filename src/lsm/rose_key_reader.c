@@ -3,6 +3,10 @@
  * rose_key_reader.c
  *	  All versions of one key, newest first.  See rose_key_reader.h.
  *
+ * Row locks come in between, and need not be in order: a key-share lock stays
+ * in C0 or in its private run while others write newer versions of the key, and those may be
+ * spilled and read after it.  So a lock says nothing about which versions were returned.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -34,12 +38,15 @@ struct RoseKeyReader
 	const Datum *key;
 	uint64		hash;			/* of key, once needed */
 	bool		hashed;
-	uint64		below;			/* versions returned so far are >= this */
+	uint64		below;			/* versions returned so far are >= this; not locks */
+	uint64		lock_below;		/* the same for locks, in the memory phase */
+	bool		locks_only;		/* versions are not wanted any more */
 
 	/* memory phase */
 	RoseMemCursor mem[ROSE_MAX_MEMTABLES];
 	bool		mem_valid[ROSE_MAX_MEMTABLES];	/* has a version of the key */
-	char	   *buffer;			/* copy of the current row */
+	RoseMemPlace place;			/* of the current row */
+	char	   *buffer;			/* copy of it */
 	Size		buffer_size;
 	Datum		row_key[INDEX_MAX_KEYS];
 
@@ -81,9 +88,24 @@ rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below)
 	reader->key = key;
 	reader->hashed = false;
 	reader->below = below;
+	reader->lock_below = below;
+	reader->locks_only = false;
+	memset(&reader->place, 0, sizeof(reader->place));
 	reader->phase = KEY_READER_START;
 	reader->disk = NULL;
 	reader->next_component = 0;
+}
+
+void
+rose_key_reader_locks_only(RoseKeyReader *reader)
+{
+	reader->locks_only = true;
+}
+
+RoseMemPlace
+rose_key_reader_place(const RoseKeyReader *reader)
+{
+	return reader->place;
 }
 
 const RoseComponentEntryDisk *
@@ -195,6 +217,7 @@ next_from_memory(RoseKeyReader *reader)
 	for (;;)
 	{
 		RoseMemEntryRef best;
+		uint64	   *below;
 		int			best_slot = -1;
 
 		for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
@@ -210,14 +233,17 @@ next_from_memory(RoseKeyReader *reader)
 				best_slot = slot;
 			}
 		}
-		if (best_slot < 0)
-			break;
+		if (best_slot < 0 || reader->locks_only)
+			break;				/* what is left in memory is older */
 		/* a version carried over is in two memtables for a while; one that was
 		 * killed was never there */
-		if (best.version.seq < reader->below && !(best.hints & ROSE_MEM_HINT_ABORTED))
+		below = best.version.op == ROSE_OP_LOCK ? &reader->lock_below : &reader->below;
+		if (best.version.seq < *below && !(best.hints & ROSE_MEM_HINT_ABORTED))
 		{
 			copy_entry(reader, &best, &reader->row);
-			reader->below = best.version.seq;
+			reader->place.memtable_id = reader->mem[best_slot].memtable_id;
+			reader->place.entry = best.ptr;
+			*below = best.version.seq;
 			result = &reader->row;
 		}
 		reader->mem_valid[best_slot] = rose_mem_cursor_next(&reader->mem[best_slot]) &&
@@ -228,6 +254,7 @@ next_from_memory(RoseKeyReader *reader)
 
 	if (result == NULL)
 	{
+		memset(&reader->place, 0, sizeof(reader->place));
 		reader->manifest = *rose_table_manifest(reader->table);
 		reader->next_component = 0;
 		reader->phase = KEY_READER_DISK;
@@ -243,7 +270,11 @@ cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseCompo
 
 	for (int i = 0; i < reader->ncursors; i++)
 		if (reader->cursors[i].component_id == entry->id)
+		{
+			/* a reader outlives statements, and the relcache entry may not */
+			rose_component_cursor_rebind(reader->cursors[i].cursor, reader->table->rel);
 			return reader->cursors[i].cursor;
+		}
 
 	if (reader->ncursors == ROSE_MAX_COMPONENTS)
 	{
@@ -295,6 +326,7 @@ next_from_disk(RoseKeyReader *reader)
 		{
 			const RoseComponentEntryDisk *entry;
 			RoseComponent *component;
+			bool		locks;
 
 			if (reader->next_component >= reader->manifest.ncomponents)
 			{
@@ -303,7 +335,9 @@ next_from_disk(RoseKeyReader *reader)
 			}
 			reader->disk_index = reader->next_component++;
 			entry = &reader->manifest.components[reader->disk_index];
-			if (!rose_component_readable(entry) || entry->min_seq >= reader->below)
+			locks = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+			if (!rose_component_readable(entry) ||
+				(!locks && (reader->locks_only || entry->min_seq >= reader->below)))
 				continue;
 			if (!reader->hashed)
 			{
@@ -315,7 +349,8 @@ next_from_disk(RoseKeyReader *reader)
 				continue;
 			reader->disk = cursor_for(reader, entry, component);
 			more = rose_component_cursor_seek(reader->disk, reader->key, width,
-											  reader->below == PG_UINT64_MAX ? PG_UINT64_MAX : reader->below - 1);
+											  locks || reader->below == PG_UINT64_MAX ?
+											  PG_UINT64_MAX : reader->below - 1);
 		}
 
 		row = more ? rose_component_cursor_row(reader->disk) : NULL;
@@ -324,9 +359,13 @@ next_from_disk(RoseKeyReader *reader)
 			reader->disk = NULL;
 			continue;
 		}
+		if (row->version.op == ROSE_OP_LOCK)
+			return row;
 		if (row->version.seq >= reader->below)
 			continue;			/* was in a memtable too */
 		reader->below = row->version.seq;
+		if (reader->locks_only)
+			continue;
 		return row;
 	}
 }

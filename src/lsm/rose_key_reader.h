@@ -21,6 +21,13 @@
 
 typedef struct RoseKeyReader RoseKeyReader;
 
+/* Where C0 has a version. */
+typedef struct RoseMemPlace
+{
+	uint64		memtable_id;	/* 0 = not in C0 */
+	RoseArenaPtr entry;			/* to be used only while that memtable lives */
+} RoseMemPlace;
+
 /* For one transaction at most. */
 extern RoseKeyReader *rose_key_reader_create(RoseTable *table, MemoryContext parent);
 extern void rose_key_reader_free(RoseKeyReader *reader);
@@ -33,8 +40,13 @@ extern void rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint6
  * *committed: it comes from a component without uncommitted rows.
  */
 extern const RoseRow *rose_key_reader_next(RoseKeyReader *reader, bool *committed);
+/* From now on versions are passed over: next() returns row locks only. */
+extern void rose_key_reader_locks_only(RoseKeyReader *reader);
 /* Manifest entry of the row's component, NULL for C0. */
 extern const RoseComponentEntryDisk *rose_key_reader_entry(const RoseKeyReader *reader);
+
+/* The place of the row that next() returned last. */
+extern RoseMemPlace rose_key_reader_place(const RoseKeyReader *reader);
 
 /* Copy the C0 version with this sequence; false if no memtable has it. */
 extern bool rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row);

@@ -18,6 +18,7 @@
 #include "lsm/rose_tid.h"
 #include "lsm/rose_visibility.h"
 #include "storage/predicate.h"
+#include "storage/proc.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
@@ -62,6 +63,64 @@ rose_lookup_free(RoseLookup *lookup)
 		rose_component_cursor_free(lookup->cursor);
 	rose_key_reader_free(lookup->reader);
 	MemoryContextDelete(lookup->context);
+}
+
+/*
+ * Lookups of the current transaction, for callers that need one for a moment only.  They
+ * live in TopTransactionContext, so all that is to do at its end is to forget them.
+ */
+#define CACHED_LOOKUPS 8
+
+static struct
+{
+	LocalTransactionId lxid;	/* the entries are of this transaction */
+	int			n;
+	int			victim;			/* to be replaced next, once all are in use */
+	struct
+	{
+		RoseTable  *table;
+		RoseSchema *schema;
+		RoseLookup *lookup;
+	}			entries[CACHED_LOOKUPS];
+}			LookupCache;
+
+void
+rose_lookup_forget_cached(void)
+{
+	LookupCache.n = 0;
+}
+
+RoseLookup *
+rose_lookup_cached(RoseTable *table)
+{
+	MemoryContext old;
+	int			i;
+
+	if (LookupCache.lxid != rose_my_lxid())
+	{
+		rose_lookup_forget_cached();
+		LookupCache.lxid = rose_my_lxid();
+	}
+	for (i = 0; i < LookupCache.n; i++)
+		if (LookupCache.entries[i].table == table &&
+			LookupCache.entries[i].schema == table->schema)
+			return LookupCache.entries[i].lookup;
+
+	if (i == CACHED_LOOKUPS)
+	{
+		i = LookupCache.victim;
+		LookupCache.victim = (i + 1) % CACHED_LOOKUPS;
+		rose_lookup_free(LookupCache.entries[i].lookup);
+		LookupCache.entries[i] = LookupCache.entries[--LookupCache.n];
+		i = LookupCache.n;
+	}
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	LookupCache.entries[i].lookup = rose_lookup_create(table);
+	MemoryContextSwitchTo(old);
+	LookupCache.entries[i].table = table;
+	LookupCache.entries[i].schema = table->schema;
+	LookupCache.n++;
+	return LookupCache.entries[i].lookup;
 }
 
 /* Remember where the result came from, for its TID. */
@@ -176,6 +235,8 @@ lookup_locate(RoseLookup *lookup, ItemPointer tid)
 													  lookup->context);
 		lookup->cursor_component = target.component;
 	}
+	else
+		rose_component_cursor_rebind(lookup->cursor, table->rel);
 	if (!rose_component_cursor_seek_ordinal(lookup->cursor, target.ordinal))
 		return false;
 	lookup->row = *rose_component_cursor_row(lookup->cursor);
@@ -237,6 +298,72 @@ rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid, Snapshot snapshot)
 	return &lookup->row;
 }
 
+/*
+ * What became of the row whose version 'seq' of this key is known, as the snapshot
+ * sees it: another version of the key, which *tid names then; or it moved to another
+ * key, and *moved_to is the sequence number of the row there.
+ */
+static void
+lookup_successor(RoseLookup *lookup, const Datum *key, uint64 seq, Snapshot snapshot,
+				 ItemPointer tid, uint64 *moved_to)
+{
+	RoseVisibility vis;
+	const RoseRow *row;
+	bool		committed;
+	bool		found = false;
+	bool		ended = false;
+
+	*moved_to = 0;
+	rose_visibility_init(&vis, snapshot);
+	rose_visibility_next_key(&vis);
+	rose_key_reader_start(lookup->reader, key, PG_UINT64_MAX);
+	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
+	{
+		if (row->version.op == ROSE_OP_LOCK)
+			continue;			/* not in order */
+		if (row->version.seq <= seq)
+			break;
+		if (!rose_version_visible(&vis, &row->version, committed))
+			continue;
+		if (row->version.op == ROSE_OP_TOMBSTONE)
+		{
+			/* what is above it is another row; what is below it is no more */
+			ended = true;
+			found = false;
+			*moved_to = row->version.moved_to;
+		}
+		else if (!found && !ended)
+		{
+			found = true;
+			lookup_note_origin(lookup);
+			lookup->row = *row;
+		}
+	}
+	if (found)
+		rose_lookup_tid(lookup, tid);
+}
+
+void
+rose_lookup_latest_tid(RoseLookup *lookup, Snapshot snapshot, ItemPointer tid)
+{
+	uint64		moved_to;
+
+	do
+	{
+		const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
+		Datum		key[INDEX_MAX_KEYS];
+
+		if (row == NULL)
+			return;
+		MemoryContextReset(lookup->key_context);
+		rose_key_copy(lookup->table->schema, key, row->key, lookup->key_context);
+		lookup_successor(lookup, key, row->version.seq, snapshot, tid, &moved_to);
+		if (moved_to == 0 || moved_to == ROSE_MOVED_TO_PARTITION)
+			return;
+		rose_tid_assign(lookup->table, NULL, 0, moved_to, tid);
+	} while (true);
+}
+
 bool
 rose_tid_known(RoseTable *table, ItemPointer tid)
 {
@@ -248,15 +375,10 @@ rose_tid_known(RoseTable *table, ItemPointer tid)
 bool
 rose_row_satisfies(RoseTable *table, const RoseRow *row, Snapshot snapshot)
 {
-	RoseLookup *lookup;
 	const RoseRow *current;
-	bool		result;
 
 	if (snapshot->snapshot_type == SNAPSHOT_ANY)
 		return true;
-	lookup = rose_lookup_create(table);
-	current = rose_lookup_get(lookup, snapshot, row->key);
-	result = current && current->version.seq == row->version.seq;
-	rose_lookup_free(lookup);
-	return result;
+	current = rose_lookup_get(rose_lookup_cached(table), snapshot, row->key);
+	return current && current->version.seq == row->version.seq;
 }

@@ -21,6 +21,13 @@
 /* --- spills (lsm/rose_spill.c) --- */
 
 /*
+ * Rows leave memory at the latest after this many milliseconds: local ones because a
+ * background worker spills them, replicated ones with their subscription's epoch.
+ */
+extern int	rose_spill_interval;
+extern void rose_spill_define_settings(void);	/* rose.spill_interval */
+
+/*
  * Spill all of the table's C0 as of now: freeze, write a run (committed
  * versions), carry in-progress versions over into the new memtable (or into a
  * private run if they are many), publish, free the memtable.  Takes
@@ -40,6 +47,13 @@
  * LWLock held.
  */
 extern bool rose_spill(RoseTable *table, Oid subid, uint64 epoch);
+
+/*
+ * The same, and what the current transaction has written leaves C0, too: for a
+ * private run, pending for this epoch.  So a transaction can commit its rows
+ * and its epoch at once.
+ */
+extern bool rose_spill_own(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
  * The epoch's position is committed: its pending runs, and those of earlier

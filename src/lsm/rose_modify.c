@@ -132,17 +132,12 @@ unknown_tid(RoseTable *table)
 static bool
 visible_to_crosscheck(RoseTable *table, const TargetVersion *target, Snapshot crosscheck)
 {
-	RoseLookup *lookup;
 	const RoseRow *row;
-	bool		result;
 
 	if (crosscheck == InvalidSnapshot)
 		return true;
-	lookup = rose_lookup_create(table);
-	row = rose_lookup_get(lookup, crosscheck, target->key);
-	result = row && row->version.seq == target->seq;
-	rose_lookup_free(lookup);
-	return result;
+	row = rose_lookup_get(rose_lookup_cached(table), crosscheck, target->key);
+	return row && row->version.seq == target->seq;
 }
 
 /* The version's row id: in a table without key it is the key. */
@@ -168,7 +163,6 @@ static TM_Result
 delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target,
 			  RoseNewVersion *tombstone, CommandId cid, bool wait, TM_FailureData *tmfd)
 {
-	bool		log = rose_write_needs_log(table);
 
 	for (;;)
 	{
@@ -179,7 +173,7 @@ delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target,
 		rose_conflict_check(table, target->key, target->seq, LockTupleExclusive, cid,
 							&conflict);
 		if (conflict.result == TM_Ok)
-			written = rose_write_versions(table, tombstone, 1, log);
+			written = rose_write_versions(table, tombstone, 1, true);
 		rose_write_unlock_partition(target->partition);
 
 		if (conflict.result == TM_BeingModified && wait)
@@ -214,7 +208,7 @@ rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot crosschec
 	TargetVersion target;
 	TM_Result	result;
 
-	if (!target_locate(table, rose_write_lookup(table), tid, &target))
+	if (!target_locate(table, rose_lookup_cached(table), tid, &target))
 		unknown_tid(table);
 	if (visible_to_crosscheck(table, &target, crosscheck))
 	{
@@ -317,7 +311,6 @@ static TM_Result
 update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePlan *plan,
 			  CommandId cid, bool wait, TM_FailureData *tmfd, bool *duplicate)
 {
-	bool		log = rose_write_needs_log(table);
 
 	for (;;)
 	{
@@ -333,7 +326,7 @@ update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePl
 		if (conflict.result == TM_Ok && state == ROSE_KEY_FREE)
 			written = rose_write_versions(table, plan->versions,
 										  plan_locks(table, target, &conflict, plan),
-										  log);
+										  true);
 		unlock_two_partitions(target->partition, plan->new_partition);
 
 		if (conflict.result == TM_BeingModified && wait)
@@ -371,7 +364,7 @@ rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool 
 	TM_Result	result;
 
 	*duplicate = false;
-	if (!target_locate(table, rose_write_lookup(table), otid, &target))
+	if (!target_locate(table, rose_lookup_cached(table), otid, &target))
 		unknown_tid(table);
 	plan_update(table, &target, values, nulls, cid, &plan);
 	*lockmode = plan.mode;
@@ -440,6 +433,7 @@ try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
 		 LockTupleMode mode, RoseConflict *conflict, bool *again)
 {
 	RoseNewVersion new;
+	bool		log = rose_write_logs_locks() && rose_write_needs_log(table);
 
 	make_key_version(table, target, ROSE_OP_LOCK, cid, &new);
 	new.version.lockmode = (uint8) mode;
@@ -447,8 +441,9 @@ try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
 	*again = false;
 	rose_write_lock_partition(target->partition);
 	rose_conflict_check(table, target->key, target->seq, mode, cid, conflict);
-	if (conflict->result == TM_Ok && !conflict->locked && !target->own)
-		*again = !rose_write_versions(table, &new, 1, false);
+	if (conflict->result == TM_Ok && !conflict->locked && !target->own &&
+		!rose_write_reuse_lock(table, &conflict->dead_lock, &new, log))
+		*again = !rose_write_versions(table, &new, 1, log);
 	rose_write_unlock_partition(target->partition);
 }
 

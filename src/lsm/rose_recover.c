@@ -184,7 +184,8 @@ replay_record(void *arg, const RoseTailRecord *record)
 	if (replay->full)
 		return;
 	fate = fate_of_record(replay, &record->version);
-	if (fate == TAIL_RECORD_ABORTED)
+	if (fate == TAIL_RECORD_ABORTED ||
+		(fate == TAIL_RECORD_COMMITTED && record->version.op == ROSE_OP_LOCK))
 		return;
 	if (schema->nkeys > 0 && record->row == NULL)
 		ereport(ERROR,

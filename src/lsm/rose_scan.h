@@ -64,12 +64,24 @@ extern void rose_lookup_tid(RoseLookup *lookup, ItemPointer tid);
 extern void rose_lookup_free(RoseLookup *lookup);
 
 /*
+ * A lookup of the current transaction, not to be freed.  Others use it too: take
+ * what it returns before anything else may look up a row of the table.
+ */
+extern RoseLookup *rose_lookup_cached(RoseTable *table);
+extern void rose_lookup_forget_cached(void);	/* at the end of a transaction */
+
+/*
  * TIDs name a version for the rest of the top-level transaction, in this
  * backend.  fetch: the version itself, if the snapshot sees it (SnapshotAny: always); false when it does not
  * or the TID is not known.  all_dead may be NULL.
  */
 extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid,
 											Snapshot snapshot);
+/*
+ * Let *tid name the newest version of its row that the snapshot sees, under
+ * whatever key; unchanged if there is no newer one or the row was deleted.
+ */
+extern void rose_lookup_latest_tid(RoseLookup *lookup, Snapshot snapshot, ItemPointer tid);
 extern bool rose_tid_known(RoseTable *table, ItemPointer tid);
 /* Does the snapshot see this very version as the current row of its key? */
 extern bool rose_row_satisfies(RoseTable *table, const RoseRow *row, Snapshot snapshot);

@@ -41,8 +41,10 @@
 #include "lsm/rose_compactor.h"
 #include "lsm/rose_horizon.h"
 #include "lsm/rose_spill_plan.h"
+#include "lsm/rose_write.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 
 /* Versions carried over under one hold of write_lock. */
@@ -52,6 +54,22 @@
 #define INTERRUPT_EVERY		1024
 
 RoseRequestSpillHook rose_request_spill_hook = NULL;
+int			rose_spill_interval = 30 * 1000;
+
+void
+rose_spill_define_settings(void)
+{
+	DefineCustomIntVariable("rose.spill_interval",
+							"Sets how long rows may stay in memory only before they are written to components.",
+							"For replicated rows it bounds the WAL that the upstream retains. Rows are written earlier when memory fills up.",
+							&rose_spill_interval,
+							30 * 1000,
+							10,
+							24 * 3600 * 1000,
+							PGC_SIGHUP,
+							GUC_UNIT_MS,
+							NULL, NULL, NULL);
+}
 
 typedef struct Spill
 {
@@ -124,8 +142,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 	entry_to_row(table->schema, entry, &row, key);
 	if (!rose_c0_prepare(spill->c0, table->schema, &entry->version, key, entry->row, &pending))
 		return false;
-	/* locks die with the server */
-	if (logged && entry->version.op != ROSE_OP_LOCK)
+	if (logged && (entry->version.op != ROSE_OP_LOCK || rose_write_logs_locks()))
 	{
 		RoseTailRecord record = {.version = entry->version,.row = entry->row};
 		RoseStoreShared *store = &table->shared->store;
@@ -393,7 +410,7 @@ release_builders(Spill *spill)
 /* ---- one memtable ---- */
 
 static void
-spill_memtable(RoseTable *table, int slot, Oid subid, uint64 epoch)
+spill_memtable(RoseTable *table, int slot, Oid subid, uint64 epoch, uint64 private_xid)
 {
 	Spill		spill = {0};
 
@@ -413,7 +430,8 @@ spill_memtable(RoseTable *table, int slot, Oid subid, uint64 epoch)
 	spill.release_now = spill.tail_segment == 0 && memory_is_tight(spill.c0);
 	LWLockRelease(&spill.c0->write_lock);
 
-	spill.plan = rose_spill_plan_make(spill.c0, table->schema, slot, spill.context);
+	spill.plan = rose_spill_plan_make(spill.c0, table->schema, slot, private_xid,
+									  spill.context);
 	carry_over(&spill);
 	write_runs(&spill);
 	publish(&spill);
@@ -460,8 +478,8 @@ freeze_active(RoseTable *table)
 	return slot >= 0;
 }
 
-bool
-rose_spill(RoseTable *table, Oid subid, uint64 epoch)
+static bool
+spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
 	Oid			fed_by = table->shared->fed_by;
@@ -487,7 +505,7 @@ rose_spill(RoseTable *table, Oid subid, uint64 epoch)
 		LWLockRelease(&c0->write_lock);
 		if (slot >= 0)
 		{
-			spill_memtable(table, slot, subid, epoch);
+			spill_memtable(table, slot, subid, epoch, private_xid);
 			spilled = true;
 			continue;
 		}
@@ -499,6 +517,20 @@ rose_spill(RoseTable *table, Oid subid, uint64 epoch)
 	}
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	return spilled;
+}
+
+bool
+rose_spill(RoseTable *table, Oid subid, uint64 epoch)
+{
+	return spill_c0(table, subid, epoch, 0);
+}
+
+bool
+rose_spill_own(RoseTable *table, Oid subid, uint64 epoch)
+{
+	FullTransactionId xid = GetTopFullTransactionIdIfAny();
+
+	return spill_c0(table, subid, epoch, U64FromFullTransactionId(xid));
 }
 
 /* ---- epochs ---- */

@@ -44,18 +44,45 @@ struct RoseSpillPlan
 	int			nprivate;
 };
 
+/* A (sub)transaction's entry, with the state that it is first met in. */
+static WriterStatus *
+find_writer(RoseSpillPlan *plan, TransactionId writer, const RoseVersion *version)
+{
+	bool		found;
+	WriterStatus *entry = hash_search(plan->writers, &writer, HASH_ENTER, &found);
+
+	if (!found)
+		entry->status = rose_version_status(version);
+	return entry;
+}
+
+/*
+ * A transaction may commit during the survey.  What is left of it must not be
+ * split then, or an older version of a key could be carried over while a newer one goes
+ * to the run.  So the state of the top-level transaction is fixed when the first of its
+ * versions is met, and that of a subtransaction tells only whether it was aborted.
+ */
 static RoseXidStatus
 writer_status(RoseSpillPlan *plan, const RoseVersion *version)
 {
 	TransactionId writer = rose_version_writer(version);
-	bool		found;
+	RoseVersion top = *version;
+	RoseXidStatus top_status;
+	WriterStatus *entry;
 
 	if (plan->last_writer != NULL && plan->last_writer->writer == writer)
 		return plan->last_writer->status;
-	plan->last_writer = hash_search(plan->writers, &writer, HASH_ENTER, &found);
-	if (!found)
-		plan->last_writer->status = rose_version_status(version);
-	return plan->last_writer->status;
+	top.subxid = InvalidTransactionId;
+	entry = find_writer(plan, rose_version_writer(&top), &top);
+	top_status = entry->status;
+	if (TransactionIdIsValid(version->subxid))
+	{
+		entry = find_writer(plan, writer, version);
+		if (entry->status != ROSE_XID_ABORTED)
+			entry->status = top_status;
+	}
+	plan->last_writer = entry;
+	return entry->status;
 }
 
 static RoseSpillOwner *
@@ -182,13 +209,14 @@ survey(RoseSpillPlan *plan, RoseC0Shared *c0, const RoseSchema *schema, int slot
 
 RoseSpillPlan *
 rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema, int slot,
-					 MemoryContext context)
+					 uint64 private_xid, MemoryContext context)
 {
 	RoseSpillPlan *plan = MemoryContextAllocZero(context, sizeof(RoseSpillPlan));
 	MemoryContext entry_context = AllocSetContextCreate(context, "rose spill entry",
 														ALLOCSET_SMALL_SIZES);
 	MemoryContext old;
 	HASHCTL		info = {0};
+	RoseSpillOwner *owner;
 
 	info.hcxt = context;
 	info.keysize = sizeof(TransactionId);
@@ -204,6 +232,9 @@ rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema, int slot,
 	survey(plan, c0, schema, slot, entry_context);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(entry_context);
+	owner = hash_search(plan->owners, &private_xid, HASH_FIND, NULL);
+	if (owner != NULL)
+		rose_spill_plan_make_private(plan, owner);
 	choose_private(plan);
 	return plan;
 }

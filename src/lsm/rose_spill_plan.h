@@ -37,9 +37,14 @@ typedef struct RoseSpillOwner
 	int			private_index;	/* its private run, or -1: carried over */
 } RoseSpillOwner;
 
-/* Look through a frozen memtable, which nobody else may free meanwhile. */
+/*
+ * Look through a frozen memtable, which nobody else may free meanwhile.
+ * private_xid: this transaction's versions go to a private run; 0 = only what is
+ * too large to be carried over.
+ */
 extern RoseSpillPlan *rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema,
-										   int slot, MemoryContext context);
+										   int slot, uint64 private_xid,
+										   MemoryContext context);
 extern RoseSpillFate rose_spill_plan_fate(RoseSpillPlan *plan, const RoseMemEntryRef *entry,
 										  RoseSpillOwner **owner);
 

@@ -20,6 +20,7 @@
 #include "lsm/rose_write_internal.h"
 
 #include "access/detoast.h"
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "lsm/rose_maintain.h"
@@ -42,14 +43,13 @@ static LWLockPadded *PartitionLocks = NULL;
 static Oid	WriteSubid = InvalidOid;
 static uint64 WriteEpoch = 0;
 
-/* Per-transaction readers of the table written last. */
+/* The transaction's reader of the table written last. */
 static struct
 {
 	LocalTransactionId lxid;
 	RoseTable  *table;
 	RoseSchema *schema;
 	RoseKeyReader *reader;
-	RoseLookup *lookup;
 }			WriteCache;
 
 static bool WroteInTransaction = false;
@@ -126,6 +126,7 @@ rose_write_end_transaction(void)
 {
 	WroteInTransaction = false;
 	memset(&WriteCache, 0, sizeof(WriteCache));
+	rose_lookup_forget_cached();
 }
 
 static void
@@ -134,13 +135,8 @@ write_cache_validate(RoseTable *table)
 	if (WriteCache.lxid == rose_my_lxid() && WriteCache.table == table &&
 		WriteCache.schema == table->schema)
 		return;
-	if (WriteCache.lxid == rose_my_lxid())
-	{
-		if (WriteCache.reader)
-			rose_key_reader_free(WriteCache.reader);
-		if (WriteCache.lookup)
-			rose_lookup_free(WriteCache.lookup);
-	}
+	if (WriteCache.lxid == rose_my_lxid() && WriteCache.reader)
+		rose_key_reader_free(WriteCache.reader);
 	memset(&WriteCache, 0, sizeof(WriteCache));
 	WriteCache.lxid = rose_my_lxid();
 	WriteCache.table = table;
@@ -154,20 +150,6 @@ rose_write_reader(RoseTable *table)
 	if (WriteCache.reader == NULL)
 		WriteCache.reader = rose_key_reader_create(table, TopTransactionContext);
 	return WriteCache.reader;
-}
-
-RoseLookup *
-rose_write_lookup(RoseTable *table)
-{
-	write_cache_validate(table);
-	if (WriteCache.lookup == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
-
-		WriteCache.lookup = rose_lookup_create(table);
-		MemoryContextSwitchTo(old);
-	}
-	return WriteCache.lookup;
 }
 
 void
@@ -185,12 +167,6 @@ rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid)
 }
 
 /* ---- rows ---- */
-
-bool
-rose_write_needs_log(RoseTable *table)
-{
-	return table->rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
-}
 
 MinimalTuple
 rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Datum *key)
@@ -277,8 +253,8 @@ log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		if (versions[i].version.op == ROSE_OP_LOCK)
-			continue;			/* dies with the server */
+		if (versions[i].version.op == ROSE_OP_LOCK && !rose_write_logs_locks())
+			continue;
 		records[nrecords].version = versions[i].version;
 		records[nrecords++].row = versions[i].row;
 	}
@@ -293,7 +269,7 @@ log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
  * the next one.
  */
 static int
-write_some_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
+write_some_versions(RoseTable *table, RoseNewVersion *versions, int n)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
 	RoseArenaPtr ptr;
@@ -301,11 +277,10 @@ write_some_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 
 	WroteInTransaction = true;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	if (log)
-		rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
+	rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
 	while (done < n && link_version(table, &versions[done], &ptr))
 		done++;
-	if (log && done > 0)
+	if (done > 0)
 		log_versions(table, versions, done);
 	LWLockRelease(&c0->write_lock);
 	return done;
@@ -338,6 +313,30 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 		log_versions(table, versions, n);
 	LWLockRelease(&c0->write_lock);
 	return done == n;
+}
+
+bool
+rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place, RoseNewVersion *lock,
+					  bool log)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		reused;
+
+	if (place->memtable_id == 0)
+		return false;
+	WroteInTransaction = true;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	if (log)
+		rose_tail_reserve(table->rel, &table->shared->store, log_size(lock, 1));
+	reused = c0->active >= 0 && c0->tables[c0->active].id == place->memtable_id;
+	if (reused)
+	{
+		lock->version.seq = rose_memtable_reuse_lock(c0, place->entry, &lock->version);
+		if (log)
+			log_versions(table, lock, 1);
+	}
+	LWLockRelease(&c0->write_lock);
+	return reused;
 }
 
 /* ---- uniqueness ---- */
@@ -405,7 +404,6 @@ rose_insert(RoseTable *table, const Datum *values, const bool *nulls, CommandId 
 	MemoryContext old = MemoryContextSwitchTo(work);
 	RoseNewVersion new;
 	bool		unique = table->schema->nkeys > 0;
-	bool		log = rose_write_needs_log(table);
 	int			partition = 0;
 	RoseInsertResult result = ROSE_INSERT_OK;
 
@@ -424,7 +422,7 @@ rose_insert(RoseTable *table, const Datum *values, const bool *nulls, CommandId 
 			if (result != ROSE_INSERT_OK)
 				break;
 		}
-		written = rose_write_versions(table, &new, 1, log);
+		written = rose_write_versions(table, &new, 1, true);
 		if (unique)
 			rose_write_unlock_partition(partition);
 		if (written)
@@ -516,8 +514,8 @@ unlock_partitions(const bool *locked)
  * *xwait tell what stopped the next one (FREE: no room in C0).
  */
 static int
-insert_batch(RoseTable *table, RoseNewVersion *versions, int n, bool log,
-			 RoseKeyState *state, TransactionId *xwait)
+insert_batch(RoseTable *table, RoseNewVersion *versions, int n, RoseKeyState *state,
+			 TransactionId *xwait)
 {
 	bool		locked[WRITE_PARTITIONS];
 	int			free_keys = n;
@@ -525,7 +523,7 @@ insert_batch(RoseTable *table, RoseNewVersion *versions, int n, bool log,
 
 	*state = ROSE_KEY_FREE;
 	if (table->schema->nkeys == 0)
-		return write_some_versions(table, versions, n, log);
+		return write_some_versions(table, versions, n);
 
 	lock_partitions(table, versions, n, locked);
 	for (free_keys = 0; free_keys < n; free_keys++)
@@ -534,7 +532,7 @@ insert_batch(RoseTable *table, RoseNewVersion *versions, int n, bool log,
 		if (*state != ROSE_KEY_FREE)
 			break;
 	}
-	done = free_keys > 0 ? write_some_versions(table, versions, free_keys, log) : 0;
+	done = free_keys > 0 ? write_some_versions(table, versions, free_keys) : 0;
 	unlock_partitions(locked);
 	if (done < free_keys)
 		*state = ROSE_KEY_FREE;
@@ -544,7 +542,6 @@ insert_batch(RoseTable *table, RoseNewVersion *versions, int n, bool log,
 static RoseInsertResult
 insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, int *ndone)
 {
-	bool		log = rose_write_needs_log(table);
 	int			distinct = table->schema->nkeys > 0 ?
 		rows_before_duplicate(table, versions, n) : n;
 
@@ -554,8 +551,8 @@ insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, 
 		TransactionId xwait = InvalidTransactionId;
 		RoseKeyState state;
 		int			batch = Min(distinct - *ndone, INSERT_BATCH);
-		int			done = insert_batch(table, versions + *ndone, batch, log,
-										&state, &xwait);
+		int			done = insert_batch(table, versions + *ndone, batch, &state,
+										&xwait);
 
 		for (int i = *ndone; i < *ndone + done; i++)
 			rose_tid_assign(table, NULL, 0, versions[i].version.seq, &tids[i]);

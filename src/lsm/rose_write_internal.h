@@ -30,9 +30,8 @@ extern int	rose_write_partition(RoseTable *table, const Datum *key);
 extern void rose_write_lock_partition(int partition);
 extern void rose_write_unlock_partition(int partition);
 
-/* Readers of the current transaction, made once. */
+/* A reader of the current transaction, made once. */
 extern RoseKeyReader *rose_write_reader(RoseTable *table);
-extern RoseLookup *rose_write_lookup(RoseTable *table);
 
 /* Header of a new version of the current (sub)transaction. */
 extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
@@ -47,8 +46,13 @@ extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
  */
 extern bool rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n,
 								bool log);
+/*
+ * Make the entry of an ended transaction's lock this one's.  False if it cannot be:
+ * its memtable is not the active one any more.  REQUIRES the key's partition lock.
+ */
+extern bool rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place,
+								  RoseNewVersion *lock, bool log);
 extern void rose_write_make_room(RoseTable *table);
-extern bool rose_write_needs_log(RoseTable *table);
 
 /* A row ready to be stored: external and compressed values detoasted, size
  * checked; allocated in the current context. */
@@ -84,6 +88,9 @@ typedef struct RoseConflict
 	bool		newest_in_component;	/* ... and where it is */
 	RoseComponentEntryDisk newest_entry;
 	uint64		newest_ordinal;
+
+	/* a lock above all versions whose transaction has ended: may be taken over */
+	RoseMemPlace dead_lock;
 
 	/* locks of others that do not conflict */
 	int			nlocks;

@@ -125,6 +125,25 @@ rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending)
 	entry->linked = 1;
 }
 
+uint64
+rose_memtable_reuse_lock(RoseC0Shared *c0, RoseArenaPtr ptr, const RoseVersion *version)
+{
+	RoseMemtableShared *memtable = &c0->tables[c0->active];
+	RoseMemEntryShared *entry = rose_arena_at(ptr);
+
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+	Assert(entry->op == ROSE_OP_LOCK && entry->linked);
+
+	entry->xid = version->xid;
+	entry->subxid = version->subxid;
+	entry->cid = version->cid;
+	entry->lockmode = version->lockmode;
+	entry->hints = 0;
+	if (FullTransactionIdPrecedes(entry->xid, memtable->oldest_xid))
+		memtable->oldest_xid = entry->xid;
+	return entry->seq;
+}
+
 int
 rose_c0_freeze(RoseC0Shared *c0)
 {

@@ -94,7 +94,7 @@ typedef struct RoseMemEntryRef
 	uint8		hints;			/* RoseMemHint as last seen */
 } RoseMemEntryRef;
 
-/* Hint bits: the only field of a linked entry that ever changes. */
+/* Hint bits: the only field of a linked entry that ever changes, but for reused locks. */
 #define ROSE_MEM_HINT_COMMITTED 0x01
 #define ROSE_MEM_HINT_ABORTED	0x02
 
@@ -139,6 +139,14 @@ extern bool rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 							const RoseVersion *version, const Datum *key,
 							MinimalTuple row, RoseMemPending *pending);
 extern void rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending);
+
+/*
+ * Give a LOCK entry of the active memtable, whose transaction has ended, to another
+ * transaction; returns its sequence.  REQUIRES: write_lock exclusive, and that
+ * nobody looks at who holds the locks of this key meanwhile.
+ */
+extern uint64 rose_memtable_reuse_lock(RoseC0Shared *c0, RoseArenaPtr ptr,
+									   const RoseVersion *version);
 
 /*
  * Freeze the active memtable: returns its slot, or -1 if it is empty or no

@@ -95,8 +95,8 @@ typedef enum RoseAppendResult
 
 /*
  * A builder for pages of these columns, in a new child of 'parent'.  One
- * builder serves any number of pages, one after the other, and learns from
- * each which codecs suit a column.
+ * builder serves any number of pages, one after the other; each page chooses its
+ * codecs by itself.
  */
 extern RosePageBuilder *rose_page_builder_create(int ncols, const RoseColumnDesc *descs,
 												 MemoryContext parent);

@@ -14,8 +14,10 @@
  * take, and a new budget is computed.  The last row of the page is tried alone and taken
  * back if it does not fit.
  *
- * Plans are made anew each time the number of rows has doubled, when a column's codec
- * refuses a value, and when the page seems full ("tight" plans, without room for surprises).
+ * Plans are made anew each time the number of rows has doubled or the bytes of items have
+ * grown by a quarter, when a column's codec refuses a value, and when the page seems full
+ * ("tight" plans, without room for surprises).  A plan looks at all values, so growth by
+ * a factor, not by an amount, is what keeps the work in proportion to the rows.
  * A new plan is taken only if it is no larger, so what was accepted always fits.
  *
  *-------------------------------------------------------------------------
@@ -30,6 +32,9 @@
 
 /* Values that the columns of a builder buffer at most, to bound its memory. */
 #define MAX_BUFFERED_VALUES		(1024 * 1024)
+
+/* The same for the bytes of items: long items that repeat take hardly any space packed. */
+#define MAX_BUFFERED_ITEM_BYTES	(8 * 1024 * 1024)
 
 /* Rows for which room is made at first. */
 #define INITIAL_CAPACITY		256
@@ -61,6 +66,8 @@ struct RosePageBuilder
 
 	int			nrows;
 	int			row_capacity;
+	int64		item_bytes;		/* in the buffers of all columns */
+	int64		last_item_bytes;	/* of the last row */
 
 	/* budget of the rows not settled yet */
 	int			npending;
@@ -165,8 +172,14 @@ total_size(const RosePageBuilder *builder)
 	int			c;
 
 	for (c = 0; c < builder->ncols; c++)
-		total += builder->columns[c].buffer.plan.size +
-			rose_nullmap_size(builder->nrows, builder->columns[c].nnulls);
+	{
+		const BuilderColumn *column = &builder->columns[c];
+
+		/* without values there is no segment, whatever the first one will add */
+		if (column->buffer.nvalues > 0)
+			total += column->buffer.plan.size;
+		total += rose_nullmap_size(builder->nrows, column->nnulls);
+	}
 	return (int) Min(total, PG_INT32_MAX);
 }
 
@@ -209,6 +222,8 @@ rose_page_builder_reset(RosePageBuilder *builder)
 		rose_column_buffer_reset(&column->buffer);
 	}
 	builder->nrows = 0;
+	builder->item_bytes = 0;
+	builder->last_item_bytes = 0;
 	builder->planned_rows = 0;
 	builder->tight_rows = 0;
 	builder->headroom_bits = BLCKSZ * 8;
@@ -318,6 +333,7 @@ static int64
 add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
 {
 	int64		bits = builder->row_bits;
+	int64		item_bytes = 0;
 	int			row = builder->nrows;
 	int			c;
 
@@ -331,17 +347,21 @@ add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
 			column->isnull[row / 8] |= (uint8) (1 << (row % 8));
 			column->nnulls++;
 			bits += ROSE_NULLMAP_ROW_BITS;
+			continue;
 		}
-		else if (buffer->is_words)
-			buffer->words[buffer->nvalues++] = word_from_datum(values[c], buffer->desc.attlen);
+		/* the first value brings the segment, see total_size() */
+		if (buffer->nvalues == 0)
+			bits += buffer->plan.size * (int64) 8;
+		if (buffer->is_words)
+			buffer->words[buffer->nvalues] = word_from_datum(values[c], buffer->desc.attlen);
 		else
-		{
-			bits += add_item(buffer, values[c]) * (int64) 8;
-			buffer->nvalues++;
-		}
+			item_bytes += add_item(buffer, values[c]);
+		buffer->nvalues++;
 	}
 	builder->nrows++;
-	return bits;
+	builder->item_bytes += item_bytes;
+	builder->last_item_bytes = item_bytes;
+	return bits + item_bytes * 8;
 }
 
 
@@ -397,8 +417,11 @@ replan_column(BuilderColumn *column, bool tight, int headroom)
 static bool
 replan(RosePageBuilder *builder, bool tight)
 {
-	int			headroom = tight ? 0 : builder->available / 4;
+	int			headroom = 0;
 	int			c;
+
+	if (!tight)
+		headroom = (int) Max(builder->available / 4, builder->item_bytes / 4);
 
 	for (c = 0; c < builder->ncols; c++)
 	{
@@ -441,6 +464,7 @@ take_back_last_row(RosePageBuilder *builder, const bool *nulls)
 	int			row = --builder->nrows;
 	int			c;
 
+	builder->item_bytes -= builder->last_item_bytes;
 	for (c = 0; c < builder->ncols; c++)
 	{
 		BuilderColumn *column = &builder->columns[c];
@@ -514,6 +538,8 @@ rose_page_builder_append(RosePageBuilder *builder, const Datum *values, const bo
 			return ROSE_APPEND_FULL;
 		reserve_rows(builder, Min(builder->row_capacity * 2, builder->max_rows));
 	}
+	if (builder->item_bytes >= MAX_BUFFERED_ITEM_BYTES)
+		return ROSE_APPEND_FULL;
 	builder->pending_bits += add_row(builder, values, nulls);
 	if (++builder->npending <= builder->pending_limit &&
 		builder->pending_bits <= builder->budget_bits)

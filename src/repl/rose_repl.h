@@ -20,8 +20,7 @@
 #include "nodes/pg_list.h"
 
 /* --- wiring, for _PG_init (rose_repl_state.c, rose_repl_launcher.c) --- */
-extern void rose_repl_define_settings(void);	/* rose.batch_interval, rose.spill_interval,
-											 * rose.max_subscriptions */
+extern void rose_repl_define_settings(void);	/* rose.batch_interval, rose.max_subscriptions */
 extern Size rose_repl_shmem_size(void);
 extern void rose_repl_shmem_init(bool found);	/* under AddinShmemInitLock */
 /* The launcher, the end-of-transaction callback and rose_epoch_committed_hook. */
@@ -192,8 +191,13 @@ extern void rose_repl_drain(Oid subid, int timeout_s);
  * components when it returns.  For rose.spill() of a table that a subscription feeds.
  */
 extern void rose_repl_spill(Oid subid, int timeout_s);
+/* The same, but what went wrong is returned; NULL = nothing. */
+extern char *rose_repl_try_spill(Oid subid, int timeout_s);
 
-/* The subscription no longer feeds the table (drained before). */
+/* Error if a subscription of this database feeds the table: it may not be truncated here. */
+extern void rose_repl_check_truncate(Oid relid);
+
+/* The subscription no longer feeds the table (drained before); InvalidOid: whichever does. */
 extern void rose_repl_unfeed(Oid relid, Oid subid);
 
 #endif							/* ROSE_REPL_H */

@@ -449,26 +449,21 @@ apply_begin(StringInfo s)
 }
 
 /*
- * A transaction that did nothing but truncate takes its position along in the
- * local commit; any other waits for an epoch, which follows at once if
- * it truncated something.
+ * A transaction that truncated takes its position along in the local commit, which
+ * makes the empty files durable; so its rows have to be in runs by then.
  */
 static void
 commit_truncation(XLogRecPtr end_lsn)
 {
 	uint64		epoch = rose_apply.progress.epoch + 1;
 
-	if (rose_apply.remote_changes == 0)
-	{
-		rose_epoch_record(epoch, end_lsn);
-		rose_batch_commit();
-		rose_epoch_recorded(epoch, end_lsn);
-	}
-	else
-	{
-		rose_batch_commit();
-		rose_epoch_commit();
-	}
+	if (rose_apply.remote_changes > 0)
+		rose_epoch_spill_batch(epoch);
+	rose_epoch_record(epoch, end_lsn);
+	rose_batch_commit();
+	if (rose_apply.remote_changes > 0)
+		rose_epoch_publish_tables(epoch);
+	rose_epoch_recorded(epoch, end_lsn);
 }
 
 static void

@@ -43,26 +43,64 @@ static uint64 received_before = 0;	/* bytes received before the last epoch */
 
 typedef void (*TableCallback) (RoseTable *table, uint64 epoch);
 
-/* Call back for every table of the subscription that is (still) a rose table. */
+/* The subscription's tables, in the message context. */
+static List *
+list_tables(void)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+	MemoryContext old;
+
+	StartTransactionCommand();
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		old = MemoryContextSwitchTo(rose_apply.message_context);
+		result = lappend_oid(result, table->relid);
+		MemoryContextSwitchTo(old);
+	}
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+	return result;
+}
+
+/* Call back if it is (still) a rose table. */
+static void
+visit_table(Oid relid, TableCallback callback, uint64 epoch)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	CHECK_FOR_INTERRUPTS();
+	if (rel == NULL)
+		return;
+	if (rel->rd_rel->relkind == RELKIND_RELATION &&
+		rel->rd_rel->relam == get_table_am_oid("rose", false))
+		callback(rose_table_open(rel), epoch);
+	relation_close(rel, NoLock);
+}
+
+/*
+ * Every table in a transaction of its own, so that locks and pins of many tables
+ * are not held together; and the upstream hears from us in between.
+ */
 static void
 for_each_table(TableCallback callback, uint64 epoch)
 {
-	List	   *tables = rose_subscription_tables(rose_apply.sub->subid);
-	Oid			rose_am = get_table_am_oid("rose", false);
+	List	   *tables = list_tables();
 	ListCell   *lc;
 
 	foreach(lc, tables)
 	{
-		RoseSubscriptionTable *table = lfirst(lc);
-		Relation	rel = try_relation_open(table->relid, AccessShareLock);
-
-		CHECK_FOR_INTERRUPTS();
-		if (rel == NULL)
-			continue;
-		if (rel->rd_rel->relkind == RELKIND_RELATION && rel->rd_rel->relam == rose_am)
-			callback(rose_table_open(rel), epoch);
-		relation_close(rel, NoLock);
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		visit_table(lfirst_oid(lc), callback, epoch);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+		MemoryContextSwitchTo(rose_apply.message_context);
+		rose_stream_keep_alive();
 	}
+	list_free(tables);
 }
 
 static void
@@ -72,34 +110,53 @@ spill_table(RoseTable *table, uint64 epoch)
 }
 
 static void
+spill_own_rows(RoseTable *table, uint64 epoch)
+{
+	rose_spill_own(table, rose_apply.sub->subid, epoch);
+}
+
+static void
 publish_table(RoseTable *table, uint64 epoch)
 {
 	rose_epoch_publish(table, rose_apply.sub->subid, epoch);
 }
 
 static void
-recover_table(RoseTable *table, uint64 epoch)
+feed_table(RoseTable *table, uint64 epoch)
 {
-	if (epoch > 0)
-		rose_epoch_publish(table, rose_apply.sub->subid, epoch);
 	rose_repl_feed(table->rel, rose_apply.sub->subid);
 }
 
 static void
-in_transaction(TableCallback callback, uint64 epoch)
+recover_table(RoseTable *table, uint64 epoch)
 {
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	for_each_table(callback, epoch);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(rose_apply.message_context);
+	if (epoch > 0)
+		publish_table(table, epoch);
+	feed_table(table, epoch);
+}
+
+/* Tables may have got new files (ALTER TABLE), which do not know who feeds them. */
+void
+rose_epoch_feed_tables(void)
+{
+	for_each_table(feed_table, 0);
+}
+
+/* In the open batch: its rows become runs of this epoch, to be committed with it. */
+void
+rose_epoch_spill_batch(uint64 epoch)
+{
+	ListCell   *lc;
+
+	Assert(rose_apply.batch_open);
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+		visit_table(((RoseSubscriptionTable *) lfirst(lc))->relid, spill_own_rows, epoch);
 }
 
 void
 rose_epoch_publish_tables(uint64 epoch)
 {
-	in_transaction(publish_table, epoch);
+	for_each_table(publish_table, epoch);
 }
 
 /*
@@ -113,7 +170,7 @@ rose_epoch_publish_tables(uint64 epoch)
 void
 rose_epoch_recover(void)
 {
-	in_transaction(recover_table, rose_apply.progress.epoch);
+	for_each_table(recover_table, rose_apply.progress.epoch);
 	rose_write_set_epoch(rose_apply.sub->subid, rose_apply.progress.epoch + 1);
 }
 
@@ -173,7 +230,7 @@ rose_epoch_commit_in_time(void)
 {
 	crowded = false;
 	if (!rose_epoch_memory_is_due())
-		in_transaction(look_whether_crowded, 0);
+		for_each_table(look_whether_crowded, 0);
 	if (!crowded)
 		rose_epoch_commit();
 	else
@@ -190,12 +247,13 @@ rose_epoch_commit(void)
 	if (!rose_apply.dirty)
 		return;
 
+	for_each_table(spill_table, epoch);
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	for_each_table(spill_table, epoch);
 	rose_epoch_record(epoch, lsn);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
 
 	rose_epoch_publish_tables(epoch);
 	rose_epoch_recorded(epoch, lsn);

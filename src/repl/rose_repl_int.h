@@ -93,7 +93,6 @@ extern void rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *cou
 
 /* Settings */
 extern int	rose_batch_interval;	/* ms */
-extern int	rose_spill_interval;	/* ms */
 
 /* ---------------------------------------------------------------------
  * Catalog writes of the worker; each needs a transaction and a snapshot.
@@ -179,6 +178,8 @@ extern RoseReplRel *rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr comm
 extern void rose_relmap_close(RoseReplRel *entry);
 extern void rose_relmap_close_all(void);	/* before the end of a batch */
 extern void rose_relmap_flush_counts(bool keep);
+/* Since the last call, something has happened to a table of the subscription. */
+extern bool rose_relmap_tables_changed(void);
 /* Local column of each remote one, or an error that says what does not fit. */
 extern void rose_relmap_match_columns(Relation rel, int nremote, char **names, int *remote_of);
 /* Make the table the subscription's, if it is not yet.  REQUIRES: a lock on rel that excludes other feeders. */
@@ -244,6 +245,10 @@ extern bool rose_epoch_is_due(TimestampTz now);
 extern bool rose_epoch_memory_is_due(void);
 /* In a transaction: the state row says that this epoch, and this position, are durable. */
 extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn);
+/* REQUIRES: an open batch.  Its rows become durable with the epoch's commit, if that is the batch's. */
+extern void rose_epoch_spill_batch(uint64 epoch);
+/* Make the tables the subscription's again that lost that with their file. */
+extern void rose_epoch_feed_tables(void);
 /* After its commit: publish the runs, in a transaction of its own, then note it. */
 extern void rose_epoch_publish_tables(uint64 epoch);
 extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
@@ -253,6 +258,8 @@ extern void rose_copy_tables(void);
 
 /* The stream (rose_repl_stream.c): until the subscription changes or is to be drained. */
 extern void rose_stream_run(void);
+/* The upstream hears from us now and then, while an epoch keeps the stream waiting. */
+extern void rose_stream_keep_alive(void);
 
 /* Entry points of background workers. */
 extern PGDLLEXPORT void rose_repl_launcher_main(Datum arg);

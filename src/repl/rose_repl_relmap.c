@@ -43,6 +43,7 @@ static Oid	relmap_subid = InvalidOid;
 static MemoryContext tables_context = NULL;
 static List *tables = NIL;
 static bool tables_valid = false;
+static bool tables_changed = false; /* a table was invalidated, or may have been */
 
 /* ---------------------------------------------------------------------
  * Which local tables fit
@@ -176,7 +177,8 @@ rose_repl_unfeed(Oid relid, Oid subid)
 	{
 		table = rose_table_open(rel);
 		LWLockAcquire(&table->shared->c0.write_lock, LW_EXCLUSIVE);
-		ours = table->shared->fed_by == subid;
+		ours = OidIsValid(table->shared->fed_by) &&
+			(table->shared->fed_by == subid || !OidIsValid(subid));
 		if (ours)
 			table->shared->fed_by = InvalidOid;
 		LWLockRelease(&table->shared->c0.write_lock);
@@ -184,6 +186,19 @@ rose_repl_unfeed(Oid relid, Oid subid)
 			rose_meta_set_fed_by(rel, InvalidOid);
 	}
 	relation_close(rel, NoLock);
+}
+
+void
+rose_repl_check_truncate(Oid relid)
+{
+	Oid			subid = rose_subscription_of_table(relid);
+
+	if (OidIsValid(subid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot truncate table \"%s\" because a subscription feeds it",
+						get_rel_name(relid)),
+				 errhint("Truncate it on the upstream, or have it copied again with rose.alter_subscription(..., resync => ...).")));
 }
 
 /* ---------------------------------------------------------------------
@@ -196,6 +211,7 @@ relmap_invalidate(Datum arg, Oid relid)
 	HASH_SEQ_STATUS status;
 	RoseReplRel *entry;
 
+	tables_changed = true;
 	hash_seq_init(&status, relmap);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
@@ -227,16 +243,21 @@ rose_relmap_update(LogicalRepRelation *remote)
 {
 	bool		found;
 	RoseReplRel *entry = hash_search(relmap, &remote->remoteid, HASH_ENTER, &found);
+	RoseReplTableCounts counts = {0};
 	MemoryContext old;
 
 	if (found)
 	{
 		if (entry->rel != NULL)
 			rose_relmap_close(entry);
+		counts = entry->counts;
+		if (OidIsValid(entry->relid))
+			counts.relid = entry->relid;
 		MemoryContextDelete(entry->context);
 	}
 	memset(((char *) entry) + sizeof(entry->remoteid), 0,
 		   sizeof(RoseReplRel) - sizeof(entry->remoteid));
+	entry->counts = counts;
 
 	entry->context = AllocSetContextCreate(relmap_context, "rose relation map entry",
 										   ALLOCSET_SMALL_SIZES);
@@ -260,6 +281,15 @@ rose_relmap_forget_tables(void)
 {
 	tables_valid = false;
 	relmap_invalidate((Datum) 0, InvalidOid);
+}
+
+bool
+rose_relmap_tables_changed(void)
+{
+	bool		result = tables_changed;
+
+	tables_changed = false;
+	return result;
 }
 
 static RoseSubscriptionTable *
@@ -437,7 +467,8 @@ rose_relmap_flush_counts(bool keep)
 		if (entry->counts.inserts + entry->counts.updates + entry->counts.deletes +
 			entry->counts.truncates == 0)
 			continue;
-		entry->counts.relid = entry->relid;
+		if (OidIsValid(entry->relid))
+			entry->counts.relid = entry->relid;
 		if (keep)
 			rose_repl_add_table_counts(relmap_subid, &entry->counts);
 		memset(&entry->counts, 0, sizeof(entry->counts));

@@ -195,28 +195,22 @@ begin_wait(RequestWait *wait, const char *what, int timeout_s)
 }
 
 /*
- * A worker that fails again and again will not do what was asked.  REQUIRES: lock,
- * which an error gives up.
+ * A worker that fails again and again will not do what was asked: why, or NULL.
+ * REQUIRES: lock.
  */
-static void
-check_worker_errors(RequestWait *wait, RoseReplSubShared *entry)
+static char *
+worker_failure(RequestWait *wait, const RoseReplSubShared *entry)
 {
-	char	   *message;
-
 	if (wait->error_time != -1 && entry->last_error_time != wait->error_time)
 		wait->nerrors++;
 	wait->error_time = entry->last_error_time;
 	if (wait->nerrors < 3)
-		return;
-	message = pstrdup(entry->last_error);
-	LWLockRelease(&rose_repl_shared->lock);
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the replication worker cannot %s: %s", wait->what, message)));
+		return NULL;
+	return psprintf("the replication worker cannot %s: %s", wait->what, entry->last_error);
 }
 
-/* Sleep for a little; error after the deadline. */
-static void
+/* Sleep for a little; why not to wait any longer, or NULL. */
+static char *
 wait_a_little(const RequestWait *wait)
 {
 	int			rc;
@@ -226,11 +220,18 @@ wait_a_little(const RequestWait *wait)
 	if (rc & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
-	if (GetCurrentTimestamp() > wait->deadline)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("timed out while waiting for the replication worker to %s", wait->what),
-				 errhint("See last_error in rose.stat_subscription and the server log.")));
+	if (GetCurrentTimestamp() <= wait->deadline)
+		return NULL;
+	return psprintf("timed out while waiting for the replication worker to %s", wait->what);
+}
+
+static void
+report_failure(const char *failure)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg_internal("%s", failure),
+			 errhint("See last_error in rose.stat_subscription and the server log.")));
 }
 
 static void
@@ -270,7 +271,7 @@ ask_to_drain(Oid subid)
 
 /* The worker has stopped after a drain; then the request is over. */
 static bool
-is_drained(Oid subid, RequestWait *wait)
+is_drained(Oid subid, RequestWait *wait, char **failure)
 {
 	RoseReplSubShared *entry;
 	bool		done;
@@ -278,12 +279,26 @@ is_drained(Oid subid, RequestWait *wait)
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	entry = rose_repl_entry(MyDatabaseId, subid);
 	if (entry != NULL)
-		check_worker_errors(wait, entry);
+		*failure = worker_failure(wait, entry);
 	done = entry == NULL || (entry->drained && entry->pid == 0);
 	if (entry != NULL && done)
 		entry->drain = false;
 	LWLockRelease(&rose_repl_shared->lock);
 	return done;
+}
+
+static void
+wait_until_drained(Oid subid, RequestWait *wait)
+{
+	char	   *failure = NULL;
+
+	while (!is_drained(subid, wait, &failure))
+	{
+		if (failure == NULL)
+			failure = wait_a_little(wait);
+		if (failure != NULL)
+			report_failure(failure);
+	}
 }
 
 /*
@@ -302,43 +317,75 @@ rose_repl_drain(Oid subid, int timeout_s)
 
 	PG_ENSURE_ERROR_CLEANUP(cancel_drain, ObjectIdGetDatum(subid));
 	{
-		while (!is_drained(subid, &wait))
-			wait_a_little(&wait);
+		wait_until_drained(subid, &wait);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(cancel_drain, ObjectIdGetDatum(subid));
+}
+
+/* Ask once for an epoch; 0: no worker runs, and one that stopped in good order left nothing. */
+static uint64
+ask_for_epoch(Oid subid)
+{
+	RoseReplSubShared *entry;
+	uint64		ticket = 0;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	entry = rose_repl_entry(MyDatabaseId, subid);
+	if (entry != NULL && (entry->wanted || entry->pid != 0))
+	{
+		ticket = ++entry->epoch_asked;
+		if (entry->latch != NULL)
+			SetLatch(entry->latch);
+		else
+		{
+			/* one that failed would wait before its next try */
+			entry->start_time = 0;
+			rose_repl_wake_launcher();
+		}
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return ticket;
+}
+
+static bool
+is_served(Oid subid, uint64 ticket, RequestWait *wait, char **failure)
+{
+	RoseReplSubShared *entry;
+	bool		served;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	entry = rose_repl_entry(MyDatabaseId, subid);
+	served = entry == NULL || (!entry->wanted && entry->pid == 0) ||
+		entry->epoch_served >= ticket;
+	if (!served)
+		*failure = worker_failure(wait, entry);
+	LWLockRelease(&rose_repl_shared->lock);
+	return served;
+}
+
+char *
+rose_repl_try_spill(Oid subid, int timeout_s)
+{
+	RequestWait wait;
+	uint64		ticket;
+	char	   *failure = NULL;
+
+	rose_repl_require_shared();
+	begin_wait(&wait, "commit an epoch", timeout_s);
+	ticket = ask_for_epoch(subid);
+	while (ticket != 0 && failure == NULL && !is_served(subid, ticket, &wait, &failure))
+	{
+		if (failure == NULL)
+			failure = wait_a_little(&wait);
+	}
+	return failure;
 }
 
 void
 rose_repl_spill(Oid subid, int timeout_s)
 {
-	RequestWait wait;
-	uint64		ticket = 0;
-	bool		running;
-	bool		served = false;
+	char	   *failure = rose_repl_try_spill(subid, timeout_s);
 
-	rose_repl_require_shared();
-	begin_wait(&wait, "commit an epoch", timeout_s);
-	while (!served)
-	{
-		RoseReplSubShared *entry;
-
-		LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-		entry = rose_repl_entry(MyDatabaseId, subid);
-		running = entry != NULL && (entry->wanted || entry->pid != 0);
-		if (running && ticket == 0)
-		{
-			ticket = ++entry->epoch_asked;
-			if (entry->latch != NULL)
-				SetLatch(entry->latch);
-		}
-		served = running && entry->epoch_served >= ticket;
-		if (running && !served)
-			check_worker_errors(&wait, entry);
-		LWLockRelease(&rose_repl_shared->lock);
-
-		/* A worker that stopped in good order left nothing to spill. */
-		if (!running || served)
-			break;
-		wait_a_little(&wait);
-	}
+	if (failure != NULL)
+		report_failure(failure);
 }

@@ -28,7 +28,6 @@
 
 RoseReplShared *rose_repl_shared = NULL;
 int			rose_batch_interval = 200;
-int			rose_spill_interval = 30 * 1000;
 int			rose_max_subscriptions = 16;
 
 static HTAB *rose_repl_tables = NULL;
@@ -47,13 +46,6 @@ rose_repl_define_settings(void)
 							"Zero commits each upstream transaction by itself.",
 							&rose_batch_interval,
 							200, 0, 60 * 1000,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
-	DefineCustomIntVariable("rose.spill_interval",
-							"Sets how often replicated changes are made durable and confirmed to the upstream.",
-							"It bounds the WAL that the upstream retains. They are made durable earlier when the memtables fill.",
-							&rose_spill_interval,
-							30 * 1000, 10, 24 * 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.max_subscriptions",

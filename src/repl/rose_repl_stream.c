@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "libpq/pqformat.h"
+#include "lsm/rose_maintain.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -37,6 +38,9 @@
 /* and again after a failure no sooner than this. */
 #define ROSE_MONITOR_RETRY_MS	30000
 
+/* While an epoch keeps the stream waiting, the upstream hears from us this often. */
+#define ROSE_KEEP_ALIVE_MS		1000
+
 typedef struct Stream
 {
 	WalReceiverConn *conn;
@@ -48,6 +52,7 @@ typedef struct Stream
 	XLogRecPtr	told_applied;
 } Stream;
 
+static Stream *current = NULL;	/* NULL: none runs */
 static WalReceiverConn *monitor = NULL;
 static TimestampTz monitor_next = 0;
 
@@ -97,6 +102,16 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool request_reply)
 	stream->told = now;
 	progress->confirmed_lsn = stream->told_durable;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, progress);
+}
+
+void
+rose_stream_keep_alive(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (current != NULL &&
+		TimestampDifferenceExceeds(current->told, now, ROSE_KEEP_ALIVE_MS))
+		send_feedback(current, now, true, false);
 }
 
 /* ---------------------------------------------------------------------
@@ -377,7 +392,11 @@ stream_loop(Stream *stream)
 			return ROSE_APPLY_GO_ON;
 		ask_monitor(GetCurrentTimestamp());
 		if (!rose_apply.in_remote && !rose_apply.batch_open)
+		{
 			AcceptInvalidationMessages();
+			if (rose_relmap_tables_changed())
+				rose_epoch_feed_tables();
+		}
 		send_feedback(stream, GetCurrentTimestamp(), false, false);
 		if (!due)
 			wait_for_data(stream, fd);
@@ -398,6 +417,7 @@ rose_stream_run(void)
 		stream.conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
 		rose_upstream_start(stream.conn, rose_apply.sub, rose_apply.progress.applied_lsn);
 		stream.heard = GetCurrentTimestamp();
+		current = &stream;
 		rose_apply.status = ROSE_REPL_STREAMING;
 		rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 
@@ -407,6 +427,7 @@ rose_stream_run(void)
 			rose_apply.solo_lsn = rose_apply.remote_commit_lsn;
 			rose_batch_abort();
 		}
+		current = NULL;
 		rose_upstream_disconnect(stream.conn);
 	} while (result == ROSE_APPLY_RESTART);
 }

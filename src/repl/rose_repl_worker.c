@@ -167,13 +167,22 @@ run(void)
 {
 	ErrorContextCallback callback = {error_context_stack, rose_apply_error_context, NULL};
 	bool		drain;
+	uint64		epoch_asked;
 
 	rose_relmap_init(rose_apply.sub->subid);
 	take_up();
 	rose_epoch_recover();
-	rose_epoch_commit();		/* memtables of the last worker, to start with room */
 
+	/*
+	 * Memtables of the last worker, to start with room; and whoever asked for an
+	 * epoch gets it even if the upstream cannot be reached.
+	 */
 	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	epoch_asked = rose_apply.shared->epoch_asked;
+	LWLockRelease(&rose_repl_shared->lock);
+	rose_epoch_commit();
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->epoch_served = epoch_asked;
 	drain = rose_apply.shared->drain;
 	LWLockRelease(&rose_repl_shared->lock);
 	if (rose_apply.sub->enabled && !drain)

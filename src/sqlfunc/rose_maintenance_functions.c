@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_maintenance_functions.c
- *	  rose.spill(), rose.merge() and rose.check().
+ *	  rose.spill(), rose.merge(), rose.check() and rose.detach().
  *
  * For the owner of the table.  They run in the calling session: what the
  * workers do in the background is done when the function returns.
@@ -26,9 +26,12 @@
 PG_FUNCTION_INFO_V1(rose_sql_spill);
 PG_FUNCTION_INFO_V1(rose_sql_merge);
 PG_FUNCTION_INFO_V1(rose_sql_check);
+PG_FUNCTION_INFO_V1(rose_sql_detach);
 
 /* How long a subscription may take to make its changes durable, in seconds. */
 #define FEED_SPILL_TIMEOUT 600
+/* The same if its changes may as well stay where they are. */
+#define FEED_MERGE_TIMEOUT 60
 
 /* Open a table of the caller's; error if it is not a rose table. */
 static Relation
@@ -74,6 +77,22 @@ rose_sql_spill(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * The subscription's spill may be impossible just because merges are behind and the
+ * table has too many components.  So what is on disk is merged without it.
+ */
+static void
+spill_fed_table_if_possible(RoseTable *table)
+{
+	char	   *failure = rose_repl_try_spill(table->shared->fed_by, FEED_MERGE_TIMEOUT);
+
+	if (failure != NULL)
+		ereport(WARNING,
+				(errmsg("merging only what is on disk of table \"%s\"",
+						RelationGetRelationName(table->rel)),
+				 errdetail("%s", failure)));
+}
+
 Datum
 rose_sql_merge(PG_FUNCTION_ARGS)
 {
@@ -81,9 +100,31 @@ rose_sql_merge(PG_FUNCTION_ARGS)
 	RoseTable  *table = rose_table_open(rel);
 
 	if (OidIsValid(table->shared->fed_by))
-		spill_table(table);
+		spill_fed_table_if_possible(table);
 	rose_merge_all(table);
 	table_close(rel, AccessShareLock);
+	PG_RETURN_VOID();
+}
+
+/*
+ * A copy of a database, or of its tables' files, has tables that a subscription
+ * feeds but not the subscription itself.  This makes them ordinary tables.
+ */
+Datum
+rose_sql_detach(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	Relation	rel = open_own_table(relid, ShareUpdateExclusiveLock);
+	Oid			subid = rose_subscription_of_table(relid);
+
+	if (OidIsValid(subid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("table \"%s\" belongs to rose subscription \"%s\"",
+						RelationGetRelationName(rel), rose_subscription_get(subid)->name),
+				 errhint("Drop the subscription, or take the table out of its publications and call rose.alter_subscription with refresh => true.")));
+	rose_repl_unfeed(relid, InvalidOid);
+	table_close(rel, NoLock);
 	PG_RETURN_VOID();
 }
 

@@ -228,13 +228,13 @@ resync_table(const RoseSubscription *sub, Oid relid)
 				 errmsg("table \"%s\" is not part of rose subscription \"%s\"",
 						get_rel_name(relid), sub->name)));
 	rose_repl_unfeed(relid, sub->subid);
+	rose_subscription_remove_table(sub->subid, relid);
 	sql = psprintf("TRUNCATE ONLY %s",
 				   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
 											  get_rel_name(relid)));
 	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not execute \"%s\"", sql);
 	SPI_finish();
-	rose_subscription_remove_table(sub->subid, relid);
 	rose_subscription_add_table(sub->subid, relid, ROSE_REL_INIT);
 }
 

@@ -309,16 +309,22 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 
 /* ---- the primary key's index is built ---- */
 
+void
+rose_refuse_secondary_index(Relation rel, const char *index_name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot create index \"%s\" on rose table \"%s\"",
+					index_name, RelationGetRelationName(rel)),
+			 errdetail("Rose tables have no indexes but that of the primary key yet."),
+			 errhint("Declare a PRIMARY KEY, or use a heap table for columns that need other indexes or unique constraints.")));
+}
+
 static void
 check_index_supported(Relation rel, Relation index, IndexInfo *info, TableScanDesc scan)
 {
 	if (index->rd_rel->relam != BTREE_AM_OID || !index->rd_index->indisprimary)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot create index \"%s\" on rose table \"%s\"",
-						RelationGetRelationName(index), RelationGetRelationName(rel)),
-				 errdetail("Rose tables have no indexes but that of the primary key yet."),
-				 errhint("Declare a PRIMARY KEY, or use a heap table for columns that need other indexes or unique constraints.")));
+		rose_refuse_secondary_index(rel, RelationGetRelationName(index));
 	if (IndexRelationGetNumberOfAttributes(index) !=
 		IndexRelationGetNumberOfKeyAttributes(index))
 		ereport(ERROR,

@@ -15,6 +15,7 @@
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 #include "util/rose_preload.h"
+#include "utils/guc.h"
 
 PG_FUNCTION_INFO_V1(rose_tableam_handler);
 
@@ -77,6 +78,50 @@ const TableAmRoutine rose_table_routine = {
 	.scan_sample_next_block = rose_sample_next_block,
 	.scan_sample_next_tuple = rose_sample_next_tuple,
 };
+
+/* ---- settings ---- */
+
+typedef enum RoseReadMode
+{
+	ROSE_READ_SNAPSHOT,			/* what is committed, by MVCC snapshots */
+	ROSE_READ_REALTIME			/* and the batch that is being applied; not built */
+} RoseReadMode;
+
+static const struct config_enum_entry read_modes[] = {
+	{"snapshot", ROSE_READ_SNAPSHOT, false},
+	{"realtime", ROSE_READ_REALTIME, false},
+	{NULL, 0, false}
+};
+
+static int	read_mode = ROSE_READ_SNAPSHOT;
+
+static bool
+check_read_mode(int *newval, void **extra, GucSource source)
+{
+	if (*newval != ROSE_READ_REALTIME)
+		return true;
+	GUC_check_errcode(ERRCODE_FEATURE_NOT_SUPPORTED);
+	GUC_check_errmsg("rose.read_mode \"realtime\" is not supported yet");
+	GUC_check_errhint("Use \"snapshot\", and a shorter rose.batch_interval to see replicated changes sooner.");
+	return false;
+}
+
+void
+rose_tableam_define_settings(void)
+{
+	DefineCustomEnumVariable("rose.read_mode",
+							 "What queries see of changes that are being replicated.",
+							 "\"snapshot\": transactions that are committed here. \"realtime\", the "
+							 "batch that is being applied as well, is not supported yet.",
+							 &read_mode,
+							 ROSE_READ_SNAPSHOT,
+							 read_modes,
+							 PGC_USERSET,
+							 0,
+							 check_read_mode, NULL, NULL);
+}
+
+/* ---- handler ---- */
 
 /*
  * Without its shared memory rose could neither read nor write a table, so an

@@ -32,6 +32,9 @@ typedef struct RoseTableScan
 	bool		granted;		/* ... and is */
 } RoseTableScan;
 
+/* --- settings (rose_tableam.c) --- */
+extern void rose_tableam_define_settings(void); /* rose.read_mode; _PG_init */
+
 /* --- reading (rose_tableam_scan.c) --- */
 extern TableScanDesc rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys,
 											  struct ScanKeyData *keys,
@@ -130,6 +133,9 @@ extern void rose_next_file_forget_key(void);
 
 /* Estimated number of rows: no I/O beyond the metapage. */
 extern double rose_table_estimate_rows(RoseTable *table);
+
+/* Raise the error for an index that is not the primary key's. */
+extern void rose_refuse_secondary_index(Relation rel, const char *index_name);
 
 /* The primary key index of a rose table is being dropped. */
 extern void rose_rekey_note_dropped(Oid relid);

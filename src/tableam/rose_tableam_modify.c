@@ -37,7 +37,7 @@ open_for_write(Relation rel)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot write to table \"%s\" because a subscription feeds it",
 						RelationGetRelationName(rel)),
-				 errhint("Write on the upstream, or end the replication with rose.drop_subscription().")));
+				 errhint("Write on the upstream, or end the replication with rose.drop_subscription(). If the subscription belongs to the database that this one was copied from, call rose.detach().")));
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	return table;
 }
@@ -218,7 +218,7 @@ rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot
 				uint8 flags, TM_FailureData *tmfd)
 {
 	RoseTable  *table = rose_table_open(rel);
-	RoseLookup *lookup = rose_lookup_create(table);
+	RoseLookup *lookup = rose_lookup_cached(table);
 	const RoseRow *row;
 	ItemPointerData newest;
 	TM_Result	result;
@@ -231,6 +231,5 @@ rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot
 		*tid = newest;
 	if (row)
 		rose_slot_store(slot, table, row, &newest);
-	rose_lookup_free(lookup);
 	return result;
 }

@@ -251,8 +251,6 @@ rose_index_fetch_end(IndexFetchTableData *data)
 
 	if (fetch->scan)
 		rose_index_scan_free(fetch->scan);
-	if (fetch->lookup)
-		rose_lookup_free(fetch->lookup);
 	pfree(fetch);
 }
 
@@ -272,19 +270,12 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 		*all_dead = false;
 
 	if (row == NULL || !ItemPointerEquals(tid, &fetch->tid))
-	{
-		if (fetch->lookup == NULL)
-		{
-			MemoryContext old = MemoryContextSwitchTo(fetch->context);
-
-			fetch->lookup = rose_lookup_create(fetch->table);
-			MemoryContextSwitchTo(old);
-		}
-		row = rose_lookup_fetch_tid(fetch->lookup, tid, snapshot);
-	}
+		row = rose_lookup_fetch_tid(rose_lookup_cached(fetch->table), tid, snapshot);
 	if (row == NULL)
 		return false;
 	rose_slot_store(slot, fetch->table, row, tid);
+	if (fetch->row_is_shared)
+		fetch->row = NULL;
 	return true;
 }
 
@@ -294,17 +285,14 @@ bool
 rose_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
 {
 	RoseTable  *table = rose_table_open(rel);
-	RoseLookup *lookup = rose_lookup_create(table);
-	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, snapshot);
+	const RoseRow *row = rose_lookup_fetch_tid(rose_lookup_cached(table), tid, snapshot);
+	ItemPointerData copy;
 
-	if (row)
-	{
-		ItemPointerData copy = *tid;	/* may be the slot's own */
-
-		rose_slot_store(slot, table, row, &copy);
-	}
-	rose_lookup_free(lookup);
-	return row != NULL;
+	if (row == NULL)
+		return false;
+	copy = *tid;				/* may be the slot's own */
+	rose_slot_store(slot, table, row, &copy);
+	return true;
 }
 
 bool
@@ -315,37 +303,21 @@ rose_tid_valid(TableScanDesc sscan, ItemPointer tid)
 	return ItemPointerIsValid(tid) && rose_tid_known(scan->table, tid);
 }
 
-/*
- * The newest version of the row's key that the scan sees; for WHERE CURRENT
- * OF.  A row that moved to another key since keeps its old TID, which then is not visible.
- */
+/* The newest version of the row that the scan sees; for WHERE CURRENT OF. */
 void
 rose_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 {
 	RoseTableScan *scan = (RoseTableScan *) sscan;
-	RoseLookup *lookup = rose_lookup_create(scan->table);
-	const RoseSchema *schema = scan->table->schema;
-	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
 
-	if (row)
-	{
-		Datum		key[INDEX_MAX_KEYS];
-
-		rose_key_copy(schema, key, row->key, CurrentMemoryContext);
-		if (rose_lookup_get(lookup, sscan->rs_snapshot, key))
-			rose_lookup_tid(lookup, tid);
-	}
-	rose_lookup_free(lookup);
+	rose_lookup_latest_tid(rose_lookup_cached(scan->table), sscan->rs_snapshot, tid);
 }
 
 bool
 rose_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
 {
-	RoseLookup *lookup = rose_lookup_create(rose_table_open(rel));
-	bool		result = rose_lookup_fetch_tid(lookup, &slot->tts_tid, snapshot) != NULL;
+	RoseLookup *lookup = rose_lookup_cached(rose_table_open(rel));
 
-	rose_lookup_free(lookup);
-	return result;
+	return rose_lookup_fetch_tid(lookup, &slot->tts_tid, snapshot) != NULL;
 }
 
 /* Called by index access methods that store TIDs; rose has none. */

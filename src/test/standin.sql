@@ -89,4 +89,7 @@ SELECT subname AS name, CASE WHEN pid IS NULL THEN 'stopped' ELSE 'streaming' EN
 	(SELECT sum(n_tup_del)::bigint FROM pg_stat_user_tables) AS deletes,
 	0::bigint AS old_row_reads, NULL::text AS last_error
 FROM pg_stat_subscription WHERE relid IS NULL;
+
+CREATE VIEW rose.stat_components AS
+SELECT NULL::regclass AS relation, NULL::text AS kind, NULL::bigint AS bytes WHERE false;
 RESET client_min_messages;

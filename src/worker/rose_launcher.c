@@ -22,6 +22,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
+#include "lsm/rose_maintain.h"
 #include "lsm/rose_table.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -209,7 +210,7 @@ needs_worker(const RoseRegistryDatabase *database, bool memory_short)
 	if (database->first_write != 0 &&
 		(memory_short ||
 		 TimestampDifferenceExceeds(database->first_write, GetCurrentTimestamp(),
-									rose_worker_spill_interval())))
+									rose_spill_interval)))
 		return true;
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
 	slot = rose_worker_slot(database->dbid, false);

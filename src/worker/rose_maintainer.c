@@ -312,7 +312,6 @@ static const RoseRegistryItem *
 choose_spill(bool memory_short)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	int			interval = rose_worker_spill_interval();
 	const RoseRegistryItem *best = NULL;
 
 	for (int i = 0; i < nitems; i++)
@@ -323,7 +322,7 @@ choose_spill(bool memory_short)
 			note_of(item->locator)->spill_after > now || failed_lately(item->relid))
 			continue;
 		if (!memory_short &&
-			!TimestampDifferenceExceeds(item->first_write, now, interval))
+			!TimestampDifferenceExceeds(item->first_write, now, rose_spill_interval))
 			continue;
 		if (best == NULL ||
 			(memory_short ? item->c0_bytes > best->c0_bytes :

@@ -58,9 +58,6 @@ extern RoseWorkerShared *rose_workers;
 
 extern int	rose_max_merge_workers; /* rose.max_merge_workers */
 
-/* Milliseconds after which C0 is spilled: rose.spill_interval. */
-extern int	rose_worker_spill_interval(void);
-
 /*
  * C0's arena is so full that it should be spilled: ahead of the point where
  * writers have to wait.

@@ -43,15 +43,6 @@ rose_worker_define_settings(void)
 							NULL, NULL, NULL);
 }
 
-int
-rose_worker_spill_interval(void)
-{
-	/* the setting belongs to replication, which this folder does not know */
-	const char *value = GetConfigOption("rose.spill_interval", false, false);
-
-	return atoi(value);
-}
-
 bool
 rose_worker_memory_short(void)
 {

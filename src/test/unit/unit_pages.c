@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "catalog/pg_type.h"
 #include "utils/memutils.h"
 
@@ -412,6 +414,104 @@ test_limits(void)
 	free(bytes);
 }
 
+/* A row may have as many columns as a table, most of them NULL. */
+static void
+test_wide_rows(void)
+{
+	static RoseColumnDesc descs[ROSE_PAGE_MAX_COLUMNS];
+	static Datum values[ROSE_PAGE_MAX_COLUMNS];
+	static bool nulls[ROSE_PAGE_MAX_COLUMNS];
+	char		item[VARHDRSZ + 4];
+	RosePageBuilder *builder;
+	RosePageReader *reader;
+	bool		good = true;
+	int			nrows;
+	int			c;
+
+	SET_VARSIZE(item, sizeof(item));
+	memcpy(item + VARHDRSZ, "rose", 4);
+	for (c = 0; c < ROSE_PAGE_MAX_COLUMNS; c++)
+	{
+		descs[c] = rose_column_desc(-1, false, TYPALIGN_INT, false);
+		values[c] = PointerGetDatum(item);
+		nulls[c] = c >= 20;
+	}
+	builder = rose_page_builder_create(ROSE_PAGE_MAX_COLUMNS, descs, TopMemoryContext);
+	for (nrows = 0; nrows < 120; nrows++)
+	{
+		/* in the second half the values are in other columns */
+		for (c = 0; nrows == 60 && c < ROSE_PAGE_MAX_COLUMNS; c++)
+			nulls[c] = c < 1600 || c >= 1610;
+		if (rose_page_builder_append(builder, values, nulls) != ROSE_APPEND_OK)
+			break;
+	}
+	unit_ok(nrows == 120, "limits: %d rows of %d columns, most of them NULL", nrows,
+			ROSE_PAGE_MAX_COLUMNS);
+	rose_page_builder_pack(builder, page_space);
+	rose_page_builder_free(builder);
+
+	reader = rose_page_reader_create(ROSE_PAGE_MAX_COLUMNS, descs, TopMemoryContext);
+	rose_page_reader_init(reader, page_space);
+	for (c = 0; c < ROSE_PAGE_MAX_COLUMNS; c++)
+	{
+		bool		first_null;
+		bool		last_null;
+
+		rose_page_get(reader, c, 0, &first_null);
+		rose_page_get(reader, c, nrows - 1, &last_null);
+		good &= first_null == (c >= 20) && last_null == nulls[c];
+	}
+	unit_ok(good && rose_page_check(page_space, ROSE_PAGE_MAX_COLUMNS, descs, note_problem, NULL) == 0,
+			"limits: such a page can be read");
+	rose_page_reader_free(reader);
+}
+
+/* The work that plans take must not grow with the square of a page's rows. */
+static void
+test_repeated_items(void)
+{
+	RoseColumnDesc descs[2];
+	Datum		values[2];
+	bool		nulls[2] = {false, false};
+	char		item[VARHDRSZ + 84];
+	RosePageBuilder *builder;
+	clock_t		start = clock();
+	double		seconds;
+	int			nrows = 0;
+
+	SET_VARSIZE(item, sizeof(item));
+	memset(item + VARHDRSZ, ' ', 84);
+	descs[0] = rose_column_desc(8, true, TYPALIGN_DOUBLE, false);
+	descs[1] = rose_column_desc(-1, false, TYPALIGN_INT, false);
+	builder = rose_page_builder_create(2, descs, TopMemoryContext);
+	for (;;)
+	{
+		values[0] = Int64GetDatum(nrows);
+		values[1] = PointerGetDatum(item);
+		if (rose_page_builder_append(builder, values, nulls) != ROSE_APPEND_OK)
+			break;
+		nrows++;
+	}
+	seconds = (double) (clock() - start) / CLOCKS_PER_SEC;
+	unit_ok(nrows > 60000, "fill: %d equal texts of 84 bytes on a page", nrows);
+	unit_ok(seconds < 1.0, "fill: it takes less than a second (%.3f s)", seconds);
+	rose_page_builder_free(builder);
+
+	/* what is buffered for a page is bounded, however well it packs */
+	builder = rose_page_builder_create(2, descs, TopMemoryContext);
+	values[1] = PointerGetDatum(malloc(2000));
+	memset(DatumGetPointer(values[1]), 'x', 2000);
+	SET_VARSIZE(DatumGetPointer(values[1]), 2000);
+	for (nrows = 0; nrows < 60000; nrows++)
+	{
+		if (rose_page_builder_append(builder, values, nulls) != ROSE_APPEND_OK)
+			break;
+	}
+	unit_ok(nrows > 1000 && nrows < 10000, "limits: %d equal texts of 2,000 bytes on a page", nrows);
+	rose_page_builder_free(builder);
+	free(DatumGetPointer(values[1]));
+}
+
 /* Rows go on being refused once a page is full, and the page stays good. */
 static void
 test_append_after_full(void)
@@ -522,6 +622,8 @@ test_pages(void)
 	test_fill();
 	test_fill_ratio();
 	test_limits();
+	test_wide_rows();
+	test_repeated_items();
 	test_header_errors();
 	test_codec_coverage();
 }
