@@ -66,8 +66,10 @@ demo:
 
 bench:
 	@bench/apply
+	@bench/load
 
 bench-full:
 	@bench/apply --full
+	@bench/load --full
 
 .PHONY: unit test demo bench bench-full

@@ -433,7 +433,7 @@ try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
 		 LockTupleMode mode, RoseConflict *conflict, bool *again)
 {
 	RoseNewVersion new;
-	bool		log = rose_write_logs_locks() && rose_write_needs_log(table);
+	bool		log = rose_write_logs_locks();
 
 	make_key_version(table, target, ROSE_OP_LOCK, cid, &new);
 	new.version.lockmode = (uint8) mode;

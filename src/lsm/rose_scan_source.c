@@ -16,6 +16,7 @@
 #define BATCH_ROWS_FIRST	8
 #define BATCH_ROWS_MAX		256
 #define BATCH_BYTES_MAX		(64 * 1024)
+#define OLD_VERSIONS_MAX	8		/* passed one by one, before the rest is skipped */
 #define BATCH_VISIT_MAX		4096	/* entries looked at under one hold of the lock */
 
 void
@@ -97,6 +98,20 @@ batch_add(RoseMemBatch *batch, RoseTable *table, const RoseMemEntryRef *entry)
 }
 
 /*
+ * Does the batch's last row say nothing, because the one before is a newer
+ * version of the same key, complete and seen by the snapshot, too?
+ */
+static bool
+batch_last_is_old(const RoseMemBatch *batch, const RoseSchema *schema)
+{
+	const RoseRow *last = &batch->rows[batch->nrows - 1];
+
+	return batch->nrows > 1 && last[-1].version.op != ROSE_OP_PARTIAL &&
+		rose_key_compare(schema, last[-1].key, last->key,
+						 rose_schema_key_width(schema)) == 0;
+}
+
+/*
  * Copy the next versions from the cursor on, which stands on the first one to take, and
  * leave it on the first one not taken.  REQUIRES reclaim_lock.
  */
@@ -105,8 +120,11 @@ batch_fill(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		   ScanDirection direction, bool on_entry)
 {
 	RoseMemBatch *batch = &source->batch;
+	const RoseSchema *schema = table->schema;
+	bool		newest_only = batch->filter && ScanDirectionIsForward(direction);
 	Size		bytes = 0;
 	int			visits = 0;
+	int			nold = 0;
 
 	while (on_entry && batch->nrows < batch->limit && bytes < BATCH_BYTES_MAX &&
 		   visits++ < BATCH_VISIT_MAX)
@@ -116,7 +134,24 @@ batch_fill(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		rose_mem_cursor_get(&source->mem, &entry);
 		if (entry.version.op != ROSE_OP_LOCK &&
 			(!batch->filter || rose_entry_visible(vis, &entry)))
+		{
 			bytes += batch_add(batch, table, &entry);
+			if (newest_only && batch_last_is_old(batch, schema))
+			{
+				batch->nrows--;
+				nold++;
+			}
+			else
+				nold = 0;
+		}
+		if (nold == OLD_VERSIONS_MAX)
+		{
+			/* a row that is updated again and again: on to the next key */
+			on_entry = rose_mem_cursor_seek(&source->mem, batch->rows[batch->nrows].key,
+											rose_schema_key_width(schema), 0);
+			nold = 0;
+			continue;
+		}
 		on_entry = ScanDirectionIsForward(direction) ?
 			rose_mem_cursor_next(&source->mem) : rose_mem_cursor_prev(&source->mem);
 	}

@@ -22,6 +22,7 @@
  * twice that.
  */
 #define CARRY_SHARE			16
+#define CARRY_SHARE_SHORT	256
 
 /* What an entry takes in the arena beside its row, about. */
 #define ENTRY_OVERHEAD		112
@@ -156,10 +157,23 @@ largest_carried(RoseSpillPlan *plan)
 	return largest;
 }
 
+/*
+ * When memory is short, as little as possible is carried over: several tables
+ * with transactions in progress could fill the arena with what each may carry.
+ */
+static Size
+carry_limit(void)
+{
+	Size		total = rose_arena_total_bytes();
+
+	return rose_arena_used_bytes() >= total / 4 * 3 ? total / CARRY_SHARE_SHORT :
+		total / CARRY_SHARE;
+}
+
 static void
 choose_private(RoseSpillPlan *plan)
 {
-	Size		limit = rose_arena_total_bytes() / CARRY_SHARE;
+	Size		limit = carry_limit();
 
 	while (plan->nprivate < ROSE_SPILL_MAX_PRIVATE)
 	{

@@ -383,7 +383,12 @@ rose_table_manifest(RoseTable *table)
 	RoseManifest fresh;
 
 	if (table->manifest_valid && table->manifest_seen == seen)
+	{
+		if (unlikely(table->looked_in != transaction_count))
+			rose_pin_use_cached(table->locator, table->manifest.newest_owner);
+		table->looked_in = transaction_count;
 		return &table->manifest;
+	}
 
 	/*
 	 * If it is switched once more after the look at the counter, we read a
@@ -394,6 +399,7 @@ rose_table_manifest(RoseTable *table)
 	replace_manifest(table, &fresh);
 	table->manifest_seen = seen;
 	table->manifest_valid = true;
+	table->looked_in = transaction_count;
 	return &table->manifest;
 }
 

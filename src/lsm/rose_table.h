@@ -67,6 +67,7 @@ typedef struct RoseTable
 	uint64		invalidations;	/* relcache invalidations so far ... */
 	uint64		schema_stamp;	/* ... and as of the last check of schema */
 	uint64		pinned_in;		/* transaction (local count) that holds a pin */
+	uint64		looked_in;		/* transaction that used the manifest */
 } RoseTable;
 
 /* --- shared memory (lsm/rose_registry.c) --- */

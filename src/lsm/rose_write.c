@@ -168,6 +168,13 @@ rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid)
 
 /* ---- rows ---- */
 
+/* Row locks die with the server, but for those of prepared transactions. */
+bool
+rose_write_logs_locks(void)
+{
+	return max_prepared_xacts > 0;
+}
+
 MinimalTuple
 rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Datum *key)
 {
@@ -185,6 +192,12 @@ rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Da
 	}
 	rose_component_check_row_fits(schema, flat, nulls);
 	row = heap_form_minimal_tuple(schema->tupdesc, flat, (bool *) nulls);
+	if (row->t_len > rose_arena_total_bytes() / 4)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row of %zu bytes is too large for the shared memory of rose tables",
+						(Size) row->t_len),
+				 errhint("Increase rose.memtable_size to at least four times that size.")));
 	if (schema->nkeys > 0)
 		rose_key_from_tuple(schema, row, 0, key);
 	return row;
@@ -634,20 +647,22 @@ rose_write_blind(RoseTable *table, RoseOp op, const Datum *values, const bool *n
 /*
  * C0's arena is full: spill this table if it holds a good part of it (or is
  * fed by this process, which nobody else may spill), else have the
- * worker spill what is largest and wait for that.
+ * worker spill what is largest and wait for that: long enough for the spill of a
+ * large C0 on a busy disk.  Now and then try our own, in case nobody else comes.
  */
 void
 rose_write_make_room(RoseTable *table)
 {
 	const int	wait_ms = 10;
-	const int	max_waits = 200;
+	const int	max_waits = 6000;
+	const int	own_turn = 100;
 	Size		fair_share = rose_arena_total_bytes() / 8;
 
 	for (int waits = 0; waits < max_waits; waits++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (rose_c0_bytes(&table->shared->c0) >= fair_share || OidIsValid(WriteSubid) ||
-			rose_request_spill_hook == NULL || waits == max_waits / 2)
+			rose_request_spill_hook == NULL || waits % own_turn == own_turn - 1)
 		{
 			if (rose_spill(table, WriteSubid, WriteEpoch))
 				return;

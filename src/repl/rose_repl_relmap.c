@@ -205,13 +205,30 @@ rose_repl_check_truncate(Oid relid)
  * The map
  */
 
+/* REQUIRES: tables_valid. */
+static RoseSubscriptionTable *
+find_listed(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (table->relid == relid)
+			return table;
+	}
+	return NULL;
+}
+
 static void
 relmap_invalidate(Datum arg, Oid relid)
 {
 	HASH_SEQ_STATUS status;
 	RoseReplRel *entry;
 
-	tables_changed = true;
+	if (!OidIsValid(relid) || !tables_valid || find_listed(relid) != NULL)
+		tables_changed = true;
 	hash_seq_init(&status, relmap);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
@@ -295,8 +312,6 @@ rose_relmap_tables_changed(void)
 static RoseSubscriptionTable *
 find_table(Oid relid)
 {
-	ListCell   *lc;
-
 	if (!tables_valid)
 	{
 		MemoryContext old;
@@ -307,14 +322,7 @@ find_table(Oid relid)
 		MemoryContextSwitchTo(old);
 		tables_valid = true;
 	}
-	foreach(lc, tables)
-	{
-		RoseSubscriptionTable *table = lfirst(lc);
-
-		if (table->relid == relid)
-			return table;
-	}
-	return NULL;
+	return find_listed(relid);
 }
 
 /* Find the local table and what the subscription says of it. */

@@ -24,14 +24,20 @@
 void
 rose_manifest_read(Relation rel, RoseManifest *manifest)
 {
-	Buffer		buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
-	const RoseMetaDisk *meta = rose_meta_of(BufferGetPage(buffer));
+	RelFileLocator locator = rose_rel_locator(rel);
+	Buffer		buffer;
+	const RoseMetaDisk *meta;
 
+	rose_pin_begin_look(locator);
+	buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
+	meta = rose_meta_of(BufferGetPage(buffer));
+	manifest->newest_owner = meta->next_owner - 1;
 	manifest->version = meta->manifest_version;
 	manifest->ncomponents = meta->ncomponents;
 	memcpy(manifest->components, meta->components,
 		   meta->ncomponents * sizeof(RoseComponentEntryDisk));
 	UnlockReleaseBuffer(buffer);
+	rose_pin_end_look(locator, manifest->newest_owner);
 }
 
 static int

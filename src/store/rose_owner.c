@@ -61,17 +61,11 @@ rose_store_note_freed(RoseStoreShared *store)
 void
 rose_retired_purge(RoseStoreShared *store)
 {
-	uint64		oldest;
-	int			n = 0;
+	int			n;
 
 	if (store->nretired == 0)
 		return;
-	oldest = rose_pin_oldest(store->locator);
-	for (int i = 0; i < store->nretired; i++)
-	{
-		if (store->retired[i].generation >= oldest)
-			store->retired[n++] = store->retired[i];
-	}
+	n = rose_pin_filter_retired(store->locator, store->retired, store->nretired);
 	if (n < store->nretired)
 		rose_store_note_freed(store);
 	store->nretired = n;

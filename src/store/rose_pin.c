@@ -8,6 +8,12 @@
  * first look at it in its backend's slot.  A retired component is kept as long
  * as somebody has pinned its file at its generation or an older one.
  *
+ * A pin also says which components its transaction can have met: none whose owner
+ * id was given later than its last look at the manifest.  Ids grow, so one
+ * number says it.  Without it, one long transaction would keep all that merges make and
+ * replace, until there is no room to note it.  It is ROSE_PIN_ALL from before a look
+ * until after it, and until the first one.
+ *
  * A slot has room for ROSE_PINS files.  More files than that are covered by one
  * more generation that counts for every file: they may keep more than they
  * need, but nothing is lost.
@@ -32,11 +38,13 @@
 #include "store/rose_store_internal.h"
 
 #define ROSE_PINS	8
+#define ROSE_PIN_ALL	PG_UINT32_MAX
 
 typedef struct RosePin
 {
 	RelFileLocator locator;
 	uint64		generation;
+	uint32		seen_upto;		/* newest owner id that may be in use */
 } RosePin;
 
 typedef struct RosePinSlotShared
@@ -64,6 +72,7 @@ static uint32 my_incarnation;
 static int	my_npins;
 static bool my_any;
 static RelFileLocator my_pins[ROSE_PINS];
+static bool my_looked[ROSE_PINS];	/* has read that manifest */
 
 Size
 rose_pin_shmem_size(void)
@@ -177,8 +186,10 @@ rose_pin_acquire(RelFileLocator locator)
 		SpinLockAcquire(&slot->mutex);
 		slot->pins[my_npins].locator = locator;
 		slot->pins[my_npins].generation = generation;
+		slot->pins[my_npins].seen_upto = ROSE_PIN_ALL;
 		slot->npins = my_npins + 1;
 		SpinLockRelease(&slot->mutex);
+		my_looked[my_npins] = false;
 		my_pins[my_npins++] = locator;
 	}
 	else
@@ -190,6 +201,42 @@ rose_pin_acquire(RelFileLocator locator)
 	}
 	/* Publish before looking at the manifest; see rose_manifest.c. */
 	pg_memory_barrier();
+}
+
+static void
+set_seen(RelFileLocator locator, uint32 seen_upto, bool looked)
+{
+	for (int i = 0; i < my_npins; i++)
+	{
+		if (!RelFileLocatorEquals(my_pins[i], locator))
+			continue;
+		if (!looked && my_looked[i])
+			return;
+		my_looked[i] = looked;
+		SpinLockAcquire(&my_slot->mutex);
+		my_slot->pins[i].seen_upto = seen_upto;
+		SpinLockRelease(&my_slot->mutex);
+		return;
+	}
+}
+
+void
+rose_pin_begin_look(RelFileLocator locator)
+{
+	set_seen(locator, ROSE_PIN_ALL, true);
+	pg_memory_barrier();		/* before the look */
+}
+
+void
+rose_pin_end_look(RelFileLocator locator, uint32 newest)
+{
+	set_seen(locator, newest, true);
+}
+
+void
+rose_pin_use_cached(RelFileLocator locator, uint32 newest)
+{
+	set_seen(locator, newest, false);
 }
 
 void
@@ -232,4 +279,40 @@ rose_pin_oldest(RelFileLocator locator)
 		SpinLockRelease(&slot->mutex);
 	}
 	return oldest;
+}
+
+int
+rose_pin_filter_retired(RelFileLocator locator, RoseRetiredShared *retired, int n)
+{
+	bool		keep[ROSE_MAX_RETIRED] = {false};
+	int			nkept = 0;
+
+	pg_memory_barrier();
+	for (int i = 0; i < pin_shared->nslots; i++)
+	{
+		RosePinSlotShared *slot = &pin_shared->slots[i];
+		uint64		any;
+		uint64		generation = PG_UINT64_MAX;
+		uint32		seen_upto = 0;
+
+		SpinLockAcquire(&slot->mutex);
+		any = slot->any_generation;
+		for (int j = 0; j < slot->npins; j++)
+		{
+			if (RelFileLocatorEquals(slot->pins[j].locator, locator))
+			{
+				generation = slot->pins[j].generation;
+				seen_upto = slot->pins[j].seen_upto;
+			}
+		}
+		SpinLockRelease(&slot->mutex);
+		for (int j = 0; j < n; j++)
+			if ((any != 0 && any <= retired[j].generation) ||
+				(generation <= retired[j].generation && retired[j].id <= seen_upto))
+				keep[j] = true;
+	}
+	for (int j = 0; j < n; j++)
+		if (keep[j])
+			retired[nkept++] = retired[j];
+	return nkept;
 }

@@ -94,6 +94,7 @@ StaticAssertDecl(sizeof(RoseComponentEntryDisk) == 96, "on-disk size");
 typedef struct RoseManifest
 {
 	uint64		version;		/* counts switches of this file */
+	uint32		newest_owner;	/* no component has a greater id yet */
 	int			ncomponents;
 	RoseComponentEntryDisk components[ROSE_MAX_COMPONENTS];
 } RoseManifest;
@@ -324,6 +325,18 @@ extern Size rose_pin_shmem_size(void);
 extern void rose_pin_shmem_init(bool found);	/* under AddinShmemInitLock */
 extern void rose_pin_acquire(RelFileLocator locator);	/* idempotent in a transaction */
 extern void rose_pin_release_all(void); /* end of the top-level transaction */
+
+/*
+ * Around each look at a manifest, which rose_manifest_read does; and when a copy
+ * from an earlier transaction is still good.  newest: see RoseManifest.newest_owner.
+ */
+extern void rose_pin_begin_look(RelFileLocator locator);
+extern void rose_pin_end_look(RelFileLocator locator, uint32 newest);
+extern void rose_pin_use_cached(RelFileLocator locator, uint32 newest);
+
+/* Leave only what a pin keeps in the array; returns how many. */
+extern int	rose_pin_filter_retired(RelFileLocator locator, RoseRetiredShared *retired,
+									int n);
 
 /* New generation, for what was just retired.  Full memory barrier. */
 extern uint64 rose_pin_retire_generation(void);

@@ -677,8 +677,8 @@ void
 rose_maintainer_main(Datum arg)
 {
 	MemoryContext context = CurrentMemoryContext;
+	static bool visit;			/* static: PG_TRY must not clobber it */
 	HASHCTL		info = {0};
-	bool		visit;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);

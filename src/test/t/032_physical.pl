@@ -8,7 +8,8 @@ use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
-my $primary = rose_node('primary', 'checkpoint_timeout = 1h');
+# wal_consistency_checking: the standby compares each page it replays.
+my $primary = rose_node('primary', 'checkpoint_timeout = 1h', 'wal_consistency_checking = generic');
 my @tables = qw(spilled fresh keyless);
 
 $primary->safe_psql('postgres', <<'SQL');
@@ -63,6 +64,7 @@ $standby->start;
 $primary->safe_psql('postgres', <<'SQL');
 INSERT INTO fresh SELECT i, 'streamed' FROM generate_series(3001, 4000) i;
 DELETE FROM fresh WHERE id <= 100;
+DO $$ BEGIN FOR i IN 1..500 LOOP UPDATE fresh SET v = repeat('x', i % 90) WHERE id = 200 + i; END LOOP; END $$;
 SELECT rose.spill('fresh');
 SELECT rose.merge('fresh');
 UPDATE fresh SET v = 'streamed late' WHERE id BETWEEN 3001 AND 3100;
