@@ -151,7 +151,9 @@ sub normal
 	my ($answer, $statement) = @_;
 
 	return "no answer: the session ended\n" if !$answer;
-	my @rows = split /\n/, $answer->{rows} =~ s/^!!.*\n//mgr;
+	# -1: a row may be an empty line, and the last one
+	my @rows = split /\n/, $answer->{rows} =~ s/^!!.*\n//mgr, -1;
+	pop @rows if @rows;
 	@rows = sort @rows if !$statement->{ordered};
 	return join("\n", @rows, $answer->{status}, $answer->{message});
 }
