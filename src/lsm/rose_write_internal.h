@@ -25,6 +25,8 @@ typedef struct RoseNewVersion
 
 /* ---- rose_write.c ---- */
 
+#define ROSE_WRITE_PARTITIONS 64	/* all of them fit a backend's LWLock limit */
+
 /* One of the key-partition locks; partitions are locked in ascending order. */
 extern int	rose_write_partition(RoseTable *table, const Datum *key);
 extern void rose_write_lock_partition(int partition);
@@ -46,6 +48,10 @@ extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
  */
 extern bool rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n,
 								bool log);
+/*
+ * The same for as many as there is room for; returns how many.  No locks among them.
+ */
+extern int	rose_write_some_versions(RoseTable *table, RoseNewVersion *versions, int n);
 /*
  * Make the entry of an ended transaction's lock this one's.  False if it cannot be:
  * its memtable is not the active one any more.  REQUIRES the key's partition lock.
