@@ -181,7 +181,6 @@ extern void rose_component_builder_add(RoseComponentBuilder *builder, const Rose
 extern void rose_component_builder_add_values(RoseComponentBuilder *builder,
 											  const RoseVersion *version,
 											  const Datum *values, const bool *nulls);
-extern uint64 rose_component_builder_nrows(const RoseComponentBuilder *builder);
 /* Writes the rest, makes everything durable or redo-able, fills entry except
  * level, state, subid, epoch, owner_xid.  An empty component is not allowed. The owner stays
  * listed as being built until rose_component_builder_free, to be called after publishing or giving up. */

@@ -145,12 +145,6 @@ rose_component_builder_rebind(RoseComponentBuilder *builder, Relation rel)
 	rose_blockwriter_rebind(builder->writer, rel);
 }
 
-uint64
-rose_component_builder_nrows(const RoseComponentBuilder *builder)
-{
-	return builder->footer.nrows;
-}
-
 /* ---- leaves ---- */
 
 /* Write the leaf and enter it into the tree; next: block of the one after it. */

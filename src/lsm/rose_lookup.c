@@ -371,14 +371,3 @@ rose_tid_known(RoseTable *table, ItemPointer tid)
 
 	return rose_tid_resolve(table, tid, &target);
 }
-
-bool
-rose_row_satisfies(RoseTable *table, const RoseRow *row, Snapshot snapshot)
-{
-	const RoseRow *current;
-
-	if (snapshot->snapshot_type == SNAPSHOT_ANY)
-		return true;
-	current = rose_lookup_get(rose_lookup_cached(table), snapshot, row->key);
-	return current && current->version.seq == row->version.seq;
-}

@@ -82,14 +82,6 @@ rose_merge_cursor_create(Relation rel, const RoseSchema *schema, int ncomponents
 }
 
 void
-rose_merge_cursor_free(RoseMergeCursor *merge)
-{
-	for (int i = 0; i < merge->nsources; i++)
-		rose_component_cursor_free(merge->sources[i].cursor);
-	MemoryContextDelete(merge->context);
-}
-
-void
 rose_merge_cursor_rebind(RoseMergeCursor *merge, Relation rel)
 {
 	for (int i = 0; i < merge->nsources; i++)

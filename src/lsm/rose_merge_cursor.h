@@ -21,7 +21,6 @@ extern RoseMergeCursor *rose_merge_cursor_create(Relation rel, const RoseSchema 
 												 int ncomponents, RoseComponent **components,
 												 BufferAccessStrategy strategy,
 												 MemoryContext context);
-extern void rose_merge_cursor_free(RoseMergeCursor *merge);
 extern void rose_merge_cursor_rebind(RoseMergeCursor *merge, Relation rel);
 
 /* Next version, valid until the next call, or NULL; *source: index of its component. */

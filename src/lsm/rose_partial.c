@@ -23,12 +23,6 @@ rose_partial_init(RosePartial *partial, const RoseSchema *schema, MemoryContext 
 											 ALLOCSET_SMALL_SIZES);
 }
 
-void
-rose_partial_free(RosePartial *partial)
-{
-	MemoryContextDelete(partial->context);
-}
-
 /* Take the columns that row has and nobody newer gave. */
 static void
 partial_take(RosePartial *partial, const RoseRow *row)

@@ -26,7 +26,6 @@ typedef struct RosePartial
 
 extern void rose_partial_init(RosePartial *partial, const RoseSchema *schema,
 							  MemoryContext parent);
-extern void rose_partial_free(RosePartial *partial);
 /* Begin with a PARTIAL row. */
 extern void rose_partial_start(RosePartial *partial, const RoseRow *row);
 /* Add the next older one; true when the row is complete. */

@@ -83,7 +83,5 @@ extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid,
  */
 extern void rose_lookup_latest_tid(RoseLookup *lookup, Snapshot snapshot, ItemPointer tid);
 extern bool rose_tid_known(RoseTable *table, ItemPointer tid);
-/* Does the snapshot see this very version as the current row of its key? */
-extern bool rose_row_satisfies(RoseTable *table, const RoseRow *row, Snapshot snapshot);
 
 #endif							/* ROSE_SCAN_H */

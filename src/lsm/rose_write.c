@@ -53,8 +53,6 @@ static struct
 	RoseKeyReader *reader;
 }			WriteCache;
 
-static bool WroteInTransaction = false;
-
 /* ---- shared memory ---- */
 
 Size
@@ -112,16 +110,9 @@ rose_write_set_epoch(Oid subid, uint64 epoch)
 	WriteEpoch = epoch;
 }
 
-bool
-rose_write_in_transaction(void)
-{
-	return WroteInTransaction;
-}
-
 void
 rose_write_end_transaction(void)
 {
-	WroteInTransaction = false;
 	memset(&WriteCache, 0, sizeof(WriteCache));
 	rose_lookup_forget_cached();
 }
@@ -285,7 +276,6 @@ rose_write_some_versions(RoseTable *table, RoseNewVersion *versions, int n)
 	RoseArenaPtr ptr;
 	int			done = 0;
 
-	WroteInTransaction = true;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
 	while (done < n && link_version(table, &versions[done], &ptr))
@@ -308,7 +298,6 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 	int			done = 0;
 
 	Assert(n <= lengthof(linked));
-	WroteInTransaction = true;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	if (log)
 		rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
@@ -334,7 +323,6 @@ rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place, RoseNewVersio
 
 	if (place->memtable_id == 0)
 		return false;
-	WroteInTransaction = true;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	if (log)
 		rose_tail_reserve(table->rel, &table->shared->store, log_size(lock, 1));

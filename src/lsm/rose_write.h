@@ -79,8 +79,6 @@ extern void rose_write_blind(RoseTable *table, RoseOp op, const Datum *values,
  */
 extern void rose_write_set_epoch(Oid subid, uint64 epoch);
 
-/* Did the current top-level transaction write to a rose table? (It cannot be prepared then.) */
-extern bool rose_write_in_transaction(void);
 extern void rose_write_end_transaction(void);	/* top-level end */
 
 /*
