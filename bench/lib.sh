@@ -73,11 +73,15 @@ scratch()
 	cd "$SCRATCH" || exit 1
 }
 
-# Stops every cluster and removes every trace. Safe to call twice.
+# Ends what runs in the background, stops every cluster and removes every trace.
+# Safe to call twice.
 rose_cleanup()
 {
-	local pidfile data group
+	local pidfile data group job
 
+	for job in $(jobs -p); do
+		kill "$job" 2>/dev/null || true
+	done
 	if [ -n "$SCRATCH" ]; then
 		for pidfile in "$SCRATCH"/*/postmaster.pid; do
 			[ -f "$pidfile" ] || continue

@@ -4,6 +4,8 @@
 # Does nothing when everything is there, so it is cheap to call first. Needs
 # root and apt to install; without them it says what is missing and fails.
 # Works with the PostgreSQL that PG_CONFIG names, or installs Debian's 15.
+# BOOTSTRAP_WISHES names packages that would be nice to have: what can be
+# installed of them is, the rest is left out.
 set -eu
 
 PG_CONFIG=${PG_CONFIG:-pg_config}
@@ -35,6 +37,23 @@ missing_packages()
 	perl -MIPC::Run -MTest::More -MTime::HiRes -e1 >/dev/null 2>&1 || echo libipc-run-perl
 	command -v prove >/dev/null 2>&1 || echo perl
 }
+
+# Prints which of the wishes are not installed, if they can be.
+missing_wishes()
+{
+	local package
+
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 0
+	for package in ${BOOTSTRAP_WISHES:-}; do
+		dpkg -s "$package" >/dev/null 2>&1 || echo "$package"
+	done
+}
+
+wishes=$(missing_wishes)
+if [ -n "$wishes" ]; then
+	echo "installing, if it can be had:" $wishes
+	{ apt-get update -q; DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $wishes; } >/dev/null 2>&1 || true
+fi
 
 packages=$(missing_packages | tr ' \n' '\n\n' | sort -u | tr '\n' ' ')
 packages=${packages% }

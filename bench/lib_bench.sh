@@ -1,0 +1,282 @@
+# What the benchmarks share beside lib.sh. Sourced by bash, instead of lib.sh.
+#
+# Responsible for: options that all workloads have, the seed, results as CSV with
+# what they were measured on, plots, percentiles, bounding a cluster's memory and
+# disk reads and reading what it used of them, and the exit status. A workload says
+# what it measures; nothing here does.
+#
+# A workload defines two functions and calls bench_start first, bench_end last:
+#
+#   sizes SMALL-OR-FULL      sets its variables
+#   option NAME VALUE        takes an option of its own, or fails; sets TAKES=1
+#                            if the option has no value
+#   bench_start NAME COLUMNS "$@"
+#
+# Options of every workload
+#   --full            the papers' size
+#   --seed N          of the data and of what is done with it   (BENCH_SEED, or 42)
+#   --out FILE        CSV to append to                          (bench/results/NAME.csv)
+#   --scratch FOLDER  where the clusters live                   (/tmp)
+
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+SEED=${BENCH_SEED:-42}
+SIZE=small
+DIFFERENT=''
+BOUND_MB=''
+# The plots need it; a run without it still has its CSV.
+export BOOTSTRAP_WISHES=gnuplot-nox
+
+say() { printf '%s\n' "$*"; }
+
+# bench_start NAME COLUMNS ARGUMENT...
+bench_start()
+{
+	NAME=$1
+	local columns=$2
+	shift 2
+	OUT=$ROSE_ROOT/bench/results/$NAME.csv
+	PARENT=${TMPDIR:-/tmp}
+	bench_options "$@"
+	trap rose_cleanup EXIT
+	trap 'exit 130' INT TERM
+	rose_prepare
+	LOAD=$(cut -d' ' -f1 /proc/loadavg)
+	STARTED=$(date -u +%FT%TZ)
+	OUT=$(mkdir -p "$(dirname "$OUT")" && cd "$(dirname "$OUT")" && pwd)/$(basename "$OUT")
+	scratch "$NAME" "$PARENT"
+	DISK=$(disk_of "$SCRATCH" || echo none)
+	csv_open "$OUT" "$columns"
+	say "$NAME, $SIZE: $(machine), load $LOAD; rose $(rose_version) commit $(commit), PostgreSQL $(postgres_version)${ROSE_STANDIN:+; STAND-IN: rose is heap}"
+}
+
+bench_options()
+{
+	local argument
+
+	for argument in "$@"; do
+		[ "$argument" != --full ] || SIZE=full
+	done
+	sizes "$SIZE"
+	while [ $# -gt 0 ]; do
+		TAKES=2
+		case $1 in
+			--full) TAKES=1 ;;
+			--seed) SEED=$2 ;;
+			--out) OUT=$2 ;;
+			--scratch) PARENT=$2 ;;
+			*) option "$1" "${2:-}" || die "unknown option \"$1\"; see the head of $0" ;;
+		esac
+		[ $# -ge $TAKES ] || die "option $1 needs a value"
+		shift $TAKES
+	done
+}
+
+# Fails the run if some comparison failed.
+bench_end()
+{
+	say "results appended to $OUT"
+	[ -z "$DIFFERENT" ] || die "$DIFFERENT"
+}
+
+# same WHAT A B: notes a difference for bench_end, and prints "yes" or "NO".
+# Not in a subshell: the note would be lost. SAME has the answer.
+same()
+{
+	SAME=yes
+	[ "$2" != "$3" ] || return 0
+	SAME=NO
+	DIFFERENT="$1 differs: \"$2\" and \"$3\""
+	say "$DIFFERENT"
+}
+
+# A number from -1 to 1 for SQL's setseed().
+seed_fraction() { calc "$SEED * 7919 % 100003 / 100003" %.6f; }
+
+# content_hash CLUSTER TABLE: number of rows, and a sum over hashes of whole rows.
+content_hash() { sql "$1" -c "SELECT count(*) || ' ' || coalesce(sum(hashtextextended(i::text, 0)), 0) FROM $2 i"; }
+
+# ----------------------------------------------------------------------------
+# Results
+# ----------------------------------------------------------------------------
+
+rose_version() { sed -n "s/^default_version *= *'\(.*\)'/\1/p" "$ROSE_ROOT/rose.control"; }
+
+postgres_version() { "$PG_BIN/postgres" --version | sed -E 's/^[^0-9]*([0-9.]+).*/\1/'; }
+
+# csv_open FILE COLUMNS: before the first row. Each row also says when, what, where.
+# A file of an older version of the workload, with other columns, is moved away.
+csv_open()
+{
+	local header="time,commit,rose,postgres,cpu,cores,ram_mb,load,size,seed,$2"
+
+	if [ -s "$1" ] && [ "$(head -1 "$1")" != "$header" ]; then
+		mv "$1" "${1%.csv}.until-$STARTED.csv"
+	fi
+	[ -s "$1" ] || echo "$header" >"$1"
+	echo "$2" >"$SCRATCH/$(basename "$1")"
+}
+
+# csv_add FILE VALUE...: values in the order of the columns. This run's rows, with
+# the workload's own columns only, are in $SCRATCH under the same name, for plots.
+csv_add()
+{
+	local file=$1 row
+	shift
+
+	row=$(IFS=,; echo "$*")
+	[ -n "${STAMP:-}" ] || STAMP="$STARTED,$(commit),$(rose_version),$(postgres_version),\"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)\",$(nproc),$(awk '/MemTotal/ { printf("%.0f", $2 / 1024) }' /proc/meminfo),$LOAD,$SIZE,$SEED"
+	echo "$STAMP,$row" >>"$file"
+	echo "$row" >>"$SCRATCH/$(basename "$file")"
+}
+
+# csv_get FILE KEY COLUMN: a column of this run's last row whose first column is KEY.
+csv_get()
+{
+	awk -F, -v key="$2" -v column="$3" '
+		NR == 1 { for (i = 1; i <= NF; i++) if ($i == column) c = i }
+		NR > 1 && $1 == key { value = $c }
+		END { print value }' "$SCRATCH/$(basename "$1")"
+}
+
+# ratio A B [FORMAT]: A over B, or n/a.
+ratio() { awk -v a="$1" -v b="$2" -v f="${3:-%.2f}" 'BEGIN { if (a != "" && b > 0) printf(f, a / b); else printf("n/a") }'; }
+
+# verdict VALUE OPERATOR TARGET: "met" or "missed"; OPERATOR is awk's.
+verdict() { [ -n "$1" ] && [ "$1" != n/a ] && awk "BEGIN { exit !($1 $2 $3) }" && echo met || echo missed; }
+
+# plot FILE.svg: gnuplot's commands on standard input; the plot lies beside the CSV.
+# $SCRATCH is the working folder, so this run's rows are 'NAME.csv'.
+plot()
+{
+	local file
+
+	file=$(dirname "$OUT")/$1
+	if ! command -v gnuplot >/dev/null; then
+		say "no plot: gnuplot is not installed"
+		cat >/dev/null
+		return
+	fi
+	if {
+		cat <<-SCRIPT
+			set terminal svg size 800,500 font 'sans-serif,13' background 'white'
+			set output '$file'
+			set datafile separator ','
+			set grid
+			set key outside top center horizontal
+			set style fill solid 0.8
+			set label 1 '$(commit), $(nproc) cores, $(date -u +%F)' at screen 0.99,0.015 right font ',9'
+		SCRIPT
+		cat
+	} | gnuplot; then
+		say "plot: $file"
+	else
+		say "no plot: gnuplot failed"
+	fi
+}
+
+# percentiles: of the numbers on standard input, one a line:
+# "count mean p50 p99 p99.9 worst".
+percentiles()
+{
+	perl -e '
+		my @v = sort { $a <=> $b } map { 0 + $_ } <STDIN>;
+		my $n = @v;
+		if (!$n) { print "0 0 0 0 0 0\n"; exit }
+		my $sum = 0;
+		$sum += $_ for @v;
+		sub p { my $i = int($_[0] * $n); $v[$i < $n ? $i : $n - 1] }
+		printf "%d %.1f %.1f %.1f %.1f %.1f\n", $n, $sum / $n, p(0.5), p(0.99), p(0.999), $v[-1];'
+}
+
+# field N WORDS: the N-th word.
+field() { cut -d' ' -f"$1" <<<"$2"; }
+
+# ----------------------------------------------------------------------------
+# Bounding a cluster, and what it used
+# ----------------------------------------------------------------------------
+
+# Groups are called by a short name, and by a name of this process in the system.
+group_name() { echo "rose-$1-$$"; }
+
+# bound_create GROUP MB [READ-IOPS]: makes the group in which clusters are to start
+# (cluster_start NAME $(bound_group GROUP)) and says what is bounded. MB counts the
+# processes, shared memory and page cache together; 0 bounds nothing but still counts.
+bound_create()
+{
+	local group mb=$2 iops=${3:-}
+
+	group=$(group_name "$1")
+	BOUND_MB=''
+	BOUND_COUNTS=''
+	if ! cgroup_available || ! cgroup_create "$group"; then
+		say "memory: NOT bounded, and disk use is the whole machine's: there is no cgroup version 1 that this user may use"
+		[ -z "$iops" ] || die "a bound of disk reads needs a cgroup"
+		return
+	fi
+	if [ "$DISK" != none ]; then
+		cgroup_count_io "$group"
+		BOUND_COUNTS=1
+	fi
+	if [ "$mb" -gt 0 ]; then
+		cgroup_set "$group" memory.limit_in_bytes $((mb * 1048576))
+		BOUND_MB=$mb
+		say "memory: bounded at $mb MB for a cluster, page cache included"
+	else
+		say "memory: not bounded"
+	fi
+	if [ -n "$iops" ]; then
+		cgroup_set "$group" blkio.throttle.read_iops_device "$DISK $iops"
+		say "disk: at most $iops reads a second"
+	fi
+}
+
+# bound_group GROUP: the group's name in the system if it could be made, else nothing.
+bound_group() { [ ! -d "$(cgroup_path memory)/$(group_name "$1")" ] || group_name "$1"; }
+
+# io_now GROUP: "reads read_bytes written_bytes" so far of the group, and the same
+# three of the whole disk, whoever caused it. Without a group the disk's, twice.
+io_now()
+{
+	local device='0 0 0'
+
+	[ "$DISK" = none ] || device=$(device_io)
+	if [ -n "$BOUND_COUNTS" ]; then
+		echo "$(group_io "$(group_name "$1")") $device"
+	else
+		echo "$device $device"
+	fi
+}
+
+# grown N BEFORE AFTER: how much the N-th counter of io_now grew.
+grown() { calc "$(field "$1" "$3") - $(field "$1" "$2")" %.0f; }
+
+# peak_memory GROUP: the most bytes charged to the group since peak_reset; empty
+# without one. Page cache counts, so at the bound it is the bound.
+peak_memory() { [ -z "$(bound_group "$1")" ] || cgroup_get "$(group_name "$1")" memory.max_usage_in_bytes; }
+
+peak_reset() { [ -z "$(bound_group "$1")" ] || cgroup_set "$(group_name "$1")" memory.max_usage_in_bytes 0; }
+
+# flush_cluster CLUSTER GROUP: checkpoint, and everything the cluster wrote goes to
+# disk from inside its group, so that it is counted there. The kernel's background
+# writeback is not: io_now's whole-disk columns have it.
+flush_cluster()
+{
+	sql "$1" -c CHECKPOINT
+	(
+		[ -z "$(bound_group "$2")" ] || cgroup_enter "$(group_name "$2")"
+		find "$SCRATCH/$1" -type f -print0 | xargs -0 sync
+	)
+}
+
+# file_bytes CLUSTER TABLE: the files of table and indexes; live_bytes: what a rose
+# table's components take of them (heap: the files).
+file_bytes() { sql "$1" -c "SELECT pg_total_relation_size('$2')"; }
+
+live_bytes()
+{
+	sql "$1" -c "SELECT CASE WHEN a.amname = 'rose' AND to_regclass('rose.stat_components') IS NOT NULL
+			THEN (SELECT sum(bytes) FROM rose.stat_components WHERE relation = c.oid AND kind <> 'memtable')
+			ELSE pg_total_relation_size(c.oid) END
+		FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = '$2'::regclass"
+}
