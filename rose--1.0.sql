@@ -108,7 +108,7 @@ CREATE FUNCTION rose.create_subscription(
 	slot_name text DEFAULT NULL,
 	enabled boolean DEFAULT NULL,
 	copy_data boolean DEFAULT NULL,
-	binary boolean DEFAULT false,
+	binary boolean DEFAULT true,
 	synchronous_commit text DEFAULT 'off',
 	durability text DEFAULT 'upstream')
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';

@@ -14,6 +14,7 @@
 
 #include "commands/tablecmds.h"
 #include "replication/walreceiver.h"
+#include "storage/latch.h"
 
 #include "compat/rose_compat.h"
 
@@ -55,6 +56,17 @@ rose_walrcv_create_slot(WalReceiverConn *conn, const char *slotname, bool tempor
 #else
 	return walrcv_create_slot(conn, slotname, temporary, false,
 							  snapshot_action, lsn);
+#endif
+}
+
+/* 17 has sets belong to a resource owner; this one to none.  It must be freed by hand. */
+static inline WaitEventSet *
+rose_create_wait_event_set(MemoryContext context, int nevents)
+{
+#if PG_VERSION_NUM >= 170000
+	return CreateWaitEventSet(NULL, nevents);
+#else
+	return CreateWaitEventSet(context, nevents);
 #endif
 }
 

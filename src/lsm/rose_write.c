@@ -372,9 +372,6 @@ void
 rose_write_blind(RoseTable *table, RoseOp op, const Datum *values, const bool *nulls,
 				 const bits8 *present, CommandId cid, bool durable)
 {
-	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose blind write",
-											   ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(work);
 	RoseNewVersion new;
 
 	if (table->schema->nkeys == 0 && op != ROSE_OP_PUT)
@@ -397,9 +394,6 @@ rose_write_blind(RoseTable *table, RoseOp op, const Datum *values, const bool *n
 	}
 	while (!rose_write_versions(table, &new, 1, durable))
 		rose_write_make_room(table);
-
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(work);
 }
 
 /* ---- room in C0 ---- */

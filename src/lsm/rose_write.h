@@ -68,6 +68,7 @@ extern void rose_insert_abort_speculative(RoseTable *table, ItemPointer tid);
  * Blind write, for replication: no conflict check, no tail log unless durable.
  * PUT: all columns.  PARTIAL: present says which (ROSE_PRESENT_BYTES(natts)).  TOMBSTONE: key columns.
  * Row-id tables take PUT only.  Waits for room in C0 (may spill the table's own C0 in this process).
+ * Leaves what it allocates to the current context, which callers reset now and then.
  */
 extern void rose_write_blind(RoseTable *table, RoseOp op, const Datum *values,
 							 const bool *nulls, const bits8 *present, CommandId cid,

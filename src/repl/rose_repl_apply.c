@@ -21,6 +21,7 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "compat/rose_compat_repl.h"
 #include "libpq/pqformat.h"
 #include "lsm/rose_write.h"
@@ -104,6 +105,34 @@ read_row(RoseReplRel *entry, LogicalRepTupleData *tuple, Datum *values, bool *nu
 	return unchanged;
 }
 
+/*
+ * A value in binary format, for error messages: raises no error, whatever the
+ * upstream sent.
+ */
+static void
+describe_binary(Oid type, const StringInfoData *value, StringInfo out)
+{
+	int64		number = 0;
+
+	if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID)
+	{
+		appendBinaryStringInfo(out, value->data, value->len);
+		return;
+	}
+	if ((type == INT2OID || type == INT4OID || type == INT8OID) &&
+		value->len > 0 && value->len <= (int) sizeof(number))
+	{
+		number = (signed char) value->data[0];
+		for (int i = 1; i < value->len; i++)
+			number = (int64) ((uint64) number << 8 | (unsigned char) value->data[i]);
+		appendStringInfo(out, INT64_FORMAT, number);
+		return;
+	}
+	appendStringInfoString(out, "\\x");
+	for (int i = 0; i < value->len; i++)
+		appendStringInfo(out, "%02x", (unsigned char) value->data[i]);
+}
+
 /* The key of a row as the upstream sent it, for error messages. */
 static void
 describe_key(RoseReplRel *entry, LogicalRepTupleData *tuple, StringInfo out)
@@ -115,9 +144,13 @@ describe_key(RoseReplRel *entry, LogicalRepTupleData *tuple, StringInfo out)
 		int			remote = entry->columns[schema->keys[i].def.attno - 1].remote;
 
 		appendStringInfoString(out, i > 0 ? ", " : "");
-		if (remote >= 0 && remote < tuple->ncols &&
-			tuple->colstatus[remote] == LOGICALREP_COLUMN_TEXT)
+		if (remote < 0 || remote >= tuple->ncols)
+			appendStringInfoString(out, "?");
+		else if (tuple->colstatus[remote] == LOGICALREP_COLUMN_TEXT)
 			appendStringInfoString(out, tuple->colvalues[remote].data);
+		else if (tuple->colstatus[remote] == LOGICALREP_COLUMN_BINARY)
+			describe_binary(entry->columns[schema->keys[i].def.attno - 1].type,
+							&tuple->colvalues[remote], out);
 		else
 			appendStringInfoString(out, "?");
 	}
@@ -191,6 +224,11 @@ begin_change(LogicalRepRelId remoteid)
 		return NULL;
 	}
 	rose_apply.rel = entry;
+	if (rose_apply.binary && !entry->binary_fits)
+	{
+		rose_apply.text_needed = true;	/* read it again, as text */
+		return NULL;
+	}
 	rose_apply.remote_changes++;
 	return entry;
 }
@@ -533,6 +571,8 @@ rose_apply_message(StringInfo s)
 					 errmsg("unexpected logical replication message type \"%c\"",
 							rose_apply.command)));
 	}
+	if (rose_apply.binary && rose_apply.text_needed)
+		result = ROSE_APPLY_RESTART;
 	rose_apply.command = 0;
 	rose_apply.rel = NULL;
 	key_tuple = NULL;

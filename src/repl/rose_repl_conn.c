@@ -369,7 +369,8 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
  */
 
 void
-rose_upstream_start(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecPtr start)
+rose_upstream_start(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecPtr start,
+					bool binary)
 {
 	WalRcvStreamOptions options = {0};
 	TimeLineID	timeline;
@@ -382,7 +383,7 @@ rose_upstream_start(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecP
 	options.startpoint = start;
 	options.proto.logical.proto_version = LOGICALREP_PROTO_VERSION_NUM;
 	options.proto.logical.publication_names = sub->publications;
-	options.proto.logical.binary = sub->binary;
+	options.proto.logical.binary = binary;
 	walrcv_startstreaming(conn, &options);
 }
 

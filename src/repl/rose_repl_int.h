@@ -109,7 +109,7 @@ extern bool rose_subscription_epoch_committed(Oid subid, uint64 epoch);
  */
 /* Start of the stream; ends with rose_upstream_disconnect. */
 extern void rose_upstream_start(struct WalReceiverConn *conn, const RoseSubscription *sub,
-								XLogRecPtr start);
+								XLogRecPtr start, bool binary);
 extern void rose_upstream_feedback(struct WalReceiverConn *conn, XLogRecPtr received,
 								   XLogRecPtr flushed, XLogRecPtr applied,
 								   bool reply_requested);
@@ -152,6 +152,7 @@ typedef struct RoseReplRel
 	int			natts;
 	RoseReplColumn *columns;	/* natts */
 	bool		identity;		/* the local key is part of the replica identity */
+	bool		binary_fits;	/* values in binary format mean the same on both sides */
 	Datum	   *values;			/* natts each; scratch of one change */
 	bool	   *nulls;
 	Datum	   *old_values;
@@ -219,6 +220,10 @@ typedef struct RoseApply
 	bool		dirty;			/* committed batches that no epoch covers yet */
 	TimestampTz last_epoch;
 	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
+
+	/* the format of values */
+	bool		binary;			/* of the stream at hand */
+	bool		text_needed;	/* by a table of ours, for as long as the process lives */
 
 	/* for error messages */
 	char		command;		/* message type, 0 = none */

@@ -21,7 +21,9 @@
 
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "lsm/rose_maintain.h"
 #include "miscadmin.h"
@@ -361,6 +363,38 @@ key_in_identity(const RoseReplRel *entry)
 	return schema->nkeys > 0;
 }
 
+/*
+ * Are values of the upstream's type, in binary format, values of the local one?  Only
+ * for the same built-in type: other types may have the same name and another
+ * format, or contain the oid of a type.  A reg* type's binary format is an oid of
+ * the upstream, while its text is a name that is looked up here.
+ */
+static bool
+binary_fits(Oid remote, Oid local)
+{
+	Oid			element = get_element_type(local);
+
+	if (remote != local || local >= FirstGenbkiObjectId)
+		return false;
+	switch (OidIsValid(element) ? element : local)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+		case REGNAMESPACEOID:
+		case REGROLEOID:
+		case REGCOLLATIONOID:
+			return false;
+		default:
+			return true;
+	}
+}
+
 /* What is needed to apply a change.  REQUIRES: the table is open. */
 static void
 map_columns(RoseReplRel *entry)
@@ -376,6 +410,7 @@ map_columns(RoseReplRel *entry)
 	rose_relmap_match_columns(entry->rel, entry->remote.natts, entry->remote.attnames, remote_of);
 
 	entry->natts = desc->natts;
+	entry->binary_fits = true;
 	entry->columns = palloc0(sizeof(RoseReplColumn) * Max(desc->natts, 1));
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -388,6 +423,8 @@ map_columns(RoseReplRel *entry)
 		column->typmod = att->atttypmod;
 		if (column->remote < 0)
 			continue;
+		if (!binary_fits(entry->remote.atttyps[column->remote], att->atttypid))
+			entry->binary_fits = false;
 		getTypeInputInfo(att->atttypid, &input, &column->input_ioparam);
 		fmgr_info(input, &column->input);
 	}

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "compat/rose_compat_repl.h"
 #include "libpq/pqformat.h"
 #include "lsm/rose_maintain.h"
 #include "miscadmin.h"
@@ -38,13 +39,28 @@
 /* and again after a failure no sooner than this. */
 #define ROSE_MONITOR_RETRY_MS	30000
 
+/*
+ * A stream that flows is left alone for so long after all of it was read, so that the
+ * next look finds many messages: one system call reads them all, and the
+ * upstream need not wake us for each.
+ */
+#define ROSE_GATHER_US			200
+
+/* Messages between two looks at the clock. */
+#define ROSE_MESSAGES_PER_LOOK	64
+
+/* However fast messages come, other things get their turn after so long. */
+#define ROSE_CHORES_MS			20
+
 /* While an epoch keeps the stream waiting, the upstream hears from us this often. */
 #define ROSE_KEEP_ALIVE_MS		1000
 
 typedef struct Stream
 {
 	WalReceiverConn *conn;
-	TimestampTz heard;			/* when the last message came */
+	WaitEventSet *waits;		/* latch, postmaster and the socket; NULL before the first wait */
+	pgsocket	socket;			/* in waits */
+	TimestampTz heard;			/* when the last message came, about */
 	bool		pinged;			/* a reply was requested since */
 	TimestampTz told;			/* when the last feedback was sent */
 	XLogRecPtr	told_received;
@@ -130,13 +146,12 @@ note_received(XLogRecPtr lsn, TimestampTz send_time, TimestampTz now)
 
 /* Upstream transactions gathered for long enough, or enough of them? */
 static void
-maybe_end_batch(void)
+maybe_end_batch(TimestampTz now)
 {
 	if (!rose_apply.batch_open || rose_apply.in_remote)
 		return;
 	if (rose_batch_interval == 0 || rose_epoch_memory_is_due() ||
-		TimestampDifferenceExceeds(rose_apply.batch_start, GetCurrentTimestamp(),
-								   rose_batch_interval))
+		TimestampDifferenceExceeds(rose_apply.batch_start, now, rose_batch_interval))
 		rose_batch_commit();
 }
 
@@ -158,7 +173,7 @@ handle_message(Stream *stream, char *data, int len)
 		rose_apply.progress.received_bytes += len;
 		result = rose_apply_message(&s);
 		if (was_in_remote && !rose_apply.in_remote && result == ROSE_APPLY_GO_ON)
-			maybe_end_batch();
+			maybe_end_batch(stream->heard);
 	}
 	else if (type == 'k')
 	{
@@ -175,24 +190,38 @@ handle_message(Stream *stream, char *data, int len)
 	return result;
 }
 
-/* Everything that can be read without waiting; *ended: the upstream closed the stream. */
+/*
+ * Everything that can be read without waiting, or as much as it can before there may
+ * be something else to do; *ended: the upstream closed the stream; *nmessages:
+ * how many there were.
+ */
 static RoseApplyResult
-read_available(Stream *stream, pgsocket *fd, bool *ended)
+read_available(Stream *stream, pgsocket *fd, bool *ended, int *nmessages)
 {
 	char	   *data;
 	int			len;
+	TimestampTz begun = 0;
 
 	*ended = false;
+	*nmessages = 0;
 	while ((len = walrcv_receive(stream->conn, &data, fd)) > 0)
 	{
+		bool		look = (*nmessages)++ % ROSE_MESSAGES_PER_LOOK == 0;
+		bool		was_open = rose_apply.batch_open;
+
 		CHECK_FOR_INTERRUPTS();
-		stream->heard = GetCurrentTimestamp();
+		if (look)
+			stream->heard = GetCurrentTimestamp();
+		if (*nmessages == 1)
+			begun = stream->heard;
 		stream->pinged = false;
 		MemoryContextSwitchTo(rose_apply.message_context);
 		if (handle_message(stream, data, len) == ROSE_APPLY_RESTART)
 			return ROSE_APPLY_RESTART;
 		MemoryContextReset(rose_apply.message_context);
-		if (!rose_apply.batch_open && rose_epoch_is_due(stream->heard))
+		if ((look || was_open) && !rose_apply.batch_open && rose_epoch_is_due(stream->heard))
+			break;
+		if (look && TimestampDifferenceExceeds(begun, stream->heard, ROSE_CHORES_MS))
 			break;
 	}
 	*ended = len < 0;
@@ -340,17 +369,37 @@ check_silence(Stream *stream, TimestampTz now)
 	}
 }
 
+static void
+watch_socket(Stream *stream, pgsocket fd)
+{
+	if (stream->waits != NULL && stream->socket == fd)
+		return;
+	if (stream->waits != NULL)
+		FreeWaitEventSet(stream->waits);
+	stream->waits = rose_create_wait_event_set(TopMemoryContext, 3);
+	AddWaitEventToSet(stream->waits, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(stream->waits, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	AddWaitEventToSet(stream->waits, WL_SOCKET_READABLE, fd, NULL, NULL);
+	stream->socket = fd;
+}
+
 /* Wait for data; an open batch that lingers in vain is committed. */
 static void
 wait_for_data(Stream *stream, pgsocket fd)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	int			rc;
+	WaitEvent	event;
+	int			n;
 
-	rc = WaitLatchOrSocket(MyLatch,
-						   WL_SOCKET_READABLE | WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						   fd, wait_time(now), WAIT_EVENT_LOGICAL_APPLY_MAIN);
-	if (rc & WL_LATCH_SET)
+	watch_socket(stream, fd);
+	n = WaitEventSetWait(stream->waits, wait_time(GetCurrentTimestamp()), &event, 1,
+						 WAIT_EVENT_LOGICAL_APPLY_MAIN);
+	if (n == 0)
+	{
+		if (!rose_apply.in_remote)
+			rose_batch_commit();
+		check_silence(stream, GetCurrentTimestamp());
+	}
+	else if (event.events & WL_LATCH_SET)
 	{
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
@@ -360,12 +409,23 @@ wait_for_data(Stream *stream, pgsocket fd)
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 	}
-	if (rc & WL_TIMEOUT)
+}
+
+/* What has to be done now and then, between messages.  True: the worker is to end. */
+static bool
+do_chores(Stream *stream)
+{
+	if (serve_requests())
+		return true;
+	ask_monitor(GetCurrentTimestamp());
+	if (!rose_apply.in_remote && !rose_apply.batch_open)
 	{
-		if (!rose_apply.in_remote)
-			rose_batch_commit();
-		check_silence(stream, GetCurrentTimestamp());
+		AcceptInvalidationMessages();
+		if (rose_relmap_tables_changed())
+			rose_epoch_feed_tables();
 	}
+	send_feedback(stream, GetCurrentTimestamp(), false, false);
+	return false;
 }
 
 static RoseApplyResult
@@ -374,33 +434,44 @@ stream_loop(Stream *stream)
 	for (;;)
 	{
 		pgsocket	fd = PGINVALID_SOCKET;
+		int			nmessages;
 		bool		ended;
 		bool		due;
 
-		if (read_available(stream, &fd, &ended) == ROSE_APPLY_RESTART)
+		if (read_available(stream, &fd, &ended, &nmessages) == ROSE_APPLY_RESTART)
 			return ROSE_APPLY_RESTART;
 		if (ended)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("the upstream ended the stream")));
 
-		maybe_end_batch();
+		maybe_end_batch(GetCurrentTimestamp());
 		due = !rose_apply.batch_open && rose_epoch_is_due(GetCurrentTimestamp());
 		if (due)
 			rose_epoch_commit_in_time();
-		if (serve_requests())
+		if (do_chores(stream))
 			return ROSE_APPLY_GO_ON;
-		ask_monitor(GetCurrentTimestamp());
-		if (!rose_apply.in_remote && !rose_apply.batch_open)
-		{
-			AcceptInvalidationMessages();
-			if (rose_relmap_tables_changed())
-				rose_epoch_feed_tables();
-		}
-		send_feedback(stream, GetCurrentTimestamp(), false, false);
-		if (!due)
+		if (due)
+			continue;
+		if (nmessages > 0)
+			pg_usleep(ROSE_GATHER_US);
+		else
 			wait_for_data(stream, fd);
 	}
+}
+
+/* Text is what every upstream and every type can do. */
+static void
+choose_format(void)
+{
+	bool		binary = rose_apply.sub->binary && !rose_apply.text_needed;
+
+	if (rose_apply.sub->binary && rose_apply.binary && !binary)
+		ereport(LOG,
+				(errmsg("rose subscription \"%s\" goes on with values in text format",
+						rose_apply.sub->name),
+				 errdetail("A column is not of the same built-in type on both sides.")));
+	rose_apply.binary = binary;
 }
 
 void
@@ -415,7 +486,9 @@ rose_stream_run(void)
 		rose_apply.reached_lsn = rose_apply.progress.applied_lsn;
 		rose_apply.in_remote = false;
 		stream.conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
-		rose_upstream_start(stream.conn, rose_apply.sub, rose_apply.progress.applied_lsn);
+		choose_format();
+		rose_upstream_start(stream.conn, rose_apply.sub, rose_apply.progress.applied_lsn,
+							rose_apply.binary);
 		stream.heard = GetCurrentTimestamp();
 		current = &stream;
 		rose_apply.status = ROSE_REPL_STREAMING;
@@ -428,6 +501,8 @@ rose_stream_run(void)
 			rose_batch_abort();
 		}
 		current = NULL;
+		if (stream.waits != NULL)
+			FreeWaitEventSet(stream.waits);
 		rose_upstream_disconnect(stream.conn);
 	} while (result == ROSE_APPLY_RESTART);
 }

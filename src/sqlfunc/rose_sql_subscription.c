@@ -321,7 +321,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.name = text_arg(fcinfo, CREATE_NAME, NULL);
 	sub.owner = GetUserId();
 	sub.enabled = bool_arg(fcinfo, CREATE_ENABLED, do_connect);
-	sub.binary = bool_arg(fcinfo, CREATE_BINARY, false);
+	sub.binary = bool_arg(fcinfo, CREATE_BINARY, true);
 	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
 	sub.slot_name = text_arg(fcinfo, CREATE_SLOT_NAME, sub.name);
 	sub.publications = publications_arg(fcinfo, CREATE_PUBLICATIONS);

@@ -80,6 +80,7 @@ my @ddl = (
 	'CREATE TABLE types (id uuid PRIMARY KEY, a numeric, b timestamptz, c jsonb, d int[], e bytea, f float8, g bool, h interval)',
 	'CREATE TABLE moved (a int, gone int, id int PRIMARY KEY, b text)',
 	'CREATE TABLE large (id int PRIMARY KEY, a int, b text)',
+	'CREATE TABLE wider (id int PRIMARY KEY, a int, r regclass, n smallint)',
 	'CREATE TABLE bad1 (id int PRIMARY KEY, a text)',
 	'CREATE TABLE bad2 (id int PRIMARY KEY, a text)');
 up($_) foreach @ddl;
@@ -87,16 +88,17 @@ up('ALTER TABLE moved DROP COLUMN gone');
 up('ALTER TABLE toast ALTER big SET STORAGE EXTERNAL, ALTER big2 SET STORAGE EXTERNAL; ALTER TABLE full_id ALTER big SET STORAGE EXTERNAL');
 up('ALTER TABLE full_id REPLICA IDENTITY FULL');
 up('CREATE UNIQUE INDEX by_index_id_n ON by_index (id, n); ALTER TABLE by_index REPLICA IDENTITY USING INDEX by_index_id_n');
-my @whole = qw(plain multi nokey toast full_id by_index t1 t2 types moved large bad1 bad2);
+my @whole = qw(plain multi nokey toast full_id by_index t1 t2 types moved large wider bad1 bad2);
 up('CREATE PUBLICATION p FOR TABLE ' . join(', ', @whole) . ', lists (id, a), filtered WHERE (id > 100)');
 
 foreach my $table (@ddl)
 {
 	$table =~ s/ REFERENCES t1//;
-	down("$table USING rose") unless $table =~ /TABLE (moved|lists)/;
+	down("$table USING rose") unless $table =~ /TABLE (moved|lists|wider)/;
 }
 # other order of columns, one that was dropped, one more of our own
 down('CREATE TABLE moved (b text, x int, id int PRIMARY KEY, mine text, a int) USING rose; ALTER TABLE moved DROP COLUMN x');
+down('CREATE TABLE wider (id bigint PRIMARY KEY, a bigint, r regclass, n numeric) USING rose');
 down('CREATE TABLE lists (id int PRIMARY KEY, a int) USING rose');
 
 # Rows for the initial copy.
@@ -169,10 +171,19 @@ is(down('SELECT count(*) FROM moved WHERE mine IS NOT NULL'), 0, 'a column of ou
 
 # --- types, as text and in binary
 my $types = "SELECT md5(g::text)::uuid, g / 3.0, 'epoch'::timestamptz + g * interval '1 hour', jsonb_build_object('n', g), ARRAY[g, NULL], decode(md5(g::text), 'hex'), g / 7.0, g % 2 = 0, g * interval '1 day' FROM generate_series(%d, %d) g";
-step('types as text', 'INSERT INTO types ' . sprintf($types, 1, 20), 'types');
-down("SELECT rose.alter_subscription('s', binary => true)");
+sub stream { return up("SELECT count(*), count(*) FILTER (WHERE query ~ 'binary ''true''') FROM pg_stat_activity WHERE backend_type = 'walsender' AND query ~ 'START_REPLICATION'") }
+
+is(stream(), '1|1', 'the format is binary unless told otherwise');
 step('types in binary', 'INSERT INTO types ' . sprintf($types, 21, 40) . "; UPDATE types SET d = NULL, a = 'NaN' WHERE types.g; UPDATE toast SET n = 3 WHERE id = 10", qw(types toast));
 down("SELECT rose.alter_subscription('s', binary => false)");
+step('types as text', 'INSERT INTO types ' . sprintf($types, 1, 20), 'types');
+is(stream(), '1|0', 'text, as told');
+down("SELECT rose.alter_subscription('s', binary => true)");
+step('binary again', 'UPDATE types SET a = 1 WHERE NOT types.g', 'types');
+is(stream(), '1|1', 'binary, as told');
+step('in one transaction with a type that is not the same here', "BEGIN; UPDATE plain SET a = 17 WHERE id = 11; INSERT INTO wider SELECT g, -g, 'plain', g FROM generate_series(1, 9) g; UPDATE wider SET a = 5 WHERE id = 3; UPDATE plain SET a = 18 WHERE id = 13; COMMIT", qw(plain wider));
+is(stream(), '1|0', 'it takes text');
+step('names of relations', "INSERT INTO wider VALUES (10, 0, 'wider', 0)", 'wider');
 
 # --- TRUNCATE
 step('rows to truncate', 'INSERT INTO t1 SELECT g, g FROM generate_series(1, 10) g; INSERT INTO t2 SELECT g, g FROM generate_series(1, 10) g', qw(t1 t2));
