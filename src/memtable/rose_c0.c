@@ -3,7 +3,7 @@
  * rose_c0.c
  *	  A table's C0: its memtables' lives, writing entries, cursors.
  *
- * The skip list and the sequence index are in files of their own; this one
+ * The sorted list and the sequence index are in files of their own; this one
  * decides which memtable they work on.  It knows nothing of transactions:
  * which entries a snapshot sees, and when a memtable is frozen, spilled and
  * freed, is for upper layers to say.
@@ -14,9 +14,9 @@
  */
 #include "postgres.h"
 
+#include "memtable/rose_memlist.h"
 #include "memtable/rose_memtable.h"
 #include "memtable/rose_seqindex.h"
-#include "memtable/rose_skiplist.h"
 #include "port/atomics.h"
 #include "utils/timestamp.h"
 
@@ -53,9 +53,12 @@ create_memtable(RoseC0Shared *c0)
 	memtable = &c0->tables[slot];
 	memset(memtable, 0, sizeof(RoseMemtableShared));
 	memtable->oldest_xid = InvalidFullTransactionId;
-	memtable->head = rose_skiplist_create(memtable);
-	if (memtable->head == 0)
+	if (!rose_memlist_create(memtable))
+	{
+		rose_arena_release(memtable);
+		memset(memtable, 0, sizeof(RoseMemtableShared));
 		return -1;
+	}
 	memtable->id = rose_arena_new_memtable_id();
 
 	/* readers look at the state first */
@@ -86,10 +89,9 @@ rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 	seq_slot = rose_seqindex_reserve(memtable, version->seq);
 	if (seq_slot == NULL)
 		return false;
-	entry = rose_skiplist_make_entry(memtable, schema, version, key, row);
-	if (entry == 0)
+	entry = rose_memlist_make_entry(memtable, schema, version, key, row);
+	if (entry == 0 || !rose_memlist_insert(memtable, schema, key, entry))
 		return false;
-	rose_skiplist_insert(memtable, schema, key, entry);
 	rose_seqindex_store(seq_slot, entry);
 
 	pending->entry = entry;
@@ -243,23 +245,23 @@ rose_mem_cursor_alive(const RoseMemCursor *cursor)
 		cursor->c0->tables[cursor->slot].id == cursor->memtable_id;
 }
 
-static inline RoseArenaPtr
-cursor_head(const RoseMemCursor *cursor)
+static inline const RoseMemtableShared *
+cursor_memtable(const RoseMemCursor *cursor)
 {
 	Assert(rose_mem_cursor_alive(cursor));
-	return cursor->c0->tables[cursor->slot].head;
+	return &cursor->c0->tables[cursor->slot];
 }
 
 /* Stand on this entry, or the head, if it is linked, else on the one before. */
 static bool
 cursor_settle_back(RoseMemCursor *cursor, RoseArenaPtr ptr)
 {
-	RoseArenaPtr head = cursor_head(cursor);
+	RoseArenaPtr head = cursor_memtable(cursor)->head;
 
-	if (ptr != head && rose_skiplist_is_linked(ptr))
+	if (ptr != head && rose_memlist_is_linked(ptr))
 		cursor->current = ptr;
 	else
-		cursor->current = rose_skiplist_before(head, ptr);
+		cursor->current = rose_memlist_before(head, ptr);
 	return cursor->current != 0;
 }
 
@@ -267,23 +269,23 @@ cursor_settle_back(RoseMemCursor *cursor, RoseArenaPtr ptr)
 static bool
 cursor_settle_on(RoseMemCursor *cursor, RoseArenaPtr ptr)
 {
-	if (ptr == 0 || rose_skiplist_is_linked(ptr))
+	if (ptr == 0 || rose_memlist_is_linked(ptr))
 		cursor->current = ptr;
 	else
-		cursor->current = rose_skiplist_after(ptr);
+		cursor->current = rose_memlist_after(ptr);
 	return cursor->current != 0;
 }
 
 bool
 rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key, int ncols, uint64 seq)
 {
-	RoseSkipBound bound = ncols < rose_schema_key_width(cursor->schema) ?
+	RoseMemBound bound = ncols < rose_schema_key_width(cursor->schema) ?
 		ROSE_BEFORE_KEY : ROSE_BEFORE_VERSION;
 	RoseArenaPtr before;
 	RoseArenaPtr beyond;
 
-	rose_skiplist_find(cursor_head(cursor), cursor->schema, key, ncols, bound, seq,
-					   &before, &beyond);
+	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, seq,
+					  &before, &beyond);
 	return cursor_settle_on(cursor, beyond);
 }
 
@@ -291,33 +293,33 @@ bool
 rose_mem_cursor_seek_last(RoseMemCursor *cursor, const Datum *key, int ncols,
 						  bool inclusive)
 {
-	RoseSkipBound bound = inclusive ? ROSE_THROUGH_KEY : ROSE_BEFORE_KEY;
+	RoseMemBound bound = inclusive ? ROSE_THROUGH_KEY : ROSE_BEFORE_KEY;
 	RoseArenaPtr before;
 	RoseArenaPtr beyond;
 
-	rose_skiplist_find(cursor_head(cursor), cursor->schema, key, ncols, bound, 0,
-					   &before, &beyond);
+	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, 0,
+					  &before, &beyond);
 	return cursor_settle_back(cursor, before);
 }
 
 bool
 rose_mem_cursor_first(RoseMemCursor *cursor)
 {
-	cursor->current = rose_skiplist_after(cursor_head(cursor));
+	cursor->current = rose_memlist_after(cursor_memtable(cursor)->head);
 	return cursor->current != 0;
 }
 
 bool
 rose_mem_cursor_last(RoseMemCursor *cursor)
 {
-	return cursor_settle_back(cursor, rose_skiplist_find_last(cursor_head(cursor)));
+	return cursor_settle_back(cursor, rose_memlist_find_last(cursor_memtable(cursor)));
 }
 
 bool
 rose_mem_cursor_next(RoseMemCursor *cursor)
 {
 	if (cursor->current != 0)
-		cursor->current = rose_skiplist_after(cursor->current);
+		cursor->current = rose_memlist_after(cursor->current);
 	return cursor->current != 0;
 }
 
@@ -325,7 +327,7 @@ bool
 rose_mem_cursor_prev(RoseMemCursor *cursor)
 {
 	if (cursor->current != 0)
-		cursor->current = rose_skiplist_before(cursor_head(cursor), cursor->current);
+		cursor->current = rose_memlist_before(cursor_memtable(cursor)->head, cursor->current);
 	return cursor->current != 0;
 }
 
@@ -333,7 +335,7 @@ void
 rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
 {
 	Assert(rose_mem_cursor_alive(cursor) && cursor->current != 0);
-	rose_skiplist_get(cursor->schema, cursor->current, entry);
+	rose_memlist_get(cursor->schema, cursor->current, entry);
 }
 
 /* ---- by sequence ---- */
@@ -348,14 +350,14 @@ rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq)
 		return 0;
 	pg_read_barrier();
 	ptr = rose_seqindex_find(memtable, seq);
-	return ptr != 0 && rose_skiplist_is_linked(ptr) ? ptr : 0;
+	return ptr != 0 && rose_memlist_is_linked(ptr) ? ptr : 0;
 }
 
 void
 rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema, RoseArenaPtr ptr,
 				  RoseMemEntryRef *entry)
 {
-	rose_skiplist_get(schema, ptr, entry);
+	rose_memlist_get(schema, ptr, entry);
 }
 
 void

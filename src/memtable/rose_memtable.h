@@ -12,7 +12,7 @@
  * protects next_seq, freezing and the slot array.  reclaim_lock: readers hold it
  * shared for as long as they touch arena memory of this C0, and no longer
  * than a batch of rows; whoever frees a memtable holds it exclusively.  Under
- * reclaim_lock shared, readers walk the skip list without any further lock while
+ * reclaim_lock shared, readers walk the sorted list without any further lock while
  * a writer appends.  Order: write_lock before reclaim_lock.  Neither may be held while
  * waiting for a heavyweight lock, and reclaim_lock not across I/O, except that
  * the source list of a scan is taken with reclaim_lock shared while the
@@ -56,7 +56,9 @@ typedef struct RoseMemtableShared
 	 */
 	uint64		id;				/* never reused within a server start; 0 = none */
 	RoseMemtableState state;	/* ACTIVE to FROZEN under write_lock alone */
-	RoseArenaPtr head;			/* skip list head */
+	RoseArenaPtr head;			/* before the first entry of the sorted list */
+	RoseArenaPtr tree;			/* root of the tree over it; write_lock,
+								 * lock-free readers */
 
 	RoseArenaPtr seq_index;		/* root of the sequence index; write_lock,
 								 * lock-free readers */

@@ -17,7 +17,7 @@
 
 #include "common/pg_prng.h"
 #include "memtable/rose_memtable.h"
-#include "memtable/rose_skiplist.h"
+#include "memtable/rose_memlist.h"
 #include "storage/shmem.h"
 #include "util/rose_key_internal.h"
 #include "utils/datum.h"

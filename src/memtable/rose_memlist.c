@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_skiplist.c
- *	  The skip list of a memtable: one writer, lock-free readers.
+ * rose_memlist.c
+ *	  The entries of a memtable and the sorted list that they form: one writer,
+ *	  lock-free readers.
  *
  * Entry in the arena, MAXALIGNed:
  *
- *	  RoseMemEntryShared | next[height] | moved_to | row | present bitmap
+ *	  RoseMemEntryShared | moved_to | row | present bitmap
  *
  * where moved_to and row are MAXALIGNed and there only if flags say so.
  *
@@ -20,6 +21,9 @@
  * An entry comes into the list hidden; 'linked' shows it (see
  * rose_c0_prepare).  Nobody ever takes an entry out.
  *
+ * Places are found with the tree (rose_memtree.c), which is told of an entry after
+ * the list.
+ *
  * Comparisons look at the prefix first, which is in the entry, and at the row
  * only if prefixes are equal and that does not decide.
  *
@@ -27,46 +31,12 @@
  */
 #include "postgres.h"
 
-#include "common/pg_prng.h"
-#include "memtable/rose_skiplist.h"
-#include "port/atomics.h"
-
-/* What a search compares entries with. */
-typedef struct RoseSkipTarget
-{
-	const RoseSchema *schema;
-	const Datum *key;
-	int			ncols;
-	uint64		prefix;
-	RoseSkipBound bound;
-	uint64		seq;
-} RoseSkipTarget;
-
-static inline RoseMemEntryShared *
-entry_at(RoseArenaPtr ptr)
-{
-	return rose_arena_at(ptr);
-}
-
-static inline RoseArenaPtr
-read_link(const RoseArenaPtr *link)
-{
-	RoseArenaPtr ptr = *(const volatile RoseArenaPtr *) link;
-
-	pg_read_barrier();
-	return ptr;
-}
-
-static inline Size
-entry_header_size(int height)
-{
-	return MAXALIGN(offsetof(RoseMemEntryShared, next) + height * sizeof(RoseArenaPtr));
-}
+#include "memtable/rose_memtree.h"
 
 static inline char *
 entry_moved_to(const RoseMemEntryShared *entry)
 {
-	return (char *) entry + entry_header_size(entry->height);
+	return (char *) entry + MAXALIGN(sizeof(RoseMemEntryShared));
 }
 
 static inline MinimalTuple
@@ -89,45 +59,28 @@ entry_present(const RoseMemEntryShared *entry)
 	return (bits8 *) row;
 }
 
-/* Height 1 with probability 3/4, and so on. */
-static int
-random_height(void)
+bool
+rose_memlist_create(RoseMemtableShared *memtable)
 {
-	uint64		bits = pg_prng_uint64(&pg_global_prng_state);
-	int			height = 1;
+	RoseArenaPtr head = rose_arena_alloc(memtable, sizeof(RoseMemEntryShared));
 
-	while (height < ROSE_SKIPLIST_MAX_HEIGHT && (bits & 3) == 0)
-	{
-		height++;
-		bits >>= 2;
-	}
-	return height;
+	if (head == 0)
+		return false;
+	memset(rose_mementry_at(head), 0, sizeof(RoseMemEntryShared));
+	memtable->head = head;
+	memtable->tree = rose_memtree_create(memtable);
+	return memtable->tree != 0;
 }
 
 RoseArenaPtr
-rose_skiplist_create(RoseMemtableShared *memtable)
-{
-	Size		size = entry_header_size(ROSE_SKIPLIST_MAX_HEIGHT);
-	RoseArenaPtr ptr = rose_arena_alloc(memtable, size);
-
-	if (ptr != 0)
-	{
-		memset(rose_arena_at(ptr), 0, size);
-		entry_at(ptr)->height = ROSE_SKIPLIST_MAX_HEIGHT;
-	}
-	return ptr;
-}
-
-RoseArenaPtr
-rose_skiplist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
+rose_memlist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 						 const RoseVersion *version, const Datum *key,
 						 MinimalTuple row)
 {
-	int			height = random_height();
 	int			present_bytes = version->present == NULL ? 0 :
 		ROSE_PRESENT_BYTES(schema->natts);
 	uint64		prefix = rose_key_prefix(schema, key);
-	Size		size = entry_header_size(height);
+	Size		size = MAXALIGN(sizeof(RoseMemEntryShared));
 	RoseArenaPtr ptr;
 	RoseMemEntryShared *entry;
 
@@ -140,8 +93,8 @@ rose_skiplist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 	ptr = rose_arena_alloc(memtable, size);
 	if (ptr == 0)
 		return 0;
-	entry = entry_at(ptr);
-	memset(entry, 0, entry_header_size(height));
+	entry = rose_mementry_at(ptr);
+	memset(entry, 0, MAXALIGN(sizeof(RoseMemEntryShared)));
 	entry->prefix = prefix;
 	entry->seq = version->seq;
 	entry->xid = version->xid;
@@ -149,7 +102,6 @@ rose_skiplist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 	entry->cid = version->cid;
 	entry->op = version->op;
 	entry->lockmode = version->lockmode;
-	entry->height = height;
 	entry->present_bytes = present_bytes;
 	if (schema->nkeys == 0)
 	{
@@ -173,7 +125,7 @@ rose_skiplist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 
 /* Compare the key of an entry with the target's first ncols columns. */
 static int
-compare_key(const RoseMemEntryShared *entry, const RoseSkipTarget *target)
+compare_key(const RoseMemEntryShared *entry, const RoseMemTarget *target)
 {
 	const RoseSchema *schema = target->schema;
 
@@ -194,9 +146,8 @@ compare_key(const RoseMemEntryShared *entry, const RoseSkipTarget *target)
 	return 0;
 }
 
-/* Is the entry on the near side of the target's bound? */
-static bool
-is_before(const RoseMemEntryShared *entry, const RoseSkipTarget *target)
+bool
+rose_memlist_is_before(const RoseMemEntryShared *entry, const RoseMemTarget *target)
 {
 	int			cmp = compare_key(entry, target);
 
@@ -214,49 +165,14 @@ is_before(const RoseMemEntryShared *entry, const RoseSkipTarget *target)
 	return false;
 }
 
-/*
- * Last entry before the bound; path (if not NULL) gets it for each level.
- * *beyond is the first entry that is not, or 0.  Readers must not go from one
- * to the other by themselves: a new entry, on either side of the bound, may
- * have come between them.
- */
-static RoseArenaPtr
-descend(RoseArenaPtr head, const RoseSkipTarget *target, RoseArenaPtr *path,
-		RoseArenaPtr *beyond)
+bool
+rose_memlist_insert(RoseMemtableShared *memtable, const RoseSchema *schema,
+					const Datum *key, RoseArenaPtr ptr)
 {
-	RoseArenaPtr at = head;
-	RoseArenaPtr next = 0;
-	RoseArenaPtr known_beyond = 0;	/* saves a comparison on the next level */
-
-	for (int level = ROSE_SKIPLIST_MAX_HEIGHT - 1; level >= 0; level--)
-	{
-		for (;;)
-		{
-			next = read_link(&entry_at(at)->next[level]);
-			if (next == 0 || next == known_beyond)
-				break;
-			if (!is_before(entry_at(next), target))
-			{
-				known_beyond = next;
-				break;
-			}
-			at = next;
-		}
-		if (path != NULL)
-			path[level] = at;
-	}
-	*beyond = next;
-	return at;
-}
-
-void
-rose_skiplist_insert(RoseMemtableShared *memtable, const RoseSchema *schema,
-					 const Datum *key, RoseArenaPtr ptr)
-{
-	RoseMemEntryShared *entry = entry_at(ptr);
-	RoseArenaPtr path[ROSE_SKIPLIST_MAX_HEIGHT];
-	RoseArenaPtr beyond;
-	RoseSkipTarget target;
+	RoseMemEntryShared *entry = rose_mementry_at(ptr);
+	RoseMemEntryShared *before;
+	RoseMemTreePath path;
+	RoseMemTarget target;
 
 	target.schema = schema;
 	target.key = key;
@@ -264,18 +180,18 @@ rose_skiplist_insert(RoseMemtableShared *memtable, const RoseSchema *schema,
 	target.prefix = entry->prefix;
 	target.bound = ROSE_BEFORE_VERSION;
 	target.seq = entry->seq;
-	(void) descend(memtable->head, &target, path, &beyond);
-
-	entry->prev = path[0];
-	for (int level = 0; level < entry->height; level++)
-		entry->next[level] = entry_at(path[level])->next[level];
+	entry->prev = rose_memtree_locate(memtable, &target, &path);
+	if (!rose_memtree_reserve(memtable, &path))
+		return false;
+	before = rose_mementry_at(entry->prev);
+	entry->next = before->next;
 
 	/* all of the entry before the links to it */
-	pg_write_barrier();
-	for (int level = 0; level < entry->height; level++)
-		*(volatile RoseArenaPtr *) &entry_at(path[level])->next[level] = ptr;
-	if (entry->next[0] != 0)
-		*(volatile RoseArenaPtr *) &entry_at(entry->next[0])->prev = ptr;
+	rose_memlink_publish(&before->next, ptr);
+	if (entry->next != 0)
+		rose_memlink_publish(&rose_mementry_at(entry->next)->prev, ptr);
+	rose_memtree_add(memtable, &path, ptr);
+	return true;
 }
 
 /*
@@ -298,9 +214,9 @@ present_of_entry(const RoseMemEntryShared *entry, const RoseSchema *schema)
 }
 
 void
-rose_skiplist_get(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *ref)
+rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *ref)
 {
-	const RoseMemEntryShared *entry = entry_at(ptr);
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
 	RoseVersion *version = &ref->version;
 
 	ref->ptr = ptr;
@@ -321,11 +237,13 @@ rose_skiplist_get(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *r
 }
 
 void
-rose_skiplist_find(RoseArenaPtr head, const RoseSchema *schema, const Datum *key,
-				   int ncols, RoseSkipBound bound, uint64 seq,
-				   RoseArenaPtr *before, RoseArenaPtr *beyond)
+rose_memlist_find(const RoseMemtableShared *memtable, const RoseSchema *schema,
+				  const Datum *key, int ncols, RoseMemBound bound, uint64 seq,
+				  RoseArenaPtr *before, RoseArenaPtr *beyond)
 {
-	RoseSkipTarget target;
+	RoseMemTarget target;
+	RoseArenaPtr at;
+	RoseArenaPtr next;
 
 	target.schema = schema;
 	target.key = key;
@@ -333,41 +251,55 @@ rose_skiplist_find(RoseArenaPtr head, const RoseSchema *schema, const Datum *key
 	target.prefix = ncols > 0 ? rose_key_prefix(schema, key) : 0;
 	target.bound = bound;
 	target.seq = seq;
-	*before = descend(head, &target, NULL, beyond);
+	if (ncols > 0)
+		at = rose_memtree_find(memtable, &target);
+	else if (bound == ROSE_THROUGH_KEY)
+		at = rose_memtree_find_last(memtable);
+	else
+		at = memtable->head;
+
+	/*
+	 * Never go from one side of the bound to the other by a link read later: a
+	 * new entry, on either side, may have come between them.
+	 */
+	while ((next = rose_memlink_read(&rose_mementry_at(at)->next)) != 0 &&
+		   rose_memlist_is_before(rose_mementry_at(next), &target))
+		at = next;
+	*before = at;
+	*beyond = next;
 }
 
 RoseArenaPtr
-rose_skiplist_find_last(RoseArenaPtr head)
+rose_memlist_find_last(const RoseMemtableShared *memtable)
 {
-	RoseArenaPtr at = head;
+	RoseArenaPtr at = rose_memtree_find_last(memtable);
 	RoseArenaPtr next;
 
-	for (int level = ROSE_SKIPLIST_MAX_HEIGHT - 1; level >= 0; level--)
-	{
-		while ((next = read_link(&entry_at(at)->next[level])) != 0)
-			at = next;
-	}
+	while ((next = rose_memlink_read(&rose_mementry_at(at)->next)) != 0)
+		at = next;
 	return at;
 }
 
 RoseArenaPtr
-rose_skiplist_after(RoseArenaPtr ptr)
+rose_memlist_after(RoseArenaPtr ptr)
 {
 	do
 	{
-		ptr = read_link(&entry_at(ptr)->next[0]);
-	} while (ptr != 0 && !rose_skiplist_is_linked(ptr));
+		ptr = rose_memlink_read(&rose_mementry_at(ptr)->next);
+	} while (ptr != 0 && !rose_memlist_is_linked(ptr));
+	if (ptr != 0)
+		rose_arena_prefetch(rose_mementry_at(ptr)->next);
 	return ptr;
 }
 
 RoseArenaPtr
-rose_skiplist_before(RoseArenaPtr head, RoseArenaPtr ptr)
+rose_memlist_before(RoseArenaPtr head, RoseArenaPtr ptr)
 {
 	do
 	{
 		if (ptr == head)
 			return 0;
-		ptr = read_link(&entry_at(ptr)->prev);
-	} while (ptr != head && !rose_skiplist_is_linked(ptr));
+		ptr = rose_memlink_read(&rose_mementry_at(ptr)->prev);
+	} while (ptr != head && !rose_memlist_is_linked(ptr));
 	return ptr == head ? 0 : ptr;
 }

@@ -1,0 +1,151 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_memlist.h
+ *	  Entries of a memtable and the sorted list that they form.  For this
+ *	  folder only.
+ *
+ * Order: key ascending, sequence descending.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MEMLIST_H
+#define ROSE_MEMLIST_H
+
+#include "memtable/rose_arena.h"
+#include "port/atomics.h"
+
+/* What follows the fixed part of an entry, in this order. */
+#define ROSE_ENTRY_HAS_MOVED_TO 0x01	/* uint64 */
+#define ROSE_ENTRY_HAS_ROW		0x02	/* MinimalTuple */
+#define ROSE_ENTRY_HAS_ROWID	0x04	/* nothing: prefix is made from it */
+
+/*
+ * An entry.  All but the fields marked otherwise are constant once the entry
+ * is in the list.
+ */
+typedef struct RoseMemEntryShared
+{
+	uint64		prefix;			/* 0: rose_key_prefix of the key */
+	uint64		seq;			/* 8 */
+	FullTransactionId xid;		/* 16 */
+	TransactionId subxid;		/* 24 */
+	CommandId	cid;			/* 28 */
+	uint8		op;				/* 32: RoseOp */
+	uint8		lockmode;		/* 33 */
+	uint8		flags;			/* 34: ROSE_ENTRY_HAS_* */
+	uint8		present_bytes;	/* 35: of the bitmap at the end, 0 = none */
+	volatile uint8 linked;		/* 36: shown to readers; write_lock */
+	volatile uint8 hints;		/* 37: RoseMemHint; anybody, no lock */
+	uint16		padding;		/* 38 */
+	RoseArenaPtr prev;			/* 40: predecessor or the head; write_lock,
+								 * lock-free readers */
+	RoseArenaPtr next;			/* 44: successor, 0 = none; write_lock,
+								 * lock-free readers */
+} RoseMemEntryShared;
+
+StaticAssertDecl(sizeof(RoseMemEntryShared) == 48, "entries should stay small");
+
+typedef enum RoseMemBound
+{
+	ROSE_BEFORE_KEY,			/* entries with a smaller key */
+	ROSE_BEFORE_VERSION,		/* ... or the same and a higher sequence */
+	ROSE_THROUGH_KEY			/* entries with a smaller key or the same */
+} RoseMemBound;
+
+/* A place in the order: what is on its near side is "before" it. */
+typedef struct RoseMemTarget
+{
+	const RoseSchema *schema;
+	const Datum *key;
+	int			ncols;			/* of key that count; 0: all keys are the same */
+	uint64		prefix;			/* rose_key_prefix of key, if ncols > 0 */
+	RoseMemBound bound;
+	uint64		seq;			/* for ROSE_BEFORE_VERSION */
+} RoseMemTarget;
+
+/* Is the entry on the near side of the target's bound? */
+extern bool rose_memlist_is_before(const RoseMemEntryShared *entry,
+								   const RoseMemTarget *target);
+
+/* List and tree of a new memtable; false = arena full.  REQUIRES: write_lock. */
+extern bool rose_memlist_create(RoseMemtableShared *memtable);
+
+/* A filled entry, not in the list yet.  0 = arena full.  REQUIRES: write_lock. */
+extern RoseArenaPtr rose_memlist_make_entry(RoseMemtableShared *memtable,
+											const RoseSchema *schema,
+											const RoseVersion *version,
+											const Datum *key, MinimalTuple row);
+
+/*
+ * Put an entry in its place.  Readers skip it until it is marked linked.  An
+ * error in a comparison leaves the list as it was; so does false, which says that
+ * the arena is full.  REQUIRES: write_lock.
+ */
+extern bool rose_memlist_insert(RoseMemtableShared *memtable,
+								const RoseSchema *schema,
+								const Datum *key, RoseArenaPtr entry);
+
+/* The parts of an entry. */
+extern void rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr,
+							 RoseMemEntryRef *ref);
+
+/* --- positions; all REQUIRE reclaim_lock --- */
+
+/*
+ * Last entry on the near side of a bound, or the head, and first entry on the
+ * far side, or 0.  Either may be one that is not linked.
+ * key: ncols columns; ncols = 0: all keys are the same.
+ */
+extern void rose_memlist_find(const RoseMemtableShared *memtable,
+							  const RoseSchema *schema,
+							  const Datum *key, int ncols,
+							  RoseMemBound bound, uint64 seq,
+							  RoseArenaPtr *before, RoseArenaPtr *beyond);
+
+/* Last of all, linked or not; the head if there is none. */
+extern RoseArenaPtr rose_memlist_find_last(const RoseMemtableShared *memtable);
+
+/* Linked neighbours of an entry or of the head; 0 off the end. */
+extern RoseArenaPtr rose_memlist_after(RoseArenaPtr ptr);
+extern RoseArenaPtr rose_memlist_before(RoseArenaPtr head, RoseArenaPtr ptr);
+
+static inline RoseMemEntryShared *
+rose_mementry_at(RoseArenaPtr ptr)
+{
+	return rose_arena_at(ptr);
+}
+
+static inline bool
+rose_memlist_is_linked(RoseArenaPtr ptr)
+{
+	return rose_mementry_at(ptr)->linked != 0;
+}
+
+/* Follow a link that a writer may change meanwhile: what it leads to is complete. */
+static inline RoseArenaPtr
+rose_memlink_read(const RoseArenaPtr *link)
+{
+	RoseArenaPtr ptr = *(const volatile RoseArenaPtr *) link;
+
+	pg_read_barrier();
+	return ptr;
+}
+
+/* Everything written so far before the link. */
+static inline void
+rose_memlink_publish(RoseArenaPtr *link, RoseArenaPtr ptr)
+{
+	pg_write_barrier();
+	*(volatile RoseArenaPtr *) link = ptr;
+}
+
+/* Start to bring a piece of the arena into the processor's cache. */
+static inline void
+rose_arena_prefetch(RoseArenaPtr ptr)
+{
+#if defined(__GNUC__)
+	__builtin_prefetch(rose_arena_base + (Size) ptr * ROSE_ARENA_UNIT);
+#endif
+}
+
+#endif							/* ROSE_MEMLIST_H */

@@ -1,0 +1,387 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_memtree.c
+ *	  A B-tree over the sorted list of a memtable: one writer, lock-free readers.
+ *
+ * The list (rose_memlist.c) is the truth, and the tree a way into it.  Its leaves
+ * name all entries in the order of the list, each with its key's prefix, so that a
+ * search looks at entries themselves only where prefixes are equal.  That is what
+ * the tree is for: the entries are scattered over the arena, and to look at one is to
+ * wait for memory.
+ *
+ *	  inner node: prefix and entry that a child begins with, and the child
+ *	  leaf:		  prefix and entry
+ *
+ * The first item of an inner node counts as smaller than everything.  Nodes of a level are
+ * linked to the right.  Items are never taken out; a node that is full is split, and its
+ * upper items go to a new node at its right.  So what a node or a separator covers only
+ * ever gets narrower, at its right end.
+ *
+ * Locking: the writer holds write_lock, readers reclaim_lock shared.  Readers may see
+ * a node while its items are shifted or split off, and items whose prefix is of one entry and
+ * whose pointer is of its neighbour.  They rely on this only: each slot below
+ * any count that a node ever had holds pointers to a complete entry and a complete node of
+ * the level below.  So a reader may be led too far to the left, where links to the
+ * right and in the end the list help, or too far to the right, which it notices when it looks at the
+ * entry that it found, and starts over.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "memtable/rose_memtree.h"
+
+#define ROSE_MEMTREE_FANOUT 40
+
+typedef struct RoseMemNodeShared
+{
+	uint32		count;			/* 0: items; write_lock, lock-free readers */
+	uint16		level;			/* 4: constant; 0 = leaf */
+	uint16		leftmost;		/* 6: constant; first node of its level */
+	RoseArenaPtr right;			/* 8: next node of the level, 0 = none;
+								 * write_lock, lock-free readers */
+	uint32		padding;		/* 12 */
+
+	/* write_lock, lock-free readers */
+	uint64		prefix[ROSE_MEMTREE_FANOUT];	/* 16 */
+	RoseArenaPtr entry[ROSE_MEMTREE_FANOUT];
+	RoseArenaPtr child[FLEXIBLE_ARRAY_MEMBER];	/* as many, of inner nodes */
+} RoseMemNodeShared;
+
+/* What is put into a node. */
+typedef struct TreeItem
+{
+	uint64		prefix;
+	RoseArenaPtr entry;
+	RoseArenaPtr child;
+} TreeItem;
+
+static inline RoseMemNodeShared *
+node_at(RoseArenaPtr ptr)
+{
+	return rose_arena_at(ptr);
+}
+
+static inline int
+node_count(const RoseMemNodeShared *node)
+{
+	int			count = *(const volatile uint32 *) &node->count;
+
+	pg_read_barrier();			/* then the items */
+	return count;
+}
+
+/* Wait for the lines of a node together, not one after the other. */
+static inline void
+node_prefetch(RoseArenaPtr ptr)
+{
+	for (Size at = 0; at < offsetof(RoseMemNodeShared, child); at += PG_CACHE_LINE_SIZE / 2)
+		rose_arena_prefetch(ptr + at / ROSE_ARENA_UNIT);
+}
+
+/* ---- searching ---- */
+
+static inline bool
+item_is_before(const RoseMemNodeShared *node, int i, const RoseMemTarget *target)
+{
+	if (node->prefix[i] != target->prefix)
+		return node->prefix[i] < target->prefix;
+	return rose_memlist_is_before(rose_mementry_at(rose_memlink_read(&node->entry[i])),
+								  target);
+}
+
+/* How many of the first n items are before the target, 'from' of them for sure. */
+static int
+items_before(const RoseMemNodeShared *node, int from, int n, const RoseMemTarget *target)
+{
+	const uint64 *prefix = node->prefix + from;
+	int			len = n - from;
+
+	/* smaller prefixes; without branches that nobody can predict */
+	while (len > 1)
+	{
+		int			half = len / 2;
+
+		prefix += prefix[half - 1] < target->prefix ? half : 0;
+		len -= half;
+	}
+	if (len == 1 && *prefix < target->prefix)
+		prefix++;
+	from = prefix - node->prefix;
+
+	/* of those with the same prefix the entry decides */
+	if (from < n && *prefix == target->prefix)
+	{
+		while (from < n)
+		{
+			int			mid = (from + n) / 2;
+
+			if (item_is_before(node, mid, target))
+				from = mid + 1;
+			else
+				n = mid;
+		}
+	}
+	return from;
+}
+
+/*
+ * Go from a node to the one of its level where the target belongs, and say how
+ * many items are before it there.
+ */
+static RoseMemNodeShared *
+move_right(RoseMemNodeShared *node, const RoseMemTarget *target, int *nbefore)
+{
+	for (;;)
+	{
+		int			count = node_count(node);
+		RoseArenaPtr right;
+
+		*nbefore = items_before(node, node->level > 0 && count > 0 ? 1 : 0, count, target);
+		if (*nbefore < count)
+			return node;
+
+		/* split off meanwhile, and the parent did not know */
+		right = rose_memlink_read(&node->right);
+		if (right == 0 || !item_is_before(node_at(right), 0, target))
+			return node;
+		node = node_at(right);
+	}
+}
+
+RoseArenaPtr
+rose_memtree_find(const RoseMemtableShared *memtable, const RoseMemTarget *target)
+{
+	for (;;)
+	{
+		RoseArenaPtr ptr = rose_memlink_read(&memtable->tree);
+		RoseMemNodeShared *node;
+		int			nbefore;
+
+		for (;;)
+		{
+			node_prefetch(ptr);
+			node = move_right(node_at(ptr), target, &nbefore);
+			if (node->level == 0)
+				break;
+			ptr = rose_memlink_read(&node->child[nbefore - 1]);
+		}
+		if (nbefore < node_count(node))
+			rose_arena_prefetch(node->entry[nbefore]);
+		if (nbefore > 0)
+		{
+			ptr = rose_memlink_read(&node->entry[nbefore - 1]);
+			if (rose_memlist_is_before(rose_mementry_at(ptr), target))
+				return ptr;
+		}
+		else if (node->leftmost)
+			return memtable->head;
+	}
+}
+
+RoseArenaPtr
+rose_memtree_find_last(const RoseMemtableShared *memtable)
+{
+	RoseArenaPtr ptr = rose_memlink_read(&memtable->tree);
+
+	for (;;)
+	{
+		RoseMemNodeShared *node = node_at(ptr);
+		int			count = node_count(node);
+		RoseArenaPtr right = rose_memlink_read(&node->right);
+
+		if (right != 0)
+			ptr = right;
+		else if (node->level > 0)
+			ptr = rose_memlink_read(&node->child[count - 1]);
+		else
+			return count > 0 ? rose_memlink_read(&node->entry[count - 1]) : memtable->head;
+	}
+}
+
+RoseArenaPtr
+rose_memtree_locate(const RoseMemtableShared *memtable, const RoseMemTarget *target,
+					RoseMemTreePath *path)
+{
+	RoseArenaPtr ptr = memtable->tree;
+	RoseMemNodeShared *node = node_at(ptr);
+
+	path->height = node->level + 1;
+	for (;;)
+	{
+		int			nbefore;
+
+		node_prefetch(ptr);
+		node = node_at(ptr);
+		nbefore = items_before(node, node->level > 0 ? 1 : 0, node->count, target);
+		path->node[node->level] = ptr;
+		path->at[node->level] = nbefore;
+		if (node->level == 0)
+		{
+			if (nbefore < node->count)
+				rose_arena_prefetch(node->entry[nbefore]);
+			Assert(nbefore > 0 || node->leftmost);
+			return nbefore > 0 ? node->entry[nbefore - 1] : memtable->head;
+		}
+		ptr = node->child[nbefore - 1];
+	}
+}
+
+/* ---- growing ---- */
+
+static RoseArenaPtr
+make_node(RoseMemtableShared *memtable, int level)
+{
+	Size		size = offsetof(RoseMemNodeShared, child) +
+		(level > 0 ? ROSE_MEMTREE_FANOUT * sizeof(RoseArenaPtr) : 0);
+	RoseArenaPtr ptr = rose_arena_alloc(memtable, size);
+
+	if (ptr != 0)
+	{
+		memset(node_at(ptr), 0, offsetof(RoseMemNodeShared, prefix));
+		node_at(ptr)->level = level;
+	}
+	return ptr;
+}
+
+RoseArenaPtr
+rose_memtree_create(RoseMemtableShared *memtable)
+{
+	RoseArenaPtr root = make_node(memtable, 0);
+
+	if (root != 0)
+		node_at(root)->leftmost = true;
+	return root;
+}
+
+bool
+rose_memtree_reserve(RoseMemtableShared *memtable, RoseMemTreePath *path)
+{
+	int			level;
+
+	for (level = 0; level < path->height; level++)
+	{
+		if (node_at(path->node[level])->count < ROSE_MEMTREE_FANOUT)
+			return true;
+		path->spare[level] = make_node(memtable, level);
+		if (path->spare[level] == 0)
+			return false;
+	}
+	/* the root is full as well */
+	Assert(level < ROSE_MEMTREE_MAX_LEVELS);
+	path->spare[level] = make_node(memtable, level);
+	return path->spare[level] != 0;
+}
+
+static inline void
+set_item(RoseMemNodeShared *node, int i, const TreeItem *item)
+{
+	*(volatile uint64 *) &node->prefix[i] = item->prefix;
+	*(volatile RoseArenaPtr *) &node->entry[i] = item->entry;
+	if (node->level > 0)
+		*(volatile RoseArenaPtr *) &node->child[i] = item->child;
+}
+
+static inline TreeItem
+get_item(const RoseMemNodeShared *node, int i)
+{
+	TreeItem	item;
+
+	item.prefix = node->prefix[i];
+	item.entry = node->entry[i];
+	item.child = node->level > 0 ? node->child[i] : 0;
+	return item;
+}
+
+static inline void
+set_count(RoseMemNodeShared *node, int count)
+{
+	pg_write_barrier();			/* the items first */
+	*(volatile uint32 *) &node->count = count;
+}
+
+/* Slots are written one by one, never torn: readers look at them meanwhile. */
+static void
+insert_item(RoseMemNodeShared *node, int at, const TreeItem *item)
+{
+	int			count = node->count;
+
+	Assert(count < ROSE_MEMTREE_FANOUT && at <= count);
+	/* what the new item points to, and what a slot held before its count */
+	pg_write_barrier();
+	for (int i = count; i > at; i--)
+	{
+		TreeItem	moved = get_item(node, i - 1);
+
+		set_item(node, i, &moved);
+	}
+	set_item(node, at, item);
+	set_count(node, count + 1);
+}
+
+/*
+ * Move the upper half of a full node to a new one at its right, and put the item
+ * into the one where it belongs.  Keys that only ever grow leave full nodes behind.
+ */
+static void
+split_node(RoseMemNodeShared *node, RoseArenaPtr right_ptr, int at, const TreeItem *item)
+{
+	RoseMemNodeShared *right = node_at(right_ptr);
+	int			keep = at == ROSE_MEMTREE_FANOUT ? at : ROSE_MEMTREE_FANOUT / 2;
+	bool		goes_right = at > keep || keep == ROSE_MEMTREE_FANOUT;
+
+	for (int i = keep; i < ROSE_MEMTREE_FANOUT; i++)
+	{
+		TreeItem	moved = get_item(node, i);
+
+		set_item(right, i - keep, &moved);
+	}
+	right->count = ROSE_MEMTREE_FANOUT - keep;
+	if (goes_right)
+		insert_item(right, at - keep, item);
+	right->right = node->right;
+
+	rose_memlink_publish(&node->right, right_ptr);
+	set_count(node, keep);
+	if (!goes_right)
+		insert_item(node, at, item);
+}
+
+/* A new root above the old one and the node that was split off from it. */
+static void
+grow_root(RoseMemtableShared *memtable, RoseArenaPtr root_ptr, const TreeItem *right)
+{
+	RoseMemNodeShared *root = node_at(root_ptr);
+	TreeItem	left = get_item(node_at(memtable->tree), 0);
+
+	left.child = memtable->tree;
+	set_item(root, 0, &left);
+	set_item(root, 1, right);
+	root->count = 2;
+	root->leftmost = true;
+	rose_memlink_publish(&memtable->tree, root_ptr);
+}
+
+void
+rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path, RoseArenaPtr entry)
+{
+	TreeItem	item;
+
+	item.prefix = rose_mementry_at(entry)->prefix;
+	item.entry = entry;
+	item.child = 0;
+	for (int level = 0; level < path->height; level++)
+	{
+		RoseMemNodeShared *node = node_at(path->node[level]);
+
+		if (node->count < ROSE_MEMTREE_FANOUT)
+		{
+			insert_item(node, path->at[level], &item);
+			return;
+		}
+		split_node(node, path->spare[level], path->at[level], &item);
+		item = get_item(node_at(path->spare[level]), 0);
+		item.child = path->spare[level];
+	}
+	grow_root(memtable, path->spare[path->height], &item);
+}

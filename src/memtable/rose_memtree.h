@@ -1,0 +1,54 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_memtree.h
+ *	  A B-tree over the sorted list of a memtable, to find places in it.  For
+ *	  this folder only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MEMTREE_H
+#define ROSE_MEMTREE_H
+
+#include "memtable/rose_memlist.h"
+
+/* Half-full nodes of this many levels are more than an arena holds. */
+#define ROSE_MEMTREE_MAX_LEVELS 10
+
+/* Where an entry goes: made by locate, completed by reserve, used by add. */
+typedef struct RoseMemTreePath
+{
+	int			height;
+	RoseArenaPtr node[ROSE_MEMTREE_MAX_LEVELS]; /* [0] is the leaf */
+	int			at[ROSE_MEMTREE_MAX_LEVELS];	/* index of the new item */
+	RoseArenaPtr spare[ROSE_MEMTREE_MAX_LEVELS];	/* for what must be split */
+} RoseMemTreePath;
+
+/* An empty tree: its root, or 0 = arena full.  REQUIRES: write_lock. */
+extern RoseArenaPtr rose_memtree_create(RoseMemtableShared *memtable);
+
+/*
+ * The entry before the target, by the tree, or the head; and the way to it.  Calls
+ * comparisons, which may raise errors.  target->ncols must not be 0.  REQUIRES: write_lock.
+ */
+extern RoseArenaPtr rose_memtree_locate(const RoseMemtableShared *memtable,
+										const RoseMemTarget *target,
+										RoseMemTreePath *path);
+
+/* Get what add needs; false = arena full.  REQUIRES: write_lock. */
+extern bool rose_memtree_reserve(RoseMemtableShared *memtable, RoseMemTreePath *path);
+
+/* Add an entry that is in the list already.  Cannot fail.  REQUIRES: write_lock. */
+extern void rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path,
+							 RoseArenaPtr entry);
+
+/*
+ * An entry before the target, near it, or the head.  While a writer is at work it may not be the
+ * last one before the target: go on by the list.  REQUIRES: reclaim_lock.
+ */
+extern RoseArenaPtr rose_memtree_find(const RoseMemtableShared *memtable,
+									  const RoseMemTarget *target);
+
+/* An entry near the end of the list, or the head.  REQUIRES: reclaim_lock. */
+extern RoseArenaPtr rose_memtree_find_last(const RoseMemtableShared *memtable);
+
+#endif							/* ROSE_MEMTREE_H */
