@@ -26,14 +26,14 @@ CREATE FUNCTION rose.merge(rel regclass) RETURNS void LANGUAGE sql AS 'SELECT ro
 CREATE FUNCTION rose.check(rel regclass, OUT block bigint, OUT problem text) RETURNS SETOF record
 LANGUAGE sql AS 'SELECT NULL::bigint, NULL::text WHERE false';
 
-CREATE FUNCTION rose.create_subscription(name text, conninfo text, publications text[])
+CREATE FUNCTION rose.create_subscription(name text, conninfo text, publications text[], "binary" boolean DEFAULT true)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM 1 FROM public.dblink(conninfo,
 		format('SELECT pg_create_logical_replication_slot(%L, %L)::text', name, 'pgoutput')) AS t(slot text);
-	EXECUTE format('CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION %s WITH (create_slot = false, slot_name = %I, binary = true)',
+	EXECUTE format('CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION %s WITH (create_slot = false, slot_name = %I, binary = %s)',
 		name, conninfo,
-		(SELECT string_agg(quote_ident(p), ', ') FROM unnest(publications) AS p), name);
+		(SELECT string_agg(quote_ident(p), ', ') FROM unnest(publications) AS p), name, "binary"::text);
 END $$;
 
 CREATE FUNCTION rose.drop_subscription(name text) RETURNS void LANGUAGE plpgsql AS $$
