@@ -185,6 +185,24 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *bes
 	return best->codec != NULL;
 }
 
+bool
+rose_codec_follow(RoseColumnBuffer *col, const RosePlan *learned, bool tight, int headroom,
+				  RosePlan *plan)
+{
+	RosePlanRequest request;
+
+	memset(plan, 0, sizeof(*plan));
+	plan->codec = learned->codec;
+	plan->n = col->nvalues;
+	if (col->is_words)
+		return learned->codec->follow(col, learned, plan);
+	memset(&request, 0, sizeof(request));
+	request.tight = tight;
+	request.headroom = headroom;
+	request.best_size = PG_INT32_MAX;
+	return learned->codec->plan(col, &request, plan);
+}
+
 void
 rose_column_buffer_restore(RoseColumnBuffer *col, int nvalues, const RosePlan *plan)
 {
@@ -224,6 +242,57 @@ rose_column_buffer_init(RoseColumnBuffer *col, const RoseColumnDesc *desc,
 	if (!col->is_words)
 		col->blocks = rose_blocks_create(context);
 	rose_column_buffer_reset(col);
+}
+
+char *
+rose_words_store(char *out, const int64 *words, int n, int size)
+{
+	int			i;
+
+	switch (size)
+	{
+		case 1:
+			for (i = 0; i < n; i++)
+				rose_word_store(out + i, words[i], 1);
+			break;
+		case 2:
+			for (i = 0; i < n; i++)
+				rose_word_store(out + 2 * i, words[i], 2);
+			break;
+		case 4:
+			for (i = 0; i < n; i++)
+				rose_word_store(out + 4 * i, words[i], 4);
+			break;
+		default:
+			memcpy(out, words, n * sizeof(int64));
+			break;
+	}
+	return out + (Size) n * size;
+}
+
+void
+rose_words_load(int64 *words, const char *p, int n, int size)
+{
+	int			i;
+
+	switch (size)
+	{
+		case 1:
+			for (i = 0; i < n; i++)
+				words[i] = rose_word_load(p + i, 1);
+			break;
+		case 2:
+			for (i = 0; i < n; i++)
+				words[i] = rose_word_load(p + 2 * i, 2);
+			break;
+		case 4:
+			for (i = 0; i < n; i++)
+				words[i] = rose_word_load(p + 4 * i, 4);
+			break;
+		default:
+			memcpy(words, p, n * sizeof(int64));
+			break;
+	}
 }
 
 int

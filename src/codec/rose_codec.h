@@ -92,11 +92,14 @@ typedef struct RosePlan
 	int			width;			/* bits of a packed value */
 	int			exponent;		/* decimal */
 	int			npatches;
+	int			nodd;			/* values that are patches in any frame */
 	int			nunits;			/* runs, distinct values, or blocks */
 	uint32		unit_bytes;		/* bytes in those units */
 	int64		base;
 	int64		step;			/* scale, slope, smallest difference, or stride */
 	int64		last;			/* the last value as the codec reproduces it */
+	int64		low;			/* what the codec packs lies between these, */
+	int64		high;			/* all but nodd values */
 } RosePlan;
 
 /* The non-NULL values of one column of the page being built. */
@@ -199,6 +202,13 @@ struct RoseCodec
 	bool		(*plan) (RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan);
 	bool		(*extend) (RoseColumnBuffer *col, RosePlan *plan, int n);
 
+	/*
+	 * Words: a plan for all values with the parameters of 'learned', which did well
+	 * on the page before, as far as they suit.  Much cheaper than plan().  NULL if
+	 * plan() is as good.
+	 */
+	bool		(*follow) (RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan);
+
 	/* Write the segment at 'out', which lies in 'page'; returns its end. */
 	char	   *(*pack) (RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out);
 
@@ -236,6 +246,13 @@ extern void rose_codec_plan_empty(const RoseColumnBuffer *col, RosePlan *plan);
  * never hold them.  One item of up to ROSE_ITEM_MAX_SIZE always has one.
  */
 extern bool rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *plan);
+
+/*
+ * A plan for all values, with the codec and as far as possible the parameters of a
+ * plan for another page of the column.  False if that codec cannot have them.
+ */
+extern bool rose_codec_follow(RoseColumnBuffer *col, const RosePlan *learned, bool tight,
+							  int headroom, RosePlan *plan);
 
 /* Start an empty buffer; scratch is shared, and may grow later. */
 extern void rose_column_buffer_init(RoseColumnBuffer *col, const RoseColumnDesc *desc,
@@ -276,6 +293,12 @@ extern uint32 rose_item_alignment(const RoseColumnDesc *desc);
 
 
 /* ---- Words as they are stored: 1, 2, 4 or 8 bytes, unaligned ---- */
+
+/* Write n words; returns the position after them. */
+extern char *rose_words_store(char *out, const int64 *words, int n, int size);
+
+/* Read n words. */
+extern void rose_words_load(int64 *words, const char *p, int n, int size);
 
 static inline int64
 rose_word_load(const char *p, int size)

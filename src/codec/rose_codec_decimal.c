@@ -21,8 +21,9 @@
 #define MAX_EXPONENT	18
 #define SAMPLE_SIZE		32
 
-/* Integers beyond this are not all exact in a double. */
-#define MAX_INTEGER		9007199254740992.0
+/* Adding and subtracting ROUNDER rounds numbers up to this to an integer. */
+#define MAX_INTEGER		2251799813685248.0	/* 2^51 */
+#define ROUNDER			6755399441055744.0	/* 1.5 * 2^52 */
 
 /* Powers of ten up to 10^22 are exact in a double. */
 static const double power_of_ten[MAX_EXPONENT + 1] = {
@@ -73,7 +74,7 @@ decimal_from_word(int64 word, int exponent, int size, int64 *integer)
 	/* false for NaN too */
 	if (!(fabs(scaled) <= MAX_INTEGER))
 		return false;
-	*integer = llrint(scaled);
+	*integer = (int64) ((scaled + ROUNDER) - ROUNDER);
 	return word_from_decimal(*integer, exponent, size) == word;
 }
 
@@ -116,59 +117,80 @@ decimal_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pl
 	if (request->stats.nruns < 2 || (plan->exponent = find_exponent(col)) < 0)
 		return false;
 
-	plan->base = PG_INT64_MAX;
+	plan->low = PG_INT64_MAX;
+	plan->high = PG_INT64_MIN;
 	for (i = 0; i < col->nvalues; i++)
 	{
 		if (decimal_from_word(col->words[i], plan->exponent, size, &integers[ngood]))
 		{
-			plan->base = Min(plan->base, integers[ngood]);
+			plan->low = Min(plan->low, integers[ngood]);
+			plan->high = Max(plan->high, integers[ngood]);
 			ngood++;
 		}
 	}
 	if (ngood == 0)
 		return false;
+	plan->base = plan->low;
+	plan->nodd = col->nvalues - ngood;
 	memset(&histogram, 0, sizeof(histogram));
 	for (i = 0; i < ngood; i++)
 		histogram.count[rose_bits_needed((uint64) integers[i] - (uint64) plan->base)]++;
-	rose_packed_choose_width(plan, &histogram, col->nvalues - ngood, size);
+	rose_packed_choose_width(plan, &histogram, plan->nodd, size);
 	rose_packed_finish_plan(plan, ROSE_PACKED_EXPONENT, size);
 	return true;
-}
-
-static inline bool
-decimal_fits(const RosePlan *plan, int64 word, int size, uint64 *packed)
-{
-	int64		integer;
-
-	if (!decimal_from_word(word, plan->exponent, size, &integer))
-		return false;
-	*packed = (uint64) rose_wrap_sub(integer, plan->base);
-	return *packed <= rose_width_mask(plan->width);
 }
 
 static bool
 decimal_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
-	uint64		packed;
+	int			size = col->desc.attlen;
+	uint64		mask = rose_width_mask(plan->width);
 	int			i;
 
 	for (i = plan->n; i < n; i++)
-		plan->npatches += !decimal_fits(plan, col->words[i], col->desc.attlen, &packed);
+	{
+		int64		integer;
+
+		if (!decimal_from_word(col->words[i], plan->exponent, size, &integer))
+		{
+			plan->npatches++;
+			plan->nodd++;
+			continue;
+		}
+		plan->npatches += (uint64) rose_wrap_sub(integer, plan->base) > mask;
+		plan->low = Min(plan->low, integer);
+		plan->high = Max(plan->high, integer);
+	}
 	plan->n = n;
-	rose_packed_resize(plan, 0, col->desc.attlen);
+	rose_packed_resize(plan, 0, size);
+	rose_packed_widen(plan, ROSE_PACKED_EXPONENT, 1, 0, size);
 	return true;
+}
+
+static bool
+decimal_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
+{
+	rose_packed_restart_plan(plan, learned);
+	rose_packed_finish_plan(plan, ROSE_PACKED_EXPONENT, col->desc.attlen);
+	return decimal_extend(col, plan, col->nvalues);
 }
 
 static char *
 decimal_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
 	RosePackScratch *scratch = col->scratch;
+	uint64		mask = rose_width_mask(plan->width);
 	int			npatches = 0;
 	int			i;
 
 	for (i = 0; i < plan->n; i++)
 	{
-		if (!decimal_fits(plan, col->words[i], col->desc.attlen, &scratch->packed[i]))
+		int64		integer;
+		bool		good = decimal_from_word(col->words[i], plan->exponent,
+											 col->desc.attlen, &integer);
+
+		scratch->packed[i] = good ? (uint64) rose_wrap_sub(integer, plan->base) : 0;
+		if (!good || scratch->packed[i] > mask)
 		{
 			scratch->packed[i] = 0;
 			scratch->patches[npatches].position = i;
@@ -226,6 +248,7 @@ const RoseCodec rose_codec_decimal = {
 	.handicap = 1,
 	.plan = decimal_plan,
 	.extend = decimal_extend,
+	.follow = decimal_follow,
 	.pack = decimal_pack,
 	.open = decimal_open,
 	.get = decimal_get,

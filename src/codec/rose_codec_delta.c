@@ -37,7 +37,8 @@ anchor_count(int n)
  * Moves plan->last on.
  */
 static inline bool
-delta_step(RosePlan *plan, int64 value, int i, uint64 *packed)
+delta_step(RosePlan *plan, const RoseDivisor *divisor, uint64 mask, int64 value, int i,
+		   uint64 *packed)
 {
 	*packed = 0;
 	if (i % RESTART_INTERVAL == 0)
@@ -46,14 +47,12 @@ delta_step(RosePlan *plan, int64 value, int i, uint64 *packed)
 		return true;
 	}
 	plan->last = rose_wrap_add(plan->last, plan->base);
-	*packed = (uint64) rose_wrap_sub(value, plan->last);
-	if ((plan->step != 1 && *packed % (uint64) plan->step != 0) ||
-		*packed / (uint64) plan->step > rose_width_mask(plan->width))
+	*packed = rose_divide(divisor, (uint64) rose_wrap_sub(value, plan->last));
+	if (*packed > mask || *packed > divisor->limit)
 	{
 		*packed = 0;
 		return false;
 	}
-	*packed /= (uint64) plan->step;
 	plan->last = value;
 	return true;
 }
@@ -64,17 +63,111 @@ delta_flags(const RosePlan *plan)
 	return plan->step == 1 ? 0 : ROSE_PACKED_STEP;
 }
 
-static bool
-delta_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
+/* Note the bounds of the differences in front of values [from, n), from > 0. */
+static void
+note_differences(const int64 *words, RosePlan *plan, int from, int n)
 {
+	int64		low = plan->low;
+	int64		high = plan->high;
+	int			noverflows = 0;
+	int			i;
+
+	for (i = from; i < n; i++)
+	{
+		int64		delta = rose_wrap_sub(words[i], words[i - 1]);
+
+		/* a difference that overflows has the wrong sign */
+		noverflows += (delta < 0) != (words[i] < words[i - 1]);
+		low = Min(low, delta);
+		high = Max(high, delta);
+	}
+	plan->low = low;
+	plan->high = high;
+	plan->nodd += noverflows;
+}
+
+/* How many of them are no multiple of the step away from the base? */
+static int
+count_odd(const int64 *words, const RosePlan *plan, int from, int n)
+{
+	RoseDivisor divisor;
+	uint64		base = (uint64) plan->base;
+	int			nodd = 0;
+	int			i;
+
+	rose_divisor_init(&divisor, plan->step);
+	for (i = from; i < n; i++)
+	{
+		uint64		delta = (uint64) words[i] - (uint64) words[i - 1];
+		uint64		distance = (int64) delta < plan->base ? base - delta : delta - base;
+
+		nodd += rose_divide(&divisor, distance) > divisor.limit;
+	}
+	return nodd;
+}
+
+/*
+ * Do the differences in front of values [from, n) all fit?  That of an anchor counts
+ * too, which does no harm but for a wider frame.
+ */
+static bool
+all_fit(const RoseColumnBuffer *col, RosePlan *plan, int from, int n)
+{
+	const int64 *words = col->words;
+
+	note_differences(words, plan, Max(from, 1), n);
+	if (plan->step != 1)
+		plan->nodd += count_odd(words, plan, Max(from, 1), n);
+	return from > 0 && plan->last == words[from - 1] && plan->nodd == 0 &&
+		plan->low >= plan->base &&
+		(uint64) rose_wrap_sub(plan->high, plan->base) / (uint64) plan->step <=
+		rose_width_mask(plan->width);
+}
+
+static void
+count_patches(const RoseColumnBuffer *col, RosePlan *plan, int from, int n)
+{
+	RoseDivisor divisor;
+	uint64		mask = rose_width_mask(plan->width);
 	uint64		packed;
 	int			i;
 
-	for (i = plan->n; i < n; i++)
-		plan->npatches += !delta_step(plan, col->words[i], i, &packed);
+	rose_divisor_init(&divisor, plan->step);
+	for (i = from; i < n; i++)
+		plan->npatches += !delta_step(plan, &divisor, mask, col->words[i], i, &packed);
+}
+
+/*
+ * Once a difference was no multiple of the step or overflowed (nodd), the frame is
+ * left as it is.
+ */
+static bool
+delta_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
+{
+	int			nanchors = anchor_count(n);
+
+	if (all_fit(col, plan, plan->n, n))
+		plan->last = col->words[n - 1];
+	else
+		count_patches(col, plan, plan->n, n);
 	plan->n = n;
-	rose_packed_resize(plan, anchor_count(n), col->desc.attlen);
+	rose_packed_resize(plan, nanchors, col->desc.attlen);
+	if (plan->npatches > 0 && plan->nodd == 0)
+	{
+		rose_packed_widen(plan, delta_flags(plan), (uint64) plan->step, nanchors,
+						  col->desc.attlen);
+		if (plan->npatches == 0)
+			plan->last = col->words[n - 1];
+	}
 	return true;
+}
+
+static bool
+delta_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
+{
+	rose_packed_restart_plan(plan, learned);
+	rose_packed_finish_plan(plan, delta_flags(plan), col->desc.attlen);
+	return delta_extend(col, plan, col->nvalues);
 }
 
 /* Fix the width and find what the values then take. */
@@ -83,10 +176,10 @@ plan_width(RoseColumnBuffer *col, RosePlan *plan, int width)
 {
 	plan->width = width;
 	plan->npatches = 0;
-	plan->n = 0;
 	plan->last = 0;
 	rose_packed_finish_plan(plan, delta_flags(plan), col->desc.attlen);
-	delta_extend(col, plan, col->nvalues);
+	count_patches(col, plan, 0, col->nvalues);
+	rose_packed_resize(plan, anchor_count(plan->n), col->desc.attlen);
 }
 
 /* The greatest step that all differences are multiples of away from the smallest. */
@@ -148,7 +241,9 @@ delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 		return false;
 
 	range = (uint64) rose_wrap_sub(stats->max_delta, stats->min_delta);
-	plan->base = stats->min_delta;
+	plan->base = plan->low = stats->min_delta;
+	plan->high = stats->max_delta;
+	plan->nodd = 0;
 	plan->step = (int64) find_step(col, plan->base);
 	plan_width(col, plan, rose_bits_needed(range / (uint64) plan->step));
 
@@ -163,20 +258,50 @@ delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 	return true;
 }
 
+/* Packed values where none is a patch. */
+static void
+pack_all(const RoseColumnBuffer *col, const RosePlan *plan, const RoseDivisor *divisor)
+{
+	const int64 *words = col->words;
+	uint64	   *packed = col->scratch->packed;
+	uint64		base = (uint64) plan->base;
+	int			i;
+
+	if (plan->step == 1)
+	{
+		for (i = 1; i < plan->n; i++)
+			packed[i] = (uint64) words[i] - (uint64) words[i - 1] - base;
+	}
+	else
+	{
+		for (i = 1; i < plan->n; i++)
+			packed[i] = rose_divide(divisor, (uint64) words[i] - (uint64) words[i - 1] - base);
+	}
+	for (i = 0; i < plan->n; i += RESTART_INTERVAL)
+		packed[i] = 0;
+}
+
 static char *
 delta_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
 	RosePackScratch *scratch = col->scratch;
 	RosePlan	state = *plan;
+	RoseDivisor divisor;
+	uint64		mask = rose_width_mask(plan->width);
 	int			npatches = 0;
 	int			i;
 
-	for (i = 0; i < plan->n; i++)
+	for (i = 0; i < plan->n; i += RESTART_INTERVAL)
+		scratch->words[i / RESTART_INTERVAL] = col->words[i];
+	rose_divisor_init(&divisor, plan->step);
+	if (plan->npatches == 0)
+		pack_all(col, plan, &divisor);
+	else
 	{
-		if (i % RESTART_INTERVAL == 0)
-			scratch->words[i / RESTART_INTERVAL] = col->words[i];
-		if (!delta_step(&state, col->words[i], i, &scratch->packed[i]))
+		for (i = 0; i < plan->n; i++)
 		{
+			if (delta_step(&state, &divisor, mask, col->words[i], i, &scratch->packed[i]))
+				continue;
 			scratch->patches[npatches].position = i;
 			scratch->patches[npatches++].value = col->words[i];
 		}
@@ -296,6 +421,7 @@ const RoseCodec rose_codec_delta = {
 	.handicap = 2,
 	.plan = delta_plan,
 	.extend = delta_extend,
+	.follow = delta_follow,
 	.pack = delta_pack,
 	.open = delta_open,
 	.get = delta_get,

@@ -36,23 +36,38 @@ dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 	return true;
 }
 
+/* Cover all values, with codes of at least min_width bits. */
 static bool
-dict_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
+dict_start(RoseColumnBuffer *col, RosePlan *plan, bool tight, int min_width)
 {
 	int			count;
 
-	if (request->stats.nruns < 2 ||
-		(int) rose_bitpack_size(col->nvalues, 1) >= request->best_size ||
-		!rose_distinct_extend(col->distinct, col, col->nvalues))
+	if (!rose_distinct_extend(col->distinct, col, col->nvalues))
 		return false;
 	count = rose_distinct_count(col->distinct);
 
 	/* unless the page is nearly full leave room for some new values */
-	if (!request->tight)
+	if (!tight)
 		count = Min(count + count / 8 + 1, ROSE_DISTINCT_MAX);
-	plan->width = rose_bits_needed(count - 1);
+	plan->width = Max(min_width, rose_bits_needed(count - 1));
 	plan->value_bits = plan->width + col->desc.attlen * 8 + 8;
 	return dict_extend(col, plan, col->nvalues);
+}
+
+static bool
+dict_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
+{
+	if (request->stats.nruns < 2 ||
+		(int) rose_bitpack_size(col->nvalues, 1) >= request->best_size)
+		return false;
+	return dict_start(col, plan, request->tight, 0);
+}
+
+/* There will be as many entries as on the page before. */
+static bool
+dict_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
+{
+	return dict_start(col, plan, true, learned->width);
 }
 
 /* Order the entries; rank[code] is where a code of the distinct set went. */
@@ -193,6 +208,7 @@ const RoseCodec rose_codec_dict = {
 	.handicap = 1,
 	.plan = dict_plan,
 	.extend = dict_extend,
+	.follow = dict_follow,
 	.pack = dict_pack,
 	.open = dict_open,
 	.get = dict_get,

@@ -100,9 +100,11 @@ frame_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 	RoseWidthHistogram histogram;
 	int64		base;
 
-	plan->base = stats->min;
+	plan->base = plan->low = stats->min;
+	plan->high = stats->max;
 	plan->step = (int64) find_step(col, stats->min);
 	plan->npatches = 0;
+	plan->nodd = 0;
 	plan->width = rose_bits_needed(range / (uint64) plan->step);
 	if (plan->step == 1 && plan->width > 1)
 	{
@@ -126,53 +128,124 @@ frame_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 	return true;
 }
 
-/* The packed form of a value, or false if it is outside the frame. */
-static inline bool
-frame_fits(const RosePlan *plan, int64 value, uint64 *packed)
+static inline int
+frame_flags(const RosePlan *plan)
 {
-	uint64		offset = (uint64) rose_wrap_sub(value, plan->base);
+	return plan->step == 1 ? 0 : ROSE_PACKED_STEP;
+}
 
-	if (plan->step != 1)
+/* The same multiples above and below the base count: the frame may be moved down. */
+static void
+frame_extend_steps(const RoseColumnBuffer *col, RosePlan *plan, int n)
+{
+	RoseDivisor divisor;
+	uint64		mask = rose_width_mask(plan->width);
+	int			i;
+
+	rose_divisor_init(&divisor, plan->step);
+	for (i = plan->n; i < n; i++)
 	{
-		if (offset % (uint64) plan->step != 0)
-			return false;
-		offset /= (uint64) plan->step;
+		int64		value = col->words[i];
+		bool		below = value < plan->base;
+		uint64		offset = (uint64) value - (uint64) plan->base;
+		uint64		packed = rose_divide(&divisor, below ? -offset : offset);
+
+		plan->npatches += below || packed > mask || packed > divisor.limit;
+		if (packed > divisor.limit)
+		{
+			plan->nodd++;
+			continue;
+		}
+		plan->low = Min(plan->low, value);
+		plan->high = Max(plan->high, value);
 	}
-	*packed = offset;
-	return offset <= rose_width_mask(plan->width);
+}
+
+static void
+frame_extend_plain(const RoseColumnBuffer *col, RosePlan *plan, int n)
+{
+	uint64		mask = rose_width_mask(plan->width);
+	int64		low = plan->low;
+	int64		high = plan->high;
+	int			i;
+
+	for (i = plan->n; i < n; i++)
+	{
+		int64		value = col->words[i];
+
+		low = Min(low, value);
+		high = Max(high, value);
+	}
+	plan->low = low;
+	plan->high = high;
+	if (low >= plan->base && (uint64) rose_wrap_sub(high, plan->base) <= mask)
+		return;
+	for (i = plan->n; i < n; i++)
+		plan->npatches += (uint64) rose_wrap_sub(col->words[i], plan->base) > mask;
 }
 
 static bool
 frame_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
-	uint64		packed;
-	int			i;
-
-	for (i = plan->n; i < n; i++)
-		plan->npatches += !frame_fits(plan, col->words[i], &packed);
+	if (plan->step == 1)
+		frame_extend_plain(col, plan, n);
+	else
+		frame_extend_steps(col, plan, n);
 	plan->n = n;
 	rose_packed_resize(plan, 0, col->desc.attlen);
+	rose_packed_widen(plan, frame_flags(plan), (uint64) plan->step, 0, col->desc.attlen);
 	return true;
+}
+
+/*
+ * The values may lie in the old frame, may have moved on as those of a sorted
+ * column do, or have another range altogether.
+ */
+static bool
+frame_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
+{
+	int64		min = col->words[0];
+	int			i;
+
+	rose_packed_restart_plan(plan, learned);
+	rose_packed_finish_plan(plan, frame_flags(plan), col->desc.attlen);
+	frame_extend(col, plan, col->nvalues);
+	if (plan->npatches <= col->nvalues / 16)
+		return true;
+
+	for (i = 1; i < col->nvalues; i++)
+		min = Min(min, col->words[i]);
+	rose_packed_restart_plan(plan, learned);
+	plan->base = min;
+	rose_packed_finish_plan(plan, frame_flags(plan), col->desc.attlen);
+	return frame_extend(col, plan, col->nvalues);
 }
 
 static char *
 frame_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
 	RosePackScratch *scratch = col->scratch;
-	int			npatches = 0;
+	const int64 *words = col->words;
+	uint64		base = (uint64) plan->base;
+	uint64		top = rose_width_mask(plan->width);
 	int			i;
 
-	for (i = 0; i < plan->n; i++)
+	if (plan->step == 1)
 	{
-		if (!frame_fits(plan, col->words[i], &scratch->packed[i]))
-		{
-			scratch->packed[i] = 0;
-			scratch->patches[npatches].position = i;
-			scratch->patches[npatches++].value = col->words[i];
-		}
+		for (i = 0; i < plan->n; i++)
+			scratch->packed[i] = (uint64) words[i] - base;
 	}
-	return rose_packed_write(col, plan, plan->step == 1 ? 0 : ROSE_PACKED_STEP,
-							 NULL, 0, npatches, out);
+	else
+	{
+		RoseDivisor divisor;
+
+		rose_divisor_init(&divisor, plan->step);
+		for (i = 0; i < plan->n; i++)
+			scratch->packed[i] = rose_divide(&divisor, (uint64) words[i] - base);
+		top = Min(top, divisor.limit);
+	}
+	return rose_packed_write(col, plan, frame_flags(plan), NULL, 0,
+							 rose_packed_take_patches(col, plan, top), out);
 }
 
 static const char *
@@ -259,6 +332,7 @@ const RoseCodec rose_codec_frame = {
 	.name = "frame",
 	.plan = frame_plan,
 	.extend = frame_extend,
+	.follow = frame_follow,
 	.pack = frame_pack,
 	.open = frame_open,
 	.get = frame_get,

@@ -70,45 +70,67 @@ linear_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pla
 		min = Min(min, offset);
 		max = Max(max, offset);
 	}
-	plan->base = min;
+	plan->base = plan->low = min;
+	plan->high = max;
 	plan->width = rose_bits_needed((uint64) rose_wrap_sub(max, min));
 	plan->npatches = 0;
+	plan->nodd = 0;
 	rose_packed_finish_plan(plan, linear_flags(plan), col->desc.attlen);
 	return true;
 }
 
+/* low and high are those of the distances from the line through 0 */
 static bool
 linear_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
 	uint64		mask = rose_width_mask(plan->width);
+	bool		whole = plan->exponent != 0;
+	int64		low = plan->low;
+	int64		high = plan->high;
 	int			i;
 
 	for (i = plan->n; i < n; i++)
-		plan->npatches += residual(plan, col->words[i], i) > mask;
+	{
+		int64		distance = rose_wrap_sub(col->words[i], line_at(0, plan->step, whole, i));
+
+		low = Min(low, distance);
+		high = Max(high, distance);
+	}
+	plan->low = low;
+	plan->high = high;
+	if (low < plan->base || (uint64) rose_wrap_sub(high, plan->base) > mask)
+	{
+		for (i = plan->n; i < n; i++)
+			plan->npatches += residual(plan, col->words[i], i) > mask;
+	}
 	plan->n = n;
 	rose_packed_resize(plan, 0, col->desc.attlen);
+	rose_packed_widen(plan, linear_flags(plan), 1, 0, col->desc.attlen);
 	return true;
+}
+
+/* The same slope, through the first value in the middle of the frame. */
+static bool
+linear_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
+{
+	rose_packed_restart_plan(plan, learned);
+	plan->base = rose_wrap_sub(col->words[0], (int64) (rose_width_mask(plan->width) / 2));
+	rose_packed_finish_plan(plan, linear_flags(plan), col->desc.attlen);
+	return linear_extend(col, plan, col->nvalues);
 }
 
 static char *
 linear_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	RosePackScratch *scratch = col->scratch;
+	uint64	   *packed = col->scratch->packed;
 	uint64		mask = rose_width_mask(plan->width);
-	int			npatches = 0;
+	bool		whole = plan->exponent != 0;
 	int			i;
 
 	for (i = 0; i < plan->n; i++)
-	{
-		scratch->packed[i] = residual(plan, col->words[i], i);
-		if (scratch->packed[i] > mask)
-		{
-			scratch->packed[i] = 0;
-			scratch->patches[npatches].position = i;
-			scratch->patches[npatches++].value = col->words[i];
-		}
-	}
-	return rose_packed_write(col, plan, linear_flags(plan), NULL, 0, npatches, out);
+		packed[i] = (uint64) col->words[i] - (uint64) line_at(plan->base, plan->step, whole, i);
+	return rose_packed_write(col, plan, linear_flags(plan), NULL, 0,
+							 rose_packed_take_patches(col, plan, mask), out);
 }
 
 static const char *
@@ -171,6 +193,7 @@ const RoseCodec rose_codec_linear = {
 	.name = "linear",
 	.plan = linear_plan,
 	.extend = linear_extend,
+	.follow = linear_follow,
 	.pack = linear_pack,
 	.open = linear_open,
 	.get = linear_get,

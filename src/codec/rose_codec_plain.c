@@ -20,21 +20,23 @@ plain_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 }
 
 static bool
-plain_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
+plain_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
 	plan->value_bits = col->desc.attlen * 8;
 	plan->spare = PG_INT32_MAX;
 	return plain_extend(col, plan, col->nvalues);
 }
 
+static bool
+plain_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
+{
+	return plain_follow(col, NULL, plan);
+}
+
 static char *
 plain_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	int			i;
-
-	for (i = 0; i < plan->n; i++)
-		out = rose_word_store(out, col->words[i], col->desc.attlen);
-	return out;
+	return rose_words_store(out, col->words, plan->n, col->desc.attlen);
 }
 
 static const char *
@@ -56,11 +58,8 @@ static void
 plain_decode(const RoseSegment *seg, int from, int n, int64 *values)
 {
 	int			size = seg->desc->attlen;
-	const char *p = seg->start + (Size) from * size;
-	int			i;
 
-	for (i = 0; i < n; i++, p += size)
-		values[i] = rose_word_load(p, size);
+	rose_words_load(values, seg->start + (Size) from * size, n, size);
 }
 
 static const char *
@@ -74,6 +73,7 @@ const RoseCodec rose_codec_plain = {
 	.name = "plain",
 	.plan = plain_plan,
 	.extend = plain_extend,
+	.follow = plain_follow,
 	.pack = plain_pack,
 	.open = plain_open,
 	.get = plain_get,

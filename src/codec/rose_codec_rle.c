@@ -40,16 +40,60 @@ run_value(const RoseSegment *seg, int run)
 						 (int64) rose_bitpack_get(seg->packed.bits, seg->packed.width, run));
 }
 
+static void
+rle_resize(RosePlan *plan, int word_size)
+{
+	plan->size = plan->header + 2 * plan->nunits +
+		(int) rose_bitpack_size(plan->nunits, plan->width) +
+		rose_patches_size(plan->npatches, word_size);
+}
+
+/* Set what depends on base and width. */
+static void
+rle_finish_plan(RosePlan *plan, int word_size)
+{
+	/* nruns may grow, so take its varint at its longest */
+	plan->header = 2 + 3 + rose_varint_size(rose_zigzag_encode(plan->base));
+	plan->value_bits = Max(16 + plan->width, rose_patch_bits(word_size)) + 8;
+	plan->spare = PG_INT32_MAX;
+	rle_resize(plan, word_size);
+}
+
+/* Make room for all values, low to high, in plan->unit_bytes runs, if that takes less. */
+static void
+rle_widen(const RoseColumnBuffer *col, RosePlan *plan)
+{
+	RosePlan	wide = *plan;
+
+	if (plan->npatches == 0)
+		return;
+	wide.base = plan->low;
+	wide.width = rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low));
+	wide.npatches = 0;
+	wide.nunits = (int) plan->unit_bytes;
+	wide.last = col->words[plan->n - 1];
+	rle_finish_plan(&wide, col->desc.attlen);
+	if (wide.size <= plan->size)
+		*plan = wide;
+}
+
+/* plan->unit_bytes counts the runs that there would be without patches */
 static bool
 rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	const int64 *words = col->words;
 	uint64		mask = rose_width_mask(plan->width);
 	int			i;
 
 	for (i = plan->n; i < n; i++)
 	{
-		int64		value = col->words[i];
+		int64		value = words[i];
 
+		if (i > 0 && value == words[i - 1] && value == plan->last && plan->nunits > 0)
+			continue;
+		plan->unit_bytes += i == 0 || value != words[i - 1];
+		plan->low = Min(plan->low, value);
+		plan->high = Max(plan->high, value);
 		if (plan->nunits > 0 && value == plan->last)
 			continue;
 		if ((uint64) rose_wrap_sub(value, plan->base) > mask)
@@ -61,10 +105,23 @@ rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 		plan->last = value;
 	}
 	plan->n = n;
-	plan->size = plan->header + 2 * plan->nunits +
-		(int) rose_bitpack_size(plan->nunits, plan->width) +
-		rose_patches_size(plan->npatches, col->desc.attlen);
+	rle_resize(plan, col->desc.attlen);
+	rle_widen(col, plan);
 	return true;
+}
+
+/* Follow all values from the first one, under the base and width that are set. */
+static bool
+rle_start(RoseColumnBuffer *col, RosePlan *plan)
+{
+	plan->n = 0;
+	plan->nunits = 0;
+	plan->unit_bytes = 0;
+	plan->npatches = 0;
+	plan->low = PG_INT64_MAX;
+	plan->high = PG_INT64_MIN;
+	rle_finish_plan(plan, col->desc.attlen);
+	return rle_extend(col, plan, col->nvalues);
 }
 
 static bool
@@ -76,13 +133,15 @@ rle_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 		return false;
 	plan->base = stats->min;
 	plan->width = rose_bits_needed((uint64) rose_wrap_sub(stats->max, stats->min));
+	return rle_start(col, plan);
+}
 
-	/* nruns may grow, so take its varint at its longest */
-	plan->header = 2 + 3 + rose_varint_size(rose_zigzag_encode(plan->base));
-	plan->value_bits = Max(16 + plan->width, rose_patch_bits(col->desc.attlen)) + 8;
-	plan->spare = PG_INT32_MAX;
-	plan->n = 0;
-	return rle_extend(col, plan, col->nvalues);
+static bool
+rle_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
+{
+	plan->base = learned->base;
+	plan->width = learned->width;
+	return rle_start(col, plan);
 }
 
 static char *
@@ -251,6 +310,7 @@ const RoseCodec rose_codec_rle = {
 	.name = "rle",
 	.plan = rle_plan,
 	.extend = rle_extend,
+	.follow = rle_follow,
 	.pack = rle_pack,
 	.open = rle_open,
 	.get = rle_get,

@@ -24,6 +24,24 @@ rose_packed_gcd(uint64 a, uint64 b)
 }
 
 void
+rose_divisor_init(RoseDivisor *divisor, int64 step)
+{
+	uint64		odd = (uint64) step;
+	uint64		inverse;
+	int			k;
+
+	Assert(step >= 1);
+	divisor->shift = pg_rightmost_one_pos64(odd);
+	divisor->limit = PG_UINT64_MAX / odd;
+	odd >>= divisor->shift;
+	/* right in the low 3 bits; each round of Newton's method doubles that */
+	inverse = odd;
+	for (k = 0; k < 5; k++)
+		inverse *= 2 - odd * inverse;
+	divisor->inverse = inverse;
+}
+
+void
 rose_packed_choose_width(RosePlan *plan, const RoseWidthHistogram *histogram,
 						 int nbad, int word_size)
 {
@@ -68,6 +86,56 @@ rose_packed_finish_plan(RosePlan *plan, int flags, int word_size)
 	plan->value_bits = plan->width + rose_patch_bits(word_size) + 8;
 	plan->spare = PG_INT32_MAX;
 	rose_packed_resize(plan, 0, word_size);
+}
+
+void
+rose_packed_restart_plan(RosePlan *plan, const RosePlan *learned)
+{
+	plan->base = learned->base;
+	plan->step = learned->step;
+	plan->width = learned->width;
+	plan->exponent = learned->exponent;
+	plan->n = 0;
+	plan->npatches = 0;
+	plan->last = 0;
+	plan->low = PG_INT64_MAX;
+	plan->high = PG_INT64_MIN;
+	plan->nodd = 0;
+}
+
+void
+rose_packed_widen(RosePlan *plan, int flags, uint64 unit, int nanchors, int word_size)
+{
+	RosePlan	wide = *plan;
+
+	if (plan->npatches == plan->nodd || plan->low > plan->high)
+		return;
+	wide.base = plan->low;
+	wide.npatches = plan->nodd;
+	wide.width = rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low) / unit);
+	rose_packed_finish_plan(&wide, flags, word_size);
+	rose_packed_resize(&wide, nanchors, word_size);
+	if (wide.size <= plan->size)
+		*plan = wide;
+}
+
+int
+rose_packed_take_patches(RoseColumnBuffer *col, const RosePlan *plan, uint64 top)
+{
+	RosePackScratch *scratch = col->scratch;
+	int			npatches = 0;
+	int			i;
+
+	for (i = 0; i < plan->n && plan->npatches > 0; i++)
+	{
+		if (scratch->packed[i] > top)
+		{
+			scratch->packed[i] = 0;
+			scratch->patches[npatches].position = i;
+			scratch->patches[npatches++].value = col->words[i];
+		}
+	}
+	return npatches;
 }
 
 char *

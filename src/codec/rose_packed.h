@@ -34,6 +34,30 @@ typedef struct RoseWidthHistogram
 	int			count[65];
 } RoseWidthHistogram;
 
+/*
+ * Division by the step of a frame, of which nearly all dividends are multiples: by its
+ * inverse modulo 2^64, which maps multiples to their quotients and all other
+ * numbers beyond the largest quotient.
+ */
+typedef struct RoseDivisor
+{
+	uint64		inverse;		/* of the odd part */
+	int			shift;			/* of the even part */
+	uint64		limit;			/* largest quotient there is */
+} RoseDivisor;
+
+extern void rose_divisor_init(RoseDivisor *divisor, int64 step);
+
+/* The quotient if 'offset' is a multiple, else more than divisor->limit. */
+static inline uint64
+rose_divide(const RoseDivisor *divisor, uint64 offset)
+{
+	uint64		product = offset * divisor->inverse;
+
+	/* a shift by 64 would be undefined */
+	return product >> divisor->shift | product << 1 << (63 - divisor->shift);
+}
+
 /* Greatest common divisor; of a and 0, a. */
 extern uint64 rose_packed_gcd(uint64 a, uint64 b);
 
@@ -47,6 +71,16 @@ extern void rose_packed_choose_width(RosePlan *plan, const RoseWidthHistogram *h
 /* Set header, size and value_bits of a plan whose parameters are set. */
 extern void rose_packed_finish_plan(RosePlan *plan, int flags, int word_size);
 
+/* Take over the parameters of another page's plan, to follow values from the first one. */
+extern void rose_packed_restart_plan(RosePlan *plan, const RosePlan *learned);
+
+/*
+ * Widen the frame of a plan that has patches to all that plan->low and high span, in units of
+ * 'unit', if that takes less.  plan->nodd values remain patches.
+ */
+extern void rose_packed_widen(RosePlan *plan, int flags, uint64 unit, int nanchors,
+							  int word_size);
+
 /* Recompute size for plan->n and plan->npatches. */
 static inline void
 rose_packed_resize(RosePlan *plan, int nanchors, int word_size)
@@ -55,6 +89,12 @@ rose_packed_resize(RosePlan *plan, int nanchors, int word_size)
 		(int) rose_bitpack_size(plan->n, plan->width) +
 		rose_patches_size(plan->npatches, word_size);
 }
+
+/*
+ * Turn those of scratch->packed that are above 'top' into patches, if the plan has
+ * any; returns how many.
+ */
+extern int	rose_packed_take_patches(RoseColumnBuffer *col, const RosePlan *plan, uint64 top);
 
 /*
  * Write a segment.  The packed values and patches are in col->scratch, npatches of

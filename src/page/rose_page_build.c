@@ -4,7 +4,8 @@
  *	  Building multicolumn pages.
  *
  * Rows are collected column by column, uncompressed, until no more fit.  Each
- * column has a plan (rose_codec.h) that bounds what its values will take when packed.
+ * column has a plan (rose_codec.h) that bounds what its values will take when packed;
+ * how plans are made is in rose_page_plan.c.
  *
  * As in the papers, space is given out speculatively, so that appending costs
  * one check a row.  From the plans follows what a row of any content adds
@@ -14,11 +15,8 @@
  * take, and a new budget is computed.  The last row of the page is tried alone and taken
  * back if it does not fit.
  *
- * Plans are made anew each time the number of rows has doubled or the bytes of items have
- * grown by a quarter, when a column's codec refuses a value, and when the page seems full
- * ("tight" plans, without room for surprises).  A plan looks at all values, so growth by
- * a factor, not by an amount, is what keeps the work in proportion to the rows.
- * A new plan is taken only if it is no larger, so what was accepted always fits.
+ * A column without values is all NULL and costs nothing a row.  Its first value brings the
+ * bits of the NULLs before.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,9 +24,8 @@
 
 #include "utils/memutils.h"
 
-#include "codec/rose_codec.h"
 #include "codec/rose_items.h"
-#include "page/rose_page_format.h"
+#include "page/rose_page_build.h"
 
 /* Values that the columns of a builder buffer at most, to bound its memory. */
 #define MAX_BUFFERED_VALUES		(1024 * 1024)
@@ -44,44 +41,6 @@
  * there so that a broken promise is found and reported instead of overwriting memory.
  */
 #define WORKSPACE_SIZE			(BLCKSZ * 8)
-
-typedef struct BuilderColumn
-{
-	RoseColumnBuffer buffer;
-	int			nnulls;
-	uint8	   *isnull;			/* one bit a row, low bits first */
-	RosePlan	saved;			/* before the row being tried */
-} BuilderColumn;
-
-struct RosePageBuilder
-{
-	MemoryContext context;
-	int			ncols;
-	int			available;		/* bytes for all segments of a page */
-	int			max_rows;
-	bool		has_items;
-	BuilderColumn *columns;
-	RosePackScratch scratch;
-	char	   *workspace;
-
-	int			nrows;
-	int			row_capacity;
-	int64		item_bytes;		/* in the buffers of all columns */
-	int64		last_item_bytes;	/* of the last row */
-
-	/* budget of the rows not settled yet */
-	int			npending;
-	int			pending_limit;
-	int64		pending_bits;
-	int64		budget_bits;
-	int64		row_bits;		/* the most a row adds, but for items' bytes and NULLs */
-
-	/* state of the plans */
-	int			planned_rows;	/* rows when all plans were last made */
-	int			tight_rows;		/* rows when they were last made tight, or 0 */
-	int64		headroom_bits;	/* item bits that the plans are still prepared for */
-};
-
 
 /* ---- Memory ---- */
 
@@ -146,11 +105,8 @@ rose_page_builder_create(int ncols, const RoseColumnDesc *descs, MemoryContext p
 	builder->columns = MemoryContextAllocZero(context, ncols * sizeof(BuilderColumn));
 	builder->workspace = MemoryContextAllocZero(context, WORKSPACE_SIZE);
 	for (c = 0; c < ncols; c++)
-	{
 		rose_column_buffer_init(&builder->columns[c].buffer, &descs[c], &builder->scratch,
 								context);
-		builder->has_items |= !descs[c].attbyval;
-	}
 	reserve_rows(builder, INITIAL_CAPACITY);
 	rose_page_builder_reset(builder);
 	return builder;
@@ -162,50 +118,6 @@ rose_page_builder_free(RosePageBuilder *builder)
 	MemoryContextDelete(builder->context);
 }
 
-
-/* ---- Budget ---- */
-
-static int
-total_size(const RosePageBuilder *builder)
-{
-	int64		total = 0;
-	int			c;
-
-	for (c = 0; c < builder->ncols; c++)
-	{
-		const BuilderColumn *column = &builder->columns[c];
-
-		/* without values there is no segment, whatever the first one will add */
-		if (column->buffer.nvalues > 0)
-			total += column->buffer.plan.size;
-		total += rose_nullmap_size(builder->nrows, column->nnulls);
-	}
-	return (int) Min(total, PG_INT32_MAX);
-}
-
-/* Give out what the settled rows, which take 'total' bytes, leave free. */
-static void
-renew_budget(RosePageBuilder *builder, int total)
-{
-	int			c;
-
-	builder->npending = 0;
-	builder->pending_bits = 0;
-	builder->pending_limit = builder->max_rows;
-	builder->budget_bits = Max(0, builder->available - total) * (int64) 8;
-	if (builder->has_items)
-		builder->budget_bits = Min(builder->budget_bits, Max(0, builder->headroom_bits));
-	builder->row_bits = 0;
-	for (c = 0; c < builder->ncols; c++)
-	{
-		BuilderColumn *column = &builder->columns[c];
-
-		builder->row_bits += column->buffer.plan.value_bits;
-		if (column->nnulls > 0)
-			builder->row_bits += ROSE_NULLMAP_ROW_BITS;
-		builder->pending_limit = Min(builder->pending_limit, column->buffer.plan.spare);
-	}
-}
 
 void
 rose_page_builder_reset(RosePageBuilder *builder)
@@ -224,10 +136,7 @@ rose_page_builder_reset(RosePageBuilder *builder)
 	builder->nrows = 0;
 	builder->item_bytes = 0;
 	builder->last_item_bytes = 0;
-	builder->planned_rows = 0;
-	builder->tight_rows = 0;
-	builder->headroom_bits = BLCKSZ * 8;
-	renew_budget(builder, total_size(builder));
+	rose_builder_reset_plans(builder);
 }
 
 
@@ -328,6 +237,34 @@ add_item(RoseColumnBuffer *buffer, Datum value)
 	return size;
 }
 
+/* A column gets its first value: the rows before are NULL. */
+static void
+begin_column(RosePageBuilder *builder, BuilderColumn *column)
+{
+	int			nrows = builder->nrows;
+
+	column->nnulls = nrows;
+	memset(column->isnull, 0xff, nrows / 8);
+	if (nrows % 8 != 0)
+		column->isnull[nrows / 8] = (uint8) ((1 << (nrows % 8)) - 1);
+}
+
+/* What a value adds to a column that had none when the budget was made, in bits. */
+static int64
+unforeseen_bits(RosePageBuilder *builder, BuilderColumn *column)
+{
+	const RosePlan *plan = &column->buffer.plan;
+	int64		bits = plan->value_bits + ROSE_NULLMAP_ROW_BITS;
+
+	if (column->buffer.nvalues == 0)
+	{
+		begin_column(builder, column);
+		bits += plan->size * (int64) 8;
+		builder->pending_limit = Min(builder->pending_limit, plan->spare);
+	}
+	return bits;
+}
+
 /* Put a row into the buffers; returns what it adds at most, in bits. */
 static int64
 add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
@@ -344,14 +281,15 @@ add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
 
 		if (nulls[c])
 		{
+			if (buffer->nvalues == 0)
+				continue;
 			column->isnull[row / 8] |= (uint8) (1 << (row % 8));
 			column->nnulls++;
 			bits += ROSE_NULLMAP_ROW_BITS;
 			continue;
 		}
-		/* the first value brings the segment, see total_size() */
-		if (buffer->nvalues == 0)
-			bits += buffer->plan.size * (int64) 8;
+		if (unlikely(!column->in_row_bits))
+			bits += unforeseen_bits(builder, column);
 		if (buffer->is_words)
 			buffer->words[buffer->nvalues] = word_from_datum(values[c], buffer->desc.attlen);
 		else
@@ -361,101 +299,8 @@ add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
 	builder->nrows++;
 	builder->item_bytes += item_bytes;
 	builder->last_item_bytes = item_bytes;
+	builder->pending_item_bytes += item_bytes;
 	return bits + item_bytes * 8;
-}
-
-
-/* ---- Settling ---- */
-
-/* Let the plans follow all rows, or all but the last one. */
-static void
-settle_pending(RosePageBuilder *builder, const bool *last_nulls)
-{
-	int			c;
-
-	for (c = 0; c < builder->ncols; c++)
-	{
-		BuilderColumn *column = &builder->columns[c];
-		RoseColumnBuffer *buffer = &column->buffer;
-		int			n = buffer->nvalues;
-
-		if (last_nulls != NULL && !last_nulls[c])
-			n--;
-		if (buffer->plan.n < n && !buffer->plan.codec->extend(buffer, &buffer->plan, n))
-			elog(ERROR, "codec \"%s\" refused a value that it had promised to take",
-				 buffer->plan.codec->name);
-		column->saved = buffer->plan;
-	}
-}
-
-/*
- * Plan a column anew; false if it cannot hold its values at all.  The plan that it has
- * stays if it covers all values and is smaller.  For items that is so for tight
- * plans only: otherwise the old plan may have no headroom left.
- */
-static bool
-replan_column(BuilderColumn *column, bool tight, int headroom)
-{
-	RoseColumnBuffer *buffer = &column->buffer;
-	RosePlan	old = buffer->plan;
-	bool		covered = old.n == buffer->nvalues;
-	RosePlan	plan;
-
-	if (rose_codec_choose(buffer, tight, headroom, &plan) &&
-		(!covered || plan.size <= old.size || (!buffer->is_words && !tight)))
-	{
-		buffer->plan = plan;
-		return true;
-	}
-	rose_column_buffer_restore(buffer, buffer->nvalues, &old);
-	if (!buffer->is_words)
-		buffer->plan.spare = 0;
-	return covered;
-}
-
-/* Plan all columns anew; false if one of them cannot hold its values at all. */
-static bool
-replan(RosePageBuilder *builder, bool tight)
-{
-	int			headroom = 0;
-	int			c;
-
-	if (!tight)
-		headroom = (int) Max(builder->available / 4, builder->item_bytes / 4);
-
-	for (c = 0; c < builder->ncols; c++)
-	{
-		if (!replan_column(&builder->columns[c], tight, headroom))
-			return false;
-	}
-	builder->planned_rows = builder->nrows;
-	if (tight)
-		builder->tight_rows = builder->nrows;
-	builder->headroom_bits = headroom * (int64) 8;
-	return true;
-}
-
-/* Let the plans follow the last row; those that refuse are made anew. */
-static bool
-try_last_row(RosePageBuilder *builder)
-{
-	int			c;
-
-	for (c = 0; c < builder->ncols; c++)
-	{
-		BuilderColumn *column = &builder->columns[c];
-		RoseColumnBuffer *buffer = &column->buffer;
-
-		if (buffer->plan.n == buffer->nvalues ||
-			buffer->plan.codec->extend(buffer, &buffer->plan, buffer->nvalues))
-			continue;
-		/* it may have moved on before it refused */
-		buffer->plan = column->saved;
-		if (!replan_column(column, builder->tight_rows > 0,
-						   (int) (Max(0, builder->headroom_bits) / 8)))
-			return false;
-	}
-	return true;
 }
 
 static void
@@ -470,6 +315,8 @@ take_back_last_row(RosePageBuilder *builder, const bool *nulls)
 		BuilderColumn *column = &builder->columns[c];
 		int			n = column->buffer.nvalues;
 
+		if (n == 0)
+			continue;
 		if (nulls[c])
 		{
 			column->isnull[row / 8] &= (uint8) ~(1 << (row % 8));
@@ -480,53 +327,7 @@ take_back_last_row(RosePageBuilder *builder, const bool *nulls)
 		rose_column_buffer_restore(&column->buffer, n, &column->saved);
 	}
 	builder->planned_rows = Min(builder->planned_rows, row);
-}
-
-/*
- * Is it time to look for better plans?  They are expensive, so on a page that
- * seems full only after it has grown by a few per cent.
- */
-static bool
-replan_is_due(const RosePageBuilder *builder, int total)
-{
-	if (total > builder->available)
-		return builder->nrows > builder->tight_rows + builder->tight_rows / 32;
-	return builder->nrows >= builder->planned_rows * 2 ||
-		(builder->has_items && builder->headroom_bits <= 0 && builder->tight_rows == 0);
-}
-
-/* The last row is beyond the budget: see what all rows really take. */
-static RoseAppendResult
-settle_last_row(RosePageBuilder *builder, const bool *nulls)
-{
-	int			total;
-	bool		fits;
-
-	settle_pending(builder, nulls);
-	builder->headroom_bits -= builder->pending_bits;
-	fits = try_last_row(builder);
-	total = total_size(builder);
-	if (fits && replan_is_due(builder, total))
-	{
-		bool		tight = total > builder->available || builder->tight_rows > 0;
-
-		fits = replan(builder, tight);
-		total = total_size(builder);
-		if (fits && !tight && total > builder->available)
-		{
-			fits = replan(builder, true);
-			total = total_size(builder);
-		}
-	}
-	if (fits && total <= builder->available)
-	{
-		renew_budget(builder, total);
-		return ROSE_APPEND_OK;
-	}
-
-	take_back_last_row(builder, nulls);
-	renew_budget(builder, total_size(builder));
-	return builder->nrows == 0 ? ROSE_APPEND_TOO_LARGE : ROSE_APPEND_FULL;
+	rose_builder_renew_budget(builder, rose_builder_total_size(builder));
 }
 
 RoseAppendResult
@@ -542,9 +343,13 @@ rose_page_builder_append(RosePageBuilder *builder, const Datum *values, const bo
 		return ROSE_APPEND_FULL;
 	builder->pending_bits += add_row(builder, values, nulls);
 	if (++builder->npending <= builder->pending_limit &&
-		builder->pending_bits <= builder->budget_bits)
+		builder->pending_bits <= builder->budget_bits &&
+		builder->pending_item_bytes <= builder->headroom)
 		return ROSE_APPEND_OK;
-	return settle_last_row(builder, nulls);
+	if (rose_builder_settle_last_row(builder, nulls))
+		return ROSE_APPEND_OK;
+	take_back_last_row(builder, nulls);
+	return builder->nrows == 0 ? ROSE_APPEND_TOO_LARGE : ROSE_APPEND_FULL;
 }
 
 int
@@ -556,8 +361,8 @@ rose_page_builder_nrows(const RosePageBuilder *builder)
 int
 rose_page_builder_size(RosePageBuilder *builder)
 {
-	settle_pending(builder, NULL);
-	return BLCKSZ - builder->available + total_size(builder);
+	rose_builder_settle(builder, NULL);
+	return BLCKSZ - builder->available + rose_builder_total_size(builder);
 }
 
 
@@ -571,7 +376,8 @@ pack_column(RosePageBuilder *builder, BuilderColumn *column, RoseDirectoryEntryD
 	RoseColumnBuffer *buffer = &column->buffer;
 	const RosePlan *plan = &buffer->plan;
 	const RoseCodec *codec = plan->codec;
-	RoseNullForm form = rose_nullmap_form(builder->nrows, column->nnulls);
+	RoseNullForm form = rose_nullmap_form(builder->nrows, buffer->nvalues == 0 ?
+										  builder->nrows : column->nnulls);
 	char	   *start = out;
 
 	entry->codec = ROSE_CODEC_NONE;
@@ -625,10 +431,7 @@ rose_page_builder_pack(RosePageBuilder *builder, char *page)
 	int			nrows = builder->nrows;
 	int			c;
 
-	settle_pending(builder, NULL);
-	if (nrows > builder->planned_rows + builder->planned_rows / 8)
-		replan(builder, true);
-
+	rose_builder_finish_plans(builder);
 	directory = (RoseDirectoryEntryDisk *) (builder->workspace + ROSE_PAGE_DIRECTORY_OFFSET);
 	for (c = 0; c < builder->ncols; c++)
 	{
@@ -639,6 +442,7 @@ rose_page_builder_pack(RosePageBuilder *builder, char *page)
 	fill_header(builder, page, (int) (out - builder->workspace));
 	memcpy(page + ROSE_PAGE_DIRECTORY_OFFSET, builder->workspace + ROSE_PAGE_DIRECTORY_OFFSET,
 		   out - builder->workspace - ROSE_PAGE_DIRECTORY_OFFSET);
+	rose_builder_learn(builder);
 	rose_page_builder_reset(builder);
 	return nrows;
 }

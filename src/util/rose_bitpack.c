@@ -13,15 +13,25 @@
 
 #include "util/rose_bitpack.h"
 
-void
-rose_bitpack_write(char *out, int width, const uint64 *values, Size n)
+/* Values packed at a time; in any width that makes whole words. */
+#define BLOCK_SIZE	64
+
+static inline void
+store_le64(char *p, uint64 word)
+{
+#ifdef WORDS_BIGENDIAN
+	word = pg_bswap64(word);
+#endif
+	memcpy(p, &word, sizeof(word));
+}
+
+/* One value after the other. */
+static void
+write_values(char *out, int width, const uint64 *values, Size n)
 {
 	uint64		pending = 0;
 	int			npending = 0;	/* bits in 'pending', below 64 */
 	Size		i;
-
-	if (width == 0)
-		return;
 
 	for (i = 0; i < n; i++)
 	{
@@ -33,13 +43,8 @@ rose_bitpack_write(char *out, int width, const uint64 *values, Size n)
 		npending += width;
 		if (npending >= 64)
 		{
-			uint64		word = pending;
-
-#ifdef WORDS_BIGENDIAN
-			word = pg_bswap64(word);
-#endif
-			memcpy(out, &word, sizeof(word));
-			out += sizeof(word);
+			store_le64(out, pending);
+			out += sizeof(uint64);
 			npending -= 64;
 			/* what of 'value' did not fit; a shift by 64 would be undefined */
 			pending = npending == 0 ? 0 : value >> (width - npending);
@@ -50,6 +55,44 @@ rose_bitpack_write(char *out, int width, const uint64 *values, Size n)
 		*out++ = (char) pending;
 		pending >>= 8;
 	}
+}
+
+/*
+ * Narrow values are first put together pairwise, in loops without dependencies, until they are
+ * more than half a word wide.
+ */
+static void
+write_block(char *out, int width, const uint64 *values)
+{
+	uint64		merged[BLOCK_SIZE / 2];
+	const uint64 *in = values;
+	int			n = BLOCK_SIZE;
+
+	while (width <= 32)
+	{
+		int			i;
+
+		n /= 2;
+		for (i = 0; i < n; i++)
+			merged[i] = in[2 * i] | in[2 * i + 1] << width;
+		width *= 2;
+		in = merged;
+	}
+	write_values(out, width, in, n);
+}
+
+void
+rose_bitpack_write(char *out, int width, const uint64 *values, Size n)
+{
+	if (width == 0)
+		return;
+	for (; n >= BLOCK_SIZE; n -= BLOCK_SIZE)
+	{
+		write_block(out, width, values);
+		out += BLOCK_SIZE / 8 * width;
+		values += BLOCK_SIZE;
+	}
+	write_values(out, width, values, n);
 }
 
 void

@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_page_build.h
+ *	  The builder's inside, shared by building and planning; for page/ only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_PAGE_BUILD_H
+#define ROSE_PAGE_BUILD_H
+
+#include "codec/rose_codec.h"
+#include "page/rose_page_format.h"
+
+typedef struct BuilderColumn
+{
+	RoseColumnBuffer buffer;
+
+	/*
+	 * NULLs.  While a column has no value it counts nothing and sets no bit,
+	 * because most system columns never have one; see rose_page_build.c.
+	 */
+	int			nnulls;
+	uint8	   *isnull;			/* one bit a row, low bits first */
+	bool		in_row_bits;	/* see row_bits */
+
+	RosePlan	saved;			/* before the row being tried */
+
+	/* what the pages before have taught */
+	RosePlan	learned;		/* how the last one was written; no codec: nothing yet */
+	int			rate;			/* bytes for 1024 values that a full choice led to */
+	bool		chosen;			/* this page's plan comes from a full choice */
+} BuilderColumn;
+
+struct RosePageBuilder
+{
+	MemoryContext context;
+	int			ncols;
+	int			available;		/* bytes for all segments of a page */
+	int			max_rows;
+	BuilderColumn *columns;
+	RosePackScratch scratch;
+	char	   *workspace;
+
+	int			nrows;
+	int			row_capacity;
+	int64		item_bytes;		/* in the buffers of all columns */
+	int64		last_item_bytes;	/* of the last row */
+
+	/* budget of the rows not settled yet */
+	int			npending;
+	int			pending_limit;
+	int64		pending_bits;
+	int64		budget_bits;
+	int64		row_bits;		/* the most a row adds to columns that have values,
+								 * but for items' bytes and first NULLs */
+	int64		pending_item_bytes;
+	int64		headroom;		/* item bytes that the plans are still prepared for */
+
+	/* state of the plans */
+	int			planned_rows;	/* rows when all plans were last made */
+	int			tight_rows;		/* rows when they were last made tight, or 0 */
+
+	/* learning; see rose_page_plan.c */
+	int			explore_in;		/* pages until one is explored */
+	int			explore_interval;
+	bool		exploring;
+};
+
+static inline int
+rose_builder_nullmap_size(const RosePageBuilder *builder, const BuilderColumn *column)
+{
+	return column->buffer.nvalues == 0 ? 0 :
+		rose_nullmap_size(builder->nrows, column->nnulls);
+}
+
+/* ---- rose_page_plan.c ---- */
+
+/* What all columns take, as far as the plans have followed. */
+extern int	rose_builder_total_size(const RosePageBuilder *builder);
+
+/* Give out what the settled rows, which take 'total' bytes, leave free. */
+extern void rose_builder_renew_budget(RosePageBuilder *builder, int total);
+
+/* Let the plans follow all rows or, if last_nulls is given, all but the last one. */
+extern void rose_builder_settle(RosePageBuilder *builder, const bool *last_nulls);
+
+/*
+ * The last row is beyond the budget: see what all rows really take.  False if the row does
+ * not fit; then the plans are as before it, and the caller takes it back.
+ */
+extern bool rose_builder_settle_last_row(RosePageBuilder *builder, const bool *nulls);
+
+/* All rows are there: make the plans better if that was not done lately. */
+extern void rose_builder_finish_plans(RosePageBuilder *builder);
+
+/* Remember how the page was written. */
+extern void rose_builder_learn(RosePageBuilder *builder);
+
+/* A new page begins. */
+extern void rose_builder_reset_plans(RosePageBuilder *builder);
+
+#endif							/* ROSE_PAGE_BUILD_H */
