@@ -99,6 +99,10 @@ extern Datum rose_row_getattr(const RoseRow *row, const RoseSchema *schema,
 extern void rose_row_deform(const RoseRow *row, const RoseSchema *schema,
 							AttrNumber from, AttrNumber to,
 							Datum *values, bool *nulls);
+/* Fill row->version of a row of which only leaf and slot are known. */
+extern void rose_row_load_version(RoseRow *row);
+/* Columns of the rows behind it will be asked for, too. */
+extern void rose_row_expect_more(RoseRow *row);
 extern void rose_leaf_hold(RoseLeaf *leaf);
 extern void rose_leaf_release(RoseLeaf *leaf);	/* NULL is allowed */
 
@@ -135,6 +139,20 @@ extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
  * as the context the cursor was created in.
  */
 extern const RoseRow *rose_component_cursor_row(RoseComponentCursor *cursor);
+
+/*
+ * For whoever takes rows of a leaf many at a time.  The leaf and slot that the cursor
+ * stands on; going on to a slot of this leaf, or, with the number of its rows, to the
+ * first row of the next leaf (false: there is none).
+ */
+extern RoseLeaf *rose_component_cursor_leaf(const RoseComponentCursor *cursor, int *slot);
+extern bool rose_component_cursor_goto(RoseComponentCursor *cursor, int slot);
+/*
+ * First slot of the leaf, from the present one on, whose first ncols key columns
+ * are >= key (after: > key); the number of rows if there is none.
+ */
+extern int	rose_component_cursor_find(RoseComponentCursor *cursor, const Datum *key,
+									   int ncols, bool after);
 
 /* ---------------------------------------------------------------------
  * Building a component, versions given in order.

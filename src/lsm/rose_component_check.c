@@ -188,7 +188,7 @@ check_leaves(ComponentCheck *check, MemoryContext context)
 			Datum		key[INDEX_MAX_KEYS];
 
 			CHECK_FOR_INTERRUPTS();
-			rose_leaf_decode_window(leaf, slot, true);
+			rose_leaf_set_window(leaf, slot, true);
 			rose_leaf_get_row(leaf, slot, &row, key);
 			check_row(check, &row);
 			check_values(check, &row, values, nulls);

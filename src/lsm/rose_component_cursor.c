@@ -35,6 +35,7 @@ struct RoseComponentCursor
 	MemoryContext leaf_parent;
 	CursorFrame frames[ROSE_MAX_HEIGHT];	/* by depth; 0, the root, is the component's */
 	RoseLeaf   *leaf;			/* NULL until needed */
+	RoseLeaf   *spare;			/* the one before, which somebody kept; or NULL */
 	int			slot;			/* -1: not on a row */
 	int			moves;			/* next and prev since the last seek */
 	bool		row_valid;		/* row is that of slot */
@@ -67,6 +68,7 @@ void
 rose_component_cursor_free(RoseComponentCursor *cursor)
 {
 	rose_leaf_release(cursor->leaf);
+	rose_leaf_release(cursor->spare);
 	MemoryContextDelete(cursor->context);
 }
 
@@ -76,6 +78,8 @@ rose_component_cursor_rebind(RoseComponentCursor *cursor, Relation rel)
 	cursor->rel = rel;
 	if (cursor->leaf)
 		cursor->leaf->rel = rel;
+	if (cursor->spare)
+		cursor->spare->rel = rel;
 }
 
 /* ---- the way down ---- */
@@ -136,24 +140,38 @@ inner_reader(RoseComponentCursor *cursor, int depth, BlockNumber block)
 	return frame->reader;
 }
 
+/*
+ * A leaf to load a page into.  Whoever keeps the present one, say a slot with its last
+ * row, has usually let go of it by the time the next page was read, so two take turns.
+ */
+static RoseLeaf *
+free_leaf(RoseComponentCursor *cursor)
+{
+	RoseLeaf   *kept = cursor->leaf;
+
+	if (kept != NULL && kept->refcount == 1)
+		return kept;
+	cursor->leaf = cursor->spare;
+	cursor->spare = kept;
+	if (cursor->leaf != NULL && cursor->leaf->refcount > 1)
+	{
+		rose_leaf_release(cursor->leaf);
+		cursor->leaf = NULL;
+	}
+	if (cursor->leaf == NULL)
+		cursor->leaf = rose_leaf_create(cursor->component, cursor->rel, cursor->schema,
+										cursor->leaf_parent);
+	if (kept != NULL)
+		cursor->leaf->window_size = kept->window_size;
+	return cursor->leaf;
+}
+
 static void
 load_leaf(RoseComponentCursor *cursor, BlockNumber block)
 {
-	RoseLeaf   *leaf = cursor->leaf;
-
 	cursor->row_valid = false;
-	if (leaf != NULL && leaf->block == block)
-		return;
-	if (leaf != NULL && leaf->refcount > 1)
-	{
-		/* somebody keeps the old one */
-		rose_leaf_release(leaf);
-		leaf = cursor->leaf = NULL;
-	}
-	if (leaf == NULL)
-		leaf = cursor->leaf = rose_leaf_create(cursor->component, cursor->rel,
-											   cursor->schema, cursor->leaf_parent);
-	rose_leaf_load(leaf, block, cursor->strategy);
+	if (cursor->leaf == NULL || cursor->leaf->block != block)
+		rose_leaf_load(free_leaf(cursor), block, cursor->strategy);
 }
 
 /* What a descent looks for. */
@@ -177,6 +195,8 @@ descend(RoseComponentCursor *cursor, const SeekTarget *target)
 
 	cursor->slot = -1;
 	cursor->moves = 0;
+	if (cursor->leaf)
+		rose_leaf_reset_window(cursor->leaf);
 	for (int depth = 0; depth < cursor->component->group.height; depth++)
 	{
 		RosePageReader *reader = inner_reader(cursor, depth, block);
@@ -304,7 +324,7 @@ rose_component_cursor_next(RoseComponentCursor *cursor)
 	if (cursor->slot < 0 || !settle(cursor, cursor->slot + 1))
 		return false;
 	if (cursor->moves++ >= MOVES_BEFORE_WINDOW)
-		rose_leaf_decode_window(cursor->leaf, cursor->slot, true);
+		rose_leaf_set_window(cursor->leaf, cursor->slot, true);
 	return true;
 }
 
@@ -314,8 +334,46 @@ rose_component_cursor_prev(RoseComponentCursor *cursor)
 	if (cursor->slot < 0 || !settle(cursor, cursor->slot - 1))
 		return false;
 	if (cursor->moves++ >= MOVES_BEFORE_WINDOW)
-		rose_leaf_decode_window(cursor->leaf, cursor->slot, false);
+		rose_leaf_set_window(cursor->leaf, cursor->slot, false);
 	return true;
+}
+
+RoseLeaf *
+rose_component_cursor_leaf(const RoseComponentCursor *cursor, int *slot)
+{
+	Assert(cursor->slot >= 0);
+	*slot = cursor->slot;
+	return cursor->leaf;
+}
+
+bool
+rose_component_cursor_goto(RoseComponentCursor *cursor, int slot)
+{
+	Assert(cursor->slot >= 0 && slot >= cursor->slot);
+	cursor->moves += slot - cursor->slot;
+	if (!settle(cursor, slot))
+		return false;
+	if (cursor->moves > MOVES_BEFORE_WINDOW)
+		rose_leaf_set_window(cursor->leaf, cursor->slot, true);
+	return true;
+}
+
+int
+rose_component_cursor_find(RoseComponentCursor *cursor, const Datum *key, int ncols, bool after)
+{
+	RoseLeaf   *leaf = cursor->leaf;
+	int			lo = cursor->slot;
+	int			hi = leaf->nrows;
+	Datum		last[INDEX_MAX_KEYS];
+	int			order;
+
+	Assert(cursor->slot >= 0);
+	rose_leaf_get_key(leaf, hi - 1, last);
+	order = rose_key_compare(cursor->schema, last, key, ncols);
+	if (order < 0 || (after && order == 0))
+		return hi;
+	return rose_page_narrow(leaf->reader, cursor->schema, false, key, ncols, &lo, &hi) &&
+		after ? hi : lo;
 }
 
 const RoseRow *

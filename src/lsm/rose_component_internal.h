@@ -178,8 +178,20 @@ extern bool rose_fit_is_key(const RoseSchema *schema, AttrNumber attno);
 
 /* ---- leaves (rose_component_leaf.c) ---- */
 
-/* Rows of a leaf that are decoded together. */
-#define ROSE_LEAF_WINDOW	1024
+/* Rows of a leaf that are decoded together, at most. */
+#define ROSE_LEAF_WINDOW	512
+
+/* The values of a column in the leaf's window, once they were decoded. */
+typedef struct RoseLeafColumn
+{
+	uint32		stamp;			/* decoded if it is the leaf's */
+	uint32		get_stamp;		/* window in which gets were counted */
+	int			gets;			/* values asked for one by one */
+	int			eager_windows;	/* more windows to decode without counting first */
+	int			capacity;
+	Datum	   *values;			/* by slot - window_first */
+	bool	   *nulls;
+} RoseLeafColumn;
 
 struct RoseLeaf
 {
@@ -198,14 +210,12 @@ struct RoseLeaf
 	int			nrows;
 	uint8		flags;			/* ROSE_LEAF_HAS_* */
 
-	/* decoded rows [window_first, window_first + window_rows) */
+	/* rows [window_first, window_first + window_rows) are decoded together */
 	int			window_first;
 	int			window_rows;
-	Datum	   *seqs;
-	Datum	   *xids;
-	Datum	   *ops;
-	Datum	   *keys;			/* key column j: keys + j * ROSE_LEAF_WINDOW */
-	bool	   *nulls;			/* scratch */
+	int			window_size;	/* of the next one; grows */
+	uint32		stamp;			/* counts windows */
+	RoseLeafColumn *columns;	/* of the page */
 
 	/* values fetched from overflow pages, and bitmaps that had to be widened */
 	MemoryContext extra_context;
@@ -215,9 +225,20 @@ struct RoseLeaf
 extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
 								  const RoseSchema *schema, MemoryContext context);
 extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
-/* Decode a window with slot in it, towards the end (forward) or the start. */
-extern void rose_leaf_decode_window(RoseLeaf *leaf, int slot, bool forward);
+/*
+ * Have rows around slot decoded together from now on, towards the end (forward) or the
+ * start: whoever asks for columns of one of them will ask for those of most.
+ */
+extern void rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward);
+/* No window any more; the next one will be small. */
+extern void rose_leaf_reset_window(RoseLeaf *leaf);
 /* Fill row for a slot; key gets the key's Datums. */
 extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
+/* The key of a slot. */
+extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
+/* Is every row of the leaf a whole one?  False may mean that it is not known. */
+extern bool rose_leaf_only_puts(RoseLeaf *leaf);
+/* Were all of them written by transactions before xmin?  As above. */
+extern bool rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin);
 
 #endif							/* ROSE_COMPONENT_INTERNAL_H */

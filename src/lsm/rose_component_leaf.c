@@ -4,9 +4,9 @@
  *	  Private copies of leaves, and access to a row's columns.
  *
  * A leaf is copied from its buffer once and then read without pin or lock.
- * System and key columns are decoded in windows of rows when a cursor walks
- * the leaf, one at a time when it was only looked up.  User columns are
- * decoded when asked for.
+ * Values are read one at a time when a row was looked up.  When a cursor walks
+ * the leaf it puts a window of rows around its place, and a column of which
+ * many values are asked for is decoded for the whole window.
  *
  * Values from overflow pages are kept with the leaf, because rows hand out
  * pointers to them; the builder bounds how much a leaf refers to.
@@ -25,6 +25,14 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+/* Rows of a cursor's first window, and by how much the next ones are larger. */
+#define WINDOW_FIRST		32
+#define WINDOW_GROWTH		4
+
+/* One in so many values of a window is read singly before all are decoded. */
+#define GETS_BEFORE_DECODE	16
+#define EAGER_WINDOWS		15
+
 typedef struct RoseOverflowValue
 {
 	struct RoseOverflowValue *next;
@@ -41,7 +49,6 @@ rose_leaf_create(RoseComponent *component, Relation rel, const RoseSchema *schem
 {
 	MemoryContext own = AllocSetContextCreate(context, "rose leaf", ALLOCSET_DEFAULT_SIZES);
 	RoseLeaf   *leaf = MemoryContextAllocZero(own, sizeof(RoseLeaf));
-	int			width = rose_schema_key_width(schema);
 	RoseColumnDesc *descs = MemoryContextAlloc(own, component->ncols * sizeof(RoseColumnDesc));
 
 	/* a copy: a held leaf may outlive the component's handle */
@@ -55,11 +62,9 @@ rose_leaf_create(RoseComponent *component, Relation rel, const RoseSchema *schem
 	leaf->reader = rose_page_reader_create(component->ncols, descs, own);
 	leaf->image = MemoryContextAlloc(own, BLCKSZ);
 	leaf->block = InvalidBlockNumber;
-	leaf->seqs = MemoryContextAlloc(own, (3 + width) * ROSE_LEAF_WINDOW * sizeof(Datum));
-	leaf->xids = leaf->seqs + ROSE_LEAF_WINDOW;
-	leaf->ops = leaf->xids + ROSE_LEAF_WINDOW;
-	leaf->keys = leaf->ops + ROSE_LEAF_WINDOW;
-	leaf->nulls = MemoryContextAlloc(own, ROSE_LEAF_WINDOW * sizeof(bool));
+	leaf->columns = MemoryContextAllocZero(own, component->ncols * sizeof(RoseLeafColumn));
+	leaf->stamp = 1;
+	leaf->window_size = WINDOW_FIRST;
 	leaf->extra_context = AllocSetContextCreate(own, "rose leaf values",
 												ALLOCSET_SMALL_SIZES);
 	return leaf;
@@ -71,7 +76,8 @@ rose_leaf_hold(RoseLeaf *leaf)
 	if (leaf == NULL)
 		return;
 	/* a holder, such as a tuple slot, may outlive the cursor's memory */
-	if (leaf->refcount == 1)
+	if (leaf->refcount == 1 &&
+		MemoryContextGetParent(leaf->context) != TopTransactionContext)
 		MemoryContextSetParent(leaf->context, TopTransactionContext);
 	leaf->refcount++;
 }
@@ -97,6 +103,7 @@ rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
 	rose_page_reader_close(leaf->reader);
 	leaf->block = InvalidBlockNumber;
 	leaf->window_rows = 0;
+	leaf->stamp++;
 	leaf->overflow_values = NULL;
 	MemoryContextReset(leaf->extra_context);
 
@@ -118,35 +125,104 @@ rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
 	leaf->block = block;
 }
 
-/* ---- rows ---- */
+/* ---- windows ---- */
 
 void
-rose_leaf_decode_window(RoseLeaf *leaf, int slot, bool forward)
+rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward)
 {
-	int			width = rose_schema_key_width(leaf->schema);
-	int			from;
-	int			n;
+	int			n = leaf->window_size;
 
 	if (slot >= leaf->window_first && slot < leaf->window_first + leaf->window_rows)
 		return;
-	from = forward ? slot : Max(0, slot + 1 - ROSE_LEAF_WINDOW);
-	n = Min(ROSE_LEAF_WINDOW, leaf->nrows - from);
-
-	rose_page_decode(leaf->reader, ROSE_SYSCOL_SEQ, from, n, leaf->seqs, leaf->nulls);
-	rose_page_decode(leaf->reader, ROSE_SYSCOL_XID, from, n, leaf->xids, leaf->nulls);
-	rose_page_decode(leaf->reader, ROSE_SYSCOL_OP, from, n, leaf->ops, leaf->nulls);
-	for (int j = 0; j < width; j++)
-		rose_page_decode(leaf->reader, rose_leaf_key_column(leaf->schema, j), from, n,
-						 leaf->keys + j * ROSE_LEAF_WINDOW, leaf->nulls);
-	leaf->window_first = from;
-	leaf->window_rows = n;
+	leaf->window_first = forward ? slot : Max(0, slot + 1 - n);
+	leaf->window_rows = Min(n, leaf->nrows - leaf->window_first);
+	leaf->window_size = Min(n * WINDOW_GROWTH, ROSE_LEAF_WINDOW);
+	leaf->stamp++;
 }
 
-static Datum
+void
+rose_leaf_reset_window(RoseLeaf *leaf)
+{
+	leaf->window_rows = 0;
+	leaf->window_size = WINDOW_FIRST;
+}
+
+static inline bool
+in_window(const RoseLeaf *leaf, int slot)
+{
+	return (unsigned int) (slot - leaf->window_first) < (unsigned int) leaf->window_rows;
+}
+
+/* Decode a column of the window. */
+static void
+decode_column(RoseLeaf *leaf, int col)
+{
+	RoseLeafColumn *column = &leaf->columns[col];
+	int			n = leaf->window_rows;
+
+	if (column->capacity < n)
+	{
+		if (column->values)
+			pfree(column->values);
+		column->capacity = 0;
+		column->values = MemoryContextAlloc(leaf->context, n * (sizeof(Datum) + sizeof(bool)));
+		column->nulls = (bool *) (column->values + n);
+		column->capacity = n;
+	}
+	rose_page_decode(leaf->reader, col, leaf->window_first, n, column->values, column->nulls);
+	column->stamp = leaf->stamp;
+}
+
+/*
+ * Is a column in which a value of the window is asked for to be decoded?  Once
+ * some values of it were asked for one by one; and then without counting for the
+ * next windows, in which a scan will do what it did in this one.
+ */
+static bool
+column_is_wanted(RoseLeaf *leaf, RoseLeafColumn *column)
+{
+	if (column->eager_windows > 0)
+	{
+		column->eager_windows--;
+		return true;
+	}
+	if (column->get_stamp != leaf->stamp)
+	{
+		column->get_stamp = leaf->stamp;
+		column->gets = 0;
+	}
+	if (column->gets++ < leaf->window_rows / GETS_BEFORE_DECODE)
+		return false;
+	column->eager_windows = EAGER_WINDOWS;
+	return true;
+}
+
+/* A value as it is in the page, from the window if that pays. */
+static inline Datum
+leaf_value(RoseLeaf *leaf, int col, int slot, bool *isnull)
+{
+	RoseLeafColumn *column = &leaf->columns[col];
+
+	if (!in_window(leaf, slot))
+		return rose_page_get(leaf->reader, col, slot, isnull);
+	if (column->stamp != leaf->stamp)
+	{
+		if (!column_is_wanted(leaf, column))
+			return rose_page_get(leaf->reader, col, slot, isnull);
+		decode_column(leaf, col);
+	}
+	*isnull = column->nulls[slot - leaf->window_first];
+	return column->values[slot - leaf->window_first];
+}
+
+/* ---- rows ---- */
+
+/* 0 for NULL. */
+static inline Datum
 leaf_get(RoseLeaf *leaf, int col, int slot)
 {
 	bool		isnull;
-	Datum		value = rose_page_get(leaf->reader, col, slot, &isnull);
+	Datum		value = leaf_value(leaf, col, slot, &isnull);
 
 	return isnull ? (Datum) 0 : value;
 }
@@ -199,41 +275,74 @@ leaf_get_rare(RoseLeaf *leaf, int slot, RoseVersion *version)
 }
 
 void
-rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
+rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key)
 {
 	int			width = rose_schema_key_width(leaf->schema);
-	int			at = slot - leaf->window_first;
-	RoseVersion *version = &row->version;
 
-	Assert(slot >= 0 && slot < leaf->nrows);
-	memset(row, 0, sizeof(*row));
-	if (at >= 0 && at < leaf->window_rows)
-	{
-		version->seq = (uint64) DatumGetInt64(leaf->seqs[at]);
-		version->xid = FullTransactionIdFromU64((uint64) DatumGetInt64(leaf->xids[at]));
-		version->op = (uint8) DatumGetInt16(leaf->ops[at]);
-		for (int j = 0; j < width; j++)
-			key[j] = leaf->keys[j * ROSE_LEAF_WINDOW + at];
-	}
-	else
-	{
-		version->seq = (uint64) DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_SEQ, slot));
-		version->xid = FullTransactionIdFromU64((uint64)
-												DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_XID, slot)));
-		version->op = (uint8) DatumGetInt16(leaf_get(leaf, ROSE_SYSCOL_OP, slot));
-		for (int j = 0; j < width; j++)
-			key[j] = leaf_get(leaf, rose_leaf_key_column(leaf->schema, j), slot);
-	}
+	for (int j = 0; j < width; j++)
+		key[j] = leaf_get(leaf, rose_leaf_key_column(leaf->schema, j), slot);
+}
+
+static void
+leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
+{
+	memset(version, 0, sizeof(*version));
+	version->seq = (uint64) DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_SEQ, slot));
+	version->xid = FullTransactionIdFromU64((uint64)
+											DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_XID, slot)));
+	version->op = (uint8) DatumGetInt16(leaf_get(leaf, ROSE_SYSCOL_OP, slot));
 	if (leaf->flags != 0)
 		leaf_get_rare(leaf, slot, version);
 	if (leaf->schema->nkeys == 0)
-		version->rowid = DatumGetInt64(key[0]);
+		version->rowid = DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_ROWID, slot));
+}
 
+void
+rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
+{
+	Assert(slot >= 0 && slot < leaf->nrows);
+	leaf_get_version(leaf, slot, &row->version);
+	rose_leaf_get_key(leaf, slot, key);
 	row->key = key;
+	row->tuple = NULL;
 	row->leaf = leaf;
 	row->slot = slot;
 	row->component = leaf->component_id;
 	row->ordinal = leaf->first_ordinal + slot;
+}
+
+void
+rose_row_load_version(RoseRow *row)
+{
+	leaf_get_version(row->leaf, row->slot, &row->version);
+}
+
+void
+rose_row_expect_more(RoseRow *row)
+{
+	rose_leaf_set_window(row->leaf, row->slot, true);
+}
+
+/* ---- what all rows have in common ---- */
+
+bool
+rose_leaf_only_puts(RoseLeaf *leaf)
+{
+	int64		min;
+	int64		max;
+
+	return rose_page_minmax(leaf->reader, ROSE_SYSCOL_OP, &min, &max) &&
+		min == ROSE_OP_PUT && max == ROSE_OP_PUT;
+}
+
+bool
+rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin)
+{
+	int64		min;
+	int64		max;
+
+	return rose_page_minmax(leaf->reader, ROSE_SYSCOL_XID, &min, &max) &&
+		min >= 0 && (uint64) max < U64FromFullTransactionId(xmin);
 }
 
 /* ---- a row's columns ---- */
@@ -369,7 +478,7 @@ leaf_getattr(RoseLeaf *leaf, int slot, AttrNumber attno, bool *isnull)
 		*isnull = false;
 		return value;
 	}
-	return rose_page_get(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, isnull);
+	return leaf_value(leaf, ROSE_SYSCOLS + attno - 1, slot, isnull);
 }
 
 /* What a column added after the row was stored has: its default, or NULL. */
@@ -427,11 +536,47 @@ deform_tuple(const RoseRow *row, const RoseSchema *schema, Datum *values, bool *
 		}
 }
 
+/* Columns of a row in the window of a leaf without overflow values. */
+static void
+deform_in_window(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
+				 AttrNumber to, Datum *values, bool *nulls)
+{
+	RoseLeaf   *leaf = row->leaf;
+	int			at = row->slot - leaf->window_first;
+	AttrNumber	stored = Min(to, leaf->natts);
+	AttrNumber	attno;
+
+	for (attno = from; attno <= stored; attno++)
+	{
+		const RoseLeafColumn *column = &leaf->columns[ROSE_SYSCOLS + attno - 1];
+
+		if (likely(column->stamp == leaf->stamp))
+		{
+			values[attno - 1] = column->values[at];
+			nulls[attno - 1] = column->nulls[at];
+		}
+		else
+			values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
+	}
+	for (; attno <= to; attno++)
+		values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
+}
+
 void
 rose_row_deform(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
 				AttrNumber to, Datum *values, bool *nulls)
 {
-	if (row->tuple != NULL && from == 1 && to == schema->natts)
+	if (row->tuple == NULL)
+	{
+		RoseLeaf   *leaf = row->leaf;
+
+		if (in_window(leaf, row->slot) && (leaf->flags & ROSE_LEAF_HAS_OVERFLOW) == 0)
+		{
+			deform_in_window(row, schema, from, to, values, nulls);
+			return;
+		}
+	}
+	else if (from == 1 && to == schema->natts)
 	{
 		deform_tuple(row, schema, values, nulls);
 		return;

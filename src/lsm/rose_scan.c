@@ -17,69 +17,22 @@
  * returned must stay in place until then.  Backward, versions come oldest first and
  * the newest visible one of the group is kept.
  *
- * A forward scan whose only source is a component with one visible PUT for each
- * key (the usual state of a table at rest) is "plain": rows are passed
- * on as they come, without looking at keys or versions (Rose paper, section 3.3:
- * what only one component covers needs no reconciliation).
+ * Where only one component has rows, and a leaf of it shows nothing but whole rows
+ * that everybody sees, there is nothing to reconcile; see rose_scan_stretch.c.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "lsm/rose_scan.h"
+#include "lsm/rose_scan_internal.h"
 
 #include "lsm/rose_key_reader.h"
-#include "lsm/rose_partial.h"
-#include "lsm/rose_scan_source.h"
 #include "lsm/rose_tid.h"
-#include "lsm/rose_visibility.h"
 #include "miscadmin.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 
 #define MAX_SOURCES (ROSE_MAX_MEMTABLES + ROSE_MAX_COMPONENTS)
-
-typedef enum ScanPlace
-{
-	SCAN_START,					/* nothing returned yet: begins at either end */
-	SCAN_BEFORE_FIRST,
-	SCAN_AT_GROUP,				/* group_key is set */
-	SCAN_AFTER_LAST
-} ScanPlace;
-
-struct RoseScan
-{
-	RoseTable  *table;
-	Snapshot	snapshot;
-	RoseVisibility vis;
-	RoseKeyRange range;
-	bool		serializable;
-	MemoryContext context;
-	MemoryContext source_context;	/* sources; reset when they are taken anew */
-	BufferAccessStrategy strategy;
-
-	RoseSource *sources;
-	int			nsources;
-	bool		positioned;		/* sources stand where place and direction say */
-	bool		plain;			/* see above; while positioned */
-	ScanDirection direction;
-	ScanPlace	place;
-
-	Datum		group_key[INDEX_MAX_KEYS];
-	MemoryContext group_context;	/* its by-reference Datums */
-	bool		group_done;		/* its row was returned */
-
-	RosePartial partial;
-	RoseLookup *lookup;			/* backward scans complete PARTIAL rows by it */
-
-	RoseRow		row;			/* the result */
-	const RoseRow *plain_row;	/* the result of a plain scan */
-	Datum		row_key[INDEX_MAX_KEYS];
-	MemoryContext row_context;	/* of the row kept by a backward scan */
-	bool		row_from_lookup;
-	bool		row_in_component;
-	RoseComponentEntryDisk row_entry;
-};
 
 /* ---- begin, end ---- */
 
@@ -135,7 +88,7 @@ scan_close_sources(RoseScan *scan)
 	for (int i = 0; i < scan->nsources; i++)
 		rose_source_close(&scan->sources[i]);
 	scan->nsources = 0;
-	scan->plain = false;
+	rose_stretch_forget(scan);
 	scan->sources = NULL;
 	MemoryContextReset(scan->source_context);
 	scan->positioned = false;
@@ -223,20 +176,6 @@ scan_position_sources(RoseScan *scan, ScanDirection direction)
 	return true;
 }
 
-/* Does the scan have nothing to reconcile? */
-static bool
-scan_is_plain(const RoseScan *scan, ScanDirection direction)
-{
-	const uint16 needed = ROSE_COMPONENT_UNIQUE_KEYS | ROSE_COMPONENT_ONLY_PUTS;
-	const RoseSource *source = &scan->sources[0];
-
-	return ScanDirectionIsForward(direction) && scan->nsources == 1 &&
-		source->cursor != NULL && source->committed &&
-		scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable &&
-		(source->entry.flags & needed) == needed &&
-		source->entry.max_xid < U64FromFullTransactionId(scan->vis.xmin);
-}
-
 static void
 scan_position(RoseScan *scan, ScanDirection direction)
 {
@@ -252,21 +191,6 @@ scan_position(RoseScan *scan, ScanDirection direction)
 	} while (!scan_position_sources(scan, direction));
 	scan->direction = direction;
 	scan->positioned = true;
-	scan->plain = scan_is_plain(scan, direction);
-	if (scan->plain)
-	{
-		scan->row_in_component = true;
-		scan->row_from_lookup = false;
-		scan->row_entry = scan->sources[0].entry;
-	}
-}
-
-static int
-scan_compare_keys(RoseScan *scan, const Datum *a, const Datum *b)
-{
-	const RoseSchema *schema = scan->table->schema;
-
-	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
 }
 
 /* Does source a come before b in this direction?  Equal keys: newest first,
@@ -329,6 +253,7 @@ scan_begin_group(RoseScan *scan, const Datum *key)
 	rose_key_copy(schema, scan->group_key, key, scan->group_context);
 	scan->place = SCAN_AT_GROUP;
 	scan->group_done = false;
+	scan->group_left = true;
 	scan->partial.active = false;
 	rose_visibility_next_key(&scan->vis);
 }
@@ -478,42 +403,15 @@ scan_skip_group(RoseScan *scan)
 	return true;
 }
 
-/* The next row of a plain scan; advance = the source stands on the last one. */
+/*
+ * The next row.  If it begins a stretch: NULL and *in_stretch.
+ */
 static const RoseRow *
-scan_next_plain(RoseScan *scan, bool advance)
+scan_next_forward(RoseScan *scan, bool *in_stretch)
 {
-	RoseSource *source = &scan->sources[0];
-
-	if (advance)
-		source->row = rose_component_cursor_next(source->cursor) ?
-			rose_component_cursor_row(source->cursor) : NULL;
-	scan->plain_row = source->row;
-	if (source->row == NULL || scan_out_of_range(scan, source->row->key, true))
-	{
-		scan->place = SCAN_AFTER_LAST;
-		return NULL;
-	}
-	scan->place = SCAN_AT_GROUP;
-	return source->row;
-}
-
-/* End plain mode: note the key that the scan is at, as other modes do. */
-static void
-scan_leave_plain(RoseScan *scan)
-{
-	if (scan->place == SCAN_AT_GROUP)
-	{
-		scan_begin_group(scan, scan->plain_row->key);
-		scan->group_done = true;
-	}
-	scan->plain = false;
-}
-
-static const RoseRow *
-scan_next_forward(RoseScan *scan)
-{
-	if (scan->positioned && scan->plain)
-		return scan_next_plain(scan, true);
+	*in_stretch = false;
+	if (scan->stretch.leaf != NULL)
+		rose_stretch_leave(scan);
 
 	for (;;)
 	{
@@ -521,19 +419,20 @@ scan_next_forward(RoseScan *scan)
 		const RoseRow *row;
 
 		if (!scan->positioned)
-		{
 			scan_position(scan, ForwardScanDirection);
-			if (scan->plain)
-				return scan_next_plain(scan, false);
-		}
 		else if (scan->place == SCAN_AT_GROUP && scan->group_done &&
-				 !scan_skip_group(scan))
+				 scan->group_left && !scan_skip_group(scan))
 			continue;
 
 		source = scan_best_source(scan, true);
 		if (source == NULL || scan_out_of_range(scan, source->row->key, true))
 		{
 			scan->place = SCAN_AFTER_LAST;
+			return NULL;
+		}
+		if (rose_stretch_begin(scan, source))
+		{
+			*in_stretch = true;
 			return NULL;
 		}
 		scan_begin_group(scan, source->row->key);
@@ -625,32 +524,68 @@ scan_next_backward(RoseScan *scan)
 
 /* ---- interface ---- */
 
+/* At an end, only the other direction gives rows. */
+static bool
+scan_at_end(const RoseScan *scan, bool forward)
+{
+	return scan->place == (forward ? SCAN_AFTER_LAST : SCAN_BEFORE_FIRST);
+}
+
+static void
+scan_turn(RoseScan *scan, bool forward)
+{
+	if (!scan->positioned || ScanDirectionIsForward(scan->direction) == forward)
+		return;
+	if (scan->stretch.leaf != NULL)
+		rose_stretch_leave(scan);
+	scan->positioned = false;
+}
+
 const RoseRow *
 rose_scan_next(RoseScan *scan, ScanDirection direction)
 {
 	bool		forward = !ScanDirectionIsBackward(direction);
+	const RoseRow *row;
+	bool		in_stretch;
 
-	/* at an end, only the other direction gives rows */
-	if (scan->place == (forward ? SCAN_AFTER_LAST : SCAN_BEFORE_FIRST))
+	if (scan_at_end(scan, forward))
 		return NULL;
-	if (scan->positioned && ScanDirectionIsForward(scan->direction) != forward)
-	{
-		if (scan->plain)
-			scan_leave_plain(scan);
-		scan->positioned = false;
-	}
+	scan_turn(scan, forward);
+	if (!forward)
+		return scan_next_backward(scan);
+	if (rose_stretch_has_row(&scan->stretch))
+		return rose_stretch_next_row(scan);
+	row = scan_next_forward(scan, &in_stretch);
+	return in_stretch ? rose_stretch_next_row(scan) : row;
+}
 
-	return forward ? scan_next_forward(scan) : scan_next_backward(scan);
+RoseStretch *
+rose_scan_stretch(RoseScan *scan)
+{
+	return &scan->stretch;
+}
+
+const RoseRow *
+rose_scan_next_stretch(RoseScan *scan)
+{
+	bool		in_stretch;
+
+	Assert(!rose_stretch_has_row(&scan->stretch));
+	if (scan_at_end(scan, true))
+		return NULL;
+	scan_turn(scan, true);
+	return scan_next_forward(scan, &in_stretch);
 }
 
 void
 rose_scan_tid(RoseScan *scan, ItemPointer tid)
 {
-	if (scan->row_from_lookup)
+	if (scan->stretch.leaf != NULL)
+		rose_stretch_tid(&scan->stretch, scan->stretch.next - 1, tid);
+	else if (scan->row_from_lookup)
 		rose_lookup_tid(scan->lookup, tid);
 	else
 		rose_tid_assign(scan->table,
 						scan->row_in_component ? &scan->row_entry : NULL,
-						scan->plain ? scan->plain_row->ordinal : scan->row.ordinal,
-						scan->row.version.seq, tid);
+						scan->row.ordinal, scan->row.version.seq, tid);
 }

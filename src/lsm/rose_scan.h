@@ -21,6 +21,7 @@
 
 #include "access/sdir.h"
 #include "lsm/rose_table.h"
+#include "lsm/rose_tid.h"
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
 
@@ -51,6 +52,41 @@ extern const RoseRow *rose_scan_next(RoseScan *scan, ScanDirection direction);
 /* TID of the row just returned. */
 extern void rose_scan_tid(RoseScan *scan, ItemPointer tid);
 extern void rose_scan_end(RoseScan *scan);
+
+/*
+ * A stretch: slots of one leaf that are the next results of a forward scan, as they
+ * are.  Whoever wants many rows takes them from here, by raising 'next', instead of
+ * calling rose_scan_next for each; the two may be mixed.
+ *
+ * The leaf stays what it is as long as rows are left; who needs a row longer holds it.
+ */
+typedef struct RoseStretch
+{
+	RoseLeaf   *leaf;			/* NULL: none is open */
+	int			next;			/* slot of the next row */
+	int			end;
+	uint64		first_tid;		/* number of slot 0's TID (rose_tid.h) */
+} RoseStretch;
+
+static inline bool
+rose_stretch_has_row(const RoseStretch *stretch)
+{
+	return stretch->next < stretch->end;
+}
+
+static inline void
+rose_stretch_tid(const RoseStretch *stretch, int slot, ItemPointer tid)
+{
+	rose_tid_from_number(stretch->first_tid + slot, tid);
+}
+
+/* Where the scan keeps its stretch. */
+extern RoseStretch *rose_scan_stretch(RoseScan *scan);
+/*
+ * When the stretch has no row left: the next row, forward, as rose_scan_next returns it;
+ * or NULL, and the stretch has rows, or the scan is at its end.
+ */
+extern const RoseRow *rose_scan_next_stretch(RoseScan *scan);
 
 /* Parallel scans: split into nparts by key is later; one process scans for now. */
 

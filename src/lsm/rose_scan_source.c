@@ -38,6 +38,7 @@ rose_source_open_component(RoseSource *source, RoseTable *table, int index,
 {
 	memset(source, 0, sizeof(*source));
 	source->entry = table->manifest.components[index];
+	source->judged_block = InvalidBlockNumber;
 	source->committed = (source->entry.flags & ROSE_COMPONENT_PRIVATE) == 0;
 	source->cursor = rose_component_cursor_create(rose_table_component(table, index),
 												  table->rel, table->schema,
@@ -294,4 +295,12 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		}
 	}
 	source_next_of_batch(source, table);
+}
+
+void
+rose_source_goto(RoseSource *source, RoseTable *table, int slot)
+{
+	source_set_row(source, table,
+				   rose_component_cursor_goto(source->cursor, slot) ?
+				   rose_component_cursor_row(source->cursor) : NULL);
 }

@@ -46,6 +46,8 @@ typedef struct RoseSource
 	/* component */
 	RoseComponentCursor *cursor;	/* NULL for a memtable */
 	RoseComponentEntryDisk entry;
+	BlockNumber judged_block;	/* leaf that settled_end is about */
+	int			settled_end;	/* see rose_scan_stretch.c */
 
 	/* memtable */
 	RoseMemCursor mem;
@@ -69,5 +71,8 @@ extern void rose_source_position(RoseSource *source, RoseTable *table,
 								 const Datum *key, int ncols, bool inclusive);
 extern void rose_source_advance(RoseSource *source, RoseTable *table,
 								RoseVisibility *vis, ScanDirection direction);
+
+/* Of a component: on to a slot of its leaf, or the first row of the next leaf. */
+extern void rose_source_goto(RoseSource *source, RoseTable *table, int slot);
 
 #endif							/* ROSE_SCAN_SOURCE_H */

@@ -141,6 +141,14 @@ tid_range_get(TidMap *map, const RoseComponentEntryDisk *entry)
 	return range;
 }
 
+uint64
+rose_tid_first_number(RoseTable *table, const RoseComponentEntryDisk *component)
+{
+	TidRange   *range = tid_range_get(tid_map_get(table, true), component);
+
+	return (uint64) range->first_block * ROSE_TID_PER_BLOCK;
+}
+
 void
 rose_tid_assign(RoseTable *table, const RoseComponentEntryDisk *component,
 				uint64 ordinal, uint64 seq, ItemPointer tid)

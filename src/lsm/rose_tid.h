@@ -32,6 +32,20 @@
 extern void rose_tid_assign(RoseTable *table, const RoseComponentEntryDisk *component,
 							uint64 ordinal, uint64 seq, ItemPointer tid);
 
+/*
+ * TIDs as numbers: row n of this component has the TID with the number that this
+ * returns, plus n.  Good until the transaction ends.
+ */
+extern uint64 rose_tid_first_number(RoseTable *table,
+									const RoseComponentEntryDisk *component);
+
+static inline void
+rose_tid_from_number(uint64 number, ItemPointer tid)
+{
+	ItemPointerSet(tid, (BlockNumber) (number / ROSE_TID_PER_BLOCK),
+				   (OffsetNumber) (number % ROSE_TID_PER_BLOCK + FirstOffsetNumber));
+}
+
 typedef struct RoseTidTarget
 {
 	uint64		seq;			/* C0 version, if component is NULL */

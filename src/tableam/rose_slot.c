@@ -22,24 +22,14 @@
 #include "tableam/rose_slot.h"
 #include "utils/memutils.h"
 
-typedef struct RoseTupleSlot
-{
-	VirtualTupleTableSlot base;
-	const RoseSchema *schema;	/* of the row */
-	bool		has_row;		/* row holds the values */
-	bool		has_version;	/* row.version is that of the slot's row */
-	RoseRow		row;			/* key is not kept */
-	char	   *buffer;			/* a C0 row's tuple */
-	Size		buffer_size;
-} RoseTupleSlot;
-
 static void
 rose_slot_init(TupleTableSlot *slot)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	rslot->has_row = false;
-	rslot->has_version = false;
+	rslot->in_stretch = false;
+	rslot->version = ROSE_SLOT_NO_VERSION;
 	rslot->buffer = NULL;
 	rslot->buffer_size = 0;
 }
@@ -54,6 +44,18 @@ rose_slot_drop_row(RoseTupleSlot *rslot)
 	rslot->row.leaf = NULL;
 	rslot->row.tuple = NULL;
 	rslot->has_row = false;
+	rslot->in_stretch = false;
+}
+
+/* Read the version of a row of which only leaf and slot are known yet. */
+static void
+rose_slot_need_version(RoseTupleSlot *rslot)
+{
+	if (rslot->version != ROSE_SLOT_VERSION_IN_LEAF)
+		return;
+	rose_row_load_version(&rslot->row);
+	rslot->row.version.present = NULL;
+	rslot->version = ROSE_SLOT_HAS_VERSION;
 }
 
 static void
@@ -62,7 +64,7 @@ rose_slot_clear(TupleTableSlot *slot)
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	rose_slot_drop_row(rslot);
-	rslot->has_version = false;
+	rslot->version = ROSE_SLOT_NO_VERSION;
 	TTSOpsVirtual.clear(slot);
 }
 
@@ -87,7 +89,13 @@ rose_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 		elog(ERROR, "rose slot has no row to take columns from");
 
 	/* a tuple is best taken apart at once, a leaf column by column */
-	if (rslot->row.tuple)
+	if (rslot->in_stretch)
+	{
+		rose_row_expect_more(&rslot->row);
+		rose_row_deform(&rslot->row, rslot->schema, slot->tts_nvalid + 1, natts,
+						slot->tts_values, slot->tts_isnull);
+	}
+	else if (rslot->row.tuple)
 	{
 		natts = rslot->schema->natts;
 		rose_row_deform(&rslot->row, rslot->schema, 1, natts,
@@ -122,7 +130,8 @@ rose_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	Assert(!TTS_EMPTY(slot));
-	if (!rslot->has_version)
+	rose_slot_need_version(rslot);
+	if (rslot->version == ROSE_SLOT_NO_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot retrieve a system column in this context")));
@@ -164,7 +173,10 @@ rose_slot_materialize(TupleTableSlot *slot)
 	if (rslot->has_row && rslot->row.tuple != NULL)
 		return;
 	if (rslot->has_row)
+	{
+		rose_slot_need_version(rslot);
 		slot_getallattrs(slot);
+	}
 	TTSOpsVirtual.materialize(slot);
 	rose_slot_drop_row(rslot);
 }
@@ -180,7 +192,8 @@ rose_slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	{
 		RoseTupleSlot *rsrc = (RoseTupleSlot *) src;
 
-		rdst->has_version = rsrc->has_version;
+		rose_slot_need_version(rsrc);
+		rdst->version = rsrc->version;
 		rdst->row.version = rsrc->row.version;
 		dst->tts_tid = src->tts_tid;
 		dst->tts_tableOid = src->tts_tableOid;
@@ -243,17 +256,24 @@ rose_slot_keep_tuple(RoseTupleSlot *rslot, MinimalTuple tuple)
 	rslot->row.tuple = (MinimalTuple) rslot->buffer;
 }
 
+/* Is the slot made for rows of this table?  ALTER TABLE must not get here unprepared. */
+static void
+rose_slot_check(TupleTableSlot *slot, RoseTable *table)
+{
+	Assert(ROSE_SLOT_IS(slot));
+	if (unlikely(slot->tts_tupleDescriptor->natts != table->schema->natts))
+		elog(ERROR, "slot has %d columns, but rows of table \"%s\" have %d",
+			 slot->tts_tupleDescriptor->natts, RelationGetRelationName(table->rel),
+			 table->schema->natts);
+}
+
 void
 rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
 				const ItemPointerData *tid)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
-	Assert(ROSE_SLOT_IS(slot));
-	if (unlikely(slot->tts_tupleDescriptor->natts != table->schema->natts))
-		elog(ERROR, "slot has %d columns, but rows of table \"%s\" have %d",
-			 slot->tts_tupleDescriptor->natts, RelationGetRelationName(table->rel),
-			 table->schema->natts);
+	rose_slot_check(slot, table);
 	rose_slot_clear(slot);
 
 	rslot->row = *row;
@@ -268,11 +288,31 @@ rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
 	else
 		rose_leaf_hold(row->leaf);
 	rslot->has_row = true;
-	rslot->has_version = true;
+	rslot->version = ROSE_SLOT_HAS_VERSION;
 
 	slot->tts_tid = *tid;
 	slot->tts_tableOid = RelationGetRelid(table->rel);
 	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+}
+
+void
+rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table, RoseStretch *stretch)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	rose_slot_check(slot, table);
+	rose_slot_clear(slot);
+
+	memset(&rslot->row, 0, sizeof(RoseRow));
+	rslot->row.leaf = stretch->leaf;
+	rose_leaf_hold(stretch->leaf);
+	rslot->schema = table->schema;
+	rslot->has_row = true;
+	rslot->in_stretch = true;
+
+	slot->tts_tableOid = RelationGetRelid(table->rel);
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	rose_slot_next_of_stretch(slot, stretch);
 }
 
 void
@@ -289,5 +329,5 @@ rose_slot_written(TupleTableSlot *slot, RoseTable *table, CommandId cid)
 	rslot->row.version.subxid = GetCurrentTransactionId();
 	rslot->row.version.cid = cid;
 	rslot->row.version.op = ROSE_OP_PUT;
-	rslot->has_version = true;
+	rslot->version = ROSE_SLOT_HAS_VERSION;
 }

@@ -11,11 +11,31 @@
 #include "postgres.h"
 
 #include "executor/tuptable.h"
-#include "lsm/rose_table.h"
+#include "lsm/rose_scan.h"
 
 extern const TupleTableSlotOps rose_slot_ops;
 
 #define ROSE_SLOT_IS(slot) ((slot)->tts_ops == &rose_slot_ops)
+
+typedef enum RoseSlotVersion
+{
+	ROSE_SLOT_NO_VERSION,
+	ROSE_SLOT_HAS_VERSION,		/* row.version is that of the slot's row */
+	ROSE_SLOT_VERSION_IN_LEAF	/* it is to be read from the row's leaf */
+} RoseSlotVersion;
+
+/* Private to rose_slot.c and the functions below. */
+typedef struct RoseTupleSlot
+{
+	VirtualTupleTableSlot base;
+	const RoseSchema *schema;	/* of the row */
+	bool		has_row;		/* row holds the values */
+	bool		in_stretch;		/* ... and is one of many in its leaf */
+	RoseSlotVersion version;
+	RoseRow		row;			/* key is not kept */
+	char	   *buffer;			/* a C0 row's tuple */
+	Size		buffer_size;
+} RoseTupleSlot;
 
 /*
  * Put a row of this table into the slot.  The slot keeps it alive (a leaf by
@@ -30,5 +50,30 @@ extern void rose_slot_store(TupleTableSlot *slot, RoseTable *table,
  * kind of slot.
  */
 extern void rose_slot_written(TupleTableSlot *slot, RoseTable *table, CommandId cid);
+
+/* Take the first row from a stretch that the slot is not on yet. */
+extern void rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table,
+								   RoseStretch *stretch);
+
+/* Does the slot hold a row that it took from this stretch, or one of the same leaf? */
+static inline bool
+rose_slot_on_stretch(const TupleTableSlot *slot, const RoseStretch *stretch)
+{
+	const RoseTupleSlot *rslot = (const RoseTupleSlot *) slot;
+
+	return rslot->in_stretch && rslot->row.leaf == stretch->leaf;
+}
+
+/* Take the next row from it. */
+static inline void
+rose_slot_next_of_stretch(TupleTableSlot *slot, RoseStretch *stretch)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	rslot->row.slot = stretch->next++;
+	rslot->version = ROSE_SLOT_VERSION_IN_LEAF;
+	slot->tts_nvalid = 0;
+	rose_stretch_tid(stretch, rslot->row.slot, &slot->tts_tid);
+}
 
 #endif							/* ROSE_SLOT_H */

@@ -27,6 +27,7 @@ typedef struct RoseTableScan
 	bool		own_table;		/* table was made for this scan */
 	MemoryContext context;		/* where scan and slices are made */
 	RoseScan   *scan;
+	RoseStretch *stretch;		/* of scan, if rows may be taken from it; or NULL */
 	RoseSlices *slices;			/* ANALYZE and TABLESAMPLE */
 	bool		asked;			/* parallel scan: tried to be the one who scans ... */
 	bool		granted;		/* ... and is */

@@ -16,6 +16,7 @@
 #include "access/xact.h"
 #include "pgstat.h"
 #include "port/atomics.h"
+#include "storage/bufmgr.h"
 #include "storage/predicate.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
@@ -75,6 +76,14 @@ same_layout(TupleDesc a, TupleDesc b)
 	return true;
 }
 
+/* Would the scan push too much else out of the cache?  The limit is heap's. */
+static bool
+scan_is_bulk(const RoseTableScan *scan)
+{
+	return (scan->base.rs_flags & SO_ALLOW_STRAT) != 0 &&
+		RelationGetNumberOfBlocks(scan->base.rs_rd) > NBuffers / 4;
+}
+
 /*
  * First row of a sequential scan.  ALTER TABLE reads the old file by the old
  * descriptor, which only its slot has, while the catalog says otherwise already.
@@ -90,7 +99,9 @@ scan_start(RoseTableScan *scan, TupleTableSlot *slot)
 		scan->table = rose_table_open_as(rel, slot->tts_tupleDescriptor, scan->context);
 		scan->own_table = true;
 	}
-	scan->scan = rose_scan_begin(scan->table, scan->base.rs_snapshot, NULL, true);
+	scan->scan = rose_scan_begin(scan->table, scan->base.rs_snapshot, NULL, scan_is_bulk(scan));
+	if (scan->base.rs_nkeys == 0)
+		scan->stretch = rose_scan_stretch(scan->scan);
 	MemoryContextSwitchTo(old);
 }
 
@@ -170,29 +181,75 @@ scan_keys_match(const RoseTableScan *scan, const RoseRow *row)
 	return true;
 }
 
-bool
-rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+/* The next row, not from a stretch. */
+static bool
+scan_store_row(RoseTableScan *scan, const RoseRow *row, TupleTableSlot *slot)
 {
-	RoseTableScan *scan = (RoseTableScan *) sscan;
-	const RoseRow *row = NULL;
 	ItemPointerData tid;
 
-	if (unlikely(scan->scan == NULL))
-		scan_start(scan, slot);
+	if (row == NULL)
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	pgstat_count_heap_getnext(scan->base.rs_rd);
+	rose_scan_tid(scan->scan, &tid);
+	rose_slot_store(slot, scan->table, row, &tid);
+	return true;
+}
+
+static bool
+scan_next_row(RoseTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
+{
+	const RoseRow *row = NULL;
+
 	if (scan_is_granted(scan))
 	{
 		do
 			row = rose_scan_next(scan->scan, direction);
 		while (row && !scan_keys_match(scan, row));
 	}
-	if (row == NULL)
+	return scan_store_row(scan, row, slot);
+}
+
+/* The same for a scan that may take rows from a stretch, when that has no row left. */
+static bool
+scan_next_stretch(RoseTableScan *scan, TupleTableSlot *slot)
+{
+	const RoseRow *row = NULL;
+
+	if (scan_is_granted(scan))
 	{
+		/* its leaf can be used for the next page, if the slot does not keep it */
 		ExecClearTuple(slot);
-		return false;
+		row = rose_scan_next_stretch(scan->scan);
+		if (rose_stretch_has_row(scan->stretch))
+		{
+			pgstat_count_heap_getnext(scan->base.rs_rd);
+			rose_slot_open_stretch(slot, scan->table, scan->stretch);
+			return true;
+		}
 	}
+	return scan_store_row(scan, row, slot);
+}
+
+bool
+rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	RoseTableScan *scan = (RoseTableScan *) sscan;
+
+	if (unlikely(scan->scan == NULL))
+		scan_start(scan, slot);
+	if (scan->stretch == NULL || !ScanDirectionIsForward(direction))
+		return scan_next_row(scan, direction, slot);
+	if (unlikely(!rose_stretch_has_row(scan->stretch)))
+		return scan_next_stretch(scan, slot);
+
 	pgstat_count_heap_getnext(sscan->rs_rd);
-	rose_scan_tid(scan->scan, &tid);
-	rose_slot_store(slot, scan->table, row, &tid);
+	if (likely(rose_slot_on_stretch(slot, scan->stretch)))
+		rose_slot_next_of_stretch(slot, scan->stretch);
+	else
+		rose_slot_open_stretch(slot, scan->table, scan->stretch);
 	return true;
 }
 

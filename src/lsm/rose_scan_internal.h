@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_scan_internal.h
+ *	  The inside of a scan, for src/lsm/rose_scan*.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SCAN_INTERNAL_H
+#define ROSE_SCAN_INTERNAL_H
+
+#include "lsm/rose_scan.h"
+
+#include "lsm/rose_partial.h"
+#include "lsm/rose_scan_source.h"
+#include "lsm/rose_visibility.h"
+
+typedef enum ScanPlace
+{
+	SCAN_START,					/* nothing returned yet: begins at either end */
+	SCAN_BEFORE_FIRST,
+	SCAN_AT_GROUP,				/* group_key is set, unless a stretch is open */
+	SCAN_AFTER_LAST
+} ScanPlace;
+
+struct RoseScan
+{
+	RoseTable  *table;
+	Snapshot	snapshot;
+	RoseVisibility vis;
+	RoseKeyRange range;
+	bool		serializable;
+	MemoryContext context;
+	MemoryContext source_context;	/* sources; reset when they are taken anew */
+	BufferAccessStrategy strategy;
+
+	RoseSource *sources;
+	int			nsources;
+	bool		positioned;		/* sources stand where place and direction say */
+	ScanDirection direction;
+	ScanPlace	place;
+
+	Datum		group_key[INDEX_MAX_KEYS];
+	MemoryContext group_context;	/* its by-reference Datums */
+	bool		group_done;		/* its row was returned */
+	bool		group_left;		/* sources may still have versions of it */
+
+	/* an open stretch (leaf is set) is what the scan returns at present */
+	RoseStretch stretch;
+	RoseSource *stretch_source;
+	int			stretch_first;	/* slot it began with */
+
+	RosePartial partial;
+	RoseLookup *lookup;			/* backward scans complete PARTIAL rows by it */
+
+	RoseRow		row;			/* the result */
+	Datum		row_key[INDEX_MAX_KEYS];
+	MemoryContext row_context;	/* of the row kept by a backward scan */
+	bool		row_from_lookup;
+	bool		row_in_component;
+	RoseComponentEntryDisk row_entry;
+};
+
+static inline int
+scan_compare_keys(RoseScan *scan, const Datum *a, const Datum *b)
+{
+	const RoseSchema *schema = scan->table->schema;
+
+	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
+}
+
+/* ---- stretches (rose_scan_stretch.c) ---- */
+
+/*
+ * If the rows from this source's current one on, which is the first of all sources',
+ * are results without more ado: open a stretch of them.
+ */
+extern bool rose_stretch_begin(RoseScan *scan, RoseSource *source);
+/* Close it, behind the rows that were taken: the scan is at the last of them. */
+extern void rose_stretch_leave(RoseScan *scan);
+/* Close it, whatever was taken; the sources are no longer of use. */
+extern void rose_stretch_forget(RoseScan *scan);
+/* Take a row; there must be one. */
+extern const RoseRow *rose_stretch_next_row(RoseScan *scan);
+
+#endif							/* ROSE_SCAN_INTERNAL_H */

@@ -1,0 +1,180 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_scan_stretch.c
+ *	  Stretches: rows of a leaf that a forward scan passes on as they are.
+ *
+ * Most of a table is at rest in one large component, or in several that do not
+ * overlap, and what is newer has few keys.  Between two of those keys the rows of
+ * the large component need no reconciliation (Rose paper, section 3.3), provided that
+ *
+ *	- they come from a component of committed versions,
+ *	- the leaf has whole rows only, and
+ *	- the snapshot sees all transactions that wrote them, because they are older than
+ *	  any that was running when it was taken.
+ *
+ * The last two are asked of the component, and if that cannot tell, of the leaf.  A stretch
+ * then goes to the end of the leaf, of the scan's range, or to the next key of
+ * another source, whichever is first.  Of a key with several versions the first one met is
+ * the newest, and the row; the stretch ends with it, and the scan skips the others.
+ *
+ * While a stretch is open the source's cursor stays at or behind the rows taken,
+ * and the scan's group key is not kept: both are brought up to date when it is left.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_scan_internal.h"
+
+#include "lsm/rose_component_internal.h"
+#include "utils/memutils.h"
+
+/* ---- what may be passed on ---- */
+
+/* Are all rows of the leaf whole ones that the snapshot sees? */
+static bool
+leaf_is_settled(RoseScan *scan, const RoseSource *source, RoseLeaf *leaf)
+{
+	if (source->entry.max_xid >= U64FromFullTransactionId(scan->vis.xmin) &&
+		!rose_leaf_precedes(leaf, scan->vis.xmin))
+		return false;
+	return (source->entry.flags & ROSE_COMPONENT_ONLY_PUTS) != 0 ||
+		rose_leaf_only_puts(leaf);
+}
+
+/*
+ * What there is to know of the leaf under the source's cursor, once for all stretches
+ * of it: the slot at which they end at the latest.
+ */
+static void
+judge_leaf(RoseScan *scan, RoseSource *source, RoseLeaf *leaf)
+{
+	const RoseKeyRange *range = &scan->range;
+
+	source->judged_block = leaf->block;
+	source->settled_end = 0;
+	if (!leaf_is_settled(scan, source, leaf))
+		return;
+	source->settled_end = range->nupper == 0 ? leaf->nrows :
+		rose_component_cursor_find(source->cursor, range->upper, range->nupper,
+								   range->upper_inclusive);
+}
+
+/* The other source with the smallest key, or NULL. */
+static const RoseSource *
+find_rival(RoseScan *scan, const RoseSource *source)
+{
+	const RoseSource *rival = NULL;
+
+	for (int i = 0; i < scan->nsources; i++)
+	{
+		const RoseSource *other = &scan->sources[i];
+
+		if (other == source || other->state != ROSE_SOURCE_ROW)
+			continue;
+		if (rival == NULL || other->prefix < rival->prefix ||
+			(other->prefix == rival->prefix &&
+			 scan_compare_keys(scan, other->row->key, rival->row->key) < 0))
+			rival = other;
+	}
+	return rival;
+}
+
+/* The slot behind the first key that the leaf goes on with in [slot + 1, end). */
+static int
+find_repeated_key(RoseScan *scan, RoseLeaf *leaf, int slot, int end)
+{
+	Datum		keys[2][INDEX_MAX_KEYS];
+	int			turn = 0;
+
+	rose_leaf_set_window(leaf, slot, true);
+	end = Min(end, leaf->window_first + leaf->window_rows);
+	rose_leaf_get_key(leaf, slot, keys[turn]);
+	while (++slot < end)
+	{
+		rose_leaf_get_key(leaf, slot, keys[!turn]);
+		if (scan_compare_keys(scan, keys[0], keys[1]) == 0)
+			break;
+		turn = !turn;
+	}
+	return slot;
+}
+
+/* ---- life of a stretch ---- */
+
+bool
+rose_stretch_begin(RoseScan *scan, RoseSource *source)
+{
+	RoseStretch *stretch = &scan->stretch;
+	const RoseSource *rival;
+	RoseLeaf   *leaf;
+	int			slot;
+	int			end;
+
+	Assert(stretch->leaf == NULL);
+	if (source->cursor == NULL || !source->committed ||
+		scan->vis.kind != ROSE_SNAPSHOT_MVCC)
+		return false;
+	leaf = rose_component_cursor_leaf(source->cursor, &slot);
+	if (source->judged_block != leaf->block)
+		judge_leaf(scan, source, leaf);
+	end = source->settled_end;
+	if (slot >= end)
+		return false;
+
+	rival = find_rival(scan, source);
+	if (rival != NULL)
+		end = Min(end, rose_component_cursor_find(source->cursor, rival->row->key,
+												  rose_schema_key_width(scan->table->schema),
+												  false));
+	if (slot >= end)
+		return false;
+	if ((source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0)
+		end = find_repeated_key(scan, leaf, slot, end);
+
+	stretch->leaf = leaf;
+	stretch->next = slot;
+	stretch->end = end;
+	stretch->first_tid = rose_tid_first_number(scan->table, &source->entry) +
+		leaf->first_ordinal;
+	scan->stretch_source = source;
+	scan->stretch_first = slot;
+	return true;
+}
+
+void
+rose_stretch_forget(RoseScan *scan)
+{
+	memset(&scan->stretch, 0, sizeof(scan->stretch));
+	scan->stretch_source = NULL;
+}
+
+void
+rose_stretch_leave(RoseScan *scan)
+{
+	RoseSource *source = scan->stretch_source;
+	int			next = scan->stretch.next;
+
+	if (next > scan->stretch_first)
+	{
+		Datum		key[INDEX_MAX_KEYS];
+
+		rose_leaf_get_key(scan->stretch.leaf, next - 1, key);
+		MemoryContextReset(scan->group_context);
+		rose_key_copy(scan->table->schema, scan->group_key, key, scan->group_context);
+		scan->place = SCAN_AT_GROUP;
+		scan->group_done = true;
+		scan->group_left = (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0;
+	}
+	rose_stretch_forget(scan);
+	rose_source_goto(source, scan->table, next);
+}
+
+const RoseRow *
+rose_stretch_next_row(RoseScan *scan)
+{
+	RoseComponentCursor *cursor = scan->stretch_source->cursor;
+
+	(void) rose_component_cursor_goto(cursor, scan->stretch.next++);
+	return rose_component_cursor_row(cursor);
+}
