@@ -280,3 +280,53 @@ live_bytes()
 			ELSE pg_total_relation_size(c.oid) END
 		FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = '$2'::regclass"
 }
+
+# ----------------------------------------------------------------------------
+# Watching a table while others write it
+# ----------------------------------------------------------------------------
+
+# Is this side rose, and not its stand-in?
+is_rose() { [ "$1" = rose ] && [ -z "$ROSE_STANDIN" ]; }
+
+# sample_start CLUSTER TABLE SIDE FILE: ten times a second until sample_stop, a row
+#   S,milliseconds,file bytes,component bytes,rows in components,memtable bytes,runs,C1 bytes,C2 bytes
+sample_start()
+{
+	local from="(SELECT 0 AS bytes, 0 AS rows, NULL AS kind) c"
+
+	if is_rose "$3"; then
+		from="rose.components('$2') c"
+	fi
+	PGAPPNAME=sampler sql "$1" -F, >"$4" 2>/dev/null <<-SQL &
+		SELECT 'S', round(extract(epoch FROM clock_timestamp()) * 1000), pg_total_relation_size('$2'),
+			coalesce(sum(bytes) FILTER (WHERE kind <> 'memtable'), 0), coalesce(sum(rows) FILTER (WHERE kind <> 'memtable'), 0),
+			coalesce(sum(bytes) FILTER (WHERE kind = 'memtable'), 0), count(*) FILTER (WHERE kind = 'run'),
+			coalesce(sum(bytes) FILTER (WHERE kind = 'C1'), 0), coalesce(sum(bytes) FILTER (WHERE kind = 'C2'), 0)
+		FROM $from
+		\\watch 0.1
+	SQL
+	SAMPLER=$!
+}
+
+sample_stop()
+{
+	session_end "$1" sampler
+	wait "$SAMPLER" || true
+}
+
+# session_end CLUSTER APPLICATION: ends the sessions of that application_name. (A
+# background psql or pgbench is not this shell's own child, but its connection is known.)
+session_end() { sql "$1" -o /dev/null -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$2'"; }
+
+# sample_cycles FILE: how often C1 was merged into C2: it grew, and lost half or more.
+sample_cycles()
+{
+	awk -F, '
+		$1 == "S" { if ($8 > top) top = $8; else if ($8 < top / 2) { n++; top = $8 } }
+		END { print n + 0 }' "$1"
+}
+
+# sample_max FILE COLUMN, sample_last FILE COLUMN
+sample_max() { awk -F, -v c="$2" '$1 == "S" && $c > max { max = $c } END { printf("%.0f", max) }' "$1"; }
+
+sample_last() { awk -F, -v c="$2" '$1 == "S" { last = $c } END { printf("%.0f", last) }' "$1"; }
