@@ -24,6 +24,7 @@ SEED=${BENCH_SEED:-42}
 SIZE=small
 DIFFERENT=''
 BOUND_MB=''
+BOUND_COUNTS=''
 # The plots need it; a run without it still has its CSV.
 export BOOTSTRAP_WISHES=gnuplot-nox
 
