@@ -14,6 +14,7 @@
 #include "lsm/rose_key_reader.h"
 
 #include "storage/lwlock.h"
+#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
 typedef struct CachedCursor
@@ -254,12 +255,15 @@ next_from_memory(RoseKeyReader *reader)
 
 	if (result == NULL)
 	{
+		ROSE_STOP_POINT("lookup-listing");	/* under reclaim_lock */
 		memset(&reader->place, 0, sizeof(reader->place));
 		reader->manifest = *rose_table_manifest(reader->table);
 		reader->next_component = 0;
 		reader->phase = KEY_READER_DISK;
 	}
 	LWLockRelease(&c0->reclaim_lock);
+	if (result == NULL)
+		ROSE_STOP_POINT("lookup-listed");
 	return result;
 }
 

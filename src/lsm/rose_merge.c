@@ -36,6 +36,7 @@
 #include "portability/instr_time.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
 /* Versions between two looks at the clock. */
@@ -236,6 +237,7 @@ rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
 	}
 	open_inputs(merge, table);
 	open_output(merge, table, is_bottom(manifest, merge->ninputs, merge->inputs));
+	ROSE_STOP_POINT("merge-begun");
 	return merge;
 }
 
@@ -366,6 +368,7 @@ publish_joined(RoseMerge *merge, RoseTable *table)
 		edit->nadd = 1;
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
 
+		ROSE_STOP_POINT("merge-joined");
 		edit->nadd = 0;
 		remove_inputs(merge, edit);
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
@@ -419,7 +422,9 @@ rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms)
 		rebind(merge, table);
 		if (!merge_rows(merge, budget_ms))
 			return ROSE_MERGE_MORE;
+		ROSE_STOP_POINT("merge-read");
 		finish_output(merge);
+		ROSE_STOP_POINT("merge-built");
 	}
 	if (!rose_store_can_retire(&table->shared->store, merge->ninputs))
 		return ROSE_MERGE_WAIT;
@@ -427,6 +432,7 @@ rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms)
 		publish_joined(merge, table);
 	else
 		publish_merged(merge, table);
+	ROSE_STOP_POINT("merge-published");
 	pg_atomic_fetch_add_u64(&table->shared->merges, 1);
 	return ROSE_MERGE_DONE;
 }

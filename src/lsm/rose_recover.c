@@ -28,6 +28,7 @@
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "storage/procarray.h"
+#include "util/rose_stop_point.h"
 
 /* When the arena is full: how often and how long to wait for spills of others. */
 #define ROSE_RECOVER_TRIES		100
@@ -272,6 +273,7 @@ try_recover(RoseTable *table, const PendingVerdicts *verdicts, bool use_reserve)
 		next_seq = Max(next_seq, manifest.components[i].max_seq + 1);
 
 	settle_pending(table, &manifest, verdicts);
+	ROSE_STOP_POINT("recover-settled"); /* under attach_lock */
 	if (!replay_tail(table, &meta, next_seq, use_reserve))
 		return false;
 
@@ -300,6 +302,7 @@ rose_recover_table(RoseTable *table)
 	bool		done = false;
 
 	judge_pending(table, &verdicts);
+	ROSE_STOP_POINT("recover-judged");
 	for (int i = 0; i < ROSE_RECOVER_TRIES; i++)
 	{
 		LWLockAcquire(&shared->attach_lock, LW_EXCLUSIVE);

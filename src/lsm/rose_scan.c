@@ -30,6 +30,7 @@
 #include "lsm/rose_tid.h"
 #include "miscadmin.h"
 #include "storage/predicate.h"
+#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
 #define MAX_SOURCES (ROSE_MAX_MEMTABLES + ROSE_MAX_COMPONENTS)
@@ -138,8 +139,10 @@ scan_take_sources(RoseScan *scan)
 		if (c0->tables[slot].state != ROSE_MEMTABLE_FREE)
 			rose_source_open_memtable(&scan->sources[scan->nsources++], table, slot,
 									  filter, scan->source_context);
+	ROSE_STOP_POINT("scan-listing");	/* under reclaim_lock */
 	manifest = rose_table_manifest(table);
 	LWLockRelease(&c0->reclaim_lock);
+	ROSE_STOP_POINT("scan-listed");
 
 	for (int i = 0; i < manifest->ncomponents; i++)
 		if (rose_component_readable(&manifest->components[i]))

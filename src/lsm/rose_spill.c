@@ -44,6 +44,7 @@
 #include "lsm/rose_write.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
@@ -390,10 +391,12 @@ publish(Spill *spill)
 	 */
 	if (edit->nadd > 0 && RelationNeedsWAL(table->rel))
 		XLogFlush(wal_insert_end());
+	ROSE_STOP_POINT("spill-flushed");
 
 	HOLD_INTERRUPTS();
 	if (edit->nadd > 0 || edit->drop_tails_upto != 0)
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	ROSE_STOP_POINT("spill-published");
 	retire_memtable(spill, pending);
 	RESUME_INTERRUPTS();
 }
@@ -430,11 +433,16 @@ spill_memtable(RoseTable *table, int slot, Oid subid, uint64 epoch, uint64 priva
 	spill.release_now = spill.tail_segment == 0 && memory_is_tight(spill.c0);
 	LWLockRelease(&spill.c0->write_lock);
 
+	ROSE_STOP_POINT("spill-frozen");
 	spill.plan = rose_spill_plan_make(spill.c0, table->schema, slot, private_xid,
 									  spill.context);
+	ROSE_STOP_POINT("spill-planned");
 	carry_over(&spill);
+	ROSE_STOP_POINT("spill-carried");
 	write_runs(&spill);
+	ROSE_STOP_POINT("spill-written");
 	publish(&spill);
+	ROSE_STOP_POINT("spill-freed");
 	release_builders(&spill);
 	MemoryContextDelete(spill.context);
 	pg_atomic_fetch_add_u64(&table->shared->spills, 1);
@@ -621,6 +629,7 @@ settle_epoch(RoseTable *table, Oid subid, uint64 epoch, bool commit)
 	HOLD_INTERRUPTS();
 	if (edit->nremove > 0 || edit->nupdate > 0 || edit->drop_tails_upto != 0)
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	ROSE_STOP_POINT("epoch-settled");
 	settle_memtables(c0, epoch, commit);
 	RESUME_INTERRUPTS();
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);

@@ -13,6 +13,7 @@
 #include "lsm/rose_spill_plan.h"
 
 #include "lsm/rose_visibility.h"
+#include "util/rose_stop_point.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -53,7 +54,10 @@ find_writer(RoseSpillPlan *plan, TransactionId writer, const RoseVersion *versio
 	WriterStatus *entry = hash_search(plan->writers, &writer, HASH_ENTER, &found);
 
 	if (!found)
+	{
 		entry->status = rose_version_status(version);
+		ROSE_STOP_POINT("spill-writer-met");
+	}
 	return entry;
 }
 

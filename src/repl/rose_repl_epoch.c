@@ -26,6 +26,7 @@
 #include "miscadmin.h"
 #include "repl/rose_repl_int.h"
 #include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -248,12 +249,14 @@ rose_epoch_commit(void)
 		return;
 
 	for_each_table(spill_table, epoch);
+	ROSE_STOP_POINT("epoch-spilled");
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	rose_epoch_record(epoch, lsn);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rose_apply.message_context);
+	ROSE_STOP_POINT("epoch-committed");
 
 	rose_epoch_publish_tables(epoch);
 	rose_epoch_recorded(epoch, lsn);

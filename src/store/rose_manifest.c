@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "store/rose_store_internal.h"
+#include "util/rose_stop_point.h"
 
 void
 rose_manifest_read(Relation rel, RoseManifest *manifest)
@@ -217,6 +218,7 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 	meta->next_seq = Max(meta->next_seq, edit->next_seq);
 	version = ++meta->manifest_version;
 	rose_meta_edit_finish(&change);
+	ROSE_STOP_POINT("manifest-switched");	/* under alloc_lock */
 
 	pg_atomic_write_u64(&store->manifest_version, version);
 	if (edit->nremove > 0)

@@ -104,6 +104,8 @@ isolation_tests()
 	local specs
 
 	specs=$(cd "$COPY/src/test/isolation/specs" && ls -- *.spec | sed 's/\.spec$//')
+	# heap has no stop points
+	[ -z "$ROSE_STANDIN" ] || specs=$(grep -v '^stop_' <<<"$specs")
 	# shellcheck disable=SC2086
 	regress_suite isolation "$PGXS_SRC/test/isolation/pg_isolation_regress" \
 		"$COPY/src/test/isolation" $specs
@@ -137,6 +139,20 @@ tap_logs()
 	done
 }
 
+# Builds the tests' half of stop points (util/rose_stop_point.h) in the copy, and
+# has the test clusters load it from there: it is not installed.
+stop_points()
+{
+	local dir=$COPY/src/test/stop_points
+
+	if ! make -C "$dir" all >"$SCRATCH/stop_points.out" 2>&1; then
+		cat "$SCRATCH/stop_points.out" >&2
+		die "the stop points of the tests could not be built"
+	fi
+	sed -i "s/^shared_preload_libraries = 'rose'/shared_preload_libraries = 'rose,rose_stop_points'/" "$COPY/test.conf"
+	echo "dynamic_library_path = '$dir:\$libdir'" >>"$COPY/test.conf"
+}
+
 SUITES=()
 TAP_FILES=()
 for arg in "$@"; do
@@ -163,6 +179,7 @@ if [ -n "$ROSE_STANDIN" ]; then
 	# heap refuses other things
 	sed -i '/^test: errors$/d' "$COPY/sql/schedule"
 fi
+[ -z "$ROSE_STANDIN" ] && stop_points
 [ -z "${EXTRA_CONF:-}" ] || cat "$EXTRA_CONF" >>"$COPY/test.conf"
 [ "$(id -u)" != 0 ] || chown -R postgres: "$COPY"
 FAILED=0

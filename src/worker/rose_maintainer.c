@@ -38,9 +38,11 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "tcop/tcopprot.h"
+#include "util/rose_stop_point.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
@@ -91,9 +93,14 @@ static int	nitems = 0;
 
 /* ---- shared state ---- */
 
+/*
+ * Merges hold session locks, which core releases by itself only if the process
+ * ends within a transaction.
+ */
 static void
 maintainer_exit(int code, Datum arg)
 {
+	LockReleaseAll(DEFAULT_LOCKMETHOD, true);
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	if (my_slot->info.pid == MyProcPid)
 	{
@@ -477,6 +484,7 @@ step_merge(int index)
 
 	if (active->wait_until > now)
 		return false;
+	ROSE_STOP_POINT("merge-paused");	/* between two steps: no transaction */
 	begin_work(active->relid);
 	rel = open_table(active->relid, rose_merge_locator(merge));
 	if (rel != NULL)

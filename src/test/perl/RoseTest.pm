@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(rose_node rose_create rose_conf crash crash_and_restart
-  table_hash seed_random random_between);
+  table_hash seed_random random_between stop_points_create wait_for_stop);
 
 # A running cluster with rose in database postgres. Further settings may follow.
 sub rose_node
@@ -100,6 +100,32 @@ sub crash_and_restart
 	return;
 }
 
+# The functions that control stop points; what they do is said in
+# src/test/stop_points/rose_stop_points.c.
+sub stop_points_create
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION stop_at(name text, action text, who text DEFAULT 'any', skip int DEFAULT 0, times int DEFAULT 1)
+RETURNS void LANGUAGE C STRICT AS 'rose_stop_points';
+CREATE FUNCTION go_on(name text) RETURNS void LANGUAGE C STRICT AS 'rose_stop_points';
+CREATE FUNCTION stop_hits(name text) RETURNS bigint LANGUAGE C STRICT AS 'rose_stop_points';
+CREATE FUNCTION stop_clear() RETURNS void LANGUAGE C STRICT AS 'rose_stop_points';
+SQL
+	return;
+}
+
+# Until somebody waits at a stop point.
+sub wait_for_stop
+{
+	my ($node) = @_;
+
+	$node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
+	  or die 'nobody comes to the stop point';
+	return;
+}
+
 # Count and hash of a table's rows, in an order of their own.
 sub table_hash
 {
@@ -127,6 +153,61 @@ sub random_between
 	my ($from, $to) = @_;
 
 	return $from + rand($to - $from);
+}
+
+# A session that stays: what it opened, locked or armed is its until end().
+package RoseTest::Session;
+
+use IPC::Run;
+
+sub new
+{
+	my ($class, $node) = @_;
+	my $self = bless { in => '', out => '', err => '', n => 0 }, $class;
+
+	$self->{psql} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
+		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err},
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	return $self;
+}
+
+# Send, without waiting for the end.
+sub start
+{
+	my ($self, $sql) = @_;
+
+	$self->{out} = '';
+	$self->{n}++;
+	$self->{in} .= "$sql;\n\\echo end of $self->{n}\n";
+	$self->{psql}->pump_nb;
+	return;
+}
+
+# Wait for the end; the output.
+sub finish
+{
+	my ($self) = @_;
+
+	$self->{psql}->pump until $self->{out} =~ /^end of $self->{n}$/m;
+	die "session: $self->{err}" if $self->{err} =~ /ERROR|FATAL/;
+	return $self->{out} =~ s/\n?end of $self->{n}\n//r;
+}
+
+sub run
+{
+	my ($self, $sql) = @_;
+
+	$self->start($sql);
+	return $self->finish;
+}
+
+sub end
+{
+	my ($self) = @_;
+
+	$self->{in} .= "\\q\n";
+	eval { $self->{psql}->finish };
+	return;
 }
 
 1;

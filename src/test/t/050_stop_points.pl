@@ -1,0 +1,265 @@
+# Processes that wait or die at chosen places: stages of spills, merges, epochs and
+# recovery (stop points; see util/rose_stop_point.h).
+#
+# What a session could lose is compared with what it was told, and rose.check
+# finds nothing. Races between sessions alone are isolation specs, stop_*.
+use strict;
+use warnings;
+
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+plan skip_all => 'the stand-in has no stop points' if $ENV{ROSE_STANDIN};
+
+my $timeout = $PostgreSQL::Test::Utils::timeout_default;
+my $node = rose_node('stop', "rose.spill_interval = '1h'", 'restart_after_crash = on', "deadlock_timeout = '100ms'");
+stop_points_create($node);
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+# A table with $runs runs more and something in memory, all values $v.
+sub fill
+{
+	my ($table, $v, $runs) = @_;
+
+	return sql("DO 'BEGIN FOR i IN 1..$runs LOOP UPDATE $table SET v = $v; COMMIT; PERFORM rose.spill(''$table''); COMMIT; END LOOP; UPDATE $table SET v = $v; END'");
+}
+
+# '' if all rows of the table have this value and nothing is wrong with it.
+sub problem
+{
+	my ($table, $v) = @_;
+	my $rows = sql("SELECT count(*), min(v), max(v), count(DISTINCT id) FROM $table");
+	return "rows: $rows" if $rows ne "1000|$v|$v|1000";
+	my $looked_up = sql("SET enable_seqscan = off; SELECT v FROM $table WHERE id = 500");
+	return "looked up: $looked_up" if $looked_up ne $v;
+	return sql("SELECT c::text FROM rose.check('$table') c");
+}
+
+sub create { return sql("CREATE TABLE $_[0] (id int PRIMARY KEY, v int, pad text DEFAULT repeat('x', 50)) USING rose; INSERT INTO $_[0] SELECT g, 0 FROM generate_series(1, 1000) g") }
+
+# The server restarts itself after a crash; wait until it has.
+sub wait_for_restart
+{
+	my ($since) = @_;
+
+	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $since);
+	usleep(100_000) until $node->psql('postgres', 'SELECT true') == 0;
+	return;
+}
+
+# 0: whatever is done is done by the session under test
+sub set_workers
+{
+	my ($n) = @_;
+
+	sql("ALTER SYSTEM SET rose.max_merge_workers = $n");
+	sql('SELECT pg_reload_conf()');
+	return;
+}
+
+# --- a client that fails or dies at each stage of a spill and of a merge
+set_workers(0);
+create('t');
+my $v = 0;
+foreach my $stage (qw(spill-frozen spill-writer-met spill-planned spill-carried spill-written spill-flushed spill-freed merge-begun merge-read merge-built merge-published))
+{
+	foreach my $action (qw(error terminate crash))
+	{
+		fill('t', ++$v, 2);
+		my $log = -s $node->logfile;
+		my $open = RoseTest::Session->new($node);
+		$open->run("BEGIN; UPDATE t SET v = -1 WHERE id % 10 = 0");
+		sql("SELECT stop_at('$stage', '$action')");
+		my ($rc) = $node->psql('postgres', "SELECT rose.merge('t')");
+		isnt($rc, 0, "rose.merge ends at $stage: $action");
+		wait_for_restart($log) if $action eq 'crash';
+		$open->end;
+		is(problem('t', $v), '', "nothing is lost at $stage: $action");
+		sql("SELECT rose.merge('t')");
+		is(problem('t', $v), '', 'nor by the next spill and merge');
+	}
+}
+foreach my $stage (qw(manifest-switched spill-published))
+{
+	fill('t', ++$v, 2);
+	my $log = -s $node->logfile;
+	sql("SELECT stop_at('$stage', 'crash')");
+	my ($rc) = $node->psql('postgres', "SELECT rose.merge('t')");
+	wait_for_restart($log);
+	is(problem('t', $v), '', "nothing is lost at $stage: crash");
+}
+
+# --- the same for the worker, whose merges outlive transactions
+set_workers(3);
+foreach my $stage (qw(merge-begun merge-paused merge-read merge-built))
+{
+	foreach my $action (qw(terminate crash))
+	{
+		my $log = -s $node->logfile;
+		sql("UPDATE t SET v = " . ++$v);
+		sql("SELECT stop_at('$stage', '$action', 'worker')");
+		# ended by the crash, perhaps
+		$node->psql('postgres', "DO 'BEGIN FOR i IN 1..12 LOOP UPDATE t SET v = $v; COMMIT; PERFORM rose.spill(''t''); COMMIT; END LOOP; END'");
+		if ($action eq 'crash')
+		{
+			wait_for_restart($log);
+		}
+		else
+		{
+			ok($node->poll_query_until('postgres', "SELECT stop_hits('$stage') = 1"), "the worker dies at $stage");
+		}
+		is(problem('t', $v), '', "nothing is lost when the worker dies at $stage: $action");
+	}
+}
+
+# Regions of components that were never finished are used again, whoever died.
+sql("SELECT rose.merge('t')") for 1 .. 3;
+my $size = sql("SELECT pg_relation_size('t')");
+foreach my $n (1 .. 12)
+{
+	sql("UPDATE t SET v = " . ++$v);
+	sql("SELECT stop_at('" . ($n % 2 ? 'merge-built' : 'spill-flushed') . "', '" . ($n % 4 > 1 ? 'error' : 'terminate') . "', 'client')");
+	$node->psql('postgres', "SELECT rose.merge('t')");
+}
+sql("SELECT rose.merge('t')");
+is(problem('t', $v), '', 'the table is well');
+cmp_ok(sql("SELECT pg_relation_size('t')"), '<=', $size + 4 * 16 * 8192, 'its file has not grown by what was given up');
+
+# --- DDL while the worker is between two steps of a merge
+foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "ALTER TABLE d ALTER v TYPE bigint", "ALTER TABLE d DROP COLUMN pad", "VACUUM FULL d",
+	"BEGIN; TRUNCATE d; ROLLBACK", "BEGIN; TRUNCATE d; INSERT INTO d SELECT g, 1 FROM generate_series(1, 1000) g; SAVEPOINT s; TRUNCATE d; ROLLBACK TO s; COMMIT")
+{
+	foreach my $stage (qw(merge-paused merge-built))
+	{
+		my $ctl = RoseTest::Session->new($node);
+
+		sql("SELECT stop_clear()");
+		create('d');
+		$ctl->run("SELECT stop_at('$stage', 'wait', 'worker')");
+		fill('d', 1, 12);
+		wait_for_stop($node);
+		# At merge-built the worker holds its table lock, and is told to let go.
+		sql($ddl);
+		$ctl->run("SELECT go_on('$stage')");
+		$ctl->end;
+		if ($ddl =~ /^DROP/)
+		{
+			ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page')"), "$ddl at $stage: the merge gives up");
+			next;
+		}
+		sql("INSERT INTO d SELECT g, 1 FROM generate_series(1, 1000) g") if $ddl =~ /^TRUNCATE/;
+		is(problem('d', 1), '', "$ddl at $stage");
+		fill('d', 2, 12);
+		is(problem('d', 2), '', "$ddl at $stage: merges go on");
+		sql("SELECT rose.merge('d')");
+		is(problem('d', 2), '', "$ddl at $stage: the next merge");
+		sql("DROP TABLE d");
+	}
+}
+
+# --- a first writer while another process is still recovering the table
+create('r');
+sql("SELECT rose.spill('r')");
+sql("UPDATE r SET v = 1");
+# a worker would visit the table first
+set_workers(0);
+foreach my $how (qw(restart crash))
+{
+	my ($ctl, $late, $writer);
+
+	$how eq 'crash' ? crash_and_restart($node) : $node->restart;
+	$ctl = RoseTest::Session->new($node);
+	$ctl->run("SELECT stop_at('recover-judged', 'wait', 'client')");
+	$late = RoseTest::Session->new($node);
+	$late->start("SELECT 'sum ' || sum(v) FROM r");
+	wait_for_stop($node);
+	# Nothing but C0 knows of the lock; a second recovery would lose it.
+	$writer = RoseTest::Session->new($node);
+	$writer->run("BEGIN; SELECT FROM r WHERE id = 1 FOR UPDATE; INSERT INTO r VALUES (1001, 1)");
+	$ctl->run("SELECT go_on('recover-judged')");
+	is($late->finish, 'sum 1000', "$how: the late reader sees what is committed");
+	my ($rc, $out, $err) = $node->psql('postgres', "SET lock_timeout = '100ms'; UPDATE r SET v = 2 WHERE id = 1");
+	like($err, qr/lock timeout/, "$how: the lock of the first writer holds");
+	$writer->run("ROLLBACK");
+	is(problem('r', 1), '', "$how: the table is well");
+	$_->end foreach $ctl, $late, $writer;
+}
+
+# --- a crash in the middle of recovery
+$node->restart;
+my $log = -s $node->logfile;
+sql("SELECT stop_at('recover-settled', 'crash')");
+$node->psql('postgres', 'SELECT count(*) FROM r');
+wait_for_restart($log);
+is(problem('r', 1), '', 'a crash in recovery is recovered from');
+$node->stop;
+
+# --- epochs: a replica that dies around the commit of one
+my $upstream = PostgreSQL::Test::Cluster->new('upstream');
+$upstream->init(allows_streaming => 'logical');
+$upstream->start;
+my $replica = rose_node('replica', "rose.spill_interval = '1h'", "wal_retrieve_retry_interval = '100ms'", 'restart_after_crash = off');
+my $conninfo = $upstream->connstr('postgres');
+my @sides = qw(left_side right_side);
+
+stop_points_create($replica);
+foreach my $table (@sides)
+{
+	$upstream->safe_psql('postgres', "CREATE TABLE $table (id int PRIMARY KEY, n bigint); INSERT INTO $table SELECT g, 0 FROM generate_series(1, 100) g");
+	$replica->safe_psql('postgres', "CREATE TABLE $table (id int PRIMARY KEY, n bigint) USING rose");
+}
+$upstream->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE left_side, right_side');
+$replica->safe_psql('postgres', "SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p']); SELECT rose.wait_for_sync('s', $timeout)");
+
+sub expected_sums { return join '|', map { $_ * 100 * $_[0] } -1, 1 }
+sub sums { return $replica->safe_psql('postgres', 'SELECT (SELECT sum(n) FROM left_side), (SELECT sum(n) FROM right_side)') }
+
+# stage, whether the epoch is committed by then, and the arrivals to let pass
+my $n = 0;
+foreach my $case ([ 'spill-published', 0, 0 ], [ 'spill-published', 0, 1 ], [ 'epoch-spilled', 0, 0 ], [ 'epoch-committed', 1, 0 ],
+	[ 'epoch-settled', 1, 0 ], [ 'epoch-settled', 1, 1 ])
+{
+	my ($stage, $committed, $skip) = @$case;
+	my $old = $n;
+
+	$n++;
+	$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
+	my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
+	$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout); SELECT stop_at('$stage', 'crash', 'worker', $skip)");
+	$replica->psql('postgres', "SELECT rose.spill('left_side')");
+	usleep(100_000) while -e $replica->data_dir . '/postmaster.pid';
+	$replica->{_pid} = undef;
+
+	# First without replication, so that nothing repairs what is looked at.
+	$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 0\n");
+	RoseTest::poll_start($replica);
+	is(sums(), expected_sums($committed ? $n : $old), "a crash at $stage, $skip before it: all tables are " . ($committed ? 'behind the epoch' : 'before it'));
+	is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('left_side') WHERE state ~ 'pending'"), 0, 'nothing is pending');
+	$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 4\n");
+	$replica->restart;
+	$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
+	$replica->safe_psql('postgres', "SELECT rose.spill('left_side')");
+	is(sums(), expected_sums($n), 'then the stream goes on');
+	is($replica->safe_psql('postgres', "SELECT c::text FROM rose.check('left_side') c UNION ALL SELECT c::text FROM rose.check('right_side') c"), '', 'rose.check');
+}
+
+# The worker alone dies, and its successor goes on with what it finds.
+foreach my $stage (qw(spill-flushed epoch-spilled epoch-committed))
+{
+	$n++;
+	$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
+	my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
+	$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout); SELECT stop_at('$stage', 'terminate', 'worker')");
+	is($replica->safe_psql('postgres', "SELECT rose.spill('left_side'); SELECT stop_hits('$stage')"), "\n1", "rose.spill outlives a worker that ends at $stage");
+	is(sums(), expected_sums($n), 'no row is lost or doubled');
+	is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('left_side') WHERE state ~ 'pending'"), 0, 'nothing is pending');
+	is($replica->safe_psql('postgres', "SELECT c::text FROM rose.check('left_side') c UNION ALL SELECT c::text FROM rose.check('right_side') c"), '', 'rose.check');
+}
+$replica->stop;
+$upstream->stop;
+done_testing();
