@@ -125,6 +125,17 @@ insert_order_compare(const void *a, const void *b, void *arg)
 	return cmp != 0 ? cmp : i - j;
 }
 
+/* Is each key larger than the one before? */
+static bool
+keys_ascend(RoseTable *table, RoseNewVersion *versions, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (rose_key_compare(table->schema, versions[i - 1].key, versions[i].key,
+							 table->schema->nkeys) >= 0)
+			return false;
+	return true;
+}
+
 /* Rows before the first one whose key an earlier row of the batch has. */
 static int
 rows_before_duplicate(RoseTable *table, RoseNewVersion *versions, int n)
@@ -163,6 +174,20 @@ unlock_partitions(const bool *locked)
 			rose_write_unlock_partition(i);
 }
 
+/* Rows in random order: wait for memory once for many of them. */
+static void
+warm_c0(RoseTable *table, RoseNewVersion *versions, int n)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	const Datum *keys[INSERT_BATCH];
+
+	for (int i = 0; i < n; i++)
+		keys[i] = versions[i].key;
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_c0_warm(c0, table->schema, keys, n);
+	LWLockRelease(&c0->reclaim_lock);
+}
+
 /*
  * Insert a batch whose keys differ.  Returns how many went in, in order; *state and
  * *xwait tell what stopped the next one (FREE: no room in C0).
@@ -196,8 +221,8 @@ insert_batch(RoseTable *table, RoseNewVersion *versions, int n, RoseKeyState *st
 static RoseInsertResult
 insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, int *ndone)
 {
-	int			distinct = table->schema->nkeys > 0 ?
-		rows_before_duplicate(table, versions, n) : n;
+	bool		in_order = table->schema->nkeys == 0 || keys_ascend(table, versions, n);
+	int			distinct = in_order ? n : rows_before_duplicate(table, versions, n);
 
 	*ndone = 0;
 	while (*ndone < distinct)
@@ -205,9 +230,11 @@ insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, 
 		TransactionId xwait = InvalidTransactionId;
 		RoseKeyState state;
 		int			batch = Min(distinct - *ndone, INSERT_BATCH);
-		int			done = insert_batch(table, versions + *ndone, batch, &state,
-										&xwait);
+		int			done;
 
+		if (!in_order)
+			warm_c0(table, versions + *ndone, batch);
+		done = insert_batch(table, versions + *ndone, batch, &state, &xwait);
 		for (int i = *ndone; i < *ndone + done; i++)
 			rose_tid_assign(table, NULL, 0, versions[i].version.seq, &tids[i]);
 		*ndone += done;

@@ -190,6 +190,14 @@ position_memory(RoseKeyReader *reader)
 	reader->phase = KEY_READER_MEMORY;
 }
 
+/* Not the 7 kB that it may grow to: this is done for each key. */
+static void
+copy_manifest(RoseManifest *to, const RoseManifest *from)
+{
+	memcpy(to, from, offsetof(RoseManifest, components) +
+		   from->ncomponents * sizeof(RoseComponentEntryDisk));
+}
+
 /*
  * The newest version not returned yet among the memtables.  When there is none, the manifest
  * is read before reclaim_lock is let go: what leaves a memtable after this
@@ -257,7 +265,7 @@ next_from_memory(RoseKeyReader *reader)
 	{
 		ROSE_STOP_POINT("lookup-listing");	/* under reclaim_lock */
 		memset(&reader->place, 0, sizeof(reader->place));
-		reader->manifest = *rose_table_manifest(reader->table);
+		copy_manifest(&reader->manifest, rose_table_manifest(reader->table));
 		reader->next_component = 0;
 		reader->phase = KEY_READER_DISK;
 	}

@@ -16,6 +16,7 @@
 
 #include "memtable/rose_memlist.h"
 #include "memtable/rose_memtable.h"
+#include "memtable/rose_memtree.h"
 #include "memtable/rose_seqindex.h"
 #include "port/atomics.h"
 #include "utils/timestamp.h"
@@ -229,6 +230,7 @@ rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 	cursor->schema = schema;
 	cursor->slot = slot;
 	cursor->current = 0;
+	cursor->ahead.leaf = 0;
 	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
 	{
 		cursor->memtable_id = 0;
@@ -284,6 +286,7 @@ rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key, int ncols, uint64 
 	RoseArenaPtr before;
 	RoseArenaPtr beyond;
 
+	cursor->ahead.leaf = 0;
 	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, seq,
 					  &before, &beyond);
 	return cursor_settle_on(cursor, beyond);
@@ -305,6 +308,7 @@ rose_mem_cursor_seek_last(RoseMemCursor *cursor, const Datum *key, int ncols,
 bool
 rose_mem_cursor_first(RoseMemCursor *cursor)
 {
+	rose_memtree_ahead_start(cursor_memtable(cursor), &cursor->ahead);
 	cursor->current = rose_memlist_after(cursor_memtable(cursor)->head);
 	return cursor->current != 0;
 }
@@ -319,7 +323,10 @@ bool
 rose_mem_cursor_next(RoseMemCursor *cursor)
 {
 	if (cursor->current != 0)
+	{
+		rose_memtree_ahead_step(&cursor->ahead);
 		cursor->current = rose_memlist_after(cursor->current);
+	}
 	return cursor->current != 0;
 }
 
@@ -336,6 +343,45 @@ rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
 {
 	Assert(rose_mem_cursor_alive(cursor) && cursor->current != 0);
 	rose_memlist_get(cursor->schema, cursor->current, entry);
+}
+
+/* Smaller memtables are in the cache as it is. */
+#define WARM_MIN_BYTES	((uint64) 4 * 1024 * 1024)
+
+static void
+warm_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
+			  const Datum *const *keys, int n)
+{
+	RoseMemTarget targets[ROSE_MEMTREE_WARM];
+
+	while (n > 0)
+	{
+		int			part = Min(n, ROSE_MEMTREE_WARM);
+
+		for (int i = 0; i < part; i++)
+			rose_memlist_target(&targets[i], schema, keys[i],
+								rose_schema_key_width(schema), ROSE_BEFORE_VERSION,
+								PG_UINT64_MAX);
+		rose_memtree_warm(memtable, targets, part);
+		keys += part;
+		n -= part;
+	}
+}
+
+void
+rose_c0_warm(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
+			 int n)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		const RoseMemtableShared *memtable = &c0->tables[slot];
+
+		if (*(volatile const RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
+			continue;
+		pg_read_barrier();		/* state before what it publishes */
+		if (memtable->nbytes >= WARM_MIN_BYTES)
+			warm_memtable(memtable, schema, keys, n);
+	}
 }
 
 /* ---- by sequence ---- */

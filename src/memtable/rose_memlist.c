@@ -123,6 +123,18 @@ rose_memlist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 	return ptr;
 }
 
+void
+rose_memlist_target(RoseMemTarget *target, const RoseSchema *schema, const Datum *key,
+					int ncols, RoseMemBound bound, uint64 seq)
+{
+	target->schema = schema;
+	target->key = key;
+	target->ncols = ncols;
+	target->prefix = ncols > 0 ? rose_key_prefix(schema, key) : 0;
+	target->bound = bound;
+	target->seq = seq;
+}
+
 /* Compare the key of an entry with the target's first ncols columns. */
 static int
 compare_key(const RoseMemEntryShared *entry, const RoseMemTarget *target)
@@ -174,12 +186,8 @@ rose_memlist_insert(RoseMemtableShared *memtable, const RoseSchema *schema,
 	RoseMemTreePath path;
 	RoseMemTarget target;
 
-	target.schema = schema;
-	target.key = key;
-	target.ncols = rose_schema_key_width(schema);
-	target.prefix = entry->prefix;
-	target.bound = ROSE_BEFORE_VERSION;
-	target.seq = entry->seq;
+	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
+						ROSE_BEFORE_VERSION, entry->seq);
 	entry->prev = rose_memtree_locate(memtable, &target, &path);
 	if (!rose_memtree_reserve(memtable, &path))
 		return false;
@@ -245,12 +253,7 @@ rose_memlist_find(const RoseMemtableShared *memtable, const RoseSchema *schema,
 	RoseArenaPtr at;
 	RoseArenaPtr next;
 
-	target.schema = schema;
-	target.key = key;
-	target.ncols = ncols;
-	target.prefix = ncols > 0 ? rose_key_prefix(schema, key) : 0;
-	target.bound = bound;
-	target.seq = seq;
+	rose_memlist_target(&target, schema, key, ncols, bound, seq);
 	if (ncols > 0)
 		at = rose_memtree_find(memtable, &target);
 	else if (bound == ROSE_THROUGH_KEY)

@@ -63,6 +63,11 @@ typedef struct RoseMemTarget
 	uint64		seq;			/* for ROSE_BEFORE_VERSION */
 } RoseMemTarget;
 
+/* Fill in a target. */
+extern void rose_memlist_target(RoseMemTarget *target, const RoseSchema *schema,
+								const Datum *key, int ncols, RoseMemBound bound,
+								uint64 seq);
+
 /* Is the entry on the near side of the target's bound? */
 extern bool rose_memlist_is_before(const RoseMemEntryShared *entry,
 								   const RoseMemTarget *target);

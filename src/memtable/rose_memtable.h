@@ -168,6 +168,13 @@ extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
 
 /* --- reading.  All REQUIRE reclaim_lock held (shared is enough). --- */
 
+/* Where a walk is, to fetch entries ahead of it; private to this module. */
+typedef struct RoseMemAhead
+{
+	RoseArenaPtr leaf;			/* 0: off */
+	int			at;
+} RoseMemAhead;
+
 typedef struct RoseMemCursor
 {
 	RoseC0Shared *c0;
@@ -175,6 +182,7 @@ typedef struct RoseMemCursor
 	int			slot;
 	uint64		memtable_id;	/* slot's id when opened */
 	RoseArenaPtr current;		/* entry under the cursor, 0 = off either end */
+	RoseMemAhead ahead;
 } RoseMemCursor;
 
 /* Bind a cursor to a memtable slot; position undefined until a seek. */
@@ -194,6 +202,13 @@ extern bool rose_mem_cursor_last(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_next(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
 extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
+
+/*
+ * Bring what seeks of these n keys (all columns) will touch into the processor's cache.  Worth
+ * its time for many keys in random order only: memory is waited for once for many of them.
+ */
+extern void rose_c0_warm(const RoseC0Shared *c0, const RoseSchema *schema,
+						 const Datum *const *keys, int n);
 
 /* Entry with this sequence in a memtable, or 0. */
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);

@@ -179,6 +179,92 @@ rose_memtree_find(const RoseMemtableShared *memtable, const RoseMemTarget *targe
 	}
 }
 
+void
+rose_memtree_warm(const RoseMemtableShared *memtable, const RoseMemTarget *targets, int n)
+{
+	RoseArenaPtr at[ROSE_MEMTREE_WARM];
+	RoseArenaPtr root = rose_memlink_read(&memtable->tree);
+
+	Assert(n <= ROSE_MEMTREE_WARM);
+	for (int i = 0; i < n; i++)
+		at[i] = root;
+	for (int level = node_at(root)->level; level >= 0; level--)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			const RoseMemNodeShared *node = node_at(at[i]);
+			int			count = node_count(node);
+			int			nbefore = items_before(node, level > 0 ? 1 : 0, count, &targets[i]);
+
+			if (level > 0)
+			{
+				at[i] = rose_memlink_read(&node->child[nbefore - 1]);
+				node_prefetch(at[i]);
+				continue;
+			}
+			if (nbefore > 0)
+				rose_arena_prefetch(node->entry[nbefore - 1]);
+			if (nbefore < count)
+				rose_arena_prefetch(node->entry[nbefore]);
+		}
+	}
+}
+
+/* Entries fetched ahead: enough to hide the memory behind what is done with one. */
+#define AHEAD_DISTANCE 6
+
+static void
+ahead_fetch(RoseArenaPtr entry)
+{
+	/* the entry, and the first part of its row */
+	rose_arena_prefetch(entry);
+	rose_arena_prefetch(entry + 64 / ROSE_ARENA_UNIT);
+	rose_arena_prefetch(entry + 128 / ROSE_ARENA_UNIT);
+}
+
+static void
+ahead_enter(RoseMemAhead *ahead, RoseArenaPtr leaf)
+{
+	const RoseMemNodeShared *node;
+
+	ahead->leaf = leaf;
+	ahead->at = 0;
+	if (leaf == 0)
+		return;
+	node = node_at(leaf);
+	for (int i = 0; i < Min(node_count(node), AHEAD_DISTANCE); i++)
+		ahead_fetch(rose_memlink_read(&node->entry[i]));
+	if (node->right != 0)
+		node_prefetch(node->right);
+}
+
+void
+rose_memtree_ahead_start(const RoseMemtableShared *memtable, RoseMemAhead *ahead)
+{
+	RoseArenaPtr ptr = rose_memlink_read(&memtable->tree);
+
+	while (node_at(ptr)->level > 0)
+		ptr = rose_memlink_read(&node_at(ptr)->child[0]);
+	ahead_enter(ahead, ptr);
+}
+
+/* If the writer changes the leaf meanwhile, we fetch a little too early or late. */
+void
+rose_memtree_ahead_step(RoseMemAhead *ahead)
+{
+	const RoseMemNodeShared *node;
+	int			count;
+
+	if (ahead->leaf == 0)
+		return;
+	node = node_at(ahead->leaf);
+	count = node_count(node);
+	if (ahead->at + AHEAD_DISTANCE < count)
+		ahead_fetch(rose_memlink_read(&node->entry[ahead->at + AHEAD_DISTANCE]));
+	if (++ahead->at >= count)
+		ahead_enter(ahead, rose_memlink_read(&node->right));
+}
+
 RoseArenaPtr
 rose_memtree_find_last(const RoseMemtableShared *memtable)
 {

@@ -48,6 +48,22 @@ extern void rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path
 extern RoseArenaPtr rose_memtree_find(const RoseMemtableShared *memtable,
 									  const RoseMemTarget *target);
 
+/*
+ * Bring what a find of each of these targets will touch into the processor's cache,
+ * waiting for memory once a level for all of them.  REQUIRES: reclaim_lock.
+ */
+#define ROSE_MEMTREE_WARM 32	/* most targets at a time */
+extern void rose_memtree_warm(const RoseMemtableShared *memtable,
+							  const RoseMemTarget *targets, int n);
+
+/*
+ * For walks over the list: start before the first entry, take a step with each entry, and
+ * those that come next are fetched ahead.
+ */
+extern void rose_memtree_ahead_start(const RoseMemtableShared *memtable,
+									 RoseMemAhead *ahead);
+extern void rose_memtree_ahead_step(RoseMemAhead *ahead);
+
 /* An entry near the end of the list, or the head.  REQUIRES: reclaim_lock. */
 extern RoseArenaPtr rose_memtree_find_last(const RoseMemtableShared *memtable);
 

@@ -560,6 +560,29 @@ test_wider_bitmap(void)
 
 /* ---- exhaustion, freezing, reuse ---- */
 
+/* Many keys at a time, with and without entries: changes nothing, finds nothing odd. */
+static void
+warm_some(const RoseSchema *schema)
+{
+	enum
+	{
+		NKEYS = 100
+	};
+	const Datum *pointers[NKEYS];
+	Datum		keys[NKEYS];
+	MinimalTuple rows[NKEYS];
+
+	for (int i = 0; i < NKEYS; i++)
+	{
+		rows[i] = make_row(i * 3000, 0);
+		keys[i] = key_of(schema, rows[i], i * 3000);
+		pointers[i] = &keys[i];
+	}
+	rose_c0_warm(&c0, schema, pointers, NKEYS);
+	for (int i = 0; i < NKEYS; i++)
+		free(rows[i]);
+}
+
 static void
 test_exhaustion(Size padding)
 {
@@ -575,6 +598,7 @@ test_exhaustion(Size padding)
 			n++;
 		CHECK(n > 10);
 		CHECK(rose_arena_used_bytes() < rose_arena_total_bytes());
+		warm_some(&bytes_schema);
 
 		/* what is reserved for spills is there for spills */
 		rose_arena_use_reserve = true;
@@ -689,6 +713,7 @@ stress_lookups(const RoseSchema *schema)
 		check_entry(schema, &ref, number, seq);
 		row = make_row(number, 0);
 		key = key_of(schema, row, number);
+		rose_c0_warm(&c0, schema, &(const Datum *) {&key}, 1);
 		CHECK(rose_mem_cursor_seek(&cursor, &key, 1, seq));
 		CHECK(cursor.current == ptr);
 		rose_memtable_set_hint(ptr, ROSE_MEM_HINT_COMMITTED);
