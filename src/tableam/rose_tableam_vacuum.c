@@ -22,6 +22,13 @@
 #include "storage/procarray.h"
 #include "tableam/rose_tableam.h"
 
+/*
+ * A table is taken to have at least so many pages, as heap takes one that was
+ * never vacuumed.  Rows of a small table that is written to have many versions soon, and a
+ * prepared plan outlives the moment when there are few: it had better look rows up by key.
+ */
+#define ESTIMATE_MIN_PAGES		10
+
 /* Truncate if that gives back so many blocks, or this share of the file. */
 #define TRUNCATE_MIN_BLOCKS		1000
 #define TRUNCATE_MIN_FRACTION	16
@@ -96,7 +103,8 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 
 		size.component_rows = Min(size.component_rows, known * Max(grown, 1.0));
 	}
-	*pages = (BlockNumber) Min(ceil(size.pages), (double) MaxBlockNumber);
+	*pages = (BlockNumber) Min(Max(ceil(size.pages), ESTIMATE_MIN_PAGES),
+							   (double) MaxBlockNumber);
 	*tuples = rint(size.component_rows + size.c0_rows);
 	*allvisfrac = 0;
 }
