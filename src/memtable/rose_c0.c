@@ -44,7 +44,7 @@ find_free_slot(const RoseC0Shared *c0)
 
 /* Bring a memtable to life; -1 if there is no slot or no memory. */
 static int
-create_memtable(RoseC0Shared *c0)
+create_memtable(RoseC0Shared *c0, const RoseSchema *schema)
 {
 	int			slot = find_free_slot(c0);
 	RoseMemtableShared *memtable;
@@ -54,7 +54,7 @@ create_memtable(RoseC0Shared *c0)
 	memtable = &c0->tables[slot];
 	memset(memtable, 0, sizeof(RoseMemtableShared));
 	memtable->oldest_xid = InvalidFullTransactionId;
-	if (!rose_memlist_create(memtable))
+	if (!rose_memlist_create(memtable, schema))
 	{
 		rose_arena_release(memtable);
 		memset(memtable, 0, sizeof(RoseMemtableShared));
@@ -78,11 +78,12 @@ rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 	RoseMemtableShared *memtable;
 	RoseArenaPtr *seq_slot;
 	RoseArenaPtr entry;
+	RoseMemTarget target;
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
 
 	if (slot < 0)
-		slot = create_memtable(c0);
+		slot = create_memtable(c0, schema);
 	if (slot < 0)
 		return false;
 	memtable = &c0->tables[slot];
@@ -90,8 +91,10 @@ rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 	seq_slot = rose_seqindex_reserve(memtable, version->seq);
 	if (seq_slot == NULL)
 		return false;
-	entry = rose_memlist_make_entry(memtable, schema, version, key, row);
-	if (entry == 0 || !rose_memlist_insert(memtable, schema, key, entry))
+	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
+						ROSE_BEFORE_VERSION, version->seq);
+	entry = rose_memlist_make_entry(memtable, schema, version, target.prefix.word[0], row);
+	if (entry == 0 || !rose_memlist_insert(memtable, &target, entry))
 		return false;
 	rose_seqindex_store(seq_slot, entry);
 

@@ -33,6 +33,9 @@
 
 #include "memtable/rose_memtree.h"
 
+/* The prefix of a row id is the row id with this turned over. */
+#define ROWID_SIGN_BIT	(UINT64CONST(1) << 63)
+
 static inline char *
 entry_moved_to(const RoseMemEntryShared *entry)
 {
@@ -60,7 +63,7 @@ entry_present(const RoseMemEntryShared *entry)
 }
 
 bool
-rose_memlist_create(RoseMemtableShared *memtable)
+rose_memlist_create(RoseMemtableShared *memtable, const RoseSchema *schema)
 {
 	RoseArenaPtr head = rose_arena_alloc(memtable, sizeof(RoseMemEntryShared));
 
@@ -68,18 +71,17 @@ rose_memlist_create(RoseMemtableShared *memtable)
 		return false;
 	memset(rose_mementry_at(head), 0, sizeof(RoseMemEntryShared));
 	memtable->head = head;
-	memtable->tree = rose_memtree_create(memtable);
+	memtable->tree = rose_memtree_create(memtable, schema->prefix_wide);
 	return memtable->tree != 0;
 }
 
 RoseArenaPtr
 rose_memlist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
-						 const RoseVersion *version, const Datum *key,
-						 MinimalTuple row)
+						 const RoseVersion *version, uint64 prefix,
+						MinimalTuple row)
 {
 	int			present_bytes = version->present == NULL ? 0 :
 		ROSE_PRESENT_BYTES(schema->natts);
-	uint64		prefix = rose_key_prefix(schema, key);
 	Size		size = MAXALIGN(sizeof(RoseMemEntryShared));
 	RoseArenaPtr ptr;
 	RoseMemEntryShared *entry;
@@ -105,7 +107,7 @@ rose_memlist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 	entry->present_bytes = present_bytes;
 	if (schema->nkeys == 0)
 	{
-		Assert(DatumGetInt64(key[0]) == version->rowid);
+		Assert(prefix == ((uint64) version->rowid ^ ROWID_SIGN_BIT));
 		entry->flags |= ROSE_ENTRY_HAS_ROWID;
 	}
 	if (version->moved_to != 0)
@@ -130,7 +132,8 @@ rose_memlist_target(RoseMemTarget *target, const RoseSchema *schema, const Datum
 	target->schema = schema;
 	target->key = key;
 	target->ncols = ncols;
-	target->prefix = ncols > 0 ? rose_key_prefix(schema, key) : 0;
+	if (ncols > 0)
+		rose_key_prefix_make(schema, key, ncols, &target->prefix);
 	target->bound = bound;
 	target->seq = seq;
 }
@@ -141,13 +144,15 @@ compare_key(const RoseMemEntryShared *entry, const RoseMemTarget *target)
 {
 	const RoseSchema *schema = target->schema;
 
+	uint64		prefix = entry->prefix & target->prefix.mask[0];
+
 	if (target->ncols == 0)
 		return 0;
-	if (entry->prefix != target->prefix)
-		return entry->prefix < target->prefix ? -1 : 1;
+	if (prefix != target->prefix.word[0])
+		return prefix < target->prefix.word[0] ? -1 : 1;
 	if (schema->nkeys == 0)
 		return 0;
-	for (int i = schema->prefix_injective ? 1 : 0; i < target->ncols; i++)
+	for (int i = schema->prefix_columns; i < target->ncols; i++)
 	{
 		Datum		value = rose_key_column_of_tuple(schema, entry_row(entry), i);
 		int			cmp = rose_key_compare_column(schema, i, value, target->key[i]);
@@ -178,17 +183,15 @@ rose_memlist_is_before(const RoseMemEntryShared *entry, const RoseMemTarget *tar
 }
 
 bool
-rose_memlist_insert(RoseMemtableShared *memtable, const RoseSchema *schema,
-					const Datum *key, RoseArenaPtr ptr)
+rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
+					RoseArenaPtr ptr)
 {
 	RoseMemEntryShared *entry = rose_mementry_at(ptr);
 	RoseMemEntryShared *before;
 	RoseMemTreePath path;
-	RoseMemTarget target;
 
-	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
-						ROSE_BEFORE_VERSION, entry->seq);
-	entry->prev = rose_memtree_locate(memtable, &target, &path);
+	Assert(target->bound == ROSE_BEFORE_VERSION && target->seq == entry->seq);
+	entry->prev = rose_memtree_locate(memtable, target, &path);
 	if (!rose_memtree_reserve(memtable, &path))
 		return false;
 	before = rose_mementry_at(entry->prev);
@@ -198,7 +201,7 @@ rose_memlist_insert(RoseMemtableShared *memtable, const RoseSchema *schema,
 	rose_memlink_publish(&before->next, ptr);
 	if (entry->next != 0)
 		rose_memlink_publish(&rose_mementry_at(entry->next)->prev, ptr);
-	rose_memtree_add(memtable, &path, ptr);
+	rose_memtree_add(memtable, &path, target, ptr);
 	return true;
 }
 
@@ -237,7 +240,7 @@ rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *re
 	version->op = entry->op;
 	version->lockmode = entry->lockmode;
 	version->rowid = (entry->flags & ROSE_ENTRY_HAS_ROWID) ?
-		(int64) (entry->prefix ^ (UINT64CONST(1) << 63)) : 0;
+		(int64) (entry->prefix ^ ROWID_SIGN_BIT) : 0;
 	version->moved_to = 0;
 	if (entry->flags & ROSE_ENTRY_HAS_MOVED_TO)
 		memcpy(&version->moved_to, entry_moved_to(entry), sizeof(uint64));

@@ -25,7 +25,7 @@
  */
 typedef struct RoseMemEntryShared
 {
-	uint64		prefix;			/* 0: rose_key_prefix of the key */
+	uint64		prefix;			/* 0: first word of the key's prefix */
 	uint64		seq;			/* 8 */
 	FullTransactionId xid;		/* 16 */
 	TransactionId subxid;		/* 24 */
@@ -58,7 +58,7 @@ typedef struct RoseMemTarget
 	const RoseSchema *schema;
 	const Datum *key;
 	int			ncols;			/* of key that count; 0: all keys are the same */
-	uint64		prefix;			/* rose_key_prefix of key, if ncols > 0 */
+	RoseKeyPrefix prefix;		/* of key, if ncols > 0 */
 	RoseMemBound bound;
 	uint64		seq;			/* for ROSE_BEFORE_VERSION */
 } RoseMemTarget;
@@ -73,22 +73,25 @@ extern bool rose_memlist_is_before(const RoseMemEntryShared *entry,
 								   const RoseMemTarget *target);
 
 /* List and tree of a new memtable; false = arena full.  REQUIRES: write_lock. */
-extern bool rose_memlist_create(RoseMemtableShared *memtable);
+extern bool rose_memlist_create(RoseMemtableShared *memtable, const RoseSchema *schema);
 
-/* A filled entry, not in the list yet.  0 = arena full.  REQUIRES: write_lock. */
+/*
+ * A filled entry, not in the list yet; prefix is the first word of its key's.  0 = arena
+ * full.  REQUIRES: write_lock.
+ */
 extern RoseArenaPtr rose_memlist_make_entry(RoseMemtableShared *memtable,
 											const RoseSchema *schema,
 											const RoseVersion *version,
-											const Datum *key, MinimalTuple row);
+											uint64 prefix, MinimalTuple row);
 
 /*
- * Put an entry in its place.  Readers skip it until it is marked linked.  An
+ * Put an entry in its place: before all that is not before the target, which must be made of its key and
+ * sequence.  Readers skip it until it is marked linked.  An
  * error in a comparison leaves the list as it was; so does false, which says that
  * the arena is full.  REQUIRES: write_lock.
  */
 extern bool rose_memlist_insert(RoseMemtableShared *memtable,
-								const RoseSchema *schema,
-								const Datum *key, RoseArenaPtr entry);
+								const RoseMemTarget *target, RoseArenaPtr entry);
 
 /* The parts of an entry. */
 extern void rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr,

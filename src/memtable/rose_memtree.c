@@ -7,7 +7,7 @@
  * name all entries in the order of the list, each with its key's prefix, so that a
  * search looks at entries themselves only where prefixes are equal.  That is what
  * the tree is for: the entries are scattered over the arena, and to look at one is to
- * wait for memory.
+ * wait for memory.  Where one word of a prefix does not hold the whole key, items have both.
  *
  *	  inner node: prefix and entry that a child begins with, and the child
  *	  leaf:		  prefix and entry
@@ -36,30 +36,51 @@
 typedef struct RoseMemNodeShared
 {
 	uint32		count;			/* 0: items; write_lock, lock-free readers */
-	uint16		level;			/* 4: constant; 0 = leaf */
-	uint16		leftmost;		/* 6: constant; first node of its level */
+	uint8		level;			/* 4: constant; 0 = leaf */
+	bool		leftmost;		/* 5: constant; first node of its level */
+	bool		wide;			/* 6: constant, the same for all nodes of a tree */
+	uint8		unused;			/* 7 */
 	RoseArenaPtr right;			/* 8: next node of the level, 0 = none;
 								 * write_lock, lock-free readers */
 	uint32		padding;		/* 12 */
 
 	/* write_lock, lock-free readers */
-	uint64		prefix[ROSE_MEMTREE_FANOUT];	/* 16 */
+	uint64		prefix[ROSE_MEMTREE_FANOUT];	/* 16: first words */
 	RoseArenaPtr entry[ROSE_MEMTREE_FANOUT];
-	RoseArenaPtr child[FLEXIBLE_ARRAY_MEMBER];	/* as many, of inner nodes */
+
+	/*
+	 * As many again: children, if it is an inner node; then, if it is wide, the second words
+	 * of prefixes (node_second).
+	 */
+	RoseArenaPtr child[FLEXIBLE_ARRAY_MEMBER];
 } RoseMemNodeShared;
+
+#define NODE_CHILDREN_SIZE	(ROSE_MEMTREE_FANOUT * sizeof(RoseArenaPtr))
+#define NODE_SECOND_SIZE	(ROSE_MEMTREE_FANOUT * sizeof(uint64))
+
+StaticAssertDecl(offsetof(RoseMemNodeShared, child) % sizeof(uint64) == 0 &&
+				 NODE_CHILDREN_SIZE % sizeof(uint64) == 0,
+				 "second words must be aligned");
 
 /* What is put into a node. */
 typedef struct TreeItem
 {
 	uint64		prefix;
+	uint64		second;			/* if the node is wide */
 	RoseArenaPtr entry;
-	RoseArenaPtr child;
+	RoseArenaPtr child;			/* if it is an inner node */
 } TreeItem;
 
 static inline RoseMemNodeShared *
 node_at(RoseArenaPtr ptr)
 {
 	return rose_arena_at(ptr);
+}
+
+static inline uint64 *
+node_second(const RoseMemNodeShared *node)
+{
+	return (uint64 *) ((char *) node->child + (node->level > 0 ? NODE_CHILDREN_SIZE : 0));
 }
 
 static inline int
@@ -84,8 +105,16 @@ node_prefetch(RoseArenaPtr ptr)
 static inline bool
 item_is_before(const RoseMemNodeShared *node, int i, const RoseMemTarget *target)
 {
-	if (node->prefix[i] != target->prefix)
-		return node->prefix[i] < target->prefix;
+	uint64		word = node->prefix[i] & target->prefix.mask[0];
+
+	if (word != target->prefix.word[0])
+		return word < target->prefix.word[0];
+	if (node->wide)
+	{
+		word = node_second(node)[i] & target->prefix.mask[1];
+		if (word != target->prefix.word[1])
+			return word < target->prefix.word[1];
+	}
 	return rose_memlist_is_before(rose_mementry_at(rose_memlink_read(&node->entry[i])),
 								  target);
 }
@@ -95,22 +124,24 @@ static int
 items_before(const RoseMemNodeShared *node, int from, int n, const RoseMemTarget *target)
 {
 	const uint64 *prefix = node->prefix + from;
+	const uint64 word = target->prefix.word[0];
+	const uint64 mask = target->prefix.mask[0];
 	int			len = n - from;
 
-	/* smaller prefixes; without branches that nobody can predict */
+	/* smaller first words; without branches that nobody can predict */
 	while (len > 1)
 	{
 		int			half = len / 2;
 
-		prefix += prefix[half - 1] < target->prefix ? half : 0;
+		prefix += (prefix[half - 1] & mask) < word ? half : 0;
 		len -= half;
 	}
-	if (len == 1 && *prefix < target->prefix)
+	if (len == 1 && (*prefix & mask) < word)
 		prefix++;
 	from = prefix - node->prefix;
 
-	/* of those with the same prefix the entry decides */
-	if (from < n && *prefix == target->prefix)
+	/* of those with the same word the rest decides */
+	if (from < n && (*prefix & mask) == word)
 	{
 		while (from < n)
 		{
@@ -316,24 +347,25 @@ rose_memtree_locate(const RoseMemtableShared *memtable, const RoseMemTarget *tar
 /* ---- growing ---- */
 
 static RoseArenaPtr
-make_node(RoseMemtableShared *memtable, int level)
+make_node(RoseMemtableShared *memtable, int level, bool wide)
 {
 	Size		size = offsetof(RoseMemNodeShared, child) +
-		(level > 0 ? ROSE_MEMTREE_FANOUT * sizeof(RoseArenaPtr) : 0);
+		(level > 0 ? NODE_CHILDREN_SIZE : 0) + (wide ? NODE_SECOND_SIZE : 0);
 	RoseArenaPtr ptr = rose_arena_alloc(memtable, size);
 
 	if (ptr != 0)
 	{
 		memset(node_at(ptr), 0, offsetof(RoseMemNodeShared, prefix));
 		node_at(ptr)->level = level;
+		node_at(ptr)->wide = wide;
 	}
 	return ptr;
 }
 
 RoseArenaPtr
-rose_memtree_create(RoseMemtableShared *memtable)
+rose_memtree_create(RoseMemtableShared *memtable, bool wide)
 {
-	RoseArenaPtr root = make_node(memtable, 0);
+	RoseArenaPtr root = make_node(memtable, 0, wide);
 
 	if (root != 0)
 		node_at(root)->leftmost = true;
@@ -343,19 +375,20 @@ rose_memtree_create(RoseMemtableShared *memtable)
 bool
 rose_memtree_reserve(RoseMemtableShared *memtable, RoseMemTreePath *path)
 {
+	bool		wide = node_at(path->node[0])->wide;
 	int			level;
 
 	for (level = 0; level < path->height; level++)
 	{
 		if (node_at(path->node[level])->count < ROSE_MEMTREE_FANOUT)
 			return true;
-		path->spare[level] = make_node(memtable, level);
+		path->spare[level] = make_node(memtable, level, wide);
 		if (path->spare[level] == 0)
 			return false;
 	}
 	/* the root is full as well */
 	Assert(level < ROSE_MEMTREE_MAX_LEVELS);
-	path->spare[level] = make_node(memtable, level);
+	path->spare[level] = make_node(memtable, level, wide);
 	return path->spare[level] != 0;
 }
 
@@ -366,6 +399,8 @@ set_item(RoseMemNodeShared *node, int i, const TreeItem *item)
 	*(volatile RoseArenaPtr *) &node->entry[i] = item->entry;
 	if (node->level > 0)
 		*(volatile RoseArenaPtr *) &node->child[i] = item->child;
+	if (node->wide)
+		*(volatile uint64 *) &node_second(node)[i] = item->second;
 }
 
 static inline TreeItem
@@ -376,6 +411,7 @@ get_item(const RoseMemNodeShared *node, int i)
 	item.prefix = node->prefix[i];
 	item.entry = node->entry[i];
 	item.child = node->level > 0 ? node->child[i] : 0;
+	item.second = node->wide ? node_second(node)[i] : 0;
 	return item;
 }
 
@@ -449,11 +485,13 @@ grow_root(RoseMemtableShared *memtable, RoseArenaPtr root_ptr, const TreeItem *r
 }
 
 void
-rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path, RoseArenaPtr entry)
+rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path,
+				 const RoseMemTarget *target, RoseArenaPtr entry)
 {
 	TreeItem	item;
 
-	item.prefix = rose_mementry_at(entry)->prefix;
+	item.prefix = target->prefix.word[0];
+	item.second = target->prefix.word[1];
 	item.entry = entry;
 	item.child = 0;
 	for (int level = 0; level < path->height; level++)

@@ -23,8 +23,11 @@ typedef struct RoseMemTreePath
 	RoseArenaPtr spare[ROSE_MEMTREE_MAX_LEVELS];	/* for what must be split */
 } RoseMemTreePath;
 
-/* An empty tree: its root, or 0 = arena full.  REQUIRES: write_lock. */
-extern RoseArenaPtr rose_memtree_create(RoseMemtableShared *memtable);
+/*
+ * An empty tree: its root, or 0 = arena full.  wide: its items have both words of a prefix.
+ * REQUIRES: write_lock.
+ */
+extern RoseArenaPtr rose_memtree_create(RoseMemtableShared *memtable, bool wide);
 
 /*
  * The entry before the target, by the tree, or the head; and the way to it.  Calls
@@ -37,9 +40,12 @@ extern RoseArenaPtr rose_memtree_locate(const RoseMemtableShared *memtable,
 /* Get what add needs; false = arena full.  REQUIRES: write_lock. */
 extern bool rose_memtree_reserve(RoseMemtableShared *memtable, RoseMemTreePath *path);
 
-/* Add an entry that is in the list already.  Cannot fail.  REQUIRES: write_lock. */
+/*
+ * Add an entry that is in the list already, where the target was located.  Cannot fail.
+ * REQUIRES: write_lock.
+ */
 extern void rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path,
-							 RoseArenaPtr entry);
+							 const RoseMemTarget *target, RoseArenaPtr entry);
 
 /*
  * An entry before the target, near it, or the head.  While a writer is at work it may not be the

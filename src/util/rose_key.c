@@ -61,41 +61,58 @@ rose_key_compare(const RoseSchema *schema, const Datum *a, const Datum *b,
 	return 0;
 }
 
-/* The first eight bytes as a big-endian number, padded with zeros. */
-static uint64
-prefix_of_bytes(const char *data, Size len)
-{
-	uint64		word = 0;
+/* ---- prefixes ---- */
 
-	memcpy(&word, data, Min(len, sizeof(word)));
-	return pg_ntoh64(word);
+#define PREFIX_BYTES ((int) sizeof(((RoseKeyPrefix *) NULL)->word))
+
+/* A prefix that is being made: big-endian numbers and bytes, padded with zeros. */
+typedef struct PrefixBytes
+{
+	unsigned char data[PREFIX_BYTES + sizeof(uint64)];
+	int			len;			/* may be more than there is room for */
+} PrefixBytes;
+
+static inline void
+put_number(PrefixBytes *bytes, uint64 value, int width)
+{
+	uint64		word = pg_hton64(value << (64 - 8 * width));
+
+	memcpy(bytes->data + bytes->len, &word, sizeof(word));
+	bytes->len += width;
+}
+
+static void
+put_bytes(PrefixBytes *bytes, const char *data, Size len)
+{
+	Size		room = PREFIX_BYTES - bytes->len;
+
+	memcpy(bytes->data + bytes->len, data, Min(len, room));
+	bytes->len = PREFIX_BYTES;
 }
 
 /*
  * A query's value may be compressed or out of line, unlike stored keys, so
  * detoast it; a short header is fine.
  */
-static uint64
-prefix_of_varlena(Datum value, bool blank_padded)
+static void
+put_varlena(PrefixBytes *bytes, Datum value, bool blank_padded)
 {
 	struct varlena *raw = (struct varlena *) DatumGetPointer(value);
 	struct varlena *plain = pg_detoast_datum_packed(raw);
 	const char *data = VARDATA_ANY(plain);
 	Size		len = VARSIZE_ANY_EXHDR(plain);
-	uint64		prefix;
 
 	if (blank_padded)
 		while (len > 0 && data[len - 1] == ' ')
 			len--;
-	prefix = prefix_of_bytes(data, len);
+	put_bytes(bytes, data, len);
 	if (plain != raw)
 		pfree(plain);
-	return prefix;
 }
 
 /* NaN sorts after everything else, and both zeros are equal. */
 static uint64
-prefix_of_float(float8 value)
+float_bits(float8 value)
 {
 	uint64		bits;
 
@@ -107,38 +124,131 @@ prefix_of_float(float8 value)
 	return (bits & ROSE_SIGN_BIT) ? ~bits : bits | ROSE_SIGN_BIT;
 }
 
+/* Append a column; false if the prefix ends there. */
+static bool
+put_column(PrefixBytes *bytes, const RoseKeyColumn *column, Datum value)
+{
+	switch ((RosePrefixKind) column->prefix_kind)
+	{
+		case ROSE_PREFIX_NONE:
+			return false;
+		case ROSE_PREFIX_INT:
+			put_number(bytes, (uint64) rose_key_int(column, value) ^
+					   (UINT64CONST(1) << (8 * column->attlen - 1)), column->attlen);
+			return true;
+		case ROSE_PREFIX_OID:
+			put_number(bytes, DatumGetObjectId(value), sizeof(Oid));
+			return true;
+		case ROSE_PREFIX_FLOAT4:
+			put_number(bytes, float_bits(DatumGetFloat4(value)), sizeof(float8));
+			return true;
+		case ROSE_PREFIX_FLOAT8:
+			put_number(bytes, float_bits(DatumGetFloat8(value)), sizeof(float8));
+			return true;
+		case ROSE_PREFIX_BYTES:
+			put_varlena(bytes, value, false);
+			return false;
+		case ROSE_PREFIX_BLANK_PADDED:
+			put_varlena(bytes, value, true);
+			return false;
+		case ROSE_PREFIX_UUID:
+			put_bytes(bytes, (const char *) DatumGetUUIDP(value)->data, UUID_LEN);
+			return false;
+	}
+	elog(ERROR, "unrecognized key prefix kind: %d", column->prefix_kind);
+	return false;
+}
+
+/* Bytes of a column in prefixes, if it is one that goes in whole; else 0. */
+static int
+whole_column_width(const RoseKeyColumn *column)
+{
+	switch ((RosePrefixKind) column->prefix_kind)
+	{
+		case ROSE_PREFIX_INT:
+			return column->attlen;
+		case ROSE_PREFIX_OID:
+			return sizeof(Oid);
+		case ROSE_PREFIX_FLOAT4:
+		case ROSE_PREFIX_FLOAT8:
+			return sizeof(float8);
+		default:
+			return 0;
+	}
+}
+
+void
+rose_key_prefix_plan(RoseSchema *schema)
+{
+	int			width = 0;
+
+	schema->prefix_columns = 0;
+	schema->prefix_wide = false;
+	for (int i = 0; i < schema->nkeys && width <= (int) sizeof(uint64); i++)
+	{
+		int			whole = whole_column_width(&schema->keys[i]);
+
+		if (whole == 0 || width + whole > (int) sizeof(uint64))
+		{
+			schema->prefix_wide = schema->keys[i].prefix_kind != ROSE_PREFIX_NONE;
+			break;
+		}
+		width += whole;
+		schema->prefix_columns++;
+	}
+}
+
+/* The first n bytes of a prefix as masks. */
+static void
+mask_bytes(uint64 *mask, int n)
+{
+	for (int i = 0; i < 2; i++, n -= sizeof(uint64))
+	{
+		if (n >= (int) sizeof(uint64))
+			mask[i] = PG_UINT64_MAX;
+		else
+			mask[i] = n <= 0 ? 0 : PG_UINT64_MAX << (64 - 8 * n);
+	}
+}
+
+void
+rose_key_prefix_make(const RoseSchema *schema, const Datum *key, int ncols,
+					 RoseKeyPrefix *prefix)
+{
+	PrefixBytes bytes = {{0}, 0};
+	bool		more = true;
+
+	prefix->mask[0] = prefix->mask[1] = PG_UINT64_MAX;
+	if (schema->nkeys == 0)
+	{
+		prefix->word[0] = ncols == 0 ? 0 : (uint64) DatumGetInt64(key[0]) ^ ROSE_SIGN_BIT;
+		prefix->word[1] = 0;
+		if (ncols == 0)
+			prefix->mask[0] = 0;
+		return;
+	}
+	for (int i = 0; i < ncols && more && bytes.len < PREFIX_BYTES; i++)
+		more = put_column(&bytes, &schema->keys[i], key[i]);
+	memcpy(prefix->word, bytes.data, PREFIX_BYTES);
+	prefix->word[0] = pg_ntoh64(prefix->word[0]);
+	prefix->word[1] = pg_ntoh64(prefix->word[1]);
+	if (ncols < schema->nkeys && more)
+		mask_bytes(prefix->mask, bytes.len);
+}
+
 uint64
 rose_key_prefix(const RoseSchema *schema, const Datum *key)
 {
-	switch ((RosePrefixKind) schema->prefix_kind)
-	{
-		case ROSE_PREFIX_NONE:
-			return 0;
-		case ROSE_PREFIX_ROWID:
-			return (uint64) DatumGetInt64(key[0]) ^ ROSE_SIGN_BIT;
-		case ROSE_PREFIX_INT:
-			return (uint64) rose_key_int(&schema->keys[0], key[0]) ^ ROSE_SIGN_BIT;
-		case ROSE_PREFIX_OID:
-			return DatumGetObjectId(key[0]);
-		case ROSE_PREFIX_FLOAT4:
-			return prefix_of_float(DatumGetFloat4(key[0]));
-		case ROSE_PREFIX_FLOAT8:
-			return prefix_of_float(DatumGetFloat8(key[0]));
-		case ROSE_PREFIX_BYTES:
-			return prefix_of_varlena(key[0], false);
-		case ROSE_PREFIX_BLANK_PADDED:
-			return prefix_of_varlena(key[0], true);
-		case ROSE_PREFIX_UUID:
-			return prefix_of_bytes((const char *) DatumGetUUIDP(key[0])->data, UUID_LEN);
-	}
-	elog(ERROR, "unrecognized key prefix kind: %d", schema->prefix_kind);
-	return 0;
+	RoseKeyPrefix prefix;
+
+	rose_key_prefix_make(schema, key, rose_schema_key_width(schema), &prefix);
+	return prefix.word[0];
 }
 
 bool
 rose_key_prefix_exact(const RoseSchema *schema)
 {
-	return schema->prefix_injective && schema->nkeys <= 1;
+	return schema->prefix_columns == schema->nkeys;
 }
 
 /* Finaliser of splitmix64: every input bit reaches every output bit. */

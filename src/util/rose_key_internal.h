@@ -9,11 +9,10 @@
 #ifndef ROSE_KEY_INTERNAL_H
 #define ROSE_KEY_INTERNAL_H
 
-/* How the 64-bit prefix of the first key column is made.  Not on disk. */
+/* How a key column goes into the key's prefix.  Not on disk. */
 typedef enum RosePrefixKind
 {
-	ROSE_PREFIX_NONE = 0,
-	ROSE_PREFIX_ROWID,			/* no key: the hidden row id */
+	ROSE_PREFIX_NONE = 0,		/* not at all: the prefix ends before it */
 	ROSE_PREFIX_INT,			/* int_order columns */
 	ROSE_PREFIX_OID,
 	ROSE_PREFIX_FLOAT4,
@@ -22,5 +21,9 @@ typedef enum RosePrefixKind
 	ROSE_PREFIX_BLANK_PADDED,	/* the same for bpchar */
 	ROSE_PREFIX_UUID
 } RosePrefixKind;
+
+/* Fill in a new schema's prefix_columns and prefix_wide from the kinds of its columns. */
+struct RoseSchema;
+extern void rose_key_prefix_plan(struct RoseSchema *schema);
 
 #endif							/* ROSE_KEY_INTERNAL_H */

@@ -59,7 +59,7 @@ key_column_is_int(const RoseKeyColumn *column)
 	return false;
 }
 
-/* How to make the prefix of a key that starts with this column. */
+/* How this column goes into the prefix of a key. */
 static RosePrefixKind
 key_column_prefix_kind(const RoseKeyColumn *column)
 {
@@ -92,14 +92,6 @@ key_column_prefix_kind(const RoseKeyColumn *column)
 			return opcintype == UUIDOID ? ROSE_PREFIX_UUID : ROSE_PREFIX_NONE;
 	}
 	return ROSE_PREFIX_NONE;
-}
-
-static bool
-prefix_kind_is_injective(RosePrefixKind kind)
-{
-	return kind == ROSE_PREFIX_ROWID || kind == ROSE_PREFIX_INT ||
-		kind == ROSE_PREFIX_OID || kind == ROSE_PREFIX_FLOAT4 ||
-		kind == ROSE_PREFIX_FLOAT8;
 }
 
 static void
@@ -212,14 +204,13 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 		column->attlen = att->attlen;
 		column->attbyval = att->attbyval;
 		column->int_order = key_column_is_int(column);
+		column->prefix_kind = key_column_prefix_kind(column);
 		key_column_set_comparator(column, own);
 		key_column_set_hash(column, att->atttypid, own);
 		schema->hashable |= column->hashable;
 	}
 
-	schema->prefix_kind = nkeys == 0 ? ROSE_PREFIX_ROWID :
-		key_column_prefix_kind(&schema->keys[0]);
-	schema->prefix_injective = prefix_kind_is_injective(schema->prefix_kind);
+	rose_key_prefix_plan(schema);
 	MemoryContextSwitchTo(oldcontext);
 	return schema;
 }

@@ -41,6 +41,7 @@ typedef struct RoseKeyColumn
 	int16		attlen;
 	bool		attbyval;
 	SortSupportData ssup;		/* full comparator, ascending */
+	uint8		prefix_kind;	/* how it goes into prefixes; private to util */
 	bool		hashable;		/* hash agrees with the opfamily's equality */
 	FmgrInfo	hashfn;			/* extended (64 bit, seeded) hash, if hashable */
 } RoseKeyColumn;
@@ -53,8 +54,9 @@ typedef struct RoseSchema
 	int			nkeys;			/* 0: keyed by the hidden row id */
 	RoseKeyColumn keys[INDEX_MAX_KEYS];
 	bool		hashable;		/* at least one key column (or the row id) hashes */
-	uint8		prefix_kind;	/* how rose_key_prefix works; private to util */
-	bool		prefix_injective;	/* equal prefixes: first key columns are equal */
+	int			prefix_columns; /* so many first columns are equal if the first
+								 * words of two prefixes are */
+	bool		prefix_wide;	/* the second word of prefixes says something */
 } RoseSchema;
 
 /*
@@ -107,12 +109,26 @@ extern int	rose_key_compare_column(const RoseSchema *schema, int column,
 									Datum a, Datum b);
 
 /*
- * Order-preserving 64-bit prefix of the first key column; 0 for all keys when
- * its type offers none.  If prefix_injective, it decides the first column.
+ * The first 16 bytes of a key in an encoding whose order, as two numbers, agrees
+ * with that of keys: different prefixes decide, equal ones need not mean equal keys.
+ * Integers, dates, OIDs and floats go in whole, one behind the other; uuid, bytea and text
+ * where order is that of the bytes with as much as there is room for; any other type ends the
+ * prefix.  Those of ncols < all columns say as much as mask: compare the other side's words
+ * with mask applied.
  */
+typedef struct RoseKeyPrefix
+{
+	uint64		word[2];
+	uint64		mask[2];
+} RoseKeyPrefix;
+
+extern void rose_key_prefix_make(const RoseSchema *schema, const Datum *key, int ncols,
+								 RoseKeyPrefix *prefix);
+
+/* The first word of a whole key's prefix. */
 extern uint64 rose_key_prefix(const RoseSchema *schema, const Datum *key);
 
-/* True if equal prefixes mean equal keys. */
+/* True if equal first words mean equal keys. */
 extern bool rose_key_prefix_exact(const RoseSchema *schema);
 
 /*

@@ -247,8 +247,8 @@ static RoseSchema rowid_schema;
 static RoseSchema bytes_schema; /* one bytea key, ordered by its bytes */
 static RoseC0Shared c0;
 
-/* so that prefixes alone do not decide, few of them differ */
-#define BYTES_KEY_LEN 16
+/* two words of a prefix, and eight bytes that it does not hold */
+#define BYTES_KEY_LEN 24
 
 static int
 compare_bytes(Datum x, Datum y, SortSupport ssup)
@@ -270,8 +270,7 @@ make_schemas(void)
 
 	rowid_schema.natts = 1;
 	rowid_schema.tupdesc = tupdesc;
-	rowid_schema.prefix_kind = ROSE_PREFIX_ROWID;
-	rowid_schema.prefix_injective = true;
+	rose_key_prefix_plan(&rowid_schema);
 
 	bytes_schema.natts = 1;
 	bytes_schema.tupdesc = tupdesc;
@@ -279,7 +278,10 @@ make_schemas(void)
 	bytes_schema.keys[0].def.attno = 1;
 	bytes_schema.keys[0].attlen = -1;
 	bytes_schema.keys[0].ssup.comparator = compare_bytes;
-	bytes_schema.prefix_kind = ROSE_PREFIX_BYTES;
+	bytes_schema.keys[0].prefix_kind = ROSE_PREFIX_BYTES;
+	rose_key_prefix_plan(&bytes_schema);
+	CHECK(bytes_schema.prefix_wide && !rose_key_prefix_exact(&bytes_schema));
+	CHECK(!rowid_schema.prefix_wide && rose_key_prefix_exact(&rowid_schema));
 }
 
 /* A row of one bytea column with the number in it, and padding behind. */
@@ -296,9 +298,9 @@ make_row(uint64 number, Size padding)
 	row->t_infomask = HEAP_HASVARWIDTH;
 	row->t_hoff = header + MINIMAL_TUPLE_OFFSET;
 	SET_VARSIZE(value, VARHDRSZ + BYTES_KEY_LEN + padding);
-	/* the first eight bytes are the prefix: 16 numbers share one */
-	snprintf(value + VARHDRSZ, BYTES_KEY_LEN + 1, "%08x%08x",
-			 (uint32) (number >> 4), (uint32) number);
+	/* 256 numbers share the first word of a prefix, 16 of them the second */
+	snprintf(value + VARHDRSZ, BYTES_KEY_LEN + 1, "%08x%08x%08x",
+			 (uint32) (number >> 8), (uint32) (number >> 4), (uint32) number);
 	return row;
 }
 
@@ -351,7 +353,7 @@ number_of(const RoseSchema *schema, const RoseMemEntryRef *ref)
 	if (schema->nkeys == 0)
 		return (uint64) ref->version.rowid;
 	memcpy(digits, (char *) ref->row + MAXALIGN(SizeofMinimalTupleHeader) +
-		   VARHDRSZ + 8, 8);
+		   VARHDRSZ + 16, 8);
 	return strtoul(digits, NULL, 16);
 }
 
@@ -368,6 +370,90 @@ check_entry(const RoseSchema *schema, const RoseMemEntryRef *ref,
 	CHECK((version->present != NULL) == (seq % 3 == 0));
 	CHECK(version->present == NULL || version->present[0] == 0x01);
 	CHECK(version->moved_to == (seq % 5 == 0 ? seq + 1 : 0));
+}
+
+/* ---- prefixes of keys ---- */
+
+/*
+ * Keys of these columns, over any number of them: what prefixes say is true.
+ */
+static void
+check_prefixes(const RoseKeyColumn *columns, int nkeys)
+{
+	RoseSchema	schema = {0};
+	const int	nvalues = 2000;
+	int			decided = 0;
+
+	schema.nkeys = nkeys;
+	memcpy(schema.keys, columns, nkeys * sizeof(RoseKeyColumn));
+	rose_key_prefix_plan(&schema);
+	for (int i = 0; i < nvalues; i++)
+	{
+		Datum		a[4];
+		Datum		b[4];
+		RoseKeyPrefix x;
+		RoseKeyPrefix y;
+		int			ncols = 1 + i % nkeys;
+		int			cmp;
+		bool		equal;
+
+		for (int k = 0; k < nkeys; k++)
+		{
+			uint64		bits = pg_prng_uint64(&pg_global_prng_state);
+			int			shift = bits & 63;
+
+			/* near and far, and often the same */
+			a[k] = Int64GetDatum((int64) pg_prng_uint64(&pg_global_prng_state) >> shift);
+			b[k] = bits & 64 ? a[k] : Int64GetDatum(DatumGetInt64(a[k]) + (int64) (bits >> 62) - 1);
+			if (columns[k].attlen == 4)
+			{
+				a[k] = Int32GetDatum((int32) a[k]);
+				b[k] = Int32GetDatum((int32) b[k]);
+			}
+			else if (columns[k].attlen == 2)
+			{
+				a[k] = Int16GetDatum((int16) a[k]);
+				b[k] = Int16GetDatum((int16) b[k]);
+			}
+		}
+		rose_key_prefix_make(&schema, a, nkeys, &x);
+		rose_key_prefix_make(&schema, b, ncols, &y);
+		CHECK(x.mask[0] == PG_UINT64_MAX && x.mask[1] == PG_UINT64_MAX);
+		CHECK(rose_key_prefix(&schema, a) == x.word[0]);
+		x.word[0] &= y.mask[0];
+		x.word[1] &= y.mask[1];
+		cmp = rose_key_compare(&schema, a, b, ncols);
+		equal = x.word[0] == y.word[0];
+		if (!equal)
+			CHECK((x.word[0] < y.word[0]) == (cmp < 0) && cmp != 0);
+		else if (x.word[1] != y.word[1])
+			CHECK((x.word[1] < y.word[1]) == (cmp < 0) && cmp != 0);
+		if (equal)
+			CHECK(rose_key_compare(&schema, a, b, Min(ncols, schema.prefix_columns)) == 0);
+		decided += !equal;
+	}
+	CHECK(decided > 0);
+	CHECK(rose_key_prefix_exact(&schema) == (schema.prefix_columns == nkeys));
+}
+
+static void
+test_prefixes(void)
+{
+	RoseKeyColumn columns[3][4] = {0};
+	const int16 lengths[3][4] = {{4, 4, 8, 2}, {2, 8, 4, 4}, {8, 2, 2, 2}};
+
+	for (int i = 0; i < 3; i++)
+	{
+		for (int k = 0; k < 4; k++)
+		{
+			columns[i][k].int_order = true;
+			columns[i][k].attlen = lengths[i][k];
+			columns[i][k].attbyval = true;
+			columns[i][k].prefix_kind = ROSE_PREFIX_INT;
+		}
+		for (int nkeys = 1; nkeys <= 4; nkeys++)
+			check_prefixes(columns[i], nkeys);
+	}
 }
 
 /* ---- against a sorted array ---- */
@@ -820,6 +906,7 @@ main(void)
 	rose_arena_shmem_init(false);
 	make_schemas();
 
+	test_prefixes();
 	test_model(&rowid_schema, 5000);
 	test_model(&rowid_schema, UINT64CONST(1) << 62);
 	test_model(&bytes_schema, 5000);
