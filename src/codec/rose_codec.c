@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include "common/int.h"
-
 #include "codec/rose_blocks.h"
 #include "codec/rose_distinct.h"
 
@@ -110,31 +108,21 @@ gather_word_stats(const RoseColumnBuffer *col, RoseWordStats *stats)
 	int64		last = col->words[0];
 	int64		min = last;
 	int64		max = last;
-	int64		min_delta = PG_INT64_MAX;
-	int64		max_delta = PG_INT64_MIN;
 	int			nruns = 1;
-	bool		overflow = false;
 	int			i;
 
 	for (i = 1; i < col->nvalues; i++)
 	{
 		int64		value = col->words[i];
-		int64		delta;
 
-		overflow |= pg_sub_s64_overflow(value, last, &delta);
 		min = Min(min, value);
 		max = Max(max, value);
-		min_delta = Min(min_delta, delta);
-		max_delta = Max(max_delta, delta);
 		nruns += value != last;
 		last = value;
 	}
 	stats->min = min;
 	stats->max = max;
 	stats->nruns = nruns;
-	stats->deltas_fit = !overflow;
-	stats->min_delta = min_delta;
-	stats->max_delta = max_delta;
 }
 
 bool

@@ -73,6 +73,8 @@ typedef struct RosePackScratch
 	int			capacity;		/* entries of each array */
 	uint64	   *packed;
 	int64	   *words;
+	uint64	   *positions;
+	uint64	   *wide;
 	RosePatch  *patches;
 } RosePackScratch;
 
@@ -92,14 +94,27 @@ typedef struct RosePlan
 	int			width;			/* bits of a packed value */
 	int			exponent;		/* decimal */
 	int			npatches;
-	int			nodd;			/* values that are patches in any frame */
 	int			nunits;			/* runs, distinct values, or blocks */
 	uint32		unit_bytes;		/* bytes in those units */
 	int64		base;
-	int64		step;			/* scale, slope, smallest difference, or stride */
+	int64		step;			/* scale, or stride */
 	int64		last;			/* the last value as the codec reproduces it */
-	int64		low;			/* what the codec packs lies between these, */
-	int64		high;			/* all but nodd values */
+
+	/* frame, linear, delta and decimal; see rose_packed.h */
+	uint8		flags;
+	int			word_size;
+	int			patch_size;
+	int			interval;		/* values of an anchor, 0 without anchors */
+	int64		slope;			/* linear */
+	int			nodd;			/* of the patches: values that are no multiple */
+	int			nwide;
+	int			wide_width;
+	int			position_bits;
+	int64		wide_base;
+	int64		low;			/* all but the odd ones lie between these; */
+	int64		high;
+	int64		wide_low;		/* of these, those outside the frame */
+	int64		wide_high;
 } RosePlan;
 
 /* The non-NULL values of one column of the page being built. */
@@ -125,9 +140,6 @@ typedef struct RoseWordStats
 	int64		min;
 	int64		max;
 	int			nruns;
-	bool		deltas_fit;		/* no difference of neighbours overflows */
-	int64		min_delta;
-	int64		max_delta;
 } RoseWordStats;
 
 typedef struct RosePlanRequest
@@ -138,16 +150,23 @@ typedef struct RosePlanRequest
 	int			best_size;		/* a plan of this size is known already */
 } RosePlanRequest;
 
-/* Bit-packed values around a base, as frame, linear, delta and decimal use them. */
+/* Bit-packed values around a base; see rose_packed.h. */
 typedef struct RosePackedWords
 {
 	int64		base;
 	int64		step;
 	int			width;
 	int			exponent;
-	bool		whole_step;
+	int64		slope;
+	bool		whole_slope;
 	const char *bits;
 	const char *anchors;
+	int			nwide;
+	int			wide_width;
+	int			position_bits;
+	int64		wide_base;
+	const char *wide_positions;
+	const char *wide_bits;
 } RosePackedWords;
 
 /* A sequence of byte strings in a segment. */

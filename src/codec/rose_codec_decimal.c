@@ -66,16 +66,18 @@ word_from_decimal(int64 integer, int exponent, int size)
 	return word;
 }
 
-static inline bool
-decimal_from_word(int64 word, int exponent, int size, int64 *integer)
+/* The integer, or ROSE_PACKED_NOT_DECIMAL. */
+static inline int64
+decimal_from_word(int64 word, int exponent, int size)
 {
 	double		scaled = float_from_word(word, size) * power_of_ten[exponent];
+	int64		integer;
 
 	/* false for NaN too */
 	if (!(fabs(scaled) <= MAX_INTEGER))
-		return false;
-	*integer = (int64) ((scaled + ROUNDER) - ROUNDER);
-	return word_from_decimal(*integer, exponent, size) == word;
+		return ROSE_PACKED_NOT_DECIMAL;
+	integer = (int64) ((scaled + ROUNDER) - ROUNDER);
+	return word_from_decimal(integer, exponent, size) == word ? integer : ROSE_PACKED_NOT_DECIMAL;
 }
 
 /* The smallest exponent that suits most of a sample, or -1. */
@@ -90,12 +92,11 @@ find_exponent(const RoseColumnBuffer *col)
 	for (exponent = 0; exponent <= MAX_EXPONENT && best_hits < n; exponent++)
 	{
 		int			hits = 0;
-		int64		integer;
 		int			k;
 
 		for (k = 0; k < n; k++)
-			hits += decimal_from_word(col->words[(Size) k * col->nvalues / n],
-									  exponent, col->desc.attlen, &integer);
+			hits += decimal_from_word(col->words[(Size) k * col->nvalues / n], exponent,
+									  col->desc.attlen) != ROSE_PACKED_NOT_DECIMAL;
 		if (hits > best_hits)
 		{
 			best = exponent;
@@ -105,119 +106,61 @@ find_exponent(const RoseColumnBuffer *col)
 	return best;
 }
 
+static void
+find_integers(const RoseColumnBuffer *col, const RosePlan *plan, int from, int n, int64 *x)
+{
+	int			i;
+
+	for (i = from; i < n; i++)
+		x[i - from] = decimal_from_word(col->words[i], plan->exponent, col->desc.attlen);
+}
+
 static bool
 decimal_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
-	RoseWidthHistogram histogram;
-	int			size = col->desc.attlen;
-	int64	   *integers = col->scratch->words;
-	int			ngood = 0;
-	int			i;
+	int64	   *x = col->scratch->words;
 
 	if (request->stats.nruns < 2 || (plan->exponent = find_exponent(col)) < 0)
 		return false;
-
-	plan->low = PG_INT64_MAX;
-	plan->high = PG_INT64_MIN;
-	for (i = 0; i < col->nvalues; i++)
-	{
-		if (decimal_from_word(col->words[i], plan->exponent, size, &integers[ngood]))
-		{
-			plan->low = Min(plan->low, integers[ngood]);
-			plan->high = Max(plan->high, integers[ngood]);
-			ngood++;
-		}
-	}
-	if (ngood == 0)
-		return false;
-	plan->base = plan->low;
-	plan->nodd = col->nvalues - ngood;
-	memset(&histogram, 0, sizeof(histogram));
-	for (i = 0; i < ngood; i++)
-		histogram.count[rose_bits_needed((uint64) integers[i] - (uint64) plan->base)]++;
-	rose_packed_choose_width(plan, &histogram, plan->nodd, size);
-	rose_packed_finish_plan(plan, ROSE_PACKED_EXPONENT, size);
+	plan->flags = ROSE_PACKED_EXPONENT;
+	rose_packed_begin(plan, col, col->desc.attlen);
+	find_integers(col, plan, 0, col->nvalues, x);
+	rose_packed_fit(plan, x, col->nvalues, false);
 	return true;
 }
 
 static bool
 decimal_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
-	int			size = col->desc.attlen;
-	uint64		mask = rose_width_mask(plan->width);
-	int			i;
-
-	for (i = plan->n; i < n; i++)
-	{
-		int64		integer;
-
-		if (!decimal_from_word(col->words[i], plan->exponent, size, &integer))
-		{
-			plan->npatches++;
-			plan->nodd++;
-			continue;
-		}
-		plan->npatches += (uint64) rose_wrap_sub(integer, plan->base) > mask;
-		plan->low = Min(plan->low, integer);
-		plan->high = Max(plan->high, integer);
-	}
-	plan->n = n;
-	rose_packed_resize(plan, 0, size);
-	rose_packed_widen(plan, ROSE_PACKED_EXPONENT, 1, 0, size);
+	find_integers(col, plan, plan->n, n, col->scratch->words);
+	rose_packed_follow(plan, col->scratch->words, n);
 	return true;
 }
 
 static bool
 decimal_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
-	rose_packed_restart_plan(plan, learned);
-	rose_packed_finish_plan(plan, ROSE_PACKED_EXPONENT, col->desc.attlen);
+	rose_packed_restart(plan, learned, learned->base);
 	return decimal_extend(col, plan, col->nvalues);
 }
 
 static char *
 decimal_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	RosePackScratch *scratch = col->scratch;
-	uint64		mask = rose_width_mask(plan->width);
-	int			npatches = 0;
-	int			i;
-
-	for (i = 0; i < plan->n; i++)
-	{
-		int64		integer;
-		bool		good = decimal_from_word(col->words[i], plan->exponent,
-											 col->desc.attlen, &integer);
-
-		scratch->packed[i] = good ? (uint64) rose_wrap_sub(integer, plan->base) : 0;
-		if (!good || scratch->packed[i] > mask)
-		{
-			scratch->packed[i] = 0;
-			scratch->patches[npatches].position = i;
-			scratch->patches[npatches++].value = col->words[i];
-		}
-	}
-	return rose_packed_write(col, plan, ROSE_PACKED_EXPONENT, NULL, 0, npatches, out);
+	find_integers(col, plan, 0, plan->n, col->scratch->words);
+	return rose_packed_write(col, plan, col->scratch->words, col->words, NULL, out);
 }
 
 static const char *
 decimal_open(RoseSegment *seg)
 {
-	const char *problem = rose_packed_open(seg, 0);
+	const char *problem = rose_packed_open(seg, 0, seg->desc->attlen);
 
 	if (problem == NULL && seg->packed.exponent > MAX_EXPONENT)
 		problem = "decimal exponent is out of range";
 	if (problem == NULL && seg->desc->attlen < 4)
 		problem = "column is not a float";
 	return problem;
-}
-
-static inline int64
-decimal_word(const RoseSegment *seg, uint64 packed)
-{
-	int64		integer = rose_wrap_add(seg->packed.base, (int64) packed);
-
-	return word_from_decimal(integer, seg->packed.exponent, seg->desc->attlen);
 }
 
 static int64
@@ -227,7 +170,8 @@ decimal_get(const RoseSegment *seg, int i)
 
 	if (seg->patches.n > 0 && rose_patches_find(&seg->patches, i, &value))
 		return value;
-	return decimal_word(seg, rose_bitpack_get(seg->packed.bits, seg->packed.width, i));
+	return word_from_decimal(rose_packed_get(&seg->packed, i), seg->packed.exponent,
+							 seg->desc->attlen);
 }
 
 static void
@@ -235,9 +179,9 @@ decimal_decode(const RoseSegment *seg, int from, int n, int64 *values)
 {
 	int			i;
 
-	rose_bitpack_read(seg->packed.bits, seg->packed.width, from, n, (uint64 *) values);
+	rose_packed_decode(&seg->packed, from, n, values);
 	for (i = 0; i < n; i++)
-		values[i] = decimal_word(seg, (uint64) values[i]);
+		values[i] = word_from_decimal(values[i], seg->packed.exponent, seg->desc->attlen);
 	if (seg->patches.n > 0)
 		rose_patches_apply(&seg->patches, from, n, values);
 }

@@ -5,22 +5,17 @@
  *
  * For values that grow unevenly: sorted keys, arrival times.  Every
  * RESTART_INTERVAL values an anchor holds the value itself, so that reading one
- * value adds up at most that many differences.
+ * value adds up at most that many differences:
  *
- *		value i = anchor[i / 64] + the sum, over the values after the anchor
- *		up to i, of base + step * packed
+ *		value i = anchor[i / 64] + the sum of x over the values after the anchor up to i
  *
- * base is the smallest difference, step what all differences are multiples of
- * away from it: a million for timestamps of whole seconds.  The packed value at an anchor is 0 and unused.  A
- * value whose difference does not fit is a patch; the codec then goes on from
- * what it would have produced there, so that later values of the interval are
- * likely to be patches too, until the next anchor.
+ * x is packed as in rose_packed.h; that of an anchor is the base and unused.  A
+ * patch is a difference too, of 8 bytes.  Differences are taken modulo 2^64, so
+ * that none is too large.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include "common/int.h"
 
 #include "codec/rose_packed.h"
 
@@ -32,288 +27,70 @@ anchor_count(int n)
 	return (n + RESTART_INTERVAL - 1) / RESTART_INTERVAL;
 }
 
-/*
- * The packed form of value i, which follows plan->last; false if it is a patch.
- * Moves plan->last on.
- */
-static inline bool
-delta_step(RosePlan *plan, const RoseDivisor *divisor, uint64 mask, int64 value, int i,
-		   uint64 *packed)
+
+/* ---- Building ---- */
+
+/* Differences in front of values [from, n); 'filler' for anchors. */
+static void
+find_differences(const RoseColumnBuffer *col, int from, int n, int64 filler, int64 *x)
 {
-	*packed = 0;
-	if (i % RESTART_INTERVAL == 0)
-	{
-		plan->last = value;
-		return true;
-	}
-	plan->last = rose_wrap_add(plan->last, plan->base);
-	*packed = rose_divide(divisor, (uint64) rose_wrap_sub(value, plan->last));
-	if (*packed > mask || *packed > divisor->limit)
-	{
-		*packed = 0;
+	const int64 *words = col->words;
+	int			i;
+
+	if (from == 0 && n > 0)
+		x[0] = filler;
+	for (i = Max(from, 1); i < n; i++)
+		x[i - from] = rose_wrap_sub(words[i], words[i - 1]);
+	for (i = anchor_count(from) * RESTART_INTERVAL; i < n; i += RESTART_INTERVAL)
+		x[i - from] = filler;
+}
+
+static bool
+delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
+{
+	int64	   *x = col->scratch->words;
+
+	/* not worth a pass unless it can beat what there is */
+	if (col->nvalues < 4 || request->stats.nruns < 3 ||
+		anchor_count(col->nvalues) * col->desc.attlen >= request->best_size)
 		return false;
-	}
-	plan->last = value;
+
+	plan->interval = RESTART_INTERVAL;
+	rose_packed_begin(plan, col, sizeof(int64));
+	find_differences(col, 0, col->nvalues, rose_wrap_sub(col->words[1], col->words[0]), x);
+	rose_packed_fit(plan, x, col->nvalues, true);
 	return true;
 }
 
-static inline int
-delta_flags(const RosePlan *plan)
-{
-	return plan->step == 1 ? 0 : ROSE_PACKED_STEP;
-}
-
-/* Note the bounds of the differences in front of values [from, n), from > 0. */
-static void
-note_differences(const int64 *words, RosePlan *plan, int from, int n)
-{
-	int64		low = plan->low;
-	int64		high = plan->high;
-	int			noverflows = 0;
-	int			i;
-
-	for (i = from; i < n; i++)
-	{
-		int64		delta = rose_wrap_sub(words[i], words[i - 1]);
-
-		/* a difference that overflows has the wrong sign */
-		noverflows += (delta < 0) != (words[i] < words[i - 1]);
-		low = Min(low, delta);
-		high = Max(high, delta);
-	}
-	plan->low = low;
-	plan->high = high;
-	plan->nodd += noverflows;
-}
-
-/* How many of them are no multiple of the step away from the base? */
-static int
-count_odd(const int64 *words, const RosePlan *plan, int from, int n)
-{
-	RoseDivisor divisor;
-	uint64		base = (uint64) plan->base;
-	int			nodd = 0;
-	int			i;
-
-	rose_divisor_init(&divisor, plan->step);
-	for (i = from; i < n; i++)
-	{
-		uint64		delta = (uint64) words[i] - (uint64) words[i - 1];
-		uint64		distance = (int64) delta < plan->base ? base - delta : delta - base;
-
-		nodd += rose_divide(&divisor, distance) > divisor.limit;
-	}
-	return nodd;
-}
-
-/*
- * Do the differences in front of values [from, n) all fit?  That of an anchor counts
- * too, which does no harm but for a wider frame.
- */
-static bool
-all_fit(const RoseColumnBuffer *col, RosePlan *plan, int from, int n)
-{
-	const int64 *words = col->words;
-
-	note_differences(words, plan, Max(from, 1), n);
-	if (plan->step != 1)
-		plan->nodd += count_odd(words, plan, Max(from, 1), n);
-	return from > 0 && plan->last == words[from - 1] && plan->nodd == 0 &&
-		plan->low >= plan->base &&
-		(uint64) rose_wrap_sub(plan->high, plan->base) / (uint64) plan->step <=
-		rose_width_mask(plan->width);
-}
-
-static void
-count_patches(const RoseColumnBuffer *col, RosePlan *plan, int from, int n)
-{
-	RoseDivisor divisor;
-	uint64		mask = rose_width_mask(plan->width);
-	uint64		packed;
-	int			i;
-
-	rose_divisor_init(&divisor, plan->step);
-	for (i = from; i < n; i++)
-		plan->npatches += !delta_step(plan, &divisor, mask, col->words[i], i, &packed);
-}
-
-/*
- * Once a difference was no multiple of the step or overflowed (nodd), the frame is
- * left as it is.
- */
 static bool
 delta_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
-	int			nanchors = anchor_count(n);
-
-	if (all_fit(col, plan, plan->n, n))
-		plan->last = col->words[n - 1];
-	else
-		count_patches(col, plan, plan->n, n);
-	plan->n = n;
-	rose_packed_resize(plan, nanchors, col->desc.attlen);
-	if (plan->npatches > 0 && plan->nodd == 0)
-	{
-		rose_packed_widen(plan, delta_flags(plan), (uint64) plan->step, nanchors,
-						  col->desc.attlen);
-		if (plan->npatches == 0)
-			plan->last = col->words[n - 1];
-	}
+	find_differences(col, plan->n, n, plan->base, col->scratch->words);
+	rose_packed_follow(plan, col->scratch->words, n);
 	return true;
 }
 
 static bool
 delta_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
-	rose_packed_restart_plan(plan, learned);
-	rose_packed_finish_plan(plan, delta_flags(plan), col->desc.attlen);
+	rose_packed_restart(plan, learned, learned->base);
 	return delta_extend(col, plan, col->nvalues);
-}
-
-/* Fix the width and find what the values then take. */
-static void
-plan_width(RoseColumnBuffer *col, RosePlan *plan, int width)
-{
-	plan->width = width;
-	plan->npatches = 0;
-	plan->last = 0;
-	rose_packed_finish_plan(plan, delta_flags(plan), col->desc.attlen);
-	count_patches(col, plan, 0, col->nvalues);
-	rose_packed_resize(plan, anchor_count(plan->n), col->desc.attlen);
-}
-
-/* The greatest step that all differences are multiples of away from the smallest. */
-static uint64
-find_step(const RoseColumnBuffer *col, int64 min_delta)
-{
-	uint64		step = 0;
-	int			i;
-
-	for (i = 1; i < col->nvalues && step != 1; i++)
-	{
-		uint64		offset = (uint64) (col->words[i] - col->words[i - 1]) - (uint64) min_delta;
-
-		if (step == 0 || offset % step != 0)
-			step = rose_packed_gcd(offset, step);
-	}
-	return step == 0 || step > (uint64) PG_INT64_MAX ? 1 : step;
-}
-
-/*
- * The width that all but a few differences fit.  A jump costs half an interval of
- * patches, so very few are allowed.
- */
-static int
-common_width(const RoseColumnBuffer *col, const RosePlan *plan)
-{
-	RoseWidthHistogram histogram;
-	int			width = plan->width;
-	int			nwider = 0;
-	int			i;
-
-	memset(&histogram, 0, sizeof(histogram));
-	for (i = 1; i < col->nvalues; i++)
-	{
-		uint64		offset = (uint64) (col->words[i] - col->words[i - 1]) - (uint64) plan->base;
-
-		histogram.count[rose_bits_needed(offset / (uint64) plan->step)]++;
-	}
-	for (; width > 0; width--)
-	{
-		nwider += histogram.count[width];
-		if (nwider > col->nvalues / 256)
-			break;
-	}
-	return width;
-}
-
-static bool
-delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
-{
-	const RoseWordStats *stats = &request->stats;
-	RosePlan	narrow;
-	uint64		range;
-	int			width;
-
-	/* not worth a pass unless it can beat what there is */
-	if (col->nvalues < 4 || stats->nruns < 3 || !stats->deltas_fit ||
-		anchor_count(col->nvalues) * col->desc.attlen >= request->best_size)
-		return false;
-
-	range = (uint64) rose_wrap_sub(stats->max_delta, stats->min_delta);
-	plan->base = plan->low = stats->min_delta;
-	plan->high = stats->max_delta;
-	plan->nodd = 0;
-	plan->step = (int64) find_step(col, plan->base);
-	plan_width(col, plan, rose_bits_needed(range / (uint64) plan->step));
-
-	width = common_width(col, plan);
-	if (width < plan->width)
-	{
-		narrow = *plan;
-		plan_width(col, &narrow, width);
-		if (narrow.size < plan->size)
-			*plan = narrow;
-	}
-	return true;
-}
-
-/* Packed values where none is a patch. */
-static void
-pack_all(const RoseColumnBuffer *col, const RosePlan *plan, const RoseDivisor *divisor)
-{
-	const int64 *words = col->words;
-	uint64	   *packed = col->scratch->packed;
-	uint64		base = (uint64) plan->base;
-	int			i;
-
-	if (plan->step == 1)
-	{
-		for (i = 1; i < plan->n; i++)
-			packed[i] = (uint64) words[i] - (uint64) words[i - 1] - base;
-	}
-	else
-	{
-		for (i = 1; i < plan->n; i++)
-			packed[i] = rose_divide(divisor, (uint64) words[i] - (uint64) words[i - 1] - base);
-	}
-	for (i = 0; i < plan->n; i += RESTART_INTERVAL)
-		packed[i] = 0;
 }
 
 static char *
 delta_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	RosePackScratch *scratch = col->scratch;
-	RosePlan	state = *plan;
-	RoseDivisor divisor;
-	uint64		mask = rose_width_mask(plan->width);
-	int			npatches = 0;
-	int			i;
-
-	for (i = 0; i < plan->n; i += RESTART_INTERVAL)
-		scratch->words[i / RESTART_INTERVAL] = col->words[i];
-	rose_divisor_init(&divisor, plan->step);
-	if (plan->npatches == 0)
-		pack_all(col, plan, &divisor);
-	else
-	{
-		for (i = 0; i < plan->n; i++)
-		{
-			if (delta_step(&state, &divisor, mask, col->words[i], i, &scratch->packed[i]))
-				continue;
-			scratch->patches[npatches].position = i;
-			scratch->patches[npatches++].value = col->words[i];
-		}
-	}
-	return rose_packed_write(col, plan, delta_flags(plan), scratch->words, anchor_count(plan->n),
-							 npatches, out);
+	find_differences(col, 0, plan->n, plan->base, col->scratch->words);
+	return rose_packed_write(col, plan, col->scratch->words, col->scratch->words, col->words, out);
 }
+
+
+/* ---- Reading ---- */
 
 static const char *
 delta_open(RoseSegment *seg)
 {
-	return rose_packed_open(seg, anchor_count(seg->n));
+	return rose_packed_open(seg, anchor_count(seg->n), sizeof(int64));
 }
 
 static inline int64
@@ -324,72 +101,71 @@ anchor_at(const RoseSegment *seg, int k)
 	return rose_word_load(seg->packed.anchors + (Size) k * size, size);
 }
 
-static inline int64
-delta_unpatched(const RoseSegment *seg, int i)
+/* Add what wide values and patches in [from, to) make of the sum of x. */
+static int64
+add_exceptions(const RoseSegment *seg, int from, int to, int64 sum)
 {
 	const RosePackedWords *packed = &seg->packed;
-	int			after = i % RESTART_INTERVAL;
-	uint64		sum = rose_bitpack_sum(packed->bits, packed->width, i - after + 1, after);
+	int			k;
 
-	return rose_wrap_add(anchor_at(seg, i / RESTART_INTERVAL),
-						 rose_wrap_add(rose_wrap_mul(packed->base, after),
-									   rose_wrap_mul(packed->step, (int64) sum)));
+	/* their places in the packed values are 0 */
+	for (k = rose_packed_first_wide(packed, from); k < packed->nwide; k++)
+	{
+		int			position = rose_packed_wide_position(packed, k);
+
+		if (position < from || position >= to)
+			break;
+		sum = rose_wrap_add(sum, rose_wrap_sub(rose_packed_wide_value(packed, k), packed->base));
+	}
+	if (seg->patches.n > 0)
+		sum = rose_wrap_add(sum, rose_patches_sum(&seg->patches, from, to, packed->base));
+	return sum;
 }
 
 static int64
 delta_get(const RoseSegment *seg, int i)
 {
-	int64		value;
+	const RosePackedWords *packed = &seg->packed;
+	int			after = i % RESTART_INTERVAL;
+	int			first = i - after + 1;
+	uint64		sum = rose_bitpack_sum(packed->bits, packed->width, first, after);
+	int64		value = rose_wrap_add(anchor_at(seg, i / RESTART_INTERVAL),
+									  rose_wrap_add(rose_wrap_mul(packed->base, after),
+													rose_wrap_mul(packed->step, (int64) sum)));
 
-	if (seg->patches.n > 0 && rose_patches_find(&seg->patches, i, &value))
-		return value;
-	return delta_unpatched(seg, i);
+	if (packed->nwide > 0 || seg->patches.n > 0)
+		value = add_exceptions(seg, first, i + 1, value);
+	return value;
 }
 
 static void
 delta_decode(const RoseSegment *seg, int from, int n, int64 *values)
 {
-	const RosePackedWords *packed = &seg->packed;
-	int64		last;
-	int			i;
+	int			i = 0;
 
 	if (n == 0)
 		return;
-	last = delta_unpatched(seg, from);
-	rose_bitpack_read(packed->bits, packed->width, from, n, (uint64 *) values);
-	values[0] = last;
-	for (i = 1; i < n; i++)
-	{
-		if ((from + i) % RESTART_INTERVAL == 0)
-			last = anchor_at(seg, (from + i) / RESTART_INTERVAL);
-		else
-			last = rose_wrap_add(last, rose_wrap_add(packed->base,
-													 rose_wrap_mul(packed->step, values[i])));
-		values[i] = last;
-	}
+	rose_packed_decode(&seg->packed, from, n, values);
 	if (seg->patches.n > 0)
 		rose_patches_apply(&seg->patches, from, n, values);
-}
+	values[0] = delta_get(seg, from);
+	while (i < n)
+	{
+		int			next = Min(n, ((from + i) / RESTART_INTERVAL + 1) * RESTART_INTERVAL - from);
+		int64		last = values[i];
 
-/* Value i, given the one before it. */
-static inline int64
-delta_after(const RoseSegment *seg, int64 before, int i)
-{
-	const RosePackedWords *packed = &seg->packed;
-	int64		offset;
-
-	if (i % RESTART_INTERVAL == 0)
-		return anchor_at(seg, i / RESTART_INTERVAL);
-	offset = (int64) rose_bitpack_get(packed->bits, packed->width, i);
-	return rose_wrap_add(before, rose_wrap_add(packed->base,
-											   rose_wrap_mul(packed->step, offset)));
+		for (i++; i < next; i++)
+			values[i] = last = rose_wrap_add(last, values[i]);
+		if (i < n)
+			values[i] = anchor_at(seg, (from + i) / RESTART_INTERVAL);
+	}
 }
 
 static int
 delta_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 {
-	if (seg->patches.n > 0)
-		return rose_codec_lower_bound(seg, lo, hi, value);
+	int64		values[RESTART_INTERVAL];
+	int			i = 0;
 
 	/* narrow to one interval by the anchors that lie inside the range */
 	while (hi - lo > 1)
@@ -405,14 +181,10 @@ delta_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 		else
 			hi = mid * RESTART_INTERVAL;
 	}
-	if (lo < hi)
-	{
-		int64		stored = delta_unpatched(seg, lo);
-
-		while (stored < value && ++lo < hi)
-			stored = delta_after(seg, stored, lo);
-	}
-	return lo;
+	delta_decode(seg, lo, hi - lo, values);
+	while (i < hi - lo && values[i] < value)
+		i++;
+	return lo + i;
 }
 
 const RoseCodec rose_codec_delta = {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_packed.c
- *	  The segment that several codecs share.  The layout is in rose_packed.h.
+ *	  Two frames of reference.  Format and terms are in rose_packed.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,18 +10,11 @@
 #include "codec/rose_packed.h"
 #include "util/rose_varint.h"
 
-uint64
-rose_packed_gcd(uint64 a, uint64 b)
-{
-	while (b != 0)
-	{
-		uint64		rest = a % b;
+/* Values looked at to guess outliers. */
+#define SAMPLE_SIZE		33
 
-		a = b;
-		b = rest;
-	}
-	return a;
-}
+/* position_bits, wide_width and a count of 65535 at most */
+#define WIDE_HEADER		(1 + 1 + 3)
 
 void
 rose_divisor_init(RoseDivisor *divisor, int64 step)
@@ -41,133 +34,556 @@ rose_divisor_init(RoseDivisor *divisor, int64 step)
 	divisor->inverse = inverse;
 }
 
-void
-rose_packed_choose_width(RosePlan *plan, const RoseWidthHistogram *histogram,
-						 int nbad, int word_size)
+static uint64
+greatest_common_divisor(uint64 a, uint64 b)
 {
-	int			nwider = 0;
-	int			best_size = PG_INT32_MAX;
-	int			width;
-
-	for (width = 64; width >= 0; width--)
+	while (b != 0)
 	{
-		int			npatches = nbad + nwider;
-		int			size = (int) rose_bitpack_size(plan->n, width) +
-			rose_patches_size(npatches, word_size);
+		uint64		rest = a % b;
 
-		/* on a tie take the wider: fewer patches read faster */
-		if (size < best_size)
-		{
-			best_size = size;
-			plan->width = width;
-			plan->npatches = npatches;
-		}
-		nwider += histogram->count[width];
+		a = b;
+		b = rest;
 	}
+	return a;
+}
+
+static inline bool
+is_odd(const RosePlan *plan, const RoseDivisor *divisor, int64 x)
+{
+	uint64		distance = x < plan->base ? (uint64) plan->base - (uint64) x :
+		(uint64) x - (uint64) plan->base;
+
+	if (plan->flags & ROSE_PACKED_EXPONENT)
+		return x == ROSE_PACKED_NOT_DECIMAL;
+	return plan->step != 1 && rose_divide(divisor, distance) > divisor->limit;
+}
+
+
+/* ---- Size ---- */
+
+static int
+plan_flags(const RosePlan *plan)
+{
+	return plan->flags | (plan->step != 1 ? ROSE_PACKED_STEP : 0) |
+		(plan->nwide > 0 ? ROSE_PACKED_WIDE : 0);
+}
+
+static inline void
+resize(RosePlan *plan)
+{
+	plan->size = plan->header + (int) rose_bitpack_size(plan->n, plan->width) +
+		rose_patches_size(plan->npatches, plan->patch_size);
+	if (plan->interval > 0)
+		plan->size += (plan->n + plan->interval - 1) / plan->interval * plan->word_size;
+	if (plan->nwide > 0)
+		plan->size += WIDE_HEADER + rose_varint_size(rose_zigzag_encode(plan->wide_base)) +
+			(int) rose_bitpack_size(plan->nwide, plan->position_bits) +
+			(int) rose_bitpack_size(plan->nwide, plan->wide_width);
+}
+
+/* The parameters are set: what follows from them. */
+static void
+finish_parameters(RosePlan *plan)
+{
+	plan->header = 2 + rose_varint_size(rose_zigzag_encode(plan->base));
+	if (plan->step != 1)
+		plan->header += rose_varint_size((uint64) plan->step);
+	if (plan->flags & ROSE_PACKED_SLOPE)
+		plan->header += rose_varint_size(rose_zigzag_encode(plan->slope));
+	if (plan->flags & ROSE_PACKED_EXPONENT)
+		plan->header++;
+
+	/* bytes more where packed values are rounded up to whole bytes */
+	plan->value_bits = rose_patch_bits(plan->patch_size);
+	if (plan->nwide > 0)
+		plan->value_bits = Max(plan->value_bits, plan->position_bits + plan->wide_width + 16);
+	plan->value_bits += plan->width + 8;
+	plan->spare = PG_INT32_MAX;
+	resize(plan);
+}
+
+
+/* ---- Choosing parameters ---- */
+
+void
+rose_packed_begin(RosePlan *plan, const RoseColumnBuffer *col, int patch_size)
+{
+	plan->word_size = col->desc.attlen;
+	plan->patch_size = patch_size;
+	plan->step = 1;
+	plan->n = 0;
+	plan->low = plan->wide_low = PG_INT64_MAX;
+	plan->high = plan->wide_high = PG_INT64_MIN;
+}
+
+/* The largest step that all are multiples of away from the lowest. */
+static int64
+find_step(const int64 *x, int n, int64 low)
+{
+	uint64		step = 0;
+	int			i;
+
+	for (i = 0; i < n && step != 1; i++)
+	{
+		uint64		offset = (uint64) x[i] - (uint64) low;
+
+		if (step == 0 || offset % step != 0)
+			step = greatest_common_divisor(offset, step);
+	}
+	/* the step is a signed number */
+	return step == 0 || step > (uint64) PG_INT64_MAX ? 1 : (int64) step;
 }
 
 static int
-header_size(const RosePlan *plan, int flags)
+compare_words(const void *a, const void *b)
 {
-	int			size = 2 + rose_varint_size(rose_zigzag_encode(plan->base));
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
 
-	if (flags & ROSE_PACKED_STEP)
-		size += rose_varint_size(rose_zigzag_encode(plan->step));
-	if (flags & ROSE_PACKED_EXPONENT)
-		size++;
-	return size;
+	return x < y ? -1 : x > y;
 }
 
-void
-rose_packed_finish_plan(RosePlan *plan, int flags, int word_size)
+/*
+ * A base that leaves low outliers out of the frame, judged by the quartiles of
+ * a sample.  False if there are none.  High outliers need no such care.
+ */
+static bool
+base_above_outliers(const int64 *x, int n, int64 low, int64 *base)
 {
-	plan->header = header_size(plan, flags);
-	/* a byte more, because the packed values are rounded up to whole bytes */
-	plan->value_bits = plan->width + rose_patch_bits(word_size) + 8;
-	plan->spare = PG_INT32_MAX;
-	rose_packed_resize(plan, 0, word_size);
-}
-
-void
-rose_packed_restart_plan(RosePlan *plan, const RosePlan *learned)
-{
-	plan->base = learned->base;
-	plan->step = learned->step;
-	plan->width = learned->width;
-	plan->exponent = learned->exponent;
-	plan->n = 0;
-	plan->npatches = 0;
-	plan->last = 0;
-	plan->low = PG_INT64_MAX;
-	plan->high = PG_INT64_MIN;
-	plan->nodd = 0;
-}
-
-void
-rose_packed_widen(RosePlan *plan, int flags, uint64 unit, int nanchors, int word_size)
-{
-	RosePlan	wide = *plan;
-
-	if (plan->npatches == plan->nodd || plan->low > plan->high)
-		return;
-	wide.base = plan->low;
-	wide.npatches = plan->nodd;
-	wide.width = rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low) / unit);
-	rose_packed_finish_plan(&wide, flags, word_size);
-	rose_packed_resize(&wide, nanchors, word_size);
-	if (wide.size <= plan->size)
-		*plan = wide;
-}
-
-int
-rose_packed_take_patches(RoseColumnBuffer *col, const RosePlan *plan, uint64 top)
-{
-	RosePackScratch *scratch = col->scratch;
-	int			npatches = 0;
+	int64		sample[SAMPLE_SIZE];
+	int64		threshold;
+	uint64		spread;
 	int			i;
 
-	for (i = 0; i < plan->n && plan->npatches > 0; i++)
+	for (i = 0; i < SAMPLE_SIZE; i++)
+		sample[i] = x[(Size) i * (n - 1) / (SAMPLE_SIZE - 1)];
+	qsort(sample, SAMPLE_SIZE, sizeof(int64), compare_words);
+	if (sample[SAMPLE_SIZE / 4] == ROSE_PACKED_NOT_DECIMAL)
+		return false;
+
+	spread = (uint64) rose_wrap_sub(sample[3 * SAMPLE_SIZE / 4], sample[SAMPLE_SIZE / 4]);
+	spread = spread > PG_UINT64_MAX / 4 ? PG_UINT64_MAX : spread * 4;
+	if ((uint64) rose_wrap_sub(sample[SAMPLE_SIZE / 4], low) <= spread)
+		return false;
+	threshold = rose_wrap_sub(sample[SAMPLE_SIZE / 4], (int64) spread);
+
+	*base = sample[SAMPLE_SIZE / 4];
+	for (i = 0; i < n; i++)
 	{
-		if (scratch->packed[i] > top)
-		{
-			scratch->packed[i] = 0;
-			scratch->patches[npatches].position = i;
-			scratch->patches[npatches++].value = col->words[i];
-		}
+		if (x[i] >= threshold && x[i] < *base)
+			*base = x[i];
 	}
-	return npatches;
+	return true;
 }
 
-char *
-rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, int flags,
-				  const int64 *anchors, int nanchors, int npatches, char *out)
+/*
+ * The width that is cheapest for this base when all wider ones are wide; what it
+ * costs in bits goes to *cost.
+ */
+static int
+choose_width(const RosePlan *plan, const int64 *x, int n, int64 base, int64 *cost)
 {
-	int			word_size = col->desc.attlen;
-	int			k;
+	RoseDivisor divisor;
+	int			count[65] = {0};
+	int			wide_bits = plan->position_bits +
+		rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low) / (uint64) plan->step);
+	int			best = 64;
+	int			nwider = 0;
+	int			width;
+	int			i;
 
-	if (npatches > 0)
-		flags |= ROSE_PACKED_PATCHED;
+	rose_divisor_init(&divisor, plan->step);
+	for (i = 0; i < n; i++)
+		count[rose_bits_needed(rose_divide(&divisor, (uint64) x[i] - (uint64) base))]++;
+	*cost = PG_INT64_MAX;
+	for (width = 64; width >= 0; width--)
+	{
+		int64		bits = (int64) n * width + (int64) nwider * wide_bits;
+
+		/* on a tie take the wider: fewer exceptions read faster */
+		if (bits < *cost)
+		{
+			*cost = bits;
+			best = width;
+		}
+		nwider += count[width];
+	}
+	return best;
+}
+
+/* Base and width are set: give the wide ones a frame that holds all of them, and count. */
+static void
+fit_wide(RosePlan *plan, const int64 *x, int n)
+{
+	RosePlan	state = *plan;
+
+	/* without a second frame all of them become patches, which tells their bounds */
+	state.wide_width = 0;
+	state.nwide = state.npatches = state.nodd = 0;
+	state.n = 0;
+	finish_parameters(&state);
+	rose_packed_follow(&state, x, n);
+	*plan = state;
+}
+
+void
+rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_step)
+{
+	int64		low = PG_INT64_MAX;
+	int64		high = PG_INT64_MIN;
+	int64		base;
+	int64		cost;
+	int64		other_cost;
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		if ((plan->flags & ROSE_PACKED_EXPONENT) && x[i] == ROSE_PACKED_NOT_DECIMAL)
+			continue;
+		low = Min(low, x[i]);
+		high = Max(high, x[i]);
+	}
+	if (low > high)
+		low = high = 0;
+	plan->low = low;
+	plan->high = high;
+	plan->base = low;
+	plan->step = with_step ? find_step(x, n, low) : 1;
+	plan->position_bits = Min(16, rose_bits_needed((uint64) n + n / 8));
+	plan->width = rose_bits_needed((uint64) rose_wrap_sub(high, low) / (uint64) plan->step);
+	if (plan->width > 0)
+	{
+		plan->width = choose_width(plan, x, n, low, &cost);
+		if (base_above_outliers(x, n, low, &base))
+		{
+			int			width = choose_width(plan, x, n, base, &other_cost);
+
+			if (other_cost < cost)
+			{
+				plan->base = base;
+				plan->width = width;
+			}
+		}
+	}
+	fit_wide(plan, x, n);
+}
+
+void
+rose_packed_restart(RosePlan *plan, const RosePlan *learned, int64 base)
+{
+	const RoseCodec *codec = plan->codec;
+
+	*plan = *learned;
+	plan->codec = codec;
+	plan->n = 0;
+	plan->base = base;
+	plan->npatches = plan->nodd = plan->nwide = 0;
+	plan->low = plan->wide_low = PG_INT64_MAX;
+	plan->high = plan->wide_high = PG_INT64_MIN;
+	finish_parameters(plan);
+}
+
+
+/* ---- Following ---- */
+
+/* What the frame does not hold. */
+static void
+follow_outside(RosePlan *plan, const RoseDivisor *divisor, int64 x, int position)
+{
+	if (is_odd(plan, divisor, x))
+	{
+		plan->nodd++;
+		plan->npatches++;
+		return;
+	}
+	plan->low = Min(plan->low, x);
+	plan->high = Max(plan->high, x);
+	plan->wide_low = Min(plan->wide_low, x);
+	plan->wide_high = Max(plan->wide_high, x);
+	/* the first ones are patches, until a second frame pays */
+	if (plan->nwide > 0 && position < 1 << plan->position_bits &&
+		rose_divide(divisor, (uint64) x - (uint64) plan->wide_base) <=
+		Min(rose_width_mask(plan->wide_width), divisor->limit))
+		plan->nwide++;
+	else
+		plan->npatches++;
+}
+
+static void
+follow_each(RosePlan *plan, const int64 *x, int n)
+{
+	RoseDivisor divisor;
+	uint64		base = (uint64) plan->base;
+	uint64		top;
+	int64		low = plan->low;
+	int64		high = plan->high;
+	int			i;
+
+	rose_divisor_init(&divisor, plan->step);
+	top = Min(rose_width_mask(plan->width), divisor.limit);
+	for (i = 0; i < n; i++)
+	{
+		/* below the base a quotient may be that of a wrapped offset */
+		if (unlikely(rose_divide(&divisor, (uint64) x[i] - base) > top ||
+					 (x[i] < plan->base && plan->step != 1)))
+		{
+			follow_outside(plan, &divisor, x[i], plan->n + i);
+			continue;
+		}
+		low = Min(low, x[i]);
+		high = Max(high, x[i]);
+	}
+	plan->low = Min(plan->low, low);
+	plan->high = Max(plan->high, high);
+}
+
+/* With a step of 1: do all lie in the frame?  Then that is all there is to know. */
+static inline bool
+all_inside(RosePlan *plan, const int64 *x, int n)
+{
+	int64		low = PG_INT64_MAX;
+	int64		high = PG_INT64_MIN;
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		low = Min(low, x[i]);
+		high = Max(high, x[i]);
+	}
+	if (n > 0 && (low < plan->base ||
+				  (uint64) rose_wrap_sub(high, plan->base) > rose_width_mask(plan->width)))
+		return false;
+	plan->low = Min(plan->low, low);
+	plan->high = Max(plan->high, high);
+	return true;
+}
+
+/* One frame for all values. */
+static void
+widen_frame(const RosePlan *plan, RosePlan *wide)
+{
+	*wide = *plan;
+	wide->base = plan->low;
+	wide->width = rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low) /
+								   (uint64) plan->step);
+	wide->nwide = 0;
+	wide->wide_width = 0;
+	wide->npatches = plan->nodd;
+	wide->wide_low = PG_INT64_MAX;
+	wide->wide_high = PG_INT64_MIN;
+	finish_parameters(wide);
+}
+
+/* A second frame for all that the first one does not hold. */
+static void
+widen_second(const RosePlan *plan, RosePlan *wide)
+{
+	*wide = *plan;
+	wide->position_bits = Max(plan->position_bits,
+							  Min(16, rose_bits_needed(plan->n + plan->n / 8)));
+	wide->wide_base = plan->wide_low;
+	wide->wide_width = rose_bits_needed((uint64) rose_wrap_sub(plan->wide_high, plan->wide_low) /
+										(uint64) plan->step);
+	wide->nwide = plan->nwide + plan->npatches - plan->nodd;
+	wide->npatches = plan->nodd;
+	finish_parameters(wide);
+}
+
+void
+rose_packed_follow(RosePlan *plan, const int64 *x, int n)
+{
+	RosePlan	other;
+
+	if (plan->step != 1 || !all_inside(plan, x, n - plan->n))
+		follow_each(plan, x, n - plan->n);
+	plan->n = n;
+	resize(plan);
+	if (likely(plan->npatches == plan->nodd))
+		return;
+	widen_frame(plan, &other);
+	if (other.size > plan->size)
+		widen_second(plan, &other);
+	else
+	{
+		RosePlan	second;
+
+		widen_second(plan, &second);
+		if (second.size < other.size)
+			other = second;
+	}
+	if (other.size <= plan->size)
+		*plan = other;
+}
+
+
+/* ---- Writing ---- */
+
+/*
+ * Take those above 'top' out of scratch->packed: to the patches, and to the second half of
+ * scratch->words with their positions in the first, as far as they are wide.
+ */
+static void
+sort_out(const RoseColumnBuffer *col, const RosePlan *plan, const RoseDivisor *divisor,
+		 const int64 *x, const int64 *patch_values, int *nwide, int *npatches)
+{
+	RosePackScratch *scratch = col->scratch;
+	uint64		top = Min(rose_width_mask(plan->width), divisor->limit);
+	uint64		wide_top = Min(rose_width_mask(plan->wide_width), divisor->limit);
+	int			i;
+
+	*nwide = *npatches = 0;
+	if (plan->nwide == 0 && plan->npatches == 0)
+		return;
+	for (i = 0; i < plan->n; i++)
+	{
+		uint64		wide;
+
+		if (likely(scratch->packed[i] <= top))
+			continue;
+		scratch->packed[i] = 0;
+		wide = rose_divide(divisor, (uint64) x[i] - (uint64) plan->wide_base);
+		if (plan->nwide > 0 && wide <= wide_top && i < 1 << plan->position_bits &&
+			!is_odd(plan, divisor, x[i]))
+		{
+			scratch->positions[*nwide] = (uint64) i;
+			scratch->wide[(*nwide)++] = wide;
+		}
+		else
+		{
+			scratch->patches[*npatches].position = i;
+			scratch->patches[(*npatches)++].value = patch_values[i];
+		}
+	}
+}
+
+static char *
+write_header(const RosePlan *plan, int flags, int nwide, char *out)
+{
 	*out++ = (char) plan->width;
 	*out++ = (char) flags;
 	out = rose_varint_write(out, rose_zigzag_encode(plan->base));
 	if (flags & ROSE_PACKED_STEP)
-		out = rose_varint_write(out, rose_zigzag_encode(plan->step));
+		out = rose_varint_write(out, (uint64) plan->step);
+	if (flags & ROSE_PACKED_SLOPE)
+		out = rose_varint_write(out, rose_zigzag_encode(plan->slope));
 	if (flags & ROSE_PACKED_EXPONENT)
 		*out++ = (char) plan->exponent;
-	for (k = 0; k < nanchors; k++)
-		out = rose_word_store(out, anchors[k], word_size);
+	if (flags & ROSE_PACKED_WIDE)
+	{
+		*out++ = (char) plan->position_bits;
+		*out++ = (char) plan->wide_width;
+		out = rose_varint_write(out, rose_zigzag_encode(plan->wide_base));
+		out = rose_varint_write(out, nwide);
+	}
+	return out;
+}
 
-	rose_bitpack_write(out, plan->width, col->scratch->packed, plan->n);
+static void
+pack_narrow(const RosePlan *plan, const RoseDivisor *divisor, const int64 *x, uint64 *packed)
+{
+	uint64		base = (uint64) plan->base;
+	int			i;
+
+	if (plan->step == 1)
+	{
+		for (i = 0; i < plan->n; i++)
+			packed[i] = (uint64) x[i] - base;
+	}
+	else
+	{
+		for (i = 0; i < plan->n; i++)
+			packed[i] = rose_divide(divisor, (uint64) x[i] - base);
+	}
+}
+
+char *
+rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, const int64 *x,
+				  const int64 *patch_values, const int64 *anchors, char *out)
+{
+	RosePackScratch *scratch = col->scratch;
+	RoseDivisor divisor;
+	int			flags = plan_flags(plan);
+	int			nwide;
+	int			npatches;
+	int			i;
+
+	rose_divisor_init(&divisor, plan->step);
+	pack_narrow(plan, &divisor, x, scratch->packed);
+	sort_out(col, plan, &divisor, x, patch_values, &nwide, &npatches);
+	if (npatches > 0)
+		flags |= ROSE_PACKED_PATCHED;
+	if (nwide == 0)
+		flags &= ~ROSE_PACKED_WIDE;
+	out = write_header(plan, flags, nwide, out);
+	for (i = 0; plan->interval > 0 && i < plan->n; i += plan->interval)
+		out = rose_word_store(out, anchors[i], plan->word_size);
+
+	rose_bitpack_write(out, plan->width, scratch->packed, plan->n);
 	out += rose_bitpack_size(plan->n, plan->width);
-	return rose_patches_write(out, col->scratch->patches, npatches, word_size);
+	rose_bitpack_write(out, plan->position_bits, scratch->positions, nwide);
+	out += rose_bitpack_size(nwide, plan->position_bits);
+	rose_bitpack_write(out, plan->wide_width, scratch->wide, nwide);
+	out += rose_bitpack_size(nwide, plan->wide_width);
+	return rose_patches_write(out, scratch->patches, npatches, plan->patch_size);
+}
+
+
+/* ---- Reading ---- */
+
+/* The parameters that flags announce; returns what follows them, or NULL. */
+static const char *
+read_parameters(RosePackedWords *packed, int flags, const char *p, const char *end,
+				uint64 *nwide)
+{
+	uint64		number;
+
+	if ((p = rose_varint_read(p, end, &number)) == NULL)
+		return NULL;
+	packed->base = rose_zigzag_decode(number);
+	packed->step = 1;
+	packed->slope = 0;
+	packed->whole_slope = (flags & ROSE_PACKED_WHOLE_SLOPE) != 0;
+	packed->exponent = 0;
+	packed->position_bits = packed->wide_width = 0;
+	*nwide = 0;
+	if (flags & ROSE_PACKED_STEP)
+	{
+		if ((p = rose_varint_read(p, end, &number)) == NULL)
+			return NULL;
+		packed->step = (int64) number;
+	}
+	if (flags & ROSE_PACKED_SLOPE)
+	{
+		if ((p = rose_varint_read(p, end, &number)) == NULL)
+			return NULL;
+		packed->slope = rose_zigzag_decode(number);
+	}
+	if (flags & ROSE_PACKED_EXPONENT)
+	{
+		if (p >= end)
+			return NULL;
+		packed->exponent = (uint8) *p++;
+	}
+	if (flags & ROSE_PACKED_WIDE)
+	{
+		if (end - p < 2)
+			return NULL;
+		packed->position_bits = (uint8) *p++;
+		packed->wide_width = (uint8) *p++;
+		if ((p = rose_varint_read(p, end, &number)) == NULL)
+			return NULL;
+		packed->wide_base = rose_zigzag_decode(number);
+		p = rose_varint_read(p, end, nwide);
+	}
+	return p;
 }
 
 const char *
-rose_packed_open(RoseSegment *seg, int nanchors)
+rose_packed_open(RoseSegment *seg, int nanchors, int patch_size)
 {
 	RosePackedWords *packed = &seg->packed;
 	const char *p = seg->start;
-	uint64		number;
+	uint64		nwide;
 	int			flags;
 	Size		body;
 
@@ -175,45 +591,123 @@ rose_packed_open(RoseSegment *seg, int nanchors)
 		return "segment is cut off";
 	packed->width = (uint8) *p++;
 	flags = (uint8) *p++;
-	if (packed->width > 64)
-		return "bit width is out of range";
 	if (flags & ~ROSE_PACKED_ALL_FLAGS)
 		return "segment has unknown flags";
-	packed->whole_step = (flags & ROSE_PACKED_WHOLE_STEP) != 0;
-
-	if ((p = rose_varint_read(p, seg->end, &number)) == NULL)
+	if ((p = read_parameters(packed, flags, p, seg->end, &nwide)) == NULL)
 		return "segment is cut off";
-	packed->base = rose_zigzag_decode(number);
-	packed->step = 1;
-	if (flags & ROSE_PACKED_STEP)
-	{
-		if ((p = rose_varint_read(p, seg->end, &number)) == NULL)
-			return "segment is cut off";
-		packed->step = rose_zigzag_decode(number);
-	}
-	packed->exponent = 0;
-	if (flags & ROSE_PACKED_EXPONENT)
-	{
-		if (p >= seg->end)
-			return "segment is cut off";
-		packed->exponent = (uint8) *p++;
-	}
+	if (packed->width > 64 || packed->wide_width > 64 || packed->position_bits > 16)
+		return "bit width is out of range";
+	if (nwide > (uint64) seg->n)
+		return "more wide values than values";
+	packed->nwide = (int) nwide;
 
 	packed->anchors = p;
-	body = (Size) nanchors * seg->desc->attlen + rose_bitpack_size(seg->n, packed->width);
+	packed->bits = p + (Size) nanchors * seg->desc->attlen;
+	body = (Size) nanchors * seg->desc->attlen + rose_bitpack_size(seg->n, packed->width) +
+		rose_bitpack_size(nwide, packed->position_bits) +
+		rose_bitpack_size(nwide, packed->wide_width);
 	if ((Size) (seg->end - p) < body)
 		return "segment is cut off";
-	packed->bits = p + (Size) nanchors * seg->desc->attlen;
+	packed->wide_positions = packed->bits + rose_bitpack_size(seg->n, packed->width);
+	packed->wide_bits = packed->wide_positions +
+		rose_bitpack_size(nwide, packed->position_bits);
 	p += body;
 
 	seg->patches.n = 0;
 	if (flags & ROSE_PACKED_PATCHED)
-		return rose_patches_open(&seg->patches, p, seg->end, seg->n, seg->desc->attlen);
+		return rose_patches_open(&seg->patches, p, seg->end, seg->n, patch_size);
 	return NULL;
+}
+
+int
+rose_packed_first_wide(const RosePackedWords *packed, int i)
+{
+	int			lo = 0;
+	int			hi = packed->nwide;
+
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (rose_packed_wide_position(packed, mid) < i)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+void
+rose_packed_decode(const RosePackedWords *packed, int from, int n, int64 *x)
+{
+	uint64		base = (uint64) packed->base;
+	uint64		step = (uint64) packed->step;
+	uint64	   *out = (uint64 *) x;
+	int			i;
+	int			k;
+
+	rose_bitpack_read(packed->bits, packed->width, from, n, out);
+	if (step == 1)
+	{
+		for (i = 0; i < n; i++)
+			out[i] += base;
+	}
+	else
+	{
+		for (i = 0; i < n; i++)
+			out[i] = base + step * out[i];
+	}
+	if (packed->nwide == 0)
+		return;
+	for (k = rose_packed_first_wide(packed, from); k < packed->nwide; k++)
+	{
+		int			position = rose_packed_wide_position(packed, k);
+
+		/* positions of a bad page need not ascend */
+		if (position < from || position - from >= n)
+			break;
+		x[position - from] = rose_packed_wide_value(packed, k);
+	}
+}
+
+/* Widen [*min, *max] by a frame; false if it may wrap. */
+static bool
+add_frame_bounds(int64 base, int64 step, int width, int64 *min, int64 *max)
+{
+	uint64		largest = rose_width_mask(width);
+	uint64		room = (uint64) rose_wrap_sub(PG_INT64_MAX, base);
+
+	if (step < 1 || largest > room / (uint64) step)
+		return false;
+	*min = Min(*min, base);
+	*max = Max(*max, rose_wrap_add(base, rose_wrap_mul(step, (int64) largest)));
+	return true;
+}
+
+bool
+rose_packed_bounds(const RosePackedWords *packed, int64 *min, int64 *max)
+{
+	*min = PG_INT64_MAX;
+	*max = PG_INT64_MIN;
+	return add_frame_bounds(packed->base, packed->step, packed->width, min, max) &&
+		(packed->nwide == 0 ||
+		 add_frame_bounds(packed->wide_base, packed->step, packed->wide_width, min, max));
 }
 
 const char *
 rose_packed_check(RoseSegment *seg)
 {
+	const RosePackedWords *packed = &seg->packed;
+	int			k;
+
+	for (k = 0; k < packed->nwide; k++)
+	{
+		int			position = rose_packed_wide_position(packed, k);
+
+		if (position >= seg->n)
+			return "position of a wide value is out of range";
+		if (k > 0 && position <= rose_packed_wide_position(packed, k - 1))
+			return "positions of wide values do not ascend";
+	}
 	return rose_patches_check(&seg->patches, seg->n);
 }

@@ -1,17 +1,37 @@
 /*-------------------------------------------------------------------------
  *
  * rose_packed.h
- *	  The segment that frame, linear, delta and decimal have in common: small
- *	  unsigned integers around something that can be computed.
+ *	  Two frames of reference: what frame, linear, delta and decimal are made of.
  *
- *		uint8	width		bits of a packed value, 0 .. 64
+ * Each of these codecs turns its column into a sequence x of integers:
+ * the values, their distances from a line, their differences, or scaled
+ * integers.  Most of x lies in a narrow frame and is packed as
+ *
+ *		x = base + step * packed, packed in 'width' bits
+ *
+ * Those outside it are "wide", listed with their positions and packed in a frame of
+ * their own, which may lie below the other or above it:
+ *
+ *		x = wide_base + step * packed, packed in 'wide_width' bits
+ *
+ * What does not fit that one either is a patch (rose_patch.h).  The segment:
+ *
+ *		uint8	width		0 .. 64
  *		uint8	flags		ROSE_PACKED_xxx
  *		varint	base		zigzag
- *		varint	step		zigzag; with ROSE_PACKED_STEP only, else 1
- *		uint8	exponent	with ROSE_PACKED_EXPONENT only
+ *		varint	step		with ROSE_PACKED_STEP only, else 1
+ *		varint	slope		zigzag; with ROSE_PACKED_SLOPE only (linear)
+ *		uint8	exponent	with ROSE_PACKED_EXPONENT only (decimal)
+ *		with ROSE_PACKED_WIDE only:
+ *			uint8	position_bits	0 .. 16
+ *			uint8	wide_width		0 .. 64
+ *			varint	wide_base		zigzag
+ *			varint	nwide
  *		word	anchor[]	as many as the codec says
- *		bits	n values of width bits
- *		patches				with ROSE_PACKED_PATCHED only (rose_patch.h)
+ *		bits	n values of width bits; 0 for wide ones and patches
+ *		bits	nwide positions, ascending
+ *		bits	nwide values of wide_width bits
+ *		patches				with ROSE_PACKED_PATCHED only
  *
  *-------------------------------------------------------------------------
  */
@@ -24,15 +44,14 @@
 /* Embedded on disk. */
 #define ROSE_PACKED_PATCHED		0x01
 #define ROSE_PACKED_STEP		0x02
-#define ROSE_PACKED_WHOLE_STEP	0x04	/* linear: the step has no fraction */
+#define ROSE_PACKED_WHOLE_SLOPE	0x04	/* the slope has no fraction */
 #define ROSE_PACKED_EXPONENT	0x08
-#define ROSE_PACKED_ALL_FLAGS	0x0f
+#define ROSE_PACKED_WIDE		0x10
+#define ROSE_PACKED_SLOPE		0x20
+#define ROSE_PACKED_ALL_FLAGS	0x3f
 
-/* Bit widths of the values of a column: how many need how many bits. */
-typedef struct RoseWidthHistogram
-{
-	int			count[65];
-} RoseWidthHistogram;
+/* With an exponent: what stands in x for a word that is no decimal.  Never fits a frame. */
+#define ROSE_PACKED_NOT_DECIMAL	PG_INT64_MIN
 
 /*
  * Division by the step of a frame, of which nearly all dividends are multiples: by its
@@ -58,53 +77,85 @@ rose_divide(const RoseDivisor *divisor, uint64 offset)
 	return product >> divisor->shift | product << 1 << (63 - divisor->shift);
 }
 
-/* Greatest common divisor; of a and 0, a. */
-extern uint64 rose_packed_gcd(uint64 a, uint64 b);
+
+/* ---- Building ---- */
 
 /*
- * Set width, npatches to what is smallest when wider values are patched.
- * Values that are patches anyway are not in the histogram but counted in nbad.
+ * Begin a plan for no values; its codec has set flags, exponent, slope and
+ * interval.  patch_size: bytes of a patch.
  */
-extern void rose_packed_choose_width(RosePlan *plan, const RoseWidthHistogram *histogram,
-									 int nbad, int word_size);
-
-/* Set header, size and value_bits of a plan whose parameters are set. */
-extern void rose_packed_finish_plan(RosePlan *plan, int flags, int word_size);
-
-/* Take over the parameters of another page's plan, to follow values from the first one. */
-extern void rose_packed_restart_plan(RosePlan *plan, const RosePlan *learned);
+extern void rose_packed_begin(RosePlan *plan, const RoseColumnBuffer *col, int patch_size);
 
 /*
- * Widen the frame of a plan that has patches to all that plan->low and high span, in units of
- * 'unit', if that takes less.  plan->nodd values remain patches.
+ * Fix the parameters that suit x[0 .. n) best, and cover them.  with_step: look
+ * for a common step.
  */
-extern void rose_packed_widen(RosePlan *plan, int flags, uint64 unit, int nanchors,
-							  int word_size);
+extern void rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_step);
 
-/* Recompute size for plan->n and plan->npatches. */
-static inline void
-rose_packed_resize(RosePlan *plan, int nanchors, int word_size)
-{
-	plan->size = plan->header + nanchors * word_size +
-		(int) rose_bitpack_size(plan->n, plan->width) +
-		rose_patches_size(plan->npatches, word_size);
-}
+/* Begin with the parameters of another page's plan, but for the base. */
+extern void rose_packed_restart(RosePlan *plan, const RosePlan *learned, int64 base);
+
+/* Follow x[plan->n .. n), of which x points to the first. */
+extern void rose_packed_follow(RosePlan *plan, const int64 *x, int n);
 
 /*
- * Turn those of scratch->packed that are above 'top' into patches, if the plan has
- * any; returns how many.
+ * Write a segment for x[0 .. plan->n).  Patches are taken from patch_values, anchors,
+ * if there are any, from every plan->interval'th of 'anchors'.
  */
-extern int	rose_packed_take_patches(RoseColumnBuffer *col, const RosePlan *plan, uint64 top);
+extern char *rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, const int64 *x,
+							   const int64 *patch_values, const int64 *anchors, char *out);
 
-/*
- * Write a segment.  The packed values and patches are in col->scratch, npatches of
- * the latter; anchors may be NULL.
- */
-extern char *rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, int flags,
-							   const int64 *anchors, int nanchors, int npatches, char *out);
+
+/* ---- Reading ---- */
 
 /* Parse a segment into seg->packed and seg->patches.  NULL, or what is wrong. */
-extern const char *rose_packed_open(RoseSegment *seg, int nanchors);
+extern const char *rose_packed_open(RoseSegment *seg, int nanchors, int patch_size);
+
+/* x[from .. from + n), but for patches. */
+extern void rose_packed_decode(const RosePackedWords *packed, int from, int n, int64 *x);
+
+/* Number of the first wide value at or after position i. */
+extern int	rose_packed_first_wide(const RosePackedWords *packed, int i);
+
+static inline int
+rose_packed_wide_position(const RosePackedWords *packed, int k)
+{
+	return (int) rose_bitpack_get(packed->wide_positions, packed->position_bits, k);
+}
+
+static inline int64
+rose_packed_wide_value(const RosePackedWords *packed, int k)
+{
+	int64		offset = (int64) rose_bitpack_get(packed->wide_bits, packed->wide_width, k);
+
+	return rose_wrap_add(packed->wide_base, rose_wrap_mul(packed->step, offset));
+}
+
+/* x[i], of those that are neither wide nor patches. */
+static inline int64
+rose_packed_narrow(const RosePackedWords *packed, int i)
+{
+	int64		offset = (int64) rose_bitpack_get(packed->bits, packed->width, i);
+
+	return rose_wrap_add(packed->base, rose_wrap_mul(packed->step, offset));
+}
+
+/* x[i], but for patches. */
+static inline int64
+rose_packed_get(const RosePackedWords *packed, int i)
+{
+	if (packed->nwide > 0)
+	{
+		int			k = rose_packed_first_wide(packed, i);
+
+		if (k < packed->nwide && rose_packed_wide_position(packed, k) == i)
+			return rose_packed_wide_value(packed, k);
+	}
+	return rose_packed_narrow(packed, i);
+}
+
+/* Bounds of x, but for patches; false if they cannot be told. */
+extern bool rose_packed_bounds(const RosePackedWords *packed, int64 *min, int64 *max);
 
 extern const char *rose_packed_check(RoseSegment *seg);
 

@@ -115,6 +115,23 @@ rose_patches_apply(const RosePatches *patches, int from, int n, int64 *values)
 	}
 }
 
+int64
+rose_patches_sum(const RosePatches *patches, int from, int to, int64 base)
+{
+	int64		sum = 0;
+	int			k;
+
+	for (k = first_patch(patches, from); k < patches->n; k++)
+	{
+		int			position = position_at(patches, k);
+
+		if (position < from || position >= to)
+			break;
+		sum = rose_wrap_add(sum, rose_wrap_sub(value_at(patches, k), base));
+	}
+	return sum;
+}
+
 void
 rose_patches_bounds(const RosePatches *patches, int64 *min, int64 *max)
 {

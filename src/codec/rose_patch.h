@@ -7,7 +7,7 @@
  *
  *		uint16	n
  *		uint16	position[n]
- *		word	value[n]		each as wide as the column
+ *		word	value[n]		as wide as the column, or as the codec says
  *
  * A codec stores something of its own choosing in the place of a patched value.
  *
@@ -61,6 +61,9 @@ extern bool rose_patches_find(const RosePatches *patches, int i, int64 *value);
 
 /* Overwrite those of values[0 .. n), which are values [from, from + n), that are patched. */
 extern void rose_patches_apply(const RosePatches *patches, int from, int n, int64 *values);
+
+/* What those of values [from, to) that are patched exceed base by, in all, modulo 2^64. */
+extern int64 rose_patches_sum(const RosePatches *patches, int from, int to, int64 base);
 
 /* Widen [*min, *max] by all patches. */
 extern void rose_patches_bounds(const RosePatches *patches, int64 *min, int64 *max);

@@ -82,6 +82,10 @@ reserve_rows(RosePageBuilder *builder, int capacity)
 								 capacity * sizeof(uint64));
 	scratch->words = grow_array(context, scratch->words, old * sizeof(int64),
 								capacity * sizeof(int64));
+	scratch->positions = grow_array(context, scratch->positions, old * sizeof(uint64),
+									capacity * sizeof(uint64));
+	scratch->wide = grow_array(context, scratch->wide, old * sizeof(uint64),
+							   capacity * sizeof(uint64));
 	scratch->patches = grow_array(context, scratch->patches, old * sizeof(RosePatch),
 								  capacity * sizeof(RosePatch));
 	builder->row_capacity = capacity;
@@ -386,7 +390,8 @@ pack_column(RosePageBuilder *builder, BuilderColumn *column, RoseDirectoryEntryD
 	if (buffer->nvalues == 0)
 		return out;
 
-	if (codec == &rose_codec_frame && plan->width == 0 && plan->npatches == 0)
+	if (codec == &rose_codec_frame && plan->width == 0 && plan->npatches == 0 &&
+		plan->nwide == 0)
 		codec = &rose_codec_constant;
 	entry->codec = codec->id;
 	if (codec == &rose_codec_constant && form == ROSE_NULLS_NONE &&

@@ -329,6 +329,10 @@ test_fill(void)
 	unit_ok(rows >= 30000, "fill: %d rows with 1 %% of outliers on a page", rows);
 	rows = rows_on_page(&unit_types[UNIT_INT8], SHAPE_LOW_OUTLIERS, 1);
 	unit_ok(rows >= 4500, "fill: %d rows of 10 bits with low outliers on a page", rows);
+	rows = rows_on_page(&unit_types[UNIT_INT8], SHAPE_SOMETIMES, 1);
+	unit_ok(rows >= 30000, "fill: %d rows of one value with 10 %% of others on a page", rows);
+	rows = rows_on_page(&unit_types[UNIT_INT8], SHAPE_UNEVEN, 1);
+	unit_ok(rows >= 18000, "fill: %d rows that grow by one step with 10 %% of others on a page", rows);
 	rows = rows_on_page(&unit_types[UNIT_FLOAT8], SHAPE_DECIMALS, 1);
 	unit_ok(rows >= 2900, "fill: %d decimal float8 on a page", rows);
 	rows = rows_on_page(&unit_types[UNIT_TEXT], SHAPE_TEXT_FIXED, 1);

@@ -16,7 +16,8 @@
 
 static const char *const shape_names[NUM_SHAPES] = {
 	"constant", "random", "small", "sequence", "sorted", "sorted with jumps", "seconds",
-	"runs", "few", "outliers", "low outliers", "extremes", "drift", "decimals", "doubles",
+	"runs", "few", "outliers", "low outliers", "sometimes",
+	"uneven", "extremes", "drift", "decimals", "doubles",
 	"random text", "fixed text", "few texts", "prose", "sorted keys", "long text",
 	"empty text", "drifting text"
 };
@@ -37,7 +38,7 @@ unit_column_init(UnitColumn *column, int16 attlen, bool byval, char align,
 	column->null_percent = null_percent;
 	column->sorted = null_percent == 0 &&
 		(shape == SHAPE_CONSTANT || shape == SHAPE_SEQUENCE || shape == SHAPE_SORTED ||
-		 shape == SHAPE_SORTED_JUMPS || shape == SHAPE_SECONDS || shape == SHAPE_TEXT_KEYS ||
+		 shape == SHAPE_SORTED_JUMPS || shape == SHAPE_UNEVEN || shape == SHAPE_SECONDS || shape == SHAPE_TEXT_KEYS ||
 		 shape == SHAPE_TEXT_EMPTY);
 	column->salt = unit_random();
 	column->parameter = (int64) unit_random_below(62) + 1;
@@ -139,6 +140,10 @@ next_word(UnitColumn *column)
 		case SHAPE_LOW_OUTLIERS:
 			return random % 80 == 0 ? PG_INT64_MIN + (int64) (random >> 40) :
 				(int64) (random >> 54) + 1000000000;
+		case SHAPE_SOMETIMES:
+			return random % 10 == 0 ? ((int64) (random >> 8) % 20 + 4) * 100 : -999900;
+		case SHAPE_UNEVEN:
+			return climb(column, 3600 * (random % 10 == 0 ? (int64) (random >> 8) % 120 : 60));
 		case SHAPE_EXTREMES:
 			return random % 3 == 0 ? PG_INT64_MIN : random % 3 == 1 ? PG_INT64_MAX : (int64) (random % 7) - 3;
 		case SHAPE_DRIFT:

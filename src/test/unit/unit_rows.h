@@ -24,6 +24,8 @@ typedef enum UnitShape
 	SHAPE_FEW,					/* few values, far apart */
 	SHAPE_OUTLIERS,				/* nearly constant */
 	SHAPE_LOW_OUTLIERS,			/* a frame, and now and then something far below */
+	SHAPE_SOMETIMES,			/* one value, and now and then some of another range */
+	SHAPE_UNEVEN,				/* sorted by one step, now and then by others */
 	SHAPE_EXTREMES,				/* smallest and largest integers */
 	SHAPE_DRIFT,				/* changes its nature as it goes */
 	/* floats */
