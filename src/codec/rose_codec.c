@@ -28,6 +28,7 @@ static const RoseCodec *const codecs[ROSE_NUM_CODECS] = {
 	[ROSE_CODEC_ITEM_PLAIN] = &rose_codec_item_plain,
 	[ROSE_CODEC_ITEM_DICT] = &rose_codec_item_dict,
 	[ROSE_CODEC_ITEM_LZ4] = &rose_codec_item_lz4,
+	[ROSE_CODEC_ITEM_PREFIX] = &rose_codec_item_prefix,
 };
 
 /* In the order in which they are tried: cheap and likely first. */
@@ -44,6 +45,7 @@ static const RoseCodec *const word_candidates[] = {
 static const RoseCodec *const item_candidates[] = {
 	&rose_codec_item_dict,
 	&rose_codec_item_plain,
+	&rose_codec_item_prefix,
 	&rose_codec_item_lz4,
 };
 
@@ -76,6 +78,8 @@ rose_codec_lookup(int id)
 bool
 rose_codec_suits(const RoseCodec *codec, const RoseColumnDesc *desc)
 {
+	if (codec == &rose_codec_item_prefix)
+		return desc->kind == ROSE_COLUMN_VARLEN;
 	if (codec->get_item != NULL)
 		return !desc->attbyval;
 	return desc->attbyval &&
@@ -182,7 +186,7 @@ rose_codec_follow(RoseColumnBuffer *col, const RosePlan *learned, bool tight, in
 	memset(plan, 0, sizeof(*plan));
 	plan->codec = learned->codec;
 	plan->n = col->nvalues;
-	if (col->is_words)
+	if (learned->codec->follow != NULL)
 		return learned->codec->follow(col, learned, plan);
 	memset(&request, 0, sizeof(request));
 	request.tight = tight;

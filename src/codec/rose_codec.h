@@ -59,13 +59,15 @@ typedef enum RoseCodecId
 	ROSE_CODEC_ITEM_PLAIN = 16,
 	ROSE_CODEC_ITEM_DICT = 17,
 	ROSE_CODEC_ITEM_LZ4 = 18,
-	/* 19: prefix, 20: symbol table (FSST), 21: numeric as scaled integer */
-	ROSE_NUM_CODECS = 19
+	ROSE_CODEC_ITEM_PREFIX = 19,
+	/* 20: symbol table (FSST), 21: numeric as scaled integer */
+	ROSE_NUM_CODECS = 20
 } RoseCodecId;
 
 typedef struct RoseCodec RoseCodec;
 typedef struct RoseDistinct RoseDistinct;
 typedef struct RoseBlocks RoseBlocks;
+typedef struct RosePrefixBlock RosePrefixBlock;
 
 /* Room to prepare a segment in; one for all columns of a builder. */
 typedef struct RosePackScratch
@@ -89,7 +91,8 @@ typedef struct RosePlan
 	int			size;			/* bytes of the segment, at most */
 	int			value_bits;		/* see the file header */
 	int			spare;			/* see the file header */
-	int			headroom;		/* see the file header; items only */
+	int			headroom;		/* see the file header; items only, PG_INT32_MAX if
+								 * their bytes do not matter */
 	int			header;			/* bytes of the segment that do not depend on n */
 	int			width;			/* bits of a packed value */
 	int			exponent;		/* decimal */
@@ -204,6 +207,7 @@ typedef struct RoseSegment
 	const char *block_table;
 	char	   *unpacked;		/* item bytes of compressed blocks */
 	bool	   *block_done;
+	RosePrefixBlock **prefix_blocks;	/* those that are unpacked */
 } RoseSegment;
 
 struct RoseCodec
@@ -222,9 +226,9 @@ struct RoseCodec
 	bool		(*extend) (RoseColumnBuffer *col, RosePlan *plan, int n);
 
 	/*
-	 * Words: a plan for all values with the parameters of 'learned', which did well
-	 * on the page before, as far as they suit.  Much cheaper than plan().  NULL if
-	 * plan() is as good.
+	 * A plan for all values with the parameters of 'learned', which did well
+	 * on the page before, as far as they suit.  Much cheaper than plan().  NULL
+	 * (items only) if plan() is as good.
 	 */
 	bool		(*follow) (RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan);
 
@@ -243,6 +247,9 @@ struct RoseCodec
 
 	/* Bounds of the values that the encoding tells; NULL if it does not. */
 	bool		(*bounds) (const RoseSegment *seg, int64 *min, int64 *max);
+
+	/* If not 0: items that are multiples of this are had most cheaply. */
+	int			restart;
 
 	/* Items: where item i starts, and the bytes it may take. */
 	const char *(*get_item) (RoseSegment *seg, int i, uint32 *size);
@@ -300,6 +307,7 @@ extern const RoseCodec rose_codec_decimal;
 extern const RoseCodec rose_codec_item_plain;
 extern const RoseCodec rose_codec_item_dict;
 extern const RoseCodec rose_codec_item_lz4;
+extern const RoseCodec rose_codec_item_prefix;
 
 /* The closed blocks that a plan of item_lz4 relies on. */
 extern int	rose_codec_item_lz4_closed_blocks(const RosePlan *plan);

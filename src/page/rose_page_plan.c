@@ -171,7 +171,10 @@ replan_column(RosePageBuilder *builder, BuilderColumn *column, bool tight, int h
 	return covered;
 }
 
-/* A tight plan is not worth the work if the one at hand is as good as can be expected. */
+/*
+ * A new plan is not worth the work if the one at hand goes on with what the page
+ * before has taught, needs no headroom for items, and is as good as can be expected.
+ */
 static bool
 may_improve(const RosePageBuilder *builder, const BuilderColumn *column, bool tight)
 {
@@ -179,9 +182,11 @@ may_improve(const RosePageBuilder *builder, const BuilderColumn *column, bool ti
 
 	if (buffer->nvalues == 0)
 		return false;
-	if (!buffer->is_words || builder->exploring || column->learned.codec == NULL)
+	if (builder->exploring || column->learned.codec == NULL ||
+		buffer->plan.codec != column->learned.codec ||
+		(!buffer->is_words && buffer->plan.headroom != PG_INT32_MAX))
 		return true;
-	return tight ? !rate_is_good(column) : builder->planned_rows == 0;
+	return tight && !rate_is_good(column);
 }
 
 /* Plan all columns anew; false if one of them cannot hold its values at all. */

@@ -406,17 +406,36 @@ static int
 search_bound(RoseSegment *segment, int lo, int hi, Datum value, RoseDatumCompare compare,
 			 void *arg, bool after)
 {
+	int			restart = segment->codec->restart;
+
 	while (lo < hi)
 	{
 		int			mid = (lo + hi) / 2;
-		int			order = compare(value_datum(segment, mid), value, arg);
+		int			order;
 
+		/* as long as there is a cheap one within, and not the first */
+		if (restart > 0 && (hi - 1) / restart * restart > lo)
+			mid = Max(mid / restart, lo / restart + 1) * restart;
+		order = compare(value_datum(segment, mid), value, arg);
 		if (order < 0 || (after && order == 0))
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
 	return lo;
+}
+
+static void
+search_values(RoseSegment *segment, int lo, int hi, Datum value, RoseDatumCompare compare,
+			  void *arg, int *first, int *last)
+{
+	*first = *last = search_bound(segment, lo, hi, value, compare, arg, false);
+	if (*first == hi || compare(value_datum(segment, *first), value, arg) != 0)
+		return;
+	/* mostly there is only one */
+	*last = *first + 1;
+	if (*last < hi && compare(value_datum(segment, *last), value, arg) == 0)
+		*last = search_bound(segment, *last + 1, hi, value, compare, arg, true);
 }
 
 void
@@ -450,10 +469,7 @@ rose_page_search(RosePageReader *reader, int col, int lo, int hi, Datum value,
 		search_words(segment, lo, end, (int64) value, first, last);
 	}
 	else
-	{
-		*first = search_bound(segment, lo, end, value, compare, arg, false);
-		*last = search_bound(segment, *first, end, value, compare, arg, true);
-	}
+		search_values(segment, lo, end, value, compare, arg, first, last);
 	*first -= shift;
 	*last -= shift;
 }
