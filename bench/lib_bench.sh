@@ -276,10 +276,11 @@ file_bytes() { sql "$1" -c "SELECT pg_total_relation_size('$2')"; }
 
 live_bytes()
 {
-	sql "$1" -c "SELECT CASE WHEN a.amname = 'rose' AND to_regclass('rose.stat_components') IS NOT NULL
-			THEN (SELECT sum(bytes) FROM rose.stat_components WHERE relation = c.oid AND kind <> 'memtable')
-			ELSE pg_total_relation_size(c.oid) END
-		FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = '$2'::regclass"
+	if [ -z "$ROSE_STANDIN" ] && [ "$(sql "$1" -c "SELECT amname FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE c.oid = '$2'::regclass")" = rose ]; then
+		sql "$1" -c "SELECT sum(bytes) FROM rose.components('$2') WHERE kind <> 'memtable'"
+	else
+		file_bytes "$1" "$2"
+	fi
 }
 
 # ----------------------------------------------------------------------------
