@@ -90,6 +90,7 @@ _PG_init(void)
 	rose_store_define_settings();
 	rose_registry_define_settings();
 	rose_spill_define_settings();
+	rose_merge_define_settings();
 	rose_tableam_define_settings();
 	rose_worker_define_settings();
 	rose_repl_define_settings();

@@ -228,7 +228,8 @@ publish(RoseBulkLoad *load)
 	RoseComponentEntryDisk *entry = &edit->add[0];
 
 	rose_component_builder_finish(load->builder, entry);
-	entry->level = load->level;
+	/* beside others on level 2 it would have to be in its place among them */
+	entry->level = rose_table_manifest(load->table)->ncomponents == 0 ? load->level : 0;
 	entry->state = ROSE_COMPONENT_LIVE;
 	entry->flags |= ROSE_COMPONENT_PRIVATE;
 	entry->owner_xid = U64FromFullTransactionId(load->stamp.xid);

@@ -115,19 +115,25 @@ write_row(RoseCompactor *compactor, const RoseRow *row)
 	rose_component_builder_add(builder_of(compactor), &stripped);
 }
 
+bool
+rose_compactor_is_new_key(const RoseCompactor *compactor, const RoseRow *row)
+{
+	const RoseKeyBuffer *last = &compactor->last_key;
+
+	return !last->valid ||
+		rose_key_compare_prefixed(compactor->schema, compactor->key_exact,
+								  last->prefix, last->key,
+								  rose_key_prefix(compactor->schema, row->key), row->key) != 0;
+}
+
 static void
 note_key(RoseCompactor *compactor, const RoseRow *row)
 {
-	RoseKeyBuffer *last = &compactor->last_key;
-
-	if (last->valid &&
-		rose_key_compare_prefixed(compactor->schema, compactor->key_exact,
-								  last->prefix, last->key,
-								  rose_key_prefix(compactor->schema, row->key), row->key) == 0)
+	if (!rose_compactor_is_new_key(compactor, row))
 		return;
 	if (rose_gc_next_key(&compactor->gc))
 		write_held(compactor, false);
-	rose_key_buffer_set(last, compactor->schema, row->key);
+	rose_key_buffer_set(&compactor->last_key, compactor->schema, row->key);
 }
 
 void

@@ -29,6 +29,9 @@ extern RoseCompactor *rose_compactor_create(Relation rel, RoseStoreShared *store
  */
 extern void rose_compactor_add(RoseCompactor *compactor, const RoseRow *row);
 
+/* Does the row have another key than the one before it? */
+extern bool rose_compactor_is_new_key(const RoseCompactor *compactor, const RoseRow *row);
+
 /* No more versions.  False if nothing was kept; else the component is complete (see
  * rose_component_builder_finish). */
 extern bool rose_compactor_finish(RoseCompactor *compactor, RoseComponentEntryDisk *entry);

@@ -117,6 +117,16 @@ extern RoseComponentCursor *rose_component_cursor_create(RoseComponent *componen
 														 BufferAccessStrategy strategy,
 														 MemoryContext context);
 extern void rose_component_cursor_free(RoseComponentCursor *cursor);
+
+/*
+ * Leave out the versions before this ordinal (the manifest entry's
+ * first_ordinal); only seek_ordinal goes to them still.
+ */
+extern void rose_component_cursor_set_first(RoseComponentCursor *cursor, uint64 first_ordinal);
+
+/* Does a whole key come before all versions that are not left out? */
+extern bool rose_component_cursor_is_before(RoseComponentCursor *cursor, const Datum *key);
+
 /* After the relation was reopened. */
 extern void rose_component_cursor_rebind(RoseComponentCursor *cursor, Relation rel);
 

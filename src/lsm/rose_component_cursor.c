@@ -36,6 +36,8 @@ struct RoseComponentCursor
 	CursorFrame frames[ROSE_MAX_HEIGHT];	/* by depth; 0, the root, is the component's */
 	RoseLeaf   *leaf;			/* NULL until needed */
 	RoseLeaf   *spare;			/* the one before, which somebody kept; or NULL */
+	uint64		first_ordinal;	/* see rose_component_cursor_set_first */
+	RoseKeyBuffer *first_key;	/* key at first_ordinal; NULL until asked for */
 	int			slot;			/* -1: not on a row */
 	int			moves;			/* next and prev since the last seek */
 	bool		row_valid;		/* row is that of slot */
@@ -80,6 +82,35 @@ rose_component_cursor_rebind(RoseComponentCursor *cursor, Relation rel)
 		cursor->leaf->rel = rel;
 	if (cursor->spare)
 		cursor->spare->rel = rel;
+}
+
+void
+rose_component_cursor_set_first(RoseComponentCursor *cursor, uint64 first_ordinal)
+{
+	if (cursor->first_ordinal != first_ordinal && cursor->first_key != NULL)
+		cursor->first_key->valid = false;
+	cursor->first_ordinal = first_ordinal;
+}
+
+bool
+rose_component_cursor_is_before(RoseComponentCursor *cursor, const Datum *key)
+{
+	if (cursor->first_ordinal == 0)
+		return false;
+	if (cursor->first_key == NULL)
+	{
+		cursor->first_key = MemoryContextAllocZero(cursor->context, sizeof(RoseKeyBuffer));
+		rose_key_buffer_init(cursor->first_key, cursor->context);
+	}
+	if (!cursor->first_key->valid)
+	{
+		if (!rose_component_cursor_first(cursor))
+			return true;
+		rose_key_buffer_set(cursor->first_key, cursor->schema,
+							rose_component_cursor_row(cursor)->key);
+	}
+	return rose_key_compare(cursor->schema, key, cursor->first_key->key,
+							rose_schema_key_width(cursor->schema)) < 0;
 }
 
 /* ---- the way down ---- */
@@ -245,9 +276,28 @@ settle(RoseComponentCursor *cursor, int slot)
 	return true;
 }
 
+/* The cursor stands on a row that is left out. */
+static bool
+is_left_out(const RoseComponentCursor *cursor)
+{
+	return cursor->leaf->first_ordinal + cursor->slot < cursor->first_ordinal;
+}
+
+/* After a move towards the start. */
+static bool
+stop_before_first(RoseComponentCursor *cursor, bool found)
+{
+	if (!found || !is_left_out(cursor))
+		return found;
+	cursor->slot = -1;
+	return false;
+}
+
 bool
 rose_component_cursor_first(RoseComponentCursor *cursor)
 {
+	if (cursor->first_ordinal > 0)
+		return rose_component_cursor_seek_ordinal(cursor, cursor->first_ordinal);
 	cursor->slot = -1;
 	load_leaf(cursor, cursor->component->group.first_leaf);
 	return settle(cursor, 0);
@@ -258,7 +308,7 @@ rose_component_cursor_last(RoseComponentCursor *cursor)
 {
 	cursor->slot = -1;
 	load_leaf(cursor, cursor->component->group.last_leaf);
-	return settle(cursor, cursor->leaf->nrows - 1);
+	return stop_before_first(cursor, settle(cursor, cursor->leaf->nrows - 1));
 }
 
 bool
@@ -276,7 +326,9 @@ rose_component_cursor_seek(RoseComponentCursor *cursor, const Datum *key, int nc
 	if (rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, ncols, &lo, &hi) &&
 		ncols == rose_schema_key_width(cursor->schema))
 		lo = rose_page_search_seq(cursor->leaf->reader, ROSE_SYSCOL_SEQ, lo, hi, seq);
-	return settle(cursor, lo);
+	if (!settle(cursor, lo))
+		return false;
+	return is_left_out(cursor) ? rose_component_cursor_first(cursor) : true;
 }
 
 bool
@@ -294,7 +346,7 @@ rose_component_cursor_seek_last(RoseComponentCursor *cursor, const Datum *key,
 	descend(cursor, &target);
 	hi = cursor->leaf->nrows;
 	found = rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, ncols, &lo, &hi);
-	return settle(cursor, found && inclusive ? hi - 1 : lo - 1);
+	return stop_before_first(cursor, settle(cursor, found && inclusive ? hi - 1 : lo - 1));
 }
 
 bool
@@ -331,7 +383,7 @@ rose_component_cursor_next(RoseComponentCursor *cursor)
 bool
 rose_component_cursor_prev(RoseComponentCursor *cursor)
 {
-	if (cursor->slot < 0 || !settle(cursor, cursor->slot - 1))
+	if (cursor->slot < 0 || !stop_before_first(cursor, settle(cursor, cursor->slot - 1)))
 		return false;
 	if (cursor->moves++ >= MOVES_BEFORE_WINDOW)
 		rose_leaf_set_window(cursor->leaf, cursor->slot, false);

@@ -17,6 +17,7 @@
 
 #include "access/relscan.h"
 #include "access/tableam.h"
+#include "lsm/rose_pieces.h"
 #include "lsm/rose_scan.h"
 
 /* --- tableam/ --- */

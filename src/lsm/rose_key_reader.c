@@ -13,6 +13,7 @@
 
 #include "lsm/rose_key_reader.h"
 
+#include "lsm/rose_pieces.h"
 #include "storage/lwlock.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
@@ -54,6 +55,7 @@ struct RoseKeyReader
 	/* disk phase */
 	RoseManifest manifest;		/* as of the end of the memory phase */
 	int			next_component;
+	RosePieces	pieces;			/* its pieces of C2 */
 	RoseComponentCursor *disk;	/* cursor on a version of the key, or NULL */
 	int			disk_index;
 	CachedCursor cursors[ROSE_MAX_COMPONENTS];
@@ -285,6 +287,7 @@ cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseCompo
 		{
 			/* a reader outlives statements, and the relcache entry may not */
 			rose_component_cursor_rebind(reader->cursors[i].cursor, reader->table->rel);
+			rose_component_cursor_set_first(reader->cursors[i].cursor, entry->first_ordinal);
 			return reader->cursors[i].cursor;
 		}
 
@@ -299,6 +302,7 @@ cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseCompo
 	slot->cursor = rose_component_cursor_create(component, reader->table->rel,
 												reader->table->schema, NULL,
 												reader->context);
+	rose_component_cursor_set_first(slot->cursor, entry->first_ordinal);
 	slot->component_id = entry->id;
 	reader->ncursors++;
 	return slot->cursor;
@@ -321,6 +325,28 @@ component_for(RoseKeyReader *reader, int index)
 							   &reader->manifest.components[index], reader->context);
 }
 
+/*
+ * The next component to look into, -1 if there is none.  Of C2's pieces one
+ * may have the key.
+ */
+static int
+next_component(RoseKeyReader *reader)
+{
+	const RoseManifest *manifest = &reader->manifest;
+	int			index = reader->next_component++;
+
+	if (index >= manifest->ncomponents)
+		return -1;
+	if (manifest->components[index].level < 2 || index == manifest->ncomponents - 1)
+		return index;
+	reader->next_component = manifest->ncomponents;
+	rose_pieces_init(&reader->pieces, reader->table, manifest,
+					 &manifest->components[index], reader->context);
+	index += rose_pieces_find(&reader->pieces, reader->key,
+							  rose_schema_key_width(reader->table->schema), false);
+	return index < manifest->ncomponents ? index : -1;
+}
+
 static const RoseRow *
 next_from_disk(RoseKeyReader *reader)
 {
@@ -338,14 +364,15 @@ next_from_disk(RoseKeyReader *reader)
 		{
 			const RoseComponentEntryDisk *entry;
 			RoseComponent *component;
+			RoseComponentCursor *cursor;
 			bool		locks;
 
-			if (reader->next_component >= reader->manifest.ncomponents)
+			reader->disk_index = next_component(reader);
+			if (reader->disk_index < 0)
 			{
 				reader->phase = KEY_READER_DONE;
 				return NULL;
 			}
-			reader->disk_index = reader->next_component++;
 			entry = &reader->manifest.components[reader->disk_index];
 			locks = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 			if (!rose_component_readable(entry) ||
@@ -359,7 +386,10 @@ next_from_disk(RoseKeyReader *reader)
 			component = component_for(reader, reader->disk_index);
 			if (!rose_component_may_contain(component, table->rel, reader->key, reader->hash))
 				continue;
-			reader->disk = cursor_for(reader, entry, component);
+			cursor = cursor_for(reader, entry, component);
+			if (rose_component_cursor_is_before(cursor, reader->key))
+				continue;
+			reader->disk = cursor;
 			more = rose_component_cursor_seek(reader->disk, reader->key, width,
 											  locks || reader->below == PG_UINT64_MAX ?
 											  PG_UINT64_MAX : reader->below - 1);

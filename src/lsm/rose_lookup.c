@@ -256,7 +256,8 @@ lookup_complete(RoseLookup *lookup)
 	MemoryContextReset(lookup->key_context);
 	rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
 	rose_partial_start(&lookup->partial, &lookup->row);
-	rose_key_reader_start(lookup->reader, key, lookup->row.version.seq);
+	/* a merge may have made it complete since, under the same sequence number */
+	rose_key_reader_start(lookup->reader, key, lookup->row.version.seq + 1);
 	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
 	{
 		if (row->version.op == ROSE_OP_LOCK ||

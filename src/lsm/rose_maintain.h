@@ -106,6 +106,7 @@ typedef struct RosePickResult
 	uint64		owner_xid;		/* not 0: join private runs of this transaction, which is
 								 * in progress, into one */
 	double		ratio;			/* R as derived */
+	bool		thorough;		/* level 2: rewrite whatever could be smaller (by hand only) */
 } RosePickResult;
 extern RosePickResult rose_pick_merge(const RosePickInput *input);
 
@@ -115,11 +116,11 @@ extern RosePickResult rose_pick_merge(const RosePickInput *input);
  */
 extern void rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked);
 
-/* --- merges (lsm/rose_merge.c) --- */
+/* --- merges (lsm/rose_merge*.c) --- */
 typedef struct RoseMerge RoseMerge;
 
 /*
- * Start the merge that was picked.  NULL if the lock is taken, the manifest
+ * Start the merge that was picked; level 2 is a pass over C2's pieces.  NULL if the lock is taken, the manifest
  * has changed, or there is nothing (left) to do.
  *
  * keep: it lives across transactions, in a child of TopMemoryContext, under a
@@ -150,9 +151,16 @@ extern void rose_merge_end(RoseMerge *merge, RoseTable *table);
 extern void rose_merge_progress(const RoseMerge *merge, uint64 *done, uint64 *total);
 extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
 extern int	rose_merge_target_level(const RoseMerge *merge);
-extern bool rose_merge_has_input(const RoseMerge *merge, uint32 component_id);
 
-/* Everything (spill first) into one C2, now, in this process. */
-extern void rose_merge_all(RoseTable *table);
+/* Is this component an input, or (now or later) replaced by it? */
+extern bool rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry);
+
+/*
+ * Everything (spill first) into C2, now, in this process.  alone: the
+ * transaction had not looked at the table before, so that what the merge replaces
+ * need not be kept for it.
+ */
+extern void rose_merge_all(RoseTable *table, bool alone);
+extern void rose_merge_define_settings(void);	/* rose.debug_piece_size */
 
 #endif							/* ROSE_MAINTAIN_H */

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * rose_merge.c
- *	  Merges: several components become one.
+ *	  Merges: several components become one, or new pieces of C2.
  *
- * A merge reads its inputs through a merge cursor and writes one component. It
+ * A merge reads its inputs through a merge cursor and writes components. It
  * may run for hours, so it is cut into steps, each in a transaction of its
  * own; between two steps it holds no table lock, no snapshot and no pin.  What
  * keeps it going:
@@ -17,61 +17,33 @@
  * DROP, TRUNCATE and ALTER do not wait for it: the next step finds another
  * file or another registry entry and gives up.
  *
- * Two kinds.  The ordinary merge drops versions that nobody can see and takes
- * only committed versions.  The other joins private runs of one transaction in
- * progress, row by row, so that a transaction of any size makes few runs.
+ * Three kinds.  The ordinary merge, to level 0 or 1, makes one component.  The
+ * pass, into C2, goes piece by piece (rose_merge_pass.c).  Both drop versions
+ * that nobody can see and take only committed ones.  The third kind joins private runs of
+ * one transaction in progress, row by row, so that a transaction of any size makes
+ * few runs.
+ *
+ * All of them work in strides: read what the stride has, write, publish
+ * (rose_merge_publish.c).  Only passes have more than one, and may publish
+ * several outputs of one stride.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_merge_internal.h"
 
 #include "access/transam.h"
-#include "lsm/rose_compactor.h"
 #include "lsm/rose_horizon.h"
-#include "lsm/rose_merge_cursor.h"
-#include "lsm/rose_private.h"
+#include "lsm/rose_pieces.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
 /* Versions between two looks at the clock. */
 #define CLOCK_EVERY			256
-
-struct RoseMerge
-{
-	MemoryContext context;
-	RelFileLocator locator;
-	uint64		incarnation;	/* of the table's registry entry */
-	LOCKTAG		lock;
-	bool		keep;			/* lives across transactions: session lock */
-	RoseSchema *schema;
-	uint64		owner_xid;		/* joins private runs of this transaction */
-	int			target_level;
-	int			ninputs;
-	RoseComponentEntryDisk inputs[ROSE_MAX_COMPONENTS];
-	RoseComponent *components[ROSE_MAX_COMPONENTS];
-	BufferAccessStrategy strategy;
-	RoseMergeCursor *cursor;
-
-	/* one of them */
-	RoseCompactor *compactor;
-	RoseComponentBuilder *builder;
-
-	/* last subtransaction asked about */
-	TransactionId last_subxid;
-	bool		last_committed;
-
-	uint64		nread;
-	uint64		total;
-	bool		finished;		/* output is complete */
-	bool		has_output;
-	RoseComponentEntryDisk output;
-};
 
 /* ---- lock ---- */
 
@@ -91,58 +63,70 @@ unlock_merges(const LOCKTAG *tag, bool keep)
 
 /* ---- begin ---- */
 
-static const RoseComponentEntryDisk *
-find_entry(const RoseManifest *manifest, uint32 id)
+static bool
+is_input(const RoseMerge *merge, uint32 id)
 {
-	for (int i = 0; i < manifest->ncomponents; i++)
-		if (manifest->components[i].id == id)
-			return &manifest->components[i];
-	return NULL;
+	for (int i = 0; i < merge->ninputs; i++)
+		if (merge->inputs[i].entry.id == id)
+			return true;
+	return false;
 }
 
-/* The inputs' entries; 0 if one of them is not what it was when it was picked. */
-static int
-collect_inputs(const RoseManifest *manifest, const RosePickResult *pick,
-			   RoseComponentEntryDisk *inputs)
+/*
+ * Note the inputs' entries; false if one of them is not what it was when it
+ * was picked.  A pass takes C2 along, piece by piece, so that is no input of it.
+ */
+static bool
+collect_inputs(RoseMerge *merge, const RoseManifest *manifest, const RosePickResult *pick)
 {
 	for (int i = 0; i < pick->ninputs; i++)
 	{
-		const RoseComponentEntryDisk *entry = find_entry(manifest, pick->inputs[i]);
+		const RoseComponentEntryDisk *entry = rose_manifest_find(manifest, pick->inputs[i]);
 
 		if (entry == NULL)
-			return 0;
+			return false;
 		if (pick->owner_xid == 0 ? !rose_component_mergeable(entry) :
 			!(entry->flags & ROSE_COMPONENT_PRIVATE) || entry->owner_xid != pick->owner_xid)
-			return 0;
-		inputs[i] = *entry;
+			return false;
+		if (!merge->pass || entry->level < 2)
+			merge->inputs[merge->ninputs++].entry = *entry;
 	}
-	return pick->ninputs;
+	return !merge->pass || rose_merge_pass_possible(manifest);
 }
 
-/* Is everything from the newest input on an input? */
-static bool
-is_bottom(const RoseManifest *manifest, int ninputs, const RoseComponentEntryDisk *inputs)
+bool
+rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest)
 {
-	int			n = manifest->ncomponents;
+	int			newest = 0;
 
-	for (int i = 0; i < ninputs; i++)
-		if (manifest->components[n - ninputs + i].id != inputs[i].id)
+	while (newest < manifest->ncomponents &&
+		   !is_input(merge, manifest->components[newest].id))
+		newest++;
+	for (int i = newest; i < manifest->ncomponents; i++)
+		if (!is_input(merge, manifest->components[i].id) &&
+			!(merge->pass && manifest->components[i].level == 2))
 			return false;
 	return true;
 }
 
 /* A single component that only changes its level need not be rewritten. */
 static bool
-try_move(RoseTable *table, const RosePickResult *pick, const RoseComponentEntryDisk *input)
+try_move(RoseMerge *merge, RoseTable *table)
 {
+	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 	RoseManifestEdit *edit;
 
-	if (input->level == pick->target_level || (input->flags & ROSE_COMPONENT_PRIVATE) ||
-		input->ntombstones > 0)
+	if (merge->ninputs != 1 || input->level == merge->target_level ||
+		(input->flags & ROSE_COMPONENT_PRIVATE) || input->ntombstones > 0 ||
+		(merge->thorough && !(input->flags & ROSE_COMPONENT_UNIQUE_KEYS)))
+		return false;
+	if (merge->pass &&
+		input->id != manifest->components[manifest->ncomponents - 1].id)
 		return false;
 	edit = palloc0(sizeof(RoseManifestEdit));
 	edit->update[0] = *input;
-	edit->update[0].level = pick->target_level;
+	edit->update[0].level = merge->target_level;
 	edit->nupdate = 1;
 	rose_manifest_apply(table->rel, &table->shared->store, edit);
 	pfree(edit);
@@ -151,33 +135,17 @@ try_move(RoseTable *table, const RosePickResult *pick, const RoseComponentEntryD
 
 /* Nothing would be different after it. */
 static bool
-is_pointless(const RosePickResult *pick, int ninputs, const RoseComponentEntryDisk *inputs)
+is_pointless(const RoseMerge *merge, const RoseManifest *manifest)
 {
-	if (ninputs == 0)
-		return true;
-	if (pick->owner_xid != 0)
-		return ninputs < 2;
-	return ninputs == 1 && inputs[0].level == pick->target_level &&
-		inputs[0].ntombstones == 0 && (inputs[0].flags & ROSE_COMPONENT_UNIQUE_KEYS) &&
-		!(inputs[0].flags & ROSE_COMPONENT_PRIVATE);
-}
+	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 
-static void
-open_output(RoseMerge *merge, RoseTable *table, bool bottom)
-{
-	RoseStoreShared *store = &table->shared->store;
-	int			options = merge->keep ? ROSE_BUILD_KEEP : 0;
-
-	if (merge->owner_xid != 0)
-		merge->builder = rose_component_builder_create(table->rel, store, merge->schema,
-													   merge->total,
-													   options | ROSE_BUILD_PRIVATE,
-													   merge->context);
-	else
-		merge->compactor = rose_compactor_create(table->rel, store, merge->schema,
-												 merge->total, options,
-												 rose_horizon(table->rel), bottom,
-												 merge->context);
+	if (merge->pass)
+		return !rose_merge_pass_has_work(merge, manifest);
+	if (merge->owner_xid != 0 || merge->ninputs == 0)
+		return merge->ninputs < 2;
+	return merge->ninputs == 1 && input->level == merge->target_level &&
+		input->ntombstones == 0 && (input->flags & ROSE_COMPONENT_UNIQUE_KEYS) &&
+		!(input->flags & ROSE_COMPONENT_PRIVATE);
 }
 
 static RoseMerge *
@@ -188,11 +156,15 @@ make_merge(RoseTable *table, const RosePickResult *pick, bool keep)
 	RoseMerge  *merge = MemoryContextAllocZero(context, sizeof(RoseMerge));
 
 	merge->context = context;
+	merge->stride_context = AllocSetContextCreate(context, "rose merge stride",
+												  ALLOCSET_DEFAULT_SIZES);
 	merge->locator = table->locator;
 	merge->incarnation = table->incarnation;
 	merge->keep = keep;
 	merge->owner_xid = pick->owner_xid;
 	merge->target_level = pick->target_level;
+	merge->pass = pick->target_level == 2;
+	merge->thorough = pick->thorough;
 	return merge;
 }
 
@@ -205,13 +177,15 @@ open_inputs(RoseMerge *merge, RoseTable *table)
 	merge->strategy = GetAccessStrategy(BAS_BULKREAD);
 	for (int i = 0; i < merge->ninputs; i++)
 	{
-		merge->components[i] = rose_component_open(table->rel, merge->schema,
-												   &merge->inputs[i], merge->context);
-		merge->total += merge->inputs[i].nrows;
+		RoseMergeInput *input = &merge->inputs[i];
+
+		input->component = rose_component_open(table->rel, merge->schema,
+											   &input->entry, merge->context);
+		input->from = input->entry.first_ordinal;
+		merge->total += input->entry.nrows - input->from;
 	}
-	merge->cursor = rose_merge_cursor_create(table->rel, merge->schema, merge->ninputs,
-											 merge->components, merge->strategy,
-											 merge->context);
+	if (merge->pass)
+		rose_merge_pass_begin(merge, table);
 	MemoryContextSwitchTo(old);
 }
 
@@ -227,18 +201,104 @@ rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
 	merge = make_merge(table, pick, keep);
 	merge->lock = lock;
 	manifest = rose_table_manifest(table);
-	merge->ninputs = collect_inputs(manifest, pick, merge->inputs);
-	if (is_pointless(pick, merge->ninputs, merge->inputs) ||
-		(merge->ninputs == 1 && try_move(table, pick, &merge->inputs[0])))
+	if (!collect_inputs(merge, manifest, pick) || is_pointless(merge, manifest) ||
+		try_move(merge, table))
 	{
 		unlock_merges(&lock, keep);
 		MemoryContextDelete(merge->context);
 		return NULL;
 	}
 	open_inputs(merge, table);
-	open_output(merge, table, is_bottom(manifest, merge->ninputs, merge->inputs));
 	ROSE_STOP_POINT("merge-begun");
 	return merge;
+}
+
+/* ---- strides ---- */
+
+/* All inputs, from the first row to the last. */
+static void
+plan_whole(RoseMerge *merge)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+		merge->inputs[i].to = merge->inputs[i].entry.nrows;
+	merge->expected_rows = merge->total;
+	merge->cut_rows = PG_UINT64_MAX;
+}
+
+static void
+open_sources(RoseMerge *merge, RoseTable *table)
+{
+	merge->nsources = 0;
+	for (int i = 0; i < merge->ninputs; i++)
+		if (merge->inputs[i].from < merge->inputs[i].to)
+			merge->sources[merge->nsources++] = &merge->inputs[i];
+	for (int i = 0; i < merge->npieces; i++)
+		merge->sources[merge->nsources++] = &merge->pieces[i];
+
+	merge->cursor = rose_merge_cursor_create(table->rel, merge->schema, merge->nsources,
+											 merge->strategy, merge->stride_context);
+	for (int i = 0; i < merge->nsources; i++)
+		rose_merge_cursor_add(merge->cursor, merge->sources[i]->component,
+							  merge->sources[i]->from, merge->sources[i]->to);
+}
+
+static void
+open_output(RoseMerge *merge, RoseTable *table)
+{
+	RoseStoreShared *store = &table->shared->store;
+	int			options = merge->keep ? ROSE_BUILD_KEEP : 0;
+	bool		bottom = rose_merge_at_bottom(merge, rose_table_manifest(table));
+
+	if (merge->owner_xid != 0)
+		merge->builder = rose_component_builder_create(table->rel, store, merge->schema,
+													   merge->expected_rows,
+													   options | ROSE_BUILD_PRIVATE,
+													   merge->stride_context);
+	else
+		merge->compactor = rose_compactor_create(table->rel, store, merge->schema,
+												 merge->expected_rows, options,
+												 rose_horizon(table->rel), bottom,
+												 merge->stride_context);
+	merge->complete = false;
+	merge->output_read = 0;
+}
+
+static void
+free_output(RoseMerge *merge)
+{
+	if (merge->builder)
+		rose_component_builder_free(merge->builder);
+	if (merge->compactor)
+		rose_compactor_free(merge->compactor);
+	merge->builder = NULL;
+	merge->compactor = NULL;
+}
+
+static void
+end_stride(RoseMerge *merge)
+{
+	merge->in_stride = false;
+	merge->cursor = NULL;
+	merge->row = NULL;
+	merge->npieces = 0;
+	MemoryContextReset(merge->stride_context);
+}
+
+/* False: there is nothing left to do. */
+static bool
+begin_stride(RoseMerge *merge, RoseTable *table)
+{
+	if (merge->pass)
+	{
+		if (!rose_merge_plan_stride(merge, table))
+			return false;
+	}
+	else
+		plan_whole(merge);
+	open_sources(merge, table);
+	merge->in_stride = true;
+	merge->exhausted = false;
+	return true;
 }
 
 /* ---- rows ---- */
@@ -254,16 +314,28 @@ subxid_committed(RoseMerge *merge, TransactionId subxid)
 	return merge->last_committed;
 }
 
-/* One version; false at the end. */
+/* One version; false at the end of the output. */
 static bool
 merge_one(RoseMerge *merge)
 {
-	int			source;
-	const RoseRow *row = rose_merge_cursor_next(merge->cursor, &source);
+	const RoseRow *row = merge->row;
 
 	if (row == NULL)
+		row = rose_merge_cursor_next(merge->cursor);
+	merge->row = NULL;
+	if (row == NULL)
+	{
+		merge->exhausted = true;
 		return false;
+	}
+	if (merge->output_read >= merge->cut_rows &&
+		rose_compactor_is_new_key(merge->compactor, row))
+	{
+		merge->row = row;
+		return false;
+	}
 	merge->nread++;
+	merge->output_read++;
 	if (merge->builder)
 		rose_component_builder_add(merge->builder, row);
 	else if (!TransactionIdIsValid(row->version.subxid) ||
@@ -272,7 +344,7 @@ merge_one(RoseMerge *merge)
 	return true;
 }
 
-/* True when all versions are read. */
+/* True when the output has all its versions. */
 static bool
 merge_rows(RoseMerge *merge, int budget_ms)
 {
@@ -296,88 +368,6 @@ merge_rows(RoseMerge *merge, int budget_ms)
 	}
 }
 
-/* ---- publishing ---- */
-
-/* Do all inputs still stand in the manifest as they did? */
-static bool
-inputs_unchanged(const RoseMerge *merge, const RoseManifest *manifest)
-{
-	for (int i = 0; i < merge->ninputs; i++)
-	{
-		const RoseComponentEntryDisk *entry = find_entry(manifest, merge->inputs[i].id);
-
-		if (entry == NULL || entry->state != merge->inputs[i].state ||
-			entry->epoch != merge->inputs[i].epoch)
-			return false;
-	}
-	return true;
-}
-
-static void
-remove_inputs(const RoseMerge *merge, RoseManifestEdit *edit)
-{
-	for (int i = 0; i < merge->ninputs; i++)
-		edit->remove[edit->nremove++] = merge->inputs[i].id;
-}
-
-static void
-publish_merged(RoseMerge *merge, RoseTable *table)
-{
-	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-
-	remove_inputs(merge, edit);
-	if (merge->has_output)
-	{
-		edit->add[0] = merge->output;
-		edit->add[0].level = merge->target_level;
-		edit->add[0].state = ROSE_COMPONENT_LIVE;
-		edit->nadd = 1;
-	}
-	rose_manifest_apply(table->rel, &table->shared->store, edit);
-	pfree(edit);
-}
-
-/*
- * The joined private run must come before all runs that may have an older
- * version of one of its keys, and after those that may have a newer one.  As
- * long as its transaction is in progress there is none of the latter, and
- * without ROSE_LOCK_SPILL none can appear.  So it goes in front of all, and
- * then its inputs go; in between, readers find the same versions twice.
- */
-static void
-publish_joined(RoseMerge *merge, RoseTable *table)
-{
-	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	RoseManifest *manifest = palloc(sizeof(RoseManifest));
-
-	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	rose_manifest_read(table->rel, manifest);
-	if (inputs_unchanged(merge, manifest) &&
-		rose_private_state(&merge->inputs[0]) == ROSE_PRIVATE_OPEN)
-	{
-		const RoseComponentEntryDisk *input = &merge->inputs[0];
-		RoseComponentEntryDisk *output = &edit->add[0];
-
-		*output = merge->output;
-		output->level = 0;
-		output->state = input->state;
-		output->flags |= input->flags & ROSE_COMPONENT_READ_PENDING;
-		output->subid = input->subid;
-		output->epoch = input->epoch;
-		output->owner_xid = merge->owner_xid;
-		edit->nadd = 1;
-		rose_manifest_apply(table->rel, &table->shared->store, edit);
-
-		ROSE_STOP_POINT("merge-joined");
-		edit->nadd = 0;
-		remove_inputs(merge, edit);
-		rose_manifest_apply(table->rel, &table->shared->store, edit);
-	}
-	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	pfree(manifest);
-	pfree(edit);
-}
-
 static void
 finish_output(RoseMerge *merge)
 {
@@ -388,7 +378,7 @@ finish_output(RoseMerge *merge)
 	}
 	else
 		merge->has_output = rose_compactor_finish(merge->compactor, &merge->output);
-	merge->finished = true;
+	merge->complete = true;
 }
 
 /* ---- steps ---- */
@@ -403,36 +393,62 @@ is_same_file(const RoseMerge *merge, const RoseTable *table)
 static void
 rebind(RoseMerge *merge, RoseTable *table)
 {
-	rose_merge_cursor_rebind(merge->cursor, table->rel);
+	if (merge->cursor)
+		rose_merge_cursor_rebind(merge->cursor, table->rel);
 	if (merge->builder)
 		rose_component_builder_rebind(merge->builder, table->rel);
 	if (merge->compactor)
 		rose_compactor_rebind(merge->compactor, table->rel);
 }
 
-RoseMergeProgress
-rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms)
+/* Go on with the output at hand, or begin one.  DONE: it is published. */
+static RoseMergeProgress
+work_on_output(RoseMerge *merge, RoseTable *table, int budget_ms)
 {
-	if (!is_same_file(merge, table) ||
-		!inputs_unchanged(merge, rose_table_manifest(table)))
-		return ROSE_MERGE_DONE;
-
-	if (!merge->finished)
+	rebind(merge, table);
+	if (!merge->builder && !merge->compactor)
+		open_output(merge, table);
+	if (!merge->complete)
 	{
-		rebind(merge, table);
 		if (!merge_rows(merge, budget_ms))
 			return ROSE_MERGE_MORE;
 		ROSE_STOP_POINT("merge-read");
 		finish_output(merge);
 		ROSE_STOP_POINT("merge-built");
 	}
-	if (!rose_store_can_retire(&table->shared->store, merge->ninputs))
+	if (!rose_store_can_retire(&table->shared->store, rose_merge_retires(merge)))
 		return ROSE_MERGE_WAIT;
-	if (merge->owner_xid != 0)
-		publish_joined(merge, table);
-	else
-		publish_merged(merge, table);
+	rose_merge_publish(merge, table);
 	ROSE_STOP_POINT("merge-published");
+	free_output(merge);
+	if (merge->alone)
+		rose_pin_renew(merge->locator);
+	return ROSE_MERGE_DONE;
+}
+
+/* A step of limited time also ends with an output, so that others get their turn. */
+RoseMergeProgress
+rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms)
+{
+	for (;;)
+	{
+		RoseMergeProgress progress;
+
+		if (!is_same_file(merge, table) ||
+			!rose_merge_sources_unchanged(merge, rose_table_manifest(table)))
+			return ROSE_MERGE_DONE;
+		if (!merge->in_stride && !begin_stride(merge, table))
+			break;
+		progress = work_on_output(merge, table, budget_ms);
+		if (progress != ROSE_MERGE_DONE)
+			return progress;
+		if (merge->exhausted)
+			end_stride(merge);
+		if (!merge->pass)
+			break;
+		if (budget_ms != 0)
+			return ROSE_MERGE_MORE;
+	}
 	pg_atomic_fetch_add_u64(&table->shared->merges, 1);
 	return ROSE_MERGE_DONE;
 }
@@ -443,10 +459,7 @@ rose_merge_end(RoseMerge *merge, RoseTable *table)
 	/* the shared state that lists the output may be gone */
 	if (table == NULL || !is_same_file(merge, table))
 		rose_owner_forget(merge->locator);
-	if (merge->builder)
-		rose_component_builder_free(merge->builder);
-	if (merge->compactor)
-		rose_compactor_free(merge->compactor);
+	free_output(merge);
 	unlock_merges(&merge->lock, merge->keep);
 	MemoryContextDelete(merge->context);
 }
@@ -471,12 +484,9 @@ rose_merge_target_level(const RoseMerge *merge)
 }
 
 bool
-rose_merge_has_input(const RoseMerge *merge, uint32 component_id)
+rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
 {
-	for (int i = 0; i < merge->ninputs; i++)
-		if (merge->inputs[i].id == component_id)
-			return true;
-	return false;
+	return is_input(merge, entry->id) || (merge->pass && entry->level == 2);
 }
 
 /* ---- all at once ---- */
@@ -492,11 +502,14 @@ pick_everything(RoseTable *table, RosePickResult *pick)
 
 	memset(pick, 0, sizeof(*pick));
 	pick->merge = true;
-	pick->target_level = 2;
+	pick->thorough = true;
+	pick->target_level = rose_merge_pass_possible(manifest) ? 2 : 1;
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];
 
+		if (entry->level > pick->target_level)
+			break;
 		if (rose_component_mergeable(entry))
 			pick->inputs[pick->ninputs++] = entry->id;
 		else if (entry->state != ROSE_COMPONENT_LIVE)
@@ -510,7 +523,7 @@ pick_everything(RoseTable *table, RosePickResult *pick)
  */
 
 void
-rose_merge_all(RoseTable *table)
+rose_merge_all(RoseTable *table, bool alone)
 {
 	RosePickResult *pick = palloc(sizeof(RosePickResult));
 	RoseMerge  *merge;
@@ -524,6 +537,7 @@ rose_merge_all(RoseTable *table)
 	merge = rose_merge_begin(table, pick, false);
 	if (merge != NULL)
 	{
+		merge->alone = alone;
 		progress = rose_merge_step(merge, table, 0);
 		rose_merge_end(merge, table);
 	}

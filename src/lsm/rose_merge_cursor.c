@@ -18,10 +18,14 @@ typedef struct MergeSource
 	RoseComponentCursor *cursor;
 	const RoseRow *row;			/* NULL: exhausted */
 	uint64		prefix;			/* of its key */
+	uint64		from;			/* ordinals */
+	uint64		to;
 } MergeSource;
 
 struct RoseMergeCursor
 {
+	Relation	rel;
+	BufferAccessStrategy strategy;
 	const RoseSchema *schema;
 	MemoryContext context;
 	bool		exact;			/* rose_key_prefix_exact */
@@ -56,34 +60,50 @@ take_row(RoseMergeCursor *merge, MergeSource *source, bool has_row)
 	if (!has_row)
 		return false;
 	source->row = rose_component_cursor_row(source->cursor);
+	if (source->row->ordinal >= source->to)
+	{
+		source->row = NULL;
+		return false;
+	}
 	source->prefix = rose_key_prefix(merge->schema, source->row->key);
 	return true;
 }
 
 RoseMergeCursor *
-rose_merge_cursor_create(Relation rel, const RoseSchema *schema, int ncomponents,
-						 RoseComponent **components, BufferAccessStrategy strategy,
-						 MemoryContext context)
+rose_merge_cursor_create(Relation rel, const RoseSchema *schema, int nsources,
+						 BufferAccessStrategy strategy, MemoryContext context)
 {
 	MemoryContext own = AllocSetContextCreate(context, "rose merge cursor",
 											  ALLOCSET_DEFAULT_SIZES);
 	RoseMergeCursor *merge = MemoryContextAllocZero(own, sizeof(RoseMergeCursor));
 
+	merge->rel = rel;
 	merge->schema = schema;
+	merge->strategy = strategy;
 	merge->context = own;
 	merge->exact = rose_key_prefix_exact(schema);
-	merge->nsources = ncomponents;
-	merge->sources = MemoryContextAllocZero(own, Max(ncomponents, 1) * sizeof(MergeSource));
-	for (int i = 0; i < ncomponents; i++)
-		merge->sources[i].cursor = rose_component_cursor_create(components[i], rel, schema,
-																strategy, own);
-	merge->tree = rose_losertree_create(ncomponents, compare_sources, merge, own);
+	merge->sources = MemoryContextAllocZero(own, Max(nsources, 1) * sizeof(MergeSource));
+	merge->tree = rose_losertree_create(nsources, compare_sources, merge, own);
 	return merge;
+}
+
+void
+rose_merge_cursor_add(RoseMergeCursor *merge, RoseComponent *component, uint64 from, uint64 to)
+{
+	MergeSource *source = &merge->sources[merge->nsources++];
+
+	Assert(!merge->started && from < to);
+	source->cursor = rose_component_cursor_create(component, merge->rel, merge->schema,
+												  merge->strategy, merge->context);
+	rose_component_cursor_set_first(source->cursor, from);
+	source->from = from;
+	source->to = to;
 }
 
 void
 rose_merge_cursor_rebind(RoseMergeCursor *merge, Relation rel)
 {
+	merge->rel = rel;
 	for (int i = 0; i < merge->nsources; i++)
 		rose_component_cursor_rebind(merge->sources[i].cursor, rel);
 }
@@ -103,7 +123,7 @@ start(RoseMergeCursor *merge)
 }
 
 const RoseRow *
-rose_merge_cursor_next(RoseMergeCursor *merge, int *source)
+rose_merge_cursor_next(RoseMergeCursor *merge)
 {
 	int			winner;
 
@@ -118,8 +138,15 @@ rose_merge_cursor_next(RoseMergeCursor *merge, int *source)
 										 rose_component_cursor_next(from->cursor)));
 	}
 	winner = rose_losertree_winner(merge->tree);
-	if (winner < 0)
-		return NULL;
-	*source = winner;
-	return merge->sources[winner].row;
+	return winner < 0 ? NULL : merge->sources[winner].row;
+}
+
+uint64
+rose_merge_cursor_ordinal(const RoseMergeCursor *merge, int source)
+{
+	const MergeSource *from = &merge->sources[source];
+
+	if (!merge->started)
+		return from->from;
+	return from->row != NULL ? from->row->ordinal : from->to;
 }

@@ -16,14 +16,22 @@
 
 typedef struct RoseMergeCursor RoseMergeCursor;
 
-/* Components newest first; positioned before the first version. */
+/* For nsources components, which are to be added, newest first. */
 extern RoseMergeCursor *rose_merge_cursor_create(Relation rel, const RoseSchema *schema,
-												 int ncomponents, RoseComponent **components,
-												 BufferAccessStrategy strategy,
+												 int nsources, BufferAccessStrategy strategy,
 												 MemoryContext context);
+/* Its versions from..to - 1, by ordinal. */
+extern void rose_merge_cursor_add(RoseMergeCursor *merge, RoseComponent *component,
+								  uint64 from, uint64 to);
 extern void rose_merge_cursor_rebind(RoseMergeCursor *merge, Relation rel);
 
-/* Next version, valid until the next call, or NULL; *source: index of its component. */
-extern const RoseRow *rose_merge_cursor_next(RoseMergeCursor *merge, int *source);
+/* Next version, valid until the next call, or NULL. */
+extern const RoseRow *rose_merge_cursor_next(RoseMergeCursor *merge);
+
+/*
+ * Ordinal of the first version of a source that next() has not passed; the one
+ * that it returned last is not passed yet.
+ */
+extern uint64 rose_merge_cursor_ordinal(const RoseMergeCursor *merge, int source);
 
 #endif							/* ROSE_MERGE_CURSOR_H */

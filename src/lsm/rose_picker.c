@@ -19,6 +19,9 @@
  * 4. Small runs, as idle tables' timed spills make, among themselves, each
  * level of size at a time, so that a trickle of writes does not rewrite C1.
  *
+ * C2 has several pieces, which a merge into it takes along as far as it needs
+ * to (rose_merge_pass.c); here they count as one.
+ *
  * Components that may not be merged now (pending, private runs of transactions
  * in progress) are passed over.  Before all that come private runs: those that
  * one large transaction in progress made are joined when they are many, so
@@ -60,6 +63,7 @@ typedef struct PickState
 	uint64		nrows;
 	uint64		old_tombstones; /* in components that are older than the horizon */
 	bool		any_blocked;
+	bool		c2_blocked;
 } PickState;
 
 static bool
@@ -106,26 +110,28 @@ survey(PickState *state, const RosePickInput *input)
 	for (int i = 0; i < input->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &input->components[i];
+		uint64		bytes = rose_component_rest(entry, entry->raw_bytes);
 
 		if (!is_mergeable(input, i))
 		{
 			state->any_blocked = true;
+			state->c2_blocked = state->c2_blocked || entry->level == 2;
 			continue;
 		}
-		state->nrows += entry->nrows;
+		state->nrows += rose_component_rest(entry, entry->nrows);
 		if (entry->max_xid < input->horizon)
-			state->old_tombstones += entry->ntombstones;
+			state->old_tombstones += rose_component_rest(entry, entry->ntombstones);
 		if (entry->level == 0)
 		{
 			state->nruns++;
-			note_level(i, entry->raw_bytes, &state->newest_run, &state->oldest_run,
+			note_level(i, bytes, &state->newest_run, &state->oldest_run,
 					   &state->run_bytes);
 		}
 		else if (entry->level == 1)
-			note_level(i, entry->raw_bytes, &state->c1_newest, &state->c1_oldest,
+			note_level(i, bytes, &state->c1_newest, &state->c1_oldest,
 					   &state->c1_bytes);
 		else
-			note_level(i, entry->raw_bytes, &state->c2_newest, &state->c2_oldest,
+			note_level(i, bytes, &state->c2_newest, &state->c2_oldest,
 					   &state->c2_bytes);
 	}
 	total = state->run_bytes + state->c1_bytes + state->c2_bytes;
@@ -199,7 +205,7 @@ pick_tombstones(const PickState *state, RosePickResult *result)
 static bool
 pick_c1_into_c2(const PickState *state, RosePickResult *result)
 {
-	if (state->c1_newest < 0 ||
+	if (state->c1_newest < 0 || state->c2_blocked ||
 		state->c1_bytes <= state->ratio * state->input->c0_size)
 		return false;
 	*result = pick(state, state->c1_newest,

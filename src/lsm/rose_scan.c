@@ -129,6 +129,7 @@ scan_take_sources(RoseScan *scan)
 	RoseC0Shared *c0 = &table->shared->c0;
 	bool		filter = scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable;
 	const RoseManifest *manifest;
+	int			npieces;
 
 	scan_close_sources(scan);
 	scan->sources = MemoryContextAlloc(scan->source_context,
@@ -144,10 +145,16 @@ scan_take_sources(RoseScan *scan)
 	LWLockRelease(&c0->reclaim_lock);
 	ROSE_STOP_POINT("scan-listed");
 
-	for (int i = 0; i < manifest->ncomponents; i++)
+	npieces = manifest->ncomponents - rose_manifest_first_piece(manifest);
+	if (npieces == 1 && !rose_component_readable(&manifest->components[manifest->ncomponents - 1]))
+		npieces = 0;			/* a bulk load into an empty table, not finished */
+	for (int i = 0; i < rose_manifest_first_piece(manifest); i++)
 		if (rose_component_readable(&manifest->components[i]))
 			rose_source_open_component(&scan->sources[scan->nsources++], table, i,
 									   scan->strategy, scan->source_context);
+	if (npieces > 0)
+		rose_source_open_pieces(&scan->sources[scan->nsources++], table, scan->strategy,
+								scan->source_context);
 }
 
 /*

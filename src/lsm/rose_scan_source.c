@@ -43,12 +43,108 @@ rose_source_open_component(RoseSource *source, RoseTable *table, int index,
 	source->cursor = rose_component_cursor_create(rose_table_component(table, index),
 												  table->rel, table->schema,
 												  strategy, context);
+	rose_component_cursor_set_first(source->cursor, source->entry.first_ordinal);
+}
+
+/* ---- several pieces ---- */
+
+/* The pieces of C2, and where in them the source is. */
+typedef struct RosePieceChain
+{
+	RosePieces	pieces;
+	RoseComponentEntryDisk entries[ROSE_MAX_COMPONENTS];
+	RoseComponentCursor *cursors[ROSE_MAX_COMPONENTS];	/* made on demand */
+	int			at;				/* piece at hand */
+	BufferAccessStrategy strategy;
+	MemoryContext context;
+} RosePieceChain;
+
+static void
+set_piece(RoseSource *source, RoseTable *table, int i)
+{
+	RosePieceChain *chain = source->chain;
+
+	if (chain->cursors[i] == NULL)
+	{
+		chain->cursors[i] = rose_component_cursor_create(rose_pieces_component(&chain->pieces, i),
+														 table->rel, table->schema,
+														 chain->strategy, chain->context);
+		rose_component_cursor_set_first(chain->cursors[i], chain->entries[i].first_ordinal);
+	}
+	chain->at = i;
+	source->judged_block = InvalidBlockNumber;
+	source->cursor = chain->cursors[i];
+	source->entry = chain->entries[i];
+}
+
+void
+rose_source_open_pieces(RoseSource *source, RoseTable *table,
+						BufferAccessStrategy strategy, MemoryContext context)
+{
+	const RoseManifest *manifest = &table->manifest;
+	int			first = rose_manifest_first_piece(manifest);
+	int			n = manifest->ncomponents - first;
+	RosePieceChain *chain;
+
+	if (n == 1)
+	{
+		rose_source_open_component(source, table, first, strategy, context);
+		return;
+	}
+	memset(source, 0, sizeof(*source));
+	chain = MemoryContextAlloc(context, sizeof(RosePieceChain));
+	memcpy(chain->entries, &manifest->components[first], n * sizeof(RoseComponentEntryDisk));
+	rose_pieces_init(&chain->pieces, table, manifest, chain->entries, context);
+	memset(chain->cursors, 0, n * sizeof(RoseComponentCursor *));
+	chain->strategy = strategy;
+	chain->context = context;
+	source->chain = chain;
+	source->committed = true;
+	set_piece(source, table, 0);
+}
+
+/* A scan that has gone from one piece to the next does not come back soon. */
+static void
+drop_piece_before(RosePieceChain *chain, ScanDirection direction)
+{
+	int			i = ScanDirectionIsForward(direction) ? chain->at - 1 : chain->at + 1;
+
+	if (i >= 0 && i < chain->pieces.n && chain->cursors[i] != NULL)
+	{
+		rose_component_cursor_free(chain->cursors[i]);
+		chain->cursors[i] = NULL;
+	}
+}
+
+/*
+ * The first version of the next piece in this direction.  The cursor that is
+ * left behind stays for one more piece, because the row it stands on was returned.
+ */
+static bool
+next_piece(RoseSource *source, RoseTable *table, ScanDirection direction)
+{
+	RosePieceChain *chain = source->chain;
+	bool		forward = ScanDirectionIsForward(direction);
+	int			next = forward ? chain->at + 1 : chain->at - 1;
+
+	if (next < 0 || next >= chain->pieces.n)
+		return false;
+	drop_piece_before(chain, direction);
+	set_piece(source, table, next);
+	return forward ? rose_component_cursor_first(source->cursor) :
+		rose_component_cursor_last(source->cursor);
 }
 
 void
 rose_source_close(RoseSource *source)
 {
-	if (source->cursor)
+	if (source->chain)
+	{
+		for (int i = 0; i < source->chain->pieces.n; i++)
+			if (source->chain->cursors[i])
+				rose_component_cursor_free(source->chain->cursors[i]);
+	}
+	else if (source->cursor)
 		rose_component_cursor_free(source->cursor);
 	else
 		MemoryContextDelete(source->batch.context);
@@ -219,6 +315,28 @@ component_position(RoseComponentCursor *cursor, int width, ScanDirection directi
 	return rose_component_cursor_seek_last(cursor, key, ncols, inclusive);
 }
 
+/* The same in a chain: in the first piece that has something there. */
+static bool
+chain_position(RoseSource *source, RoseTable *table, int width, ScanDirection direction,
+			   const Datum *key, int ncols, bool inclusive)
+{
+	RosePieces *pieces = &source->chain->pieces;
+	bool		forward = ScanDirectionIsForward(direction);
+	int			i;
+
+	if (ncols > 0)
+		i = Min(rose_pieces_find(pieces, key, ncols, forward != inclusive), pieces->n - 1);
+	else
+		i = forward ? 0 : pieces->n - 1;
+	for (; i >= 0 && i < pieces->n; i += forward ? 1 : -1)
+	{
+		set_piece(source, table, i);
+		if (component_position(source->cursor, width, direction, key, ncols, inclusive))
+			return true;
+	}
+	return false;
+}
+
 void
 rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 					 ScanDirection direction, const Datum *key, int ncols,
@@ -230,8 +348,9 @@ rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 
 	if (source->cursor)
 	{
-		bool		found = component_position(source->cursor, width, direction,
-											   key, ncols, inclusive);
+		bool		found = source->chain ?
+			chain_position(source, table, width, direction, key, ncols, inclusive) :
+			component_position(source->cursor, width, direction, key, ncols, inclusive);
 
 		source_set_row(source, table,
 					   found ? rose_component_cursor_row(source->cursor) : NULL);
@@ -257,6 +376,16 @@ rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		source_next_of_batch(source, table);
 }
 
+/* The component's cursor has moved. */
+static void
+take_row(RoseSource *source, RoseTable *table, ScanDirection direction, bool found)
+{
+	if (!found && source->chain)
+		found = next_piece(source, table, direction);
+	source_set_row(source, table,
+				   found ? rose_component_cursor_row(source->cursor) : NULL);
+}
+
 void
 rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 					ScanDirection direction)
@@ -266,12 +395,9 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 
 	if (source->cursor)
 	{
-		bool		found = ScanDirectionIsForward(direction) ?
-			rose_component_cursor_next(source->cursor) :
-			rose_component_cursor_prev(source->cursor);
-
-		source_set_row(source, table,
-					   found ? rose_component_cursor_row(source->cursor) : NULL);
+		take_row(source, table, direction, ScanDirectionIsForward(direction) ?
+				 rose_component_cursor_next(source->cursor) :
+				 rose_component_cursor_prev(source->cursor));
 		return;
 	}
 
@@ -300,7 +426,6 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 void
 rose_source_goto(RoseSource *source, RoseTable *table, int slot)
 {
-	source_set_row(source, table,
-				   rose_component_cursor_goto(source->cursor, slot) ?
-				   rose_component_cursor_row(source->cursor) : NULL);
+	take_row(source, table, ForwardScanDirection,
+			 rose_component_cursor_goto(source->cursor, slot));
 }

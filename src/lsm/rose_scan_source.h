@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * rose_scan_source.h
- *	  One sorted stream of versions that a scan merges: a memtable or a component.
+ *	  One sorted stream of versions that a scan merges: a memtable, a component,
+ *	  or the pieces of C2 one after the other.
  *
  * A memtable is read in batches that are copied under the C0's reclaim_lock, so a
  * scan never keeps arena memory from being freed.  When the memtable is gone
@@ -14,6 +15,7 @@
 #define ROSE_SCAN_SOURCE_H
 
 #include "access/sdir.h"
+#include "lsm/rose_pieces.h"
 #include "lsm/rose_table.h"
 #include "lsm/rose_visibility.h"
 
@@ -43,11 +45,12 @@ typedef struct RoseSource
 	uint64		prefix;			/* rose_key_prefix of row */
 	bool		committed;		/* only committed versions come from here */
 
-	/* component */
+	/* component, or the piece at hand */
 	RoseComponentCursor *cursor;	/* NULL for a memtable */
 	RoseComponentEntryDisk entry;
 	BlockNumber judged_block;	/* leaf that settled_end is about */
 	int			settled_end;	/* see rose_scan_stretch.c */
+	struct RosePieceChain *chain;	/* NULL: it is the only piece */
 
 	/* memtable */
 	RoseMemCursor mem;
@@ -60,6 +63,10 @@ extern void rose_source_open_memtable(RoseSource *source, RoseTable *table, int 
 extern void rose_source_open_component(RoseSource *source, RoseTable *table, int index,
 									   BufferAccessStrategy strategy,
 									   MemoryContext context);
+/* All of C2. */
+extern void rose_source_open_pieces(RoseSource *source, RoseTable *table,
+									BufferAccessStrategy strategy,
+									MemoryContext context);
 extern void rose_source_close(RoseSource *source);
 
 /*

@@ -16,6 +16,7 @@
 #include "funcapi.h"
 #include "lsm/rose_face.h"
 #include "lsm/rose_maintain.h"
+#include "lsm/rose_pieces.h"
 #include "miscadmin.h"
 #include "repl/rose_repl.h"
 #include "utils/builtins.h"
@@ -97,11 +98,12 @@ Datum
 rose_sql_merge(PG_FUNCTION_ARGS)
 {
 	Relation	rel = open_own_table(PG_GETARG_OID(0), AccessShareLock);
+	bool		alone = !rose_pin_is_held(rose_rel_locator(rel));
 	RoseTable  *table = rose_table_open(rel);
 
 	if (OidIsValid(table->shared->fed_by))
 		spill_fed_table_if_possible(table);
-	rose_merge_all(table);
+	rose_merge_all(table, alone);
 	table_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
@@ -163,6 +165,8 @@ check_components(RoseTable *table, CheckState *state)
 		rose_component_check(rose_table_component(table, i), table->rel, table->schema,
 							 report_problem, state);
 	}
+	if (state->nproblems == 0)
+		rose_pieces_check(table, report_problem, state);
 }
 
 /*

@@ -278,8 +278,8 @@ emit_component(FunctionCallInfo fcinfo, const RoseComponentEntryDisk *entry)
 	put_text(&row, component_kind(entry));
 	put_int8(&row, entry->id);
 	put_text(&row, pending ? "pending" : "live");
-	put_int8(&row, entry->nrows);
-	put_int8(&row, entry->ntombstones);
+	put_int8(&row, rose_component_rest(entry, entry->nrows));
+	put_int8(&row, rose_component_rest(entry, entry->ntombstones));
 	put_int8(&row, entry->nblocks);
 	put_int8(&row, bytes);
 	put_int8(&row, entry->raw_bytes);

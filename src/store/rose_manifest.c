@@ -52,6 +52,17 @@ find_component(const RoseMetaDisk *meta, uint32 id)
 	return -1;
 }
 
+static bool
+is_removed(const RoseManifestEdit *edit, uint32 id)
+{
+	for (int i = 0; i < edit->nremove; i++)
+	{
+		if (edit->remove[i] == id)
+			return true;
+	}
+	return false;
+}
+
 /* Errors that the caller could not have excluded; all others are its mistakes. */
 static void
 check_room(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
@@ -94,6 +105,20 @@ check_edit(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
 			elog(ERROR, "component %u of \"%s\" to update is not in the manifest",
 				 edit->update[i].id, RelationGetRelationName(rel));
 	}
+	for (int i = 0; i < edit->ntrim; i++)
+	{
+		int			at = find_component(meta, edit->trim[i].id);
+
+		if (at < 0 || edit->trim[i].first_ordinal < meta->components[at].first_ordinal ||
+			edit->trim[i].first_ordinal >= meta->components[at].nrows)
+			elog(ERROR, "component %u of \"%s\" cannot be trimmed to version " UINT64_FORMAT,
+				 edit->trim[i].id, RelationGetRelationName(rel),
+				 edit->trim[i].first_ordinal);
+	}
+	if (edit->add_behind != 0 && edit->add_behind != ROSE_ADD_BY_LEVEL &&
+		(find_component(meta, edit->add_behind) < 0 || is_removed(edit, edit->add_behind)))
+		elog(ERROR, "component %u of \"%s\" to add others behind is not in the manifest",
+			 edit->add_behind, RelationGetRelationName(rel));
 	for (int i = 0; i < edit->nadd; i++)
 	{
 		uint32		id = edit->add[i].id;
@@ -106,24 +131,15 @@ check_edit(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
 	check_room(rel, store, meta, edit);
 }
 
-static bool
-is_removed(const RoseManifestEdit *edit, uint32 id)
-{
-	for (int i = 0; i < edit->nremove; i++)
-	{
-		if (edit->remove[i] == id)
-			return true;
-	}
-	return false;
-}
-
 /* Old index in front of which the added entries go. */
 static int
 insert_position(const RoseMetaDisk *meta, const RoseManifestEdit *edit)
 {
 	int			position = 0;
 
-	if (edit->nremove > 0)
+	if (edit->add_behind != 0 && edit->add_behind != ROSE_ADD_BY_LEVEL)
+		position = find_component(meta, edit->add_behind) + 1;
+	else if (edit->nremove > 0 && edit->add_behind == 0)
 	{
 		for (int i = 0; i < meta->ncomponents; i++)
 		{
@@ -149,7 +165,16 @@ edit_components(RoseMetaDisk *meta, const RoseManifestEdit *edit)
 	int			n = 0;
 
 	for (int i = 0; i < edit->nupdate; i++)
-		meta->components[find_component(meta, edit->update[i].id)] = edit->update[i];
+	{
+		RoseComponentEntryDisk *entry = &meta->components[find_component(meta, edit->update[i].id)];
+		uint64		first_ordinal = entry->first_ordinal;
+
+		*entry = edit->update[i];
+		entry->first_ordinal = first_ordinal;
+	}
+	for (int i = 0; i < edit->ntrim; i++)
+		meta->components[find_component(meta, edit->trim[i].id)].first_ordinal =
+			edit->trim[i].first_ordinal;
 
 	memcpy(old, meta->components, nold * sizeof(RoseComponentEntryDisk));
 	memset(meta->components, 0, sizeof(meta->components));

@@ -203,6 +203,31 @@ rose_pin_acquire(RelFileLocator locator)
 	pg_memory_barrier();
 }
 
+bool
+rose_pin_is_held(RelFileLocator locator)
+{
+	for (int i = 0; i < my_npins; i++)
+		if (RelFileLocatorEquals(my_pins[i], locator))
+			return true;
+	return my_any;
+}
+
+void
+rose_pin_renew(RelFileLocator locator)
+{
+	for (int i = 0; i < my_npins; i++)
+	{
+		if (!RelFileLocatorEquals(my_pins[i], locator))
+			continue;
+		SpinLockAcquire(&my_slot->mutex);
+		my_slot->pins[i].generation = pg_atomic_read_u64(&pin_shared->generation);
+		my_slot->pins[i].seen_upto = ROSE_PIN_ALL;
+		SpinLockRelease(&my_slot->mutex);
+		my_looked[i] = false;
+	}
+	pg_memory_barrier();		/* before the next look at the manifest */
+}
+
 static void
 set_seen(RelFileLocator locator, uint32 seen_upto, bool looked)
 {

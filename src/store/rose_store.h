@@ -43,7 +43,7 @@
 #define ROSE_MAX_COMPONENTS 48
 #define ROSE_MAX_TAILS		32
 #define ROSE_MAX_BUILDING	16
-#define ROSE_MAX_RETIRED	64
+#define ROSE_MAX_RETIRED	128
 
 /* ---------------------------------------------------------------------
  * Manifest entry: one component.  Embedded on disk.
@@ -85,10 +85,20 @@ typedef struct RoseComponentEntryDisk
 	uint64		ntombstones;	/* 64 */
 	uint64		raw_bytes;		/* 72: uncompressed row bytes */
 	uint64		max_xid;		/* 80: newest full xid in it */
-	uint64		reserved;		/* 88: zero */
+	uint64		first_ordinal;	/* 88: versions before this one have moved to
+								 * components of level 2; 0 = none */
 } RoseComponentEntryDisk;
 
 StaticAssertDecl(sizeof(RoseComponentEntryDisk) == 96, "on-disk size");
+
+/* Of a quantity that is spread evenly over the versions, what has not moved. */
+static inline uint64
+rose_component_rest(const RoseComponentEntryDisk *entry, uint64 whole)
+{
+	if (entry->first_ordinal == 0)
+		return whole;
+	return (uint64) ((double) whole * (entry->nrows - entry->first_ordinal) / entry->nrows);
+}
 
 /* Backend copy of the manifest, newest component first. */
 typedef struct RoseManifest
@@ -206,21 +216,37 @@ extern void rose_manifest_read(Relation rel, RoseManifest *manifest);
  * One atomic change of the manifest.
  *
  * Added entries, whose owners must be listed as being built, keep their order.
- * They go where the removed ones stood (the place of the oldest of them); if
- * none is removed, in front of the newest component of the same or a higher
- * level, that is in front of all for a run.  Removed components are retired:
+ * They go behind the component that add_behind names.  If it names none, they
+ * go where the removed ones stood (the place of the oldest of them); if none is
+ * removed, by level: in front of the newest component of the same or a higher
+ * one, that is in front of all for a run.  Removed components are retired:
  * their regions become reusable when no pin is left.
+ *
+ * An update leaves first_ordinal as it is; that is changed by a trim, which
+ * says that the component's versions before first_ordinal are found elsewhere
+ * from now on.
  *
  * A failed check (an id to remove is not there, too many components, too many
  * retired ones still pinned) raises an error and changes nothing.  Clear the
  * struct before filling it.
  */
+#define ROSE_ADD_BY_LEVEL	PG_UINT32_MAX	/* add_behind: by level, whatever is removed */
+
+typedef struct RoseManifestTrim
+{
+	uint32		id;
+	uint64		first_ordinal;	/* not less than before, less than nrows */
+} RoseManifestTrim;
+
 typedef struct RoseManifestEdit
 {
 	int			nremove;
 	uint32		remove[ROSE_MAX_COMPONENTS];
 	int			nadd;
 	RoseComponentEntryDisk add[ROSE_MAX_COMPONENTS];
+	uint32		add_behind;		/* id, ROSE_ADD_BY_LEVEL, or 0 */
+	int			ntrim;
+	RoseManifestTrim trim[ROSE_MAX_COMPONENTS];
 	int			nupdate;		/* entries replaced in place, by id */
 	RoseComponentEntryDisk update[ROSE_MAX_COMPONENTS];
 	int			ndrop_tails;	/* segments that leave the tail list, by id ... */
@@ -325,6 +351,13 @@ extern Size rose_pin_shmem_size(void);
 extern void rose_pin_shmem_init(bool found);	/* under AddinShmemInitLock */
 extern void rose_pin_acquire(RelFileLocator locator);	/* idempotent in a transaction */
 extern void rose_pin_release_all(void); /* end of the top-level transaction */
+
+/*
+ * Has the transaction pinned the file?  renew: it has, but needs nothing any
+ * more of what it has seen there.
+ */
+extern bool rose_pin_is_held(RelFileLocator locator);
+extern void rose_pin_renew(RelFileLocator locator);
 
 /*
  * Around each look at a manifest, which rose_manifest_read does; and when a copy

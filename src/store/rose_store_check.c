@@ -76,6 +76,11 @@ check_components(StoreCheck *check)
 		if (entry->level > 2)
 			problem(check, ROSE_META_BLOCK, "component %u has unknown level %u",
 					entry->id, entry->level);
+		if (i > 0 && entry->level < 2 && meta->components[i - 1].level == 2)
+			problem(check, ROSE_META_BLOCK, "component %u of level %u comes after one of level 2",
+					entry->id, entry->level);
+		if (entry->first_ordinal >= entry->nrows)
+			problem(check, ROSE_META_BLOCK, "component %u has no versions left", entry->id);
 		if (entry->min_seq > entry->max_seq)
 			problem(check, ROSE_META_BLOCK, "component %u has a lowest sequence above its highest",
 					entry->id);

@@ -70,7 +70,7 @@ StaticAssertDecl(INDEX_MAX_KEYS == 32, "on-disk array");
 StaticAssertDecl(sizeof(RoseTailSegmentDisk) == 8, "on-disk size");
 StaticAssertDecl(offsetof(RoseComponentEntryDisk, subid) == 12, "on-disk offset");
 StaticAssertDecl(offsetof(RoseComponentEntryDisk, nrows) == 32, "on-disk offset");
-StaticAssertDecl(offsetof(RoseComponentEntryDisk, reserved) == 88, "on-disk offset");
+StaticAssertDecl(offsetof(RoseComponentEntryDisk, first_ordinal) == 88, "on-disk offset");
 
 static inline RoseMetaDisk *
 rose_meta_of(Page page)

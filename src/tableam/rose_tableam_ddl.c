@@ -216,6 +216,7 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 										  old_table->rel, schema,
 										  GetAccessStrategy(BAS_BULKREAD),
 										  CurrentMemoryContext);
+	rose_component_cursor_set_first(cursor, entry->first_ordinal);
 	builder = rose_component_builder_create(new_table->rel, &new_table->shared->store,
 											new_table->schema, entry->nrows, private_run,
 											CurrentMemoryContext);
@@ -285,7 +286,7 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	RoseTable  *old_table = empty_c0(old_rel, "CLUSTER or VACUUM FULL");
 	RoseMetaInfo info;
 
-	rose_merge_all(old_table);
+	rose_merge_all(old_table, false);
 	rose_meta_read(old_rel, &info);
 	if (info.nkeys > 0)
 	{

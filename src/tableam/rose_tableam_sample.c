@@ -6,8 +6,8 @@
  * Core samples tables by block number.  A block of a rose table holds no rows
  * of its own that could be counted (its keys may have newer versions anywhere),
  * so block b of the n blocks of the file stands for the b-th of n equal slices of
- * the key space, cut by the row ordinals of the largest component.  The slices partition the table: every
- * visible row is in exactly one of them, and reading one costs about a page
+ * the key space, cut by the row ordinals of C2's pieces, or of another component if
+ * that has more rows.  The slices partition the table: every visible row is in exactly one of them, and reading one costs about a page
  * of each component.  Without a component there is one slice with all rows: block
  * 0 for TABLESAMPLE, whichever block is asked for first for ANALYZE.
  *
@@ -35,8 +35,15 @@ struct RoseSlices
 	RoseTable  *table;
 	MemoryContext context;
 	BlockNumber nslices;
-	uint64		nrows;			/* versions of the component that is cut; 0 = none */
-	RoseComponentCursor *cursor;	/* on it */
+
+	/* what is cut: components with ascending keys */
+	int			nparts;			/* 0 = none */
+	RoseComponentEntryDisk parts[ROSE_MAX_COMPONENTS];
+	RoseComponent *components[ROSE_MAX_COMPONENTS];
+	uint64		nrows;			/* versions in them */
+	BufferAccessStrategy strategy;
+	int			cursor_part;
+	RoseComponentCursor *cursor;	/* on that part, or NULL */
 
 	RoseScan   *scan;
 	MemoryContext key_context;	/* bounds of the current slice */
@@ -46,28 +53,73 @@ struct RoseSlices
 	double		row_weight;		/* ANALYZE: live rows that one row counts as */
 };
 
-/* Put the cursor on the component with most versions. */
 static void
-slices_choose_component(RoseSlices *slices)
+slices_add_part(RoseSlices *slices, int index)
+{
+	const RoseComponentEntryDisk *entry = &slices->table->manifest.components[index];
+
+	slices->parts[slices->nparts] = *entry;
+	slices->components[slices->nparts++] = rose_table_component(slices->table, index);
+	slices->nrows += entry->nrows - entry->first_ordinal;
+}
+
+/* Choose what has most versions: C2, or a component of another level. */
+static void
+slices_choose_parts(RoseSlices *slices)
 {
 	const RoseManifest *manifest = rose_table_manifest(slices->table);
 	int			largest = -1;
+	uint64		largest_rows = 0;
+	uint64		c2_rows = 0;
 
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];
+		uint64		nrows = entry->nrows - entry->first_ordinal;
 
-		if (entry->state == ROSE_COMPONENT_LIVE &&
-			(largest < 0 || entry->nrows > manifest->components[largest].nrows))
+		if (entry->state != ROSE_COMPONENT_LIVE)
+			continue;
+		if (entry->level == 2)
+			c2_rows += nrows;
+		else if (nrows > largest_rows)
+		{
 			largest = i;
+			largest_rows = nrows;
+		}
 	}
-	if (largest < 0)
-		return;
-	slices->nrows = manifest->components[largest].nrows;
-	slices->cursor =
-		rose_component_cursor_create(rose_table_component(slices->table, largest),
-									 slices->table->rel, slices->table->schema,
-									 GetAccessStrategy(BAS_BULKREAD), slices->context);
+	if (largest_rows > c2_rows)
+		slices_add_part(slices, largest);
+	else if (c2_rows > 0)
+		for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
+			slices_add_part(slices, i);
+}
+
+/* The row with this number among all parts; false if it is not there. */
+static bool
+slices_seek_row(RoseSlices *slices, uint64 number)
+{
+	int			part = 0;
+
+	while (part < slices->nparts &&
+		   number >= slices->parts[part].nrows - slices->parts[part].first_ordinal)
+	{
+		number -= slices->parts[part].nrows - slices->parts[part].first_ordinal;
+		part++;
+	}
+	if (part == slices->nparts)
+		return false;
+	if (slices->cursor == NULL || slices->cursor_part != part)
+	{
+		if (slices->cursor)
+			rose_component_cursor_free(slices->cursor);
+		slices->cursor =
+			rose_component_cursor_create(slices->components[part], slices->table->rel,
+										 slices->table->schema, slices->strategy,
+										 slices->context);
+		slices->cursor_part = part;
+	}
+	return rose_component_cursor_seek_ordinal(slices->cursor,
+											  slices->parts[part].first_ordinal + number);
 }
 
 static RoseSlices *
@@ -85,7 +137,8 @@ slices_create(RoseTableScan *scan, Snapshot snapshot)
 												ALLOCSET_SMALL_SIZES);
 	slices->slice = InvalidBlockNumber;
 	slices->row_weight = 1;
-	slices_choose_component(slices);
+	slices->strategy = GetAccessStrategy(BAS_BULKREAD);
+	slices_choose_parts(slices);
 	slices->scan = rose_scan_begin(scan->table, snapshot, NULL, true);
 	MemoryContextSwitchTo(old);
 	return slices;
@@ -110,7 +163,7 @@ slices_bound(RoseSlices *slices, BlockNumber slice, Datum *key)
 		return false;
 	ordinal = (uint64) ((double) slices->nrows * slice / slices->nslices);
 	if (ordinal == 0 ||
-		!rose_component_cursor_seek_ordinal(slices->cursor, ordinal))
+		!slices_seek_row(slices, ordinal))
 		return false;
 	rose_key_copy(slices->table->schema, key,
 				  rose_component_cursor_row(slices->cursor)->key, slices->key_context);
@@ -134,7 +187,7 @@ slices_seek(RoseSlices *slices, BlockNumber slice)
 	memset(&range, 0, sizeof(range));
 	MemoryContextReset(slices->key_context);
 
-	if (slices->cursor == NULL)
+	if (slices->nparts == 0)
 	{
 		if (slice != 0)
 			return false;
@@ -183,7 +236,7 @@ analyze_seek(RoseSlices *slices, BlockNumber block)
 {
 	bool		first = slices->slice == InvalidBlockNumber;
 
-	if (slices->cursor)
+	if (slices->nparts > 0)
 		(void) slices_seek(slices, block);
 	else if (first)
 	{

@@ -54,19 +54,23 @@ measure_table(RoseTable *table, TableSize *size)
 	const RoseManifest *manifest = rose_table_manifest(table);
 	const RoseC0Shared *c0 = &table->shared->c0;
 	double		largest = 0;
+	double		pieces = 0;
 
 	memset(size, 0, sizeof(*size));
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];
-		double		puts = (double) entry->nrows - (double) entry->ntombstones;
+		double		rest = (double) rose_component_rest(entry, entry->nrows);
+		double		tombstones = (double) rose_component_rest(entry, entry->ntombstones);
 
-		size->component_rows += puts - (double) entry->ntombstones;
+		size->component_rows += rest - 2 * tombstones;
 		size->pages += (double) entry->nblocks;
-		largest = Max(largest, puts);
+		if (entry->level == 2)
+			pieces += rest - tombstones;
+		largest = Max(largest, rest - tombstones);
 	}
 	/* tombstones of rows that are gone already count for nothing */
-	size->component_rows = Max(size->component_rows, largest / 2);
+	size->component_rows = Max(size->component_rows, Max(largest, pieces) / 2);
 
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{

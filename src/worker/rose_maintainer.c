@@ -374,7 +374,7 @@ find_busy(const RoseManifest *manifest, bool *busy)
 	memset(busy, 0, ROSE_MAX_COMPONENTS * sizeof(bool));
 	for (int i = 0; i < manifest->ncomponents; i++)
 		for (int j = 0; j < nmerges; j++)
-			if (rose_merge_has_input(merges[j].merge, manifest->components[i].id))
+			if (rose_merge_uses(merges[j].merge, &manifest->components[i]))
 				busy[i] = true;
 }
 

@@ -36,7 +36,9 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 my $saved = "$PostgreSQL::Test::Utils::tmp_check/differential_$seed.sql";
 my %am = (heap => 'heap', rose => 'rose');
 
-my $node = rose_node('differential', "statement_timeout = '60s'");
+# small pieces, so that C2 has several of them; sometimes one, as small tables have
+my $node = rose_node('differential', "statement_timeout = '60s'",
+	rose_conf("rose.debug_piece_size = " . (rand() < 0.7 ? "'8kB'" : "'32MB'")));
 local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);
 
 foreach my $twin (sort keys %am)

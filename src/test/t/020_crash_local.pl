@@ -29,7 +29,8 @@ my $seed = seed_random('CRASH_SEED');
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my @tables = qw(acct ledger counter);
 
-my $node = rose_node('crash_local', 'restart_after_crash = on', "statement_timeout = '60s'");
+my $node = rose_node('crash_local', 'restart_after_crash = on', "statement_timeout = '60s'",
+	rose_conf("rose.debug_piece_size = '16kB'"));
 $node->safe_psql('postgres', <<"SQL");
 CREATE TABLE acct (client int, id int, balance bigint, note text, PRIMARY KEY (client, id)) USING rose;
 CREATE TABLE ledger (client int, tx int, i int, amount bigint, pad text, PRIMARY KEY (client, tx, i)) USING rose;

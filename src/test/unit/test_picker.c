@@ -123,6 +123,19 @@ test_decisions(void)
 	pick = ask();
 	CHECK(picked(&pick, 1, 2, 2));
 
+	/* all pieces of C2, and what is left of a C1 that a pass has begun with */
+	clear();
+	add(1, 40000)->first_ordinal = 30000;
+	for (int i = 0; i < 5; i++)
+		add(2, 20000);
+	CHECK(!ask().merge);
+	table[0].first_ordinal = 20000;
+	pick = ask();
+	CHECK(picked(&pick, 0, 5, 2));
+	blocked[3] = true;			/* a pass needs them all */
+	CHECK(!ask().merge);
+	blocked[3] = false;
+
 	clear();
 	for (int i = 0; i < 4; i++)
 		add(0, 10);

@@ -1,0 +1,106 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_merge_internal.h
+ *	  What the files of src/lsm/rose_merge*.c share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MERGE_INTERNAL_H
+#define ROSE_MERGE_INTERNAL_H
+
+#include "lsm/rose_compactor.h"
+#include "lsm/rose_maintain.h"
+#include "lsm/rose_merge_cursor.h"
+#include "lsm/rose_private.h"
+#include "storage/lock.h"
+
+/* Most components that may be merged by one stride. */
+#define ROSE_MERGE_MAX_SOURCES	ROSE_MAX_COMPONENTS
+
+typedef struct RoseMergeInput
+{
+	RoseComponentEntryDisk entry;
+	RoseComponent *component;
+	RoseComponentCursor *seeker;	/* of a pass: to find where strides end */
+	uint64		from;			/* ordinals: not merged and published yet ... */
+	uint64		to;				/* ... and part of the stride */
+} RoseMergeInput;
+
+struct RoseMerge
+{
+	MemoryContext context;
+	RelFileLocator locator;
+	uint64		incarnation;	/* of the table's registry entry */
+	LOCKTAG		lock;
+	bool		keep;			/* lives across transactions: session lock */
+	bool		alone;			/* the transaction has read nothing else of the table */
+	RoseSchema *schema;
+	uint64		owner_xid;		/* joins private runs of this transaction */
+	int			target_level;
+	BufferAccessStrategy strategy;
+
+	/* what was picked; of a pass: what comes into C2 */
+	int			ninputs;
+	RoseMergeInput inputs[ROSE_MAX_COMPONENTS];
+
+	/* a pass: into C2, piece by piece */
+	bool		pass;
+	bool		thorough;		/* rewrites every piece that could be smaller */
+	uint32		done_piece;		/* all pieces up to this one are done; 0 = none */
+	uint64		target_blocks;	/* size to aim at for a piece */
+
+	/* the stride: what is merged without starting the sources anew */
+	bool		in_stride;
+	MemoryContext stride_context;	/* reset with each */
+	int			npieces;		/* that it replaces */
+	RoseMergeInput pieces[ROSE_MAX_COMPONENTS];
+	uint64		expected_rows;	/* of one output */
+	uint64		cut_rows;		/* so many versions read are enough for an output */
+	int			nsources;		/* inputs that have rows in it, then the pieces */
+	RoseMergeInput *sources[ROSE_MERGE_MAX_SOURCES];
+	RoseMergeCursor *cursor;
+	const RoseRow *row;			/* next one, if it was looked at already */
+
+	/* the output under construction: one of them */
+	RoseCompactor *compactor;
+	RoseComponentBuilder *builder;
+	uint64		output_read;	/* versions read for it */
+	bool		complete;		/* ready to be published */
+	bool		exhausted;		/* ... and the stride has no more rows */
+	bool		has_output;
+	RoseComponentEntryDisk output;
+
+	/* last subtransaction asked about */
+	TransactionId last_subxid;
+	bool		last_committed;
+
+	uint64		nread;
+	uint64		total;
+};
+
+/* Is everything from the newest input on an input, or C2 that the merge takes along? */
+extern bool rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest);
+
+/* --- passes (rose_merge_pass.c) --- */
+
+/* The pieces of C2 are not what a pass can start from. */
+extern bool rose_merge_pass_possible(const RoseManifest *manifest);
+
+/* Will the pass change anything? */
+extern bool rose_merge_pass_has_work(const RoseMerge *merge, const RoseManifest *manifest);
+extern void rose_merge_pass_begin(RoseMerge *merge, RoseTable *table);
+
+/* Fill in the next stride; false: the pass is over. */
+extern bool rose_merge_plan_stride(RoseMerge *merge, RoseTable *table);
+
+/* --- publishing (rose_merge_publish.c) --- */
+extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *manifest, uint32 id);
+
+/* Do all sources that are left still stand in the manifest as they did? */
+extern bool rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifest);
+
+/* Number of components that publishing will retire. */
+extern int	rose_merge_retires(const RoseMerge *merge);
+extern void rose_merge_publish(RoseMerge *merge, RoseTable *table);
+
+#endif							/* ROSE_MERGE_INTERNAL_H */

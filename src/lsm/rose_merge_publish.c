@@ -1,0 +1,184 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_merge_publish.c
+ *	  How the output of a merge gets into the manifest.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_merge_internal.h"
+
+#include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
+
+const RoseComponentEntryDisk *
+rose_manifest_find(const RoseManifest *manifest, uint32 id)
+{
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (manifest->components[i].id == id)
+			return &manifest->components[i];
+	return NULL;
+}
+
+/* An input of a pass that was used up has left the manifest. */
+static bool
+is_gone(const RoseMerge *merge, const RoseMergeInput *input)
+{
+	return merge->pass && input->from == input->entry.nrows;
+}
+
+static bool
+is_unchanged(const RoseMergeInput *input, const RoseManifest *manifest)
+{
+	const RoseComponentEntryDisk *entry = rose_manifest_find(manifest, input->entry.id);
+
+	return entry != NULL && entry->state == input->entry.state &&
+		entry->epoch == input->entry.epoch;
+}
+
+bool
+rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+		if (!is_gone(merge, &merge->inputs[i]) && !is_unchanged(&merge->inputs[i], manifest))
+			return false;
+	for (int i = 0; merge->in_stride && i < merge->npieces; i++)
+		if (!is_gone(merge, &merge->pieces[i]) && !is_unchanged(&merge->pieces[i], manifest))
+			return false;
+	return true;
+}
+
+static void
+remove_inputs(const RoseMerge *merge, RoseManifestEdit *edit)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+		edit->remove[edit->nremove++] = merge->inputs[i].entry.id;
+}
+
+static void
+add_output(const RoseMerge *merge, RoseManifestEdit *edit)
+{
+	if (!merge->has_output)
+		return;
+	edit->add[0] = merge->output;
+	edit->add[0].level = merge->target_level;
+	edit->add[0].state = ROSE_COMPONENT_LIVE;
+	edit->nadd = 1;
+}
+
+static void
+publish_merged(RoseMerge *merge, RoseTable *table)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	remove_inputs(merge, edit);
+	add_output(merge, edit);
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+}
+
+/*
+ * The joined private run must come before all runs that may have an older
+ * version of one of its keys, and after those that may have a newer one.  As
+ * long as its transaction is in progress there is none of the latter, and
+ * without ROSE_LOCK_SPILL none can appear.  So it goes in front of all, and
+ * then its inputs go; in between, readers find the same versions twice.
+ */
+static void
+publish_joined(RoseMerge *merge, RoseTable *table)
+{
+	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+	RoseManifest *manifest = palloc(sizeof(RoseManifest));
+
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_manifest_read(table->rel, manifest);
+	if (rose_merge_sources_unchanged(merge, manifest) &&
+		rose_private_state(input) == ROSE_PRIVATE_OPEN)
+	{
+		RoseComponentEntryDisk *output = &edit->add[0];
+
+		*output = merge->output;
+		output->level = 0;
+		output->state = input->state;
+		output->flags |= input->flags & ROSE_COMPONENT_READ_PENDING;
+		output->subid = input->subid;
+		output->epoch = input->epoch;
+		output->owner_xid = merge->owner_xid;
+		edit->nadd = 1;
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+
+		ROSE_STOP_POINT("merge-joined");
+		edit->nadd = 0;
+		remove_inputs(merge, edit);
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	}
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	pfree(manifest);
+	pfree(edit);
+}
+
+/* ---- a pass ---- */
+
+/* What comes before this ordinal of the source is in the outputs, or garbage. */
+static uint64
+source_position(const RoseMerge *merge, int source)
+{
+	return rose_merge_cursor_ordinal(merge->cursor, source);
+}
+
+static void
+publish_stride(RoseMerge *merge, RoseTable *table)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	for (int i = 0; i < merge->nsources; i++)
+	{
+		RoseMergeInput *source = merge->sources[i];
+		uint64		position = source_position(merge, i);
+
+		if (source->from == source->entry.nrows)
+			continue;			/* removed when an earlier part was published */
+		if (position == source->entry.nrows)
+			edit->remove[edit->nremove++] = source->entry.id;
+		else if (position > source->from)
+		{
+			edit->trim[edit->ntrim].id = source->entry.id;
+			edit->trim[edit->ntrim++].first_ordinal = position;
+		}
+	}
+	add_output(merge, edit);
+	edit->add_behind = merge->done_piece != 0 ? merge->done_piece : ROSE_ADD_BY_LEVEL;
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+
+	for (int i = 0; i < merge->nsources; i++)
+		merge->sources[i]->from = source_position(merge, i);
+	if (merge->has_output)
+		merge->done_piece = merge->output.id;
+}
+
+int
+rose_merge_retires(const RoseMerge *merge)
+{
+	int			n = 0;
+
+	if (!merge->pass)
+		return merge->ninputs;
+	for (int i = 0; i < merge->nsources; i++)
+		n += source_position(merge, i) == merge->sources[i]->entry.nrows &&
+			merge->sources[i]->from < merge->sources[i]->entry.nrows;
+	return n;
+}
+
+void
+rose_merge_publish(RoseMerge *merge, RoseTable *table)
+{
+	if (merge->owner_xid != 0)
+		publish_joined(merge, table);
+	else if (merge->pass)
+		publish_stride(merge, table);
+	else
+		publish_merged(merge, table);
+}

@@ -1,0 +1,148 @@
+
+# A merge into C2 goes piece by piece. What it has done so far stays when it is
+# cancelled, killed or crashes, readers see the same rows before, during and after
+# it, and it needs little space beyond the live data.
+use strict;
+use warnings;
+
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+if ($ENV{ROSE_STANDIN})
+{
+	plan skip_all => 'heap has no pieces';
+}
+
+my $rows = 300_000;
+my $node = rose_node('pieces', "rose.debug_piece_size = '256kB'", 'rose.max_merge_workers = 0',
+	"rose.spill_interval = '1h'");
+my %hash;
+
+sub components
+{
+	my ($kind) = @_;
+
+	return $node->safe_psql('postgres',
+		"SELECT count(*) FROM rose.stat_components WHERE relation = 't'::regclass AND kind = '$kind'");
+}
+
+# Scattered updates and deletes and some new rows, the same on both tables; then
+# a run of t that is to be merged.
+sub change
+{
+	my ($round) = @_;
+
+	foreach my $table (qw(t h))
+	{
+		$node->safe_psql('postgres', <<"SQL");
+UPDATE $table SET b = b + $round, c = 'round $round ' || id WHERE id % 5 = $round % 5;
+DELETE FROM $table WHERE id % 1000 = $round;
+INSERT INTO $table SELECT 1000000 * $round + i, i, 'new' FROM generate_series(1, 2000) i;
+SQL
+	}
+	$node->safe_psql('postgres', "SELECT rose.spill('t')");
+	$hash{expected} = table_hash($node, 'h');
+	return;
+}
+
+# Starts a merge and waits until some, not all, of its pieces are published.
+sub start_merge
+{
+	my ($first) = @_;
+	my $application = "merge_$first";
+	my $session = IPC::Run::start(
+		[ 'psql', '-Xq', '-d', $node->connstr('postgres') . " application_name=$application", '-c', "SELECT rose.merge('t')" ],
+		'>', '/dev/null', '2>', '/dev/null');
+	my $ids = 'SELECT min(id) FROM rose.stat_components WHERE relation = \'t\'::regclass AND kind = \'C2\'';
+	my $old = $node->safe_psql('postgres', 'SELECT max(id) FROM rose.stat_components WHERE relation = \'t\'::regclass');
+
+	$node->poll_query_until('postgres',
+		"SELECT count(*) >= $first FROM rose.stat_components WHERE relation = 't'::regclass AND kind = 'C2' AND id > $old")
+	  or die 'no piece was published';
+	return ($session, $application);
+}
+
+sub check_contents
+{
+	my ($what) = @_;
+
+	is(table_hash($node, 't'), $hash{expected}, "$what: rows by a scan");
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM h JOIN t USING (id) WHERE h.b = t.b AND h.c = t.c'
+			. ' AND (SELECT x.b FROM t x WHERE x.id = h.id) = h.b'),
+		$node->safe_psql('postgres', 'SELECT count(*) FROM h'), "$what: rows by their keys");
+	is($node->safe_psql('postgres', "SELECT * FROM rose.check('t')"), '', "$what: rose.check");
+	return;
+}
+
+$node->safe_psql('postgres', <<"SQL");
+CREATE TABLE h (id bigint PRIMARY KEY, b int, c text);
+CREATE TABLE t (id bigint PRIMARY KEY, b int, c text) USING rose;
+INSERT INTO h SELECT i, i, md5(i::text) FROM generate_series(1, $rows) i;
+INSERT INTO t SELECT * FROM h;
+SELECT rose.merge('t');
+SQL
+change(1);
+$node->safe_psql('postgres', "SELECT rose.merge('t')");
+cmp_ok(components('C2'), '>', 5, 'a large table has several pieces');
+check_contents('after a merge');
+
+# ---- cancelled in the middle; a reader and a cursor go on across it
+change(2);
+my $reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ');
+$reader->query_safe('DECLARE c CURSOR FOR SELECT id, b FROM t ORDER BY id');
+my $sum = 'SELECT count(*), sum(id), sum(b), sum(length(c)) FROM t';
+my $first_answer = $reader->query_safe($sum);
+my $fetched = $reader->query_safe('MOVE 1000 IN c');
+my ($session, $application) = start_merge(3);
+is($reader->query_safe($sum), $first_answer, 'a snapshot reads the same during a merge');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$application'");
+$session->finish;
+cmp_ok(components('run'), '>', 0, 'a cancelled merge leaves its input');
+check_contents('after a cancelled merge');
+is($reader->query_safe($sum), $first_answer, '... and a snapshot reads the same');
+
+# ---- the next one finishes what it began
+change(3);
+$node->safe_psql('postgres', "SELECT rose.merge('t')");
+is(components('run'), 0, 'the next merge takes everything');
+check_contents('after that');
+is($reader->query_safe($sum), $first_answer, '... and an old snapshot still reads the same');
+is($reader->query_safe('SELECT count(*) FROM t WHERE id <= 1000'),
+	$reader->query_safe('SELECT count(*) FROM t WHERE id + 0 <= 1000'), '... by key, too');
+$reader->query_safe('MOVE ALL IN c');
+$reader->query_safe('COMMIT');
+$reader->quit;
+
+# ---- a crash in the middle
+change(4);
+($session) = start_merge(2);
+crash_and_restart($node);
+$session->finish;
+cmp_ok(components('run'), '>', 0, 'a crash leaves the input');
+check_contents('after a crash');
+change(5);
+($session) = start_merge(4);
+crash_and_restart($node);
+$session->finish;
+check_contents('after another crash');
+$node->safe_psql('postgres', "SELECT rose.merge('t')");
+check_contents('after the merge that follows');
+
+# ---- space: a merge that touches every piece reuses what it frees as it goes
+$node->safe_psql('postgres', 'VACUUM FULL t');
+my $live = $node->safe_psql('postgres', "SELECT sum(blocks) FROM rose.stat_components WHERE relation = 't'::regclass");
+$node->safe_psql('postgres', "UPDATE $_ SET b = 0 WHERE id % 50 = 0") foreach qw(t h);
+$hash{expected} = table_hash($node, 'h');
+$node->safe_psql('postgres', "SELECT rose.merge('t')");
+my $size = $node->safe_psql('postgres', "SELECT pg_relation_size('t') / 8192");
+note("$live blocks live, the file has $size after a merge");
+cmp_ok($size, '<=', 1.5 * $live, 'the file does not grow to twice its live data');
+check_contents('at the end');
+
+$node->stop;
+done_testing();
