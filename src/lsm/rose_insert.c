@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "lsm/rose_tid.h"
 #include "storage/lmgr.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
 
 #define INSERT_BATCH 256		/* rows linked under one write_lock */
@@ -218,28 +219,28 @@ insert_batch(RoseTable *table, RoseNewVersion *versions, int n, RoseKeyState *st
 	return done;
 }
 
+/* Insert a batch; *ndone rows went in, all of them unless a key is a duplicate. */
 static RoseInsertResult
 insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, int *ndone)
 {
 	bool		in_order = table->schema->nkeys == 0 || keys_ascend(table, versions, n);
 	int			distinct = in_order ? n : rows_before_duplicate(table, versions, n);
 
+	if (!in_order)
+		warm_c0(table, versions, distinct);
 	*ndone = 0;
 	while (*ndone < distinct)
 	{
 		TransactionId xwait = InvalidTransactionId;
 		RoseKeyState state;
-		int			batch = Min(distinct - *ndone, INSERT_BATCH);
-		int			done;
+		int			done = insert_batch(table, versions + *ndone, distinct - *ndone, &state,
+										&xwait);
 
-		if (!in_order)
-			warm_c0(table, versions + *ndone, batch);
-		done = insert_batch(table, versions + *ndone, batch, &state, &xwait);
 		for (int i = *ndone; i < *ndone + done; i++)
 			rose_tid_assign(table, NULL, 0, versions[i].version.seq, &tids[i]);
 		*ndone += done;
-		if (done == batch)
-			continue;
+		if (*ndone == distinct)
+			break;
 		if (state == ROSE_KEY_LIVE)
 			return ROSE_INSERT_DUPLICATE;
 		if (state == ROSE_KEY_BUSY)
@@ -250,26 +251,64 @@ insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, 
 	return distinct == n ? ROSE_INSERT_OK : ROSE_INSERT_DUPLICATE;
 }
 
+/*
+ * Memory to insert a batch with, kept from call to call: a COPY would else get and give
+ * back a few hundred kB for every thousand rows.  Lives in TopTransactionContext.
+ */
+typedef struct InsertMemory
+{
+	LocalTransactionId lxid;
+	MemoryContext rows;			/* reset for each batch */
+	RoseNewVersion *versions;	/* INSERT_BATCH */
+} InsertMemory;
+
+static InsertMemory idle_memory;	/* lxid 0: none, or in use */
+
+static InsertMemory
+take_memory(void)
+{
+	InsertMemory memory = idle_memory;
+
+	idle_memory.lxid = InvalidLocalTransactionId;
+	if (memory.lxid != rose_my_lxid())
+	{
+		memory.lxid = rose_my_lxid();
+		memory.rows = AllocSetContextCreate(TopTransactionContext, "rose insert",
+											0, 64 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+		memory.versions = MemoryContextAlloc(TopTransactionContext,
+											 INSERT_BATCH * sizeof(RoseNewVersion));
+	}
+	return memory;
+}
+
 RoseInsertResult
 rose_insert_many(RoseTable *table, Datum **values, bool **nulls, int nrows,
 				 CommandId cid, ItemPointer tids, int *ndone)
 {
-	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose insert",
-											   ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(work);
-	RoseNewVersion *versions = palloc(nrows * sizeof(RoseNewVersion));
+	InsertMemory memory = take_memory();
+	MemoryContext old = MemoryContextSwitchTo(memory.rows);
+	RoseInsertResult result = ROSE_INSERT_OK;
 	RoseVersion stamp;
-	RoseInsertResult result;
 
+	*ndone = 0;
 	rose_write_stamp(&stamp, ROSE_OP_PUT, cid);
-	for (int i = 0; i < nrows; i++)
+	while (*ndone < nrows && result == ROSE_INSERT_OK)
 	{
-		versions[i].version = stamp;
-		versions[i].row = rose_write_form_row(table, values[i], nulls[i],
-											  versions[i].key);
+		int			batch = Min(nrows - *ndone, INSERT_BATCH);
+		int			done;
+
+		for (int i = 0; i < batch; i++)
+		{
+			memory.versions[i].version = stamp;
+			memory.versions[i].row = rose_write_form_row(table, values[*ndone + i],
+														 nulls[*ndone + i],
+														 memory.versions[i].key);
+		}
+		result = insert_all(table, memory.versions, batch, tids + *ndone, &done);
+		*ndone += done;
+		MemoryContextReset(memory.rows);
 	}
-	result = insert_all(table, versions, nrows, tids, ndone);
 	MemoryContextSwitchTo(old);
-	MemoryContextDelete(work);
+	idle_memory = memory;
 	return result;
 }

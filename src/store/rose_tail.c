@@ -169,6 +169,7 @@ typedef struct TailAppend
 
 	/* fresh pages, the last one being filled */
 	int			npages;
+	int			maxpages;		/* of pages; written when all are full */
 	BlockNumber blocks[ROSE_BLOCK_BATCH];
 	PGAlignedBlock *pages;		/* allocated when needed */
 } TailAppend;
@@ -258,7 +259,7 @@ finish_old_page(TailAppend *append)
 		UnlockReleaseBuffer(append->buffer);
 		append->buffer = InvalidBuffer;
 	}
-	else if (append->npages == ROSE_BLOCK_BATCH)
+	else if (append->npages == append->maxpages)
 		write_fresh_pages(append);
 }
 
@@ -275,7 +276,7 @@ next_page(TailAppend *append)
 		finish_old_page(append);
 	}
 	if (append->pages == NULL)
-		append->pages = palloc(ROSE_BLOCK_BATCH * sizeof(PGAlignedBlock));
+		append->pages = palloc(append->maxpages * sizeof(PGAlignedBlock));
 	append->blocks[append->npages] = block;
 	append->page = append->pages[append->npages++].data;
 	append->block = block;
@@ -367,9 +368,9 @@ put_record(TailAppend *append, int natts, const RoseTailRecord *record)
 		put(append, record->row, record->row->t_len);
 }
 
-/* Go on with the segment's last page, if it has one. */
+/* Append nbytes: go on with the segment's last page, if it has one. */
 static void
-begin_append(TailAppend *append, Relation rel, RoseStoreShared *store)
+begin_append(TailAppend *append, Relation rel, RoseStoreShared *store, Size nbytes)
 {
 	/* Loading much must not evict what queries use. */
 	static BufferAccessStrategy ring = NULL;
@@ -383,6 +384,7 @@ begin_append(TailAppend *append, Relation rel, RoseStoreShared *store)
 	}
 	memset(append, 0, offsetof(TailAppend, old_page));
 	append->npages = 0;
+	append->maxpages = Min(nbytes / ROSE_TAIL_CAPACITY + 1, ROSE_BLOCK_BATCH);
 	append->pages = NULL;
 	append->rel = rel;
 	append->store = store;
@@ -429,7 +431,7 @@ rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
 	rose_tail_reserve(rel, store, total);
 
 	store->tail_busy = true;
-	begin_append(&append, rel, store);
+	begin_append(&append, rel, store, total);
 	for (int i = 0; i < nrecords; i++)
 		put_record(&append, natts, &records[i]);
 	end_append(&append);
