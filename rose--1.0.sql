@@ -161,7 +161,8 @@ CREATE FUNCTION rose.subscription_progress(
 	OUT inserts bigint, OUT updates bigint, OUT deletes bigint, OUT truncates bigint,
 	OUT old_row_reads bigint, OUT skipped bigint, OUT copied_rows bigint,
 	OUT received_bytes bigint, OUT transactions bigint, OUT batches bigint,
-	OUT epochs bigint, OUT epoch bigint, OUT last_commit_time timestamptz,
+	OUT epochs bigint, OUT epoch bigint, OUT spill_waits bigint, OUT spill_wait_ms bigint,
+	OUT last_commit_time timestamptz,
 	OUT last_error text, OUT last_error_time timestamptz)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_progress';
 
@@ -172,7 +173,7 @@ SELECT s.name,
 	p.confirmed_lsn, p.upstream_lsn, p.lag_bytes, p.lag_ms,
 	p.inserts, p.updates, p.deletes, p.truncates, p.old_row_reads, p.skipped,
 	p.copied_rows, p.received_bytes, p.transactions, p.batches, p.epochs,
-	t.epoch, p.last_commit_time, p.last_error, p.last_error_time
+	t.epoch, p.spill_waits, p.spill_wait_ms, p.last_commit_time, p.last_error, p.last_error_time
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)

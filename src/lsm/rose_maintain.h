@@ -56,6 +56,20 @@ extern bool rose_spill(RoseTable *table, Oid subid, uint64 epoch);
 extern bool rose_spill_own(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
+ * The same in two steps, of which the second may be another process' while rows are
+ * written to new memtables.
+ *
+ * rose_epoch_freeze: what is in the C0s of all tables that the subscription feeds now is for
+ * this epoch, whoever spills it; *nbytes: how much that is.  Takes moments and no
+ * locks on tables.  False: some table has no slot for a new memtable and needs
+ * rose_spill.
+ *
+ * rose_epoch_spill: what is for this epoch.
+ */
+extern bool rose_epoch_freeze(Oid subid, uint64 epoch, uint64 *nbytes);
+extern bool rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch);
+
+/*
  * The epoch's position is committed: its pending runs, and those of earlier
  * epochs, become live, their memtables are freed.
  */

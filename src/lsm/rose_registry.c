@@ -293,6 +293,22 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 	return n;
 }
 
+void
+rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg)
+{
+	HASH_SEQ_STATUS status;
+	RoseTableShared *shared;
+
+	LWLockAcquire(&registry->lock, LW_SHARED);
+	hash_seq_init(&status, registry_hash);
+	while ((shared = hash_seq_search(&status)) != NULL)
+	{
+		if (rose_locator_db(shared->locator) == dbid)
+			visitor(shared, arg);
+	}
+	LWLockRelease(&registry->lock);
+}
+
 /* The item of a database, added if need be; NULL if there is no room. */
 static RoseRegistryDatabase *
 database_item(RoseRegistryDatabase *items, int *n, int max, Oid dbid)

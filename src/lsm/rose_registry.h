@@ -21,6 +21,13 @@ extern bool rose_registry_available(void);
 extern RoseTableShared *rose_registry_enter(RelFileLocator locator, Oid relid,
 											uint64 *incarnation);
 
+/*
+ * Call back for each table of a database that is in use, with the registry locked:
+ * the visitor takes its time in moments and no lock that comes before the registry's.
+ */
+typedef void (*RoseRegistryVisitor) (RoseTableShared *shared, void *arg);
+extern void rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg);
+
 /* Is it still that entry? */
 static inline bool
 rose_registry_is_current(RoseTableShared *shared, uint64 incarnation)

@@ -24,7 +24,8 @@
  * twice.
  *
  * For a subscription's epoch, 6 and the tail segments wait for
- * rose_epoch_publish().
+ * rose_epoch_publish(), and 1 may come long before the rest, in another process: then
+ * the memtable remembers the epoch.
  *
  * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable:
  * it is read without reclaim_lock.  Memtables are spilled oldest first.
@@ -40,6 +41,7 @@
 #include "access/xlog_internal.h"
 #include "lsm/rose_compactor.h"
 #include "lsm/rose_horizon.h"
+#include "lsm/rose_registry.h"
 #include "lsm/rose_spill_plan.h"
 #include "lsm/rose_write.h"
 #include "miscadmin.h"
@@ -430,6 +432,8 @@ spill_memtable(RoseTable *table, int slot, Oid subid, uint64 epoch, uint64 priva
 	LWLockAcquire(&spill.c0->write_lock, LW_SHARED);
 	spill.tail_segment = (uint32) spill.c0->tables[slot].tail_segment;
 	spill.next_seq = spill.c0->next_seq;
+	if (epoch != 0 && spill.c0->tables[slot].frozen_for != 0)
+		spill.epoch = spill.c0->tables[slot].frozen_for;
 	spill.release_now = spill.tail_segment == 0 && memory_is_tight(spill.c0);
 	LWLockRelease(&spill.c0->write_lock);
 
@@ -470,16 +474,16 @@ oldest_frozen(const RoseC0Shared *c0)
  * All segments there are make this memtable, or older ones, durable.
  */
 static bool
-freeze_active(RoseTable *table)
+freeze_active(RoseTableShared *shared)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &shared->c0;
 	int			slot;
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	slot = rose_c0_freeze(c0);
 	if (slot >= 0)
 	{
-		c0->tables[slot].tail_segment = rose_tail_close_segment(&table->shared->store);
+		c0->tables[slot].tail_segment = rose_tail_close_segment(&shared->store);
 		c0->tables[slot].pending_epoch = 0;
 	}
 	LWLockRelease(&c0->write_lock);
@@ -520,7 +524,7 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 		if (frozen)
 			break;
 		frozen = true;
-		if (!freeze_active(table))
+		if (!freeze_active(table->shared))
 			break;
 	}
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
@@ -542,6 +546,85 @@ rose_spill_own(RoseTable *table, Oid subid, uint64 epoch)
 }
 
 /* ---- epochs ---- */
+
+typedef struct EpochFreeze
+{
+	Oid			subid;
+	uint64		epoch;
+	uint64		nbytes;
+	bool		stuck;
+} EpochFreeze;
+
+/*
+ * Without ROSE_LOCK_SPILL: a fed table's memtables are frozen by its subscription
+ * alone, and others who hold that lock do not look at them.
+ */
+static void
+freeze_for_epoch(RoseTableShared *shared, void *arg)
+{
+	EpochFreeze *freeze = arg;
+	RoseC0Shared *c0 = &shared->c0;
+
+	if (shared->fed_by != freeze->subid)
+		return;
+	(void) freeze_active(shared);
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		RoseMemtableShared *memtable = &c0->tables[slot];
+
+		if (memtable->state != ROSE_MEMTABLE_FROZEN || memtable->pending_epoch != 0)
+			continue;
+		memtable->frozen_for = freeze->epoch;
+		freeze->nbytes += memtable->nbytes;
+	}
+	if (c0->active >= 0 && c0->tables[c0->active].nentries > 0)
+		freeze->stuck = true;
+	LWLockRelease(&c0->write_lock);
+}
+
+bool
+rose_epoch_freeze(Oid subid, uint64 epoch, uint64 *nbytes)
+{
+	EpochFreeze freeze = {subid, epoch, 0, false};
+
+	rose_registry_visit(MyDatabaseId, freeze_for_epoch, &freeze);
+	*nbytes = freeze.nbytes;
+	return !freeze.stuck;
+}
+
+/* Oldest memtable that waits for its spill in this epoch, or -1. */
+static int
+oldest_frozen_for(RoseC0Shared *c0, uint64 epoch)
+{
+	int			slot;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	slot = oldest_frozen(c0);
+	if (slot >= 0 && c0->tables[slot].frozen_for != epoch)
+		slot = -1;
+	LWLockRelease(&c0->write_lock);
+	return slot;
+}
+
+bool
+rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		spilled = false;
+	int			slot;
+
+	if (table->shared->fed_by != subid)
+		return false;
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	while ((slot = oldest_frozen_for(c0, epoch)) >= 0)
+	{
+		spill_memtable(table, slot, subid, epoch, 0);
+		spilled = true;
+	}
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	return spilled;
+}
 
 /*
  * What is settled with an epoch: a committed one takes earlier ones with it,

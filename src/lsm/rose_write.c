@@ -44,6 +44,8 @@ static LWLockPadded *PartitionLocks = NULL;
 static Oid	WriteSubid = InvalidOid;
 static uint64 WriteEpoch = 0;
 
+RoseWaitForEpochHook rose_wait_for_epoch_hook = NULL;
+
 /* The transaction's reader of the table written last. */
 static struct
 {
@@ -412,6 +414,8 @@ rose_write_make_room(RoseTable *table)
 	const int	own_turn = 100;
 	Size		fair_share = rose_arena_total_bytes() / 8;
 
+	if (OidIsValid(WriteSubid) && rose_wait_for_epoch_hook && rose_wait_for_epoch_hook())
+		return;
 	for (int waits = 0; waits < max_waits; waits++)
 	{
 		CHECK_FOR_INTERRUPTS();

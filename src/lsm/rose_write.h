@@ -80,6 +80,13 @@ extern void rose_write_blind(RoseTable *table, RoseOp op, const Datum *values,
  */
 extern void rose_write_set_epoch(Oid subid, uint64 epoch);
 
+/*
+ * For it, when memory is full: wait for an epoch that is being written and will give
+ * its memory back; false if there is none.
+ */
+typedef bool (*RoseWaitForEpochHook) (void);
+extern RoseWaitForEpochHook rose_wait_for_epoch_hook;
+
 extern void rose_write_end_transaction(void);	/* top-level end */
 
 /*

@@ -73,6 +73,8 @@ typedef struct RoseMemtableShared
 	uint64		tail_segment;	/* opaque to this module: newest tail segment
 								 * that makes it durable; write_lock */
 	FullTransactionId oldest_xid;	/* oldest xid in it; write_lock */
+	uint64		frozen_for;		/* opaque to this module: epoch that it was frozen
+								 * for, 0 = none; write_lock */
 	uint64		pending_epoch;	/* opaque to this module: epoch of the pending
 								 * run that has its rows, 0 = none; write_lock */
 } RoseMemtableShared;

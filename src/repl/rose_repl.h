@@ -137,6 +137,8 @@ typedef struct RoseReplProgress
 	uint64		epochs;
 	uint64		copied_rows;
 	uint64		received_bytes;
+	uint64		spill_waits;	/* how often applying had to wait for an epoch in flight ... */
+	uint64		spill_wait_ms;	/* ... and for how long in all */
 } RoseReplProgress;
 
 typedef struct RoseReplSnapshot

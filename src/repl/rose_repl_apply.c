@@ -189,21 +189,28 @@ rose_apply_error_context(void *arg)
 static bool
 can_be_cut(void)
 {
-	return rose_apply.dirty ||
+	return rose_apply.dirty || rose_apply.flight != 0 ||
 		(rose_apply.batch_open && rose_apply.batch_first != rose_apply.remote_commit_lsn);
+}
+
+static bool
+arena_is_full(void)
+{
+	return rose_arena_used_bytes() > rose_arena_total_bytes() * ROSE_APPLY_ARENA_FRACTION;
 }
 
 /*
  * A large transaction goes to private runs when memory is full, but only an
- * epoch frees what earlier ones hold.  So cut before it, and let it have all the memory.
+ * epoch frees what earlier ones hold: the one in flight, or one that the batch is cut for
+ * before this transaction, which then has all the memory.
  */
 static bool
 memory_is_short(void)
 {
-	return rose_apply.remote_changes > 0 &&
-		rose_apply.remote_changes % ROSE_APPLY_CHECK_MEMORY == 0 &&
-		rose_arena_used_bytes() > rose_arena_total_bytes() * ROSE_APPLY_ARENA_FRACTION &&
-		can_be_cut();
+	if (rose_apply.remote_changes == 0 ||
+		rose_apply.remote_changes % ROSE_APPLY_CHECK_MEMORY != 0 || !arena_is_full())
+		return false;
+	return (!rose_flight_wait() || arena_is_full()) && can_be_cut();
 }
 
 /* ---------------------------------------------------------------------
@@ -495,6 +502,7 @@ commit_truncation(XLogRecPtr end_lsn)
 {
 	uint64		epoch = rose_apply.progress.epoch + 1;
 
+	Assert(rose_apply.flight == 0);
 	if (rose_apply.remote_changes > 0)
 		rose_epoch_spill_batch(epoch);
 	rose_epoch_record(epoch, end_lsn);

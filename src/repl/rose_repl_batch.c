@@ -69,6 +69,21 @@ rose_batch_commit(void)
 	MemoryContextSwitchTo(rose_apply.message_context);
 }
 
+/* As when the batch began, but for what happened beside it. */
+static void
+restore_progress(void)
+{
+	RoseReplProgress now = rose_apply.progress;
+
+	rose_apply.progress = before_batch;
+	rose_apply.progress.epoch = now.epoch;
+	rose_apply.progress.epochs = now.epochs;
+	rose_apply.progress.durable_lsn = now.durable_lsn;
+	rose_apply.progress.confirmed_lsn = now.confirmed_lsn;
+	rose_apply.progress.spill_waits = now.spill_waits;
+	rose_apply.progress.spill_wait_ms = now.spill_wait_ms;
+}
+
 /* Give up what the open batch did; the stream has to be read again from applied_lsn. */
 void
 rose_batch_abort(void)
@@ -79,7 +94,7 @@ rose_batch_abort(void)
 	AbortOutOfAnyTransaction();
 	rose_apply.batch_open = false;
 	rose_apply.in_remote = false;
-	rose_apply.progress = before_batch;
+	restore_progress();
 	rose_relmap_flush_counts(false);
 	MemoryContextSwitchTo(rose_apply.message_context);
 }

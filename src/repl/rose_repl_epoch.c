@@ -3,15 +3,16 @@
  * rose_repl_epoch.c
  *	  Epochs: making what was applied durable, for all tables at one position.
  *
- * An epoch writes the memtables of all tables of the subscription to runs that
- * carry its number, then commits, in an ordinary transaction and with a
+ * An epoch freezes the memtables of all tables of the subscription, writes them to
+ * runs that carry its number, then commits, in an ordinary transaction and with a
  * flush, the row that says "epoch E stands for upstream position P", then
- * publishes the runs.  Runs of an epoch that has no committed row are discarded when a table
+ * publishes the runs.  All but the freezing may be done beside the apply worker, by the
+ * spiller: see rose_repl_flight.c.  Runs of an epoch that has no committed row are discarded when a table
  * recovers, so that after a crash all tables stand at P, and the upstream,
  * which was told to keep everything after P, sends the rest again.
  *
- * The numbers go up by one.  Only the worker of the subscription makes epochs, and never
- * while a batch is open.
+ * The numbers go up by one.  Only the worker of the subscription begins epochs, and
+ * never while a batch is open.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,10 +31,14 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-/* An epoch is due when this part of the arena is in use ... */
-#define ROSE_EPOCH_ARENA_FRACTION	0.6
+/*
+ * An epoch is due when this part of the arena is in use: the other half takes what is
+ * applied while it is in flight ...
+ */
+#define ROSE_EPOCH_ARENA_FRACTION	0.45
 /* ... and we had a part in it: received that fraction of the arena's size. */
 #define ROSE_EPOCH_OWN_FRACTION		0.02
 
@@ -70,11 +75,17 @@ list_tables(void)
 static void
 visit_table(Oid relid, TableCallback callback, uint64 epoch)
 {
-	Relation	rel = try_relation_open(relid, AccessShareLock);
+	Relation	rel;
 
 	CHECK_FOR_INTERRUPTS();
+	rose_flight_lock_table(relid);
+	rel = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ?
+		relation_open(relid, NoLock) : NULL;
 	if (rel == NULL)
+	{
+		UnlockRelationOid(relid, AccessShareLock);
 		return;
+	}
 	if (rel->rd_rel->relkind == RELKIND_RELATION &&
 		rel->rd_rel->relam == get_table_am_oid("rose", false))
 		callback(rose_table_open(rel), epoch);
@@ -104,10 +115,17 @@ for_each_table(TableCallback callback, uint64 epoch)
 	list_free(tables);
 }
 
+/* One that has no slot for a new memtable, because spills have failed: all of it. */
+static void
+spill_stuck_table(RoseTable *table, uint64 epoch)
+{
+	rose_spill(table, rose_apply.sub->subid, epoch);
+}
+
 static void
 spill_table(RoseTable *table, uint64 epoch)
 {
-	rose_spill(table, rose_apply.sub->subid, epoch);
+	rose_epoch_spill(table, rose_apply.sub->subid, epoch);
 }
 
 static void
@@ -175,11 +193,15 @@ rose_epoch_recover(void)
 	rose_write_set_epoch(rose_apply.sub->subid, rose_apply.progress.epoch + 1);
 }
 
-/* Memory fills up: the batch should end and an epoch free what it can. */
+/*
+ * Memory fills up: the batch should end and an epoch free what it can.  While one
+ * is in flight, another has to wait.
+ */
 bool
 rose_epoch_memory_is_due(void)
 {
-	return rose_arena_used_bytes() > rose_arena_total_bytes() * ROSE_EPOCH_ARENA_FRACTION &&
+	return rose_apply.flight == 0 &&
+		rose_arena_used_bytes() > rose_arena_total_bytes() * ROSE_EPOCH_ARENA_FRACTION &&
 		rose_apply.progress.received_bytes - received_before >
 		rose_arena_total_bytes() * ROSE_EPOCH_OWN_FRACTION;
 }
@@ -187,7 +209,7 @@ rose_epoch_memory_is_due(void)
 bool
 rose_epoch_is_due(TimestampTz now)
 {
-	return rose_apply.dirty &&
+	return rose_apply.dirty && rose_apply.flight == 0 &&
 		(TimestampDifferenceExceeds(rose_apply.last_epoch, now, rose_spill_interval) ||
 		 rose_epoch_memory_is_due());
 }
@@ -199,17 +221,30 @@ rose_epoch_record(uint64 epoch, XLogRecPtr lsn)
 	ForceSyncCommit();
 }
 
-void
-rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn)
+/* The next epoch is this one plus one, and has what is applied from now on. */
+static void
+begin_next(uint64 epoch)
 {
-	rose_apply.progress.epoch = epoch;
-	rose_apply.progress.durable_lsn = lsn;
-	rose_apply.progress.epochs++;
 	rose_apply.dirty = false;
 	rose_apply.last_epoch = GetCurrentTimestamp();
 	received_before = rose_apply.progress.received_bytes;
 	rose_write_set_epoch(rose_apply.sub->subid, epoch + 1);
+}
+
+void
+rose_epoch_landed(uint64 epoch, XLogRecPtr lsn)
+{
+	rose_apply.progress.epoch = epoch;
+	rose_apply.progress.durable_lsn = lsn;
+	rose_apply.progress.epochs++;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
+}
+
+void
+rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn)
+{
+	begin_next(epoch);
+	rose_epoch_landed(epoch, lsn);
 }
 
 /*
@@ -227,37 +262,73 @@ look_whether_crowded(RoseTable *table, uint64 epoch)
 
 /* For an epoch that is due by time: put it off if merges do not keep up. */
 void
-rose_epoch_commit_in_time(void)
+rose_epoch_begin_in_time(void)
 {
 	crowded = false;
 	if (!rose_epoch_memory_is_due())
 		for_each_table(look_whether_crowded, 0);
 	if (!crowded)
-		rose_epoch_commit();
+		rose_epoch_begin();
 	else
 		rose_apply.last_epoch = GetCurrentTimestamp();
 }
 
-void
-rose_epoch_commit(void)
+/* ---------------------------------------------------------------------
+ * From boundary to landing
+ */
+
+/*
+ * An error while memtables are frozen does no harm: they are part of the next
+ * attempt at this epoch, whatever position that is for.
+ */
+static void
+begin_epoch(bool may_be_beside)
 {
 	uint64		epoch = rose_apply.progress.epoch + 1;
 	XLogRecPtr	lsn = rose_apply.progress.applied_lsn;
+	uint64		frozen_bytes;
 
-	Assert(!rose_apply.batch_open);
+	Assert(!rose_apply.batch_open && rose_apply.flight == 0);
 	if (!rose_apply.dirty)
 		return;
+	if (!rose_epoch_freeze(rose_apply.sub->subid, epoch, &frozen_bytes))
+		for_each_table(spill_stuck_table, epoch);
+	ROSE_STOP_POINT("epoch-frozen");
+	begin_next(epoch);
+	rose_flight_begin(epoch, lsn, may_be_beside &&
+					  frozen_bytes >= (uint64) rose_background_spill_size * 1024);
+	(void) rose_flight_poll();
+}
 
+void
+rose_epoch_begin(void)
+{
+	begin_epoch(true);
+}
+
+void
+rose_epoch_write(uint64 epoch, XLogRecPtr lsn)
+{
 	for_each_table(spill_table, epoch);
 	ROSE_STOP_POINT("epoch-spilled");
+
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	rose_epoch_record(epoch, lsn);
+	/* who wrote it before may have got further than this */
+	if (!rose_subscription_epoch_committed(rose_apply.sub->subid, epoch))
+		rose_epoch_record(epoch, lsn);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rose_apply.message_context);
 	ROSE_STOP_POINT("epoch-committed");
 
 	rose_epoch_publish_tables(epoch);
-	rose_epoch_recorded(epoch, lsn);
+}
+
+void
+rose_epoch_commit(void)
+{
+	(void) rose_flight_wait();
+	begin_epoch(false);
+	Assert(rose_apply.flight == 0);
 }

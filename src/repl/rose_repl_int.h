@@ -23,6 +23,25 @@ struct WalReceiverConn;
 /* ---------------------------------------------------------------------
  * Shared state.  membership and requests: RoseReplShared.lock.
  */
+/* An epoch in flight; see rose_repl_flight.c. */
+typedef enum RoseFlightState
+{
+	ROSE_FLIGHT_NONE = 0,
+	ROSE_FLIGHT_ASKED,			/* a spiller is to come */
+	ROSE_FLIGHT_RUNNING,		/* pid writes it */
+	ROSE_FLIGHT_FAILED,			/* whoever wrote it has ended */
+	ROSE_FLIGHT_LANDED			/* committed and published */
+} RoseFlightState;
+
+typedef struct RoseFlightShared
+{
+	RoseFlightState state;
+	uint64		epoch;
+	XLogRecPtr	lsn;			/* the upstream position that it stands for */
+	int			pid;
+	TimestampTz blocked_since;	/* the spiller cannot lock a table; 0 = it is not so */
+} RoseFlightShared;
+
 typedef struct RoseReplSubShared
 {
 	Oid			dbid;			/* lock; 0 = free */
@@ -40,6 +59,7 @@ typedef struct RoseReplSubShared
 	bool		drained;		/* lock; done so */
 	uint64		epoch_asked;	/* lock; counts requests for an epoch */
 	uint64		epoch_served;	/* lock; the last one that was served */
+	RoseFlightShared flight;	/* lock */
 
 	slock_t		mutex;			/* protects what follows */
 	RoseReplStatus status;
@@ -93,6 +113,7 @@ extern void rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *cou
 
 /* Settings */
 extern int	rose_batch_interval;	/* ms */
+extern int	rose_background_spill_size; /* kB */
 
 /* ---------------------------------------------------------------------
  * Catalog writes of the worker; each needs a transaction and a snapshot.
@@ -217,7 +238,9 @@ typedef struct RoseApply
 	XLogRecPtr	reached_lsn;	/* what will be applied when it commits */
 
 	/* epochs */
-	bool		dirty;			/* committed batches that no epoch covers yet */
+	bool		dirty;			/* committed batches that no epoch covers, not even the one
+								 * in flight */
+	uint64		flight;			/* epoch in flight, 0 = none */
 	TimestampTz last_epoch;
 	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
 
@@ -244,8 +267,15 @@ extern void rose_batch_abort(void);
 
 /* Epochs (rose_repl_epoch.c).  REQUIRES: no open batch. */
 extern void rose_epoch_recover(void);	/* what the last worker left */
-extern void rose_epoch_commit(void);	/* nothing if not dirty */
-extern void rose_epoch_commit_in_time(void);	/* may be put off */
+/* Everything applied is durable when it returns. */
+extern void rose_epoch_commit(void);
+/* Begin one, which may be in flight for a while; nothing if not dirty.  REQUIRES: none is in flight. */
+extern void rose_epoch_begin(void);
+extern void rose_epoch_begin_in_time(void); /* may be put off */
+/* For whoever writes it: everything between its boundary and its landing, in transactions of its own. */
+extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn);
+/* It is committed and published. */
+extern void rose_epoch_landed(uint64 epoch, XLogRecPtr lsn);
 extern bool rose_epoch_is_due(TimestampTz now);
 extern bool rose_epoch_memory_is_due(void);
 /* In a transaction: the state row says that this epoch, and this position, are durable. */
@@ -254,9 +284,24 @@ extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn);
 extern void rose_epoch_spill_batch(uint64 epoch);
 /* Make the tables the subscription's again that lost that with their file. */
 extern void rose_epoch_feed_tables(void);
-/* After its commit: publish the runs, in a transaction of its own, then note it. */
+/* After its commit: publish the runs, in a transaction of its own, then note it, and that it covers all. */
 extern void rose_epoch_publish_tables(uint64 epoch);
 extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
+
+/* An epoch in flight (rose_repl_flight.c). */
+typedef struct RoseSpillerArgs
+{
+	Oid			dbid;
+	Oid			owner;
+	Oid			subid;
+	uint64		epoch;
+} RoseSpillerArgs;
+
+extern void rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside);
+extern bool rose_flight_poll(void); /* true: none is in flight any more */
+extern bool rose_flight_wait(void); /* true: it took a while */
+extern void rose_flight_finish_left(void);	/* by the worker's predecessor */
+extern void rose_flight_lock_table(Oid relid);	/* AccessShareLock */
 
 /* Initial copy of all tables that wait for one (rose_repl_copy.c). */
 extern void rose_copy_tables(void);
@@ -270,5 +315,11 @@ extern void rose_stream_keep_alive(void);
 extern PGDLLEXPORT void rose_repl_launcher_main(Datum arg);
 extern PGDLLEXPORT void rose_repl_starter_main(Datum arg);
 extern PGDLLEXPORT void rose_repl_worker_main(Datum arg);
+extern PGDLLEXPORT void rose_repl_spiller_main(Datum arg);
+
+/* Connected as the owner, with the settings that apply needs (rose_repl_worker.c). */
+extern void rose_repl_set_up_process(Oid dbid, Oid owner);
+/* Read it into rose_apply.sub; false: it is gone. */
+extern bool rose_repl_load_subscription(Oid subid);
 
 #endif							/* ROSE_REPL_INT_H */

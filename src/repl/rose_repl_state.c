@@ -28,6 +28,7 @@
 
 RoseReplShared *rose_repl_shared = NULL;
 int			rose_batch_interval = 200;
+int			rose_background_spill_size = 1024;
 int			rose_max_subscriptions = 16;
 
 static HTAB *rose_repl_tables = NULL;
@@ -47,6 +48,13 @@ rose_repl_define_settings(void)
 							&rose_batch_interval,
 							200, 0, 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.background_spill_size",
+							"Sets how much a subscription's memtables must hold for a process of their own to write them to disk.",
+							"Less than that is written by the worker that applies the changes.",
+							&rose_background_spill_size,
+							1024, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_KB,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.max_subscriptions",
 							"Sets how many subscriptions the server can run at a time.",
@@ -143,6 +151,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner)
 	entry->latch = NULL;
 	entry->reload = entry->drain = entry->drained = false;
 	entry->epoch_asked = entry->epoch_served = 0;
+	memset(&entry->flight, 0, sizeof(entry->flight));
 	entry->last_error_time = 0;
 	entry->last_error[0] = '\0';
 	SpinLockAcquire(&entry->mutex);

@@ -89,7 +89,7 @@ settle_positions(void)
 	if (rose_apply.in_remote || rose_apply.batch_open)
 		return;
 	progress->applied_lsn = Max(progress->applied_lsn, rose_apply.reached_lsn);
-	if (!rose_apply.dirty)
+	if (!rose_apply.dirty && rose_apply.flight == 0)
 		progress->durable_lsn = Max(progress->durable_lsn, progress->applied_lsn);
 	if (progress->applied_lsn >= Max(progress->upstream_lsn, progress->received_lsn))
 		progress->fresh_time = progress->upstream_time;
@@ -291,14 +291,27 @@ finish(void)
 	rose_epoch_commit();
 }
 
+/* A request that the epoch in flight is for, or 0. */
+static uint64 ticket_in_flight = 0;
+
+static void
+note_served(void)
+{
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->epoch_served = ticket_in_flight;
+	LWLockRelease(&rose_repl_shared->lock);
+	ticket_in_flight = 0;
+}
+
+/* What was applied before the request must be in it: so not the one in flight already. */
 static void
 serve_epoch(uint64 ticket)
 {
 	rose_batch_commit();
-	rose_epoch_commit();
-	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	rose_apply.shared->epoch_served = ticket;
-	LWLockRelease(&rose_repl_shared->lock);
+	rose_epoch_begin();
+	ticket_in_flight = ticket;
+	if (rose_apply.flight == 0)
+		note_served();
 }
 
 /* True: the worker is to end. */
@@ -323,7 +336,9 @@ serve_requests(void)
 		finish();
 		return true;
 	}
-	if (!served && !rose_apply.in_remote)
+	if (rose_flight_poll() && ticket_in_flight != 0)
+		note_served();
+	else if (!served && !rose_apply.in_remote && rose_apply.flight == 0)
 		serve_epoch(asked);
 	return false;
 }
@@ -340,7 +355,7 @@ wait_time(TimestampTz now)
 
 	if (rose_apply.batch_open && !rose_apply.in_remote)
 		ms = Min(ROSE_BATCH_LINGER_MS, Max(rose_batch_interval, 1));
-	else if (rose_apply.dirty && !rose_apply.batch_open)
+	else if (rose_apply.dirty && !rose_apply.batch_open && rose_apply.flight == 0)
 		ms = Min(ms, TimestampDifferenceMilliseconds(now,
 													 TimestampTzPlusMilliseconds(rose_apply.last_epoch,
 																				 rose_spill_interval)) + 1);
@@ -448,7 +463,7 @@ stream_loop(Stream *stream)
 		maybe_end_batch(GetCurrentTimestamp());
 		due = !rose_apply.batch_open && rose_epoch_is_due(GetCurrentTimestamp());
 		if (due)
-			rose_epoch_commit_in_time();
+			rose_epoch_begin_in_time();
 		if (do_chores(stream))
 			return ROSE_APPLY_GO_ON;
 		if (due)

@@ -113,8 +113,8 @@ handle_error(void)
  */
 
 /* Read the subscription; false: there is nothing to do for it. */
-static bool
-load_subscription(Oid subid)
+bool
+rose_repl_load_subscription(Oid subid)
 {
 	MemoryContext old;
 
@@ -196,8 +196,8 @@ run(void)
 }
 
 /* Connected as the owner, with the settings that apply needs. */
-static void
-set_up_process(Oid dbid, Oid owner)
+void
+rose_repl_set_up_process(Oid dbid, Oid owner)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
@@ -216,7 +216,7 @@ rose_repl_worker_main(Datum arg)
 	Oid			ids[2];			/* database, owner */
 
 	memcpy(ids, MyBgworkerEntry->bgw_extra, sizeof(ids));
-	set_up_process(ids[0], ids[1]);
+	rose_repl_set_up_process(ids[0], ids[1]);
 	rose_apply.shared = rose_repl_attach(subid);
 	if (rose_apply.shared == NULL)
 		proc_exit(0);
@@ -229,7 +229,9 @@ rose_repl_worker_main(Datum arg)
 
 	PG_TRY();
 	{
-		if (load_subscription(subid))
+		if (rose_repl_load_subscription(subid))
+			rose_flight_finish_left();
+		if (rose_repl_load_subscription(subid))
 		{
 			SetConfigOption("synchronous_commit", rose_apply.sub->synchronous_commit,
 							PGC_BACKEND, PGC_S_OVERRIDE);

@@ -157,6 +157,8 @@ put_progress(StatRow *row, const RoseReplSnapshot *snapshot)
 	put_int8(row, p->batches);
 	put_int8(row, p->epochs);
 	put_int8(row, p->epoch);
+	put_int8(row, p->spill_waits);
+	put_int8(row, p->spill_wait_ms);
 	put_time(row, p->commit_time);
 	put_text(row, snapshot->last_error[0] != '\0' ? snapshot->last_error : NULL);
 	put_time(row, snapshot->last_error_time);

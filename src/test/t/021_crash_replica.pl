@@ -25,7 +25,7 @@ my $upstream = PostgreSQL::Test::Cluster->new('upstream');
 $upstream->init(allows_streaming => 'logical');
 $upstream->append_conf('postgresql.conf', "synchronous_commit = off\n");
 $upstream->start;
-my $replica = rose_node('replica', rose_conf("rose.spill_interval = '1s'"));
+my $replica = rose_node('replica', rose_conf("rose.spill_interval = '1s'", 'rose.background_spill_size = 0'));
 
 $upstream->run_log([ 'pgbench', '-i', '-q', '-s', $scale, $upstream->connstr('postgres') ]);
 $upstream->safe_psql('postgres', 'CREATE PUBLICATION pub FOR TABLE ' . join(', ', @tables));

@@ -249,7 +249,7 @@ foreach my $case ([ 'spill-published', 0, 0 ], [ 'spill-published', 0, 1 ], [ 'e
 }
 
 # The worker alone dies, and its successor goes on with what it finds.
-foreach my $stage (qw(spill-flushed epoch-spilled epoch-committed))
+foreach my $stage (qw(epoch-frozen spill-flushed epoch-spilled epoch-committed))
 {
 	$n++;
 	$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
