@@ -23,6 +23,7 @@
 #define ROSE_ITEMS_H
 
 #include "codec/rose_codec.h"
+#include "compat/rose_compat_varatt.h"
 #include "util/rose_bitpack.h"
 
 /* Most bytes of an index but for its bits. */

@@ -15,6 +15,7 @@
 
 #include "storage/smgr.h"
 #include "utils/rel.h"
+#include "utils/relcache.h"
 
 #if PG_VERSION_NUM < 150000
 #error "rose needs PostgreSQL 15 or newer"
@@ -102,6 +103,47 @@ rose_smgr_zero_extend(SMgrRelation smgr, BlockNumber block, int nblocks)
 #define rose_my_lxid() (MyProc->lxid)
 #else
 #define rose_my_lxid() (MyProc->vxid.lxid)
+#endif
+
+/* 18 made it a choice whether a deferrable key counts. */
+static inline Oid
+rose_primary_key_index(Relation rel)
+{
+#if PG_VERSION_NUM < 180000
+	return RelationGetPrimaryKeyIndex(rel);
+#else
+	return RelationGetPrimaryKeyIndex(rel, true);
+#endif
+}
+
+/* 18 wants it in front of a declaration. */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
+/* 18 lets minimal tuples have room in front of them. */
+#if PG_VERSION_NUM < 180000
+#define rose_form_minimal_tuple(tupdesc, values, nulls) \
+	heap_form_minimal_tuple(tupdesc, values, nulls)
+#define rose_copy_minimal_tuple(tuple) heap_copy_minimal_tuple(tuple)
+#else
+#define rose_form_minimal_tuple(tupdesc, values, nulls) \
+	heap_form_minimal_tuple(tupdesc, values, nulls, 0)
+#define rose_copy_minimal_tuple(tuple) heap_copy_minimal_tuple(tuple, 0)
+#endif
+
+/* 18 logs locks that NOWAIT did not get, if log_lock_failures is set. */
+#if PG_VERSION_NUM < 180000
+#define rose_try_lock_tuple(rel, tid, mode, nowait) \
+	((void) (nowait), ConditionalLockTuple(rel, tid, mode))
+#define rose_try_wait_for_xact(xid, nowait) \
+	((void) (nowait), ConditionalXactLockTableWait(xid))
+#else
+#include "storage/lock.h"
+#define rose_try_lock_tuple(rel, tid, mode, nowait) \
+	ConditionalLockTuple(rel, tid, mode, (nowait) && log_lock_failures)
+#define rose_try_wait_for_xact(xid, nowait) \
+	ConditionalXactLockTableWait(xid, (nowait) && log_lock_failures)
 #endif
 
 #endif							/* ROSE_COMPAT_H */

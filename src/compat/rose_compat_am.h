@@ -21,7 +21,6 @@
 #include "nodes/execnodes.h"
 #include "pgstat.h"
 #include "utils/acl.h"
-#include "utils/relcache.h"
 #include "utils/syscache.h"
 
 #include "compat/rose_compat.h"
@@ -72,6 +71,15 @@ rose_pgstat_count_update(Relation rel)
 #else
 #define ROSE_HAVE_SLOT_CURRENT_XACT
 #define ROSE_SLOT_IS_CURRENT_XACT(callback) .is_current_xact_tuple = callback,
+#endif
+
+/* 18 lets minimal tuples have room in front of them. */
+#if PG_VERSION_NUM < 180000
+#define ROSE_COPY_MINIMAL_ARGS TupleTableSlot *slot
+#define rose_virtual_copy_minimal() TTSOpsVirtual.copy_minimal_tuple(slot)
+#else
+#define ROSE_COPY_MINIMAL_ARGS TupleTableSlot *slot, Size extra
+#define rose_virtual_copy_minimal() TTSOpsVirtual.copy_minimal_tuple(slot, extra)
 #endif
 
 /*
@@ -134,17 +142,6 @@ rose_pgstat_report_vacuum(Relation rel, PgStat_Counter live, TimestampTz start)
 	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, live, 0);
 #else
 	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, live, 0, start);
-#endif
-}
-
-/* 18 made it a choice whether a deferrable key counts. */
-static inline Oid
-rose_primary_key_index(Relation rel)
-{
-#if PG_VERSION_NUM < 180000
-	return RelationGetPrimaryKeyIndex(rel);
-#else
-	return RelationGetPrimaryKeyIndex(rel, true);
 #endif
 }
 

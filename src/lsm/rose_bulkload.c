@@ -175,7 +175,7 @@ static void
 report_duplicate(RoseBulkLoad *load, const Datum *key)
 {
 	RoseTable  *table = load->table;
-	Oid			index = RelationGetPrimaryKeyIndex(table->rel);
+	Oid			index = rose_primary_key_index(table->rel);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),

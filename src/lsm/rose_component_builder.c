@@ -255,7 +255,7 @@ static void
 overflow_whole_row(RoseComponentBuilder *builder, const Datum *values, const bool *nulls)
 {
 	const RoseSchema *schema = builder->schema;
-	MinimalTuple tuple = heap_form_minimal_tuple(schema->tupdesc, (Datum *) values,
+	MinimalTuple tuple = rose_form_minimal_tuple(schema->tupdesc, (Datum *) values,
 												 (bool *) nulls);
 	bits8	   *bitmap = make_overflow_column(builder, sizeof(RoseOverflowPointerDisk));
 	RoseOverflowPointerDisk pointer;

@@ -95,7 +95,8 @@ queue_enter(RoseTable *table, TargetVersion *target, LockTupleMode mode,
 	queue_name(table, target, &target->queue_tid);
 	if (policy == LockWaitBlock)
 		LockTuple(table->rel, &target->queue_tid, target->queue_mode);
-	else if (!ConditionalLockTuple(table->rel, &target->queue_tid, target->queue_mode))
+	else if (!rose_try_lock_tuple(table->rel, &target->queue_tid, target->queue_mode,
+								  policy == LockWaitError))
 		return false;
 	target->queued = true;
 	return true;
@@ -402,7 +403,7 @@ wait_by_policy(RoseTable *table, TargetVersion *target, LockTupleMode mode,
 		return true;
 	}
 	if ((conflict->locker || queue_enter(table, target, mode, policy)) &&
-		ConditionalXactLockTableWait(conflict->xwait))
+		rose_try_wait_for_xact(conflict->xwait, policy == LockWaitError))
 		return true;
 	if (policy == LockWaitError)
 		ereport(ERROR,

@@ -80,7 +80,7 @@ rose_partial_finish(RosePartial *partial, RoseRow *row, Datum *key)
 	row->version = partial->version;
 	row->version.op = ROSE_OP_PUT;
 	row->version.present = NULL;
-	row->tuple = heap_form_minimal_tuple(partial->schema->tupdesc,
+	row->tuple = rose_form_minimal_tuple(partial->schema->tupdesc,
 										 partial->values, partial->nulls);
 	rose_key_from_values(partial->schema, partial->values, row->version.rowid, key);
 	row->key = key;

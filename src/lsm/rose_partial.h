@@ -36,6 +36,6 @@ extern bool rose_partial_add(RosePartial *partial, const RoseRow *row);
  */
 extern void rose_partial_finish(RosePartial *partial, RoseRow *row, Datum *key);
 /* No complete version was found. */
-extern void rose_partial_missing_base(const RosePartial *partial) pg_attribute_noreturn();
+pg_noreturn extern void rose_partial_missing_base(const RosePartial *partial);
 
 #endif							/* ROSE_PARTIAL_H */

@@ -331,7 +331,7 @@ scan_take_row(RoseScan *scan, const RoseSource *source, bool hold)
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->row_context);
 
-		scan->row.tuple = heap_copy_minimal_tuple(scan->row.tuple);
+		scan->row.tuple = rose_copy_minimal_tuple(scan->row.tuple);
 		MemoryContextSwitchTo(old);
 	}
 	rose_key_copy(schema, scan->row_key, source->row->key, scan->row_context);

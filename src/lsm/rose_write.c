@@ -181,7 +181,7 @@ rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Da
 			flat[i] = PointerGetDatum(detoast_attr((struct varlena *) DatumGetPointer(values[i])));
 	}
 	rose_component_check_row_fits(schema, flat, nulls);
-	row = heap_form_minimal_tuple(schema->tupdesc, flat, (bool *) nulls);
+	row = rose_form_minimal_tuple(schema->tupdesc, flat, (bool *) nulls);
 	if (row->t_len > rose_arena_total_bytes() / 4)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -208,7 +208,7 @@ rose_write_form_key_row(RoseTable *table, const Datum *key)
 		values[column] = key[i];
 		nulls[column] = false;
 	}
-	return heap_form_minimal_tuple(schema->tupdesc, values, nulls);
+	return rose_form_minimal_tuple(schema->tupdesc, values, nulls);
 }
 
 /* ---- linking ---- */

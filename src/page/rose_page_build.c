@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include "compat/rose_compat_varatt.h"
 #include "utils/memutils.h"
 
 #include "codec/rose_items.h"

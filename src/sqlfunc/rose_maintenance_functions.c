@@ -10,7 +10,7 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
+#include "access/relation.h"
 #include "compat/rose_compat_am.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -41,7 +41,7 @@ open_own_table(Oid relid, LOCKMODE lockmode)
 	Relation	rel;
 
 	rose_require_preload();
-	rel = table_open(relid, lockmode);
+	rel = relation_open(relid, lockmode);
 	if (!rose_user_owns_relation(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
 	if (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !rose_relation_is_rose(rel))
@@ -74,7 +74,7 @@ rose_sql_spill(PG_FUNCTION_ARGS)
 	Relation	rel = open_own_table(PG_GETARG_OID(0), AccessShareLock);
 
 	spill_table(rose_table_open(rel));
-	table_close(rel, AccessShareLock);
+	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
 
@@ -104,7 +104,7 @@ rose_sql_merge(PG_FUNCTION_ARGS)
 	if (OidIsValid(table->shared->fed_by))
 		spill_fed_table_if_possible(table);
 	rose_merge_all(table, alone);
-	table_close(rel, AccessShareLock);
+	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
 
@@ -126,7 +126,7 @@ rose_sql_detach(PG_FUNCTION_ARGS)
 						RelationGetRelationName(rel), rose_subscription_get(subid)->name),
 				 errhint("Drop the subscription, or take the table out of its publications and call rose.alter_subscription with refresh => true.")));
 	rose_repl_unfeed(relid, InvalidOid);
-	table_close(rel, NoLock);
+	relation_close(rel, NoLock);
 	PG_RETURN_VOID();
 }
 
@@ -266,6 +266,6 @@ rose_sql_check(PG_FUNCTION_ARGS)
 									" rows, a backward scan " UINT64_FORMAT,
 									forward, backward));
 	}
-	table_close(rel, AccessShareLock);
+	relation_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

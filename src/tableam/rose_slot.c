@@ -213,10 +213,10 @@ rose_slot_copy_heap_tuple(TupleTableSlot *slot)
 }
 
 static MinimalTuple
-rose_slot_copy_minimal_tuple(TupleTableSlot *slot)
+rose_slot_copy_minimal_tuple(ROSE_COPY_MINIMAL_ARGS)
 {
 	slot_getallattrs(slot);
-	return TTSOpsVirtual.copy_minimal_tuple(slot);
+	return rose_virtual_copy_minimal();
 }
 
 const TupleTableSlotOps rose_slot_ops = {

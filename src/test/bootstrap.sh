@@ -34,6 +34,10 @@ missing_packages()
 	if ! echo '#include <lz4.h>' | gcc -fsyntax-only -xc - >/dev/null 2>&1; then
 		echo liblz4-dev
 	fi
+	# headers of a server with ICU include ICU's
+	if [ -n "$bindir" ] && grep -q '^#define USE_ICU' "$("$PG_CONFIG" --includedir-server)"/pg_config*.h 2>/dev/null || [ -z "$bindir" ]; then
+		echo '#include <unicode/ucol.h>' | gcc -fsyntax-only -xc - >/dev/null 2>&1 || echo libicu-dev
+	fi
 	perl -MIPC::Run -MTest::More -MTime::HiRes -e1 >/dev/null 2>&1 || echo libipc-run-perl
 	command -v prove >/dev/null 2>&1 || echo perl
 }

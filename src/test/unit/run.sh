@@ -46,12 +46,12 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/memtable" \
-	"$here"/test_memtable.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
+	"$here"/test_memtable.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
 
 for name in gc picker; do
 	# shellcheck disable=SC2086
 	$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
-		-o "$build/$name" "$here/test_$name.c" "$src/lsm/rose_$name.c" -lm
+		-o "$build/$name" "$here/test_$name.c" "$here/unit_assert.c" "$src/lsm/rose_$name.c" -lm
 done
 
 "$build/memtable"

@@ -57,15 +57,6 @@ typedef struct Found
 
 static int	history;
 
-#ifdef USE_ASSERT_CHECKING
-void
-ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
-{
-	fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
-	abort();
-}
-#endif
-
 static int
 below(int n)
 {

@@ -16,6 +16,7 @@
 #include <pthread.h>
 
 #include "common/pg_prng.h"
+#include "compat/rose_compat_unit.h"
 #include "memtable/rose_memtable.h"
 #include "memtable/rose_memlist.h"
 #include "storage/shmem.h"
@@ -202,14 +203,6 @@ errfinish(const char *filename, int lineno, const char *funcname)
 	abort();
 }
 
-void
-ExceptionalCondition(const char *condition, const char *type,
-					 const char *file, int line)
-{
-	fprintf(stderr, "%s:%d: %s\n", file, line, condition);
-	abort();
-}
-
 struct varlena *
 pg_detoast_datum_packed(struct varlena *datum)
 {
@@ -259,14 +252,7 @@ compare_bytes(Datum x, Datum y, SortSupport ssup)
 static void
 make_schemas(void)
 {
-	TupleDesc	tupdesc = calloc(1, offsetof(struct TupleDescData, attrs) +
-								 sizeof(FormData_pg_attribute));
-	Form_pg_attribute att = TupleDescAttr(tupdesc, 0);
-
-	tupdesc->natts = 1;
-	att->attlen = -1;
-	att->attalign = TYPALIGN_INT;
-	att->attcacheoff = 0;
+	TupleDesc	tupdesc = rose_unit_varlena_desc();
 
 	rowid_schema.natts = 1;
 	rowid_schema.tupdesc = tupdesc;

@@ -30,15 +30,6 @@
 #define C0_SIZE		1000
 #define HORIZON		100
 
-#ifdef USE_ASSERT_CHECKING
-void
-ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
-{
-	fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
-	abort();
-}
-#endif
-
 static RoseComponentEntryDisk table[ROSE_MAX_COMPONENTS];
 static bool blocked[ROSE_MAX_COMPONENTS];
 static bool busy[ROSE_MAX_COMPONENTS];

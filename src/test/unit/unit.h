@@ -15,6 +15,8 @@
 
 #include <setjmp.h>
 
+#include "compat/rose_compat_varatt.h"
+
 /* ---- Results ---- */
 
 /* One TAP line.  Returns condition. */
