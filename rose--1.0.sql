@@ -211,5 +211,24 @@ CROSS JOIN LATERAL rose.components(t.oid::pg_catalog.regclass) c
 WHERE t.relkind = 'r' AND t.relpersistence <> 't'
 	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
 
+CREATE FUNCTION rose.merge_progress(relation regclass,
+	OUT runs integer, OUT run_bytes bigint, OUT c1_bytes bigint, OUT c2_bytes bigint,
+	OUT c1_merge_pid integer, OUT c1_merge_done bigint, OUT c1_merge_total bigint,
+	OUT c2_merge_pid integer, OUT c2_merge_done bigint, OUT c2_merge_total bigint,
+	OUT raw_bytes bigint, OUT spilled_bytes bigint, OUT read_bytes bigint, OUT written_bytes bigint,
+	OUT amplification double precision, OUT ratio double precision, OUT model double precision)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_merge_progress_of';
+COMMENT ON FUNCTION rose.merge_progress(regclass)
+IS 'what waits for merges of a rose table, how far they are, and what they have read and written';
+
+CREATE VIEW rose.stat_merge_progress AS
+SELECT t.oid::pg_catalog.regclass AS relation, m.*
+FROM pg_catalog.pg_class t
+JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
+CROSS JOIN LATERAL rose.merge_progress(t.oid::pg_catalog.regclass) m
+WHERE t.relkind = 'r' AND t.relpersistence <> 't'
+	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+
 GRANT USAGE ON SCHEMA rose TO PUBLIC;
-GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components TO PUBLIC;
+GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components,
+	rose.stat_merge_progress TO PUBLIC;

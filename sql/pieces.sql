@@ -108,5 +108,13 @@ SELECT count(*), sum(i) FROM appended;
 SELECT count(*) > 5 AS many, count(*) < 25 AS too_many FROM pieces('appended');
 SELECT count(*) > 0.6 * (SELECT count(*) FROM before) AS kept FROM before WHERE pieces IN (SELECT pieces('appended'));
 SELECT * FROM rose.check('appended');
+
+-- what merges have done, and what waits for them
+INSERT INTO appended SELECT 31, 'more' FROM generate_series(1, 100);
+SELECT rose.spill('appended');
+SELECT runs, run_bytes > 0 AS waiting, c1_bytes, c2_bytes > 0 AS merged, c1_merge_pid, c2_merge_done, spilled_bytes > 0 AS spilled,
+    read_bytes > spilled_bytes AS read_again, written_bytes > spilled_bytes AS written_again,
+    abs(amplification - (spilled_bytes + read_bytes + written_bytes)::float8 / raw_bytes) < 1e-9 AS amplification, ratio, model > 0 AS model
+FROM rose.stat_merge_progress WHERE relation = 'appended'::regclass;
 DROP TABLE parts, parts_heap, appended CASCADE;
 DROP FUNCTION pieces;

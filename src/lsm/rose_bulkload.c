@@ -243,6 +243,7 @@ publish(RoseBulkLoad *load)
 	edit->nadd = 1;
 	edit->next_seq = Max(load->stamp.seq + 1, load->rowid_end);
 	rose_manifest_apply(load->table->rel, &load->table->shared->store, edit);
+	rose_merge_stats_came(&load->table->shared->merge_stats, entry);
 	rose_component_builder_free(load->builder);
 	pfree(edit);
 }

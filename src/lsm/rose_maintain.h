@@ -130,6 +130,10 @@ extern RosePickResult rose_pick_merge(const RosePickInput *input);
  */
 extern void rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked);
 
+/* Bytes of C0 that count as its size: half of the arena is the most that one busy
+ * table can fill before a spill. */
+extern uint64 rose_pick_c0_size(void);
+
 /* --- merges (lsm/rose_merge*.c) --- */
 typedef struct RoseMerge RoseMerge;
 
@@ -160,6 +164,24 @@ extern RoseMergeProgress rose_merge_step(RoseMerge *merge, RoseTable *table, int
  * the process: locks and blocks are given up with it.
  */
 extern void rose_merge_end(RoseMerge *merge, RoseTable *table);
+
+/*
+ * What waits for merges, and how far those under way are: for whoever slows
+ * writers down.  Without locks or I/O.  Bytes are uncompressed row bytes, as C0's.
+ */
+typedef struct RoseMergeBacklog
+{
+	uint64		c0_size;		/* bytes a memtable may reach; see the picker */
+	int			nruns;
+	uint64		run_bytes;
+	uint64		c1_bytes;
+	uint64		c2_bytes;
+	/* into C1 (or among runs), into C2: versions read, of about so many; 0 of 0: none */
+	uint64		done[2];
+	uint64		total[2];
+	int			pid[2];			/* of the process that merges; 0: none */
+} RoseMergeBacklog;
+extern void rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog);
 
 /* How far it is: versions read, of how many. */
 extern void rose_merge_progress(const RoseMerge *merge, uint64 *done, uint64 *total);

@@ -209,6 +209,7 @@ rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
 		return NULL;
 	}
 	open_inputs(merge, table);
+	merge->stats_slot = rose_merge_stats_begin(&table->shared->merge_stats, merge->target_level);
 	ROSE_STOP_POINT("merge-begun");
 	return merge;
 }
@@ -237,9 +238,18 @@ open_sources(RoseMerge *merge, RoseTable *table)
 
 	merge->cursor = rose_merge_cursor_create(table->rel, merge->schema, merge->nsources,
 											 merge->strategy, merge->stride_context);
+	merge->stride_rows = 0;
+	merge->stride_blocks = 0;
 	for (int i = 0; i < merge->nsources; i++)
-		rose_merge_cursor_add(merge->cursor, merge->sources[i]->component,
-							  merge->sources[i]->from, merge->sources[i]->to);
+	{
+		const RoseMergeInput *source = merge->sources[i];
+		uint64		nrows = source->to - source->from;
+
+		rose_merge_cursor_add(merge->cursor, source->component, source->from, source->to);
+		merge->stride_rows += nrows;
+		merge->stride_blocks += (uint64) ((double) source->entry.nblocks * nrows /
+										  source->entry.nrows);
+	}
 }
 
 static void
@@ -368,6 +378,14 @@ merge_rows(RoseMerge *merge, int budget_ms)
 	}
 }
 
+/* About how many blocks were read for the output: its share of what the stride reads. */
+static uint64
+blocks_read(const RoseMerge *merge)
+{
+	return merge->stride_rows == 0 ? 0 :
+		(uint64) ((double) merge->stride_blocks * merge->output_read / merge->stride_rows);
+}
+
 static void
 finish_output(RoseMerge *merge)
 {
@@ -410,10 +428,16 @@ work_on_output(RoseMerge *merge, RoseTable *table, int budget_ms)
 		open_output(merge, table);
 	if (!merge->complete)
 	{
-		if (!merge_rows(merge, budget_ms))
+		bool		all_read = merge_rows(merge, budget_ms);
+
+		rose_merge_stats_progress(&table->shared->merge_stats, merge->stats_slot,
+								  merge->nread, merge->total);
+		if (!all_read)
 			return ROSE_MERGE_MORE;
 		ROSE_STOP_POINT("merge-read");
 		finish_output(merge);
+		rose_merge_stats_merged(&table->shared->merge_stats, blocks_read(merge),
+								merge->has_output ? merge->output.nblocks : 0);
 		ROSE_STOP_POINT("merge-built");
 	}
 	if (!rose_store_can_retire(&table->shared->store, rose_merge_retires(merge)))
@@ -459,6 +483,8 @@ rose_merge_end(RoseMerge *merge, RoseTable *table)
 	/* the shared state that lists the output may be gone */
 	if (table == NULL || !is_same_file(merge, table))
 		rose_owner_forget(merge->locator);
+	else
+		rose_merge_stats_end(&table->shared->merge_stats, merge->stats_slot);
 	free_output(merge);
 	unlock_merges(&merge->lock, merge->keep);
 	MemoryContextDelete(merge->context);

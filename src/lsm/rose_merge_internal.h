@@ -58,6 +58,8 @@ struct RoseMerge
 	uint64		cut_rows;		/* so many versions read are enough for an output */
 	int			nsources;		/* inputs that have rows in it, then the pieces */
 	RoseMergeInput *sources[ROSE_MERGE_MAX_SOURCES];
+	uint64		stride_rows;	/* that they have */
+	uint64		stride_blocks;	/* that these take, about */
 	RoseMergeCursor *cursor;
 	const RoseRow *row;			/* next one, if it was looked at already */
 
@@ -74,6 +76,7 @@ struct RoseMerge
 	TransactionId last_subxid;
 	bool		last_committed;
 
+	int			stats_slot;		/* see rose_merge_stats.h */
 	uint64		nread;
 	uint64		total;
 };

@@ -106,14 +106,19 @@ rose_settle_private_runs(RoseTable *table)
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 }
 
+uint64
+rose_pick_c0_size(void)
+{
+	return Max(rose_arena_total_bytes() / 2, 1);
+}
+
 void
 rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked)
 {
 	const RoseManifest *manifest = rose_table_manifest(table);
 
 	memset(input, 0, sizeof(*input));
-	/* half of the arena is the most that one busy table can fill before a spill */
-	input->c0_size = Max(rose_arena_total_bytes() / 2, 1);
+	input->c0_size = rose_pick_c0_size();
 	input->ncomponents = manifest->ncomponents;
 	input->components = manifest->components;
 	input->blocked = blocked;

@@ -107,6 +107,7 @@ init_entry(RoseTableShared *shared, Oid relid)
 	pg_atomic_init_u64(&shared->bloom_passes, 0);
 	pg_atomic_init_u64(&shared->merges, 0);
 	pg_atomic_init_u64(&shared->spills, 0);
+	rose_merge_stats_init(&shared->merge_stats);
 	pg_atomic_init_u64(&shared->incarnation, ++registry->last_incarnation);
 }
 

@@ -287,6 +287,7 @@ mark_entry(const Spill *spill, RoseComponentEntryDisk *entry, uint64 owner_xid)
 	entry->level = 0;
 	entry->state = ROSE_COMPONENT_LIVE;
 	entry->owner_xid = owner_xid;
+	rose_merge_stats_came(&spill->table->shared->merge_stats, entry);
 	if (spill->epoch == 0)
 		return;
 	entry->state = ROSE_COMPONENT_PENDING;

@@ -22,6 +22,7 @@
 #include "postgres.h"
 
 #include "lsm/rose_component.h"
+#include "lsm/rose_merge_stats.h"
 #include "memtable/rose_memtable.h"
 #include "store/rose_store.h"
 
@@ -41,6 +42,7 @@ typedef struct RoseTableShared
 	pg_atomic_uint64 bloom_passes;
 	pg_atomic_uint64 merges;
 	pg_atomic_uint64 spills;
+	RoseMergeStatsShared merge_stats;	/* atomic */
 } RoseTableShared;
 
 /*

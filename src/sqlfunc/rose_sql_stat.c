@@ -2,7 +2,7 @@
  *
  * rose_sql_stat.c
  *	  Set-returning functions behind the views rose.stat_subscription,
- *	  stat_subscription_tables and stat_components.
+ *	  stat_subscription_tables, stat_components and stat_merge_progress.
  *
  * They only look: at the shared state of the workers, and at the manifest and the
  * memtables of a table.
@@ -15,7 +15,7 @@
 #include "commands/defrem.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "lsm/rose_table.h"
+#include "lsm/rose_maintain.h"
 #include "miscadmin.h"
 #include "repl/rose_repl.h"
 #include "utils/acl.h"
@@ -28,6 +28,7 @@
 PG_FUNCTION_INFO_V1(rose_subscription_progress);
 PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
 PG_FUNCTION_INFO_V1(rose_components);
+PG_FUNCTION_INFO_V1(rose_merge_progress_of);
 
 /* ---------------------------------------------------------------------
  * A row under construction: columns are put one after the other.
@@ -307,6 +308,96 @@ rose_components(PG_FUNCTION_ARGS)
 	manifest = rose_table_manifest(table);
 	for (int i = 0; i < manifest->ncomponents; i++)
 		emit_component(fcinfo, &manifest->components[i]);
+	table_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+/* ---------------------------------------------------------------------
+ * Merges
+ */
+
+/* R as the picker derives it now. */
+static double
+current_ratio(RoseTable *table)
+{
+	RosePickInput input;
+	bool		blocked[ROSE_MAX_COMPONENTS];
+
+	rose_pick_input(table, &input, blocked);
+	return rose_pick_merge(&input).ratio;
+}
+
+/* Uncompressed bytes of a table's components over the bytes that they take. */
+static double
+current_compression(RoseTable *table)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+	double		raw = 0;
+	double		stored = 0;
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		raw += (double) manifest->components[i].raw_bytes;
+		stored += (double) manifest->components[i].nblocks * BLCKSZ;
+	}
+	return stored > 0 ? raw / stored : 0;
+}
+
+static void
+put_merge(StatRow *row, const RoseMergeBacklog *backlog, int into)
+{
+	bool		none = backlog->pid[into] == 0;
+
+	put(row, Int32GetDatum(backlog->pid[into]), none);
+	put(row, Int64GetDatum(backlog->done[into]), none);
+	put(row, Int64GetDatum(backlog->total[into]), none);
+}
+
+/*
+ * The counters, and the amplification: bytes that spills and merges have read and
+ * written for each byte of rows that came from memory.  Merges of two levels
+ * read and write each R times (Rose paper, section 2.2), so 4 R / compression is expected.
+ */
+static void
+put_amplification(StatRow *row, RoseTable *table)
+{
+	RoseMergeStatsShared *stats = &table->shared->merge_stats;
+	uint64		raw = pg_atomic_read_u64(&stats->came_raw_bytes);
+	uint64		came = pg_atomic_read_u64(&stats->came_bytes);
+	uint64		nread = pg_atomic_read_u64(&stats->read_bytes);
+	uint64		written = pg_atomic_read_u64(&stats->written_bytes);
+	double		ratio = current_ratio(table);
+	double		compression = current_compression(table);
+
+	put_int8(row, raw);
+	put_int8(row, came);
+	put_int8(row, nread);
+	put_int8(row, written);
+	put(row, Float8GetDatum(raw > 0 ? (double) (came + nread + written) / raw : 0), raw == 0);
+	put(row, Float8GetDatum(ratio), false);
+	put(row, Float8GetDatum(compression > 0 ? 4 * ratio / compression : 0), compression == 0);
+}
+
+Datum
+rose_merge_progress_of(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	RoseTable  *table;
+	RoseMergeBacklog backlog;
+	StatRow		row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = open_rose_table(PG_GETARG_OID(0));
+	table = rose_table_open(rel);
+	rose_merge_backlog(table->shared, &backlog);
+	put(&row, Int32GetDatum(backlog.nruns), false);
+	put_int8(&row, backlog.run_bytes);
+	put_int8(&row, backlog.c1_bytes);
+	put_int8(&row, backlog.c2_bytes);
+	put_merge(&row, &backlog, 0);
+	put_merge(&row, &backlog, 1);
+	put_amplification(&row, table);
+	emit(fcinfo, &row);
 	table_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

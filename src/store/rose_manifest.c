@@ -209,6 +209,25 @@ edit_tails(RoseMetaDisk *meta, const RoseManifestEdit *edit)
 	meta->ntails = n;
 }
 
+void
+rose_manifest_note_levels(RoseStoreShared *store, int ncomponents,
+						  const RoseComponentEntryDisk *components)
+{
+	uint32		nruns = 0;
+	uint64		bytes[3] = {0, 0, 0};
+
+	for (int i = 0; i < ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &components[i];
+
+		nruns += entry->level == 0 && entry->state == ROSE_COMPONENT_LIVE;
+		bytes[Min(entry->level, 2)] += rose_component_rest(entry, entry->raw_bytes);
+	}
+	pg_atomic_write_u32(&store->nruns, nruns);
+	for (int level = 0; level < lengthof(bytes); level++)
+		pg_atomic_write_u64(&store->level_bytes[level], bytes[level]);
+}
+
 /* After the switch: no error can be raised here. */
 static void
 retire_removed(RoseStoreShared *store, const RoseManifestEdit *edit)
@@ -242,6 +261,7 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 		edit_tails(meta, edit);
 	meta->next_seq = Max(meta->next_seq, edit->next_seq);
 	version = ++meta->manifest_version;
+	rose_manifest_note_levels(store, meta->ncomponents, meta->components);
 	rose_meta_edit_finish(&change);
 	ROSE_STOP_POINT("manifest-switched");	/* under alloc_lock */
 

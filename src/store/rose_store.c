@@ -36,6 +36,9 @@ rose_store_shared_init(RoseStoreShared *store, RelFileLocator locator)
 	LWLockInitialize(&store->alloc_lock, rose_pin_lock_tranche());
 	pg_atomic_init_u64(&store->manifest_version, 0);
 	pg_atomic_init_u64(&store->logged_lsn, 0);
+	pg_atomic_init_u32(&store->nruns, 0);
+	for (int i = 0; i < lengthof(store->level_bytes); i++)
+		pg_atomic_init_u64(&store->level_bytes[i], 0);
 	store->tail_block = InvalidBlockNumber;
 	rose_store_note_freed(store);
 }
@@ -57,6 +60,7 @@ rose_store_attach(Relation rel, RoseStoreShared *store)
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	pg_atomic_write_u64(&store->manifest_version, manifest.version);
+	rose_manifest_note_levels(store, manifest.ncomponents, manifest.components);
 	rose_store_note_logged(store, now);
 	store->truncate_lsn = now;
 	LWLockRelease(&store->alloc_lock);

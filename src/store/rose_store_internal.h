@@ -34,6 +34,12 @@ typedef struct RoseMetaEdit
 extern RoseMetaDisk *rose_meta_edit_begin(Relation rel, RoseMetaEdit *edit);
 extern void rose_meta_edit_finish(RoseMetaEdit *edit);
 
+/* ---- rose_manifest.c ---- */
+
+/* Note the sizes of levels.  REQUIRES: alloc_lock. */
+extern void rose_manifest_note_levels(RoseStoreShared *store, int ncomponents,
+									  const RoseComponentEntryDisk *components);
+
 /* ---- rose_owner.c ---- */
 
 /* The owners that live at one moment. */
