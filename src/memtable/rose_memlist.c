@@ -71,8 +71,7 @@ rose_memlist_create(RoseMemtableShared *memtable, const RoseSchema *schema)
 		return false;
 	memset(rose_mementry_at(head), 0, sizeof(RoseMemEntryShared));
 	memtable->head = head;
-	memtable->tree = rose_memtree_create(memtable, schema->prefix_wide);
-	return memtable->tree != 0;
+	return rose_memtree_create(memtable, schema->prefix_wide);
 }
 
 RoseArenaPtr

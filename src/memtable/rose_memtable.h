@@ -59,6 +59,7 @@ typedef struct RoseMemtableShared
 	RoseArenaPtr head;			/* before the first entry of the sorted list */
 	RoseArenaPtr tree;			/* root of the tree over it; write_lock,
 								 * lock-free readers */
+	RoseArenaPtr last_leaf;		/* of the tree; write_lock, lock-free readers */
 
 	RoseArenaPtr seq_index;		/* root of the sequence index; write_lock,
 								 * lock-free readers */

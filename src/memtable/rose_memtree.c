@@ -180,32 +180,50 @@ move_right(RoseMemNodeShared *node, const RoseMemTarget *target, int *nbefore)
 	}
 }
 
+/* Does the target belong to the last leaf?  Often so where keys only ever grow. */
+static inline bool
+is_in_last_leaf(const RoseMemNodeShared *leaf, const RoseMemTarget *target)
+{
+	return node_count(leaf) > 0 && item_is_before(leaf, 0, target);
+}
+
+static RoseMemNodeShared *
+find_leaf(const RoseMemtableShared *memtable, const RoseMemTarget *target, int *nbefore)
+{
+	RoseArenaPtr ptr = rose_memlink_read(&memtable->last_leaf);
+	RoseMemNodeShared *node = node_at(ptr);
+
+	if (is_in_last_leaf(node, target))
+		return move_right(node, target, nbefore);
+	ptr = rose_memlink_read(&memtable->tree);
+	for (;;)
+	{
+		node_prefetch(ptr);
+		node = move_right(node_at(ptr), target, nbefore);
+		if (node->level == 0)
+			return node;
+		ptr = rose_memlink_read(&node->child[*nbefore - 1]);
+	}
+}
+
 RoseArenaPtr
 rose_memtree_find(const RoseMemtableShared *memtable, const RoseMemTarget *target)
 {
 	for (;;)
 	{
-		RoseArenaPtr ptr = rose_memlink_read(&memtable->tree);
-		RoseMemNodeShared *node;
 		int			nbefore;
+		RoseMemNodeShared *leaf = find_leaf(memtable, target, &nbefore);
 
-		for (;;)
-		{
-			node_prefetch(ptr);
-			node = move_right(node_at(ptr), target, &nbefore);
-			if (node->level == 0)
-				break;
-			ptr = rose_memlink_read(&node->child[nbefore - 1]);
-		}
-		if (nbefore < node_count(node))
-			rose_arena_prefetch(node->entry[nbefore]);
+		if (nbefore < node_count(leaf))
+			rose_arena_prefetch(leaf->entry[nbefore]);
 		if (nbefore > 0)
 		{
-			ptr = rose_memlink_read(&node->entry[nbefore - 1]);
+			RoseArenaPtr ptr = rose_memlink_read(&leaf->entry[nbefore - 1]);
+
 			if (rose_memlist_is_before(rose_mementry_at(ptr), target))
 				return ptr;
 		}
-		else if (node->leftmost)
+		else if (leaf->leftmost)
 			return memtable->head;
 	}
 }
@@ -320,9 +338,15 @@ RoseArenaPtr
 rose_memtree_locate(const RoseMemtableShared *memtable, const RoseMemTarget *target,
 					RoseMemTreePath *path)
 {
-	RoseArenaPtr ptr = memtable->tree;
+	RoseArenaPtr ptr = memtable->last_leaf;
 	RoseMemNodeShared *node = node_at(ptr);
 
+	/* one that has room needs no path */
+	if (node->count == ROSE_MEMTREE_FANOUT || !is_in_last_leaf(node, target))
+	{
+		ptr = memtable->tree;
+		node = node_at(ptr);
+	}
 	path->height = node->level + 1;
 	for (;;)
 	{
@@ -362,14 +386,17 @@ make_node(RoseMemtableShared *memtable, int level, bool wide)
 	return ptr;
 }
 
-RoseArenaPtr
+bool
 rose_memtree_create(RoseMemtableShared *memtable, bool wide)
 {
 	RoseArenaPtr root = make_node(memtable, 0, wide);
 
-	if (root != 0)
-		node_at(root)->leftmost = true;
-	return root;
+	if (root == 0)
+		return false;
+	node_at(root)->leftmost = true;
+	memtable->tree = root;
+	memtable->last_leaf = root;
+	return true;
 }
 
 bool
@@ -504,6 +531,8 @@ rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path,
 			return;
 		}
 		split_node(node, path->spare[level], path->at[level], &item);
+		if (path->node[level] == memtable->last_leaf)
+			rose_memlink_publish(&memtable->last_leaf, path->spare[level]);
 		item = get_item(node_at(path->spare[level]), 0);
 		item.child = path->spare[level];
 	}

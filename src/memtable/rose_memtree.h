@@ -24,10 +24,10 @@ typedef struct RoseMemTreePath
 } RoseMemTreePath;
 
 /*
- * An empty tree: its root, or 0 = arena full.  wide: its items have both words of a prefix.
+ * An empty tree; false = arena full.  wide: its items have both words of a prefix.
  * REQUIRES: write_lock.
  */
-extern RoseArenaPtr rose_memtree_create(RoseMemtableShared *memtable, bool wide);
+extern bool rose_memtree_create(RoseMemtableShared *memtable, bool wide);
 
 /*
  * The entry before the target, by the tree, or the head; and the way to it.  Calls

@@ -368,6 +368,18 @@ put_record(TailAppend *append, int natts, const RoseTailRecord *record)
 		put(append, record->row, record->row->t_len);
 }
 
+/* Most of the time the page is where this process had it for the row before. */
+static Buffer
+pin_last_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
+{
+	static Buffer recent = InvalidBuffer;
+
+	if (!BufferIsValid(recent) ||
+		!ReadRecentBuffer(rose_rel_locator(rel), MAIN_FORKNUM, block, recent))
+		recent = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	return recent;
+}
+
 /* Append nbytes: go on with the segment's last page, if it has one. */
 static void
 begin_append(TailAppend *append, Relation rel, RoseStoreShared *store, Size nbytes)
@@ -393,8 +405,7 @@ begin_append(TailAppend *append, Relation rel, RoseStoreShared *store, Size nbyt
 	if (store->tail_block == InvalidBlockNumber)
 		return;
 
-	append->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, store->tail_block,
-										RBM_NORMAL, ring);
+	append->buffer = pin_last_page(rel, store->tail_block, ring);
 	LockBuffer(append->buffer, BUFFER_LOCK_EXCLUSIVE);
 	append->page = append->old_page.data;
 	memcpy(append->page, BufferGetPage(append->buffer), ROSE_TAIL_CONTENT);
