@@ -140,7 +140,7 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 
 	if (!scan->point)
 	{
-		row = rose_scan_next(scan->scan, scan->direction);
+		row = rose_scan_next_keyed(scan->scan, scan->direction);
 		if (row)
 			rose_scan_tid(scan->scan, &fetch->tid);
 		return row;

@@ -99,7 +99,7 @@ extern Datum rose_row_getattr(const RoseRow *row, const RoseSchema *schema,
 extern void rose_row_deform(const RoseRow *row, const RoseSchema *schema,
 							AttrNumber from, AttrNumber to,
 							Datum *values, bool *nulls);
-/* Fill row->version of a row of which only leaf and slot are known. */
+/* Fill row->version of a row of a leaf. */
 extern void rose_row_load_version(RoseRow *row);
 /* Columns of the rows behind it will be asked for, too. */
 extern void rose_row_expect_more(RoseRow *row);
@@ -117,6 +117,7 @@ extern RoseComponentCursor *rose_component_cursor_create(RoseComponent *componen
 														 BufferAccessStrategy strategy,
 														 MemoryContext context);
 extern void rose_component_cursor_free(RoseComponentCursor *cursor);
+extern const RoseComponentInfo *rose_component_cursor_info(const RoseComponentCursor *cursor);
 
 /*
  * Leave out the versions before this ordinal (the manifest entry's
@@ -149,6 +150,11 @@ extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
  * as the context the cursor was created in.
  */
 extern const RoseRow *rose_component_cursor_row(RoseComponentCursor *cursor);
+/*
+ * The same row, but its version may not have been read yet (op is 0 then): calling
+ * rose_component_cursor_row completes it in place.
+ */
+extern const RoseRow *rose_component_cursor_keyed_row(RoseComponentCursor *cursor);
 
 /*
  * For whoever takes rows of a leaf many at a time.  The leaf and slot that the cursor

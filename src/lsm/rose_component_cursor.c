@@ -25,6 +25,14 @@ typedef struct CursorFrame
 	RosePageReader *reader;
 } CursorFrame;
 
+/* What is known of the current row. */
+typedef enum CursorRowState
+{
+	CURSOR_NO_ROW,
+	CURSOR_KEYED_ROW,			/* all but its version */
+	CURSOR_FULL_ROW
+} CursorRowState;
+
 struct RoseComponentCursor
 {
 	RoseComponent *component;
@@ -40,7 +48,7 @@ struct RoseComponentCursor
 	RoseKeyBuffer *first_key;	/* key at first_ordinal; NULL until asked for */
 	int			slot;			/* -1: not on a row */
 	int			moves;			/* next and prev since the last seek */
-	bool		row_valid;		/* row is that of slot */
+	CursorRowState row_state;
 	RoseRow		row;
 	Datum		key[INDEX_MAX_KEYS];
 };
@@ -72,6 +80,12 @@ rose_component_cursor_free(RoseComponentCursor *cursor)
 	rose_leaf_release(cursor->leaf);
 	rose_leaf_release(cursor->spare);
 	MemoryContextDelete(cursor->context);
+}
+
+const RoseComponentInfo *
+rose_component_cursor_info(const RoseComponentCursor *cursor)
+{
+	return &cursor->component->info;
 }
 
 void
@@ -200,7 +214,7 @@ free_leaf(RoseComponentCursor *cursor)
 static void
 load_leaf(RoseComponentCursor *cursor, BlockNumber block)
 {
-	cursor->row_valid = false;
+	cursor->row_state = CURSOR_NO_ROW;
 	if (cursor->leaf == NULL || cursor->leaf->block != block)
 		rose_leaf_load(free_leaf(cursor), block, cursor->strategy);
 }
@@ -261,7 +275,7 @@ settle(RoseComponentCursor *cursor, int slot)
 	RoseLeaf   *leaf = cursor->leaf;
 	BlockNumber neighbour;
 
-	cursor->row_valid = false;
+	cursor->row_state = CURSOR_NO_ROW;
 	if (slot >= 0 && slot < leaf->nrows)
 	{
 		cursor->slot = slot;
@@ -413,29 +427,30 @@ rose_component_cursor_goto(RoseComponentCursor *cursor, int slot)
 int
 rose_component_cursor_find(RoseComponentCursor *cursor, const Datum *key, int ncols, bool after)
 {
-	RoseLeaf   *leaf = cursor->leaf;
-	int			lo = cursor->slot;
-	int			hi = leaf->nrows;
-	Datum		last[INDEX_MAX_KEYS];
-	int			order;
-
 	Assert(cursor->slot >= 0);
-	rose_leaf_get_key(leaf, hi - 1, last);
-	order = rose_key_compare(cursor->schema, last, key, ncols);
-	if (order < 0 || (after && order == 0))
-		return hi;
-	return rose_page_narrow(leaf->reader, cursor->schema, false, key, ncols, &lo, &hi) &&
-		after ? hi : lo;
+	return rose_leaf_find(cursor->leaf, cursor->slot, key, ncols, after);
+}
+
+const RoseRow *
+rose_component_cursor_keyed_row(RoseComponentCursor *cursor)
+{
+	Assert(cursor->slot >= 0);
+	if (cursor->row_state == CURSOR_NO_ROW)
+	{
+		rose_leaf_get_keyed_row(cursor->leaf, cursor->slot, &cursor->row, cursor->key);
+		cursor->row_state = CURSOR_KEYED_ROW;
+	}
+	return &cursor->row;
 }
 
 const RoseRow *
 rose_component_cursor_row(RoseComponentCursor *cursor)
 {
-	Assert(cursor->slot >= 0);
-	if (!cursor->row_valid)
+	(void) rose_component_cursor_keyed_row(cursor);
+	if (cursor->row_state == CURSOR_KEYED_ROW)
 	{
-		rose_leaf_get_row(cursor->leaf, cursor->slot, &cursor->row, cursor->key);
-		cursor->row_valid = true;
+		rose_row_load_version(&cursor->row);
+		cursor->row_state = CURSOR_FULL_ROW;
 	}
 	return &cursor->row;
 }

@@ -234,8 +234,15 @@ extern void rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward);
 extern void rose_leaf_reset_window(RoseLeaf *leaf);
 /* Fill row for a slot; key gets the key's Datums. */
 extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
+/* The same but for row->version: rose_row_load_version reads it. */
+extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
 /* The key of a slot. */
 extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
+/*
+ * First slot of [slot, nrows) whose first ncols key columns are >= key (after: > key), or
+ * nrows.  Cheap if it is not far.
+ */
+extern int	rose_leaf_find(RoseLeaf *leaf, int slot, const Datum *key, int ncols, bool after);
 /* Is every row of the leaf a whole one?  False may mean that it is not known. */
 extern bool rose_leaf_only_puts(RoseLeaf *leaf);
 /* Were all of them written by transactions before xmin?  As above. */

@@ -298,17 +298,24 @@ leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
 }
 
 void
-rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
+rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
 {
 	Assert(slot >= 0 && slot < leaf->nrows);
-	leaf_get_version(leaf, slot, &row->version);
 	rose_leaf_get_key(leaf, slot, key);
+	row->version.op = 0;
 	row->key = key;
 	row->tuple = NULL;
 	row->leaf = leaf;
 	row->slot = slot;
 	row->component = leaf->component_id;
 	row->ordinal = leaf->first_ordinal + slot;
+}
+
+void
+rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
+{
+	rose_leaf_get_keyed_row(leaf, slot, row, key);
+	leaf_get_version(leaf, slot, &row->version);
 }
 
 void
@@ -321,6 +328,64 @@ void
 rose_row_expect_more(RoseRow *row)
 {
 	rose_leaf_set_window(row->leaf, row->slot, true);
+}
+
+/* ---- searching ---- */
+
+/*
+ * The same for keys of one integer column, over decoded values: first in steps that
+ * double, then by halves.
+ */
+static int
+find_int(RoseLeaf *leaf, int slot, Datum key, bool after)
+{
+	const RoseSchema *schema = leaf->schema;
+	int			col = rose_leaf_key_column(schema, 0);
+	int			lo = slot;
+	int			hi;
+	int			step = 1;
+	int64		bound = schema->nkeys > 0 ? rose_key_int(&schema->keys[0], key) :
+		DatumGetInt64(key);
+
+#define PRECEDES(i) ((int64) leaf_get(leaf, col, (i)) < bound || \
+					 (after && (int64) leaf_get(leaf, col, (i)) == bound))
+
+	while (lo + step < leaf->nrows && PRECEDES(lo + step - 1))
+	{
+		lo += step;
+		step *= 2;
+	}
+	hi = Min(lo + step, leaf->nrows);
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (PRECEDES(mid))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+#undef PRECEDES
+	return lo;
+}
+
+int
+rose_leaf_find(RoseLeaf *leaf, int slot, const Datum *key, int ncols, bool after)
+{
+	const RoseSchema *schema = leaf->schema;
+	int			hi = leaf->nrows;
+	Datum		last[INDEX_MAX_KEYS];
+	int			order;
+
+	if (rose_schema_key_width(schema) == 1 && (schema->nkeys == 0 || schema->keys[0].int_order))
+		return find_int(leaf, slot, key[0], after);
+
+	rose_leaf_get_key(leaf, hi - 1, last);
+	order = rose_key_compare(schema, last, key, ncols);
+	if (order < 0 || (after && order == 0))
+		return hi;
+	return rose_page_narrow(leaf->reader, schema, false, key, ncols, &slot, &hi) && after ?
+		hi : slot;
 }
 
 /* ---- what all rows have in common ---- */

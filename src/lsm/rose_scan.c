@@ -149,7 +149,8 @@ scan_take_sources(RoseScan *scan)
 	if (npieces == 1 && !rose_component_readable(&manifest->components[manifest->ncomponents - 1]))
 		npieces = 0;			/* a bulk load into an empty table, not finished */
 	for (int i = 0; i < rose_manifest_first_piece(manifest); i++)
-		if (rose_component_readable(&manifest->components[i]))
+		if (rose_component_readable(&manifest->components[i]) &&
+			rose_source_component_overlaps(table, i, &scan->range))
 			rose_source_open_component(&scan->sources[scan->nsources++], table, i,
 									   scan->strategy, scan->source_context);
 	if (npieces > 0)
@@ -203,9 +204,12 @@ scan_position(RoseScan *scan, ScanDirection direction)
 	scan->positioned = true;
 }
 
-/* Does source a come before b in this direction?  Equal keys: newest first,
- * respectively oldest first. */
-static bool
+/*
+ * Does source a come before b in this direction?  Equal keys: newest first,
+ * respectively oldest first.  What stands first among the sources is newer; only the order of
+ * memtables says nothing.
+ */
+static inline bool
 source_precedes(RoseScan *scan, const RoseSource *a, const RoseSource *b, bool forward)
 {
 	int			cmp;
@@ -215,24 +219,39 @@ source_precedes(RoseScan *scan, const RoseSource *a, const RoseSource *b, bool f
 	cmp = scan_compare_keys(scan, a->row->key, b->row->key);
 	if (cmp != 0)
 		return (cmp < 0) == forward;
+	if (a->cursor != NULL || b->cursor != NULL)
+		return (a < b) == forward;
 	return (a->row->version.seq > b->row->version.seq) == forward;
 }
 
+/* The source whose row comes first, or NULL; scan->rival is the one whose row comes next. */
 static RoseSource *
 scan_best_source(RoseScan *scan, bool forward)
 {
-	RoseSource *best = NULL;
-
-	for (int i = 0; i < scan->nsources; i++)
+	for (;;)
 	{
-		RoseSource *source = &scan->sources[i];
+		RoseSource *best = NULL;
+		RoseSource *second = NULL;
 
-		if (source->state != ROSE_SOURCE_ROW)
-			continue;
-		if (best == NULL || source_precedes(scan, source, best, forward))
-			best = source;
+		for (int i = 0; i < scan->nsources; i++)
+		{
+			RoseSource *source = &scan->sources[i];
+
+			if (source->state != ROSE_SOURCE_ROW)
+				continue;
+			if (best == NULL || source_precedes(scan, source, best, forward))
+			{
+				second = best;
+				best = source;
+			}
+			else if (second == NULL || source_precedes(scan, source, second, forward))
+				second = source;
+		}
+		scan->rival = second;
+		if (best == NULL || likely(!best->waiting))
+			return best;
+		rose_source_wake(best, scan->table, scan->direction);
 	}
-	return best;
 }
 
 /* False: the source's memtable is gone and the scan must be positioned anew. */
@@ -319,7 +338,7 @@ scan_take_row(RoseScan *scan, const RoseSource *source, bool hold)
 	scan->row = *source->row;
 	scan->row_from_lookup = false;
 	scan->row_in_component = source->cursor != NULL;
-	if (scan->row_in_component)
+	if (scan->row_in_component && scan->row_entry.id != source->entry.id)
 		scan->row_entry = source->entry;
 	if (scan->row.leaf)
 		rose_leaf_hold(scan->row.leaf);
@@ -353,6 +372,7 @@ scan_resolve_forward(RoseScan *scan, RoseSource *source)
 	{
 		const RoseRow *row = source->row;
 
+		rose_source_need_version(source);
 		/* the same version can be in two sources while it moves between them */
 		if (row->version.seq != last_seq && scan_sees(scan, source))
 		{
@@ -487,6 +507,7 @@ scan_resolve_backward(RoseScan *scan, RoseSource *source)
 
 	for (;;)
 	{
+		rose_source_need_version(source);
 		if (scan_sees(scan, source) &&
 			(!found || source->row->version.seq > scan->row.version.seq))
 		{
@@ -541,6 +562,7 @@ scan_at_end(const RoseScan *scan, bool forward)
 	return scan->place == (forward ? SCAN_AFTER_LAST : SCAN_BEFORE_FIRST);
 }
 
+/* Leave a stretch, and the sources, if the direction changes. */
 static void
 scan_turn(RoseScan *scan, bool forward)
 {
@@ -552,7 +574,7 @@ scan_turn(RoseScan *scan, bool forward)
 }
 
 const RoseRow *
-rose_scan_next(RoseScan *scan, ScanDirection direction)
+rose_scan_next_keyed(RoseScan *scan, ScanDirection direction)
 {
 	bool		forward = !ScanDirectionIsBackward(direction);
 	const RoseRow *row;
@@ -567,6 +589,16 @@ rose_scan_next(RoseScan *scan, ScanDirection direction)
 		return rose_stretch_next_row(scan);
 	row = scan_next_forward(scan, &in_stretch);
 	return in_stretch ? rose_stretch_next_row(scan) : row;
+}
+
+const RoseRow *
+rose_scan_next(RoseScan *scan, ScanDirection direction)
+{
+	const RoseRow *row = rose_scan_next_keyed(scan, direction);
+
+	if (row != NULL && scan->stretch.leaf != NULL)
+		rose_source_need_version(scan->stretch_source);
+	return row;
 }
 
 RoseStretch *

@@ -49,6 +49,8 @@ extern void rose_scan_reset(RoseScan *scan, const RoseKeyRange *range);
 /* Next row in direction, or NULL.  Changing direction behaves as for an index scan:
  * backward from a row returns the one before it. Valid until the next call. */
 extern const RoseRow *rose_scan_next(RoseScan *scan, ScanDirection direction);
+/* The same for those who do not need row->version: if its op is 0, it was not read. */
+extern const RoseRow *rose_scan_next_keyed(RoseScan *scan, ScanDirection direction);
 /* TID of the row just returned. */
 extern void rose_scan_tid(RoseScan *scan, ItemPointer tid);
 extern void rose_scan_end(RoseScan *scan);

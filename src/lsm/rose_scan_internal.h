@@ -35,6 +35,7 @@ struct RoseScan
 
 	RoseSource *sources;
 	int			nsources;
+	const RoseSource *rival;	/* next to the best source found last; or NULL */
 	bool		positioned;		/* sources stand where place and direction say */
 	ScanDirection direction;
 	ScanPlace	place;
@@ -57,7 +58,7 @@ struct RoseScan
 	MemoryContext row_context;	/* of the row kept by a backward scan */
 	bool		row_from_lookup;
 	bool		row_in_component;
-	RoseComponentEntryDisk row_entry;
+	RoseComponentEntryDisk row_entry;	/* id 0: none yet */
 };
 
 static inline int
@@ -71,8 +72,8 @@ scan_compare_keys(RoseScan *scan, const Datum *a, const Datum *b)
 /* ---- stretches (rose_scan_stretch.c) ---- */
 
 /*
- * If the rows from this source's current one on, which is the first of all sources',
- * are results without more ado: open a stretch of them.
+ * If the rows from this source's current one on, which scan_best_source has just found
+ * to be the first of all, are results without more ado: open a stretch of them.
  */
 extern bool rose_stretch_begin(RoseScan *scan, RoseSource *source);
 /* Close it, behind the rows that were taken: the scan is at the last of them. */

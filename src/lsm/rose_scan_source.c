@@ -32,6 +32,30 @@ rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
 	source->batch.filter = filter;
 }
 
+bool
+rose_source_component_overlaps(RoseTable *table, int index, const RoseKeyRange *range)
+{
+	const RoseComponentInfo *info;
+	int			cmp;
+
+	if (range->nlower == 0 && range->nupper == 0)
+		return true;
+	info = rose_component_info(rose_table_component(table, index));
+	if (range->nlower > 0)
+	{
+		cmp = rose_key_compare(table->schema, info->max_key, range->lower, range->nlower);
+		if (range->lower_inclusive ? cmp < 0 : cmp <= 0)
+			return false;
+	}
+	if (range->nupper > 0)
+	{
+		cmp = rose_key_compare(table->schema, info->min_key, range->upper, range->nupper);
+		if (range->upper_inclusive ? cmp > 0 : cmp >= 0)
+			return false;
+	}
+	return true;
+}
+
 void
 rose_source_open_component(RoseSource *source, RoseTable *table, int index,
 						   BufferAccessStrategy strategy, MemoryContext context)
@@ -161,6 +185,27 @@ source_set_row(RoseSource *source, RoseTable *table, const RoseRow *row)
 	}
 	source->state = ROSE_SOURCE_ROW;
 	source->prefix = rose_key_prefix(table->schema, row->key);
+}
+
+/*
+ * The key that a component's rows begin with in this direction, if a scan that starts at
+ * the bound gets all of them; else NULL.
+ */
+static const Datum *
+component_edge(const RoseSource *source, RoseTable *table, ScanDirection direction,
+			   const Datum *key, int ncols, bool inclusive)
+{
+	const RoseComponentInfo *info = rose_component_cursor_info(source->cursor);
+	bool		forward = ScanDirectionIsForward(direction);
+	const Datum *edge = forward ? info->min_key : info->max_key;
+	int			cmp;
+
+	if (ncols == 0)
+		return edge;
+	cmp = rose_key_compare(table->schema, edge, key, ncols);
+	if (cmp == 0)
+		return inclusive ? edge : NULL;
+	return (cmp > 0) == forward ? edge : NULL;
 }
 
 /* Copy one entry into the batch; returns the bytes it took. */
@@ -348,12 +393,23 @@ rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 
 	if (source->cursor)
 	{
-		bool		found = source->chain ?
+		const Datum *edge = source->chain ? NULL :
+			component_edge(source, table, direction, key, ncols, inclusive);
+		bool		found;
+
+		source->waiting = edge != NULL;
+		if (edge)
+		{
+			memset(&source->edge, 0, sizeof(source->edge));
+			source->edge.key = edge;
+			source_set_row(source, table, &source->edge);
+			return;
+		}
+		found = source->chain ?
 			chain_position(source, table, width, direction, key, ncols, inclusive) :
 			component_position(source->cursor, width, direction, key, ncols, inclusive);
-
 		source_set_row(source, table,
-					   found ? rose_component_cursor_row(source->cursor) : NULL);
+					   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
 		return;
 	}
 
@@ -383,7 +439,20 @@ take_row(RoseSource *source, RoseTable *table, ScanDirection direction, bool fou
 	if (!found && source->chain)
 		found = next_piece(source, table, direction);
 	source_set_row(source, table,
-				   found ? rose_component_cursor_row(source->cursor) : NULL);
+				   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
+}
+
+void
+rose_source_wake(RoseSource *source, RoseTable *table, ScanDirection direction)
+{
+	bool		found = ScanDirectionIsForward(direction) ?
+		rose_component_cursor_first(source->cursor) :
+		rose_component_cursor_last(source->cursor);
+
+	Assert(source->waiting);
+	source->waiting = false;
+	source_set_row(source, table,
+				   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
 }
 
 void
@@ -393,6 +462,11 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 	RoseMemBatch *batch = &source->batch;
 	RoseC0Shared *c0 = &table->shared->c0;
 
+	if (source->waiting)
+	{
+		rose_source_wake(source, table, direction);
+		return;
+	}
 	if (source->cursor)
 	{
 		take_row(source, table, direction, ScanDirectionIsForward(direction) ?

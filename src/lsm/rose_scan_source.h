@@ -14,9 +14,8 @@
 #ifndef ROSE_SCAN_SOURCE_H
 #define ROSE_SCAN_SOURCE_H
 
-#include "access/sdir.h"
 #include "lsm/rose_pieces.h"
-#include "lsm/rose_table.h"
+#include "lsm/rose_scan.h"
 #include "lsm/rose_visibility.h"
 
 typedef enum RoseSourceState
@@ -41,13 +40,15 @@ typedef struct RoseMemBatch
 typedef struct RoseSource
 {
 	RoseSourceState state;
-	const RoseRow *row;			/* if state is ROW */
+	const RoseRow *row;			/* if state is ROW; see rose_source_need_version */
 	uint64		prefix;			/* rose_key_prefix of row */
 	bool		committed;		/* only committed versions come from here */
 
 	/* component, or the piece at hand */
 	RoseComponentCursor *cursor;	/* NULL for a memtable */
 	RoseComponentEntryDisk entry;
+	bool		waiting;		/* see above */
+	RoseRow		edge;			/* the row while it is waiting */
 	BlockNumber judged_block;	/* leaf that settled_end is about */
 	int			settled_end;	/* see rose_scan_stretch.c */
 	struct RosePieceChain *chain;	/* NULL: it is the only piece */
@@ -68,6 +69,9 @@ extern void rose_source_open_pieces(RoseSource *source, RoseTable *table,
 									BufferAccessStrategy strategy,
 									MemoryContext context);
 extern void rose_source_close(RoseSource *source);
+/* May the component have keys of this range? */
+extern bool rose_source_component_overlaps(RoseTable *table, int index,
+										   const RoseKeyRange *range);
 
 /*
  * Position.  key/ncols: bound in the direction of the scan (0 columns = from the end).  forward:
@@ -76,8 +80,19 @@ extern void rose_source_close(RoseSource *source);
 extern void rose_source_position(RoseSource *source, RoseTable *table,
 								 RoseVisibility *vis, ScanDirection direction,
 								 const Datum *key, int ncols, bool inclusive);
+/* REQUIRES waiting: put the cursor on the row. */
+extern void rose_source_wake(RoseSource *source, RoseTable *table, ScanDirection direction);
+/* On to the next row; a waiting source only wakes up. */
 extern void rose_source_advance(RoseSource *source, RoseTable *table,
 								RoseVisibility *vis, ScanDirection direction);
+
+/* Call it before looking at the row's version. */
+static inline void
+rose_source_need_version(const RoseSource *source)
+{
+	if (source->cursor)
+		(void) rose_component_cursor_row(source->cursor);
+}
 
 /* Of a component: on to a slot of its leaf, or the first row of the next leaf. */
 extern void rose_source_goto(RoseSource *source, RoseTable *table, int slot);

@@ -60,26 +60,6 @@ judge_leaf(RoseScan *scan, RoseSource *source, RoseLeaf *leaf)
 								   range->upper_inclusive);
 }
 
-/* The other source with the smallest key, or NULL. */
-static const RoseSource *
-find_rival(RoseScan *scan, const RoseSource *source)
-{
-	const RoseSource *rival = NULL;
-
-	for (int i = 0; i < scan->nsources; i++)
-	{
-		const RoseSource *other = &scan->sources[i];
-
-		if (other == source || other->state != ROSE_SOURCE_ROW)
-			continue;
-		if (rival == NULL || other->prefix < rival->prefix ||
-			(other->prefix == rival->prefix &&
-			 scan_compare_keys(scan, other->row->key, rival->row->key) < 0))
-			rival = other;
-	}
-	return rival;
-}
-
 /* The slot behind the first key that the leaf goes on with in [slot + 1, end). */
 static int
 find_repeated_key(RoseScan *scan, RoseLeaf *leaf, int slot, int end)
@@ -106,7 +86,7 @@ bool
 rose_stretch_begin(RoseScan *scan, RoseSource *source)
 {
 	RoseStretch *stretch = &scan->stretch;
-	const RoseSource *rival;
+	const RoseSource *rival = scan->rival;
 	RoseLeaf   *leaf;
 	int			slot;
 	int			end;
@@ -122,7 +102,6 @@ rose_stretch_begin(RoseScan *scan, RoseSource *source)
 	if (slot >= end)
 		return false;
 
-	rival = find_rival(scan, source);
 	if (rival != NULL)
 		end = Min(end, rose_component_cursor_find(source->cursor, rival->row->key,
 												  rose_schema_key_width(scan->table->schema),
@@ -176,5 +155,5 @@ rose_stretch_next_row(RoseScan *scan)
 	RoseComponentCursor *cursor = scan->stretch_source->cursor;
 
 	(void) rose_component_cursor_goto(cursor, scan->stretch.next++);
-	return rose_component_cursor_row(cursor);
+	return rose_component_cursor_keyed_row(cursor);
 }

@@ -288,7 +288,7 @@ rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
 	else
 		rose_leaf_hold(row->leaf);
 	rslot->has_row = true;
-	rslot->version = ROSE_SLOT_HAS_VERSION;
+	rslot->version = row->version.op != 0 ? ROSE_SLOT_HAS_VERSION : ROSE_SLOT_VERSION_IN_LEAF;
 
 	slot->tts_tid = *tid;
 	slot->tts_tableOid = RelationGetRelid(table->rel);

@@ -216,7 +216,7 @@ slices_next(RoseSlices *slices)
 
 	if (slices->exhausted)
 		return NULL;
-	row = rose_scan_next(slices->scan, ForwardScanDirection);
+	row = rose_scan_next_keyed(slices->scan, ForwardScanDirection);
 	if (row == NULL)
 		slices->exhausted = true;
 	else

@@ -206,7 +206,7 @@ scan_next_row(RoseTableScan *scan, ScanDirection direction, TupleTableSlot *slot
 	if (scan_is_granted(scan))
 	{
 		do
-			row = rose_scan_next(scan->scan, direction);
+			row = rose_scan_next_keyed(scan->scan, direction);
 		while (row && !scan_keys_match(scan, row));
 	}
 	return scan_store_row(scan, row, slot);
