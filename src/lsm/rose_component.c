@@ -21,14 +21,11 @@
 
 /* ---- pages ---- */
 
-void
-rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
-						 uint8 kind, char *dst, BufferAccessStrategy strategy)
+static void
+check_page_kind(Relation rel, BlockNumber block, uint8 kind, const char *page)
 {
-	const RosePageHeaderDisk *header;
+	const RosePageHeaderDisk *header = rose_page_header_const(page);
 
-	rose_block_read_owned(rel, block, component_id, dst, strategy);
-	header = rose_page_header_const(dst);
 	if (header->magic != ROSE_PAGE_MAGIC || header->kind != kind)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -40,6 +37,14 @@ rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
 				 errmsg("block %u of relation \"%s\" has page format version %u, this rose reads %u",
 						block, RelationGetRelationName(rel), header->version, ROSE_PAGE_VERSION),
 				 errhint("Install the release of rose that wrote the table.")));
+}
+
+void
+rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
+						 uint8 kind, char *dst, BufferAccessStrategy strategy)
+{
+	rose_block_read_owned(rel, block, component_id, dst, strategy);
+	check_page_kind(rel, block, kind, dst);
 }
 
 void
@@ -278,29 +283,32 @@ rose_component_bloom_page(const RoseComponent *component, uint32 page)
 bool
 rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash)
 {
-	PGAlignedBlock page;
 	uint32		block;
+	BlockNumber page_block;
+	Buffer		buffer;
+	const char *page;
+	bool		found;
 
 	if (component->footer.bloom_nblocks == 0)
 		return true;
 	block = rose_bloom_block(&component->bloom, hash);
-	rose_component_read_page(rel, component->info.entry.id,
-							 rose_component_bloom_page(component, block / ROSE_BLOOM_BLOCKS_PER_PAGE),
-							 ROSE_PAGE_BLOOM, page.data, NULL);
-	return rose_bloom_block_test(page.data + ROSE_PAGE_BODY +
-								 (block % ROSE_BLOOM_BLOCKS_PER_PAGE) * ROSE_BLOOM_BLOCK_SIZE,
-								 component->bloom.nprobes, hash);
+	page_block = rose_component_bloom_page(component, block / ROSE_BLOOM_BLOCKS_PER_PAGE);
+	buffer = rose_block_lock_owned(rel, page_block, component->info.entry.id);
+	page = BufferGetPage(buffer);
+	check_page_kind(rel, page_block, ROSE_PAGE_BLOOM, page);
+	found = rose_bloom_block_test(page + ROSE_PAGE_BODY +
+								  (block % ROSE_BLOOM_BLOCKS_PER_PAGE) * ROSE_BLOOM_BLOCK_SIZE,
+								  component->bloom.nprobes, hash);
+	UnlockReleaseBuffer(buffer);
+	return found;
 }
 
 bool
-rose_component_may_contain(RoseComponent *component, Relation rel, const Datum *key,
-						   uint64 hash)
+rose_component_in_range(const RoseComponent *component, const Datum *key)
 {
 	const RoseSchema *schema = component->schema;
 	int			width = rose_schema_key_width(schema);
 
-	if (rose_key_compare(schema, key, component->min_key, width) < 0 ||
-		rose_key_compare(schema, key, component->max_key, width) > 0)
-		return false;
-	return rose_component_bloom_test(component, rel, hash);
+	return rose_key_compare(schema, key, component->min_key, width) >= 0 &&
+		rose_key_compare(schema, key, component->max_key, width) <= 0;
 }

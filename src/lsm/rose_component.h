@@ -70,9 +70,12 @@ extern RoseComponent *rose_component_open(Relation rel, const RoseSchema *schema
 extern void rose_component_close(RoseComponent *component);
 extern const RoseComponentInfo *rose_component_info(const RoseComponent *component);
 
-/* False: no version of this key is in it (Bloom filter and min/max key). */
-extern bool rose_component_may_contain(RoseComponent *component, Relation rel,
-									   const Datum *key, uint64 hash);
+/*
+ * False: no version of this key is in it.  By min/max key, which reads nothing, and
+ * by the Bloom filter, which reads a page; hash is that of the key.
+ */
+extern bool rose_component_in_range(const RoseComponent *component, const Datum *key);
+extern bool rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash);
 
 /* ---------------------------------------------------------------------
  * A row as readers get it, from C0 or from a component.

@@ -39,9 +39,6 @@ struct RoseComponent
 
 extern BlockNumber rose_component_bloom_page(const RoseComponent *component, uint32 page);
 
-/* Ask the filter alone. */
-extern bool rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash);
-
 /* Read a page and check that it is this component's and of this kind. */
 extern void rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
 									 uint8 kind, char *dst, BufferAccessStrategy strategy);

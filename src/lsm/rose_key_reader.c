@@ -7,6 +7,10 @@
  * in C0 or in its private run while others write newer versions of the key, and those may be
  * spilled and read after it.  So a lock says nothing about which versions were returned.
  *
+ * The oldest component has nearly all keys, and who looks for a key that exists asks its Bloom
+ * filter in vain, for another page that may have to be read.  So queries leave that
+ * filter out as long as they keep finding what they look for.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -17,6 +21,11 @@
 #include "storage/lwlock.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
+
+/* So many hits in a row, less some for each miss, and the oldest filter is left out. */
+#define HITS_BEFORE_TRUST	32
+#define HITS_PER_MISS		16
+#define HITS_MAX			256
 
 typedef struct CachedCursor
 {
@@ -42,6 +51,7 @@ struct RoseKeyReader
 	bool		hashed;
 	uint64		below;			/* versions returned so far are >= this; not locks */
 	uint64		lock_below;		/* the same for locks, in the memory phase */
+	bool		expect_hits;
 	bool		locks_only;		/* versions are not wanted any more */
 
 	/* memory phase */
@@ -83,6 +93,12 @@ rose_key_reader_free(RoseKeyReader *reader)
 	for (int i = 0; i < reader->ncursors; i++)
 		rose_component_cursor_free(reader->cursors[i].cursor);
 	MemoryContextDelete(reader->context);
+}
+
+void
+rose_key_reader_expect_hits(RoseKeyReader *reader)
+{
+	reader->expect_hits = true;
 }
 
 void
@@ -308,6 +324,13 @@ cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseCompo
 	return slot->cursor;
 }
 
+/* Is the component that was taken last the oldest one that may have the key? */
+static bool
+is_oldest(const RoseKeyReader *reader)
+{
+	return reader->next_component >= reader->manifest.ncomponents;
+}
+
 /* Component of this manifest entry; the table's cached manifest may be newer. */
 static RoseComponent *
 component_for(RoseKeyReader *reader, int index)
@@ -347,6 +370,37 @@ next_component(RoseKeyReader *reader)
 	return index < manifest->ncomponents ? index : -1;
 }
 
+/* Found or missed in the oldest component: a miss weighs as much as several hits. */
+static void
+note_oldest(RoseTable *table, bool found)
+{
+	table->lookup_hits = found ? Min(table->lookup_hits + 1, HITS_MAX) :
+		Max(table->lookup_hits - HITS_PER_MISS, 0);
+}
+
+/* May the component at disk_index have the key? */
+static bool
+may_contain(RoseKeyReader *reader, RoseComponent *component)
+{
+	RoseTable  *table = reader->table;
+
+	if (!rose_component_in_range(component, reader->key))
+		return false;
+	if (is_oldest(reader) && reader->expect_hits &&
+		table->lookup_hits >= HITS_BEFORE_TRUST)
+		return true;
+	if (!reader->hashed)
+	{
+		reader->hash = rose_key_hash(table->schema, reader->key);
+		reader->hashed = true;
+	}
+	if (rose_component_bloom_test(component, table->rel, reader->hash))
+		return true;
+	if (is_oldest(reader))
+		note_oldest(table, false);
+	return false;
+}
+
 static const RoseRow *
 next_from_disk(RoseKeyReader *reader)
 {
@@ -357,6 +411,8 @@ next_from_disk(RoseKeyReader *reader)
 	for (;;)
 	{
 		const RoseRow *row;
+		bool		first = false;
+		bool		found;
 
 		if (reader->disk)
 			more = rose_component_cursor_next(reader->disk);
@@ -378,13 +434,8 @@ next_from_disk(RoseKeyReader *reader)
 			if (!rose_component_readable(entry) ||
 				(!locks && (reader->locks_only || entry->min_seq >= reader->below)))
 				continue;
-			if (!reader->hashed)
-			{
-				reader->hash = rose_key_hash(table->schema, reader->key);
-				reader->hashed = true;
-			}
 			component = component_for(reader, reader->disk_index);
-			if (!rose_component_may_contain(component, table->rel, reader->key, reader->hash))
+			if (!may_contain(reader, component))
 				continue;
 			cursor = cursor_for(reader, entry, component);
 			if (rose_component_cursor_is_before(cursor, reader->key))
@@ -393,14 +444,19 @@ next_from_disk(RoseKeyReader *reader)
 			more = rose_component_cursor_seek(reader->disk, reader->key, width,
 											  locks || reader->below == PG_UINT64_MAX ?
 											  PG_UINT64_MAX : reader->below - 1);
+			first = true;
 		}
 
-		row = more ? rose_component_cursor_row(reader->disk) : NULL;
-		if (row == NULL || !key_matches(reader, row->key))
+		row = more ? rose_component_cursor_keyed_row(reader->disk) : NULL;
+		found = row != NULL && key_matches(reader, row->key);
+		if (first && is_oldest(reader))
+			note_oldest(table, found);
+		if (!found)
 		{
 			reader->disk = NULL;
 			continue;
 		}
+		row = rose_component_cursor_row(reader->disk);
 		if (row->version.op == ROSE_OP_LOCK)
 			return row;
 		if (row->version.seq >= reader->below)

@@ -32,6 +32,9 @@ typedef struct RoseMemPlace
 extern RoseKeyReader *rose_key_reader_create(RoseTable *table, MemoryContext parent);
 extern void rose_key_reader_free(RoseKeyReader *reader);
 
+/* The reader is used for keys that are likely to be there: queries, not insertions. */
+extern void rose_key_reader_expect_hits(RoseKeyReader *reader);
+
 /* key must stay in place until the last call of next; versions with a
  * sequence >= below are left out (PG_UINT64_MAX: none). */
 extern void rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below);

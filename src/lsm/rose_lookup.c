@@ -50,6 +50,7 @@ rose_lookup_create(RoseTable *table)
 	lookup->table = table;
 	lookup->context = context;
 	lookup->reader = rose_key_reader_create(table, context);
+	rose_key_reader_expect_hits(lookup->reader);
 	rose_partial_init(&lookup->partial, table->schema, context);
 	lookup->key_context = AllocSetContextCreate(context, "rose lookup key",
 												ALLOCSET_SMALL_SIZES);

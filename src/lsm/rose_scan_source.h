@@ -9,6 +9,10 @@
  * at the next batch the source says so (ROSE_SOURCE_GONE) and the scan takes a new list of
  * sources.
  *
+ * A component whose keys all lie ahead is not read before the scan gets there.  Until then its
+ * source is "waiting": it has a row without version, with the component's first (last,
+ * backward) key or one before it, which is all that the scan needs to know.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_SCAN_SOURCE_H

@@ -62,6 +62,8 @@ typedef struct RoseTable
 	bool		manifest_valid;
 	RoseComponent *components[ROSE_MAX_COMPONENTS]; /* opened on demand, as manifest */
 
+	int			lookup_hits;	/* see rose_key_reader.c */
+
 	/* private to rose_table.c */
 	Oid			relid;			/* of rel */
 	uint64		incarnation;	/* of shared when it was bound */

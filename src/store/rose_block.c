@@ -290,26 +290,43 @@ report_bad_page(Relation rel, BlockNumber block, uint32 owner, const char *page)
 			 errhint("A backup or a standby taken with rose.wal_components = off lacks pages.")));
 }
 
+/* owner 0: any. */
 static void
-read_block(Relation rel, BlockNumber block, uint32 owner, char *dst,
-		   BufferAccessStrategy strategy)
+check_page_read(Relation rel, BlockNumber block, uint32 owner, const char *page)
 {
-	const RosePageHeaderDisk *header = rose_page_header_const(dst);
+	const RosePageHeaderDisk *header = rose_page_header_const(page);
+
+	if (PageIsNew((Page) page) || header->magic != ROSE_PAGE_MAGIC ||
+		(owner != 0 && header->component_id != owner))
+		report_bad_page(rel, block, owner, page);
+}
+
+static Buffer
+lock_block(Relation rel, BlockNumber block, uint32 owner, BufferAccessStrategy strategy)
+{
 	Buffer		buffer;
 
 	if (RecoveryInProgress() && block >= rose_file_nblocks(rel))
 	{
-		memset(dst, 0, BLCKSZ);
-		report_bad_page(rel, block, owner, dst);
+		PGAlignedBlock nothing;
+
+		memset(nothing.data, 0, BLCKSZ);
+		report_bad_page(rel, block, owner, nothing.data);
 	}
 	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	return buffer;
+}
+
+static void
+read_block(Relation rel, BlockNumber block, uint32 owner, char *dst,
+		   BufferAccessStrategy strategy)
+{
+	Buffer		buffer = lock_block(rel, block, owner, strategy);
+
 	memcpy(dst, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
-
-	if (PageIsNew((Page) dst) || header->magic != ROSE_PAGE_MAGIC ||
-		(owner != 0 && header->component_id != owner))
-		report_bad_page(rel, block, owner, dst);
+	check_page_read(rel, block, owner, dst);
 }
 
 void
@@ -325,4 +342,14 @@ rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner, char *dst,
 {
 	Assert(owner != 0);
 	read_block(rel, block, owner, dst, strategy);
+}
+
+Buffer
+rose_block_lock_owned(Relation rel, BlockNumber block, uint32 owner)
+{
+	Buffer		buffer = lock_block(rel, block, owner, NULL);
+
+	Assert(owner != 0);
+	check_page_read(rel, block, owner, BufferGetPage(buffer));
+	return buffer;
 }

@@ -328,6 +328,11 @@ extern void rose_block_read(Relation rel, BlockNumber block, char *dst,
 							BufferAccessStrategy strategy);
 extern void rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner,
 								  char *dst, BufferAccessStrategy strategy);
+/*
+ * The same without a copy: the page's buffer, locked for reading.  For a look of a moment;
+ * UnlockReleaseBuffer it.
+ */
+extern Buffer rose_block_lock_owned(Relation rel, BlockNumber block, uint32 owner);
 
 /* Blocks in regions of live owners, blocks of the other regions, all blocks of the file. */
 extern void rose_store_space(Relation rel, RoseStoreShared *store, uint64 *live,
