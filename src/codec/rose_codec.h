@@ -254,6 +254,9 @@ struct RoseCodec
 	/* Items: where item i starts, and the bytes it may take. */
 	const char *(*get_item) (RoseSegment *seg, int i, uint32 *size);
 
+	/* Many at a time, as values of the column's type; NULL: get_item does it. */
+	void		(*decode_items) (RoseSegment *seg, int from, int n, Datum *values);
+
 	/* Everything that open() leaves unchecked.  Returns NULL, or what is wrong. */
 	const char *(*check) (RoseSegment *seg);
 };

@@ -105,6 +105,12 @@ item_plain_get(RoseSegment *seg, int i, uint32 *size)
 	return seg->raw + start;
 }
 
+static void
+item_plain_decode(RoseSegment *seg, int from, int n, Datum *values)
+{
+	rose_item_index_decode(seg, &seg->index, from, n, values);
+}
+
 static const char *
 item_plain_check(RoseSegment *seg)
 {
@@ -119,5 +125,6 @@ const RoseCodec rose_codec_item_plain = {
 	.pack = item_plain_pack,
 	.open = item_plain_open,
 	.get_item = item_plain_get,
+	.decode_items = item_plain_decode,
 	.check = item_plain_check,
 };

@@ -26,6 +26,9 @@ rose_item_alignment(const RoseColumnDesc *desc)
 	}
 }
 
+/* Items decoded at a time. */
+#define DECODE_CHUNK	256
+
 uint32
 rose_items_min_size(const RoseColumnBuffer *col, int n)
 {
@@ -151,4 +154,42 @@ rose_item_value(const RoseColumnDesc *desc, const char *item, uint32 size)
 		(uintptr_t) item % rose_item_alignment(desc) != 0)
 		return NULL;
 	return item;
+}
+
+/* The same, quickly for a short varlena, which most items are. */
+static inline const char *
+item_value(const RoseColumnDesc *desc, const char *item, uint32 size)
+{
+	if (likely(desc->kind == ROSE_COLUMN_VARLEN && VARATT_IS_1B(item) &&
+			   !VARATT_IS_1B_E(item) && VARSIZE_1B(item) <= size))
+		return item;
+	return rose_item_value(desc, item, size);
+}
+
+void
+rose_item_index_decode(const RoseSegment *seg, const RoseItemIndex *index, int from, int n,
+					   Datum *values)
+{
+	uint64		excess[DECODE_CHUNK];
+	uint64		start = from == 0 ? 0 : end_at(index, (uint32) from - 1);
+
+	for (int done = 0; done < n; done += DECODE_CHUNK)
+	{
+		int			m = Min(n - done, DECODE_CHUNK);
+
+		rose_bitpack_read(index->bits, index->width, from + done, m, excess);
+		for (int i = 0; i < m; i++)
+		{
+			uint64		end = (uint64) (from + done + i + 1) * index->stride + excess[i];
+			const char *value;
+
+			if (unlikely(start >= end || end > index->raw_size))
+				rose_codec_corrupt(seg, "item is out of range");
+			value = item_value(seg->desc, seg->raw + start, (uint32) (end - start));
+			if (unlikely(value == NULL))
+				rose_codec_corrupt(seg, "item is not a value of its type");
+			values[done + i] = PointerGetDatum(value);
+			start = end;
+		}
+	}
 }

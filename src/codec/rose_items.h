@@ -63,6 +63,10 @@ extern const char *rose_item_index_open(RoseItemIndex *index, int n, uint32 max_
 extern void rose_item_index_get(const RoseSegment *seg, const RoseItemIndex *index, uint32 i,
 								uint32 *start, uint32 *end);
 
+/* The values in items [from, from + n) of the raw area; an error if one is not a value. */
+extern void rose_item_index_decode(const RoseSegment *seg, const RoseItemIndex *index,
+								   int from, int n, Datum *values);
+
 /* All ends ascend and are within the raw area.  Returns NULL, or what is wrong. */
 extern const char *rose_item_index_check(const RoseItemIndex *index);
 

@@ -322,18 +322,15 @@ rose_page_get(RosePageReader *reader, int col, int slot, bool *isnull)
 static void
 decode_values(RoseSegment *segment, int first, int n, Datum *values)
 {
-	int64		words[CHUNK_SIZE];
-	int			i;
+	StaticAssertStmt(sizeof(Datum) == sizeof(int64), "a word is a Datum; see datum_from_word");
 
 	if (segment->desc->attbyval)
-	{
-		segment->codec->decode(segment, first, n, words);
-		for (i = 0; i < n; i++)
-			values[i] = datum_from_word(words[i]);
-	}
+		segment->codec->decode(segment, first, n, (int64 *) values);
+	else if (segment->codec->decode_items != NULL)
+		segment->codec->decode_items(segment, first, n, values);
 	else
 	{
-		for (i = 0; i < n; i++)
+		for (int i = 0; i < n; i++)
 			values[i] = item_datum(segment, first + i);
 	}
 }
