@@ -60,17 +60,24 @@ SELECT count(*) FILTER (WHERE r IS DISTINCT FROM h) AS wrong FROM (
 	FROM generate_series(-150, 20100, 137) lo) c;
 RESET enable_seqscan;
 
--- a merge join marks and restores: both inputs repeat
+-- a merge join marks and restores, in the middle of leaves and of what is newer
+CREATE TABLE st_join (k int, id int, PRIMARY KEY (k, id)) USING rose;
+INSERT INTO st_join SELECT i / 7, i FROM generate_series(1, 6000) i;
+SELECT rose.spill('st_join');
+DELETE FROM st_join WHERE id % 11 = 0;
+INSERT INTO st_join SELECT i / 7, -i FROM generate_series(1, 6000, 13) i;
+ANALYZE st_join;
 SET enable_hashjoin = off;
 SET enable_nestloop = off;
 SET enable_sort = off;
-SELECT count(*), sum(x.a) FROM st x JOIN st y USING (id);
-SELECT count(*), sum(x.a) FROM st_heap x JOIN st_heap y USING (id);
-SELECT count(*), sum(x.id) FROM (SELECT id / 3 AS k, id FROM st ORDER BY id) x JOIN (SELECT id / 5 AS k, id FROM st ORDER BY id) y USING (k);
-SELECT count(*), sum(x.id) FROM (SELECT id / 3 AS k, id FROM st_heap ORDER BY id) x JOIN (SELECT id / 5 AS k, id FROM st_heap ORDER BY id) y USING (k);
+SET enable_material = off;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM st_join x JOIN st_join y USING (k);
+SELECT count(*), sum(x.id), sum(y.id) FROM st_join x JOIN st_join y USING (k);
+SELECT sum(n * n) AS count, sum(n * s) AS sum FROM (SELECT count(*) AS n, sum(id) AS s FROM st_join GROUP BY k) x;
 RESET enable_hashjoin;
 RESET enable_nestloop;
 RESET enable_sort;
+RESET enable_material;
 
 -- rows that are found by TID, and their system columns, are those that were scanned
 SELECT count(*) FROM st x JOIN st y ON x.ctid = y.ctid WHERE x.id <> y.id OR x.xmin <> y.xmin;
@@ -208,6 +215,6 @@ FETCH 3 FROM c;
 FETCH BACKWARD 4 FROM c;
 COMMIT;
 
-DROP TABLE st, st_heap, st_text, st_parts;
+DROP TABLE st, st_heap, st_text, st_parts, st_join;
 DROP PROCEDURE st_both;
 DROP FUNCTION st_same;
