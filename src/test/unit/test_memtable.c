@@ -805,8 +805,9 @@ stress_reader(void *arg)
 	return NULL;
 }
 
+/* Many versions of few keys, or keys all over the place. */
 static void
-test_stress(RoseSchema *schema)
+test_stress(RoseSchema *schema, uint64 max_number)
 {
 	pthread_t	readers[2];
 
@@ -816,7 +817,7 @@ test_stress(RoseSchema *schema)
 		CHECK(pthread_create(&readers[i], NULL, stress_reader, schema) == 0);
 	for (uint64 seq = 1; seq <= NSTRESS; seq++)
 	{
-		CHECK(put(schema, seq * 48271 % 5000, seq, seq % 40));
+		CHECK(put(schema, seq * 48271 % max_number, seq, seq % 40));
 		pg_write_barrier();
 		stress_done = seq;
 	}
@@ -903,8 +904,10 @@ main(void)
 	test_exhaustion(20000);
 	test_exhaustion(300000);
 	test_freezing();
-	test_stress(&rowid_schema);
-	test_stress(&bytes_schema);
+	test_stress(&rowid_schema, 5000);
+	test_stress(&rowid_schema, 100000007);
+	test_stress(&bytes_schema, 5000);
+	test_stress(&bytes_schema, 100000007);
 	test_append();
 	printf("# memtable: all checks passed\n");
 	return 0;
