@@ -211,6 +211,15 @@ CROSS JOIN LATERAL rose.components(t.oid::pg_catalog.regclass) c
 WHERE t.relkind = 'r' AND t.relpersistence <> 't'
 	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
 
+CREATE FUNCTION rose.memory(
+	OUT total_bytes bigint, OUT used_bytes bigint,
+	OUT write_delays bigint, OUT write_delay_ms double precision, OUT writer_spills bigint)
+RETURNS record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_memory';
+
+CREATE VIEW rose.stat_memory AS SELECT * FROM rose.memory();
+COMMENT ON VIEW rose.stat_memory
+IS 'the memory of memtables, and what writers had to wait for it';
+
 CREATE FUNCTION rose.merge_progress(relation regclass,
 	OUT runs integer, OUT run_bytes bigint, OUT c1_bytes bigint, OUT c2_bytes bigint,
 	OUT c1_merge_pid integer, OUT c1_merge_done bigint, OUT c1_merge_total bigint,
@@ -231,4 +240,4 @@ WHERE t.relkind = 'r' AND t.relpersistence <> 't'
 
 GRANT USAGE ON SCHEMA rose TO PUBLIC;
 GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components,
-	rose.stat_merge_progress TO PUBLIC;
+	rose.stat_merge_progress, rose.stat_memory TO PUBLIC;

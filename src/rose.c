@@ -14,6 +14,7 @@
 #include "indexam/rose_indexam.h"
 #include "lsm/rose_maintain.h"
 #include "lsm/rose_table.h"
+#include "lsm/rose_pace.h"
 #include "lsm/rose_write.h"
 #include "memtable/rose_memtable.h"
 #include "miscadmin.h"
@@ -43,6 +44,7 @@ static const struct
 	{rose_pin_shmem_size, rose_pin_shmem_init},
 	{rose_registry_shmem_size, rose_registry_shmem_init},
 	{rose_write_shmem_size, rose_write_shmem_init},
+	{rose_pace_shmem_size, rose_pace_shmem_init},
 	{rose_worker_shmem_size, rose_worker_shmem_init},
 	{rose_repl_shmem_size, rose_repl_shmem_init},
 };

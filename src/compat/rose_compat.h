@@ -16,6 +16,7 @@
 #include "storage/smgr.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
 #error "rose needs PostgreSQL 15 or newer"
@@ -145,5 +146,20 @@ rose_primary_key_index(Relation rel)
 #define rose_try_wait_for_xact(xid, nowait) \
 	ConditionalXactLockTableWait(xid, (nowait) && log_lock_failures)
 #endif
+
+/* 17 lets extensions name their wait events. */
+static inline uint32
+rose_wait_event_pacing(void)
+{
+#if PG_VERSION_NUM >= 170000
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = WaitEventExtensionNew("RoseWritePacing");
+	return event;
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
 
 #endif							/* ROSE_COMPAT_H */

@@ -90,6 +90,7 @@ rose_insert(RoseTable *table, const Datum *values, const bool *nulls, CommandId 
 
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
+	rose_pace_writes(table, 1);
 	return result;
 }
 
@@ -239,6 +240,7 @@ insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, 
 		for (int i = *ndone; i < *ndone + done; i++)
 			rose_tid_assign(table, NULL, 0, versions[i].version.seq, &tids[i]);
 		*ndone += done;
+		rose_pace_writes(table, done);
 		if (*ndone == distinct)
 			break;
 		if (state == ROSE_KEY_LIVE)

@@ -85,9 +85,10 @@ extern void rose_epoch_discard(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
  * Ask a background worker of this database to spill, because the arena is
- * full. Set by the worker module; NULL without one.
+ * full, or soon will be; false: there is none, and none will come.  Set by the worker
+ * module; NULL without one.
  */
-typedef void (*RoseRequestSpillHook) (Oid dbid);
+typedef bool (*RoseRequestSpillHook) (Oid dbid);
 extern RoseRequestSpillHook rose_request_spill_hook;
 
 /* --- private runs (lsm/rose_private.c) --- */

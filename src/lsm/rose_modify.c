@@ -185,7 +185,10 @@ delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target,
 			return conflict.result;
 		}
 		else if (written)
+		{
+			rose_pace_writes(table, 1);
 			return TM_Ok;
+		}
 		else
 			rose_write_make_room(table);
 	}
@@ -345,7 +348,10 @@ update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePl
 			return TM_Ok;
 		}
 		else if (written)
+		{
+			rose_pace_writes(table, 1);
 			return TM_Ok;
+		}
 		else
 			rose_write_make_room(table);
 	}

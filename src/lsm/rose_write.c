@@ -401,36 +401,51 @@ rose_write_blind(RoseTable *table, RoseOp op, const Datum *values, const bool *n
 /* ---- room in C0 ---- */
 
 /*
- * C0's arena is full: spill this table if it holds a good part of it (or is
- * fed by this process, which nobody else may spill), else have the
- * worker spill what is largest and wait for that: long enough for the spill of a
- * large C0 on a busy disk.  Now and then try our own, in case nobody else comes.
+ * Spill this table's C0 in this process: for one that is fed by this process, which nobody
+ * else may spill, or if no worker comes.
+ */
+static bool
+spill_here(RoseTable *table)
+{
+	if (!rose_spill(table, WriteSubid, WriteEpoch))
+		return false;
+	if (!OidIsValid(WriteSubid))
+		rose_pace_count_own_spill();
+	return true;
+}
+
+/*
+ * C0's arena is full, or C0 has no memtable left to write to: have the worker spill what
+ * is largest and wait for that, long enough for the spill of a large C0 on a busy
+ * disk.  Now and then try our own, in case nobody else comes: our transaction may be
+ * what keeps the worker from the table.
  */
 void
 rose_write_make_room(RoseTable *table)
 {
-	const int	wait_ms = 10;
-	const int	max_waits = 6000;
-	const int	own_turn = 100;
-	Size		fair_share = rose_arena_total_bytes() / 8;
+	const int	wait_ms = 2;
+	const int	max_waits = 30000;
+	const int	own_turn = 500;
+	const int	ask_every = 10;
+	bool		worker = true;
 
-	if (OidIsValid(WriteSubid) && rose_wait_for_epoch_hook && rose_wait_for_epoch_hook())
-		return;
+	if (OidIsValid(WriteSubid))
+	{
+		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) || spill_here(table))
+			return;
+	}
 	for (int waits = 0; waits < max_waits; waits++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (rose_c0_bytes(&table->shared->c0) >= fair_share || OidIsValid(WriteSubid) ||
-			rose_request_spill_hook == NULL || waits % own_turn == own_turn - 1)
-		{
-			if (rose_spill(table, WriteSubid, WriteEpoch))
-				return;
-		}
-		if (rose_request_spill_hook)
-			rose_request_spill_hook(rose_locator_db(table->locator));
+		if (waits % ask_every == 0)
+			worker = rose_request_spill_hook != NULL &&
+				rose_request_spill_hook(rose_locator_db(table->locator));
+		if ((!worker || waits % own_turn == own_turn - 1) && spill_here(table))
+			return;
 		if (waits > 0 && rose_arena_used_bytes() < rose_arena_total_bytes() / 16 * 15)
 			return;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 wait_ms, PG_WAIT_EXTENSION);
+						 wait_ms, rose_wait_event_pacing());
 		ResetLatch(MyLatch);
 	}
 	ereport(ERROR,

@@ -9,6 +9,7 @@
 #define ROSE_WRITE_INTERNAL_H
 
 #include "lsm/rose_key_reader.h"
+#include "lsm/rose_pace.h"
 #include "lsm/rose_visibility.h"
 #include "lsm/rose_write.h"
 

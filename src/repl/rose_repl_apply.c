@@ -24,6 +24,7 @@
 #include "catalog/pg_type.h"
 #include "compat/rose_compat_repl.h"
 #include "libpq/pqformat.h"
+#include "lsm/rose_pace.h"
 #include "lsm/rose_write.h"
 #include "repl/rose_repl_int.h"
 #include "storage/lmgr.h"
@@ -262,6 +263,10 @@ write_version(RoseReplRel *entry, RoseOp op, const Datum *values, const bool *nu
 			  const bits8 *present)
 {
 	rose_write_blind(entry->table, op, values, nulls, present, GetCurrentCommandId(true), false);
+
+	/* Towards the end of the memory that is left, at the speed of what frees some. */
+	if (rose_apply.flight != 0)
+		rose_pace_writes(entry->table, 1);
 }
 
 static void

@@ -11,11 +11,13 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "commands/defrem.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lsm/rose_maintain.h"
+#include "lsm/rose_pace.h"
 #include "miscadmin.h"
 #include "repl/rose_repl.h"
 #include "utils/acl.h"
@@ -23,12 +25,14 @@
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
 #include "utils/rel.h"
+#include "util/rose_preload.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(rose_subscription_progress);
 PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
 PG_FUNCTION_INFO_V1(rose_components);
 PG_FUNCTION_INFO_V1(rose_merge_progress_of);
+PG_FUNCTION_INFO_V1(rose_memory);
 
 /* ---------------------------------------------------------------------
  * A row under construction: columns are put one after the other.
@@ -400,4 +404,28 @@ rose_merge_progress_of(PG_FUNCTION_ARGS)
 	emit(fcinfo, &row);
 	table_close(rel, AccessShareLock);
 	return (Datum) 0;
+}
+
+/* ---------------------------------------------------------------------
+ * Memory
+ */
+
+Datum
+rose_memory(PG_FUNCTION_ARGS)
+{
+	RosePaceStats stats;
+	TupleDesc	desc;
+	Datum		values[5];
+	bool		nulls[5] = {false};
+
+	rose_require_preload();
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	rose_pace_get_stats(&stats);
+	values[0] = Int64GetDatum(rose_arena_total_bytes());
+	values[1] = Int64GetDatum(rose_arena_used_bytes());
+	values[2] = Int64GetDatum(stats.delays);
+	values[3] = Float8GetDatum(stats.delay_us / 1000.0);
+	values[4] = Int64GetDatum(stats.own_spills);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

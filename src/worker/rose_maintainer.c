@@ -57,7 +57,7 @@
 #define SWEEP_INTERVAL_MS		60000
 #define FAILURE_PAUSE_MS		60000	/* leave a table alone after an error */
 #define CANCEL_PAUSE_MS			1000	/* ... after a cancel: somebody else wants it */
-#define RESPILL_PAUSE_MS		1000	/* between two spills of a table for memory */
+#define RESPILL_PAUSE_MS		1000	/* for a table that could not be spilled, or had nothing */
 #define RESTART_PAUSE_MS		5000	/* before the worker is started again */
 #define RECHECK_MS				5000	/* look again at a table that waits for something */
 
@@ -308,9 +308,10 @@ spill_table(const RoseRegistryItem *item)
 	if (rel != NULL)
 		spilled = rose_spill(rose_table_open(rel), InvalidOid, 0);
 	end_work(rel);
-	note->spill_after = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RESPILL_PAUSE_MS);
 	if (spilled)
 		count_done(true);
+	else
+		note->spill_after = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RESPILL_PAUSE_MS);
 	return spilled;
 }
 

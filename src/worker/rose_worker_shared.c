@@ -95,7 +95,7 @@ rose_worker_slot(Oid dbid, bool make)
 }
 
 /* RoseRequestSpillHook: memory is short, for a writer of this database. */
-static void
+static bool
 request_spill(Oid dbid)
 {
 	RoseWorkerSlotShared *slot;
@@ -112,6 +112,7 @@ request_spill(Oid dbid)
 	if (rose_workers->launcher != NULL)
 		SetLatch(rose_workers->launcher);
 	LWLockRelease(&rose_workers->lock);
+	return rose_max_merge_workers > 0;
 }
 
 void

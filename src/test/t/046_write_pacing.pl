@@ -1,0 +1,67 @@
+
+# Writers that are faster than spills and merges: they are slowed down, not stopped; the
+# worker spills, not they; and nothing is lost.
+use strict;
+use warnings;
+
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in has no memory of its own' if $ENV{ROSE_STANDIN};
+
+my $node = rose_node('pacing', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'synchronous_commit = off');
+
+stop_points_create($node);
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+sub memory { return sql("SELECT $_[0] FROM rose.stat_memory") }
+
+is(memory('total_bytes BETWEEN 4000000 AND 4194304, used_bytes, write_delays, write_delay_ms, writer_spills'), 't|0|0|0|0', 'an idle server');
+
+# Two sessions write far more than fits memory: single rows, and many at a time.
+sql("CREATE TABLE t (id bigint PRIMARY KEY, a int, b text) USING rose");
+sql("CREATE TABLE small (id int PRIMARY KEY) USING rose");
+my $single = "DO 'BEGIN FOR i IN 1..40000 LOOP INSERT INTO t VALUES ((i * 7919) % 40009, i, repeat(md5(i::text), 2)); IF i % 100 = 0 THEN COMMIT; END IF; END LOOP; END'";
+my $many = "INSERT INTO t SELECT 100000 + (g * 7919) % 80021, g, repeat(md5(g::text), 2) FROM generate_series(1, 80000) g";
+my @sessions = map { IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-c', $_ ]) } ($single, $many);
+ok($_->finish, 'a session has written its rows') foreach @sessions;
+
+is(sql('SELECT count(*), count(DISTINCT id), sum(a) FROM t'), join('|', 120000, 120000, 40000 * 40001 / 2 + 80000 * 80001 / 2), 'all rows are there');
+is(sql("SELECT count(*) FROM rose.check('t')"), 0, 'rose.check');
+is(memory('writer_spills'), 0, 'no writer had to spill');
+cmp_ok(sql("SELECT count(*) FROM rose.components('t') WHERE kind <> 'memtable'"), '>', 0, 'the worker did');
+
+# The worker is held in the middle of a spill: writers get slower, before they stop.
+my $control = RoseTest::Session->new($node);
+my $before = memory('write_delays');
+$control->run("SELECT stop_at('spill-planned', 'wait', 'worker')");
+my $writer = IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'),
+	'-c', "DO 'BEGIN FOR i IN 1..40000 LOOP INSERT INTO t VALUES (-i, i, repeat(md5(i::text), 2)); IF i % 100 = 0 THEN COMMIT; END IF; END LOOP; END'" ]);
+$node->poll_query_until('postgres', "SELECT write_delays > $before + 10 AND write_delay_ms > 0 FROM rose.stat_memory") or fail('no delays');
+is(sql('INSERT INTO small VALUES (1) RETURNING id'), 1, 'a table without a part in it takes rows');
+$control->run("SELECT go_on('spill-planned')");
+ok($writer->finish, 'a writer that was slowed down comes to its end');
+is(sql('SELECT count(*) FROM t WHERE id < 0'), 40000, 'all its rows are there');
+$control->end;
+sql('DELETE FROM t WHERE id < 0');
+
+# A delay can be interrupted: a writer is cancelled at once.
+sql('UPDATE t SET a = 0');
+my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '300ms'; UPDATE t SET a = 1; UPDATE t SET a = 2");
+like($err, qr/canceling statement due to statement timeout/, 'a writer is cancelled');
+is(sql('SELECT min(a), max(a), count(*) FROM t'), '0|0|120000', 'and leaves nothing');
+
+# Without a worker writers spill by themselves.
+sql('ALTER SYSTEM SET rose.max_merge_workers = 0');
+sql('SELECT pg_reload_conf()');
+$node->restart;
+sql("CREATE TABLE alone (id bigint PRIMARY KEY, b text) USING rose");
+sql("INSERT INTO alone SELECT g, repeat(md5(g::text), 2) FROM generate_series(1, 60000) g");
+is(sql('SELECT count(*) FROM alone'), 60000, 'no worker: all rows are there');
+cmp_ok(memory('writer_spills'), '>', 0, 'the writer has spilled');
+
+$node->stop;
+done_testing();
