@@ -110,8 +110,12 @@ rose_page_builder_create(int ncols, const RoseColumnDesc *descs, MemoryContext p
 	builder->columns = MemoryContextAllocZero(context, ncols * sizeof(BuilderColumn));
 	builder->workspace = MemoryContextAllocZero(context, WORKSPACE_SIZE);
 	for (c = 0; c < ncols; c++)
+	{
 		rose_column_buffer_init(&builder->columns[c].buffer, &descs[c], &builder->scratch,
 								context);
+		if (descs[c].attbyval)
+			builder->columns[c].unused_bits = (uint8) (64 - 8 * descs[c].attlen);
+	}
 	reserve_rows(builder, INITIAL_CAPACITY);
 	rose_page_builder_reset(builder);
 	return builder;
@@ -146,22 +150,6 @@ rose_page_builder_reset(RosePageBuilder *builder)
 
 
 /* ---- Adding values ---- */
-
-static inline int64
-word_from_datum(Datum value, int size)
-{
-	switch (size)
-	{
-		case 1:
-			return (int8) DatumGetChar(value);
-		case 2:
-			return DatumGetInt16(value);
-		case 4:
-			return DatumGetInt32(value);
-		default:
-			return (int64) value;
-	}
-}
 
 /* Make room for 'size' more item bytes after 'used'; returns where they go. */
 static char *
@@ -296,7 +284,9 @@ add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
 		if (unlikely(!column->in_row_bits))
 			bits += unforeseen_bits(builder, column);
 		if (buffer->is_words)
-			buffer->words[buffer->nvalues] = word_from_datum(values[c], buffer->desc.attlen);
+			/* sign-extended; right shift is arithmetic on all our compilers */
+			buffer->words[buffer->nvalues] =
+				(int64) ((uint64) values[c] << column->unused_bits) >> column->unused_bits;
 		else
 			item_bytes += add_item(buffer, values[c]);
 		buffer->nvalues++;

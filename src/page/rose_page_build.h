@@ -13,15 +13,16 @@
 
 typedef struct BuilderColumn
 {
-	RoseColumnBuffer buffer;
-
 	/*
-	 * NULLs.  While a column has no value it counts nothing and sets no bit,
-	 * because most system columns never have one; see rose_page_build.c.
+	 * What each row needs, together.  While a column has no value it counts
+	 * nothing and sets no bit, because most system columns never have one; see
+	 * rose_page_build.c.
 	 */
+	bool		in_row_bits;	/* see row_bits */
+	uint8		unused_bits;	/* of a Datum that holds a word */
 	int			nnulls;
 	uint8	   *isnull;			/* one bit a row, low bits first */
-	bool		in_row_bits;	/* see row_bits */
+	RoseColumnBuffer buffer;
 
 	RosePlan	saved;			/* before the row being tried */
 

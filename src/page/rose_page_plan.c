@@ -4,7 +4,7 @@
  *	  How the columns of a page that is being built will be represented.
  *
  * Each column has a plan (rose_codec.h).  On the first page of a builder all codecs
- * are tried on all columns each time the number of rows has doubled, and
+ * are tried on all columns each time the number of rows has grown eightfold, and
  * when the page seems full ("tight" plans, without room for surprises).  A plan looks
  * at all values, so growth by a factor, not by an amount, is what keeps the work in
  * proportion to the rows.  Plans with items are also made anew when the items have grown by
@@ -246,7 +246,7 @@ replan_is_due(const RosePageBuilder *builder, int total)
 {
 	if (total > builder->available)
 		return builder->nrows > builder->tight_rows + builder->tight_rows / 32;
-	return builder->nrows >= builder->planned_rows * 2 ||
+	return builder->nrows >= builder->planned_rows * 8 ||
 		(builder->headroom <= 0 && builder->tight_rows == 0);
 }
 
@@ -255,6 +255,7 @@ rose_builder_settle_last_row(RosePageBuilder *builder, const bool *nulls)
 {
 	int			total;
 	bool		fits;
+	bool		seemed_full = false;
 
 	rose_builder_settle(builder, nulls);
 	builder->headroom -= builder->pending_item_bytes;
@@ -264,6 +265,7 @@ rose_builder_settle_last_row(RosePageBuilder *builder, const bool *nulls)
 	{
 		bool		tight = total > builder->available || builder->tight_rows > 0;
 
+		seemed_full = tight;
 		fits = replan(builder, tight);
 		total = rose_builder_total_size(builder);
 		if (fits && !tight && total > builder->available)
@@ -274,6 +276,12 @@ rose_builder_settle_last_row(RosePageBuilder *builder, const bool *nulls)
 	}
 	if (!fits || total > builder->available)
 		return false;
+	if (seemed_full && total < builder->available - builder->available / 8)
+	{
+		/* not full at all: make room for surprises again */
+		builder->tight_rows = 0;
+		builder->planned_rows = builder->nrows;
+	}
 	rose_builder_renew_budget(builder, total);
 	return true;
 }
