@@ -28,9 +28,8 @@
 
 #define RUNS			5
 #define DECODE_BATCH	1024	/* values that one call decodes */
-#define PROBED_PAGES	500		/* get and search on an open page ... */
-#define PROBES_A_PAGE	400
-#define COLD_PROBES		100000	/* ... and on a page of their own each */
+#define PROBES			400		/* gets or searches of a round */
+#define PROBE_ROUNDS	300
 #define MAX_COLUMNS		100
 
 /* ---- Random numbers; unit_rows.c uses them too ---- */
@@ -363,63 +362,86 @@ compare_texts(Datum a, Datum b, void *arg)
 	return order != 0 ? order : xlen - ylen;
 }
 
-/* One get or search in the first column; checks the answer. */
-static inline void
-probe_row(RosePageReader *reader, const Table *table, int first_row, int nrows, int slot,
-		  bool search)
+/*
+ * Gets or searches in the first column, chosen before and checked after they are
+ * timed, so that neither random numbers nor the data's cache misses count.
+ */
+typedef struct Probe
 {
-	Datum		value = table_value(table, first_row + slot, 0);
-	bool		isnull;
+	int			page;
+	int			nrows;			/* of the page */
+	int			row;			/* of the table */
+	int			slot;
+	Datum		value;
+	Datum		got;
 	int			first;
 	int			last;
+} Probe;
 
-	if (!search)
-	{
-		Datum		got = rose_page_get(reader, 0, slot, &isnull);
+static void
+choose_probe(Probe *p, const Table *table, const Pages *pages, int page)
+{
+	int			first = pages->first_row[page];
 
-		if (isnull || !values_equal(&table->descs[0], got, value))
-			fail("get", first_row + slot, 0);
-		return;
-	}
-	rose_page_search(reader, 0, 0, nrows, value,
-					 table->descs[0].attbyval ? NULL : compare_texts, NULL, &first, &last);
-	if (slot < first || slot >= last)
-		fail("search", first_row + slot, 0);
+	p->page = page;
+	p->nrows = pages->first_row[page + 1] - first;
+	p->slot = (int) unit_random_below(p->nrows);
+	p->row = first + p->slot;
+	p->value = table_value(table, p->row, 0);
+}
+
+static inline void
+run_probe(RosePageReader *reader, Probe *p, RoseDatumCompare compare, bool search)
+{
+	bool		isnull;
+
+	if (search)
+		rose_page_search(reader, 0, 0, p->nrows, p->value, compare, NULL, &p->first, &p->last);
+	else
+		p->got = rose_page_get(reader, 0, p->slot, &isnull);
+}
+
+/* What a by-reference get points to is gone if another page was opened since. */
+static void
+check_probe(const Probe *p, const Table *table, bool search, bool cold)
+{
+	if (search && (p->slot < p->first || p->slot >= p->last))
+		fail("search", p->row, 0);
+	if (!search && (table->descs[0].attbyval || !cold) &&
+		!values_equal(&table->descs[0], p->got, p->value))
+		fail("get", p->row, 0);
 }
 
 /* Nanoseconds a probe; cold: each on another page, which has to be opened. */
 static double
 probe(RosePageReader *reader, const Table *table, const Pages *pages, bool search, bool cold)
 {
-	int			npages = cold ? COLD_PROBES : PROBED_PAGES;
-	int			nprobes = cold ? 1 : PROBES_A_PAGE;
+	static Probe probes[PROBES];
+	RoseDatumCompare compare = table->descs[0].attbyval ? NULL : compare_texts;
 	double		time = 0;
-	double		start = now();
+	double		start;
 
-	for (int i = 0; i < npages; i++)
+	for (int round = 0; round < PROBE_ROUNDS; round++)
 	{
 		int			page = (int) unit_random_below(pages->n);
-		int			first = pages->first_row[page];
-		int			nrows = pages->first_row[page + 1] - first;
-		uint64		random = unit_random();
 
+		for (int k = 0; k < PROBES; k++)
+			choose_probe(&probes[k], table, pages, cold ? (int) unit_random_below(pages->n) : page);
 		rose_page_reader_init(reader, pages->images + (Size) page * BLCKSZ);
 		if (!cold)
+			run_probe(reader, &probes[0], compare, search);
+		start = now();
+		for (int k = 0; k < PROBES; k++)
 		{
-			probe_row(reader, table, first, nrows, 0, search);
-			start = now();
+			if (cold)
+				rose_page_reader_init(reader, pages->images + (Size) probes[k].page * BLCKSZ);
+			run_probe(reader, &probes[k], compare, search);
 		}
-		for (int k = 0; k < nprobes; k++)
-		{
-			random = random * UINT64CONST(6364136223846793005) + 1442695040888963407;
-			probe_row(reader, table, first, nrows, (int) ((random >> 33) * nrows >> 31), search);
-		}
-		if (!cold)
-			time += now() - start;
+		time += now() - start;
+		for (int k = 0; k < PROBES; k++)
+			check_probe(&probes[k], table, search, cold);
 	}
-	if (cold)
-		time = now() - start;
-	return time / npages / nprobes * 1e9;
+	return time / PROBE_ROUNDS / PROBES * 1e9;
 }
 
 /* ---- The tree above the pages ---- */
