@@ -332,3 +332,20 @@ sample_cycles()
 sample_max() { awk -F, -v c="$2" '$1 == "S" && $c > max { max = $c } END { printf("%.0f", max) }' "$1"; }
 
 sample_last() { awk -F, -v c="$2" '$1 == "S" { last = $c } END { printf("%.0f", last) }' "$1"; }
+
+# cpu_seconds CLUSTER: processor time of all its processes so far, ended ones included.
+# On a busy machine it says more than time does.
+cpu_seconds()
+{
+	local postmaster
+
+	postmaster=$(head -1 "$SCRATCH/$1/postmaster.pid")
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v postmaster="$postmaster" -v hz="$(getconf CLK_TCK)" '
+		{
+			pid = $1
+			sub(/^.*\) /, "")
+			if (pid == postmaster || $2 == postmaster)
+				ticks += $12 + $13 + $14 + $15
+		}
+		END { printf("%.2f", ticks / hz) }'
+}
