@@ -219,46 +219,54 @@ $replica->safe_psql('postgres', "SELECT rose.create_subscription('s', \$\$$conni
 sub expected_sums { return join '|', map { $_ * 100 * $_[0] } -1, 1 }
 sub sums { return $replica->safe_psql('postgres', 'SELECT (SELECT sum(n) FROM left_side), (SELECT sum(n) FROM right_side)') }
 
-# stage, whether the epoch is committed by then, and the arrivals to let pass
 my $n = 0;
-foreach my $case ([ 'spill-published', 0, 0 ], [ 'spill-published', 0, 1 ], [ 'epoch-spilled', 0, 0 ], [ 'epoch-committed', 1, 0 ],
-	[ 'epoch-settled', 1, 0 ], [ 'epoch-settled', 1, 1 ])
+
+# Epochs that the apply worker writes itself, and those that are in flight beside it.
+foreach my $size ('1MB', '0')
 {
-	my ($stage, $committed, $skip) = @$case;
-	my $old = $n;
+	$replica->safe_psql('postgres', "ALTER SYSTEM SET rose.background_spill_size = '$size'");
+	$replica->safe_psql('postgres', 'SELECT pg_reload_conf()');
 
-	$n++;
-	$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
-	my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
-	$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout); SELECT stop_at('$stage', 'crash', 'worker', $skip)");
-	$replica->psql('postgres', "SELECT rose.spill('left_side')");
-	usleep(100_000) while -e $replica->data_dir . '/postmaster.pid';
-	$replica->{_pid} = undef;
+	# stage, whether the epoch is committed by then, and the arrivals to let pass
+	foreach my $case ([ 'spill-published', 0, 0 ], [ 'spill-published', 0, 1 ], [ 'epoch-spilled', 0, 0 ], [ 'epoch-committed', 1, 0 ],
+		[ 'epoch-settled', 1, 0 ], [ 'epoch-settled', 1, 1 ])
+	{
+		my ($stage, $committed, $skip) = @$case;
+		my $old = $n;
 
-	# First without replication, so that nothing repairs what is looked at.
-	$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 0\n");
-	RoseTest::poll_start($replica);
-	is(sums(), expected_sums($committed ? $n : $old), "a crash at $stage, $skip before it: all tables are " . ($committed ? 'behind the epoch' : 'before it'));
-	is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('left_side') WHERE state ~ 'pending'"), 0, 'nothing is pending');
-	$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 4\n");
-	$replica->restart;
-	$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
-	$replica->safe_psql('postgres', "SELECT rose.spill('left_side')");
-	is(sums(), expected_sums($n), 'then the stream goes on');
-	is($replica->safe_psql('postgres', "SELECT c::text FROM rose.check('left_side') c UNION ALL SELECT c::text FROM rose.check('right_side') c"), '', 'rose.check');
-}
+		$n++;
+		$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
+		my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
+		$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout); SELECT stop_at('$stage', 'crash', 'worker', $skip)");
+		$replica->psql('postgres', "SELECT rose.spill('left_side')");
+		usleep(100_000) while -e $replica->data_dir . '/postmaster.pid';
+		$replica->{_pid} = undef;
 
-# The worker alone dies, and its successor goes on with what it finds.
-foreach my $stage (qw(epoch-frozen spill-flushed epoch-spilled epoch-committed))
-{
-	$n++;
-	$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
-	my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
-	$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout); SELECT stop_at('$stage', 'terminate', 'worker')");
-	is($replica->safe_psql('postgres', "SELECT rose.spill('left_side'); SELECT stop_hits('$stage')"), "\n1", "rose.spill outlives a worker that ends at $stage");
-	is(sums(), expected_sums($n), 'no row is lost or doubled');
-	is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('left_side') WHERE state ~ 'pending'"), 0, 'nothing is pending');
-	is($replica->safe_psql('postgres', "SELECT c::text FROM rose.check('left_side') c UNION ALL SELECT c::text FROM rose.check('right_side') c"), '', 'rose.check');
+		# First without replication, so that nothing repairs what is looked at.
+		$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 0\n");
+		RoseTest::poll_start($replica);
+		is(sums(), expected_sums($committed ? $n : $old), "a crash at $stage, $skip before it: all tables are " . ($committed ? 'behind the epoch' : 'before it'));
+		is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('left_side') WHERE state ~ 'pending'"), 0, 'nothing is pending');
+		$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 4\n");
+		$replica->restart;
+		$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
+		$replica->safe_psql('postgres', "SELECT rose.spill('left_side')");
+		is(sums(), expected_sums($n), 'then the stream goes on');
+		is($replica->safe_psql('postgres', "SELECT c::text FROM rose.check('left_side') c UNION ALL SELECT c::text FROM rose.check('right_side') c"), '', 'rose.check');
+	}
+
+	# The worker alone dies, and its successor goes on with what it finds.
+	foreach my $stage (qw(epoch-frozen spill-flushed epoch-spilled epoch-committed))
+	{
+		$n++;
+		$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
+		my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
+		$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout); SELECT stop_at('$stage', 'terminate', 'worker')");
+		is($replica->safe_psql('postgres', "SELECT rose.spill('left_side'); SELECT stop_hits('$stage')"), "\n1", "rose.spill outlives a worker that ends at $stage");
+		is(sums(), expected_sums($n), 'no row is lost or doubled');
+		is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('left_side') WHERE state ~ 'pending'"), 0, 'nothing is pending');
+		is($replica->safe_psql('postgres', "SELECT c::text FROM rose.check('left_side') c UNION ALL SELECT c::text FROM rose.check('right_side') c"), '', 'rose.check');
+	}
 }
 $replica->stop;
 $upstream->stop;
