@@ -24,6 +24,9 @@
 /* Bits of the Bloom filter for a key: about 1 % false positives. */
 #define BLOOM_BITS_PER_KEY		10.0
 
+/* Hashes on their way into the Bloom filter. */
+#define BLOOM_BATCH				16
+
 /* Rows above this size, and values above this size in them, overflow. */
 #define OVERFLOW_ROW_SIZE		(BLCKSZ / 4)
 #define OVERFLOW_WORTHWHILE		256
@@ -71,6 +74,8 @@ struct RoseComponentBuilder
 	bool		unique_keys;
 	RoseBloomShape bloom;		/* nblocks 0: none */
 	char	   *bloom_bits;
+	int			nwaiting;		/* hashes that are not in it yet */
+	uint64		waiting[BLOOM_BATCH];
 	RoseFooterDisk footer;		/* counts so far */
 	RoseColumnGroupDisk group;
 
@@ -124,8 +129,11 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 	if (schema->nkeys > 0 && schema->hashable)
 	{
 		builder->bloom = rose_bloom_shape(Max(expected_rows, 1), BLOOM_BITS_PER_KEY);
-		builder->bloom_bits = MemoryContextAllocExtended(own, rose_bloom_bytes(&builder->bloom),
+		builder->bloom_bits = MemoryContextAllocExtended(own,
+														 rose_bloom_bytes(&builder->bloom) +
+														 PG_CACHE_LINE_SIZE,
 														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+		builder->bloom_bits = (char *) CACHELINEALIGN(builder->bloom_bits);
 	}
 	builder->footer.min_xid = builder->footer.min_seq = PG_UINT64_MAX;
 	MemoryContextSwitchTo(old);
@@ -347,6 +355,30 @@ count_row(RoseComponentBuilder *builder, const RoseVersion *version, Size row_si
 	footer->max_seq = Max(footer->max_seq, version->seq);
 }
 
+/* ---- Bloom filter ---- */
+
+static void
+add_waiting_to_bloom(RoseComponentBuilder *builder)
+{
+	for (int i = 0; i < builder->nwaiting; i++)
+		rose_bloom_add(builder->bloom_bits, &builder->bloom, builder->waiting[i]);
+	builder->nwaiting = 0;
+}
+
+/*
+ * A hash goes to a random place of a filter that is larger than the processor's
+ * caches: ask for it now and use it when some more have come.
+ */
+static void
+note_in_bloom(RoseComponentBuilder *builder, uint64 hash)
+{
+	__builtin_prefetch(builder->bloom_bits +
+					   (Size) rose_bloom_block(&builder->bloom, hash) * ROSE_BLOOM_BLOCK_SIZE, 1);
+	builder->waiting[builder->nwaiting++] = hash;
+	if (builder->nwaiting == BLOOM_BATCH)
+		add_waiting_to_bloom(builder);
+}
+
 /* Check the order; note a new key.  False: the version was given already. */
 static bool
 check_order(RoseComponentBuilder *builder, const RoseVersion *version, const Datum *key)
@@ -371,7 +403,7 @@ check_order(RoseComponentBuilder *builder, const RoseVersion *version, const Dat
 		rose_key_buffer_set(&builder->min_key, schema, key);
 	builder->footer.ndistinct++;
 	if (builder->bloom.nblocks > 0)
-		rose_bloom_add(builder->bloom_bits, &builder->bloom, rose_key_hash(schema, key));
+		note_in_bloom(builder, rose_key_hash(schema, key));
 	return true;
 }
 
@@ -509,6 +541,7 @@ write_bloom(RoseComponentBuilder *builder, StringInfo extents)
 {
 	uint32		nblocks = builder->bloom.nblocks;
 
+	add_waiting_to_bloom(builder);
 	for (uint32 from = 0; from < nblocks; from += ROSE_BLOOM_BLOCKS_PER_PAGE)
 	{
 		BlockNumber block = rose_blockwriter_reserve(builder->writer);
