@@ -1,0 +1,63 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_maintainer_internal.h
+ *	  What the files of the maintenance worker share: state of its process.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MAINTAINER_INTERNAL_H
+#define ROSE_MAINTAINER_INTERNAL_H
+
+#include "worker/rose_worker_internal.h"
+
+#include "lsm/rose_maintain.h"
+
+#define RECHECK_MS		5000	/* look again at a table that waits for something */
+#define NAP_MS			500		/* between two looks when there is nothing to do */
+
+/* ---- rose_maintainer_slot.c: the slot in shared memory ---- */
+
+/* Take over the slot that the launcher made; false if it is no longer meant for us. */
+extern bool rose_maintainer_attach(Oid dbid, bool *visit);
+extern void rose_maintainer_count(bool spill);
+extern void rose_maintainer_show_merge(Oid relid, const RoseMerge *merge);	/* NULL: none */
+/* Remember the error that ends this worker, and whose it is. */
+extern void rose_maintainer_note_error(const ErrorData *error, Oid relid);
+extern bool rose_maintainer_failed_lately(Oid relid);
+extern bool rose_maintainer_take_request(void); /* was a spill asked for? */
+extern void rose_maintainer_note_visited(void);
+extern void rose_maintainer_note_idle(uint64 activity);
+
+/* ---- rose_maintainer_tables.c: the database's tables ---- */
+
+/* What this worker remembers of a table. */
+typedef struct RoseTableNote
+{
+	RelFileLocator locator;		/* hash key */
+	uint64		manifest_version;	/* as of the last look for merges */
+	TimestampTz look_again;		/* look at the latest then; 0 = when it changes */
+	TimestampTz spill_after;	/* do not spill it earlier */
+	bool		open_private;	/* has private runs of transactions in progress */
+} RoseTableNote;
+
+extern Oid	rose_maintainer_relid;	/* table at hand, for error reports */
+extern RoseRegistryItem *rose_maintainer_items; /* tables, as of the last look */
+extern int	rose_maintainer_nitems;
+
+extern void rose_maintainer_list_tables(void);
+extern void rose_maintainer_visit_tables(void);
+extern RoseTableNote *rose_maintainer_note(RelFileLocator locator);
+extern bool rose_maintainer_waits_for_private(void);
+
+/* A transaction for one table; end_work closes rel, which may be NULL. */
+extern void rose_maintainer_begin_work(Oid relid);
+extern Relation rose_maintainer_open_table(Oid relid, RelFileLocator locator);
+extern void rose_maintainer_end_work(Relation rel);
+
+/* ---- rose_maintainer_merge.c: merges that take turns ---- */
+
+/* Begin a merge that is due, or go on with one; false if there is nothing to do now. */
+extern bool rose_maintainer_merge_step(void);
+extern bool rose_maintainer_has_merges(void);
+
+#endif							/* ROSE_MAINTAINER_INTERNAL_H */

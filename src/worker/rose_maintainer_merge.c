@@ -1,0 +1,214 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_maintainer_merge.c
+ *	  The merges of a maintenance worker: several of them take turns, step by
+ *	  step.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "worker/rose_maintainer_internal.h"
+
+#include "access/relation.h"
+#include "lsm/rose_private.h"
+#include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
+#include "utils/timestamp.h"
+
+#define MERGE_STEP_MS			100 /* longest transaction of a merge, about */
+
+/* Merges that take turns, in all and of one table. */
+#define MAX_MERGES				4
+#define MAX_MERGES_OF_TABLE		2
+
+typedef struct ActiveMerge
+{
+	RoseMerge  *merge;
+	Oid			relid;
+	TimestampTz wait_until;		/* nothing can be done before */
+} ActiveMerge;
+
+static ActiveMerge merges[MAX_MERGES];
+static int	nmerges = 0;
+static int	next_merge = 0;
+
+static int
+merges_of_table(RelFileLocator locator)
+{
+	int			n = 0;
+
+	for (int i = 0; i < nmerges; i++)
+		n += RelFileLocatorEquals(rose_merge_locator(merges[i].merge), locator);
+	return n;
+}
+
+/* What merges under way read is not to be picked again, nor gone past. */
+static void
+find_busy(const RoseManifest *manifest, bool *busy)
+{
+	memset(busy, 0, ROSE_MAX_COMPONENTS * sizeof(bool));
+	for (int i = 0; i < manifest->ncomponents; i++)
+		for (int j = 0; j < nmerges; j++)
+			if (rose_merge_uses(merges[j].merge, &manifest->components[i]))
+				busy[i] = true;
+}
+
+/* Their transactions end without the manifest being switched. */
+static bool
+has_open_private(const RoseManifest *manifest)
+{
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if ((manifest->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
+			rose_private_state(&manifest->components[i]) == ROSE_PRIVATE_OPEN)
+			return true;
+	return false;
+}
+
+/* Begin a merge of this table if one is due; false if not. */
+static bool
+pick_and_begin(RoseTable *table, RoseTableNote *note, Oid relid)
+{
+	RosePickInput input;
+	RosePickResult pick;
+	bool		blocked[ROSE_MAX_COMPONENTS];
+	bool		busy[ROSE_MAX_COMPONENTS];
+	RoseMerge  *merge;
+	const RoseManifest *manifest;
+
+	rose_settle_private_runs(table);
+	manifest = rose_table_manifest(table);
+	note->open_private = has_open_private(manifest);
+	note->look_again = note->open_private ?
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
+
+	rose_pick_input(table, &input, blocked);
+	find_busy(&table->manifest, busy);
+	input.busy = busy;
+	pick = rose_pick_merge(&input);
+	if (!pick.merge)
+		return false;
+	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
+	merge = rose_merge_begin(table, &pick, true);
+	if (merge == NULL)
+		return false;
+	merges[nmerges].merge = merge;
+	merges[nmerges].relid = relid;
+	merges[nmerges].wait_until = 0;
+	nmerges++;
+	return true;
+}
+
+static bool
+look_at_table(const RoseRegistryItem *item)
+{
+	RoseTableNote *note = rose_maintainer_note(item->locator);
+	Relation	rel;
+	bool		begun = false;
+
+	rose_maintainer_begin_work(item->relid);
+	rel = rose_maintainer_open_table(item->relid, item->locator);
+	if (rel != NULL)
+	{
+		note->manifest_version = item->manifest_version;
+		begun = pick_and_begin(rose_table_open(rel), note, item->relid);
+	}
+	rose_maintainer_end_work(rel);
+	return begun;
+}
+
+/* Look for a merge to begin; true if one was begun. */
+static bool
+find_merge(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	for (int i = 0; i < rose_maintainer_nitems && nmerges < MAX_MERGES; i++)
+	{
+		RoseTableNote *note = rose_maintainer_note(rose_maintainer_items[i].locator);
+
+		if (note->manifest_version == rose_maintainer_items[i].manifest_version &&
+			(note->look_again == 0 || note->look_again > now))
+			continue;
+		if (merges_of_table(rose_maintainer_items[i].locator) >= MAX_MERGES_OF_TABLE ||
+			rose_maintainer_failed_lately(rose_maintainer_items[i].relid))
+			continue;
+		if (look_at_table(&rose_maintainer_items[i]))
+			return true;
+	}
+	return false;
+}
+
+static void
+forget_merge(int index)
+{
+	/* the outcome makes another merge due, or not: look again */
+	rose_maintainer_note(rose_merge_locator(merges[index].merge))->manifest_version = PG_UINT64_MAX;
+	memmove(&merges[index], &merges[index + 1], (nmerges - index - 1) * sizeof(ActiveMerge));
+	nmerges--;
+}
+
+/* One step of one merge; false if it has to wait. */
+static bool
+step_merge(int index)
+{
+	ActiveMerge *active = &merges[index];
+	RoseMergeProgress progress = ROSE_MERGE_WAIT;
+	TimestampTz now = GetCurrentTimestamp();
+	RoseMerge  *merge = active->merge;
+	Relation	rel;
+
+	if (active->wait_until > now)
+		return false;
+	ROSE_STOP_POINT("merge-paused");	/* between two steps: no transaction */
+	rose_maintainer_begin_work(active->relid);
+	rel = rose_maintainer_open_table(active->relid, rose_merge_locator(merge));
+	if (rel != NULL)
+	{
+		RoseTable  *table = rose_table_open(rel);
+
+		progress = rose_merge_step(merge, table, MERGE_STEP_MS);
+		rose_maintainer_show_merge(active->relid, merge);
+		if (progress == ROSE_MERGE_DONE)
+		{
+			forget_merge(index);
+			rose_merge_end(merge, table);
+		}
+	}
+	else if (ConditionalLockRelationOid(active->relid, AccessShareLock))
+	{
+		/* nobody keeps us out, so that file is gone */
+		UnlockRelationOid(active->relid, AccessShareLock);
+		forget_merge(index);
+		rose_merge_end(merge, NULL);
+		progress = ROSE_MERGE_MORE;
+	}
+	rose_maintainer_end_work(rel);
+
+	if (progress == ROSE_MERGE_DONE)
+		rose_maintainer_count(false);
+	if (progress == ROSE_MERGE_WAIT)
+		active->wait_until = TimestampTzPlusMilliseconds(now, NAP_MS);
+	return progress != ROSE_MERGE_WAIT;
+}
+
+bool
+rose_maintainer_merge_step(void)
+{
+	bool		worked = find_merge();
+
+	for (int i = 0; i < nmerges && !worked; i++)
+	{
+		next_merge = (next_merge + 1) % nmerges;
+		worked = step_merge(next_merge);
+	}
+	if (nmerges == 0)
+		rose_maintainer_show_merge(InvalidOid, NULL);
+	return worked;
+}
+
+bool
+rose_maintainer_has_merges(void)
+{
+	return nmerges > 0;
+}
