@@ -16,7 +16,9 @@ use Time::HiRes qw(usleep);
 plan skip_all => 'the stand-in has no stop points' if $ENV{ROSE_STANDIN};
 
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $node = rose_node('stop', "rose.spill_interval = '1h'", 'restart_after_crash = on', "deadlock_timeout = '100ms'");
+my $node = rose_node('stop', "rose.spill_interval = '1h'", 'restart_after_crash = on', "deadlock_timeout = '100ms'",
+	# row locks are not logged then
+	'max_prepared_transactions = 0');
 stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
@@ -145,6 +147,9 @@ foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "ALTER TABLE d ALTER v TYPE bigin
 		wait_for_stop($node);
 		# At merge-built the worker holds its table lock, and is told to let go.
 		sql($ddl);
+		# so that a new file has components of the same names
+		sql("INSERT INTO d SELECT g, 1 FROM generate_series(1, 1000) g") if $ddl =~ /^TRUNCATE/;
+		fill('d', 1, 12) if $ddl !~ /^DROP/;
 		$ctl->run("SELECT go_on('$stage')");
 		$ctl->end;
 		if ($ddl =~ /^DROP/)
@@ -152,12 +157,10 @@ foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "ALTER TABLE d ALTER v TYPE bigin
 			ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page')"), "$ddl at $stage: the merge gives up");
 			next;
 		}
-		sql("INSERT INTO d SELECT g, 1 FROM generate_series(1, 1000) g") if $ddl =~ /^TRUNCATE/;
 		is(problem('d', 1), '', "$ddl at $stage");
 		fill('d', 2, 12);
-		is(problem('d', 2), '', "$ddl at $stage: merges go on");
 		sql("SELECT rose.merge('d')");
-		is(problem('d', 2), '', "$ddl at $stage: the next merge");
+		is(problem('d', 2), '', "$ddl at $stage: merges go on");
 		sql("DROP TABLE d");
 	}
 }
