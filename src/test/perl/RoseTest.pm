@@ -14,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
 
-our @EXPORT = qw(rose_node rose_create rose_conf crash crash_and_restart
+our @EXPORT = qw(rose_node rose_create rose_conf crash crash_and_restart wait_until_up
   table_hash seed_random random_between stop_points_create wait_for_stop);
 
 # A running cluster with rose in database postgres. Further settings may follow.
@@ -124,6 +124,23 @@ sub wait_for_stop
 	$node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
 	  or die 'nobody comes to the stop point';
 	return;
+}
+
+# Until a server that restarts itself lets somebody in.
+sub wait_until_up
+{
+	my ($node) = @_;
+	my $deadline = time() + $PostgreSQL::Test::Utils::timeout_default;
+
+	while (time() < $deadline)
+	{
+		# A psql that is refused may be gone before it was told what to ask.
+		my $status = eval { scalar $node->psql('postgres', 'SELECT true') };
+
+		return if defined $status && $status == 0;
+		usleep(100_000);
+	}
+	die 'the server did not come back';
 }
 
 # Count and hash of a table's rows, in an order of their own.

@@ -206,7 +206,7 @@ sub kill_one_process
 
 	kill 'KILL', $pids[ rand @pids ];
 	usleep(300_000);
-	$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+	wait_until_up($node);
 	return;
 }
 

@@ -50,7 +50,7 @@ sub wait_for_restart
 	my ($since) = @_;
 
 	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $since);
-	usleep(100_000) until $node->psql('postgres', 'SELECT true') == 0;
+	wait_until_up($node);
 	return;
 }
 
