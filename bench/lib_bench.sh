@@ -39,7 +39,8 @@ bench_start()
 	OUT=$ROSE_ROOT/bench/results/$NAME.csv
 	PARENT=${TMPDIR:-/tmp}
 	bench_options "$@"
-	trap rose_cleanup EXIT
+	# whoever presses Ctrl-C twice must not end the cleaning up
+	trap "trap '' INT TERM; rose_cleanup" EXIT
 	trap 'exit 130' INT TERM
 	rose_prepare
 	LOAD=$(cut -d' ' -f1 /proc/loadavg)
