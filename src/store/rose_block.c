@@ -133,6 +133,7 @@ rose_blockwriter_create(Relation rel, RoseStoreShared *store, uint32 owner,
 	writer->extent_want = 1;
 	writer->pages = palloc(ROSE_BLOCK_BATCH * sizeof(PGAlignedBlock));
 	MemoryContextSwitchTo(old);
+	rose_region_search_from_start(store);
 	return writer;
 }
 

@@ -10,7 +10,8 @@
  * its owner live" are always asked separately.
  *
  * Allocation is next-fit from alloc_hint, and at the end of the file when
- * nothing is free.  A search that found nothing is not repeated before
+ * nothing is free.  Each component begins at the start of the file, so that
+ * what is free gathers at the end, where VACUUM can cut it off.  A search that found nothing is not repeated before
  * something was freed (maybe_free).
  *
  * What a region may be used for depends on what WAL replay could still do to
@@ -258,6 +259,14 @@ choose_free(Relation rel, RoseStoreShared *store, RegionSearch *search,
 	if (!found)
 		store->maybe_free[use] = false;
 	return found;
+}
+
+void
+rose_region_search_from_start(RoseStoreShared *store)
+{
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	store->alloc_hint = 0;
+	LWLockRelease(&store->alloc_lock);
 }
 
 uint32

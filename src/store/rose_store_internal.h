@@ -82,6 +82,9 @@ extern uint32 rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 own
 								RoseRegionUse use, int want, bool at_end,
 								int *nregions, XLogRecPtr *lsn);
 
+/* The next allocation takes the first free regions of the file. */
+extern void rose_region_search_from_start(RoseStoreShared *store);
+
 /* Give back regions of this owner that were not used.  Takes alloc_lock. */
 extern void rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
 								uint32 first, int nregions);
