@@ -79,6 +79,7 @@ rose_cleanup()
 {
 	local pidfile data group job
 
+	set +e						# a server that is gone must not keep the rest from being removed
 	for job in $(jobs -p); do
 		kill "$job" 2>/dev/null || true
 	done
