@@ -10,7 +10,6 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 if ($ENV{ROSE_STANDIN})
 {
@@ -21,6 +20,8 @@ my $rows = 300_000;
 my $node = rose_node('pieces', "rose.debug_piece_size = '256kB'", 'rose.max_merge_workers = 0',
 	"rose.spill_interval = '1h'");
 my %hash;
+
+stop_points_create($node);
 
 sub components
 {
@@ -49,21 +50,20 @@ SQL
 	return;
 }
 
-# Starts a merge and waits until some, not all, of its pieces are published.
+# Starts a merge that waits when so many of its pieces are published.
 sub start_merge
 {
 	my ($first) = @_;
 	my $application = "merge_$first";
-	my $session = IPC::Run::start(
+	my $control = RoseTest::Session->new($node);
+	my $session;
+
+	$control->run("SELECT stop_at('merge-published', 'wait', 'client', $first - 1)");
+	$session = IPC::Run::start(
 		[ 'psql', '-Xq', '-d', $node->connstr('postgres') . " application_name=$application", '-c', "SELECT rose.merge('t')" ],
 		'>', '/dev/null', '2>', '/dev/null');
-	my $ids = 'SELECT min(id) FROM rose.stat_components WHERE relation = \'t\'::regclass AND kind = \'C2\'';
-	my $old = $node->safe_psql('postgres', 'SELECT max(id) FROM rose.stat_components WHERE relation = \'t\'::regclass');
-
-	$node->poll_query_until('postgres',
-		"SELECT count(*) >= $first FROM rose.stat_components WHERE relation = 't'::regclass AND kind = 'C2' AND id > $old")
-	  or die 'no piece was published';
-	return ($session, $application);
+	wait_for_stop($node);
+	return ($session, $application, $control);
 }
 
 sub check_contents
@@ -98,10 +98,11 @@ $reader->query_safe('DECLARE c CURSOR FOR SELECT id, b FROM t ORDER BY id');
 my $sum = 'SELECT count(*), sum(id), sum(b), sum(length(c)) FROM t';
 my $first_answer = $reader->query_safe($sum);
 my $fetched = $reader->query_safe('MOVE 1000 IN c');
-my ($session, $application) = start_merge(3);
+my ($session, $application, $control) = start_merge(3);
 is($reader->query_safe($sum), $first_answer, 'a snapshot reads the same during a merge');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$application'");
 $session->finish;
+$control->end;
 cmp_ok(components('run'), '>', 0, 'a cancelled merge leaves its input');
 check_contents('after a cancelled merge');
 is($reader->query_safe($sum), $first_answer, '... and a snapshot reads the same');
@@ -120,15 +121,17 @@ $reader->quit;
 
 # ---- a crash in the middle
 change(4);
-($session) = start_merge(2);
+($session, $application, $control) = start_merge(2);
 crash_and_restart($node);
 $session->finish;
+$control->end;
 cmp_ok(components('run'), '>', 0, 'a crash leaves the input');
 check_contents('after a crash');
 change(5);
-($session) = start_merge(4);
+($session, $application, $control) = start_merge(4);
 crash_and_restart($node);
 $session->finish;
+$control->end;
 check_contents('after another crash');
 $node->safe_psql('postgres', "SELECT rose.merge('t')");
 check_contents('after the merge that follows');
