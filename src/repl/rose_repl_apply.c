@@ -541,6 +541,17 @@ apply_commit(StringInfo s)
 		commit_truncation(commit.end_lsn);
 }
 
+/* Before its first value: the upstream itself fails if it has no binary format for that. */
+static void
+apply_relation(StringInfo s)
+{
+	LogicalRepRelation *remote = logicalrep_read_rel(s);
+
+	if (rose_apply.binary && rose_relmap_needs_text(remote))
+		rose_apply.text_needed = true;
+	rose_relmap_update(remote);
+}
+
 RoseApplyResult
 rose_apply_message(StringInfo s)
 {
@@ -572,7 +583,7 @@ rose_apply_message(StringInfo s)
 			result = apply_truncate(s);
 			break;
 		case LOGICAL_REP_MSG_RELATION:
-			rose_relmap_update(logicalrep_read_rel(s));
+			apply_relation(s);
 			break;
 		case LOGICAL_REP_MSG_TYPE:
 		case LOGICAL_REP_MSG_ORIGIN:

@@ -57,6 +57,8 @@ typedef struct RoseReplSubShared
 	bool		reload;			/* lock; the row has changed */
 	bool		drain;			/* lock; commit an epoch and stop */
 	bool		drained;		/* lock; done so */
+	bool		text_needed;	/* lock; values must not come in binary format; until a worker
+								 * ends in good order */
 	uint64		epoch_asked;	/* lock; counts requests for an epoch */
 	uint64		epoch_served;	/* lock; the last one that was served */
 	RoseFlightShared flight;	/* lock */
@@ -188,6 +190,8 @@ typedef struct RoseReplRel
 extern void rose_relmap_init(Oid subid);
 /* A Relation message. */
 extern void rose_relmap_update(LogicalRepRelation *remote);
+/* Some column's type has to come as text. */
+extern bool rose_relmap_needs_text(const LogicalRepRelation *remote);
 /* Read rose.subscription_rel again at the next use. */
 extern void rose_relmap_forget_tables(void);
 /*
@@ -246,7 +250,7 @@ typedef struct RoseApply
 
 	/* the format of values */
 	bool		binary;			/* of the stream at hand */
-	bool		text_needed;	/* by a table of ours, for as long as the process lives */
+	bool		text_needed;	/* some table does; see RoseReplSubShared */
 
 	/* for error messages */
 	char		command;		/* message type, 0 = none */

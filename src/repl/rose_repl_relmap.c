@@ -204,6 +204,62 @@ rose_repl_check_truncate(Oid relid)
 }
 
 /* ---------------------------------------------------------------------
+ * Formats
+ */
+
+/*
+ * Does a type of the upstream, in binary format, mean the same here?  Only a built-in
+ * one: others may have the same name and another format, or contain the oid of
+ * a type, or the upstream fails to send them, as some part of them has no binary
+ * format.  A reg* type's binary format is an oid of the upstream, while its text is a
+ * name that is looked up here.
+ */
+static bool
+binary_means_the_same(Oid type)
+{
+	switch (type)
+	{
+		case REGPROCOID:
+		case REGPROCARRAYOID:
+		case REGPROCEDUREOID:
+		case REGPROCEDUREARRAYOID:
+		case REGOPEROID:
+		case REGOPERARRAYOID:
+		case REGOPERATOROID:
+		case REGOPERATORARRAYOID:
+		case REGCLASSOID:
+		case REGCLASSARRAYOID:
+		case REGTYPEOID:
+		case REGTYPEARRAYOID:
+		case REGCONFIGOID:
+		case REGCONFIGARRAYOID:
+		case REGDICTIONARYOID:
+		case REGDICTIONARYARRAYOID:
+		case REGNAMESPACEOID:
+		case REGNAMESPACEARRAYOID:
+		case REGROLEOID:
+		case REGROLEARRAYOID:
+		case REGCOLLATIONOID:
+		case REGCOLLATIONARRAYOID:
+		case ACLITEMARRAYOID:	/* its elements have no binary format */
+			return false;
+		default:
+			return type < FirstGenbkiObjectId;
+	}
+}
+
+bool
+rose_relmap_needs_text(const LogicalRepRelation *remote)
+{
+	for (int i = 0; i < remote->natts; i++)
+	{
+		if (!binary_means_the_same(remote->atttyps[i]))
+			return true;
+	}
+	return false;
+}
+
+/* ---------------------------------------------------------------------
  * The map
  */
 
@@ -363,38 +419,6 @@ key_in_identity(const RoseReplRel *entry)
 	return schema->nkeys > 0;
 }
 
-/*
- * Are values of the upstream's type, in binary format, values of the local one?  Only
- * for the same built-in type: other types may have the same name and another
- * format, or contain the oid of a type.  A reg* type's binary format is an oid of
- * the upstream, while its text is a name that is looked up here.
- */
-static bool
-binary_fits(Oid remote, Oid local)
-{
-	Oid			element = get_element_type(local);
-
-	if (remote != local || local >= FirstGenbkiObjectId)
-		return false;
-	switch (OidIsValid(element) ? element : local)
-	{
-		case REGPROCOID:
-		case REGPROCEDUREOID:
-		case REGOPEROID:
-		case REGOPERATOROID:
-		case REGCLASSOID:
-		case REGTYPEOID:
-		case REGCONFIGOID:
-		case REGDICTIONARYOID:
-		case REGNAMESPACEOID:
-		case REGROLEOID:
-		case REGCOLLATIONOID:
-			return false;
-		default:
-			return true;
-	}
-}
-
 /* What is needed to apply a change.  REQUIRES: the table is open. */
 static void
 map_columns(RoseReplRel *entry)
@@ -423,7 +447,8 @@ map_columns(RoseReplRel *entry)
 		column->typmod = att->atttypmod;
 		if (column->remote < 0)
 			continue;
-		if (!binary_fits(entry->remote.atttyps[column->remote], att->atttypid))
+		if (entry->remote.atttyps[column->remote] != att->atttypid ||
+			!binary_means_the_same(att->atttypid))
 			entry->binary_fits = false;
 		getTypeInputInfo(att->atttypid, &input, &column->input_ioparam);
 		fmgr_info(input, &column->input);

@@ -149,7 +149,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner)
 	entry->start_time = 0;
 	entry->pid = 0;
 	entry->latch = NULL;
-	entry->reload = entry->drain = entry->drained = false;
+	entry->reload = entry->drain = entry->drained = entry->text_needed = false;
 	entry->epoch_asked = entry->epoch_served = 0;
 	memset(&entry->flight, 0, sizeof(entry->flight));
 	entry->last_error_time = 0;

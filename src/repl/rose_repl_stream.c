@@ -475,17 +475,27 @@ stream_loop(Stream *stream)
 	}
 }
 
-/* Text is what every upstream and every type can do. */
+/*
+ * Text is what every upstream and every type can do.  The next worker has to know as
+ * well: if the stream cannot be started again at once (the upstream still sends a
+ * large transaction to the old one), it would find out in the same way, for ever.
+ */
 static void
 choose_format(void)
 {
-	bool		binary = rose_apply.sub->binary && !rose_apply.text_needed;
+	bool		binary;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->text_needed |= rose_apply.text_needed;
+	rose_apply.text_needed = rose_apply.shared->text_needed;
+	LWLockRelease(&rose_repl_shared->lock);
+	binary = rose_apply.sub->binary && !rose_apply.text_needed;
 
 	if (rose_apply.sub->binary && rose_apply.binary && !binary)
 		ereport(LOG,
 				(errmsg("rose subscription \"%s\" goes on with values in text format",
 						rose_apply.sub->name),
-				 errdetail("A column is not of the same built-in type on both sides.")));
+				 errdetail("A column is not of the same built-in type on both sides, or that type has no binary format.")));
 	rose_apply.binary = binary;
 }
 
@@ -500,8 +510,8 @@ rose_stream_run(void)
 
 		rose_apply.reached_lsn = rose_apply.progress.applied_lsn;
 		rose_apply.in_remote = false;
-		stream.conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
 		choose_format();
+		stream.conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
 		rose_upstream_start(stream.conn, rose_apply.sub, rose_apply.progress.applied_lsn,
 							rose_apply.binary);
 		stream.heard = GetCurrentTimestamp();

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
@@ -158,6 +159,7 @@ end_in_good_order(void)
 	if (stay)
 		shared->wanted = false;
 	shared->drained = true;
+	shared->text_needed = false;
 	LWLockRelease(&rose_repl_shared->lock);
 	rose_repl_publish(shared, ROSE_REPL_STOPPED, &rose_apply.progress);
 }
@@ -207,6 +209,8 @@ rose_repl_set_up_process(Oid dbid, Oid owner)
 	/* Types' input functions must not be led astray; nothing here fires triggers. */
 	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("session_replication_role", "replica", PGC_SUSET, PGC_S_OVERRIDE);
+	/* The upstream sends text in our encoding, whatever the settings of the database or owner say. */
+	SetConfigOption("client_encoding", GetDatabaseEncodingName(), PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 void

@@ -1,0 +1,117 @@
+
+# The formats that values come in from the upstream: binary where both sides mean the
+# same by it, else text; and text in any encoding.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in applies changes in other ways' if $ENV{ROSE_STANDIN};
+
+my $timeout = $PostgreSQL::Test::Utils::timeout_default;
+my $upstream = PostgreSQL::Test::Cluster->new('upstream');
+$upstream->init(allows_streaming => 'logical');
+$upstream->start;
+my $replica = rose_node('replica', "wal_retrieve_retry_interval = '100ms'");
+
+# Databases of other encodings, and clients' settings that are not for workers.
+$upstream->safe_psql('postgres', "CREATE DATABASE f ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
+$replica->safe_psql('postgres', "CREATE DATABASE f ENCODING 'UTF8' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
+$replica->safe_psql('postgres', "ALTER DATABASE f SET client_encoding = 'LATIN1'");
+$replica->safe_psql('f', 'CREATE EXTENSION rose');
+my $conninfo = $upstream->connstr('f');
+
+sub up { return $upstream->safe_psql('f', $_[0]) }
+sub down { return $replica->safe_psql('f', $_[0]) }
+
+sub caught_up
+{
+	my $lsn = up('SELECT pg_current_wal_flush_lsn()');
+	down("SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
+	return;
+}
+
+# same NAME, QUERY: it answers the same on both sides
+sub same
+{
+	my ($name, $query) = @_;
+
+	caught_up();
+	is(down($query), up($query), $name);
+	return;
+}
+
+sub format_is
+{
+	my ($expected, $name) = @_;
+	my $query = "SELECT CASE WHEN query ~ 'binary ''true''' THEN 'binary' ELSE 'text' END FROM pg_stat_activity WHERE backend_type = 'walsender' AND query ~ 'START_REPLICATION'";
+
+	$upstream->poll_query_until('f', $query, $expected) or diag("$name: " . up($query));
+	is(up($query), $expected, $name);
+	return;
+}
+
+my %tables = (
+	words => 'id int PRIMARY KEY, t text, v varchar(20), c char(5), j jsonb',
+	acl => 'id int PRIMARY KEY, a aclitem[]',
+	feelings => 'id int PRIMARY KEY, m mood');
+foreach my $table (sort keys %tables)
+{
+	up("CREATE TYPE mood AS ENUM ('sad', 'ok')") if $table eq 'feelings';
+	down("CREATE TYPE mood AS ENUM ('ok', 'sad')") if $table eq 'feelings';
+	up("CREATE TABLE $table ($tables{$table})");
+	down("CREATE TABLE $table ($tables{$table}) USING rose");
+}
+up('CREATE TABLE wider (a int, id int PRIMARY KEY)');
+down('CREATE TABLE wider (id bigint PRIMARY KEY, a bigint) USING rose');
+
+# In ASCII: the bytes of a client do not matter here.
+my $umlauts = "chr(228) || chr(246) || chr(252) || 'x'";
+sub words { return "INSERT INTO words SELECT $_[0], w, w, w, jsonb_build_object(w, w) FROM (SELECT $umlauts) s (w)" }
+my $bytes = "SELECT id, convert_to(t, 'UTF8'), convert_to(v, 'UTF8'), convert_to(c::text, 'UTF8'), convert_to(j::text, 'UTF8') FROM words ORDER BY id";
+
+up(words(1));
+up('CREATE PUBLICATION p FOR ALL TABLES');
+down("SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'])");
+down("SELECT rose.wait_for_sync('s', $timeout)");
+
+# --- encodings
+same('encodings: the copy', $bytes);
+up(words(2));
+same('encodings: in binary', $bytes);
+format_is('binary', 'it was binary');
+down("SELECT rose.alter_subscription('s', binary => false)");
+up(words(3));
+same('encodings: as text', $bytes);
+down("SELECT rose.alter_subscription('s', binary => true)");
+
+# --- types
+up('INSERT INTO wider VALUES (1, 2)');
+same('another type here', 'SELECT a, id FROM wider');
+format_is('text', 'which takes text');
+my $worker = down('SELECT pid FROM rose.stat_subscription');
+down("SELECT pg_terminate_backend($worker)");
+$replica->poll_query_until('f', "SELECT pid <> $worker AND state = 'streaming' FROM rose.stat_subscription") or die 'no new worker';
+format_is('text', 'the next worker knows that');
+
+foreach my $change ("INSERT INTO acl VALUES (1, '{=r/postgres}')", "INSERT INTO feelings VALUES (1, 'ok')")
+{
+	my ($table) = $change =~ /INTO (\w+)/;
+
+	down("SELECT rose.alter_subscription('s', binary => true)");
+	up('UPDATE words SET t = id::text WHERE id = 1');
+	caught_up();
+	format_is('binary', "another subscription, another try: before $table");
+	up("BEGIN; UPDATE words SET v = id::text WHERE id = 1; $change; COMMIT");
+	same($table, "SELECT id, t, v, (SELECT count(*) FROM $table) FROM words WHERE id = 1");
+	same($table, "SELECT * FROM $table");
+	format_is('text', 'which takes text');
+}
+
+down("SELECT rose.drop_subscription('s')");
+$replica->stop;
+$upstream->stop;
+done_testing();
