@@ -260,31 +260,47 @@ rose_memtree_warm(const RoseMemtableShared *memtable, const RoseMemTarget *targe
 }
 
 /* Entries fetched ahead: enough to hide the memory behind what is done with one. */
-#define AHEAD_DISTANCE 6
+#define AHEAD_DISTANCE 12
 
+/* An entry that a walk will come to, counted from the start of a leaf. */
 static void
-ahead_fetch(RoseArenaPtr entry)
+ahead_fetch(const RoseMemNodeShared *node, int i)
 {
+	int			count = node_count(node);
+	RoseArenaPtr right;
+	RoseArenaPtr entry;
+
+	if (i >= count)
+	{
+		right = rose_memlink_read(&node->right);
+		if (right == 0)
+			return;
+		i -= count;
+		node = node_at(right);
+		if (i >= node_count(node))
+			return;
+	}
+
 	/* the entry, and the first part of its row */
+	entry = rose_memlink_read(&node->entry[i]);
 	rose_arena_prefetch(entry);
 	rose_arena_prefetch(entry + 64 / ROSE_ARENA_UNIT);
 	rose_arena_prefetch(entry + 128 / ROSE_ARENA_UNIT);
 }
 
+/* The leaf at its right is fetched, too: soon its entries are. */
 static void
 ahead_enter(RoseMemAhead *ahead, RoseArenaPtr leaf)
 {
-	const RoseMemNodeShared *node;
+	RoseArenaPtr right;
 
 	ahead->leaf = leaf;
 	ahead->at = 0;
 	if (leaf == 0)
 		return;
-	node = node_at(leaf);
-	for (int i = 0; i < Min(node_count(node), AHEAD_DISTANCE); i++)
-		ahead_fetch(rose_memlink_read(&node->entry[i]));
-	if (node->right != 0)
-		node_prefetch(node->right);
+	right = rose_memlink_read(&node_at(leaf)->right);
+	if (right != 0)
+		node_prefetch(right);
 }
 
 void
@@ -295,6 +311,8 @@ rose_memtree_ahead_start(const RoseMemtableShared *memtable, RoseMemAhead *ahead
 	while (node_at(ptr)->level > 0)
 		ptr = rose_memlink_read(&node_at(ptr)->child[0]);
 	ahead_enter(ahead, ptr);
+	for (int i = 0; i < AHEAD_DISTANCE; i++)
+		ahead_fetch(node_at(ptr), i);
 }
 
 /* If the writer changes the leaf meanwhile, we fetch a little too early or late. */
@@ -302,15 +320,12 @@ void
 rose_memtree_ahead_step(RoseMemAhead *ahead)
 {
 	const RoseMemNodeShared *node;
-	int			count;
 
 	if (ahead->leaf == 0)
 		return;
 	node = node_at(ahead->leaf);
-	count = node_count(node);
-	if (ahead->at + AHEAD_DISTANCE < count)
-		ahead_fetch(rose_memlink_read(&node->entry[ahead->at + AHEAD_DISTANCE]));
-	if (++ahead->at >= count)
+	ahead_fetch(node, ahead->at + AHEAD_DISTANCE);
+	if (++ahead->at >= node_count(node))
 		ahead_enter(ahead, rose_memlink_read(&node->right));
 }
 
