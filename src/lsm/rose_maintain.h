@@ -49,6 +49,13 @@ extern void rose_spill_define_settings(void);	/* rose.spill_interval */
 extern bool rose_spill(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
+ * Has the table so few components that a spill leaves room for merges to publish what
+ * they make?  Where a spill can be put off, merges go first: a manifest that is full
+ * takes neither.
+ */
+extern bool rose_spill_has_room(RoseTable *table);
+
+/*
  * The same, and what the current transaction has written leaves C0, too: for a
  * private run, pending for this epoch.  So a transaction can commit its rows
  * and its epoch at once.

@@ -547,16 +547,14 @@ pick_everything(RoseTable *table, RosePickResult *pick)
  * A worker that merges the table ends first, or gives way to us: the lock is
  * waited for before anything is picked.
  */
-
-void
-rose_merge_all(RoseTable *table, bool alone)
+static void
+merge_components(RoseTable *table, bool alone)
 {
 	RosePickResult *pick = palloc(sizeof(RosePickResult));
 	RoseMerge  *merge;
 	RoseMergeProgress progress = ROSE_MERGE_DONE;
 	LOCKTAG		lock;
 
-	(void) rose_spill(table, InvalidOid, 0);
 	lock_merges(table->rel, false, &lock);
 	rose_settle_private_runs(table);
 	pick_everything(table, pick);
@@ -575,4 +573,13 @@ rose_merge_all(RoseTable *table, bool alone)
 				 errmsg("could not replace components of table \"%s\" because too many are still being read",
 						RelationGetRelationName(table->rel)),
 				 errhint("End long-running transactions that use the table, then try again.")));
+}
+
+void
+rose_merge_all(RoseTable *table, bool alone)
+{
+	if (!rose_spill_has_room(table))
+		merge_components(table, alone);
+	(void) rose_spill(table, InvalidOid, 0);
+	merge_components(table, alone);
 }

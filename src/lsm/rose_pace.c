@@ -20,6 +20,9 @@
  * A writer is not slowed down for a full arena that others fill: its table must have a
  * good part of it.
  *
+ * Nor is one that no worker can help: there is none, or the writer's own transaction has
+ * locked the table against everybody.  It spills its table itself when memory is full.
+ *
  * No locks; the counters are atomic.
  *
  *-------------------------------------------------------------------------
@@ -34,6 +37,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
+#include "storage/lmgr.h"
 #include "storage/shmem.h"
 
 /* Marks, as parts of the arena and as numbers of runs. */
@@ -70,6 +74,7 @@ typedef struct RosePaceShared
 static RosePaceShared *pace = NULL;
 static double debt_us = 0;		/* delays that were not slept yet */
 static int	since_request = PACE_REQUEST_EVERY;
+static bool worker_comes = true;	/* as of the last request */
 
 Size
 rose_pace_shmem_size(void)
@@ -112,9 +117,13 @@ current_delay(RoseTable *table)
 {
 	Size		total = rose_arena_total_bytes();
 	bool		large = rose_c0_bytes(&table->shared->c0) >= total / PACE_TABLE_SHARE;
+	double		delay = rose_pace_delay_us(large ? rose_arena_used_bytes() : 0, total,
+										   (int) pg_atomic_read_u32(&table->shared->store.nruns));
 
-	return rose_pace_delay_us(large ? rose_arena_used_bytes() : 0, total,
-							  (int) pg_atomic_read_u32(&table->shared->store.nruns));
+	if (delay == 0 || !worker_comes ||
+		CheckRelationLockedByMe(table->rel, AccessExclusiveLock, true))
+		return 0;
+	return delay;
 }
 
 /*
@@ -130,7 +139,7 @@ request_spill(RoseTable *table, int n)
 		rose_c0_bytes(&table->shared->c0) < rose_arena_total_bytes() / PACE_SPILL_SHARE)
 		return;
 	since_request = 0;
-	(void) rose_request_spill_hook(rose_locator_db(table->locator));
+	worker_comes = rose_request_spill_hook(rose_locator_db(table->locator));
 }
 
 static void

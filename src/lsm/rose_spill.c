@@ -56,6 +56,9 @@
 /* Versions between two looks at interrupts. */
 #define INTERRUPT_EVERY		1024
 
+/* Room that is left in the manifest: for a spill's runs, and for what a merge publishes. */
+#define SPILL_MOST_COMPONENTS	(ROSE_MAX_COMPONENTS - (1 + ROSE_SPILL_MAX_PRIVATE) - 3)
+
 RoseRequestSpillHook rose_request_spill_hook = NULL;
 int			rose_spill_interval = 30 * 1000;
 
@@ -536,6 +539,12 @@ bool
 rose_spill(RoseTable *table, Oid subid, uint64 epoch)
 {
 	return spill_c0(table, subid, epoch, 0);
+}
+
+bool
+rose_spill_has_room(RoseTable *table)
+{
+	return rose_table_manifest(table)->ncomponents <= SPILL_MOST_COMPONENTS;
 }
 
 bool

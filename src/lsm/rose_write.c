@@ -27,6 +27,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/datum.h"
@@ -405,8 +406,11 @@ rose_write_blind(RoseTable *table, RoseOp op, const Datum *values, const bool *n
  * else may spill, or if no worker comes.
  */
 static bool
-spill_here(RoseTable *table)
+spill_here(RoseTable *table, bool worker)
 {
+	/* a worker merges meanwhile; without one, say what is wrong */
+	if (worker && !OidIsValid(WriteSubid) && !rose_spill_has_room(table))
+		return false;
 	if (!rose_spill(table, WriteSubid, WriteEpoch))
 		return false;
 	if (!OidIsValid(WriteSubid))
@@ -417,8 +421,8 @@ spill_here(RoseTable *table)
 /*
  * C0's arena is full, or C0 has no memtable left to write to: have the worker spill what
  * is largest and wait for that, long enough for the spill of a large C0 on a busy
- * disk.  Now and then try our own, in case nobody else comes: our transaction may be
- * what keeps the worker from the table.
+ * disk.  Now and then try our own, in case nobody else comes.  No worker comes to a table
+ * that we have locked against everybody.
  */
 void
 rose_write_make_room(RoseTable *table)
@@ -427,11 +431,13 @@ rose_write_make_room(RoseTable *table)
 	const int	max_waits = 30000;
 	const int	own_turn = 500;
 	const int	ask_every = 10;
+	bool		locked = CheckRelationLockedByMe(table->rel, AccessExclusiveLock, true);
 	bool		worker = true;
 
 	if (OidIsValid(WriteSubid))
 	{
-		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) || spill_here(table))
+		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) ||
+			spill_here(table, false))
 			return;
 	}
 	for (int waits = 0; waits < max_waits; waits++)
@@ -439,8 +445,8 @@ rose_write_make_room(RoseTable *table)
 		CHECK_FOR_INTERRUPTS();
 		if (waits % ask_every == 0)
 			worker = rose_request_spill_hook != NULL &&
-				rose_request_spill_hook(rose_locator_db(table->locator));
-		if ((!worker || waits % own_turn == own_turn - 1) && spill_here(table))
+				rose_request_spill_hook(rose_locator_db(table->locator)) && !locked;
+		if ((!worker || waits % own_turn == own_turn - 1) && spill_here(table, worker))
 			return;
 		if (waits > 0 && rose_arena_used_bytes() < rose_arena_total_bytes() / 16 * 15)
 			return;

@@ -182,7 +182,7 @@ rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 	double		rows;
 
 	/* a fed table is spilled by its subscription, together with its position */
-	if (!OidIsValid(table->shared->fed_by))
+	if (!OidIsValid(table->shared->fed_by) && rose_spill_has_room(table))
 		(void) rose_spill(table, InvalidOid, 0);
 	rose_settle_private_runs(table);
 	if (params->truncate != VACOPTVALUE_DISABLED)

@@ -49,7 +49,7 @@ spill_table(const RoseRegistryItem *item)
 
 	rose_maintainer_begin_work(item->relid);
 	rel = rose_maintainer_open_table(item->relid, item->locator);
-	if (rel != NULL)
+	if (rel != NULL && rose_spill_has_room(rose_table_open(rel)))
 		spilled = rose_spill(rose_table_open(rel), InvalidOid, 0);
 	rose_maintainer_end_work(rel);
 	if (spilled)

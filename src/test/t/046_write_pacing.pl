@@ -54,6 +54,14 @@ my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '300ms';
 like($err, qr/canceling statement due to statement timeout/, 'a writer is cancelled');
 is(sql('SELECT min(a), max(a), count(*) FROM t'), '0|0|120000', 'and leaves nothing');
 
+# A writer who keeps the worker from the table does not wait for it.
+$before = memory('write_delays');
+my $spills = memory('writer_spills');
+sql("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE; UPDATE t SET a = 3; COMMIT");
+is(memory('write_delays'), $before, 'a transaction that locked the table is not slowed down');
+cmp_ok(memory('writer_spills'), '>', $spills, 'it spills by itself');
+is(sql('SELECT min(a), max(a), count(*) FROM t'), '3|3|120000', 'all is written');
+
 # Without a worker writers spill by themselves.
 sql('ALTER SYSTEM SET rose.max_merge_workers = 0');
 sql('SELECT pg_reload_conf()');
@@ -62,6 +70,32 @@ sql("CREATE TABLE alone (id bigint PRIMARY KEY, b text) USING rose");
 sql("INSERT INTO alone SELECT g, repeat(md5(g::text), 2) FROM generate_series(1, 60000) g");
 is(sql('SELECT count(*) FROM alone'), 60000, 'no worker: all rows are there');
 cmp_ok(memory('writer_spills'), '>', 0, 'the writer has spilled');
+
+# As many components as there can be: merges come first, or nobody could go on.
+sub fill_up
+{
+	my ($from) = @_;
+
+	my ($rc, $out, $err) = $node->psql('postgres', "DO 'BEGIN FOR i IN $from .. $from + 60 LOOP INSERT INTO full_up VALUES (i); COMMIT; PERFORM rose.spill(''full_up''); COMMIT; END LOOP; END'");
+	like($err, qr/cannot have more than 48 components/, 'no more components');
+	return;
+}
+
+sql('CREATE TABLE full_up (id int PRIMARY KEY) USING rose');
+fill_up(1);
+sql('VACUUM full_up');
+my $rows = sql('SELECT count(*) FROM full_up');
+sql("SELECT rose.merge('full_up')");
+is(sql("SELECT count(*) FROM rose.components('full_up') WHERE kind <> 'memtable'"), 1, 'rose.merge makes one of them');
+fill_up(101);
+$rows = sql('SELECT count(*) FROM full_up');
+sql("ALTER SYSTEM SET rose.spill_interval = '10ms'");
+sql('ALTER SYSTEM SET rose.max_merge_workers = 1');
+sql('SELECT pg_reload_conf()');
+ok($node->poll_query_until('postgres', "SELECT count(*) < 8 AND count(*) FILTER (WHERE kind = 'memtable' AND rows > 0) = 0 FROM rose.components('full_up')"),
+	'a worker merges before it spills');
+is(sql('SELECT count(*) FROM full_up'), $rows, 'with all rows');
+is(sql("SELECT count(*) FROM rose.check('full_up')"), 0, 'rose.check');
 
 $node->stop;
 done_testing();
