@@ -10,9 +10,10 @@
  * of the worker (the spring and gear of bLSM).
  *
  * Two things are looked at: how full the arena is, which says how far spills are
- * behind, and how many runs of the table wait for a merge.  Whichever is worse counts.  Between a low and a high mark the delay of a
- * version grows exponentially, from nothing to a millisecond: wherever the balance
- * is, it is found with small steps.
+ * behind, and how many runs of the table wait for a merge.  Whichever is worse
+ * counts.  Between a low and a high mark the delay of a version grows
+ * exponentially, from nothing to a millisecond: wherever the balance is, it is
+ * found with small steps.
  *
  * Sleeps shorter than the timers of operating systems are no use, so a backend saves
  * its delays up for a short sleep.

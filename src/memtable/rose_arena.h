@@ -13,6 +13,7 @@
 #define ROSE_ARENA_H
 
 #include "memtable/rose_memtable.h"
+#include "port/atomics.h"
 
 #define ROSE_ARENA_UNIT 8
 
@@ -41,5 +42,32 @@ extern uint64 rose_arena_new_memtable_id(void);
 /* Tranches for the locks of a RoseC0Shared. */
 extern int	rose_arena_write_tranche(void);
 extern int	rose_arena_reclaim_tranche(void);
+
+/* Follow a link that a writer may change meanwhile: what it leads to is complete. */
+static inline RoseArenaPtr
+rose_arena_link_read(const RoseArenaPtr *link)
+{
+	RoseArenaPtr ptr = *(const volatile RoseArenaPtr *) link;
+
+	pg_read_barrier();
+	return ptr;
+}
+
+/* Everything written so far before the link. */
+static inline void
+rose_arena_link_publish(RoseArenaPtr *link, RoseArenaPtr ptr)
+{
+	pg_write_barrier();
+	*(volatile RoseArenaPtr *) link = ptr;
+}
+
+/* Start to bring a piece of the arena into the processor's cache. */
+static inline void
+rose_arena_prefetch(RoseArenaPtr ptr)
+{
+#if defined(__GNUC__)
+	__builtin_prefetch(rose_arena_base + (Size) ptr * ROSE_ARENA_UNIT);
+#endif
+}
 
 #endif							/* ROSE_ARENA_H */

@@ -197,9 +197,9 @@ rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
 	entry->next = before->next;
 
 	/* all of the entry before the links to it */
-	rose_memlink_publish(&before->next, ptr);
+	rose_arena_link_publish(&before->next, ptr);
 	if (entry->next != 0)
-		rose_memlink_publish(&rose_mementry_at(entry->next)->prev, ptr);
+		rose_arena_link_publish(&rose_mementry_at(entry->next)->prev, ptr);
 	rose_memtree_add(memtable, &path, target, ptr);
 	return true;
 }
@@ -267,7 +267,7 @@ rose_memlist_find(const RoseMemtableShared *memtable, const RoseSchema *schema,
 	 * Never go from one side of the bound to the other by a link read later: a
 	 * new entry, on either side, may have come between them.
 	 */
-	while ((next = rose_memlink_read(&rose_mementry_at(at)->next)) != 0 &&
+	while ((next = rose_arena_link_read(&rose_mementry_at(at)->next)) != 0 &&
 		   rose_memlist_is_before(rose_mementry_at(next), &target))
 		at = next;
 	*before = at;
@@ -280,7 +280,7 @@ rose_memlist_find_last(const RoseMemtableShared *memtable)
 	RoseArenaPtr at = rose_memtree_find_last(memtable);
 	RoseArenaPtr next;
 
-	while ((next = rose_memlink_read(&rose_mementry_at(at)->next)) != 0)
+	while ((next = rose_arena_link_read(&rose_mementry_at(at)->next)) != 0)
 		at = next;
 	return at;
 }
@@ -290,7 +290,7 @@ rose_memlist_after(RoseArenaPtr ptr)
 {
 	do
 	{
-		ptr = rose_memlink_read(&rose_mementry_at(ptr)->next);
+		ptr = rose_arena_link_read(&rose_mementry_at(ptr)->next);
 	} while (ptr != 0 && !rose_memlist_is_linked(ptr));
 	if (ptr != 0)
 		rose_arena_prefetch(rose_mementry_at(ptr)->next);
@@ -304,7 +304,7 @@ rose_memlist_before(RoseArenaPtr head, RoseArenaPtr ptr)
 	{
 		if (ptr == head)
 			return 0;
-		ptr = rose_memlink_read(&rose_mementry_at(ptr)->prev);
+		ptr = rose_arena_link_read(&rose_mementry_at(ptr)->prev);
 	} while (ptr != head && !rose_memlist_is_linked(ptr));
 	return ptr == head ? 0 : ptr;
 }

@@ -12,7 +12,6 @@
 #define ROSE_MEMLIST_H
 
 #include "memtable/rose_arena.h"
-#include "port/atomics.h"
 
 /* What follows the fixed part of an entry, in this order. */
 #define ROSE_ENTRY_HAS_MOVED_TO 0x01	/* uint64 */
@@ -127,33 +126,6 @@ static inline bool
 rose_memlist_is_linked(RoseArenaPtr ptr)
 {
 	return rose_mementry_at(ptr)->linked != 0;
-}
-
-/* Follow a link that a writer may change meanwhile: what it leads to is complete. */
-static inline RoseArenaPtr
-rose_memlink_read(const RoseArenaPtr *link)
-{
-	RoseArenaPtr ptr = *(const volatile RoseArenaPtr *) link;
-
-	pg_read_barrier();
-	return ptr;
-}
-
-/* Everything written so far before the link. */
-static inline void
-rose_memlink_publish(RoseArenaPtr *link, RoseArenaPtr ptr)
-{
-	pg_write_barrier();
-	*(volatile RoseArenaPtr *) link = ptr;
-}
-
-/* Start to bring a piece of the arena into the processor's cache. */
-static inline void
-rose_arena_prefetch(RoseArenaPtr ptr)
-{
-#if defined(__GNUC__)
-	__builtin_prefetch(rose_arena_base + (Size) ptr * ROSE_ARENA_UNIT);
-#endif
 }
 
 #endif							/* ROSE_MEMLIST_H */

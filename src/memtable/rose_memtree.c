@@ -115,7 +115,7 @@ item_is_before(const RoseMemNodeShared *node, int i, const RoseMemTarget *target
 		if (word != target->prefix.word[1])
 			return word < target->prefix.word[1];
 	}
-	return rose_memlist_is_before(rose_mementry_at(rose_memlink_read(&node->entry[i])),
+	return rose_memlist_is_before(rose_mementry_at(rose_arena_link_read(&node->entry[i])),
 								  target);
 }
 
@@ -173,7 +173,7 @@ move_right(RoseMemNodeShared *node, const RoseMemTarget *target, int *nbefore)
 			return node;
 
 		/* split off meanwhile, and the parent did not know */
-		right = rose_memlink_read(&node->right);
+		right = rose_arena_link_read(&node->right);
 		if (right == 0 || !item_is_before(node_at(right), 0, target))
 			return node;
 		node = node_at(right);
@@ -190,19 +190,19 @@ is_in_last_leaf(const RoseMemNodeShared *leaf, const RoseMemTarget *target)
 static RoseMemNodeShared *
 find_leaf(const RoseMemtableShared *memtable, const RoseMemTarget *target, int *nbefore)
 {
-	RoseArenaPtr ptr = rose_memlink_read(&memtable->last_leaf);
+	RoseArenaPtr ptr = rose_arena_link_read(&memtable->last_leaf);
 	RoseMemNodeShared *node = node_at(ptr);
 
 	if (is_in_last_leaf(node, target))
 		return move_right(node, target, nbefore);
-	ptr = rose_memlink_read(&memtable->tree);
+	ptr = rose_arena_link_read(&memtable->tree);
 	for (;;)
 	{
 		node_prefetch(ptr);
 		node = move_right(node_at(ptr), target, nbefore);
 		if (node->level == 0)
 			return node;
-		ptr = rose_memlink_read(&node->child[*nbefore - 1]);
+		ptr = rose_arena_link_read(&node->child[*nbefore - 1]);
 	}
 }
 
@@ -218,7 +218,7 @@ rose_memtree_find(const RoseMemtableShared *memtable, const RoseMemTarget *targe
 			rose_arena_prefetch(leaf->entry[nbefore]);
 		if (nbefore > 0)
 		{
-			RoseArenaPtr ptr = rose_memlink_read(&leaf->entry[nbefore - 1]);
+			RoseArenaPtr ptr = rose_arena_link_read(&leaf->entry[nbefore - 1]);
 
 			if (rose_memlist_is_before(rose_mementry_at(ptr), target))
 				return ptr;
@@ -232,7 +232,7 @@ void
 rose_memtree_warm(const RoseMemtableShared *memtable, const RoseMemTarget *targets, int n)
 {
 	RoseArenaPtr at[ROSE_MEMTREE_WARM];
-	RoseArenaPtr root = rose_memlink_read(&memtable->tree);
+	RoseArenaPtr root = rose_arena_link_read(&memtable->tree);
 
 	Assert(n <= ROSE_MEMTREE_WARM);
 	for (int i = 0; i < n; i++)
@@ -247,7 +247,7 @@ rose_memtree_warm(const RoseMemtableShared *memtable, const RoseMemTarget *targe
 
 			if (level > 0)
 			{
-				at[i] = rose_memlink_read(&node->child[nbefore - 1]);
+				at[i] = rose_arena_link_read(&node->child[nbefore - 1]);
 				node_prefetch(at[i]);
 				continue;
 			}
@@ -272,7 +272,7 @@ ahead_fetch(const RoseMemNodeShared *node, int i)
 
 	if (i >= count)
 	{
-		right = rose_memlink_read(&node->right);
+		right = rose_arena_link_read(&node->right);
 		if (right == 0)
 			return;
 		i -= count;
@@ -282,7 +282,7 @@ ahead_fetch(const RoseMemNodeShared *node, int i)
 	}
 
 	/* the entry, and the first part of its row */
-	entry = rose_memlink_read(&node->entry[i]);
+	entry = rose_arena_link_read(&node->entry[i]);
 	rose_arena_prefetch(entry);
 	rose_arena_prefetch(entry + 64 / ROSE_ARENA_UNIT);
 	rose_arena_prefetch(entry + 128 / ROSE_ARENA_UNIT);
@@ -298,7 +298,7 @@ ahead_enter(RoseMemAhead *ahead, RoseArenaPtr leaf)
 	ahead->at = 0;
 	if (leaf == 0)
 		return;
-	right = rose_memlink_read(&node_at(leaf)->right);
+	right = rose_arena_link_read(&node_at(leaf)->right);
 	if (right != 0)
 		node_prefetch(right);
 }
@@ -306,10 +306,10 @@ ahead_enter(RoseMemAhead *ahead, RoseArenaPtr leaf)
 void
 rose_memtree_ahead_start(const RoseMemtableShared *memtable, RoseMemAhead *ahead)
 {
-	RoseArenaPtr ptr = rose_memlink_read(&memtable->tree);
+	RoseArenaPtr ptr = rose_arena_link_read(&memtable->tree);
 
 	while (node_at(ptr)->level > 0)
-		ptr = rose_memlink_read(&node_at(ptr)->child[0]);
+		ptr = rose_arena_link_read(&node_at(ptr)->child[0]);
 	ahead_enter(ahead, ptr);
 	for (int i = 0; i < AHEAD_DISTANCE; i++)
 		ahead_fetch(node_at(ptr), i);
@@ -326,26 +326,26 @@ rose_memtree_ahead_step(RoseMemAhead *ahead)
 	node = node_at(ahead->leaf);
 	ahead_fetch(node, ahead->at + AHEAD_DISTANCE);
 	if (++ahead->at >= node_count(node))
-		ahead_enter(ahead, rose_memlink_read(&node->right));
+		ahead_enter(ahead, rose_arena_link_read(&node->right));
 }
 
 RoseArenaPtr
 rose_memtree_find_last(const RoseMemtableShared *memtable)
 {
-	RoseArenaPtr ptr = rose_memlink_read(&memtable->tree);
+	RoseArenaPtr ptr = rose_arena_link_read(&memtable->tree);
 
 	for (;;)
 	{
 		RoseMemNodeShared *node = node_at(ptr);
 		int			count = node_count(node);
-		RoseArenaPtr right = rose_memlink_read(&node->right);
+		RoseArenaPtr right = rose_arena_link_read(&node->right);
 
 		if (right != 0)
 			ptr = right;
 		else if (node->level > 0)
-			ptr = rose_memlink_read(&node->child[count - 1]);
+			ptr = rose_arena_link_read(&node->child[count - 1]);
 		else
-			return count > 0 ? rose_memlink_read(&node->entry[count - 1]) : memtable->head;
+			return count > 0 ? rose_arena_link_read(&node->entry[count - 1]) : memtable->head;
 	}
 }
 
@@ -505,7 +505,7 @@ split_node(RoseMemNodeShared *node, RoseArenaPtr right_ptr, int at, const TreeIt
 		insert_item(right, at - keep, item);
 	right->right = node->right;
 
-	rose_memlink_publish(&node->right, right_ptr);
+	rose_arena_link_publish(&node->right, right_ptr);
 	set_count(node, keep);
 	if (!goes_right)
 		insert_item(node, at, item);
@@ -523,7 +523,7 @@ grow_root(RoseMemtableShared *memtable, RoseArenaPtr root_ptr, const TreeItem *r
 	set_item(root, 1, right);
 	root->count = 2;
 	root->leftmost = true;
-	rose_memlink_publish(&memtable->tree, root_ptr);
+	rose_arena_link_publish(&memtable->tree, root_ptr);
 }
 
 void
@@ -547,7 +547,7 @@ rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path,
 		}
 		split_node(node, path->spare[level], path->at[level], &item);
 		if (path->node[level] == memtable->last_leaf)
-			rose_memlink_publish(&memtable->last_leaf, path->spare[level]);
+			rose_arena_link_publish(&memtable->last_leaf, path->spare[level]);
 		item = get_item(node_at(path->spare[level]), 0);
 		item.child = path->spare[level];
 	}

@@ -18,7 +18,6 @@
 #include "postgres.h"
 
 #include "memtable/rose_seqindex.h"
-#include "port/atomics.h"
 
 #define ROSE_SEQ_BITS	6
 #define ROSE_SEQ_FANOUT (1 << ROSE_SEQ_BITS)
@@ -30,22 +29,6 @@ typedef struct RoseSeqNodeShared
 	uint32		padding;
 	RoseArenaPtr child[ROSE_SEQ_FANOUT];	/* write_lock, lock-free readers */
 } RoseSeqNodeShared;
-
-static inline RoseArenaPtr
-read_pointer(const RoseArenaPtr *pointer)
-{
-	RoseArenaPtr value = *(const volatile RoseArenaPtr *) pointer;
-
-	pg_read_barrier();
-	return value;
-}
-
-static inline void
-publish_pointer(RoseArenaPtr *pointer, RoseArenaPtr value)
-{
-	pg_write_barrier();
-	*(volatile RoseArenaPtr *) pointer = value;
-}
 
 /* The bits above a node with this shift. */
 static inline uint64
@@ -85,7 +68,7 @@ grow_root(RoseMemtableShared *memtable, uint64 seq)
 
 		if (leaf == 0)
 			return false;
-		publish_pointer(&memtable->seq_index, leaf);
+		rose_arena_link_publish(&memtable->seq_index, leaf);
 	}
 	for (;;)
 	{
@@ -100,7 +83,7 @@ grow_root(RoseMemtableShared *memtable, uint64 seq)
 			return false;
 		((RoseSeqNodeShared *) rose_arena_at(above))->
 			child[root->prefix & (ROSE_SEQ_FANOUT - 1)] = memtable->seq_index;
-		publish_pointer(&memtable->seq_index, above);
+		rose_arena_link_publish(&memtable->seq_index, above);
 	}
 }
 
@@ -123,7 +106,7 @@ rose_seqindex_reserve(RoseMemtableShared *memtable, uint64 seq)
 
 			if (below == 0)
 				return NULL;
-			publish_pointer(link, below);
+			rose_arena_link_publish(link, below);
 		}
 		node = rose_arena_at(*link);
 	}
@@ -133,13 +116,13 @@ rose_seqindex_reserve(RoseMemtableShared *memtable, uint64 seq)
 void
 rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry)
 {
-	publish_pointer(slot, entry);
+	rose_arena_link_publish(slot, entry);
 }
 
 RoseArenaPtr
 rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq)
 {
-	RoseArenaPtr ptr = read_pointer(&memtable->seq_index);
+	RoseArenaPtr ptr = rose_arena_link_read(&memtable->seq_index);
 	const RoseSeqNodeShared *node;
 
 	if (ptr == 0)
@@ -149,7 +132,7 @@ rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq)
 		return 0;
 	for (;;)
 	{
-		ptr = read_pointer(&node->child[child_of(seq, node->shift)]);
+		ptr = rose_arena_link_read(&node->child[child_of(seq, node->shift)]);
 		if (ptr == 0 || node->shift == 0)
 			return ptr;
 		node = rose_arena_at(ptr);
