@@ -28,6 +28,23 @@ my %gen = (
 	date => sub { "date '2026-01-01' + " . int(rand(20)) },
 	time => sub { "timestamptz '2026-01-01 00:00+00' + " . int(rand(1000)) . " * interval '1 min'" },
 	uuid => sub { "md5('" . int(rand(200)) . "')::uuid" },
+	realkey => sub { pick(map({ "'$_'::float8" } qw(NaN -NaN -0 0 Infinity -Infinity 1e-300 -5e-324 1e38)), map({ int(rand(60)) / 4 - 7 . '::float8' } 1 .. 20)) },
+	real4 => sub { pick(map({ "'$_'::real" } qw(NaN -0 0 Infinity -Infinity 1.1 -1.1 1e-45)), int(rand(9)) - 4 . '::real') },
+	prefixed => sub { quote(pick('', 'a', 'common/prefix/', 'common/prefix/of/many/keys/', 'common/prefix/of/many/kez', 'Ää€', "\xf0\x90\x80\x80") . word() . ('z' x pick(0, 0, 0, 1, 30, 300))) . '::text' },
+	cased => sub { quote(join('', map { pick('a', 'A', 'b', 'B', 'ä', 'Ä') } 1 .. int(rand(4)))) . '::text' },
+	padded => sub { quote(pick('', '', ' ') . word() . pick('', ' ', '!', "\t")) . '::char(6)' },
+	bytes => sub { "'\\x" . join('', map { pick('00', '00', '01', '7f', '80', 'ff') } 1 .. pick(0, 1, 2, 3, 4, 15, 16, 17)) . "'::bytea" },
+	small => sub { rare(0.1) ? pick("'-32768'::int2", '32767::int2') : int(rand(30)) - 15 . '::int2' },
+	oid => sub { pick(0, 1, 7, 2147483647, 2147483648, 4294967295, int(rand(20))) . '::oid' },
+	signed => sub { pick("'-9223372036854775808'", "'9223372036854775807'", quote(int(rand(20)) - 10), quote(int(rand(20)) - 10)) . '::int8' },
+	stamp => sub { rare(0.2) ? pick("timestamp '-infinity'", "timestamp 'infinity'", "timestamp '4713-01-01 BC'") : "timestamp '2000-01-01' + " . (int(rand(40)) - 20) . " * interval '1 s'" },
+	span => sub { "interval '" . pick('1 day', '24 hours', '30 days', '1 mon', '-1 mon', '-30 days', int(rand(50)) - 25 . ' hours') . "'" },
+	mood => sub { quote(pick(qw(sad between glad last))) . '::mood' },
+	name => sub { quote(word()) . '::name' },
+	char => sub { quote(pick("a" .. "f")) . '::"char"' },
+	arraykey => sub { "'{" . join(',', map { rare(0.1) ? 'NULL' : int(rand(4)) - 1 } 1 .. int(rand(4))) . "}'::int[]" },
+	scaled => sub { quote(pick('NaN', 'Infinity', '-Infinity', '0', '-0.00', '1e60', '-1e60', '1e-30', pick('', '-') . int(rand(30)) . pick('', '.0', '.00', '.5', '.50'))) . '::numeric' },
+	bits => sub { "B'" . join('', map { pick(0, 1) } 1 .. int(rand(5))) . "'::varbit" },
 	float => sub { pick("'NaN'", "'-0'", 0, 1.5, int(rand(100)) / 4, "'Infinity'", '1e-300') },
 	bool => sub { pick('true', 'false') },
 	json => sub { "'{\"n\": " . int(rand(50)) . ", \"s\": \"" . word() . "\"}'" },
@@ -80,7 +97,63 @@ my @tables = (
 	{
 		name => 't_child', key => [ [ 'id', 'int', 'int' ] ],
 		other => [ [ 'a', 'int', 'int' ], [ 'parent', 'int REFERENCES t_parent ON DELETE SET NULL', 'smallset' ] ]
+	},
+	# keys of other types: how they go into the memtables' prefixes, Bloom filters, bounds and codecs
+	{
+		name => 't_real', key => [ [ 'f', 'float8', 'realkey' ], [ 'g', 'real', 'real4' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_prefixed', key => [ [ 'k', 'text COLLATE "C"', 'prefixed' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'prefixed' ], [ 'h', 'int8', 'signed' ] ]
+	},
+	{
+		name => 't_sort', key => [ [ 'k', 'text COLLATE "en-x-icu"', 'prefixed' ], [ 's', 'int2', 'small' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_nocase', key => [ [ 'k', 'text COLLATE nocase', 'cased' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_char', key => [ [ 's', 'int2', 'small' ], [ 'k', 'char(6) COLLATE "C"', 'padded' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'h', 'int8', 'signed' ] ]
+	},
+	{
+		name => 't_bytes', key => [ [ 'k', 'bytea', 'bytes' ], [ 's', 'int2', 'small' ] ], key_last => 1,
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_ints', key => [ [ 's', 'int2', 'small' ], [ 'o', 'oid', 'oid' ], [ 'i', 'int8', 'signed' ], [ 'k', 'text COLLATE "C"', 'prefixed' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'f', 'float8', 'realkey' ] ]
+	},
+	{
+		name => 't_stamp', key => [ [ 't', 'timestamp', 'stamp' ], [ 'v', 'interval', 'span' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_mood', key => [ [ 'y', 'bool', 'bool' ], [ 'm', 'mood', 'mood' ], [ 'c', '"char"', 'char' ], [ 'k', 'name', 'name' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_array', key => [ [ 'k', 'int[]', 'arraykey' ], [ 'b2', 'varbit', 'bits' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'h', 'int8', 'signed' ] ]
+	},
+	{
+		name => 't_scaled', key => [ [ 'n', 'numeric', 'scaled' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_domain', key => [ [ 'k', 'word', 'prefixed' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
 	});
+
+# What the tables need; values of the enum are not sorted by OID.
+my @types = (
+	'CREATE COLLATION nocase (provider = icu, locale = \'und-u-ks-level2\', deterministic = false)',
+	"CREATE TYPE mood AS ENUM ('sad', 'glad', 'last')",
+	"ALTER TYPE mood ADD VALUE 'between' BEFORE 'glad'",
+	'CREATE DOMAIN word AS text COLLATE "C" CHECK (VALUE <> \'cc\')');
 
 sub rare { return rand() < $_[0] }
 sub pick { return $_[ int(rand(@_)) ] }
@@ -115,7 +188,7 @@ sub ddl
 {
 	my ($self, $am) = @_;
 
-	return map {
+	return @types, map {
 		my $table = $_;
 		my @parts = map { "$_->[0] $_->[1]" } @{ $table->{columns} };
 		push @parts, 'PRIMARY KEY (' . names($table->{key}) . ')' if @{ $table->{key} };
@@ -458,7 +531,7 @@ sub merge
 	my @rows = map { my $v = value($key, 1); $seen{$v}++ ? () : "(($v)::" . ($key->[1] =~ s/ .*//r) . ', ' . int(rand(100)) . ')' } 1 .. 5;
 
 	# Equal keys in another spelling would meet one row twice.
-	@rows = ($rows[0]) if $key->[2] eq 'numeric';
+	@rows = ($rows[0]) if $key->[2] =~ /^(numeric|scaled|cased)$/;
 	return one("MERGE INTO $table->{name} t USING (VALUES " . join(', ', @rows) . ") v (k, a) ON t.$key->[0] = v.k"
 		  . ' WHEN MATCHED AND v.a < 20 THEN DELETE WHEN MATCHED THEN UPDATE SET a = v.a'
 		  . " WHEN NOT MATCHED THEN INSERT ($key->[0], a) VALUES (v.k, v.a)");
@@ -469,7 +542,13 @@ sub copy_in
 	my ($self, $table) = @_;
 	my %text = (
 		int => sub { int(rand(300)) }, smallset => sub { int(rand(40)) }, bigint => sub { 1000 + int(rand(3000)) },
-		text => sub { word() }, pad => sub { word() }, numeric => sub { 50 + int(rand(50)) . '.25' }, huge => sub { word() x int(rand(800)) });
+		text => sub { word() }, pad => sub { word() }, numeric => sub { 50 + int(rand(50)) . '.25' }, huge => sub { word() x int(rand(800)) },
+		realkey => sub { pick('NaN', '-0', 0, 'Infinity', '-Infinity', int(rand(400)) / 4 - 50) }, real4 => sub { pick('NaN', '-0', int(rand(9)) / 4) },
+		prefixed => sub { pick('', 'common/prefix/', 'common/prefix/of/many/keys/') . word() . pick('', '', word(), 'z' x 100) },
+		cased => sub { join('', map { pick('a', 'A', 'b', 'B', 'c', 'd') } 1 .. int(rand(6))) },
+		padded => sub { word() . pick('', ' ') }, bytes => sub { '\\\\x' . join('', map { pick('00', '80', 'ff') } 1 .. int(rand(18))) },
+		small => sub { int(rand(200)) - 100 }, signed => sub { pick('-9223372036854775808', '9223372036854775807', int(rand(1000)) - 500) },
+		oid => sub { pick(4294967295, int(rand(500))) }, scaled => sub { pick('NaN', 'Infinity', int(rand(100)) . pick('', '.0', '.00')) });
 	my @columns = @{ $table->{columns} };
 
 	foreach my $column (@columns)
@@ -538,7 +617,7 @@ sub aggregate
 	my ($self, $table) = @_;
 	my $condition = rare(0.5) ? ' WHERE ' . where($table) : '';
 	my $key = $table->{key}[0] // $table->{other}[0];
-	my $extreme = $key->[2] eq 'uuid' ? 'count(u)' : "min($key->[0]), max($key->[0])";
+	my $extreme = $key->[2] =~ /^(uuid|bool|bytes)$/ ? "count($key->[0])" : "min($key->[0]), max($key->[0])";
 
 	return one(pick(
 			"SELECT count(*), sum(a), $extreme FROM $table->{name}$condition",
