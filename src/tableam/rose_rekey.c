@@ -285,6 +285,7 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 		elog(ERROR, "cannot change the key of \"%s\" without an exclusive lock",
 			 RelationGetRelationName(rel));
 
+	rose_check_rewrite(rel);
 	rose_meta_read(rel, &old_info);
 	sorter_begin(&sorter, CreateTupleDescCopy(RelationGetDescr(rel)), nkeys, keys);
 	collect_rows(rel, &sorter, nkeys, keys);

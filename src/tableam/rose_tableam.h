@@ -73,6 +73,9 @@ extern bool rose_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *
 								   TupleTableSlot *slot);
 extern void rose_slices_free(RoseSlices *slices);
 
+/* --- rewriting (rose_tableam_ddl.c) --- */
+extern void rose_check_rewrite(Relation old);	/* error if its rows must not go into a new file now */
+
 /* --- writing (rose_tableam_modify.c) --- */
 extern void rose_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
 							  int options, struct BulkInsertStateData *bistate);

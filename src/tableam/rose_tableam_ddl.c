@@ -117,6 +117,33 @@ rose_nontransactional_truncate(Relation rel)
 /* ---- moving and rewriting ---- */
 
 /*
+ * The rows of a new file are durable with its transaction, those that a subscription
+ * writes with their epoch.  Were rows that no epoch covers rewritten, the table
+ * would be ahead of its subscription after a crash, and the stream would repeat
+ * what it has: inserts twice, if there is no primary key.  The caller's exclusive lock
+ * keeps the answer true.
+ */
+void
+rose_check_rewrite(Relation old)
+{
+	RoseTable  *table = rose_table_open(old);
+	const RoseManifest *manifest;
+	bool		durable = rose_c0_is_empty(&table->shared->c0);
+
+	if (!OidIsValid(table->shared->fed_by))
+		return;
+	manifest = rose_table_manifest(table);
+	for (int i = 0; i < manifest->ncomponents; i++)
+		durable &= manifest->components[i].state != ROSE_COMPONENT_PENDING;
+	if (!durable)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot rewrite table \"%s\" while a subscription has changes in it that are not yet durable",
+						RelationGetRelationName(old)),
+				 errhint("Call rose.spill() for the table first. If changes keep coming, disable the subscription with rose.alter_subscription(..., enabled => false) meanwhile.")));
+}
+
+/*
  * Get everything out of C0, so that the file is the whole table.  What the
  * current transaction wrote cannot be spilled before it ends.
  */

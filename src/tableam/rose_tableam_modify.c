@@ -17,6 +17,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "lsm/rose_write.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
@@ -27,11 +28,29 @@
 /* The speculative insertion that is going on met a conflict and wrote nothing. */
 static bool speculation_failed = false;
 
+/* ALTER TABLE puts a table's rows into this one, which takes its place: once for each. */
+static void
+check_rewrite_into(Relation rel)
+{
+	static Oid	checked = InvalidOid;
+	Relation	old;
+
+	if (checked == RelationGetRelid(rel))
+		return;
+	old = relation_open(rel->rd_rel->relrewrite, NoLock);
+	if (rose_relation_is_rose(old))
+		rose_check_rewrite(old);
+	relation_close(old, NoLock);
+	checked = RelationGetRelid(rel);
+}
+
 static RoseTable *
 open_for_write(Relation rel)
 {
 	RoseTable  *table = rose_table_open(rel);
 
+	if (OidIsValid(rel->rd_rel->relrewrite))
+		check_rewrite_into(rel);
 	if (OidIsValid(table->shared->fed_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -154,6 +154,7 @@ is(down("SELECT count(*) FROM rose.components('a') WHERE kind <> 'memtable'"), 1
 
 # A new file does not know who feeds it; the worker tells it.
 down("ALTER TABLE a ADD COLUMN extra int");
+down("SELECT rose.spill('a')");
 down("ALTER TABLE a ALTER COLUMN v TYPE varchar");
 my $err = '';
 for (1 .. 100)

@@ -230,10 +230,12 @@ sub resynced
 }
 
 step('before', "INSERT INTO bad1 VALUES (1, 'one'); INSERT INTO bad2 VALUES (1, 'one')", qw(bad1 bad2));
+down("SELECT rose.spill('bad1')");
 down('ALTER TABLE bad1 ALTER a TYPE int USING 1');
 up("INSERT INTO bad1 VALUES (2, 'two')");
 paused('bad1', qr/invalid input syntax for type integer: "two".*bad1.*key \(2\)/s, 'a value of another type');
 like(($replica->psql('postgres', "SELECT rose.wait_for_sync('s', 1)"))[2], qr/1 table\(s\) of rose subscription "s" are paused after an error/, 'wait_for_sync tells');
+down("SELECT rose.spill('bad1')");
 down('ALTER TABLE bad1 ALTER a TYPE text');
 resynced('bad1', 'type put right');
 up("ALTER TABLE bad1 ADD COLUMN more int; INSERT INTO bad1 VALUES (3, 'three', 3)");
@@ -248,6 +250,7 @@ resynced('bad2', 'column dropped');
 up('ALTER TABLE bad2 REPLICA IDENTITY FULL; ALTER TABLE nokey REPLICA IDENTITY FULL; UPDATE nokey SET b = 1 WHERE a = 1');
 paused('nokey', qr/cannot replicate an UPDATE of table "public.nokey", which has no primary key here.*hint: /s, 'an update without a primary key');
 resynced('nokey', 'no key');
+down("SELECT rose.spill('bad2')");
 down('ALTER TABLE bad2 DROP CONSTRAINT bad2_pkey');
 up("DELETE FROM bad2 WHERE id = 1");
 paused('bad2', qr/cannot replicate a DELETE of table "public.bad2", which has no primary key here/, 'a key that is dropped here');

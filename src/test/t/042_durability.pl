@@ -141,6 +141,26 @@ is(down('SELECT (SELECT sum(n) FROM left_side), (SELECT sum(n) FROM right_side)'
 go_on();
 is(difference(@tables), '', 'equal');
 
+# --- a rewrite does not make durable what no epoch covers
+up("CREATE TABLE log (n int); ALTER PUBLICATION p ADD TABLE log");
+down("CREATE TABLE log (n int) USING rose; SELECT rose.alter_subscription('s', refresh => true)");
+down("SELECT rose.wait_for_sync('s', $timeout)");
+up('INSERT INTO log SELECT generate_series(1, 10)');
+caught_up();
+my @rewrites = ('ALTER TABLE log ALTER n TYPE bigint', 'ALTER TABLE log ADD PRIMARY KEY (n)', 'ALTER TABLE log ADD extra float DEFAULT random()');
+foreach my $rewrite (@rewrites)
+{
+	like(($replica->psql('postgres', $rewrite))[2], qr/cannot rewrite table "log" while a subscription has changes in it.*rose.spill/s, "refused: $rewrite");
+}
+up('INSERT INTO log SELECT generate_series(11, 20)');
+caught_up();
+down("SELECT rose.spill('log')");
+down($rewrites[0]);
+crash_and_restart($replica);
+is(difference(@tables, 'log'), '', 'rewritten after an epoch: each row once');
+up('ALTER PUBLICATION p DROP TABLE log');
+down("SELECT rose.alter_subscription('s', refresh => true)");
+
 # --- a worker that cannot spill does not keep a table from being merged
 foreach my $n (1 .. 3)
 {
