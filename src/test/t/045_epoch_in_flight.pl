@@ -101,8 +101,10 @@ sub into_flight
 	caught_up();
 	hold_table($where) if $where ne 'state';
 	hold_state() if $where eq 'state';
-	$replica->psql('postgres', "SET statement_timeout = '100ms'; SELECT rose.spill('a')");
+	my $request = IPC::Run::start([ 'psql', '-XAtq', '-d', $replica->connstr('postgres') . ' application_name=request', '-c', "SELECT rose.spill('a')" ], '>', '/dev/null', '2>', '/dev/null');
 	until_true("SELECT count(*) = 1 $spiller");
+	down("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'request'");
+	$request->finish;
 	until_true("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'rose.subscription_state'::regclass)") if $where eq 'state';
 	until_true("SELECT count(*) = 1 FROM rose.components('a') WHERE state ~ 'pending'") if $where ne 'state';
 	return;

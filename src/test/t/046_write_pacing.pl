@@ -31,7 +31,8 @@ ok($_->finish, 'a session has written its rows') foreach @sessions;
 
 is(sql('SELECT count(*), count(DISTINCT id), sum(a) FROM t'), join('|', 120000, 120000, 40000 * 40001 / 2 + 80000 * 80001 / 2), 'all rows are there');
 is(sql("SELECT count(*) FROM rose.check('t')"), 0, 'rose.check');
-is(memory('writer_spills'), 0, 'no writer had to spill');
+# With the worker a few times at most, when a busy machine does not let it run for a second; all by themselves a dozen.
+cmp_ok(memory('writer_spills'), '<', 5, 'writers did not have to spill');
 cmp_ok(sql("SELECT count(*) FROM rose.components('t') WHERE kind <> 'memtable'"), '>', 0, 'the worker did');
 
 # The worker is held in the middle of a spill: writers get slower, before they stop.
@@ -48,9 +49,13 @@ is(sql('SELECT count(*) FROM t WHERE id < 0'), 40000, 'all its rows are there');
 $control->end;
 sql('DELETE FROM t WHERE id < 0');
 
-# A delay can be interrupted: a writer is cancelled at once.
+# A wait can be interrupted: a writer is cancelled, who could not go on before the worker has spilled.
 sql('UPDATE t SET a = 0');
-my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '300ms'; UPDATE t SET a = 1; UPDATE t SET a = 2");
+$control = RoseTest::Session->new($node);
+$control->run("SELECT stop_at('spill-planned', 'wait', 'worker')");
+my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '300ms'; UPDATE t SET a = 1");
+$control->run("SELECT go_on('spill-planned')");
+$control->end;
 like($err, qr/canceling statement due to statement timeout/, 'a writer is cancelled');
 is(sql('SELECT min(a), max(a), count(*) FROM t'), '0|0|120000', 'and leaves nothing');
 
