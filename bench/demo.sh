@@ -211,7 +211,7 @@ run_pgbench
 
 title 'Afterwards'
 step 'the replica reaches the end of the stream' catch_up
-step 'everything merged into one component a table' merge_all
+step 'everything merged' merge_all
 heap=$(sql upstream -c "$(total_size)")
 rose=$(sql replica -c "$(total_size)")
 echo "  size with indexes: $(human "$heap") on heap, $(human "$rose") on rose, $(calc "$heap / $rose" %.1f) times smaller"
