@@ -19,6 +19,7 @@
 #include "lsm/rose_write_internal.h"
 
 #include "access/detoast.h"
+#include "access/relation.h"
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
@@ -418,6 +419,61 @@ spill_here(RoseTable *table, bool worker)
 	return true;
 }
 
+static int
+compare_c0_bytes(const void *a, const void *b)
+{
+	const RoseRegistryItem *x = a;
+	const RoseRegistryItem *y = b;
+
+	return x->c0_bytes > y->c0_bytes ? -1 : x->c0_bytes < y->c0_bytes;
+}
+
+/* Spill another table's C0, if this transaction has locked it against everybody. */
+static bool
+spill_if_locked(const RoseRegistryItem *item)
+{
+	Relation	rel;
+	bool		spilled = false;
+
+	if (!ConditionalLockRelationOid(item->relid, AccessShareLock))
+		return false;
+	rel = try_relation_open(item->relid, NoLock);
+	if (rel == NULL)
+	{
+		UnlockRelationOid(item->relid, AccessShareLock);
+		return false;
+	}
+	if (RelFileLocatorEquals(rose_rel_locator(rel), item->locator) &&
+		CheckRelationLockedByMe(rel, AccessExclusiveLock, true))
+		spilled = rose_spill(rose_table_open(rel), InvalidOid, 0);
+	relation_close(rel, AccessShareLock);
+	if (spilled)
+		rose_pace_count_own_spill();
+	return spilled;
+}
+
+/*
+ * A transaction that restores or loads many tables it has made or locked fills memory
+ * with what no worker may touch: spill the largest of them.  Little ones are not worth it,
+ * for they would be carried over.
+ */
+static bool
+spill_locked_table(Oid dbid)
+{
+	Size		worth = rose_arena_total_bytes() / 128;
+	int			n = rose_registry_list(dbid, NULL, 0);
+	RoseRegistryItem *items = palloc(Max(n, 1) * sizeof(RoseRegistryItem));
+	bool		spilled = false;
+
+	n = Min(n, rose_registry_list(dbid, items, n));
+	qsort(items, n, sizeof(RoseRegistryItem), compare_c0_bytes);
+	for (int i = 0; i < n && !spilled && items[i].c0_bytes >= worth; i++)
+		if (!OidIsValid(items[i].fed_by))
+			spilled = spill_if_locked(&items[i]);
+	pfree(items);
+	return spilled;
+}
+
 /*
  * C0's arena is full, or C0 has no memtable left to write to: have the worker spill what
  * is largest and wait for that, long enough for the spill of a large C0 on a busy
@@ -446,7 +502,9 @@ rose_write_make_room(RoseTable *table)
 		if (waits % ask_every == 0)
 			worker = rose_request_spill_hook != NULL &&
 				rose_request_spill_hook(rose_locator_db(table->locator)) && !locked;
-		if ((!worker || waits % own_turn == own_turn - 1) && spill_here(table, worker))
+		if ((!worker || waits % own_turn == own_turn - 1) &&
+			(spill_here(table, worker) ||
+			 spill_locked_table(rose_locator_db(table->locator))))
 			return;
 		if (waits > 0 && rose_arena_used_bytes() < rose_arena_total_bytes() / 16 * 15)
 			return;

@@ -67,6 +67,15 @@ is(memory('write_delays'), $before, 'a transaction that locked the table is not 
 cmp_ok(memory('writer_spills'), '>', $spills, 'it spills by itself');
 is(sql('SELECT min(a), max(a), count(*) FROM t'), '3|3|120000', 'all is written');
 
+# A restore: one transaction fills memory with tables that nobody else sees yet.
+sql(join("\n", 'BEGIN;',
+		(map { "CREATE TABLE load_$_ (id int PRIMARY KEY, a bigint, b text) USING rose; INSERT INTO load_$_ SELECT g, g, 'row ' || g FROM generate_series(1, 4000) g;" } 1 .. 20),
+		'TRUNCATE small; INSERT INTO small SELECT generate_series(1, 1000);', 'COMMIT;'));
+is(sql(join(' UNION ', map { "SELECT count(*), sum(a) FROM load_$_" } 1 .. 20)), '4000|8002000', 'one transaction loads many new tables');
+is(sql('SELECT count(*) FROM small'), 1000, 'and one that it has truncated');
+is(sql(join(' + ', map { "(SELECT count(*) FROM rose.check('load_$_'))" } 1 .. 20) =~ s/^/SELECT /r), 0, 'rose.check');
+sql(join('; ', map { "DROP TABLE load_$_" } 1 .. 20));
+
 # Without a worker writers spill by themselves.
 sql('ALTER SYSTEM SET rose.max_merge_workers = 0');
 sql('SELECT pg_reload_conf()');
