@@ -83,14 +83,6 @@ extern bool rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch);
 extern void rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
- * Give up: drop pending runs of this epoch.  Their memtables stay frozen and
- * are spilled again; READ_PENDING runs have none, so their rows are gone until
- * the stream brings them again.  To keep them, go on with a later epoch
- * instead.
- */
-extern void rose_epoch_discard(RoseTable *table, Oid subid, uint64 epoch);
-
-/*
  * Ask a background worker of this database to spill, because the arena is
  * full, or soon will be; false: there is none, and none will come.  Set by the worker
  * module; NULL without one.

@@ -636,14 +636,11 @@ rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch)
 	return spilled;
 }
 
-/*
- * What is settled with an epoch: a committed one takes earlier ones with it,
- * whose positions it is behind; one that was given up goes alone.
- */
+/* An epoch takes earlier ones with it, whose positions it is behind. */
 static bool
-is_settled(uint64 of_epoch, uint64 epoch, bool commit)
+is_settled(uint64 of_epoch, uint64 epoch)
 {
-	return of_epoch != 0 && (commit ? of_epoch <= epoch : of_epoch == epoch);
+	return of_epoch != 0 && of_epoch <= epoch;
 }
 
 /*
@@ -656,36 +653,32 @@ epoch_tail_segment(const RoseC0Shared *c0, uint64 epoch)
 	uint64		upto = 0;
 
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (is_settled(c0->tables[slot].pending_epoch, epoch, true))
+		if (is_settled(c0->tables[slot].pending_epoch, epoch))
 			upto = Max(upto, c0->tables[slot].tail_segment);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 		if (c0->tables[slot].state == ROSE_MEMTABLE_FROZEN &&
-			!is_settled(c0->tables[slot].pending_epoch, epoch, true) &&
+			!is_settled(c0->tables[slot].pending_epoch, epoch) &&
 			c0->tables[slot].tail_segment <= upto)
 			return 0;
 	return (uint32) upto;
 }
 
 static void
-settle_memtables(RoseC0Shared *c0, uint64 epoch, bool commit)
+free_memtables(RoseC0Shared *c0, uint64 epoch)
 {
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		if (!is_settled(c0->tables[slot].pending_epoch, epoch, commit))
-			continue;
-		if (commit)
+		if (is_settled(c0->tables[slot].pending_epoch, epoch))
 			rose_c0_free_memtable(c0, slot);
-		else
-			c0->tables[slot].pending_epoch = 0;
 	}
 	LWLockRelease(&c0->reclaim_lock);
 	LWLockRelease(&c0->write_lock);
 }
 
-static void
-settle_epoch(RoseTable *table, Oid subid, uint64 epoch, bool commit)
+void
+rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
@@ -699,45 +692,25 @@ settle_epoch(RoseTable *table, Oid subid, uint64 epoch, bool commit)
 		RoseComponentEntryDisk *entry = &manifest->components[i];
 
 		if (entry->state != ROSE_COMPONENT_PENDING || entry->subid != subid ||
-			!is_settled(entry->epoch, epoch, commit))
+			!is_settled(entry->epoch, epoch))
 			continue;
-		if (!commit)
-		{
-			edit->remove[edit->nremove++] = entry->id;
-			continue;
-		}
 		entry->state = ROSE_COMPONENT_LIVE;
 		entry->flags &= ~ROSE_COMPONENT_READ_PENDING;
 		entry->subid = InvalidOid;
 		entry->epoch = 0;
 		edit->update[edit->nupdate++] = *entry;
 	}
-	if (commit)
-	{
-		LWLockAcquire(&c0->write_lock, LW_SHARED);
-		edit->drop_tails_upto = epoch_tail_segment(c0, epoch);
-		LWLockRelease(&c0->write_lock);
-	}
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	edit->drop_tails_upto = epoch_tail_segment(c0, epoch);
+	LWLockRelease(&c0->write_lock);
 
 	HOLD_INTERRUPTS();
-	if (edit->nremove > 0 || edit->nupdate > 0 || edit->drop_tails_upto != 0)
+	if (edit->nupdate > 0 || edit->drop_tails_upto != 0)
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
 	ROSE_STOP_POINT("epoch-settled");
-	settle_memtables(c0, epoch, commit);
+	free_memtables(c0, epoch);
 	RESUME_INTERRUPTS();
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
 	pfree(edit);
-}
-
-void
-rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch)
-{
-	settle_epoch(table, subid, epoch, true);
-}
-
-void
-rose_epoch_discard(RoseTable *table, Oid subid, uint64 epoch)
-{
-	settle_epoch(table, subid, epoch, false);
 }

@@ -268,9 +268,3 @@ rose_spill_plan_carries(const RoseSpillPlan *plan)
 {
 	return plan->carried > 0;
 }
-
-int
-rose_spill_plan_nprivate(const RoseSpillPlan *plan)
-{
-	return plan->nprivate;
-}

@@ -53,6 +53,5 @@ extern void rose_spill_plan_make_private(RoseSpillPlan *plan, RoseSpillOwner *ow
 
 extern uint64 rose_spill_plan_committed(const RoseSpillPlan *plan);	/* versions, at most */
 extern bool rose_spill_plan_carries(const RoseSpillPlan *plan);		/* any */
-extern int	rose_spill_plan_nprivate(const RoseSpillPlan *plan);
 
 #endif							/* ROSE_SPILL_PLAN_H */

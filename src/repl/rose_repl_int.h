@@ -192,8 +192,6 @@ extern void rose_relmap_init(Oid subid);
 extern void rose_relmap_update(LogicalRepRelation *remote);
 /* Some column's type has to come as text. */
 extern bool rose_relmap_needs_text(const LogicalRepRelation *remote);
-/* Read rose.subscription_rel again at the next use. */
-extern void rose_relmap_forget_tables(void);
 /*
  * The table of a change, open and locked (RowExclusiveLock) in the current batch; NULL: its changes
  * are not applied.  Raises errors about tables that do not fit.

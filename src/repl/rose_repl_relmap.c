@@ -351,13 +351,6 @@ rose_relmap_update(LogicalRepRelation *remote)
 	MemoryContextSwitchTo(old);
 }
 
-void
-rose_relmap_forget_tables(void)
-{
-	tables_valid = false;
-	relmap_invalidate((Datum) 0, InvalidOid);
-}
-
 bool
 rose_relmap_tables_changed(void)
 {

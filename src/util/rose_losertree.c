@@ -49,13 +49,6 @@ rose_losertree_free(RoseLoserTree *tree)
 }
 
 void
-rose_losertree_set_row(RoseLoserTree *tree, int source)
-{
-	Assert(source >= 0 && source < tree->nsources);
-	tree->has_row[source] = true;
-}
-
-void
 rose_losertree_set_empty(RoseLoserTree *tree, int source)
 {
 	Assert(source >= 0 && source < tree->nsources);

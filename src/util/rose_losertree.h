@@ -38,8 +38,7 @@ extern RoseLoserTree *rose_losertree_create(int nsources, RoseSourceCompare comp
 											void *arg, MemoryContext context);
 extern void rose_losertree_free(RoseLoserTree *tree);
 
-/* Before build: source i has a row (again), or has none. */
-extern void rose_losertree_set_row(RoseLoserTree *tree, int source);
+/* Before build: source i has no row. */
 extern void rose_losertree_set_empty(RoseLoserTree *tree, int source);
 
 /* Play all matches.  Call again after any change but advanced(): a seek, a rescan. */
