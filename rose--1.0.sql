@@ -211,6 +211,22 @@ CROSS JOIN LATERAL rose.components(t.oid::pg_catalog.regclass) c
 WHERE t.relkind = 'r' AND t.relpersistence <> 't'
 	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
 
+CREATE FUNCTION rose.space(relation regclass,
+	OUT file_bytes bigint, OUT c2_bytes bigint, OUT c1_bytes bigint, OUT run_bytes bigint,
+	OUT tail_log_bytes bigint, OUT building_bytes bigint, OUT replaced_bytes bigint,
+	OUT free_bytes bigint, OUT end_free_bytes bigint)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_space';
+COMMENT ON FUNCTION rose.space(regclass)
+IS 'what the file of a rose table is used for; end_free_bytes is the free part at its end';
+
+CREATE VIEW rose.stat_space AS
+SELECT t.oid::pg_catalog.regclass AS relation, s.*
+FROM pg_catalog.pg_class t
+JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
+CROSS JOIN LATERAL rose.space(t.oid::pg_catalog.regclass) s
+WHERE t.relkind = 'r' AND t.relpersistence <> 't'
+	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+
 CREATE FUNCTION rose.memory(
 	OUT total_bytes bigint, OUT used_bytes bigint,
 	OUT write_delays bigint, OUT write_delay_ms double precision, OUT writer_spills bigint)
@@ -240,4 +256,4 @@ WHERE t.relkind = 'r' AND t.relpersistence <> 't'
 
 GRANT USAGE ON SCHEMA rose TO PUBLIC;
 GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components,
-	rose.stat_merge_progress, rose.stat_memory TO PUBLIC;
+	rose.stat_space, rose.stat_merge_progress, rose.stat_memory TO PUBLIC;

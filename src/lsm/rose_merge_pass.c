@@ -43,7 +43,7 @@
 /* Old tombstones that are this part of a piece make it worth rewriting. */
 #define TOMBSTONE_PART		0.25
 
-static int	piece_size = 32 * 1024; /* rose.debug_piece_size, kB */
+static int	piece_size = 2 * 1024; /* rose.debug_piece_size, kB */
 
 void
 rose_merge_define_settings(void)
@@ -52,7 +52,7 @@ rose_merge_define_settings(void)
 							"Sets the size of which merges do not make the pieces of C2 smaller.",
 							"For tests of rose: with little data and a small size a table has many pieces.",
 							&piece_size,
-							32 * 1024,
+							2 * 1024,
 							8,
 							MAX_KILOBYTES,
 							PGC_SUSET,

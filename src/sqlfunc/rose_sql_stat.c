@@ -2,7 +2,7 @@
  *
  * rose_sql_stat.c
  *	  Set-returning functions behind the views rose.stat_subscription,
- *	  stat_subscription_tables, stat_components and stat_merge_progress.
+ *	  stat_subscription_tables, stat_components, stat_space and stat_merge_progress.
  *
  * They only look: at the shared state of the workers, and at the manifest and the
  * memtables of a table.
@@ -31,6 +31,7 @@
 PG_FUNCTION_INFO_V1(rose_subscription_progress);
 PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
 PG_FUNCTION_INFO_V1(rose_components);
+PG_FUNCTION_INFO_V1(rose_space);
 PG_FUNCTION_INFO_V1(rose_merge_progress_of);
 PG_FUNCTION_INFO_V1(rose_memory);
 
@@ -312,6 +313,33 @@ rose_components(PG_FUNCTION_ARGS)
 	manifest = rose_table_manifest(table);
 	for (int i = 0; i < manifest->ncomponents; i++)
 		emit_component(fcinfo, &manifest->components[i]);
+	table_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+/* ---------------------------------------------------------------------
+ * Space
+ */
+
+Datum
+rose_space(PG_FUNCTION_ARGS)
+{
+	static const RoseSpaceUse columns[] = {ROSE_SPACE_C2, ROSE_SPACE_C1, ROSE_SPACE_RUNS,
+		ROSE_SPACE_TAIL, ROSE_SPACE_BUILDING, ROSE_SPACE_RETIRED, ROSE_SPACE_FREE};
+	Relation	rel;
+	RoseTable  *table;
+	RoseSpace	space;
+	StatRow		row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = open_rose_table(PG_GETARG_OID(0));
+	table = rose_table_open(rel);
+	rose_store_space(rel, &table->shared->store, &space);
+	put_int8(&row, space.file_blocks * BLCKSZ);
+	for (int i = 0; i < lengthof(columns); i++)
+		put_int8(&row, space.blocks[columns[i]] * BLCKSZ);
+	put_int8(&row, space.end_free * BLCKSZ);
+	emit(fcinfo, &row);
 	table_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

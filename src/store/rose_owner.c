@@ -88,6 +88,13 @@ purge_building(RoseStoreShared *store)
 	}
 }
 
+void
+rose_live_purge(RoseStoreShared *store)
+{
+	rose_retired_purge(store);
+	purge_building(store);
+}
+
 static int
 compare_ids(const void *a, const void *b)
 {
@@ -104,9 +111,7 @@ rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live)
 	const RoseMetaDisk *meta;
 	int			n = 0;
 
-	rose_retired_purge(store);
-	purge_building(store);
-
+	rose_live_purge(store);
 	buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
 	meta = rose_meta_of(BufferGetPage(buffer));
 	for (int i = 0; i < meta->ncomponents; i++)

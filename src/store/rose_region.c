@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_region.c
- *	  Regions: which are free, allocating and releasing them, the end of the file.
+ *	  Regions: which are free, allocating and releasing them, extending the file.
  *
  * All changes of the region maps and every extension of the file happen under
  * alloc_lock; the relation extension lock, a heavyweight lock, is not needed.
@@ -22,7 +22,6 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "catalog/storage.h"
 
 #include "store/rose_store_internal.h"
 
@@ -307,97 +306,5 @@ rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
 	set_entries(rel, first, nregions, 0);
 	rose_store_note_freed(store);
 	store->alloc_hint = Min(store->alloc_hint, first);
-	LWLockRelease(&store->alloc_lock);
-}
-
-/* ---- The whole file ---- */
-
-/* The file may have its last region only in part. */
-static uint32
-regions_touched(BlockNumber nblocks)
-{
-	return rose_regions_in(nblocks + ROSE_REGION_BLOCKS - 1);
-}
-
-/* Count live regions of the file and find the end of the last one. */
-static uint32
-count_live(Relation rel, RoseLiveOwners *live, uint32 nregions, uint32 *live_end)
-{
-	uint32		nlive = 0;
-
-	*live_end = 0;
-	for (uint32 region = 0; region < nregions;)
-	{
-		uint32		end = Min(nregions, (region / ROSE_MAP_REGIONS + 1) * ROSE_MAP_REGIONS);
-		Buffer		buffer = rose_map_lock(rel, region / ROSE_MAP_REGIONS);
-
-		if (BufferIsValid(buffer))
-		{
-			const RoseMapDisk *map = rose_map_of(BufferGetPage(buffer));
-
-			for (; region < end; region++)
-			{
-				uint32		entry = map->entries[region % ROSE_MAP_REGIONS];
-
-				if (entry != 0 && rose_owner_is_live(live, ROSE_MAP_OWNER(entry)))
-				{
-					nlive++;
-					*live_end = region + 1;
-				}
-			}
-			UnlockReleaseBuffer(buffer);
-		}
-		region = end;
-	}
-	return nlive;
-}
-
-void
-rose_store_space(Relation rel, RoseStoreShared *store, uint64 *live,
-				 uint64 *free_blocks, uint64 *total)
-{
-	RoseLiveOwners owners;
-	BlockNumber nblocks = rose_file_nblocks(rel);
-	uint32		nregions = regions_touched(nblocks);
-	uint32		nlive,
-				live_end;
-
-	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
-	rose_live_collect(rel, store, &owners);
-	LWLockRelease(&store->alloc_lock);
-
-	nlive = count_live(rel, &owners, nregions, &live_end);
-	*live = (uint64) nlive * ROSE_REGION_BLOCKS;
-	*free_blocks = (uint64) (nregions - nlive) * ROSE_REGION_BLOCKS;
-	*total = nblocks;
-}
-
-/*
- * Truncation is replayed without regard to what was written after it, so
- * truncate_lsn keeps components from going without WAL until a checkpoint.
- */
-void
-rose_store_truncate(Relation rel, RoseStoreShared *store)
-{
-	RoseLiveOwners live;
-	BlockNumber nblocks = rose_file_nblocks(rel);
-	BlockNumber keep = ROSE_META_BLOCK + 1;
-	uint32		live_end;
-
-	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
-	rose_live_collect(rel, store, &live);
-
-	count_live(rel, &live, regions_touched(nblocks), &live_end);
-	if (live_end > 0)
-		keep = rose_region_block(live_end - 1) + ROSE_REGION_BLOCKS;
-	LWLockRelease(&store->alloc_lock);
-	if (keep >= nblocks)
-		return;
-
-	RelationTruncate(rel, keep);
-
-	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
-	store->truncate_lsn = GetXLogInsertRecPtr();
-	store->alloc_hint = Min(store->alloc_hint, live_end);
 	LWLockRelease(&store->alloc_lock);
 }

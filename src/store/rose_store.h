@@ -334,9 +334,29 @@ extern void rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner,
  */
 extern Buffer rose_block_lock_owned(Relation rel, BlockNumber block, uint32 owner);
 
-/* Blocks in regions of live owners, blocks of the other regions, all blocks of the file. */
-extern void rose_store_space(Relation rel, RoseStoreShared *store, uint64 *live,
-							 uint64 *free_blocks, uint64 *total);
+/* What the blocks of a file are used for (store/rose_space.c). */
+typedef enum RoseSpaceUse
+{
+	ROSE_SPACE_FREE = 0,
+	ROSE_SPACE_RUNS,			/* level 0, private and pending ones included */
+	ROSE_SPACE_C1,
+	ROSE_SPACE_C2,
+	ROSE_SPACE_TAIL,			/* tail log */
+	ROSE_SPACE_BUILDING,		/* outputs of merges and spills under way */
+	ROSE_SPACE_RETIRED,			/* replaced, but a transaction may still read it */
+	ROSE_SPACE_FIXED			/* metapage and region maps */
+} RoseSpaceUse;
+#define ROSE_SPACE_USES		(ROSE_SPACE_FIXED + 1)
+
+typedef struct RoseSpace
+{
+	uint64		blocks[ROSE_SPACE_USES];	/* whole regions, but for FIXED */
+	uint64		file_blocks;
+	uint64		end_free;		/* blocks behind the last one in use */
+} RoseSpace;
+
+/* Reads the region maps; a moment's picture. */
+extern void rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space);
 
 /* Give back free regions at the end of the file (VACUUM); needs AccessExclusiveLock. */
 extern void rose_store_truncate(Relation rel, RoseStoreShared *store);

@@ -42,12 +42,14 @@ extern void rose_manifest_note_levels(RoseStoreShared *store, int ncomponents,
 
 /* ---- rose_owner.c ---- */
 
+#define ROSE_MAX_LIVE_OWNERS \
+	(ROSE_MAX_COMPONENTS + ROSE_MAX_TAILS + ROSE_MAX_BUILDING + ROSE_MAX_RETIRED)
+
 /* The owners that live at one moment. */
 typedef struct RoseLiveOwners
 {
 	int			nids;			/* ascending */
-	uint32		ids[ROSE_MAX_COMPONENTS + ROSE_MAX_TAILS +
-					ROSE_MAX_BUILDING + ROSE_MAX_RETIRED];
+	uint32		ids[ROSE_MAX_LIVE_OWNERS];
 	uint32		last_id;		/* cache of the last answer */
 	bool		last_live;
 } RoseLiveOwners;
@@ -59,8 +61,12 @@ extern bool rose_owner_is_live(RoseLiveOwners *live, uint32 id);
 /* REQUIRES: alloc_lock. */
 extern bool rose_owner_is_building(const RoseStoreShared *store, uint32 id);
 
-/* REQUIRES: alloc_lock exclusive.  purge: forget retired owners without pins. */
+/*
+ * REQUIRES: alloc_lock exclusive.  Forget retired owners without pins; and those whose
+ * builder is gone, too.
+ */
 extern void rose_retired_purge(RoseStoreShared *store);
+extern void rose_live_purge(RoseStoreShared *store);
 extern void rose_store_note_freed(RoseStoreShared *store);
 
 /* ---- rose_region.c ---- */

@@ -160,12 +160,11 @@ oldest_needed_xid(RoseTable *table, TransactionId horizon)
 static void
 truncate_file(Relation rel, RoseTable *table)
 {
-	uint64		live;
-	uint64		free_blocks;
-	uint64		total;
+	RoseSpace	space;
 
-	rose_store_space(rel, &table->shared->store, &live, &free_blocks, &total);
-	if (free_blocks < Min(TRUNCATE_MIN_BLOCKS, total / TRUNCATE_MIN_FRACTION) ||
+	rose_store_space(rel, &table->shared->store, &space);
+	if (space.end_free == 0 ||
+		space.end_free < Min(TRUNCATE_MIN_BLOCKS, space.file_blocks / TRUNCATE_MIN_FRACTION) ||
 		!ConditionalLockRelation(rel, AccessExclusiveLock))
 		return;
 	rose_store_truncate(rel, &table->shared->store);

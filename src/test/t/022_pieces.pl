@@ -147,5 +147,35 @@ note("$live blocks live, the file has $size after a merge");
 cmp_ok($size, '<=', 1.5 * $live, 'the file does not grow to twice its live data');
 check_contents('at the end');
 
+# ---- rose.space: everything has a use, and VACUUM gives the free end back
+my $all = 'c2_bytes + c1_bytes + run_bytes + tail_log_bytes + building_bytes + replaced_bytes + free_bytes';
+is($node->safe_psql('postgres', "SELECT $all + 2 * 8192 - file_bytes FROM rose.space('t')"), '0', 'uses add up to the file');
+is($node->safe_psql('postgres', "SELECT c1_bytes + building_bytes + replaced_bytes, c2_bytes / 131072 >= (SELECT sum(blocks) / 16 FROM rose.components('t'))"
+		. " FROM rose.stat_space WHERE relation = 't'::regclass"), '0|t', 'after a merge all is in C2');
+$node->safe_psql('postgres', 'UPDATE t SET b = b; UPDATE h SET b = b');
+$hash{expected} = table_hash($node, 'h');
+my $many = $node->safe_psql('postgres', "SELECT tail_log_bytes + run_bytes > file_bytes / 4, file_bytes FROM rose.space('t')");
+like($many, qr/^t/, 'a large transaction shows in the tail log and in runs');
+$node->safe_psql('postgres', "SELECT rose.merge('t')");
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 4 <> 0; DELETE FROM h WHERE id % 4 <> 0');
+$hash{expected} = table_hash($node, 'h');
+$node->safe_psql('postgres', "SELECT rose.merge('t')");
+my ($before, $end) = split /\|/, $node->safe_psql('postgres', "SELECT file_bytes, end_free_bytes FROM rose.space('t')");
+cmp_ok($end, '>', 0, 'the end of the file is free');
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('BEGIN; LOCK TABLE t IN ACCESS SHARE MODE');
+$node->safe_psql('postgres', 'VACUUM t');
+is($node->safe_psql('postgres', "SELECT file_bytes FROM rose.space('t')"), $before, 'VACUUM does not wait for users of the table to truncate it');
+$holder->query_safe('COMMIT');
+$holder->quit;
+$node->safe_psql('postgres', 'VACUUM t');
+is($node->safe_psql('postgres', "SELECT file_bytes = $before - $end AND end_free_bytes = 0 FROM rose.space('t')"), 't', 'VACUUM cuts off the free end');
+check_contents('after the truncation');
+crash_and_restart($node);
+check_contents('after a crash behind it');
+change(6);
+$node->safe_psql('postgres', "SELECT rose.merge('t')");
+check_contents('after growing again');
+
 $node->stop;
 done_testing();

@@ -1,0 +1,181 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_space.c
+ *	  What the file's regions are used for, and giving back its end.
+ *
+ * Who looks takes alloc_lock for the list of owners only and reads the maps
+ * after that: regions allocated meanwhile are counted as free.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/storage.h"
+
+#include "store/rose_store_internal.h"
+
+/* The owners of one moment and what for, ascending by id. */
+typedef struct OwnerUse
+{
+	uint32		id;
+	RoseSpaceUse use;
+} OwnerUse;
+
+typedef struct OwnerUses
+{
+	int			n;
+	OwnerUse	owners[ROSE_MAX_LIVE_OWNERS];
+} OwnerUses;
+
+static void
+add_owner(OwnerUses *uses, uint32 id, RoseSpaceUse use)
+{
+	if (id == 0)
+		return;
+	Assert(uses->n < lengthof(uses->owners));
+	uses->owners[uses->n].id = id;
+	uses->owners[uses->n++].use = use;
+}
+
+static int
+compare_owners(const void *a, const void *b)
+{
+	uint32		x = ((const OwnerUse *) a)->id;
+	uint32		y = ((const OwnerUse *) b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+/* REQUIRES: alloc_lock exclusive. */
+static void
+collect_uses(Relation rel, RoseStoreShared *store, OwnerUses *uses)
+{
+	static const RoseSpaceUse of_level[] = {ROSE_SPACE_RUNS, ROSE_SPACE_C1, ROSE_SPACE_C2};
+	Buffer		buffer;
+	const RoseMetaDisk *meta;
+
+	uses->n = 0;
+	rose_live_purge(store);
+	buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
+	meta = rose_meta_of(BufferGetPage(buffer));
+	for (int i = 0; i < meta->ncomponents; i++)
+		add_owner(uses, meta->components[i].id, of_level[Min(meta->components[i].level, 2)]);
+	for (int i = 0; i < meta->ntails; i++)
+		add_owner(uses, meta->tails[i].id, ROSE_SPACE_TAIL);
+	UnlockReleaseBuffer(buffer);
+	for (int i = 0; i < ROSE_MAX_BUILDING; i++)
+		add_owner(uses, store->building[i].id, ROSE_SPACE_BUILDING);
+	for (int i = 0; i < store->nretired; i++)
+		add_owner(uses, store->retired[i].id, ROSE_SPACE_RETIRED);
+	qsort(uses->owners, uses->n, sizeof(OwnerUse), compare_owners);
+}
+
+static RoseSpaceUse
+use_of(const OwnerUses *uses, uint32 id)
+{
+	OwnerUse	key = {.id = id};
+	const OwnerUse *found = bsearch(&key, uses->owners, uses->n, sizeof(OwnerUse),
+									compare_owners);
+
+	return found != NULL ? found->use : ROSE_SPACE_FREE;
+}
+
+/* The file may have its last region only in part. */
+static uint32
+regions_touched(BlockNumber nblocks)
+{
+	return rose_regions_in(nblocks + ROSE_REGION_BLOCKS - 1);
+}
+
+/* Count regions by use (may be NULL); returns the end of the last one in use. */
+static uint32
+count_regions(Relation rel, const OwnerUses *uses, uint32 nregions, uint64 *counts)
+{
+	uint32		live_end = 0;
+	uint32		last_id = 0;
+	RoseSpaceUse last_use = ROSE_SPACE_FREE;
+
+	for (uint32 region = 0; region < nregions;)
+	{
+		uint32		end = Min(nregions, (region / ROSE_MAP_REGIONS + 1) * ROSE_MAP_REGIONS);
+		Buffer		buffer = rose_map_lock(rel, region / ROSE_MAP_REGIONS);
+		const RoseMapDisk *map = BufferIsValid(buffer) ? rose_map_of(BufferGetPage(buffer)) : NULL;
+
+		for (; region < end; region++)
+		{
+			uint32		id = map ? ROSE_MAP_OWNER(map->entries[region % ROSE_MAP_REGIONS]) : 0;
+
+			if (id != last_id)
+			{
+				last_id = id;
+				last_use = id != 0 ? use_of(uses, id) : ROSE_SPACE_FREE;
+			}
+			if (last_use != ROSE_SPACE_FREE)
+				live_end = region + 1;
+			if (counts)
+				counts[last_use]++;
+		}
+		if (map)
+			UnlockReleaseBuffer(buffer);
+	}
+	return live_end;
+}
+
+/* First block behind the region in front of which the file is in use. */
+static BlockNumber
+end_block(uint32 live_end)
+{
+	return live_end > 0 ? rose_region_block(live_end - 1) + ROSE_REGION_BLOCKS :
+		ROSE_META_BLOCK + 1;
+}
+
+void
+rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space)
+{
+	OwnerUses  *uses = palloc(sizeof(OwnerUses));
+	uint32		nregions,
+				live_end;
+
+	memset(space, 0, sizeof(*space));
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	collect_uses(rel, store, uses);
+	LWLockRelease(&store->alloc_lock);
+
+	space->file_blocks = rose_file_nblocks(rel);
+	nregions = regions_touched(space->file_blocks);
+	live_end = count_regions(rel, uses, nregions, space->blocks);
+	for (int use = 0; use < ROSE_SPACE_USES; use++)
+		space->blocks[use] *= ROSE_REGION_BLOCKS;
+	space->blocks[ROSE_SPACE_FIXED] = space->file_blocks -
+		Min((uint64) nregions * ROSE_REGION_BLOCKS, space->file_blocks);
+	space->end_free = space->file_blocks - Min(space->file_blocks, end_block(live_end));
+	pfree(uses);
+}
+
+/*
+ * Truncation is replayed without regard to what was written after it, so
+ * truncate_lsn keeps components from going without WAL until a checkpoint.
+ */
+void
+rose_store_truncate(Relation rel, RoseStoreShared *store)
+{
+	OwnerUses  *uses = palloc(sizeof(OwnerUses));
+	BlockNumber nblocks = rose_file_nblocks(rel);
+	uint32		live_end;
+
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	collect_uses(rel, store, uses);
+	live_end = count_regions(rel, uses, regions_touched(nblocks), NULL);
+	LWLockRelease(&store->alloc_lock);
+	pfree(uses);
+	if (end_block(live_end) >= nblocks)
+		return;
+
+	RelationTruncate(rel, end_block(live_end));
+
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	store->truncate_lsn = GetXLogInsertRecPtr();
+	store->alloc_hint = Min(store->alloc_hint, live_end);
+	LWLockRelease(&store->alloc_lock);
+}
