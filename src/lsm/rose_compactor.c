@@ -32,7 +32,7 @@ struct RoseCompactor
 
 RoseCompactor *
 rose_compactor_create(Relation rel, RoseStoreShared *store, const RoseSchema *schema,
-					  uint64 expected_rows, int options, FullTransactionId horizon,
+					  uint64 expected_rows, int options, const RoseHorizon *horizon,
 					  bool bottom, MemoryContext context)
 {
 	MemoryContext own = AllocSetContextCreate(context, "rose compactor",

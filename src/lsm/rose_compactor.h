@@ -15,12 +15,14 @@
 #define ROSE_COMPACTOR_H
 
 #include "lsm/rose_component.h"
+#include "lsm/rose_horizon.h"
 
 typedef struct RoseCompactor RoseCompactor;
 
+/* The horizon has to stay until it is freed. */
 extern RoseCompactor *rose_compactor_create(Relation rel, RoseStoreShared *store,
 											const RoseSchema *schema, uint64 expected_rows,
-											int options, FullTransactionId horizon, bool bottom,
+											int options, const RoseHorizon *horizon, bool bottom,
 											MemoryContext context);
 
 /*

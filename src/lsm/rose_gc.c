@@ -10,10 +10,10 @@
 #include "lsm/rose_gc.h"
 
 void
-rose_gc_init(RoseGc *gc, FullTransactionId horizon, bool bottom)
+rose_gc_init(RoseGc *gc, const RoseHorizon *horizon, bool bottom)
 {
 	memset(gc, 0, sizeof(*gc));
-	gc->horizon = U64FromFullTransactionId(horizon);
+	gc->horizon = horizon;
 	gc->bottom = bottom;
 }
 
@@ -31,7 +31,7 @@ rose_gc_next_key(RoseGc *gc)
 
 /* First version of a group, or the first after a PARTIAL that was written. */
 static RoseGcAction
-start_group(RoseGc *gc, bool old, uint8 op)
+start_group(RoseGc *gc, bool seen_by_all, uint8 op)
 {
 	switch (op)
 	{
@@ -41,7 +41,7 @@ start_group(RoseGc *gc, bool old, uint8 op)
 		case ROSE_OP_TOMBSTONE:
 			gc->complete = true;
 			/* a PARTIAL above must go on finding that there is no row */
-			return old && gc->bottom && !gc->partial_above ? ROSE_GC_DROP : ROSE_GC_KEEP;
+			return seen_by_all && gc->bottom && !gc->partial_above ? ROSE_GC_DROP : ROSE_GC_KEEP;
 		default:
 			gc->complete = true;
 			return ROSE_GC_KEEP;
@@ -53,20 +53,33 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op)
 {
 	RoseGcDecision decision = {false, ROSE_GC_DROP};
 	uint64		xid = U64FromFullTransactionId(full_xid);
-	bool		old = xid < gc->horizon;
-	bool		same_group = gc->any && ((old && gc->last_xid < gc->horizon) ||
-										 xid == gc->last_xid);
+	uint64		seen;
+	bool		settled;
+	bool		seen_by_all;
+	bool		same_group;
 
 	if (op == ROSE_OP_LOCK || (gc->any && seq == gc->last_seq))
 		return decision;
 	Assert(!gc->any || seq < gc->last_seq);
+	settled = rose_horizon_settled(gc->horizon, xid, &seen);
+	if (gc->any)
+	{
+		/* who sees a version sees the older ones, too, whatever their xids are */
+		settled = settled || gc->last_settled;
+		seen |= gc->last_seen;
+	}
+	seen_by_all = settled && seen == rose_horizon_all(gc->horizon);
+	same_group = gc->any &&
+		(xid == gc->last_xid || (gc->last_settled && seen == gc->last_seen));
 	gc->any = true;
 	gc->last_seq = seq;
 	gc->last_xid = xid;
+	gc->last_settled = settled;
+	gc->last_seen = seen;
 
 	if (same_group && gc->complete)
 	{
-		if (op == ROSE_OP_TOMBSTONE && !old)
+		if (op == ROSE_OP_TOMBSTONE && !seen_by_all)
 			decision.action = ROSE_GC_KEEP;
 		return decision;
 	}
@@ -82,6 +95,6 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op)
 	gc->partial_above = gc->partial_above || gc->holding;
 	gc->holding = false;
 	gc->complete = false;
-	decision.action = start_group(gc, old, op);
+	decision.action = start_group(gc, seen_by_all, op);
 	return decision;
 }

@@ -9,8 +9,10 @@
  * tested alone.
  *
  * Two neighbouring versions belong together when no snapshot can tell them
- * apart: when both are older than the horizon, or when the same transaction
- * wrote both.  Of what belongs together one version is kept: the newest, or,
+ * apart: when the same snapshots are known to see them (rose_horizon.h), or when the
+ * same transaction wrote both.  Xids need not fall as versions get older, for who comes
+ * late may have begun early; but what was there when a version was written is seen by
+ * whoever sees that one.  Of what belongs together one version is kept: the newest, or,
  * if that is a PARTIAL, the PARTIALs down to the first complete version folded
  * into one.
  *
@@ -25,6 +27,7 @@
 
 #include "postgres.h"
 
+#include "lsm/rose_horizon.h"
 #include "util/rose_version.h"
 
 typedef enum RoseGcAction
@@ -45,17 +48,20 @@ typedef struct RoseGcDecision
 /* The fields are rose_gc.c's business. */
 typedef struct RoseGc
 {
-	uint64		horizon;		/* every snapshot sees what is older */
+	const RoseHorizon *horizon;
 	bool		bottom;			/* nothing older than the input is left below */
 	bool		any;			/* a version of this key was shown */
 	uint64		last_seq;
 	uint64		last_xid;
+	bool		last_settled;	/* it or a newer one: see rose_horizon_settled() */
+	uint64		last_seen;
 	bool		complete;		/* the group has its row: the rest is superseded */
 	bool		holding;		/* a PARTIAL is held back */
 	bool		partial_above;	/* a PARTIAL was kept that looks further down */
 } RoseGc;
 
-extern void rose_gc_init(RoseGc *gc, FullTransactionId horizon, bool bottom);
+/* The horizon has to stay. */
+extern void rose_gc_init(RoseGc *gc, const RoseHorizon *horizon, bool bottom);
 
 /* A new key comes.  True: write the one held back first, as a PARTIAL. */
 extern bool rose_gc_next_key(RoseGc *gc);

@@ -267,7 +267,9 @@ open_output(RoseMerge *merge, RoseTable *table)
 	else
 		merge->compactor = rose_compactor_create(table->rel, store, merge->schema,
 												 merge->expected_rows, options,
-												 rose_horizon(table->rel), bottom,
+												 rose_horizon_get(table->rel,
+																  merge->stride_context),
+												 bottom,
 												 merge->stride_context);
 	merge->complete = false;
 	merge->output_read = 0;

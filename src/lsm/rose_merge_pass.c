@@ -292,7 +292,7 @@ rose_merge_plan_stride(RoseMerge *merge, RoseTable *table)
 
 	plan.manifest = rose_table_manifest(table);
 	plan.horizon = rose_merge_at_bottom(merge, plan.manifest) ?
-		U64FromFullTransactionId(rose_horizon(table->rel)) : 0;
+		rose_horizon_oldest(table->rel) : 0;
 	merge->npieces = 0;
 	for (int i = 0; i < merge->ninputs; i++)
 	{

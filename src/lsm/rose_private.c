@@ -122,7 +122,7 @@ rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked)
 	input->ncomponents = manifest->ncomponents;
 	input->components = manifest->components;
 	input->blocked = blocked;
-	input->horizon = U64FromFullTransactionId(rose_horizon(table->rel));
+	input->horizon = rose_horizon_oldest(table->rel);
 	input->min_ratio = 3.0;
 	for (int i = 0; i < manifest->ncomponents; i++)
 		blocked[i] = !rose_component_mergeable(&manifest->components[i]);

@@ -4,6 +4,11 @@
  *	  Unit test of src/lsm/rose_gc.c: random histories of one key, and what
  *	  every possible snapshot reads before and after garbage collection.
  *
+ * Each history is a few transactions in commit order; their xids are in any order. A
+ * snapshot stands at a point of that order and sees what was committed before. Some
+ * snapshots are declared; an undeclared one may stand wherever the horizon allows,
+ * above all at the end.
+ *
  * A program of its own; run.sh builds and runs it.  A failed check aborts.
  *
  *-------------------------------------------------------------------------
@@ -27,7 +32,8 @@
 #define NCOLUMNS		4
 #define ALL_COLUMNS		((1 << NCOLUMNS) - 1)
 #define MAX_VERSIONS	40
-#define HORIZON			1000
+#define MAX_GROUPS		8
+#define MAX_READERS		(MAX_GROUPS + 1)
 
 /* A version with its columns: column i has a value if bit i of present is set. */
 typedef struct Version
@@ -68,17 +74,26 @@ below(int n)
 	return (int) (state % n);
 }
 
-/* ngroups transactions, the first nold of them older than the horizon. */
+/* A horizon with room for its snapshots, and where each of those stands. */
+typedef struct World
+{
+	uint64		xids[MAX_GROUPS];	/* in commit order */
+	int			ngroups;
+	RoseHorizon horizon;
+	RoseKnownSnapshot snapshots[MAX_READERS];
+	int			positions[MAX_READERS]; /* it sees so many groups */
+} World;
+
 static void
-make_history(Versions *versions, int nold, int ngroups)
+make_history(Versions *versions, const World *world)
 {
 	Versions	oldest_first;
 	uint64		seq = 1;
 
 	oldest_first.n = 0;
-	for (int group = 0; group < ngroups; group++)
+	for (int group = 0; group < world->ngroups; group++)
 	{
-		uint64		xid = group < nold ? 1 + below(HORIZON - 1) : HORIZON + group * 10 + below(5);
+		uint64		xid = world->xids[group];
 		int			n = 1 + below(4);
 
 		for (int i = 0; i < n && oldest_first.n < MAX_VERSIONS; i++)
@@ -136,13 +151,14 @@ read_as_of(const Versions *versions, int group)
 
 /* What the writer of a component does with the filter's decisions. */
 static void
-collect_garbage(const Versions *in, bool bottom, Versions *out)
+collect_garbage(const Versions *in, const RoseHorizon *horizon, bool bottom,
+				Versions *out)
 {
 	RoseGc		gc;
 	Version		held = {0};
 
 	out->n = 0;
-	rose_gc_init(&gc, FullTransactionIdFromU64(HORIZON), bottom);
+	rose_gc_init(&gc, horizon, bottom);
 	CHECK(!rose_gc_next_key(&gc));
 	for (int i = 0; i < in->n; i++)
 	{
@@ -186,40 +202,191 @@ collect_garbage(const Versions *in, bool bottom, Versions *out)
 		out->v[out->n++] = held;
 }
 
-static void
-check_history(int nold, int ngroups, bool bottom)
+/* Least xid of the groups from this position on, or one that is greater than all. */
+static uint64
+least_unseen(const World *world, int position)
 {
-	Versions	before;
-	Versions	after;
-	int			nold_left = 0;
+	uint64		least = 1000;
 
-	make_history(&before, nold, ngroups);
-	collect_garbage(&before, bottom, &after);
+	for (int i = position; i < world->ngroups; i++)
+		least = Min(least, world->xids[i]);
+	return least;
+}
 
-	/* every snapshot sees at least the groups older than the horizon */
-	for (int group = Max(nold - 1, 0); group < ngroups; group++)
+/* The snapshot at a position, as the process array would have it. */
+static void
+make_snapshot(const World *world, int position, RoseKnownSnapshot *snapshot)
+{
+	uint64		xmax = 1;
+
+	memset(snapshot, 0, sizeof(*snapshot));
+	for (int i = 0; i < position; i++)
+		xmax = Max(xmax, world->xids[i] + 1);
+	xmax += below(20);			/* others have committed, too */
+	snapshot->xmin = Min(xmax, least_unseen(world, position));
+	snapshot->xmax = xmax;
+	for (int i = position; i < world->ngroups; i++)
+		if (world->xids[i] < xmax)
+			snapshot->xip[snapshot->nxip++] = world->xids[i];
+	for (int i = 0; i < world->ngroups; i++)
+		CHECK(rose_known_snapshot_sees(snapshot, world->xids[i]) == (i < position));
+}
+
+static void
+make_world(World *world, int ngroups, int nsnapshots)
+{
+	uint64		oldest;
+
+	memset(world, 0, sizeof(*world));
+	world->ngroups = ngroups;
+	for (int i = 0; i < ngroups; i++)
+		world->xids[i] = 100 + below(10) * 10 + i;	/* no two are the same */
+	/* sometimes all undeclared snapshots see everything */
+	oldest = world->horizon.undeclared = below(2) == 0 ? 1000 : 90 + below(150);
+	for (int i = 0; i < nsnapshots; i++)
 	{
-		Found		a = read_as_of(&before, group);
-		Found		b = read_as_of(&after, group);
+		int			position = below(ngroups + 1);
 
+		world->positions[i] = position;
+		make_snapshot(world, position, &world->snapshots[i]);
+		oldest = Min(oldest, world->snapshots[i].xmin);
+	}
+	world->horizon.oldest = oldest - (below(4) == 0 ? below(oldest) : 0);
+	world->horizon.nsnapshots = nsnapshots;
+	world->horizon.snapshots = world->snapshots;
+}
+
+/* May somebody read as of this position? */
+static bool
+has_reader(const World *world, int position, bool *declared)
+{
+	*declared = false;
+	for (int i = 0; i < world->horizon.nsnapshots; i++)
+		*declared = *declared || world->positions[i] == position;
+	return *declared || least_unseen(world, position) >= world->horizon.undeclared ||
+		position == world->ngroups;
+}
+
+/* Versions that are the first one that some reader sees: all that is needed if all are PUTs. */
+static int
+count_needed(const World *world, const Versions *versions)
+{
+	int			needed = 0;
+
+	for (int i = 0; i < versions->n; i++)
+	{
+		bool		found = false;
+
+		if (i > 0 && versions->v[i].group == versions->v[i - 1].group)
+			continue;
+		for (int position = 0; position <= world->ngroups && !found; position++)
+		{
+			bool		declared;
+			int			first = 0;
+
+			if (!has_reader(world, position, &declared))
+				continue;
+			while (first < versions->n && versions->v[first].group >= position)
+				first++;
+			found = first == i;
+		}
+		needed += found;
+	}
+	return needed;
+}
+
+static int
+count_settled(const World *world, const Versions *versions)
+{
+	int			n = 0;
+
+	for (int i = 0; i < versions->n; i++)
+	{
+		uint64		seen;
+
+		n += rose_horizon_settled(&world->horizon, versions->v[i].xid, &seen);
+	}
+	return n;
+}
+
+static bool
+has_puts_only(const Versions *versions)
+{
+	for (int i = 0; i < versions->n; i++)
+		if (versions->v[i].op != ROSE_OP_PUT)
+			return false;
+	return true;
+}
+
+static void
+check_same_answers(const World *world, const Versions *before, const Versions *after,
+				   bool bottom)
+{
+	for (int position = 0; position <= world->ngroups; position++)
+	{
+		bool		declared;
+		Found		a = read_as_of(before, position - 1);
+		Found		b = read_as_of(after, position - 1);
+
+		if (!has_reader(world, position, &declared))
+			continue;
 		/* at the bottom, "deleted" and "never there" are the same */
 		if (bottom && a.have == 0 && !a.complete)
 			a.deleted = b.deleted = false;
 		CHECK(memcmp(&a, &b, sizeof(Found)) == 0);
 	}
+}
 
-	for (int i = 0; i < after.n; i++)
+/* What everybody sees: one version, or a PARTIAL on top of a TOMBSTONE. */
+static void
+check_seen_by_all(const World *world, const Versions *after)
+{
+	uint64		all = rose_horizon_all(&world->horizon);
+	int			n = 0;
+
+	for (int i = 0; i < after->n; i++)
 	{
-		CHECK(i == 0 || after.v[i].seq < after.v[i - 1].seq);
-		nold_left += after.v[i].xid < HORIZON;
+		uint64		seen;
+
+		if (rose_horizon_settled(&world->horizon, after->v[i].xid, &seen) && seen == all)
+			n++;
+		else
+			n = 0;				/* the group ends here: look at the oldest one */
 	}
-	/* one, or a PARTIAL on top of a TOMBSTONE */
-	CHECK(nold_left <= 2);
-	if (nold_left == 2)
-		CHECK(after.v[after.n - 1].op == ROSE_OP_TOMBSTONE &&
-			  after.v[after.n - 2].op == ROSE_OP_PARTIAL);
+	CHECK(n <= 2);
+	if (n == 2)
+		CHECK(after->v[after->n - 1].op == ROSE_OP_TOMBSTONE &&
+			  after->v[after->n - 2].op == ROSE_OP_PARTIAL);
+}
+
+static void
+check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only)
+{
+	World		world;
+	Versions	before;
+	Versions	after;
+
+	make_world(&world, ngroups, nsnapshots);
+	make_history(&before, &world);
+	for (int i = 0; puts_only && i < before.n; i++)
+	{
+		before.v[i].op = ROSE_OP_PUT;
+		before.v[i].present = ALL_COLUMNS;
+	}
+	collect_garbage(&before, &world.horizon, bottom, &after);
+
+	for (int i = 1; i < after.n; i++)
+		CHECK(after.v[i].seq < after.v[i - 1].seq);
+	check_same_answers(&world, &before, &after, bottom);
+	check_seen_by_all(&world, &after);
+
+	if (count_settled(&world, &before) < before.n)
+		return;
+	/* nothing is left that nobody needs */
+	if (has_puts_only(&before))
+		CHECK(after.n == count_needed(&world, &before));
 	/* a deleted key disappears */
-	if (bottom && nold == ngroups && before.n > 0 && before.v[0].op == ROSE_OP_TOMBSTONE)
+	if (bottom && nsnapshots == 0 && before.v[0].op == ROSE_OP_TOMBSTONE)
 		CHECK(after.n == 0);
 }
 
@@ -228,9 +395,10 @@ static void
 check_special_cases(void)
 {
 	RoseGc		gc;
-	FullTransactionId xid = FullTransactionIdFromU64(HORIZON + 5);
+	RoseHorizon horizon = {.oldest = 1000, .undeclared = 1000};
+	FullTransactionId xid = FullTransactionIdFromU64(1005);
 
-	rose_gc_init(&gc, FullTransactionIdFromU64(HORIZON), false);
+	rose_gc_init(&gc, &horizon, false);
 	(void) rose_gc_next_key(&gc);
 	CHECK(rose_gc_next(&gc, 9, xid, ROSE_OP_LOCK).action == ROSE_GC_DROP);
 	CHECK(rose_gc_next(&gc, 8, xid, ROSE_OP_PUT).action == ROSE_GC_KEEP);
@@ -247,9 +415,7 @@ main(void)
 	check_special_cases();
 	for (history = 0; history < 200000; history++)
 	{
-		int			ngroups = 1 + below(8);
-
-		check_history(below(ngroups + 1), ngroups, below(2) == 0);
+		check_history(1 + below(MAX_GROUPS), below(MAX_READERS), below(2) == 0, below(4) == 0);
 	}
 	printf("# version garbage collection: all checks passed\n");
 	return 0;
