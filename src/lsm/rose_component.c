@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * rose_component.c
- *	  Opening a component: footer, Bloom filter, and pages read with checks.
+ *	  Opening a component: footer, key range, and pages read with checks.
  *
  * The handle is backend-local and immutable but for the root page, which is
- * read on first use.  Everything on disk below a footer never changes as long
+ * read on first use, and a copy of the Bloom filter (rose_component_bloom.c).  Everything on disk below a footer never changes as long
  * as the component is pinned, so no lock is held between calls.
  *
  * See rose_component_format.h for the layout.
@@ -21,8 +21,9 @@
 
 /* ---- pages ---- */
 
-static void
-check_page_kind(Relation rel, BlockNumber block, uint8 kind, const char *page)
+void
+rose_component_check_page_kind(Relation rel, BlockNumber block, uint8 kind,
+							   const char *page)
 {
 	const RosePageHeaderDisk *header = rose_page_header_const(page);
 
@@ -44,7 +45,7 @@ rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
 						 uint8 kind, char *dst, BufferAccessStrategy strategy)
 {
 	rose_block_read_owned(rel, block, component_id, dst, strategy);
-	check_page_kind(rel, block, kind, dst);
+	rose_component_check_page_kind(rel, block, kind, dst);
 }
 
 void
@@ -266,42 +267,7 @@ rose_component_info(const RoseComponent *component)
 	return &component->info;
 }
 
-/* ---- Bloom filter ---- */
-
-BlockNumber
-rose_component_bloom_page(const RoseComponent *component, uint32 page)
-{
-	for (int i = 0; i < component->nextents; i++)
-	{
-		if (page < component->extents[i].nblocks)
-			return component->extents[i].first + page;
-		page -= component->extents[i].nblocks;
-	}
-	elog(ERROR, "Bloom page out of range in component %u", component->info.entry.id);
-}
-
-bool
-rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash)
-{
-	uint32		block;
-	BlockNumber page_block;
-	Buffer		buffer;
-	const char *page;
-	bool		found;
-
-	if (component->footer.bloom_nblocks == 0)
-		return true;
-	block = rose_bloom_block(&component->bloom, hash);
-	page_block = rose_component_bloom_page(component, block / ROSE_BLOOM_BLOCKS_PER_PAGE);
-	buffer = rose_block_lock_owned(rel, page_block, component->info.entry.id);
-	page = BufferGetPage(buffer);
-	check_page_kind(rel, page_block, ROSE_PAGE_BLOOM, page);
-	found = rose_bloom_block_test(page + ROSE_PAGE_BODY +
-								  (block % ROSE_BLOOM_BLOCKS_PER_PAGE) * ROSE_BLOOM_BLOCK_SIZE,
-								  component->bloom.nprobes, hash);
-	UnlockReleaseBuffer(buffer);
-	return found;
-}
+/* ---- range ---- */
 
 bool
 rose_component_in_range(const RoseComponent *component, const Datum *key)

@@ -76,6 +76,15 @@ extern const RoseComponentInfo *rose_component_info(const RoseComponent *compone
  */
 extern bool rose_component_in_range(const RoseComponent *component, const Datum *key);
 extern bool rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash);
+/*
+ * The same for many keys: sets maybe[which[i]] for each of n that may be in it, by
+ * hashes[which[i]], and leaves the others.  Who asks often has a copy of the filter made,
+ * within maintenance_work_mem for all components; dropping it is for who keeps a handle on.
+ */
+extern void rose_component_bloom_test_many(RoseComponent *component, Relation rel,
+										   const uint64 *hashes, const int *which, int n,
+										   bool *maybe);
+extern void rose_component_drop_filter_copy(RoseComponent *component);
 
 /* ---------------------------------------------------------------------
  * A row as readers get it, from C0 or from a component.

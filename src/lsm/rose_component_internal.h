@@ -32,12 +32,21 @@ struct RoseComponent
 	Datum		min_key[INDEX_MAX_KEYS];
 	Datum		max_key[INDEX_MAX_KEYS];
 
+	/* a copy of the Bloom filter, for who asks for many keys; or NULL */
+	char	   *filter;
+	Size		filter_bytes;	/* counted among those of this backend */
+	char	   *filter_chunk;	/* what to free */
+	uint64		filter_asked;	/* keys asked for together so far */
+	bool		filter_counted; /* the context's end will be noticed */
+
 	/* the root, if it is an inner page; read on first use */
 	char	   *root_image;
 	RosePageReader *root_reader;
 };
 
-extern BlockNumber rose_component_bloom_page(const RoseComponent *component, uint32 page);
+/* That a page is of this kind and format. */
+extern void rose_component_check_page_kind(Relation rel, BlockNumber block, uint8 kind,
+										   const char *page);
 
 /* Read a page and check that it is this component's and of this kind. */
 extern void rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,

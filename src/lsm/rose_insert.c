@@ -5,7 +5,8 @@
  *
  * An insert holds its key's partition lock from the look for an existing row to
  * the link of the new one.  Many rows take all the partitions of their keys, in
- * ascending order, look for all keys, then link and log what is free in one go.
+ * ascending order, look for all keys together (rose_key_screen.h) and again, one by one, for those that
+ * may be there, then link and log what is free in one go.
  *
  * Never waits for a transaction while it holds a partition lock.
  *
@@ -13,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/rose_key_screen.h"
 #include "lsm/rose_write_internal.h"
 
 #include "access/xact.h"
@@ -21,7 +23,7 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
-#define INSERT_BATCH 256		/* rows linked under one write_lock */
+#define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked under one write_lock */
 
 /*
  * Look for a live row with the key under its partition lock, waiting for
@@ -108,61 +110,97 @@ rose_insert_abort_speculative(RoseTable *table, ItemPointer tid)
 
 /* ---- insert many ---- */
 
+/* Rows on their way in, and what is known of their keys. */
+typedef struct InsertBatch
+{
+	int			n;
+	bool		ascending;		/* each key is larger than the one before */
+	RoseNewVersion versions[INSERT_BATCH];
+	const Datum *keys[INSERT_BATCH];
+	uint64		prefixes[INSERT_BATCH];
+	uint64		hashes[INSERT_BATCH];
+	bool		maybe[INSERT_BATCH];	/* see rose_key_screen */
+} InsertBatch;
+
 typedef struct InsertOrder
 {
-	RoseTable  *table;
-	RoseNewVersion *versions;
+	const RoseSchema *schema;
+	bool		exact;			/* equal prefixes mean equal keys */
+	const InsertBatch *batch;
 } InsertOrder;
+
+static inline int
+compare_keys(const InsertOrder *order, int i, int j)
+{
+	const InsertBatch *batch = order->batch;
+
+	if (batch->prefixes[i] != batch->prefixes[j])
+		return batch->prefixes[i] < batch->prefixes[j] ? -1 : 1;
+	if (order->exact)
+		return 0;
+	return rose_key_compare(order->schema, batch->keys[i], batch->keys[j],
+							order->schema->nkeys);
+}
 
 static int
 insert_order_compare(const void *a, const void *b, void *arg)
 {
-	const InsertOrder *order = arg;
-	const RoseSchema *schema = order->table->schema;
 	int			i = *(const int *) a;
 	int			j = *(const int *) b;
-	int			cmp = rose_key_compare(schema, order->versions[i].key,
-									   order->versions[j].key, schema->nkeys);
+	int			cmp = compare_keys(arg, i, j);
 
 	return cmp != 0 ? cmp : i - j;
 }
 
 /* Is each key larger than the one before? */
 static bool
-keys_ascend(RoseTable *table, RoseNewVersion *versions, int n)
+keys_ascend(const InsertOrder *order)
 {
-	for (int i = 1; i < n; i++)
-		if (rose_key_compare(table->schema, versions[i - 1].key, versions[i].key,
-							 table->schema->nkeys) >= 0)
+	for (int i = 1; i < order->batch->n; i++)
+		if (compare_keys(order, i - 1, i) >= 0)
 			return false;
 	return true;
 }
 
 /* Rows before the first one whose key an earlier row of the batch has. */
 static int
-rows_before_duplicate(RoseTable *table, RoseNewVersion *versions, int n)
+rows_before_duplicate(InsertOrder *order)
 {
-	InsertOrder order = {table, versions};
-	int		   *index = palloc(n * sizeof(int));
+	int			n = order->batch->n;
+	int			index[INSERT_BATCH];
 	int			result = n;
 
 	for (int i = 0; i < n; i++)
 		index[i] = i;
-	qsort_arg(index, n, sizeof(int), insert_order_compare, &order);
+	qsort_arg(index, n, sizeof(int), insert_order_compare, order);
 	for (int i = 1; i < n; i++)
-		if (rose_key_compare(table->schema, versions[index[i - 1]].key,
-							 versions[index[i]].key, table->schema->nkeys) == 0)
+		if (compare_keys(order, index[i - 1], index[i]) == 0)
 			result = Min(result, index[i]);
-	pfree(index);
 	return result;
 }
 
+/* Find out about the keys.  Returns how many rows there are before a duplicate. */
+static int
+look_at_keys(RoseTable *table, InsertBatch *batch)
+{
+	InsertOrder order = {table->schema, rose_key_prefix_exact(table->schema), batch};
+
+	for (int i = 0; i < batch->n; i++)
+	{
+		batch->keys[i] = batch->versions[i].key;
+		batch->prefixes[i] = rose_key_prefix(table->schema, batch->keys[i]);
+		batch->hashes[i] = rose_key_hash(table->schema, batch->keys[i]);
+	}
+	batch->ascending = keys_ascend(&order);
+	return batch->ascending ? batch->n : rows_before_duplicate(&order);
+}
+
 static void
-lock_partitions(RoseTable *table, RoseNewVersion *versions, int n, bool *locked)
+lock_partitions(RoseTable *table, const uint64 *hashes, int n, bool *locked)
 {
 	memset(locked, false, ROSE_WRITE_PARTITIONS * sizeof(bool));
 	for (int i = 0; i < n; i++)
-		locked[rose_write_partition(table, versions[i].key)] = true;
+		locked[rose_write_partition_of_hash(table, hashes[i])] = true;
 	for (int i = 0; i < ROSE_WRITE_PARTITIONS; i++)
 		if (locked[i])
 			rose_write_lock_partition(i);
@@ -176,43 +214,49 @@ unlock_partitions(const bool *locked)
 			rose_write_unlock_partition(i);
 }
 
-/* Rows in random order: wait for memory once for many of them. */
-static void
-warm_c0(RoseTable *table, RoseNewVersion *versions, int n)
+/*
+ * Rows from 'first' to before 'end' whose keys are free; *state and *xwait tell of the next
+ * one.  REQUIRES the partition locks.
+ */
+static int
+count_free_keys(RoseTable *table, InsertBatch *batch, int first, int end,
+				RoseKeyState *state, TransactionId *xwait)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
-	const Datum *keys[INSERT_BATCH];
+	bool	   *maybe = batch->maybe;
 
-	for (int i = 0; i < n; i++)
-		keys[i] = versions[i].key;
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
-	rose_c0_warm(c0, table->schema, keys, n);
-	LWLockRelease(&c0->reclaim_lock);
+	*state = ROSE_KEY_FREE;
+	rose_key_screen(table, batch->keys + first, batch->prefixes + first,
+					batch->hashes + first, end - first, batch->ascending, maybe);
+	for (int i = 0; i < end - first; i++)
+	{
+		if (!maybe[i])
+			continue;
+		*state = rose_write_key_state(table, batch->keys[first + i], xwait);
+		if (*state != ROSE_KEY_FREE)
+			return i;
+	}
+	return end - first;
 }
 
 /*
- * Insert a batch whose keys differ.  Returns how many went in, in order; *state and
+ * Insert rows whose keys differ.  Returns how many went in, in order; *state and
  * *xwait tell what stopped the next one (FREE: no room in C0).
  */
 static int
-insert_batch(RoseTable *table, RoseNewVersion *versions, int n, RoseKeyState *state,
-			 TransactionId *xwait)
+insert_rows(RoseTable *table, InsertBatch *batch, int first, int end, RoseKeyState *state,
+			TransactionId *xwait)
 {
+	RoseNewVersion *versions = batch->versions + first;
 	bool		locked[ROSE_WRITE_PARTITIONS];
-	int			free_keys = n;
+	int			free_keys;
 	int			done;
 
 	*state = ROSE_KEY_FREE;
 	if (table->schema->nkeys == 0)
-		return rose_write_some_versions(table, versions, n);
+		return rose_write_some_versions(table, versions, end - first);
 
-	lock_partitions(table, versions, n, locked);
-	for (free_keys = 0; free_keys < n; free_keys++)
-	{
-		*state = rose_write_key_state(table, versions[free_keys].key, xwait);
-		if (*state != ROSE_KEY_FREE)
-			break;
-	}
+	lock_partitions(table, batch->hashes + first, end - first, locked);
+	free_keys = count_free_keys(table, batch, first, end, state, xwait);
 	done = free_keys > 0 ? rose_write_some_versions(table, versions, free_keys) : 0;
 	unlock_partitions(locked);
 	if (done < free_keys)
@@ -222,23 +266,19 @@ insert_batch(RoseTable *table, RoseNewVersion *versions, int n, RoseKeyState *st
 
 /* Insert a batch; *ndone rows went in, all of them unless a key is a duplicate. */
 static RoseInsertResult
-insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, int *ndone)
+insert_all(RoseTable *table, InsertBatch *batch, ItemPointer tids, int *ndone)
 {
-	bool		in_order = table->schema->nkeys == 0 || keys_ascend(table, versions, n);
-	int			distinct = in_order ? n : rows_before_duplicate(table, versions, n);
+	int			distinct = table->schema->nkeys == 0 ? batch->n : look_at_keys(table, batch);
 
-	if (!in_order)
-		warm_c0(table, versions, distinct);
 	*ndone = 0;
 	while (*ndone < distinct)
 	{
 		TransactionId xwait = InvalidTransactionId;
 		RoseKeyState state;
-		int			done = insert_batch(table, versions + *ndone, distinct - *ndone, &state,
-										&xwait);
+		int			done = insert_rows(table, batch, *ndone, distinct, &state, &xwait);
 
 		for (int i = *ndone; i < *ndone + done; i++)
-			rose_tid_assign(table, NULL, 0, versions[i].version.seq, &tids[i]);
+			rose_tid_assign(table, NULL, 0, batch->versions[i].version.seq, &tids[i]);
 		*ndone += done;
 		rose_pace_writes(table, done);
 		if (*ndone == distinct)
@@ -250,7 +290,7 @@ insert_all(RoseTable *table, RoseNewVersion *versions, int n, ItemPointer tids, 
 		else
 			rose_write_make_room(table);
 	}
-	return distinct == n ? ROSE_INSERT_OK : ROSE_INSERT_DUPLICATE;
+	return distinct == batch->n ? ROSE_INSERT_OK : ROSE_INSERT_DUPLICATE;
 }
 
 /*
@@ -261,7 +301,7 @@ typedef struct InsertMemory
 {
 	LocalTransactionId lxid;
 	MemoryContext rows;			/* reset for each batch */
-	RoseNewVersion *versions;	/* INSERT_BATCH */
+	InsertBatch *batch;
 } InsertMemory;
 
 static InsertMemory idle_memory;	/* lxid 0: none, or in use */
@@ -277,8 +317,7 @@ take_memory(void)
 		memory.lxid = rose_my_lxid();
 		memory.rows = AllocSetContextCreate(TopTransactionContext, "rose insert",
 											0, 64 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
-		memory.versions = MemoryContextAlloc(TopTransactionContext,
-											 INSERT_BATCH * sizeof(RoseNewVersion));
+		memory.batch = MemoryContextAlloc(TopTransactionContext, sizeof(InsertBatch));
 	}
 	return memory;
 }
@@ -288,6 +327,7 @@ rose_insert_many(RoseTable *table, Datum **values, bool **nulls, int nrows,
 				 CommandId cid, ItemPointer tids, int *ndone)
 {
 	InsertMemory memory = take_memory();
+	InsertBatch *batch = memory.batch;
 	MemoryContext old = MemoryContextSwitchTo(memory.rows);
 	RoseInsertResult result = ROSE_INSERT_OK;
 	RoseVersion stamp;
@@ -296,17 +336,17 @@ rose_insert_many(RoseTable *table, Datum **values, bool **nulls, int nrows,
 	rose_write_stamp(&stamp, ROSE_OP_PUT, cid);
 	while (*ndone < nrows && result == ROSE_INSERT_OK)
 	{
-		int			batch = Min(nrows - *ndone, INSERT_BATCH);
 		int			done;
 
-		for (int i = 0; i < batch; i++)
+		batch->n = Min(nrows - *ndone, INSERT_BATCH);
+		for (int i = 0; i < batch->n; i++)
 		{
-			memory.versions[i].version = stamp;
-			memory.versions[i].row = rose_write_form_row(table, values[*ndone + i],
+			batch->versions[i].version = stamp;
+			batch->versions[i].row = rose_write_form_row(table, values[*ndone + i],
 														 nulls[*ndone + i],
-														 memory.versions[i].key);
+														 batch->versions[i].key);
 		}
-		result = insert_all(table, memory.versions, batch, tids + *ndone, &done);
+		result = insert_all(table, batch, tids + *ndone, &done);
 		*ndone += done;
 		MemoryContextReset(memory.rows);
 	}

@@ -76,6 +76,7 @@ bury_component(RoseTable *table, int index)
 {
 	if (table->components[index] == NULL)
 		return;
+	rose_component_drop_filter_copy(table->components[index]);
 	bury(table->components[index], NULL);
 	table->components[index] = NULL;
 }

@@ -83,14 +83,20 @@ rose_write_shmem_init(bool found)
 }
 
 int
-rose_write_partition(RoseTable *table, const Datum *key)
+rose_write_partition_of_hash(RoseTable *table, uint64 hash)
 {
 	uint32		h = hash_combine((uint32) rose_locator_rel(table->locator),
 								 (uint32) rose_locator_db(table->locator));
 
 	if (table->schema->nkeys > 0 && table->schema->hashable)
-		h = hash_combine(h, (uint32) rose_key_hash(table->schema, key));
+		h = hash_combine(h, (uint32) hash);
 	return murmurhash32(h) % ROSE_WRITE_PARTITIONS;
+}
+
+int
+rose_write_partition(RoseTable *table, const Datum *key)
+{
+	return rose_write_partition_of_hash(table, rose_key_hash(table->schema, key));
 }
 
 void

@@ -30,6 +30,7 @@ typedef struct RoseNewVersion
 
 /* One of the key-partition locks; partitions are locked in ascending order. */
 extern int	rose_write_partition(RoseTable *table, const Datum *key);
+extern int	rose_write_partition_of_hash(RoseTable *table, uint64 hash);	/* rose_key_hash */
 extern void rose_write_lock_partition(int partition);
 extern void rose_write_unlock_partition(int partition);
 

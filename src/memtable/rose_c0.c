@@ -348,32 +348,44 @@ rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
 	rose_memlist_get(cursor->schema, cursor->current, entry);
 }
 
-/* Smaller memtables are in the cache as it is. */
-#define WARM_MIN_BYTES	((uint64) 4 * 1024 * 1024)
+/* Do all entries come before this key?  Often so where keys only ever grow. */
+static bool
+ends_before(const RoseMemtableShared *memtable, const RoseSchema *schema, const Datum *key)
+{
+	RoseArenaPtr last = rose_memlist_find_last(memtable);
+	RoseMemTarget target;
+
+	if (last == memtable->head)
+		return true;
+	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
+						ROSE_BEFORE_KEY, 0);
+	return rose_memlist_is_before(rose_mementry_at(last), &target);
+}
 
 static void
-warm_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
-			  const Datum *const *keys, int n)
+probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
+			   const Datum *const *keys, int n, bool *found)
 {
-	RoseMemTarget targets[ROSE_MEMTREE_WARM];
+	RoseMemTarget targets[ROSE_MEMTREE_MANY];
+	RoseArenaPtr before[ROSE_MEMTREE_MANY];
 
-	while (n > 0)
+	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
 	{
-		int			part = Min(n, ROSE_MEMTREE_WARM);
+		int			part = Min(n - from, ROSE_MEMTREE_MANY);
 
 		for (int i = 0; i < part; i++)
-			rose_memlist_target(&targets[i], schema, keys[i],
-								rose_schema_key_width(schema), ROSE_BEFORE_VERSION,
-								PG_UINT64_MAX);
-		rose_memtree_warm(memtable, targets, part);
-		keys += part;
-		n -= part;
+			rose_memlist_target(&targets[i], schema, keys[from + i],
+								rose_schema_key_width(schema), ROSE_BEFORE_KEY, 0);
+		rose_memtree_find_many(memtable, targets, part, before);
+		for (int i = 0; i < part; i++)
+			if (rose_memlist_key_follows(before[i], &targets[i]))
+				found[from + i] = true;
 	}
 }
 
 void
-rose_c0_warm(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
-			 int n)
+rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
+			  int n, bool ascending, bool *found)
 {
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
@@ -382,8 +394,8 @@ rose_c0_warm(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *cons
 		if (*(volatile const RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
 			continue;
 		pg_read_barrier();		/* state before what it publishes */
-		if (memtable->nbytes >= WARM_MIN_BYTES)
-			warm_memtable(memtable, schema, keys, n);
+		if (!ascending || !ends_before(memtable, schema, keys[0]))
+			probe_memtable(memtable, schema, keys, n, found);
 	}
 }
 

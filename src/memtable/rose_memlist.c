@@ -274,6 +274,21 @@ rose_memlist_find(const RoseMemtableShared *memtable, const RoseSchema *schema,
 	*beyond = next;
 }
 
+bool
+rose_memlist_key_follows(RoseArenaPtr before, const RoseMemTarget *target)
+{
+	RoseArenaPtr at = before;
+
+	while ((at = rose_arena_link_read(&rose_mementry_at(at)->next)) != 0)
+	{
+		int			cmp = compare_key(rose_mementry_at(at), target);
+
+		if (cmp >= 0)
+			return cmp == 0;
+	}
+	return false;
+}
+
 RoseArenaPtr
 rose_memlist_find_last(const RoseMemtableShared *memtable)
 {

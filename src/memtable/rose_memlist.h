@@ -109,6 +109,12 @@ extern void rose_memlist_find(const RoseMemtableShared *memtable,
 							  RoseMemBound bound, uint64 seq,
 							  RoseArenaPtr *before, RoseArenaPtr *beyond);
 
+/*
+ * Does an entry, linked or not, have the target's key?  From an entry before the target, or the
+ * head, on.
+ */
+extern bool rose_memlist_key_follows(RoseArenaPtr before, const RoseMemTarget *target);
+
 /* Last of all, linked or not; the head if there is none. */
 extern RoseArenaPtr rose_memlist_find_last(const RoseMemtableShared *memtable);
 

@@ -207,11 +207,12 @@ extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
 extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
 
 /*
- * Bring what seeks of these n keys (all columns) will touch into the processor's cache.  Worth
- * its time for many keys in random order only: memory is waited for once for many of them.
+ * Which of these n whole keys may C0 have a version of?  Sets found[i] for them, also for one that is
+ * hidden or taken back, and leaves the others.  Waits for memory once for many keys.
+ * ascending: the keys are in strictly ascending order.
  */
-extern void rose_c0_warm(const RoseC0Shared *c0, const RoseSchema *schema,
-						 const Datum *const *keys, int n);
+extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
+						  const Datum *const *keys, int n, bool ascending, bool *found);
 
 /* Entry with this sequence in a memtable, or 0. */
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);

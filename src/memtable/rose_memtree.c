@@ -206,6 +206,23 @@ find_leaf(const RoseMemtableShared *memtable, const RoseMemTarget *target, int *
 	}
 }
 
+/*
+ * What a leaf, with so many items before the target, leads to.  False if the reader was led
+ * too far to the right.
+ */
+static inline bool
+leaf_result(const RoseMemtableShared *memtable, const RoseMemNodeShared *leaf, int nbefore,
+			const RoseMemTarget *target, RoseArenaPtr *result)
+{
+	if (nbefore == 0)
+	{
+		*result = memtable->head;
+		return leaf->leftmost;
+	}
+	*result = rose_arena_link_read(&leaf->entry[nbefore - 1]);
+	return rose_memlist_is_before(rose_mementry_at(*result), target);
+}
+
 RoseArenaPtr
 rose_memtree_find(const RoseMemtableShared *memtable, const RoseMemTarget *target)
 {
@@ -213,28 +230,32 @@ rose_memtree_find(const RoseMemtableShared *memtable, const RoseMemTarget *targe
 	{
 		int			nbefore;
 		RoseMemNodeShared *leaf = find_leaf(memtable, target, &nbefore);
+		RoseArenaPtr result;
 
 		if (nbefore < node_count(leaf))
 			rose_arena_prefetch(leaf->entry[nbefore]);
-		if (nbefore > 0)
-		{
-			RoseArenaPtr ptr = rose_arena_link_read(&leaf->entry[nbefore - 1]);
-
-			if (rose_memlist_is_before(rose_mementry_at(ptr), target))
-				return ptr;
-		}
-		else if (leaf->leftmost)
-			return memtable->head;
+		if (leaf_result(memtable, leaf, nbefore, target, &result))
+			return result;
 	}
 }
 
-void
-rose_memtree_warm(const RoseMemtableShared *memtable, const RoseMemTarget *targets, int n)
+/* The head of an entry and the first columns of its row. */
+static inline void
+entry_prefetch(RoseArenaPtr ptr)
 {
-	RoseArenaPtr at[ROSE_MEMTREE_WARM];
+	rose_arena_prefetch(ptr);
+	rose_arena_prefetch(ptr + 64 / ROSE_ARENA_UNIT);
+}
+
+void
+rose_memtree_find_many(const RoseMemtableShared *memtable, const RoseMemTarget *targets,
+					   int n, RoseArenaPtr *found)
+{
+	RoseArenaPtr at[ROSE_MEMTREE_MANY];
+	int			nbefore[ROSE_MEMTREE_MANY];
 	RoseArenaPtr root = rose_arena_link_read(&memtable->tree);
 
-	Assert(n <= ROSE_MEMTREE_WARM);
+	Assert(n <= ROSE_MEMTREE_MANY);
 	for (int i = 0; i < n; i++)
 		at[i] = root;
 	for (int level = node_at(root)->level; level >= 0; level--)
@@ -243,20 +264,24 @@ rose_memtree_warm(const RoseMemtableShared *memtable, const RoseMemTarget *targe
 		{
 			const RoseMemNodeShared *node = node_at(at[i]);
 			int			count = node_count(node);
-			int			nbefore = items_before(node, level > 0 ? 1 : 0, count, &targets[i]);
 
+			nbefore[i] = items_before(node, level > 0 ? 1 : 0, count, &targets[i]);
 			if (level > 0)
 			{
-				at[i] = rose_arena_link_read(&node->child[nbefore - 1]);
+				at[i] = rose_arena_link_read(&node->child[nbefore[i] - 1]);
 				node_prefetch(at[i]);
 				continue;
 			}
-			if (nbefore > 0)
-				rose_arena_prefetch(node->entry[nbefore - 1]);
-			if (nbefore < count)
-				rose_arena_prefetch(node->entry[nbefore]);
+			if (nbefore[i] > 0)
+				entry_prefetch(node->entry[nbefore[i] - 1]);
+			if (nbefore[i] < count)
+				entry_prefetch(node->entry[nbefore[i]]);
 		}
 	}
+	/* who was led astray by a writer goes alone */
+	for (int i = 0; i < n; i++)
+		if (!leaf_result(memtable, node_at(at[i]), nbefore[i], &targets[i], &found[i]))
+			found[i] = rose_memtree_find(memtable, &targets[i]);
 }
 
 /* Entries fetched ahead: enough to hide the memory behind what is done with one. */

@@ -55,12 +55,13 @@ extern RoseArenaPtr rose_memtree_find(const RoseMemtableShared *memtable,
 									  const RoseMemTarget *target);
 
 /*
- * Bring what a find of each of these targets will touch into the processor's cache,
- * waiting for memory once a level for all of them.  REQUIRES: reclaim_lock.
+ * The same for many targets, waiting for memory once a level for all of them.
+ * REQUIRES: reclaim_lock.
  */
-#define ROSE_MEMTREE_WARM 32	/* most targets at a time */
-extern void rose_memtree_warm(const RoseMemtableShared *memtable,
-							  const RoseMemTarget *targets, int n);
+#define ROSE_MEMTREE_MANY 64	/* most targets at a time */
+extern void rose_memtree_find_many(const RoseMemtableShared *memtable,
+								   const RoseMemTarget *targets, int n,
+								   RoseArenaPtr *found);
 
 /*
  * For walks over the list: start before the first entry, take a step with each entry, and

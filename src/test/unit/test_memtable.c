@@ -632,27 +632,58 @@ test_wider_bitmap(void)
 
 /* ---- exhaustion, freezing, reuse ---- */
 
-/* Many keys at a time, with and without entries: changes nothing, finds nothing odd. */
+/* Is there an entry of this key, by a cursor? */
+static bool
+have_key(const RoseSchema *schema, const Datum *key)
+{
+	RoseMemCursor cursor;
+	RoseMemEntryRef ref;
+	MinimalTuple row;
+	Datum		other;
+	bool		found;
+
+	rose_mem_cursor_open(&cursor, &c0, schema, c0.active);
+	if (!rose_mem_cursor_seek(&cursor, key, 1, PG_UINT64_MAX))
+		return false;
+	rose_mem_cursor_get(&cursor, &ref);
+	row = make_row(number_of(schema, &ref), 0);
+	other = key_of(schema, row, number_of(schema, &ref));
+	found = rose_key_compare(schema, key, &other, 1) == 0;
+	free(row);
+	return found;
+}
+
+/* Many keys at a time, with and without entries, up to beyond the last one. */
 static void
-warm_some(const RoseSchema *schema)
+probe_some(const RoseSchema *schema, uint64 step)
 {
 	enum
 	{
-		NKEYS = 100
+		NKEYS = 150
 	};
 	const Datum *pointers[NKEYS];
 	Datum		keys[NKEYS];
 	MinimalTuple rows[NKEYS];
+	bool		found[2][NKEYS] = {{false}};
 
 	for (int i = 0; i < NKEYS; i++)
 	{
-		rows[i] = make_row(i * 3000, 0);
-		keys[i] = key_of(schema, rows[i], i * 3000);
+		rows[i] = make_row(i * step, 0);
+		keys[i] = key_of(schema, rows[i], i * step);
 		pointers[i] = &keys[i];
 	}
-	rose_c0_warm(&c0, schema, pointers, NKEYS);
+	for (int ascending = 0; ascending < 2; ascending++)
+		rose_c0_probe(&c0, schema, pointers, NKEYS, ascending, found[ascending]);
 	for (int i = 0; i < NKEYS; i++)
+	{
+		bool		expected = have_key(schema, &keys[i]);
+		bool		last_part = false;
+
+		CHECK(found[0][i] == expected && found[1][i] == expected);
+		rose_c0_probe(&c0, schema, &pointers[i], 1, true, &last_part);
+		CHECK(last_part == expected);
 		free(rows[i]);
+	}
 }
 
 static void
@@ -670,7 +701,8 @@ test_exhaustion(Size padding)
 			n++;
 		CHECK(n > 10);
 		CHECK(rose_arena_used_bytes() < rose_arena_total_bytes());
-		warm_some(&bytes_schema);
+		probe_some(&bytes_schema, 1);
+		probe_some(&bytes_schema, 3000);
 
 		/* what is reserved for spills is there for spills */
 		rose_arena_use_reserve = true;
@@ -778,6 +810,7 @@ stress_lookups(const RoseSchema *schema)
 		MinimalTuple row;
 		Datum		key;
 		uint64		number;
+		bool		found;
 
 		CHECK(ptr != 0);
 		rose_memtable_get(&c0, schema, ptr, &ref);
@@ -785,7 +818,9 @@ stress_lookups(const RoseSchema *schema)
 		check_entry(schema, &ref, number, seq);
 		row = make_row(number, 0);
 		key = key_of(schema, row, number);
-		rose_c0_warm(&c0, schema, &(const Datum *) {&key}, 1);
+		found = false;
+		rose_c0_probe(&c0, schema, &(const Datum *) {&key}, 1, seq % 2 == 0, &found);
+		CHECK(found);
 		CHECK(rose_mem_cursor_seek(&cursor, &key, 1, seq));
 		CHECK(cursor.current == ptr);
 		rose_memtable_set_hint(ptr, ROSE_MEM_HINT_COMMITTED);
