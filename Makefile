@@ -46,6 +46,9 @@ ISOLATION_OPTS = --encoding=UTF8 --no-locale --inputdir=src/test/isolation --out
 EXTRA_CLEAN = $(OBJS:.o=.d) tmp_inst tmp_inst_iso output_iso results \
 	regression.diffs regression.out tmp_check
 
+# Loops for the vector unit.
+src/codec/rose_kernels.o src/util/rose_bitpack.o: override CFLAGS += -O3
+
 ifneq ($(wildcard $(PGXS)),)
 include $(PGXS)
 -include $(OBJS:.o=.d)

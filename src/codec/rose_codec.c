@@ -6,7 +6,8 @@
  * The chooser lets every codec that suits the column plan for all of its values
  * and takes the smallest, except that one which reads more slowly must be smaller by its
  * handicap.  Plans are cheap to refuse: a codec sees statistics of
- * the column and the best size so far before it looks at any value.
+ * the column and the best size so far before it looks at any value.  When
+ * words stand in long runs only codecs that make use of it are asked.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,6 +15,10 @@
 
 #include "codec/rose_blocks.h"
 #include "codec/rose_distinct.h"
+#include "codec/rose_kernels.h"
+
+/* Runs are long if this many values take part in one on average. */
+#define LONG_RUN		16
 
 /* By id.  Frozen: an id is never given to another codec. */
 static const RoseCodec *const codecs[ROSE_NUM_CODECS] = {
@@ -109,24 +114,9 @@ rose_codec_plan_empty(const RoseColumnBuffer *col, RosePlan *plan)
 static void
 gather_word_stats(const RoseColumnBuffer *col, RoseWordStats *stats)
 {
-	int64		last = col->words[0];
-	int64		min = last;
-	int64		max = last;
-	int			nruns = 1;
-	int			i;
-
-	for (i = 1; i < col->nvalues; i++)
-	{
-		int64		value = col->words[i];
-
-		min = Min(min, value);
-		max = Max(max, value);
-		nruns += value != last;
-		last = value;
-	}
-	stats->min = min;
-	stats->max = max;
-	stats->nruns = nruns;
+	stats->min = stats->max = col->words[0];
+	rose_kernel_bounds(col->words, col->nvalues, &stats->min, &stats->max);
+	stats->nruns = 1 + rose_kernel_changes(col->words, col->nvalues);
 }
 
 bool
@@ -136,6 +126,7 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *bes
 	int			ncandidates = col->is_words ? lengthof(word_candidates) : lengthof(item_candidates);
 	RosePlanRequest request;
 	int			best_cost = PG_INT32_MAX;
+	bool		long_runs = false;
 	int			k;
 
 	if (col->nvalues == 0)
@@ -148,7 +139,10 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *bes
 	request.headroom = headroom;
 	request.best_size = PG_INT32_MAX;
 	if (col->is_words)
+	{
 		gather_word_stats(col, &request.stats);
+		long_runs = request.stats.nruns <= col->nvalues / LONG_RUN;
+	}
 
 	best->codec = NULL;
 	for (k = 0; k < ncandidates; k++)
@@ -157,6 +151,8 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *bes
 		int			cost;
 
 		if (!rose_codec_suits(candidates[k], &col->desc))
+			continue;
+		if (long_runs && candidates[k] != &rose_codec_frame && candidates[k] != &rose_codec_rle)
 			continue;
 		memset(&plan, 0, sizeof(plan));
 		plan.codec = candidates[k];

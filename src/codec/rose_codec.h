@@ -24,6 +24,11 @@
  *	  provided that they take no more than plan->headroom bytes of the buffer; after that
  *	  extend() may refuse, which asks for a new plan.
  *
+ * Most words take much less than the worst case.  With plan->usual, a word
+ * (or its difference) x is usual if x >= usual_base and x - usual_base is a multiple of
+ * plan->step, at most usual_top of them.  k usual words raise the size by k times usual_bits
+ * and usual_slack bits at most.
+ *
  * Words that do not fit the parameters become patches (rose_patch.h), which is
  * what bounds the cost of an outlier.
  *
@@ -84,6 +89,13 @@ typedef struct RosePackScratch
  * How a codec will represent the first n values of a column.  The meaning of
  * the parameters is the codec's.  Plain old data, so that it can be saved and put back.
  */
+typedef enum RoseUsual
+{
+	ROSE_USUAL_NONE,			/* not told */
+	ROSE_USUAL_VALUE,			/* the value itself decides */
+	ROSE_USUAL_DIFFERENCE		/* what it exceeds the value before by decides */
+} RoseUsual;
+
 typedef struct RosePlan
 {
 	const RoseCodec *codec;
@@ -93,6 +105,11 @@ typedef struct RosePlan
 	int			spare;			/* see the file header */
 	int			headroom;		/* see the file header; items only, PG_INT32_MAX if
 								 * their bytes do not matter */
+	RoseUsual	usual;			/* see the file header */
+	int			usual_bits;
+	int			usual_slack;
+	int64		usual_base;
+	uint64		usual_top;
 	int			header;			/* bytes of the segment that do not depend on n */
 	int			width;			/* bits of a packed value */
 	int			exponent;		/* decimal */

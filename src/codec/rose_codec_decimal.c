@@ -16,6 +16,7 @@
 
 #include <math.h>
 
+#include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
 
 #define MAX_EXPONENT	18
@@ -111,6 +112,12 @@ find_integers(const RoseColumnBuffer *col, const RosePlan *plan, int from, int n
 {
 	int			i;
 
+	if (col->desc.attlen == sizeof(double))
+	{
+		rose_kernel_decimals((const double *) col->words + from, n - from,
+							 power_of_ten[plan->exponent], ROSE_PACKED_NOT_DECIMAL, x);
+		return;
+	}
 	for (i = from; i < n; i++)
 		x[i - from] = decimal_from_word(col->words[i], plan->exponent, col->desc.attlen);
 }

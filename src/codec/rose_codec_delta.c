@@ -17,6 +17,7 @@
  */
 #include "postgres.h"
 
+#include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
 
 #define RESTART_INTERVAL	64
@@ -39,8 +40,9 @@ find_differences(const RoseColumnBuffer *col, int from, int n, int64 filler, int
 
 	if (from == 0 && n > 0)
 		x[0] = filler;
-	for (i = Max(from, 1); i < n; i++)
-		x[i - from] = rose_wrap_sub(words[i], words[i - 1]);
+	i = Max(from, 1);
+	if (i < n)
+		rose_kernel_differences(words + i, n - i, x + (i - from));
 	for (i = anchor_count(from) * RESTART_INTERVAL; i < n; i += RESTART_INTERVAL)
 		x[i - from] = filler;
 }
@@ -56,6 +58,7 @@ delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 		return false;
 
 	plan->interval = RESTART_INTERVAL;
+	plan->usual = ROSE_USUAL_DIFFERENCE;
 	rose_packed_begin(plan, col, sizeof(int64));
 	find_differences(col, 0, col->nvalues, rose_wrap_sub(col->words[1], col->words[0]), x);
 	rose_packed_fit(plan, x, col->nvalues, true);

@@ -13,11 +13,15 @@
 #include "postgres.h"
 
 #include "codec/rose_distinct.h"
+#include "codec/rose_kernels.h"
 #include "util/rose_bitpack.h"
 #include "util/rose_varint.h"
 
 /* Bytes before the entries, with the count at its longest. */
 #define DICT_HEADER_SIZE	(1 + 2)
+
+/* Up to so many entries are put in order by comparing each with each, which needs no branches. */
+#define MAX_COUNTED			128
 
 StaticAssertDecl(ROSE_DISTINCT_MAX < (1 << 14), "a count takes two bytes at most");
 
@@ -70,6 +74,22 @@ dict_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 	return dict_start(col, plan, true, learned->width);
 }
 
+/* The rank of an entry is the number of smaller ones. */
+static void
+rank_by_counting(const RoseColumnBuffer *col, int count, int64 *entries, uint16 *rank)
+{
+	int64		values[MAX_COUNTED];
+	int			code;
+
+	for (code = 0; code < count; code++)
+		values[code] = col->words[rose_distinct_first(col->distinct, code)];
+	for (code = 0; code < count; code++)
+	{
+		rank[code] = (uint16) rose_kernel_count_below(values, count, values[code]);
+		entries[rank[code]] = values[code];
+	}
+}
+
 /* Order the entries; rank[code] is where a code of the distinct set went. */
 static void
 sort_entries(const RoseColumnBuffer *col, int count, int64 *entries, uint16 *rank)
@@ -78,6 +98,11 @@ sort_entries(const RoseColumnBuffer *col, int count, int64 *entries, uint16 *ran
 	int			code;
 	int			k;
 
+	if (count <= MAX_COUNTED)
+	{
+		rank_by_counting(col, count, entries, rank);
+		return;
+	}
 	/* binary insertion: few entries, and mostly met in some order */
 	for (code = 0; code < count; code++)
 	{

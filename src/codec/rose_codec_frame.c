@@ -15,12 +15,14 @@
  */
 #include "postgres.h"
 
+#include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
 #include "util/rose_varint.h"
 
 static bool
 frame_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	plan->usual = ROSE_USUAL_VALUE;
 	rose_packed_begin(plan, col, col->desc.attlen);
 	rose_packed_fit(plan, col->words, col->nvalues, true);
 	return true;
@@ -41,16 +43,15 @@ static bool
 frame_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
 	RosePlan	moved = *plan;
-	int64		min = col->words[0];
-	int			i;
+	int64		min = PG_INT64_MAX;
+	int64		max = PG_INT64_MIN;
 
 	rose_packed_restart(plan, learned, learned->base);
 	rose_packed_follow(plan, col->words, col->nvalues);
 	if (plan->npatches + plan->nwide <= col->nvalues / 16)
 		return true;
 
-	for (i = 1; i < col->nvalues; i++)
-		min = Min(min, col->words[i]);
+	rose_kernel_bounds(col->words, col->nvalues, &min, &max);
 	rose_packed_restart(&moved, learned, min);
 	rose_packed_follow(&moved, col->words, col->nvalues);
 	if (moved.size < plan->size)

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "codec/rose_codec.h"
+#include "codec/rose_kernels.h"
 #include "util/rose_bitpack.h"
 #include "util/rose_varint.h"
 
@@ -90,7 +91,10 @@ rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 		int64		value = words[i];
 
 		if (i > 0 && value == words[i - 1] && value == plan->last && plan->nunits > 0)
+		{
+			i = rose_kernel_run_end(words, i + 1, n, value) - 1;
 			continue;
+		}
 		plan->unit_bytes += i == 0 || value != words[i - 1];
 		plan->low = Min(plan->low, value);
 		plan->high = Max(plan->high, value);
@@ -166,7 +170,11 @@ rle_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 		else if (nruns == 0 || scratch->packed[nruns - 1] != offset)
 			scratch->packed[nruns++] = offset;
 		if (nruns > 0)
+		{
+			if (offset <= mask)
+				i = rose_kernel_run_end(col->words, i + 1, plan->n, col->words[i]) - 1;
 			scratch->words[nruns - 1] = i + 1;
+		}
 	}
 
 	*out++ = (char) plan->width;

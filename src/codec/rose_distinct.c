@@ -30,6 +30,7 @@ struct RoseDistinct
 	uint16	   *codes;			/* [nseen] */
 	int			first[ROSE_DISTINCT_MAX];
 	uint32		hash[ROSE_DISTINCT_MAX];
+	int64		words[ROSE_DISTINCT_MAX];	/* the distinct ones */
 	uint16		slots[NUM_SLOTS];	/* code + 1, or EMPTY_SLOT */
 	MemoryContext context;
 };
@@ -64,27 +65,28 @@ item_at(const RoseColumnBuffer *col, int i, uint32 *size)
 }
 
 static inline uint32
-hash_value(const RoseColumnBuffer *col, int i)
+hash_word(int64 word)
 {
-	const char *item;
-	uint32		size;
+	return (uint32) (((uint64) word * UINT64CONST(0x9e3779b97f4a7c15)) >> 32);
+}
 
-	if (col->is_words)
-		return (uint32) (((uint64) col->words[i] * UINT64CONST(0x9e3779b97f4a7c15)) >> 32);
-	item = item_at(col, i, &size);
+static inline uint32
+hash_item(const RoseColumnBuffer *col, int i)
+{
+	uint32		size;
+	const char *item = item_at(col, i, &size);
+
 	return hash_bytes((const unsigned char *) item, (int) size);
 }
 
 static inline bool
-values_equal(const RoseColumnBuffer *col, int a, int b)
+items_equal(const RoseColumnBuffer *col, int a, int b)
 {
 	const char *item_a;
 	const char *item_b;
 	uint32		size_a;
 	uint32		size_b;
 
-	if (col->is_words)
-		return col->words[a] == col->words[b];
 	item_a = item_at(col, a, &size_a);
 	item_b = item_at(col, b, &size_b);
 	return size_a == size_b && memcmp(item_a, item_b, size_a) == 0;
@@ -100,7 +102,7 @@ find_slot(const RoseDistinct *set, const RoseColumnBuffer *col, int i, uint32 ha
 	{
 		int			code = set->slots[slot] - 1;
 
-		if (set->hash[code] == hash && values_equal(col, set->first[code], i))
+		if (set->hash[code] == hash && items_equal(col, set->first[code], i))
 			break;
 		slot = (slot + 1) % NUM_SLOTS;
 	}
@@ -120,28 +122,65 @@ reserve_codes(RoseDistinct *set, int n)
 	set->codes_capacity = n;
 }
 
+/* Value i has a code of its own; false if there are too many of those. */
+static bool
+add_code(RoseDistinct *set, int i, uint32 hash, int slot)
+{
+	if (set->count == ROSE_DISTINCT_MAX || (i >= PATIENCE && set->count > i - i / 4))
+	{
+		set->gave_up = true;
+		return false;
+	}
+	set->first[set->count] = i;
+	set->hash[set->count] = hash;
+	set->slots[slot] = (uint16) ++set->count;
+	return true;
+}
+
+static void
+extend_words(RoseDistinct *set, const int64 *words, int n)
+{
+	const uint16 *slots = set->slots;
+	const int64 *values = set->words;
+	uint16	   *codes = set->codes;
+	int			i = set->nseen;
+
+	for (; i < n && !set->gave_up; i++)
+	{
+		int64		word = words[i];
+		uint32		hash = hash_word(word);
+		int			slot = hash % NUM_SLOTS;
+
+		while (slots[slot] != EMPTY_SLOT && values[slots[slot] - 1] != word)
+			slot = (slot + 1) % NUM_SLOTS;
+		if (unlikely(slots[slot] == EMPTY_SLOT))
+		{
+			if (!add_code(set, i, hash, slot))
+				break;
+			set->words[set->count - 1] = word;
+		}
+		codes[i] = slots[slot] - 1;
+	}
+	set->nseen = i;
+}
+
 bool
 rose_distinct_extend(RoseDistinct *set, const RoseColumnBuffer *col, int n)
 {
 	reserve_codes(set, n);
+	if (col->is_words)
+	{
+		extend_words(set, col->words, n);
+		return set->nseen >= n;
+	}
 	while (set->nseen < n && !set->gave_up)
 	{
 		int			i = set->nseen;
-		uint32		hash = hash_value(col, i);
+		uint32		hash = hash_item(col, i);
 		int			slot = find_slot(set, col, i, hash);
 
-		if (set->slots[slot] == EMPTY_SLOT)
-		{
-			if (set->count == ROSE_DISTINCT_MAX ||
-				(i >= PATIENCE && set->count > i - i / 4))
-			{
-				set->gave_up = true;
-				break;
-			}
-			set->first[set->count] = i;
-			set->hash[set->count] = hash;
-			set->slots[slot] = (uint16) ++set->count;
-		}
+		if (set->slots[slot] == EMPTY_SLOT && !add_code(set, i, hash, slot))
+			break;
 		set->codes[i] = set->slots[slot] - 1;
 		set->nseen++;
 	}

@@ -7,11 +7,15 @@
  */
 #include "postgres.h"
 
+#include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
 #include "util/rose_varint.h"
 
 /* Values looked at to guess outliers. */
 #define SAMPLE_SIZE		33
+
+/* Values looked at to choose a width, at least; all if they are not twice as many. */
+#define WIDTH_SAMPLE_SIZE	1024
 
 /* position_bits, wide_width and a count of 65535 at most */
 #define WIDE_HEADER		(1 + 1 + 3)
@@ -99,6 +103,15 @@ finish_parameters(RosePlan *plan)
 		plan->value_bits = Max(plan->value_bits, plan->position_bits + plan->wide_width + 16);
 	plan->value_bits += plan->width + 8;
 	plan->spare = PG_INT32_MAX;
+	plan->usual_base = plan->base;
+	plan->usual_top = rose_width_mask(plan->width);
+	plan->usual_bits = plan->width;
+	plan->usual_slack = 8;
+	if (plan->interval > 0)
+	{
+		plan->usual_bits += (plan->word_size * 8 + plan->interval - 1) / plan->interval;
+		plan->usual_slack += plan->word_size * 8;
+	}
 	resize(plan);
 }
 
@@ -120,6 +133,7 @@ rose_packed_begin(RosePlan *plan, const RoseColumnBuffer *col, int patch_size)
 static int64
 find_step(const int64 *x, int n, int64 low)
 {
+	RoseDivisor divisor = {0};
 	uint64		step = 0;
 	int			i;
 
@@ -127,20 +141,14 @@ find_step(const int64 *x, int n, int64 low)
 	{
 		uint64		offset = (uint64) x[i] - (uint64) low;
 
-		if (step == 0 || offset % step != 0)
-			step = greatest_common_divisor(offset, step);
+		if (offset == 0 || (divisor.limit > 0 && rose_divide(&divisor, offset) <= divisor.limit))
+			continue;
+		step = greatest_common_divisor(offset, step);
+		if (step <= (uint64) PG_INT64_MAX)
+			rose_divisor_init(&divisor, (int64) step);
 	}
 	/* the step is a signed number */
 	return step == 0 || step > (uint64) PG_INT64_MAX ? 1 : (int64) step;
-}
-
-static int
-compare_words(const void *a, const void *b)
-{
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
-
-	return x < y ? -1 : x > y;
 }
 
 /*
@@ -154,10 +162,16 @@ base_above_outliers(const int64 *x, int n, int64 low, int64 *base)
 	int64		threshold;
 	uint64		spread;
 	int			i;
+	int			k;
 
 	for (i = 0; i < SAMPLE_SIZE; i++)
-		sample[i] = x[(Size) i * (n - 1) / (SAMPLE_SIZE - 1)];
-	qsort(sample, SAMPLE_SIZE, sizeof(int64), compare_words);
+	{
+		int64		value = x[(Size) i * (n - 1) / (SAMPLE_SIZE - 1)];
+
+		for (k = i; k > 0 && sample[k - 1] > value; k--)
+			sample[k] = sample[k - 1];
+		sample[k] = value;
+	}
 	if (sample[SAMPLE_SIZE / 4] == ROSE_PACKED_NOT_DECIMAL)
 		return false;
 
@@ -177,8 +191,8 @@ base_above_outliers(const int64 *x, int n, int64 low, int64 *base)
 }
 
 /*
- * The width that is cheapest for this base when all wider ones are wide; what it
- * costs in bits goes to *cost.
+ * The width that is cheapest for this base when all wider ones are wide, by
+ * a sample if there are many values; what it costs in bits goes to *cost.
  */
 static int
 choose_width(const RosePlan *plan, const int64 *x, int n, int64 base, int64 *cost)
@@ -189,16 +203,20 @@ choose_width(const RosePlan *plan, const int64 *x, int n, int64 base, int64 *cos
 		rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low) / (uint64) plan->step);
 	int			best = 64;
 	int			nwider = 0;
+	int			nsampled = 0;
+	int			stride = n / WIDTH_SAMPLE_SIZE + 1;
 	int			width;
 	int			i;
 
+	/* odd, because data has periods that are even more often than not */
+	stride += stride % 2 == 0;
 	rose_divisor_init(&divisor, plan->step);
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i += stride, nsampled++)
 		count[rose_bits_needed(rose_divide(&divisor, (uint64) x[i] - (uint64) base))]++;
 	*cost = PG_INT64_MAX;
 	for (width = 64; width >= 0; width--)
 	{
-		int64		bits = (int64) n * width + (int64) nwider * wide_bits;
+		int64		bits = (int64) nsampled * width + (int64) nwider * wide_bits;
 
 		/* on a tie take the wider: fewer exceptions read faster */
 		if (bits < *cost)
@@ -236,13 +254,18 @@ rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_step)
 	int64		other_cost;
 	int			i;
 
-	for (i = 0; i < n; i++)
+	if (plan->flags & ROSE_PACKED_EXPONENT)
 	{
-		if ((plan->flags & ROSE_PACKED_EXPONENT) && x[i] == ROSE_PACKED_NOT_DECIMAL)
-			continue;
-		low = Min(low, x[i]);
-		high = Max(high, x[i]);
+		for (i = 0; i < n; i++)
+		{
+			if (x[i] == ROSE_PACKED_NOT_DECIMAL)
+				continue;
+			low = Min(low, x[i]);
+			high = Max(high, x[i]);
+		}
 	}
+	else
+		rose_kernel_bounds(x, n, &low, &high);
 	if (low > high)
 		low = high = 0;
 	plan->low = low;
@@ -337,22 +360,27 @@ follow_each(RosePlan *plan, const int64 *x, int n)
 	plan->high = Max(plan->high, high);
 }
 
-/* With a step of 1: do all lie in the frame?  Then that is all there is to know. */
+/* Do all lie in the frame?  Then that is all there is to know. */
 static inline bool
 all_inside(RosePlan *plan, const int64 *x, int n)
 {
 	int64		low = PG_INT64_MAX;
 	int64		high = PG_INT64_MIN;
-	int			i;
 
-	for (i = 0; i < n; i++)
-	{
-		low = Min(low, x[i]);
-		high = Max(high, x[i]);
-	}
+	rose_kernel_bounds(x, n, &low, &high);
 	if (n > 0 && (low < plan->base ||
-				  (uint64) rose_wrap_sub(high, plan->base) > rose_width_mask(plan->width)))
+				  (uint64) rose_wrap_sub(high, plan->base) / (uint64) plan->step >
+				  rose_width_mask(plan->width)))
 		return false;
+	if (plan->step != 1)
+	{
+		RoseDivisor divisor;
+
+		rose_divisor_init(&divisor, plan->step);
+		if (!rose_kernel_multiples(x, n, plan->base, divisor.inverse, divisor.shift,
+								   divisor.limit))
+			return false;
+	}
 	plan->low = Min(plan->low, low);
 	plan->high = Max(plan->high, high);
 	return true;
@@ -394,7 +422,7 @@ rose_packed_follow(RosePlan *plan, const int64 *x, int n)
 {
 	RosePlan	other;
 
-	if (plan->step != 1 || !all_inside(plan, x, n - plan->n))
+	if (!all_inside(plan, x, n - plan->n))
 		follow_each(plan, x, n - plan->n);
 	plan->n = n;
 	resize(plan);
@@ -481,19 +509,10 @@ write_header(const RosePlan *plan, int flags, int nwide, char *out)
 static void
 pack_narrow(const RosePlan *plan, const RoseDivisor *divisor, const int64 *x, uint64 *packed)
 {
-	uint64		base = (uint64) plan->base;
-	int			i;
-
 	if (plan->step == 1)
-	{
-		for (i = 0; i < plan->n; i++)
-			packed[i] = (uint64) x[i] - base;
-	}
+		rose_kernel_subtract(x, plan->n, plan->base, packed);
 	else
-	{
-		for (i = 0; i < plan->n; i++)
-			packed[i] = rose_divide(divisor, (uint64) x[i] - base);
-	}
+		rose_kernel_divide(x, plan->n, plan->base, divisor->inverse, divisor->shift, packed);
 }
 
 char *

@@ -46,13 +46,9 @@
 /* ---- Memory ---- */
 
 static void *
-grow_array(MemoryContext context, void *array, Size old_size, Size new_size)
+grow_array(MemoryContext context, void *array, Size size)
 {
-	if (array == NULL)
-		return MemoryContextAllocZero(context, new_size);
-	array = repalloc(array, new_size);
-	memset((char *) array + old_size, 0, new_size - old_size);
-	return array;
+	return array == NULL ? MemoryContextAlloc(context, size) : repalloc(array, size);
 }
 
 static void
@@ -70,25 +66,19 @@ reserve_rows(RosePageBuilder *builder, int capacity)
 		BuilderColumn *column = &builder->columns[c];
 		RoseColumnBuffer *buffer = &column->buffer;
 
-		column->isnull = grow_array(context, column->isnull, old / 8, capacity / 8);
+		column->isnull = grow_array(context, column->isnull, capacity / 8);
+		memset(column->isnull + old / 8, 0, capacity / 8 - old / 8);
 		if (buffer->is_words)
-			buffer->words = grow_array(context, buffer->words, old * sizeof(int64),
-									   capacity * sizeof(int64));
+			buffer->words = grow_array(context, buffer->words, capacity * sizeof(int64));
 		else
-			buffer->ends = grow_array(context, buffer->ends, old * sizeof(uint32),
-									  capacity * sizeof(uint32));
+			buffer->ends = grow_array(context, buffer->ends, capacity * sizeof(uint32));
 	}
 	scratch->capacity = capacity;
-	scratch->packed = grow_array(context, scratch->packed, old * sizeof(uint64),
-								 capacity * sizeof(uint64));
-	scratch->words = grow_array(context, scratch->words, old * sizeof(int64),
-								capacity * sizeof(int64));
-	scratch->positions = grow_array(context, scratch->positions, old * sizeof(uint64),
-									capacity * sizeof(uint64));
-	scratch->wide = grow_array(context, scratch->wide, old * sizeof(uint64),
-							   capacity * sizeof(uint64));
-	scratch->patches = grow_array(context, scratch->patches, old * sizeof(RosePatch),
-								  capacity * sizeof(RosePatch));
+	scratch->packed = grow_array(context, scratch->packed, capacity * sizeof(uint64));
+	scratch->words = grow_array(context, scratch->words, capacity * sizeof(int64));
+	scratch->positions = grow_array(context, scratch->positions, capacity * sizeof(uint64));
+	scratch->wide = grow_array(context, scratch->wide, capacity * sizeof(uint64));
+	scratch->patches = grow_array(context, scratch->patches, capacity * sizeof(RosePatch));
 	builder->row_capacity = capacity;
 }
 
@@ -108,6 +98,7 @@ rose_page_builder_create(int ncols, const RoseColumnDesc *descs, MemoryContext p
 	builder->available = BLCKSZ - (int) ROSE_PAGE_DATA_OFFSET(ncols) - ROSE_PAGE_SLOP;
 	builder->max_rows = TYPEALIGN_DOWN(8, Min(ROSE_PAGE_MAX_ROWS, MAX_BUFFERED_VALUES / ncols));
 	builder->columns = MemoryContextAllocZero(context, ncols * sizeof(BuilderColumn));
+	builder->usual_nulls = MemoryContextAllocZero(context, ncols * sizeof(bool));
 	builder->workspace = MemoryContextAllocZero(context, WORKSPACE_SIZE);
 	for (c = 0; c < ncols; c++)
 	{
@@ -159,8 +150,7 @@ reserve_item(RoseColumnBuffer *buffer, uint32 used, uint32 size)
 	{
 		uint32		capacity = Max(used + size, Max(1024, buffer->items_capacity * 2));
 
-		buffer->items = grow_array(buffer->context, buffer->items, buffer->items_capacity,
-								   capacity);
+		buffer->items = grow_array(buffer->context, buffer->items, capacity);
 		buffer->items_capacity = capacity;
 	}
 	return buffer->items + used;
@@ -258,6 +248,37 @@ unforeseen_bits(RosePageBuilder *builder, BuilderColumn *column)
 	return bits;
 }
 
+/* What a word, or its difference, adds to row_bits at most. */
+static inline int
+unusual_bits(const BuilderColumn *column, int64 x)
+{
+	uint64		offset = (uint64) rose_wrap_sub(x, column->usual_base);
+
+	if (likely(column->unit_step))
+		return likely(offset <= column->usual_top) ? 0 : column->unusual_bits;
+	return likely(x >= column->usual_base &&
+				  rose_divide(&column->divisor, offset) <= column->usual_top) ?
+		0 : column->unusual_bits;
+}
+
+/* Put a word into the buffer; returns what it adds to row_bits at most. */
+static inline int
+add_word(BuilderColumn *column, Datum value)
+{
+	RoseColumnBuffer *buffer = &column->buffer;
+	int			n = buffer->nvalues;
+
+	/* sign-extended; right shift is arithmetic on all our compilers */
+	int64		word = (int64) ((uint64) value << column->unused_bits) >> column->unused_bits;
+	int64		x;
+
+	buffer->words[n] = word;
+	if (column->unusual_bits == 0)
+		return 0;
+	x = rose_wrap_sub(word, buffer->words[n - 1] & column->previous_mask);
+	return unusual_bits(column, x);
+}
+
 /* Put a row into the buffers; returns what it adds at most, in bits. */
 static int64
 add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
@@ -284,9 +305,7 @@ add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
 		if (unlikely(!column->in_row_bits))
 			bits += unforeseen_bits(builder, column);
 		if (buffer->is_words)
-			/* sign-extended; right shift is arithmetic on all our compilers */
-			buffer->words[buffer->nvalues] =
-				(int64) ((uint64) values[c] << column->unused_bits) >> column->unused_bits;
+			bits += add_word(column, values[c]);
 		else
 			item_bytes += add_item(buffer, values[c]);
 		buffer->nvalues++;
@@ -296,6 +315,60 @@ add_row(RosePageBuilder *builder, const Datum *values, const bool *nulls)
 	builder->last_item_bytes = item_bytes;
 	builder->pending_item_bytes += item_bytes;
 	return bits + item_bytes * 8;
+}
+
+/*
+ * The same for a row without surprises: a column has a value if it has had one in each
+ * row before.  Nearly all rows are like that, so here is where the time goes.  Values of
+ * words are counted later, by count_dense_rows().
+ */
+static int64
+add_dense_row(RosePageBuilder *builder, const Datum *values)
+{
+	int64		bits = builder->row_bits;
+	int64		item_bytes = 0;
+	int			row = builder->nrows++;
+	int			ncols = builder->ncols;
+	int			c;
+
+	for (c = 0; c < ncols; c++)
+	{
+		BuilderColumn *column = &builder->columns[c];
+		int64	   *words = column->buffer.words;
+		int64		word;
+		int64		x;
+
+		if (!column->in_row_bits)
+			continue;
+		if (unlikely(words == NULL))
+		{
+			item_bytes += add_item(&column->buffer, values[c]);
+			column->buffer.nvalues++;
+			continue;
+		}
+		word = (int64) ((uint64) values[c] << column->unused_bits) >> column->unused_bits;
+		words[row] = word;
+		x = rose_wrap_sub(word, words[row - 1] & column->previous_mask);
+		bits += unusual_bits(column, x);
+	}
+	builder->item_bytes += item_bytes;
+	builder->last_item_bytes = item_bytes;
+	builder->pending_item_bytes += item_bytes;
+	return bits + item_bytes * 8;
+}
+
+static void
+count_dense_rows(RosePageBuilder *builder)
+{
+	int			c;
+
+	if (!builder->dense)
+		return;
+	for (c = 0; c < builder->ncols; c++)
+	{
+		if (builder->columns[c].in_row_bits)
+			builder->columns[c].buffer.nvalues = builder->nrows;
+	}
 }
 
 static void
@@ -336,11 +409,19 @@ rose_page_builder_append(RosePageBuilder *builder, const Datum *values, const bo
 	}
 	if (builder->item_bytes >= MAX_BUFFERED_ITEM_BYTES)
 		return ROSE_APPEND_FULL;
-	builder->pending_bits += add_row(builder, values, nulls);
+	if (builder->dense && memcmp(nulls, builder->usual_nulls, builder->ncols) == 0)
+		builder->pending_bits += add_dense_row(builder, values);
+	else
+	{
+		count_dense_rows(builder);
+		builder->dense = false;
+		builder->pending_bits += add_row(builder, values, nulls);
+	}
 	if (++builder->npending <= builder->pending_limit &&
 		builder->pending_bits <= builder->budget_bits &&
 		builder->pending_item_bytes <= builder->headroom)
 		return ROSE_APPEND_OK;
+	count_dense_rows(builder);
 	if (rose_builder_settle_last_row(builder, nulls))
 		return ROSE_APPEND_OK;
 	take_back_last_row(builder, nulls);
@@ -356,6 +437,7 @@ rose_page_builder_nrows(const RosePageBuilder *builder)
 int
 rose_page_builder_size(RosePageBuilder *builder)
 {
+	count_dense_rows(builder);
 	rose_builder_settle(builder, NULL);
 	return BLCKSZ - builder->available + rose_builder_total_size(builder);
 }
@@ -427,6 +509,7 @@ rose_page_builder_pack(RosePageBuilder *builder, char *page)
 	int			nrows = builder->nrows;
 	int			c;
 
+	count_dense_rows(builder);
 	rose_builder_finish_plans(builder);
 	directory = (RoseDirectoryEntryDisk *) (builder->workspace + ROSE_PAGE_DIRECTORY_OFFSET);
 	for (c = 0; c < builder->ncols; c++)

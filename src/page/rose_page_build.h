@@ -8,7 +8,7 @@
 #ifndef ROSE_PAGE_BUILD_H
 #define ROSE_PAGE_BUILD_H
 
-#include "codec/rose_codec.h"
+#include "codec/rose_packed.h"
 #include "page/rose_page_format.h"
 
 typedef struct BuilderColumn
@@ -20,6 +20,12 @@ typedef struct BuilderColumn
 	 */
 	bool		in_row_bits;	/* see row_bits */
 	uint8		unused_bits;	/* of a Datum that holds a word */
+	bool		unit_step;
+	int			unusual_bits;	/* what an unusual word adds to row_bits, if any is told */
+	int64		previous_mask;	/* -1 if differences decide what is usual, else 0 */
+	int64		usual_base;
+	uint64		usual_top;
+	RoseDivisor divisor;		/* by the plan's step */
 	int			nnulls;
 	uint8	   *isnull;			/* one bit a row, low bits first */
 	RoseColumnBuffer buffer;
@@ -52,10 +58,17 @@ struct RosePageBuilder
 	int			pending_limit;
 	int64		pending_bits;
 	int64		budget_bits;
-	int64		row_bits;		/* the most a row adds to columns that have values,
-								 * but for items' bytes and first NULLs */
+	int64		row_bits;		/* the most a row of usual words adds to columns that
+								 * have values, but for items' bytes and first NULLs */
 	int64		pending_item_bytes;
 	int64		headroom;		/* item bytes that the plans are still prepared for */
+
+	/*
+	 * While 'dense', columns have either no value or no NULL, and the buffers of words
+	 * may have got rows that their nvalues do not count yet; see add_dense_row().
+	 */
+	bool		dense;
+	bool	   *usual_nulls;	/* the columns without a value */
 
 	/* state of the plans */
 	int			planned_rows;	/* rows when all plans were last made */

@@ -52,6 +52,31 @@ rose_builder_total_size(const RosePageBuilder *builder)
 	return (int) Min(total, PG_INT32_MAX);
 }
 
+/* Count what a value of the column will take: most words what usual ones do. */
+static void
+foresee_values(RosePageBuilder *builder, BuilderColumn *column)
+{
+	const RosePlan *plan = &column->buffer.plan;
+
+	if (plan->usual == ROSE_USUAL_NONE || plan->value_bits <= plan->usual_bits)
+	{
+		builder->row_bits += plan->value_bits;
+		return;
+	}
+	builder->row_bits += plan->usual_bits;
+	builder->budget_bits -= plan->usual_slack;
+	column->unusual_bits = plan->value_bits - plan->usual_bits;
+	column->previous_mask = plan->usual == ROSE_USUAL_DIFFERENCE ? -1 : 0;
+	column->usual_base = plan->usual_base;
+	column->usual_top = plan->usual_top;
+	column->unit_step = plan->step == 1;
+	if (!column->unit_step)
+	{
+		rose_divisor_init(&column->divisor, plan->step);
+		column->usual_top = Min(plan->usual_top, column->divisor.limit);
+	}
+}
+
 void
 rose_builder_renew_budget(RosePageBuilder *builder, int total)
 {
@@ -63,15 +88,21 @@ rose_builder_renew_budget(RosePageBuilder *builder, int total)
 	builder->pending_limit = builder->max_rows;
 	builder->budget_bits = Max(0, builder->available - total) * (int64) 8;
 	builder->row_bits = 0;
+	builder->dense = builder->nrows > 0;
 	for (c = 0; c < builder->ncols; c++)
 	{
 		BuilderColumn *column = &builder->columns[c];
 		const RosePlan *plan = &column->buffer.plan;
 
 		column->in_row_bits = column->buffer.nvalues > 0;
+		column->unusual_bits = 0;
+		column->unit_step = true;
+		column->usual_top = PG_UINT64_MAX;
+		builder->usual_nulls[c] = !column->in_row_bits;
 		if (!column->in_row_bits)
 			continue;
-		builder->row_bits += plan->value_bits;
+		foresee_values(builder, column);
+		builder->dense &= column->nnulls == 0;
 		if (column->nnulls > 0)
 			builder->row_bits += ROSE_NULLMAP_ROW_BITS;
 		builder->pending_limit = Min(builder->pending_limit, plan->spare);
@@ -214,6 +245,20 @@ replan(RosePageBuilder *builder, bool tight)
 	return true;
 }
 
+/* Whatever was accepted unseen fits, if the budget was right. */
+static inline void
+assert_budget_held(const RosePageBuilder *builder)
+{
+#ifdef USE_ASSERT_CHECKING
+	int64		total = 0;
+	int			c;
+
+	for (c = 0; c < builder->ncols; c++)
+		total += builder->columns[c].buffer.plan.n > 0 ? builder->columns[c].buffer.plan.size : 0;
+	Assert(total <= builder->available);
+#endif
+}
+
 /* Let the plans follow the last row; those that refuse are made anew. */
 static bool
 try_last_row(RosePageBuilder *builder)
@@ -258,6 +303,7 @@ rose_builder_settle_last_row(RosePageBuilder *builder, const bool *nulls)
 	bool		seemed_full = false;
 
 	rose_builder_settle(builder, nulls);
+	assert_budget_held(builder);
 	builder->headroom -= builder->pending_item_bytes;
 	fits = try_last_row(builder);
 	total = rose_builder_total_size(builder);

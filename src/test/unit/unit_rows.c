@@ -17,7 +17,7 @@
 static const char *const shape_names[NUM_SHAPES] = {
 	"constant", "random", "small", "sequence", "sorted", "sorted with jumps", "seconds",
 	"runs", "few", "outliers", "low outliers", "sometimes",
-	"uneven", "extremes", "drift", "decimals", "doubles",
+	"uneven", "extremes", "drift", "moods", "decimals", "doubles",
 	"random text", "fixed text", "few texts", "prose", "sorted keys", "long text",
 	"empty text", "drifting text"
 };
@@ -149,6 +149,26 @@ next_word(UnitColumn *column)
 		case SHAPE_DRIFT:
 			column->last = (column->last & 0xffff) + 1;
 			return (int64) (random >> (63 - Min(63, column->last % 1500 / 20)));
+		case SHAPE_MOODS:
+			if (random % 150 == 0)
+				column->mood = (int) (random >> 8) % 7;
+			switch (column->mood)
+			{
+				case 0:
+					return (int64) unit_random();
+				case 1:
+					return column->last;
+				case 2:
+					return column->last += (int64) (random >> 40) % 10;
+				case 3:
+					return column->last = (int64) (random >> 54) * 3600;
+				case 4:
+					return column->last += 3600;
+				case 5:
+					return random % 2 ? column->last : column->last + column->parameter;
+				default:
+					return column->last += random % 20 == 0 ? (int64) (random >> 20) : 0;
+			}
 		default:
 			return column->last;
 	}
@@ -327,10 +347,10 @@ unit_column_equal(const UnitColumn *column, Datum a, Datum b)
 }
 
 const UnitType unit_types[UNIT_NUM_TYPES] = {
-	{"int8", 8, true, TYPALIGN_DOUBLE, false, SHAPE_CONSTANT, SHAPE_DRIFT},
-	{"int4", 4, true, TYPALIGN_INT, false, SHAPE_CONSTANT, SHAPE_DRIFT},
-	{"int2", 2, true, TYPALIGN_SHORT, false, SHAPE_CONSTANT, SHAPE_DRIFT},
-	{"char", 1, true, TYPALIGN_CHAR, false, SHAPE_CONSTANT, SHAPE_DRIFT},
+	{"int8", 8, true, TYPALIGN_DOUBLE, false, SHAPE_CONSTANT, SHAPE_MOODS},
+	{"int4", 4, true, TYPALIGN_INT, false, SHAPE_CONSTANT, SHAPE_MOODS},
+	{"int2", 2, true, TYPALIGN_SHORT, false, SHAPE_CONSTANT, SHAPE_MOODS},
+	{"char", 1, true, TYPALIGN_CHAR, false, SHAPE_CONSTANT, SHAPE_MOODS},
 	{"float8", 8, true, TYPALIGN_DOUBLE, true, SHAPE_CONSTANT, SHAPE_DOUBLES},
 	{"float4", 4, true, TYPALIGN_INT, true, SHAPE_CONSTANT, SHAPE_DOUBLES},
 	{"text", -1, false, TYPALIGN_INT, false, SHAPE_TEXT_RANDOM, SHAPE_TEXT_DRIFT},

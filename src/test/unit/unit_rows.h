@@ -28,6 +28,7 @@ typedef enum UnitShape
 	SHAPE_UNEVEN,				/* sorted by one step, now and then by others */
 	SHAPE_EXTREMES,				/* smallest and largest integers */
 	SHAPE_DRIFT,				/* changes its nature as it goes */
+	SHAPE_MOODS,				/* the same, suddenly and back again */
 	/* floats */
 	SHAPE_DECIMALS,
 	SHAPE_DOUBLES,				/* NaN, infinities and -0 among them */
@@ -54,6 +55,7 @@ typedef struct UnitColumn
 	int64		last;
 	int64		parameter;
 	uint64		salt;
+	int			mood;
 
 	/* rows made so far */
 	int			nrows;

@@ -1,0 +1,168 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_kernels.c
+ *	  Loops over arrays of words.  See rose_kernels.h.
+ *
+ * The Makefile compiles this file with -O3.  Where compiler and C library can
+ * do it, each loop is compiled twice and the better one is chosen when rose is
+ * loaded; comparing 64-bit integers, above all, takes AVX2.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "codec/rose_kernels.h"
+
+/* sanitizers are not ready yet when such a choice is made */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && \
+	defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define VECTORIZED	__attribute__((target_clones("avx2", "default")))
+#else
+#define VECTORIZED
+#endif
+
+/* Values compared before it is asked whether one of them differed. */
+#define STRIDE		32
+
+/* Adding and subtracting ROUNDER rounds numbers up to MAX_INTEGER to an integer. */
+#define MAX_INTEGER		2251799813685248.0	/* 2^51 */
+#define ROUNDER			6755399441055744.0	/* 1.5 * 2^52 */
+
+VECTORIZED void
+rose_kernel_bounds(const int64 *x, int n, int64 *low, int64 *high)
+{
+	int64		min = *low;
+	int64		max = *high;
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		min = x[i] < min ? x[i] : min;
+		max = x[i] > max ? x[i] : max;
+	}
+	*low = min;
+	*high = max;
+}
+
+VECTORIZED int
+rose_kernel_changes(const int64 *x, int n)
+{
+	int64		changes = 0;
+	int			i;
+
+	for (i = 1; i < n; i++)
+		changes += x[i] != x[i - 1];
+	return (int) changes;
+}
+
+VECTORIZED int
+rose_kernel_count_below(const int64 *x, int n, int64 value)
+{
+	int64		count = 0;
+	int			i;
+
+	for (i = 0; i < n; i++)
+		count += x[i] < value;
+	return (int) count;
+}
+
+VECTORIZED int
+rose_kernel_run_end(const int64 *x, int from, int n, int64 value)
+{
+	int			i = from;
+
+	while (n - i >= STRIDE)
+	{
+		int64		differ = 0;
+		int			k;
+
+		for (k = 0; k < STRIDE; k++)
+			differ |= x[i + k] ^ value;
+		if (differ != 0)
+			break;
+		i += STRIDE;
+	}
+	while (i < n && x[i] == value)
+		i++;
+	return i;
+}
+
+VECTORIZED void
+rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+		out[i] = (uint64) x[i] - (uint64) base;
+}
+
+VECTORIZED bool
+rose_kernel_multiples(const int64 *x, int n, int64 base, uint64 inverse, int shift, uint64 limit)
+{
+	int64		odd = 0;
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		uint64		product = ((uint64) x[i] - (uint64) base) * inverse;
+
+		odd |= (product >> shift | product << 1 << (63 - shift)) > limit;
+	}
+	return odd == 0;
+}
+
+VECTORIZED void
+rose_kernel_divide(const int64 *x, int n, int64 base, uint64 inverse, int shift, uint64 *out)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		uint64		product = ((uint64) x[i] - (uint64) base) * inverse;
+
+		out[i] = product >> shift | product << 1 << (63 - shift);
+	}
+}
+
+VECTORIZED void
+rose_kernel_differences(const int64 *x, int n, int64 *out)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+		out[i] = (int64) ((uint64) x[i] - (uint64) x[i - 1]);
+}
+
+/*
+ * The way to the integer may be off by one in the last digit, which is why the way back
+ * is tried.  The integer is read off the sum with ROUNDER, whose last bit counts 1.
+ */
+VECTORIZED void
+rose_kernel_decimals(const double *x, int n, double power, int64 none, int64 *out)
+{
+	const double rounder = ROUNDER;
+	int64		rounder_bits;
+	int			i;
+
+	memcpy(&rounder_bits, &rounder, sizeof(int64));
+	for (i = 0; i < n; i++)
+	{
+		double		scaled = x[i] * power;
+		double		sum = scaled + rounder;
+		double		back = (sum - rounder) / power;
+		int64		sum_bits;
+		int64		back_bits;
+		int64		bits;
+		int64		right;
+
+		memcpy(&sum_bits, &sum, sizeof(int64));
+		memcpy(&back_bits, &back, sizeof(int64));
+		memcpy(&bits, &x[i], sizeof(int64));
+		/* false for NaN too */
+		right = fabs(scaled) <= MAX_INTEGER;
+		right &= back_bits == bits;
+		out[i] = right ? sum_bits - rounder_bits : none;
+	}
+}

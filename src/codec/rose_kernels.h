@@ -1,0 +1,50 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_kernels.h
+ *	  Loops over arrays of words that run on the processor's vector unit.
+ *
+ * They are plain C without branches in their bodies, which is what lets a compiler
+ * turn them into vector code, for the processor at hand if it can tell at run
+ * time (rose_kernels.c).  Results never depend on how they were compiled.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_KERNELS_H
+#define ROSE_KERNELS_H
+
+#include "postgres.h"
+
+/* Widen [*low, *high] by x[0 .. n). */
+extern void rose_kernel_bounds(const int64 *x, int n, int64 *low, int64 *high);
+
+/* How many of x[1 .. n) differ from the one before. */
+extern int	rose_kernel_changes(const int64 *x, int n);
+
+/* How many of x[0 .. n) are below value. */
+extern int	rose_kernel_count_below(const int64 *x, int n, int64 value);
+
+/* The first i in [from, n) with x[i] != value, or n. */
+extern int	rose_kernel_run_end(const int64 *x, int from, int n, int64 value);
+
+/* out[i] = x[i] - base, modulo 2^64. */
+extern void rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out);
+
+/*
+ * With the parts of a RoseDivisor (rose_packed.h): are all of x[i] - base multiples?
+ * And out[i] = their quotients.
+ */
+extern bool rose_kernel_multiples(const int64 *x, int n, int64 base, uint64 inverse, int shift,
+								  uint64 limit);
+extern void rose_kernel_divide(const int64 *x, int n, int64 base, uint64 inverse, int shift,
+							   uint64 *out);
+
+/* out[i] = x[i] - x[i - 1], modulo 2^64; x[-1] is read too. */
+extern void rose_kernel_differences(const int64 *x, int n, int64 *out);
+
+/*
+ * For doubles x[i]: the integer k for which k / power has the very same bits, or
+ * 'none'.  power is a power of ten.
+ */
+extern void rose_kernel_decimals(const double *x, int n, double power, int64 none, int64 *out);
+
+#endif							/* ROSE_KERNELS_H */
