@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * rose_write.c
- *	  Writing versions: the primitives that inserts, updates, deletes and row
- *	  locks use, and blind writes.
+ *	  Writing versions: the primitives that inserts, updates, deletes, row
+ *	  locks and blind writes use.
  *
  * The C0's write_lock is held only to give the sequence number, link and log.
  * Versions are linked before they are logged: nobody trusts them before their
@@ -374,36 +374,6 @@ rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
 		return row->version.op == ROSE_OP_TOMBSTONE ? ROSE_KEY_FREE : ROSE_KEY_LIVE;
 	}
 	return ROSE_KEY_FREE;
-}
-
-/* ---- blind ---- */
-
-void
-rose_write_blind(RoseTable *table, RoseOp op, const Datum *values, const bool *nulls,
-				 const bits8 *present, CommandId cid, bool durable)
-{
-	RoseNewVersion new;
-
-	if (table->schema->nkeys == 0 && op != ROSE_OP_PUT)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot update or delete rows of table \"%s\" blindly because it has no primary key",
-						RelationGetRelationName(table->rel)),
-				 errhint("Add a primary key that matches the upstream table's replica identity.")));
-
-	rose_write_stamp(&new.version, op, cid);
-	if (op == ROSE_OP_TOMBSTONE)
-	{
-		rose_key_from_values(table->schema, values, 0, new.key);
-		new.row = rose_write_form_key_row(table, new.key);
-	}
-	else
-	{
-		new.row = rose_write_form_row(table, values, nulls, new.key);
-		new.version.present = present;
-	}
-	while (!rose_write_versions(table, &new, 1, durable))
-		rose_write_make_room(table);
 }
 
 /* ---- room in C0 ---- */

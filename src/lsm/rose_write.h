@@ -65,14 +65,23 @@ extern TM_Result rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer
 extern void rose_insert_abort_speculative(RoseTable *table, ItemPointer tid);
 
 /*
- * Blind write, for replication: no conflict check, no tail log unless durable.
- * PUT: all columns.  PARTIAL: present says which (ROSE_PRESENT_BYTES(natts)).  TOMBSTONE: key columns.
- * Row-id tables take PUT only.  Waits for room in C0 (may spill the table's own C0 in this process).
- * Leaves what it allocates to the current context, which callers reset now and then.
+ * Blind writes, for replication: no conflict check, no tail log.  A row is formed, in the current
+ * context, of values that may go away then: PUT has all columns, PARTIAL those that present says
+ * (ROSE_PRESENT_BYTES(natts)), TOMBSTONE the key's.  Row-id tables take PUT only.
  */
-extern void rose_write_blind(RoseTable *table, RoseOp op, const Datum *values,
-							 const bool *nulls, const bits8 *present, CommandId cid,
-							 bool durable);
+typedef struct RoseBlindRow
+{
+	RoseOp		op;
+	MinimalTuple row;
+	const bits8 *present;		/* PARTIAL only */
+	Datum	   *key;			/* points into row */
+} RoseBlindRow;
+
+extern void rose_write_blind_form(RoseTable *table, RoseOp op, const Datum *values,
+								  const bool *nulls, const bits8 *present,
+								  RoseBlindRow *out);
+/* Write n of them, in this order.  Waits for room in C0 (may spill the table's own C0 in this process). */
+extern void rose_write_blind(RoseTable *table, const RoseBlindRow *rows, int n, CommandId cid);
 
 /*
  * The replication worker says on whose behalf it writes: private runs that its

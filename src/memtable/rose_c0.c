@@ -399,6 +399,30 @@ rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *con
 	}
 }
 
+/* Smaller memtables are in the cache as it is. */
+#define WARM_MIN_BYTES	((uint64) 4 * 1024 * 1024)
+
+void
+rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
+					const Datum *const *keys, int n)
+{
+	RoseMemTarget targets[ROSE_MEMTREE_MANY];
+	RoseArenaPtr before[ROSE_MEMTREE_MANY];
+
+	if (c0->active < 0 || c0->tables[c0->active].nbytes < WARM_MIN_BYTES)
+		return;
+	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
+	{
+		int			part = Min(n - from, ROSE_MEMTREE_MANY);
+
+		for (int i = 0; i < part; i++)
+			rose_memlist_target(&targets[i], schema, keys[from + i],
+								rose_schema_key_width(schema), ROSE_BEFORE_VERSION,
+								PG_UINT64_MAX);
+		rose_memtree_find_many(&c0->tables[c0->active], targets, part, before);
+	}
+}
+
 /* ---- by sequence ---- */
 
 RoseArenaPtr

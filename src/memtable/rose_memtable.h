@@ -214,6 +214,13 @@ extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *en
 extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
 						  const Datum *const *keys, int n, bool ascending, bool *found);
 
+/*
+ * Bring what writes of these n whole keys will touch into the processor's cache.  Worth its time
+ * for keys in random order: memory is waited for once for many of them.  REQUIRES: write_lock.
+ */
+extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
+								const Datum *const *keys, int n);
+
 /* Entry with this sequence in a memtable, or 0. */
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);
 extern void rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema,

@@ -24,7 +24,6 @@
 #include "catalog/pg_type.h"
 #include "compat/rose_compat_repl.h"
 #include "libpq/pqformat.h"
-#include "lsm/rose_pace.h"
 #include "lsm/rose_write.h"
 #include "repl/rose_repl_int.h"
 #include "storage/lmgr.h"
@@ -42,32 +41,12 @@
  * Rows
  */
 
-static Datum
-read_column(RoseReplColumn *column, LogicalRepTupleData *tuple, MemoryContext context)
-{
-	StringInfo	value = &tuple->colvalues[column->remote];
-
-	if (tuple->colstatus[column->remote] == LOGICALREP_COLUMN_TEXT)
-		return InputFunctionCall(&column->input, value->data, column->input_ioparam,
-								 column->typmod);
-
-	if (!OidIsValid(column->receive.fn_oid))
-	{
-		Oid			receive;
-
-		getTypeBinaryInputInfo(column->type, &receive, &column->receive_ioparam);
-		fmgr_info_cxt(receive, &column->receive, context);
-	}
-	value->cursor = 0;
-	return ReceiveFunctionCall(&column->receive, value, column->receive_ioparam, column->typmod);
-}
-
 /*
  * Fill values and nulls of all local columns; sets present and returns
  * true if a value was not sent because it did not change.
  */
 static bool
-read_row(RoseReplRel *entry, LogicalRepTupleData *tuple, Datum *values, bool *nulls,
+read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
 		 bits8 *present)
 {
 	bool		unchanged = false;
@@ -77,7 +56,7 @@ read_row(RoseReplRel *entry, LogicalRepTupleData *tuple, Datum *values, bool *nu
 	for (int i = 0; i < entry->natts; i++)
 	{
 		RoseReplColumn *column = &entry->columns[i];
-		char		status = LOGICALREP_COLUMN_NULL;
+		char		kind = ROSE_WIRE_NULL;
 
 		values[i] = (Datum) 0;
 		nulls[i] = true;
@@ -88,18 +67,18 @@ read_row(RoseReplRel *entry, LogicalRepTupleData *tuple, Datum *values, bool *nu
 						(errcode(ERRCODE_PROTOCOL_VIOLATION),
 						 errmsg("the upstream sent a row of %d columns, too few for its own description",
 								tuple->ncols)));
-			status = tuple->colstatus[column->remote];
+			kind = tuple->columns[column->remote].kind;
 		}
-		if (status == LOGICALREP_COLUMN_UNCHANGED)
+		if (kind == ROSE_WIRE_UNCHANGED)
 		{
 			unchanged = true;
 			continue;
 		}
 		if (present != NULL)
 			rose_present_set(present, i + 1);
-		if (status != LOGICALREP_COLUMN_NULL)
+		if (kind != ROSE_WIRE_NULL)
 		{
-			values[i] = read_column(column, tuple, entry->map_context);
+			values[i] = rose_repl_read_value(column, &tuple->columns[column->remote]);
 			nulls[i] = false;
 		}
 	}
@@ -111,7 +90,7 @@ read_row(RoseReplRel *entry, LogicalRepTupleData *tuple, Datum *values, bool *nu
  * upstream sent.
  */
 static void
-describe_binary(Oid type, const StringInfoData *value, StringInfo out)
+describe_binary(Oid type, const RoseWireColumn *value, StringInfo out)
 {
 	int64		number = 0;
 
@@ -136,28 +115,33 @@ describe_binary(Oid type, const StringInfoData *value, StringInfo out)
 
 /* The key of a row as the upstream sent it, for error messages. */
 static void
-describe_key(RoseReplRel *entry, LogicalRepTupleData *tuple, StringInfo out)
+describe_key(RoseReplRel *entry, const RoseWireTuple *tuple, StringInfo out)
 {
 	const RoseSchema *schema = entry->table->schema;
 
 	for (int i = 0; i < schema->nkeys; i++)
 	{
-		int			remote = entry->columns[schema->keys[i].def.attno - 1].remote;
+		const RoseReplColumn *column = &entry->columns[schema->keys[i].def.attno - 1];
+		const RoseWireColumn *value;
 
 		appendStringInfoString(out, i > 0 ? ", " : "");
-		if (remote < 0 || remote >= tuple->ncols)
+		if (column->remote < 0 || column->remote >= tuple->ncols)
+		{
 			appendStringInfoString(out, "?");
-		else if (tuple->colstatus[remote] == LOGICALREP_COLUMN_TEXT)
-			appendStringInfoString(out, tuple->colvalues[remote].data);
-		else if (tuple->colstatus[remote] == LOGICALREP_COLUMN_BINARY)
-			describe_binary(entry->columns[schema->keys[i].def.attno - 1].type,
-							&tuple->colvalues[remote], out);
+			continue;
+		}
+		value = &tuple->columns[column->remote];
+		if (value->kind == ROSE_WIRE_TEXT)
+			appendStringInfoString(out, value->data);
+		else if (value->kind == ROSE_WIRE_BINARY)
+			describe_binary(column->type, value, out);
 		else
 			appendStringInfoString(out, "?");
 	}
 }
 
-static LogicalRepTupleData *key_tuple = NULL;	/* of the change at hand */
+static RoseWireChange change;	/* at hand */
+static RoseWireTuple *key_tuple = NULL; /* of it */
 
 void
 rose_apply_error_context(void *arg)
@@ -259,28 +243,16 @@ require_key(RoseReplRel *entry, const char *verb)
 }
 
 static void
-write_version(RoseReplRel *entry, RoseOp op, const Datum *values, const bool *nulls,
-			  const bits8 *present)
+apply_insert(void)
 {
-	rose_write_blind(entry->table, op, values, nulls, present, GetCurrentCommandId(true), false);
-
-	/* Towards the end of the memory that is left, at the speed of what frees some. */
-	if (rose_apply.flight != 0)
-		rose_pace_writes(entry->table, 1);
-}
-
-static void
-apply_insert(StringInfo s)
-{
-	LogicalRepTupleData tuple;
 	RoseReplRel *entry;
 
-	entry = begin_change(logicalrep_read_insert(s, &tuple));
+	entry = begin_change(change.relid);
 	if (entry == NULL)
 		return;
-	key_tuple = &tuple;
-	read_row(entry, &tuple, entry->values, entry->nulls, NULL);
-	write_version(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+	key_tuple = &change.new;
+	read_row(entry, &change.new, entry->values, entry->nulls, NULL);
+	rose_gather_row(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
 	rose_apply.progress.inserts++;
 	entry->counts.inserts++;
 }
@@ -297,6 +269,7 @@ complete_moved_row(RoseReplRel *entry, const Datum *old_key)
 	const RoseRow *row;
 	Snapshot	snapshot;
 
+	rose_gather_write();
 	CommandCounterIncrement();
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	lookup = rose_lookup_create(entry->table);
@@ -328,7 +301,7 @@ complete_moved_row(RoseReplRel *entry, const Datum *old_key)
 
 /* The new row of an UPDATE, from the old one where the upstream sent that (replica identity full). */
 static bool
-complete_from_old(RoseReplRel *entry, LogicalRepTupleData *old)
+complete_from_old(RoseReplRel *entry, const RoseWireTuple *old)
 {
 	bool		missing = false;
 
@@ -339,7 +312,7 @@ complete_from_old(RoseReplRel *entry, LogicalRepTupleData *old)
 		if (remote < 0 || rose_present_test(entry->present, i + 1))
 			continue;
 		if (entry->remote.replident != REPLICA_IDENTITY_FULL ||
-			old->colstatus[remote] == LOGICALREP_COLUMN_UNCHANGED)
+			old->columns[remote].kind == ROSE_WIRE_UNCHANGED)
 		{
 			missing = true;
 			continue;
@@ -370,61 +343,74 @@ key_changed(RoseReplRel *entry, Datum *old_key)
 }
 
 static void
-apply_update(StringInfo s)
+apply_update(void)
 {
-	LogicalRepTupleData old = {0};
-	LogicalRepTupleData new;
 	Datum		old_key[INDEX_MAX_KEYS];
-	bool		has_old;
 	bool		unchanged;
 	RoseReplRel *entry;
 
-	entry = begin_change(logicalrep_read_update(s, &has_old, &old, &new));
+	entry = begin_change(change.relid);
 	if (entry == NULL)
 		return;
-	key_tuple = has_old ? &old : &new;
+	key_tuple = change.has_old ? &change.old : &change.new;
 	require_key(entry, "an UPDATE");
 
-	unchanged = read_row(entry, &new, entry->values, entry->nulls, entry->present);
-	if (has_old)
+	unchanged = read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
+	if (change.has_old)
 	{
-		read_row(entry, &old, entry->old_values, entry->old_nulls, NULL);
+		read_row(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
 		if (unchanged)
-			unchanged = complete_from_old(entry, &old);
+			unchanged = complete_from_old(entry, &change.old);
 	}
-	if (has_old && key_changed(entry, old_key))
+	if (change.has_old && key_changed(entry, old_key))
 	{
 		if (unchanged)
 			complete_moved_row(entry, old_key);
-		write_version(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
-		write_version(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+		rose_gather_row(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
+		rose_gather_row(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
 	}
 	else if (unchanged)
 	{
-		write_version(entry, ROSE_OP_PARTIAL, entry->values, entry->nulls, entry->present);
+		rose_gather_row(entry, ROSE_OP_PARTIAL, entry->values, entry->nulls, entry->present);
 		entry->counts.partials++;
 	}
 	else
-		write_version(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+		rose_gather_row(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
 	rose_apply.progress.updates++;
 	entry->counts.updates++;
 }
 
 static void
-apply_delete(StringInfo s)
+apply_delete(void)
 {
-	LogicalRepTupleData old;
 	RoseReplRel *entry;
 
-	entry = begin_change(logicalrep_read_delete(s, &old));
+	entry = begin_change(change.relid);
 	if (entry == NULL)
 		return;
-	key_tuple = &old;
+	key_tuple = &change.old;
 	require_key(entry, "a DELETE");
-	read_row(entry, &old, entry->old_values, entry->old_nulls, NULL);
-	write_version(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
+	read_row(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
+	rose_gather_row(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
 	rose_apply.progress.deletes++;
 	entry->counts.deletes++;
+}
+
+static void
+apply_change(void)
+{
+	switch (rose_apply.command)
+	{
+		case LOGICAL_REP_MSG_INSERT:
+			apply_insert();
+			break;
+		case LOGICAL_REP_MSG_UPDATE:
+			apply_update();
+			break;
+		default:
+			apply_delete();
+			break;
+	}
 }
 
 /* ---------------------------------------------------------------------
@@ -442,6 +428,7 @@ apply_truncate(StringInfo s)
 	ListCell   *lc;
 
 	rose_batch_ensure();
+	rose_gather_write();
 	foreach(lc, remote_ids)
 	{
 		RoseReplRel *entry = rose_relmap_lookup(lfirst_oid(lc), rose_apply.remote_commit_lsn);
@@ -508,6 +495,7 @@ commit_truncation(XLogRecPtr end_lsn)
 	uint64		epoch = rose_apply.progress.epoch + 1;
 
 	Assert(rose_apply.flight == 0);
+	rose_gather_write();
 	if (rose_apply.remote_changes > 0)
 		rose_epoch_spill_batch(epoch);
 	rose_epoch_record(epoch, end_lsn);
@@ -549,6 +537,7 @@ apply_relation(StringInfo s)
 
 	if (rose_apply.binary && rose_relmap_needs_text(remote))
 		rose_apply.text_needed = true;
+	rose_gather_write();
 	rose_relmap_update(remote);
 }
 
@@ -571,13 +560,11 @@ rose_apply_message(StringInfo s)
 			apply_commit(s);
 			break;
 		case LOGICAL_REP_MSG_INSERT:
-			apply_insert(s);
-			break;
 		case LOGICAL_REP_MSG_UPDATE:
-			apply_update(s);
-			break;
 		case LOGICAL_REP_MSG_DELETE:
-			apply_delete(s);
+			rose_wire_read_change(rose_apply.command, s->data + s->cursor, s->len - s->cursor,
+								  &change);
+			apply_change();
 			break;
 		case LOGICAL_REP_MSG_TRUNCATE:
 			result = apply_truncate(s);

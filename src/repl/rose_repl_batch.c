@@ -50,6 +50,7 @@ rose_batch_commit(void)
 
 	if (!rose_apply.batch_open)
 		return;
+	rose_gather_write();
 	rose_relmap_close_all();
 	PopActiveSnapshot();
 	wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
@@ -90,6 +91,7 @@ rose_batch_abort(void)
 {
 	if (!rose_apply.batch_open)
 		return;
+	rose_gather_forget();
 	rose_relmap_close_all();
 	AbortOutOfAnyTransaction();
 	rose_apply.batch_open = false;

@@ -14,6 +14,7 @@
 #include "lsm/rose_table.h"
 #include "replication/logicalproto.h"
 #include "repl/rose_repl.h"
+#include "repl/rose_repl_value.h"
 #include "storage/latch.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
@@ -150,17 +151,6 @@ extern List *rose_upstream_start_copy(struct WalReceiverConn *conn, List *public
 /* ---------------------------------------------------------------------
  * Relation map (rose_repl_relmap.c): from the upstream's relation ids to local tables.
  */
-typedef struct RoseReplColumn
-{
-	int			remote;			/* column of the upstream's tuple, or -1 */
-	FmgrInfo	input;
-	Oid			input_ioparam;
-	FmgrInfo	receive;		/* looked up when first needed */
-	Oid			receive_ioparam;
-	Oid			type;
-	int32		typmod;
-} RoseReplColumn;
-
 typedef struct RoseReplRel
 {
 	LogicalRepRelId remoteid;	/* hash key */
@@ -261,6 +251,15 @@ extern RoseApply rose_apply;
 /* One message of pgoutput (rose_repl_apply.c). */
 extern RoseApplyResult rose_apply_message(StringInfo s);
 extern void rose_apply_error_context(void *arg);
+
+/*
+ * Rows gathered before they are written (rose_repl_gather.c).  REQUIRES: an open batch, in which the
+ * tables stay open until what was gathered is written or forgotten.
+ */
+extern void rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values,
+							const bool *nulls, const bits8 *present);
+extern void rose_gather_write(void);
+extern void rose_gather_forget(void);
 
 /* Batches (rose_repl_batch.c). */
 extern void rose_batch_ensure(void);

@@ -438,6 +438,8 @@ map_columns(RoseReplRel *entry)
 		column->remote = remote_of[i];
 		column->type = att->atttypid;
 		column->typmod = att->atttypmod;
+		column->direct = rose_repl_direct(att->atttypid, att->atttypmod);
+		column->context = entry->map_context;
 		if (column->remote < 0)
 			continue;
 		if (entry->remote.atttyps[column->remote] != att->atttypid ||

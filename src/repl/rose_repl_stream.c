@@ -40,11 +40,15 @@
 #define ROSE_MONITOR_RETRY_MS	30000
 
 /*
- * A stream that flows is left alone for so long after all of it was read, so that the
+ * A stream that flows is left alone for a while after all of it was read, so that the
  * next look finds many messages: one system call reads them all, and the
- * upstream need not wake us for each.
+ * upstream need not wake us for each.  For so long, but for less if so much comes meanwhile that
+ * the upstream may have found the socket's buffers full.
  */
-#define ROSE_GATHER_US			200
+#define ROSE_GATHER_US			500
+#define ROSE_GATHER_MIN_US		100
+#define ROSE_GATHER_MESSAGES	320
+#define ROSE_GATHER_BYTES		(128 * 1024)
 
 /* Messages between two looks at the clock. */
 #define ROSE_MESSAGES_PER_LOOK	64
@@ -62,6 +66,7 @@ typedef struct Stream
 	pgsocket	socket;			/* in waits */
 	TimestampTz heard;			/* when the last message came, about */
 	bool		pinged;			/* a reply was requested since */
+	long		gather_us;		/* for how long it is left alone */
 	TimestampTz told;			/* when the last feedback was sent */
 	XLogRecPtr	told_received;
 	XLogRecPtr	told_durable;
@@ -443,11 +448,23 @@ do_chores(Stream *stream)
 	return false;
 }
 
+/* All of it was read: leave it alone for a while. */
+static void
+gather(Stream *stream, int nmessages, uint64 nbytes)
+{
+	if (nmessages > ROSE_GATHER_MESSAGES || nbytes > ROSE_GATHER_BYTES)
+		stream->gather_us = Max(stream->gather_us / 2, ROSE_GATHER_MIN_US);
+	else
+		stream->gather_us = Min(stream->gather_us * 2, ROSE_GATHER_US);
+	pg_usleep(stream->gather_us);
+}
+
 static RoseApplyResult
 stream_loop(Stream *stream)
 {
 	for (;;)
 	{
+		uint64		received_before = rose_apply.progress.received_bytes;
 		pgsocket	fd = PGINVALID_SOCKET;
 		int			nmessages;
 		bool		ended;
@@ -469,7 +486,8 @@ stream_loop(Stream *stream)
 		if (due)
 			continue;
 		if (nmessages > 0)
-			pg_usleep(ROSE_GATHER_US);
+			gather(stream, nmessages,
+				   rose_apply.progress.received_bytes - received_before);
 		else
 			wait_for_data(stream, fd);
 	}
@@ -515,6 +533,7 @@ rose_stream_run(void)
 		rose_upstream_start(stream.conn, rose_apply.sub, rose_apply.progress.applied_lsn,
 							rose_apply.binary);
 		stream.heard = GetCurrentTimestamp();
+		stream.gather_us = ROSE_GATHER_US;
 		current = &stream;
 		rose_apply.status = ROSE_REPL_STREAMING;
 		rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);

@@ -56,6 +56,7 @@ sub format_is
 
 my %tables = (
 	words => 'id int PRIMARY KEY, t text, v varchar(20), c char(5), j jsonb',
+	edges => 'id int PRIMARY KEY, b bool, i2 int2, i4 int4, i8 int8, f4 float4, f8 float8, o oid, d date, ts timestamp, tz timestamptz, tz0 timestamptz(0), u uuid, t text, v varchar(5), vv varchar, c char(5), y bytea, n numeric, j json, iv interval, a int[]',
 	acl => 'id int PRIMARY KEY, a aclitem[]',
 	feelings => 'id int PRIMARY KEY, m mood');
 foreach my $table (sort keys %tables)
@@ -86,6 +87,28 @@ format_is('binary', 'it was binary');
 down("SELECT rose.alter_subscription('s', binary => false)");
 up(words(3));
 same('encodings: as text', $bytes);
+down("SELECT rose.alter_subscription('s', binary => true)");
+
+# --- values at the ends of their types, in each format
+my $edges = q{
+	INSERT INTO edges VALUES
+		(1, true, -32768, -2147483648, -9223372036854775808, 'NaN', '-Infinity', 4294967295, '-infinity', 'infinity', '-infinity', 'infinity',
+			'00000000-0000-0000-0000-000000000000', '', '', '', '', '', 'NaN', '{}', '0', '{}'),
+		(2, false, 32767, 2147483647, 9223372036854775807, '-0', 'NaN', 0, '4713-01-01 BC', '4713-01-01 00:00 BC', '4713-01-02 00:00+00 BC', '294276-12-30 23:59:59.9+00',
+			'ffffffff-ffff-ffff-ffff-ffffffffffff', repeat('x', 126), chr(228) || 'bcde', repeat('y', 127), 'ab', decode(repeat('ff', 126), 'hex'), -1e-20, '[1]', '-1 year 2 days', '{1,NULL,-3}'),
+		(3, NULL, -1, -1, -1, 1.5, 1e300, 1, '5874897-12-31', '294276-12-31 23:59:59.999999', '294276-12-31 23:59:59.999999+00', '2026-01-01 00:00:00.5+00',
+			NULL, repeat(chr(246), 300), chr(246) || chr(246), NULL, chr(246), '\x00', 0, 'null', NULL, NULL);
+	UPDATE edges SET id = id + 10, t = t || 'x';
+	UPDATE edges SET vv = repeat('z', 3 * id)};
+my $all_edges = "SELECT row_to_json(e)::text, convert_to(t || v || coalesce(vv, '') || c, 'UTF8') FROM edges e ORDER BY id";
+foreach my $format ('binary', 'text')
+{
+	down("SELECT rose.alter_subscription('s', binary => " . ($format eq 'binary' ? 'true' : 'false') . ')');
+	up('DELETE FROM edges');
+	up("SET TimeZone = 'Asia/Tokyo'; $edges");
+	same("edges: $format", $all_edges);
+	format_is($format, "it was $format");
+}
 down("SELECT rose.alter_subscription('s', binary => true)");
 
 # --- types

@@ -63,5 +63,6 @@ extern void test_bloom(void);
 extern void test_losertree(void);
 extern void test_pages(void);
 extern void test_page_fuzz(int iterations);
+extern void test_wire(int iterations);
 
 #endif							/* UNIT_H */

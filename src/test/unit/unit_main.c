@@ -77,6 +77,7 @@ main(int argc, char **argv)
 	test_losertree();
 	test_pages();
 	test_page_fuzz(iterations);
+	test_wire(iterations);
 
 	printf("1..%d\n", ntests);
 	if (nfailed > 0)

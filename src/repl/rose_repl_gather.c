@@ -1,0 +1,106 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_gather.c
+ *	  Rows gathered before they are written: the last changes of a batch.
+ *
+ * To write a row into a large memtable is above all to wait for memory, and that
+ * is waited for together for many rows (rose_write_blind.c).  So rows are kept here until
+ * there are enough of them, or somebody wants to see them: the end of the batch, and whatever
+ * looks at the tables within it.
+ *
+ * Rows of one table are written in the order in which they came.  Tables do not matter to each
+ * other: what a batch writes becomes visible at once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lsm/rose_pace.h"
+#include "lsm/rose_write.h"
+#include "repl/rose_repl_int.h"
+#include "utils/memutils.h"
+
+/* As many rows as are worth fetching for together, of some tables; and no more memory than this. */
+#define GATHER_ROWS		128
+#define GATHER_BYTES	(256 * 1024)
+
+static struct
+{
+	MemoryContext context;		/* of the rows; NULL before the first */
+	int			n;
+	Size		nbytes;
+	RoseReplRel *entries[GATHER_ROWS];	/* NULL: written */
+	RoseBlindRow rows[GATHER_ROWS];
+}			gathered;
+
+void
+rose_gather_forget(void)
+{
+	gathered.n = 0;
+	gathered.nbytes = 0;
+	if (gathered.context != NULL)
+		MemoryContextReset(gathered.context);
+}
+
+/* Write a table's rows, from the first that is gathered, which is 'from'. */
+static void
+write_table(int from)
+{
+	RoseReplRel *entry = gathered.entries[from];
+	RoseBlindRow rows[GATHER_ROWS];
+	int			n = 0;
+
+	for (int i = from; i < gathered.n; i++)
+	{
+		if (gathered.entries[i] != entry)
+			continue;
+		rows[n++] = gathered.rows[i];
+		gathered.entries[i] = NULL;
+	}
+	rose_apply.rel = entry;
+	rose_write_blind(entry->table, rows, n, GetCurrentCommandId(true));
+
+	/* Towards the end of the memory that is left, at the speed of what frees some. */
+	if (rose_apply.flight != 0)
+		rose_pace_writes(entry->table, n);
+}
+
+void
+rose_gather_write(void)
+{
+	RoseReplRel *rel = rose_apply.rel;
+	MemoryContext old;
+
+	if (gathered.n == 0)
+		return;
+	old = MemoryContextSwitchTo(gathered.context);
+	for (int i = 0; i < gathered.n; i++)
+	{
+		if (gathered.entries[i] != NULL)
+			write_table(i);
+	}
+	MemoryContextSwitchTo(old);
+	rose_gather_forget();
+	rose_apply.rel = rel;
+}
+
+void
+rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values, const bool *nulls,
+				const bits8 *present)
+{
+	RoseBlindRow *row = &gathered.rows[gathered.n];
+	MemoryContext old;
+
+	if (gathered.context == NULL)
+		gathered.context = AllocSetContextCreate(TopMemoryContext, "rose gathered rows",
+												 0, 64 * 1024, GATHER_BYTES);
+	old = MemoryContextSwitchTo(gathered.context);
+	rose_write_blind_form(entry->table, op, values, nulls, present, row);
+	MemoryContextSwitchTo(old);
+
+	gathered.entries[gathered.n++] = entry;
+	gathered.nbytes += row->row->t_len;
+	if (gathered.n == GATHER_ROWS || gathered.nbytes >= GATHER_BYTES)
+		rose_gather_write();
+}

@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_value.h
+ *	  Values from the upstream to Datums.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_REPL_VALUE_H
+#define ROSE_REPL_VALUE_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "repl/rose_repl_wire.h"
+
+/* How values of a type in binary format are taken without calling its receive function. */
+typedef enum RoseReplDirect
+{
+	ROSE_DIRECT_NO = 0,
+	ROSE_DIRECT_BOOL,
+	ROSE_DIRECT_INT2,
+	ROSE_DIRECT_INT4,
+	ROSE_DIRECT_INT8,
+	ROSE_DIRECT_FLOAT4,
+	ROSE_DIRECT_FLOAT8,
+	ROSE_DIRECT_OID,
+	ROSE_DIRECT_DATE,
+	ROSE_DIRECT_TIMESTAMP,
+	ROSE_DIRECT_UUID,
+	ROSE_DIRECT_TEXT,
+	ROSE_DIRECT_BYTEA
+} RoseReplDirect;
+
+typedef struct RoseReplColumn
+{
+	int			remote;			/* column of the upstream's tuple, or -1 */
+	RoseReplDirect direct;
+	FmgrInfo	input;
+	Oid			input_ioparam;
+	FmgrInfo	receive;		/* looked up when first needed */
+	Oid			receive_ioparam;
+	Oid			type;
+	int32		typmod;
+	MemoryContext context;		/* for what receive needs for long */
+} RoseReplColumn;
+
+extern RoseReplDirect rose_repl_direct(Oid type, int32 typmod);
+
+/*
+ * The value of a column that came as text or binary.  It may point into the message, or is in the current
+ * context; a length before a value may be overwritten.
+ */
+extern Datum rose_repl_read_value(RoseReplColumn *column, RoseWireColumn *value);
+
+#endif							/* ROSE_REPL_VALUE_H */
