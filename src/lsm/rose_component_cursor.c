@@ -15,7 +15,15 @@
 
 #include "lsm/rose_component_internal.h"
 
+#include "executor/instrument.h"
+#include "store/rose_readahead.h"
 #include "utils/memutils.h"
+
+/* So many leaves in a row that were not in shared buffers, and the next ones are read ahead ... */
+#define MISSES_BEFORE_READAHEAD	2
+#define MISSES_MAX				8
+/* ... as long as others read from the disk, too, every so many leaves. */
+#define LEAVES_UNDISTURBED		64
 
 /* An inner page that the last seek went through. */
 typedef struct CursorFrame
@@ -48,6 +56,9 @@ struct RoseComponentCursor
 	RoseKeyBuffer *first_key;	/* key at first_ordinal; NULL until asked for */
 	int			slot;			/* -1: not on a row */
 	int			moves;			/* next and prev since the last seek */
+	int			misses;			/* neighbours not in shared buffers, less those that were */
+	int			disturbed;		/* leaves for which it matters that others read, too */
+	RoseReadahead *readahead;	/* NULL until it pays */
 	CursorRowState row_state;
 	RoseRow		row;
 	Datum		key[INDEX_MAX_KEYS];
@@ -219,6 +230,39 @@ load_leaf(RoseComponentCursor *cursor, BlockNumber block)
 		rose_leaf_load(free_leaf(cursor), block, cursor->strategy);
 }
 
+/* The cursor that read a leaf from the disk last; may be gone. */
+static const RoseComponentCursor *last_reader;
+
+/*
+ * The same for a neighbour of the leaf at hand.
+ *
+ * The kernel reads ahead well for one who reads blocks in ascending order.  If cursors take turns, as
+ * in a scan over a component and newer runs or in a merge, or go backward, we tell it what to read.
+ */
+static void
+load_neighbour(RoseComponentCursor *cursor, BlockNumber block, bool forward)
+{
+	int64		reads = pgBufferUsage.shared_blks_read;
+
+	if (cursor->misses >= MISSES_BEFORE_READAHEAD && (cursor->disturbed > 0 || !forward))
+	{
+		if (cursor->readahead == NULL)
+			cursor->readahead = rose_readahead_create(cursor->context);
+		rose_readahead_step(cursor->readahead, cursor->rel, block, forward);
+	}
+	load_leaf(cursor, block);
+	cursor->disturbed = Max(cursor->disturbed - 1, 0);
+	if (pgBufferUsage.shared_blks_read == reads)
+	{
+		cursor->misses = Max(cursor->misses - 1, 0);
+		return;
+	}
+	cursor->misses = Min(cursor->misses + 1, MISSES_MAX);
+	if (last_reader != cursor)
+		cursor->disturbed = LEAVES_UNDISTURBED;
+	last_reader = cursor;
+}
+
 /* What a descent looks for. */
 typedef struct SeekTarget
 {
@@ -285,7 +329,7 @@ settle(RoseComponentCursor *cursor, int slot)
 	cursor->slot = -1;
 	if (neighbour == InvalidBlockNumber)
 		return false;
-	load_leaf(cursor, neighbour);
+	load_neighbour(cursor, neighbour, slot >= 0);
 	cursor->slot = slot < 0 ? cursor->leaf->nrows - 1 : 0;
 	return true;
 }
