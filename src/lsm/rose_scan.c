@@ -314,7 +314,7 @@ scan_sees(RoseScan *scan, const RoseSource *source)
 	const RoseVersion *version = &source->row->version;
 
 	/* batches of memtables are filtered already, unless everything is wanted */
-	if (source->cursor == NULL && source->batch.filter)
+	if (source->cursor == NULL && source->filter)
 		return true;
 	if (source->committed && scan->vis.kind == ROSE_SNAPSHOT_MVCC &&
 		source->entry.max_xid < U64FromFullTransactionId(scan->vis.xmin))
@@ -440,7 +440,7 @@ static const RoseRow *
 scan_next_forward(RoseScan *scan, bool *in_stretch)
 {
 	*in_stretch = false;
-	if (scan->stretch.leaf != NULL)
+	if (rose_stretch_is_open(&scan->stretch))
 		rose_stretch_leave(scan);
 
 	for (;;)
@@ -568,7 +568,7 @@ scan_turn(RoseScan *scan, bool forward)
 {
 	if (!scan->positioned || ScanDirectionIsForward(scan->direction) == forward)
 		return;
-	if (scan->stretch.leaf != NULL)
+	if (rose_stretch_is_open(&scan->stretch))
 		rose_stretch_leave(scan);
 	scan->positioned = false;
 }
@@ -596,7 +596,7 @@ rose_scan_next(RoseScan *scan, ScanDirection direction)
 {
 	const RoseRow *row = rose_scan_next_keyed(scan, direction);
 
-	if (row != NULL && scan->stretch.leaf != NULL)
+	if (row != NULL && rose_stretch_is_open(&scan->stretch))
 		rose_source_need_version(scan->stretch_source);
 	return row;
 }
@@ -622,7 +622,7 @@ rose_scan_next_stretch(RoseScan *scan)
 void
 rose_scan_tid(RoseScan *scan, ItemPointer tid)
 {
-	if (scan->stretch.leaf != NULL)
+	if (rose_stretch_is_open(&scan->stretch))
 		rose_stretch_tid(&scan->stretch, scan->stretch.next - 1, tid);
 	else if (scan->row_from_lookup)
 		rose_lookup_tid(scan->lookup, tid);

@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/sdir.h"
+#include "lsm/rose_mem_batch.h"
 #include "lsm/rose_table.h"
 #include "lsm/rose_tid.h"
 #include "storage/itemptr.h"
@@ -56,18 +57,20 @@ extern void rose_scan_tid(RoseScan *scan, ItemPointer tid);
 extern void rose_scan_end(RoseScan *scan);
 
 /*
- * A stretch: slots of one leaf that are the next results of a forward scan, as they
- * are.  Whoever wants many rows takes them from here, by raising 'next', instead of
- * calling rose_scan_next for each; the two may be mixed.
+ * A stretch: slots of one leaf, or rows of one batch of C0, that are the next results of a
+ * forward scan, as they are.  Whoever wants many rows takes them from here, by raising
+ * 'next', instead of calling rose_scan_next for each; the two may be mixed.
  *
- * The leaf stays what it is as long as rows are left; who needs a row longer holds it.
+ * The leaf or batch stays what it is as long as rows are left; who needs a row longer holds it.
  */
 typedef struct RoseStretch
 {
-	RoseLeaf   *leaf;			/* NULL: none is open */
+	RoseLeaf   *leaf;			/* of these two, one is set if a stretch is open */
+	RoseMemBatch *batch;
 	int			next;			/* slot of the next row */
 	int			end;
-	uint64		first_tid;		/* number of slot 0's TID (rose_tid.h) */
+	uint64		first_tid;		/* number of slot 0's TID, or, of a batch, of sequence
+								 * 0's (rose_tid.h) */
 } RoseStretch;
 
 static inline bool
@@ -76,10 +79,19 @@ rose_stretch_has_row(const RoseStretch *stretch)
 	return stretch->next < stretch->end;
 }
 
+static inline bool
+rose_stretch_is_open(const RoseStretch *stretch)
+{
+	return stretch->leaf != NULL || stretch->batch != NULL;
+}
+
 static inline void
 rose_stretch_tid(const RoseStretch *stretch, int slot, ItemPointer tid)
 {
-	rose_tid_from_number(stretch->first_tid + slot, tid);
+	uint64		n = stretch->leaf != NULL ? (uint64) slot :
+		stretch->batch->rows[slot].version.seq;
+
+	rose_tid_from_number(stretch->first_tid + n, tid);
 }
 
 /* Where the scan keeps its stretch. */

@@ -13,23 +13,15 @@
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 
-#define BATCH_ROWS_FIRST	8
-#define BATCH_ROWS_MAX		256
-#define BATCH_BYTES_MAX		(64 * 1024)
-#define OLD_VERSIONS_MAX	8		/* passed one by one, before the rest is skipped */
-#define BATCH_VISIT_MAX		4096	/* entries looked at under one hold of the lock */
-
 void
 rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
 						  bool filter, MemoryContext context)
 {
 	memset(source, 0, sizeof(*source));
 	rose_mem_cursor_open(&source->mem, &table->shared->c0, table->schema, slot);
-	source->batch.context = AllocSetContextCreate(context, "rose memtable batch",
-												  ALLOCSET_DEFAULT_SIZES);
-	source->batch.rows = MemoryContextAlloc(context, BATCH_ROWS_MAX * sizeof(RoseRow));
-	source->batch.limit = BATCH_ROWS_FIRST;
-	source->batch.filter = filter;
+	source->batch_parent = context;
+	source->batch = rose_mem_batch_create(table->schema, context);
+	source->filter = filter;
 }
 
 bool
@@ -170,8 +162,8 @@ rose_source_close(RoseSource *source)
 	}
 	else if (source->cursor)
 		rose_component_cursor_free(source->cursor);
-	else
-		MemoryContextDelete(source->batch.context);
+	rose_mem_batch_release(source->batch);
+	rose_mem_batch_release(source->spare);
 }
 
 static void
@@ -208,113 +200,46 @@ component_edge(const RoseSource *source, RoseTable *table, ScanDirection directi
 	return (cmp > 0) == forward ? edge : NULL;
 }
 
-/* Copy one entry into the batch; returns the bytes it took. */
-static Size
-batch_add(RoseMemBatch *batch, RoseTable *table, const RoseMemEntryRef *entry)
-{
-	const RoseSchema *schema = table->schema;
-	RoseRow    *row = &batch->rows[batch->nrows++];
-	Datum	   *key = MemoryContextAlloc(batch->context,
-										 rose_schema_key_width(schema) * sizeof(Datum));
-	Size		size = 0;
-
-	memset(row, 0, sizeof(*row));
-	row->version = entry->version;
-	if (entry->row)
-	{
-		size = entry->row->t_len;
-		row->tuple = MemoryContextAllocHuge(batch->context, size);
-		memcpy(row->tuple, entry->row, size);
-	}
-	if (entry->version.present)
-	{
-		bits8	   *present = MemoryContextAlloc(batch->context,
-												 ROSE_PRESENT_BYTES(schema->natts));
-
-		memcpy(present, entry->version.present, ROSE_PRESENT_BYTES(schema->natts));
-		row->version.present = present;
-	}
-	rose_key_from_tuple(schema, row->tuple, row->version.rowid, key);
-	row->key = key;
-	return size;
-}
-
 /*
- * Does the batch's last row say nothing, because the one before is a newer
- * version of the same key, complete and seen by the snapshot, too?
- */
-static bool
-batch_last_is_old(const RoseMemBatch *batch, const RoseSchema *schema)
-{
-	const RoseRow *last = &batch->rows[batch->nrows - 1];
-
-	return batch->nrows > 1 && last[-1].version.op != ROSE_OP_PARTIAL &&
-		rose_key_compare(schema, last[-1].key, last->key,
-						 rose_schema_key_width(schema)) == 0;
-}
-
-/*
- * Copy the next versions from the cursor on, which stands on the first one to take, and
- * leave it on the first one not taken.  REQUIRES reclaim_lock.
+ * A batch to fill.  Whoever keeps the present one, say a slot with its last row, has
+ * usually let go of it by the time the next one is full, so two take turns.
  */
 static void
-batch_fill(RoseSource *source, RoseTable *table, RoseVisibility *vis,
-		   ScanDirection direction, bool on_entry)
+start_batch(RoseSource *source, RoseTable *table)
 {
-	RoseMemBatch *batch = &source->batch;
-	const RoseSchema *schema = table->schema;
-	bool		newest_only = batch->filter && ScanDirectionIsForward(direction);
-	Size		bytes = 0;
-	int			visits = 0;
-	int			nold = 0;
+	RoseMemBatch *kept = source->batch;
 
-	while (on_entry && batch->nrows < batch->limit && bytes < BATCH_BYTES_MAX &&
-		   visits++ < BATCH_VISIT_MAX)
+	if (kept->refcount > 1)
 	{
-		RoseMemEntryRef entry;
-
-		rose_mem_cursor_get(&source->mem, &entry);
-		if (entry.version.op != ROSE_OP_LOCK &&
-			(!batch->filter || rose_entry_visible(vis, &entry)))
+		source->batch = source->spare;
+		source->spare = kept;
+		if (source->batch != NULL && source->batch->refcount > 1)
 		{
-			bytes += batch_add(batch, table, &entry);
-			if (newest_only && batch_last_is_old(batch, schema))
-			{
-				batch->nrows--;
-				nold++;
-			}
-			else
-				nold = 0;
+			rose_mem_batch_release(source->batch);
+			source->batch = NULL;
 		}
-		if (nold == OLD_VERSIONS_MAX)
-		{
-			/* a row that is updated again and again: on to the next key */
-			on_entry = rose_mem_cursor_seek(&source->mem, batch->rows[batch->nrows].key,
-											rose_schema_key_width(schema), 0);
-			nold = 0;
-			continue;
-		}
-		on_entry = ScanDirectionIsForward(direction) ?
-			rose_mem_cursor_next(&source->mem) : rose_mem_cursor_prev(&source->mem);
+		if (source->batch == NULL)
+			source->batch = rose_mem_batch_create(table->schema, source->batch_parent);
+		source->batch->limit = kept->limit;
 	}
-	batch->at_end = !on_entry;
-	batch->limit = Min(batch->limit * 2, BATCH_ROWS_MAX);
-}
-
-static void
-batch_start(RoseMemBatch *batch)
-{
-	MemoryContextReset(batch->context);
-	batch->nrows = batch->next = 0;
+	rose_mem_batch_start(source->batch);
+	source->next = 0;
 }
 
 static void
 source_next_of_batch(RoseSource *source, RoseTable *table)
 {
-	RoseMemBatch *batch = &source->batch;
+	RoseMemBatch *batch = source->batch;
 
-	source_set_row(source, table,
-				   batch->next < batch->nrows ? &batch->rows[batch->next++] : NULL);
+	if (source->next >= batch->nrows)
+	{
+		source->row = NULL;
+		source->state = ROSE_SOURCE_END;
+		return;
+	}
+	source->state = ROSE_SOURCE_ROW;
+	source->prefix = batch->prefixes[source->next];
+	source->row = rose_mem_batch_row(batch, source->next++);
 }
 
 /* Put a memtable's cursor where a scan begins.  REQUIRES reclaim_lock. */
@@ -413,12 +338,13 @@ rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		return;
 	}
 
-	batch_start(&source->batch);
+	start_batch(source, table);
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 	alive = rose_mem_cursor_alive(&source->mem);
 	if (alive)
-		batch_fill(source, table, vis, direction,
-				   mem_position(&source->mem, width, direction, key, ncols, inclusive));
+		rose_mem_batch_fill(source->batch, &source->mem, vis,
+							ScanDirectionIsForward(direction), source->filter,
+							mem_position(&source->mem, width, direction, key, ncols, inclusive));
 	LWLockRelease(&c0->reclaim_lock);
 	if (!alive)
 	{
@@ -426,7 +352,7 @@ rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		source->row = NULL;
 		return;
 	}
-	if (source->batch.nrows == 0 && !source->batch.at_end)
+	if (source->batch->nrows == 0 && !source->batch->at_end)
 		rose_source_advance(source, table, vis, direction);
 	else
 		source_next_of_batch(source, table);
@@ -459,7 +385,6 @@ void
 rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 					ScanDirection direction)
 {
-	RoseMemBatch *batch = &source->batch;
 	RoseC0Shared *c0 = &table->shared->c0;
 
 	if (source->waiting)
@@ -476,16 +401,18 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 	}
 
 	/* an entry-rich stretch that the snapshot does not see gives empty batches */
-	while (batch->next >= batch->nrows && !batch->at_end)
+	while (source->next >= source->batch->nrows && !source->batch->at_end)
 	{
 		bool		alive;
 
 		CHECK_FOR_INTERRUPTS();
-		batch_start(batch);
+		start_batch(source, table);
 		LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 		alive = rose_mem_cursor_alive(&source->mem);
 		if (alive)
-			batch_fill(source, table, vis, direction, source->mem.current != 0);
+			rose_mem_batch_fill(source->batch, &source->mem, vis,
+								ScanDirectionIsForward(direction), source->filter,
+								source->mem.current != 0);
 		LWLockRelease(&c0->reclaim_lock);
 		if (!alive)
 		{
@@ -498,8 +425,14 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 }
 
 void
-rose_source_goto(RoseSource *source, RoseTable *table, int slot)
+rose_source_goto(RoseSource *source, RoseTable *table, RoseVisibility *vis, int slot)
 {
-	take_row(source, table, ForwardScanDirection,
-			 rose_component_cursor_goto(source->cursor, slot));
+	if (source->cursor)
+	{
+		take_row(source, table, ForwardScanDirection,
+				 rose_component_cursor_goto(source->cursor, slot));
+		return;
+	}
+	source->next = slot;
+	rose_source_advance(source, table, vis, ForwardScanDirection);
 }

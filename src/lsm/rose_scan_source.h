@@ -18,6 +18,7 @@
 #ifndef ROSE_SCAN_SOURCE_H
 #define ROSE_SCAN_SOURCE_H
 
+#include "lsm/rose_mem_batch.h"
 #include "lsm/rose_pieces.h"
 #include "lsm/rose_scan.h"
 #include "lsm/rose_visibility.h"
@@ -28,18 +29,6 @@ typedef enum RoseSourceState
 	ROSE_SOURCE_END,			/* nothing more in this direction */
 	ROSE_SOURCE_GONE			/* the memtable was freed */
 } RoseSourceState;
-
-/* Copies of versions of a memtable, in scan order. */
-typedef struct RoseMemBatch
-{
-	MemoryContext context;		/* reset for each batch */
-	RoseRow    *rows;
-	int			nrows;
-	int			next;			/* row to return next */
-	int			limit;			/* rows to take at most; grows */
-	bool		at_end;			/* the memtable has no more in this direction */
-	bool		filter;			/* leave out what the snapshot does not see */
-} RoseMemBatch;
 
 typedef struct RoseSource
 {
@@ -59,7 +48,11 @@ typedef struct RoseSource
 
 	/* memtable */
 	RoseMemCursor mem;
-	RoseMemBatch batch;
+	MemoryContext batch_parent;
+	RoseMemBatch *batch;
+	RoseMemBatch *spare;		/* the one before, which somebody kept; or NULL */
+	int			next;			/* row of the batch to return next */
+	bool		filter;			/* leave out what the snapshot does not see */
 } RoseSource;
 
 /* REQUIRES reclaim_lock; the source is not positioned. */
@@ -98,7 +91,10 @@ rose_source_need_version(const RoseSource *source)
 		(void) rose_component_cursor_row(source->cursor);
 }
 
-/* Of a component: on to a slot of its leaf, or the first row of the next leaf. */
-extern void rose_source_goto(RoseSource *source, RoseTable *table, int slot);
+/*
+ * Forward, on to a slot of its leaf or row of its batch, or if that is behind the last one, to the
+ * first row of the next.
+ */
+extern void rose_source_goto(RoseSource *source, RoseTable *table, RoseVisibility *vis, int slot);
 
 #endif							/* ROSE_SCAN_SOURCE_H */

@@ -82,8 +82,9 @@ find_repeated_key(RoseScan *scan, RoseLeaf *leaf, int slot, int end)
 
 /* ---- life of a stretch ---- */
 
-bool
-rose_stretch_begin(RoseScan *scan, RoseSource *source)
+/* Of a component. */
+static bool
+begin_in_leaf(RoseScan *scan, RoseSource *source)
 {
 	RoseStretch *stretch = &scan->stretch;
 	const RoseSource *rival = scan->rival;
@@ -91,9 +92,7 @@ rose_stretch_begin(RoseScan *scan, RoseSource *source)
 	int			slot;
 	int			end;
 
-	Assert(stretch->leaf == NULL);
-	if (source->cursor == NULL || !source->committed ||
-		scan->vis.kind != ROSE_SNAPSHOT_MVCC)
+	if (!source->committed)
 		return false;
 	leaf = rose_component_cursor_leaf(source->cursor, &slot);
 	if (source->judged_block != leaf->block)
@@ -116,8 +115,55 @@ rose_stretch_begin(RoseScan *scan, RoseSource *source)
 	stretch->end = end;
 	stretch->first_tid = rose_tid_first_number(scan->table, &source->entry) +
 		leaf->first_ordinal;
+	return true;
+}
+
+/*
+ * Of C0.  The batch has nothing but what the snapshot sees, and of each key only the newest version, if
+ * that is a whole row.  More of the last one's may follow in the next batch.
+ */
+static bool
+begin_in_batch(RoseScan *scan, RoseSource *source)
+{
+	RoseStretch *stretch = &scan->stretch;
+	const RoseSource *rival = scan->rival;
+	const RoseKeyRange *range = &scan->range;
+	RoseMemBatch *batch = source->batch;
+	int			row = source->next - 1;
+	int			end = batch->nrows;
+
+	if (!source->filter)
+		return false;
+	if (rival != NULL)
+		end = rose_mem_batch_find(batch, row, rival->row->key,
+								  rose_schema_key_width(scan->table->schema),
+								  &rival->prefix, false);
+	if (range->nupper > 0)
+		end = Min(end, rose_mem_batch_find(batch, row, range->upper, range->nupper, NULL,
+										   range->upper_inclusive));
+	for (int i = row; i < end; i++)
+		if (batch->rows[i].version.op != ROSE_OP_PUT)
+			end = i;
+	if (row >= end)
+		return false;
+
+	stretch->batch = batch;
+	stretch->next = row;
+	stretch->end = end;
+	stretch->first_tid = rose_tid_memory_number(scan->table, batch->min_seq, batch->max_seq);
+	return true;
+}
+
+bool
+rose_stretch_begin(RoseScan *scan, RoseSource *source)
+{
+	Assert(!rose_stretch_is_open(&scan->stretch));
+	if (scan->vis.kind != ROSE_SNAPSHOT_MVCC)
+		return false;
+	if (source->cursor != NULL ? !begin_in_leaf(scan, source) : !begin_in_batch(scan, source))
+		return false;
 	scan->stretch_source = source;
-	scan->stretch_first = slot;
+	scan->stretch_first = scan->stretch.next;
 	return true;
 }
 
@@ -128,6 +174,26 @@ rose_stretch_forget(RoseScan *scan)
 	scan->stretch_source = NULL;
 }
 
+/* The scan is at this row now: it was returned. */
+static void
+set_group(RoseScan *scan, int slot)
+{
+	const RoseStretch *stretch = &scan->stretch;
+	Datum		leaf_key[INDEX_MAX_KEYS];
+	const Datum *key = leaf_key;
+
+	if (stretch->leaf != NULL)
+		rose_leaf_get_key(stretch->leaf, slot, leaf_key);
+	else
+		key = rose_mem_batch_row(stretch->batch, slot)->key;
+	MemoryContextReset(scan->group_context);
+	rose_key_copy(scan->table->schema, scan->group_key, key, scan->group_context);
+	scan->place = SCAN_AT_GROUP;
+	scan->group_done = true;
+	scan->group_left = stretch->leaf == NULL ||
+		(scan->stretch_source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0;
+}
+
 void
 rose_stretch_leave(RoseScan *scan)
 {
@@ -135,25 +201,21 @@ rose_stretch_leave(RoseScan *scan)
 	int			next = scan->stretch.next;
 
 	if (next > scan->stretch_first)
-	{
-		Datum		key[INDEX_MAX_KEYS];
-
-		rose_leaf_get_key(scan->stretch.leaf, next - 1, key);
-		MemoryContextReset(scan->group_context);
-		rose_key_copy(scan->table->schema, scan->group_key, key, scan->group_context);
-		scan->place = SCAN_AT_GROUP;
-		scan->group_done = true;
-		scan->group_left = (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0;
-	}
+		set_group(scan, next - 1);
 	rose_stretch_forget(scan);
-	rose_source_goto(source, scan->table, next);
+	rose_source_goto(source, scan->table, &scan->vis, next);
+	if (source->state == ROSE_SOURCE_GONE)
+		scan->positioned = false;
 }
 
 const RoseRow *
 rose_stretch_next_row(RoseScan *scan)
 {
+	RoseStretch *stretch = &scan->stretch;
 	RoseComponentCursor *cursor = scan->stretch_source->cursor;
 
-	(void) rose_component_cursor_goto(cursor, scan->stretch.next++);
+	if (stretch->batch != NULL)
+		return rose_mem_batch_row(stretch->batch, stretch->next++);
+	(void) rose_component_cursor_goto(cursor, stretch->next++);
 	return rose_component_cursor_keyed_row(cursor);
 }

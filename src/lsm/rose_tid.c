@@ -149,43 +149,51 @@ rose_tid_first_number(RoseTable *table, const RoseComponentEntryDisk *component)
 	return (uint64) range->first_block * ROSE_TID_PER_BLOCK;
 }
 
+/* A C0 version with this sequence number is to get a TID. */
+static void
+note_memory_tid(TidMap *map, uint64 seq)
+{
+	const uint64 half = (uint64) (ROSE_TID_MEMORY_BLOCK / 2) * ROSE_TID_PER_BLOCK;
+
+	if (map->seq_base == 0)
+	{
+		map->seq_base = seq > half ? seq - half : 1;
+		map->seq_min = map->seq_max = seq;
+	}
+	if (seq < map->seq_base || seq - map->seq_base >= 2 * half - ROSE_TID_PER_BLOCK)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many rows of a rose table are referenced in one transaction"),
+				 errhint("Split the work into several transactions.")));
+	map->seq_min = Min(map->seq_min, seq);
+	map->seq_max = Max(map->seq_max, seq);
+}
+
+uint64
+rose_tid_memory_number(RoseTable *table, uint64 min_seq, uint64 max_seq)
+{
+	TidMap	   *map = tid_map_get(table, true);
+
+	note_memory_tid(map, min_seq);
+	note_memory_tid(map, max_seq);
+	return (uint64) ROSE_TID_MEMORY_BLOCK * ROSE_TID_PER_BLOCK - map->seq_base;
+}
+
 void
 rose_tid_assign(RoseTable *table, const RoseComponentEntryDisk *component,
 				uint64 ordinal, uint64 seq, ItemPointer tid)
 {
-	TidMap	   *map = tid_map_get(table, true);
-	BlockNumber block;
-	uint64		n;
+	TidMap	   *map;
 
-	if (component != NULL)
+	if (component == NULL)
 	{
-		TidRange   *range = tid_range_get(map, component);
-
-		Assert(ordinal < range->entry.nrows);
-		n = ordinal;
-		block = range->first_block;
+		rose_tid_from_number(rose_tid_memory_number(table, seq, seq) + seq, tid);
+		return;
 	}
-	else
-	{
-		const uint64 half = (uint64) (ROSE_TID_MEMORY_BLOCK / 2) * ROSE_TID_PER_BLOCK;
-
-		if (map->seq_base == 0)
-		{
-			map->seq_base = seq > half ? seq - half : 1;
-			map->seq_min = map->seq_max = seq;
-		}
-		if (seq < map->seq_base || seq - map->seq_base >= 2 * half - ROSE_TID_PER_BLOCK)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("too many rows of a rose table are referenced in one transaction"),
-					 errhint("Split the work into several transactions.")));
-		map->seq_min = Min(map->seq_min, seq);
-		map->seq_max = Max(map->seq_max, seq);
-		n = seq - map->seq_base;
-		block = ROSE_TID_MEMORY_BLOCK;
-	}
-	ItemPointerSet(tid, block + (BlockNumber) (n / ROSE_TID_PER_BLOCK),
-				   (OffsetNumber) (n % ROSE_TID_PER_BLOCK + FirstOffsetNumber));
+	map = tid_map_get(table, true);
+	Assert(ordinal < component->nrows);
+	rose_tid_from_number((uint64) tid_range_get(map, component)->first_block *
+						 ROSE_TID_PER_BLOCK + ordinal, tid);
 }
 
 static RoseComponent *

@@ -39,6 +39,9 @@ extern void rose_tid_assign(RoseTable *table, const RoseComponentEntryDisk *comp
 extern uint64 rose_tid_first_number(RoseTable *table,
 									const RoseComponentEntryDisk *component);
 
+/* The same for versions in C0 with sequence numbers from min_seq to max_seq: plus the number. */
+extern uint64 rose_tid_memory_number(RoseTable *table, uint64 min_seq, uint64 max_seq);
+
 static inline void
 rose_tid_from_number(uint64 number, ItemPointer tid)
 {

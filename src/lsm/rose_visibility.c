@@ -152,6 +152,9 @@ rose_entry_visible(RoseVisibility *vis, const RoseMemEntryRef *entry)
 		return false;
 	if (entry->version.op == ROSE_OP_LOCK)
 		return false;
+	if ((entry->hints & ROSE_MEM_HINT_COMMITTED) && vis->last_committed != InvalidTransactionId &&
+		rose_version_writer(&entry->version) == vis->last_committed)
+		return true;			/* as the one before */
 	if ((entry->hints & ROSE_MEM_HINT_COMMITTED) && vis->kind == ROSE_SNAPSHOT_MVCC)
 		return !XidInMVCCSnapshot(rose_version_writer(&entry->version), vis->snapshot);
 

@@ -230,6 +230,7 @@ rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *re
 	RoseVersion *version = &ref->version;
 
 	ref->ptr = ptr;
+	ref->prefix = entry->prefix;
 	ref->hints = entry->hints;
 	ref->row = (entry->flags & ROSE_ENTRY_HAS_ROW) ? entry_row(entry) : NULL;
 	version->seq = entry->seq;

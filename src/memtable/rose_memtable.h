@@ -93,6 +93,7 @@ typedef struct RoseC0Shared
 typedef struct RoseMemEntryRef
 {
 	RoseArenaPtr ptr;
+	uint64		prefix;			/* rose_key_prefix of its key */
 	RoseVersion version;		/* present points into the arena, or is
 								 * palloc'd if the table has got columns since */
 	MinimalTuple row;			/* in the arena; NULL for LOCK of a row-id table */

@@ -9,7 +9,8 @@
  * virtual slot does, and core's own functions do the work.
  *
  * A row of a component stays valid by a reference to its leaf, a private copy
- * of the page.  A row of C0 is copied into a buffer that belongs to the slot.
+ * of the page.  A row of C0 is copied into a buffer that belongs to the slot, or, if it
+ * is one of a stretch, stays valid by a reference to its batch.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,6 +30,7 @@ rose_slot_init(TupleTableSlot *slot)
 
 	rslot->has_row = false;
 	rslot->in_stretch = false;
+	rslot->batch = NULL;
 	rslot->version = ROSE_SLOT_NO_VERSION;
 	rslot->buffer = NULL;
 	rslot->buffer_size = 0;
@@ -41,19 +43,24 @@ rose_slot_drop_row(RoseTupleSlot *rslot)
 	if (!rslot->has_row)
 		return;
 	rose_leaf_release(rslot->row.leaf);
+	rose_mem_batch_release(rslot->batch);
+	rslot->batch = NULL;
 	rslot->row.leaf = NULL;
 	rslot->row.tuple = NULL;
 	rslot->has_row = false;
 	rslot->in_stretch = false;
 }
 
-/* Read the version of a row of which only leaf and slot are known yet. */
+/* Read the version of a row of which only its place is known yet. */
 static void
 rose_slot_need_version(RoseTupleSlot *rslot)
 {
-	if (rslot->version != ROSE_SLOT_VERSION_IN_LEAF)
+	if (rslot->version != ROSE_SLOT_VERSION_IN_SOURCE)
 		return;
-	rose_row_load_version(&rslot->row);
+	if (rslot->batch != NULL)
+		rslot->row.version = rslot->batch->rows[rslot->row.slot].version;
+	else
+		rose_row_load_version(&rslot->row);
 	rslot->row.version.present = NULL;
 	rslot->version = ROSE_SLOT_HAS_VERSION;
 }
@@ -89,21 +96,19 @@ rose_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 		elog(ERROR, "rose slot has no row to take columns from");
 
 	/* a tuple is best taken apart at once, a leaf column by column */
-	if (rslot->in_stretch)
-	{
-		rose_row_expect_more(&rslot->row);
-		rose_row_deform(&rslot->row, rslot->schema, slot->tts_nvalid + 1, natts,
-						slot->tts_values, slot->tts_isnull);
-	}
-	else if (rslot->row.tuple)
+	if (rslot->row.tuple)
 	{
 		natts = rslot->schema->natts;
 		rose_row_deform(&rslot->row, rslot->schema, 1, natts,
 						slot->tts_values, slot->tts_isnull);
 	}
 	else
+	{
+		if (rslot->in_stretch)
+			rose_row_expect_more(&rslot->row);
 		rose_row_deform(&rslot->row, rslot->schema, slot->tts_nvalid + 1, natts,
 						slot->tts_values, slot->tts_isnull);
+	}
 	slot->tts_nvalid = natts;
 }
 
@@ -165,13 +170,47 @@ rose_slot_is_current_xact(TupleTableSlot *slot)
 #endif
 
 static void
+rose_slot_keep_tuple(RoseTupleSlot *rslot, MinimalTuple tuple)
+{
+	if (rslot->buffer_size < tuple->t_len)
+	{
+		Size		size = Max(tuple->t_len, 256);
+
+		if (rslot->buffer)
+			pfree(rslot->buffer);
+		rslot->buffer = NULL;
+		rslot->buffer_size = 0;
+		rslot->buffer = MemoryContextAllocHuge(rslot->base.base.tts_mcxt, size);
+		rslot->buffer_size = size;
+	}
+	memcpy(rslot->buffer, tuple, tuple->t_len);
+	rslot->row.tuple = (MinimalTuple) rslot->buffer;
+}
+
+/* Copy the tuple from the batch that it is in. */
+static void
+rose_slot_leave_batch(RoseTupleSlot *rslot)
+{
+	rose_slot_need_version(rslot);
+	rose_slot_keep_tuple(rslot, rslot->row.tuple);
+	rslot->base.base.tts_nvalid = 0;	/* values point into the batch */
+	rose_mem_batch_release(rslot->batch);
+	rslot->batch = NULL;
+	rslot->in_stretch = false;
+}
+
+static void
 rose_slot_materialize(TupleTableSlot *slot)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	/* a copied tuple is the slot's own already */
 	if (rslot->has_row && rslot->row.tuple != NULL)
+	{
+		if (rslot->batch != NULL)
+			rose_slot_leave_batch(rslot);
 		return;
+	}
 	if (rslot->has_row)
 	{
 		rose_slot_need_version(rslot);
@@ -238,24 +277,6 @@ const TupleTableSlotOps rose_slot_ops = {
 	.copy_minimal_tuple = rose_slot_copy_minimal_tuple,
 };
 
-static void
-rose_slot_keep_tuple(RoseTupleSlot *rslot, MinimalTuple tuple)
-{
-	if (rslot->buffer_size < tuple->t_len)
-	{
-		Size		size = Max(tuple->t_len, 256);
-
-		if (rslot->buffer)
-			pfree(rslot->buffer);
-		rslot->buffer = NULL;
-		rslot->buffer_size = 0;
-		rslot->buffer = MemoryContextAllocHuge(rslot->base.base.tts_mcxt, size);
-		rslot->buffer_size = size;
-	}
-	memcpy(rslot->buffer, tuple, tuple->t_len);
-	rslot->row.tuple = (MinimalTuple) rslot->buffer;
-}
-
 /* Is the slot made for rows of this table?  ALTER TABLE must not get here unprepared. */
 static void
 rose_slot_check(TupleTableSlot *slot, RoseTable *table)
@@ -288,7 +309,7 @@ rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
 	else
 		rose_leaf_hold(row->leaf);
 	rslot->has_row = true;
-	rslot->version = row->version.op != 0 ? ROSE_SLOT_HAS_VERSION : ROSE_SLOT_VERSION_IN_LEAF;
+	rslot->version = row->version.op != 0 ? ROSE_SLOT_HAS_VERSION : ROSE_SLOT_VERSION_IN_SOURCE;
 
 	slot->tts_tid = *tid;
 	slot->tts_tableOid = RelationGetRelid(table->rel);
@@ -305,7 +326,11 @@ rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table, RoseStretch *stre
 
 	memset(&rslot->row, 0, sizeof(RoseRow));
 	rslot->row.leaf = stretch->leaf;
-	rose_leaf_hold(stretch->leaf);
+	rslot->batch = stretch->batch;
+	if (stretch->batch != NULL)
+		rose_mem_batch_hold(stretch->batch);
+	else
+		rose_leaf_hold(stretch->leaf);
 	rslot->schema = table->schema;
 	rslot->has_row = true;
 	rslot->in_stretch = true;

@@ -21,7 +21,7 @@ typedef enum RoseSlotVersion
 {
 	ROSE_SLOT_NO_VERSION,
 	ROSE_SLOT_HAS_VERSION,		/* row.version is that of the slot's row */
-	ROSE_SLOT_VERSION_IN_LEAF	/* it is to be read from the row's leaf */
+	ROSE_SLOT_VERSION_IN_SOURCE	/* it is to be read from the row's leaf or batch */
 } RoseSlotVersion;
 
 /* Private to rose_slot.c and the functions below. */
@@ -30,7 +30,8 @@ typedef struct RoseTupleSlot
 	VirtualTupleTableSlot base;
 	const RoseSchema *schema;	/* of the row */
 	bool		has_row;		/* row holds the values */
-	bool		in_stretch;		/* ... and is one of many in its leaf */
+	bool		in_stretch;		/* ... and is one of many in its leaf or batch */
+	RoseMemBatch *batch;		/* that the row's tuple is in; NULL: in buffer, or a leaf's */
 	RoseSlotVersion version;
 	RoseRow		row;			/* key is not kept */
 	char	   *buffer;			/* a C0 row's tuple */
@@ -39,7 +40,7 @@ typedef struct RoseTupleSlot
 
 /*
  * Put a row of this table into the slot.  The slot keeps it alive (a leaf by
- * reference, a tuple by copy) until it is cleared; columns are decoded when asked for.
+ * reference, a tuple by copy; in a stretch, its batch by reference) until it is cleared; columns are decoded when asked for.
  */
 extern void rose_slot_store(TupleTableSlot *slot, RoseTable *table,
 							const RoseRow *row, const ItemPointerData *tid);
@@ -55,13 +56,14 @@ extern void rose_slot_written(TupleTableSlot *slot, RoseTable *table, CommandId 
 extern void rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table,
 								   RoseStretch *stretch);
 
-/* Does the slot hold a row that it took from this stretch, or one of the same leaf? */
+/* Does the slot hold a row that it took from this stretch, or one of the same leaf or batch? */
 static inline bool
 rose_slot_on_stretch(const TupleTableSlot *slot, const RoseStretch *stretch)
 {
 	const RoseTupleSlot *rslot = (const RoseTupleSlot *) slot;
 
-	return rslot->in_stretch && rslot->row.leaf == stretch->leaf;
+	return rslot->in_stretch && rslot->row.leaf == stretch->leaf &&
+		rslot->batch == stretch->batch;
 }
 
 /* Take the next row from it. */
@@ -71,7 +73,9 @@ rose_slot_next_of_stretch(TupleTableSlot *slot, RoseStretch *stretch)
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	rslot->row.slot = stretch->next++;
-	rslot->version = ROSE_SLOT_VERSION_IN_LEAF;
+	rslot->version = ROSE_SLOT_VERSION_IN_SOURCE;
+	if (stretch->batch != NULL)
+		rslot->row.tuple = stretch->batch->rows[rslot->row.slot].tuple;
 	slot->tts_nvalid = 0;
 	rose_stretch_tid(stretch, rslot->row.slot, &slot->tts_tid);
 }
