@@ -242,6 +242,11 @@ extern void rose_leaf_reset_window(RoseLeaf *leaf);
 extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
 /* The same but for row->version: rose_row_load_version reads it. */
 extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
+/*
+ * Keys of one column, decoded for the window: by slot, for slots of the window.  Valid as long as
+ * that is the window.
+ */
+extern const Datum *rose_leaf_window_keys(RoseLeaf *leaf);
 /* The key of a slot. */
 extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
 /*

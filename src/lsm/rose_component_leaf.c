@@ -283,6 +283,17 @@ rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key)
 		key[j] = leaf_get(leaf, rose_leaf_key_column(leaf->schema, j), slot);
 }
 
+const Datum *
+rose_leaf_window_keys(RoseLeaf *leaf)
+{
+	int			col = rose_leaf_key_column(leaf->schema, 0);
+
+	Assert(rose_schema_key_width(leaf->schema) == 1 && leaf->window_rows > 0);
+	if (leaf->columns[col].stamp != leaf->stamp)
+		decode_column(leaf, col);
+	return leaf->columns[col].values - leaf->window_first;
+}
+
 static void
 leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
 {

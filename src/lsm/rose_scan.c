@@ -18,7 +18,8 @@
  * the newest visible one of the group is kept.
  *
  * Where only one component has rows, and a leaf of it shows nothing but whole rows
- * that everybody sees, there is nothing to reconcile; see rose_scan_stretch.c.
+ * that everybody sees, there is nothing to reconcile; see rose_scan_stretch.c.  Where
+ * several have such rows in turns, see rose_scan_weave.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -434,12 +435,15 @@ scan_skip_group(RoseScan *scan)
 }
 
 /*
- * The next row.  If it begins a stretch: NULL and *in_stretch.
+ * The next row.  If it begins a stretch: NULL and *in_stretch.  many: the caller will take all
+ * rows of stretches.
  */
 static const RoseRow *
-scan_next_forward(RoseScan *scan, bool *in_stretch)
+scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)
 {
-	*in_stretch = false;
+	*in_stretch = rose_weave_next(scan);
+	if (*in_stretch)
+		return NULL;
 	if (rose_stretch_is_open(&scan->stretch))
 		rose_stretch_leave(scan);
 
@@ -460,7 +464,7 @@ scan_next_forward(RoseScan *scan, bool *in_stretch)
 			scan->place = SCAN_AFTER_LAST;
 			return NULL;
 		}
-		if (rose_stretch_begin(scan, source))
+		if ((many && rose_weave_begin(scan, source)) || rose_stretch_begin(scan, source))
 		{
 			*in_stretch = true;
 			return NULL;
@@ -587,7 +591,7 @@ rose_scan_next_keyed(RoseScan *scan, ScanDirection direction)
 		return scan_next_backward(scan);
 	if (rose_stretch_has_row(&scan->stretch))
 		return rose_stretch_next_row(scan);
-	row = scan_next_forward(scan, &in_stretch);
+	row = scan_next_forward(scan, false, &in_stretch);
 	return in_stretch ? rose_stretch_next_row(scan) : row;
 }
 
@@ -607,6 +611,12 @@ rose_scan_stretch(RoseScan *scan)
 	return &scan->stretch;
 }
 
+bool
+rose_scan_next_piece(RoseScan *scan)
+{
+	return rose_weave_next(scan);
+}
+
 const RoseRow *
 rose_scan_next_stretch(RoseScan *scan)
 {
@@ -616,7 +626,7 @@ rose_scan_next_stretch(RoseScan *scan)
 	if (scan_at_end(scan, true))
 		return NULL;
 	scan_turn(scan, true);
-	return scan_next_forward(scan, &in_stretch);
+	return scan_next_forward(scan, true, &in_stretch);
 }
 
 void

@@ -49,6 +49,7 @@ struct RoseScan
 	RoseStretch stretch;
 	RoseSource *stretch_source;
 	int			stretch_first;	/* slot it began with */
+	struct RoseWeave *weave;	/* that it is a piece of, if that is open; or NULL */
 
 	RosePartial partial;
 	RoseLookup *lookup;			/* backward scans complete PARTIAL rows by it */
@@ -80,7 +81,32 @@ extern bool rose_stretch_begin(RoseScan *scan, RoseSource *source);
 extern void rose_stretch_leave(RoseScan *scan);
 /* Close it, whatever was taken; the sources are no longer of use. */
 extern void rose_stretch_forget(RoseScan *scan);
+/* What was taken of it is what the scan is at. */
+extern void rose_stretch_set_group(RoseScan *scan);
+/*
+ * For sources on a row: where the rows end that are results without more ado, if no other source
+ * has their keys; and the source's place.
+ */
+extern int	rose_stretch_leaf_end(RoseScan *scan, RoseSource *source, RoseLeaf **leaf, int *slot);
+extern int	rose_stretch_batch_end(RoseScan *scan, RoseSource *source, int *row);
 /* Take a row; there must be one. */
 extern const RoseRow *rose_stretch_next_row(RoseScan *scan);
+
+/* ---- weaves (rose_scan_weave.c) ---- */
+
+typedef struct RoseWeave RoseWeave;
+
+/*
+ * The same for stretches of all sources in turns.  source is the one that
+ * scan_best_source has just found.  The first piece becomes the scan's stretch.
+ */
+extern bool rose_weave_begin(RoseScan *scan, RoseSource *source);
+/* The next piece becomes the stretch; false: there is none. */
+extern bool rose_weave_next(RoseScan *scan);
+extern bool rose_weave_is_open(const RoseScan *scan);
+/* As rose_stretch_leave, for the stretch and all other pieces. */
+extern void rose_weave_leave(RoseScan *scan);
+/* rose_stretch_forget calls it. */
+extern void rose_weave_forget(RoseScan *scan);
 
 #endif							/* ROSE_SCAN_INTERNAL_H */

@@ -82,6 +82,17 @@ find_repeated_key(RoseScan *scan, RoseLeaf *leaf, int slot, int end)
 
 /* ---- life of a stretch ---- */
 
+int
+rose_stretch_leaf_end(RoseScan *scan, RoseSource *source, RoseLeaf **leaf, int *slot)
+{
+	*leaf = rose_component_cursor_leaf(source->cursor, slot);
+	if (!source->committed)
+		return 0;
+	if (source->judged_block != (*leaf)->block)
+		judge_leaf(scan, source, *leaf);
+	return source->settled_end;
+}
+
 /* Of a component. */
 static bool
 begin_in_leaf(RoseScan *scan, RoseSource *source)
@@ -90,17 +101,10 @@ begin_in_leaf(RoseScan *scan, RoseSource *source)
 	const RoseSource *rival = scan->rival;
 	RoseLeaf   *leaf;
 	int			slot;
-	int			end;
+	int			end = rose_stretch_leaf_end(scan, source, &leaf, &slot);
 
-	if (!source->committed)
-		return false;
-	leaf = rose_component_cursor_leaf(source->cursor, &slot);
-	if (source->judged_block != leaf->block)
-		judge_leaf(scan, source, leaf);
-	end = source->settled_end;
 	if (slot >= end)
 		return false;
-
 	if (rival != NULL)
 		end = Min(end, rose_component_cursor_find(source->cursor, rival->row->key,
 												  rose_schema_key_width(scan->table->schema),
@@ -119,31 +123,44 @@ begin_in_leaf(RoseScan *scan, RoseSource *source)
 }
 
 /*
- * Of C0.  The batch has nothing but what the snapshot sees, and of each key only the newest version, if
+ * The batch has nothing but what the snapshot sees, and of each key only the newest version, if
  * that is a whole row.  More of the last one's may follow in the next batch.
  */
+int
+rose_stretch_batch_end(RoseScan *scan, RoseSource *source, int *row)
+{
+	const RoseKeyRange *range = &scan->range;
+	RoseMemBatch *batch = source->batch;
+	int			end = batch->nrows;
+
+	*row = source->next - 1;
+	if (!source->filter)
+		return 0;
+	if (range->nupper > 0)
+		end = rose_mem_batch_find(batch, *row, range->upper, range->nupper, NULL,
+								  range->upper_inclusive);
+	for (int i = *row; i < end; i++)
+		if (batch->rows[i].version.op != ROSE_OP_PUT)
+			end = i;
+	return end;
+}
+
+/* Of C0. */
 static bool
 begin_in_batch(RoseScan *scan, RoseSource *source)
 {
 	RoseStretch *stretch = &scan->stretch;
 	const RoseSource *rival = scan->rival;
-	const RoseKeyRange *range = &scan->range;
 	RoseMemBatch *batch = source->batch;
-	int			row = source->next - 1;
-	int			end = batch->nrows;
+	int			row;
+	int			end = rose_stretch_batch_end(scan, source, &row);
 
-	if (!source->filter)
+	if (row >= end)
 		return false;
 	if (rival != NULL)
-		end = rose_mem_batch_find(batch, row, rival->row->key,
-								  rose_schema_key_width(scan->table->schema),
-								  &rival->prefix, false);
-	if (range->nupper > 0)
-		end = Min(end, rose_mem_batch_find(batch, row, range->upper, range->nupper, NULL,
-										   range->upper_inclusive));
-	for (int i = row; i < end; i++)
-		if (batch->rows[i].version.op != ROSE_OP_PUT)
-			end = i;
+		end = Min(end, rose_mem_batch_find(batch, row, rival->row->key,
+										   rose_schema_key_width(scan->table->schema),
+										   &rival->prefix, false));
 	if (row >= end)
 		return false;
 
@@ -170,15 +187,16 @@ rose_stretch_begin(RoseScan *scan, RoseSource *source)
 void
 rose_stretch_forget(RoseScan *scan)
 {
+	rose_weave_forget(scan);
 	memset(&scan->stretch, 0, sizeof(scan->stretch));
 	scan->stretch_source = NULL;
 }
 
-/* The scan is at this row now: it was returned. */
-static void
-set_group(RoseScan *scan, int slot)
+void
+rose_stretch_set_group(RoseScan *scan)
 {
 	const RoseStretch *stretch = &scan->stretch;
+	int			slot = stretch->next - 1;
 	Datum		leaf_key[INDEX_MAX_KEYS];
 	const Datum *key = leaf_key;
 
@@ -190,7 +208,7 @@ set_group(RoseScan *scan, int slot)
 	rose_key_copy(scan->table->schema, scan->group_key, key, scan->group_context);
 	scan->place = SCAN_AT_GROUP;
 	scan->group_done = true;
-	scan->group_left = stretch->leaf == NULL ||
+	scan->group_left = rose_weave_is_open(scan) || stretch->leaf == NULL ||
 		(scan->stretch_source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0;
 }
 
@@ -200,8 +218,13 @@ rose_stretch_leave(RoseScan *scan)
 	RoseSource *source = scan->stretch_source;
 	int			next = scan->stretch.next;
 
+	if (rose_weave_is_open(scan))
+	{
+		rose_weave_leave(scan);
+		return;
+	}
 	if (next > scan->stretch_first)
-		set_group(scan, next - 1);
+		rose_stretch_set_group(scan);
 	rose_stretch_forget(scan);
 	rose_source_goto(source, scan->table, &scan->vis, next);
 	if (source->state == ROSE_SOURCE_GONE)

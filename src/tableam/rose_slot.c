@@ -341,6 +341,26 @@ rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table, RoseStretch *stre
 }
 
 void
+rose_slot_switch_stretch(TupleTableSlot *slot, RoseStretch *stretch)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+	RoseLeaf   *leaf = rslot->row.leaf;
+	RoseMemBatch *batch = rslot->batch;
+
+	Assert(rslot->in_stretch);
+	rslot->row.leaf = stretch->leaf;
+	rslot->row.tuple = NULL;
+	rslot->batch = stretch->batch;
+	if (stretch->leaf != NULL)
+		rose_leaf_hold(stretch->leaf);
+	else
+		rose_mem_batch_hold(stretch->batch);
+	rose_leaf_release(leaf);
+	rose_mem_batch_release(batch);
+	rose_slot_next_of_stretch(slot, stretch);
+}
+
+void
 rose_slot_written(TupleTableSlot *slot, RoseTable *table, CommandId cid)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;

@@ -56,7 +56,19 @@ extern void rose_slot_written(TupleTableSlot *slot, RoseTable *table, CommandId 
 extern void rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table,
 								   RoseStretch *stretch);
 
-/* Does the slot hold a row that it took from this stretch, or one of the same leaf or batch? */
+/* The same if the slot holds a row of another stretch of this scan. */
+extern void rose_slot_switch_stretch(TupleTableSlot *slot, RoseStretch *stretch);
+
+/* Does the slot hold a row of a stretch of this table? */
+static inline bool
+rose_slot_in_stretch(const TupleTableSlot *slot, const RoseTable *table)
+{
+	const RoseTupleSlot *rslot = (const RoseTupleSlot *) slot;
+
+	return rslot->in_stretch && rslot->schema == table->schema;
+}
+
+/* Of this one, or one of the same leaf or batch? */
 static inline bool
 rose_slot_on_stretch(const TupleTableSlot *slot, const RoseStretch *stretch)
 {

@@ -242,12 +242,14 @@ rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSl
 		scan_start(scan, slot);
 	if (scan->stretch == NULL || !ScanDirectionIsForward(direction))
 		return scan_next_row(scan, direction, slot);
-	if (unlikely(!rose_stretch_has_row(scan->stretch)))
+	if (unlikely(!rose_stretch_has_row(scan->stretch)) && !rose_scan_next_piece(scan->scan))
 		return scan_next_stretch(scan, slot);
 
 	pgstat_count_heap_getnext(sscan->rs_rd);
 	if (likely(rose_slot_on_stretch(slot, scan->stretch)))
 		rose_slot_next_of_stretch(slot, scan->stretch);
+	else if (rose_slot_in_stretch(slot, scan->table))
+		rose_slot_switch_stretch(slot, scan->stretch);
 	else
 		rose_slot_open_stretch(slot, scan->table, scan->stretch);
 	return true;
