@@ -559,7 +559,7 @@ scan_next_backward(RoseScan *scan)
 
 /* ---- interface ---- */
 
-/* At an end, only the other direction gives rows. */
+/* At an end, only the other direction gives rows.  Not known before a stretch was left. */
 static bool
 scan_at_end(const RoseScan *scan, bool forward)
 {
@@ -584,9 +584,9 @@ rose_scan_next_keyed(RoseScan *scan, ScanDirection direction)
 	const RoseRow *row;
 	bool		in_stretch;
 
+	scan_turn(scan, forward);
 	if (scan_at_end(scan, forward))
 		return NULL;
-	scan_turn(scan, forward);
 	if (!forward)
 		return scan_next_backward(scan);
 	if (rose_stretch_has_row(&scan->stretch))
@@ -623,9 +623,9 @@ rose_scan_next_stretch(RoseScan *scan)
 	bool		in_stretch;
 
 	Assert(!rose_stretch_has_row(&scan->stretch));
+	scan_turn(scan, true);
 	if (scan_at_end(scan, true))
 		return NULL;
-	scan_turn(scan, true);
 	return scan_next_forward(scan, true, &in_stretch);
 }
 
