@@ -291,7 +291,7 @@ live_bytes()
 # Is this side rose, and not its stand-in?
 is_rose() { [ "$1" = rose ] && [ -z "$ROSE_STANDIN" ]; }
 
-# sample_start CLUSTER TABLE SIDE FILE: ten times a second until sample_stop, a row
+# sample_start CLUSTER TABLE SIDE FILE [SECONDS]: every 0.1 seconds until sample_stop, a row
 #   S,milliseconds,file bytes,component bytes,rows in components,memtable bytes,runs,C1 bytes,C2 bytes
 sample_start()
 {
@@ -306,7 +306,7 @@ sample_start()
 			coalesce(sum(bytes) FILTER (WHERE kind = 'memtable'), 0), count(*) FILTER (WHERE kind = 'run'),
 			coalesce(sum(bytes) FILTER (WHERE kind = 'C1'), 0), coalesce(sum(bytes) FILTER (WHERE kind = 'C2'), 0)
 		FROM $from
-		\\watch 0.1
+		\\watch ${5:-0.1}
 	SQL
 	SAMPLER=$!
 }

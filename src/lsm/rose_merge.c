@@ -39,6 +39,7 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/lmgr.h"
+#include "util/rose_gentle.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
@@ -368,8 +369,11 @@ merge_rows(RoseMerge *merge, int budget_ms)
 		instr_time	now;
 
 		for (int i = 0; i < CLOCK_EVERY; i++)
+		{
 			if (!merge_one(merge))
 				return true;
+			rose_gentle_row();
+		}
 		CHECK_FOR_INTERRUPTS();
 		if (budget_ms == 0)
 			continue;

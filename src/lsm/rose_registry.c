@@ -286,6 +286,7 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 			items[n].c0_bytes = rose_c0_bytes(&shared->c0);
 			items[n].first_write = rose_c0_first_write(&shared->c0);
 			items[n].fed_by = shared->fed_by;
+			items[n].nruns = pg_atomic_read_u32(&shared->store.nruns);
 			items[n].manifest_version = pg_atomic_read_u64(&shared->store.manifest_version);
 		}
 		n++;

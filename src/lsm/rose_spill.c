@@ -46,6 +46,7 @@
 #include "lsm/rose_write.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "util/rose_gentle.h"
 #include "util/rose_stop_point.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -269,6 +270,7 @@ write_runs(Spill *spill)
 		MemoryContextReset(spill->entry_context);
 		if (++nversions % INTERRUPT_EVERY == 0)
 			CHECK_FOR_INTERRUPTS();
+		rose_gentle_row();
 		rose_mem_cursor_get(&cursor, &entry);
 		fate = rose_spill_plan_fate(spill->plan, &entry, &owner);
 		if (fate != ROSE_SPILL_RUN && fate != ROSE_SPILL_PRIVATE)

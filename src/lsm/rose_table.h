@@ -87,6 +87,7 @@ typedef struct RoseRegistryItem
 	TimestampTz first_write;	/* oldest write in C0; 0 = empty */
 	Oid			fed_by;
 	uint64		manifest_version;	/* changes when it is switched */
+	uint32		nruns;			/* not merged yet */
 } RoseRegistryItem;
 
 /*

@@ -9,6 +9,9 @@
  * own, several merges taking turns, so that a small merge does not wait for a
  * large one.  A table that is locked against us is left for later.
  *
+ * While it is not behind, it lets writers have the core (util/rose_gentle.h): a write
+ * must not wait for a stretch of a merge.
+ *
  * The worker ends when it has had nothing to do for a while, and at any error;
  * the launcher starts it again.  A table that it failed on is left alone for a
  * minute, so that one broken table does not keep it from the others.
@@ -30,6 +33,7 @@
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "tcop/tcopprot.h"
+#include "util/rose_gentle.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -37,6 +41,29 @@
 #define IDLE_EXIT_MS			10000	/* end after so long without work */
 #define SWEEP_INTERVAL_MS		60000
 #define RESPILL_PAUSE_MS		1000	/* for a table that could not be spilled, or had nothing */
+
+/* A table with more runs than this has its merges behind: half of what slows its writers. */
+#define SLACK_RUNS				(ROSE_MAX_COMPONENTS / 6)
+
+static bool merges_behind = false;
+
+/* ---- sharing the core ---- */
+
+/* While neither memory nor runs fill up, writers go first (see rose_gentle.h). */
+static bool
+has_slack(void)
+{
+	return !merges_behind && !rose_worker_memory_short();
+}
+
+static void
+note_backlog(void)
+{
+	merges_behind = false;
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+		if (rose_maintainer_items[i].nruns > SLACK_RUNS)
+			merges_behind = true;
+}
 
 /* ---- spills ---- */
 
@@ -136,6 +163,7 @@ maintain(void)
 		}
 
 		rose_maintainer_list_tables();
+		note_backlog();
 		if (do_spill() || rose_maintainer_merge_step())
 		{
 			idle_since = GetCurrentTimestamp();
@@ -189,6 +217,7 @@ rose_maintainer_main(Datum arg)
 	if (!rose_maintainer_attach(DatumGetObjectId(arg), &visit))
 		return;
 	connect_database(DatumGetObjectId(arg));
+	rose_gentle_begin(has_slack);
 
 	PG_TRY();
 	{
