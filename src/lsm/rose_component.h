@@ -203,6 +203,9 @@ typedef struct RoseComponentBuilder RoseComponentBuilder;
 #define ROSE_BUILD_PRIVATE	0x01	/* rows of one transaction, which may be in progress:
 									 * subxid and cid are stored, locks are allowed */
 #define ROSE_BUILD_KEEP		0x02	/* goes on when the transaction ends (merges) */
+#define ROSE_BUILD_UPPER	0x04	/* above C2: there may be many such components, which are asked
+									 * in vain for most keys, and they have few rows, so the
+									 * Bloom filter is larger */
 
 /*
  * expected_rows sizes the Bloom filter (an upper bound is best).  Reserves the

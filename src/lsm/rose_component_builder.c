@@ -21,8 +21,11 @@
 
 #include "utils/memutils.h"
 
-/* Bits of the Bloom filter for a key: about 1 % false positives. */
+/* Bits of the Bloom filter for a key: about 1 % false positives ... */
 #define BLOOM_BITS_PER_KEY		10.0
+
+/* ... and 0.2 % where few keys are: see ROSE_BUILD_UPPER. */
+#define BLOOM_BITS_UPPER		16.0
 
 /* Hashes on their way into the Bloom filter. */
 #define BLOOM_BATCH				16
@@ -128,7 +131,9 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 	/* nobody looks for a row by its hidden row id but with a component in hand */
 	if (schema->nkeys > 0 && schema->hashable)
 	{
-		builder->bloom = rose_bloom_shape(Max(expected_rows, 1), BLOOM_BITS_PER_KEY);
+		builder->bloom = rose_bloom_shape(Max(expected_rows, 1),
+										  (options & ROSE_BUILD_UPPER) != 0 ?
+										  BLOOM_BITS_UPPER : BLOOM_BITS_PER_KEY);
 		builder->bloom_bits = MemoryContextAllocExtended(own,
 														 rose_bloom_bytes(&builder->bloom) +
 														 PG_CACHE_LINE_SIZE,

@@ -70,7 +70,8 @@ rose_fit_row_size(const RoseSchema *schema, const Datum *values, const bool *nul
 
 		if (nulls[i])
 			continue;
-		size = datumGetSize(values[i], att->attbyval, att->attlen);
+		size = att->attlen > 0 ? (Size) att->attlen :
+			datumGetSize(values[i], att->attbyval, att->attlen);
 		total += size;
 		if (size > ROSE_ITEM_MAX_SIZE)
 			*oversized = true;

@@ -120,6 +120,7 @@ typedef struct InsertBatch
 	uint64		prefixes[INSERT_BATCH];
 	uint64		hashes[INSERT_BATCH];
 	bool		maybe[INSERT_BATCH];	/* see rose_key_screen */
+	RoseMemHint hints[INSERT_BATCH];
 } InsertBatch;
 
 typedef struct InsertOrder
@@ -226,7 +227,8 @@ count_free_keys(RoseTable *table, InsertBatch *batch, int first, int end,
 
 	*state = ROSE_KEY_FREE;
 	rose_key_screen(table, batch->keys + first, batch->prefixes + first,
-					batch->hashes + first, end - first, batch->ascending, maybe);
+					batch->hashes + first, end - first, batch->ascending, maybe,
+					batch->hints + first);
 	for (int i = 0; i < end - first; i++)
 	{
 		if (!maybe[i])
@@ -253,11 +255,12 @@ insert_rows(RoseTable *table, InsertBatch *batch, int first, int end, RoseKeySta
 
 	*state = ROSE_KEY_FREE;
 	if (table->schema->nkeys == 0)
-		return rose_write_some_versions(table, versions, end - first);
+		return rose_write_some_versions(table, versions, NULL, end - first);
 
 	lock_partitions(table, batch->hashes + first, end - first, locked);
 	free_keys = count_free_keys(table, batch, first, end, state, xwait);
-	done = free_keys > 0 ? rose_write_some_versions(table, versions, free_keys) : 0;
+	done = free_keys > 0 ?
+		rose_write_some_versions(table, versions, batch->hints + first, free_keys) : 0;
 	unlock_partitions(locked);
 	if (done < free_keys)
 		*state = ROSE_KEY_FREE;

@@ -36,7 +36,8 @@ screen_component(RoseTable *table, RoseComponent *component, const uint64 *prefi
 
 void
 rose_key_screen(RoseTable *table, const Datum *const *keys, const uint64 *prefixes,
-				const uint64 *hashes, int n, bool ascending, bool *maybe)
+				const uint64 *hashes, int n, bool ascending, bool *maybe,
+				RoseMemHint *hints)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
 	const RoseManifest *manifest;
@@ -44,7 +45,7 @@ rose_key_screen(RoseTable *table, const Datum *const *keys, const uint64 *prefix
 	Assert(n <= ROSE_SCREEN_MAX && table->schema->nkeys > 0);
 	memset(maybe, false, n * sizeof(bool));
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
-	rose_c0_probe(c0, table->schema, keys, n, ascending, maybe);
+	rose_c0_probe(c0, table->schema, keys, n, ascending, maybe, hints);
 	manifest = rose_table_manifest(table);
 	LWLockRelease(&c0->reclaim_lock);
 

@@ -21,13 +21,13 @@
 /*
  * Sets maybe[i] to whether there may be a version, or a row lock, of whole key i: of any transaction, in
  * memory or in a component that can be read.  False is certain.  prefixes, hashes: rose_key_prefix and
- * rose_key_hash of the keys.  ascending: the keys are in strictly ascending order.
+ * rose_key_hash of the keys.  ascending: the keys are in strictly ascending order.  hints: see rose_c0_probe.
  *
  * REQUIRES: the keys' partition locks, else a version may come after the look, and a
  * table with a key.
  */
 extern void rose_key_screen(RoseTable *table, const Datum *const *keys,
 							const uint64 *prefixes, const uint64 *hashes, int n,
-							bool ascending, bool *maybe);
+							bool ascending, bool *maybe, RoseMemHint *hints);
 
 #endif							/* ROSE_KEY_SCREEN_H */

@@ -257,7 +257,8 @@ static void
 open_output(RoseMerge *merge, RoseTable *table)
 {
 	RoseStoreShared *store = &table->shared->store;
-	int			options = merge->keep ? ROSE_BUILD_KEEP : 0;
+	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
+		(merge->target_level < 2 ? ROSE_BUILD_UPPER : 0);
 	bool		bottom = rose_merge_at_bottom(merge, rose_table_manifest(table));
 
 	if (merge->owner_xid != 0)

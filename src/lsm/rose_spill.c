@@ -255,7 +255,8 @@ write_runs(Spill *spill)
 	bool		more;
 
 	spill->run = rose_compactor_create(table->rel, &table->shared->store, table->schema,
-									   rose_spill_plan_committed(spill->plan), 0,
+									   rose_spill_plan_committed(spill->plan),
+									   ROSE_BUILD_UPPER,
 									   rose_horizon_get(table->rel, spill->context),
 									   manifest->ncomponents == 0, spill->context);
 	rose_mem_cursor_open(&cursor, spill->c0, table->schema, spill->slot);

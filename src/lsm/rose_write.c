@@ -223,8 +223,9 @@ rose_write_form_key_row(RoseTable *table, const Datum *key)
 
 /* Give the next sequence number and link; false if there is no room.  REQUIRES write_lock. */
 static bool
-link_version(RoseTable *table, RoseNewVersion *v, RoseArenaPtr *ptr)
+link_version(RoseTable *table, RoseNewVersion *v, const RoseMemHint *hint, RoseArenaPtr *ptr)
 {
+	const RoseMemHint none = {0};
 	RoseC0Shared *c0 = &table->shared->c0;
 	RoseMemPending pending;
 
@@ -238,7 +239,8 @@ link_version(RoseTable *table, RoseNewVersion *v, RoseArenaPtr *ptr)
 			v->version.rowid = (int64) v->version.seq;
 		v->key[0] = Int64GetDatum(v->version.rowid);
 	}
-	if (!rose_c0_prepare(c0, table->schema, &v->version, v->key, v->row, &pending))
+	if (!rose_c0_prepare_near(c0, table->schema, &v->version, v->key, v->row,
+							  hint ? hint : &none, &pending))
 		return false;
 	rose_c0_link(c0, &pending);
 	c0->next_seq++;
@@ -280,7 +282,8 @@ log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
  * the next one.
  */
 int
-rose_write_some_versions(RoseTable *table, RoseNewVersion *versions, int n)
+rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
+						 const RoseMemHint *hints, int n)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
 	RoseArenaPtr ptr;
@@ -288,7 +291,8 @@ rose_write_some_versions(RoseTable *table, RoseNewVersion *versions, int n)
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
-	while (done < n && link_version(table, &versions[done], &ptr))
+	while (done < n &&
+		   link_version(table, &versions[done], hints ? &hints[done] : NULL, &ptr))
 		done++;
 	if (done > 0)
 		log_versions(table, versions, done);
@@ -311,7 +315,7 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	if (log)
 		rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
-	while (done < n && link_version(table, &versions[done], &linked[done]))
+	while (done < n && link_version(table, &versions[done], NULL, &linked[done]))
 		done++;
 	if (done < n)
 	{

@@ -59,23 +59,25 @@ rose_write_blind_form(RoseTable *table, RoseOp op, const Datum *values, const bo
 	}
 }
 
-/* REQUIRES: write_lock, so the memtable stays. */
+/* Up to BLIND_WARM rows.  REQUIRES: write_lock, so the memtable stays. */
 static void
-warm(RoseTable *table, const RoseBlindRow *rows, int n)
+warm(RoseTable *table, const RoseBlindRow *rows, int n, RoseMemHint *hints)
 {
 	const Datum *keys[BLIND_WARM];
 
+	n = Min(n, BLIND_WARM);
+	memset(hints, 0, n * sizeof(RoseMemHint));
 	if (table->schema->nkeys == 0)
 		return;
-	n = Min(n, BLIND_WARM);
 	for (int i = 0; i < n; i++)
 		keys[i] = rows[i].key;
-	rose_c0_warm_active(&table->shared->c0, table->schema, keys, n);
+	rose_c0_warm_active(&table->shared->c0, table->schema, keys, n, hints);
 }
 
 /* Link one; false if there is no room.  REQUIRES: write_lock. */
 static bool
-link_row(RoseTable *table, RoseVersion *version, const RoseBlindRow *row)
+link_row(RoseTable *table, RoseVersion *version, const RoseBlindRow *row,
+		 const RoseMemHint *hint)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
 	RoseMemPending pending;
@@ -88,7 +90,8 @@ link_row(RoseTable *table, RoseVersion *version, const RoseBlindRow *row)
 		version->rowid = (int64) version->seq;
 		row->key[0] = Int64GetDatum(version->rowid);
 	}
-	if (!rose_c0_prepare(c0, table->schema, version, row->key, row->row, &pending))
+	if (!rose_c0_prepare_near(c0, table->schema, version, row->key, row->row, hint,
+							  &pending))
 		return false;
 	rose_c0_link(c0, &pending);
 	c0->next_seq++;
@@ -100,14 +103,15 @@ static int
 link_rows(RoseTable *table, RoseVersion *version, const RoseBlindRow *rows, int n)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
+	RoseMemHint hints[BLIND_WARM] = {{0}};
 	int			done = 0;
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	for (; done < n; done++)
 	{
 		if (n > 1 && done % BLIND_WARM == 0)
-			warm(table, rows + done, n - done);
-		if (!link_row(table, version, &rows[done]))
+			warm(table, rows + done, n - done, hints);
+		if (!link_row(table, version, &rows[done], &hints[done % BLIND_WARM]))
 			break;
 	}
 	LWLockRelease(&c0->write_lock);

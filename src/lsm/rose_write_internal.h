@@ -52,8 +52,10 @@ extern bool rose_write_versions(RoseTable *table, RoseNewVersion *versions, int 
 								bool log);
 /*
  * The same for as many as there is room for; returns how many.  No locks among them.
+ * hints: where they go in C0, or NULL.
  */
-extern int	rose_write_some_versions(RoseTable *table, RoseNewVersion *versions, int n);
+extern int	rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
+									 const RoseMemHint *hints, int n);
 /*
  * Make the entry of an ended transaction's lock this one's.  False if it cannot be:
  * its memtable is not the active one any more.  REQUIRES the key's partition lock.

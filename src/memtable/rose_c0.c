@@ -74,6 +74,17 @@ rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 				const RoseVersion *version, const Datum *key,
 				MinimalTuple row, RoseMemPending *pending)
 {
+	const RoseMemHint none = {0};
+
+	return rose_c0_prepare_near(c0, schema, version, key, row, &none, pending);
+}
+
+bool
+rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
+					 const RoseVersion *version, const Datum *key,
+					 MinimalTuple row, const RoseMemHint *hint,
+					 RoseMemPending *pending)
+{
 	int			slot = c0->active;
 	RoseMemtableShared *memtable;
 	RoseArenaPtr *seq_slot;
@@ -94,7 +105,9 @@ rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
 						ROSE_BEFORE_VERSION, version->seq);
 	entry = rose_memlist_make_entry(memtable, schema, version, target.prefix.word[0], row);
-	if (entry == 0 || !rose_memlist_insert(memtable, &target, entry))
+	if (entry == 0 ||
+		!rose_memlist_insert(memtable, &target,
+							 hint->memtable_id == memtable->id ? hint->leaf : 0, entry))
 		return false;
 	rose_seqindex_store(seq_slot, entry);
 
@@ -364,10 +377,11 @@ ends_before(const RoseMemtableShared *memtable, const RoseSchema *schema, const 
 
 static void
 probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
-			   const Datum *const *keys, int n, bool *found)
+			   const Datum *const *keys, int n, bool *found, RoseMemHint *hints)
 {
 	RoseMemTarget targets[ROSE_MEMTREE_MANY];
 	RoseArenaPtr before[ROSE_MEMTREE_MANY];
+	RoseArenaPtr leaves[ROSE_MEMTREE_MANY];
 
 	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
 	{
@@ -376,17 +390,22 @@ probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
 		for (int i = 0; i < part; i++)
 			rose_memlist_target(&targets[i], schema, keys[from + i],
 								rose_schema_key_width(schema), ROSE_BEFORE_KEY, 0);
-		rose_memtree_find_many(memtable, targets, part, before);
+		rose_memtree_find_many(memtable, targets, part, before, leaves);
 		for (int i = 0; i < part; i++)
+		{
 			if (rose_memlist_key_follows(before[i], &targets[i]))
 				found[from + i] = true;
+			if (hints != NULL)
+				hints[from + i] = (RoseMemHint) {memtable->id, leaves[i]};
+		}
 	}
 }
 
 void
 rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
-			  int n, bool ascending, bool *found)
+			  int n, bool ascending, bool *found, RoseMemHint *hints)
 {
+	memset(hints, 0, n * sizeof(RoseMemHint));
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
 		const RoseMemtableShared *memtable = &c0->tables[slot];
@@ -395,7 +414,8 @@ rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *con
 			continue;
 		pg_read_barrier();		/* state before what it publishes */
 		if (!ascending || !ends_before(memtable, schema, keys[0]))
-			probe_memtable(memtable, schema, keys, n, found);
+			probe_memtable(memtable, schema, keys, n, found,
+						   slot == c0->active ? hints : NULL);
 	}
 }
 
@@ -404,11 +424,13 @@ rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *con
 
 void
 rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
-					const Datum *const *keys, int n)
+					const Datum *const *keys, int n, RoseMemHint *hints)
 {
 	RoseMemTarget targets[ROSE_MEMTREE_MANY];
 	RoseArenaPtr before[ROSE_MEMTREE_MANY];
+	RoseArenaPtr leaves[ROSE_MEMTREE_MANY];
 
+	memset(hints, 0, n * sizeof(RoseMemHint));
 	if (c0->active < 0 || c0->tables[c0->active].nbytes < WARM_MIN_BYTES)
 		return;
 	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
@@ -419,7 +441,9 @@ rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 			rose_memlist_target(&targets[i], schema, keys[from + i],
 								rose_schema_key_width(schema), ROSE_BEFORE_VERSION,
 								PG_UINT64_MAX);
-		rose_memtree_find_many(&c0->tables[c0->active], targets, part, before);
+		rose_memtree_find_many(&c0->tables[c0->active], targets, part, before, leaves);
+		for (int i = 0; i < part; i++)
+			hints[from + i] = (RoseMemHint) {c0->tables[c0->active].id, leaves[i]};
 	}
 }
 

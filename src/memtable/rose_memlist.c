@@ -183,14 +183,14 @@ rose_memlist_is_before(const RoseMemEntryShared *entry, const RoseMemTarget *tar
 
 bool
 rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
-					RoseArenaPtr ptr)
+					RoseArenaPtr near, RoseArenaPtr ptr)
 {
 	RoseMemEntryShared *entry = rose_mementry_at(ptr);
 	RoseMemEntryShared *before;
 	RoseMemTreePath path;
 
 	Assert(target->bound == ROSE_BEFORE_VERSION && target->seq == entry->seq);
-	entry->prev = rose_memtree_locate(memtable, target, &path);
+	entry->prev = rose_memtree_locate(memtable, target, near, &path);
 	if (!rose_memtree_reserve(memtable, &path))
 		return false;
 	before = rose_mementry_at(entry->prev);

@@ -147,6 +147,20 @@ extern bool rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 extern void rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending);
 
 /*
+ * Where the active memtable would have had a key when it was looked for (rose_c0_probe).  However old, it does
+ * no harm: prepare sees whether it is still right, and then need not search.
+ */
+typedef struct RoseMemHint
+{
+	uint64		memtable_id;	/* 0: none */
+	RoseArenaPtr leaf;
+} RoseMemHint;
+extern bool rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
+								 const RoseVersion *version, const Datum *key,
+								 MinimalTuple row, const RoseMemHint *hint,
+								 RoseMemPending *pending);
+
+/*
  * Give a LOCK entry of the active memtable, whose transaction has ended, to another
  * transaction; returns its sequence.  REQUIRES: write_lock exclusive, and that
  * nobody looks at who holds the locks of this key meanwhile.
@@ -210,17 +224,19 @@ extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *en
 /*
  * Which of these n whole keys may C0 have a version of?  Sets found[i] for them, also for one that is
  * hidden or taken back, and leaves the others.  Waits for memory once for many keys.
- * ascending: the keys are in strictly ascending order.
+ * ascending: the keys are in strictly ascending order.  Sets hints for writing them.
  */
 extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
-						  const Datum *const *keys, int n, bool ascending, bool *found);
+						  const Datum *const *keys, int n, bool ascending, bool *found,
+						  RoseMemHint *hints);
 
 /*
  * Bring what writes of these n whole keys will touch into the processor's cache.  Worth its time
- * for keys in random order: memory is waited for once for many of them.  REQUIRES: write_lock.
+ * for keys in random order: memory is waited for once for many of them.  Sets hints for the
+ * writes.  REQUIRES: write_lock.
  */
 extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
-								const Datum *const *keys, int n);
+								const Datum *const *keys, int n, RoseMemHint *hints);
 
 /* Entry with this sequence in a memtable, or 0. */
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);

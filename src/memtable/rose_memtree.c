@@ -249,9 +249,8 @@ entry_prefetch(RoseArenaPtr ptr)
 
 void
 rose_memtree_find_many(const RoseMemtableShared *memtable, const RoseMemTarget *targets,
-					   int n, RoseArenaPtr *found)
+					   int n, RoseArenaPtr *found, RoseArenaPtr *at)
 {
-	RoseArenaPtr at[ROSE_MEMTREE_MANY];
 	int			nbefore[ROSE_MEMTREE_MANY];
 	RoseArenaPtr root = rose_arena_link_read(&memtable->tree);
 
@@ -374,12 +373,36 @@ rose_memtree_find_last(const RoseMemtableShared *memtable)
 	}
 }
 
+/* Does the target belong into this leaf, between two of its items or at its end, and is there room? */
+static bool
+is_place(RoseArenaPtr leaf, const RoseMemTarget *target, int *nbefore)
+{
+	const RoseMemNodeShared *node = node_at(leaf);
+	int			count = node->count;
+
+	Assert(node->level == 0);
+	if (count == ROSE_MEMTREE_FANOUT)
+		return false;
+	*nbefore = items_before(node, 0, count, target);
+	if (*nbefore == 0)
+		return false;
+	return *nbefore < count || node->right == 0 ||
+		!item_is_before(node_at(node->right), 0, target);
+}
+
 RoseArenaPtr
 rose_memtree_locate(const RoseMemtableShared *memtable, const RoseMemTarget *target,
-					RoseMemTreePath *path)
+					RoseArenaPtr near, RoseMemTreePath *path)
 {
 	RoseArenaPtr ptr = memtable->last_leaf;
 	RoseMemNodeShared *node = node_at(ptr);
+
+	if (near != 0 && is_place(near, target, &path->at[0]))
+	{
+		path->height = 1;
+		path->node[0] = near;
+		return node_at(near)->entry[path->at[0] - 1];
+	}
 
 	/* one that has room needs no path */
 	if (node->count == ROSE_MEMTREE_FANOUT || !is_in_last_leaf(node, target))

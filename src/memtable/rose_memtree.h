@@ -31,11 +31,12 @@ extern bool rose_memtree_create(RoseMemtableShared *memtable, bool wide);
 
 /*
  * The entry before the target, by the tree, or the head; and the way to it.  Calls
- * comparisons, which may raise errors.  target->ncols must not be 0.  REQUIRES: write_lock.
+ * comparisons, which may raise errors.  near: a leaf in which it may be, which saves the
+ * search, or 0.  target->ncols must not be 0.  REQUIRES: write_lock.
  */
 extern RoseArenaPtr rose_memtree_locate(const RoseMemtableShared *memtable,
 										const RoseMemTarget *target,
-										RoseMemTreePath *path);
+										RoseArenaPtr near, RoseMemTreePath *path);
 
 /* Get what add needs; false = arena full.  REQUIRES: write_lock. */
 extern bool rose_memtree_reserve(RoseMemtableShared *memtable, RoseMemTreePath *path);
@@ -55,13 +56,13 @@ extern RoseArenaPtr rose_memtree_find(const RoseMemtableShared *memtable,
 									  const RoseMemTarget *target);
 
 /*
- * The same for many targets, waiting for memory once a level for all of them.
- * REQUIRES: reclaim_lock.
+ * The same for many targets, waiting for memory once a level for all of them; and the leaves
+ * that led there.  REQUIRES: reclaim_lock.
  */
 #define ROSE_MEMTREE_MANY 64	/* most targets at a time */
 extern void rose_memtree_find_many(const RoseMemtableShared *memtable,
 								   const RoseMemTarget *targets, int n,
-								   RoseArenaPtr *found);
+								   RoseArenaPtr *found, RoseArenaPtr *leaves);
 
 /*
  * For walks over the list: start before the first entry, take a step with each entry, and

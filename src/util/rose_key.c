@@ -14,6 +14,7 @@
 
 #include <math.h>
 
+#include "common/hashfn.h"
 #include "port/pg_bswap.h"
 #include "util/rose_key_internal.h"
 #include "util/rose_schema.h"
@@ -177,10 +178,33 @@ whole_column_width(const RoseKeyColumn *column)
 	}
 }
 
+static bool
+is_number(const RoseKeyColumn *column)
+{
+	return column->prefix_kind == ROSE_PREFIX_INT || column->prefix_kind == ROSE_PREFIX_OID;
+}
+
+static int
+count_prefix_numbers(const RoseSchema *schema)
+{
+	int			width = 0;
+	int			n = 0;
+
+	while (n < schema->nkeys && width < (int) sizeof(uint64))
+	{
+		if (!is_number(&schema->keys[n]))
+			return 0;
+		width += whole_column_width(&schema->keys[n++]);
+	}
+	return n;
+}
+
 void
 rose_key_prefix_plan(RoseSchema *schema)
 {
 	int			width = 0;
+
+	schema->prefix_numbers = count_prefix_numbers(schema);
 
 	schema->prefix_columns = 0;
 	schema->prefix_wide = false;
@@ -236,10 +260,35 @@ rose_key_prefix_make(const RoseSchema *schema, const Datum *key, int ncols,
 		mask_bytes(prefix->mask, bytes.len);
 }
 
+/* The same first word as rose_key_prefix_make's, from numbers alone. */
+static inline uint64
+first_word_of_numbers(const RoseSchema *schema, const Datum *key)
+{
+	uint64		word = 0;
+	int			room = 64;
+
+	for (int i = 0; i < schema->prefix_numbers; i++)
+	{
+		const RoseKeyColumn *column = &schema->keys[i];
+		bool		is_oid = column->prefix_kind == ROSE_PREFIX_OID;
+		int			bits = is_oid ? 32 : 8 * column->attlen;
+		uint64		value = is_oid ? DatumGetObjectId(key[i]) :
+			(uint64) rose_key_int(column, key[i]) ^ (UINT64CONST(1) << (bits - 1));
+
+		/* to the top, and behind what is there; what does not fit falls off */
+		word |= value << (64 - bits) >> (64 - room);
+		room -= Min(bits, room);
+	}
+	return word;
+}
+
 uint64
 rose_key_prefix(const RoseSchema *schema, const Datum *key)
 {
 	RoseKeyPrefix prefix;
+
+	if (schema->prefix_numbers > 0)
+		return first_word_of_numbers(schema, key);
 
 	rose_key_prefix_make(schema, key, rose_schema_key_width(schema), &prefix);
 	return prefix.word[0];
@@ -262,6 +311,32 @@ mix64(uint64 x)
 	return x ^ (x >> 31);
 }
 
+/* What the extended hash function of core for this kind of column returns. */
+static inline uint64
+hash_column(const RoseKeyColumn *column, Datum value)
+{
+	int64		number;
+
+	switch ((RoseHashKind) column->hash_kind)
+	{
+		case ROSE_HASH_FUNCTION:
+			break;
+		case ROSE_HASH_INT2:
+			return hash_bytes_uint32_extended((uint32) DatumGetInt16(value), ROSE_KEY_HASH_SEED);
+		case ROSE_HASH_INT4:
+			return hash_bytes_uint32_extended((uint32) DatumGetInt32(value), ROSE_KEY_HASH_SEED);
+		case ROSE_HASH_INT8:
+			/* so that small numbers hash as those of the other types */
+			number = DatumGetInt64(value);
+			return hash_bytes_uint32_extended((uint32) number ^
+											  (uint32) ((number >= 0 ? number : ~number) >> 32),
+											  ROSE_KEY_HASH_SEED);
+	}
+	return DatumGetUInt64(FunctionCall2Coll(unconstify(FmgrInfo *, &column->hashfn),
+											column->def.collation, value,
+											UInt64GetDatum(ROSE_KEY_HASH_SEED)));
+}
+
 uint64
 rose_key_hash(const RoseSchema *schema, const Datum *key)
 {
@@ -275,15 +350,16 @@ rose_key_hash(const RoseSchema *schema, const Datum *key)
 	for (int i = 0; i < schema->nkeys; i++)
 	{
 		const RoseKeyColumn *keycol = &schema->keys[i];
-		Datum		h;
 
 		if (!keycol->hashable)
 			continue;
-		h = FunctionCall2Coll(unconstify(FmgrInfo *, &keycol->hashfn),
-							  keycol->def.collation, key[i],
-							  UInt64GetDatum(ROSE_KEY_HASH_SEED));
+		Assert(keycol->hash_kind == ROSE_HASH_FUNCTION ||
+			   hash_column(keycol, key[i]) ==
+			   DatumGetUInt64(FunctionCall2Coll(unconstify(FmgrInfo *, &keycol->hashfn),
+												keycol->def.collation, key[i],
+												UInt64GetDatum(ROSE_KEY_HASH_SEED))));
 		/* position matters: (1, 2) and (2, 1) are different keys */
-		hash = mix64(hash * 31 + DatumGetUInt64(h));
+		hash = mix64(hash * 31 + hash_column(keycol, key[i]));
 	}
 	return hash;
 }

@@ -22,7 +22,16 @@ typedef enum RosePrefixKind
 	ROSE_PREFIX_UUID
 } RosePrefixKind;
 
-/* Fill in a new schema's prefix_columns and prefix_wide from the kinds of its columns. */
+/* Hash functions of core that are computed here, without a call through fmgr.  Not on disk. */
+typedef enum RoseHashKind
+{
+	ROSE_HASH_FUNCTION = 0,		/* any other: is called */
+	ROSE_HASH_INT2,
+	ROSE_HASH_INT4,
+	ROSE_HASH_INT8
+} RoseHashKind;
+
+/* Fill in a new schema's prefix_columns, prefix_numbers and prefix_wide from the kinds of its columns. */
 struct RoseSchema;
 extern void rose_key_prefix_plan(struct RoseSchema *schema);
 

@@ -21,6 +21,7 @@
 #include "util/rose_schema.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/pg_locale.h"
@@ -159,6 +160,23 @@ find_extended_hash(const RoseKeyColumnDisk *def)
 	return proc;
 }
 
+static RoseHashKind
+hash_kind(Oid proc)
+{
+	switch (proc)
+	{
+		case F_HASHINT2EXTENDED:
+			return ROSE_HASH_INT2;
+		case F_HASHINT4EXTENDED:
+			return ROSE_HASH_INT4;
+		case F_HASHINT8EXTENDED:
+		case F_TIMESTAMP_HASH_EXTENDED:
+			return ROSE_HASH_INT8;
+		default:
+			return ROSE_HASH_FUNCTION;
+	}
+}
+
 static void
 key_column_set_hash(RoseKeyColumn *column, Oid typid, MemoryContext context)
 {
@@ -170,7 +188,10 @@ key_column_set_hash(RoseKeyColumn *column, Oid typid, MemoryContext context)
 		 column->def.opcintype == RECORDOID))
 		column->hashable = container_is_hashable(typid);
 	if (column->hashable)
+	{
 		fmgr_info_cxt(proc, &column->hashfn, context);
+		column->hash_kind = hash_kind(proc);
+	}
 }
 
 RoseSchema *

@@ -43,6 +43,7 @@ typedef struct RoseKeyColumn
 	SortSupportData ssup;		/* full comparator, ascending */
 	uint8		prefix_kind;	/* how it goes into prefixes; private to util */
 	bool		hashable;		/* hash agrees with the opfamily's equality */
+	uint8		hash_kind;		/* how hashfn is called; private to util */
 	FmgrInfo	hashfn;			/* extended (64 bit, seeded) hash, if hashable */
 } RoseKeyColumn;
 
@@ -56,6 +57,8 @@ typedef struct RoseSchema
 	bool		hashable;		/* at least one key column (or the row id) hashes */
 	int			prefix_columns; /* so many first columns are equal if the first
 								 * words of two prefixes are */
+	int			prefix_numbers; /* so many first columns make up the first word, and all
+								 * of them are numbers; 0: not so */
 	bool		prefix_wide;	/* the second word of prefixes says something */
 } RoseSchema;
 

@@ -228,6 +228,12 @@ datumCopy(Datum value, bool typByVal, int typLen)
 	abort();
 }
 
+uint64
+hash_bytes_uint32_extended(uint32 k, uint64 seed)
+{
+	abort();
+}
+
 Datum
 FunctionCall2Coll(FmgrInfo *flinfo, Oid collation, Datum arg1, Datum arg2)
 {
@@ -302,6 +308,8 @@ static bool
 prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size padding,
 		RoseMemPending *pending)
 {
+	static RoseMemHint hint;
+	bool		found = false;
 	MinimalTuple row = make_row(number, padding);
 	Datum		key = key_of(schema, row, number);
 	RoseVersion version = {0};
@@ -315,7 +323,12 @@ prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size padding,
 	version.moved_to = seq % 5 == 0 ? seq + 1 : 0;
 	version.cid = seq;
 	version.rowid = schema->nkeys == 0 ? (int64) number : 0;
-	ok = rose_c0_prepare(&c0, schema, &version, &key, row, pending);
+	/* hints that are fresh, of another key, or none */
+	if (seq % 4 == 0)
+		rose_c0_probe(&c0, schema, &(const Datum *) {&key}, 1, seq % 8 == 0, &found, &hint);
+	else if (seq % 4 == 1)
+		memset(&hint, 0, sizeof(hint));
+	ok = rose_c0_prepare_near(&c0, schema, &version, &key, row, &hint, pending);
 	free(row);
 	return ok;
 }
@@ -665,6 +678,7 @@ probe_some(const RoseSchema *schema, uint64 step)
 	Datum		keys[NKEYS];
 	MinimalTuple rows[NKEYS];
 	bool		found[2][NKEYS] = {{false}};
+	RoseMemHint hints[NKEYS];
 
 	for (int i = 0; i < NKEYS; i++)
 	{
@@ -673,14 +687,15 @@ probe_some(const RoseSchema *schema, uint64 step)
 		pointers[i] = &keys[i];
 	}
 	for (int ascending = 0; ascending < 2; ascending++)
-		rose_c0_probe(&c0, schema, pointers, NKEYS, ascending, found[ascending]);
+		rose_c0_probe(&c0, schema, pointers, NKEYS, ascending, found[ascending],
+					  hints);
 	for (int i = 0; i < NKEYS; i++)
 	{
 		bool		expected = have_key(schema, &keys[i]);
 		bool		last_part = false;
 
 		CHECK(found[0][i] == expected && found[1][i] == expected);
-		rose_c0_probe(&c0, schema, &pointers[i], 1, true, &last_part);
+		rose_c0_probe(&c0, schema, &pointers[i], 1, true, &last_part, hints);
 		CHECK(last_part == expected);
 		free(rows[i]);
 	}
@@ -811,6 +826,7 @@ stress_lookups(const RoseSchema *schema)
 		Datum		key;
 		uint64		number;
 		bool		found;
+		RoseMemHint hint;
 
 		CHECK(ptr != 0);
 		rose_memtable_get(&c0, schema, ptr, &ref);
@@ -819,7 +835,8 @@ stress_lookups(const RoseSchema *schema)
 		row = make_row(number, 0);
 		key = key_of(schema, row, number);
 		found = false;
-		rose_c0_probe(&c0, schema, &(const Datum *) {&key}, 1, seq % 2 == 0, &found);
+		rose_c0_probe(&c0, schema, &(const Datum *) {&key}, 1, seq % 2 == 0, &found,
+					  &hint);
 		CHECK(found);
 		CHECK(rose_mem_cursor_seek(&cursor, &key, 1, seq));
 		CHECK(cursor.current == ptr);
