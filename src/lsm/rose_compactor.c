@@ -26,6 +26,10 @@ struct RoseCompactor
 	bool		key_exact;
 	RoseGc		gc;
 	RosePartial held;			/* the PARTIAL that gc holds back */
+	FullTransactionId forget_xid;	/* stands for what is forgotten; invalid = nothing is */
+	uint64		kept_xid;		/* of the version of this key that was kept last */
+	uint64		tokens;			/* greater than xids of older versions that were left out
+								 * and greater than what was kept */
 	RoseKeyBuffer last_key;
 	RoseComponentBuilder *builder;	/* NULL: nothing kept yet */
 };
@@ -50,6 +54,12 @@ rose_compactor_create(Relation rel, RoseStoreShared *store, const RoseSchema *sc
 	rose_partial_init(&compactor->held, schema, own);
 	rose_key_buffer_init(&compactor->last_key, own);
 	return compactor;
+}
+
+void
+rose_compactor_forget(RoseCompactor *compactor, FullTransactionId xid)
+{
+	compactor->forget_xid = xid;
 }
 
 void
@@ -80,6 +90,16 @@ builder_of(RoseCompactor *compactor)
 	return compactor->builder;
 }
 
+/* Forget who wrote a whole row, and when, if that may be. */
+static void
+forget(const RoseCompactor *compactor, RoseVersion *version)
+{
+	if (!FullTransactionIdIsValid(compactor->forget_xid) || version->op != ROSE_OP_PUT)
+		return;
+	version->seq = ROSE_SEQ_OLDEST;
+	version->xid = compactor->forget_xid;
+}
+
 /* Write what is held back, as far as it was folded. */
 static void
 write_held(RoseCompactor *compactor, bool complete)
@@ -91,6 +111,7 @@ write_held(RoseCompactor *compactor, bool complete)
 	version.present = complete ? NULL : held->have;
 	version.subxid = InvalidTransactionId;
 	version.cid = 0;
+	forget(compactor, &version);
 	for (AttrNumber attno = 1; attno <= compactor->schema->natts; attno++)
 		if (!rose_present_test(held->have, attno))
 			held->nulls[attno - 1] = true;
@@ -104,7 +125,8 @@ write_row(RoseCompactor *compactor, const RoseRow *row)
 {
 	RoseRow		stripped;
 
-	if (!TransactionIdIsValid(row->version.subxid) && row->version.cid == 0)
+	if (!TransactionIdIsValid(row->version.subxid) && row->version.cid == 0 &&
+		!FullTransactionIdIsValid(compactor->forget_xid))
 	{
 		rose_component_builder_add(builder_of(compactor), row);
 		return;
@@ -112,6 +134,7 @@ write_row(RoseCompactor *compactor, const RoseRow *row)
 	stripped = *row;
 	stripped.version.subxid = InvalidTransactionId;
 	stripped.version.cid = 0;
+	forget(compactor, &stripped.version);
 	rose_component_builder_add(builder_of(compactor), &stripped);
 }
 
@@ -134,6 +157,22 @@ note_key(RoseCompactor *compactor, const RoseRow *row)
 	if (rose_gc_next_key(&compactor->gc))
 		write_held(compactor, false);
 	rose_key_buffer_set(&compactor->last_key, compactor->schema, row->key);
+	compactor->kept_xid = PG_UINT64_MAX;
+}
+
+/*
+ * An older version may have a greater xid than the one that is kept: it was a token of the row,
+ * and must not become one again (rose_forget.h).
+ */
+static void
+note_token(RoseCompactor *compactor, const RoseVersion *version, RoseGcAction action)
+{
+	uint64		xid = U64FromFullTransactionId(version->xid);
+
+	if (action == ROSE_GC_KEEP || action == ROSE_GC_HOLD)
+		compactor->kept_xid = xid;
+	else if (xid > compactor->kept_xid && version->op != ROSE_OP_LOCK)
+		compactor->tokens = Max(compactor->tokens, xid + 1);
 }
 
 void
@@ -146,6 +185,7 @@ rose_compactor_add(RoseCompactor *compactor, const RoseRow *row)
 							row->version.op);
 	if (decision.flush)
 		write_held(compactor, false);
+	note_token(compactor, &row->version, decision.action);
 	switch (decision.action)
 	{
 		case ROSE_GC_DROP:
@@ -174,5 +214,6 @@ rose_compactor_finish(RoseCompactor *compactor, RoseComponentEntryDisk *entry)
 	if (compactor->builder == NULL)
 		return false;
 	rose_component_builder_finish(compactor->builder, entry);
+	entry->max_xid = Max(entry->max_xid, compactor->tokens);
 	return true;
 }

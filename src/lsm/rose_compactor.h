@@ -26,6 +26,12 @@ extern RoseCompactor *rose_compactor_create(Relation rel, RoseStoreShared *store
 											MemoryContext context);
 
 /*
+ * All versions are at the bottom, older than the horizon, and nobody needs to know their
+ * sequence numbers and transactions: store ROSE_SEQ_OLDEST and this xid.  Before the first.
+ */
+extern void rose_compactor_forget(RoseCompactor *compactor, FullTransactionId xid);
+
+/*
  * The next version, in (key, sequence descending) order; equal sequences are
  * dropped. Its subxid and cid are not stored.
  */

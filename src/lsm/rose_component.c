@@ -88,11 +88,13 @@ footer_check_header(const RoseFooterDisk *footer, const RoseComponentEntryDisk *
 {
 	if (footer->magic != ROSE_FOOTER_MAGIC)
 		footer_corrupted(entry, "The magic number is wrong.");
-	if (footer->version != ROSE_COMPONENT_VERSION)
+	if (footer->version < ROSE_COMPONENT_OLDEST_VERSION ||
+		footer->version > ROSE_COMPONENT_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("component %u has format version %u, this rose reads %u",
-						entry->id, footer->version, ROSE_COMPONENT_VERSION),
+				 errmsg("component %u has format version %u, this rose reads %u to %u",
+						entry->id, footer->version, ROSE_COMPONENT_OLDEST_VERSION,
+						ROSE_COMPONENT_VERSION),
 				 errhint("Install the release of rose that wrote the table.")));
 	if (footer->component_id != entry->id)
 		footer_corrupted(entry, "It belongs to another component.");

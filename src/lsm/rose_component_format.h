@@ -31,7 +31,9 @@
 #include "util/rose_bloom.h"
 
 #define ROSE_FOOTER_MAGIC		0x46534f52	/* "ROSF" on a little-endian machine */
-#define ROSE_COMPONENT_VERSION	1
+/* 2: sequences may be ROSE_SEQ_OLDEST for "forgotten".  All else is as in version 1. */
+#define ROSE_COMPONENT_VERSION	2
+#define ROSE_COMPONENT_OLDEST_VERSION	1	/* that is read */
 
 /* Page kinds of this layer; embedded on disk, next to RosePageKind. */
 #define ROSE_PAGE_FOOTER		8

@@ -278,6 +278,22 @@ lookup_complete(RoseLookup *lookup)
 	rose_partial_missing_base(&lookup->partial);
 }
 
+/* The row of the version's key for the snapshot, if it is this version. */
+static const RoseRow *
+lookup_current(RoseLookup *lookup, const RoseVersion *held, bool committed,
+			   const Datum *held_key, Snapshot snapshot)
+{
+	RoseVisibility vis;
+	const RoseRow *current = rose_lookup_get(lookup, snapshot, held_key);
+
+	if (current == NULL || !rose_version_is_held(&current->version, held))
+		return NULL;
+	if (current->version.seq == held->seq)
+		return current;
+	rose_visibility_init(&vis, snapshot);
+	return rose_version_visible(&vis, held, committed) ? current : NULL;
+}
+
 const RoseRow *
 rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid, Snapshot snapshot)
 {
@@ -285,15 +301,15 @@ rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid, Snapshot snapshot)
 		return NULL;
 	if (snapshot->snapshot_type != SNAPSHOT_ANY)
 	{
-		uint64		seq = lookup->row.version.seq;
+		RoseVersion held = lookup->row.version;
+		bool		committed = lookup->in_component &&
+			!(lookup->entry.flags & ROSE_COMPONENT_PRIVATE);
 		Datum		key[INDEX_MAX_KEYS];
-		const RoseRow *current;
 
 		/* seen, and not superseded by another version that is seen */
 		MemoryContextReset(lookup->key_context);
 		rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
-		current = rose_lookup_get(lookup, snapshot, key);
-		return current && current->version.seq == seq ? current : NULL;
+		return lookup_current(lookup, &held, committed, key, snapshot);
 	}
 	if (lookup->row.version.op == ROSE_OP_PARTIAL)
 		lookup_complete(lookup);

@@ -23,6 +23,9 @@
  * one transaction in progress, row by row, so that a transaction of any size makes
  * few runs.
  *
+ * Passes, and merges of all there is, reach the bottom of the tree.  There they forget
+ * sequence numbers and transaction ids if all sources of an output allow it (rose_forget.h).
+ *
  * All of them work in strides: read what the stride has, write, publish
  * (rose_merge_publish.c).  Only passes have more than one, and may publish
  * several outputs of one stride.
@@ -34,8 +37,10 @@
 #include "lsm/rose_merge_internal.h"
 
 #include "access/transam.h"
+#include "lsm/rose_forget.h"
 #include "lsm/rose_horizon.h"
 #include "lsm/rose_pieces.h"
+#include "lsm/rose_visibility.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/lmgr.h"
@@ -110,6 +115,45 @@ rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest)
 	return true;
 }
 
+/*
+ * What an output of these sources may forget: the xid to store, 0 = nothing.  *settled:
+ * since when all of them are.
+ */
+static uint64
+may_forget(RoseTable *table, const RoseComponentEntryDisk *const *sources, int nsources,
+		   bool bottom, uint64 *settled)
+{
+	RoseForgetInput input = {.nsources = nsources,.bottom = bottom};
+	TransactionId xmin;
+
+	*settled = ROSE_SETTLED_BEFORE_ALL;
+	for (int i = 0; i < nsources; i++)
+	{
+		uint64		since = rose_store_settled(&table->shared->store, sources[i]->id);
+
+		input.sources[i] = sources[i];
+		if (since == ROSE_UNSETTLED || (sources[i]->flags & ROSE_COMPONENT_PRIVATE))
+			*settled = ROSE_UNSETTLED;
+		else if (*settled != ROSE_UNSETTLED)
+			*settled = Max(*settled, since);
+	}
+	input.settled = *settled;
+	/* in this order: who takes a pin after the look at pins has a newer snapshot or counts here */
+	input.horizon = rose_horizon_oldest(table->rel);
+	input.oldest_pin = rose_pin_oldest(table->locator, &xmin);
+	input.pinned_xmin = TransactionIdIsValid(xmin) ?
+		U64FromFullTransactionId(rose_full_xid(xmin)) : 0;
+	return rose_forget_xid(&input);
+}
+
+bool
+rose_merge_could_forget(RoseTable *table, const RoseComponentEntryDisk *entry)
+{
+	uint64		settled;
+
+	return entry->max_seq != ROSE_SEQ_OLDEST && may_forget(table, &entry, 1, true, &settled) != 0;
+}
+
 /* A single component that only changes its level need not be rewritten. */
 static bool
 try_move(RoseMerge *merge, RoseTable *table)
@@ -123,7 +167,8 @@ try_move(RoseMerge *merge, RoseTable *table)
 		(merge->thorough && !(input->flags & ROSE_COMPONENT_UNIQUE_KEYS)))
 		return false;
 	if (merge->pass &&
-		input->id != manifest->components[manifest->ncomponents - 1].id)
+		(input->id != manifest->components[manifest->ncomponents - 1].id ||
+		 (merge->thorough && rose_merge_could_forget(table, input))))
 		return false;
 	edit = palloc0(sizeof(RoseManifestEdit));
 	edit->update[0] = *input;
@@ -136,12 +181,12 @@ try_move(RoseMerge *merge, RoseTable *table)
 
 /* Nothing would be different after it. */
 static bool
-is_pointless(const RoseMerge *merge, const RoseManifest *manifest)
+is_pointless(const RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
 {
 	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 
 	if (merge->pass)
-		return !rose_merge_pass_has_work(merge, manifest);
+		return !rose_merge_pass_has_work(merge, table, manifest);
 	if (merge->owner_xid != 0 || merge->ninputs == 0)
 		return merge->ninputs < 2;
 	return merge->ninputs == 1 && input->level == merge->target_level &&
@@ -202,7 +247,7 @@ rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
 	merge = make_merge(table, pick, keep);
 	merge->lock = lock;
 	manifest = rose_table_manifest(table);
-	if (!collect_inputs(merge, manifest, pick) || is_pointless(merge, manifest) ||
+	if (!collect_inputs(merge, manifest, pick) || is_pointless(merge, table, manifest) ||
 		try_move(merge, table))
 	{
 		unlock_merges(&lock, keep);
@@ -254,25 +299,37 @@ open_sources(RoseMerge *merge, RoseTable *table)
 }
 
 static void
-open_output(RoseMerge *merge, RoseTable *table)
+open_compactor(RoseMerge *merge, RoseTable *table)
 {
-	RoseStoreShared *store = &table->shared->store;
+	const RoseComponentEntryDisk *sources[ROSE_MERGE_MAX_SOURCES];
 	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
 		(merge->target_level < 2 ? ROSE_BUILD_UPPER : 0);
 	bool		bottom = rose_merge_at_bottom(merge, rose_table_manifest(table));
+	uint64		forget_xid;
+
+	for (int i = 0; i < merge->nsources; i++)
+		sources[i] = &merge->sources[i]->entry;
+	forget_xid = may_forget(table, sources, merge->nsources, bottom, &merge->settled);
+	merge->compactor = rose_compactor_create(table->rel, &table->shared->store, merge->schema,
+											 merge->expected_rows, options,
+											 rose_horizon_get(table->rel, merge->stride_context),
+											 bottom, merge->stride_context);
+	if (forget_xid != 0)
+		rose_compactor_forget(merge->compactor, FullTransactionIdFromU64(forget_xid));
+}
+
+static void
+open_output(RoseMerge *merge, RoseTable *table)
+{
+	int			options = ROSE_BUILD_PRIVATE | ROSE_BUILD_UPPER |
+		(merge->keep ? ROSE_BUILD_KEEP : 0);
 
 	if (merge->owner_xid != 0)
-		merge->builder = rose_component_builder_create(table->rel, store, merge->schema,
-													   merge->expected_rows,
-													   options | ROSE_BUILD_PRIVATE,
-													   merge->stride_context);
+		merge->builder = rose_component_builder_create(table->rel, &table->shared->store,
+													   merge->schema, merge->expected_rows,
+													   options, merge->stride_context);
 	else
-		merge->compactor = rose_compactor_create(table->rel, store, merge->schema,
-												 merge->expected_rows, options,
-												 rose_horizon_get(table->rel,
-																  merge->stride_context),
-												 bottom,
-												 merge->stride_context);
+		open_compactor(merge, table);
 	merge->complete = false;
 	merge->output_read = 0;
 }
@@ -403,6 +460,9 @@ finish_output(RoseMerge *merge)
 	}
 	else
 		merge->has_output = rose_compactor_finish(merge->compactor, &merge->output);
+	/* what the sources had left out counts on */
+	for (int i = 0; i < merge->nsources; i++)
+		merge->output.max_xid = Max(merge->output.max_xid, merge->sources[i]->entry.max_xid);
 	merge->complete = true;
 }
 
@@ -588,5 +648,7 @@ rose_merge_all(RoseTable *table, bool alone)
 	if (!rose_spill_has_room(table))
 		merge_components(table, alone);
 	(void) rose_spill(table, InvalidOid, 0);
+	if (alone)
+		rose_pin_renew(table->locator); /* it did not meet the rows in memory */
 	merge_components(table, alone);
 }

@@ -70,6 +70,7 @@ struct RoseMerge
 	bool		complete;		/* ready to be published */
 	bool		exhausted;		/* ... and the stride has no more rows */
 	bool		has_output;
+	uint64		settled;		/* the output will be since then; ROSE_UNSETTLED = not yet */
 	RoseComponentEntryDisk output;
 
 	/* last subtransaction asked about */
@@ -84,13 +85,17 @@ struct RoseMerge
 /* Is everything from the newest input on an input, or C2 that the merge takes along? */
 extern bool rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest);
 
+/* Could a merge of this component alone, at the bottom, forget what it has to forget now? */
+extern bool rose_merge_could_forget(RoseTable *table, const RoseComponentEntryDisk *entry);
+
 /* --- passes (rose_merge_pass.c) --- */
 
 /* The pieces of C2 are not what a pass can start from. */
 extern bool rose_merge_pass_possible(const RoseManifest *manifest);
 
 /* Will the pass change anything? */
-extern bool rose_merge_pass_has_work(const RoseMerge *merge, const RoseManifest *manifest);
+extern bool rose_merge_pass_has_work(const RoseMerge *merge, RoseTable *table,
+									 const RoseManifest *manifest);
 extern void rose_merge_pass_begin(RoseMerge *merge, RoseTable *table);
 
 /* Fill in the next stride; false: the pass is over. */

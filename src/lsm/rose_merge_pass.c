@@ -75,24 +75,24 @@ rose_merge_pass_possible(const RoseManifest *manifest)
  * pass, any that might go?
  */
 static bool
-needs_cleaning(const RoseMerge *merge, const RoseComponentEntryDisk *entry,
+needs_cleaning(const RoseMerge *merge, RoseTable *table, const RoseComponentEntryDisk *entry,
 			   uint64 horizon)
 {
 	bool		repeats = !(entry->flags & ROSE_COMPONENT_UNIQUE_KEYS);
 
 	if (merge->thorough)
-		return repeats || entry->ntombstones > 0;
+		return repeats || entry->ntombstones > 0 || rose_merge_could_forget(table, entry);
 	return entry->max_xid < horizon &&
 		(repeats || entry->ntombstones > TOMBSTONE_PART * entry->nrows);
 }
 
 bool
-rose_merge_pass_has_work(const RoseMerge *merge, const RoseManifest *manifest)
+rose_merge_pass_has_work(const RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
 {
 	if (merge->ninputs > 0)
 		return true;
 	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
-		if (needs_cleaning(merge, &manifest->components[i], PG_UINT64_MAX))
+		if (needs_cleaning(merge, table, &manifest->components[i], PG_UINT64_MAX))
 			return true;
 	return false;
 }
@@ -128,6 +128,7 @@ rose_merge_pass_begin(RoseMerge *merge, RoseTable *table)
 typedef struct StridePlan
 {
 	RoseMerge  *merge;
+	RoseTable  *table;
 	const RoseManifest *manifest;
 	uint64		horizon;
 	uint64		ends[ROSE_MAX_COMPONENTS];	/* of the inputs, at the piece at hand */
@@ -175,7 +176,8 @@ must_take(const StridePlan *plan, const RoseComponentEntryDisk *entry, bool last
 	int			npieces = plan->manifest->ncomponents -
 		rose_manifest_first_piece(plan->manifest);
 
-	if (inputs_have_rows(plan, true) || needs_cleaning(plan->merge, entry, plan->horizon))
+	if (inputs_have_rows(plan, true) || 
+		needs_cleaning(plan->merge, plan->table, entry, plan->horizon))
 		return true;
 	if (last)
 		return small && inputs_have_rows(plan, false);
@@ -288,7 +290,7 @@ first_piece_to_do(const RoseMerge *merge, const RoseManifest *manifest)
 bool
 rose_merge_plan_stride(RoseMerge *merge, RoseTable *table)
 {
-	StridePlan	plan = {.merge = merge};
+	StridePlan	plan = {.merge = merge,.table = table};
 
 	plan.manifest = rose_table_manifest(table);
 	plan.horizon = rose_merge_at_bottom(merge, plan.manifest) ?

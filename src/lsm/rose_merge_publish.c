@@ -65,6 +65,7 @@ add_output(const RoseMerge *merge, RoseManifestEdit *edit)
 	edit->add[0].level = merge->target_level;
 	edit->add[0].state = ROSE_COMPONENT_LIVE;
 	edit->nadd = 1;
+	edit->settled = merge->settled;
 }
 
 static void

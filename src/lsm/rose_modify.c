@@ -131,14 +131,10 @@ unknown_tid(RoseTable *table)
 }
 
 static bool
-visible_to_crosscheck(RoseTable *table, const TargetVersion *target, Snapshot crosscheck)
+visible_to_crosscheck(RoseTable *table, ItemPointer tid, Snapshot crosscheck)
 {
-	const RoseRow *row;
-
-	if (crosscheck == InvalidSnapshot)
-		return true;
-	row = rose_lookup_get(rose_lookup_cached(table), crosscheck, target->key);
-	return row && row->version.seq == target->seq;
+	return crosscheck == InvalidSnapshot ||
+		rose_lookup_fetch_tid(rose_lookup_cached(table), tid, crosscheck) != NULL;
 }
 
 /* The version's row id: in a table without key it is the key. */
@@ -214,7 +210,7 @@ rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot crosschec
 
 	if (!target_locate(table, rose_lookup_cached(table), tid, &target))
 		unknown_tid(table);
-	if (visible_to_crosscheck(table, &target, crosscheck))
+	if (visible_to_crosscheck(table, tid, crosscheck))
 	{
 		RoseNewVersion tombstone;
 
@@ -376,7 +372,7 @@ rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool 
 	plan_update(table, &target, values, nulls, cid, &plan);
 	*lockmode = plan.mode;
 	*key_changed = plan.moved;
-	if (visible_to_crosscheck(table, &target, crosscheck))
+	if (visible_to_crosscheck(table, otid, crosscheck))
 	{
 		result = update_target(table, otid, &target, &plan, cid, wait, tmfd, duplicate);
 		queue_leave(table, &target);

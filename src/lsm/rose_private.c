@@ -101,7 +101,11 @@ rose_settle_private_runs(RoseTable *table)
 			settle_run(table, i, edit);
 	if ((edit->nremove > 0 || edit->nupdate > 0) &&
 		rose_store_can_retire(&table->shared->store, edit->nremove))
+	{
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
+		if (edit->nupdate > 0)
+			rose_store_settle(table->rel, &table->shared->store);
+	}
 	pfree(edit);
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 }

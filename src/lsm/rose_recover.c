@@ -268,7 +268,7 @@ try_recover(RoseTable *table, const PendingVerdicts *verdicts, bool use_reserve)
 	rose_store_attach(table->rel, &shared->store);
 	rose_meta_read(table->rel, &meta);
 	rose_manifest_read(table->rel, &manifest);
-	next_seq = Max(meta.next_seq, 1);
+	next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
 	for (int i = 0; i < manifest.ncomponents; i++)
 		next_seq = Max(next_seq, manifest.components[i].max_seq + 1);
 

@@ -151,13 +151,14 @@ static bool
 try_evict(RoseTableShared *shared)
 {
 	uint64		incarnation = pg_atomic_read_u64(&shared->incarnation);
+	TransactionId xmin;
 
 	if (!is_replaceable(shared))
 		return false;			/* the cheap test first */
 
 	pg_atomic_write_u64(&shared->incarnation, 0);
 	pg_memory_barrier();
-	if (rose_pin_oldest(shared->locator) != PG_UINT64_MAX || !is_replaceable(shared))
+	if (rose_pin_oldest(shared->locator, &xmin) != PG_UINT64_MAX || !is_replaceable(shared))
 	{
 		pg_atomic_write_u64(&shared->incarnation, incarnation);
 		return false;

@@ -408,6 +408,8 @@ publish(Spill *spill)
 	ROSE_STOP_POINT("spill-published");
 	retire_memtable(spill, pending);
 	RESUME_INTERRUPTS();
+	if (edit->nadd > 0)
+		rose_store_settle(table->rel, &table->shared->store);
 }
 
 static void
@@ -713,6 +715,8 @@ rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch)
 	ROSE_STOP_POINT("epoch-settled");
 	free_memtables(c0, epoch);
 	RESUME_INTERRUPTS();
+	if (edit->nupdate > 0)
+		rose_store_settle(table->rel, &table->shared->store);
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
 	pfree(edit);

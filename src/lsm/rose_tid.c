@@ -311,6 +311,8 @@ rose_tid_find_in_components(RoseTable *table, uint64 seq, RoseTidTarget *target)
 	const RoseManifest *manifest = rose_table_manifest(table);
 	TidMap	   *map = tid_map_get(table, true);
 
+	if (seq == ROSE_SEQ_OLDEST)
+		return false;			/* no number of its own: in files of old releases only */
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];

@@ -178,7 +178,6 @@ check_row(RoseTable *table, RoseLookup *lookup, const RoseRow *row, const Datum 
 		  uint64 number, CheckState *state)
 {
 	const RoseSchema *schema = table->schema;
-	uint64		seq = row->version.seq;
 	const RoseRow *found;
 
 	if (last && rose_key_compare(schema, last, row->key, rose_schema_key_width(schema)) >= 0)
@@ -188,11 +187,11 @@ check_row(RoseTable *table, RoseLookup *lookup, const RoseRow *row, const Datum 
 	if (found == NULL)
 		report_problem(state, InvalidBlockNumber,
 					   psprintf("row " UINT64_FORMAT " of a scan is not found by its key", number));
-	else if (found->version.seq != seq)
+	else if (!rose_version_is_held(&found->version, &row->version))
 		report_problem(state, InvalidBlockNumber,
 					   psprintf("row " UINT64_FORMAT " of a scan has sequence " UINT64_FORMAT
 								", but its key finds sequence " UINT64_FORMAT,
-								number, seq, found->version.seq));
+								number, row->version.seq, found->version.seq));
 }
 
 /* Scan the table and look each row up; returns the number of rows. */

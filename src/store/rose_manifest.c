@@ -255,6 +255,7 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 	meta = rose_meta_edit_begin(rel, &change);
 	check_edit(rel, store, meta, edit);
 
+	rose_settled_edit(store, meta, edit);
 	edit_components(meta, edit);
 	drops_tails = edit->ndrop_tails > 0 || edit->drop_tails_upto > 0;
 	if (drops_tails)

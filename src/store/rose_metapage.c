@@ -40,7 +40,7 @@ init_page(Page page, int nkeys, const RoseKeyColumnDisk *keys)
 	meta->magic = ROSE_META_MAGIC;
 	meta->version = ROSE_META_VERSION;
 	meta->manifest_version = 1;
-	meta->next_seq = 1;
+	meta->next_seq = ROSE_SEQ_FIRST;
 	meta->next_owner = 1;
 	meta->region_blocks = ROSE_REGION_BLOCKS;
 	meta->map_regions = ROSE_MAP_REGIONS;

@@ -14,6 +14,9 @@
  * replace, until there is no room to note it.  It is ROSE_PIN_ALL from before a look
  * until after it, and until the first one.
  *
+ * And a pin keeps the transaction's xmin of that moment: together with the generation it
+ * says what the transaction can have seen of the file at all (rose_settled.c).
+ *
  * A slot has room for ROSE_PINS files.  More files than that are covered by one
  * more generation that counts for every file: they may keep more than they
  * need, but nothing is lost.
@@ -32,6 +35,7 @@
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
@@ -45,6 +49,7 @@ typedef struct RosePin
 	RelFileLocator locator;
 	uint64		generation;
 	uint32		seen_upto;		/* newest owner id that may be in use */
+	TransactionId xmin;			/* of the snapshots at hand; invalid = none */
 } RosePin;
 
 typedef struct RosePinSlotShared
@@ -53,6 +58,7 @@ typedef struct RosePinSlotShared
 	uint32		incarnation;	/* mutex */
 	int			npins;			/* mutex */
 	uint64		any_generation; /* mutex: counts for all files; 0 = none */
+	TransactionId any_xmin;		/* mutex */
 	RosePin		pins[ROSE_PINS];	/* mutex */
 } RosePinSlotShared;
 
@@ -89,7 +95,7 @@ rose_pin_shmem_init(bool found)
 	pin_shared = ShmemInitStruct("rose pins", rose_pin_shmem_size(), &mine);
 	if (!mine)
 	{
-		pg_atomic_init_u64(&pin_shared->generation, 1);
+		pg_atomic_init_u64(&pin_shared->generation, ROSE_SETTLED_BEFORE_ALL + 1);
 		pin_shared->lock_tranche = LWLockNewTrancheId();
 		pin_shared->nslots = MaxBackends;
 		memset(pin_shared->slots, 0, mul_size(MaxBackends, sizeof(RosePinSlotShared)));
@@ -187,6 +193,7 @@ rose_pin_acquire(RelFileLocator locator)
 		slot->pins[my_npins].locator = locator;
 		slot->pins[my_npins].generation = generation;
 		slot->pins[my_npins].seen_upto = ROSE_PIN_ALL;
+		slot->pins[my_npins].xmin = MyProc->xmin;
 		slot->npins = my_npins + 1;
 		SpinLockRelease(&slot->mutex);
 		my_looked[my_npins] = false;
@@ -196,6 +203,7 @@ rose_pin_acquire(RelFileLocator locator)
 	{
 		SpinLockAcquire(&slot->mutex);
 		slot->any_generation = generation;
+		slot->any_xmin = MyProc->xmin;
 		SpinLockRelease(&slot->mutex);
 		my_any = true;
 	}
@@ -222,6 +230,7 @@ rose_pin_renew(RelFileLocator locator)
 		SpinLockAcquire(&my_slot->mutex);
 		my_slot->pins[i].generation = pg_atomic_read_u64(&pin_shared->generation);
 		my_slot->pins[i].seen_upto = ROSE_PIN_ALL;
+		my_slot->pins[i].xmin = MyProc->xmin;
 		SpinLockRelease(&my_slot->mutex);
 		my_looked[i] = false;
 	}
@@ -283,10 +292,20 @@ rose_pin_retire_generation(void)
 	return pg_atomic_fetch_add_u64(&pin_shared->generation, 1);
 }
 
+static void
+note_xmin(TransactionId *oldest, TransactionId xmin)
+{
+	if (TransactionIdIsValid(xmin) &&
+		(!TransactionIdIsValid(*oldest) || TransactionIdPrecedes(xmin, *oldest)))
+		*oldest = xmin;
+}
+
 uint64
-rose_pin_oldest(RelFileLocator locator)
+rose_pin_oldest(RelFileLocator locator, TransactionId *xmin)
 {
 	uint64		oldest = PG_UINT64_MAX;
+
+	*xmin = InvalidTransactionId;
 
 	pg_memory_barrier();
 	for (int i = 0; i < pin_shared->nslots; i++)
@@ -295,11 +314,16 @@ rose_pin_oldest(RelFileLocator locator)
 
 		SpinLockAcquire(&slot->mutex);
 		if (slot->any_generation != 0)
+		{
 			oldest = Min(oldest, slot->any_generation);
+			note_xmin(xmin, slot->any_xmin);
+		}
 		for (int j = 0; j < slot->npins; j++)
 		{
-			if (RelFileLocatorEquals(slot->pins[j].locator, locator))
-				oldest = Min(oldest, slot->pins[j].generation);
+			if (!RelFileLocatorEquals(slot->pins[j].locator, locator))
+				continue;
+			oldest = Min(oldest, slot->pins[j].generation);
+			note_xmin(xmin, slot->pins[j].xmin);
 		}
 		SpinLockRelease(&slot->mutex);
 	}

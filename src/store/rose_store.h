@@ -84,7 +84,9 @@ typedef struct RoseComponentEntryDisk
 	uint64		nblocks;		/* 56: blocks in use, for the picker and views */
 	uint64		ntombstones;	/* 64 */
 	uint64		raw_bytes;		/* 72: uncompressed row bytes */
-	uint64		max_xid;		/* 80: newest full xid in it */
+	uint64		max_xid;		/* 80: no greater full xid is in it, nor (but for
+								 * components of version 1) was it the token of
+								 * an older version that was left out */
 	uint64		first_ordinal;	/* 88: versions before this one have moved to
 								 * components of level 2; 0 = none */
 } RoseComponentEntryDisk;
@@ -144,6 +146,13 @@ typedef struct RoseRetiredShared
 	uint64		generation;		/* alloc_lock: pins older or equal keep it */
 } RoseRetiredShared;
 
+/* See "Settled components". */
+typedef struct RoseSettledShared
+{
+	uint32		id;				/* alloc_lock */
+	uint64		generation;		/* alloc_lock; ROSE_UNSETTLED = not yet */
+} RoseSettledShared;
+
 /* Blocks at the tail log's disposal, next one first. */
 #define ROSE_TAIL_EXTENTS	8
 typedef struct RoseTailExtentShared
@@ -171,6 +180,9 @@ typedef struct RoseStoreShared
 	RoseBuildingShared building[ROSE_MAX_BUILDING]; /* alloc_lock */
 	int			nretired;		/* alloc_lock */
 	RoseRetiredShared retired[ROSE_MAX_RETIRED];	/* alloc_lock */
+	int			nsettled;		/* alloc_lock */
+	RoseSettledShared settled[ROSE_MAX_COMPONENTS]; /* alloc_lock: those that came
+													 * since the entry was made */
 	uint32		alloc_hint;		/* region to look at first; alloc_lock */
 	bool		maybe_free[ROSE_REGION_USES];	/* false: the last search found
 												 * nothing and nothing was freed
@@ -248,6 +260,7 @@ typedef struct RoseManifestEdit
 	int			nadd;
 	RoseComponentEntryDisk add[ROSE_MAX_COMPONENTS];
 	uint32		add_behind;		/* id, ROSE_ADD_BY_LEVEL, or 0 */
+	uint64		settled;		/* what is added is settled since; 0 = not yet */
 	int			ntrim;
 	RoseManifestTrim trim[ROSE_MAX_COMPONENTS];
 	int			nupdate;		/* entries replaced in place, by id */
@@ -401,7 +414,29 @@ extern int	rose_pin_filter_retired(RelFileLocator locator, RoseRetiredShared *re
 
 /* New generation, for what was just retired.  Full memory barrier. */
 extern uint64 rose_pin_retire_generation(void);
-extern uint64 rose_pin_oldest(RelFileLocator locator);	/* PG_UINT64_MAX = none */
+
+/*
+ * The oldest generation of a pin on the file, PG_UINT64_MAX = none; and the oldest xmin
+ * that one of their transactions had when it took its pin, invalid = none.
+ */
+extern uint64 rose_pin_oldest(RelFileLocator locator, TransactionId *xmin);
+
+/* ---------------------------------------------------------------------
+ * Settled components (store/rose_settled.c): in no memtable any more, and
+ * committed, since this generation.  A transaction whose pin is newer has not met their
+ * versions anywhere else.
+ */
+#define ROSE_UNSETTLED			((uint64) 0)
+#define ROSE_SETTLED_BEFORE_ALL ((uint64) 1)	/* no pin is that old */
+
+/* The generation, or ROSE_UNSETTLED. */
+extern uint64 rose_store_settled(RoseStoreShared *store, uint32 id);
+
+/*
+ * No memtable has a version that is in a live component: they are settled from now on,
+ * but for private runs.  REQUIRES: ROSE_LOCK_SPILL, so that it stays so meanwhile.
+ */
+extern void rose_store_settle(Relation rel, RoseStoreShared *store);
 
 /* ---------------------------------------------------------------------
  * Tail log (store/rose_tail.c, store/rose_tail_replay.c): local writes,

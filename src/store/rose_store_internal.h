@@ -40,6 +40,12 @@ extern void rose_meta_edit_finish(RoseMetaEdit *edit);
 extern void rose_manifest_note_levels(RoseStoreShared *store, int ncomponents,
 									  const RoseComponentEntryDisk *components);
 
+/* ---- rose_settled.c ---- */
+
+/* Before this edit of the manifest.  REQUIRES: alloc_lock exclusive. */
+extern void rose_settled_edit(RoseStoreShared *store, const RoseMetaDisk *meta,
+							  const RoseManifestEdit *edit);
+
 /* ---- rose_owner.c ---- */
 
 #define ROSE_MAX_LIVE_OWNERS \

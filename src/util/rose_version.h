@@ -5,7 +5,7 @@
  *
  * Versions are ordered by key ascending, then sequence descending (newest
  * first).  A table's sequence numbers are unique and, for one key, in commit
- * order.
+ * order.  Merges forget those that nobody can need any more: ROSE_SEQ_OLDEST.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,6 +53,25 @@ typedef struct RoseVersion
 	const bits8 *present;		/* PARTIAL: att i present if bit i-1 set
 								 * (att_isnull sense reversed); else NULL */
 } RoseVersion;
+
+/*
+ * Sequence of a version that is the oldest one of its key, whatever it was before; its
+ * xid stands for any older or equal one.  Numbers of new versions begin behind it.
+ */
+#define ROSE_SEQ_OLDEST		((uint64) 1)
+#define ROSE_SEQ_FIRST		((uint64) 2)
+
+/*
+ * Is the newest version of a key that a snapshot sees, as found now, the one that this
+ * transaction holds, read earlier, of the same key?  The snapshot must see the one held.  What
+ * was forgotten meanwhile is older than, or is, all that anybody holds ("Forgotten
+ * versions" in src/lsm/README.md).
+ */
+static inline bool
+rose_version_is_held(const RoseVersion *found, const RoseVersion *held)
+{
+	return found->seq == held->seq || found->seq == ROSE_SEQ_OLDEST;
+}
 
 #define ROSE_PRESENT_BYTES(natts) (((natts) + 7) / 8)
 #define rose_present_test(bits, attno) \

@@ -199,7 +199,13 @@ SQL
 	return @problems;
 }
 
-my ($done, $batches, $different, $errors) = (0, 0, 0, 0);
+# How many components are there whose versions have forgotten their sequence numbers?
+sub forgotten
+{
+	return $node->safe_psql('postgres', 'SELECT count(*) FROM rose.stat_components WHERE min_seq = 1');
+}
+
+my ($done, $batches, $different, $errors, $forgotten) = (0, 0, 0, 0, 0);
 BATCH: while ($done < $wanted)
 {
 	my ($statements, $script) = make_batch();
@@ -224,6 +230,7 @@ BATCH: while ($done < $wanted)
 	push @refused, slurp_file("$dir/churn.err") =~ /^(?!.*canceling statement due to user request)(.*(?:ERROR|PANIC|FATAL|connection).*)/mg
 	  if -f "$dir/churn.err";
 	my @problems = compare_contents();
+	$forgotten += forgotten();
 	if (@refused || @problems)
 	{
 		diag("after batch $batches, DIFF_SEED=$seed");
@@ -236,6 +243,7 @@ BATCH: while ($done < $wanted)
 }
 ok(!$different, "the same answers on heap and on rose ($done statements in $batches batches, $errors of them errors)");
 ok($done >= $wanted, "$wanted statements were compared");
+cmp_ok($forgotten, '>', 0, 'merges have forgotten sequence numbers');
 cmp_ok($errors, '<', 0.35 * ($done || 1), 'most statements did something');
 
 unlink $saved if !$different;

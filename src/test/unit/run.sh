@@ -48,7 +48,7 @@ $CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/memtable" \
 	"$here"/test_memtable.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
 
-for name in gc picker; do
+for name in gc picker forget; do
 	# shellcheck disable=SC2086
 	$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
 		-o "$build/$name" "$here/test_$name.c" "$here/unit_assert.c" "$src/lsm/rose_$name.c" -lm
@@ -57,4 +57,5 @@ done
 "$build/memtable"
 "$build/gc"
 "$build/picker"
+"$build/forget"
 "$build/unit" "$@"
