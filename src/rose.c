@@ -12,6 +12,7 @@
 
 #include "fmgr.h"
 #include "indexam/rose_indexam.h"
+#include "lsm/rose_declared.h"
 #include "lsm/rose_maintain.h"
 #include "lsm/rose_table.h"
 #include "lsm/rose_pace.h"
@@ -42,6 +43,7 @@ static const struct
 {
 	{rose_arena_shmem_size, rose_arena_shmem_init},
 	{rose_pin_shmem_size, rose_pin_shmem_init},
+	{rose_declared_shmem_size, rose_declared_shmem_init},
 	{rose_registry_shmem_size, rose_registry_shmem_init},
 	{rose_write_shmem_size, rose_write_shmem_init},
 	{rose_pace_shmem_size, rose_pace_shmem_init},
@@ -103,6 +105,7 @@ _PG_init(void)
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = rose_shmem_startup;
 
+	rose_declared_define_callbacks();
 	rose_table_define_callbacks();
 	rose_rekey_define_callbacks();
 	rose_primary_key_define_callbacks();

@@ -9,6 +9,7 @@
  *								subscription feeds
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end
+ *	  ExecutorStart_hook		snapshots that are declared to garbage collection
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
  *
@@ -32,7 +33,9 @@
 #include "catalog/pg_index.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
+#include "executor/executor.h"
 #include "indexam/rose_indexam.h"
+#include "lsm/rose_declared.h"
 #include "lsm/rose_table.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/plancat.h"
@@ -47,6 +50,7 @@
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;
+static ExecutorStart_hook_type prev_executor_start_hook = NULL;
 
 /* ---- the planner ---- */
 
@@ -315,6 +319,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 
 	if (in_transaction)
 	{
+		rose_snapshot_declare();
 		before_command(stmt);
 		database = database_of_command(stmt);
 	}
@@ -329,7 +334,24 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	if (OidIsValid(database))
 		rose_registry_drop_database(database);
 	if (in_transaction)
+	{
+		/* imported, and still open where it came from, as we hope */
+		rose_snapshot_declare();
 		rose_rekey_pending();
+	}
+}
+
+/* ---- queries ---- */
+
+/* Long before the transaction reads a rose table, perhaps: it may dump others first. */
+static void
+rose_executor_start(QueryDesc *query, int eflags)
+{
+	rose_snapshot_declare();
+	if (prev_executor_start_hook)
+		prev_executor_start_hook(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
 }
 
 void
@@ -341,4 +363,6 @@ rose_hooks_install(void)
 	object_access_hook = rose_object_access;
 	prev_process_utility_hook = ProcessUtility_hook;
 	ProcessUtility_hook = rose_process_utility;
+	prev_executor_start_hook = ExecutorStart_hook;
+	ExecutorStart_hook = rose_executor_start;
 }

@@ -147,6 +147,14 @@ rose_primary_key_index(Relation rel)
 	ConditionalXactLockTableWait(xid, (nowait) && log_lock_failures)
 #endif
 
+/* 16 dropped vacuum_defer_cleanup_age. */
+#if PG_VERSION_NUM < 160000
+#include "storage/standby.h"
+#define rose_cleanup_is_deferred() (vacuum_defer_cleanup_age > 0)
+#else
+#define rose_cleanup_is_deferred() false
+#endif
+
 /* 17 lets extensions name their wait events. */
 static inline uint32
 rose_wait_event_pacing(void)

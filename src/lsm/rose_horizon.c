@@ -9,6 +9,7 @@
 
 #include "lsm/rose_horizon.h"
 
+#include "lsm/rose_declared.h"
 #include "lsm/rose_visibility.h"
 #include "storage/procarray.h"
 #include "utils/rel.h"
@@ -25,6 +26,6 @@ rose_horizon_get(Relation rel, MemoryContext context)
 	RoseHorizon *horizon = MemoryContextAllocZero(context, sizeof(RoseHorizon));
 
 	horizon->oldest = rose_horizon_oldest(rel);
-	horizon->undeclared = horizon->oldest;
+	rose_declared_horizon(horizon, rel, context);
 	return horizon;
 }

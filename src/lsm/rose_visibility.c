@@ -12,6 +12,7 @@
 #include "lsm/rose_visibility.h"
 
 #include "access/xact.h"
+#include "lsm/rose_declared.h"
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
 
@@ -38,6 +39,7 @@ rose_visibility_init(RoseVisibility *vis, Snapshot snapshot)
 	switch (snapshot->snapshot_type)
 	{
 		case SNAPSHOT_MVCC:
+			rose_snapshot_use(snapshot);
 			vis->kind = ROSE_SNAPSHOT_MVCC;
 			vis->xmin = rose_full_xid(snapshot->xmin);
 			vis->xmax = rose_full_xid(snapshot->xmax);

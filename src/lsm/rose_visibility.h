@@ -58,6 +58,7 @@ rose_version_writer(const RoseVersion *version)
 /* 64-bit form of a 32-bit xid that is within 2^31 of the next one. */
 extern FullTransactionId rose_full_xid(TransactionId xid);
 
+/* Raises serialization_failure if the snapshot may not be used any more (rose_declared.h). */
 extern void rose_visibility_init(RoseVisibility *vis, Snapshot snapshot);
 
 /* Status of a version's writer as of now. */

@@ -182,9 +182,10 @@ sub new
 	my ($class, $node) = @_;
 	my $self = bless { in => '', out => '', err => '', n => 0 }, $class;
 
+	$self->{timer} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
 	$self->{psql} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
 		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err},
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+		$self->{timer});
 	return $self;
 }
 
@@ -195,6 +196,7 @@ sub start
 
 	$self->{out} = '';
 	$self->{n}++;
+	$self->{timer}->start;		# anew
 	$self->{in} .= "$sql;\n\\echo end of $self->{n}\n";
 	$self->{psql}->pump_nb;
 	return;
@@ -222,6 +224,7 @@ sub end
 {
 	my ($self) = @_;
 
+	$self->{timer}->start;
 	$self->{in} .= "\\q\n";
 	eval { $self->{psql}->finish };
 	return;
