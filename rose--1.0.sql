@@ -254,6 +254,24 @@ CROSS JOIN LATERAL rose.merge_progress(t.oid::pg_catalog.regclass) m
 WHERE t.relkind = 'r' AND t.relpersistence <> 't'
 	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
 
+CREATE FUNCTION rose.workers(
+	OUT datid oid, OUT state text, OUT pid integer, OUT started timestamptz, OUT relid oid,
+	OUT spills bigint, OUT merges bigint,
+	OUT last_error text, OUT last_error_time timestamptz, OUT last_error_relid oid)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_workers_of_databases';
+
+-- A table's name is known in its own database only.
+CREATE VIEW rose.stat_worker AS
+SELECT d.datname AS database, w.state, w.pid, w.started,
+	CASE WHEN d.datname = pg_catalog.current_database() THEN w.relid::pg_catalog.regclass END AS relation,
+	w.spills, w.merges, w.last_error, w.last_error_time,
+	CASE WHEN d.datname = pg_catalog.current_database() THEN w.last_error_relid::pg_catalog.regclass END
+		AS last_error_relation
+FROM rose.workers() w
+JOIN pg_catalog.pg_database d ON d.oid = w.datid;
+COMMENT ON VIEW rose.stat_worker
+IS 'the workers that spill and merge, one a database: what they do, have done, and why one failed';
+
 GRANT USAGE ON SCHEMA rose TO PUBLIC;
 GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components,
-	rose.stat_space, rose.stat_merge_progress, rose.stat_memory TO PUBLIC;
+	rose.stat_space, rose.stat_merge_progress, rose.stat_memory, rose.stat_worker TO PUBLIC;

@@ -183,10 +183,7 @@ typedef struct RoseMergeBacklog
 } RoseMergeBacklog;
 extern void rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog);
 
-/* How far it is: versions read, of how many. */
-extern void rose_merge_progress(const RoseMerge *merge, uint64 *done, uint64 *total);
 extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
-extern int	rose_merge_target_level(const RoseMerge *merge);
 
 /* Is this component an input, or (now or later) replaced by it? */
 extern bool rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry);

@@ -468,11 +468,15 @@ finish_output(RoseMerge *merge)
 
 /* ---- steps ---- */
 
+/*
+ * An incarnation is never used again, so it stands for the file, too.  The entry may have been
+ * evicted and made again while there was no output: what the compactor knows of
+ * it is not there any more.
+ */
 static bool
 is_same_file(const RoseMerge *merge, const RoseTable *table)
 {
-	return RelFileLocatorEquals(table->locator, merge->locator) &&
-		table->incarnation == merge->incarnation;
+	return table->incarnation == merge->incarnation;
 }
 
 static void
@@ -557,23 +561,10 @@ rose_merge_end(RoseMerge *merge, RoseTable *table)
 	MemoryContextDelete(merge->context);
 }
 
-void
-rose_merge_progress(const RoseMerge *merge, uint64 *done, uint64 *total)
-{
-	*done = merge->nread;
-	*total = merge->total;
-}
-
 RelFileLocator
 rose_merge_locator(const RoseMerge *merge)
 {
 	return merge->locator;
-}
-
-int
-rose_merge_target_level(const RoseMerge *merge)
-{
-	return merge->target_level;
 }
 
 bool

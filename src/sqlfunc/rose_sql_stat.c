@@ -2,7 +2,8 @@
  *
  * rose_sql_stat.c
  *	  Set-returning functions behind the views rose.stat_subscription,
- *	  stat_subscription_tables, stat_components, stat_space and stat_merge_progress.
+ *	  stat_subscription_tables, stat_components, stat_space, stat_merge_progress,
+ *	  stat_memory and stat_worker.
  *
  * They only look: at the shared state of the workers, and at the manifest and the
  * memtables of a table.
@@ -27,6 +28,7 @@
 #include "utils/rel.h"
 #include "util/rose_preload.h"
 #include "utils/timestamp.h"
+#include "worker/rose_worker.h"
 
 PG_FUNCTION_INFO_V1(rose_subscription_progress);
 PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
@@ -34,6 +36,7 @@ PG_FUNCTION_INFO_V1(rose_components);
 PG_FUNCTION_INFO_V1(rose_space);
 PG_FUNCTION_INFO_V1(rose_merge_progress_of);
 PG_FUNCTION_INFO_V1(rose_memory);
+PG_FUNCTION_INFO_V1(rose_workers_of_databases);
 
 /* ---------------------------------------------------------------------
  * A row under construction: columns are put one after the other.
@@ -71,6 +74,12 @@ static void
 put_lsn(StatRow *row, XLogRecPtr lsn)
 {
 	put(row, LSNGetDatum(lsn), XLogRecPtrIsInvalid(lsn));
+}
+
+static void
+put_oid(StatRow *row, Oid oid)
+{
+	put(row, ObjectIdGetDatum(oid), !OidIsValid(oid));
 }
 
 static void
@@ -456,4 +465,57 @@ rose_memory(PG_FUNCTION_ARGS)
 	values[3] = Float8GetDatum(stats.delay_us / 1000.0);
 	values[4] = Int64GetDatum(stats.own_spills);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+/* ---------------------------------------------------------------------
+ * Workers
+ */
+
+static const char *
+work_name(const RoseWorkerInfo *worker)
+{
+	if (worker->pid == 0)
+		return "stopped";
+	switch (worker->work)
+	{
+		case ROSE_WORK_NONE:
+			return "idle";
+		case ROSE_WORK_OPEN:
+			return "opening";
+		case ROSE_WORK_SPILL:
+			return "spilling";
+		case ROSE_WORK_MERGE:
+			return "merging";
+	}
+	return NULL;
+}
+
+/* One row for each database that has, or lately had, a worker. */
+Datum
+rose_workers_of_databases(PG_FUNCTION_ARGS)
+{
+	RoseWorkerInfo *workers = palloc(sizeof(RoseWorkerInfo) * ROSE_WORKER_SLOTS);
+	int			n;
+	StatRow		row = {0};
+
+	rose_require_preload();
+	InitMaterializedSRF(fcinfo, 0);
+	n = rose_worker_list(workers);
+	for (int i = 0; i < n; i++)
+	{
+		const RoseWorkerInfo *worker = &workers[i];
+
+		put_oid(&row, worker->dbid);
+		put_text(&row, work_name(worker));
+		put(&row, Int32GetDatum(worker->pid), worker->pid == 0);
+		put_time(&row, worker->started);
+		put_oid(&row, worker->work_relid);
+		put_int8(&row, worker->spills);
+		put_int8(&row, worker->merges);
+		put_text(&row, worker->error_time != 0 ? worker->error : NULL);
+		put_time(&row, worker->error_time);
+		put_oid(&row, worker->error_relid);
+		emit(fcinfo, &row);
+	}
+	return (Datum) 0;
 }

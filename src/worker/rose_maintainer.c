@@ -71,14 +71,11 @@ static bool
 spill_table(const RoseRegistryItem *item)
 {
 	RoseTableNote *note = rose_maintainer_note(item->locator);
-	Relation	rel;
-	bool		spilled = false;
+	RoseTable  *table = rose_maintainer_begin(ROSE_WORK_SPILL, item->relid);
+	bool		spilled = table != NULL && rose_spill_has_room(table) &&
+		rose_spill(table, InvalidOid, 0);
 
-	rose_maintainer_begin_work(item->relid);
-	rel = rose_maintainer_open_table(item->relid, item->locator);
-	if (rel != NULL && rose_spill_has_room(rose_table_open(rel)))
-		spilled = rose_spill(rose_table_open(rel), InvalidOid, 0);
-	rose_maintainer_end_work(rel);
+	rose_maintainer_end();
 	if (spilled)
 		rose_maintainer_count(true);
 	else
@@ -156,9 +153,7 @@ maintain(void)
 		}
 		if (TimestampDifferenceExceeds(swept, now, SWEEP_INTERVAL_MS))
 		{
-			rose_maintainer_begin_work(InvalidOid);
-			(void) rose_registry_sweep(MyDatabaseId);
-			rose_maintainer_end_work(NULL);
+			rose_maintainer_sweep();
 			swept = now;
 		}
 
@@ -233,7 +228,7 @@ rose_maintainer_main(Datum arg)
 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
-		rose_maintainer_note_error(error, rose_maintainer_relid);
+		rose_maintainer_note_error(error);
 		FreeErrorData(error);
 		PG_RE_THROW();
 	}

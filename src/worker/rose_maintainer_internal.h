@@ -20,9 +20,9 @@
 /* Take over the slot that the launcher made; false if it is no longer meant for us. */
 extern bool rose_maintainer_attach(Oid dbid, bool *visit);
 extern void rose_maintainer_count(bool spill);
-extern void rose_maintainer_show_merge(Oid relid, const RoseMerge *merge);	/* NULL: none */
-/* Remember the error that ends this worker, and whose it is. */
-extern void rose_maintainer_note_error(const ErrorData *error, Oid relid);
+extern void rose_maintainer_show_work(RoseWorkerWork work, Oid relid);
+/* Remember the error that ends this worker, and on which table. */
+extern void rose_maintainer_note_error(const ErrorData *error);
 extern bool rose_maintainer_failed_lately(Oid relid);
 extern bool rose_maintainer_take_request(void); /* was a spill asked for? */
 extern void rose_maintainer_note_visited(void);
@@ -40,7 +40,6 @@ typedef struct RoseTableNote
 	bool		open_private;	/* has private runs of transactions in progress */
 } RoseTableNote;
 
-extern Oid	rose_maintainer_relid;	/* table at hand, for error reports */
 extern RoseRegistryItem *rose_maintainer_items; /* tables, as of the last look */
 extern int	rose_maintainer_nitems;
 
@@ -49,10 +48,17 @@ extern void rose_maintainer_visit_tables(void);
 extern RoseTableNote *rose_maintainer_note(RelFileLocator locator);
 extern bool rose_maintainer_waits_for_private(void);
 
-/* A transaction for one table; end_work closes rel, which may be NULL. */
-extern void rose_maintainer_begin_work(Oid relid);
-extern Relation rose_maintainer_open_table(Oid relid, RelFileLocator locator);
-extern void rose_maintainer_end_work(Relation rel);
+/*
+ * A transaction for work on one table, shown in the view.  It is opened without waiting for a
+ * lock; NULL if that is not possible now, or there is no such rose table any more.  It may
+ * have another file than when it was listed: a merge finds out by itself.  Ended in any case by
+ * rose_maintainer_end.
+ */
+extern RoseTable *rose_maintainer_begin(RoseWorkerWork work, Oid relid);
+extern void rose_maintainer_end(void);
+
+/* Forget tables whose files are gone. */
+extern void rose_maintainer_sweep(void);
 
 /* ---- rose_maintainer_merge.c: merges that take turns ---- */
 

@@ -103,17 +103,15 @@ static bool
 look_at_table(const RoseRegistryItem *item)
 {
 	RoseTableNote *note = rose_maintainer_note(item->locator);
-	Relation	rel;
+	RoseTable  *table = rose_maintainer_begin(ROSE_WORK_MERGE, item->relid);
 	bool		begun = false;
 
-	rose_maintainer_begin_work(item->relid);
-	rel = rose_maintainer_open_table(item->relid, item->locator);
-	if (rel != NULL)
+	if (table != NULL)
 	{
 		note->manifest_version = item->manifest_version;
-		begun = pick_and_begin(rose_table_open(rel), note, item->relid);
+		begun = pick_and_begin(table, note, item->relid);
 	}
-	rose_maintainer_end_work(rel);
+	rose_maintainer_end();
 	return begun;
 }
 
@@ -156,19 +154,15 @@ step_merge(int index)
 	RoseMergeProgress progress = ROSE_MERGE_WAIT;
 	TimestampTz now = GetCurrentTimestamp();
 	RoseMerge  *merge = active->merge;
-	Relation	rel;
+	RoseTable  *table;
 
 	if (active->wait_until > now)
 		return false;
 	ROSE_STOP_POINT("merge-paused");	/* between two steps: no transaction */
-	rose_maintainer_begin_work(active->relid);
-	rel = rose_maintainer_open_table(active->relid, rose_merge_locator(merge));
-	if (rel != NULL)
+	table = rose_maintainer_begin(ROSE_WORK_MERGE, active->relid);
+	if (table != NULL)
 	{
-		RoseTable  *table = rose_table_open(rel);
-
 		progress = rose_merge_step(merge, table, MERGE_STEP_MS);
-		rose_maintainer_show_merge(active->relid, merge);
 		if (progress == ROSE_MERGE_DONE)
 		{
 			forget_merge(index);
@@ -177,13 +171,13 @@ step_merge(int index)
 	}
 	else if (ConditionalLockRelationOid(active->relid, AccessShareLock))
 	{
-		/* nobody keeps us out, so that file is gone */
+		/* nobody keeps us out, so it is gone */
 		UnlockRelationOid(active->relid, AccessShareLock);
 		forget_merge(index);
 		rose_merge_end(merge, NULL);
 		progress = ROSE_MERGE_MORE;
 	}
-	rose_maintainer_end_work(rel);
+	rose_maintainer_end();
 
 	if (progress == ROSE_MERGE_DONE)
 		rose_maintainer_count(false);
@@ -202,8 +196,6 @@ rose_maintainer_merge_step(void)
 		next_merge = (next_merge + 1) % nmerges;
 		worked = step_merge(next_merge);
 	}
-	if (nmerges == 0)
-		rose_maintainer_show_merge(InvalidOid, NULL);
 	return worked;
 }
 

@@ -37,7 +37,8 @@ maintainer_exit(int code, Datum arg)
 		my_slot->state = ROSE_WORKER_STOPPED;
 		my_slot->state_since = GetCurrentTimestamp();
 		my_slot->info.pid = 0;
-		my_slot->info.merge_relid = InvalidOid;
+		my_slot->info.work = ROSE_WORK_NONE;
+		my_slot->info.work_relid = InvalidOid;
 		my_slot->latch = NULL;
 		/* an error that rose_maintainer_note_error did not see: no database, no connection */
 		if (code != 0 && my_slot->not_before < my_slot->state_since)
@@ -85,28 +86,25 @@ rose_maintainer_count(bool spill)
 }
 
 void
-rose_maintainer_show_merge(Oid relid, const RoseMerge *merge)
+rose_maintainer_show_work(RoseWorkerWork work, Oid relid)
 {
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	my_slot->info.merge_relid = relid;
-	if (merge)
-	{
-		my_slot->info.merge_level = rose_merge_target_level(merge);
-		rose_merge_progress(merge, &my_slot->info.merge_done,
-							&my_slot->info.merge_total);
-	}
+	my_slot->info.work = work;
+	my_slot->info.work_relid = relid;
 	LWLockRelease(&rose_workers->lock);
 }
 
-/* Remember the error that ends this worker, and whose it is. */
+/* Remember the error that ends this worker, and on which table. */
 void
-rose_maintainer_note_error(const ErrorData *error, Oid relid)
+rose_maintainer_note_error(const ErrorData *error)
 {
 	bool		cancel = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 	TimestampTz now = GetCurrentTimestamp();
 	RoseWorkerFailure *oldest = &my_slot->failures[0];
+	Oid			relid;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	relid = my_slot->info.work_relid;
 	if (!cancel)
 	{
 		my_slot->info.error_time = now;

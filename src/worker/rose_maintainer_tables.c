@@ -26,11 +26,11 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-Oid			rose_maintainer_relid = InvalidOid;
 RoseRegistryItem *rose_maintainer_items = NULL;
 int			rose_maintainer_nitems = 0;
 
 static HTAB *notes = NULL;
+static Relation work_rel = NULL;	/* of the table at hand */
 
 void
 rose_maintainer_list_tables(void)
@@ -74,47 +74,60 @@ rose_maintainer_note(RelFileLocator locator)
 	return note;
 }
 
-/*
- * Open a table without waiting for a lock; NULL if that is not possible now,
- * or the relation does not have that file any more.
- */
-Relation
-rose_maintainer_open_table(Oid relid, RelFileLocator locator)
-{
-	Relation	rel;
+/* ---- work on a table ---- */
 
+static void
+begin_transaction(RoseWorkerWork work, Oid relid)
+{
+	rose_maintainer_show_work(work, relid);
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+static bool
+is_rose_table(Relation rel)
+{
+	return RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel);
+}
+
+RoseTable *
+rose_maintainer_begin(RoseWorkerWork work, Oid relid)
+{
+	begin_transaction(work, relid);
 	if (!ConditionalLockRelationOid(relid, AccessShareLock))
 		return NULL;
-	rel = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ?
+	work_rel = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ?
 		try_relation_open(relid, NoLock) : NULL;
-	if (rel != NULL && RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) &&
-		rose_relation_is_rose(rel) &&
-		RelFileLocatorEquals(rose_rel_locator(rel), locator))
-		return rel;
-	if (rel != NULL)
-		relation_close(rel, NoLock);
+	if (work_rel != NULL && is_rose_table(work_rel))
+		return rose_table_open(work_rel);
+	if (work_rel != NULL)
+		relation_close(work_rel, NoLock);
+	work_rel = NULL;
 	UnlockRelationOid(relid, AccessShareLock);
 	return NULL;
 }
 
 void
-rose_maintainer_begin_work(Oid relid)
+rose_maintainer_end(void)
 {
-	rose_maintainer_relid = relid;
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-void
-rose_maintainer_end_work(Relation rel)
-{
-	if (rel != NULL)
-		relation_close(rel, AccessShareLock);
+	if (work_rel != NULL)
+		relation_close(work_rel, AccessShareLock);
+	work_rel = NULL;
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	pgstat_report_stat(true);
-	rose_maintainer_relid = InvalidOid;
+	rose_maintainer_show_work(ROSE_WORK_NONE, InvalidOid);
 }
+
+void
+rose_maintainer_sweep(void)
+{
+	begin_transaction(ROSE_WORK_NONE, InvalidOid);
+	(void) rose_registry_sweep(MyDatabaseId);
+	rose_maintainer_end();
+}
+
+/* ---- all tables ---- */
 
 /* Open every rose table of the database, so that the registry knows it. */
 void
@@ -151,17 +164,14 @@ rose_maintainer_visit_tables(void)
 
 	foreach(cell, relids)
 	{
-		Relation	rel;
-
 		CHECK_FOR_INTERRUPTS();
 		if (rose_maintainer_failed_lately(lfirst_oid(cell)))
 			continue;
-		rose_maintainer_begin_work(lfirst_oid(cell));
-		rel = try_relation_open(lfirst_oid(cell), AccessShareLock);
-		if (rel != NULL && RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) &&
-			rose_relation_is_rose(rel))
-			(void) rose_table_open(rel);
-		rose_maintainer_end_work(rel);
+		begin_transaction(ROSE_WORK_OPEN, lfirst_oid(cell));
+		work_rel = try_relation_open(lfirst_oid(cell), AccessShareLock);
+		if (work_rel != NULL && is_rose_table(work_rel))
+			(void) rose_table_open(work_rel);
+		rose_maintainer_end();
 	}
 	MemoryContextDelete(context);
 	rose_maintainer_note_visited();

@@ -24,18 +24,28 @@ extern Size rose_worker_shmem_size(void);
 extern void rose_worker_shmem_init(bool found);
 extern void rose_worker_register(void); /* also sets rose_request_spill_hook */
 
-/* For views: one database that has or had a worker. */
+/* Databases that are remembered at a time. */
+#define ROSE_WORKER_SLOTS		64
+
+/* What a worker is doing. */
+typedef enum RoseWorkerWork
+{
+	ROSE_WORK_NONE = 0,
+	ROSE_WORK_OPEN,				/* makes itself known with the database's tables */
+	ROSE_WORK_SPILL,
+	ROSE_WORK_MERGE
+} RoseWorkerWork;
+
 #define ROSE_WORKER_ERROR_LEN	256
 
+/* For views: one database that has or had a worker. */
 typedef struct RoseWorkerInfo
 {
 	Oid			dbid;
 	int			pid;			/* 0: not running */
 	TimestampTz started;		/* last start, 0 = never */
-	Oid			merge_relid;	/* table being merged, or InvalidOid */
-	int			merge_level;	/* into this level */
-	uint64		merge_done;		/* versions read ... */
-	uint64		merge_total;	/* ... of so many */
+	RoseWorkerWork work;		/* now, ... */
+	Oid			work_relid;		/* ... on this table; InvalidOid: none */
 	uint64		spills;			/* since the server started */
 	uint64		merges;
 	TimestampTz error_time;		/* of the last error, 0 = none */
@@ -43,7 +53,7 @@ typedef struct RoseWorkerInfo
 	char		error[ROSE_WORKER_ERROR_LEN];
 } RoseWorkerInfo;
 
-/* Fills up to max items and returns their number. */
-extern int	rose_worker_list(RoseWorkerInfo *items, int max);
+/* Fills items, of which there must be ROSE_WORKER_SLOTS; their number. */
+extern int	rose_worker_list(RoseWorkerInfo *items);
 
 #endif							/* ROSE_WORKER_H */

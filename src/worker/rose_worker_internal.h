@@ -13,9 +13,6 @@
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 
-/* Databases that are remembered at a time. */
-#define ROSE_WORKER_SLOTS		64
-
 /* Tables of a database whose maintenance failed lately. */
 #define ROSE_WORKER_FAILURES	16
 

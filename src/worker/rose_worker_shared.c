@@ -134,14 +134,14 @@ rose_worker_register(void)
 }
 
 int
-rose_worker_list(RoseWorkerInfo *items, int max)
+rose_worker_list(RoseWorkerInfo *items)
 {
 	int			n = 0;
 
 	if (rose_workers == NULL)
 		return 0;
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
-	for (int i = 0; i < ROSE_WORKER_SLOTS && n < max; i++)
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
 		if (OidIsValid(rose_workers->slots[i].info.dbid))
 			items[n++] = rose_workers->slots[i].info;
 	LWLockRelease(&rose_workers->lock);

@@ -1,0 +1,69 @@
+# What rose.stat_worker says of the maintenance workers, and that a table which one fails on
+# does not keep it from the others.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in has no workers' if $ENV{ROSE_STANDIN};
+
+my $node = rose_node('workers', "rose.spill_interval = '10ms'");
+stop_points_create($node);
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+sub worker { return sql("SELECT $_[0] FROM rose.stat_worker WHERE database = 'postgres'") }
+sub until_worker { return $node->poll_query_until('postgres', "SELECT $_[0] FROM rose.stat_worker WHERE database = 'postgres'") }
+
+my $control = RoseTest::Session->new($node);
+
+# a spill
+sql('CREATE TABLE spilled (id int PRIMARY KEY) USING rose');
+$control->run("SELECT stop_at('spill-written', 'wait', 'worker')");
+sql('INSERT INTO spilled SELECT generate_series(1, 100)');
+wait_for_stop($node);
+is(worker('state, relation, spills, merges, last_error IS NULL'), 'spilling|spilled|0|0|t', 'a worker that spills');
+is(worker("started BETWEEN now() - interval '1 hour' AND now(), pid = (SELECT pid FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker')"),
+	't|t', 'it is running');
+$control->run("SELECT go_on('spill-written')");
+ok(until_worker("state = 'idle' AND relation IS NULL AND spills = 1"), 'it has spilled');
+
+# merges
+sql('CREATE TABLE merged (id int PRIMARY KEY) USING rose');
+$control->run("SELECT stop_at('merge-read', 'wait', 'worker')");
+for my $i (1 .. 40)
+{
+	sql("INSERT INTO merged VALUES ($i); SELECT rose.spill('merged')");
+	last if sql("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)") eq 't';
+}
+wait_for_stop($node);
+is(worker('state, relation, merges'), 'merging|merged|0', 'a worker that merges');
+is(sql("SELECT count(*) FROM rose.stat_worker w JOIN rose.stat_merge_progress m ON w.pid IN (m.c1_merge_pid, m.c2_merge_pid) AND w.relation = m.relation"),
+	1, 'as stat_merge_progress says');
+$control->run("SELECT go_on('merge-read')");
+ok(until_worker("merges > 0 AND relation IS DISTINCT FROM 'merged'::regclass"), 'it has merged');
+
+# an error
+sql('CREATE TABLE broken (id int PRIMARY KEY) USING rose');
+$control->run("SELECT stop_at('spill-planned', 'error', 'worker')");
+sql('INSERT INTO broken VALUES (1)');
+ok(until_worker("last_error LIKE '%spill-planned%'"), 'the error of a worker');
+is(worker("last_error_relation, last_error_time BETWEEN now() - interval '1 minute' AND now()"), 'broken|t', 'the table it failed on');
+sql('INSERT INTO spilled VALUES (101)');
+ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('spilled') WHERE kind = 'memtable' AND rows > 0)"),
+	'it goes on with other tables');
+is(sql("SELECT sum(rows) FROM rose.components('broken') WHERE kind <> 'memtable'"), '', 'not yet with that one');
+is(sql('SELECT id FROM broken'), 1, 'whose rows are there');
+$control->end;
+
+# as others see it
+sql('CREATE DATABASE elsewhere');
+rose_create($node, 'elsewhere');
+is($node->safe_psql('elsewhere', "SELECT database, last_error_relation IS NULL FROM rose.stat_worker WHERE spills > 0"), 'postgres|t', 'from another database');
+sql('CREATE ROLE somebody');
+is(sql('SET ROLE somebody; SELECT count(*) > 0 FROM rose.stat_worker'), 't', 'for an ordinary user');
+
+$node->stop;
+done_testing();
