@@ -46,7 +46,7 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/memtable" \
-	"$here"/test_memtable.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
+	"$here"/test_memtable.c "$here"/memtable_*.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
 
 for name in gc picker forget; do
 	# shellcheck disable=SC2086

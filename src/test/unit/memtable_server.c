@@ -1,0 +1,216 @@
+/*-------------------------------------------------------------------------
+ *
+ * memtable_server.c
+ *	  The server that is not there: the few functions that src/memtable wants from
+ *	  one, faked, the free page manager included.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "memtable_unit.h"
+
+#include "common/pg_prng.h"
+#include "memtable/rose_arena.h"
+#include "storage/shmem.h"
+#include "utils/datum.h"
+#include "utils/freepage.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#define FAKE_PAGES 4096			/* 16 MB */
+
+static char shared_memory[(FAKE_PAGES + 2) * FPM_PAGE_SIZE + 4096];
+static bool page_used[FAKE_PAGES + 1];
+
+pg_prng_state pg_global_prng_state = {1, 2};
+MemoryContext CurrentMemoryContext = NULL;
+
+uint64
+pg_prng_uint64(pg_prng_state *state)
+{
+	state->s0 ^= state->s0 << 13;
+	state->s0 ^= state->s0 >> 7;
+	state->s0 ^= state->s0 << 17;
+	return state->s0;
+}
+
+void
+DefineCustomIntVariable(const char *name, const char *short_desc,
+						const char *long_desc, int *variable, int boot, int min,
+						int max, GucContext context, int flags,
+						GucIntCheckHook check, GucIntAssignHook assign,
+						GucShowHook show)
+{
+	*variable = FAKE_PAGES * (FPM_PAGE_SIZE / 1024);
+}
+
+Size
+mul_size(Size a, Size b)
+{
+	return a * b;
+}
+
+Size
+add_size(Size a, Size b)
+{
+	return a + b;
+}
+
+void *
+ShmemInitStruct(const char *name, Size size, bool *found)
+{
+	CHECK(size <= sizeof(shared_memory));
+	*found = false;
+	return shared_memory;
+}
+
+int
+LWLockNewTrancheId(void)
+{
+	return 100;
+}
+
+void
+LWLockRegisterTranche(int tranche, const char *name)
+{
+}
+
+void
+LWLockInitialize(LWLock *lock, int tranche)
+{
+}
+
+/* Only the writer thread allocates, so there is nothing to lock out. */
+bool
+LWLockAcquire(LWLock *lock, LWLockMode mode)
+{
+	return true;
+}
+
+void
+LWLockRelease(LWLock *lock)
+{
+}
+
+bool
+LWLockHeldByMeInMode(LWLock *lock, LWLockMode mode)
+{
+	return true;
+}
+
+TimestampTz
+GetCurrentTimestamp(void)
+{
+	return 1;
+}
+
+void
+FreePageManagerInitialize(FreePageManager *fpm, char *base)
+{
+	memset(page_used, true, sizeof(page_used));
+}
+
+bool
+FreePageManagerGet(FreePageManager *fpm, Size npages, Size *first_page)
+{
+	Size		run = 0;
+
+	for (Size page = 1; page < FAKE_PAGES; page++)
+	{
+		run = page_used[page] ? 0 : run + 1;
+		if (run == npages)
+		{
+			*first_page = page + 1 - npages;
+			memset(&page_used[*first_page], true, npages);
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+FreePageManagerPut(FreePageManager *fpm, Size first_page, Size npages)
+{
+	for (Size page = first_page; page < first_page + npages; page++)
+	{
+		CHECK(page_used[page]);
+		page_used[page] = false;
+		/* whoever still reads freed memory shall notice */
+		memset(rose_arena_base + page * FPM_PAGE_SIZE, 0x7f, FPM_PAGE_SIZE);
+	}
+}
+
+void *
+palloc0(Size size)
+{
+	return calloc(1, size);
+}
+
+void
+pfree(void *pointer)
+{
+	free(pointer);
+}
+
+bool
+errstart(int elevel, const char *domain)
+{
+	return true;
+}
+
+bool
+errstart_cold(int elevel, const char *domain)
+{
+	return true;
+}
+
+int
+errmsg_internal(const char *fmt,...)
+{
+	return 0;
+}
+
+void
+errfinish(const char *filename, int lineno, const char *funcname)
+{
+	fprintf(stderr, "error raised at %s:%d\n", filename, lineno);
+	abort();
+}
+
+struct varlena *
+pg_detoast_datum_packed(struct varlena *datum)
+{
+	return datum;
+}
+
+/* never reached: the keys here are the first column, and no row is short */
+Datum
+nocachegetattr(HeapTuple tup, int attnum, TupleDesc att)
+{
+	abort();
+}
+
+Datum
+getmissingattr(TupleDesc tupdesc, int attnum, bool *isnull)
+{
+	abort();
+}
+
+Datum
+datumCopy(Datum value, bool typByVal, int typLen)
+{
+	abort();
+}
+
+uint64
+hash_bytes_uint32_extended(uint32 k, uint64 seed)
+{
+	abort();
+}
+
+Datum
+FunctionCall2Coll(FmgrInfo *flinfo, Oid collation, Datum arg1, Datum arg2)
+{
+	abort();
+}
