@@ -175,6 +175,8 @@ extern const RoseRow *rose_component_cursor_keyed_row(RoseComponentCursor *curso
  */
 extern RoseLeaf *rose_component_cursor_leaf(const RoseComponentCursor *cursor, int *slot);
 extern bool rose_component_cursor_goto(RoseComponentCursor *cursor, int slot);
+/* The leaf's first slot that is not left out. */
+extern int	rose_component_cursor_first_slot(const RoseComponentCursor *cursor);
 /*
  * First slot of the leaf, from the present one on, whose first ncols key columns
  * are >= key (after: > key); the number of rows if there is none.

@@ -469,6 +469,14 @@ rose_component_cursor_goto(RoseComponentCursor *cursor, int slot)
 }
 
 int
+rose_component_cursor_first_slot(const RoseComponentCursor *cursor)
+{
+	uint64		first = cursor->leaf->first_ordinal;
+
+	return cursor->first_ordinal > first ? (int) (cursor->first_ordinal - first) : 0;
+}
+
+int
 rose_component_cursor_find(RoseComponentCursor *cursor, const Datum *key, int ncols, bool after)
 {
 	Assert(cursor->slot >= 0);

@@ -537,6 +537,16 @@ scan_resolve_backward(RoseScan *scan, RoseSource *source)
 static const RoseRow *
 scan_next_backward(RoseScan *scan)
 {
+	if (scan->back_source != NULL)
+	{
+		RoseSource *source = scan->back_source;
+		const RoseRow *row = rose_stretch_next_backward(scan);
+
+		if (row != NULL)
+			return row;
+		rose_stretch_leave_backward(scan);
+		(void) scan_advance(scan, source);
+	}
 	for (;;)
 	{
 		RoseSource *source;
@@ -550,6 +560,9 @@ scan_next_backward(RoseScan *scan)
 			scan->place = SCAN_BEFORE_FIRST;
 			return NULL;
 		}
+		row = rose_stretch_begin_backward(scan, source);
+		if (row)
+			return row;
 		scan_begin_group(scan, source->row->key);
 		row = scan_resolve_backward(scan, source);
 		if (row)
@@ -574,6 +587,8 @@ scan_turn(RoseScan *scan, bool forward)
 		return;
 	if (rose_stretch_is_open(&scan->stretch))
 		rose_stretch_leave(scan);
+	if (scan->back_source != NULL)
+		rose_stretch_leave_backward(scan);
 	scan->positioned = false;
 }
 
@@ -602,6 +617,8 @@ rose_scan_next(RoseScan *scan, ScanDirection direction)
 
 	if (row != NULL && rose_stretch_is_open(&scan->stretch))
 		rose_source_need_version(scan->stretch_source);
+	else if (row != NULL && scan->back_source != NULL)
+		rose_source_need_version(scan->back_source);
 	return row;
 }
 
@@ -634,6 +651,8 @@ rose_scan_tid(RoseScan *scan, ItemPointer tid)
 {
 	if (rose_stretch_is_open(&scan->stretch))
 		rose_stretch_tid(&scan->stretch, scan->stretch.next - 1, tid);
+	else if (scan->back_source != NULL)
+		rose_stretch_tid_backward(scan, tid);
 	else if (scan->row_from_lookup)
 		rose_lookup_tid(scan->lookup, tid);
 	else

@@ -51,6 +51,11 @@ struct RoseScan
 	int			stretch_first;	/* slot it began with */
 	struct RoseWeave *weave;	/* that it is a piece of, if that is open; or NULL */
 
+	/* the same backward: from the source's cursor down to a slot; source NULL: none */
+	RoseSource *back_source;
+	int			back_end;		/* the last of its slots */
+	uint64		back_tid;		/* number of slot 0's TID */
+
 	RosePartial partial;
 	RoseLookup *lookup;			/* backward scans complete PARTIAL rows by it */
 
@@ -91,6 +96,15 @@ extern int	rose_stretch_leaf_end(RoseScan *scan, RoseSource *source, RoseLeaf **
 extern int	rose_stretch_batch_end(RoseScan *scan, RoseSource *source, int *row);
 /* Take a row; there must be one. */
 extern const RoseRow *rose_stretch_next_row(RoseScan *scan);
+
+/*
+ * Backward, one row at a time: begin returns the first row, NULL if there is no stretch; next the
+ * next one, NULL if there is none left.  Who leaves it moves the source, or takes the sources anew.
+ */
+extern const RoseRow *rose_stretch_begin_backward(RoseScan *scan, RoseSource *source);
+extern const RoseRow *rose_stretch_next_backward(RoseScan *scan);
+extern void rose_stretch_leave_backward(RoseScan *scan);
+extern void rose_stretch_tid_backward(RoseScan *scan, ItemPointer tid);
 
 /* ---- weaves (rose_scan_weave.c) ---- */
 

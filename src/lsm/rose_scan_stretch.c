@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_scan_stretch.c
- *	  Stretches: rows of a leaf that a forward scan passes on as they are.
+ *	  Stretches: rows of a leaf or of a batch that a scan passes on as they are.
  *
  * Most of a table is at rest in one large component, or in several that do not
  * overlap, and what is newer has few keys.  Between two of those keys the rows of
@@ -17,7 +17,10 @@
  * another source, whichever is first.  Of a key with several versions the first one met is
  * the newest, and the row; the stretch ends with it, and the scan skips the others.
  *
- * While a stretch is open the source's cursor stays at or behind the rows taken,
+ * Backward there are stretches of leaves with one version a key only, and they are
+ * taken row by row: the source's cursor is at the row that was taken last.
+ *
+ * Forward, while a stretch is open the source's cursor stays at or behind the rows taken,
  * and the scan's group key is not kept: both are brought up to date when it is left.
  *
  *-------------------------------------------------------------------------
@@ -188,6 +191,7 @@ void
 rose_stretch_forget(RoseScan *scan)
 {
 	rose_weave_forget(scan);
+	scan->back_source = NULL;
 	memset(&scan->stretch, 0, sizeof(scan->stretch));
 	scan->stretch_source = NULL;
 }
@@ -241,4 +245,70 @@ rose_stretch_next_row(RoseScan *scan)
 		return rose_mem_batch_row(stretch->batch, stretch->next++);
 	(void) rose_component_cursor_goto(cursor, stretch->next++);
 	return rose_component_cursor_keyed_row(cursor);
+}
+
+/* ---- backward ---- */
+
+const RoseRow *
+rose_stretch_begin_backward(RoseScan *scan, RoseSource *source)
+{
+	const RoseKeyRange *range = &scan->range;
+	const RoseSource *rival = scan->rival;
+	int			width = rose_schema_key_width(scan->table->schema);
+	RoseLeaf   *leaf;
+	int			slot;
+	int			first;
+
+	Assert(scan->back_source == NULL);
+	if (source->cursor == NULL || scan->vis.kind != ROSE_SNAPSHOT_MVCC ||
+		(source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
+		rose_stretch_leaf_end(scan, source, &leaf, &slot) <= slot)
+		return NULL;
+	first = rose_component_cursor_first_slot(source->cursor);
+	if (rival != NULL)
+		first = Max(first, rose_leaf_find(leaf, 0, rival->row->key, width, true));
+	if (range->nlower > 0)
+		first = Max(first, rose_leaf_find(leaf, 0, range->lower, range->nlower,
+										  !range->lower_inclusive));
+	if (first > slot)
+		return NULL;
+
+	scan->back_source = source;
+	scan->back_end = first;
+	scan->back_tid = rose_tid_first_number(scan->table, &source->entry) + leaf->first_ordinal;
+	return rose_component_cursor_keyed_row(source->cursor);
+}
+
+const RoseRow *
+rose_stretch_next_backward(RoseScan *scan)
+{
+	RoseComponentCursor *cursor = scan->back_source->cursor;
+	int			slot;
+
+	(void) rose_component_cursor_leaf(cursor, &slot);
+	if (slot <= scan->back_end || !rose_component_cursor_prev(cursor))
+		return NULL;
+	return rose_component_cursor_keyed_row(cursor);
+}
+
+void
+rose_stretch_leave_backward(RoseScan *scan)
+{
+	RoseSource *source = scan->back_source;
+
+	MemoryContextReset(scan->group_context);
+	rose_key_copy(scan->table->schema, scan->group_key,
+				  rose_component_cursor_keyed_row(source->cursor)->key, scan->group_context);
+	scan->place = SCAN_AT_GROUP;
+	scan->group_done = true;
+	scan->back_source = NULL;
+}
+
+void
+rose_stretch_tid_backward(RoseScan *scan, ItemPointer tid)
+{
+	int			slot;
+
+	(void) rose_component_cursor_leaf(scan->back_source->cursor, &slot);
+	rose_tid_from_number(scan->back_tid + slot, tid);
 }
