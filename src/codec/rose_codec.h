@@ -22,7 +22,7 @@
  *	  items, eight for each byte it takes in the buffer;
  *	- the first plan->spare further values are certain to be taken by extend(),
  *	  provided that they take no more than plan->headroom bytes of the buffer; after that
- *	  extend() may refuse, which asks for a new plan.
+ *	  extend() may refuse, which asks for a new plan, or raise the size by any amount. or raise the size by any amount.
  *
  * Most words take much less than the worst case.  With plan->usual, a word
  * (or its difference) x is usual if x >= usual_base and x - usual_base is a multiple of
@@ -47,6 +47,7 @@
 
 #include "codec/rose_column.h"
 #include "codec/rose_patch.h"
+#include "codec/rose_positions.h"
 
 /* Embedded on disk: never renumber or reuse. */
 typedef enum RoseCodecId
@@ -125,11 +126,14 @@ typedef struct RosePlan
 	int			word_size;
 	int			patch_size;
 	int			interval;		/* values of an anchor, 0 without anchors */
+	int64		anchor_low;
+	int64		anchor_high;
+	uint64		anchor_step;	/* all are a multiple of it away from the lowest; 0: one only */
 	int64		slope;			/* linear */
 	int			nodd;			/* of the patches: values that are no multiple */
 	int			nwide;
 	int			wide_width;
-	int			position_bits;
+	int			position_shift;	/* rose_positions.h */
 	int64		wide_base;
 	int64		low;			/* all but the odd ones lie between these; */
 	int64		high;
@@ -180,12 +184,14 @@ typedef struct RosePackedWords
 	int64		slope;
 	bool		whole_slope;
 	const char *bits;
+	int64		anchor_base;
+	int64		anchor_step;
+	int			anchor_width;
 	const char *anchors;
+	RosePositions positions;	/* of the wide ones; rle: of runs */
 	int			nwide;
 	int			wide_width;
-	int			position_bits;
 	int64		wide_base;
-	const char *wide_positions;
 	const char *wide_bits;
 } RosePackedWords;
 
@@ -216,7 +222,6 @@ typedef struct RoseSegment
 	RosePackedWords packed;
 	const char *values;			/* plain, dictionary: an array of words */
 	const char *codes;
-	const char *run_ends;
 	int			nunits;			/* runs, dictionary entries, or blocks */
 	int			code_width;
 	RoseItemIndex index;

@@ -1,15 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * rose_codec_delta.c
- *	  Words as differences from their predecessor, with restart points.
+ *	  Words as differences from their predecessor, with anchors.
  *
- * For values that grow unevenly: sorted keys, arrival times.  Every
- * RESTART_INTERVAL values an anchor holds the value itself, so that reading one
- * value adds up at most that many differences:
+ * For values that grow unevenly: sorted keys, arrival times.  The value itself is
+ * there for every 64th, the anchors.  From the nearest one
+ * a value is at most 32 differences away, forwards or backwards, but for the last
+ * values of the page:
  *
- *		value i = anchor[i / 64] + the sum of x over the values after the anchor up to i
+ *		value i = anchor[k] + the sum of x over the values after 64 * k up to i
+ *				= anchor[k + 1] - the sum of x over the values after i up to 64 * (k + 1)
  *
- * x is packed as in rose_packed.h; that of an anchor is the base and unused.  A
+ * x is packed as in rose_packed.h; that of the first value is the base and unused.  A
  * patch is a difference too, of 8 bytes.  Differences are taken modulo 2^64, so
  * that none is too large.
  *
@@ -20,31 +22,27 @@
 #include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
 
-#define RESTART_INTERVAL	64
+#define ANCHOR_INTERVAL		64
 
 static inline int
 anchor_count(int n)
 {
-	return (n + RESTART_INTERVAL - 1) / RESTART_INTERVAL;
+	return (n + ANCHOR_INTERVAL - 1) / ANCHOR_INTERVAL;
 }
 
 
 /* ---- Building ---- */
 
-/* Differences in front of values [from, n); 'filler' for anchors. */
+/* Differences in front of values [from, n); 'filler' for the first of all. */
 static void
 find_differences(const RoseColumnBuffer *col, int from, int n, int64 filler, int64 *x)
 {
-	const int64 *words = col->words;
-	int			i;
+	int			first = Max(from, 1);
 
 	if (from == 0 && n > 0)
 		x[0] = filler;
-	i = Max(from, 1);
-	if (i < n)
-		rose_kernel_differences(words + i, n - i, x + (i - from));
-	for (i = anchor_count(from) * RESTART_INTERVAL; i < n; i += RESTART_INTERVAL)
-		x[i - from] = filler;
+	if (first < n)
+		rose_kernel_differences(col->words + first, n - first, x + (first - from));
 }
 
 static bool
@@ -53,13 +51,13 @@ delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 	int64	   *x = col->scratch->words;
 
 	/* not worth a pass unless it can beat what there is */
-	if (col->nvalues < 4 || request->stats.nruns < 3 ||
-		anchor_count(col->nvalues) * col->desc.attlen >= request->best_size)
+	if (col->nvalues < 4 || request->stats.nruns < 3)
 		return false;
 
-	plan->interval = RESTART_INTERVAL;
+	plan->interval = ANCHOR_INTERVAL;
 	plan->usual = ROSE_USUAL_DIFFERENCE;
 	rose_packed_begin(plan, col, sizeof(int64));
+	rose_packed_follow_anchors(plan, col->words, col->nvalues);
 	find_differences(col, 0, col->nvalues, rose_wrap_sub(col->words[1], col->words[0]), x);
 	rose_packed_fit(plan, x, col->nvalues, true);
 	return true;
@@ -69,6 +67,7 @@ static bool
 delta_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
 	find_differences(col, plan->n, n, plan->base, col->scratch->words);
+	rose_packed_follow_anchors(plan, col->words, n);
 	rose_packed_follow(plan, col->scratch->words, n);
 	return true;
 }
@@ -96,30 +95,18 @@ delta_open(RoseSegment *seg)
 	return rose_packed_open(seg, anchor_count(seg->n), sizeof(int64));
 }
 
+/* The sum of x over values [from, to), which are not the first. */
 static inline int64
-anchor_at(const RoseSegment *seg, int k)
-{
-	int			size = seg->desc->attlen;
-
-	return rose_word_load(seg->packed.anchors + (Size) k * size, size);
-}
-
-/* Add what wide values and patches in [from, to) make of the sum of x. */
-static int64
-add_exceptions(const RoseSegment *seg, int from, int to, int64 sum)
+sum_differences(const RoseSegment *seg, int from, int to)
 {
 	const RosePackedWords *packed = &seg->packed;
-	int			k;
+	uint64		narrow = rose_bitpack_sum(packed->bits, packed->width, from, to - from);
+	int64		sum = rose_wrap_add(rose_wrap_mul(packed->base, to - from),
+									rose_wrap_mul(packed->step, (int64) narrow));
 
-	/* their places in the packed values are 0 */
-	for (k = rose_packed_first_wide(packed, from); k < packed->nwide; k++)
-	{
-		int			position = rose_packed_wide_position(packed, k);
-
-		if (position < from || position >= to)
-			break;
-		sum = rose_wrap_add(sum, rose_wrap_sub(rose_packed_wide_value(packed, k), packed->base));
-	}
+	/* the places of wide values and patches in the packed values are 0 */
+	if (packed->nwide > 0)
+		sum = rose_wrap_add(sum, rose_packed_sum_wide(packed, from, to));
 	if (seg->patches.n > 0)
 		sum = rose_wrap_add(sum, rose_patches_sum(&seg->patches, from, to, packed->base));
 	return sum;
@@ -128,61 +115,52 @@ add_exceptions(const RoseSegment *seg, int from, int to, int64 sum)
 static int64
 delta_get(const RoseSegment *seg, int i)
 {
-	const RosePackedWords *packed = &seg->packed;
-	int			after = i % RESTART_INTERVAL;
-	int			first = i - after + 1;
-	uint64		sum = rose_bitpack_sum(packed->bits, packed->width, first, after);
-	int64		value = rose_wrap_add(anchor_at(seg, i / RESTART_INTERVAL),
-									  rose_wrap_add(rose_wrap_mul(packed->base, after),
-													rose_wrap_mul(packed->step, (int64) sum)));
+	int			anchor = i / ANCHOR_INTERVAL;
+	int			place = anchor * ANCHOR_INTERVAL;
+	int			next = place + ANCHOR_INTERVAL;
 
-	if (packed->nwide > 0 || seg->patches.n > 0)
-		value = add_exceptions(seg, first, i + 1, value);
-	return value;
+	if (i - place <= ANCHOR_INTERVAL / 2 || next >= seg->n)
+		return rose_wrap_add(rose_packed_anchor(&seg->packed, anchor),
+							 sum_differences(seg, place + 1, i + 1));
+	return rose_wrap_sub(rose_packed_anchor(&seg->packed, anchor + 1),
+						 sum_differences(seg, i + 1, next + 1));
 }
 
 static void
 delta_decode(const RoseSegment *seg, int from, int n, int64 *values)
 {
-	int			i = 0;
+	int64		last;
+	int			i;
 
 	if (n == 0)
 		return;
 	rose_packed_decode(&seg->packed, from, n, values);
 	if (seg->patches.n > 0)
 		rose_patches_apply(&seg->patches, from, n, values);
-	values[0] = delta_get(seg, from);
-	while (i < n)
-	{
-		int			next = Min(n, ((from + i) / RESTART_INTERVAL + 1) * RESTART_INTERVAL - from);
-		int64		last = values[i];
-
-		for (i++; i < next; i++)
-			values[i] = last = rose_wrap_add(last, values[i]);
-		if (i < n)
-			values[i] = anchor_at(seg, (from + i) / RESTART_INTERVAL);
-	}
+	values[0] = last = delta_get(seg, from);
+	for (i = 1; i < n; i++)
+		values[i] = last = rose_wrap_add(last, values[i]);
 }
 
 static int
 delta_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 {
-	int64		values[RESTART_INTERVAL];
+	int64		values[ANCHOR_INTERVAL];
 	int			i = 0;
 
 	/* narrow to one interval by the anchors that lie inside the range */
 	while (hi - lo > 1)
 	{
-		int			first = lo / RESTART_INTERVAL + 1;
-		int			last = (hi - 1) / RESTART_INTERVAL;
+		int			first = lo / ANCHOR_INTERVAL + 1;
+		int			last = (hi - 1) / ANCHOR_INTERVAL;
 		int			mid = first + (last - first) / 2;
 
 		if (first > last)
 			break;
-		if (anchor_at(seg, mid) < value)
-			lo = mid * RESTART_INTERVAL;
+		if (rose_packed_anchor(&seg->packed, mid) < value)
+			lo = mid * ANCHOR_INTERVAL;
 		else
-			hi = mid * RESTART_INTERVAL;
+			hi = mid * ANCHOR_INTERVAL;
 	}
 	delta_decode(seg, lo, hi - lo, values);
 	while (i < hi - lo && values[i] < value)

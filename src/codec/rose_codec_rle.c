@@ -5,14 +5,12 @@
  *
  *		uint8	width		bits of a packed run value
  *		uint8	flags		1: patched
+ *		uint8	shift		of the positions
  *		varint	nruns
  *		varint	base		zigzag
- *		uint16	end[nruns]	number of the first value after each run
+ *		positions			where each run but the first begins (rose_positions.h)
  *		bits	nruns values of width bits, to be added to base
- *		patches
- *
- * Reading searches the run ends, so it takes O(log runs).  A value that does not fit
- * the width is a patch and goes on the run that it interrupts.
+ *		patches				of run values, by the number of the run
  *
  *-------------------------------------------------------------------------
  */
@@ -20,47 +18,40 @@
 
 #include "codec/rose_codec.h"
 #include "codec/rose_kernels.h"
+#include "codec/rose_positions.h"
 #include "util/rose_bitpack.h"
 #include "util/rose_varint.h"
 
 #define RLE_PATCHED		0x01
 
-static inline int
-run_end(const RoseSegment *seg, int run)
-{
-	uint16		end;
-
-	memcpy(&end, seg->run_ends + 2 * (Size) run, 2);
-	return end;
-}
-
-static inline int64
-run_value(const RoseSegment *seg, int run)
-{
-	return rose_wrap_add(seg->packed.base,
-						 (int64) rose_bitpack_get(seg->packed.bits, seg->packed.width, run));
-}
-
 static void
 rle_resize(RosePlan *plan, int word_size)
 {
-	plan->size = plan->header + 2 * plan->nunits +
+	plan->size = plan->header +
+		rose_positions_size(plan->n, Max(plan->nunits - 1, 0), plan->position_shift) +
 		(int) rose_bitpack_size(plan->nunits, plan->width) +
 		rose_patches_size(plan->npatches, word_size);
 }
 
-/* Set what depends on base and width. */
+/* Set what depends on base, width and shift. */
 static void
 rle_finish_plan(RosePlan *plan, int word_size)
 {
 	/* nruns may grow, so take its varint at its longest */
-	plan->header = 2 + 3 + rose_varint_size(rose_zigzag_encode(plan->base));
-	plan->value_bits = Max(16 + plan->width, rose_patch_bits(word_size)) + 8;
+	plan->header = 3 + 3 + rose_varint_size(rose_zigzag_encode(plan->base));
+	/* bytes more where bits are rounded up to whole bytes, and an entry of the directory */
+	plan->value_bits = plan->position_shift + plan->width + rose_patch_bits(word_size) + 1 + 32;
 	plan->spare = PG_INT32_MAX;
+	plan->step = 1;
+	plan->usual = ROSE_USUAL_DIFFERENCE;
+	plan->usual_base = 0;
+	plan->usual_top = 0;
+	plan->usual_bits = 1;
+	plan->usual_slack = 32;
 	rle_resize(plan, word_size);
 }
 
-/* Make room for all values, low to high, in plan->unit_bytes runs, if that takes less. */
+/* Make room for the values of all runs, low to high, if that takes less. */
 static void
 rle_widen(const RoseColumnBuffer *col, RosePlan *plan)
 {
@@ -71,42 +62,32 @@ rle_widen(const RoseColumnBuffer *col, RosePlan *plan)
 	wide.base = plan->low;
 	wide.width = rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low));
 	wide.npatches = 0;
-	wide.nunits = (int) plan->unit_bytes;
-	wide.last = col->words[plan->n - 1];
 	rle_finish_plan(&wide, col->desc.attlen);
 	if (wide.size <= plan->size)
 		*plan = wide;
 }
 
-/* plan->unit_bytes counts the runs that there would be without patches */
 static bool
 rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
 	const int64 *words = col->words;
 	uint64		mask = rose_width_mask(plan->width);
-	int			i;
+	int			i = plan->n;
 
-	for (i = plan->n; i < n; i++)
+	for (;;)
 	{
-		int64		value = words[i];
+		int64		value;
 
-		if (i > 0 && value == words[i - 1] && value == plan->last && plan->nunits > 0)
-		{
-			i = rose_kernel_run_end(words, i + 1, n, value) - 1;
-			continue;
-		}
-		plan->unit_bytes += i == 0 || value != words[i - 1];
+		if (i > 0)
+			i = rose_kernel_run_end(words, i, n, words[i - 1]);
+		if (i >= n)
+			break;
+		value = words[i++];
+		plan->nunits++;
 		plan->low = Min(plan->low, value);
 		plan->high = Max(plan->high, value);
-		if (plan->nunits > 0 && value == plan->last)
-			continue;
 		if ((uint64) rose_wrap_sub(value, plan->base) > mask)
-		{
 			plan->npatches++;
-			continue;
-		}
-		plan->nunits++;
-		plan->last = value;
 	}
 	plan->n = n;
 	rle_resize(plan, col->desc.attlen);
@@ -114,13 +95,12 @@ rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 	return true;
 }
 
-/* Follow all values from the first one, under the base and width that are set. */
+/* Follow all values from the first one, under the base, width and shift that are set. */
 static bool
 rle_start(RoseColumnBuffer *col, RosePlan *plan)
 {
 	plan->n = 0;
 	plan->nunits = 0;
-	plan->unit_bytes = 0;
 	plan->npatches = 0;
 	plan->low = PG_INT64_MAX;
 	plan->high = PG_INT64_MIN;
@@ -133,10 +113,13 @@ rle_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
 	const RoseWordStats *stats = &request->stats;
 
-	if (stats->nruns < 2 || stats->nruns * 2 >= request->best_size)
+	/* a run takes some bits more than a value in a frame */
+	if (stats->nruns < 2 || stats->nruns / 2 >= request->best_size ||
+		stats->nruns > col->nvalues - col->nvalues / 4)
 		return false;
 	plan->base = stats->min;
 	plan->width = rose_bits_needed((uint64) rose_wrap_sub(stats->max, stats->min));
+	plan->position_shift = rose_positions_shift(col->nvalues, stats->nruns);
 	return rle_start(col, plan);
 }
 
@@ -145,6 +128,7 @@ rle_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
 	plan->base = learned->base;
 	plan->width = learned->width;
+	plan->position_shift = learned->position_shift;
 	return rle_start(col, plan);
 }
 
@@ -155,34 +139,32 @@ rle_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 	uint64		mask = rose_width_mask(plan->width);
 	int			npatches = 0;
 	int			nruns = 0;
-	int			i;
+	int			i = 0;
 
-	/* run ends go to scratch->words, run values to scratch->packed */
-	for (i = 0; i < plan->n; i++)
+	while (i < plan->n)
 	{
-		uint64		offset = (uint64) rose_wrap_sub(col->words[i], plan->base);
+		int64		value = col->words[i];
+		uint64		offset = (uint64) rose_wrap_sub(value, plan->base);
 
+		if (nruns > 0)
+			scratch->positions[nruns - 1] = (uint64) i;
+		scratch->packed[nruns] = offset;
 		if (offset > mask)
 		{
-			scratch->patches[npatches].position = i;
-			scratch->patches[npatches++].value = col->words[i];
+			scratch->packed[nruns] = 0;
+			scratch->patches[npatches].position = nruns;
+			scratch->patches[npatches++].value = value;
 		}
-		else if (nruns == 0 || scratch->packed[nruns - 1] != offset)
-			scratch->packed[nruns++] = offset;
-		if (nruns > 0)
-		{
-			if (offset <= mask)
-				i = rose_kernel_run_end(col->words, i + 1, plan->n, col->words[i]) - 1;
-			scratch->words[nruns - 1] = i + 1;
-		}
+		nruns++;
+		i = rose_kernel_run_end(col->words, i + 1, plan->n, value);
 	}
 
 	*out++ = (char) plan->width;
 	*out++ = (char) (npatches > 0 ? RLE_PATCHED : 0);
+	*out++ = (char) plan->position_shift;
 	out = rose_varint_write(out, nruns);
 	out = rose_varint_write(out, rose_zigzag_encode(plan->base));
-	for (i = 0; i < nruns; i++)
-		out = rose_word_store(out, scratch->words[i], 2);
+	out = rose_positions_write(out, scratch->positions, nruns - 1, plan->n, plan->position_shift);
 	rose_bitpack_write(out, plan->width, scratch->packed, nruns);
 	out += rose_bitpack_size(nruns, plan->width);
 	return rose_patches_write(out, scratch->patches, npatches, col->desc.attlen);
@@ -192,14 +174,17 @@ static const char *
 rle_open(RoseSegment *seg)
 {
 	const char *p = seg->start;
+	const char *problem;
 	uint64		nruns;
 	uint64		base;
 	int			flags;
+	int			shift;
 
-	if (seg->end - p < 2)
+	if (seg->end - p < 3)
 		return "segment is cut off";
 	seg->packed.width = (uint8) *p++;
 	flags = (uint8) *p++;
+	shift = (uint8) *p++;
 	if (seg->packed.width > 64)
 		return "bit width is out of range";
 	if (flags & ~RLE_PATCHED)
@@ -211,76 +196,77 @@ rle_open(RoseSegment *seg)
 		return "number of runs is out of range";
 	seg->nunits = (int) nruns;
 	seg->packed.base = rose_zigzag_decode(base);
-	if (seg->end - p < (ptrdiff_t) (2 * nruns + rose_bitpack_size(nruns, seg->packed.width)))
+	problem = rose_positions_open(&seg->packed.positions, p, seg->end, seg->n, seg->nunits - 1,
+								  shift, &p);
+	if (problem != NULL)
+		return problem;
+	if (seg->end - p < (ptrdiff_t) rose_bitpack_size(nruns, seg->packed.width))
 		return "segment is cut off";
-	seg->run_ends = p;
-	seg->packed.bits = p + 2 * nruns;
-	p = seg->packed.bits + rose_bitpack_size(nruns, seg->packed.width);
+	seg->packed.bits = p;
+	p += rose_bitpack_size(nruns, seg->packed.width);
 
 	seg->patches.n = 0;
 	if (flags & RLE_PATCHED)
-		return rose_patches_open(&seg->patches, p, seg->end, seg->n, seg->desc->attlen);
+		return rose_patches_open(&seg->patches, p, seg->end, seg->nunits, seg->desc->attlen);
 	return NULL;
 }
 
-/* The run that value i belongs to; some run, at least, on a bad page. */
-static int
+/* The run that value i belongs to. */
+static inline int
 find_run(const RoseSegment *seg, int i)
 {
-	int			lo = 0;
-	int			hi = seg->nunits - 1;
+	return rose_positions_rank(&seg->packed.positions, i + 1);
+}
 
-	while (lo < hi)
-	{
-		int			mid = (lo + hi) / 2;
+static inline int64
+run_value(const RoseSegment *seg, int run)
+{
+	int64		value;
 
-		if (run_end(seg, mid) <= i)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	if (seg->patches.n > 0 && rose_patches_find(&seg->patches, run, &value))
+		return value;
+	return rose_wrap_add(seg->packed.base,
+						 (int64) rose_bitpack_get(seg->packed.bits, seg->packed.width, run));
 }
 
 static int64
 rle_get(const RoseSegment *seg, int i)
 {
-	int64		value;
-
-	if (seg->patches.n > 0 && rose_patches_find(&seg->patches, i, &value))
-		return value;
 	return run_value(seg, find_run(seg, i));
 }
 
 static void
 rle_decode(const RoseSegment *seg, int from, int n, int64 *values)
 {
+	const RosePositions *positions = &seg->packed.positions;
+	int			bucket = from >> positions->shift;
 	int			run = n > 0 ? find_run(seg, from) : 0;
 	int			i = 0;
 
 	while (i < n)
 	{
 		int64		value = run_value(seg, run);
-		int			end = run < seg->nunits - 1 ? Min(run_end(seg, run) - from, n) : n;
+		int			end = n;
 
+		if (run < seg->nunits - 1)
+			end = Min(rose_positions_next(positions, run, &bucket) - from, n);
 		while (i < end)
 			values[i++] = value;
 		if (run < seg->nunits - 1)
 			run++;
 	}
-	if (seg->patches.n > 0)
-		rose_patches_apply(&seg->patches, from, n, values);
 }
 
 static int
 rle_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 {
+	const RosePositions *positions = &seg->packed.positions;
 	int			first;
 	int			last;
-	int			start;
+	int			start = 0;
 
-	if (seg->patches.n > 0 || lo >= hi)
-		return rose_codec_lower_bound(seg, lo, hi, value);
+	if (lo >= hi)
+		return lo;
 
 	/* the first run in reach whose value is >= value */
 	first = find_run(seg, lo);
@@ -294,23 +280,30 @@ rle_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 		else
 			last = mid;
 	}
-	start = first == 0 ? 0 : run_end(seg, first - 1);
+	if (first > positions->n)
+		return hi;
+	if (first > 0)
+	{
+		int			bucket = rose_positions_bucket(positions, first - 1);
+
+		start = rose_positions_next(positions, first - 1, &bucket);
+	}
 	return Max(lo, Min(hi, start));
 }
 
 static const char *
 rle_check(RoseSegment *seg)
 {
-	int			run;
+	const char *problem = rose_positions_check(&seg->packed.positions, seg->n);
 
-	for (run = 0; run < seg->nunits; run++)
+	if (problem == NULL && seg->nunits > 1)
 	{
-		if (run_end(seg, run) <= (run == 0 ? 0 : run_end(seg, run - 1)))
-			return "runs do not ascend";
+		int			bucket = 0;
+
+		if (rose_positions_next(&seg->packed.positions, 0, &bucket) == 0)
+			problem = "first run is empty";
 	}
-	if (run_end(seg, seg->nunits - 1) != seg->n)
-		return "runs do not cover all values";
-	return rose_patches_check(&seg->patches, seg->n);
+	return problem != NULL ? problem : rose_patches_check(&seg->patches, seg->nunits);
 }
 
 const RoseCodec rose_codec_rle = {

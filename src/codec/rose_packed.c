@@ -14,10 +14,13 @@
 /* Values looked at to guess outliers. */
 #define SAMPLE_SIZE		33
 
+/* Bits that a position takes besides its place in the bucket, on average. */
+#define POSITION_EXTRA_BITS	3
+
 /* Values looked at to choose a width, at least; all if they are not twice as many. */
 #define WIDTH_SAMPLE_SIZE	1024
 
-/* position_bits, wide_width and a count of 65535 at most */
+/* position_shift, wide_width and a count of 65535 at most */
 #define WIDE_HEADER		(1 + 1 + 3)
 
 void
@@ -72,16 +75,49 @@ plan_flags(const RosePlan *plan)
 		(plan->nwide > 0 ? ROSE_PACKED_WIDE : 0);
 }
 
+static int
+anchor_count(const RosePlan *plan)
+{
+	return (plan->n + plan->interval - 1) / plan->interval;
+}
+
+static int64
+anchor_step(const RosePlan *plan)
+{
+	/* the step is a signed number */
+	return plan->anchor_step == 0 || plan->anchor_step > (uint64) PG_INT64_MAX ? 1 :
+		(int64) plan->anchor_step;
+}
+
+static int
+anchor_width(const RosePlan *plan)
+{
+	if (plan->anchor_low > plan->anchor_high)
+		return 0;
+	return rose_bits_needed((uint64) rose_wrap_sub(plan->anchor_high, plan->anchor_low) /
+							(uint64) anchor_step(plan));
+}
+
+/* Anchors that are still to come may be of any width, so those cannot be foreseen. */
+static void
+resize_anchors(RosePlan *plan)
+{
+	plan->size += 1 + rose_varint_size(rose_zigzag_encode(plan->anchor_low)) +
+		rose_varint_size((uint64) anchor_step(plan)) +
+		(int) rose_bitpack_size(anchor_count(plan), anchor_width(plan));
+	plan->spare = (plan->interval - plan->n % plan->interval) % plan->interval;
+}
+
 static inline void
 resize(RosePlan *plan)
 {
 	plan->size = plan->header + (int) rose_bitpack_size(plan->n, plan->width) +
 		rose_patches_size(plan->npatches, plan->patch_size);
 	if (plan->interval > 0)
-		plan->size += (plan->n + plan->interval - 1) / plan->interval * plan->word_size;
+		resize_anchors(plan);
 	if (plan->nwide > 0)
 		plan->size += WIDE_HEADER + rose_varint_size(rose_zigzag_encode(plan->wide_base)) +
-			(int) rose_bitpack_size(plan->nwide, plan->position_bits) +
+			rose_positions_size(plan->n, plan->nwide, plan->position_shift) +
 			(int) rose_bitpack_size(plan->nwide, plan->wide_width);
 }
 
@@ -100,17 +136,19 @@ finish_parameters(RosePlan *plan)
 	/* bytes more where packed values are rounded up to whole bytes */
 	plan->value_bits = rose_patch_bits(plan->patch_size);
 	if (plan->nwide > 0)
-		plan->value_bits = Max(plan->value_bits, plan->position_bits + plan->wide_width + 16);
+		plan->value_bits = Max(plan->value_bits, plan->position_shift + plan->wide_width + 16) +
+			1 + 16;
 	plan->value_bits += plan->width + 8;
 	plan->spare = PG_INT32_MAX;
 	plan->usual_base = plan->base;
 	plan->usual_top = rose_width_mask(plan->width);
 	plan->usual_bits = plan->width;
 	plan->usual_slack = 8;
-	if (plan->interval > 0)
+	if (plan->nwide > 0)
 	{
-		plan->usual_bits += (plan->word_size * 8 + plan->interval - 1) / plan->interval;
-		plan->usual_slack += plan->word_size * 8;
+		/* the directory of their positions grows with all values */
+		plan->usual_bits++;
+		plan->usual_slack += 16;
 	}
 	resize(plan);
 }
@@ -125,8 +163,9 @@ rose_packed_begin(RosePlan *plan, const RoseColumnBuffer *col, int patch_size)
 	plan->patch_size = patch_size;
 	plan->step = 1;
 	plan->n = 0;
-	plan->low = plan->wide_low = PG_INT64_MAX;
-	plan->high = plan->wide_high = PG_INT64_MIN;
+	plan->low = plan->wide_low = plan->anchor_low = PG_INT64_MAX;
+	plan->high = plan->wide_high = plan->anchor_high = PG_INT64_MIN;
+	plan->anchor_step = 0;
 }
 
 /* The largest step that all are multiples of away from the lowest. */
@@ -199,7 +238,7 @@ choose_width(const RosePlan *plan, const int64 *x, int n, int64 base, int64 *cos
 {
 	RoseDivisor divisor;
 	int			count[65] = {0};
-	int			wide_bits = plan->position_bits +
+	int			wide_bits =
 		rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low) / (uint64) plan->step);
 	int			best = 64;
 	int			nwider = 0;
@@ -216,8 +255,11 @@ choose_width(const RosePlan *plan, const int64 *x, int n, int64 base, int64 *cos
 	*cost = PG_INT64_MAX;
 	for (width = 64; width >= 0; width--)
 	{
-		int64		bits = (int64) nsampled * width + (int64) nwider * wide_bits;
+		int64		bits = (int64) nsampled * width;
 
+		if (nwider > 0)
+			bits += (int64) nwider *
+				(wide_bits + rose_positions_shift(nsampled, nwider) + POSITION_EXTRA_BITS);
 		/* on a tie take the wider: fewer exceptions read faster */
 		if (bits < *cost)
 		{
@@ -272,7 +314,6 @@ rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_step)
 	plan->high = high;
 	plan->base = low;
 	plan->step = with_step ? find_step(x, n, low) : 1;
-	plan->position_bits = Min(16, rose_bits_needed((uint64) n + n / 8));
 	plan->width = rose_bits_needed((uint64) rose_wrap_sub(high, low) / (uint64) plan->step);
 	if (plan->width > 0)
 	{
@@ -301,8 +342,9 @@ rose_packed_restart(RosePlan *plan, const RosePlan *learned, int64 base)
 	plan->n = 0;
 	plan->base = base;
 	plan->npatches = plan->nodd = plan->nwide = 0;
-	plan->low = plan->wide_low = PG_INT64_MAX;
-	plan->high = plan->wide_high = PG_INT64_MIN;
+	plan->low = plan->wide_low = plan->anchor_low = PG_INT64_MAX;
+	plan->high = plan->wide_high = plan->anchor_high = PG_INT64_MIN;
+	plan->anchor_step = 0;
 	finish_parameters(plan);
 }
 
@@ -311,7 +353,7 @@ rose_packed_restart(RosePlan *plan, const RosePlan *learned, int64 base)
 
 /* What the frame does not hold. */
 static void
-follow_outside(RosePlan *plan, const RoseDivisor *divisor, int64 x, int position)
+follow_outside(RosePlan *plan, const RoseDivisor *divisor, int64 x)
 {
 	if (is_odd(plan, divisor, x))
 	{
@@ -324,7 +366,7 @@ follow_outside(RosePlan *plan, const RoseDivisor *divisor, int64 x, int position
 	plan->wide_low = Min(plan->wide_low, x);
 	plan->wide_high = Max(plan->wide_high, x);
 	/* the first ones are patches, until a second frame pays */
-	if (plan->nwide > 0 && position < 1 << plan->position_bits &&
+	if (plan->nwide > 0 &&
 		rose_divide(divisor, (uint64) x - (uint64) plan->wide_base) <=
 		Min(rose_width_mask(plan->wide_width), divisor->limit))
 		plan->nwide++;
@@ -350,7 +392,7 @@ follow_each(RosePlan *plan, const int64 *x, int n)
 		if (unlikely(rose_divide(&divisor, (uint64) x[i] - base) > top ||
 					 (x[i] < plan->base && plan->step != 1)))
 		{
-			follow_outside(plan, &divisor, x[i], plan->n + i);
+			follow_outside(plan, &divisor, x[i]);
 			continue;
 		}
 		low = Min(low, x[i]);
@@ -407,14 +449,33 @@ static void
 widen_second(const RosePlan *plan, RosePlan *wide)
 {
 	*wide = *plan;
-	wide->position_bits = Max(plan->position_bits,
-							  Min(16, rose_bits_needed(plan->n + plan->n / 8)));
+	wide->position_shift = rose_positions_shift(plan->n,
+												plan->nwide + plan->npatches - plan->nodd);
 	wide->wide_base = plan->wide_low;
 	wide->wide_width = rose_bits_needed((uint64) rose_wrap_sub(plan->wide_high, plan->wide_low) /
 										(uint64) plan->step);
 	wide->nwide = plan->nwide + plan->npatches - plan->nodd;
 	wide->npatches = plan->nodd;
 	finish_parameters(wide);
+}
+
+void
+rose_packed_follow_anchors(RosePlan *plan, const int64 *words, int n)
+{
+	int			i = (plan->n + plan->interval - 1) / plan->interval * plan->interval;
+
+	for (; i < n; i += plan->interval)
+	{
+		int64		first = words[0];
+		int64		word = words[i];
+
+		if (word != first)
+			plan->anchor_step = greatest_common_divisor(plan->anchor_step, word < first ?
+														(uint64) first - (uint64) word :
+														(uint64) word - (uint64) first);
+		plan->anchor_low = Min(plan->anchor_low, word);
+		plan->anchor_high = Max(plan->anchor_high, word);
+	}
 }
 
 void
@@ -470,7 +531,7 @@ sort_out(const RoseColumnBuffer *col, const RosePlan *plan, const RoseDivisor *d
 			continue;
 		scratch->packed[i] = 0;
 		wide = rose_divide(divisor, (uint64) x[i] - (uint64) plan->wide_base);
-		if (plan->nwide > 0 && wide <= wide_top && i < 1 << plan->position_bits &&
+		if (plan->nwide > 0 && wide <= wide_top &&
 			!is_odd(plan, divisor, x[i]))
 		{
 			scratch->positions[*nwide] = (uint64) i;
@@ -498,7 +559,7 @@ write_header(const RosePlan *plan, int flags, int nwide, char *out)
 		*out++ = (char) plan->exponent;
 	if (flags & ROSE_PACKED_WIDE)
 	{
-		*out++ = (char) plan->position_bits;
+		*out++ = (char) plan->position_shift;
 		*out++ = (char) plan->wide_width;
 		out = rose_varint_write(out, rose_zigzag_encode(plan->wide_base));
 		out = rose_varint_write(out, nwide);
@@ -515,6 +576,34 @@ pack_narrow(const RosePlan *plan, const RoseDivisor *divisor, const int64 *x, ui
 		rose_kernel_divide(x, plan->n, plan->base, divisor->inverse, divisor->shift, packed);
 }
 
+static char *
+write_anchors(const RosePlan *plan, const int64 *anchors, char *out)
+{
+	uint64		block[64];
+	RoseDivisor divisor;
+	int			width = anchor_width(plan);
+	int			n = anchor_count(plan);
+	int			from;
+	int			k;
+
+	rose_divisor_init(&divisor, anchor_step(plan));
+	*out++ = (char) width;
+	out = rose_varint_write(out, rose_zigzag_encode(plan->anchor_low));
+	out = rose_varint_write(out, (uint64) anchor_step(plan));
+	/* a full block makes whole bytes in any width */
+	for (from = 0; from < n; from += lengthof(block))
+	{
+		int			size = Min(lengthof(block), n - from);
+
+		for (k = 0; k < size; k++)
+			block[k] = rose_divide(&divisor, (uint64) anchors[(from + k) * plan->interval] -
+								   (uint64) plan->anchor_low);
+		rose_bitpack_write(out, width, block, size);
+		out += rose_bitpack_size(size, width);
+	}
+	return out;
+}
+
 char *
 rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, const int64 *x,
 				  const int64 *patch_values, const int64 *anchors, char *out)
@@ -524,7 +613,6 @@ rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, const int64
 	int			flags = plan_flags(plan);
 	int			nwide;
 	int			npatches;
-	int			i;
 
 	rose_divisor_init(&divisor, plan->step);
 	pack_narrow(plan, &divisor, x, scratch->packed);
@@ -534,13 +622,13 @@ rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, const int64
 	if (nwide == 0)
 		flags &= ~ROSE_PACKED_WIDE;
 	out = write_header(plan, flags, nwide, out);
-	for (i = 0; plan->interval > 0 && i < plan->n; i += plan->interval)
-		out = rose_word_store(out, anchors[i], plan->word_size);
+	if (plan->interval > 0)
+		out = write_anchors(plan, anchors, out);
 
 	rose_bitpack_write(out, plan->width, scratch->packed, plan->n);
 	out += rose_bitpack_size(plan->n, plan->width);
-	rose_bitpack_write(out, plan->position_bits, scratch->positions, nwide);
-	out += rose_bitpack_size(nwide, plan->position_bits);
+	if (nwide > 0)
+		out = rose_positions_write(out, scratch->positions, nwide, plan->n, plan->position_shift);
 	rose_bitpack_write(out, plan->wide_width, scratch->wide, nwide);
 	out += rose_bitpack_size(nwide, plan->wide_width);
 	return rose_patches_write(out, scratch->patches, npatches, plan->patch_size);
@@ -563,7 +651,8 @@ read_parameters(RosePackedWords *packed, int flags, const char *p, const char *e
 	packed->slope = 0;
 	packed->whole_slope = (flags & ROSE_PACKED_WHOLE_SLOPE) != 0;
 	packed->exponent = 0;
-	packed->position_bits = packed->wide_width = 0;
+	packed->positions.shift = ROSE_POSITIONS_MIN_SHIFT;
+	packed->wide_width = 0;
 	*nwide = 0;
 	if (flags & ROSE_PACKED_STEP)
 	{
@@ -587,7 +676,7 @@ read_parameters(RosePackedWords *packed, int flags, const char *p, const char *e
 	{
 		if (end - p < 2)
 			return NULL;
-		packed->position_bits = (uint8) *p++;
+		packed->positions.shift = (uint8) *p++;
 		packed->wide_width = (uint8) *p++;
 		if ((p = rose_varint_read(p, end, &number)) == NULL)
 			return NULL;
@@ -597,14 +686,34 @@ read_parameters(RosePackedWords *packed, int flags, const char *p, const char *e
 	return p;
 }
 
+static const char *
+read_anchors(RosePackedWords *packed, int n, const char *p, const char *end)
+{
+	uint64		base;
+	uint64		step;
+
+	if (p >= end)
+		return NULL;
+	packed->anchor_width = (uint8) *p++;
+	if (packed->anchor_width > 64 ||
+		(p = rose_varint_read(p, end, &base)) == NULL ||
+		(p = rose_varint_read(p, end, &step)) == NULL ||
+		(Size) (end - p) < rose_bitpack_size(n, packed->anchor_width))
+		return NULL;
+	packed->anchor_base = rose_zigzag_decode(base);
+	packed->anchor_step = (int64) step;
+	packed->anchors = p;
+	return p + rose_bitpack_size(n, packed->anchor_width);
+}
+
 const char *
 rose_packed_open(RoseSegment *seg, int nanchors, int patch_size)
 {
 	RosePackedWords *packed = &seg->packed;
 	const char *p = seg->start;
+	const char *problem;
 	uint64		nwide;
 	int			flags;
-	Size		body;
 
 	if (seg->end - p < 2)
 		return "segment is cut off";
@@ -614,23 +723,29 @@ rose_packed_open(RoseSegment *seg, int nanchors, int patch_size)
 		return "segment has unknown flags";
 	if ((p = read_parameters(packed, flags, p, seg->end, &nwide)) == NULL)
 		return "segment is cut off";
-	if (packed->width > 64 || packed->wide_width > 64 || packed->position_bits > 16)
+	if (packed->width > 64 || packed->wide_width > 64)
 		return "bit width is out of range";
 	if (nwide > (uint64) seg->n)
 		return "more wide values than values";
 	packed->nwide = (int) nwide;
 
-	packed->anchors = p;
-	packed->bits = p + (Size) nanchors * seg->desc->attlen;
-	body = (Size) nanchors * seg->desc->attlen + rose_bitpack_size(seg->n, packed->width) +
-		rose_bitpack_size(nwide, packed->position_bits) +
-		rose_bitpack_size(nwide, packed->wide_width);
-	if ((Size) (seg->end - p) < body)
+	if (nanchors > 0 && (p = read_anchors(packed, nanchors, p, seg->end)) == NULL)
+		return "anchors are cut off";
+	if ((Size) (seg->end - p) < rose_bitpack_size(seg->n, packed->width))
 		return "segment is cut off";
-	packed->wide_positions = packed->bits + rose_bitpack_size(seg->n, packed->width);
-	packed->wide_bits = packed->wide_positions +
-		rose_bitpack_size(nwide, packed->position_bits);
-	p += body;
+	packed->bits = p;
+	p += rose_bitpack_size(seg->n, packed->width);
+	if (nwide > 0)
+	{
+		problem = rose_positions_open(&packed->positions, p, seg->end, seg->n, packed->nwide,
+									  packed->positions.shift, &p);
+		if (problem != NULL)
+			return problem;
+	}
+	if ((Size) (seg->end - p) < rose_bitpack_size(nwide, packed->wide_width))
+		return "segment is cut off";
+	packed->wide_bits = p;
+	p += rose_bitpack_size(nwide, packed->wide_width);
 
 	seg->patches.n = 0;
 	if (flags & ROSE_PACKED_PATCHED)
@@ -638,22 +753,20 @@ rose_packed_open(RoseSegment *seg, int nanchors, int patch_size)
 	return NULL;
 }
 
-int
-rose_packed_first_wide(const RosePackedWords *packed, int i)
+int64
+rose_packed_sum_wide(const RosePackedWords *packed, int from, int to)
 {
-	int			lo = 0;
-	int			hi = packed->nwide;
+	int			bucket = from >> packed->positions.shift;
+	int64		sum = 0;
+	int			k;
 
-	while (lo < hi)
+	for (k = rose_positions_rank(&packed->positions, from); k < packed->nwide; k++)
 	{
-		int			mid = (lo + hi) / 2;
-
-		if (rose_packed_wide_position(packed, mid) < i)
-			lo = mid + 1;
-		else
-			hi = mid;
+		if (rose_positions_next(&packed->positions, k, &bucket) >= to)
+			break;
+		sum = rose_wrap_add(sum, rose_wrap_sub(rose_packed_wide_value(packed, k), packed->base));
 	}
-	return lo;
+	return sum;
 }
 
 void
@@ -662,6 +775,7 @@ rose_packed_decode(const RosePackedWords *packed, int from, int n, int64 *x)
 	uint64		base = (uint64) packed->base;
 	uint64		step = (uint64) packed->step;
 	uint64	   *out = (uint64 *) x;
+	int			bucket;
 	int			i;
 	int			k;
 
@@ -678,9 +792,10 @@ rose_packed_decode(const RosePackedWords *packed, int from, int n, int64 *x)
 	}
 	if (packed->nwide == 0)
 		return;
-	for (k = rose_packed_first_wide(packed, from); k < packed->nwide; k++)
+	bucket = from >> packed->positions.shift;
+	for (k = rose_positions_rank(&packed->positions, from); k < packed->nwide; k++)
 	{
-		int			position = rose_packed_wide_position(packed, k);
+		int			position = rose_positions_next(&packed->positions, k, &bucket);
 
 		/* positions of a bad page need not ascend */
 		if (position < from || position - from >= n)
@@ -716,17 +831,9 @@ rose_packed_bounds(const RosePackedWords *packed, int64 *min, int64 *max)
 const char *
 rose_packed_check(RoseSegment *seg)
 {
-	const RosePackedWords *packed = &seg->packed;
-	int			k;
+	const char *problem = NULL;
 
-	for (k = 0; k < packed->nwide; k++)
-	{
-		int			position = rose_packed_wide_position(packed, k);
-
-		if (position >= seg->n)
-			return "position of a wide value is out of range";
-		if (k > 0 && position <= rose_packed_wide_position(packed, k - 1))
-			return "positions of wide values do not ascend";
-	}
-	return rose_patches_check(&seg->patches, seg->n);
+	if (seg->packed.nwide > 0)
+		problem = rose_positions_check(&seg->packed.positions, seg->n);
+	return problem != NULL ? problem : rose_patches_check(&seg->patches, seg->n);
 }

@@ -23,13 +23,17 @@
  *		varint	slope		zigzag; with ROSE_PACKED_SLOPE only (linear)
  *		uint8	exponent	with ROSE_PACKED_EXPONENT only (decimal)
  *		with ROSE_PACKED_WIDE only:
- *			uint8	position_bits	0 .. 16
+ *			uint8	position_shift	rose_positions.h
  *			uint8	wide_width		0 .. 64
  *			varint	wide_base		zigzag
  *			varint	nwide
- *		word	anchor[]	as many as the codec says
+ *		with anchors only (delta):
+ *			uint8	anchor_width	0 .. 64
+ *			varint	anchor_base		zigzag
+ *			varint	anchor_step
+ *			bits	(anchor - anchor_base) / anchor_step, as many as the codec says
  *		bits	n values of width bits; 0 for wide ones and patches
- *		bits	nwide positions, ascending
+ *		nwide positions, ascending
  *		bits	nwide values of wide_width bits
  *		patches				with ROSE_PACKED_PATCHED only
  *
@@ -98,6 +102,9 @@ extern void rose_packed_restart(RosePlan *plan, const RosePlan *learned, int64 b
 /* Follow x[plan->n .. n), of which x points to the first. */
 extern void rose_packed_follow(RosePlan *plan, const int64 *x, int n);
 
+/* Every plan->interval'th of words[plan->n .. n), of the whole column, will be an anchor. */
+extern void rose_packed_follow_anchors(RosePlan *plan, const int64 *words, int n);
+
 /*
  * Write a segment for x[0 .. plan->n).  Patches are taken from patch_values, anchors,
  * if there are any, from every plan->interval'th of 'anchors'.
@@ -114,13 +121,15 @@ extern const char *rose_packed_open(RoseSegment *seg, int nanchors, int patch_si
 /* x[from .. from + n), but for patches. */
 extern void rose_packed_decode(const RosePackedWords *packed, int from, int n, int64 *x);
 
-/* Number of the first wide value at or after position i. */
-extern int	rose_packed_first_wide(const RosePackedWords *packed, int i);
+/* What the wide ones among x[from .. to) exceed base by, in all, modulo 2^64. */
+extern int64 rose_packed_sum_wide(const RosePackedWords *packed, int from, int to);
 
-static inline int
-rose_packed_wide_position(const RosePackedWords *packed, int k)
+static inline int64
+rose_packed_anchor(const RosePackedWords *packed, int k)
 {
-	return (int) rose_bitpack_get(packed->wide_positions, packed->position_bits, k);
+	int64		offset = (int64) rose_bitpack_get(packed->anchors, packed->anchor_width, k);
+
+	return rose_wrap_add(packed->anchor_base, rose_wrap_mul(packed->anchor_step, offset));
 }
 
 static inline int64
@@ -144,13 +153,10 @@ rose_packed_narrow(const RosePackedWords *packed, int i)
 static inline int64
 rose_packed_get(const RosePackedWords *packed, int i)
 {
-	if (packed->nwide > 0)
-	{
-		int			k = rose_packed_first_wide(packed, i);
+	int			k;
 
-		if (k < packed->nwide && rose_packed_wide_position(packed, k) == i)
-			return rose_packed_wide_value(packed, k);
-	}
+	if (packed->nwide > 0 && rose_positions_find(&packed->positions, i, &k))
+		return rose_packed_wide_value(packed, k);
 	return rose_packed_narrow(packed, i);
 }
 

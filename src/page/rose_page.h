@@ -30,7 +30,7 @@ typedef enum RosePageKind
 } RosePageKind;
 
 #define ROSE_PAGE_MAGIC		0x45534f52	/* "ROSE" on a little-endian machine */
-#define ROSE_PAGE_VERSION	2
+#define ROSE_PAGE_VERSION	3		/* 2: other positions of runs and wide values, plain anchors */
 
 /*
  * Most rows a page holds.  The columns of a page may all be constant, so that
