@@ -24,6 +24,9 @@
 
 #define RLE_PATCHED		0x01
 
+/* Runs that are unpacked at a time. */
+#define RUNS_DECODED	64
+
 static void
 rle_resize(RosePlan *plan, int word_size)
 {
@@ -235,25 +238,56 @@ rle_get(const RoseSegment *seg, int i)
 	return run_value(seg, find_run(seg, i));
 }
 
+/* The values of runs [run, run + n). */
+static void
+read_run_values(const RoseSegment *seg, int run, int n, int64 *values)
+{
+	int			k;
+
+	rose_bitpack_read(seg->packed.bits, seg->packed.width, run, n, (uint64 *) values);
+	for (k = 0; k < n; k++)
+		values[k] = rose_wrap_add(values[k], seg->packed.base);
+	if (seg->patches.n > 0)
+		rose_patches_apply(&seg->patches, run, n, values);
+}
+
 static void
 rle_decode(const RoseSegment *seg, int from, int n, int64 *values)
 {
 	const RosePositions *positions = &seg->packed.positions;
+	int64		run_values[RUNS_DECODED];
+	uint64		places[RUNS_DECODED];
 	int			bucket = from >> positions->shift;
+	int			next_bucket = rose_positions_before(positions, bucket + 1);
 	int			run = n > 0 ? find_run(seg, from) : 0;
+	int			last = n > 0 ? find_run(seg, from + n - 1) : -1;
 	int			i = 0;
 
-	while (i < n)
+	/* on a bad page the last run may lie before the first one */
+	while (run < last)
+	{
+		int			m = Min(last - run, RUNS_DECODED);
+		int			k;
+
+		read_run_values(seg, run, m, run_values);
+		rose_bitpack_read(positions->places, positions->shift, run, m, places);
+		for (k = 0; k < m; k++, run++)
+		{
+			int			end;
+
+			while (next_bucket <= run && bucket + 1 < positions->nbuckets)
+				next_bucket = rose_positions_before(positions, ++bucket + 1);
+			end = Min((bucket << positions->shift) + (int) places[k] - from, n);
+			while (i < end)
+				values[i++] = run_values[k];
+		}
+	}
+	if (i < n)
 	{
 		int64		value = run_value(seg, run);
-		int			end = n;
 
-		if (run < seg->nunits - 1)
-			end = Min(rose_positions_next(positions, run, &bucket) - from, n);
-		while (i < end)
+		while (i < n)
 			values[i++] = value;
-		if (run < seg->nunits - 1)
-			run++;
 	}
 }
 

@@ -128,6 +128,64 @@ rose_bitpack_read(const char *bits, int width, Size from, Size n, uint64 *values
 	}
 }
 
+/*
+ * How to add up the narrow values of a word: a few times the odd ones are added to the even
+ * ones, which leaves half as many of twice the width.  When they are wide enough for
+ * the sum of all, a multiplication adds up all of them at its top.
+ */
+typedef struct SumRecipe
+{
+	int			nvalues;		/* in the 57 bits that one load gives for certain */
+	int			nhalvings;
+	int			final_width;
+	int			final_shift;	/* of the topmost field */
+	uint64		even[3];		/* the even ones, before each halving */
+	uint64		ones;			/* the lowest bits of the final fields */
+} SumRecipe;
+
+/* The even fields of a word; the lowest bits of the fields that 57 bits have room for. */
+#define EVEN(width) \
+	((PG_UINT64_MAX >> 64 % (2 * (width))) / ((UINT64CONST(1) << 2 * (width)) - 1) * \
+	 ((UINT64CONST(1) << (width)) - 1))
+#define ONES(width) \
+	((PG_UINT64_MAX >> (64 - 57 / (width) * (width))) / ((UINT64CONST(1) << (width)) - 1))
+#define RECIPE(width, nhalvings) { \
+	57 / ((width) << (nhalvings)) << (nhalvings), nhalvings, (width) << (nhalvings), \
+	(57 / ((width) << (nhalvings)) - 1) * ((width) << (nhalvings)), \
+	{EVEN(width), EVEN(2 * (width)), EVEN(4 * (width) > 31 ? 31 : 4 * (width))}, \
+	ONES((width) << (nhalvings)) }
+
+#define MAX_RECIPE_WIDTH	14
+
+static const SumRecipe recipes[MAX_RECIPE_WIDTH + 1] = {
+	{0}, RECIPE(1, 3), RECIPE(2, 2), RECIPE(3, 2), RECIPE(4, 1), RECIPE(5, 1), RECIPE(6, 1),
+	RECIPE(7, 1), RECIPE(8, 1), RECIPE(9, 1), RECIPE(10, 1), RECIPE(11, 1), RECIPE(12, 1),
+	RECIPE(13, 1), RECIPE(14, 1)
+};
+
+static uint64
+sum_narrow(const char *bits, int width, Size from, Size n)
+{
+	const SumRecipe *recipe = &recipes[width];
+	uint64		sum = 0;
+
+	while (n > 0)
+	{
+		Size		m = Min(n, (Size) recipe->nvalues);
+		Size		bit = from * width;
+		uint64		word = (rose_load_le64(bits + (bit >> 3)) >> (bit & 7)) &
+			rose_width_mask((int) m * width);
+		int			k;
+
+		for (k = 0; k < recipe->nhalvings; k++)
+			word = (word & recipe->even[k]) + (word >> (width << k) & recipe->even[k]);
+		sum += word * recipe->ones >> recipe->final_shift & rose_width_mask(recipe->final_width);
+		from += m;
+		n -= m;
+	}
+	return sum;
+}
+
 uint64
 rose_bitpack_sum(const char *bits, int width, Size from, Size n)
 {
@@ -138,6 +196,8 @@ rose_bitpack_sum(const char *bits, int width, Size from, Size n)
 
 	if (width == 0)
 		return 0;
+	if (width <= MAX_RECIPE_WIDTH)
+		return sum_narrow(bits, width, from, n);
 	if (width <= 57)
 	{
 		for (i = 0; i < n; i++, bit += width)
