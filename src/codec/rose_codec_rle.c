@@ -24,8 +24,23 @@
 
 #define RLE_PATCHED		0x01
 
+/* Longer runs are worth the vector unit. */
+#define SHORT_RUN		12
+
 /* Runs that are unpacked at a time. */
 #define RUNS_DECODED	64
+
+/* The first i in [from, n) with words[i] != value, or n. */
+static inline int
+run_end(const int64 *words, int from, int n, int64 value)
+{
+	int			short_end = Min(n, from + SHORT_RUN);
+	int			i = from;
+
+	while (i < short_end && words[i] == value)
+		i++;
+	return i == short_end ? rose_kernel_run_end(words, i, n, value) : i;
+}
 
 static void
 rle_resize(RosePlan *plan, int word_size)
@@ -82,7 +97,7 @@ rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 		int64		value;
 
 		if (i > 0)
-			i = rose_kernel_run_end(words, i, n, words[i - 1]);
+			i = run_end(words, i, n, words[i - 1]);
 		if (i >= n)
 			break;
 		value = words[i++];
@@ -159,7 +174,7 @@ rle_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 			scratch->patches[npatches++].value = value;
 		}
 		nruns++;
-		i = rose_kernel_run_end(col->words, i + 1, plan->n, value);
+		i = run_end(col->words, i + 1, plan->n, value);
 	}
 
 	*out++ = (char) plan->width;
