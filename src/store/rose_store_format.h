@@ -158,7 +158,7 @@ rose_regions_in(BlockNumber nblocks)
 /* ---- Tail log page and record ---- */
 
 #define ROSE_TAIL_MAGIC		0x54534F52	/* "ROST" */
-#define ROSE_TAIL_VERSION	1
+#define ROSE_TAIL_VERSION	2
 
 /*
  * The pages of a segment, chained by next, hold one stream of bytes: records,
@@ -192,16 +192,23 @@ rose_tail_page_of(Page page)
 #define ROSE_TAIL_LOCKMODE		0x03	/* LockTupleMode of a ROSE_OP_LOCK */
 #define ROSE_TAIL_HAS_ROWID		0x04	/* int64 rowid follows */
 #define ROSE_TAIL_HAS_MOVED		0x08	/* uint64 moved_to follows */
-#define ROSE_TAIL_HAS_ROW		0x10	/* MinimalTuple follows, to the end */
+#define ROSE_TAIL_HAS_ROW		0x10	/* a row follows, to the end: a MinimalTuple from
+										 * t_infomask2 on */
 #define ROSE_TAIL_HAS_PRESENT	0x20	/* presence bitmap follows */
+#define ROSE_TAIL_FOLLOWS		0x40	/* written with the record before: has its cid,
+										 * subxid and xid, and the next seq */
 
-/* Followed by rowid, moved_to, presence bitmap, row: those that flags names. */
+/*
+ * Followed by rowid, moved_to, presence bitmap, row: those that flags names.  A record that
+ * FOLLOWS has only the first ROSE_TAIL_SHORT_HEADER bytes of this.
+ */
 typedef struct RoseTailRecordDisk
 {
 	uint32		length;			/* 0: of the whole record */
 	uint8		op;				/* 4: RoseOp */
 	uint8		flags;			/* 5: ROSE_TAIL_* */
 	uint16		present_bytes;	/* 6 */
+	/* from here on not if it FOLLOWS */
 	uint32		cid;			/* 8 */
 	uint32		subxid;			/* 12 */
 	uint64		seq;			/* 16 */
@@ -212,5 +219,18 @@ StaticAssertDecl(offsetof(RoseTailRecordDisk, cid) == 8, "on-disk offset");
 StaticAssertDecl(offsetof(RoseTailRecordDisk, seq) == 16, "on-disk offset");
 StaticAssertDecl(offsetof(RoseTailRecordDisk, xid) == 24, "on-disk offset");
 StaticAssertDecl(sizeof(RoseTailRecordDisk) == 32, "on-disk size");
+
+#define ROSE_TAIL_SHORT_HEADER	offsetof(RoseTailRecordDisk, cid)
+
+static inline Size
+rose_tail_header_size(uint8 flags)
+{
+	return (flags & ROSE_TAIL_FOLLOWS) ? ROSE_TAIL_SHORT_HEADER : sizeof(RoseTailRecordDisk);
+}
+
+/* What is left out of rows: their length, which the record's tells, and padding. */
+#define ROSE_TAIL_ROW_SKIP		10
+
+StaticAssertDecl(offsetof(MinimalTupleData, t_infomask2) == ROSE_TAIL_ROW_SKIP, "on-disk size");
 
 #endif							/* ROSE_STORE_FORMAT_H */

@@ -322,15 +322,27 @@ rose_tail_record_size(int natts, const RoseTailRecord *record)
 		(record->row ? record->row->t_len : 0);
 }
 
+/* Is all that the header would say known from the record before it in this append? */
+static bool
+follows(const RoseVersion *version, const RoseTailRecord *before)
+{
+	return before != NULL && version->seq == before->version.seq + 1 &&
+		FullTransactionIdEquals(version->xid, before->version.xid) &&
+		version->subxid == before->version.subxid && version->cid == before->version.cid;
+}
+
+/* before: the record before it in this append, or NULL. */
 static void
-put_record(TailAppend *append, int natts, const RoseTailRecord *record)
+put_record(TailAppend *append, int natts, const RoseTailRecord *record,
+		   const RoseTailRecord *before)
 {
 	const RoseVersion *version = &record->version;
 	RoseTailRecordDisk disk = {0};
 
-	disk.length = sizeof(RoseTailRecordDisk);
 	disk.op = version->op;
-	disk.flags = version->lockmode & ROSE_TAIL_LOCKMODE;
+	disk.flags = (version->lockmode & ROSE_TAIL_LOCKMODE) |
+		(follows(version, before) ? ROSE_TAIL_FOLLOWS : 0);
+	disk.length = rose_tail_header_size(disk.flags);
 	disk.cid = version->cid;
 	disk.subxid = version->subxid;
 	disk.seq = version->seq;
@@ -354,10 +366,10 @@ put_record(TailAppend *append, int natts, const RoseTailRecord *record)
 	if (record->row)
 	{
 		disk.flags |= ROSE_TAIL_HAS_ROW;
-		disk.length += record->row->t_len;
+		disk.length += record->row->t_len - ROSE_TAIL_ROW_SKIP;
 	}
 
-	put(append, &disk, sizeof(disk));
+	put(append, &disk, rose_tail_header_size(disk.flags));
 	if (disk.flags & ROSE_TAIL_HAS_ROWID)
 		put(append, &version->rowid, sizeof(int64));
 	if (disk.flags & ROSE_TAIL_HAS_MOVED)
@@ -365,7 +377,8 @@ put_record(TailAppend *append, int natts, const RoseTailRecord *record)
 	if (disk.flags & ROSE_TAIL_HAS_PRESENT)
 		put(append, version->present, disk.present_bytes);
 	if (disk.flags & ROSE_TAIL_HAS_ROW)
-		put(append, record->row, record->row->t_len);
+		put(append, (char *) record->row + ROSE_TAIL_ROW_SKIP,
+			record->row->t_len - ROSE_TAIL_ROW_SKIP);
 }
 
 /* Most of the time the page is where this process had it for the row before. */
@@ -444,7 +457,7 @@ rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
 	store->tail_busy = true;
 	begin_append(&append, rel, store, total);
 	for (int i = 0; i < nrecords; i++)
-		put_record(&append, natts, &records[i]);
+		put_record(&append, natts, &records[i], i > 0 ? &records[i - 1] : NULL);
 	end_append(&append);
 	store->tail_busy = false;
 }

@@ -29,6 +29,7 @@ typedef struct TailStream
 	Size		offset;			/* on page */
 	Size		end;
 	PGAlignedBlock *page;
+	RoseTailRecordDisk before;	/* header of the last record; op 0: none yet */
 } TailStream;
 
 /* Memory for the record at hand; grows. */
@@ -113,22 +114,40 @@ get(TailStream *stream, void *dst, Size length)
 	return true;
 }
 
+/* At 'skip' in the buffer; what is before it is zeroed. */
 static bool
-get_into(TailStream *stream, TailBuffer *buffer, Size length)
+get_into(TailStream *stream, TailBuffer *buffer, Size skip, Size length)
 {
-	if (length > buffer->size)
+	if (skip + length > buffer->size)
 	{
-		buffer->size = Max(length, 2 * buffer->size);
+		buffer->size = Max(skip + length, 2 * buffer->size);
 		buffer->data = repalloc_huge(buffer->data, buffer->size);
 	}
-	return get(stream, buffer->data, length);
+	memset(buffer->data, 0, skip);
+	return get(stream, buffer->data + skip, length);
 }
 
-/* Length of the row of a record, after checking that the parts add up. */
+/* A record's header, all of it; false at the end. */
+static bool
+get_header(TailStream *stream, RoseTailRecordDisk *disk)
+{
+	if (!get(stream, disk, ROSE_TAIL_SHORT_HEADER))
+		return false;
+	if ((disk->flags & ROSE_TAIL_FOLLOWS) == 0)
+		return get(stream, (char *) disk + ROSE_TAIL_SHORT_HEADER,
+				   sizeof(*disk) - ROSE_TAIL_SHORT_HEADER);
+	disk->cid = stream->before.cid;
+	disk->subxid = stream->before.subxid;
+	disk->seq = stream->before.seq + 1;
+	disk->xid = stream->before.xid;
+	return true;
+}
+
+/* Length of what there is of the row of a record, after checking that the parts add up. */
 static Size
 check_record(const TailStream *stream, const RoseTailRecordDisk *disk)
 {
-	Size		rest = sizeof(RoseTailRecordDisk) + disk->present_bytes;
+	Size		rest = rose_tail_header_size(disk->flags) + disk->present_bytes;
 	bool		has_row = (disk->flags & ROSE_TAIL_HAS_ROW) != 0;
 	bool		has_present = (disk->flags & ROSE_TAIL_HAS_PRESENT) != 0;
 
@@ -138,7 +157,9 @@ check_record(const TailStream *stream, const RoseTailRecordDisk *disk)
 		rest += sizeof(uint64);
 	if (disk->op < ROSE_OP_PUT || disk->op > ROSE_OP_LOCK ||
 		has_present != (disk->present_bytes > 0) || disk->length < rest ||
-		(has_row ? disk->length - rest < SizeofMinimalTupleHeader : disk->length != rest) ||
+		(has_row ? disk->length - rest < SizeofMinimalTupleHeader - ROSE_TAIL_ROW_SKIP :
+		 disk->length != rest) ||
+		((disk->flags & ROSE_TAIL_FOLLOWS) != 0 && stream->before.op == 0) ||
 		disk->length - rest > MaxAllocSize)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -160,9 +181,10 @@ read_record(TailStream *stream, int natts, TailBuffer *present, TailBuffer *row,
 	RoseTailRecordDisk disk;
 	Size		row_length;
 
-	if (!get(stream, &disk, sizeof(disk)))
+	if (!get_header(stream, &disk))
 		return false;
 	row_length = check_record(stream, &disk);
+	stream->before = disk;
 
 	memset(record, 0, sizeof(RoseTailRecord));
 	record->version.op = disk.op;
@@ -181,22 +203,16 @@ read_record(TailStream *stream, int natts, TailBuffer *present, TailBuffer *row,
 	if (disk.flags & ROSE_TAIL_HAS_PRESENT)
 	{
 		memset(present->data, 0, Min(present->size, (Size) ROSE_PRESENT_BYTES(natts)));
-		if (!get_into(stream, present, disk.present_bytes))
+		if (!get_into(stream, present, 0, disk.present_bytes))
 			return false;
 		record->version.present = (bits8 *) present->data;
 	}
 	if (disk.flags & ROSE_TAIL_HAS_ROW)
 	{
-		if (!get_into(stream, row, row_length))
+		if (!get_into(stream, row, ROSE_TAIL_ROW_SKIP, row_length))
 			return false;
 		record->row = (MinimalTuple) row->data;
-		if (record->row->t_len != row_length)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("tail log segment %u of relation \"%s\" has a corrupted record",
-							stream->segment, RelationGetRelationName(stream->rel)),
-					 errdetail("A row says it has %u bytes, but its record has %zu.",
-							   record->row->t_len, row_length)));
+		record->row->t_len = row_length + ROSE_TAIL_ROW_SKIP;
 	}
 	return true;
 }
@@ -236,6 +252,7 @@ rose_tail_replay(Relation rel, RoseStoreShared *store, int natts,
 		stream.next_block = info.tails[i].first_block;
 		stream.next_number = 0;
 		stream.offset = stream.end = 0;
+		memset(&stream.before, 0, sizeof(stream.before));
 		while (read_record(&stream, natts, &present, &row, &record))
 			callback(arg, &record);
 	}
