@@ -69,12 +69,10 @@ demo:
 	@bench/demo.sh
 
 # One file a workload; each cleans up after itself and fails if heap and rose differ.
-BENCHES = $(wildcard $(addprefix bench/,pages load apply weather model tpcch stalls lookup space))
-
 bench:
-	@set -e; for workload in $(BENCHES); do $$workload; done
+	@bench/all
 
 bench-full:
-	@set -e; for workload in $(BENCHES); do $$workload --full; done
+	@bench/all --full
 
 .PHONY: unit test demo bench bench-full
