@@ -99,6 +99,7 @@ static bool
 request_spill(Oid dbid)
 {
 	RoseWorkerSlotShared *slot;
+	bool		told = false;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	slot = rose_worker_slot(dbid, true);
@@ -106,10 +107,18 @@ request_spill(Oid dbid)
 	{
 		slot->spill_requested = true;
 		if (slot->state == ROSE_WORKER_RUNNING && slot->latch != NULL)
+		{
 			SetLatch(slot->latch);
+			told = true;
+		}
 	}
-	/* other databases may hold the memory: the launcher sees to it */
-	if (rose_workers->launcher != NULL)
+
+	/*
+	 * There is no worker, or other databases may hold the memory: the
+	 * launcher sees to it.  Not woken without need: writers ask often, and it takes
+	 * their core for a moment.
+	 */
+	if (rose_workers->launcher != NULL && (!told || rose_worker_memory_short()))
 		SetLatch(rose_workers->launcher);
 	LWLockRelease(&rose_workers->lock);
 	return rose_max_merge_workers > 0;
