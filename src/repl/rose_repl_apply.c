@@ -148,6 +148,13 @@ rose_apply_error_context(void *arg)
 {
 	StringInfoData key;
 
+	if (rose_apply.writing)
+	{
+		errcontext("writing changes of table \"%s.%s\" before the transaction committed at %X/%X, or of it",
+				   rose_apply.rel->remote.nspname, rose_apply.rel->remote.relname,
+				   LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn));
+		return;
+	}
 	if (rose_apply.command == 0)
 		return;
 	if (rose_apply.rel == NULL)

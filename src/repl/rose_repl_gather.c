@@ -37,6 +37,7 @@ static struct
 void
 rose_gather_forget(void)
 {
+	rose_apply.writing = false;
 	gathered.n = 0;
 	gathered.nbytes = 0;
 	if (gathered.context != NULL)
@@ -75,6 +76,7 @@ rose_gather_write(void)
 	if (gathered.n == 0)
 		return;
 	old = MemoryContextSwitchTo(gathered.context);
+	rose_apply.writing = true;
 	for (int i = 0; i < gathered.n; i++)
 	{
 		if (gathered.entries[i] != NULL)

@@ -243,6 +243,7 @@ typedef struct RoseApply
 	/* for error messages */
 	char		command;		/* message type, 0 = none */
 	RoseReplRel *rel;			/* table of the change, or NULL */
+	bool		writing;		/* rows of earlier changes are written to it */
 	Oid			copying;		/* table being copied, or invalid */
 } RoseApply;
 
