@@ -25,6 +25,8 @@
  * needs an epoch of its own.  If that happens within a batch, the batch holds locks on
  * tables; so the spiller never queues for a table's lock, behind somebody who waits
  * for the batch.  It tries again and says that it is blocked, and the batch gives up.
+ * If the spiller waits for another lock (it writes to the state table), it may be of somebody who waits for
+ * the batch: the batch looks for that now and then, and gives up, too.
  *
  * Locking: rose_repl_shared->lock for RoseReplSubShared.flight.
  *
@@ -40,11 +42,16 @@
 #include "repl/rose_repl_int.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "utils/array.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 /* Looks at an epoch in flight at least this often, while waiting for it. */
 #define ROSE_FLIGHT_NAP_MS			100
+
+/* Looks for a deadlock after so many of these. */
+#define ROSE_FLIGHT_DEADLOCK_NAPS	10
 
 /* A spiller that cannot have a table's lock tries again after this ... */
 #define ROSE_FLIGHT_RETRY_MS		10
@@ -292,11 +299,50 @@ rose_flight_poll(void)
 	return true;
 }
 
-/* Within a batch: will it land without us? */
+/*
+ * Does this process wait for a lock that we hold, or for somebody who does?  The server
+ * cannot see that deadlock, as we wait for no lock.  Those who wait may have got on
+ * meanwhile: then the batch is given up in vain, and no more.
+ */
+static bool
+waits_for_our_lock(int pid)
+{
+	List	   *waiting = list_make1_int(pid);
+	bool		ours = false;
+
+	for (int i = 0; i < list_length(waiting) && !ours; i++)
+	{
+		Datum		pids = DirectFunctionCall1(pg_blocking_pids,
+											   Int32GetDatum(list_nth_int(waiting, i)));
+		ArrayType  *array = DatumGetArrayTypeP(pids);
+		int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+
+		/* 0: a prepared transaction, which waits for nobody */
+		for (int j = 0; j < n; j++)
+			waiting = list_append_unique_int(waiting, ((int32 *) ARR_DATA_PTR(array))[j]);
+		ours = list_member_int(waiting, MyProcPid);
+	}
+	list_free(waiting);
+	return ours;
+}
+
+/* Whoever writes the epoch, or is to, or 0. */
+static int
+writer_pid(const RoseFlightShared *copy)
+{
+	pid_t		pid;
+
+	if (copy->pid != 0)
+		return copy->pid;
+	return spiller != NULL && GetBackgroundWorkerPid(spiller, &pid) == BGWH_STARTED ? pid : 0;
+}
+
+/* Within a batch: will it land without us?  Looks for a deadlock if asked to. */
 static void
-check_prospects(void)
+check_prospects(bool deadlock)
 {
 	RoseFlightShared copy = look_at_flight();
+	int			pid = writer_pid(&copy);
 
 	if (copy.state == ROSE_FLIGHT_FAILED ||
 		(copy.state == ROSE_FLIGHT_ASKED && spiller_is_missing()))
@@ -313,6 +359,12 @@ check_prospects(void)
 				 errmsg("no room in memory before epoch " UINT64_FORMAT " is written, and a table is locked against that",
 						copy.epoch),
 				 errdetail("The worker gives up its batch and starts over with writing it.")));
+	if (deadlock && pid != 0 && waits_for_our_lock(pid))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+				 errmsg("no room in memory before epoch " UINT64_FORMAT " is written, whose process waits for somebody who waits for this batch",
+						copy.epoch),
+				 errdetail("The worker gives up its batch and starts over with writing it.")));
 }
 
 /* True if it was necessary to wait. */
@@ -322,13 +374,14 @@ rose_flight_wait(void)
 	TimestampTz start = GetCurrentTimestamp();
 	long		secs;
 	int			microsecs;
+	int			looks = 0;
 
 	if (rose_flight_poll())
 		return false;
 	do
 	{
 		if (rose_apply.batch_open)
-			check_prospects();
+			check_prospects(++looks % ROSE_FLIGHT_DEADLOCK_NAPS == 0);
 		rose_stream_keep_alive();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 ROSE_FLIGHT_NAP_MS, PG_WAIT_EXTENSION);

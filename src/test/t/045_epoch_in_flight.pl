@@ -232,6 +232,33 @@ pass('a batch that waits for a spiller that waits for a lock gives up');
 release('table');
 same('after the lock');
 
+# --- the same, and the spiller waits for a client that waits for the batch
+down("SELECT rose.spill('a')");
+$epoch = progress('epoch');
+my $client = IPC::Run::start([ 'psql', '-XAtq', '-d', $replica->connstr('postgres'), '-c', <<'SQL' ]);
+BEGIN;
+LOCK TABLE rose.subscription_state IN SHARE MODE;
+DO $$
+BEGIN
+	LOOP
+		PERFORM pg_stat_clear_snapshot();
+		EXIT WHEN EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'rose replication worker' AND wait_event = 'Extension' AND backend_xid IS NOT NULL);
+		PERFORM pg_sleep(0.1);
+	END LOOP;
+END $$;
+LOCK TABLE large;
+COMMIT;
+SQL
+until_true("SELECT EXISTS (SELECT FROM pg_locks WHERE granted AND mode = 'ShareLock' AND relation = 'rose.subscription_state'::regclass)");
+up("UPDATE large SET t = t || 'v'");
+caught_up();
+$replica->psql('postgres', "SET statement_timeout = '1s'; SELECT rose.spill('a')");
+until_true("SELECT count(*) = 1 $spiller");
+up("UPDATE large SET t = t || 'w' WHERE id % 2 = $_") foreach (0, 1, 0, 1);
+ok($client->finish, 'a client that has locked the state table gets the lock that the batch has');
+like(progress('last_error'), qr/waits for somebody who waits for this batch/, 'as the batch gives up');
+same('after the client');
+
 # --- a worker ends in good order only when the epoch in flight has landed
 into_flight('state');
 up('UPDATE c SET n = n + 7');
