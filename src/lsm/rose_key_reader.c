@@ -56,6 +56,8 @@ struct RoseKeyReader
 
 	/* memory phase */
 	RoseMemCursor mem[ROSE_MAX_MEMTABLES];
+	bool		mem_open[ROSE_MAX_MEMTABLES];
+	bool		moved;			/* one of them was freed */
 	bool		mem_valid[ROSE_MAX_MEMTABLES];	/* has a version of the key */
 	RoseMemPlace place;			/* of the current row */
 	char	   *buffer;			/* copy of it */
@@ -109,10 +111,17 @@ rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below)
 	reader->below = below;
 	reader->lock_below = below;
 	reader->locks_only = false;
+	reader->moved = false;
 	memset(&reader->place, 0, sizeof(reader->place));
 	reader->phase = KEY_READER_START;
 	reader->disk = NULL;
 	reader->next_component = 0;
+}
+
+bool
+rose_key_reader_moved(const RoseKeyReader *reader)
+{
+	return reader->moved;
 }
 
 void
@@ -198,7 +207,8 @@ position_memory(RoseKeyReader *reader)
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
 		reader->mem_valid[slot] = false;
-		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+		reader->mem_open[slot] = c0->tables[slot].state != ROSE_MEMTABLE_FREE;
+		if (!reader->mem_open[slot])
 			continue;
 		rose_mem_cursor_open(&reader->mem[slot], c0, table->schema, slot);
 		if (rose_mem_cursor_seek(&reader->mem[slot], reader->key, width,
@@ -232,9 +242,10 @@ next_from_memory(RoseKeyReader *reader)
 	if (reader->phase == KEY_READER_MEMORY)
 	{
 		for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-			if (reader->mem_valid[slot] && !rose_mem_cursor_alive(&reader->mem[slot]))
+			if (reader->mem_open[slot] && !rose_mem_cursor_alive(&reader->mem[slot]))
 			{
 				reader->phase = KEY_READER_START;
+				reader->moved = true;
 				break;
 			}
 	}

@@ -9,7 +9,7 @@
  *
  * Locking.  Takes the C0's reclaim_lock, shared, for one version at a time. A
  * memtable that is freed between two versions is noticed and the search goes on in the
- * sources of that moment, below the last sequence returned.  May be used under a key-partition
+ * sources of that moment, below the last sequence returned (see rose_key_reader_moved).  May be used under a key-partition
  * lock.
  *
  *-------------------------------------------------------------------------
@@ -43,6 +43,12 @@ extern void rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint6
  * *committed: it comes from a component without uncommitted rows.
  */
 extern const RoseRow *rose_key_reader_next(RoseKeyReader *reader, bool *committed);
+/*
+ * Memory that next() looked at has been freed since start.  The rows before and after that are of
+ * different views: each is right by itself, but a merge may have folded what lay between
+ * them into a newer one, which was passed.  Who puts rows together has to start again.
+ */
+extern bool rose_key_reader_moved(const RoseKeyReader *reader);
 /* From now on versions are passed over: next() returns row locks only. */
 extern void rose_key_reader_locks_only(RoseKeyReader *reader);
 /* Manifest entry of the row's component, NULL for C0. */

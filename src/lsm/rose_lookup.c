@@ -17,10 +17,15 @@
 #include "lsm/rose_partial.h"
 #include "lsm/rose_tid.h"
 #include "lsm/rose_visibility.h"
+#include "miscadmin.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
+#include "util/rose_stop_point.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
+
+/* So often a key is read again that is spilled while it is read. */
+#define LOOKUP_MAX_VIEWS	100
 
 struct RoseLookup
 {
@@ -136,31 +141,48 @@ lookup_note_origin(RoseLookup *lookup)
 }
 
 /*
- * Go down the versions of a key until the snapshot's row is known.  Serializable
- * transactions report each version they may not see.
+ * A row that is put together of several versions must be of one view of the table.  True: it
+ * is not, and has to be read again.
+ */
+static bool
+lookup_is_torn(const RoseLookup *lookup)
+{
+	return lookup->partial.active && rose_key_reader_moved(lookup->reader);
+}
+
+/* REQUIRES: lookup_is_torn. */
+static void
+lookup_count_view(RoseLookup *lookup, int *nviews)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (++*nviews > LOOKUP_MAX_VIEWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not read a row of table \"%s\" because it was written to disk again and again meanwhile",
+						RelationGetRelationName(lookup->table->rel)),
+				 errhint("Try again.")));
+}
+
+/*
+ * Go down the versions of a key until the snapshot's row is known, or lookup_is_torn.
+ * Serializable transactions report each version they may not see.
  */
 static const RoseRow *
-lookup_visible(RoseLookup *lookup, Snapshot snapshot, const Datum *key, uint64 below)
+lookup_descend(RoseLookup *lookup, RoseVisibility *vis, bool serializable)
 {
-	RoseVisibility vis;
 	const RoseRow *row;
 	bool		committed;
-	bool		serializable = snapshot->snapshot_type == SNAPSHOT_MVCC &&
-		CheckForSerializableConflictOutNeeded(lookup->table->rel, snapshot);
-
-	rose_visibility_init(&vis, snapshot);
-	rose_visibility_next_key(&vis);
-	lookup->partial.active = false;
-	rose_key_reader_start(lookup->reader, key, below);
 
 	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
 	{
-		if (!rose_version_visible(&vis, &row->version, committed))
+		if (lookup_is_torn(lookup))
+			return NULL;
+		if (!rose_version_visible(vis, &row->version, committed))
 		{
 			if (serializable && row->version.op != ROSE_OP_LOCK)
 				CheckForSerializableConflictOut(lookup->table->rel,
 												XidFromFullTransactionId(row->version.xid),
-												snapshot);
+												vis->snapshot);
 			continue;
 		}
 		if (row->version.op == ROSE_OP_TOMBSTONE)
@@ -179,11 +201,35 @@ lookup_visible(RoseLookup *lookup, Snapshot snapshot, const Datum *key, uint64 b
 		if (row->version.op == ROSE_OP_PUT)
 			return &lookup->row;
 		rose_partial_start(&lookup->partial, row);
+		ROSE_STOP_POINT("lookup-partial");
 	}
 
-	if (lookup->partial.active)
+	if (lookup->partial.active && !lookup_is_torn(lookup))
 		rose_partial_missing_base(&lookup->partial);
 	return NULL;
+}
+
+static const RoseRow *
+lookup_visible(RoseLookup *lookup, Snapshot snapshot, const Datum *key, uint64 below)
+{
+	bool		serializable = snapshot->snapshot_type == SNAPSHOT_MVCC &&
+		CheckForSerializableConflictOutNeeded(lookup->table->rel, snapshot);
+	int			nviews = 0;
+
+	for (;;)
+	{
+		RoseVisibility vis;
+		const RoseRow *row;
+
+		rose_visibility_init(&vis, snapshot);
+		rose_visibility_next_key(&vis);
+		lookup->partial.active = false;
+		rose_key_reader_start(lookup->reader, key, below);
+		row = lookup_descend(lookup, &vis, serializable);
+		if (row != NULL || !lookup_is_torn(lookup))
+			return row;
+		lookup_count_view(lookup, &nviews);
+	}
 }
 
 const RoseRow *
@@ -246,36 +292,55 @@ lookup_locate(RoseLookup *lookup, ItemPointer tid)
 	return true;
 }
 
-/* Complete the PARTIAL version in lookup->row from what lies below it. */
-static void
-lookup_complete(RoseLookup *lookup)
+/* Go down from the PARTIAL version that is begun; false: lookup_is_torn. */
+static bool
+lookup_complete_descend(RoseLookup *lookup)
 {
-	Datum		key[INDEX_MAX_KEYS];
 	const RoseRow *row;
 	bool		committed;
 
-	MemoryContextReset(lookup->key_context);
-	rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
-	rose_partial_start(&lookup->partial, &lookup->row);
-	/* a merge may have made it complete since, under the same sequence number */
-	rose_key_reader_start(lookup->reader, key, lookup->row.version.seq + 1);
 	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
 	{
+		if (lookup_is_torn(lookup))
+			return false;
 		if (row->version.op == ROSE_OP_LOCK ||
 			(!committed && rose_version_status(&row->version) == ROSE_XID_ABORTED))
 			continue;
 		if (row->version.op == ROSE_OP_TOMBSTONE)
 			break;
 		if (rose_partial_add(&lookup->partial, row))
-		{
-			uint64		ordinal = lookup->row.ordinal;
-
-			rose_partial_finish(&lookup->partial, &lookup->row, lookup->key);
-			lookup->row.ordinal = ordinal;
-			return;
-		}
+			return true;
 	}
-	rose_partial_missing_base(&lookup->partial);
+	if (!lookup_is_torn(lookup))
+		rose_partial_missing_base(&lookup->partial);
+	return false;
+}
+
+/*
+ * Complete the PARTIAL version in lookup->row from what lies below it.  What an attempt has
+ * taken is right and stays; but who comes next may not be the next.
+ */
+static void
+lookup_complete(RoseLookup *lookup)
+{
+	Datum		key[INDEX_MAX_KEYS];
+	uint64		seq = lookup->row.version.seq;
+	uint64		ordinal = lookup->row.ordinal;
+	int			nviews = 0;
+
+	MemoryContextReset(lookup->key_context);
+	rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
+	rose_partial_start(&lookup->partial, &lookup->row);
+	for (;;)
+	{
+		/* a merge may have made it complete since, under the same sequence number */
+		rose_key_reader_start(lookup->reader, key, seq + 1);
+		if (lookup_complete_descend(lookup))
+			break;
+		lookup_count_view(lookup, &nviews);
+	}
+	rose_partial_finish(&lookup->partial, &lookup->row, lookup->key);
+	lookup->row.ordinal = ordinal;
 }
 
 /* The row of the version's key for the snapshot, if it is this version. */

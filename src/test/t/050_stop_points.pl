@@ -271,6 +271,41 @@ foreach my $size ('1MB', '0')
 		is($replica->safe_psql('postgres', "SELECT c::text FROM rose.check('left_side') c UNION ALL SELECT c::text FROM rose.check('right_side') c"), '', 'rose.check');
 	}
 }
+
+# --- a row that is put together of two versions, which a merge folds into one meanwhile
+$upstream->safe_psql('postgres', q{
+	CREATE TABLE torn (id int PRIMARY KEY, a int, b int, doc text);
+	ALTER TABLE torn ALTER doc SET STORAGE EXTERNAL;
+	INSERT INTO torn SELECT g, 0, 0, repeat(md5(g::text), 100) FROM generate_series(1, 3) g;
+	ALTER PUBLICATION p ADD TABLE torn});
+$replica->safe_psql('postgres', 'CREATE TABLE torn (id int PRIMARY KEY, a int, b int, doc text) USING rose');
+$replica->safe_psql('postgres', "SELECT rose.alter_subscription('s', refresh => true)");
+$replica->safe_psql('postgres', "SELECT rose.wait_for_sync('s', $timeout)");
+foreach my $last ('', ', another transaction sees the first version')
+{
+	my $old = RoseTest::Session->new($replica);
+	my $ctl = RoseTest::Session->new($replica);
+	my $reader = RoseTest::Session->new($replica);
+
+	$replica->safe_psql('postgres', "SELECT rose.spill('torn'); SELECT rose.merge('torn')");
+	$old->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM torn') if $last ne '';
+	$upstream->safe_psql('postgres', 'UPDATE torn SET a = a + 1');
+	$upstream->safe_psql('postgres', 'UPDATE torn SET b = b + 1');
+	my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
+	$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
+	my $query = 'SELECT id, a, b, md5(doc) FROM torn WHERE id = 2';
+	my $expected = $upstream->safe_psql('postgres', $query);
+
+	$ctl->run("SELECT stop_at('lookup-partial', 'wait', 'client')");
+	$reader->start("SET enable_seqscan = off; $query");
+	wait_for_stop($replica);
+	$replica->safe_psql('postgres', "SELECT rose.spill('torn'); SELECT rose.merge('torn')");
+	is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('torn') WHERE kind = 'memtable'"), 0, 'nothing is in memory');
+	$ctl->run("SELECT go_on('lookup-partial')");
+	is($reader->finish, $expected, "spilled and merged between two versions of a row$last");
+	$_->end foreach $old, $ctl, $reader;
+}
+
 $replica->stop;
 $upstream->stop;
 done_testing();
