@@ -272,6 +272,19 @@ JOIN pg_catalog.pg_database d ON d.oid = w.datid;
 COMMENT ON VIEW rose.stat_worker
 IS 'the workers that spill and merge, one a database: what they do, have done, and why one failed';
 
+CREATE FUNCTION rose.declared_snapshots() RETURNS SETOF integer
+LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_declared_snapshots';
+COMMENT ON FUNCTION rose.declared_snapshots()
+IS 'process ids of transactions for which merges keep only what they see';
+
+CREATE VIEW rose.stat_snapshots AS
+SELECT a.pid, a.datname AS database, a.backend_xmin AS xmin, a.backend_xid AS xid, a.xact_start,
+	a.pid IN (SELECT d FROM rose.declared_snapshots() d) AS declared
+FROM pg_catalog.pg_stat_activity a
+WHERE a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL;
+COMMENT ON VIEW rose.stat_snapshots
+IS 'who holds back merges from dropping old versions: since xmin or xid or, if declared, but for what it sees';
+
 GRANT USAGE ON SCHEMA rose TO PUBLIC;
 GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components,
-	rose.stat_space, rose.stat_merge_progress, rose.stat_memory, rose.stat_worker TO PUBLIC;
+	rose.stat_space, rose.stat_merge_progress, rose.stat_memory, rose.stat_worker, rose.stat_snapshots TO PUBLIC;

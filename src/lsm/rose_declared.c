@@ -453,3 +453,17 @@ rose_declared_horizon(RoseHorizon *horizon, Relation rel, MemoryContext context)
 	pfree(listed);
 	MemoryContextSwitchTo(old);
 }
+
+int
+rose_declared_pids(int **pids)
+{
+	int			n = 0;
+
+	*pids = palloc(declared->nslots * sizeof(int));
+	LWLockAcquire(&declared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < declared->nslots; i++)
+		if (declared->slots[i].valid)
+			(*pids)[n++] = ProcGlobal->allProcs[i].pid;
+	LWLockRelease(&declared->lock);
+	return n;
+}

@@ -59,4 +59,7 @@ rose_snapshot_use(Snapshot snapshot)
  */
 extern void rose_declared_horizon(RoseHorizon *horizon, Relation rel, MemoryContext context);
 
+/* Process ids of the backends that have declared a snapshot; how many. *pids is palloc'd. */
+extern int	rose_declared_pids(int **pids);
+
 #endif							/* ROSE_DECLARED_H */

@@ -3,7 +3,7 @@
  * rose_sql_stat.c
  *	  Set-returning functions behind the views rose.stat_subscription,
  *	  stat_subscription_tables, stat_components, stat_space, stat_merge_progress,
- *	  stat_memory and stat_worker.
+ *	  stat_memory, stat_worker and stat_snapshots.
  *
  * They only look: at the shared state of the workers, and at the manifest and the
  * memtables of a table.
@@ -17,6 +17,7 @@
 #include "commands/defrem.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "lsm/rose_declared.h"
 #include "lsm/rose_maintain.h"
 #include "lsm/rose_pace.h"
 #include "miscadmin.h"
@@ -37,6 +38,7 @@ PG_FUNCTION_INFO_V1(rose_space);
 PG_FUNCTION_INFO_V1(rose_merge_progress_of);
 PG_FUNCTION_INFO_V1(rose_memory);
 PG_FUNCTION_INFO_V1(rose_workers_of_databases);
+PG_FUNCTION_INFO_V1(rose_declared_snapshots);
 
 /* ---------------------------------------------------------------------
  * A row under construction: columns are put one after the other.
@@ -515,6 +517,28 @@ rose_workers_of_databases(PG_FUNCTION_ARGS)
 		put_text(&row, worker->error_time != 0 ? worker->error : NULL);
 		put_time(&row, worker->error_time);
 		put_oid(&row, worker->error_relid);
+		emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/* ---------------------------------------------------------------------
+ * Snapshots
+ */
+
+Datum
+rose_declared_snapshots(PG_FUNCTION_ARGS)
+{
+	StatRow		row = {0};
+	int		   *pids;
+	int			n;
+
+	rose_require_preload();
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	n = rose_declared_pids(&pids);
+	for (int i = 0; i < n; i++)
+	{
+		put(&row, Int32GetDatum(pids[i]), false);
 		emit(fcinfo, &row);
 	}
 	return (Datum) 0;

@@ -277,6 +277,18 @@ sub still_same
 my $rows = sql('SELECT count(*) FROM r');
 is(merge_to($rows), $rows, 'with no snapshot there is one version a row');
 
+# Who is declared.
+{
+	my @sessions = map { session_with_snapshot("BEGIN ISOLATION LEVEL $_; DECLARE c CURSOR FOR TABLE r") } 'REPEATABLE READ', 'SERIALIZABLE', 'READ COMMITTED';
+	my $pids = join ',', map { $_->run('SELECT pg_backend_pid()') } @sessions;
+
+	is(sql("SELECT string_agg(declared::text, ' ' ORDER BY array_position(array[$pids], pid)) FROM rose.stat_snapshots WHERE xmin IS NOT NULL AND pid IN ($pids)"),
+		'true false false', 'rose.stat_snapshots');
+	$sessions[0]->run('COMMIT');
+	is(sql("SELECT count(*) FROM rose.declared_snapshots() d WHERE d IN ($pids)"), 0, 'the end of a transaction takes it back');
+	$_->end foreach @sessions;
+}
+
 # An imported snapshot goes on when its exporter has ended.
 my $exporter = session_with_snapshot();
 my $id = $exporter->run('SELECT pg_export_snapshot()');
