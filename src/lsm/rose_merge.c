@@ -615,6 +615,8 @@ merge_components(RoseTable *table, bool alone)
 
 	lock_merges(table->rel, false, &lock);
 	rose_settle_private_runs(table);
+	if (alone)
+		rose_pin_renew(table->locator); /* it has met nothing that is settled only now */
 	pick_everything(table, pick);
 	merge = rose_merge_begin(table, pick, false);
 	if (merge != NULL)
@@ -639,7 +641,5 @@ rose_merge_all(RoseTable *table, bool alone)
 	if (!rose_spill_has_room(table))
 		merge_components(table, alone);
 	(void) rose_spill(table, InvalidOid, 0);
-	if (alone)
-		rose_pin_renew(table->locator); /* it did not meet the rows in memory */
 	merge_components(table, alone);
 }
