@@ -25,7 +25,7 @@
  *	  extend() may refuse, which asks for a new plan, or raise the size by any amount. or raise the size by any amount.
  *
  * Most words take much less than the worst case.  With plan->usual, a word
- * (or its difference) x is usual if x >= usual_base and x - usual_base is a multiple of
+ * (or its difference, or distance) x is usual if x >= usual_base and x - usual_base is a multiple of
  * plan->step, at most usual_top of them.  k usual words raise the size by k times usual_bits
  * and usual_slack bits at most.
  *
@@ -94,7 +94,8 @@ typedef enum RoseUsual
 {
 	ROSE_USUAL_NONE,			/* not told */
 	ROSE_USUAL_VALUE,			/* the value itself decides */
-	ROSE_USUAL_DIFFERENCE		/* what it exceeds the value before by decides */
+	ROSE_USUAL_DIFFERENCE,		/* what it exceeds the value before by decides */
+	ROSE_USUAL_DISTANCE			/* what it exceeds a line by decides (linear) */
 } RoseUsual;
 
 typedef struct RosePlan

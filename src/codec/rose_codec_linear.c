@@ -15,19 +15,12 @@
 
 #include "codec/rose_packed.h"
 
-#define FRACTION_BITS	16
+#define FRACTION_BITS	ROSE_SLOPE_FRACTION_BITS
 
-/*
- * The line at i.  Where the product wraps the line jumps, which costs space but
- * does no harm, since writer and reader agree.
- */
 static inline int64
 line_at(int64 slope, bool whole_slope, int i)
 {
-	int64		rise = rose_wrap_mul(slope, i);
-
-	/* right shift of a negative number is arithmetic on all our compilers */
-	return whole_slope ? rise : rise >> FRACTION_BITS;
+	return rose_line_at(slope, whole_slope ? 0 : FRACTION_BITS, i);
 }
 
 /* Distances of values [from, n) from the line. */
@@ -52,6 +45,7 @@ linear_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pla
 		pg_sub_s64_overflow(col->words[n - 1], col->words[0], &rise) || rise == 0)
 		return false;
 
+	plan->usual = ROSE_USUAL_DISTANCE;
 	plan->flags = ROSE_PACKED_SLOPE;
 	plan->slope = rose_wrap_mul(rise, INT64CONST(1) << FRACTION_BITS) / (n - 1);
 	if (rise > PG_INT64_MAX >> FRACTION_BITS || rise < PG_INT64_MIN >> FRACTION_BITS)

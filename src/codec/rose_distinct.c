@@ -38,8 +38,15 @@ struct RoseDistinct
 RoseDistinct *
 rose_distinct_create(MemoryContext context)
 {
-	RoseDistinct *set = MemoryContextAllocZero(context, sizeof(RoseDistinct));
+	RoseDistinct *set = MemoryContextAlloc(context, sizeof(RoseDistinct));
 
+	/* the large arrays need no values before there are codes */
+	set->gave_up = false;
+	set->nseen = 0;
+	set->count = 0;
+	set->codes_capacity = 0;
+	set->codes = NULL;
+	memset(set->slots, 0, sizeof(set->slots));
 	set->context = context;
 	return set;
 }

@@ -81,6 +81,20 @@ rose_divide(const RoseDivisor *divisor, uint64 offset)
 	return product >> divisor->shift | product << 1 << (63 - divisor->shift);
 }
 
+/* A slope is in so many bits' fractions, unless it is whole. */
+#define ROSE_SLOPE_FRACTION_BITS	16
+
+/*
+ * A line at i.  Where the product wraps the line jumps, which costs space but
+ * does no harm, since writer and reader agree.
+ */
+static inline int64
+rose_line_at(int64 slope, int fraction_bits, int i)
+{
+	/* right shift of a negative number is arithmetic on all our compilers */
+	return rose_wrap_mul(slope, i) >> fraction_bits;
+}
+
 
 /* ---- Building ---- */
 

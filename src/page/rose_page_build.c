@@ -276,6 +276,7 @@ add_word(BuilderColumn *column, Datum value)
 	if (column->unusual_bits == 0)
 		return 0;
 	x = rose_wrap_sub(word, buffer->words[n - 1] & column->previous_mask);
+	x = rose_wrap_sub(x, rose_line_at(column->usual_slope, column->fraction_bits, n));
 	return unusual_bits(column, x);
 }
 
@@ -349,6 +350,8 @@ add_dense_row(RosePageBuilder *builder, const Datum *values)
 		word = (int64) ((uint64) values[c] << column->unused_bits) >> column->unused_bits;
 		words[row] = word;
 		x = rose_wrap_sub(word, words[row - 1] & column->previous_mask);
+		if (column->usual_slope != 0)
+			x = rose_wrap_sub(x, rose_line_at(column->usual_slope, column->fraction_bits, row));
 		bits += unusual_bits(column, x);
 	}
 	builder->item_bytes += item_bytes;

@@ -23,6 +23,8 @@ typedef struct BuilderColumn
 	bool		unit_step;
 	int			unusual_bits;	/* what an unusual word adds to row_bits, if any is told */
 	int64		previous_mask;	/* -1 if differences decide what is usual, else 0 */
+	int64		usual_slope;	/* of the line whose distance decides, else 0 */
+	int			fraction_bits;
 	int64		usual_base;
 	uint64		usual_top;
 	RoseDivisor divisor;		/* by the plan's step */

@@ -66,6 +66,8 @@ foresee_values(RosePageBuilder *builder, BuilderColumn *column)
 	builder->row_bits += plan->usual_bits;
 	builder->budget_bits -= plan->usual_slack;
 	column->unusual_bits = plan->value_bits - plan->usual_bits;
+	column->usual_slope = plan->usual == ROSE_USUAL_DISTANCE ? plan->slope : 0;
+	column->fraction_bits = plan->flags & ROSE_PACKED_WHOLE_SLOPE ? 0 : ROSE_SLOPE_FRACTION_BITS;
 	column->previous_mask = plan->usual == ROSE_USUAL_DIFFERENCE ? -1 : 0;
 	column->usual_base = plan->usual_base;
 	column->usual_top = plan->usual_top;
