@@ -15,7 +15,8 @@ use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(rose_node rose_create rose_conf crash crash_and_restart wait_until_up
-  table_hash seed_random random_between stop_points_create wait_for_stop);
+  table_hash seed_random random_between stop_points_create wait_for_stop
+  wait_for_apply start_without_replication replication_again);
 
 # A running cluster with rose in database postgres. Further settings may follow.
 sub rose_node
@@ -97,6 +98,37 @@ sub crash_and_restart
 
 	crash($node);
 	poll_start($node);
+	return;
+}
+
+# Until what the upstream has committed can be read on the replica. The database and the
+# subscription are postgres and s unless they are given.
+sub wait_for_apply
+{
+	my ($upstream, $replica, $dbname, $subscription) = @_;
+	my $lsn = $upstream->safe_psql($dbname // 'postgres', 'SELECT pg_current_wal_flush_lsn()');
+
+	$replica->safe_psql($dbname // 'postgres',
+		"SELECT rose.wait_for_lsn('" . ($subscription // 's') . "', '$lsn', $PostgreSQL::Test::Utils::timeout_default)");
+	return;
+}
+
+# After a crash: without replication, so that nothing repairs what is looked at.
+sub start_without_replication
+{
+	my ($node) = @_;
+
+	$node->append_conf('postgresql.conf', "rose.max_subscriptions = 0\n");
+	poll_start($node);
+	return;
+}
+
+sub replication_again
+{
+	my ($node) = @_;
+
+	$node->append_conf('postgresql.conf', "rose.max_subscriptions = 4\n");
+	$node->restart;
 	return;
 }
 

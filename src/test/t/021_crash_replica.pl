@@ -48,9 +48,7 @@ $replica->safe_psql('postgres', "SELECT rose.wait_for_sync('sub', $timeout)");
 # '' if the replica has what the upstream has, else the first table that differs.
 sub difference
 {
-	my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
-
-	$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('sub', '$lsn', $timeout)");
+	wait_for_apply($upstream, $replica, 'postgres', 'sub');
 	foreach my $table (@tables)
 	{
 		my ($theirs, $ours) = (table_hash($upstream, $table), table_hash($replica, $table));

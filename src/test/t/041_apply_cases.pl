@@ -25,12 +25,7 @@ sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
 sub stat_of { return down("SELECT $_[1] FROM rose.stat_subscription_tables WHERE relation = '$_[0]'::regclass") }
 
-sub caught_up
-{
-	my $lsn = up('SELECT pg_current_wal_flush_lsn()');
-	down("SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
-	return;
-}
+sub caught_up { return wait_for_apply($upstream, $replica) }
 
 sub same
 {

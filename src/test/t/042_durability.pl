@@ -29,13 +29,7 @@ my $conninfo = $upstream->connstr('postgres');
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
-
-sub caught_up
-{
-	my $lsn = up('SELECT pg_current_wal_flush_lsn()');
-	down("SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
-	return;
-}
+sub caught_up { return wait_for_apply($upstream, $replica) }
 
 # Stop the worker where it next makes a position durable. The lock outlives a crash.
 sub hold_epochs { return down("BEGIN; LOCK TABLE rose.subscription_state IN SHARE MODE; PREPARE TRANSACTION 'hold'") }
@@ -48,21 +42,8 @@ sub wait_until_held
 	return;
 }
 
-# Kill the replica; have it back without replication, as the crash left it.
-sub crash_and_look
-{
-	crash($replica);
-	$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 0\n");
-	RoseTest::poll_start($replica);
-	return;
-}
-
-sub go_on
-{
-	$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 4\n");
-	$replica->restart;
-	return;
-}
+sub crash_and_look { crash($replica); return start_without_replication($replica) }
+sub go_on { return replication_again($replica) }
 
 sub difference
 {

@@ -30,27 +30,10 @@ sub down { return $replica->safe_psql('postgres', $_[0]) }
 sub progress { return down("SELECT $_[0] FROM rose.stat_subscription") }
 sub until_true { $replica->poll_query_until('postgres', $_[0]) or die "not within the time: $_[0]"; return }
 
-sub caught_up
-{
-	my $lsn = up('SELECT pg_current_wal_flush_lsn()');
-	down("SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
-	return;
-}
+sub caught_up { return wait_for_apply($upstream, $replica) }
 
-sub crash_and_look
-{
-	crash($replica);
-	$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 0\n");
-	RoseTest::poll_start($replica);
-	return;
-}
-
-sub go_on
-{
-	$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 4\n");
-	$replica->restart;
-	return;
-}
+sub crash_and_look { crash($replica); return start_without_replication($replica) }
+sub go_on { return replication_again($replica) }
 
 # Prepared transactions that hold the spiller.
 sub hold_table { return down("BEGIN; LOCK TABLE $_[0] IN ACCESS EXCLUSIVE MODE; PREPARE TRANSACTION 'table'") }

@@ -64,6 +64,15 @@ sub set_workers
 	return;
 }
 
+sub set_spill_interval
+{
+	my ($time) = @_;
+
+	sql("ALTER SYSTEM SET rose.spill_interval = '$time'");
+	sql('SELECT pg_reload_conf()');
+	return;
+}
+
 # --- a client that fails or dies at each stage of a spill and of a merge
 set_workers(0);
 create('t');
@@ -165,6 +174,89 @@ foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "ALTER TABLE d ALTER v TYPE bigin
 	}
 }
 
+# --- TRUNCATE and DROP between the stages of a worker's spill, which lets go of the table
+foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "BEGIN; TRUNCATE d; ROLLBACK", "BEGIN; DROP TABLE d; ROLLBACK")
+{
+	foreach my $stage (qw(spill-frozen spill-planned spill-carried spill-written spill-flushed spill-freed))
+	{
+		my $ctl = RoseTest::Session->new($node);
+		my $open = RoseTest::Session->new($node);
+
+		create('d');
+		create('other');
+		$ctl->run("SELECT stop_at('$stage', 'wait', 'worker')");
+		# What another transaction has in the memtable is carried over.
+		$open->run('BEGIN; UPDATE other SET v = 1 WHERE id % 10 = 0');
+		sql("INSERT INTO d SELECT g, 0 FROM generate_series(1001, 1010) g; DELETE FROM d WHERE id > 1000");
+		set_spill_interval('10ms');
+		wait_for_stop($node);
+		sql($ddl);
+		set_spill_interval('1h');
+		$ctl->run("SELECT go_on('$stage')");
+		$_->end foreach $ctl, $open;
+		is(problem('other', 0), '', "$ddl at $stage: another table");
+		if ($ddl =~ /^TRUNCATE/)
+		{
+			is(sql("SELECT count(*) FROM d"), 0, "$ddl at $stage: no row is left");
+			sql("INSERT INTO d SELECT g, 0 FROM generate_series(1, 1000) g");
+		}
+		if ($ddl !~ /^DROP/)
+		{
+			is(problem('d', 0), '', "$ddl at $stage");
+			fill('d', 1, 2);
+			sql("SELECT rose.merge('d')");
+			is(problem('d', 1), '', "$ddl at $stage: spills and merges go on");
+			sql('DROP TABLE d');
+		}
+		sql('DROP TABLE other');
+	}
+}
+
+# --- a table leaves the registry while a merge of it is between two steps: the merge must not
+# write its output into what now belongs to another table
+$node->append_conf('postgresql.conf', 'rose.max_tables = 16');
+$node->restart;
+{
+	my $ctl = RoseTest::Session->new($node);
+
+	# All garbage for longer than a step takes, so there is no output after the first one.
+	foreach my $garbage (300_000, 1_000_000, 3_000_000)
+	{
+		sql("DROP TABLE IF EXISTS e; CREATE TABLE e (id int PRIMARY KEY, v int) USING rose");
+		sql("INSERT INTO e SELECT g, 1 FROM generate_series(1, $garbage + 1000) g; SELECT rose.spill('e')");
+		$ctl->run("SELECT stop_at('merge-paused', 'wait', 'worker', 1)");
+		sql("DELETE FROM e WHERE id <= $garbage");
+		sql("INSERT INTO e VALUES ($garbage + 1000 + $_, 1); SELECT rose.spill('e')") foreach 1 .. 8;
+		wait_for_stop($node);
+		last if sql("SELECT sum(rows) FROM rose.components('e') WHERE kind <> 'memtable'") > $garbage;
+		# the machine is too fast
+		$ctl->run("SELECT go_on('merge-paused')");
+	}
+	is(sql("SELECT coalesce(c1_merge_done, c2_merge_done) > 0, building_bytes FROM rose.stat_merge_progress JOIN rose.stat_space USING (relation) WHERE relation = 'e'::regclass"),
+		't|0', 'a merge has begun, its output has not');
+	sql("CREATE TABLE place_$_ (id int PRIMARY KEY) USING rose") foreach 1 .. 16;
+	# These have changes in memory, so the last one gets e's place, and e another one.
+	sql("INSERT INTO place_$_ VALUES (1)") foreach 1 .. 16;
+	sql("DROP TABLE place_1");
+	is(sql("SELECT raw_bytes FROM rose.stat_merge_progress WHERE relation = 'e'::regclass"), 0, 'its entry was evicted, and is a new one');
+	$ctl->run("SELECT stop_at('merge-built', 'wait', 'worker'), go_on('merge-paused')");
+	wait_for_stop($node);
+	my $merges = sql("SELECT merges FROM rose.stat_worker WHERE database = 'postgres'");
+	# A spill must not get the regions of an output that is not published yet.
+	sql("INSERT INTO e SELECT g, 1 FROM generate_series(-$_ * 1000, -$_ * 1000 + 900) g; SELECT rose.spill('e')") foreach 1 .. 5;
+	my $before = sql('SELECT count(*), sum(id), sum(v) FROM e');
+	$ctl->run("SELECT go_on('merge-built')");
+	$ctl->end;
+	ok($node->poll_query_until('postgres', "SELECT merges > $merges FROM rose.stat_worker WHERE database = 'postgres'"), 'the worker merges');
+	is(sql('SELECT count(*), sum(id), sum(v) FROM e'), $before, 'the rows are the same');
+	is(sql("SELECT c::text FROM rose.check('e') c"), '', 'rose.check');
+	is(join('', map { sql("SELECT c::text FROM rose.check('place_$_') c") } 2 .. 16), '', 'rose.check of the others');
+	sql("DROP TABLE place_$_") foreach 2 .. 16;
+	sql("DROP TABLE e");
+}
+$node->append_conf('postgresql.conf', 'rose.max_tables = 4096');
+$node->restart;
+
 # --- a first writer while another process is still recovering the table
 create('r');
 sql("SELECT rose.spill('r')");
@@ -239,20 +331,17 @@ foreach my $size ('1MB', '0')
 
 		$n++;
 		$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
-		my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
-		$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout); SELECT stop_at('$stage', 'crash', 'worker', $skip)");
+		wait_for_apply($upstream, $replica);
+		$replica->safe_psql('postgres', "SELECT stop_at('$stage', 'crash', 'worker', $skip)");
 		$replica->psql('postgres', "SELECT rose.spill('left_side')");
 		usleep(100_000) while -e $replica->data_dir . '/postmaster.pid';
 		$replica->{_pid} = undef;
 
-		# First without replication, so that nothing repairs what is looked at.
-		$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 0\n");
-		RoseTest::poll_start($replica);
+		start_without_replication($replica);
 		is(sums(), expected_sums($committed ? $n : $old), "a crash at $stage, $skip before it: all tables are " . ($committed ? 'behind the epoch' : 'before it'));
 		is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('left_side') WHERE state ~ 'pending'"), 0, 'nothing is pending');
-		$replica->append_conf('postgresql.conf', "rose.max_subscriptions = 4\n");
-		$replica->restart;
-		$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout)");
+		replication_again($replica);
+		wait_for_apply($upstream, $replica);
 		$replica->safe_psql('postgres', "SELECT rose.spill('left_side')");
 		is(sums(), expected_sums($n), 'then the stream goes on');
 		is($replica->safe_psql('postgres', "SELECT c::text FROM rose.check('left_side') c UNION ALL SELECT c::text FROM rose.check('right_side') c"), '', 'rose.check');
@@ -263,8 +352,8 @@ foreach my $size ('1MB', '0')
 	{
 		$n++;
 		$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');
-		my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
-		$replica->safe_psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout); SELECT stop_at('$stage', 'terminate', 'worker')");
+		wait_for_apply($upstream, $replica);
+		$replica->safe_psql('postgres', "SELECT stop_at('$stage', 'terminate', 'worker')");
 		is($replica->safe_psql('postgres', "SELECT rose.spill('left_side'); SELECT stop_hits('$stage')"), "\n1", "rose.spill outlives a worker that ends at $stage");
 		is(sums(), expected_sums($n), 'no row is lost or doubled');
 		is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('left_side') WHERE state ~ 'pending'"), 0, 'nothing is pending');
