@@ -92,26 +92,12 @@ node_count(const RoseMemNodeShared *node)
 	return count;
 }
 
-/* Processors have lines of 64 bytes, whatever PostgreSQL aligns to. */
+/* Wait for the lines of a node together, not one after the other. */
 static inline void
-bytes_prefetch(RoseArenaPtr ptr, Size from, Size to)
+node_prefetch(RoseArenaPtr ptr)
 {
-	for (Size at = from; at < to; at += 64)
+	for (Size at = 0; at < offsetof(RoseMemNodeShared, child); at += PG_CACHE_LINE_SIZE / 2)
 		rose_arena_prefetch(ptr + at / ROSE_ARENA_UNIT);
-}
-
-/*
- * Wait for the lines of a node of this level together, not one after the other: counts,
- * prefixes and entries, and the second words if the node has them.  Children are one line at most.
- */
-static inline void
-node_prefetch(RoseArenaPtr ptr, int level, bool wide)
-{
-	Size		second = offsetof(RoseMemNodeShared, child) + (level > 0 ? NODE_CHILDREN_SIZE : 0);
-
-	bytes_prefetch(ptr, 0, offsetof(RoseMemNodeShared, child));
-	if (wide)
-		bytes_prefetch(ptr, second, second + NODE_SECOND_SIZE);
 }
 
 /* ---- searching ---- */
@@ -209,15 +195,14 @@ find_leaf(const RoseMemtableShared *memtable, const RoseMemTarget *target, int *
 
 	if (is_in_last_leaf(node, target))
 		return move_right(node, target, nbefore);
-	node = node_at(rose_arena_link_read(&memtable->tree));
+	ptr = rose_arena_link_read(&memtable->tree);
 	for (;;)
 	{
-		node = move_right(node, target, nbefore);
+		node_prefetch(ptr);
+		node = move_right(node_at(ptr), target, nbefore);
 		if (node->level == 0)
 			return node;
 		ptr = rose_arena_link_read(&node->child[*nbefore - 1]);
-		node_prefetch(ptr, node->level - 1, node->wide);
-		node = node_at(ptr);
 	}
 }
 
@@ -268,7 +253,6 @@ rose_memtree_find_many(const RoseMemtableShared *memtable, const RoseMemTarget *
 {
 	int			nbefore[ROSE_MEMTREE_MANY];
 	RoseArenaPtr root = rose_arena_link_read(&memtable->tree);
-	bool		wide = node_at(root)->wide;
 
 	Assert(n <= ROSE_MEMTREE_MANY);
 	for (int i = 0; i < n; i++)
@@ -284,7 +268,7 @@ rose_memtree_find_many(const RoseMemtableShared *memtable, const RoseMemTarget *
 			if (level > 0)
 			{
 				at[i] = rose_arena_link_read(&node->child[nbefore[i] - 1]);
-				node_prefetch(at[i], level - 1, wide);
+				node_prefetch(at[i]);
 				continue;
 			}
 			if (nbefore[i] > 0)
@@ -340,7 +324,7 @@ ahead_enter(RoseMemAhead *ahead, RoseArenaPtr leaf)
 		return;
 	right = rose_arena_link_read(&node_at(leaf)->right);
 	if (right != 0)
-		node_prefetch(right, 0, false);
+		node_prefetch(right);
 }
 
 void
@@ -431,6 +415,7 @@ rose_memtree_locate(const RoseMemtableShared *memtable, const RoseMemTarget *tar
 	{
 		int			nbefore;
 
+		node_prefetch(ptr);
 		node = node_at(ptr);
 		nbefore = items_before(node, node->level > 0 ? 1 : 0, node->count, target);
 		path->node[node->level] = ptr;
@@ -443,7 +428,6 @@ rose_memtree_locate(const RoseMemtableShared *memtable, const RoseMemTarget *tar
 			return nbefore > 0 ? node->entry[nbefore - 1] : memtable->head;
 		}
 		ptr = node->child[nbefore - 1];
-		node_prefetch(ptr, node->level - 1, node->wide);
 	}
 }
 
