@@ -292,7 +292,7 @@ live_bytes()
 is_rose() { [ "$1" = rose ] && [ -z "$ROSE_STANDIN" ]; }
 
 # sample_start CLUSTER TABLE SIDE FILE [SECONDS]: every 0.1 seconds until sample_stop, a row
-#   S,milliseconds,file bytes,component bytes,rows in components,memtable bytes,runs,C1 bytes,C2 bytes
+#   S,milliseconds,file bytes,component bytes,rows in components,memtable bytes,runs,rows in C1,rows in C2
 sample_start()
 {
 	local from="(SELECT 0 AS bytes, 0 AS rows, NULL AS kind) c"
@@ -304,7 +304,7 @@ sample_start()
 		SELECT 'S', round(extract(epoch FROM clock_timestamp()) * 1000), pg_total_relation_size('$2'),
 			coalesce(sum(bytes) FILTER (WHERE kind <> 'memtable'), 0), coalesce(sum(rows) FILTER (WHERE kind <> 'memtable'), 0),
 			coalesce(sum(bytes) FILTER (WHERE kind = 'memtable'), 0), count(*) FILTER (WHERE kind = 'run'),
-			coalesce(sum(bytes) FILTER (WHERE kind = 'C1'), 0), coalesce(sum(bytes) FILTER (WHERE kind = 'C2'), 0)
+			coalesce(sum(rows) FILTER (WHERE kind = 'C1'), 0), coalesce(sum(rows) FILTER (WHERE kind = 'C2'), 0)
 		FROM $from
 		\\watch ${5:-0.1}
 	SQL

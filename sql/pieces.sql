@@ -25,7 +25,7 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$;
-SELECT count(*) > 5 AS many, count(*) < 25 AS too_many FROM pieces('parts');
+SELECT count(*) > 5 AS many, count(*) < 45 AS too_many FROM pieces('parts');
 SELECT * FROM differences;
 SELECT * FROM rose.check('parts');
 
@@ -105,7 +105,7 @@ BEGIN
     END LOOP;
 END $$;
 SELECT count(*), sum(i) FROM appended;
-SELECT count(*) > 5 AS many, count(*) < 25 AS too_many FROM pieces('appended');
+SELECT count(*) > 5 AS many, count(*) < 45 AS too_many FROM pieces('appended');
 SELECT count(*) > 0.6 * (SELECT count(*) FROM before) AS kept FROM before WHERE pieces IN (SELECT pieces('appended'));
 SELECT * FROM rose.check('appended');
 

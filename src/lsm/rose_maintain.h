@@ -185,7 +185,10 @@ extern void rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlo
 
 extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
 
-/* Is this component an input, or (now or later) replaced by it? */
+/*
+ * Is this component an input, (now or later) replaced by it, or where its next
+ * output goes?
+ */
 extern bool rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry);
 
 /*

@@ -17,8 +17,9 @@
  * DROP, TRUNCATE and ALTER do not wait for it: the next step finds another
  * file or another registry entry and gives up.
  *
- * Three kinds.  The ordinary merge, to level 0 or 1, makes one component.  The
- * pass, into C2, goes piece by piece (rose_merge_pass.c).  Both drop versions
+ * Three kinds.  The ordinary merge, to level 0 or 1, makes one component, or into
+ * C1 a few, with disjoint key ranges.  The pass, into C2, goes piece by piece
+ * (rose_merge_pass.c).  Both drop versions
  * that nobody can see and take only committed ones.  The third kind joins private runs of
  * one transaction in progress, row by row, so that a transaction of any size makes
  * few runs.
@@ -27,8 +28,8 @@
  * sequence numbers and transaction ids if all sources of an output allow it (rose_forget.h).
  *
  * All of them work in strides: read what the stride has, write, publish
- * (rose_merge_publish.c).  Only passes have more than one, and may publish
- * several outputs of one stride.
+ * (rose_merge_publish.c).  Only passes have more than one.  Passes and merges into
+ * C1 may publish several outputs of one stride.
  *
  *-------------------------------------------------------------------------
  */
@@ -210,6 +211,7 @@ make_merge(RoseTable *table, const RosePickResult *pick, bool keep)
 	merge->owner_xid = pick->owner_xid;
 	merge->target_level = pick->target_level;
 	merge->pass = pick->target_level == 2;
+	merge->trims = merge->pass;
 	merge->thorough = pick->thorough;
 	return merge;
 }
@@ -262,14 +264,44 @@ rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
 
 /* ---- strides ---- */
 
-/* All inputs, from the first row to the last. */
+/* All inputs, from the first row to the last, into one output or several. */
 static void
-plan_whole(RoseMerge *merge)
+plan_whole(RoseMerge *merge, RoseTable *table)
 {
+	int			nparts = rose_merge_count_parts(merge, rose_table_manifest(table));
+
 	for (int i = 0; i < merge->ninputs; i++)
 		merge->inputs[i].to = merge->inputs[i].entry.nrows;
-	merge->expected_rows = merge->total;
-	merge->cut_rows = PG_UINT64_MAX;
+	merge->trims = nparts > 1;
+	merge->expected_rows = merge->total / nparts + 1;
+	merge->cut_rows = merge->least_rows = PG_UINT64_MAX;
+	if (merge->trims)
+	{
+		merge->cut_rows = merge->expected_rows * 5 / 4;
+		merge->least_rows = merge->expected_rows * 3 / 4;
+	}
+}
+
+/*
+ * Outputs of a merge into C1 end where an old part of C1 ends if they can: it
+ * is freed then.  The last part is no use: it ends where everything does.
+ */
+static int
+find_old_part(const RoseMerge *merge)
+{
+	int			first = -1;
+
+	for (int i = 0; i < merge->nsources && !merge->pass; i++)
+	{
+		const RoseMergeInput *source = merge->sources[i];
+
+		if (source->entry.level != merge->target_level || source->from == source->to)
+			continue;
+		if (first >= 0)
+			return first;
+		first = i;
+	}
+	return -1;
 }
 
 static void
@@ -330,6 +362,7 @@ open_output(RoseMerge *merge, RoseTable *table)
 													   options, merge->stride_context);
 	else
 		open_compactor(merge, table);
+	merge->old_part = find_old_part(merge);
 	merge->complete = false;
 	merge->output_read = 0;
 }
@@ -365,7 +398,7 @@ begin_stride(RoseMerge *merge, RoseTable *table)
 			return false;
 	}
 	else
-		plan_whole(merge);
+		plan_whole(merge, table);
 	open_sources(merge, table);
 	merge->in_stride = true;
 	merge->exhausted = false;
@@ -385,6 +418,21 @@ subxid_committed(RoseMerge *merge, TransactionId subxid)
 	return merge->last_committed;
 }
 
+/* May the output end here, but for the key?  Not with next to nothing left for another. */
+static bool
+is_output_full(const RoseMerge *merge)
+{
+	if (merge->pass)
+		return merge->output_read >= merge->cut_rows;
+	if (merge->output_read < merge->least_rows ||
+		merge->total - merge->nread < merge->least_rows / 2)
+		return false;
+	return merge->output_read >= merge->cut_rows ||
+		(merge->old_part >= 0 &&
+		 rose_merge_cursor_ordinal(merge->cursor, merge->old_part) ==
+		 merge->sources[merge->old_part]->to);
+}
+
 /* One version; false at the end of the output. */
 static bool
 merge_one(RoseMerge *merge)
@@ -399,7 +447,7 @@ merge_one(RoseMerge *merge)
 		merge->exhausted = true;
 		return false;
 	}
-	if (merge->output_read >= merge->cut_rows &&
+	if (is_output_full(merge) &&
 		rose_compactor_is_new_key(merge->compactor, row))
 	{
 		merge->row = row;
@@ -539,7 +587,7 @@ rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms)
 			return progress;
 		if (merge->exhausted)
 			end_stride(merge);
-		if (!merge->pass)
+		if (merge->exhausted && !merge->pass)
 			break;
 		if (budget_ms != 0)
 			return ROSE_MERGE_MORE;
@@ -570,6 +618,9 @@ rose_merge_locator(const RoseMerge *merge)
 bool
 rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
 {
+	for (int i = 0; i < merge->nparts; i++)
+		if (merge->parts[i] == entry->id)
+			return true;
 	return is_input(merge, entry->id) || (merge->pass && entry->level == 2);
 }
 

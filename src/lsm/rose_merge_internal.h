@@ -17,6 +17,9 @@
 /* Most components that may be merged by one stride. */
 #define ROSE_MERGE_MAX_SOURCES	ROSE_MAX_COMPONENTS
 
+/* A merge into C1 makes about so many components at most. */
+#define ROSE_MERGE_MAX_PARTS	6
+
 typedef struct RoseMergeInput
 {
 	RoseComponentEntryDisk entry;
@@ -43,10 +46,21 @@ struct RoseMerge
 	int			ninputs;
 	RoseMergeInput inputs[ROSE_MAX_COMPONENTS];
 
+	/*
+	 * It publishes its outputs one after the other and trims its inputs: a
+	 * pass, or a large merge into C1.
+	 */
+	bool		trims;
+	int			nparts;			/* outputs so far, of a merge into C1 ... */
+	uint32		parts[2 * ROSE_MERGE_MAX_PARTS];	/* ... that are published */
+	int			old_part;		/* source: the part of C1 whose end is near that of
+								 * the output; -1 = none */
+
 	/* a pass: into C2, piece by piece */
 	bool		pass;
 	bool		thorough;		/* rewrites every piece that could be smaller */
-	uint32		done_piece;		/* all pieces up to this one are done; 0 = none */
+	uint32		done_piece;		/* all pieces up to this one are done; 0 = none.
+								 * If it trims, the newest output */
 	uint64		target_blocks;	/* size to aim at for a piece */
 
 	/* the stride: what is merged without starting the sources anew */
@@ -55,7 +69,8 @@ struct RoseMerge
 	int			npieces;		/* that it replaces */
 	RoseMergeInput pieces[ROSE_MAX_COMPONENTS];
 	uint64		expected_rows;	/* of one output */
-	uint64		cut_rows;		/* so many versions read are enough for an output */
+	uint64		cut_rows;		/* so many versions read are enough for an output ... */
+	uint64		least_rows;		/* ... and so many at the end of an old part of C1 */
 	int			nsources;		/* inputs that have rows in it, then the pieces */
 	RoseMergeInput *sources[ROSE_MERGE_MAX_SOURCES];
 	uint64		stride_rows;	/* that they have */
@@ -92,6 +107,9 @@ extern bool rose_merge_could_forget(RoseTable *table, const RoseComponentEntryDi
 
 /* The pieces of C2 are not what a pass can start from. */
 extern bool rose_merge_pass_possible(const RoseManifest *manifest);
+
+/* How many components should this merge into C1 make? */
+extern int	rose_merge_count_parts(const RoseMerge *merge, const RoseManifest *manifest);
 
 /* Will the pass change anything? */
 extern bool rose_merge_pass_has_work(const RoseMerge *merge, RoseTable *table,

@@ -17,7 +17,7 @@
  * Pieces for which the inputs have no rows are not touched, unless they have
  * garbage of their own or have to be joined with a neighbour.
  *
- * The size aimed at is a tenth of all data, but not less than a piece that is
+ * The size aimed at is a twentieth of all data, but not less than a piece that is
  * cheap to rewrite.  A stride that would make a much larger piece makes several.
  *
  *-------------------------------------------------------------------------
@@ -32,10 +32,10 @@
 #include "utils/memutils.h"
 
 /* A piece is not aimed to be smaller than this part of C2 and its inputs. */
-#define PIECES_OF_ALL		10
+#define PIECES_OF_ALL		20
 
 /* More pieces than this, and small ones are joined even if nothing else is due. */
-#define MANY_PIECES			16
+#define MANY_PIECES			28
 
 /* Never let a pass fill the manifest beyond this. */
 #define MOST_COMPONENTS		(ROSE_MAX_COMPONENTS - 16)
@@ -43,7 +43,7 @@
 /* Old tombstones that are this part of a piece make it worth rewriting. */
 #define TOMBSTONE_PART		0.25
 
-static int	piece_size = 2 * 1024; /* rose.debug_piece_size, kB */
+static int	piece_size = 2048; /* rose.debug_piece_size, kB */
 
 void
 rose_merge_define_settings(void)
@@ -52,7 +52,7 @@ rose_merge_define_settings(void)
 							"Sets the size of which merges do not make the pieces of C2 smaller.",
 							"For tests of rose: with little data and a small size a table has many pieces.",
 							&piece_size,
-							2 * 1024,
+							2048,
 							8,
 							MAX_KILOBYTES,
 							PGC_SUSET,
@@ -121,6 +121,29 @@ rose_merge_pass_begin(RoseMerge *merge, RoseTable *table)
 	}
 	merge->target_blocks = Max(nblocks / PIECES_OF_ALL,
 							   (uint64) piece_size * 1024 / BLCKSZ);
+}
+
+/* ---- parts of C1 ---- */
+
+/*
+ * A merge into C1 needs as much space as it makes before it can free its inputs, so a
+ * large one makes several components.  Not if there is no C2: C1 then becomes it.
+ */
+int
+rose_merge_count_parts(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	uint64		nblocks = 0;
+	uint64		n;
+
+	if (merge->target_level != 1 || merge->ninputs < 2 ||
+		rose_merge_at_bottom(merge, manifest) ||
+		manifest->ncomponents >= MOST_COMPONENTS)
+		return 1;
+	for (int i = 0; i < merge->ninputs; i++)
+		nblocks += rose_component_rest(&merge->inputs[i].entry, merge->inputs[i].entry.nblocks);
+	n = Min(nblocks * BLCKSZ / ((uint64) piece_size * 1024 / 2),
+			(uint64) (MOST_COMPONENTS - manifest->ncomponents));
+	return (int) Max(1, Min(n, ROSE_MERGE_MAX_PARTS));
 }
 
 /* ---- planning a stride ---- */

@@ -21,11 +21,11 @@ rose_manifest_find(const RoseManifest *manifest, uint32 id)
 	return NULL;
 }
 
-/* An input of a pass that was used up has left the manifest. */
+/* An input that was used up has left the manifest. */
 static bool
 is_gone(const RoseMerge *merge, const RoseMergeInput *input)
 {
-	return merge->pass && input->from == input->entry.nrows;
+	return merge->trims && input->from == input->entry.nrows;
 }
 
 static bool
@@ -120,7 +120,7 @@ publish_joined(RoseMerge *merge, RoseTable *table)
 	pfree(edit);
 }
 
-/* ---- a pass ---- */
+/* ---- one output of several ---- */
 
 /* What comes before this ordinal of the source is in the outputs, or garbage. */
 static uint64
@@ -129,8 +129,12 @@ source_position(const RoseMerge *merge, int source)
 	return rose_merge_cursor_ordinal(merge->cursor, source);
 }
 
+/*
+ * The first piece of a pass goes in front of C2; the first part of C1 where its oldest
+ * input stands, with which it has no key in common once that is trimmed.  The next ones follow it.
+ */
 static void
-publish_stride(RoseMerge *merge, RoseTable *table)
+publish_part(RoseMerge *merge, RoseTable *table)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 
@@ -150,14 +154,20 @@ publish_stride(RoseMerge *merge, RoseTable *table)
 		}
 	}
 	add_output(merge, edit);
-	edit->add_behind = merge->done_piece != 0 ? merge->done_piece : ROSE_ADD_BY_LEVEL;
+	if (merge->done_piece != 0)
+		edit->add_behind = merge->done_piece;
+	else
+		edit->add_behind = merge->pass ? ROSE_ADD_BY_LEVEL : 0;
 	rose_manifest_apply(table->rel, &table->shared->store, edit);
 	pfree(edit);
 
 	for (int i = 0; i < merge->nsources; i++)
 		merge->sources[i]->from = source_position(merge, i);
-	if (merge->has_output)
-		merge->done_piece = merge->output.id;
+	if (!merge->has_output)
+		return;
+	merge->done_piece = merge->output.id;
+	if (!merge->pass)
+		merge->parts[merge->nparts++] = merge->output.id;
 }
 
 int
@@ -165,7 +175,7 @@ rose_merge_retires(const RoseMerge *merge)
 {
 	int			n = 0;
 
-	if (!merge->pass)
+	if (!merge->trims)
 		return merge->ninputs;
 	for (int i = 0; i < merge->nsources; i++)
 		n += source_position(merge, i) == merge->sources[i]->entry.nrows &&
@@ -178,8 +188,8 @@ rose_merge_publish(RoseMerge *merge, RoseTable *table)
 {
 	if (merge->owner_xid != 0)
 		publish_joined(merge, table);
-	else if (merge->pass)
-		publish_stride(merge, table);
+	else if (merge->trims)
+		publish_part(merge, table);
 	else
 		publish_merged(merge, table);
 }

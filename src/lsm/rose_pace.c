@@ -44,8 +44,8 @@
 /* Marks, as parts of the arena and as numbers of runs. */
 #define PACE_MEMORY_LOW			0.75
 #define PACE_MEMORY_HIGH		0.9375	/* what the reserve leaves */
-#define PACE_RUNS_LOW			(ROSE_MAX_COMPONENTS / 3)
-#define PACE_RUNS_HIGH			(ROSE_MAX_COMPONENTS * 3 / 4)
+#define PACE_RUNS_LOW			(ROSE_MAX_COMPONENTS / 4)
+#define PACE_RUNS_HIGH			(ROSE_MAX_COMPONENTS * 9 / 16)
 
 /* Doublings of the delay between the marks: 2^10 us. */
 #define PACE_DOUBLINGS			10

@@ -13,7 +13,9 @@
  * 1. Tombstones.  When those that every snapshot sees are a large part of all
  * versions, everything is merged into C2, where they go.
  * 2. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1
- * becomes it).
+ * becomes it).  Where R is large, already when C1 would take more than a sixth of C2's blocks with
+ * the runs that are about to be merged into it: this costs more merging and bounds the
+ * room that rows take which C2 has as well.
  * 3. Runs into C1 when together they are worth a pass over it: as large as C0,
  * or a quarter of C1, or too many.
  * 4. Small runs, as idle tables' timed spills make, among themselves, each
@@ -40,6 +42,9 @@
 #define PICK_MAX_RUNS			8
 /* Runs that are small are merged when there are this many. */
 #define PICK_MIN_SMALL_RUNS		4
+/* From this R on C1 takes no more than this part of C2's blocks. */
+#define PICK_LARGE_RATIO		4.0
+#define PICK_C1_PART			6
 /* Tombstones above this part of all versions cause a merge. */
 #define PICK_TOMBSTONE_PART		0.25
 #define PICK_MIN_TOMBSTONES		1000
@@ -58,8 +63,11 @@ typedef struct PickState
 	int			c2_newest;		/* level 2 */
 	int			c2_oldest;
 	uint64		run_bytes;
+	uint64		run_blocks;
 	uint64		c1_bytes;
+	uint64		c1_blocks;
 	uint64		c2_bytes;
+	uint64		c2_blocks;
 	uint64		nrows;
 	uint64		old_tombstones; /* in components that are older than the horizon */
 	bool		any_blocked;
@@ -124,15 +132,22 @@ survey(PickState *state, const RosePickInput *input)
 		if (entry->level == 0)
 		{
 			state->nruns++;
+			state->run_blocks += rose_component_rest(entry, entry->nblocks);
 			note_level(i, bytes, &state->newest_run, &state->oldest_run,
 					   &state->run_bytes);
 		}
 		else if (entry->level == 1)
+		{
+			state->c1_blocks += rose_component_rest(entry, entry->nblocks);
 			note_level(i, bytes, &state->c1_newest, &state->c1_oldest,
 					   &state->c1_bytes);
+		}
 		else
+		{
+			state->c2_blocks += rose_component_rest(entry, entry->nblocks);
 			note_level(i, bytes, &state->c2_newest, &state->c2_oldest,
 					   &state->c2_bytes);
+		}
 	}
 	total = state->run_bytes + state->c1_bytes + state->c2_bytes;
 	state->ratio = Max(input->min_ratio, sqrt((double) total / Max(input->c0_size, 1)));
@@ -202,11 +217,31 @@ pick_tombstones(const PickState *state, RosePickResult *result)
 	return result->merge;
 }
 
+/* As large as C0 together, or a quarter of C1, or too many? */
+static bool
+are_runs_worth_merging(const PickState *state)
+{
+	if (state->nruns < 2)
+		return false;
+	return state->run_bytes >= state->input->c0_size ||
+		state->nruns >= PICK_MAX_RUNS ||
+		(state->nruns >= PICK_MIN_SMALL_RUNS && state->run_bytes >= state->c1_bytes / 4);
+}
+
+static bool
+is_c1_full(const PickState *state)
+{
+	if (state->c1_bytes > state->ratio * state->input->c0_size)
+		return true;
+	return state->c2_newest >= 0 && state->ratio >= PICK_LARGE_RATIO &&
+		are_runs_worth_merging(state) &&
+		(state->c1_blocks + state->run_blocks) * PICK_C1_PART > state->c2_blocks;
+}
+
 static bool
 pick_c1_into_c2(const PickState *state, RosePickResult *result)
 {
-	if (state->c1_newest < 0 || state->c2_blocked ||
-		state->c1_bytes <= state->ratio * state->input->c0_size)
+	if (state->c1_newest < 0 || state->c2_blocked || !is_c1_full(state))
 		return false;
 	*result = pick(state, state->c1_newest,
 				   state->c2_oldest >= 0 ? state->c2_oldest : state->c1_oldest, 2);
@@ -216,14 +251,7 @@ pick_c1_into_c2(const PickState *state, RosePickResult *result)
 static bool
 pick_runs_into_c1(const PickState *state, RosePickResult *result)
 {
-	bool		worth;
-
-	if (state->nruns < 2)
-		return false;
-	worth = state->run_bytes >= state->input->c0_size ||
-		state->nruns >= PICK_MAX_RUNS ||
-		(state->nruns >= PICK_MIN_SMALL_RUNS && state->run_bytes >= state->c1_bytes / 4);
-	if (!worth)
+	if (!are_runs_worth_merging(state))
 		return false;
 	*result = pick(state, state->newest_run,
 				   state->c1_oldest >= 0 ? state->c1_oldest : state->oldest_run, 1);

@@ -27,7 +27,9 @@
 #include "page/rose_page.h"
 #include "store/rose_store_internal.h"
 
-#define ROSE_MAX_EXTENT_REGIONS 16	/* most that a writer asks for at a time */
+/* A writer asks for this part of what it has, up to so many regions at a time. */
+#define EXTENT_PART				4
+#define MAX_EXTENT_REGIONS		32
 
 struct RoseBlockWriter
 {
@@ -43,7 +45,6 @@ struct RoseBlockWriter
 	uint32		extent_first;	/* region */
 	int			extent_regions; /* 0: none yet */
 	uint32		extent_used;	/* blocks */
-	int			extent_want;	/* regions to ask for next time */
 	XLogRecPtr	extent_lsn;		/* WAL record of the newest allocation */
 
 	int			npending;
@@ -130,7 +131,6 @@ rose_blockwriter_create(Relation rel, RoseStoreShared *store, uint32 owner,
 	writer->owner = owner;
 	writer->strategy = GetAccessStrategy(BAS_BULKWRITE);
 	writer->skip_wal = rose_store_may_skip_wal(rel, store);
-	writer->extent_want = 1;
 	writer->pages = palloc(ROSE_BLOCK_BATCH * sizeof(PGAlignedBlock));
 	MemoryContextSwitchTo(old);
 	rose_region_search_from_start(store);
@@ -179,7 +179,8 @@ flush_pending(RoseBlockWriter *writer)
 }
 
 /*
- * Get another extent, each twice as large as the one before, up to a limit.
+ * Get another extent, not large against what the writer has so far: others could use
+ * what he does not need in the end.
  *
  * A writer that began without WAL may have to go on with it (a truncation of
  * the file came in between), but never the other way: its blocks could be
@@ -188,6 +189,8 @@ flush_pending(RoseBlockWriter *writer)
 static void
 new_extent(RoseBlockWriter *writer)
 {
+	uint64		want = 1 + writer->nblocks / (EXTENT_PART * ROSE_REGION_BLOCKS);
+
 	if (writer->skip_wal && !rose_store_may_skip_wal(writer->rel, writer->store))
 	{
 		flush_pending(writer);
@@ -196,10 +199,9 @@ new_extent(RoseBlockWriter *writer)
 	writer->extent_first =
 		rose_region_alloc(writer->rel, writer->store, writer->owner,
 						  writer->skip_wal ? ROSE_REGION_UNLOGGED : ROSE_REGION_LOGGED,
-						  writer->extent_want, false,
+						  (int) Min(want, MAX_EXTENT_REGIONS), false,
 						  &writer->extent_regions, &writer->extent_lsn);
 	writer->extent_used = 0;
-	writer->extent_want = Min(2 * writer->extent_want, ROSE_MAX_EXTENT_REGIONS);
 }
 
 BlockNumber

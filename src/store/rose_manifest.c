@@ -53,6 +53,17 @@ find_component(const RoseMetaDisk *meta, uint32 id)
 }
 
 static bool
+is_trimmed(const RoseManifestEdit *edit, uint32 id)
+{
+	for (int i = 0; i < edit->ntrim; i++)
+	{
+		if (edit->trim[i].id == id)
+			return true;
+	}
+	return false;
+}
+
+static bool
 is_removed(const RoseManifestEdit *edit, uint32 id)
 {
 	for (int i = 0; i < edit->nremove; i++)
@@ -139,11 +150,12 @@ insert_position(const RoseMetaDisk *meta, const RoseManifestEdit *edit)
 
 	if (edit->add_behind != 0 && edit->add_behind != ROSE_ADD_BY_LEVEL)
 		position = find_component(meta, edit->add_behind) + 1;
-	else if (edit->nremove > 0 && edit->add_behind == 0)
+	else if (edit->nremove + edit->ntrim > 0 && edit->add_behind == 0)
 	{
 		for (int i = 0; i < meta->ncomponents; i++)
 		{
-			if (is_removed(edit, meta->components[i].id))
+			if (is_removed(edit, meta->components[i].id) ||
+				is_trimmed(edit, meta->components[i].id))
 				position = i;
 		}
 	}

@@ -25,6 +25,9 @@
 
 #include "store/rose_store_internal.h"
 
+/* The file grows by at most this part of itself at a time. */
+#define GROWTH_PART		128
+
 /* ---- Map pages ---- */
 
 static void
@@ -268,6 +271,16 @@ rose_region_search_from_start(RoseStoreShared *store)
 	LWLockRelease(&store->alloc_lock);
 }
 
+/*
+ * How many regions to take at the end of the file: what the caller wants, but
+ * not much against what the file has.  He may need less.
+ */
+static int
+limit_growth(Relation rel, int want)
+{
+	return Min(want, 1 + (int) (rose_regions_in(rose_file_nblocks(rel)) / GROWTH_PART));
+}
+
 uint32
 rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
 				  RoseRegionUse use, int want, bool at_end,
@@ -276,15 +289,16 @@ rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
 	RegionSearch search;
 	uint32		first = 0;
 
-	want = Min(want, ROSE_MAP_REGIONS);
+	Assert(want <= ROSE_MAP_REGIONS);
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	rose_live_collect(rel, store, &search.live);
 	search.only_tail = false;
 	search.not_tail = use == ROSE_REGION_UNLOGGED;
 
-	if (at_end ||
-		!choose_free(rel, store, &search, use, want, &first, nregions))
+	if (at_end)
 		find_at_end(rel, &search, want, &first, nregions);
+	else if (!choose_free(rel, store, &search, use, want, &first, nregions))
+		find_at_end(rel, &search, limit_growth(rel, want), &first, nregions);
 
 	extend_over(rel, first + *nregions - 1);
 	*lsn = set_entries(rel, first, *nregions,

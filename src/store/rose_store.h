@@ -39,8 +39,8 @@
 #define ROSE_META_MAGIC		0x45534F52	/* "ROSE" */
 #define ROSE_META_VERSION	1
 #define ROSE_META_BLOCK		0
-#define ROSE_REGION_BLOCKS	16
-#define ROSE_MAX_COMPONENTS 48
+#define ROSE_REGION_BLOCKS	8
+#define ROSE_MAX_COMPONENTS 64
 #define ROSE_MAX_TAILS		32
 #define ROSE_MAX_BUILDING	16
 #define ROSE_MAX_RETIRED	128
@@ -232,8 +232,8 @@ extern void rose_manifest_read(Relation rel, RoseManifest *manifest);
  *
  * Added entries, whose owners must be listed as being built, keep their order.
  * They go behind the component that add_behind names.  If it names none, they
- * go where the removed ones stood (the place of the oldest of them); if none is
- * removed, by level: in front of the newest component of the same or a higher
+ * go where the removed and trimmed ones stand (the place of the oldest of them); if
+ * there is none, by level: in front of the newest component of the same or a higher
  * one, that is in front of all for a run.  Removed components are retired:
  * their regions become reusable when no pin is left.
  *

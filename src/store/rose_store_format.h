@@ -5,8 +5,8 @@
  *
  *	block 0					metapage
  *	block 1					region map page of group 0
- *	block 2 ..				regions 0 .. ROSE_MAP_REGIONS - 1, 16 blocks each
- *	block 1 + 32513			region map page of group 1
+ *	block 2 ..				regions 0 .. ROSE_MAP_REGIONS - 1, 8 blocks each
+ *	block 1 + 16257			region map page of group 1
  *	...
  *
  * All pages have a standard page header whose pd_lower is the end of the data:
@@ -64,7 +64,7 @@ StaticAssertDecl(offsetof(RoseMetaDisk, keys) == 128, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, tails) == 640, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, reserved2) == 896, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, components) == 1088, "on-disk offset");
-StaticAssertDecl(sizeof(RoseMetaDisk) == 5696, "on-disk size");
+StaticAssertDecl(sizeof(RoseMetaDisk) == 7232, "on-disk size");
 StaticAssertDecl(sizeof(RoseMetaDisk) <= BLCKSZ - ROSE_PAGE_CONTENT, "metapage fits a page");
 StaticAssertDecl(INDEX_MAX_KEYS == 32, "on-disk array");
 StaticAssertDecl(sizeof(RoseTailSegmentDisk) == 8, "on-disk size");

@@ -141,7 +141,7 @@ rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes)
 	while (room_left(store) < nbytes)
 	{
 		Size		missing = (nbytes - room_left(store) + region_bytes - 1) / region_bytes;
-		int			want = Min(16, 1 + store->tail_pages / (2 * ROSE_REGION_BLOCKS));
+		int			want = Min(32, 1 + store->tail_pages / (2 * ROSE_REGION_BLOCKS));
 
 		want = Max(want, (int) Min(missing, ROSE_MAP_REGIONS));
 		add_extent(rel, store, store->tail_segment, want, at_end);

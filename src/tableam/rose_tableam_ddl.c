@@ -267,29 +267,33 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 	return builder;
 }
 
-/* Copy all components and publish them together; returns the number of versions. */
+/*
+ * Copy all components, newest first; returns the number of versions.  Each is published when it is
+ * there: nobody else sees the new file, and few can be under construction at a time.
+ */
 static double
 copy_components(RoseTable *old_table, RoseTable *new_table)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose copy",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old_context = MemoryContextSwitchTo(context);
-	RoseComponentBuilder *builders[ROSE_MAX_COMPONENTS];
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	RoseC0Shared *c0 = &new_table->shared->c0;
 	int			n = rose_table_manifest(old_table)->ncomponents;
 	double		nrows = 0;
 
+	edit->next_seq = old_table->shared->c0.next_seq;
 	for (int i = 0; i < n; i++)
 	{
-		builders[i] = copy_component(old_table, i, new_table, &edit->add[i]);
-		nrows += (double) edit->add[i].nrows;
+		RoseComponentBuilder *builder;
+
+		edit->add_behind = i > 0 ? edit->add[0].id : 0;
+		builder = copy_component(old_table, i, new_table, &edit->add[0]);
+		edit->nadd = 1;
+		rose_manifest_apply(new_table->rel, &new_table->shared->store, edit);
+		rose_component_builder_free(builder);
+		nrows += (double) edit->add[0].nrows;
 	}
-	edit->nadd = n;
-	edit->next_seq = old_table->shared->c0.next_seq;
-	rose_manifest_apply(new_table->rel, &new_table->shared->store, edit);
-	for (int i = 0; i < n; i++)
-		rose_component_builder_free(builders[i]);
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	c0->next_seq = Max(c0->next_seq, edit->next_seq);

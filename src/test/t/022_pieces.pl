@@ -150,7 +150,7 @@ check_contents('at the end');
 # ---- rose.space: everything has a use, and VACUUM gives the free end back
 my $all = 'c2_bytes + c1_bytes + run_bytes + tail_log_bytes + building_bytes + replaced_bytes + free_bytes';
 is($node->safe_psql('postgres', "SELECT $all + 2 * 8192 - file_bytes FROM rose.space('t')"), '0', 'uses add up to the file');
-is($node->safe_psql('postgres', "SELECT c1_bytes + building_bytes + replaced_bytes, c2_bytes / 131072 >= (SELECT sum(blocks) / 16 FROM rose.components('t'))"
+is($node->safe_psql('postgres', "SELECT c1_bytes + building_bytes + replaced_bytes, c2_bytes / 65536 >= (SELECT sum(blocks) / 8 FROM rose.components('t'))"
 		. " FROM rose.stat_space WHERE relation = 't'::regclass"), '0|t', 'after a merge all is in C2');
 $node->safe_psql('postgres', 'UPDATE t SET b = b; UPDATE h SET b = b');
 $hash{expected} = table_hash($node, 'h');
@@ -176,6 +176,46 @@ check_contents('after a crash behind it');
 change(6);
 $node->safe_psql('postgres', "SELECT rose.merge('t')");
 check_contents('after growing again');
+
+# ---- a large merge into C1 makes parts of it, one after the other
+sub workers
+{
+	$node->safe_psql('postgres', "ALTER SYSTEM SET rose.max_merge_workers = $_[0]");
+	$node->reload;
+	return;
+}
+
+my $quiet = "SELECT count(*) = 0 FROM rose.components('t') WHERE kind = 'run'";
+
+change($_) foreach 7 .. 10;
+workers(1);
+$node->poll_query_until('postgres', $quiet) or die 'no merge into C1';
+my $parts = components('C1');
+cmp_ok($parts, '>', 2, 'C1 has several parts');
+check_contents('with parts of C1');
+$reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ');
+$first_answer = $reader->query_safe($sum);
+$control = RoseTest::Session->new($node);
+$control->run("SELECT stop_at('merge-published', 'wait', 'worker', 1)");
+change($_) foreach 11 .. 14;
+wait_for_stop($node);
+is(components('run'), 4, 'two parts are made of the runs and of what was C1');
+check_contents('between two parts');
+is($reader->query_safe($sum), $first_answer, '... and an old snapshot reads the same');
+$reader->quit;
+workers(0);
+crash_and_restart($node);
+$control->end;
+is(components('run'), 4, 'a crash leaves both');
+cmp_ok(components('C1'), '>=', $parts, '... and the parts, new and old');
+check_contents('after a crash between two parts');
+workers(1);
+$node->poll_query_until('postgres', $quiet) or die 'no merge into C1';
+check_contents('after the next merge into C1');
+$node->safe_psql('postgres', "SELECT rose.merge('t')");
+is(components('C1'), 0, 'a pass takes all parts');
+check_contents('after the pass');
 
 $node->stop;
 done_testing();

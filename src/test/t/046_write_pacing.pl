@@ -90,8 +90,8 @@ sub fill_up
 {
 	my ($from) = @_;
 
-	my ($rc, $out, $err) = $node->psql('postgres', "DO 'BEGIN FOR i IN $from .. $from + 60 LOOP INSERT INTO full_up VALUES (i); COMMIT; PERFORM rose.spill(''full_up''); COMMIT; END LOOP; END'");
-	like($err, qr/cannot have more than 48 components/, 'no more components');
+	my ($rc, $out, $err) = $node->psql('postgres', "DO 'BEGIN FOR i IN $from .. $from + 80 LOOP INSERT INTO full_up VALUES (i); COMMIT; PERFORM rose.spill(''full_up''); COMMIT; END LOOP; END'");
+	like($err, qr/cannot have more than 64 components/, 'no more components');
 	return;
 }
 

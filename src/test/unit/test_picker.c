@@ -254,6 +254,33 @@ simulate(uint64 run_bytes, int nruns, int max_components, double max_amplificati
 	CHECK(written <= max_amplification * run_bytes * nruns);
 }
 
+/* Where R is large, C1's share of C2's blocks counts, with the runs that come to it. */
+static void
+test_blocks(void)
+{
+	RosePickResult pick;
+
+	for (int large = 0; large <= 1; large++)
+	{
+		/* R is 3 or 5, and C1 far from R * C0 */
+		clear();
+		for (int i = 0; i < 2; i++)
+			add(0, C0_SIZE)->nblocks = 100;
+		add(1, C0_SIZE / 2)->nblocks = 800;
+		add(1, C0_SIZE / 2)->nblocks = 900;
+		add(2, large ? 22 * C0_SIZE : 6 * C0_SIZE)->nblocks = 12000;
+		pick = ask();
+		CHECK(picked(&pick, 0, 3, 1));
+		table[3].nblocks = 1001;
+		pick = ask();
+		CHECK(large ? picked(&pick, 2, 4, 2) : picked(&pick, 0, 3, 1));
+
+		/* no runs that would come to it */
+		table[0].state = ROSE_COMPONENT_PENDING;
+		CHECK(!ask().merge);
+	}
+}
+
 /* What a merge may leave in its middle. */
 static void
 test_passing(void)
@@ -300,6 +327,7 @@ main(void)
 	test_private();
 	memset(blocked, 0, sizeof(blocked));
 	test_passing();
+	test_blocks();
 	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
 	simulate(C0_SIZE, 2000, 6, 45);	/* R = 45: about R / 2 for each of two levels */
