@@ -12,6 +12,7 @@
 
 #include "access/xlog.h"
 #include "catalog/storage.h"
+#include "storage/lmgr.h"
 
 #include "store/rose_store_internal.h"
 
@@ -156,9 +157,10 @@ rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space)
 /*
  * Truncation is replayed without regard to what was written after it, so
  * truncate_lsn keeps components from going without WAL until a checkpoint.
+ * REQUIRES AccessExclusiveLock.
  */
-void
-rose_store_truncate(Relation rel, RoseStoreShared *store)
+static void
+truncate_file(Relation rel, RoseStoreShared *store)
 {
 	OwnerUses  *uses = palloc(sizeof(OwnerUses));
 	BlockNumber nblocks = rose_file_nblocks(rel);
@@ -178,4 +180,17 @@ rose_store_truncate(Relation rel, RoseStoreShared *store)
 	store->truncate_lsn = GetXLogInsertRecPtr();
 	store->alloc_hint = Min(store->alloc_hint, live_end);
 	LWLockRelease(&store->alloc_lock);
+}
+
+void
+rose_store_give_back(Relation rel, RoseStoreShared *store, uint64 least)
+{
+	RoseSpace	space;
+
+	rose_store_space(rel, store, &space);
+	if (space.end_free < Max(least, 1) ||
+		!ConditionalLockRelation(rel, AccessExclusiveLock))
+		return;
+	truncate_file(rel, store);
+	UnlockRelation(rel, AccessExclusiveLock);
 }

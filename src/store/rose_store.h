@@ -371,8 +371,11 @@ typedef struct RoseSpace
 /* Reads the region maps; a moment's picture. */
 extern void rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space);
 
-/* Give back free regions at the end of the file (VACUUM); needs AccessExclusiveLock. */
-extern void rose_store_truncate(Relation rel, RoseStoreShared *store);
+/*
+ * Give free blocks at the end of the file back to the file system, if there are at least
+ * so many and nobody else uses the table at the moment.  The caller has the table locked in some mode.
+ */
+extern void rose_store_give_back(Relation rel, RoseStoreShared *store, uint64 least);
 
 /*
  * Structural problems of metapage, maps and tails; for rose.check.  The caller

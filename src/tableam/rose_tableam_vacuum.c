@@ -18,7 +18,6 @@
 #include "commands/vacuum.h"
 #include "lsm/rose_maintain.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "tableam/rose_tableam.h"
 
@@ -156,21 +155,6 @@ oldest_needed_xid(RoseTable *table, TransactionId horizon)
 	return TransactionIdPrecedes(xid, horizon) ? xid : horizon;
 }
 
-/* Shorten the file, if it is worth it and nobody else uses the table. */
-static void
-truncate_file(Relation rel, RoseTable *table)
-{
-	RoseSpace	space;
-
-	rose_store_space(rel, &table->shared->store, &space);
-	if (space.end_free == 0 ||
-		space.end_free < Min(TRUNCATE_MIN_BLOCKS, space.file_blocks / TRUNCATE_MIN_FRACTION) ||
-		!ConditionalLockRelation(rel, AccessExclusiveLock))
-		return;
-	rose_store_truncate(rel, &table->shared->store);
-	UnlockRelation(rel, AccessExclusiveLock);
-}
-
 void
 rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 {
@@ -185,7 +169,9 @@ rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 		(void) rose_spill(table, InvalidOid, 0);
 	rose_settle_private_runs(table);
 	if (params->truncate != VACOPTVALUE_DISABLED)
-		truncate_file(rel, table);
+		rose_store_give_back(rel, &table->shared->store,
+							 Min(TRUNCATE_MIN_BLOCKS,
+								 RelationGetNumberOfBlocks(rel) / TRUNCATE_MIN_FRACTION));
 
 	rows = rose_table_estimate_rows(table);
 	rose_vac_update_relstats(rel, RelationGetNumberOfBlocks(rel), rows,

@@ -12,7 +12,8 @@
  * While it is not behind, it lets writers have the core (util/rose_gentle.h): a write
  * must not wait for a stretch of a merge.
  *
- * The worker ends when it has had nothing to do for a while, and at any error;
+ * The worker ends when it has had nothing to do for a while, after it has given free
+ * room at the end of files back, and at any error;
  * the launcher starts it again.  A table that it failed on is left alone for a
  * minute, so that one broken table does not keep it from the others.
  *
@@ -40,6 +41,10 @@
 
 #define IDLE_EXIT_MS			10000	/* end after so long without work */
 #define SWEEP_INTERVAL_MS		60000
+/* Free room at the end of a file that is given back: so many blocks, and this share of the file. */
+#define TRUNCATE_MIN_BLOCKS		1000
+#define TRUNCATE_MIN_FRACTION	8
+
 #define RESPILL_PAUSE_MS		1000	/* for a table that could not be spilled, or had nothing */
 
 /* A table with more runs than this has its merges behind: half of what slows its writers. */
@@ -77,7 +82,10 @@ spill_table(const RoseRegistryItem *item)
 
 	rose_maintainer_end();
 	if (spilled)
+	{
+		note->freed = true;		/* tail segments */
 		rose_maintainer_count(true);
+	}
 	else
 		note->spill_after = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RESPILL_PAUSE_MS);
 	return spilled;
@@ -118,6 +126,37 @@ do_spill(void)
 
 	item = choose_spill(memory_short || requested);
 	return item != NULL && spill_table(item);
+}
+
+/* ---- space ---- */
+
+static void
+truncate_table(const RoseRegistryItem *item)
+{
+	RoseTable  *table = rose_maintainer_begin(ROSE_WORK_TRUNCATE, item->relid);
+
+	if (table != NULL)
+		rose_store_give_back(table->rel, &table->shared->store,
+							 Max(TRUNCATE_MIN_BLOCKS,
+								 RelationGetNumberOfBlocks(table->rel) / TRUNCATE_MIN_FRACTION));
+	rose_maintainer_end();
+}
+
+/* Who goes on writing needs the room again; so do this when nobody has for a while. */
+static void
+give_space_back(void)
+{
+	rose_maintainer_list_tables();
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+	{
+		RoseTableNote *note = rose_maintainer_note(rose_maintainer_items[i].locator);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!note->freed || rose_maintainer_failed_lately(rose_maintainer_items[i].relid))
+			continue;
+		note->freed = false;
+		truncate_table(&rose_maintainer_items[i]);
+	}
 }
 
 /* ---- the worker ---- */
@@ -170,7 +209,10 @@ maintain(void)
 		if (rose_maintainer_has_merges() || rose_maintainer_waits_for_private())
 			idle_since = now;
 		if (TimestampDifferenceExceeds(idle_since, now, IDLE_EXIT_MS))
+		{
+			give_space_back();
 			return;
+		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 NAP_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);

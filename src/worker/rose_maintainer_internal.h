@@ -38,6 +38,7 @@ typedef struct RoseTableNote
 	TimestampTz look_again;		/* look at the latest then; 0 = when it changes */
 	TimestampTz spill_after;	/* do not spill it earlier */
 	bool		open_private;	/* has private runs of transactions in progress */
+	bool		freed;			/* its file may have free room since we looked last */
 } RoseTableNote;
 
 extern RoseRegistryItem *rose_maintainer_items; /* tables, as of the last look */

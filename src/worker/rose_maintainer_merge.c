@@ -140,8 +140,11 @@ find_merge(void)
 static void
 forget_merge(int index)
 {
+	RoseTableNote *note = rose_maintainer_note(rose_merge_locator(merges[index].merge));
+
 	/* the outcome makes another merge due, or not: look again */
-	rose_maintainer_note(rose_merge_locator(merges[index].merge))->manifest_version = PG_UINT64_MAX;
+	note->manifest_version = PG_UINT64_MAX;
+	note->freed = true;
 	memmove(&merges[index], &merges[index + 1], (nmerges - index - 1) * sizeof(ActiveMerge));
 	nmerges--;
 }

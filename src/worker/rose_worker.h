@@ -33,7 +33,8 @@ typedef enum RoseWorkerWork
 	ROSE_WORK_NONE = 0,
 	ROSE_WORK_OPEN,				/* makes itself known with the database's tables */
 	ROSE_WORK_SPILL,
-	ROSE_WORK_MERGE
+	ROSE_WORK_MERGE,
+	ROSE_WORK_TRUNCATE			/* gives free room at the file's end back */
 } RoseWorkerWork;
 
 #define ROSE_WORKER_ERROR_LEN	256
