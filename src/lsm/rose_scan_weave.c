@@ -201,12 +201,20 @@ only_bounds(const WeaveStrand *strand)
 	return strand->leaf == NULL && strand->batch == NULL;
 }
 
+/* Of the row that a memtable's strand stands on. */
+static uint64
+sequence_of(const WeaveStrand *strand)
+{
+	return strand->batch != NULL ? strand->batch->rows[strand->next].version.seq :
+		strand->source->row->version.seq;
+}
+
 /* Is a's version of a key that both have the newer one?  As among sources of a scan. */
 static bool
 is_newer(const WeaveStrand *a, const WeaveStrand *b)
 {
-	if (a->batch != NULL && b->batch != NULL)
-		return a->batch->rows[a->next].version.seq > b->batch->rows[b->next].version.seq;
+	if (a->source->cursor == NULL && b->source->cursor == NULL)
+		return sequence_of(a) > sequence_of(b);
 	return a->source < b->source;
 }
 
