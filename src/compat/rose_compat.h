@@ -81,6 +81,11 @@ typedef Oid RelFileNumber;
 #define rose_my_backend_slot() ((int) MyProcNumber)
 #endif
 
+/* 16 wants pages that do not go through shared buffers aligned for direct I/O. */
+#if PG_VERSION_NUM < 160000
+typedef PGAlignedBlock PGIOAlignedBlock;
+#endif
+
 /*
  * Add nblocks zero pages at block (the end) of a main fork.  16 brought
  * smgrzeroextend(), which does it in one system call.

@@ -57,7 +57,7 @@ rose_prefetch_open(RosePrefetchFile *prefetch, SMgrRelation smgr, uint32 segment
 	pfree(name);
 }
 
-/* The blocks must be of one segment of the file, and exist. */
+/* The blocks must be of one segment of the file. */
 static inline void
 rose_prefetch_blocks(RosePrefetchFile *prefetch, SMgrRelation smgr, BlockNumber block, int nblocks)
 {
@@ -92,10 +92,17 @@ rose_prefetch_close(RosePrefetchFile *prefetch)
 {
 }
 
+/*
+ * smgrprefetch() fails where the file has no such segment.  A merge holds no lock between its
+ * steps, so VACUUM may have shortened the file since its size was taken.
+ */
 static inline void
 rose_prefetch_blocks(RosePrefetchFile *prefetch, SMgrRelation smgr, BlockNumber block, int nblocks)
 {
-	(void) smgrprefetch(smgr, MAIN_FORKNUM, block, nblocks);
+	if (io_direct_flags & IO_DIRECT_DATA)
+		return;					/* nothing goes through the kernel's cache */
+	if (block < smgrnblocks(smgr, MAIN_FORKNUM))
+		(void) smgrprefetch(smgr, MAIN_FORKNUM, block, nblocks);
 }
 
 #endif

@@ -65,7 +65,7 @@ rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
 				 int nkeys, const RoseKeyColumnDisk *keys)
 {
 	RelFileLocator locator = rose_smgr_locator(smgr);
-	PGAlignedBlock page;
+	PGIOAlignedBlock page;
 	bool		durable;
 
 	check_key(nkeys);
