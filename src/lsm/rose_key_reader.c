@@ -58,6 +58,7 @@ struct RoseKeyReader
 	RoseMemCursor mem[ROSE_MAX_MEMTABLES];
 	bool		mem_open[ROSE_MAX_MEMTABLES];
 	bool		moved;			/* one of them was freed */
+	uint64		disk_below;		/* 'below' when components come; 0 = as it is then */
 	bool		mem_valid[ROSE_MAX_MEMTABLES];	/* has a version of the key */
 	RoseMemPlace place;			/* of the current row */
 	char	   *buffer;			/* copy of it */
@@ -112,6 +113,7 @@ rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below)
 	reader->lock_below = below;
 	reader->locks_only = false;
 	reader->moved = false;
+	reader->disk_below = 0;
 	memset(&reader->place, 0, sizeof(reader->place));
 	reader->phase = KEY_READER_START;
 	reader->disk = NULL;
@@ -122,6 +124,12 @@ bool
 rose_key_reader_moved(const RoseKeyReader *reader)
 {
 	return reader->moved;
+}
+
+void
+rose_key_reader_repeat_from(RoseKeyReader *reader, uint64 seq)
+{
+	reader->disk_below = seq + 1;
 }
 
 void
@@ -297,6 +305,8 @@ next_from_memory(RoseKeyReader *reader)
 		copy_manifest(&reader->manifest, rose_table_manifest(reader->table));
 		reader->next_component = 0;
 		reader->phase = KEY_READER_DISK;
+		if (reader->disk_below != 0)
+			reader->below = reader->disk_below;
 	}
 	LWLockRelease(&c0->reclaim_lock);
 	if (result == NULL)

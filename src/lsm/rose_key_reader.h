@@ -49,6 +49,12 @@ extern const RoseRow *rose_key_reader_next(RoseKeyReader *reader, bool *committe
  * them into a newer one, which was passed.  Who puts rows together has to start again.
  */
 extern bool rose_key_reader_moved(const RoseKeyReader *reader);
+/*
+ * Components are to be looked into from this version on, even if next() finds it, and older ones, in memory:
+ * while the memtable of a spill that was published is not freed yet, a merge may have folded what is
+ * below a PARTIAL version into its copy there.
+ */
+extern void rose_key_reader_repeat_from(RoseKeyReader *reader, uint64 seq);
 /* From now on versions are passed over: next() returns row locks only. */
 extern void rose_key_reader_locks_only(RoseKeyReader *reader);
 /* Manifest entry of the row's component, NULL for C0. */

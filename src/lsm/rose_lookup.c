@@ -201,6 +201,7 @@ lookup_descend(RoseLookup *lookup, RoseVisibility *vis, bool serializable)
 		if (row->version.op == ROSE_OP_PUT)
 			return &lookup->row;
 		rose_partial_start(&lookup->partial, row);
+		rose_key_reader_repeat_from(lookup->reader, row->version.seq);
 		ROSE_STOP_POINT("lookup-partial");
 	}
 
@@ -335,6 +336,7 @@ lookup_complete(RoseLookup *lookup)
 	{
 		/* a merge may have made it complete since, under the same sequence number */
 		rose_key_reader_start(lookup->reader, key, seq + 1);
+		rose_key_reader_repeat_from(lookup->reader, seq);
 		if (lookup_complete_descend(lookup))
 			break;
 		lookup_count_view(lookup, &nviews);

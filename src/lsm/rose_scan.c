@@ -374,8 +374,11 @@ scan_resolve_forward(RoseScan *scan, RoseSource *source)
 		const RoseRow *row = source->row;
 
 		rose_source_need_version(source);
-		/* the same version can be in two sources while it moves between them */
-		if (row->version.seq != last_seq && scan_sees(scan, source))
+		/*
+		 * The same version can be in two sources while it moves between them; a merge may have
+		 * folded into the copy of a PARTIAL one what was below it.
+		 */
+		if ((row->version.seq != last_seq || scan->partial.active) && scan_sees(scan, source))
 		{
 			last_seq = row->version.seq;
 			if (row->version.op == ROSE_OP_TOMBSTONE)

@@ -395,6 +395,46 @@ foreach my $last ('', ', another transaction sees the first version')
 	$_->end foreach $old, $ctl, $reader;
 }
 
+# --- the same while an epoch's runs are published already, but its memtable is still there
+sub set_replica
+{
+	my ($setting) = @_;
+
+	$replica->safe_psql('postgres', "ALTER SYSTEM SET $setting");
+	$replica->safe_psql('postgres', 'SELECT pg_reload_conf()');
+	return;
+}
+
+set_replica('rose.max_merge_workers = 0');
+$replica->safe_psql('postgres', 'SELECT pg_terminate_backend(pid) FROM rose.stat_worker WHERE pid IS NOT NULL');
+foreach my $change ("doc = doc || 'x'", ('a = a + 1', 'b = b + 1') x 3, 'a = a + 1')
+{
+	$replica->safe_psql('postgres', "SELECT rose.spill('torn')");
+	$upstream->safe_psql('postgres', "UPDATE torn SET $change");
+	wait_for_apply($upstream, $replica);
+}
+my $rows = 'SELECT id, a, b, md5(doc) FROM torn ORDER BY id';
+my $docs = 'SELECT (SELECT md5(doc) FROM torn WHERE id = g) FROM generate_series(1, 3) g';
+my $runs = "SELECT count(*) FROM rose.components('torn') WHERE kind = 'run'";
+my $ctl = RoseTest::Session->new($replica);
+my $spill = RoseTest::Session->new($replica);
+
+$ctl->run("SELECT stop_at('epoch-settled', 'wait', 'worker', 2)");
+$spill->start("SELECT rose.spill('torn')");
+wait_for_stop($replica);
+my $nruns = $replica->safe_psql('postgres', $runs);
+is($replica->safe_psql('postgres', "$runs AND state <> 'live'"), 0, 'an epoch is published');
+set_replica('rose.max_merge_workers = 3');
+$replica->poll_query_until('postgres', "SELECT ($runs) < $nruns") or fail('no merge came');
+is($replica->safe_psql('postgres', "SELECT count(*) FROM rose.components('torn') WHERE kind = 'memtable'"), 1, 'merged, and its memtable is still there');
+is($replica->safe_psql('postgres', $rows), $upstream->safe_psql('postgres', $rows), 'a scan has the large value of the run, and not the one before');
+is($replica->safe_psql('postgres', "SET enable_seqscan = off; $rows"), $upstream->safe_psql('postgres', $rows), 'so has an index scan');
+is($replica->safe_psql('postgres', "SET enable_seqscan = off; $docs"), $upstream->safe_psql('postgres', $docs), 'and lookups');
+$ctl->run("SELECT go_on('epoch-settled')");
+$spill->finish;
+$_->end foreach $ctl, $spill;
+is($replica->safe_psql('postgres', $rows), $upstream->safe_psql('postgres', $rows), 'and all afterwards');
+
 $replica->stop;
 $upstream->stop;
 done_testing();
