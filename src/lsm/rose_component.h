@@ -193,11 +193,16 @@ extern int	rose_component_cursor_find(RoseComponentCursor *cursor, const Datum *
 
 /*
  * Raise ERRCODE_PROGRAM_LIMIT_EXCEEDED if a component could not store this
- * row. values/nulls of all columns, detoasted and not compressed.  Whoever
+ * row, or as below.  values/nulls of all columns, detoasted and not compressed.  Whoever
  * accepts a row calls it first, so that a spill cannot fail because of a row.
  */
 extern void rose_component_check_row_fits(const RoseSchema *schema,
 										  const Datum *values, const bool *nulls);
+/*
+ * Raise ERRCODE_NOT_NULL_VIOLATION if one of the key's columns is NULL.  The executor has seen to that
+ * for rows of commands; rows from elsewhere may be anything.
+ */
+extern void rose_component_require_key(const RoseSchema *schema, const bool *nulls);
 
 typedef struct RoseComponentBuilder RoseComponentBuilder;
 

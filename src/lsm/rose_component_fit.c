@@ -79,6 +79,21 @@ rose_fit_row_size(const RoseSchema *schema, const Datum *values, const bool *nul
 	return total;
 }
 
+void
+rose_component_require_key(const RoseSchema *schema, const bool *nulls)
+{
+	for (int j = 0; j < schema->nkeys; j++)
+	{
+		AttrNumber	attno = schema->keys[j].def.attno;
+
+		if (unlikely(nulls[attno - 1]))
+			ereport(ERROR,
+					(errcode(ERRCODE_NOT_NULL_VIOLATION),
+					 errmsg("null value in key column \"%s\"",
+							NameStr(TupleDescAttr(schema->tupdesc, attno - 1)->attname))));
+	}
+}
+
 /* Returns the key's size. */
 static Size
 check_key_fits(const RoseSchema *schema, const Datum *values)
@@ -148,8 +163,10 @@ void
 rose_component_check_row_fits(const RoseSchema *schema, const Datum *values,
 							  const bool *nulls)
 {
-	Size		key_size = check_key_fits(schema, values);
+	Size		key_size;
 
+	rose_component_require_key(schema, nulls);
+	key_size = check_key_fits(schema, values);
 	if (key_size + (Size) (ROSE_SYSCOLS + schema->natts) * FIT_COLUMN_OVERHEAD > FIT_EASY_LIMIT &&
 		!try_row(schema, values))
 		ereport(ERROR,

@@ -44,6 +44,7 @@ rose_write_blind_form(RoseTable *table, RoseOp op, const Datum *values, const bo
 	out->key = palloc(rose_schema_key_width(schema) * sizeof(Datum));
 	if (op == ROSE_OP_TOMBSTONE)
 	{
+		rose_component_require_key(schema, nulls);
 		rose_key_from_values(schema, values, 0, out->key);
 		out->row = rose_write_form_key_row(table, out->key);
 		rose_key_from_tuple(schema, out->row, 0, out->key);

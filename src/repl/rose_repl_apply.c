@@ -306,7 +306,10 @@ complete_moved_row(RoseReplRel *entry, const Datum *old_key)
 	UnregisterSnapshot(snapshot);
 }
 
-/* The new row of an UPDATE, from the old one where the upstream sent that (replica identity full). */
+/*
+ * The new row of an UPDATE, from what the upstream sent of the old one: its replica identity, which may be
+ * all of it.  A large value of the key that did not change is in there only.
+ */
 static bool
 complete_from_old(RoseReplRel *entry, const RoseWireTuple *old)
 {
@@ -318,7 +321,7 @@ complete_from_old(RoseReplRel *entry, const RoseWireTuple *old)
 
 		if (remote < 0 || rose_present_test(entry->present, i + 1))
 			continue;
-		if (entry->remote.replident != REPLICA_IDENTITY_FULL ||
+		if (!bms_is_member(remote, entry->remote.attkeys) ||
 			old->columns[remote].kind == ROSE_WIRE_UNCHANGED)
 		{
 			missing = true;
@@ -337,13 +340,8 @@ key_changed(RoseReplRel *entry, Datum *old_key)
 	const RoseSchema *schema = entry->table->schema;
 	Datum		new_key[INDEX_MAX_KEYS];
 
-	for (int i = 0; i < schema->nkeys; i++)
-	{
-		if (entry->old_nulls[schema->keys[i].def.attno - 1])
-			ereport(ERROR,
-					(errcode(ERRCODE_PROTOCOL_VIOLATION),
-					 errmsg("the upstream sent an old row without its key")));
-	}
+	rose_component_require_key(schema, entry->old_nulls);
+	rose_component_require_key(schema, entry->nulls);
 	rose_key_from_values(schema, entry->old_values, 0, old_key);
 	rose_key_from_values(schema, entry->values, 0, new_key);
 	return rose_key_compare(schema, old_key, new_key, schema->nkeys) != 0;

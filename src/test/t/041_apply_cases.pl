@@ -67,6 +67,9 @@ my @ddl = (
 	'CREATE TABLE nokey (a int, b text)',
 	'CREATE TABLE toast (id int PRIMARY KEY, n int, big text, big2 text)',
 	'CREATE TABLE full_id (id int PRIMARY KEY, n int, big text)',
+	'CREATE TABLE wide_key (id text COLLATE "C", k int, n int, big text, more text, PRIMARY KEY (id, k))',
+	'CREATE TABLE no_value (id int, a int)',
+	'CREATE TABLE no_text (id text, a int)',
 	'CREATE TABLE by_index (id int PRIMARY KEY, n int NOT NULL, b text)',
 	'CREATE TABLE lists (id int PRIMARY KEY, a int, secret text)',
 	'CREATE TABLE filtered (id int PRIMARY KEY, a int)',
@@ -80,15 +83,16 @@ my @ddl = (
 	'CREATE TABLE bad2 (id int PRIMARY KEY, a text)');
 up($_) foreach @ddl;
 up('ALTER TABLE moved DROP COLUMN gone');
-up('ALTER TABLE toast ALTER big SET STORAGE EXTERNAL, ALTER big2 SET STORAGE EXTERNAL; ALTER TABLE full_id ALTER big SET STORAGE EXTERNAL');
-up('ALTER TABLE full_id REPLICA IDENTITY FULL');
+up('ALTER TABLE toast ALTER big SET STORAGE EXTERNAL, ALTER big2 SET STORAGE EXTERNAL; ALTER TABLE full_id ALTER big SET STORAGE EXTERNAL; ALTER TABLE wide_key ALTER id SET STORAGE EXTERNAL, ALTER big SET STORAGE EXTERNAL, ALTER more SET STORAGE PLAIN');
+up("ALTER TABLE $_ REPLICA IDENTITY FULL") foreach qw(full_id no_value no_text);
 up('CREATE UNIQUE INDEX by_index_id_n ON by_index (id, n); ALTER TABLE by_index REPLICA IDENTITY USING INDEX by_index_id_n');
-my @whole = qw(plain multi nokey toast full_id by_index t1 t2 types moved large wider bad1 bad2);
+my @whole = qw(plain multi nokey toast full_id by_index t1 t2 types moved large wider bad1 bad2 wide_key no_value no_text);
 up('CREATE PUBLICATION p FOR TABLE ' . join(', ', @whole) . ', lists (id, a), filtered WHERE (id > 100)');
 
 foreach my $table (@ddl)
 {
 	$table =~ s/ REFERENCES t1//;
+	$table =~ s/, a int\)/, a int, PRIMARY KEY (id))/ if $table =~ /TABLE no_/;
 	down("$table USING rose") unless $table =~ /TABLE (moved|lists|wider)/;
 }
 # other order of columns, one that was dropped, one more of our own
@@ -153,6 +157,13 @@ on_disk('key changes with unchanged wide values', 'toast');
 step('identity full', "INSERT INTO full_id SELECT id, 0, $wide_a FROM generate_series(1, 10) id; UPDATE full_id SET n = 1 WHERE id < 4; UPDATE full_id SET id = id + 20 WHERE id < 3; DELETE FROM full_id WHERE id = 5", 'full_id');
 is(stat_of('full_id', 'partials') . ' ' . down('SELECT old_row_reads FROM rose.stat_subscription'), '0 3', 'the old row is on the wire: nothing is read, no PARTIAL');
 step('identity by index', "INSERT INTO by_index SELECT g, g, 'x' FROM generate_series(1, 10) g; UPDATE by_index SET b = 'y' WHERE id < 5; UPDATE by_index SET n = n + 100 WHERE id = 6; UPDATE by_index SET id = 60 WHERE id = 6; DELETE FROM by_index WHERE id = 7", 'by_index');
+
+# --- large values in the key: unchanged, they come with the old row only
+my $long = "repeat(md5(g::text), 60)";
+step('wide keys', "INSERT INTO wide_key SELECT $long, g, 0, $wide_a, repeat('x', 300) FROM (SELECT g, g AS id FROM generate_series(1, 9) g) s", 'wide_key');
+step('updates of rows with wide keys', "UPDATE wide_key SET n = 1 WHERE k < 5; UPDATE wide_key SET big = 'b' WHERE k IN (2, 6); BEGIN; UPDATE wide_key SET n = 2 WHERE k = 3; UPDATE wide_key SET n = n + 1; COMMIT", 'wide_key');
+step('half of a wide key changes', "UPDATE wide_key SET k = k + 10 WHERE k IN (1, 2); UPDATE wide_key SET id = 'short' WHERE k = 4; UPDATE wide_key SET id = reverse(id), big = 'c' WHERE k = 5; DELETE FROM wide_key WHERE k = 6", 'wide_key');
+on_disk('wide keys', 'wide_key');
 
 # --- column lists, row filters
 up("INSERT INTO lists VALUES (2, 2, 'secret'); UPDATE lists SET secret = 'more', a = 3 WHERE id = 1; DELETE FROM lists WHERE id = 2; INSERT INTO lists VALUES (4, 4, 'x')");
@@ -245,6 +256,21 @@ resynced('bad2', 'column dropped');
 up('ALTER TABLE bad2 REPLICA IDENTITY FULL; ALTER TABLE nokey REPLICA IDENTITY FULL; UPDATE nokey SET b = 1 WHERE a = 1');
 paused('nokey', qr/cannot replicate an UPDATE of table "public.nokey", which has no primary key here.*hint: /s, 'an update without a primary key');
 resynced('nokey', 'no key');
+# no key of the upstream's, which has rows that have none
+step('before', "INSERT INTO no_value VALUES (0, 0), (1, 1); INSERT INTO no_text VALUES ('', 0), ('x', 1)", qw(no_value no_text));
+foreach my $table (qw(no_value no_text))
+{
+	up("INSERT INTO $table VALUES (NULL, 2)");
+	paused($table, qr/null value in key column "id".*$table/s, "a key without a value: $table");
+	down("SELECT rose.alter_subscription('s', resync => '$table')");
+	paused($table, qr/null value in key column "id"/, "a copy of such rows: $table");
+	up("DELETE FROM $table WHERE id IS NULL");
+	resynced($table, 'keys with values');
+	up("UPDATE $table SET id = NULL WHERE a = 1");
+	paused($table, qr/null value in key column "id"/, "a key that loses its value: $table");
+	up("DELETE FROM $table WHERE id IS NULL");
+	resynced($table, 'and is gone');
+}
 down("SELECT rose.spill('bad2')");
 down('ALTER TABLE bad2 DROP CONSTRAINT bad2_pkey');
 up("DELETE FROM bad2 WHERE id = 1");
