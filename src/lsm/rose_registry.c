@@ -3,7 +3,9 @@
  * rose_registry.c
  *	  The shared hash of tables in use, by the locator of their file.
  *
- * It has a fixed number of entries (rose.max_tables).  An entry stays until its
+ * It has a fixed number of places for entries (rose.max_tables).  They are in an array beside the
+ * hash, taken from its start on, so that those that nobody ever needs are memory that
+ * nobody touches: with the default they would be 17 MB.  An entry stays until its
  * file goes, or until another table needs the place; then one goes that has
  * nothing in memory that its file does not have, and that no transaction pins.
  *
@@ -35,9 +37,20 @@ typedef struct RoseRegistryShared
 	int			lock_tranche;	/* constant */
 	int			attach_tranche; /* constant */
 	uint64		last_incarnation;	/* lock, exclusive */
+	int			nplaces;		/* that were ever used; lock, exclusive */
+	int			nfree;			/* of those; lock, exclusive */
+	int			free[FLEXIBLE_ARRAY_MEMBER];	/* lock, exclusive */
 } RoseRegistryShared;
 
+/* What is in the hash. */
+typedef struct RegistryKey
+{
+	RelFileLocator locator;		/* hash key */
+	RoseTableShared *entry;
+} RegistryKey;
+
 static RoseRegistryShared *registry = NULL;
+static RoseTableShared *registry_places = NULL;	/* max_tables of them */
 static HTAB *registry_hash = NULL;
 static int	max_tables = 4096;	/* rose.max_tables */
 
@@ -56,11 +69,23 @@ rose_registry_define_settings(void)
 							NULL, NULL, NULL);
 }
 
+static Size
+registry_size(void)
+{
+	return add_size(offsetof(RoseRegistryShared, free), mul_size(max_tables, sizeof(int)));
+}
+
+static Size
+places_size(void)
+{
+	return mul_size(max_tables, sizeof(RoseTableShared));
+}
+
 Size
 rose_registry_shmem_size(void)
 {
-	return add_size(MAXALIGN(sizeof(RoseRegistryShared)),
-					hash_estimate_size(max_tables, sizeof(RoseTableShared)));
+	return add_size(add_size(MAXALIGN(registry_size()), MAXALIGN(places_size())),
+					hash_estimate_size(max_tables, sizeof(RegistryKey)));
 }
 
 /* As rose_arena_shmem_init. */
@@ -70,19 +95,21 @@ rose_registry_shmem_init(bool found)
 	HASHCTL		info = {0};
 	bool		exists;
 
-	registry = ShmemInitStruct("rose registry", sizeof(RoseRegistryShared), &exists);
+	registry = ShmemInitStruct("rose registry", registry_size(), &exists);
 	if (!exists)
 	{
 		registry->lock_tranche = LWLockNewTrancheId();
 		registry->attach_tranche = LWLockNewTrancheId();
 		registry->last_incarnation = 0;
+		registry->nplaces = registry->nfree = 0;
 		LWLockInitialize(&registry->lock, registry->lock_tranche);
 	}
 	LWLockRegisterTranche(registry->lock_tranche, "RoseRegistry");
 	LWLockRegisterTranche(registry->attach_tranche, "RoseAttach");
 
+	registry_places = ShmemInitStruct("rose table entries", places_size(), &exists);
 	info.keysize = sizeof(RelFileLocator);
-	info.entrysize = sizeof(RoseTableShared);
+	info.entrysize = sizeof(RegistryKey);
 	registry_hash = ShmemInitHash("rose tables", max_tables, max_tables, &info,
 								  HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 }
@@ -93,10 +120,29 @@ rose_registry_available(void)
 	return registry != NULL;
 }
 
-/* A new entry, all but its key.  REQUIRES: lock exclusive. */
-static void
-init_entry(RoseTableShared *shared, Oid relid)
+/* REQUIRES: lock. */
+static RoseTableShared *
+find_entry(RelFileLocator locator)
 {
+	RegistryKey *key = hash_search(registry_hash, &locator, HASH_FIND, NULL);
+
+	return key != NULL ? key->entry : NULL;
+}
+
+/* The next one of a walk over all.  REQUIRES: lock. */
+static RoseTableShared *
+next_entry(HASH_SEQ_STATUS *status)
+{
+	RegistryKey *key = hash_seq_search(status);
+
+	return key != NULL ? key->entry : NULL;
+}
+
+/* A new entry.  REQUIRES: lock exclusive. */
+static void
+init_entry(RoseTableShared *shared, RelFileLocator locator, Oid relid)
+{
+	shared->locator = locator;
 	pg_atomic_init_u32(&shared->relid, relid);
 	LWLockInitialize(&shared->attach_lock, registry->attach_tranche);
 	shared->recovered = false;
@@ -109,6 +155,25 @@ init_entry(RoseTableShared *shared, Oid relid)
 	pg_atomic_init_u64(&shared->spills, 0);
 	rose_merge_stats_init(&shared->merge_stats);
 	pg_atomic_init_u64(&shared->incarnation, ++registry->last_incarnation);
+}
+
+/* Make an entry for a file that has none; NULL: no place is free.  REQUIRES: lock exclusive. */
+static RoseTableShared *
+make_entry(RelFileLocator locator, Oid relid)
+{
+	RegistryKey *key;
+	bool		found;
+
+	if (registry->nfree == 0 && registry->nplaces == max_tables)
+		return NULL;
+	key = hash_search(registry_hash, &locator, HASH_ENTER_NULL, &found);
+	if (key == NULL)
+		return NULL;
+	Assert(!found);
+	key->entry = &registry_places[registry->nfree > 0 ? registry->free[--registry->nfree] :
+								  registry->nplaces++];
+	init_entry(key->entry, locator, relid);
+	return key->entry;
 }
 
 /* Free what an entry holds and take it out.  REQUIRES: lock exclusive. */
@@ -125,6 +190,7 @@ remove_entry(RoseTableShared *shared)
 	LWLockRelease(&c0->write_lock);
 	rose_owner_forget(shared->locator);
 	(void) hash_search(registry_hash, &shared->locator, HASH_REMOVE, NULL);
+	registry->free[registry->nfree++] = shared - registry_places;
 }
 
 /* Could everything in this entry be made anew from the file? */
@@ -176,7 +242,7 @@ evict_some(void)
 	RoseTableShared *shared;
 
 	hash_seq_init(&status, registry_hash);
-	while ((shared = hash_seq_search(&status)) != NULL)
+	while ((shared = next_entry(&status)) != NULL)
 	{
 		if (try_evict(shared) && --wanted == 0)
 		{
@@ -190,19 +256,20 @@ RoseTableShared *
 rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation)
 {
 	RoseTableShared *shared;
-	bool		found;
 
 	LWLockAcquire(&registry->lock, LW_SHARED);
-	shared = hash_search(registry_hash, &locator, HASH_FIND, NULL);
+	shared = find_entry(locator);
 	if (shared == NULL)
 	{
 		LWLockRelease(&registry->lock);
 		LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
-		shared = hash_search(registry_hash, &locator, HASH_ENTER_NULL, &found);
+		shared = find_entry(locator);
+		if (shared == NULL)
+			shared = make_entry(locator, relid);
 		if (shared == NULL)
 		{
 			evict_some();
-			shared = hash_search(registry_hash, &locator, HASH_ENTER_NULL, &found);
+			shared = make_entry(locator, relid);
 		}
 		if (shared == NULL)
 		{
@@ -214,8 +281,6 @@ rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation)
 							   max_tables),
 					 errhint("You might need to increase rose.max_tables.")));
 		}
-		if (!found)
-			init_entry(shared, relid);
 	}
 	*incarnation = pg_atomic_read_u64(&shared->incarnation);
 	LWLockRelease(&registry->lock);
@@ -232,7 +297,7 @@ drop_entry(RelFileLocator locator, uint64 incarnation)
 	if (registry == NULL)
 		return false;
 	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
-	shared = hash_search(registry_hash, &locator, HASH_FIND, NULL);
+	shared = find_entry(locator);
 	drop = shared != NULL &&
 		(incarnation == 0 || rose_registry_is_current(shared, incarnation));
 	if (drop)
@@ -257,7 +322,7 @@ rose_registry_drop_database(Oid dbid)
 		return;
 	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
 	hash_seq_init(&status, registry_hash);
-	while ((shared = hash_seq_search(&status)) != NULL)
+	while ((shared = next_entry(&status)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) == dbid)
 			remove_entry(shared);
@@ -276,7 +341,7 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 		return 0;
 	LWLockAcquire(&registry->lock, LW_SHARED);
 	hash_seq_init(&status, registry_hash);
-	while ((shared = hash_seq_search(&status)) != NULL)
+	while ((shared = next_entry(&status)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) != dbid)
 			continue;
@@ -304,7 +369,7 @@ rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg)
 
 	LWLockAcquire(&registry->lock, LW_SHARED);
 	hash_seq_init(&status, registry_hash);
-	while ((shared = hash_seq_search(&status)) != NULL)
+	while ((shared = next_entry(&status)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) == dbid)
 			visitor(shared, arg);
@@ -339,7 +404,7 @@ rose_registry_databases(RoseRegistryDatabase *items, int max)
 		return 0;
 	LWLockAcquire(&registry->lock, LW_SHARED);
 	hash_seq_init(&status, registry_hash);
-	while ((shared = hash_seq_search(&status)) != NULL)
+	while ((shared = next_entry(&status)) != NULL)
 	{
 		RoseRegistryDatabase *item = database_item(items, &n, max,
 												   rose_locator_db(shared->locator));
@@ -391,7 +456,7 @@ rose_registry_sweep(Oid dbid)
 
 	LWLockAcquire(&registry->lock, LW_SHARED);
 	hash_seq_init(&status, registry_hash);
-	while ((shared = hash_seq_search(&status)) != NULL)
+	while ((shared = next_entry(&status)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) != dbid)
 			continue;

@@ -28,7 +28,7 @@
 
 typedef struct RoseTableShared
 {
-	RelFileLocator locator;		/* hash key; constant */
+	RelFileLocator locator;		/* constant */
 	pg_atomic_uint64 incarnation;	/* never reused; 0 = entry is gone;
 									 * registry lock exclusive, readers need none */
 	pg_atomic_uint32 relid;		/* relation that opened it last (a rewrite gives
