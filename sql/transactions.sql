@@ -130,6 +130,22 @@ SELECT count(*) FROM tx;
 SELECT rose.spill('tx');
 SELECT rose.merge('tx');
 SELECT count(*), sum(v) FROM tx;
+INSERT INTO tx VALUES (1001, 1, 'in memory');
+-- a statement that fails takes with it what it had at hand, though the transaction goes on
+BEGIN;
+DO $$
+BEGIN
+	FOR i IN 1 .. 300 LOOP
+		BEGIN
+			PERFORM 1 / (v - v) FROM tx;
+		EXCEPTION WHEN division_by_zero THEN
+			NULL;
+		END;
+	END LOOP;
+END
+$$;
+SELECT count(*) < 100 AS few_left FROM pg_backend_memory_contexts WHERE name LIKE 'rose%';
+COMMIT;
 SELECT * FROM rose.check('tx');
 DROP FUNCTION tx_sum, tx_sum_stable;
 DROP TABLE tx;

@@ -88,8 +88,8 @@ rose_component_cursor_create(RoseComponent *component, Relation rel,
 void
 rose_component_cursor_free(RoseComponentCursor *cursor)
 {
-	rose_leaf_release(cursor->leaf);
-	rose_leaf_release(cursor->spare);
+	rose_leaf_abandon(cursor->leaf);
+	rose_leaf_abandon(cursor->spare);
 	MemoryContextDelete(cursor->context);
 }
 
@@ -211,7 +211,7 @@ free_leaf(RoseComponentCursor *cursor)
 	cursor->spare = kept;
 	if (cursor->leaf != NULL && cursor->leaf->refcount > 1)
 	{
-		rose_leaf_release(cursor->leaf);
+		rose_leaf_abandon(cursor->leaf);
 		cursor->leaf = NULL;
 	}
 	if (cursor->leaf == NULL)

@@ -230,6 +230,8 @@ struct RoseLeaf
 
 extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
 								  const RoseSchema *schema, MemoryContext context);
+/* rose_leaf_release for who made it, when its context goes: a tuple slot may keep it longer. */
+extern void rose_leaf_abandon(RoseLeaf *leaf);
 extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
 /*
  * Have rows around slot decoded together from now on, towards the end (forward) or the

@@ -11,7 +11,8 @@
  * Values from overflow pages are kept with the leaf, because rows hand out
  * pointers to them; the builder bounds how much a leaf refers to.
  *
- * Backend-local.  A leaf is freed when its last holder lets go.
+ * Backend-local.  A leaf is freed when its last holder lets go.  While its cursor lives
+ * it belongs to the cursor's memory, so that it goes with it after an error.
  *
  *-------------------------------------------------------------------------
  */
@@ -73,13 +74,8 @@ rose_leaf_create(RoseComponent *component, Relation rel, const RoseSchema *schem
 void
 rose_leaf_hold(RoseLeaf *leaf)
 {
-	if (leaf == NULL)
-		return;
-	/* a holder, such as a tuple slot, may outlive the cursor's memory */
-	if (leaf->refcount == 1 &&
-		MemoryContextGetParent(leaf->context) != TopTransactionContext)
-		MemoryContextSetParent(leaf->context, TopTransactionContext);
-	leaf->refcount++;
+	if (leaf != NULL)
+		leaf->refcount++;
 }
 
 void
@@ -90,6 +86,14 @@ rose_leaf_release(RoseLeaf *leaf)
 	Assert(leaf->refcount > 0);
 	if (--leaf->refcount == 0)
 		MemoryContextDelete(leaf->context);
+}
+
+void
+rose_leaf_abandon(RoseLeaf *leaf)
+{
+	if (leaf != NULL && leaf->refcount > 1)
+		MemoryContextSetParent(leaf->context, TopTransactionContext);
+	rose_leaf_release(leaf);
 }
 
 void

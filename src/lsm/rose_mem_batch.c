@@ -48,10 +48,6 @@ rose_mem_batch_create(const RoseSchema *schema, MemoryContext context)
 void
 rose_mem_batch_hold(RoseMemBatch *batch)
 {
-	/* a holder, such as a tuple slot, may outlive the scan's memory */
-	if (batch->refcount == 1 &&
-		MemoryContextGetParent(batch->context) != TopTransactionContext)
-		MemoryContextSetParent(batch->context, TopTransactionContext);
 	batch->refcount++;
 }
 
@@ -63,6 +59,14 @@ rose_mem_batch_release(RoseMemBatch *batch)
 	Assert(batch->refcount > 0);
 	if (--batch->refcount == 0)
 		MemoryContextDelete(batch->context);
+}
+
+void
+rose_mem_batch_abandon(RoseMemBatch *batch)
+{
+	if (batch != NULL && batch->refcount > 1)
+		MemoryContextSetParent(batch->context, TopTransactionContext);
+	rose_mem_batch_release(batch);
 }
 
 /* ---- filling ---- */

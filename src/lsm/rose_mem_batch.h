@@ -44,6 +44,8 @@ typedef struct RoseMemBatch
 extern RoseMemBatch *rose_mem_batch_create(const RoseSchema *schema, MemoryContext context);
 extern void rose_mem_batch_hold(RoseMemBatch *batch);
 extern void rose_mem_batch_release(RoseMemBatch *batch);	/* NULL is allowed */
+/* The same for who made it, when its context goes: a tuple slot may keep it longer. */
+extern void rose_mem_batch_abandon(RoseMemBatch *batch);
 
 /* Empty it.  REQUIRES that nobody else holds it. */
 extern void rose_mem_batch_start(RoseMemBatch *batch);

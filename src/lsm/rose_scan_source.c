@@ -162,8 +162,8 @@ rose_source_close(RoseSource *source)
 	}
 	else if (source->cursor)
 		rose_component_cursor_free(source->cursor);
-	rose_mem_batch_release(source->batch);
-	rose_mem_batch_release(source->spare);
+	rose_mem_batch_abandon(source->batch);
+	rose_mem_batch_abandon(source->spare);
 }
 
 static void
@@ -215,7 +215,7 @@ start_batch(RoseSource *source, RoseTable *table)
 		source->spare = kept;
 		if (source->batch != NULL && source->batch->refcount > 1)
 		{
-			rose_mem_batch_release(source->batch);
+			rose_mem_batch_abandon(source->batch);
 			source->batch = NULL;
 		}
 		if (source->batch == NULL)
