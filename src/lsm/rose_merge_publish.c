@@ -130,6 +130,21 @@ source_position(const RoseMerge *merge, int source)
 }
 
 /*
+ * The oldest source that is left.  The first part of C1 goes to its place even if it has none of
+ * its versions: the next ones, which follow, may have, and must come to lie behind all that
+ * the merge goes past.
+ */
+static int
+oldest_source_left(const RoseMerge *merge)
+{
+	int			oldest = merge->nsources - 1;
+
+	while (oldest >= 0 && merge->sources[oldest]->from == merge->sources[oldest]->entry.nrows)
+		oldest--;
+	return oldest;
+}
+
+/*
  * The first piece of a pass goes in front of C2; the first part of C1 where its oldest
  * input stands, with which it has no key in common once that is trimmed.  The next ones follow it.
  */
@@ -137,6 +152,7 @@ static void
 publish_part(RoseMerge *merge, RoseTable *table)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+	int			place = !merge->pass && merge->done_piece == 0 ? oldest_source_left(merge) : -1;
 
 	for (int i = 0; i < merge->nsources; i++)
 	{
@@ -147,7 +163,7 @@ publish_part(RoseMerge *merge, RoseTable *table)
 			continue;			/* removed when an earlier part was published */
 		if (position == source->entry.nrows)
 			edit->remove[edit->nremove++] = source->entry.id;
-		else if (position > source->from)
+		else if (position > source->from || i == place)
 		{
 			edit->trim[edit->ntrim].id = source->entry.id;
 			edit->trim[edit->ntrim++].first_ordinal = position;
