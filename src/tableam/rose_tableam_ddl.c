@@ -259,6 +259,8 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 	rose_component_builder_finish(builder, new_entry);
 	new_entry->level = entry->level;
 	new_entry->state = ROSE_COMPONENT_LIVE;
+	/* what was left out before counts on */
+	new_entry->max_xid = Max(new_entry->max_xid, entry->max_xid);
 	if (private_run)
 	{
 		new_entry->flags |= ROSE_COMPONENT_PRIVATE;

@@ -115,7 +115,20 @@ foreach my $spill ('', 'o')
 	is(sql("SELECT max(max_seq) FROM rose.stat_components WHERE relation = 'o'::regclass"), 1, 'and forgotten');
 	cmp_ok(sql('SELECT xmin FROM o'), '>', $token, 'with a greater token');
 }
+
+# The same of a table that VACUUM FULL copies before anything can be forgotten.
+sql('CREATE TABLE f (id int PRIMARY KEY, v int) USING rose; INSERT INTO f VALUES (1, 0), (2, 0)');
+$reader->query_safe('BEGIN; SELECT txid_current()');
+sql('UPDATE f SET v = v + 1');
+my $old_token = sql('SELECT xmin FROM f WHERE id = 1');
+$reader->query_safe('UPDATE f SET v = v + 1 WHERE id = 1; COMMIT');
 $reader->quit;
+sql('VACUUM FULL f');
+$node->restart;
+sql('SELECT txid_current()') foreach 1 .. 2;
+sql("SELECT rose.merge('f')");
+is(sql("SELECT max(max_seq) FROM rose.stat_components WHERE relation = 'f'::regclass"), 1, 'forgotten after VACUUM FULL');
+isnt(sql('SELECT xmin FROM f WHERE id = 1'), $old_token, 'with another token than an older version had');
 
 $node->stop;
 done_testing();
