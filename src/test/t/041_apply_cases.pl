@@ -260,6 +260,11 @@ resynced('nokey', 'no key');
 step('before', "INSERT INTO no_value VALUES (0, 0), (1, 1); INSERT INTO no_text VALUES ('', 0), ('x', 1)", qw(no_value no_text));
 foreach my $table (qw(no_value no_text))
 {
+	up("ALTER PUBLICATION p SET (publish = 'truncate'); INSERT INTO $table VALUES (NULL, 2)");
+	up("ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate'); DELETE FROM $table WHERE id IS NULL");
+	paused($table, qr/null value in key column "id".*$table/s, "an old row without a key: $table");
+	is(down("SELECT count(*) FROM $table"), 2, 'no other row is deleted');
+	resynced($table, 'the same');
 	up("INSERT INTO $table VALUES (NULL, 2)");
 	paused($table, qr/null value in key column "id".*$table/s, "a key without a value: $table");
 	down("SELECT rose.alter_subscription('s', resync => '$table')");
