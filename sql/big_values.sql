@@ -21,6 +21,9 @@ SELECT rose.merge('big');
 SELECT count(*) FROM (SELECT * FROM sizes EXCEPT SELECT * FROM written) d;
 SELECT count(*), sum(chars), sum(bytes) FROM sizes;
 
+-- a sort that takes the rows as they come from the table
+SELECT count(id), sum(length(v)), sum(length(w)) FROM (SELECT * FROM big ORDER BY w, id OFFSET 0) sorted;
+
 -- slices, lookups, and updates that leave the big column alone
 SELECT substr(v, 2999990, 20) = substr(noise(5, 3000000), 2999990, 20) AS slice FROM big WHERE id = 5000001;
 UPDATE big SET w = '\x01' WHERE id >= 5000000;

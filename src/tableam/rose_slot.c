@@ -239,12 +239,26 @@ rose_slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	}
 }
 
+/*
+ * All columns, for a copy.  Not in the caller's memory context: it may be one that cannot free
+ * (since 17, tuplesort keeps its tuples in such a one), and fetching a large value frees
+ * what it needed for a moment.
+ */
+static void
+rose_slot_get_all(TupleTableSlot *slot)
+{
+	MemoryContext old = MemoryContextSwitchTo(slot->tts_mcxt);
+
+	slot_getallattrs(slot);
+	MemoryContextSwitchTo(old);
+}
+
 static HeapTuple
 rose_slot_copy_heap_tuple(TupleTableSlot *slot)
 {
 	HeapTuple	tuple;
 
-	slot_getallattrs(slot);
+	rose_slot_get_all(slot);
 	tuple = TTSOpsVirtual.copy_heap_tuple(slot);
 	tuple->t_self = slot->tts_tid;
 	tuple->t_tableOid = slot->tts_tableOid;
@@ -254,7 +268,7 @@ rose_slot_copy_heap_tuple(TupleTableSlot *slot)
 static MinimalTuple
 rose_slot_copy_minimal_tuple(ROSE_COPY_MINIMAL_ARGS)
 {
-	slot_getallattrs(slot);
+	rose_slot_get_all(slot);
 	return rose_virtual_copy_minimal();
 }
 
