@@ -17,7 +17,7 @@ if ($ENV{ROSE_STANDIN})
 }
 
 my $rows = 300_000;
-my $node = rose_node('pieces', "rose.debug_piece_size = '256kB'", 'rose.max_merge_workers = 0',
+my $node = rose_node('pieces', "rose.debug_piece_size = '256kB'", 'rose.max_merge_workers = 0', 'autovacuum = off',
 	"rose.spill_interval = '1h'");
 my %hash;
 
