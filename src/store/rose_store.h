@@ -43,7 +43,7 @@
 #define ROSE_MAX_COMPONENTS 64
 #define ROSE_MAX_TAILS		32
 #define ROSE_MAX_BUILDING	16
-#define ROSE_MAX_RETIRED	128
+#define ROSE_MAX_RETIRED	512
 
 /* ---------------------------------------------------------------------
  * Manifest entry: one component.  Embedded on disk.
