@@ -79,12 +79,28 @@ publish_merged(RoseMerge *merge, RoseTable *table)
 	pfree(edit);
 }
 
+/* The component in front of the newest input, 0 = none: where a joined private run goes. */
+static uint32
+before_newest_input(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	uint32		before = 0;
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		if (manifest->components[i].id == merge->inputs[0].entry.id)
+			break;
+		before = manifest->components[i].id;
+	}
+	return before;
+}
+
 /*
  * The joined private run must come before all runs that may have an older
  * version of one of its keys, and after those that may have a newer one.  As
- * long as its transaction is in progress there is none of the latter, and
- * without ROSE_LOCK_SPILL none can appear.  So it goes in front of all, and
- * then its inputs go; in between, readers find the same versions twice.
+ * long as its transaction is in progress, only this one has newer versions: in private
+ * runs that came since the inputs were picked.  Without ROSE_LOCK_SPILL no more can appear.  So it
+ * takes the place of the newest input, and then the inputs go; in between, readers
+ * find the same versions twice.
  */
 static void
 publish_joined(RoseMerge *merge, RoseTable *table)
@@ -108,10 +124,12 @@ publish_joined(RoseMerge *merge, RoseTable *table)
 		output->epoch = input->epoch;
 		output->owner_xid = merge->owner_xid;
 		edit->nadd = 1;
+		edit->add_behind = before_newest_input(merge, manifest);
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
 
 		ROSE_STOP_POINT("merge-joined");
 		edit->nadd = 0;
+		edit->add_behind = 0;
 		remove_inputs(merge, edit);
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
 	}

@@ -286,12 +286,11 @@ pick_small_runs(const PickState *state, RosePickResult *result)
 	return result->merge;
 }
 
-/* An open private run that may be joined with others like it. */
+/* A private run of a transaction in progress. */
 static bool
 is_open_private(const RosePickInput *input, int i)
 {
 	return input->blocked != NULL && input->blocked[i] &&
-		!(input->busy != NULL && input->busy[i]) &&
 		(input->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
 		input->components[i].level == 0;
 }
@@ -299,7 +298,8 @@ is_open_private(const RosePickInput *input, int i)
 /*
  * The private runs of the transaction that run i belongs to, newest first, as
  * far as each next one is at most twice what was taken (so each row is
- * rewritten a logarithmic number of times).
+ * rewritten a logarithmic number of times).  None is left out: it may have versions of
+ * the same keys.
  */
 static bool
 pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
@@ -312,10 +312,11 @@ pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 	{
 		const RoseComponentEntryDisk *entry = &input->components[j];
 
-		if (!is_open_private(input, j) || entry->owner_xid != newest->owner_xid ||
-			entry->state != newest->state || entry->epoch != newest->epoch)
+		if (!is_open_private(input, j) || entry->owner_xid != newest->owner_xid)
 			continue;
-		if (result->ninputs > 0 && entry->raw_bytes > 2 * taken)
+		if (entry->state != newest->state || entry->epoch != newest->epoch ||
+			(input->busy != NULL && input->busy[j]) ||
+			(result->ninputs > 0 && entry->raw_bytes > 2 * taken))
 			break;
 		taken += entry->raw_bytes;
 		result->inputs[result->ninputs++] = entry->id;

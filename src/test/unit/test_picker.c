@@ -179,6 +179,25 @@ test_private(void)
 	pick = ask();
 	CHECK(picked(&pick, 2, 2, 0) && pick.owner_xid == 0);
 
+	/* none of a transaction's runs is left out between others: it may be newer than some of them */
+	clear();
+	for (int i = 0; i < 7; i++)
+	{
+		RoseComponentEntryDisk *entry = add(0, 100);
+
+		entry->flags = ROSE_COMPONENT_PRIVATE;
+		entry->owner_xid = 77;
+		blocked[i] = true;
+	}
+	busy[3] = true;
+	CHECK(!ask().merge);
+	busy[3] = false;
+	table[3].epoch = 1;
+	CHECK(!ask().merge);
+	table[3].epoch = 0;
+	pick = ask();
+	CHECK(picked(&pick, 0, 6, 0) && pick.owner_xid == 77);
+
 	clear();
 	add(0, 600)->state = ROSE_COMPONENT_PENDING;
 	add(0, 600);
