@@ -27,6 +27,7 @@
 #include "unit_rows.h"
 
 #define RUNS			5
+#define BUILD_BATCH		256		/* rows that one call adds in columns */
 #define DECODE_BATCH	1024	/* values that one call decodes */
 #define PROBES			400		/* gets or searches of a round */
 #define PROBE_ROUNDS	300
@@ -84,6 +85,7 @@ typedef struct Table
 	int			nrows;
 	RoseColumnDesc descs[MAX_COLUMNS];
 	Datum	   *rows;			/* row after row */
+	RoseColumnValues columns[MAX_COLUMNS];	/* the same, column after column */
 	bool		nulls[MAX_COLUMNS];
 	double		bytes;			/* of all values */
 	bool		sorted;			/* the first column ascends */
@@ -186,7 +188,14 @@ table_fill(Table *table, const Data *data, int ncols, int nrows, bool with_key)
 	table->rows = malloc((Size) nrows * ncols * sizeof(Datum));
 	table->sorted = with_key || shape_is_sorted(data);
 	for (int c = 0; c < ncols; c++)
+	{
+		Datum	   *values = malloc(nrows * sizeof(Datum));
+
 		table_fill_column(table, c, with_key && c == 0 ? &key_data : data);
+		for (int row = 0; row < nrows; row++)
+			values[row] = table->rows[(Size) row * ncols + c];
+		table->columns[c].values = values;
+	}
 }
 
 static void
@@ -196,6 +205,7 @@ table_free(Table *table)
 	{
 		if (table->text[c].nrows > 0)
 			unit_column_free(&table->text[c]);
+		free((Datum *) table->columns[c].values);
 	}
 	free(table->rows);
 }
@@ -280,18 +290,28 @@ pages_add(Pages *pages, RosePageBuilder *builder)
 	pages->n++;
 }
 
+/* in_columns: the rows are given BUILD_BATCH at a time, in columns, as merges have them. */
 static double
-build(const Table *table, Pages *pages)
+build(const Table *table, Pages *pages, bool in_columns)
 {
 	RosePageBuilder *builder = rose_page_builder_create(table->ncols, table->descs,
 														TopMemoryContext);
 	double		start = now();
 
 	pages->n = 0;
-	for (int row = 0; row < table->nrows; row++)
+	for (int row = 0; row < table->nrows && !in_columns; row++)
 	{
 		while (rose_page_builder_append(builder, table->rows + (Size) row * table->ncols,
 										table->nulls) != ROSE_APPEND_OK)
+			pages_add(pages, builder);
+	}
+	for (int row = 0; row < table->nrows && in_columns;)
+	{
+		RoseAppendResult result;
+
+		row += rose_page_builder_append_columns(builder, table->columns, row,
+												Min(BUILD_BATCH, table->nrows - row), &result);
+		if (result != ROSE_APPEND_OK)
 			pages_add(pages, builder);
 	}
 	pages_add(pages, builder);
@@ -529,22 +549,30 @@ measure(const char *experiment, const Data *data, int ncols, int nrows, bool wit
 	Table		table;
 	RosePageReader *reader;
 	double		build_times[RUNS];
+	double		columns_times[RUNS];
 	double		decode_times[RUNS];
 	double		build_deviation;
+	double		columns_deviation;
 	double		decode_deviation;
 	double		build_time;
+	double		columns_time;
 	double		decode_time;
 	int			ntree = 0;
 
 	table_fill(&table, data, ncols, nrows, with_key);
-	build(&table, &pages);
-	for (int i = 0; i < RUNS; i++)
-		build_times[i] = build(&table, &pages);
 	reader = rose_page_reader_create(ncols, table.descs, TopMemoryContext);
+	build(&table, &pages, false);
+	verify_decode(reader, &table, &pages);
+	for (int i = 0; i < RUNS; i++)
+	{
+		build_times[i] = build(&table, &pages, false);
+		columns_times[i] = build(&table, &pages, true);
+	}
 	verify_decode(reader, &table, &pages);
 	for (int i = 0; i < RUNS; i++)
 		decode_times[i] = decode(reader, &table, &pages);
 	build_time = summarize(build_times, &build_deviation);
+	columns_time = summarize(columns_times, &columns_deviation);
 	decode_time = summarize(decode_times, &decode_deviation);
 	if (table.sorted)
 		ntree = tree_pages(&table, &pages);
@@ -556,7 +584,8 @@ measure(const char *experiment, const Data *data, int ncols, int nrows, bool wit
 			   table.bytes / (pages.n + ntree) / BLCKSZ);
 	else
 		printf(",%.3f,", table.bytes / pages.n / BLCKSZ);
-	printf(",%.0f,%.1f,%.0f,%.1f,%.1f,%.1f", table.bytes / build_time / 1e6, build_deviation,
+	printf(",%.0f,%.1f,%.0f,%.1f,%.0f,%.1f,%.1f,%.1f", table.bytes / build_time / 1e6, build_deviation,
+		   table.bytes / columns_time / 1e6, columns_deviation,
 		   table.bytes / decode_time / 1e6, decode_deviation,
 		   probe(reader, &table, &pages, false, false),
 		   probe(reader, &table, &pages, false, true));
@@ -601,7 +630,7 @@ main(int argc, char **argv)
 		seed = strtoul(argv[2], NULL, 10);
 
 	printf("experiment,data,columns,rows,bytes,codec,pages,tree_pages,ratio,ratio_with_tree,"
-		   "build_mb_s,build_dev_percent,decode_mb_s,decode_dev_percent,"
+		   "build_mb_s,build_dev_percent,build_columns_mb_s,build_columns_dev_percent,decode_mb_s,decode_dev_percent,"
 		   "get_ns,get_new_page_ns,search_ns,search_new_page_ns\n");
 	measure("table 1", &pfor_columns, 5, 200000 * scale, true);
 	measure("table 1", &rle_columns, 5, 200000 * scale, true);

@@ -22,7 +22,8 @@
  *	  items, eight for each byte it takes in the buffer;
  *	- the first plan->spare further values are certain to be taken by extend(),
  *	  provided that they take no more than plan->headroom bytes of the buffer; after that
- *	  extend() may refuse, which asks for a new plan, or raise the size by any amount. or raise the size by any amount.
+ *	  extend() may refuse, which asks for a new plan, or raise the size by any amount.
+ *	  reach() tells how far that goes once further values are known.
  *
  * Most words take much less than the worst case.  With plan->usual, a word
  * (or its difference, or distance) x is usual if x >= usual_base and x - usual_base is a multiple of
@@ -45,7 +46,9 @@
 
 #include "postgres.h"
 
+#include "codec/rose_anchors.h"
 #include "codec/rose_column.h"
+#include "codec/rose_divisor.h"
 #include "codec/rose_patch.h"
 #include "codec/rose_positions.h"
 
@@ -95,7 +98,8 @@ typedef enum RoseUsual
 	ROSE_USUAL_NONE,			/* not told */
 	ROSE_USUAL_VALUE,			/* the value itself decides */
 	ROSE_USUAL_DIFFERENCE,		/* what it exceeds the value before by decides */
-	ROSE_USUAL_DISTANCE			/* what it exceeds a line by decides (linear) */
+	ROSE_USUAL_DISTANCE,		/* what it exceeds a line by decides (linear) */
+	ROSE_USUAL_KNOWN			/* it is in col->distinct already; no base, no top */
 } RoseUsual;
 
 typedef struct RosePlan
@@ -120,16 +124,14 @@ typedef struct RosePlan
 	uint32		unit_bytes;		/* bytes in those units */
 	int64		base;
 	int64		step;			/* scale, or stride */
+	RoseDivisor divisor;		/* by a scale */
 	int64		last;			/* the last value as the codec reproduces it */
 
 	/* frame, linear, delta and decimal; see rose_packed.h */
 	uint8		flags;
 	int			word_size;
 	int			patch_size;
-	int			interval;		/* values of an anchor, 0 without anchors */
-	int64		anchor_low;
-	int64		anchor_high;
-	uint64		anchor_step;	/* all are a multiple of it away from the lowest; 0: one only */
+	RoseAnchors anchors;
 	int64		slope;			/* linear */
 	int			nodd;			/* of the patches: values that are no multiple */
 	int			nwide;
@@ -247,6 +249,15 @@ struct RoseCodec
 	/* Building; NULL for codecs that are only read.  See the file header. */
 	bool		(*plan) (RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan);
 	bool		(*extend) (RoseColumnBuffer *col, RosePlan *plan, int n);
+
+	/*
+	 * Without moving the plan on, now that n values are there: how many values extend() is certain
+	 * to take, or fewer than n if it would refuse one of those.  *bits is what
+	 * values [plan->n, n) raise the size by besides value_bits or usual_bits of each.
+	 * 'ahead' is the codec's, for one plan's calls.  NULL: plan->spare is all that can be said.
+	 */
+	int			(*reach) (RoseColumnBuffer *col, const RosePlan *plan, RoseAnchorsAhead *ahead,
+						  int n, int *bits);
 
 	/*
 	 * A plan for all values with the parameters of 'learned', which did well

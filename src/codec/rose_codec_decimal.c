@@ -139,8 +139,7 @@ decimal_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pl
 static bool
 decimal_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
-	find_integers(col, plan, plan->n, n, col->scratch->words);
-	rose_packed_follow(plan, col->scratch->words, n);
+	rose_packed_extend(col, plan, find_integers, n);
 	return true;
 }
 
@@ -154,8 +153,7 @@ decimal_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 static char *
 decimal_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	find_integers(col, plan, 0, plan->n, col->scratch->words);
-	return rose_packed_write(col, plan, col->scratch->words, col->words, NULL, out);
+	return rose_packed_write(col, plan, find_integers, false, out);
 }
 
 static const char *

@@ -33,14 +33,14 @@ anchor_count(int n)
 
 /* ---- Building ---- */
 
-/* Differences in front of values [from, n); 'filler' for the first of all. */
+/* Differences in front of values [from, n); the base for the first of all. */
 static void
-find_differences(const RoseColumnBuffer *col, int from, int n, int64 filler, int64 *x)
+find_differences(const RoseColumnBuffer *col, const RosePlan *plan, int from, int n, int64 *x)
 {
 	int			first = Max(from, 1);
 
 	if (from == 0 && n > 0)
-		x[0] = filler;
+		x[0] = plan->base;
 	if (first < n)
 		rose_kernel_differences(col->words + first, n - first, x + (first - from));
 }
@@ -54,11 +54,12 @@ delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 	if (col->nvalues < 4 || request->stats.nruns < 3)
 		return false;
 
-	plan->interval = ANCHOR_INTERVAL;
+	plan->anchors.interval = ANCHOR_INTERVAL;
 	plan->usual = ROSE_USUAL_DIFFERENCE;
 	rose_packed_begin(plan, col, sizeof(int64));
-	rose_packed_follow_anchors(plan, col->words, col->nvalues);
-	find_differences(col, 0, col->nvalues, rose_wrap_sub(col->words[1], col->words[0]), x);
+	rose_anchors_follow(&plan->anchors, col->words, 0, col->nvalues);
+	plan->base = rose_wrap_sub(col->words[1], col->words[0]);
+	find_differences(col, plan, 0, col->nvalues, x);
 	rose_packed_fit(plan, x, col->nvalues, true);
 	return true;
 }
@@ -66,10 +67,15 @@ delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 static bool
 delta_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
-	find_differences(col, plan->n, n, plan->base, col->scratch->words);
-	rose_packed_follow_anchors(plan, col->words, n);
-	rose_packed_follow(plan, col->scratch->words, n);
+	rose_packed_extend(col, plan, find_differences, n);
 	return true;
+}
+
+static int
+delta_reach(RoseColumnBuffer *col, const RosePlan *plan, RoseAnchorsAhead *ahead, int n, int *bits)
+{
+	*bits = 8 * rose_anchors_look_ahead(&plan->anchors, ahead, col->words, plan->n, n);
+	return n + rose_anchors_before_next(&plan->anchors, n);
 }
 
 static bool
@@ -82,8 +88,7 @@ delta_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 static char *
 delta_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	find_differences(col, 0, plan->n, plan->base, col->scratch->words);
-	return rose_packed_write(col, plan, col->scratch->words, col->scratch->words, col->words, out);
+	return rose_packed_write(col, plan, find_differences, true, out);
 }
 
 
@@ -174,6 +179,7 @@ const RoseCodec rose_codec_delta = {
 	.handicap = 2,
 	.plan = delta_plan,
 	.extend = delta_extend,
+	.reach = delta_reach,
 	.follow = delta_follow,
 	.pack = delta_pack,
 	.open = delta_open,

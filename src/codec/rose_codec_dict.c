@@ -28,6 +28,9 @@ StaticAssertDecl(ROSE_DISTINCT_MAX < (1 << 14), "a count takes two bytes at most
 static bool
 dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	/* reach() may have looked further */
+	if (rose_distinct_seen(col->distinct) > n)
+		rose_distinct_truncate(col->distinct, col, n);
 	if (!rose_distinct_extend(col->distinct, col, n))
 		return false;
 	plan->nunits = rose_distinct_count(col->distinct);
@@ -38,6 +41,14 @@ dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 		(int) rose_bitpack_size(n, plan->width);
 	plan->spare = Min((1 << plan->width) - plan->nunits, rose_distinct_room(col->distinct));
 	return true;
+}
+
+/* A value that is known takes a code, a new one makes an entry, too. */
+static int
+dict_reach(RoseColumnBuffer *col, const RosePlan *plan, RoseAnchorsAhead *ahead, int n, int *bits)
+{
+	*bits = 0;
+	return rose_distinct_reach(col->distinct, col, n, 1 << plan->width);
 }
 
 /* Cover all values, with codes of at least min_width bits. */
@@ -55,6 +66,9 @@ dict_start(RoseColumnBuffer *col, RosePlan *plan, bool tight, int min_width)
 		count = Min(count + count / 8 + 1, ROSE_DISTINCT_MAX);
 	plan->width = Max(min_width, rose_bits_needed(count - 1));
 	plan->value_bits = plan->width + col->desc.attlen * 8 + 8;
+	plan->usual = ROSE_USUAL_KNOWN;
+	plan->usual_bits = plan->width;
+	plan->usual_slack = 8;
 	return dict_extend(col, plan, col->nvalues);
 }
 
@@ -233,6 +247,7 @@ const RoseCodec rose_codec_dict = {
 	.handicap = 1,
 	.plan = dict_plan,
 	.extend = dict_extend,
+	.reach = dict_reach,
 	.follow = dict_follow,
 	.pack = dict_pack,
 	.open = dict_open,

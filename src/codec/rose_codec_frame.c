@@ -31,7 +31,7 @@ frame_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan
 static bool
 frame_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
-	rose_packed_follow(plan, col->words + plan->n, n);
+	rose_packed_extend(col, plan, NULL, n);
 	return true;
 }
 
@@ -47,13 +47,13 @@ frame_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 	int64		max = PG_INT64_MIN;
 
 	rose_packed_restart(plan, learned, learned->base);
-	rose_packed_follow(plan, col->words, col->nvalues);
+	rose_packed_extend(col, plan, NULL, col->nvalues);
 	if (plan->npatches + plan->nwide <= col->nvalues / 16)
 		return true;
 
 	rose_kernel_bounds(col->words, col->nvalues, &min, &max);
 	rose_packed_restart(&moved, learned, min);
-	rose_packed_follow(&moved, col->words, col->nvalues);
+	rose_packed_extend(col, &moved, NULL, col->nvalues);
 	if (moved.size < plan->size)
 		*plan = moved;
 	return true;
@@ -62,7 +62,7 @@ frame_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 static char *
 frame_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	return rose_packed_write(col, plan, col->words, col->words, NULL, out);
+	return rose_packed_write(col, plan, NULL, false, out);
 }
 
 static const char *

@@ -51,6 +51,9 @@ item_dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
 	int			count;
 
+	/* reach() may have looked further */
+	if (rose_distinct_seen(col->distinct) > n)
+		rose_distinct_truncate(col->distinct, col, n);
 	if (!rose_distinct_extend(col->distinct, col, n))
 		return false;
 	count = rose_distinct_count(col->distinct);
@@ -63,10 +66,19 @@ item_dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 	plan->n = n;
 	plan->size = plan->header + (int) rose_bitpack_size(n, plan->width) +
 		(int) rose_bitpack_size(count, plan->exponent) + (int) plan->unit_bytes;
-	/* an index width without headroom may be outgrown by the next entry */
 	plan->spare = plan->headroom == 0 ? 0 :
 		Min((1 << plan->width) - count, rose_distinct_room(col->distinct));
 	return true;
+}
+
+/* An index width without headroom may be outgrown by the next entry. */
+static int
+item_dict_reach(RoseColumnBuffer *col, const RosePlan *plan, RoseAnchorsAhead *ahead,
+				int n, int *bits)
+{
+	*bits = 0;
+	return rose_distinct_reach(col->distinct, col, n,
+							   plan->headroom == 0 ? plan->nunits : 1 << plan->width);
 }
 
 static bool
@@ -222,6 +234,7 @@ const RoseCodec rose_codec_item_dict = {
 	.name = "item_dict",
 	.plan = item_dict_plan,
 	.extend = item_dict_extend,
+	.reach = item_dict_reach,
 	.pack = item_dict_pack,
 	.open = item_dict_open,
 	.get_item = item_dict_get,

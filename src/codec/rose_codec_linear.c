@@ -13,6 +13,7 @@
 
 #include "common/int.h"
 
+#include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
 
 #define FRACTION_BITS	ROSE_SLOPE_FRACTION_BITS
@@ -27,11 +28,8 @@ line_at(int64 slope, bool whole_slope, int i)
 static void
 find_distances(const RoseColumnBuffer *col, const RosePlan *plan, int from, int n, int64 *x)
 {
-	bool		whole = (plan->flags & ROSE_PACKED_WHOLE_SLOPE) != 0;
-	int			i;
-
-	for (i = from; i < n; i++)
-		x[i - from] = rose_wrap_sub(col->words[i], line_at(plan->slope, whole, i));
+	rose_kernel_distances(col->words + from, n - from, plan->slope,
+						  rose_slope_fraction_bits(plan->flags), from, x);
 }
 
 static bool
@@ -62,8 +60,7 @@ linear_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pla
 static bool
 linear_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
-	find_distances(col, plan, plan->n, n, col->scratch->words);
-	rose_packed_follow(plan, col->scratch->words, n);
+	rose_packed_extend(col, plan, find_distances, n);
 	return true;
 }
 
@@ -80,8 +77,7 @@ linear_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 static char *
 linear_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	find_distances(col, plan, 0, plan->n, col->scratch->words);
-	return rose_packed_write(col, plan, col->scratch->words, col->words, NULL, out);
+	return rose_packed_write(col, plan, find_distances, false, out);
 }
 
 static const char *

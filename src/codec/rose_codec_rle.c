@@ -27,6 +27,9 @@
 /* Longer runs are worth the vector unit. */
 #define SHORT_RUN		12
 
+/* Values of a run that are filled in without looking at its length. */
+#define FILLED_AT_ONCE	8
+
 /* Runs that are unpacked at a time. */
 #define RUNS_DECODED	64
 
@@ -266,6 +269,29 @@ read_run_values(const RoseSegment *seg, int run, int n, int64 *values)
 		rose_patches_apply(&seg->patches, run, n, values);
 }
 
+/*
+ * Fill values[i .. end), of n; returns where it ends, which is no less than i even on a bad page.  Most
+ * runs are shorter than FILLED_AT_ONCE, which spares a branch for each length; what
+ * is filled too much belongs to the runs that follow.
+ */
+static inline int
+fill_run(int64 *values, int i, int end, int n, int64 value)
+{
+	if (n - i >= FILLED_AT_ONCE)
+	{
+		int			k;
+
+		for (k = 0; k < FILLED_AT_ONCE; k++)
+			values[i + k] = value;
+		if (end - i <= FILLED_AT_ONCE)
+			return Max(i, end);
+		i += FILLED_AT_ONCE;
+	}
+	while (i < end)
+		values[i++] = value;
+	return i;
+}
+
 static void
 rle_decode(const RoseSegment *seg, int from, int n, int64 *values)
 {
@@ -293,8 +319,7 @@ rle_decode(const RoseSegment *seg, int from, int n, int64 *values)
 			while (next_bucket <= run && bucket + 1 < positions->nbuckets)
 				next_bucket = rose_positions_before(positions, ++bucket + 1);
 			end = Min((bucket << positions->shift) + (int) places[k] - from, n);
-			while (i < end)
-				values[i++] = run_values[k];
+			i = fill_run(values, i, end, n, run_values[k]);
 		}
 	}
 	if (i < n)

@@ -194,6 +194,31 @@ rose_distinct_extend(RoseDistinct *set, const RoseColumnBuffer *col, int n)
 	return set->nseen >= n;
 }
 
+int
+rose_distinct_reach(RoseDistinct *set, const RoseColumnBuffer *col, int n, int most)
+{
+	bool		all = rose_distinct_extend(set, col, n);
+
+	if (set->count > most)
+		return set->first[most];
+	if (!all)
+		return set->nseen;
+	return n + Min(most - set->count, rose_distinct_room(set));
+}
+
+int
+rose_distinct_new(const RoseDistinct *set, int from, int to)
+{
+	int			code = set->count;
+	int			count = 0;
+
+	while (code > 0 && set->first[code - 1] >= to)
+		code--;
+	for (; code > 0 && set->first[code - 1] >= from; code--)
+		count++;
+	return count;
+}
+
 void
 rose_distinct_truncate(RoseDistinct *set, const RoseColumnBuffer *col, int n)
 {

@@ -126,6 +126,71 @@ rose_kernel_divide(const int64 *x, int n, int64 base, uint64 inverse, int shift,
 	}
 }
 
+VECTORIZED int
+rose_kernel_count_outside(const int64 *x, int n, int64 base, uint64 top)
+{
+	int64		count = 0;
+	int			i;
+
+	for (i = 0; i < n; i++)
+		count += (uint64) x[i] - (uint64) base > top;
+	return (int) count;
+}
+
+VECTORIZED int
+rose_kernel_count_odd(const int64 *x, int n, int64 base, uint64 inverse, int shift, uint64 limit)
+{
+	int64		count = 0;
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		uint64		product = ((uint64) x[i] - (uint64) base) * inverse;
+
+		count += (product >> shift | product << 1 << (63 - shift)) > limit || x[i] < base;
+	}
+	return (int) count;
+}
+
+VECTORIZED void
+rose_kernel_extend_signs(const Datum *x, int n, int unused_bits, int64 *out)
+{
+	int			i;
+
+	switch (unused_bits)
+	{
+		case 0:
+			memcpy(out, x, n * sizeof(int64));
+			break;
+		case 32:
+			for (i = 0; i < n; i++)
+				out[i] = (int32) x[i];
+			break;
+		case 48:
+			for (i = 0; i < n; i++)
+				out[i] = (int16) x[i];
+			break;
+		default:
+			for (i = 0; i < n; i++)
+				out[i] = (int8) x[i];
+			break;
+	}
+}
+
+VECTORIZED void
+rose_kernel_distances(const int64 *x, int n, int64 slope, int fraction_bits, int first, int64 *out)
+{
+	uint64		product = (uint64) slope * (uint64) (int64) first;
+	int			i;
+
+	/* right shift of a negative number is arithmetic on all our compilers */
+	for (i = 0; i < n; i++)
+	{
+		out[i] = (int64) ((uint64) x[i] - (uint64) ((int64) product >> fraction_bits));
+		product += (uint64) slope;
+	}
+}
+
 VECTORIZED void
 rose_kernel_differences(const int64 *x, int n, int64 *out)
 {

@@ -30,13 +30,28 @@ extern int	rose_kernel_run_end(const int64 *x, int from, int n, int64 value);
 extern void rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out);
 
 /*
- * With the parts of a RoseDivisor (rose_packed.h): are all of x[i] - base multiples?
+ * With the parts of a RoseDivisor (rose_divisor.h): are all of x[i] - base multiples?
  * And out[i] = their quotients.
  */
 extern bool rose_kernel_multiples(const int64 *x, int n, int64 base, uint64 inverse, int shift,
 								  uint64 limit);
 extern void rose_kernel_divide(const int64 *x, int n, int64 base, uint64 inverse, int shift,
 							   uint64 *out);
+
+/*
+ * How many of x[i] - base are above top, modulo 2^64; how many are below zero, or not
+ * quotients of up to 'limit'.
+ */
+extern int	rose_kernel_count_outside(const int64 *x, int n, int64 base, uint64 top);
+extern int	rose_kernel_count_odd(const int64 *x, int n, int64 base, uint64 inverse, int shift,
+								  uint64 limit);
+
+/* out[i] = the low bits of x[i] but for the upper unused_bits (0, 32, 48 or 56), sign-extended. */
+extern void rose_kernel_extend_signs(const Datum *x, int n, int unused_bits, int64 *out);
+
+/* out[i] = x[i] - (slope * (first + i) >> fraction_bits), modulo 2^64. */
+extern void rose_kernel_distances(const int64 *x, int n, int64 slope, int fraction_bits,
+								  int first, int64 *out);
 
 /* out[i] = x[i] - x[i - 1], modulo 2^64; x[-1] is read too. */
 extern void rose_kernel_differences(const int64 *x, int n, int64 *out);

@@ -27,11 +27,7 @@
  *			uint8	wide_width		0 .. 64
  *			varint	wide_base		zigzag
  *			varint	nwide
- *		with anchors only (delta):
- *			uint8	anchor_width	0 .. 64
- *			varint	anchor_base		zigzag
- *			varint	anchor_step
- *			bits	(anchor - anchor_base) / anchor_step, as many as the codec says
+ *		anchors				with anchors only (delta), see rose_anchors.h
  *		bits	n values of width bits; 0 for wide ones and patches
  *		nwide positions, ascending
  *		bits	nwide values of wide_width bits
@@ -57,32 +53,14 @@
 /* With an exponent: what stands in x for a word that is no decimal.  Never fits a frame. */
 #define ROSE_PACKED_NOT_DECIMAL	PG_INT64_MIN
 
-/*
- * Division by the step of a frame, of which nearly all dividends are multiples: by its
- * inverse modulo 2^64, which maps multiples to their quotients and all other
- * numbers beyond the largest quotient.
- */
-typedef struct RoseDivisor
-{
-	uint64		inverse;		/* of the odd part */
-	int			shift;			/* of the even part */
-	uint64		limit;			/* largest quotient there is */
-} RoseDivisor;
-
-extern void rose_divisor_init(RoseDivisor *divisor, int64 step);
-
-/* The quotient if 'offset' is a multiple, else more than divisor->limit. */
-static inline uint64
-rose_divide(const RoseDivisor *divisor, uint64 offset)
-{
-	uint64		product = offset * divisor->inverse;
-
-	/* a shift by 64 would be undefined */
-	return product >> divisor->shift | product << 1 << (63 - divisor->shift);
-}
-
 /* A slope is in so many bits' fractions, unless it is whole. */
 #define ROSE_SLOPE_FRACTION_BITS	16
+
+static inline int
+rose_slope_fraction_bits(int flags)
+{
+	return flags & ROSE_PACKED_WHOLE_SLOPE ? 0 : ROSE_SLOPE_FRACTION_BITS;
+}
 
 /*
  * A line at i.  Where the product wraps the line jumps, which costs space but
@@ -96,11 +74,15 @@ rose_line_at(int64 slope, int fraction_bits, int i)
 }
 
 
-/* ---- Building ---- */
+/* ---- Building: rose_packed_plan.c ---- */
+
+/* Set x[0 .. n - from) to what values [from, n) of a column become under a plan. */
+typedef void (*RosePackedFind) (const RoseColumnBuffer *col, const RosePlan *plan,
+								int from, int n, int64 *x);
 
 /*
  * Begin a plan for no values; its codec has set flags, exponent, slope and
- * interval.  patch_size: bytes of a patch.
+ * anchors.interval.  patch_size: bytes of a patch.
  */
 extern void rose_packed_begin(RosePlan *plan, const RoseColumnBuffer *col, int patch_size);
 
@@ -113,18 +95,31 @@ extern void rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_ste
 /* Begin with the parameters of another page's plan, but for the base. */
 extern void rose_packed_restart(RosePlan *plan, const RosePlan *learned, int64 base);
 
-/* Follow x[plan->n .. n), of which x points to the first. */
-extern void rose_packed_follow(RosePlan *plan, const int64 *x, int n);
+/* Follow values [plan->n, n); find is NULL if they are x themselves. */
+extern void rose_packed_extend(const RoseColumnBuffer *col, RosePlan *plan, RosePackedFind find,
+							   int n);
 
-/* Every plan->interval'th of words[plan->n .. n), of the whole column, will be an anchor. */
-extern void rose_packed_follow_anchors(RosePlan *plan, const int64 *words, int n);
+/* Can no frame hold x? */
+static inline bool
+rose_packed_is_odd(const RosePlan *plan, int64 x)
+{
+	uint64		distance = x < plan->base ? (uint64) plan->base - (uint64) x :
+		(uint64) x - (uint64) plan->base;
+
+	if (plan->flags & ROSE_PACKED_EXPONENT)
+		return x == ROSE_PACKED_NOT_DECIMAL;
+	return plan->step != 1 && rose_divide(&plan->divisor, distance) > plan->divisor.limit;
+}
+
+
+/* ---- Writing ---- */
 
 /*
- * Write a segment for x[0 .. plan->n).  Patches are taken from patch_values, anchors,
- * if there are any, from every plan->interval'th of 'anchors'.
+ * Write a segment for values [0, plan->n).  A patch holds the word itself or, with
+ * patch_x, its x.
  */
-extern char *rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, const int64 *x,
-							   const int64 *patch_values, const int64 *anchors, char *out);
+extern char *rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan,
+							   RosePackedFind find, bool patch_x, char *out);
 
 
 /* ---- Reading ---- */

@@ -19,15 +19,8 @@ typedef struct BuilderColumn
 	 * rose_page_build.c.
 	 */
 	bool		in_row_bits;	/* see row_bits */
-	uint8		unused_bits;	/* of a Datum that holds a word */
-	bool		unit_step;
 	int			unusual_bits;	/* what an unusual word adds to row_bits, if any is told */
-	int64		previous_mask;	/* -1 if differences decide what is usual, else 0 */
-	int64		usual_slope;	/* of the line whose distance decides, else 0 */
-	int			fraction_bits;
-	int64		usual_base;
-	uint64		usual_top;
-	RoseDivisor divisor;		/* by the plan's step */
+	RoseAnchorsAhead ahead;		/* for the codec's reach() */
 	int			nnulls;
 	uint8	   *isnull;			/* one bit a row, low bits first */
 	RoseColumnBuffer buffer;
@@ -39,6 +32,19 @@ typedef struct BuilderColumn
 	int			rate;			/* bytes for 1024 values that a full choice led to */
 	bool		chosen;			/* this page's plan comes from a full choice */
 } BuilderColumn;
+
+/* Where a column's words go, and which of them are usual. */
+typedef struct RoseWordTarget
+{
+	int64	   *words;
+	int			column;
+	int			unused_bits;	/* of a Datum that holds one */
+	int			unusual_bits;	/* the column's */
+	bool		simple;			/* what follows tells which are usual */
+	int64		previous_mask;	/* -1 if differences decide, else 0 */
+	int64		base;
+	uint64		top;
+} RoseWordTarget;
 
 struct RosePageBuilder
 {
@@ -57,20 +63,33 @@ struct RosePageBuilder
 
 	/* budget of the rows not settled yet */
 	int			npending;
-	int			pending_limit;
-	int64		pending_bits;
+	int			pending_limit;	/* as far as the plans are known to reach */
+	int			pending_most;	/* what pending_limit may be raised to */
+	int64		pending_bits;	/* the most they take, but for reach_bits */
+	int64		reach_bits;		/* what the codecs' reach() told to add */
 	int64		budget_bits;
 	int64		row_bits;		/* the most a row of usual words adds to columns that
 								 * have values, but for items' bytes and first NULLs */
+	int64		unusual_bits;	/* what it adds besides if all its words are unusual */
 	int64		pending_item_bytes;
 	int64		headroom;		/* item bytes that the plans are still prepared for */
 
 	/*
 	 * While 'dense', columns have either no value or no NULL, and the buffers of words
-	 * may have got rows that their nvalues do not count yet; see add_dense_row().
+	 * may have got rows that their nvalues do not count yet.  The words of rows
+	 * from 'nlooked' on were not looked at, and all count as unusual.  When space becomes
+	 * scarce all are looked at as they come ('watchful').
 	 */
 	bool		dense;
+	bool		watchful;
+	int			nlooked;
 	bool	   *usual_nulls;	/* the columns without a value */
+	int			nword_targets;
+	RoseWordTarget *word_targets;	/* the columns of words that have values */
+	int			nitem_columns;
+	int		   *item_columns;	/* the columns of items that have values */
+	Datum	   *row_values;		/* a row out of columns */
+	bool	   *row_nulls;
 
 	/* state of the plans */
 	int			planned_rows;	/* rows when all plans were last made */
@@ -88,6 +107,24 @@ rose_builder_nullmap_size(const RosePageBuilder *builder, const BuilderColumn *c
 	return column->buffer.nvalues == 0 ? 0 :
 		rose_nullmap_size(builder->nrows, column->nnulls);
 }
+
+/* ---- rose_page_append.c ---- */
+
+/* Let the buffers' nvalues count all rows. */
+extern void rose_builder_count_rows(RosePageBuilder *builder);
+
+/* Rows are dense from here on, under a new budget: gather the columns that have values. */
+extern void rose_builder_begin_dense(RosePageBuilder *builder);
+
+
+/* ---- rose_page_build.c ---- */
+
+/* Make room for so many rows. */
+extern void rose_builder_reserve_rows(RosePageBuilder *builder, int capacity);
+
+/* What array grows to; NULL: begin one. */
+extern void *rose_builder_grow_array(MemoryContext context, void *array, Size size);
+
 
 /* ---- rose_page_plan.c ---- */
 

@@ -30,6 +30,12 @@
 #define MIN_EXPLORE_INTERVAL	8
 #define MAX_EXPLORE_INTERVAL	128
 
+/*
+ * Rows are settled at least this often, while they are still in the processor's caches: a page may
+ * have many.
+ */
+#define MAX_PENDING_ROWS	2048
+
 /* Fewer values than this tell too little about a rate. */
 #define MIN_LEARNED_VALUES		16
 
@@ -66,17 +72,7 @@ foresee_values(RosePageBuilder *builder, BuilderColumn *column)
 	builder->row_bits += plan->usual_bits;
 	builder->budget_bits -= plan->usual_slack;
 	column->unusual_bits = plan->value_bits - plan->usual_bits;
-	column->usual_slope = plan->usual == ROSE_USUAL_DISTANCE ? plan->slope : 0;
-	column->fraction_bits = plan->flags & ROSE_PACKED_WHOLE_SLOPE ? 0 : ROSE_SLOPE_FRACTION_BITS;
-	column->previous_mask = plan->usual == ROSE_USUAL_DIFFERENCE ? -1 : 0;
-	column->usual_base = plan->usual_base;
-	column->usual_top = plan->usual_top;
-	column->unit_step = plan->step == 1;
-	if (!column->unit_step)
-	{
-		rose_divisor_init(&column->divisor, plan->step);
-		column->usual_top = Min(plan->usual_top, column->divisor.limit);
-	}
+	builder->unusual_bits += column->unusual_bits;
 }
 
 void
@@ -85,11 +81,12 @@ rose_builder_renew_budget(RosePageBuilder *builder, int total)
 	int			c;
 
 	builder->npending = 0;
-	builder->pending_bits = 0;
+	builder->pending_bits = builder->reach_bits = 0;
 	builder->pending_item_bytes = 0;
-	builder->pending_limit = builder->max_rows;
+	builder->pending_limit = builder->pending_most = MAX_PENDING_ROWS;
 	builder->budget_bits = Max(0, builder->available - total) * (int64) 8;
-	builder->row_bits = 0;
+	builder->row_bits = builder->unusual_bits = 0;
+	builder->nlooked = builder->nrows;
 	builder->dense = builder->nrows > 0;
 	for (c = 0; c < builder->ncols; c++)
 	{
@@ -98,9 +95,7 @@ rose_builder_renew_budget(RosePageBuilder *builder, int total)
 
 		column->in_row_bits = column->buffer.nvalues > 0;
 		column->unusual_bits = 0;
-		column->unit_step = true;
-		column->usual_top = PG_UINT64_MAX;
-		builder->usual_nulls[c] = !column->in_row_bits;
+		column->ahead.values = 0;
 		if (!column->in_row_bits)
 			continue;
 		foresee_values(builder, column);
@@ -108,7 +103,11 @@ rose_builder_renew_budget(RosePageBuilder *builder, int total)
 		if (column->nnulls > 0)
 			builder->row_bits += ROSE_NULLMAP_ROW_BITS;
 		builder->pending_limit = Min(builder->pending_limit, plan->spare);
+		if (plan->codec->reach == NULL)
+			builder->pending_most = Min(builder->pending_most, plan->spare);
 	}
+	if (builder->dense)
+		rose_builder_begin_dense(builder);
 }
 
 void
@@ -311,7 +310,9 @@ rose_builder_settle_last_row(RosePageBuilder *builder, const bool *nulls)
 	total = rose_builder_total_size(builder);
 	if (fits && replan_is_due(builder, total))
 	{
-		bool		tight = total > builder->available || builder->tight_rows > 0;
+		/* the plans that a page begins with do not tell whether it is full */
+		bool		tight = builder->planned_rows > 0 &&
+			(total > builder->available || builder->tight_rows > 0);
 
 		seemed_full = tight;
 		fits = replan(builder, tight);

@@ -62,6 +62,7 @@ extern void test_varint(void);
 extern void test_bloom(void);
 extern void test_losertree(void);
 extern void test_pages(void);
+extern void test_columns(void);
 extern void test_page_fuzz(int iterations);
 extern void test_wire(int iterations);
 

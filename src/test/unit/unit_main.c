@@ -76,6 +76,7 @@ main(int argc, char **argv)
 	test_bloom();
 	test_losertree();
 	test_pages();
+	test_columns();
 	test_page_fuzz(iterations);
 	test_wire(iterations);
 
