@@ -7,7 +7,8 @@
  * Pending runs are settled: the subscription's epoch was committed, then the
  * run becomes live; or it was not, then the run goes, and the stream brings its
  * rows again.  The tail log is replayed into C0, without what aborted.  The
- * sequence goes on behind everything that was ever seen.
+ * sequence goes on behind everything that was ever seen.  A tail log in which all has aborted is
+ * dropped.
  *
  * Private runs whose owner aborted are left for merges, which drop them.
  *
@@ -252,6 +253,8 @@ replay_tail(RoseTable *table, const RoseMetaInfo *meta, uint64 next_seq,
 	else if (c0->active >= 0)
 		c0->tables[c0->active].tail_segment = meta->tails[meta->ntails - 1].id;
 	c0->next_seq = Max(next_seq, replay.max_seq + 1);
+	if (meta->ntails > 0 && !replay.full && rose_c0_is_empty(c0))
+		rose_tail_drop_all(table->rel, &table->shared->store, c0->next_seq);
 	LWLockRelease(&c0->write_lock);
 	return !replay.full;
 }

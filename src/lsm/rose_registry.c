@@ -353,6 +353,7 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 			items[n].first_write = rose_c0_first_write(&shared->c0);
 			items[n].fed_by = shared->fed_by;
 			items[n].nruns = pg_atomic_read_u32(&shared->store.nruns);
+			items[n].ntails = pg_atomic_read_u32(&shared->store.ntails);
 			items[n].manifest_version = pg_atomic_read_u64(&shared->store.manifest_version);
 		}
 		n++;
@@ -414,7 +415,10 @@ rose_registry_databases(RoseRegistryDatabase *items, int max)
 			continue;
 		item->activity += pg_atomic_read_u64(&shared->incarnation) +
 			pg_atomic_read_u64(&shared->store.manifest_version);
-		if (OidIsValid(shared->fed_by) || first_write == 0)
+		if (OidIsValid(shared->fed_by))
+			continue;
+		item->ntails = Max(item->ntails, pg_atomic_read_u32(&shared->store.ntails));
+		if (first_write == 0)
 			continue;
 		item->c0_bytes += rose_c0_bytes(&shared->c0);
 		if (item->first_write == 0 || first_write < item->first_write)

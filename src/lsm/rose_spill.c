@@ -133,27 +133,32 @@ was_carried(Spill *spill, uint64 seq)
 }
 
 /*
- * One version into the new memtable.  REQUIRES: write_lock exclusive.  The
- * version may have been taken back (ABORTED hint) since the plan was made.
+ * One version into the new memtable; false if there is no room there or in the tail log.
+ * REQUIRES: write_lock exclusive.  The version may have been taken back (ABORTED hint) since the
+ * plan was made.
  */
 static bool
 carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 {
 	RoseTable  *table = spill->table;
+	RoseStoreShared *store = &table->shared->store;
+	RoseTailRecord record = {.version = entry->version,.row = entry->row};
 	RoseMemPending pending;
 	Datum		key[INDEX_MAX_KEYS];
 	RoseRow		row;
 
 	if ((entry->hints & ROSE_MEM_HINT_ABORTED) || was_carried(spill, entry->version.seq))
 		return true;
+	logged = logged && (entry->version.op != ROSE_OP_LOCK || rose_write_logs_locks());
+	if (logged &&
+		!rose_tail_reserve(table->rel, store,
+						   rose_tail_record_size(table->schema->natts, &record), true))
+		return false;
 	entry_to_row(table->schema, entry, &row, key);
 	if (!rose_c0_prepare(spill->c0, table->schema, &entry->version, key, entry->row, &pending))
 		return false;
-	if (logged && (entry->version.op != ROSE_OP_LOCK || rose_write_logs_locks()))
+	if (logged)
 	{
-		RoseTailRecord record = {.version = entry->version,.row = entry->row};
-		RoseStoreShared *store = &table->shared->store;
-
 		rose_tail_append(table->rel, store, table->schema->natts, &record, 1);
 		spill->c0->tables[pending.slot].tail_segment = store->tail_last;
 	}
@@ -499,6 +504,27 @@ freeze_active(RoseTableShared *shared)
 	return slot >= 0;
 }
 
+/*
+ * Segments of which nothing has come to C0, or nothing is left there: no memtable's run takes them
+ * along.  True if there were any.
+ */
+static bool
+drop_idle_tails(RoseTable *table)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseStoreShared *store = &table->shared->store;
+	bool		drop;
+
+	if (pg_atomic_read_u32(&store->ntails) == 0)
+		return false;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	drop = rose_c0_is_empty(c0) && pg_atomic_read_u32(&store->ntails) > 0;
+	if (drop)
+		rose_tail_drop_all(table->rel, store, c0->next_seq);
+	LWLockRelease(&c0->write_lock);
+	return drop;
+}
+
 static bool
 spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 {
@@ -536,6 +562,8 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 		if (!freeze_active(table->shared))
 			break;
 	}
+	if (!OidIsValid(fed_by) && drop_idle_tails(table))
+		spilled = true;
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	return spilled;
 }

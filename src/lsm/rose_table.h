@@ -88,6 +88,7 @@ typedef struct RoseRegistryItem
 	Oid			fed_by;
 	uint64		manifest_version;	/* changes when it is switched */
 	uint32		nruns;			/* not merged yet */
+	uint32		ntails;			/* segments of its tail log */
 } RoseRegistryItem;
 
 /*
@@ -103,6 +104,7 @@ typedef struct RoseRegistryDatabase
 	Oid			dbid;
 	uint64		c0_bytes;		/* of tables that no subscription feeds */
 	TimestampTz first_write;	/* oldest write in them; 0 = none */
+	uint32		ntails;			/* most tail log segments that one of them has */
 	uint64		activity;		/* changes when tables come or manifests are switched */
 } RoseRegistryDatabase;
 

@@ -248,14 +248,15 @@ link_version(RoseTable *table, RoseNewVersion *v, const RoseMemHint *hint, RoseA
 	return true;
 }
 
-static Size
-log_size(const RoseNewVersion *versions, int n)
+/* Room in the tail log; false if the table has to be spilled first.  REQUIRES write_lock. */
+static bool
+reserve_log(RoseTable *table, const RoseNewVersion *versions, int n)
 {
 	Size		bytes = n * sizeof(RoseTailRecord);
 
 	for (int i = 0; i < n; i++)
 		bytes += versions[i].row ? versions[i].row->t_len : 0;
-	return bytes;
+	return rose_tail_reserve(table->rel, &table->shared->store, bytes, false);
 }
 
 static void
@@ -290,7 +291,8 @@ rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
 	int			done = 0;
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
+	if (!reserve_log(table, versions, n))
+		n = 0;
 	while (done < n &&
 		   link_version(table, &versions[done], hints ? &hints[done] : NULL, &ptr))
 		done++;
@@ -313,8 +315,11 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 
 	Assert(n <= lengthof(linked));
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	if (log)
-		rose_tail_reserve(table->rel, &table->shared->store, log_size(versions, n));
+	if (log && !reserve_log(table, versions, n))
+	{
+		LWLockRelease(&c0->write_lock);
+		return false;
+	}
 	while (done < n && link_version(table, &versions[done], NULL, &linked[done]))
 		done++;
 	if (done < n)
@@ -338,9 +343,8 @@ rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place, RoseNewVersio
 	if (place->memtable_id == 0)
 		return false;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	if (log)
-		rose_tail_reserve(table->rel, &table->shared->store, log_size(lock, 1));
-	reused = c0->active >= 0 && c0->tables[c0->active].id == place->memtable_id;
+	reused = (!log || reserve_log(table, lock, 1)) && c0->active >= 0 &&
+		c0->tables[c0->active].id == place->memtable_id;
 	if (reused)
 	{
 		lock->version.seq = rose_memtable_reuse_lock(c0, place->entry, &lock->version);
@@ -454,11 +458,42 @@ spill_locked_table(Oid dbid)
 	return spilled;
 }
 
+/* Is it worth trying again? */
+static bool
+has_room(RoseTable *table)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		has_segment;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	has_segment = rose_tail_has_segment(&table->shared->store);
+	LWLockRelease(&c0->write_lock);
+	return has_segment && rose_arena_used_bytes() < rose_arena_total_bytes() / 16 * 15;
+}
+
+static void
+report_no_room(RoseTable *table)
+{
+	if (pg_atomic_read_u32(&table->shared->store.ntails) >= ROSE_MAX_TAILS - ROSE_TAILS_RESERVE)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("table \"%s\" has too many tail log segments",
+						RelationGetRelationName(table->rel)),
+				 errdetail("Its memtables could not be spilled in time."),
+				 errhint("Look in the server log for what keeps them from being spilled, or call rose.spill() for the table.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("no room in the shared memory of rose tables"),
+			 errdetail("%zu of %zu bytes are in use by versions that could not be spilled in time.",
+					   rose_arena_used_bytes(), rose_arena_total_bytes()),
+			 errhint("Increase rose.memtable_size, or write less in one transaction.")));
+}
+
 /*
- * C0's arena is full, or C0 has no memtable left to write to: have the worker spill what
- * is largest and wait for that, long enough for the spill of a large C0 on a busy
- * disk.  Now and then try our own, in case nobody else comes.  No worker comes to a table
- * that we have locked against everybody.
+ * C0's arena is full, or C0 has no memtable left to write to, or the table too many tail
+ * segments: have the worker spill what is largest, or this table for its segments, and wait for
+ * that, long enough for the spill of a large C0 on a busy disk.  Now and then try our own, in
+ * case nobody else comes.  No worker comes to a table that we have locked against everybody.
  */
 void
 rose_write_make_room(RoseTable *table)
@@ -486,16 +521,11 @@ rose_write_make_room(RoseTable *table)
 			(spill_here(table, worker) ||
 			 spill_locked_table(rose_locator_db(table->locator))))
 			return;
-		if (waits > 0 && rose_arena_used_bytes() < rose_arena_total_bytes() / 16 * 15)
+		if (waits > 0 && has_room(table))
 			return;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 wait_ms, rose_wait_event_pacing());
 		ResetLatch(MyLatch);
 	}
-	ereport(ERROR,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("no room in the shared memory of rose tables"),
-			 errdetail("%zu of %zu bytes are in use by versions that could not be spilled in time.",
-					   rose_arena_used_bytes(), rose_arena_total_bytes()),
-			 errhint("Increase rose.memtable_size, or write less in one transaction.")));
+	report_no_room(table);
 }

@@ -271,7 +271,10 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 	edit_components(meta, edit);
 	drops_tails = edit->ndrop_tails > 0 || edit->drop_tails_upto > 0;
 	if (drops_tails)
+	{
 		edit_tails(meta, edit);
+		pg_atomic_write_u32(&store->ntails, meta->ntails);
+	}
 	meta->next_seq = Max(meta->next_seq, edit->next_seq);
 	version = ++meta->manifest_version;
 	rose_manifest_note_levels(store, meta->ncomponents, meta->components);

@@ -37,6 +37,7 @@ rose_store_shared_init(RoseStoreShared *store, RelFileLocator locator)
 	pg_atomic_init_u64(&store->manifest_version, 0);
 	pg_atomic_init_u64(&store->logged_lsn, 0);
 	pg_atomic_init_u32(&store->nruns, 0);
+	pg_atomic_init_u32(&store->ntails, 0);
 	for (int i = 0; i < lengthof(store->level_bytes); i++)
 		pg_atomic_init_u64(&store->level_bytes[i], 0);
 	store->tail_block = InvalidBlockNumber;
@@ -65,6 +66,7 @@ rose_store_attach(Relation rel, RoseStoreShared *store)
 	store->truncate_lsn = now;
 	LWLockRelease(&store->alloc_lock);
 
+	pg_atomic_write_u32(&store->ntails, info.ntails);
 	if (info.ntails > 0)
 		store->tail_last = info.tails[info.ntails - 1].id;
 }

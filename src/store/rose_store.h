@@ -42,6 +42,8 @@
 #define ROSE_REGION_BLOCKS	8
 #define ROSE_MAX_COMPONENTS 64
 #define ROSE_MAX_TAILS		32
+#define ROSE_TAILS_RESERVE	4	/* of these for spills, which carry versions over */
+#define ROSE_TAILS_MANY		(ROSE_MAX_TAILS / 2)	/* so many, and a worker spills the table */
 #define ROSE_MAX_BUILDING	16
 #define ROSE_MAX_RETIRED	512
 
@@ -187,6 +189,8 @@ typedef struct RoseStoreShared
 	bool		maybe_free[ROSE_REGION_USES];	/* false: the last search found
 												 * nothing and nothing was freed
 												 * since; alloc_lock */
+
+	pg_atomic_uint32 ntails;	/* length of the tail list as of its last change; no lock */
 
 	/* tail log insertion point; the C0's write_lock */
 	uint32		tail_segment;	/* 0: none open */
@@ -445,7 +449,7 @@ extern void rose_store_settle(Relation rel, RoseStoreShared *store);
  * Tail log (store/rose_tail.c, store/rose_tail_replay.c): local writes,
  * WAL-logged, so that C0 can be rebuilt.
  *
- * reserve, append and close_segment REQUIRE the C0's write_lock exclusive.
+ * All but has_segment REQUIRE the C0's write_lock exclusive.
  */
 typedef struct RoseTailRecord
 {
@@ -460,11 +464,17 @@ extern Size rose_tail_record_size(int natts, const RoseTailRecord *record);
  * Make room (a segment if none is open, regions), so that the next append of up
  * to nbytes cannot fail for want of disk.  May do I/O and raise errors; call
  * before anything irrevocable.
+ *
+ * False: a segment is needed, and the list of them is too long.  Writers then have the table
+ * spilled; for_spill: the last few are for the spill.
  */
-extern void rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes);
+extern bool rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes, bool for_spill);
+
+/* Would a writer get a segment just now?  Exact under write_lock. */
+extern bool rose_tail_has_segment(RoseStoreShared *store);
 
 /*
- * Append records.  After an error (I/O only, if reserved) some of them may be
+ * Append records; room for them must be reserved.  After an error (I/O only) some of them may be
  * in the log; their (sub)transaction aborts, so that replay's reader discards them.
  */
 extern void rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
@@ -476,6 +486,12 @@ extern void rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
  * that publishes the memtable's run; 0 = the tail list is empty.
  */
 extern uint32 rose_tail_close_segment(RoseStoreShared *store);
+
+/*
+ * Nothing is in C0, so nobody needs what is in the tail log: drop all segments.  Transactions that
+ * aborted leave such ones.  next_seq: C0's.
+ */
+extern void rose_tail_drop_all(Relation rel, RoseStoreShared *store, uint64 next_seq);
 
 /*
  * Replay all segments in the tail list, oldest first.  Each segment ends at its

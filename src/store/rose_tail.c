@@ -31,6 +31,7 @@
 #include "utils/memutils.h"
 
 #include "store/rose_store_internal.h"
+#include "util/rose_stop_point.h"
 
 /* ---- Segments and room ---- */
 
@@ -80,7 +81,7 @@ add_extent(Relation rel, RoseStoreShared *store, uint32 segment, int want, bool 
 }
 
 static void
-register_segment(Relation rel, uint32 id, BlockNumber first_block)
+register_segment(Relation rel, RoseStoreShared *store, uint32 id, BlockNumber first_block)
 {
 	RoseMetaEdit edit;
 	RoseMetaDisk *meta = rose_meta_edit_begin(rel, &edit);
@@ -96,6 +97,7 @@ register_segment(Relation rel, uint32 id, BlockNumber first_block)
 	meta->tails[meta->ntails].id = id;
 	meta->tails[meta->ntails].first_block = first_block;
 	meta->ntails++;
+	pg_atomic_write_u32(&store->ntails, meta->ntails);
 	rose_meta_edit_finish(&edit);
 }
 
@@ -108,7 +110,7 @@ open_segment(Relation rel, RoseStoreShared *store)
 	forget_segment(store);
 	id = rose_owner_begin(rel, store, false);
 	add_extent(rel, store, id, 1, false);
-	register_segment(rel, id, store->tail_extents[0].next);
+	register_segment(rel, store, id, store->tail_extents[0].next);
 	store->tail_segment = id;
 	store->tail_last = id;
 	rose_owner_end(store, id);
@@ -124,20 +126,43 @@ room_left(const RoseStoreShared *store)
 	return room;
 }
 
+/* Must the next append open a segment? */
+static bool
+needs_segment(const RoseStoreShared *store)
+{
+	return store->tail_segment == 0 || store->tail_busy;
+}
+
+static bool
+may_open_segment(RoseStoreShared *store, bool for_spill)
+{
+	return pg_atomic_read_u32(&store->ntails) <
+		ROSE_MAX_TAILS - (for_spill ? 0 : ROSE_TAILS_RESERVE);
+}
+
+bool
+rose_tail_has_segment(RoseStoreShared *store)
+{
+	return !needs_segment(store) || may_open_segment(store, false);
+}
+
 /*
  * A busy segment takes more at a time, so that its pages are contiguous.  What
  * the first free run does not hold is taken at the end of the file, in few
  * pieces, because the list of extents is short.
  */
-void
-rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes)
+bool
+rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes, bool for_spill)
 {
 	const Size	region_bytes = ROSE_REGION_BLOCKS * ROSE_TAIL_CAPACITY;
 	bool		at_end = false;
 
-	if (store->tail_segment == 0 || store->tail_busy)
+	if (needs_segment(store))
+	{
+		if (!may_open_segment(store, for_spill))
+			return false;
 		open_segment(rel, store);
-
+	}
 	while (room_left(store) < nbytes)
 	{
 		Size		missing = (nbytes - room_left(store) + region_bytes - 1) / region_bytes;
@@ -147,6 +172,7 @@ rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes)
 		add_extent(rel, store, store->tail_segment, want, at_end);
 		at_end = true;
 	}
+	return true;
 }
 
 /* ---- Appending ---- */
@@ -452,12 +478,26 @@ rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
 		return;
 	for (int i = 0; i < nrecords; i++)
 		total += rose_tail_record_size(natts, &records[i]);
-	rose_tail_reserve(rel, store, total);
+	if (!rose_tail_reserve(rel, store, total, true))
+		elog(ERROR, "tail log was not given a segment");
 
 	store->tail_busy = true;
+	ROSE_STOP_POINT("tail-appending");	/* under write_lock */
 	begin_append(&append, rel, store, total);
 	for (int i = 0; i < nrecords; i++)
 		put_record(&append, natts, &records[i], i > 0 ? &records[i - 1] : NULL);
 	end_append(&append);
 	store->tail_busy = false;
+}
+
+void
+rose_tail_drop_all(Relation rel, RoseStoreShared *store, uint64 next_seq)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	edit->drop_tails_upto = rose_tail_close_segment(store);
+	edit->next_seq = next_seq;
+	rose_manifest_apply(rel, store, edit);
+	store->tail_last = 0;
+	pfree(edit);
 }

@@ -207,6 +207,8 @@ needs_worker(const RoseRegistryDatabase *database, bool memory_short)
 	RoseWorkerSlotShared *slot;
 	bool		needed;
 
+	if (database->ntails >= ROSE_TAILS_MANY)
+		return true;
 	if (database->first_write != 0 &&
 		(memory_short ||
 		 TimestampDifferenceExceeds(database->first_write, GetCurrentTimestamp(),

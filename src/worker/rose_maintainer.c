@@ -4,7 +4,8 @@
  *	  The maintenance worker of one database: spills and merges its rose
  *	  tables.
  *
- * Spills come first: C0s that are old, or, when memory is short, the largest.
+ * Spills come first: C0s that are old, or, when memory is short, the largest; before
+ * them those whose tail log has many segments.
  * Merges run in steps of a fraction of a second, each in a transaction of its
  * own, several merges taking turns, so that a small merge does not wait for a
  * large one.  A table that is locked against us is left for later.
@@ -91,7 +92,10 @@ spill_table(const RoseRegistryItem *item)
 	return spilled;
 }
 
-/* The table to spill now, or NULL: the largest if memory is short, else the oldest that is due. */
+/*
+ * The table to spill now, or NULL: one whose tail log has too many segments, the largest if
+ * memory is short, else the oldest that is due.
+ */
 static const RoseRegistryItem *
 choose_spill(bool memory_short)
 {
@@ -102,10 +106,13 @@ choose_spill(bool memory_short)
 	{
 		const RoseRegistryItem *item = &rose_maintainer_items[i];
 
-		if (OidIsValid(item->fed_by) || item->first_write == 0 ||
+		if (OidIsValid(item->fed_by) ||
+			(item->first_write == 0 && item->ntails < ROSE_TAILS_MANY) ||
 			rose_maintainer_note(item->locator)->spill_after > now ||
 			rose_maintainer_failed_lately(item->relid))
 			continue;
+		if (item->ntails >= ROSE_TAILS_MANY)
+			return item;
 		if (!memory_short &&
 			!TimestampDifferenceExceeds(item->first_write, now, rose_spill_interval))
 			continue;
