@@ -41,6 +41,7 @@
 #include "lsm/rose_forget.h"
 #include "lsm/rose_horizon.h"
 #include "lsm/rose_pieces.h"
+#include "lsm/rose_spill.h"
 #include "lsm/rose_visibility.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"

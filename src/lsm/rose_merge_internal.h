@@ -9,7 +9,7 @@
 #define ROSE_MERGE_INTERNAL_H
 
 #include "lsm/rose_compactor.h"
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_merge.h"
 #include "lsm/rose_merge_cursor.h"
 #include "lsm/rose_private.h"
 #include "storage/lock.h"

@@ -8,7 +8,7 @@
  */
 #include "postgres.h"
 
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_merge.h"
 
 #include "miscadmin.h"
 #include "storage/procarray.h"

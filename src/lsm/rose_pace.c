@@ -33,7 +33,8 @@
 #include <math.h>
 
 #include "compat/rose_compat.h"
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_merge.h"
+#include "lsm/rose_spill.h"
 #include "lsm/rose_pace.h"
 #include "miscadmin.h"
 #include "pgstat.h"

@@ -36,7 +36,7 @@
 
 #include <math.h>
 
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_picker.h"
 
 /* Merge at the latest when a table has this many runs. */
 #define PICK_MAX_RUNS			8

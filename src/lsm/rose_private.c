@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_private.c
- *	  Private runs after their transaction has ended, and what the picker must
- *	  know about them.
+ *	  Private runs after their transaction has ended.
  *
  * A private run has the rows of one top-level transaction.  Readers judge its
  * rows as they judge those in C0.  When the transaction has
@@ -23,8 +22,6 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
-#include "lsm/rose_horizon.h"
-#include "lsm/rose_maintain.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 
@@ -108,26 +105,4 @@ rose_settle_private_runs(RoseTable *table)
 	}
 	pfree(edit);
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-}
-
-uint64
-rose_pick_c0_size(void)
-{
-	return Max(rose_arena_total_bytes() / 2, 1);
-}
-
-void
-rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked)
-{
-	const RoseManifest *manifest = rose_table_manifest(table);
-
-	memset(input, 0, sizeof(*input));
-	input->c0_size = rose_pick_c0_size();
-	input->ncomponents = manifest->ncomponents;
-	input->components = manifest->components;
-	input->blocked = blocked;
-	input->horizon = rose_horizon_oldest(table->rel);
-	input->min_ratio = 3.0;
-	for (int i = 0; i < manifest->ncomponents; i++)
-		blocked[i] = !rose_component_mergeable(&manifest->components[i]);
 }

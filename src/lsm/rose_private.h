@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * rose_private.h
- *	  State of private runs, for rose_private.c and rose_merge.c.
+ *	  Private runs: what became of their transactions, and what to do then.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_PRIVATE_H
 #define ROSE_PRIVATE_H
 
-#include "store/rose_store.h"
+#include "lsm/rose_table.h"
 
 typedef enum RosePrivateState
 {
@@ -22,5 +22,12 @@ extern RosePrivateState rose_private_state(const RoseComponentEntryDisk *entry);
 
 /* May a merge take it?  Live, and without a transaction in progress. */
 extern bool rose_component_mergeable(const RoseComponentEntryDisk *entry);
+
+/*
+ * Look after private runs: those of aborted transactions are dropped, those of
+ * committed ones become ordinary if they can without being rewritten.  Takes
+ * ROSE_LOCK_SPILL, does not wait for it.
+ */
+extern void rose_settle_private_runs(RoseTable *table);
 
 #endif							/* ROSE_PRIVATE_H */

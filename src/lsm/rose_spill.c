@@ -34,7 +34,7 @@
  */
 #include "postgres.h"
 
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_spill.h"
 
 #include "access/xact.h"
 #include "access/xlog.h"

@@ -23,7 +23,7 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_spill.h"
 #include "lsm/rose_tid.h"
 #include "miscadmin.h"
 #include "pgstat.h"

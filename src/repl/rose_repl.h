@@ -83,6 +83,7 @@ extern Oid	rose_subscription_of_table(Oid relid);
  * The upstream (rose_repl_conn.c).  The connection ends with the memory of the
  * process or by rose_upstream_disconnect; callers in user backends use PG_FINALLY.
  */
+struct RangeVar;
 struct WalReceiverConn;
 
 extern void rose_upstream_check_conninfo(const char *conninfo);

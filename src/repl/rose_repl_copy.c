@@ -22,7 +22,7 @@
 #include "access/xlog.h"
 #include "commands/copy.h"
 #include "executor/executor.h"
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_table.h"
 #include "lsm/rose_write.h"
 #include "miscadmin.h"
 #include "nodes/value.h"

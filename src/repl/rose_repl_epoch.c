@@ -22,7 +22,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "commands/defrem.h"
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_spill.h"
 #include "lsm/rose_write.h"
 #include "miscadmin.h"
 #include "repl/rose_repl_int.h"

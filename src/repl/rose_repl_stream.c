@@ -19,7 +19,7 @@
 #include "access/xact.h"
 #include "compat/rose_compat_repl.h"
 #include "libpq/pqformat.h"
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_spill.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"

@@ -22,7 +22,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
-#include "lsm/rose_maintain.h"
+#include "lsm/rose_spill.h"
 #include "lsm/rose_table.h"
 #include "miscadmin.h"
 #include "pgstat.h"

@@ -13,19 +13,8 @@
 
 #include <math.h>
 
-#include "lsm/rose_maintain.h"
-
-#undef printf
-#undef fprintf
-
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) \
-		{ \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			abort(); \
-		} \
-	} while (0)
+#include "lsm/rose_picker.h"
+#include "unit_check.h"
 
 #define C0_SIZE		1000
 #define HORIZON		100

@@ -1,0 +1,83 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_merge.h
+ *	  Merges: runs and C1 to C1, C1 to C2.
+ *
+ * A merge holds the table's ROSE_LOCK_MERGE, as a session lock from its first step to
+ * its last, and takes ROSE_LOCK_SPILL for moments.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MERGE_H
+#define ROSE_MERGE_H
+
+#include "postgres.h"
+
+#include "lsm/rose_picker.h"
+#include "lsm/rose_table.h"
+
+typedef struct RoseMerge RoseMerge;
+
+/*
+ * Start the merge that was picked; level 2 is a pass over C2's pieces.  NULL if the lock is taken, the manifest
+ * has changed, or there is nothing (left) to do.
+ *
+ * keep: it lives across transactions, in a child of TopMemoryContext, under a
+ * session lock; the caller opens the table anew for each step.  One process
+ * may have several merges of a table with different inputs.  Otherwise it ends
+ * with the transaction, and waits for the lock.
+ */
+extern RoseMerge *rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep);
+
+typedef enum RoseMergeProgress
+{
+	ROSE_MERGE_MORE,			/* call again */
+	ROSE_MERGE_DONE,			/* published (or given up because the table changed); free it */
+	ROSE_MERGE_WAIT				/* finished but for publishing, which has to wait for readers */
+} RoseMergeProgress;
+
+/* Merge for at most budget_ms (0 = to the end). */
+extern RoseMergeProgress rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms);
+
+/*
+ * End it and free it, done or not.  table: as opened now, or NULL if it is
+ * gone.  After an error in a step nothing needs to be called but by the end of
+ * the process: locks and blocks are given up with it.
+ */
+extern void rose_merge_end(RoseMerge *merge, RoseTable *table);
+
+/*
+ * What waits for merges, and how far those under way are: for whoever slows
+ * writers down.  Without locks or I/O.  Bytes are uncompressed row bytes, as C0's.
+ */
+typedef struct RoseMergeBacklog
+{
+	uint64		c0_size;		/* bytes a memtable may reach; see the picker */
+	int			nruns;
+	uint64		run_bytes;
+	uint64		c1_bytes;
+	uint64		c2_bytes;
+	/* into C1 (or among runs), into C2: versions read, of about so many; 0 of 0: none */
+	uint64		done[2];
+	uint64		total[2];
+	int			pid[2];			/* of the process that merges; 0: none */
+} RoseMergeBacklog;
+extern void rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog);
+
+extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
+
+/*
+ * Is this component an input, (now or later) replaced by it, or where its next
+ * output goes?
+ */
+extern bool rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry);
+
+/*
+ * Everything (spill first) into C2, now, in this process.  alone: the
+ * transaction had not looked at the table before, so that what the merge replaces
+ * need not be kept for it.
+ */
+extern void rose_merge_all(RoseTable *table, bool alone);
+extern void rose_merge_define_settings(void);	/* rose.debug_piece_size */
+
+#endif							/* ROSE_MERGE_H */

@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_picker.h
+ *	  Which components to merge next: a pure function, and what it is given.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_PICKER_H
+#define ROSE_PICKER_H
+
+#include "postgres.h"
+
+#include "lsm/rose_table.h"
+
+typedef struct RosePickInput
+{
+	uint64		c0_size;		/* bytes a memtable may reach for this table */
+	int			ncomponents;	/* newest first */
+	const RoseComponentEntryDisk *components;
+	const bool *blocked;		/* not to be merged now: pending, private and in
+								 * progress; NULL = none */
+	const bool *busy;			/* inputs of merges under way; NULL = none */
+	uint64		horizon;		/* full xid that every snapshot is past; 0 = unknown */
+	double		min_ratio;		/* R is at least this */
+} RosePickInput;
+
+typedef struct RosePickResult
+{
+	bool		merge;
+	int			ninputs;		/* ids of the components to merge, newest first */
+	uint32		inputs[ROSE_MAX_COMPONENTS];
+	int			target_level;
+	uint64		owner_xid;		/* not 0: join private runs of this transaction, which is
+								 * in progress, into one */
+	double		ratio;			/* R as derived */
+	bool		thorough;		/* level 2: rewrite whatever could be smaller (by hand only) */
+} RosePickResult;
+
+extern RosePickResult rose_pick_merge(const RosePickInput *input);
+
+/*
+ * The picker's input from a table's manifest; blocked, which is filled, has
+ * ROSE_MAX_COMPONENTS elements.
+ */
+extern void rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked);
+
+/*
+ * Bytes of C0 that count as its size: half of the arena is the most that one busy
+ * table can fill before a spill.
+ */
+extern uint64 rose_pick_c0_size(void);
+
+#endif							/* ROSE_PICKER_H */

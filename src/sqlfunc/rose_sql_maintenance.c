@@ -1,0 +1,103 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_maintenance.c
+ *	  rose.spill(), rose.merge() and rose.detach().
+ *
+ * For the owner of the table.  They run in the calling session: what the
+ * workers do in the background is done when the function returns.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "lsm/rose_merge.h"
+#include "lsm/rose_spill.h"
+#include "repl/rose_repl.h"
+#include "sqlfunc/rose_sql_table.h"
+
+PG_FUNCTION_INFO_V1(rose_sql_spill);
+PG_FUNCTION_INFO_V1(rose_sql_merge);
+PG_FUNCTION_INFO_V1(rose_sql_detach);
+
+/* How long a subscription may take to make its changes durable, in seconds. */
+#define FEED_SPILL_TIMEOUT 600
+/* The same if its changes may as well stay where they are. */
+#define FEED_MERGE_TIMEOUT 60
+
+/*
+ * Everything in C0 gets out of it.  A table that a subscription feeds is spilled by
+ * that, because its data and its upstream position belong together.
+ */
+static void
+spill_table(RoseTable *table)
+{
+	Oid			subid = table->shared->fed_by;
+
+	if (OidIsValid(subid))
+		rose_repl_spill(subid, FEED_SPILL_TIMEOUT);
+	else
+		(void) rose_spill(table, InvalidOid, 0);
+}
+
+Datum
+rose_sql_spill(PG_FUNCTION_ARGS)
+{
+	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
+
+	spill_table(rose_table_open(rel));
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_VOID();
+}
+
+/*
+ * The subscription's spill may be impossible just because merges are behind and the
+ * table has too many components.  So what is on disk is merged without it.
+ */
+static void
+spill_fed_table_if_possible(RoseTable *table)
+{
+	char	   *failure = rose_repl_try_spill(table->shared->fed_by, FEED_MERGE_TIMEOUT);
+
+	if (failure != NULL)
+		ereport(WARNING,
+				(errmsg("merging only what is on disk of table \"%s\"",
+						RelationGetRelationName(table->rel)),
+				 errdetail("%s", failure)));
+}
+
+Datum
+rose_sql_merge(PG_FUNCTION_ARGS)
+{
+	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
+	bool		alone = !rose_pin_is_held(rose_rel_locator(rel));
+	RoseTable  *table = rose_table_open(rel);
+
+	if (OidIsValid(table->shared->fed_by))
+		spill_fed_table_if_possible(table);
+	rose_merge_all(table, alone);
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_VOID();
+}
+
+/*
+ * A copy of a database, or of its tables' files, has tables that a subscription
+ * feeds but not the subscription itself.  This makes them ordinary tables.
+ */
+Datum
+rose_sql_detach(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	Relation	rel = rose_sql_open_own(relid, ShareUpdateExclusiveLock);
+	Oid			subid = rose_subscription_of_table(relid);
+
+	if (OidIsValid(subid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("table \"%s\" belongs to rose subscription \"%s\"",
+						RelationGetRelationName(rel), rose_subscription_get(subid)->name),
+				 errhint("Drop the subscription, or take the table out of its publications and call rose.alter_subscription with refresh => true.")));
+	rose_repl_unfeed(relid, InvalidOid);
+	relation_close(rel, NoLock);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,62 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_row.c
+ *	  A row of a result under construction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "sqlfunc/rose_sql_row.h"
+
+#include "utils/builtins.h"
+#include "utils/pg_lsn.h"
+
+void
+rose_sql_put(RoseSqlRow *row, Datum value, bool isnull)
+{
+	Assert(row->n < ROSE_SQL_MAX_COLUMNS);
+	row->values[row->n] = value;
+	row->nulls[row->n++] = isnull;
+}
+
+void
+rose_sql_put_int8(RoseSqlRow *row, int64 value)
+{
+	rose_sql_put(row, Int64GetDatum(value), false);
+}
+
+void
+rose_sql_put_text(RoseSqlRow *row, const char *value)
+{
+	rose_sql_put(row, value != NULL ? CStringGetTextDatum(value) : (Datum) 0, value == NULL);
+}
+
+void
+rose_sql_put_lsn(RoseSqlRow *row, XLogRecPtr lsn)
+{
+	rose_sql_put(row, LSNGetDatum(lsn), XLogRecPtrIsInvalid(lsn));
+}
+
+void
+rose_sql_put_oid(RoseSqlRow *row, Oid oid)
+{
+	rose_sql_put(row, ObjectIdGetDatum(oid), !OidIsValid(oid));
+}
+
+void
+rose_sql_put_time(RoseSqlRow *row, TimestampTz time)
+{
+	rose_sql_put(row, TimestampTzGetDatum(time), time == 0);
+}
+
+void
+rose_sql_emit(FunctionCallInfo fcinfo, RoseSqlRow *row)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	if (row->n != rsinfo->setDesc->natts)
+		elog(ERROR, "row of %d columns for a result of %d", row->n, rsinfo->setDesc->natts);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
+	row->n = 0;
+}

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_row.h
+ *	  A row of a result under construction: columns are put one after the other.
+ *
+ * For set-returning functions that have called InitMaterializedSRF.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SQL_ROW_H
+#define ROSE_SQL_ROW_H
+
+#include "postgres.h"
+
+#include "access/xlogdefs.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/timestamp.h"
+
+#define ROSE_SQL_MAX_COLUMNS	32
+
+/* All zero at the start. */
+typedef struct RoseSqlRow
+{
+	int			n;
+	Datum		values[ROSE_SQL_MAX_COLUMNS];
+	bool		nulls[ROSE_SQL_MAX_COLUMNS];
+} RoseSqlRow;
+
+extern void rose_sql_put(RoseSqlRow *row, Datum value, bool isnull);
+extern void rose_sql_put_int8(RoseSqlRow *row, int64 value);
+/* These are null if there is no string, position, object or time. */
+extern void rose_sql_put_text(RoseSqlRow *row, const char *value);
+extern void rose_sql_put_lsn(RoseSqlRow *row, XLogRecPtr lsn);
+extern void rose_sql_put_oid(RoseSqlRow *row, Oid oid);
+extern void rose_sql_put_time(RoseSqlRow *row, TimestampTz time);
+
+/* The row is complete: into the result with it, and begin the next one. */
+extern void rose_sql_emit(FunctionCallInfo fcinfo, RoseSqlRow *row);
+
+#endif							/* ROSE_SQL_ROW_H */

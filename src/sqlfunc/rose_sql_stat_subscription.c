@@ -1,0 +1,130 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_stat_subscription.c
+ *	  Functions behind the views rose.stat_subscription and stat_subscription_tables.
+ *
+ * They only look, at the shared state of the workers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "repl/rose_repl.h"
+#include "sqlfunc/rose_sql_row.h"
+
+PG_FUNCTION_INFO_V1(rose_subscription_progress);
+PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
+
+static const char *
+status_name(const RoseReplSnapshot *snapshot)
+{
+	switch (snapshot->status)
+	{
+		case ROSE_REPL_STOPPED:
+			return "stopped";
+		case ROSE_REPL_STARTING:
+			return "starting";
+		case ROSE_REPL_COPYING:
+			return "copying";
+		case ROSE_REPL_STREAMING:
+			return "streaming";
+		case ROSE_REPL_ERROR:
+			return "error";
+	}
+	return NULL;
+}
+
+/* What the upstream has and we have not applied, in bytes of its WAL and in time. */
+static void
+put_lag(RoseSqlRow *row, const RoseReplSnapshot *snapshot)
+{
+	const RoseReplProgress *p = &snapshot->progress;
+	XLogRecPtr	end = Max(p->upstream_lsn, p->received_lsn);
+	TimestampTz base = Max(p->commit_time, p->fresh_time);
+	bool		known = !XLogRecPtrIsInvalid(p->applied_lsn) && !XLogRecPtrIsInvalid(end);
+	bool		behind = p->applied_lsn < end;
+
+	rose_sql_put(row, Int64GetDatum(behind ? (int64) (end - p->applied_lsn) : 0), !known);
+	if (snapshot->pid != 0 && known && !behind)
+		rose_sql_put_int8(row, 0);
+	else if (base == 0)
+		rose_sql_put(row, (Datum) 0, true);
+	else
+	{
+		/* the upstream's clock now, by its last message */
+		TimestampTz now = p->upstream_time + (GetCurrentTimestamp() - p->heard_time);
+
+		rose_sql_put_int8(row, Max(now - base, 0) / 1000);
+	}
+}
+
+static void
+put_progress(RoseSqlRow *row, const RoseReplSnapshot *snapshot)
+{
+	const RoseReplProgress *p = &snapshot->progress;
+
+	rose_sql_put(row, ObjectIdGetDatum(snapshot->subid), false);
+	rose_sql_put(row, Int32GetDatum(snapshot->pid), snapshot->pid == 0);
+	rose_sql_put_text(row, status_name(snapshot));
+	rose_sql_put_lsn(row, p->received_lsn);
+	rose_sql_put_lsn(row, p->applied_lsn);
+	rose_sql_put_lsn(row, p->durable_lsn);
+	rose_sql_put_lsn(row, p->confirmed_lsn);
+	rose_sql_put_lsn(row, p->upstream_lsn);
+	put_lag(row, snapshot);
+	rose_sql_put_int8(row, p->inserts);
+	rose_sql_put_int8(row, p->updates);
+	rose_sql_put_int8(row, p->deletes);
+	rose_sql_put_int8(row, p->truncates);
+	rose_sql_put_int8(row, p->old_row_reads);
+	rose_sql_put_int8(row, p->skipped);
+	rose_sql_put_int8(row, p->copied_rows);
+	rose_sql_put_int8(row, p->received_bytes);
+	rose_sql_put_int8(row, p->transactions);
+	rose_sql_put_int8(row, p->batches);
+	rose_sql_put_int8(row, p->epochs);
+	rose_sql_put_int8(row, p->epoch);
+	rose_sql_put_int8(row, p->spill_waits);
+	rose_sql_put_int8(row, p->spill_wait_ms);
+	rose_sql_put_time(row, p->commit_time);
+	rose_sql_put_text(row, snapshot->last_error[0] != '\0' ? snapshot->last_error : NULL);
+	rose_sql_put_time(row, snapshot->last_error_time);
+}
+
+Datum
+rose_subscription_progress(PG_FUNCTION_ARGS)
+{
+	RoseReplSnapshot *snapshots = palloc0(sizeof(RoseReplSnapshot) * Max(rose_max_subscriptions, 1));
+	int			n;
+	RoseSqlRow	row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	n = rose_repl_list(snapshots, rose_max_subscriptions);
+	for (int i = 0; i < n; i++)
+	{
+		put_progress(&row, &snapshots[i]);
+		rose_sql_emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/* subid, relid: one row, or none if nothing was counted. */
+Datum
+rose_subscription_table_counts(PG_FUNCTION_ARGS)
+{
+	RoseReplTableCounts counts;
+	RoseSqlRow	row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (rose_repl_table_counts(PG_GETARG_OID(0), PG_GETARG_OID(1), &counts))
+	{
+		rose_sql_put_int8(&row, counts.inserts);
+		rose_sql_put_int8(&row, counts.updates);
+		rose_sql_put_int8(&row, counts.deletes);
+		rose_sql_put_int8(&row, counts.truncates);
+		rose_sql_put_int8(&row, counts.partials);
+		rose_sql_put_int8(&row, counts.copied);
+		rose_sql_emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}

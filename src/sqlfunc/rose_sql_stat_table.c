@@ -1,0 +1,246 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_stat_table.c
+ *	  Functions behind the views rose.stat_components, stat_space and
+ *	  stat_merge_progress: one table each.
+ *
+ * They only look, at the table's shared state, its manifest and its region maps.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "lsm/rose_merge.h"
+#include "sqlfunc/rose_sql_row.h"
+#include "sqlfunc/rose_sql_table.h"
+
+PG_FUNCTION_INFO_V1(rose_components);
+PG_FUNCTION_INFO_V1(rose_space);
+PG_FUNCTION_INFO_V1(rose_merge_progress_of);
+
+/* Begin a result about the table that the function was given; NULL if it is gone. */
+static RoseTable *
+begin_result(FunctionCallInfo fcinfo)
+{
+	Relation	rel;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = rose_sql_open_readable(PG_GETARG_OID(0));
+	return rel == NULL ? NULL : rose_table_open(rel);
+}
+
+static void
+end_result(RoseTable *table)
+{
+	relation_close(table->rel, AccessShareLock);
+}
+
+/* ---- components ---- */
+
+static int
+compare_memtables(const void *a, const void *b)
+{
+	uint64		x = ((const RoseMemtableShared *) a)->id;
+	uint64		y = ((const RoseMemtableShared *) b)->id;
+
+	return x > y ? -1 : x < y;
+}
+
+static void
+emit_memtables(FunctionCallInfo fcinfo, RoseTable *table)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
+	RoseSqlRow	row = {0};
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	memcpy(memtables, c0->tables, sizeof(memtables));
+	LWLockRelease(&c0->write_lock);
+	qsort(memtables, ROSE_MAX_MEMTABLES, sizeof(RoseMemtableShared), compare_memtables);
+
+	for (int i = 0; i < ROSE_MAX_MEMTABLES; i++)
+	{
+		RoseMemtableShared *m = &memtables[i];
+
+		if (m->state == ROSE_MEMTABLE_FREE)
+			continue;
+		rose_sql_put_text(&row, "memtable");
+		rose_sql_put_int8(&row, (int64) m->id);
+		rose_sql_put_text(&row, m->state == ROSE_MEMTABLE_ACTIVE ? "active" : "frozen");
+		rose_sql_put_int8(&row, m->nentries);
+		rose_sql_put(&row, (Datum) 0, true); /* tombstones: not counted in memory */
+		rose_sql_put_int8(&row, 0);
+		rose_sql_put_int8(&row, m->nbytes);
+		rose_sql_put(&row, (Datum) 0, true);
+		rose_sql_put(&row, (Datum) 0, true);
+		rose_sql_put(&row, Int64GetDatum(m->min_seq), m->nentries == 0);
+		rose_sql_put(&row, Int64GetDatum(m->max_seq), m->nentries == 0);
+		rose_sql_put(&row, (Datum) 0, true);
+		rose_sql_emit(fcinfo, &row);
+	}
+}
+
+static const char *
+component_kind(const RoseComponentEntryDisk *entry)
+{
+	if (entry->flags & ROSE_COMPONENT_PRIVATE)
+		return "private run";
+	switch (entry->level)
+	{
+		case 0:
+			return "run";
+		case 1:
+			return "C1";
+		default:
+			return "C2";
+	}
+}
+
+static void
+emit_component(FunctionCallInfo fcinfo, const RoseComponentEntryDisk *entry)
+{
+	RoseSqlRow	row = {0};
+	int64		bytes = (int64) entry->nblocks * BLCKSZ;
+	bool		pending = entry->state == ROSE_COMPONENT_PENDING;
+
+	rose_sql_put_text(&row, component_kind(entry));
+	rose_sql_put_int8(&row, entry->id);
+	rose_sql_put_text(&row, pending ? "pending" : "live");
+	rose_sql_put_int8(&row, rose_component_rest(entry, entry->nrows));
+	rose_sql_put_int8(&row, rose_component_rest(entry, entry->ntombstones));
+	rose_sql_put_int8(&row, entry->nblocks);
+	rose_sql_put_int8(&row, bytes);
+	rose_sql_put_int8(&row, entry->raw_bytes);
+	rose_sql_put(&row, Float8GetDatum(bytes > 0 ? (double) entry->raw_bytes / bytes : 0), bytes == 0);
+	rose_sql_put_int8(&row, entry->min_seq);
+	rose_sql_put_int8(&row, entry->max_seq);
+	rose_sql_put(&row, Int64GetDatum(entry->epoch), !pending);
+	rose_sql_emit(fcinfo, &row);
+}
+
+/* Newest first: the memtables, then the manifest. */
+Datum
+rose_components(PG_FUNCTION_ARGS)
+{
+	RoseTable  *table = begin_result(fcinfo);
+	const RoseManifest *manifest;
+
+	if (table == NULL)
+		return (Datum) 0;
+	emit_memtables(fcinfo, table);
+	manifest = rose_table_manifest(table);
+	for (int i = 0; i < manifest->ncomponents; i++)
+		emit_component(fcinfo, &manifest->components[i]);
+	end_result(table);
+	return (Datum) 0;
+}
+
+/* ---- space ---- */
+
+Datum
+rose_space(PG_FUNCTION_ARGS)
+{
+	static const RoseSpaceUse columns[] = {ROSE_SPACE_C2, ROSE_SPACE_C1, ROSE_SPACE_RUNS,
+		ROSE_SPACE_TAIL, ROSE_SPACE_BUILDING, ROSE_SPACE_RETIRED, ROSE_SPACE_FREE};
+	RoseTable  *table = begin_result(fcinfo);
+	RoseSpace	space;
+	RoseSqlRow	row = {0};
+
+	if (table == NULL)
+		return (Datum) 0;
+	rose_store_space(table->rel, &table->shared->store, &space);
+	rose_sql_put_int8(&row, space.file_blocks * BLCKSZ);
+	for (int i = 0; i < lengthof(columns); i++)
+		rose_sql_put_int8(&row, space.blocks[columns[i]] * BLCKSZ);
+	rose_sql_put_int8(&row, space.end_free * BLCKSZ);
+	rose_sql_emit(fcinfo, &row);
+	end_result(table);
+	return (Datum) 0;
+}
+
+/* ---- merges ---- */
+
+/* R as the picker derives it now. */
+static double
+current_ratio(RoseTable *table)
+{
+	RosePickInput input;
+	bool		blocked[ROSE_MAX_COMPONENTS];
+
+	rose_pick_input(table, &input, blocked);
+	return rose_pick_merge(&input).ratio;
+}
+
+/* Uncompressed bytes of a table's components over the bytes that they take. */
+static double
+current_compression(RoseTable *table)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+	double		raw = 0;
+	double		stored = 0;
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		raw += (double) manifest->components[i].raw_bytes;
+		stored += (double) manifest->components[i].nblocks * BLCKSZ;
+	}
+	return stored > 0 ? raw / stored : 0;
+}
+
+static void
+put_merge(RoseSqlRow *row, const RoseMergeBacklog *backlog, int into)
+{
+	bool		none = backlog->pid[into] == 0;
+
+	rose_sql_put(row, Int32GetDatum(backlog->pid[into]), none);
+	rose_sql_put(row, Int64GetDatum(backlog->done[into]), none);
+	rose_sql_put(row, Int64GetDatum(backlog->total[into]), none);
+}
+
+/*
+ * The counters, and the amplification: bytes that spills and merges have read and
+ * written for each byte of rows that came from memory.  Merges of two levels
+ * read and write each R times (Rose paper, section 2.2), so 4 R / compression is expected.
+ */
+static void
+put_amplification(RoseSqlRow *row, RoseTable *table)
+{
+	RoseMergeStatsShared *stats = &table->shared->merge_stats;
+	uint64		raw = pg_atomic_read_u64(&stats->came_raw_bytes);
+	uint64		came = pg_atomic_read_u64(&stats->came_bytes);
+	uint64		nread = pg_atomic_read_u64(&stats->read_bytes);
+	uint64		written = pg_atomic_read_u64(&stats->written_bytes);
+	double		ratio = current_ratio(table);
+	double		compression = current_compression(table);
+
+	rose_sql_put_int8(row, raw);
+	rose_sql_put_int8(row, came);
+	rose_sql_put_int8(row, nread);
+	rose_sql_put_int8(row, written);
+	rose_sql_put(row, Float8GetDatum(raw > 0 ? (double) (came + nread + written) / raw : 0), raw == 0);
+	rose_sql_put(row, Float8GetDatum(ratio), false);
+	rose_sql_put(row, Float8GetDatum(compression > 0 ? 4 * ratio / compression : 0), compression == 0);
+}
+
+Datum
+rose_merge_progress_of(PG_FUNCTION_ARGS)
+{
+	RoseTable  *table = begin_result(fcinfo);
+	RoseMergeBacklog backlog;
+	RoseSqlRow	row = {0};
+
+	if (table == NULL)
+		return (Datum) 0;
+	rose_merge_backlog(table->shared, &backlog);
+	rose_sql_put(&row, Int32GetDatum(backlog.nruns), false);
+	rose_sql_put_int8(&row, backlog.run_bytes);
+	rose_sql_put_int8(&row, backlog.c1_bytes);
+	rose_sql_put_int8(&row, backlog.c2_bytes);
+	put_merge(&row, &backlog, 0);
+	put_merge(&row, &backlog, 1);
+	put_amplification(&row, table);
+	rose_sql_emit(fcinfo, &row);
+	end_result(table);
+	return (Datum) 0;
+}

@@ -1,0 +1,57 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_table.c
+ *	  Opening the rose table that a function was given.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "sqlfunc/rose_sql_table.h"
+
+#include "access/relation.h"
+#include "compat/rose_compat_am.h"
+#include "lsm/rose_face.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "util/rose_preload.h"
+
+static void
+require_rose(Relation rel)
+{
+	if (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !rose_relation_is_rose(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a rose table", RelationGetRelationName(rel)),
+				 rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ?
+				 errhint("Name its partitions, one by one.") : 0));
+}
+
+Relation
+rose_sql_open_own(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel;
+
+	rose_require_preload();
+	if (!rose_user_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+	rel = relation_open(relid, lockmode);
+	require_rose(rel);
+	return rel;
+}
+
+Relation
+rose_sql_open_readable(Oid relid)
+{
+	Relation	rel;
+
+	rose_require_preload();
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+		return NULL;
+	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, RelationGetRelationName(rel));
+	require_rose(rel);
+	return rel;
+}

@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_table.h
+ *	  Opening the rose table that a function was given.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SQL_TABLE_H
+#define ROSE_SQL_TABLE_H
+
+#include "lsm/rose_table.h"
+
+/*
+ * For functions that do something with it: an error if the caller does not own it, or it is
+ * no rose table.
+ */
+extern Relation rose_sql_open_own(Oid relid, LOCKMODE lockmode);
+
+/*
+ * For functions that look at it, with AccessShareLock: an error if the caller may not read it,
+ * or it is no rose table.  NULL if it has been dropped, as a view over all tables may find.
+ */
+extern Relation rose_sql_open_readable(Oid relid);
+
+#endif							/* ROSE_SQL_TABLE_H */
