@@ -14,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
 
-our @EXPORT = qw(rose_node rose_create rose_conf crash crash_and_restart wait_until_up
+our @EXPORT = qw(rose_node upstream_node rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between stop_points_create wait_for_stop
   wait_for_apply start_without_replication replication_again);
 
@@ -30,6 +30,30 @@ sub rose_node
 	$node->start;
 	rose_create($node, 'postgres');
 	return $node;
+}
+
+# A running cluster without rose to replicate from. Settings may follow.
+sub upstream_node
+{
+	my (@settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new('upstream');
+
+	$node->init(allows_streaming => 'logical');
+	$node->append_conf('postgresql.conf', "$_\n") for @settings;
+	$node->start;
+	return $node;
+}
+
+# Subscription s to publication p of the upstream's database of the same name, postgres unless
+# it is given; returns when the initial copy is done.
+sub subscribe
+{
+	my ($upstream, $replica, $dbname) = @_;
+	my $conninfo = $upstream->connstr($dbname // 'postgres');
+
+	$replica->safe_psql($dbname // 'postgres', "SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'])");
+	$replica->safe_psql($dbname // 'postgres', "SELECT rose.wait_for_sync('s', $PostgreSQL::Test::Utils::timeout_default)");
+	return;
 }
 
 # CREATE EXTENSION rose, or the stand-in.

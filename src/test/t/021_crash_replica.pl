@@ -8,7 +8,6 @@ use strict;
 use warnings;
 
 use IPC::Run;
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
@@ -21,10 +20,7 @@ my $timeout = $PostgreSQL::Test::Utils::timeout_default;
 my $seed = seed_random('CRASH_SEED');
 my @tables = map { "pgbench_$_" } qw(accounts branches tellers history);
 
-my $upstream = PostgreSQL::Test::Cluster->new('upstream');
-$upstream->init(allows_streaming => 'logical');
-$upstream->append_conf('postgresql.conf', "synchronous_commit = off\n");
-$upstream->start;
+my $upstream = upstream_node('synchronous_commit = off');
 my $replica = rose_node('replica', rose_conf("rose.spill_interval = '1s'", 'rose.background_spill_size = 0'));
 
 $upstream->run_log([ 'pgbench', '-i', '-q', '-s', $scale, $upstream->connstr('postgres') ]);

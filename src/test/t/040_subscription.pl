@@ -4,7 +4,6 @@
 use strict;
 use warnings;
 
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
@@ -12,9 +11,7 @@ use Test::More;
 plan skip_all => 'the stand-in has only the simplest subscriptions' if $ENV{ROSE_STANDIN};
 
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = PostgreSQL::Test::Cluster->new('upstream');
-$upstream->init(allows_streaming => 'logical');
-$upstream->start;
+my $upstream = upstream_node();
 my $replica = rose_node('replica', "rose.max_subscriptions = 3", "wal_retrieve_retry_interval = '200ms'");
 my $conninfo = $upstream->connstr('postgres');
 

@@ -6,7 +6,6 @@
 use strict;
 use warnings;
 
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
@@ -14,12 +13,9 @@ use Test::More;
 plan skip_all => 'the stand-in applies changes in other ways' if $ENV{ROSE_STANDIN};
 
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = PostgreSQL::Test::Cluster->new('upstream');
-$upstream->init(allows_streaming => 'logical');
-$upstream->start;
+my $upstream = upstream_node();
 # Little memory, so that large transactions do not fit.
 my $replica = rose_node('replica', "rose.memtable_size = '16MB'", "wal_retrieve_retry_interval = '200ms'");
-my $conninfo = $upstream->connstr('postgres');
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
@@ -103,8 +99,7 @@ down('CREATE TABLE lists (id int PRIMARY KEY, a int) USING rose');
 # Rows for the initial copy.
 up("INSERT INTO plain SELECT g, g, g FROM generate_series(1, 50) g; INSERT INTO filtered SELECT g, g FROM generate_series(91, 110) g;"
 	. "INSERT INTO lists VALUES (1, 1, 'secret'); INSERT INTO moved VALUES (1, 1, 'one')");
-down("SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'])");
-down("SELECT rose.wait_for_sync('s', $timeout)");
+subscribe($upstream, $replica);
 same($_, 'copy') foreach @whole[ 0 .. 8 ];
 same('lists', 'copy of a column list', '(SELECT id, a FROM lists)');
 same('filtered', 'copy with a row filter', '(SELECT * FROM filtered WHERE id > 100)');

@@ -10,7 +10,6 @@ use strict;
 use warnings;
 
 use IPC::Run;
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
@@ -21,9 +20,7 @@ plan skip_all => 'the stand-in has no epochs' if $ENV{ROSE_STANDIN};
 my $rounds = $ENV{DURABILITY_ROUNDS} // 8;
 my $seed = seed_random('DURABILITY_SEED');
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = PostgreSQL::Test::Cluster->new('upstream');
-$upstream->init(allows_streaming => 'logical');
-$upstream->start;
+my $upstream = upstream_node();
 my $replica = rose_node('replica', "rose.spill_interval = '1h'", 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '100ms'", "wal_receiver_status_interval = '1s'");
 my $conninfo = $upstream->connstr('postgres');
 

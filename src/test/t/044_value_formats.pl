@@ -4,17 +4,13 @@
 use strict;
 use warnings;
 
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
 plan skip_all => 'the stand-in applies changes in other ways' if $ENV{ROSE_STANDIN};
 
-my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = PostgreSQL::Test::Cluster->new('upstream');
-$upstream->init(allows_streaming => 'logical');
-$upstream->start;
+my $upstream = upstream_node();
 my $replica = rose_node('replica', "wal_retrieve_retry_interval = '100ms'");
 
 # Databases of other encodings, and clients' settings that are not for workers.
@@ -22,7 +18,6 @@ $upstream->safe_psql('postgres', "CREATE DATABASE f ENCODING 'LATIN1' TEMPLATE t
 $replica->safe_psql('postgres', "CREATE DATABASE f ENCODING 'UTF8' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
 $replica->safe_psql('postgres', "ALTER DATABASE f SET client_encoding = 'LATIN1'");
 $replica->safe_psql('f', 'CREATE EXTENSION rose');
-my $conninfo = $upstream->connstr('f');
 
 sub up { return $upstream->safe_psql('f', $_[0]) }
 sub down { return $replica->safe_psql('f', $_[0]) }
@@ -80,8 +75,7 @@ my $bytes = "SELECT id, convert_to(t, 'UTF8'), convert_to(v, 'UTF8'), convert_to
 
 up(words(1));
 up('CREATE PUBLICATION p FOR ALL TABLES');
-down("SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'])");
-down("SELECT rose.wait_for_sync('s', $timeout)");
+subscribe($upstream, $replica, 'f');
 
 # --- encodings
 same('encodings: the copy', $bytes);

@@ -9,21 +9,16 @@ use strict;
 use warnings;
 
 use IPC::Run;
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
 plan skip_all => 'the stand-in has no epochs' if $ENV{ROSE_STANDIN};
 
-my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = PostgreSQL::Test::Cluster->new('upstream');
-$upstream->init(allows_streaming => 'logical');
-$upstream->start;
+my $upstream = upstream_node();
 my $replica = rose_node(
 	'replica', "rose.spill_interval = '1h'", "rose.memtable_size = '16MB'", 'rose.background_spill_size = 0',
 	"wal_retrieve_retry_interval = '100ms'", "wal_receiver_status_interval = '1s'", 'rose.max_subscriptions = 4');
-my $conninfo = $upstream->connstr('postgres');
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
@@ -51,8 +46,7 @@ up('CREATE TABLE large (id int PRIMARY KEY, t text)');
 down('CREATE TABLE large (id int PRIMARY KEY, t text) USING rose');
 push @tables, 'large';
 up('CREATE PUBLICATION p FOR TABLE ' . join(', ', @tables));
-down("SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'])");
-down("SELECT rose.wait_for_sync('s', $timeout)");
+subscribe($upstream, $replica);
 
 sub sums { return down('SELECT (SELECT sum(n) FROM a), (SELECT sum(n) FROM b), (SELECT sum(n) FROM c)') }
 sub pending { return down("SELECT count(*) FROM unnest(ARRAY['a', 'b', 'c']::regclass[]) t, rose.components(t) c WHERE c.state ~ 'pending'") }

@@ -9,7 +9,6 @@ use strict;
 use warnings;
 
 use IPC::Run;
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
@@ -19,15 +18,11 @@ plan skip_all => 'the stand-in has no pieces' if $ENV{ROSE_STANDIN};
 
 my $seed = seed_random('FED_SEED');
 my $rounds = $ENV{FED_ROUNDS} // 8;
-my $timeout = $PostgreSQL::Test::Utils::timeout_default;
 my $rows = 4000;
-my $upstream = PostgreSQL::Test::Cluster->new('upstream');
-$upstream->init(allows_streaming => 'logical');
-$upstream->start;
+my $upstream = upstream_node();
 my $replica = rose_node(
 	'replica', "rose.debug_piece_size = '256kB'", "rose.spill_interval = '100ms'", 'rose.background_spill_size = 0',
 	"wal_retrieve_retry_interval = '100ms'", 'rose.max_subscriptions = 4', 'restart_after_crash = off');
-my $conninfo = $upstream->connstr('postgres');
 
 stop_points_create($replica);
 
@@ -41,7 +36,7 @@ up("CREATE FUNCTION large(seed bigint) RETURNS text LANGUAGE sql AS 'SELECT stri
 up("INSERT INTO t SELECT g, 0, 0, large(g) FROM generate_series(1, $rows) g; INSERT INTO sums SELECT g, 0 FROM generate_series(0, 9) g");
 up('CREATE PUBLICATION p FOR TABLE t, sums');
 down("CREATE TABLE t ($columns) USING rose; CREATE TABLE sums (id int PRIMARY KEY, n bigint) USING rose");
-down("SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p']); SELECT rose.wait_for_sync('s', $timeout)");
+subscribe($upstream, $replica);
 # The copy is one piece; a merge that touches all of it makes several.
 foreach my $n (1, 2)
 {

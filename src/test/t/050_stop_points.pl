@@ -7,7 +7,6 @@ use strict;
 use warnings;
 
 use IPC::Run;
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
@@ -295,11 +294,8 @@ is(problem('r', 1), '', 'a crash in recovery is recovered from');
 $node->stop;
 
 # --- epochs: a replica that dies around the commit of one
-my $upstream = PostgreSQL::Test::Cluster->new('upstream');
-$upstream->init(allows_streaming => 'logical');
-$upstream->start;
+my $upstream = upstream_node();
 my $replica = rose_node('replica', "rose.spill_interval = '1h'", "wal_retrieve_retry_interval = '100ms'", 'restart_after_crash = off');
-my $conninfo = $upstream->connstr('postgres');
 my @sides = qw(left_side right_side);
 
 stop_points_create($replica);
@@ -309,7 +305,7 @@ foreach my $table (@sides)
 	$replica->safe_psql('postgres', "CREATE TABLE $table (id int PRIMARY KEY, n bigint) USING rose");
 }
 $upstream->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE left_side, right_side');
-$replica->safe_psql('postgres', "SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p']); SELECT rose.wait_for_sync('s', $timeout)");
+subscribe($upstream, $replica);
 
 sub expected_sums { return join '|', map { $_ * 100 * $_[0] } -1, 1 }
 sub sums { return $replica->safe_psql('postgres', 'SELECT (SELECT sum(n) FROM left_side), (SELECT sum(n) FROM right_side)') }

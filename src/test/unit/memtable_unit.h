@@ -9,21 +9,7 @@
 #define MEMTABLE_UNIT_H
 
 #include "memtable/rose_memtable.h"
-
-/* the C library's own */
-#undef printf
-#undef fprintf
-#undef snprintf
-#undef qsort
-
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) \
-		{ \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			abort(); \
-		} \
-	} while (0)
+#include "unit_check.h"
 
 /* ---- memtable_rows.c ---- */
 

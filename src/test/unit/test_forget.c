@@ -12,18 +12,7 @@
 #include "postgres.h"
 
 #include "lsm/rose_forget.h"
-
-#undef printf
-#undef fprintf
-
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) \
-		{ \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			abort(); \
-		} \
-	} while (0)
+#include "unit_check.h"
 
 static RoseComponentEntryDisk entries[3];
 

@@ -16,18 +16,10 @@
 #include "postgres.h"
 
 #include "lsm/rose_gc.h"
+#include "unit_check.h"
 
-#undef printf
-#undef fprintf
-
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) \
-		{ \
-			fprintf(stderr, "%s:%d: %s (history %d)\n", __FILE__, __LINE__, #condition, history); \
-			abort(); \
-		} \
-	} while (0)
+/* in check_history */
+#define CHECK_HISTORY(condition) CHECK_AT(condition, " (history %d)\n", history)
 
 #define NCOLUMNS		4
 #define ALL_COLUMNS		((1 << NCOLUMNS) - 1)
@@ -159,7 +151,7 @@ collect_garbage(const Versions *in, const RoseHorizon *horizon, bool bottom,
 
 	out->n = 0;
 	rose_gc_init(&gc, horizon, bottom);
-	CHECK(!rose_gc_next_key(&gc));
+	CHECK_HISTORY(!rose_gc_next_key(&gc));
 	for (int i = 0; i < in->n; i++)
 	{
 		const Version *v = &in->v[i];
@@ -177,7 +169,7 @@ collect_garbage(const Versions *in, const RoseHorizon *horizon, bool bottom,
 				out->v[out->n++] = *v;
 				break;
 			case ROSE_GC_HOLD:
-				CHECK(v->op == ROSE_OP_PARTIAL);
+				CHECK_HISTORY(v->op == ROSE_OP_PARTIAL);
 				held = *v;
 				break;
 			case ROSE_GC_FOLD:
@@ -189,14 +181,14 @@ collect_garbage(const Versions *in, const RoseHorizon *horizon, bool bottom,
 				memcpy(held.values, fold.values, sizeof(held.values));
 				if (decision.action == ROSE_GC_FOLD)
 					break;
-				CHECK(v->op == ROSE_OP_PUT);
+				CHECK_HISTORY(v->op == ROSE_OP_PUT);
 				held.op = ROSE_OP_PUT;
 				out->v[out->n++] = held;
 				break;
 		}
 		/* a repeated version, as two sources may bring it, changes nothing */
 		decision = rose_gc_next(&gc, v->seq, FullTransactionIdFromU64(v->xid), v->op);
-		CHECK(!decision.flush && decision.action == ROSE_GC_DROP);
+		CHECK_HISTORY(!decision.flush && decision.action == ROSE_GC_DROP);
 	}
 	if (rose_gc_next_key(&gc))
 		out->v[out->n++] = held;
@@ -229,7 +221,7 @@ make_snapshot(const World *world, int position, RoseKnownSnapshot *snapshot)
 		if (world->xids[i] < xmax)
 			snapshot->xip[snapshot->nxip++] = world->xids[i];
 	for (int i = 0; i < world->ngroups; i++)
-		CHECK(rose_known_snapshot_sees(snapshot, world->xids[i]) == (i < position));
+		CHECK_HISTORY(rose_known_snapshot_sees(snapshot, world->xids[i]) == (i < position));
 }
 
 static void
@@ -333,7 +325,7 @@ check_same_answers(const World *world, const Versions *before, const Versions *a
 		/* at the bottom, "deleted" and "never there" are the same */
 		if (bottom && a.have == 0 && !a.complete)
 			a.deleted = b.deleted = false;
-		CHECK(memcmp(&a, &b, sizeof(Found)) == 0);
+		CHECK_HISTORY(memcmp(&a, &b, sizeof(Found)) == 0);
 	}
 }
 
@@ -353,9 +345,9 @@ check_seen_by_all(const World *world, const Versions *after)
 		else
 			n = 0;				/* the group ends here: look at the oldest one */
 	}
-	CHECK(n <= 2);
+	CHECK_HISTORY(n <= 2);
 	if (n == 2)
-		CHECK(after->v[after->n - 1].op == ROSE_OP_TOMBSTONE &&
+		CHECK_HISTORY(after->v[after->n - 1].op == ROSE_OP_TOMBSTONE &&
 			  after->v[after->n - 2].op == ROSE_OP_PARTIAL);
 }
 
@@ -376,7 +368,7 @@ check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only)
 	collect_garbage(&before, &world.horizon, bottom, &after);
 
 	for (int i = 1; i < after.n; i++)
-		CHECK(after.v[i].seq < after.v[i - 1].seq);
+		CHECK_HISTORY(after.v[i].seq < after.v[i - 1].seq);
 	check_same_answers(&world, &before, &after, bottom);
 	check_seen_by_all(&world, &after);
 
@@ -384,10 +376,10 @@ check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only)
 		return;
 	/* nothing is left that nobody needs */
 	if (has_puts_only(&before))
-		CHECK(after.n == count_needed(&world, &before));
+		CHECK_HISTORY(after.n == count_needed(&world, &before));
 	/* a deleted key disappears */
 	if (bottom && nsnapshots == 0 && before.v[0].op == ROSE_OP_TOMBSTONE)
-		CHECK(after.n == 0);
+		CHECK_HISTORY(after.n == 0);
 }
 
 /* Locks and a deletion that a waiting writer must see. */
@@ -400,13 +392,13 @@ check_special_cases(void)
 
 	rose_gc_init(&gc, &horizon, false);
 	(void) rose_gc_next_key(&gc);
-	CHECK(rose_gc_next(&gc, 9, xid, ROSE_OP_LOCK).action == ROSE_GC_DROP);
-	CHECK(rose_gc_next(&gc, 8, xid, ROSE_OP_PUT).action == ROSE_GC_KEEP);
-	CHECK(rose_gc_next(&gc, 7, xid, ROSE_OP_PUT).action == ROSE_GC_DROP);
-	CHECK(rose_gc_next(&gc, 6, xid, ROSE_OP_TOMBSTONE).action == ROSE_GC_KEEP);
-	CHECK(rose_gc_next(&gc, 5, xid, ROSE_OP_PUT).action == ROSE_GC_DROP);
-	CHECK(rose_gc_next(&gc, 4, FullTransactionIdFromU64(3), ROSE_OP_PUT).action == ROSE_GC_KEEP);
-	CHECK(rose_gc_next(&gc, 3, FullTransactionIdFromU64(4), ROSE_OP_PUT).action == ROSE_GC_DROP);
+	CHECK_HISTORY(rose_gc_next(&gc, 9, xid, ROSE_OP_LOCK).action == ROSE_GC_DROP);
+	CHECK_HISTORY(rose_gc_next(&gc, 8, xid, ROSE_OP_PUT).action == ROSE_GC_KEEP);
+	CHECK_HISTORY(rose_gc_next(&gc, 7, xid, ROSE_OP_PUT).action == ROSE_GC_DROP);
+	CHECK_HISTORY(rose_gc_next(&gc, 6, xid, ROSE_OP_TOMBSTONE).action == ROSE_GC_KEEP);
+	CHECK_HISTORY(rose_gc_next(&gc, 5, xid, ROSE_OP_PUT).action == ROSE_GC_DROP);
+	CHECK_HISTORY(rose_gc_next(&gc, 4, FullTransactionIdFromU64(3), ROSE_OP_PUT).action == ROSE_GC_KEEP);
+	CHECK_HISTORY(rose_gc_next(&gc, 3, FullTransactionIdFromU64(4), ROSE_OP_PUT).action == ROSE_GC_DROP);
 }
 
 int
