@@ -136,6 +136,8 @@ check_row(ComponentCheck *check, const RoseRow *row)
 	if (version->op < ROSE_OP_PUT || version->op > ROSE_OP_LOCK ||
 		(version->op == ROSE_OP_PARTIAL) != (version->present != NULL))
 		problem(check, "row " UINT64_FORMAT " has operation %u", row->ordinal, version->op);
+	if (version->seq == ROSE_SEQ_OLDEST && version->op != ROSE_OP_PUT)
+		problem(check, "row " UINT64_FORMAT " is forgotten, but not a whole row", row->ordinal);
 	if (version->seq < footer->min_seq || version->seq > footer->max_seq ||
 		xid < footer->min_xid || xid > footer->max_xid)
 		problem(check, "sequence or transaction of row " UINT64_FORMAT " is out of range",

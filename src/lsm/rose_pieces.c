@@ -58,28 +58,3 @@ rose_pieces_find(RosePieces *pieces, const Datum *key, int ncols, bool greater)
 	}
 	return lo;
 }
-
-void
-rose_pieces_check(RoseTable *table, RoseProblemCallback report, void *arg)
-{
-	const RoseManifest *manifest = rose_table_manifest(table);
-	int			width = rose_schema_key_width(table->schema);
-
-	for (int i = rose_manifest_first_piece(manifest) + 1; i < manifest->ncomponents; i++)
-	{
-		RoseComponent *before = rose_table_component(table, i - 1);
-		RoseComponent *component = rose_table_component(table, i);
-		RoseComponentCursor *cursor =
-			rose_component_cursor_create(component, table->rel, table->schema, NULL,
-										 CurrentMemoryContext);
-
-		rose_component_cursor_set_first(cursor, manifest->components[i].first_ordinal);
-		if (!rose_component_cursor_first(cursor) ||
-			rose_key_compare(table->schema, rose_component_info(before)->max_key,
-							 rose_component_cursor_row(cursor)->key, width) >= 0)
-			report(arg, manifest->components[i].footer_block,
-				   psprintf("component %u does not begin behind component %u",
-							manifest->components[i].id, manifest->components[i - 1].id));
-		rose_component_cursor_free(cursor);
-	}
-}

@@ -55,7 +55,4 @@ extern RoseComponent *rose_pieces_component(RosePieces *pieces, int i);
  */
 extern int	rose_pieces_find(RosePieces *pieces, const Datum *key, int ncols, bool greater);
 
-/* For rose.check: order and disjointness. */
-extern void rose_pieces_check(RoseTable *table, RoseProblemCallback report, void *arg);
-
 #endif							/* ROSE_PIECES_H */

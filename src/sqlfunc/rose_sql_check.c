@@ -12,7 +12,7 @@
 
 #include "access/relation.h"
 #include "lsm/rose_face.h"
-#include "lsm/rose_pieces.h"
+#include "lsm/rose_table_check.h"
 #include "miscadmin.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"
@@ -52,7 +52,7 @@ check_components(RoseTable *table, CheckState *state)
 							 report_problem, state);
 	}
 	if (state->nproblems == 0)
-		rose_pieces_check(table, report_problem, state);
+		rose_table_check(table, report_problem, state);
 }
 
 /*

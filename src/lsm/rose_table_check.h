@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_table_check.h
+ *	  Do the components of a table fit together?  For rose.check().
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_TABLE_CHECK_H
+#define ROSE_TABLE_CHECK_H
+
+#include "lsm/rose_table.h"
+
+/*
+ * The manifest as a whole: pieces of C2, versions that have moved, and the order of
+ * versions across components.  Each component must have passed rose_component_check.
+ * Reads all components once.
+ */
+extern void rose_table_check(RoseTable *table, RoseProblemCallback report, void *arg);
+
+#endif							/* ROSE_TABLE_CHECK_H */
