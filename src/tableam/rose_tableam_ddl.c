@@ -310,6 +310,10 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 /*
  * CLUSTER and VACUUM FULL.  Rows are in key order anyway, so what is left to do
  * is to merge all components and to write the result to a file without gaps.
+ *
+ * The merge forgets what it can of the old file, whose pins know who has met its rows where.  The
+ * versions of the new one are settled from now on: they are in no memtable, whoever has a
+ * TID of the old file cannot use it here, and our own pin is older.
  */
 void
 rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool use_sort,
@@ -317,17 +321,21 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 					  MultiXactId *multi_cutoff, double *num_tuples,
 					  double *tups_vacuumed, double *tups_recently_dead)
 {
+	bool		alone = !rose_pin_is_held(rose_rel_locator(old_rel));
 	RoseTable  *old_table = empty_c0(old_rel, "CLUSTER or VACUUM FULL");
+	RoseTable  *new_table;
 	RoseMetaInfo info;
 
-	rose_merge_all(old_table, false);
+	rose_merge_all(old_table, alone);
 	rose_meta_read(old_rel, &info);
 	if (info.nkeys > 0)
 	{
 		rose_meta_set_key(new_rel, info.nkeys, info.keys);
 		rose_table_invalidate(rose_rel_locator(new_rel));
 	}
-	*num_tuples = copy_components(old_table, rose_table_open(new_rel));
+	new_table = rose_table_open(new_rel);
+	*num_tuples = copy_components(old_table, new_table);
+	rose_store_settle(new_rel, &new_table->shared->store);
 	*tups_vacuumed = 0;
 	*tups_recently_dead = 0;
 }

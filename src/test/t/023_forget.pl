@@ -18,6 +18,9 @@ sub forgotten
 	return sql("SELECT bool_and(min_seq = 1 AND max_seq = 1) FROM rose.stat_components WHERE relation = 't'::regclass");
 }
 
+# The greatest sequence number of a table: 1 if all are forgotten.
+sub max_seq { return sql("SELECT max(max_seq) FROM rose.components('$_[0]')") }
+
 sub tokens { return sql('SELECT string_agg(DISTINCT xmin::text, $$,$$) FROM t') }
 
 sub is_sound
@@ -112,7 +115,7 @@ foreach my $spill ('', 'o')
 		isnt(sql('SELECT xmin FROM o'), $token, 'another token than before');
 		sql('SELECT txid_current()') if $_ == 2;
 	}
-	is(sql("SELECT max(max_seq) FROM rose.stat_components WHERE relation = 'o'::regclass"), 1, 'and forgotten');
+	is(max_seq('o'), 1, 'and forgotten');
 	cmp_ok(sql('SELECT xmin FROM o'), '>', $token, 'with a greater token');
 }
 
@@ -127,8 +130,34 @@ sql('VACUUM FULL f');
 $node->restart;
 sql('SELECT txid_current()') foreach 1 .. 2;
 sql("SELECT rose.merge('f')");
-is(sql("SELECT max(max_seq) FROM rose.stat_components WHERE relation = 'f'::regclass"), 1, 'forgotten after VACUUM FULL');
+is(max_seq('f'), 1, 'forgotten after VACUUM FULL');
 isnt(sql('SELECT xmin FROM f WHERE id = 1'), $old_token, 'with another token than an older version had');
+
+# VACUUM FULL forgets as a merge by hand does, and so does who comes after one that could not.
+sql('CREATE TABLE v (id int PRIMARY KEY, v int) USING rose; INSERT INTO v SELECT g, 0 FROM generate_series(1, 1000) g');
+sql('UPDATE v SET v = 1 WHERE id % 2 = 0');
+sql('VACUUM FULL v');
+is(max_seq('v'), 1, 'VACUUM FULL forgets');
+$reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+sql('UPDATE v SET v = 2 WHERE id % 2 = 0');
+sql('VACUUM FULL v');
+cmp_ok(max_seq('v'), '>', 1, 'but not what a snapshot needs');
+is($reader->query_safe('SELECT sum(v) FROM v'), '500', 'which sees the old rows');
+$reader->query_safe('COMMIT');
+$reader->quit;
+sql('SELECT txid_current()');
+sql("SELECT rose.merge('v')");
+is(max_seq('v'), 1, 'then the next merge does');
+is(sql('SELECT count(*), sum(v) FROM v'), '1000|1000', 'with the right rows');
+is(sql("SELECT * FROM rose.check('v')"), '', 'rose.check after VACUUM FULL');
+
+# CLUSTER in a transaction that has met the rows in memory before does not
+sql('UPDATE v SET v = 3 WHERE id = 1');
+sql('BEGIN; SELECT count(*) FROM v; CLUSTER v USING v_pkey; COMMIT');
+cmp_ok(max_seq('v'), '>', 1, 'not in a transaction that has met the rows in memory');
+sql("SELECT rose.merge('v')");
+is(max_seq('v'), 1, 'but after it');
 
 $node->stop;
 done_testing();
