@@ -34,8 +34,6 @@
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
-#define MAX_SOURCES (ROSE_MAX_MEMTABLES + ROSE_MAX_COMPONENTS)
-
 /* ---- begin, end ---- */
 
 static void
@@ -134,7 +132,7 @@ scan_take_sources(RoseScan *scan)
 
 	scan_close_sources(scan);
 	scan->sources = MemoryContextAlloc(scan->source_context,
-									   MAX_SOURCES * sizeof(RoseSource));
+									   ROSE_SCAN_MAX_SOURCES * sizeof(RoseSource));
 
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)

@@ -14,6 +14,8 @@
 #include "lsm/rose_scan_source.h"
 #include "lsm/rose_visibility.h"
 
+#define ROSE_SCAN_MAX_SOURCES (ROSE_MAX_MEMTABLES + ROSE_MAX_COMPONENTS)
+
 typedef enum ScanPlace
 {
 	SCAN_START,					/* nothing returned yet: begins at either end */

@@ -27,7 +27,6 @@
 #include "lsm/rose_component_internal.h"
 #include "utils/memutils.h"
 
-#define WEAVE_STRANDS	8		/* sources; with more, there is no weave */
 #define WEAVE_PIECES	128
 
 /* A source, seen from here. */
@@ -58,11 +57,11 @@ struct RoseWeave
 	bool		open;
 	bool		int_keys;		/* one key column, and its order is that of integers */
 	bool		exact;			/* equal ranks mean equal keys */
-	int			nstrands;
-	WeaveStrand strands[WEAVE_STRANDS];
 	int			npieces;
 	int			next;			/* piece to take next */
 	WeavePiece	pieces[WEAVE_PIECES];
+	int			nstrands;
+	WeaveStrand strands[ROSE_SCAN_MAX_SOURCES];
 };
 
 /* ---- keys ---- */
@@ -351,7 +350,8 @@ rose_weave_begin(RoseScan *scan, RoseSource *source)
 		return false;
 	if (weave == NULL)
 	{
-		weave = scan->weave = MemoryContextAllocZero(scan->context, sizeof(RoseWeave));
+		weave = scan->weave = MemoryContextAlloc(scan->context, sizeof(RoseWeave));
+		weave->open = false;
 		weave->int_keys = rose_schema_key_width(schema) == 1 &&
 			(schema->nkeys == 0 || schema->keys[0].int_order);
 		weave->exact = weave->int_keys || rose_key_prefix_exact(schema);
@@ -364,8 +364,6 @@ rose_weave_begin(RoseScan *scan, RoseSource *source)
 	{
 		if (scan->sources[i].state != ROSE_SOURCE_ROW)
 			continue;
-		if (weave->nstrands == WEAVE_STRANDS)
-			return false;
 		add_strand(weave, scan, &scan->sources[i]);
 	}
 	find_pieces(weave, scan);
