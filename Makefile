@@ -30,8 +30,8 @@ WERROR ?= -Werror
 PG_CPPFLAGS = -I$(srcdir)/src -MMD -MP
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers -Wshadow -Wstrict-prototypes \
-	-Wdeclaration-after-statement -Wformat=2 $(WERROR)
-SHLIB_LINK = -llz4
+	-Wdeclaration-after-statement -Wformat=2 -fno-semantic-interposition $(WERROR)
+SHLIB_LINK = -llz4 -Wl,-Bsymbolic-functions
 
 # No JIT bitcode: it would need clang.
 override with_llvm := no
