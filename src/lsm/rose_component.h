@@ -111,10 +111,15 @@ extern Datum rose_row_getattr(const RoseRow *row, const RoseSchema *schema,
 extern void rose_row_deform(const RoseRow *row, const RoseSchema *schema,
 							AttrNumber from, AttrNumber to,
 							Datum *values, bool *nulls);
+/* The same for a row of a leaf if the rows behind it are read, too. */
+extern void rose_row_deform_ahead(const RoseRow *row, const RoseSchema *schema,
+								  AttrNumber from, AttrNumber to,
+								  Datum *values, bool *nulls);
+/* The first natts columns of a row that is a tuple, or all; returns how many. */
+extern int	rose_row_deform_tuple(const RoseRow *row, const RoseSchema *schema, int natts,
+								  Datum *values, bool *nulls);
 /* Fill row->version of a row of a leaf. */
 extern void rose_row_load_version(RoseRow *row);
-/* Columns of the rows behind it will be asked for, too. */
-extern void rose_row_expect_more(RoseRow *row);
 extern void rose_leaf_hold(RoseLeaf *leaf);
 extern void rose_leaf_release(RoseLeaf *leaf);	/* NULL is allowed */
 
@@ -175,6 +180,11 @@ extern const RoseRow *rose_component_cursor_keyed_row(RoseComponentCursor *curso
  */
 extern RoseLeaf *rose_component_cursor_leaf(const RoseComponentCursor *cursor, int *slot);
 extern bool rose_component_cursor_goto(RoseComponentCursor *cursor, int slot);
+/*
+ * The next leaf, and the cursor is on its first row; NULL: there is none, and the cursor stays.  How many rows it
+ * has is known from the tree, and it is not read before somebody asks for a value.
+ */
+extern RoseLeaf *rose_component_cursor_next_leaf(RoseComponentCursor *cursor);
 /* The leaf's first slot that is not left out. */
 extern int	rose_component_cursor_first_slot(const RoseComponentCursor *cursor);
 /*

@@ -15,7 +15,7 @@
 
 #include "lsm/rose_component_internal.h"
 
-#include "executor/instrument.h"
+#include "miscadmin.h"
 #include "store/rose_readahead.h"
 #include "utils/memutils.h"
 
@@ -228,31 +228,40 @@ load_leaf(RoseComponentCursor *cursor, BlockNumber block)
 	cursor->row_state = CURSOR_NO_ROW;
 	if (cursor->leaf == NULL || cursor->leaf->block != block)
 		rose_leaf_load(free_leaf(cursor), block, cursor->strategy);
+	else
+		rose_leaf_need(cursor->leaf);
 }
 
 /* The cursor that read a leaf from the disk last; may be gone. */
 static const RoseComponentCursor *last_reader;
 
 /*
- * The same for a neighbour of the leaf at hand.
+ * A neighbour of the leaf at hand is about to be read.
  *
  * The kernel reads ahead well for one who reads blocks in ascending order.  If cursors take turns, as
  * in a scan over a component and newer runs or in a merge, or go backward, we tell it what to read.
  */
 static void
-load_neighbour(RoseComponentCursor *cursor, BlockNumber block, bool forward)
+read_ahead(RoseComponentCursor *cursor, BlockNumber block, bool forward)
 {
-	int64		reads = pgBufferUsage.shared_blks_read;
+	if (cursor->misses < MISSES_BEFORE_READAHEAD || (cursor->disturbed == 0 && forward))
+		return;
+	if (cursor->readahead == NULL)
+		cursor->readahead = rose_readahead_create(cursor->context);
+	rose_readahead_step(cursor->readahead, cursor->rel, block, forward);
+}
 
-	if (cursor->misses >= MISSES_BEFORE_READAHEAD && (cursor->disturbed > 0 || !forward))
-	{
-		if (cursor->readahead == NULL)
-			cursor->readahead = rose_readahead_create(cursor->context);
-		rose_readahead_step(cursor->readahead, cursor->rel, block, forward);
-	}
-	load_leaf(cursor, block);
+/* Learn from where the leaf at hand was found. */
+static void
+note_read(RoseComponentCursor *cursor)
+{
+	RoseLeafRead read = cursor->leaf->read;
+
+	cursor->leaf->read = ROSE_LEAF_NOT_READ;
+	if (read == ROSE_LEAF_NOT_READ)
+		return;
 	cursor->disturbed = Max(cursor->disturbed - 1, 0);
-	if (pgBufferUsage.shared_blks_read == reads)
+	if (read == ROSE_LEAF_CACHED)
 	{
 		cursor->misses = Max(cursor->misses - 1, 0);
 		return;
@@ -261,6 +270,14 @@ load_neighbour(RoseComponentCursor *cursor, BlockNumber block, bool forward)
 	if (last_reader != cursor)
 		cursor->disturbed = LEAVES_UNDISTURBED;
 	last_reader = cursor;
+}
+
+static void
+load_neighbour(RoseComponentCursor *cursor, BlockNumber block, bool forward)
+{
+	read_ahead(cursor, block, forward);
+	load_leaf(cursor, block);
+	note_read(cursor);
 }
 
 /* What a descent looks for. */
@@ -320,6 +337,7 @@ settle(RoseComponentCursor *cursor, int slot)
 	BlockNumber neighbour;
 
 	cursor->row_state = CURSOR_NO_ROW;
+	rose_leaf_need(leaf);
 	if (slot >= 0 && slot < leaf->nrows)
 	{
 		cursor->slot = slot;
@@ -466,6 +484,58 @@ rose_component_cursor_goto(RoseComponentCursor *cursor, int slot)
 	if (cursor->moves > MOVES_BEFORE_WINDOW)
 		rose_leaf_set_window(cursor->leaf, cursor->slot, true);
 	return true;
+}
+
+/* The leaf that begins with this row, and the row behind its last one. */
+static BlockNumber
+find_leaf(RoseComponentCursor *cursor, uint64 ordinal, uint64 *end)
+{
+	BlockNumber block = cursor->component->group.root;
+	uint64		first = 0;
+
+	*end = cursor->component->footer.nrows;
+	for (int depth = 0; depth < cursor->component->group.height; depth++)
+	{
+		RosePageReader *reader = inner_reader(cursor, depth, block);
+		int			slot = rose_inner_find_ordinal(reader, ordinal);
+
+		first = rose_inner_ordinal(reader, slot);
+		if (slot + 1 < rose_page_reader_nrows(reader))
+			*end = rose_inner_ordinal(reader, slot + 1);
+		block = rose_inner_child(reader, slot);
+	}
+	if (first != ordinal || *end <= first || *end - first > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("no leaf of component %u begins with row " UINT64_FORMAT,
+						cursor->component->info.entry.id, ordinal)));
+	return block;
+}
+
+RoseLeaf *
+rose_component_cursor_next_leaf(RoseComponentCursor *cursor)
+{
+	const RoseLeaf *leaf = cursor->leaf;
+	uint64		first = leaf->first_ordinal + leaf->nrows;
+	BlockNumber block;
+	uint64		end;
+
+	Assert(cursor->slot >= 0);
+	if (first >= cursor->component->footer.nrows)
+		return NULL;
+	CHECK_FOR_INTERRUPTS();
+	block = find_leaf(cursor, first, &end);
+	if (!leaf->pending)
+	{
+		/* its values were wanted, so the next one's will be */
+		note_read(cursor);
+		read_ahead(cursor, block, true);
+	}
+	cursor->row_state = CURSOR_NO_ROW;
+	cursor->moves += leaf->nrows;
+	rose_leaf_expect(free_leaf(cursor), block, first, (int) (end - first), cursor->strategy);
+	cursor->slot = 0;
+	return cursor->leaf;
 }
 
 int

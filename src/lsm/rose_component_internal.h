@@ -149,6 +149,7 @@ extern int	rose_inner_find_upper(RosePageReader *reader, const RoseSchema *schem
 								  const Datum *key, int ncols);
 extern int	rose_inner_find_ordinal(RosePageReader *reader, uint64 ordinal);
 extern BlockNumber rose_inner_child(RosePageReader *reader, int slot);
+extern uint64 rose_inner_ordinal(RosePageReader *reader, int slot);
 
 /* ---- overflow (rose_component_overflow.c) ---- */
 
@@ -199,6 +200,14 @@ typedef struct RoseLeafColumn
 	bool	   *nulls;
 } RoseLeafColumn;
 
+/* Where a leaf was found when it was read. */
+typedef enum RoseLeafRead
+{
+	ROSE_LEAF_NOT_READ,
+	ROSE_LEAF_CACHED,			/* in shared buffers */
+	ROSE_LEAF_MISSED
+} RoseLeafRead;
+
 struct RoseLeaf
 {
 	int			refcount;
@@ -210,6 +219,10 @@ struct RoseLeaf
 	RosePageReader *reader;
 	char	   *image;
 	BlockNumber block;			/* InvalidBlockNumber: nothing loaded */
+	bool		pending;		/* block, first_ordinal and nrows are known; the rest
+								 * is read when it is needed, with strategy */
+	BufferAccessStrategy strategy;
+	RoseLeafRead read;			/* private to the cursor, which looks at it once */
 	BlockNumber prev;
 	BlockNumber next;
 	uint64		first_ordinal;
@@ -233,6 +246,22 @@ extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
 /* rose_leaf_release for who made it, when its context goes: a tuple slot may keep it longer. */
 extern void rose_leaf_abandon(RoseLeaf *leaf);
 extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
+/*
+ * The same without reading it: that is done when somebody asks for a value.  Who takes values from a
+ * leaf, in rose_component_leaf.c, calls rose_leaf_need first; likewise who looks at prev, next, flags
+ * or the reader.
+ */
+extern void rose_leaf_expect(RoseLeaf *leaf, BlockNumber block, uint64 first_ordinal, int nrows,
+							 BufferAccessStrategy strategy);
+extern void rose_leaf_read_pending(RoseLeaf *leaf);
+
+static inline void
+rose_leaf_need(RoseLeaf *leaf)
+{
+	if (unlikely(leaf->pending))
+		rose_leaf_read_pending(leaf);
+}
+
 /*
  * Have rows around slot decoded together from now on, towards the end (forward) or the
  * start: whoever asks for columns of one of them will ask for those of most.

@@ -3,7 +3,8 @@
  * rose_component_leaf.c
  *	  Private copies of leaves, and access to a row's columns.
  *
- * A leaf is copied from its buffer once and then read without pin or lock.
+ * A leaf is copied from its buffer once and then read without pin or lock; that may be put off
+ * until somebody needs more of it than its number of rows.
  * Values are read one at a time when a row was looked up.  When a cursor walks
  * the leaf it puts a window of rows around its place, and a column of which
  * many values are asked for is decoded for the whole window.
@@ -23,6 +24,7 @@
 #include "access/htup_details.h"
 #include "access/tupdesc_details.h"
 #include "catalog/pg_type.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -92,25 +94,35 @@ void
 rose_leaf_abandon(RoseLeaf *leaf)
 {
 	if (leaf != NULL && leaf->refcount > 1)
+	{
+		rose_leaf_need(leaf);
 		MemoryContextSetParent(leaf->context, TopTransactionContext);
+	}
 	rose_leaf_release(leaf);
 }
 
-void
-rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
+/* Let go of the page that it has. */
+static void
+leaf_forget(RoseLeaf *leaf)
 {
-	const RosePageHeaderDisk *header;
-
 	Assert(leaf->refcount == 1);
-	CHECK_FOR_INTERRUPTS();
-
 	rose_page_reader_close(leaf->reader);
 	leaf->block = InvalidBlockNumber;
+	leaf->pending = false;
+	leaf->read = ROSE_LEAF_NOT_READ;
 	leaf->window_rows = 0;
 	leaf->stamp++;
 	leaf->overflow_values = NULL;
 	MemoryContextReset(leaf->extra_context);
+}
 
+static void
+leaf_read(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
+{
+	const RosePageHeaderDisk *header;
+	int64		reads = pgBufferUsage.shared_blks_read;
+
+	CHECK_FOR_INTERRUPTS();
 	rose_component_read_page(leaf->rel, leaf->component_id, block, ROSE_PAGE_LEAF,
 							 leaf->image, strategy);
 	rose_page_reader_init(leaf->reader, leaf->image);
@@ -126,7 +138,45 @@ rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
 	leaf->next = header->next;
 	leaf->first_ordinal = header->first_ordinal;
 	leaf->flags = header->flags;
+	leaf->read = pgBufferUsage.shared_blks_read == reads ? ROSE_LEAF_CACHED : ROSE_LEAF_MISSED;
+}
+
+void
+rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
+{
+	leaf_forget(leaf);
+	leaf_read(leaf, block, strategy);
 	leaf->block = block;
+}
+
+void
+rose_leaf_expect(RoseLeaf *leaf, BlockNumber block, uint64 first_ordinal, int nrows,
+				 BufferAccessStrategy strategy)
+{
+	leaf_forget(leaf);
+	leaf->block = block;
+	leaf->pending = true;
+	leaf->strategy = strategy;
+	leaf->first_ordinal = first_ordinal;
+	leaf->nrows = nrows;
+}
+
+void
+rose_leaf_read_pending(RoseLeaf *leaf)
+{
+	uint64		first_ordinal = leaf->first_ordinal;
+	int			nrows = leaf->nrows;
+
+	Assert(leaf->pending);
+	leaf_read(leaf, leaf->block, leaf->strategy);
+	if (leaf->first_ordinal != first_ordinal || leaf->nrows != nrows)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("leaf at block %u of component %u has rows " UINT64_FORMAT " to " UINT64_FORMAT ", expected " UINT64_FORMAT " to " UINT64_FORMAT,
+						leaf->block, leaf->component_id, leaf->first_ordinal,
+						leaf->first_ordinal + leaf->nrows, first_ordinal,
+						first_ordinal + nrows)));
+	leaf->pending = false;
 }
 
 /* ---- windows ---- */
@@ -136,6 +186,7 @@ rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward)
 {
 	int			n = leaf->window_size;
 
+	rose_leaf_need(leaf);
 	if (slot >= leaf->window_first && slot < leaf->window_first + leaf->window_rows)
 		return;
 	leaf->window_first = forward ? slot : Max(0, slot + 1 - n);
@@ -283,6 +334,7 @@ rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key)
 {
 	int			width = rose_schema_key_width(leaf->schema);
 
+	rose_leaf_need(leaf);
 	for (int j = 0; j < width; j++)
 		key[j] = leaf_get(leaf, rose_leaf_key_column(leaf->schema, j), slot);
 }
@@ -301,6 +353,7 @@ rose_leaf_window_keys(RoseLeaf *leaf)
 static void
 leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
 {
+	rose_leaf_need(leaf);
 	memset(version, 0, sizeof(*version));
 	version->seq = (uint64) DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_SEQ, slot));
 	version->xid = FullTransactionIdFromU64((uint64)
@@ -337,12 +390,6 @@ void
 rose_row_load_version(RoseRow *row)
 {
 	leaf_get_version(row->leaf, row->slot, &row->version);
-}
-
-void
-rose_row_expect_more(RoseRow *row)
-{
-	rose_leaf_set_window(row->leaf, row->slot, true);
 }
 
 /* ---- searching ---- */
@@ -392,6 +439,7 @@ rose_leaf_find(RoseLeaf *leaf, int slot, const Datum *key, int ncols, bool after
 	Datum		last[INDEX_MAX_KEYS];
 	int			order;
 
+	rose_leaf_need(leaf);
 	if (rose_schema_key_width(schema) == 1 && (schema->nkeys == 0 || schema->keys[0].int_order))
 		return find_int(leaf, slot, key[0], after);
 
@@ -411,6 +459,7 @@ rose_leaf_only_puts(RoseLeaf *leaf)
 	int64		min;
 	int64		max;
 
+	rose_leaf_need(leaf);
 	return rose_page_minmax(leaf->reader, ROSE_SYSCOL_OP, &min, &max) &&
 		min == ROSE_OP_PUT && max == ROSE_OP_PUT;
 }
@@ -421,6 +470,7 @@ rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin)
 	int64		min;
 	int64		max;
 
+	rose_leaf_need(leaf);
 	return rose_page_minmax(leaf->reader, ROSE_SYSCOL_XID, &min, &max) &&
 		min >= 0 && (uint64) max < U64FromFullTransactionId(xmin);
 }
@@ -552,6 +602,7 @@ leaf_getattr(RoseLeaf *leaf, int slot, AttrNumber attno, bool *isnull)
 {
 	Datum		value;
 
+	rose_leaf_need(leaf);
 	if ((leaf->flags & ROSE_LEAF_HAS_OVERFLOW) &&
 		leaf_get_overflow(leaf, slot, attno, &value))
 	{
@@ -600,6 +651,25 @@ rose_row_getattr(const RoseRow *row, const RoseSchema *schema, AttrNumber attno,
 	return fastgetattr(&htup, attno, schema->tupdesc, isnull);
 }
 
+/* The first columns of a tuple, if all of them are where they always are. */
+static inline bool
+deform_fixed(MinimalTuple tuple, const RoseSchema *schema, int natts, Datum *values, bool *nulls)
+{
+	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
+
+	if (natts > schema->nfixed || (tuple->t_infomask & HEAP_HASNULL) != 0 ||
+		natts > HeapTupleHeaderGetNatts(tuple))
+		return false;
+	for (int i = 0; i < natts; i++)
+	{
+		const RoseFixedColumn *column = &schema->fixed[i];
+
+		values[i] = fetch_att(data + column->offset, column->attbyval, column->attlen);
+		nulls[i] = false;
+	}
+	return true;
+}
+
 /* All columns of a tuple row, without looking for each from the start. */
 static void
 deform_tuple(const RoseRow *row, const RoseSchema *schema, Datum *values, bool *nulls)
@@ -640,6 +710,28 @@ deform_in_window(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
 	}
 	for (; attno <= to; attno++)
 		values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
+}
+
+int
+rose_row_deform_tuple(const RoseRow *row, const RoseSchema *schema, int natts,
+					  Datum *values, bool *nulls)
+{
+	if (deform_fixed(row->tuple, schema, natts, values, nulls))
+		return natts;
+	deform_tuple(row, schema, values, nulls);
+	return schema->natts;
+}
+
+void
+rose_row_deform_ahead(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
+					  AttrNumber to, Datum *values, bool *nulls)
+{
+	if (!in_window(row->leaf, row->slot))
+		rose_leaf_set_window(row->leaf, row->slot, true);
+	if (likely((row->leaf->flags & ROSE_LEAF_HAS_OVERFLOW) == 0))
+		deform_in_window(row, schema, from, to, values, nulls);
+	else
+		rose_row_deform(row, schema, from, to, values, nulls);
 }
 
 void

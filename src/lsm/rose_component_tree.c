@@ -262,6 +262,21 @@ rose_inner_child(RosePageReader *reader, int slot)
 	return (BlockNumber) child;
 }
 
+/* Of the first row below the child. */
+uint64
+rose_inner_ordinal(RosePageReader *reader, int slot)
+{
+	bool		isnull;
+	int64		ordinal = DatumGetInt64(rose_page_get(reader, ROSE_INNERCOL_ORDINAL, slot, &isnull));
+
+	if (isnull || ordinal < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("bad row number in an inner page of component %u",
+						rose_page_reader_header(reader)->component_id)));
+	return (uint64) ordinal;
+}
+
 int
 rose_inner_find_lower(RosePageReader *reader, const RoseSchema *schema,
 					  const Datum *key, int ncols, uint64 seq)

@@ -442,7 +442,7 @@ scan_skip_group(RoseScan *scan)
 static const RoseRow *
 scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)
 {
-	*in_stretch = rose_weave_next(scan);
+	*in_stretch = rose_weave_next(scan) || (many && rose_stretch_next_leaf(scan));
 	if (*in_stretch)
 		return NULL;
 	if (rose_stretch_is_open(&scan->stretch))

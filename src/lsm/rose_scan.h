@@ -89,7 +89,7 @@ static inline void
 rose_stretch_tid(const RoseStretch *stretch, int slot, ItemPointer tid)
 {
 	uint64		n = stretch->leaf != NULL ? (uint64) slot :
-		stretch->batch->rows[slot].version.seq;
+		stretch->batch->seqs[slot];
 
 	rose_tid_from_number(stretch->first_tid + n, tid);
 }

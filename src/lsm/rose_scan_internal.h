@@ -84,6 +84,11 @@ scan_compare_keys(RoseScan *scan, const Datum *a, const Datum *b)
  * to be the first of all, are results without more ado: open a stretch of them.
  */
 extern bool rose_stretch_begin(RoseScan *scan, RoseSource *source);
+/*
+ * All of its rows were taken: if nothing but the next leaf can follow, it becomes the stretch.  Who calls
+ * this takes a row next.
+ */
+extern bool rose_stretch_next_leaf(RoseScan *scan);
 /* Close it, behind the rows that were taken: the scan is at the last of them. */
 extern void rose_stretch_leave(RoseScan *scan);
 /* Close it, whatever was taken; the sources are no longer of use. */

@@ -13,6 +13,9 @@
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 
+/* Rows of a memtable with so many bytes are not put off, lest they be fetched by the hundred. */
+#define LARGE_ROW	1024
+
 void
 rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
 						  bool filter, MemoryContext context)
@@ -20,7 +23,7 @@ rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
 	memset(source, 0, sizeof(*source));
 	rose_mem_cursor_open(&source->mem, &table->shared->c0, table->schema, slot);
 	source->batch_parent = context;
-	source->batch = rose_mem_batch_create(table->schema, context);
+	source->batch = rose_mem_batch_create(table, context);
 	source->filter = filter;
 }
 
@@ -209,6 +212,10 @@ start_batch(RoseSource *source, RoseTable *table)
 {
 	RoseMemBatch *kept = source->batch;
 
+	source->filled |= kept->nrows > 0;
+	source->large = kept->longest > LARGE_ROW;
+	source->wanted |= kept->wanted;
+	source->asked = Max(source->asked, kept->asked);
 	if (kept->refcount > 1)
 	{
 		source->batch = source->spare;
@@ -219,11 +226,23 @@ start_batch(RoseSource *source, RoseTable *table)
 			source->batch = NULL;
 		}
 		if (source->batch == NULL)
-			source->batch = rose_mem_batch_create(table->schema, source->batch_parent);
+			source->batch = rose_mem_batch_create(table, source->batch_parent);
 		source->batch->limit = kept->limit;
 	}
 	rose_mem_batch_start(source->batch);
 	source->next = 0;
+}
+
+/*
+ * Columns of the next batch: what nobody asked for in those before is not likely to be wanted.
+ */
+static int
+columns_to_fill(const RoseSource *source, RoseTable *table, ScanDirection direction)
+{
+	if (!source->filter || !ScanDirectionIsForward(direction) || !source->filled ||
+		source->large || source->wanted || source->asked > table->schema->nfixed_byval)
+		return ROSE_MEM_BATCH_ALL;
+	return source->asked;
 }
 
 static void
@@ -344,6 +363,7 @@ rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 	if (alive)
 		rose_mem_batch_fill(source->batch, &source->mem, vis,
 							ScanDirectionIsForward(direction), source->filter,
+							columns_to_fill(source, table, direction),
 							mem_position(&source->mem, width, direction, key, ncols, inclusive));
 	LWLockRelease(&c0->reclaim_lock);
 	if (!alive)
@@ -412,6 +432,7 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		if (alive)
 			rose_mem_batch_fill(source->batch, &source->mem, vis,
 								ScanDirectionIsForward(direction), source->filter,
+							columns_to_fill(source, table, direction),
 								source->mem.current != 0);
 		LWLockRelease(&c0->reclaim_lock);
 		if (!alive)

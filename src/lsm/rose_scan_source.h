@@ -53,6 +53,10 @@ typedef struct RoseSource
 	RoseMemBatch *spare;		/* the one before, which somebody kept; or NULL */
 	int			next;			/* row of the batch to return next */
 	bool		filter;			/* leave out what the snapshot does not see */
+	bool		filled;			/* a batch before this one */
+	bool		large;			/* rows of the last batch were large */
+	bool		wanted;			/* whole rows of batches were asked for */
+	int			asked;			/* else so many first columns at most */
 } RoseSource;
 
 /* REQUIRES reclaim_lock; the source is not positioned. */

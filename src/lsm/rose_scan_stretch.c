@@ -17,6 +17,10 @@
  * another source, whichever is first.  Of a key with several versions the first one met is
  * the newest, and the row; the stretch ends with it, and the scan skips the others.
  *
+ * Where no other source has any rows left, and the component can tell, a stretch of all of a leaf is followed
+ * by one of the next leaf, of which nothing but the number of rows needs to be known: who only counts
+ * reads no leaves.
+ *
  * Backward there are stretches of leaves with one version a key only, and they are
  * taken row by row: the source's cursor is at the row that was taken last.
  *
@@ -33,6 +37,15 @@
 #include "utils/memutils.h"
 
 /* ---- what may be passed on ---- */
+
+/* Are all rows of the component whole ones that the snapshot sees?  False: ask the leaf. */
+static bool
+component_is_settled(RoseScan *scan, const RoseSource *source)
+{
+	return source->committed &&
+		source->entry.max_xid < U64FromFullTransactionId(scan->vis.xmin) &&
+		(source->entry.flags & ROSE_COMPONENT_ONLY_PUTS) != 0;
+}
 
 /* Are all rows of the leaf whole ones that the snapshot sees? */
 static bool
@@ -142,7 +155,7 @@ rose_stretch_batch_end(RoseScan *scan, RoseSource *source, int *row)
 	if (range->nupper > 0)
 		end = rose_mem_batch_find(batch, *row, range->upper, range->nupper, NULL,
 								  range->upper_inclusive);
-	for (int i = *row; i < end; i++)
+	for (int i = *row; !batch->only_puts && i < end; i++)
 		if (batch->rows[i].version.op != ROSE_OP_PUT)
 			end = i;
 	return end;
@@ -184,6 +197,29 @@ rose_stretch_begin(RoseScan *scan, RoseSource *source)
 		return false;
 	scan->stretch_source = source;
 	scan->stretch_first = scan->stretch.next;
+	return true;
+}
+
+bool
+rose_stretch_next_leaf(RoseScan *scan)
+{
+	RoseStretch *stretch = &scan->stretch;
+	RoseSource *source = scan->stretch_source;
+	RoseLeaf   *leaf;
+
+	if (stretch->leaf == NULL || stretch->end < stretch->leaf->nrows ||
+		scan->rival != NULL || scan->range.nupper > 0 || rose_weave_is_open(scan) ||
+		(source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
+		!component_is_settled(scan, source))
+		return false;
+	leaf = rose_component_cursor_next_leaf(source->cursor);
+	if (leaf == NULL)
+		return false;
+	stretch->leaf = leaf;
+	stretch->next = scan->stretch_first = 0;
+	stretch->end = leaf->nrows;
+	stretch->first_tid = rose_tid_first_number(scan->table, &source->entry) +
+		leaf->first_ordinal;
 	return true;
 }
 

@@ -204,7 +204,7 @@ only_bounds(const WeaveStrand *strand)
 static uint64
 sequence_of(const WeaveStrand *strand)
 {
-	return strand->batch != NULL ? strand->batch->rows[strand->next].version.seq :
+	return strand->batch != NULL ? strand->batch->seqs[strand->next] :
 		strand->source->row->version.seq;
 }
 

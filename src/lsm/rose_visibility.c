@@ -154,11 +154,17 @@ rose_entry_visible(RoseVisibility *vis, const RoseMemEntryRef *entry)
 		return false;
 	if (entry->version.op == ROSE_OP_LOCK)
 		return false;
-	if ((entry->hints & ROSE_MEM_HINT_COMMITTED) && vis->last_committed != InvalidTransactionId &&
-		rose_version_writer(&entry->version) == vis->last_committed)
-		return true;			/* as the one before */
+	if (rose_entry_visible_again(vis, entry))
+		return true;
 	if ((entry->hints & ROSE_MEM_HINT_COMMITTED) && vis->kind == ROSE_SNAPSHOT_MVCC)
-		return !XidInMVCCSnapshot(rose_version_writer(&entry->version), vis->snapshot);
+	{
+		TransactionId writer = rose_version_writer(&entry->version);
+
+		if (XidInMVCCSnapshot(writer, vis->snapshot))
+			return false;
+		vis->last_committed = writer;
+		return true;
+	}
 
 	visible = rose_version_visible(vis, &entry->version, false);
 	if (visible && vis->kind == ROSE_SNAPSHOT_MVCC &&

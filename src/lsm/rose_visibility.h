@@ -36,7 +36,7 @@ typedef struct RoseVisibility
 	RoseSnapshotKind kind;
 	FullTransactionId xmin;		/* MVCC: all older ones have ended */
 	FullTransactionId xmax;		/* MVCC: this and later ones are not seen */
-	TransactionId last_committed;	/* one-entry cache of the commit log */
+	TransactionId last_committed;	/* writer that was found to be seen last */
 } RoseVisibility;
 
 typedef enum RoseXidStatus
@@ -78,6 +78,15 @@ extern bool rose_version_visible(RoseVisibility *vis, const RoseVersion *version
  * C0's reclaim_lock.
  */
 extern bool rose_entry_visible(RoseVisibility *vis, const RoseMemEntryRef *entry);
+
+/* Quickly: is it seen because its writer is that of the entry before?  Not for locks. */
+static inline bool
+rose_entry_visible_again(const RoseVisibility *vis, const RoseMemEntryRef *entry)
+{
+	return (entry->hints & ROSE_MEM_HINT_COMMITTED) != 0 &&
+		TransactionIdIsValid(vis->last_committed) &&
+		rose_version_writer(&entry->version) == vis->last_committed;
+}
 
 /* DIRTY reports on one row at a time: call before each key. */
 static inline void

@@ -247,6 +247,7 @@ rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 	cursor->slot = slot;
 	cursor->current = 0;
 	cursor->ahead.leaf = 0;
+	cursor->ahead.row_bytes = 0;
 	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
 	{
 		cursor->memtable_id = 0;
@@ -359,6 +360,21 @@ rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
 {
 	Assert(rose_mem_cursor_alive(cursor) && cursor->current != 0);
 	rose_memlist_get(cursor->schema, cursor->current, entry);
+}
+
+int
+rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n, int row_bytes)
+{
+	Assert(rose_mem_cursor_alive(cursor));
+	cursor->ahead.row_bytes = row_bytes;
+	return rose_memlist_take(cursor->schema, &cursor->current, &cursor->ahead, entries, n);
+}
+
+void
+rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryRef *entry)
+{
+	Assert(rose_mem_cursor_alive(cursor));
+	cursor->current = entry->ptr;
 }
 
 /* Do all entries come before this key?  Often so where keys only ever grow. */

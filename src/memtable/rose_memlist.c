@@ -214,8 +214,6 @@ present_of_entry(const RoseMemEntryShared *entry, const RoseSchema *schema)
 	int			nbytes = ROSE_PRESENT_BYTES(schema->natts);
 	bits8	   *wider;
 
-	if (entry->present_bytes == 0)
-		return NULL;
 	if (entry->present_bytes >= nbytes)
 		return entry_present(entry);
 	wider = palloc0(nbytes);
@@ -223,8 +221,8 @@ present_of_entry(const RoseMemEntryShared *entry, const RoseSchema *schema)
 	return wider;
 }
 
-void
-rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *ref)
+static inline void
+get_entry(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *ref)
 {
 	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
 	RoseVersion *version = &ref->version;
@@ -244,7 +242,13 @@ rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *re
 	version->moved_to = 0;
 	if (entry->flags & ROSE_ENTRY_HAS_MOVED_TO)
 		memcpy(&version->moved_to, entry_moved_to(entry), sizeof(uint64));
-	version->present = present_of_entry(entry, schema);
+	version->present = entry->present_bytes == 0 ? NULL : present_of_entry(entry, schema);
+}
+
+void
+rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *ref)
+{
+	get_entry(schema, ptr, ref);
 }
 
 void
@@ -311,6 +315,21 @@ rose_memlist_after(RoseArenaPtr ptr)
 	if (ptr != 0)
 		rose_arena_prefetch(rose_mementry_at(ptr)->next);
 	return ptr;
+}
+
+int
+rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMemAhead *ahead,
+				  RoseMemEntryRef *refs, int n)
+{
+	int			taken = 0;
+
+	while (*ptr != 0 && taken < n)
+	{
+		get_entry(schema, *ptr, &refs[taken++]);
+		rose_memtree_ahead_step(ahead);
+		*ptr = rose_memlist_after(*ptr);
+	}
+	return taken;
 }
 
 RoseArenaPtr

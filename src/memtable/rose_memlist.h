@@ -97,6 +97,10 @@ extern bool rose_memlist_insert(RoseMemtableShared *memtable,
 extern void rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr,
 							 RoseMemEntryRef *ref);
 
+/* Those of n linked entries from *ptr on, or as many as there are; *ptr goes behind them. */
+extern int	rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMemAhead *ahead,
+							  RoseMemEntryRef *refs, int n);
+
 /* --- positions; all REQUIRE reclaim_lock --- */
 
 /*

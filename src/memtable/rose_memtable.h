@@ -191,6 +191,7 @@ typedef struct RoseMemAhead
 {
 	RoseArenaPtr leaf;			/* 0: off */
 	int			at;
+	int			row_bytes;		/* of rows that will be looked at */
 } RoseMemAhead;
 
 typedef struct RoseMemCursor
@@ -220,6 +221,13 @@ extern bool rose_mem_cursor_last(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_next(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
 extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
+/*
+ * The entry under the cursor and those behind it, n at most; the cursor goes behind them.  Returns how
+ * many.  row_bytes: of each row, so much will be looked at.  return_to: put it back on one of them.
+ */
+extern int	rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n,
+								 int row_bytes);
+extern void rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryRef *entry);
 
 /*
  * Which of these n whole keys may C0 have a version of?  Sets found[i] for them, also for one that is

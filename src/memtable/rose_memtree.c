@@ -286,13 +286,17 @@ rose_memtree_find_many(const RoseMemtableShared *memtable, const RoseMemTarget *
 /* Entries fetched ahead: enough to hide the memory behind what is done with one. */
 #define AHEAD_DISTANCE 12
 
+/* Most bytes of a row to fetch. */
+#define AHEAD_ROW_BYTES 88
+
 /* An entry that a walk will come to, counted from the start of a leaf. */
 static void
-ahead_fetch(const RoseMemNodeShared *node, int i)
+ahead_fetch(const RoseMemNodeShared *node, int i, int row_bytes)
 {
 	int			count = node_count(node);
 	RoseArenaPtr right;
 	RoseArenaPtr entry;
+	int			end;
 
 	if (i >= count)
 	{
@@ -305,11 +309,13 @@ ahead_fetch(const RoseMemNodeShared *node, int i)
 			return;
 	}
 
-	/* the entry, and the first part of its row */
+	/* the lines that it begins and ends in, and one between them */
+	end = (MAXALIGN(sizeof(RoseMemEntryShared)) + Min(row_bytes, AHEAD_ROW_BYTES)) / ROSE_ARENA_UNIT - 1;
 	entry = rose_arena_link_read(&node->entry[i]);
 	rose_arena_prefetch(entry);
-	rose_arena_prefetch(entry + 64 / ROSE_ARENA_UNIT);
-	rose_arena_prefetch(entry + 128 / ROSE_ARENA_UNIT);
+	rose_arena_prefetch(entry + end);
+	if (end > 64 / ROSE_ARENA_UNIT)
+		rose_arena_prefetch(entry + 64 / ROSE_ARENA_UNIT);
 }
 
 /* The leaf at its right is fetched, too: soon its entries are. */
@@ -336,7 +342,7 @@ rose_memtree_ahead_start(const RoseMemtableShared *memtable, RoseMemAhead *ahead
 		ptr = rose_arena_link_read(&node_at(ptr)->child[0]);
 	ahead_enter(ahead, ptr);
 	for (int i = 0; i < AHEAD_DISTANCE; i++)
-		ahead_fetch(node_at(ptr), i);
+		ahead_fetch(node_at(ptr), i, ahead->row_bytes);
 }
 
 /* If the writer changes the leaf meanwhile, we fetch a little too early or late. */
@@ -348,7 +354,7 @@ rose_memtree_ahead_step(RoseMemAhead *ahead)
 	if (ahead->leaf == 0)
 		return;
 	node = node_at(ahead->leaf);
-	ahead_fetch(node, ahead->at + AHEAD_DISTANCE);
+	ahead_fetch(node, ahead->at + AHEAD_DISTANCE, ahead->row_bytes);
 	if (++ahead->at >= node_count(node))
 		ahead_enter(ahead, rose_arena_link_read(&node->right));
 }

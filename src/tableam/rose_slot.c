@@ -58,11 +58,25 @@ rose_slot_need_version(RoseTupleSlot *rslot)
 	if (rslot->version != ROSE_SLOT_VERSION_IN_SOURCE)
 		return;
 	if (rslot->batch != NULL)
+	{
+		rose_mem_batch_need(rslot->batch, rslot->row.slot);
 		rslot->row.version = rslot->batch->rows[rslot->row.slot].version;
+	}
 	else
 		rose_row_load_version(&rslot->row);
 	rslot->row.version.present = NULL;
 	rslot->version = ROSE_SLOT_HAS_VERSION;
+}
+
+/* The same for its tuple, which is in a batch. */
+static inline void
+rose_slot_need_tuple(RoseTupleSlot *rslot)
+{
+	if (rslot->batch != NULL)
+	{
+		rose_mem_batch_need(rslot->batch, rslot->row.slot);
+		rslot->row.tuple = rslot->batch->rows[rslot->row.slot].tuple;
+	}
 }
 
 static void
@@ -95,20 +109,17 @@ rose_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 	if (!rslot->has_row)
 		elog(ERROR, "rose slot has no row to take columns from");
 
-	/* a tuple is best taken apart at once, a leaf column by column */
+	if (rslot->batch != NULL)
+		rslot->row.tuple = rose_mem_batch_tuple(rslot->batch, rslot->row.slot, natts);
 	if (rslot->row.tuple)
-	{
-		natts = rslot->schema->natts;
-		rose_row_deform(&rslot->row, rslot->schema, 1, natts,
-						slot->tts_values, slot->tts_isnull);
-	}
+		natts = rose_row_deform_tuple(&rslot->row, rslot->schema, natts,
+									  slot->tts_values, slot->tts_isnull);
+	else if (rslot->in_stretch)
+		rose_row_deform_ahead(&rslot->row, rslot->schema, slot->tts_nvalid + 1, natts,
+							  slot->tts_values, slot->tts_isnull);
 	else
-	{
-		if (rslot->in_stretch)
-			rose_row_expect_more(&rslot->row);
 		rose_row_deform(&rslot->row, rslot->schema, slot->tts_nvalid + 1, natts,
 						slot->tts_values, slot->tts_isnull);
-	}
 	slot->tts_nvalid = natts;
 }
 
@@ -205,6 +216,7 @@ rose_slot_materialize(TupleTableSlot *slot)
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	/* a copied tuple is the slot's own already */
+	rose_slot_need_tuple(rslot);
 	if (rslot->has_row && rslot->row.tuple != NULL)
 	{
 		if (rslot->batch != NULL)

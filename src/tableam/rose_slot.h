@@ -87,7 +87,7 @@ rose_slot_next_of_stretch(TupleTableSlot *slot, RoseStretch *stretch)
 	rslot->row.slot = stretch->next++;
 	rslot->version = ROSE_SLOT_VERSION_IN_SOURCE;
 	if (stretch->batch != NULL)
-		rslot->row.tuple = stretch->batch->rows[rslot->row.slot].tuple;
+		rslot->row.tuple = NULL;	/* see rose_slot_need_tuple */
 	slot->tts_nvalid = 0;
 	rose_stretch_tid(stretch, rslot->row.slot, &slot->tts_tid);
 }

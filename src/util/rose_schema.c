@@ -194,6 +194,29 @@ key_column_set_hash(RoseKeyColumn *column, Oid typid, MemoryContext context)
 	}
 }
 
+static void
+find_fixed_columns(RoseSchema *schema)
+{
+	Size		offset = 0;
+
+	schema->fixed = palloc(schema->natts * sizeof(RoseFixedColumn));
+	for (int i = 0; i < schema->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(schema->tupdesc, i);
+
+		if (att->attisdropped || att->attlen <= 0)
+			break;
+		offset = att_align_nominal(offset, att->attalign);
+		schema->fixed[i].offset = offset;
+		schema->fixed[i].attlen = att->attlen;
+		schema->fixed[i].attbyval = att->attbyval;
+		schema->nfixed = i + 1;
+		if (att->attbyval && schema->nfixed_byval == i)
+			schema->nfixed_byval = i + 1;
+		offset += att->attlen;
+	}
+}
+
 RoseSchema *
 rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 				   MemoryContext context)
@@ -207,6 +230,7 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 	schema->context = own;
 	schema->tupdesc = CreateTupleDescCopyConstr(tupdesc);
 	schema->natts = tupdesc->natts;
+	find_fixed_columns(schema);
 	schema->nkeys = nkeys;
 	schema->hashable = (nkeys == 0);
 

@@ -47,11 +47,22 @@ typedef struct RoseKeyColumn
 	FmgrInfo	hashfn;			/* extended (64 bit, seeded) hash, if hashable */
 } RoseKeyColumn;
 
+/* A column that lies at the same place in all tuples without NULL. */
+typedef struct RoseFixedColumn
+{
+	int32		offset;			/* from the first column on */
+	int16		attlen;
+	bool		attbyval;
+} RoseFixedColumn;
+
 typedef struct RoseSchema
 {
 	MemoryContext context;
 	TupleDesc	tupdesc;		/* own copy, with missing values */
 	int			natts;
+	int			nfixed;			/* so many first columns are ... */
+	RoseFixedColumn *fixed;		/* ... of this kind, and not dropped */
+	int			nfixed_byval;	/* so many of them, the first ones, are passed by value */
 	int			nkeys;			/* 0: keyed by the hidden row id */
 	RoseKeyColumn keys[INDEX_MAX_KEYS];
 	bool		hashable;		/* at least one key column (or the row id) hashes */

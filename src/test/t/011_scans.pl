@@ -37,7 +37,7 @@ my $node = rose_node('scans', "shared_buffers = '4MB'", "statement_timeout = '60
 	'rose.debug_piece_size = ' . (rand() < 0.7 ? "'64kB'" : "'32MB'"));
 
 my %session = map { $_ => RoseTest::Session->new($node) } qw(heap rose writer pending churn);
-my ($compared, $problems) = (0, 0);
+my ($compared, $problems, $many_runs) = (0, 0, 0);
 
 sub pick { return $_[ rand @_ ]; }
 
@@ -236,12 +236,65 @@ foreach my $round (1 .. $rounds)
 	}
 	last if $problems > 5;
 }
+
+# More runs than that, all of them with rows in turns.
+$node->safe_psql('postgres', 'ALTER SYSTEM SET rose.max_merge_workers = 0; SELECT pg_reload_conf()');
+$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM rose.stat_worker WHERE state = 'merging'") or die 'merges go on';
+foreach my $name (sort keys %tables)
+{
+	my $t = $tables{$name};
+
+	last if $problems > 5;
+	foreach my $run (1 .. 14)
+	{
+		change('writer', $name, "UPDATE T SET a = a + 1 WHERE n % 40 IN ($run, " . int(rand(40)) . ')');
+		$session{churn}->run("SELECT rose.spill('twin_rose.$name')");
+	}
+	change('writer', $name, random_change($t));
+	$many_runs++ if $node->safe_psql('postgres', "SELECT count(*) FROM rose.components('twin_rose.$name') WHERE kind = 'run'") > 8;
+	scan_whole($name);
+	scan_with_cursor($name);
+}
+cmp_ok($many_runs, '>=', 2, 'tables had many runs') if !$problems;
 is($problems, 0, "$compared answers were the same on heap and on rose");
 cmp_ok($compared, '>', 100 * $rounds, 'enough was compared') if !$problems;
 foreach my $name (sort keys %tables)
 {
 	is($node->safe_psql('postgres', "SELECT * FROM rose.check('twin_rose.$name')"), '', "$name is sound");
 }
+
+# A cursor goes over rows in memory without looking at them; then they are written to disk, replaced
+# and merged, and it looks.
+$node->safe_psql('postgres', 'CREATE TABLE moved (id int PRIMARY KEY, a int, t text) USING rose');
+$node->safe_psql('postgres', q{INSERT INTO moved SELECT i, i % 10, md5(i::text) FROM generate_series(1, 3000) i ORDER BY i * 7919 % 3001});
+my $expected = $node->safe_psql('postgres', 'SELECT * FROM moved ORDER BY id LIMIT 300 OFFSET 1500');
+foreach my $meanwhile ('SELECT 1', q{SELECT rose.spill('moved')}, q{UPDATE moved SET a = a + 1, t = 'new'; SELECT rose.spill('moved'); SELECT rose.merge('moved')})
+{
+	$session{rose}->run('BEGIN; DECLARE c CURSOR FOR SELECT * FROM public.moved; MOVE 1500 FROM c');
+	$node->safe_psql('postgres', $_) foreach split /; /, $meanwhile;
+	is($session{rose}->run('FETCH 300 FROM c'), $expected, "rows of before: $meanwhile");
+	$session{rose}->run('COMMIT');
+	# into memory, all of them
+	$node->safe_psql('postgres', 'TRUNCATE moved');
+	$node->safe_psql('postgres', q{INSERT INTO moved SELECT i, i % 10, md5(i::text) FROM generate_series(1, 3000) i ORDER BY i * 7919 % 3001});
+}
+
+# Who only counts rows at rest reads inner pages, no leaves.
+sub blocks_of
+{
+	my ($sql) = @_;
+	my $plan = $node->safe_psql('postgres', "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF, FORMAT JSON) $sql");
+	my ($hit) = $plan =~ /"Shared Hit Blocks": (\d+)/;
+	my ($read) = $plan =~ /"Shared Read Blocks": (\d+)/;
+
+	return $hit + $read;
+}
+$node->safe_psql('postgres', "ALTER SYSTEM SET rose.debug_piece_size = '32MB'; SELECT pg_reload_conf()");
+$node->safe_psql('postgres', $_) foreach ('CREATE TABLE counted (id int PRIMARY KEY, t text) USING rose',
+	q{INSERT INTO counted SELECT i, md5(i::text) FROM generate_series(1, 20000) i}, q{SELECT rose.spill('counted')}, q{SELECT rose.merge('counted')});
+is($node->safe_psql('postgres', 'SELECT count(*) FROM counted'), '20000', 'all are counted');
+my ($counted, $summed) = (blocks_of('SELECT count(*) FROM counted'), blocks_of('SELECT sum(id) FROM counted'));
+cmp_ok($counted, '<', $summed / 3, "count(*) read $counted blocks, sum $summed");
 $_->end foreach values %session;
 $node->stop;
 done_testing();
