@@ -15,6 +15,23 @@
 #include "lsm/rose_partial.h"
 #include "utils/memutils.h"
 
+/* Rows of memtables that go to the builder together. */
+#define STAGE_ROWS			256
+
+/*
+ * Whole rows in memory that stays (a memtable's), of different keys, on their way to the builder
+ * as a batch.
+ */
+typedef struct RowStage
+{
+	RoseRowBatch batch;			/* with n == 0: nothing is staged */
+	Datum	   *values;			/* [natts + 3][STAGE_ROWS] */
+	bool	   *nulls;			/* [natts][STAGE_ROWS] */
+	int		   *nnulls;			/* [natts] */
+	Datum	   *row_values;		/* [natts] */
+	bool	   *row_nulls;
+} RowStage;
+
 struct RoseCompactor
 {
 	MemoryContext context;
@@ -31,6 +48,8 @@ struct RoseCompactor
 	uint64		tokens;			/* greater than xids of older versions that were left out
 								 * and greater than what was kept */
 	RoseKeyBuffer last_key;
+	bool		key_written;	/* a version of this key was */
+	RowStage   *stage;			/* NULL until needed */
 	RoseComponentBuilder *builder;	/* NULL: nothing kept yet */
 };
 
@@ -100,6 +119,88 @@ forget(const RoseCompactor *compactor, RoseVersion *version)
 	version->xid = compactor->forget_xid;
 }
 
+/* ---- rows that wait for others ---- */
+
+static RowStage *
+create_stage(RoseCompactor *compactor)
+{
+	MemoryContext old = MemoryContextSwitchTo(compactor->context);
+	RowStage   *stage = palloc0(sizeof(RowStage));
+	int			natts = compactor->schema->natts;
+
+	stage->values = palloc((natts + 3) * STAGE_ROWS * sizeof(Datum));
+	stage->nulls = palloc((natts + 1) * STAGE_ROWS * sizeof(bool));
+	stage->nnulls = palloc0((natts + 1) * sizeof(int));
+	stage->row_values = palloc((natts + 1) * sizeof(Datum));
+	stage->row_nulls = palloc((natts + 1) * sizeof(bool));
+	stage->batch.values = palloc((natts + 1) * sizeof(Datum *));
+	stage->batch.nulls = palloc((natts + 1) * sizeof(bool *));
+	stage->batch.seq = stage->values + natts * STAGE_ROWS;
+	stage->batch.xid = stage->batch.seq + STAGE_ROWS;
+	if (compactor->schema->nkeys == 0)
+		stage->batch.rowid = stage->batch.xid + STAGE_ROWS;
+	MemoryContextSwitchTo(old);
+	return stage;
+}
+
+/* Hand them over; always before anything else goes to the builder. */
+static void
+flush_stage(RoseCompactor *compactor)
+{
+	RowStage   *stage = compactor->stage;
+	RoseRowBatch *batch;
+
+	if (stage == NULL || stage->batch.n == 0)
+		return;
+	batch = &stage->batch;
+	for (int a = 0; a < compactor->schema->natts; a++)
+	{
+		int			nnulls = stage->nnulls[a];
+
+		batch->values[a] = nnulls == batch->n ? NULL : stage->values + a * STAGE_ROWS;
+		batch->nulls[a] = nnulls == batch->n || nnulls == 0 ? NULL : stage->nulls + a * STAGE_ROWS;
+		stage->nnulls[a] = 0;
+	}
+	rose_component_builder_add_batch(builder_of(compactor), batch);
+	batch->n = 0;
+}
+
+/* May the row wait, as the only one of its key, so far? */
+static bool
+can_stage(const RoseCompactor *compactor, const RoseRow *row)
+{
+	return row->tuple != NULL && row->version.op == ROSE_OP_PUT && !compactor->key_written &&
+		compactor->schema->natts <= ROSE_BATCH_MAX_COLUMNS;
+}
+
+static void
+stage_row(RoseCompactor *compactor, const RoseRow *row)
+{
+	const RoseSchema *schema = compactor->schema;
+	RowStage   *stage;
+	int			i;
+
+	if (compactor->stage == NULL)
+		compactor->stage = create_stage(compactor);
+	stage = compactor->stage;
+	i = stage->batch.n++;
+	rose_row_deform(row, schema, 1, schema->natts, stage->row_values, stage->row_nulls);
+	for (int a = 0; a < schema->natts; a++)
+	{
+		stage->values[a * STAGE_ROWS + i] = stage->row_values[a];
+		stage->nulls[a * STAGE_ROWS + i] = stage->row_nulls[a];
+		stage->nnulls[a] += stage->row_nulls[a];
+	}
+	stage->values[schema->natts * STAGE_ROWS + i] = Int64GetDatum((int64) row->version.seq);
+	stage->values[(schema->natts + 1) * STAGE_ROWS + i] =
+		Int64GetDatum((int64) U64FromFullTransactionId(row->version.xid));
+	stage->values[(schema->natts + 2) * STAGE_ROWS + i] = Int64GetDatum(row->version.rowid);
+	if (stage->batch.n == STAGE_ROWS)
+		flush_stage(compactor);
+}
+
+/* ---- writing ---- */
+
 /* Write what is held back, as far as it was folded. */
 static void
 write_held(RoseCompactor *compactor, bool complete)
@@ -107,6 +208,7 @@ write_held(RoseCompactor *compactor, bool complete)
 	RosePartial *held = &compactor->held;
 	RoseVersion version = held->version;
 
+	flush_stage(compactor);
 	version.op = complete ? ROSE_OP_PUT : ROSE_OP_PARTIAL;
 	version.present = complete ? NULL : held->have;
 	version.subxid = InvalidTransactionId;
@@ -118,6 +220,7 @@ write_held(RoseCompactor *compactor, bool complete)
 	rose_component_builder_add_values(builder_of(compactor), &version, held->values,
 									  held->nulls);
 	held->active = false;
+	compactor->key_written = true;
 }
 
 static void
@@ -125,6 +228,14 @@ write_row(RoseCompactor *compactor, const RoseRow *row)
 {
 	RoseRow		stripped;
 
+	if (can_stage(compactor, row) && !FullTransactionIdIsValid(compactor->forget_xid))
+	{
+		stage_row(compactor, row);
+		compactor->key_written = true;
+		return;
+	}
+	flush_stage(compactor);
+	compactor->key_written = true;
 	if (!TransactionIdIsValid(row->version.subxid) && row->version.cid == 0 &&
 		!FullTransactionIdIsValid(compactor->forget_xid))
 	{
@@ -158,6 +269,7 @@ note_key(RoseCompactor *compactor, const RoseRow *row)
 		write_held(compactor, false);
 	rose_key_buffer_set(&compactor->last_key, compactor->schema, row->key);
 	compactor->kept_xid = PG_UINT64_MAX;
+	compactor->key_written = false;
 }
 
 /*
@@ -206,11 +318,64 @@ rose_compactor_add(RoseCompactor *compactor, const RoseRow *row)
 	}
 }
 
+FullTransactionId
+rose_compactor_oldest(const RoseCompactor *compactor)
+{
+	return FullTransactionIdFromU64(compactor->gc.horizon->oldest);
+}
+
+/* The same rows without who wrote them, and when. */
+static void
+write_forgotten(RoseCompactor *compactor, const RoseRowBatch *batch)
+{
+	RoseRowBatch forgotten = *batch;
+	Datum	   *seq = palloc(batch->n * sizeof(Datum));
+	Datum	   *xid = palloc(batch->n * sizeof(Datum));
+
+	for (int i = 0; i < batch->n; i++)
+	{
+		seq[i] = Int64GetDatum((int64) ROSE_SEQ_OLDEST);
+		xid[i] = Int64GetDatum((int64) U64FromFullTransactionId(compactor->forget_xid));
+	}
+	forgotten.seq = seq;
+	forgotten.xid = xid;
+	rose_component_builder_add_batch(builder_of(compactor), &forgotten);
+	pfree(seq);
+	pfree(xid);
+}
+
+/* Older versions of the last key may follow, so the filter gets to know that one. */
+void
+rose_compactor_add_batch(RoseCompactor *compactor, const RoseRowBatch *batch, uint64 tokens)
+{
+	int			last = batch->n - 1;
+	uint64		xid = (uint64) DatumGetInt64(batch->xid[last]);
+	Datum		key[INDEX_MAX_KEYS];
+	RoseGcDecision decision PG_USED_FOR_ASSERTS_ONLY;
+
+	if (rose_gc_next_key(&compactor->gc))
+		write_held(compactor, false);
+	decision = rose_gc_next(&compactor->gc, (uint64) DatumGetInt64(batch->seq[last]),
+							FullTransactionIdFromU64(xid), ROSE_OP_PUT);
+	Assert(decision.action == ROSE_GC_KEEP && !decision.flush);
+	rose_row_batch_key(compactor->schema, batch, last, key);
+	rose_key_buffer_set(&compactor->last_key, compactor->schema, key);
+	compactor->kept_xid = xid;
+	compactor->key_written = true;
+	compactor->tokens = Max(compactor->tokens, tokens);
+	flush_stage(compactor);
+	if (FullTransactionIdIsValid(compactor->forget_xid))
+		write_forgotten(compactor, batch);
+	else
+		rose_component_builder_add_batch(builder_of(compactor), batch);
+}
+
 bool
 rose_compactor_finish(RoseCompactor *compactor, RoseComponentEntryDisk *entry)
 {
 	if (rose_gc_next_key(&compactor->gc))
 		write_held(compactor, false);
+	flush_stage(compactor);
 	if (compactor->builder == NULL)
 		return false;
 	rose_component_builder_finish(compactor->builder, entry);

@@ -37,6 +37,17 @@ extern void rose_compactor_forget(RoseCompactor *compactor, FullTransactionId xi
  */
 extern void rose_compactor_add(RoseCompactor *compactor, const RoseRow *row);
 
+/*
+ * Many rows of different keys, the first of which is new: of each the newest version, which every
+ * snapshot sees, as they do all older ones that the caller has left out; tokens is greater than those
+ * of their xids that are greater than what is kept, or 0.
+ */
+extern void rose_compactor_add_batch(RoseCompactor *compactor, const RoseRowBatch *batch,
+									 uint64 tokens);
+
+/* Every snapshot sees what transactions before this one have committed. */
+extern FullTransactionId rose_compactor_oldest(const RoseCompactor *compactor);
+
 /* Does the row have another key than the one before it? */
 extern bool rose_compactor_is_new_key(const RoseCompactor *compactor, const RoseRow *row);
 

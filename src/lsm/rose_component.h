@@ -214,6 +214,26 @@ extern void rose_component_check_row_fits(const RoseSchema *schema,
  */
 extern void rose_component_require_key(const RoseSchema *schema, const bool *nulls);
 
+/*
+ * Whole rows of ascending, different keys, as columns.  Arrays are by row.  Not for tables of
+ * more columns than this, of which even a short row may not fit a page.
+ */
+#define ROSE_BATCH_MAX_COLUMNS	256
+
+typedef struct RoseRowBatch
+{
+	int			n;
+	const Datum **values;		/* of user columns, by attribute number - 1; NULL: no row has one */
+	const bool **nulls;			/* of user columns; NULL: all rows have a value, or none has */
+	const Datum *rowid;			/* of a table without key, else NULL */
+	const Datum *seq;
+	const Datum *xid;			/* full ones */
+} RoseRowBatch;
+
+/* The key of row i: key width Datums, which live as long as the batch. */
+extern void rose_row_batch_key(const RoseSchema *schema, const RoseRowBatch *batch, int i,
+							   Datum *key);
+
 typedef struct RoseComponentBuilder RoseComponentBuilder;
 
 /* Options of a builder. */
@@ -247,6 +267,9 @@ extern void rose_component_builder_add(RoseComponentBuilder *builder, const Rose
 extern void rose_component_builder_add_values(RoseComponentBuilder *builder,
 											  const RoseVersion *version,
 											  const Datum *values, const bool *nulls);
+/* The same for many rows.  Not for a builder of private runs. */
+extern void rose_component_builder_add_batch(RoseComponentBuilder *builder,
+											 const RoseRowBatch *batch);
 /* Writes the rest, makes everything durable or redo-able, fills entry except
  * level, state, subid, epoch, owner_xid.  An empty component is not allowed. The owner stays
  * listed as being built until rose_component_builder_free, to be called after publishing or giving up. */

@@ -17,7 +17,7 @@
  */
 #include "postgres.h"
 
-#include "lsm/rose_component_internal.h"
+#include "lsm/rose_component_build.h"
 
 #include "utils/memutils.h"
 
@@ -27,11 +27,7 @@
 /* ... and 0.2 % where few keys are: see ROSE_BUILD_UPPER. */
 #define BLOOM_BITS_UPPER		16.0
 
-/* Hashes on their way into the Bloom filter. */
-#define BLOOM_BATCH				16
-
-/* Rows above this size, and values above this size in them, overflow. */
-#define OVERFLOW_ROW_SIZE		(BLCKSZ / 4)
+/* Values above this size in rows above ROSE_OVERFLOW_ROW_SIZE overflow. */
 #define OVERFLOW_WORTHWHILE		256
 
 /*
@@ -39,53 +35,6 @@
  * reads the leaf keeps the values that he fetched.
  */
 #define LEAF_MAX_OVERFLOW		(4 * 1024 * 1024)
-
-struct RoseComponentBuilder
-{
-	MemoryContext context;
-	MemoryContext row_context;	/* reset for each row */
-	RoseStoreShared *store;
-	const RoseSchema *schema;
-	bool		private_run;
-	bool		key_exact;		/* rose_key_prefix_exact */
-	uint32		owner;
-	RoseBlockWriter *writer;
-	RoseTreeBuilder *tree;
-	RoseOverflowWriter *overflow;	/* made when first needed */
-
-	/* the leaf being filled */
-	RosePageBuilder *pages;
-	int			ncols;
-	Datum	   *values;			/* of the row, in leaf columns */
-	bool	   *nulls;
-	char	   *page;
-	BlockNumber leaf_block;		/* reserved for it */
-	BlockNumber previous_leaf;
-	uint64		leaf_first_ordinal;
-	Size		leaf_overflow;	/* raw bytes its rows have in overflow pages */
-	Size		row_overflow;	/* the same of the row at hand */
-	uint8		leaf_flags;
-	RoseSeparator leaf_separator;
-	RoseKeyBuffer separator_key;	/* memory of its key */
-	char	   *separator_scratch;
-
-	/* the row before */
-	RoseKeyBuffer last_key;
-	uint64		last_seq;
-	RoseKeyBuffer min_key;
-
-	bool		unique_keys;
-	RoseBloomShape bloom;		/* nblocks 0: none */
-	char	   *bloom_bits;
-	int			nwaiting;		/* hashes that are not in it yet */
-	uint64		waiting[BLOOM_BATCH];
-	RoseFooterDisk footer;		/* counts so far */
-	RoseColumnGroupDisk group;
-
-	/* for rows given in their stored form */
-	Datum	   *row_values;
-	bool	   *row_nulls;
-};
 
 /* ---- create, free ---- */
 
@@ -187,9 +136,8 @@ flush_leaf(RoseComponentBuilder *builder, BlockNumber next)
 	builder->leaf_flags = 0;
 }
 
-/* The row at hand begins a new leaf: finish the one before, make its separator. */
-static void
-begin_next_leaf(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
+void
+rose_component_next_leaf(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
 {
 	RoseSeparator *separator = &builder->leaf_separator;
 
@@ -232,7 +180,7 @@ overflow_large_values(RoseComponentBuilder *builder, Size row_size)
 	Datum	   *values = builder->values + ROSE_SYSCOLS;
 	bits8	   *bitmap = NULL;
 
-	while (row_size > OVERFLOW_ROW_SIZE)
+	while (row_size > ROSE_OVERFLOW_ROW_SIZE)
 	{
 		int			attno = rose_fit_largest(builder->schema, values,
 											 builder->nulls + ROSE_SYSCOLS,
@@ -374,19 +322,18 @@ add_waiting_to_bloom(RoseComponentBuilder *builder)
  * A hash goes to a random place of a filter that is larger than the processor's
  * caches: ask for it now and use it when some more have come.
  */
-static void
-note_in_bloom(RoseComponentBuilder *builder, uint64 hash)
+void
+rose_component_note_hash(RoseComponentBuilder *builder, uint64 hash)
 {
 	__builtin_prefetch(builder->bloom_bits +
 					   (Size) rose_bloom_block(&builder->bloom, hash) * ROSE_BLOOM_BLOCK_SIZE, 1);
 	builder->waiting[builder->nwaiting++] = hash;
-	if (builder->nwaiting == BLOOM_BATCH)
+	if (builder->nwaiting == ROSE_BLOOM_BATCH)
 		add_waiting_to_bloom(builder);
 }
 
-/* Check the order; note a new key.  False: the version was given already. */
-static bool
-check_order(RoseComponentBuilder *builder, const RoseVersion *version, const Datum *key)
+bool
+rose_component_check_order(RoseComponentBuilder *builder, const RoseVersion *version, const Datum *key)
 {
 	const RoseSchema *schema = builder->schema;
 	int			cmp = -1;
@@ -408,7 +355,7 @@ check_order(RoseComponentBuilder *builder, const RoseVersion *version, const Dat
 		rose_key_buffer_set(&builder->min_key, schema, key);
 	builder->footer.ndistinct++;
 	if (builder->bloom.nblocks > 0)
-		note_in_bloom(builder, rose_key_hash(schema, key));
+		rose_component_note_hash(builder, rose_key_hash(schema, key));
 	return true;
 }
 
@@ -420,7 +367,7 @@ append_row(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
 		builder->leaf_block = rose_blockwriter_reserve(builder->writer);
 	if (builder->leaf_overflow + builder->row_overflow > LEAF_MAX_OVERFLOW &&
 		rose_page_builder_nrows(builder->pages) > 0)
-		begin_next_leaf(builder, key, seq);
+		rose_component_next_leaf(builder, key, seq);
 
 	for (;;)
 	{
@@ -431,7 +378,7 @@ append_row(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
 				builder->leaf_overflow += builder->row_overflow;
 				return true;
 			case ROSE_APPEND_FULL:
-				begin_next_leaf(builder, key, seq);
+				rose_component_next_leaf(builder, key, seq);
 				break;
 			case ROSE_APPEND_TOO_LARGE:
 				return false;
@@ -453,7 +400,7 @@ rose_component_builder_add_values(RoseComponentBuilder *builder, const RoseVersi
 		   (!TransactionIdIsValid(version->subxid) && version->op != ROSE_OP_LOCK));
 	MemoryContextReset(builder->row_context);
 	rose_key_from_values(schema, values, version->rowid, key);
-	if (!check_order(builder, version, key))
+	if (!rose_component_check_order(builder, version, key))
 	{
 		MemoryContextSwitchTo(old);
 		return;

@@ -278,6 +278,11 @@ extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datu
  * that is the window.
  */
 extern const Datum *rose_leaf_window_keys(RoseLeaf *leaf);
+/*
+ * A column of the window, decoded: values and nulls by slot - window_first.  Valid as long as that is
+ * the window.  As they are in the page: not for leaves with overflow values or a dropped column.
+ */
+extern const Datum *rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls);
 /* The key of a slot. */
 extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
 /*

@@ -350,6 +350,16 @@ rose_leaf_window_keys(RoseLeaf *leaf)
 	return leaf->columns[col].values - leaf->window_first;
 }
 
+const Datum *
+rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls)
+{
+	Assert(leaf->window_rows > 0);
+	if (leaf->columns[col].stamp != leaf->stamp)
+		decode_column(leaf, col);
+	*nulls = leaf->columns[col].nulls;
+	return leaf->columns[col].values;
+}
+
 static void
 leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
 {

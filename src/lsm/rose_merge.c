@@ -53,6 +53,10 @@
 /* Versions between two looks at the clock. */
 #define CLOCK_EVERY			256
 
+/* After a batch of fewer versions than that, or none, so many are taken one by one. */
+#define ROWS_OF_GOOD_BATCH	4
+#define ROWS_WITHOUT_BATCH	32
+
 /* ---- lock ---- */
 
 static bool
@@ -464,6 +468,45 @@ merge_one(RoseMerge *merge)
 	return true;
 }
 
+/*
+ * Many versions at once, if the next ones are such that this can be done; false if not.  After
+ * some vain attempts the next ones come later.
+ */
+static bool
+merge_batch(RoseMerge *merge)
+{
+	RoseMergeBatch batch;
+	const RoseRow *row;
+	uint64		max = ROSE_MERGE_BATCH;
+
+	if (merge->no_batches > 0)
+	{
+		merge->no_batches--;
+		return false;
+	}
+	if (merge->compactor == NULL || merge->row != NULL || is_output_full(merge))
+		return false;
+	row = rose_merge_cursor_peek(merge->cursor);
+	if (row == NULL || !rose_compactor_is_new_key(merge->compactor, row))
+		return false;
+	if (merge->cut_rows > merge->output_read)
+		max = Min(max, merge->cut_rows - merge->output_read);
+	if (!rose_merge_cursor_batch(merge->cursor, rose_compactor_oldest(merge->compactor),
+								 (int) max, &batch))
+	{
+		merge->no_batches = ROWS_WITHOUT_BATCH;
+		return false;
+	}
+	rose_compactor_add_batch(merge->compactor, batch.rows, batch.tokens);
+	rose_merge_cursor_end_batch(merge->cursor);
+	merge->nread += batch.npassed;
+	merge->output_read += batch.npassed;
+	rose_gentle_many(batch.npassed);
+	if (batch.npassed < ROWS_OF_GOOD_BATCH)
+		merge->no_batches = ROWS_WITHOUT_BATCH;
+	return true;
+}
+
 /* True when the output has all its versions. */
 static bool
 merge_rows(RoseMerge *merge, int budget_ms)
@@ -477,6 +520,8 @@ merge_rows(RoseMerge *merge, int budget_ms)
 
 		for (int i = 0; i < CLOCK_EVERY; i++)
 		{
+			if (merge_batch(merge))
+				break;
 			if (!merge_one(merge))
 				return true;
 			rose_gentle_row();

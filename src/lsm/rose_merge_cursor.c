@@ -7,40 +7,16 @@
  */
 #include "postgres.h"
 
-#include "lsm/rose_merge_cursor.h"
+#include "lsm/rose_merge_cursor_internal.h"
 
-#include "lsm/rose_component_internal.h"
-#include "util/rose_losertree.h"
 #include "utils/memutils.h"
-
-typedef struct MergeSource
-{
-	RoseComponentCursor *cursor;
-	const RoseRow *row;			/* NULL: exhausted */
-	uint64		prefix;			/* of its key */
-	uint64		from;			/* ordinals */
-	uint64		to;
-} MergeSource;
-
-struct RoseMergeCursor
-{
-	Relation	rel;
-	BufferAccessStrategy strategy;
-	const RoseSchema *schema;
-	MemoryContext context;
-	bool		exact;			/* rose_key_prefix_exact */
-	bool		started;
-	int			nsources;
-	MergeSource *sources;
-	RoseLoserTree *tree;
-};
 
 static int
 compare_sources(int a, int b, void *arg)
 {
 	RoseMergeCursor *merge = arg;
-	const MergeSource *x = &merge->sources[a];
-	const MergeSource *y = &merge->sources[b];
+	const RoseMergeSource *x = &merge->sources[a];
+	const RoseMergeSource *y = &merge->sources[b];
 	int			cmp = rose_key_compare_prefixed(merge->schema, merge->exact,
 												x->prefix, x->row->key,
 												y->prefix, y->row->key);
@@ -52,9 +28,8 @@ compare_sources(int a, int b, void *arg)
 	return 0;
 }
 
-/* The source's cursor has moved. */
-static bool
-take_row(RoseMergeCursor *merge, MergeSource *source, bool has_row)
+bool
+rose_merge_take_row(RoseMergeCursor *merge, RoseMergeSource *source, bool has_row)
 {
 	source->row = NULL;
 	if (!has_row)
@@ -82,7 +57,7 @@ rose_merge_cursor_create(Relation rel, const RoseSchema *schema, int nsources,
 	merge->strategy = strategy;
 	merge->context = own;
 	merge->exact = rose_key_prefix_exact(schema);
-	merge->sources = MemoryContextAllocZero(own, Max(nsources, 1) * sizeof(MergeSource));
+	merge->sources = MemoryContextAllocZero(own, Max(nsources, 1) * sizeof(RoseMergeSource));
 	merge->tree = rose_losertree_create(nsources, compare_sources, merge, own);
 	return merge;
 }
@@ -90,7 +65,7 @@ rose_merge_cursor_create(Relation rel, const RoseSchema *schema, int nsources,
 void
 rose_merge_cursor_add(RoseMergeCursor *merge, RoseComponent *component, uint64 from, uint64 to)
 {
-	MergeSource *source = &merge->sources[merge->nsources++];
+	RoseMergeSource *source = &merge->sources[merge->nsources++];
 
 	Assert(!merge->started && from < to);
 	source->cursor = rose_component_cursor_create(component, merge->rel, merge->schema,
@@ -113,38 +88,47 @@ start(RoseMergeCursor *merge)
 {
 	for (int i = 0; i < merge->nsources; i++)
 	{
-		MergeSource *source = &merge->sources[i];
+		RoseMergeSource *source = &merge->sources[i];
 
-		if (!take_row(merge, source, rose_component_cursor_first(source->cursor)))
+		if (!rose_merge_take_row(merge, source, rose_component_cursor_first(source->cursor)))
 			rose_losertree_set_empty(merge->tree, i);
 	}
 	rose_losertree_build(merge->tree);
 	merge->started = true;
 }
 
+int
+rose_merge_advance(RoseMergeCursor *merge)
+{
+	if (!merge->started)
+		start(merge);
+	else if (merge->returned)
+	{
+		RoseMergeSource *from = &merge->sources[rose_losertree_winner(merge->tree)];
+
+		rose_losertree_advanced(merge->tree,
+								rose_merge_take_row(merge, from,
+													rose_component_cursor_next(from->cursor)));
+	}
+	merge->returned = false;
+	return rose_losertree_winner(merge->tree);
+}
+
 const RoseRow *
 rose_merge_cursor_next(RoseMergeCursor *merge)
 {
-	int			winner;
+	int			winner = rose_merge_advance(merge);
 
-	if (!merge->started)
-		start(merge);
-	else if ((winner = rose_losertree_winner(merge->tree)) >= 0)
-	{
-		MergeSource *from = &merge->sources[winner];
-
-		rose_losertree_advanced(merge->tree,
-								take_row(merge, from,
-										 rose_component_cursor_next(from->cursor)));
-	}
-	winner = rose_losertree_winner(merge->tree);
-	return winner < 0 ? NULL : merge->sources[winner].row;
+	if (winner < 0)
+		return NULL;
+	merge->returned = true;
+	return merge->sources[winner].row;
 }
 
 uint64
 rose_merge_cursor_ordinal(const RoseMergeCursor *merge, int source)
 {
-	const MergeSource *from = &merge->sources[source];
+	const RoseMergeSource *from = &merge->sources[source];
 
 	if (!merge->started)
 		return from->from;

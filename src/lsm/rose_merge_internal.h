@@ -77,6 +77,7 @@ struct RoseMerge
 	uint64		stride_blocks;	/* that these take, about */
 	RoseMergeCursor *cursor;
 	const RoseRow *row;			/* next one, if it was looked at already */
+	int			no_batches;		/* versions to take before the next attempt at a batch */
 
 	/* the output under construction: one of them */
 	RoseCompactor *compactor;

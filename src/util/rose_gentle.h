@@ -42,4 +42,12 @@ rose_gentle_row(void)
 		rose_gentle_look();
 }
 
+/* The same for n rows that were worked on together. */
+static inline void
+rose_gentle_many(int n)
+{
+	if (rose_gentle_slack != NULL && (rose_gentle_rows += n) >= ROSE_GENTLE_ROWS)
+		rose_gentle_look();
+}
+
 #endif							/* ROSE_GENTLE_H */

@@ -364,6 +364,29 @@ rose_key_hash(const RoseSchema *schema, const Datum *key)
 	return hash;
 }
 
+/* Column by column; in order, most values of the leading ones are those of the row before. */
+void
+rose_key_hash_many(const RoseSchema *schema, const Datum *const *columns, int n, uint64 *hashes)
+{
+	for (int i = 0; i < n; i++)
+		hashes[i] = ROSE_KEY_HASH_SEED;
+	for (int j = 0; j < schema->nkeys; j++)
+	{
+		const RoseKeyColumn *keycol = &schema->keys[j];
+		const Datum *values = columns[j];
+		uint64		hash = 0;
+
+		if (!keycol->hashable)
+			continue;
+		for (int i = 0; i < n; i++)
+		{
+			if (i == 0 || !keycol->attbyval || values[i] != values[i - 1])
+				hash = hash_column(keycol, values[i]);
+			hashes[i] = mix64(hashes[i] * 31 + hash);
+		}
+	}
+}
+
 void
 rose_key_copy(const RoseSchema *schema, Datum *dst, const Datum *src,
 			  MemoryContext context)

@@ -151,6 +151,13 @@ extern bool rose_key_prefix_exact(const RoseSchema *schema);
  */
 extern uint64 rose_key_hash(const RoseSchema *schema, const Datum *key);
 
+/*
+ * The same for n keys given as columns, by key column and row, of a table with a hashable key.
+ * Cheapest for keys in order.
+ */
+extern void rose_key_hash_many(const RoseSchema *schema, const Datum *const *columns, int n,
+							   uint64 *hashes);
+
 /* Copy a key's Datums (by-reference ones into context). */
 extern void rose_key_copy(const RoseSchema *schema, Datum *dst,
 						  const Datum *src, MemoryContext context);
