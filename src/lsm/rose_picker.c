@@ -15,9 +15,11 @@
  * 2. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1
  * becomes it).  Where R is large, already when C1 would take more than a sixth of C2's blocks with
  * the runs that are about to be merged into it: this costs more merging and bounds the
- * room that rows take which C2 has as well.
+ * room that rows take which C2 has as well.  Where R is small, already when C1 and these runs together
+ * have outgrown R * C0, and then the runs go along: C1 would be rewritten to take them, only
+ * to be rewritten at once.  (Where R is large, runs stay: they would keep their room to the end of the pass.)
  * 3. Runs into C1 when together they are worth a pass over it: as large as C0,
- * or a quarter of C1, or too many.
+ * or too many, or, if they are small, a quarter of C1.
  * 4. Small runs, as idle tables' timed spills make, among themselves, each
  * level of size at a time, so that a trickle of writes does not rewrite C1.
  *
@@ -40,8 +42,14 @@
 
 /* Merge at the latest when a table has this many runs. */
 #define PICK_MAX_RUNS			8
-/* Runs that are small are merged when there are this many. */
+/* Runs that are small are merged when there are this many ... */
 #define PICK_MIN_SMALL_RUNS		4
+/* ... among themselves if each is smaller than this part of C0 */
+#define PICK_SMALL_PART			16
+/* ... and into a C1 that is at most this many times as large if together they are smaller
+ * than this part of C0. */
+#define PICK_SMALL_C1			4
+#define PICK_SMALL_TOGETHER		4
 /* From this R on C1 takes no more than this part of C2's blocks. */
 #define PICK_LARGE_RATIO		4.0
 #define PICK_C1_PART			6
@@ -217,15 +225,25 @@ pick_tombstones(const PickState *state, RosePickResult *result)
 	return result->merge;
 }
 
-/* As large as C0 together, or a quarter of C1, or too many? */
+/* As large as C0 together, or too many, or small and a quarter of C1? */
 static bool
 are_runs_worth_merging(const PickState *state)
 {
+	uint64		c0_size = state->input->c0_size;
+
 	if (state->nruns < 2)
 		return false;
-	return state->run_bytes >= state->input->c0_size ||
-		state->nruns >= PICK_MAX_RUNS ||
-		(state->nruns >= PICK_MIN_SMALL_RUNS && state->run_bytes >= state->c1_bytes / 4);
+	return state->run_bytes >= c0_size || state->nruns >= PICK_MAX_RUNS ||
+		(state->nruns >= PICK_MIN_SMALL_RUNS &&
+		 state->run_bytes < c0_size / PICK_SMALL_TOGETHER &&
+		 state->run_bytes >= state->c1_bytes / PICK_SMALL_C1);
+}
+
+/* Will C1 have to take the runs soon? */
+static bool
+are_runs_many(const PickState *state)
+{
+	return are_runs_worth_merging(state) || state->nruns >= PICK_MIN_SMALL_RUNS;
 }
 
 static bool
@@ -234,17 +252,34 @@ is_c1_full(const PickState *state)
 	if (state->c1_bytes > state->ratio * state->input->c0_size)
 		return true;
 	return state->c2_newest >= 0 && state->ratio >= PICK_LARGE_RATIO &&
-		are_runs_worth_merging(state) &&
+		are_runs_many(state) &&
 		(state->c1_blocks + state->run_blocks) * PICK_C1_PART > state->c2_blocks;
+}
+
+/* Would the runs make it full, where they may go along? */
+static bool
+do_runs_fill_c1(const PickState *state)
+{
+	return state->ratio < PICK_LARGE_RATIO && are_runs_many(state) &&
+		state->c1_bytes + state->run_bytes > state->ratio * state->input->c0_size;
 }
 
 static bool
 pick_c1_into_c2(const PickState *state, RosePickResult *result)
 {
-	if (state->c1_newest < 0 || state->c2_blocked || !is_c1_full(state))
+	int			oldest = state->c2_oldest >= 0 ? state->c2_oldest : state->c1_oldest;
+
+	if (state->c1_newest < 0 || state->c2_blocked)
 		return false;
-	*result = pick(state, state->c1_newest,
-				   state->c2_oldest >= 0 ? state->c2_oldest : state->c1_oldest, 2);
+	if (do_runs_fill_c1(state))
+	{
+		*result = pick(state, state->newest_run, oldest, 2);
+		if (result->merge)
+			return true;
+	}
+	if (!is_c1_full(state))
+		return false;
+	*result = pick(state, state->c1_newest, oldest, 2);
 	return result->merge;
 }
 
@@ -258,7 +293,7 @@ pick_runs_into_c1(const PickState *state, RosePickResult *result)
 	return result->merge;
 }
 
-/* The newest runs, as far as each next one is at most twice what was taken. */
+/* The newest small runs, as far as each next one is at most twice what was taken. */
 static bool
 pick_small_runs(const PickState *state, RosePickResult *result)
 {
@@ -274,7 +309,8 @@ pick_small_runs(const PickState *state, RosePickResult *result)
 
 		if (!is_mergeable(state->input, i))
 			continue;
-		if (ntaken > 0 && bytes > 2 * taken)
+		if (bytes >= state->input->c0_size / PICK_SMALL_PART ||
+			(ntaken > 0 && bytes > 2 * taken))
 			break;
 		taken += bytes;
 		ntaken++;

@@ -122,9 +122,16 @@ test_decisions(void)
 	add(1, 2000);
 	pick = ask();
 	CHECK(picked(&pick, 0, 3, 0));	/* a trickle does not rewrite C1 */
-	table[3].raw_bytes = 500;
+	table[3].raw_bytes = 200;
+	table[4].raw_bytes = 800;
 	pick = ask();
 	CHECK(picked(&pick, 0, 4, 1));	/* worth a pass over C1 */
+	table[3].raw_bytes = 500;
+	pick = ask();
+	CHECK(picked(&pick, 0, 2, 0));	/* wait for more like that; the small ones do not */
+	for (int i = 0; i < 3; i++)
+		table[i].raw_bytes = 100;
+	CHECK(!ask().merge);
 }
 
 static void
@@ -289,6 +296,38 @@ test_blocks(void)
 	}
 }
 
+/* Where R is small, runs that would make C1 full go along with it. */
+static void
+test_runs_fill(void)
+{
+	RosePickResult pick;
+
+	clear();
+	for (int i = 0; i < 5; i++)
+		add(0, C0_SIZE / 5);
+	add(1, 2 * C0_SIZE);
+	add(2, 5 * C0_SIZE);
+	pick = ask();
+	CHECK(picked(&pick, 0, 5, 1));
+	table[5].raw_bytes++;
+	pick = ask();
+	CHECK(picked(&pick, 0, 6, 2));
+	table[6].raw_bytes = 14 * C0_SIZE;	/* R is above 4 */
+	pick = ask();
+	CHECK(picked(&pick, 0, 5, 1));
+	table[6].raw_bytes = 5 * C0_SIZE;
+	blocked[6] = true;			/* C2 cannot take them now */
+	pick = ask();
+	CHECK(picked(&pick, 0, 5, 1));
+	blocked[6] = false;
+	table[2].state = ROSE_COMPONENT_PENDING;	/* they cannot go past this one */
+	table[5].raw_bytes = 5 * C0_SIZE / 2;
+	CHECK(!ask().merge);
+	table[5].raw_bytes = 3 * C0_SIZE + 1;
+	pick = ask();
+	CHECK(picked(&pick, 5, 6, 2));	/* but C1 can go alone */
+}
+
 /* What a merge may leave in its middle. */
 static void
 test_passing(void)
@@ -297,7 +336,7 @@ test_passing(void)
 
 	clear();
 	for (int i = 0; i < 4; i++)
-		add(0, C0_SIZE);
+		add(0, C0_SIZE / 2);
 	add(1, C0_SIZE);
 	pick = ask();
 	CHECK(picked(&pick, 0, 4, 1));
@@ -338,10 +377,14 @@ main(void)
 	test_blocks();
 	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
+	test_runs_fill();
+	memset(busy, 0, sizeof(busy));
+	memset(blocked, 0, sizeof(blocked));
 	simulate(C0_SIZE, 2000, 6, 45);	/* R = 45: about R / 2 for each of two levels */
 	simulate(C0_SIZE / 2, 500, 6, 20);
 	simulate(C0_SIZE / 100, 5000, 10, 16);
 	simulate(1, 20000, 10, 16);
+	simulate(C0_SIZE / 8, 80, 10, 3);	/* a load of ten times C0 */
 	printf("# picker: all checks passed\n");
 	return 0;
 }
