@@ -605,8 +605,6 @@ work_on_output(RoseMerge *merge, RoseTable *table, int budget_ms)
 								merge->has_output ? merge->output.nblocks : 0);
 		ROSE_STOP_POINT("merge-built");
 	}
-	if (!rose_store_can_retire(&table->shared->store, rose_merge_retires(merge)))
-		return ROSE_MERGE_WAIT;
 	rose_merge_publish(merge, table);
 	ROSE_STOP_POINT("merge-published");
 	free_output(merge);
@@ -707,7 +705,6 @@ merge_components(RoseTable *table, bool alone)
 {
 	RosePickResult *pick = palloc(sizeof(RosePickResult));
 	RoseMerge  *merge;
-	RoseMergeProgress progress = ROSE_MERGE_DONE;
 	LOCKTAG		lock;
 
 	lock_merges(table->rel, false, &lock);
@@ -719,17 +716,11 @@ merge_components(RoseTable *table, bool alone)
 	if (merge != NULL)
 	{
 		merge->alone = alone;
-		progress = rose_merge_step(merge, table, 0);
+		(void) rose_merge_step(merge, table, 0);
 		rose_merge_end(merge, table);
 	}
 	unlock_merges(&lock, false);
 	pfree(pick);
-	if (progress == ROSE_MERGE_WAIT)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("could not replace components of table \"%s\" because too many are still being read",
-						RelationGetRelationName(table->rel)),
-				 errhint("End long-running transactions that use the table, then try again.")));
 }
 
 void

@@ -32,8 +32,7 @@ extern RoseMerge *rose_merge_begin(RoseTable *table, const RosePickResult *pick,
 typedef enum RoseMergeProgress
 {
 	ROSE_MERGE_MORE,			/* call again */
-	ROSE_MERGE_DONE,			/* published (or given up because the table changed); free it */
-	ROSE_MERGE_WAIT				/* finished but for publishing, which has to wait for readers */
+	ROSE_MERGE_DONE				/* published (or given up because the table changed); free it */
 } RoseMergeProgress;
 
 /* Merge for at most budget_ms (0 = to the end). */

@@ -126,8 +126,6 @@ extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *mani
 /* Do all sources that are left still stand in the manifest as they did? */
 extern bool rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifest);
 
-/* Number of components that publishing will retire. */
-extern int	rose_merge_retires(const RoseMerge *merge);
 extern void rose_merge_publish(RoseMerge *merge, RoseTable *table);
 
 #endif							/* ROSE_MERGE_INTERNAL_H */

@@ -204,19 +204,6 @@ publish_part(RoseMerge *merge, RoseTable *table)
 		merge->parts[merge->nparts++] = merge->output.id;
 }
 
-int
-rose_merge_retires(const RoseMerge *merge)
-{
-	int			n = 0;
-
-	if (!merge->trims)
-		return merge->ninputs;
-	for (int i = 0; i < merge->nsources; i++)
-		n += source_position(merge, i) == merge->sources[i]->entry.nrows &&
-			merge->sources[i]->from < merge->sources[i]->entry.nrows;
-	return n;
-}
-
 void
 rose_merge_publish(RoseMerge *merge, RoseTable *table)
 {

@@ -96,8 +96,7 @@ rose_settle_private_runs(RoseTable *table)
 	for (int i = 0; i < manifest->ncomponents; i++)
 		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
 			settle_run(table, i, edit);
-	if ((edit->nremove > 0 || edit->nupdate > 0) &&
-		rose_store_can_retire(&table->shared->store, edit->nremove))
+	if (edit->nremove > 0 || edit->nupdate > 0)
 	{
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
 		if (edit->nupdate > 0)

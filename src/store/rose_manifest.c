@@ -74,10 +74,9 @@ is_removed(const RoseManifestEdit *edit, uint32 id)
 	return false;
 }
 
-/* Errors that the caller could not have excluded; all others are its mistakes. */
+/* The error that the caller could not have excluded; all others are its mistakes. */
 static void
-check_room(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
-		   const RoseManifestEdit *edit)
+check_room(Relation rel, const RoseMetaDisk *meta, const RoseManifestEdit *edit)
 {
 	if (meta->ncomponents - edit->nremove + edit->nadd > ROSE_MAX_COMPONENTS)
 		ereport(ERROR,
@@ -85,14 +84,6 @@ check_room(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
 				 errmsg("table \"%s\" cannot have more than %d components",
 						RelationGetRelationName(rel), ROSE_MAX_COMPONENTS),
 				 errhint("Wait for merges to catch up, or merge the table by hand.")));
-	if (store->nretired + edit->nremove > ROSE_MAX_RETIRED)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("too many replaced components of table \"%s\" are still being read",
-						RelationGetRelationName(rel)),
-				 errdetail("At most %d of them can wait for the transactions that may read them.",
-						   ROSE_MAX_RETIRED),
-				 errhint("End long-running transactions that use the table.")));
 }
 
 static void
@@ -139,7 +130,7 @@ check_edit(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
 			elog(ERROR, "component %u of \"%s\" to add was not being built",
 				 id, RelationGetRelationName(rel));
 	}
-	check_room(rel, store, meta, edit);
+	check_room(rel, meta, edit);
 }
 
 /* Old index in front of which the added entries go. */
@@ -247,11 +238,8 @@ retire_removed(RoseStoreShared *store, const RoseManifestEdit *edit)
 	uint64		generation = rose_pin_retire_generation();
 
 	for (int i = 0; i < edit->nremove; i++)
-	{
-		store->retired[store->nretired].id = edit->remove[i];
-		store->retired[store->nretired].generation = generation;
-		store->nretired++;
-	}
+		store->nretired = rose_retired_note(store->retired, store->nretired,
+											edit->remove[i], generation);
 }
 
 void
@@ -287,16 +275,4 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 	if (drops_tails)
 		rose_store_note_freed(store);
 	LWLockRelease(&store->alloc_lock);
-}
-
-bool
-rose_store_can_retire(RoseStoreShared *store, int n)
-{
-	bool		result;
-
-	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
-	rose_retired_purge(store);
-	result = store->nretired + n <= ROSE_MAX_RETIRED;
-	LWLockRelease(&store->alloc_lock);
-	return result;
 }

@@ -61,14 +61,15 @@ rose_store_note_freed(RoseStoreShared *store)
 void
 rose_retired_purge(RoseStoreShared *store)
 {
-	int			n;
+	uint32		upto[ROSE_MAX_RETIRED];
+	bool		freed;
 
 	if (store->nretired == 0)
 		return;
-	n = rose_pin_filter_retired(store->locator, store->retired, store->nretired);
-	if (n < store->nretired)
+	rose_pin_find_needed(store->locator, store->retired, store->nretired, upto);
+	store->nretired = rose_retired_keep(store->retired, store->nretired, upto, &freed);
+	if (freed)
 		rose_store_note_freed(store);
-	store->nretired = n;
 }
 
 /* Forget owners whose builder is gone. */
@@ -115,34 +116,37 @@ rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live)
 	buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
 	meta = rose_meta_of(BufferGetPage(buffer));
 	for (int i = 0; i < meta->ncomponents; i++)
-		live->ids[n++] = meta->components[i].id;
+		live->listed[n++] = meta->components[i].id;
 	for (int i = 0; i < meta->ntails; i++)
-		live->ids[n++] = meta->tails[i].id;
+		live->listed[n++] = meta->tails[i].id;
 	UnlockReleaseBuffer(buffer);
 
 	for (int i = 0; i < ROSE_MAX_BUILDING; i++)
 	{
 		if (store->building[i].id != 0)
-			live->ids[n++] = store->building[i].id;
+			live->listed[n++] = store->building[i].id;
 	}
-	for (int i = 0; i < store->nretired; i++)
-		live->ids[n++] = store->retired[i].id;
 
-	qsort(live->ids, n, sizeof(uint32), compare_ids);
-	live->nids = n;
-	live->last_id = 0;
+	qsort(live->listed, n, sizeof(uint32), compare_ids);
+	live->nlisted = n;
+	live->nretired = rose_retired_ranges(store->retired, store->nretired, live->retired);
+	live->last_entry = 0;
 	live->last_live = false;
 }
 
 bool
-rose_owner_is_live(RoseLiveOwners *live, uint32 id)
+rose_entry_is_live(RoseLiveOwners *live, uint32 entry)
 {
+	uint32		id = ROSE_MAP_OWNER(entry);
+
 	/* Neighbouring regions mostly have the same owner. */
-	if (id != live->last_id)
+	if (entry != live->last_entry)
 	{
-		live->last_live = bsearch(&id, live->ids, live->nids, sizeof(uint32),
-								  compare_ids) != NULL;
-		live->last_id = id;
+		live->last_live = bsearch(&id, live->listed, live->nlisted, sizeof(uint32),
+								  compare_ids) != NULL ||
+			((entry & ROSE_MAP_TAIL) == 0 &&
+			 rose_ranges_contain(live->retired, live->nretired, id));
+		live->last_entry = entry;
 	}
 	return live->last_live;
 }

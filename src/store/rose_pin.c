@@ -11,8 +11,7 @@
  * A pin also says which components its transaction can have met: none whose owner
  * id was given later than its last look at the manifest.  Ids grow, so one
  * number says it.  Without it, one long transaction would keep all that merges make and
- * replace, until there is no room to note it.  It is ROSE_PIN_ALL from before a look
- * until after it, and until the first one.
+ * replace.  It is ROSE_PIN_ALL from before a look until after it, and until the first one.
  *
  * And a pin keeps the transaction's xmin of that moment: together with the generation it
  * says what the transaction can have seen of the file at all (rose_settled.c).
@@ -330,12 +329,11 @@ rose_pin_oldest(RelFileLocator locator, TransactionId *xmin)
 	return oldest;
 }
 
-int
-rose_pin_filter_retired(RelFileLocator locator, RoseRetiredShared *retired, int n)
+void
+rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired, int n,
+					 uint32 *upto)
 {
-	bool		keep[ROSE_MAX_RETIRED] = {false};
-	int			nkept = 0;
-
+	memset(upto, 0, n * sizeof(uint32));
 	pg_memory_barrier();
 	for (int i = 0; i < pin_shared->nslots; i++)
 	{
@@ -355,13 +353,14 @@ rose_pin_filter_retired(RelFileLocator locator, RoseRetiredShared *retired, int 
 			}
 		}
 		SpinLockRelease(&slot->mutex);
+		if (any == 0 && generation == PG_UINT64_MAX)
+			continue;
 		for (int j = 0; j < n; j++)
-			if ((any != 0 && any <= retired[j].generation) ||
-				(generation <= retired[j].generation && retired[j].id <= seen_upto))
-				keep[j] = true;
+		{
+			if (any != 0 && any <= retired[j].generation)
+				upto[j] = ROSE_PIN_ALL;
+			else if (generation <= retired[j].generation)
+				upto[j] = Max(upto[j], seen_upto);
+		}
 	}
-	for (int j = 0; j < n; j++)
-		if (keep[j])
-			retired[nkept++] = retired[j];
-	return nkept;
 }

@@ -112,7 +112,7 @@ typedef struct RegionSearch
 static bool
 is_usable(RegionSearch *search, uint32 entry)
 {
-	if (entry != 0 && rose_owner_is_live(&search->live, ROSE_MAP_OWNER(entry)))
+	if (entry != 0 && rose_entry_is_live(&search->live, entry))
 		return false;
 	if (search->only_tail)
 		return (entry & ROSE_MAP_TAIL) != 0;

@@ -15,8 +15,9 @@
 #include "storage/lmgr.h"
 
 #include "store/rose_store_internal.h"
+#include "util/rose_stop_point.h"
 
-/* The owners of one moment and what for, ascending by id. */
+/* The owners of one moment and what for. */
 typedef struct OwnerUse
 {
 	uint32		id;
@@ -26,7 +27,10 @@ typedef struct OwnerUse
 typedef struct OwnerUses
 {
 	int			n;
-	OwnerUse	owners[ROSE_MAX_LIVE_OWNERS];
+	OwnerUse	owners[ROSE_MAX_LISTED_OWNERS]; /* ascending by id */
+	int			nretired;
+	RoseOwnerRange retired[ROSE_MAX_RETIRED];	/* what these have not, and no tail
+												 * segments */
 } OwnerUses;
 
 static void
@@ -67,19 +71,23 @@ collect_uses(Relation rel, RoseStoreShared *store, OwnerUses *uses)
 	UnlockReleaseBuffer(buffer);
 	for (int i = 0; i < ROSE_MAX_BUILDING; i++)
 		add_owner(uses, store->building[i].id, ROSE_SPACE_BUILDING);
-	for (int i = 0; i < store->nretired; i++)
-		add_owner(uses, store->retired[i].id, ROSE_SPACE_RETIRED);
+	uses->nretired = rose_retired_ranges(store->retired, store->nretired, uses->retired);
 	qsort(uses->owners, uses->n, sizeof(OwnerUse), compare_owners);
 }
 
 static RoseSpaceUse
-use_of(const OwnerUses *uses, uint32 id)
+use_of(const OwnerUses *uses, uint32 entry)
 {
-	OwnerUse	key = {.id = id};
+	OwnerUse	key = {.id = ROSE_MAP_OWNER(entry)};
 	const OwnerUse *found = bsearch(&key, uses->owners, uses->n, sizeof(OwnerUse),
 									compare_owners);
 
-	return found != NULL ? found->use : ROSE_SPACE_FREE;
+	if (found != NULL)
+		return found->use;
+	if ((entry & ROSE_MAP_TAIL) == 0 &&
+		rose_ranges_contain(uses->retired, uses->nretired, key.id))
+		return ROSE_SPACE_RETIRED;
+	return ROSE_SPACE_FREE;
 }
 
 /* The file may have its last region only in part. */
@@ -94,7 +102,7 @@ static uint32
 count_regions(Relation rel, const OwnerUses *uses, uint32 nregions, uint64 *counts)
 {
 	uint32		live_end = 0;
-	uint32		last_id = 0;
+	uint32		last_entry = 0;
 	RoseSpaceUse last_use = ROSE_SPACE_FREE;
 
 	for (uint32 region = 0; region < nregions;)
@@ -105,12 +113,12 @@ count_regions(Relation rel, const OwnerUses *uses, uint32 nregions, uint64 *coun
 
 		for (; region < end; region++)
 		{
-			uint32		id = map ? ROSE_MAP_OWNER(map->entries[region % ROSE_MAP_REGIONS]) : 0;
+			uint32		entry = map ? map->entries[region % ROSE_MAP_REGIONS] : 0;
 
-			if (id != last_id)
+			if (entry != last_entry)
 			{
-				last_id = id;
-				last_use = id != 0 ? use_of(uses, id) : ROSE_SPACE_FREE;
+				last_entry = entry;
+				last_use = entry != 0 ? use_of(uses, entry) : ROSE_SPACE_FREE;
 			}
 			if (last_use != ROSE_SPACE_FREE)
 				live_end = region + 1;
@@ -174,12 +182,14 @@ truncate_file(Relation rel, RoseStoreShared *store)
 	if (end_block(live_end) >= nblocks)
 		return;
 
+	ROSE_STOP_POINT("space-locked");
 	RelationTruncate(rel, end_block(live_end));
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	store->truncate_lsn = GetXLogInsertRecPtr();
 	store->alloc_hint = Min(store->alloc_hint, live_end);
 	LWLockRelease(&store->alloc_lock);
+	ROSE_STOP_POINT("space-truncated");
 }
 
 void

@@ -45,7 +45,7 @@
 #define ROSE_TAILS_RESERVE	4	/* of these for spills, which carry versions over */
 #define ROSE_TAILS_MANY		(ROSE_MAX_TAILS / 2)	/* so many, and a worker spills the table */
 #define ROSE_MAX_BUILDING	16
-#define ROSE_MAX_RETIRED	512
+#define ROSE_MAX_RETIRED	128
 
 /* ---------------------------------------------------------------------
  * Manifest entry: one component.  Embedded on disk.
@@ -142,10 +142,12 @@ typedef struct RoseBuildingShared
 	uint32		incarnation;	/* alloc_lock: and which user of that slot */
 } RoseBuildingShared;
 
+/* Owners that were replaced, and others between them; see rose_retired.c. */
 typedef struct RoseRetiredShared
 {
-	uint32		id;				/* alloc_lock */
-	uint64		generation;		/* alloc_lock: pins older or equal keep it */
+	uint32		first;			/* alloc_lock */
+	uint32		last;			/* alloc_lock */
+	uint64		generation;		/* alloc_lock: pins older or equal keep them */
 } RoseRetiredShared;
 
 /* See "Settled components". */
@@ -181,7 +183,7 @@ typedef struct RoseStoreShared
 								 * the file was new; alloc_lock to clear */
 	RoseBuildingShared building[ROSE_MAX_BUILDING]; /* alloc_lock */
 	int			nretired;		/* alloc_lock */
-	RoseRetiredShared retired[ROSE_MAX_RETIRED];	/* alloc_lock */
+	RoseRetiredShared retired[ROSE_MAX_RETIRED];	/* alloc_lock: in the order of first */
 	int			nsettled;		/* alloc_lock */
 	RoseSettledShared settled[ROSE_MAX_COMPONENTS]; /* alloc_lock: those that came
 													 * since the entry was made */
@@ -245,9 +247,8 @@ extern void rose_manifest_read(Relation rel, RoseManifest *manifest);
  * says that the component's versions before first_ordinal are found elsewhere
  * from now on.
  *
- * A failed check (an id to remove is not there, too many components, too many
- * retired ones still pinned) raises an error and changes nothing.  Clear the
- * struct before filling it.
+ * A failed check (an id to remove is not there, too many components) raises an error
+ * and changes nothing.  Clear the struct before filling it.
  */
 #define ROSE_ADD_BY_LEVEL	PG_UINT32_MAX	/* add_behind: by level, whatever is removed */
 
@@ -277,12 +278,6 @@ typedef struct RoseManifestEdit
 
 extern void rose_manifest_apply(Relation rel, RoseStoreShared *store,
 								const RoseManifestEdit *edit);
-
-/*
- * Is there room to retire n more components?  Ask before a merge is published
- * and try again later if not: long transactions pin what was replaced.
- */
-extern bool rose_store_can_retire(RoseStoreShared *store, int n);
 
 /* ---------------------------------------------------------------------
  * Owners and block I/O (store/rose_owner.c, store/rose_region.c, store/rose_block.c)
@@ -415,9 +410,9 @@ extern void rose_pin_begin_look(RelFileLocator locator);
 extern void rose_pin_end_look(RelFileLocator locator, uint32 newest);
 extern void rose_pin_use_cached(RelFileLocator locator, uint32 newest);
 
-/* Leave only what a pin keeps in the array; returns how many. */
-extern int	rose_pin_filter_retired(RelFileLocator locator, RoseRetiredShared *retired,
-									int n);
+/* For each of n places, the greatest owner id that a transaction may still need of it; 0 = none. */
+extern void rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired,
+								 int n, uint32 *upto);
 
 /* New generation, for what was just retired.  Full memory barrier. */
 extern uint64 rose_pin_retire_generation(void);

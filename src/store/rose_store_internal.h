@@ -46,23 +46,54 @@ extern void rose_manifest_note_levels(RoseStoreShared *store, int ncomponents,
 extern void rose_settled_edit(RoseStoreShared *store, const RoseMetaDisk *meta,
 							  const RoseManifestEdit *edit);
 
+/* ---- rose_retired.c ---- */
+
+typedef struct RoseOwnerRange
+{
+	uint32		first;
+	uint32		last;
+} RoseOwnerRange;
+
+/*
+ * Note one more in a list, which is in the order of first.  Returns their number, which
+ * is never more than ROSE_MAX_RETIRED; cannot fail.
+ */
+extern int	rose_retired_note(RoseRetiredShared *retired, int n, uint32 id,
+							  uint64 generation);
+
+/*
+ * Leave of each place what readers may still have: no id above upto, which has one for each
+ * place, 0 = none.  Returns the new number; *freed: something went.
+ */
+extern int	rose_retired_keep(RoseRetiredShared *retired, int n, const uint32 *upto,
+							  bool *freed);
+
+/* The list as disjoint ranges, ascending; not more than n.  And a search in them. */
+extern int	rose_retired_ranges(const RoseRetiredShared *retired, int n,
+								RoseOwnerRange *ranges);
+extern bool rose_ranges_contain(const RoseOwnerRange *ranges, int n, uint32 id);
+
 /* ---- rose_owner.c ---- */
 
-#define ROSE_MAX_LIVE_OWNERS \
-	(ROSE_MAX_COMPONENTS + ROSE_MAX_TAILS + ROSE_MAX_BUILDING + ROSE_MAX_RETIRED)
+/* Owners of the manifest, of the tail list and under construction. */
+#define ROSE_MAX_LISTED_OWNERS	(ROSE_MAX_COMPONENTS + ROSE_MAX_TAILS + ROSE_MAX_BUILDING)
 
 /* The owners that live at one moment. */
 typedef struct RoseLiveOwners
 {
-	int			nids;			/* ascending */
-	uint32		ids[ROSE_MAX_LIVE_OWNERS];
-	uint32		last_id;		/* cache of the last answer */
+	int			nlisted;
+	uint32		listed[ROSE_MAX_LISTED_OWNERS]; /* ascending */
+	int			nretired;
+	RoseOwnerRange retired[ROSE_MAX_RETIRED];	/* ascending, of components only */
+	uint32		last_entry;		/* cache of the last answer */
 	bool		last_live;
 } RoseLiveOwners;
 
 /* REQUIRES: alloc_lock exclusive (purges what is dead).  Reads the metapage. */
 extern void rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live);
-extern bool rose_owner_is_live(RoseLiveOwners *live, uint32 id);
+
+/* Has the region with this entry in the map a live owner? */
+extern bool rose_entry_is_live(RoseLiveOwners *live, uint32 entry);
 
 /* REQUIRES: alloc_lock. */
 extern bool rose_owner_is_building(const RoseStoreShared *store, uint32 id);

@@ -200,7 +200,10 @@ start_worker(Oid dbid, bool visit)
 
 /* ---- looking around ---- */
 
-/* Is there something that a worker of this database could do? */
+/*
+ * Is there something that a worker of this database could do?  A request counts here, too: a
+ * worker that was about to end may have been told and did not hear it.
+ */
 static bool
 needs_worker(const RoseRegistryDatabase *database, bool memory_short)
 {
@@ -216,7 +219,8 @@ needs_worker(const RoseRegistryDatabase *database, bool memory_short)
 		return true;
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
 	slot = rose_worker_slot(database->dbid, false);
-	needed = slot == NULL || slot->activity != database->activity || slot->visit;
+	needed = slot == NULL || slot->activity != database->activity || slot->visit ||
+		(slot->spill_requested && database->first_write != 0);
 	LWLockRelease(&rose_workers->lock);
 	return needed;
 }

@@ -36,6 +36,7 @@
 #include "storage/procarray.h"
 #include "tcop/tcopprot.h"
 #include "util/rose_gentle.h"
+#include "util/rose_stop_point.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -218,6 +219,7 @@ maintain(void)
 		if (TimestampDifferenceExceeds(idle_since, now, IDLE_EXIT_MS))
 		{
 			give_space_back();
+			ROSE_STOP_POINT("worker-ending");	/* no transaction */
 			return;
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

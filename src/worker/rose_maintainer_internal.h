@@ -40,6 +40,7 @@ typedef struct RoseTableNote
 	TimestampTz spill_after;	/* do not spill it earlier */
 	bool		open_private;	/* has private runs of transactions in progress */
 	bool		freed;			/* its file may have free room since we looked last */
+	bool		listed;			/* among the tables as of the last look; for the sweep */
 } RoseTableNote;
 
 extern RoseRegistryItem *rose_maintainer_items; /* tables, as of the last look */
@@ -48,6 +49,8 @@ extern int	rose_maintainer_nitems;
 extern void rose_maintainer_list_tables(void);
 extern void rose_maintainer_visit_tables(void);
 extern RoseTableNote *rose_maintainer_note(RelFileLocator locator);
+
+/* Has a table private runs of transactions in progress, whose end nothing else tells us? */
 extern bool rose_maintainer_waits_for_private(void);
 
 /*
@@ -59,7 +62,7 @@ extern bool rose_maintainer_waits_for_private(void);
 extern RoseTable *rose_maintainer_begin(RoseWorkerWork work, Oid relid);
 extern void rose_maintainer_end(void);
 
-/* Forget tables whose files are gone. */
+/* Forget tables whose files are gone, and what was noted of them.  Looks at the tables anew. */
 extern void rose_maintainer_sweep(void);
 
 /* ---- rose_maintainer_merge.c: merges that take turns ---- */

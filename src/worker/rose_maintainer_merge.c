@@ -149,14 +149,15 @@ forget_merge(int index)
 	nmerges--;
 }
 
-/* One step of one merge; false if it has to wait. */
+/* One step of one merge; false if its table is locked, so that it has to wait. */
 static bool
 step_merge(int index)
 {
 	ActiveMerge *active = &merges[index];
-	RoseMergeProgress progress = ROSE_MERGE_WAIT;
 	TimestampTz now = GetCurrentTimestamp();
 	RoseMerge  *merge = active->merge;
+	bool		done = false;
+	bool		locked = false;
 	RoseTable  *table;
 
 	if (active->wait_until > now)
@@ -165,8 +166,8 @@ step_merge(int index)
 	table = rose_maintainer_begin(ROSE_WORK_MERGE, active->relid);
 	if (table != NULL)
 	{
-		progress = rose_merge_step(merge, table, MERGE_STEP_MS);
-		if (progress == ROSE_MERGE_DONE)
+		done = rose_merge_step(merge, table, MERGE_STEP_MS) == ROSE_MERGE_DONE;
+		if (done)
 		{
 			forget_merge(index);
 			rose_merge_end(merge, table);
@@ -178,15 +179,17 @@ step_merge(int index)
 		UnlockRelationOid(active->relid, AccessShareLock);
 		forget_merge(index);
 		rose_merge_end(merge, NULL);
-		progress = ROSE_MERGE_MORE;
+	}
+	else
+	{
+		locked = true;
+		active->wait_until = TimestampTzPlusMilliseconds(now, NAP_MS);
 	}
 	rose_maintainer_end();
 
-	if (progress == ROSE_MERGE_DONE)
+	if (done)
 		rose_maintainer_count(false);
-	if (progress == ROSE_MERGE_WAIT)
-		active->wait_until = TimestampTzPlusMilliseconds(now, NAP_MS);
-	return progress != ROSE_MERGE_WAIT;
+	return !locked;
 }
 
 bool

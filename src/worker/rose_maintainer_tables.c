@@ -119,12 +119,34 @@ rose_maintainer_end(void)
 	rose_maintainer_show_work(ROSE_WORK_NONE, InvalidOid);
 }
 
+/* Notes of tables that are not in the list any more. */
+static void
+drop_notes(void)
+{
+	HASH_SEQ_STATUS scan;
+	RoseTableNote *note;
+
+	if (notes == NULL)
+		return;
+	hash_seq_init(&scan, notes);
+	while ((note = hash_seq_search(&scan)) != NULL)
+		note->listed = false;
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+		rose_maintainer_note(rose_maintainer_items[i].locator)->listed = true;
+	hash_seq_init(&scan, notes);
+	while ((note = hash_seq_search(&scan)) != NULL)
+		if (!note->listed)
+			(void) hash_search(notes, &note->locator, HASH_REMOVE, NULL);
+}
+
 void
 rose_maintainer_sweep(void)
 {
 	begin_transaction(ROSE_WORK_NONE, InvalidOid);
 	(void) rose_registry_sweep(MyDatabaseId);
 	rose_maintainer_end();
+	rose_maintainer_list_tables();
+	drop_notes();
 }
 
 /* ---- all tables ---- */
@@ -177,17 +199,12 @@ rose_maintainer_visit_tables(void)
 	rose_maintainer_note_visited();
 }
 
+/* Only tables of the list: a note may outlive its table. */
 bool
 rose_maintainer_waits_for_private(void)
 {
-	HASH_SEQ_STATUS scan;
-	RoseTableNote *note;
-	bool		waits = false;
-
-	if (notes == NULL)
-		return false;
-	hash_seq_init(&scan, notes);
-	while ((note = hash_seq_search(&scan)) != NULL)
-		waits = waits || note->open_private;
-	return waits;
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+		if (rose_maintainer_note(rose_maintainer_items[i].locator)->open_private)
+			return true;
+	return false;
 }

@@ -69,18 +69,6 @@ EXCEPTION WHEN foreign_key_violation OR unique_violation THEN
 END $$;
 SQL
 
-# A merge gives up while very many components are kept for readers.
-sql(<<'SQL');
-CREATE FUNCTION merge_or_not(rel regclass) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-	PERFORM rose.merge(rel);
-EXCEPTION WHEN OTHERS THEN
-	IF SQLERRM NOT LIKE 'could not replace components of table%' THEN
-		RAISE;
-	END IF;
-END $$;
-SQL
-
 # ---- the mixed load ----
 
 my %scripts = (
@@ -118,11 +106,11 @@ SQL
 \if :op <= 6
 SELECT rose.spill('r');
 \elif :op <= 8
-SELECT merge_or_not('r');
+SELECT rose.merge('r');
 \elif :op = 9
 SELECT rose.spill('child'), rose.spill('parent');
 \else
-SELECT merge_or_not('child'), merge_or_not('parent');
+SELECT rose.merge('child'), rose.merge('parent');
 \endif
 \sleep 10 ms
 SQL

@@ -54,8 +54,13 @@ for name in gc picker forget; do
 		-o "$build/$name" "$here/test_$name.c" "$here/unit_assert.c" "$src/lsm/rose_$name.c" -lm
 done
 
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/retired" "$here/test_retired.c" "$here/unit_assert.c" "$src/store/rose_retired.c"
+
 "$build/memtable"
 "$build/gc"
 "$build/picker"
 "$build/forget"
+"$build/retired"
 "$build/unit" "$@"
