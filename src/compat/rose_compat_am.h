@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "pgstat.h"
+#include "postmaster/autovacuum.h"
 #include "utils/acl.h"
 #include "utils/syscache.h"
 
@@ -142,6 +143,17 @@ rose_pgstat_report_vacuum(Relation rel, PgStat_Counter live, TimestampTz start)
 	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, live, 0);
 #else
 	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, live, 0, start);
+#endif
+}
+
+/* 17 renamed the test for autovacuum. */
+static inline bool
+rose_am_autovacuum(void)
+{
+#if PG_VERSION_NUM < 170000
+	return IsAutoVacuumWorkerProcess();
+#else
+	return AmAutoVacuumWorkerProcess();
 #endif
 }
 

@@ -223,13 +223,23 @@ copy_version(RoseComponentBuilder *builder, const RoseRow *row, const RoseSchema
 	rose_component_builder_add_values(builder, &row->version, values, nulls);
 }
 
+/* For pg_stat_progress_cluster. */
+static void
+count_copied(int64 nrows)
+{
+	const int	params[] = {PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN};
+	const int64 values[] = {nrows, nrows};
+
+	pgstat_progress_update_multi_param(lengthof(params), params, values);
+}
+
 /*
  * Copy a component, version by version; columns dropped since are left out.
- * The builder is to be freed when the entry is published.
+ * The builder is to be freed when the entry is published.  *nrows counts versions.
  */
 static RoseComponentBuilder *
 copy_component(RoseTable *old_table, int index, RoseTable *new_table,
-			   RoseComponentEntryDisk *new_entry)
+			   RoseComponentEntryDisk *new_entry, int64 *nrows)
 {
 	const RoseComponentEntryDisk *entry = &old_table->manifest.components[index];
 	const RoseSchema *schema = old_table->schema;
@@ -238,7 +248,6 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 	bool	   *nulls = palloc(schema->natts * sizeof(bool));
 	RoseComponentCursor *cursor;
 	RoseComponentBuilder *builder;
-	int64		nrows = 0;
 
 	cursor = rose_component_cursor_create(rose_table_component(old_table, index),
 										  old_table->rel, schema,
@@ -253,7 +262,7 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 	{
 		CHECK_FOR_INTERRUPTS();
 		copy_version(builder, rose_component_cursor_row(cursor), schema, values, nulls);
-		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, ++nrows);
+		count_copied(++*nrows);
 	}
 	rose_component_cursor_free(cursor);
 
@@ -283,7 +292,8 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	RoseC0Shared *c0 = &new_table->shared->c0;
 	int			n = rose_table_manifest(old_table)->ncomponents;
-	double		nrows = 0;
+	int64		nblocks = 0;
+	int64		nrows = 0;
 
 	edit->next_seq = old_table->shared->c0.next_seq;
 	for (int i = 0; i < n; i++)
@@ -291,11 +301,12 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 		RoseComponentBuilder *builder;
 
 		edit->add_behind = i > 0 ? edit->add[0].id : 0;
-		builder = copy_component(old_table, i, new_table, &edit->add[0]);
+		builder = copy_component(old_table, i, new_table, &edit->add[0], &nrows);
 		edit->nadd = 1;
 		rose_manifest_apply(new_table->rel, &new_table->shared->store, edit);
 		rose_component_builder_free(builder);
-		nrows += (double) edit->add[0].nrows;
+		nblocks += old_table->manifest.components[i].nblocks;
+		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED, nblocks);
 	}
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
@@ -304,7 +315,17 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 
 	MemoryContextSwitchTo(old_context);
 	MemoryContextDelete(context);
-	return nrows;
+	return (double) nrows;
+}
+
+static int64
+total_blocks(const RoseManifest *manifest)
+{
+	int64		total = 0;
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+		total += manifest->components[i].nblocks;
+	return total;
 }
 
 /*
@@ -326,7 +347,10 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	RoseTable  *new_table;
 	RoseMetaInfo info;
 
+	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	rose_merge_all(old_table, alone);
+	pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS,
+								 total_blocks(rose_table_manifest(old_table)));
 	rose_meta_read(old_rel, &info);
 	if (info.nkeys > 0)
 	{

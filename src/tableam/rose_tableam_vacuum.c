@@ -15,12 +15,17 @@
 
 #include "access/multixact.h"
 #include "access/transam.h"
+#include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "lsm/rose_private.h"
 #include "lsm/rose_spill.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/procarray.h"
 #include "tableam/rose_tableam.h"
+#include "utils/backend_progress.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 
 /*
  * A table is taken to have at least so many pages, as heap takes one that was
@@ -156,6 +161,39 @@ oldest_needed_xid(RoseTable *table, TransactionId horizon)
 	return TransactionIdPrecedes(xid, horizon) ? xid : horizon;
 }
 
+/* What VACUUM VERBOSE and the log of autovacuum say. */
+static void
+report_vacuum(Relation rel, const VacuumParams *params, TimestampTz start,
+			  BlockNumber old_pages, double rows)
+{
+	bool		verbose = (params->options & VACOPT_VERBOSE) != 0;
+	BlockNumber pages = RelationGetNumberOfBlocks(rel);
+
+	if (!verbose &&
+		(!rose_am_autovacuum() || params->log_min_duration < 0 ||
+		 !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), params->log_min_duration)))
+		return;
+	ereport(verbose ? INFO : LOG,
+			(errmsg("finished vacuuming rose table \"%s.%s\": %u pages given back, %u remain, about %.0f rows",
+					get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel),
+					old_pages > pages ? old_pages - pages : 0, pages, rows)));
+}
+
+/* A table that a subscription feeds is spilled by that, together with its position. */
+static void
+spill_for_vacuum(RoseTable *table)
+{
+	if (!OidIsValid(table->shared->fed_by) && rose_spill_has_room(table))
+		(void) rose_spill(table, InvalidOid, 0);
+	rose_settle_private_runs(table);
+}
+
+static void
+enter_phase(int phase)
+{
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, phase);
+}
+
 void
 rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 {
@@ -163,20 +201,25 @@ rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 	MultiXactId minmulti = GetOldestMultiXactId();
 	TimestampTz start = GetCurrentTimestamp();
 	RoseTable  *table = rose_table_open(rel);
+	BlockNumber old_pages = RelationGetNumberOfBlocks(rel);
 	double		rows;
 
-	/* a fed table is spilled by its subscription, together with its position */
-	if (!OidIsValid(table->shared->fed_by) && rose_spill_has_room(table))
-		(void) rose_spill(table, InvalidOid, 0);
-	rose_settle_private_runs(table);
+	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
+	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, old_pages);
+	enter_phase(PROGRESS_VACUUM_PHASE_SCAN_HEAP);
+	spill_for_vacuum(table);
+	enter_phase(PROGRESS_VACUUM_PHASE_TRUNCATE);
 	if (params->truncate != VACOPTVALUE_DISABLED)
 		rose_store_give_back(rel, &table->shared->store,
 							 Min(TRUNCATE_MIN_BLOCKS,
 								 RelationGetNumberOfBlocks(rel) / TRUNCATE_MIN_FRACTION));
 
+	enter_phase(PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
 	rows = rose_table_estimate_rows(table);
 	rose_vac_update_relstats(rel, RelationGetNumberOfBlocks(rel), rows,
 							 rel->rd_rel->relhasindex,
 							 oldest_needed_xid(table, horizon), minmulti);
 	rose_pgstat_report_vacuum(rel, (PgStat_Counter) rows, start);
+	report_vacuum(rel, params, start, old_pages, rows);
+	pgstat_progress_end_command();
 }
