@@ -42,7 +42,7 @@ AS 'MODULE_PATHNAME', 'rose_sql_merge'
 LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION rose.merge(regclass) IS
-'merge everything of the table into one component';
+'merge everything of the table into its lowest level; returns when that is done';
 
 CREATE FUNCTION rose.detach(rel regclass)
 RETURNS void
@@ -95,6 +95,10 @@ CREATE TABLE rose.subscription_state (
 	epoch bigint NOT NULL,
 	durable_lsn pg_lsn NOT NULL
 ) USING heap WITH (fillfactor = 50);
+
+COMMENT ON TABLE rose.subscription IS 'subscriptions; change them with rose.alter_subscription only';
+COMMENT ON TABLE rose.subscription_rel IS 'tables of subscriptions';
+COMMENT ON TABLE rose.subscription_state IS 'the upstream position up to which a subscription is durable';
 
 REVOKE ALL ON rose.subscription, rose.subscription_rel, rose.subscription_state,
 	rose.subscription_subid_seq FROM PUBLIC;
@@ -165,6 +169,8 @@ CREATE FUNCTION rose.subscription_progress(
 	OUT last_commit_time timestamptz,
 	OUT last_error text, OUT last_error_time timestamptz)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_progress';
+COMMENT ON FUNCTION rose.subscription_progress()
+IS 'state and counters of this database''s replication workers';
 
 CREATE VIEW rose.stat_subscription AS
 SELECT s.name,
@@ -178,22 +184,29 @@ FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)
 WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database());
+COMMENT ON VIEW rose.stat_subscription
+IS 'subscriptions of this database: state, positions, lag and counters';
 
 CREATE FUNCTION rose.subscription_table_counts(subid oid, relid regclass,
 	OUT inserts bigint, OUT updates bigint, OUT deletes bigint, OUT truncates bigint,
 	OUT partials bigint, OUT copied_rows bigint)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_table_counts';
+COMMENT ON FUNCTION rose.subscription_table_counts(oid, regclass)
+IS 'changes that a subscription has applied to a table since its worker started';
 
 CREATE VIEW rose.stat_subscription_tables AS
 SELECT s.name, r.relid AS relation, r.state, r.sync_lsn,
 	coalesce(c.inserts, 0) AS inserts, coalesce(c.updates, 0) AS updates,
 	coalesce(c.deletes, 0) AS deletes, coalesce(c.truncates, 0) AS truncates,
 	coalesce(c.partials, 0) AS partials, coalesce(c.copied_rows, 0) AS copied_rows,
-	r.last_error, r.error_lsn
+	CASE WHEN pg_catalog.has_table_privilege(r.relid, 'SELECT') THEN r.last_error END AS last_error,
+	r.error_lsn
 FROM rose.subscription s
 JOIN rose.subscription_rel r USING (subid)
 LEFT JOIN LATERAL rose.subscription_table_counts(r.subid, r.relid) c ON true
 WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database());
+COMMENT ON VIEW rose.stat_subscription_tables
+IS 'tables of this database''s subscriptions: state, counters, and why one is paused';
 
 CREATE FUNCTION rose.components(relation regclass,
 	OUT kind text, OUT id bigint, OUT state text, OUT rows bigint, OUT tombstones bigint,
@@ -208,8 +221,10 @@ SELECT t.oid::pg_catalog.regclass AS relation, c.*
 FROM pg_catalog.pg_class t
 JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
 CROSS JOIN LATERAL rose.components(t.oid::pg_catalog.regclass) c
-WHERE t.relkind = 'r' AND t.relpersistence <> 't'
+WHERE t.relkind IN ('r', 'm')
 	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+COMMENT ON VIEW rose.stat_components
+IS 'memtables and components of all rose tables that one may read, newest first';
 
 CREATE FUNCTION rose.space(relation regclass,
 	OUT file_bytes bigint, OUT c2_bytes bigint, OUT c1_bytes bigint, OUT run_bytes bigint,
@@ -224,13 +239,17 @@ SELECT t.oid::pg_catalog.regclass AS relation, s.*
 FROM pg_catalog.pg_class t
 JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
 CROSS JOIN LATERAL rose.space(t.oid::pg_catalog.regclass) s
-WHERE t.relkind = 'r' AND t.relpersistence <> 't'
+WHERE t.relkind IN ('r', 'm')
 	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+COMMENT ON VIEW rose.stat_space
+IS 'what the files of rose tables are used for';
 
 CREATE FUNCTION rose.memory(
 	OUT total_bytes bigint, OUT used_bytes bigint,
 	OUT write_delays bigint, OUT write_delay_ms double precision, OUT writer_spills bigint)
 RETURNS record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_memory';
+COMMENT ON FUNCTION rose.memory()
+IS 'the memory of memtables, and what writers had to wait for it';
 
 CREATE VIEW rose.stat_memory AS SELECT * FROM rose.memory();
 COMMENT ON VIEW rose.stat_memory
@@ -251,14 +270,18 @@ SELECT t.oid::pg_catalog.regclass AS relation, m.*
 FROM pg_catalog.pg_class t
 JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
 CROSS JOIN LATERAL rose.merge_progress(t.oid::pg_catalog.regclass) m
-WHERE t.relkind = 'r' AND t.relpersistence <> 't'
+WHERE t.relkind IN ('r', 'm')
 	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+COMMENT ON VIEW rose.stat_merge_progress
+IS 'what waits for merges of rose tables, how far they are, and what they have read and written';
 
 CREATE FUNCTION rose.workers(
 	OUT datid oid, OUT state text, OUT pid integer, OUT started timestamptz, OUT relid oid,
 	OUT spills bigint, OUT merges bigint,
 	OUT last_error text, OUT last_error_time timestamptz, OUT last_error_relid oid)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_workers_of_databases';
+COMMENT ON FUNCTION rose.workers()
+IS 'the workers that spill and merge, one a database';
 
 -- A table's name is known in its own database only.
 CREATE VIEW rose.stat_worker AS

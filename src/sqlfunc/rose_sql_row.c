@@ -9,6 +9,9 @@
 
 #include "sqlfunc/rose_sql_row.h"
 
+#include "catalog/pg_authid.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/pg_lsn.h"
 
@@ -48,6 +51,18 @@ void
 rose_sql_put_time(RoseSqlRow *row, TimestampTz time)
 {
 	rose_sql_put(row, TimestampTzGetDatum(time), time == 0);
+}
+
+bool
+rose_sql_may_see_errors(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+void
+rose_sql_put_error(RoseSqlRow *row, const char *message)
+{
+	rose_sql_put_text(row, rose_sql_may_see_errors() ? message : NULL);
 }
 
 void

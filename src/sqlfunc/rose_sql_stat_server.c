@@ -88,7 +88,7 @@ rose_workers_of_databases(PG_FUNCTION_ARGS)
 		rose_sql_put_oid(&row, worker->work_relid);
 		rose_sql_put_int8(&row, worker->spills);
 		rose_sql_put_int8(&row, worker->merges);
-		rose_sql_put_text(&row, worker->error_time != 0 ? worker->error : NULL);
+		rose_sql_put_error(&row, worker->error_time != 0 ? worker->error : NULL);
 		rose_sql_put_time(&row, worker->error_time);
 		rose_sql_put_oid(&row, worker->error_relid);
 		rose_sql_emit(fcinfo, &row);

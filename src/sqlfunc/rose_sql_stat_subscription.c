@@ -87,7 +87,7 @@ put_progress(RoseSqlRow *row, const RoseReplSnapshot *snapshot)
 	rose_sql_put_int8(row, p->spill_waits);
 	rose_sql_put_int8(row, p->spill_wait_ms);
 	rose_sql_put_time(row, p->commit_time);
-	rose_sql_put_text(row, snapshot->last_error[0] != '\0' ? snapshot->last_error : NULL);
+	rose_sql_put_error(row, snapshot->last_error[0] != '\0' ? snapshot->last_error : NULL);
 	rose_sql_put_time(row, snapshot->last_error_time);
 }
 

@@ -23,6 +23,7 @@
 #include "pgstat.h"
 #include "replication/slot.h"
 #include "repl/rose_repl.h"
+#include "sqlfunc/rose_sql_row.h"
 #include "storage/latch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -516,7 +517,7 @@ wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, con
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("timed out while waiting for rose subscription \"%s\" to %s", sub->name, what),
-			 snapshot.last_error[0] != '\0' ?
+			 snapshot.last_error[0] != '\0' && rose_sql_may_see_errors() ?
 			 errdetail("Its last error was: %s", snapshot.last_error) : 0));
 }
 
