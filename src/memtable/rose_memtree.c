@@ -310,7 +310,7 @@ ahead_fetch(const RoseMemNodeShared *node, int i, int row_bytes)
 	}
 
 	/* the lines that it begins and ends in, and one between them */
-	end = (MAXALIGN(sizeof(RoseMemEntryShared)) + Min(row_bytes, AHEAD_ROW_BYTES)) / ROSE_ARENA_UNIT - 1;
+	end = (MAXALIGN(sizeof(RoseMemEntryShared)) + Min(row_bytes, AHEAD_ROW_BYTES) - 1) / ROSE_ARENA_UNIT;
 	entry = rose_arena_link_read(&node->entry[i]);
 	rose_arena_prefetch(entry);
 	rose_arena_prefetch(entry + end);
