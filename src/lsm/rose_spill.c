@@ -506,7 +506,7 @@ freeze_active(RoseTableShared *shared)
 
 /*
  * Segments of which nothing has come to C0, or nothing is left there: no memtable's run takes them
- * along.  True if there were any.
+ * along.  True if there were many, and they are gone; a few do no harm.
  */
 static bool
 drop_idle_tails(RoseTable *table)
@@ -515,10 +515,10 @@ drop_idle_tails(RoseTable *table)
 	RoseStoreShared *store = &table->shared->store;
 	bool		drop;
 
-	if (pg_atomic_read_u32(&store->ntails) == 0)
+	if (pg_atomic_read_u32(&store->ntails) < ROSE_TAILS_MANY)
 		return false;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	drop = rose_c0_is_empty(c0) && pg_atomic_read_u32(&store->ntails) > 0;
+	drop = rose_c0_is_empty(c0) && pg_atomic_read_u32(&store->ntails) >= ROSE_TAILS_MANY;
 	if (drop)
 		rose_tail_drop_all(table->rel, store, c0->next_seq);
 	LWLockRelease(&c0->write_lock);
