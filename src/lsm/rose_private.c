@@ -12,7 +12,10 @@
  *	  committed	  otherwise: it may be merged, which drops rows of aborted
  *				  subtransactions
  *
- * Locking: ROSE_LOCK_SPILL while entries are changed.
+ * While the transaction goes on, its runs are joined: by the worker, or by itself where no
+ * worker can.
+ *
+ * Locking: ROSE_LOCK_SPILL while entries are changed; ROSE_LOCK_MERGE while runs are joined.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +25,9 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "lsm/rose_merge.h"
+#include "lsm/rose_picker.h"
+#include "lsm/rose_spill.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 
@@ -104,4 +110,74 @@ rose_settle_private_runs(RoseTable *table)
 	}
 	pfree(edit);
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+}
+
+/* ---- what one's own transaction has spilled ---- */
+
+/* All of them, for want of room in the manifest. */
+static void
+pick_all_own_runs(RoseTable *table, uint64 own_xid, RosePickResult *pick)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+
+	memset(pick, 0, sizeof(*pick));
+	pick->owner_xid = own_xid;
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if ((manifest->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
+			manifest->components[i].owner_xid == own_xid &&
+			manifest->components[i].state == ROSE_COMPONENT_LIVE)
+			pick->inputs[pick->ninputs++] = manifest->components[i].id;
+	pick->merge = pick->ninputs > 1;
+}
+
+static bool
+pick_own_runs(RoseTable *table, uint64 own_xid, RosePickResult *pick)
+{
+	RosePickInput input;
+	bool		blocked[ROSE_MAX_COMPONENTS];
+
+	rose_pick_input(table, &input, blocked);
+	*pick = rose_pick_merge(&input);
+	if ((!pick->merge || pick->owner_xid != own_xid) && !rose_spill_has_room(table))
+		pick_all_own_runs(table, own_xid, pick);
+	return pick->merge && pick->owner_xid == own_xid;
+}
+
+/* False: there is nothing to join. */
+static bool
+join_own_runs(RoseTable *table, uint64 own_xid)
+{
+	RosePickResult pick;
+	RoseMerge  *merge;
+
+	if (!pick_own_runs(table, own_xid, &pick))
+		return false;
+	merge = rose_merge_begin(table, &pick, false);
+	if (merge == NULL)
+		return false;
+	(void) rose_merge_step(merge, table, 0);
+	rose_merge_end(merge, table);
+	return true;
+}
+
+/*
+ * A worker that was merging the table when we locked it cannot go on, and keeps the lock.  It
+ * gives way when somebody waits for that, and loses what it has; so wait only if it is time.
+ */
+void
+rose_join_own_runs(RoseTable *table)
+{
+	uint64		own_xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+
+	if (own_xid == 0)
+		return;
+	if (!ConditionalLockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock))
+	{
+		if (rose_table_manifest(table)->ncomponents < ROSE_MAX_COMPONENTS / 2)
+			return;
+		LockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+	}
+	while (join_own_runs(table, own_xid))
+		;
+	UnlockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 }

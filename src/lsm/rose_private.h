@@ -30,4 +30,10 @@ extern bool rose_component_mergeable(const RoseComponentEntryDisk *entry);
  */
 extern void rose_settle_private_runs(RoseTable *table);
 
+/*
+ * Join the private runs that the current transaction has made, if they are many, in this process:
+ * for a writer whose table no worker can or will merge.
+ */
+extern void rose_join_own_runs(RoseTable *table);
+
 #endif							/* ROSE_PRIVATE_H */

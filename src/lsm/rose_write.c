@@ -23,6 +23,7 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
+#include "lsm/rose_private.h"
 #include "lsm/rose_spill.h"
 #include "lsm/rose_tid.h"
 #include "miscadmin.h"
@@ -400,6 +401,8 @@ spill_here(RoseTable *table, bool worker)
 		return false;
 	if (!OidIsValid(WriteSubid))
 		rose_pace_count_own_spill();
+	if (!worker && !OidIsValid(WriteSubid))
+		rose_join_own_runs(table);
 	return true;
 }
 
@@ -417,6 +420,7 @@ static bool
 spill_if_locked(const RoseRegistryItem *item)
 {
 	Relation	rel;
+	RoseTable  *table;
 	bool		spilled = false;
 
 	if (!ConditionalLockRelationOid(item->relid, AccessShareLock))
@@ -429,7 +433,12 @@ spill_if_locked(const RoseRegistryItem *item)
 	}
 	if (RelFileLocatorEquals(rose_rel_locator(rel), item->locator) &&
 		CheckRelationLockedByMe(rel, AccessExclusiveLock, true))
-		spilled = rose_spill(rose_table_open(rel), InvalidOid, 0);
+	{
+		table = rose_table_open(rel);
+		spilled = rose_spill(table, InvalidOid, 0);
+		if (spilled)
+			rose_join_own_runs(table);
+	}
 	relation_close(rel, AccessShareLock);
 	if (spilled)
 		rose_pace_count_own_spill();
