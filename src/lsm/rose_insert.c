@@ -298,31 +298,65 @@ insert_all(RoseTable *table, InsertBatch *batch, ItemPointer tids, int *ndone)
 
 /*
  * Memory to insert a batch with, kept from call to call: a COPY would else get and give
- * back a few hundred kB for every thousand rows.  Lives in TopTransactionContext.
+ * back a few hundred kB for every thousand rows.  Lives in TopTransactionContext.  An insertion
+ * that is begun while another one is under way (a comparison may run any function) has its own.
  */
 typedef struct InsertMemory
 {
-	LocalTransactionId lxid;
+	MemoryContext context;
 	MemoryContext rows;			/* reset for each batch */
 	InsertBatch *batch;
 } InsertMemory;
 
-static InsertMemory idle_memory;	/* lxid 0: none, or in use */
+static InsertMemory kept_memory;
+static LocalTransactionId kept_lxid;	/* of its transaction; 0: there is none */
+static int	kept_level;			/* nesting level of the transaction that uses it, 0: nobody does */
+
+static InsertMemory
+make_memory(void)
+{
+	InsertMemory memory;
+
+	memory.context = AllocSetContextCreate(TopTransactionContext, "rose insert",
+										   ALLOCSET_SMALL_SIZES);
+	memory.rows = AllocSetContextCreate(memory.context, "rose insert rows",
+										0, 64 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+	memory.batch = MemoryContextAlloc(memory.context, sizeof(InsertBatch));
+	return memory;
+}
 
 static InsertMemory
 take_memory(void)
 {
-	InsertMemory memory = idle_memory;
-
-	idle_memory.lxid = InvalidLocalTransactionId;
-	if (memory.lxid != rose_my_lxid())
+	if (kept_lxid != rose_my_lxid())
 	{
-		memory.lxid = rose_my_lxid();
-		memory.rows = AllocSetContextCreate(TopTransactionContext, "rose insert",
-											0, 64 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
-		memory.batch = MemoryContextAlloc(TopTransactionContext, sizeof(InsertBatch));
+		kept_memory = make_memory();
+		kept_lxid = rose_my_lxid();
+		kept_level = 0;
 	}
-	return memory;
+	if (kept_level != 0)
+		return make_memory();
+	kept_level = GetCurrentTransactionNestLevel();
+	return kept_memory;
+}
+
+static void
+give_back_memory(InsertMemory memory)
+{
+	if (memory.context == kept_memory.context)
+		kept_level = 0;
+	else
+		MemoryContextDelete(memory.context);
+}
+
+/* An insertion of the subtransaction, or of one in it, that is under way has failed. */
+void
+rose_insert_abort_subtransaction(int level)
+{
+	if (kept_lxid != rose_my_lxid() || kept_level < level)
+		return;
+	MemoryContextReset(kept_memory.rows);
+	kept_level = 0;
 }
 
 RoseInsertResult
@@ -354,6 +388,6 @@ rose_insert_many(RoseTable *table, Datum **values, bool **nulls, int nrows,
 		MemoryContextReset(memory.rows);
 	}
 	MemoryContextSwitchTo(old);
-	idle_memory = memory;
+	give_back_memory(memory);
 	return result;
 }

@@ -526,7 +526,10 @@ on_subtransaction_event(SubXactEvent event, SubTransactionId mine,
 	slist_iter	iter;
 
 	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
 		settle_files(level, false);
+		rose_insert_abort_subtransaction(level);
+	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{
 		slist_foreach(iter, &file_notes)

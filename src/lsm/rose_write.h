@@ -61,6 +61,9 @@ extern TM_Result rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer
 							   LockWaitPolicy wait_policy, uint8 flags,
 							   const RoseRow **row, ItemPointer newest_tid,
 							   TM_FailureData *tmfd);
+/* The subtransaction of this nesting level is aborted. */
+extern void rose_insert_abort_subtransaction(int level);
+
 /* Speculative insertion failed: kill the own version with this TID. */
 extern void rose_insert_abort_speculative(RoseTable *table, ItemPointer tid);
 

@@ -12,6 +12,10 @@
  * of the page.  A row of C0 is copied into a buffer that belongs to the slot, or, if it
  * is one of a stretch, stays valid by a reference to its batch.
  *
+ * A statement that fails leaves its slots as they are, and their memory goes.  What a scan has read goes
+ * with it; but the leaves of a cached lookup live as long as the transaction.  So a slot that
+ * refers to one of them learns of the end of its memory by a callback.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -20,8 +24,17 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "compat/rose_compat_am.h"
+#include "storage/proc.h"
 #include "tableam/rose_slot.h"
 #include "utils/memutils.h"
+
+/* In the slot's memory, but not in the slot, which may be freed before: a callback stays. */
+struct RoseSlotGuard
+{
+	MemoryContextCallback callback;
+	RoseTupleSlot *slot;		/* NULL: it was released */
+	LocalTransactionId lxid;	/* whose leaves it refers to */
+};
 
 static void
 rose_slot_init(TupleTableSlot *slot)
@@ -34,6 +47,8 @@ rose_slot_init(TupleTableSlot *slot)
 	rslot->version = ROSE_SLOT_NO_VERSION;
 	rslot->buffer = NULL;
 	rslot->buffer_size = 0;
+	rslot->leaf_is_shared = false;
+	rslot->guard = NULL;
 }
 
 /* Let go of the row; decoded values that point into it become invalid. */
@@ -49,6 +64,7 @@ rose_slot_drop_row(RoseTupleSlot *rslot)
 	rslot->row.tuple = NULL;
 	rslot->has_row = false;
 	rslot->in_stretch = false;
+	rslot->leaf_is_shared = false;
 }
 
 /* Read the version of a row of which only its place is known yet. */
@@ -99,6 +115,9 @@ rose_slot_release(TupleTableSlot *slot)
 		pfree(rslot->buffer);
 	rslot->buffer = NULL;
 	rslot->buffer_size = 0;
+	if (rslot->guard)
+		rslot->guard->slot = NULL;
+	rslot->guard = NULL;
 }
 
 static void
@@ -340,6 +359,44 @@ rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
 	slot->tts_tid = *tid;
 	slot->tts_tableOid = RelationGetRelid(table->rel);
 	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+}
+
+/* The slot's memory goes.  After the end of the transaction the leaves are gone, too. */
+static void
+guard_memory_goes(void *arg)
+{
+	RoseSlotGuard *guard = arg;
+
+	if (guard->slot != NULL && guard->slot->leaf_is_shared && guard->lxid == rose_my_lxid())
+		rose_leaf_release(guard->slot->row.leaf);
+}
+
+static RoseSlotGuard *
+make_guard(RoseTupleSlot *rslot)
+{
+	MemoryContext context = rslot->base.base.tts_mcxt;
+	RoseSlotGuard *guard = MemoryContextAlloc(context, sizeof(RoseSlotGuard));
+
+	guard->slot = rslot;
+	guard->callback.func = guard_memory_goes;
+	guard->callback.arg = guard;
+	MemoryContextRegisterResetCallback(context, &guard->callback);
+	return guard;
+}
+
+void
+rose_slot_store_shared(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
+					   const ItemPointerData *tid)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	rose_slot_store(slot, table, row, tid);
+	if (rslot->row.leaf == NULL)
+		return;
+	if (rslot->guard == NULL)
+		rslot->guard = make_guard(rslot);
+	rslot->guard->lxid = rose_my_lxid();
+	rslot->leaf_is_shared = true;
 }
 
 void

@@ -24,6 +24,8 @@ typedef enum RoseSlotVersion
 	ROSE_SLOT_VERSION_IN_SOURCE	/* it is to be read from the row's leaf or batch */
 } RoseSlotVersion;
 
+typedef struct RoseSlotGuard RoseSlotGuard;
+
 /* Private to rose_slot.c and the functions below. */
 typedef struct RoseTupleSlot
 {
@@ -36,6 +38,8 @@ typedef struct RoseTupleSlot
 	RoseRow		row;			/* key is not kept */
 	char	   *buffer;			/* a C0 row's tuple */
 	Size		buffer_size;
+	bool		leaf_is_shared; /* row's leaf belongs to a cached lookup */
+	RoseSlotGuard *guard;		/* NULL until it had one like that */
 } RoseTupleSlot;
 
 /*
@@ -44,6 +48,10 @@ typedef struct RoseTupleSlot
  */
 extern void rose_slot_store(TupleTableSlot *slot, RoseTable *table,
 							const RoseRow *row, const ItemPointerData *tid);
+
+/* The same for a row of a cached lookup (rose_lookup_cached), which outlives the statement. */
+extern void rose_slot_store_shared(TupleTableSlot *slot, RoseTable *table,
+								   const RoseRow *row, const ItemPointerData *tid);
 
 /*
  * The slot's values were just written by the current transaction as the row

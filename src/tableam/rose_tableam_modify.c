@@ -249,6 +249,6 @@ rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot
 	if (result == TM_Ok)
 		*tid = newest;
 	if (row)
-		rose_slot_store(slot, table, row, &newest);
+		rose_slot_store_shared(slot, table, row, &newest);
 	return result;
 }

@@ -323,16 +323,23 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 {
 	RoseIndexFetch *fetch = (RoseIndexFetch *) data;
 	const RoseRow *row = fetch->row;
+	bool		shared = fetch->row_is_shared;
 
 	*call_again = false;
 	if (all_dead)
 		*all_dead = false;
 
 	if (row == NULL || !ItemPointerEquals(tid, &fetch->tid))
+	{
 		row = rose_lookup_fetch_tid(rose_lookup_cached(fetch->table), tid, snapshot);
+		shared = true;
+	}
 	if (row == NULL)
 		return false;
-	rose_slot_store(slot, fetch->table, row, tid);
+	if (shared)
+		rose_slot_store_shared(slot, fetch->table, row, tid);
+	else
+		rose_slot_store(slot, fetch->table, row, tid);
 	if (fetch->row_is_shared)
 		fetch->row = NULL;
 	return true;
@@ -350,7 +357,7 @@ rose_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTa
 	if (row == NULL)
 		return false;
 	copy = *tid;				/* may be the slot's own */
-	rose_slot_store(slot, table, row, &copy);
+	rose_slot_store_shared(slot, table, row, &copy);
 	return true;
 }
 
