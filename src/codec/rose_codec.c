@@ -34,6 +34,7 @@ static const RoseCodec *const codecs[ROSE_NUM_CODECS] = {
 	[ROSE_CODEC_ITEM_DICT] = &rose_codec_item_dict,
 	[ROSE_CODEC_ITEM_LZ4] = &rose_codec_item_lz4,
 	[ROSE_CODEC_ITEM_PREFIX] = &rose_codec_item_prefix,
+	[ROSE_CODEC_ITEM_CHARS] = &rose_codec_item_chars,
 };
 
 /* In the order in which they are tried: cheap and likely first. */
@@ -51,6 +52,7 @@ static const RoseCodec *const item_candidates[] = {
 	&rose_codec_item_dict,
 	&rose_codec_item_plain,
 	&rose_codec_item_prefix,
+	&rose_codec_item_chars,
 	&rose_codec_item_lz4,
 };
 
@@ -83,7 +85,7 @@ rose_codec_lookup(int id)
 bool
 rose_codec_suits(const RoseCodec *codec, const RoseColumnDesc *desc)
 {
-	if (codec == &rose_codec_item_prefix)
+	if (codec == &rose_codec_item_prefix || codec == &rose_codec_item_chars)
 		return desc->kind == ROSE_COLUMN_VARLEN;
 	if (codec->get_item != NULL)
 		return !desc->attbyval;

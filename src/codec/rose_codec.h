@@ -70,7 +70,8 @@ typedef enum RoseCodecId
 	ROSE_CODEC_ITEM_LZ4 = 18,
 	ROSE_CODEC_ITEM_PREFIX = 19,
 	/* 20: symbol table (FSST), 21: numeric as scaled integer */
-	ROSE_NUM_CODECS = 20
+	ROSE_CODEC_ITEM_CHARS = 22,
+	ROSE_NUM_CODECS = 23
 } RoseCodecId;
 
 typedef struct RoseCodec RoseCodec;
@@ -126,6 +127,8 @@ typedef struct RosePlan
 	int64		step;			/* scale, or stride */
 	RoseDivisor divisor;		/* by a scale */
 	int64		last;			/* the last value as the codec reproduces it */
+	uint64		chars[4];		/* item_chars: a bit for each that has a number */
+	int			char_width;
 
 	/* frame, linear, delta and decimal; see rose_packed.h */
 	uint8		flags;
@@ -233,6 +236,7 @@ typedef struct RoseSegment
 	char	   *unpacked;		/* item bytes of compressed blocks */
 	bool	   *block_done;
 	RosePrefixBlock **prefix_blocks;	/* those that are unpacked */
+	char	  **unpacked_items; /* the same; NULL: none */
 } RoseSegment;
 
 struct RoseCodec
@@ -345,6 +349,7 @@ extern const RoseCodec rose_codec_item_plain;
 extern const RoseCodec rose_codec_item_dict;
 extern const RoseCodec rose_codec_item_lz4;
 extern const RoseCodec rose_codec_item_prefix;
+extern const RoseCodec rose_codec_item_chars;
 
 /* The closed blocks that a plan of item_lz4 relies on. */
 extern int	rose_codec_item_lz4_closed_blocks(const RosePlan *plan);
