@@ -20,6 +20,9 @@
 /* Runs are long if this many values take part in one on average. */
 #define LONG_RUN		16
 
+/* Bytes of a segment of words that no other codec is tried for. */
+#define NEGLIGIBLE_SIZE	32
+
 /* By id.  Frozen: an id is never given to another codec. */
 static const RoseCodec *const codecs[ROSE_NUM_CODECS] = {
 	[ROSE_CODEC_CONSTANT] = &rose_codec_constant,
@@ -168,8 +171,9 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *bes
 			*best = plan;
 			request.best_size = Min(request.best_size, plan.size);
 		}
-		/* nothing beats a constant */
-		if (col->is_words && request.stats.nruns == 1 && candidates[k] == &rose_codec_frame)
+		/* nothing beats a constant, nor is there much to gain in so few bytes */
+		if (col->is_words && candidates[k] != &rose_codec_plain &&
+			(request.stats.nruns == 1 || best->size <= NEGLIGIBLE_SIZE))
 			break;
 	}
 	return best->codec != NULL;

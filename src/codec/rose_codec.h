@@ -27,8 +27,8 @@
  *
  * Most words take much less than the worst case.  With plan->usual, a word
  * (or its difference, or distance) x is usual if x >= usual_base and x - usual_base is a multiple of
- * plan->step, at most usual_top of them.  k usual words raise the size by k times usual_bits
- * and usual_slack bits at most.
+ * plan->step, at most usual_top of them.  k words of which u are unusual raise the size by k times
+ * usual_bits, u times unusual_bits and usual_slack bits at most.
  *
  * Words that do not fit the parameters become patches (rose_patch.h), which is
  * what bounds the cost of an outlier.
@@ -114,6 +114,7 @@ typedef struct RosePlan
 								 * their bytes do not matter */
 	RoseUsual	usual;			/* see the file header */
 	int			usual_bits;
+	int			unusual_bits;
 	int			usual_slack;
 	int64		usual_base;
 	uint64		usual_top;

@@ -68,6 +68,7 @@ dict_start(RoseColumnBuffer *col, RosePlan *plan, bool tight, int min_width)
 	plan->value_bits = plan->width + col->desc.attlen * 8 + 8;
 	plan->usual = ROSE_USUAL_KNOWN;
 	plan->usual_bits = plan->width;
+	plan->unusual_bits = col->desc.attlen * 8;
 	plan->usual_slack = 8;
 	return dict_extend(col, plan, col->nvalues);
 }

@@ -52,6 +52,8 @@ rle_resize(RosePlan *plan, int word_size)
 		rose_positions_size(plan->n, Max(plan->nunits - 1, 0), plan->position_shift) +
 		(int) rose_bitpack_size(plan->nunits, plan->width) +
 		rose_patches_size(plan->npatches, word_size);
+	plan->unusual_bits = plan->position_shift + plan->width +
+		rose_patch_further_bits(plan->npatches, word_size);
 }
 
 /* Set what depends on base, width and shift. */

@@ -40,6 +40,9 @@ resize(RosePlan *plan)
 		plan->size += rose_anchors_size(&plan->anchors, plan->n);
 		plan->spare = rose_anchors_before_next(&plan->anchors, plan->n);
 	}
+	plan->unusual_bits = rose_patch_further_bits(plan->npatches, plan->patch_size);
+	if (plan->nwide > 0)
+		plan->unusual_bits = Max(plan->unusual_bits, plan->position_shift + plan->wide_width);
 	if (plan->nwide > 0)
 		plan->size += WIDE_HEADER + rose_varint_size(rose_zigzag_encode(plan->wide_base)) +
 			rose_positions_size(plan->n, plan->nwide, plan->position_shift) +
@@ -71,9 +74,9 @@ finish_parameters(RosePlan *plan)
 	plan->usual_slack = 8;
 	if (plan->nwide > 0)
 	{
-		/* the directory of their positions grows with all values */
+		/* the directory of their positions grows with all values; two more are rounded up */
 		plan->usual_bits++;
-		plan->usual_slack += 16;
+		plan->usual_slack += 16 + 2 * 8;
 	}
 	resize(plan);
 }

@@ -47,6 +47,13 @@ rose_patch_bits(int word_size)
 	return (2 + 2 + word_size) * 8;
 }
 
+/* The same if more than one is added at a time: the count is there once. */
+static inline int
+rose_patch_further_bits(int npatches, int word_size)
+{
+	return (2 + word_size) * 8 + (npatches == 0 ? 16 : 0);
+}
+
 extern char *rose_patches_write(char *out, const RosePatch *patches, int n, int word_size);
 
 /*

@@ -28,6 +28,9 @@
 /* Rows in columns that are taken at a time. */
 #define BATCH_ROWS				512
 
+/* Fewer are cheaper one by one. */
+#define MIN_BATCH_ROWS			8
+
 /* Words that are looked at together, from LOOK_TOGETHER on. */
 #define LOOK_BLOCK				256
 #define LOOK_TOGETHER			8
@@ -668,7 +671,8 @@ uncounted_item_bytes(const RosePageBuilder *builder, int n)
 
 /*
  * Are n rows beyond those that are counted within the budget?  Sets reach_bits and
- * pending_limit as if they were counted, and *bits to what else is then pending.
+ * pending_limit as if they were counted, and *bits to what else is then pending; to 0 if they
+ * do not fit for another reason.
  */
 static bool
 rows_fit(RosePageBuilder *builder, int n, int64 *bits)
@@ -677,17 +681,16 @@ rows_fit(RosePageBuilder *builder, int n, int64 *bits)
 	int			row = builder->nrows;
 	int			k;
 
-	*bits = builder->pending_bits + n * builder->row_bits + item_bytes * 8;
+	*bits = 0;
 	if (builder->pending_item_bytes + item_bytes > builder->headroom ||
 		builder->item_bytes + item_bytes >= MAX_BUFFERED_ITEM_BYTES ||
 		!find_reach(builder, n))
 		return false;
+	*bits = builder->pending_bits + n * builder->row_bits + item_bytes * 8;
 	for (k = 0; k < builder->nword_targets; k++)
 	{
 		BuilderColumn *column = &builder->columns[builder->word_targets[k].column];
 
-		if (*bits + builder->reach_bits > builder->budget_bits)
-			return false;
 		if (column->unusual_bits > 0)
 			*bits += (int64) count_unusual(column, row, row + n) * column->unusual_bits;
 	}
@@ -710,14 +713,34 @@ forget_uncounted_values(RosePageBuilder *builder)
 	}
 }
 
-/* Take as many of the dense rows [from, from + n) as the budget certainly allows; returns how many. */
+/*
+ * How many of n rows beyond those that are counted to take, all if they fit; *bits is then pending.
+ * It need not be the most: what is left is tried again.
+ */
+static int
+find_rows_that_fit(RosePageBuilder *builder, int n, int64 *bits)
+{
+	while (!rows_fit(builder, n, bits))
+	{
+		double		room = (double) (builder->budget_bits - builder->reach_bits -
+									builder->pending_bits);
+		double		needed = (double) (*bits - builder->pending_bits);
+
+		if (n == 0)
+			elog(ERROR, "rows accepted for a rose page do not fit on it");
+		n = *bits == 0 ? n / 2 : Min(n - 1, Max(0, (int) (n * room / needed)));
+	}
+	return n;
+}
+
+/* Take dense rows from [from, from + n) as far as the budget certainly allows; returns how many. */
 static int
 add_dense_rows(RosePageBuilder *builder, const RoseColumnValues *columns, int from, int n)
 {
 	int			taken;
-	int			beyond;
 	int64		bits;
 	int64		item_bytes;
+	int64		expected;
 	int			k;
 
 	look_at_words(builder);
@@ -725,31 +748,25 @@ add_dense_rows(RosePageBuilder *builder, const RoseColumnValues *columns, int fr
 		return 0;
 	n = Min(n, Min(builder->row_capacity - builder->nrows,
 				   builder->pending_most - builder->npending));
-	if (builder->row_bits > 0)
-		n = (int) Min(n, (builder->budget_bits - builder->pending_bits) / builder->row_bits);
-	if (n <= 0)
+	expected = Max(builder->expected_bits, builder->row_bits);
+	if (expected > 0)
+		n = (int) Min(n, (builder->budget_bits - builder->pending_bits) / expected);
+	if (builder->item_bytes > 0)
+		n = (int) Min(n, (builder->headroom - builder->pending_item_bytes) * builder->nrows /
+					  builder->item_bytes);
+	if (n < MIN_BATCH_ROWS)
 		return 0;
 	copy_rows(builder, columns, from, n);
 
-	/* mostly all fit, or most of them */
-	taken = 0;
-	beyond = n + 1;
-	for (k = n; beyond - taken > 1; k = taken + (beyond - taken) / 2)
-	{
-		if (rows_fit(builder, k, &bits))
-			taken = k;
-		else
-			beyond = k;
-	}
-	if (taken < n && !rows_fit(builder, taken, &bits))
-		elog(ERROR, "rows accepted for a rose page do not fit on it");
-
+	taken = find_rows_that_fit(builder, n, &bits);
 	item_bytes = uncounted_item_bytes(builder, taken);
 	for (k = 0; k < builder->nitem_columns; k++)
 		builder->columns[builder->item_columns[k]].buffer.nvalues += taken;
 	builder->nrows += taken;
 	builder->nlooked = builder->nrows;
 	builder->npending += taken;
+	if (taken > 0)
+		builder->expected_bits = (bits - builder->pending_bits) / taken;
 	builder->pending_bits = bits;
 	builder->item_bytes += item_bytes;
 	builder->pending_item_bytes += item_bytes;

@@ -71,6 +71,7 @@ struct RosePageBuilder
 	int64		row_bits;		/* the most a row of usual words adds to columns that
 								 * have values, but for items' bytes and first NULLs */
 	int64		unusual_bits;	/* what it adds besides if all its words are unusual */
+	int64		expected_bits;	/* what rows in columns have added on average; 0: not known */
 	int64		pending_item_bytes;
 	int64		headroom;		/* item bytes that the plans are still prepared for */
 
