@@ -617,7 +617,10 @@ sub aggregate
 	my ($self, $table) = @_;
 	my $condition = rare(0.5) ? ' WHERE ' . where($table) : '';
 	my $key = $table->{key}[0] // $table->{other}[0];
-	my $extreme = $key->[2] =~ /^(uuid|bool|bytes)$/ ? "count($key->[0])" : "min($key->[0]), max($key->[0])";
+	# "+ 0" makes -0 to 0: they are equal, and which of them is found depends on the rows' order.
+	my $zero = $key->[2] =~ /^real/ ? ' + 0' : '';
+	my $extreme =
+	  $key->[2] =~ /^(uuid|bool|bytes)$/ ? "count($key->[0])" : "min($key->[0])$zero, max($key->[0])$zero";
 
 	return one(pick(
 			"SELECT count(*), sum(a), $extreme FROM $table->{name}$condition",
