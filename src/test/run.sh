@@ -119,7 +119,8 @@ tap_tests()
 	for file in "${files[@]}"; do
 		base=$(basename "$file" .pl)
 		run_suite "$base" env \
-			"TESTDIR=$COPY" "PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
+			"TESTDIR=$COPY" "TESTDATADIR=$COPY/tmp_check" "TESTLOGDIR=$COPY/tmp_check/log" \
+			"PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
 			"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl" "TEMP_CONFIG=$COPY/test.conf" \
 			"ROSE_STANDIN=$ROSE_STANDIN" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
 			prove --verbose --timer "src/test/t/$base.pl" ||
