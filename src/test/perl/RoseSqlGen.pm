@@ -149,8 +149,8 @@ my @tables = (
 	});
 
 # What the tables need; values of the enum are not sorted by OID.
+my $nocase = "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)";
 my @types = (
-	'CREATE COLLATION nocase (provider = icu, locale = \'und-u-ks-level2\', deterministic = false)',
 	"CREATE TYPE mood AS ENUM ('sad', 'glad', 'last')",
 	"ALTER TYPE mood ADD VALUE 'between' BEFORE 'glad'",
 	'CREATE DOMAIN word AS text COLLATE "C" CHECK (VALUE <> \'cc\')');
@@ -160,19 +160,29 @@ sub pick { return $_[ int(rand(@_)) ] }
 sub word { return join('', map { chr(97 + int(rand(3))) } 1 .. 1 + int(rand(4))) }
 sub quote { return "'$_[0]'" }
 
-# new(tables => [names]): all tables if none are named.
+# new(tables => [names], icu => whether the server has ICU): all tables if none
+# are named, but for those whose collation the server lacks.
 sub new
 {
 	my ($class, %args) = @_;
 	my %wanted = map { $_ => 1 } @{ $args{tables} // [] };
 	my @chosen = grep { !%wanted || $wanted{ $_->{name} } } @tables;
 
+	@chosen = grep { !needs_icu($_) } @chosen if !$args{icu};
+	die 'no tables' if !@chosen;
 	foreach my $table (@chosen)
 	{
 		$table->{columns} =
 		  $table->{key_last} ? [ @{ $table->{other} }, @{ $table->{key} } ] : [ @{ $table->{key} }, @{ $table->{other} } ];
 	}
-	return bless { tables => \@chosen, cursors => 0 }, $class;
+	return bless { tables => \@chosen, icu => $args{icu}, cursors => 0 }, $class;
+}
+
+sub needs_icu
+{
+	my ($table) = @_;
+
+	return grep { $_->[1] =~ /COLLATE (?:nocase|"en-x-icu")/ } @{ $table->{key} };
 }
 
 sub table_names
@@ -188,7 +198,7 @@ sub ddl
 {
 	my ($self, $am) = @_;
 
-	return @types, map {
+	return ($self->{icu} ? $nocase : ()), @types, map {
 		my $table = $_;
 		my @parts = map { "$_->[0] $_->[1]" } @{ $table->{columns} };
 		push @parts, 'PRIMARY KEY (' . names($table->{key}) . ')' if @{ $table->{key} };

@@ -31,7 +31,6 @@ my $batch_size = $ENV{DIFF_BATCH} // 600;
 my $churn = $ENV{DIFF_CHURN} // 1;
 my $show_before = 25;
 my $seed = seed_random('DIFF_SEED');
-my $generator = RoseSqlGen->new(tables => [ split /,/, $ENV{DIFF_TABLES} // '' ]);
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $saved = "$PostgreSQL::Test::Utils::tmp_check/differential_$seed.sql";
 my %am = (heap => 'heap', rose => 'rose');
@@ -39,6 +38,9 @@ my %am = (heap => 'heap', rose => 'rose');
 # small pieces, so that C2 has several of them; sometimes one, as small tables have
 my $node = rose_node('differential', "statement_timeout = '60s'",
 	rose_conf("rose.debug_piece_size = " . (rand() < 0.7 ? "'8kB'" : "'32MB'")));
+my $generator = RoseSqlGen->new(
+	tables => [ split /,/, $ENV{DIFF_TABLES} // '' ],
+	icu => $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collname = 'en-x-icu'"));
 local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);
 
 foreach my $twin (sort keys %am)
