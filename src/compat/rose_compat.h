@@ -13,6 +13,8 @@
 
 #include "postgres.h"
 
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/smgr.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -159,6 +161,22 @@ rose_primary_key_index(Relation rel)
 #else
 #define rose_cleanup_is_deferred() false
 #endif
+
+/*
+ * The ring of buffers of somebody who writes much.  16 counts I/O by process and ring
+ * (pg_stat_io), does not expect bulk writes of autovacuum workers, and asserts that there
+ * are none; but one that vacuums a table spills its memtable.  So it has vacuum's ring, as
+ * large as that of bulk writes.
+ */
+static inline BufferAccessStrategy
+rose_bulk_write_strategy(void)
+{
+#if PG_VERSION_NUM >= 160000
+	if (MyBackendType == B_AUTOVAC_WORKER)
+		return GetAccessStrategyWithSize(BAS_VACUUM, 16 * 1024);
+#endif
+	return GetAccessStrategy(BAS_BULKWRITE);
+}
 
 /* 17 lets extensions name their wait events. */
 static inline uint32

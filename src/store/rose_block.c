@@ -129,7 +129,7 @@ rose_blockwriter_create(Relation rel, RoseStoreShared *store, uint32 owner,
 	writer->rel = rel;
 	writer->store = store;
 	writer->owner = owner;
-	writer->strategy = GetAccessStrategy(BAS_BULKWRITE);
+	writer->strategy = rose_bulk_write_strategy();
 	writer->skip_wal = rose_store_may_skip_wal(rel, store);
 	writer->pages = palloc(ROSE_BLOCK_BATCH * sizeof(PGAlignedBlock));
 	MemoryContextSwitchTo(old);

@@ -430,7 +430,7 @@ begin_append(TailAppend *append, Relation rel, RoseStoreShared *store, Size nbyt
 	{
 		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-		ring = GetAccessStrategy(BAS_BULKWRITE);
+		ring = rose_bulk_write_strategy();
 		MemoryContextSwitchTo(old);
 	}
 	memset(append, 0, offsetof(TailAppend, old_page));
