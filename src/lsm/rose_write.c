@@ -58,6 +58,9 @@ static struct
 	RoseKeyReader *reader;
 }			WriteCache;
 
+/* How long this process has waited for room when it spilled last, if it has written nothing since. */
+static int	VainWaits = 0;
+
 /* ---- shared memory ---- */
 
 Size
@@ -125,6 +128,7 @@ void
 rose_write_end_transaction(void)
 {
 	memset(&WriteCache, 0, sizeof(WriteCache));
+	VainWaits = 0;
 	rose_lookup_forget_cached();
 }
 
@@ -298,7 +302,10 @@ rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
 		   link_version(table, &versions[done], hints ? &hints[done] : NULL, &ptr))
 		done++;
 	if (done > 0)
+	{
 		log_versions(table, versions, done);
+		VainWaits = 0;
+	}
 	LWLockRelease(&c0->write_lock);
 	return done;
 }
@@ -328,8 +335,12 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 		for (int i = 0; i < done; i++)
 			rose_memtable_set_hint(linked[i], ROSE_MEM_HINT_ABORTED);
 	}
-	else if (log)
-		log_versions(table, versions, n);
+	else
+	{
+		if (log)
+			log_versions(table, versions, n);
+		VainWaits = 0;
+	}
 	LWLockRelease(&c0->write_lock);
 	return done == n;
 }
@@ -498,21 +509,34 @@ report_no_room(RoseTable *table)
 			 errhint("Increase rose.memtable_size, or write less in one transaction.")));
 }
 
+static void
+nap(void)
+{
+	const int	wait_ms = 2;
+
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 wait_ms, rose_wait_event_pacing());
+	ResetLatch(MyLatch);
+}
+
 /*
  * C0's arena is full, or C0 has no memtable left to write to, or the table too many tail
  * segments: have the worker spill what is largest, or this table for its segments, and wait for
  * that, long enough for the spill of a large C0 on a busy disk.  Now and then try our own, in
  * case nobody else comes.  No worker comes to a table that we have locked against everybody.
+ *
+ * A spill may free nothing, because it carries a few rows over.  So we come back at once after
+ * one only if something was written since the one before; else we go on waiting.
  */
 void
 rose_write_make_room(RoseTable *table)
 {
-	const int	wait_ms = 2;
 	const int	max_waits = 30000;
 	const int	own_turn = 500;
 	const int	ask_every = 10;
 	bool		locked = CheckRelationLockedByMe(table->rel, AccessExclusiveLock, true);
 	bool		worker = true;
+	int			first = VainWaits;
 
 	if (OidIsValid(WriteSubid))
 	{
@@ -520,21 +544,25 @@ rose_write_make_room(RoseTable *table)
 			spill_here(table, false))
 			return;
 	}
-	for (int waits = 0; waits < max_waits; waits++)
+	for (int waits = first; waits < max_waits; waits++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (waits % ask_every == 0)
+		if (waits > 0)
+			nap();
+		if (waits == first || waits % ask_every == 0)
 			worker = rose_request_spill_hook != NULL &&
 				rose_request_spill_hook(rose_locator_db(table->locator)) && !locked;
 		if ((!worker || waits % own_turn == own_turn - 1) &&
 			(spill_here(table, worker) ||
 			 spill_locked_table(rose_locator_db(table->locator))))
+		{
+			if (!OidIsValid(WriteSubid))
+				VainWaits = waits + 1;
 			return;
-		if (waits > 0 && has_room(table))
+		}
+		if (waits > first && has_room(table))
 			return;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 wait_ms, rose_wait_event_pacing());
-		ResetLatch(MyLatch);
 	}
+	VainWaits = 0;
 	report_no_room(table);
 }
