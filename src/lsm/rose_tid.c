@@ -13,6 +13,7 @@
 #include "lsm/rose_tid.h"
 
 #include "miscadmin.h"
+#include "util/rose_stop_point.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -258,28 +259,40 @@ tid_pair_compare(const void *a, const void *b)
 	return x < y ? -1 : (x > y ? 1 : 0);
 }
 
+/* Give the range these in place of what it had. */
+static void
+tid_range_set_pairs(TidRange *range, const TidMap *map, const TidSeqPair *pairs, uint64 npairs)
+{
+	TidSeqPair *copy = MemoryContextAllocHuge(TidContext, Max(npairs, 1) * sizeof(TidSeqPair));
+
+	memcpy(copy, pairs, npairs * sizeof(TidSeqPair));
+	qsort(copy, npairs, sizeof(TidSeqPair), tid_pair_compare);
+	if (range->pairs)
+		pfree(range->pairs);
+	range->pairs = copy;
+	range->npairs = npairs;
+	range->pairs_min = map->seq_min;
+	range->pairs_max = map->seq_max;
+}
+
 /*
  * Read the sequence numbers of a component and keep those that this
- * transaction may have given out as memory TIDs.
+ * transaction may have given out as memory TIDs.  If that fails or is cancelled, the transaction may
+ * go on, so the range has all of them or what it had.
  */
 static void
 tid_range_build_pairs(RoseTable *table, TidMap *map, TidRange *range)
 {
-	RoseComponentCursor *cursor;
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose sequence scan",
+											   ALLOCSET_DEFAULT_SIZES);
 	uint64		capacity = 1024;
-	MemoryContext work;
+	uint64		npairs = 0;
+	TidSeqPair *pairs = MemoryContextAlloc(work, capacity * sizeof(TidSeqPair));
+	RoseComponentCursor *cursor =
+		rose_component_cursor_create(tid_range_open(table, range), table->rel,
+									 table->schema, NULL, work);
 
-	if (range->pairs)
-		pfree(range->pairs);
-	range->pairs = MemoryContextAlloc(TidContext, capacity * sizeof(TidSeqPair));
-	range->npairs = 0;
-	range->pairs_min = map->seq_min;
-	range->pairs_max = map->seq_max;
-
-	work = AllocSetContextCreate(CurrentMemoryContext, "rose sequence scan",
-								 ALLOCSET_DEFAULT_SIZES);
-	cursor = rose_component_cursor_create(tid_range_open(table, range), table->rel,
-										  table->schema, NULL, work);
+	ROSE_STOP_POINT("tid-pairs");
 	if (rose_component_cursor_first(cursor))
 	{
 		do
@@ -290,19 +303,18 @@ tid_range_build_pairs(RoseTable *table, TidMap *map, TidRange *range)
 			CHECK_FOR_INTERRUPTS();
 			if (seq < map->seq_min || seq > map->seq_max)
 				continue;
-			if (range->npairs == capacity)
+			if (npairs == capacity)
 			{
 				capacity *= 2;
-				range->pairs = repalloc_huge(range->pairs,
-											 capacity * sizeof(TidSeqPair));
+				pairs = repalloc_huge(pairs, capacity * sizeof(TidSeqPair));
 			}
-			range->pairs[range->npairs].seq = seq;
-			range->pairs[range->npairs++].ordinal = row->ordinal;
+			pairs[npairs].seq = seq;
+			pairs[npairs++].ordinal = row->ordinal;
 		} while (rose_component_cursor_next(cursor));
 	}
 	rose_component_cursor_free(cursor);
+	tid_range_set_pairs(range, map, pairs, npairs);
 	MemoryContextDelete(work);
-	qsort(range->pairs, range->npairs, sizeof(TidSeqPair), tid_pair_compare);
 }
 
 bool

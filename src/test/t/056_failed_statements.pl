@@ -1,4 +1,4 @@
-# Statements that fail in a transaction that goes on leave nothing in memory that lasts until its end.
+# Statements that fail in a transaction that goes on leave nothing in memory that lasts until its end, and do no harm to those that follow.
 use strict;
 use warnings;
 
@@ -28,6 +28,14 @@ foreach my $what ('SELECT 1 / (v - v) FROM t WHERE id = $1', 'UPDATE t SET id = 
 
 	cmp_ok($after - $before, '<', 200_000, "what failed leaves nothing: $what");
 }
+
+# A statement that fails while it looks for a row that has been spilled does not keep the next one from finding it.
+stop_points_create($node);
+sql('CREATE TABLE c (id int PRIMARY KEY, v int) USING rose; INSERT INTO c SELECT g, 0 FROM generate_series(1, 100) g');
+is(sql(q{BEGIN; DECLARE r CURSOR FOR SELECT * FROM c; MOVE 50 FROM r; SELECT FROM rose.spill('c'); SELECT stop_at('tid-pairs', 'error', 'client', 0, 1);
+	SELECT fail('UPDATE c SET v = 1 WHERE CURRENT OF r', 1); SELECT 'failed', stop_hits('tid-pairs');
+	UPDATE c SET v = 2 WHERE CURRENT OF r; SELECT id, v FROM c WHERE v <> 0; COMMIT}) =~ s/^\n+//r =~ s/\n\n+/\n/gr,
+	"failed|1\n50|2", 'a row that another statement has failed to find');
 
 $node->stop;
 done_testing();
