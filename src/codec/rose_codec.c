@@ -20,9 +20,6 @@
 /* Runs are long if this many values take part in one on average. */
 #define LONG_RUN		16
 
-/* Bytes of a segment of words that no other codec is tried for. */
-#define NEGLIGIBLE_SIZE	32
-
 /* By id.  Frozen: an id is never given to another codec. */
 static const RoseCodec *const codecs[ROSE_NUM_CODECS] = {
 	[ROSE_CODEC_CONSTANT] = &rose_codec_constant,
@@ -125,7 +122,7 @@ gather_word_stats(const RoseColumnBuffer *col, RoseWordStats *stats)
 }
 
 bool
-rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *best)
+rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligible, RosePlan *best)
 {
 	const RoseCodec *const *candidates = col->is_words ? word_candidates : item_candidates;
 	int			ncandidates = col->is_words ? lengthof(word_candidates) : lengthof(item_candidates);
@@ -173,7 +170,7 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *bes
 		}
 		/* nothing beats a constant, nor is there much to gain in so few bytes */
 		if (col->is_words && candidates[k] != &rose_codec_plain &&
-			(request.stats.nruns == 1 || best->size <= NEGLIGIBLE_SIZE))
+			(request.stats.nruns == 1 || best->size <= negligible))
 			break;
 	}
 	return best->codec != NULL;

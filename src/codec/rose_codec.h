@@ -311,9 +311,11 @@ extern void rose_codec_plan_empty(const RoseColumnBuffer *col, RosePlan *plan);
 
 /*
  * The best plan for all values of the column.  False if there is none: a page can
- * never hold them.  One item of up to ROSE_ITEM_MAX_SIZE always has one.
+ * never hold them.  One item of up to ROSE_ITEM_MAX_SIZE always has one.  For words
+ * whose plan takes no more than 'negligible' bytes no better one is looked for.
  */
-extern bool rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, RosePlan *plan);
+extern bool rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligible,
+							  RosePlan *plan);
 
 /*
  * A plan for all values, with the codec and as far as possible the parameters of a

@@ -36,6 +36,13 @@
  */
 #define MAX_PENDING_ROWS	2048
 
+/*
+ * Bytes of a segment of words that no better codec is looked for: so many at most, and this part of
+ * what a column has on a page.  Of many columns each takes few, but not all of them together.
+ */
+#define NEGLIGIBLE_SIZE			32
+#define NEGLIGIBLE_PART			8
+
 /* Fewer values than this tell too little about a rate. */
 #define MIN_LEARNED_VALUES		16
 
@@ -175,7 +182,9 @@ make_plan(RosePageBuilder *builder, BuilderColumn *column, bool tight, int headr
 		rose_codec_follow(buffer, &column->learned, tight, headroom, plan))
 		return true;
 	column->chosen = true;
-	return rose_codec_choose(buffer, tight, headroom, plan);
+	return rose_codec_choose(buffer, tight, headroom,
+							 Min(NEGLIGIBLE_SIZE,
+								 builder->available / builder->ncols / NEGLIGIBLE_PART), plan);
 }
 
 /*

@@ -295,9 +295,9 @@ test_many_columns(void)
 	unit_ok(good, "pages: tables of 320 columns");
 }
 
-/* Rows on the first page of a table of one column. */
+/* Rows on the first page of a table whose first columns have this shape; the others are constant. */
 static int
-rows_on_page(const UnitType *type, UnitShape shape, int ncols)
+rows_of_columns(const UnitType *type, UnitShape shape, int nshaped, int ncols)
 {
 	UnitColumn *columns = malloc(ncols * sizeof(UnitColumn));
 	int			total;
@@ -305,12 +305,19 @@ rows_on_page(const UnitType *type, UnitShape shape, int ncols)
 
 	for (c = 0; c < ncols; c++)
 		unit_column_init(&columns[c], type->attlen, type->byval, type->align, type->is_float,
-						 c == 0 ? shape : SHAPE_CONSTANT, 0);
+						 c < nshaped ? shape : SHAPE_CONSTANT, 0);
 	if (!round_trip(columns, ncols, 1, 1000000, &total))
 		total = -1;
 	unit_free_columns(columns, ncols);
 	free(columns);
 	return total;
+}
+
+/* The same if that is one column. */
+static int
+rows_on_page(const UnitType *type, UnitShape shape, int ncols)
+{
+	return rows_of_columns(type, shape, 1, ncols);
 }
 
 static void
@@ -324,6 +331,8 @@ test_fill(void)
 	unit_ok(rows >= 3000, "fill: %d rows of 300 constant columns on a page", rows);
 	rows = rows_on_page(&unit_types[UNIT_INT8], SHAPE_SEQUENCE, 5);
 	unit_ok(rows >= 65000, "fill: %d rows of a sequence on a page", rows);
+	rows = rows_of_columns(&unit_types[UNIT_INT8], SHAPE_SEQUENCE, 240, 240);
+	unit_ok(rows >= 4000, "fill: %d rows of 240 sequences on a page", rows);
 	rows = rows_on_page(&unit_types[UNIT_INT8], SHAPE_SECONDS, 1);
 	unit_ok(rows >= 12000, "fill: %d sorted timestamps of whole seconds on a page", rows);
 	rows = rows_on_page(&unit_types[UNIT_INT8], SHAPE_OUTLIERS, 1);
