@@ -19,7 +19,7 @@ static const char *const shape_names[NUM_SHAPES] = {
 	"runs", "few", "outliers", "low outliers", "sometimes",
 	"uneven", "extremes", "drift", "moods", "decimals", "doubles",
 	"random text", "fixed text", "few texts", "prose", "sorted keys", "long text",
-	"empty text", "drifting text"
+	"empty text", "codes", "drifting text"
 };
 
 const char *
@@ -199,6 +199,29 @@ next_float(UnitColumn *column)
 	return word;
 }
 
+/* Short texts of some alphabet, which sometimes gets more characters. */
+static int
+next_code(UnitColumn *column, char *out)
+{
+	static const int alphabets[] = {1, 2, 3, 10, 16, 17, 33, 63, 64, 65};
+	uint64		random = unit_random();
+	int			nchars;
+	int			n;
+
+	if (random % 300 == 0)
+		column->mood = (int) (random >> 16) % 1000;
+	nchars = alphabets[column->mood % lengthof(alphabets)];
+	random >>= 16;
+	n = column->mood % 3 == 0 ? 24 : (int) (random % (column->mood % 3 == 1 ? 10 : 127));
+	if (random % 100 == 0)
+		n = 120 + (int) (random >> 8) % 20;
+	for (int k = 0; k < n; k++)
+		out[k] = (char) (128 - nchars / 2 + unit_random_below(nchars));
+	if (n > 0 && column->mood % 5 < 2 && unit_random_below(80) == 0)
+		out[n / 2] = (char) (1 + unit_random_below(255));
+	return n;
+}
+
 static int
 next_text(UnitColumn *column, char *out)
 {
@@ -240,6 +263,8 @@ next_text(UnitColumn *column, char *out)
 			break;
 		case SHAPE_TEXT_EMPTY:
 			return 0;
+		case SHAPE_TEXT_CODES:
+			return next_code(column, out);
 		default:
 			n = (int) (random % 16 == 0 ? random % 300 : random % 30);
 	}

@@ -40,6 +40,7 @@ typedef enum UnitShape
 	SHAPE_TEXT_KEYS,			/* sorted */
 	SHAPE_TEXT_LONG,			/* up to the limit */
 	SHAPE_TEXT_EMPTY,
+	SHAPE_TEXT_CODES,			/* few different characters, and now and then something else */
 	SHAPE_TEXT_DRIFT,
 	NUM_SHAPES
 } UnitShape;
