@@ -170,10 +170,15 @@ copy_entry(RoseKeyReader *reader, const RoseMemEntryRef *entry, RoseRow *row)
 
 	if (reader->buffer_size < row_size + present_size)
 	{
+		Size		size = Max(1024, (row_size + present_size) * 2);
+
+		/* a cached lookup is used again after there was no memory for it */
 		if (reader->buffer)
 			pfree(reader->buffer);
-		reader->buffer_size = Max(1024, (row_size + present_size) * 2);
-		reader->buffer = MemoryContextAllocHuge(reader->context, reader->buffer_size);
+		reader->buffer = NULL;
+		reader->buffer_size = 0;
+		reader->buffer = MemoryContextAllocHuge(reader->context, size);
+		reader->buffer_size = size;
 	}
 	memset(row, 0, sizeof(*row));
 	row->version = entry->version;
