@@ -181,17 +181,26 @@ pick(const PickState *state, int first, int last, int target_level)
 }
 
 static int
-newest_of_all(const PickState *state)
+newest_of(int a, int b)
 {
-	return state->newest_run >= 0 ? state->newest_run :
-		state->c1_newest >= 0 ? state->c1_newest : state->c2_newest;
+	return a < 0 ? b : b < 0 ? a : Min(a, b);
 }
 
 static int
+newest_of_all(const PickState *state)
+{
+	return newest_of(newest_of(state->newest_run, state->c1_newest), state->c2_newest);
+}
+
+/*
+ * The oldest component, whatever it is.  A merge into C2 reaches down to it: its
+ * output goes behind all of lower levels, and a run may have come to lie behind C1, because it was
+ * busy when newer ones were merged.
+ */
+static int
 oldest_of_all(const PickState *state)
 {
-	return state->c2_oldest >= 0 ? state->c2_oldest :
-		state->c1_oldest >= 0 ? state->c1_oldest : state->oldest_run;
+	return state->input->ncomponents - 1;
 }
 
 /*
@@ -267,13 +276,13 @@ do_runs_fill_c1(const PickState *state)
 static bool
 pick_c1_into_c2(const PickState *state, RosePickResult *result)
 {
-	int			oldest = state->c2_oldest >= 0 ? state->c2_oldest : state->c1_oldest;
+	int			oldest = oldest_of_all(state);
 
 	if (state->c1_newest < 0 || state->c2_blocked)
 		return false;
 	if (do_runs_fill_c1(state))
 	{
-		*result = pick(state, state->newest_run, oldest, 2);
+		*result = pick(state, newest_of(state->newest_run, state->c1_newest), oldest, 2);
 		if (result->merge)
 			return true;
 	}
@@ -288,8 +297,8 @@ pick_runs_into_c1(const PickState *state, RosePickResult *result)
 {
 	if (!are_runs_worth_merging(state))
 		return false;
-	*result = pick(state, state->newest_run,
-				   state->c1_oldest >= 0 ? state->c1_oldest : state->oldest_run, 1);
+	*result = pick(state, newest_of(state->newest_run, state->c1_newest),
+				   Max(state->oldest_run, state->c1_oldest), 1);
 	return result->merge;
 }
 
@@ -309,6 +318,8 @@ pick_small_runs(const PickState *state, RosePickResult *result)
 
 		if (!is_mergeable(state->input, i))
 			continue;
+		if (state->input->components[i].level != 0)
+			break;
 		if (bytes >= state->input->c0_size / PICK_SMALL_PART ||
 			(ntaken > 0 && bytes > 2 * taken))
 			break;

@@ -201,6 +201,48 @@ test_private(void)
 	CHECK(!ask().merge);
 }
 
+/* A run behind C1, because it was busy when newer ones became C1. */
+static void
+test_run_behind_c1(void)
+{
+	RosePickResult pick;
+
+	/* C2 would come to lie behind it */
+	clear();
+	add(1, 10 * C0_SIZE);
+	add(0, 100);
+	busy[1] = true;
+	CHECK(!ask().merge);
+	busy[1] = false;
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 2));
+
+	/* with runs in front that fill C1, too */
+	clear();
+	for (int i = 0; i < 4; i++)
+		add(0, C0_SIZE / 4);
+	add(1, 3 * C0_SIZE - C0_SIZE / 2);
+	add(0, 100);
+	busy[5] = true;
+	pick = ask();
+	CHECK(!pick.merge || pick.target_level < 2);
+
+	/* runs behind C1 alone */
+	clear();
+	add(1, C0_SIZE);
+	add(0, C0_SIZE / 2);
+	add(0, C0_SIZE / 2);
+	pick = ask();
+	CHECK(picked(&pick, 0, 2, 1));
+
+	/* a dead row's tombstone in front of it */
+	clear();
+	add(1, 10000)->ntombstones = 5000;
+	add(0, 10);
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 2));
+}
+
 /* Replace what was picked by its sum; returns the bytes written. */
 static uint64
 apply(const RosePickResult *pick)
@@ -370,6 +412,7 @@ main(void)
 {
 	memset(blocked, 0, sizeof(blocked));
 	test_decisions();
+	test_run_behind_c1();
 	test_tombstones();
 	test_private();
 	memset(blocked, 0, sizeof(blocked));
