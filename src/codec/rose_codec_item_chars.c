@@ -180,7 +180,8 @@ item_chars_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan 
 	plan->header = 2 + plan->nunits + ROSE_ITEM_INDEX_HEADER;
 	plan->width = rose_bits_needed(plan->unit_bytes - (uint64) n * (uint64) plan->step +
 								   (request->tight ? 0 : (uint64) request->headroom));
-	plan->value_bits = plan->width + 8;
+	/* the byte before an item that is there as it is, and the index rounded up */
+	plan->value_bits = plan->width + 8 + 8;
 	plan->n = n;
 	return item_chars_extend(col, plan, n);
 }
