@@ -50,7 +50,7 @@ sub facts
 SELECT c.relname, c.relkind, c.relpersistence, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam
  WHERE c.relnamespace = 'public'::regnamespace ORDER BY 1;
 SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint
- WHERE connamespace = 'public'::regnamespace ORDER BY 1::text, 2;
+ WHERE connamespace = 'public'::regnamespace ORDER BY conrelid::regclass::text, conname;
 SQL
 }
 
