@@ -86,6 +86,18 @@ SELECT * FROM rose.check('r');
 RESET ROLE;
 DROP ROLE regress_rose_nobody;
 
+-- publications: changes of rose tables are not decoded
+CREATE PUBLICATION regress_rose_pub FOR TABLE r;
+CREATE PUBLICATION regress_rose_pub FOR TABLE plain_heap, ONLY r (id);
+SET client_min_messages = error;
+CREATE PUBLICATION regress_rose_pub FOR TABLE plain_heap;
+ALTER PUBLICATION regress_rose_pub ADD TABLE r;
+ALTER PUBLICATION regress_rose_pub SET TABLE plain_heap, r;
+ALTER PUBLICATION regress_rose_pub DROP TABLE plain_heap;
+SELECT count(*) FROM pg_publication_tables WHERE pubname = 'regress_rose_pub';
+DROP PUBLICATION regress_rose_pub;
+RESET client_min_messages;
+
 -- settings
 SHOW rose.read_mode;
 SET rose.read_mode = 'realtime';

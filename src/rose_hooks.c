@@ -247,6 +247,37 @@ sets_access_method(const AlterTableStmt *stmt)
 	return false;
 }
 
+/*
+ * Logical decoding knows nothing of rose's log: a subscriber would get the table's rows of
+ * now, and no change of them.  Publications of schemas or of all tables leave
+ * them out without a word, as core does with unlogged tables.
+ */
+static void
+refuse_publication(List *objects)
+{
+	ListCell   *cell;
+
+	foreach(cell, objects)
+	{
+		PublicationObjSpec *object = lfirst_node(PublicationObjSpec, cell);
+		Relation	rel;
+
+		if (object->pubobjtype != PUBLICATIONOBJ_TABLE)
+			continue;
+		rel = relation_openrv_extended(object->pubtable->relation, AccessShareLock, true);
+		if (rel == NULL)
+			continue;			/* core says so */
+		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot add relation \"%s\" to publication",
+							RelationGetRelationName(rel)),
+					 errdetail("Changes of rose tables are not decoded, so subscribers would not get them."),
+					 errhint("Publish a heap table, and subscribe to it with a rose table.")));
+		relation_close(rel, AccessShareLock);
+	}
+}
+
 static void
 before_command(Node *stmt)
 {
@@ -256,6 +287,11 @@ before_command(Node *stmt)
 		refuse_concurrently(((IndexStmt *) stmt)->relation, REINDEX_OBJECT_TABLE);
 	else if (reindexing_concurrently && ((ReindexStmt *) stmt)->relation)
 		refuse_concurrently(((ReindexStmt *) stmt)->relation, ((ReindexStmt *) stmt)->kind);
+	else if (IsA(stmt, CreatePublicationStmt))
+		refuse_publication(((CreatePublicationStmt *) stmt)->pubobjects);
+	else if (IsA(stmt, AlterPublicationStmt) &&
+			 ((AlterPublicationStmt *) stmt)->action != AP_DropObjects)
+		refuse_publication(((AlterPublicationStmt *) stmt)->pubobjects);
 }
 
 /* OID of the database whose files the command removes, or InvalidOid. */
