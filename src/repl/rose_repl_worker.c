@@ -50,7 +50,9 @@ is_tables_fault(int sqlerrcode)
 		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
 			return sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE;
 		default:
-			return sqlerrcode == ERRCODE_NO_DATA_FOUND;
+			/* the latter: a row or key that is too large */
+			return sqlerrcode == ERRCODE_NO_DATA_FOUND ||
+				sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED;
 	}
 }
 

@@ -80,7 +80,7 @@ check_room(Relation rel, const RoseMetaDisk *meta, const RoseManifestEdit *edit)
 {
 	if (meta->ncomponents - edit->nremove + edit->nadd > ROSE_MAX_COMPONENTS)
 		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("table \"%s\" cannot have more than %d components",
 						RelationGetRelationName(rel), ROSE_MAX_COMPONENTS),
 				 errhint("Wait for merges to catch up, or merge the table by hand.")));

@@ -256,6 +256,10 @@ resynced('bad2', 'column dropped');
 up('ALTER TABLE bad2 REPLICA IDENTITY FULL; ALTER TABLE nokey REPLICA IDENTITY FULL; UPDATE nokey SET b = 1 WHERE a = 1');
 paused('nokey', qr/cannot replicate an UPDATE of table "public.nokey", which has no primary key here.*hint: /s, 'an update without a primary key');
 resynced('nokey', 'no key');
+up("INSERT INTO bad2 SELECT 3, string_agg(md5(g::text), '') FROM generate_series(1, 200000) g");
+paused('bad2', qr/row of \d+ bytes is too large.*bad2.*hint: /s, 'a row that is larger than memory can take');
+up('DELETE FROM bad2 WHERE id = 3');
+resynced('bad2', 'the row is gone');
 # no key of the upstream's, which has rows that have none
 step('before', "INSERT INTO no_value VALUES (0, 0), (1, 1); INSERT INTO no_text VALUES ('', 0), ('x', 1)", qw(no_value no_text));
 foreach my $table (qw(no_value no_text))
