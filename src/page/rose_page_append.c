@@ -715,19 +715,18 @@ forget_uncounted_values(RosePageBuilder *builder)
 
 /*
  * How many of n rows beyond those that are counted to take, all if they fit; *bits is then pending.
- * It need not be the most: what is left is tried again.
+ * It need not be the most: what is left is tried again.  If it is none, reach_bits and
+ * pending_limit are to be found anew.
  */
 static int
 find_rows_that_fit(RosePageBuilder *builder, int n, int64 *bits)
 {
-	while (!rows_fit(builder, n, bits))
+	while (n > 0 && !rows_fit(builder, n, bits))
 	{
 		double		room = (double) (builder->budget_bits - builder->reach_bits -
 									builder->pending_bits);
 		double		needed = (double) (*bits - builder->pending_bits);
 
-		if (n == 0)
-			elog(ERROR, "rows accepted for a rose page do not fit on it");
 		n = *bits == 0 ? n / 2 : Min(n - 1, Max(0, (int) (n * room / needed)));
 	}
 	return n;
@@ -759,14 +758,20 @@ add_dense_rows(RosePageBuilder *builder, const RoseColumnValues *columns, int fr
 	copy_rows(builder, columns, from, n);
 
 	taken = find_rows_that_fit(builder, n, &bits);
+	if (taken == 0)
+	{
+		forget_uncounted_values(builder);
+		if (!find_reach(builder, 0))
+			builder->pending_limit = -1;	/* the next row has to look closer */
+		return 0;
+	}
 	item_bytes = uncounted_item_bytes(builder, taken);
 	for (k = 0; k < builder->nitem_columns; k++)
 		builder->columns[builder->item_columns[k]].buffer.nvalues += taken;
 	builder->nrows += taken;
 	builder->nlooked = builder->nrows;
 	builder->npending += taken;
-	if (taken > 0)
-		builder->expected_bits = (bits - builder->pending_bits) / taken;
+	builder->expected_bits = (bits - builder->pending_bits) / taken;
 	builder->pending_bits = bits;
 	builder->item_bytes += item_bytes;
 	builder->pending_item_bytes += item_bytes;
