@@ -99,31 +99,25 @@ rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out)
 }
 
 VECTORIZED bool
-rose_kernel_multiples(const int64 *x, int n, int64 base, uint64 inverse, int shift, uint64 limit)
+rose_kernel_multiples(const int64 *x, int n, int64 base, const RoseDivisor *divisor)
 {
+	const RoseDivisor by = *divisor;
 	int64		odd = 0;
 	int			i;
 
 	for (i = 0; i < n; i++)
-	{
-		uint64		product = ((uint64) x[i] - (uint64) base) * inverse;
-
-		odd |= (product >> shift | product << 1 << (63 - shift)) > limit;
-	}
+		odd |= rose_divide(&by, (uint64) x[i] - (uint64) base) > by.limit;
 	return odd == 0;
 }
 
 VECTORIZED void
-rose_kernel_divide(const int64 *x, int n, int64 base, uint64 inverse, int shift, uint64 *out)
+rose_kernel_divide(const int64 *x, int n, int64 base, const RoseDivisor *divisor, uint64 *out)
 {
+	const RoseDivisor by = *divisor;
 	int			i;
 
 	for (i = 0; i < n; i++)
-	{
-		uint64		product = ((uint64) x[i] - (uint64) base) * inverse;
-
-		out[i] = product >> shift | product << 1 << (63 - shift);
-	}
+		out[i] = rose_divide(&by, (uint64) x[i] - (uint64) base);
 }
 
 VECTORIZED int
@@ -138,17 +132,14 @@ rose_kernel_count_outside(const int64 *x, int n, int64 base, uint64 top)
 }
 
 VECTORIZED int
-rose_kernel_count_odd(const int64 *x, int n, int64 base, uint64 inverse, int shift, uint64 limit)
+rose_kernel_count_odd(const int64 *x, int n, int64 base, const RoseDivisor *divisor, uint64 limit)
 {
+	const RoseDivisor by = *divisor;
 	int64		count = 0;
 	int			i;
 
 	for (i = 0; i < n; i++)
-	{
-		uint64		product = ((uint64) x[i] - (uint64) base) * inverse;
-
-		count += (product >> shift | product << 1 << (63 - shift)) > limit || x[i] < base;
-	}
+		count += rose_divide(&by, (uint64) x[i] - (uint64) base) > limit || x[i] < base;
 	return (int) count;
 }
 

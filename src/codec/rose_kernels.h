@@ -14,6 +14,8 @@
 
 #include "postgres.h"
 
+#include "codec/rose_divisor.h"
+
 /* Widen [*low, *high] by x[0 .. n). */
 extern void rose_kernel_bounds(const int64 *x, int n, int64 *low, int64 *high);
 
@@ -30,12 +32,10 @@ extern int	rose_kernel_run_end(const int64 *x, int from, int n, int64 value);
 extern void rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out);
 
 /*
- * With the parts of a RoseDivisor (rose_divisor.h): are all of x[i] - base multiples?
- * And out[i] = their quotients.
+ * Are all of x[i] - base multiples of what the divisor divides by?  And out[i] = their quotients.
  */
-extern bool rose_kernel_multiples(const int64 *x, int n, int64 base, uint64 inverse, int shift,
-								  uint64 limit);
-extern void rose_kernel_divide(const int64 *x, int n, int64 base, uint64 inverse, int shift,
+extern bool rose_kernel_multiples(const int64 *x, int n, int64 base, const RoseDivisor *divisor);
+extern void rose_kernel_divide(const int64 *x, int n, int64 base, const RoseDivisor *divisor,
 							   uint64 *out);
 
 /*
@@ -43,7 +43,7 @@ extern void rose_kernel_divide(const int64 *x, int n, int64 base, uint64 inverse
  * quotients of up to 'limit'.
  */
 extern int	rose_kernel_count_outside(const int64 *x, int n, int64 base, uint64 top);
-extern int	rose_kernel_count_odd(const int64 *x, int n, int64 base, uint64 inverse, int shift,
+extern int	rose_kernel_count_odd(const int64 *x, int n, int64 base, const RoseDivisor *divisor,
 								  uint64 limit);
 
 /* out[i] = the low bits of x[i] but for the upper unused_bits (0, 32, 48 or 56), sign-extended. */

@@ -88,7 +88,7 @@ pack_narrow(const RosePlan *plan, const int64 *x, int n, uint64 *packed)
 	if (plan->step == 1)
 		rose_kernel_subtract(x, n, plan->base, packed);
 	else
-		rose_kernel_divide(x, n, plan->base, plan->divisor.inverse, plan->divisor.shift, packed);
+		rose_kernel_divide(x, n, plan->base, &plan->divisor, packed);
 }
 
 /* The packed values, none of which is wide or a patch. */

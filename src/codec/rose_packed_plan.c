@@ -345,8 +345,7 @@ all_inside(RosePlan *plan, const int64 *x, int n)
 				  rose_width_mask(plan->width)))
 		return false;
 	if (plan->step != 1 &&
-		!rose_kernel_multiples(x, n, plan->base, plan->divisor.inverse, plan->divisor.shift,
-							   plan->divisor.limit))
+		!rose_kernel_multiples(x, n, plan->base, &plan->divisor))
 		return false;
 	plan->low = Min(plan->low, low);
 	plan->high = Max(plan->high, high);

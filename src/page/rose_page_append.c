@@ -209,8 +209,7 @@ count_unusual(BuilderColumn *column, int from, int to)
 		if (plan->step == 1)
 			count += rose_kernel_count_outside(x, n, plan->usual_base, plan->usual_top);
 		else
-			count += rose_kernel_count_odd(x, n, plan->usual_base, plan->divisor.inverse,
-										   plan->divisor.shift,
+			count += rose_kernel_count_odd(x, n, plan->usual_base, &plan->divisor,
 										   Min(plan->usual_top, plan->divisor.limit));
 		from += n;
 	}
