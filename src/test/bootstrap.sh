@@ -6,22 +6,37 @@
 # Works with the PostgreSQL that PG_CONFIG names, or installs Debian's 15.
 # BOOTSTRAP_WISHES names packages that would be nice to have: what can be
 # installed of them is, the rest is left out.
+#
+#   bootstrap.sh             install
+#   bootstrap.sh --missing   print what would be installed, one package a line
+#
+# What is missing is found by looking for the files that are needed, not for
+# packages: test_bootstrap.sh has the combinations.
 set -eu
 
 PG_CONFIG=${PG_CONFIG:-pg_config}
 DEBIAN_PG=15
 
+# has_headers: does PG_CONFIG name a PostgreSQL that a module can be built for?
+# Debian's client package has pg_config and PGXS already, but no server headers.
+has_headers()
+{
+	[ -f "$("$PG_CONFIG" --pgxs 2>/dev/null)" ] &&
+		[ -f "$("$PG_CONFIG" --includedir-server 2>/dev/null)/postgres.h" ]
+}
+
 # Prints the Debian packages that would provide what is missing.
 missing_packages()
 {
-	local version=$DEBIAN_PG bindir=''
+	local version='' bindir=''
 
-	if command -v "$PG_CONFIG" >/dev/null 2>&1 && [ -f "$("$PG_CONFIG" --pgxs 2>/dev/null)" ]; then
-		bindir=$("$PG_CONFIG" --bindir)
-		version=$("$PG_CONFIG" --version | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')
-	else
-		echo "postgresql-server-dev-$version"
+	# pg_config alone may be the client library's, with no server to its version
+	if command -v "$PG_CONFIG" >/dev/null 2>&1; then
+		bindir=$("$PG_CONFIG" --bindir 2>/dev/null) || bindir=''
+		version=$("$PG_CONFIG" --version 2>/dev/null | sed -nE 's/^PostgreSQL ([0-9]+).*/\1/p')
 	fi
+	version=${version:-$DEBIAN_PG}
+	has_headers || echo "postgresql-server-dev-$version"
 	if [ -z "$bindir" ] || [ ! -x "$bindir/postgres" ]; then
 		echo "postgresql-$version"
 	fi
@@ -35,7 +50,7 @@ missing_packages()
 		echo liblz4-dev
 	fi
 	# headers of a server with ICU include ICU's
-	if [ -n "$bindir" ] && grep -q '^#define USE_ICU' "$("$PG_CONFIG" --includedir-server)"/pg_config*.h 2>/dev/null || [ -z "$bindir" ]; then
+	if ! has_headers || grep -q '^#define USE_ICU' "$("$PG_CONFIG" --includedir-server)"/pg_config*.h 2>/dev/null; then
 		echo '#include <unicode/ucol.h>' | gcc -fsyntax-only -xc - >/dev/null 2>&1 || echo libicu-dev
 	fi
 	perl -MIPC::Run -MTest::More -MTime::HiRes -e1 >/dev/null 2>&1 || echo libipc-run-perl
@@ -53,13 +68,23 @@ missing_wishes()
 	done
 }
 
+list_missing()
+{
+	missing_packages | tr ' ' '\n' | sort -u
+}
+
+if [ "${1:-}" = --missing ]; then
+	list_missing
+	exit 0
+fi
+
 wishes=$(missing_wishes)
 if [ -n "$wishes" ]; then
 	echo "installing, if it can be had:" $wishes
 	{ apt-get update -q; DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $wishes; } >/dev/null 2>&1 || true
 fi
 
-packages=$(missing_packages | tr ' \n' '\n\n' | sort -u | tr '\n' ' ')
+packages=$(list_missing | tr '\n' ' ')
 packages=${packages% }
 [ -z "$packages" ] && exit 0
 
@@ -79,7 +104,8 @@ if ! { apt-get update -q && apt-get install -y -q --no-install-recommends $packa
 	exit 1
 fi
 
-packages=$(missing_packages | tr '\n' ' ')
+hash -r
+packages=$(list_missing | tr '\n' ' ')
 if [ -n "${packages% }" ]; then
 	echo "still missing after the installation: $packages" >&2
 	exit 1

@@ -92,6 +92,7 @@ unit_tests()
 		return
 	fi
 	run_suite unit src/test/unit/run.sh
+	run_suite bootstrap src/test/test_bootstrap.sh
 }
 
 regress_tests()
