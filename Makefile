@@ -4,6 +4,7 @@
 #   make install     install it into the PostgreSQL that PG_CONFIG names
 #   make unit        unit tests of the modules that need no server
 #   make test        everything: unit, regression, isolation and TAP tests
+#   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
 #   make demo        watch a pgbench primary replicate into rose tables
 #   make bench       the benchmarks, small sizes
 #   make bench-full  the benchmarks, the papers' sizes
@@ -65,6 +66,9 @@ unit:
 test:
 	@src/test/run.sh
 
+fresh-test:
+	@src/test/fresh.sh
+
 demo:
 	@bench/demo.sh
 
@@ -75,4 +79,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test demo bench bench-full
+.PHONY: unit test fresh-test demo bench bench-full
