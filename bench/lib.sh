@@ -1,8 +1,8 @@
 # Shared functions of the demo, the benchmarks and the tests. Sourced by bash.
 #
 # Responsible for: building and installing rose, scratch clusters (in a folder
-# of their own, reached by Unix sockets only), memory and disk bounds by cgroup,
-# and reading what a cluster cost. Everything that is started or made here is
+# of their own, reached by Unix sockets only), control groups (cgroup.sh), and
+# reading what a cluster cost. Everything that is started or made here is
 # ended and removed by rose_cleanup, which callers install as their EXIT trap.
 #
 # ROSE_STANDIN=1 puts heap and built-in replication behind rose's names (see
@@ -13,7 +13,8 @@ ROSE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PG_CONFIG=${PG_CONFIG:-pg_config}
 ROSE_STANDIN=${ROSE_STANDIN:-}
 SCRATCH=''
-CGROUPS=()
+
+. "$ROSE_ROOT/bench/cgroup.sh"
 
 die()
 {
@@ -203,61 +204,8 @@ calc()
 }
 
 # ----------------------------------------------------------------------------
-# Memory and disk bounds: cgroup version 1, groups made below the caller's own.
+# The disk
 # ----------------------------------------------------------------------------
-
-# cgroup_path CONTROLLER: the folder of the caller's own group.
-cgroup_path()
-{
-	local path
-
-	path=$(awk -F: -v c="$1" '$2 == c { print $3 }' /proc/self/cgroup)
-	[ -n "$path" ] && [ -d "/sys/fs/cgroup/$1$path" ] && echo "/sys/fs/cgroup/$1${path%/}"
-}
-
-# cgroup_available: can this user make memory and blkio groups here?
-cgroup_available()
-{
-	local controller path
-
-	for controller in memory blkio; do
-		path=$(cgroup_path "$controller") && [ -w "$path" ] || return 1
-	done
-}
-
-# cgroup_create GROUP: makes the group under both controllers.
-cgroup_create()
-{
-	local controller path
-
-	for controller in memory blkio; do
-		path=$(cgroup_path "$controller")/$1
-		mkdir "$path" || return 1
-		CGROUPS+=("$path")
-	done
-}
-
-# cgroup_enter GROUP: moves the calling subshell into the group.
-cgroup_enter()
-{
-	local controller
-
-	for controller in memory blkio; do
-		echo "$BASHPID" >"$(cgroup_path "$controller")/$1/cgroup.procs"
-	done
-}
-
-# cgroup_set GROUP FILE VALUE; the controller is the first word of the file's name.
-cgroup_set()
-{
-	echo "$3" >"$(cgroup_path "${2%%.*}")/$1/$2"
-}
-
-# cgroup_get GROUP FILE
-cgroup_get()
-{
-	cat "$(cgroup_path "${2%%.*}")/$1/$2"
-}
 
 # disk_of FOLDER: "major:minor" of the whole disk that holds the folder.
 disk_of()
@@ -274,26 +222,7 @@ disk_of()
 	fi
 }
 
-# cgroup_count_io GROUP: makes the kernel count the group's disk traffic. Recent
-# kernels count only where some throttle is set, so one that never binds is set.
-cgroup_count_io()
-{
-	cgroup_set "$1" blkio.throttle.read_bps_device "$DISK $((1 << 40))"
-}
-
-# group_io GROUP: "reads read_bytes written_bytes" of the group so far.
-group_io()
-{
-	{
-		cgroup_get "$1" blkio.throttle.io_serviced | sed 's/^/ops /'
-		cgroup_get "$1" blkio.throttle.io_service_bytes | sed 's/^/bytes /'
-	} | awk -v disk="$DISK" '
-		$2 == disk && $3 == "Read" { if ($1 == "ops") reads = $4; else rbytes = $4 }
-		$2 == disk && $3 == "Write" && $1 == "bytes" { wbytes = $4 }
-		END { printf("%.0f %.0f %.0f\n", reads, rbytes, wbytes) }'
-}
-
-# device_io: the same, of the whole disk, whoever caused it.
+# device_io: "reads read_bytes written_bytes" of the whole disk so far, whoever caused it.
 device_io()
 {
 	awk -v disk="$DISK" '$1 ":" $2 == disk { printf("%.0f %.0f %.0f\n", $4, $6 * 512, $10 * 512) }' /proc/diskstats

@@ -212,29 +212,29 @@ bound_create()
 	BOUND_MB=''
 	BOUND_COUNTS=''
 	if ! cgroup_available || ! cgroup_create "$group"; then
-		say "memory: NOT bounded, and disk use is the whole machine's: there is no cgroup version 1 that this user may use"
+		say "memory: NOT bounded, and disk use is the whole machine's: there are no control groups that this user may make"
 		[ -z "$iops" ] || die "a bound of disk reads needs a cgroup"
 		return
 	fi
 	if [ "$DISK" != none ]; then
-		cgroup_count_io "$group"
+		cgroup_count_io "$group" "$DISK"
 		BOUND_COUNTS=1
 	fi
 	if [ "$mb" -gt 0 ]; then
-		cgroup_set "$group" memory.limit_in_bytes $((mb * 1048576))
+		cgroup_bound_memory "$group" "$mb"
 		BOUND_MB=$mb
 		say "memory: bounded at $mb MB for a cluster, page cache included"
 	else
 		say "memory: not bounded"
 	fi
 	if [ -n "$iops" ]; then
-		cgroup_set "$group" blkio.throttle.read_iops_device "$DISK $iops"
+		cgroup_bound_reads "$group" "$DISK" "$iops"
 		say "disk: at most $iops reads a second"
 	fi
 }
 
 # bound_group GROUP: the group's name in the system if it could be made, else nothing.
-bound_group() { [ ! -d "$(cgroup_path memory)/$(group_name "$1")" ] || group_name "$1"; }
+bound_group() { ! cgroup_exists "$(group_name "$1")" || group_name "$1"; }
 
 # io_now GROUP: "reads read_bytes written_bytes" so far of the group, and the same
 # three of the whole disk, whoever caused it. Without a group the disk's, twice.
@@ -244,7 +244,7 @@ io_now()
 
 	[ "$DISK" = none ] || device=$(device_io)
 	if [ -n "$BOUND_COUNTS" ]; then
-		echo "$(group_io "$(group_name "$1")") $device"
+		echo "$(cgroup_io "$(group_name "$1")" "$DISK") $device"
 	else
 		echo "$device $device"
 	fi
@@ -255,9 +255,9 @@ grown() { calc "$(field "$1" "$3") - $(field "$1" "$2")" %.0f; }
 
 # peak_memory GROUP: the most bytes charged to the group since peak_reset; empty
 # without one. Page cache counts, so at the bound it is the bound.
-peak_memory() { [ -z "$(bound_group "$1")" ] || cgroup_get "$(group_name "$1")" memory.max_usage_in_bytes; }
+peak_memory() { [ -z "$(bound_group "$1")" ] || cgroup_peak "$(group_name "$1")"; }
 
-peak_reset() { [ -z "$(bound_group "$1")" ] || cgroup_set "$(group_name "$1")" memory.max_usage_in_bytes 0; }
+peak_reset() { [ -z "$(bound_group "$1")" ] || cgroup_peak_reset "$(group_name "$1")"; }
 
 # flush_cluster CLUSTER GROUP: checkpoint, and everything the cluster wrote goes to
 # disk from inside its group, so that it is counted there. The kernel's background

@@ -93,6 +93,7 @@ unit_tests()
 	fi
 	run_suite unit src/test/unit/run.sh
 	run_suite bootstrap src/test/test_bootstrap.sh
+	run_suite cgroup src/test/test_cgroup.sh
 }
 
 regress_tests()
