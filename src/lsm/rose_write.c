@@ -32,6 +32,7 @@
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
+#include "util/rose_stop_point.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
@@ -226,29 +227,39 @@ rose_write_form_key_row(RoseTable *table, const Datum *key)
 
 /* ---- linking ---- */
 
-/* Give the next sequence number and link; false if there is no room.  REQUIRES write_lock. */
+/*
+ * Give the next sequence number and link; false if there is no room.  Then *v is as it was:
+ * whoever tries again must not have a number that somebody else has taken meanwhile.
+ * REQUIRES write_lock.
+ */
 static bool
 link_version(RoseTable *table, RoseNewVersion *v, const RoseMemHint *hint, RoseArenaPtr *ptr)
 {
 	const RoseMemHint none = {0};
 	RoseC0Shared *c0 = &table->shared->c0;
+	RoseVersion version = v->version;
+	const Datum *key = v->key;
+	Datum		rowid;
 	RoseMemPending pending;
 
-	v->version.seq = c0->next_seq;
+	version.seq = c0->next_seq;
 	/* the row under its new key comes next */
-	if (v->version.moved_to != 0 && v->version.moved_to != ROSE_MOVED_TO_PARTITION)
-		v->version.moved_to = c0->next_seq + 1;
+	if (version.moved_to != 0 && version.moved_to != ROSE_MOVED_TO_PARTITION)
+		version.moved_to = c0->next_seq + 1;
 	if (table->schema->nkeys == 0)
 	{
-		if (v->version.rowid == 0)
-			v->version.rowid = (int64) v->version.seq;
-		v->key[0] = Int64GetDatum(v->version.rowid);
+		if (version.rowid == 0)
+			version.rowid = (int64) version.seq;
+		rowid = Int64GetDatum(version.rowid);
+		key = &rowid;
 	}
-	if (!rose_c0_prepare_near(c0, table->schema, &v->version, v->key, v->row,
+	if (!rose_c0_prepare_near(c0, table->schema, &version, key, v->row,
 							  hint ? hint : &none, &pending))
 		return false;
 	rose_c0_link(c0, &pending);
 	c0->next_seq++;
+	v->version = version;
+	v->key[0] = key[0];
 	*ptr = pending.entry;
 	return true;
 }
@@ -538,6 +549,7 @@ rose_write_make_room(RoseTable *table)
 	bool		worker = true;
 	int			first = VainWaits;
 
+	ROSE_STOP_POINT("write-no-room");	/* no lock */
 	if (OidIsValid(WriteSubid))
 	{
 		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) ||

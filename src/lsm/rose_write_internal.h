@@ -16,7 +16,10 @@
 /* Most locks of others that an update carries along; more make it wait. */
 #define ROSE_CONFLICT_LOCKS 16
 
-/* A version to be written; seq and the xids are filled by rose_write_versions. */
+/*
+ * A version to be written.  rose_write_versions fills in seq and, in a table without key, the row id of a
+ * new row; not before it is written, so that a retry takes new ones.
+ */
 typedef struct RoseNewVersion
 {
 	RoseVersion version;
