@@ -146,8 +146,8 @@ rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 
 		if (row->version.seq <= seq)
 		{
-			/* locks are not in order: there may be more of them in private runs */
-			if (row->version.op != ROSE_OP_LOCK)
+			/* what comes now is older, but for locks in private runs */
+			if (rose_key_reader_in_order(reader, row))
 				rose_key_reader_locks_only(reader);
 			continue;
 		}

@@ -7,6 +7,11 @@
  * in C0 or in its private run while others write newer versions of the key, and those may be
  * spilled and read after it.  So a lock says nothing about which versions were returned.
  *
+ * Neither do rows of private runs.  One that was rolled back to a savepoint, or with all of its
+ * transaction, is still there while others write newer versions of the key, and those
+ * may lie behind it.  Whoever asks for the rows has to find out about their writers anyway, and stops at
+ * one that is not aborted: that one is newer than what comes behind.
+ *
  * The oldest component has nearly all keys, and who looks for a key that exists asks its Bloom
  * filter in vain, for another page that may have to be read.  So queries leave that
  * filter out as long as they keep finding what they look for.
@@ -18,6 +23,7 @@
 #include "lsm/rose_key_reader.h"
 
 #include "lsm/rose_pieces.h"
+#include "lsm/rose_visibility.h"
 #include "storage/lwlock.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
@@ -49,7 +55,8 @@ struct RoseKeyReader
 	const Datum *key;
 	uint64		hash;			/* of key, once needed */
 	bool		hashed;
-	uint64		below;			/* versions returned so far are >= this; not locks */
+	uint64		below;			/* versions returned so far are >= this; not locks, nor those of
+								 * private runs */
 	uint64		lock_below;		/* the same for locks, in the memory phase */
 	bool		expect_hits;
 	bool		locks_only;		/* versions are not wanted any more */
@@ -427,6 +434,14 @@ may_contain(RoseKeyReader *reader, RoseComponent *component)
 	return false;
 }
 
+static bool
+in_private_run(const RoseKeyReader *reader)
+{
+	const RoseComponentEntryDisk *entry = rose_key_reader_entry(reader);
+
+	return entry != NULL && (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+}
+
 static const RoseRow *
 next_from_disk(RoseKeyReader *reader)
 {
@@ -447,7 +462,7 @@ next_from_disk(RoseKeyReader *reader)
 			const RoseComponentEntryDisk *entry;
 			RoseComponent *component;
 			RoseComponentCursor *cursor;
-			bool		locks;
+			bool		private;
 
 			reader->disk_index = next_component(reader);
 			if (reader->disk_index < 0)
@@ -456,9 +471,9 @@ next_from_disk(RoseKeyReader *reader)
 				return NULL;
 			}
 			entry = &reader->manifest.components[reader->disk_index];
-			locks = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+			private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 			if (!rose_component_readable(entry) ||
-				(!locks && (reader->locks_only || entry->min_seq >= reader->below)))
+				(!private && (reader->locks_only || entry->min_seq >= reader->below)))
 				continue;
 			component = component_for(reader, reader->disk_index);
 			if (!may_contain(reader, component))
@@ -468,7 +483,7 @@ next_from_disk(RoseKeyReader *reader)
 				continue;
 			reader->disk = cursor;
 			more = rose_component_cursor_seek(reader->disk, reader->key, width,
-											  locks || reader->below == PG_UINT64_MAX ?
+											  private || reader->below == PG_UINT64_MAX ?
 											  PG_UINT64_MAX : reader->below - 1);
 			first = true;
 		}
@@ -487,9 +502,10 @@ next_from_disk(RoseKeyReader *reader)
 			return row;
 		if (row->version.seq >= reader->below)
 			continue;			/* was in a memtable too */
-		reader->below = row->version.seq;
 		if (reader->locks_only)
 			continue;
+		if (!in_private_run(reader))
+			reader->below = row->version.seq;
 		return row;
 	}
 }
@@ -506,9 +522,16 @@ rose_key_reader_next(RoseKeyReader *reader, bool *committed)
 	{
 		row = next_from_disk(reader);
 		if (row)
-			*committed = !(rose_key_reader_entry(reader)->flags & ROSE_COMPONENT_PRIVATE);
+			*committed = !in_private_run(reader);
 	}
 	return row;
+}
+
+bool
+rose_key_reader_in_order(const RoseKeyReader *reader, const RoseRow *row)
+{
+	return row->version.op != ROSE_OP_LOCK &&
+		(!in_private_run(reader) || rose_version_status(&row->version) != ROSE_XID_ABORTED);
 }
 
 bool

@@ -3,6 +3,9 @@
  * rose_key_reader.h
  *	  All versions of one key, newest first, from C0 and the components.
  *
+ * Row locks, and versions of private runs that were rolled back, come in between in any
+ * order; a version may come twice.
+ *
  * The basis of point lookups, uniqueness checks and conflict checks.  It
  * returns versions whatever their writer's fate, locks included; the caller
  * stops as soon as it knows enough, so that normally only C0 and the Bloom filters are asked.
@@ -43,6 +46,11 @@ extern void rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint6
  * *committed: it comes from a component without uncommitted rows.
  */
 extern const RoseRow *rose_key_reader_next(RoseKeyReader *reader, bool *committed);
+/*
+ * Are all versions that are still to come older than this one, which next() has just returned?  Not
+ * if it is a row lock, or was rolled back and is still in its private run.
+ */
+extern bool rose_key_reader_in_order(const RoseKeyReader *reader, const RoseRow *row);
 /*
  * Memory that next() looked at has been freed since start.  The rows before and after that are of
  * different views: each is right by itself, but a merge may have folded what lay between

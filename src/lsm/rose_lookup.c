@@ -404,11 +404,10 @@ lookup_successor(RoseLookup *lookup, const Datum *key, uint64 seq, Snapshot snap
 	rose_key_reader_start(lookup->reader, key, PG_UINT64_MAX);
 	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
 	{
-		if (row->version.op == ROSE_OP_LOCK)
-			continue;			/* not in order */
-		if (row->version.seq <= seq)
+		if (row->version.seq <= seq && rose_key_reader_in_order(lookup->reader, row))
 			break;
-		if (!rose_version_visible(&vis, &row->version, committed))
+		if (row->version.seq <= seq ||
+			!rose_version_visible(&vis, &row->version, committed))
 			continue;
 		if (row->version.op == ROSE_OP_TOMBSTONE)
 		{

@@ -671,8 +671,8 @@ rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
 /* ---- all at once ---- */
 
 /*
- * All that may be merged.  Past a transaction's private run newer versions may
- * go, because they are not of its keys; past a pending run they may not.
+ * All that may be merged.  Past a private run newer versions may go, because they are not of
+ * its keys, but for those of its versions that are aborted; past a pending run they may not.
  */
 static void
 pick_everything(RoseTable *table, RosePickResult *pick)

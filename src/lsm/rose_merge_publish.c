@@ -100,7 +100,8 @@ before_newest_input(const RoseMerge *merge, const RoseManifest *manifest)
  * long as its transaction is in progress, only this one has newer versions: in private
  * runs that came since the inputs were picked.  Without ROSE_LOCK_SPILL no more can appear.  So it
  * takes the place of the newest input, and then the inputs go; in between, readers
- * find the same versions twice.
+ * find the same versions twice.  What the transaction has rolled back is in the run as well, and may stand
+ * in front of newer versions then: no reader takes any order from it.
  */
 static void
 publish_joined(RoseMerge *merge, RoseTable *table)

@@ -92,8 +92,8 @@ is_mergeable(const RosePickInput *input, int i)
 
 /*
  * May a merge go past component i, so that newer versions come to lie below
- * it?  Only past a run whose transaction is in progress: nobody else has
- * written its keys since.
+ * it?  Only past a run whose transaction is in progress or aborted: nobody else has
+ * written the keys of its versions since, but of those that are aborted, which take part in no order.
  */
 static bool
 is_passable(const RosePickInput *input, int i)
