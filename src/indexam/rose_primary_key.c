@@ -47,6 +47,8 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include <math.h>
+
 #include "access/amapi.h"
 #include "access/nbtree.h"
 #include "access/xact.h"
@@ -353,6 +355,21 @@ rose_primary_key_attach(Relation heap)
 #define PAGES_PER_INNER_PAGE 200
 
 /*
+ * What cost_index will add for pages of rows that are not there.  It takes the
+ * same share of the table's pages as of its rows, so a lookup in a table of few rows,
+ * whose pages are a minimum rather than measured, would read them all; but n rows
+ * lie in at most n pages.  Repeated scans are charged for each page once.
+ */
+static Cost
+charge_for_absent_pages(const RelOptInfo *rel, Selectivity selectivity, double loop_count)
+{
+	double		pages = ceil(selectivity * rel->pages);
+	double		rows = Max(ceil(selectivity * rel->tuples), 1);
+
+	return loop_count > 1 ? 0 : Max(pages - rows, 0) * seq_page_cost;
+}
+
+/*
  * Rows are in the index's order and come with it: what btcostestimate charges for
  * descent and conditions is kept, the heap is perfectly correlated, and index
  * entries do not cost anything besides their rows.
@@ -368,6 +385,8 @@ primary_key_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_c
 				   correlation, pages);
 	entries = *selectivity * path->indexinfo->tuples * cpu_index_tuple_cost;
 	*total_cost = Max(*startup_cost, *total_cost - entries);
+	/* may be less than startup_cost now: the sum with the pages' charge is not */
+	*total_cost -= charge_for_absent_pages(path->indexinfo->rel, *selectivity, loop_count);
 	*correlation = 1.0;
 }
 

@@ -179,8 +179,8 @@ mkdir "$COPY"
 tar -C "$ROSE_ROOT" --exclude=./.git -cf - . | tar -C "$COPY" -xf -
 if [ -n "$ROSE_STANDIN" ]; then
 	sed -i '/^shared_preload_libraries/d' "$COPY/test.conf"
-	# heap refuses other things, and has no views of rose's
-	sed -i '/^test: \(errors\|views\)$/d' "$COPY/sql/schedule"
+	# heap refuses other things, has no views of rose's, and other plans
+	sed -i '/^test: \(errors\|views\|small_tables\)$/d' "$COPY/sql/schedule"
 fi
 [ -z "$ROSE_STANDIN" ] && stop_points
 [ -z "${EXTRA_CONF:-}" ] || cat "$EXTRA_CONF" >>"$COPY/test.conf"
