@@ -109,6 +109,17 @@ builder_of(RoseCompactor *compactor)
 	return compactor->builder;
 }
 
+/*
+ * Nobody comes any more from the key that the row was moved from: then it is a row like others,
+ * which merges can take in batches.
+ */
+static void
+forget_move(RoseVersion *version, bool seen_by_all)
+{
+	if (seen_by_all && version->moved_to == ROSE_MOVED_HERE)
+		version->moved_to = 0;
+}
+
 /* Forget who wrote a whole row, and when, if that may be. */
 static void
 forget(const RoseCompactor *compactor, RoseVersion *version)
@@ -169,8 +180,8 @@ flush_stage(RoseCompactor *compactor)
 static bool
 can_stage(const RoseCompactor *compactor, const RoseRow *row)
 {
-	return row->tuple != NULL && row->version.op == ROSE_OP_PUT && !compactor->key_written &&
-		compactor->schema->natts <= ROSE_BATCH_MAX_COLUMNS;
+	return row->tuple != NULL && row->version.op == ROSE_OP_PUT && row->version.moved_to == 0 &&
+		!compactor->key_written && compactor->schema->natts <= ROSE_BATCH_MAX_COLUMNS;
 }
 
 static void
@@ -224,7 +235,7 @@ write_held(RoseCompactor *compactor, bool complete)
 }
 
 static void
-write_row(RoseCompactor *compactor, const RoseRow *row)
+write_row(RoseCompactor *compactor, const RoseRow *row, bool seen_by_all)
 {
 	RoseRow		stripped;
 
@@ -237,12 +248,13 @@ write_row(RoseCompactor *compactor, const RoseRow *row)
 	flush_stage(compactor);
 	compactor->key_written = true;
 	if (!TransactionIdIsValid(row->version.subxid) && row->version.cid == 0 &&
-		!FullTransactionIdIsValid(compactor->forget_xid))
+		row->version.moved_to == 0 && !FullTransactionIdIsValid(compactor->forget_xid))
 	{
 		rose_component_builder_add(builder_of(compactor), row);
 		return;
 	}
 	stripped = *row;
+	forget_move(&stripped.version, seen_by_all);
 	stripped.version.subxid = InvalidTransactionId;
 	stripped.version.cid = 0;
 	forget(compactor, &stripped.version);
@@ -294,7 +306,7 @@ rose_compactor_add(RoseCompactor *compactor, const RoseRow *row)
 
 	note_key(compactor, row);
 	decision = rose_gc_next(&compactor->gc, row->version.seq, row->version.xid,
-							row->version.op);
+							row->version.op, row->version.moved_to == ROSE_MOVED_HERE);
 	if (decision.flush)
 		write_held(compactor, false);
 	note_token(compactor, &row->version, decision.action);
@@ -303,7 +315,7 @@ rose_compactor_add(RoseCompactor *compactor, const RoseRow *row)
 		case ROSE_GC_DROP:
 			break;
 		case ROSE_GC_KEEP:
-			write_row(compactor, row);
+			write_row(compactor, row, decision.seen_by_all);
 			break;
 		case ROSE_GC_HOLD:
 			rose_partial_start(&compactor->held, row);
@@ -356,7 +368,7 @@ rose_compactor_add_batch(RoseCompactor *compactor, const RoseRowBatch *batch, ui
 	if (rose_gc_next_key(&compactor->gc))
 		write_held(compactor, false);
 	decision = rose_gc_next(&compactor->gc, (uint64) DatumGetInt64(batch->seq[last]),
-							FullTransactionIdFromU64(xid), ROSE_OP_PUT);
+							FullTransactionIdFromU64(xid), ROSE_OP_PUT, false);
 	Assert(decision.action == ROSE_GC_KEEP && !decision.flush);
 	rose_row_batch_key(compactor->schema, batch, last, key);
 	rose_key_buffer_set(&compactor->last_key, compactor->schema, key);

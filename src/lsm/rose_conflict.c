@@ -176,11 +176,6 @@ rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 				break;
 		}
 	}
-
-	/* updates that kept the key do not concern who only wants to keep the key */
-	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
-		conflict->moved_to == 0)
-		conflict->result = TM_Ok;
 }
 
 void

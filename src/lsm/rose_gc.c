@@ -49,9 +49,9 @@ start_group(RoseGc *gc, bool seen_by_all, uint8 op)
 }
 
 RoseGcDecision
-rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op)
+rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool named)
 {
-	RoseGcDecision decision = {false, ROSE_GC_DROP};
+	RoseGcDecision decision = {.action = ROSE_GC_DROP};
 	uint64		xid = U64FromFullTransactionId(full_xid);
 	uint64		seen;
 	bool		settled;
@@ -68,8 +68,8 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op)
 		settled = settled || gc->last_settled;
 		seen |= gc->last_seen;
 	}
-	seen_by_all = settled && seen == rose_horizon_all(gc->horizon);
-	same_group = gc->any &&
+	seen_by_all = decision.seen_by_all = settled && seen == rose_horizon_all(gc->horizon);
+	same_group = gc->any && (seen_by_all || !named) &&
 		(xid == gc->last_xid || (gc->last_settled && seen == gc->last_seen));
 	gc->any = true;
 	gc->last_seq = seq;

@@ -16,9 +16,10 @@
  * if that is a PARTIAL, the PARTIALs down to the first complete version folded
  * into one.
  *
- * Tombstones are kept even if the same transaction wrote a newer version, as
- * long as a snapshot may see what was before: they tell a waiting writer that
- * the row it waits for was deleted, not updated.
+ * Two kinds of versions are kept even if a newer one stands for them, as long as a snapshot may see what
+ * was before, because somebody may wait to write that row.  Tombstones: they tell that it was
+ * deleted, or where it went, and not updated.  And what a tombstone of another key says that the row became
+ * ("named"): who comes from there looks for that very version, and goes on to the newest one from it.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,6 +43,7 @@ typedef enum RoseGcAction
 typedef struct RoseGcDecision
 {
 	bool		flush;			/* first write the one held back, as a PARTIAL */
+	bool		seen_by_all;	/* by every snapshot, now and later */
 	RoseGcAction action;
 } RoseGcDecision;
 
@@ -66,7 +68,8 @@ extern void rose_gc_init(RoseGc *gc, const RoseHorizon *horizon, bool bottom);
 /* A new key comes.  True: write the one held back first, as a PARTIAL. */
 extern bool rose_gc_next_key(RoseGc *gc);
 
-/* The next older version of the key (a repeated sequence is dropped). */
-extern RoseGcDecision rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId xid, uint8 op);
+/* The next older version of the key (a repeated sequence is dropped).  named: see above. */
+extern RoseGcDecision rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId xid, uint8 op,
+								   bool named);
 
 #endif							/* ROSE_GC_H */

@@ -33,6 +33,7 @@ typedef struct TargetVersion
 	CommandId	cid;			/* ... in this command */
 	Datum		key[INDEX_MAX_KEYS];
 	int			partition;
+	bool		followed;		/* it is what another version of the row became */
 	bool		queued;			/* we hold the tuple lock ... */
 	LOCKMODE	queue_mode;		/* ... in this mode */
 	ItemPointerData queue_tid;	/* ... under this name */
@@ -51,6 +52,7 @@ target_locate(RoseTable *table, RoseLookup *lookup, ItemPointer tid, TargetVersi
 	target->cid = row->version.cid;
 	rose_key_copy(table->schema, target->key, row->key, CurrentMemoryContext);
 	target->partition = rose_write_partition(table, target->key);
+	target->followed = false;
 	target->queued = false;
 	return true;
 }
@@ -267,6 +269,7 @@ plan_update(RoseTable *table, const TargetVersion *target, const Datum *values,
 	plan->moved = true;
 	plan->mode = LockTupleExclusive;
 	plan->versions[1] = plan->versions[0];
+	plan->versions[1].version.moved_to = ROSE_MOVED_HERE;
 	make_key_version(table, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
 	plan->versions[0].version.moved_to = 1; /* filled in when sequences are known */
 	plan->nversions = 2;
@@ -416,18 +419,29 @@ wait_by_policy(RoseTable *table, TargetVersion *target, LockTupleMode mode,
 }
 
 /*
- * Go from a superseded version to the newest one, which the conflict names.
- * False: the row was deleted.
+ * Go from a superseded version to the newest one, or to what it became under another key, which the
+ * conflict names.  The newest one of the same key may have been superseded, spilled and dropped in this
+ * moment; then the target stays, and the next look finds what came after it.
  */
-static bool
+static void
 follow_to_newest(RoseTable *table, RoseLookup *lookup, const RoseConflict *conflict,
 				 ItemPointer tid, TargetVersion *target)
 {
+	ItemPointerData newest;
+
 	queue_leave(table, target);
-	if (conflict->result != TM_Updated)
-		return false;
-	rose_conflict_newest_tid(table, conflict, tid);
-	return target_locate(table, lookup, tid, target);
+	rose_conflict_newest_tid(table, conflict, &newest);
+	if (target_locate(table, lookup, &newest, target))
+	{
+		target->followed = true;
+		*tid = newest;
+	}
+	else if (conflict->moved_to != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not follow a row of table \"%s\" to its new key",
+						RelationGetRelationName(table->rel)),
+				 errhint("Try again.")));
 }
 
 /* One attempt under the partition lock; *again: no room in C0. */
@@ -444,6 +458,10 @@ try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
 	*again = false;
 	rose_write_lock_partition(target->partition);
 	rose_conflict_check(table, target->key, target->seq, mode, cid, conflict);
+	/* updates that kept the key do not concern who only wants to keep the key, as in heap */
+	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
+		conflict->moved_to == 0 && !target->followed)
+		conflict->result = TM_Ok;
 	if (conflict->result == TM_Ok && !conflict->locked && !target->own &&
 		!rose_write_reuse_lock(table, &conflict->dead_lock, &new, log))
 		*again = !rose_write_versions(table, &new, 1, log);
@@ -485,8 +503,9 @@ lock_target(RoseTable *table, RoseLookup *lookup, TargetVersion *target, ItemPoi
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
-		if (!follow_to_newest(table, lookup, &conflict, tid, target))
+		if (conflict.result != TM_Updated)
 			return TM_Deleted;
+		follow_to_newest(table, lookup, &conflict, tid, target);
 		tmfd->traversed = true;
 	}
 }

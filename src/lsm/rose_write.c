@@ -244,7 +244,8 @@ link_version(RoseTable *table, RoseNewVersion *v, const RoseMemHint *hint, RoseA
 
 	version.seq = c0->next_seq;
 	/* the row under its new key comes next */
-	if (version.moved_to != 0 && version.moved_to != ROSE_MOVED_TO_PARTITION)
+	if (version.op == ROSE_OP_TOMBSTONE && version.moved_to != 0 &&
+		version.moved_to != ROSE_MOVED_TO_PARTITION)
 		version.moved_to = c0->next_seq + 1;
 	if (table->schema->nkeys == 0)
 	{

@@ -36,9 +36,11 @@ typedef enum RoseOp
  *
  * moved_to is, for the tombstone half of an UPDATE that changed the key, the
  * sequence of the PUT under the new key; ROSE_MOVED_TO_PARTITION if the row went
- * to another table; else 0.
+ * to another table.  That PUT has ROSE_MOVED_HERE, as long as somebody may come from the tombstone
+ * and look for its number.  Else 0.
  */
 #define ROSE_MOVED_TO_PARTITION PG_UINT64_MAX
+#define ROSE_MOVED_HERE ((uint64) 1)
 
 typedef struct RoseVersion
 {

@@ -34,6 +34,7 @@ typedef struct Version
 	uint64		xid;
 	int			group;			/* in commit order: a snapshot sees groups up to one */
 	uint8		op;
+	bool		named;			/* by a tombstone of another key */
 	int			present;
 	int			values[NCOLUMNS];
 } Version;
@@ -96,6 +97,7 @@ make_history(Versions *versions, const World *world)
 			v->xid = xid;
 			v->group = group;
 			v->op = ROSE_OP_PUT + below(3);
+			v->named = false;
 			v->present = v->op == ROSE_OP_PUT ? ALL_COLUMNS :
 				v->op == ROSE_OP_PARTIAL ? below(ALL_COLUMNS + 1) : 0;
 			for (int c = 0; c < NCOLUMNS; c++)
@@ -156,7 +158,7 @@ collect_garbage(const Versions *in, const RoseHorizon *horizon, bool bottom,
 	{
 		const Version *v = &in->v[i];
 		RoseGcDecision decision = rose_gc_next(&gc, v->seq, FullTransactionIdFromU64(v->xid),
-											   v->op);
+											   v->op, v->named);
 		Found		fold;
 
 		if (decision.flush)
@@ -187,7 +189,7 @@ collect_garbage(const Versions *in, const RoseHorizon *horizon, bool bottom,
 				break;
 		}
 		/* a repeated version, as two sources may bring it, changes nothing */
-		decision = rose_gc_next(&gc, v->seq, FullTransactionIdFromU64(v->xid), v->op);
+		decision = rose_gc_next(&gc, v->seq, FullTransactionIdFromU64(v->xid), v->op, v->named);
 		CHECK_HISTORY(!decision.flush && decision.action == ROSE_GC_DROP);
 	}
 	if (rose_gc_next_key(&gc))
@@ -329,6 +331,33 @@ check_same_answers(const World *world, const Versions *before, const Versions *a
 	}
 }
 
+/*
+ * Who waits for a row that was moved to this key looks for what the move wrote, as long as there can be
+ * a snapshot that does not see it.
+ */
+static void
+check_named(const World *world, const Versions *before, const Versions *after)
+{
+	uint64		all = rose_horizon_all(&world->horizon);
+	uint64		seen = 0;
+	bool		settled = false;
+	int			at = 0;
+
+	for (int i = 0; i < before->n; i++)
+	{
+		const Version *v = &before->v[i];
+		uint64		own;
+
+		settled = rose_horizon_settled(&world->horizon, v->xid, &own) || settled;
+		seen |= own;
+		while (at < after->n && after->v[at].seq > v->seq)
+			at++;
+		if (v->named && !(settled && seen == all))
+			CHECK_HISTORY(at < after->n && after->v[at].seq == v->seq &&
+						  after->v[at].op == ROSE_OP_PUT);
+	}
+}
+
 /* What everybody sees: one version, or a PARTIAL on top of a TOMBSTONE. */
 static void
 check_seen_by_all(const World *world, const Versions *after)
@@ -352,7 +381,7 @@ check_seen_by_all(const World *world, const Versions *after)
 }
 
 static void
-check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only)
+check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only, bool moves)
 {
 	World		world;
 	Versions	before;
@@ -365,17 +394,20 @@ check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only)
 		before.v[i].op = ROSE_OP_PUT;
 		before.v[i].present = ALL_COLUMNS;
 	}
+	for (int i = 0; moves && i < before.n; i++)
+		before.v[i].named = before.v[i].op == ROSE_OP_PUT && below(2) == 0;
 	collect_garbage(&before, &world.horizon, bottom, &after);
 
 	for (int i = 1; i < after.n; i++)
 		CHECK_HISTORY(after.v[i].seq < after.v[i - 1].seq);
 	check_same_answers(&world, &before, &after, bottom);
 	check_seen_by_all(&world, &after);
+	check_named(&world, &before, &after);
 
 	if (count_settled(&world, &before) < before.n)
 		return;
 	/* nothing is left that nobody needs */
-	if (has_puts_only(&before))
+	if (has_puts_only(&before) && !moves)
 		CHECK_HISTORY(after.n == count_needed(&world, &before));
 	/* a deleted key disappears */
 	if (bottom && nsnapshots == 0 && before.v[0].op == ROSE_OP_TOMBSTONE)
@@ -392,13 +424,13 @@ check_special_cases(void)
 
 	rose_gc_init(&gc, &horizon, false);
 	(void) rose_gc_next_key(&gc);
-	CHECK_HISTORY(rose_gc_next(&gc, 9, xid, ROSE_OP_LOCK).action == ROSE_GC_DROP);
-	CHECK_HISTORY(rose_gc_next(&gc, 8, xid, ROSE_OP_PUT).action == ROSE_GC_KEEP);
-	CHECK_HISTORY(rose_gc_next(&gc, 7, xid, ROSE_OP_PUT).action == ROSE_GC_DROP);
-	CHECK_HISTORY(rose_gc_next(&gc, 6, xid, ROSE_OP_TOMBSTONE).action == ROSE_GC_KEEP);
-	CHECK_HISTORY(rose_gc_next(&gc, 5, xid, ROSE_OP_PUT).action == ROSE_GC_DROP);
-	CHECK_HISTORY(rose_gc_next(&gc, 4, FullTransactionIdFromU64(3), ROSE_OP_PUT).action == ROSE_GC_KEEP);
-	CHECK_HISTORY(rose_gc_next(&gc, 3, FullTransactionIdFromU64(4), ROSE_OP_PUT).action == ROSE_GC_DROP);
+	CHECK_HISTORY(rose_gc_next(&gc, 9, xid, ROSE_OP_LOCK, false).action == ROSE_GC_DROP);
+	CHECK_HISTORY(rose_gc_next(&gc, 8, xid, ROSE_OP_PUT, false).action == ROSE_GC_KEEP);
+	CHECK_HISTORY(rose_gc_next(&gc, 7, xid, ROSE_OP_PUT, false).action == ROSE_GC_DROP);
+	CHECK_HISTORY(rose_gc_next(&gc, 6, xid, ROSE_OP_TOMBSTONE, false).action == ROSE_GC_KEEP);
+	CHECK_HISTORY(rose_gc_next(&gc, 5, xid, ROSE_OP_PUT, false).action == ROSE_GC_DROP);
+	CHECK_HISTORY(rose_gc_next(&gc, 4, FullTransactionIdFromU64(3), ROSE_OP_PUT, false).action == ROSE_GC_KEEP);
+	CHECK_HISTORY(rose_gc_next(&gc, 3, FullTransactionIdFromU64(4), ROSE_OP_PUT, false).action == ROSE_GC_DROP);
 }
 
 int
@@ -407,7 +439,8 @@ main(void)
 	check_special_cases();
 	for (history = 0; history < 200000; history++)
 	{
-		check_history(1 + below(MAX_GROUPS), below(MAX_READERS), below(2) == 0, below(4) == 0);
+		check_history(1 + below(MAX_GROUPS), below(MAX_READERS), below(2) == 0, below(4) == 0,
+					  below(3) == 0);
 	}
 	printf("# version garbage collection: all checks passed\n");
 	return 0;
