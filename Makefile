@@ -5,6 +5,7 @@
 #   make unit        unit tests of the modules that need no server
 #   make test        everything: unit, regression, isolation and TAP tests
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
+#   make stress      many sessions against invariants: ARGS="--seed=7 --seconds=600 --arena=4"
 #   make demo        watch a pgbench primary replicate into rose tables
 #   make bench       the benchmarks, small sizes
 #   make bench-full  the benchmarks, the papers' sizes
@@ -69,6 +70,9 @@ test:
 fresh-test:
 	@src/test/fresh.sh
 
+stress:
+	@src/test/stress/run.sh $(ARGS)
+
 demo:
 	@bench/demo.sh
 
@@ -79,4 +83,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test fresh-test demo bench bench-full
+.PHONY: unit test fresh-test stress demo bench bench-full

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Run every test of rose: unit, regression, isolation, TAP.
+# Run every test of rose: unit, regression, isolation, stress, TAP.
 #
-#   src/test/run.sh [unit] [regress] [isolation] [tap] [NAME.pl ...]
+#   src/test/run.sh [unit] [regress] [isolation] [stress] [tap] [NAME.pl ...]
 #
-# No argument means all four. Installs what is missing, builds and installs
+# No argument means all of them. Installs what is missing, builds and installs
 # rose, then tests a copy of the tree in a scratch folder that the server's user
 # owns (servers do not run as root). On a failure the relevant logs are printed
 # and the copy is kept. The last line is always "N passed, N failed".
@@ -113,6 +113,18 @@ isolation_tests()
 		"$COPY/src/test/isolation" $specs
 }
 
+# Half a minute of it; STRESS_ARGS replaces the arguments (stress/README.md). The
+# seed is another one each time, and is shown.
+stress_tests()
+{
+	local args=${STRESS_ARGS:---seed=$RANDOM --seconds=20 --sessions=16}
+
+	[ -z "$ROSE_STANDIN" ] || args="$args --engine=heap"
+	# shellcheck disable=SC2086
+	run_suite stress env ROSE_PREPARED=1 "TMPDIR=$COPY" "ROSE_STANDIN=$ROSE_STANDIN" "PATH=$PG_BIN:$PATH" \
+		src/test/stress/run.sh $args
+}
+
 tap_tests()
 {
 	local files=("$@") file base
@@ -160,13 +172,13 @@ SUITES=()
 TAP_FILES=()
 for arg in "$@"; do
 	case $arg in
-		unit | regress | isolation | tap) SUITES+=("$arg") ;;
+		unit | regress | isolation | stress | tap) SUITES+=("$arg") ;;
 		*.pl) TAP_FILES+=("$arg") ;;
 		*) die "unknown suite \"$arg\"" ;;
 	esac
 done
 [ ${#TAP_FILES[@]} = 0 ] || SUITES+=(tap)
-[ ${#SUITES[@]} -gt 0 ] || SUITES=(unit regress isolation tap)
+[ ${#SUITES[@]} -gt 0 ] || SUITES=(unit regress isolation stress tap)
 
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -192,6 +204,7 @@ for suite in "${SUITES[@]}"; do
 		unit) unit_tests ;;
 		regress) regress_tests ;;
 		isolation) isolation_tests ;;
+		stress) stress_tests ;;
 		tap) tap_tests "${TAP_FILES[@]}" ;;
 	esac
 done
