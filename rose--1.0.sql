@@ -64,42 +64,78 @@ COMMENT ON FUNCTION rose.check(regclass) IS
 
 CREATE SEQUENCE rose.subscription_subid_seq AS integer;
 
--- Subscriptions.  conninfo may hold a password: nobody but superusers reads this table.
-CREATE TABLE rose.subscription (
-	subid oid PRIMARY KEY,
-	name name NOT NULL,
-	dbid oid NOT NULL,					-- the database it was made in
-	owner oid NOT NULL,
-	enabled boolean NOT NULL,
-	binary_format boolean NOT NULL,
-	synchronous_commit text NOT NULL,
-	slot_name name,
-	publications text[] NOT NULL,
-	conninfo text NOT NULL,
-	UNIQUE (dbid, name)
-) USING heap;
+-- A text that superusers can read, and others, even those who may read all data, see as asterisks.
+CREATE TYPE rose.secret;
 
-CREATE TABLE rose.subscription_rel (
-	subid oid NOT NULL,
-	relid regclass NOT NULL,
-	state text NOT NULL CHECK (state IN ('init', 'copying', 'ready', 'error')),
-	sync_lsn pg_lsn,					-- changes committed before are in the copy
-	last_error text,
-	error_lsn pg_lsn,
-	PRIMARY KEY (subid, relid)
-) USING heap;
+CREATE FUNCTION rose.secret_in(cstring) RETURNS rose.secret
+AS 'MODULE_PATHNAME', 'rose_secret_in' LANGUAGE C STRICT STABLE;
+
+CREATE FUNCTION rose.secret_out(rose.secret) RETURNS cstring
+AS 'MODULE_PATHNAME', 'rose_secret_out' LANGUAGE C STRICT STABLE;
+
+-- plain: what is moved to a TOAST table could be read there
+CREATE TYPE rose.secret (INPUT = rose.secret_in, OUTPUT = rose.secret_out, STORAGE = plain);
+
+COMMENT ON FUNCTION rose.secret_in(cstring) IS 'I/O';
+COMMENT ON FUNCTION rose.secret_out(rose.secret) IS 'I/O';
+COMMENT ON TYPE rose.secret IS 'text that only superusers can read';
+
+-- Publications, also those of all tables, have no materialized views.  So these are tables in
+-- that guise, which only rose's own code writes to.  To refresh one would empty it.
+CREATE FUNCTION rose.refuse_refresh() RETURNS boolean
+AS 'MODULE_PATHNAME', 'rose_refuse_refresh' LANGUAGE C STRICT VOLATILE;
+COMMENT ON FUNCTION rose.refuse_refresh() IS 'an error, so that subscriptions are not lost by a refresh';
+
+CREATE MATERIALIZED VIEW rose.subscription (
+	subid,
+	name,
+	dbid,								-- the database it was made in
+	owner,
+	enabled,
+	binary_format,
+	synchronous_commit,
+	slot_name,							-- may be NULL
+	publications,
+	conninfo
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.name, NULL::pg_catalog.oid, NULL::pg_catalog.oid,
+	NULL::pg_catalog.bool, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.name,
+	NULL::pg_catalog.text[], NULL::rose.secret
+WHERE rose.refuse_refresh();
+
+CREATE UNIQUE INDEX subscription_pkey ON rose.subscription (subid);
+CREATE UNIQUE INDEX subscription_dbid_name_key ON rose.subscription (dbid, name);
+
+CREATE MATERIALIZED VIEW rose.subscription_rel (
+	subid,
+	relid,
+	state,								-- init, copying, ready or error
+	sync_lsn,							-- changes committed before are in the copy
+	last_error,
+	error_lsn
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.regclass, NULL::pg_catalog.text,
+	NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn
+WHERE rose.refuse_refresh();
+
+CREATE UNIQUE INDEX subscription_rel_pkey ON rose.subscription_rel (subid, relid);
 
 -- One row a subscription: up to which upstream position everything is durable here.
-CREATE TABLE rose.subscription_state (
-	subid oid PRIMARY KEY,
-	epoch bigint NOT NULL,
-	durable_lsn pg_lsn NOT NULL
-) USING heap WITH (fillfactor = 50);
+CREATE MATERIALIZED VIEW rose.subscription_state (
+	subid,
+	epoch,
+	durable_lsn
+) USING heap WITH (fillfactor = 50) AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.int8, NULL::pg_catalog.pg_lsn
+WHERE rose.refuse_refresh();
 
-COMMENT ON TABLE rose.subscription IS 'subscriptions; change them with rose.alter_subscription only';
-COMMENT ON TABLE rose.subscription_rel IS 'tables of subscriptions';
-COMMENT ON TABLE rose.subscription_state IS 'the upstream position up to which a subscription is durable';
+CREATE UNIQUE INDEX subscription_state_pkey ON rose.subscription_state (subid);
 
+COMMENT ON MATERIALIZED VIEW rose.subscription IS 'subscriptions; change them with rose.alter_subscription only';
+COMMENT ON MATERIALIZED VIEW rose.subscription_rel IS 'tables of subscriptions';
+COMMENT ON MATERIALIZED VIEW rose.subscription_state IS 'the upstream position up to which a subscription is durable';
+
+REVOKE ALL ON TYPE rose.secret FROM PUBLIC;
 REVOKE ALL ON rose.subscription, rose.subscription_rel, rose.subscription_state,
 	rose.subscription_subid_seq FROM PUBLIC;
 

@@ -83,7 +83,7 @@ fails_like(create('s2'), qr/table "a" belongs to another rose subscription, "s"/
 is(up('SELECT count(*) FROM pg_replication_slots'), 1, 'no other slot');
 fails_like("SELECT rose.$_->[0]", qr/$_->[1]/, "$_->[0]", @joe)
   foreach [ "alter_subscription('s', enabled => false)", 'must be superuser to alter' ], [ "drop_subscription('s')", 'must be superuser to drop' ];
-fails_like('SELECT conninfo FROM rose.subscription', qr/permission denied for table subscription/, 'conninfo is a secret', @joe);
+fails_like('SELECT conninfo FROM rose.subscription', qr/permission denied for materialized view subscription/, 'conninfo is a secret', @joe);
 is( $replica->safe_psql('postgres', 'SELECT name, state FROM rose.stat_subscription', @joe), 's|streaming', 'the view is for everybody');
 unlike($replica->safe_psql('postgres', 'SELECT * FROM rose.stat_subscription', @joe), qr/host=/, 'and keeps the secret');
 

@@ -32,7 +32,7 @@ sub go_on { return replication_again($replica) }
 
 # Prepared transactions that hold the spiller.
 sub hold_table { return down("BEGIN; LOCK TABLE $_[0] IN ACCESS EXCLUSIVE MODE; PREPARE TRANSACTION 'table'") }
-sub hold_state { return down("BEGIN; LOCK TABLE rose.subscription_state IN SHARE MODE; PREPARE TRANSACTION 'state'") }
+sub hold_state { return down("BEGIN; CREATE INDEX hold ON rose.subscription_state (epoch); PREPARE TRANSACTION 'state'") }
 sub release { return down("ROLLBACK PREPARED '$_[0]'") }
 
 my @tables = qw(a b c);
@@ -214,7 +214,7 @@ down("SELECT rose.spill('a')");
 $epoch = progress('epoch');
 my $client = IPC::Run::start([ 'psql', '-XAtq', '-d', $replica->connstr('postgres'), '-c', <<'SQL' ]);
 BEGIN;
-LOCK TABLE rose.subscription_state IN SHARE MODE;
+CREATE INDEX hold ON rose.subscription_state (epoch);
 DO $$
 BEGIN
 	LOOP
@@ -224,7 +224,7 @@ BEGIN
 	END LOOP;
 END $$;
 LOCK TABLE large;
-COMMIT;
+ROLLBACK;
 SQL
 until_true("SELECT EXISTS (SELECT FROM pg_locks WHERE granted AND mode = 'ShareLock' AND relation = 'rose.subscription_state'::regclass)");
 up("UPDATE large SET t = t || 'v'");

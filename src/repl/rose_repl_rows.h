@@ -1,0 +1,80 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_rows.h
+ *	  Reading and writing rows of the tables of subscriptions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_REPL_ROWS_H
+#define ROSE_REPL_ROWS_H
+
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "access/xlogdefs.h"
+#include "utils/rel.h"
+#include "utils/snapshot.h"
+
+/* ---- reading ---- */
+
+typedef struct RoseRowScan
+{
+	Relation	rel;
+	Snapshot	snapshot;
+	TableScanDesc scan;
+	TupleTableSlot *slot;
+} RoseRowScan;
+
+/* All rows of rose.<table>; false: there is no such table, as the extension is not installed. */
+extern bool rose_rows_begin(RoseRowScan *rs, const char *table);
+extern bool rose_rows_next(RoseRowScan *rs);
+extern void rose_rows_end(RoseRowScan *rs);
+
+/* Columns count from 1. */
+static inline Datum
+rose_rows_value(const RoseRowScan *rs, int attno)
+{
+	return rs->slot->tts_values[attno - 1];
+}
+
+static inline bool
+rose_rows_isnull(const RoseRowScan *rs, int attno)
+{
+	return rs->slot->tts_isnull[attno - 1];
+}
+
+/* ---- writing ---- */
+
+/* The most columns that one of the tables has. */
+#define ROSE_ROW_MAX_COLUMNS	24
+
+/* A row to insert, with NULL where nothing is set, or what an update sets.  Begin with zeros. */
+typedef struct RoseRowEdit
+{
+	Datum		values[ROSE_ROW_MAX_COLUMNS];
+	bool		nulls[ROSE_ROW_MAX_COLUMNS];
+	bool		set[ROSE_ROW_MAX_COLUMNS];
+} RoseRowEdit;
+
+extern void rose_row_set(RoseRowEdit *row, int attno, Datum value);
+extern void rose_row_set_null(RoseRowEdit *row, int attno);
+extern void rose_row_set_lsn(RoseRowEdit *row, int attno, XLogRecPtr lsn);	/* invalid: NULL */
+
+/* Which rows: the first column of all tables is a subscription's id, the second of some a table's. */
+typedef struct RoseRowKey
+{
+	Oid			subid;
+	Oid			relid;			/* invalid: any */
+} RoseRowKey;
+
+#define ROSE_ROWS_OF(s)				((RoseRowKey) {.subid = (s), .relid = InvalidOid})
+#define ROSE_ROWS_OF_TABLE(s, r)	((RoseRowKey) {.subid = (s), .relid = (r)})
+
+/* Each needs a transaction; what they did is visible to the commands that follow. */
+extern void rose_rows_insert(const char *table, RoseRowEdit *row);
+extern void rose_rows_update(const char *table, RoseRowKey key, RoseRowEdit *row);
+extern void rose_rows_delete(const char *table, RoseRowKey key);
+/* Until the transaction ends, nobody else has this lock for a row with that id, which need not exist. */
+extern void rose_rows_lock(const char *table, Oid subid);
+
+#endif							/* ROSE_REPL_ROWS_H */
