@@ -4,6 +4,7 @@
 #   make install     install it into the PostgreSQL that PG_CONFIG names
 #   make unit        unit tests of the modules that need no server
 #   make test        everything: unit, regression, isolation and TAP tests
+#   make core-test   PostgreSQL's own regression and isolation suites on rose
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
 #   make stress      many sessions against invariants: ARGS="--seed=7 --seconds=600 --arena=4"
 #   make demo        watch a pgbench primary replicate into rose tables
@@ -67,6 +68,9 @@ unit:
 test:
 	@src/test/run.sh
 
+core-test:
+	@src/test/core/run.sh
+
 fresh-test:
 	@src/test/fresh.sh
 
@@ -83,4 +87,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test fresh-test stress demo bench bench-full
+.PHONY: unit test core-test fresh-test stress demo bench bench-full
