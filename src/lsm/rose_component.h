@@ -35,7 +35,7 @@ typedef enum RoseSysColumn
 	ROSE_SYSCOL_XID = 1,		/* int8, full xid */
 	ROSE_SYSCOL_OP = 2,			/* int2 */
 	ROSE_SYSCOL_PRESENT = 3,	/* bytea, NULL unless PARTIAL */
-	ROSE_SYSCOL_MOVED = 4,		/* int8, NULL unless a moved tombstone; of a LOCK
+	ROSE_SYSCOL_MOVED = 4,		/* int8, NULL unless moved from here, or to here; of a LOCK
 								 * (private runs only): its lock mode */
 	ROSE_SYSCOL_OVERFLOW = 5,	/* bytea, NULL unless columns overflowed */
 	ROSE_SYSCOL_SUBXID = 6,		/* int4, NULL outside private runs */

@@ -444,6 +444,16 @@ follow_to_newest(RoseTable *table, RoseLookup *lookup, const RoseConflict *confl
 				 errhint("Try again.")));
 }
 
+/*
+ * Who has written the row's newest version needs no lock on it, unless for more than an update holds
+ * that keeps the key.  Others see the version before, and look at what is above it.
+ */
+static bool
+is_held_by_own_version(const TargetVersion *target, LockTupleMode mode)
+{
+	return target->own && mode <= LockTupleNoKeyExclusive;
+}
+
 /* One attempt under the partition lock; *again: no room in C0. */
 static void
 try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
@@ -462,7 +472,7 @@ try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
 	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
 		conflict->moved_to == 0 && !target->followed)
 		conflict->result = TM_Ok;
-	if (conflict->result == TM_Ok && !conflict->locked && !target->own &&
+	if (conflict->result == TM_Ok && !conflict->locked && !is_held_by_own_version(target, mode) &&
 		!rose_write_reuse_lock(table, &conflict->dead_lock, &new, log))
 		*again = !rose_write_versions(table, &new, 1, log);
 	rose_write_unlock_partition(target->partition);
