@@ -61,3 +61,30 @@ ROLLBACK;
 SELECT count(*) FROM loaded;
 DROP TABLE loaded;
 DROP FUNCTION shout;
+
+-- fails before it comes to a duplicate key that was met already, and is rolled back
+CREATE TABLE noted (a int PRIMARY KEY) USING rose;
+CREATE FUNCTION ignore() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER ignore AFTER INSERT ON noted FOR EACH ROW WHEN (10 / (NEW.a - 5) > 0) EXECUTE FUNCTION ignore();
+BEGIN;
+SAVEPOINT a;
+COPY noted FROM stdin;
+1
+5
+1
+\.
+ROLLBACK TO a;
+INSERT INTO noted VALUES (1);
+SAVEPOINT b;
+SAVEPOINT c;
+COPY noted FROM stdin;
+2
+5
+2
+\.
+ROLLBACK TO b;
+INSERT INTO noted VALUES (2);
+COMMIT;
+SELECT * FROM noted ORDER BY a;
+DROP TABLE noted;
+DROP FUNCTION ignore();

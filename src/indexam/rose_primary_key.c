@@ -70,12 +70,16 @@ static IndexAmRoutine btree_routine;
 static IndexAmRoutine rose_routine;
 static bool routines_made = false;
 
-/* Table whose speculative insertion met a conflict, or InvalidOid. */
+/*
+ * Table whose speculative insertion met a conflict, or InvalidOid; nesting level of the
+ * (sub)transaction that met it.
+ */
 static Oid	conflict_in = InvalidOid;
+static int	conflict_level;
 
-/* Table and row with a duplicate key that was not reported yet. */
+/* Table with a row with a duplicate key that was not reported yet. */
 static Oid	duplicate_in = InvalidOid;
-static ItemPointerData duplicate_tid;
+static int	duplicate_level;
 
 /* Indexes built by this transaction that are not poisoned yet; in TopTransactionContext. */
 static List *to_poison = NIL;
@@ -208,10 +212,32 @@ primary_key_on_transaction_event(XactEvent event, void *arg)
 	}
 }
 
+/* What a failed statement met and did not come to report is rolled back with it. */
+static void
+primary_key_on_subtransaction_event(SubXactEvent event, SubTransactionId mine,
+									SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		conflict_level = Min(conflict_level, level - 1);
+		duplicate_level = Min(duplicate_level, level - 1);
+	}
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		if (conflict_level >= level)
+			conflict_in = InvalidOid;
+		if (duplicate_level >= level)
+			duplicate_in = InvalidOid;
+	}
+}
+
 void
 rose_primary_key_define_callbacks(void)
 {
 	RegisterXactCallback(primary_key_on_transaction_event, NULL);
+	RegisterSubXactCallback(primary_key_on_subtransaction_event, NULL);
 }
 
 /* ---- replaced functions ---- */
@@ -233,13 +259,14 @@ void
 rose_primary_key_set_conflict(Relation heap, bool conflict)
 {
 	conflict_in = conflict ? RelationGetRelid(heap) : InvalidOid;
+	conflict_level = GetCurrentTransactionNestLevel();
 }
 
 void
-rose_primary_key_set_duplicate(Relation heap, const ItemPointerData *tid)
+rose_primary_key_set_duplicate(Relation heap)
 {
 	duplicate_in = RelationGetRelid(heap);
-	duplicate_tid = *tid;
+	duplicate_level = GetCurrentTransactionNestLevel();
 }
 
 static void
@@ -263,9 +290,12 @@ primary_key_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	if (!rose_relation_is_rose(heap))
 		return btree_routine.aminsert(index, values, isnull, tid, heap, check, unchanged,
 									  info);
-	if (duplicate_in == RelationGetRelid(heap) && ItemPointerEquals(tid, &duplicate_tid))
+	if (conflict_in == RelationGetRelid(heap))
+		return false;
+	/* a trigger's condition that ran in between may have inserted, and failed, itself: ask the row */
+	if (!rose_tid_is_inserted(tid))
 		report_duplicate(heap, index, values, isnull);
-	return conflict_in != RelationGetRelid(heap);
+	return true;
 }
 
 static bool

@@ -59,11 +59,23 @@ extern void rose_primary_key_built(Relation index);
 /* The next aminsert reports the conflict that a speculative insertion met. */
 extern void rose_primary_key_set_conflict(Relation heap, bool conflict);
 /*
- * The aminsert for the row with this TID raises the error of a duplicate key:
- * neither it nor the rows behind it were written.  At the latest, the
- * commit does.
+ * The aminsert for the first row that was not inserted raises the error of a duplicate key: neither it nor
+ * the rows behind it were written.  At the latest, the commit does, unless that is rolled back.
  */
-extern void rose_primary_key_set_duplicate(Relation heap, const ItemPointerData *tid);
+extern void rose_primary_key_set_duplicate(Relation heap);
+
+/* The TID that such rows have: core wants some valid one to hand to aminsert. */
+static inline void
+rose_tid_set_not_inserted(ItemPointer tid)
+{
+	ItemPointerSet(tid, MaxBlockNumber, FirstOffsetNumber);
+}
+
+static inline bool
+rose_tid_is_inserted(const ItemPointerData *tid)
+{
+	return ItemPointerGetBlockNumberNoCheck(tid) != MaxBlockNumber;
+}
 /* Frees fetch->scan. */
 extern void rose_index_scan_free(RoseIndexScan *scan);
 

@@ -138,11 +138,11 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 		if (i < ndone)
 			slots[i]->tts_tid = tids[i];
 		else
-			ItemPointerSet(&slots[i]->tts_tid, MaxBlockNumber, FirstOffsetNumber);
+			rose_tid_set_not_inserted(&slots[i]->tts_tid);
 		rose_slot_written(slots[i], table, cid);
 	}
 	if (result != ROSE_INSERT_OK)
-		rose_primary_key_set_duplicate(rel, &slots[ndone]->tts_tid);
+		rose_primary_key_set_duplicate(rel);
 	pgstat_count_heap_insert(rel, nslots);
 	pfree(values);
 	pfree(nulls);
@@ -168,8 +168,7 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 	rose_primary_key_set_conflict(rel, speculation_failed);
 	if (speculation_failed)
 	{
-		/* the executor wants some valid TID to hand to aminsert */
-		ItemPointerSet(&slot->tts_tid, MaxBlockNumber, FirstOffsetNumber);
+		rose_tid_set_not_inserted(&slot->tts_tid);
 		return;
 	}
 	rose_slot_written(slot, table, cid);
