@@ -22,7 +22,7 @@
  * good part of it.
  *
  * Nor is one that no worker can help: there is none, or the writer's own transaction has
- * locked the table against everybody.  It spills its table itself when memory is full.
+ * locked the table against everybody.  It spills its table itself (rose_room.c).
  *
  * No locks; the counters are atomic.
  *
@@ -36,6 +36,7 @@
 #include "lsm/rose_merge.h"
 #include "lsm/rose_spill.h"
 #include "lsm/rose_pace.h"
+#include "lsm/rose_write_internal.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
@@ -160,6 +161,7 @@ rose_pace_writes(RoseTable *table, int n)
 	double		delay = current_delay(table);
 
 	request_spill(table, n);
+	rose_room_keep_share(table, worker_comes && rose_request_spill_hook != NULL);
 	if (delay == 0)
 	{
 		debt_us = 0;

@@ -19,20 +19,12 @@
 #include "lsm/rose_write_internal.h"
 
 #include "access/detoast.h"
-#include "access/relation.h"
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
-#include "lsm/rose_private.h"
-#include "lsm/rose_spill.h"
 #include "lsm/rose_tid.h"
-#include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/latch.h"
-#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
-#include "util/rose_stop_point.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
@@ -44,12 +36,6 @@ typedef struct RosePartitionsShared
 
 static LWLockPadded *PartitionLocks = NULL;
 
-/* On whose behalf the replication worker writes. */
-static Oid	WriteSubid = InvalidOid;
-static uint64 WriteEpoch = 0;
-
-RoseWaitForEpochHook rose_wait_for_epoch_hook = NULL;
-
 /* The transaction's reader of the table written last. */
 static struct
 {
@@ -58,9 +44,6 @@ static struct
 	RoseSchema *schema;
 	RoseKeyReader *reader;
 }			WriteCache;
-
-/* How long this process has waited for room when it spilled last, if it has written nothing since. */
-static int	VainWaits = 0;
 
 /* ---- shared memory ---- */
 
@@ -119,17 +102,10 @@ rose_write_unlock_partition(int partition)
 /* ---- transaction state ---- */
 
 void
-rose_write_set_epoch(Oid subid, uint64 epoch)
-{
-	WriteSubid = subid;
-	WriteEpoch = epoch;
-}
-
-void
 rose_write_end_transaction(void)
 {
 	memset(&WriteCache, 0, sizeof(WriteCache));
-	VainWaits = 0;
+	rose_room_end_transaction();
 	rose_lookup_forget_cached();
 }
 
@@ -316,7 +292,7 @@ rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
 	if (done > 0)
 	{
 		log_versions(table, versions, done);
-		VainWaits = 0;
+		rose_room_found();
 	}
 	LWLockRelease(&c0->write_lock);
 	return done;
@@ -351,7 +327,7 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 	{
 		if (log)
 			log_versions(table, versions, n);
-		VainWaits = 0;
+		rose_room_found();
 	}
 	LWLockRelease(&c0->write_lock);
 	return done == n;
@@ -406,176 +382,4 @@ rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
 		return row->version.op == ROSE_OP_TOMBSTONE ? ROSE_KEY_FREE : ROSE_KEY_LIVE;
 	}
 	return ROSE_KEY_FREE;
-}
-
-/* ---- room in C0 ---- */
-
-/*
- * Spill this table's C0 in this process: for one that is fed by this process, which nobody
- * else may spill, or if no worker comes.
- */
-static bool
-spill_here(RoseTable *table, bool worker)
-{
-	/* a worker merges meanwhile; without one, say what is wrong */
-	if (worker && !OidIsValid(WriteSubid) && !rose_spill_has_room(table))
-		return false;
-	if (!rose_spill(table, WriteSubid, WriteEpoch))
-		return false;
-	if (!OidIsValid(WriteSubid))
-		rose_pace_count_own_spill();
-	if (!worker && !OidIsValid(WriteSubid))
-		rose_join_own_runs(table);
-	return true;
-}
-
-static int
-compare_c0_bytes(const void *a, const void *b)
-{
-	const RoseRegistryItem *x = a;
-	const RoseRegistryItem *y = b;
-
-	return x->c0_bytes > y->c0_bytes ? -1 : x->c0_bytes < y->c0_bytes;
-}
-
-/* Spill another table's C0, if this transaction has locked it against everybody. */
-static bool
-spill_if_locked(const RoseRegistryItem *item)
-{
-	Relation	rel;
-	RoseTable  *table;
-	bool		spilled = false;
-
-	if (!ConditionalLockRelationOid(item->relid, AccessShareLock))
-		return false;
-	rel = try_relation_open(item->relid, NoLock);
-	if (rel == NULL)
-	{
-		UnlockRelationOid(item->relid, AccessShareLock);
-		return false;
-	}
-	if (RelFileLocatorEquals(rose_rel_locator(rel), item->locator) &&
-		CheckRelationLockedByMe(rel, AccessExclusiveLock, true))
-	{
-		table = rose_table_open(rel);
-		spilled = rose_spill(table, InvalidOid, 0);
-		if (spilled)
-			rose_join_own_runs(table);
-	}
-	relation_close(rel, AccessShareLock);
-	if (spilled)
-		rose_pace_count_own_spill();
-	return spilled;
-}
-
-/*
- * A transaction that restores or loads many tables it has made or locked fills memory
- * with what no worker may touch: spill the largest of them.  Little ones are not worth it,
- * for they would be carried over.
- */
-static bool
-spill_locked_table(Oid dbid)
-{
-	Size		worth = rose_arena_total_bytes() / 128;
-	int			n = rose_registry_list(dbid, NULL, 0);
-	RoseRegistryItem *items = palloc(Max(n, 1) * sizeof(RoseRegistryItem));
-	bool		spilled = false;
-
-	n = Min(n, rose_registry_list(dbid, items, n));
-	qsort(items, n, sizeof(RoseRegistryItem), compare_c0_bytes);
-	for (int i = 0; i < n && !spilled && items[i].c0_bytes >= worth; i++)
-		if (!OidIsValid(items[i].fed_by))
-			spilled = spill_if_locked(&items[i]);
-	pfree(items);
-	return spilled;
-}
-
-/* Is it worth trying again? */
-static bool
-has_room(RoseTable *table)
-{
-	RoseC0Shared *c0 = &table->shared->c0;
-	bool		has_segment;
-
-	LWLockAcquire(&c0->write_lock, LW_SHARED);
-	has_segment = rose_tail_has_segment(&table->shared->store);
-	LWLockRelease(&c0->write_lock);
-	return has_segment && rose_arena_used_bytes() < rose_arena_total_bytes() / 16 * 15;
-}
-
-static void
-report_no_room(RoseTable *table)
-{
-	if (pg_atomic_read_u32(&table->shared->store.ntails) >= ROSE_MAX_TAILS - ROSE_TAILS_RESERVE)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("table \"%s\" has too many tail log segments",
-						RelationGetRelationName(table->rel)),
-				 errdetail("Its memtables could not be spilled in time."),
-				 errhint("Look in the server log for what keeps them from being spilled, or call rose.spill() for the table.")));
-	ereport(ERROR,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("no room in the shared memory of rose tables"),
-			 errdetail("%zu of %zu bytes are in use by versions that could not be spilled in time.",
-					   rose_arena_used_bytes(), rose_arena_total_bytes()),
-			 errhint("Increase rose.memtable_size, or write less in one transaction.")));
-}
-
-static void
-nap(void)
-{
-	const int	wait_ms = 2;
-
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 wait_ms, rose_wait_event_pacing());
-	ResetLatch(MyLatch);
-}
-
-/*
- * C0's arena is full, or C0 has no memtable left to write to, or the table too many tail
- * segments: have the worker spill what is largest, or this table for its segments, and wait for
- * that, long enough for the spill of a large C0 on a busy disk.  Now and then try our own, in
- * case nobody else comes.  No worker comes to a table that we have locked against everybody.
- *
- * A spill may free nothing, because it carries a few rows over.  So we come back at once after
- * one only if something was written since the one before; else we go on waiting.
- */
-void
-rose_write_make_room(RoseTable *table)
-{
-	const int	max_waits = 30000;
-	const int	own_turn = 500;
-	const int	ask_every = 10;
-	bool		locked = CheckRelationLockedByMe(table->rel, AccessExclusiveLock, true);
-	bool		worker = true;
-	int			first = VainWaits;
-
-	ROSE_STOP_POINT("write-no-room");	/* no lock */
-	if (OidIsValid(WriteSubid))
-	{
-		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) ||
-			spill_here(table, false))
-			return;
-	}
-	for (int waits = first; waits < max_waits; waits++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (waits > 0)
-			nap();
-		if (waits == first || waits % ask_every == 0)
-			worker = rose_request_spill_hook != NULL &&
-				rose_request_spill_hook(rose_locator_db(table->locator)) && !locked;
-		if ((!worker || waits % own_turn == own_turn - 1) &&
-			(spill_here(table, worker) ||
-			 spill_locked_table(rose_locator_db(table->locator))))
-		{
-			if (!OidIsValid(WriteSubid))
-				VainWaits = waits + 1;
-			return;
-		}
-		if (waits > first && has_room(table))
-			return;
-	}
-	VainWaits = 0;
-	report_no_room(table);
 }

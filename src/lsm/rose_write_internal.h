@@ -65,7 +65,6 @@ extern int	rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
  */
 extern bool rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place,
 								  RoseNewVersion *lock, bool log);
-extern void rose_write_make_room(RoseTable *table);
 
 /* A row ready to be stored: external and compressed values detoasted, size
  * checked; allocated in the current context. */
@@ -84,6 +83,18 @@ typedef enum RoseKeyState
 /* REQUIRES the key's partition lock. */
 extern RoseKeyState rose_write_key_state(RoseTable *table, const Datum *key,
 										 TransactionId *xwait);
+
+/* ---- rose_room.c ---- */
+
+/* C0 had no room for what this process wanted to write: wait for some, or make it.  No LWLock may be held. */
+extern void rose_write_make_room(RoseTable *table);
+/* It has written something. */
+extern void rose_room_found(void);
+extern void rose_room_end_transaction(void);
+/*
+ * After a write: spill the table if nobody else can, and it has more than its share.  worker: one comes when asked.
+ */
+extern void rose_room_keep_share(RoseTable *table, bool worker);
 
 /* ---- rose_conflict.c ---- */
 

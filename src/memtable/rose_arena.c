@@ -71,6 +71,7 @@ char	   *rose_arena_base = NULL;
 bool		rose_arena_use_reserve = false;
 
 static RoseArenaShared *arena = NULL;
+static Size refused_pages = 0;	/* what this process asked for last and did not get */
 static int	memtable_size_kb = 256 * 1024;	/* rose.memtable_size */
 
 void
@@ -180,6 +181,24 @@ arena_may_use(Size npages)
 	return pg_atomic_read_u64(&arena->used_pages) + npages <= limit;
 }
 
+bool
+rose_arena_has_refused(void)
+{
+	Size		wanted = Max(refused_pages, 1);
+	bool		has;
+
+	LWLockAcquire(&arena->lock, LW_SHARED);
+	has = arena_may_use(wanted) && fpm_largest(arena_free_pages()) >= wanted;
+	LWLockRelease(&arena->lock);
+	return has;
+}
+
+Size
+rose_arena_refused_bytes(void)
+{
+	return Max(refused_pages, 1) * FPM_PAGE_SIZE;
+}
+
 /* Give the memtable another run; its first page, or 0 if there is none. */
 static Size
 arena_add_run(RoseMemtableShared *memtable, Size npages)
@@ -194,7 +213,10 @@ arena_add_run(RoseMemtableShared *memtable, Size npages)
 		pg_atomic_fetch_add_u64(&arena->used_pages, npages);
 	LWLockRelease(&arena->lock);
 	if (!ok)
+	{
+		refused_pages = npages;
 		return 0;
+	}
 
 	chunk = (RoseChunkShared *) fpm_page_to_pointer(rose_arena_base, page);
 	chunk->next = memtable->chunk_first;

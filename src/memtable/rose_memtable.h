@@ -112,6 +112,13 @@ extern Size rose_arena_total_bytes(void);
 extern Size rose_arena_used_bytes(void);
 
 /*
+ * Is there room for what this process asked for last and did not get?  Enough in all is not enough: it has to be in
+ * one piece.
+ */
+extern bool rose_arena_has_refused(void);
+extern Size rose_arena_refused_bytes(void);
+
+/*
  * A part of the arena is kept free for spills: set it around the writes of one (and
  * in a PG_FINALLY), so that versions can be carried over when the arena is full.
  */

@@ -1,5 +1,5 @@
-# A transaction that has locked its table, and finds memory full with rows that nobody can spill, waits; it does not
-# spill its few rows, which are carried over each time, again and again.
+# A transaction that has locked its table, and finds memory full with rows that nobody spills in time, waits; it does not
+# spill its few rows again and again.
 use strict;
 use warnings;
 
@@ -12,42 +12,35 @@ plan skip_all => 'the stand-in has no memory of its own' if $ENV{ROSE_STANDIN};
 
 my $node = rose_node('noroom', "rose.memtable_size = '1MB'", "rose.spill_interval = '1h'", 'autovacuum = off', 'fsync = off');
 
+stop_points_create($node);
+
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-# Write to a table that is locked until memory has so many bytes.
-sub fill
-{
-	my ($table, $upto, $length) = @_;
-	my $session = $node->background_psql('postgres', on_error_stop => 1);
+sql("CREATE TABLE $_ (id int PRIMARY KEY, doc text) USING rose") foreach qw(a t);
 
-	$session->query_safe("BEGIN; LOCK TABLE $table");
-	$session->query_safe("DO \$\$ BEGIN FOR i IN 1..100000 LOOP"
-		  . " EXIT WHEN (SELECT used_bytes >= $upto FROM rose.stat_memory);"
-		  . " INSERT INTO $table VALUES (i, repeat('x', $length)); END LOOP; END \$\$");
-	return $session;
-}
+# The worker is held in the middle of a spill, and memory fills up.
+my $control = RoseTest::Session->new($node);
+my $writer = RoseTest::Session->new($node);
 
-sql("CREATE TABLE $_ (id int PRIMARY KEY, doc text) USING rose") foreach qw(a b t);
-
-my $large = fill('a', 890_000, 640);
-my $writer = $node->background_psql('postgres', on_error_stop => 0);
-
-$writer->query_safe("BEGIN; LOCK TABLE t; INSERT INTO t VALUES (1, 'a few')");
-my $small = fill('b', 983_040, 160);
+$writer->run("BEGIN; LOCK TABLE t; INSERT INTO t VALUES (1, 'a few')");
+$control->run("SELECT stop_at('spill-planned', 'wait', 'worker')");
+sql("DO \$\$ BEGIN FOR i IN 1..100000 LOOP"
+	  . " EXIT WHEN (SELECT used_bytes >= 950000 FROM rose.stat_memory);"
+	  . " INSERT INTO a VALUES (i, repeat('x', 640)); END LOOP; END \$\$");
+wait_for_stop($node);
 my $before = sql('SELECT writer_spills FROM rose.stat_memory');
 
-$writer->query("SET statement_timeout = '4s'; INSERT INTO t SELECT 2, repeat('y', 96000)");
-cmp_ok(sql('SELECT writer_spills FROM rose.stat_memory') - $before, '<=', 2001, 'no more than one spill in 2 ms');
-$writer->{stderr} = '';
-$writer->query_safe('ROLLBACK');
-
-# With room again, the same goes through.
-$writer->query_safe("SET statement_timeout = 0; BEGIN; LOCK TABLE t; INSERT INTO t VALUES (1, 'a few')");
-$small->query_safe('ROLLBACK');
-$large->query_safe('ROLLBACK');
-$writer->query_safe("INSERT INTO t SELECT 2, repeat('y', 96000); COMMIT");
+$writer->run("SAVEPOINT s; SET statement_timeout = '4s'");
+$writer->start("INSERT INTO t SELECT 2, repeat('y', 96000)");
+eval { $writer->finish };
+like($@, qr/canceling statement due to statement timeout/, 'it waits');
+cmp_ok(sql('SELECT writer_spills FROM rose.stat_memory') - $before, '<=', 2, 'and does not spill all the time');
+$writer->{err} = '';
+$control->run("SELECT go_on('spill-planned')");
+$control->end;
+$writer->run("ROLLBACK TO s; INSERT INTO t SELECT 2, repeat('y', 96000); COMMIT");
+$writer->end;
 is(sql('SELECT count(*), max(length(doc)) FROM t'), '2|96000', 'and it goes on when there is room');
 
-$_->quit foreach ($small, $large, $writer);
 $node->stop;
 done_testing();

@@ -10,7 +10,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no memory of its own' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('rowids', "rose.memtable_size = '4MB'", 'rose.max_merge_workers = 0', 'autovacuum = off', 'fsync = off');
+my $node = rose_node('rowids', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'autovacuum = off', 'fsync = off');
 my $file = $node->basedir . '/rows';
 
 stop_points_create($node);
@@ -24,17 +24,20 @@ sub collide
 {
 	my ($what, $statement, $rows) = @_;
 	my $ctl = RoseTest::Session->new($node);
+	my $holder = RoseTest::Session->new($node);
 	my $writer = RoseTest::Session->new($node);
 
 	sql("DROP TABLE IF EXISTS t; CREATE TABLE t (who text, doc text) USING rose");
+	$holder->run("SELECT stop_at('spill-planned', 'wait', 'worker')");
 	sql("INSERT INTO t SELECT 'before', repeat(md5(g::text), 28000) FROM generate_series(1, 3) g");
 	$ctl->run("SELECT stop_at('write-no-room', 'wait', 'client')");
 	$writer->start($statement);
-	wait_for_stop($node);
+	$node->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") or die 'nobody stops';
 	sql("INSERT INTO t SELECT 'meanwhile', g::text FROM generate_series(1, 10) g");
 	$ctl->run("SELECT go_on('write-no-room')");
+	$holder->run("SELECT go_on('spill-planned')");
 	$writer->finish;
-	$_->end foreach ($ctl, $writer);
+	$_->end foreach ($ctl, $holder, $writer);
 
 	my $expected = "before|3\nmany|$rows\nmeanwhile|10";
 

@@ -111,6 +111,20 @@ FreePageManagerInitialize(FreePageManager *fpm, char *base)
 	memset(page_used, true, sizeof(page_used));
 }
 
+/* As the real one keeps it for fpm_largest. */
+static void
+note_largest(FreePageManager *fpm)
+{
+	Size		run = 0;
+
+	fpm->contiguous_pages = 0;
+	for (Size page = 1; page < FAKE_PAGES; page++)
+	{
+		run = page_used[page] ? 0 : run + 1;
+		fpm->contiguous_pages = Max(fpm->contiguous_pages, run);
+	}
+}
+
 bool
 FreePageManagerGet(FreePageManager *fpm, Size npages, Size *first_page)
 {
@@ -123,6 +137,7 @@ FreePageManagerGet(FreePageManager *fpm, Size npages, Size *first_page)
 		{
 			*first_page = page + 1 - npages;
 			memset(&page_used[*first_page], true, npages);
+			note_largest(fpm);
 			return true;
 		}
 	}
@@ -139,6 +154,7 @@ FreePageManagerPut(FreePageManager *fpm, Size first_page, Size npages)
 		/* whoever still reads freed memory shall notice */
 		memset(rose_arena_base + page * FPM_PAGE_SIZE, 0x7f, FPM_PAGE_SIZE);
 	}
+	note_largest(fpm);
 }
 
 void *

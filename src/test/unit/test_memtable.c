@@ -307,6 +307,42 @@ test_exhaustion(Size padding)
 	}
 }
 
+/* Half of the arena is free, but not in one piece. */
+static void
+test_fragments(void)
+{
+	const Size	small = 36 * 1024;
+	const Size	large = 2048 * 1024;	/* more than the reserve */
+	RoseC0Shared other;
+	RoseC0Shared swap;
+	uint64		n = 0;
+
+	rose_c0_init(&c0, 1);
+	rose_c0_init(&other, 1);
+	while (put(&rowid_schema, n, n + 1, small))
+	{
+		n++;
+		swap = c0;
+		c0 = other;
+		other = swap;
+	}
+	CHECK(!rose_arena_has_refused());
+	rose_c0_free_all(&c0);
+	CHECK(rose_arena_used_bytes() < rose_arena_total_bytes() / 8 * 5);
+	CHECK(rose_arena_has_refused());
+	CHECK(!put(&rowid_schema, n, n + 1, large));
+	CHECK(!rose_arena_has_refused());
+	CHECK(rose_arena_refused_bytes() > large);
+	rose_c0_free_all(&c0);
+	swap = c0;
+	c0 = other;
+	rose_c0_free_all(&c0);
+	CHECK(rose_arena_has_refused());
+	CHECK(put(&rowid_schema, n, n + 1, large));
+	rose_c0_free_all(&c0);
+	CHECK(rose_arena_used_bytes() == 0);
+}
+
 static void
 test_freezing(void)
 {
@@ -353,6 +389,7 @@ main(void)
 	test_exhaustion(100);
 	test_exhaustion(20000);
 	test_exhaustion(300000);
+	test_fragments();
 	test_freezing();
 	test_stress(&rowid_schema, 5000);
 	test_stress(&rowid_schema, 100000007);
