@@ -12,6 +12,12 @@
 #                    and rose.check is asked after each
 #   DIFF_TABLES      names of the tables to use, separated by commas
 #   DIFF_CHURN       0: no spills and merges beside the session, only in turn
+#   DIFF_RESTARTS    0: the server is not restarted between batches
+#   DIFF_CTID        0: rows are not found by their ctid
+#
+# Between batches the server is sometimes restarted, or killed and restarted; then
+# the first to touch some tables is an ALTER TABLE. In half of the runs no worker
+# comes before it.
 #
 # At the first difference the statement, both answers and the statements before
 # it are printed, and all statements so far are saved for psql.
@@ -29,6 +35,8 @@ use Test::More;
 my $wanted = $ENV{DIFF_STATEMENTS} // 24000;
 my $batch_size = $ENV{DIFF_BATCH} // 600;
 my $churn = $ENV{DIFF_CHURN} // 1;
+my $restarts = $ENV{DIFF_RESTARTS} // 1;
+my $ctid = $ENV{DIFF_CTID} // 0;
 my $show_before = 25;
 my $seed = seed_random('DIFF_SEED');
 my $dir = PostgreSQL::Test::Utils::tempdir;
@@ -37,9 +45,10 @@ my %am = (heap => 'heap', rose => 'rose');
 
 # small pieces, so that C2 has several of them; sometimes one, as small tables have
 my $node = rose_node('differential', "statement_timeout = '60s'",
-	rose_conf("rose.debug_piece_size = " . (rand() < 0.7 ? "'8kB'" : "'32MB'")));
+	rose_conf("rose.debug_piece_size = " . (rand() < 0.7 ? "'8kB'" : "'32MB'"), rand() < 0.5 ? 'rose.max_merge_workers = 0' : ()));
 my $generator = RoseSqlGen->new(
 	tables => [ split /,/, $ENV{DIFF_TABLES} // '' ],
+	ctid => $ctid,
 	icu => $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collname = 'en-x-icu'"));
 local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);
 
@@ -50,11 +59,12 @@ foreach my $twin (sort keys %am)
 	append_to_file($saved, join("\n", map { "$_;" } "-- $twin", @ddl, '')) if $twin eq 'rose';
 }
 
-# Makes the scripts of one batch for both twins, and the list of its statements.
+# Makes the scripts of one batch for both twins, and the list of its statements,
+# which begin with those that are given.
 sub make_batch
 {
-	my @statements;
-	my @items;
+	my @items = @_;
+	my @statements = @items;
 	my %script;
 
 	while (@statements < $batch_size)
@@ -101,7 +111,7 @@ sub churn_step
 sub start_churn
 {
 	my $script = "$dir/churn.sql";
-	my @names = $generator->table_names;
+	my @names = $generator->leaf_names;
 
 	unlink $script;
 	for (1 .. 400)
@@ -194,11 +204,24 @@ SELECT string_agg(side || ' ' || left(row, 200), E'\\n') FROM (
 	UNION ALL
 	SELECT 'only in rose:', * FROM (SELECT t::text FROM twin_rose.$name t EXCEPT ALL SELECT t::text FROM twin_heap.$name t) b) d
 SQL
-		my $check = $node->safe_psql('postgres', "SELECT c::text FROM rose.check('twin_rose.$name') c");
 		push @problems, "$name: $differ" if $differ ne '';
+	}
+	foreach my $name ($generator->leaf_names)
+	{
+		my $check = $node->safe_psql('postgres', "SELECT c::text FROM rose.check('twin_rose.$name') c");
 		push @problems, "$name: rose.check: $check" if $check ne '';
 	}
 	return @problems;
+}
+
+# Restarts the server, in one way or another; returns what is to touch it first.
+sub restart
+{
+	my @first;
+
+	rand() < 0.5 ? crash_and_restart($node) : $node->restart(rand() < 0.5 ? 'fast' : 'immediate');
+	push @first, $generator->alter_some while @first < 3;
+	return @first;
 }
 
 # How many components are there whose versions have forgotten their sequence numbers?
@@ -208,9 +231,10 @@ sub forgotten
 }
 
 my ($done, $batches, $different, $errors, $forgotten) = (0, 0, 0, 0, 0);
+my @first;
 BATCH: while ($done < $wanted)
 {
-	my ($statements, $script) = make_batch();
+	my ($statements, $script) = make_batch(@first);
 	append_to_file($saved, $script->{rose});
 	my $answers = run_batch($script);
 
@@ -242,6 +266,7 @@ BATCH: while ($done < $wanted)
 		$different = 1;
 		last;
 	}
+	@first = $restarts && rand() < 0.2 ? restart() : ();
 }
 ok(!$different, "the same answers on heap and on rose ($done statements in $batches batches, $errors of them errors)");
 ok($done >= $wanted, "$wanted statements were compared");

@@ -1,0 +1,336 @@
+
+# The tables that RoseSqlGen's statements are about, and the pieces that they are
+# made of: values of each kind of column, rows, conditions, assignments.
+#
+# Uses rand() only, as RoseSqlGen does.
+package RoseSqlTables;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+our @EXPORT = qw(all_tables needs_icu ddl_of_types ddl_of_table leaves_of rare pick word quote names value row key_equal where
+  other_condition assignments returning one);
+
+# Keys come from small domains, so that statements meet the same rows again.
+my %gen = (
+	int => sub { rare(0.02) ? pick(-2147483648, 2147483647) : int(rand(150)) },
+	smallset => sub { int(rand(8)) },
+	bigint => sub { rare(0.05) ? pick('-9223372036854775808', '9223372036854775807', 4294967296) : int(rand(400)) },
+	text => sub { quote(rare(0.1) ? pick('', ' ', 'Ä', 'ä', 'a b', "o''clock", '\\x') : word()) },
+	pad => sub { rare(0.1) ? "repeat('" . word() . "', " . int(rand(60)) . ')' : quote(word()) },
+	huge => sub {
+		rare(0.5) ? "repeat('" . word() . "', " . int(rand(4000)) . ')'
+		  : "(SELECT string_agg(md5((g * " . int(rand(1000)) . ")::text), '') FROM generate_series(1, " . int(rand(700)) . ') g)';
+	},
+	bytea => sub { "decode(md5('" . int(rand(1000)) . "'), 'hex')" },
+	numeric => sub { pick('', '-') . int(rand(40)) . pick('', '.0', '.5', '.50', '.125', '.000') },
+	money => sub { sprintf('%.2f', rand(1000)) },
+	date => sub { "date '2026-01-01' + " . int(rand(20)) },
+	time => sub { "timestamptz '2026-01-01 00:00+00' + " . int(rand(1000)) . " * interval '1 min'" },
+	uuid => sub { "md5('" . int(rand(200)) . "')::uuid" },
+	realkey => sub { pick(map({ "'$_'::float8" } qw(NaN -NaN -0 0 Infinity -Infinity 1e-300 -5e-324 1e38)), map({ int(rand(60)) / 4 - 7 . '::float8' } 1 .. 20)) },
+	real4 => sub { pick(map({ "'$_'::real" } qw(NaN -0 0 Infinity -Infinity 1.1 -1.1 1e-45)), int(rand(9)) - 4 . '::real') },
+	prefixed => sub { quote(pick('', 'a', 'common/prefix/', 'common/prefix/of/many/keys/', 'common/prefix/of/many/kez', 'Ää€', "\xf0\x90\x80\x80") . word() . ('z' x pick(0, 0, 0, 1, 30, 300))) . '::text' },
+	cased => sub { quote(join('', map { pick('a', 'A', 'b', 'B', 'ä', 'Ä') } 1 .. int(rand(4)))) . '::text' },
+	padded => sub { quote(pick('', '', ' ') . word() . pick('', ' ', '!', "\t")) . '::char(6)' },
+	bytes => sub { "'\\x" . join('', map { pick('00', '00', '01', '7f', '80', 'ff') } 1 .. pick(0, 1, 2, 3, 4, 15, 16, 17)) . "'::bytea" },
+	small => sub { rare(0.1) ? pick("'-32768'::int2", '32767::int2') : int(rand(30)) - 15 . '::int2' },
+	oid => sub { pick(0, 1, 7, 2147483647, 2147483648, 4294967295, int(rand(20))) . '::oid' },
+	signed => sub { pick("'-9223372036854775808'", "'9223372036854775807'", quote(int(rand(20)) - 10), quote(int(rand(20)) - 10)) . '::int8' },
+	stamp => sub { rare(0.2) ? pick("timestamp '-infinity'", "timestamp 'infinity'", "timestamp '4713-01-01 BC'") : "timestamp '2000-01-01' + " . (int(rand(40)) - 20) . " * interval '1 s'" },
+	span => sub { "interval '" . pick('1 day', '24 hours', '30 days', '1 mon', '-1 mon', '-30 days', int(rand(50)) - 25 . ' hours') . "'" },
+	mood => sub { quote(pick(qw(sad between glad last))) . '::mood' },
+	name => sub { quote(word()) . '::name' },
+	char => sub { quote(pick("a" .. "f")) . '::"char"' },
+	arraykey => sub { "'{" . join(',', map { rare(0.1) ? 'NULL' : int(rand(4)) - 1 } 1 .. int(rand(4))) . "}'::int[]" },
+	scaled => sub { quote(pick('NaN', 'Infinity', '-Infinity', '0', '-0.00', '1e60', '-1e60', '1e-30', pick('', '-') . int(rand(30)) . pick('', '.0', '.00', '.5', '.50'))) . '::numeric' },
+	bits => sub { "B'" . join('', map { pick(0, 1) } 1 .. int(rand(5))) . "'::varbit" },
+	float => sub { pick("'NaN'", "'-0'", 0, 1.5, int(rand(100)) / 4, "'Infinity'", '1e-300') },
+	bool => sub { pick('true', 'false') },
+	json => sub { "'{\"n\": " . int(rand(50)) . ", \"s\": \"" . word() . "\"}'" },
+	array => sub { "'{" . join(',', map { rare(0.2) ? 'NULL' : int(rand(20)) } 1 .. int(rand(5))) . "}'" },
+);
+
+# Columns w0, w1, ... of several types.
+sub many_columns
+{
+	my ($n) = @_;
+	my @types = ([ 'int', 'int' ], [ 'text', 'pad' ], [ 'float8', 'float' ], [ 'date', 'date' ], [ 'bool', 'bool' ], [ 'numeric', 'numeric' ]);
+
+	return map { [ "w$_", @{ $types[ $_ % @types ] } ] } 0 .. $n - 1;
+}
+
+# name, key columns, other columns, each with its SQL type and its generator.
+my @tables = (
+	{
+		name => 't_big', key => [ [ 'id', 'bigint', 'bigint' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ], [ 'c', 'numeric(10,2)', 'money' ], [ 'd', 'date', 'date' ], [ 'e', 'bool', 'bool' ] ]
+	},
+	{
+		name => 't_text', key => [ [ 'k', 'text COLLATE "C"', 'text' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_icu', key => [ [ 'k', 'text COLLATE "en-x-icu"', 'text' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'j', 'jsonb', 'json' ] ]
+	},
+	{
+		name => 't_multi', key => [ [ 'x', 'int', 'smallset' ], [ 'y', 'text COLLATE "C"', 'text' ], [ 'z', 'date', 'date' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		# the key is neither first nor in order
+		name => 't_mixed', key => [ [ 'm', 'timestamptz', 'time' ], [ 'n', 'smallint', 'smallset' ] ], key_last => 1,
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'int[]', 'array' ], [ 'f', 'float8', 'float' ] ]
+	},
+	{
+		name => 't_uuid', key => [ [ 'u', 'uuid', 'uuid' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'f', 'float8', 'float' ], [ 'h', 'bytea', 'bytea' ] ]
+	},
+	{
+		name => 't_num', key => [ [ 'n', 'numeric', 'numeric' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ], [ 'w', 'numeric', 'numeric' ] ]
+	},
+	{
+		name => 't_huge', key => [ [ 'id', 'int', 'smallset' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'huge' ] ]
+	},
+	{
+		name => 't_nokey', key => [],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ], [ 'c', 'timestamptz', 'time' ] ]
+	},
+	{
+		name => 't_parent', key => [ [ 'id', 'int', 'smallset' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_child', key => [ [ 'id', 'int', 'int' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'parent', 'int REFERENCES t_parent ON DELETE SET NULL', 'smallset' ] ]
+	},
+	# partitions, with a key and without one; rows move between them
+	{
+		name => 't_hash', key => [ [ 'id', 'int', 'int' ] ], by => 'HASH (id)',
+		parts => [ map { "WITH (MODULUS 3, REMAINDER $_)" } 0 .. 2 ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_range', key => [ [ 'x', 'int', 'smallset' ], [ 'k', 'text COLLATE "C"', 'text' ] ], by => 'RANGE (x)',
+		parts => [ 'FROM (MINVALUE) TO (3)', 'FROM (3) TO (6)', 'DEFAULT' ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_list', key => [], by => 'LIST ((a % 3))', parts => [ 'IN (0, NULL)', 'IN (1)', 'DEFAULT' ], fixed => { a => 1 },
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ], [ 'c', 'timestamptz', 'time' ] ]
+	},
+	# many columns, with a key and without one
+	{
+		name => 't_wide', key => [ [ 'id', 'int', 'int' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ], many_columns(40) ]
+	},
+	{
+		name => 't_bag', key => [],
+		other => [ [ 'a', 'int', 'smallset' ], [ 'b', 'text', 'pad' ], many_columns(20) ]
+	},
+	# keys of other types: how they go into the memtables' prefixes, Bloom filters, bounds and codecs
+	{
+		name => 't_real', key => [ [ 'f', 'float8', 'realkey' ], [ 'g', 'real', 'real4' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_prefixed', key => [ [ 'k', 'text COLLATE "C"', 'prefixed' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'prefixed' ], [ 'h', 'int8', 'signed' ] ]
+	},
+	{
+		name => 't_sort', key => [ [ 'k', 'text COLLATE "en-x-icu"', 'prefixed' ], [ 's', 'int2', 'small' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_nocase', key => [ [ 'k', 'text COLLATE nocase', 'cased' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_char', key => [ [ 's', 'int2', 'small' ], [ 'k', 'char(6) COLLATE "C"', 'padded' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'h', 'int8', 'signed' ] ]
+	},
+	{
+		name => 't_bytes', key => [ [ 'k', 'bytea', 'bytes' ], [ 's', 'int2', 'small' ] ], key_last => 1,
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_ints', key => [ [ 's', 'int2', 'small' ], [ 'o', 'oid', 'oid' ], [ 'i', 'int8', 'signed' ], [ 'k', 'text COLLATE "C"', 'prefixed' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'f', 'float8', 'realkey' ] ]
+	},
+	{
+		name => 't_stamp', key => [ [ 't', 'timestamp', 'stamp' ], [ 'v', 'interval', 'span' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_mood', key => [ [ 'y', 'bool', 'bool' ], [ 'm', 'mood', 'mood' ], [ 'c', '"char"', 'char' ], [ 'k', 'name', 'name' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_array', key => [ [ 'k', 'int[]', 'arraykey' ], [ 'b2', 'varbit', 'bits' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'h', 'int8', 'signed' ] ]
+	},
+	{
+		name => 't_scaled', key => [ [ 'n', 'numeric', 'scaled' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_domain', key => [ [ 'k', 'word', 'prefixed' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	});
+
+# What the tables need; values of the enum are not sorted by OID.
+my $nocase = "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)";
+my @types = (
+	"CREATE TYPE mood AS ENUM ('sad', 'glad', 'last')",
+	"ALTER TYPE mood ADD VALUE 'between' BEFORE 'glad'",
+	'CREATE DOMAIN word AS text COLLATE "C" CHECK (VALUE <> \'cc\')');
+
+sub rare { return rand() < $_[0] }
+sub pick { return $_[ int(rand(@_)) ] }
+sub word { return join('', map { chr(97 + int(rand(3))) } 1 .. 1 + int(rand(4))) }
+sub quote { return "'$_[0]'" }
+
+
+sub all_tables { return @tables }
+
+sub needs_icu
+{
+	my ($table) = @_;
+
+	return grep { $_->[1] =~ /COLLATE (?:nocase|"en-x-icu")/ } @{ $table->{key} };
+}
+
+sub ddl_of_types
+{
+	my ($icu) = @_;
+
+	return ($icu ? $nocase : ()), @types;
+}
+
+# The tables that have rows: the table itself, or its partitions.
+sub leaves_of
+{
+	my ($table) = @_;
+
+	return $table->{parts} ? map { "$table->{name}_$_" } 0 .. $#{ $table->{parts} } : ($table->{name});
+}
+
+sub ddl_of_table
+{
+	my ($table, $am) = @_;
+	my @parts = map { "$_->[0] $_->[1]" } @{ $table->{columns} };
+	my $n = 0;
+
+	push @parts, 'PRIMARY KEY (' . names($table->{key}) . ')' if @{ $table->{key} };
+	my $create = "CREATE TABLE $table->{name} (" . join(', ', @parts) . ')';
+	return "$create USING $am" if !$table->{parts};
+	return "$create PARTITION BY $table->{by}", map {
+		"CREATE TABLE $table->{name}_" . $n++ . " PARTITION OF $table->{name} " . ($_ eq 'DEFAULT' ? $_ : "FOR VALUES $_") . " USING $am";
+	} @{ $table->{parts} };
+}
+
+sub names { return join(', ', map { $_->[0] } @{ $_[0] }) }
+
+# An expression of the column's type; NULL now and then unless it is a key.
+sub value
+{
+	my ($column, $not_null) = @_;
+
+	return 'NULL' if !$not_null && rare(0.1);
+	return $gen{ $column->[2] }->();
+}
+
+# The values of a row, in the order of the columns.
+sub row
+{
+	my ($table) = @_;
+	my %is_key = map { $_->[0] => 1 } @{ $table->{key} };
+
+	return '(' . join(', ', map { value($_, $is_key{ $_->[0] } && !rare(0.005)) } @{ $table->{columns} }) . ')';
+}
+
+# A condition that one row at most meets, or undef without a key.
+sub key_equal
+{
+	my ($table, $alias) = @_;
+	my $prefix = $alias ? "$alias." : '';
+
+	return undef if !@{ $table->{key} };
+	return join(' AND ', map { "$prefix$_->[0] = " . value($_, 1) } @{ $table->{key} });
+}
+
+sub where
+{
+	my ($table, $alias) = @_;
+	my $prefix = $alias ? "$alias." : '';
+	my @key = @{ $table->{key} };
+	my @conditions;
+
+	if (@key && rare(0.75))
+	{
+		my $first = $key[0];
+		my $column = $prefix . $first->[0];
+		push @conditions, pick(
+			sub { key_equal($table, $alias) },
+			sub { key_equal($table, $alias) },
+			sub { "$column = " . value($first, 1) },
+			sub { "$column IN (" . join(', ', map { value($first) } 1 .. 1 + int(rand(6))) . ')' },
+			sub { "$column BETWEEN " . value($first, 1) . ' AND ' . value($first, 1) },
+			sub { "$column " . pick('<', '<=', '>', '>=') . ' ' . value($first, 1) },
+			sub { "$column > " . value($first, 1) . " AND $column <= " . value($first, 1) },
+			sub {
+				@key == 1 ? "$column <> " . value($first, 1)
+				  : "$column = " . value($first, 1) . " AND $prefix$key[1][0] " . pick('<', '>=', '=') . ' ' . value($key[1], 1);
+			},
+			sub {
+				'(' . join(', ', map { $prefix . $_->[0] } @key) . ') ' . pick('<', '>=') . ' (' . join(', ', map { value($_, 1) } @key) . ')';
+			})->();
+	}
+	push @conditions, other_condition($table, $prefix) if !@conditions || rare(0.25);
+	return '(' . join(pick(' AND ', ' AND ', ' OR '), map { "($_)" } @conditions) . ')';
+}
+
+sub other_condition
+{
+	my ($table, $prefix) = @_;
+
+	return pick(
+		"${prefix}a % 7 = " . int(rand(7)),
+		"${prefix}a IS NULL",
+		"${prefix}a BETWEEN " . int(rand(100)) . ' AND ' . int(rand(200)),
+		"${prefix}a < " . int(rand(50)),
+		'true');
+}
+
+# SET list over columns that are not of the key; depends on the row alone.
+sub assignments
+{
+	my ($table) = @_;
+	my @other = @{ $table->{other} };
+	my %set;
+
+	for (1 .. 1 + int(rand(2)))
+	{
+		my $column = pick(@other);
+		next if exists $set{ $column->[0] };
+		$set{ $column->[0] } =
+		    $column->[0] eq 'a' && rare(0.6) ? '(a + ' . int(rand(10)) . ') % 1000'
+		  : $column->[2] eq 'pad' && rare(0.3) ? "left(b || 'x', 200)"
+		  :   value($column);
+	}
+	return join(', ', map { "$_ = $set{$_}" } sort keys %set);
+}
+
+sub returning
+{
+	return rare(0.3) ? ' RETURNING *' : rare(0.1) ? ' RETURNING a' : '';
+}
+
+sub one { return ({ sql => $_[0], ordered => $_[1] }) }
+
+1;
