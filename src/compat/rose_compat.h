@@ -124,6 +124,17 @@ rose_primary_key_index(Relation rel)
 #endif
 }
 
+/* A column of a descriptor was filled in by hand; 18 keeps what reading a tuple needs in an array of its own. */
+static inline void
+rose_tupdesc_attribute_changed(TupleDesc tupdesc, int i)
+{
+#if PG_VERSION_NUM < 180000
+	TupleDescAttr(tupdesc, i)->attcacheoff = -1;
+#else
+	populate_compact_attribute(tupdesc, i);
+#endif
+}
+
 /* 18 wants it in front of a declaration. */
 #if PG_VERSION_NUM < 180000
 #define pg_noreturn pg_attribute_noreturn()

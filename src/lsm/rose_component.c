@@ -15,8 +15,10 @@
 
 #include "lsm/rose_component_internal.h"
 
+#include "access/transam.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 
 /* ---- pages ---- */
@@ -104,7 +106,8 @@ footer_check_header(const RoseFooterDisk *footer, const RoseComponentEntryDisk *
 		footer->total_bytes < sizeof(RoseFooterDisk) ||
 		footer->total_bytes > MaxAllocSize)
 		footer_corrupted(entry, "A count is out of range.");
-	if (footer->natts > schema->natts || footer->nkeys != schema->nkeys)
+	if ((footer->natts > schema->natts && footer->version < ROSE_COMPONENT_LAYOUT_VERSION) ||
+		footer->nkeys != schema->nkeys)
 		footer_corrupted(entry, "Its columns are not those of the table.");
 }
 
@@ -177,6 +180,69 @@ footer_section(const RoseComponent *component, char *stream, RoseFooterSection t
 	return NULL;
 }
 
+/* Has nobody but merges, which drop it, any use for it?  Its keys are compared until then. */
+static bool
+is_left_over(const RoseComponentEntryDisk *entry)
+{
+	TransactionId xid = XidFromFullTransactionId(FullTransactionIdFromU64(entry->owner_xid));
+
+	return (entry->flags & ROSE_COMPONENT_PRIVATE) != 0 &&
+		!TransactionIdIsInProgress(xid) && !TransactionIdDidCommit(xid);
+}
+
+static bool
+key_agrees(const RoseSchema *schema, const RoseLayout *stored)
+{
+	for (int j = 0; j < schema->nkeys; j++)
+	{
+		AttrNumber	attno = schema->keys[j].def.attno;
+
+		if (attno > stored->natts ||
+			stored->columns[attno - 1].attlen != schema->keys[j].attlen)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A transaction that was rolled back may have added columns before it wrote, and others may be in
+ * their places now.
+ */
+static void
+check_layout(const RoseComponentEntryDisk *entry, const RoseSchema *schema,
+			 const RoseLayoutColumnDisk *columns, int natts)
+{
+	if (natts <= schema->natts && rose_layout_agrees(schema->layout, columns, natts))
+		return;
+	if (is_left_over(entry) && key_agrees(schema, rose_layout_from_columns(columns, natts)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("component %u at block %u stores its columns in another way than the catalog says",
+					entry->id, entry->footer_block),
+			 errhint("Restore the catalog and the table's file from the same backup.")));
+}
+
+/* How columns were stored when it was built; NULL: it does not say. */
+static const RoseLayoutColumnDisk *
+footer_layout(const RoseComponent *component, const RoseSchema *schema, char *stream)
+{
+	const RoseFooterDisk *footer = &component->footer;
+	const RoseComponentEntryDisk *entry = &component->info.entry;
+	const RoseLayoutColumnDisk *columns;
+	Size		length;
+
+	if (footer->version < ROSE_COMPONENT_LAYOUT_VERSION)
+		return NULL;
+	columns = (RoseLayoutColumnDisk *) footer_section(component, stream, ROSE_SECTION_LAYOUT,
+													  &length);
+	if (length != footer->natts * sizeof(RoseLayoutColumnDisk) ||
+		!rose_layout_is_sane(columns, footer->natts))
+		footer_corrupted(entry, "The columns are described wrongly.");
+	check_layout(entry, schema, columns, footer->natts);
+	return columns;
+}
+
 static void
 footer_load_bloom(RoseComponent *component, char *stream)
 {
@@ -202,6 +268,7 @@ footer_load(RoseComponent *component, const RoseSchema *schema, char *stream)
 {
 	RoseFooterDisk *footer = &component->footer;
 	RoseComponentInfo *info = &component->info;
+	const RoseLayoutColumnDisk *stored;
 	char	   *bytes;
 	Size		length;
 
@@ -224,12 +291,13 @@ footer_load(RoseComponent *component, const RoseSchema *schema, char *stream)
 		component->group.height > ROSE_MAX_HEIGHT)
 		footer_corrupted(&info->entry, "The column group is described wrongly.");
 
+	stored = footer_layout(component, schema, stream);
 	bytes = footer_section(component, stream, ROSE_SECTION_COLUMN_KINDS, &length);
 	if (length != component->ncols)
 		footer_corrupted(&info->entry, "The column kinds are too few.");
 	component->descs = rose_leaf_column_descs(schema, footer->natts, (uint8 *) bytes,
-											  component->context);
-	component->inner_descs = rose_inner_column_descs(schema, &component->ninnercols,
+											  stored, component->context);
+	component->inner_descs = rose_inner_column_descs(schema, stored, &component->ninnercols,
 													 component->context);
 
 	bytes = footer_section(component, stream, ROSE_SECTION_MIN_KEY, &length);

@@ -62,7 +62,7 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 	builder->ncols = ROSE_SYSCOLS + schema->natts;
 	builder->pages = rose_page_builder_create(builder->ncols,
 											  rose_leaf_column_descs(schema, schema->natts,
-																	 NULL, own), own);
+																	 NULL, NULL, own), own);
 	builder->values = palloc0(builder->ncols * sizeof(Datum));
 	builder->nulls = palloc0(builder->ncols * sizeof(bool));
 	builder->row_values = palloc0(schema->natts * sizeof(Datum));
@@ -528,7 +528,7 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 	const RoseSchema *schema = builder->schema;
 	RoseFooterDisk *footer = &builder->footer;
 	RoseFooterSectionDisk sections[ROSE_FOOTER_SECTIONS] = {{0}};
-	RoseColumnDesc *descs = rose_leaf_column_descs(schema, schema->natts, NULL,
+	RoseColumnDesc *descs = rose_leaf_column_descs(schema, schema->natts, NULL, NULL,
 												   CurrentMemoryContext);
 	int			n = 0;
 
@@ -555,6 +555,11 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 	n++;
 	begin_section(stream, &sections[n], ROSE_SECTION_COLUMN_GROUPS);
 	appendBinaryStringInfo(stream, (char *) &builder->group, sizeof(builder->group));
+	sections[n].length = stream->len - sections[n].offset;
+	n++;
+	begin_section(stream, &sections[n], ROSE_SECTION_LAYOUT);
+	appendBinaryStringInfo(stream, (char *) schema->layout->columns,
+						   schema->natts * sizeof(RoseLayoutColumnDisk));
 	sections[n].length = stream->len - sections[n].offset;
 	n++;
 	Assert(n == ROSE_FOOTER_SECTIONS);

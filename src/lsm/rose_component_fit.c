@@ -142,7 +142,7 @@ try_row(const RoseSchema *schema, const Datum *values)
 	bool		fits;
 
 	builder = rose_page_builder_create(ncols,
-									   rose_leaf_column_descs(schema, schema->natts, NULL, context),
+									   rose_leaf_column_descs(schema, schema->natts, NULL, NULL, context),
 									   context);
 	SET_VARSIZE(bitmap, bitmap_size);
 	row[ROSE_SYSCOL_PRESENT] = PointerGetDatum(bitmap);

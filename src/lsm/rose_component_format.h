@@ -31,8 +31,12 @@
 #include "util/rose_bloom.h"
 
 #define ROSE_FOOTER_MAGIC		0x46534f52	/* "ROSF" on a little-endian machine */
-/* 2: sequences may be ROSE_SEQ_OLDEST for "forgotten".  All else is as in version 1. */
-#define ROSE_COMPONENT_VERSION	2
+/*
+ * 2: sequences may be ROSE_SEQ_OLDEST for "forgotten".  3: the footer has ROSE_SECTION_LAYOUT.
+ * All else is as in version 1.
+ */
+#define ROSE_COMPONENT_VERSION	3
+#define ROSE_COMPONENT_LAYOUT_VERSION	3	/* from here on it has the section */
 #define ROSE_COMPONENT_OLDEST_VERSION	1	/* that is read */
 
 /* Page kinds of this layer; embedded on disk, next to RosePageKind. */
@@ -135,10 +139,11 @@ typedef enum RoseFooterSection
 	ROSE_SECTION_MIN_KEY = 2,	/* see rose_component_key.c */
 	ROSE_SECTION_MAX_KEY = 3,
 	ROSE_SECTION_BLOOM_EXTENTS = 4, /* RoseExtentDisk[] */
-	ROSE_SECTION_COLUMN_GROUPS = 5	/* RoseColumnGroupDisk[ngroups] */
+	ROSE_SECTION_COLUMN_GROUPS = 5, /* RoseColumnGroupDisk[ngroups] */
+	ROSE_SECTION_LAYOUT = 6		/* RoseLayoutColumnDisk[natts] */
 } RoseFooterSection;
 
-#define ROSE_FOOTER_SECTIONS	5
+#define ROSE_FOOTER_SECTIONS	6
 
 typedef struct RoseFooterSectionDisk
 {

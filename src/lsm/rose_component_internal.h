@@ -57,12 +57,18 @@ extern void rose_component_set_page_end(char *page, Size end);
 
 /* ---- columns of leaves and inner pages (rose_component_key.c) ---- */
 
-/* kinds: as stored in the footer, or NULL to derive them from the types. */
+/*
+ * kinds: as stored in the footer, or NULL to derive them from the types.  stored: likewise, for components
+ * that may have more columns than the schema; or NULL.
+ */
 extern RoseColumnDesc *rose_leaf_column_descs(const RoseSchema *schema, int natts,
-											  const uint8 *kinds, MemoryContext context);
+											  const uint8 *kinds,
+											  const RoseLayoutColumnDisk *stored,
+											  MemoryContext context);
 extern uint8 rose_column_kind_code(uint8 kind);
-extern RoseColumnDesc *rose_inner_column_descs(const RoseSchema *schema, int *ncols,
-											   MemoryContext context);
+extern RoseColumnDesc *rose_inner_column_descs(const RoseSchema *schema,
+											   const RoseLayoutColumnDisk *stored,
+											   int *ncols, MemoryContext context);
 
 /* Leaf column of key column j. */
 static inline int

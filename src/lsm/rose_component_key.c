@@ -47,22 +47,45 @@ kind_from_code(uint8 code)
 			 errmsg("unknown column kind %u in the footer of a component", code)));
 }
 
+static bool
+is_float(Oid typid)
+{
+	return typid == FLOAT4OID || typid == FLOAT8OID;
+}
+
 static RoseColumnDesc
-attribute_desc(TupleDesc tupdesc, AttrNumber attno)
+attribute_desc(TupleDesc tupdesc, AttrNumber attno, Oid typid)
 {
 	Form_pg_attribute att = TupleDescAttr(tupdesc, attno - 1);
 	RoseColumnDesc desc = rose_column_desc(att->attlen, att->attbyval, att->attalign,
-										   att->atttypid == FLOAT4OID ||
-										   att->atttypid == FLOAT8OID);
+										   is_float(typid));
 
 	/* functions of such types do not expect short headers, as heap makes none */
 	desc.long_headers = att->attlen == -1 && att->attstorage == TYPSTORAGE_PLAIN;
 	return desc;
 }
 
+static bool
+stored_alike(const RoseSchema *schema, const RoseLayoutColumnDisk *stored, AttrNumber attno)
+{
+	const RoseLayoutColumnDisk *now = &schema->layout->columns[attno - 1];
+	const RoseLayoutColumnDisk *then = &stored[attno - 1];
+
+	return now->attlen == then->attlen && now->attalign == then->attalign &&
+		((now->flags ^ then->flags) & ROSE_LAYOUT_BYVAL) == 0;
+}
+
+/* A column that is not the table's: ALTER TABLE ADD COLUMN was rolled back. */
+static RoseColumnDesc
+stored_desc(const RoseLayoutColumnDisk *column)
+{
+	return rose_column_desc(column->attlen, (column->flags & ROSE_LAYOUT_BYVAL) != 0,
+							(char) column->attalign, is_float(column->typid));
+}
+
 RoseColumnDesc *
 rose_leaf_column_descs(const RoseSchema *schema, int natts, const uint8 *kinds,
-					   MemoryContext context)
+					   const RoseLayoutColumnDisk *stored, MemoryContext context)
 {
 	RoseColumnDesc *descs = MemoryContextAllocZero(context,
 												   (ROSE_SYSCOLS + natts) * sizeof(RoseColumnDesc));
@@ -81,7 +104,15 @@ rose_leaf_column_descs(const RoseSchema *schema, int natts, const uint8 *kinds,
 	descs[ROSE_SYSCOL_ROWID] = int8_desc;
 
 	for (AttrNumber attno = 1; attno <= natts; attno++)
-		descs[ROSE_SYSCOLS + attno - 1] = attribute_desc(schema->tupdesc, attno);
+	{
+		RoseColumnDesc *desc = &descs[ROSE_SYSCOLS + attno - 1];
+
+		if (attno > schema->natts || (stored != NULL && !stored_alike(schema, stored, attno)))
+			*desc = stored_desc(&stored[attno - 1]);
+		else
+			*desc = attribute_desc(schema->tupdesc, attno,
+								   TupleDescAttr(schema->tupdesc, attno - 1)->atttypid);
+	}
 
 	/* a dropped column has no type any more: believe the footer */
 	for (int i = 0; kinds != NULL && i < ROSE_SYSCOLS + natts; i++)
@@ -89,8 +120,22 @@ rose_leaf_column_descs(const RoseSchema *schema, int natts, const uint8 *kinds,
 	return descs;
 }
 
+/* The type that a key column had when the component was built: it may have been dropped since. */
+static RoseColumnDesc
+key_desc(const RoseSchema *schema, int j, const RoseLayoutColumnDisk *stored)
+{
+	AttrNumber	attno = schema->keys[j].def.attno;
+	Form_pg_attribute att = TupleDescAttr(schema->tupdesc, attno - 1);
+	Oid			typid = att->attisdropped ? schema->keys[j].def.opcintype : att->atttypid;
+
+	if (stored != NULL)
+		typid = stored[attno - 1].typid;
+	return attribute_desc(schema->tupdesc, attno, typid);
+}
+
 RoseColumnDesc *
-rose_inner_column_descs(const RoseSchema *schema, int *ncols, MemoryContext context)
+rose_inner_column_descs(const RoseSchema *schema, const RoseLayoutColumnDisk *stored, int *ncols,
+						MemoryContext context)
 {
 	int			width = rose_schema_key_width(schema);
 	RoseColumnDesc *descs = MemoryContextAllocZero(context,
@@ -101,8 +146,7 @@ rose_inner_column_descs(const RoseSchema *schema, int *ncols, MemoryContext cont
 	descs[ROSE_INNERCOL_ORDINAL] = int8_desc;
 	descs[ROSE_INNERCOL_SEQ] = int8_desc;
 	for (int j = 0; j < width; j++)
-		descs[ROSE_INNERCOLS + j] = schema->nkeys > 0 ?
-			attribute_desc(schema->tupdesc, schema->keys[j].def.attno) : int8_desc;
+		descs[ROSE_INNERCOLS + j] = schema->nkeys > 0 ? key_desc(schema, j, stored) : int8_desc;
 	*ncols = ROSE_INNERCOLS + width;
 	return descs;
 }

@@ -123,7 +123,7 @@ rose_tree_builder_create(const RoseSchema *schema, uint32 component_id,
 	tree->context = context;
 	tree->component_id = component_id;
 	tree->writer = writer;
-	tree->descs = rose_inner_column_descs(schema, &tree->ncols, context);
+	tree->descs = rose_inner_column_descs(schema, NULL, &tree->ncols, context);
 	tree->page = MemoryContextAllocZero(context, BLCKSZ);
 	return tree;
 }

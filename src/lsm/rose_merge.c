@@ -38,6 +38,7 @@
 #include "lsm/rose_merge_internal.h"
 
 #include "access/transam.h"
+#include "lsm/rose_altered.h"
 #include "lsm/rose_forget.h"
 #include "lsm/rose_horizon.h"
 #include "lsm/rose_pieces.h"
@@ -726,6 +727,13 @@ merge_components(RoseTable *table, bool alone)
 void
 rose_merge_all(RoseTable *table, bool alone)
 {
+	if (rose_altered_before_commit(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot merge table \"%s\" in a transaction that has altered its columns",
+						RelationGetRelationName(table->rel)),
+				 errdetail("If the transaction were rolled back, what it has dropped would be missing."),
+				 errhint("Commit first.")));
 	if (!rose_spill_has_room(table))
 		merge_components(table, alone);
 	(void) rose_spill(table, InvalidOid, 0);

@@ -25,11 +25,13 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "lsm/rose_altered.h"
 #include "lsm/rose_merge.h"
 #include "lsm/rose_picker.h"
 #include "lsm/rose_spill.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
+#include "utils/memutils.h"
 
 RosePrivateState
 rose_private_state(const RoseComponentEntryDisk *entry)
@@ -160,6 +162,21 @@ join_own_runs(RoseTable *table, uint64 own_xid)
 	return true;
 }
 
+/* May what has been written before ALTER TABLE be put together with what comes after it? */
+static bool
+is_joinable(RoseTable *table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose join schemas",
+												  ALLOCSET_SMALL_SIZES);
+	RoseSpillSchemas schemas;
+	bool		joinable;
+
+	if (!rose_altered_schemas(table, context, &schemas, &joinable))
+		joinable = false;
+	MemoryContextDelete(context);
+	return joinable;
+}
+
 /*
  * A worker that was merging the table when we locked it cannot go on, and keeps the lock.  It
  * gives way when somebody waits for that, and loses what it has; so wait only if it is time.
@@ -169,7 +186,7 @@ rose_join_own_runs(RoseTable *table)
 {
 	uint64		own_xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
 
-	if (own_xid == 0)
+	if (own_xid == 0 || !is_joinable(table))
 		return;
 	if (!ConditionalLockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock))
 	{

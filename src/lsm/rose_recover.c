@@ -10,6 +10,9 @@
  * sequence goes on behind everything that was ever seen.  A tail log in which all has aborted is
  * dropped.
  *
+ * Who comes first may be an ALTER TABLE that has changed the catalog already and is to rewrite the
+ * rows.  So they are taken apart as the tail log says, and compared by the metapage's key.
+ *
  * Private runs whose owner aborted are left for merges, which drop them.
  *
  * Before the restart C0 may have used all of the arena, so a table that does not
@@ -24,12 +27,14 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "lsm/rose_altered.h"
 #include "lsm/rose_registry.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "storage/procarray.h"
 #include "util/rose_stop_point.h"
+#include "utils/memutils.h"
 
 /* When the arena is full: how often and how long to wait for spills of others. */
 #define ROSE_RECOVER_TRIES		100
@@ -128,6 +133,8 @@ typedef enum TailRecordFate
 typedef struct TailReplay
 {
 	RoseTable  *table;
+	const RoseSchema *file_schema;	/* made before any lock was taken */
+	RoseSchema	schema;			/* the same but for the descriptor of the rows at hand */
 	uint64		max_seq;
 	bool		full;			/* the arena has no room; skip the rest */
 
@@ -176,7 +183,7 @@ static void
 replay_record(void *arg, const RoseTailRecord *record)
 {
 	TailReplay *replay = arg;
-	const RoseSchema *schema = replay->table->schema;
+	const RoseSchema *schema = &replay->schema;
 	RoseC0Shared *c0 = &replay->table->shared->c0;
 	TailRecordFate fate;
 	RoseMemPending pending;
@@ -206,6 +213,26 @@ replay_record(void *arg, const RoseTailRecord *record)
 	rose_c0_link(c0, &pending);
 }
 
+/*
+ * RoseTailLayoutCallback.  A column of the key keeps its storage as long as the file, so the
+ * comparators stay.
+ */
+static void
+replay_layout(void *arg, const RoseLayout *layout)
+{
+	TailReplay *replay = arg;
+
+	if (!rose_layout_agrees(replay->file_schema->layout, layout->columns, layout->natts))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("tail log of relation \"%s\" contradicts itself",
+						RelationGetRelationName(replay->table->rel)),
+				 errdetail("Columns of one file are stored in different ways.")));
+	replay->schema.tupdesc = rose_layout_tupdesc(layout);
+	replay->schema.natts = layout->natts;
+	rose_tail_note_layout(&replay->table->shared->store, layout);
+}
+
 /* REQUIRES: write_lock exclusive. */
 static void
 empty_c0(RoseC0Shared *c0)
@@ -224,8 +251,8 @@ replay_segments(TailReplay *replay, bool use_reserve)
 	rose_arena_use_reserve = use_reserve;
 	PG_TRY();
 	{
-		rose_tail_replay(table->rel, &table->shared->store, table->schema->natts,
-						 replay_record, replay);
+		rose_tail_replay(table->rel, &table->shared->store, replay->schema.natts,
+						 replay_record, replay_layout, replay);
 	}
 	PG_FINALLY();
 	{
@@ -236,13 +263,15 @@ replay_segments(TailReplay *replay, bool use_reserve)
 
 /* Fill C0 from the tail log; false if it does not fit. */
 static bool
-replay_tail(RoseTable *table, const RoseMetaInfo *meta, uint64 next_seq,
-			bool use_reserve)
+replay_tail(RoseTable *table, const RoseSchema *schema, const RoseMetaInfo *meta,
+			uint64 next_seq, bool use_reserve)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
 	TailReplay	replay = {0};
 
 	replay.table = table;
+	replay.file_schema = schema;
+	replay.schema = *schema;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	empty_c0(c0);				/* what a failed try left */
 	table->shared->fed_by = meta->fed_by;
@@ -261,7 +290,8 @@ replay_tail(RoseTable *table, const RoseMetaInfo *meta, uint64 next_seq,
 
 /* REQUIRES: attach_lock exclusive.  False if C0 does not fit the arena. */
 static bool
-try_recover(RoseTable *table, const PendingVerdicts *verdicts, bool use_reserve)
+try_recover(RoseTable *table, const RoseSchema *schema, const PendingVerdicts *verdicts,
+			bool use_reserve)
 {
 	RoseTableShared *shared = table->shared;
 	RoseMetaInfo meta;
@@ -277,7 +307,7 @@ try_recover(RoseTable *table, const PendingVerdicts *verdicts, bool use_reserve)
 
 	settle_pending(table, &manifest, verdicts);
 	ROSE_STOP_POINT("recover-settled"); /* under attach_lock */
-	if (!replay_tail(table, &meta, next_seq, use_reserve))
+	if (!replay_tail(table, schema, &meta, next_seq, use_reserve))
 		return false;
 
 	pg_write_barrier();
@@ -297,10 +327,41 @@ report_no_room(RoseTable *table)
 			 errhint("Try again when other tables were spilled, or increase rose.memtable_size and restart the server.")));
 }
 
+/*
+ * How to take apart the rows of the tail log, or those that it begins with.  One of a release that did not
+ * write it down is read by the catalog, as long as that is still the one that it was written by.
+ */
+static RoseSchema *
+schema_of_tail(RoseTable *table, MemoryContext context)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	RoseMetaInfo meta;
+	bool		told;
+	RoseLayout *layout = rose_tail_first_layout(table->rel, &told);
+	RoseSchema *schema;
+
+	if (!told && rose_altered_before_commit(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot alter table \"%s\" before it has been read",
+						RelationGetRelationName(table->rel)),
+				 errdetail("Its tail log has format version %u, which does not say how rows are stored; from version %u on it does.",
+						   ROSE_TAIL_UNTOLD_VERSION, ROSE_TAIL_UNTOLD_VERSION + 1),
+				 errhint("Read a row of the table, or call rose.spill() for it, in a transaction before.")));
+	rose_meta_read(table->rel, &meta);
+	schema = rose_schema_create(layout ? rose_layout_tupdesc(layout) : RelationGetDescr(table->rel),
+								meta.nkeys, meta.keys, context);
+	MemoryContextSwitchTo(old);
+	return schema;
+}
+
 void
 rose_recover_table(RoseTable *table)
 {
 	RoseTableShared *shared = table->shared;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
+												  ALLOCSET_SMALL_SIZES);
+	RoseSchema *schema = schema_of_tail(table, context);
 	PendingVerdicts verdicts;
 	bool		done = false;
 
@@ -309,10 +370,13 @@ rose_recover_table(RoseTable *table)
 	for (int i = 0; i < ROSE_RECOVER_TRIES; i++)
 	{
 		LWLockAcquire(&shared->attach_lock, LW_EXCLUSIVE);
-		done = shared->recovered || try_recover(table, &verdicts, i > 0);
+		done = shared->recovered || try_recover(table, schema, &verdicts, i > 0);
 		LWLockRelease(&shared->attach_lock);
 		if (done)
+		{
+			MemoryContextDelete(context);
 			return;
+		}
 		if (i == 0)
 			continue;			/* with the reserve, at once */
 		if (rose_arena_used_bytes() == 0)

@@ -27,6 +27,9 @@
  * rose_epoch_publish(), and 1 may come long before the rest, in another process: then
  * the memtable remembers the epoch.
  *
+ * Who spills may have altered the table and not committed that; then rows are written by the columns
+ * that they had before, or not at all (rose_altered.h).
+ *
  * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable:
  * it is read without reclaim_lock.  Memtables are spilled oldest first.
  *
@@ -39,6 +42,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
+#include "lsm/rose_altered.h"
 #include "lsm/rose_compactor.h"
 #include "lsm/rose_horizon.h"
 #include "lsm/rose_registry.h"
@@ -81,6 +85,7 @@ rose_spill_define_settings(void)
 typedef struct Spill
 {
 	RoseTable  *table;
+	const RoseSpillSchemas *schemas;
 	RoseC0Shared *c0;
 	int			slot;			/* memtable being spilled */
 	uint32		tail_segment;	/* newest tail segment of it, 0 = none */
@@ -141,6 +146,7 @@ static bool
 carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 {
 	RoseTable  *table = spill->table;
+	const RoseSchema *schema = spill->schemas->open;
 	RoseStoreShared *store = &table->shared->store;
 	RoseTailRecord record = {.version = entry->version,.row = entry->row};
 	RoseMemPending pending;
@@ -151,15 +157,15 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 		return true;
 	logged = logged && (entry->version.op != ROSE_OP_LOCK || rose_write_logs_locks());
 	if (logged &&
-		!rose_tail_reserve(table->rel, store,
-						   rose_tail_record_size(table->schema->natts, &record), true))
+		!rose_tail_reserve(table->rel, store, schema->layout,
+						   rose_tail_record_size(schema->natts, &record), true))
 		return false;
-	entry_to_row(table->schema, entry, &row, key);
-	if (!rose_c0_prepare(spill->c0, table->schema, &entry->version, key, entry->row, &pending))
+	entry_to_row(schema, entry, &row, key);
+	if (!rose_c0_prepare(spill->c0, schema, &entry->version, key, entry->row, &pending))
 		return false;
 	if (logged)
 	{
-		rose_tail_append(table->rel, store, table->schema->natts, &record, 1);
+		rose_tail_append(table->rel, store, schema->layout, &record, 1);
 		spill->c0->tables[pending.slot].tail_segment = store->tail_last;
 	}
 	rose_c0_link(spill->c0, &pending);
@@ -170,7 +176,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 static void
 carry_batch(Spill *spill, CarryBatch *batch)
 {
-	RoseTable  *table = spill->table;
+	const RoseSchema *schema = spill->schemas->open;
 	bool		logged = spill->tail_segment != 0;
 	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
 
@@ -184,7 +190,7 @@ carry_batch(Spill *spill, CarryBatch *batch)
 
 			if (batch->owners[i]->private_index >= 0)
 				continue;
-			rose_memtable_get(spill->c0, table->schema, batch->entries[i], &entry);
+			rose_memtable_get(spill->c0, schema, batch->entries[i], &entry);
 			if (!carry_entry(spill, &entry, logged))
 				rose_spill_plan_make_private(spill->plan, batch->owners[i]);
 		}
@@ -210,7 +216,7 @@ carry_over(Spill *spill)
 	if (!rose_spill_plan_carries(spill->plan))
 		return;
 	batch.n = 0;
-	rose_mem_cursor_open(&cursor, spill->c0, spill->table->schema, spill->slot);
+	rose_mem_cursor_open(&cursor, spill->c0, spill->schemas->open, spill->slot);
 	for (more = rose_mem_cursor_first(&cursor); more; more = rose_mem_cursor_next(&cursor))
 	{
 		RoseMemEntryRef entry;
@@ -242,7 +248,7 @@ private_run_of(Spill *spill, const RoseSpillOwner *owner)
 	if (*builder == NULL)
 	{
 		*builder = rose_component_builder_create(table->rel, &table->shared->store,
-												 table->schema, owner->nversions,
+												 spill->schemas->open, owner->nversions,
 												 ROSE_BUILD_PRIVATE, spill->context);
 		spill->private_owners[owner->private_index] = owner->xid;
 	}
@@ -253,18 +259,19 @@ static void
 write_runs(Spill *spill)
 {
 	RoseTable  *table = spill->table;
+	const RoseSchema *schema = spill->schemas->committed;
 	const RoseManifest *manifest = rose_table_manifest(table);
 	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
 	RoseMemCursor cursor;
 	uint64		nversions = 0;
 	bool		more;
 
-	spill->run = rose_compactor_create(table->rel, &table->shared->store, table->schema,
+	spill->run = rose_compactor_create(table->rel, &table->shared->store, schema,
 									   rose_spill_plan_committed(spill->plan),
 									   ROSE_BUILD_UPPER,
 									   rose_horizon_get(table->rel, spill->context),
 									   manifest->ncomponents == 0, spill->context);
-	rose_mem_cursor_open(&cursor, spill->c0, table->schema, spill->slot);
+	rose_mem_cursor_open(&cursor, spill->c0, spill->schemas->open, spill->slot);
 	for (more = rose_mem_cursor_first(&cursor); more; more = rose_mem_cursor_next(&cursor))
 	{
 		RoseMemEntryRef entry;
@@ -281,7 +288,7 @@ write_runs(Spill *spill)
 		fate = rose_spill_plan_fate(spill->plan, &entry, &owner);
 		if (fate != ROSE_SPILL_RUN && fate != ROSE_SPILL_PRIVATE)
 			continue;
-		entry_to_row(table->schema, &entry, &row, key);
+		entry_to_row(spill->schemas->open, &entry, &row, key);
 		if (fate == ROSE_SPILL_RUN)
 			rose_compactor_add(spill->run, &row);
 		else
@@ -429,11 +436,13 @@ release_builders(Spill *spill)
 /* ---- one memtable ---- */
 
 static void
-spill_memtable(RoseTable *table, int slot, Oid subid, uint64 epoch, uint64 private_xid)
+spill_memtable(RoseTable *table, const RoseSpillSchemas *schemas, int slot, Oid subid, uint64 epoch,
+			   uint64 private_xid)
 {
 	Spill		spill = {0};
 
 	spill.table = table;
+	spill.schemas = schemas;
 	spill.c0 = &table->shared->c0;
 	spill.slot = slot;
 	spill.subid = subid;
@@ -452,8 +461,7 @@ spill_memtable(RoseTable *table, int slot, Oid subid, uint64 epoch, uint64 priva
 	LWLockRelease(&spill.c0->write_lock);
 
 	ROSE_STOP_POINT("spill-frozen");
-	spill.plan = rose_spill_plan_make(spill.c0, table->schema, slot, private_xid,
-									  spill.context);
+	spill.plan = rose_spill_plan_make(spill.c0, schemas->open, slot, private_xid, spill.context);
 	ROSE_STOP_POINT("spill-planned");
 	carry_over(&spill);
 	ROSE_STOP_POINT("spill-carried");
@@ -525,13 +533,44 @@ drop_idle_tails(RoseTable *table)
 	return drop;
 }
 
+/* All that is in C0.  REQUIRES: ROSE_LOCK_SPILL. */
+static bool
+spill_memtables(RoseTable *table, const RoseSpillSchemas *schemas, Oid subid, uint64 epoch,
+				uint64 private_xid)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		frozen = false;
+	bool		spilled = false;
+
+	for (;;)
+	{
+		int			slot;
+
+		LWLockAcquire(&c0->write_lock, LW_SHARED);
+		slot = oldest_frozen(c0);
+		LWLockRelease(&c0->write_lock);
+		if (slot >= 0)
+		{
+			spill_memtable(table, schemas, slot, subid, epoch, private_xid);
+			spilled = true;
+			continue;
+		}
+		if (frozen)
+			return spilled;
+		frozen = true;
+		if (!freeze_active(table->shared))
+			return spilled;
+	}
+}
+
 static bool
 spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
 	Oid			fed_by = table->shared->fed_by;
-	bool		frozen = false;
-	bool		spilled = false;
+	MemoryContext context;
+	RoseSpillSchemas schemas;
+	bool		joinable;
+	bool		spilled;
 
 	if (OidIsValid(fed_by) && fed_by != subid)
 		return false;
@@ -542,29 +581,19 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 		epoch = 0;
 	}
 
-	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	for (;;)
+	context = AllocSetContextCreate(CurrentMemoryContext, "rose spill schemas",
+									ALLOCSET_SMALL_SIZES);
+	if (!rose_altered_schemas(table, context, &schemas, &joinable))
 	{
-		int			slot;
-
-		LWLockAcquire(&c0->write_lock, LW_SHARED);
-		slot = oldest_frozen(c0);
-		LWLockRelease(&c0->write_lock);
-		if (slot >= 0)
-		{
-			spill_memtable(table, slot, subid, epoch, private_xid);
-			spilled = true;
-			continue;
-		}
-		if (frozen)
-			break;
-		frozen = true;
-		if (!freeze_active(table->shared))
-			break;
+		MemoryContextDelete(context);
+		return false;
 	}
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	spilled = spill_memtables(table, &schemas, subid, epoch, private_xid);
 	if (!OidIsValid(fed_by) && drop_idle_tails(table))
 		spilled = true;
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	MemoryContextDelete(context);
 	return spilled;
 }
 
@@ -654,6 +683,7 @@ bool
 rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
+	const RoseSpillSchemas schemas = {table->schema, table->schema};	/* applied by nobody who alters */
 	bool		spilled = false;
 	int			slot;
 
@@ -662,7 +692,7 @@ rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch)
 	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	while ((slot = oldest_frozen_for(c0, epoch)) >= 0)
 	{
-		spill_memtable(table, slot, subid, epoch, 0);
+		spill_memtable(table, &schemas, slot, subid, epoch, 0);
 		spilled = true;
 	}
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);

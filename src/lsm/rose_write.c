@@ -249,7 +249,7 @@ reserve_log(RoseTable *table, const RoseNewVersion *versions, int n)
 
 	for (int i = 0; i < n; i++)
 		bytes += versions[i].row ? versions[i].row->t_len : 0;
-	return rose_tail_reserve(table->rel, &table->shared->store, bytes, false);
+	return rose_tail_reserve(table->rel, &table->shared->store, table->schema->layout, bytes, false);
 }
 
 static void
@@ -266,7 +266,7 @@ log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
 		records[nrecords++].row = versions[i].row;
 	}
 	if (nrecords > 0)
-		rose_tail_append(table->rel, &table->shared->store, table->schema->natts,
+		rose_tail_append(table->rel, &table->shared->store, table->schema->layout,
 						 records, nrecords);
 	pfree(records);
 }

@@ -198,6 +198,10 @@ typedef struct RoseStoreShared
 	uint32		tail_segment;	/* 0: none open */
 	uint32		tail_last;		/* newest segment in the tail list, open or not */
 	bool		tail_busy;		/* an append is, or was when it failed, under way */
+	uint64		tail_layout;	/* exact fingerprint of what the segment was told; 0 = nothing yet */
+	int			logged_natts;	/* columns of what was logged last in any; 0 = not known */
+	uint64		logged_physical;	/* and its fingerprints */
+	uint64		logged_exact;
 	BlockNumber tail_block;		/* page being filled, or InvalidBlockNumber */
 	uint32		tail_pages;		/* pages of the segment in use so far */
 	uint32		tail_room;		/* free bytes on tail_block */
@@ -463,17 +467,27 @@ extern Size rose_tail_record_size(int natts, const RoseTailRecord *record);
  * False: a segment is needed, and the list of them is too long.  Writers then have the table
  * spilled; for_spill: the last few are for the spill.
  */
-extern bool rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes, bool for_spill);
+extern bool rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
+							  Size nbytes, bool for_spill);
 
 /* Would a writer get a segment just now?  Exact under write_lock. */
 extern bool rose_tail_has_segment(RoseStoreShared *store);
 
 /*
- * Append records; room for them must be reserved.  After an error (I/O only) some of them may be
+ * Append records, whose rows have this layout, or an earlier one that it goes on from; room for them must be reserved.  After an error (I/O only) some of them may be
  * in the log; their (sub)transaction aborts, so that replay's reader discards them.
  */
-extern void rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
+extern void rose_tail_append(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 							 const RoseTailRecord *records, int nrecords);
+
+/* Rows of this layout were logged, or replayed. */
+extern void rose_tail_note_layout(RoseStoreShared *store, const RoseLayout *layout);
+
+/* Does this layout have, or go on from, that of the rows that were logged last? */
+extern bool rose_tail_continues(const RoseStoreShared *store, const RoseLayout *layout);
+
+/* The same, and with the very same types. */
+extern bool rose_tail_continues_exactly(const RoseStoreShared *store, const RoseLayout *layout);
 
 /*
  * Close the open segment (a memtable was frozen); the next append opens a new
@@ -491,12 +505,25 @@ extern void rose_tail_drop_all(Relation rel, RoseStoreShared *store, uint64 next
 /*
  * Replay all segments in the tail list, oldest first.  Each segment ends at its
  * last complete record.  Records are in the order they were appended and valid
- * during the callback; version.present has ROSE_PRESENT_BYTES(natts) bytes,
+ * during the callback; version.present has ROSE_PRESENT_BYTES(natts) bytes, natts those of the layout at hand,
  * also for older and shorter rows.
+ *
+ * layout() is called before records of another layout come, with one that is valid as long as the
+ * replay.  Not for records of segments of version 2, in which nothing says it: they have natts columns.
  */
 typedef void (*RoseTailReplayCallback) (void *arg, const RoseTailRecord *record);
+typedef void (*RoseTailLayoutCallback) (void *arg, const RoseLayout *layout);
 extern void rose_tail_replay(Relation rel, RoseStoreShared *store, int natts,
-							 RoseTailReplayCallback callback, void *arg);
+							 RoseTailReplayCallback callback, RoseTailLayoutCallback layout,
+							 void *arg);
+
+#define ROSE_TAIL_UNTOLD_VERSION	2	/* and older: does not say it */
+
+/*
+ * The layout that the tail log begins with, or NULL if it has no records.  *told: false if there are
+ * records that do not say it.  No lock is needed.
+ */
+extern RoseLayout *rose_tail_first_layout(Relation rel, bool *told);
 
 /* Settings of this module: rose.wal_components. */
 extern void rose_store_define_settings(void);

@@ -158,7 +158,9 @@ rose_regions_in(BlockNumber nblocks)
 /* ---- Tail log page and record ---- */
 
 #define ROSE_TAIL_MAGIC		0x54534F52	/* "ROST" */
-#define ROSE_TAIL_VERSION	2
+#define ROSE_TAIL_VERSION	3
+/* 2: without ROSE_TAIL_OP_LAYOUT, so the rows are as the catalog says.  All else is as in version 3. */
+#define ROSE_TAIL_OLDEST_VERSION	ROSE_TAIL_UNTOLD_VERSION	/* that is read */
 
 /*
  * The pages of a segment, chained by next, hold one stream of bytes: records,
@@ -219,6 +221,23 @@ StaticAssertDecl(offsetof(RoseTailRecordDisk, cid) == 8, "on-disk offset");
 StaticAssertDecl(offsetof(RoseTailRecordDisk, seq) == 16, "on-disk offset");
 StaticAssertDecl(offsetof(RoseTailRecordDisk, xid) == 24, "on-disk offset");
 StaticAssertDecl(sizeof(RoseTailRecordDisk) == 32, "on-disk size");
+
+/*
+ * A record of this op says how the columns of rows behind it lie, to the next such record or the end
+ * of the segment.  Its header has no flags; RoseTailLayoutDisk and the columns follow.
+ */
+#define ROSE_TAIL_OP_LAYOUT		0xFF
+
+typedef struct RoseTailLayoutDisk
+{
+	uint64		physical;		/* 0: fingerprint of the columns */
+	uint16		natts;			/* 8 */
+	uint16		padding[3];		/* 10: zero */
+	/* 16: RoseLayoutColumnDisk[natts] */
+} RoseTailLayoutDisk;
+
+StaticAssertDecl(sizeof(RoseTailLayoutDisk) == 16, "on-disk size");
+StaticAssertDecl(offsetof(RoseTailLayoutDisk, natts) == 8, "on-disk offset");
 
 #define ROSE_TAIL_SHORT_HEADER	offsetof(RoseTailRecordDisk, cid)
 

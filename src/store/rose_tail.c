@@ -40,6 +40,7 @@ forget_segment(RoseStoreShared *store)
 {
 	store->tail_segment = 0;
 	store->tail_busy = false;
+	store->tail_layout = 0;
 	store->tail_block = InvalidBlockNumber;
 	store->tail_pages = 0;
 	store->tail_room = 0;
@@ -146,17 +147,29 @@ rose_tail_has_segment(RoseStoreShared *store)
 	return !needs_segment(store) || may_open_segment(store, false);
 }
 
+/* Bytes of the record that says it; 0: the open segment has it. */
+static Size
+layout_record_size(const RoseStoreShared *store, const RoseLayout *layout)
+{
+	if (!needs_segment(store) && store->tail_layout == layout->exact)
+		return 0;
+	return sizeof(RoseTailRecordDisk) + sizeof(RoseTailLayoutDisk) +
+		layout->natts * sizeof(RoseLayoutColumnDisk);
+}
+
 /*
  * A busy segment takes more at a time, so that its pages are contiguous.  What
  * the first free run does not hold is taken at the end of the file, in few
  * pieces, because the list of extents is short.
  */
 bool
-rose_tail_reserve(Relation rel, RoseStoreShared *store, Size nbytes, bool for_spill)
+rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout, Size nbytes,
+				  bool for_spill)
 {
 	const Size	region_bytes = ROSE_REGION_BLOCKS * ROSE_TAIL_CAPACITY;
 	bool		at_end = false;
 
+	nbytes += layout_record_size(store, layout);
 	if (needs_segment(store))
 	{
 		if (!may_open_segment(store, for_spill))
@@ -407,6 +420,22 @@ put_record(TailAppend *append, int natts, const RoseTailRecord *record,
 			record->row->t_len - ROSE_TAIL_ROW_SKIP);
 }
 
+static void
+put_layout(TailAppend *append, const RoseLayout *layout)
+{
+	RoseTailRecordDisk disk = {0};
+	RoseTailLayoutDisk head = {0};
+	Size		columns = layout->natts * sizeof(RoseLayoutColumnDisk);
+
+	disk.op = ROSE_TAIL_OP_LAYOUT;
+	disk.length = sizeof(disk) + sizeof(head) + columns;
+	head.physical = layout->physical;
+	head.natts = layout->natts;
+	put(append, &disk, sizeof(disk));
+	put(append, &head, sizeof(head));
+	put(append, layout->columns, columns);
+}
+
 /* Most of the time the page is where this process had it for the row before. */
 static Buffer
 pin_last_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
@@ -468,7 +497,7 @@ end_append(TailAppend *append)
 }
 
 void
-rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
+rose_tail_append(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 				 const RoseTailRecord *records, int nrecords)
 {
 	TailAppend	append;
@@ -477,17 +506,46 @@ rose_tail_append(Relation rel, RoseStoreShared *store, int natts,
 	if (nrecords == 0)
 		return;
 	for (int i = 0; i < nrecords; i++)
-		total += rose_tail_record_size(natts, &records[i]);
-	if (!rose_tail_reserve(rel, store, total, true))
+		total += rose_tail_record_size(layout->natts, &records[i]);
+	if (!rose_tail_reserve(rel, store, layout, total, true))
 		elog(ERROR, "tail log was not given a segment");
+	total += layout_record_size(store, layout);
 
 	store->tail_busy = true;
 	ROSE_STOP_POINT("tail-appending");	/* under write_lock */
 	begin_append(&append, rel, store, total);
+	if (unlikely(store->tail_layout != layout->exact))
+		put_layout(&append, layout);
 	for (int i = 0; i < nrecords; i++)
-		put_record(&append, natts, &records[i], i > 0 ? &records[i - 1] : NULL);
+		put_record(&append, layout->natts, &records[i], i > 0 ? &records[i - 1] : NULL);
 	end_append(&append);
+	store->tail_layout = layout->exact;
+	rose_tail_note_layout(store, layout);
 	store->tail_busy = false;
+}
+
+void
+rose_tail_note_layout(RoseStoreShared *store, const RoseLayout *layout)
+{
+	store->logged_natts = layout->natts;
+	store->logged_physical = layout->physical;
+	store->logged_exact = layout->exact;
+}
+
+bool
+rose_tail_continues(const RoseStoreShared *store, const RoseLayout *layout)
+{
+	return store->logged_natts <= layout->natts &&
+		(store->logged_natts == 0 ||
+		 rose_layout_physical(layout, store->logged_natts) == store->logged_physical);
+}
+
+bool
+rose_tail_continues_exactly(const RoseStoreShared *store, const RoseLayout *layout)
+{
+	return store->logged_natts <= layout->natts &&
+		(store->logged_natts == 0 ||
+		 rose_layout_exact(layout, store->logged_natts) == store->logged_exact);
 }
 
 void

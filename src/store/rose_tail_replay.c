@@ -7,12 +7,16 @@
  * one that the chain promises (it was never written).  A record that the stream does
  * not hold entirely was cut off by a crash or an error and is ignored.
  *
+ * Records of the columns' layout come between those of versions and say how the rows behind
+ * them are to be taken apart; segments of version 2 have none.
+ *
  * Nothing is appended while a table is replayed (the registry's attach lock).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
@@ -30,6 +34,10 @@ typedef struct TailStream
 	Size		end;
 	PGAlignedBlock *page;
 	RoseTailRecordDisk before;	/* header of the last record; op 0: none yet */
+	int			natts;			/* of the rows at hand */
+	MemoryContext context;		/* layouts are here */
+	RoseTailLayoutCallback layout;
+	void	   *arg;
 } TailStream;
 
 /* Memory for the record at hand; grows. */
@@ -59,12 +67,12 @@ rose_tail_read_page(Relation rel, uint32 segment, uint32 page_number,
 	if (PageIsNew(page->data) || header->magic != ROSE_TAIL_MAGIC ||
 		header->segment != segment || header->page_number != page_number)
 		return false;
-	if (header->version != ROSE_TAIL_VERSION)
+	if (header->version < ROSE_TAIL_OLDEST_VERSION || header->version > ROSE_TAIL_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("tail log of relation \"%s\" has format version %u, but this server's rose library supports version %u",
+				 errmsg("tail log of relation \"%s\" has format version %u, but this server's rose library supports versions %u to %u",
 						RelationGetRelationName(rel), header->version,
-						ROSE_TAIL_VERSION),
+						ROSE_TAIL_OLDEST_VERSION, ROSE_TAIL_VERSION),
 				 errhint("Start the server with the rose release that wrote the table and spill its memtables.")));
 	lower = ((PageHeader) page->data)->pd_lower;
 	if (lower < ROSE_TAIL_CONTENT || lower > BLCKSZ)
@@ -127,6 +135,21 @@ get_into(TailStream *stream, TailBuffer *buffer, Size skip, Size length)
 	return get(stream, buffer->data + skip, length);
 }
 
+/* A bitmap of as many columns as rows have now. */
+static bool
+get_present(TailStream *stream, TailBuffer *buffer, Size length)
+{
+	Size		need = Max(length, (Size) ROSE_PRESENT_BYTES(stream->natts));
+
+	if (need > buffer->size)
+	{
+		buffer->data = repalloc(buffer->data, need);
+		buffer->size = need;
+	}
+	memset(buffer->data, 0, need);
+	return get(stream, buffer->data, length);
+}
+
 /* A record's header, all of it; false at the end. */
 static bool
 get_header(TailStream *stream, RoseTailRecordDisk *disk)
@@ -141,6 +164,17 @@ get_header(TailStream *stream, RoseTailRecordDisk *disk)
 	disk->seq = stream->before.seq + 1;
 	disk->xid = stream->before.xid;
 	return true;
+}
+
+static void
+report_bad_record(const TailStream *stream, const RoseTailRecordDisk *disk)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("tail log segment %u of relation \"%s\" has a corrupted record",
+					stream->segment, RelationGetRelationName(stream->rel)),
+			 errdetail("The record is on page %u of the segment; its operation is %u, its flags are %02X and its length is %u.",
+					   stream->next_number - 1, disk->op, disk->flags, disk->length)));
 }
 
 /* Length of what there is of the row of a record, after checking that the parts add up. */
@@ -161,13 +195,56 @@ check_record(const TailStream *stream, const RoseTailRecordDisk *disk)
 		 disk->length != rest) ||
 		((disk->flags & ROSE_TAIL_FOLLOWS) != 0 && stream->before.op == 0) ||
 		disk->length - rest > MaxAllocSize)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("tail log segment %u of relation \"%s\" has a corrupted record",
-						stream->segment, RelationGetRelationName(stream->rel)),
-				 errdetail("The record is on page %u of the segment; its operation is %u, its flags are %02X and its length is %u.",
-						   stream->next_number - 1, disk->op, disk->flags, disk->length)));
+		report_bad_record(stream, disk);
 	return disk->length - rest;
+}
+
+/*
+ * Read a layout whose header was read; false if the stream ends within it.
+ */
+static bool
+read_layout(TailStream *stream, const RoseTailRecordDisk *disk, RoseLayout **layout)
+{
+	RoseTailLayoutDisk head;
+	RoseLayoutColumnDisk columns[MaxTupleAttributeNumber];
+	Size		rest = disk->length - Min(disk->length, (uint32) sizeof(*disk));
+
+	if (!get(stream, &head, sizeof(head)))
+		return false;
+	if (disk->flags != 0 || head.natts > MaxTupleAttributeNumber ||
+		rest != sizeof(head) + head.natts * sizeof(RoseLayoutColumnDisk))
+		report_bad_record(stream, disk);
+	if (!get(stream, columns, head.natts * sizeof(RoseLayoutColumnDisk)))
+		return false;
+	if (!rose_layout_is_sane(columns, head.natts))
+		report_bad_record(stream, disk);
+	*layout = rose_layout_from_columns(columns, head.natts);
+	if ((*layout)->physical != head.physical)
+		report_bad_record(stream, disk);
+	return true;
+}
+
+/* The header of the next record of a version; layouts before it are passed on.  False at the end. */
+static bool
+get_version_header(TailStream *stream, RoseTailRecordDisk *disk)
+{
+	RoseLayout *layout;
+	MemoryContext old;
+	bool		found;
+
+	while (get_header(stream, disk))
+	{
+		if (disk->op != ROSE_TAIL_OP_LAYOUT)
+			return true;
+		old = MemoryContextSwitchTo(stream->context);
+		found = read_layout(stream, disk, &layout);
+		MemoryContextSwitchTo(old);
+		if (!found)
+			return false;
+		stream->natts = layout->natts;
+		stream->layout(stream->arg, layout);
+	}
+	return false;
 }
 
 /*
@@ -175,13 +252,12 @@ check_record(const TailStream *stream, const RoseTailRecordDisk *disk)
  * filled up with zeros.
  */
 static bool
-read_record(TailStream *stream, int natts, TailBuffer *present, TailBuffer *row,
-			RoseTailRecord *record)
+read_record(TailStream *stream, TailBuffer *present, TailBuffer *row, RoseTailRecord *record)
 {
 	RoseTailRecordDisk disk;
 	Size		row_length;
 
-	if (!get_header(stream, &disk))
+	if (!get_version_header(stream, &disk))
 		return false;
 	row_length = check_record(stream, &disk);
 	stream->before = disk;
@@ -202,8 +278,7 @@ read_record(TailStream *stream, int natts, TailBuffer *present, TailBuffer *row,
 		return false;
 	if (disk.flags & ROSE_TAIL_HAS_PRESENT)
 	{
-		memset(present->data, 0, Min(present->size, (Size) ROSE_PRESENT_BYTES(natts)));
-		if (!get_into(stream, present, 0, disk.present_bytes))
+		if (!get_present(stream, present, disk.present_bytes))
 			return false;
 		record->version.present = (bits8 *) present->data;
 	}
@@ -224,9 +299,19 @@ init_buffer(TailBuffer *buffer, Size size, MemoryContext context)
 	buffer->size = size;
 }
 
+static void
+begin_segment(TailStream *stream, const RoseTailSegmentDisk *segment)
+{
+	stream->segment = segment->id;
+	stream->next_block = segment->first_block;
+	stream->next_number = 0;
+	stream->offset = stream->end = 0;
+	memset(&stream->before, 0, sizeof(stream->before));
+}
+
 void
 rose_tail_replay(Relation rel, RoseStoreShared *store, int natts,
-				 RoseTailReplayCallback callback, void *arg)
+				 RoseTailReplayCallback callback, RoseTailLayoutCallback layout, void *arg)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
 												  "rose tail replay",
@@ -241,6 +326,10 @@ rose_tail_replay(Relation rel, RoseStoreShared *store, int natts,
 	init_buffer(&present, Max(64, ROSE_PRESENT_BYTES(natts)), context);
 	init_buffer(&row, BLCKSZ, context);
 	stream.rel = rel;
+	stream.natts = natts;
+	stream.context = context;
+	stream.layout = layout;
+	stream.arg = arg;
 	stream.strategy = GetAccessStrategy(BAS_BULKREAD);
 	stream.page = MemoryContextAlloc(context, sizeof(PGAlignedBlock));
 
@@ -248,14 +337,41 @@ rose_tail_replay(Relation rel, RoseStoreShared *store, int natts,
 	{
 		RoseTailRecord record;
 
-		stream.segment = info.tails[i].id;
-		stream.next_block = info.tails[i].first_block;
-		stream.next_number = 0;
-		stream.offset = stream.end = 0;
-		memset(&stream.before, 0, sizeof(stream.before));
-		while (read_record(&stream, natts, &present, &row, &record))
+		begin_segment(&stream, &info.tails[i]);
+		while (read_record(&stream, &present, &row, &record))
 			callback(arg, &record);
 	}
 	FreeAccessStrategy(stream.strategy);
 	MemoryContextDelete(context);
+}
+
+/*
+ * A segment's first append may not have come through, so look into each until one says
+ * something.
+ */
+RoseLayout *
+rose_tail_first_layout(Relation rel, bool *told)
+{
+	TailStream	stream = {0};
+	RoseLayout *layout = NULL;
+	RoseMetaInfo info;
+
+	*told = true;
+	rose_meta_read(rel, &info);
+	stream.rel = rel;
+	stream.page = palloc(sizeof(PGAlignedBlock));
+	for (int i = 0; i < info.ntails && layout == NULL && *told; i++)
+	{
+		RoseTailRecordDisk disk;
+
+		begin_segment(&stream, &info.tails[i]);
+		if (!get_header(&stream, &disk))
+			continue;
+		if (disk.op != ROSE_TAIL_OP_LAYOUT)
+			*told = false;
+		else if (!read_layout(&stream, &disk, &layout))
+			layout = NULL;
+	}
+	pfree(stream.page);
+	return layout;
 }

@@ -25,6 +25,7 @@
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
 #include "commands/progress.h"
+#include "lsm/rose_altered.h"
 #include "lsm/rose_merge.h"
 #include "lsm/rose_spill.h"
 #include "miscadmin.h"
@@ -332,6 +333,9 @@ total_blocks(const RoseManifest *manifest)
  * CLUSTER and VACUUM FULL.  Rows are in key order anyway, so what is left to do
  * is to merge all components and to write the result to a file without gaps.
  *
+ * If the transaction has altered the table, the old file, which a rollback brings back, is left as it is:
+ * its versions are copied without being merged.
+ *
  * The merge forgets what it can of the old file, whose pins know who has met its rows where.  The
  * versions of the new one are settled from now on: they are in no memtable, whoever has a
  * TID of the old file cannot use it here, and our own pin is older.
@@ -348,7 +352,8 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	RoseMetaInfo info;
 
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
-	rose_merge_all(old_table, alone);
+	if (!rose_altered_before_commit(old_table))
+		rose_merge_all(old_table, alone);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS,
 								 total_blocks(rose_table_manifest(old_table)));
 	rose_meta_read(old_rel, &info);

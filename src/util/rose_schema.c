@@ -229,6 +229,7 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 	Assert(nkeys >= 0 && nkeys <= INDEX_MAX_KEYS);
 	schema->context = own;
 	schema->tupdesc = CreateTupleDescCopyConstr(tupdesc);
+	schema->layout = rose_layout_make(tupdesc);
 	schema->natts = tupdesc->natts;
 	find_fixed_columns(schema);
 	schema->nkeys = nkeys;

@@ -20,6 +20,7 @@
 #include "access/htup_details.h"
 #include "access/tupdesc.h"
 #include "fmgr.h"
+#include "util/rose_layout.h"
 #include "utils/sortsupport.h"
 
 /* The key as the metapage stores it; embedded on disk. */
@@ -59,6 +60,7 @@ typedef struct RoseSchema
 {
 	MemoryContext context;
 	TupleDesc	tupdesc;		/* own copy, with missing values */
+	RoseLayout *layout;			/* the same as files say it */
 	int			natts;
 	int			nfixed;			/* so many first columns are ... */
 	RoseFixedColumn *fixed;		/* ... of this kind, and not dropped */
