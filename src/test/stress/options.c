@@ -18,6 +18,7 @@ Options		options;
 const Work	works[] = {
 	{"transfer", 24, true, work_transfer, NULL},
 	{"move", 10, true, work_move, NULL},
+	{"undo", 4, true, work_undo, NULL},
 	{"own", 24, true, work_own, work_own_finish},
 	{"batch", 14, true, work_batch, work_batch_finish},
 	{"read", 12, true, work_read, NULL},
@@ -47,6 +48,7 @@ const int	nactors = sizeof(actors) / sizeof(actors[0]);
 const Trait traits[NTRAITS] = {
 	[TRAIT_CTID] = {"ctid", false},
 	[TRAIT_SAVEPOINT] = {"savepoint", true},
+	[TRAIT_ALTER] = {"alter", false},
 	[TRAIT_CHURN] = {"churn", true},
 };
 

@@ -26,7 +26,7 @@
 
 #define MAX_PROCESSES	256
 #define MAX_ERROR_KINDS	24
-#define HISTORY_LENGTH	80
+#define HISTORY_LENGTH	400
 #define STATEMENT_SHOWN	400
 
 /* ---- Random numbers: each process has its own sequence, from the seed ---- */
@@ -218,6 +218,7 @@ enum
 {
 	TRAIT_CTID,					/* rows are found by their ctid */
 	TRAIT_SAVEPOINT,			/* savepoints */
+	TRAIT_ALTER,				/* a session's private table is altered */
 	TRAIT_CHURN,				/* sessions have spills and merges made in the middle of their own transactions */
 	NTRAITS
 };
@@ -234,6 +235,7 @@ extern bool actor_enabled(const char *name);
 
 extern void work_transfer(Session *s);
 extern void work_move(Session *s);
+extern void work_undo(Session *s);
 extern void work_own(Session *s);
 extern void work_own_finish(Session *s);
 extern void work_batch(Session *s);

@@ -21,7 +21,7 @@ typedef struct Private
 	bool		keyed;
 	bool		extra;			/* has the column x, which is 5 everywhere */
 	bool		wide_id;		/* the id is bigint, not int */
-	bool		text_v;			/* v is numeric, not bigint */
+	bool		numeric_v;			/* v is numeric, not bigint */
 	int			rows;
 	int64_t		sum;			/* of v */
 } Private;
@@ -119,8 +119,8 @@ alter(Session *s, Private *t)
 			t->wide_id = !t->wide_id;
 			return session_run(s, "ALTER TABLE private_%d ALTER id TYPE %s", s->number, t->wide_id ? "bigint" : "int");
 		case 2:
-			t->text_v = !t->text_v;
-			return session_run(s, "ALTER TABLE private_%d ALTER v TYPE %s", s->number, t->text_v ? "numeric" : "bigint");
+			t->numeric_v = !t->numeric_v;
+			return session_run(s, "ALTER TABLE private_%d ALTER v TYPE %s", s->number, t->numeric_v ? "numeric" : "bigint");
 		default:
 			t->keyed = !t->keyed;
 			return session_run(s, t->keyed ? "ALTER TABLE private_%d ADD CONSTRAINT private_%d_pkey PRIMARY KEY (id)" :
@@ -143,7 +143,7 @@ deed(Session *s, Private *t)
 		return change(s, t);
 	if (what < 13)
 		return empty(s, t);
-	if (what < 16)
+	if (what < 16 && trait_enabled(TRAIT_ALTER))
 		return alter(s, t);
 	if (what < 18 && options.rose)
 	{

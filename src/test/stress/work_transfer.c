@@ -2,7 +2,8 @@
  *
  * work_transfer.c
  *	  Transfers between accounts, in one table or in two, and moves of accounts
- *	  to other keys: the sum over all tables and each table's count never change.
+ *	  to other keys, and large changes that are taken back: the sum over all tables
+ *	  and each table's count never change.
  *
  * A lost or doubled update changes the sum, which work_read.c looks at in every
  * snapshot.  Accounts are few, so sessions meet.
@@ -122,6 +123,45 @@ work_move(Session *s)
 		good = move(s, shape, to, 1 + random_below(&s->random, ACCOUNT_IDS));
 	}
 	if (good && !random_chance(&s->random, 10))
+		transaction_commit(s);
+	else
+		transaction_abort(s);
+}
+
+/*
+ * Changes so much that a spill writes a run for it, takes that back, and stays
+ * open while others change the same accounts and merges go on.
+ */
+static bool
+undo(Session *s, int shape)
+{
+	int			from = 1 + random_below(&s->random, ACCOUNT_IDS / 2);
+
+	if (!session_run(s, "SAVEPOINT undo") ||
+		!session_run(s, "UPDATE %s SET v = v + 1000, pad = " PAD_OF("v + 1000") " WHERE id BETWEEN %d AND %d",
+					 table_name(ACCOUNT, shape), 100, from, from + 150))
+		return false;
+	tables_churn(s, ACCOUNT, shape);
+	if (!session_run(s, "ROLLBACK TO undo"))
+		return false;
+	sleep_ms(random_below(&s->random, 400));
+	tables_churn(s, ACCOUNT, shape);
+	return !random_chance(&s->random, 60) ||
+		(add_locked(s, shape, from, 10, "FOR UPDATE") && add_locked(s, shape, from, -10, "FOR UPDATE"));
+}
+
+void
+work_undo(Session *s)
+{
+	int			shape = shape_pick(s);
+
+	if (!trait_enabled(TRAIT_SAVEPOINT))
+	{
+		work_transfer(s);
+		return;
+	}
+	s->allowed = allow(shape, shape, true);
+	if (transaction_begin(s, "") && undo(s, shape) && random_chance(&s->random, 70))
 		transaction_commit(s);
 	else
 		transaction_abort(s);
