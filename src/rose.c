@@ -109,6 +109,7 @@ _PG_init(void)
 	rose_declared_define_callbacks();
 	rose_table_define_callbacks();
 	rose_rekey_define_callbacks();
+	rose_class_row_define_callbacks();
 	rose_primary_key_define_callbacks();
 	rose_hooks_install();
 	rose_worker_register();

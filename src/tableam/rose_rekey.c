@@ -16,9 +16,13 @@
  *		and at the end of the command those that still have no primary key are
  *		rewritten in the order of row ids.
  *
- * Both are transactional, because a new file is.  They need AccessExclusiveLock,
- * which whoever makes or drops a primary key holds.  Rows that the transaction's
+ * Both are transactional, because a new file is.  Rows that the transaction's
  * latest snapshot does not see are not copied, as in other rewrites of ALTER TABLE.
+ *
+ * Locking.  A new file needs AccessExclusiveLock.  Whoever makes or drops a primary key holds it,
+ * but for the partitions of a table that gets one: these are locked against writers only, and the lock is
+ * raised here.  And it changes the table's row in pg_class, of which whoever makes a primary key of a heap
+ * table changes no more than what core overwrites in place: see rose_class_row.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -269,6 +273,20 @@ load_rows(Relation rel, Relation index, RowSorter *sorter)
 }
 
 /*
+ * Writers are locked out already: what they have is in the table.  Readers that go on from the partition to the
+ * partitioned table, which is locked, end in a deadlock, as they do with other ALTER TABLE.
+ */
+static void
+lock_for_new_file(Relation rel)
+{
+	if (!CheckRelationLockedByMe(rel, ShareLock, true))
+		elog(ERROR, "cannot change the key of \"%s\" without a lock",
+			 RelationGetRelationName(rel));
+	LockRelationOid(RelationGetRelid(rel), AccessExclusiveLock);
+	rose_class_row_lock(rel);
+}
+
+/*
  * Give the table a new file with this key and all its rows.  index: the primary
  * key's, for messages; NULL if the new key is the row id.  The old file cannot
  * be read through the relation once the new one is there, so the rows wait in
@@ -281,10 +299,7 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 	RowSorter	sorter;
 	uint64		nrows;
 
-	if (!CheckRelationLockedByMe(rel, AccessExclusiveLock, true))
-		elog(ERROR, "cannot change the key of \"%s\" without an exclusive lock",
-			 RelationGetRelationName(rel));
-
+	lock_for_new_file(rel);
 	rose_check_rewrite(rel);
 	rose_meta_read(rel, &old_info);
 	sorter_begin(&sorter, CreateTupleDescCopy(RelationGetDescr(rel)), nkeys, keys);

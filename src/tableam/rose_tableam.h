@@ -150,6 +150,12 @@ extern void rose_rekey_note_dropped(Oid relid);
 extern void rose_rekey_pending(void);
 extern void rose_rekey_define_callbacks(void);
 
+/* --- the table's row in pg_class (rose_class_row.c) --- */
+
+/* Wait for who is changing it, and keep others from it to the end of the transaction. */
+extern void rose_class_row_lock(Relation rel);
+extern void rose_class_row_define_callbacks(void);
+
 /*
  * While on, rose tables ask for a TOAST table as heap tables do: they are about
  * to become heap tables.  Returns the old value.
