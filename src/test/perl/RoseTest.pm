@@ -263,7 +263,8 @@ sub finish
 {
 	my ($self) = @_;
 
-	$self->{psql}->pump until $self->{out} =~ /^end of $self->{n}$/m;
+	# with its newline, which may come a moment later
+	$self->{psql}->pump until $self->{out} =~ /^end of $self->{n}\n/m;
 	die "session: $self->{err}" if $self->{err} =~ /ERROR|FATAL/;
 	return $self->{out} =~ s/\n?end of $self->{n}\n//r;
 }
