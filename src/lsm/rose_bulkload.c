@@ -4,9 +4,9 @@
  *	  Bulk load: rows are sorted by key and become one private run.
  *
  * The run is published at once, marked with the transaction that owns it: only that
- * transaction sees it until it commits, and nobody if it aborts.  All rows of
- * a load share one sequence number (a constant column costs nothing); rows without a key get
- * row ids from the same counter.
+ * transaction sees it until it commits, and nobody if it aborts.  Rows get
+ * sequence numbers in their order (which cost next to nothing in a component); that is also the row id
+ * of those without a key.
  *
  * Locking: C0's write_lock for the sequence numbers only.  The caller has the
  * table to itself, or knows that no other row has these keys.
@@ -25,7 +25,7 @@
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
 
-#define ROWID_CHUNK 4096		/* row ids taken from the counter at a time */
+#define NUMBER_CHUNK 4096		/* taken from the counter at a time if it is not known how many rows come */
 
 struct RoseBulkLoad
 {
@@ -41,8 +41,8 @@ struct RoseBulkLoad
 	TupleTableSlot *slot;
 	RoseComponentBuilder *builder;
 	uint64		nrows;
-	uint64		rowid_next,
-				rowid_end;
+	uint64		number_next,	/* sequence numbers taken for it */
+				number_end;
 };
 
 static uint64
@@ -99,7 +99,6 @@ rose_bulkload_begin(RoseTable *table, CommandId cid, bool check_unique, int leve
 	load->subid = subid;
 	load->epoch = epoch;
 	rose_write_stamp(&load->stamp, ROSE_OP_PUT, cid);
-	load->stamp.seq = take_sequence(table, 1);
 	load->slot = MakeSingleTupleTableSlot(table->schema->tupdesc, &TTSOpsMinimalTuple);
 	if (table->schema->nkeys > 0)
 		load->sort = begin_sort(table->schema);
@@ -118,28 +117,29 @@ ensure_builder(RoseBulkLoad *load, uint64 expected_rows)
 }
 
 static void
-add_row(RoseBulkLoad *load, MinimalTuple tuple, const Datum *key)
+add_row(RoseBulkLoad *load, MinimalTuple tuple, const Datum *key, uint64 seq)
 {
 	RoseRow		row = {0};
 
 	row.version = load->stamp;
+	row.version.seq = seq;
 	row.tuple = tuple;
 	row.key = key;
 	if (load->table->schema->nkeys == 0)
-		row.version.rowid = DatumGetInt64(key[0]);
+		row.version.rowid = (int64) seq;
 	rose_component_builder_add(load->builder, &row);
 }
 
-/* The next row id of a table without key. */
-static int64
-next_rowid(RoseBulkLoad *load)
+/* The next sequence number; chunk: so many rows may come. */
+static uint64
+next_number(RoseBulkLoad *load, uint64 chunk)
 {
-	if (load->rowid_next == load->rowid_end)
+	if (load->number_next == load->number_end)
 	{
-		load->rowid_next = take_sequence(load->table, ROWID_CHUNK);
-		load->rowid_end = load->rowid_next + ROWID_CHUNK;
+		load->number_next = take_sequence(load->table, chunk);
+		load->number_end = load->number_next + chunk;
 	}
-	return (int64) load->rowid_next++;
+	return load->number_next++;
 }
 
 void
@@ -147,6 +147,7 @@ rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
 {
 	MemoryContext old;
 	MinimalTuple row;
+	uint64		seq;
 	Datum		key[INDEX_MAX_KEYS];
 
 	MemoryContextReset(load->row_context);
@@ -165,8 +166,9 @@ rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
 		MemoryContextSwitchTo(load->context);
 		ensure_builder(load, 0);
 		MemoryContextSwitchTo(load->row_context);
-		key[0] = Int64GetDatum(next_rowid(load));
-		add_row(load, row, key);
+		seq = next_number(load, NUMBER_CHUNK);
+		key[0] = Int64GetDatum((int64) seq);
+		add_row(load, row, key, seq);
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -210,7 +212,7 @@ build_sorted(RoseBulkLoad *load)
 		rose_key_from_tuple(schema, tuple, 0, key);
 		if (!first && rose_key_compare(schema, last, key, schema->nkeys) == 0)
 			report_duplicate(load, key);
-		add_row(load, tuple, key);
+		add_row(load, tuple, key, next_number(load, load->nrows));
 		if (should_free)
 			pfree(tuple);
 
@@ -241,7 +243,7 @@ publish(RoseBulkLoad *load)
 		entry->epoch = load->epoch;
 	}
 	edit->nadd = 1;
-	edit->next_seq = Max(load->stamp.seq + 1, load->rowid_end);
+	edit->next_seq = load->number_end;
 	rose_manifest_apply(load->table->rel, &load->table->shared->store, edit);
 	rose_merge_stats_came(&load->table->shared->merge_stats, entry);
 	rose_component_builder_free(load->builder);
