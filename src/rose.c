@@ -16,6 +16,7 @@
 #include "lsm/rose_merge.h"
 #include "lsm/rose_spill.h"
 #include "lsm/rose_table.h"
+#include "lsm/rose_tid.h"
 #include "lsm/rose_pace.h"
 #include "lsm/rose_write.h"
 #include "memtable/rose_memtable.h"
@@ -45,6 +46,7 @@ static const struct
 	{rose_arena_shmem_size, rose_arena_shmem_init},
 	{rose_pin_shmem_size, rose_pin_shmem_init},
 	{rose_declared_shmem_size, rose_declared_shmem_init},
+	{rose_tid_shmem_size, rose_tid_shmem_init},
 	{rose_registry_shmem_size, rose_registry_shmem_init},
 	{rose_write_shmem_size, rose_write_shmem_init},
 	{rose_pace_shmem_size, rose_pace_shmem_init},

@@ -10,6 +10,7 @@
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end
  *	  ExecutorStart_hook		snapshots that are declared to garbage collection
+ *	  planner_hook, ExecutorRun_hook	statements that use ctids
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
  *
@@ -37,9 +38,12 @@
 #include "indexam/rose_indexam.h"
 #include "lsm/rose_declared.h"
 #include "lsm/rose_table.h"
+#include "lsm/rose_tid.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/plancat.h"
+#include "optimizer/planner.h"
 #include "repl/rose_repl.h"
+#include "tableam/rose_ctid.h"
 #include "tableam/rose_tableam.h"
 #include "tcop/utility.h"
 #include "utils/fmgroids.h"
@@ -51,6 +55,8 @@ static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;
 static ExecutorStart_hook_type prev_executor_start_hook = NULL;
+static planner_hook_type prev_planner_hook = NULL;
+static ExecutorRun_hook_type prev_executor_run_hook = NULL;
 
 /* ---- the planner ---- */
 
@@ -74,6 +80,13 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 			rose_primary_key_plan(lfirst_node(IndexOptInfo, cell));
 	}
 	table_close(relation, NoLock);
+}
+
+static PlannedStmt *
+rose_planner(Query *query, const char *source, int options, ParamListInfo params)
+{
+	return rose_ctid_plan(prev_planner_hook ? prev_planner_hook : standard_planner,
+						  query, source, options, params);
 }
 
 /* ---- dropped objects ---- */
@@ -312,6 +325,18 @@ database_of_command(Node *stmt)
 	return InvalidOid;
 }
 
+/* SET TRANSACTION SNAPSHOT: the name of the snapshot, or NULL. */
+static const char *
+imported_snapshot(Node *stmt)
+{
+	VariableSetStmt *set = (VariableSetStmt *) stmt;
+
+	if (!IsA(stmt, VariableSetStmt) || set->kind != VAR_SET_MULTI ||
+		strcmp(set->name, "TRANSACTION SNAPSHOT") != 0)
+		return NULL;
+	return strVal(&linitial_node(A_Const, set->args)->val);
+}
+
 static void
 run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env,
@@ -351,6 +376,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 {
 	Node	   *stmt = pstmt->utilityStmt;
 	bool		in_transaction = !IsA(stmt, TransactionStmt);
+	const char *snapshot = imported_snapshot(stmt);
 	Oid			database = InvalidOid;
 
 	if (in_transaction)
@@ -369,6 +395,8 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	/* the statement may have been freed by a command that ends transactions */
 	if (OidIsValid(database))
 		rose_registry_drop_database(database);
+	if (snapshot != NULL)
+		rose_tid_note_import(snapshot);
 	if (in_transaction)
 	{
 		/* imported, and still open where it came from, as we hope */
@@ -390,6 +418,39 @@ rose_executor_start(QueryDesc *query, int eflags)
 		standard_ExecutorStart(query, eflags);
 }
 
+static void
+run_query(QueryDesc *query, ScanDirection direction, uint64 count ROSE_RUN_ONCE_PARAM)
+{
+	if (prev_executor_run_hook)
+		prev_executor_run_hook(query, direction, count ROSE_RUN_ONCE_ARG);
+	else
+		standard_ExecutorRun(query, direction, count ROSE_RUN_ONCE_ARG);
+}
+
+/* A statement can be within another one, and a cursor's goes on from time to time. */
+static void
+rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_RUN_ONCE_PARAM)
+{
+	bool		before = rose_tid_exact;
+	bool		exact = rose_ctid_used(query->plannedstmt);
+
+	if (likely(exact == before))
+	{
+		run_query(query, direction, count ROSE_RUN_ONCE_ARG);
+		return;
+	}
+	rose_tid_exact = exact;
+	PG_TRY();
+	{
+		run_query(query, direction, count ROSE_RUN_ONCE_ARG);
+	}
+	PG_FINALLY();
+	{
+		rose_tid_exact = before;
+	}
+	PG_END_TRY();
+}
+
 void
 rose_hooks_install(void)
 {
@@ -401,4 +462,8 @@ rose_hooks_install(void)
 	ProcessUtility_hook = rose_process_utility;
 	prev_executor_start_hook = ExecutorStart_hook;
 	ExecutorStart_hook = rose_executor_start;
+	prev_planner_hook = planner_hook;
+	planner_hook = rose_planner;
+	prev_executor_run_hook = ExecutorRun_hook;
+	ExecutorRun_hook = rose_executor_run;
 }

@@ -113,6 +113,36 @@ rose_smgr_zero_extend(SMgrRelation smgr, BlockNumber block, int nblocks)
 #define rose_my_lxid() (MyProc->vxid.lxid)
 #endif
 
+/*
+ * The backend that the name of an exported snapshot begins with, as a slot like ours; and the
+ * transaction that this slot's backend is in, invalid if none.  17 numbers backends from 0.
+ */
+#if PG_VERSION_NUM < 170000
+#include "storage/proc.h"
+#include "storage/sinvaladt.h"
+#define rose_slot_of_exporter(number) ((int) (number) - 1)
+#define rose_slot_proc(slot) BackendIdGetProc((slot) + 1)
+#else
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#define rose_slot_of_exporter(number) ((int) (number))
+#define rose_slot_proc(slot) ProcNumberGetProc(slot)
+#endif
+
+static inline LocalTransactionId
+rose_slot_lxid(int slot)
+{
+	volatile PGPROC *proc = rose_slot_proc(slot);
+
+	if (proc == NULL)
+		return InvalidLocalTransactionId;
+#if PG_VERSION_NUM < 170000
+	return proc->lxid;
+#else
+	return proc->vxid.lxid;
+#endif
+}
+
 /* 18 made it a choice whether a deferrable key counts. */
 static inline Oid
 rose_primary_key_index(Relation rel)

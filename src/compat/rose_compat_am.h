@@ -27,13 +27,23 @@
 #include "compat/rose_compat.h"
 
 /*
- * Before 16 this header declares a function pointer without a prototype; so
- * whoever needs it includes this file before anything that might bring it.
+ * Before 16 these headers declare function pointers without a prototype; so
+ * whoever needs one includes this file before anything that might bring it.
  */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
 #pragma GCC diagnostic pop
+
+/* 18 took away the last parameter of ExecutorRun(). */
+#if PG_VERSION_NUM < 180000
+#define ROSE_RUN_ONCE_PARAM , bool once
+#define ROSE_RUN_ONCE_ARG , once
+#else
+#define ROSE_RUN_ONCE_PARAM
+#define ROSE_RUN_ONCE_ARG
+#endif
 
 /* 16 renamed everything called relfilenode. */
 #if PG_VERSION_NUM < 160000

@@ -34,7 +34,8 @@ struct RoseLookup
 	RoseKeyReader *reader;
 	RosePartial partial;
 
-	RoseRow		row;			/* the result */
+	RoseRow		row;			/* the result ... */
+	Snapshot	snapshot;		/* ... as this one sees it; borrowed */
 	Datum		key[INDEX_MAX_KEYS];	/* its key, if it was completed here */
 	bool		in_component;
 	RoseComponentEntryDisk entry;	/* then its component */
@@ -217,6 +218,8 @@ lookup_visible(RoseLookup *lookup, Snapshot snapshot, const Datum *key, uint64 b
 		CheckForSerializableConflictOutNeeded(lookup->table->rel, snapshot);
 	int			nviews = 0;
 
+	rose_tid_prepare(lookup->table);
+	lookup->snapshot = snapshot;
 	for (;;)
 	{
 		RoseVisibility vis;
@@ -242,8 +245,8 @@ rose_lookup_get(RoseLookup *lookup, Snapshot snapshot, const Datum *key)
 void
 rose_lookup_tid(RoseLookup *lookup, ItemPointer tid)
 {
-	rose_tid_assign(lookup->table, lookup->in_component ? &lookup->entry : NULL,
-					lookup->row.ordinal, lookup->row.version.seq, tid);
+	rose_tid_name(lookup->table, lookup->in_component ? &lookup->entry : NULL, &lookup->row,
+				  lookup->snapshot, tid);
 }
 
 /* Bring the version that the TID names into lookup->row. */
@@ -366,6 +369,7 @@ rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid, Snapshot snapshot)
 {
 	if (!lookup_locate(lookup, tid))
 		return NULL;
+	lookup->snapshot = snapshot;
 	if (snapshot->snapshot_type != SNAPSHOT_ANY)
 	{
 		RoseVersion held = lookup->row.version;
@@ -399,6 +403,8 @@ lookup_successor(RoseLookup *lookup, const Datum *key, uint64 seq, Snapshot snap
 	bool		ended = false;
 
 	*moved_to = 0;
+	rose_tid_prepare(lookup->table);
+	lookup->snapshot = snapshot;
 	rose_visibility_init(&vis, snapshot);
 	rose_visibility_next_key(&vis);
 	rose_key_reader_start(lookup->reader, key, PG_UINT64_MAX);

@@ -547,5 +547,8 @@ rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid, CommandId c
 	*row = NULL;
 	if (result == TM_Ok || result == TM_WouldBlock || result == TM_Invisible)
 		*row = rose_lookup_fetch_tid(lookup, newest_tid, SnapshotAny);
+	/* the way there has led over names for our own use */
+	if (*row != NULL && tmfd->traversed && rose_tid_exact)
+		rose_lookup_tid(lookup, newest_tid);
 	return result;
 }

@@ -130,6 +130,7 @@ scan_take_sources(RoseScan *scan)
 	const RoseManifest *manifest;
 	int			npieces;
 
+	rose_tid_prepare(table);
 	scan_close_sources(scan);
 	scan->sources = MemoryContextAlloc(scan->source_context,
 									   ROSE_SCAN_MAX_SOURCES * sizeof(RoseSource));
@@ -657,7 +658,6 @@ rose_scan_tid(RoseScan *scan, ItemPointer tid)
 	else if (scan->row_from_lookup)
 		rose_lookup_tid(scan->lookup, tid);
 	else
-		rose_tid_assign(scan->table,
-						scan->row_in_component ? &scan->row_entry : NULL,
-						scan->row.ordinal, scan->row.version.seq, tid);
+		rose_tid_name(scan->table, scan->row_in_component ? &scan->row_entry : NULL,
+					  &scan->row, scan->snapshot, tid);
 }

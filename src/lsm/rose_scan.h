@@ -69,8 +69,8 @@ typedef struct RoseStretch
 	RoseMemBatch *batch;
 	int			next;			/* slot of the next row */
 	int			end;
-	uint64		first_tid;		/* number of slot 0's TID, or, of a batch, of sequence
-								 * 0's (rose_tid.h) */
+	uint64		first_tid;		/* number of slot 0's TID, or, of a batch, the salt of
+								 * those by sequence number (rose_tid.h) */
 } RoseStretch;
 
 static inline bool
@@ -88,10 +88,10 @@ rose_stretch_is_open(const RoseStretch *stretch)
 static inline void
 rose_stretch_tid(const RoseStretch *stretch, int slot, ItemPointer tid)
 {
-	uint64		n = stretch->leaf != NULL ? (uint64) slot :
-		stretch->batch->seqs[slot];
-
-	rose_tid_from_number(stretch->first_tid + n, tid);
+	if (stretch->leaf != NULL)
+		rose_tid_from_number(stretch->first_tid + (uint64) slot, tid);
+	else
+		rose_tid_from_seq(stretch->first_tid, stretch->batch->seqs[slot], tid);
 }
 
 /* Where the scan keeps its stretch. */

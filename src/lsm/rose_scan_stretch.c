@@ -125,7 +125,8 @@ begin_in_leaf(RoseScan *scan, RoseSource *source)
 		end = Min(end, rose_component_cursor_find(source->cursor, rival->row->key,
 												  rose_schema_key_width(scan->table->schema),
 												  false));
-	if (slot >= end)
+	if (slot >= end ||
+		!rose_tid_first_number(scan->table, &source->entry, &stretch->first_tid))
 		return false;
 	if ((source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0)
 		end = find_repeated_key(scan, leaf, slot, end);
@@ -133,8 +134,7 @@ begin_in_leaf(RoseScan *scan, RoseSource *source)
 	stretch->leaf = leaf;
 	stretch->next = slot;
 	stretch->end = end;
-	stretch->first_tid = rose_tid_first_number(scan->table, &source->entry) +
-		leaf->first_ordinal;
+	stretch->first_tid += leaf->first_ordinal;
 	return true;
 }
 
@@ -183,7 +183,7 @@ begin_in_batch(RoseScan *scan, RoseSource *source)
 	stretch->batch = batch;
 	stretch->next = row;
 	stretch->end = end;
-	stretch->first_tid = rose_tid_memory_number(scan->table, batch->min_seq, batch->max_seq);
+	stretch->first_tid = rose_tid_memory_salt(scan->table, batch->min_seq, batch->max_seq);
 	return true;
 }
 
@@ -206,11 +206,13 @@ rose_stretch_next_leaf(RoseScan *scan)
 	RoseStretch *stretch = &scan->stretch;
 	RoseSource *source = scan->stretch_source;
 	RoseLeaf   *leaf;
+	uint64		first_tid;
 
 	if (stretch->leaf == NULL || stretch->end < stretch->leaf->nrows ||
 		scan->rival != NULL || scan->range.nupper > 0 || rose_weave_is_open(scan) ||
 		(source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
-		!component_is_settled(scan, source))
+		!component_is_settled(scan, source) ||
+		!rose_tid_first_number(scan->table, &source->entry, &first_tid))
 		return false;
 	leaf = rose_component_cursor_next_leaf(source->cursor);
 	if (leaf == NULL)
@@ -218,8 +220,7 @@ rose_stretch_next_leaf(RoseScan *scan)
 	stretch->leaf = leaf;
 	stretch->next = scan->stretch_first = 0;
 	stretch->end = leaf->nrows;
-	stretch->first_tid = rose_tid_first_number(scan->table, &source->entry) +
-		leaf->first_ordinal;
+	stretch->first_tid = first_tid + leaf->first_ordinal;
 	return true;
 }
 
@@ -306,12 +307,12 @@ rose_stretch_begin_backward(RoseScan *scan, RoseSource *source)
 	if (range->nlower > 0)
 		first = Max(first, rose_leaf_find(leaf, 0, range->lower, range->nlower,
 										  !range->lower_inclusive));
-	if (first > slot)
+	if (first > slot || !rose_tid_first_number(scan->table, &source->entry, &scan->back_tid))
 		return NULL;
 
 	scan->back_source = source;
 	scan->back_end = first;
-	scan->back_tid = rose_tid_first_number(scan->table, &source->entry) + leaf->first_ordinal;
+	scan->back_tid += leaf->first_ordinal;
 	return rose_component_cursor_keyed_row(source->cursor);
 }
 

@@ -168,7 +168,8 @@ add_strand(RoseWeave *weave, RoseScan *scan, RoseSource *source)
 	{
 		int			end = rose_stretch_leaf_end(scan, source, &strand->leaf, &strand->next);
 
-		if (end <= strand->next || (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0)
+		if (end <= strand->next || (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
+			!rose_tid_first_number(scan->table, &source->entry, &strand->first_tid))
 		{
 			strand->leaf = NULL;
 			return;
@@ -176,8 +177,7 @@ add_strand(RoseWeave *weave, RoseScan *scan, RoseSource *source)
 		/* the leaf's window stays as it is until all pieces are taken */
 		rose_leaf_set_window(strand->leaf, strand->next, true);
 		strand->end = Min(end, strand->leaf->window_first + strand->leaf->window_rows);
-		strand->first_tid = rose_tid_first_number(scan->table, &source->entry) +
-			strand->leaf->first_ordinal;
+		strand->first_tid += strand->leaf->first_ordinal;
 		if (weave->int_keys)
 			strand->ints = rose_leaf_window_keys(strand->leaf);
 	}
@@ -189,8 +189,8 @@ add_strand(RoseWeave *weave, RoseScan *scan, RoseSource *source)
 			return;
 		strand->batch = source->batch;
 		strand->end = end;
-		strand->first_tid = rose_tid_memory_number(scan->table, source->batch->min_seq,
-												   source->batch->max_seq);
+		strand->first_tid = rose_tid_memory_salt(scan->table, source->batch->min_seq,
+												 source->batch->max_seq);
 	}
 }
 

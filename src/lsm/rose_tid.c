@@ -1,63 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * rose_tid.c
- *	  TIDs: names of versions, private to a backend and a transaction.
+ *	  TIDs: names of versions, private to a transaction and to those that share its snapshot.
  *
- * All state is backend-local, in a memory context that is deleted at the end
- * of the top-level transaction.  See rose_tid.h for the scheme.
+ * Giving names that are good enough for the transaction itself, and finding what any name
+ * stands for.  See rose_tid.h for the scheme, rose_tid_base.c for exact names.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "lsm/rose_tid.h"
+#include "lsm/rose_tid_internal.h"
 
 #include "miscadmin.h"
 #include "util/rose_stop_point.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-typedef struct TidSeqPair
-{
-	uint64		seq;
-	uint64		ordinal;
-} TidSeqPair;
-
-/* A component met in this transaction. */
-typedef struct TidRange
-{
-	RoseComponentEntryDisk entry;
-	BlockNumber first_block;	/* of nblocks; both 0 if no TID was given */
-	BlockNumber nblocks;
-	RoseComponent *component;	/* own handle, opened on demand */
-	const RoseSchema *schema;	/* that it was opened with */
-	TidSeqPair *pairs;			/* sorted by seq, built on demand */
-	uint64		npairs;
-	uint64		pairs_min,		/* the sequence numbers it covers */
-				pairs_max;
-} TidRange;
-
-typedef struct TidMap
-{
-	RelFileLocator locator;		/* hash key */
-	int			nranges;
-	int			maxranges;
-	TidRange  **ranges;			/* those with blocks, by first_block */
-	int			last;			/* range used last */
-	BlockNumber next_block;
-	uint64		seq_base;		/* sequence number of the first memory TID; 0 = none yet */
-	uint64		seq_min,		/* memory TIDs given so far */
-				seq_max;
-} TidMap;
-
 static MemoryContext TidContext = NULL;
 static HTAB *TidMaps = NULL;
-static TidMap *LastMap = NULL;
+static RoseTidMap *LastMap = NULL;
 
-static TidMap *
-tid_map_get(RoseTable *table, bool create)
+static void
+init_map(RoseTidMap *map)
 {
-	TidMap	   *map;
+	memset((char *) map + sizeof(map->locator), 0, sizeof(*map) - sizeof(map->locator));
+	map->maxranges = 8;
+	map->ranges = MemoryContextAlloc(TidContext, map->maxranges * sizeof(RoseTidRange *));
+	map->salt = rose_tid_salt();
+	/* anywhere in the first half of its quarter */
+	map->next_block = ROSE_TID_OTHER_BLOCK +
+		(BlockNumber) (map->salt % (ROSE_TID_OTHER_BLOCK / 2));
+}
+
+RoseTidMap *
+rose_tid_map(RoseTable *table, bool create)
+{
+	RoseTidMap *map;
 	bool		found;
 
 	if (LastMap && RelFileLocatorEquals(LastMap->locator, table->locator))
@@ -71,7 +50,7 @@ tid_map_get(RoseTable *table, bool create)
 		TidContext = AllocSetContextCreate(TopMemoryContext, "rose TIDs",
 										   ALLOCSET_SMALL_SIZES);
 		ctl.keysize = sizeof(RelFileLocator);
-		ctl.entrysize = sizeof(TidMap);
+		ctl.entrysize = sizeof(RoseTidMap);
 		ctl.hcxt = TidContext;
 		TidMaps = hash_create("rose TID maps", 16, &ctl,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
@@ -80,22 +59,22 @@ tid_map_get(RoseTable *table, bool create)
 	if (map == NULL)
 		return NULL;
 	if (!found)
-	{
-		map->nranges = 0;
-		map->maxranges = 8;
-		map->ranges = MemoryContextAlloc(TidContext,
-										 map->maxranges * sizeof(TidRange *));
-		map->last = 0;
-		map->next_block = 0;
-		map->seq_base = map->seq_min = map->seq_max = 0;
-	}
+		init_map(map);
 	LastMap = map;
 	return map;
+}
+
+MemoryContext
+rose_tid_context(void)
+{
+	Assert(TidContext != NULL);
+	return TidContext;
 }
 
 void
 rose_tid_reset_all(void)
 {
+	rose_tid_share_end();
 	if (TidContext == NULL)
 		return;
 	MemoryContextDelete(TidContext);
@@ -104,11 +83,20 @@ rose_tid_reset_all(void)
 	LastMap = NULL;
 }
 
-/* The range of a component, made if it is new to this transaction. */
-static TidRange *
-tid_range_get(TidMap *map, const RoseComponentEntryDisk *entry)
+void
+rose_tid_raise_no_room(void)
 {
-	TidRange   *range;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("too many rows of a rose table are referenced in one transaction"),
+			 errhint("Split the work into several transactions.")));
+}
+
+/* The range of a component, made if it is new to this transaction. */
+static RoseTidRange *
+tid_range_get(RoseTidMap *map, const RoseComponentEntryDisk *entry)
+{
+	RoseTidRange *range;
 
 	if (map->nranges > 0 && map->ranges[map->last]->entry.id == entry->id)
 		return map->ranges[map->last];
@@ -124,81 +112,75 @@ tid_range_get(TidMap *map, const RoseComponentEntryDisk *entry)
 	if (map->nranges == map->maxranges)
 	{
 		map->maxranges *= 2;
-		map->ranges = repalloc(map->ranges, map->maxranges * sizeof(TidRange *));
+		map->ranges = repalloc(map->ranges, map->maxranges * sizeof(RoseTidRange *));
 	}
-	range = MemoryContextAllocZero(TidContext, sizeof(TidRange));
+	range = MemoryContextAllocZero(TidContext, sizeof(RoseTidRange));
 	range->entry = *entry;
 	range->first_block = map->next_block;
 	range->nblocks = entry->nrows / ROSE_TID_PER_BLOCK + 1;
 	if ((uint64) map->next_block + entry->nrows / ROSE_TID_PER_BLOCK + 1 >=
 		ROSE_TID_MEMORY_BLOCK)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("too many rows of a rose table are referenced in one transaction"),
-				 errhint("Split the work into several transactions.")));
+		rose_tid_raise_no_room();
 	map->next_block += range->nblocks;
 	map->last = map->nranges;
 	map->ranges[map->nranges++] = range;
 	return range;
 }
 
-uint64
-rose_tid_first_number(RoseTable *table, const RoseComponentEntryDisk *component)
+/* Number of the component's row 0. */
+static uint64
+other_number(RoseTidMap *map, const RoseComponentEntryDisk *component)
 {
-	TidRange   *range = tid_range_get(tid_map_get(table, true), component);
-
-	return (uint64) range->first_block * ROSE_TID_PER_BLOCK;
+	return (uint64) tid_range_get(map, component)->first_block * ROSE_TID_PER_BLOCK;
 }
 
-/* A C0 version with this sequence number is to get a TID. */
-static void
-note_memory_tid(TidMap *map, uint64 seq)
+/* The oldest sequence number that can have a name: half of them are older than the newest. */
+static uint64
+oldest_nameable(RoseTable *table)
 {
-	const uint64 half = (uint64) (ROSE_TID_MEMORY_BLOCK / 2) * ROSE_TID_PER_BLOCK;
+	uint64		next = *(volatile uint64 *) &table->shared->c0.next_seq;
 
-	if (map->seq_base == 0)
-	{
-		map->seq_base = seq > half ? seq - half : 1;
-		map->seq_min = map->seq_max = seq;
-	}
-	if (seq < map->seq_base || seq - map->seq_base >= 2 * half - ROSE_TID_PER_BLOCK)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("too many rows of a rose table are referenced in one transaction"),
-				 errhint("Split the work into several transactions.")));
-	map->seq_min = Min(map->seq_min, seq);
-	map->seq_max = Max(map->seq_max, seq);
+	return next > ROSE_TID_SEQS / 2 ? next - ROSE_TID_SEQS / 2 : 0;
 }
 
 uint64
-rose_tid_memory_number(RoseTable *table, uint64 min_seq, uint64 max_seq)
+rose_tid_memory_salt(RoseTable *table, uint64 min_seq, uint64 max_seq)
 {
-	TidMap	   *map = tid_map_get(table, true);
+	RoseTidMap *map = rose_tid_map(table, true);
 
-	note_memory_tid(map, min_seq);
-	note_memory_tid(map, max_seq);
-	return (uint64) ROSE_TID_MEMORY_BLOCK * ROSE_TID_PER_BLOCK - map->seq_base;
+	if ((!map->memory_used || min_seq < map->seq_min) && min_seq < oldest_nameable(table))
+		rose_tid_raise_no_room();
+	map->seq_min = map->memory_used ? Min(map->seq_min, min_seq) : min_seq;
+	map->seq_max = map->memory_used ? Max(map->seq_max, max_seq) : max_seq;
+	map->memory_used = true;
+	return map->salt;
+}
+
+bool
+rose_tid_first_number(RoseTable *table, const RoseComponentEntryDisk *component,
+					  uint64 *number)
+{
+	if (unlikely(rose_tid_exact))
+		return rose_tid_base_number(table, component, number);
+	*number = other_number(rose_tid_map(table, true), component);
+	return true;
 }
 
 void
 rose_tid_assign(RoseTable *table, const RoseComponentEntryDisk *component,
 				uint64 ordinal, uint64 seq, ItemPointer tid)
 {
-	TidMap	   *map;
-
 	if (component == NULL)
 	{
-		rose_tid_from_number(rose_tid_memory_number(table, seq, seq) + seq, tid);
+		rose_tid_from_seq(rose_tid_memory_salt(table, seq, seq), seq, tid);
 		return;
 	}
-	map = tid_map_get(table, true);
 	Assert(ordinal < component->nrows);
-	rose_tid_from_number((uint64) tid_range_get(map, component)->first_block *
-						 ROSE_TID_PER_BLOCK + ordinal, tid);
+	rose_tid_from_number(other_number(rose_tid_map(table, true), component) + ordinal, tid);
 }
 
-static RoseComponent *
-tid_range_open(RoseTable *table, TidRange *range)
+RoseComponent *
+rose_tid_range_open(RoseTable *table, RoseTidRange *range)
 {
 	/* the schema is remade when the table is altered; so is the handle then */
 	if (range->component == NULL || range->schema != table->schema)
@@ -210,44 +192,60 @@ tid_range_open(RoseTable *table, TidRange *range)
 	return range->component;
 }
 
+/* The sequence number that a name stands for.  False: it is none of this transaction's. */
+static bool
+resolve_memory(RoseTable *table, const RoseTidMap *map, uint64 number, uint64 *seq)
+{
+	uint64		oldest = oldest_nameable(table);
+
+	if (number >= ROSE_TID_MEMORY + ROSE_TID_SEQS)
+		return false;
+	*seq = oldest + ((number - map->salt - oldest) & ROSE_TID_SEQ_MASK);
+	return map->shared ||
+		(map->memory_used && *seq >= map->seq_min && *seq <= map->seq_max);
+}
+
+static RoseTidRange *
+find_range(const RoseTidMap *map, BlockNumber block)
+{
+	if (block < ROSE_TID_OTHER_BLOCK)
+		return rose_tid_base_range(map, block);
+	for (int i = 0; i < map->nranges; i++)
+	{
+		RoseTidRange *range = map->ranges[i];
+
+		if (block >= range->first_block && block - range->first_block < range->nblocks)
+			return range;
+	}
+	return NULL;
+}
+
 bool
 rose_tid_resolve(RoseTable *table, const ItemPointerData *tid, RoseTidTarget *target)
 {
-	TidMap	   *map = tid_map_get(table, false);
+	RoseTidMap *map;
+	RoseTidRange *range;
 	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
 	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+	uint64		number = (uint64) block * ROSE_TID_PER_BLOCK + offset - FirstOffsetNumber;
 
+	rose_tid_prepare(table);
+	map = rose_tid_map(table, false);
 	memset(target, 0, sizeof(*target));
 	if (map == NULL || offset < FirstOffsetNumber || offset > ROSE_TID_PER_BLOCK)
 		return false;
-
 	if (block >= ROSE_TID_MEMORY_BLOCK)
-	{
-		if (map->seq_base == 0)
-			return false;
-		target->seq = map->seq_base +
-			(uint64) (block - ROSE_TID_MEMORY_BLOCK) * ROSE_TID_PER_BLOCK +
-			(offset - FirstOffsetNumber);
-		return target->seq >= map->seq_min && target->seq <= map->seq_max;
-	}
+		return resolve_memory(table, map, number, &target->seq);
 
-	for (int i = 0; i < map->nranges; i++)
-	{
-		TidRange   *range = map->ranges[i];
-		uint64		ordinal;
-
-		if (block < range->first_block || block >= range->first_block + range->nblocks)
-			continue;
-		ordinal = (uint64) (block - range->first_block) * ROSE_TID_PER_BLOCK +
-			(offset - FirstOffsetNumber);
-		if (ordinal >= range->entry.nrows)
-			return false;
-		target->component = tid_range_open(table, range);
-		target->entry = &range->entry;
-		target->ordinal = ordinal;
-		return true;
-	}
-	return false;
+	range = find_range(map, block);
+	if (range == NULL)
+		return false;
+	target->ordinal = number - (uint64) range->first_block * ROSE_TID_PER_BLOCK;
+	if (target->ordinal >= range->entry.nrows)
+		return false;
+	target->component = rose_tid_range_open(table, range);
+	target->entry = &range->entry;
+	return true;
 }
 
 static int
@@ -261,7 +259,7 @@ tid_pair_compare(const void *a, const void *b)
 
 /* Give the range these in place of what it had. */
 static void
-tid_range_set_pairs(TidRange *range, const TidMap *map, const TidSeqPair *pairs, uint64 npairs)
+tid_range_set_pairs(RoseTidRange *range, uint64 least, const TidSeqPair *pairs, uint64 npairs)
 {
 	TidSeqPair *copy = MemoryContextAllocHuge(TidContext, Max(npairs, 1) * sizeof(TidSeqPair));
 
@@ -271,17 +269,16 @@ tid_range_set_pairs(TidRange *range, const TidMap *map, const TidSeqPair *pairs,
 		pfree(range->pairs);
 	range->pairs = copy;
 	range->npairs = npairs;
-	range->pairs_min = map->seq_min;
-	range->pairs_max = map->seq_max;
+	range->pairs_min = least;
 }
 
 /*
- * Read the sequence numbers of a component and keep those that this
- * transaction may have given out as memory TIDs.  If that fails or is cancelled, the transaction may
+ * Read the sequence numbers of a component and keep those from the least one on that this
+ * transaction may have given out.  If that fails or is cancelled, the transaction may
  * go on, so the range has all of them or what it had.
  */
 static void
-tid_range_build_pairs(RoseTable *table, TidMap *map, TidRange *range)
+tid_range_build_pairs(RoseTable *table, RoseTidRange *range, uint64 least)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose sequence scan",
 											   ALLOCSET_DEFAULT_SIZES);
@@ -289,7 +286,7 @@ tid_range_build_pairs(RoseTable *table, TidMap *map, TidRange *range)
 	uint64		npairs = 0;
 	TidSeqPair *pairs = MemoryContextAlloc(work, capacity * sizeof(TidSeqPair));
 	RoseComponentCursor *cursor =
-		rose_component_cursor_create(tid_range_open(table, range), table->rel,
+		rose_component_cursor_create(rose_tid_range_open(table, range), table->rel,
 									 table->schema, NULL, work);
 
 	ROSE_STOP_POINT("tid-pairs");
@@ -301,7 +298,7 @@ tid_range_build_pairs(RoseTable *table, TidMap *map, TidRange *range)
 			uint64		seq = row->version.seq;
 
 			CHECK_FOR_INTERRUPTS();
-			if (seq < map->seq_min || seq > map->seq_max)
+			if (seq < least || seq == ROSE_SEQ_OLDEST)
 				continue;
 			if (npairs == capacity)
 			{
@@ -313,7 +310,7 @@ tid_range_build_pairs(RoseTable *table, TidMap *map, TidRange *range)
 		} while (rose_component_cursor_next(cursor));
 	}
 	rose_component_cursor_free(cursor);
-	tid_range_set_pairs(range, map, pairs, npairs);
+	tid_range_set_pairs(range, least, pairs, npairs);
 	MemoryContextDelete(work);
 }
 
@@ -321,31 +318,31 @@ bool
 rose_tid_find_in_components(RoseTable *table, uint64 seq, RoseTidTarget *target)
 {
 	const RoseManifest *manifest = rose_table_manifest(table);
-	TidMap	   *map = tid_map_get(table, true);
+	RoseTidMap *map = rose_tid_map(table, true);
 
 	if (seq == ROSE_SEQ_OLDEST)
 		return false;			/* no number of its own: in files of old releases only */
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];
-		TidRange   *range;
+		RoseTidRange *range;
 		TidSeqPair *pair;
 		TidSeqPair	key = {seq, 0};
 
 		if (seq < entry->min_seq || seq > entry->max_seq)
 			continue;
 		range = tid_range_get(map, entry);
-		if (range->pairs == NULL || seq < range->pairs_min || seq > range->pairs_max)
-		{
-			map->seq_min = map->seq_min ? Min(map->seq_min, seq) : seq;
-			map->seq_max = Max(map->seq_max, seq);
-			tid_range_build_pairs(table, map, range);
-		}
+		/* once from what was given out so far, so that it is not read for each of many */
+		if (range->pairs == NULL)
+			tid_range_build_pairs(table, range,
+								  map->memory_used ? Min(map->seq_min, seq) : seq);
+		else if (seq < range->pairs_min)
+			tid_range_build_pairs(table, range, 0);
 		pair = bsearch(&key, range->pairs, range->npairs, sizeof(TidSeqPair),
 					   tid_pair_compare);
 		if (pair == NULL)
 			continue;
-		target->component = tid_range_open(table, range);
+		target->component = rose_tid_range_open(table, range);
 		target->entry = &range->entry;
 		target->ordinal = pair->ordinal;
 		target->seq = seq;

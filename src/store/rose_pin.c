@@ -20,6 +20,12 @@
  * more generation that counts for every file: they may keep more than they
  * need, but nothing is lost.
  *
+ * A pin can be lent: an importer of a snapshot leaves one in the exporter's slot, for others that
+ * import the snapshot later.  It counts for all files while the exporter's transaction lasts.  Such
+ * pins, and those that are backdated, come with generations of the past, while slots are read one after the other; so
+ * whoever reads them reads them again if a pin was handed on meanwhile: either it finds it where it came from, or
+ * where it went.
+ *
  * Slots also tell whether a process still lives: an incarnation number
  * changes when the slot's user ends.  Owners that are being built are listed
  * with slot and incarnation, so that the end of the process is enough to give
@@ -58,12 +64,15 @@ typedef struct RosePinSlotShared
 	int			npins;			/* mutex */
 	uint64		any_generation; /* mutex: counts for all files; 0 = none */
 	TransactionId any_xmin;		/* mutex */
+	uint64		lent_generation;	/* mutex: by others, for all files; 0 = none ... */
+	LocalTransactionId lent_lxid;	/* mutex: ... and for this transaction only */
 	RosePin		pins[ROSE_PINS];	/* mutex */
 } RosePinSlotShared;
 
 typedef struct RosePinShared
 {
 	pg_atomic_uint64 generation;	/* from 1; no lock */
+	pg_atomic_uint64 handed_on; /* counts pins that are lent or backdated; no lock */
 	int			lock_tranche;	/* constant */
 	int			nslots;			/* constant */
 	RosePinSlotShared slots[FLEXIBLE_ARRAY_MEMBER];
@@ -95,6 +104,7 @@ rose_pin_shmem_init(bool found)
 	if (!mine)
 	{
 		pg_atomic_init_u64(&pin_shared->generation, ROSE_SETTLED_BEFORE_ALL + 1);
+		pg_atomic_init_u64(&pin_shared->handed_on, 0);
 		pin_shared->lock_tranche = LWLockNewTrancheId();
 		pin_shared->nslots = MaxBackends;
 		memset(pin_shared->slots, 0, mul_size(MaxBackends, sizeof(RosePinSlotShared)));
@@ -117,6 +127,7 @@ clear_slot(RosePinSlotShared *slot)
 	slot->incarnation++;
 	slot->npins = 0;
 	slot->any_generation = 0;
+	slot->lent_generation = 0;
 	SpinLockRelease(&slot->mutex);
 }
 
@@ -236,6 +247,60 @@ rose_pin_renew(RelFileLocator locator)
 	pg_memory_barrier();		/* before the next look at the manifest */
 }
 
+uint64
+rose_pin_generation(RelFileLocator locator)
+{
+	uint64		generation = 0;
+
+	SpinLockAcquire(&my_slot->mutex);
+	for (int i = 0; i < my_npins; i++)
+		if (RelFileLocatorEquals(my_pins[i], locator))
+			generation = my_slot->pins[i].generation;
+	if (generation == 0)
+		generation = my_slot->any_generation;
+	SpinLockRelease(&my_slot->mutex);
+	if (generation == 0)
+		elog(ERROR, "the file of the rose table is not pinned");
+	return generation;
+}
+
+void
+rose_pin_backdate(RelFileLocator locator, uint64 generation, uint32 newest)
+{
+	bool		found = false;
+
+	SpinLockAcquire(&my_slot->mutex);
+	for (int i = 0; i < my_npins; i++)
+	{
+		if (!RelFileLocatorEquals(my_pins[i], locator))
+			continue;
+		my_slot->pins[i].generation = Min(my_slot->pins[i].generation, generation);
+		my_slot->pins[i].seen_upto = Max(my_slot->pins[i].seen_upto, newest);
+		found = true;
+	}
+	if (!found)
+		my_slot->any_generation = Min(my_slot->any_generation, generation);
+	SpinLockRelease(&my_slot->mutex);
+	(void) pg_atomic_fetch_add_u64(&pin_shared->handed_on, 1);	/* full barrier */
+}
+
+void
+rose_pin_lend(int slot, LocalTransactionId lxid, uint64 generation)
+{
+	RosePinSlotShared *other;
+
+	if (slot < 0 || slot >= pin_shared->nslots)
+		elog(ERROR, "there is no backend slot %d", slot);
+	other = &pin_shared->slots[slot];
+	SpinLockAcquire(&other->mutex);
+	if (other->lent_generation == 0 || other->lent_lxid != lxid)
+		other->lent_generation = generation;
+	other->lent_generation = Min(other->lent_generation, generation);
+	other->lent_lxid = lxid;
+	SpinLockRelease(&other->mutex);
+	(void) pg_atomic_fetch_add_u64(&pin_shared->handed_on, 1);	/* full barrier */
+}
+
 static void
 set_seen(RelFileLocator locator, uint32 seen_upto, bool looked)
 {
@@ -299,17 +364,32 @@ note_xmin(TransactionId *oldest, TransactionId xmin)
 		*oldest = xmin;
 }
 
-uint64
-rose_pin_oldest(RelFileLocator locator, TransactionId *xmin)
+/* What was lent to the slot, 0 = nothing, if its transaction is the one it was lent to. */
+static uint64
+lent_to(RosePinSlotShared *slot)
+{
+	uint64		generation;
+	LocalTransactionId lxid;
+
+	SpinLockAcquire(&slot->mutex);
+	generation = slot->lent_generation;
+	lxid = slot->lent_lxid;
+	SpinLockRelease(&slot->mutex);
+	if (likely(generation == 0) || rose_slot_lxid(slot - pin_shared->slots) != lxid)
+		return 0;
+	return generation;
+}
+
+static uint64
+find_oldest(RelFileLocator locator, TransactionId *xmin)
 {
 	uint64		oldest = PG_UINT64_MAX;
 
 	*xmin = InvalidTransactionId;
-
-	pg_memory_barrier();
 	for (int i = 0; i < pin_shared->nslots; i++)
 	{
 		RosePinSlotShared *slot = &pin_shared->slots[i];
+		uint64		lent;
 
 		SpinLockAcquire(&slot->mutex);
 		if (slot->any_generation != 0)
@@ -325,22 +405,39 @@ rose_pin_oldest(RelFileLocator locator, TransactionId *xmin)
 			note_xmin(xmin, slot->pins[j].xmin);
 		}
 		SpinLockRelease(&slot->mutex);
+		if ((lent = lent_to(slot)) != 0)
+			oldest = Min(oldest, lent);
 	}
 	return oldest;
 }
 
-void
-rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired, int n,
-					 uint32 *upto)
+uint64
+rose_pin_oldest(RelFileLocator locator, TransactionId *xmin)
+{
+	uint64		oldest;
+	uint64		handed_on;
+
+	do
+	{
+		handed_on = pg_atomic_read_u64(&pin_shared->handed_on);
+		pg_memory_barrier();
+		oldest = find_oldest(locator, xmin);
+		pg_memory_barrier();
+	} while (handed_on != pg_atomic_read_u64(&pin_shared->handed_on));
+	return oldest;
+}
+
+static void
+find_needed(RelFileLocator locator, const RoseRetiredShared *retired, int n, uint32 *upto)
 {
 	memset(upto, 0, n * sizeof(uint32));
-	pg_memory_barrier();
 	for (int i = 0; i < pin_shared->nslots; i++)
 	{
 		RosePinSlotShared *slot = &pin_shared->slots[i];
 		uint64		any;
 		uint64		generation = PG_UINT64_MAX;
 		uint32		seen_upto = 0;
+		uint64		lent;
 
 		SpinLockAcquire(&slot->mutex);
 		any = slot->any_generation;
@@ -353,6 +450,8 @@ rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired, i
 			}
 		}
 		SpinLockRelease(&slot->mutex);
+		if ((lent = lent_to(slot)) != 0)
+			any = any == 0 ? lent : Min(any, lent);
 		if (any == 0 && generation == PG_UINT64_MAX)
 			continue;
 		for (int j = 0; j < n; j++)
@@ -363,4 +462,19 @@ rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired, i
 				upto[j] = Max(upto[j], seen_upto);
 		}
 	}
+}
+
+void
+rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired, int n,
+					 uint32 *upto)
+{
+	uint64		handed_on;
+
+	do
+	{
+		handed_on = pg_atomic_read_u64(&pin_shared->handed_on);
+		pg_memory_barrier();
+		find_needed(locator, retired, n, upto);
+		pg_memory_barrier();
+	} while (handed_on != pg_atomic_read_u64(&pin_shared->handed_on));
 }

@@ -104,6 +104,21 @@ rose_store_settled(RoseStoreShared *store, uint32 id)
 }
 
 void
+rose_manifest_read_settled(Relation rel, RoseStoreShared *store, RoseManifest *manifest,
+						   uint64 *settled)
+{
+	LWLockAcquire(&store->alloc_lock, LW_SHARED);
+	rose_manifest_read(rel, manifest);
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		const RoseSettledShared *known = find_settled(store, manifest->components[i].id);
+
+		settled[i] = known != NULL ? known->generation : ROSE_SETTLED_BEFORE_ALL;
+	}
+	LWLockRelease(&store->alloc_lock);
+}
+
+void
 rose_store_settle(Relation rel, RoseStoreShared *store)
 {
 	uint64		generation;

@@ -418,6 +418,21 @@ extern void rose_pin_use_cached(RelFileLocator locator, uint32 newest);
 extern void rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired,
 								 int n, uint32 *upto);
 
+/*
+ * The generation at which this transaction's pin on the file protects what it has seen.
+ * backdate: let it be an older one, at which somebody else has a pin still, and who that is
+ * must be asked again afterwards; newest is the newest owner id that is to be kept.
+ */
+extern uint64 rose_pin_generation(RelFileLocator locator);
+extern void rose_pin_backdate(RelFileLocator locator, uint64 generation, uint32 newest);
+
+/*
+ * Let another backend's slot keep what is retired from this generation on, of all files, until
+ * that transaction of it has ended; it must be asked afterwards whether it had not ended
+ * already.  Until then the caller's pin protects the same.
+ */
+extern void rose_pin_lend(int slot, LocalTransactionId lxid, uint64 generation);
+
 /* New generation, for what was just retired.  Full memory barrier. */
 extern uint64 rose_pin_retire_generation(void);
 
@@ -437,6 +452,10 @@ extern uint64 rose_pin_oldest(RelFileLocator locator, TransactionId *xmin);
 
 /* The generation, or ROSE_UNSETTLED. */
 extern uint64 rose_store_settled(RoseStoreShared *store, uint32 id);
+
+/* The manifest, and that of each of its components. */
+extern void rose_manifest_read_settled(Relation rel, RoseStoreShared *store,
+									   RoseManifest *manifest, uint64 *settled);
 
 /*
  * No memtable has a version that is in a live component: they are settled from now on,

@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_ctid.h
+ *	  Which statements use ctids of rose tables.
+ *
+ * Such statements are exact (lsm/rose_tid.h), which costs time where versions have moved since the
+ * transaction began, and are not planned in parallel.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_CTID_H
+#define ROSE_CTID_H
+
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
+#include "optimizer/planner.h"
+
+/*
+ * Plan a query by whoever is called so; the plan is marked if it uses ctids of rose tables.
+ */
+extern PlannedStmt *rose_ctid_plan(planner_hook_type plan, Query *query, const char *text,
+								   int options, ParamListInfo params);
+extern bool rose_ctid_used(const PlannedStmt *stmt);
+
+#endif							/* ROSE_CTID_H */
