@@ -225,7 +225,7 @@ IS 'subscriptions of this database: state, positions, lag and counters';
 
 CREATE FUNCTION rose.subscription_table_counts(subid oid, relid regclass,
 	OUT inserts bigint, OUT updates bigint, OUT deletes bigint, OUT truncates bigint,
-	OUT partials bigint, OUT copied_rows bigint)
+	OUT partials bigint, OUT incomplete_inserts bigint, OUT copied_rows bigint)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_table_counts';
 COMMENT ON FUNCTION rose.subscription_table_counts(oid, regclass)
 IS 'changes that a subscription has applied to a table since its worker started';
@@ -234,7 +234,8 @@ CREATE VIEW rose.stat_subscription_tables AS
 SELECT s.name, r.relid AS relation, r.state, r.sync_lsn,
 	coalesce(c.inserts, 0) AS inserts, coalesce(c.updates, 0) AS updates,
 	coalesce(c.deletes, 0) AS deletes, coalesce(c.truncates, 0) AS truncates,
-	coalesce(c.partials, 0) AS partials, coalesce(c.copied_rows, 0) AS copied_rows,
+	coalesce(c.partials, 0) AS partials, coalesce(c.incomplete_inserts, 0) AS incomplete_inserts,
+	coalesce(c.copied_rows, 0) AS copied_rows,
 	CASE WHEN pg_catalog.has_table_privilege(r.relid, 'SELECT') THEN r.last_error END AS last_error,
 	r.error_lsn
 FROM rose.subscription s

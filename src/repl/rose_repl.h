@@ -165,6 +165,7 @@ typedef struct RoseReplTableCounts
 	uint64		deletes;
 	uint64		truncates;
 	uint64		partials;
+	uint64		incomplete;		/* inserts without all values: no row, until what they lack comes */
 	uint64		copied;
 } RoseReplTableCounts;
 

@@ -5,8 +5,9 @@
  *
  * INSERT and UPDATE become a PUT, DELETE a TOMBSTONE, a change of the key both.  An
  * UPDATE that leaves a large value untouched does not carry it and becomes
- * a PARTIAL version.  Nothing is read, but in one case: the key changes and a
- * large value, which has to move along, does not.
+ * a PARTIAL version; so does an INSERT that a row filter made of such an UPDATE.  Nothing is read, but in two cases: the
+ * key changes and a large value, which has to move along, does not; and an expression
+ * of the table (rose_repl_rules.h) looks at a value that was not sent.
  *
  * TRUNCATE gives the table a new file, which is durable when the local transaction
  * is, while ordinary changes wait for their epoch.  So the batch is cut before the
@@ -26,6 +27,7 @@
 #include "libpq/pqformat.h"
 #include "lsm/rose_write.h"
 #include "repl/rose_repl_int.h"
+#include "repl/rose_repl_rights.h"
 #include "storage/lmgr.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -50,6 +52,8 @@ read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
 		 bits8 *present)
 {
 	bool		unchanged = false;
+	bool		as_owner = false;
+	RoseRights	rights;
 
 	if (present != NULL)
 		memset(present, 0, ROSE_PRESENT_BYTES(entry->natts));
@@ -78,10 +82,17 @@ read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
 			rose_present_set(present, i + 1);
 		if (kind != ROSE_WIRE_NULL)
 		{
+			if (unlikely(column->has_code) && !as_owner)
+			{
+				rose_rights_take(entry->rel->rd_rel->relowner, &rights);
+				as_owner = true;
+			}
 			values[i] = rose_repl_read_value(column, &tuple->columns[column->remote]);
 			nulls[i] = false;
 		}
 	}
+	if (as_owner)
+		rose_rights_give_back(&rights);
 	return unchanged;
 }
 
@@ -249,27 +260,11 @@ require_key(RoseReplRel *entry, const char *verb)
 				 errhint("Use the same primary key on both sides, or ALTER TABLE ... REPLICA IDENTITY FULL on the upstream.")));
 }
 
-static void
-apply_insert(void)
-{
-	RoseReplRel *entry;
-
-	entry = begin_change(change.relid);
-	if (entry == NULL)
-		return;
-	key_tuple = &change.new;
-	read_row(entry, &change.new, entry->values, entry->nulls, NULL);
-	rose_gather_row(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
-	rose_apply.progress.inserts++;
-	entry->counts.inserts++;
-}
-
 /*
- * Take the values that the new row lacks from the old one: from the upstream's old
- * row if it sent the whole of it, else from the table.
+ * Take the values that the new row lacks from the one that the table has; false: it has none.
  */
-static void
-complete_moved_row(RoseReplRel *entry, const Datum *old_key)
+static bool
+complete_from_table(RoseReplRel *entry, const Datum *key)
 {
 	RoseSchema *schema = entry->table->schema;
 	RoseLookup *lookup;
@@ -280,16 +275,10 @@ complete_moved_row(RoseReplRel *entry, const Datum *old_key)
 	CommandCounterIncrement();
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	lookup = rose_lookup_create(entry->table);
-	row = rose_lookup_get(lookup, snapshot, old_key);
+	row = rose_lookup_get(lookup, snapshot, key);
 	rose_apply.progress.old_row_reads++;
-	if (row == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_NO_DATA_FOUND),
-				 errmsg("cannot complete a row of table \"%s.%s\" whose key changes: the row with the old key is not here",
-						entry->remote.nspname, entry->remote.relname),
-				 errhint("Resync the table with rose.alter_subscription.")));
 
-	for (int i = 0; i < entry->natts; i++)
+	for (int i = 0; i < entry->natts && row != NULL; i++)
 	{
 		RoseReplColumn *column = &entry->columns[i];
 		int16		typlen;
@@ -304,6 +293,59 @@ complete_moved_row(RoseReplRel *entry, const Datum *old_key)
 	}
 	rose_lookup_free(lookup);
 	UnregisterSnapshot(snapshot);
+	return row != NULL;
+}
+
+static void
+write_whole(RoseReplRel *entry)
+{
+	rose_rules_apply(entry->rules, entry->values, entry->nulls);
+	rose_gather_row(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+}
+
+/*
+ * Write a row of which only what is present is known.  If nothing is below it, it is no row: the upstream has
+ * one that never came here.
+ */
+static void
+write_incomplete(RoseReplRel *entry)
+{
+	Datum		key[INDEX_MAX_KEYS];
+
+	if (!rose_rules_apply_partial(entry->rules, entry->values, entry->nulls, entry->present))
+	{
+		rose_component_require_key(entry->table->schema, entry->nulls);
+		rose_key_from_values(entry->table->schema, entry->values, 0, key);
+		if (complete_from_table(entry, key))
+		{
+			write_whole(entry);
+			return;
+		}
+	}
+	rose_gather_row(entry, ROSE_OP_PARTIAL, entry->values, entry->nulls, entry->present);
+	entry->counts.partials++;
+}
+
+static void
+apply_insert(void)
+{
+	RoseReplRel *entry;
+
+	entry = begin_change(change.relid);
+	if (entry == NULL)
+		return;
+	key_tuple = &change.new;
+	if (likely(!read_row(entry, &change.new, entry->values, entry->nulls, NULL)))
+		write_whole(entry);
+	else
+	{
+		require_key(entry, "an INSERT without its unchanged large values");
+		(void) read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
+		write_incomplete(entry);
+		entry->counts.incomplete++;
+	}
+	rose_apply.progress.inserts++;
+	entry->counts.inserts++;
 }
 
 /*
@@ -370,17 +412,13 @@ apply_update(void)
 	if (change.has_old && key_changed(entry, old_key))
 	{
 		if (unchanged)
-			complete_moved_row(entry, old_key);
+			unchanged = !complete_from_table(entry, old_key);
 		rose_gather_row(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
-		rose_gather_row(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
 	}
-	else if (unchanged)
-	{
-		rose_gather_row(entry, ROSE_OP_PARTIAL, entry->values, entry->nulls, entry->present);
-		entry->counts.partials++;
-	}
+	if (unchanged)
+		write_incomplete(entry);
 	else
-		rose_gather_row(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+		write_whole(entry);
 	rose_apply.progress.updates++;
 	entry->counts.updates++;
 }
@@ -422,6 +460,45 @@ apply_change(void)
  * TRUNCATE
  */
 
+static bool
+has_truncate_trigger(Relation rel)
+{
+	const TriggerDesc *triggers = rel->trigdesc;
+
+	return triggers != NULL &&
+		(triggers->trig_truncate_before_statement || triggers->trig_truncate_after_statement);
+}
+
+/*
+ * Truncate what the upstream truncated, without further cascading, as core does.  Triggers that fire on a replica do
+ * so with the rights of the tables' owner.
+ */
+static void
+truncate_tables(List *rels, List *relids, bool restart_seqs)
+{
+	Oid			owner = ((Relation) linitial(rels))->rd_rel->relowner;
+	bool		triggers = false;
+	bool		one_owner = true;
+	RoseRights	rights;
+	ListCell   *lc;
+
+	foreach(lc, rels)
+	{
+		triggers |= has_truncate_trigger(lfirst(lc));
+		one_owner &= ((Relation) lfirst(lc))->rd_rel->relowner == owner;
+	}
+	if (triggers && !one_owner)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot replicate a TRUNCATE of tables with triggers that belong to several owners"),
+				 errhint("Give the tables one owner, or drop the triggers.")));
+	if (triggers)
+		rose_rights_take(owner, &rights);
+	rose_execute_truncate(rels, relids, NIL, restart_seqs);
+	if (triggers)
+		rose_rights_give_back(&rights);
+}
+
 static RoseApplyResult
 apply_truncate(StringInfo s)
 {
@@ -455,8 +532,7 @@ apply_truncate(StringInfo s)
 	if (rels == NIL)
 		return ROSE_APPLY_GO_ON;
 
-	/* Only what the upstream truncated, without further cascading, as core does. */
-	rose_execute_truncate(rels, relids, NIL, restart_seqs);
+	truncate_tables(rels, relids, restart_seqs);
 	foreach(lc, rels)
 	{
 		rose_repl_feed(lfirst(lc), rose_apply.sub->subid);

@@ -260,11 +260,15 @@ rose_upstream_begin_copy(WalReceiverConn *conn, const char *slot, XLogRecPtr *ls
 	(void) rose_walrcv_create_slot(conn, slot, true, CRS_USE_SNAPSHOT, lsn);
 }
 
-/* The table's published columns, in order. */
+/*
+ * The table's published columns, in order.  Generated ones exist since 12 and can be published since
+ * 18, whose view of publications has those that are.
+ */
 static List *
 published_columns(WalReceiverConn *conn, const char *pubs, const char *nspname,
 				  const char *relname)
 {
+	int			version = walrcv_server_version(conn);
 	StringInfoData sql;
 
 	initStringInfo(&sql);
@@ -273,10 +277,12 @@ published_columns(WalReceiverConn *conn, const char *pubs, const char *nspname,
 					 " JOIN pg_catalog.pg_class c ON c.oid = a.attrelid"
 					 " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
 					 " WHERE n.nspname = %s AND c.relname = %s"
-					 " AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''",
+					 " AND a.attnum > 0 AND NOT a.attisdropped",
 					 quote_literal_cstr(nspname), quote_literal_cstr(relname));
+	if (version >= 120000 && version < 180000)
+		appendStringInfoString(&sql, " AND a.attgenerated = ''");
 	/* 15 brought column lists, and the view's column that shows them */
-	if (walrcv_server_version(conn) >= 150000)
+	if (version >= 150000)
 		appendStringInfo(&sql,
 						 " AND EXISTS (SELECT FROM pg_catalog.pg_publication_tables t"
 						 " WHERE t.pubname IN (%s) AND t.schemaname = n.nspname"
@@ -284,6 +290,19 @@ published_columns(WalReceiverConn *conn, const char *pubs, const char *nspname,
 						 pubs);
 	appendStringInfoString(&sql, " ORDER BY a.attnum");
 	return query_strings(conn, sql.data, "read the columns of a published table");
+}
+
+static bool
+has_string(List *strings, const char *string)
+{
+	ListCell   *lc;
+
+	foreach(lc, strings)
+	{
+		if (strcmp(lfirst(lc), string) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* The condition that a row must meet to be published, or NULL. */
@@ -329,10 +348,10 @@ is_plain_table(WalReceiverConn *conn, const char *nspname, const char *relname)
 
 List *
 rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
-						 const char *nspname, const char *relname)
+						 const char *nspname, const char *relname, List *without)
 {
 	char	   *pubs = literal_list(publications);
-	List	   *columns = published_columns(conn, pubs, nspname, relname);
+	List	   *columns = NIL;
 	char	   *filter = row_filter(conn, pubs, nspname, relname);
 	bool		plain = is_plain_table(conn, nspname, relname);
 	StringInfoData names;
@@ -341,11 +360,17 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 	ListCell   *lc;
 
 	initStringInfo(&names);
-	foreach(lc, columns)
+	foreach(lc, published_columns(conn, pubs, nspname, relname))
+	{
+		if (has_string(without, lfirst(lc)))
+			continue;
+		columns = lappend(columns, lfirst(lc));
 		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
 						 quote_identifier(lfirst(lc)));
+	}
 
-	if (plain && filter == NULL && columns != NIL)
+	/* COPY itself takes no generated columns, which 18 may have among these */
+	if (plain && filter == NULL && columns != NIL && walrcv_server_version(conn) < 180000)
 		sql = psprintf("COPY %s (%s) TO STDOUT",
 					   quote_qualified_identifier(nspname, relname), names.data);
 	else

@@ -29,6 +29,7 @@
 #include "pgstat.h"
 #include "replication/walreceiver.h"
 #include "repl/rose_repl_int.h"
+#include "repl/rose_repl_rights.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -84,10 +85,43 @@ read_source(void *out, int minread, int maxread)
 	return nread;
 }
 
+/* May reading a row run code of the table's owner? */
+static bool
+rows_have_code(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && rose_rights_type_has_code(att->atttypid))
+			return true;
+	}
+	return false;
+}
+
+static bool
+next_row(CopyFromState cstate, Oid as_owner, ExprContext *econtext, Datum *values, bool *nulls)
+{
+	RoseRights	rights;
+	bool		more;
+
+	if (!OidIsValid(as_owner))
+		return NextCopyFrom(cstate, econtext, values, nulls);
+	rose_rights_take(as_owner, &rights);
+	more = NextCopyFrom(cstate, econtext, values, nulls);
+	rose_rights_give_back(&rights);
+	return more;
+}
+
 /* The rows that COPY yields go into the load; returns their number. */
 static uint64
-load_rows(CopyFromState cstate, RoseBulkLoad *load, int natts)
+load_rows(CopyFromState cstate, RoseBulkLoad *load, Relation rel)
 {
+	int			natts = RelationGetNumberOfAttributes(rel);
+	Oid			as_owner = rows_have_code(rel) ? rel->rd_rel->relowner : InvalidOid;
+	RoseRules  *rules = rose_rules_create(rel, CurrentMemoryContext);
 	EState	   *estate = CreateExecutorState();
 	ExprContext *econtext = GetPerTupleExprContext(estate);
 	Datum	   *values = palloc(sizeof(Datum) * Max(natts, 1));
@@ -103,9 +137,12 @@ load_rows(CopyFromState cstate, RoseBulkLoad *load, int natts)
 
 		ResetPerTupleExprContext(estate);
 		old = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
-		more = NextCopyFrom(cstate, econtext, values, nulls);
+		more = next_row(cstate, as_owner, econtext, values, nulls);
 		if (more)
+		{
+			rose_rules_apply(rules, values, nulls);
 			rose_bulkload_put(load, values, nulls);
+		}
 		MemoryContextSwitchTo(old);
 		if (!more)
 			break;
@@ -114,6 +151,7 @@ load_rows(CopyFromState cstate, RoseBulkLoad *load, int natts)
 			rose_repl_publish(rose_apply.shared, ROSE_REPL_COPYING, &rose_apply.progress);
 	}
 	error_context_stack = callback.previous;
+	rose_rules_free(rules);
 	FreeExecutorState(estate);
 	return nrows;
 }
@@ -145,6 +183,36 @@ target_level(RoseTable *table)
 	return untouched && rose_table_manifest(table)->ncomponents == 0 ? 2 : 0;
 }
 
+/* The names of the columns that the table computes itself. */
+static List *
+generated_columns(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	List	   *result = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && att->attgenerated)
+			result = lappend(result, NameStr(att->attname));
+	}
+	return result;
+}
+
+/* As the table's owner: defaults of columns that are not in the list may be evaluated. */
+static CopyFromState
+begin_copy(Relation rel, List *column_list)
+{
+	CopyFromState cstate;
+	RoseRights	rights;
+
+	rose_rights_take(rel->rd_rel->relowner, &rights);
+	cstate = BeginCopyFrom(NULL, rel, NULL, NULL, false, read_source, column_list, NIL);
+	rose_rights_give_back(&rights);
+	return cstate;
+}
+
 /* Returns the number of rows. */
 static uint64
 copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
@@ -162,7 +230,7 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 
 	require_empty(table);
 	columns = rose_upstream_start_copy(conn, rose_apply.sub->publications, nspname,
-									   RelationGetRelationName(rel));
+									   RelationGetRelationName(rel), generated_columns(rel));
 	names = palloc(sizeof(char *) * Max(list_length(columns), 1));
 	foreach(lc, columns)
 	{
@@ -173,10 +241,10 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 
 	source_conn = conn;
 	memset(&source_data, 0, sizeof(source_data));
-	cstate = BeginCopyFrom(NULL, rel, NULL, NULL, false, read_source, column_list, NIL);
+	cstate = begin_copy(rel, column_list);
 	load = rose_bulkload_begin(table, GetCurrentCommandId(true), table->schema->nkeys > 0,
 							   target_level(table), rose_apply.sub->subid, epoch);
-	nrows = load_rows(cstate, load, RelationGetNumberOfAttributes(rel));
+	nrows = load_rows(cstate, load, rel);
 	rose_bulkload_finish(load);
 	EndCopyFrom(cstate);
 	return nrows;

@@ -14,6 +14,7 @@
 #include "lsm/rose_table.h"
 #include "replication/logicalproto.h"
 #include "repl/rose_repl.h"
+#include "repl/rose_repl_rules.h"
 #include "repl/rose_repl_value.h"
 #include "storage/latch.h"
 #include "storage/spin.h"
@@ -144,9 +145,9 @@ extern XLogRecPtr rose_upstream_wal_end(struct WalReceiverConn *conn);
 /* Begin a transaction whose snapshot is that of a temporary slot at *lsn. */
 extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *slot,
 									 XLogRecPtr *lsn);
-/* COPY ... TO STDOUT was started; the names of its columns. */
+/* COPY ... TO STDOUT was started; the names of its columns, which are not among 'without'. */
 extern List *rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
-									  const char *nspname, const char *relname);
+									  const char *nspname, const char *relname, List *without);
 
 /* ---------------------------------------------------------------------
  * Relation map (rose_repl_relmap.c): from the upstream's relation ids to local tables.
@@ -172,8 +173,9 @@ typedef struct RoseReplRel
 	bool	   *old_nulls;
 	bits8	   *present;
 
-	Relation	rel;			/* open in the current batch, or NULL */
+	Relation	rel;			/* open in the current batch, or NULL; then also ... */
 	RoseTable  *table;
+	RoseRules  *rules;
 	RoseReplTableCounts counts; /* since the last batch */
 } RoseReplRel;
 

@@ -13,7 +13,7 @@
  * lock keeps its definition from changing meanwhile.
  *
  * Columns are matched by name.  A local column that the upstream does not have must be
- * able to be NULL and have no default: blind writes replace whole rows.
+ * able to be NULL and have no default, or be generated: blind writes replace whole rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,6 +29,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "repl/rose_repl_int.h"
+#include "repl/rose_repl_rights.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -80,10 +81,10 @@ check_local_only_column(Relation rel, Form_pg_attribute att)
 {
 	const char *problem = NULL;
 
-	if (att->attgenerated)
-		problem = "it is generated";
-	else if (att->atthasdef || att->attidentity)
+	if (att->atthasdef || att->attidentity)
 		problem = "it has a default";
+	else if (get_typdefault(att->atttypid) != NULL)
+		problem = "its type has a default";
 	else if (att->attnotnull)
 		problem = "it is NOT NULL";
 	if (problem != NULL)
@@ -116,10 +117,12 @@ rose_relmap_match_columns(Relation rel, int nremote, char **names, int *remote_o
 			if (strcmp(names[j], NameStr(att->attname)) == 0)
 				remote_of[i] = j;
 		}
-		if (remote_of[i] < 0 || att->attgenerated)
-			check_local_only_column(rel, att);
-		else
+		if (remote_of[i] >= 0)
 			nmatched++;
+		else if (!att->attgenerated)
+			check_local_only_column(rel, att);
+		if (att->attgenerated)
+			remote_of[i] = -1;	/* computed here, whatever the upstream says */
 	}
 	if (nmatched == nremote)
 		return;
@@ -439,6 +442,7 @@ map_columns(RoseReplRel *entry)
 		column->type = att->atttypid;
 		column->typmod = att->atttypmod;
 		column->direct = rose_repl_direct(att->atttypid, att->atttypmod);
+		column->has_code = rose_rights_type_has_code(att->atttypid);
 		column->context = entry->map_context;
 		if (column->remote < 0)
 			continue;
@@ -496,6 +500,7 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 
 	rose_repl_feed(entry->rel, relmap_subid);
 	entry->table = rose_table_open(entry->rel);
+	entry->rules = rose_rules_create(entry->rel, entry->context);
 	if (entry->columns == NULL)
 		map_columns(entry);
 	return entry;
@@ -506,6 +511,9 @@ rose_relmap_close(RoseReplRel *entry)
 {
 	if (entry->rel == NULL)
 		return;
+	if (entry->rules != NULL)
+		rose_rules_free(entry->rules);
+	entry->rules = NULL;
 	table_close(entry->rel, NoLock);
 	entry->rel = NULL;
 	entry->table = NULL;

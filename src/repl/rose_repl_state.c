@@ -277,6 +277,7 @@ rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts)
 		table->counts.deletes += counts->deletes;
 		table->counts.truncates += counts->truncates;
 		table->counts.partials += counts->partials;
+		table->counts.incomplete += counts->incomplete;
 		table->counts.copied += counts->copied;
 	}
 	LWLockRelease(&rose_repl_shared->tables_lock);

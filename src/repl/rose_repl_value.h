@@ -35,6 +35,7 @@ typedef struct RoseReplColumn
 {
 	int			remote;			/* column of the upstream's tuple, or -1 */
 	RoseReplDirect direct;
+	bool		has_code;		/* its type may have code of a user: see rose_repl_rights.h */
 	FmgrInfo	input;
 	Oid			input_ioparam;
 	FmgrInfo	receive;		/* looked up when first needed */
@@ -47,7 +48,8 @@ typedef struct RoseReplColumn
 extern RoseReplDirect rose_repl_direct(Oid type, int32 typmod);
 
 /*
- * The value of a column that came as text or binary.  It may point into the message, or is in the current
+ * The value of a column that came as text or binary, which has_code wants to be read as the table's
+ * owner.  It may point into the message, or is in the current
  * context; a length before a value may be overwritten.
  */
 extern Datum rose_repl_read_value(RoseReplColumn *column, RoseWireColumn *value);

@@ -123,6 +123,7 @@ rose_subscription_table_counts(PG_FUNCTION_ARGS)
 		rose_sql_put_int8(&row, counts.deletes);
 		rose_sql_put_int8(&row, counts.truncates);
 		rose_sql_put_int8(&row, counts.partials);
+		rose_sql_put_int8(&row, counts.incomplete);
 		rose_sql_put_int8(&row, counts.copied);
 		rose_sql_emit(fcinfo, &row);
 	}

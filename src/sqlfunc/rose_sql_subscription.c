@@ -23,6 +23,7 @@
 #include "pgstat.h"
 #include "replication/slot.h"
 #include "repl/rose_repl.h"
+#include "repl/rose_repl_rights.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "storage/latch.h"
 #include "utils/array.h"
@@ -217,11 +218,12 @@ refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool c
 	}
 }
 
-/* Empty the table and have it copied again.  REQUIRES: drained. */
+/* Empty the table, as its owner, for it may have triggers, and have it copied again.  REQUIRES: drained. */
 static void
 resync_table(const RoseSubscription *sub, Oid relid)
 {
 	char	   *sql;
+	RoseRights	rights;
 
 	if (!list_has_table(rose_subscription_tables(sub->subid), relid))
 		ereport(ERROR,
@@ -233,9 +235,11 @@ resync_table(const RoseSubscription *sub, Oid relid)
 	sql = psprintf("TRUNCATE ONLY %s",
 				   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
 											  get_rel_name(relid)));
+	rose_rights_take(rose_rights_table_owner(relid), &rights);
 	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not execute \"%s\"", sql);
 	SPI_finish();
+	rose_rights_give_back(&rights);
 	rose_subscription_add_table(sub->subid, relid, ROSE_REL_INIT);
 }
 

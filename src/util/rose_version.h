@@ -80,5 +80,7 @@ rose_version_is_held(const RoseVersion *found, const RoseVersion *held)
 	(((bits)[((attno) - 1) >> 3] & (1 << (((attno) - 1) & 7))) != 0)
 #define rose_present_set(bits, attno) \
 	((bits)[((attno) - 1) >> 3] |= (1 << (((attno) - 1) & 7)))
+#define rose_present_clear(bits, attno) \
+	((bits)[((attno) - 1) >> 3] &= ~(1 << (((attno) - 1) & 7)))
 
 #endif							/* ROSE_VERSION_H */
