@@ -47,6 +47,7 @@ struct RoseCompactor
 	uint64		kept_xid;		/* of the version of this key that was kept last */
 	uint64		tokens;			/* greater than xids of older versions that were left out
 								 * and greater than what was kept */
+	uint64		nmissing;		/* PARTIALs left out that were no row */
 	RoseKeyBuffer last_key;
 	bool		key_written;	/* a version of this key was */
 	RowStage   *stage;			/* NULL until needed */
@@ -272,13 +273,30 @@ rose_compactor_is_new_key(const RoseCompactor *compactor, const RoseRow *row)
 								  rose_key_prefix(compactor->schema, row->key), row->key) != 0;
 }
 
+/* What was held back has found nothing to be folded with. */
+static void
+settle_held(RoseCompactor *compactor, RoseGcHeld what)
+{
+	RosePartial *held = &compactor->held;
+
+	if (what == ROSE_GC_WRITE_HELD)
+		write_held(compactor, false);
+	else if (what == ROSE_GC_DROP_HELD)
+	{
+		/* as of older versions that are left out: see note_token() */
+		compactor->tokens = Max(compactor->tokens,
+								U64FromFullTransactionId(held->version.xid) + 1);
+		held->active = false;
+		compactor->nmissing++;
+	}
+}
+
 static void
 note_key(RoseCompactor *compactor, const RoseRow *row)
 {
 	if (!rose_compactor_is_new_key(compactor, row))
 		return;
-	if (rose_gc_next_key(&compactor->gc))
-		write_held(compactor, false);
+	settle_held(compactor, rose_gc_next_key(&compactor->gc));
 	rose_key_buffer_set(&compactor->last_key, compactor->schema, row->key);
 	compactor->kept_xid = PG_UINT64_MAX;
 	compactor->key_written = false;
@@ -307,8 +325,7 @@ rose_compactor_add(RoseCompactor *compactor, const RoseRow *row)
 	note_key(compactor, row);
 	decision = rose_gc_next(&compactor->gc, row->version.seq, row->version.xid,
 							row->version.op, row->version.moved_to == ROSE_MOVED_HERE);
-	if (decision.flush)
-		write_held(compactor, false);
+	settle_held(compactor, decision.held);
 	note_token(compactor, &row->version, decision.action);
 	switch (decision.action)
 	{
@@ -365,11 +382,10 @@ rose_compactor_add_batch(RoseCompactor *compactor, const RoseRowBatch *batch, ui
 	Datum		key[INDEX_MAX_KEYS];
 	RoseGcDecision decision PG_USED_FOR_ASSERTS_ONLY;
 
-	if (rose_gc_next_key(&compactor->gc))
-		write_held(compactor, false);
+	settle_held(compactor, rose_gc_next_key(&compactor->gc));
 	decision = rose_gc_next(&compactor->gc, (uint64) DatumGetInt64(batch->seq[last]),
 							FullTransactionIdFromU64(xid), ROSE_OP_PUT, false);
-	Assert(decision.action == ROSE_GC_KEEP && !decision.flush);
+	Assert(decision.action == ROSE_GC_KEEP && decision.held == ROSE_GC_NOT_HELD);
 	rose_row_batch_key(compactor->schema, batch, last, key);
 	rose_key_buffer_set(&compactor->last_key, compactor->schema, key);
 	compactor->kept_xid = xid;
@@ -382,11 +398,16 @@ rose_compactor_add_batch(RoseCompactor *compactor, const RoseRowBatch *batch, ui
 		rose_component_builder_add_batch(builder_of(compactor), batch);
 }
 
+uint64
+rose_compactor_missing(const RoseCompactor *compactor)
+{
+	return compactor->nmissing;
+}
+
 bool
 rose_compactor_finish(RoseCompactor *compactor, RoseComponentEntryDisk *entry)
 {
-	if (rose_gc_next_key(&compactor->gc))
-		write_held(compactor, false);
+	settle_held(compactor, rose_gc_next_key(&compactor->gc));
 	flush_stage(compactor);
 	if (compactor->builder == NULL)
 		return false;

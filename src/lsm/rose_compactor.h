@@ -55,6 +55,9 @@ extern bool rose_compactor_is_new_key(const RoseCompactor *compactor, const Rose
  * rose_component_builder_finish). */
 extern bool rose_compactor_finish(RoseCompactor *compactor, RoseComponentEntryDisk *entry);
 
+/* PARTIALs that were left out so far, because there is no row that they are a part of. */
+extern uint64 rose_compactor_missing(const RoseCompactor *compactor);
+
 /* After publishing or giving up. */
 extern void rose_compactor_free(RoseCompactor *compactor);
 extern void rose_compactor_rebind(RoseCompactor *compactor, Relation rel);

@@ -17,16 +17,17 @@ rose_gc_init(RoseGc *gc, const RoseHorizon *horizon, bool bottom)
 	gc->bottom = bottom;
 }
 
-bool
+RoseGcHeld
 rose_gc_next_key(RoseGc *gc)
 {
-	bool		flush = gc->holding;
+	RoseGcHeld	held = ROSE_GC_NOT_HELD;
 
+	if (gc->holding)
+		held = gc->bottom && gc->held_seen_by_all ? ROSE_GC_DROP_HELD : ROSE_GC_WRITE_HELD;
 	gc->any = false;
 	gc->complete = false;
 	gc->holding = false;
-	gc->partial_above = false;
-	return flush;
+	return held;
 }
 
 /* First version of a group, or the first after a PARTIAL that was written. */
@@ -37,11 +38,11 @@ start_group(RoseGc *gc, bool seen_by_all, uint8 op)
 	{
 		case ROSE_OP_PARTIAL:
 			gc->holding = true;
+			gc->held_seen_by_all = seen_by_all;
 			return ROSE_GC_HOLD;
 		case ROSE_OP_TOMBSTONE:
 			gc->complete = true;
-			/* a PARTIAL above must go on finding that there is no row */
-			return seen_by_all && gc->bottom && !gc->partial_above ? ROSE_GC_DROP : ROSE_GC_KEEP;
+			return seen_by_all && gc->bottom ? ROSE_GC_DROP : ROSE_GC_KEEP;
 		default:
 			gc->complete = true;
 			return ROSE_GC_KEEP;
@@ -91,8 +92,8 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool 
 		return decision;
 	}
 
-	decision.flush = gc->holding;
-	gc->partial_above = gc->partial_above || gc->holding;
+	if (gc->holding)
+		decision.held = same_group ? ROSE_GC_DROP_HELD : ROSE_GC_WRITE_HELD;
 	gc->holding = false;
 	gc->complete = false;
 	decision.action = start_group(gc, seen_by_all, op);

@@ -40,9 +40,17 @@ typedef enum RoseGcAction
 	ROSE_GC_FOLD_LAST			/* fold, which makes it complete; write it as a PUT */
 } RoseGcAction;
 
+/* A PARTIAL that is held back, when nothing can be folded in any more. */
+typedef enum RoseGcHeld
+{
+	ROSE_GC_NOT_HELD,			/* there is none */
+	ROSE_GC_WRITE_HELD,			/* write it as it is */
+	ROSE_GC_DROP_HELD			/* it is no row */
+} RoseGcHeld;
+
 typedef struct RoseGcDecision
 {
-	bool		flush;			/* first write the one held back, as a PARTIAL */
+	RoseGcHeld	held;			/* first, what to do with the one held back */
 	bool		seen_by_all;	/* by every snapshot, now and later */
 	RoseGcAction action;
 } RoseGcDecision;
@@ -59,14 +67,14 @@ typedef struct RoseGc
 	uint64		last_seen;
 	bool		complete;		/* the group has its row: the rest is superseded */
 	bool		holding;		/* a PARTIAL is held back */
-	bool		partial_above;	/* a PARTIAL was kept that looks further down */
+	bool		held_seen_by_all;
 } RoseGc;
 
 /* The horizon has to stay. */
 extern void rose_gc_init(RoseGc *gc, const RoseHorizon *horizon, bool bottom);
 
-/* A new key comes.  True: write the one held back first, as a PARTIAL. */
-extern bool rose_gc_next_key(RoseGc *gc);
+/* A new key comes. */
+extern RoseGcHeld rose_gc_next_key(RoseGc *gc);
 
 /* The next older version of the key (a repeated sequence is dropped).  named: see above. */
 extern RoseGcDecision rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId xid, uint8 op,

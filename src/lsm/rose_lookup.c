@@ -206,8 +206,7 @@ lookup_descend(RoseLookup *lookup, RoseVisibility *vis, bool serializable)
 		ROSE_STOP_POINT("lookup-partial");
 	}
 
-	if (lookup->partial.active && !lookup_is_torn(lookup))
-		rose_partial_missing_base(&lookup->partial);
+	/* a PARTIAL with nothing below it is no row, unless something was below it a moment ago */
 	return NULL;
 }
 

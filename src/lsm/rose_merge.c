@@ -604,6 +604,9 @@ work_on_output(RoseMerge *merge, RoseTable *table, int budget_ms)
 		finish_output(merge);
 		rose_merge_stats_merged(&table->shared->merge_stats, blocks_read(merge),
 								merge->has_output ? merge->output.nblocks : 0);
+		if (merge->compactor)
+			rose_merge_stats_missing(&table->shared->merge_stats,
+									 rose_compactor_missing(merge->compactor));
 		ROSE_STOP_POINT("merge-built");
 	}
 	rose_merge_publish(merge, table);

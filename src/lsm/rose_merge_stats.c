@@ -27,6 +27,7 @@ rose_merge_stats_init(RoseMergeStatsShared *stats)
 	pg_atomic_init_u64(&stats->came_bytes, 0);
 	pg_atomic_init_u64(&stats->read_bytes, 0);
 	pg_atomic_init_u64(&stats->written_bytes, 0);
+	pg_atomic_init_u64(&stats->missing_rows, 0);
 }
 
 void
@@ -41,6 +42,13 @@ rose_merge_stats_merged(RoseMergeStatsShared *stats, uint64 blocks_read, uint64 
 {
 	pg_atomic_fetch_add_u64(&stats->read_bytes, blocks_read * BLCKSZ);
 	pg_atomic_fetch_add_u64(&stats->written_bytes, blocks_written * BLCKSZ);
+}
+
+void
+rose_merge_stats_missing(RoseMergeStatsShared *stats, uint64 n)
+{
+	if (n > 0)
+		pg_atomic_fetch_add_u64(&stats->missing_rows, n);
 }
 
 /* One process merges a table at a time, so what others have left there is stale. */

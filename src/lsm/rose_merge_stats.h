@@ -37,6 +37,7 @@ typedef struct RoseMergeStatsShared
 	pg_atomic_uint64 came_bytes;	/* ... and as pages written */
 	pg_atomic_uint64 read_bytes;	/* pages that merges have read ... */
 	pg_atomic_uint64 written_bytes; /* ... and written */
+	pg_atomic_uint64 missing_rows;	/* PARTIALs left out that were no row */
 } RoseMergeStatsShared;
 
 extern void rose_merge_stats_init(RoseMergeStatsShared *stats);
@@ -46,6 +47,9 @@ extern void rose_merge_stats_came(RoseMergeStatsShared *stats,
 								  const RoseComponentEntryDisk *entry);
 extern void rose_merge_stats_merged(RoseMergeStatsShared *stats,
 									uint64 blocks_read, uint64 blocks_written);
+
+/* Spills and merges have left out so many PARTIALs. */
+extern void rose_merge_stats_missing(RoseMergeStatsShared *stats, uint64 n);
 
 /* Show a merge; returns its slot, or -1 if there are more than expected. */
 extern int	rose_merge_stats_begin(RoseMergeStatsShared *stats, int level);

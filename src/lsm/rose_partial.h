@@ -4,7 +4,8 @@
  *	  Completing a PARTIAL version from older versions of its key.
  *
  * Versions are given newest first, visible ones only, until one of them is a
- * whole row.  Backend-local; values are copied.
+ * whole row.  If none is, there is no row: what replication applied to a row that was never here
+ * does not make one.  Backend-local; values are copied.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +36,7 @@ extern bool rose_partial_add(RosePartial *partial, const RoseRow *row);
  * The key is left pointing into the tuple's values.
  */
 extern void rose_partial_finish(RosePartial *partial, RoseRow *row, Datum *key);
-/* No complete version was found. */
+/* No complete version was found of what was a row before: the chain is damaged. */
 pg_noreturn extern void rose_partial_missing_base(const RosePartial *partial);
 
 #endif							/* ROSE_PARTIAL_H */

@@ -415,8 +415,7 @@ scan_resolve_forward(RoseScan *scan, RoseSource *source)
 		if (source == NULL || !scan_in_group(scan, source))
 			break;
 	}
-	if (scan->partial.active)
-		rose_partial_missing_base(&scan->partial);
+	scan->partial.active = false;	/* with nothing below it, it is no row */
 	scan->group_done = true;
 	return NULL;
 }

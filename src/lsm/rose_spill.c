@@ -374,6 +374,8 @@ finish_runs(Spill *spill, RoseManifestEdit *edit)
 		edit->nadd++;
 		pending = spill->epoch != 0 && !spill->release_now;
 	}
+	rose_merge_stats_missing(&spill->table->shared->merge_stats,
+							 rose_compactor_missing(spill->run));
 	return pending;
 }
 

@@ -357,6 +357,17 @@ rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place, RoseNewVersio
 
 /* ---- uniqueness ---- */
 
+/* Does what is below a PARTIAL make it a row?  Only a table that a subscription has fed has any. */
+static bool
+has_row(RoseTable *table, const Datum *key)
+{
+	RoseLookup *lookup = rose_lookup_create(table);
+	bool		result = rose_lookup_get(lookup, SnapshotSelf, key) != NULL;
+
+	rose_lookup_free(lookup);
+	return result;
+}
+
 RoseKeyState
 rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
 {
@@ -379,6 +390,8 @@ rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
 			*xwait = rose_version_writer(&row->version);
 			return ROSE_KEY_BUSY;
 		}
+		if (row->version.op == ROSE_OP_PARTIAL)
+			return has_row(table, key) ? ROSE_KEY_LIVE : ROSE_KEY_FREE;
 		return row->version.op == ROSE_OP_TOMBSTONE ? ROSE_KEY_FREE : ROSE_KEY_LIVE;
 	}
 	return ROSE_KEY_FREE;

@@ -240,6 +240,7 @@ rose_merge_progress_of(PG_FUNCTION_ARGS)
 	put_merge(&row, &backlog, 0);
 	put_merge(&row, &backlog, 1);
 	put_amplification(&row, table);
+	rose_sql_put_int8(&row, pg_atomic_read_u64(&table->shared->merge_stats.missing_rows));
 	rose_sql_emit(fcinfo, &row);
 	end_result(table);
 	return (Datum) 0;
