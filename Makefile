@@ -4,6 +4,7 @@
 #   make install     install it into the PostgreSQL that PG_CONFIG names
 #   make unit        unit tests of the modules that need no server
 #   make test        everything: unit, regression, isolation and TAP tests
+#   make crash-test  every stop point, torn pages, failing and full disks
 #   make core-test   PostgreSQL's own regression and isolation suites on rose
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
 #   make stress      many sessions against invariants: ARGS="--seed=7 --seconds=600 --arena=4"
@@ -68,6 +69,9 @@ unit:
 test:
 	@src/test/run.sh
 
+crash-test:
+	@src/test/run.sh crash
+
 core-test:
 	@src/test/core/run.sh
 
@@ -87,4 +91,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test core-test fresh-test stress demo bench bench-full
+.PHONY: unit test crash-test core-test fresh-test stress demo bench bench-full

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Run every test of rose: unit, regression, isolation, stress, TAP.
 #
-#   src/test/run.sh [unit] [regress] [isolation] [stress] [tap] [NAME.pl ...]
+#   src/test/run.sh [unit] [regress] [isolation] [stress] [tap] [crash] [NAME.pl ...]
 #
-# No argument means all of them. Installs what is missing, builds and installs
+# No argument means all but crash. Installs what is missing, builds and installs
 # rose, then tests a copy of the tree in a scratch folder that the server's user
 # owns (servers do not run as root). On a failure the relevant logs are printed
 # and the copy is kept. The last line is always "N passed, N failed".
@@ -19,10 +19,12 @@ PASSED=0
 FAILED=0
 KEEP=''
 COPY=''
+MOUNTED=''
 LOG_TAIL=60
 
 finish()
 {
+	[ -z "$MOUNTED" ] || umount -l "$MOUNTED"
 	rose_cleanup
 	[ -z "$KEEP" ] || echo "kept for a look: $COPY"
 	echo "$PASSED passed, $FAILED failed"
@@ -125,20 +127,54 @@ stress_tests()
 		src/test/stress/run.sh $args
 }
 
+# tap_file PATH: one TAP file of the copy.
+tap_file()
+{
+	local file=$1 base
+
+	base=$(basename "$file" .pl)
+	run_suite "$base" env \
+		"TESTDIR=$COPY" "TESTDATADIR=$COPY/tmp_check" "TESTLOGDIR=$COPY/tmp_check/log" \
+		"PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
+		"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl:$COPY/$(dirname "$file")" "TEMP_CONFIG=$COPY/test.conf" \
+		"ROSE_STANDIN=$ROSE_STANDIN" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
+		prove --verbose --timer "$file" ||
+		tap_logs "$base"
+}
+
 tap_tests()
 {
-	local files=("$@") file base
+	local files=("$@") file
 
 	[ ${#files[@]} -gt 0 ] || files=("$COPY"/src/test/t/*.pl)
 	for file in "${files[@]}"; do
-		base=$(basename "$file" .pl)
-		run_suite "$base" env \
-			"TESTDIR=$COPY" "TESTDATADIR=$COPY/tmp_check" "TESTLOGDIR=$COPY/tmp_check/log" \
-			"PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
-			"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl" "TEMP_CONFIG=$COPY/test.conf" \
-			"ROSE_STANDIN=$ROSE_STANDIN" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
-			prove --verbose --timer "src/test/t/$base.pl" ||
-			tap_logs "$base"
+		file=src/test/t/$(basename "$file" .pl).pl
+		[ -f "$COPY/$file" ] || { file=src/test/crash/$(basename "$file"); small_disk; }
+		tap_file "$file"
+	done
+}
+
+# A file system that is soon full, in CRASH_SMALL_DISK, if this user may mount one.
+small_disk()
+{
+	local dir=$COPY/small_disk
+
+	[ -z "${CRASH_SMALL_DISK:-}" ] || return 0
+	mkdir -p "$dir"
+	if mount -t tmpfs -o size=24m,mode=1777 none "$dir" 2>/dev/null; then
+		MOUNTED=$dir
+		export CRASH_SMALL_DISK=$dir
+	fi
+}
+
+# What "make crash-test" runs: CRASH_CYCLES and more, see crash/README.md.
+crash_tests()
+{
+	local file
+
+	small_disk
+	for file in "$COPY"/src/test/crash/*.pl; do
+		tap_file "src/test/crash/$(basename "$file")"
 	done
 }
 
@@ -172,7 +208,7 @@ SUITES=()
 TAP_FILES=()
 for arg in "$@"; do
 	case $arg in
-		unit | regress | isolation | stress | tap) SUITES+=("$arg") ;;
+		unit | regress | isolation | stress | tap | crash) SUITES+=("$arg") ;;
 		*.pl) TAP_FILES+=("$arg") ;;
 		*) die "unknown suite \"$arg\"" ;;
 	esac
@@ -205,6 +241,7 @@ for suite in "${SUITES[@]}"; do
 		regress) regress_tests ;;
 		isolation) isolation_tests ;;
 		stress) stress_tests ;;
+		crash) crash_tests ;;
 		tap) tap_tests "${TAP_FILES[@]}" ;;
 	esac
 done

@@ -1,0 +1,282 @@
+# What the crash tests do, and what must be left of it.
+#
+# Local writes: each rose table r_NAME has a heap table h_NAME, and a transaction
+# that changes one changes the other in the same way, heap first. So whatever dies
+# whenever, both hold the same rows, and heap is the model. Replicated writes: an
+# upstream moves amounts between two tables that a subscription feeds; their sum is
+# zero in every snapshot, and in the end their rows are the upstream's.
+#
+# Uses rand(): the same seed gives the same statements. Nothing here decides what
+# dies; see crash_points.pl and crash_faults.pl.
+package CrashModel;
+
+use strict;
+use warnings;
+
+use File::Temp;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+
+my @names = qw(plain pair nokey part wide);
+my $writers = 3;
+
+# Errors that say nothing about rose: what the tests do themselves, and what follows from it.
+my $allowed = join '|', 'at stop point', 'current transaction is aborted', 'savepoint "s" does not exist', 'duplicate key value', 'canceling statement due to lock timeout',
+  'deadlock detected', 'terminating connection', 'the database system is', 'connection to server', 'server closed the connection',
+  'could not receive data|could not send data', 'no connection to the server', 'prepared transaction with identifier', 'while another session waits|SSL';
+
+sub pick { return $_[ int(rand(@_)) ] }
+sub chance { return rand() < $_[0] }
+
+# new(node => replica with stop points, upstream => node): makes the tables.
+sub new
+{
+	my ($class, %args) = @_;
+	my $self = bless { %args, prepared => 0, next => 1_000_000, allow => $args{allow} // 'nothing more' }, $class;
+
+	foreach my $side (qw(r h))
+	{
+		my $am = $side eq 'r' ? 'rose' : 'heap';
+		$self->sql(<<"SQL");
+CREATE TABLE ${side}_plain (id int PRIMARY KEY, v bigint, pad text) USING $am;
+CREATE TABLE ${side}_pair (id int, b text COLLATE "C" DEFAULT 'b', v bigint, pad text, PRIMARY KEY (b, id)) USING $am;
+CREATE TABLE ${side}_nokey (id int, v bigint, pad text) USING $am;
+CREATE TABLE ${side}_wide (id int PRIMARY KEY, v bigint, pad text) USING $am;
+CREATE TABLE ${side}_part (id int PRIMARY KEY, v bigint, pad text) PARTITION BY HASH (id);
+CREATE TABLE ${side}_part0 PARTITION OF ${side}_part FOR VALUES WITH (MODULUS 2, REMAINDER 0) USING $am;
+CREATE TABLE ${side}_part1 PARTITION OF ${side}_part FOR VALUES WITH (MODULUS 2, REMAINDER 1) USING $am;
+SQL
+	}
+	my $fed = 'id int PRIMARY KEY, n bigint, big text';
+	foreach my $table (qw(f_left f_right))
+	{
+		$self->{upstream}->safe_psql('postgres', "CREATE TABLE $table ($fed)");
+		$self->{upstream}->safe_psql('postgres', "INSERT INTO $table SELECT g, 0, (SELECT string_agg(md5((g * i)::text), '') FROM generate_series(1, 100) i) FROM generate_series(1, 300) g");
+		$self->sql("CREATE TABLE $table ($fed) USING rose");
+	}
+	$self->{upstream}->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE f_left, f_right');
+	subscribe($self->{upstream}, $self->{node});
+	return $self;
+}
+
+sub sql
+{
+	my ($self, $sql) = @_;
+
+	return $self->{node}->safe_psql('postgres', $sql);
+}
+
+# One statement for a table, T, and rows that only this writer has.
+sub statement
+{
+	my ($self, $name, $writer) = @_;
+	my $from = $writer * 10_000 + int(rand(2000));
+	my $to = $from + pick(0, 1, 10, 300);
+	my $v = int(rand(1000));
+	my $pad = $name eq 'wide' ? "repeat(md5('$v'), " . int(rand(500)) . ')' : "repeat('x', " . int(rand(60)) . ')';
+	my $conflict = $name eq 'pair' ? '(b, id)' : '(id)';
+	my @kinds = (
+		"UPDATE T SET v = v + $v WHERE id BETWEEN $from AND $to",
+		"UPDATE T SET v = v + $v WHERE id = $from",
+		"UPDATE T SET pad = $pad WHERE id BETWEEN $from AND $to",
+		"DELETE FROM T WHERE id BETWEEN $from AND $to");
+
+	if ($name eq 'nokey')
+	{
+		push @kinds, ("INSERT INTO T SELECT g, $v, $pad FROM generate_series($from, $to) g") x 3;
+	}
+	else
+	{
+		push @kinds, ("INSERT INTO T (id, v, pad) SELECT g, $v, $pad FROM generate_series($from, $to) g ON CONFLICT $conflict DO UPDATE SET v = T.v + excluded.v, pad = excluded.pad") x 3;
+		push @kinds, "UPDATE T SET id = id + " . pick(1, 2000) . " WHERE id = $from";
+	}
+	return pick(@kinds);
+}
+
+# The statement on heap, then on rose.
+sub both
+{
+	my ($statement) = @_;
+
+	return map { (my $s = $statement) =~ s/\bT\b/$_/g; "$s;\n" } @_[ 1 .. $#_ ];
+}
+
+sub transaction
+{
+	my ($self, $writer) = @_;
+	my $end = chance(0.1) ? 'ROLLBACK' : 'COMMIT';
+	my $text = "BEGIN;\n";
+	my $saved;
+
+	for (1 .. pick(1, 3, 8))
+	{
+		my $name = pick(@names);
+		my $table = $name . ($name eq 'part' && chance(0.3) ? '' : '');
+
+		if (chance(0.15))
+		{
+			$text .= $saved ? pick("ROLLBACK TO s;\n", "RELEASE s;\n") : "SAVEPOINT s;\n";
+			$saved = !$saved;
+		}
+		$text .= join '', both($self->statement($name, $writer), "h_$table", "r_$table");
+		$text .= "SELECT count(*), sum(v), max(length(pad)) FROM r_$name;\n" if chance(0.2);
+		$text .= "SELECT v FROM r_$name WHERE id = " . int($writer * 10_000 + rand(2000)) . ";\n" if chance(0.2);
+		$text .= "SELECT rose.spill('" . rose_table() . "');\n" if chance(0.03);
+	}
+	return "$text$end;\n";
+}
+
+# Rows that nobody else touches, because the transaction may stay for long.
+sub prepare
+{
+	my ($self) = @_;
+	my $gid = 'p' . ++$self->{prepared};
+	my $from = $self->{next};
+	my $text = "BEGIN;\n";
+
+	$self->{next} += 1000;
+	foreach my $name (qw(plain nokey wide))
+	{
+		my $to = $from + pick(0, 20, 900);
+		$text .= join '', both("INSERT INTO T (id, v, pad) SELECT g, 1, repeat('p', 100) FROM generate_series($from, $to) g", "h_$name", "r_$name");
+	}
+	return "${text}PREPARE TRANSACTION '$gid';\n";
+}
+
+sub rose_table { return 'r_' . pick(qw(plain pair nokey wide part0 part1)) }
+
+sub maintenance
+{
+	my $table = pick(rose_table(), rose_table(), 'f_left', 'f_right');
+
+	return pick(
+		("SELECT rose.spill('$table');\n") x 4,
+		("SELECT rose.merge('$table');\n") x 4,
+		"VACUUM $table;\n", "VACUUM FULL " . rose_table() . ";\n", "CHECKPOINT;\n",
+		"SELECT count(*) FROM $table WHERE ctid = ANY(ARRAY(SELECT ctid FROM $table LIMIT 20));\n",
+		"BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM $table;\nSELECT count(*) FROM $table;\nCOMMIT;\n",
+		"BEGIN;\n" . join('', both('ALTER TABLE T ALTER v TYPE ' . pick('bigint', 'numeric', 'bigint'), 'h_plain', 'r_plain')) . pick('COMMIT', 'ROLLBACK') . ";\n",
+		"BEGIN;\n" . join('', both('TRUNCATE T', 'h_nokey', 'r_nokey')) . pick('COMMIT', 'ROLLBACK', 'ROLLBACK') . ";\n");
+}
+
+# What the upstream does meanwhile.
+sub upstream_work
+{
+	my $text = '';
+
+	for (1 .. 15)
+	{
+		my ($from, $n) = (1 + int(rand(300)), int(rand(100)));
+		my $to = $from + pick(0, 0, 5, 100);
+
+		$text .= "BEGIN;\nUPDATE f_left SET n = n + $n WHERE id BETWEEN $from AND $to;\nUPDATE f_right SET n = n - $n WHERE id BETWEEN $from AND $to;\n";
+		$text .= "UPDATE f_left SET big = repeat('y', " . int(rand(3000)) . ") WHERE id = $from;\n" if chance(0.1);
+		$text .= "DELETE FROM f_left WHERE id = $from;\nINSERT INTO f_left SELECT id, -n, 'new' FROM f_right WHERE id = $from;\n" if chance(0.1);
+		$text .= "COMMIT;\n";
+	}
+	return $text;
+}
+
+# Starts all writers; returns what wait_for takes.
+sub start_work
+{
+	my ($self) = @_;
+	my @running;
+
+	foreach my $writer (1 .. $writers)
+	{
+		my $text = "SET lock_timeout = '500ms';\n";
+		for (1 .. 6)
+		{
+			$text .= $self->transaction($writer);
+			$text .= maintenance() if chance(0.5);
+		}
+		$text .= $self->prepare if chance(0.15);
+		push @running, run_psql($self->{node}, $text);
+	}
+	push @running, run_psql($self->{upstream}, upstream_work());
+	return @running;
+}
+
+# psql in the background, going on after errors; with a file, for it may end before it has read all.
+sub run_psql
+{
+	my ($node, $text) = @_;
+	my $run = { out => '', err => '', file => File::Temp->new };
+
+	print { $run->{file} } $text;
+	close $run->{file};
+	$run->{timer} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
+	$run->{psql} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-f', $run->{file}->filename ],
+		'>', \$run->{out}, '2>', \$run->{err}, $run->{timer});
+	return $run;
+}
+
+# Until all writers have ended; the errors that must not be.
+sub wait_for
+{
+	my ($self, @running) = @_;
+	my @problems;
+
+	foreach my $run (@running)
+	{
+		eval { $run->{psql}->finish; 1 } or push @problems, "a writer did not end: $@";
+		push @problems, grep { /ERROR|FATAL|PANIC|could not/ && !/$allowed/ && !/$self->{allow}/ } split /\n/, $run->{err};
+	}
+	return @problems;
+}
+
+# Prepared transactions end one way or the other; a few stay.
+sub end_prepared
+{
+	my ($self) = @_;
+
+	foreach my $gid (split /\n/, $self->sql('SELECT gid FROM pg_prepared_xacts'))
+	{
+		$self->sql(pick('COMMIT', 'COMMIT', 'ROLLBACK') . " PREPARED '$gid'") if chance(0.6);
+	}
+	return;
+}
+
+# What differs between rose and its model, as a list.
+sub problems
+{
+	my ($self) = @_;
+	my @problems;
+
+	foreach my $name (@names)
+	{
+		my ($heap, $rose) = map { table_hash($self->{node}, $_ . '_' . $name) } qw(h r);
+		push @problems, "$name: heap has $heap, rose $rose" if $heap ne $rose;
+	}
+	# looked up one by one, too
+	foreach my $name (qw(plain wide part))
+	{
+		my $n = $self->sql("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SELECT count(*) FROM (SELECT * FROM h_$name ORDER BY id LIMIT 300) h JOIN r_$name r USING (id) WHERE h.v = r.v");
+		my $of = $self->sql("SELECT least(count(*), 300) FROM h_$name");
+		push @problems, "$name: $n of $of rows are found by key" if $n ne $of;
+	}
+	my $sum = $self->sql('SELECT (SELECT sum(n) FROM f_left) + (SELECT sum(n) FROM f_right)');
+	push @problems, "fed tables disagree: $sum" if $sum ne '0';
+	foreach my $table ((map { "r_$_" } qw(plain pair nokey wide part0 part1)), 'f_left', 'f_right')
+	{
+		my $check = $self->sql("SELECT c::text FROM rose.check('$table') c");
+		push @problems, "rose.check of $table: $check" if $check ne '';
+	}
+	return @problems;
+}
+
+# The same for the fed tables and the upstream, when all has arrived.
+sub replica_problems
+{
+	my ($self) = @_;
+
+	wait_for_apply($self->{upstream}, $self->{node});
+	return map {
+		my ($theirs, $ours) = (table_hash($self->{upstream}, $_), table_hash($self->{node}, $_));
+		$theirs eq $ours ? () : "$_: upstream has $theirs, rose $ours"
+	} qw(f_left f_right);
+}
+
+1;

@@ -1,0 +1,135 @@
+# Every stop point in turn: a process that gets there fails, is terminated, or is
+# killed, while local and replicated writes go on. Afterwards everything is as the
+# model has it (CrashModel.pm), at once and when everything is merged.
+#
+#   CRASH_CYCLES   how many (default 500)
+#   CRASH_SEED     of the statements and of what is passed over
+#   CRASH_POINTS   names of stop points, separated by blanks (default: all in the source)
+#   CRASH_ACTIONS  of crash, error, terminate (default: all)
+#
+# What fails prints the cycle, the point, the action and how many arrivals it let pass.
+use strict;
+use warnings;
+
+use CrashModel;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $cycles = $ENV{CRASH_CYCLES} // 500;
+my $seed = seed_random('CRASH_SEED');
+my @points = split ' ', $ENV{CRASH_POINTS} // join ' ', points_in_source();
+my @actions = split ' ', $ENV{CRASH_ACTIONS} // 'crash error terminate';
+
+# Where the code cannot fail, only the whole server can: the change is made, but not noted everywhere yet.
+my %only_crash = map { $_ => 1 } qw(manifest-switched spill-published space-truncated tail-appending);
+
+# Reached first after a restart: armed before anybody has touched a table.
+my %in_recovery = map { $_ => 1 } qw(recover-settled recover-judged);
+
+my $upstream = upstream_node('synchronous_commit = off');
+my $node = rose_node('crash', "rose.memtable_size = '8MB'", "rose.spill_interval = '1s'", "rose.debug_piece_size = '64kB'", 'rose.background_spill_size = 0',
+	"wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'", 'restart_after_crash = on', 'max_prepared_transactions = 50');
+stop_points_create($node);
+my $model = CrashModel->new(node => $node, upstream => $upstream);
+my %acted;
+
+# The names in the code, so that a new one is taken along.
+sub points_in_source
+{
+	my @names;
+
+	foreach my $file (glob "$ENV{TESTDIR}/src/*/*.c $ENV{TESTDIR}/src/*/*/*.c")
+	{
+		next if $file =~ m{/test/};
+		push @names, slurp_file($file) =~ /ROSE_STOP_POINT\("([^"]+)"\)/g;
+	}
+	my %unique = map { $_ => 1 } @names;
+	return sort keys %unique;
+}
+
+sub server_crashed
+{
+	my ($since) = @_;
+
+	return slurp_file($node->logfile, $since) =~ /was terminated by signal 9/;
+}
+
+# Nothing happens at the point any more, nor is about to; how often something has.
+# Its worker may come there, and the server go down, at any time until then.
+sub disarm
+{
+	my ($point) = @_;
+
+	while (1)
+	{
+		wait_until_up($node);
+		my ($rc, $hits) = $node->psql('postgres', "SELECT stop_hits('$point'); SELECT stop_clear()");
+		usleep(100_000);
+		wait_until_up($node);
+		return $hits =~ s/\D//gr if defined $rc && $rc == 0;
+	}
+}
+
+# One cycle; the problems.
+sub cycle
+{
+	my ($point, $action, $skip) = @_;
+	my $since = -s $node->logfile;
+	my @problems;
+
+	if ($in_recovery{$point})
+	{
+		crash_and_restart($node);
+		wait_until_up($node);
+	}
+	$node->psql('postgres', "SELECT stop_at('$point', '$action', 'any', $skip)");
+	my @running = $model->start_work;
+	push @problems, $model->wait_for(@running);
+	$acted{"$point $action"} += disarm($point) || ($action eq 'crash' && server_crashed($since));
+	push @problems, $model->problems;
+	$model->end_prepared;
+	push @problems, $model->replica_problems;
+	push @problems, grep { /PANIC|TRAP|terminated by signal (?!9)| XX[0-9A-Z]{3} / && !/at stop point/ } split /\n/, slurp_file($node->logfile, $since);
+	return @problems;
+}
+
+# Everything merged, and looked at once more.
+sub merged
+{
+	$node->safe_psql('postgres', "SELECT rose.merge(c.oid) FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE amname = 'rose' AND relkind = 'r'");
+	return $model->problems;
+}
+
+my $failed = 0;
+my $n = 0;
+
+CYCLE: while (1)
+{
+	foreach my $action (@actions)
+	{
+		foreach my $point (@points)
+		{
+			last CYCLE if $n >= $cycles;
+			next if $only_crash{$point} && $action ne 'crash';
+			my $skip = CrashModel::pick(0, 0, 0, 1, 2, 5);
+			my @problems = cycle($point, $action, $skip);
+			$n++;
+			@problems = merged() if !@problems && $n % 10 == 0;
+			note "cycle $n: $action at $point after $skip: " . ($acted{"$point $action"} // 0);
+			is(join("\n", @problems), '', "cycle $n: $action at $point after $skip") or last CYCLE;
+		}
+	}
+}
+is(join("\n", merged()), '', "$n cycles, everything merged");
+
+# A point that nobody ever came to tests nothing.
+if ($n >= 3 * @points && !$ENV{CRASH_POINTS})
+{
+	my @unreached = grep { my $point = $_; !grep { $acted{"$point $_"} } @actions } @points;
+	is(join(' ', @unreached), '', 'every stop point has acted');
+}
+$node->stop;
+$upstream->stop;
+done_testing();

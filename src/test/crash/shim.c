@@ -1,0 +1,217 @@
+/*-------------------------------------------------------------------------
+ *
+ * shim.c
+ *	  A library to preload into a test server, whose calls of the operating
+ *	  system's file functions fail, or whose processes die in them, when told to.
+ *
+ * Concerns the files of tables and indexes alone (base/, tablespaces); WAL,
+ * catalogs of the cluster and temporary files are left alone.  What is to happen is in a
+ * small file that all processes map (SHIM_CONTROL names it; Fault below is
+ * its layout, CrashFault.pm writes it), so that a test can change it at any time.
+ *
+ * Locking: none.  The countdown is atomic, the rest is set by one writer that sets
+ * "fault" last.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* What happens; CrashFault.pm has the same numbers. */
+enum
+{
+	FAULT_NONE,
+	FAULT_FULL,					/* writes and extensions: ENOSPC, until told otherwise */
+	FAULT_WRITE,				/* one write: EIO */
+	FAULT_READ,					/* one read: EIO */
+	FAULT_SYNC,					/* one fsync: EIO */
+	FAULT_KILL,					/* after one write: SIGKILL */
+	FAULT_TORN					/* half of one write, then SIGKILL */
+};
+
+typedef struct Fault
+{
+	int32_t		fault;			/* 0 */
+	int32_t		unused;			/* 4 */
+	int64_t		countdown;		/* 8: calls to let pass first */
+	int64_t		hits;			/* 16: calls that failed */
+} Fault;
+
+static volatile Fault *control = NULL;
+
+__attribute__((constructor))
+static void
+attach(void)
+{
+	const char *name = getenv("SHIM_CONTROL");
+	int			fd = name ? open(name, O_RDWR) : -1;
+	void	   *map;
+
+	if (fd < 0)
+		return;
+	map = mmap(NULL, sizeof(Fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map != MAP_FAILED)
+		control = map;
+	close(fd);
+}
+
+/* Is it a file with blocks of a relation? */
+static int
+is_relation(int fd)
+{
+	char		link[64];
+	char		path[PATH_MAX];
+	ssize_t		n;
+	const char *name;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n <= 0)
+		return 0;
+	path[n] = '\0';
+	if (strstr(path, "pgsql_tmp") != NULL)
+		return 0;
+	if (strstr(path, "/base/") == NULL && strstr(path, "/PG_") == NULL)
+		return 0;
+	name = strrchr(path, '/') + 1;
+	return name[0] >= '0' && name[0] <= '9';
+}
+
+/* Does the fault happen to this call? */
+static int
+strikes(int fault, int fd)
+{
+	if (control == NULL || control->fault != fault || !is_relation(fd))
+		return 0;
+	if (__atomic_sub_fetch(&control->countdown, 1, __ATOMIC_SEQ_CST) >= 0)
+		return 0;
+	__atomic_add_fetch(&control->hits, 1, __ATOMIC_SEQ_CST);
+	if (fault != FAULT_FULL)
+		control->fault = FAULT_NONE;
+	return 1;
+}
+
+static void
+die(void)
+{
+	kill(getpid(), SIGKILL);
+	for (;;)
+		pause();
+}
+
+/* Before a write: -1 with errno if it fails; may shorten it, or plan to die after it. */
+static int
+before_write(int fd, int *dies, size_t *bytes)
+{
+	*dies = 0;
+	if (strikes(FAULT_FULL, fd))
+	{
+		errno = ENOSPC;
+		return -1;
+	}
+	if (strikes(FAULT_WRITE, fd))
+	{
+		errno = EIO;
+		return -1;
+	}
+	if (strikes(FAULT_KILL, fd))
+		*dies = 1;
+	if (strikes(FAULT_TORN, fd))
+	{
+		*dies = 1;
+		*bytes /= 2;
+	}
+	return 0;
+}
+
+#define REAL(name) \
+	static __typeof__(name) *real = NULL; \
+	if (real == NULL) \
+		real = (__typeof__(name) *) dlsym(RTLD_NEXT, #name)
+
+ssize_t
+pwrite(int fd, const void *data, size_t bytes, off_t offset)
+{
+	int			dies;
+	ssize_t		n;
+
+	REAL(pwrite);
+	if (before_write(fd, &dies, &bytes) < 0)
+		return -1;
+	n = real(fd, data, bytes, offset);
+	if (dies)
+		die();
+	return n;
+}
+
+ssize_t
+pwritev(int fd, const struct iovec *parts, int nparts, off_t offset)
+{
+	size_t		bytes = nparts > 0 ? parts[0].iov_len : 0;
+	int			dies;
+	ssize_t		n;
+
+	REAL(pwritev);
+	if (before_write(fd, &dies, &bytes) < 0)
+		return -1;
+	n = real(fd, parts, nparts, offset);
+	if (dies)
+		die();
+	return n;
+}
+
+int
+posix_fallocate(int fd, off_t offset, off_t bytes)
+{
+	REAL(posix_fallocate);
+	if (strikes(FAULT_FULL, fd))
+		return ENOSPC;
+	return real(fd, offset, bytes);
+}
+
+ssize_t
+pread(int fd, void *data, size_t bytes, off_t offset)
+{
+	REAL(pread);
+	if (strikes(FAULT_READ, fd))
+	{
+		errno = EIO;
+		return -1;
+	}
+	return real(fd, data, bytes, offset);
+}
+
+int
+fsync(int fd)
+{
+	REAL(fsync);
+	if (strikes(FAULT_SYNC, fd))
+	{
+		errno = EIO;
+		return -1;
+	}
+	return real(fd);
+}
+
+int
+fdatasync(int fd)
+{
+	REAL(fdatasync);
+	if (strikes(FAULT_SYNC, fd))
+	{
+		errno = EIO;
+		return -1;
+	}
+	return real(fd);
+}
