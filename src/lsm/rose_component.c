@@ -206,16 +206,16 @@ key_agrees(const RoseSchema *schema, const RoseLayout *stored)
 
 /*
  * A transaction that was rolled back may have added columns before it wrote, and others may be in
- * their places now.
+ * their places now: then false, and of its rows only keys may be read.
  */
-static void
-check_layout(const RoseComponentEntryDisk *entry, const RoseSchema *schema,
-			 const RoseLayoutColumnDisk *columns, int natts)
+static bool
+layout_agrees(const RoseComponentEntryDisk *entry, const RoseSchema *schema,
+			  const RoseLayoutColumnDisk *columns, int natts)
 {
 	if (natts <= schema->natts && rose_layout_agrees(schema->layout, columns, natts))
-		return;
+		return true;
 	if (is_left_over(entry) && key_agrees(schema, rose_layout_from_columns(columns, natts)))
-		return;
+		return false;
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("component %u at block %u stores its columns in another way than the catalog says",
@@ -225,7 +225,7 @@ check_layout(const RoseComponentEntryDisk *entry, const RoseSchema *schema,
 
 /* How columns were stored when it was built; NULL: it does not say. */
 static const RoseLayoutColumnDisk *
-footer_layout(const RoseComponent *component, const RoseSchema *schema, char *stream)
+footer_layout(RoseComponent *component, const RoseSchema *schema, char *stream)
 {
 	const RoseFooterDisk *footer = &component->footer;
 	const RoseComponentEntryDisk *entry = &component->info.entry;
@@ -239,7 +239,7 @@ footer_layout(const RoseComponent *component, const RoseSchema *schema, char *st
 	if (length != footer->natts * sizeof(RoseLayoutColumnDisk) ||
 		!rose_layout_is_sane(columns, footer->natts))
 		footer_corrupted(entry, "The columns are described wrongly.");
-	check_layout(entry, schema, columns, footer->natts);
+	component->keys_only = !layout_agrees(entry, schema, columns, footer->natts);
 	return columns;
 }
 

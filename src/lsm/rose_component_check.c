@@ -148,14 +148,23 @@ check_row(ComponentCheck *check, const RoseRow *row)
 	check_order(check, row);
 }
 
-/* Every column of every row can be read, overflow values too. */
+/* Every column that is the table's can be read of every row, overflow values too. */
 static void
 check_values(ComponentCheck *check, const RoseRow *row, Datum *values, bool *nulls)
 {
-	rose_row_deform(row, check->schema, 1, check->component->info.natts, values, nulls);
-	for (int j = 0; j < check->schema->nkeys; j++)
-		if (nulls[check->schema->keys[j].def.attno - 1])
+	const RoseSchema *schema = check->schema;
+
+	if (!check->component->keys_only)
+		rose_row_deform(row, schema, 1, check->component->info.natts, values, nulls);
+	for (int j = 0; j < schema->nkeys; j++)
+	{
+		AttrNumber	attno = schema->keys[j].def.attno;
+
+		if (check->component->keys_only)
+			values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
+		if (nulls[attno - 1])
 			problem(check, "row " UINT64_FORMAT " has a null in its key", row->ordinal);
+	}
 }
 
 static void

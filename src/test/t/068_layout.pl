@@ -131,8 +131,10 @@ SQL
 	$node->psql($db, "BEGIN; ALTER TABLE $name $alter; $work; ROLLBACK", on_error_stop => 0);
 	same("SELECT count(*), sum(v), sum(length(w)) FROM $name", '2000|2001000|8893', "$name: rows");
 	same("SELECT v, w FROM $name WHERE k = 1500", '1500|w1500', "$name: one row");
+	check($name, "$name, what was left over");
 	sql("ALTER TABLE $name ADD COLUMN again text DEFAULT 'again'");
 	same("SELECT count(*) FROM $name WHERE again = 'again'", 2000, "$name: another column in the same place");
+	check($name, "$name, another column where what was left over has one");
 	sql("SELECT rose.merge('$name')");
 	same("SELECT count(*), sum(v), sum(length(w)) FROM $name WHERE again = 'again'", '2000|2001000|8893', "$name: merged");
 	check($name, $name);
