@@ -152,9 +152,9 @@ footer_read(Relation rel, const RoseSchema *schema, const RoseComponentEntryDisk
 	return stream;
 }
 
-/* A section that must be there; *length in bytes. */
+/* NULL: there is no such section; *length in bytes. */
 static char *
-footer_section(const RoseComponent *component, char *stream, RoseFooterSection type,
+footer_find_section(const RoseComponent *component, char *stream, RoseFooterSection type,
 			   Size *length)
 {
 	const RoseFooterDisk *footer = &component->footer;
@@ -176,8 +176,19 @@ footer_section(const RoseComponent *component, char *stream, RoseFooterSection t
 		*length = sections[i].length;
 		return stream + sections[i].offset;
 	}
-	footer_corrupted(entry, "A section is missing.");
 	return NULL;
+}
+
+/* A section that must be there. */
+static char *
+footer_section(const RoseComponent *component, char *stream, RoseFooterSection type,
+			   Size *length)
+{
+	char	   *section = footer_find_section(component, stream, type, length);
+
+	if (section == NULL)
+		footer_corrupted(&component->info.entry, "A section is missing.");
+	return section;
 }
 
 /* Has nobody but merges, which drop it, any use for it?  Its keys are compared until then. */
@@ -186,7 +197,7 @@ is_left_over(const RoseComponentEntryDisk *entry)
 {
 	TransactionId xid = XidFromFullTransactionId(FullTransactionIdFromU64(entry->owner_xid));
 
-	return (entry->flags & ROSE_COMPONENT_PRIVATE) != 0 &&
+	return (entry->flags & (ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS)) == ROSE_COMPONENT_PRIVATE &&
 		!TransactionIdIsInProgress(xid) && !TransactionIdDidCommit(xid);
 }
 
@@ -241,6 +252,26 @@ footer_layout(RoseComponent *component, const RoseSchema *schema, char *stream)
 		footer_corrupted(entry, "The columns are described wrongly.");
 	component->keys_only = !layout_agrees(entry, schema, columns, footer->natts);
 	return columns;
+}
+
+/* Whose rows a private run has: several transactions', or the one that the manifest names. */
+static void
+footer_load_owners(RoseComponent *component, char *stream)
+{
+	RoseComponentInfo *info = &component->info;
+	Size		length;
+
+	info->owners = (uint64 *) footer_find_section(component, stream, ROSE_SECTION_OWNERS,
+												  &length);
+	if (info->owners != NULL)
+		info->nowners = length / sizeof(uint64);
+	else if (info->entry.flags & ROSE_COMPONENT_PRIVATE)
+	{
+		info->owners = &info->entry.owner_xid;
+		info->nowners = 1;
+	}
+	if ((info->entry.flags & ROSE_COMPONENT_OWNERS) && info->nowners < 2)
+		footer_corrupted(&info->entry, "The transactions of a private run are missing.");
 }
 
 static void
@@ -308,6 +339,7 @@ footer_load(RoseComponent *component, const RoseSchema *schema, char *stream)
 	info->max_key = component->max_key;
 
 	footer_load_bloom(component, stream);
+	footer_load_owners(component, stream);
 }
 
 RoseComponent *

@@ -57,6 +57,8 @@ typedef struct RoseComponentInfo
 	uint64		bloom_pages;
 	uint64		nwriters;		/* rows of a subtransaction, and locks: only in
 								 * private runs */
+	int			nowners;		/* of a private run: its transactions ... */
+	const uint64 *owners;		/* ... full xids, ascending */
 	FullTransactionId min_xid,
 				max_xid;
 	const Datum *min_key;		/* key width Datums; NULL if empty */
@@ -237,8 +239,8 @@ extern void rose_row_batch_key(const RoseSchema *schema, const RoseRowBatch *bat
 typedef struct RoseComponentBuilder RoseComponentBuilder;
 
 /* Options of a builder. */
-#define ROSE_BUILD_PRIVATE	0x01	/* rows of one transaction, which may be in progress:
-									 * subxid and cid are stored, locks are allowed */
+#define ROSE_BUILD_PRIVATE	0x01	/* rows of transactions that may be in progress: subxid
+									 * and cid are stored, locks are allowed */
 #define ROSE_BUILD_KEEP		0x02	/* goes on when the transaction ends (merges) */
 #define ROSE_BUILD_UPPER	0x04	/* above C2: there may be many such components, which are asked
 									 * in vain for most keys, and they have few rows, so the
@@ -271,7 +273,7 @@ extern void rose_component_builder_add_values(RoseComponentBuilder *builder,
 extern void rose_component_builder_add_batch(RoseComponentBuilder *builder,
 											 const RoseRowBatch *batch);
 /* Writes the rest, makes everything durable or redo-able, fills entry except
- * level, state, subid, epoch, owner_xid.  An empty component is not allowed. The owner stays
+ * level, state, subid, epoch.  An empty component is not allowed. The owner stays
  * listed as being built until rose_component_builder_free, to be called after publishing or giving up. */
 extern void rose_component_builder_finish(RoseComponentBuilder *builder,
 										  RoseComponentEntryDisk *entry);

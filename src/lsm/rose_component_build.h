@@ -59,6 +59,12 @@ struct RoseComponentBuilder
 	RoseFooterDisk footer;		/* counts so far */
 	RoseColumnGroupDisk group;
 
+	/* of a private run: whose rows it has; full xids, ascending */
+	uint64	   *owners;
+	int			nowners;
+	int			max_owners;
+	uint64		last_owner;		/* of the row before */
+
 	/* for rows given in their stored form */
 	Datum	   *row_values;
 	bool	   *row_nulls;

@@ -292,6 +292,29 @@ row_leaf_flags(const RoseComponentBuilder *builder)
 }
 
 static void
+note_owner(RoseComponentBuilder *builder, uint64 xid)
+{
+	int			at = builder->nowners;
+
+	builder->last_owner = xid;
+	while (at > 0 && builder->owners[at - 1] > xid)
+		at--;
+	if (at > 0 && builder->owners[at - 1] == xid)
+		return;
+	if (builder->nowners == builder->max_owners)
+	{
+		builder->max_owners = Max(16, 2 * builder->max_owners);
+		builder->owners = builder->owners == NULL ?
+			MemoryContextAlloc(builder->context, builder->max_owners * sizeof(uint64)) :
+			repalloc(builder->owners, builder->max_owners * sizeof(uint64));
+	}
+	memmove(&builder->owners[at + 1], &builder->owners[at],
+			(builder->nowners - at) * sizeof(uint64));
+	builder->owners[at] = xid;
+	builder->nowners++;
+}
+
+static void
 count_row(RoseComponentBuilder *builder, const RoseVersion *version, Size row_size)
 {
 	RoseFooterDisk *footer = &builder->footer;
@@ -306,6 +329,8 @@ count_row(RoseComponentBuilder *builder, const RoseVersion *version, Size row_si
 	footer->max_xid = Max(footer->max_xid, xid);
 	footer->min_seq = Min(footer->min_seq, version->seq);
 	footer->max_seq = Max(footer->max_seq, version->seq);
+	if (builder->private_run && xid != builder->last_owner)
+		note_owner(builder, xid);
 }
 
 /* ---- Bloom filter ---- */
@@ -562,10 +587,19 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 						   schema->natts * sizeof(RoseLayoutColumnDisk));
 	sections[n].length = stream->len - sections[n].offset;
 	n++;
-	Assert(n == ROSE_FOOTER_SECTIONS);
+	if (builder->nowners > 1)
+	{
+		begin_section(stream, &sections[n], ROSE_SECTION_OWNERS);
+		appendBinaryStringInfo(stream, (char *) builder->owners,
+							   builder->nowners * sizeof(uint64));
+		sections[n].length = stream->len - sections[n].offset;
+		n++;
+	}
+	Assert(n <= ROSE_FOOTER_SECTIONS);
 
 	footer->magic = ROSE_FOOTER_MAGIC;
-	footer->version = ROSE_COMPONENT_VERSION;
+	footer->version = builder->nowners > 1 ? ROSE_COMPONENT_VERSION :
+		ROSE_COMPONENT_VERSION_ONE_OWNER;
 	footer->header_bytes = sizeof(*footer);
 	footer->component_id = builder->owner;
 	footer->total_bytes = stream->len;
@@ -617,6 +651,7 @@ fill_entry(const RoseComponentBuilder *builder, BlockNumber footer_block,
 	entry->id = builder->owner;
 	entry->footer_block = footer_block;
 	entry->flags = (builder->private_run ? ROSE_COMPONENT_PRIVATE : 0) |
+		(builder->nowners > 1 ? ROSE_COMPONENT_OWNERS : 0) |
 		(builder->unique_keys ? ROSE_COMPONENT_UNIQUE_KEYS : 0) |
 		(footer->ntombstones + footer->npartials == 0 && footer->nwriters == 0 ?
 		 ROSE_COMPONENT_ONLY_PUTS : 0);
@@ -627,6 +662,8 @@ fill_entry(const RoseComponentBuilder *builder, BlockNumber footer_block,
 	entry->ntombstones = footer->ntombstones;
 	entry->raw_bytes = footer->raw_bytes;
 	entry->max_xid = footer->max_xid;
+	if (builder->private_run)
+		entry->owner_xid = builder->owners[0];
 }
 
 void

@@ -33,9 +33,11 @@
 #define ROSE_FOOTER_MAGIC		0x46534f52	/* "ROSF" on a little-endian machine */
 /*
  * 2: sequences may be ROSE_SEQ_OLDEST for "forgotten".  3: the footer has ROSE_SECTION_LAYOUT.
+ * 4: a private run with rows of several transactions, and only such a run has this version.
  * All else is as in version 1.
  */
-#define ROSE_COMPONENT_VERSION	3
+#define ROSE_COMPONENT_VERSION	4
+#define ROSE_COMPONENT_VERSION_ONE_OWNER	3
 #define ROSE_COMPONENT_LAYOUT_VERSION	3	/* from here on it has the section */
 #define ROSE_COMPONENT_OLDEST_VERSION	1	/* that is read */
 
@@ -99,7 +101,7 @@ StaticAssertDecl(sizeof(RoseOverflowPointerDisk) == 16, "on-disk size");
 typedef struct RoseFooterDisk
 {
 	uint32		magic;			/* 0: ROSE_FOOTER_MAGIC */
-	uint16		version;		/* 4: ROSE_COMPONENT_VERSION */
+	uint16		version;		/* 4: ROSE_COMPONENT_VERSION, or an older one */
 	uint16		header_bytes;	/* 6: sizeof(RoseFooterDisk) */
 	uint32		component_id;	/* 8 */
 	uint32		total_bytes;	/* 12: of the stream */
@@ -140,10 +142,11 @@ typedef enum RoseFooterSection
 	ROSE_SECTION_MAX_KEY = 3,
 	ROSE_SECTION_BLOOM_EXTENTS = 4, /* RoseExtentDisk[] */
 	ROSE_SECTION_COLUMN_GROUPS = 5, /* RoseColumnGroupDisk[ngroups] */
-	ROSE_SECTION_LAYOUT = 6		/* RoseLayoutColumnDisk[natts] */
+	ROSE_SECTION_LAYOUT = 6,	/* RoseLayoutColumnDisk[natts] */
+	ROSE_SECTION_OWNERS = 7		/* uint64[]: full xids, ascending; if there are several */
 } RoseFooterSection;
 
-#define ROSE_FOOTER_SECTIONS	6
+#define ROSE_FOOTER_SECTIONS	7	/* at most */
 
 typedef struct RoseFooterSectionDisk
 {

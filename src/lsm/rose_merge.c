@@ -17,12 +17,13 @@
  * DROP, TRUNCATE and ALTER do not wait for it: the next step finds another
  * file or another registry entry and gives up.
  *
- * Three kinds.  The ordinary merge, to level 0 or 1, makes one component, or into
+ * Four kinds.  The ordinary merge, to level 0 or 1, makes one component, or into
  * C1 a few, with disjoint key ranges.  The pass, into C2, goes piece by piece
  * (rose_merge_pass.c).  Both drop versions
  * that nobody can see and take only committed ones.  The third kind joins private runs of
- * one transaction in progress, row by row, so that a transaction of any size makes
- * few runs.
+ * transactions in progress, row by row, so that transactions of any size and number make
+ * few runs.  The fourth splits a private run of which a part has committed into an ordinary one and another
+ * private one.
  *
  * Passes, and merges of all there is, reach the bottom of the tree.  There they forget
  * sequence numbers and transaction ids if all sources of an output allow it (rose_forget.h).
@@ -37,12 +38,9 @@
 
 #include "lsm/rose_merge_internal.h"
 
-#include "access/transam.h"
-#include "lsm/rose_altered.h"
 #include "lsm/rose_forget.h"
 #include "lsm/rose_horizon.h"
 #include "lsm/rose_pieces.h"
-#include "lsm/rose_spill.h"
 #include "lsm/rose_visibility.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
@@ -60,16 +58,16 @@
 
 /* ---- lock ---- */
 
-static bool
-lock_merges(Relation rel, bool keep, LOCKTAG *tag)
+bool
+rose_merge_lock(Relation rel, bool keep, LOCKTAG *tag)
 {
 	SET_LOCKTAG_PAGE(*tag, rel->rd_lockInfo.lockRelId.dbId,
 					 rel->rd_lockInfo.lockRelId.relId, ROSE_LOCK_MERGE);
 	return LockAcquire(tag, ExclusiveLock, keep, keep) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-static void
-unlock_merges(const LOCKTAG *tag, bool keep)
+void
+rose_merge_unlock(const LOCKTAG *tag, bool keep)
 {
 	LockRelease(tag, ExclusiveLock, keep);
 }
@@ -86,11 +84,31 @@ is_input(const RoseMerge *merge, uint32 id)
 }
 
 /*
+ * A join moves rows to the newest input's place, in front of all that stands between: of what has not
+ * committed yet, now that all this is there, nobody else can have written newer versions.
+ */
+static bool
+is_fit(RoseTable *table, const RoseComponentEntryDisk *entry, RosePickKind kind)
+{
+	RosePrivateState state;
+
+	if (kind == ROSE_PICK_MERGE)
+		return rose_component_mergeable(table, entry);
+	if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
+		return false;
+	state = rose_private_state(table, entry);
+	if (kind == ROSE_PICK_SPLIT)
+		return state == ROSE_PRIVATE_PARTLY;
+	return state == ROSE_PRIVATE_OPEN || state == ROSE_PRIVATE_ABORTED;
+}
+
+/*
  * Note the inputs' entries; false if one of them is not what it was when it
  * was picked.  A pass takes C2 along, piece by piece, so that is no input of it.
  */
 static bool
-collect_inputs(RoseMerge *merge, const RoseManifest *manifest, const RosePickResult *pick)
+collect_inputs(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest,
+			   const RosePickResult *pick)
 {
 	for (int i = 0; i < pick->ninputs; i++)
 	{
@@ -98,8 +116,7 @@ collect_inputs(RoseMerge *merge, const RoseManifest *manifest, const RosePickRes
 
 		if (entry == NULL)
 			return false;
-		if (pick->owner_xid == 0 ? !rose_component_mergeable(entry) :
-			!(entry->flags & ROSE_COMPONENT_PRIVATE) || entry->owner_xid != pick->owner_xid)
+		if (!is_fit(table, entry, pick->kind))
 			return false;
 		if (!merge->pass || entry->level < 2)
 			merge->inputs[merge->ninputs++].entry = *entry;
@@ -194,7 +211,9 @@ is_pointless(const RoseMerge *merge, RoseTable *table, const RoseManifest *manif
 
 	if (merge->pass)
 		return !rose_merge_pass_has_work(merge, table, manifest);
-	if (merge->owner_xid != 0 || merge->ninputs == 0)
+	if (merge->kind == ROSE_PICK_SPLIT)
+		return false;
+	if (merge->kind == ROSE_PICK_JOIN || merge->ninputs == 0)
 		return merge->ninputs < 2;
 	return merge->ninputs == 1 && input->level == merge->target_level &&
 		input->ntombstones == 0 && (input->flags & ROSE_COMPONENT_UNIQUE_KEYS) &&
@@ -214,7 +233,7 @@ make_merge(RoseTable *table, const RosePickResult *pick, bool keep)
 	merge->locator = table->locator;
 	merge->incarnation = table->incarnation;
 	merge->keep = keep;
-	merge->owner_xid = pick->owner_xid;
+	merge->kind = pick->kind;
 	merge->target_level = pick->target_level;
 	merge->pass = pick->target_level == 2;
 	merge->trims = merge->pass;
@@ -238,6 +257,7 @@ open_inputs(RoseMerge *merge, RoseTable *table)
 		input->from = input->entry.first_ordinal;
 		merge->total += input->entry.nrows - input->from;
 	}
+	merge->judge = rose_merge_judge_create(merge);
 	if (merge->pass)
 		rose_merge_pass_begin(merge, table);
 	MemoryContextSwitchTo(old);
@@ -250,15 +270,15 @@ rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
 	const RoseManifest *manifest;
 	LOCKTAG		lock;
 
-	if (!lock_merges(table->rel, keep, &lock))
+	if (!rose_merge_lock(table->rel, keep, &lock))
 		return NULL;
 	merge = make_merge(table, pick, keep);
 	merge->lock = lock;
 	manifest = rose_table_manifest(table);
-	if (!collect_inputs(merge, manifest, pick) || is_pointless(merge, table, manifest) ||
+	if (!collect_inputs(merge, table, manifest, pick) || is_pointless(merge, table, manifest) ||
 		try_move(merge, table))
 	{
-		unlock_merges(&lock, keep);
+		rose_merge_unlock(&lock, keep);
 		MemoryContextDelete(merge->context);
 		return NULL;
 	}
@@ -342,7 +362,8 @@ open_compactor(RoseMerge *merge, RoseTable *table)
 	const RoseComponentEntryDisk *sources[ROSE_MERGE_MAX_SOURCES];
 	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
 		(merge->target_level < 2 ? ROSE_BUILD_UPPER : 0);
-	bool		bottom = rose_merge_at_bottom(merge, rose_table_manifest(table));
+	bool		bottom = merge->kind == ROSE_PICK_MERGE &&
+		rose_merge_at_bottom(merge, rose_table_manifest(table));
 	uint64		forget_xid;
 
 	for (int i = 0; i < merge->nsources; i++)
@@ -362,12 +383,13 @@ open_output(RoseMerge *merge, RoseTable *table)
 	int			options = ROSE_BUILD_PRIVATE | ROSE_BUILD_UPPER |
 		(merge->keep ? ROSE_BUILD_KEEP : 0);
 
-	if (merge->owner_xid != 0)
+	if (merge->kind != ROSE_PICK_MERGE)
 		merge->builder = rose_component_builder_create(table->rel, &table->shared->store,
 													   merge->schema, merge->expected_rows,
 													   options, merge->stride_context);
-	else
+	if (merge->kind != ROSE_PICK_JOIN)
 		open_compactor(merge, table);
+	merge->nopen = 0;
 	merge->old_part = find_old_part(merge);
 	merge->complete = false;
 	merge->output_read = 0;
@@ -413,17 +435,6 @@ begin_stride(RoseMerge *merge, RoseTable *table)
 
 /* ---- rows ---- */
 
-static bool
-subxid_committed(RoseMerge *merge, TransactionId subxid)
-{
-	if (subxid != merge->last_subxid)
-	{
-		merge->last_committed = TransactionIdDidCommit(subxid);
-		merge->last_subxid = subxid;
-	}
-	return merge->last_committed;
-}
-
 /* May the output end here, but for the key?  Not with next to nothing left for another. */
 static bool
 is_output_full(const RoseMerge *merge)
@@ -437,6 +448,24 @@ is_output_full(const RoseMerge *merge)
 		(merge->old_part >= 0 &&
 		 rose_merge_cursor_ordinal(merge->cursor, merge->old_part) ==
 		 merge->sources[merge->old_part]->to);
+}
+
+/* A join keeps what was committed since it began with the rest. */
+static void
+add_row(RoseMerge *merge, const RoseRow *row)
+{
+	RoseMergeFate fate = rose_merge_judge(merge->judge, row);
+
+	if (fate == ROSE_FATE_ABORTED)
+		return;
+	if (fate == ROSE_FATE_OPEN || merge->compactor == NULL)
+	{
+		Assert(merge->builder != NULL);
+		rose_component_builder_add(merge->builder, row);
+		merge->nopen++;
+	}
+	else
+		rose_compactor_add(merge->compactor, row);
 }
 
 /* One version; false at the end of the output. */
@@ -461,11 +490,7 @@ merge_one(RoseMerge *merge)
 	}
 	merge->nread++;
 	merge->output_read++;
-	if (merge->builder)
-		rose_component_builder_add(merge->builder, row);
-	else if (!TransactionIdIsValid(row->version.subxid) ||
-			 subxid_committed(merge, row->version.subxid))
-		rose_compactor_add(merge->compactor, row);
+	add_row(merge, row);
 	return true;
 }
 
@@ -485,7 +510,7 @@ merge_batch(RoseMerge *merge)
 		merge->no_batches--;
 		return false;
 	}
-	if (merge->compactor == NULL || merge->row != NULL || is_output_full(merge))
+	if (merge->kind != ROSE_PICK_MERGE || merge->row != NULL || is_output_full(merge))
 		return false;
 	row = rose_merge_cursor_peek(merge->cursor);
 	if (row == NULL || !rose_compactor_is_new_key(merge->compactor, row))
@@ -548,13 +573,18 @@ blocks_read(const RoseMerge *merge)
 static void
 finish_output(RoseMerge *merge)
 {
-	if (merge->builder)
-	{
-		rose_component_builder_finish(merge->builder, &merge->output);
-		merge->has_output = true;
-	}
-	else
+	merge->has_output = merge->has_open = false;
+	if (merge->compactor)
 		merge->has_output = rose_compactor_finish(merge->compactor, &merge->output);
+	if (merge->builder && merge->nopen > 0)
+	{
+		bool		joined = merge->kind == ROSE_PICK_JOIN;
+
+		rose_component_builder_finish(merge->builder,
+									  joined ? &merge->output : &merge->open_output);
+		merge->has_output = merge->has_output || joined;
+		merge->has_open = !joined;
+	}
 	/* what the sources had left out counts on */
 	for (int i = 0; i < merge->nsources; i++)
 		merge->output.max_xid = Max(merge->output.max_xid, merge->sources[i]->entry.max_xid);
@@ -653,7 +683,7 @@ rose_merge_end(RoseMerge *merge, RoseTable *table)
 	else
 		rose_merge_stats_end(&table->shared->merge_stats, merge->stats_slot);
 	free_output(merge);
-	unlock_merges(&merge->lock, merge->keep);
+	rose_merge_unlock(&merge->lock, merge->keep);
 	MemoryContextDelete(merge->context);
 }
 
@@ -670,75 +700,4 @@ rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
 		if (merge->parts[i] == entry->id)
 			return true;
 	return is_input(merge, entry->id) || (merge->pass && entry->level == 2);
-}
-
-/* ---- all at once ---- */
-
-/*
- * All that may be merged.  Past a private run newer versions may go, because they are not of
- * its keys, but for those of its versions that are aborted; past a pending run they may not.
- */
-static void
-pick_everything(RoseTable *table, RosePickResult *pick)
-{
-	const RoseManifest *manifest = rose_table_manifest(table);
-
-	memset(pick, 0, sizeof(*pick));
-	pick->merge = true;
-	pick->thorough = true;
-	pick->target_level = rose_merge_pass_possible(manifest) ? 2 : 1;
-	for (int i = 0; i < manifest->ncomponents; i++)
-	{
-		const RoseComponentEntryDisk *entry = &manifest->components[i];
-
-		if (entry->level > pick->target_level)
-			break;
-		if (rose_component_mergeable(entry))
-			pick->inputs[pick->ninputs++] = entry->id;
-		else if (entry->state != ROSE_COMPONENT_LIVE)
-			pick->ninputs = 0;
-	}
-}
-
-/*
- * A worker that merges the table ends first, or gives way to us: the lock is
- * waited for before anything is picked.
- */
-static void
-merge_components(RoseTable *table, bool alone)
-{
-	RosePickResult *pick = palloc(sizeof(RosePickResult));
-	RoseMerge  *merge;
-	LOCKTAG		lock;
-
-	lock_merges(table->rel, false, &lock);
-	rose_settle_private_runs(table);
-	if (alone)
-		rose_pin_renew(table->locator); /* it has met nothing that is settled only now */
-	pick_everything(table, pick);
-	merge = rose_merge_begin(table, pick, false);
-	if (merge != NULL)
-	{
-		merge->alone = alone;
-		(void) rose_merge_step(merge, table, 0);
-		rose_merge_end(merge, table);
-	}
-	unlock_merges(&lock, false);
-	pfree(pick);
-}
-
-void
-rose_merge_all(RoseTable *table, bool alone)
-{
-	if (rose_altered_before_commit(table))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot merge table \"%s\" in a transaction that has altered its columns",
-						RelationGetRelationName(table->rel)),
-				 errdetail("If the transaction were rolled back, what it has dropped would be missing."),
-				 errhint("Commit first.")));
-	if (!rose_spill_has_room(table))
-		merge_components(table, alone);
-	(void) rose_spill(table, InvalidOid, 0);
-	merge_components(table, alone);
 }

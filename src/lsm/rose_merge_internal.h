@@ -20,6 +20,8 @@
 /* A merge into C1 makes about so many components at most. */
 #define ROSE_MERGE_MAX_PARTS	6
 
+typedef struct RoseMergeJudge RoseMergeJudge;
+
 typedef struct RoseMergeInput
 {
 	RoseComponentEntryDisk entry;
@@ -38,7 +40,8 @@ struct RoseMerge
 	bool		keep;			/* lives across transactions: session lock */
 	bool		alone;			/* the transaction has read nothing else of the table */
 	RoseSchema *schema;
-	uint64		owner_xid;		/* joins private runs of this transaction */
+	RosePickKind kind;
+	RoseMergeJudge *judge;		/* of rows of private runs; NULL: there are none */
 	int			target_level;
 	BufferAccessStrategy strategy;
 
@@ -88,15 +91,29 @@ struct RoseMerge
 	bool		has_output;
 	uint64		settled;		/* the output will be since then; ROSE_UNSETTLED = not yet */
 	RoseComponentEntryDisk output;
-
-	/* last subtransaction asked about */
-	TransactionId last_subxid;
-	bool		last_committed;
+	uint64		nopen;			/* versions that the builder has got */
+	bool		has_open;		/* of a split: what is in progress goes on, ... */
+	RoseComponentEntryDisk open_output; /* ... here */
 
 	int			stats_slot;		/* see rose_merge_stats.h */
 	uint64		nread;
 	uint64		total;
 };
+
+/* ROSE_LOCK_MERGE; keep: for the session, and without waiting.  False: it is taken. */
+extern bool rose_merge_lock(Relation rel, bool keep, LOCKTAG *tag);
+extern void rose_merge_unlock(const LOCKTAG *tag, bool keep);
+
+/* --- rows of private runs (rose_merge_judge.c) --- */
+typedef enum RoseMergeFate
+{
+	ROSE_FATE_COMMITTED,
+	ROSE_FATE_OPEN,				/* in progress */
+	ROSE_FATE_ABORTED
+} RoseMergeFate;
+
+extern RoseMergeJudge *rose_merge_judge_create(const RoseMerge *merge);
+extern RoseMergeFate rose_merge_judge(RoseMergeJudge *judge, const RoseRow *row);
 
 /* Is everything from the newest input on an input, or C2 that the merge takes along? */
 extern bool rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest);

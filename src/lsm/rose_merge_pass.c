@@ -64,7 +64,7 @@ bool
 rose_merge_pass_possible(const RoseManifest *manifest)
 {
 	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
-		if (!rose_component_mergeable(&manifest->components[i]) ||
+		if (manifest->components[i].state != ROSE_COMPONENT_LIVE ||
 			(manifest->components[i].flags & ROSE_COMPONENT_PRIVATE))
 			return false;
 	return true;

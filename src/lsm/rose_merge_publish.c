@@ -94,26 +94,36 @@ before_newest_input(const RoseMerge *merge, const RoseManifest *manifest)
 	return before;
 }
 
+/* Nobody has made an ordinary run of a private one meanwhile, or dropped it. */
+static bool
+are_still_private(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		const RoseComponentEntryDisk *entry = rose_manifest_find(manifest,
+																 merge->inputs[i].entry.id);
+
+		if (entry == NULL || (entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
+			return false;
+	}
+	return rose_merge_sources_unchanged(merge, manifest);
+}
+
 /*
  * The joined private run must come before all runs that may have an older
- * version of one of its keys, and after those that may have a newer one.  As
- * long as its transaction is in progress, only this one has newer versions: in private
- * runs that came since the inputs were picked.  Without ROSE_LOCK_SPILL no more can appear.  So it
- * takes the place of the newest input, and then the inputs go; in between, readers
- * find the same versions twice.  What the transaction has rolled back is in the run as well, and may stand
- * in front of newer versions then: no reader takes any order from it.
+ * version of one of its keys, and after those that may have a newer one.  When the join began,
+ * nothing of it was committed: so newer versions are only in runs that have come in front since, and, of the same
+ * transactions, in private runs in front of the newest input.  It takes the place of that one, and then the
+ * inputs go; in between, readers find the same versions twice.  What was rolled back since
+ * is in the run as well, and may stand in front of newer versions then: no reader takes any order from it.
  */
 static void
-publish_joined(RoseMerge *merge, RoseTable *table)
+switch_joined(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
 {
 	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	RoseManifest *manifest = palloc(sizeof(RoseManifest));
 
-	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	rose_manifest_read(table->rel, manifest);
-	if (rose_merge_sources_unchanged(merge, manifest) &&
-		rose_private_state(input) == ROSE_PRIVATE_OPEN)
+	if (merge->has_output)
 	{
 		RoseComponentEntryDisk *output = &edit->add[0];
 
@@ -123,20 +133,57 @@ publish_joined(RoseMerge *merge, RoseTable *table)
 		output->flags |= input->flags & ROSE_COMPONENT_READ_PENDING;
 		output->subid = input->subid;
 		output->epoch = input->epoch;
-		output->owner_xid = merge->owner_xid;
 		edit->nadd = 1;
 		edit->add_behind = before_newest_input(merge, manifest);
 		rose_manifest_apply(table->rel, &table->shared->store, edit);
-
 		ROSE_STOP_POINT("merge-joined");
-		edit->nadd = 0;
-		edit->add_behind = 0;
-		remove_inputs(merge, edit);
-		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	}
+	edit->nadd = 0;
+	edit->add_behind = 0;
+	remove_inputs(merge, edit);
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+}
+
+/* Both outputs take the input's place, what is in progress in front: it is newer than what is committed. */
+static void
+switch_split(RoseMerge *merge, RoseTable *table)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	remove_inputs(merge, edit);
+	if (merge->has_open)
+		edit->add[edit->nadd++] = merge->open_output;
+	if (merge->has_output)
+		edit->add[edit->nadd++] = merge->output;
+	for (int i = 0; i < edit->nadd; i++)
+	{
+		edit->add[i].level = merge->target_level;
+		edit->add[i].state = ROSE_COMPONENT_LIVE;
+	}
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	if (merge->has_output)
+		rose_store_settle(table->rel, &table->shared->store);
+	pfree(edit);
+}
+
+/* Spills are kept out, and others who look after private runs. */
+static void
+publish_private(RoseMerge *merge, RoseTable *table)
+{
+	RoseManifest *manifest = palloc(sizeof(RoseManifest));
+
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_manifest_read(table->rel, manifest);
+	if (are_still_private(merge, manifest))
+	{
+		if (merge->kind == ROSE_PICK_JOIN)
+			switch_joined(merge, table, manifest);
+		else
+			switch_split(merge, table);
 	}
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
-	pfree(edit);
 }
 
 /* ---- one output of several ---- */
@@ -208,8 +255,8 @@ publish_part(RoseMerge *merge, RoseTable *table)
 void
 rose_merge_publish(RoseMerge *merge, RoseTable *table)
 {
-	if (merge->owner_xid != 0)
-		publish_joined(merge, table);
+	if (merge->kind != ROSE_PICK_MERGE)
+		publish_private(merge, table);
 	else if (merge->trims)
 		publish_part(merge, table);
 	else

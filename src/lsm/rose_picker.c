@@ -27,10 +27,11 @@
  * to (rose_merge_pass.c); here they count as one.
  *
  * Components that may not be merged now (pending, private runs of transactions
- * in progress) are passed over.  Before all that come private runs: those that
- * one large transaction in progress made are joined when they are many, so
- * that their number stays bounded; those of a committed one are rewritten as
- * ordinary runs.
+ * in progress) are passed over.  Before all that come private runs: those of
+ * transactions in progress are joined when they are many, so that their number stays
+ * bounded; one of which a good part has ended is split, when it is in the way of
+ * others, for nothing goes past what is committed.  At last those that are over but could not become ordinary as
+ * they are, are rewritten.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,8 +57,12 @@
 /* Tombstones above this part of all versions cause a merge. */
 #define PICK_TOMBSTONE_PART		0.25
 #define PICK_MIN_TOMBSTONES		1000
-/* Join private runs of one transaction when there are this many of like size. */
+/* Join private runs of transactions in progress when there are this many of like size. */
 #define PICK_PRIVATE_RUNS		6
+/* The manifest fills up: fewer will do, ... */
+#define PICK_CROWDED			(ROSE_MAX_COMPONENTS / 2)
+/* ... and any sizes. */
+#define PICK_VERY_CROWDED		(ROSE_MAX_COMPONENTS * 3 / 4)
 
 typedef struct PickState
 {
@@ -90,6 +95,13 @@ is_mergeable(const RosePickInput *input, int i)
 		!(input->busy != NULL && input->busy[i]);
 }
 
+/* Does a private run have committed rows beside those of transactions in progress? */
+static bool
+is_partly(const RosePickInput *input, int i)
+{
+	return input->partly != NULL && input->partly[i] != ROSE_PICK_NOT_PARTLY;
+}
+
 /*
  * May a merge go past component i, so that newer versions come to lie below
  * it?  Only past a run whose transaction is in progress or aborted: nobody else has
@@ -100,7 +112,7 @@ is_passable(const RosePickInput *input, int i)
 {
 	return input->components[i].state == ROSE_COMPONENT_LIVE &&
 		(input->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
-		input->blocked != NULL && input->blocked[i] &&
+		input->blocked != NULL && input->blocked[i] && !is_partly(input, i) &&
 		!(input->busy != NULL && input->busy[i]);
 }
 
@@ -338,20 +350,21 @@ static bool
 is_open_private(const RosePickInput *input, int i)
 {
 	return input->blocked != NULL && input->blocked[i] &&
-		(input->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
+		(input->components[i].flags & ROSE_COMPONENT_PRIVATE) && !is_partly(input, i) &&
 		input->components[i].level == 0;
 }
 
 /*
- * The private runs of the transaction that run i belongs to, newest first, as
+ * The private runs of transactions in progress from run i on, newest first, as
  * far as each next one is at most twice what was taken (so each row is
- * rewritten a logarithmic number of times).  None is left out: it may have versions of
- * the same keys.
+ * rewritten a logarithmic number of times).  None is left out that may have versions of
+ * the same transactions: they may be of the same keys.
  */
 static bool
 pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 {
 	const RoseComponentEntryDisk *newest = &input->components[i];
+	bool		any_size = input->ncomponents >= PICK_VERY_CROWDED;
 	uint64		taken = 0;
 
 	result->ninputs = 0;
@@ -359,21 +372,56 @@ pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 	{
 		const RoseComponentEntryDisk *entry = &input->components[j];
 
-		if (!is_open_private(input, j) || entry->owner_xid != newest->owner_xid)
+		if (!is_open_private(input, j))
+		{
+			if ((entry->flags & ROSE_COMPONENT_OWNERS) != 0)
+				break;
 			continue;
+		}
 		if (entry->state != newest->state || entry->epoch != newest->epoch ||
 			(input->busy != NULL && input->busy[j]) ||
-			(result->ninputs > 0 && entry->raw_bytes > 2 * taken))
+			(result->ninputs > 0 && entry->raw_bytes > 2 * taken && !any_size))
 			break;
 		taken += entry->raw_bytes;
 		result->inputs[result->ninputs++] = entry->id;
 	}
-	if (result->ninputs < PICK_PRIVATE_RUNS)
+	if (result->ninputs < (input->ncomponents >= PICK_CROWDED ? 2 : PICK_PRIVATE_RUNS))
 		return false;
 	result->merge = true;
 	result->target_level = 0;
-	result->owner_xid = newest->owner_xid;
+	result->kind = ROSE_PICK_JOIN;
 	return true;
+}
+
+/*
+ * A private run of which some transactions have committed: take these out if others wait.  With half of them
+ * at a time, a row is rewritten a few times at most.
+ */
+static bool
+pick_split(const RosePickInput *input, RosePickResult *result)
+{
+	int			nruns = 0;
+
+	for (int i = 0; i < input->ncomponents; i++)
+		nruns += input->components[i].level == 0;
+	if (nruns < PICK_MIN_SMALL_RUNS)
+		return false;
+	for (int i = 0; i < input->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &input->components[i];
+
+		if (!is_partly(input, i) || entry->level != 0 || entry->state != ROSE_COMPONENT_LIVE ||
+			(input->busy != NULL && input->busy[i]) ||
+			(input->partly[i] != ROSE_PICK_HALF && input->ncomponents < PICK_CROWDED))
+			continue;
+		result->merge = true;
+		result->target_level = 0;
+		result->kind = ROSE_PICK_SPLIT;
+		result->ninputs = 1;
+		result->inputs[0] = entry->id;
+		return true;
+	}
+	return false;
 }
 
 RosePickResult
@@ -388,11 +436,12 @@ rose_pick_merge(const RosePickInput *input)
 		if (is_open_private(input, i) && pick_private_runs(input, i, &result))
 			return result;
 	result.ninputs = 0;
-	if (pick_private_run(&state, &result) ||
+	if (pick_split(input, &result) ||
 		pick_tombstones(&state, &result) ||
 		pick_c1_into_c2(&state, &result) ||
 		pick_runs_into_c1(&state, &result) ||
-		pick_small_runs(&state, &result))
+		pick_small_runs(&state, &result) ||
+		pick_private_run(&state, &result))
 		return result;
 	return result;
 }

@@ -12,6 +12,21 @@
 
 #include "lsm/rose_table.h"
 
+/* Has a private run transactions in progress and committed ones? */
+typedef enum RosePickPartly
+{
+	ROSE_PICK_NOT_PARTLY = 0,
+	ROSE_PICK_PARTLY,
+	ROSE_PICK_HALF				/* and half of all, or more, have ended */
+} RosePickPartly;
+
+typedef enum RosePickKind
+{
+	ROSE_PICK_MERGE,			/* of what is committed */
+	ROSE_PICK_JOIN,				/* private runs of which nothing has committed become one */
+	ROSE_PICK_SPLIT				/* one private run becomes an ordinary one and another private one */
+} RosePickKind;
+
 typedef struct RosePickInput
 {
 	uint64		c0_size;		/* bytes a memtable may reach for this table */
@@ -19,6 +34,7 @@ typedef struct RosePickInput
 	const RoseComponentEntryDisk *components;
 	const bool *blocked;		/* not to be merged now: pending, private and in
 								 * progress; NULL = none */
+	const uint8 *partly;		/* RosePickPartly; NULL = none */
 	const bool *busy;			/* inputs of merges under way; NULL = none */
 	uint64		horizon;		/* full xid that every snapshot is past; 0 = unknown */
 	double		min_ratio;		/* R is at least this */
@@ -30,19 +46,21 @@ typedef struct RosePickResult
 	int			ninputs;		/* ids of the components to merge, newest first */
 	uint32		inputs[ROSE_MAX_COMPONENTS];
 	int			target_level;
-	uint64		owner_xid;		/* not 0: join private runs of this transaction, which is
-								 * in progress, into one */
+	RosePickKind kind;
 	double		ratio;			/* R as derived */
 	bool		thorough;		/* level 2: rewrite whatever could be smaller (by hand only) */
 } RosePickResult;
 
 extern RosePickResult rose_pick_merge(const RosePickInput *input);
 
-/*
- * The picker's input from a table's manifest; blocked, which is filled, has
- * ROSE_MAX_COMPONENTS elements.
- */
-extern void rose_pick_input(RoseTable *table, RosePickInput *input, bool *blocked);
+/* The picker's input from a table's manifest; it points to flags, which are filled in. */
+typedef struct RosePickFlags
+{
+	bool		blocked[ROSE_MAX_COMPONENTS];
+	uint8		partly[ROSE_MAX_COMPONENTS];
+} RosePickFlags;
+
+extern void rose_pick_input(RoseTable *table, RosePickInput *input, RosePickFlags *flags);
 
 /*
  * Bytes of C0 that count as its size: half of the arena is the most that one busy

@@ -3,17 +3,18 @@
  * rose_private.c
  *	  Private runs after their transaction has ended.
  *
- * A private run has the rows of one top-level transaction.  Readers judge its
- * rows as they judge those in C0.  When the transaction has
+ * A private run has rows of transactions that were in progress when it was made: of one that is
+ * large, or of all that a spill did not carry over.  Readers judge them as they judge those in C0.
+ * When all its transactions have ended, and
  *
- *	  aborted	  the run is dropped
- *	  committed	  and no subtransaction wrote rows: it is an ordinary run from now on,
- *				  by a change of its manifest entry alone
- *	  committed	  otherwise: it may be merged, which drops rows of aborted
- *				  subtransactions
+ *	  all aborted	  the run is dropped
+ *	  all committed	  and no subtransaction wrote rows: it is an ordinary run from now on,
+ *					  by a change of its manifest entry alone
+ *	  else			  it may be merged, which drops rows of what aborted
  *
- * While the transaction goes on, its runs are joined: by the worker, or by itself where no
- * worker can.
+ * When some have committed and others go on, it can be split: an ordinary run, and a private one with
+ * what is left, in its place.  Private runs of which nothing has committed are joined as they pile up.  Both is
+ * done by the worker, or by the transaction itself where no worker can.
  *
  * Locking: ROSE_LOCK_SPILL while entries are changed; ROSE_LOCK_MERGE while runs are joined.
  *
@@ -23,34 +24,81 @@
 
 #include "lsm/rose_private.h"
 
-#include "access/transam.h"
-#include "access/xact.h"
 #include "lsm/rose_altered.h"
 #include "lsm/rose_merge.h"
 #include "lsm/rose_picker.h"
-#include "lsm/rose_spill.h"
 #include "storage/lmgr.h"
-#include "storage/procarray.h"
 #include "utils/memutils.h"
 
-RosePrivateState
-rose_private_state(const RoseComponentEntryDisk *entry)
+RoseXidStatus
+rose_private_owner_status(uint64 owner)
 {
-	TransactionId owner = XidFromFullTransactionId(FullTransactionIdFromU64(entry->owner_xid));
+	RoseVersion version = {.xid = FullTransactionIdFromU64(owner)};
+
+	return rose_version_status(&version);
+}
+
+/* Whose rows it has: the footer is asked only if that is not in the manifest. */
+static const uint64 *
+owners_of(RoseTable *table, const RoseComponentEntryDisk *entry, int *n)
+{
+	*n = 1;
+	if ((entry->flags & ROSE_COMPONENT_OWNERS) == 0)
+		return &entry->owner_xid;
+	for (int i = 0; i < table->manifest.ncomponents; i++)
+		if (table->manifest.components[i].id == entry->id)
+		{
+			const RoseComponentInfo *info = rose_component_info(rose_table_component(table, i));
+
+			*n = info->nowners;
+			return info->owners;
+		}
+	elog(ERROR, "private run %u is not in the manifest", entry->id);
+}
+
+RosePrivateState
+rose_private_owners(RoseTable *table, const RoseComponentEntryDisk *entry,
+					RosePrivateOwners *owners)
+{
+	int			n;
+	const uint64 *xids = owners_of(table, entry, &n);
 
 	Assert(entry->flags & ROSE_COMPONENT_PRIVATE);
-	if (TransactionIdIsCurrentTransactionId(owner) || TransactionIdIsInProgress(owner))
-		return ROSE_PRIVATE_OPEN;
-	return TransactionIdDidCommit(owner) ? ROSE_PRIVATE_COMMITTED : ROSE_PRIVATE_ABORTED;
+	memset(owners, 0, sizeof(*owners));
+	for (int i = 0; i < n; i++)
+		switch (rose_private_owner_status(xids[i]))
+		{
+			case ROSE_XID_OWN:
+			case ROSE_XID_IN_PROGRESS:
+				owners->nopen++;
+				break;
+			case ROSE_XID_COMMITTED:
+				owners->ncommitted++;
+				break;
+			case ROSE_XID_ABORTED:
+				owners->naborted++;
+				break;
+		}
+	if (owners->nopen > 0)
+		return owners->ncommitted > 0 ? ROSE_PRIVATE_PARTLY : ROSE_PRIVATE_OPEN;
+	return owners->ncommitted > 0 ? ROSE_PRIVATE_COMMITTED : ROSE_PRIVATE_ABORTED;
+}
+
+RosePrivateState
+rose_private_state(RoseTable *table, const RoseComponentEntryDisk *entry)
+{
+	RosePrivateOwners owners;
+
+	return rose_private_owners(table, entry, &owners);
 }
 
 bool
-rose_component_mergeable(const RoseComponentEntryDisk *entry)
+rose_component_mergeable(RoseTable *table, const RoseComponentEntryDisk *entry)
 {
 	if (entry->state != ROSE_COMPONENT_LIVE)
 		return false;
 	return !(entry->flags & ROSE_COMPONENT_PRIVATE) ||
-		rose_private_state(entry) == ROSE_PRIVATE_COMMITTED;
+		rose_private_state(table, entry) == ROSE_PRIVATE_COMMITTED;
 }
 
 static bool
@@ -68,10 +116,12 @@ settle_run(RoseTable *table, int index, RoseManifestEdit *edit)
 {
 	const RoseComponentEntryDisk *entry = &table->manifest.components[index];
 	RoseComponentEntryDisk *update;
+	RosePrivateOwners owners;
 
-	switch (rose_private_state(entry))
+	switch (rose_private_owners(table, entry, &owners))
 	{
 		case ROSE_PRIVATE_OPEN:
+		case ROSE_PRIVATE_PARTLY:
 			return;
 		case ROSE_PRIVATE_ABORTED:
 			edit->remove[edit->nremove++] = entry->id;
@@ -80,12 +130,12 @@ settle_run(RoseTable *table, int index, RoseManifestEdit *edit)
 			break;
 	}
 	/* a pending one is still the property of its epoch */
-	if (entry->state != ROSE_COMPONENT_LIVE ||
+	if (entry->state != ROSE_COMPONENT_LIVE || owners.naborted > 0 ||
 		rose_component_info(rose_table_component(table, index))->nwriters > 0)
 		return;
 	update = &edit->update[edit->nupdate++];
 	*update = *entry;
-	update->flags &= ~ROSE_COMPONENT_PRIVATE;
+	update->flags &= ~(ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS);
 	update->owner_xid = 0;
 }
 
@@ -114,45 +164,21 @@ rose_settle_private_runs(RoseTable *table)
 	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 }
 
-/* ---- what one's own transaction has spilled ---- */
+/* ---- without a worker ---- */
 
-/* All of them, for want of room in the manifest. */
-static void
-pick_all_own_runs(RoseTable *table, uint64 own_xid, RosePickResult *pick)
-{
-	const RoseManifest *manifest = rose_table_manifest(table);
-
-	memset(pick, 0, sizeof(*pick));
-	pick->owner_xid = own_xid;
-	for (int i = 0; i < manifest->ncomponents; i++)
-		if ((manifest->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
-			manifest->components[i].owner_xid == own_xid &&
-			manifest->components[i].state == ROSE_COMPONENT_LIVE)
-			pick->inputs[pick->ninputs++] = manifest->components[i].id;
-	pick->merge = pick->ninputs > 1;
-}
-
+/* False: there is nothing to join, nor to split. */
 static bool
-pick_own_runs(RoseTable *table, uint64 own_xid, RosePickResult *pick)
+tidy_private_runs(RoseTable *table)
 {
 	RosePickInput input;
-	bool		blocked[ROSE_MAX_COMPONENTS];
-
-	rose_pick_input(table, &input, blocked);
-	*pick = rose_pick_merge(&input);
-	if ((!pick->merge || pick->owner_xid != own_xid) && !rose_spill_has_room(table))
-		pick_all_own_runs(table, own_xid, pick);
-	return pick->merge && pick->owner_xid == own_xid;
-}
-
-/* False: there is nothing to join. */
-static bool
-join_own_runs(RoseTable *table, uint64 own_xid)
-{
+	RosePickFlags flags;
 	RosePickResult pick;
 	RoseMerge  *merge;
 
-	if (!pick_own_runs(table, own_xid, &pick))
+	rose_pick_input(table, &input, &flags);
+	pick = rose_pick_merge(&input);
+	if (!pick.merge || pick.kind == ROSE_PICK_MERGE ||
+		(pick.kind == ROSE_PICK_SPLIT && rose_altered_before_commit(table)))
 		return false;
 	merge = rose_merge_begin(table, &pick, false);
 	if (merge == NULL)
@@ -184,9 +210,7 @@ is_joinable(RoseTable *table)
 void
 rose_join_own_runs(RoseTable *table)
 {
-	uint64		own_xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-
-	if (own_xid == 0 || !is_joinable(table))
+	if (!has_private_runs(rose_table_manifest(table)) || !is_joinable(table))
 		return;
 	if (!ConditionalLockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock))
 	{
@@ -194,7 +218,7 @@ rose_join_own_runs(RoseTable *table)
 			return;
 		LockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 	}
-	while (join_own_runs(table, own_xid))
+	while (tidy_private_runs(table))
 		;
 	UnlockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 }

@@ -9,19 +9,34 @@
 #define ROSE_PRIVATE_H
 
 #include "lsm/rose_table.h"
+#include "lsm/rose_visibility.h"
 
 typedef enum RosePrivateState
 {
-	ROSE_PRIVATE_OPEN,			/* in progress, or our own */
-	ROSE_PRIVATE_COMMITTED,
-	ROSE_PRIVATE_ABORTED
+	ROSE_PRIVATE_OPEN,			/* in progress, or our own; none has committed */
+	ROSE_PRIVATE_PARTLY,		/* some are in progress, others have committed */
+	ROSE_PRIVATE_COMMITTED,		/* some; none is in progress */
+	ROSE_PRIVATE_ABORTED		/* all */
 } RosePrivateState;
 
-/* What became of the owner of a private run. */
-extern RosePrivateState rose_private_state(const RoseComponentEntryDisk *entry);
+/* Its transactions by what became of them.  As of when it is asked for: OPEN holds for that moment. */
+typedef struct RosePrivateOwners
+{
+	int			nopen;
+	int			ncommitted;
+	int			naborted;
+} RosePrivateOwners;
 
-/* May a merge take it?  Live, and without a transaction in progress. */
-extern bool rose_component_mergeable(const RoseComponentEntryDisk *entry);
+/* An entry of the table's manifest at hand. */
+extern RosePrivateState rose_private_state(RoseTable *table, const RoseComponentEntryDisk *entry);
+extern RosePrivateState rose_private_owners(RoseTable *table, const RoseComponentEntryDisk *entry,
+											RosePrivateOwners *owners);
+
+/* What became of one of them. */
+extern RoseXidStatus rose_private_owner_status(uint64 owner);
+
+/* May a merge take it?  Live, and without a transaction in progress.  As above. */
+extern bool rose_component_mergeable(RoseTable *table, const RoseComponentEntryDisk *entry);
 
 /*
  * Look after private runs: those of aborted transactions are dropped, those of
@@ -31,7 +46,7 @@ extern bool rose_component_mergeable(const RoseComponentEntryDisk *entry);
 extern void rose_settle_private_runs(RoseTable *table);
 
 /*
- * Join the private runs that the current transaction has made, if they are many, in this process:
+ * Join private runs of transactions in progress, if they are many, in this process:
  * for a writer whose table no worker can or will merge.
  */
 extern void rose_join_own_runs(RoseTable *table);

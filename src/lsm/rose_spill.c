@@ -10,8 +10,8 @@
  *	3. copy the versions of transactions in progress into the new memtable,
  *	under write_lock, and log them to the new tail segment if the old one was
  *	logged
- *	4. write the committed versions to a run, large transactions in progress to
- *	private runs
+ *	4. write the committed versions to a run, those of large transactions in progress
+ *	to a private run, all to one
  *	5. publish: one switch of the manifest adds the runs and drops the tail
  *	segments
  *	6. free the memtable (write_lock and reclaim_lock)
@@ -62,7 +62,7 @@
 #define INTERRUPT_EVERY		1024
 
 /* Room that is left in the manifest: for a spill's runs, and for what a merge publishes. */
-#define SPILL_MOST_COMPONENTS	(ROSE_MAX_COMPONENTS - (1 + ROSE_SPILL_MAX_PRIVATE) - 3)
+#define SPILL_MOST_COMPONENTS	(ROSE_MAX_COMPONENTS - 2 - 4)
 
 RoseRequestSpillHook rose_request_spill_hook = NULL;
 int			rose_spill_interval = 30 * 1000;
@@ -97,8 +97,7 @@ typedef struct Spill
 	MemoryContext entry_context;	/* reset for each version */
 	RoseSpillPlan *plan;
 	RoseCompactor *run;
-	RoseComponentBuilder *private_runs[ROSE_SPILL_MAX_PRIVATE];
-	uint64		private_owners[ROSE_SPILL_MAX_PRIVATE];
+	RoseComponentBuilder *private_run;	/* NULL: none */
 } Spill;
 
 /* ---- reading the frozen memtable ---- */
@@ -172,7 +171,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 	return true;
 }
 
-/* An owner that the new memtable has no room for gets a private run. */
+/* An owner that the new memtable has no room for goes to the private run. */
 static void
 carry_batch(Spill *spill, CarryBatch *batch)
 {
@@ -188,7 +187,7 @@ carry_batch(Spill *spill, CarryBatch *batch)
 		{
 			RoseMemEntryRef entry;
 
-			if (batch->owners[i]->private_index >= 0)
+			if (batch->owners[i]->private)
 				continue;
 			rose_memtable_get(spill->c0, schema, batch->entries[i], &entry);
 			if (!carry_entry(spill, &entry, logged))
@@ -240,19 +239,17 @@ carry_over(Spill *spill)
 /* ---- writing runs ---- */
 
 static RoseComponentBuilder *
-private_run_of(Spill *spill, const RoseSpillOwner *owner)
+private_run_of(Spill *spill)
 {
 	RoseTable  *table = spill->table;
-	RoseComponentBuilder **builder = &spill->private_runs[owner->private_index];
 
-	if (*builder == NULL)
-	{
-		*builder = rose_component_builder_create(table->rel, &table->shared->store,
-												 spill->schemas->open, owner->nversions,
-												 ROSE_BUILD_PRIVATE, spill->context);
-		spill->private_owners[owner->private_index] = owner->xid;
-	}
-	return *builder;
+	if (spill->private_run == NULL)
+		spill->private_run =
+			rose_component_builder_create(table->rel, &table->shared->store,
+										  spill->schemas->open,
+										  rose_spill_plan_private(spill->plan),
+										  ROSE_BUILD_PRIVATE, spill->context);
+	return spill->private_run;
 }
 
 static void
@@ -292,7 +289,7 @@ write_runs(Spill *spill)
 		if (fate == ROSE_SPILL_RUN)
 			rose_compactor_add(spill->run, &row);
 		else
-			rose_component_builder_add(private_run_of(spill, owner), &row);
+			rose_component_builder_add(private_run_of(spill), &row);
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -300,11 +297,10 @@ write_runs(Spill *spill)
 /* ---- publishing ---- */
 
 static void
-mark_entry(const Spill *spill, RoseComponentEntryDisk *entry, uint64 owner_xid)
+mark_entry(const Spill *spill, RoseComponentEntryDisk *entry)
 {
 	entry->level = 0;
 	entry->state = ROSE_COMPONENT_LIVE;
-	entry->owner_xid = owner_xid;
 	rose_merge_stats_came(&spill->table->shared->merge_stats, entry);
 	if (spill->epoch == 0)
 		return;
@@ -312,7 +308,7 @@ mark_entry(const Spill *spill, RoseComponentEntryDisk *entry, uint64 owner_xid)
 	entry->subid = spill->subid;
 	entry->epoch = spill->epoch;
 	/* its transaction may need the memory long before the epoch is committed */
-	if (owner_xid != 0 || spill->release_now)
+	if ((entry->flags & ROSE_COMPONENT_PRIVATE) || spill->release_now)
 		entry->flags |= ROSE_COMPONENT_READ_PENDING;
 }
 
@@ -349,7 +345,7 @@ wal_insert_end(void)
 }
 
 /*
- * Finish the runs and list them in the edit: private runs first, because their
+ * Finish the runs and list them in the edit: the private one first, because its
  * versions are newer than committed ones of the same key.  True if the
  * committed run is pending, so that the memtable must stay.
  */
@@ -358,19 +354,15 @@ finish_runs(Spill *spill, RoseManifestEdit *edit)
 {
 	bool		pending = false;
 
-	for (int i = 0; i < ROSE_SPILL_MAX_PRIVATE; i++)
+	if (spill->private_run != NULL)
 	{
-		RoseComponentEntryDisk *entry = &edit->add[edit->nadd];
-
-		if (spill->private_runs[i] == NULL)
-			continue;
-		rose_component_builder_finish(spill->private_runs[i], entry);
-		mark_entry(spill, entry, spill->private_owners[i]);
+		rose_component_builder_finish(spill->private_run, &edit->add[0]);
+		mark_entry(spill, &edit->add[0]);
 		edit->nadd++;
 	}
 	if (rose_compactor_finish(spill->run, &edit->add[edit->nadd]))
 	{
-		mark_entry(spill, &edit->add[edit->nadd], 0);
+		mark_entry(spill, &edit->add[edit->nadd]);
 		edit->nadd++;
 		pending = spill->epoch != 0 && !spill->release_now;
 	}
@@ -429,9 +421,8 @@ publish(Spill *spill)
 static void
 release_builders(Spill *spill)
 {
-	for (int i = 0; i < ROSE_SPILL_MAX_PRIVATE; i++)
-		if (spill->private_runs[i] != NULL)
-			rose_component_builder_free(spill->private_runs[i]);
+	if (spill->private_run != NULL)
+		rose_component_builder_free(spill->private_run);
 	rose_compactor_free(spill->run);
 }
 

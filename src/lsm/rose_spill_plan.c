@@ -18,12 +18,15 @@
 #include "utils/memutils.h"
 
 /*
- * A transaction with more than this part of the arena in the memtable gets a
- * private run, and so do the largest ones if all in progress have more than
- * twice that.
+ * A transaction with more than this part of the arena, or of the memtable, goes to the
+ * private run, and so do the largest ones if all in progress have more than twice that.  A small
+ * part of the arena may always be carried over.
  */
 #define CARRY_SHARE			16
 #define CARRY_SHARE_SHORT	256
+
+/* If there is a private run anyway, it takes all that have this part of the limit. */
+#define CARRY_LIMIT_PART	8
 
 /* What an entry takes in the arena beside its row, about. */
 #define ENTRY_OVERHEAD		112
@@ -43,7 +46,8 @@ struct RoseSpillPlan
 	RoseSpillOwner *last_owner;
 	uint64		ncommitted;
 	Size		carried;		/* bytes */
-	int			nprivate;
+	uint64		nprivate;		/* versions */
+	Size		memtable_bytes;
 };
 
 /* A (sub)transaction's entry, with the state that it is first met in. */
@@ -103,7 +107,7 @@ find_owner(RoseSpillPlan *plan, const RoseVersion *version)
 	{
 		plan->last_owner->bytes = 0;
 		plan->last_owner->nversions = 0;
-		plan->last_owner->private_index = -1;
+		plan->last_owner->private = false;
 	}
 	return plan->last_owner;
 }
@@ -129,20 +133,15 @@ rose_spill_plan_fate(RoseSpillPlan *plan, const RoseMemEntryRef *entry,
 			break;
 	}
 	*owner = find_owner(plan, &entry->version);
-	return (*owner)->private_index >= 0 ? ROSE_SPILL_PRIVATE : ROSE_SPILL_CARRY;
+	return (*owner)->private ? ROSE_SPILL_PRIVATE : ROSE_SPILL_CARRY;
 }
 
 void
 rose_spill_plan_make_private(RoseSpillPlan *plan, RoseSpillOwner *owner)
 {
-	if (plan->nprivate == ROSE_SPILL_MAX_PRIVATE)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("no room in memory for the versions of transactions in progress"),
-				 errdetail("More than %d large transactions have written to one table.",
-						   ROSE_SPILL_MAX_PRIVATE),
-				 errhint("Increase rose.memtable_size, or load tables in fewer transactions at a time.")));
-	owner->private_index = plan->nprivate++;
+	Assert(!owner->private);
+	owner->private = true;
+	plan->nprivate += owner->nversions;
 	plan->carried -= owner->bytes;
 }
 
@@ -156,34 +155,39 @@ largest_carried(RoseSpillPlan *plan)
 
 	hash_seq_init(&scan, plan->owners);
 	while ((owner = hash_seq_search(&scan)) != NULL)
-		if (owner->private_index < 0 && (largest == NULL || owner->bytes > largest->bytes))
+		if (!owner->private && (largest == NULL || owner->bytes > largest->bytes))
 			largest = owner;
 	return largest;
 }
 
 /*
- * When memory is short, as little as possible is carried over: several tables
+ * What is carried over is copied and logged once more, by each spill: so it is a small part of what is
+ * spilled.  When memory is short, as little as possible is carried over: several tables
  * with transactions in progress could fill the arena with what each may carry.
  */
 static Size
-carry_limit(void)
+carry_limit(const RoseSpillPlan *plan)
 {
 	Size		total = rose_arena_total_bytes();
 
-	return rose_arena_used_bytes() >= total / 4 * 3 ? total / CARRY_SHARE_SHORT :
-		total / CARRY_SHARE;
+	if (rose_arena_used_bytes() >= total / 4 * 3)
+		return total / CARRY_SHARE_SHORT;
+	return Max(Min(total, plan->memtable_bytes) / CARRY_SHARE, total / CARRY_SHARE_SHORT);
 }
 
 static void
 choose_private(RoseSpillPlan *plan)
 {
-	Size		limit = carry_limit();
+	Size		limit = carry_limit(plan);
 
-	while (plan->nprivate < ROSE_SPILL_MAX_PRIVATE)
+	for (;;)
 	{
 		RoseSpillOwner *owner = largest_carried(plan);
 
-		if (owner == NULL || (owner->bytes <= limit && plan->carried <= 2 * limit))
+		if (owner == NULL)
+			return;
+		if (owner->bytes <= limit && plan->carried <= 2 * limit &&
+			(plan->nprivate == 0 || owner->bytes <= limit / CARRY_LIMIT_PART))
 			return;
 		rose_spill_plan_make_private(plan, owner);
 	}
@@ -246,6 +250,7 @@ rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema, int slot,
 	plan->owners = hash_create("rose spill owners", 64, &info,
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
+	plan->memtable_bytes = c0->tables[slot].nbytes;
 	old = MemoryContextSwitchTo(entry_context);
 	survey(plan, c0, schema, slot, entry_context);
 	MemoryContextSwitchTo(old);
@@ -261,6 +266,12 @@ uint64
 rose_spill_plan_committed(const RoseSpillPlan *plan)
 {
 	return plan->ncommitted;
+}
+
+uint64
+rose_spill_plan_private(const RoseSpillPlan *plan)
+{
+	return plan->nprivate;
 }
 
 bool

@@ -15,15 +15,12 @@
 
 #include "memtable/rose_memtable.h"
 
-/* Private runs that one spill may make. */
-#define ROSE_SPILL_MAX_PRIVATE	4
-
 typedef enum RoseSpillFate
 {
 	ROSE_SPILL_FORGET,			/* aborted, or a lock of an ended transaction */
 	ROSE_SPILL_RUN,				/* committed */
 	ROSE_SPILL_CARRY,			/* in progress: into the new memtable */
-	ROSE_SPILL_PRIVATE			/* in progress and too large for that */
+	ROSE_SPILL_PRIVATE			/* in progress and too large for that: to a private run */
 } RoseSpillFate;
 
 typedef struct RoseSpillPlan RoseSpillPlan;
@@ -34,7 +31,7 @@ typedef struct RoseSpillOwner
 	uint64		xid;			/* hash key: full top-level xid */
 	Size		bytes;			/* of its versions */
 	uint64		nversions;
-	int			private_index;	/* its private run, or -1: carried over */
+	bool		private;		/* to the private run; false: carried over */
 } RoseSpillOwner;
 
 /*
@@ -52,6 +49,7 @@ extern RoseSpillFate rose_spill_plan_fate(RoseSpillPlan *plan, const RoseMemEntr
 extern void rose_spill_plan_make_private(RoseSpillPlan *plan, RoseSpillOwner *owner);
 
 extern uint64 rose_spill_plan_committed(const RoseSpillPlan *plan);	/* versions, at most */
+extern uint64 rose_spill_plan_private(const RoseSpillPlan *plan);	/* versions */
 extern bool rose_spill_plan_carries(const RoseSpillPlan *plan);		/* any */
 
 #endif							/* ROSE_SPILL_PLAN_H */

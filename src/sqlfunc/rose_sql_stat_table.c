@@ -166,9 +166,9 @@ static double
 current_ratio(RoseTable *table)
 {
 	RosePickInput input;
-	bool		blocked[ROSE_MAX_COMPONENTS];
+	RosePickFlags flags;
 
-	rose_pick_input(table, &input, blocked);
+	rose_pick_input(table, &input, &flags);
 	return rose_pick_merge(&input).ratio;
 }
 

@@ -61,7 +61,7 @@ typedef enum RoseComponentState
 	ROSE_COMPONENT_PENDING = 2
 } RoseComponentState;
 
-/* Private: rows of one transaction, which may be in progress or aborted. */
+/* Private: rows of transactions that may be in progress or aborted. */
 #define ROSE_COMPONENT_PRIVATE		0x0001
 /* PENDING but readable now, because no memtable holds its rows */
 #define ROSE_COMPONENT_READ_PENDING 0x0002
@@ -69,6 +69,8 @@ typedef enum RoseComponentState
 #define ROSE_COMPONENT_UNIQUE_KEYS	0x0004
 /* no tombstone and no PARTIAL in it */
 #define ROSE_COMPONENT_ONLY_PUTS	0x0008
+/* private: rows of several transactions, which its footer lists; owner_xid is the oldest one */
+#define ROSE_COMPONENT_OWNERS		0x0010
 
 typedef struct RoseComponentEntryDisk
 {

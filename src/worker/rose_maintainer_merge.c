@@ -56,12 +56,20 @@ find_busy(const RoseManifest *manifest, bool *busy)
 
 /* Their transactions end without the manifest being switched. */
 static bool
-has_open_private(const RoseManifest *manifest)
+has_open_private(RoseTable *table)
 {
+	const RoseManifest *manifest = rose_table_manifest(table);
+
 	for (int i = 0; i < manifest->ncomponents; i++)
-		if ((manifest->components[i].flags & ROSE_COMPONENT_PRIVATE) &&
-			rose_private_state(&manifest->components[i]) == ROSE_PRIVATE_OPEN)
+	{
+		RosePrivateOwners owners;
+
+		if ((manifest->components[i].flags & ROSE_COMPONENT_PRIVATE) == 0)
+			continue;
+		(void) rose_private_owners(table, &manifest->components[i], &owners);
+		if (owners.nopen > 0)
 			return true;
+	}
 	return false;
 }
 
@@ -71,18 +79,16 @@ pick_and_begin(RoseTable *table, RoseTableNote *note, Oid relid)
 {
 	RosePickInput input;
 	RosePickResult pick;
-	bool		blocked[ROSE_MAX_COMPONENTS];
+	RosePickFlags flags;
 	bool		busy[ROSE_MAX_COMPONENTS];
 	RoseMerge  *merge;
-	const RoseManifest *manifest;
 
 	rose_settle_private_runs(table);
-	manifest = rose_table_manifest(table);
-	note->open_private = has_open_private(manifest);
+	note->open_private = has_open_private(table);
 	note->look_again = note->open_private ?
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 
-	rose_pick_input(table, &input, blocked);
+	rose_pick_input(table, &input, &flags);
 	find_busy(&table->manifest, busy);
 	input.busy = busy;
 	pick = rose_pick_merge(&input);

@@ -165,7 +165,8 @@ foreach my $lock ('UPDATE t SET v = v + 10 WHERE id = 1', 'DELETE FROM t WHERE i
 	  or die 'the runs are not joined';
 	sql('ALTER SYSTEM SET rose.max_merge_workers = 0');
 	$node->reload;
-	like(components(), qr/^private run 21000, /, 'the joined run is in front of them');
+	# what was rolled back before they were joined is left out
+	like(components(), qr/^private run 18000, /, 'the joined run is in front of them');
 	rows_are('2', 'newer versions behind a joined run');
 	rows_are('2', 'to the writer as well', $writer);
 	sql('UPDATE t SET v = v + 1 WHERE id = 1; INSERT INTO t VALUES (2, 20)');
