@@ -5,6 +5,7 @@
 #   make unit        unit tests of the modules that need no server
 #   make test        everything: unit, regression, isolation and TAP tests
 #   make crash-test  every stop point, torn pages, failing and full disks
+#   make fuzz        decoders of pages and footers, 10 million executions each
 #   make core-test   PostgreSQL's own regression and isolation suites on rose
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
 #   make stress      many sessions against invariants: ARGS="--seed=7 --seconds=600 --arena=4"
@@ -72,6 +73,9 @@ test:
 crash-test:
 	@src/test/run.sh crash
 
+fuzz:
+	@src/test/fuzz/run.sh $(ARGS)
+
 core-test:
 	@src/test/core/run.sh
 
@@ -91,4 +95,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test crash-test core-test fresh-test stress demo bench bench-full
+.PHONY: unit test crash-test fuzz core-test fresh-test stress demo bench bench-full

@@ -104,7 +104,7 @@ footer_check_header(const RoseFooterDisk *footer, const RoseComponentEntryDisk *
 		footer->nsyscols != ROSE_SYSCOLS ||
 		footer->ngroups != 1 ||
 		footer->total_bytes < sizeof(RoseFooterDisk) ||
-		footer->total_bytes > MaxAllocSize)
+		footer->total_bytes > ROSE_FOOTER_MAX_BYTES)
 		footer_corrupted(entry, "A count is out of range.");
 	if ((footer->natts > schema->natts && footer->version < ROSE_COMPONENT_LAYOUT_VERSION) ||
 		footer->nkeys != schema->nkeys)

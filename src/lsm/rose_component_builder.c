@@ -602,6 +602,8 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 		ROSE_COMPONENT_VERSION_ONE_OWNER;
 	footer->header_bytes = sizeof(*footer);
 	footer->component_id = builder->owner;
+	if (stream->len > ROSE_FOOTER_MAX_BYTES)
+		elog(ERROR, "footer of %d bytes is too long", stream->len);
 	footer->total_bytes = stream->len;
 	footer->natts = schema->natts;
 	footer->nkeys = schema->nkeys;

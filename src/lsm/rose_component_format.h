@@ -134,6 +134,12 @@ StaticAssertDecl(sizeof(RoseFooterDisk) == 176, "on-disk size");
 StaticAssertDecl(offsetof(RoseFooterDisk, nrows) == 40, "on-disk offset");
 StaticAssertDecl(offsetof(RoseFooterDisk, reserved) == 144, "on-disk offset");
 
+/*
+ * Longer footers are taken for damaged ones.  The longest part is the list of the Bloom filter's
+ * extents: 8 bytes for 30,000 rows or more.
+ */
+#define ROSE_FOOTER_MAX_BYTES	(64 * 1024 * 1024)
+
 /* Sections of the footer.  Embedded on disk: never renumber. */
 typedef enum RoseFooterSection
 {

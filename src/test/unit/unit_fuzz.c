@@ -15,6 +15,7 @@
 #include "page/rose_page_format.h"
 
 #include "unit.h"
+#include "unit_read.h"
 #include "unit_rows.h"
 
 #define FUZZ_PAGES		48
@@ -25,83 +26,6 @@ typedef struct FuzzPage
 	RoseColumnDesc descs[FUZZ_COLUMNS];
 	char		image[BLCKSZ] __attribute__((aligned(8)));
 } FuzzPage;
-
-static uint64 fuzz_sum;
-
-static void
-touch(const RoseColumnDesc *desc, Datum value)
-{
-	const char *bytes = DatumGetPointer(value);
-	Size		size = desc->attlen;
-	Size		i;
-
-	if (desc->attbyval)
-	{
-		fuzz_sum += value;
-		return;
-	}
-	if (desc->kind == ROSE_COLUMN_VARLEN)
-		size = VARSIZE_ANY(bytes);
-	else if (desc->kind == ROSE_COLUMN_CSTRING)
-		size = strlen(bytes) + 1;
-	for (i = 0; i < size; i++)
-		fuzz_sum += (uint8) bytes[i];
-}
-
-static int
-compare_anything(Datum stored, Datum value, void *arg)
-{
-	touch(arg, stored);
-	return (int) unit_random_below(3) - 1;
-}
-
-static void
-read_everything(RosePageReader *reader, const FuzzPage *original, const char *image)
-{
-	static Datum values[1000];
-	static bool nulls[1000];
-	int			c;
-
-	rose_page_reader_init(reader, image);
-	for (c = 0; c < rose_page_reader_ncols(reader); c++)
-	{
-		const RoseColumnDesc *desc = &original->descs[c];
-		int			nrows = rose_page_reader_nrows(reader);
-		int			from = (int) unit_random_below(nrows + 1);
-		int			wanted = (int) unit_random_below(lengthof(values));
-		int			n = Min(nrows - from, wanted);
-		bool		any_null = false;
-		int			first;
-		int			last;
-		int64		min;
-		int64		max;
-		int			i;
-
-		for (i = 0; i < 4 && nrows > 0; i++)
-		{
-			bool		isnull;
-			Datum		value = rose_page_get(reader, c, (int) unit_random_below(nrows), &isnull);
-
-			if (!isnull)
-				touch(desc, value);
-		}
-		rose_page_decode(reader, c, from, n, values, nulls);
-		for (i = 0; i < n; i++)
-		{
-			any_null |= nulls[i];
-			if (!nulls[i])
-				touch(desc, values[i]);
-		}
-		rose_page_minmax(reader, c, &min, &max);
-		if (any_null)
-			continue;
-		if (desc->kind == ROSE_COLUMN_INT)
-			rose_page_search(reader, c, from, from + n, (Datum) unit_random(), NULL, NULL,
-							 &first, &last);
-		rose_page_search(reader, c, from, from + n, (Datum) 0, compare_anything,
-						 (void *) desc, &first, &last);
-	}
-}
 
 static void
 damage(char *image, const FuzzPage *pages, int used)
@@ -189,7 +113,7 @@ test_page_fuzz(int iterations)
 
 		memcpy(image, pages[k].image, BLCKSZ);
 		damage(image, pages, ((PageHeader) image)->pd_lower);
-		UNIT_CATCH(failed, read_everything(readers[k], &pages[k], image));
+		UNIT_CATCH(failed, unit_read_page(readers[k], pages[k].descs, image));
 		if (failed)
 		{
 			nerrors++;

@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * unit_read.c
+ *	  Reading all of a page in each way there is, for tests of damaged pages.
+ *
+ * Every byte of a value is looked at, so that address sanitizer sees pointers that
+ * lead out of the image.  What comes out is of no interest.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "unit.h"
+#include "unit_read.h"
+
+static uint64 touched;
+
+static void
+touch(const RoseColumnDesc *desc, Datum value)
+{
+	const char *bytes = DatumGetPointer(value);
+	Size		size = desc->attlen;
+	Size		i;
+
+	if (desc->attbyval)
+	{
+		touched += value;
+		return;
+	}
+	if (desc->kind == ROSE_COLUMN_VARLEN)
+		size = VARSIZE_ANY(bytes);
+	else if (desc->kind == ROSE_COLUMN_CSTRING)
+		size = strlen(bytes) + 1;
+	for (i = 0; i < size; i++)
+		touched += (uint8) bytes[i];
+}
+
+static int
+compare_anything(Datum stored, Datum value, void *arg)
+{
+	touch(arg, stored);
+	return (int) unit_random_below(3) - 1;
+}
+
+void
+unit_read_page(RosePageReader *reader, const RoseColumnDesc *descs, const char *image)
+{
+	static Datum values[1000];
+	static bool nulls[1000];
+	int			c;
+
+	rose_page_reader_init(reader, image);
+	for (c = 0; c < rose_page_reader_ncols(reader); c++)
+	{
+		const RoseColumnDesc *desc = &descs[c];
+		int			nrows = rose_page_reader_nrows(reader);
+		int			from = (int) unit_random_below(nrows + 1);
+		int			wanted = (int) unit_random_below(lengthof(values));
+		int			n = Min(nrows - from, wanted);
+		bool		any_null = false;
+		int			first;
+		int			last;
+		int64		min;
+		int64		max;
+		int			i;
+
+		for (i = 0; i < 4 && nrows > 0; i++)
+		{
+			bool		isnull;
+			Datum		value = rose_page_get(reader, c, (int) unit_random_below(nrows), &isnull);
+
+			if (!isnull)
+				touch(desc, value);
+		}
+		rose_page_decode(reader, c, from, n, values, nulls);
+		for (i = 0; i < n; i++)
+		{
+			any_null |= nulls[i];
+			if (!nulls[i])
+				touch(desc, values[i]);
+		}
+		rose_page_minmax(reader, c, &min, &max);
+		if (any_null)
+			continue;
+		if (desc->kind == ROSE_COLUMN_INT)
+			rose_page_search(reader, c, from, from + n, (Datum) unit_random(), NULL, NULL,
+							 &first, &last);
+		rose_page_search(reader, c, from, from + n, (Datum) 0, compare_anything,
+						 (void *) desc, &first, &last);
+	}
+}
