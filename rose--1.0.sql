@@ -112,10 +112,11 @@ CREATE MATERIALIZED VIEW rose.subscription_rel (
 	state,								-- init, copying, ready or error
 	sync_lsn,							-- changes committed before are in the copy
 	last_error,
-	error_lsn
+	error_lsn,
+	error_code							-- SQLSTATE of last_error
 ) USING heap AS
 SELECT NULL::pg_catalog.oid, NULL::pg_catalog.regclass, NULL::pg_catalog.text,
-	NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn
+	NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text
 WHERE rose.refuse_refresh();
 
 CREATE UNIQUE INDEX subscription_rel_pkey ON rose.subscription_rel (subid, relid);
@@ -236,10 +237,14 @@ SELECT s.name, r.relid AS relation, r.state, r.sync_lsn,
 	coalesce(c.deletes, 0) AS deletes, coalesce(c.truncates, 0) AS truncates,
 	coalesce(c.partials, 0) AS partials, coalesce(c.incomplete_inserts, 0) AS incomplete_inserts,
 	coalesce(c.copied_rows, 0) AS copied_rows,
-	CASE WHEN pg_catalog.has_table_privilege(r.relid, 'SELECT') THEN r.last_error END AS last_error,
+	-- the text may show any row and column: not to those whom privileges or row security keep from some
+	CASE WHEN NOT pg_catalog.row_security_active(r.relid)
+		AND (pg_catalog.pg_has_role(t.relowner, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+		THEN r.last_error ELSE 'error ' || r.error_code END AS last_error,
 	r.error_lsn
 FROM rose.subscription s
 JOIN rose.subscription_rel r USING (subid)
+LEFT JOIN pg_catalog.pg_class t ON t.oid = r.relid::pg_catalog.oid
 LEFT JOIN LATERAL rose.subscription_table_counts(r.subid, r.relid) c ON true
 WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database());
 COMMENT ON VIEW rose.stat_subscription_tables

@@ -37,8 +37,8 @@ enum
 };
 enum
 {
-	REL_SUBID = 1, REL_RELID, REL_STATE, REL_SYNC_LSN, REL_LAST_ERROR, REL_ERROR_LSN,
-	REL_NATTS = REL_ERROR_LSN
+	REL_SUBID = 1, REL_RELID, REL_STATE, REL_SYNC_LSN, REL_LAST_ERROR, REL_ERROR_LSN, REL_ERROR_CODE,
+	REL_NATTS = REL_ERROR_CODE
 };
 enum
 {
@@ -342,16 +342,14 @@ rose_subscription_remove_table(Oid subid, Oid relid)
 
 void
 rose_subscription_set_table(Oid subid, Oid relid, const char *state, XLogRecPtr sync_lsn,
-							const char *error, XLogRecPtr error_lsn)
+							const char *error, const char *error_code, XLogRecPtr error_lsn)
 {
 	RoseRowEdit row = {0};
 
 	rose_row_set(&row, REL_STATE, CStringGetTextDatum(state));
 	rose_row_set_lsn(&row, REL_SYNC_LSN, sync_lsn);
-	if (error != NULL)
-		rose_row_set(&row, REL_LAST_ERROR, CStringGetTextDatum(error));
-	else
-		rose_row_set_null(&row, REL_LAST_ERROR);
+	rose_row_set_text(&row, REL_LAST_ERROR, error);
+	rose_row_set_text(&row, REL_ERROR_CODE, error_code);
 	rose_row_set_lsn(&row, REL_ERROR_LSN, error_lsn);
 	rose_rows_update("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid), &row);
 }

@@ -287,7 +287,7 @@ mark_tables(List *relids, const char *state, XLogRecPtr sync_lsn)
 
 	foreach(lc, relids)
 		rose_subscription_set_table(rose_apply.sub->subid, lfirst_oid(lc), state, sync_lsn,
-									NULL, InvalidXLogRecPtr);
+									NULL, NULL, InvalidXLogRecPtr);
 }
 
 static void

@@ -123,10 +123,10 @@ extern int	rose_background_spill_size; /* kB */
  * Catalog writes of the worker; each needs a transaction and a snapshot.
  */
 extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn);
-/* NULL error and invalid LSN set NULL. */
+/* NULL error and SQLSTATE, and an invalid LSN, set NULL. */
 extern void rose_subscription_set_table(Oid subid, Oid relid, const char *state,
 										XLogRecPtr sync_lsn, const char *error,
-										XLogRecPtr error_lsn);
+										const char *error_code, XLogRecPtr error_lsn);
 extern bool rose_subscription_epoch_committed(Oid subid, uint64 epoch);
 
 /* ---------------------------------------------------------------------

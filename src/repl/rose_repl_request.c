@@ -15,10 +15,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "repl/rose_repl_int.h"
 #include "storage/ipc.h"
+#include "utils/acl.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -182,6 +184,7 @@ typedef struct RequestWait
 	const char *what;			/* for errors: "to ..." */
 	TimestampTz error_time;		/* of the worker's last error that was seen */
 	int			nerrors;		/* seen while waiting */
+	bool		may_see;		/* the caller may read errors, which have values of any table */
 } RequestWait;
 
 static void
@@ -192,6 +195,7 @@ begin_wait(RequestWait *wait, const char *what, int timeout_s)
 	wait->what = what;
 	wait->error_time = -1;
 	wait->nerrors = 0;
+	wait->may_see = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
 
 /*
@@ -206,6 +210,8 @@ worker_failure(RequestWait *wait, const RoseReplSubShared *entry)
 	wait->error_time = entry->last_error_time;
 	if (wait->nerrors < 3)
 		return NULL;
+	if (!wait->may_see)
+		return psprintf("the replication worker cannot %s", wait->what);
 	return psprintf("the replication worker cannot %s: %s", wait->what, entry->last_error);
 }
 

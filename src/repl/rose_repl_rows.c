@@ -29,6 +29,7 @@
 #include "executor/tuptable.h"
 #include "repl/rose_repl_rows.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
 #include "utils/snapmgr.h"
@@ -104,6 +105,15 @@ rose_row_set_null(RoseRowEdit *row, int attno)
 {
 	rose_row_set(row, attno, (Datum) 0);
 	row->nulls[attno - 1] = true;
+}
+
+void
+rose_row_set_text(RoseRowEdit *row, int attno, const char *value)
+{
+	if (value == NULL)
+		rose_row_set_null(row, attno);
+	else
+		rose_row_set(row, attno, CStringGetTextDatum(value));
 }
 
 void

@@ -58,6 +58,7 @@ typedef struct RoseRowEdit
 
 extern void rose_row_set(RoseRowEdit *row, int attno, Datum value);
 extern void rose_row_set_null(RoseRowEdit *row, int attno);
+extern void rose_row_set_text(RoseRowEdit *row, int attno, const char *value);	/* NULL: NULL */
 extern void rose_row_set_lsn(RoseRowEdit *row, int attno, XLogRecPtr lsn);	/* invalid: NULL */
 
 /* Which rows: the first column of all tables is a subscription's id, the second of some a table's. */

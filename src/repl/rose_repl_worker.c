@@ -14,7 +14,9 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
@@ -27,6 +29,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 RoseApply	rose_apply;
@@ -58,7 +61,7 @@ is_tables_fault(int sqlerrcode)
 
 /* Its changes are skipped from now on, and the other tables go on. */
 static void
-pause_table(Oid relid, const char *message)
+pause_table(Oid relid, const char *message, const char *error_code)
 {
 	ListCell   *lc;
 
@@ -70,11 +73,39 @@ pause_table(Oid relid, const char *message)
 
 		if (table->relid == relid)
 			rose_subscription_set_table(rose_apply.sub->subid, relid, ROSE_REL_ERROR,
-										table->sync_lsn, message,
+										table->sync_lsn, message, error_code,
 										rose_apply.remote_commit_lsn);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+}
+
+/*
+ * Who reads a subscription's last error need not be among those who may read a row of a table with
+ * row security, which the error may show.
+ */
+static bool
+has_row_security(Oid relid)
+{
+	HeapTuple	tuple;
+	bool		result = false;
+
+	StartTransactionCommand();
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (HeapTupleIsValid(tuple))
+	{
+		result = ((Form_pg_class) GETSTRUCT(tuple))->relrowsecurity;
+		ReleaseSysCache(tuple);
+	}
+	CommitTransactionCommand();
+	return result;
+}
+
+static char *
+discreet_message(Oid relid, const char *error_code)
+{
+	return psprintf("error %s of table %u, which has row security; see rose.stat_subscription_tables and the server log",
+					error_code, relid);
 }
 
 /* Report the current error and end the process. */
@@ -84,7 +115,9 @@ handle_error(void)
 	ErrorData  *edata;
 	StringInfoData message;
 	Oid			relid = rose_apply.rel != NULL ? rose_apply.rel->relid : rose_apply.copying;
+	const char *error_code;
 	bool		pause;
+	bool		discreet;
 
 	MemoryContextSwitchTo(TopMemoryContext);
 	edata = CopyErrorData();
@@ -104,10 +137,14 @@ handle_error(void)
 		appendStringInfo(&message, "; hint: %s", edata->hint);
 
 	AbortOutOfAnyTransaction();
-	rose_repl_report_error(rose_apply.shared, message.data,
+	error_code = unpack_sql_state(edata->sqlerrcode);
+	discreet = OidIsValid(relid) && has_row_security(relid);
+	MemoryContextSwitchTo(TopMemoryContext);
+	rose_repl_report_error(rose_apply.shared,
+						   discreet ? discreet_message(relid, error_code) : message.data,
 						   pause ? 0 : wal_retrieve_retry_interval);
 	if (pause)
-		pause_table(relid, message.data);
+		pause_table(relid, message.data, error_code);
 	proc_exit(1);
 }
 
