@@ -43,6 +43,7 @@
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #include "repl/rose_repl.h"
+#include "rose_publications.h"
 #include "tableam/rose_ctid.h"
 #include "tableam/rose_tableam.h"
 #include "tcop/utility.h"
@@ -261,34 +262,42 @@ sets_access_method(const AlterTableStmt *stmt)
 }
 
 /*
- * Logical decoding knows nothing of rose's log: a subscriber would get the table's rows of
- * now, and no change of them.  Publications of schemas or of all tables leave
- * them out without a word, as core does with unlogged tables.
+ * ALTER TABLE that changes what a table is: not while a subscription feeds it, and not behind the back of a
+ * publication.  Who changes the name meanwhile is met by the worker, which looks again.
  */
 static void
-refuse_publication(List *objects)
+check_altered_table(const AlterTableStmt *stmt)
 {
 	ListCell   *cell;
 
-	foreach(cell, objects)
+	foreach(cell, stmt->cmds)
 	{
-		PublicationObjSpec *object = lfirst_node(PublicationObjSpec, cell);
-		Relation	rel;
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
+		Oid			relid;
 
-		if (object->pubobjtype != PUBLICATIONOBJ_TABLE)
+		if (cmd->subtype != AT_SetAccessMethod && cmd->subtype != AT_SetUnLogged)
 			continue;
-		rel = relation_openrv_extended(object->pubtable->relation, AccessShareLock, true);
-		if (rel == NULL)
-			continue;			/* core says so */
-		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot add relation \"%s\" to publication",
-							RelationGetRelationName(rel)),
-					 errdetail("Changes of rose tables are not decoded, so subscribers would not get them."),
-					 errhint("Publish a heap table, and subscribe to it with a rose table.")));
-		relation_close(rel, AccessShareLock);
+		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+		if (!OidIsValid(relid))
+			continue;
+		rose_repl_check_alter(relid, cmd->subtype == AT_SetUnLogged);
+		if (cmd->subtype == AT_SetAccessMethod &&
+			strcmp(cmd->name != NULL ? cmd->name : default_table_access_method, "rose") == 0)
+			rose_publications_check_table(relid);
 	}
+}
+
+static void
+check_publication(Node *stmt)
+{
+	if (IsA(stmt, CreatePublicationStmt))
+	{
+		if (((CreatePublicationStmt *) stmt)->for_all_tables)
+			rose_publications_check_all();
+		rose_publications_check_objects(((CreatePublicationStmt *) stmt)->pubobjects);
+	}
+	else if (((AlterPublicationStmt *) stmt)->action != AP_DropObjects)
+		rose_publications_check_objects(((AlterPublicationStmt *) stmt)->pubobjects);
 }
 
 static void
@@ -300,11 +309,10 @@ before_command(Node *stmt)
 		refuse_concurrently(((IndexStmt *) stmt)->relation, REINDEX_OBJECT_TABLE);
 	else if (reindexing_concurrently && ((ReindexStmt *) stmt)->relation)
 		refuse_concurrently(((ReindexStmt *) stmt)->relation, ((ReindexStmt *) stmt)->kind);
-	else if (IsA(stmt, CreatePublicationStmt))
-		refuse_publication(((CreatePublicationStmt *) stmt)->pubobjects);
-	else if (IsA(stmt, AlterPublicationStmt) &&
-			 ((AlterPublicationStmt *) stmt)->action != AP_DropObjects)
-		refuse_publication(((AlterPublicationStmt *) stmt)->pubobjects);
+	else if (IsA(stmt, AlterTableStmt))
+		check_altered_table((AlterTableStmt *) stmt);
+	else if (IsA(stmt, CreatePublicationStmt) || IsA(stmt, AlterPublicationStmt))
+		check_publication(stmt);
 }
 
 /* OID of the database whose files the command removes, or InvalidOid. */

@@ -201,6 +201,9 @@ extern char *rose_repl_try_spill(Oid subid, int timeout_s);
 /* Error if a subscription of this database feeds the table: it may not be truncated here. */
 extern void rose_repl_check_truncate(Oid relid);
 
+/* The same: it may be made neither unlogged nor a table of another access method. */
+extern void rose_repl_check_alter(Oid relid, bool unlogged);
+
 /* The subscription no longer feeds the table (drained before); InvalidOid: whichever does. */
 extern void rose_repl_unfeed(Oid relid, Oid subid);
 

@@ -52,6 +52,27 @@ static bool tables_changed = false; /* a table was invalidated, or may have been
  * Which local tables fit
  */
 
+static void
+require_target(Relation rel)
+{
+	const char *nspname = get_namespace_name(RelationGetNamespace(rel));
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION ||
+		rel->rd_rel->relam != get_table_am_oid("rose", true))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot replicate into \"%s.%s\", which is not a rose table",
+						nspname, RelationGetRelationName(rel)),
+				 errhint("Use ALTER TABLE ... SET ACCESS METHOD rose, or subscribe to it with CREATE SUBSCRIPTION.")));
+	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot replicate into \"%s.%s\", which is not a permanent table",
+						nspname, RelationGetRelationName(rel)),
+				 errdetail("It would be empty after a crash, and the upstream does not send its rows again."),
+				 errhint("Use ALTER TABLE ... SET LOGGED.")));
+}
+
 Oid
 rose_repl_target_table(RangeVar *rv)
 {
@@ -65,13 +86,7 @@ rose_repl_target_table(RangeVar *rv)
 				 errhint("Create it with the upstream's columns and primary key, and USING rose.")));
 
 	rel = table_open(relid, NoLock);
-	if (rel->rd_rel->relkind != RELKIND_RELATION ||
-		rel->rd_rel->relam != get_table_am_oid("rose", true))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot replicate into \"%s.%s\", which is not a rose table",
-						rv->schemaname, rv->relname),
-				 errhint("Use ALTER TABLE ... SET ACCESS METHOD rose, or subscribe to it with CREATE SUBSCRIPTION.")));
+	require_target(rel);
 	table_close(rel, NoLock);
 	return relid;
 }
@@ -204,6 +219,24 @@ rose_repl_check_truncate(Oid relid)
 				 errmsg("cannot truncate table \"%s\" because a subscription feeds it",
 						get_rel_name(relid)),
 				 errhint("Truncate it on the upstream, or have it copied again with rose.alter_subscription(..., resync => ...).")));
+}
+
+void
+rose_repl_check_alter(Oid relid, bool unlogged)
+{
+	Oid			subid = rose_subscription_of_table(relid);
+
+	if (!OidIsValid(subid))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 unlogged ?
+			 errmsg("cannot make table \"%s\" unlogged because a subscription feeds it",
+					get_rel_name(relid)) :
+			 errmsg("cannot change the access method of table \"%s\" because a subscription feeds it",
+					get_rel_name(relid)),
+			 errdetail("It is part of rose subscription \"%s\".", rose_subscription_get(subid)->name),
+			 errhint("Take it out of the subscription's publications and call rose.alter_subscription with refresh => true, or drop the subscription.")));
 }
 
 /* ---------------------------------------------------------------------
@@ -498,6 +531,7 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	open_rels = lappend(open_rels, entry);
 	MemoryContextSwitchTo(old);
 
+	require_target(entry->rel);
 	rose_repl_feed(entry->rel, relmap_subid);
 	entry->table = rose_table_open(entry->rel);
 	entry->rules = rose_rules_create(entry->rel, entry->context);

@@ -153,6 +153,78 @@ down('CREATE EXTENSION rose', 'hijack');
 down("TABLE rose.$_", 'hijack') foreach qw(stat_subscription stat_subscription_tables stat_components stat_space stat_memory stat_merge_progress stat_worker stat_snapshots);
 is(down("SELECT pg_sequence_last_value('rose.calls')", 'hijack'), '', 'called by none of its views');
 
+down('DROP OWNED BY mallory CASCADE');
+
+# --- errors show values: to the table's owner, and to who reads all statistics
+down('CREATE ROLE owner LOGIN; CREATE ROLE granted LOGIN; CREATE ROLE neighbour LOGIN; CREATE ROLE statistician LOGIN; GRANT pg_read_all_stats TO statistician;'
+	. 'CREATE TABLE e (id int PRIMARY KEY, v text CHECK (v <> \'secret word\')) USING rose; ALTER TABLE e OWNER TO owner; GRANT SELECT ON e TO granted;'
+	. 'CREATE TABLE n (id int PRIMARY KEY, v text) USING rose; ALTER TABLE n OWNER TO neighbour');
+up('CREATE TABLE e (id int PRIMARY KEY, v text); CREATE TABLE n (id int PRIMARY KEY, v text); CREATE PUBLICATION e FOR TABLE e, n');
+down("SELECT rose.create_subscription('e', \$\$$conninfo\$\$, ARRAY['e'])");
+down("SELECT rose.wait_for_sync('e', $timeout)");
+up("INSERT INTO e VALUES (1, 'secret word')");
+$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relation = 'e'::regclass") or fail('paused');
+my $of_table = "SELECT last_error FROM rose.stat_subscription_tables WHERE relation = 'e'::regclass";
+my $of_subscription = "SELECT last_error FROM rose.stat_subscription WHERE name = 'e'";
+like(as($_, $of_table), qr/secret word/, "the table's error, for $_") foreach qw(owner statistician postgres);
+is(as($_, $of_table), 'error 23514', "the table's error, for $_") foreach qw(granted neighbour);
+like(as($_, $of_subscription), qr/secret word/, "the subscription's error, for $_") foreach qw(statistician postgres);
+is(as($_, $of_subscription), '', "the subscription's error, for $_") foreach qw(owner granted neighbour);
+
+down('ALTER TABLE e ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY');
+is(as($_, $of_table), 'error 23514', "row security: the table's error, for $_") foreach qw(owner statistician granted neighbour);
+like(as('postgres', $of_table), qr/secret word/, 'row security: for superusers');
+down("SELECT rose.alter_subscription('e', resync => 'e')");
+$replica->poll_query_until('postgres', "SELECT last_error ~ 'error 23514 of table' FROM rose.stat_subscription WHERE name = 'e'") or fail('error shown');
+unlike(as($_, $of_subscription), qr/secret word/, "row security: the subscription's error, for $_") foreach qw(statistician postgres);
+up("UPDATE e SET v = 'x'");
+down('ALTER TABLE e DISABLE ROW LEVEL SECURITY');
+down("SELECT rose.alter_subscription('e', resync => 'e')");
+down("SELECT rose.wait_for_sync('e', $timeout)");
+
+# The worker's errors are those of all tables.
+stop_points_create($replica);
+down("SELECT stop_at('state-written', 'error', 'worker', 0, 1000)");
+up("INSERT INTO n VALUES (1, 'x')");
+foreach my $call ("rose.spill('n')", "rose.merge('n')")
+{
+	like(as('neighbour', "SELECT $call"), qr/the replication worker cannot commit an epoch/, "$call: says that it failed");
+	unlike(as('neighbour', "SELECT $call"), qr/state-written/, "$call: but not why");
+	like(as('postgres', "SELECT $call"), qr/state-written/, "$call: to superusers it does");
+}
+down('SELECT stop_clear()');
+down("SELECT rose.drop_subscription('e')");
+
+# --- tables that a publication has do not become rose tables in silence, nor rose tables published
+my $silence = qr/Changes of rose tables are not decoded/;
+down('CREATE SCHEMA apart; CREATE TABLE apart.h (id int PRIMARY KEY) USING heap; CREATE TABLE apart.parted (id int PRIMARY KEY) PARTITION BY RANGE (id);'
+	. 'CREATE TABLE apart.leaf PARTITION OF apart.parted FOR VALUES FROM (0) TO (10) USING heap');
+sub says
+{
+	my ($sql, $failure, $pattern, $name) = @_;
+	my ($status, $stdout, $stderr) = $replica->psql('postgres', $sql);
+
+	is($status != 0, $failure, "$name: " . ($failure ? 'refused' : 'done'));
+	$pattern eq '' ? is($stderr, '', $name) : like($stderr, $pattern, $name);
+	return;
+}
+says('CREATE PUBLICATION every FOR ALL TABLES', !!0, qr/WARNING:  rose tables are not published.*$silence/s, 'FOR ALL TABLES');
+says('ALTER TABLE apart.h SET ACCESS METHOD rose', !!0, qr/WARNING:  rose table "h" is not published/, 'a table that FOR ALL TABLES has');
+says('ALTER TABLE apart.h SET ACCESS METHOD heap; DROP PUBLICATION every', !!0, '', 'and back');
+says('CREATE PUBLICATION several FOR TABLES IN SCHEMA apart', !!0, '', 'IN SCHEMA, without rose tables');
+says('ALTER PUBLICATION several ADD TABLES IN SCHEMA public', !!0, qr/WARNING:  rose tables are not published/, 'IN SCHEMA, with rose tables');
+says('ALTER PUBLICATION several DROP TABLES IN SCHEMA public', !!0, '', 'DROP of a schema');
+says('ALTER TABLE apart.h SET ACCESS METHOD rose', !!0, qr/WARNING:  rose table "h" is not published/, 'a table that IN SCHEMA has');
+says('DROP PUBLICATION several; ALTER TABLE apart.h SET ACCESS METHOD heap; CREATE PUBLICATION this FOR TABLE apart.h', !!0, '', 'a heap table');
+says('ALTER TABLE apart.h SET ACCESS METHOD rose', !!1, qr/cannot make table "h" a rose table because publication "this" has it.*$silence.*DROP TABLE first/s, 'a table that is published by name');
+says('SET default_table_access_method = rose; ALTER TABLE apart.h SET ACCESS METHOD DEFAULT', !!1, qr/because publication "this" has it/, 'the same by default')
+  if $replica->pg_version >= 17;
+says('ALTER TABLE apart.h SET LOGGED', !!0, '', 'other changes');
+says('ALTER PUBLICATION this DROP TABLE apart.h; ALTER TABLE apart.h SET ACCESS METHOD rose', !!0, '', 'a table that was published');
+says('CREATE PUBLICATION parts FOR TABLE apart.parted', !!0, '', 'a partitioned table');
+says('ALTER TABLE apart.leaf SET ACCESS METHOD rose', !!0, qr/WARNING:  rose table "leaf" is not published/, 'a partition of a published table');
+says('DROP PUBLICATION parts; CREATE PUBLICATION parts FOR TABLE apart.parted', !!0, qr/WARNING:  rose table "leaf" is not published/, 'a partitioned table with a rose partition');
+
 $replica->stop;
 $upstream->stop;
 done_testing();

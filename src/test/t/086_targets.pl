@@ -158,6 +158,35 @@ $replica->poll_query_until('postgres', "SELECT last_error ~ 'null value in colum
   or fail('NOT NULL of what is generated');
 pass('NOT NULL of what is generated');
 
+# --- what a table may not be, or become
+up('CREATE TABLE lasting (id int PRIMARY KEY); CREATE PUBLICATION l FOR TABLE lasting');
+down('CREATE UNLOGGED TABLE lasting (id int PRIMARY KEY) USING rose');
+my $create = "SELECT rose.create_subscription('l', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['l'])";
+my ($rc, $out, $err) = $replica->psql('postgres', $create);
+like($err, qr/cannot replicate into "public.lasting", which is not a permanent table.*SET LOGGED/s, 'an unlogged table');
+down('ALTER TABLE lasting SET LOGGED');
+down($create);
+down("SELECT rose.wait_for_sync('l', $timeout)");
+my %refusals = (
+	'SET UNLOGGED' => qr/cannot make table "lasting" unlogged because a subscription feeds it/,
+	'SET ACCESS METHOD heap' => qr/cannot change the access method of table "lasting" because a subscription feeds it/,
+	'ADD COLUMN x int, SET ACCESS METHOD heap' => qr/cannot change the access method/);
+foreach my $command (sort keys %refusals)
+{
+	($rc, $out, $err) = $replica->psql('postgres', "\\set VERBOSITY verbose\nALTER TABLE lasting $command");
+	like($err, $refusals{$command}, $command);
+	like($err, qr/55006/, "$command: SQLSTATE");
+}
+up('INSERT INTO lasting VALUES (1)');
+wait_for_apply($upstream, $replica, 'postgres', 'l');
+is(down('SELECT count(*) FROM lasting'), 1, 'it goes on');
+down('DROP TABLE lasting; CREATE UNLOGGED TABLE lasting (id int PRIMARY KEY) USING rose');
+($rc, $out, $err) = $replica->psql('postgres', "SELECT rose.alter_subscription('l', refresh => true)");
+like($err, qr/which is not a permanent table/, 'an unlogged table, by a refresh');
+down("SELECT rose.drop_subscription('l')");
+down('ALTER TABLE lasting SET LOGGED; ALTER TABLE lasting SET UNLOGGED; ALTER TABLE lasting SET ACCESS METHOD heap');
+pass('an ordinary table may');
+
 $replica->stop;
 $upstream->stop;
 done_testing();
