@@ -33,6 +33,16 @@ sub new
 	return bless { tables => \@chosen, icu => $args{icu}, ctid => $args{ctid}, cursors => 0, added => 0 }, $class;
 }
 
+# From here on statements are about few of the tables, so that they meet.
+sub focus
+{
+	my ($self, $n) = @_;
+
+	$self->{all} //= $self->{tables};
+	$self->{tables} = [ map { pick(@{ $self->{all} }) } 1 .. $n ];
+	return;
+}
+
 sub table_names
 {
 	my ($self) = @_;

@@ -46,9 +46,10 @@ const int	nactors = sizeof(actors) / sizeof(actors[0]);
 
 /* Habits of the workloads that can be left out, to look for what else is wrong. */
 const Trait traits[NTRAITS] = {
-	[TRAIT_CTID] = {"ctid", false},
+	[TRAIT_CTID] = {"ctid", true},
 	[TRAIT_SAVEPOINT] = {"savepoint", true},
-	[TRAIT_ALTER] = {"alter", false},
+	[TRAIT_ALTER] = {"alter", true},
+	[TRAIT_ALTER_UNDONE] = {"alter_undone", false},
 	[TRAIT_CHURN] = {"churn", true},
 };
 

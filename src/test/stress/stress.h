@@ -219,6 +219,7 @@ enum
 	TRAIT_CTID,					/* rows are found by their ctid */
 	TRAIT_SAVEPOINT,			/* savepoints */
 	TRAIT_ALTER,				/* a session's private table is altered */
+	TRAIT_ALTER_UNDONE,			/* in a subtransaction, too */
 	TRAIT_CHURN,				/* sessions have spills and merges made in the middle of their own transactions */
 	NTRAITS
 };

@@ -129,7 +129,7 @@ alter(Session *s, Private *t)
 }
 
 static bool
-deed(Session *s, Private *t)
+deed(Session *s, Private *t, bool undone)
 {
 	int			what = random_below(&s->random, 20);
 
@@ -143,7 +143,7 @@ deed(Session *s, Private *t)
 		return change(s, t);
 	if (what < 13)
 		return empty(s, t);
-	if (what < 16 && trait_enabled(TRAIT_ALTER))
+	if (what < 16 && trait_enabled(undone ? TRAIT_ALTER_UNDONE : TRAIT_ALTER))
 		return alter(s, t);
 	if (what < 18 && options.rose)
 	{
@@ -168,7 +168,8 @@ work_private(Session *s)
 		bool		back = trait_enabled(TRAIT_SAVEPOINT) && random_chance(&s->random, 25);
 
 		saved = t;
-		good = (!back || session_run(s, "SAVEPOINT p")) && deed(s, &t) && (!back || session_run(s, "ROLLBACK TO p"));
+		good = (!back || session_run(s, "SAVEPOINT p")) && deed(s, &t, back) &&
+			(!back || session_run(s, trait_enabled(TRAIT_ALTER_UNDONE) ? "ROLLBACK TO p" : "ROLLBACK TO p; RELEASE p"));
 		if (back)
 			t = saved;
 	}
