@@ -19,7 +19,7 @@
 /*
  * All that may be merged.  Past a private run newer versions may go, because they are not of
  * its keys, but for those of its versions that are aborted; past a pending run they may not, nor
- * past one that has committed rows as well.
+ * past one that has committed rows as well.  What a run is, is asked once: it may be another in the next moment.
  */
 static void
 pick_everything(RoseTable *table, RosePickResult *pick)
@@ -34,13 +34,16 @@ pick_everything(RoseTable *table, RosePickResult *pick)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];
 
+		RosePrivateState state = ROSE_PRIVATE_COMMITTED;
+
 		if (entry->level > pick->target_level)
 			break;
-		if (rose_component_mergeable(table, entry))
-			pick->inputs[pick->ninputs++] = entry->id;
-		else if (entry->state != ROSE_COMPONENT_LIVE ||
-				 rose_private_state(table, entry) == ROSE_PRIVATE_PARTLY)
+		if (entry->flags & ROSE_COMPONENT_PRIVATE)
+			state = rose_private_state(table, entry);
+		if (entry->state != ROSE_COMPONENT_LIVE || state == ROSE_PRIVATE_PARTLY)
 			pick->ninputs = 0;
+		else if (state == ROSE_PRIVATE_COMMITTED)
+			pick->inputs[pick->ninputs++] = entry->id;
 	}
 }
 
