@@ -250,6 +250,9 @@ WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_
 COMMENT ON VIEW rose.stat_subscription_tables
 IS 'tables of this database''s subscriptions: state, counters, and why one is paused';
 
+-- The functions that look at one table return a row of nulls if that is locked in ACCESS EXCLUSIVE
+-- mode, or this is a standby.
+
 CREATE FUNCTION rose.components(relation regclass,
 	OUT kind text, OUT id bigint, OUT state text, OUT rows bigint, OUT tombstones bigint,
 	OUT blocks bigint, OUT bytes bigint, OUT raw_bytes bigint, OUT compression double precision,
@@ -298,7 +301,7 @@ COMMENT ON VIEW rose.stat_memory
 IS 'the memory of memtables, and what writers had to wait for it';
 
 CREATE FUNCTION rose.merge_progress(relation regclass,
-	OUT runs integer, OUT run_bytes bigint, OUT c1_bytes bigint, OUT c2_bytes bigint,
+	OUT runs integer, OUT run_raw_bytes bigint, OUT c1_raw_bytes bigint, OUT c2_raw_bytes bigint,
 	OUT c1_merge_pid integer, OUT c1_merge_done bigint, OUT c1_merge_total bigint,
 	OUT c2_merge_pid integer, OUT c2_merge_done bigint, OUT c2_merge_total bigint,
 	OUT raw_bytes bigint, OUT spilled_bytes bigint, OUT read_bytes bigint, OUT written_bytes bigint,

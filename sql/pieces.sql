@@ -112,7 +112,7 @@ SELECT * FROM rose.check('appended');
 -- what merges have done, and what waits for them
 INSERT INTO appended SELECT 31, 'more' FROM generate_series(1, 100);
 SELECT rose.spill('appended');
-SELECT runs, run_bytes > 0 AS waiting, c1_bytes, c2_bytes > 0 AS merged, c1_merge_pid, c2_merge_done, spilled_bytes > 0 AS spilled,
+SELECT runs, run_raw_bytes > 0 AS waiting, c1_raw_bytes, c2_raw_bytes > 0 AS merged, c1_merge_pid, c2_merge_done, spilled_bytes > 0 AS spilled,
     read_bytes > spilled_bytes AS read_again, written_bytes > spilled_bytes AS written_again,
     abs(amplification - (spilled_bytes + read_bytes + written_bytes)::float8 / raw_bytes) < 1e-9 AS amplification, ratio, model > 0 AS model
 FROM rose.stat_merge_progress WHERE relation = 'appended'::regclass;

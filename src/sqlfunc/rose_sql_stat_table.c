@@ -4,30 +4,62 @@
  *	  Functions behind the views rose.stat_components, stat_space and
  *	  stat_merge_progress: one table each.
  *
- * They only look, at the table's shared state, its manifest and its region maps.
+ * They only look, without waiting for locks, at the table's shared state, its manifest and its region maps.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xlog.h"
 #include "lsm/rose_merge.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"
+#include "storage/lmgr.h"
 
 PG_FUNCTION_INFO_V1(rose_components);
 PG_FUNCTION_INFO_V1(rose_space);
 PG_FUNCTION_INFO_V1(rose_merge_progress_of);
 
-/* Begin a result about the table that the function was given; NULL if it is gone. */
+/* What is not known at the moment is not waited for. */
+static void
+emit_unknown(FunctionCallInfo fcinfo)
+{
+	RoseSqlRow	row = {0};
+
+	for (int i = 0; i < ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc->natts; i++)
+		rose_sql_put(&row, (Datum) 0, true);
+	rose_sql_emit(fcinfo, &row);
+}
+
+/*
+ * Begin a result about the table that the function was given.  NULL if it is gone; or if it cannot be
+ * read, because somebody has locked it or this is a standby: then a row of nulls is the result.  Views of all
+ * tables must neither wait for one nor fail.
+ */
 static RoseTable *
 begin_result(FunctionCallInfo fcinfo)
 {
+	Oid			relid = PG_GETARG_OID(0);
 	Relation	rel;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = rose_sql_open_readable(PG_GETARG_OID(0));
-	return rel == NULL ? NULL : rose_table_open(rel);
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+	{
+		emit_unknown(fcinfo);
+		return NULL;
+	}
+	rel = rose_sql_open_readable(relid);
+	UnlockRelationOid(relid, AccessShareLock);
+	if (rel == NULL)
+		return NULL;
+	if (RecoveryInProgress())
+	{
+		emit_unknown(fcinfo);
+		relation_close(rel, AccessShareLock);
+		return NULL;
+	}
+	return rose_table_open(rel);
 }
 
 static void
