@@ -189,7 +189,8 @@ schema_of_before(RoseTable *table, MemoryContext context, bool *undoable)
 	for (int i = 0; i < schema->nkeys; i++)
 		keys[i] = schema->keys[i].def;
 	if (columns->changed && columns->ncommitted > 0)
-		before = rose_schema_create(make_descriptor(columns), schema->nkeys, keys, context);
+		before = rose_schema_create(make_descriptor(columns), schema->nkeys, keys,
+									schema->hashed, context);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	if (before != NULL && is_same(before, schema))
@@ -225,6 +226,24 @@ rose_altered_before_commit(RoseTable *table)
 		return false;
 	rose_schema_free(before);
 	return true;
+}
+
+bool
+rose_altered_just_now(Relation rel)
+{
+	MemoryContext work;
+	MemoryContext old;
+	bool		changed;
+
+	if (is_new(rel) || !is_locked_by_me(rel))
+		return false;
+	work = AllocSetContextCreate(CurrentMemoryContext, "rose altered columns",
+								 ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(work);
+	changed = read_columns(RelationGetRelid(rel))->changed;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return changed;
 }
 
 bool

@@ -23,6 +23,12 @@
  */
 extern bool rose_altered_before_commit(RoseTable *table);
 
+/*
+ * The same, for a table that is not open yet; also true if nothing has come of it.  ALTER TABLE may be about to
+ * rewrite the table.
+ */
+extern bool rose_altered_just_now(Relation rel);
+
 /* By which schemas the table's C0 may be written. */
 typedef struct RoseSpillSchemas
 {

@@ -354,6 +354,9 @@ rose_component_open(Relation rel, const RoseSchema *schema,
 	component->schema = schema;
 	component->info.entry = *entry;
 	footer_load(component, schema, footer_read(rel, schema, entry, own));
+	component->has_filter = component->footer.bloom_nblocks > 0;
+	if (component->has_filter)
+		component->has_filter = rose_component_bloom_suits(component, rel);
 	return component;
 }
 

@@ -3,6 +3,8 @@
  * rose_component_bloom.c
  *	  Asking a component's Bloom filter, for one key or for many.
  *
+ * A filter is asked only if keys are still hashed as they were when it was made.
+ *
  * The filter lies in pages of the component.  To ask it through shared buffers is to
  * find, pin and lock a page and to wait for memory, for each key.  Who asks for many keys, such as
  * COPY, gets a copy of the whole filter once he has asked as often as that is worth:
@@ -128,6 +130,48 @@ consider_copy(RoseComponent *component, Relation rel, int n)
 	copied_bytes += bytes;
 }
 
+/* ---- is it of use? ---- */
+
+uint32
+rose_component_hashed_keys(const RoseSchema *schema)
+{
+	uint32		hashed = 0;
+
+	for (int i = 0; i < schema->nkeys; i++)
+		if (schema->keys[i].hashable)
+			hashed |= (uint32) 1 << i;
+	return hashed;
+}
+
+uint64
+rose_component_hash_sample(const RoseSchema *schema, const Datum *min_key, const Datum *max_key)
+{
+	if (schema->nkeys == 0 || !schema->hashable)
+		return 0;
+	return rose_key_hash(schema, min_key) * 31 + rose_key_hash(schema, max_key);
+}
+
+/*
+ * Columns and functions that are hashed may have become others: an operator class was dropped, replaced
+ * or made.  The filter would not know keys that are there.  A component of an older version does not say
+ * how it was made, but its filter must know both ends of its range.
+ */
+bool
+rose_component_bloom_suits(RoseComponent *component, Relation rel)
+{
+	const RoseSchema *schema = component->schema;
+	const RoseFooterDisk *footer = &component->footer;
+
+	if (schema->nkeys == 0 || !schema->hashable)
+		return false;
+	if (footer->version >= ROSE_COMPONENT_LAYOUT_VERSION)
+		return footer->hashed_keys == rose_component_hashed_keys(schema) &&
+			footer->hash_sample == rose_component_hash_sample(schema, component->min_key,
+															  component->max_key);
+	return rose_component_bloom_test(component, rel, rose_key_hash(schema, component->min_key)) &&
+		rose_component_bloom_test(component, rel, rose_key_hash(schema, component->max_key));
+}
+
 /* ---- asking ---- */
 
 bool
@@ -137,7 +181,7 @@ rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash)
 	Buffer		buffer;
 	bool		found;
 
-	if (component->footer.bloom_nblocks == 0)
+	if (!component->has_filter)
 		return true;
 	if (component->filter != NULL)
 		return rose_bloom_test(component->filter, &component->bloom, hash);
@@ -171,7 +215,7 @@ void
 rose_component_bloom_test_many(RoseComponent *component, Relation rel, const uint64 *hashes,
 							   const int *which, int n, bool *maybe)
 {
-	if (component->filter == NULL && component->footer.bloom_nblocks > 0)
+	if (component->filter == NULL && component->has_filter)
 		consider_copy(component, rel, n);
 	if (component->filter != NULL)
 	{

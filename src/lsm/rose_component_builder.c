@@ -610,6 +610,9 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 	footer->nsyscols = ROSE_SYSCOLS;
 	footer->ngroups = 1;
 	footer->nsections = n;
+	footer->hashed_keys = rose_component_hashed_keys(schema);
+	footer->hash_sample = rose_component_hash_sample(schema, builder->min_key.key,
+													 builder->last_key.key);
 	memcpy(stream->data, footer, sizeof(*footer));
 	memcpy(stream->data + sizeof(*footer), sections, sizeof(sections));
 }

@@ -17,6 +17,10 @@
  *	Bloom		a block array of util/rose_bloom.h cut into pages.
  *	overflow	a byte stream over chained OVERFLOW pages that values share.
  *
+ * Flags and reserved fields: RoseFooterDisk.flags and reserved, RoseFooterSectionDisk.padding and reserved,
+ * RoseColumnGroupDisk.reserved and RoseOverflowPointerDisk.padding are zero and free; ROSE_LEAF_* of leaves
+ * has 0x10 and up free.
+ *
  * Every page has PageHeaderData and RosePageHeaderDisk with the component's
  * id, so that a block that was reused by another component is noticed.
  *
@@ -32,13 +36,14 @@
 
 #define ROSE_FOOTER_MAGIC		0x46534f52	/* "ROSF" on a little-endian machine */
 /*
- * 2: sequences may be ROSE_SEQ_OLDEST for "forgotten".  3: the footer has ROSE_SECTION_LAYOUT.
+ * 2: sequences may be ROSE_SEQ_OLDEST for "forgotten".  3: the footer has ROSE_SECTION_LAYOUT, hashed_keys
+ * and hash_sample.
  * 4: a private run with rows of several transactions, and only such a run has this version.
  * All else is as in version 1.
  */
 #define ROSE_COMPONENT_VERSION	4
 #define ROSE_COMPONENT_VERSION_ONE_OWNER	3
-#define ROSE_COMPONENT_LAYOUT_VERSION	3	/* from here on it has the section */
+#define ROSE_COMPONENT_LAYOUT_VERSION	3	/* from here on it has these */
 #define ROSE_COMPONENT_OLDEST_VERSION	1	/* that is read */
 
 /* Page kinds of this layer; embedded on disk, next to RosePageKind. */
@@ -113,7 +118,7 @@ typedef struct RoseFooterDisk
 	uint16		flags;			/* 26: zero */
 	uint32		bloom_nblocks;	/* 28: 0 = no filter */
 	uint32		bloom_nprobes;	/* 32 */
-	uint32		padding;		/* 36: zero */
+	uint32		hashed_keys;	/* 36: bit i: the filter has key column i; version 3 */
 	uint64		nrows;			/* 40: versions */
 	uint64		ndistinct;		/* 48: keys */
 	uint64		ntombstones;	/* 56 */
@@ -127,12 +132,15 @@ typedef struct RoseFooterDisk
 	uint64		overflow_pages; /* 120 */
 	uint64		overflow_values;	/* 128 */
 	uint64		bloom_pages;	/* 136 */
-	uint64		reserved[4];	/* 144: zero */
+	uint64		hash_sample;	/* 144: what hashing makes of the key range; version 3 */
+	uint64		reserved[3];	/* 152: zero */
 } RoseFooterDisk;
 
 StaticAssertDecl(sizeof(RoseFooterDisk) == 176, "on-disk size");
 StaticAssertDecl(offsetof(RoseFooterDisk, nrows) == 40, "on-disk offset");
-StaticAssertDecl(offsetof(RoseFooterDisk, reserved) == 144, "on-disk offset");
+StaticAssertDecl(offsetof(RoseFooterDisk, hashed_keys) == 36, "on-disk offset");
+StaticAssertDecl(offsetof(RoseFooterDisk, hash_sample) == 144, "on-disk offset");
+StaticAssertDecl(offsetof(RoseFooterDisk, reserved) == 152, "on-disk offset");
 
 /*
  * Longer footers are taken for damaged ones.  The longest part is the list of the Bloom filter's

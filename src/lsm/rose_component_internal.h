@@ -27,7 +27,8 @@ struct RoseComponent
 	RoseColumnDesc *descs;
 	RoseColumnDesc *inner_descs;
 	int			ninnercols;
-	RoseBloomShape bloom;		/* if footer.bloom_nblocks > 0 */
+	bool		has_filter;		/* of use: there is one, and it suits how keys are hashed now */
+	RoseBloomShape bloom;		/* if has_filter */
 	int			nextents;
 	RoseExtentDisk *extents;	/* of the Bloom pages */
 	Datum		min_key[INDEX_MAX_KEYS];
@@ -55,6 +56,16 @@ extern void rose_component_read_page(Relation rel, uint32 component_id, BlockNum
 /* Start an empty page that is not multicolumn. */
 extern void rose_component_init_page(char *page, uint32 component_id, uint8 kind);
 extern void rose_component_set_page_end(char *page, Size end);
+
+/* ---- the Bloom filter (rose_component_bloom.c) ---- */
+
+/* What a footer says of how the filter's hashes were made. */
+extern uint32 rose_component_hashed_keys(const RoseSchema *schema);
+extern uint64 rose_component_hash_sample(const RoseSchema *schema, const Datum *min_key,
+										 const Datum *max_key);
+
+/* Was the filter made from the hashes that keys have now?  If not, it is of no use. */
+extern bool rose_component_bloom_suits(RoseComponent *component, Relation rel);
 
 /* ---- columns of leaves and inner pages (rose_component_key.c) ---- */
 

@@ -27,6 +27,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "lsm/rose_adopt.h"
 #include "lsm/rose_altered.h"
 #include "lsm/rose_registry.h"
 #include "miscadmin.h"
@@ -41,6 +42,14 @@
 #define ROSE_RECOVER_WAIT_MS	100
 
 RoseEpochCommittedHook rose_epoch_committed_hook = NULL;
+
+/* How the file is to be read: found before any lock is taken, because it takes looks into catalogs. */
+typedef struct FileReading
+{
+	RoseSchema *schema;
+	RoseMetaInfo meta;			/* only what it says of key and columns */
+	bool		adopt;			/* the metapage is to be told that */
+} FileReading;
 
 /* Pending runs, and whether their epoch is committed. */
 typedef struct PendingVerdicts
@@ -290,7 +299,7 @@ replay_tail(RoseTable *table, const RoseSchema *schema, const RoseMetaInfo *meta
 
 /* REQUIRES: attach_lock exclusive.  False if C0 does not fit the arena. */
 static bool
-try_recover(RoseTable *table, const RoseSchema *schema, const PendingVerdicts *verdicts,
+try_recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *verdicts,
 			bool use_reserve)
 {
 	RoseTableShared *shared = table->shared;
@@ -307,9 +316,12 @@ try_recover(RoseTable *table, const RoseSchema *schema, const PendingVerdicts *v
 
 	settle_pending(table, &manifest, verdicts);
 	ROSE_STOP_POINT("recover-settled"); /* under attach_lock */
-	if (!replay_tail(table, schema, &meta, next_seq, use_reserve))
+	if (reading->adopt)
+		rose_meta_adopt(table->rel, &reading->meta);
+	if (!replay_tail(table, reading->schema, &meta, next_seq, use_reserve))
 		return false;
 
+	shared->hash_functions = reading->schema->hash_functions;
 	pg_write_barrier();
 	shared->recovered = true;
 	return true;
@@ -327,20 +339,34 @@ report_no_room(RoseTable *table)
 			 errhint("Try again when other tables were spilled, or increase rose.memtable_size and restart the server.")));
 }
 
+/* The first columns of a file are those that it was made with. */
+static void
+check_layout(RoseTable *table, const RoseMetaInfo *meta, const RoseLayout *layout)
+{
+	if (meta->layout_natts > layout->natts ||
+		(meta->layout_natts > 0 &&
+		 rose_layout_physical(layout, meta->layout_natts) != meta->layout_physical))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("file of table \"%s\" stores its columns in another way than the catalog says",
+						RelationGetRelationName(table->rel)),
+				 errhint("Restore the catalog and the table's file from the same backup.")));
+}
+
 /*
  * How to take apart the rows of the tail log, or those that it begins with.  One of a release that did not
  * write it down is read by the catalog, as long as that is still the one that it was written by.
  */
 static RoseSchema *
-schema_of_tail(RoseTable *table, MemoryContext context)
+schema_of_tail(RoseTable *table, const RoseMetaInfo *meta, MemoryContext context)
 {
 	MemoryContext old = MemoryContextSwitchTo(context);
-	RoseMetaInfo meta;
+	bool		altered = rose_altered_just_now(table->rel);
 	bool		told;
 	RoseLayout *layout = rose_tail_first_layout(table->rel, &told);
 	RoseSchema *schema;
 
-	if (!told && rose_altered_before_commit(table))
+	if (!told && altered)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot alter table \"%s\" before it has been read",
@@ -348,9 +374,11 @@ schema_of_tail(RoseTable *table, MemoryContext context)
 				 errdetail("Its tail log has format version %u, which does not say how rows are stored; from version %u on it does.",
 						   ROSE_TAIL_UNTOLD_VERSION, ROSE_TAIL_UNTOLD_VERSION + 1),
 				 errhint("Read a row of the table, or call rose.spill() for it, in a transaction before.")));
-	rose_meta_read(table->rel, &meta);
 	schema = rose_schema_create(layout ? rose_layout_tupdesc(layout) : RelationGetDescr(table->rel),
-								meta.nkeys, meta.keys, context);
+								meta->nkeys, meta->keys, meta->facts.hashed, context);
+	/* pg_upgrade makes tables whose descriptors it mends afterwards, and replaces their files */
+	if (!altered && !IsBinaryUpgrade)
+		check_layout(table, meta, rose_layout_make(RelationGetDescr(table->rel)));
 	MemoryContextSwitchTo(old);
 	return schema;
 }
@@ -361,16 +389,19 @@ rose_recover_table(RoseTable *table)
 	RoseTableShared *shared = table->shared;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
 												  ALLOCSET_SMALL_SIZES);
-	RoseSchema *schema = schema_of_tail(table, context);
+	FileReading reading = {0};
 	PendingVerdicts verdicts;
 	bool		done = false;
 
+	rose_meta_read(table->rel, &reading.meta);
+	reading.adopt = rose_adopt_plan(table->rel, &reading.meta);
+	reading.schema = schema_of_tail(table, &reading.meta, context);
 	judge_pending(table, &verdicts);
 	ROSE_STOP_POINT("recover-judged");
 	for (int i = 0; i < ROSE_RECOVER_TRIES; i++)
 	{
 		LWLockAcquire(&shared->attach_lock, LW_EXCLUSIVE);
-		done = shared->recovered || try_recover(table, schema, &verdicts, i > 0);
+		done = shared->recovered || try_recover(table, &reading, &verdicts, i > 0);
 		LWLockRelease(&shared->attach_lock);
 		if (done)
 		{

@@ -222,9 +222,11 @@ refresh_schema(RoseTable *table)
 
 	rose_meta_read(table->rel, &meta);
 	if (table->schema == NULL || !same_key(table->schema, &meta) ||
+		table->schema->hashed != meta.facts.hashed ||
 		!equalTupleDescs(tupdesc, table->schema->tupdesc))
 	{
-		schema = rose_schema_create(tupdesc, meta.nkeys, meta.keys, table->context);
+		schema = rose_schema_create(tupdesc, meta.nkeys, meta.keys, meta.facts.hashed,
+									table->context);
 		bury_components(table);
 		if (table->schema != NULL)
 			bury(NULL, table->schema);
@@ -288,11 +290,14 @@ rose_table_open(Relation rel)
 	if (table->pinned_in != transaction_count || table->shared == NULL ||
 		!rose_registry_is_current(table->shared, table->incarnation))
 		attach_handle(table);
+	if (unlikely(!*(volatile bool *) &table->shared->recovered))
+	{
+		rose_recover_table(table);
+		table->invalidations++; /* the metapage may have been brought up to date */
+	}
+	pg_read_barrier();			/* recovered before what was recovered */
 	if (unlikely(table->schema_stamp != table->invalidations))
 		refresh_schema(table);
-	if (unlikely(!*(volatile bool *) &table->shared->recovered))
-		rose_recover_table(table);
-	pg_read_barrier();			/* recovered before what was recovered */
 	return table;
 }
 
@@ -310,7 +315,8 @@ rose_table_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 	other->context = AllocSetContextCreate(context, "rose table as it was",
 										   ALLOCSET_SMALL_SIZES);
 	rose_meta_read(rel, &meta);
-	other->schema = rose_schema_create(tupdesc, meta.nkeys, meta.keys, other->context);
+	other->schema = rose_schema_create(tupdesc, meta.nkeys, meta.keys, meta.facts.hashed,
+									   other->context);
 	return other;
 }
 
@@ -349,7 +355,7 @@ rose_table_copy_schema(RoseTable *table, MemoryContext context)
 
 	for (int i = 0; i < schema->nkeys; i++)
 		keys[i] = schema->keys[i].def;
-	return rose_schema_create(schema->tupdesc, schema->nkeys, keys, context);
+	return rose_schema_create(schema->tupdesc, schema->nkeys, keys, schema->hashed, context);
 }
 
 /* ---- manifest and components ---- */

@@ -35,6 +35,7 @@ typedef struct RoseTableShared
 								 * a file another owner); no lock */
 	LWLock		attach_lock;	/* recovered */
 	bool		recovered;		/* set once, under attach_lock; read without */
+	uint64		hash_functions; /* by which partitions of keys are found; set with recovered */
 	Oid			fed_by;			/* subscription feeding it, 0 = none; c0.write_lock */
 	RoseC0Shared c0;			/* see rose_memtable.h */
 	RoseStoreShared store;		/* see rose_store.h */

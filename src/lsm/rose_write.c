@@ -70,12 +70,29 @@ rose_write_shmem_init(bool found)
 	PartitionLocks = area->locks;
 }
 
+/*
+ * Two sessions that find different locks for one key would both find it free.  What all of them use is
+ * fixed when the table is first touched.
+ */
+static void
+report_other_hash(RoseTable *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot write to table \"%s\", because keys are hashed by other functions than before",
+					RelationGetRelationName(table->rel)),
+			 errdetail("A hash operator class for a column of the primary key was dropped or replaced."),
+			 errhint("Use REINDEX TABLE, or restart the server.")));
+}
+
 int
 rose_write_partition_of_hash(RoseTable *table, uint64 hash)
 {
 	uint32		h = hash_combine((uint32) rose_locator_rel(table->locator),
 								 (uint32) rose_locator_db(table->locator));
 
+	if (unlikely(table->schema->hash_functions != table->shared->hash_functions))
+		report_other_hash(table);
 	if (table->schema->nkeys > 0 && table->schema->hashable)
 		h = hash_combine(h, (uint32) hash);
 	return murmurhash32(h) % ROSE_WRITE_PARTITIONS;

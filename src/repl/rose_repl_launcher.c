@@ -56,7 +56,7 @@ rose_repl_register(void)
 	BackgroundWorker worker;
 
 	rose_epoch_committed_hook = rose_subscription_epoch_committed;
-	if (rose_max_subscriptions == 0)
+	if (rose_max_subscriptions == 0 || IsBinaryUpgrade)
 		return;
 	init_worker(&worker, "rose_repl_launcher_main", "rose replication launcher");
 	worker.bgw_restart_time = 5;

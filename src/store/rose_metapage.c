@@ -32,21 +32,42 @@ check_key(int nkeys)
 }
 
 static void
-init_page(Page page, int nkeys, const RoseKeyColumnDisk *keys)
+set_key(RoseMetaDisk *meta, int nkeys, const RoseKeyColumnDisk *keys, const RoseKeyFacts *facts)
+{
+	meta->nkeys = nkeys;
+	memset(meta->keys, 0, sizeof(meta->keys));
+	if (nkeys > 0)
+		memcpy(meta->keys, keys, nkeys * sizeof(RoseKeyColumnDisk));
+	meta->hashed_keys = facts->hashed;
+	meta->key_order = facts->order;
+	memset(meta->collation_versions, 0, sizeof(meta->collation_versions));
+	strlcpy(meta->collation_versions, facts->versions, sizeof(meta->collation_versions));
+}
+
+/* All that a file says of its key and its columns. */
+static void
+set_description(RoseMetaDisk *meta, const RoseMetaInfo *info)
+{
+	meta->version = ROSE_META_VERSION;
+	meta->system_identifier = GetSystemIdentifier();
+	meta->layout_natts = info->layout_natts;
+	meta->layout_physical = info->layout_physical;
+	set_key(meta, info->nkeys, info->keys, &info->facts);
+}
+
+static void
+init_page(Page page, const RoseMetaInfo *info)
 {
 	RoseMetaDisk *meta = rose_meta_of(page);
 
 	PageInit(page, BLCKSZ, 0);
 	meta->magic = ROSE_META_MAGIC;
-	meta->version = ROSE_META_VERSION;
 	meta->manifest_version = 1;
 	meta->next_seq = ROSE_SEQ_FIRST;
 	meta->next_owner = 1;
 	meta->region_blocks = ROSE_REGION_BLOCKS;
 	meta->map_regions = ROSE_MAP_REGIONS;
-	meta->nkeys = nkeys;
-	if (nkeys > 0)
-		memcpy(meta->keys, keys, nkeys * sizeof(RoseKeyColumnDisk));
+	set_description(meta, info);
 	((PageHeader) page)->pd_lower = ROSE_PAGE_CONTENT + sizeof(RoseMetaDisk);
 }
 
@@ -62,17 +83,17 @@ init_page(Page page, int nkeys, const RoseKeyColumnDisk *keys)
  */
 void
 rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
-				 int nkeys, const RoseKeyColumnDisk *keys)
+				 const RoseMetaInfo *info)
 {
 	RelFileLocator locator = rose_smgr_locator(smgr);
 	PGIOAlignedBlock page;
 	bool		durable;
 
-	check_key(nkeys);
+	check_key(info->nkeys);
 	if (smgrnblocks(smgr, fork) != 0)
 		elog(ERROR, "cannot make a metapage in a file that is not empty");
 
-	init_page(page.data, nkeys, keys);
+	init_page(page.data, info);
 	durable = persistence == RELPERSISTENCE_PERMANENT || fork == INIT_FORKNUM;
 	if (fork == INIT_FORKNUM || (durable && !RelFileLocatorSkippingWAL(locator)))
 		log_newpage(&locator, fork, ROSE_META_BLOCK, page.data, true);
@@ -92,12 +113,12 @@ check_metapage(Relation rel, Page page)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("relation \"%s\" has no valid rose metapage",
 						RelationGetRelationName(rel))));
-	if (meta->version != ROSE_META_VERSION)
+	if (meta->version < ROSE_META_OLDEST_VERSION || meta->version > ROSE_META_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("relation \"%s\" has rose file format version %u, but this server's rose library supports version %u",
+				 errmsg("relation \"%s\" has rose file format version %u, but this server's rose library supports versions %u to %u",
 						RelationGetRelationName(rel), meta->version,
-						(uint32) ROSE_META_VERSION),
+						(uint32) ROSE_META_OLDEST_VERSION, (uint32) ROSE_META_VERSION),
 				 errhint("Install the rose release that wrote the table, dump the table with it and restore it.")));
 	if (meta->region_blocks != ROSE_REGION_BLOCKS ||
 		meta->map_regions != ROSE_MAP_REGIONS ||
@@ -144,8 +165,16 @@ rose_meta_read(Relation rel, RoseMetaInfo *info)
 	Buffer		buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
 	const RoseMetaDisk *meta = rose_meta_of(BufferGetPage(buffer));
 
+	memset(info, 0, sizeof(*info));
+	info->version = meta->version;
+	info->system_identifier = meta->system_identifier;
 	info->nkeys = meta->nkeys;
 	memcpy(info->keys, meta->keys, sizeof(info->keys));
+	info->facts.hashed = meta->version == 1 ? ROSE_HASH_WHAT_CAN_BE : meta->hashed_keys;
+	info->facts.order = meta->key_order;
+	strlcpy(info->facts.versions, meta->collation_versions, sizeof(info->facts.versions));
+	info->layout_natts = meta->layout_natts;
+	info->layout_physical = meta->layout_physical;
 	info->fed_by = meta->fed_by;
 	info->next_seq = meta->next_seq;
 	info->ntails = meta->ntails;
@@ -153,17 +182,8 @@ rose_meta_read(Relation rel, RoseMetaInfo *info)
 	UnlockReleaseBuffer(buffer);
 }
 
-static void
-set_key(RoseMetaDisk *meta, int nkeys, const RoseKeyColumnDisk *keys)
-{
-	meta->nkeys = nkeys;
-	memset(meta->keys, 0, sizeof(meta->keys));
-	if (nkeys > 0)
-		memcpy(meta->keys, keys, nkeys * sizeof(RoseKeyColumnDisk));
-}
-
 /*
- * Carry key and feeding subscription over to the init fork, if there is one.
+ * Carry description and feeding subscription over to the init fork, if there is one.
  * Generic WAL would not log it: to GenericXLogStart the table is unlogged.
  */
 static void
@@ -182,7 +202,7 @@ update_init_fork(Relation rel)
 
 	START_CRIT_SECTION();
 	meta = rose_meta_of(BufferGetPage(buffer));
-	set_key(meta, info.nkeys, info.keys);
+	set_description(meta, &info);
 	meta->fed_by = info.fed_by;
 	MarkBufferDirty(buffer);
 	log_newpage_buffer(buffer, true);
@@ -191,7 +211,8 @@ update_init_fork(Relation rel)
 }
 
 void
-rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
+rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys,
+				  const RoseKeyFacts *facts)
 {
 	RoseMetaEdit edit;
 	RoseMetaDisk *meta;
@@ -203,7 +224,20 @@ rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot change the key of \"%s\", because it has rows",
 						RelationGetRelationName(rel))));
-	set_key(meta, nkeys, keys);
+	meta->version = ROSE_META_VERSION;
+	meta->system_identifier = GetSystemIdentifier();
+	set_key(meta, nkeys, keys, facts);
+	rose_meta_edit_finish(&edit);
+	update_init_fork(rel);
+}
+
+void
+rose_meta_adopt(Relation rel, const RoseMetaInfo *info)
+{
+	RoseMetaEdit edit;
+
+	check_key(info->nkeys);
+	set_description(rose_meta_edit_begin(rel, &edit), info);
 	rose_meta_edit_finish(&edit);
 	update_init_fork(rel);
 }

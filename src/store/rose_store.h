@@ -33,11 +33,14 @@
 #include "utils/rel.h"
 
 #include "compat/rose_compat.h"
+#include "util/rose_key_facts.h"
 #include "util/rose_schema.h"
 #include "util/rose_version.h"
 
 #define ROSE_META_MAGIC		0x45534F52	/* "ROSE" */
-#define ROSE_META_VERSION	1
+#define ROSE_META_VERSION	2
+/* 1: without system identifier, layout and facts of the key.  All else is as in version 2. */
+#define ROSE_META_OLDEST_VERSION	1	/* that is read */
 #define ROSE_META_BLOCK		0
 #define ROSE_REGION_BLOCKS	8
 #define ROSE_MAX_COMPONENTS 64
@@ -124,8 +127,13 @@ typedef struct RoseTailSegmentDisk
 /* The rest of the metapage that callers may know. */
 typedef struct RoseMetaInfo
 {
+	uint32		version;		/* of the metapage; from 1 on the facts are not known */
+	uint64		system_identifier;	/* cluster whose OIDs keys has; 0 = not known */
 	int			nkeys;
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+	RoseKeyFacts facts;			/* hashed is ROSE_HASH_WHAT_CAN_BE if not known */
+	int			layout_natts;	/* columns when the file was made; 0 = not known */
+	uint64		layout_physical;	/* and their fingerprint */
 	Oid			fed_by;			/* subscription that feeds it, or 0 */
 	uint64		next_seq;		/* floor for the sequence after a restart */
 	int			ntails;
@@ -230,11 +238,15 @@ extern void rose_store_attach(Relation rel, RoseStoreShared *store);
  * was truncated to nothing; its registry entry must have been dropped.
  */
 extern void rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
-							 int nkeys, const RoseKeyColumnDisk *keys);
+							 const RoseMetaInfo *info);
 extern void rose_meta_read(Relation rel, RoseMetaInfo *info);
 
 /* Only on a file without components and tail segments; both forks if unlogged. */
-extern void rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys);
+extern void rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys,
+							  const RoseKeyFacts *facts);
+
+/* The file is one of this cluster, and of this release, from now on: what info says of key and layout. */
+extern void rose_meta_adopt(Relation rel, const RoseMetaInfo *info);
 extern void rose_meta_set_fed_by(Relation rel, Oid subid);
 
 extern void rose_manifest_read(Relation rel, RoseManifest *manifest);

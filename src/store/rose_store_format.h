@@ -13,6 +13,29 @@
  * generic WAL and full-page images leave out what lies between pd_lower and
  * pd_upper.  A page that is all zero is a valid, empty region map page.
  *
+ * Flags and reserved fields, all of them; what is not named is zero and free.
+ *
+ *	RoseMetaDisk.flags			none in use
+ *	RoseMetaDisk.reserved, reserved2
+ *								none in use
+ *	RoseMetaDisk.tails, keys	ROSE_MAX_TAILS and INDEX_MAX_KEYS places; behind the count: zero
+ *	RoseComponentEntryDisk.flags
+ *		0x0001					ROSE_COMPONENT_PRIVATE
+ *		0x0002					ROSE_COMPONENT_READ_PENDING
+ *		0x0004					ROSE_COMPONENT_UNIQUE_KEYS
+ *		0x0008					ROSE_COMPONENT_ONLY_PUTS
+ *		0x0010					REPAIR, kept for indexes
+ *		0x0020 and up			free
+ *	RoseMapDisk.reserved		not in use
+ *	RoseTailPageDisk.flags, reserved
+ *								not in use
+ *	RoseTailRecordDisk.flags	ROSE_TAIL_*; 0x80 is free
+ *	RoseTailLayoutDisk.padding	not in use
+ *	RoseLayoutColumnDisk.flags	ROSE_LAYOUT_* (util/rose_layout.h); 0x04 and up are free
+ *	RoseKeyColumnDisk.padding	not in use (util/rose_schema.h)
+ *	RoseFooterDisk.flags, padding, reserved
+ *								see lsm/rose_component_format.h
+ *
  * Private to the store.
  *
  *-------------------------------------------------------------------------
@@ -42,10 +65,18 @@ typedef struct RoseMetaDisk
 	uint16		region_blocks;	/* 38: ROSE_REGION_BLOCKS */
 	uint32		map_regions;	/* 40: ROSE_MAP_REGIONS */
 	uint32		flags;			/* 44: zero */
-	uint64		reserved[10];	/* 48: zero */
+	/* from here to 96, and collation_versions: zero in version 1 */
+	uint64		system_identifier;	/* 48: cluster whose OIDs keys[] has */
+	uint64		layout_physical;	/* 56: fingerprint of the first layout_natts columns */
+	uint16		layout_natts;	/* 64: columns when the file was made; 0 = not known */
+	uint16		padding;		/* 66: zero */
+	uint32		hashed_keys;	/* 68: bit i: keys[i] goes into hashes of keys */
+	uint64		key_order;		/* 72: fingerprint of versions of collations */
+	uint64		reserved[6];	/* 80: zero */
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS]; /* 128 */
 	RoseTailSegmentDisk tails[ROSE_MAX_TAILS];	/* 640: oldest first */
-	uint64		reserved2[24];	/* 896: zero */
+	char		collation_versions[ROSE_VERSIONS_SIZE]; /* 896: of key_order, for people */
+	uint64		reserved2[16];	/* 960: zero */
 	RoseComponentEntryDisk components[ROSE_MAX_COMPONENTS]; /* 1088: newest first */
 } RoseMetaDisk;
 
@@ -59,10 +90,14 @@ StaticAssertDecl(offsetof(RoseMetaDisk, ntails) == 36, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, region_blocks) == 38, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, map_regions) == 40, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, flags) == 44, "on-disk offset");
-StaticAssertDecl(offsetof(RoseMetaDisk, reserved) == 48, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, system_identifier) == 48, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, hashed_keys) == 68, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, reserved) == 80, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, keys) == 128, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, tails) == 640, "on-disk offset");
-StaticAssertDecl(offsetof(RoseMetaDisk, reserved2) == 896, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, collation_versions) == 896, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, reserved2) == 960, "on-disk offset");
+StaticAssertDecl(ROSE_VERSIONS_SIZE == 64, "on-disk array");
 StaticAssertDecl(offsetof(RoseMetaDisk, components) == 1088, "on-disk offset");
 StaticAssertDecl(sizeof(RoseMetaDisk) == 7232, "on-disk size");
 StaticAssertDecl(sizeof(RoseMetaDisk) <= BLCKSZ - ROSE_PAGE_CONTENT, "metapage fits a page");

@@ -34,6 +34,7 @@
 #include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "executor/tuptable.h"
+#include "lsm/rose_adopt.h"
 #include "lsm/rose_write.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -51,28 +52,12 @@ static List *dropped_keys = NIL;
 
 /* ---- key definitions ---- */
 
-/* The key that an index asks for. */
-static int
-index_key(Relation index, RoseKeyColumnDisk *keys)
-{
-	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
-
-	memset(keys, 0, nkeys * sizeof(RoseKeyColumnDisk));
-	for (int i = 0; i < nkeys; i++)
-	{
-		keys[i].attno = index->rd_index->indkey.values[i];
-		keys[i].collation = index->rd_indcollation[i];
-		keys[i].opfamily = index->rd_opfamily[i];
-		keys[i].opcintype = index->rd_opcintype[i];
-	}
-	return nkeys;
-}
-
 static bool
 has_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 {
 	RoseMetaInfo info;
 
+	(void) rose_table_open(rel);	/* brings the metapage up to this cluster */
 	rose_meta_read(rel, &info);
 	return info.nkeys == nkeys &&
 		memcmp(info.keys, keys, nkeys * sizeof(RoseKeyColumnDisk)) == 0;
@@ -92,6 +77,44 @@ file_is_of_this_subtransaction(Relation rel)
 	SubTransactionId mine = GetCurrentSubTransactionId();
 
 	return rel->rd_createSubid == mine || rose_rel_new_file_subid(rel) == mine;
+}
+
+/*
+ * Does REINDEX have something to do?  It holds a lock that lets others read.
+ */
+static bool
+is_outdated(Relation rel)
+{
+	RoseTable  *table = rose_table_open(rel);
+
+	if (table->schema->hash_functions == table->shared->hash_functions)
+		return false;
+	LockRelation(rel, AccessExclusiveLock);
+	return true;
+}
+
+/*
+ * pg_upgrade makes empty tables, and gives them the old cluster's files afterwards.  It allows no new file
+ * but those that it has named.
+ */
+static bool
+may_set_key_in_place(Relation rel)
+{
+	return (IsBinaryUpgrade || file_is_of_this_subtransaction(rel)) &&
+		is_empty(rose_table_open(rel));
+}
+
+static void
+set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	RoseKeyFacts facts;
+	RoseTable  *table;
+
+	rose_key_facts_make(RelationGetDescr(rel), nkeys, keys, &facts);
+	rose_meta_set_key(rel, nkeys, keys, &facts);
+	rose_table_invalidate(rose_rel_locator(rel));
+	table = rose_table_open(rel);
+	table->shared->hash_functions = table->schema->hash_functions;
 }
 
 /* ---- rows in the order of the new key ---- */
@@ -379,13 +402,12 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 	check_index_supported(rel, index, info, scan);
 	rose_primary_key_built(index);
 
-	nkeys = index_key(index, keys);
-	if (has_key(rel, nkeys, keys))
+	nkeys = rose_adopt_index_key(index, keys);
+	if (has_key(rel, nkeys, keys) && !is_outdated(rel))
 		return rose_table_estimate_rows(rose_table_open(rel));
-	if (file_is_of_this_subtransaction(rel) && is_empty(rose_table_open(rel)))
+	if (may_set_key_in_place(rel))
 	{
-		rose_meta_set_key(rel, nkeys, keys);
-		rose_table_invalidate(rose_rel_locator(rel));
+		set_key_in_place(rel, nkeys, keys);
 		return 0;
 	}
 	return (double) rewrite_with_key(rel, index, nkeys, keys);
@@ -424,7 +446,7 @@ has_right_key(Relation rel)
 	{
 		Relation	index = index_open(indexid, AccessShareLock);
 
-		nkeys = index_key(index, keys);
+		nkeys = rose_adopt_index_key(index, keys);
 		index_close(index, AccessShareLock);
 	}
 	return has_key(rel, nkeys, keys);

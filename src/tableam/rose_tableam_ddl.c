@@ -25,6 +25,7 @@
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
 #include "commands/progress.h"
+#include "lsm/rose_adopt.h"
 #include "lsm/rose_altered.h"
 #include "lsm/rose_merge.h"
 #include "lsm/rose_spill.h"
@@ -62,16 +63,25 @@ rose_next_file_forget_key(void)
 
 /* What the metapage of a new file says. */
 static void
-choose_key(Relation rel, const RelFileLocator *locator, RoseMetaInfo *info)
+describe_file(Relation rel, const RelFileLocator *locator, RoseMetaInfo *info)
 {
-	info->nkeys = 0;
+	RoseLayout *layout = rose_layout_make(RelationGetDescr(rel));
+
+	memset(info, 0, sizeof(*info));
 	if (OidIsValid(next_file.relid) && next_file.relid == RelationGetRelid(rel))
 	{
 		info->nkeys = next_file.nkeys;
 		memcpy(info->keys, next_file.keys, sizeof(info->keys));
 	}
 	else if (!RelFileLocatorEquals(rose_rel_locator(rel), *locator))
+	{
 		rose_meta_read(rel, info);	/* it replaces this one */
+		(void) rose_adopt_plan(rel, info);
+	}
+	rose_key_facts_make(RelationGetDescr(rel), info->nkeys, info->keys, &info->facts);
+	info->layout_natts = layout->natts;
+	info->layout_physical = layout->physical;
+	pfree(layout);
 }
 
 void
@@ -86,18 +96,18 @@ rose_set_new_file_callback(Relation rel, const RelFileLocator *locator, char per
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("temporary tables cannot use the rose access method"),
 				 errhint("Use an unlogged table, or a temporary table USING heap.")));
-	choose_key(rel, locator, &info);
+	describe_file(rel, locator, &info);
 
 	*freeze_xid = RecentXmin;
 	*minmulti = GetOldestMultiXactId();
 
 	smgr = RelationCreateStorage(*locator, persistence, true);
-	rose_meta_create(smgr, MAIN_FORKNUM, persistence, info.nkeys, info.keys);
+	rose_meta_create(smgr, MAIN_FORKNUM, persistence, &info);
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 	{
 		smgrcreate(smgr, INIT_FORKNUM, false);
 		log_smgrcreate(locator, INIT_FORKNUM);
-		rose_meta_create(smgr, INIT_FORKNUM, persistence, info.nkeys, info.keys);
+		rose_meta_create(smgr, INIT_FORKNUM, persistence, &info);
 	}
 	smgrclose(smgr);
 
@@ -359,7 +369,8 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	rose_meta_read(old_rel, &info);
 	if (info.nkeys > 0)
 	{
-		rose_meta_set_key(new_rel, info.nkeys, info.keys);
+		rose_key_facts_make(RelationGetDescr(new_rel), info.nkeys, info.keys, &info.facts);
+		rose_meta_set_key(new_rel, info.nkeys, info.keys, &info.facts);
 		rose_table_invalidate(rose_rel_locator(new_rel));
 	}
 	new_table = rose_table_open(new_rel);

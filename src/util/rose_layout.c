@@ -78,11 +78,14 @@ mix(uint64 hash, uint64 more)
 	return x ^ (x >> 31);
 }
 
+/*
+ * Whether values are passed by value says nothing of where they are, and pg_upgrade does not keep it of
+ * dropped columns.
+ */
 static uint64
 physical_word(const RoseLayoutColumnDisk *column)
 {
-	return (uint64) (uint16) column->attlen << 16 | (uint64) column->attalign << 8 |
-		(column->flags & ROSE_LAYOUT_BYVAL);
+	return (uint64) (uint16) column->attlen << 16 | (uint64) column->attalign << 8;
 }
 
 uint64

@@ -219,7 +219,7 @@ find_fixed_columns(RoseSchema *schema)
 
 RoseSchema *
 rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
-				   MemoryContext context)
+				   uint32 hashed, MemoryContext context)
 {
 	MemoryContext own = AllocSetContextCreate(context, "rose schema",
 											  ALLOCSET_SMALL_SIZES);
@@ -233,6 +233,7 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 	schema->natts = tupdesc->natts;
 	find_fixed_columns(schema);
 	schema->nkeys = nkeys;
+	schema->hashed = hashed;
 	schema->hashable = (nkeys == 0);
 
 	for (int i = 0; i < nkeys; i++)
@@ -252,9 +253,14 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 		column->int_order = key_column_is_int(column);
 		column->prefix_kind = key_column_prefix_kind(column);
 		key_column_set_comparator(column, own);
-		key_column_set_hash(column, att->atttypid, own);
+		if ((hashed & (uint32) 1 << i) != 0)
+			key_column_set_hash(column, att->atttypid, own);
 		schema->hashable |= column->hashable;
+		schema->hash_functions = schema->hash_functions * 31 +
+			(column->hashable ? column->hashfn.fn_oid : 0);
 	}
+	if (schema->hash_functions == 0)
+		schema->hash_functions = 1;
 
 	rose_key_prefix_plan(schema);
 	MemoryContextSwitchTo(oldcontext);

@@ -67,7 +67,9 @@ typedef struct RoseSchema
 	int			nfixed_byval;	/* so many of them, the first ones, are passed by value */
 	int			nkeys;			/* 0: keyed by the hidden row id */
 	RoseKeyColumn keys[INDEX_MAX_KEYS];
+	uint32		hashed;			/* bit i: key column i is to go into hashes of keys */
 	bool		hashable;		/* at least one key column (or the row id) hashes */
+	uint64		hash_functions; /* tells by which functions keys are hashed just now; never 0 */
 	int			prefix_columns; /* so many first columns are equal if the first
 								 * words of two prefixes are */
 	int			prefix_numbers; /* so many first columns make up the first word, and all
@@ -106,10 +108,12 @@ rose_schema_key_width(const RoseSchema *schema)
 /*
  * Make a schema in a new child of 'context'.  Looks up catalogs, so it needs
  * a transaction and no LWLock held.  Raises an error if the operator family
- * is gone.
+ * is gone.  hashed: which key columns go into hashes, as the file says.
  */
+#define ROSE_HASH_WHAT_CAN_BE	PG_UINT32_MAX	/* hashed: the file does not say */
+
 extern RoseSchema *rose_schema_create(TupleDesc tupdesc, int nkeys,
-									  const RoseKeyColumnDisk *keys,
+									  const RoseKeyColumnDisk *keys, uint32 hashed,
 									  MemoryContext context);
 extern void rose_schema_free(RoseSchema *schema);
 

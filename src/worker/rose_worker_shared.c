@@ -129,6 +129,9 @@ rose_worker_register(void)
 {
 	BackgroundWorker worker;
 
+	/* nothing may change files under pg_upgrade */
+	if (IsBinaryUpgrade)
+		return;
 	memset(&worker, 0, sizeof(worker));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;

@@ -1,0 +1,197 @@
+# pg_upgrade: tables of all kinds go over to another cluster as they are, by copy and by hard link. There
+# collations and operator families have other OIDs.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in has no format of its own' if $ENV{ROSE_STANDIN};
+
+my @settings = ('shared_preload_libraries = rose', "rose.spill_interval = '1h'", 'autovacuum = off', 'rose.max_merge_workers = 0');
+my @queries = (
+	'SELECT count(*), sum(id), sum(v), count(e) FROM plain',
+	'SELECT v FROM plain WHERE id = 777',
+	'SELECT count(*), sum(b), sum(added) FROM dropped',
+	'SELECT count(*), sum(a) FROM keyless',
+	'SELECT tableoid::regclass, count(*), sum(v) FROM parted GROUP BY 1 ORDER BY 1',
+	"SELECT v FROM parted WHERE k = 'p2' AND n = 150",
+	"SELECT count(*), sum(v), min(k), max(k) FROM collated",
+	"SELECT v FROM collated WHERE k = 'k00500'",
+	"SELECT string_agg(k, ',') FROM (SELECT k FROM mixed_case WHERE k < 'b9' ORDER BY k COLLATE folded) AS x",
+	"SELECT v FROM mixed_case WHERE k = 'B7'",
+	'SELECT count(*), sum(v) FROM typed',
+	"SELECT v FROM typed WHERE m = 'sad' AND p = 5 AND c = ROW(5, 'c5')::pair AND r = 5::reverse_int",
+	"SELECT string_agg(r::text, ',') FROM (SELECT r FROM backwards LIMIT 5) AS x",
+	'SELECT v FROM backwards WHERE r = 3::reverse_int',
+	'SELECT count(*), sum(v) FROM volatile',
+	'SELECT id, v, length(w) FROM wide');
+
+# An operator family of a user, and a type for it, as extensions have them.
+my $types = <<'SQL';
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+ALTER TYPE mood ADD VALUE 'better' BEFORE 'happy';
+CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+CREATE TYPE pair AS (a int, b text);
+CREATE TYPE reverse_int;
+CREATE FUNCTION reverse_in(cstring) RETURNS reverse_int LANGUAGE internal IMMUTABLE STRICT AS 'int4in';
+CREATE FUNCTION reverse_out(reverse_int) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out';
+CREATE TYPE reverse_int (INPUT = reverse_in, OUTPUT = reverse_out, LIKE = int4);
+CREATE CAST (int AS reverse_int) WITHOUT FUNCTION;
+CREATE FUNCTION reverse_lt(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4gt';
+CREATE FUNCTION reverse_le(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4ge';
+CREATE FUNCTION reverse_eq(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4eq';
+CREATE FUNCTION reverse_ge(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4le';
+CREATE FUNCTION reverse_gt(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4lt';
+CREATE FUNCTION reverse_hash(reverse_int) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'hashint4';
+CREATE FUNCTION reverse_hash_extended(reverse_int, bigint) RETURNS bigint LANGUAGE internal IMMUTABLE STRICT AS 'hashint4extended';
+CREATE OPERATOR < (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_lt, COMMUTATOR = >);
+CREATE OPERATOR <= (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_le);
+CREATE OPERATOR = (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_eq, COMMUTATOR = =, HASHES, MERGES);
+CREATE OPERATOR >= (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_ge);
+CREATE OPERATOR > (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_gt);
+CREATE FUNCTION reverse_cmp(a reverse_int, b reverse_int) RETURNS int LANGUAGE plpgsql IMMUTABLE STRICT AS
+	$$ BEGIN RETURN CASE WHEN a < b THEN -1 WHEN a > b THEN 1 ELSE 0 END; END $$;
+CREATE OPERATOR CLASS reverse_ops DEFAULT FOR TYPE reverse_int USING btree AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 reverse_cmp(reverse_int, reverse_int);
+CREATE OPERATOR CLASS reverse_hash_ops DEFAULT FOR TYPE reverse_int USING hash AS
+	OPERATOR 1 =, FUNCTION 1 reverse_hash(reverse_int), FUNCTION 2 reverse_hash_extended(reverse_int, bigint);
+CREATE COLLATION folded (PROVIDER = icu, LOCALE = 'en-US-u-ks-level2', DETERMINISTIC = false);
+CREATE COLLATION other (PROVIDER = icu, LOCALE = 'en-US');
+SQL
+
+my $tables = <<'SQL';
+CREATE TABLE plain (id int PRIMARY KEY, v int, e mood) USING rose;
+INSERT INTO plain SELECT g, g, 'better' FROM generate_series(1, 5000) g;
+SELECT rose.merge('plain');
+DELETE FROM plain WHERE id % 3 = 0;
+UPDATE plain SET v = v + 1 WHERE id % 7 = 0;
+
+CREATE TABLE dropped (gone text, a int PRIMARY KEY, also_gone float8, b int) USING rose;
+INSERT INTO dropped SELECT 'x', g, g, g FROM generate_series(1, 1000) g;
+SELECT rose.spill('dropped');
+ALTER TABLE dropped DROP COLUMN gone, DROP COLUMN also_gone, ADD COLUMN added int DEFAULT 5;
+INSERT INTO dropped SELECT g, g, 6 FROM generate_series(1001, 1100) g;
+
+CREATE TABLE keyless (a int, b text) USING rose;
+INSERT INTO keyless SELECT g, 'b' || g FROM generate_series(1, 1000) g;
+SELECT rose.spill('keyless');
+DELETE FROM keyless WHERE a % 2 = 0;
+
+CREATE TABLE parted (k text, n int, v int, PRIMARY KEY (k, n)) PARTITION BY LIST (k);
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN ('p1') USING rose;
+CREATE TABLE parted_2 (v int, k text NOT NULL, extra int, n int NOT NULL) USING rose;
+ALTER TABLE parted_2 DROP COLUMN extra;
+ALTER TABLE parted ATTACH PARTITION parted_2 FOR VALUES IN ('p2');
+INSERT INTO parted SELECT 'p' || 1 + g % 2, g, g FROM generate_series(1, 400) g;
+SELECT rose.spill('parted_1');
+UPDATE parted SET v = v + 1 WHERE n = 150;
+
+CREATE TABLE collated (k text COLLATE other PRIMARY KEY, v int) USING rose;
+INSERT INTO collated SELECT 'k' || lpad(g::text, 5, '0'), g FROM generate_series(1, 2000) g;
+SELECT rose.merge('collated');
+UPDATE collated SET v = 0 WHERE k = 'k00500';
+
+CREATE TABLE mixed_case (k text COLLATE folded PRIMARY KEY, v int) USING rose;
+INSERT INTO mixed_case SELECT chr(97 + g % 3) || g, g FROM generate_series(1, 100) g;
+SELECT rose.spill('mixed_case');
+UPDATE mixed_case SET v = -7 WHERE k = 'B7';
+
+CREATE TABLE typed (m mood, p positive, c pair, r reverse_int, v int, PRIMARY KEY (m, p, c, r)) USING rose;
+INSERT INTO typed SELECT CASE g % 2 WHEN 0 THEN 'ok' ELSE 'sad' END::mood, g, ROW(g, 'c' || g)::pair, g::reverse_int, g FROM generate_series(1, 500) g;
+SELECT rose.merge('typed');
+DELETE FROM typed WHERE m = 'ok';
+
+CREATE TABLE backwards (r reverse_int PRIMARY KEY, v int) USING rose;
+INSERT INTO backwards SELECT g::reverse_int, g FROM generate_series(1, 2000) g;
+SELECT rose.merge('backwards');
+UPDATE backwards SET v = -3 WHERE r = 3::reverse_int;
+
+CREATE UNLOGGED TABLE volatile (k text COLLATE other PRIMARY KEY, v int) USING rose;
+INSERT INTO volatile SELECT 'k' || g, g FROM generate_series(1, 500) g;
+
+CREATE TABLE emptied (k text COLLATE other PRIMARY KEY, v int) USING rose;
+INSERT INTO emptied VALUES ('a', 1);
+CREATE TABLE reindexed (k text COLLATE other PRIMARY KEY, v int) USING rose;
+INSERT INTO reindexed VALUES ('b', 1), ('a', 2);
+
+CREATE TABLE wide (id int PRIMARY KEY, v int, w text) USING rose;
+INSERT INTO wide VALUES (1, 1, repeat('x', 500000));
+SELECT rose.spill('wide');
+SQL
+
+sub answers { my ($node) = @_; return join "\n", map { $node->safe_psql('postgres', $_) } @queries; }
+
+sub cluster
+{
+	my ($name) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init;
+	$node->append_conf('postgresql.conf', "$_\n") foreach @settings;
+	return $node;
+}
+
+foreach my $mode (qw(copy link))
+{
+	my $old = cluster("old_$mode");
+	my $new = cluster("new_$mode");
+
+	$old->start;
+	rose_create($old, 'postgres');
+	$old->safe_psql('postgres', $types);
+	$old->safe_psql('postgres', $tables);
+	my $want = answers($old);
+	my $collation = $old->safe_psql('postgres', "SELECT oid FROM pg_collation WHERE collname = 'other'");
+	$old->stop;
+
+	# OIDs that the new cluster gives are others
+	$new->start;
+	$new->safe_psql('postgres', "SELECT lo_unlink(lo_create(0)) FROM generate_series(1, 500)");
+	$new->stop;
+
+	my $result = run_log([ 'pg_upgrade', '--no-sync', '-d', $old->data_dir, '-D', $new->data_dir, '-b', $old->config_data('--bindir'),
+			'-B', $new->config_data('--bindir'), '-s', $new->host, '-p', $old->port, '-P', $new->port, $mode eq 'link' ? '--link' : () ]);
+	ok($result, "pg_upgrade $mode");
+	if (!$result)
+	{
+		diag(`grep -rhE " ERROR:|pg_restore: error" ${\ $new->data_dir}/pg_upgrade_output.d`);
+		next;
+	}
+
+	$new->start;
+	isnt($new->safe_psql('postgres', "SELECT oid FROM pg_collation WHERE collname = 'other'"), $collation, "$mode: the collation has another OID");
+
+	# as first touch, and undone
+	my ($rc, $out, $err) = $new->psql('postgres', 'BEGIN; ALTER TABLE collated ALTER k TYPE varchar COLLATE "C", ALTER v TYPE bigint; ROLLBACK');
+	like($err, qr/cannot alter table "collated" before it has been read/, "$mode: whose collation it is cannot be told in the midst of ALTER TABLE");
+	$new->safe_psql('postgres', "BEGIN; TRUNCATE emptied; INSERT INTO emptied VALUES ('b', 1), ('a', 2); COMMIT; REINDEX TABLE reindexed");
+	is($new->safe_psql('postgres', "SELECT v FROM emptied WHERE k = 'a'"), 2, "$mode: TRUNCATE first");
+	is($new->safe_psql('postgres', "SELECT v FROM reindexed WHERE k = 'a'"), 2, "$mode: REINDEX first");
+	is(answers($new), $want, "$mode: answers");
+	is($new->safe_psql('postgres', "SELECT count(*) FROM pg_class, LATERAL rose.check(oid) WHERE relkind = 'r' AND relam = (SELECT oid FROM pg_am WHERE amname = 'rose')"), 0, "$mode: rose.check");
+
+	# and it goes on
+	$new->safe_psql('postgres', $_) foreach
+	  "INSERT INTO plain VALUES (-1, 0, 'ok')",
+	  "INSERT INTO collated VALUES ('k00000', 0)",
+	  "INSERT INTO volatile VALUES ('k', 0)",
+	  "UPDATE backwards SET v = 4 WHERE r = 4::reverse_int",
+	  "INSERT INTO parted VALUES ('p1', -1, 0), ('p2', -1, 0)",
+	  "SELECT rose.merge(oid) FROM pg_class WHERE relkind = 'r' AND relam = (SELECT oid FROM pg_am WHERE amname = 'rose')";
+	($rc, $out, $err) = $new->psql('postgres', "INSERT INTO collated VALUES ('k01000', 0)");
+	like($err, qr/duplicate key/, "$mode: a key that is there");
+	($rc, $out, $err) = $new->psql('postgres', "INSERT INTO mixed_case VALUES ('A3', 0)");
+	like($err, qr/duplicate key/, "$mode: a key that is there in other letters");
+	my $then = answers($new);
+	crash_and_restart($new);
+	is($new->safe_psql('postgres', 'SELECT count(*) FROM volatile'), 0, "$mode: the unlogged table is empty after a crash");
+	$new->safe_psql('postgres', "INSERT INTO volatile SELECT 'k' || g, g FROM generate_series(1, 500) g; INSERT INTO volatile VALUES ('k', 0)");
+	is(answers($new), $then, "$mode: answers after a crash");
+	is($new->safe_psql('postgres', "SELECT count(*) FROM pg_class, LATERAL rose.check(oid) WHERE relkind = 'r' AND relam = (SELECT oid FROM pg_am WHERE amname = 'rose')"), 0, "$mode: rose.check after merges");
+	$new->stop;
+}
+
+done_testing();

@@ -1,0 +1,128 @@
+# What the server says of a key's columns may change under a table that is there: operator classes for hashing come,
+# go and are replaced. No row may become invisible to lookups, and no key may come twice.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in has no filters' if $ENV{ROSE_STANDIN};
+
+my $node = rose_node('key_facts', "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'autovacuum = off');
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+# A type like integers, which hashes by one of two functions, or not.
+sql(<<'SQL');
+CREATE TYPE num;
+CREATE FUNCTION num_in(cstring) RETURNS num LANGUAGE internal IMMUTABLE STRICT AS 'int4in';
+CREATE FUNCTION num_out(num) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out';
+CREATE TYPE num (INPUT = num_in, OUTPUT = num_out, LIKE = int4);
+CREATE CAST (int AS num) WITHOUT FUNCTION;
+CREATE CAST (num AS int) WITHOUT FUNCTION;
+CREATE FUNCTION num_lt(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4lt';
+CREATE FUNCTION num_le(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4le';
+CREATE FUNCTION num_eq(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4eq';
+CREATE FUNCTION num_ge(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4ge';
+CREATE FUNCTION num_gt(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4gt';
+CREATE FUNCTION num_cmp(num, num) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'btint4cmp';
+CREATE FUNCTION num_hash(num) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'hashint4';
+CREATE FUNCTION num_hash_extended(num, bigint) RETURNS bigint LANGUAGE internal IMMUTABLE STRICT AS 'hashint4extended';
+CREATE FUNCTION num_hash_other(num, bigint) RETURNS bigint LANGUAGE internal IMMUTABLE STRICT AS 'hashcharextended';
+CREATE OPERATOR < (LEFTARG = num, RIGHTARG = num, FUNCTION = num_lt, COMMUTATOR = >);
+CREATE OPERATOR <= (LEFTARG = num, RIGHTARG = num, FUNCTION = num_le);
+CREATE OPERATOR = (LEFTARG = num, RIGHTARG = num, FUNCTION = num_eq, COMMUTATOR = =, HASHES, MERGES);
+CREATE OPERATOR >= (LEFTARG = num, RIGHTARG = num, FUNCTION = num_ge);
+CREATE OPERATOR > (LEFTARG = num, RIGHTARG = num, FUNCTION = num_gt);
+CREATE OPERATOR CLASS num_ops DEFAULT FOR TYPE num USING btree AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 num_cmp(num, num);
+SQL
+
+my %hashing = (
+	drop => 'DROP OPERATOR FAMILY num_hash_ops USING hash',
+	one => 'CREATE OPERATOR CLASS num_hash_ops DEFAULT FOR TYPE num USING hash AS OPERATOR 1 =, FUNCTION 1 num_hash(num), FUNCTION 2 num_hash_extended(num, bigint)',
+	other => 'CREATE OPERATOR CLASS num_hash_ops DEFAULT FOR TYPE num USING hash AS OPERATOR 1 =, FUNCTION 1 num_hash(num), FUNCTION 2 num_hash_other(num, bigint)');
+
+sub found
+{
+	my ($name) = @_;
+
+	foreach my $table (qw(single pair))
+	{
+		my $key = $table eq 'pair' ? 'a = g AND k = g::num' : 'k = g::num';
+
+		is(sql("SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, 1000) g, LATERAL (SELECT v FROM $table WHERE $key OFFSET 0) x"),
+			1000, "$name: $table: lookups");
+		is(sql("SELECT count(*), count(DISTINCT k) FROM $table"), '1000|1000', "$name: $table: rows");
+		is(sql("SELECT count(*) FROM rose.check('$table')"), 0, "$name: $table: rose.check");
+	}
+	return;
+}
+
+# Nobody can write a key twice.
+sub refused
+{
+	my ($name, $pattern) = @_;
+
+	foreach my $table (qw(single pair))
+	{
+		my $columns = $table eq 'pair' ? '7, 7::num, 0' : '7::num, 0';
+		my ($rc, $out, $err) = $node->psql('postgres', "INSERT INTO $table VALUES ($columns)");
+
+		like($err, $pattern, "$name: $table: the same key again");
+	}
+	return;
+}
+
+sub make
+{
+	sql(<<'SQL');
+DROP TABLE IF EXISTS single, pair;
+CREATE TABLE single (k num PRIMARY KEY, v int) USING rose;
+CREATE TABLE pair (a int, k num, v int, PRIMARY KEY (a, k)) USING rose;
+INSERT INTO single SELECT g::num, g FROM generate_series(1, 1000) g;
+INSERT INTO pair SELECT g, g::num, g FROM generate_series(1, 1000) g;
+SELECT rose.merge('single'), rose.merge('pair');
+SQL
+	return;
+}
+
+my $other = qr/keys are hashed by other functions than before/;
+my $duplicate = qr/duplicate key/;
+
+sql($hashing{one});
+make();
+found('at first');
+refused('at first', $duplicate);
+
+sql($hashing{drop});
+found('dropped');
+refused('dropped', $other);
+sql('REINDEX TABLE single; REINDEX TABLE pair');
+refused('reindexed', $duplicate);
+found('reindexed');
+$node->restart;
+found('after a restart');
+refused('after a restart', $duplicate);
+
+sql($hashing{other});
+found('made again');
+refused('made again', $duplicate);
+$node->restart;
+found('made again, after a restart');
+refused('made again, after a restart', $duplicate);
+
+make();
+sql("$hashing{drop}; $hashing{one}");
+found('replaced');
+refused('replaced', $other);
+$node->restart;
+found('replaced, after a restart');
+refused('replaced, after a restart', $duplicate);
+sql('UPDATE single SET v = v + 1; UPDATE pair SET v = v + 1; SELECT rose.merge(\'single\'), rose.merge(\'pair\')');
+found('replaced, and merged');
+refused('replaced, and merged', $duplicate);
+
+done_testing();
