@@ -73,7 +73,7 @@ typedef enum RoseComponentState
 /* no tombstone and no PARTIAL in it */
 #define ROSE_COMPONENT_ONLY_PUTS	0x0008
 /* private: rows of several transactions, which its footer lists; owner_xid is the oldest one */
-#define ROSE_COMPONENT_OWNERS		0x0010
+#define ROSE_COMPONENT_OWNERS		0x0020
 
 typedef struct RoseComponentEntryDisk
 {
