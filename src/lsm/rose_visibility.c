@@ -29,6 +29,20 @@ rose_full_xid(TransactionId xid)
 	return FullTransactionIdFromEpochAndXid(epoch, xid);
 }
 
+/*
+ * A snapshot from the time when this server was a standby.  Merges of the former primary did not know of
+ * it, and have dropped what it may need; replay did not wait for it either.
+ */
+pg_noinline static void
+refuse_from_recovery(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access because the snapshot was taken before this server was promoted"),
+			 errdetail("Merges on the former primary server may have removed versions of rows that it needs."),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 void
 rose_visibility_init(RoseVisibility *vis, Snapshot snapshot)
 {
@@ -39,6 +53,8 @@ rose_visibility_init(RoseVisibility *vis, Snapshot snapshot)
 	switch (snapshot->snapshot_type)
 	{
 		case SNAPSHOT_MVCC:
+			if (unlikely(snapshot->takenDuringRecovery))
+				refuse_from_recovery();
 			rose_snapshot_use(snapshot);
 			vis->kind = ROSE_SNAPSHOT_MVCC;
 			vis->xmin = rose_full_xid(snapshot->xmin);
