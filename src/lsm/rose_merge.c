@@ -263,29 +263,46 @@ open_inputs(RoseMerge *merge, RoseTable *table)
 	MemoryContextSwitchTo(old);
 }
 
+/* A merge that is to be kept while it begins: it has its lock, and no output. */
+static RoseMerge *beginning = NULL;
+
 RoseMerge *
 rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
 {
-	RoseMerge  *merge;
+	RoseMerge  *merge = make_merge(table, pick, keep);
 	const RoseManifest *manifest;
-	LOCKTAG		lock;
 
-	if (!rose_merge_lock(table->rel, keep, &lock))
+	if (!rose_merge_lock(table->rel, keep, &merge->lock))
+	{
+		MemoryContextDelete(merge->context);
 		return NULL;
-	merge = make_merge(table, pick, keep);
-	merge->lock = lock;
+	}
+	if (keep)
+		beginning = merge;
 	manifest = rose_table_manifest(table);
 	if (!collect_inputs(merge, table, manifest, pick) || is_pointless(merge, table, manifest) ||
 		try_move(merge, table))
 	{
-		rose_merge_unlock(&lock, keep);
+		beginning = NULL;
+		rose_merge_unlock(&merge->lock, keep);
 		MemoryContextDelete(merge->context);
 		return NULL;
 	}
 	open_inputs(merge, table);
+	beginning = NULL;
 	merge->stats_slot = rose_merge_stats_begin(&table->shared->merge_stats, merge->target_level);
 	ROSE_STOP_POINT("merge-begun");
 	return merge;
+}
+
+void
+rose_merge_begin_failed(void)
+{
+	if (beginning == NULL)
+		return;
+	rose_merge_unlock(&beginning->lock, true);
+	MemoryContextDelete(beginning->context);
+	beginning = NULL;
 }
 
 /* ---- strides ---- */
@@ -683,8 +700,16 @@ rose_merge_end(RoseMerge *merge, RoseTable *table)
 	else
 		rose_merge_stats_end(&table->shared->merge_stats, merge->stats_slot);
 	free_output(merge);
-	rose_merge_unlock(&merge->lock, merge->keep);
+	rose_merge_let_go(merge);
 	MemoryContextDelete(merge->context);
+}
+
+void
+rose_merge_let_go(RoseMerge *merge)
+{
+	if (!merge->unlocked)
+		rose_merge_unlock(&merge->lock, merge->keep);
+	merge->unlocked = true;
 }
 
 RelFileLocator

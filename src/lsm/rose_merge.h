@@ -29,6 +29,9 @@ typedef struct RoseMerge RoseMerge;
  */
 extern RoseMerge *rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep);
 
+/* After an error in it (keep), and the abort of its transaction: gives its lock up. */
+extern void rose_merge_begin_failed(void);
+
 typedef enum RoseMergeProgress
 {
 	ROSE_MERGE_MORE,			/* call again */
@@ -40,10 +43,13 @@ extern RoseMergeProgress rose_merge_step(RoseMerge *merge, RoseTable *table, int
 
 /*
  * End it and free it, done or not.  table: as opened now, or NULL if it is
- * gone.  After an error in a step nothing needs to be called but by the end of
- * the process: locks and blocks are given up with it.
+ * gone.  After an error in a step it can only be ended, once the transaction is aborted: by this, or by the
+ * end of the process, with which locks and blocks are given up, too.
  */
 extern void rose_merge_end(RoseMerge *merge, RoseTable *table);
+
+/* It will only be ended, but not now: others need not wait for that. */
+extern void rose_merge_let_go(RoseMerge *merge);
 
 /*
  * What waits for merges, and how far those under way are: for whoever slows

@@ -38,6 +38,7 @@ struct RoseMerge
 	uint64		incarnation;	/* of the table's registry entry */
 	LOCKTAG		lock;
 	bool		keep;			/* lives across transactions: session lock */
+	bool		unlocked;		/* ... which was given up already */
 	bool		alone;			/* the transaction has read nothing else of the table */
 	RoseSchema *schema;
 	RosePickKind kind;

@@ -9,6 +9,9 @@
  * server the registry is empty, so a worker visits each database once and
  * opens its rose tables.
  *
+ * There may be more databases than workers.  Then workers that have had their time end
+ * (rose_maintainer_slot.c), and the database that has waited longest is next.
+ *
  * The launcher has no database and no merge to do; it takes locks in
  * rose_workers for moments only.
  *
@@ -100,29 +103,42 @@ database_exists(Oid dbid)
 
 /* ---- starting ---- */
 
-/* Take a slot for a new worker; false if the database has one, or must wait.  */
-static bool
+typedef enum ClaimResult
+{
+	CLAIM_TAKEN,
+	CLAIM_NOT_NOW,				/* the database has a worker, or had one just now */
+	CLAIM_ALL_TAKEN				/* as many workers run as may */
+} ClaimResult;
+
+/* Take a slot for a new worker. */
+static ClaimResult
 claim_slot(Oid dbid, bool visit, int *index)
 {
 	RoseWorkerSlotShared *slot;
 	TimestampTz now = GetCurrentTimestamp();
 	int			nrunning = 0;
-	bool		claimed = false;
+	ClaimResult result = CLAIM_NOT_NOW;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
 		nrunning += rose_workers->slots[i].state != ROSE_WORKER_STOPPED;
-	slot = nrunning < rose_max_merge_workers ? rose_worker_slot(dbid, true) : NULL;
-	if (slot != NULL && slot->state == ROSE_WORKER_STOPPED && slot->not_before <= now)
+	slot = rose_worker_slot(dbid, nrunning < rose_max_merge_workers);
+	if (nrunning >= rose_max_merge_workers)
+	{
+		if (slot == NULL || slot->state == ROSE_WORKER_STOPPED)
+			result = CLAIM_ALL_TAKEN;
+	}
+	else if (slot != NULL && slot->state == ROSE_WORKER_STOPPED && slot->not_before <= now)
 	{
 		slot->state = ROSE_WORKER_STARTING;
 		slot->state_since = now;
 		slot->visit = slot->visit || visit;
+		slot->look_again = 0;
 		*index = slot - rose_workers->slots;
-		claimed = true;
+		result = CLAIM_TAKEN;
 	}
 	LWLockRelease(&rose_workers->lock);
-	return claimed;
+	return result;
 }
 
 static void
@@ -175,27 +191,34 @@ register_worker(Oid dbid, int index)
 			 errhint("You might need to increase max_worker_processes.")));
 }
 
-/* False: try again later. */
-static bool
+/* The database is gone: so is what we know of it. */
+static void
+forget_database(Oid dbid)
+{
+	rose_registry_drop_database(dbid);
+	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+		if (rose_workers->slots[i].info.dbid == dbid &&
+			rose_workers->slots[i].state == ROSE_WORKER_STOPPED)
+			memset(&rose_workers->slots[i], 0, sizeof(RoseWorkerSlotShared));
+	LWLockRelease(&rose_workers->lock);
+}
+
+static ClaimResult
 start_worker(Oid dbid, bool visit)
 {
 	int			index;
+	ClaimResult result;
 
 	if (!database_exists(dbid))
 	{
-		rose_registry_drop_database(dbid);
-		LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-		for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
-			if (rose_workers->slots[i].info.dbid == dbid &&
-				rose_workers->slots[i].state == ROSE_WORKER_STOPPED)
-				memset(&rose_workers->slots[i], 0, sizeof(RoseWorkerSlotShared));
-		LWLockRelease(&rose_workers->lock);
-		return true;
+		forget_database(dbid);
+		return CLAIM_TAKEN;
 	}
-	if (!claim_slot(dbid, visit, &index))
-		return false;
-	register_worker(dbid, index);
-	return true;
+	result = claim_slot(dbid, visit, &index);
+	if (result == CLAIM_TAKEN)
+		register_worker(dbid, index);
+	return result;
 }
 
 /* ---- looking around ---- */
@@ -219,7 +242,7 @@ needs_worker(const RoseRegistryDatabase *database, bool memory_short)
 		return true;
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
 	slot = rose_worker_slot(database->dbid, false);
-	needed = slot == NULL || slot->activity != database->activity || slot->visit ||
+	needed = slot == NULL || slot->activity != database->activity ||
 		(slot->spill_requested && database->first_write != 0);
 	LWLockRelease(&rose_workers->lock);
 	return needed;
@@ -255,23 +278,118 @@ check_workers(void)
 	}
 }
 
+/* A database that needs a worker. */
+typedef struct Candidate
+{
+	Oid			dbid;
+	bool		visit;
+	TimestampTz since;			/* its last one ended; 0 = it had none */
+} Candidate;
+
+static Candidate *candidates = NULL;	/* MAX_DATABASES of them */
+static int	ncandidates;
+
 static void
-look_around(void)
+add_candidate(Oid dbid, bool visit)
+{
+	RoseWorkerSlotShared *slot;
+	Candidate  *candidate;
+
+	for (int i = 0; i < ncandidates; i++)
+		if (candidates[i].dbid == dbid)
+		{
+			candidates[i].visit |= visit;
+			return;
+		}
+	if (ncandidates == MAX_DATABASES)
+		return;
+	candidate = &candidates[ncandidates++];
+	candidate->dbid = dbid;
+	candidate->visit = visit;
+	LWLockAcquire(&rose_workers->lock, LW_SHARED);
+	slot = rose_worker_slot(dbid, false);
+	candidate->since = slot != NULL ? slot->state_since : 0;
+	LWLockRelease(&rose_workers->lock);
+}
+
+static int
+compare_candidates(const void *a, const void *b)
+{
+	TimestampTz x = ((const Candidate *) a)->since;
+	TimestampTz y = ((const Candidate *) b)->since;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Databases in which something waited when their worker ended. */
+static void
+add_waiting(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	Oid			waiting[ROSE_WORKER_SLOTS];
+	int			n = 0;
+
+	LWLockAcquire(&rose_workers->lock, LW_SHARED);
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+	{
+		const RoseWorkerSlotShared *slot = &rose_workers->slots[i];
+
+		if (OidIsValid(slot->info.dbid) && slot->state == ROSE_WORKER_STOPPED &&
+			slot->look_again <= now && (slot->look_again != 0 || slot->visit))
+			waiting[n++] = slot->info.dbid;
+	}
+	LWLockRelease(&rose_workers->lock);
+	for (int i = 0; i < n; i++)
+		add_candidate(waiting[i], false);
+}
+
+static void
+find_candidates(void)
 {
 	static RoseRegistryDatabase *databases = NULL;
 	bool		memory_short = rose_worker_memory_short();
+	ListCell   *cell;
 	int			n;
 
 	if (databases == NULL)
+	{
 		databases = MemoryContextAlloc(TopMemoryContext,
 									   MAX_DATABASES * sizeof(RoseRegistryDatabase));
-	check_workers();
+		candidates = MemoryContextAlloc(TopMemoryContext, MAX_DATABASES * sizeof(Candidate));
+	}
+	ncandidates = 0;
 	n = rose_registry_databases(databases, MAX_DATABASES);
 	for (int i = 0; i < n; i++)
 		if (needs_worker(&databases[i], memory_short))
-			(void) start_worker(databases[i].dbid, false);
-	while (to_visit != NIL && start_worker(linitial_oid(to_visit), true))
-		to_visit = list_delete_first(to_visit);
+			add_candidate(databases[i].dbid, false);
+	add_waiting();
+	foreach(cell, to_visit)
+		add_candidate(lfirst_oid(cell), true);
+}
+
+/*
+ * Start workers, first for those who have waited longest.  If all are taken, the others have to
+ * end when they have had their time.
+ */
+static void
+look_around(void)
+{
+	bool		wanted = false;
+
+	check_workers();
+	find_candidates();
+	qsort(candidates, ncandidates, sizeof(Candidate), compare_candidates);
+	for (int i = 0; i < ncandidates; i++)
+	{
+		ClaimResult result = start_worker(candidates[i].dbid, candidates[i].visit);
+
+		if (result == CLAIM_TAKEN)
+			to_visit = list_delete_oid(to_visit, candidates[i].dbid);
+		wanted |= result == CLAIM_ALL_TAKEN;
+	}
+	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	rose_workers->wanted = wanted && rose_max_merge_workers > 0;
+	LWLockRelease(&rose_workers->lock);
 }
 
 void

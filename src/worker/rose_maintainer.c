@@ -14,9 +14,13 @@
  * must not wait for a stretch of a merge.
  *
  * The worker ends when it has had nothing to do for a while, after it has given free
- * room at the end of files back, and at any error;
- * the launcher starts it again.  A table that it failed on is left alone for a
- * minute, so that one broken table does not keep it from the others.
+ * room at the end of files back.  If another database waits for a worker, it ends when it has had its time
+ * (rose_maintainer_turn), whatever is left to do.
+ *
+ * A table that it failed on is left alone for a minute, and its merges are given up, so that
+ * broken tables do not keep it from the others; nor do locked ones, which it comes back to.  Only
+ * an error outside of a table's work, or in the cleaning up after one, ends it; the launcher
+ * starts it again.
  *
  * It tells core that it is like an autovacuum worker: then DROP DATABASE and
  * the like terminate it instead of failing, and a lock request that waits for
@@ -136,18 +140,74 @@ do_spill(void)
 	return item != NULL && spill_table(item);
 }
 
+/* ---- errors ---- */
+
+/*
+ * After an error: leave that table alone, and go on.  What is rethrown ends the process, and with it
+ * everything that it holds.
+ */
+static void
+get_over_error(MemoryContext context)
+{
+	Oid			relid = rose_maintainer_work_relid();
+	ErrorData  *error;
+	bool		cancel;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	cancel = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
+	if (!OidIsValid(relid) && !cancel)
+		PG_RE_THROW();
+	HOLD_INTERRUPTS();
+	EmitErrorReport();
+	rose_maintainer_note_error(error, false);
+	rose_maintainer_abort();
+	rose_merge_begin_failed();
+	/* who cancels waits for a lock of ours, and that may be a merge's */
+	if (!rose_maintainer_give_merges_up(cancel ? InvalidOid : relid))
+		PG_RE_THROW();
+	FlushErrorState();
+	RESUME_INTERRUPTS();
+	FreeErrorData(error);
+}
+
+/* Do a piece of work, in which errors may be met; it says whether there was something to do. */
+static bool
+attempt(bool (*work) (void))
+{
+	MemoryContext context = CurrentMemoryContext;
+	static bool worked;			/* static: PG_TRY must not clobber it */
+
+	PG_TRY();
+	{
+		worked = work();
+	}
+	PG_CATCH();
+	{
+		get_over_error(context);
+		worked = true;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	return worked;
+}
+
 /* ---- space ---- */
 
-static void
-truncate_table(const RoseRegistryItem *item)
+static const RoseRegistryItem *truncated;
+
+/* An attempt's work. */
+static bool
+truncate_table(void)
 {
-	RoseTable  *table = rose_maintainer_begin(ROSE_WORK_TRUNCATE, item->relid);
+	RoseTable  *table = rose_maintainer_begin(ROSE_WORK_TRUNCATE, truncated->relid);
 
 	if (table != NULL)
 		rose_store_give_back(table->rel, &table->shared->store,
 							 Max(TRUNCATE_MIN_BLOCKS,
 								 RelationGetNumberOfBlocks(table->rel) / TRUNCATE_MIN_FRACTION));
 	rose_maintainer_end();
+	return true;
 }
 
 /* Who goes on writing needs the room again; so do this when nobody has for a while. */
@@ -163,7 +223,8 @@ give_space_back(void)
 		if (!note->freed || rose_maintainer_failed_lately(rose_maintainer_items[i].relid))
 			continue;
 		note->freed = false;
-		truncate_table(&rose_maintainer_items[i]);
+		truncated = &rose_maintainer_items[i];
+		(void) attempt(truncate_table);
 	}
 }
 
@@ -181,32 +242,73 @@ database_activity(void)
 	return 0;
 }
 
+static RoseWorkerTurn turn;
+
+/* One piece of work; false if there is nothing to do now. */
+static bool
+work_once(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (turn == ROSE_TURN_OVER)
+		return do_spill() || rose_maintainer_merge_step(false);
+	return do_spill() || rose_maintainer_visit_step() || rose_maintainer_merge_step(true);
+}
+
+/* Its time is over, as others wait: is it to end just now? */
+static bool
+must_leave(void)
+{
+	if (turn == ROSE_TURN_END)
+		return true;
+	return turn == ROSE_TURN_OVER && !rose_maintainer_merges_can_go_on();
+}
+
+/* What nobody will tell of when it can be done. */
+static bool
+is_waiting(void)
+{
+	return rose_maintainer_has_unvisited() || rose_maintainer_has_merges() ||
+		rose_maintainer_waits_for_private();
+}
+
+static void
+look_after_process(void)
+{
+	static TimestampTz swept = 0;
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (TimestampDifferenceExceeds(swept, now, SWEEP_INTERVAL_MS))
+	{
+		rose_maintainer_sweep();
+		swept = now;
+	}
+}
+
+/* Until there is nothing more to do, or others wait. */
 static void
 maintain(void)
 {
 	TimestampTz idle_since = GetCurrentTimestamp();
-	TimestampTz swept = 0;
+	bool		busy = true;
 
 	for (;;)
 	{
 		uint64		activity = database_activity();
 		TimestampTz now = GetCurrentTimestamp();
 
-		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-		}
-		if (TimestampDifferenceExceeds(swept, now, SWEEP_INTERVAL_MS))
-		{
-			rose_maintainer_sweep();
-			swept = now;
-		}
-
+		look_after_process();
 		rose_maintainer_list_tables();
 		note_backlog();
-		if (do_spill() || rose_maintainer_merge_step())
+		turn = rose_maintainer_turn();
+		if (must_leave())
+			break;
+		busy = attempt(work_once);
+		if (busy)
 		{
 			idle_since = GetCurrentTimestamp();
 			continue;
@@ -214,18 +316,19 @@ maintain(void)
 
 		/* nothing to do as of 'activity' */
 		rose_maintainer_note_idle(activity);
+		if (turn == ROSE_TURN_WANTED && !rose_maintainer_has_merges())
+			break;
 		if (rose_maintainer_has_merges() || rose_maintainer_waits_for_private())
 			idle_since = now;
 		if (TimestampDifferenceExceeds(idle_since, now, IDLE_EXIT_MS))
-		{
-			give_space_back();
-			ROSE_STOP_POINT("worker-ending");	/* no transaction */
-			return;
-		}
+			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 NAP_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 	}
+	rose_maintainer_leave(is_waiting(), busy, rose_maintainer_merges_can_go_on());
+	give_space_back();
+	ROSE_STOP_POINT("worker-ending");	/* no transaction */
 }
 
 /* To core, be an autovacuum worker (see the top of this file). */
@@ -268,10 +371,12 @@ rose_maintainer_main(Datum arg)
 	PG_TRY();
 	{
 		if (visit)
-			rose_maintainer_visit_tables();
+			rose_maintainer_begin_visit();
 		rose_maintainer_list_tables();
-		if (rose_maintainer_nitems > 0)
+		if (rose_maintainer_nitems > 0 || rose_maintainer_has_unvisited())
 			maintain();
+		else if (visit)
+			rose_maintainer_note_visited();
 	}
 	PG_CATCH();
 	{
@@ -279,7 +384,7 @@ rose_maintainer_main(Datum arg)
 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
-		rose_maintainer_note_error(error);
+		rose_maintainer_note_error(error, true);
 		FreeErrorData(error);
 		PG_RE_THROW();
 	}

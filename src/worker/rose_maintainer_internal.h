@@ -22,12 +22,30 @@
 extern bool rose_maintainer_attach(Oid dbid, bool *visit);
 extern void rose_maintainer_count(bool spill);
 extern void rose_maintainer_show_work(RoseWorkerWork work, Oid relid);
-/* Remember the error that ends this worker, and on which table. */
-extern void rose_maintainer_note_error(const ErrorData *error);
+/* Remember an error, and on which table; that is left alone for a while.  ends: this worker does. */
+extern void rose_maintainer_note_error(const ErrorData *error, bool ends);
 extern bool rose_maintainer_failed_lately(Oid relid);
+/* The table at hand, as the view shows it; InvalidOid = none. */
+extern Oid	rose_maintainer_work_relid(void);
 extern bool rose_maintainer_take_request(void); /* was a spill asked for? */
 extern void rose_maintainer_note_visited(void);
 extern void rose_maintainer_note_idle(uint64 activity);
+
+/* How long this worker may go on. */
+typedef enum RoseWorkerTurn
+{
+	ROSE_TURN_FREE,				/* nobody waits for it */
+	ROSE_TURN_WANTED,			/* somebody does: end when there is nothing to do */
+	ROSE_TURN_OVER,				/* begin nothing new, end when merges are done */
+	ROSE_TURN_END				/* end now */
+} RoseWorkerTurn;
+extern RoseWorkerTurn rose_maintainer_turn(void);
+
+/*
+ * It ends.  waiting: for something that will not tell, so look again in a while; unfinished: there is
+ * more to do; gives_up: merges among it.
+ */
+extern void rose_maintainer_leave(bool waiting, bool unfinished, bool gives_up);
 
 /* ---- rose_maintainer_tables.c: the database's tables ---- */
 
@@ -47,7 +65,15 @@ extern RoseRegistryItem *rose_maintainer_items; /* tables, as of the last look *
 extern int	rose_maintainer_nitems;
 
 extern void rose_maintainer_list_tables(void);
-extern void rose_maintainer_visit_tables(void);
+
+/*
+ * Open every rose table of the database once, so that the registry knows it: list them, then
+ * some at a time, until false.  Those that are locked come later; are there any yet?
+ */
+extern void rose_maintainer_begin_visit(void);
+extern bool rose_maintainer_visit_step(void);
+extern bool rose_maintainer_has_unvisited(void);
+
 extern RoseTableNote *rose_maintainer_note(RelFileLocator locator);
 
 /* Has a table private runs of transactions in progress, whose end nothing else tells us? */
@@ -61,14 +87,24 @@ extern bool rose_maintainer_waits_for_private(void);
  */
 extern RoseTable *rose_maintainer_begin(RoseWorkerWork work, Oid relid);
 extern void rose_maintainer_end(void);
+/* After an error: the same by aborting it. */
+extern void rose_maintainer_abort(void);
 
 /* Forget tables whose files are gone, and what was noted of them.  Looks at the tables anew. */
 extern void rose_maintainer_sweep(void);
 
 /* ---- rose_maintainer_merge.c: merges that take turns ---- */
 
-/* Begin a merge that is due, or go on with one; false if there is nothing to do now. */
-extern bool rose_maintainer_merge_step(void);
+/* Begin a merge that is due, if may_begin, or go on with one; false if there is nothing to do now. */
+extern bool rose_maintainer_merge_step(bool may_begin);
 extern bool rose_maintainer_has_merges(void);
+/* Is there one whose table is not locked? */
+extern bool rose_maintainer_merges_can_go_on(void);
+
+/*
+ * An error while this table (InvalidOid: any) was worked on: its merges are given up, with the next
+ * steps.  False if one of them had been given up already, and that went wrong.
+ */
+extern bool rose_maintainer_give_merges_up(Oid relid);
 
 #endif							/* ROSE_MAINTAINER_INTERNAL_H */

@@ -18,18 +18,20 @@
 
 #define MERGE_STEP_MS			100 /* longest transaction of a merge, about */
 
-/* Merges that take turns, in all and of one table. */
+/* Merges that take turns, in all and of one table; and with those that wait for their tables' locks. */
 #define MAX_MERGES				4
 #define MAX_MERGES_OF_TABLE		2
+#define MAX_MERGES_AND_WAITING	64
 
 typedef struct ActiveMerge
 {
 	RoseMerge  *merge;
 	Oid			relid;
 	TimestampTz wait_until;		/* nothing can be done before */
+	bool		given_up;		/* only its end is left to be done */
 } ActiveMerge;
 
-static ActiveMerge merges[MAX_MERGES];
+static ActiveMerge merges[MAX_MERGES_AND_WAITING];
 static int	nmerges = 0;
 static int	next_merge = 0;
 
@@ -43,14 +45,29 @@ merges_of_table(RelFileLocator locator)
 	return n;
 }
 
-/* What merges under way read is not to be picked again, nor gone past. */
+/* A locked table must not keep others from being merged. */
+static bool
+has_place(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < nmerges; i++)
+		n += merges[i].wait_until == 0;
+	return n < MAX_MERGES && nmerges < MAX_MERGES_AND_WAITING;
+}
+
+/*
+ * What merges of this table that are under way read is not to be picked again, nor gone past.  Other tables
+ * have components of the same ids.
+ */
 static void
-find_busy(const RoseManifest *manifest, bool *busy)
+find_busy(RelFileLocator locator, const RoseManifest *manifest, bool *busy)
 {
 	memset(busy, 0, ROSE_MAX_COMPONENTS * sizeof(bool));
 	for (int i = 0; i < manifest->ncomponents; i++)
 		for (int j = 0; j < nmerges; j++)
-			if (rose_merge_uses(merges[j].merge, &manifest->components[i]))
+			if (RelFileLocatorEquals(rose_merge_locator(merges[j].merge), locator) &&
+				rose_merge_uses(merges[j].merge, &manifest->components[i]))
 				busy[i] = true;
 }
 
@@ -89,7 +106,7 @@ pick_and_begin(RoseTable *table, RoseTableNote *note, Oid relid)
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 
 	rose_pick_input(table, &input, &flags);
-	find_busy(&table->manifest, busy);
+	find_busy(table->locator, &table->manifest, busy);
 	input.busy = busy;
 	pick = rose_pick_merge(&input);
 	if (!pick.merge)
@@ -101,6 +118,7 @@ pick_and_begin(RoseTable *table, RoseTableNote *note, Oid relid)
 	merges[nmerges].merge = merge;
 	merges[nmerges].relid = relid;
 	merges[nmerges].wait_until = 0;
+	merges[nmerges].given_up = false;
 	nmerges++;
 	return true;
 }
@@ -127,7 +145,7 @@ find_merge(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	for (int i = 0; i < rose_maintainer_nitems && nmerges < MAX_MERGES; i++)
+	for (int i = 0; i < rose_maintainer_nitems && has_place(); i++)
 	{
 		RoseTableNote *note = rose_maintainer_note(rose_maintainer_items[i].locator);
 
@@ -162,6 +180,7 @@ step_merge(int index)
 	ActiveMerge *active = &merges[index];
 	TimestampTz now = GetCurrentTimestamp();
 	RoseMerge  *merge = active->merge;
+	bool		given_up = active->given_up;
 	bool		done = false;
 	bool		locked = false;
 	RoseTable  *table;
@@ -170,9 +189,10 @@ step_merge(int index)
 		return false;
 	ROSE_STOP_POINT("merge-paused");	/* between two steps: no transaction */
 	table = rose_maintainer_begin(ROSE_WORK_MERGE, active->relid);
+	active->wait_until = 0;
 	if (table != NULL)
 	{
-		done = rose_merge_step(merge, table, MERGE_STEP_MS) == ROSE_MERGE_DONE;
+		done = given_up || rose_merge_step(merge, table, MERGE_STEP_MS) == ROSE_MERGE_DONE;
 		if (done)
 		{
 			forget_merge(index);
@@ -193,15 +213,15 @@ step_merge(int index)
 	}
 	rose_maintainer_end();
 
-	if (done)
+	if (done && !given_up)
 		rose_maintainer_count(false);
 	return !locked;
 }
 
 bool
-rose_maintainer_merge_step(void)
+rose_maintainer_merge_step(bool may_begin)
 {
-	bool		worked = find_merge();
+	bool		worked = may_begin && find_merge();
 
 	for (int i = 0; i < nmerges && !worked; i++)
 	{
@@ -215,4 +235,29 @@ bool
 rose_maintainer_has_merges(void)
 {
 	return nmerges > 0;
+}
+
+bool
+rose_maintainer_merges_can_go_on(void)
+{
+	for (int i = 0; i < nmerges; i++)
+		if (merges[i].wait_until == 0 && !merges[i].given_up)
+			return true;
+	return false;
+}
+
+bool
+rose_maintainer_give_merges_up(Oid relid)
+{
+	for (int i = 0; i < nmerges; i++)
+	{
+		if (OidIsValid(relid) && merges[i].relid != relid)
+			continue;
+		if (merges[i].given_up)
+			return false;
+		rose_merge_let_go(merges[i].merge);	/* who waits for that may keep us from its end */
+		merges[i].given_up = true;
+		merges[i].wait_until = 0;
+	}
+	return true;
 }

@@ -31,6 +31,7 @@ int			rose_maintainer_nitems = 0;
 
 static HTAB *notes = NULL;
 static Relation work_rel = NULL;	/* of the table at hand */
+static bool was_locked;			/* the last one could not be opened for a lock */
 
 void
 rose_maintainer_list_tables(void)
@@ -94,7 +95,8 @@ RoseTable *
 rose_maintainer_begin(RoseWorkerWork work, Oid relid)
 {
 	begin_transaction(work, relid);
-	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+	was_locked = !ConditionalLockRelationOid(relid, AccessShareLock);
+	if (was_locked)
 		return NULL;
 	work_rel = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ?
 		try_relation_open(relid, NoLock) : NULL;
@@ -116,6 +118,14 @@ rose_maintainer_end(void)
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	pgstat_report_stat(true);
+	rose_maintainer_show_work(ROSE_WORK_NONE, InvalidOid);
+}
+
+void
+rose_maintainer_abort(void)
+{
+	work_rel = NULL;
+	AbortOutOfAnyTransaction();
 	rose_maintainer_show_work(ROSE_WORK_NONE, InvalidOid);
 }
 
@@ -151,16 +161,21 @@ rose_maintainer_sweep(void)
 
 /* ---- all tables ---- */
 
-/* Open every rose table of the database, so that the registry knows it. */
-void
-rose_maintainer_visit_tables(void)
-{
-	List	   *relids = NIL;
-	ListCell   *cell;
-	Oid			am;
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "rose visit",
-												  ALLOCSET_DEFAULT_SIZES);
+/* Tables opened between two looks at what else there is to do. */
+#define VISIT_AT_A_TIME		50
 
+static List *unvisited = NIL;	/* of Oid; in the visit's context */
+static List *locked = NIL;		/* those that were locked: again at visit_again */
+static TimestampTz visit_again;
+static MemoryContext visit_context = NULL;
+
+void
+rose_maintainer_begin_visit(void)
+{
+	Oid			am;
+
+	visit_context = AllocSetContextCreate(TopMemoryContext, "rose visit",
+										  ALLOCSET_DEFAULT_SIZES);
 	StartTransactionCommand();
 	am = get_table_am_oid("rose", true);
 	if (OidIsValid(am))
@@ -172,31 +187,71 @@ rose_maintainer_visit_tables(void)
 		while ((tuple = systable_getnext(scan)) != NULL)
 		{
 			Form_pg_class class = (Form_pg_class) GETSTRUCT(tuple);
-			MemoryContext old = MemoryContextSwitchTo(context);
+			MemoryContext old = MemoryContextSwitchTo(visit_context);
 
 			if (class->relam == am && RELKIND_HAS_TABLE_AM(class->relkind) &&
 				class->relpersistence != RELPERSISTENCE_TEMP)
-				relids = lappend_oid(relids, class->oid);
+				unvisited = lappend_oid(unvisited, class->oid);
 			MemoryContextSwitchTo(old);
 		}
 		systable_endscan(scan);
 		table_close(rel, AccessShareLock);
 	}
 	CommitTransactionCommand();
+}
 
-	foreach(cell, relids)
+/* It is taken from the list first: an error is not met twice. */
+static void
+visit_table(Oid relid)
+{
+	if (rose_maintainer_failed_lately(relid))
+		return;
+	(void) rose_maintainer_begin(ROSE_WORK_OPEN, relid);
+	rose_maintainer_end();
+	if (was_locked)
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (rose_maintainer_failed_lately(lfirst_oid(cell)))
-			continue;
-		begin_transaction(ROSE_WORK_OPEN, lfirst_oid(cell));
-		work_rel = try_relation_open(lfirst_oid(cell), AccessShareLock);
-		if (work_rel != NULL && is_rose_table(work_rel))
-			(void) rose_table_open(work_rel);
-		rose_maintainer_end();
+		MemoryContext old = MemoryContextSwitchTo(visit_context);
+
+		locked = lappend_oid(locked, relid);
+		MemoryContextSwitchTo(old);
+		visit_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
 	}
-	MemoryContextDelete(context);
-	rose_maintainer_note_visited();
+}
+
+bool
+rose_maintainer_visit_step(void)
+{
+	if (visit_context == NULL)
+		return false;
+	if (!rose_maintainer_has_unvisited())
+	{
+		rose_maintainer_note_visited();
+		MemoryContextDelete(visit_context);
+		visit_context = NULL;
+		return false;
+	}
+	if (unvisited == NIL && visit_again <= GetCurrentTimestamp())
+	{
+		unvisited = locked;
+		locked = NIL;
+	}
+	if (unvisited == NIL)
+		return false;
+	for (int i = 0; i < VISIT_AT_A_TIME && unvisited != NIL; i++)
+	{
+		Oid			relid = llast_oid(unvisited);
+
+		CHECK_FOR_INTERRUPTS();
+		unvisited = list_delete_last(unvisited);
+		visit_table(relid);
+	}
+	return true;
+}
+
+bool
+rose_maintainer_has_unvisited(void)
+{
+	return unvisited != NIL || locked != NIL;
 }
 
 /* Only tables of the list: a note may outlive its table. */

@@ -13,8 +13,11 @@
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 
-/* Tables of a database whose maintenance failed lately. */
+/* Tables of a database on which a worker ended lately; those it got over are in its own memory. */
 #define ROSE_WORKER_FAILURES	16
+
+/* A worker that others wait for may go on for so long; one with merges to lose for longer. */
+#define ROSE_WORKER_SLICE_MS	10000
 
 typedef enum RoseWorkerState
 {
@@ -36,6 +39,9 @@ typedef struct RoseWorkerSlotShared
 	RoseWorkerInfo info;		/* info.dbid 0: free slot */
 	Latch	   *latch;			/* of the running worker */
 	bool		visit;			/* look for rose tables in the catalog first */
+	TimestampTz look_again;		/* something waits, and nothing will tell: start a
+								 * worker then; 0 = no */
+	int			preempted;		/* workers in a row that gave merges up for others */
 	bool		spill_requested;
 	uint64		activity;		/* of the registry when a worker found nothing to do */
 	TimestampTz state_since;
@@ -48,6 +54,7 @@ typedef struct RoseWorkerShared
 	LWLock		lock;			/* all that follows */
 	int			tranche;		/* constant */
 	Latch	   *launcher;		/* NULL: not running */
+	bool		wanted;			/* a database waits for a worker, and all are taken */
 	RoseWorkerSlotShared slots[ROSE_WORKER_SLOTS];
 } RoseWorkerShared;
 

@@ -94,12 +94,29 @@ rose_worker_slot(Oid dbid, bool make)
 	return spare;
 }
 
-/* RoseRequestSpillHook: memory is short, for a writer of this database. */
+/* Is one there for this database, or about to be?  REQUIRES: lock. */
+static bool
+worker_comes(const RoseWorkerSlotShared *slot)
+{
+	int			nrunning = 0;
+
+	if (slot != NULL && slot->state != ROSE_WORKER_STOPPED)
+		return rose_max_merge_workers > 0;
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+		nrunning += rose_workers->slots[i].state != ROSE_WORKER_STOPPED;
+	return slot != NULL && nrunning < rose_max_merge_workers;
+}
+
+/*
+ * RoseRequestSpillHook: memory is short, for a writer of this database.  False if it had better
+ * help itself: workers are turned off, or all are busy with other databases.
+ */
 static bool
 request_spill(Oid dbid)
 {
 	RoseWorkerSlotShared *slot;
 	bool		told = false;
+	bool		comes;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	slot = rose_worker_slot(dbid, true);
@@ -112,6 +129,7 @@ request_spill(Oid dbid)
 			told = true;
 		}
 	}
+	comes = worker_comes(slot);
 
 	/*
 	 * There is no worker, or other databases may hold the memory: the
@@ -121,7 +139,7 @@ request_spill(Oid dbid)
 	if (rose_workers->launcher != NULL && (!told || rose_worker_memory_short()))
 		SetLatch(rose_workers->launcher);
 	LWLockRelease(&rose_workers->lock);
-	return rose_max_merge_workers > 0;
+	return comes;
 }
 
 void
