@@ -22,6 +22,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/pg_control.h"
+#include "catalog/storage_xlog.h"
 #include "miscadmin.h"
 
 #include "page/rose_page.h"
@@ -248,6 +249,19 @@ rose_blockwriter_write(RoseBlockWriter *writer, BlockNumber block, const char *p
 	writer->npending = Max(writer->npending, i + 1);
 }
 
+/*
+ * WAL names none of the blocks that were written without it, so incremental backups (17 and later), which go
+ * by summaries of WAL, would leave them out.  A record that the file was made has them take all of it;
+ * replay does nothing where it exists.  It comes behind the last write: a backup that starts later has all pages.
+ */
+static void
+log_unseen_pages(Relation rel)
+{
+	RelFileLocator locator = rose_rel_locator(rel);
+
+	log_smgrcreate(&locator, MAIN_FORKNUM);
+}
+
 void
 rose_blockwriter_finish(RoseBlockWriter *writer)
 {
@@ -258,8 +272,10 @@ rose_blockwriter_finish(RoseBlockWriter *writer)
 						writer->extent_first + used, writer->extent_regions - used);
 	writer->extent_regions = 0;
 	writer->extent_used = 0;
-	if (writer->forced)
-		smgrimmedsync(RelationGetSmgr(writer->rel), MAIN_FORKNUM);
+	if (!writer->forced)
+		return;
+	smgrimmedsync(RelationGetSmgr(writer->rel), MAIN_FORKNUM);
+	log_unseen_pages(writer->rel);
 }
 
 /* ---- Reading ---- */
