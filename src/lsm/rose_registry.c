@@ -3,11 +3,17 @@
  * rose_registry.c
  *	  The shared hash of tables in use, by the locator of their file.
  *
- * It has a fixed number of places for entries (rose.max_tables).  They are in an array beside the
- * hash, taken from its start on, so that those that nobody ever needs are memory that
- * nobody touches: with the default they would be 17 MB.  An entry stays until its
- * file goes, or until another table needs the place; then one goes that has
- * nothing in memory that its file does not have, and that no transaction pins.
+ * Entries have places.  The first rose.max_tables of them are in an array in main shared memory, taken
+ * from its start on, so that those that nobody ever needs are memory that
+ * nobody touches: with the default they would be 17 MB.  If there are more tables in use at a time, because
+ * they have unwritten changes or transactions pin them, further places come in chunks of
+ * dynamic shared memory.  Chunks are never given back: processes look at entries that are
+ * gone to see that they are.  So max_tables limits what idle tables take, and nothing else.
+ *
+ * An entry stays until its file goes, or until there are more than max_tables; then those go that
+ * have nothing in memory that their file does not have, and that no transaction pins.  Where a
+ * transaction pins more files than a slot has room for, and so all, there is nothing to be had:
+ * the next try comes when there are some more.
  *
  * Locking: one LWLock over the hash.  Backends take it once for each table
  * they meet, not once for each use: they remember entry and incarnation.
@@ -22,11 +28,20 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "lsm/rose_registry.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/shmem.h"
+#include "utils/dsa.h"
 #include "utils/guc.h"
-#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+/* Places in a chunk, and how many chunks there can be. */
+#define ROSE_CHUNK_PLACES	64
+#define ROSE_MAX_CHUNKS		16384
+
+#define NO_PLACE			(-1)
 
 /* Evict this share of all entries at a time, so that a search is not for one only. */
 #define ROSE_EVICT_SHARE	16
@@ -36,30 +51,34 @@ typedef struct RoseRegistryShared
 	LWLock		lock;			/* the hash */
 	int			lock_tranche;	/* constant */
 	int			attach_tranche; /* constant */
+	int			memory_tranche; /* constant */
+	uint32		nbuckets;		/* constant */
 	uint64		last_incarnation;	/* lock, exclusive */
-	int			nplaces;		/* that were ever used; lock, exclusive */
-	int			nfree;			/* of those; lock, exclusive */
-	int			free[FLEXIBLE_ARRAY_MEMBER];	/* lock, exclusive */
+	int			nplaces;		/* that were ever used; lock */
+	int			nentries;		/* lock, exclusive */
+	int			free;			/* first free one of these places; lock, exclusive */
+	int			evict_at;		/* no use to try with fewer entries; lock, exclusive */
+	int			evict_from;		/* place to begin with; lock, exclusive */
+	int			nchunks;		/* lock */
+	dsa_pointer chunks[ROSE_MAX_CHUNKS];	/* set once; lock */
+	int			buckets[FLEXIBLE_ARRAY_MEMBER]; /* first place in each; lock */
 } RoseRegistryShared;
 
-/* What is in the hash. */
-typedef struct RegistryKey
-{
-	RelFileLocator locator;		/* hash key */
-	RoseTableShared *entry;
-} RegistryKey;
-
 static RoseRegistryShared *registry = NULL;
-static RoseTableShared *registry_places = NULL;	/* max_tables of them */
-static HTAB *registry_hash = NULL;
+static RoseTableShared *registry_places = NULL; /* max_tables of them */
+static void *registry_memory = NULL;	/* of the area that has the chunks */
 static int	max_tables = 4096;	/* rose.max_tables */
+
+/* This process's view of the chunks. */
+static dsa_area *area = NULL;
+static RoseTableShared *chunk_at[ROSE_MAX_CHUNKS];
 
 void
 rose_registry_define_settings(void)
 {
 	DefineCustomIntVariable("rose.max_tables",
-							"Sets how many rose tables of all databases can be in use at a time.",
-							"Tables without unwritten changes that no transaction uses make room for others.",
+							"Sets for how many rose tables of all databases shared memory is kept.",
+							"More can be used at a time; tables without unwritten changes that no transaction uses make room for others.",
 							&max_tables,
 							4096,
 							16,
@@ -69,10 +88,17 @@ rose_registry_define_settings(void)
 							NULL, NULL, NULL);
 }
 
+static uint32
+bucket_count(void)
+{
+	return pg_nextpower2_32(Max(max_tables, 1024));
+}
+
 static Size
 registry_size(void)
 {
-	return add_size(offsetof(RoseRegistryShared, free), mul_size(max_tables, sizeof(int)));
+	return add_size(offsetof(RoseRegistryShared, buckets),
+					mul_size(bucket_count(), sizeof(int)));
 }
 
 static Size
@@ -85,33 +111,49 @@ Size
 rose_registry_shmem_size(void)
 {
 	return add_size(add_size(MAXALIGN(registry_size()), MAXALIGN(places_size())),
-					hash_estimate_size(max_tables, sizeof(RegistryKey)));
+					MAXALIGN(dsa_minimum_size()));
+}
+
+static void
+init_registry(void)
+{
+	registry->lock_tranche = LWLockNewTrancheId();
+	registry->attach_tranche = LWLockNewTrancheId();
+	registry->memory_tranche = LWLockNewTrancheId();
+	registry->nbuckets = bucket_count();
+	registry->last_incarnation = 0;
+	registry->nplaces = registry->nentries = 0;
+	registry->free = NO_PLACE;
+	registry->evict_at = registry->evict_from = 0;
+	registry->nchunks = 0;
+	for (uint32 i = 0; i < registry->nbuckets; i++)
+		registry->buckets[i] = NO_PLACE;
+	LWLockInitialize(&registry->lock, registry->lock_tranche);
 }
 
 /* As rose_arena_shmem_init. */
 void
 rose_registry_shmem_init(bool found)
 {
-	HASHCTL		info = {0};
 	bool		exists;
 
 	registry = ShmemInitStruct("rose registry", registry_size(), &exists);
 	if (!exists)
-	{
-		registry->lock_tranche = LWLockNewTrancheId();
-		registry->attach_tranche = LWLockNewTrancheId();
-		registry->last_incarnation = 0;
-		registry->nplaces = registry->nfree = 0;
-		LWLockInitialize(&registry->lock, registry->lock_tranche);
-	}
+		init_registry();
 	LWLockRegisterTranche(registry->lock_tranche, "RoseRegistry");
 	LWLockRegisterTranche(registry->attach_tranche, "RoseAttach");
+	LWLockRegisterTranche(registry->memory_tranche, "RoseRegistryMemory");
 
 	registry_places = ShmemInitStruct("rose table entries", places_size(), &exists);
-	info.keysize = sizeof(RelFileLocator);
-	info.entrysize = sizeof(RegistryKey);
-	registry_hash = ShmemInitHash("rose tables", max_tables, max_tables, &info,
-								  HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	registry_memory = ShmemInitStruct("rose table memory", dsa_minimum_size(), &exists);
+	if (!exists)
+	{
+		dsa_area   *made = dsa_create_in_place(registry_memory, dsa_minimum_size(),
+											   registry->memory_tranche, NULL);
+
+		dsa_pin(made);			/* it stays when nobody is attached */
+		dsa_detach(made);
+	}
 }
 
 bool
@@ -120,22 +162,120 @@ rose_registry_available(void)
 	return registry != NULL;
 }
 
+/* ---- places ---- */
+
+/* For the life of the process. */
+static dsa_area *
+get_area(void)
+{
+	if (area == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		area = dsa_attach_in_place(registry_memory, NULL);
+		dsa_pin_mapping(area);
+		MemoryContextSwitchTo(old);
+	}
+	return area;
+}
+
+/* REQUIRES: lock. */
+static RoseTableShared *
+place_at(int place)
+{
+	int			chunk = (place - max_tables) / ROSE_CHUNK_PLACES;
+
+	if (place < max_tables)
+		return &registry_places[place];
+	if (chunk_at[chunk] == NULL)
+		chunk_at[chunk] = dsa_get_address(get_area(), registry->chunks[chunk]);
+	return &chunk_at[chunk][(place - max_tables) % ROSE_CHUNK_PLACES];
+}
+
+/* Processes of a server only: others have no dynamic shared memory.  REQUIRES: lock exclusive. */
+static bool
+add_chunk(void)
+{
+	dsa_pointer chunk;
+
+	if (registry->nchunks == ROSE_MAX_CHUNKS || !IsUnderPostmaster)
+		return false;
+	chunk = dsa_allocate_extended(get_area(), ROSE_CHUNK_PLACES * sizeof(RoseTableShared),
+								  DSA_ALLOC_NO_OOM | DSA_ALLOC_ZERO);
+	if (!DsaPointerIsValid(chunk))
+		return false;
+	registry->chunks[registry->nchunks++] = chunk;
+	return true;
+}
+
+/* A free place, NO_PLACE if there is no memory for more.  REQUIRES: lock exclusive. */
+static int
+take_place(void)
+{
+	int			place = registry->free;
+
+	if (place != NO_PLACE)
+	{
+		registry->free = place_at(place)->next;
+		return place;
+	}
+	if (registry->nplaces == max_tables + registry->nchunks * ROSE_CHUNK_PLACES &&
+		!add_chunk())
+		return NO_PLACE;
+	(void) place_at(registry->nplaces); /* which may fail */
+	return registry->nplaces++;
+}
+
+void
+rose_registry_reach_all(void)
+{
+	if (registry == NULL)
+		return;
+	LWLockAcquire(&registry->lock, LW_SHARED);
+	for (int i = 0; i < registry->nchunks; i++)
+		(void) place_at(max_tables + i * ROSE_CHUNK_PLACES);
+	LWLockRelease(&registry->lock);
+}
+
+/* ---- the hash ---- */
+
+static int *
+bucket_of(RelFileLocator locator)
+{
+	uint32		hash = hash_bytes((const unsigned char *) &locator, sizeof(locator));
+
+	return &registry->buckets[hash & (registry->nbuckets - 1)];
+}
+
 /* REQUIRES: lock. */
 static RoseTableShared *
 find_entry(RelFileLocator locator)
 {
-	RegistryKey *key = hash_search(registry_hash, &locator, HASH_FIND, NULL);
+	int			place = *bucket_of(locator);
 
-	return key != NULL ? key->entry : NULL;
+	while (place != NO_PLACE)
+	{
+		RoseTableShared *shared = place_at(place);
+
+		if (RelFileLocatorEquals(shared->locator, locator))
+			return shared;
+		place = shared->next;
+	}
+	return NULL;
 }
 
-/* The next one of a walk over all.  REQUIRES: lock. */
+/* The next one of a walk over all, from *place = 0 on.  REQUIRES: lock. */
 static RoseTableShared *
-next_entry(HASH_SEQ_STATUS *status)
+next_entry(int *place)
 {
-	RegistryKey *key = hash_seq_search(status);
+	while (*place < registry->nplaces)
+	{
+		RoseTableShared *shared = place_at((*place)++);
 
-	return key != NULL ? key->entry : NULL;
+		if (pg_atomic_read_u64(&shared->incarnation) != 0)
+			return shared;
+	}
+	return NULL;
 }
 
 /* A new entry.  REQUIRES: lock exclusive. */
@@ -161,19 +301,32 @@ init_entry(RoseTableShared *shared, RelFileLocator locator, Oid relid)
 static RoseTableShared *
 make_entry(RelFileLocator locator, Oid relid)
 {
-	RegistryKey *key;
-	bool		found;
+	int		   *bucket = bucket_of(locator);
+	int			place = take_place();
+	RoseTableShared *shared;
 
-	if (registry->nfree == 0 && registry->nplaces == max_tables)
+	if (place == NO_PLACE)
 		return NULL;
-	key = hash_search(registry_hash, &locator, HASH_ENTER_NULL, &found);
-	if (key == NULL)
-		return NULL;
-	Assert(!found);
-	key->entry = &registry_places[registry->nfree > 0 ? registry->free[--registry->nfree] :
-								  registry->nplaces++];
-	init_entry(key->entry, locator, relid);
-	return key->entry;
+	shared = place_at(place);
+	init_entry(shared, locator, relid);
+	shared->next = *bucket;
+	*bucket = place;
+	registry->nentries++;
+	return shared;
+}
+
+/* Take it out of its bucket; its place.  REQUIRES: lock exclusive. */
+static int
+unlink_entry(RoseTableShared *shared)
+{
+	int		   *link = bucket_of(shared->locator);
+	int			place;
+
+	while (place_at(*link) != shared)
+		link = &place_at(*link)->next;
+	place = *link;
+	*link = shared->next;
+	return place;
 }
 
 /* Free what an entry holds and take it out.  REQUIRES: lock exclusive. */
@@ -181,6 +334,7 @@ static void
 remove_entry(RoseTableShared *shared)
 {
 	RoseC0Shared *c0 = &shared->c0;
+	int			place;
 
 	pg_atomic_write_u64(&shared->incarnation, 0);
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
@@ -189,8 +343,10 @@ remove_entry(RoseTableShared *shared)
 	LWLockRelease(&c0->reclaim_lock);
 	LWLockRelease(&c0->write_lock);
 	rose_owner_forget(shared->locator);
-	(void) hash_search(registry_hash, &shared->locator, HASH_REMOVE, NULL);
-	registry->free[registry->nfree++] = shared - registry_places;
+	place = unlink_entry(shared);
+	shared->next = registry->free;
+	registry->free = place;
+	registry->nentries--;
 }
 
 /* Could everything in this entry be made anew from the file? */
@@ -233,23 +389,49 @@ try_evict(RoseTableShared *shared)
 	return true;
 }
 
-/* REQUIRES: lock exclusive. */
+/* Does a transaction pin every file? */
+static bool
+is_all_pinned(void)
+{
+	RelFileLocator none = {0};
+	TransactionId xmin;
+
+	return rose_pin_oldest(none, &xmin) != PG_UINT64_MAX;
+}
+
+/* Go down to a little less than max_tables, as far as possible.  REQUIRES: lock exclusive. */
 static void
 evict_some(void)
 {
-	int			wanted = Max(max_tables / ROSE_EVICT_SHARE, 1);
-	HASH_SEQ_STATUS status;
-	RoseTableShared *shared;
+	int			share = Max(max_tables / ROSE_EVICT_SHARE, 1);
+	int			nlooks = is_all_pinned() ? 0 : registry->nplaces;
 
-	hash_seq_init(&status, registry_hash);
-	while ((shared = next_entry(&status)) != NULL)
+	for (int i = 0; i < nlooks; i++)
 	{
-		if (try_evict(shared) && --wanted == 0)
-		{
-			hash_seq_term(&status);
+		RoseTableShared *shared;
+
+		if (registry->nentries <= max_tables - share)
 			break;
-		}
+		if (registry->evict_from >= registry->nplaces)
+			registry->evict_from = 0;
+		shared = place_at(registry->evict_from++);
+		if (pg_atomic_read_u64(&shared->incarnation) != 0)
+			(void) try_evict(shared);
 	}
+	registry->evict_at = registry->nentries + share;
+}
+
+/* REQUIRES: lock exclusive. */
+static RoseTableShared *
+find_or_make_entry(RelFileLocator locator, Oid relid)
+{
+	RoseTableShared *shared = find_entry(locator);
+
+	if (shared != NULL)
+		return shared;
+	if (registry->nentries >= max_tables && registry->nentries >= registry->evict_at)
+		evict_some();
+	return make_entry(locator, relid);
 }
 
 RoseTableShared *
@@ -263,22 +445,17 @@ rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation)
 	{
 		LWLockRelease(&registry->lock);
 		LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
-		shared = find_entry(locator);
-		if (shared == NULL)
-			shared = make_entry(locator, relid);
+		shared = find_or_make_entry(locator, relid);
 		if (shared == NULL)
 		{
-			evict_some();
-			shared = make_entry(locator, relid);
-		}
-		if (shared == NULL)
-		{
+			int			n = registry->nentries;
+
 			LWLockRelease(&registry->lock);
 			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("too many rose tables are in use"),
-					 errdetail("All %d places for tables are taken by tables that are being used, have changes in memory or are fed by a subscription.",
-							   max_tables),
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of shared memory for rose tables"),
+					 errdetail("%d tables are being used, have changes in memory or are fed by a subscription.",
+							   n),
 					 errhint("You might need to increase rose.max_tables.")));
 		}
 	}
@@ -315,14 +492,13 @@ rose_registry_drop(RelFileLocator locator)
 void
 rose_registry_drop_database(Oid dbid)
 {
-	HASH_SEQ_STATUS status;
+	int			place = 0;
 	RoseTableShared *shared;
 
 	if (registry == NULL)
 		return;
 	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
-	hash_seq_init(&status, registry_hash);
-	while ((shared = next_entry(&status)) != NULL)
+	while ((shared = next_entry(&place)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) == dbid)
 			remove_entry(shared);
@@ -333,15 +509,14 @@ rose_registry_drop_database(Oid dbid)
 int
 rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 {
-	HASH_SEQ_STATUS status;
+	int			place = 0;
 	RoseTableShared *shared;
 	int			n = 0;
 
 	if (registry == NULL)
 		return 0;
 	LWLockAcquire(&registry->lock, LW_SHARED);
-	hash_seq_init(&status, registry_hash);
-	while ((shared = next_entry(&status)) != NULL)
+	while ((shared = next_entry(&place)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) != dbid)
 			continue;
@@ -365,12 +540,11 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 void
 rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg)
 {
-	HASH_SEQ_STATUS status;
+	int			place = 0;
 	RoseTableShared *shared;
 
 	LWLockAcquire(&registry->lock, LW_SHARED);
-	hash_seq_init(&status, registry_hash);
-	while ((shared = next_entry(&status)) != NULL)
+	while ((shared = next_entry(&place)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) == dbid)
 			visitor(shared, arg);
@@ -397,15 +571,14 @@ database_item(RoseRegistryDatabase *items, int *n, int max, Oid dbid)
 int
 rose_registry_databases(RoseRegistryDatabase *items, int max)
 {
-	HASH_SEQ_STATUS status;
+	int			place = 0;
 	RoseTableShared *shared;
 	int			n = 0;
 
 	if (registry == NULL)
 		return 0;
 	LWLockAcquire(&registry->lock, LW_SHARED);
-	hash_seq_init(&status, registry_hash);
-	while ((shared = next_entry(&status)) != NULL)
+	while ((shared = next_entry(&place)) != NULL)
 	{
 		RoseRegistryDatabase *item = database_item(items, &n, max,
 												   rose_locator_db(shared->locator));
@@ -448,23 +621,26 @@ rose_registry_sweep(Oid dbid)
 {
 	RelFileLocator *locators;
 	uint64	   *incarnations;
-	HASH_SEQ_STATUS status;
+	int			place = 0;
 	RoseTableShared *shared;
+	int			max;
 	int			n = 0;
 	int			ndropped = 0;
 
 	if (registry == NULL)
 		return 0;
-	locators = palloc(max_tables * sizeof(RelFileLocator));
-	incarnations = palloc(max_tables * sizeof(uint64));
-
 	LWLockAcquire(&registry->lock, LW_SHARED);
-	hash_seq_init(&status, registry_hash);
-	while ((shared = next_entry(&status)) != NULL)
+	max = registry->nentries;
+	LWLockRelease(&registry->lock);
+	locators = palloc_extended(max * sizeof(RelFileLocator), MCXT_ALLOC_HUGE);
+	incarnations = palloc_extended(max * sizeof(uint64), MCXT_ALLOC_HUGE);
+
+	/* those that come meanwhile have files */
+	LWLockAcquire(&registry->lock, LW_SHARED);
+	while (n < max && (shared = next_entry(&place)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) != dbid)
 			continue;
-		Assert(n < max_tables);
 		locators[n] = shared->locator;
 		incarnations[n++] = pg_atomic_read_u64(&shared->incarnation);
 	}
@@ -478,5 +654,11 @@ rose_registry_sweep(Oid dbid)
 	}
 	pfree(locators);
 	pfree(incarnations);
+
+	/* those that came while a transaction pinned everything */
+	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
+	if (registry->nentries > max_tables)
+		evict_some();
+	LWLockRelease(&registry->lock);
 	return ndropped;
 }

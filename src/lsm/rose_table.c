@@ -429,8 +429,10 @@ rose_table_component(RoseTable *table, int index)
 static void
 note_file(RelFileLocator locator, bool created)
 {
-	FileNote   *note = MemoryContextAlloc(TopMemoryContext, sizeof(FileNote));
+	FileNote   *note;
 
+	rose_registry_reach_all();
+	note = MemoryContextAlloc(TopMemoryContext, sizeof(FileNote));
 	note->locator = locator;
 	note->created = created;
 	note->level = GetCurrentTransactionNestLevel();

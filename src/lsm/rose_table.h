@@ -9,7 +9,7 @@
  * it under attach_lock: replays the tail log into C0 and promotes or discards
  * pending runs.
  *
- * An entry may be evicted when the registry is full, nobody pins the table and
+ * An entry may be evicted when there are more than rose.max_tables, nobody pins the table and
  * there is nothing in it that could not be made anew.  So a pointer to an entry
  * is good while its transaction holds the pin that rose_table_open took, and
  * 'incarnation' tells whether an address still is the same entry.
@@ -31,6 +31,8 @@ typedef struct RoseTableShared
 	RelFileLocator locator;		/* constant */
 	pg_atomic_uint64 incarnation;	/* never reused; 0 = entry is gone;
 									 * registry lock exclusive, readers need none */
+	int			next;			/* place of the next one in its bucket, or free;
+								 * registry lock */
 	pg_atomic_uint32 relid;		/* relation that opened it last (a rewrite gives
 								 * a file another owner); no lock */
 	LWLock		attach_lock;	/* recovered */
@@ -151,6 +153,12 @@ extern void rose_table_invalidate(RelFileLocator locator);
 
 /* A copy of the table's schema in a child of context, with a life of its own. */
 extern RoseSchema *rose_table_copy_schema(RoseTable *table, MemoryContext context);
+
+/*
+ * Files may be dropped from the registry at the end of this transaction, where nothing may fail: so have
+ * all of it within reach.
+ */
+extern void rose_registry_reach_all(void);
 
 /* The rel's files were made or dropped in this transaction (AM and hooks call these). */
 extern void rose_table_file_created(RelFileLocator locator);
