@@ -125,9 +125,14 @@ CREATE UNIQUE INDEX subscription_rel_pkey ON rose.subscription_rel (subid, relid
 CREATE MATERIALIZED VIEW rose.subscription_state (
 	subid,
 	epoch,
-	durable_lsn
+	durable_lsn,						-- 0/0: takes the slot's position over when it starts
+	system_id,							-- who the upstream is; NULL: not known yet
+	timeline,
+	upstream_dbid,
+	blocked								-- a reason that the upstream itself cannot take back, or NULL
 ) USING heap WITH (fillfactor = 50) AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.int8, NULL::pg_catalog.pg_lsn
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.int8, NULL::pg_catalog.pg_lsn,
+	NULL::pg_catalog.text, NULL::pg_catalog.int8, NULL::pg_catalog.oid, NULL::pg_catalog.text
 WHERE rose.refuse_refresh();
 
 CREATE UNIQUE INDEX subscription_state_pkey ON rose.subscription_state (subid);
@@ -166,9 +171,10 @@ CREATE FUNCTION rose.alter_subscription(
 	synchronous_commit text DEFAULT NULL,
 	refresh boolean DEFAULT NULL,
 	copy_data boolean DEFAULT NULL,
-	resync regclass DEFAULT NULL)
+	resync regclass DEFAULT NULL,
+	accept text DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
-COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass)
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text)
 IS 'change a subscription; what is null stays as it is';
 
 CREATE FUNCTION rose.drop_subscription(name text, keep_slot boolean DEFAULT false)
@@ -188,7 +194,7 @@ IS 'wait until everything that the upstream committed before this position is vi
 
 REVOKE ALL ON FUNCTION
 	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text),
-	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass),
+	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text),
 	rose.drop_subscription(text, boolean)
 FROM PUBLIC;
 
@@ -204,7 +210,7 @@ CREATE FUNCTION rose.subscription_progress(
 	OUT received_bytes bigint, OUT transactions bigint, OUT batches bigint,
 	OUT epochs bigint, OUT epoch bigint, OUT spill_waits bigint, OUT spill_wait_ms bigint,
 	OUT last_commit_time timestamptz,
-	OUT last_error text, OUT last_error_time timestamptz)
+	OUT last_error text, OUT last_error_time timestamptz, OUT blocked_reason text)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_progress';
 COMMENT ON FUNCTION rose.subscription_progress()
 IS 'state and counters of this database''s replication workers';
@@ -216,7 +222,8 @@ SELECT s.name,
 	p.confirmed_lsn, p.upstream_lsn, p.lag_bytes, p.lag_ms,
 	p.inserts, p.updates, p.deletes, p.truncates, p.old_row_reads, p.skipped,
 	p.copied_rows, p.received_bytes, p.transactions, p.batches, p.epochs,
-	t.epoch, p.spill_waits, p.spill_wait_ms, p.last_commit_time, p.last_error, p.last_error_time
+	t.epoch, p.spill_waits, p.spill_wait_ms, p.last_commit_time, p.last_error, p.last_error_time,
+	p.blocked_reason
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)

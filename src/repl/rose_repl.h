@@ -50,6 +50,10 @@ typedef struct RoseSubscription
 	char	   *conninfo;
 	uint64		epoch;			/* last committed epoch */
 	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for */
+	char	   *system_id;		/* of the upstream; NULL: it is not known yet */
+	TimeLineID	timeline;		/* 0: not known yet */
+	Oid			upstream_dbid;
+	char	   *blocked;		/* a reason that stays (ROSE_BLOCKED_...), or NULL */
 } RoseSubscription;
 
 typedef struct RoseSubscriptionTable
@@ -71,9 +75,13 @@ extern bool rose_subscription_synced(Oid subid, int *nerrors);
 /* Writes; name, conninfo etc. from sub, subid is assigned and returned. */
 extern Oid	rose_subscription_insert(const RoseSubscription *sub);
 extern void rose_subscription_update(const RoseSubscription *sub);
+/* The state row: everything up to here is durable. */
+extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn);
 extern void rose_subscription_delete(Oid subid);
 extern void rose_subscription_add_table(Oid subid, Oid relid, const char *state);
 extern void rose_subscription_remove_table(Oid subid, Oid relid);
+/* All tables are to be copied anew, from an upstream that is not known yet. */
+extern void rose_subscription_forget_upstream(Oid subid);
 /* Serialise DDL on one subscription: locks its row until the transaction ends. */
 extern void rose_subscription_lock(Oid subid);
 /* The subscription of this database that has the table, or InvalidOid. */
@@ -97,6 +105,44 @@ extern void rose_upstream_create_slot(struct WalReceiverConn *conn, const char *
 									  XLogRecPtr *lsn);
 extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *slot);
 
+/* ---------------------------------------------------------------------
+ * Who the upstream is (rose_repl_identity.c).  All need a transaction.
+ */
+
+/* Why a subscription is blocked: rose.stat_subscription.blocked_reason. */
+#define ROSE_BLOCKED_OTHER_UPSTREAM	"other_upstream"
+#define ROSE_BLOCKED_DIVERGED		"diverged"
+#define ROSE_BLOCKED_OLD_TIMELINE	"old_timeline"
+#define ROSE_BLOCKED_BEHIND			"behind"
+#define ROSE_BLOCKED_SLOT_MISSING	"slot_missing"
+#define ROSE_BLOCKED_SLOT_LOST		"slot_lost"
+#define ROSE_BLOCKED_SLOT_AHEAD		"slot_ahead"
+#define ROSE_BLOCKED_LENGTH			32
+
+typedef struct RoseUpstreamIdentity
+{
+	char		system_id[24];
+	TimeLineID	timeline;
+	Oid			dbid;
+	XLogRecPtr	wal_end;
+	bool		in_recovery;
+} RoseUpstreamIdentity;
+
+typedef struct RoseUpstreamSlot
+{
+	bool		usable;			/* ours by plugin and database, and it has its WAL */
+	XLogRecPtr	confirmed_lsn;
+} RoseUpstreamSlot;
+
+extern void rose_upstream_identify(struct WalReceiverConn *conn, RoseUpstreamIdentity *out);
+/* The same system and database as before, or nothing is known of before. */
+extern bool rose_upstream_is_known(const RoseSubscription *sub,
+								   const RoseUpstreamIdentity *identity);
+extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *slot,
+									RoseUpstreamSlot *out);
+/* The state row from now on. */
+extern void rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity);
+
 /* The local table of a RangeVar as a target: checked to be a rose table. */
 extern Oid	rose_repl_target_table(struct RangeVar *rv);
 
@@ -109,7 +155,8 @@ typedef enum RoseReplStatus
 	ROSE_REPL_STARTING,
 	ROSE_REPL_COPYING,
 	ROSE_REPL_STREAMING,
-	ROSE_REPL_ERROR				/* waits for its next try */
+	ROSE_REPL_ERROR,			/* waits for its next try */
+	ROSE_REPL_BLOCKED			/* the same, but the upstream is not what it was */
 } RoseReplStatus;
 
 #define ROSE_REPL_ERROR_LENGTH 1024
@@ -150,6 +197,7 @@ typedef struct RoseReplSnapshot
 	RoseReplProgress progress;
 	TimestampTz last_error_time;
 	char		last_error[ROSE_REPL_ERROR_LENGTH];
+	char		blocked[ROSE_BLOCKED_LENGTH];	/* why, if it is */
 } RoseReplSnapshot;
 
 /* Copies of this database's entries; returns how many (at most max). */

@@ -42,9 +42,17 @@ enum
 };
 enum
 {
-	STATE_SUBID = 1, STATE_EPOCH, STATE_DURABLE_LSN,
-	STATE_NATTS = STATE_DURABLE_LSN
+	STATE_SUBID = 1, STATE_EPOCH, STATE_DURABLE_LSN, STATE_SYSTEM_ID, STATE_TIMELINE,
+	STATE_UPSTREAM_DBID, STATE_BLOCKED,
+	STATE_NATTS = STATE_BLOCKED
 };
+
+/* A column of type text, or NULL. */
+static char *
+string_value(const RoseRowScan *cs, int attno)
+{
+	return rose_rows_isnull(cs, attno) ? NULL : TextDatumGetCString(rose_rows_value(cs, attno));
+}
 
 static List *
 text_array_to_strings(Datum array)
@@ -76,21 +84,27 @@ strings_to_text_array(List *strings)
  * Reading
  */
 
-/* The committed epoch and position. */
+/* The committed epoch and position, and whose they are. */
 static bool
-read_state(Oid subid, uint64 *epoch, XLogRecPtr *durable_lsn)
+read_state(Oid subid, RoseSubscription *out)
 {
 	RoseRowScan cs;
 	bool		found = false;
 
-	if (!rose_rows_begin(&cs, "subscription_state"))
+	if (!rose_rows_begin(&cs, "subscription_state", STATE_NATTS))
 		return false;
 	while (rose_rows_next(&cs))
 	{
 		if (DatumGetObjectId(rose_rows_value(&cs, STATE_SUBID)) != subid)
 			continue;
-		*epoch = (uint64) DatumGetInt64(rose_rows_value(&cs, STATE_EPOCH));
-		*durable_lsn = DatumGetLSN(rose_rows_value(&cs, STATE_DURABLE_LSN));
+		out->epoch = (uint64) DatumGetInt64(rose_rows_value(&cs, STATE_EPOCH));
+		out->durable_lsn = DatumGetLSN(rose_rows_value(&cs, STATE_DURABLE_LSN));
+		out->system_id = string_value(&cs, STATE_SYSTEM_ID);
+		if (!rose_rows_isnull(&cs, STATE_TIMELINE))
+			out->timeline = (TimeLineID) DatumGetInt64(rose_rows_value(&cs, STATE_TIMELINE));
+		if (!rose_rows_isnull(&cs, STATE_UPSTREAM_DBID))
+			out->upstream_dbid = DatumGetObjectId(rose_rows_value(&cs, STATE_UPSTREAM_DBID));
+		out->blocked = string_value(&cs, STATE_BLOCKED);
 		found = true;
 	}
 	rose_rows_end(&cs);
@@ -101,10 +115,9 @@ read_state(Oid subid, uint64 *epoch, XLogRecPtr *durable_lsn)
 bool
 rose_subscription_epoch_committed(Oid subid, uint64 epoch)
 {
-	uint64		committed;
-	XLogRecPtr	durable_lsn;
+	RoseSubscription state = {0};
 
-	return read_state(subid, &committed, &durable_lsn) && epoch <= committed;
+	return read_state(subid, &state) && epoch <= state.epoch;
 }
 
 static RoseSubscription *
@@ -132,7 +145,7 @@ rose_subscription_list(void)
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	if (!rose_rows_begin(&cs, "subscription"))
+	if (!rose_rows_begin(&cs, "subscription", SUB_NATTS))
 		return NIL;
 	while (rose_rows_next(&cs))
 	{
@@ -145,7 +158,7 @@ rose_subscription_list(void)
 	{
 		RoseSubscription *sub = lfirst(lc);
 
-		if (!read_state(sub->subid, &sub->epoch, &sub->durable_lsn))
+		if (!read_state(sub->subid, sub))
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("rose subscription \"%s\" has no row in rose.subscription_state",
@@ -190,7 +203,7 @@ rose_subscription_tables(Oid subid)
 	RoseRowScan cs;
 	List	   *result = NIL;
 
-	if (!rose_rows_begin(&cs, "subscription_rel"))
+	if (!rose_rows_begin(&cs, "subscription_rel", REL_NATTS))
 		return NIL;
 	while (rose_rows_next(&cs))
 	{
@@ -363,4 +376,37 @@ rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn)
 	rose_row_set(&row, STATE_DURABLE_LSN, LSNGetDatum(durable_lsn));
 	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
 	ROSE_STOP_POINT("state-written");
+}
+
+void
+rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity)
+{
+	RoseRowEdit row = {0};
+
+	rose_row_set(&row, STATE_SYSTEM_ID, CStringGetTextDatum(identity->system_id));
+	rose_row_set(&row, STATE_TIMELINE, Int64GetDatum((int64) identity->timeline));
+	rose_row_set(&row, STATE_UPSTREAM_DBID, ObjectIdGetDatum(identity->dbid));
+	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
+}
+
+void
+rose_subscription_set_blocked(Oid subid, const char *reason)
+{
+	RoseRowEdit row = {0};
+
+	rose_row_set(&row, STATE_BLOCKED, CStringGetTextDatum(reason));
+	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
+}
+
+void
+rose_subscription_forget_upstream(Oid subid)
+{
+	RoseRowEdit row = {0};
+
+	rose_row_set(&row, STATE_DURABLE_LSN, LSNGetDatum(InvalidXLogRecPtr));
+	rose_row_set_null(&row, STATE_SYSTEM_ID);
+	rose_row_set_null(&row, STATE_TIMELINE);
+	rose_row_set_null(&row, STATE_UPSTREAM_DBID);
+	rose_row_set_null(&row, STATE_BLOCKED);
+	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
 }

@@ -26,6 +26,9 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+/* The most columns that rose_upstream_row reads. */
+#define ROSE_UPSTREAM_ROW_COLUMNS	4
+
 static void
 load_library(void)
 {
@@ -103,6 +106,33 @@ query_strings(WalReceiverConn *conn, const char *sql, const char *purpose)
 	ExecDropSingleTupleTableSlot(slot);
 	walrcv_clear_result(res);
 	return result;
+}
+
+bool
+rose_upstream_row(WalReceiverConn *conn, const char *sql, int ncols, char **values,
+				  const char *purpose)
+{
+	Oid			types[ROSE_UPSTREAM_ROW_COLUMNS];
+	WalRcvExecResult *res;
+	TupleTableSlot *slot;
+	bool		found;
+
+	Assert(ncols <= ROSE_UPSTREAM_ROW_COLUMNS);
+	for (int i = 0; i < ROSE_UPSTREAM_ROW_COLUMNS; i++)
+		types[i] = TEXTOID;
+	res = query(conn, sql, ncols, types, purpose);
+	slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
+	found = tuplestore_gettupleslot(res->tuplestore, true, false, slot);
+	for (int i = 0; found && i < ncols; i++)
+	{
+		bool		isnull;
+		Datum		value = slot_getattr(slot, i + 1, &isnull);
+
+		values[i] = isnull ? NULL : TextDatumGetCString(value);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	walrcv_clear_result(res);
+	return found;
 }
 
 void
@@ -398,10 +428,6 @@ rose_upstream_start(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecP
 					bool binary)
 {
 	WalRcvStreamOptions options = {0};
-	TimeLineID	timeline;
-
-	/* Some set-up on the upstream happens in this command only. */
-	(void) walrcv_identify_system(conn, &timeline);
 
 	options.logical = true;
 	options.slotname = sub->slot_name;

@@ -221,6 +221,19 @@ rose_epoch_record(uint64 epoch, XLogRecPtr lsn)
 	ForceSyncCommit();
 }
 
+void
+rose_epoch_record_idle(void)
+{
+	Assert(!rose_apply.batch_open && !rose_apply.dirty && rose_apply.flight == 0);
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rose_epoch_record(rose_apply.progress.epoch, rose_apply.progress.durable_lsn);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+	rose_apply.recorded_lsn = rose_apply.progress.durable_lsn;
+}
+
 /* The next epoch is this one plus one, and has what is applied from now on. */
 static void
 begin_next(uint64 epoch)
@@ -236,6 +249,7 @@ rose_epoch_landed(uint64 epoch, XLogRecPtr lsn)
 {
 	rose_apply.progress.epoch = epoch;
 	rose_apply.progress.durable_lsn = lsn;
+	rose_apply.recorded_lsn = lsn;
 	rose_apply.progress.epochs++;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 }

@@ -69,7 +69,8 @@ typedef struct RoseReplSubShared
 	RoseReplStatus status;
 	RoseReplProgress progress;
 	TimestampTz last_error_time;
-	char		last_error[ROSE_REPL_ERROR_LENGTH];
+	char		last_error[ROSE_REPL_ERROR_LENGTH]; /* lock */
+	char		blocked[ROSE_BLOCKED_LENGTH];	/* lock; why, if status says so */
 } RoseReplSubShared;
 
 typedef struct RoseReplTableKey
@@ -111,8 +112,9 @@ extern void rose_repl_wake_launcher(void);
 extern RoseReplSubShared *rose_repl_attach(Oid subid);	/* NULL: not needed (any more) */
 extern void rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
 							  const RoseReplProgress *progress);
+/* blocked: the reason (ROSE_BLOCKED_...), or NULL */
 extern void rose_repl_report_error(RoseReplSubShared *entry, const char *message,
-								   int retry_ms);
+								   const char *blocked, int retry_ms);
 extern void rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts);
 
 /* Settings */
@@ -122,17 +124,23 @@ extern int	rose_background_spill_size; /* kB */
 /* ---------------------------------------------------------------------
  * Catalog writes of the worker; each needs a transaction and a snapshot.
  */
-extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn);
 /* NULL error and SQLSTATE, and an invalid LSN, set NULL. */
 extern void rose_subscription_set_table(Oid subid, Oid relid, const char *state,
 										XLogRecPtr sync_lsn, const char *error,
 										const char *error_code, XLogRecPtr error_lsn);
+extern void rose_subscription_set_blocked(Oid subid, const char *reason);
 extern bool rose_subscription_epoch_committed(Oid subid, uint64 epoch);
 
 /* ---------------------------------------------------------------------
  * Upstream connection, the worker's part.
  */
-/* Start of the stream; ends with rose_upstream_disconnect. */
+/*
+ * The first row of a query or replication command, as C strings (NULL for NULL); false: there is none.
+ * REQUIRES: a transaction.
+ */
+extern bool rose_upstream_row(struct WalReceiverConn *conn, const char *sql, int ncols,
+							  char **values, const char *purpose);
+/* Start of the stream; ends with rose_upstream_disconnect.  REQUIRES: it was identified on this connection. */
 extern void rose_upstream_start(struct WalReceiverConn *conn, const RoseSubscription *sub,
 								XLogRecPtr start, bool binary);
 extern void rose_upstream_feedback(struct WalReceiverConn *conn, XLogRecPtr received,
@@ -148,6 +156,18 @@ extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *s
 /* COPY ... TO STDOUT was started; the names of its columns, which are not among 'without'. */
 extern List *rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
 									  const char *nspname, const char *relname, List *without);
+
+/* ---------------------------------------------------------------------
+ * The upstream's identity (rose_repl_identity.c).
+ */
+
+/*
+ * Error, with rose_apply.blocked set, if it is not the upstream that our rows are of, or lacks some of
+ * what was applied.  Returns the end of its WAL.  REQUIRES: no open batch.
+ */
+extern XLogRecPtr rose_identity_check(struct WalReceiverConn *conn, bool with_slot);
+/* REQUIRES: a transaction. */
+extern void rose_identity_check_monitor(struct WalReceiverConn *conn);
 
 /* ---------------------------------------------------------------------
  * Relation map (rose_repl_relmap.c): from the upstream's relation ids to local tables.
@@ -236,6 +256,8 @@ typedef struct RoseApply
 								 * in flight */
 	uint64		flight;			/* epoch in flight, 0 = none */
 	TimestampTz last_epoch;
+	XLogRecPtr	recorded_lsn;	/* durable_lsn of the state row, flushed: the most that may be
+								 * confirmed */
 	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
 
 	/* the format of values */
@@ -247,6 +269,7 @@ typedef struct RoseApply
 	RoseReplRel *rel;			/* table of the change, or NULL */
 	bool		writing;		/* rows of earlier changes are written to it */
 	Oid			copying;		/* table being copied, or invalid */
+	const char *blocked;		/* why this worker cannot go on (ROSE_BLOCKED_...), or NULL */
 } RoseApply;
 
 extern RoseApply rose_apply;
@@ -284,6 +307,8 @@ extern bool rose_epoch_is_due(TimestampTz now);
 extern bool rose_epoch_memory_is_due(void);
 /* In a transaction: the state row says that this epoch, and this position, are durable. */
 extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn);
+/* The state row follows durable_lsn, which has moved without an epoch.  REQUIRES: no open batch, none in flight. */
+extern void rose_epoch_record_idle(void);
 /* REQUIRES: an open batch.  Its rows become durable with the epoch's commit, if that is the batch's. */
 extern void rose_epoch_spill_batch(uint64 epoch);
 /* Make the tables the subscription's again that lost that with their file. */

@@ -64,13 +64,19 @@ end_scan(RoseRowScan *rs, LOCKMODE lockmode)
 }
 
 bool
-rose_rows_begin(RoseRowScan *rs, const char *table)
+rose_rows_begin(RoseRowScan *rs, const char *table, int natts)
 {
 	Oid			relid = find_table(table);
 
 	if (!OidIsValid(relid))
 		return false;
 	begin_scan(rs, relid, AccessShareLock);
+	if (RelationGetNumberOfAttributes(rs->rel) != natts)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"rose.%s\" has %d columns, but this version of rose works with %d",
+						table, RelationGetNumberOfAttributes(rs->rel), natts),
+				 errhint("Another version of rose made the extension in this database.  Use that one, or drop the extension and create it again.")));
 	return true;
 }
 

@@ -25,8 +25,11 @@ typedef struct RoseRowScan
 	TupleTableSlot *slot;
 } RoseRowScan;
 
-/* All rows of rose.<table>; false: there is no such table, as the extension is not installed. */
-extern bool rose_rows_begin(RoseRowScan *rs, const char *table);
+/*
+ * All rows of rose.<table>, which has so many columns; false: there is no such table, as the extension
+ * is not installed.
+ */
+extern bool rose_rows_begin(RoseRowScan *rs, const char *table, int natts);
 extern bool rose_rows_next(RoseRowScan *rs);
 extern void rose_rows_end(RoseRowScan *rs);
 

@@ -154,6 +154,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner)
 	memset(&entry->flight, 0, sizeof(entry->flight));
 	entry->last_error_time = 0;
 	entry->last_error[0] = '\0';
+	entry->blocked[0] = '\0';
 	SpinLockAcquire(&entry->mutex);
 	entry->status = ROSE_REPL_STOPPED;
 	memset(&entry->progress, 0, sizeof(RoseReplProgress));
@@ -199,7 +200,7 @@ detach(int code, Datum arg)
 	entry->start_time = delay == 0 ? 0 :
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay);
 	SpinLockAcquire(&entry->mutex);
-	if (entry->status != ROSE_REPL_ERROR)
+	if (entry->status != ROSE_REPL_ERROR && entry->status != ROSE_REPL_BLOCKED)
 		entry->status = ROSE_REPL_STOPPED;
 	SpinLockRelease(&entry->mutex);
 	rose_repl_wake_launcher();
@@ -246,13 +247,15 @@ rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
 }
 
 void
-rose_repl_report_error(RoseReplSubShared *entry, const char *message, int retry_ms)
+rose_repl_report_error(RoseReplSubShared *entry, const char *message, const char *blocked,
+					   int retry_ms)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	strlcpy(entry->last_error, message, ROSE_REPL_ERROR_LENGTH);
 	entry->last_error_time = GetCurrentTimestamp();
+	strlcpy(entry->blocked, blocked != NULL ? blocked : "", ROSE_BLOCKED_LENGTH);
 	SpinLockAcquire(&entry->mutex);
-	entry->status = ROSE_REPL_ERROR;
+	entry->status = blocked != NULL ? ROSE_REPL_BLOCKED : ROSE_REPL_ERROR;
 	SpinLockRelease(&entry->mutex);
 	LWLockRelease(&rose_repl_shared->lock);
 	restart_delay_ms = retry_ms;
@@ -299,6 +302,8 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 	SpinLockRelease(&entry->mutex);
 	out->last_error_time = entry->last_error_time;
 	strlcpy(out->last_error, entry->last_error, ROSE_REPL_ERROR_LENGTH);
+	strlcpy(out->blocked, out->status == ROSE_REPL_BLOCKED ? entry->blocked : "",
+			ROSE_BLOCKED_LENGTH);
 }
 
 int

@@ -6,7 +6,10 @@
  * Policy lives here: a batch ends between upstream transactions when
  * rose.batch_interval has passed or nothing came for a few milliseconds; an
  * epoch follows when rose.spill_interval has passed, the arena fills, or somebody
- * asked.  What is confirmed to the upstream is durable_lsn and nothing else.
+ * asked.  What is confirmed to the upstream is what the state row says, flushed, and
+ * nothing else: so the slot is never ahead of the replica, whatever is lost here, and a slot
+ * that is ahead is not ours any more (rose_repl_identity.c).  While nothing of ours happens,
+ * the row is moved now and then.
  *
  * The stream itself tells only how far the upstream has sent.  A second, small
  * connection asks once a second for the end of its WAL, so that the lag in bytes is
@@ -56,6 +59,13 @@
 /* However fast messages come, other things get their turn after so long. */
 #define ROSE_CHORES_MS			20
 
+/*
+ * While there is nothing to make durable, the state row follows the upstream after so long,
+ * or so much of its WAL.
+ */
+#define ROSE_RECORD_IDLE_MS		10000
+#define ROSE_RECORD_IDLE_BYTES	(16 * 1024 * 1024)
+
 /* While an epoch keeps the stream waiting, the upstream hears from us this often. */
 #define ROSE_KEEP_ALIVE_MS		1000
 
@@ -67,6 +77,8 @@ typedef struct Stream
 	TimestampTz heard;			/* when the last message came, about */
 	bool		pinged;			/* a reply was requested since */
 	long		gather_us;		/* for how long it is left alone */
+	XLogRecPtr	heard_lsn;		/* greatest position that the upstream told on this connection */
+	TimestampTz recorded;		/* when the state row was last moved without an epoch */
 	TimestampTz told;			/* when the last feedback was sent */
 	XLogRecPtr	told_received;
 	XLogRecPtr	told_durable;
@@ -100,14 +112,35 @@ settle_positions(void)
 		progress->fresh_time = progress->upstream_time;
 }
 
+/*
+ * What was made durable by an epoch is in the state row.  Elsewhere durable_lsn just follows
+ * the upstream, so the row has to follow, before the upstream is told.
+ */
 static void
-send_feedback(Stream *stream, TimestampTz now, bool force, bool request_reply)
+record_idle(Stream *stream, TimestampTz now, bool asked)
+{
+	XLogRecPtr	durable = rose_apply.progress.durable_lsn;
+
+	if (rose_apply.in_remote || rose_apply.batch_open || rose_apply.dirty ||
+		rose_apply.flight != 0 || durable <= rose_apply.recorded_lsn)
+		return;
+	if (!asked && durable - rose_apply.recorded_lsn < ROSE_RECORD_IDLE_BYTES &&
+		!TimestampDifferenceExceeds(stream->recorded, now, ROSE_RECORD_IDLE_MS))
+		return;
+	rose_epoch_record_idle();
+	stream->recorded = now;
+}
+
+/* asked: the upstream waits for it. */
+static void
+send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool request_reply)
 {
 	RoseReplProgress *progress = &rose_apply.progress;
 	bool		news;
 
 	settle_positions();
-	news = progress->durable_lsn > stream->told_durable ||
+	record_idle(stream, now, asked);
+	news = rose_apply.recorded_lsn > stream->told_durable ||
 		progress->applied_lsn > stream->told_applied ||
 		TimestampDifferenceExceeds(stream->told, now, wal_receiver_status_interval * 1000);
 	if (!force && (!news || wal_receiver_status_interval <= 0))
@@ -115,9 +148,12 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool request_reply)
 
 	/* A slot never goes back, whatever we say; neither do we. */
 	stream->told_received = Max(stream->told_received,
-								Max(progress->received_lsn, progress->applied_lsn));
-	stream->told_durable = Max(stream->told_durable, progress->durable_lsn);
-	stream->told_applied = Max(stream->told_applied, progress->applied_lsn);
+								Min(Max(progress->received_lsn, progress->applied_lsn),
+									stream->heard_lsn));
+	stream->told_durable = Max(stream->told_durable,
+							   Min(rose_apply.recorded_lsn, stream->heard_lsn));
+	stream->told_applied = Max(stream->told_applied,
+							   Min(progress->applied_lsn, stream->heard_lsn));
 	rose_upstream_feedback(stream->conn, stream->told_received, stream->told_durable,
 						   stream->told_applied, request_reply);
 	stream->told = now;
@@ -132,7 +168,7 @@ rose_stream_keep_alive(void)
 
 	if (current != NULL &&
 		TimestampDifferenceExceeds(current->told, now, ROSE_KEEP_ALIVE_MS))
-		send_feedback(current, now, true, false);
+		send_feedback(current, now, true, false, false);
 }
 
 /* ---------------------------------------------------------------------
@@ -140,13 +176,14 @@ rose_stream_keep_alive(void)
  */
 
 static void
-note_received(XLogRecPtr lsn, TimestampTz send_time, TimestampTz now)
+note_received(Stream *stream, XLogRecPtr lsn, TimestampTz send_time)
 {
 	RoseReplProgress *progress = &rose_apply.progress;
 
+	stream->heard_lsn = Max(stream->heard_lsn, lsn);
 	progress->received_lsn = Max(progress->received_lsn, lsn);
 	progress->upstream_time = send_time;
-	progress->heard_time = now;
+	progress->heard_time = stream->heard;
 }
 
 /* Upstream transactions gathered for long enough, or enough of them? */
@@ -174,7 +211,7 @@ handle_message(Stream *stream, char *data, int len)
 		XLogRecPtr	end = pq_getmsgint64(&s);
 		TimestampTz send_time = pq_getmsgint64(&s);
 
-		note_received(Max(start, end), send_time, stream->heard);
+		note_received(stream, Max(start, end), send_time);
 		rose_apply.progress.received_bytes += len;
 		result = rose_apply_message(&s);
 		if (was_in_remote && !rose_apply.in_remote && result == ROSE_APPLY_GO_ON)
@@ -186,11 +223,11 @@ handle_message(Stream *stream, char *data, int len)
 		TimestampTz send_time = pq_getmsgint64(&s);
 		bool		reply = pq_getmsgbyte(&s);
 
-		note_received(end, send_time, stream->heard);
+		note_received(stream, end, send_time);
 		if (!rose_apply.in_remote)
 			rose_apply.reached_lsn = Max(rose_apply.reached_lsn, end);
 		if (reply)
-			send_feedback(stream, stream->heard, true, false);
+			send_feedback(stream, stream->heard, true, true, false);
 	}
 	return result;
 }
@@ -249,7 +286,10 @@ ask_monitor(TimestampTz now)
 	PG_TRY();
 	{
 		if (monitor == NULL)
+		{
 			monitor = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+			rose_identity_check_monitor(monitor);
+		}
 		lsn = rose_upstream_wal_end(monitor);
 	}
 	PG_CATCH();
@@ -385,7 +425,7 @@ check_silence(Stream *stream, TimestampTz now)
 	if (ping)
 	{
 		stream->pinged = true;
-		send_feedback(stream, now, true, true);
+		send_feedback(stream, now, true, false, true);
 	}
 }
 
@@ -444,7 +484,7 @@ do_chores(Stream *stream)
 		if (rose_relmap_tables_changed())
 			rose_epoch_feed_tables();
 	}
-	send_feedback(stream, GetCurrentTimestamp(), false, false);
+	send_feedback(stream, GetCurrentTimestamp(), false, false, false);
 	return false;
 }
 
@@ -517,6 +557,20 @@ choose_format(void)
 	rose_apply.binary = binary;
 }
 
+/* Positions of another connection may be of another server. */
+static void
+begin_stream(Stream *stream)
+{
+	RoseReplProgress *progress = &rose_apply.progress;
+
+	stream->heard_lsn = rose_identity_check(stream->conn, true);
+	progress->received_lsn = progress->applied_lsn;
+	progress->upstream_lsn = stream->heard_lsn;
+	rose_apply.reached_lsn = progress->applied_lsn;
+	rose_upstream_start(stream->conn, rose_apply.sub, progress->applied_lsn, rose_apply.binary);
+	stream->heard = stream->recorded = GetCurrentTimestamp();
+}
+
 void
 rose_stream_run(void)
 {
@@ -526,13 +580,10 @@ rose_stream_run(void)
 	{
 		Stream		stream = {0};
 
-		rose_apply.reached_lsn = rose_apply.progress.applied_lsn;
 		rose_apply.in_remote = false;
 		choose_format();
 		stream.conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
-		rose_upstream_start(stream.conn, rose_apply.sub, rose_apply.progress.applied_lsn,
-							rose_apply.binary);
-		stream.heard = GetCurrentTimestamp();
+		begin_stream(&stream);
 		stream.gather_us = ROSE_GATHER_US;
 		current = &stream;
 		rose_apply.status = ROSE_REPL_STREAMING;

@@ -32,6 +32,9 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+/* A subscription that is blocked looks again after so long. */
+#define ROSE_BLOCKED_RETRY_MS	30000
+
 RoseApply	rose_apply;
 
 /* ---------------------------------------------------------------------
@@ -108,6 +111,28 @@ discreet_message(Oid relid, const char *error_code)
 					error_code, relid);
 }
 
+/* A reason that cannot be seen again is kept (rose_repl_identity.c). */
+static void
+keep_reason(const char *reason)
+{
+	if (strcmp(reason, ROSE_BLOCKED_BEHIND) != 0)
+		return;
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rose_subscription_set_blocked(rose_apply.sub->subid, reason);
+	ForceSyncCommit();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+static int
+retry_after(bool pause)
+{
+	if (pause)
+		return 0;
+	return rose_apply.blocked != NULL ? ROSE_BLOCKED_RETRY_MS : wal_retrieve_retry_interval;
+}
+
 /* Report the current error and end the process. */
 static void
 handle_error(void)
@@ -142,7 +167,9 @@ handle_error(void)
 	MemoryContextSwitchTo(TopMemoryContext);
 	rose_repl_report_error(rose_apply.shared,
 						   discreet ? discreet_message(relid, error_code) : message.data,
-						   pause ? 0 : wal_retrieve_retry_interval);
+						   rose_apply.blocked, retry_after(pause));
+	if (rose_apply.blocked != NULL)
+		keep_reason(rose_apply.blocked);
 	if (pause)
 		pause_table(relid, message.data, error_code);
 	proc_exit(1);
@@ -175,6 +202,17 @@ take_up(void)
 	if (!rose_repl_get(rose_apply.sub->subid, &last))
 		elog(ERROR, "subscription %u has lost its entry", rose_apply.sub->subid);
 	rose_apply.progress = last.progress;
+	rose_apply.recorded_lsn = rose_apply.sub->durable_lsn;
+	if (XLogRecPtrIsInvalid(rose_apply.recorded_lsn))
+	{
+		/* nothing was applied yet, or all is to be copied anew from who knows where */
+		rose_apply.progress.received_lsn = InvalidXLogRecPtr;
+		rose_apply.progress.applied_lsn = InvalidXLogRecPtr;
+		rose_apply.progress.durable_lsn = InvalidXLogRecPtr;
+		rose_apply.progress.confirmed_lsn = InvalidXLogRecPtr;
+		rose_apply.progress.upstream_lsn = InvalidXLogRecPtr;
+		last.progress = rose_apply.progress;
+	}
 	rose_apply.progress.epoch = rose_apply.sub->epoch;
 	rose_apply.progress.durable_lsn = Max(last.progress.durable_lsn, rose_apply.sub->durable_lsn);
 	rose_apply.progress.applied_lsn = Max(last.progress.applied_lsn,

@@ -30,6 +30,8 @@ status_name(const RoseReplSnapshot *snapshot)
 			return "streaming";
 		case ROSE_REPL_ERROR:
 			return "error";
+		case ROSE_REPL_BLOCKED:
+			return "blocked";
 	}
 	return NULL;
 }
@@ -89,6 +91,7 @@ put_progress(RoseSqlRow *row, const RoseReplSnapshot *snapshot)
 	rose_sql_put_time(row, p->commit_time);
 	rose_sql_put_error(row, snapshot->last_error[0] != '\0' ? snapshot->last_error : NULL);
 	rose_sql_put_time(row, snapshot->last_error_time);
+	rose_sql_put_text(row, snapshot->blocked[0] != '\0' ? snapshot->blocked : NULL);
 }
 
 Datum

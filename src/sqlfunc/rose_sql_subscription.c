@@ -218,13 +218,50 @@ refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool c
 	}
 }
 
-/* Empty the table, as its owner, for it may have triggers, and have it copied again.  REQUIRES: drained. */
+/*
+ * Those of one owner together, for they may reference each other; and as their owner, for they may
+ * have triggers.
+ */
+static void
+truncate_tables_of(Oid owner, List *relids)
+{
+	StringInfoData sql;
+	RoseRights	rights;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	foreach(lc, relids)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		if (rose_rights_table_owner(relid) == owner)
+			appendStringInfo(&sql, "%s%s", sql.len == 0 ? "TRUNCATE ONLY " : ", ONLY ",
+							 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+														get_rel_name(relid)));
+	}
+	rose_rights_take(owner, &rights);
+	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql.data, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not execute \"%s\"", sql.data);
+	SPI_finish();
+	rose_rights_give_back(&rights);
+}
+
+static void
+truncate_tables(List *relids)
+{
+	List	   *owners = NIL;
+	ListCell   *lc;
+
+	foreach(lc, relids)
+		owners = list_append_unique_oid(owners, rose_rights_table_owner(lfirst_oid(lc)));
+	foreach(lc, owners)
+		truncate_tables_of(lfirst_oid(lc), relids);
+}
+
+/* Empty the table and have it copied again.  REQUIRES: drained. */
 static void
 resync_table(const RoseSubscription *sub, Oid relid)
 {
-	char	   *sql;
-	RoseRights	rights;
-
 	if (!list_has_table(rose_subscription_tables(sub->subid), relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -232,14 +269,7 @@ resync_table(const RoseSubscription *sub, Oid relid)
 						get_rel_name(relid), sub->name)));
 	rose_repl_unfeed(relid, sub->subid);
 	rose_subscription_remove_table(sub->subid, relid);
-	sql = psprintf("TRUNCATE ONLY %s",
-				   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-											  get_rel_name(relid)));
-	rose_rights_take(rose_rights_table_owner(relid), &rights);
-	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not execute \"%s\"", sql);
-	SPI_finish();
-	rose_rights_give_back(&rights);
+	truncate_tables(list_make1_oid(relid));
 	rose_subscription_add_table(sub->subid, relid, ROSE_REL_INIT);
 }
 
@@ -290,18 +320,26 @@ check_create_options(bool do_connect, bool create_slot, bool enabled, bool copy_
 				 errmsg("connect => false and %s => true are mutually exclusive options", option)));
 }
 
+/* Whose slot it is, and where it stands, is known from the beginning. */
 static void
 create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 {
+	RoseUpstreamIdentity identity;
+
 	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
 
 	PG_TRY();
 	{
+		rose_upstream_identify(conn, &identity);
 		rose_upstream_check_publications(conn, sub->publications);
 		add_tables(conn, sub, copy_data);
+		rose_subscription_set_identity(sub->subid, &identity);
 		/* Last, as it is the one thing that does not roll back. */
 		if (create_slot)
+		{
 			rose_upstream_create_slot(conn, sub->slot_name, &sub->durable_lsn);
+			rose_subscription_set_state(sub->subid, 0, sub->durable_lsn);
+		}
 	}
 	PG_FINALLY();
 	{
@@ -363,8 +401,24 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 enum
 {
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
-	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC
+	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
+	ALTER_ACCEPT
 };
+
+/* Tables or slots of an upstream that the subscription does not follow are none of its business. */
+static void
+require_known_upstream(struct WalReceiverConn *conn, const RoseSubscription *sub, const char *hint)
+{
+	RoseUpstreamIdentity identity;
+
+	rose_upstream_identify(conn, &identity);
+	if (!rose_upstream_is_known(sub, &identity))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the upstream that rose subscription \"%s\" leads to is another one than its rows came from",
+						sub->name),
+				 errhint("%s", hint)));
+}
 
 static void
 refresh_with_upstream(const RoseSubscription *sub, bool copy_data)
@@ -373,6 +427,8 @@ refresh_with_upstream(const RoseSubscription *sub, bool copy_data)
 
 	PG_TRY();
 	{
+		require_known_upstream(conn, sub,
+							   "Put the connection string right, or take this upstream over with accept => 'resync'.");
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		refresh_tables(conn, sub, copy_data);
@@ -384,13 +440,87 @@ refresh_with_upstream(const RoseSubscription *sub, bool copy_data)
 	PG_END_TRY();
 }
 
+/* A slot from which a copy that begins now can go on. */
+static void
+ensure_slot(struct WalReceiverConn *conn, const RoseSubscription *sub)
+{
+	RoseUpstreamIdentity identity;
+	RoseUpstreamSlot slot;
+	XLogRecPtr	lsn;
+
+	rose_upstream_identify(conn, &identity);
+	if (rose_upstream_find_slot(conn, sub->slot_name, &slot))
+	{
+		/* one that was told of WAL beyond the end would pass over what is written there */
+		if (slot.usable && slot.confirmed_lsn <= identity.wal_end)
+			return;
+		rose_upstream_drop_slot(conn, sub->slot_name);
+	}
+	rose_upstream_create_slot(conn, sub->slot_name, &lsn);
+}
+
+/*
+ * Whatever the upstream is now, and wherever its slot stands: it is the one from now on, and all
+ * tables are copied anew.
+ */
+static void
+accept_upstream(const RoseSubscription *sub)
+{
+	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
+	List	   *relids = NIL;
+	ListCell   *lc;
+
+	PG_TRY();
+	{
+		rose_upstream_check_publications(conn, sub->publications);
+		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+		rose_subscription_forget_upstream(sub->subid);
+		foreach(lc, rose_subscription_tables(sub->subid))
+		{
+			Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
+
+			rose_repl_unfeed(relid, sub->subid);
+			rose_subscription_remove_table(sub->subid, relid);
+			if (get_rel_name(relid) != NULL)
+				relids = lappend_oid(relids, relid);
+		}
+		truncate_tables(relids);
+		add_tables(conn, sub, true);
+		ensure_slot(conn, sub);
+	}
+	PG_FINALLY();
+	{
+		rose_upstream_disconnect(conn);
+	}
+	PG_END_TRY();
+}
+
+/* Nothing but 'resync' yet.  True: it was given. */
+static bool
+accept_arg(FunctionCallInfo fcinfo)
+{
+	char	   *accept = text_arg(fcinfo, ALTER_ACCEPT, NULL);
+
+	if (accept == NULL)
+		return false;
+	if (strcmp(accept, "resync") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for accept: \"%s\"", accept),
+				 errhint("The valid value is \"resync\": copy all tables again from the upstream as it is now.")));
+	PreventInTransactionBlock(true, "rose.alter_subscription with accept");
+	return true;
+}
+
 Datum
 rose_alter_subscription(PG_FUNCTION_ARGS)
 {
 	RoseSubscription *sub;
+	bool		accept;
 
 	require_superuser("alter");
 	require_arg(fcinfo, ALTER_NAME, "the name");
+	accept = accept_arg(fcinfo);
 	sub = lock_subscription(text_arg(fcinfo, ALTER_NAME, NULL));
 
 	sub->enabled = bool_arg(fcinfo, ALTER_ENABLED, sub->enabled);
@@ -406,7 +536,9 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	rose_subscription_update(sub);
 	rose_repl_reserve(sub->subid, sub->name, sub->owner);
 
-	if (bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS)))
+	if (accept)
+		accept_upstream(sub);
+	else if (bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS)))
 		refresh_with_upstream(sub, bool_arg(fcinfo, ALTER_COPY_DATA, true));
 	if (!PG_ARGISNULL(ALTER_RESYNC))
 	{
@@ -487,6 +619,8 @@ rose_drop_subscription(PG_FUNCTION_ARGS)
 	conn = connect_for_drop(sub);
 	PG_TRY();
 	{
+		require_known_upstream(conn, sub,
+							   "Drop the subscription with keep_slot => true, and its slot where it is, with pg_drop_replication_slot().");
 		drop_local(sub);
 		rose_upstream_drop_slot(conn, sub->slot_name);
 	}
@@ -557,6 +691,18 @@ rose_wait_for_sync(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* Positions of an upstream that is not the one that was applied mean nothing. */
+static void
+require_not_blocked(const RoseSubscription *sub, const RoseReplSnapshot *snapshot)
+{
+	if (snapshot->blocked[0] == '\0')
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("rose subscription \"%s\" is blocked: %s", sub->name, snapshot->blocked),
+			 errhint("See last_error in rose.stat_subscription, which says what to do.")));
+}
+
 Datum
 rose_wait_for_lsn(PG_FUNCTION_ARGS)
 {
@@ -569,7 +715,14 @@ rose_wait_for_lsn(PG_FUNCTION_ARGS)
 	require_arg(fcinfo, 1, "the position");
 	lsn = PG_GETARG_LSN(1);
 	sub = find_subscription(text_arg(fcinfo, 0, NULL));
-	while (!rose_repl_get(sub->subid, &snapshot) || snapshot.progress.applied_lsn < lsn)
+	for (;;)
+	{
+		bool		known = rose_repl_get(sub->subid, &snapshot);
+
+		if (known)
+			require_not_blocked(sub, &snapshot);
+		if (known && snapshot.progress.applied_lsn >= lsn)
+			PG_RETURN_VOID();
 		wait_or_time_out(sub, deadline, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
-	PG_RETURN_VOID();
+	}
 }

@@ -90,7 +90,7 @@ unlike($replica->safe_psql('postgres', 'SELECT * FROM rose.stat_subscription', @
 # --- views
 is(down("SELECT string_agg(column_name, ' ' ORDER BY ordinal_position) FROM information_schema.columns WHERE table_schema = 'rose' AND table_name = 'stat_subscription'"),
 	'name state pid received_lsn applied_lsn durable_lsn confirmed_lsn upstream_lsn lag_bytes lag_ms inserts updates deletes truncates'
-	  . ' old_row_reads skipped copied_rows received_bytes transactions batches epochs epoch spill_waits spill_wait_ms last_commit_time last_error last_error_time',
+	  . ' old_row_reads skipped copied_rows received_bytes transactions batches epochs epoch spill_waits spill_wait_ms last_commit_time last_error last_error_time blocked_reason',
 	'columns of stat_subscription');
 is(down("SELECT string_agg(column_name, ' ' ORDER BY ordinal_position) FROM information_schema.columns WHERE table_schema = 'rose' AND table_name = 'stat_subscription_tables'"),
 	'name relation state sync_lsn inserts updates deletes truncates partials incomplete_inserts copied_rows last_error error_lsn',

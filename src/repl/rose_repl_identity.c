@@ -1,0 +1,304 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_identity.c
+ *	  Whose changes these are: the upstream's identity, its timeline and WAL, and
+ *	  the position of the slot.
+ *
+ * A server streams from wherever it is told to, even from behind the end of its
+ * WAL, and begins at the slot's own position if that is later.  So after a failover to
+ * a standby that lagged, a restore on either side, a slot that was made anew or a
+ * connection string that leads elsewhere, changes would be missing and nobody
+ * would know.  Only this side can notice: it compares what it finds on each connection
+ * with what the state row says, before it reads anything.
+ *
+ * What does not fit blocks the subscription: an error with a reason, nothing is read
+ * or confirmed, and the worker looks again later.  All of these reasons but one can be
+ * seen again at any time.  That the upstream was behind cannot, once it has written
+ * on: so that is kept in the state row until the tables are copied anew.
+ *
+ * The checks rest on the invariant that the slot's confirmed position is never
+ * beyond durable_lsn of the committed state row (rose_repl_stream.c).
+ *
+ * Nothing here changes the upstream.  The state row is written only where it had
+ * nothing to compare with, or the timeline goes on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "repl/rose_repl_int.h"
+#include "replication/walreceiver.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/pg_lsn.h"
+#include "utils/snapmgr.h"
+
+#define HINT_ACCEPT \
+	"If this is the upstream from now on, have all tables copied again with rose.alter_subscription(..., accept => 'resync')."
+#define HINT_CONNINFO \
+	"Put the connection string right with rose.alter_subscription(..., conninfo => ...).  " HINT_ACCEPT
+#define HINT_RESYNC \
+	"Have all tables copied again with rose.alter_subscription(..., accept => 'resync')."
+
+/* ---------------------------------------------------------------------
+ * Asking the upstream
+ */
+
+static XLogRecPtr
+parse_lsn(const char *lsn)
+{
+	return DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn)));
+}
+
+void
+rose_upstream_identify(WalReceiverConn *conn, RoseUpstreamIdentity *out)
+{
+	char	   *values[4];
+	const char *purpose = "ask the upstream who it is";
+
+	if (!rose_upstream_row(conn, "IDENTIFY_SYSTEM", 4, values, purpose) ||
+		values[0] == NULL || values[1] == NULL || values[2] == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("could not %s: no answer", purpose)));
+	strlcpy(out->system_id, values[0], sizeof(out->system_id));
+	out->timeline = (TimeLineID) strtoul(values[1], NULL, 10);
+	out->wal_end = parse_lsn(values[2]);
+
+	if (!rose_upstream_row(conn,
+						   "SELECT d.oid::pg_catalog.text, pg_catalog.pg_is_in_recovery()::pg_catalog.text"
+						   " FROM pg_catalog.pg_database d"
+						   " WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()",
+						   2, values, purpose))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("could not %s: no answer", purpose)));
+	out->dbid = (Oid) strtoul(values[0], NULL, 10);
+	out->in_recovery = strcmp(values[1], "true") == 0;
+}
+
+bool
+rose_upstream_is_known(const RoseSubscription *sub, const RoseUpstreamIdentity *identity)
+{
+	return sub->system_id == NULL ||
+		(strcmp(sub->system_id, identity->system_id) == 0 && sub->upstream_dbid == identity->dbid);
+}
+
+/* False: there is no such slot. */
+bool
+rose_upstream_find_slot(WalReceiverConn *conn, const char *slot, RoseUpstreamSlot *out)
+{
+	int			version = walrcv_server_version(conn);
+	const char *lost;
+	char	   *values[2];
+
+	/* 13 brought wal_status, 16 and 17 slots that a standby invalidates */
+	if (version >= 170000)
+		lost = "s.wal_status OPERATOR(pg_catalog.=) 'lost' OR s.invalidation_reason IS NOT NULL";
+	else if (version >= 160000)
+		lost = "s.wal_status OPERATOR(pg_catalog.=) 'lost' OR coalesce(s.conflicting, false)";
+	else if (version >= 130000)
+		lost = "s.wal_status OPERATOR(pg_catalog.=) 'lost'";
+	else
+		lost = "false";
+	if (!rose_upstream_row(conn,
+						   psprintf("SELECT (s.plugin IS NOT DISTINCT FROM 'pgoutput'"
+									" AND s.database IS NOT DISTINCT FROM pg_catalog.current_database()"
+									" AND NOT (%s))::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text"
+									" FROM pg_catalog.pg_replication_slots s"
+									" WHERE s.slot_name OPERATOR(pg_catalog.=) %s",
+									lost, quote_literal_cstr(slot)),
+						   2, values, "look at the replication slot"))
+		return false;
+	out->usable = values[0] != NULL && strcmp(values[0], "true") == 0 && values[1] != NULL;
+	out->confirmed_lsn = values[1] != NULL ? parse_lsn(values[1]) : InvalidXLogRecPtr;
+	return true;
+}
+
+/* Where the upstream's history left a timeline; invalid: it was never on it. */
+static XLogRecPtr
+end_of_timeline(WalReceiverConn *conn, TimeLineID upstream, TimeLineID timeline)
+{
+	char	   *values[2];
+	char	   *line;
+
+	if (!rose_upstream_row(conn, psprintf("TIMELINE_HISTORY %u", upstream), 2, values,
+						   "read the upstream's timeline history") || values[1] == NULL)
+		return InvalidXLogRecPtr;
+	for (line = strtok(values[1], "\n"); line != NULL; line = strtok(NULL, "\n"))
+	{
+		TimeLineID	parent;
+		uint32		hi;
+		uint32		lo;
+
+		if (sscanf(line, "%u\t%X/%X", &parent, &hi, &lo) == 3 && parent == timeline)
+			return ((XLogRecPtr) hi) << 32 | lo;
+	}
+	return InvalidXLogRecPtr;
+}
+
+/* ---------------------------------------------------------------------
+ * Checks of the worker.  handle_error() (rose_repl_worker.c) reports the reason.
+ */
+
+static void
+block(const char *reason, const char *why, const char *hint)
+{
+	rose_apply.blocked = reason;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("rose subscription \"%s\" is blocked: %s", rose_apply.sub->name, why),
+			 errhint("%s", hint)));
+}
+
+static void
+check_system(const RoseUpstreamIdentity *identity)
+{
+	const RoseSubscription *sub = rose_apply.sub;
+
+	if (!rose_upstream_is_known(sub, identity))
+		block(ROSE_BLOCKED_OTHER_UPSTREAM,
+			  psprintf("the upstream is system %s, database %u, but its changes came from system %s, database %u",
+					   identity->system_id, identity->dbid, sub->system_id, sub->upstream_dbid),
+			  HINT_CONNINFO);
+	if (sub->blocked != NULL)
+		block(ROSE_BLOCKED_BEHIND,
+			  "the upstream was behind what was applied here, so it is not what it was before",
+			  HINT_RESYNC);
+}
+
+static void
+check_timeline(WalReceiverConn *conn, const RoseUpstreamIdentity *identity)
+{
+	const RoseSubscription *sub = rose_apply.sub;
+	XLogRecPtr	applied = rose_apply.progress.applied_lsn;
+	XLogRecPtr	end;
+
+	if (sub->timeline == 0 || identity->timeline == sub->timeline)
+		return;
+	if (identity->timeline < sub->timeline)
+		block(ROSE_BLOCKED_OLD_TIMELINE,
+			  psprintf("the upstream is on timeline %u, but its changes came from timeline %u",
+					   identity->timeline, sub->timeline),
+			  HINT_CONNINFO);
+	end = end_of_timeline(conn, identity->timeline, sub->timeline);
+	if (end < applied)
+		block(ROSE_BLOCKED_DIVERGED,
+			  psprintf("the upstream left timeline %u at %X/%X, but changes up to %X/%X of it were applied here",
+					   sub->timeline, LSN_FORMAT_ARGS(end), LSN_FORMAT_ARGS(applied)),
+			  HINT_CONNINFO);
+}
+
+static void
+check_wal_end(const RoseUpstreamIdentity *identity)
+{
+	XLogRecPtr	applied = rose_apply.progress.applied_lsn;
+
+	if (identity->wal_end >= applied)
+		return;
+	if (identity->in_recovery)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the upstream, a standby, has WAL up to %X/%X only, but changes up to %X/%X were applied here",
+						LSN_FORMAT_ARGS(identity->wal_end), LSN_FORMAT_ARGS(applied)),
+				 errdetail("The worker tries again later.")));
+	block(ROSE_BLOCKED_BEHIND,
+		  psprintf("the upstream's WAL ends at %X/%X, but changes up to %X/%X were applied here",
+				   LSN_FORMAT_ARGS(identity->wal_end), LSN_FORMAT_ARGS(applied)),
+		  HINT_RESYNC);
+}
+
+/* A slot that was made by hand, before anything was applied: where it stands is where we start. */
+static void
+take_over_slot(const RoseUpstreamSlot *slot)
+{
+	ereport(LOG,
+			(errmsg("rose subscription \"%s\" starts where replication slot \"%s\" stands, at %X/%X",
+					rose_apply.sub->name, rose_apply.sub->slot_name,
+					LSN_FORMAT_ARGS(slot->confirmed_lsn))));
+	rose_epoch_record(rose_apply.progress.epoch, slot->confirmed_lsn);
+	rose_apply.recorded_lsn = slot->confirmed_lsn;
+	rose_apply.progress.durable_lsn = slot->confirmed_lsn;
+	rose_apply.progress.applied_lsn = Max(rose_apply.progress.applied_lsn, slot->confirmed_lsn);
+}
+
+static void
+check_slot(WalReceiverConn *conn)
+{
+	const char *name = rose_apply.sub->slot_name;
+	RoseUpstreamSlot slot;
+
+	if (!rose_upstream_find_slot(conn, name, &slot))
+		block(ROSE_BLOCKED_SLOT_MISSING,
+			  psprintf("the upstream has no replication slot \"%s\"", name), HINT_RESYNC);
+	if (!slot.usable)
+		block(ROSE_BLOCKED_SLOT_LOST,
+			  psprintf("replication slot \"%s\" is not of pgoutput and this database, or has lost its WAL", name),
+			  HINT_RESYNC);
+	if (XLogRecPtrIsInvalid(rose_apply.recorded_lsn))
+		take_over_slot(&slot);
+	else if (slot.confirmed_lsn > rose_apply.recorded_lsn)
+		block(ROSE_BLOCKED_SLOT_AHEAD,
+			  psprintf("replication slot \"%s\" stands at %X/%X, but what came before that is durable here up to %X/%X only",
+					   name, LSN_FORMAT_ARGS(slot.confirmed_lsn),
+					   LSN_FORMAT_ARGS(rose_apply.recorded_lsn)),
+			  HINT_RESYNC);
+}
+
+/* What was not known before, or has gone on, is known from now on. */
+static void
+remember(const RoseUpstreamIdentity *identity)
+{
+	RoseSubscription *sub = rose_apply.sub;
+
+	if (sub->system_id != NULL && sub->timeline == identity->timeline)
+		return;
+	if (sub->system_id != NULL)
+		ereport(LOG,
+				(errmsg("rose subscription \"%s\" follows the upstream to timeline %u",
+						sub->name, identity->timeline)));
+	rose_subscription_set_identity(sub->subid, identity);
+	ForceSyncCommit();
+	if (sub->system_id == NULL)
+		sub->system_id = MemoryContextStrdup(TopMemoryContext, identity->system_id);
+	sub->upstream_dbid = identity->dbid;
+	sub->timeline = identity->timeline;
+}
+
+XLogRecPtr
+rose_identity_check(WalReceiverConn *conn, bool with_slot)
+{
+	RoseUpstreamIdentity identity;
+
+	Assert(!rose_apply.batch_open);
+	/* nobody else writes the state row meanwhile */
+	(void) rose_flight_wait();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rose_upstream_identify(conn, &identity);
+	check_system(&identity);
+	check_timeline(conn, &identity);
+	check_wal_end(&identity);
+	if (with_slot)
+		check_slot(conn);
+	remember(&identity);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+	return identity.wal_end;
+}
+
+/* For the connection that only tells the end of WAL: of another server's it would mean nothing. */
+void
+rose_identity_check_monitor(WalReceiverConn *conn)
+{
+	RoseUpstreamIdentity identity;
+
+	rose_upstream_identify(conn, &identity);
+	if (!rose_upstream_is_known(rose_apply.sub, &identity) ||
+		identity.timeline != rose_apply.sub->timeline)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the connection leads to another server than the stream comes from")));
+}
