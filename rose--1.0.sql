@@ -112,14 +112,32 @@ CREATE MATERIALIZED VIEW rose.subscription_rel (
 	state,								-- init, copying, ready or error
 	sync_lsn,							-- changes committed before are in the copy
 	last_error,
-	error_lsn,
-	error_code							-- SQLSTATE of last_error
+	error_lsn,							-- of a paused table: the first commit that is not applied
+	error_code,							-- SQLSTATE of last_error
+	remote_relid,						-- the upstream's table, however it is called
+	remote_schema,						-- as it was last heard of
+	remote_name
 ) USING heap AS
 SELECT NULL::pg_catalog.oid, NULL::pg_catalog.regclass, NULL::pg_catalog.text,
-	NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text
+	NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text,
+	NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.text
 WHERE rose.refuse_refresh();
 
 CREATE UNIQUE INDEX subscription_rel_pkey ON rose.subscription_rel (subid, relid);
+
+-- Tables that the upstream publishes and the subscription does not have.
+CREATE MATERIALIZED VIEW rose.subscription_new (
+	subid,
+	remote_relid,
+	remote_schema,
+	remote_name,
+	first_lsn							-- the first commit that is not applied
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.oid, NULL::pg_catalog.text,
+	NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn
+WHERE rose.refuse_refresh();
+
+CREATE UNIQUE INDEX subscription_new_pkey ON rose.subscription_new (subid, remote_relid);
 
 -- One row a subscription: up to which upstream position everything is durable here.
 CREATE MATERIALIZED VIEW rose.subscription_state (
@@ -139,11 +157,12 @@ CREATE UNIQUE INDEX subscription_state_pkey ON rose.subscription_state (subid);
 
 COMMENT ON MATERIALIZED VIEW rose.subscription IS 'subscriptions; change them with rose.alter_subscription only';
 COMMENT ON MATERIALIZED VIEW rose.subscription_rel IS 'tables of subscriptions';
+COMMENT ON MATERIALIZED VIEW rose.subscription_new IS 'tables that an upstream publishes, whose changes are not applied because the subscription does not have them';
 COMMENT ON MATERIALIZED VIEW rose.subscription_state IS 'the upstream position up to which a subscription is durable';
 
 REVOKE ALL ON TYPE rose.secret FROM PUBLIC;
-REVOKE ALL ON rose.subscription, rose.subscription_rel, rose.subscription_state,
-	rose.subscription_subid_seq FROM PUBLIC;
+REVOKE ALL ON rose.subscription, rose.subscription_rel, rose.subscription_new,
+	rose.subscription_state, rose.subscription_subid_seq FROM PUBLIC;
 
 CREATE FUNCTION rose.create_subscription(
 	name text,
@@ -187,10 +206,11 @@ RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_wait_for_sync';
 COMMENT ON FUNCTION rose.wait_for_sync(text, integer)
 IS 'wait until the initial copy of all tables is done';
 
-CREATE FUNCTION rose.wait_for_lsn(name text, lsn pg_lsn, timeout_seconds integer)
+CREATE FUNCTION rose.wait_for_lsn(name text, lsn pg_lsn, timeout_seconds integer,
+	relation regclass DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_wait_for_lsn';
-COMMENT ON FUNCTION rose.wait_for_lsn(text, pg_lsn, integer)
-IS 'wait until everything that the upstream committed before this position is visible here';
+COMMENT ON FUNCTION rose.wait_for_lsn(text, pg_lsn, integer, regclass)
+IS 'wait until everything that the upstream committed before this position is visible here, in all tables or in one';
 
 REVOKE ALL ON FUNCTION
 	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text),
@@ -248,14 +268,20 @@ SELECT s.name, r.relid AS relation, r.state, r.sync_lsn,
 	CASE WHEN NOT pg_catalog.row_security_active(r.relid)
 		AND (pg_catalog.pg_has_role(t.relowner, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
 		THEN r.last_error ELSE 'error ' || r.error_code END AS last_error,
-	r.error_lsn
+	r.error_lsn, pg_catalog.format('%I.%I', r.remote_schema, r.remote_name) AS upstream_relation
 FROM rose.subscription s
 JOIN rose.subscription_rel r USING (subid)
 LEFT JOIN pg_catalog.pg_class t ON t.oid = r.relid::pg_catalog.oid
 LEFT JOIN LATERAL rose.subscription_table_counts(r.subid, r.relid) c ON true
+WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+UNION ALL
+SELECT s.name, NULL, 'new', NULL, 0, 0, 0, 0, 0, 0, 0, NULL,
+	n.first_lsn, pg_catalog.format('%I.%I', n.remote_schema, n.remote_name)
+FROM rose.subscription s
+JOIN rose.subscription_new n USING (subid)
 WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database());
 COMMENT ON VIEW rose.stat_subscription_tables
-IS 'tables of this database''s subscriptions: state, counters, and why one is paused';
+IS 'tables of this database''s subscriptions, and (new) those that only the upstream has: state, counters, and why one is paused';
 
 -- The functions that look at one table return a row of nulls if that is locked in ACCESS EXCLUSIVE
 -- mode, or this is a standby.

@@ -35,7 +35,7 @@ extern void rose_repl_register(void);
 #define ROSE_REL_INIT		"init"	/* waits for its copy */
 #define ROSE_REL_COPYING	"copying"
 #define ROSE_REL_READY		"ready" /* copied; changes after sync_lsn are applied */
-#define ROSE_REL_ERROR		"error" /* paused: changes are skipped until a resync */
+#define ROSE_REL_ERROR		"error" /* paused: changes from error_lsn on are skipped until a resync */
 
 typedef struct RoseSubscription
 {
@@ -56,11 +56,21 @@ typedef struct RoseSubscription
 	char	   *blocked;		/* a reason that stays (ROSE_BLOCKED_...), or NULL */
 } RoseSubscription;
 
+/* A table of the upstream.  Its oid is its identity; the name may change. */
+typedef struct RoseUpstreamTable
+{
+	Oid			relid;
+	char	   *nspname;
+	char	   *relname;
+} RoseUpstreamTable;
+
 typedef struct RoseSubscriptionTable
 {
 	Oid			relid;
 	char	   *state;
 	XLogRecPtr	sync_lsn;		/* commits before it are in the copy */
+	XLogRecPtr	error_lsn;		/* if paused: commits from there on are not applied; invalid: none is */
+	RoseUpstreamTable remote;
 } RoseSubscriptionTable;
 
 /* Of this database; NULL if there is none. */
@@ -78,8 +88,11 @@ extern void rose_subscription_update(const RoseSubscription *sub);
 /* The state row: everything up to here is durable. */
 extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn);
 extern void rose_subscription_delete(Oid subid);
-extern void rose_subscription_add_table(Oid subid, Oid relid, const char *state);
+extern void rose_subscription_add_table(Oid subid, Oid relid, const RoseUpstreamTable *remote,
+										const char *state);
 extern void rose_subscription_remove_table(Oid subid, Oid relid);
+/* Tables that only the upstream has: forget them all; they are noted again at their next change. */
+extern void rose_subscription_forget_new(Oid subid);
 /* All tables are to be copied anew, from an upstream that is not known yet. */
 extern void rose_subscription_forget_upstream(Oid subid);
 /* Serialise DDL on one subscription: locks its row until the transaction ends. */
@@ -91,7 +104,6 @@ extern Oid	rose_subscription_of_table(Oid relid);
  * The upstream (rose_repl_conn.c).  The connection ends with the memory of the
  * process or by rose_upstream_disconnect; callers in user backends use PG_FINALLY.
  */
-struct RangeVar;
 struct WalReceiverConn;
 
 extern void rose_upstream_check_conninfo(const char *conninfo);
@@ -99,7 +111,7 @@ extern struct WalReceiverConn *rose_upstream_connect(const char *conninfo, const
 extern void rose_upstream_disconnect(struct WalReceiverConn *conn);
 /* Error if one of the publications (String nodes) is not there. */
 extern void rose_upstream_check_publications(struct WalReceiverConn *conn, List *publications);
-/* Their tables, as a list of RangeVar. */
+/* Their tables, as a list of RoseUpstreamTable. */
 extern List *rose_upstream_tables(struct WalReceiverConn *conn, List *publications);
 extern void rose_upstream_create_slot(struct WalReceiverConn *conn, const char *slot,
 									  XLogRecPtr *lsn);
@@ -143,8 +155,8 @@ extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *sl
 /* The state row from now on. */
 extern void rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity);
 
-/* The local table of a RangeVar as a target: checked to be a rose table. */
-extern Oid	rose_repl_target_table(struct RangeVar *rv);
+/* The local table of that name as a target: checked to be a rose table. */
+extern Oid	rose_repl_target_table(const RoseUpstreamTable *remote);
 
 /* ---------------------------------------------------------------------
  * The workers' shared state (rose_repl_state.c).

@@ -240,6 +240,7 @@ begin_change(LogicalRepRelId remoteid)
 		return NULL;
 	}
 	rose_apply.remote_changes++;
+	rose_apply.blame = true;	/* until the end of the change */
 	return entry;
 }
 
@@ -522,9 +523,11 @@ apply_truncate(StringInfo s)
 		}
 		if (can_be_cut())
 			return ROSE_APPLY_RESTART;
-		rose_apply.rel = entry;
 		rose_relmap_close(entry);
-		rels = lappend(rels, table_open(entry->relid, AccessExclusiveLock));
+		LockRelationOid(entry->relid, AccessExclusiveLock);
+		rose_relmap_require_local(entry);
+		rose_apply.rel = entry;
+		rels = lappend(rels, table_open(entry->relid, NoLock));
 		relids = lappend_oid(relids, entry->relid);
 		entry->counts.truncates++;
 		rose_apply.progress.truncates++;
@@ -532,12 +535,14 @@ apply_truncate(StringInfo s)
 	if (rels == NIL)
 		return ROSE_APPLY_GO_ON;
 
+	rose_apply.blame = true;
 	truncate_tables(rels, relids, restart_seqs);
 	foreach(lc, rels)
 	{
 		rose_repl_feed(lfirst(lc), rose_apply.sub->subid);
 		table_close(lfirst(lc), NoLock);
 	}
+	rose_apply.blame = false;
 	rose_apply.remote_truncated = true;
 	return ROSE_APPLY_GO_ON;
 }
@@ -631,6 +636,7 @@ rose_apply_message(StringInfo s)
 		return ROSE_APPLY_RESTART;
 	rose_apply.command = pq_getmsgbyte(s);
 	rose_apply.rel = NULL;
+	rose_apply.blame = false;
 	key_tuple = NULL;
 	switch (rose_apply.command)
 	{
@@ -667,6 +673,7 @@ rose_apply_message(StringInfo s)
 		result = ROSE_APPLY_RESTART;
 	rose_apply.command = 0;
 	rose_apply.rel = NULL;
+	rose_apply.blame = false;
 	key_tuple = NULL;
 	return result;
 }

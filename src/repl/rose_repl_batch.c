@@ -98,5 +98,6 @@ rose_batch_abort(void)
 	rose_apply.in_remote = false;
 	restore_progress();
 	rose_relmap_flush_counts(false);
+	rose_relmap_forget();
 	MemoryContextSwitchTo(rose_apply.message_context);
 }

@@ -38,7 +38,13 @@ enum
 enum
 {
 	REL_SUBID = 1, REL_RELID, REL_STATE, REL_SYNC_LSN, REL_LAST_ERROR, REL_ERROR_LSN, REL_ERROR_CODE,
-	REL_NATTS = REL_ERROR_CODE
+	REL_REMOTE_RELID, REL_REMOTE_SCHEMA, REL_REMOTE_NAME,
+	REL_NATTS = REL_REMOTE_NAME
+};
+enum
+{
+	NEW_SUBID = 1, NEW_REMOTE_RELID, NEW_REMOTE_SCHEMA, NEW_REMOTE_NAME, NEW_FIRST_LSN,
+	NEW_NATTS = NEW_FIRST_LSN
 };
 enum
 {
@@ -216,6 +222,11 @@ rose_subscription_tables(Oid subid)
 		table->state = TextDatumGetCString(rose_rows_value(&cs, REL_STATE));
 		if (!rose_rows_isnull(&cs, REL_SYNC_LSN))
 			table->sync_lsn = DatumGetLSN(rose_rows_value(&cs, REL_SYNC_LSN));
+		if (!rose_rows_isnull(&cs, REL_ERROR_LSN))
+			table->error_lsn = DatumGetLSN(rose_rows_value(&cs, REL_ERROR_LSN));
+		table->remote.relid = DatumGetObjectId(rose_rows_value(&cs, REL_REMOTE_RELID));
+		table->remote.nspname = string_value(&cs, REL_REMOTE_SCHEMA);
+		table->remote.relname = string_value(&cs, REL_REMOTE_NAME);
 		result = lappend(result, table);
 	}
 	rose_rows_end(&cs);
@@ -325,6 +336,7 @@ rose_subscription_update(const RoseSubscription *sub)
 void
 rose_subscription_delete(Oid subid)
 {
+	rose_subscription_forget_new(subid);
 	rose_rows_delete("subscription_rel", ROSE_ROWS_OF(subid));
 	rose_rows_delete("subscription_state", ROSE_ROWS_OF(subid));
 	rose_rows_delete("subscription", ROSE_ROWS_OF(subid));
@@ -336,15 +348,70 @@ rose_subscription_lock(Oid subid)
 	rose_rows_lock("subscription", subid);
 }
 
+static void
+set_remote(RoseRowEdit *row, const RoseUpstreamTable *remote)
+{
+	rose_row_set(row, REL_REMOTE_RELID, ObjectIdGetDatum(remote->relid));
+	rose_row_set(row, REL_REMOTE_SCHEMA, CStringGetTextDatum(remote->nspname));
+	rose_row_set(row, REL_REMOTE_NAME, CStringGetTextDatum(remote->relname));
+}
+
 void
-rose_subscription_add_table(Oid subid, Oid relid, const char *state)
+rose_subscription_add_table(Oid subid, Oid relid, const RoseUpstreamTable *remote,
+							const char *state)
 {
 	RoseRowEdit row = {0};
 
 	rose_row_set(&row, REL_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set(&row, REL_RELID, ObjectIdGetDatum(relid));
 	rose_row_set(&row, REL_STATE, CStringGetTextDatum(state));
+	set_remote(&row, remote);
 	rose_rows_insert("subscription_rel", &row);
+}
+
+void
+rose_subscription_set_remote(Oid subid, Oid relid, const RoseUpstreamTable *remote)
+{
+	RoseRowEdit row = {0};
+
+	set_remote(&row, remote);
+	rose_rows_update("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid), &row);
+}
+
+static bool
+is_new(Oid subid, Oid remote_relid)
+{
+	RoseRowScan cs;
+	bool		found = false;
+
+	if (!rose_rows_begin(&cs, "subscription_new", NEW_NATTS))
+		return false;
+	while (rose_rows_next(&cs))
+		found |= DatumGetObjectId(rose_rows_value(&cs, NEW_SUBID)) == subid &&
+			DatumGetObjectId(rose_rows_value(&cs, NEW_REMOTE_RELID)) == remote_relid;
+	rose_rows_end(&cs);
+	return found;
+}
+
+void
+rose_subscription_note_new(Oid subid, const RoseUpstreamTable *remote, XLogRecPtr lsn)
+{
+	RoseRowEdit row = {0};
+
+	if (is_new(subid, remote->relid))
+		return;
+	rose_row_set(&row, NEW_SUBID, ObjectIdGetDatum(subid));
+	rose_row_set(&row, NEW_REMOTE_RELID, ObjectIdGetDatum(remote->relid));
+	rose_row_set(&row, NEW_REMOTE_SCHEMA, CStringGetTextDatum(remote->nspname));
+	rose_row_set(&row, NEW_REMOTE_NAME, CStringGetTextDatum(remote->relname));
+	rose_row_set(&row, NEW_FIRST_LSN, LSNGetDatum(lsn));
+	rose_rows_insert("subscription_new", &row);
+}
+
+void
+rose_subscription_forget_new(Oid subid)
+{
+	rose_rows_delete("subscription_new", ROSE_ROWS_OF(subid));
 }
 
 void

@@ -18,7 +18,7 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "libpq/pqformat.h"
-#include "nodes/makefuncs.h"
+#include "nodes/value.h"
 #include "repl/rose_repl_int.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -189,32 +189,62 @@ rose_upstream_check_publications(WalReceiverConn *conn, List *publications)
 	}
 }
 
+/* The view knows names only. */
+#define PUBLISHED_TABLES \
+	" FROM pg_catalog.pg_publication_tables t" \
+	" JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname" \
+	" JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename"
+
 List *
 rose_upstream_tables(WalReceiverConn *conn, List *publications)
 {
-	Oid			types[2] = {TEXTOID, TEXTOID};
+	Oid			types[3] = {TEXTOID, TEXTOID, OIDOID};
 	WalRcvExecResult *res;
 	TupleTableSlot *slot;
 	List	   *result = NIL;
 
 	res = query(conn,
-				psprintf("SELECT DISTINCT t.schemaname::pg_catalog.text, t.tablename::pg_catalog.text"
-						 "  FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN (%s)"
+				psprintf("SELECT DISTINCT t.schemaname::pg_catalog.text, t.tablename::pg_catalog.text, c.oid"
+						 PUBLISHED_TABLES " WHERE t.pubname IN (%s)"
 						 " ORDER BY 1, 2", literal_list(publications)),
-				2, types, "read the tables of the upstream's publications");
+				3, types, "read the tables of the upstream's publications");
 	slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
 	while (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
 	{
 		bool		isnull;
-		char	   *nspname = TextDatumGetCString(slot_getattr(slot, 1, &isnull));
-		char	   *relname = TextDatumGetCString(slot_getattr(slot, 2, &isnull));
+		RoseUpstreamTable *table = palloc(sizeof(RoseUpstreamTable));
 
-		result = lappend(result, makeRangeVar(nspname, relname, -1));
+		table->nspname = TextDatumGetCString(slot_getattr(slot, 1, &isnull));
+		table->relname = TextDatumGetCString(slot_getattr(slot, 2, &isnull));
+		table->relid = DatumGetObjectId(slot_getattr(slot, 3, &isnull));
+		result = lappend(result, table);
 		ExecClearTuple(slot);
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	walrcv_clear_result(res);
 	return result;
+}
+
+bool
+rose_upstream_find_table(WalReceiverConn *conn, List *publications,
+						 const RoseUpstreamTable *known, RoseUpstreamTable *found)
+{
+	char	   *values[3];
+
+	if (!rose_upstream_row(conn,
+						   psprintf("SELECT t.schemaname::pg_catalog.text, t.tablename::pg_catalog.text, c.oid::pg_catalog.text"
+									PUBLISHED_TABLES " WHERE t.pubname IN (%s)"
+									" AND (c.oid = %u OR (t.schemaname = %s AND t.tablename = %s))"
+									" ORDER BY c.oid = %u DESC LIMIT 1",
+									literal_list(publications), known->relid,
+									quote_literal_cstr(known->nspname),
+									quote_literal_cstr(known->relname), known->relid),
+						   3, values, "find a published table"))
+		return false;
+	found->nspname = values[0];
+	found->relname = values[1];
+	found->relid = (Oid) strtoul(values[2], NULL, 10);
+	return true;
 }
 
 XLogRecPtr

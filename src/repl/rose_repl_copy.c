@@ -213,12 +213,41 @@ begin_copy(Relation rel, List *column_list)
 	return cstate;
 }
 
+/*
+ * What the upstream's table is called now.  One that was made anew under the old name takes its
+ * place: here, where all of it is copied, and nowhere else.
+ */
+static RoseUpstreamTable
+find_remote(WalReceiverConn *conn, Relation rel)
+{
+	Oid			subid = rose_apply.sub->subid;
+	RoseUpstreamTable found;
+	ListCell   *lc;
+
+	foreach(lc, rose_subscription_tables(subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (table->relid != RelationGetRelid(rel))
+			continue;
+		if (!rose_upstream_find_table(conn, rose_apply.sub->publications, &table->remote, &found))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("the upstream does not publish table \"%s.%s\" any more",
+							table->remote.nspname, table->remote.relname),
+					 errhint("Publish it, or call rose.alter_subscription with refresh => true.")));
+		rose_subscription_set_remote(subid, RelationGetRelid(rel), &found);
+		return found;
+	}
+	elog(ERROR, "table %u is not part of subscription %u", RelationGetRelid(rel), subid);
+}
+
 /* Returns the number of rows. */
 static uint64
 copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 {
 	RoseTable  *table = rose_table_open(rel);
-	char	   *nspname = get_namespace_name(RelationGetNamespace(rel));
+	RoseUpstreamTable remote;
 	uint64		nrows;
 	List	   *columns;
 	List	   *column_list = NIL;
@@ -229,8 +258,9 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 	RoseBulkLoad *load;
 
 	require_empty(table);
-	columns = rose_upstream_start_copy(conn, rose_apply.sub->publications, nspname,
-									   RelationGetRelationName(rel), generated_columns(rel));
+	remote = find_remote(conn, rel);
+	columns = rose_upstream_start_copy(conn, rose_apply.sub->publications, remote.nspname,
+									   remote.relname, generated_columns(rel));
 	names = palloc(sizeof(char *) * Max(list_length(columns), 1));
 	foreach(lc, columns)
 	{
@@ -326,7 +356,7 @@ copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
 		Relation	rel = try_relation_open(lfirst_oid(lc), RowExclusiveLock);
 
 		if (rel == NULL)
-			continue;			/* dropped meanwhile */
+			continue;			/* dropped meanwhile: said at its first change */
 		rose_apply.copying = RelationGetRelid(rel);
 		ereport(LOG,
 				(errmsg("rose subscription \"%s\" copies table \"%s\"",

@@ -71,12 +71,14 @@ void
 rose_gather_write(void)
 {
 	RoseReplRel *rel = rose_apply.rel;
+	bool		blame = rose_apply.blame;
 	MemoryContext old;
 
 	if (gathered.n == 0)
 		return;
 	old = MemoryContextSwitchTo(gathered.context);
 	rose_apply.writing = true;
+	rose_apply.blame = false;	/* the rows are well-formed: what is missing now is room */
 	for (int i = 0; i < gathered.n; i++)
 	{
 		if (gathered.entries[i] != NULL)
@@ -85,6 +87,7 @@ rose_gather_write(void)
 	MemoryContextSwitchTo(old);
 	rose_gather_forget();
 	rose_apply.rel = rel;
+	rose_apply.blame = blame;
 }
 
 void

@@ -128,6 +128,9 @@ extern int	rose_background_spill_size; /* kB */
 extern void rose_subscription_set_table(Oid subid, Oid relid, const char *state,
 										XLogRecPtr sync_lsn, const char *error,
 										const char *error_code, XLogRecPtr error_lsn);
+extern void rose_subscription_set_remote(Oid subid, Oid relid, const RoseUpstreamTable *remote);
+/* Not if it is there already. */
+extern void rose_subscription_note_new(Oid subid, const RoseUpstreamTable *remote, XLogRecPtr lsn);
 extern void rose_subscription_set_blocked(Oid subid, const char *reason);
 extern bool rose_subscription_epoch_committed(Oid subid, uint64 epoch);
 
@@ -153,6 +156,11 @@ extern XLogRecPtr rose_upstream_wal_end(struct WalReceiverConn *conn);
 /* Begin a transaction whose snapshot is that of a temporary slot at *lsn. */
 extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *slot,
 									 XLogRecPtr *lsn);
+/*
+ * The published table with this oid, or else this name, as it is called now.  False: there is none.
+ */
+extern bool rose_upstream_find_table(struct WalReceiverConn *conn, List *publications,
+									 const RoseUpstreamTable *known, RoseUpstreamTable *found);
 /* COPY ... TO STDOUT was started; the names of its columns, which are not among 'without'. */
 extern List *rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
 									  const char *nspname, const char *relname, List *without);
@@ -180,9 +188,12 @@ typedef struct RoseReplRel
 
 	bool		mapped;			/* what follows is valid */
 	MemoryContext map_context;	/* owns it */
-	Oid			relid;			/* local table, or invalid: changes are skipped */
-	bool		ready;			/* not: changes are skipped */
-	XLogRecPtr	sync_lsn;		/* commits before it are skipped */
+	Oid			relid;			/* local table, or invalid: the subscription has none for it */
+	bool		recreated;		/* the local table is of another one of the same name */
+	bool		noted;			/* as one that only the upstream has */
+	bool		ready;			/* not: changes are skipped, as the table's state says */
+	XLogRecPtr	sync_lsn;		/* commits before it are skipped: the copy has them */
+	XLogRecPtr	until_lsn;		/* commits from there on are skipped: it is paused */
 	int			natts;
 	RoseReplColumn *columns;	/* natts */
 	bool		identity;		/* the local key is part of the replica identity */
@@ -202,6 +213,8 @@ typedef struct RoseReplRel
 extern void rose_relmap_init(Oid subid);
 /* A Relation message. */
 extern void rose_relmap_update(LogicalRepRelation *remote);
+/* The open batch is given up, and what was derived in it. */
+extern void rose_relmap_forget(void);
 /* Some column's type has to come as text. */
 extern bool rose_relmap_needs_text(const LogicalRepRelation *remote);
 /*
@@ -211,6 +224,8 @@ extern bool rose_relmap_needs_text(const LogicalRepRelation *remote);
 extern RoseReplRel *rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
 /* The same without opening it. */
 extern RoseReplRel *rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
+/* Error if the local table is gone.  REQUIRES: a lock on its oid. */
+extern void rose_relmap_require_local(RoseReplRel *entry);
 extern void rose_relmap_close(RoseReplRel *entry);
 extern void rose_relmap_close_all(void);	/* before the end of a batch */
 extern void rose_relmap_flush_counts(bool keep);
@@ -267,7 +282,8 @@ typedef struct RoseApply
 	/* for error messages */
 	char		command;		/* message type, 0 = none */
 	RoseReplRel *rel;			/* table of the change, or NULL */
-	bool		writing;		/* rows of earlier changes are written to it */
+	bool		blame;			/* an error now is rel's: it comes from the definition or a change of it */
+	bool		writing;		/* rows of earlier changes are written to rel */
 	Oid			copying;		/* table being copied, or invalid */
 	const char *blocked;		/* why this worker cannot go on (ROSE_BLOCKED_...), or NULL */
 } RoseApply;

@@ -12,6 +12,12 @@
  * A table is opened and locked once a batch and stays so until the batch ends; the
  * lock keeps its definition from changing meanwhile.
  *
+ * Tables are known by their oids, the upstream's and ours, and never by their names: so it
+ * does not matter what they are called, now or later, on either side.  No change is passed over
+ * without a state that says so: of a table that the subscription does not have, that is
+ * rose.subscription_new.  A table of the upstream that has taken another one's name, and
+ * one of ours that is gone, are errors of the table.
+ *
  * Columns are matched by name.  A local column that the upstream does not have must be
  * able to be NULL and have no default, or be generated: blind writes replace whole rows.
  *
@@ -36,6 +42,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 static MemoryContext relmap_context = NULL;
 static HTAB *relmap = NULL;
@@ -74,8 +81,9 @@ require_target(Relation rel)
 }
 
 Oid
-rose_repl_target_table(RangeVar *rv)
+rose_repl_target_table(const RoseUpstreamTable *remote)
 {
+	RangeVar   *rv = makeRangeVar(remote->nspname, remote->relname, -1);
 	Oid			relid = RangeVarGetRelid(rv, AccessShareLock, true);
 	Relation	rel;
 
@@ -163,6 +171,7 @@ rose_repl_feed(Relation rel, Oid subid)
 	RoseTable  *table = rose_table_open(rel);
 	RoseMetaInfo info;
 	Oid			fed_by;
+	bool		blame;
 
 	LWLockAcquire(&table->shared->c0.write_lock, LW_SHARED);
 	fed_by = table->shared->fed_by;
@@ -176,7 +185,10 @@ rose_repl_feed(Relation rel, Oid subid)
 				 errmsg("table \"%s\" is fed by another subscription", RelationGetRelationName(rel))));
 
 	/* Local rows leave the memtable, whose recovery is ours from now on. */
+	blame = rose_apply.blame;
+	rose_apply.blame = false;
 	rose_spill(table, InvalidOid, 0);
+	rose_apply.blame = blame;
 	LWLockAcquire(&table->shared->c0.write_lock, LW_EXCLUSIVE);
 	table->shared->fed_by = subid;
 	LWLockRelease(&table->shared->c0.write_lock);
@@ -387,6 +399,18 @@ rose_relmap_update(LogicalRepRelation *remote)
 	MemoryContextSwitchTo(old);
 }
 
+void
+rose_relmap_forget(void)
+{
+	HASH_SEQ_STATUS status;
+	RoseReplRel *entry;
+
+	tables_valid = false;
+	hash_seq_init(&status, relmap);
+	while ((entry = hash_seq_search(&status)) != NULL)
+		entry->mapped = entry->noted = false;
+}
+
 bool
 rose_relmap_tables_changed(void)
 {
@@ -396,40 +420,138 @@ rose_relmap_tables_changed(void)
 	return result;
 }
 
-static RoseSubscriptionTable *
-find_table(Oid relid)
+static void
+read_tables(void)
 {
-	if (!tables_valid)
-	{
-		MemoryContext old;
+	MemoryContext old;
 
-		MemoryContextReset(tables_context);
-		old = MemoryContextSwitchTo(tables_context);
-		tables = rose_subscription_tables(relmap_subid);
-		MemoryContextSwitchTo(old);
-		tables_valid = true;
-	}
-	return find_listed(relid);
+	if (tables_valid)
+		return;
+	MemoryContextReset(tables_context);
+	old = MemoryContextSwitchTo(tables_context);
+	tables = rose_subscription_tables(relmap_subid);
+	MemoryContextSwitchTo(old);
+	tables_valid = true;
 }
 
-/* Find the local table and what the subscription says of it. */
+static bool
+has_name(const RoseSubscriptionTable *table, const LogicalRepRelation *remote)
+{
+	return strcmp(table->remote.nspname, remote->nspname) == 0 &&
+		strcmp(table->remote.relname, remote->relname) == 0;
+}
+
+/* By its oid; *recreated: not found by that, but it has the name of one. */
+static RoseSubscriptionTable *
+find_remote(const LogicalRepRelation *remote, bool *recreated)
+{
+	RoseSubscriptionTable *namesake = NULL;
+	ListCell   *lc;
+
+	*recreated = false;
+	read_tables();
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (table->remote.relid == remote->remoteid)
+			return table;
+		if (has_name(table, remote))
+			namesake = table;
+	}
+	*recreated = namesake != NULL;
+	return namesake;
+}
+
+/* It has got another name: so its changes go where they went before. */
+static void
+follow_rename(RoseSubscriptionTable *table, const LogicalRepRelation *remote)
+{
+	MemoryContext old;
+
+	ereport(LOG,
+			(errmsg("rose subscription \"%s\": the upstream's table \"%s.%s\" is called \"%s.%s\" now",
+					rose_apply.sub->name, table->remote.nspname, table->remote.relname,
+					remote->nspname, remote->relname)));
+	old = MemoryContextSwitchTo(tables_context);
+	table->remote.nspname = pstrdup(remote->nspname);
+	table->remote.relname = pstrdup(remote->relname);
+	MemoryContextSwitchTo(old);
+	rose_subscription_set_remote(relmap_subid, table->relid, &table->remote);
+}
+
+/* Find the local table and what the subscription says of it.  REQUIRES: an open batch. */
 static void
 map_table(RoseReplRel *entry)
 {
-	RangeVar   *rv = makeRangeVar(entry->remote.nspname, entry->remote.relname, -1);
-	RoseSubscriptionTable *table = NULL;
+	RoseSubscriptionTable *table;
 
 	if (entry->map_context != NULL)
 		MemoryContextDelete(entry->map_context);
 	entry->map_context = NULL;
 	entry->columns = NULL;
 
-	entry->relid = RangeVarGetRelid(rv, NoLock, true);
-	if (OidIsValid(entry->relid))
-		table = find_table(entry->relid);
-	entry->ready = table != NULL && strcmp(table->state, ROSE_REL_READY) == 0;
-	entry->sync_lsn = table != NULL ? table->sync_lsn : InvalidXLogRecPtr;
+	table = find_remote(&entry->remote, &entry->recreated);
+	if (table != NULL && !entry->recreated && !has_name(table, &entry->remote))
+		follow_rename(table, &entry->remote);
+	entry->relid = table != NULL ? table->relid : InvalidOid;
+	entry->ready = false;
+	entry->sync_lsn = entry->until_lsn = InvalidXLogRecPtr;
+	if (table != NULL)
+	{
+		entry->sync_lsn = table->sync_lsn;
+		if (strcmp(table->state, ROSE_REL_READY) == 0)
+			entry->until_lsn = PG_UINT64_MAX;
+		else if (strcmp(table->state, ROSE_REL_ERROR) == 0)
+			entry->until_lsn = table->error_lsn;
+		entry->ready = entry->until_lsn != InvalidXLogRecPtr;
+	}
 	entry->mapped = true;
+}
+
+/* Its changes are not applied, and that can be seen: rose.stat_subscription_tables. */
+static void
+note_new(RoseReplRel *entry, XLogRecPtr commit_lsn)
+{
+	RoseUpstreamTable remote = {entry->remoteid, entry->remote.nspname, entry->remote.relname};
+
+	if (entry->noted)
+		return;
+	ereport(LOG,
+			(errmsg("rose subscription \"%s\" does not have table \"%s.%s\", which the upstream publishes",
+					rose_apply.sub->name, remote.nspname, remote.relname),
+			 errdetail("Its changes are not applied."),
+			 errhint("To have it copied, and its changes applied from then on, call rose.alter_subscription with refresh => true.")));
+	rose_subscription_note_new(relmap_subid, &remote, commit_lsn);
+	entry->noted = true;
+}
+
+/* Another table of the upstream has the name now: rows of two tables must not be mixed. */
+static void
+report_recreated(RoseReplRel *entry)
+{
+	rose_apply.rel = entry;
+	rose_apply.blame = true;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+			 errmsg("the upstream's table \"%s.%s\" is another one than before",
+					entry->remote.nspname, entry->remote.relname),
+			 errdetail("It was dropped and created again, or another table has got its name."),
+			 errhint("Have it copied again with rose.alter_subscription(..., resync => ...).")));
+}
+
+void
+rose_relmap_require_local(RoseReplRel *entry)
+{
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(entry->relid)))
+		return;
+	rose_apply.rel = entry;
+	rose_apply.blame = true;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("the table with OID %u, which had the rows of the upstream's table \"%s.%s\", does not exist any more",
+					entry->relid, entry->remote.nspname, entry->remote.relname),
+			 errhint("Create it again, or take it out of the publication; then call rose.alter_subscription with refresh => true.")));
 }
 
 /* The primary key columns are all in the replica identity. */
@@ -507,7 +629,13 @@ rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 						remoteid)));
 	if (!entry->mapped && entry->rel == NULL)
 		map_table(entry);
-	return entry->ready && commit_lsn >= entry->sync_lsn ? entry : NULL;
+	if (!OidIsValid(entry->relid))
+		note_new(entry, commit_lsn);
+	if (!entry->ready || commit_lsn < entry->sync_lsn || commit_lsn >= entry->until_lsn)
+		return NULL;
+	if (entry->recreated)
+		report_recreated(entry);
+	return entry;
 }
 
 RoseReplRel *
@@ -519,24 +647,27 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	if (entry == NULL || entry->rel != NULL)
 		return entry;
 
-	/* Taking the lock may tell that the table has changed, or is gone. */
+	/* Taking the lock may tell that the table has changed, but not that another one is ours. */
 	LockRelationOid(entry->relid, RowExclusiveLock);
 	entry = rose_relmap_lookup(remoteid, commit_lsn);
 	if (entry == NULL)
 		return NULL;
 
+	rose_relmap_require_local(entry);
 	rose_apply.rel = entry;
 	old = MemoryContextSwitchTo(relmap_context);
 	entry->rel = table_open(entry->relid, RowExclusiveLock);
 	open_rels = lappend(open_rels, entry);
 	MemoryContextSwitchTo(old);
 
+	rose_apply.blame = true;
 	require_target(entry->rel);
 	rose_repl_feed(entry->rel, relmap_subid);
 	entry->table = rose_table_open(entry->rel);
 	entry->rules = rose_rules_create(entry->rel, entry->context);
 	if (entry->columns == NULL)
 		map_columns(entry);
+	rose_apply.blame = false;
 	return entry;
 }
 

@@ -45,6 +45,16 @@ static List *pending = NIL;		/* of RosePending, in TopMemoryContext */
  * Requests that take effect at the end of the transaction
  */
 
+/* What blocked it may be put right: nobody knows before the worker has looked again. */
+static void
+unblock(RoseReplSubShared *entry)
+{
+	SpinLockAcquire(&entry->mutex);
+	if (entry->status == ROSE_REPL_BLOCKED)
+		entry->status = ROSE_REPL_STARTING;
+	SpinLockRelease(&entry->mutex);
+}
+
 /* REQUIRES: lock exclusive.  The transaction committed. */
 static void
 pending_commit(const RosePending *item, RoseReplSubShared *entry)
@@ -58,6 +68,7 @@ pending_commit(const RosePending *item, RoseReplSubShared *entry)
 			entry->wanted = true;
 			entry->reload = true;
 			entry->start_time = 0;
+			unblock(entry);
 			if (entry->latch != NULL)
 				SetLatch(entry->latch);
 			break;

@@ -41,31 +41,52 @@ RoseApply	rose_apply;
  * Errors
  */
 
-/* Does an error of this class come from the table's definition or data? */
+/*
+ * May an error of this class pass by itself?  Then it is nobody's fault, wherever it
+ * was raised, and the worker just tries again.
+ */
 static bool
-is_tables_fault(int sqlerrcode)
+may_pass(int sqlerrcode)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
 	{
-		case ERRCODE_DATA_EXCEPTION:
-		case ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION:
-		case ERRCODE_FEATURE_NOT_SUPPORTED:
-		case ERRCODE_NO_DATA:
-		case ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION:
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_INVALID_TRANSACTION_STATE:
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_SYSTEM_ERROR:
+		case ERRCODE_CONFIG_FILE_ERROR:
+		case ERRCODE_INTERNAL_ERROR:
 			return true;
-		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
-			return sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE;
 		default:
-			/* the latter: a row or key that is too large */
-			return sqlerrcode == ERRCODE_NO_DATA_FOUND ||
-				sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+			return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
 	}
 }
 
-/* Its changes are skipped from now on, and the other tables go on. */
+/*
+ * The table whose definition or data the error comes from, or invalid.  Where it was raised decides:
+ * while a change of it was converted or checked, or the table was copied.
+ */
+static Oid
+table_at_fault(int sqlerrcode)
+{
+	if (may_pass(sqlerrcode))
+		return InvalidOid;
+	if (OidIsValid(rose_apply.copying))
+		return rose_apply.copying;
+	return rose_apply.blame && rose_apply.rel != NULL ? rose_apply.rel->relid : InvalidOid;
+}
+
+/*
+ * Its changes are skipped from the transaction at hand on, and the other tables go on.  What came
+ * before in the batch that is given up comes again, and is applied.
+ */
 static void
 pause_table(Oid relid, const char *message, const char *error_code)
 {
+	XLogRecPtr	lsn = OidIsValid(rose_apply.copying) ? InvalidXLogRecPtr :
+		rose_apply.remote_commit_lsn;
 	ListCell   *lc;
 
 	StartTransactionCommand();
@@ -76,8 +97,7 @@ pause_table(Oid relid, const char *message, const char *error_code)
 
 		if (table->relid == relid)
 			rose_subscription_set_table(rose_apply.sub->subid, relid, ROSE_REL_ERROR,
-										table->sync_lsn, message, error_code,
-										rose_apply.remote_commit_lsn);
+										table->sync_lsn, message, error_code, lsn);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
@@ -140,8 +160,8 @@ handle_error(void)
 	ErrorData  *edata;
 	StringInfoData message;
 	Oid			relid = rose_apply.rel != NULL ? rose_apply.rel->relid : rose_apply.copying;
+	Oid			at_fault;
 	const char *error_code;
-	bool		pause;
 	bool		discreet;
 
 	MemoryContextSwitchTo(TopMemoryContext);
@@ -150,7 +170,7 @@ handle_error(void)
 	FlushErrorState();
 	error_context_stack = NULL;
 	rose_apply.command = 0;
-	pause = OidIsValid(relid) && is_tables_fault(edata->sqlerrcode);
+	at_fault = table_at_fault(edata->sqlerrcode);
 
 	initStringInfo(&message);
 	appendStringInfoString(&message, edata->message);
@@ -167,11 +187,11 @@ handle_error(void)
 	MemoryContextSwitchTo(TopMemoryContext);
 	rose_repl_report_error(rose_apply.shared,
 						   discreet ? discreet_message(relid, error_code) : message.data,
-						   rose_apply.blocked, retry_after(pause));
+						   rose_apply.blocked, retry_after(OidIsValid(at_fault)));
 	if (rose_apply.blocked != NULL)
 		keep_reason(rose_apply.blocked);
-	if (pause)
-		pause_table(relid, message.data, error_code);
+	if (OidIsValid(at_fault))
+		pause_table(at_fault, message.data, error_code);
 	proc_exit(1);
 }
 

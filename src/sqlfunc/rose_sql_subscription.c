@@ -22,9 +22,8 @@
 #include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "replication/slot.h"
-#include "repl/rose_repl.h"
-#include "repl/rose_repl_rights.h"
 #include "sqlfunc/rose_sql_row.h"
+#include "sqlfunc/rose_sql_subscription.h"
 #include "storage/latch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -33,9 +32,6 @@
 #include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
-
-/* A worker is given this long to make what it applied durable. */
-#define ROSE_DRAIN_TIMEOUT_S	600
 
 PG_FUNCTION_INFO_V1(rose_create_subscription);
 PG_FUNCTION_INFO_V1(rose_alter_subscription);
@@ -148,132 +144,6 @@ lock_subscription(const char *name)
 }
 
 /* ---------------------------------------------------------------------
- * Tables
- */
-
-static void
-add_table(const RoseSubscription *sub, Oid relid, bool copy_data)
-{
-	Oid			other = rose_subscription_of_table(relid);
-
-	if (OidIsValid(other))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("table \"%s\" belongs to another rose subscription, \"%s\"",
-						get_rel_name(relid), rose_subscription_get(other)->name)));
-	rose_subscription_add_table(sub->subid, relid, copy_data ? ROSE_REL_INIT : ROSE_REL_READY);
-}
-
-static void
-add_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool copy_data)
-{
-	ListCell   *lc;
-	List	   *tables = rose_upstream_tables(conn, sub->publications);
-
-	foreach(lc, tables)
-		add_table(sub, rose_repl_target_table(lfirst(lc)), copy_data);
-	if (tables == NIL)
-		ereport(WARNING,
-				(errmsg("the publications have no tables yet"),
-				 errhint("When they do, call rose.alter_subscription with refresh => true.")));
-}
-
-static bool
-list_has_table(List *tables, Oid relid)
-{
-	ListCell   *lc;
-
-	foreach(lc, tables)
-	{
-		if (((RoseSubscriptionTable *) lfirst(lc))->relid == relid)
-			return true;
-	}
-	return false;
-}
-
-/* Bring the tables in line with the publications.  REQUIRES: drained. */
-static void
-refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool copy_data)
-{
-	List	   *have = rose_subscription_tables(sub->subid);
-	List	   *keep = NIL;
-	ListCell   *lc;
-
-	foreach(lc, rose_upstream_tables(conn, sub->publications))
-	{
-		Oid			relid = rose_repl_target_table(lfirst(lc));
-
-		keep = lappend_oid(keep, relid);
-		if (!list_has_table(have, relid))
-			add_table(sub, relid, copy_data);
-	}
-	foreach(lc, have)
-	{
-		Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
-
-		if (list_member_oid(keep, relid))
-			continue;
-		rose_subscription_remove_table(sub->subid, relid);
-		rose_repl_unfeed(relid, sub->subid);
-	}
-}
-
-/*
- * Those of one owner together, for they may reference each other; and as their owner, for they may
- * have triggers.
- */
-static void
-truncate_tables_of(Oid owner, List *relids)
-{
-	StringInfoData sql;
-	RoseRights	rights;
-	ListCell   *lc;
-
-	initStringInfo(&sql);
-	foreach(lc, relids)
-	{
-		Oid			relid = lfirst_oid(lc);
-
-		if (rose_rights_table_owner(relid) == owner)
-			appendStringInfo(&sql, "%s%s", sql.len == 0 ? "TRUNCATE ONLY " : ", ONLY ",
-							 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-														get_rel_name(relid)));
-	}
-	rose_rights_take(owner, &rights);
-	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql.data, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not execute \"%s\"", sql.data);
-	SPI_finish();
-	rose_rights_give_back(&rights);
-}
-
-static void
-truncate_tables(List *relids)
-{
-	List	   *owners = NIL;
-	ListCell   *lc;
-
-	foreach(lc, relids)
-		owners = list_append_unique_oid(owners, rose_rights_table_owner(lfirst_oid(lc)));
-	foreach(lc, owners)
-		truncate_tables_of(lfirst_oid(lc), relids);
-}
-
-/* Empty the table and have it copied again.  REQUIRES: drained. */
-static void
-resync_table(const RoseSubscription *sub, Oid relid)
-{
-	if (!list_has_table(rose_subscription_tables(sub->subid), relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("table \"%s\" is not part of rose subscription \"%s\"",
-						get_rel_name(relid), sub->name)));
-	rose_repl_unfeed(relid, sub->subid);
-	rose_subscription_remove_table(sub->subid, relid);
-	truncate_tables(list_make1_oid(relid));
-	rose_subscription_add_table(sub->subid, relid, ROSE_REL_INIT);
-}
-
-/* ---------------------------------------------------------------------
  * CREATE
  */
 
@@ -332,7 +202,7 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 	{
 		rose_upstream_identify(conn, &identity);
 		rose_upstream_check_publications(conn, sub->publications);
-		add_tables(conn, sub, copy_data);
+		rose_sql_add_tables(conn, sub, copy_data);
 		rose_subscription_set_identity(sub->subid, &identity);
 		/* Last, as it is the one thing that does not roll back. */
 		if (create_slot)
@@ -431,7 +301,7 @@ refresh_with_upstream(const RoseSubscription *sub, bool copy_data)
 							   "Put the connection string right, or take this upstream over with accept => 'resync'.");
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
-		refresh_tables(conn, sub, copy_data);
+		rose_sql_refresh_tables(conn, sub, copy_data);
 	}
 	PG_FINALLY();
 	{
@@ -467,25 +337,12 @@ static void
 accept_upstream(const RoseSubscription *sub)
 {
 	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
-	List	   *relids = NIL;
-	ListCell   *lc;
 
 	PG_TRY();
 	{
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
-		rose_subscription_forget_upstream(sub->subid);
-		foreach(lc, rose_subscription_tables(sub->subid))
-		{
-			Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
-
-			rose_repl_unfeed(relid, sub->subid);
-			rose_subscription_remove_table(sub->subid, relid);
-			if (get_rel_name(relid) != NULL)
-				relids = lappend_oid(relids, relid);
-		}
-		truncate_tables(relids);
-		add_tables(conn, sub, true);
+		rose_sql_accept_tables(conn, sub);
 		ensure_slot(conn, sub);
 	}
 	PG_FINALLY();
@@ -543,7 +400,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(ALTER_RESYNC))
 	{
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
-		resync_table(sub, PG_GETARG_OID(ALTER_RESYNC));
+		rose_sql_resync_table(sub, PG_GETARG_OID(ALTER_RESYNC));
 	}
 	rose_repl_changed_at_commit(sub->subid);
 	PG_RETURN_VOID();
@@ -703,12 +560,42 @@ require_not_blocked(const RoseSubscription *sub, const RoseReplSnapshot *snapsho
 			 errhint("See last_error in rose.stat_subscription, which says what to do.")));
 }
 
+/* Do the tables (InvalidOid: all) have what was committed before the position, if the stream has passed it? */
+static bool
+tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
+{
+	List	   *tables = rose_subscription_tables(sub->subid);
+	ListCell   *lc;
+	bool		result = true;
+
+	if (OidIsValid(relid))
+		tables = list_make1(rose_sql_require_table(sub, tables, relid));
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (strcmp(table->state, ROSE_REL_READY) == 0)
+			continue;
+		if (strcmp(table->state, ROSE_REL_ERROR) != 0)
+			result = false;		/* waits for its copy */
+		else if (table->error_lsn < lsn)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("table \"%s.%s\" of rose subscription \"%s\" is paused after an error, before %X/%X",
+							table->remote.nspname, table->remote.relname, sub->name,
+							LSN_FORMAT_ARGS(lsn)),
+					 errhint("See last_error in rose.stat_subscription_tables.  To wait for another table, give it as the last argument.")));
+	}
+	return result;
+}
+
 Datum
 rose_wait_for_lsn(PG_FUNCTION_ARGS)
 {
 	TimestampTz deadline = deadline_arg(fcinfo, 2);
 	RoseSubscription *sub;
 	RoseReplSnapshot snapshot;
+	Oid			relid = PG_ARGISNULL(3) ? InvalidOid : PG_GETARG_OID(3);
 	XLogRecPtr	lsn;
 
 	require_arg(fcinfo, 0, "the name");
@@ -721,7 +608,9 @@ rose_wait_for_lsn(PG_FUNCTION_ARGS)
 
 		if (known)
 			require_not_blocked(sub, &snapshot);
-		if (known && snapshot.progress.applied_lsn >= lsn)
+		/* a worker that starts has not looked yet whose positions these are */
+		if (known && snapshot.status != ROSE_REPL_STARTING &&
+			snapshot.progress.applied_lsn >= lsn && tables_have(sub, relid, lsn))
 			PG_RETURN_VOID();
 		wait_or_time_out(sub, deadline, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
 	}

@@ -126,14 +126,15 @@ sub crash_and_restart
 }
 
 # Until what the upstream has committed can be read on the replica. The database and the
-# subscription are postgres and s unless they are given.
+# subscription are postgres and s unless they are given. Of all tables, none of which may be
+# paused, or of one.
 sub wait_for_apply
 {
-	my ($upstream, $replica, $dbname, $subscription) = @_;
+	my ($upstream, $replica, $dbname, $subscription, $table) = @_;
 	my $lsn = $upstream->safe_psql($dbname // 'postgres', 'SELECT pg_current_wal_flush_lsn()');
 
 	$replica->safe_psql($dbname // 'postgres',
-		"SELECT rose.wait_for_lsn('" . ($subscription // 's') . "', '$lsn', $PostgreSQL::Test::Utils::timeout_default)");
+		"SELECT rose.wait_for_lsn('" . ($subscription // 's') . "', '$lsn', $PostgreSQL::Test::Utils::timeout_default" . ($table ? ", '$table'" : '') . ")");
 	return;
 }
 

@@ -56,7 +56,8 @@ typedef enum StopAction
 	STOP_WAIT,
 	STOP_ERROR,
 	STOP_TERMINATE,
-	STOP_CRASH
+	STOP_CRASH,
+	STOP_LIMIT
 } StopAction;
 
 typedef enum StopWho
@@ -192,6 +193,11 @@ stop_here(const char *name)
 			kill(MyProcPid, SIGKILL);
 			pg_usleep(60 * USECS_PER_SEC);
 			break;
+		case STOP_LIMIT:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("limit at stop point \"%s\"", name)));
+			break;
 	}
 }
 
@@ -225,7 +231,7 @@ choose(const char *what, const char *word, const char *const *words)
 Datum
 stop_at(PG_FUNCTION_ARGS)
 {
-	static const char *const actions[] = {"not", "wait", "error", "terminate", "crash", NULL};
+	static const char *const actions[] = {"not", "wait", "error", "terminate", "crash", "limit", NULL};
 	static const char *const whos[] = {"any", "client", "worker", NULL};
 	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	StopPoint	point = {{0}};

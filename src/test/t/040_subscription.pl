@@ -93,7 +93,7 @@ is(down("SELECT string_agg(column_name, ' ' ORDER BY ordinal_position) FROM info
 	  . ' old_row_reads skipped copied_rows received_bytes transactions batches epochs epoch spill_waits spill_wait_ms last_commit_time last_error last_error_time blocked_reason',
 	'columns of stat_subscription');
 is(down("SELECT string_agg(column_name, ' ' ORDER BY ordinal_position) FROM information_schema.columns WHERE table_schema = 'rose' AND table_name = 'stat_subscription_tables'"),
-	'name relation state sync_lsn inserts updates deletes truncates partials incomplete_inserts copied_rows last_error error_lsn',
+	'name relation state sync_lsn inserts updates deletes truncates partials incomplete_inserts copied_rows last_error error_lsn upstream_relation',
 	'columns of stat_subscription_tables');
 up("INSERT INTO a VALUES (101, 'x'), (102, 'y'); UPDATE a SET v = 'z' WHERE id = 101; DELETE FROM a WHERE id <= 2");
 caught_up('s');

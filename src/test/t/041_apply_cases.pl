@@ -21,7 +21,7 @@ sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
 sub stat_of { return down("SELECT $_[1] FROM rose.stat_subscription_tables WHERE relation = '$_[0]'::regclass") }
 
-sub caught_up { return wait_for_apply($upstream, $replica) }
+sub caught_up { return wait_for_apply($upstream, $replica, undef, undef, $_[0]) }
 
 sub same
 {
@@ -40,7 +40,7 @@ sub step
 	my ($name, $sql, @tables) = @_;
 
 	up($sql);
-	caught_up();
+	caught_up($_) foreach @tables;
 	same($_, $name) foreach @tables;
 	return;
 }
@@ -214,7 +214,7 @@ sub paused
 	  or fail("$name: not paused");
 	like(stat_of($table, 'last_error'), $pattern, $name);
 	up("INSERT INTO plain SELECT max(id) + 1, 0, 'goes on' FROM plain");
-	caught_up();
+	caught_up('plain');
 	same('plain', "$name, the others go on");
 	return;
 }

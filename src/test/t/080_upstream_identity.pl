@@ -101,6 +101,8 @@ like(($down->psql('postgres', "SELECT rose.alter_subscription('s', refresh => tr
 like(($down->psql('postgres', "SELECT rose.drop_subscription('s')"))[2], qr/is another one.*keep_slot => true/s, 'its slot is not dropped');
 is(slot('count(*)', $stranger), 1, 'it is still there');
 like(($down->psql('postgres', "SELECT rose.wait_for_lsn('s', '0/1', $timeout)"))[2], qr/is blocked/, 'nobody waits for a position of it');
+down("SELECT rose.alter_subscription('s')");
+like(($down->psql('postgres', "SELECT rose.wait_for_lsn('s', '0/1', $timeout)"))[2], qr/is blocked/, 'nor while the worker looks again');
 up('CREATE DATABASE elsewhere');
 down("SELECT rose.alter_subscription('s', conninfo => \$\$" . $upstream->connstr('elsewhere') . '$$)');
 is_blocked('other_upstream', 'another database');

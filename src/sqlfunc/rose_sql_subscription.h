@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_subscription.h
+ *	  What the files of the subscription's SQL functions share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SQL_SUBSCRIPTION_H
+#define ROSE_SQL_SUBSCRIPTION_H
+
+#include "repl/rose_repl.h"
+
+struct WalReceiverConn;
+
+/* A worker is given this long to make what it applied durable. */
+#define ROSE_DRAIN_TIMEOUT_S	600
+
+/* rose_sql_subscription_tables.c */
+/* All tables of the publications join the subscription. */
+extern void rose_sql_add_tables(struct WalReceiverConn *conn, const RoseSubscription *sub,
+								bool copy_data);
+/* The rest REQUIRES: drained. */
+/* Bring the tables in line with the publications. */
+extern void rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub,
+									bool copy_data);
+/* Empty the table and have it copied again. */
+extern void rose_sql_resync_table(const RoseSubscription *sub, Oid relid);
+/*
+ * Whatever the upstream is now, and wherever its slot stands: it is the one from now on, and all
+ * tables are copied anew.
+ */
+extern void rose_sql_accept_tables(struct WalReceiverConn *conn, const RoseSubscription *sub);
+/* The one of them with this relid, or an error. */
+extern RoseSubscriptionTable *rose_sql_require_table(const RoseSubscription *sub, List *tables,
+													 Oid relid);
+
+#endif							/* ROSE_SQL_SUBSCRIPTION_H */

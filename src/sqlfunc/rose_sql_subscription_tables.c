@@ -1,0 +1,271 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_subscription_tables.c
+ *	  The tables of a subscription: which they are, and having them copied again.
+ *
+ * A table of the upstream is known by its oid.  Its name finds a local table once, when it joins the
+ * subscription; where the oids of before mean nothing (another upstream is accepted), the
+ * names that it had find it again.
+ *
+ * Callers hold the subscription's row (rose_subscription_lock) and, but for new subscriptions, have
+ * drained its worker.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/spi.h"
+#include "nodes/pg_list.h"
+#include "repl/rose_repl_rights.h"
+#include "sqlfunc/rose_sql_subscription.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+static void
+add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool copy_data)
+{
+	Oid			relid = rose_repl_target_table(remote);
+	Oid			other = rose_subscription_of_table(relid);
+
+	if (other == sub->subid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("table \"%s\" has the rows of another table of the upstream than \"%s.%s\"",
+						get_rel_name(relid), remote->nspname, remote->relname),
+				 errdetail("The other table had this name before, and was renamed."),
+				 errhint("Rename the table here as well, and create one for the other.")));
+	if (OidIsValid(other))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("table \"%s\" belongs to another rose subscription, \"%s\"",
+						get_rel_name(relid), rose_subscription_get(other)->name)));
+	rose_subscription_add_table(sub->subid, relid, remote,
+								copy_data ? ROSE_REL_INIT : ROSE_REL_READY);
+}
+
+void
+rose_sql_add_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool copy_data)
+{
+	ListCell   *lc;
+	List	   *tables = rose_upstream_tables(conn, sub->publications);
+
+	foreach(lc, tables)
+		add_table(sub, lfirst(lc), copy_data);
+	if (tables == NIL)
+		ereport(WARNING,
+				(errmsg("the publications have no tables yet"),
+				 errhint("When they do, call rose.alter_subscription with refresh => true.")));
+}
+
+static RoseSubscriptionTable *
+find_table(List *tables, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (table->relid == relid)
+			return table;
+	}
+	return NULL;
+}
+
+RoseSubscriptionTable *
+rose_sql_require_table(const RoseSubscription *sub, List *tables, Oid relid)
+{
+	RoseSubscriptionTable *table = find_table(tables, relid);
+
+	if (table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("table \"%s\" is not part of rose subscription \"%s\"",
+						get_rel_name(relid), sub->name)));
+	return table;
+}
+
+static bool
+list_has_remote(List *published, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, published)
+	{
+		if (((RoseUpstreamTable *) lfirst(lc))->relid == relid)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The subscription's table for one of the upstream's, or NULL.  One that was made anew under the
+ * name of one that is not published any more has it, too: its first change will say that it is another one.
+ */
+static RoseSubscriptionTable *
+find_table_of(List *tables, const RoseUpstreamTable *remote, List *published)
+{
+	RoseSubscriptionTable *namesake = NULL;
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (get_rel_name(table->relid) == NULL)
+			continue;			/* dropped here */
+		if (table->remote.relid == remote->relid)
+			return table;
+		if (strcmp(table->remote.nspname, remote->nspname) == 0 &&
+			strcmp(table->remote.relname, remote->relname) == 0 &&
+			!list_has_remote(published, table->remote.relid))
+			namesake = table;
+	}
+	return namesake;
+}
+
+void
+rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool copy_data)
+{
+	List	   *have = rose_subscription_tables(sub->subid);
+	List	   *keep = NIL;
+	List	   *add = NIL;
+	List	   *published = rose_upstream_tables(conn, sub->publications);
+	ListCell   *lc;
+
+	foreach(lc, published)
+	{
+		RoseSubscriptionTable *table = find_table_of(have, lfirst(lc), published);
+
+		if (table != NULL)
+			keep = lappend_oid(keep, table->relid);
+		else
+			add = lappend(add, lfirst(lc));
+	}
+	foreach(lc, have)
+	{
+		Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
+
+		if (list_member_oid(keep, relid))
+			continue;
+		rose_subscription_remove_table(sub->subid, relid);
+		rose_repl_unfeed(relid, sub->subid);
+	}
+	foreach(lc, add)
+		add_table(sub, lfirst(lc), copy_data);
+	rose_subscription_forget_new(sub->subid);
+}
+
+/*
+ * Those of one owner together, for they may reference each other; and as their owner, for they may
+ * have triggers.
+ */
+static void
+truncate_tables_of(Oid owner, List *relids)
+{
+	StringInfoData sql;
+	RoseRights	rights;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	foreach(lc, relids)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		if (rose_rights_table_owner(relid) == owner)
+			appendStringInfo(&sql, "%s%s", sql.len == 0 ? "TRUNCATE ONLY " : ", ONLY ",
+							 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+														get_rel_name(relid)));
+	}
+	rose_rights_take(owner, &rights);
+	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql.data, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not execute \"%s\"", sql.data);
+	SPI_finish();
+	rose_rights_give_back(&rights);
+}
+
+static void
+truncate_tables(List *relids)
+{
+	List	   *owners = NIL;
+	ListCell   *lc;
+
+	foreach(lc, relids)
+		owners = list_append_unique_oid(owners, rose_rights_table_owner(lfirst_oid(lc)));
+	foreach(lc, owners)
+		truncate_tables_of(lfirst_oid(lc), relids);
+}
+
+void
+rose_sql_resync_table(const RoseSubscription *sub, Oid relid)
+{
+	RoseSubscriptionTable *table = rose_sql_require_table(sub, rose_subscription_tables(sub->subid), relid);
+
+	rose_repl_unfeed(relid, sub->subid);
+	rose_subscription_remove_table(sub->subid, relid);
+	truncate_tables(list_make1_oid(relid));
+	rose_subscription_add_table(sub->subid, relid, &table->remote, ROSE_REL_INIT);
+}
+
+/* All of the subscription. */
+static void
+empty_tables(const RoseSubscription *sub)
+{
+	List	   *relids = NIL;
+	ListCell   *lc;
+	List	   *tables = rose_subscription_tables(sub->subid);
+
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		rose_repl_unfeed(table->relid, sub->subid);
+		rose_subscription_remove_table(sub->subid, table->relid);
+		if (get_rel_name(table->relid) != NULL)
+			relids = lappend_oid(relids, table->relid);
+	}
+	truncate_tables(relids);
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (get_rel_name(table->relid) != NULL)
+			rose_subscription_add_table(sub->subid, table->relid, &table->remote, ROSE_REL_INIT);
+	}
+}
+
+/* The upstream's tables now: on another system, the oids of before mean nothing, the names do. */
+static void
+adopt_tables(struct WalReceiverConn *conn, const RoseSubscription *sub)
+{
+	List	   *have = rose_subscription_tables(sub->subid);
+	ListCell   *lc;
+
+	foreach(lc, have)
+		((RoseSubscriptionTable *) lfirst(lc))->remote.relid = InvalidOid;
+	foreach(lc, rose_upstream_tables(conn, sub->publications))
+	{
+		RoseUpstreamTable *remote = lfirst(lc);
+		RoseSubscriptionTable *table = find_table_of(have, remote, NIL);
+
+		if (table == NULL)
+		{
+			add_table(sub, remote, true);
+			continue;
+		}
+		rose_subscription_remove_table(sub->subid, table->relid);
+		rose_subscription_add_table(sub->subid, table->relid, remote, ROSE_REL_INIT);
+		have = list_delete_ptr(have, table);
+	}
+	foreach(lc, have)
+		rose_subscription_remove_table(sub->subid, ((RoseSubscriptionTable *) lfirst(lc))->relid);
+	rose_subscription_forget_new(sub->subid);
+}
+
+void
+rose_sql_accept_tables(struct WalReceiverConn *conn, const RoseSubscription *sub)
+{
+	rose_subscription_forget_upstream(sub->subid);
+	empty_tables(sub);
+	adopt_tables(conn, sub);
+}
