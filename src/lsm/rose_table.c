@@ -34,6 +34,7 @@
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 /* A file that this transaction made or dropped. */
 typedef struct FileNote
@@ -232,6 +233,8 @@ refresh_schema(RoseTable *table)
 			bury(NULL, table->schema);
 		table->schema = schema;
 	}
+	else
+		rose_schema_warm(table->schema);
 	table->schema_stamp = stamp;
 }
 
@@ -570,10 +573,18 @@ on_relcache_invalidation(Datum arg, Oid relid)
 	}
 }
 
+/* Labels of some enum have changed: keys may have new ones. */
+static void
+on_enum_invalidation(Datum arg, int cacheid, uint32 hashvalue)
+{
+	on_relcache_invalidation(arg, InvalidOid);
+}
+
 void
 rose_table_define_callbacks(void)
 {
 	RegisterXactCallback(on_transaction_event, NULL);
 	RegisterSubXactCallback(on_subtransaction_event, NULL);
 	CacheRegisterRelcacheCallback(on_relcache_invalidation, (Datum) 0);
+	CacheRegisterSyscacheCallback(ENUMOID, on_enum_invalidation, (Datum) 0);
 }

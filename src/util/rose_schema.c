@@ -14,6 +14,7 @@
 #include "access/nbtree.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_amop.h"
+#include "catalog/pg_enum.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
 #include "compat/rose_compat.h"
@@ -264,7 +265,44 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 
 	rose_key_prefix_plan(schema);
 	MemoryContextSwitchTo(oldcontext);
+	rose_schema_warm(schema);
 	return schema;
+}
+
+/*
+ * Labels that were added to an enum later compare by what the type cache has read from pg_enum, and it
+ * reads on when it meets one that it does not know.
+ */
+static void
+warm_enum(RoseKeyColumn *column, Oid typid)
+{
+	CatCList   *labels = SearchSysCacheList1(ENUMTYPOIDNAME, ObjectIdGetDatum(typid));
+	Oid			first = InvalidOid;
+
+	for (int i = 0; i < labels->n_members; i++)
+	{
+		Oid			label = ((Form_pg_enum) GETSTRUCT(&labels->members[i]->tuple))->oid;
+
+		if (OidIsValid(first))
+			(void) column->ssup.comparator(ObjectIdGetDatum(label), ObjectIdGetDatum(first),
+										   &column->ssup);
+		else
+			first = label;
+	}
+	ReleaseSysCacheList(labels);
+}
+
+void
+rose_schema_warm(RoseSchema *schema)
+{
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		RoseKeyColumn *column = &schema->keys[i];
+
+		if (column->def.opcintype == ANYENUMOID)
+			warm_enum(column,
+					  getBaseType(TupleDescAttr(schema->tupdesc, column->def.attno - 1)->atttypid));
+	}
 }
 
 void

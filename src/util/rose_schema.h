@@ -118,6 +118,12 @@ extern RoseSchema *rose_schema_create(TupleDesc tupdesc, int nkeys,
 extern void rose_schema_free(RoseSchema *schema);
 
 /*
+ * Have comparisons look up now what they would look up in catalogs when they are first made: they
+ * are made under LWLocks, where nobody may wait for a lock.  Done by create; again when labels of enums change.
+ */
+extern void rose_schema_warm(RoseSchema *schema);
+
+/*
  * Compare two keys over their first ncols columns: <0, 0, >0.  Key columns
  * are never NULL.
  */
