@@ -49,6 +49,7 @@ typedef struct FileReading
 	RoseSchema *schema;
 	RoseMetaInfo meta;			/* only what it says of key and columns */
 	bool		adopt;			/* the metapage is to be told that */
+	bool		other_order;	/* components are sorted by other versions of collations */
 } FileReading;
 
 /* Pending runs, and whether their epoch is committed. */
@@ -322,6 +323,7 @@ try_recover(RoseTable *table, const FileReading *reading, const PendingVerdicts 
 		return false;
 
 	shared->hash_functions = reading->schema->hash_functions;
+	shared->other_order = reading->other_order;
 	pg_write_barrier();
 	shared->recovered = true;
 	return true;
@@ -383,6 +385,30 @@ schema_of_tail(RoseTable *table, const RoseMetaInfo *meta, MemoryContext context
 	return schema;
 }
 
+/*
+ * C0 is sorted anew.  Components are as they are; without any, the present versions are the file's.  An ALTER
+ * TABLE under way may have changed what the key's columns are.
+ */
+static void
+look_at_order(RoseTable *table, FileReading *reading)
+{
+	RoseKeyFacts now;
+	RoseManifest manifest;
+
+	if (reading->meta.version == 1 || rose_altered_just_now(table->rel))
+		return;
+	rose_key_facts_make(RelationGetDescr(table->rel), reading->meta.nkeys, reading->meta.keys, &now);
+	if (now.order == reading->meta.facts.order)
+		return;
+	rose_manifest_read(table->rel, &manifest);
+	reading->other_order = manifest.ncomponents > 0;
+	if (reading->other_order)
+		return;
+	now.hashed = reading->meta.facts.hashed;
+	reading->meta.facts = now;
+	reading->adopt = true;
+}
+
 void
 rose_recover_table(RoseTable *table)
 {
@@ -395,6 +421,7 @@ rose_recover_table(RoseTable *table)
 
 	rose_meta_read(table->rel, &reading.meta);
 	reading.adopt = rose_adopt_plan(table->rel, &reading.meta);
+	look_at_order(table, &reading);
 	reading.schema = schema_of_tail(table, &reading.meta, context);
 	judge_pending(table, &verdicts);
 	ROSE_STOP_POINT("recover-judged");

@@ -209,6 +209,21 @@ same_key(const RoseSchema *schema, const RoseMetaInfo *meta)
 	return true;
 }
 
+/* Once a session, as core does for its indexes. */
+static void
+warn_of_order(RoseTable *table, const RoseMetaInfo *meta)
+{
+	RoseKeyFacts now;
+
+	rose_key_facts_make(RelationGetDescr(table->rel), meta->nkeys, meta->keys, &now);
+	ereport(WARNING,
+			(errmsg("table \"%s\" is sorted by other versions of collations than the server has",
+					RelationGetRelationName(table->rel)),
+			 errdetail("Its rows were sorted using version \"%s\", but the operating system provides version \"%s\".",
+					   meta->facts.versions, now.versions),
+			 errhint("Use REINDEX TABLE: it notes the present version if the rows are in its order, too. If they are not, rows may be missed: dump the table with the old version and restore it.")));
+}
+
 /*
  * Make the schema, or see that it is still right.  Catalog lookups may bring
  * further invalidations, so the stamp is taken first.
@@ -222,6 +237,8 @@ refresh_schema(RoseTable *table)
 	RoseSchema *schema;
 
 	rose_meta_read(table->rel, &meta);
+	if (unlikely(table->shared->other_order) && table->schema == NULL)
+		warn_of_order(table, &meta);
 	if (table->schema == NULL || !same_key(table->schema, &meta) ||
 		table->schema->hashed != meta.facts.hashed ||
 		!equalTupleDescs(tupdesc, table->schema->tupdesc))

@@ -38,6 +38,8 @@ typedef struct RoseTableShared
 	LWLock		attach_lock;	/* recovered */
 	bool		recovered;		/* set once, under attach_lock; read without */
 	uint64		hash_functions; /* by which partitions of keys are found; set with recovered */
+	bool		other_order;	/* components are sorted by other versions of collations than
+								 * the server has now; set with recovered, cleared by REINDEX */
 	Oid			fed_by;			/* subscription feeding it, 0 = none; c0.write_lock */
 	RoseC0Shared c0;			/* see rose_memtable.h */
 	RoseStoreShared store;		/* see rose_store.h */

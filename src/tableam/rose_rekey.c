@@ -93,6 +93,45 @@ is_outdated(Relation rel)
 	return true;
 }
 
+/* RoseProblemCallback */
+static void
+count_problem(void *arg, BlockNumber block, const char *message)
+{
+	++*(uint64 *) arg;
+}
+
+/* Other versions of collations may well order these rows alike.  If they do, the file is theirs. */
+static void
+note_order(Relation rel)
+{
+	RoseTable  *table = rose_table_open(rel);
+	const RoseManifest *manifest = rose_table_manifest(table);
+	uint64		nproblems = 0;
+	RoseMetaInfo info;
+	RoseKeyFacts now;
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		rose_component_check(rose_table_component(table, i), rel, table->schema, count_problem,
+							 &nproblems);
+	}
+	rose_meta_read(rel, &info);
+	rose_key_facts_make(RelationGetDescr(rel), info.nkeys, info.keys, &now);
+	if (nproblems > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("rows of table \"%s\" are not in the order of the present versions of collations",
+						RelationGetRelationName(rel)),
+				 errdetail("They were sorted using version \"%s\", but the operating system provides version \"%s\".",
+						   info.facts.versions, now.versions),
+				 errhint("Dump the table with the old version and restore it.")));
+	now.hashed = info.facts.hashed;
+	info.facts = now;
+	rose_meta_adopt(rel, &info);
+	table->shared->other_order = false;
+}
+
 /*
  * pg_upgrade makes empty tables, and gives them the old cluster's files afterwards.  It allows no new file
  * but those that it has named.
@@ -403,6 +442,8 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 	rose_primary_key_built(index);
 
 	nkeys = rose_adopt_index_key(index, keys);
+	if (rose_table_open(rel)->shared->other_order)
+		note_order(rel);
 	if (has_key(rel, nkeys, keys) && !is_outdated(rel))
 		return rose_table_estimate_rows(rose_table_open(rel));
 	if (may_set_key_in_place(rel))

@@ -125,4 +125,50 @@ sql('UPDATE single SET v = v + 1; UPDATE pair SET v = v + 1; SELECT rose.merge(\
 found('replaced, and merged');
 refused('replaced, and merged', $duplicate);
 
+
+# --- another version of a collation, as an update of the operating system brings it: the metapage is made to say that
+# rows were sorted by an older one
+sql(<<'SQL');
+CREATE COLLATION english (PROVIDER = icu, LOCALE = 'en-US');
+CREATE TABLE sorted (k text COLLATE english PRIMARY KEY, v int) USING rose;
+CREATE TABLE in_memory (k text COLLATE english PRIMARY KEY, v int) USING rose;
+CREATE TABLE plain (k int PRIMARY KEY, v int) USING rose;
+INSERT INTO sorted SELECT 'k' || g, g FROM generate_series(1, 1000) g;
+INSERT INTO plain SELECT g, g FROM generate_series(1, 1000) g;
+SELECT rose.merge('sorted'), rose.merge('plain');
+INSERT INTO in_memory SELECT 'k' || g, g FROM generate_series(1, 1000) g;
+SQL
+my $version = sql("SELECT pg_collation_actual_version(oid) FROM pg_collation WHERE collname = 'english'");
+my @files = map { $node->data_dir . '/' . sql("SELECT pg_relation_filepath('$_')") } qw(sorted in_memory);
+
+# key_order and collation_versions of the metapage, behind the page header
+sub age
+{
+	foreach my $file (@files)
+	{
+		open my $fh, '+<:raw', $file or die $!;
+		seek $fh, 24 + 72, 0;
+		print $fh pack('Q<', 4711);
+		seek $fh, 24 + 896, 0;
+		print $fh pack('a64', '1.2.3');
+		close $fh or die $!;
+	}
+	return;
+}
+
+sub warned { my ($query) = @_; my ($rc, $out, $err) = $node->psql('postgres', $query); return $err }
+
+$node->stop;
+age();
+$node->start;
+my $warning = qr/WARNING:  table "sorted" is sorted by other versions.*using version "1.2.3", but the operating system provides version "\Q$version\E"/s;
+like(warned("SELECT count(*) FROM sorted"), $warning, 'another version: a warning');
+like(warned("SELECT count(*) FROM sorted"), $warning, 'another version: a warning in each session');
+is(warned("SELECT count(*) FROM in_memory"), '', 'what is in memory only is sorted anew');
+is(warned("SELECT count(*) FROM plain"), '', 'numbers have no version');
+warned("REINDEX TABLE sorted");
+is(warned("SELECT count(*) FROM sorted"), '', 'REINDEX finds the order as it was');
+$node->restart;
+is(warned("SELECT count(*) FROM $_"), '', "$_: it is the file's from then on") foreach qw(sorted in_memory);
+
 done_testing();
