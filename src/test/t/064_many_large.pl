@@ -42,6 +42,35 @@ sub both
 	return;
 }
 
+# Sixteen in one memtable, which has next to all of memory: the worker was held elsewhere meanwhile.
+{
+	my $holder = RoseTest::Session->new($node);
+	my @session = map { RoseTest::Session->new($node) } 0 .. 15;
+
+	sql('CREATE TABLE z (id int) USING rose; CREATE TABLE t (id int PRIMARY KEY, v int, doc text) USING rose');
+	$holder->run("SELECT stop_at('spill-planned', 'wait', 'worker')");
+	sql('INSERT INTO z VALUES (1)');
+	wait_for_stop($node);
+	foreach my $i (0 .. 15)
+	{
+		$session[$i]->run("BEGIN; INSERT INTO t SELECT g * 16 + $i, $i, $wide FROM generate_series(1, 500) g");
+	}
+	cmp_ok(sql('SELECT used_bytes FROM rose.stat_memory'), '>', 3_000_000, 'memory is nearly full of transactions in progress');
+	my $log = -s $node->logfile;
+
+	$holder->run("SELECT go_on('spill-planned')");
+	sql("INSERT INTO t SELECT g, 77, $wide FROM generate_series(100001, 110000) g");
+	unlike(slurp_file($node->logfile, $log), qr/ERROR/, 'others write much, and no spill fails');
+	is($session[3]->run('SELECT count(*), sum(v) FROM t WHERE id < 100000'), '500|1500', 'one of them reads');
+	$session[$_]->run($_ % 2 ? 'COMMIT' : 'ROLLBACK') foreach 0 .. 15;
+	is(sql('SELECT count(*), sum(v) FROM t'), '14000|' . (500 * 64 + 770_000), 'what was committed is there');
+	sql("SELECT rose.merge('t')");
+	is(sql('SELECT count(*), sum(v) FROM t'), '14000|' . (500 * 64 + 770_000), 'and after a merge');
+	is(sql("SELECT count(*) FROM rose.check('t')"), 0, 'rose.check');
+	$_->end foreach (@session, $holder);
+	sql('DROP TABLE t, z');
+}
+
 foreach my $key ('PRIMARY KEY', '')
 {
 	my $what = $key ? 'with a key' : 'without a key';

@@ -22,6 +22,7 @@
 static RoseComponentEntryDisk table[ROSE_MAX_COMPONENTS];
 static bool blocked[ROSE_MAX_COMPONENTS];
 static bool busy[ROSE_MAX_COMPONENTS];
+static uint8 partly[ROSE_MAX_COMPONENTS];
 static int	ncomponents;
 static uint32 next_id = 1;
 
@@ -33,6 +34,7 @@ add(int level, uint64 bytes)
 	CHECK(ncomponents < ROSE_MAX_COMPONENTS);
 	memset(entry, 0, sizeof(*entry));
 	busy[ncomponents] = false;
+	partly[ncomponents] = ROSE_PICK_NOT_PARTLY;
 	blocked[ncomponents++] = false;
 	entry->id = next_id++;
 	entry->level = level;
@@ -59,6 +61,7 @@ ask(void)
 	input.components = table;
 	input.blocked = blocked;
 	input.busy = busy;
+	input.partly = partly;
 	input.horizon = HORIZON;
 	input.min_ratio = 3.0;
 	return rose_pick_merge(&input);
@@ -200,6 +203,65 @@ test_private(void)
 	add(0, 600);
 	add(0, 600)->state = ROSE_COMPONENT_PENDING;
 	CHECK(!ask().merge);
+}
+
+static void
+add_private(RosePickPartly part, uint64 bytes)
+{
+	RoseComponentEntryDisk *entry = add(0, bytes);
+
+	entry->flags = ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS;
+	blocked[ncomponents - 1] = true;
+	partly[ncomponents - 1] = part;
+}
+
+/* Of some of its transactions the rows are committed. */
+static void
+test_partly(void)
+{
+	RosePickResult pick;
+
+	/* nothing goes past it, and it waits until half of them have ended */
+	clear();
+	for (int i = 0; i < 4; i++)
+		add(0, C0_SIZE);
+	add_private(ROSE_PICK_PARTLY, 100);
+	for (int i = 0; i < 4; i++)
+		add(0, C0_SIZE);
+	CHECK(!ask().merge);
+	partly[4] = ROSE_PICK_NOT_PARTLY;
+	CHECK(ask().merge);
+	partly[4] = ROSE_PICK_HALF;
+	pick = ask();
+	CHECK(picked(&pick, 4, 4, 0) && pick.kind == ROSE_PICK_SPLIT);
+	busy[4] = true;
+	CHECK(!ask().merge);
+
+	/* alone it is in nobody's way */
+	clear();
+	add_private(ROSE_PICK_HALF, 100);
+	CHECK(!ask().merge);
+
+	/* nor are open ones joined past it, which may be of the same transactions */
+	clear();
+	for (int i = 0; i < 8; i++)
+		add_private(i == 4 ? ROSE_PICK_PARTLY : ROSE_PICK_NOT_PARTLY, 100);
+	CHECK(!ask().merge);
+	partly[4] = ROSE_PICK_NOT_PARTLY;
+	pick = ask();
+	CHECK(picked(&pick, 0, 7, 0) && pick.kind == ROSE_PICK_JOIN);
+
+	/* when the manifest fills up, a part is enough, and fewer are joined, of any size at last */
+	clear();
+	for (int i = 0; i < ROSE_MAX_COMPONENTS / 2; i++)
+		add_private(i == 9 ? ROSE_PICK_PARTLY : ROSE_PICK_NOT_PARTLY, (uint64) 1 << (2 * Min(i, 20)));
+	pick = ask();
+	CHECK(pick.kind == ROSE_PICK_JOIN && pick.ninputs > 1);
+	clear();
+	for (int i = 0; i < ROSE_MAX_COMPONENTS * 3 / 4; i++)
+		add_private(ROSE_PICK_NOT_PARTLY, i == 0 ? 1 : (uint64) 1000 * i);
+	pick = ask();
+	CHECK(picked(&pick, 0, ROSE_MAX_COMPONENTS * 3 / 4 - 1, 0));
 }
 
 /* A run behind C1, because it was busy when newer ones became C1. */
@@ -416,6 +478,9 @@ main(void)
 	test_run_behind_c1();
 	test_tombstones();
 	test_private();
+	memset(blocked, 0, sizeof(blocked));
+	test_partly();
+	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
 	test_passing();
 	test_blocks();
