@@ -43,12 +43,26 @@ alter(Session *s)
 		s->state[0] != '\0';
 }
 
-void
-actor_alter(Session *s)
+/* Another type for the key or another column, so that the table is rewritten from what it has. */
+static bool
+alter_type(Session *s)
+{
+	Family		family;
+	int			shape;
+	const char *table = pick_table(s, &family, &shape);
+	bool		back = random_chance(&s->random, 50);
+
+	if (!shape_is_partitioned(shape) && random_chance(&s->random, 70))
+		return session_run(s, "ALTER TABLE %s ALTER id TYPE %s", table, back ? "bigint" : "int");
+	return session_run(s, "ALTER TABLE %s ALTER v TYPE %s", table, back ? "bigint" : "numeric");
+}
+
+static void
+in_transaction(Session *s, bool (*what) (Session *s))
 {
 	/* a partition's lock may be what another waits for that holds the parent's; that is found as a deadlock */
 	s->allowed = "";
-	if (transaction_begin(s, "") && alter(s))
+	if (transaction_begin(s, "") && what(s))
 	{
 		if (random_chance(&s->random, 30))
 			sleep_ms(random_below(&s->random, 300));
@@ -59,4 +73,18 @@ actor_alter(Session *s)
 		}
 	}
 	transaction_abort(s);
+}
+
+void
+actor_alter(Session *s)
+{
+	in_transaction(s, alter);
+}
+
+/* After a start, before anybody else has touched the tables. */
+void
+alter_first(Session *s)
+{
+	for (int i = 0; i < 4; i++)
+		in_transaction(s, alter_type);
 }

@@ -16,26 +16,16 @@
 #include <string.h>
 #include <unistd.h>
 
-static void
-first_touch(Session *s)
-{
-	int			gate = shared->gate;
-
-	shared->gate = 0;
-	session_connect(s);
-	shared->gate = gate;
-	for (int i = 0; i < 2; i++)
-		actor_alter(s);
-}
-
-/* Waits until the server takes connections again. */
+/* Waits until the server takes connections again, and lets others in. */
 static void
 come_back(Session *s)
 {
-	if (random_chance(&s->random, 40))
-		first_touch(s);
-	shared->gate = 0;
+	s->ignores_gate = true;
 	session_server_went(s);
+	if (random_chance(&s->random, 50))
+		alter_first(s);
+	s->ignores_gate = false;
+	shared->gate = 0;
 }
 
 void

@@ -118,6 +118,7 @@ typedef struct Session
 	const char *allowed;		/* SQLSTATEs that the action at hand may meet */
 	char		state[6];		/* of the last statement, if it failed */
 	bool		in_transaction;
+	bool		ignores_gate;	/* it has closed it */
 	int64_t		mark;			/* see transaction.c */
 	char	   *history[HISTORY_LENGTH];
 	int64_t		history_count;
@@ -257,6 +258,9 @@ extern void actor_prepared(Session *s);
 extern void actor_alter(Session *s);
 extern void actor_kill(Session *s);
 extern void actor_restart(Session *s);
+
+/* for actors that restart the server */
+extern void alter_first(Session *s);
 
 /* batches, for those who insert some beside their own work */
 extern bool batch_insert(Session *s, int shape, int64_t batch, int rows, int pad);
