@@ -364,6 +364,7 @@ schema_of_tail(RoseTable *table, const RoseMetaInfo *meta, MemoryContext context
 {
 	MemoryContext old = MemoryContextSwitchTo(context);
 	bool		altered = rose_altered_just_now(table->rel);
+	bool		mine = table->rel->rd_createSubid != InvalidSubTransactionId;
 	bool		told;
 	RoseLayout *layout = rose_tail_first_layout(table->rel, &told);
 	RoseSchema *schema;
@@ -378,8 +379,11 @@ schema_of_tail(RoseTable *table, const RoseMetaInfo *meta, MemoryContext context
 				 errhint("Read a row of the table, or call rose.spill() for it, in a transaction before.")));
 	schema = rose_schema_create(layout ? rose_layout_tupdesc(layout) : RelationGetDescr(table->rel),
 								meta->nkeys, meta->keys, meta->facts.hashed, context);
-	/* pg_upgrade makes tables whose descriptors it mends afterwards, and replaces their files */
-	if (!altered && !IsBinaryUpgrade)
+	/*
+	 * Who has made the table may have altered it before it is opened. pg_upgrade makes tables whose
+	 * descriptors it mends afterwards, and replaces their files.
+	 */
+	if (!altered && !mine && !IsBinaryUpgrade)
 		check_layout(table, meta, rose_layout_make(RelationGetDescr(table->rel)));
 	MemoryContextSwitchTo(old);
 	return schema;

@@ -153,6 +153,15 @@ rolled_back('added_updated', 'ADD COLUMN n int DEFAULT 5',
 	"UPDATE added_updated SET n = k; UPDATE added_updated SET w = repeat('x', 5000)");
 rolled_back('retyped', 'ALTER v TYPE float4', "SELECT rose.spill('retyped'); SELECT rose.merge('retyped')");
 
+# --- made and altered in one transaction
+foreach my $key ('', 'PRIMARY KEY')
+{
+	my $name = $key ? 'new_keyed' : 'new_keyless';
+
+	sql("BEGIN; CREATE TABLE $name (k int $key, w text) USING rose; ALTER TABLE $name ALTER k TYPE bigint; INSERT INTO $name VALUES (1, 'w'); COMMIT");
+	same("SELECT k, w FROM $name", '1|w', "$name: altered before it was opened");
+}
+
 # --- and committed
 sql("CREATE TABLE committed (k int PRIMARY KEY, w text) USING rose; INSERT INTO committed SELECT g, 'w' FROM generate_series(1, 2000) g");
 sql("BEGIN; ALTER TABLE committed ADD COLUMN n int DEFAULT 5; INSERT INTO committed SELECT g, repeat('x', 500), 6 FROM generate_series(2001, 40000) g;
