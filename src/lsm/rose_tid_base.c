@@ -256,8 +256,9 @@ find_place(RoseTable *table, const RoseTidMap *map, const RoseRow *row, Snapshot
 	BaseSearch	search = {.table = table,.key = row->key,.seq = row->version.seq};
 
 	search.hash = rose_key_hash(table->schema, row->key);
+	/* others than MVCC ones see the newest version; and DIRTY says of it what must stay so */
 	if (search.seq == ROSE_SEQ_OLDEST)
-		rose_visibility_init(&search.vis, snapshot);
+		rose_visibility_init(&search.vis, IsMVCCSnapshot(snapshot) ? snapshot : SnapshotSelf);
 	for (int i = 0; i < map->base->n; i++)
 	{
 		RoseTidRange *range = &map->base_ranges[i];

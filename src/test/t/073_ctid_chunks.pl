@@ -165,13 +165,17 @@ foreach my $exporter_reads (0, 1)
 		maintain('spill', 'merge');
 		$workers[$_]->finish for 0 .. 3;
 	}
-	# who knows the names goes on without the exporter
+	# who knows the names goes on without the exporter, and without the one that was the first to name rows
 	$exporter->run('COMMIT');
-	foreach my $i (0 .. 3)
+	foreach my $i (2, 0, 3, 1)
 	{
 		push @{ $found{$_} }, chunk($workers[$i], $_, $i, @{ $bounds{$_} }) for @tables;
+		$workers[$i]->run('COMMIT');
 		maintain('merge');
 		change();
+		maintain('spill', 'merge');
+		change();
+		maintain('spill', 'merge');
 	}
 	is_whole($_, $rows, 'at the same time', @{ $found{$_} }) for @tables;
 	$_->end for $exporter, @workers;
