@@ -47,6 +47,13 @@ TransactionIdDidCommit(TransactionId xid)
 	return (xid & 2) != 0;
 }
 
+/* The filter's pages are nobody's here. */
+bool
+rose_component_bloom_suits(RoseComponent *component, Relation rel)
+{
+	return false;
+}
+
 /* Block n is the n-th part of the stream. */
 void
 rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner, char *dst,
