@@ -6,6 +6,7 @@
 #   make test        everything: unit, regression, isolation and TAP tests
 #   make crash-test  every stop point, torn pages, failing and full disks
 #   make fuzz        decoders of pages and footers, 10 million executions each
+#   make sanitize    the tests with address and undefined behaviour sanitizers, and valgrind
 #   make core-test   PostgreSQL's own regression and isolation suites on rose
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
 #   make stress      many sessions against invariants: ARGS="--seed=7 --seconds=600 --arena=4"
@@ -76,6 +77,9 @@ crash-test:
 fuzz:
 	@src/test/fuzz/run.sh $(ARGS)
 
+sanitize:
+	@src/test/sanitize.sh
+
 core-test:
 	@src/test/core/run.sh
 
@@ -95,4 +99,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test crash-test fuzz core-test fresh-test stress demo bench bench-full
+.PHONY: unit test crash-test fuzz sanitize core-test fresh-test stress demo bench bench-full

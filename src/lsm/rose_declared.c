@@ -121,7 +121,8 @@ get_content(Snapshot snapshot, SnapshotContent *content)
 	memset(content, 0, sizeof(*content));
 	content->xmin = snapshot->xmin;
 	content->xmax = snapshot->xmax;
-	memcpy(content->xip, snapshot->xip, n * sizeof(TransactionId));
+	if (n > 0)
+		memcpy(content->xip, snapshot->xip, n * sizeof(TransactionId));
 	if (add_own)
 	{
 		bool		there = false;

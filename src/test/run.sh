@@ -10,6 +10,7 @@
 #
 # ROSE_STANDIN=1 runs the same tests on heap (see standin.sql): that is how
 # expected output is checked, for a rose table must answer what heap answers.
+# TEST_PRELOAD names libraries to preload into the servers (sanitize.sh).
 # EXTRA_CONF names a file of further settings for the test clusters.
 set -u
 
@@ -55,7 +56,7 @@ run_suite()
 	shift
 
 	echo "== $suite"
-	as_pg env -C "$COPY" "$@" </dev/null 2>&1 | tee "$SCRATCH/$suite.out"
+	as_pg env -C "$COPY" ${TEST_PRELOAD:+"LD_PRELOAD=$TEST_PRELOAD" "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0"} "$@" </dev/null 2>&1 | tee "$SCRATCH/$suite.out"
 	status=${PIPESTATUS[0]}
 	tally "$suite" "$SCRATCH/$suite.out" "$status"
 }

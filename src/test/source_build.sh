@@ -1,22 +1,18 @@
 #!/bin/bash
 # Build a PostgreSQL from source for tests that Debian's cannot serve.
 #
-#   src/test/source_build.sh FOLDER [assert|sanitize]
+#   src/test/source_build.sh FOLDER
 #
 # FOLDER/source is the built source tree, FOLDER/postgresql the installation;
 # what is there already is kept, so a second call costs nothing. Prints nothing but
 # messages; the caller uses FOLDER/postgresql/bin/pg_config.
 #
-#   assert     assertions, TAP tests, ready for valgrind (default)
-#   sanitize   the same with address and undefined behaviour sanitizers
-#
-# The source is PG_SOURCE, a folder that is copied, or else Debian's package
+# It has assertions, and tells valgrind of its memory. The source is PG_SOURCE, a folder that is copied, or else Debian's package
 # postgresql-15 of the configured mirror. Installs what the build needs (as root).
 # Takes about three minutes on two cores.
 set -eu
 
 FOLDER=$1
-KIND=${2:-assert}
 MAJOR=${PG_MAJOR:-15}
 MIRROR=${FRESH_MIRROR:-http://deb.debian.org/debian}
 
@@ -67,30 +63,21 @@ own_library_folder()
 
 build()
 {
-	local cflags='-O1 -g -fno-omit-frame-pointer -DUSE_VALGRIND'
-
-	[ "$KIND" != sanitize ] || cflags='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=alignment'
 	cd "$FOLDER/source"
 	own_library_folder
-	# a sanitized configure script finds leaks in its own probes
-	export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0
 	./configure --prefix="$FOLDER/postgresql" --enable-cassert --enable-debug --enable-tap-tests \
-		--with-lz4 --with-icu --with-openssl CFLAGS="$cflags"
+		--with-lz4 --with-icu --with-openssl CFLAGS='-O1 -g -fno-omit-frame-pointer -DUSE_VALGRIND'
 	make -s -j"$(nproc)" world-bin
 	make -s install-world-bin
 	make -s -C src/test/regress
 	make -s -C src/test/isolation
 }
 
-case $KIND in
-	assert | sanitize) ;;
-	*) die "unknown kind of build \"$KIND\"" ;;
-esac
 mkdir -p "$FOLDER"
 FOLDER=$(cd "$FOLDER" && pwd)
 [ ! -e "$FOLDER/built" ] || exit 0
 install_tools gcc libc6-dev make dpkg-dev bison flex pkg-config libreadline-dev zlib1g-dev libssl-dev \
-	libicu-dev liblz4-dev libipc-run-perl
+	libicu-dev liblz4-dev libipc-run-perl valgrind
 if [ ! -d "$FOLDER/source" ]; then
 	if [ -n "${PG_SOURCE:-}" ]; then
 		cp -a "$PG_SOURCE" "$FOLDER/source"
@@ -100,7 +87,7 @@ if [ ! -d "$FOLDER/source" ]; then
 		fetch_source
 	fi
 fi
-echo "building PostgreSQL with $KIND in $FOLDER"
+echo "building PostgreSQL with assertions in $FOLDER"
 if ! build >"$FOLDER/build.log" 2>&1 </dev/null; then
 	tail -20 "$FOLDER/build.log" >&2
 	die "PostgreSQL could not be built; see $FOLDER/build.log"

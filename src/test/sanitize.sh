@@ -1,0 +1,144 @@
+#!/bin/bash
+# The tests with address and undefined behaviour sanitizers, and some under valgrind.
+#
+#   src/test/sanitize.sh [unit] [suites] [valgrind] [NAME.pl ...]
+#
+#   unit      unit tests, sanitized, with half a million damaged pages
+#   suites    regression, isolation, and TAP tests that crash, recover and apply, with
+#             a sanitized rose.so in a server with assertions; named TAP files instead
+#   valgrind  the unit tests, and a short regression on a server that runs under valgrind,
+#             which finds what is written behind a palloc'd chunk; address sanitizer does not
+#
+# No argument means all. The server is built from source (source_build.sh, CORE_BUILD: see
+# core/run.sh): Debian's hangs with the sanitizers preloaded. The last line is "N passed, N failed".
+set -u
+
+. "$(dirname "$0")/../../bench/lib.sh"
+
+CORE_BUILD=${CORE_BUILD:-/var/tmp/rose-assert}
+TREE=$ROSE_ROOT
+PASSED=0
+FAILED=0
+PARTS=()
+TAP_FILES=(020_crash_local.pl 021_crash_replica.pl 041_apply_cases.pl 044_value_formats.pl 050_stop_points.pl)
+VALGRIND_TESTS='basic transactions keys no_key big_values copy cursors'
+named=()
+
+for argument in "$@"; do
+	case $argument in
+		unit | suites | valgrind) PARTS+=("$argument") ;;
+		*.pl) named+=("$argument") ;;
+		*) die "unknown part \"$argument\"" ;;
+	esac
+done
+[ ${#named[@]} = 0 ] || { TAP_FILES=("${named[@]}"); [ ${#PARTS[@]} -gt 0 ] || PARTS=(suites); }
+[ ${#PARTS[@]} -gt 0 ] || PARTS=(unit suites valgrind)
+
+# part NAME COMMAND...: runs it, counts what its last line or its TAP says.
+part()
+{
+	local name=$1 out=$SCRATCH/$1.out status good bad
+	shift
+
+	echo "== $name"
+	"$@" </dev/null 2>&1 | tee "$out" | grep -E '^(not ok|# |-- [a-z_0-9]+: )|\.\.\. FAILED|ERROR: AddressSanitizer|runtime error:|Invalid (read|write)|uninitialised' | head -n 60
+	status=${PIPESTATUS[0]}
+	good=$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1/p' "$out" | tail -1)
+	bad=$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\2/p' "$out" | tail -1)
+	[ -n "$good" ] || { good=$(grep -cE '^(ok |.* \.\.\. ok )' "$out"); bad=$(grep -cE '^(not ok |.* \.\.\. FAILED)' "$out"); }
+	if grep -qE 'AddressSanitizer|runtime error:' "$out" || { [ "$status" != 0 ] && [ "$bad" = 0 ]; }; then
+		bad=$((bad + 1))
+		ROSE_KEEP=1
+	fi
+	PASSED=$((PASSED + good))
+	FAILED=$((FAILED + bad))
+	echo "-- $name: $good passed, $bad failed, $SECONDS s since the start"
+}
+
+# A copy of the tree without what was built, so that this one keeps its build.
+copy_tree()
+{
+	mkdir "$SCRATCH/$1"
+	tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' --exclude='*.d' -cf - . | tar -C "$SCRATCH/$1" -xf -
+}
+
+sanitized_suites()
+{
+	copy_tree sanitized
+	part suites env "PG_CONFIG=$PG_CONFIG" "TMPDIR=$SCRATCH" WERROR= PG_TEST_TIMEOUT_DEFAULT=600 \
+		COPT='-fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g' \
+		TEST_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
+		"$SCRATCH/sanitized/src/test/run.sh" regress isolation "${TAP_FILES[@]}"
+}
+
+# What pg_ctl starts in place of postgres. PostgreSQL's own suppressions are all there are.
+valgrind_wrapper()
+{
+	cat >"$SCRATCH/postgres" <<-END
+		#!/bin/bash
+		exec valgrind --quiet --error-exitcode=128 --leak-check=no --gen-suppressions=no --trace-children=yes --track-origins=no \\
+			--suppressions=$CORE_BUILD/source/src/tools/valgrind.supp --log-file=$SCRATCH/valgrind.%p.log $PG_BIN/postgres "\$@"
+	END
+	chmod +x "$SCRATCH/postgres"
+}
+
+valgrind_server()
+{
+	local pgxs
+
+	copy_tree plain
+	(ROSE_ROOT=$SCRATCH/plain rose_prepare)
+	PG_BIN=$("$PG_CONFIG" --bindir)
+	pgxs=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
+	valgrind_wrapper
+	rose_conf "rose.memtable_size = '8MB'" 'max_prepared_transactions = 10' 'fsync = off' | cluster_init valgrind
+	as_pg "$PG_BIN/pg_ctl" -D "$SCRATCH/valgrind" -l "$SCRATCH/valgrind.log" -p "$SCRATCH/postgres" -w -t 600 start >/dev/null ||
+		{ tail "$SCRATCH/valgrind.log"; die "the server did not start under valgrind"; }
+	mkdir "$SCRATCH/out"
+	[ "$(id -u)" != 0 ] || chown -R postgres: "$SCRATCH/out" "$SCRATCH/plain"
+	# shellcheck disable=SC2086
+	part valgrind as_pg env -C "$SCRATCH/out" "$pgxs/src/test/regress/pg_regress" --bindir="$PG_BIN" --inputdir="$SCRATCH/plain" \
+		--outputdir="$SCRATCH/out" --dbname=regression --load-extension=rose --use-existing --host="$SCRATCH" \
+		--port="$(cluster_port valgrind)" --user=postgres $VALGRIND_TESTS
+	as_pg "$PG_BIN/pg_ctl" -D "$SCRATCH/valgrind" -m fast -w -t 300 stop >/dev/null
+	if grep -q '^==' "$SCRATCH"/valgrind.*.log; then
+		cat "$SCRATCH"/valgrind.*.log | head -n 80
+		FAILED=$((FAILED + 1))
+	fi
+}
+
+valgrind_unit()
+{
+	local program
+
+	KEEP=$SCRATCH/unit "$TREE/src/test/unit/run.sh" 1 100 >/dev/null || die "the unit tests failed"
+	for program in gc picker forget retired; do
+		part "valgrind_$program" valgrind --quiet --error-exitcode=1 --leak-check=no "$SCRATCH/unit/$program"
+	done
+	part valgrind_unit valgrind --quiet --error-exitcode=1 --leak-check=no "$SCRATCH/unit/unit" 1 2000
+}
+
+finish()
+{
+	[ -z "${ROSE_KEEP:-}" ] || echo "kept for a look: $SCRATCH"
+	rose_cleanup
+	echo "$PASSED passed, $FAILED failed"
+}
+
+trap finish EXIT
+trap 'exit 130' INT TERM
+export BOOTSTRAP_WISHES=valgrind
+"$ROSE_ROOT/src/test/source_build.sh" "$CORE_BUILD" || exit 1
+PG_CONFIG=$CORE_BUILD/postgresql/bin/pg_config
+export PG_CONFIG
+"$ROSE_ROOT/src/test/bootstrap.sh" || exit 1
+scratch sanitize
+chmod 755 "$SCRATCH"
+for name in "${PARTS[@]}"; do
+	case $name in
+		unit) part unit env SANITIZE=1 "$TREE/src/test/unit/run.sh" 1 500000 ;;
+		suites) sanitized_suites ;;
+		valgrind) valgrind_unit; valgrind_server ;;
+	esac
+done
+[ "$FAILED" = 0 ]
