@@ -28,6 +28,7 @@
 #include "lsm/rose_adopt.h"
 #include "lsm/rose_altered.h"
 #include "lsm/rose_merge.h"
+#include "lsm/rose_private.h"
 #include "lsm/rose_spill.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -254,7 +255,7 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 {
 	const RoseComponentEntryDisk *entry = &old_table->manifest.components[index];
 	const RoseSchema *schema = old_table->schema;
-	bool		private_run = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+	int			options = (entry->flags & ROSE_COMPONENT_PRIVATE) ? ROSE_BUILD_PRIVATE : 0;
 	Datum	   *values = palloc(schema->natts * sizeof(Datum));
 	bool	   *nulls = palloc(schema->natts * sizeof(bool));
 	RoseComponentCursor *cursor;
@@ -266,7 +267,7 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 										  CurrentMemoryContext);
 	rose_component_cursor_set_first(cursor, entry->first_ordinal);
 	builder = rose_component_builder_create(new_table->rel, &new_table->shared->store,
-											new_table->schema, entry->nrows, private_run,
+											new_table->schema, entry->nrows, options,
 											CurrentMemoryContext);
 	for (bool found = rose_component_cursor_first(cursor); found;
 		 found = rose_component_cursor_next(cursor))
@@ -282,17 +283,20 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 	new_entry->state = ROSE_COMPONENT_LIVE;
 	/* what was left out before counts on */
 	new_entry->max_xid = Max(new_entry->max_xid, entry->max_xid);
-	if (private_run)
-	{
-		new_entry->flags |= ROSE_COMPONENT_PRIVATE;
-		new_entry->owner_xid = entry->owner_xid;
-	}
 	return builder;
 }
 
+/* Left over by transactions that were rolled back: it may have columns that never came to be. */
+static bool
+is_left_over(RoseTable *table, const RoseComponentEntryDisk *entry)
+{
+	return (entry->flags & ROSE_COMPONENT_PRIVATE) != 0 &&
+		rose_private_state(table, entry) == ROSE_PRIVATE_ABORTED;
+}
+
 /*
- * Copy all components, newest first; returns the number of versions.  Each is published when it is
- * there: nobody else sees the new file, and few can be under construction at a time.
+ * Copy all components but those that nobody needs, newest first; returns the number of versions.  Each
+ * is published when it is there: nobody else sees the new file, and few can be under construction at a time.
  */
 static double
 copy_components(RoseTable *old_table, RoseTable *new_table)
@@ -311,7 +315,9 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 	{
 		RoseComponentBuilder *builder;
 
-		edit->add_behind = i > 0 ? edit->add[0].id : 0;
+		if (is_left_over(old_table, &old_table->manifest.components[i]))
+			continue;
+		edit->add_behind = edit->nadd > 0 ? edit->add[0].id : 0;
 		builder = copy_component(old_table, i, new_table, &edit->add[0], &nrows);
 		edit->nadd = 1;
 		rose_manifest_apply(new_table->rel, &new_table->shared->store, edit);
