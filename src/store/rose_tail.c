@@ -11,8 +11,13 @@
  * An append continues on the last page by generic WAL (the delta is known, so we
  * make the record ourselves: see log_old_page), then fills fresh
  * pages in local memory and writes them in batches of full-page images.  A page's
- * next pointer is set in the same record that fills it up.  So a crash in the
- * middle leaves a stream that ends within a record, which replay ignores: its
+ * next pointer is set in the same record that fills it up.
+ *
+ * Nothing is logged that points to a page which was not logged before: a block that was
+ * only allocated may have anything, even what cannot be read.  So the fresh pages go
+ * before the old one; the last page of a batch, if there is more to come, is empty and is logged again
+ * with the next one; and a segment has an empty page before the list names it.
+ * A crash in the middle leaves a stream that ends within a record, which replay ignores: its
  * transaction cannot have committed.  Nothing may be appended behind such a
  * record: an append that failed leaves tail_busy set, and the next one, like the
  * first one after a restart, opens a new segment.
@@ -102,7 +107,58 @@ register_segment(Relation rel, RoseStoreShared *store, uint32 id, BlockNumber fi
 	rose_meta_edit_finish(&edit);
 }
 
-/* The list names the segment only when it has blocks. */
+static BlockNumber
+take_block(RoseStoreShared *store)
+{
+	RoseTailExtentShared *extent = &store->tail_extents[0];
+	BlockNumber block;
+
+	if (store->tail_nextents == 0)
+		elog(ERROR, "tail log was not given enough room");
+	block = extent->next++;
+	if (--extent->nblocks == 0)
+	{
+		store->tail_nextents--;
+		memmove(extent, extent + 1, store->tail_nextents * sizeof(RoseTailExtentShared));
+	}
+	return block;
+}
+
+/* The segment's next page, empty. */
+static void
+init_page(RoseStoreShared *store, uint32 segment, Page page)
+{
+	RoseTailPageDisk *header;
+
+	PageInit(page, BLCKSZ, 0);
+	header = rose_tail_page_of(page);
+	header->magic = ROSE_TAIL_MAGIC;
+	header->version = ROSE_TAIL_VERSION;
+	header->segment = segment;
+	header->page_number = store->tail_pages++;
+	header->next = InvalidBlockNumber;
+	((PageHeader) page)->pd_lower = ROSE_TAIL_CONTENT;
+}
+
+static RoseBlockMode
+write_mode(Relation rel)
+{
+	return RelationNeedsWAL(rel) ? ROSE_BLOCK_LOGGED : ROSE_BLOCK_BUFFERED;
+}
+
+static void
+write_first_page(Relation rel, RoseStoreShared *store, uint32 segment)
+{
+	BlockNumber block = take_block(store);
+	PGAlignedBlock page;
+
+	init_page(store, segment, page.data);
+	rose_block_write_batch(rel, 1, &block, &page, write_mode(rel), InvalidXLogRecPtr, NULL);
+	store->tail_block = block;
+	store->tail_room = BLCKSZ - ROSE_TAIL_CONTENT;
+}
+
+/* The list names the segment only when it has a page. */
 static void
 open_segment(Relation rel, RoseStoreShared *store)
 {
@@ -111,7 +167,9 @@ open_segment(Relation rel, RoseStoreShared *store)
 	forget_segment(store);
 	id = rose_owner_begin(rel, store, false);
 	add_extent(rel, store, id, 1, false);
-	register_segment(rel, store, id, store->tail_extents[0].next);
+	write_first_page(rel, store, id);
+	ROSE_STOP_POINT("tail-opening");	/* under write_lock */
+	register_segment(rel, store, id, store->tail_block);
 	store->tail_segment = id;
 	store->tail_last = id;
 	rose_owner_end(store, id);
@@ -208,35 +266,10 @@ typedef struct TailAppend
 
 	/* fresh pages, the last one being filled */
 	int			npages;
-	int			maxpages;		/* of pages; written when all are full */
+	int			maxpages;		/* of pages; written when the last one is begun */
 	BlockNumber blocks[ROSE_BLOCK_BATCH];
 	PGAlignedBlock *pages;		/* allocated when needed */
 } TailAppend;
-
-static BlockNumber
-take_block(RoseStoreShared *store)
-{
-	RoseTailExtentShared *extent = &store->tail_extents[0];
-	BlockNumber block;
-
-	if (store->tail_nextents == 0)
-		elog(ERROR, "tail log was not given enough room");
-	block = extent->next++;
-	if (--extent->nblocks == 0)
-	{
-		store->tail_nextents--;
-		memmove(extent, extent + 1, store->tail_nextents * sizeof(RoseTailExtentShared));
-	}
-	return block;
-}
-
-static void
-write_fresh_pages(TailAppend *append)
-{
-	rose_block_write_batch(append->rel, append->npages, append->blocks, append->pages,
-						   append->mode, InvalidXLogRecPtr, append->strategy);
-	append->npages = 0;
-}
 
 /* A changed part of a page as generic WAL has it: offset, length and the bytes. */
 static void
@@ -288,18 +321,37 @@ log_old_page(TailAppend *append)
 	END_CRIT_SECTION();
 }
 
-/* The page in work is as full as it gets; write it if it must go now. */
+/* Write what there is; the old page, which points to the first fresh one, last. */
 static void
-finish_old_page(TailAppend *append)
+write_pages(TailAppend *append)
 {
+	if (append->npages > 0)
+	{
+		ROSE_STOP_POINT("tail-writing");	/* under write_lock and the old page's lock */
+		rose_block_write_batch(append->rel, append->npages, append->blocks, append->pages,
+							   append->mode, InvalidXLogRecPtr, append->strategy);
+		append->npages = 0;
+		ROSE_STOP_POINT("tail-written");	/* as above */
+	}
 	if (BufferIsValid(append->buffer))
 	{
 		log_old_page(append);
 		UnlockReleaseBuffer(append->buffer);
 		append->buffer = InvalidBuffer;
 	}
-	else if (append->npages == append->maxpages)
-		write_fresh_pages(append);
+}
+
+/* Write a batch, of which the last page is empty yet: the one before it points to it.  Go on with that. */
+static void
+write_batch(TailAppend *append)
+{
+	int			last = append->npages - 1;
+
+	write_pages(append);
+	memcpy(append->pages[0].data, append->pages[last].data, BLCKSZ);
+	append->blocks[0] = append->block;
+	append->page = append->pages[0].data;
+	append->npages = 1;
 }
 
 static void
@@ -307,27 +359,16 @@ next_page(TailAppend *append)
 {
 	RoseStoreShared *store = append->store;
 	BlockNumber block = take_block(store);
-	RoseTailPageDisk *header;
 
-	if (append->page)
-	{
-		rose_tail_page_of(append->page)->next = block;
-		finish_old_page(append);
-	}
+	rose_tail_page_of(append->page)->next = block;
 	if (append->pages == NULL)
 		append->pages = palloc(append->maxpages * sizeof(PGAlignedBlock));
 	append->blocks[append->npages] = block;
 	append->page = append->pages[append->npages++].data;
 	append->block = block;
-
-	PageInit(append->page, BLCKSZ, 0);
-	header = rose_tail_page_of(append->page);
-	header->magic = ROSE_TAIL_MAGIC;
-	header->version = ROSE_TAIL_VERSION;
-	header->segment = store->tail_segment;
-	header->page_number = store->tail_pages++;
-	header->next = InvalidBlockNumber;
-	((PageHeader) append->page)->pd_lower = ROSE_TAIL_CONTENT;
+	init_page(store, store->tail_segment, append->page);
+	if (append->npages == append->maxpages)
+		write_batch(append);
 }
 
 static void
@@ -340,7 +381,7 @@ put(TailAppend *append, const void *data, Size length)
 		PageHeader	header = (PageHeader) append->page;
 		Size		part;
 
-		if (header == NULL || header->pd_lower == BLCKSZ)
+		if (header->pd_lower == BLCKSZ)
 		{
 			next_page(append);
 			continue;
@@ -448,7 +489,7 @@ pin_last_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
 	return recent;
 }
 
-/* Append nbytes: go on with the segment's last page, if it has one. */
+/* Append nbytes: go on with the segment's last page. */
 static void
 begin_append(TailAppend *append, Relation rel, RoseStoreShared *store, Size nbytes)
 {
@@ -464,14 +505,13 @@ begin_append(TailAppend *append, Relation rel, RoseStoreShared *store, Size nbyt
 	}
 	memset(append, 0, offsetof(TailAppend, old_page));
 	append->npages = 0;
-	append->maxpages = Min(nbytes / ROSE_TAIL_CAPACITY + 1, ROSE_BLOCK_BATCH);
+	/* one more than there can be, if it is few: what fits is written once */
+	append->maxpages = Min(nbytes / ROSE_TAIL_CAPACITY + 2, ROSE_BLOCK_BATCH);
 	append->pages = NULL;
 	append->rel = rel;
 	append->store = store;
 	append->strategy = ring;
-	append->mode = RelationNeedsWAL(rel) ? ROSE_BLOCK_LOGGED : ROSE_BLOCK_BUFFERED;
-	if (store->tail_block == InvalidBlockNumber)
-		return;
+	append->mode = write_mode(rel);
 
 	append->buffer = pin_last_page(rel, store->tail_block, ring);
 	LockBuffer(append->buffer, BUFFER_LOCK_EXCLUSIVE);
@@ -486,10 +526,7 @@ end_append(TailAppend *append)
 {
 	uint32		room = BLCKSZ - ((PageHeader) append->page)->pd_lower;
 
-	if (BufferIsValid(append->buffer))
-		finish_old_page(append);
-	else
-		write_fresh_pages(append);
+	write_pages(append);
 	append->store->tail_block = append->block;
 	append->store->tail_room = room;
 	if (append->pages)
