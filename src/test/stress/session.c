@@ -227,6 +227,25 @@ is_allowed(Session *s, const char *state, bool lost)
 	return strstr("40P01 55P03", state) != NULL || strstr(s->allowed, state) != NULL;
 }
 
+/*
+ * Is the connection gone?  After a FATAL error it is, but libpq may not have read the end of
+ * it yet: wait until it has, for everybody asks PQstatus.
+ */
+static bool
+is_lost(Session *s, const PGresult *result)
+{
+	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+	if (severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
+		for (int i = 0; i < 1000 && PQstatus(s->conn) == CONNECTION_OK; i++)
+		{
+			PQconsumeInput(s->conn);
+			PQclear(PQgetResult(s->conn));
+			usleep(10000);
+		}
+	return PQstatus(s->conn) != CONNECTION_OK;
+}
+
 /* Looks at what a statement returned; NULL after an error that may be. */
 PGresult *
 session_take(Session *s, const char *sql, PGresult *result)
@@ -241,7 +260,7 @@ session_take(Session *s, const char *sql, PGresult *result)
 		return result;
 	state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	snprintf(s->state, sizeof(s->state), "%s", state ? state : "");
-	lost = PQstatus(s->conn) != CONNECTION_OK;
+	lost = is_lost(s, result);
 	snprintf(line, sizeof(line), "(%s %s%s)", s->state, PQerrorMessage(s->conn), lost ? " connection lost" : "");
 	session_remember(s, line);
 	count_error(s->process, s->state[0] ? s->state : "gone");
