@@ -231,6 +231,7 @@ rose_component_builder_add_batch(RoseComponentBuilder *builder, const RoseRowBat
 
 	Assert(!builder->private_run && batch->n > 0);
 	Assert(builder->schema->natts <= ROSE_BATCH_MAX_COLUMNS);
+	Assert(builder->narrow == NULL);	/* it takes more columns */
 	MemoryContextReset(builder->row_context);
 	bytes = batch_bytes(builder->schema, batch);
 	if (bytes == 0)

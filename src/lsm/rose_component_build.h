@@ -32,6 +32,8 @@ struct RoseComponentBuilder
 
 	/* the leaf being filled */
 	RosePageBuilder *pages;
+	RosePageBuilder *narrow;	/* has its only row, if that needs a narrow leaf */
+	bool		has_narrow;		/* there are such leaves */
 	int			ncols;
 	Datum	   *values;			/* of the row, in leaf columns */
 	bool	   *nulls;

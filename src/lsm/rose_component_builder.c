@@ -114,7 +114,9 @@ static void
 flush_leaf(RoseComponentBuilder *builder, BlockNumber next)
 {
 	RosePageHeaderDisk *header;
-	int			nrows = rose_page_builder_pack(builder->pages, builder->page);
+	bool		narrow = builder->narrow != NULL;
+	int			nrows = rose_page_builder_pack(narrow ? builder->narrow : builder->pages,
+											   builder->page);
 
 	header = rose_page_header(builder->page);
 	header->flags = builder->leaf_flags;
@@ -134,6 +136,9 @@ flush_leaf(RoseComponentBuilder *builder, BlockNumber next)
 	builder->leaf_first_ordinal += nrows;
 	builder->leaf_overflow = 0;
 	builder->leaf_flags = 0;
+	if (narrow)
+		rose_page_builder_free(builder->narrow);
+	builder->narrow = NULL;
 }
 
 void
@@ -291,6 +296,44 @@ row_leaf_flags(const RoseComponentBuilder *builder)
 		(builder->private_run ? ROSE_LEAF_HAS_WRITER : 0);
 }
 
+/*
+ * After overflow_whole_row: put the row into a narrow leaf for itself.  That has a page builder
+ * of its own, so that nothing learned from other rows makes a difference to what
+ * rose_component_check_row_fits has seen.
+ */
+static void
+append_narrow_row(RoseComponentBuilder *builder, const RoseVersion *version, const Datum *key)
+{
+	const RoseSchema *schema = builder->schema;
+	int			ncols = rose_fit_narrow_columns(schema);
+	struct varlena *whole = (struct varlena *) DatumGetPointer(builder->values[ROSE_SYSCOL_OVERFLOW]);
+	struct varlena *present = (struct varlena *) DatumGetPointer(builder->values[ROSE_SYSCOL_PRESENT]);
+	RoseOverflowPointerDisk pointers[2];
+	int			npointers = 1;
+	char	   *column = palloc(VARHDRSZ + sizeof(pointers));
+
+	if (rose_page_builder_nrows(builder->pages) > 0)
+		rose_component_next_leaf(builder, key, version->seq);
+	memcpy(&pointers[0], VARDATA(whole) + ROSE_PRESENT_BYTES(schema->natts), sizeof(pointers[0]));
+	if (!builder->nulls[ROSE_SYSCOL_PRESENT])
+		rose_overflow_write(overflow_writer(builder), VARDATA(present),
+							VARSIZE_ANY_EXHDR(present), &pointers[npointers++]);
+	SET_VARSIZE(column, VARHDRSZ + npointers * sizeof(pointers[0]));
+	memcpy(VARDATA(column), pointers, npointers * sizeof(pointers[0]));
+	builder->values[ROSE_SYSCOL_OVERFLOW] = PointerGetDatum(column);
+	builder->leaf_flags = row_leaf_flags(builder) | ROSE_LEAF_NARROW;
+	builder->leaf_overflow = builder->row_overflow;
+	builder->nulls[ROSE_SYSCOL_PRESENT] = true;
+
+	builder->narrow = rose_page_builder_create(ncols,
+											   rose_leaf_column_descs(schema, schema->natts, NULL,
+																	  NULL, CurrentMemoryContext),
+											   builder->context);
+	if (rose_page_builder_append(builder->narrow, builder->values, builder->nulls) != ROSE_APPEND_OK)
+		elog(ERROR, "row does not fit a page of component %u", builder->owner);
+	builder->has_narrow = true;
+}
+
 static void
 note_owner(RoseComponentBuilder *builder, uint64 xid)
 {
@@ -390,6 +433,8 @@ append_row(RoseComponentBuilder *builder, const Datum *key, uint64 seq)
 {
 	if (builder->leaf_block == InvalidBlockNumber)
 		builder->leaf_block = rose_blockwriter_reserve(builder->writer);
+	if (builder->narrow != NULL)
+		rose_component_next_leaf(builder, key, seq);
 	if (builder->leaf_overflow + builder->row_overflow > LEAF_MAX_OVERFLOW &&
 		rose_page_builder_nrows(builder->pages) > 0)
 		rose_component_next_leaf(builder, key, seq);
@@ -444,7 +489,7 @@ rose_component_builder_add_values(RoseComponentBuilder *builder, const RoseVersi
 	{
 		overflow_whole_row(builder, values, nulls);
 		if (!append_row(builder, key, version->seq))
-			elog(ERROR, "row does not fit a page of component %u", builder->owner);
+			append_narrow_row(builder, version, key);
 	}
 
 	count_row(builder, version, row_size);
@@ -598,8 +643,8 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 	Assert(n <= ROSE_FOOTER_SECTIONS);
 
 	footer->magic = ROSE_FOOTER_MAGIC;
-	footer->version = builder->nowners > 1 ? ROSE_COMPONENT_VERSION :
-		ROSE_COMPONENT_VERSION_ONE_OWNER;
+	footer->version = builder->has_narrow ? ROSE_COMPONENT_VERSION :
+		builder->nowners > 1 ? ROSE_COMPONENT_VERSION_OWNERS : ROSE_COMPONENT_VERSION_ONE_OWNER;
 	footer->header_bytes = sizeof(*footer);
 	footer->component_id = builder->owner;
 	if (stream->len > ROSE_FOOTER_MAX_BYTES)

@@ -6,8 +6,11 @@
  * A row that takes more than a quarter of a page gives up its largest
  * variable-length values first, as long as they are worth the trip.  A row that
  * still does not fit a page, because it has many columns, goes to overflow
- * pages as a whole, but for its key.  So nothing but the key, and the columns
- * being so many, can make a row too large: rose_component_check_row_fits().
+ * pages as a whole, but for its key.  If even that leaves no room, because the page's
+ * directory has an entry for each column, the row gets a narrow leaf.
+ * So nothing but the key, and the columns that stand before its end being so many, can make
+ * a row too large: rose_component_check_row_fits().  That must not depend
+ * on anything that ADD COLUMN changes, for what was accepted before is stored again by each merge.
  *
  *-------------------------------------------------------------------------
  */
@@ -122,35 +125,50 @@ check_key_fits(const RoseSchema *schema, const Datum *values)
 	return total;
 }
 
+int
+rose_fit_narrow_columns(const RoseSchema *schema)
+{
+	int			ncols = ROSE_SYSCOLS;
+
+	for (int j = 0; j < schema->nkeys; j++)
+		ncols = Max(ncols, ROSE_SYSCOLS + schema->keys[j].def.attno);
+	return ncols;
+}
+
 /*
- * Ask the page builder itself: the key, and all other columns in overflow
- * pages, with all system columns in use.
+ * Ask the page builder itself whether a narrow leaf has room for the key, with all system
+ * columns in use and none of them cheap.
  */
 static bool
-try_row(const RoseSchema *schema, const Datum *values)
+try_narrow_row(const RoseSchema *schema, const Datum *values)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose row check",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	int			ncols = ROSE_SYSCOLS + schema->natts;
+	int			ncols = rose_fit_narrow_columns(schema);
 	RosePageBuilder *builder;
 	Datum	   *row = palloc0(ncols * sizeof(Datum));
 	bool	   *nulls = palloc0(ncols * sizeof(bool));
-	Size		bitmap_size = VARHDRSZ + ROSE_PRESENT_BYTES(schema->natts) +
-		sizeof(RoseOverflowPointerDisk);
-	char	   *bitmap = palloc0(bitmap_size);
+	Size		size = VARHDRSZ + 2 * sizeof(RoseOverflowPointerDisk);
+	char	   *pointers = palloc0(size);
 	bool		fits;
 
 	builder = rose_page_builder_create(ncols,
 									   rose_leaf_column_descs(schema, schema->natts, NULL, NULL, context),
 									   context);
-	SET_VARSIZE(bitmap, bitmap_size);
-	row[ROSE_SYSCOL_PRESENT] = PointerGetDatum(bitmap);
-	row[ROSE_SYSCOL_OVERFLOW] = PointerGetDatum(bitmap);
-	for (int i = 0; i < schema->natts; i++)
+	for (int i = 0; i < (int) size; i++)
+		pointers[i] = (char) (i * 37);	/* nothing that compresses */
+	SET_VARSIZE(pointers, size);
+	row[ROSE_SYSCOL_SEQ] = row[ROSE_SYSCOL_XID] = Int64GetDatum(PG_INT64_MAX);
+	row[ROSE_SYSCOL_ROWID] = row[ROSE_SYSCOL_MOVED] = Int64GetDatum(PG_INT64_MAX);
+	row[ROSE_SYSCOL_OP] = Int16GetDatum(ROSE_OP_LOCK);
+	row[ROSE_SYSCOL_SUBXID] = row[ROSE_SYSCOL_CID] = Int32GetDatum(PG_INT32_MAX);
+	row[ROSE_SYSCOL_OVERFLOW] = PointerGetDatum(pointers);
+	nulls[ROSE_SYSCOL_PRESENT] = true;
+	for (int i = ROSE_SYSCOLS; i < ncols; i++)
 	{
-		row[ROSE_SYSCOLS + i] = values[i];
-		nulls[ROSE_SYSCOLS + i] = !rose_fit_is_key(schema, i + 1);
+		row[i] = values[i - ROSE_SYSCOLS];
+		nulls[i] = !rose_fit_is_key(schema, i - ROSE_SYSCOLS + 1);
 	}
 	fits = rose_page_builder_append(builder, row, nulls) == ROSE_APPEND_OK;
 
@@ -167,11 +185,13 @@ rose_component_check_row_fits(const RoseSchema *schema, const Datum *values,
 
 	rose_component_require_key(schema, nulls);
 	key_size = check_key_fits(schema, values);
-	if (key_size + (Size) (ROSE_SYSCOLS + schema->natts) * FIT_COLUMN_OVERHEAD > FIT_EASY_LIMIT &&
-		!try_row(schema, values))
+	if (key_size + (Size) rose_fit_narrow_columns(schema) * FIT_COLUMN_OVERHEAD > FIT_EASY_LIMIT &&
+		!try_narrow_row(schema, values))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("primary key is too long for a table of so many columns: %zu bytes",
 						key_size),
-				 errhint("Use a shorter key or fewer columns.")));
+				 errdetail("The columns of the key are among the first %d of the table.",
+						   rose_fit_narrow_columns(schema) - ROSE_SYSCOLS),
+				 errhint("Use a shorter key, or put its columns before others.")));
 }

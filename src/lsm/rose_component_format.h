@@ -19,7 +19,7 @@
  *
  * Flags and reserved fields: RoseFooterDisk.flags and reserved, RoseFooterSectionDisk.padding and reserved,
  * RoseColumnGroupDisk.reserved and RoseOverflowPointerDisk.padding are zero and free; ROSE_LEAF_* of leaves
- * has 0x10 and up free.
+ * has 0x20 and up free.
  *
  * Every page has PageHeaderData and RosePageHeaderDisk with the component's
  * id, so that a block that was reused by another component is noticed.
@@ -39,9 +39,11 @@
  * 2: sequences may be ROSE_SEQ_OLDEST for "forgotten".  3: the footer has ROSE_SECTION_LAYOUT, hashed_keys
  * and hash_sample.
  * 4: a private run with rows of several transactions, and only such a run has this version.
- * All else is as in version 1.
+ * 5: some leaves are narrow.
+ * A component has the oldest version that says what it has.  All else is as in version 1.
  */
-#define ROSE_COMPONENT_VERSION	4
+#define ROSE_COMPONENT_VERSION	5
+#define ROSE_COMPONENT_VERSION_OWNERS	4
 #define ROSE_COMPONENT_VERSION_ONE_OWNER	3
 #define ROSE_COMPONENT_LAYOUT_VERSION	3	/* from here on it has these */
 #define ROSE_COMPONENT_OLDEST_VERSION	1	/* that is read */
@@ -64,6 +66,7 @@ StaticAssertDecl(ROSE_PAGE_BODY_SIZE >= ROSE_BLOOM_BLOCKS_PER_PAGE * ROSE_BLOOM_
 #define ROSE_LEAF_HAS_MOVED		0x02
 #define ROSE_LEAF_HAS_OVERFLOW	0x04
 #define ROSE_LEAF_HAS_WRITER	0x08	/* subxid, cid */
+#define ROSE_LEAF_NARROW		0x10	/* one row; see below */
 
 /* Columns of an inner page, then come the key's. */
 #define ROSE_INNERCOL_CHILD		0	/* int8: block number */
@@ -87,6 +90,12 @@ StaticAssertDecl(ROSE_PAGE_BODY_SIZE >= ROSE_BLOOM_BLOCKS_PER_PAGE * ROSE_BLOOM_
  * ROSE_SYSCOL_OVERFLOW names all columns but the key that are not NULL, and
  * this follows it.  In the leaf these columns are NULL.  What is stored is the
  * row as a MinimalTuple.
+ *
+ * A row whose key leaves no room for the directory of all columns: it has a narrow
+ * leaf for itself, which ends with the last column of the key.  ROSE_SYSCOL_OVERFLOW
+ * has no bitmap, but this for the row, as above, and for a PARTIAL once more for
+ * what would be in ROSE_SYSCOL_PRESENT, which is NULL.  All columns but the key's are read
+ * from the row.
  */
 typedef struct RoseOverflowPointerDisk
 {

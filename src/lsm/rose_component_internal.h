@@ -201,6 +201,9 @@ extern Size rose_fit_row_size(const RoseSchema *schema, const Datum *values,
 							  const bool *nulls, bool *oversized);
 extern bool rose_fit_is_key(const RoseSchema *schema, AttrNumber attno);
 
+/* Columns of a narrow leaf (rose_component_format.h). */
+extern int	rose_fit_narrow_columns(const RoseSchema *schema);
+
 /* ---- leaves (rose_component_leaf.c) ---- */
 
 /* Rows of a leaf that are decoded together, at most. */
@@ -258,6 +261,19 @@ struct RoseLeaf
 	MemoryContext extra_context;
 	struct RoseOverflowValue *overflow_values;
 };
+
+/* ---- what rows of a leaf have in overflow pages (rose_component_fetch.c) ---- */
+
+extern void rose_leaf_bad_overflow(RoseLeaf *leaf);
+/* The value of a column; ref stands for it in the leaf. */
+extern Datum rose_leaf_fetch_value(RoseLeaf *leaf, int slot, AttrNumber attno, Datum ref);
+/* A row that overflowed as a whole: a RoseOverflowPointerDisk, not aligned. */
+extern MinimalTuple rose_leaf_fetch_row(RoseLeaf *leaf, int slot, const char *pointer_bytes);
+/* A row in a narrow leaf, and, if it is a PARTIAL, its bitmap of columns as a varlena. */
+extern MinimalTuple rose_leaf_fetch_narrow_row(RoseLeaf *leaf, int slot);
+extern Datum rose_leaf_fetch_narrow_present(RoseLeaf *leaf, int slot);
+
+/* ---- leaves again (rose_component_leaf.c) ---- */
 
 extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
 								  const RoseSchema *schema, MemoryContext context);

@@ -9,9 +9,6 @@
  * the leaf it puts a window of rows around its place, and a column of which
  * many values are asked for is decoded for the whole window.
  *
- * Values from overflow pages are kept with the leaf, because rows hand out
- * pointers to them; the builder bounds how much a leaf refers to.
- *
  * Backend-local.  A leaf is freed when its last holder lets go.  While its cursor lives
  * it belongs to the cursor's memory, so that it goes with it after an error.
  *
@@ -35,14 +32,6 @@
 /* One in so many values of a window is read singly before all are decoded. */
 #define GETS_BEFORE_DECODE	16
 #define EAGER_WINDOWS		15
-
-typedef struct RoseOverflowValue
-{
-	struct RoseOverflowValue *next;
-	int			slot;
-	AttrNumber	attno;
-	Datum		value;
-} RoseOverflowValue;
 
 /* ---- life of a leaf ---- */
 
@@ -116,6 +105,14 @@ leaf_forget(RoseLeaf *leaf)
 	MemoryContextReset(leaf->extra_context);
 }
 
+/* Columns that the page must have. */
+static int
+leaf_ncols(const RoseLeaf *leaf, const RosePageHeaderDisk *header)
+{
+	return (header->flags & ROSE_LEAF_NARROW) != 0 ? rose_fit_narrow_columns(leaf->schema) :
+		ROSE_SYSCOLS + leaf->natts;
+}
+
 static void
 leaf_read(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
 {
@@ -128,7 +125,7 @@ leaf_read(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
 	rose_page_reader_init(leaf->reader, leaf->image);
 	header = rose_page_reader_header(leaf->reader);
 	leaf->nrows = rose_page_reader_nrows(leaf->reader);
-	if (leaf->nrows == 0 || rose_page_reader_ncols(leaf->reader) != ROSE_SYSCOLS + leaf->natts)
+	if (leaf->nrows == 0 || rose_page_reader_ncols(leaf->reader) != leaf_ncols(leaf, header))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("leaf at block %u of component %u has %d rows of %d columns",
@@ -289,8 +286,9 @@ leaf_get(RoseLeaf *leaf, int col, int slot)
 static const bits8 *
 leaf_get_present(RoseLeaf *leaf, int slot)
 {
-	bool		isnull;
-	Datum		value = rose_page_get(leaf->reader, ROSE_SYSCOL_PRESENT, slot, &isnull);
+	bool		isnull = false;
+	Datum		value = (leaf->flags & ROSE_LEAF_NARROW) != 0 ? rose_leaf_fetch_narrow_present(leaf, slot) :
+		rose_page_get(leaf->reader, ROSE_SYSCOL_PRESENT, slot, &isnull);
 	struct varlena *bytes = (struct varlena *) DatumGetPointer(value);
 	Size		need = ROSE_PRESENT_BYTES(leaf->schema->natts);
 	bits8	   *wide;
@@ -495,115 +493,57 @@ tuple_header(MinimalTuple tuple, HeapTupleData *htup)
 	htup->t_data = (HeapTupleHeader) ((char *) tuple - MINIMAL_TUPLE_OFFSET);
 }
 
-/* Something fetched for this slot before; attno 0: the whole row. */
-static Datum *
-find_fetched(RoseLeaf *leaf, int slot, AttrNumber attno)
+/*
+ * If the column is not in a narrow leaf, but only in overflow pages: true and its value.
+ */
+static bool
+narrow_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value, bool *isnull)
 {
-	for (RoseOverflowValue *entry = leaf->overflow_values; entry != NULL; entry = entry->next)
-		if (entry->slot == slot && entry->attno == attno)
-			return &entry->value;
-	return NULL;
-}
+	HeapTupleData htup;
 
-static void
-keep_fetched(RoseLeaf *leaf, int slot, AttrNumber attno, void *value)
-{
-	RoseOverflowValue *entry = MemoryContextAlloc(leaf->extra_context,
-												  sizeof(RoseOverflowValue));
-
-	entry->slot = slot;
-	entry->attno = attno;
-	entry->value = PointerGetDatum(value);
-	entry->next = leaf->overflow_values;
-	leaf->overflow_values = entry;
-}
-
-static void
-bad_overflow(RoseLeaf *leaf)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("bad overflow column in leaf at block %u of component %u",
-					leaf->block, leaf->component_id)));
-}
-
-/* The value of a column that overflowed; ref stands for it in the leaf. */
-static Datum
-fetch_value(RoseLeaf *leaf, int slot, AttrNumber attno, Datum ref)
-{
-	struct varlena *bytes = (struct varlena *) DatumGetPointer(ref);
-	Datum	   *fetched = find_fetched(leaf, slot, attno);
-	RoseOverflowPointerDisk pointer;
-	char	   *value;
-
-	if (fetched != NULL)
-		return *fetched;
-	if (VARSIZE_ANY_EXHDR(bytes) != sizeof(pointer))
-		bad_overflow(leaf);
-	memcpy(&pointer, VARDATA_ANY(bytes), sizeof(pointer));
-	rose_overflow_check(leaf->component_id, &pointer);
-	value = MemoryContextAlloc(leaf->extra_context, VARHDRSZ + pointer.raw_bytes);
-	SET_VARSIZE(value, VARHDRSZ + pointer.raw_bytes);
-	rose_overflow_read(leaf->rel, leaf->component_id, &pointer, VARDATA(value));
-	keep_fetched(leaf, slot, attno, value);
-	return PointerGetDatum(value);
-}
-
-/* A row that overflowed as a whole. */
-static MinimalTuple
-fetch_row(RoseLeaf *leaf, int slot, const char *pointer_bytes)
-{
-	Datum	   *fetched = find_fetched(leaf, slot, 0);
-	RoseOverflowPointerDisk pointer;
-	MinimalTuple tuple;
-
-	if (fetched != NULL)
-		return (MinimalTuple) DatumGetPointer(*fetched);
-	memcpy(&pointer, pointer_bytes, sizeof(pointer));
-	rose_overflow_check(leaf->component_id, &pointer);
-	if (pointer.raw_bytes < SizeofMinimalTupleHeader)
-		bad_overflow(leaf);
-	tuple = MemoryContextAlloc(leaf->extra_context, pointer.raw_bytes);
-	rose_overflow_read(leaf->rel, leaf->component_id, &pointer, (char *) tuple);
-	if (tuple->t_len != pointer.raw_bytes || HeapTupleHeaderGetNatts(tuple) != leaf->natts)
-		bad_overflow(leaf);
-	keep_fetched(leaf, slot, 0, tuple);
-	return tuple;
+	if (rose_fit_is_key(leaf->schema, attno))
+		return false;
+	tuple_header(rose_leaf_fetch_narrow_row(leaf, slot), &htup);
+	*value = fastgetattr(&htup, attno, leaf->schema->tupdesc, isnull);
+	return true;
 }
 
 /*
  * If the column is in overflow pages: true and its value.
  */
 static bool
-leaf_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value)
+leaf_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value, bool *isnull)
 {
 	Size		bitmap_bytes = ROSE_PRESENT_BYTES(leaf->natts);
-	bool		isnull;
-	Datum		column = rose_page_get(leaf->reader, ROSE_SYSCOL_OVERFLOW, slot, &isnull);
-	struct varlena *bytes = (struct varlena *) DatumGetPointer(column);
+	Datum		column;
+	struct varlena *bytes;
 	HeapTupleData htup;
 
-	if (isnull)
+	if (leaf->flags & ROSE_LEAF_NARROW)
+		return narrow_get_overflow(leaf, slot, attno, value, isnull);
+	column = rose_page_get(leaf->reader, ROSE_SYSCOL_OVERFLOW, slot, isnull);
+	bytes = (struct varlena *) DatumGetPointer(column);
+	if (*isnull)
 		return false;
 	if (VARSIZE_ANY_EXHDR(bytes) < bitmap_bytes)
-		bad_overflow(leaf);
+		rose_leaf_bad_overflow(leaf);
 	if (!rose_present_test((bits8 *) VARDATA_ANY(bytes), attno))
 		return false;
 
 	if (VARSIZE_ANY_EXHDR(bytes) == bitmap_bytes)
 	{
-		*value = rose_page_get(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, &isnull);
-		if (isnull || TupleDescAttr(leaf->schema->tupdesc, attno - 1)->attlen != -1)
-			bad_overflow(leaf);
-		*value = fetch_value(leaf, slot, attno, *value);
+		*value = rose_page_get(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, isnull);
+		if (*isnull || TupleDescAttr(leaf->schema->tupdesc, attno - 1)->attlen != -1)
+			rose_leaf_bad_overflow(leaf);
+		*value = rose_leaf_fetch_value(leaf, slot, attno, *value);
 		return true;
 	}
 	if (VARSIZE_ANY_EXHDR(bytes) != bitmap_bytes + sizeof(RoseOverflowPointerDisk))
-		bad_overflow(leaf);
-	tuple_header(fetch_row(leaf, slot, VARDATA_ANY(bytes) + bitmap_bytes), &htup);
-	*value = fastgetattr(&htup, attno, leaf->schema->tupdesc, &isnull);
-	if (isnull)
-		bad_overflow(leaf);
+		rose_leaf_bad_overflow(leaf);
+	tuple_header(rose_leaf_fetch_row(leaf, slot, VARDATA_ANY(bytes) + bitmap_bytes), &htup);
+	*value = fastgetattr(&htup, attno, leaf->schema->tupdesc, isnull);
+	if (*isnull)
+		rose_leaf_bad_overflow(leaf);
 	return true;
 }
 
@@ -614,11 +554,8 @@ leaf_getattr(RoseLeaf *leaf, int slot, AttrNumber attno, bool *isnull)
 
 	rose_leaf_need(leaf);
 	if ((leaf->flags & ROSE_LEAF_HAS_OVERFLOW) &&
-		leaf_get_overflow(leaf, slot, attno, &value))
-	{
-		*isnull = false;
+		leaf_get_overflow(leaf, slot, attno, &value, isnull))
 		return value;
-	}
 	return leaf_value(leaf, ROSE_SYSCOLS + attno - 1, slot, isnull);
 }
 
