@@ -300,7 +300,6 @@ rose_merge_begin_failed(void)
 {
 	if (beginning == NULL)
 		return;
-	rose_merge_unlock(&beginning->lock, true);
 	MemoryContextDelete(beginning->context);
 	beginning = NULL;
 }
@@ -710,6 +709,20 @@ rose_merge_let_go(RoseMerge *merge)
 	if (!merge->unlocked)
 		rose_merge_unlock(&merge->lock, merge->keep);
 	merge->unlocked = true;
+}
+
+void
+rose_merge_lost_lock(RoseMerge *merge)
+{
+	merge->unlocked = true;
+}
+
+bool
+rose_merge_lock_again(RoseMerge *merge)
+{
+	Assert(merge->keep && !merge->unlocked);
+	merge->unlocked = LockAcquire(&merge->lock, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL;
+	return !merge->unlocked;
 }
 
 RelFileLocator

@@ -29,7 +29,7 @@ typedef struct RoseMerge RoseMerge;
  */
 extern RoseMerge *rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep);
 
-/* After an error in it (keep), and the abort of its transaction: gives its lock up. */
+/* After an error in it (keep), and the abort of its transaction, with which its lock has gone. */
 extern void rose_merge_begin_failed(void);
 
 typedef enum RoseMergeProgress
@@ -50,6 +50,14 @@ extern void rose_merge_end(RoseMerge *merge, RoseTable *table);
 
 /* It will only be ended, but not now: others need not wait for that. */
 extern void rose_merge_let_go(RoseMerge *merge);
+
+/*
+ * An abort of a transaction releases locks of the session, too, those of all merges.  One that will only be
+ * ended does without; one that is to go on takes its lock again, at once.  False: another process has it
+ * already, and the merge can only be ended.
+ */
+extern void rose_merge_lost_lock(RoseMerge *merge);
+extern bool rose_merge_lock_again(RoseMerge *merge);
 
 /*
  * What waits for merges, and how far those under way are: for whoever slows

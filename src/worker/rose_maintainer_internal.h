@@ -102,8 +102,9 @@ extern bool rose_maintainer_has_merges(void);
 extern bool rose_maintainer_merges_can_go_on(void);
 
 /*
- * An error while this table (InvalidOid: any) was worked on: its merges are given up, with the next
- * steps.  False if one of them had been given up already, and that went wrong.
+ * After the abort of a transaction in which this table (InvalidOid: any) was worked on: its merges are given
+ * up, with the next steps, and all others take their locks again, or are given up, too.  False if one of
+ * its merges had been given up already, and that went wrong.
  */
 extern bool rose_maintainer_give_merges_up(Oid relid);
 

@@ -252,10 +252,14 @@ rose_maintainer_give_merges_up(Oid relid)
 	for (int i = 0; i < nmerges; i++)
 	{
 		if (OidIsValid(relid) && merges[i].relid != relid)
-			continue;
-		if (merges[i].given_up)
+		{
+			if (merges[i].given_up || rose_merge_lock_again(merges[i].merge))
+				continue;
+		}
+		else if (merges[i].given_up)
 			return false;
-		rose_merge_let_go(merges[i].merge);	/* who waits for that may keep us from its end */
+		else
+			rose_merge_lost_lock(merges[i].merge);
 		merges[i].given_up = true;
 		merges[i].wait_until = 0;
 	}

@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -126,6 +127,8 @@ rose_maintainer_abort(void)
 {
 	work_rel = NULL;
 	AbortOutOfAnyTransaction();
+	/* that has released the session's locks, too, but only if there was a transaction */
+	LockReleaseAll(DEFAULT_LOCKMETHOD, true);
 	rose_maintainer_show_work(ROSE_WORK_NONE, InvalidOid);
 }
 
