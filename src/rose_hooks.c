@@ -27,10 +27,12 @@
 #include "access/skey.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_index.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -44,13 +46,16 @@
 #include "optimizer/planner.h"
 #include "repl/rose_repl.h"
 #include "rose_publications.h"
+#include "storage/lmgr.h"
 #include "tableam/rose_ctid.h"
 #include "tableam/rose_tableam.h"
 #include "tcop/utility.h"
+#include "util/rose_stop_point.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;
@@ -315,22 +320,22 @@ before_command(Node *stmt)
 		check_publication(stmt);
 }
 
-/* OID of the database whose files the command removes, or InvalidOid. */
-static Oid
+/* Name of the database whose files the command removes or moves, or NULL. */
+static const char *
 database_of_command(Node *stmt)
 {
 	ListCell   *cell;
 
 	if (IsA(stmt, DropdbStmt))
-		return get_database_oid(((DropdbStmt *) stmt)->dbname, true);
+		return ((DropdbStmt *) stmt)->dbname;
 	if (!IsA(stmt, AlterDatabaseStmt))
-		return InvalidOid;
+		return NULL;
 	foreach(cell, ((AlterDatabaseStmt *) stmt)->options)
 	{
 		if (strcmp(lfirst_node(DefElem, cell)->defname, "tablespace") == 0)
-			return get_database_oid(((AlterDatabaseStmt *) stmt)->dbname, true);
+			return ((AlterDatabaseStmt *) stmt)->dbname;
 	}
-	return InvalidOid;
+	return NULL;
 }
 
 /* SET TRANSACTION SNAPSHOT: the name of the snapshot, or NULL. */
@@ -356,6 +361,69 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	else
 		standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest,
 								completion);
+}
+
+/* The tablespace that a database's files are in; InvalidOid: there is no such database. */
+static Oid
+tablespace_of_database(Oid database)
+{
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
+	Oid			tablespace;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	tablespace = ((Form_pg_database) GETSTRUCT(tuple))->dattablespace;
+	ReleaseSysCache(tuple);
+	return tablespace;
+}
+
+/* Lock a database as core will, but for the session; InvalidOid: there is none of that name. */
+static Oid
+lock_database(const char *name)
+{
+	for (;;)
+	{
+		Oid			database = get_database_oid(name, true);
+
+		if (!OidIsValid(database))
+			return InvalidOid;
+		LockSharedObjectForSession(DatabaseRelationId, database, 0, AccessExclusiveLock);
+		/* it may have been dropped or renamed meanwhile */
+		if (get_database_oid(name, true) == database)
+			return database;
+		UnlockSharedObjectForSession(DatabaseRelationId, database, 0, AccessExclusiveLock);
+	}
+}
+
+/*
+ * Run a command that removes or moves a database's files, and forget what we know of them
+ * before we let sessions in, which core does before it returns.  A move to where the files are is none: then
+ * core has not made sure that nobody is in the database.
+ */
+static void
+run_database_command(const char *name, PlannedStmt *pstmt, const char *query, bool read_only,
+					 ProcessUtilityContext context, ParamListInfo params,
+					 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion)
+{
+	/* the statement may be freed: a move ends the transaction */
+	bool		drops = IsA(pstmt->utilityStmt, DropdbStmt);
+	volatile Oid database = lock_database(name);
+	Oid			tablespace;
+
+	PG_TRY();
+	{
+		tablespace = tablespace_of_database(database);
+		run_command(pstmt, query, read_only, context, params, env, dest, completion);
+		ROSE_STOP_POINT("database-moved");
+		if (OidIsValid(database) && (drops || tablespace_of_database(database) != tablespace))
+			rose_registry_drop_database(database);
+	}
+	PG_FINALLY();
+	{
+		if (OidIsValid(database))
+			UnlockSharedObjectForSession(DatabaseRelationId, database, 0, AccessExclusiveLock);
+	}
+	PG_END_TRY();
 }
 
 /* Run a command under which rose tables ask for TOAST tables. */
@@ -385,24 +453,26 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	Node	   *stmt = pstmt->utilityStmt;
 	bool		in_transaction = !IsA(stmt, TransactionStmt);
 	const char *snapshot = imported_snapshot(stmt);
-	Oid			database = InvalidOid;
+	const char *database = NULL;
 
 	if (in_transaction)
 	{
 		rose_snapshot_declare();
 		before_command(stmt);
-		database = database_of_command(stmt);
+		if (!RecoveryInProgress())
+			database = database_of_command(stmt);
 	}
 
 	if (IsA(stmt, AlterTableStmt) && sets_access_method((AlterTableStmt *) stmt))
 		run_leaving_command(pstmt, query, read_only, context, params, env, dest,
 							completion);
+	else if (database != NULL)
+		run_database_command(database, pstmt, query, read_only, context, params, env, dest,
+							 completion);
 	else
 		run_command(pstmt, query, read_only, context, params, env, dest, completion);
 
 	/* the statement may have been freed by a command that ends transactions */
-	if (OidIsValid(database))
-		rose_registry_drop_database(database);
 	if (snapshot != NULL)
 		rose_tid_note_import(snapshot);
 	if (in_transaction)

@@ -119,7 +119,10 @@ extern int	rose_registry_databases(RoseRegistryDatabase *items, int max);
 /* The file is gone or emptied: free its C0 and forget it.  Raises no error. */
 extern void rose_registry_drop(RelFileLocator locator);
 
-/* The database is gone: the same for all its files. */
+/*
+ * The database is gone or has moved: the same for all its files.  REQUIRES: nobody is in
+ * it, and nobody can come.
+ */
 extern void rose_registry_drop_database(Oid dbid);
 
 /*
