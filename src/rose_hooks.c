@@ -305,6 +305,16 @@ check_publication(Node *stmt)
 		rose_publications_check_objects(((AlterPublicationStmt *) stmt)->pubobjects);
 }
 
+/* WITH NO DATA does not run the query, whose condition refuses any other refresh. */
+static void
+check_refresh(const RefreshMatViewStmt *stmt)
+{
+	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+
+	if (stmt->skipData && OidIsValid(relid))
+		rose_repl_check_refresh(relid);
+}
+
 static void
 before_command(Node *stmt)
 {
@@ -316,6 +326,8 @@ before_command(Node *stmt)
 		refuse_concurrently(((ReindexStmt *) stmt)->relation, ((ReindexStmt *) stmt)->kind);
 	else if (IsA(stmt, AlterTableStmt))
 		check_altered_table((AlterTableStmt *) stmt);
+	else if (IsA(stmt, RefreshMatViewStmt))
+		check_refresh((RefreshMatViewStmt *) stmt);
 	else if (IsA(stmt, CreatePublicationStmt) || IsA(stmt, AlterPublicationStmt))
 		check_publication(stmt);
 }

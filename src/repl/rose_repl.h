@@ -264,6 +264,9 @@ extern void rose_repl_check_truncate(Oid relid);
 /* The same: it may be made neither unlogged nor a table of another access method. */
 extern void rose_repl_check_alter(Oid relid, bool unlogged);
 
+/* Error if it is one of rose's own materialized views, which a refresh without data would empty. */
+extern void rose_repl_check_refresh(Oid relid);
+
 /* The subscription no longer feeds the table (drained before); InvalidOid: whichever does. */
 extern void rose_repl_unfeed(Oid relid, Oid subid);
 

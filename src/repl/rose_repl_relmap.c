@@ -36,6 +36,7 @@
 #include "nodes/makefuncs.h"
 #include "repl/rose_repl_int.h"
 #include "repl/rose_repl_rights.h"
+#include "repl/rose_repl_rows.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -249,6 +250,17 @@ rose_repl_check_alter(Oid relid, bool unlogged)
 					get_rel_name(relid)),
 			 errdetail("It is part of rose subscription \"%s\".", rose_subscription_get(subid)->name),
 			 errhint("Take it out of the subscription's publications and call rose.alter_subscription with refresh => true, or drop the subscription.")));
+}
+
+void
+rose_repl_check_refresh(Oid relid)
+{
+	if (rose_rows_is_table(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot refresh a materialized view of rose"),
+				 errdetail("It holds subscriptions or their state, which a refresh would delete."),
+				 errhint("To delete a subscription, call rose.drop_subscription.")));
 }
 
 /* ---------------------------------------------------------------------

@@ -23,9 +23,11 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "commands/extension.h"
 #include "executor/tuptable.h"
 #include "repl/rose_repl_rows.h"
 #include "storage/lmgr.h"
@@ -36,13 +38,25 @@
 
 /* ---- reading ---- */
 
-/* InvalidOid: the extension is not installed. */
+/*
+ * InvalidOid: the extension is not installed.  Without it, and if its schema was there before it,
+ * a user's table may have the name, with columns of any type.
+ */
 static Oid
 find_table(const char *table)
 {
 	Oid			nspid = get_namespace_oid("rose", true);
+	Oid			relid = OidIsValid(nspid) ? get_relname_relid(table, nspid) : InvalidOid;
 
-	return OidIsValid(nspid) ? get_relname_relid(table, nspid) : InvalidOid;
+	return OidIsValid(relid) && rose_rows_is_table(relid) ? relid : InvalidOid;
+}
+
+bool
+rose_rows_is_table(Oid relid)
+{
+	Oid			extension = getExtensionOfObject(RelationRelationId, relid);
+
+	return OidIsValid(extension) && extension == get_extension_oid("rose", true);
 }
 
 static void

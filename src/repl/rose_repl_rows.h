@@ -15,6 +15,9 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
+/* Does the relation belong to the extension? */
+extern bool rose_rows_is_table(Oid relid);
+
 /* ---- reading ---- */
 
 typedef struct RoseRowScan

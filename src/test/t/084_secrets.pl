@@ -78,8 +78,14 @@ foreach my $how ('', 'CONCURRENTLY ')
 		like($err, qr/cannot refresh a materialized view of rose/, "refresh ${how}of $table");
 	}
 }
+foreach my $table (qw(subscription subscription_rel subscription_new subscription_state))
+{
+	($rc, $out, $err) = $replica->psql('postgres', "REFRESH MATERIALIZED VIEW rose.$table WITH NO DATA");
+	like($err, qr/cannot refresh a materialized view of rose/, "refresh of $table, with no data");
+}
 is(down('SELECT (SELECT count(*) FROM rose.subscription), (SELECT count(*) FROM rose.subscription_rel), (SELECT count(*) FROM rose.subscription_state)'),
 	'1|1|1', 'nothing is lost');
+down('CREATE SCHEMA mine; CREATE MATERIALIZED VIEW mine.subscription USING heap AS SELECT 1 AS one; REFRESH MATERIALIZED VIEW mine.subscription WITH NO DATA; DROP SCHEMA mine CASCADE');
 down('VACUUM FULL rose.subscription, rose.subscription_rel, rose.subscription_state; REINDEX SCHEMA rose; VACUUM ANALYZE rose.subscription_state');
 up("INSERT INTO t VALUES (101, 'after VACUUM FULL')");
 wait_for_apply($upstream, $replica);
@@ -194,6 +200,19 @@ foreach my $call ("rose.spill('n')", "rose.merge('n')")
 }
 down('SELECT stop_clear()');
 down("SELECT rose.drop_subscription('e')");
+
+# --- tables of the same names that are not of the extension mean nothing, whatever their columns are
+down('CREATE DATABASE without OWNER mallory');
+($rc, $out, $err) = $replica->psql('without', <<'SQL', extra_params => [ '-U', 'mallory' ]);
+CREATE SCHEMA rose;
+CREATE TABLE rose.subscription USING heap AS
+	SELECT 1 AS subid, 1 AS name, d.oid AS dbid, 10 AS owner, 1 AS enabled, 1 AS binary_format, 1 AS synchronous_commit,
+		1 AS slot_name, 1 AS publications, 1 AS conninfo FROM pg_database d WHERE datname = current_database();
+CREATE TABLE t (id int) USING heap;
+ALTER TABLE t SET UNLOGGED;
+ALTER TABLE t SET LOGGED;
+SQL
+is("$rc $err", '0 ', "a user's tables in a schema called rose");
 
 # --- tables that a publication has do not become rose tables in silence, nor rose tables published
 my $silence = qr/Changes of rose tables are not decoded/;
