@@ -449,6 +449,28 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 	return columns;
 }
 
+/*
+ * The copy named the table, and its rows were those of whichever had the name when it began.  Since then,
+ * until the upstream's transaction ends, that table is locked, so the name is still its.
+ */
+void
+rose_upstream_check_copied(WalReceiverConn *conn, const RoseUpstreamTable *table)
+{
+	char	   *value = NULL;
+
+	(void) rose_upstream_row(conn,
+							 psprintf("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid::pg_catalog.text",
+									  quote_literal_cstr(quote_qualified_identifier(table->nspname,
+																					table->relname))),
+							 1, &value, "look at the table that was copied");
+	if (value == NULL || (Oid) strtoul(value, NULL, 10) != table->relid)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the upstream's table \"%s.%s\" was renamed or replaced while its copy began",
+						table->nspname, table->relname),
+				 errdetail("The worker tries again.")));
+}
+
 /* ---------------------------------------------------------------------
  * The stream
  */

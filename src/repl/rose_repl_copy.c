@@ -31,6 +31,7 @@
 #include "repl/rose_repl_int.h"
 #include "repl/rose_repl_rights.h"
 #include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -259,6 +260,7 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 
 	require_empty(table);
 	remote = find_remote(conn, rel);
+	ROSE_STOP_POINT("copy-found");
 	columns = rose_upstream_start_copy(conn, rose_apply.sub->publications, remote.nspname,
 									   remote.relname, generated_columns(rel));
 	names = palloc(sizeof(char *) * Max(list_length(columns), 1));
@@ -277,6 +279,7 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 	nrows = load_rows(cstate, load, rel);
 	rose_bulkload_finish(load);
 	EndCopyFrom(cstate);
+	rose_upstream_check_copied(conn, &remote);
 	return nrows;
 }
 

@@ -164,6 +164,8 @@ extern bool rose_upstream_find_table(struct WalReceiverConn *conn, List *publica
 /* COPY ... TO STDOUT was started; the names of its columns, which are not among 'without'. */
 extern List *rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
 									  const char *nspname, const char *relname, List *without);
+/* After a copy: error, which may pass, if the rows were of another table that had got its name. */
+extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseUpstreamTable *table);
 
 /* ---------------------------------------------------------------------
  * The upstream's identity (rose_repl_identity.c).

@@ -125,6 +125,20 @@ down("SELECT rose.wait_for_sync('s', $timeout)");
 is(down("SELECT count(*) FROM rose.stat_subscription_tables WHERE state = 'new'"), 0, 'after a refresh it is not new any more');
 step('it is copied', "INSERT INTO anew VALUES (3, 'and followed')", 'anew');
 
+# --- names change places on the upstream between the look at them and the copy
+stop_points_create($replica);
+up("CREATE TABLE decoy (id int PRIMARY KEY, v text); INSERT INTO decoy VALUES (1, 'not published')");
+my $control = RoseTest::Session->new($replica);
+$control->run("SELECT stop_at('copy-found', 'wait', 'worker')");
+down("SELECT rose.alter_subscription('s', resync => 'anew')");
+wait_for_stop($replica, 'copy-found');
+up('ALTER TABLE anew RENAME TO was_anew; ALTER TABLE decoy RENAME TO anew');
+$control->run("SELECT go_on('copy-found')");
+$control->end;
+down("SELECT rose.wait_for_sync('s', $timeout)");
+same('a copy of a table that loses its name', 'anew', 'was_anew');
+up('ALTER TABLE anew RENAME TO decoy; ALTER TABLE was_anew RENAME TO anew');
+
 # --- a table that is dropped here
 down("SELECT rose.spill('b')");
 down('DROP TABLE b');
