@@ -22,7 +22,9 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
+#include "commands/trigger.h"
 #include "compat/rose_compat_repl.h"
 #include "libpq/pqformat.h"
 #include "lsm/rose_write.h"
@@ -461,13 +463,22 @@ apply_change(void)
  * TRUNCATE
  */
 
+/* One that fires on a replica. */
 static bool
 has_truncate_trigger(Relation rel)
 {
 	const TriggerDesc *triggers = rel->trigdesc;
 
-	return triggers != NULL &&
-		(triggers->trig_truncate_before_statement || triggers->trig_truncate_after_statement);
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		const Trigger *trigger = &triggers->triggers[i];
+
+		if (TRIGGER_FOR_TRUNCATE(trigger->tgtype) &&
+			(trigger->tgenabled == TRIGGER_FIRES_ALWAYS ||
+			 trigger->tgenabled == TRIGGER_FIRES_ON_REPLICA))
+			return true;
+	}
+	return false;
 }
 
 /*

@@ -128,6 +128,12 @@ down('CREATE ROLE other; ALTER TABLE checked OWNER TO other; GRANT USAGE ON SCHE
 up('INSERT INTO checked VALUES (100, 1)');
 wait_for_apply($upstream, $replica);
 is(calls(), 'check other', 'as the owner of then');
+down('ALTER TABLE emptied DISABLE TRIGGER ALL; CREATE TRIGGER local_only BEFORE TRUNCATE ON checked EXECUTE FUNCTION evil.spy_trigger()');
+up('TRUNCATE emptied, checked');
+wait_for_apply($upstream, $replica);
+is(down('SELECT (SELECT count(*) FROM emptied), (SELECT count(*) FROM checked)'), '0|0', 'tables of several owners, whose triggers do not fire on a replica');
+is(calls(), '', 'and did not');
+down('ALTER TABLE emptied ENABLE ALWAYS TRIGGER before_truncate');
 up('TRUNCATE emptied, checked');
 $replica->poll_query_until('postgres', "SELECT bool_or(last_error ~ 'belong to several owners') FROM rose.stat_subscription_tables")
   or fail('tables of several owners');
