@@ -29,6 +29,7 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -524,21 +525,34 @@ deadline_arg(FunctionCallInfo fcinfo, int n)
 									   PG_GETARG_INT32(n) * INT64CONST(1000));
 }
 
+/* What one look at a subscription allocates; reset before the next, for some wait for days. */
+static MemoryContext
+look_context(void)
+{
+	return AllocSetContextCreate(CurrentMemoryContext, "rose wait for subscription",
+								 ALLOCSET_DEFAULT_SIZES);
+}
+
 Datum
 rose_wait_for_sync(PG_FUNCTION_ARGS)
 {
 	TimestampTz deadline = deadline_arg(fcinfo, 1);
+	MemoryContext look = look_context();
+	MemoryContext old;
 	RoseSubscription *sub;
 	int			nerrors;
 
 	require_arg(fcinfo, 0, "the name");
 	sub = find_subscription(text_arg(fcinfo, 0, NULL));
+	old = MemoryContextSwitchTo(look);
 	while (!rose_subscription_synced(sub->subid, &nerrors))
 	{
 		if (nerrors > 0)
 			break;
 		wait_or_time_out(sub, deadline, 20, "copy its tables");
+		MemoryContextReset(look);
 	}
+	MemoryContextSwitchTo(old);
 	if (nerrors > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -593,6 +607,8 @@ Datum
 rose_wait_for_lsn(PG_FUNCTION_ARGS)
 {
 	TimestampTz deadline = deadline_arg(fcinfo, 2);
+	MemoryContext look = look_context();
+	MemoryContext old;
 	RoseSubscription *sub;
 	RoseReplSnapshot snapshot;
 	Oid			relid = PG_ARGISNULL(3) ? InvalidOid : PG_GETARG_OID(3);
@@ -602,6 +618,7 @@ rose_wait_for_lsn(PG_FUNCTION_ARGS)
 	require_arg(fcinfo, 1, "the position");
 	lsn = PG_GETARG_LSN(1);
 	sub = find_subscription(text_arg(fcinfo, 0, NULL));
+	old = MemoryContextSwitchTo(look);
 	for (;;)
 	{
 		bool		known = rose_repl_get(sub->subid, &snapshot);
@@ -611,7 +628,10 @@ rose_wait_for_lsn(PG_FUNCTION_ARGS)
 		/* a worker that starts has not looked yet whose positions these are */
 		if (known && snapshot.status != ROSE_REPL_STARTING &&
 			snapshot.progress.applied_lsn >= lsn && tables_have(sub, relid, lsn))
-			PG_RETURN_VOID();
+			break;
 		wait_or_time_out(sub, deadline, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
+		MemoryContextReset(look);
 	}
+	MemoryContextSwitchTo(old);
+	PG_RETURN_VOID();
 }
