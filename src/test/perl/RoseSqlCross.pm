@@ -95,15 +95,15 @@ sub ctid_kept
 	my $name = $table->{name};
 
 	return (
-		{ sql => '\set c (4294967294,1)', meta => 1 },
+		{ sql => '\set kept_ctid (4294967294,1)', meta => 1 },
 		{ sql => 'BEGIN' . pick('', ' ISOLATION LEVEL REPEATABLE READ') },
-		{ sql => "SELECT ctid AS c FROM $name WHERE " . where($table) . " ORDER BY $order LIMIT 1 \\gset", meta => 1 },
+		{ sql => "SELECT ctid AS kept_ctid FROM $name WHERE " . where($table) . " ORDER BY $order LIMIT 1 \\gset", meta => 1 },
 		(rare(0.7) ? { churn => $name, inside => 1 } : ()),
 		(rare(0.3) ? $self->RoseSqlGen::insert($table) : ()),
-		{ sql => "SELECT * FROM $name WHERE ctid = :'c'" },
+		{ sql => "SELECT * FROM $name WHERE ctid = :'kept_ctid'" },
 		(rare(0.3) ? { churn => $name, inside => 1 } : ()),
-		{ sql => pick("UPDATE $name SET a = 7", "DELETE FROM $name") . " WHERE ctid = :'c'" . returning_of($name) },
-		{ sql => "SELECT * FROM $name WHERE ctid = :'c'" },
+		{ sql => pick("UPDATE $name SET a = 7", "DELETE FROM $name") . " WHERE ctid = :'kept_ctid'" . returning_of($name) },
+		{ sql => "SELECT * FROM $name WHERE ctid = :'kept_ctid'" },
 		{ sql => pick('COMMIT', 'ROLLBACK') });
 }
 
