@@ -10,7 +10,7 @@
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end
  *	  ExecutorStart_hook		snapshots that are declared to garbage collection
- *	  planner_hook, ExecutorRun_hook	statements that use ctids
+ *	  planner_hook, ExecutorRun_hook, ExecutorFinish_hook	statements that use ctids
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
  *
@@ -63,6 +63,7 @@ static ProcessUtility_hook_type prev_process_utility_hook = NULL;
 static ExecutorStart_hook_type prev_executor_start_hook = NULL;
 static planner_hook_type prev_planner_hook = NULL;
 static ExecutorRun_hook_type prev_executor_run_hook = NULL;
+static ExecutorFinish_hook_type prev_executor_finish_hook = NULL;
 
 /* ---- the planner ---- */
 
@@ -541,6 +542,39 @@ rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_R
 	PG_END_TRY();
 }
 
+static void
+finish_query(QueryDesc *query)
+{
+	if (prev_executor_finish_hook)
+		prev_executor_finish_hook(query);
+	else
+		standard_ExecutorFinish(query);
+}
+
+/* What WITH has to change, and nobody has read, is done now. */
+static void
+rose_executor_finish(QueryDesc *query)
+{
+	bool		before = rose_tid_exact;
+	bool		exact = rose_ctid_used(query->plannedstmt);
+
+	if (likely(exact == before))
+	{
+		finish_query(query);
+		return;
+	}
+	rose_tid_exact = exact;
+	PG_TRY();
+	{
+		finish_query(query);
+	}
+	PG_FINALLY();
+	{
+		rose_tid_exact = before;
+	}
+	PG_END_TRY();
+}
+
 void
 rose_hooks_install(void)
 {
@@ -556,4 +590,6 @@ rose_hooks_install(void)
 	planner_hook = rose_planner;
 	prev_executor_run_hook = ExecutorRun_hook;
 	ExecutorRun_hook = rose_executor_run;
+	prev_executor_finish_hook = ExecutorFinish_hook;
+	ExecutorFinish_hook = rose_executor_finish;
 }
