@@ -72,6 +72,20 @@ conflict_note_committed(RoseConflict *conflict, const RoseRow *row,
 	conflict->xmax = XidFromFullTransactionId(row->version.xid);
 }
 
+/* Any number of transactions may hold a row's key, and none of them must make an update wait. */
+static void
+conflict_note_lock(RoseConflict *conflict, const RoseVersion *lock)
+{
+	if (conflict->nlocks == conflict->maxlocks)
+	{
+		conflict->maxlocks = Max(8, 2 * conflict->maxlocks);
+		conflict->locks = conflict->locks == NULL ?
+			palloc(conflict->maxlocks * sizeof(RoseVersion)) :
+			repalloc(conflict->locks, conflict->maxlocks * sizeof(RoseVersion));
+	}
+	conflict->locks[conflict->nlocks++] = *lock;
+}
+
 /*
  * A lock or version in progress of somebody else.  A key-share lock goes along with an update: the updater repeats it above
  * its own version, so that whoever looks at that one finds it.
@@ -82,15 +96,10 @@ conflict_note_in_progress(RoseConflict *conflict, const RoseVersion *version,
 {
 	if (!lock_modes_conflict(mode, version_lock_mode(version)))
 	{
-		if (version->op != ROSE_OP_LOCK)
-			return;
-		if (conflict->nlocks < ROSE_CONFLICT_LOCKS)
-		{
-			conflict->locks[conflict->nlocks++] = *version;
-			return;
-		}
-		if (mode <= LockTupleShare)
-			return;				/* lockers carry nothing */
+		/* who wants a shared lock carries nothing */
+		if (version->op == ROSE_OP_LOCK && mode > LockTupleShare)
+			conflict_note_lock(conflict, version);
+		return;
 	}
 	conflict->result = TM_BeingModified;
 	conflict->xwait = rose_version_writer(version);
@@ -135,7 +144,7 @@ rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 	bool		committed;
 	bool		above_all = true;
 
-	memset(conflict, 0, offsetof(RoseConflict, locks));
+	memset(conflict, 0, sizeof(*conflict));
 	conflict->result = TM_Ok;
 	rose_key_reader_start(reader, key, PG_UINT64_MAX);
 

@@ -236,9 +236,8 @@ rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot crosschec
 
 typedef struct UpdatePlan
 {
-	/* tombstone of the old key if moved; the row; locks carried along */
-	RoseNewVersion versions[ROSE_WRITE_MAX_VERSIONS];
-	int			nversions;		/* without the locks */
+	RoseNewVersion versions[2];	/* tombstone of the old key if moved; the row */
+	int			nversions;
 	bool		moved;
 	int			new_partition;
 	LockTupleMode mode;
@@ -292,22 +291,32 @@ unlock_two_partitions(int a, int b)
 		rose_write_unlock_partition(Min(a, b));
 }
 
-/* Repeat others' key-share locks above the new version; returns how many versions. */
-static int
-plan_locks(RoseTable *table, const TargetVersion *target, const RoseConflict *conflict,
+/* Write what was planned, and repeat others' key-share locks above it; false: no room. */
+static bool
+write_plan(RoseTable *table, const TargetVersion *target, const RoseConflict *conflict,
 		   UpdatePlan *plan)
 {
-	int			n = plan->nversions;
+	Size		planned = plan->nversions * sizeof(RoseNewVersion);
+	RoseNewVersion *versions;
+	bool		written;
 
+	if (conflict->nlocks == 0)
+		return rose_write_versions(table, plan->versions, plan->nversions, true);
+
+	versions = palloc(planned + conflict->nlocks * sizeof(RoseNewVersion));
+	memcpy(versions, plan->versions, planned);
 	for (int i = 0; i < conflict->nlocks; i++)
 	{
-		RoseNewVersion *lock = &plan->versions[n++];
+		RoseNewVersion *lock = &versions[plan->nversions + i];
 
 		lock->version = conflict->locks[i];
 		memcpy(lock->key, target->key, sizeof(lock->key));
 		lock->row = rose_write_form_key_row(table, target->key);
 	}
-	return n;
+	written = rose_write_versions(table, versions, plan->nversions + conflict->nlocks, true);
+	memcpy(plan->versions, versions, planned);
+	pfree(versions);
+	return written;
 }
 
 static TM_Result
@@ -327,9 +336,7 @@ update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePl
 		if (conflict.result == TM_Ok && plan->moved)
 			state = rose_write_key_state(table, plan->versions[1].key, &xwait);
 		if (conflict.result == TM_Ok && state == ROSE_KEY_FREE)
-			written = rose_write_versions(table, plan->versions,
-										  plan_locks(table, target, &conflict, plan),
-										  true);
+			written = write_plan(table, target, &conflict, plan);
 		unlock_two_partitions(target->partition, plan->new_partition);
 
 		if (conflict.result == TM_BeingModified && wait)

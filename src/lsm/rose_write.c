@@ -323,10 +323,10 @@ bool
 rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
-	RoseArenaPtr linked[ROSE_WRITE_MAX_VERSIONS];
+	RoseArenaPtr few[4];
+	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
 	int			done = 0;
 
-	Assert(n <= lengthof(linked));
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	if (log && !reserve_log(table, versions, n))
 	{

@@ -13,9 +13,6 @@
 #include "lsm/rose_visibility.h"
 #include "lsm/rose_write.h"
 
-/* Most locks of others that an update carries along; more make it wait. */
-#define ROSE_CONFLICT_LOCKS 16
-
 /*
  * A version to be written.  rose_write_versions fills in seq and, in a table without key, the row id of a
  * new row; not before it is written, so that a retry takes new ones.
@@ -42,9 +39,6 @@ extern RoseKeyReader *rose_write_reader(RoseTable *table);
 
 /* Header of a new version of the current (sub)transaction. */
 extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
-
-/* Most versions that rose_write_versions takes. */
-#define ROSE_WRITE_MAX_VERSIONS (2 + ROSE_CONFLICT_LOCKS)
 
 /*
  * Link versions into C0 and log them (log: to the tail; locks never are).
@@ -116,9 +110,10 @@ typedef struct RoseConflict
 	/* a lock above all versions whose transaction has ended: may be taken over */
 	RoseMemPlace dead_lock;
 
-	/* locks of others that do not conflict */
+	/* locks of others that do not conflict, for an update to carry along; in the caller's memory */
 	int			nlocks;
-	RoseVersion locks[ROSE_CONFLICT_LOCKS];
+	int			maxlocks;
+	RoseVersion *locks;
 } RoseConflict;
 
 /* REQUIRES the key's partition lock. */
