@@ -79,11 +79,11 @@ publish_merged(RoseMerge *merge, RoseTable *table)
 	pfree(edit);
 }
 
-/* The component in front of the newest input, 0 = none: where a joined private run goes. */
+/* Behind which component a joined private run goes: it takes the place of the newest input. */
 static uint32
 before_newest_input(const RoseMerge *merge, const RoseManifest *manifest)
 {
-	uint32		before = 0;
+	uint32		before = ROSE_ADD_BY_LEVEL; /* in front of all */
 
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
@@ -113,8 +113,7 @@ are_still_private(const RoseMerge *merge, const RoseManifest *manifest)
  * The joined private run must come before all runs that may have an older
  * version of one of its keys, and after those that may have a newer one.  When the join began,
  * nothing of it was committed: so newer versions are only in runs that have come in front since, and, of the same
- * transactions, in private runs in front of the newest input.  It takes the place of that one, and then the
- * inputs go; in between, readers find the same versions twice.  What was rolled back since
+ * transactions, in private runs in front of the newest input.  It takes the place of that one.  What was rolled back since
  * is in the run as well, and may stand in front of newer versions then: no reader takes any order from it.
  */
 static void
@@ -123,6 +122,7 @@ switch_joined(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
 	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 
+	remove_inputs(merge, edit);
 	if (merge->has_output)
 	{
 		RoseComponentEntryDisk *output = &edit->add[0];
@@ -135,12 +135,7 @@ switch_joined(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
 		output->epoch = input->epoch;
 		edit->nadd = 1;
 		edit->add_behind = before_newest_input(merge, manifest);
-		rose_manifest_apply(table->rel, &table->shared->store, edit);
-		ROSE_STOP_POINT("merge-joined");
 	}
-	edit->nadd = 0;
-	edit->add_behind = 0;
-	remove_inputs(merge, edit);
 	rose_manifest_apply(table->rel, &table->shared->store, edit);
 	pfree(edit);
 }

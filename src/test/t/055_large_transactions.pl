@@ -70,7 +70,7 @@ both('a prepared one', "$locked; COPY TABLE_NAME FROM '$file'; UPDATE TABLE_NAME
 cmp_ok(sql('SELECT writer_spills FROM rose.stat_memory'), '>', 64, 'more was spilled than there can be components');
 
 # A crash in the middle leaves what was there before.
-foreach my $stage (qw(merge-read merge-joined merge-published))
+foreach my $stage (qw(merge-read merge-built merge-published))
 {
 	my $log = -s $node->logfile;
 

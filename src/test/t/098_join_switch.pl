@@ -1,0 +1,72 @@
+# Private runs that are joined, and what they are joined to, are never in a table's list of components together: neither for those
+# who read meanwhile nor after a crash.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in has no components' if $ENV{ROSE_STANDIN};
+
+my $node = rose_node('join', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'autovacuum = off', 'fsync = off',
+	'max_prepared_transactions = 2');
+
+stop_points_create($node);
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+sub private_runs { return sql("SELECT count(*) FROM rose.components('t') WHERE kind = 'private run'") }
+
+# Four transactions, of which each spill writes a private run, until there are enough for the worker to join; it
+# stands still when the joined one is built.
+sub until_joined
+{
+	my ($key, @session) = @_;
+	my $ctl = RoseTest::Session->new($node);
+
+	sql("DROP TABLE IF EXISTS t; CREATE TABLE t (id int $key, v int, doc text) USING rose; INSERT INTO t SELECT g, 0, repeat('x', 200) FROM generate_series(1, 2000) g; SELECT rose.merge('t')");
+	$ctl->run("SELECT stop_at('merge-built', 'wait', 'worker')");
+	$_->run('BEGIN') foreach @session;
+	foreach my $v (1 .. 6)
+	{
+		foreach my $i (0 .. $#session)
+		{
+			$session[$i]->run("UPDATE t SET v = $v, doc = repeat('y', 800) WHERE id % 8 = $i");
+			$session[$i]->run('SAVEPOINT s; UPDATE t SET v = 100 WHERE id % 8 = ' . (4 + $i) . '; ROLLBACK TO s') if $v == 3;
+		}
+		sql("SELECT rose.spill('t')");
+	}
+	wait_for_stop($node);
+	return $ctl;
+}
+
+foreach my $key ('PRIMARY KEY', '')
+{
+	my $what = $key ? 'with a key' : 'without';
+	my @session = map { RoseTest::Session->new($node) } 0 .. 3;
+	my $ctl = until_joined($key, @session);
+
+	$session[1]->run("PREPARE TRANSACTION 'p'");
+	cmp_ok(private_runs(), '>', 2, "$what: there are private runs");
+	# After the restart nobody merges what the crash leaves; what is logged until then is on disk.
+	sql("ALTER SYSTEM SET rose.max_merge_workers = 0");
+	$ctl->run("SELECT stop_at('manifest-switched', 'wait', 'worker'); SELECT go_on('merge-built')");
+	wait_for_stop($node);
+	sql("SELECT pg_logical_emit_message(true, 'test', 'flushes what was logged before')");
+	crash_and_restart($node);
+	eval { $_->end } foreach (@session, $ctl);
+	is(private_runs(), 1, "$what: a crash just after the switch leaves the joined run alone");
+	is(sql("SELECT count(*) FROM rose.check('t')"), 0, "$what: rose.check");
+	is(sql('SELECT count(*), sum(v) FROM t'), '2000|0', "$what: nothing is committed");
+	sql("COMMIT PREPARED 'p'");
+	is(sql('SELECT count(*), sum(v), count(*) FILTER (WHERE v = 6) FROM t'), '2000|1500|250', "$what: one is");
+	sql("SELECT rose.merge('t')");
+	is(sql('SELECT count(*), sum(v), count(*) FILTER (WHERE v = 6) FROM t'), '2000|1500|250', "$what: and after a merge");
+	is(sql("SELECT count(*) FROM rose.check('t')"), 0, "$what: rose.check");
+	sql('ALTER SYSTEM RESET rose.max_merge_workers; SELECT pg_reload_conf()');
+}
+
+$node->stop;
+done_testing();
