@@ -28,7 +28,7 @@ COMMENT ON ACCESS METHOD rose IS 'compressed log-structured table access method'
 
 -- maintenance
 
-CREATE FUNCTION rose.spill(rel regclass)
+CREATE FUNCTION rose.spill(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rose_sql_spill'
 LANGUAGE C STRICT;
@@ -36,7 +36,7 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION rose.spill(regclass) IS
 'write the table''s rows in memory to disk; returns when that is done';
 
-CREATE FUNCTION rose.merge(rel regclass)
+CREATE FUNCTION rose.merge(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rose_sql_merge'
 LANGUAGE C STRICT;
@@ -44,7 +44,7 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION rose.merge(regclass) IS
 'merge everything of the table into its lowest level; returns when that is done';
 
-CREATE FUNCTION rose.detach(rel regclass)
+CREATE FUNCTION rose.detach(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rose_sql_detach'
 LANGUAGE C STRICT;
@@ -52,7 +52,7 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION rose.detach(regclass) IS
 'let a table of a copied database be written to whose subscription is elsewhere';
 
-CREATE FUNCTION rose.check(rel regclass, OUT block bigint, OUT problem text)
+CREATE FUNCTION rose.check(relation regclass, OUT blkno bigint, OUT msg text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rose_sql_check'
 LANGUAGE C STRICT;
@@ -88,7 +88,7 @@ COMMENT ON FUNCTION rose.refuse_refresh() IS 'an error, so that subscriptions ar
 
 CREATE MATERIALIZED VIEW rose.subscription (
 	subid,
-	name,
+	subname,
 	dbid,								-- the database it was made in
 	owner,
 	enabled,
@@ -104,7 +104,7 @@ SELECT NULL::pg_catalog.oid, NULL::pg_catalog.name, NULL::pg_catalog.oid, NULL::
 WHERE rose.refuse_refresh();
 
 CREATE UNIQUE INDEX subscription_pkey ON rose.subscription (subid);
-CREATE UNIQUE INDEX subscription_dbid_name_key ON rose.subscription (dbid, name);
+CREATE UNIQUE INDEX subscription_dbid_subname_key ON rose.subscription (dbid, subname);
 
 CREATE MATERIALIZED VIEW rose.subscription_rel (
 	subid,
@@ -236,9 +236,9 @@ COMMENT ON FUNCTION rose.subscription_progress()
 IS 'state and counters of this database''s replication workers';
 
 CREATE VIEW rose.stat_subscription AS
-SELECT s.name,
+SELECT s.subid, s.subname, p.pid,
 	CASE WHEN s.enabled OR p.pid IS NOT NULL THEN coalesce(p.state, 'stopped') ELSE 'disabled' END AS state,
-	p.pid, p.received_lsn, p.applied_lsn, coalesce(p.durable_lsn, t.durable_lsn) AS durable_lsn,
+	p.received_lsn, p.applied_lsn, coalesce(p.durable_lsn, t.durable_lsn) AS durable_lsn,
 	p.confirmed_lsn, p.upstream_lsn, p.lag_bytes, p.lag_ms,
 	p.inserts, p.updates, p.deletes, p.truncates, p.old_row_reads, p.skipped,
 	p.copied_rows, p.received_bytes, p.transactions, p.batches, p.epochs,
@@ -259,7 +259,8 @@ COMMENT ON FUNCTION rose.subscription_table_counts(oid, regclass)
 IS 'changes that a subscription has applied to a table since its worker started';
 
 CREATE VIEW rose.stat_subscription_tables AS
-SELECT s.name, r.relid AS relation, r.state, r.sync_lsn,
+SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname,
+	r.state, r.sync_lsn,
 	coalesce(c.inserts, 0) AS inserts, coalesce(c.updates, 0) AS updates,
 	coalesce(c.deletes, 0) AS deletes, coalesce(c.truncates, 0) AS truncates,
 	coalesce(c.partials, 0) AS partials, coalesce(c.incomplete_inserts, 0) AS incomplete_inserts,
@@ -272,10 +273,11 @@ SELECT s.name, r.relid AS relation, r.state, r.sync_lsn,
 FROM rose.subscription s
 JOIN rose.subscription_rel r USING (subid)
 LEFT JOIN pg_catalog.pg_class t ON t.oid = r.relid::pg_catalog.oid
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
 LEFT JOIN LATERAL rose.subscription_table_counts(r.subid, r.relid) c ON true
 WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
 UNION ALL
-SELECT s.name, NULL, 'new', NULL, 0, 0, 0, 0, 0, 0, 0, NULL,
+SELECT s.subid, s.subname, NULL, NULL, NULL, 'new', NULL, 0, 0, 0, 0, 0, 0, 0, NULL,
 	n.first_lsn, pg_catalog.format('%I.%I', n.remote_schema, n.remote_name)
 FROM rose.subscription s
 JOIN rose.subscription_new n USING (subid)
@@ -295,8 +297,9 @@ COMMENT ON FUNCTION rose.components(regclass)
 IS 'memtables and components of a rose table, newest first';
 
 CREATE VIEW rose.stat_components AS
-SELECT t.oid::pg_catalog.regclass AS relation, c.*
+SELECT t.oid AS relid, n.nspname AS schemaname, t.relname, c.*
 FROM pg_catalog.pg_class t
+JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
 JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
 CROSS JOIN LATERAL rose.components(t.oid::pg_catalog.regclass) c
 WHERE t.relkind IN ('r', 'm')
@@ -313,8 +316,9 @@ COMMENT ON FUNCTION rose.space(regclass)
 IS 'what the file of a rose table is used for; end_free_bytes is the free part at its end';
 
 CREATE VIEW rose.stat_space AS
-SELECT t.oid::pg_catalog.regclass AS relation, s.*
+SELECT t.oid AS relid, n.nspname AS schemaname, t.relname, s.*
 FROM pg_catalog.pg_class t
+JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
 JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
 CROSS JOIN LATERAL rose.space(t.oid::pg_catalog.regclass) s
 WHERE t.relkind IN ('r', 'm')
@@ -345,8 +349,9 @@ COMMENT ON FUNCTION rose.merge_progress(regclass)
 IS 'what waits for merges of a rose table, how far they are, and what they have read and written';
 
 CREATE VIEW rose.stat_merge_progress AS
-SELECT t.oid::pg_catalog.regclass AS relation, m.*
+SELECT t.oid AS relid, n.nspname AS schemaname, t.relname, m.*
 FROM pg_catalog.pg_class t
+JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
 JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
 CROSS JOIN LATERAL rose.merge_progress(t.oid::pg_catalog.regclass) m
 WHERE t.relkind IN ('r', 'm')
@@ -355,7 +360,7 @@ COMMENT ON VIEW rose.stat_merge_progress
 IS 'what waits for merges of rose tables, how far they are, and what they have read and written';
 
 CREATE FUNCTION rose.workers(
-	OUT datid oid, OUT state text, OUT pid integer, OUT started timestamptz, OUT relid oid,
+	OUT datid oid, OUT state text, OUT pid integer, OUT backend_start timestamptz, OUT relid oid,
 	OUT spills bigint, OUT merges bigint,
 	OUT last_error text, OUT last_error_time timestamptz, OUT last_error_relid oid)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_workers_of_databases';
@@ -364,13 +369,13 @@ IS 'the workers that spill and merge, one a database';
 
 -- A table's name is known in its own database only.
 CREATE VIEW rose.stat_worker AS
-SELECT d.datname AS database, w.state, w.pid, w.started,
-	CASE WHEN d.datname = pg_catalog.current_database() THEN w.relid::pg_catalog.regclass END AS relation,
-	w.spills, w.merges, w.last_error, w.last_error_time,
-	CASE WHEN d.datname = pg_catalog.current_database() THEN w.last_error_relid::pg_catalog.regclass END
-		AS last_error_relation
+SELECT w.datid, d.datname, w.pid, w.backend_start, w.state,
+	w.relid, n.nspname AS schemaname, t.relname,
+	w.spills, w.merges, w.last_error, w.last_error_time, w.last_error_relid
 FROM rose.workers() w
-JOIN pg_catalog.pg_database d ON d.oid = w.datid;
+JOIN pg_catalog.pg_database d ON d.oid = w.datid
+LEFT JOIN pg_catalog.pg_class t ON t.oid = w.relid AND d.datname = pg_catalog.current_database()
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace;
 COMMENT ON VIEW rose.stat_worker
 IS 'the workers that spill and merge, one a database: what they do, have done, and why one failed';
 
@@ -380,12 +385,12 @@ COMMENT ON FUNCTION rose.declared_snapshots()
 IS 'process ids of transactions for which merges keep only what they see';
 
 CREATE VIEW rose.stat_snapshots AS
-SELECT a.pid, a.datname AS database, a.backend_xmin AS xmin, a.backend_xid AS xid, a.xact_start,
+SELECT a.datid, a.datname, a.pid, a.xact_start, a.backend_xid, a.backend_xmin,
 	a.pid IN (SELECT d FROM rose.declared_snapshots() d) AS declared
 FROM pg_catalog.pg_stat_activity a
 WHERE a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL;
 COMMENT ON VIEW rose.stat_snapshots
-IS 'who holds back merges from dropping old versions: since xmin or xid or, if declared, but for what it sees';
+IS 'who holds back merges from dropping old versions: since backend_xmin or backend_xid or, if declared, but for what it sees';
 
 GRANT USAGE ON SCHEMA rose TO PUBLIC;
 GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components,

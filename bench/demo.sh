@@ -115,7 +115,7 @@ show_second()
 	IFS='|' read -r state lag_bytes lag_ms changes rows rose memory < <(sql replica -c "
 		SELECT state, coalesce(lag_bytes, 0), coalesce(lag_ms, 0)::bigint, inserts + updates + deletes,
 			(SELECT count(*) FROM pgbench_history), ($(total_size)), ($(memtable_size))
-		FROM rose.stat_subscription WHERE name = 'demo'")
+		FROM rose.stat_subscription WHERE subname = 'demo'")
 	heap=$(sql upstream -c "$(total_size)")
 	printf '  %4s s  %8s tps  %9s /s  %9s %7s ms  %12s  %12s  %12s  %14s\n' "$second" "$(with_commas "${tps:-0}")" \
 		"$(with_commas $((changes - LAST_CHANGES)))" "$(human "$lag_bytes")" "$lag_ms" "$(with_commas "$rows")" \
@@ -130,7 +130,7 @@ run_pgbench()
 
 	# Memory is not room saved or lost: what it holds goes to disk, compressed, with the next spill.
 	printf '%s  %6s  %12s  %12s  %20s  %12s  %12s  %12s  %14s%s\n' "$DIM" time upstream applied 'lag        ' 'history rows' 'heap on disk' 'rose on disk' 'rose in memory' "$PLAIN"
-	LAST_CHANGES=$(sql replica -c "SELECT inserts + updates + deletes FROM rose.stat_subscription WHERE name = 'demo'")
+	LAST_CHANGES=$(sql replica -c "SELECT inserts + updates + deletes FROM rose.stat_subscription WHERE subname = 'demo'")
 	as_pg "$PG_BIN/pgbench" -n -c "$CLIENTS" -T "$DURATION" -P 1 "$(cluster_conninfo upstream)" >"$SCRATCH/pgbench.log" 2>&1 &
 	PGBENCH=$!
 	start=$(now)

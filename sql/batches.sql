@@ -24,7 +24,7 @@ CREATE FUNCTION differences(name text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY EXECUTE format('SELECT ''missing '' || left(x::text, 60) FROM (SELECT * FROM %1$s_heap EXCEPT ALL SELECT * FROM %1$s) x
         UNION ALL SELECT ''wrong '' || left(x::text, 60) FROM (SELECT * FROM %1$s EXCEPT ALL SELECT * FROM %1$s_heap) x
-        UNION ALL SELECT problem FROM rose.check(%1$L)', name);
+        UNION ALL SELECT msg FROM rose.check(%1$L)', name);
 END $$;
 
 -- keys that two numbers say all about: one, two and more columns, across their border

@@ -2,7 +2,7 @@
 -- tables have.
 SET rose.debug_piece_size = '16kB';
 CREATE FUNCTION pieces(regclass) RETURNS SETOF bigint LANGUAGE sql AS
-    $$ SELECT id FROM rose.stat_components WHERE relation = $1 AND kind = 'C2' $$;
+    $$ SELECT id FROM rose.stat_components WHERE relid = $1 AND kind = 'C2' $$;
 CREATE TABLE parts (a int, b int, c text, PRIMARY KEY (a, b)) USING rose;
 CREATE TABLE parts_heap (LIKE parts INCLUDING ALL);
 CREATE VIEW differences AS (SELECT 'missing', * FROM parts_heap EXCEPT ALL SELECT 'missing', * FROM parts)
@@ -115,6 +115,6 @@ SELECT rose.spill('appended');
 SELECT runs, run_raw_bytes > 0 AS waiting, c1_raw_bytes, c2_raw_bytes > 0 AS merged, c1_merge_pid, c2_merge_done, spilled_bytes > 0 AS spilled,
     read_bytes > spilled_bytes AS read_again, written_bytes > spilled_bytes AS written_again,
     abs(amplification - (spilled_bytes + read_bytes + written_bytes)::float8 / raw_bytes) < 1e-9 AS amplification, ratio, model > 0 AS model
-FROM rose.stat_merge_progress WHERE relation = 'appended'::regclass;
+FROM rose.stat_merge_progress WHERE relid = 'appended'::regclass;
 DROP TABLE parts, parts_heap, appended CASCADE;
 DROP FUNCTION pieces;

@@ -11,19 +11,19 @@ CREATE ACCESS METHOD rose TYPE TABLE HANDLER heap_tableam_handler;
 
 -- Puts the rows into key order, when nobody is in the way: answers that depend on
 -- the order of the rows in the file then show themselves.
-CREATE FUNCTION rose.spill(rel regclass) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION rose.spill(relation regclass) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-	index regclass := (SELECT indexrelid FROM pg_index WHERE indrelid = rel AND indisprimary);
+	index regclass := (SELECT indexrelid FROM pg_index WHERE indrelid = relation AND indisprimary);
 BEGIN
 	IF index IS NOT NULL THEN
-		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', rel);
-		EXECUTE format('CLUSTER %s USING %s', rel, (SELECT quote_ident(relname) FROM pg_class WHERE oid = index));
+		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', relation);
+		EXECUTE format('CLUSTER %s USING %s', relation, (SELECT quote_ident(relname) FROM pg_class WHERE oid = index));
 	END IF;
 EXCEPTION WHEN lock_not_available OR object_in_use OR feature_not_supported THEN
 	NULL;
 END $$;
-CREATE FUNCTION rose.merge(rel regclass) RETURNS void LANGUAGE sql AS 'SELECT rose.spill(rel)';
-CREATE FUNCTION rose.check(rel regclass, OUT block bigint, OUT problem text) RETURNS SETOF record
+CREATE FUNCTION rose.merge(relation regclass) RETURNS void LANGUAGE sql AS 'SELECT rose.spill(relation)';
+CREATE FUNCTION rose.check(relation regclass, OUT blkno bigint, OUT msg text) RETURNS SETOF record
 LANGUAGE sql AS 'SELECT NULL::bigint, NULL::text WHERE false';
 
 CREATE FUNCTION rose.create_subscription(name text, conninfo text, publications text[], "binary" boolean DEFAULT true)
@@ -80,7 +80,7 @@ BEGIN
 END $$;
 
 CREATE VIEW rose.stat_subscription AS
-SELECT subname AS name, CASE WHEN pid IS NULL THEN 'stopped' ELSE 'streaming' END AS state,
+SELECT subid, subname, CASE WHEN pid IS NULL THEN 'stopped' ELSE 'streaming' END AS state,
 	received_lsn, latest_end_lsn AS applied_lsn, latest_end_lsn AS durable_lsn, latest_end_lsn AS confirmed_lsn,
 	(received_lsn - latest_end_lsn)::bigint AS lag_bytes,
 	(extract(epoch FROM now() - latest_end_time) * 1000)::bigint AS lag_ms,
@@ -91,5 +91,5 @@ SELECT subname AS name, CASE WHEN pid IS NULL THEN 'stopped' ELSE 'streaming' EN
 FROM pg_stat_subscription WHERE relid IS NULL;
 
 CREATE VIEW rose.stat_components AS
-SELECT NULL::regclass AS relation, NULL::text AS kind, NULL::bigint AS bytes WHERE false;
+SELECT NULL::oid AS relid, NULL::text AS kind, NULL::bigint AS bytes WHERE false;
 RESET client_min_messages;

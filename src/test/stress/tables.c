@@ -238,7 +238,7 @@ tables_check(Session *s, const char *name)
 
 	if (!options.rose)
 		return;
-	result = session_query(s, "SELECT block, problem FROM rose.check('%s')", name);
+	result = session_query(s, "SELECT blkno, msg FROM rose.check('%s')", name);
 	if (result && PQntuples(result) > 0)
 		fail(s, "rose.check('%s') says, in %d rows: block %s: %s", name, PQntuples(result),
 			 PQgetvalue(result, 0, 0), PQgetvalue(result, 0, 1));

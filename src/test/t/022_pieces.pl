@@ -28,7 +28,7 @@ sub components
 	my ($kind) = @_;
 
 	return $node->safe_psql('postgres',
-		"SELECT count(*) FROM rose.stat_components WHERE relation = 't'::regclass AND kind = '$kind'");
+		"SELECT count(*) FROM rose.stat_components WHERE relid = 't'::regclass AND kind = '$kind'");
 }
 
 # Scattered updates and deletes and some new rows, the same on both tables; then
@@ -138,7 +138,7 @@ check_contents('after the merge that follows');
 
 # ---- space: a merge that touches every piece reuses what it frees as it goes
 $node->safe_psql('postgres', 'VACUUM FULL t');
-my $live = $node->safe_psql('postgres', "SELECT sum(blocks) FROM rose.stat_components WHERE relation = 't'::regclass");
+my $live = $node->safe_psql('postgres', "SELECT sum(blocks) FROM rose.stat_components WHERE relid = 't'::regclass");
 $node->safe_psql('postgres', "UPDATE $_ SET b = 0 WHERE id % 50 = 0") foreach qw(t h);
 $hash{expected} = table_hash($node, 'h');
 $node->safe_psql('postgres', "SELECT rose.merge('t')");
@@ -151,7 +151,7 @@ check_contents('at the end');
 my $all = 'c2_bytes + c1_bytes + run_bytes + tail_log_bytes + building_bytes + replaced_bytes + free_bytes';
 is($node->safe_psql('postgres', "SELECT $all + 2 * 8192 - file_bytes FROM rose.space('t')"), '0', 'uses add up to the file');
 is($node->safe_psql('postgres', "SELECT c1_bytes + building_bytes + replaced_bytes, c2_bytes / 65536 >= (SELECT sum(blocks) / 8 FROM rose.components('t'))"
-		. " FROM rose.stat_space WHERE relation = 't'::regclass"), '0|t', 'after a merge all is in C2');
+		. " FROM rose.stat_space WHERE relid = 't'::regclass"), '0|t', 'after a merge all is in C2');
 $node->safe_psql('postgres', 'UPDATE t SET b = b; UPDATE h SET b = b');
 $hash{expected} = table_hash($node, 'h');
 my $many = $node->safe_psql('postgres', "SELECT tail_log_bytes + run_bytes > file_bytes / 4, file_bytes FROM rose.space('t')");

@@ -15,7 +15,7 @@ sub sql { return $node->safe_psql('postgres', shift) }
 # Do all components of the table have nothing but forgotten versions?
 sub forgotten
 {
-	return sql("SELECT bool_and(min_seq = 1 AND max_seq = 1) FROM rose.stat_components WHERE relation = 't'::regclass");
+	return sql("SELECT bool_and(min_seq = 1 AND max_seq = 1) FROM rose.stat_components WHERE relid = 't'::regclass");
 }
 
 # The greatest sequence number of a table: 1 if all are forgotten.
@@ -93,7 +93,7 @@ sql("SELECT rose.merge('t')");
 is(forgotten(), 't', 'until it is committed');
 is_sound('after a crash', 20000, 24000);
 sql(q{INSERT INTO t VALUES (20001, 1)});
-cmp_ok(sql("SELECT min_seq FROM rose.stat_components WHERE relation = 't'::regclass AND kind = 'memtable'"),
+cmp_ok(sql("SELECT min_seq FROM rose.stat_components WHERE relid = 't'::regclass AND kind = 'memtable'"),
 	'>', 22000, 'sequence numbers go on');
 
 # Two versions of a row, the newer one by the older transaction: the token of the one must

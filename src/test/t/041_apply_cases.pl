@@ -19,7 +19,7 @@ my $replica = rose_node('replica', "rose.memtable_size = '16MB'", "wal_retrieve_
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
-sub stat_of { return down("SELECT $_[1] FROM rose.stat_subscription_tables WHERE relation = '$_[0]'::regclass") }
+sub stat_of { return down("SELECT $_[1] FROM rose.stat_subscription_tables WHERE relid = '$_[0]'::regclass") }
 
 sub caught_up { return wait_for_apply($upstream, $replica, undef, undef, $_[0]) }
 
@@ -210,7 +210,7 @@ sub paused
 {
 	my ($table, $pattern, $name) = @_;
 
-	$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relation = '$table'::regclass")
+	$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass")
 	  or fail("$name: not paused");
 	like(stat_of($table, 'last_error'), $pattern, $name);
 	up("INSERT INTO plain SELECT max(id) + 1, 0, 'goes on' FROM plain");
@@ -237,7 +237,7 @@ up("INSERT INTO bad1 VALUES (2, 'two')");
 paused('bad1', qr/invalid input syntax for type integer: "two".*bad1.*key \(2\)/s, 'a value of another type');
 like(($replica->psql('postgres', "SELECT rose.wait_for_sync('s', 1)"))[2], qr/1 table\(s\) of rose subscription "s" are paused after an error/, 'wait_for_sync tells');
 down('CREATE ROLE joe');
-my $shown = "SET ROLE joe; SELECT state, last_error ~ 'two' FROM rose.stat_subscription_tables WHERE relation = 'bad1'::regclass";
+my $shown = "SET ROLE joe; SELECT state, last_error ~ 'two' FROM rose.stat_subscription_tables WHERE relid = 'bad1'::regclass";
 is(down($shown), 'error|f', 'the message has a value, which is not for everybody');
 down('GRANT pg_read_all_stats TO joe');
 is(down($shown), 'error|t', 'but for others');

@@ -270,7 +270,7 @@ is(merge_to($rows), $rows, 'with no snapshot there is one version a row');
 	my @sessions = map { session_with_snapshot("BEGIN ISOLATION LEVEL $_; DECLARE c CURSOR FOR TABLE r") } 'REPEATABLE READ', 'SERIALIZABLE', 'READ COMMITTED';
 	my $pids = join ',', map { $_->run('SELECT pg_backend_pid()') } @sessions;
 
-	is(sql("SELECT string_agg(declared::text, ' ' ORDER BY array_position(array[$pids], pid)) FROM rose.stat_snapshots WHERE xmin IS NOT NULL AND pid IN ($pids)"),
+	is(sql("SELECT string_agg(declared::text, ' ' ORDER BY array_position(array[$pids], pid)) FROM rose.stat_snapshots WHERE backend_xmin IS NOT NULL AND pid IN ($pids)"),
 		'true false false', 'rose.stat_snapshots');
 	$sessions[0]->run('COMMIT');
 	is(sql("SELECT count(*) FROM rose.declared_snapshots() d WHERE d IN ($pids)"), 0, 'the end of a transaction takes it back');

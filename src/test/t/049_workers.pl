@@ -14,8 +14,8 @@ my $node = rose_node('workers', "rose.spill_interval = '10ms'");
 stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
-sub worker { return sql("SELECT $_[0] FROM rose.stat_worker WHERE database = 'postgres'") }
-sub until_worker { return $node->poll_query_until('postgres', "SELECT $_[0] FROM rose.stat_worker WHERE database = 'postgres'") }
+sub worker { return sql("SELECT $_[0] FROM rose.stat_worker WHERE datname = 'postgres'") }
+sub until_worker { return $node->poll_query_until('postgres', "SELECT $_[0] FROM rose.stat_worker WHERE datname = 'postgres'") }
 
 my $control = RoseTest::Session->new($node);
 
@@ -24,11 +24,11 @@ sql('CREATE TABLE spilled (id int PRIMARY KEY) USING rose');
 $control->run("SELECT stop_at('spill-written', 'wait', 'worker')");
 sql('INSERT INTO spilled SELECT generate_series(1, 100)');
 wait_for_stop($node);
-is(worker('state, relation, spills, merges, last_error IS NULL'), 'spilling|spilled|0|0|t', 'a worker that spills');
-is(worker("started BETWEEN now() - interval '1 hour' AND now(), pid = (SELECT pid FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker')"),
+is(worker('state, relname, spills, merges, last_error IS NULL'), 'spilling|spilled|0|0|t', 'a worker that spills');
+is(worker("backend_start BETWEEN now() - interval '1 hour' AND now(), pid = (SELECT pid FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker')"),
 	't|t', 'it is running');
 $control->run("SELECT go_on('spill-written')");
-ok(until_worker("state = 'idle' AND relation IS NULL AND spills = 1"), 'it has spilled');
+ok(until_worker("state = 'idle' AND relid IS NULL AND spills = 1"), 'it has spilled');
 
 # merges
 sql('CREATE TABLE merged (id int PRIMARY KEY) USING rose');
@@ -39,18 +39,18 @@ for my $i (1 .. 40)
 	last if sql("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)") eq 't';
 }
 wait_for_stop($node);
-is(worker('state, relation, merges'), 'merging|merged|0', 'a worker that merges');
-is(sql("SELECT count(*) FROM rose.stat_worker w JOIN rose.stat_merge_progress m ON w.pid IN (m.c1_merge_pid, m.c2_merge_pid) AND w.relation = m.relation"),
+is(worker('state, relname, merges'), 'merging|merged|0', 'a worker that merges');
+is(sql("SELECT count(*) FROM rose.stat_worker w JOIN rose.stat_merge_progress m ON w.pid IN (m.c1_merge_pid, m.c2_merge_pid) AND w.relid = m.relid"),
 	1, 'as stat_merge_progress says');
 $control->run("SELECT go_on('merge-read')");
-ok(until_worker("merges > 0 AND relation IS DISTINCT FROM 'merged'::regclass"), 'it has merged');
+ok(until_worker("merges > 0 AND relid IS DISTINCT FROM 'merged'::regclass"), 'it has merged');
 
 # an error
 sql('CREATE TABLE broken (id int PRIMARY KEY) USING rose');
 $control->run("SELECT stop_at('spill-planned', 'error', 'worker')");
 sql('INSERT INTO broken VALUES (1)');
 ok(until_worker("last_error LIKE '%spill-planned%'"), 'the error of a worker');
-is(worker("last_error_relation, last_error_time BETWEEN now() - interval '1 minute' AND now()"), 'broken|t', 'the table it failed on');
+is(worker("last_error_relid::regclass, last_error_time BETWEEN now() - interval '1 minute' AND now()"), 'broken|t', 'the table it failed on');
 sql('INSERT INTO spilled VALUES (101)');
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('spilled') WHERE kind = 'memtable' AND rows > 0)"),
 	'it goes on with other tables');
@@ -61,7 +61,8 @@ $control->end;
 # as others see it
 sql('CREATE DATABASE elsewhere');
 rose_create($node, 'elsewhere');
-is($node->safe_psql('elsewhere', "SELECT database, last_error_relation IS NULL FROM rose.stat_worker WHERE spills > 0"), 'postgres|t', 'from another database');
+is($node->safe_psql('elsewhere', "SELECT datname, last_error_relid = " . sql("SELECT 'broken'::regclass::oid") . " FROM rose.stat_worker WHERE spills > 0"), 'postgres|t', 'from another database');
+is($node->safe_psql('elsewhere', 'SELECT count(*) FROM rose.stat_worker WHERE relname IS NOT NULL OR schemaname IS NOT NULL'), 0, 'where names mean other tables');
 sql('CREATE ROLE somebody');
 is(sql('SET ROLE somebody; SELECT count(*) > 0 FROM rose.stat_worker'), 't', 'for an ordinary user');
 

@@ -219,7 +219,7 @@ $node->restart;
 	my $ctl = RoseTest::Session->new($node);
 
 	my $begun =
-	  "SELECT coalesce(c1_merge_done, c2_merge_done) > 0, building_bytes FROM rose.stat_merge_progress JOIN rose.stat_space USING (relation) WHERE relation = 'e'::regclass";
+	  "SELECT coalesce(c1_merge_done, c2_merge_done) > 0, building_bytes FROM rose.stat_merge_progress JOIN rose.stat_space USING (relid) WHERE relid = 'e'::regclass";
 
 	# All garbage for longer than a step takes, so there is no output after the first one.
 	foreach my $garbage (300_000, 1_000_000, 3_000_000, 3_000_000)
@@ -239,16 +239,16 @@ $node->restart;
 	# These have changes in memory, so the last one gets e's place, and e another one.
 	sql("INSERT INTO place_$_ VALUES (1)") foreach 1 .. 16;
 	sql("DROP TABLE place_1");
-	is(sql("SELECT raw_bytes FROM rose.stat_merge_progress WHERE relation = 'e'::regclass"), 0, 'its entry was evicted, and is a new one');
+	is(sql("SELECT raw_bytes FROM rose.stat_merge_progress WHERE relid = 'e'::regclass"), 0, 'its entry was evicted, and is a new one');
 	$ctl->run("SELECT stop_at('merge-built', 'wait', 'worker'), go_on('merge-paused')");
 	wait_for_stop($node);
-	my $merges = sql("SELECT merges FROM rose.stat_worker WHERE database = 'postgres'");
+	my $merges = sql("SELECT merges FROM rose.stat_worker WHERE datname = 'postgres'");
 	# A spill must not get the regions of an output that is not published yet.
 	sql("INSERT INTO e SELECT g, 1 FROM generate_series(-$_ * 1000, -$_ * 1000 + 900) g; SELECT rose.spill('e')") foreach 1 .. 5;
 	my $before = sql('SELECT count(*), sum(id), sum(v) FROM e');
 	$ctl->run("SELECT go_on('merge-built')");
 	$ctl->end;
-	ok($node->poll_query_until('postgres', "SELECT merges > $merges FROM rose.stat_worker WHERE database = 'postgres'"), 'the worker merges');
+	ok($node->poll_query_until('postgres', "SELECT merges > $merges FROM rose.stat_worker WHERE datname = 'postgres'"), 'the worker merges');
 	is(sql('SELECT count(*), sum(id), sum(v) FROM e'), $before, 'the rows are the same');
 	is(sql("SELECT c::text FROM rose.check('e') c"), '', 'rose.check');
 	is(join('', map { sql("SELECT c::text FROM rose.check('place_$_') c") } 2 .. 16), '', 'rose.check of the others');

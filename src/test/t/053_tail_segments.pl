@@ -18,7 +18,7 @@ stop_points_create($node);
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
 # segments have a region of 8 blocks at least
-sub segments { return sql("SELECT tail_log_bytes / 65536 FROM rose.stat_space WHERE relation = '$_[0]'::regclass") }
+sub segments { return sql("SELECT tail_log_bytes / 65536 FROM rose.stat_space WHERE relid = '$_[0]'::regclass") }
 
 # A restart: in turns after a clean stop and after a crash.
 my $nrestarts = 0;
@@ -81,7 +81,7 @@ foreach my $n (1 .. 17)
 }
 is(segments('helped'), 17, 'a segment for each start');
 workers(1);
-ok($node->poll_query_until('postgres', "SELECT tail_log_bytes = 0 FROM rose.stat_space WHERE relation = 'helped'::regclass"), 'the worker spills before it has to');
+ok($node->poll_query_until('postgres', "SELECT tail_log_bytes = 0 FROM rose.stat_space WHERE relid = 'helped'::regclass"), 'the worker spills before it has to');
 is(sql('SELECT count(*), sum(id) FROM helped'), '17|153', 'with all rows');
 workers(0);
 

@@ -14,8 +14,8 @@ my $node = rose_node('worker_ends', "rose.memtable_size = '4MB'", "rose.spill_in
 stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
-sub worker { return sql("SELECT $_[0] FROM rose.stat_worker WHERE database = 'postgres'") }
-sub until_worker { return $node->poll_query_until('postgres', "SELECT $_[0] FROM rose.stat_worker WHERE database = 'postgres'") }
+sub worker { return sql("SELECT $_[0] FROM rose.stat_worker WHERE datname = 'postgres'") }
+sub until_worker { return $node->poll_query_until('postgres', "SELECT $_[0] FROM rose.stat_worker WHERE datname = 'postgres'") }
 sub memory_used { return sql('SELECT used_bytes / total_bytes::float8 FROM rose.stat_memory') }
 
 # A writer tells the worker that memory should be spilled, though it is not short yet.

@@ -16,7 +16,7 @@ my $node = rose_node(
 	'autovacuum = off', 'ignore_checksum_failure = on');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
-sub check { return sql("SELECT problem FROM rose.check('$_[0]')") }
+sub check { return sql("SELECT msg FROM rose.check('$_[0]')") }
 sub kinds { return sql("SELECT string_agg(kind, ' ') FROM rose.components('$_[0]')") }
 
 # The metapage (src/store/rose_store_format.h): where entry n of the manifest is, and its size.

@@ -40,10 +40,10 @@ sql("CREATE TABLE locked_$_ (id int PRIMARY KEY) USING rose; INSERT INTO locked_
 sql('BEGIN; LOCK TABLE ' . join(', ', map { "locked_$_" } 1 .. 4) . "; PREPARE TRANSACTION 'locks'");
 sql('ALTER SYSTEM RESET rose.max_merge_workers');
 $node->restart;
-ok($node->poll_query_until('postgres', "SELECT spills > 0 FROM rose.stat_worker WHERE database = 'postgres'"), 'a locked table is passed over');
+ok($node->poll_query_until('postgres', "SELECT spills > 0 FROM rose.stat_worker WHERE datname = 'postgres'"), 'a locked table is passed over');
 ok(until_spilled('postgres', 'free'), 'and another one is spilled');
 sql("COMMIT PREPARED 'locks'");
-ok($node->poll_query_until('postgres', "SELECT spills = 5 FROM rose.stat_worker WHERE database = 'postgres'"), 'the locked ones are when they can be');
+ok($node->poll_query_until('postgres', "SELECT spills = 5 FROM rose.stat_worker WHERE datname = 'postgres'"), 'the locked ones are when they can be');
 
 # More broken tables than anybody could remember in a list of fixed length, and a sound one among them.
 set('rose.max_merge_workers = 0');
@@ -64,7 +64,7 @@ foreach my $file (@files)
 	close $fh;
 }
 $node->start;
-ok($node->poll_query_until('postgres', "SELECT spills > 0 FROM rose.stat_worker WHERE database = 'postgres'"), 'forty broken tables are passed over');
+ok($node->poll_query_until('postgres', "SELECT spills > 0 FROM rose.stat_worker WHERE datname = 'postgres'"), 'forty broken tables are passed over');
 ok(until_spilled('postgres', 'sound'), 'and the sound one is spilled');
 $node->stop;
 foreach my $file (@files)
@@ -110,7 +110,7 @@ sql('CREATE TABLE private (id int PRIMARY KEY) USING rose');
 $open->run('BEGIN; INSERT INTO private SELECT generate_series(1, 3000)');
 sql("SELECT rose.spill('private')");
 is(sql("SELECT count(*) > 0 FROM rose.components('private') WHERE kind = 'private run'"), 't', 'a private run');
-ok($node->poll_query_until('postgres', "SELECT pid IS NOT NULL FROM rose.stat_worker WHERE database = 'postgres'"), 'a worker looks after it');
+ok($node->poll_query_until('postgres', "SELECT pid IS NOT NULL FROM rose.stat_worker WHERE datname = 'postgres'"), 'a worker looks after it');
 $node->safe_psql('other', 'CREATE TABLE t (id int PRIMARY KEY) USING rose; INSERT INTO t VALUES (1)');
 ok(until_spilled('other', 't'), 'the other database is maintained');
 $open->run('ROLLBACK');
@@ -123,7 +123,7 @@ sql('CREATE TABLE busy (id int PRIMARY KEY) USING rose');
 my ($out, $err) = ('', '');
 my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-T', $PostgreSQL::Test::Utils::timeout_default + 60, '-f', $script, $node->connstr('postgres') ],
 	'>', \$out, '2>', \$err);
-ok($node->poll_query_until('postgres', "SELECT state <> 'stopped' AND spills > 0 FROM rose.stat_worker WHERE database = 'postgres'"), 'a busy database');
+ok($node->poll_query_until('postgres', "SELECT state <> 'stopped' AND spills > 0 FROM rose.stat_worker WHERE datname = 'postgres'"), 'a busy database');
 $node->safe_psql('other', 'INSERT INTO t VALUES (2)');
 ok(until_spilled('other', 't'), 'a busy database ends its turn');
 $node->safe_psql('other', 'INSERT INTO t VALUES (3)');

@@ -18,7 +18,7 @@ sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
 sub caught_up { return wait_for_apply($upstream, $replica) }
 sub same { return is(table_hash($replica, $_[1]), table_hash($upstream, $_[2] // $_[1]), "$_[0]: $_[1]") }
-sub stat_of { return down("SELECT $_[1] FROM rose.stat_subscription_tables WHERE relation = '$_[0]'::regclass") }
+sub stat_of { return down("SELECT $_[1] FROM rose.stat_subscription_tables WHERE relid = '$_[0]'::regclass") }
 sub state_of { return $replica->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM rose.stat_subscription_tables WHERE $_[0])") }
 
 # Of the tables that are there, those named must have the upstream's rows.
@@ -36,7 +36,7 @@ sub paused
 {
 	my ($table, $pattern, $name) = @_;
 
-	ok(state_of("relation = '$table'::regclass AND state = 'error'"), "$name: paused");
+	ok(state_of("relid = '$table'::regclass AND state = 'error'"), "$name: paused");
 	like(stat_of($table, 'last_error'), $pattern, $name);
 	return;
 }
@@ -114,7 +114,7 @@ up("CREATE TABLE anew (id int PRIMARY KEY, v text); ALTER PUBLICATION p ADD TABL
 my $before = up('SELECT pg_current_wal_lsn()');
 up("INSERT INTO anew VALUES (1, 'not here')");
 caught_up();
-is(down("SELECT name, relation, upstream_relation, error_lsn >= '$before' FROM rose.stat_subscription_tables WHERE state = 'new'"), 's||public.anew|t', 'a table that only the upstream has');
+is(down("SELECT subname, relname, upstream_relation, error_lsn >= '$before' FROM rose.stat_subscription_tables WHERE state = 'new'"), 's||public.anew|t', 'a table that only the upstream has');
 down("SELECT rose.spill('a')");
 crash_and_restart($replica);
 up("INSERT INTO anew VALUES (2, 'not here either')");

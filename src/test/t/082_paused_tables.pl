@@ -17,7 +17,7 @@ stop_points_create($replica);
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
-sub stat_of { return down("SELECT $_[1] FROM rose.stat_subscription_tables WHERE relation = '$_[0]'::regclass") }
+sub stat_of { return down("SELECT $_[1] FROM rose.stat_subscription_tables WHERE relid = '$_[0]'::regclass") }
 sub end_of_wal { return up('SELECT pg_current_wal_flush_lsn()') }
 sub wait_for { my ($lsn, $table) = @_; return down("SELECT rose.wait_for_lsn('s', '$lsn', $timeout" . ($table ? ", '$table')" : ')')) }
 sub cannot_wait { my ($lsn, $more) = @_; return ($replica->psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $more)"))[2] }
@@ -43,7 +43,7 @@ sub together
 
 my @ends = together("INSERT INTO bad VALUES (1, '1'); INSERT INTO good VALUES (1, '1')", "BEGIN; INSERT INTO bad VALUES (2, '2'); INSERT INTO good VALUES (2, '2'); COMMIT; UPDATE bad SET v = '3' WHERE id = 1",
 	"BEGIN; INSERT INTO good VALUES (3, '3'); INSERT INTO bad VALUES (3, '3'); INSERT INTO bad VALUES (4, 'four'); COMMIT", "INSERT INTO bad VALUES (5, '5'); INSERT INTO good VALUES (5, '5')");
-$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relation = 'bad'::regclass") or fail('not paused');
+$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relid = 'bad'::regclass") or fail('not paused');
 like(stat_of('bad', 'last_error'), qr/invalid input syntax for type integer: "four"/, 'paused');
 wait_for($ends[3], 'good');
 is(down("SELECT string_agg(id::text, ' ' ORDER BY id) FROM good"), '1 2 3 5', 'the other table has all');

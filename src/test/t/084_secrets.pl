@@ -32,7 +32,7 @@ down("SELECT rose.wait_for_sync('s', $timeout)");
 
 # --- who may read all tables does not get connection strings
 like(down('SELECT conninfo FROM rose.subscription'), qr/4321kB/, 'superusers see it');
-like(as('reader', 'SELECT name FROM rose.subscription'), qr/^s$/, 'who may read all data reads the table');
+like(as('reader', 'SELECT subname FROM rose.subscription'), qr/^s$/, 'who may read all data reads the table');
 foreach my $query (
 	'SELECT conninfo FROM rose.subscription',
 	'SELECT s::text FROM rose.subscription s',
@@ -169,9 +169,9 @@ up('CREATE TABLE e (id int PRIMARY KEY, v text); CREATE TABLE n (id int PRIMARY 
 down("SELECT rose.create_subscription('e', \$\$$conninfo\$\$, ARRAY['e'])");
 down("SELECT rose.wait_for_sync('e', $timeout)");
 up("INSERT INTO e VALUES (1, 'secret word')");
-$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relation = 'e'::regclass") or fail('paused');
-my $of_table = "SELECT last_error FROM rose.stat_subscription_tables WHERE relation = 'e'::regclass";
-my $of_subscription = "SELECT last_error FROM rose.stat_subscription WHERE name = 'e'";
+$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relid = 'e'::regclass") or fail('paused');
+my $of_table = "SELECT last_error FROM rose.stat_subscription_tables WHERE relid = 'e'::regclass";
+my $of_subscription = "SELECT last_error FROM rose.stat_subscription WHERE subname = 'e'";
 like(as($_, $of_table), qr/secret word/, "the table's error, for $_") foreach qw(owner statistician postgres);
 is(as($_, $of_table), 'error 23514', "the table's error, for $_") foreach qw(granted neighbour);
 like(as($_, $of_subscription), qr/secret word/, "the subscription's error, for $_") foreach qw(statistician postgres);
@@ -181,7 +181,7 @@ down('ALTER TABLE e ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY');
 is(as($_, $of_table), 'error 23514', "row security: the table's error, for $_") foreach qw(owner statistician granted neighbour);
 like(as('postgres', $of_table), qr/secret word/, 'row security: for superusers');
 down("SELECT rose.alter_subscription('e', resync => 'e')");
-$replica->poll_query_until('postgres', "SELECT last_error ~ 'error 23514 of table' FROM rose.stat_subscription WHERE name = 'e'") or fail('error shown');
+$replica->poll_query_until('postgres', "SELECT last_error ~ 'error 23514 of table' FROM rose.stat_subscription WHERE subname = 'e'") or fail('error shown');
 unlike(as($_, $of_subscription), qr/secret word/, "row security: the subscription's error, for $_") foreach qw(statistician postgres);
 up("UPDATE e SET v = 'x'");
 down('ALTER TABLE e DISABLE ROW LEVEL SECURITY');
@@ -206,7 +206,7 @@ down('CREATE DATABASE without OWNER mallory');
 ($rc, $out, $err) = $replica->psql('without', <<'SQL', extra_params => [ '-U', 'mallory' ]);
 CREATE SCHEMA rose;
 CREATE TABLE rose.subscription USING heap AS
-	SELECT 1 AS subid, 1 AS name, d.oid AS dbid, 10 AS owner, 1 AS enabled, 1 AS binary_format, 1 AS synchronous_commit,
+	SELECT 1 AS subid, 1 AS subname, d.oid AS dbid, 10 AS owner, 1 AS enabled, 1 AS binary_format, 1 AS synchronous_commit,
 		1 AS slot_name, 1 AS publications, 1 AS conninfo FROM pg_database d WHERE datname = current_database();
 CREATE TABLE t (id int) USING heap;
 ALTER TABLE t SET UNLOGGED;

@@ -143,7 +143,7 @@ is(down("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"), 'f', 'tables
 calls();
 up('INSERT INTO defaulted VALUES (1); CREATE PUBLICATION p2 FOR TABLE defaulted');
 down("SELECT rose.create_subscription('d', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['p2'])");
-$replica->poll_query_until('postgres', "SELECT last_error ~ 'column \"w\" is not published by the upstream, and its type has a default' FROM rose.stat_subscription_tables WHERE relation = 'defaulted'::regclass")
+$replica->poll_query_until('postgres', "SELECT last_error ~ 'column \"w\" is not published by the upstream, and its type has a default' FROM rose.stat_subscription_tables WHERE relid = 'defaulted'::regclass")
   or fail('a default that comes with the type');
 is(calls(), '', 'is not evaluated');
 

@@ -23,9 +23,9 @@ sub paused
 {
 	my ($table, $pattern, $name) = @_;
 
-	$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relation = '$table'::regclass")
+	$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass")
 	  or fail("$name: paused");
-	like(down("SELECT last_error FROM rose.stat_subscription_tables WHERE relation = '$table'::regclass"), $pattern, $name);
+	like(down("SELECT last_error FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass"), $pattern, $name);
 	return;
 }
 
@@ -35,7 +35,7 @@ sub resynced
 
 	down("SELECT rose.alter_subscription('s', resync => '$table')");
 	down("SELECT rose.wait_for_sync('s', $timeout)");
-	is(down("SELECT state FROM rose.stat_subscription_tables WHERE relation = '$table'::regclass"), 'ready', "$name: resynced");
+	is(down("SELECT state FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass"), 'ready', "$name: resynced");
 	return;
 }
 
@@ -46,7 +46,7 @@ sub refused
 
 	up($good);
 	caught_up();
-	is(down("SELECT state FROM rose.stat_subscription_tables WHERE relation = '$table'::regclass"), 'ready', "$name: what fits is taken");
+	is(down("SELECT state FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass"), 'ready', "$name: what fits is taken");
 	up($bad);
 	paused($table, $pattern, $name);
 	down("SELECT rose.alter_subscription('s', resync => '$table')");
@@ -154,7 +154,7 @@ down("SELECT rose.merge('ours')");
 generated('merged');
 is(down('SELECT id, a, g IS NULL FROM plain_here'), '1|1|t', 'what the upstream generates and does not publish stays NULL here');
 up("INSERT INTO ours VALUES (50, NULL, 'x')");
-$replica->poll_query_until('postgres', "SELECT last_error ~ 'null value in column \"h\"' FROM rose.stat_subscription_tables WHERE relation = 'ours'::regclass")
+$replica->poll_query_until('postgres', "SELECT last_error ~ 'null value in column \"h\"' FROM rose.stat_subscription_tables WHERE relid = 'ours'::regclass")
   or fail('NOT NULL of what is generated');
 pass('NOT NULL of what is generated');
 

@@ -114,7 +114,7 @@ down("SELECT rose.create_subscription('f', \$\$$conninfo\$\$, ARRAY['f'])");
 down("SELECT rose.wait_for_sync('f', $timeout)");
 up("UPDATE f SET region = 'eu' WHERE id IN (1, 2, 4)");
 caught_up('f');
-is(down("SELECT inserts, incomplete_inserts FROM rose.stat_subscription_tables WHERE relation = 'f'::regclass"), '3|2', 'inserts without all values are counted');
+is(down("SELECT inserts, incomplete_inserts FROM rose.stat_subscription_tables WHERE relid = 'f'::regclass"), '3|2', 'inserts without all values are counted');
 is(down('SELECT count(*) FROM f WHERE doc IS NULL'), 0, 'no value is NULL that is not');
 reads('f', '3,4', 'rows that lack a value');
 up("UPDATE f SET doc = doc || 'y' WHERE id = 1; UPDATE f SET v = 20 WHERE id = 2");
@@ -127,7 +127,7 @@ down("SELECT rose.spill('f')");
 down("SELECT rose.merge('f')");
 reads('f', '1,4', 'the same, merged');
 up("UPDATE keyless SET region = 'eu'");
-$replica->poll_query_until('postgres', "SELECT last_error ~ 'cannot replicate an INSERT without its unchanged large values.*no primary key' FROM rose.stat_subscription_tables WHERE relation = 'keyless'::regclass")
+$replica->poll_query_until('postgres', "SELECT last_error ~ 'cannot replicate an INSERT without its unchanged large values.*no primary key' FROM rose.stat_subscription_tables WHERE relid = 'keyless'::regclass")
   or fail('such an insert into a table without a key');
 pass('such an insert into a table without a key is an error');
 
