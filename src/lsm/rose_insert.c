@@ -19,7 +19,6 @@
 
 #include "access/xact.h"
 #include "lsm/rose_tid.h"
-#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
@@ -46,7 +45,7 @@ lock_free_key(RoseTable *table, const Datum *key, int partition, bool speculativ
 			return ROSE_INSERT_CONFLICT;
 		if (state == ROSE_KEY_LIVE)
 			return ROSE_INSERT_DUPLICATE;
-		XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+		rose_write_wait_for_key(table, xwait);
 	}
 }
 
@@ -289,7 +288,7 @@ insert_all(RoseTable *table, InsertBatch *batch, ItemPointer tids, int *ndone)
 		if (state == ROSE_KEY_LIVE)
 			return ROSE_INSERT_DUPLICATE;
 		if (state == ROSE_KEY_BUSY)
-			XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+			rose_write_wait_for_key(table, xwait);
 		else
 			rose_write_make_room(table);
 	}

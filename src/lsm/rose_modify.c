@@ -28,6 +28,7 @@
 /* The version an operation is about. */
 typedef struct TargetVersion
 {
+	ItemPointerData tid;		/* as the statement names it */
 	uint64		seq;
 	bool		own;			/* written by the current transaction ... */
 	CommandId	cid;			/* ... in this command */
@@ -47,6 +48,7 @@ target_locate(RoseTable *table, RoseLookup *lookup, ItemPointer tid, TargetVersi
 
 	if (row == NULL)
 		return false;
+	target->tid = *tid;
 	target->seq = row->version.seq;
 	target->own = TransactionIdIsCurrentTransactionId(rose_version_writer(&row->version));
 	target->cid = row->version.cid;
@@ -112,14 +114,17 @@ queue_leave(RoseTable *table, TargetVersion *target)
 	target->queued = false;
 }
 
-/* Wait for the transaction that a conflict names, in line unless we hold a lock. */
+/*
+ * Wait for the transaction that a conflict names, in line unless we hold a lock.  An error meanwhile says what
+ * was to be done with which row.
+ */
 static void
 wait_in_line(RoseTable *table, TargetVersion *target, LockTupleMode mode,
-			 const RoseConflict *conflict)
+			 const RoseConflict *conflict, XLTW_Oper what)
 {
 	if (!conflict->locker)
 		(void) queue_enter(table, target, mode, LockWaitBlock);
-	XactLockTableWait(conflict->xwait, table->rel, NULL, XLTW_None);
+	XactLockTableWait(conflict->xwait, table->rel, &target->tid, what);
 }
 
 static void
@@ -176,7 +181,7 @@ delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target,
 		rose_write_unlock_partition(target->partition);
 
 		if (conflict.result == TM_BeingModified && wait)
-			wait_in_line(table, target, LockTupleExclusive, &conflict);
+			wait_in_line(table, target, LockTupleExclusive, &conflict, XLTW_Delete);
 		else if (conflict.result != TM_Ok)
 		{
 			rose_conflict_report(table, &conflict, tid, tmfd);
@@ -340,14 +345,14 @@ update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePl
 		unlock_two_partitions(target->partition, plan->new_partition);
 
 		if (conflict.result == TM_BeingModified && wait)
-			wait_in_line(table, target, plan->mode, &conflict);
+			wait_in_line(table, target, plan->mode, &conflict, XLTW_Update);
 		else if (conflict.result != TM_Ok)
 		{
 			rose_conflict_report(table, &conflict, tid, tmfd);
 			return conflict.result;
 		}
 		else if (state == ROSE_KEY_BUSY)
-			XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+			rose_write_wait_for_key(table, xwait);
 		else if (state == ROSE_KEY_LIVE)
 		{
 			*duplicate = true;
@@ -411,7 +416,7 @@ wait_by_policy(RoseTable *table, TargetVersion *target, LockTupleMode mode,
 {
 	if (policy == LockWaitBlock)
 	{
-		wait_in_line(table, target, mode, conflict);
+		wait_in_line(table, target, mode, conflict, XLTW_Lock);
 		return true;
 	}
 	if ((conflict->locker || queue_enter(table, target, mode, policy)) &&

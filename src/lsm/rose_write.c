@@ -23,6 +23,7 @@
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "lsm/rose_tid.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/datum.h"
@@ -412,4 +413,24 @@ rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
 		return row->version.op == ROSE_OP_TOMBSTONE ? ROSE_KEY_FREE : ROSE_KEY_LIVE;
 	}
 	return ROSE_KEY_FREE;
+}
+
+/* Heap's index names the entry that it was to make; here the new row has no name yet. */
+static void
+describe_wait_for_key(void *arg)
+{
+	errcontext("while inserting tuple in relation \"%s\"", RelationGetRelationName((Relation) arg));
+}
+
+void
+rose_write_wait_for_key(RoseTable *table, TransactionId xwait)
+{
+	ErrorContextCallback callback;
+
+	callback.callback = describe_wait_for_key;
+	callback.arg = table->rel;
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+	error_context_stack = callback.previous;
 }

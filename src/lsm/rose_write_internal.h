@@ -77,6 +77,8 @@ typedef enum RoseKeyState
 /* REQUIRES the key's partition lock. */
 extern RoseKeyState rose_write_key_state(RoseTable *table, const Datum *key,
 										 TransactionId *xwait);
+/* Wait for the transaction that makes a key BUSY; errors meanwhile say what for.  No LWLock may be held. */
+extern void rose_write_wait_for_key(RoseTable *table, TransactionId xwait);
 
 /* ---- rose_room.c ---- */
 
