@@ -310,7 +310,7 @@ sub merge
 	my @rows = map { my $v = value($key, 1); $seen{$v}++ ? () : "(($v)::" . ($key->[1] =~ s/ .*//r) . ', ' . int(rand(100)) . ')' } 1 .. 5;
 
 	# Equal keys in another spelling would meet one row twice.
-	@rows = ($rows[0]) if $key->[2] =~ /^(numeric|scaled|cased)$/;
+	@rows = ($rows[0]) if $key->[2] =~ /^(numeric|scaled|cased|jkey|pair|nums|words)$/;
 	return one("MERGE INTO $table->{name} t USING (VALUES " . join(', ', @rows) . ") v (k, a) ON t.$key->[0] = v.k"
 		  . ' WHEN MATCHED AND v.a < 20 THEN DELETE WHEN MATCHED THEN UPDATE SET a = v.a'
 		  . " WHEN NOT MATCHED THEN INSERT ($key->[0], a) VALUES (v.k, v.a)");
@@ -399,7 +399,7 @@ sub aggregate
 	# "+ 0" makes -0 to 0: they are equal, and which of them is found depends on the rows' order.
 	my $zero = $key->[2] =~ /^real/ ? ' + 0' : '';
 	my $extreme =
-	  $key->[2] =~ /^(uuid|bool|bytes)$/ ? "count($key->[0])" : "min($key->[0])$zero, max($key->[0])$zero";
+	  $key->[2] =~ /^(uuid|bool|bytes|mac|xid|jkey|stretch|gaps|pair|nums|floats|words|vector|five)$/ ? "count($key->[0])" : "min($key->[0])$zero, max($key->[0])$zero";
 
 	return one(pick(
 			"SELECT count(*), sum(a), $extreme FROM $table->{name}$condition",

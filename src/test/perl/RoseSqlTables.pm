@@ -47,6 +47,23 @@ my %gen = (
 	arraykey => sub { "'{" . join(',', map { rare(0.1) ? 'NULL' : int(rand(4)) - 1 } 1 .. int(rand(4))) . "}'::int[]" },
 	scaled => sub { quote(pick('NaN', 'Infinity', '-Infinity', '0', '-0.00', '1e60', '-1e60', '1e-30', pick('', '-') . int(rand(30)) . pick('', '.0', '.00', '.5', '.50'))) . '::numeric' },
 	bits => sub { "B'" . join('', map { pick(0, 1) } 1 .. int(rand(5))) . "'::varbit" },
+	net => sub { quote(pick('10.0.0.', '10.1.0.', '192.168.1.') . int(rand(9)) . pick('', '/24', '/16', '/32')) . '::inet' },
+	net6 => sub { quote(pick('::', 'fe80::', '2001:db8::') . int(rand(9)) . pick('', '/64', '/128')) . '::inet' },
+	mac => sub { "'08:00:2b:01:02:" . pick('00', '7f', '80', 'ff') . "'::macaddr" },
+	clock => sub { quote(pick('00:00', '12:00', '23:59:59.999999', '24:00') . pick('+00', '+01', '-12', '+05:30')) . '::timetz' },
+	cash => sub { quote((int(rand(40)) - 20) / 4) . '::numeric::money' },
+	lsn => sub { quote(pick('0/0', '1/0', 'FFFFFFFF/FFFFFFFF') =~ s/0\z/sprintf('%X', int(rand(16)))/er) . '::pg_lsn' },
+	xid => sub { quote(pick('18446744073709551615', '4294967296', int(rand(20)))) . '::xid8' },
+	jkey => sub { quote(pick('null', 'true', '[]', '{}', '""', '"a"', 1, '1.0', '-0', '1e2', '[1]', '[1, null]', '{"a": 1}', '{"b": {}, "a": [2]}', '{"a": "' . word() . '"}')) . '::jsonb' },
+	stretch => sub { my $from = int(rand(12)); quote(pick('empty', '(,)', "[$from,)", "(,$from]", "[$from," . ($from + int(rand(4))) . ')', "[$from,$from]")) . '::int4range' },
+	gaps => sub { quote('{' . join(',', map { '[' . 5 * $_ . ',' . (5 * $_ + int(rand(4))) . ']' } 1 .. int(rand(4))) . '}') . '::int4multirange' },
+	pair => sub { 'ROW(' . pick('NULL', int(rand(4)), int(rand(4))) . ', ' . pick('NULL', "'a'", "'b'", "''") . ", '" . pick('1', '1.0', 'NaN', '-0') . "')::pair" },
+	nums => sub { "'" . pick('{}', '{{1,2},{3,4}}', '[2:3]={1,2}', '{NaN}', map { '{' . join(',', map { pick('NULL', '1.0', 1, '-0', 'NaN', int(rand(3))) } 1 .. 1 + int(rand(3))) . '}' } 1 .. 4) . "'" },
+	floats => sub { "'{" . join(',', map { pick('NaN', '-0', 0, '1e-300', 'Infinity', 'NULL') } 1 .. int(rand(3))) . "}'::float8[]" },
+	words => sub { "ARRAY[" . join(', ', map { quote(word()) } 1 .. int(rand(3))) . "]::text[]" },
+	vector => sub { quote(join(' ', map { word() . pick('', ':1', ':2A') } 1 .. int(rand(4)))) . '::tsvector' },
+	anyday => sub { quote(pick('-infinity', 'infinity', '4713-01-01 BC', '0001-12-31 BC', '5874897-12-31', '2000-01-0' . (1 + int(rand(8))))) . '::date' },
+	five => sub { "B'" . join('', map { pick(0, 1) } 1 .. 5) . "'" },
 	float => sub { pick("'NaN'", "'-0'", 0, 1.5, int(rand(100)) / 4, "'Infinity'", '1e-300') },
 	bool => sub { pick('true', 'false') },
 	json => sub { "'{\"n\": " . int(rand(50)) . ", \"s\": \"" . word() . "\"}'" },
@@ -178,6 +195,43 @@ my @tables = (
 		name => 't_scaled', key => [ [ 'n', 'numeric', 'scaled' ] ],
 		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
 	},
+	# types whose order is that of a function of their own
+	{
+		name => 't_net', key => [ [ 'k', 'inet', 'net' ], [ 'm', 'macaddr', 'mac' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_odd', key => [ [ 'c', 'timetz', 'clock' ], [ 'm', 'money', 'cash' ], [ 'v', 'bit(5)', 'five' ] ], key_last => 1,
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ], [ 'n6', 'inet', 'net6' ] ]
+	},
+	{
+		name => 't_pos', key => [ [ 'l', 'pg_lsn', 'lsn' ], [ 'x', 'xid8', 'xid' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'v', 'tsvector', 'vector' ] ]
+	},
+	{
+		name => 't_json', key => [ [ 'j', 'jsonb', 'jkey' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_span', key => [ [ 'r', 'int4range', 'stretch' ], [ 'g', 'int4multirange', 'gaps' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_pair', key => [ [ 'p', 'pair', 'pair' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_nums', key => [ [ 'n', 'matrix', 'nums' ], [ 'f', 'float8[]', 'floats' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_words', key => [ [ 'w', 'text[] COLLATE nocase', 'words' ], [ 'd', 'date', 'anyday' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
+	},
+	{
+		name => 't_vector', key => [ [ 'v', 'tsvector', 'vector' ] ],
+		other => [ [ 'a', 'int', 'int' ], [ 'p', 'pair', 'pair' ] ]
+	},
 	{
 		name => 't_domain', key => [ [ 'k', 'word', 'prefixed' ] ],
 		other => [ [ 'a', 'int', 'int' ], [ 'b', 'text', 'pad' ] ]
@@ -188,6 +242,8 @@ my $nocase = "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2
 my @types = (
 	"CREATE TYPE mood AS ENUM ('sad', 'glad', 'last')",
 	"ALTER TYPE mood ADD VALUE 'between' BEFORE 'glad'",
+	'CREATE TYPE pair AS (i int, t text COLLATE "C", n numeric)',
+	'CREATE DOMAIN matrix AS numeric[]',
 	'CREATE DOMAIN word AS text COLLATE "C" CHECK (VALUE <> \'cc\')');
 
 sub rare { return rand() < $_[0] }
