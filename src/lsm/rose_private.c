@@ -27,8 +27,13 @@
 #include "lsm/rose_altered.h"
 #include "lsm/rose_merge.h"
 #include "lsm/rose_picker.h"
+#include "lsm/rose_spill.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
+
+/* So many components: merges cannot be left to others. */
+#define MANY_COMPONENTS		(ROSE_MAX_COMPONENTS / 2)
 
 RoseXidStatus
 rose_private_owner_status(uint64 owner)
@@ -166,9 +171,12 @@ rose_settle_private_runs(RoseTable *table)
 
 /* ---- without a worker ---- */
 
-/* False: there is nothing to join, nor to split. */
+/*
+ * False: there is nothing to join, nor to split; nor to merge, where that is our business, too, because no worker comes
+ * and there are many components.
+ */
 static bool
-tidy_private_runs(RoseTable *table)
+tidy_runs(RoseTable *table, bool worker)
 {
 	RosePickInput input;
 	RosePickFlags flags;
@@ -177,8 +185,9 @@ tidy_private_runs(RoseTable *table)
 
 	rose_pick_input(table, &input, &flags);
 	pick = rose_pick_merge(&input);
-	if (!pick.merge || pick.kind == ROSE_PICK_MERGE ||
-		(pick.kind == ROSE_PICK_SPLIT && rose_altered_before_commit(table)))
+	if (!pick.merge ||
+		(pick.kind == ROSE_PICK_MERGE && (worker || input.ncomponents < MANY_COMPONENTS)) ||
+		(pick.kind != ROSE_PICK_JOIN && rose_altered_before_commit(table)))
 		return false;
 	merge = rose_merge_begin(table, &pick, false);
 	if (merge == NULL)
@@ -208,17 +217,32 @@ is_joinable(RoseTable *table)
  * gives way when somebody waits for that, and loses what it has; so wait only if it is time.
  */
 void
-rose_join_own_runs(RoseTable *table)
+rose_tidy_own_runs(RoseTable *table, bool worker)
 {
-	if (!has_private_runs(rose_table_manifest(table)) || !is_joinable(table))
+	bool		many = rose_table_manifest(table)->ncomponents >= MANY_COMPONENTS;
+
+	if ((!has_private_runs(&table->manifest) && (worker || !many)) || !is_joinable(table))
 		return;
 	if (!ConditionalLockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock))
 	{
-		if (rose_table_manifest(table)->ncomponents < ROSE_MAX_COMPONENTS / 2)
+		if (!many)
 			return;
 		LockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 	}
-	while (tidy_private_runs(table))
-		;
+	if (many)
+		rose_settle_private_runs(table);
+	while (tidy_runs(table, worker))
+		CHECK_FOR_INTERRUPTS();
 	UnlockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+}
+
+/* To wait for the merges of a table that a worker looks after would keep a subscription's stream waiting. */
+void
+rose_tidy_full_manifest(RoseTable *table)
+{
+	if (rose_spill_has_room(table) ||
+		(OidIsValid(table->shared->fed_by) && rose_request_spill_hook != NULL &&
+		 rose_request_spill_hook(rose_locator_db(table->locator))))
+		return;
+	rose_tidy_own_runs(table, false);
 }

@@ -83,7 +83,7 @@ spill_locked(RoseTable *table)
 	if (!rose_spill_own(table, InvalidOid, 0))
 		return false;
 	rose_pace_count_own_spill();
-	rose_join_own_runs(table);
+	rose_tidy_own_runs(table, false);
 	return true;
 }
 
@@ -98,16 +98,15 @@ spill_here(RoseTable *table, bool worker)
 
 	if (!fed && is_locked(table))
 		return spill_locked(table);
-	/* a worker merges meanwhile; without one, say what is wrong */
 	if (worker && !fed && !rose_spill_has_room(table))
-		return false;
+		return false;			/* it merges meanwhile */
 	if (!rose_spill(table, WriteSubid, WriteEpoch))
 		return false;
 	if (fed)
 		return true;
 	rose_pace_count_own_spill();
 	if (!worker)
-		rose_join_own_runs(table);
+		rose_tidy_own_runs(table, false);
 	return true;
 }
 

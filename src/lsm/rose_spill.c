@@ -45,6 +45,7 @@
 #include "lsm/rose_altered.h"
 #include "lsm/rose_compactor.h"
 #include "lsm/rose_horizon.h"
+#include "lsm/rose_private.h"
 #include "lsm/rose_registry.h"
 #include "lsm/rose_spill_plan.h"
 #include "lsm/rose_write.h"
@@ -581,6 +582,7 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 		MemoryContextDelete(context);
 		return false;
 	}
+	rose_tidy_full_manifest(table);
 	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	spilled = spill_memtables(table, &schemas, subid, epoch, private_xid);
 	if (!OidIsValid(fed_by) && drop_idle_tails(table))
@@ -682,6 +684,7 @@ rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch)
 
 	if (table->shared->fed_by != subid)
 		return false;
+	rose_tidy_full_manifest(table);
 	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	while ((slot = oldest_frozen_for(c0, epoch)) >= 0)
 	{
