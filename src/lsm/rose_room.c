@@ -11,7 +11,8 @@
  * fuller memory is.  What it has written itself goes to a private run then, and nothing is carried over.
  *
  * Shares get smaller as memory fills up, so that they do not add up to all of it: after two
- * transactions with a quarter each there are sixteen with a 64th, then others with a 256th.
+ * transactions with a quarter each there are sixteen with a 64th, then others with a 256th, and when an eighth
+ * is left, with a 1024th, which is as good as nothing in a small arena.
  *
  * Locking: no LWLock is held by callers; spills take what they need.
  *
@@ -174,13 +175,22 @@ spill_others(Oid dbid, Size worth, bool any, bool all)
 
 /* ---- shares ---- */
 
+/* Is memory so full that next to nothing may stay there that only its writer can spill? */
+static bool
+is_nearly_full(Size used, Size total)
+{
+	return used >= total / 8 * 7;
+}
+
 /* What a table may have that only its writer can spill. */
 static Size
 share_of_locked(Size used, Size total)
 {
 	if (used < total / 2)
 		return total / 4;
-	return used < total / 4 * 3 ? total / 64 : total / 256;
+	if (used < total / 4 * 3)
+		return total / 64;
+	return is_nearly_full(used, total) ? total / 1024 : total / 256;
 }
 
 /*
@@ -189,10 +199,17 @@ share_of_locked(Size used, Size total)
 static void
 note_table(RoseTable *table, Size used, Size total)
 {
+	bool		full = is_nearly_full(used, total);
+
 	if (table == LastTable)
 		return;
 	LastTable = table;
-	if (!is_locked(table) || ++LockedTables < ROOM_MANY_TABLES || used < total / 2)
+	if (!is_locked(table))
+		return;
+	/* what is written when memory is nearly full does not stay */
+	if (!full || LockedTables > 0)
+		LockedTables++;
+	if (used < total / 2 || LockedTables < (full ? 2 : ROOM_MANY_TABLES))
 		return;
 	LockedTables = 0;
 	(void) spill_others(rose_locator_db(table->locator), 1, false, true);

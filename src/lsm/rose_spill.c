@@ -485,6 +485,17 @@ oldest_frozen(const RoseC0Shared *c0)
 	return oldest;
 }
 
+/* A memtable that a write had no room in after all.  REQUIRES: write_lock. */
+static void
+free_unused(RoseC0Shared *c0)
+{
+	if (c0->active < 0 || c0->tables[c0->active].nentries > 0)
+		return;
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	rose_c0_free_memtable(c0, c0->active);
+	LWLockRelease(&c0->reclaim_lock);
+}
+
 /*
  * Freeze the active memtable; false if it is empty or all slots are taken.
  * All segments there are make this memtable, or older ones, durable.
@@ -496,6 +507,7 @@ freeze_active(RoseTableShared *shared)
 	int			slot;
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	free_unused(c0);
 	slot = rose_c0_freeze(c0);
 	if (slot >= 0)
 	{

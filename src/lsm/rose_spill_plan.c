@@ -162,17 +162,18 @@ largest_carried(RoseSpillPlan *plan)
 
 /*
  * What is carried over is copied and logged once more, by each spill: so it is a small part of what is
- * spilled.  When memory is short, as little as possible is carried over: several tables
- * with transactions in progress could fill the arena with what each may carry.
+ * spilled.  When memory is short, it is next to nothing, in all and of what the memtable had: many tables
+ * with idle transactions could fill the arena with what each may carry, and be spilled in vain.
  */
 static Size
 carry_limit(const RoseSpillPlan *plan)
 {
 	Size		total = rose_arena_total_bytes();
+	Size		share = plan->memtable_bytes / CARRY_SHARE;
 
 	if (rose_arena_used_bytes() >= total / 4 * 3)
-		return total / CARRY_SHARE_SHORT;
-	return Max(Min(total, plan->memtable_bytes) / CARRY_SHARE, total / CARRY_SHARE_SHORT);
+		return Min(total / CARRY_SHARE_SHORT, share);
+	return Max(Min(total / CARRY_SHARE, share), total / CARRY_SHARE_SHORT);
 }
 
 static void
