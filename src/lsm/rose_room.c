@@ -14,6 +14,9 @@
  * transactions with a quarter each there are sixteen with a 64th, then others with a 256th, and when an eighth
  * is left, with a 1024th, which is as good as nothing in a small arena.
  *
+ * Who finds no room for long, because nobody may spill what is there, or because it is in pieces
+ * that are too short, writes past memory (rose_write_direct.c).  So a write always ends.
+ *
  * Locking: no LWLock is held by callers; spills take what they need.
  *
  *-------------------------------------------------------------------------
@@ -42,6 +45,11 @@ RoseWaitForEpochHook rose_wait_for_epoch_hook = NULL;
 
 /* How often this process has napped since it wrote anything. */
 static int	VainWaits = 0;
+
+/* Naps before a row is written past memory; after that, others of the same process do not wait again for a while. */
+#define ROOM_NAPS_BEFORE_DIRECT	1000
+#define ROOM_DIRECT_MS			5000
+static TimestampTz DirectUntil = 0;
 
 /* Of this transaction: the table that was looked at last, and locked ones since the last spill of all. */
 static const RoseTable *LastTable = NULL;
@@ -283,6 +291,22 @@ spill_something(RoseTable *table, bool worker)
 }
 
 /*
+ * Have the next write go past memory, if it was waited for long enough, or lately.  Not yet: false.
+ */
+static bool
+go_past_memory(RoseTable *table, bool worker, int waits)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (OidIsValid(WriteSubid) || (waits < ROOM_NAPS_BEFORE_DIRECT && now >= DirectUntil) ||
+		!rose_direct_begin(table, worker))
+		return false;
+	if (now >= DirectUntil)
+		DirectUntil = TimestampTzPlusMilliseconds(now, ROOM_DIRECT_MS);
+	return true;
+}
+
+/*
  * C0's arena is full, or C0 has no memtable left to write to, or the table too many tail
  * segments: have the worker spill what is largest, or this table for its segments, and wait for
  * that, long enough for the spill of a large C0 on a busy disk.  Now and then try our own, in
@@ -319,7 +343,7 @@ rose_write_make_room(RoseTable *table)
 				rose_request_spill_hook(rose_locator_db(table->locator));
 		if (((!worker || locked || waits % own_turn == own_turn - 1) &&
 			 spill_something(table, worker)) ||
-			(waits > 0 && has_room(table)))
+			(waits > 0 && (has_room(table) || go_past_memory(table, worker, waits))))
 		{
 			VainWaits = waits + 1;
 			return;

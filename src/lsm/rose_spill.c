@@ -594,7 +594,8 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 		MemoryContextDelete(context);
 		return false;
 	}
-	rose_tidy_full_manifest(table);
+	if (private_xid != ROSE_SPILL_WHOLE)
+		rose_tidy_full_manifest(table);
 	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	spilled = spill_memtables(table, &schemas, subid, epoch, private_xid);
 	if (!OidIsValid(fed_by) && drop_idle_tails(table))
@@ -608,6 +609,12 @@ bool
 rose_spill(RoseTable *table, Oid subid, uint64 epoch)
 {
 	return spill_c0(table, subid, epoch, 0);
+}
+
+bool
+rose_spill_whole(RoseTable *table)
+{
+	return spill_c0(table, InvalidOid, 0, ROSE_SPILL_WHOLE);
 }
 
 bool

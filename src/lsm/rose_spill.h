@@ -51,6 +51,12 @@ extern bool rose_spill(RoseTable *table, Oid subid, uint64 epoch);
 extern bool rose_spill_own(RoseTable *table, Oid subid, uint64 epoch);
 
 /*
+ * The same for an ordinary table, and nothing at all stays in C0, of no transaction; but what others
+ * write meanwhile.
+ */
+extern bool rose_spill_whole(RoseTable *table);
+
+/*
  * The same in two steps, of which the second may be another process' while rows are
  * written to new memtables.
  *

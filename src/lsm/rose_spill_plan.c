@@ -177,10 +177,8 @@ carry_limit(const RoseSpillPlan *plan)
 }
 
 static void
-choose_private(RoseSpillPlan *plan)
+choose_private(RoseSpillPlan *plan, Size limit)
 {
-	Size		limit = carry_limit(plan);
-
 	for (;;)
 	{
 		RoseSpillOwner *owner = largest_carried(plan);
@@ -234,6 +232,7 @@ RoseSpillPlan *
 rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema, int slot,
 					 uint64 private_xid, MemoryContext context)
 {
+	bool		whole = private_xid == ROSE_SPILL_WHOLE;
 	RoseSpillPlan *plan = MemoryContextAllocZero(context, sizeof(RoseSpillPlan));
 	MemoryContext entry_context = AllocSetContextCreate(context, "rose spill entry",
 														ALLOCSET_SMALL_SIZES);
@@ -259,7 +258,7 @@ rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema, int slot,
 	owner = hash_search(plan->owners, &private_xid, HASH_FIND, NULL);
 	if (owner != NULL)
 		rose_spill_plan_make_private(plan, owner);
-	choose_private(plan);
+	choose_private(plan, whole ? 0 : carry_limit(plan));
 	return plan;
 }
 

@@ -37,8 +37,10 @@ typedef struct RoseSpillOwner
 /*
  * Look through a frozen memtable, which nobody else may free meanwhile.
  * private_xid: this transaction's versions go to a private run; 0 = only what is
- * too large to be carried over.
+ * too large to be carried over; ROSE_SPILL_WHOLE = those of all transactions.
  */
+#define ROSE_SPILL_WHOLE	PG_UINT64_MAX
+
 extern RoseSpillPlan *rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema,
 										   int slot, uint64 private_xid,
 										   MemoryContext context);

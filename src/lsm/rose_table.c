@@ -557,6 +557,7 @@ on_subtransaction_event(SubXactEvent event, SubTransactionId mine,
 	{
 		settle_files(level, false);
 		rose_insert_abort_subtransaction(level);
+		rose_direct_abort(level);
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{

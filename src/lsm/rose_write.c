@@ -111,10 +111,13 @@ rose_write_lock_partition(int partition)
 	LWLockAcquire(&PartitionLocks[partition].lock, LW_EXCLUSIVE);
 }
 
+/* Who wanted to write past C0 has written, or need not. */
 void
 rose_write_unlock_partition(int partition)
 {
 	LWLockRelease(&PartitionLocks[partition].lock);
+	if (unlikely(rose_direct_table != NULL))
+		rose_direct_end();
 }
 
 /* ---- transaction state ---- */
@@ -123,6 +126,7 @@ void
 rose_write_end_transaction(void)
 {
 	memset(&WriteCache, 0, sizeof(WriteCache));
+	rose_direct_abort(0);
 	rose_room_end_transaction();
 	rose_lookup_forget_cached();
 }
@@ -221,6 +225,24 @@ rose_write_form_key_row(RoseTable *table, const Datum *key)
 
 /* ---- linking ---- */
 
+/* Give a version its number. */
+void
+rose_write_number(RoseTable *table, RoseNewVersion *v, uint64 seq)
+{
+	RoseVersion *version = &v->version;
+
+	version->seq = seq;
+	/* the row under its new key comes next */
+	if (version->op == ROSE_OP_TOMBSTONE && version->moved_to != 0 &&
+		version->moved_to != ROSE_MOVED_TO_PARTITION)
+		version->moved_to = seq + 1;
+	if (table->schema->nkeys > 0)
+		return;
+	if (version->rowid == 0)
+		version->rowid = (int64) seq;
+	v->key[0] = Int64GetDatum(version->rowid);
+}
+
 /*
  * Give the next sequence number and link; false if there is no room.  Then *v is as it was:
  * whoever tries again must not have a number that somebody else has taken meanwhile.
@@ -232,29 +254,19 @@ link_version(RoseTable *table, RoseNewVersion *v, const RoseMemHint *hint, RoseA
 	const RoseMemHint none = {0};
 	RoseC0Shared *c0 = &table->shared->c0;
 	RoseVersion version = v->version;
-	const Datum *key = v->key;
-	Datum		rowid;
+	Datum		rowid = v->key[0];
 	RoseMemPending pending;
 
-	version.seq = c0->next_seq;
-	/* the row under its new key comes next */
-	if (version.op == ROSE_OP_TOMBSTONE && version.moved_to != 0 &&
-		version.moved_to != ROSE_MOVED_TO_PARTITION)
-		version.moved_to = c0->next_seq + 1;
-	if (table->schema->nkeys == 0)
-	{
-		if (version.rowid == 0)
-			version.rowid = (int64) version.seq;
-		rowid = Int64GetDatum(version.rowid);
-		key = &rowid;
-	}
-	if (!rose_c0_prepare_near(c0, table->schema, &version, key, v->row,
+	rose_write_number(table, v, c0->next_seq);
+	if (!rose_c0_prepare_near(c0, table->schema, &v->version, v->key, v->row,
 							  hint ? hint : &none, &pending))
+	{
+		v->version = version;
+		v->key[0] = rowid;
 		return false;
+	}
 	rose_c0_link(c0, &pending);
 	c0->next_seq++;
-	v->version = version;
-	v->key[0] = key[0];
 	*ptr = pending.entry;
 	return true;
 }
@@ -301,6 +313,8 @@ rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
 	RoseArenaPtr ptr;
 	int			done = 0;
 
+	if (unlikely(rose_direct_table == table))
+		return rose_direct_write(table, versions, n) ? n : 0;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	if (!reserve_log(table, versions, n))
 		n = 0;
@@ -328,6 +342,8 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
 	int			done = 0;
 
+	if (unlikely(rose_direct_table == table))
+		return rose_direct_write(table, versions, n);
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	if (log && !reserve_log(table, versions, n))
 	{

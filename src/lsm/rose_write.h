@@ -100,6 +100,7 @@ typedef bool (*RoseWaitForEpochHook) (void);
 extern RoseWaitForEpochHook rose_wait_for_epoch_hook;
 
 extern void rose_write_end_transaction(void);	/* top-level end */
+extern void rose_direct_abort(int level);	/* of a (sub)transaction of this level */
 
 /*
  * Bulk load: rows in any order are sorted and become one private run owned by the current transaction

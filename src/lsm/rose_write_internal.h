@@ -67,6 +67,9 @@ extern MinimalTuple rose_write_form_row(RoseTable *table, const Datum *values,
 /* A row with the key columns only, for tombstones and locks. */
 extern MinimalTuple rose_write_form_key_row(RoseTable *table, const Datum *key);
 
+/* Give a version its number, what follows from it, and in a table without key a new row its row id. */
+extern void rose_write_number(RoseTable *table, RoseNewVersion *v, uint64 seq);
+
 typedef enum RoseKeyState
 {
 	ROSE_KEY_FREE,				/* no row has the key */
@@ -91,6 +94,20 @@ extern void rose_room_end_transaction(void);
  * After a write: spill the table if nobody else can, and it has more than its share.  worker: one comes when asked.
  */
 extern void rose_room_keep_share(RoseTable *table, bool worker);
+
+/* ---- rose_write_direct.c ---- */
+
+/*
+ * The next write to the table goes past C0, to a private run.  False: it cannot.  Waits for a spill of the table; no
+ * LWLock may be held.  The writer takes his locks and looks at his keys again then.  worker: one merges the table.
+ */
+extern bool rose_direct_begin(RoseTable *table, bool worker);
+/* The table that this process is about to write to in this way, or NULL. */
+extern RoseTable *rose_direct_table;
+/* Write all of them, or none: some key is in memory again.  REQUIRES the keys' partition locks. */
+extern bool rose_direct_write(RoseTable *table, RoseNewVersion *versions, int n);
+/* Nothing more comes. */
+extern void rose_direct_end(void);
 
 /* ---- rose_conflict.c ---- */
 

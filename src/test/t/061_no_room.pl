@@ -1,5 +1,5 @@
-# A transaction that has locked its table, and finds memory full with rows that nobody spills in time, waits; it does not
-# spill its few rows again and again.
+# A transaction that has locked its table, and finds memory full with rows that nobody spills in time, waits for a while, and does not
+# spill its few rows again and again; then it writes past memory.
 use strict;
 use warnings;
 
@@ -30,17 +30,19 @@ sql("DO \$\$ BEGIN FOR i IN 1..100000 LOOP"
 wait_for_stop($node);
 my $before = sql('SELECT writer_spills FROM rose.stat_memory');
 
-$writer->run("SAVEPOINT s; SET statement_timeout = '4s'");
+$writer->run("SAVEPOINT s; SET statement_timeout = '1s'");
 $writer->start("INSERT INTO t SELECT 2, repeat('y', 96000)");
 eval { $writer->finish };
 like($@, qr/canceling statement due to statement timeout/, 'it waits');
 cmp_ok(sql('SELECT writer_spills FROM rose.stat_memory') - $before, '<=', 2, 'and does not spill all the time');
 $writer->{err} = '';
+$writer->run("ROLLBACK TO s; SET statement_timeout = 0; INSERT INTO t SELECT 2, repeat('y', 96000)");
+is($writer->run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), 1, 'it writes while nobody makes room');
 $control->run("SELECT go_on('spill-planned')");
 $control->end;
-$writer->run("ROLLBACK TO s; INSERT INTO t SELECT 2, repeat('y', 96000); COMMIT");
+$writer->run("INSERT INTO t SELECT 3, repeat('y', 96000); COMMIT");
 $writer->end;
-is(sql('SELECT count(*), max(length(doc)) FROM t'), '2|96000', 'and it goes on when there is room');
+is(sql('SELECT count(*), max(length(doc)) FROM t'), '3|96000', 'and goes on when there is room');
 
 $node->stop;
 done_testing();
