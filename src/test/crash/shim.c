@@ -37,8 +37,10 @@ enum
 	FAULT_READ,					/* one read: EIO */
 	FAULT_SYNC,					/* one fsync: EIO */
 	FAULT_KILL,					/* after one write: SIGKILL */
-	FAULT_TORN					/* half of one write, then SIGKILL */
+	FAULT_TORN					/* half of one write over another content, then SIGKILL */
 };
+
+#define BLOCK 8192				/* PostgreSQL's */
 
 typedef struct Fault
 {
@@ -110,9 +112,32 @@ die(void)
 		pause();
 }
 
-/* Before a write: -1 with errno if it fails; may shorten it, or plan to die after it. */
+#define REAL(name) \
+	static __typeof__(name) *real = NULL; \
+	if (real == NULL) \
+		real = (__typeof__(name) *) dlsym(RTLD_NEXT, #name)
+
+/*
+ * Would it be a loss to keep half of what is there?  A page that is new, or the same in one of its
+ * halves, is torn without anybody noticing: then nothing would be tested.
+ */
 static int
-before_write(int fd, int *dies, size_t *bytes)
+tears(int fd, const char *data, size_t bytes, off_t offset)
+{
+	char		old[BLOCK];
+	static const char nothing[BLOCK];
+
+	REAL(pread);
+	if (control == NULL || control->fault != FAULT_TORN || bytes != BLOCK || !is_relation(fd) ||
+		real(fd, old, BLOCK, offset) != BLOCK || memcmp(old, nothing, BLOCK) == 0)
+		return 0;
+	return memcmp(old, data, BLOCK / 2) != 0 &&
+		memcmp(old + BLOCK / 2, data + BLOCK / 2, BLOCK / 2) != 0;
+}
+
+/* Before a write: -1 with errno if it fails; or plans to die after it. */
+static int
+before_write(int fd, int *dies)
 {
 	*dies = 0;
 	if (strikes(FAULT_FULL, fd))
@@ -127,18 +152,8 @@ before_write(int fd, int *dies, size_t *bytes)
 	}
 	if (strikes(FAULT_KILL, fd))
 		*dies = 1;
-	if (strikes(FAULT_TORN, fd))
-	{
-		*dies = 1;
-		*bytes /= 2;
-	}
 	return 0;
 }
-
-#define REAL(name) \
-	static __typeof__(name) *real = NULL; \
-	if (real == NULL) \
-		real = (__typeof__(name) *) dlsym(RTLD_NEXT, #name)
 
 ssize_t
 pwrite(int fd, const void *data, size_t bytes, off_t offset)
@@ -147,8 +162,16 @@ pwrite(int fd, const void *data, size_t bytes, off_t offset)
 	ssize_t		n;
 
 	REAL(pwrite);
-	if (before_write(fd, &dies, &bytes) < 0)
+	if (before_write(fd, &dies) < 0)
 		return -1;
+	if (tears(fd, data, bytes, offset) && strikes(FAULT_TORN, fd))
+	{
+		/* the one half or the other: a disk need not write in order */
+		size_t		from = offset / BLOCK % 2 * (BLOCK / 2);
+
+		(void) real(fd, (const char *) data + from, BLOCK / 2, offset + from);
+		die();
+	}
 	n = real(fd, data, bytes, offset);
 	if (dies)
 		die();
@@ -158,12 +181,11 @@ pwrite(int fd, const void *data, size_t bytes, off_t offset)
 ssize_t
 pwritev(int fd, const struct iovec *parts, int nparts, off_t offset)
 {
-	size_t		bytes = nparts > 0 ? parts[0].iov_len : 0;
 	int			dies;
 	ssize_t		n;
 
 	REAL(pwritev);
-	if (before_write(fd, &dies, &bytes) < 0)
+	if (before_write(fd, &dies) < 0)
 		return -1;
 	n = real(fd, parts, nparts, offset);
 	if (dies)
