@@ -321,6 +321,7 @@ try_recover(RoseTable *table, const FileReading *reading, const PendingVerdicts 
 		rose_meta_adopt(table->rel, &reading->meta);
 	if (!replay_tail(table, reading->schema, &meta, next_seq, use_reserve))
 		return false;
+	ROSE_STOP_POINT("recover-replayed");	/* under attach_lock */
 
 	shared->hash_functions = reading->schema->hash_functions;
 	shared->other_order = reading->other_order;

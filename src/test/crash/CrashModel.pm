@@ -13,18 +13,21 @@ package CrashModel;
 use strict;
 use warnings;
 
+use CrashWork;
 use File::Temp;
 use IPC::Run;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 
 my @names = qw(plain pair nokey part wide);
+my @fed_tables = qw(f_left f_right f_copied);
 my $writers = 3;
 
 # Errors that say nothing about rose: what the tests do themselves, and what follows from it.
 my $allowed = join '|', 'at stop point', 'current transaction is aborted', 'savepoint "s" does not exist', 'duplicate key value', 'canceling statement due to lock timeout',
   'deadlock detected', 'terminating connection', 'the database system is', 'connection to server', 'server closed the connection',
-  'could not receive data|could not send data', 'no connection to the server', 'prepared transaction with identifier', 'while another session waits|SSL';
+  'could not receive data|could not send data', 'no connection to the server', 'prepared transaction with identifier', 'while another session waits|SSL',
+  'could not serialize access', 'is being accessed by other users', 'some relations of database "other" are already in tablespace', 'database "scratch\d+" does not exist';
 
 sub pick { return $_[ int(rand(@_)) ] }
 sub chance { return rand() < $_[0] }
@@ -48,14 +51,15 @@ CREATE TABLE ${side}_part0 PARTITION OF ${side}_part FOR VALUES WITH (MODULUS 2,
 CREATE TABLE ${side}_part1 PARTITION OF ${side}_part FOR VALUES WITH (MODULUS 2, REMAINDER 1) USING $am;
 SQL
 	}
+	CrashWork::create($self->{node});
 	my $fed = 'id int PRIMARY KEY, n bigint, big text';
-	foreach my $table (qw(f_left f_right))
+	foreach my $table (@fed_tables)
 	{
 		$self->{upstream}->safe_psql('postgres', "CREATE TABLE $table ($fed)");
 		$self->{upstream}->safe_psql('postgres', "INSERT INTO $table SELECT g, 0, (SELECT string_agg(md5((g * i)::text), '') FROM generate_series(1, 100) i) FROM generate_series(1, 300) g");
 		$self->sql("CREATE TABLE $table ($fed) USING rose");
 	}
-	$self->{upstream}->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE f_left, f_right');
+	$self->{upstream}->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE ' . join(', ', @fed_tables));
 	subscribe($self->{upstream}, $self->{node});
 	return $self;
 }
@@ -112,14 +116,13 @@ sub transaction
 	for (1 .. pick(1, 3, 8))
 	{
 		my $name = pick(@names);
-		my $table = $name . ($name eq 'part' && chance(0.3) ? '' : '');
 
 		if (chance(0.15))
 		{
 			$text .= $saved ? pick("ROLLBACK TO s;\n", "RELEASE s;\n") : "SAVEPOINT s;\n";
 			$saved = !$saved;
 		}
-		$text .= join '', both($self->statement($name, $writer), "h_$table", "r_$table");
+		$text .= join '', both($self->statement($name, $writer), "h_$name", "r_$name");
 		$text .= "SELECT count(*), sum(v), max(length(pad)) FROM r_$name;\n" if chance(0.2);
 		$text .= "SELECT v FROM r_$name WHERE id = " . int($writer * 10_000 + rand(2000)) . ";\n" if chance(0.2);
 		$text .= "SELECT rose.spill('" . rose_table() . "');\n" if chance(0.03);
@@ -160,7 +163,7 @@ sub maintenance
 		"BEGIN;\n" . join('', both('TRUNCATE T', 'h_nokey', 'r_nokey')) . pick('COMMIT', 'ROLLBACK', 'ROLLBACK') . ";\n");
 }
 
-# What the upstream does meanwhile.
+# What the upstream does meanwhile. The sums of f_left and f_right, and that of f_copied, stay zero.
 sub upstream_work
 {
 	my $text = '';
@@ -173,16 +176,23 @@ sub upstream_work
 		$text .= "BEGIN;\nUPDATE f_left SET n = n + $n WHERE id BETWEEN $from AND $to;\nUPDATE f_right SET n = n - $n WHERE id BETWEEN $from AND $to;\n";
 		$text .= "UPDATE f_left SET big = repeat('y', " . int(rand(3000)) . ") WHERE id = $from;\n" if chance(0.1);
 		$text .= "DELETE FROM f_left WHERE id = $from;\nINSERT INTO f_left SELECT id, -n, 'new' FROM f_right WHERE id = $from;\n" if chance(0.1);
+		$text .= "UPDATE f_copied SET n = n + CASE WHEN id = $from THEN ${\ ($to - $from)} ELSE -1 END WHERE id BETWEEN $from AND $to;\n" if $to <= 300 && chance(0.3);
 		$text .= "COMMIT;\n";
 	}
 	return $text;
 }
 
-# Starts all writers; returns what wait_for takes.
+# Starts all writers, and what comes to this stop point, if anything is needed for that;
+# something of that kind now and then in any case. Returns what wait_for takes.
 sub start_work
 {
-	my ($self) = @_;
+	my ($self, $point) = @_;
 	my @running;
+
+	if (CrashWork::needs_work($point) || chance(0.3))
+	{
+		push @running, run_psql($self->{node}, CrashWork::work($point, $self->{node}->connstr('postgres')));
+	}
 
 	foreach my $writer (1 .. $writers)
 	{
@@ -239,32 +249,50 @@ sub end_prepared
 	return;
 }
 
+sub content_hash
+{
+	my ($table) = @_;
+
+	return "(SELECT count(*) || ' ' || coalesce(md5(string_agg(h, '' ORDER BY h)), '-') FROM (SELECT md5(t::text) AS h FROM $table t) s)";
+}
+
+# Statements whose rows are problems; one session for all of them, since a cycle has many.
+sub differs
+{
+	my ($name) = @_;
+
+	return "SELECT '$name: heap has ' || h || ', rose ' || r FROM (SELECT "
+	  . content_hash("h_$name") . ' AS h, ' . content_hash("r_$name") . ' AS r) x WHERE h <> r;';
+}
+
+sub is_unsound { return "SELECT 'rose.check of $_[0]: ' || c FROM rose.check('$_[0]') c;" }
+
+# looked up one by one
+sub not_found
+{
+	my ($name) = @_;
+
+	return "SELECT n || ' of ' || m || ' rows of $name are found by key' FROM (SELECT (SELECT count(*) FROM (SELECT * FROM h_$name ORDER BY id LIMIT 300) h JOIN r_$name r USING (id) WHERE h.v = r.v) AS n,"
+	  . " (SELECT least(count(*), 300) FROM h_$name) AS m) x WHERE n <> m;";
+}
+
 # What differs between rose and its model, as a list.
 sub problems
 {
 	my ($self) = @_;
-	my @problems;
+	my %statements = (postgres => [
+		map({ differs($_) } @names),
+		map({ is_unsound($_) } map({ "r_$_" } qw(plain pair nokey wide part0 part1)), @fed_tables),
+		# f_copied may be empty just now
+		"SELECT 'fed tables disagree: ' || l || ' ' || r || ' ' || c FROM (SELECT (SELECT sum(n) FROM f_left) AS l, (SELECT sum(n) FROM f_right) AS r, (SELECT coalesce(sum(n), 0) FROM f_copied) AS c) x WHERE l + r <> 0 OR c <> 0;"
+	]);
 
-	foreach my $name (@names)
+	foreach my $pair (CrashWork::compared())
 	{
-		my ($heap, $rose) = map { table_hash($self->{node}, $_ . '_' . $name) } qw(h r);
-		push @problems, "$name: heap has $heap, rose $rose" if $heap ne $rose;
+		push @{ $statements{ $pair->[0] } }, differs($pair->[1]), is_unsound("r_$pair->[1]");
 	}
-	# looked up one by one, too
-	foreach my $name (qw(plain wide part))
-	{
-		my $n = $self->sql("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SELECT count(*) FROM (SELECT * FROM h_$name ORDER BY id LIMIT 300) h JOIN r_$name r USING (id) WHERE h.v = r.v");
-		my $of = $self->sql("SELECT least(count(*), 300) FROM h_$name");
-		push @problems, "$name: $n of $of rows are found by key" if $n ne $of;
-	}
-	my $sum = $self->sql('SELECT (SELECT sum(n) FROM f_left) + (SELECT sum(n) FROM f_right)');
-	push @problems, "fed tables disagree: $sum" if $sum ne '0';
-	foreach my $table ((map { "r_$_" } qw(plain pair nokey wide part0 part1)), 'f_left', 'f_right')
-	{
-		my $check = $self->sql("SELECT c::text FROM rose.check('$table') c");
-		push @problems, "rose.check of $table: $check" if $check ne '';
-	}
-	return @problems;
+	push @{ $statements{postgres} }, 'SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;', map { not_found($_) } qw(plain wide part);
+	return map { split /\n/, $self->{node}->safe_psql($_, join "\n", @{ $statements{$_} }) } sort keys %statements;
 }
 
 # The same for the fed tables and the upstream, when all has arrived.
@@ -276,7 +304,7 @@ sub replica_problems
 	return map {
 		my ($theirs, $ours) = (table_hash($self->{upstream}, $_), table_hash($self->{node}, $_));
 		$theirs eq $ours ? () : "$_: upstream has $theirs, rose $ours"
-	} qw(f_left f_right);
+	} @fed_tables;
 }
 
 1;

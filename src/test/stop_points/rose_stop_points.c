@@ -19,6 +19,10 @@
  *	stop_clear()
  *		disarm all.
  *
+ * What a server meets before anybody can be in it, such as the recovery of tables, is armed by
+ * a file "rose_stop_points" in its data directory, with a line "name action who skip times".  The
+ * server removes it when it starts, so the points are armed once.
+ *
  * To wait is to ask for an advisory lock that the session that armed the point
  * holds, two-key form, the first key being 'rose'.  So isolationtester sees that
  * the process is blocked, everybody else finds it in pg_locks, a cancel ends
@@ -228,36 +232,50 @@ choose(const char *what, const char *word, const char *const *words)
 	return 0;
 }
 
-Datum
-stop_at(PG_FUNCTION_ARGS)
+static void
+set_point(StopPoint *point, const char *name, const char *action, const char *who,
+		  int skip, int times)
 {
 	static const char *const actions[] = {"not", "wait", "error", "terminate", "crash", "limit", NULL};
 	static const char *const whos[] = {"any", "client", "worker", NULL};
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	StopPoint	point = {{0}};
+
+	memset(point, 0, sizeof(*point));
+	strlcpy(point->name, name, NAME_LEN);
+	point->action = choose("action", action, actions);
+	point->who = choose("kind of process", who, whos);
+	point->skip = skip;
+	point->times = times;
+}
+
+static void
+arm(const StopPoint *point)
+{
 	StopPoint  *slot;
-	LOCKTAG		tag;
-
-	check_ready();
-	strlcpy(point.name, name, NAME_LEN);
-	point.action = choose("action", text_to_cstring(PG_GETARG_TEXT_PP(1)), actions);
-	point.who = choose("kind of process", text_to_cstring(PG_GETARG_TEXT_PP(2)), whos);
-	point.skip = PG_GETARG_INT32(3);
-	point.times = PG_GETARG_INT32(4);
-
-	set_lock_tag(&tag, point.name);
-	if (point.action == STOP_WAIT)
-		(void) LockAcquire(&tag, ExclusiveLock, true, false);
 
 	SpinLockAcquire(&stop_points->mutex);
-	slot = find_point(point.name);
+	slot = find_point(point->name);
 	if (slot == NULL)
 		slot = find_point("");
 	if (slot != NULL)
-		*slot = point;
+		*slot = *point;
 	SpinLockRelease(&stop_points->mutex);
 	if (slot == NULL)
 		elog(ERROR, "more than %d stop points", MAX_POINTS);
+}
+
+Datum
+stop_at(PG_FUNCTION_ARGS)
+{
+	StopPoint	point;
+	LOCKTAG		tag;
+
+	check_ready();
+	set_point(&point, text_to_cstring(PG_GETARG_TEXT_PP(0)), text_to_cstring(PG_GETARG_TEXT_PP(1)),
+			  text_to_cstring(PG_GETARG_TEXT_PP(2)), PG_GETARG_INT32(3), PG_GETARG_INT32(4));
+	set_lock_tag(&tag, point.name);
+	if (point.action == STOP_WAIT)
+		(void) LockAcquire(&tag, ExclusiveLock, true, false);
+	arm(&point);
 	PG_RETURN_VOID();
 }
 
@@ -324,6 +342,32 @@ request_memory(void)
 	RequestAddinShmemSpace(sizeof(StopPointsShared));
 }
 
+/* By the file that the start of this one finds, see the top. */
+static void
+arm_by_file(void)
+{
+	const char *path = "rose_stop_points";
+	FILE	   *file = fopen(path, "r");
+	char		name[NAME_LEN];
+	char		action[16];
+	char		who[16];
+	int			skip;
+	int			times;
+
+	if (file == NULL)
+		return;
+	while (fscanf(file, "%47s %15s %15s %d %d", name, action, who, &skip, &times) == 5)
+	{
+		StopPoint	point;
+
+		set_point(&point, name, action, who, skip, times);
+		arm(&point);
+	}
+	fclose(file);
+	if (unlink(path) != 0)
+		elog(FATAL, "could not remove file \"%s\": %m", path);
+}
+
 static void
 start_memory(void)
 {
@@ -337,6 +381,7 @@ start_memory(void)
 	{
 		memset(stop_points, 0, sizeof(StopPointsShared));
 		SpinLockInit(&stop_points->mutex);
+		arm_by_file();
 	}
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -1,0 +1,216 @@
+# Work beside the writers of CrashModel.pm that takes a server to where they rarely
+# or never come: other databases, full memory, foreign keys under old snapshots,
+# names of rows that several sessions share, copies of tables, files that shrink.
+#
+# work($point) is a text for psql of the kind that gets to a stop point, or of any kind
+# if every writer gets there. Each kind has tables of its own, so that it needs to agree
+# with nobody; create() makes them, compared() names them. Uses rand().
+package CrashWork;
+
+use strict;
+use warnings;
+
+# Kinds by the stop points that need them. A point that CrashModel's writers and its
+# maintenance come to is not listed.
+my %kinds = (
+	'copy-found' => \&copy_again,
+	'database-moved' => \&move_database,
+	'lookup-partial' => \&read_fed,
+	'snapshot-noted' => \&check_keys,
+	'snapshot-other' => \&check_keys,
+	'space-locked' => \&shrink,
+	'space-truncated' => \&shrink,
+	'tid-base' => \&share_names,
+	'tid-pairs' => \&find_spilled,
+	'tid-publish' => \&share_names,
+	'worker-ending' => \&other_database,
+	'write-no-room' => \&fill_memory);
+
+# No point needs it, but those that all come to may be reached with it.
+my @more = (\&large_transaction);
+
+my $tablespaces = 0;
+my $databases = 0;
+
+sub pick { return $_[ int(rand(@_)) ] }
+sub chance { return rand() < $_[0] }
+
+# work($point, $connstr): the text; of any kind for a point that needs none.
+sub work
+{
+	my ($point, $connstr) = @_;
+	my $kind = $kinds{ $point // '' } // pick(@more, map { $kinds{$_} } sort keys %kinds);
+
+	return $kind->($connstr);
+}
+
+sub needs_work { return exists $kinds{ $_[0] // '' } }
+
+# The tables, by pairs of a heap and a rose table of the same content.
+sub create
+{
+	my ($node) = @_;
+
+	foreach my $side (qw(r h))
+	{
+		my $am = $side eq 'r' ? 'rose' : 'heap';
+		$node->safe_psql('postgres', <<"SQL");
+CREATE TABLE ${side}_parent (id int PRIMARY KEY) USING $am;
+CREATE TABLE ${side}_child (id int PRIMARY KEY, parent int REFERENCES ${side}_parent ON DELETE RESTRICT, v bigint) USING $am;
+CREATE TABLE ${side}_large (id int PRIMARY KEY, v bigint, pad text) USING $am;
+CREATE TABLE ${side}_space (id int PRIMARY KEY, v bigint, pad text) USING $am;
+SQL
+	}
+	$node->safe_psql('postgres', 'CREATE DATABASE other');
+	$node->safe_psql('other', 'CREATE EXTENSION rose; CREATE TABLE r_t (id int PRIMARY KEY, v bigint) USING rose; CREATE TABLE h_t (id int PRIMARY KEY, v bigint)');
+	return;
+}
+
+# Pairs of tables, as [ database, name without r_ and h_ ].
+sub compared { return (map({ [ 'postgres', $_ ] } qw(parent child large space)), [ 'other', 't' ]) }
+
+# The statement on heap, then on rose; its tables are written T_name.
+sub both
+{
+	return join '', map {
+		my $statement = $_;
+		map { (my $s = $statement) =~ s/\bT_/${_}_/g; "$s;\n" } qw(h r)
+	} @_;
+}
+
+# A transaction of its own, so that both are changed or neither.
+sub both_alone { return "BEGIN;\n" . both(@_) . "COMMIT;\n" }
+
+sub end_of_transaction { return pick('COMMIT', 'COMMIT', 'COMMIT', 'ROLLBACK') . ";\n" }
+
+# A published table that is emptied and copied.
+sub copy_again
+{
+	return "SELECT rose.alter_subscription('s', resync => 'f_copied');\n";
+}
+
+# Versions that the subscription has written in parts.
+sub read_fed
+{
+	my $text = "SET enable_seqscan = off;\n";
+
+	for (1 .. 40)
+	{
+		$text .= 'SELECT n, length(big) FROM f_left WHERE id = ' . (1 + int(rand(300))) . ";\nSELECT pg_sleep(0.02);\n";
+	}
+	return $text;
+}
+
+# Checks of foreign keys look with a snapshot of their own.
+sub check_keys
+{
+	my $text = '';
+
+	for (1 .. 4)
+	{
+		my $from = int(rand(300));
+		my $to = $from + pick(1, 10, 100);
+
+		$text .= "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM r_child;\nSELECT pg_sleep(0.1);\n";
+		$text .= both(
+			"INSERT INTO T_parent SELECT generate_series($from, $to) ON CONFLICT DO NOTHING",
+			"INSERT INTO T_child SELECT g, g, 0 FROM generate_series($from, $to) g ON CONFLICT DO NOTHING",
+			"UPDATE T_child SET v = v + 1 WHERE id BETWEEN $from AND $to");
+		$text .= both("DELETE FROM T_child WHERE id BETWEEN $from AND $from + 5", "DELETE FROM T_parent WHERE id BETWEEN $from AND $from + 5") if chance(0.7);
+		$text .= end_of_transaction();
+	}
+	return $text;
+}
+
+# A transaction whose versions are spilled several times while it goes on, until its runs are joined.
+sub large_transaction
+{
+	my $text = "BEGIN;\n";
+
+	for my $n (1 .. 6)
+	{
+		$text .= both("INSERT INTO T_large SELECT g, $n, repeat(md5(g::text), 5) FROM generate_series(1, 500) g ON CONFLICT (id) DO UPDATE SET v = T_large.v + $n");
+		$text .= "SELECT rose.spill('r_large');\n";
+	}
+	return $text
+	  . "DO 'BEGIN FOR i IN 1 .. 100 LOOP EXIT WHEN (SELECT count(*) <= 2 FROM rose.components(''r_large'') WHERE kind = ''private run''); PERFORM pg_sleep(0.1); END LOOP; END';\n"
+	  . "SELECT count(*), sum(v) FROM r_large;\n" . end_of_transaction();
+}
+
+# More than memory holds, in rows that are large themselves: small ones are spilled in time.
+sub fill_memory
+{
+	return "BEGIN;\n"
+	  . both("INSERT INTO T_large SELECT 10000 + g, 1, repeat(md5(g::text), 28000) FROM generate_series(1, 14) g ON CONFLICT (id) DO UPDATE SET v = T_large.v + 1")
+	  . end_of_transaction()
+	  . both_alone('DELETE FROM T_large WHERE id > 10000');
+}
+
+# A file whose end is free, and then cut off by VACUUM.
+sub shrink
+{
+	return both_alone("INSERT INTO T_space SELECT g, 1, repeat(md5(g::text), 30) FROM generate_series(1, 2000) g ON CONFLICT (id) DO UPDATE SET v = T_space.v + 1")
+	  . "SELECT rose.merge('r_space');\n"
+	  . both_alone('DELETE FROM T_space WHERE id > ' . int(rand(50)))
+	  . "SELECT rose.merge('r_space');\nVACUUM r_space;\nSELECT rose.merge('r_space');\nVACUUM r_space;\n";
+}
+
+# A cursor's row that was in memory when it was read, and is not any more.
+sub find_spilled
+{
+	my $write = both('INSERT INTO T_large SELECT g, 1, md5(g::text) FROM generate_series(5001, 5200) g ON CONFLICT (id) DO UPDATE SET v = T_large.v + 1');
+
+	# committed, or its own
+	return "BEGIN;\n$write"
+	  . pick("COMMIT;\nBEGIN;\n", '')
+	  . "DECLARE c CURSOR FOR SELECT * FROM r_large WHERE id > 5000;\nMOVE " . (1 + int(rand(150))) . " FROM c;\nSELECT rose.spill('r_large');\n"
+	  . "UPDATE r_large SET v = v WHERE CURRENT OF c;\nFETCH c;\nUPDATE r_large SET v = v WHERE CURRENT OF c;\n"
+	  . "SELECT count(*) FROM r_large WHERE ctid = ANY(ARRAY(SELECT ctid FROM r_large LIMIT 20));\n"
+	  . end_of_transaction();
+}
+
+# Sessions with one snapshot, which must agree on the names of rows, and on how many there are.
+sub share_names
+{
+	my ($connstr) = @_;
+	my $table = pick(qw(r_plain r_wide r_nokey));
+	my $psql = qq(\\! psql -XAtq -d "$connstr" -v ON_ERROR_STOP=1 -c "BEGIN ISOLATION LEVEL REPEATABLE READ" -c "SET TRANSACTION SNAPSHOT '\$SNAP'")
+	  . qq( -c "SELECT 1 / (count(*) = \$ROWS)::int FROM $table WHERE ctid IS NOT NULL" -c COMMIT\n);
+
+	return "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT pg_export_snapshot() AS snap, count(*) AS rows FROM $table \\gset\n"
+	  . "\\if :{?snap}\n\\setenv SNAP :snap\n\\setenv ROWS :rows\n$psql"
+	  . "SELECT 1 / (count(*) = :rows)::int FROM $table WHERE ctid IS NOT NULL;\n$psql\\endif\nCOMMIT;\n";
+}
+
+# Writes in another database, whose maintenance takes turns with that of this one.
+sub other_database
+{
+	my $from = int(rand(1000));
+	my $to = $from + pick(1, 100, 1000);
+
+	return "\\c other\nBEGIN;\n"
+	  . both("INSERT INTO T_t SELECT g, 0 FROM generate_series($from, $to) g ON CONFLICT (id) DO UPDATE SET v = T_t.v + 1")
+	  . (chance(0.3) ? both("DELETE FROM T_t WHERE id BETWEEN $from AND $from + 10") : '')
+	  . "COMMIT;\nSELECT rose." . pick('spill', 'merge') . "('r_t');\n\\c postgres\n";
+}
+
+# There and back, or made and dropped. A tablespace of its own each time: of a move that is
+# killed core leaves files, and refuses another one to where they are.
+sub move_database
+{
+	my $text = other_database();
+
+	if (chance(0.3))
+	{
+		my $name = 'scratch' . ++$databases;
+
+		return "$text CREATE DATABASE $name;\n\\c $name\nCREATE EXTENSION rose;\nCREATE TABLE t (id int PRIMARY KEY) USING rose;\n"
+		  . "INSERT INTO t SELECT generate_series(1, 2000);\n\\c postgres\nDROP DATABASE $name;\n";
+	}
+	my $to = 'moved' . ++$tablespaces;
+	return "${text}SET allow_in_place_tablespaces = on;\nCREATE TABLESPACE $to LOCATION '';\nALTER DATABASE other SET TABLESPACE $to;\n"
+	  . other_database()
+	  . (chance(0.5) ? "ALTER DATABASE other SET TABLESPACE pg_default;\n" . other_database() : '');
+}
+
+1;
