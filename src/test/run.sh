@@ -39,7 +39,11 @@ tally()
 
 	good=$(grep -cE '^ok [0-9]+|^(test| {4,}) *[^ ].* \.\.\. ok( |$)' "$output")
 	bad=$(grep -cE '^not ok [0-9]+|^(test| {4,}) *[^ ].* \.\.\. (FAILED|failed)' "$output")
-	# A suite that failed without naming a test, or that ran nothing, failed.
+	if [ "$status" = 0 ] && [ "$good$bad" = 00 ] && grep -q ' \.\. skipped: ' "$output"; then
+		echo "-- $suite: skipped, $(sed -n 's/.* \.\. skipped: //p' "$output")"
+		return
+	fi
+	# A suite that failed without naming a test, or that ran nothing and does not say why, failed.
 	if [ "$bad" = 0 ] && { [ "$status" != 0 ] || [ "$good" = 0 ]; }; then
 		bad=1
 	fi
