@@ -23,7 +23,12 @@ use Time::HiRes qw(usleep);
 
 my $cycles = $ENV{CRASH_CYCLES} // 500;
 my $seed = seed_random('CRASH_SEED');
-my @points = split ' ', $ENV{CRASH_POINTS} // join ' ', points_in_source();
+
+# Nobody gets there but when idle transactions hold memory in pieces, which would keep all of this test from going on: a
+# test of its own comes there in each way.
+my %elsewhere = ('direct-begun' => '095_no_piece.pl');
+
+my @points = split ' ', $ENV{CRASH_POINTS} // join ' ', grep { !$elsewhere{$_} } points_in_source();
 my @actions = split ' ', $ENV{CRASH_ACTIONS} // 'crash error terminate';
 
 # Where the code cannot fail, only the whole server can: the change is made, but not noted everywhere yet.

@@ -152,13 +152,27 @@ like($@, qr/ERROR/, 'an error');
 $writer->{err} = '';
 $writer->run("ROLLBACK TO s; UPDATE t SET v = 16 WHERE id = 16; COMMIT; UPDATE h SET v = 16 WHERE id = 16");
 is($writer->{err}, '', 'and the transaction goes on');
+
+# Nor does a session that is terminated.
+{
+	my $victim = RoseTest::Session->new($node);
+
+	$control->run("SELECT stop_at('direct-begun', 'terminate', 'client')");
+	eval { $victim->run("UPDATE t SET doc = " . $large->(18) . " WHERE id = 18") };
+	like($@ . $victim->{err}, qr/end at stop point/, 'a termination');
+	$victim->end;
+}
 is(sql("SELECT count(*) FROM pg_locks WHERE locktype = 'page'"), 0, 'no lock is left');
 compare('beside others');
 
 # Prepared, and a crash: what was committed is there.
 both('prepared', "BEGIN; UPDATE TAB SET doc = " . $large->(11) . " WHERE id = 11; PREPARE TRANSACTION 'TAB'");
 both('before a crash', "UPDATE TAB SET doc = " . $large->(12) . " WHERE id = 12");
-crash_and_restart($node);
+$control->run("SELECT stop_at('direct-begun', 'crash', 'client')");
+eval { $writer->run("UPDATE t SET doc = " . $large->(19) . " WHERE id = 19") };
+isnt($@, '', 'a crash');
+$node->wait_for_log(qr/was terminated by signal 9/);
+wait_until_up($node);
 sql("COMMIT PREPARED '$_'") foreach ('t', 'h');
 compare('after a crash');
 sql("SELECT rose.merge('$_')") foreach ('t', 't_keyless');
