@@ -120,7 +120,8 @@ CREATE MATERIALIZED VIEW rose.subscription_rel (
 ) USING heap AS
 SELECT NULL::pg_catalog.oid, NULL::pg_catalog.regclass, NULL::pg_catalog.text,
 	NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text,
-	NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.text
+	NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.text,
+	NULL::pg_catalog.int2[], NULL::pg_catalog.int2[], NULL::pg_catalog.text[]
 WHERE rose.refuse_refresh();
 
 CREATE UNIQUE INDEX subscription_rel_pkey ON rose.subscription_rel (subid, relid);
@@ -147,10 +148,15 @@ CREATE MATERIALIZED VIEW rose.subscription_state (
 	system_id,							-- who the upstream is; NULL: not known yet
 	timeline,
 	upstream_dbid,
-	blocked								-- a reason that the upstream itself cannot take back, or NULL
+	blocked,							-- a reason that the upstream itself cannot take back, or NULL
+	commit_lsn,							-- the last transaction before durable_lsn that was sent, by
+	commit_xid,							-- which the upstream is known again
+	commit_time,
+	commit_publications					-- hash of the publications then
 ) USING heap WITH (fillfactor = 50) AS
 SELECT NULL::pg_catalog.oid, NULL::pg_catalog.int8, NULL::pg_catalog.pg_lsn,
-	NULL::pg_catalog.text, NULL::pg_catalog.int8, NULL::pg_catalog.oid, NULL::pg_catalog.text
+	NULL::pg_catalog.text, NULL::pg_catalog.int8, NULL::pg_catalog.oid, NULL::pg_catalog.text,
+	NULL::pg_catalog.pg_lsn, NULL::pg_catalog.int8, NULL::pg_catalog.timestamptz, NULL::pg_catalog.int8
 WHERE rose.refuse_refresh();
 
 CREATE UNIQUE INDEX subscription_state_pkey ON rose.subscription_state (subid);

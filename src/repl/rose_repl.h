@@ -31,6 +31,18 @@ extern void rose_repl_register(void);
  * fresh snapshot and check no privileges.
  */
 
+/*
+ * A transaction of the upstream, so that it can be told from any other.  The publications matter, for with
+ * other ones the upstream may not send it.
+ */
+typedef struct RoseUpstreamCommit
+{
+	XLogRecPtr	lsn;			/* its commit record; invalid: none is known */
+	TransactionId xid;
+	TimestampTz time;
+	uint32		publications;	/* hash of their names */
+} RoseUpstreamCommit;
+
 /* rose.subscription_rel.state */
 #define ROSE_REL_INIT		"init"	/* waits for its copy */
 #define ROSE_REL_COPYING	"copying"
@@ -54,6 +66,7 @@ typedef struct RoseSubscription
 	TimeLineID	timeline;		/* 0: not known yet */
 	Oid			upstream_dbid;
 	char	   *blocked;		/* a reason that stays (ROSE_BLOCKED_...), or NULL */
+	RoseUpstreamCommit last_commit; /* the last one before durable_lsn that was sent */
 } RoseSubscription;
 
 /* A table of the upstream.  Its oid is its identity; the name may change. */
@@ -86,7 +99,8 @@ extern bool rose_subscription_synced(Oid subid, int *nerrors);
 extern Oid	rose_subscription_insert(const RoseSubscription *sub);
 extern void rose_subscription_update(const RoseSubscription *sub);
 /* The state row: everything up to here is durable. */
-extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn);
+extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn,
+										const RoseUpstreamCommit *last_commit);
 extern void rose_subscription_delete(Oid subid);
 extern void rose_subscription_add_table(Oid subid, Oid relid, const RoseUpstreamTable *remote,
 										const char *state);
@@ -97,6 +111,9 @@ extern void rose_subscription_forget_new(Oid subid);
 extern void rose_subscription_forget_upstream(Oid subid);
 /* Serialise DDL on one subscription: locks its row until the transaction ends. */
 extern void rose_subscription_lock(Oid subid);
+extern bool rose_subscription_try_lock(Oid subid);	/* false: somebody has it */
+/* Until the transaction ends, nobody else gives this table to a subscription. */
+extern void rose_subscription_lock_table(Oid relid);
 /* The subscription of this database that has the table, or InvalidOid. */
 extern Oid	rose_subscription_of_table(Oid relid);
 
@@ -126,9 +143,11 @@ extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *sl
 #define ROSE_BLOCKED_DIVERGED		"diverged"
 #define ROSE_BLOCKED_OLD_TIMELINE	"old_timeline"
 #define ROSE_BLOCKED_BEHIND			"behind"
+#define ROSE_BLOCKED_REWRITTEN		"rewritten"
 #define ROSE_BLOCKED_SLOT_MISSING	"slot_missing"
 #define ROSE_BLOCKED_SLOT_LOST		"slot_lost"
 #define ROSE_BLOCKED_SLOT_AHEAD		"slot_ahead"
+#define ROSE_BLOCKED_OWNER			"owner"
 #define ROSE_BLOCKED_LENGTH			32
 
 typedef struct RoseUpstreamIdentity
@@ -183,7 +202,7 @@ typedef struct RoseReplProgress
 	XLogRecPtr	upstream_lsn;	/* end of the upstream's WAL when last heard of */
 	TimestampTz upstream_time;	/* the upstream's clock in its last message ... */
 	TimestampTz heard_time;		/* ... and ours when it arrived */
-	TimestampTz commit_time;	/* upstream commit time of the last applied transaction */
+	RoseUpstreamCommit last_commit; /* the last applied transaction that was sent */
 	TimestampTz fresh_time;		/* upstream time at which nothing was missing */
 	uint64		epoch;
 	uint64		inserts;
@@ -238,7 +257,7 @@ extern bool rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *ou
 
 /* Reserve the place of a new subscription; given back if the transaction
  * aborts.  Error if all rose.max_subscriptions places are taken. */
-extern void rose_repl_reserve(Oid subid, const char *name, Oid owner);
+extern void rose_repl_reserve(Oid subid, const char *name);
 /* When this transaction commits: start, restart or stop the worker, as the row then says. */
 extern void rose_repl_changed_at_commit(Oid subid);
 /* When this transaction commits: forget the entry. */
@@ -261,7 +280,13 @@ extern char *rose_repl_try_spill(Oid subid, int timeout_s);
 /* Error if a subscription of this database feeds the table: it may not be truncated here. */
 extern void rose_repl_check_truncate(Oid relid);
 
-/* The same: it may be made neither unlogged nor a table of another access method. */
+/*
+ * Empty the tables (open Relations) together; what their owners have attached to them runs as those.
+ * logged: decoding is told of it.  REQUIRES: AccessExclusiveLock on each.
+ */
+extern void rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged);
+
+/* The same, if it is made unlogged or a table of another access method. */
 extern void rose_repl_check_alter(Oid relid, bool unlogged);
 
 /* Error if it is one of rose's own materialized views, which a refresh without data would empty. */

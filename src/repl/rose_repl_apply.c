@@ -22,10 +22,7 @@
 
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
-#include "compat/rose_compat_repl.h"
 #include "libpq/pqformat.h"
 #include "lsm/rose_write.h"
 #include "repl/rose_repl_int.h"
@@ -228,6 +225,8 @@ begin_change(LogicalRepRelId remoteid)
 {
 	RoseReplRel *entry;
 
+	if (unlikely(rose_apply.passing))
+		return NULL;
 	rose_batch_ensure();
 	entry = rose_relmap_open(remoteid, rose_apply.remote_commit_lsn);
 	if (entry == NULL)
@@ -463,54 +462,6 @@ apply_change(void)
  * TRUNCATE
  */
 
-/* One that fires on a replica. */
-static bool
-has_truncate_trigger(Relation rel)
-{
-	const TriggerDesc *triggers = rel->trigdesc;
-
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-	{
-		const Trigger *trigger = &triggers->triggers[i];
-
-		if (TRIGGER_FOR_TRUNCATE(trigger->tgtype) &&
-			(trigger->tgenabled == TRIGGER_FIRES_ALWAYS ||
-			 trigger->tgenabled == TRIGGER_FIRES_ON_REPLICA))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Truncate what the upstream truncated, without further cascading, as core does.  Triggers that fire on a replica do
- * so with the rights of the tables' owner.
- */
-static void
-truncate_tables(List *rels, List *relids, bool restart_seqs)
-{
-	Oid			owner = ((Relation) linitial(rels))->rd_rel->relowner;
-	bool		triggers = false;
-	bool		one_owner = true;
-	RoseRights	rights;
-	ListCell   *lc;
-
-	foreach(lc, rels)
-	{
-		triggers |= has_truncate_trigger(lfirst(lc));
-		one_owner &= ((Relation) lfirst(lc))->rd_rel->relowner == owner;
-	}
-	if (triggers && !one_owner)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot replicate a TRUNCATE of tables with triggers that belong to several owners"),
-				 errhint("Give the tables one owner, or drop the triggers.")));
-	if (triggers)
-		rose_rights_take(owner, &rights);
-	rose_execute_truncate(rels, relids, NIL, restart_seqs);
-	if (triggers)
-		rose_rights_give_back(&rights);
-}
-
 static RoseApplyResult
 apply_truncate(StringInfo s)
 {
@@ -518,9 +469,10 @@ apply_truncate(StringInfo s)
 	bool		restart_seqs;
 	List	   *remote_ids = logicalrep_read_truncate(s, &cascade, &restart_seqs);
 	List	   *rels = NIL;
-	List	   *relids = NIL;
 	ListCell   *lc;
 
+	if (rose_apply.passing)
+		return ROSE_APPLY_GO_ON;
 	rose_batch_ensure();
 	rose_gather_write();
 	foreach(lc, remote_ids)
@@ -539,7 +491,6 @@ apply_truncate(StringInfo s)
 		rose_relmap_require_local(entry);
 		rose_apply.rel = entry;
 		rels = lappend(rels, table_open(entry->relid, NoLock));
-		relids = lappend_oid(relids, entry->relid);
 		entry->counts.truncates++;
 		rose_apply.progress.truncates++;
 	}
@@ -547,7 +498,8 @@ apply_truncate(StringInfo s)
 		return ROSE_APPLY_GO_ON;
 
 	rose_apply.blame = true;
-	truncate_tables(rels, relids, restart_seqs);
+	/* without further cascading, as core does */
+	rose_repl_truncate_tables(rels, restart_seqs, false);
 	foreach(lc, rels)
 	{
 		rose_repl_feed(lfirst(lc), rose_apply.sub->subid);
@@ -570,7 +522,12 @@ apply_begin(StringInfo s)
 	logicalrep_read_begin(s, &begin);
 	rose_apply.in_remote = true;
 	rose_apply.remote_commit_lsn = begin.final_lsn;
-	rose_apply.remote_commit_time = begin.committime;
+	rose_apply.remote.lsn = begin.final_lsn;
+	rose_apply.remote.xid = begin.xid;
+	rose_apply.remote.time = begin.committime;
+	rose_apply.remote.publications = rose_apply.publications;
+	rose_identity_check_commit(&rose_apply.remote);
+	rose_apply.passing = begin.final_lsn < rose_apply.start_lsn;
 	rose_apply.remote_truncated = false;
 	rose_apply.remote_changes = 0;
 
@@ -595,7 +552,7 @@ commit_truncation(XLogRecPtr end_lsn)
 	rose_gather_write();
 	if (rose_apply.remote_changes > 0)
 		rose_epoch_spill_batch(epoch);
-	rose_epoch_record(epoch, end_lsn);
+	rose_epoch_record(epoch, end_lsn, &rose_apply.reached_commit);
 	rose_batch_commit();
 	if (rose_apply.remote_changes > 0)
 		rose_epoch_publish_tables(epoch);
@@ -615,12 +572,15 @@ apply_commit(StringInfo s)
 						LSN_FORMAT_ARGS(commit.commit_lsn),
 						LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn))));
 	rose_apply.in_remote = false;
+	if (rose_apply.passing)
+		return;
 	rose_apply.reached_lsn = commit.end_lsn;
+	rose_apply.reached_commit = rose_apply.remote;
 	rose_apply.progress.transactions++;
 	if (!rose_apply.batch_open)
 	{
 		rose_apply.progress.applied_lsn = commit.end_lsn;
-		rose_apply.progress.commit_time = commit.committime;
+		rose_apply.progress.last_commit = rose_apply.reached_commit;
 	}
 	else if (rose_apply.remote_truncated)
 		commit_truncation(commit.end_lsn);

@@ -35,6 +35,8 @@ rose_batch_ensure(void)
 	{
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
+		if (unlikely(rose_apply.owner_doubtful))
+			rose_repl_check_owner();
 		rose_apply.batch_open = true;
 		rose_apply.batch_start = GetCurrentTimestamp();
 		rose_apply.batch_first = rose_apply.remote_commit_lsn;
@@ -60,7 +62,7 @@ rose_batch_commit(void)
 	rose_apply.batch_open = false;
 	rose_apply.dirty |= wrote;
 	rose_apply.progress.applied_lsn = rose_apply.reached_lsn;
-	rose_apply.progress.commit_time = rose_apply.remote_commit_time;
+	rose_apply.progress.last_commit = rose_apply.reached_commit;
 	rose_apply.progress.batches++;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 	RESUME_INTERRUPTS();

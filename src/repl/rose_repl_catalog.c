@@ -49,8 +49,9 @@ enum
 enum
 {
 	STATE_SUBID = 1, STATE_EPOCH, STATE_DURABLE_LSN, STATE_SYSTEM_ID, STATE_TIMELINE,
-	STATE_UPSTREAM_DBID, STATE_BLOCKED,
-	STATE_NATTS = STATE_BLOCKED
+	STATE_UPSTREAM_DBID, STATE_BLOCKED, STATE_COMMIT_LSN, STATE_COMMIT_XID, STATE_COMMIT_TIME,
+	STATE_COMMIT_PUBLICATIONS,
+	STATE_NATTS = STATE_COMMIT_PUBLICATIONS
 };
 
 /* A column of type text, or NULL. */
@@ -90,6 +91,17 @@ strings_to_text_array(List *strings)
  * Reading
  */
 
+static void
+read_commit(const RoseRowScan *cs, RoseUpstreamCommit *out)
+{
+	if (rose_rows_isnull(cs, STATE_COMMIT_LSN))
+		return;
+	out->lsn = DatumGetLSN(rose_rows_value(cs, STATE_COMMIT_LSN));
+	out->xid = (TransactionId) DatumGetInt64(rose_rows_value(cs, STATE_COMMIT_XID));
+	out->time = DatumGetTimestampTz(rose_rows_value(cs, STATE_COMMIT_TIME));
+	out->publications = (uint32) DatumGetInt64(rose_rows_value(cs, STATE_COMMIT_PUBLICATIONS));
+}
+
 /* The committed epoch and position, and whose they are. */
 static bool
 read_state(Oid subid, RoseSubscription *out)
@@ -111,6 +123,7 @@ read_state(Oid subid, RoseSubscription *out)
 		if (!rose_rows_isnull(&cs, STATE_UPSTREAM_DBID))
 			out->upstream_dbid = DatumGetObjectId(rose_rows_value(&cs, STATE_UPSTREAM_DBID));
 		out->blocked = string_value(&cs, STATE_BLOCKED);
+		read_commit(&cs, &out->last_commit);
 		found = true;
 	}
 	rose_rows_end(&cs);
@@ -348,6 +361,18 @@ rose_subscription_lock(Oid subid)
 	rose_rows_lock("subscription", subid);
 }
 
+bool
+rose_subscription_try_lock(Oid subid)
+{
+	return rose_rows_try_lock("subscription", subid);
+}
+
+void
+rose_subscription_lock_table(Oid relid)
+{
+	rose_rows_lock("subscription_rel", relid);
+}
+
 static void
 set_remote(RoseRowEdit *row, const RoseUpstreamTable *remote)
 {
@@ -434,13 +459,24 @@ rose_subscription_set_table(Oid subid, Oid relid, const char *state, XLogRecPtr 
 	rose_rows_update("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid), &row);
 }
 
+static void
+set_commit(RoseRowEdit *row, const RoseUpstreamCommit *commit)
+{
+	rose_row_set_lsn(row, STATE_COMMIT_LSN, commit->lsn);
+	rose_row_set(row, STATE_COMMIT_XID, Int64GetDatum((int64) commit->xid));
+	rose_row_set(row, STATE_COMMIT_TIME, TimestampTzGetDatum(commit->time));
+	rose_row_set(row, STATE_COMMIT_PUBLICATIONS, Int64GetDatum((int64) commit->publications));
+}
+
 void
-rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn)
+rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn,
+							const RoseUpstreamCommit *last_commit)
 {
 	RoseRowEdit row = {0};
 
 	rose_row_set(&row, STATE_EPOCH, Int64GetDatum((int64) epoch));
 	rose_row_set(&row, STATE_DURABLE_LSN, LSNGetDatum(durable_lsn));
+	set_commit(&row, last_commit);
 	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
 	ROSE_STOP_POINT("state-written");
 }
@@ -469,8 +505,10 @@ void
 rose_subscription_forget_upstream(Oid subid)
 {
 	RoseRowEdit row = {0};
+	RoseUpstreamCommit none = {0};
 
 	rose_row_set(&row, STATE_DURABLE_LSN, LSNGetDatum(InvalidXLogRecPtr));
+	set_commit(&row, &none);
 	rose_row_set_null(&row, STATE_SYSTEM_ID);
 	rose_row_set_null(&row, STATE_TIMELINE);
 	rose_row_set_null(&row, STATE_UPSTREAM_DBID);

@@ -374,7 +374,7 @@ copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
 	if (!others)
 		durable_lsn = sync_lsn;
 	mark_tables(relids, ROSE_REL_READY, sync_lsn);
-	rose_epoch_record(epoch, durable_lsn);
+	rose_epoch_record(epoch, durable_lsn, &rose_apply.progress.last_commit);
 	commit_local();
 
 	if (!others)

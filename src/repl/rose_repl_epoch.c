@@ -215,9 +215,9 @@ rose_epoch_is_due(TimestampTz now)
 }
 
 void
-rose_epoch_record(uint64 epoch, XLogRecPtr lsn)
+rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit)
 {
-	rose_subscription_set_state(rose_apply.sub->subid, epoch, lsn);
+	rose_subscription_set_state(rose_apply.sub->subid, epoch, lsn, last_commit);
 	ForceSyncCommit();
 }
 
@@ -227,7 +227,8 @@ rose_epoch_record_idle(void)
 	Assert(!rose_apply.batch_open && !rose_apply.dirty && rose_apply.flight == 0);
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	rose_epoch_record(rose_apply.progress.epoch, rose_apply.progress.durable_lsn);
+	rose_epoch_record(rose_apply.progress.epoch, rose_apply.progress.durable_lsn,
+					  &rose_apply.progress.last_commit);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rose_apply.message_context);
@@ -321,7 +322,7 @@ rose_epoch_begin(void)
 }
 
 void
-rose_epoch_write(uint64 epoch, XLogRecPtr lsn)
+rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit)
 {
 	for_each_table(spill_table, epoch);
 	ROSE_STOP_POINT("epoch-spilled");
@@ -330,7 +331,7 @@ rose_epoch_write(uint64 epoch, XLogRecPtr lsn)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	/* who wrote it before may have got further than this */
 	if (!rose_subscription_epoch_committed(rose_apply.sub->subid, epoch))
-		rose_epoch_record(epoch, lsn);
+		rose_epoch_record(epoch, lsn, last_commit);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rose_apply.message_context);

@@ -121,7 +121,7 @@ take_over(uint64 epoch, RoseFlightShared *copy)
 static void
 write_epoch(const RoseFlightShared *copy)
 {
-	rose_epoch_write(copy->epoch, copy->lsn);
+	rose_epoch_write(copy->epoch, copy->lsn, &copy->last_commit);
 
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	rose_apply.shared->flight.state = ROSE_FLIGHT_LANDED;
@@ -169,7 +169,7 @@ rose_repl_spiller_main(Datum arg)
 
 	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
 	am_spiller = true;
-	rose_repl_set_up_process(args.dbid, args.owner);
+	rose_repl_set_up_process(args.dbid);
 	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
 	rose_apply.shared = rose_repl_entry(args.dbid, args.subid);
 	LWLockRelease(&rose_repl_shared->lock);
@@ -191,7 +191,7 @@ static bool
 start_spiller(uint64 epoch)
 {
 	BackgroundWorker worker = {0};
-	RoseSpillerArgs args = {MyDatabaseId, rose_apply.sub->owner, rose_apply.sub->subid, epoch};
+	RoseSpillerArgs args = {MyDatabaseId, rose_apply.sub->subid, epoch};
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	bool		started;
 
@@ -233,6 +233,7 @@ rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside)
 	flight->state = ROSE_FLIGHT_ASKED;
 	flight->epoch = epoch;
 	flight->lsn = lsn;
+	flight->last_commit = rose_apply.progress.last_commit;
 	flight->pid = 0;
 	flight->blocked_since = 0;
 	LWLockRelease(&rose_repl_shared->lock);

@@ -27,6 +27,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/hashfn.h"
+#include "nodes/value.h"
 #include "repl/rose_repl_int.h"
 #include "replication/walreceiver.h"
 #include "utils/builtins.h"
@@ -142,8 +144,8 @@ end_of_timeline(WalReceiverConn *conn, TimeLineID upstream, TimeLineID timeline)
  * Checks of the worker.  handle_error() (rose_repl_worker.c) reports the reason.
  */
 
-static void
-block(const char *reason, const char *why, const char *hint)
+void
+rose_repl_block(const char *reason, const char *why, const char *hint)
 {
 	rose_apply.blocked = reason;
 	ereport(ERROR,
@@ -158,14 +160,14 @@ check_system(const RoseUpstreamIdentity *identity)
 	const RoseSubscription *sub = rose_apply.sub;
 
 	if (!rose_upstream_is_known(sub, identity))
-		block(ROSE_BLOCKED_OTHER_UPSTREAM,
-			  psprintf("the upstream is system %s, database %u, but its changes came from system %s, database %u",
-					   identity->system_id, identity->dbid, sub->system_id, sub->upstream_dbid),
-			  HINT_CONNINFO);
+		rose_repl_block(ROSE_BLOCKED_OTHER_UPSTREAM,
+						psprintf("the upstream is system %s, database %u, but its changes came from system %s, database %u",
+								 identity->system_id, identity->dbid, sub->system_id, sub->upstream_dbid),
+						HINT_CONNINFO);
 	if (sub->blocked != NULL)
-		block(ROSE_BLOCKED_BEHIND,
-			  "the upstream was behind what was applied here, so it is not what it was before",
-			  HINT_RESYNC);
+		rose_repl_block(ROSE_BLOCKED_BEHIND,
+						"the upstream was behind what was applied here, so it is not what it was before",
+						HINT_RESYNC);
 }
 
 static void
@@ -178,16 +180,16 @@ check_timeline(WalReceiverConn *conn, const RoseUpstreamIdentity *identity)
 	if (sub->timeline == 0 || identity->timeline == sub->timeline)
 		return;
 	if (identity->timeline < sub->timeline)
-		block(ROSE_BLOCKED_OLD_TIMELINE,
-			  psprintf("the upstream is on timeline %u, but its changes came from timeline %u",
-					   identity->timeline, sub->timeline),
-			  HINT_CONNINFO);
+		rose_repl_block(ROSE_BLOCKED_OLD_TIMELINE,
+						psprintf("the upstream is on timeline %u, but its changes came from timeline %u",
+								 identity->timeline, sub->timeline),
+						HINT_CONNINFO);
 	end = end_of_timeline(conn, identity->timeline, sub->timeline);
 	if (end < applied)
-		block(ROSE_BLOCKED_DIVERGED,
-			  psprintf("the upstream left timeline %u at %X/%X, but changes up to %X/%X of it were applied here",
-					   sub->timeline, LSN_FORMAT_ARGS(end), LSN_FORMAT_ARGS(applied)),
-			  HINT_CONNINFO);
+		rose_repl_block(ROSE_BLOCKED_DIVERGED,
+						psprintf("the upstream left timeline %u at %X/%X, but changes up to %X/%X of it were applied here",
+								 sub->timeline, LSN_FORMAT_ARGS(end), LSN_FORMAT_ARGS(applied)),
+						HINT_CONNINFO);
 }
 
 static void
@@ -203,11 +205,81 @@ check_wal_end(const RoseUpstreamIdentity *identity)
 				 errmsg("the upstream, a standby, has WAL up to %X/%X only, but changes up to %X/%X were applied here",
 						LSN_FORMAT_ARGS(identity->wal_end), LSN_FORMAT_ARGS(applied)),
 				 errdetail("The worker tries again later.")));
-	block(ROSE_BLOCKED_BEHIND,
-		  psprintf("the upstream's WAL ends at %X/%X, but changes up to %X/%X were applied here",
-				   LSN_FORMAT_ARGS(identity->wal_end), LSN_FORMAT_ARGS(applied)),
-		  HINT_RESYNC);
+	rose_repl_block(ROSE_BLOCKED_BEHIND,
+					psprintf("the upstream's WAL ends at %X/%X, but changes up to %X/%X were applied here",
+							 LSN_FORMAT_ARGS(identity->wal_end), LSN_FORMAT_ARGS(applied)),
+					HINT_RESYNC);
 }
+
+/* ---------------------------------------------------------------------
+ * The last transaction that was applied
+ */
+
+static uint32
+hash_publications(List *publications)
+{
+	uint32		hash = 0;
+	ListCell   *lc;
+
+	foreach(lc, publications)
+	{
+		const char *name = strVal(lfirst(lc));
+
+		hash = hash_combine(hash, hash_bytes((const unsigned char *) name, strlen(name)));
+	}
+	return hash;
+}
+
+/*
+ * A slot that stands behind it has been told of it: so it is in the history of this upstream, whose files are of later.
+ * One that stands before it can be asked to send it again.  Then it must be what comes first, or
+ * it is not in this history.
+ */
+static void
+expect_last_commit(const RoseUpstreamSlot *slot)
+{
+	const RoseUpstreamCommit *last = &rose_apply.progress.last_commit;
+
+	rose_apply.start_lsn = rose_apply.progress.applied_lsn;
+	rose_apply.publications = hash_publications(rose_apply.sub->publications);
+	memset(&rose_apply.expected, 0, sizeof(RoseUpstreamCommit));
+	if (!XLogRecPtrIsInvalid(last->lsn) && last->lsn >= slot->confirmed_lsn &&
+		last->publications == rose_apply.publications)
+		rose_apply.expected = *last;
+}
+
+static void
+block_rewritten(void)
+{
+	rose_repl_block(ROSE_BLOCKED_REWRITTEN,
+					psprintf("the upstream does not have transaction %u, which committed at %X/%X and was applied here",
+							 rose_apply.expected.xid, LSN_FORMAT_ARGS(rose_apply.expected.lsn)),
+					HINT_CONNINFO);
+}
+
+void
+rose_identity_check_commit(const RoseUpstreamCommit *commit)
+{
+	const RoseUpstreamCommit *expected = &rose_apply.expected;
+
+	if (XLogRecPtrIsInvalid(expected->lsn))
+		return;
+	if (commit->lsn != expected->lsn || commit->xid != expected->xid ||
+		commit->time != expected->time)
+		block_rewritten();
+	rose_apply.expected.lsn = InvalidXLogRecPtr;
+}
+
+void
+rose_identity_check_end(XLogRecPtr end)
+{
+	if (!XLogRecPtrIsInvalid(rose_apply.expected.lsn) && end > rose_apply.expected.lsn)
+		block_rewritten();
+}
+
+/* ---------------------------------------------------------------------
+ * The slot
+ */
 
 /* A slot that was made by hand, before anything was applied: where it stands is where we start. */
 static void
@@ -217,7 +289,8 @@ take_over_slot(const RoseUpstreamSlot *slot)
 			(errmsg("rose subscription \"%s\" starts where replication slot \"%s\" stands, at %X/%X",
 					rose_apply.sub->name, rose_apply.sub->slot_name,
 					LSN_FORMAT_ARGS(slot->confirmed_lsn))));
-	rose_epoch_record(rose_apply.progress.epoch, slot->confirmed_lsn);
+	rose_epoch_record(rose_apply.progress.epoch, slot->confirmed_lsn,
+					  &rose_apply.progress.last_commit);
 	rose_apply.recorded_lsn = slot->confirmed_lsn;
 	rose_apply.progress.durable_lsn = slot->confirmed_lsn;
 	rose_apply.progress.applied_lsn = Max(rose_apply.progress.applied_lsn, slot->confirmed_lsn);
@@ -230,20 +303,21 @@ check_slot(WalReceiverConn *conn)
 	RoseUpstreamSlot slot;
 
 	if (!rose_upstream_find_slot(conn, name, &slot))
-		block(ROSE_BLOCKED_SLOT_MISSING,
-			  psprintf("the upstream has no replication slot \"%s\"", name), HINT_RESYNC);
+		rose_repl_block(ROSE_BLOCKED_SLOT_MISSING,
+						psprintf("the upstream has no replication slot \"%s\"", name), HINT_RESYNC);
 	if (!slot.usable)
-		block(ROSE_BLOCKED_SLOT_LOST,
-			  psprintf("replication slot \"%s\" is not of pgoutput and this database, or has lost its WAL", name),
-			  HINT_RESYNC);
+		rose_repl_block(ROSE_BLOCKED_SLOT_LOST,
+						psprintf("replication slot \"%s\" is not of pgoutput and this database, or has lost its WAL", name),
+						HINT_RESYNC);
 	if (XLogRecPtrIsInvalid(rose_apply.recorded_lsn))
 		take_over_slot(&slot);
 	else if (slot.confirmed_lsn > rose_apply.recorded_lsn)
-		block(ROSE_BLOCKED_SLOT_AHEAD,
-			  psprintf("replication slot \"%s\" stands at %X/%X, but what came before that is durable here up to %X/%X only",
-					   name, LSN_FORMAT_ARGS(slot.confirmed_lsn),
-					   LSN_FORMAT_ARGS(rose_apply.recorded_lsn)),
-			  HINT_RESYNC);
+		rose_repl_block(ROSE_BLOCKED_SLOT_AHEAD,
+						psprintf("replication slot \"%s\" stands at %X/%X, but what came before that is durable here up to %X/%X only",
+								 name, LSN_FORMAT_ARGS(slot.confirmed_lsn),
+								 LSN_FORMAT_ARGS(rose_apply.recorded_lsn)),
+						HINT_RESYNC);
+	expect_last_commit(&slot);
 }
 
 /* What was not known before, or has gone on, is known from now on. */

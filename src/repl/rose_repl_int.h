@@ -39,7 +39,8 @@ typedef struct RoseFlightShared
 {
 	RoseFlightState state;
 	uint64		epoch;
-	XLogRecPtr	lsn;			/* the upstream position that it stands for */
+	XLogRecPtr	lsn;			/* the upstream position that it stands for ... */
+	RoseUpstreamCommit last_commit; /* ... and the last transaction before it */
 	int			pid;
 	TimestampTz blocked_since;	/* the spiller cannot lock a table; 0 = it is not so */
 } RoseFlightShared;
@@ -48,7 +49,6 @@ typedef struct RoseReplSubShared
 {
 	Oid			dbid;			/* lock; 0 = free */
 	Oid			subid;			/* lock */
-	Oid			owner;			/* lock */
 	char		name[NAMEDATALEN];	/* lock */
 	int			reserved_by;	/* lock; pid whose transaction makes it, or 0 */
 	bool		wanted;			/* lock; launcher keeps a worker running */
@@ -93,6 +93,7 @@ typedef struct RoseReplShared
 	int			launcher_pid;	/* lock */
 	Latch	   *launcher_latch; /* lock */
 	bool		scanned;		/* lock; subscriptions of all databases are known */
+	bool		passed_over;	/* lock; but one that was being changed, which is looked at again */
 	RoseReplSubShared subs[FLEXIBLE_ARRAY_MEMBER];	/* rose_max_subscriptions */
 } RoseReplShared;
 
@@ -101,7 +102,7 @@ extern RoseReplShared *rose_repl_shared;
 /* REQUIRES: lock.  The entry, or NULL. */
 extern RoseReplSubShared *rose_repl_entry(Oid dbid, Oid subid);
 /* REQUIRES: lock exclusive.  Makes one; NULL if there is no room. */
-extern RoseReplSubShared *rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner);
+extern RoseReplSubShared *rose_repl_entry_make(Oid dbid, Oid subid, const char *name);
 /* REQUIRES: lock exclusive. */
 extern void rose_repl_entry_free(RoseReplSubShared *entry);
 extern void rose_repl_require_shared(void);	/* error if rose was not preloaded */
@@ -176,6 +177,11 @@ extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseU
  * what was applied.  Returns the end of its WAL.  REQUIRES: no open batch.
  */
 extern XLogRecPtr rose_identity_check(struct WalReceiverConn *conn, bool with_slot);
+/* The same for what it sends: a transaction, or the end of what it has sent. */
+extern void rose_identity_check_commit(const RoseUpstreamCommit *commit);
+extern void rose_identity_check_end(XLogRecPtr end);
+/* Error with the reason why this worker cannot go on. */
+extern void rose_repl_block(const char *reason, const char *why, const char *hint) pg_attribute_noreturn();
 /* REQUIRES: a transaction. */
 extern void rose_identity_check_monitor(struct WalReceiverConn *conn);
 
@@ -258,7 +264,8 @@ typedef struct RoseApply
 	/* the upstream transaction being received */
 	bool		in_remote;
 	XLogRecPtr	remote_commit_lsn;	/* its commit record */
-	TimestampTz remote_commit_time;
+	RoseUpstreamCommit remote;	/* the same, and more of it */
+	bool		passing;		/* it was applied before: nothing of it is */
 	bool		remote_truncated;	/* it truncated a table */
 	uint64		remote_changes; /* its changes that were applied, but truncates */
 
@@ -266,7 +273,13 @@ typedef struct RoseApply
 	bool		batch_open;
 	TimestampTz batch_start;
 	XLogRecPtr	batch_first;	/* commit LSN of the first upstream transaction in it */
-	XLogRecPtr	reached_lsn;	/* what will be applied when it commits */
+	XLogRecPtr	reached_lsn;	/* what will be applied when it commits ... */
+	RoseUpstreamCommit reached_commit;	/* ... and the last transaction of that */
+
+	/* the stream's start (rose_repl_identity.c) */
+	XLogRecPtr	start_lsn;		/* what commits before it was applied */
+	RoseUpstreamCommit expected;	/* must come first; invalid: it has, or need not */
+	uint32		publications;	/* hash of their names */
 
 	/* epochs */
 	bool		dirty;			/* committed batches that no epoch covers, not even the one
@@ -280,6 +293,8 @@ typedef struct RoseApply
 	/* the format of values */
 	bool		binary;			/* of the stream at hand */
 	bool		text_needed;	/* some table does; see RoseReplSubShared */
+
+	bool		owner_doubtful; /* roles have changed since the owner was looked at */
 
 	/* for error messages */
 	char		command;		/* message type, 0 = none */
@@ -318,13 +333,13 @@ extern void rose_epoch_commit(void);
 extern void rose_epoch_begin(void);
 extern void rose_epoch_begin_in_time(void); /* may be put off */
 /* For whoever writes it: everything between its boundary and its landing, in transactions of its own. */
-extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn);
+extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
 /* It is committed and published. */
 extern void rose_epoch_landed(uint64 epoch, XLogRecPtr lsn);
 extern bool rose_epoch_is_due(TimestampTz now);
 extern bool rose_epoch_memory_is_due(void);
 /* In a transaction: the state row says that this epoch, and this position, are durable. */
-extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn);
+extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
 /* The state row follows durable_lsn, which has moved without an epoch.  REQUIRES: no open batch, none in flight. */
 extern void rose_epoch_record_idle(void);
 /* REQUIRES: an open batch.  Its rows become durable with the epoch's commit, if that is the batch's. */
@@ -339,7 +354,6 @@ extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
 typedef struct RoseSpillerArgs
 {
 	Oid			dbid;
-	Oid			owner;
 	Oid			subid;
 	uint64		epoch;
 } RoseSpillerArgs;
@@ -364,8 +378,10 @@ extern PGDLLEXPORT void rose_repl_starter_main(Datum arg);
 extern PGDLLEXPORT void rose_repl_worker_main(Datum arg);
 extern PGDLLEXPORT void rose_repl_spiller_main(Datum arg);
 
-/* Connected as the owner, with the settings that apply needs (rose_repl_worker.c). */
-extern void rose_repl_set_up_process(Oid dbid, Oid owner);
+/* Connected, with the settings that apply needs (rose_repl_worker.c). */
+extern void rose_repl_set_up_process(Oid dbid);
+/* Error if the owner is no superuser (any more).  REQUIRES: a transaction. */
+extern void rose_repl_check_owner(void);
 /* Read it into rose_apply.sub; false: it is gone. */
 extern bool rose_repl_load_subscription(Oid subid);
 

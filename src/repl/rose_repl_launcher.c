@@ -80,6 +80,38 @@ start_worker(BackgroundWorker *worker, BackgroundWorkerHandle **handle)
  * Visiting databases
  */
 
+/*
+ * Enter a subscription, if it is to run.  Whoever changes or drops it thinks that no worker runs, and none
+ * must start before that has ended; then the launcher is woken, and the database visited again.
+ */
+static void
+enter_subscription(Oid subid)
+{
+	bool		locked = rose_subscription_try_lock(subid);
+	RoseSubscription *sub = locked ? rose_subscription_get(subid) : NULL;
+	RoseReplSubShared *entry = NULL;
+
+	if (locked && (sub == NULL || !sub->enabled))
+		return;
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	if (!locked)
+		rose_repl_shared->passed_over = true;
+	else
+	{
+		entry = rose_repl_entry(MyDatabaseId, subid);
+		if (entry == NULL)
+			entry = rose_repl_entry_make(MyDatabaseId, subid, sub->name);
+		if (entry != NULL)
+			entry->wanted = true;
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	if (locked && entry == NULL)
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("rose subscription \"%s\" does not run: all places are taken", sub->name),
+				 errhint("Increase rose.max_subscriptions and restart the server.")));
+}
+
 /* The starter: enters the subscriptions of one database. */
 void
 rose_repl_starter_main(Datum arg)
@@ -94,25 +126,7 @@ rose_repl_starter_main(Datum arg)
 	if (!OidIsValid(get_extension_oid("rose", true)))
 		proc_exit(0);
 	foreach(lc, rose_subscription_list())
-	{
-		RoseSubscription *sub = lfirst(lc);
-		RoseReplSubShared *entry;
-
-		if (!sub->enabled)
-			continue;
-		LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-		entry = rose_repl_entry(MyDatabaseId, sub->subid);
-		if (entry == NULL)
-			entry = rose_repl_entry_make(MyDatabaseId, sub->subid, sub->name, sub->owner);
-		if (entry != NULL)
-			entry->wanted = true;
-		LWLockRelease(&rose_repl_shared->lock);
-		if (entry == NULL)
-			ereport(WARNING,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("rose subscription \"%s\" does not run: all places are taken", sub->name),
-					 errhint("Increase rose.max_subscriptions and restart the server.")));
-	}
+		enter_subscription(((RoseSubscription *) lfirst(lc))->subid);
 	CommitTransactionCommand();
 	proc_exit(0);
 }
@@ -147,13 +161,17 @@ list_databases(void)
 	return result;
 }
 
-/* True if all could be visited. */
+/* True if all could be visited, and all of their subscriptions looked at. */
 static bool
 visit_databases(void)
 {
 	List	   *databases = list_databases();
 	ListCell   *lc;
 	bool		complete = true;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_repl_shared->passed_over = false;
+	LWLockRelease(&rose_repl_shared->lock);
 
 	foreach(lc, databases)
 	{
@@ -172,6 +190,9 @@ visit_databases(void)
 		pfree(handle);
 	}
 	list_free(databases);
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	complete = complete && !rose_repl_shared->passed_over;
+	LWLockRelease(&rose_repl_shared->lock);
 	return complete;
 }
 
@@ -194,7 +215,6 @@ take_due_entry(BackgroundWorker *worker, TimestampTz *next)
 	for (int i = 0; i < rose_max_subscriptions && !found; i++)
 	{
 		RoseReplSubShared *entry = &rose_repl_shared->subs[i];
-		Oid			ids[2] = {entry->dbid, entry->owner};
 
 		if (!OidIsValid(entry->dbid) || entry->pid != 0 || !rose_repl_needs_worker(entry))
 			continue;
@@ -206,7 +226,7 @@ take_due_entry(BackgroundWorker *worker, TimestampTz *next)
 		init_worker(worker, "rose_repl_worker_main", "rose replication worker");
 		snprintf(worker->bgw_name, BGW_MAXLEN, "rose replication worker for \"%s\"", entry->name);
 		worker->bgw_main_arg = ObjectIdGetDatum(entry->subid);
-		memcpy(worker->bgw_extra, ids, sizeof(ids));
+		memcpy(worker->bgw_extra, &entry->dbid, sizeof(entry->dbid));
 		entry->start_time = TimestampTzPlusMilliseconds(now, ROSE_START_TIMEOUT_MS);
 		found = true;
 	}

@@ -6,7 +6,8 @@
  * What a transaction asks for (a new, changed or dropped subscription) takes effect
  * when it commits, by the end-of-transaction callback, which cannot fail: whatever
  * needs room was reserved before.  A drain and an epoch are asked for and waited
- * for at once; a drain is undone if the transaction then aborts.
+ * for at once; a drain is undone if the transaction then aborts.  What was asked for in
+ * a subtransaction that aborts is taken back with it.
  *
  * Locking: rose_repl_shared->lock, never while waiting.
  *
@@ -37,6 +38,7 @@ typedef struct RosePending
 {
 	RosePendingKind kind;
 	Oid			subid;
+	SubTransactionId level;		/* that asked for it, or the parent of one that has committed */
 } RosePending;
 
 static List *pending = NIL;		/* of RosePending, in TopMemoryContext */
@@ -130,6 +132,33 @@ end_of_transaction(XactEvent event, void *arg)
 }
 
 static void
+end_of_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	ListCell   *lc;
+
+	if (pending == NIL ||
+		(event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB))
+		return;
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	foreach(lc, pending)
+	{
+		RosePending *item = lfirst(lc);
+		RoseReplSubShared *entry = rose_repl_entry(MyDatabaseId, item->subid);
+
+		if (item->level != mine)
+			continue;
+		item->level = parent;
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+			continue;
+		if (entry != NULL)
+			pending_abort(item, entry);
+		pending = foreach_delete_current(pending, lc);
+	}
+	rose_repl_wake_launcher();
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
+static void
 pending_add(RosePendingKind kind, Oid subid)
 {
 	static bool registered = false;
@@ -139,16 +168,18 @@ pending_add(RosePendingKind kind, Oid subid)
 	if (!registered)
 	{
 		RegisterXactCallback(end_of_transaction, NULL);
+		RegisterSubXactCallback(end_of_subtransaction, NULL);
 		registered = true;
 	}
 	item->kind = kind;
 	item->subid = subid;
+	item->level = GetCurrentSubTransactionId();
 	pending = lappend(pending, item);
 	MemoryContextSwitchTo(old);
 }
 
 void
-rose_repl_reserve(Oid subid, const char *name, Oid owner)
+rose_repl_reserve(Oid subid, const char *name)
 {
 	RoseReplSubShared *entry;
 	bool		made = false;
@@ -159,7 +190,7 @@ rose_repl_reserve(Oid subid, const char *name, Oid owner)
 	entry = rose_repl_entry(MyDatabaseId, subid);
 	if (entry == NULL)
 	{
-		entry = rose_repl_entry_make(MyDatabaseId, subid, name, owner);
+		entry = rose_repl_entry_make(MyDatabaseId, subid, name);
 		made = entry != NULL;
 	}
 	if (made)

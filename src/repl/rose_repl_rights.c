@@ -33,19 +33,6 @@ rose_rights_type_has_code(Oid type)
 	return type >= FirstGenbkiObjectId && get_typtype(type) != TYPTYPE_ENUM;
 }
 
-Oid
-rose_rights_table_owner(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	return owner;
-}
-
 void
 rose_rights_take(Oid owner, RoseRights *before)
 {

@@ -21,8 +21,6 @@ typedef struct RoseRights
 /* May code that a user has written run when a value of this type is read? */
 extern bool rose_rights_type_has_code(Oid type);
 
-extern Oid	rose_rights_table_owner(Oid relid);
-
 extern void rose_rights_take(Oid owner, RoseRights *before);
 extern void rose_rights_give_back(const RoseRights *before);
 

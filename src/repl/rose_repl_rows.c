@@ -29,8 +29,10 @@
 #include "catalog/pg_class.h"
 #include "commands/extension.h"
 #include "executor/tuptable.h"
+#include "miscadmin.h"
 #include "repl/rose_repl_rows.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
@@ -230,4 +232,13 @@ void
 rose_rows_lock(const char *table, Oid subid)
 {
 	LockDatabaseObject(require_table(table), subid, 0, AccessExclusiveLock);
+}
+
+bool
+rose_rows_try_lock(const char *table, Oid subid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, require_table(table), subid, 0);
+	return LockAcquire(&tag, AccessExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }

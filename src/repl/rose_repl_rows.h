@@ -83,5 +83,6 @@ extern void rose_rows_update(const char *table, RoseRowKey key, RoseRowEdit *row
 extern void rose_rows_delete(const char *table, RoseRowKey key);
 /* Until the transaction ends, nobody else has this lock for a row with that id, which need not exist. */
 extern void rose_rows_lock(const char *table, Oid subid);
+extern bool rose_rows_try_lock(const char *table, Oid subid);	/* false: somebody has it */
 
 #endif							/* ROSE_REPL_ROWS_H */

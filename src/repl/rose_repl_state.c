@@ -134,7 +134,7 @@ rose_repl_entry(Oid dbid, Oid subid)
 }
 
 RoseReplSubShared *
-rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner)
+rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 {
 	RoseReplSubShared *entry = rose_repl_entry(InvalidOid, InvalidOid);
 
@@ -142,7 +142,6 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name, Oid owner)
 		return NULL;
 	entry->dbid = dbid;
 	entry->subid = subid;
-	entry->owner = owner;
 	strlcpy(entry->name, name, NAMEDATALEN);
 	entry->reserved_by = 0;
 	entry->wanted = false;

@@ -146,7 +146,17 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 	if (!force && (!news || wal_receiver_status_interval <= 0))
 		return;
 
-	/* A slot never goes back, whatever we say; neither do we. */
+	/*
+	 * A slot never goes back, whatever we say; neither do we.  And as long as the upstream may be
+	 * another one, its slot, by which that is seen, stays where it is.
+	 */
+	if (!XLogRecPtrIsInvalid(rose_apply.expected.lsn))
+	{
+		rose_upstream_feedback(stream->conn, InvalidXLogRecPtr, InvalidXLogRecPtr,
+							   InvalidXLogRecPtr, request_reply);
+		stream->told = now;
+		return;
+	}
 	stream->told_received = Max(stream->told_received,
 								Min(Max(progress->received_lsn, progress->applied_lsn),
 									stream->heard_lsn));
@@ -223,6 +233,7 @@ handle_message(Stream *stream, char *data, int len)
 		TimestampTz send_time = pq_getmsgint64(&s);
 		bool		reply = pq_getmsgbyte(&s);
 
+		rose_identity_check_end(end);
 		note_received(stream, end, send_time);
 		if (!rose_apply.in_remote)
 			rose_apply.reached_lsn = Max(rose_apply.reached_lsn, end);
@@ -471,16 +482,31 @@ wait_for_data(Stream *stream, pgsocket fd)
 	}
 }
 
+static void
+check_owner(void)
+{
+	StartTransactionCommand();
+	rose_repl_check_owner();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
 /* What has to be done now and then, between messages.  True: the worker is to end. */
 static bool
 do_chores(Stream *stream)
 {
 	if (serve_requests())
+	{
+		/* so that the next worker need not ask for the last transaction again */
+		send_feedback(stream, GetCurrentTimestamp(), true, false, false);
 		return true;
+	}
 	ask_monitor(GetCurrentTimestamp());
 	if (!rose_apply.in_remote && !rose_apply.batch_open)
 	{
 		AcceptInvalidationMessages();
+		if (rose_apply.owner_doubtful)
+			check_owner();
 		if (rose_relmap_tables_changed())
 			rose_epoch_feed_tables();
 	}
@@ -567,7 +593,10 @@ begin_stream(Stream *stream)
 	progress->received_lsn = progress->applied_lsn;
 	progress->upstream_lsn = stream->heard_lsn;
 	rose_apply.reached_lsn = progress->applied_lsn;
-	rose_upstream_start(stream->conn, rose_apply.sub, progress->applied_lsn, rose_apply.binary);
+	rose_apply.reached_commit = progress->last_commit;
+	rose_upstream_start(stream->conn, rose_apply.sub,
+						XLogRecPtrIsInvalid(rose_apply.expected.lsn) ? progress->applied_lsn :
+						rose_apply.expected.lsn, rose_apply.binary);
 	stream->heard = stream->recorded = GetCurrentTimestamp();
 }
 

@@ -3,7 +3,8 @@
  * rose_repl_worker.c
  *	  The background worker of one subscription, from start to end.
  *
- * A worker runs as the subscription's owner.  It puts epochs in order that a
+ * A worker runs as the subscription's owner, if he is a superuser: else it does no more than to put in order what
+ * is there already, and the subscription is blocked until he is one again.  It puts epochs in order that a
  * predecessor left, copies tables that wait for it and then streams until it is
  * told to stop or to start over, or an error occurs.  Any change of
  * the subscription ends the worker in good order (everything durable); the
@@ -26,6 +27,7 @@
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -231,8 +233,11 @@ take_up(void)
 		rose_apply.progress.durable_lsn = InvalidXLogRecPtr;
 		rose_apply.progress.confirmed_lsn = InvalidXLogRecPtr;
 		rose_apply.progress.upstream_lsn = InvalidXLogRecPtr;
+		memset(&rose_apply.progress.last_commit, 0, sizeof(RoseUpstreamCommit));
 		last.progress = rose_apply.progress;
 	}
+	if (rose_apply.progress.last_commit.lsn < rose_apply.sub->last_commit.lsn)
+		rose_apply.progress.last_commit = rose_apply.sub->last_commit;
 	rose_apply.progress.epoch = rose_apply.sub->epoch;
 	rose_apply.progress.durable_lsn = Max(last.progress.durable_lsn, rose_apply.sub->durable_lsn);
 	rose_apply.progress.applied_lsn = Max(last.progress.applied_lsn,
@@ -240,6 +245,44 @@ take_up(void)
 	rose_apply.dirty = rose_apply.progress.applied_lsn > rose_apply.sub->durable_lsn &&
 		last.progress.batches > 0;
 	rose_apply.last_epoch = GetCurrentTimestamp();
+}
+
+static void
+roles_changed(Datum arg, int cacheid, uint32 hash)
+{
+	rose_apply.owner_doubtful = true;
+}
+
+/*
+ * Who owns the subscription may write to any table by it, so must be a superuser now, and not only
+ * when he made it.
+ */
+void
+rose_repl_check_owner(void)
+{
+	Oid			owner = rose_apply.sub->owner;
+	char	   *name;
+
+	rose_apply.owner_doubtful = false;
+	if (superuser_arg(owner))
+		return;
+	name = GetUserNameFromId(owner, true);
+	rose_repl_block(ROSE_BLOCKED_OWNER,
+					name != NULL ? psprintf("its owner \"%s\" is not a superuser", name) :
+					psprintf("its owner, role %u, does not exist", owner),
+					name != NULL ? "Make him one with ALTER ROLE ... SUPERUSER." :
+					"Drop the subscription and create it again.");
+}
+
+/* From here on it runs as the owner. */
+static void
+become_owner(void)
+{
+	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);
+	StartTransactionCommand();
+	rose_repl_check_owner();
+	CommitTransactionCommand();
+	SetSessionAuthorization(rose_apply.sub->owner, true);
 }
 
 /* Everything applied is durable: the worker stops, or another one takes over at once. */
@@ -286,6 +329,7 @@ run(void)
 	LWLockRelease(&rose_repl_shared->lock);
 	if (rose_apply.sub->enabled && !drain)
 	{
+		become_owner();
 		rose_copy_tables();
 		error_context_stack = &callback;
 		rose_stream_run();
@@ -294,14 +338,17 @@ run(void)
 	end_in_good_order();
 }
 
-/* Connected as the owner, with the settings that apply needs. */
+/*
+ * Connected, with the settings that apply needs.  Not as the owner: if he may not log in, or is gone,
+ * nobody would see why there is no worker.
+ */
 void
-rose_repl_set_up_process(Oid dbid, Oid owner)
+rose_repl_set_up_process(Oid dbid)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(dbid, owner, 0);
+	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
 
 	/* Types' input functions must not be led astray; nothing here fires triggers. */
 	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
@@ -314,10 +361,10 @@ void
 rose_repl_worker_main(Datum arg)
 {
 	Oid			subid = DatumGetObjectId(arg);
-	Oid			ids[2];			/* database, owner */
+	Oid			dbid;
 
-	memcpy(ids, MyBgworkerEntry->bgw_extra, sizeof(ids));
-	rose_repl_set_up_process(ids[0], ids[1]);
+	memcpy(&dbid, MyBgworkerEntry->bgw_extra, sizeof(dbid));
+	rose_repl_set_up_process(dbid);
 	rose_apply.shared = rose_repl_attach(subid);
 	if (rose_apply.shared == NULL)
 		proc_exit(0);

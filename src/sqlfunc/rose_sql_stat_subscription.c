@@ -42,7 +42,7 @@ put_lag(RoseSqlRow *row, const RoseReplSnapshot *snapshot)
 {
 	const RoseReplProgress *p = &snapshot->progress;
 	XLogRecPtr	end = Max(p->upstream_lsn, p->received_lsn);
-	TimestampTz base = Max(p->commit_time, p->fresh_time);
+	TimestampTz base = Max(p->last_commit.time, p->fresh_time);
 	bool		known = !XLogRecPtrIsInvalid(p->applied_lsn) && !XLogRecPtrIsInvalid(end);
 	bool		behind = p->applied_lsn < end;
 
@@ -88,7 +88,7 @@ put_progress(RoseSqlRow *row, const RoseReplSnapshot *snapshot)
 	rose_sql_put_int8(row, p->epoch);
 	rose_sql_put_int8(row, p->spill_waits);
 	rose_sql_put_int8(row, p->spill_wait_ms);
-	rose_sql_put_time(row, p->commit_time);
+	rose_sql_put_time(row, p->last_commit.time);
 	rose_sql_put_error(row, snapshot->last_error[0] != '\0' ? snapshot->last_error : NULL);
 	rose_sql_put_time(row, snapshot->last_error_time);
 	rose_sql_put_text(row, snapshot->blocked[0] != '\0' ? snapshot->blocked : NULL);

@@ -139,9 +139,15 @@ static RoseSubscription *
 lock_subscription(const char *name)
 {
 	RoseSubscription *sub = find_subscription(name);
+	Oid			locked;
 
-	rose_subscription_lock(sub->subid);
-	return find_subscription(name);
+	do
+	{
+		locked = sub->subid;
+		rose_subscription_lock(locked);
+		sub = find_subscription(name);
+	} while (sub->subid != locked); /* dropped meanwhile, and made anew */
+	return sub;
 }
 
 /* ---------------------------------------------------------------------
@@ -209,7 +215,7 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 		if (create_slot)
 		{
 			rose_upstream_create_slot(conn, sub->slot_name, &sub->durable_lsn);
-			rose_subscription_set_state(sub->subid, 0, sub->durable_lsn);
+			rose_subscription_set_state(sub->subid, 0, sub->durable_lsn, &sub->last_commit);
 		}
 	}
 	PG_FINALLY();
@@ -253,7 +259,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 				 errmsg("rose subscription \"%s\" already exists", sub.name)));
 
 	sub.subid = rose_subscription_insert(&sub);
-	rose_repl_reserve(sub.subid, sub.name, sub.owner);
+	rose_repl_reserve(sub.subid, sub.name);
 	if (do_connect)
 		create_with_upstream(&sub, create_slot, copy_data);
 	else
@@ -392,7 +398,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(ALTER_PUBLICATIONS))
 		sub->publications = publications_arg(fcinfo, ALTER_PUBLICATIONS);
 	rose_subscription_update(sub);
-	rose_repl_reserve(sub->subid, sub->name, sub->owner);
+	rose_repl_reserve(sub->subid, sub->name);
 
 	if (accept)
 		accept_upstream(sub);

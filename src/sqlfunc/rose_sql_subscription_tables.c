@@ -14,19 +14,21 @@
  */
 #include "postgres.h"
 
-#include "executor/spi.h"
+#include "access/table.h"
+#include "commands/tablecmds.h"
 #include "nodes/pg_list.h"
-#include "repl/rose_repl_rights.h"
 #include "sqlfunc/rose_sql_subscription.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 static void
 add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool copy_data)
 {
 	Oid			relid = rose_repl_target_table(remote);
-	Oid			other = rose_subscription_of_table(relid);
+	Oid			other;
 
+	rose_subscription_lock_table(relid);
+	other = rose_subscription_of_table(relid);
 	if (other == sub->subid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -157,43 +159,25 @@ rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *su
 }
 
 /*
- * Those of one owner together, for they may reference each other; and as their owner, for they may
- * have triggers.
+ * All together, for they may reference each other.  Who asks for it is a superuser; what their
+ * owners may do does not matter.
  */
-static void
-truncate_tables_of(Oid owner, List *relids)
-{
-	StringInfoData sql;
-	RoseRights	rights;
-	ListCell   *lc;
-
-	initStringInfo(&sql);
-	foreach(lc, relids)
-	{
-		Oid			relid = lfirst_oid(lc);
-
-		if (rose_rights_table_owner(relid) == owner)
-			appendStringInfo(&sql, "%s%s", sql.len == 0 ? "TRUNCATE ONLY " : ", ONLY ",
-							 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-														get_rel_name(relid)));
-	}
-	rose_rights_take(owner, &rights);
-	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql.data, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not execute \"%s\"", sql.data);
-	SPI_finish();
-	rose_rights_give_back(&rights);
-}
-
 static void
 truncate_tables(List *relids)
 {
-	List	   *owners = NIL;
+	List	   *rels = NIL;
 	ListCell   *lc;
 
 	foreach(lc, relids)
-		owners = list_append_unique_oid(owners, rose_rights_table_owner(lfirst_oid(lc)));
-	foreach(lc, owners)
-		truncate_tables_of(lfirst_oid(lc), relids);
+	{
+		Relation	rel = table_open(lfirst_oid(lc), AccessExclusiveLock);
+
+		CheckTableNotInUse(rel, "TRUNCATE");
+		rels = lappend(rels, rel);
+	}
+	rose_repl_truncate_tables(rels, false, true);
+	foreach(lc, rels)
+		table_close(lfirst(lc), NoLock);
 }
 
 void

@@ -238,6 +238,48 @@ is(down('SELECT count(*) FROM t WHERE id > 6000 AND id <= 7000'), 1000, 'what wa
 resynced('a standby of the upstream that lacks something');
 is(state_row('timeline'), 3, 'the new timeline is known');
 
+# --- an upstream that was put back to an old state, and wrote past what was applied before anybody looked
+foreach my $how ('', 'after a crash of the replica')
+{
+	my $name = "rewritten past our position $how";
+
+	# so that the slot is not told of the last transaction before it is stopped
+	goes_on("$name: before");
+	$upstream->stop;
+	copy_directory($upstream->data_dir, $upstream->basedir . '/old');
+	$upstream->start;
+	goes_on("$name: and on");
+	up("INSERT INTO t SELECT max(id) + 1, 'not in the other history' FROM t");
+	caught_up();
+	down("SELECT rose.alter_subscription('s', enabled => false)");
+	ok(until_down('SELECT pid IS NULL FROM rose.stat_subscription'), 'disabled');
+	crash_and_restart($down) if $how;
+	$upstream->stop;
+	copy_directory($upstream->data_dir, $upstream->basedir . '/true');
+	copy_directory($upstream->basedir . '/old', $upstream->data_dir);
+	$upstream->start;
+	my $stands = slot('confirmed_flush_lsn');
+	my $reached = state_row('durable_lsn');
+	is(state_row("commit_lsn >= '$stands'"), 't', "$name: the slot can be asked for the last transaction");
+	up("INSERT INTO t SELECT g, 'of another history' FROM generate_series(20001, 20100) g; INSERT INTO other SELECT generate_series(1, 10000)");
+	is(up("SELECT pg_current_wal_flush_lsn() > '$reached'"), 't', "$name: it has written on");
+	down("SELECT rose.alter_subscription('s', enabled => true)");
+	is_blocked('rewritten', $name);
+	is_blocked('rewritten', "$name, further on");
+	is(slot('confirmed_flush_lsn'), $stands, "$name: its slot was not moved");
+	is(down('SELECT count(*) FROM t WHERE id > 20000'), 0, "$name: nothing of it was applied");
+	$upstream->stop;
+	copy_directory($upstream->basedir . '/true', $upstream->data_dir);
+	$upstream->start;
+	goes_on("$name: the true one is back");
+	is_same("$name: nothing is lost");
+}
+$upstream->restart;
+goes_on('a restart of the upstream');
+$upstream->stop('immediate');
+$upstream->start;
+goes_on('a crash of the upstream');
+
 # --- what cannot be accepted
 like(($down->psql('postgres', "SELECT rose.alter_subscription('s', accept => 'all')"))[2], qr/invalid value for accept: "all"/, 'accept takes what it knows');
 like(($down->psql('postgres', "BEGIN; SELECT rose.alter_subscription('s', accept => 'resync')"))[2], qr/cannot run inside a transaction block/, 'and makes slots, so it stands alone');

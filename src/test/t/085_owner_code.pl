@@ -135,9 +135,8 @@ is(down('SELECT (SELECT count(*) FROM emptied), (SELECT count(*) FROM checked)')
 is(calls(), '', 'and did not');
 down('ALTER TABLE emptied ENABLE ALWAYS TRIGGER before_truncate');
 up('TRUNCATE emptied, checked');
-$replica->poll_query_until('postgres', "SELECT bool_or(last_error ~ 'belong to several owners') FROM rose.stat_subscription_tables")
-  or fail('tables of several owners');
-is(down("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"), 'f', 'tables of several owners: no trigger fires as a superuser');
+wait_for_apply($upstream, $replica);
+is_harmless('tables of several owners, of which one has a trigger', 'trigger');
 
 # --- a default that comes with the type
 calls();
