@@ -116,7 +116,10 @@ CREATE MATERIALIZED VIEW rose.subscription_rel (
 	error_code,							-- SQLSTATE of last_error
 	remote_relid,						-- the upstream's table, however it is called
 	remote_schema,						-- as it was last heard of
-	remote_name
+	remote_name,
+	attnums,							-- columns of this table, by number (NULL: not known yet) ...
+	remote_attnums,						-- ... and of the upstream's; negative: of one that is not published any more
+	remote_columns						-- as they were last heard of
 ) USING heap AS
 SELECT NULL::pg_catalog.oid, NULL::pg_catalog.regclass, NULL::pg_catalog.text,
 	NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn, NULL::pg_catalog.text,

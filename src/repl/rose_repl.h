@@ -77,6 +77,23 @@ typedef struct RoseUpstreamTable
 	char	   *relname;
 } RoseUpstreamTable;
 
+/* Columns of one of its tables, in the order of their numbers. */
+typedef struct RoseUpstreamColumns
+{
+	int			n;
+	int16	   *attnums;		/* NULL: not known */
+	char	  **names;
+} RoseUpstreamColumns;
+
+/* Which local column has the values of which of the upstream's (rose_repl_columns.c). */
+typedef struct RoseColumnMap
+{
+	int			n;
+	int16	   *attnums;		/* local */
+	int16	   *remote_attnums; /* negative: it had them, but it is not published any more */
+	char	  **remote_names;	/* as they were last heard of */
+} RoseColumnMap;
+
 typedef struct RoseSubscriptionTable
 {
 	Oid			relid;
@@ -84,6 +101,7 @@ typedef struct RoseSubscriptionTable
 	XLogRecPtr	sync_lsn;		/* commits before it are in the copy */
 	XLogRecPtr	error_lsn;		/* if paused: commits from there on are not applied; invalid: none is */
 	RoseUpstreamTable remote;
+	RoseColumnMap *columns;		/* NULL: not known yet */
 } RoseSubscriptionTable;
 
 /* Of this database; NULL if there is none. */
@@ -104,6 +122,7 @@ extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr dura
 extern void rose_subscription_delete(Oid subid);
 extern void rose_subscription_add_table(Oid subid, Oid relid, const RoseUpstreamTable *remote,
 										const char *state);
+extern void rose_subscription_set_columns(Oid subid, Oid relid, const RoseColumnMap *columns);
 extern void rose_subscription_remove_table(Oid subid, Oid relid);
 /* Tables that only the upstream has: forget them all; they are noted again at their next change. */
 extern void rose_subscription_forget_new(Oid subid);

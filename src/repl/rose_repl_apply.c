@@ -188,8 +188,8 @@ rose_apply_error_context(void *arg)
  */
 
 /* Other transactions, in this batch or not yet in an epoch, come before this one. */
-static bool
-can_be_cut(void)
+bool
+rose_apply_can_be_cut(void)
 {
 	return rose_apply.dirty || rose_apply.flight != 0 ||
 		(rose_apply.batch_open && rose_apply.batch_first != rose_apply.remote_commit_lsn);
@@ -212,7 +212,7 @@ memory_is_short(void)
 	if (rose_apply.remote_changes == 0 ||
 		rose_apply.remote_changes % ROSE_APPLY_CHECK_MEMORY != 0 || !arena_is_full())
 		return false;
-	return (!rose_flight_wait() || arena_is_full()) && can_be_cut();
+	return (!rose_flight_wait() || arena_is_full()) && rose_apply_can_be_cut();
 }
 
 /* ---------------------------------------------------------------------
@@ -484,7 +484,7 @@ apply_truncate(StringInfo s)
 			rose_apply.progress.skipped++;
 			continue;
 		}
-		if (can_be_cut())
+		if (rose_apply_can_be_cut())
 			return ROSE_APPLY_RESTART;
 		rose_relmap_close(entry);
 		LockRelationOid(entry->relid, AccessExclusiveLock);
@@ -506,7 +506,7 @@ apply_truncate(StringInfo s)
 		table_close(lfirst(lc), NoLock);
 	}
 	rose_apply.blame = false;
-	rose_apply.remote_truncated = true;
+	rose_apply.durable_at_once = true;
 	return ROSE_APPLY_GO_ON;
 }
 
@@ -528,7 +528,7 @@ apply_begin(StringInfo s)
 	rose_apply.remote.publications = rose_apply.publications;
 	rose_identity_check_commit(&rose_apply.remote);
 	rose_apply.passing = begin.final_lsn < rose_apply.start_lsn;
-	rose_apply.remote_truncated = false;
+	rose_apply.durable_at_once = false;
 	rose_apply.remote_changes = 0;
 
 	if (begin.final_lsn == rose_apply.solo_lsn)
@@ -540,11 +540,11 @@ apply_begin(StringInfo s)
 }
 
 /*
- * A transaction that truncated takes its position along in the local commit, which
- * makes the empty files durable; so its rows have to be in runs by then.
+ * A transaction that truncated, or from which on columns are others, takes its position along in the local commit, which
+ * makes the empty files, and what is known of columns, durable; so its rows have to be in runs by then.
  */
 static void
-commit_truncation(XLogRecPtr end_lsn)
+commit_at_once(XLogRecPtr end_lsn)
 {
 	uint64		epoch = rose_apply.progress.epoch + 1;
 
@@ -582,8 +582,8 @@ apply_commit(StringInfo s)
 		rose_apply.progress.applied_lsn = commit.end_lsn;
 		rose_apply.progress.last_commit = rose_apply.reached_commit;
 	}
-	else if (rose_apply.remote_truncated)
-		commit_truncation(commit.end_lsn);
+	else if (rose_apply.durable_at_once)
+		commit_at_once(commit.end_lsn);
 }
 
 /* Before its first value: the upstream itself fails if it has no binary format for that. */
@@ -640,8 +640,9 @@ rose_apply_message(StringInfo s)
 					 errmsg("unexpected logical replication message type \"%c\"",
 							rose_apply.command)));
 	}
-	if (rose_apply.binary && rose_apply.text_needed)
+	if (rose_apply.cut_needed || (rose_apply.binary && rose_apply.text_needed))
 		result = ROSE_APPLY_RESTART;
+	rose_apply.cut_needed = false;
 	rose_apply.command = 0;
 	rose_apply.rel = NULL;
 	rose_apply.blame = false;

@@ -39,7 +39,8 @@ enum
 {
 	REL_SUBID = 1, REL_RELID, REL_STATE, REL_SYNC_LSN, REL_LAST_ERROR, REL_ERROR_LSN, REL_ERROR_CODE,
 	REL_REMOTE_RELID, REL_REMOTE_SCHEMA, REL_REMOTE_NAME,
-	REL_NATTS = REL_REMOTE_NAME
+	REL_ATTNUMS, REL_REMOTE_ATTNUMS, REL_REMOTE_COLUMNS,
+	REL_NATTS = REL_REMOTE_COLUMNS
 };
 enum
 {
@@ -216,6 +217,54 @@ rose_subscription_find(const char *name)
 	return NULL;
 }
 
+static Datum
+attnums_to_array(const int16 *attnums, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = Int16GetDatum(attnums[i]);
+	return PointerGetDatum(construct_array(elems, n, INT2OID, sizeof(int16), true, TYPALIGN_SHORT));
+}
+
+static int16 *
+array_to_attnums(Datum array, int *n)
+{
+	Datum	   *elems;
+	int16	   *result;
+
+	deconstruct_array(DatumGetArrayTypeP(array), INT2OID, sizeof(int16), true, TYPALIGN_SHORT,
+					  &elems, NULL, n);
+	result = palloc(sizeof(int16) * Max(*n, 1));
+	for (int i = 0; i < *n; i++)
+		result[i] = DatumGetInt16(elems[i]);
+	return result;
+}
+
+/* NULL: they are not known. */
+static RoseColumnMap *
+read_columns(const RoseRowScan *cs)
+{
+	RoseColumnMap *map;
+	List	   *names;
+	int			nremote;
+
+	if (rose_rows_isnull(cs, REL_ATTNUMS))
+		return NULL;
+	map = palloc0(sizeof(RoseColumnMap));
+	map->attnums = array_to_attnums(rose_rows_value(cs, REL_ATTNUMS), &map->n);
+	map->remote_attnums = array_to_attnums(rose_rows_value(cs, REL_REMOTE_ATTNUMS), &nremote);
+	names = text_array_to_strings(rose_rows_value(cs, REL_REMOTE_COLUMNS));
+	if (nremote != map->n || list_length(names) != map->n)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("columns of a table in rose.subscription_rel do not fit each other")));
+	map->remote_names = palloc(sizeof(char *) * Max(map->n, 1));
+	for (int i = 0; i < map->n; i++)
+		map->remote_names[i] = strVal(list_nth(names, i));
+	return map;
+}
+
 List *
 rose_subscription_tables(Oid subid)
 {
@@ -240,6 +289,7 @@ rose_subscription_tables(Oid subid)
 		table->remote.relid = DatumGetObjectId(rose_rows_value(&cs, REL_REMOTE_RELID));
 		table->remote.nspname = string_value(&cs, REL_REMOTE_SCHEMA);
 		table->remote.relname = string_value(&cs, REL_REMOTE_NAME);
+		table->columns = read_columns(&cs);
 		result = lappend(result, table);
 	}
 	rose_rows_end(&cs);
@@ -400,6 +450,20 @@ rose_subscription_set_remote(Oid subid, Oid relid, const RoseUpstreamTable *remo
 	RoseRowEdit row = {0};
 
 	set_remote(&row, remote);
+	rose_rows_update("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid), &row);
+}
+
+void
+rose_subscription_set_columns(Oid subid, Oid relid, const RoseColumnMap *columns)
+{
+	RoseRowEdit row = {0};
+	List	   *names = NIL;
+
+	for (int i = 0; i < columns->n; i++)
+		names = lappend(names, makeString(columns->remote_names[i]));
+	rose_row_set(&row, REL_ATTNUMS, attnums_to_array(columns->attnums, columns->n));
+	rose_row_set(&row, REL_REMOTE_ATTNUMS, attnums_to_array(columns->remote_attnums, columns->n));
+	rose_row_set(&row, REL_REMOTE_COLUMNS, strings_to_text_array(names));
 	rose_rows_update("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid), &row);
 }
 

@@ -320,25 +320,57 @@ rose_upstream_begin_copy(WalReceiverConn *conn, const char *slot, XLogRecPtr *ls
 	(void) rose_walrcv_create_slot(conn, slot, true, CRS_USE_SNAPSHOT, lsn);
 }
 
+/* "number name" each */
+static void
+parse_columns(List *rows, RoseUpstreamColumns *out)
+{
+	ListCell   *lc;
+
+	out->n = 0;
+	out->attnums = palloc(sizeof(int16) * Max(list_length(rows), 1));
+	out->names = palloc(sizeof(char *) * Max(list_length(rows), 1));
+	foreach(lc, rows)
+	{
+		char	   *name;
+
+		out->attnums[out->n] = (int16) strtol(lfirst(lc), &name, 10);
+		out->names[out->n++] = name + 1;
+	}
+}
+
+#define COLUMN_WITH_NUMBER \
+	"SELECT pg_catalog.concat(a.attnum::pg_catalog.text, ' ', a.attname::pg_catalog.text)" \
+	" FROM pg_catalog.pg_attribute a"
+
+void
+rose_upstream_columns(WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out)
+{
+	parse_columns(query_strings(conn,
+								psprintf(COLUMN_WITH_NUMBER " WHERE a.attrelid = %u"
+										 " AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum", relid),
+								"read the columns of a table"),
+				  out);
+}
+
 /*
- * The table's published columns, in order.  Generated ones exist since 12 and can be published since
- * 18, whose view of publications has those that are.
+ * Generated columns exist since 12 and can be published since 18, whose view of publications has those
+ * that are.
  */
-static List *
-published_columns(WalReceiverConn *conn, const char *pubs, const char *nspname,
-				  const char *relname)
+void
+rose_upstream_published_columns(WalReceiverConn *conn, List *publications,
+								const RoseUpstreamTable *table, RoseUpstreamColumns *out)
 {
 	int			version = walrcv_server_version(conn);
 	StringInfoData sql;
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
-					 "SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute a"
+					 COLUMN_WITH_NUMBER
 					 " JOIN pg_catalog.pg_class c ON c.oid = a.attrelid"
 					 " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
 					 " WHERE n.nspname = %s AND c.relname = %s"
 					 " AND a.attnum > 0 AND NOT a.attisdropped",
-					 quote_literal_cstr(nspname), quote_literal_cstr(relname));
+					 quote_literal_cstr(table->nspname), quote_literal_cstr(table->relname));
 	if (version >= 120000 && version < 180000)
 		appendStringInfoString(&sql, " AND a.attgenerated = ''");
 	/* 15 brought column lists, and the view's column that shows them */
@@ -347,22 +379,9 @@ published_columns(WalReceiverConn *conn, const char *pubs, const char *nspname,
 						 " AND EXISTS (SELECT FROM pg_catalog.pg_publication_tables t"
 						 " WHERE t.pubname IN (%s) AND t.schemaname = n.nspname"
 						 " AND t.tablename = c.relname AND a.attname = ANY (t.attnames))",
-						 pubs);
+						 literal_list(publications));
 	appendStringInfoString(&sql, " ORDER BY a.attnum");
-	return query_strings(conn, sql.data, "read the columns of a published table");
-}
-
-static bool
-has_string(List *strings, const char *string)
-{
-	ListCell   *lc;
-
-	foreach(lc, strings)
-	{
-		if (strcmp(lfirst(lc), string) == 0)
-			return true;
-	}
-	return false;
+	parse_columns(query_strings(conn, sql.data, "read the columns of a published table"), out);
 }
 
 /* The condition that a row must meet to be published, or NULL. */
@@ -406,13 +425,13 @@ is_plain_table(WalReceiverConn *conn, const char *nspname, const char *relname)
 	return strcmp(linitial(kinds), "r") == 0;
 }
 
-List *
+void
 rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
-						 const char *nspname, const char *relname, List *without)
+						 const RoseUpstreamTable *table, List *columns)
 {
-	char	   *pubs = literal_list(publications);
-	List	   *columns = NIL;
-	char	   *filter = row_filter(conn, pubs, nspname, relname);
+	const char *nspname = table->nspname;
+	const char *relname = table->relname;
+	char	   *filter = row_filter(conn, literal_list(publications), nspname, relname);
 	bool		plain = is_plain_table(conn, nspname, relname);
 	StringInfoData names;
 	char	   *sql;
@@ -420,14 +439,8 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 	ListCell   *lc;
 
 	initStringInfo(&names);
-	foreach(lc, published_columns(conn, pubs, nspname, relname))
-	{
-		if (has_string(without, lfirst(lc)))
-			continue;
-		columns = lappend(columns, lfirst(lc));
-		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
-						 quote_identifier(lfirst(lc)));
-	}
+	foreach(lc, columns)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_identifier(lfirst(lc)));
 
 	/* COPY itself takes no generated columns, which 18 may have among these */
 	if (plain && filter == NULL && columns != NIL && walrcv_server_version(conn) < 180000)
@@ -446,27 +459,33 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 				 errmsg("could not start the copy of table \"%s.%s\": %s", nspname, relname,
 						res->err != NULL ? res->err : "unexpected result")));
 	walrcv_clear_result(res);
-	return columns;
 }
 
 /*
- * The copy named the table, and its rows were those of whichever had the name when it began.  Since then,
- * until the upstream's transaction ends, that table is locked, so the name is still its.
+ * The copy named the table and its columns, and its rows were those of whichever had the names when it began.  Since then,
+ * until the upstream's transaction ends, that table is locked, so the names are still theirs.  Functions look at what
+ * is there now; the query itself sees what was there at the transaction's snapshot.
  */
 void
 rose_upstream_check_copied(WalReceiverConn *conn, const RoseUpstreamTable *table)
 {
-	char	   *value = NULL;
+	char	   *values[2] = {NULL, NULL};
 
 	(void) rose_upstream_row(conn,
-							 psprintf("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid::pg_catalog.text",
+							 psprintf("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid::pg_catalog.text,"
+									  " (SELECT pg_catalog.count(*)::pg_catalog.text FROM pg_catalog.pg_attribute a"
+									  " WHERE a.attrelid = %u AND a.attnum > 0 AND NOT a.attisdropped AND a.attname::pg_catalog.text IS DISTINCT FROM"
+									  " (SELECT i.object_names[3] FROM pg_catalog.pg_identify_object_as_address("
+									  "'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, a.attrelid, a.attnum::pg_catalog.int4) i))",
 									  quote_literal_cstr(quote_qualified_identifier(table->nspname,
-																					table->relname))),
-							 1, &value, "look at the table that was copied");
-	if (value == NULL || (Oid) strtoul(value, NULL, 10) != table->relid)
+																					table->relname)),
+									  table->relid),
+							 2, values, "look at the table that was copied");
+	if (values[0] == NULL || (Oid) strtoul(values[0], NULL, 10) != table->relid ||
+		values[1] == NULL || strcmp(values[1], "0") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("the upstream's table \"%s.%s\" was renamed or replaced while its copy began",
+				 errmsg("the upstream's table \"%s.%s\", or a column of it, was renamed or replaced while its copy began",
 						table->nspname, table->relname),
 				 errdetail("The worker tries again.")));
 }

@@ -184,23 +184,6 @@ target_level(RoseTable *table)
 	return untouched && rose_table_manifest(table)->ncomponents == 0 ? 2 : 0;
 }
 
-/* The names of the columns that the table computes itself. */
-static List *
-generated_columns(Relation rel)
-{
-	TupleDesc	desc = RelationGetDescr(rel);
-	List	   *result = NIL;
-
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		if (!att->attisdropped && att->attgenerated)
-			result = lappend(result, NameStr(att->attname));
-	}
-	return result;
-}
-
 /* As the table's owner: defaults of columns that are not in the list may be evaluated. */
 static CopyFromState
 begin_copy(Relation rel, List *column_list)
@@ -218,29 +201,67 @@ begin_copy(Relation rel, List *column_list)
  * What the upstream's table is called now.  One that was made anew under the old name takes its
  * place: here, where all of it is copied, and nowhere else.
  */
-static RoseUpstreamTable
-find_remote(WalReceiverConn *conn, Relation rel)
+static void
+find_remote(WalReceiverConn *conn, RoseSubscriptionTable *table)
 {
 	Oid			subid = rose_apply.sub->subid;
 	RoseUpstreamTable found;
+
+	if (!rose_upstream_find_table(conn, rose_apply.sub->publications, &table->remote, &found))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the upstream does not publish table \"%s.%s\" any more",
+						table->remote.nspname, table->remote.relname),
+				 errhint("Publish it, or call rose.alter_subscription with refresh => true.")));
+	rose_subscription_set_remote(subid, table->relid, &found);
+	if (found.relid != table->remote.relid)
+		table->columns = NULL;	/* its numbers mean nothing there */
+	table->remote = found;
+}
+
+static RoseSubscriptionTable *
+require_listed(Relation rel)
+{
 	ListCell   *lc;
 
-	foreach(lc, rose_subscription_tables(subid))
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
 
-		if (table->relid != RelationGetRelid(rel))
-			continue;
-		if (!rose_upstream_find_table(conn, rose_apply.sub->publications, &table->remote, &found))
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("the upstream does not publish table \"%s.%s\" any more",
-							table->remote.nspname, table->remote.relname),
-					 errhint("Publish it, or call rose.alter_subscription with refresh => true.")));
-		rose_subscription_set_remote(subid, RelationGetRelid(rel), &found);
-		return found;
+		if (table->relid == RelationGetRelid(rel))
+			return table;
 	}
-	elog(ERROR, "table %u is not part of subscription %u", RelationGetRelid(rel), subid);
+	elog(ERROR, "table %u is not part of subscription %u", RelationGetRelid(rel), rose_apply.sub->subid);
+}
+
+/*
+ * Which columns are copied (their names there and here), but for those that are computed here.  As all rows come anew,
+ * columns may have changed in any way; those that are known and still there stay together.
+ */
+static void
+choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable *table,
+			   List **remote_names, List **local_names)
+{
+	RoseUpstreamColumns remote;
+	RoseColumnMap *map;
+	int16	   *local_of;
+	int		   *remote_of = palloc(sizeof(int) * Max(RelationGetNumberOfAttributes(rel), 1));
+
+	rose_upstream_published_columns(conn, rose_apply.sub->publications, &table->remote, &remote);
+	local_of = palloc(sizeof(int16) * Max(remote.n, 1));
+	rose_columns_match(rel, rose_columns_still_there(rel, table->columns, &remote), &remote, local_of);
+	rose_columns_invert(rel, remote.n, local_of, remote_of);
+	for (int i = 0; i < remote.n; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), local_of[i] - 1);
+
+		if (att->attgenerated)
+			continue;
+		*remote_names = lappend(*remote_names, remote.names[i]);
+		*local_names = lappend(*local_names, makeString(pstrdup(NameStr(att->attname))));
+	}
+	map = rose_columns_form(NULL, &remote, local_of);
+	rose_subscription_set_columns(rose_apply.sub->subid, RelationGetRelid(rel), map);
 }
 
 /* Returns the number of rows. */
@@ -248,38 +269,28 @@ static uint64
 copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 {
 	RoseTable  *table = rose_table_open(rel);
-	RoseUpstreamTable remote;
+	RoseSubscriptionTable *listed = require_listed(rel);
 	uint64		nrows;
-	List	   *columns;
-	List	   *column_list = NIL;
-	char	  **names;
-	int			n = 0;
-	ListCell   *lc;
+	List	   *remote_names = NIL;
+	List	   *local_names = NIL;
 	CopyFromState cstate;
 	RoseBulkLoad *load;
 
 	require_empty(table);
-	remote = find_remote(conn, rel);
+	find_remote(conn, listed);
 	ROSE_STOP_POINT("copy-found");
-	columns = rose_upstream_start_copy(conn, rose_apply.sub->publications, remote.nspname,
-									   remote.relname, generated_columns(rel));
-	names = palloc(sizeof(char *) * Max(list_length(columns), 1));
-	foreach(lc, columns)
-	{
-		names[n++] = lfirst(lc);
-		column_list = lappend(column_list, makeString(lfirst(lc)));
-	}
-	rose_relmap_match_columns(rel, n, names, palloc(sizeof(int) * RelationGetNumberOfAttributes(rel)));
+	choose_columns(conn, rel, listed, &remote_names, &local_names);
+	rose_upstream_start_copy(conn, rose_apply.sub->publications, &listed->remote, remote_names);
 
 	source_conn = conn;
 	memset(&source_data, 0, sizeof(source_data));
-	cstate = begin_copy(rel, column_list);
+	cstate = begin_copy(rel, local_names);
 	load = rose_bulkload_begin(table, GetCurrentCommandId(true), table->schema->nkeys > 0,
 							   target_level(table), rose_apply.sub->subid, epoch);
 	nrows = load_rows(cstate, load, rel);
 	rose_bulkload_finish(load);
 	EndCopyFrom(cstate);
-	rose_upstream_check_copied(conn, &remote);
+	rose_upstream_check_copied(conn, &listed->remote);
 	return nrows;
 }
 

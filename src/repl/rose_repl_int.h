@@ -14,6 +14,7 @@
 #include "lsm/rose_table.h"
 #include "replication/logicalproto.h"
 #include "repl/rose_repl.h"
+#include "repl/rose_repl_columns.h"
 #include "repl/rose_repl_rules.h"
 #include "repl/rose_repl_value.h"
 #include "storage/latch.h"
@@ -162,10 +163,15 @@ extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *s
  */
 extern bool rose_upstream_find_table(struct WalReceiverConn *conn, List *publications,
 									 const RoseUpstreamTable *known, RoseUpstreamTable *found);
-/* COPY ... TO STDOUT was started; the names of its columns, which are not among 'without'. */
-extern List *rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
-									  const char *nspname, const char *relname, List *without);
-/* After a copy: error, which may pass, if the rows were of another table that had got its name. */
+/* All columns of a table, as the connection's transaction sees them; none: there is no such table. */
+extern void rose_upstream_columns(struct WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out);
+/* Those of them that the publications have. */
+extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *publications,
+											const RoseUpstreamTable *table, RoseUpstreamColumns *out);
+/* COPY ... TO STDOUT of these columns was started. */
+extern void rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
+									 const RoseUpstreamTable *table, List *columns);
+/* After a copy: error, which may pass, if the rows were of another table that had got its name, or columns of others. */
 extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseUpstreamTable *table);
 
 /* ---------------------------------------------------------------------
@@ -195,6 +201,8 @@ typedef struct RoseReplRel
 	LogicalRepRelation remote;
 
 	bool		mapped;			/* what follows is valid */
+	bool		identified;		/* numbers of the remote columns were asked for; also ... */
+	int16	   *remote_attnums; /* ... these, or NULL: they cannot be known */
 	MemoryContext map_context;	/* owns it */
 	Oid			relid;			/* local table, or invalid: the subscription has none for it */
 	bool		recreated;		/* the local table is of another one of the same name */
@@ -239,8 +247,6 @@ extern void rose_relmap_close_all(void);	/* before the end of a batch */
 extern void rose_relmap_flush_counts(bool keep);
 /* Since the last call, something has happened to a table of the subscription. */
 extern bool rose_relmap_tables_changed(void);
-/* Local column of each remote one, or an error that says what does not fit. */
-extern void rose_relmap_match_columns(Relation rel, int nremote, char **names, int *remote_of);
 /* Make the table the subscription's, if it is not yet.  REQUIRES: a lock on rel that excludes other feeders. */
 extern void rose_repl_feed(Relation rel, Oid subid);
 
@@ -266,7 +272,8 @@ typedef struct RoseApply
 	XLogRecPtr	remote_commit_lsn;	/* its commit record */
 	RoseUpstreamCommit remote;	/* the same, and more of it */
 	bool		passing;		/* it was applied before: nothing of it is */
-	bool		remote_truncated;	/* it truncated a table */
+	bool		durable_at_once;	/* it truncated a table, or changed columns */
+	bool		cut_needed;		/* it has to be applied on its own */
 	uint64		remote_changes; /* its changes that were applied, but truncates */
 
 	/* the local transaction */
@@ -307,7 +314,9 @@ typedef struct RoseApply
 
 extern RoseApply rose_apply;
 
-/* One message of pgoutput (rose_repl_apply.c). */
+/* Other transactions, in this batch or not yet in an epoch, come before the one at hand (rose_repl_apply.c). */
+extern bool rose_apply_can_be_cut(void);
+/* One message of pgoutput. */
 extern RoseApplyResult rose_apply_message(StringInfo s);
 extern void rose_apply_error_context(void *arg);
 
@@ -371,6 +380,8 @@ extern void rose_copy_tables(void);
 extern void rose_stream_run(void);
 /* The upstream hears from us now and then, while an epoch keeps the stream waiting. */
 extern void rose_stream_keep_alive(void);
+/* A connection beside it, for queries.  REQUIRES: a transaction. */
+extern struct WalReceiverConn *rose_stream_side_connection(void);
 
 /* Entry points of background workers. */
 extern PGDLLEXPORT void rose_repl_launcher_main(Datum arg);

@@ -18,7 +18,7 @@
  * rose.subscription_new.  A table of the upstream that has taken another one's name, and
  * one of ours that is gone, are errors of the table.
  *
- * Columns are matched by name.  A local column that the upstream does not have must be
+ * Columns are known by their numbers (rose_repl_columns.c).  A local column that the upstream does not have must be
  * able to be NULL and have no default, or be generated: blind writes replace whole rows.
  *
  *-------------------------------------------------------------------------
@@ -98,68 +98,6 @@ rose_repl_target_table(const RoseUpstreamTable *remote)
 	require_target(rel);
 	table_close(rel, NoLock);
 	return relid;
-}
-
-static void
-check_local_only_column(Relation rel, Form_pg_attribute att)
-{
-	const char *problem = NULL;
-
-	if (att->atthasdef || att->attidentity)
-		problem = "it has a default";
-	else if (get_typdefault(att->atttypid) != NULL)
-		problem = "its type has a default";
-	else if (att->attnotnull)
-		problem = "it is NOT NULL";
-	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot replicate into table \"%s\": column \"%s\" is not published by the upstream, and %s",
-						RelationGetRelationName(rel), NameStr(att->attname), problem),
-				 errhint("Publish the column, or drop its default or NOT NULL here.")));
-}
-
-/*
- * remote_of[i]: the upstream's column for local column i + 1, or -1.  Errors name the
- * table and the column.
- */
-void
-rose_relmap_match_columns(Relation rel, int nremote, char **names, int *remote_of)
-{
-	TupleDesc	desc = RelationGetDescr(rel);
-	int			nmatched = 0;
-
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		remote_of[i] = -1;
-		if (att->attisdropped)
-			continue;
-		for (int j = 0; j < nremote && remote_of[i] < 0; j++)
-		{
-			if (strcmp(names[j], NameStr(att->attname)) == 0)
-				remote_of[i] = j;
-		}
-		if (remote_of[i] >= 0)
-			nmatched++;
-		else if (!att->attgenerated)
-			check_local_only_column(rel, att);
-		if (att->attgenerated)
-			remote_of[i] = -1;	/* computed here, whatever the upstream says */
-	}
-	if (nmatched == nremote)
-		return;
-
-	for (int j = 0; j < nremote; j++)
-	{
-		if (get_attnum(RelationGetRelid(rel), names[j]) == InvalidAttrNumber)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("table \"%s\" has no column \"%s\", which the upstream publishes",
-							RelationGetRelationName(rel), names[j]),
-					 errhint("Add the column here with ALTER TABLE, then resync the table.")));
-	}
 }
 
 /* ---------------------------------------------------------------------
@@ -582,19 +520,89 @@ key_in_identity(const RoseReplRel *entry)
 	return schema->nkeys > 0;
 }
 
-/* What is needed to apply a change.  REQUIRES: the table is open. */
+/* The numbers of the columns in the upstream's description, once for each description. */
 static void
+identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
+{
+	int			n = entry->remote.natts;
+	RoseUpstreamColumns now;
+	RoseUpstreamColumns sent = {n, NULL, entry->remote.attnames};
+
+	if (entry->identified)
+		return;
+	rose_upstream_columns(rose_stream_side_connection(), entry->remote.remoteid, &now);
+	sent.attnums = MemoryContextAlloc(entry->context, sizeof(int16) * Max(n, 1));
+	if (rose_columns_identify(map, &now, &sent))
+		entry->remote_attnums = sent.attnums;
+	else if (map != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("columns of the upstream's table \"%s.%s\" have changed, and it cannot be told which they were at this change",
+						entry->remote.nspname, entry->remote.relname),
+				 errdetail("They have changed again since, or some were dropped and added again."),
+				 errhint("Have the table copied again with rose.alter_subscription(..., resync => ...).")));
+	entry->identified = true;
+}
+
+/*
+ * From now on.  What the stream repeats after a crash must not meet what was learned later: so, as with TRUNCATE, it
+ * is durable together with all that came before.  False: the batch must be cut before this transaction.
+ */
+static bool
+keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns *remote, const int16 *local_of)
+{
+	MemoryContext old = MemoryContextSwitchTo(tables_context);
+	RoseColumnMap *map = rose_columns_form(table->columns, remote, local_of);
+
+	for (int i = 0; i < map->n; i++)
+		map->remote_names[i] = pstrdup(map->remote_names[i]);
+	MemoryContextSwitchTo(old);
+	if (table->columns != NULL)
+	{
+		if (rose_columns_equal(map, table->columns))
+			return true;
+		if (rose_apply_can_be_cut())
+			return false;
+		rose_apply.durable_at_once = true;
+	}
+	rose_subscription_set_columns(relmap_subid, table->relid, map);
+	table->columns = map;
+	return true;
+}
+
+/* The local column of each remote one; NULL: the batch must be cut first.  REQUIRES: an open batch. */
+static int16 *
+match_columns(RoseReplRel *entry)
+{
+	RoseSubscriptionTable *table = find_listed(entry->relid);
+	int16	   *local_of = palloc(sizeof(int16) * Max(entry->remote.natts, 1));
+	RoseUpstreamColumns remote = {entry->remote.natts, NULL, entry->remote.attnames};
+
+	if (table == NULL)
+		elog(ERROR, "table %u is not part of subscription %u", entry->relid, relmap_subid);
+	identify_columns(entry, table->columns);
+	remote.attnums = entry->remote_attnums;
+	rose_columns_match(entry->rel, table->columns, &remote, local_of);
+	if (remote.attnums != NULL && !keep_columns(table, &remote, local_of))
+		return NULL;
+	return local_of;
+}
+
+/* What is needed to apply a change; false: the batch must be cut first.  REQUIRES: the table is open. */
+static bool
 map_columns(RoseReplRel *entry)
 {
 	TupleDesc	desc = RelationGetDescr(entry->rel);
 	MemoryContext old;
-	int		   *remote_of;
+	int		   *remote_of = palloc(sizeof(int) * Max(desc->natts, 1));
+	int16	   *local_of = match_columns(entry);
 
+	if (local_of == NULL)
+		return false;
+	rose_columns_invert(entry->rel, entry->remote.natts, local_of, remote_of);
 	entry->map_context = AllocSetContextCreate(entry->context, "rose column map",
 											   ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(entry->map_context);
-	remote_of = palloc(sizeof(int) * Max(desc->natts, 1));
-	rose_relmap_match_columns(entry->rel, entry->remote.natts, entry->remote.attnames, remote_of);
 
 	entry->natts = desc->natts;
 	entry->binary_fits = true;
@@ -627,6 +635,7 @@ map_columns(RoseReplRel *entry)
 	MemoryContextSwitchTo(old);
 
 	entry->identity = key_in_identity(entry);
+	return true;
 }
 
 RoseReplRel *
@@ -677,8 +686,11 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	rose_repl_feed(entry->rel, relmap_subid);
 	entry->table = rose_table_open(entry->rel);
 	entry->rules = rose_rules_create(entry->rel, entry->context);
-	if (entry->columns == NULL)
-		map_columns(entry);
+	if (entry->columns == NULL && !map_columns(entry))
+	{
+		rose_apply.cut_needed = true;
+		entry = NULL;
+	}
 	rose_apply.blame = false;
 	return entry;
 }

@@ -285,6 +285,17 @@ read_available(Stream *stream, pgsocket *fd, bool *ended, int *nmessages)
  * The end of the upstream's WAL
  */
 
+WalReceiverConn *
+rose_stream_side_connection(void)
+{
+	if (monitor == NULL)
+	{
+		monitor = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+		rose_identity_check_monitor(monitor);
+	}
+	return monitor;
+}
+
 /* A failure here is no reason to stop: it is reported and tried again later. */
 static void
 ask_monitor(TimestampTz now)
@@ -296,12 +307,7 @@ ask_monitor(TimestampTz now)
 	StartTransactionCommand();
 	PG_TRY();
 	{
-		if (monitor == NULL)
-		{
-			monitor = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
-			rose_identity_check_monitor(monitor);
-		}
-		lsn = rose_upstream_wal_end(monitor);
+		lsn = rose_upstream_wal_end(rose_stream_side_connection());
 	}
 	PG_CATCH();
 	{

@@ -189,6 +189,8 @@ rose_sql_resync_table(const RoseSubscription *sub, Oid relid)
 	rose_subscription_remove_table(sub->subid, relid);
 	truncate_tables(list_make1_oid(relid));
 	rose_subscription_add_table(sub->subid, relid, &table->remote, ROSE_REL_INIT);
+	if (table->columns != NULL)
+		rose_subscription_set_columns(sub->subid, relid, table->columns);
 }
 
 /* All of the subscription. */
