@@ -20,7 +20,7 @@ sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
 sub fails { return ($replica->psql('postgres', $_[0]))[2] }
 sub until_down { return $replica->poll_query_until('postgres', $_[0]) }
-sub why { return down('SELECT name, state, blocked_reason, last_error FROM rose.stat_subscription') . "\n" . down('SELECT relation, state, last_error FROM rose.stat_subscription_tables') }
+sub why { return down('SELECT subname, state, blocked_reason, last_error FROM rose.stat_subscription') . "\n" . down('SELECT relid::regclass, state, last_error FROM rose.stat_subscription_tables') }
 
 sub is_same
 {
