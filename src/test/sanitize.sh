@@ -1,16 +1,19 @@
 #!/bin/bash
 # The tests with address and undefined behaviour sanitizers, and some under valgrind.
 #
-#   src/test/sanitize.sh [unit] [suites] [valgrind] [NAME.pl ...]
+#   src/test/sanitize.sh [PART...] [NAME.pl ...]
 #
-#   unit      unit tests, sanitized, with half a million damaged pages
-#   suites    regression, isolation, and TAP tests that crash, recover and apply, with
-#             a sanitized rose.so in a server with assertions; named TAP files instead
-#   valgrind  the unit tests, and a short regression on a server that runs under valgrind,
-#             which finds what is written behind a palloc'd chunk; address sanitizer does not
+#   unit        unit tests, sanitized, with half a million damaged pages
+#   regress     the regression tests, with a sanitized rose.so in a server with assertions
+#   isolation   the isolation tests, likewise
+#   tap         TAP tests that crash, recover and apply, likewise; NAME.pl means others instead
+#   vg-unit     the unit tests under valgrind, with a tenth of the repetitions
+#   vg-regress  a short regression on a server that runs under valgrind, which finds
+#               what is written behind a palloc'd chunk; address sanitizer does not
 #
 # No argument means all. The server is built from source (source_build.sh, CORE_BUILD: see
-# core/run.sh): Debian's hangs with the sanitizers preloaded. The last line is "N passed, N failed".
+# core/run.sh): Debian's hangs with the sanitizers preloaded. VALGRIND_TESTS names other tests for
+# vg-regress. The last line is "N passed, N failed".
 set -u
 
 . "$(dirname "$0")/../../bench/lib.sh"
@@ -21,18 +24,18 @@ PASSED=0
 FAILED=0
 PARTS=()
 TAP_FILES=(020_crash_local.pl 021_crash_replica.pl 041_apply_cases.pl 044_value_formats.pl 050_stop_points.pl)
-VALGRIND_TESTS='basic transactions keys no_key big_values copy cursors'
+VALGRIND_TESTS=${VALGRIND_TESTS:-basic transactions keys no_key big_values copy cursors}
 named=()
 
 for argument in "$@"; do
 	case $argument in
-		unit | suites | valgrind) PARTS+=("$argument") ;;
+		unit | regress | isolation | tap | vg-unit | vg-regress) PARTS+=("$argument") ;;
 		*.pl) named+=("$argument") ;;
 		*) die "unknown part \"$argument\"" ;;
 	esac
 done
-[ ${#named[@]} = 0 ] || { TAP_FILES=("${named[@]}"); [ ${#PARTS[@]} -gt 0 ] || PARTS=(suites); }
-[ ${#PARTS[@]} -gt 0 ] || PARTS=(unit suites valgrind)
+[ ${#named[@]} = 0 ] || { TAP_FILES=("${named[@]}"); PARTS+=(tap); }
+[ ${#PARTS[@]} -gt 0 ] || PARTS=(unit regress isolation tap vg-unit vg-regress)
 
 # part NAME COMMAND...: runs it, counts what its last line or its TAP says.
 part()
@@ -62,13 +65,17 @@ copy_tree()
 	tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' --exclude='*.d' -cf - . | tar -C "$SCRATCH/$1" -xf -
 }
 
-sanitized_suites()
+# One suite of run.sh, or TAP files; what is built for the first is there for the next.
+sanitized()
 {
-	copy_tree sanitized
-	part suites env "PG_CONFIG=$PG_CONFIG" "TMPDIR=$SCRATCH" WERROR= PG_TEST_TIMEOUT_DEFAULT=600 \
+	local name=$1
+	shift
+
+	[ -d "$SCRATCH/sanitized" ] || copy_tree sanitized
+	part "$name" env "PG_CONFIG=$PG_CONFIG" "TMPDIR=$SCRATCH" WERROR= PG_TEST_TIMEOUT_DEFAULT=600 \
 		COPT='-fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g' \
 		TEST_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
-		"$SCRATCH/sanitized/src/test/run.sh" regress isolation "${TAP_FILES[@]}"
+		"$SCRATCH/sanitized/src/test/run.sh" "$@"
 }
 
 # What pg_ctl starts in place of postgres. PostgreSQL's own suppressions are all there are.
@@ -94,11 +101,13 @@ valgrind_server()
 	rose_conf "rose.memtable_size = '8MB'" 'max_prepared_transactions = 10' 'fsync = off' | cluster_init valgrind
 	as_pg "$PG_BIN/pg_ctl" -D "$SCRATCH/valgrind" -l "$SCRATCH/valgrind.log" -p "$SCRATCH/postgres" -w -t 600 start >/dev/null ||
 		{ tail "$SCRATCH/valgrind.log"; die "the server did not start under valgrind"; }
+	sql valgrind -c 'CREATE DATABASE regression TEMPLATE template0'
+	as_pg "$PG_BIN/psql" -Xq -d "$(cluster_conninfo valgrind) dbname=regression" -c 'CREATE EXTENSION rose'
 	mkdir "$SCRATCH/out"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$SCRATCH/out" "$SCRATCH/plain"
 	# shellcheck disable=SC2086
-	part valgrind as_pg env -C "$SCRATCH/out" "$pgxs/src/test/regress/pg_regress" --bindir="$PG_BIN" --inputdir="$SCRATCH/plain" \
-		--outputdir="$SCRATCH/out" --dbname=regression --load-extension=rose --use-existing --host="$SCRATCH" \
+	part vg-regress as_pg env -C "$SCRATCH/out" "$pgxs/test/regress/pg_regress" --bindir="$PG_BIN" --inputdir="$SCRATCH/plain" \
+		--outputdir="$SCRATCH/out" --dbname=regression --use-existing --host="$SCRATCH" \
 		--port="$(cluster_port valgrind)" --user=postgres $VALGRIND_TESTS
 	as_pg "$PG_BIN/pg_ctl" -D "$SCRATCH/valgrind" -m fast -w -t 300 stop >/dev/null
 	if grep -q '^==' "$SCRATCH"/valgrind.*.log; then
@@ -113,9 +122,9 @@ valgrind_unit()
 
 	KEEP=$SCRATCH/unit "$TREE/src/test/unit/run.sh" 1 100 >/dev/null || die "the unit tests failed"
 	for program in gc picker forget retired; do
-		part "valgrind_$program" valgrind --quiet --error-exitcode=1 --leak-check=no "$SCRATCH/unit/$program"
+		part "vg-$program" valgrind --quiet --error-exitcode=1 --leak-check=no --fair-sched=yes "$SCRATCH/unit/$program"
 	done
-	part valgrind_unit valgrind --quiet --error-exitcode=1 --leak-check=no "$SCRATCH/unit/unit" 1 2000
+	part vg-unit valgrind --quiet --error-exitcode=1 --leak-check=no "$SCRATCH/unit/unit" 1 2000 10
 }
 
 finish()
@@ -137,8 +146,10 @@ chmod 755 "$SCRATCH"
 for name in "${PARTS[@]}"; do
 	case $name in
 		unit) part unit env SANITIZE=1 "$TREE/src/test/unit/run.sh" 1 500000 ;;
-		suites) sanitized_suites ;;
-		valgrind) valgrind_unit; valgrind_server ;;
+		regress | isolation) sanitized "$name" "$name" ;;
+		tap) sanitized tap "${TAP_FILES[@]}" ;;
+		vg-unit) valgrind_unit ;;
+		vg-regress) valgrind_server ;;
 	esac
 done
 [ "$FAILED" = 0 ]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Build and run the unit tests, which need no server.  Prints TAP.
 #
-#	src/test/unit/run.sh [seed [fuzz iterations]]
+#	src/test/unit/run.sh [seed [fuzz iterations [percent]]]
 #
 # PG_CONFIG  the PostgreSQL to build against (default: pg_config)
 # CC         the compiler (default: gcc)

@@ -25,6 +25,12 @@ extern bool unit_ok(bool condition, const char *format,...) pg_attribute_printf(
 /* A comment line. */
 extern void unit_note(const char *format,...) pg_attribute_printf(1, 2);
 
+/* How often to do what is done so many times in a whole run. */
+extern int	unit_rounds(int rounds);
+
+/* Does this program run under something that makes it many times slower? */
+extern bool unit_is_slow(void);
+
 /* ---- Random numbers, reproducible from the seed that is printed ---- */
 
 extern uint64 unit_random(void);

@@ -157,7 +157,7 @@ test_many_columns(void)
 	int			round;
 	int			c;
 
-	for (round = 0; round < 150; round++)
+	for (round = 0; round < unit_rounds(150); round++)
 	{
 		int			ncols = 2 + (int) unit_random_below(MAX_COLUMNS - 1);
 

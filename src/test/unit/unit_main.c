@@ -3,7 +3,9 @@
  * unit_main.c
  *	  Runs all unit tests and prints TAP.
  *
- * Usage: unit [seed [fuzz iterations]]
+ * Usage: unit [seed [fuzz iterations [percent]]]
+ *
+ * The last is how much of what is repeated is done: under valgrind, a tenth is enough.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +18,7 @@
 static int	ntests;
 static int	nfailed;
 static uint64 random_state;
+static int	percent = 100;
 
 bool
 unit_ok(bool condition, const char *format,...)
@@ -63,11 +66,25 @@ unit_random_below(uint64 limit)
 }
 
 int
+unit_rounds(int rounds)
+{
+	return Max(1, rounds * percent / 100);
+}
+
+bool
+unit_is_slow(void)
+{
+	return percent < 100;
+}
+
+int
 main(int argc, char **argv)
 {
 	uint64		seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64) time(NULL);
 	int			iterations = argc > 2 ? atoi(argv[2]) : 100000;
 
+	if (argc > 3)
+		percent = atoi(argv[3]);
 	random_state = seed;
 	unit_note("seed " UINT64_FORMAT, seed);
 

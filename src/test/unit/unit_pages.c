@@ -265,7 +265,7 @@ test_many_columns(void)
 	int			total;
 	int			round;
 
-	for (round = 0; round < 150; round++)
+	for (round = 0; round < unit_rounds(150); round++)
 	{
 		int			ncols = 2 + (int) unit_random_below(12);
 
@@ -508,7 +508,7 @@ test_repeated_items(void)
 	}
 	seconds = (double) (clock() - start) / CLOCKS_PER_SEC;
 	unit_ok(nrows > 60000, "fill: %d equal texts of 84 bytes on a page", nrows);
-	unit_ok(seconds < 1.0, "fill: it takes less than a second (%.3f s)", seconds);
+	unit_ok(seconds < 1.0 || unit_is_slow(), "fill: it takes less than a second (%.3f s)", seconds);
 	rose_page_builder_free(builder);
 
 	/* what is buffered for a page is bounded, however well it packs */
