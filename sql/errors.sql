@@ -60,6 +60,7 @@ ALTER TABLE h SET ACCESS METHOD rose;
 BEGIN;
 INSERT INTO r VALUES (11, 11, 'b11');
 CLUSTER r USING r_pkey;
+SELECT count(*) FILTER (WHERE id = 11) FROM r;
 ROLLBACK;
 
 -- TIDs are good for a transaction

@@ -7,8 +7,10 @@
  * were committed before, which he has replaced, beside his own: nobody removes them as
  * long as he runs.  From them the descriptor of before is made.
  *
- * Rows of the transaction itself may be of either, or of something between.  The store knows the
- * layout of what was logged last, which every earlier one in the same file is a part of.
+ * Rows of the transaction itself may be of either, or of something between.  Each says how many columns it has, and what is not
+ * aborted was written by columns that are not taken back either: whoever rolls back an ALTER TABLE rolls back
+ * all that has seen it.  So the first columns of today's descriptor are right for all such rows of the file,
+ * unless ALTER TABLE has changed how a column is stored and is only about to rewrite the file.
  *
  * Holds no locks of its own.
  *
@@ -36,11 +38,15 @@
 /* What pg_attribute says of a table. */
 typedef struct Columns
 {
+	const RoseLayout *now;		/* of the present descriptor */
+	int			file_natts;		/* columns that the file was made with; 0 = not known */
 	int			ncommitted;
 	HeapTuple	committed[MaxTupleAttributeNumber];	/* by attnum - 1; copies */
+	TransactionId added_by[MaxTupleAttributeNumber];	/* of those that are not committed: the first xmin */
 	TransactionId made_by;		/* xmin of the table's first rows; invalid if frozen */
 	bool		changed;		/* some row is this transaction's */
 	bool		undoable;		/* and may be rolled back without all of it */
+	bool		stored_otherwise;	/* a column that came to the file later was stored in another way before */
 } Columns;
 
 /* Was this row there, and valid, before the running transaction began to change it? */
@@ -67,35 +73,61 @@ is_own(const HeapTupleHeader header)
 		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(header));
 }
 
+/* Is this xmin of what can only be rolled back with all that there is of the table? */
+static bool
+is_of_whole(const Columns *columns, TransactionId xmin)
+{
+	return TransactionIdEquals(xmin, GetTopTransactionIdIfAny()) ||
+		TransactionIdEquals(xmin, columns->made_by);
+}
+
+static void
+note_own(Columns *columns, AttrNumber attnum, TransactionId xmin)
+{
+	TransactionId *added_by = &columns->added_by[attnum - 1];
+
+	columns->changed = true;
+	columns->undoable |= GetCurrentTransactionNestLevel() > 1 && !is_of_whole(columns, xmin);
+	if (!TransactionIdIsValid(*added_by) || TransactionIdPrecedes(xmin, *added_by))
+		*added_by = xmin;
+}
+
+static void
+note_storage(Columns *columns, Form_pg_attribute att)
+{
+	const RoseLayoutColumnDisk *now;
+
+	if (att->attnum <= columns->file_natts || att->attnum > columns->now->natts)
+		return;
+	now = &columns->now->columns[att->attnum - 1];
+	columns->stored_otherwise |= now->attlen != att->attlen || now->attalign != (uint8) att->attalign;
+}
+
 static void
 look_at(Columns *columns, HeapTuple tuple)
 {
-	AttrNumber	attnum = ((Form_pg_attribute) GETSTRUCT(tuple))->attnum;
+	Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
 
 	/* rows of system columns come first, and are never changed */
-	if (attnum == SelfItemPointerAttributeNumber)
+	if (att->attnum == SelfItemPointerAttributeNumber)
 		columns->made_by = HeapTupleHeaderGetRawXmin(tuple->t_data);
-	if (attnum < 1)
+	if (att->attnum < 1)
 		return;
 	if (is_own(tuple->t_data))
-	{
-		TransactionId xmin = HeapTupleHeaderGetRawXmin(tuple->t_data);
-
-		columns->changed = true;
-		columns->undoable |= GetCurrentTransactionNestLevel() > 1 &&
-			!TransactionIdEquals(xmin, GetTopTransactionIdIfAny()) &&
-			!TransactionIdEquals(xmin, columns->made_by);
-	}
+		note_own(columns, att->attnum, HeapTupleHeaderGetRawXmin(tuple->t_data));
 	else if (was_committed(tuple->t_data))
 	{
-		if (columns->committed[attnum - 1] == NULL)
+		if (columns->committed[att->attnum - 1] == NULL)
 			columns->ncommitted++;
-		columns->committed[attnum - 1] = heap_copytuple(tuple);
+		columns->committed[att->attnum - 1] = heap_copytuple(tuple);
 	}
+	else
+		return;
+	note_storage(columns, att);
 }
 
 static Columns *
-read_columns(Oid relid)
+read_columns(Oid relid, const RoseLayout *now, int file_natts)
 {
 	Columns    *columns = palloc0(sizeof(Columns));
 	Relation	catalog = table_open(AttributeRelationId, AccessShareLock);
@@ -103,6 +135,8 @@ read_columns(Oid relid)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
+	columns->now = now;
+	columns->file_natts = file_natts;
 	ScanKeyInit(&key, Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(relid));
 	scan = systable_beginscan(catalog, AttributeRelidNumIndexId, true, SnapshotAny, 1, &key);
@@ -157,6 +191,15 @@ make_descriptor(const Columns *columns)
 	return tupdesc;
 }
 
+/* Are the file's first columns stored like that? */
+static bool
+is_layout_of_file(const RoseLayout *layout, const RoseMetaInfo *meta)
+{
+	return layout->natts >= meta->layout_natts &&
+		(meta->layout_natts == 0 ||
+		 rose_layout_physical(layout, meta->layout_natts) == meta->layout_physical);
+}
+
 /* Would rows be taken apart alike by both, those too that were stored before columns were added? */
 static bool
 is_same(const RoseSchema *a, const RoseSchema *b)
@@ -171,34 +214,32 @@ is_same(const RoseSchema *a, const RoseSchema *b)
 }
 
 /*
- * The layout of before by which others' rows are stored, or NULL if that is the present one.
- * *undoable: what is new may be rolled back without the whole transaction.
+ * The schema of before, by which others' rows are stored, or NULL if that is the present one.  *new_file: columns
+ * of before cannot be those of the file, which the transaction has made since; it has no such rows, and may have another key.
  */
 static RoseSchema *
-schema_of_before(RoseTable *table, MemoryContext context, bool *undoable)
+schema_of_before(RoseTable *table, const Columns *columns, const RoseMetaInfo *meta,
+				 MemoryContext context, bool *new_file)
 {
 	const RoseSchema *schema = table->schema;
-	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose altered columns",
-											   ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(work);
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
-	RoseSchema *before = NULL;
-	Columns    *columns = read_columns(RelationGetRelid(table->rel));
+	RoseSchema *before;
+	TupleDesc	tupdesc;
 
-	*undoable = columns->undoable;
+	*new_file = false;
+	if (!columns->changed || columns->ncommitted == 0)
+		return NULL;
+	tupdesc = make_descriptor(columns);
+	*new_file = !is_layout_of_file(rose_layout_make(tupdesc), meta);
+	if (*new_file)
+		return NULL;
 	for (int i = 0; i < schema->nkeys; i++)
 		keys[i] = schema->keys[i].def;
-	if (columns->changed && columns->ncommitted > 0)
-		before = rose_schema_create(make_descriptor(columns), schema->nkeys, keys,
-									schema->hashed, context);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(work);
-	if (before != NULL && is_same(before, schema))
-	{
-		rose_schema_free(before);
-		before = NULL;
-	}
-	return before;
+	before = rose_schema_create(tupdesc, schema->nkeys, keys, schema->hashed, context);
+	if (!is_same(before, schema))
+		return before;
+	rose_schema_free(before);
+	return NULL;
 }
 
 static bool
@@ -216,16 +257,25 @@ is_new(Relation rel)
 bool
 rose_altered_before_commit(RoseTable *table)
 {
-	RoseSchema *before;
-	bool		undoable;
+	MemoryContext work;
+	MemoryContext old;
+	RoseMetaInfo meta;
+	Columns    *columns;
+	bool		altered;
+	bool		new_file;
 
 	if (is_new(table->rel) || !is_locked_by_me(table->rel))
 		return false;
-	before = schema_of_before(table, CurrentMemoryContext, &undoable);
-	if (before == NULL)
-		return false;
-	rose_schema_free(before);
-	return true;
+	work = AllocSetContextCreate(CurrentMemoryContext, "rose altered columns",
+								 ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(work);
+	rose_meta_read(table->rel, &meta);
+	columns = read_columns(RelationGetRelid(table->rel), table->schema->layout, meta.layout_natts);
+	altered = schema_of_before(table, columns, &meta, work, &new_file) != NULL ||
+		(new_file && columns->undoable);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return altered;
 }
 
 bool
@@ -240,35 +290,128 @@ rose_altered_just_now(Relation rel)
 	work = AllocSetContextCreate(CurrentMemoryContext, "rose altered columns",
 								 ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(work);
-	changed = read_columns(RelationGetRelid(rel))->changed;
+	changed = read_columns(RelationGetRelid(rel), rose_layout_make(RelationGetDescr(rel)),
+						   0)->changed;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return changed;
 }
 
-bool
-rose_altered_schemas(RoseTable *table, MemoryContext context, RoseSpillSchemas *schemas,
-					 bool *joinable)
-{
-	const RoseStoreShared *store = &table->shared->store;
-	RoseSchema *before;
-	bool		undoable;
+/* ---- rows of the transaction ---- */
 
+/* Has the column gone by a command that may be undone? */
+static bool
+is_dropped_here(const RoseSchema *schema, const Columns *columns, int attno)
+{
+	HeapTuple	before = columns->committed[attno - 1];
+
+	return TupleDescAttr(schema->tupdesc, attno - 1)->attisdropped &&
+		(before == NULL || !((Form_pg_attribute) GETSTRUCT(before))->attisdropped);
+}
+
+/* The present columns, and the bytes of those whose drop may be undone: for storing rows, and for nothing else. */
+static TupleDesc
+make_whole_descriptor(const RoseSchema *schema, const Columns *columns)
+{
+	TupleDesc	tupdesc = CreateTupleDescCopyConstr(schema->tupdesc);
+
+	for (int attno = 1; attno <= tupdesc->natts; attno++)
+		if (is_dropped_here(schema, columns, attno))
+		{
+			TupleDescAttr(tupdesc, attno - 1)->attisdropped = false;
+			rose_tupdesc_attribute_changed(tupdesc, attno - 1);
+		}
+	return tupdesc;
+}
+
+/*
+ * Columns that were added together go together: a row that was written between may have what the
+ * later ones have by default.  What that was is not known of a column that was dropped again.
+ */
+static int16 *
+make_classes(const RoseSchema *schema, const Columns *columns)
+{
+	int16	   *upto = palloc((schema->natts + 1) * sizeof(int16));
+
+	upto[schema->natts] = schema->natts;
+	for (int n = schema->natts - 1; n >= 0; n--)
+	{
+		TransactionId next = columns->added_by[n];
+		TransactionId last = n > 0 ? columns->added_by[n - 1] : InvalidTransactionId;
+		bool		together = is_of_whole(columns, next) || columns->committed[n] != NULL ||
+			(n > 0 && columns->committed[n - 1] == NULL && TransactionIdEquals(last, next));
+
+		upto[n] = together && !is_dropped_here(schema, columns, n + 1) ? upto[n + 1] : n;
+	}
+	return upto;
+}
+
+int
+rose_altered_class(const RoseSpillSchemas *schemas, MinimalTuple row)
+{
+	Assert(schemas->apart);
+	return row == NULL ? schemas->least_natts :
+		schemas->upto[Min(HeapTupleHeaderGetNatts(row), schemas->open->natts)];
+}
+
+RoseSchema *
+rose_altered_class_schema(const RoseSpillSchemas *schemas, int natts, MemoryContext context)
+{
+	const RoseSchema *open = schemas->open;
+	TupleDesc	tupdesc = CreateTemplateTupleDesc(natts);
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+
+	Assert(schemas->apart && natts <= open->natts);
+	for (int i = 0; i < natts; i++)
+	{
+		memcpy(TupleDescAttr(tupdesc, i), TupleDescAttr(schemas->whole, i),
+			   ATTRIBUTE_FIXED_PART_SIZE);
+		rose_tupdesc_attribute_changed(tupdesc, i);
+	}
+	tupdesc->constr = schemas->whole->constr;
+	for (int i = 0; i < open->nkeys; i++)
+		keys[i] = open->keys[i].def;
+	return rose_schema_create(tupdesc, open->nkeys, keys, open->hashed, context);
+}
+
+static void
+keep_apart(RoseTable *table, const Columns *columns, const RoseMetaInfo *meta,
+		   RoseSpillSchemas *schemas)
+{
+	schemas->apart = true;
+	schemas->whole = make_whole_descriptor(table->schema, columns);
+	schemas->upto = make_classes(table->schema, columns);
+	schemas->least_natts = schemas->upto[Min(meta->layout_natts, table->schema->natts)];
+}
+
+bool
+rose_altered_schemas(RoseTable *table, MemoryContext context, RoseSpillSchemas *schemas)
+{
+	MemoryContext old;
+	RoseMetaInfo meta;
+	Columns    *columns;
+	bool		fits;
+
+	memset(schemas, 0, sizeof(*schemas));
 	schemas->committed = schemas->open = table->schema;
-	*joinable = true;
 	if (!is_locked_by_me(table->rel))
 		return true;
 
-	before = schema_of_before(table, context, &undoable);
-	if (is_new(table->rel))
-		return rose_tail_continues_exactly(store, table->schema->layout) && !undoable;
-	if (before == NULL)
-		return true;
-	schemas->committed = before;
-	if (rose_tail_continues(store, table->schema->layout) &&
-		rose_layout_same_types(table->schema->layout, before->layout))
-		return !undoable;
-	schemas->open = before;
-	*joinable = false;
-	return rose_tail_continues(store, before->layout);
+	old = MemoryContextSwitchTo(context);
+	rose_meta_read(table->rel, &meta);
+	columns = read_columns(RelationGetRelid(table->rel), table->schema->layout, meta.layout_natts);
+	fits = !columns->changed ||
+		(is_layout_of_file(table->schema->layout, &meta) && !columns->stored_otherwise);
+	if (fits && columns->changed)
+	{
+		bool		new_file;
+		RoseSchema *before = schema_of_before(table, columns, &meta, context, &new_file);
+
+		if (before != NULL)
+			schemas->committed = before;
+		if (columns->undoable)
+			keep_apart(table, columns, &meta, schemas);
+	}
+	MemoryContextSwitchTo(old);
+	return fits;
 }

@@ -29,18 +29,35 @@ extern bool rose_altered_before_commit(RoseTable *table);
  */
 extern bool rose_altered_just_now(Relation rel);
 
-/* By which schemas the table's C0 may be written. */
+/*
+ * By which schemas the table's C0 may be written.
+ *
+ * apart: some change of columns may be rolled back without the whole transaction.  Then rows of the
+ * transaction go to runs by what becomes of them together: a row that is there after a rollback has columns only that
+ * are there, too.  None of them gets a value for a column that it may lose before the row, nor loses one that it may get back.
+ */
 typedef struct RoseSpillSchemas
 {
 	const RoseSchema *committed;	/* rows of transactions that have committed */
-	const RoseSchema *open;		/* rows of those in progress */
+	const RoseSchema *open;		/* rows of those in progress, in memory */
+	bool		apart;
+	TupleDesc	whole;			/* if apart: columns as open has them, but those whose drop may be undone */
+	int			least_natts;	/* ... with which rows were written at least */
+	int16	   *upto;			/* ... by number of columns of a row: with so many it is stored */
 } RoseSpillSchemas;
 
 /*
- * Find them; what is made is in context.  False: nothing may be written before the transaction, or the
- * rewrite that it is in, has ended.  *joinable: own private runs may be merged with each other.
+ * Find them; what is made is in context.  False: the table is just being rewritten, and the catalog is ahead of the file:
+ * nothing may be written.
  */
 extern bool rose_altered_schemas(RoseTable *table, MemoryContext context,
-								 RoseSpillSchemas *schemas, bool *joinable);
+								 RoseSpillSchemas *schemas);
+
+/* If apart: with how many columns a row is stored that has none, or so many. */
+extern int	rose_altered_class(const RoseSpillSchemas *schemas, MinimalTuple row);
+
+/* ... and the schema of these columns, in context. */
+extern RoseSchema *rose_altered_class_schema(const RoseSpillSchemas *schemas, int natts,
+											 MemoryContext context);
 
 #endif							/* ROSE_ALTERED_H */

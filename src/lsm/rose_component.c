@@ -191,13 +191,20 @@ footer_section(const RoseComponent *component, char *stream, RoseFooterSection t
 	return section;
 }
 
-/* Has nobody but merges, which drop it, any use for it?  Its keys are compared until then. */
+/*
+ * Has nobody but merges, which drop them, any use for its rows?  Their keys are compared until then.  Either its
+ * transaction was rolled back, or all of them are of subtransactions, of which that which had added the columns was.
+ */
 static bool
-is_left_over(const RoseComponentEntryDisk *entry)
+is_left_over(const RoseComponentEntryDisk *entry, const RoseFooterDisk *footer)
 {
 	TransactionId xid = XidFromFullTransactionId(FullTransactionIdFromU64(entry->owner_xid));
 
-	return (entry->flags & (ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS)) == ROSE_COMPONENT_PRIVATE &&
+	if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
+		return false;
+	if (footer->nwriters == footer->nrows)
+		return true;
+	return (entry->flags & ROSE_COMPONENT_OWNERS) == 0 &&
 		!TransactionIdIsInProgress(xid) && !TransactionIdDidCommit(xid);
 }
 
@@ -220,12 +227,15 @@ key_agrees(const RoseSchema *schema, const RoseLayout *stored)
  * their places now: then false, and of its rows only keys may be read.
  */
 static bool
-layout_agrees(const RoseComponentEntryDisk *entry, const RoseSchema *schema,
-			  const RoseLayoutColumnDisk *columns, int natts)
+layout_agrees(const RoseComponentEntryDisk *entry, const RoseFooterDisk *footer,
+			  const RoseSchema *schema, const RoseLayoutColumnDisk *columns)
 {
+	int			natts = footer->natts;
+
 	if (natts <= schema->natts && rose_layout_agrees(schema->layout, columns, natts))
 		return true;
-	if (is_left_over(entry) && key_agrees(schema, rose_layout_from_columns(columns, natts)))
+	if (is_left_over(entry, footer) &&
+		key_agrees(schema, rose_layout_from_columns(columns, natts)))
 		return false;
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
@@ -250,7 +260,7 @@ footer_layout(RoseComponent *component, const RoseSchema *schema, char *stream)
 	if (length != footer->natts * sizeof(RoseLayoutColumnDisk) ||
 		!rose_layout_is_sane(columns, footer->natts))
 		footer_corrupted(entry, "The columns are described wrongly.");
-	component->keys_only = !layout_agrees(entry, schema, columns, footer->natts);
+	component->info.keys_only = !layout_agrees(entry, footer, schema, columns);
 	return columns;
 }
 

@@ -51,6 +51,7 @@ typedef struct RoseComponentInfo
 {
 	RoseComponentEntryDisk entry;
 	int			natts;			/* user columns when built */
+	bool		keys_only;		/* other columns may not be the schema's: left by a rolled back ALTER */
 	uint64		leaf_pages;
 	uint64		inner_pages;
 	uint64		overflow_pages;

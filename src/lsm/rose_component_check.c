@@ -154,13 +154,13 @@ check_values(ComponentCheck *check, const RoseRow *row, Datum *values, bool *nul
 {
 	const RoseSchema *schema = check->schema;
 
-	if (!check->component->keys_only)
+	if (!check->component->info.keys_only)
 		rose_row_deform(row, schema, 1, check->component->info.natts, values, nulls);
 	for (int j = 0; j < schema->nkeys; j++)
 	{
 		AttrNumber	attno = schema->keys[j].def.attno;
 
-		if (check->component->keys_only)
+		if (check->component->info.keys_only)
 			values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
 		if (nulls[attno - 1])
 			problem(check, "row " UINT64_FORMAT " has a null in its key", row->ordinal);

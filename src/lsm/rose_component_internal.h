@@ -23,7 +23,6 @@ struct RoseComponent
 	RoseFooterDisk footer;
 	RoseColumnGroupDisk group;
 	int			ncols;			/* columns of a leaf */
-	bool		keys_only;		/* other columns may not be the schema's: left by a rolled back ALTER */
 	RoseColumnDesc *descs;
 	RoseColumnDesc *inner_descs;
 	int			ninnercols;

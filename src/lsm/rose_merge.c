@@ -238,6 +238,7 @@ make_merge(RoseTable *table, const RosePickResult *pick, bool keep)
 	merge->pass = pick->target_level == 2;
 	merge->trims = merge->pass;
 	merge->thorough = pick->thorough;
+	merge->written_by = pick->schema;
 	return merge;
 }
 
@@ -246,7 +247,8 @@ open_inputs(RoseMerge *merge, RoseTable *table)
 {
 	MemoryContext old = MemoryContextSwitchTo(merge->context);
 
-	merge->schema = rose_table_copy_schema(table, merge->context);
+	merge->schema = rose_schema_copy(merge->written_by ? merge->written_by : table->schema,
+									 merge->context);
 	merge->strategy = GetAccessStrategy(BAS_BULKREAD);
 	for (int i = 0; i < merge->ninputs; i++)
 	{
@@ -257,6 +259,7 @@ open_inputs(RoseMerge *merge, RoseTable *table)
 		input->from = input->entry.first_ordinal;
 		merge->total += input->entry.nrows - input->from;
 	}
+	merge->written_by = NULL;
 	merge->judge = rose_merge_judge_create(merge);
 	if (merge->pass)
 		rose_merge_pass_begin(merge, table);

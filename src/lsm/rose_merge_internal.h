@@ -40,6 +40,7 @@ struct RoseMerge
 	bool		keep;			/* lives across transactions: session lock */
 	bool		unlocked;		/* ... which was given up already */
 	bool		alone;			/* the transaction has read nothing else of the table */
+	const RoseSchema *written_by;	/* while it begins: what schema is to be a copy of; NULL = the table's */
 	RoseSchema *schema;
 	RosePickKind kind;
 	RoseMergeJudge *judge;		/* of rows of private runs; NULL: there are none */

@@ -28,13 +28,17 @@ is_gone(const RoseMerge *merge, const RoseMergeInput *input)
 	return merge->trims && input->from == input->entry.nrows;
 }
 
+/*
+ * What has been trimmed is what this merge has published.  Another process may have merged the table for a while after
+ * an error had cost this one its lock.
+ */
 static bool
 is_unchanged(const RoseMergeInput *input, const RoseManifest *manifest)
 {
 	const RoseComponentEntryDisk *entry = rose_manifest_find(manifest, input->entry.id);
 
 	return entry != NULL && entry->state == input->entry.state &&
-		entry->epoch == input->entry.epoch;
+		entry->epoch == input->entry.epoch && entry->first_ordinal == input->from;
 }
 
 bool

@@ -368,9 +368,11 @@ pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 	uint64		taken = 0;
 
 	result->ninputs = 0;
+	result->natts = -1;
 	for (int j = i; j < input->ncomponents; j++)
 	{
 		const RoseComponentEntryDisk *entry = &input->components[j];
+		int			natts = input->natts == NULL ? -1 : input->natts[j];
 
 		if (!is_open_private(input, j))
 		{
@@ -380,8 +382,10 @@ pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 		}
 		if (entry->state != newest->state || entry->epoch != newest->epoch ||
 			(input->busy != NULL && input->busy[j]) ||
+			(result->natts >= 0 && natts >= 0 && natts != result->natts) ||
 			(result->ninputs > 0 && entry->raw_bytes > 2 * taken && !any_size))
 			break;
+		result->natts = Max(result->natts, natts);
 		taken += entry->raw_bytes;
 		result->inputs[result->ninputs++] = entry->id;
 	}

@@ -36,6 +36,8 @@ typedef struct RosePickInput
 								 * progress; NULL = none */
 	const uint8 *partly;		/* RosePickPartly; NULL = none */
 	const bool *busy;			/* inputs of merges under way; NULL = none */
+	const int16 *natts;			/* private runs may be joined if they have as many columns; -1 = with any;
+								 * NULL = all may */
 	uint64		horizon;		/* full xid that every snapshot is past; 0 = unknown */
 	double		min_ratio;		/* R is at least this */
 } RosePickInput;
@@ -48,6 +50,8 @@ typedef struct RosePickResult
 	int			target_level;
 	RosePickKind kind;
 	double		ratio;			/* R as derived */
+	int			natts;			/* of a join: columns, if the input says so; -1 = any */
+	const RoseSchema *schema;	/* to write by, not set by the picker; NULL = the table's */
 	bool		thorough;		/* level 2: rewrite whatever could be smaller (by hand only) */
 } RosePickResult;
 

@@ -172,44 +172,54 @@ rose_settle_private_runs(RoseTable *table)
 /* ---- without a worker ---- */
 
 /*
+ * Which private runs may be put together, if changes of columns may be rolled back in part.  Of those whose columns
+ * were taken back nothing is left.
+ */
+static const int16 *
+columns_of_runs(RoseTable *table, int16 *natts)
+{
+	for (int i = 0; i < table->manifest.ncomponents; i++)
+	{
+		natts[i] = -1;
+		if (table->manifest.components[i].flags & ROSE_COMPONENT_PRIVATE)
+		{
+			const RoseComponentInfo *info = rose_component_info(rose_table_component(table, i));
+
+			natts[i] = info->keys_only ? -1 : (int16) info->natts;
+		}
+	}
+	return natts;
+}
+
+/*
  * False: there is nothing to join, nor to split; nor to merge, where that is our business, too, because no worker comes
  * and there are many components.
  */
 static bool
-tidy_runs(RoseTable *table, bool worker)
+tidy_runs(RoseTable *table, bool worker, const RoseSpillSchemas *schemas, MemoryContext context)
 {
+	int16		natts[ROSE_MAX_COMPONENTS];
 	RosePickInput input;
 	RosePickFlags flags;
 	RosePickResult pick;
 	RoseMerge  *merge;
 
 	rose_pick_input(table, &input, &flags);
+	if (schemas->apart)
+		input.natts = columns_of_runs(table, natts);
 	pick = rose_pick_merge(&input);
 	if (!pick.merge ||
 		(pick.kind == ROSE_PICK_MERGE && (worker || input.ncomponents < MANY_COMPONENTS)) ||
 		(pick.kind != ROSE_PICK_JOIN && rose_altered_before_commit(table)))
 		return false;
+	if (schemas->apart && pick.kind == ROSE_PICK_JOIN && pick.natts >= 0)
+		pick.schema = rose_altered_class_schema(schemas, pick.natts, context);
 	merge = rose_merge_begin(table, &pick, false);
 	if (merge == NULL)
 		return false;
 	(void) rose_merge_step(merge, table, 0);
 	rose_merge_end(merge, table);
 	return true;
-}
-
-/* May what has been written before ALTER TABLE be put together with what comes after it? */
-static bool
-is_joinable(RoseTable *table)
-{
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose join schemas",
-												  ALLOCSET_SMALL_SIZES);
-	RoseSpillSchemas schemas;
-	bool		joinable;
-
-	if (!rose_altered_schemas(table, context, &schemas, &joinable))
-		joinable = false;
-	MemoryContextDelete(context);
-	return joinable;
 }
 
 /*
@@ -220,8 +230,10 @@ void
 rose_tidy_own_runs(RoseTable *table, bool worker)
 {
 	bool		many = rose_table_manifest(table)->ncomponents >= MANY_COMPONENTS;
+	MemoryContext context;
+	RoseSpillSchemas schemas;
 
-	if ((!has_private_runs(&table->manifest) && (worker || !many)) || !is_joinable(table))
+	if (!has_private_runs(&table->manifest) && (worker || !many))
 		return;
 	if (!ConditionalLockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock))
 	{
@@ -229,10 +241,16 @@ rose_tidy_own_runs(RoseTable *table, bool worker)
 			return;
 		LockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 	}
-	if (many)
-		rose_settle_private_runs(table);
-	while (tidy_runs(table, worker))
-		CHECK_FOR_INTERRUPTS();
+	context = AllocSetContextCreate(CurrentMemoryContext, "rose tidy schemas",
+									ALLOCSET_SMALL_SIZES);
+	if (rose_altered_schemas(table, context, &schemas))
+	{
+		if (many)
+			rose_settle_private_runs(table);
+		while (tidy_runs(table, worker, &schemas, context))
+			CHECK_FOR_INTERRUPTS();
+	}
+	MemoryContextDelete(context);
 	UnlockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 }
 

@@ -143,7 +143,7 @@ typedef enum TailRecordFate
 typedef struct TailReplay
 {
 	RoseTable  *table;
-	const RoseSchema *file_schema;	/* made before any lock was taken */
+	const RoseMetaInfo *meta;
 	RoseSchema	schema;			/* the same but for the descriptor of the rows at hand */
 	uint64		max_seq;
 	bool		full;			/* the arena has no room; skip the rest */
@@ -225,22 +225,25 @@ replay_record(void *arg, const RoseTailRecord *record)
 
 /*
  * RoseTailLayoutCallback.  A column of the key keeps its storage as long as the file, so the
- * comparators stay.
+ * comparators stay.  A column that was added later may have been taken back, and another be in its place:
+ * rows with the first one are aborted.
  */
 static void
 replay_layout(void *arg, const RoseLayout *layout)
 {
 	TailReplay *replay = arg;
+	const RoseMetaInfo *meta = replay->meta;
 
-	if (!rose_layout_agrees(replay->file_schema->layout, layout->columns, layout->natts))
+	if (layout->natts < meta->layout_natts ||
+		(meta->layout_natts > 0 &&
+		 rose_layout_physical(layout, meta->layout_natts) != meta->layout_physical))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("tail log of relation \"%s\" contradicts itself",
+				 errmsg("tail log of relation \"%s\" contradicts the table's file",
 						RelationGetRelationName(replay->table->rel)),
-				 errdetail("Columns of one file are stored in different ways.")));
+				 errdetail("It stores the columns that the file was made with in another way.")));
 	replay->schema.tupdesc = rose_layout_tupdesc(layout);
 	replay->schema.natts = layout->natts;
-	rose_tail_note_layout(&replay->table->shared->store, layout);
 }
 
 /* REQUIRES: write_lock exclusive. */
@@ -280,7 +283,7 @@ replay_tail(RoseTable *table, const RoseSchema *schema, const RoseMetaInfo *meta
 	TailReplay	replay = {0};
 
 	replay.table = table;
-	replay.file_schema = schema;
+	replay.meta = meta;
 	replay.schema = *schema;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	empty_c0(c0);				/* what a failed try left */

@@ -11,7 +11,7 @@
  *	under write_lock, and log them to the new tail segment if the old one was
  *	logged
  *	4. write the committed versions to a run, those of large transactions in progress
- *	to a private run, all to one
+ *	to a private run, all to one (or a few: rose_spill_private.c)
  *	5. publish: one switch of the manifest adds the runs and drops the tail
  *	segments
  *	6. free the memtable (write_lock and reclaim_lock)
@@ -27,8 +27,8 @@
  * rose_epoch_publish(), and 1 may come long before the rest, in another process: then
  * the memtable remembers the epoch.
  *
- * Who spills may have altered the table and not committed that; then rows are written by the columns
- * that they had before, or not at all (rose_altered.h).
+ * Who spills may have altered the table and not committed that; then the rows of others are written by the columns
+ * that they had before (rose_altered.h).
  *
  * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable:
  * it is read without reclaim_lock.  Memtables are spilled oldest first.
@@ -48,6 +48,7 @@
 #include "lsm/rose_private.h"
 #include "lsm/rose_registry.h"
 #include "lsm/rose_spill_plan.h"
+#include "lsm/rose_spill_private.h"
 #include "lsm/rose_write.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -98,7 +99,7 @@ typedef struct Spill
 	MemoryContext entry_context;	/* reset for each version */
 	RoseSpillPlan *plan;
 	RoseCompactor *run;
-	RoseComponentBuilder *private_run;	/* NULL: none */
+	RoseSpillPrivate *private_runs;
 } Spill;
 
 /* ---- reading the frozen memtable ---- */
@@ -239,20 +240,6 @@ carry_over(Spill *spill)
 
 /* ---- writing runs ---- */
 
-static RoseComponentBuilder *
-private_run_of(Spill *spill)
-{
-	RoseTable  *table = spill->table;
-
-	if (spill->private_run == NULL)
-		spill->private_run =
-			rose_component_builder_create(table->rel, &table->shared->store,
-										  spill->schemas->open,
-										  rose_spill_plan_private(spill->plan),
-										  ROSE_BUILD_PRIVATE, spill->context);
-	return spill->private_run;
-}
-
 static void
 write_runs(Spill *spill)
 {
@@ -269,6 +256,9 @@ write_runs(Spill *spill)
 									   ROSE_BUILD_UPPER,
 									   rose_horizon_get(table->rel, spill->context),
 									   manifest->ncomponents == 0, spill->context);
+	spill->private_runs = rose_spill_private_create(table, spill->schemas,
+													rose_spill_plan_private(spill->plan),
+													spill->context);
 	rose_mem_cursor_open(&cursor, spill->c0, spill->schemas->open, spill->slot);
 	for (more = rose_mem_cursor_first(&cursor); more; more = rose_mem_cursor_next(&cursor))
 	{
@@ -290,7 +280,7 @@ write_runs(Spill *spill)
 		if (fate == ROSE_SPILL_RUN)
 			rose_compactor_add(spill->run, &row);
 		else
-			rose_component_builder_add(private_run_of(spill), &row);
+			rose_spill_private_add(spill->private_runs, &row);
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -346,7 +336,7 @@ wal_insert_end(void)
 }
 
 /*
- * Finish the runs and list them in the edit: the private one first, because its
+ * Finish the runs and list them in the edit: private ones first, because their
  * versions are newer than committed ones of the same key.  True if the
  * committed run is pending, so that the memtable must stay.
  */
@@ -355,12 +345,9 @@ finish_runs(Spill *spill, RoseManifestEdit *edit)
 {
 	bool		pending = false;
 
-	if (spill->private_run != NULL)
-	{
-		rose_component_builder_finish(spill->private_run, &edit->add[0]);
-		mark_entry(spill, &edit->add[0]);
-		edit->nadd++;
-	}
+	edit->nadd = rose_spill_private_finish(spill->private_runs, edit->add);
+	for (int i = 0; i < edit->nadd; i++)
+		mark_entry(spill, &edit->add[i]);
 	if (rose_compactor_finish(spill->run, &edit->add[edit->nadd]))
 	{
 		mark_entry(spill, &edit->add[edit->nadd]);
@@ -422,8 +409,7 @@ publish(Spill *spill)
 static void
 release_builders(Spill *spill)
 {
-	if (spill->private_run != NULL)
-		rose_component_builder_free(spill->private_run);
+	rose_spill_private_free(spill->private_runs);
 	rose_compactor_free(spill->run);
 }
 
@@ -575,7 +561,6 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 	Oid			fed_by = table->shared->fed_by;
 	MemoryContext context;
 	RoseSpillSchemas schemas;
-	bool		joinable;
 	bool		spilled;
 
 	if (OidIsValid(fed_by) && fed_by != subid)
@@ -589,7 +574,7 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "rose spill schemas",
 									ALLOCSET_SMALL_SIZES);
-	if (!rose_altered_schemas(table, context, &schemas, &joinable))
+	if (!rose_altered_schemas(table, context, &schemas))
 	{
 		MemoryContextDelete(context);
 		return false;
@@ -697,7 +682,7 @@ bool
 rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch)
 {
 	RoseC0Shared *c0 = &table->shared->c0;
-	const RoseSpillSchemas schemas = {table->schema, table->schema};	/* applied by nobody who alters */
+	const RoseSpillSchemas schemas = {.committed = table->schema,.open = table->schema};	/* applied by nobody who alters */
 	bool		spilled = false;
 	int			slot;
 

@@ -367,17 +367,6 @@ rose_table_invalidate(RelFileLocator locator)
 	}
 }
 
-RoseSchema *
-rose_table_copy_schema(RoseTable *table, MemoryContext context)
-{
-	const RoseSchema *schema = table->schema;
-	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
-
-	for (int i = 0; i < schema->nkeys; i++)
-		keys[i] = schema->keys[i].def;
-	return rose_schema_create(schema->tupdesc, schema->nkeys, keys, schema->hashed, context);
-}
-
 /* ---- manifest and components ---- */
 
 /* Keep open components that the new manifest names, bury the others. */

@@ -54,7 +54,7 @@ typedef struct RoseTableShared
  * Backend-local handle, cached by locator.  It, its schema and all components
  * it ever gave out stay valid until the end of the top-level transaction, even
  * if the table is altered or merged meanwhile.  What must live longer (a merge)
- * makes its own: rose_table_copy_schema, rose_component_open.
+ * makes its own: rose_schema_copy, rose_component_open.
  */
 typedef struct RoseTable
 {
@@ -155,9 +155,6 @@ extern void rose_table_close_as(RoseTable *table);
  * invalidation that goes with such a change.
  */
 extern void rose_table_invalidate(RelFileLocator locator);
-
-/* A copy of the table's schema in a child of context, with a life of its own. */
-extern RoseSchema *rose_table_copy_schema(RoseTable *table, MemoryContext context);
 
 /*
  * Files may be dropped from the registry at the end of this transaction, where nothing may fail: so have

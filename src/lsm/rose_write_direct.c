@@ -21,7 +21,7 @@
  * put private runs in front of all components that they know of.
  *
  * Not for tables that a subscription feeds, whose memtables stay until their epoch is committed, nor for
- * a table whose columns the transaction has changed so that nothing can be spilled.
+ * a table that ALTER TABLE is about to rewrite.
  *
  * Locking: as above.  The run is built with partition locks held, which a writer else holds for moments.
  *
@@ -45,21 +45,19 @@
 RoseTable  *rose_direct_table = NULL;
 static int	direct_level;		/* of the (sub)transaction that has begun */
 
-/* Can rows of this transaction be written to a run, as the table is described now? */
+/* Can rows of this transaction be written to a run, as the table is described now?  They have all columns that it has. */
 static bool
 may_write_run(RoseTable *table)
 {
 	MemoryContext context;
 	RoseSpillSchemas schemas;
-	bool		joinable;
 	bool		may;
 
 	if (OidIsValid(table->shared->fed_by))
 		return false;
 	context = AllocSetContextCreate(CurrentMemoryContext, "rose direct schemas",
 									ALLOCSET_SMALL_SIZES);
-	may = rose_altered_schemas(table, context, &schemas, &joinable) &&
-		schemas.open == table->schema;
+	may = rose_altered_schemas(table, context, &schemas);
 	MemoryContextDelete(context);
 	return may;
 }

@@ -209,9 +209,6 @@ typedef struct RoseStoreShared
 	uint32		tail_last;		/* newest segment in the tail list, open or not */
 	bool		tail_busy;		/* an append is, or was when it failed, under way */
 	uint64		tail_layout;	/* exact fingerprint of what the segment was told; 0 = nothing yet */
-	int			logged_natts;	/* columns of what was logged last in any; 0 = not known */
-	uint64		logged_physical;	/* and its fingerprints */
-	uint64		logged_exact;
 	BlockNumber tail_block;		/* page being filled, or InvalidBlockNumber */
 	uint32		tail_pages;		/* pages of the segment in use so far */
 	uint32		tail_room;		/* free bytes on tail_block */
@@ -512,15 +509,6 @@ extern bool rose_tail_has_segment(RoseStoreShared *store);
  */
 extern void rose_tail_append(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 							 const RoseTailRecord *records, int nrecords);
-
-/* Rows of this layout were logged, or replayed. */
-extern void rose_tail_note_layout(RoseStoreShared *store, const RoseLayout *layout);
-
-/* Does this layout have, or go on from, that of the rows that were logged last? */
-extern bool rose_tail_continues(const RoseStoreShared *store, const RoseLayout *layout);
-
-/* The same, and with the very same types. */
-extern bool rose_tail_continues_exactly(const RoseStoreShared *store, const RoseLayout *layout);
 
 /*
  * Close the open segment (a memtable was frozen); the next append opens a new

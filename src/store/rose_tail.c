@@ -557,32 +557,7 @@ rose_tail_append(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 		put_record(&append, layout->natts, &records[i], i > 0 ? &records[i - 1] : NULL);
 	end_append(&append);
 	store->tail_layout = layout->exact;
-	rose_tail_note_layout(store, layout);
 	store->tail_busy = false;
-}
-
-void
-rose_tail_note_layout(RoseStoreShared *store, const RoseLayout *layout)
-{
-	store->logged_natts = layout->natts;
-	store->logged_physical = layout->physical;
-	store->logged_exact = layout->exact;
-}
-
-bool
-rose_tail_continues(const RoseStoreShared *store, const RoseLayout *layout)
-{
-	return store->logged_natts <= layout->natts &&
-		(store->logged_natts == 0 ||
-		 rose_layout_physical(layout, store->logged_natts) == store->logged_physical);
-}
-
-bool
-rose_tail_continues_exactly(const RoseStoreShared *store, const RoseLayout *layout)
-{
-	return store->logged_natts <= layout->natts &&
-		(store->logged_natts == 0 ||
-		 rose_layout_exact(layout, store->logged_natts) == store->logged_exact);
 }
 
 void

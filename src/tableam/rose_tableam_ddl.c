@@ -30,6 +30,7 @@
 #include "lsm/rose_merge.h"
 #include "lsm/rose_private.h"
 #include "lsm/rose_spill.h"
+#include "lsm/rose_visibility.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "tableam/rose_tableam.h"
@@ -158,7 +159,7 @@ rose_check_rewrite(Relation old)
 
 /*
  * Get everything out of C0, so that the file is the whole table.  What the
- * current transaction wrote cannot be spilled before it ends.
+ * current transaction wrote goes to private runs.
  */
 static RoseTable *
 empty_c0(Relation rel, const char *command)
@@ -171,9 +172,9 @@ empty_c0(Relation rel, const char *command)
 				 errmsg("cannot run %s on table \"%s\" because a subscription feeds it",
 						command, RelationGetRelationName(rel)),
 				 errhint("End the replication with rose.drop_subscription() first.")));
-	/* a spill carries own rows over; twice, for one that failed halfway before */
+	/* twice, for one that failed halfway before */
 	for (int i = 0; i < 2 && !rose_c0_is_empty(&table->shared->c0); i++)
-		(void) rose_spill(table, InvalidOid, 0);
+		(void) rose_spill_own(table, InvalidOid, 0);
 	if (!rose_c0_is_empty(&table->shared->c0))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -247,7 +248,8 @@ count_copied(int64 nrows)
 
 /*
  * Copy a component, version by version; columns dropped since are left out.
- * The builder is to be freed when the entry is published.  *nrows counts versions.
+ * The builder is to be freed when the entry is published.  *nrows counts versions; new_entry has none if all
+ * were aborted.
  */
 static RoseComponentBuilder *
 copy_component(RoseTable *old_table, int index, RoseTable *new_table,
@@ -269,14 +271,22 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 	builder = rose_component_builder_create(new_table->rel, &new_table->shared->store,
 											new_table->schema, entry->nrows, options,
 											CurrentMemoryContext);
+	new_entry->nrows = 0;
 	for (bool found = rose_component_cursor_first(cursor); found;
 		 found = rose_component_cursor_next(cursor))
 	{
+		const RoseRow *row = rose_component_cursor_row(cursor);
+
 		CHECK_FOR_INTERRUPTS();
-		copy_version(builder, rose_component_cursor_row(cursor), schema, values, nulls);
+		if (options != 0 && rose_version_status(&row->version) == ROSE_XID_ABORTED)
+			continue;			/* it may have columns that were taken back */
+		copy_version(builder, row, schema, values, nulls);
 		count_copied(++*nrows);
+		new_entry->nrows++;
 	}
 	rose_component_cursor_free(cursor);
+	if (new_entry->nrows == 0)
+		return builder;
 
 	rose_component_builder_finish(builder, new_entry);
 	new_entry->level = entry->level;
@@ -309,6 +319,7 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 	int			n = rose_table_manifest(old_table)->ncomponents;
 	int64		nblocks = 0;
 	int64		nrows = 0;
+	uint32		last = 0;		/* that was published */
 
 	edit->next_seq = old_table->shared->c0.next_seq;
 	for (int i = 0; i < n; i++)
@@ -317,10 +328,14 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 
 		if (is_left_over(old_table, &old_table->manifest.components[i]))
 			continue;
-		edit->add_behind = edit->nadd > 0 ? edit->add[0].id : 0;
 		builder = copy_component(old_table, i, new_table, &edit->add[0], &nrows);
-		edit->nadd = 1;
-		rose_manifest_apply(new_table->rel, &new_table->shared->store, edit);
+		if (edit->add[0].nrows > 0)
+		{
+			edit->nadd = 1;
+			edit->add_behind = last;
+			rose_manifest_apply(new_table->rel, &new_table->shared->store, edit);
+			last = edit->add[0].id;
+		}
 		rose_component_builder_free(builder);
 		nblocks += old_table->manifest.components[i].nblocks;
 		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED, nblocks);

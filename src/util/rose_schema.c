@@ -269,6 +269,16 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 	return schema;
 }
 
+RoseSchema *
+rose_schema_copy(const RoseSchema *schema, MemoryContext context)
+{
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+
+	for (int i = 0; i < schema->nkeys; i++)
+		keys[i] = schema->keys[i].def;
+	return rose_schema_create(schema->tupdesc, schema->nkeys, keys, schema->hashed, context);
+}
+
 /*
  * Labels that were added to an enum later compare by what the type cache has read from pg_enum, and it
  * reads on when it meets one that it does not know.

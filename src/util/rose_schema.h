@@ -117,6 +117,9 @@ extern RoseSchema *rose_schema_create(TupleDesc tupdesc, int nkeys,
 									  MemoryContext context);
 extern void rose_schema_free(RoseSchema *schema);
 
+/* A copy with a life of its own, by what the catalogs say now. */
+extern RoseSchema *rose_schema_copy(const RoseSchema *schema, MemoryContext context);
+
 /*
  * Have comparisons look up now what they would look up in catalogs when they are first made: they
  * are made under LWLocks, where nobody may wait for a lock.  Done by create; again when labels of enums change.

@@ -49,7 +49,7 @@ const Trait traits[NTRAITS] = {
 	[TRAIT_CTID] = {"ctid", true},
 	[TRAIT_SAVEPOINT] = {"savepoint", true},
 	[TRAIT_ALTER] = {"alter", true},
-	[TRAIT_ALTER_UNDONE] = {"alter_undone", false},
+	[TRAIT_ALTER_UNDONE] = {"alter_undone", true},
 	[TRAIT_CHURN] = {"churn", true},
 };
 
