@@ -51,8 +51,8 @@ part()
 	[ -n "$good" ] || { good=$(grep -cE '^(ok |.* \.\.\. ok )' "$out"); bad=$(grep -cE '^(not ok |.* \.\.\. FAILED)' "$out"); }
 	if grep -qE 'AddressSanitizer|runtime error:' "$out" || { [ "$status" != 0 ] && [ "$bad" = 0 ]; }; then
 		bad=$((bad + 1))
-		ROSE_KEEP=1
 	fi
+	[ "$bad" = 0 ] || ROSE_KEEP=1
 	PASSED=$((PASSED + good))
 	FAILED=$((FAILED + bad))
 	echo "-- $name: $good passed, $bad failed, $SECONDS s since the start"
@@ -121,7 +121,7 @@ valgrind_unit()
 	local program
 
 	KEEP=$SCRATCH/unit "$TREE/src/test/unit/run.sh" 1 100 >/dev/null || die "the unit tests failed"
-	for program in gc picker forget retired; do
+	for program in memtable gc picker forget retired; do
 		part "vg-$program" valgrind --quiet --error-exitcode=1 --leak-check=no --fair-sched=yes "$SCRATCH/unit/$program"
 	done
 	part vg-unit valgrind --quiet --error-exitcode=1 --leak-check=no "$SCRATCH/unit/unit" 1 2000 10
