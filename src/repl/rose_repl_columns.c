@@ -82,7 +82,7 @@ rose_columns_form(const RoseColumnMap *before, const RoseUpstreamColumns *remote
 	for (int i = 0; i < nbefore; i++)
 	{
 		if (find_local(map, before->attnums[i]) < 0)
-			add_pair(map, before->attnums[i], -Abs(before->remote_attnums[i]),
+			add_pair(map, before->attnums[i], -abs(before->remote_attnums[i]),
 					 before->remote_names[i]);
 	}
 	return map;
