@@ -51,6 +51,7 @@ my $reload = load(10001, 22000);
 my %scripts = (
 	# memory has rows of an ALTER TABLE that was rolled back
 	cluster_after_undone => "BEGIN; SAVEPOINT s; $add int DEFAULT 1; " . load(3001, 3100) . "; ROLLBACK TO s; ALTER TABLE TAB ADD COLUMN m text DEFAULT 'm'; CLUSTER TAB USING TAB_pkey; COMMIT",
+	cluster_after_load_undone => "BEGIN; SAVEPOINT s; $add int DEFAULT 1; $reload; ROLLBACK TO s; ALTER TABLE TAB ADD COLUMN m text DEFAULT 'm'; CLUSTER TAB USING TAB_pkey; COMMIT",
 	cluster_own_rows => 'BEGIN; UPDATE TAB SET v = 7 WHERE id % 3 = 0; SAVEPOINT s; DELETE FROM TAB WHERE id % 2 = 0; ROLLBACK TO s; CLUSTER TAB USING TAB_pkey; UPDATE TAB SET v = v + 1; COMMIT',
 	spill_after_undone => "BEGIN; SAVEPOINT s; $add int DEFAULT 1; " . load(3001, 3100) . "; ROLLBACK TO s; $add text DEFAULT 'n'; $reload; UPDATE TAB SET n = 'x' WHERE id % 5 = 0; COMMIT",
 	undone_before => "BEGIN; $add int DEFAULT 1; " . load(3001, 3100) . "; ROLLBACK; BEGIN; $add text DEFAULT 'n'; DELETE FROM TAB WHERE id % 7 = 0; $reload; COMMIT",
@@ -110,7 +111,14 @@ compare($_, 'after a crash') foreach @names;
 sql("SELECT rose.merge('${_}_r')") foreach @names;
 compare($_, 'merged') foreach @names;
 
-# What a crash in the middle leaves is what was there before; and what others see meanwhile.
+# The log of a table begins with a column that was taken back, and another is in its place.
+sql("CREATE TABLE told (id int PRIMARY KEY, v int) USING rose; INSERT INTO told SELECT g, g FROM generate_series(1, 100) g; SELECT rose.spill('told')");
+sql("BEGIN; SAVEPOINT s; ALTER TABLE told ADD COLUMN n int; INSERT INTO told VALUES (101, 1, 1); ROLLBACK TO s;"
+	  . " ALTER TABLE told ADD COLUMN n text; INSERT INTO told VALUES (101, 1, 'one'); COMMIT");
+crash_and_restart($node);
+is(sql('SELECT count(*), max(n) FROM told'), '101|one', 'a log that begins with a column that was taken back');
+
+# What others see meanwhile.
 {
 	my $session = RoseTest::Session->new($node);
 
