@@ -297,6 +297,17 @@ rose_altered_just_now(Relation rel)
 	return changed;
 }
 
+TupleDesc
+rose_altered_descriptor_before(Relation rel)
+{
+	Columns    *columns;
+
+	if (is_new(rel) || !is_locked_by_me(rel))
+		return NULL;
+	columns = read_columns(RelationGetRelid(rel), rose_layout_make(RelationGetDescr(rel)), 0);
+	return columns->changed && columns->ncommitted > 0 ? make_descriptor(columns) : NULL;
+}
+
 /* ---- rows of the transaction ---- */
 
 /* Has the column gone by a command that may be undone? */

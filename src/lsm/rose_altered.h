@@ -29,6 +29,9 @@ extern bool rose_altered_before_commit(RoseTable *table);
  */
 extern bool rose_altered_just_now(Relation rel);
 
+/* The descriptor of before, in the current context; NULL: that is the present one. */
+extern TupleDesc rose_altered_descriptor_before(Relation rel);
+
 /*
  * By which schemas the table's C0 may be written.
  *

@@ -275,6 +275,7 @@ rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
 	RoseMerge  *merge = make_merge(table, pick, keep);
 	const RoseManifest *manifest;
 
+	Assert(!table->shared->other_order);
 	if (!rose_merge_lock(table->rel, keep, &merge->lock))
 	{
 		MemoryContextDelete(merge->context);

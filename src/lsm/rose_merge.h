@@ -91,6 +91,9 @@ extern bool rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk
  * need not be kept for it.
  */
 extern void rose_merge_all(RoseTable *table, bool alone);
+
+/* The size that pieces of C2 aim at, if there is so much in all. */
+extern uint64 rose_merge_piece_blocks(uint64 nblocks);
 extern void rose_merge_define_settings(void);	/* rose.debug_piece_size */
 
 #endif							/* ROSE_MERGE_H */

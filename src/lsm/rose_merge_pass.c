@@ -60,6 +60,12 @@ rose_merge_define_settings(void)
 							NULL, NULL, NULL);
 }
 
+uint64
+rose_merge_piece_blocks(uint64 nblocks)
+{
+	return Max(nblocks / PIECES_OF_ALL, (uint64) piece_size * 1024 / BLCKSZ);
+}
+
 bool
 rose_merge_pass_possible(const RoseManifest *manifest)
 {
@@ -119,8 +125,7 @@ rose_merge_pass_begin(RoseMerge *merge, RoseTable *table)
 		nblocks += rose_component_rest(entry, entry->nblocks);
 		merge->total += entry->nrows - entry->first_ordinal;
 	}
-	merge->target_blocks = Max(nblocks / PIECES_OF_ALL,
-							   (uint64) piece_size * 1024 / BLCKSZ);
+	merge->target_blocks = rose_merge_piece_blocks(nblocks);
 }
 
 /* ---- parts of C1 ---- */

@@ -15,6 +15,9 @@
  *
  * Private runs whose owner aborted are left for merges, which drop them.
  *
+ * If components are sorted by other versions of collations than the server has, nothing can be done with
+ * the table before REINDEX, which reads the tail log itself; so that is left where it is, and takes no memory.
+ *
  * Before the restart C0 may have used all of the arena, so a table that does not
  * fit takes from what is reserved for spills.
  *
@@ -50,6 +53,7 @@ typedef struct FileReading
 	RoseMetaInfo meta;			/* only what it says of key and columns */
 	bool		adopt;			/* the metapage is to be told that */
 	bool		other_order;	/* components are sorted by other versions of collations */
+	bool		again;			/* that was thought, and is not so */
 } FileReading;
 
 /* Pending runs, and whether their epoch is committed. */
@@ -301,6 +305,18 @@ replay_tail(RoseTable *table, const RoseSchema *schema, const RoseMetaInfo *meta
 	return !replay.full;
 }
 
+/* Nobody can use the tail log.  REQUIRES: attach_lock exclusive. */
+static void
+leave_tail(RoseTable *table, const RoseMetaInfo *meta, uint64 next_seq)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	table->shared->fed_by = meta->fed_by;
+	c0->next_seq = next_seq;
+	LWLockRelease(&c0->write_lock);
+}
+
 /* REQUIRES: attach_lock exclusive.  False if C0 does not fit the arena. */
 static bool
 try_recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *verdicts,
@@ -311,22 +327,27 @@ try_recover(RoseTable *table, const FileReading *reading, const PendingVerdicts 
 	RoseManifest manifest;
 	uint64		next_seq;
 
-	rose_store_attach(table->rel, &shared->store);
+	if (!reading->again)
+		rose_store_attach(table->rel, &shared->store);
 	rose_meta_read(table->rel, &meta);
 	rose_manifest_read(table->rel, &manifest);
 	next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
 	for (int i = 0; i < manifest.ncomponents; i++)
 		next_seq = Max(next_seq, manifest.components[i].max_seq + 1);
 
-	settle_pending(table, &manifest, verdicts);
+	if (!reading->again)
+		settle_pending(table, &manifest, verdicts);
 	ROSE_STOP_POINT("recover-settled"); /* under attach_lock */
 	if (reading->adopt)
 		rose_meta_adopt(table->rel, &reading->meta);
-	if (!replay_tail(table, reading->schema, &meta, next_seq, use_reserve))
+	if (reading->other_order)
+		leave_tail(table, &meta, next_seq);
+	else if (!replay_tail(table, reading->schema, &meta, next_seq, use_reserve))
 		return false;
 	ROSE_STOP_POINT("recover-replayed");	/* under attach_lock */
 
 	shared->hash_functions = reading->schema->hash_functions;
+	pg_write_barrier();			/* what the tail log has before the table can be used */
 	shared->other_order = reading->other_order;
 	pg_write_barrier();
 	shared->recovered = true;
@@ -393,56 +414,59 @@ schema_of_tail(RoseTable *table, const RoseMetaInfo *meta, MemoryContext context
 	return schema;
 }
 
+static void
+take_facts(FileReading *reading, const RoseKeyFacts *now)
+{
+	uint32		hashed = reading->meta.facts.hashed;
+
+	reading->meta.facts = *now;
+	reading->meta.facts.hashed = hashed;
+	reading->adopt = true;
+}
+
 /*
- * C0 is sorted anew.  Components are as they are; without any, the present versions are the file's.  An ALTER
- * TABLE under way may have changed what the key's columns are.
+ * C0 is sorted anew.  Components are as they are; without any, the present versions are the file's, unless keys that
+ * were different may be equal now.  An ALTER TABLE under way may have changed what the key's columns are.
  */
 static void
 look_at_order(RoseTable *table, FileReading *reading)
 {
+	TupleDesc	tupdesc = rose_altered_descriptor_before(table->rel);
+	const RoseMetaInfo *meta = &reading->meta;
 	RoseKeyFacts now;
 	RoseManifest manifest;
 
-	if (reading->meta.version == 1 || rose_altered_just_now(table->rel))
+	if (meta->version == 1 || meta->nkeys == 0)
 		return;
-	rose_key_facts_make(RelationGetDescr(table->rel), reading->meta.nkeys, reading->meta.keys, &now);
-	if (now.order == reading->meta.facts.order)
+	if (tupdesc == NULL)
+		tupdesc = RelationGetDescr(table->rel);
+	rose_key_facts_make(tupdesc, meta->nkeys, meta->keys, &now);
+	if (now.order == meta->facts.order)
 		return;
 	rose_manifest_read(table->rel, &manifest);
-	reading->other_order = manifest.ncomponents > 0;
-	if (reading->other_order)
-		return;
-	now.hashed = reading->meta.facts.hashed;
-	reading->meta.facts = now;
-	reading->adopt = true;
+	reading->other_order = manifest.ncomponents > 0 ||
+		(meta->ntails > 0 &&
+		 !rose_key_equality_is_fixed(tupdesc, meta->nkeys, meta->keys));
+	if (!reading->other_order)
+		take_facts(reading, &now);
 }
 
-void
-rose_recover_table(RoseTable *table)
+/* Until C0 is filled; one that does not fit waits for spills of others. */
+static void
+recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *verdicts)
 {
 	RoseTableShared *shared = table->shared;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
-												  ALLOCSET_SMALL_SIZES);
-	FileReading reading = {0};
-	PendingVerdicts verdicts;
-	bool		done = false;
 
-	rose_meta_read(table->rel, &reading.meta);
-	reading.adopt = rose_adopt_plan(table->rel, &reading.meta);
-	look_at_order(table, &reading);
-	reading.schema = schema_of_tail(table, &reading.meta, context);
-	judge_pending(table, &verdicts);
-	ROSE_STOP_POINT("recover-judged");
 	for (int i = 0; i < ROSE_RECOVER_TRIES; i++)
 	{
+		bool		done;
+
 		LWLockAcquire(&shared->attach_lock, LW_EXCLUSIVE);
-		done = shared->recovered || try_recover(table, &reading, &verdicts, i > 0);
+		done = (reading->again ? !shared->other_order : shared->recovered) ||
+			try_recover(table, reading, verdicts, i > 0);
 		LWLockRelease(&shared->attach_lock);
 		if (done)
-		{
-			MemoryContextDelete(context);
 			return;
-		}
 		if (i == 0)
 			continue;			/* with the reserve, at once */
 		if (rose_arena_used_bytes() == 0)
@@ -454,4 +478,40 @@ rose_recover_table(RoseTable *table)
 		CHECK_FOR_INTERRUPTS();
 	}
 	report_no_room(table);
+}
+
+void
+rose_recover_table(RoseTable *table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
+												  ALLOCSET_SMALL_SIZES);
+	FileReading reading = {0};
+	PendingVerdicts verdicts;
+
+	rose_meta_read(table->rel, &reading.meta);
+	reading.adopt = rose_adopt_plan(table->rel, &reading.meta);
+	look_at_order(table, &reading);
+	reading.schema = schema_of_tail(table, &reading.meta, context);
+	judge_pending(table, &verdicts);
+	ROSE_STOP_POINT("recover-judged");
+	recover(table, &reading, &verdicts);
+	MemoryContextDelete(context);
+}
+
+void
+rose_table_note_order(RoseTable *table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
+												  ALLOCSET_SMALL_SIZES);
+	FileReading reading = {0};
+	PendingVerdicts verdicts = {0};
+	RoseKeyFacts now;
+
+	rose_meta_read(table->rel, &reading.meta);
+	rose_key_facts_make(RelationGetDescr(table->rel), reading.meta.nkeys, reading.meta.keys, &now);
+	take_facts(&reading, &now);
+	reading.again = true;
+	reading.schema = schema_of_tail(table, &reading.meta, context);
+	recover(table, &reading, &verdicts);
+	MemoryContextDelete(context);
 }

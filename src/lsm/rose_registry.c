@@ -530,6 +530,7 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 			items[n].nruns = pg_atomic_read_u32(&shared->store.nruns);
 			items[n].ntails = pg_atomic_read_u32(&shared->store.ntails);
 			items[n].manifest_version = pg_atomic_read_u64(&shared->store.manifest_version);
+			items[n].other_order = shared->other_order;
 		}
 		n++;
 	}
@@ -588,7 +589,7 @@ rose_registry_databases(RoseRegistryDatabase *items, int max)
 			continue;
 		item->activity += pg_atomic_read_u64(&shared->incarnation) +
 			pg_atomic_read_u64(&shared->store.manifest_version);
-		if (OidIsValid(shared->fed_by))
+		if (OidIsValid(shared->fed_by) || shared->other_order)
 			continue;
 		item->ntails = Max(item->ntails, pg_atomic_read_u32(&shared->store.ntails));
 		if (first_write == 0)

@@ -174,7 +174,8 @@ spill_others(Oid dbid, Size worth, bool any, bool all)
 	for (int i = 0; i < n && (all || !spilled) && items[i].c0_bytes >= worth; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!OidIsValid(items[i].fed_by) && spill_other(&items[i], any))
+		if (!OidIsValid(items[i].fed_by) && !items[i].other_order &&
+			spill_other(&items[i], any))
 			spilled = true;
 	}
 	pfree(items);

@@ -563,6 +563,9 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 	RoseSpillSchemas schemas;
 	bool		spilled;
 
+	/* nothing is in C0, and the tail log is needed */
+	if (table->shared->other_order)
+		return false;
 	if (OidIsValid(fed_by) && fed_by != subid)
 		return false;
 	if (!OidIsValid(fed_by))

@@ -31,8 +31,10 @@
 #include "lsm/rose_tid.h"
 #include "lsm/rose_write.h"
 #include "util/rose_preload.h"
+#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
@@ -209,21 +211,6 @@ same_key(const RoseSchema *schema, const RoseMetaInfo *meta)
 	return true;
 }
 
-/* Once a session, as core does for its indexes. */
-static void
-warn_of_order(RoseTable *table, const RoseMetaInfo *meta)
-{
-	RoseKeyFacts now;
-
-	rose_key_facts_make(RelationGetDescr(table->rel), meta->nkeys, meta->keys, &now);
-	ereport(WARNING,
-			(errmsg("table \"%s\" is sorted by other versions of collations than the server has",
-					RelationGetRelationName(table->rel)),
-			 errdetail("Its rows were sorted using version \"%s\", but the operating system provides version \"%s\".",
-					   meta->facts.versions, now.versions),
-			 errhint("Use REINDEX TABLE: it notes the present version if the rows are in its order, too. If they are not, rows may be missed: dump the table with the old version and restore it.")));
-}
-
 /*
  * Make the schema, or see that it is still right.  Catalog lookups may bring
  * further invalidations, so the stamp is taken first.
@@ -237,8 +224,6 @@ refresh_schema(RoseTable *table)
 	RoseSchema *schema;
 
 	rose_meta_read(table->rel, &meta);
-	if (unlikely(table->shared->other_order) && table->schema == NULL)
-		warn_of_order(table, &meta);
 	if (table->schema == NULL || !same_key(table->schema, &meta) ||
 		table->schema->hashed != meta.facts.hashed ||
 		!equalTupleDescs(tupdesc, table->schema->tupdesc))
@@ -283,8 +268,41 @@ attach_handle(RoseTable *table)
 		pg_atomic_write_u32(&table->shared->relid, table->relid);
 }
 
+/*
+ * Lookups would miss rows that are there.  What is to be done about it, and what needs no order, opens the table
+ * in whatever order it is.
+ */
+void
+rose_table_report_order(RoseTable *table, int elevel)
+{
+	RoseKeyFacts now;
+	RoseMetaInfo meta;
+
+	rose_meta_read(table->rel, &meta);
+	rose_key_facts_make(RelationGetDescr(table->rel), meta.nkeys, meta.keys, &now);
+	ereport(elevel,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("table \"%s\" is sorted by other versions of collations than the server has",
+					RelationGetRelationName(table->rel)),
+			 errdetail("Its rows were sorted using version \"%s\", but the server has version \"%s\", by which rows might not be found.",
+					   meta.facts.versions, now.versions),
+			 errhint("Use REINDEX TABLE %s, which sorts the rows anew if need be.",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table->rel)),
+												RelationGetRelationName(table->rel)))));
+}
+
 RoseTable *
 rose_table_open(Relation rel)
+{
+	RoseTable  *table = rose_table_open_any_order(rel);
+
+	if (unlikely(table->shared->other_order))
+		rose_table_report_order(table, ERROR);
+	return table;
+}
+
+RoseTable *
+rose_table_open_any_order(Relation rel)
 {
 	RoseTable  *table;
 

@@ -38,8 +38,9 @@ typedef struct RoseTableShared
 	LWLock		attach_lock;	/* recovered */
 	bool		recovered;		/* set once, under attach_lock; read without */
 	uint64		hash_functions; /* by which partitions of keys are found; set with recovered */
-	bool		other_order;	/* components are sorted by other versions of collations than
-								 * the server has now; set with recovered, cleared by REINDEX */
+	bool		other_order;	/* components are sorted by other versions of collations than the server
+								 * has now, and the tail log is not read; set with recovered,
+								 * cleared by REINDEX under attach_lock */
 	Oid			fed_by;			/* subscription feeding it, 0 = none; c0.write_lock */
 	RoseC0Shared c0;			/* see rose_memtable.h */
 	RoseStoreShared store;		/* see rose_store.h */
@@ -94,6 +95,7 @@ typedef struct RoseRegistryItem
 	uint64		manifest_version;	/* changes when it is switched */
 	uint32		nruns;			/* not merged yet */
 	uint32		ntails;			/* segments of its tail log */
+	bool		other_order;	/* nothing can be done for it before REINDEX */
 } RoseRegistryItem;
 
 /*
@@ -138,9 +140,25 @@ extern int	rose_registry_sweep(Oid dbid);
  * The handle of an open and locked relation; cheap when nothing changed.
  * Attaches, recovers at first touch, and pins the table's file for the
  * transaction.  Needs a transaction and no LWLock held.  Errors if rose was not
- * preloaded, on a standby, and for temporary tables.
+ * preloaded, on a standby, for temporary tables, and if the rows are sorted by other versions of collations
+ * than the server has.
  */
 extern RoseTable *rose_table_open(Relation rel);
+
+/*
+ * The same in whatever order the rows are.  Then (shared->other_order) nothing may be looked for, merged,
+ * spilled or written, and C0 is empty, whatever the tail log has.
+ */
+extern RoseTable *rose_table_open_any_order(Relation rel);
+
+/* Say that it is in another order. */
+extern void rose_table_report_order(RoseTable *table, int elevel);
+
+/*
+ * All components were found to be in the present order after all: note that, and read the tail log.  REQUIRES:
+ * a lock against writers.
+ */
+extern void rose_table_note_order(RoseTable *table);
 
 /*
  * A handle of one's own that reads the file by this descriptor instead of the

@@ -17,4 +17,7 @@
  */
 extern void rose_table_check(RoseTable *table, RoseProblemCallback report, void *arg);
 
+/* The pieces of C2, and what has moved, alone. */
+extern void rose_table_check_pieces(RoseTable *table, RoseProblemCallback report, void *arg);
+
 #endif							/* ROSE_TABLE_CHECK_H */

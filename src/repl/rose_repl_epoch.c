@@ -88,7 +88,7 @@ visit_table(Oid relid, TableCallback callback, uint64 epoch)
 	}
 	if (rel->rd_rel->relkind == RELKIND_RELATION &&
 		rel->rd_rel->relam == get_table_am_oid("rose", false))
-		callback(rose_table_open(rel), epoch);
+		callback(rose_table_open_any_order(rel), epoch);
 	relation_close(rel, NoLock);
 }
 

@@ -107,7 +107,7 @@ rose_repl_target_table(const RoseUpstreamTable *remote)
 void
 rose_repl_feed(Relation rel, Oid subid)
 {
-	RoseTable  *table = rose_table_open(rel);
+	RoseTable  *table = rose_table_open_any_order(rel);
 	RoseMetaInfo info;
 	Oid			fed_by;
 	bool		blame;
@@ -122,6 +122,10 @@ rose_repl_feed(Relation rel, Oid subid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("table \"%s\" is fed by another subscription", RelationGetRelationName(rel))));
+
+	/* Who writes to it says what is wrong with it; see there whose fault that is. */
+	if (table->shared->other_order)
+		return;
 
 	/* Local rows leave the memtable, whose recovery is ours from now on. */
 	blame = rose_apply.blame;
@@ -146,7 +150,7 @@ rose_repl_unfeed(Oid relid, Oid subid)
 	if (rel->rd_rel->relkind == RELKIND_RELATION &&
 		rel->rd_rel->relam == get_table_am_oid("rose", true))
 	{
-		table = rose_table_open(rel);
+		table = rose_table_open_any_order(rel);
 		LWLockAcquire(&table->shared->c0.write_lock, LW_EXCLUSIVE);
 		ours = OidIsValid(table->shared->fed_by) &&
 			(table->shared->fed_by == subid || !OidIsValid(subid));

@@ -133,13 +133,16 @@ rose_sql_check(PG_FUNCTION_ARGS)
 {
 	CheckState	state = {0};
 	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
-	RoseTable  *table = rose_table_open(rel);
+	RoseTable  *table = rose_table_open_any_order(rel);
 
 	InitMaterializedSRF(fcinfo, 0);
 	state.fcinfo = fcinfo;
 
 	rose_store_check(rel, &table->shared->store, report_problem, &state);
 	check_components(table, &state);
+	if (table->shared->other_order)
+		report_problem(&state, InvalidBlockNumber,
+					   "rows are sorted by other versions of collations than the server has: use REINDEX TABLE");
 	if (state.nproblems == 0)
 	{
 		uint64		forward = check_rows_forward(table, &state);

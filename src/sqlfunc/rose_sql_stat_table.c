@@ -59,7 +59,7 @@ begin_result(FunctionCallInfo fcinfo)
 		relation_close(rel, AccessShareLock);
 		return NULL;
 	}
-	return rose_table_open(rel);
+	return rose_table_open_any_order(rel);
 }
 
 static void

@@ -11,6 +11,8 @@
  *		which feeds the btree no rows but looks at the key.  If it is another one,
  *		an empty file of this very subtransaction gets the key; otherwise the
  *		table gets a new file, into which all rows are sorted.
+ *		REINDEX does the same, and finds the same key; only if a file of other versions of collations is in
+ *		the wrong order, it gets a new file as well.
  *	  - The primary key is dropped, perhaps only for a moment (ALTER COLUMN
  *		TYPE drops and makes it again).  The object access hook notes the table,
  *		and at the end of the command those that still have no primary key are
@@ -35,11 +37,13 @@
 #include "catalog/pg_am.h"
 #include "executor/tuptable.h"
 #include "lsm/rose_adopt.h"
+#include "lsm/rose_resort.h"
 #include "lsm/rose_write.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
+#include "util/rose_stop_point.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -57,7 +61,7 @@ has_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 {
 	RoseMetaInfo info;
 
-	(void) rose_table_open(rel);	/* brings the metapage up to this cluster */
+	(void) rose_table_open_any_order(rel);	/* brings the metapage up to this cluster */
 	rose_meta_read(rel, &info);
 	return info.nkeys == nkeys &&
 		memcmp(info.keys, keys, nkeys * sizeof(RoseKeyColumnDisk)) == 0;
@@ -66,7 +70,7 @@ has_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 static bool
 is_empty(RoseTable *table)
 {
-	return rose_table_manifest(table)->ncomponents == 0 &&
+	return !table->shared->other_order && rose_table_manifest(table)->ncomponents == 0 &&
 		rose_c0_is_empty(&table->shared->c0);
 }
 
@@ -85,51 +89,12 @@ file_is_of_this_subtransaction(Relation rel)
 static bool
 is_outdated(Relation rel)
 {
-	RoseTable  *table = rose_table_open(rel);
+	RoseTable  *table = rose_table_open_any_order(rel);
 
 	if (table->schema->hash_functions == table->shared->hash_functions)
 		return false;
 	LockRelation(rel, AccessExclusiveLock);
 	return true;
-}
-
-/* RoseProblemCallback */
-static void
-count_problem(void *arg, BlockNumber block, const char *message)
-{
-	++*(uint64 *) arg;
-}
-
-/* Other versions of collations may well order these rows alike.  If they do, the file is theirs. */
-static void
-note_order(Relation rel)
-{
-	RoseTable  *table = rose_table_open(rel);
-	const RoseManifest *manifest = rose_table_manifest(table);
-	uint64		nproblems = 0;
-	RoseMetaInfo info;
-	RoseKeyFacts now;
-
-	for (int i = 0; i < manifest->ncomponents; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		rose_component_check(rose_table_component(table, i), rel, table->schema, count_problem,
-							 &nproblems);
-	}
-	rose_meta_read(rel, &info);
-	rose_key_facts_make(RelationGetDescr(rel), info.nkeys, info.keys, &now);
-	if (nproblems > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("rows of table \"%s\" are not in the order of the present versions of collations",
-						RelationGetRelationName(rel)),
-				 errdetail("They were sorted using version \"%s\", but the operating system provides version \"%s\".",
-						   info.facts.versions, now.versions),
-				 errhint("Dump the table with the old version and restore it.")));
-	now.hashed = info.facts.hashed;
-	info.facts = now;
-	rose_meta_adopt(rel, &info);
-	table->shared->other_order = false;
 }
 
 /*
@@ -140,7 +105,7 @@ static bool
 may_set_key_in_place(Relation rel)
 {
 	return (IsBinaryUpgrade || file_is_of_this_subtransaction(rel)) &&
-		is_empty(rose_table_open(rel));
+		is_empty(rose_table_open_any_order(rel));
 }
 
 static void
@@ -247,8 +212,9 @@ check_key_not_null(Relation rel, TupleTableSlot *slot, int nkeys,
 	}
 }
 
+/* equal: the keys are written in different ways. */
 static void
-report_duplicated_key(Relation rel, Relation index, TupleTableSlot *slot)
+report_duplicated_key(Relation rel, Relation index, TupleTableSlot *slot, bool equal)
 {
 	Datum		values[INDEX_MAX_KEYS];
 	bool		nulls[INDEX_MAX_KEYS];
@@ -262,10 +228,45 @@ report_duplicated_key(Relation rel, Relation index, TupleTableSlot *slot)
 			 errmsg("could not create unique index \"%s\"", RelationGetRelationName(index)),
 			 description ? errdetail("Key %s is duplicated.", description) :
 			 errdetail("Duplicate keys exist."),
+			 equal ? errhint("By the present version of the collation it is equal to a key that is written in another way. Drop the primary key, which keeps all rows, change or delete one of them, and add the key again.") : 0,
 			 errtableconstraint(rel, RelationGetRelationName(index))));
 }
 
+void
+rose_report_equal_keys(void *arg, TupleTableSlot *slot)
+{
+	Relation	rel = arg;
+	Oid			indexid = rose_primary_key_index(rel);
+	Relation	index;
+
+	if (!OidIsValid(indexid))
+		elog(ERROR, "table \"%s\" has no primary key", RelationGetRelationName(rel));
+	index = index_open(indexid, AccessShareLock);
+	report_duplicated_key(rel, index, slot, true);
+}
+
 /* ---- rewriting ---- */
+
+/*
+ * The same for a table whose rows cannot be found in their order.  Keys that are equal by now, but were not, are
+ * those of different rows.
+ */
+static void
+collect_unsorted_rows(Relation rel, RowSorter *sorter, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	RoseResort *resort = rose_resort_begin(rose_table_open_any_order(rel), true);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
+
+	while (rose_resort_next_row(resort, slot->tts_values, slot->tts_isnull))
+	{
+		ExecStoreVirtualTuple(slot);
+		check_key_not_null(rel, slot, nkeys, keys);
+		sorter_put(sorter, slot);
+		ExecClearTuple(slot);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	rose_resort_end(resort);
+}
 
 /* Put all rows of the table into the sorter. */
 static void
@@ -284,8 +285,6 @@ collect_rows(Relation rel, RowSorter *sorter, int nkeys, const RoseKeyColumnDisk
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	UnregisterSnapshot(snapshot);
-	if (sorter->sort)
-		tuplesort_performsort(sorter->sort);
 }
 
 /* Are the key columns of two rows equal?  With the schema of the new file. */
@@ -321,7 +320,7 @@ load_rows(Relation rel, Relation index, RowSorter *sorter)
 			Datum		key[INDEX_MAX_KEYS];
 
 			if (same_key(table->schema, sorter->slot, last, key))
-				report_duplicated_key(rel, index, sorter->slot);
+				report_duplicated_key(rel, index, sorter->slot, false);
 			turn = 1 - turn;
 			MemoryContextReset(contexts[turn]);
 			rose_key_copy(table->schema, keys[turn], key, contexts[turn]);
@@ -348,6 +347,23 @@ lock_for_new_file(Relation rel)
 	rose_class_row_lock(rel);
 }
 
+static void
+make_file_with_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys, Oid fed_by)
+{
+	rose_next_file_set_key(RelationGetRelid(rel), nkeys, keys);
+	PG_TRY();
+	{
+		rose_set_new_file(rel, rel->rd_rel->relpersistence);
+	}
+	PG_FINALLY();
+	{
+		rose_next_file_forget_key();
+	}
+	PG_END_TRY();
+	if (OidIsValid(fed_by))
+		rose_meta_set_fed_by(rel, fed_by);
+}
+
 /*
  * Give the table a new file with this key and all its rows.  index: the primary
  * key's, for messages; NULL if the new key is the row id.  The old file cannot
@@ -365,23 +381,47 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 	rose_check_rewrite(rel);
 	rose_meta_read(rel, &old_info);
 	sorter_begin(&sorter, CreateTupleDescCopy(RelationGetDescr(rel)), nkeys, keys);
-	collect_rows(rel, &sorter, nkeys, keys);
-
-	rose_next_file_set_key(RelationGetRelid(rel), nkeys, keys);
-	PG_TRY();
-	{
-		rose_set_new_file(rel, rel->rd_rel->relpersistence);
-	}
-	PG_FINALLY();
-	{
-		rose_next_file_forget_key();
-	}
-	PG_END_TRY();
-	if (OidIsValid(old_info.fed_by))
-		rose_meta_set_fed_by(rel, old_info.fed_by);
+	if (rose_table_open_any_order(rel)->shared->other_order)
+		collect_unsorted_rows(rel, &sorter, nkeys, keys);
+	else
+		collect_rows(rel, &sorter, nkeys, keys);
+	if (sorter.sort)
+		tuplesort_performsort(sorter.sort);
+	make_file_with_key(rel, nkeys, keys, old_info.fed_by);
 
 	nrows = load_rows(rel, index, &sorter);
 	sorter_end(&sorter);
+	return nrows;
+}
+
+/* ---- rows in another order of the same key ---- */
+
+/*
+ * REINDEX of a table whose rows are sorted by other versions of collations.  They may well order these rows alike: then
+ * the file is theirs, which is found under the lock that lets others read.  If not, all versions are sorted into a
+ * new file; they stay what they are, so that older snapshots see what they saw.
+ */
+static uint64
+settle_order(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseResort *resort;
+	RoseMetaInfo info;
+	uint64		nrows;
+
+	if (rose_resort_is_needless(table))
+	{
+		rose_table_note_order(table);
+		return (uint64) rose_table_estimate_rows(table);
+	}
+	lock_for_new_file(rel);
+	rose_check_rewrite(rel);
+	rose_meta_read(rel, &info);
+	resort = rose_resort_begin(rose_table_open_any_order(rel), false);
+	make_file_with_key(rel, nkeys, keys, info.fed_by);
+	nrows = rose_resort_write(resort, rose_table_open(rel), rose_report_equal_keys, rel);
+	rose_resort_end(resort);
+	ROSE_STOP_POINT("resort-written");
 	return nrows;
 }
 
@@ -442,8 +482,8 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 	rose_primary_key_built(index);
 
 	nkeys = rose_adopt_index_key(index, keys);
-	if (rose_table_open(rel)->shared->other_order)
-		note_order(rel);
+	if (has_key(rel, nkeys, keys) && rose_table_open_any_order(rel)->shared->other_order)
+		return (double) settle_order(rel, index, nkeys, keys);
 	if (has_key(rel, nkeys, keys) && !is_outdated(rel))
 		return rose_table_estimate_rows(rose_table_open(rel));
 	if (may_set_key_in_place(rel))

@@ -29,6 +29,7 @@
 #include "lsm/rose_altered.h"
 #include "lsm/rose_merge.h"
 #include "lsm/rose_private.h"
+#include "lsm/rose_resort.h"
 #include "lsm/rose_spill.h"
 #include "lsm/rose_visibility.h"
 #include "miscadmin.h"
@@ -140,7 +141,7 @@ rose_nontransactional_truncate(Relation rel)
 void
 rose_check_rewrite(Relation old)
 {
-	RoseTable  *table = rose_table_open(old);
+	RoseTable  *table = rose_table_open_any_order(old);
 	const RoseManifest *manifest;
 	bool		durable = rose_c0_is_empty(&table->shared->c0);
 
@@ -164,7 +165,7 @@ rose_check_rewrite(Relation old)
 static RoseTable *
 empty_c0(Relation rel, const char *command)
 {
-	RoseTable  *table = rose_table_open(rel);
+	RoseTable  *table = rose_table_open_any_order(rel);
 
 	if (OidIsValid(table->shared->fed_by))
 		ereport(ERROR,
@@ -350,6 +351,17 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 	return (double) nrows;
 }
 
+static double
+resort_components(RoseTable *old_table, RoseTable *new_table)
+{
+	RoseResort *resort = rose_resort_begin(old_table, false);
+	double		nrows = (double) rose_resort_write(resort, new_table, rose_report_equal_keys,
+												   old_table->rel);
+
+	rose_resort_end(resort);
+	return nrows;
+}
+
 static int64
 total_blocks(const RoseManifest *manifest)
 {
@@ -362,7 +374,8 @@ total_blocks(const RoseManifest *manifest)
 
 /*
  * CLUSTER and VACUUM FULL.  Rows are in key order anyway, so what is left to do
- * is to merge all components and to write the result to a file without gaps.
+ * is to merge all components and to write the result to a file without gaps.  If they are in the order of other
+ * versions of collations, they are sorted instead, as REINDEX does.
  *
  * If the transaction has altered the table, the old file, which a rollback brings back, is left as it is:
  * its versions are copied without being merged.
@@ -383,7 +396,7 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	RoseMetaInfo info;
 
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
-	if (!rose_altered_before_commit(old_table))
+	if (!old_table->shared->other_order && !rose_altered_before_commit(old_table))
 		rose_merge_all(old_table, alone);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS,
 								 total_blocks(rose_table_manifest(old_table)));
@@ -395,7 +408,10 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 		rose_table_invalidate(rose_rel_locator(new_rel));
 	}
 	new_table = rose_table_open(new_rel);
-	*num_tuples = copy_components(old_table, new_table);
+	if (old_table->shared->other_order)
+		*num_tuples = resort_components(old_table, new_table);
+	else
+		*num_tuples = copy_components(old_table, new_table);
 	rose_store_settle(new_rel, &new_table->shared->store);
 	*tups_vacuumed = 0;
 	*tups_recently_dead = 0;

@@ -50,7 +50,7 @@ rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys, struct Scan
 			memcpy(scan->base.rs_key, keys, sizeof(ScanKeyData) * nkeys);
 	}
 	scan->context = CurrentMemoryContext;
-	scan->table = rose_table_open(rel);
+	scan->table = (flags & SO_TYPE_ANALYZE) ? rose_table_open_any_order(rel) : rose_table_open(rel);
 
 	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
 		PredicateLockRelation(rel, snapshot);

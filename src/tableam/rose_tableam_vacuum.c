@@ -103,7 +103,7 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	TableSize	size;
 	double		known = rel->rd_rel->reltuples;
 
-	measure_table(rose_table_open(rel), &size);
+	measure_table(rose_table_open_any_order(rel), &size);
 
 	/* if ANALYZE found fewer rows in a file of this size, believe it */
 	if (known > 0 && rel->rd_rel->relpages > 0)
@@ -122,7 +122,7 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 
 /*
  * The oldest xid that the table still asks the commit log about: in C0 and in
- * private runs.  horizon was taken before the spill, so that what is written
+ * private runs, and in a tail log that nobody has read: that has none before relfrozenxid.  horizon was taken before the spill, so that what is written
  * since is newer.
  */
 static TransactionId
@@ -133,6 +133,8 @@ oldest_needed_xid(RoseTable *table, TransactionId horizon)
 	const RoseManifest *manifest;
 	TransactionId xid;
 
+	if (table->shared->other_order)
+		return table->rel->rd_rel->relfrozenxid;
 	LWLockAcquire(&c0->write_lock, LW_SHARED);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
@@ -183,6 +185,11 @@ report_vacuum(Relation rel, const VacuumParams *params, TimestampTz start,
 static void
 spill_for_vacuum(RoseTable *table)
 {
+	if (table->shared->other_order)
+	{
+		rose_table_report_order(table, WARNING);
+		return;
+	}
 	if (!OidIsValid(table->shared->fed_by) && rose_spill_has_room(table))
 		(void) rose_spill(table, InvalidOid, 0);
 	rose_settle_private_runs(table);
@@ -200,7 +207,7 @@ rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
 	MultiXactId minmulti = GetOldestMultiXactId();
 	TimestampTz start = GetCurrentTimestamp();
-	RoseTable  *table = rose_table_open(rel);
+	RoseTable  *table = rose_table_open_any_order(rel);
 	BlockNumber old_pages = RelationGetNumberOfBlocks(rel);
 	double		rows;
 

@@ -24,10 +24,16 @@
 
 /* ---- collations that an order depends on ---- */
 
-static void collect_from_type(Oid typid, Oid collation, List **collations);
+typedef struct Collations
+{
+	List	   *oids;
+	bool		foreign_type;	/* one that depends on a collation belongs to an extension */
+} Collations;
+
+static void collect_from_type(Oid typid, Oid collation, Collations *collations);
 
 static void
-collect_from_row(Oid typid, List **collations)
+collect_from_row(Oid typid, Collations *collations)
 {
 	TupleDesc	tupdesc = lookup_rowtype_tupdesc(typid, -1);
 
@@ -42,7 +48,7 @@ collect_from_row(Oid typid, List **collations)
 }
 
 static void
-collect_from_type(Oid typid, Oid collation, List **collations)
+collect_from_type(Oid typid, Oid collation, Collations *collations)
 {
 	char		kind;
 
@@ -50,9 +56,12 @@ collect_from_type(Oid typid, Oid collation, List **collations)
 	typid = getBaseType(typid);
 	if (OidIsValid(collation))
 	{
-		*collations = list_append_unique_oid(*collations, collation);
+		collations->oids = list_append_unique_oid(collations->oids, collation);
 		if (typid >= FirstGenbkiObjectId)
-			*collations = list_append_unique_oid(*collations, DEFAULT_COLLATION_OID);
+		{
+			collations->oids = list_append_unique_oid(collations->oids, DEFAULT_COLLATION_OID);
+			collations->foreign_type = true;
+		}
 	}
 	kind = get_typtype(typid);
 	if (OidIsValid(get_element_type(typid)))
@@ -67,6 +76,15 @@ collect_from_type(Oid typid, Oid collation, List **collations)
 	}
 	else if (kind == TYPTYPE_COMPOSITE)
 		collect_from_row(typid, collations);
+}
+
+static void
+collect_from_key(TupleDesc tupdesc, const RoseKeyColumnDisk *key, Collations *collations)
+{
+	Form_pg_attribute att = TupleDescAttr(tupdesc, key->attno - 1);
+
+	collect_from_type(att->attisdropped ? key->opcintype : att->atttypid, key->collation,
+					  collations);
 }
 
 /* ---- versions ---- */
@@ -104,16 +122,35 @@ find_versions(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys, RoseK
 {
 	for (int i = 0; i < nkeys; i++)
 	{
-		Form_pg_attribute att = TupleDescAttr(tupdesc, keys[i].attno - 1);
-		List	   *collations = NIL;
+		Collations	collations = {0};
 		ListCell   *cell;
 
-		collect_from_type(att->attisdropped ? keys[i].opcintype : att->atttypid,
-						  keys[i].collation, &collations);
-		foreach(cell, collations)
+		collect_from_key(tupdesc, &keys[i], &collations);
+		foreach(cell, collations.oids)
 			add_version(facts, i, lfirst_oid(cell));
-		list_free(collations);
+		list_free(collations.oids);
 	}
+}
+
+/*
+ * Text is equal if its bytes are, unless the collation is not deterministic.  Types of extensions may use
+ * a collation for more than the order, as citext does.
+ */
+bool
+rose_key_equality_is_fixed(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	Collations	collations = {0};
+	ListCell   *cell;
+
+	for (int i = 0; i < nkeys; i++)
+		collect_from_key(tupdesc, &keys[i], &collations);
+	if (collations.foreign_type)
+		return false;
+	foreach(cell, collations.oids)
+		if (!get_collation_isdeterministic(lfirst_oid(cell)))
+			return false;
+	list_free(collations.oids);
+	return true;
 }
 
 void

@@ -32,4 +32,11 @@ typedef struct RoseKeyFacts
 extern void rose_key_facts_make(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 								RoseKeyFacts *facts);
 
+/*
+ * Are keys equal whenever their bytes say so, whatever version a collation has?  Then another version may
+ * bring another order, but no other rows.
+ */
+extern bool rose_key_equality_is_fixed(TupleDesc tupdesc, int nkeys,
+									   const RoseKeyColumnDisk *keys);
+
 #endif							/* ROSE_KEY_FACTS_H */

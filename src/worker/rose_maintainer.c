@@ -111,7 +111,7 @@ choose_spill(bool memory_short)
 	{
 		const RoseRegistryItem *item = &rose_maintainer_items[i];
 
-		if (OidIsValid(item->fed_by) ||
+		if (OidIsValid(item->fed_by) || item->other_order ||
 			(item->first_write == 0 && item->ntails < ROSE_TAILS_MANY) ||
 			rose_maintainer_note(item->locator)->spill_after > now ||
 			rose_maintainer_failed_lately(item->relid))

@@ -153,6 +153,7 @@ find_merge(void)
 			(note->look_again == 0 || note->look_again > now))
 			continue;
 		if (merges_of_table(rose_maintainer_items[i].locator) >= MAX_MERGES_OF_TABLE ||
+			rose_maintainer_items[i].other_order ||
 			rose_maintainer_failed_lately(rose_maintainer_items[i].relid))
 			continue;
 		if (look_at_table(&rose_maintainer_items[i]))

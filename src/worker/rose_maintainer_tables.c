@@ -92,6 +92,22 @@ is_rose_table(Relation rel)
 	return RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel);
 }
 
+/*
+ * One whose rows are in another order than the present one is left as it is: only room at the end of
+ * its file can be given back.  Who visits all tables after a start of the server says so.
+ */
+static RoseTable *
+open_table(Relation rel, RoseWorkerWork work)
+{
+	RoseTable  *table = rose_table_open_any_order(rel);
+
+	if (!table->shared->other_order || work == ROSE_WORK_TRUNCATE)
+		return table;
+	if (work == ROSE_WORK_OPEN)
+		rose_table_report_order(table, WARNING);
+	return NULL;
+}
+
 RoseTable *
 rose_maintainer_begin(RoseWorkerWork work, Oid relid)
 {
@@ -102,7 +118,7 @@ rose_maintainer_begin(RoseWorkerWork work, Oid relid)
 	work_rel = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ?
 		try_relation_open(relid, NoLock) : NULL;
 	if (work_rel != NULL && is_rose_table(work_rel))
-		return rose_table_open(work_rel);
+		return open_table(work_rel, work);
 	if (work_rel != NULL)
 		relation_close(work_rel, NoLock);
 	work_rel = NULL;
