@@ -121,11 +121,21 @@ sub change_rows
 	return "UPDATE t SET $name = '" . int(rand(100)) . "' $where";
 }
 
+# Not of heap tables: their indexes stay where they are, and after a rollback have entries for rows that were only in the new file, and
+# lead to others there.
+sub set_tablespace
+{
+	my $to = pick('elsewhere', 'pg_default');
+
+	return "DO \$\$ BEGIN IF (SELECT amname = 'rose' FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE c.oid = 't'::regclass)"
+	  . " THEN ALTER TABLE t SET TABLESPACE $to; END IF; END \$\$";
+}
+
 sub rewrite
 {
 	return pick(
 		$now{key} ? 'CLUSTER t USING t_pkey' : 'SELECT 2',
-		'ALTER TABLE t SET TABLESPACE ' . pick('elsewhere', 'pg_default'),
+		set_tablespace(),
 		'ALTER TABLE t SET ACCESS METHOD heap',
 		"DO \$\$ BEGIN EXECUTE 'ALTER TABLE t SET ACCESS METHOD ' || substr(current_schema, 6); END \$\$",
 		"DO \$\$ BEGIN EXECUTE 'ALTER TABLE t SET ACCESS METHOD ' || substr(current_schema, 6); END \$\$",
