@@ -21,6 +21,7 @@
 #include "codec/rose_items.h"
 #include "codec/rose_kernels.h"
 #include "page/rose_page_build.h"
+#include "page/rose_page_unusual.h"
 
 /* The bytes of items that are buffered: long items that repeat take hardly any space packed. */
 #define MAX_BUFFERED_ITEM_BYTES	(8 * 1024 * 1024)
@@ -30,10 +31,6 @@
 
 /* Fewer are cheaper one by one. */
 #define MIN_BATCH_ROWS			8
-
-/* Words that are looked at together, from LOOK_TOGETHER on. */
-#define LOOK_BLOCK				256
-#define LOOK_TOGETHER			8
 
 /* Room for fewer rows of unusual words makes watchful. */
 #define WATCHFUL_ROWS			16
@@ -119,104 +116,6 @@ add_item(RoseColumnBuffer *buffer, Datum value)
 }
 
 
-/* ---- Words: are they usual? ---- */
-
-/* Is value i unusual?  It is not the first of its column. */
-static bool
-is_unusual(BuilderColumn *column, int i)
-{
-	const RosePlan *plan = &column->buffer.plan;
-	int64		x = column->buffer.words[i];
-	uint64		offset;
-
-	switch (plan->usual)
-	{
-		case ROSE_USUAL_NONE:
-			return false;
-		case ROSE_USUAL_KNOWN:
-			if (!rose_distinct_extend(column->buffer.distinct, &column->buffer, i + 1))
-				return true;
-			return rose_distinct_new(column->buffer.distinct, i, i + 1) > 0;
-		case ROSE_USUAL_VALUE:
-			break;
-		case ROSE_USUAL_DIFFERENCE:
-			x = rose_wrap_sub(x, column->buffer.words[i - 1]);
-			break;
-		case ROSE_USUAL_DISTANCE:
-			x = rose_wrap_sub(x, rose_line_at(plan->slope, rose_slope_fraction_bits(plan->flags), i));
-			break;
-	}
-	offset = (uint64) rose_wrap_sub(x, plan->usual_base);
-	if (plan->step == 1)
-		return offset > plan->usual_top;
-	return x < plan->usual_base ||
-		rose_divide(&plan->divisor, offset) > Min(plan->usual_top, plan->divisor.limit);
-}
-
-static int
-count_known_unusual(RoseColumnBuffer *buffer, int from, int to)
-{
-	int			seen;
-
-	(void) rose_distinct_extend(buffer->distinct, buffer, to);
-	seen = Min(to, rose_distinct_seen(buffer->distinct));
-	/* if it gave up the others count as new */
-	return rose_distinct_new(buffer->distinct, from, seen) + to - Max(from, seen);
-}
-
-/* What decides whether values [from, from + n) are usual; uses 'space' if it is not the words. */
-static const int64 *
-find_deciding(const RoseColumnBuffer *buffer, int from, int n, int64 *space)
-{
-	const int64 *words = buffer->words + from;
-	const RosePlan *plan = &buffer->plan;
-
-	switch (plan->usual)
-	{
-		case ROSE_USUAL_DIFFERENCE:
-			rose_kernel_differences(words, n, space);
-			return space;
-		case ROSE_USUAL_DISTANCE:
-			rose_kernel_distances(words, n, plan->slope, rose_slope_fraction_bits(plan->flags),
-								  from, space);
-			return space;
-		default:
-			return words;
-	}
-}
-
-/* How many of values [from, to) are unusual?  The first of the column is not among them. */
-static int
-count_unusual(BuilderColumn *column, int from, int to)
-{
-	const RosePlan *plan = &column->buffer.plan;
-	int64		space[LOOK_BLOCK];
-	int			count = 0;
-
-	if (plan->usual == ROSE_USUAL_KNOWN)
-		return count_known_unusual(&column->buffer, from, to);
-	if (to - from < LOOK_TOGETHER)
-	{
-		for (; from < to; from++)
-			count += is_unusual(column, from);
-		return count;
-	}
-	while (from < to)
-	{
-		int			n = Min(to - from, LOOK_BLOCK);
-		const int64 *x = find_deciding(&column->buffer, from, n, space);
-
-		if (plan->step == 1)
-			count += rose_kernel_count_outside(x, n, plan->usual_base, plan->usual_top);
-		else
-			count += rose_kernel_count_odd(x, n, plan->usual_base, &plan->divisor,
-										   Min(plan->usual_top, plan->divisor.limit));
-		from += n;
-	}
-	return count;
-}
-
-
 /* ---- The budget ---- */
 
 static inline bool
@@ -243,7 +142,7 @@ look_at_words(RosePageBuilder *builder)
 		BuilderColumn *column = &builder->columns[builder->word_targets[k].column];
 
 		if (column->unusual_bits > 0)
-			builder->pending_bits += (int64) count_unusual(column, from, to) * column->unusual_bits;
+			builder->pending_bits += (int64) rose_builder_count_unusual(column, from, to) * column->unusual_bits;
 	}
 	builder->nlooked = to;
 }
@@ -344,7 +243,7 @@ add_word(BuilderColumn *column, Datum value)
 
 	/* sign-extended; right shift is arithmetic on all our compilers */
 	buffer->words[n] = (int64) ((uint64) value << unused_bits) >> unused_bits;
-	return column->unusual_bits > 0 && is_unusual(column, n) ? column->unusual_bits : 0;
+	return column->unusual_bits > 0 && rose_builder_is_unusual(column, n) ? column->unusual_bits : 0;
 }
 
 static void
@@ -423,7 +322,7 @@ add_watched_words(RosePageBuilder *builder, int row, const Datum *values)
 		if (likely(target->simple))
 			unusual = (uint64) rose_wrap_sub(x, target->base) > target->top;
 		else
-			unusual = is_unusual(&builder->columns[target->column], row);
+			unusual = rose_builder_is_unusual(&builder->columns[target->column], row);
 		bits += unusual ? target->unusual_bits : 0;
 	}
 	return bits;
@@ -691,7 +590,7 @@ rows_fit(RosePageBuilder *builder, int n, int64 *bits)
 		BuilderColumn *column = &builder->columns[builder->word_targets[k].column];
 
 		if (column->unusual_bits > 0)
-			*bits += (int64) count_unusual(column, row, row + n) * column->unusual_bits;
+			*bits += (int64) rose_builder_count_unusual(column, row, row + n) * column->unusual_bits;
 	}
 	return *bits + builder->reach_bits <= builder->budget_bits;
 }
