@@ -591,6 +591,52 @@ begin_section(StringInfo stream, RoseFooterSectionDisk *section, RoseFooterSecti
 	section->offset = stream->len;
 }
 
+static void
+end_section(StringInfo stream, RoseFooterSectionDisk *section)
+{
+	section->length = stream->len - section->offset;
+}
+
+static void
+add_section(StringInfo stream, RoseFooterSectionDisk *section, RoseFooterSection type,
+			const void *data, Size size)
+{
+	begin_section(stream, section, type);
+	appendBinaryStringInfo(stream, data, size);
+	end_section(stream, section);
+}
+
+/* Append what the footer has of variable length; returns how many sections that are. */
+static int
+add_sections(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream,
+			 RoseFooterSectionDisk *sections)
+{
+	const RoseSchema *schema = builder->schema;
+	RoseColumnDesc *descs = rose_leaf_column_descs(schema, schema->natts, NULL, NULL,
+												   CurrentMemoryContext);
+	int			n = 0;
+
+	begin_section(stream, &sections[n], ROSE_SECTION_COLUMN_KINDS);
+	for (int i = 0; i < builder->ncols; i++)
+		appendStringInfoChar(stream, (char) rose_column_kind_code(descs[i].kind));
+	end_section(stream, &sections[n++]);
+	begin_section(stream, &sections[n], ROSE_SECTION_MIN_KEY);
+	rose_key_write(schema, builder->min_key.key, stream);
+	end_section(stream, &sections[n++]);
+	begin_section(stream, &sections[n], ROSE_SECTION_MAX_KEY);
+	rose_key_write(schema, builder->last_key.key, stream);
+	end_section(stream, &sections[n++]);
+	add_section(stream, &sections[n++], ROSE_SECTION_BLOOM_EXTENTS, extents->data, extents->len);
+	add_section(stream, &sections[n++], ROSE_SECTION_COLUMN_GROUPS, &builder->group, sizeof(builder->group));
+	add_section(stream, &sections[n++], ROSE_SECTION_LAYOUT, schema->layout->columns,
+				schema->natts * sizeof(RoseLayoutColumnDisk));
+	if (builder->nowners > 1)
+		add_section(stream, &sections[n++], ROSE_SECTION_OWNERS, builder->owners,
+					builder->nowners * sizeof(uint64));
+	Assert(n <= ROSE_FOOTER_SECTIONS);
+	return n;
+}
+
 /* The footer as a stream of bytes. */
 static void
 make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream)
@@ -598,49 +644,11 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 	const RoseSchema *schema = builder->schema;
 	RoseFooterDisk *footer = &builder->footer;
 	RoseFooterSectionDisk sections[ROSE_FOOTER_SECTIONS] = {{0}};
-	RoseColumnDesc *descs = rose_leaf_column_descs(schema, schema->natts, NULL, NULL,
-												   CurrentMemoryContext);
-	int			n = 0;
 
 	/* room for what is known last */
 	appendBinaryStringInfo(stream, (char *) footer, sizeof(*footer));
 	appendBinaryStringInfo(stream, (char *) sections, sizeof(sections));
-
-	begin_section(stream, &sections[n], ROSE_SECTION_COLUMN_KINDS);
-	for (int i = 0; i < builder->ncols; i++)
-		appendStringInfoChar(stream, (char) rose_column_kind_code(descs[i].kind));
-	sections[n].length = stream->len - sections[n].offset;
-	n++;
-	begin_section(stream, &sections[n], ROSE_SECTION_MIN_KEY);
-	rose_key_write(schema, builder->min_key.key, stream);
-	sections[n].length = stream->len - sections[n].offset;
-	n++;
-	begin_section(stream, &sections[n], ROSE_SECTION_MAX_KEY);
-	rose_key_write(schema, builder->last_key.key, stream);
-	sections[n].length = stream->len - sections[n].offset;
-	n++;
-	begin_section(stream, &sections[n], ROSE_SECTION_BLOOM_EXTENTS);
-	appendBinaryStringInfo(stream, extents->data, extents->len);
-	sections[n].length = stream->len - sections[n].offset;
-	n++;
-	begin_section(stream, &sections[n], ROSE_SECTION_COLUMN_GROUPS);
-	appendBinaryStringInfo(stream, (char *) &builder->group, sizeof(builder->group));
-	sections[n].length = stream->len - sections[n].offset;
-	n++;
-	begin_section(stream, &sections[n], ROSE_SECTION_LAYOUT);
-	appendBinaryStringInfo(stream, (char *) schema->layout->columns,
-						   schema->natts * sizeof(RoseLayoutColumnDisk));
-	sections[n].length = stream->len - sections[n].offset;
-	n++;
-	if (builder->nowners > 1)
-	{
-		begin_section(stream, &sections[n], ROSE_SECTION_OWNERS);
-		appendBinaryStringInfo(stream, (char *) builder->owners,
-							   builder->nowners * sizeof(uint64));
-		sections[n].length = stream->len - sections[n].offset;
-		n++;
-	}
-	Assert(n <= ROSE_FOOTER_SECTIONS);
+	footer->nsections = add_sections(builder, extents, stream, sections);
 
 	footer->magic = ROSE_FOOTER_MAGIC;
 	footer->version = builder->has_narrow ? ROSE_COMPONENT_VERSION :
@@ -654,7 +662,6 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 	footer->nkeys = schema->nkeys;
 	footer->nsyscols = ROSE_SYSCOLS;
 	footer->ngroups = 1;
-	footer->nsections = n;
 	footer->hashed_keys = rose_component_hashed_keys(schema);
 	footer->hash_sample = rose_component_hash_sample(schema, builder->min_key.key,
 													 builder->last_key.key);

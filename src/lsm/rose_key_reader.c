@@ -246,6 +246,51 @@ copy_manifest(RoseManifest *to, const RoseManifest *from)
 		   from->ncomponents * sizeof(RoseComponentEntryDisk));
 }
 
+/* Has one of the memtables that were positioned been freed?  REQUIRES reclaim_lock. */
+static bool
+lost_memtable(const RoseKeyReader *reader)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (reader->mem_open[slot] && !rose_mem_cursor_alive(&reader->mem[slot]))
+			return true;
+	return false;
+}
+
+/* The memtable whose cursor stands on the newest version of the key, or -1.  REQUIRES reclaim_lock. */
+static int
+newest_in_memory(const RoseKeyReader *reader, RoseMemEntryRef *best)
+{
+	int			best_slot = -1;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		RoseMemEntryRef entry;
+
+		if (!reader->mem_valid[slot])
+			continue;
+		rose_mem_cursor_get(&reader->mem[slot], &entry);
+		if (best_slot < 0 || entry.version.seq > best->version.seq)
+		{
+			*best = entry;
+			best_slot = slot;
+		}
+	}
+	return best_slot;
+}
+
+/* From here on components are read, those of this moment.  REQUIRES reclaim_lock. */
+static void
+begin_disk(RoseKeyReader *reader)
+{
+	ROSE_STOP_POINT("lookup-listing");	/* under reclaim_lock */
+	memset(&reader->place, 0, sizeof(reader->place));
+	copy_manifest(&reader->manifest, rose_table_manifest(reader->table));
+	reader->next_component = 0;
+	reader->phase = KEY_READER_DISK;
+	if (reader->disk_below != 0)
+		reader->below = reader->disk_below;
+}
+
 /*
  * The newest version not returned yet among the memtables.  When there is none, the manifest
  * is read before reclaim_lock is let go: what leaves a memtable after this
@@ -258,40 +303,21 @@ next_from_memory(RoseKeyReader *reader)
 	const RoseRow *result = NULL;
 
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
-
-	if (reader->phase == KEY_READER_MEMORY)
+	if (reader->phase == KEY_READER_MEMORY && lost_memtable(reader))
 	{
-		for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-			if (reader->mem_open[slot] && !rose_mem_cursor_alive(&reader->mem[slot]))
-			{
-				reader->phase = KEY_READER_START;
-				reader->moved = true;
-				break;
-			}
+		reader->phase = KEY_READER_START;
+		reader->moved = true;
 	}
 	if (reader->phase == KEY_READER_START)
 		position_memory(reader);
 
-	for (;;)
+	while (result == NULL)
 	{
 		RoseMemEntryRef best;
 		uint64	   *below;
-		int			best_slot = -1;
+		int			slot = newest_in_memory(reader, &best);
 
-		for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		{
-			RoseMemEntryRef entry;
-
-			if (!reader->mem_valid[slot])
-				continue;
-			rose_mem_cursor_get(&reader->mem[slot], &entry);
-			if (best_slot < 0 || entry.version.seq > best.version.seq)
-			{
-				best = entry;
-				best_slot = slot;
-			}
-		}
-		if (best_slot < 0 || reader->locks_only)
+		if (slot < 0 || reader->locks_only)
 			break;				/* what is left in memory is older */
 		/* a version carried over is in two memtables for a while; one that was
 		 * killed was never there */
@@ -299,27 +325,16 @@ next_from_memory(RoseKeyReader *reader)
 		if (best.version.seq < *below && !(best.hints & ROSE_MEM_HINT_ABORTED))
 		{
 			copy_entry(reader, &best, &reader->row);
-			reader->place.memtable_id = reader->mem[best_slot].memtable_id;
+			reader->place.memtable_id = reader->mem[slot].memtable_id;
 			reader->place.entry = best.ptr;
 			*below = best.version.seq;
 			result = &reader->row;
 		}
-		reader->mem_valid[best_slot] = rose_mem_cursor_next(&reader->mem[best_slot]) &&
-			mem_cursor_on_key(reader, &reader->mem[best_slot]);
-		if (result)
-			break;
+		reader->mem_valid[slot] = rose_mem_cursor_next(&reader->mem[slot]) &&
+			mem_cursor_on_key(reader, &reader->mem[slot]);
 	}
-
 	if (result == NULL)
-	{
-		ROSE_STOP_POINT("lookup-listing");	/* under reclaim_lock */
-		memset(&reader->place, 0, sizeof(reader->place));
-		copy_manifest(&reader->manifest, rose_table_manifest(reader->table));
-		reader->next_component = 0;
-		reader->phase = KEY_READER_DISK;
-		if (reader->disk_below != 0)
-			reader->below = reader->disk_below;
-	}
+		begin_disk(reader);
 	LWLockRelease(&c0->reclaim_lock);
 	if (result == NULL)
 		ROSE_STOP_POINT("lookup-listed");
@@ -442,56 +457,66 @@ in_private_run(const RoseKeyReader *reader)
 	return entry != NULL && (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 }
 
-static const RoseRow *
-next_from_disk(RoseKeyReader *reader)
+/*
+ * Put a cursor into the next component that may have the key; *more: there is something at its place or
+ * behind.  False if no component is left.
+ */
+static bool
+enter_component(RoseKeyReader *reader, bool *more)
 {
-	RoseTable  *table = reader->table;
-	int			width = rose_schema_key_width(table->schema);
-	bool		more;
+	int			width = rose_schema_key_width(reader->table->schema);
 
 	for (;;)
 	{
+		const RoseComponentEntryDisk *entry;
+		RoseComponent *component;
+		RoseComponentCursor *cursor;
+		bool		private;
+
+		reader->disk_index = next_component(reader);
+		if (reader->disk_index < 0)
+			return false;
+		entry = &reader->manifest.components[reader->disk_index];
+		private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+		if (!rose_component_readable(entry) ||
+			(!private && (reader->locks_only || entry->min_seq >= reader->below)))
+			continue;
+		component = component_for(reader, reader->disk_index);
+		if (!may_contain(reader, component))
+			continue;
+		cursor = cursor_for(reader, entry, component);
+		if (rose_component_cursor_is_before(cursor, reader->key))
+			continue;
+		reader->disk = cursor;
+		*more = rose_component_cursor_seek(cursor, reader->key, width,
+										   private || reader->below == PG_UINT64_MAX ?
+										   PG_UINT64_MAX : reader->below - 1);
+		return true;
+	}
+}
+
+static const RoseRow *
+next_from_disk(RoseKeyReader *reader)
+{
+	for (;;)
+	{
 		const RoseRow *row;
-		bool		first = false;
+		bool		first = reader->disk == NULL;
+		bool		more;
 		bool		found;
 
-		if (reader->disk)
+		if (!first)
 			more = rose_component_cursor_next(reader->disk);
-		else
+		else if (!enter_component(reader, &more))
 		{
-			const RoseComponentEntryDisk *entry;
-			RoseComponent *component;
-			RoseComponentCursor *cursor;
-			bool		private;
-
-			reader->disk_index = next_component(reader);
-			if (reader->disk_index < 0)
-			{
-				reader->phase = KEY_READER_DONE;
-				return NULL;
-			}
-			entry = &reader->manifest.components[reader->disk_index];
-			private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
-			if (!rose_component_readable(entry) ||
-				(!private && (reader->locks_only || entry->min_seq >= reader->below)))
-				continue;
-			component = component_for(reader, reader->disk_index);
-			if (!may_contain(reader, component))
-				continue;
-			cursor = cursor_for(reader, entry, component);
-			if (rose_component_cursor_is_before(cursor, reader->key))
-				continue;
-			reader->disk = cursor;
-			more = rose_component_cursor_seek(reader->disk, reader->key, width,
-											  private || reader->below == PG_UINT64_MAX ?
-											  PG_UINT64_MAX : reader->below - 1);
-			first = true;
+			reader->phase = KEY_READER_DONE;
+			return NULL;
 		}
 
 		row = more ? rose_component_cursor_keyed_row(reader->disk) : NULL;
 		found = row != NULL && key_matches(reader, row->key);
 		if (first && is_oldest(reader))
-			note_oldest(table, found);
+			note_oldest(reader->table, found);
 		if (!found)
 		{
 			reader->disk = NULL;
