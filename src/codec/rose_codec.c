@@ -16,6 +16,7 @@
 #include "codec/rose_blocks.h"
 #include "codec/rose_distinct.h"
 #include "codec/rose_kernels.h"
+#include "util/rose_varint.h"
 
 /* Runs are long if this many values take part in one on average. */
 #define LONG_RUN		16
@@ -309,4 +310,24 @@ rose_codec_corrupt(const RoseSegment *seg, const char *problem)
 			 errmsg("corrupt rose page: %s", problem),
 			 errdetail("A column encoded with codec \"%s\" cannot be read.",
 					   seg->codec != NULL ? seg->codec->name : "none")));
+}
+
+const char *
+rose_codec_open_dictionary(RoseSegment *seg, const char **after)
+{
+	const char *p = seg->start;
+	uint64		count;
+
+	if (seg->end - p < 2)
+		return "segment is cut off";
+	seg->code_width = (uint8) *p++;
+	if (seg->code_width > 16)
+		return "bit width is out of range";
+	if ((p = rose_varint_read(p, seg->end, &count)) == NULL)
+		return "segment is cut off";
+	if (count < 1 || count > ROSE_DISTINCT_MAX)
+		return "number of dictionary entries is out of range";
+	seg->nunits = (int) count;
+	*after = p;
+	return NULL;
 }

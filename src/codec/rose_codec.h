@@ -339,6 +339,12 @@ extern void rose_column_buffer_restore(RoseColumnBuffer *col, int nvalues, const
 /* Report a value that a segment cannot contain. */
 extern void rose_codec_corrupt(const RoseSegment *seg, const char *problem);
 
+/*
+ * What segments with a dictionary begin with: the width of codes, and the number of entries.  *after:
+ * behind it.  Returns what is wrong, or NULL.
+ */
+extern const char *rose_codec_open_dictionary(RoseSegment *seg, const char **after);
+
 /* The codecs, each in the file named after it. */
 extern const RoseCodec rose_codec_constant;
 extern const RoseCodec rose_codec_plain;

@@ -170,20 +170,12 @@ dict_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 static const char *
 dict_open(RoseSegment *seg)
 {
-	const char *p = seg->start;
-	uint64		count;
+	const char *p;
+	const char *problem = rose_codec_open_dictionary(seg, &p);
 
 	seg->patches.n = 0;
-	if (seg->end - p < 2)
-		return "segment is cut off";
-	seg->code_width = (uint8) *p++;
-	if (seg->code_width > 16)
-		return "bit width is out of range";
-	if ((p = rose_varint_read(p, seg->end, &count)) == NULL)
-		return "segment is cut off";
-	if (count < 1 || count > ROSE_DISTINCT_MAX)
-		return "number of dictionary entries is out of range";
-	seg->nunits = (int) count;
+	if (problem != NULL)
+		return problem;
 	if ((Size) (seg->end - p) < (Size) seg->nunits * seg->desc->attlen +
 		rose_bitpack_size(seg->n, seg->code_width))
 		return "segment is cut off";

@@ -175,20 +175,11 @@ item_dict_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *ou
 static const char *
 item_dict_open(RoseSegment *seg)
 {
-	const char *p = seg->start;
-	const char *problem;
-	uint64		count;
+	const char *p;
+	const char *problem = rose_codec_open_dictionary(seg, &p);
 
-	if (seg->end - p < 2)
-		return "segment is cut off";
-	seg->code_width = (uint8) *p++;
-	if (seg->code_width > 16)
-		return "bit width is out of range";
-	if ((p = rose_varint_read(p, seg->end, &count)) == NULL)
-		return "segment is cut off";
-	if (count < 1 || count > ROSE_DISTINCT_MAX)
-		return "number of dictionary entries is out of range";
-	seg->nunits = (int) count;
+	if (problem != NULL)
+		return problem;
 	problem = rose_item_index_open(&seg->index, seg->nunits, BLCKSZ, p, seg->end, &p);
 	if (problem != NULL)
 		return problem;

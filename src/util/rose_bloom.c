@@ -57,6 +57,19 @@ rose_bloom_block(const RoseBloomShape *shape, uint64 hash)
 	return (uint32) (((hash >> 32) * (uint64) shape->nblocks) >> 32);
 }
 
+/* The bit in its block that probe i is about; they are asked for in order. */
+static inline uint32
+next_probe(uint64 *probes, uint64 hash, int i)
+{
+	uint32		bit;
+
+	if (i > 0 && i % PROBES_PER_MIX == 0)
+		*probes = mix64(hash + (uint64) i);
+	bit = *probes & (BITS_PER_BLOCK - 1);
+	*probes >>= BITS_PER_PROBE;
+	return bit;
+}
+
 void
 rose_bloom_block_add(char *block, int nprobes, uint64 hash)
 {
@@ -65,12 +78,8 @@ rose_bloom_block_add(char *block, int nprobes, uint64 hash)
 
 	for (i = 0; i < nprobes; i++)
 	{
-		uint32		bit;
+		uint32		bit = next_probe(&probes, hash, i);
 
-		if (i > 0 && i % PROBES_PER_MIX == 0)
-			probes = mix64(hash + (uint64) i);
-		bit = probes & (BITS_PER_BLOCK - 1);
-		probes >>= BITS_PER_PROBE;
 		block[bit >> 3] |= (char) (1 << (bit & 7));
 	}
 }
@@ -83,12 +92,8 @@ rose_bloom_block_test(const char *block, int nprobes, uint64 hash)
 
 	for (i = 0; i < nprobes; i++)
 	{
-		uint32		bit;
+		uint32		bit = next_probe(&probes, hash, i);
 
-		if (i > 0 && i % PROBES_PER_MIX == 0)
-			probes = mix64(hash + (uint64) i);
-		bit = probes & (BITS_PER_BLOCK - 1);
-		probes >>= BITS_PER_PROBE;
 		if ((block[bit >> 3] & (1 << (bit & 7))) == 0)
 			return false;
 	}
