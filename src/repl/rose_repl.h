@@ -110,6 +110,8 @@ extern RoseSubscription *rose_subscription_get(Oid subid);
 /* All of this database; NIL also when the extension is not installed. */
 extern List *rose_subscription_list(void);
 extern List *rose_subscription_tables(Oid subid);
+/* The one of them that is this table here, or NULL. */
+extern RoseSubscriptionTable *rose_subscription_find_table(List *tables, Oid relid);
 /* Every table is ready or in error. */
 extern bool rose_subscription_synced(Oid subid, int *nerrors);
 

@@ -296,6 +296,21 @@ rose_subscription_tables(Oid subid)
 	return result;
 }
 
+RoseSubscriptionTable *
+rose_subscription_find_table(List *tables, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (table->relid == relid)
+			return table;
+	}
+	return NULL;
+}
+
 bool
 rose_subscription_synced(Oid subid, int *nerrors)
 {

@@ -265,29 +265,13 @@ rose_relmap_needs_text(const LogicalRepRelation *remote)
  * The map
  */
 
-/* REQUIRES: tables_valid. */
-static RoseSubscriptionTable *
-find_listed(Oid relid)
-{
-	ListCell   *lc;
-
-	foreach(lc, tables)
-	{
-		RoseSubscriptionTable *table = lfirst(lc);
-
-		if (table->relid == relid)
-			return table;
-	}
-	return NULL;
-}
-
 static void
 relmap_invalidate(Datum arg, Oid relid)
 {
 	HASH_SEQ_STATUS status;
 	RoseReplRel *entry;
 
-	if (!OidIsValid(relid) || !tables_valid || find_listed(relid) != NULL)
+	if (!OidIsValid(relid) || !tables_valid || rose_subscription_find_table(tables, relid) != NULL)
 		tables_changed = true;
 	hash_seq_init(&status, relmap);
 	while ((entry = hash_seq_search(&status)) != NULL)
@@ -578,7 +562,7 @@ keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns *remote, co
 static int16 *
 match_columns(RoseReplRel *entry)
 {
-	RoseSubscriptionTable *table = find_listed(entry->relid);
+	RoseSubscriptionTable *table = rose_subscription_find_table(tables, entry->relid);
 	int16	   *local_of = palloc(sizeof(int16) * Max(entry->remote.natts, 1));
 	RoseUpstreamColumns remote = {entry->remote.natts, NULL, entry->remote.attnames};
 

@@ -107,6 +107,28 @@ read_uint(const RoseWireColumn *value)
 }
 
 static inline bool
+read_float4(const RoseWireColumn *value, Datum *result)
+{
+	uint32		bits = (uint32) read_uint(value);
+	float4		number;
+
+	memcpy(&number, &bits, sizeof(number));
+	*result = Float4GetDatum(number);
+	return true;
+}
+
+static inline bool
+read_float8(const RoseWireColumn *value, Datum *result)
+{
+	uint64		bits = read_uint(value);
+	float8		number;
+
+	memcpy(&number, &bits, sizeof(number));
+	*result = Float8GetDatum(number);
+	return true;
+}
+
+static inline bool
 read_timestamp(const RoseWireColumn *value, Datum *result)
 {
 	int64		timestamp = (int64) read_uint(value);
@@ -139,11 +161,6 @@ read_text(const RoseReplColumn *column, RoseWireColumn *value, Datum *result)
 static inline bool
 read_direct(const RoseReplColumn *column, RoseWireColumn *value, Datum *result)
 {
-	uint32		four;
-	uint64		eight;
-	float4		f4;
-	float8		f8;
-
 	switch (column->direct)
 	{
 		case ROSE_DIRECT_NO:
@@ -169,19 +186,9 @@ read_direct(const RoseReplColumn *column, RoseWireColumn *value, Datum *result)
 			*result = Int64GetDatum((int64) read_uint(value));
 			return true;
 		case ROSE_DIRECT_FLOAT4:
-			if (value->len != sizeof(float4))
-				return false;
-			four = (uint32) read_uint(value);
-			memcpy(&f4, &four, sizeof(f4));
-			*result = Float4GetDatum(f4);
-			return true;
+			return value->len == sizeof(float4) && read_float4(value, result);
 		case ROSE_DIRECT_FLOAT8:
-			if (value->len != sizeof(float8))
-				return false;
-			eight = read_uint(value);
-			memcpy(&f8, &eight, sizeof(f8));
-			*result = Float8GetDatum(f8);
-			return true;
+			return value->len == sizeof(float8) && read_float8(value, result);
 		case ROSE_DIRECT_OID:
 			if (value->len != sizeof(Oid))
 				return false;

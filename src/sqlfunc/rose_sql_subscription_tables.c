@@ -59,25 +59,10 @@ rose_sql_add_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, b
 				 errhint("When they do, call rose.alter_subscription with refresh => true.")));
 }
 
-static RoseSubscriptionTable *
-find_table(List *tables, Oid relid)
-{
-	ListCell   *lc;
-
-	foreach(lc, tables)
-	{
-		RoseSubscriptionTable *table = lfirst(lc);
-
-		if (table->relid == relid)
-			return table;
-	}
-	return NULL;
-}
-
 RoseSubscriptionTable *
 rose_sql_require_table(const RoseSubscription *sub, List *tables, Oid relid)
 {
-	RoseSubscriptionTable *table = find_table(tables, relid);
+	RoseSubscriptionTable *table = rose_subscription_find_table(tables, relid);
 
 	if (table == NULL)
 		ereport(ERROR,
