@@ -14,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
 
-our @EXPORT = qw(rose_node upstream_node rose_create rose_conf subscribe crash crash_and_restart wait_until_up
+our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between stop_points_create wait_for_stop
   wait_for_apply start_without_replication replication_again);
 
@@ -42,6 +42,37 @@ sub upstream_node
 	$node->append_conf('postgresql.conf', "$_\n") for @settings;
 	$node->start;
 	return $node;
+}
+
+# Both, the second one to subscribe, and quick to try again.
+sub upstream_and_replica
+{
+	return (upstream_node(), rose_node('replica', "wal_retrieve_retry_interval = '200ms'"));
+}
+
+# SQL for a type that is kept as an integer, with operators, and with functions PREFIX_lt to PREFIX_gt, PREFIX_hash and
+# PREFIX_hash_extended. %order says which of integer's functions are lt, le, ge and gt, if not those of the same name.
+sub integer_type
+{
+	my ($type, $prefix, %order) = @_;
+	my %functions = (lt => 'int4lt', le => 'int4le', eq => 'int4eq', ge => 'int4ge', gt => 'int4gt', %order);
+	my $sql = "CREATE TYPE $type;\n";
+	my $internal = 'LANGUAGE internal IMMUTABLE STRICT AS';
+
+	$sql .= "CREATE FUNCTION ${prefix}_in(cstring) RETURNS $type $internal 'int4in';\n";
+	$sql .= "CREATE FUNCTION ${prefix}_out($type) RETURNS cstring $internal 'int4out';\n";
+	$sql .= "CREATE TYPE $type (INPUT = ${prefix}_in, OUTPUT = ${prefix}_out, LIKE = int4);\n";
+	$sql .= "CREATE CAST (int AS $type) WITHOUT FUNCTION;\n";
+	$sql .= "CREATE FUNCTION ${prefix}_$_($type, $type) RETURNS bool $internal '$functions{$_}';\n" foreach sort keys %functions;
+	$sql .= "CREATE FUNCTION ${prefix}_hash($type) RETURNS int $internal 'hashint4';\n";
+	$sql .= "CREATE FUNCTION ${prefix}_hash_extended($type, bigint) RETURNS bigint $internal 'hashint4extended';\n";
+	foreach my $operator ([ '<', 'lt', ', COMMUTATOR = >' ], [ '<=', 'le', '' ], [ '=', 'eq', ', COMMUTATOR = =, HASHES, MERGES' ], [ '>=', 'ge', '' ], [ '>', 'gt', '' ])
+	{
+		my ($name, $function, $more) = @$operator;
+
+		$sql .= "CREATE OPERATOR $name (LEFTARG = $type, RIGHTARG = $type, FUNCTION = ${prefix}_$function$more);\n";
+	}
+	return $sql;
 }
 
 # Subscription s to publication p of the upstream's database of the same name, postgres unless

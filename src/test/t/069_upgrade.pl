@@ -38,28 +38,11 @@ my @queries = (
 	'SELECT count(*), sum(v) FROM keyless_undone');
 
 # An operator family of a user, and a type for it, as extensions have them.
-my $types = <<'SQL';
+my $types = integer_type('reverse_int', 'reverse', lt => 'int4gt', le => 'int4ge', ge => 'int4le', gt => 'int4lt') . <<'SQL';
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 ALTER TYPE mood ADD VALUE 'better' BEFORE 'happy';
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
 CREATE TYPE pair AS (a int, b text);
-CREATE TYPE reverse_int;
-CREATE FUNCTION reverse_in(cstring) RETURNS reverse_int LANGUAGE internal IMMUTABLE STRICT AS 'int4in';
-CREATE FUNCTION reverse_out(reverse_int) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out';
-CREATE TYPE reverse_int (INPUT = reverse_in, OUTPUT = reverse_out, LIKE = int4);
-CREATE CAST (int AS reverse_int) WITHOUT FUNCTION;
-CREATE FUNCTION reverse_lt(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4gt';
-CREATE FUNCTION reverse_le(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4ge';
-CREATE FUNCTION reverse_eq(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4eq';
-CREATE FUNCTION reverse_ge(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4le';
-CREATE FUNCTION reverse_gt(reverse_int, reverse_int) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4lt';
-CREATE FUNCTION reverse_hash(reverse_int) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'hashint4';
-CREATE FUNCTION reverse_hash_extended(reverse_int, bigint) RETURNS bigint LANGUAGE internal IMMUTABLE STRICT AS 'hashint4extended';
-CREATE OPERATOR < (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_lt, COMMUTATOR = >);
-CREATE OPERATOR <= (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_le);
-CREATE OPERATOR = (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_eq, COMMUTATOR = =, HASHES, MERGES);
-CREATE OPERATOR >= (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_ge);
-CREATE OPERATOR > (LEFTARG = reverse_int, RIGHTARG = reverse_int, FUNCTION = reverse_gt);
 CREATE FUNCTION reverse_cmp(a reverse_int, b reverse_int) RETURNS int LANGUAGE plpgsql IMMUTABLE STRICT AS
 	$$ BEGIN RETURN CASE WHEN a < b THEN -1 WHEN a > b THEN 1 ELSE 0 END; END $$;
 CREATE OPERATOR CLASS reverse_ops DEFAULT FOR TYPE reverse_int USING btree AS

@@ -15,27 +15,10 @@ my $node = rose_node('key_facts', "rose.spill_interval = '1h'", 'rose.max_merge_
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
 # A type like integers, which hashes by one of two functions, or not.
-sql(<<'SQL');
-CREATE TYPE num;
-CREATE FUNCTION num_in(cstring) RETURNS num LANGUAGE internal IMMUTABLE STRICT AS 'int4in';
-CREATE FUNCTION num_out(num) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out';
-CREATE TYPE num (INPUT = num_in, OUTPUT = num_out, LIKE = int4);
-CREATE CAST (int AS num) WITHOUT FUNCTION;
+sql(integer_type('num', 'num') . <<'SQL');
 CREATE CAST (num AS int) WITHOUT FUNCTION;
-CREATE FUNCTION num_lt(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4lt';
-CREATE FUNCTION num_le(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4le';
-CREATE FUNCTION num_eq(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4eq';
-CREATE FUNCTION num_ge(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4ge';
-CREATE FUNCTION num_gt(num, num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4gt';
 CREATE FUNCTION num_cmp(num, num) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'btint4cmp';
-CREATE FUNCTION num_hash(num) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'hashint4';
-CREATE FUNCTION num_hash_extended(num, bigint) RETURNS bigint LANGUAGE internal IMMUTABLE STRICT AS 'hashint4extended';
 CREATE FUNCTION num_hash_other(num, bigint) RETURNS bigint LANGUAGE internal IMMUTABLE STRICT AS 'hashcharextended';
-CREATE OPERATOR < (LEFTARG = num, RIGHTARG = num, FUNCTION = num_lt, COMMUTATOR = >);
-CREATE OPERATOR <= (LEFTARG = num, RIGHTARG = num, FUNCTION = num_le);
-CREATE OPERATOR = (LEFTARG = num, RIGHTARG = num, FUNCTION = num_eq, COMMUTATOR = =, HASHES, MERGES);
-CREATE OPERATOR >= (LEFTARG = num, RIGHTARG = num, FUNCTION = num_ge);
-CREATE OPERATOR > (LEFTARG = num, RIGHTARG = num, FUNCTION = num_gt);
 CREATE OPERATOR CLASS num_ops DEFAULT FOR TYPE num USING btree AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 num_cmp(num, num);
 SQL

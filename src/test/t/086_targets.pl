@@ -10,8 +10,7 @@ use Test::More;
 plan skip_all => 'the stand-in applies changes in other ways' if $ENV{ROSE_STANDIN};
 
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = upstream_node();
-my $replica = rose_node('replica', "wal_retrieve_retry_interval = '200ms'");
+my ($upstream, $replica) = upstream_and_replica();
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }

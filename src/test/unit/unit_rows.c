@@ -110,6 +110,28 @@ climb(UnitColumn *column, int64 by)
 }
 
 static int64
+next_of_mood(UnitColumn *column, uint64 random)
+{
+	switch (column->mood)
+	{
+		case 0:
+			return (int64) unit_random();
+		case 1:
+			return column->last;
+		case 2:
+			return column->last += (int64) (random >> 40) % 10;
+		case 3:
+			return column->last = (int64) (random >> 54) * 3600;
+		case 4:
+			return column->last += 3600;
+		case 5:
+			return random % 2 ? column->last : column->last + column->parameter;
+		default:
+			return column->last += random % 20 == 0 ? (int64) (random >> 20) : 0;
+	}
+}
+
+static int64
 next_word(UnitColumn *column)
 {
 	uint64		random = unit_random();
@@ -152,23 +174,7 @@ next_word(UnitColumn *column)
 		case SHAPE_MOODS:
 			if (random % 150 == 0)
 				column->mood = (int) (random >> 8) % 7;
-			switch (column->mood)
-			{
-				case 0:
-					return (int64) unit_random();
-				case 1:
-					return column->last;
-				case 2:
-					return column->last += (int64) (random >> 40) % 10;
-				case 3:
-					return column->last = (int64) (random >> 54) * 3600;
-				case 4:
-					return column->last += 3600;
-				case 5:
-					return random % 2 ? column->last : column->last + column->parameter;
-				default:
-					return column->last += random % 20 == 0 ? (int64) (random >> 20) : 0;
-			}
+			return next_of_mood(column, random);
 		default:
 			return column->last;
 	}
