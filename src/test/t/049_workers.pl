@@ -64,7 +64,8 @@ rose_create($node, 'elsewhere');
 is($node->safe_psql('elsewhere', "SELECT datname, last_error_relid = " . sql("SELECT 'broken'::regclass::oid") . " FROM rose.stat_worker WHERE spills > 0"), 'postgres|t', 'from another database');
 is($node->safe_psql('elsewhere', 'SELECT count(*) FROM rose.stat_worker WHERE relname IS NOT NULL OR schemaname IS NOT NULL'), 0, 'where names mean other tables');
 sql('CREATE ROLE somebody');
-is(sql('SET ROLE somebody; SELECT count(*) > 0 FROM rose.stat_worker'), 't', 'for an ordinary user');
+is(sql('SET ROLE somebody; SELECT count(*) > 0, count(last_error) FROM rose.stat_worker'), 't|0', 'for an ordinary user');
+is(sql('GRANT pg_read_all_stats TO somebody; SET ROLE somebody; SELECT count(last_error) FROM rose.stat_worker'), 1, 'for one who reads all statistics');
 
 # what became free goes back to the file system once the table is quiet
 sql("CREATE TABLE large (id int PRIMARY KEY, t text) USING rose");

@@ -65,6 +65,13 @@ foreach my $held (1, 0)
 }
 is(problems(), 0, 'all are sound');
 
+# What a table has counted goes with its entry. A new one lets idle ones go.
+sql("DO 'BEGIN FOR i IN 1 .. $tables LOOP EXECUTE format(\$\$UPDATE t%s SET v = v + 1\$\$, i); END LOOP; END'");
+$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM rose.stat_components WHERE kind = 'memtable' AND rows > 0") or fail('all is spilled');
+my $counted = 'SELECT count(*) FROM rose.stat_merge_progress WHERE raw_bytes > 0';
+sql("CREATE TABLE one_more_$_ (id int PRIMARY KEY) USING rose; INSERT INTO one_more_$_ VALUES (1)") foreach 1 .. 2;
+cmp_ok(sql($counted), '<', $tables / 2, 'idle ones are let go of');
+
 my $last = totals();
 crash_and_restart($node);
 is(totals(), $last, 'a crash loses nothing');

@@ -177,6 +177,11 @@ is(as($_, $of_table), 'error 23514', "the table's error, for $_") foreach qw(gra
 like(as($_, $of_subscription), qr/secret word/, "the subscription's error, for $_") foreach qw(statistician postgres);
 is(as($_, $of_subscription), '', "the subscription's error, for $_") foreach qw(owner granted neighbour);
 
+# nor does who waits for another table in vain learn more
+my $wait = "SELECT rose.wait_for_lsn('e', 'FFFFFFFF/0', 1, 'n')";
+like(as($_, $wait), qr/timed out while waiting.*secret word/s, "a timeout, for $_") foreach qw(statistician postgres);
+like(as($_, $wait), qr/timed out while waiting(?!.*secret word)/s, "a timeout, for $_") foreach qw(owner granted neighbour);
+
 down('ALTER TABLE e ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY');
 is(as($_, $of_table), 'error 23514', "row security: the table's error, for $_") foreach qw(owner statistician granted neighbour);
 like(as('postgres', $of_table), qr/secret word/, 'row security: for superusers');
@@ -232,6 +237,8 @@ says('ALTER TABLE apart.h SET ACCESS METHOD rose', !!0, qr/WARNING:  rose table 
 says('ALTER TABLE apart.h SET ACCESS METHOD heap; DROP PUBLICATION every', !!0, '', 'and back');
 says('CREATE PUBLICATION several FOR TABLES IN SCHEMA apart', !!0, '', 'IN SCHEMA, without rose tables');
 says('ALTER PUBLICATION several ADD TABLES IN SCHEMA public', !!0, qr/WARNING:  rose tables are not published/, 'IN SCHEMA, with rose tables');
+says('SET search_path = public; ALTER PUBLICATION several SET TABLES IN SCHEMA CURRENT_SCHEMA', !!0, qr/WARNING:  rose tables are not published/, 'IN SCHEMA CURRENT_SCHEMA, with rose tables');
+says('SET search_path = apart; ALTER PUBLICATION several ADD TABLES IN SCHEMA CURRENT_SCHEMA', !!0, '', 'IN SCHEMA CURRENT_SCHEMA, without');
 says('ALTER PUBLICATION several DROP TABLES IN SCHEMA public', !!0, '', 'DROP of a schema');
 says('ALTER TABLE apart.h SET ACCESS METHOD rose', !!0, qr/WARNING:  rose table "h" is not published/, 'a table that IN SCHEMA has');
 says('DROP PUBLICATION several; ALTER TABLE apart.h SET ACCESS METHOD heap; CREATE PUBLICATION this FOR TABLE apart.h', !!0, '', 'a heap table');
