@@ -273,7 +273,7 @@ use_other(Snapshot snapshot)
 	ROSE_STOP_POINT("snapshot-noted");
 }
 
-/* Snapshots that are in use are copies of the transaction's. */
+/* Snapshots that are in use are copies of the transaction's; without entries, a copy has no array. */
 static bool
 is_own(Snapshot snapshot)
 {
@@ -281,7 +281,8 @@ is_own(Snapshot snapshot)
 
 	return snapshot->xmin == own->xmin && snapshot->xmax == own->xmax &&
 		snapshot->xcnt == own->xcnt &&
-		memcmp(snapshot->xip, own->xip, own->xcnt * sizeof(TransactionId)) == 0;
+		(own->xcnt == 0 ||
+		 memcmp(snapshot->xip, own->xip, own->xcnt * sizeof(TransactionId)) == 0);
 }
 
 void
