@@ -187,7 +187,7 @@ extern XLogRecPtr rose_identity_check(struct WalReceiverConn *conn, bool with_sl
 extern void rose_identity_check_commit(const RoseUpstreamCommit *commit);
 extern void rose_identity_check_end(XLogRecPtr end);
 /* Error with the reason why this worker cannot go on. */
-extern void rose_repl_block(const char *reason, const char *why, const char *hint) pg_attribute_noreturn();
+pg_noreturn extern void rose_repl_block(const char *reason, const char *why, const char *hint);
 /* REQUIRES: a transaction. */
 extern void rose_identity_check_monitor(struct WalReceiverConn *conn);
 
