@@ -16,7 +16,7 @@ use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between stop_points_create wait_for_stop
-  wait_for_apply start_without_replication replication_again);
+  always_parallel wait_for_apply start_without_replication replication_again);
 
 # A running cluster with rose in database postgres. Further settings may follow.
 sub rose_node
@@ -101,6 +101,14 @@ sub rose_create
 		$node->safe_psql($dbname, 'CREATE EXTENSION rose');
 	}
 	return;
+}
+
+# The command by which plans are given to a worker even where that does not pay. 16 renamed the setting.
+sub always_parallel
+{
+	my ($node) = @_;
+
+	return 'SET ' . ($node->pg_version < 16 ? 'force_parallel_mode' : 'debug_parallel_query') . ' = on';
 }
 
 # Settings of rose, none for the stand-in.

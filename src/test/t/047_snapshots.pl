@@ -325,7 +325,7 @@ $prepared->end;
 my $leader = session_with_snapshot();
 update_all(2);
 merge_to(2 * $rows);
-$leader->run("SET force_parallel_mode = on; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0")
+$leader->run(always_parallel($node) . "; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0")
   if $node->pg_version < 16;
 is($leader->run('SELECT count(*) FROM h JOIN r USING (id, v, t)'), $leader->run('SELECT count(*) FROM h'), 'in a parallel query');
 is($leader->run('SELECT sum((SELECT v FROM r WHERE r.id = h.id) - v) FROM h'), 0, 'and in a subplan of one');

@@ -242,6 +242,7 @@ if (!$ENV{ROSE_STANDIN})
 
 	# ---- parallel plans ----
 	sql('CREATE TABLE big AS SELECT i % 801 AS id FROM generate_series(1, 20000) i; ALTER TABLE big SET (parallel_workers = 2); ANALYZE big; ANALYZE k');
+	my $forced = always_parallel($node);
 	my $parallel = "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_mergejoin = off; SET enable_nestloop = off";
 	my $join = 'FROM big b JOIN k ON k.id = b.id';
 	like(sql("$parallel; EXPLAIN (COSTS off) SELECT k.val $join"), qr/Gather/, 'tables without their ctids may be read by workers');
@@ -254,9 +255,9 @@ if (!$ENV{ROSE_STANDIN})
 	is(sql("$parallel; WITH a AS MATERIALIZED (SELECT k.ctid c, k.id $join) SELECT count(DISTINCT a.c) FROM a JOIN k ON k.ctid = a.c AND k.id = a.id"),
 		'800', 'joined by ctid');
 	sql("CREATE FUNCTION in_worker(i int) RETURNS tid PARALLEL SAFE STABLE LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT ctid FROM k WHERE id = i); END'");
-	my ($status, $out, $err) = $node->psql('postgres', "$parallel; SET force_parallel_mode = on; SELECT in_worker(1)");
+	my ($status, $out, $err) = $node->psql('postgres', "$parallel; $forced; SELECT in_worker(1)");
 	like($err, qr/cannot use ctids of rose table "k" in a parallel worker/, 'a worker has no names');
-	is(sql("$parallel; SET force_parallel_mode = on; SELECT count(*) FROM k"), '800', '... but can read');
+	is(sql("$parallel; $forced; SELECT count(*) FROM k"), '800', '... but can read');
 }
 $mine->end;
 
