@@ -29,6 +29,8 @@
  */
 #include "postgres.h"
 
+#include "compat/rose_compat_am.h"	/* first: see there */
+
 #include "access/transam.h"
 #include "lsm/rose_adopt.h"
 #include "lsm/rose_altered.h"
@@ -431,13 +433,16 @@ take_facts(FileReading *reading, const RoseKeyFacts *now)
 static void
 look_at_order(RoseTable *table, FileReading *reading)
 {
-	TupleDesc	tupdesc = rose_altered_descriptor_before(table->rel);
+	TupleDesc	tupdesc;
 	const RoseMetaInfo *meta = &reading->meta;
 	RoseKeyFacts now;
 	RoseManifest manifest;
 
-	if (meta->version == 1 || meta->nkeys == 0)
+	/* a file of this transaction has been told the present versions, and may have columns that were not there before */
+	if (meta->version == 1 || meta->nkeys == 0 ||
+		rose_rel_new_file_subid(table->rel) != InvalidSubTransactionId)
 		return;
+	tupdesc = rose_altered_descriptor_before(table->rel);
 	if (tupdesc == NULL)
 		tupdesc = RelationGetDescr(table->rel);
 	rose_key_facts_make(tupdesc, meta->nkeys, meta->keys, &now);
