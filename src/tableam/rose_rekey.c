@@ -216,8 +216,8 @@ check_key_not_null(Relation rel, TupleTableSlot *slot, int nkeys,
 static void
 report_duplicated_key(Relation rel, Relation index, TupleTableSlot *slot, bool equal)
 {
-	Datum		values[INDEX_MAX_KEYS];
-	bool		nulls[INDEX_MAX_KEYS];
+	Datum		values[INDEX_MAX_KEYS] = {0};
+	bool		nulls[INDEX_MAX_KEYS] = {0};
 	char	   *description;
 
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
