@@ -17,8 +17,8 @@
 
 #include "access/relscan.h"
 #include "access/tableam.h"
-#include "lsm/rose_pieces.h"
-#include "lsm/rose_scan.h"
+#include "lsm/read/rose_scan.h"
+#include "lsm/tree/rose_pieces.h"
 
 /* --- tableam/ --- */
 

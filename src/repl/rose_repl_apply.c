@@ -24,7 +24,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
-#include "lsm/rose_write.h"
+#include "lsm/write/rose_write.h"
 #include "repl/rose_repl_int.h"
 #include "repl/rose_repl_rights.h"
 #include "storage/lmgr.h"

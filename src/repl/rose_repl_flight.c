@@ -34,7 +34,7 @@
  */
 #include "postgres.h"
 
-#include "lsm/rose_write.h"
+#include "lsm/write/rose_write.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"

@@ -4,7 +4,7 @@
  *	  Rows gathered before they are written: the last changes of a batch.
  *
  * To write a row into a large memtable is above all to wait for memory, and that
- * is waited for together for many rows (rose_write_blind.c).  So rows are kept here until
+ * is waited for together for many rows (rose_blind.c).  So rows are kept here until
  * there are enough of them, or somebody wants to see them: the end of the batch, and whatever
  * looks at the tables within it.
  *
@@ -16,8 +16,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "lsm/rose_pace.h"
-#include "lsm/rose_write.h"
+#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write.h"
 #include "repl/rose_repl_int.h"
 #include "utils/memutils.h"
 

@@ -31,7 +31,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
-#include "lsm/rose_spill.h"
+#include "lsm/merge/rose_spill.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "repl/rose_repl_int.h"

@@ -11,8 +11,8 @@
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "lsm/rose_merge.h"
-#include "lsm/rose_spill.h"
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_spill.h"
 #include "repl/rose_repl.h"
 #include "sqlfunc/rose_sql_table.h"
 

@@ -10,8 +10,8 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "lsm/rose_declared.h"
-#include "lsm/rose_pace.h"
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/write/rose_pace.h"
 #include "memtable/rose_memtable.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "util/rose_preload.h"

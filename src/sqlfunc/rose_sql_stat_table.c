@@ -12,7 +12,7 @@
 
 #include "access/relation.h"
 #include "access/xlog.h"
-#include "lsm/rose_merge.h"
+#include "lsm/merge/rose_merge.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"
 #include "storage/lmgr.h"

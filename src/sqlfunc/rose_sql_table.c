@@ -13,9 +13,9 @@
 #include "compat/rose_compat_am.h"
 #include "lsm/rose_face.h"
 #include "miscadmin.h"
+#include "util/rose_preload.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
-#include "util/rose_preload.h"
 
 static void
 require_rose(Relation rel)

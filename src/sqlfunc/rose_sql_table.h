@@ -8,7 +8,7 @@
 #ifndef ROSE_SQL_TABLE_H
 #define ROSE_SQL_TABLE_H
 
-#include "lsm/rose_table.h"
+#include "lsm/tree/rose_tree.h"
 
 /*
  * For functions that do something with it: an error if the caller does not own it, or it is

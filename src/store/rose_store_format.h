@@ -35,7 +35,7 @@
  *	RoseLayoutColumnDisk.flags	ROSE_LAYOUT_* (util/rose_layout.h); 0x04 and up are free
  *	RoseKeyColumnDisk.padding	not in use (util/rose_schema.h)
  *	RoseFooterDisk.flags, padding, reserved
- *								see lsm/rose_component_format.h
+ *								see lsm/component/rose_component_format.h
  *
  * Private to the store.
  *

@@ -3,7 +3,7 @@
  * rose_ctid.h
  *	  Which statements use ctids of rose tables.
  *
- * Such statements are exact (lsm/rose_tid.h), which costs time where versions have moved since the
+ * Such statements are exact (lsm/read/rose_tid.h), which costs time where versions have moved since the
  * transaction began, and are not planned in parallel.
  *
  *-------------------------------------------------------------------------

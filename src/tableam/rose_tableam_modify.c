@@ -3,7 +3,7 @@
  * rose_tableam_modify.c
  *	  Writing: inserts, updates, deletes and row locks of the executor.
  *
- * A thin layer over lsm/rose_write.h, which does the work.  Here: who may
+ * A thin layer over lsm/write/rose_write.h, which does the work.  Here: who may
  * write, the report of duplicate keys (heap leaves both to its indexes), what the
  * slot shows afterwards, statistics, and predicate locks, which rose
  * keeps for whole tables.
@@ -18,7 +18,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "lsm/rose_write.h"
+#include "lsm/write/rose_write.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
 #include "tableam/rose_slot.h"

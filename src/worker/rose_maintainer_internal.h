@@ -10,8 +10,8 @@
 
 #include "worker/rose_worker_internal.h"
 
-#include "lsm/rose_merge.h"
-#include "lsm/rose_spill.h"
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_spill.h"
 
 #define RECHECK_MS		5000	/* look again at a table that waits for something */
 #define NAP_MS			500		/* between two looks when there is nothing to do */

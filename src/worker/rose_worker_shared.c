@@ -12,7 +12,7 @@
 
 #include "worker/rose_worker_internal.h"
 
-#include "lsm/rose_spill.h"
+#include "lsm/merge/rose_spill.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "storage/shmem.h"

@@ -14,7 +14,7 @@
 #include "fuzz.h"
 
 #include "catalog/pg_type.h"
-#include "lsm/rose_component_internal.h"
+#include "lsm/component/rose_component_internal.h"
 #include "miscadmin.h"
 #include "util/rose_key_internal.h"
 #include "util/rose_layout.h"

@@ -51,7 +51,7 @@ $CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
 for name in gc picker forget; do
 	# shellcheck disable=SC2086
 	$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
-		-o "$build/$name" "$here/test_$name.c" "$here/unit_assert.c" "$src/lsm/rose_$name.c" -lm
+		-o "$build/$name" "$here/test_$name.c" "$here/unit_assert.c" "$src/lsm/merge/rose_$name.c" -lm
 done
 
 # shellcheck disable=SC2086

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_forget.c
- *	  Unit test of src/lsm/rose_forget.c: when a merge may forget, and what it
+ *	  Unit test of src/lsm/merge/rose_forget.c: when a merge may forget, and what it
  *	  stores; then random histories of one row, in which no reader may find a
  *	  token twice.
  *
@@ -11,7 +11,7 @@
  */
 #include "postgres.h"
 
-#include "lsm/rose_forget.h"
+#include "lsm/merge/rose_forget.h"
 #include "unit_check.h"
 
 static RoseComponentEntryDisk entries[3];

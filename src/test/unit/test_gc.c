@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_gc.c
- *	  Unit test of src/lsm/rose_gc.c: random histories of one key, and what
+ *	  Unit test of src/lsm/merge/rose_gc.c: random histories of one key, and what
  *	  every possible snapshot reads before and after garbage collection.
  *
  * Each history is a few transactions in commit order; their xids are in any order. A
@@ -15,7 +15,7 @@
  */
 #include "postgres.h"
 
-#include "lsm/rose_gc.h"
+#include "lsm/merge/rose_gc.h"
 #include "unit_check.h"
 
 /* in check_history */

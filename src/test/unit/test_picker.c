@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_picker.c
- *	  Unit test of src/lsm/rose_picker.c: single decisions, and simulated
+ *	  Unit test of src/lsm/merge/rose_picker.c: single decisions, and simulated
  *	  tables whose number of components and whose write amplification must
  *	  stay bounded.
  *
@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-#include "lsm/rose_picker.h"
+#include "lsm/merge/rose_picker.h"
 #include "unit_check.h"
 
 #define C0_SIZE		1000

@@ -1,0 +1,395 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_component.c
+ *	  Opening a component: footer, key range, and pages read with checks.
+ *
+ * The handle is backend-local and immutable but for the root page, which is
+ * read on first use, and a copy of the Bloom filter (rose_component_filter.c).  Everything on disk below a footer never changes as long
+ * as the component is pinned, so no lock is held between calls.
+ *
+ * See rose_component_format.h for the layout.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/component/rose_component_internal.h"
+
+#include "access/transam.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+
+/* ---- pages ---- */
+
+void
+rose_component_check_page_kind(Relation rel, BlockNumber block, uint8 kind,
+							   const char *page)
+{
+	const RosePageHeaderDisk *header = rose_page_header_const(page);
+
+	if (header->magic != ROSE_PAGE_MAGIC || header->kind != kind)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("block %u of relation \"%s\" is of kind %u, expected %u",
+						block, RelationGetRelationName(rel), header->kind, kind)));
+	if (header->version != ROSE_PAGE_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("block %u of relation \"%s\" has page format version %u, this rose reads %u",
+						block, RelationGetRelationName(rel), header->version, ROSE_PAGE_VERSION),
+				 errhint("Install the release of rose that wrote the table.")));
+}
+
+void
+rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
+						 uint8 kind, char *dst, BufferAccessStrategy strategy)
+{
+	rose_block_read_owned(rel, block, component_id, dst, strategy);
+	rose_component_check_page_kind(rel, block, kind, dst);
+}
+
+void
+rose_component_init_page(char *page, uint32 component_id, uint8 kind)
+{
+	RosePageHeaderDisk *header;
+
+	PageInit((Page) page, BLCKSZ, 0);
+	header = rose_page_header(page);
+	header->magic = ROSE_PAGE_MAGIC;
+	header->version = ROSE_PAGE_VERSION;
+	header->kind = kind;
+	header->component_id = component_id;
+	header->prev = InvalidBlockNumber;
+	header->next = InvalidBlockNumber;
+	rose_component_set_page_end(page, ROSE_PAGE_BODY);
+}
+
+/* pd_lower must cover the data: what lies in the hole is not logged. */
+void
+rose_component_set_page_end(char *page, Size end)
+{
+	((PageHeader) page)->pd_lower = (LocationIndex) end;
+}
+
+/* ---- footer ---- */
+
+static void
+footer_corrupted(const RoseComponentEntryDisk *entry, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("bad footer of component %u at block %u", entry->id, entry->footer_block),
+			 errdetail_internal("%s", detail)));
+}
+
+static void
+footer_check_header(const RoseFooterDisk *footer, const RoseComponentEntryDisk *entry,
+					const RoseSchema *schema)
+{
+	if (footer->magic != ROSE_FOOTER_MAGIC)
+		footer_corrupted(entry, "The magic number is wrong.");
+	if (footer->version < ROSE_COMPONENT_OLDEST_VERSION ||
+		footer->version > ROSE_COMPONENT_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("component %u has format version %u, this rose reads %u to %u",
+						entry->id, footer->version, ROSE_COMPONENT_OLDEST_VERSION,
+						ROSE_COMPONENT_VERSION),
+				 errhint("Install the release of rose that wrote the table.")));
+	if (footer->component_id != entry->id)
+		footer_corrupted(entry, "It belongs to another component.");
+	if (footer->header_bytes != sizeof(RoseFooterDisk) ||
+		footer->nsyscols != ROSE_SYSCOLS ||
+		footer->ngroups != 1 ||
+		footer->total_bytes < sizeof(RoseFooterDisk) ||
+		footer->total_bytes > ROSE_FOOTER_MAX_BYTES)
+		footer_corrupted(entry, "A count is out of range.");
+	if ((footer->natts > schema->natts && footer->version < ROSE_COMPONENT_LAYOUT_VERSION) ||
+		footer->nkeys != schema->nkeys)
+		footer_corrupted(entry, "Its columns are not those of the table.");
+}
+
+/* Read the whole stream into context. */
+static char *
+footer_read(Relation rel, const RoseSchema *schema, const RoseComponentEntryDisk *entry,
+			MemoryContext context)
+{
+	PGAlignedBlock page;
+	BlockNumber block = entry->footer_block;
+	RoseFooterDisk header;
+	char	   *stream = NULL;
+	Size		at = 0;
+	Size		total = sizeof(RoseFooterDisk);
+
+	while (at < total)
+	{
+		Size		end;
+		Size		n;
+
+		CHECK_FOR_INTERRUPTS();
+		if (block == InvalidBlockNumber)
+			footer_corrupted(entry, "It ends too early.");
+		rose_component_read_page(rel, entry->id, block, ROSE_PAGE_FOOTER, page.data, NULL);
+		end = ((PageHeader) page.data)->pd_lower;
+		if (end <= ROSE_PAGE_BODY || end > BLCKSZ)
+			footer_corrupted(entry, "A page of it is empty.");
+		if (stream == NULL)
+		{
+			if (end - ROSE_PAGE_BODY < sizeof(header))
+				footer_corrupted(entry, "It ends too early.");
+			memcpy(&header, page.data + ROSE_PAGE_BODY, sizeof(header));
+			footer_check_header(&header, entry, schema);
+			total = header.total_bytes;
+			stream = MemoryContextAlloc(context, MAXALIGN(total));
+		}
+		n = Min(total - at, end - ROSE_PAGE_BODY);
+		memcpy(stream + at, page.data + ROSE_PAGE_BODY, n);
+		at += n;
+		block = rose_page_header(page.data)->next;
+	}
+	return stream;
+}
+
+/* NULL: there is no such section; *length in bytes. */
+static char *
+footer_find_section(const RoseComponent *component, char *stream, RoseFooterSection type,
+			   Size *length)
+{
+	const RoseFooterDisk *footer = &component->footer;
+	const RoseComponentEntryDisk *entry = &component->info.entry;
+	RoseFooterSectionDisk *sections =
+	(RoseFooterSectionDisk *) (stream + sizeof(RoseFooterDisk));
+
+	if (footer->nsections >
+		(footer->total_bytes - sizeof(RoseFooterDisk)) / sizeof(RoseFooterSectionDisk))
+		footer_corrupted(entry, "The section directory is too long.");
+	for (int i = 0; i < footer->nsections; i++)
+	{
+		if (sections[i].type != type)
+			continue;
+		if (sections[i].offset > footer->total_bytes ||
+			sections[i].offset != MAXALIGN(sections[i].offset) ||
+			sections[i].length > footer->total_bytes - sections[i].offset)
+			footer_corrupted(entry, "A section is out of range.");
+		*length = sections[i].length;
+		return stream + sections[i].offset;
+	}
+	return NULL;
+}
+
+/* A section that must be there. */
+static char *
+footer_section(const RoseComponent *component, char *stream, RoseFooterSection type,
+			   Size *length)
+{
+	char	   *section = footer_find_section(component, stream, type, length);
+
+	if (section == NULL)
+		footer_corrupted(&component->info.entry, "A section is missing.");
+	return section;
+}
+
+/*
+ * Has nobody but merges, which drop them, any use for its rows?  Their keys are compared until then.  Either its
+ * transaction was rolled back, or all of them are of subtransactions, of which that which had added the columns was.
+ */
+static bool
+is_left_over(const RoseComponentEntryDisk *entry, const RoseFooterDisk *footer)
+{
+	TransactionId xid = XidFromFullTransactionId(FullTransactionIdFromU64(entry->owner_xid));
+
+	if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
+		return false;
+	if (footer->nwriters == footer->nrows)
+		return true;
+	return (entry->flags & ROSE_COMPONENT_OWNERS) == 0 &&
+		!TransactionIdIsInProgress(xid) && !TransactionIdDidCommit(xid);
+}
+
+static bool
+key_agrees(const RoseSchema *schema, const RoseLayout *stored)
+{
+	for (int j = 0; j < schema->nkeys; j++)
+	{
+		AttrNumber	attno = schema->keys[j].def.attno;
+
+		if (attno > stored->natts ||
+			stored->columns[attno - 1].attlen != schema->keys[j].attlen)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A transaction that was rolled back may have added columns before it wrote, and others may be in
+ * their places now: then false, and of its rows only keys may be read.
+ */
+static bool
+layout_agrees(const RoseComponentEntryDisk *entry, const RoseFooterDisk *footer,
+			  const RoseSchema *schema, const RoseLayoutColumnDisk *columns)
+{
+	int			natts = footer->natts;
+
+	if (natts <= schema->natts && rose_layout_agrees(schema->layout, columns, natts))
+		return true;
+	if (is_left_over(entry, footer) &&
+		key_agrees(schema, rose_layout_from_columns(columns, natts)))
+		return false;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("component %u at block %u stores its columns in another way than the catalog says",
+					entry->id, entry->footer_block),
+			 errhint("Restore the catalog and the table's file from the same backup.")));
+}
+
+/* How columns were stored when it was built; NULL: it does not say. */
+static const RoseLayoutColumnDisk *
+footer_layout(RoseComponent *component, const RoseSchema *schema, char *stream)
+{
+	const RoseFooterDisk *footer = &component->footer;
+	const RoseComponentEntryDisk *entry = &component->info.entry;
+	const RoseLayoutColumnDisk *columns;
+	Size		length;
+
+	if (footer->version < ROSE_COMPONENT_LAYOUT_VERSION)
+		return NULL;
+	columns = (RoseLayoutColumnDisk *) footer_section(component, stream, ROSE_SECTION_LAYOUT,
+													  &length);
+	if (length != footer->natts * sizeof(RoseLayoutColumnDisk) ||
+		!rose_layout_is_sane(columns, footer->natts))
+		footer_corrupted(entry, "The columns are described wrongly.");
+	component->info.keys_only = !layout_agrees(entry, footer, schema, columns);
+	return columns;
+}
+
+/* Whose rows a private run has: several transactions', or the one that the manifest names. */
+static void
+footer_load_owners(RoseComponent *component, char *stream)
+{
+	RoseComponentInfo *info = &component->info;
+	Size		length;
+
+	info->owners = (uint64 *) footer_find_section(component, stream, ROSE_SECTION_OWNERS,
+												  &length);
+	if (info->owners != NULL)
+		info->nowners = length / sizeof(uint64);
+	else if (info->entry.flags & ROSE_COMPONENT_PRIVATE)
+	{
+		info->owners = &info->entry.owner_xid;
+		info->nowners = 1;
+	}
+	if ((info->entry.flags & ROSE_COMPONENT_OWNERS) && info->nowners < 2)
+		footer_corrupted(&info->entry, "The transactions of a private run are missing.");
+}
+
+static void
+footer_load_bloom(RoseComponent *component, char *stream)
+{
+	const RoseFooterDisk *footer = &component->footer;
+	uint64		npages = 0;
+	Size		length;
+
+	component->extents = (RoseExtentDisk *) footer_section(component, stream,
+														   ROSE_SECTION_BLOOM_EXTENTS, &length);
+	component->nextents = length / sizeof(RoseExtentDisk);
+	component->bloom.nblocks = footer->bloom_nblocks;
+	component->bloom.nprobes = footer->bloom_nprobes;
+	for (int i = 0; i < component->nextents; i++)
+		npages += component->extents[i].nblocks;
+	if (npages != footer->bloom_pages ||
+		npages * ROSE_BLOOM_BLOCKS_PER_PAGE < footer->bloom_nblocks ||
+		(footer->bloom_nblocks > 0 && (footer->bloom_nprobes < 1 || footer->bloom_nprobes > 16)))
+		footer_corrupted(&component->info.entry, "The Bloom filter is described wrongly.");
+}
+
+static void
+footer_load(RoseComponent *component, const RoseSchema *schema, char *stream)
+{
+	RoseFooterDisk *footer = &component->footer;
+	RoseComponentInfo *info = &component->info;
+	const RoseLayoutColumnDisk *stored;
+	char	   *bytes;
+	Size		length;
+
+	memcpy(footer, stream, sizeof(RoseFooterDisk));
+	info->natts = footer->natts;
+	info->min_xid = FullTransactionIdFromU64(footer->min_xid);
+	info->max_xid = FullTransactionIdFromU64(footer->max_xid);
+	info->overflow_pages = footer->overflow_pages;
+	info->bloom_pages = footer->bloom_pages;
+	info->nwriters = footer->nwriters;
+
+	bytes = footer_section(component, stream, ROSE_SECTION_COLUMN_GROUPS, &length);
+	if (length < sizeof(RoseColumnGroupDisk))
+		footer_corrupted(&info->entry, "The column group is missing.");
+	memcpy(&component->group, bytes, sizeof(RoseColumnGroupDisk));
+	info->leaf_pages = component->group.nleaves;
+	info->inner_pages = component->group.ninner;
+	component->ncols = ROSE_SYSCOLS + footer->natts;
+	if (component->group.ncolumns != component->ncols ||
+		component->group.height > ROSE_MAX_HEIGHT)
+		footer_corrupted(&info->entry, "The column group is described wrongly.");
+
+	stored = footer_layout(component, schema, stream);
+	bytes = footer_section(component, stream, ROSE_SECTION_COLUMN_KINDS, &length);
+	if (length != component->ncols)
+		footer_corrupted(&info->entry, "The column kinds are too few.");
+	component->descs = rose_leaf_column_descs(schema, footer->natts, (uint8 *) bytes,
+											  stored, component->context);
+	component->inner_descs = rose_inner_column_descs(schema, stored, &component->ninnercols,
+													 component->context);
+
+	bytes = footer_section(component, stream, ROSE_SECTION_MIN_KEY, &length);
+	rose_key_read(schema, bytes, length, component->min_key, info->entry.id);
+	bytes = footer_section(component, stream, ROSE_SECTION_MAX_KEY, &length);
+	rose_key_read(schema, bytes, length, component->max_key, info->entry.id);
+	info->min_key = component->min_key;
+	info->max_key = component->max_key;
+
+	footer_load_bloom(component, stream);
+	footer_load_owners(component, stream);
+}
+
+RoseComponent *
+rose_component_open(Relation rel, const RoseSchema *schema,
+					const RoseComponentEntryDisk *entry, MemoryContext context)
+{
+	MemoryContext own = AllocSetContextCreate(context, "rose component",
+											  ALLOCSET_SMALL_SIZES);
+	RoseComponent *component = MemoryContextAllocZero(own, sizeof(RoseComponent));
+
+	component->context = own;
+	component->schema = schema;
+	component->info.entry = *entry;
+	footer_load(component, schema, footer_read(rel, schema, entry, own));
+	component->has_filter = component->footer.bloom_nblocks > 0;
+	if (component->has_filter)
+		component->has_filter = rose_component_bloom_suits(component, rel);
+	return component;
+}
+
+void
+rose_component_close(RoseComponent *component)
+{
+	MemoryContextDelete(component->context);
+}
+
+const RoseComponentInfo *
+rose_component_info(const RoseComponent *component)
+{
+	return &component->info;
+}
+
+/* ---- range ---- */
+
+bool
+rose_component_in_range(const RoseComponent *component, const Datum *key)
+{
+	const RoseSchema *schema = component->schema;
+	int			width = rose_schema_key_width(schema);
+
+	return rose_key_compare(schema, key, component->min_key, width) >= 0 &&
+		rose_key_compare(schema, key, component->max_key, width) <= 0;
+}

@@ -1,0 +1,331 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_component_internal.h
+ *	  What the files of src/lsm/rose_component*.c share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_COMPONENT_INTERNAL_H
+#define ROSE_COMPONENT_INTERNAL_H
+
+#include "lsm/component/rose_component.h"
+#include "lsm/component/rose_component_format.h"
+
+#include "lib/stringinfo.h"
+
+/* ---- the open component (rose_component.c) ---- */
+
+struct RoseComponent
+{
+	MemoryContext context;
+	const RoseSchema *schema;
+	RoseComponentInfo info;
+	RoseFooterDisk footer;
+	RoseColumnGroupDisk group;
+	int			ncols;			/* columns of a leaf */
+	RoseColumnDesc *descs;
+	RoseColumnDesc *inner_descs;
+	int			ninnercols;
+	bool		has_filter;		/* of use: there is one, and it suits how keys are hashed now */
+	RoseBloomShape bloom;		/* if has_filter */
+	int			nextents;
+	RoseExtentDisk *extents;	/* of the Bloom pages */
+	Datum		min_key[INDEX_MAX_KEYS];
+	Datum		max_key[INDEX_MAX_KEYS];
+
+	/* a copy of the Bloom filter, for who asks for many keys; or NULL */
+	char	   *filter;
+	Size		filter_bytes;	/* counted among those of this backend */
+	char	   *filter_chunk;	/* what to free */
+	uint64		filter_asked;	/* keys asked for together so far */
+	bool		filter_counted; /* the context's end will be noticed */
+
+	/* the root, if it is an inner page; read on first use */
+	char	   *root_image;
+	RosePageReader *root_reader;
+};
+
+/* That a page is of this kind and format. */
+extern void rose_component_check_page_kind(Relation rel, BlockNumber block, uint8 kind,
+										   const char *page);
+
+/* Read a page and check that it is this component's and of this kind. */
+extern void rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
+									 uint8 kind, char *dst, BufferAccessStrategy strategy);
+/* Start an empty page that is not multicolumn. */
+extern void rose_component_init_page(char *page, uint32 component_id, uint8 kind);
+extern void rose_component_set_page_end(char *page, Size end);
+
+/* ---- the Bloom filter (rose_component_filter.c) ---- */
+
+/* What a footer says of how the filter's hashes were made. */
+extern uint32 rose_component_hashed_keys(const RoseSchema *schema);
+extern uint64 rose_component_hash_sample(const RoseSchema *schema, const Datum *min_key,
+										 const Datum *max_key);
+
+/* Was the filter made from the hashes that keys have now?  If not, it is of no use. */
+extern bool rose_component_bloom_suits(RoseComponent *component, Relation rel);
+
+/* ---- columns of leaves and inner pages (rose_key_columns.c) ---- */
+
+/*
+ * kinds: as stored in the footer, or NULL to derive them from the types.  stored: likewise, for components
+ * that may have more columns than the schema; or NULL.
+ */
+extern RoseColumnDesc *rose_leaf_column_descs(const RoseSchema *schema, int natts,
+											  const uint8 *kinds,
+											  const RoseLayoutColumnDisk *stored,
+											  MemoryContext context);
+extern uint8 rose_column_kind_code(uint8 kind);
+extern RoseColumnDesc *rose_inner_column_descs(const RoseSchema *schema,
+											   const RoseLayoutColumnDisk *stored,
+											   int *ncols, MemoryContext context);
+
+/* Leaf column of key column j. */
+static inline int
+rose_leaf_key_column(const RoseSchema *schema, int j)
+{
+	return schema->nkeys > 0 ? ROSE_SYSCOLS + schema->keys[j].def.attno - 1 :
+		ROSE_SYSCOL_ROWID;
+}
+
+/* Keys as bytes, for the footer. */
+extern void rose_key_write(const RoseSchema *schema, const Datum *key, StringInfo out);
+extern void rose_key_read(const RoseSchema *schema, char *bytes, Size length, Datum *key,
+						  uint32 component_id);
+
+/* A key whose memory is reused by each assignment. */
+typedef struct RoseKeyBuffer
+{
+	bool		valid;
+	uint64		prefix;			/* rose_key_prefix */
+	Datum		key[INDEX_MAX_KEYS];
+	char	   *data[INDEX_MAX_KEYS];
+	Size		capacity[INDEX_MAX_KEYS];
+	MemoryContext context;
+} RoseKeyBuffer;
+
+extern void rose_key_buffer_init(RoseKeyBuffer *buffer, MemoryContext context);
+extern void rose_key_buffer_set(RoseKeyBuffer *buffer, const RoseSchema *schema,
+								const Datum *key);
+/* Only the first columns, and no prefix. */
+extern void rose_key_buffer_set_prefix(RoseKeyBuffer *buffer, const RoseSchema *schema,
+									   const Datum *key, int ncols);
+
+/* Compare by prefix first.  Both prefixes must belong to the keys. */
+static inline int
+rose_key_compare_prefixed(const RoseSchema *schema, bool exact, uint64 aprefix,
+						  const Datum *a, uint64 bprefix, const Datum *b)
+{
+	if (aprefix != bprefix)
+		return aprefix < bprefix ? -1 : 1;
+	if (exact)
+		return 0;
+	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
+}
+
+/*
+ * Narrow [*lo, *hi) of a sorted page to the slots that equal the first ncols
+ * columns of key.  False if there are none: then *lo is the insertion point.
+ * inner: the page is an inner page, in which a NULL may stand first in a range
+ * and sorts first.
+ */
+extern bool rose_page_narrow(RosePageReader *reader, const RoseSchema *schema,
+							 bool inner, const Datum *key, int ncols, int *lo, int *hi);
+/* First slot of [lo, hi), descending by sequence, with sequence <= seq. */
+extern int	rose_page_search_seq(RosePageReader *reader, int col, int lo, int hi, uint64 seq);
+
+/* ---- inner pages (rose_inner.c) ---- */
+
+/* The lower bound of a child: first ncols columns of key, then seq. */
+typedef struct RoseSeparator
+{
+	int			ncols;			/* 0: minus infinity */
+	Datum		key[INDEX_MAX_KEYS];
+	int64		seq;			/* ROSE_SEPARATOR_ANY: not compared */
+} RoseSeparator;
+
+typedef struct RoseTreeBuilder RoseTreeBuilder;
+
+extern RoseTreeBuilder *rose_tree_builder_create(const RoseSchema *schema, uint32 component_id,
+												 RoseBlockWriter *writer, MemoryContext context);
+extern void rose_tree_builder_add(RoseTreeBuilder *tree, const RoseSeparator *separator,
+								  BlockNumber child, uint64 ordinal);
+/* Sets root, height and ninner; with one leaf the root is the leaf. */
+extern void rose_tree_builder_finish(RoseTreeBuilder *tree, RoseColumnGroupDisk *group);
+/* The shortest separator between the last version of a leaf and the first of the next. */
+extern void rose_separator_make(const RoseSchema *schema, const Datum *last, const Datum *first,
+								uint64 first_seq, RoseSeparator *separator,
+								char *scratch);
+
+/* Child of an inner page to go to: for the first version >= (key, seq) */
+extern int	rose_inner_find_lower(RosePageReader *reader, const RoseSchema *schema,
+								  const Datum *key, int ncols, uint64 seq);
+/* ... for the last version whose prefix is <= key */
+extern int	rose_inner_find_upper(RosePageReader *reader, const RoseSchema *schema,
+								  const Datum *key, int ncols);
+extern int	rose_inner_find_ordinal(RosePageReader *reader, uint64 ordinal);
+extern BlockNumber rose_inner_child(RosePageReader *reader, int slot);
+extern uint64 rose_inner_ordinal(RosePageReader *reader, int slot);
+
+/* ---- overflow (rose_overflow.c) ---- */
+
+typedef struct RoseOverflowWriter RoseOverflowWriter;
+
+extern RoseOverflowWriter *rose_overflow_writer_create(uint32 component_id,
+													   RoseBlockWriter *writer,
+													   MemoryContext context);
+/* Store bytes. */
+extern void rose_overflow_write(RoseOverflowWriter *overflow, const char *data, Size length,
+								RoseOverflowPointerDisk *pointer);
+extern void rose_overflow_finish(RoseOverflowWriter *overflow, uint64 *npages);
+/*
+ * Fetch them: dst gets them, and must have room for pointer->raw_bytes, which
+ * rose_overflow_check has approved.
+ */
+extern void rose_overflow_check(uint32 component_id, const RoseOverflowPointerDisk *pointer);
+extern void rose_overflow_read(Relation rel, uint32 component_id,
+							   const RoseOverflowPointerDisk *pointer, char *dst);
+
+/* ---- fitting rows into leaves (rose_fit.c) ---- */
+
+/*
+ * The column with the largest variable-length value above min_size that is not
+ * part of the key, or -1.  values/nulls: user columns.
+ */
+extern int	rose_fit_largest(const RoseSchema *schema, const Datum *values,
+							 const bool *nulls, Size min_size);
+/* Bytes of all values of a row; *oversized: one of them no page takes. */
+extern Size rose_fit_row_size(const RoseSchema *schema, const Datum *values,
+							  const bool *nulls, bool *oversized);
+extern bool rose_fit_is_key(const RoseSchema *schema, AttrNumber attno);
+
+/* Columns of a narrow leaf (rose_component_format.h). */
+extern int	rose_fit_narrow_columns(const RoseSchema *schema);
+
+/* ---- leaves (rose_leaf.c) ---- */
+
+/* Rows of a leaf that are decoded together, at most. */
+#define ROSE_LEAF_WINDOW	512
+
+/* The values of a column in the leaf's window, once they were decoded. */
+typedef struct RoseLeafColumn
+{
+	uint32		stamp;			/* decoded if it is the leaf's */
+	uint32		get_stamp;		/* window in which gets were counted */
+	int			gets;			/* values asked for one by one */
+	int			eager_windows;	/* more windows to decode without counting first */
+	int			capacity;
+	Datum	   *values;			/* by slot - window_first */
+	bool	   *nulls;
+} RoseLeafColumn;
+
+/* Where a leaf was found when it was read. */
+typedef enum RoseLeafRead
+{
+	ROSE_LEAF_NOT_READ,
+	ROSE_LEAF_CACHED,			/* in shared buffers */
+	ROSE_LEAF_MISSED
+} RoseLeafRead;
+
+struct RoseLeaf
+{
+	int			refcount;
+	MemoryContext context;		/* owns all of it */
+	Relation	rel;			/* for overflow pages; borrowed */
+	const RoseSchema *schema;
+	uint32		component_id;
+	int			natts;			/* user columns of the component */
+	RosePageReader *reader;
+	char	   *image;
+	BlockNumber block;			/* InvalidBlockNumber: nothing loaded */
+	bool		pending;		/* block, first_ordinal and nrows are known; the rest
+								 * is read when it is needed, with strategy */
+	BufferAccessStrategy strategy;
+	RoseLeafRead read;			/* private to the cursor, which looks at it once */
+	BlockNumber prev;
+	BlockNumber next;
+	uint64		first_ordinal;
+	int			nrows;
+	uint8		flags;			/* ROSE_LEAF_HAS_* */
+
+	/* rows [window_first, window_first + window_rows) are decoded together */
+	int			window_first;
+	int			window_rows;
+	int			window_size;	/* of the next one; grows */
+	uint32		stamp;			/* counts windows */
+	RoseLeafColumn *columns;	/* of the page */
+
+	/* values fetched from overflow pages, and bitmaps that had to be widened */
+	MemoryContext extra_context;
+	struct RoseOverflowValue *overflow_values;
+};
+
+/* ---- what rows of a leaf have in overflow pages (rose_component_fetch.c) ---- */
+
+extern void rose_leaf_bad_overflow(RoseLeaf *leaf);
+/* The value of a column; ref stands for it in the leaf. */
+extern Datum rose_leaf_fetch_value(RoseLeaf *leaf, int slot, AttrNumber attno, Datum ref);
+/* A row that overflowed as a whole: a RoseOverflowPointerDisk, not aligned. */
+extern MinimalTuple rose_leaf_fetch_row(RoseLeaf *leaf, int slot, const char *pointer_bytes);
+/* A row in a narrow leaf, and, if it is a PARTIAL, its bitmap of columns as a varlena. */
+extern MinimalTuple rose_leaf_fetch_narrow_row(RoseLeaf *leaf, int slot);
+extern Datum rose_leaf_fetch_narrow_present(RoseLeaf *leaf, int slot);
+
+/* ---- leaves again (rose_leaf.c) ---- */
+
+extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
+								  const RoseSchema *schema, MemoryContext context);
+/* rose_leaf_release for who made it, when its context goes: a tuple slot may keep it longer. */
+extern void rose_leaf_abandon(RoseLeaf *leaf);
+extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
+/*
+ * The same without reading it: that is done when somebody asks for a value.  Who takes values from a
+ * leaf, in rose_leaf.c, calls rose_leaf_need first; likewise who looks at prev, next, flags
+ * or the reader.
+ */
+extern void rose_leaf_expect(RoseLeaf *leaf, BlockNumber block, uint64 first_ordinal, int nrows,
+							 BufferAccessStrategy strategy);
+extern void rose_leaf_read_pending(RoseLeaf *leaf);
+
+static inline void
+rose_leaf_need(RoseLeaf *leaf)
+{
+	if (unlikely(leaf->pending))
+		rose_leaf_read_pending(leaf);
+}
+
+/*
+ * Have rows around slot decoded together from now on, towards the end (forward) or the
+ * start: whoever asks for columns of one of them will ask for those of most.
+ */
+extern void rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward);
+/* No window any more; the next one will be small. */
+extern void rose_leaf_reset_window(RoseLeaf *leaf);
+/* Fill row for a slot; key gets the key's Datums. */
+extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
+/* The same but for row->version: rose_row_load_version reads it. */
+extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
+/*
+ * Keys of one column, decoded for the window: by slot, for slots of the window.  Valid as long as
+ * that is the window.
+ */
+extern const Datum *rose_leaf_window_keys(RoseLeaf *leaf);
+/*
+ * A column of the window, decoded: values and nulls by slot - window_first.  Valid as long as that is
+ * the window.  As they are in the page: not for leaves with overflow values or a dropped column.
+ */
+extern const Datum *rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls);
+/* The key of a slot. */
+extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
+/*
+ * First slot of [slot, nrows) whose first ncols key columns are >= key (after: > key), or
+ * nrows.  Cheap if it is not far.
+ */
+extern int	rose_leaf_find(RoseLeaf *leaf, int slot, const Datum *key, int ncols, bool after);
+/* Is every row of the leaf a whole one?  False may mean that it is not known. */
+extern bool rose_leaf_only_puts(RoseLeaf *leaf);
+/* Were all of them written by transactions before xmin?  As above. */
+extern bool rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin);
+
+#endif							/* ROSE_COMPONENT_INTERNAL_H */

@@ -1,0 +1,578 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_cursor.c
+ *	  A cursor over the versions of one component, in both directions.
+ *
+ * Inner pages are copied when a seek passes them and kept, one a level, so
+ * that the next seek nearby reads only the leaf.  The leaf is a private copy
+ * (RoseLeaf) that a row's user may hold beyond the cursor's next move.
+ *
+ * Backend-local; buffer locks are taken inside rose_block_read only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/component/rose_component_internal.h"
+
+#include "miscadmin.h"
+#include "store/rose_readahead.h"
+#include "utils/memutils.h"
+
+/* So many leaves in a row that were not in shared buffers, and the next ones are read ahead ... */
+#define MISSES_BEFORE_READAHEAD	2
+#define MISSES_MAX				8
+/* ... as long as others read from the disk, too, every so many leaves. */
+#define LEAVES_UNDISTURBED		64
+
+/* An inner page that the last seek went through. */
+typedef struct CursorFrame
+{
+	BlockNumber block;			/* InvalidBlockNumber: nothing read */
+	char	   *image;
+	RosePageReader *reader;
+} CursorFrame;
+
+/* What is known of the current row. */
+typedef enum CursorRowState
+{
+	CURSOR_NO_ROW,
+	CURSOR_KEYED_ROW,			/* all but its version */
+	CURSOR_FULL_ROW
+} CursorRowState;
+
+struct RoseComponentCursor
+{
+	RoseComponent *component;
+	Relation	rel;
+	const RoseSchema *schema;
+	BufferAccessStrategy strategy;
+	MemoryContext context;
+	MemoryContext leaf_parent;
+	CursorFrame frames[ROSE_MAX_HEIGHT];	/* by depth; 0, the root, is the component's */
+	RoseLeaf   *leaf;			/* NULL until needed */
+	RoseLeaf   *spare;			/* the one before, which somebody kept; or NULL */
+	uint64		first_ordinal;	/* see rose_component_cursor_set_first */
+	RoseKeyBuffer *first_key;	/* key at first_ordinal; NULL until asked for */
+	int			slot;			/* -1: not on a row */
+	int			moves;			/* next and prev since the last seek */
+	int			misses;			/* neighbours not in shared buffers, less those that were */
+	int			disturbed;		/* leaves for which it matters that others read, too */
+	RoseReadahead *readahead;	/* NULL until it pays */
+	CursorRowState row_state;
+	RoseRow		row;
+	Datum		key[INDEX_MAX_KEYS];
+};
+
+RoseComponentCursor *
+rose_component_cursor_create(RoseComponent *component, Relation rel,
+							 const RoseSchema *schema, BufferAccessStrategy strategy,
+							 MemoryContext context)
+{
+	MemoryContext own = AllocSetContextCreate(context, "rose component cursor",
+											  ALLOCSET_SMALL_SIZES);
+	RoseComponentCursor *cursor = MemoryContextAllocZero(own, sizeof(RoseComponentCursor));
+
+	cursor->component = component;
+	cursor->rel = rel;
+	cursor->schema = schema;
+	cursor->strategy = strategy;
+	cursor->context = own;
+	cursor->leaf_parent = context;
+	cursor->slot = -1;
+	for (int i = 0; i < ROSE_MAX_HEIGHT; i++)
+		cursor->frames[i].block = InvalidBlockNumber;
+	return cursor;
+}
+
+void
+rose_component_cursor_free(RoseComponentCursor *cursor)
+{
+	rose_leaf_abandon(cursor->leaf);
+	rose_leaf_abandon(cursor->spare);
+	MemoryContextDelete(cursor->context);
+}
+
+const RoseComponentInfo *
+rose_component_cursor_info(const RoseComponentCursor *cursor)
+{
+	return &cursor->component->info;
+}
+
+void
+rose_component_cursor_rebind(RoseComponentCursor *cursor, Relation rel)
+{
+	cursor->rel = rel;
+	if (cursor->leaf)
+		cursor->leaf->rel = rel;
+	if (cursor->spare)
+		cursor->spare->rel = rel;
+}
+
+void
+rose_component_cursor_set_first(RoseComponentCursor *cursor, uint64 first_ordinal)
+{
+	if (cursor->first_ordinal != first_ordinal && cursor->first_key != NULL)
+		cursor->first_key->valid = false;
+	cursor->first_ordinal = first_ordinal;
+}
+
+bool
+rose_component_cursor_is_before(RoseComponentCursor *cursor, const Datum *key)
+{
+	if (cursor->first_ordinal == 0)
+		return false;
+	if (cursor->first_key == NULL)
+	{
+		cursor->first_key = MemoryContextAllocZero(cursor->context, sizeof(RoseKeyBuffer));
+		rose_key_buffer_init(cursor->first_key, cursor->context);
+	}
+	if (!cursor->first_key->valid)
+	{
+		if (!rose_component_cursor_first(cursor))
+			return true;
+		rose_key_buffer_set(cursor->first_key, cursor->schema,
+							rose_component_cursor_row(cursor)->key);
+	}
+	return rose_key_compare(cursor->schema, key, cursor->first_key->key,
+							rose_schema_key_width(cursor->schema)) < 0;
+}
+
+/* ---- the way down ---- */
+
+static void
+read_inner(RoseComponentCursor *cursor, BlockNumber block, char *image, RosePageReader *reader)
+{
+	rose_page_reader_close(reader);
+	rose_component_read_page(cursor->rel, cursor->component->info.entry.id, block,
+							 ROSE_PAGE_INNER, image, NULL);
+	rose_page_reader_init(reader, image);
+	if (rose_page_reader_nrows(reader) == 0 ||
+		rose_page_reader_ncols(reader) != cursor->component->ninnercols)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("inner page at block %u of component %u is malformed",
+						block, cursor->component->info.entry.id)));
+}
+
+static RosePageReader *
+root_reader(RoseComponentCursor *cursor)
+{
+	RoseComponent *component = cursor->component;
+
+	if (component->root_image == NULL)
+	{
+		char	   *image = MemoryContextAlloc(component->context, BLCKSZ);
+		RosePageReader *reader = rose_page_reader_create(component->ninnercols,
+														 component->inner_descs,
+														 component->context);
+
+		read_inner(cursor, component->group.root, image, reader);
+		component->root_reader = reader;
+		component->root_image = image;
+	}
+	return component->root_reader;
+}
+
+static RosePageReader *
+inner_reader(RoseComponentCursor *cursor, int depth, BlockNumber block)
+{
+	CursorFrame *frame = &cursor->frames[depth];
+
+	if (depth == 0)
+		return root_reader(cursor);
+	if (frame->block == block)
+		return frame->reader;
+	if (frame->image == NULL)
+	{
+		frame->image = MemoryContextAlloc(cursor->context, BLCKSZ);
+		frame->reader = rose_page_reader_create(cursor->component->ninnercols,
+												cursor->component->inner_descs,
+												cursor->context);
+	}
+	frame->block = InvalidBlockNumber;
+	read_inner(cursor, block, frame->image, frame->reader);
+	frame->block = block;
+	return frame->reader;
+}
+
+/*
+ * A leaf to load a page into.  Whoever keeps the present one, say a slot with its last
+ * row, has usually let go of it by the time the next page was read, so two take turns.
+ */
+static RoseLeaf *
+free_leaf(RoseComponentCursor *cursor)
+{
+	RoseLeaf   *kept = cursor->leaf;
+
+	if (kept != NULL && kept->refcount == 1)
+		return kept;
+	cursor->leaf = cursor->spare;
+	cursor->spare = kept;
+	if (cursor->leaf != NULL && cursor->leaf->refcount > 1)
+	{
+		rose_leaf_abandon(cursor->leaf);
+		cursor->leaf = NULL;
+	}
+	if (cursor->leaf == NULL)
+		cursor->leaf = rose_leaf_create(cursor->component, cursor->rel, cursor->schema,
+										cursor->leaf_parent);
+	if (kept != NULL)
+		cursor->leaf->window_size = kept->window_size;
+	return cursor->leaf;
+}
+
+static void
+load_leaf(RoseComponentCursor *cursor, BlockNumber block)
+{
+	cursor->row_state = CURSOR_NO_ROW;
+	if (cursor->leaf == NULL || cursor->leaf->block != block)
+		rose_leaf_load(free_leaf(cursor), block, cursor->strategy);
+	else
+		rose_leaf_need(cursor->leaf);
+}
+
+/* The cursor that read a leaf from the disk last; may be gone. */
+static const RoseComponentCursor *last_reader;
+
+/*
+ * A neighbour of the leaf at hand is about to be read.
+ *
+ * The kernel reads ahead well for one who reads blocks in ascending order.  If cursors take turns, as
+ * in a scan over a component and newer runs or in a merge, or go backward, we tell it what to read.
+ */
+static void
+read_ahead(RoseComponentCursor *cursor, BlockNumber block, bool forward)
+{
+	if (cursor->misses < MISSES_BEFORE_READAHEAD || (cursor->disturbed == 0 && forward))
+		return;
+	if (cursor->readahead == NULL)
+		cursor->readahead = rose_readahead_create(cursor->context);
+	rose_readahead_step(cursor->readahead, cursor->rel, block, forward);
+}
+
+/* Learn from where the leaf at hand was found. */
+static void
+note_read(RoseComponentCursor *cursor)
+{
+	RoseLeafRead read = cursor->leaf->read;
+
+	cursor->leaf->read = ROSE_LEAF_NOT_READ;
+	if (read == ROSE_LEAF_NOT_READ)
+		return;
+	cursor->disturbed = Max(cursor->disturbed - 1, 0);
+	if (read == ROSE_LEAF_CACHED)
+	{
+		cursor->misses = Max(cursor->misses - 1, 0);
+		return;
+	}
+	cursor->misses = Min(cursor->misses + 1, MISSES_MAX);
+	if (last_reader != cursor)
+		cursor->disturbed = LEAVES_UNDISTURBED;
+	last_reader = cursor;
+}
+
+static void
+load_neighbour(RoseComponentCursor *cursor, BlockNumber block, bool forward)
+{
+	read_ahead(cursor, block, forward);
+	load_leaf(cursor, block);
+	note_read(cursor);
+}
+
+/* What a descent looks for. */
+typedef struct SeekTarget
+{
+	enum
+	{
+		SEEK_LOWER, SEEK_UPPER, SEEK_ORDINAL
+	}			kind;
+	const Datum *key;
+	int			ncols;
+	uint64		seq;
+	uint64		ordinal;
+} SeekTarget;
+
+/* Load the leaf in which the target is or would be. */
+static void
+descend(RoseComponentCursor *cursor, const SeekTarget *target)
+{
+	BlockNumber block = cursor->component->group.root;
+
+	cursor->slot = -1;
+	cursor->moves = 0;
+	if (cursor->leaf)
+		rose_leaf_reset_window(cursor->leaf);
+	for (int depth = 0; depth < cursor->component->group.height; depth++)
+	{
+		RosePageReader *reader = inner_reader(cursor, depth, block);
+		int			slot = 0;
+
+		switch (target->kind)
+		{
+			case SEEK_LOWER:
+				slot = rose_inner_find_lower(reader, cursor->schema, target->key,
+											 target->ncols, target->seq);
+				break;
+			case SEEK_UPPER:
+				slot = rose_inner_find_upper(reader, cursor->schema, target->key,
+											 target->ncols);
+				break;
+			case SEEK_ORDINAL:
+				slot = rose_inner_find_ordinal(reader, target->ordinal);
+				break;
+		}
+		block = rose_inner_child(reader, slot);
+	}
+	load_leaf(cursor, block);
+}
+
+/* ---- positions ---- */
+
+/* Stand on a slot of the loaded leaf, or on its neighbour's if it is out of range. */
+static bool
+settle(RoseComponentCursor *cursor, int slot)
+{
+	RoseLeaf   *leaf = cursor->leaf;
+	BlockNumber neighbour;
+
+	cursor->row_state = CURSOR_NO_ROW;
+	rose_leaf_need(leaf);
+	if (slot >= 0 && slot < leaf->nrows)
+	{
+		cursor->slot = slot;
+		return true;
+	}
+	neighbour = slot < 0 ? leaf->prev : leaf->next;
+	cursor->slot = -1;
+	if (neighbour == InvalidBlockNumber)
+		return false;
+	load_neighbour(cursor, neighbour, slot >= 0);
+	cursor->slot = slot < 0 ? cursor->leaf->nrows - 1 : 0;
+	return true;
+}
+
+/* The cursor stands on a row that is left out. */
+static bool
+is_left_out(const RoseComponentCursor *cursor)
+{
+	return cursor->leaf->first_ordinal + cursor->slot < cursor->first_ordinal;
+}
+
+/* After a move towards the start. */
+static bool
+stop_before_first(RoseComponentCursor *cursor, bool found)
+{
+	if (!found || !is_left_out(cursor))
+		return found;
+	cursor->slot = -1;
+	return false;
+}
+
+bool
+rose_component_cursor_first(RoseComponentCursor *cursor)
+{
+	if (cursor->first_ordinal > 0)
+		return rose_component_cursor_seek_ordinal(cursor, cursor->first_ordinal);
+	cursor->slot = -1;
+	load_leaf(cursor, cursor->component->group.first_leaf);
+	return settle(cursor, 0);
+}
+
+bool
+rose_component_cursor_last(RoseComponentCursor *cursor)
+{
+	cursor->slot = -1;
+	load_leaf(cursor, cursor->component->group.last_leaf);
+	return stop_before_first(cursor, settle(cursor, cursor->leaf->nrows - 1));
+}
+
+bool
+rose_component_cursor_seek(RoseComponentCursor *cursor, const Datum *key, int ncols,
+						   uint64 seq)
+{
+	SeekTarget	target = {.kind = SEEK_LOWER,.key = key,.ncols = ncols,.seq = seq};
+	int			lo = 0;
+	int			hi;
+
+	if (ncols == 0)
+		return rose_component_cursor_first(cursor);
+	descend(cursor, &target);
+	hi = cursor->leaf->nrows;
+	if (rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, ncols, &lo, &hi) &&
+		ncols == rose_schema_key_width(cursor->schema))
+		lo = rose_page_search_seq(cursor->leaf->reader, ROSE_SYSCOL_SEQ, lo, hi, seq);
+	if (!settle(cursor, lo))
+		return false;
+	return is_left_out(cursor) ? rose_component_cursor_first(cursor) : true;
+}
+
+bool
+rose_component_cursor_seek_last(RoseComponentCursor *cursor, const Datum *key,
+								int ncols, bool inclusive)
+{
+	SeekTarget	target = {.kind = inclusive ? SEEK_UPPER : SEEK_LOWER,
+	.key = key,.ncols = ncols,.seq = PG_UINT64_MAX};
+	int			lo = 0;
+	int			hi;
+	bool		found;
+
+	if (ncols == 0)
+		return rose_component_cursor_last(cursor);
+	descend(cursor, &target);
+	hi = cursor->leaf->nrows;
+	found = rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, ncols, &lo, &hi);
+	return stop_before_first(cursor, settle(cursor, found && inclusive ? hi - 1 : lo - 1));
+}
+
+bool
+rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint64 ordinal)
+{
+	SeekTarget	target = {.kind = SEEK_ORDINAL,.ordinal = ordinal};
+
+	cursor->slot = -1;
+	if (ordinal >= cursor->component->footer.nrows)
+		return false;
+	descend(cursor, &target);
+	if (ordinal < cursor->leaf->first_ordinal ||
+		ordinal - cursor->leaf->first_ordinal >= cursor->leaf->nrows)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("row " UINT64_FORMAT " of component %u is not in the leaf at block %u",
+						ordinal, cursor->component->info.entry.id, cursor->leaf->block)));
+	return settle(cursor, (int) (ordinal - cursor->leaf->first_ordinal));
+}
+
+/* A cursor that moves on and on decodes many rows at a time; a lookup does not. */
+#define MOVES_BEFORE_WINDOW	2
+
+bool
+rose_component_cursor_next(RoseComponentCursor *cursor)
+{
+	if (cursor->slot < 0 || !settle(cursor, cursor->slot + 1))
+		return false;
+	if (cursor->moves++ >= MOVES_BEFORE_WINDOW)
+		rose_leaf_set_window(cursor->leaf, cursor->slot, true);
+	return true;
+}
+
+bool
+rose_component_cursor_prev(RoseComponentCursor *cursor)
+{
+	if (cursor->slot < 0 || !stop_before_first(cursor, settle(cursor, cursor->slot - 1)))
+		return false;
+	if (cursor->moves++ >= MOVES_BEFORE_WINDOW)
+		rose_leaf_set_window(cursor->leaf, cursor->slot, false);
+	return true;
+}
+
+RoseLeaf *
+rose_component_cursor_leaf(const RoseComponentCursor *cursor, int *slot)
+{
+	Assert(cursor->slot >= 0);
+	*slot = cursor->slot;
+	return cursor->leaf;
+}
+
+bool
+rose_component_cursor_goto(RoseComponentCursor *cursor, int slot)
+{
+	Assert(cursor->slot >= 0 && slot >= cursor->slot);
+	cursor->moves += slot - cursor->slot;
+	if (!settle(cursor, slot))
+		return false;
+	if (cursor->moves > MOVES_BEFORE_WINDOW)
+		rose_leaf_set_window(cursor->leaf, cursor->slot, true);
+	return true;
+}
+
+/* The leaf that begins with this row, and the row behind its last one. */
+static BlockNumber
+find_leaf(RoseComponentCursor *cursor, uint64 ordinal, uint64 *end)
+{
+	BlockNumber block = cursor->component->group.root;
+	uint64		first = 0;
+
+	*end = cursor->component->footer.nrows;
+	for (int depth = 0; depth < cursor->component->group.height; depth++)
+	{
+		RosePageReader *reader = inner_reader(cursor, depth, block);
+		int			slot = rose_inner_find_ordinal(reader, ordinal);
+
+		first = rose_inner_ordinal(reader, slot);
+		if (slot + 1 < rose_page_reader_nrows(reader))
+			*end = rose_inner_ordinal(reader, slot + 1);
+		block = rose_inner_child(reader, slot);
+	}
+	if (first != ordinal || *end <= first || *end - first > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("no leaf of component %u begins with row " UINT64_FORMAT,
+						cursor->component->info.entry.id, ordinal)));
+	return block;
+}
+
+RoseLeaf *
+rose_component_cursor_next_leaf(RoseComponentCursor *cursor)
+{
+	const RoseLeaf *leaf = cursor->leaf;
+	uint64		first = leaf->first_ordinal + leaf->nrows;
+	BlockNumber block;
+	uint64		end;
+
+	Assert(cursor->slot >= 0);
+	if (first >= cursor->component->footer.nrows)
+		return NULL;
+	CHECK_FOR_INTERRUPTS();
+	block = find_leaf(cursor, first, &end);
+	if (!leaf->pending)
+	{
+		/* its values were wanted, so the next one's will be */
+		note_read(cursor);
+		read_ahead(cursor, block, true);
+	}
+	cursor->row_state = CURSOR_NO_ROW;
+	cursor->moves += leaf->nrows;
+	rose_leaf_expect(free_leaf(cursor), block, first, (int) (end - first), cursor->strategy);
+	cursor->slot = 0;
+	return cursor->leaf;
+}
+
+int
+rose_component_cursor_first_slot(const RoseComponentCursor *cursor)
+{
+	uint64		first = cursor->leaf->first_ordinal;
+
+	return cursor->first_ordinal > first ? (int) (cursor->first_ordinal - first) : 0;
+}
+
+int
+rose_component_cursor_find(RoseComponentCursor *cursor, const Datum *key, int ncols, bool after)
+{
+	Assert(cursor->slot >= 0);
+	return rose_leaf_find(cursor->leaf, cursor->slot, key, ncols, after);
+}
+
+const RoseRow *
+rose_component_cursor_keyed_row(RoseComponentCursor *cursor)
+{
+	Assert(cursor->slot >= 0);
+	if (cursor->row_state == CURSOR_NO_ROW)
+	{
+		rose_leaf_get_keyed_row(cursor->leaf, cursor->slot, &cursor->row, cursor->key);
+		cursor->row_state = CURSOR_KEYED_ROW;
+	}
+	return &cursor->row;
+}
+
+const RoseRow *
+rose_component_cursor_row(RoseComponentCursor *cursor)
+{
+	(void) rose_component_cursor_keyed_row(cursor);
+	if (cursor->row_state == CURSOR_KEYED_ROW)
+	{
+		rose_row_load_version(&cursor->row);
+		cursor->row_state = CURSOR_FULL_ROW;
+	}
+	return &cursor->row;
+}

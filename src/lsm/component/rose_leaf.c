@@ -1,0 +1,716 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_leaf.c
+ *	  Private copies of leaves, and access to a row's columns.
+ *
+ * A leaf is copied from its buffer once and then read without pin or lock; that may be put off
+ * until somebody needs more of it than its number of rows.
+ * Values are read one at a time when a row was looked up.  When a cursor walks
+ * the leaf it puts a window of rows around its place, and a column of which
+ * many values are asked for is decoded for the whole window.
+ *
+ * Backend-local.  A leaf is freed when its last holder lets go.  While its cursor lives
+ * it belongs to the cursor's memory, so that it goes with it after an error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/component/rose_component_internal.h"
+
+#include "access/htup_details.h"
+#include "access/tupdesc_details.h"
+#include "catalog/pg_type.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/* Rows of a cursor's first window, and by how much the next ones are larger. */
+#define WINDOW_FIRST		32
+#define WINDOW_GROWTH		4
+
+/* One in so many values of a window is read singly before all are decoded. */
+#define GETS_BEFORE_DECODE	16
+#define EAGER_WINDOWS		15
+
+/* ---- life of a leaf ---- */
+
+RoseLeaf *
+rose_leaf_create(RoseComponent *component, Relation rel, const RoseSchema *schema,
+				 MemoryContext context)
+{
+	MemoryContext own = AllocSetContextCreate(context, "rose leaf", ALLOCSET_DEFAULT_SIZES);
+	RoseLeaf   *leaf = MemoryContextAllocZero(own, sizeof(RoseLeaf));
+	RoseColumnDesc *descs = MemoryContextAlloc(own, component->ncols * sizeof(RoseColumnDesc));
+
+	/* a copy: a held leaf may outlive the component's handle */
+	memcpy(descs, component->descs, component->ncols * sizeof(RoseColumnDesc));
+	leaf->refcount = 1;
+	leaf->context = own;
+	leaf->rel = rel;
+	leaf->schema = schema;
+	leaf->component_id = component->info.entry.id;
+	leaf->natts = component->info.natts;
+	leaf->reader = rose_page_reader_create(component->ncols, descs, own);
+	leaf->image = MemoryContextAlloc(own, BLCKSZ);
+	leaf->block = InvalidBlockNumber;
+	leaf->columns = MemoryContextAllocZero(own, component->ncols * sizeof(RoseLeafColumn));
+	leaf->stamp = 1;
+	leaf->window_size = WINDOW_FIRST;
+	leaf->extra_context = AllocSetContextCreate(own, "rose leaf values",
+												ALLOCSET_SMALL_SIZES);
+	return leaf;
+}
+
+void
+rose_leaf_hold(RoseLeaf *leaf)
+{
+	if (leaf != NULL)
+		leaf->refcount++;
+}
+
+void
+rose_leaf_release(RoseLeaf *leaf)
+{
+	if (leaf == NULL)
+		return;
+	Assert(leaf->refcount > 0);
+	if (--leaf->refcount == 0)
+		MemoryContextDelete(leaf->context);
+}
+
+void
+rose_leaf_abandon(RoseLeaf *leaf)
+{
+	if (leaf != NULL && leaf->refcount > 1)
+	{
+		rose_leaf_need(leaf);
+		MemoryContextSetParent(leaf->context, TopTransactionContext);
+	}
+	rose_leaf_release(leaf);
+}
+
+/* Let go of the page that it has. */
+static void
+leaf_forget(RoseLeaf *leaf)
+{
+	Assert(leaf->refcount == 1);
+	rose_page_reader_close(leaf->reader);
+	leaf->block = InvalidBlockNumber;
+	leaf->pending = false;
+	leaf->read = ROSE_LEAF_NOT_READ;
+	leaf->window_rows = 0;
+	leaf->stamp++;
+	leaf->overflow_values = NULL;
+	MemoryContextReset(leaf->extra_context);
+}
+
+/* Columns that the page must have. */
+static int
+leaf_ncols(const RoseLeaf *leaf, const RosePageHeaderDisk *header)
+{
+	return (header->flags & ROSE_LEAF_NARROW) != 0 ? rose_fit_narrow_columns(leaf->schema) :
+		ROSE_SYSCOLS + leaf->natts;
+}
+
+static void
+leaf_read(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
+{
+	const RosePageHeaderDisk *header;
+	int64		reads = pgBufferUsage.shared_blks_read;
+
+	CHECK_FOR_INTERRUPTS();
+	rose_component_read_page(leaf->rel, leaf->component_id, block, ROSE_PAGE_LEAF,
+							 leaf->image, strategy);
+	rose_page_reader_init(leaf->reader, leaf->image);
+	header = rose_page_reader_header(leaf->reader);
+	leaf->nrows = rose_page_reader_nrows(leaf->reader);
+	if (leaf->nrows == 0 || rose_page_reader_ncols(leaf->reader) != leaf_ncols(leaf, header))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("leaf at block %u of component %u has %d rows of %d columns",
+						block, leaf->component_id, leaf->nrows,
+						rose_page_reader_ncols(leaf->reader))));
+	leaf->prev = header->prev;
+	leaf->next = header->next;
+	leaf->first_ordinal = header->first_ordinal;
+	leaf->flags = header->flags;
+	leaf->read = pgBufferUsage.shared_blks_read == reads ? ROSE_LEAF_CACHED : ROSE_LEAF_MISSED;
+}
+
+void
+rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
+{
+	leaf_forget(leaf);
+	leaf_read(leaf, block, strategy);
+	leaf->block = block;
+}
+
+void
+rose_leaf_expect(RoseLeaf *leaf, BlockNumber block, uint64 first_ordinal, int nrows,
+				 BufferAccessStrategy strategy)
+{
+	leaf_forget(leaf);
+	leaf->block = block;
+	leaf->pending = true;
+	leaf->strategy = strategy;
+	leaf->first_ordinal = first_ordinal;
+	leaf->nrows = nrows;
+}
+
+void
+rose_leaf_read_pending(RoseLeaf *leaf)
+{
+	uint64		first_ordinal = leaf->first_ordinal;
+	int			nrows = leaf->nrows;
+
+	Assert(leaf->pending);
+	leaf_read(leaf, leaf->block, leaf->strategy);
+	if (leaf->first_ordinal != first_ordinal || leaf->nrows != nrows)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("leaf at block %u of component %u has rows " UINT64_FORMAT " to " UINT64_FORMAT ", expected " UINT64_FORMAT " to " UINT64_FORMAT,
+						leaf->block, leaf->component_id, leaf->first_ordinal,
+						leaf->first_ordinal + leaf->nrows, first_ordinal,
+						first_ordinal + nrows)));
+	leaf->pending = false;
+}
+
+/* ---- windows ---- */
+
+void
+rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward)
+{
+	int			n = leaf->window_size;
+
+	rose_leaf_need(leaf);
+	if (slot >= leaf->window_first && slot < leaf->window_first + leaf->window_rows)
+		return;
+	leaf->window_first = forward ? slot : Max(0, slot + 1 - n);
+	leaf->window_rows = Min(n, leaf->nrows - leaf->window_first);
+	leaf->window_size = Min(n * WINDOW_GROWTH, ROSE_LEAF_WINDOW);
+	leaf->stamp++;
+}
+
+void
+rose_leaf_reset_window(RoseLeaf *leaf)
+{
+	leaf->window_rows = 0;
+	leaf->window_size = WINDOW_FIRST;
+}
+
+static inline bool
+in_window(const RoseLeaf *leaf, int slot)
+{
+	return (unsigned int) (slot - leaf->window_first) < (unsigned int) leaf->window_rows;
+}
+
+/* Decode a column of the window. */
+static void
+decode_column(RoseLeaf *leaf, int col)
+{
+	RoseLeafColumn *column = &leaf->columns[col];
+	int			n = leaf->window_rows;
+
+	if (column->capacity < n)
+	{
+		if (column->values)
+			pfree(column->values);
+		column->capacity = 0;
+		column->values = MemoryContextAlloc(leaf->context, n * (sizeof(Datum) + sizeof(bool)));
+		column->nulls = (bool *) (column->values + n);
+		column->capacity = n;
+	}
+	rose_page_decode(leaf->reader, col, leaf->window_first, n, column->values, column->nulls);
+	column->stamp = leaf->stamp;
+}
+
+/*
+ * Is a column in which a value of the window is asked for to be decoded?  Once
+ * some values of it were asked for one by one; and then without counting for the
+ * next windows, in which a scan will do what it did in this one.
+ */
+static bool
+column_is_wanted(RoseLeaf *leaf, RoseLeafColumn *column)
+{
+	if (column->eager_windows > 0)
+	{
+		column->eager_windows--;
+		return true;
+	}
+	if (column->get_stamp != leaf->stamp)
+	{
+		column->get_stamp = leaf->stamp;
+		column->gets = 0;
+	}
+	if (column->gets++ < leaf->window_rows / GETS_BEFORE_DECODE)
+		return false;
+	column->eager_windows = EAGER_WINDOWS;
+	return true;
+}
+
+/* A value as it is in the page, from the window if that pays. */
+static inline Datum
+leaf_value(RoseLeaf *leaf, int col, int slot, bool *isnull)
+{
+	RoseLeafColumn *column = &leaf->columns[col];
+
+	if (!in_window(leaf, slot))
+		return rose_page_get(leaf->reader, col, slot, isnull);
+	if (column->stamp != leaf->stamp)
+	{
+		if (!column_is_wanted(leaf, column))
+			return rose_page_get(leaf->reader, col, slot, isnull);
+		decode_column(leaf, col);
+	}
+	*isnull = column->nulls[slot - leaf->window_first];
+	return column->values[slot - leaf->window_first];
+}
+
+/* ---- rows ---- */
+
+/* 0 for NULL. */
+static inline Datum
+leaf_get(RoseLeaf *leaf, int col, int slot)
+{
+	bool		isnull;
+	Datum		value = leaf_value(leaf, col, slot, &isnull);
+
+	return isnull ? (Datum) 0 : value;
+}
+
+/*
+ * A bitmap column as readers want it: for all columns of the schema.  The
+ * stored one is shorter when columns were added since.
+ */
+static const bits8 *
+leaf_get_present(RoseLeaf *leaf, int slot)
+{
+	bool		isnull = false;
+	Datum		value = (leaf->flags & ROSE_LEAF_NARROW) != 0 ? rose_leaf_fetch_narrow_present(leaf, slot) :
+		rose_page_get(leaf->reader, ROSE_SYSCOL_PRESENT, slot, &isnull);
+	struct varlena *bytes = (struct varlena *) DatumGetPointer(value);
+	Size		need = ROSE_PRESENT_BYTES(leaf->schema->natts);
+	bits8	   *wide;
+
+	if (isnull)
+		return NULL;
+	if (VARSIZE_ANY_EXHDR(bytes) != ROSE_PRESENT_BYTES(leaf->natts))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("bad column bitmap in leaf at block %u of component %u",
+						leaf->block, leaf->component_id)));
+	if (VARSIZE_ANY_EXHDR(bytes) >= need)
+		return (bits8 *) VARDATA_ANY(bytes);
+	wide = MemoryContextAllocZero(leaf->extra_context, need);
+	memcpy(wide, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+	return wide;
+}
+
+/* The columns that few versions have. */
+static void
+leaf_get_rare(RoseLeaf *leaf, int slot, RoseVersion *version)
+{
+	if (leaf->flags & ROSE_LEAF_HAS_PRESENT)
+		version->present = leaf_get_present(leaf, slot);
+	if (leaf->flags & ROSE_LEAF_HAS_MOVED)
+		version->moved_to = (uint64) DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_MOVED, slot));
+	if (leaf->flags & ROSE_LEAF_HAS_WRITER)
+	{
+		version->subxid = (TransactionId) DatumGetInt32(leaf_get(leaf, ROSE_SYSCOL_SUBXID, slot));
+		version->cid = (CommandId) DatumGetInt32(leaf_get(leaf, ROSE_SYSCOL_CID, slot));
+	}
+	if (version->op == ROSE_OP_LOCK)
+	{
+		version->lockmode = (uint8) version->moved_to;
+		version->moved_to = 0;
+	}
+}
+
+void
+rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key)
+{
+	int			width = rose_schema_key_width(leaf->schema);
+
+	rose_leaf_need(leaf);
+	for (int j = 0; j < width; j++)
+		key[j] = leaf_get(leaf, rose_leaf_key_column(leaf->schema, j), slot);
+}
+
+const Datum *
+rose_leaf_window_keys(RoseLeaf *leaf)
+{
+	int			col = rose_leaf_key_column(leaf->schema, 0);
+
+	Assert(rose_schema_key_width(leaf->schema) == 1 && leaf->window_rows > 0);
+	if (leaf->columns[col].stamp != leaf->stamp)
+		decode_column(leaf, col);
+	return leaf->columns[col].values - leaf->window_first;
+}
+
+const Datum *
+rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls)
+{
+	Assert(leaf->window_rows > 0);
+	if (leaf->columns[col].stamp != leaf->stamp)
+		decode_column(leaf, col);
+	*nulls = leaf->columns[col].nulls;
+	return leaf->columns[col].values;
+}
+
+static void
+leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
+{
+	rose_leaf_need(leaf);
+	memset(version, 0, sizeof(*version));
+	version->seq = (uint64) DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_SEQ, slot));
+	version->xid = FullTransactionIdFromU64((uint64)
+											DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_XID, slot)));
+	version->op = (uint8) DatumGetInt16(leaf_get(leaf, ROSE_SYSCOL_OP, slot));
+	if (leaf->flags != 0)
+		leaf_get_rare(leaf, slot, version);
+	if (leaf->schema->nkeys == 0)
+		version->rowid = DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_ROWID, slot));
+}
+
+void
+rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
+{
+	Assert(slot >= 0 && slot < leaf->nrows);
+	rose_leaf_get_key(leaf, slot, key);
+	row->version.op = 0;
+	row->key = key;
+	row->tuple = NULL;
+	row->leaf = leaf;
+	row->slot = slot;
+	row->component = leaf->component_id;
+	row->ordinal = leaf->first_ordinal + slot;
+}
+
+void
+rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
+{
+	rose_leaf_get_keyed_row(leaf, slot, row, key);
+	leaf_get_version(leaf, slot, &row->version);
+}
+
+void
+rose_row_load_version(RoseRow *row)
+{
+	leaf_get_version(row->leaf, row->slot, &row->version);
+}
+
+/* ---- searching ---- */
+
+/*
+ * The same for keys of one integer column, over decoded values: first in steps that
+ * double, then by halves.
+ */
+static int
+find_int(RoseLeaf *leaf, int slot, Datum key, bool after)
+{
+	const RoseSchema *schema = leaf->schema;
+	int			col = rose_leaf_key_column(schema, 0);
+	int			lo = slot;
+	int			hi;
+	int			step = 1;
+	int64		bound = schema->nkeys > 0 ? rose_key_int(&schema->keys[0], key) :
+		DatumGetInt64(key);
+
+#define PRECEDES(i) ((int64) leaf_get(leaf, col, (i)) < bound || \
+					 (after && (int64) leaf_get(leaf, col, (i)) == bound))
+
+	while (lo + step < leaf->nrows && PRECEDES(lo + step - 1))
+	{
+		lo += step;
+		step *= 2;
+	}
+	hi = Min(lo + step, leaf->nrows);
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (PRECEDES(mid))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+#undef PRECEDES
+	return lo;
+}
+
+int
+rose_leaf_find(RoseLeaf *leaf, int slot, const Datum *key, int ncols, bool after)
+{
+	const RoseSchema *schema = leaf->schema;
+	int			hi = leaf->nrows;
+	Datum		last[INDEX_MAX_KEYS];
+	int			order;
+
+	rose_leaf_need(leaf);
+	if (rose_schema_key_width(schema) == 1 && (schema->nkeys == 0 || schema->keys[0].int_order))
+		return find_int(leaf, slot, key[0], after);
+
+	rose_leaf_get_key(leaf, hi - 1, last);
+	order = rose_key_compare(schema, last, key, ncols);
+	if (order < 0 || (after && order == 0))
+		return hi;
+	return rose_page_narrow(leaf->reader, schema, false, key, ncols, &slot, &hi) && after ?
+		hi : slot;
+}
+
+/* ---- what all rows have in common ---- */
+
+bool
+rose_leaf_only_puts(RoseLeaf *leaf)
+{
+	int64		min;
+	int64		max;
+
+	rose_leaf_need(leaf);
+	return rose_page_minmax(leaf->reader, ROSE_SYSCOL_OP, &min, &max) &&
+		min == ROSE_OP_PUT && max == ROSE_OP_PUT;
+}
+
+bool
+rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin)
+{
+	int64		min;
+	int64		max;
+
+	rose_leaf_need(leaf);
+	return rose_page_minmax(leaf->reader, ROSE_SYSCOL_XID, &min, &max) &&
+		min >= 0 && (uint64) max < U64FromFullTransactionId(xmin);
+}
+
+/* ---- a row's columns ---- */
+
+static void
+tuple_header(MinimalTuple tuple, HeapTupleData *htup)
+{
+	memset(htup, 0, sizeof(*htup));
+	htup->t_len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
+	htup->t_data = (HeapTupleHeader) ((char *) tuple - MINIMAL_TUPLE_OFFSET);
+}
+
+/*
+ * If the column is not in a narrow leaf, but only in overflow pages: true and its value.
+ */
+static bool
+narrow_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value, bool *isnull)
+{
+	HeapTupleData htup;
+
+	if (rose_fit_is_key(leaf->schema, attno))
+		return false;
+	tuple_header(rose_leaf_fetch_narrow_row(leaf, slot), &htup);
+	*value = fastgetattr(&htup, attno, leaf->schema->tupdesc, isnull);
+	return true;
+}
+
+/*
+ * If the column is in overflow pages: true and its value.
+ */
+static bool
+leaf_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value, bool *isnull)
+{
+	Size		bitmap_bytes = ROSE_PRESENT_BYTES(leaf->natts);
+	Datum		column;
+	struct varlena *bytes;
+	HeapTupleData htup;
+
+	if (leaf->flags & ROSE_LEAF_NARROW)
+		return narrow_get_overflow(leaf, slot, attno, value, isnull);
+	column = rose_page_get(leaf->reader, ROSE_SYSCOL_OVERFLOW, slot, isnull);
+	bytes = (struct varlena *) DatumGetPointer(column);
+	if (*isnull)
+		return false;
+	if (VARSIZE_ANY_EXHDR(bytes) < bitmap_bytes)
+		rose_leaf_bad_overflow(leaf);
+	if (!rose_present_test((bits8 *) VARDATA_ANY(bytes), attno))
+		return false;
+
+	if (VARSIZE_ANY_EXHDR(bytes) == bitmap_bytes)
+	{
+		*value = rose_page_get(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, isnull);
+		if (*isnull || TupleDescAttr(leaf->schema->tupdesc, attno - 1)->attlen != -1)
+			rose_leaf_bad_overflow(leaf);
+		*value = rose_leaf_fetch_value(leaf, slot, attno, *value);
+		return true;
+	}
+	if (VARSIZE_ANY_EXHDR(bytes) != bitmap_bytes + sizeof(RoseOverflowPointerDisk))
+		rose_leaf_bad_overflow(leaf);
+	tuple_header(rose_leaf_fetch_row(leaf, slot, VARDATA_ANY(bytes) + bitmap_bytes), &htup);
+	*value = fastgetattr(&htup, attno, leaf->schema->tupdesc, isnull);
+	if (*isnull)
+		rose_leaf_bad_overflow(leaf);
+	return true;
+}
+
+static Datum
+leaf_getattr(RoseLeaf *leaf, int slot, AttrNumber attno, bool *isnull)
+{
+	Datum		value;
+
+	rose_leaf_need(leaf);
+	if ((leaf->flags & ROSE_LEAF_HAS_OVERFLOW) &&
+		leaf_get_overflow(leaf, slot, attno, &value, isnull))
+		return value;
+	return leaf_value(leaf, ROSE_SYSCOLS + attno - 1, slot, isnull);
+}
+
+/* What a column added after the row was stored has: its default, or NULL. */
+static Datum
+missing_value(const RoseSchema *schema, AttrNumber attno, bool *isnull)
+{
+	TupleConstr *constr = schema->tupdesc->constr;
+
+	if (constr != NULL && constr->missing != NULL && constr->missing[attno - 1].am_present)
+	{
+		*isnull = false;
+		return constr->missing[attno - 1].am_value;
+	}
+	*isnull = true;
+	return (Datum) 0;
+}
+
+Datum
+rose_row_getattr(const RoseRow *row, const RoseSchema *schema, AttrNumber attno,
+				 bool *isnull)
+{
+	HeapTupleData htup;
+
+	Assert(attno >= 1 && attno <= schema->natts);
+	if (TupleDescAttr(schema->tupdesc, attno - 1)->attisdropped)
+	{
+		*isnull = true;
+		return (Datum) 0;
+	}
+	if (row->tuple == NULL)
+	{
+		if (attno > row->leaf->natts)
+			return missing_value(schema, attno, isnull);
+		return leaf_getattr(row->leaf, row->slot, attno, isnull);
+	}
+	if (attno > HeapTupleHeaderGetNatts(row->tuple))
+		return missing_value(schema, attno, isnull);
+	tuple_header(row->tuple, &htup);
+	return fastgetattr(&htup, attno, schema->tupdesc, isnull);
+}
+
+/* The first columns of a tuple, if all of them are where they always are. */
+static inline bool
+deform_fixed(MinimalTuple tuple, const RoseSchema *schema, int natts, Datum *values, bool *nulls)
+{
+	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
+
+	if (natts > schema->nfixed || (tuple->t_infomask & HEAP_HASNULL) != 0 ||
+		natts > HeapTupleHeaderGetNatts(tuple))
+		return false;
+	for (int i = 0; i < natts; i++)
+	{
+		const RoseFixedColumn *column = &schema->fixed[i];
+
+		values[i] = fetch_att(data + column->offset, column->attbyval, column->attlen);
+		nulls[i] = false;
+	}
+	return true;
+}
+
+/* All columns of a tuple row, without looking for each from the start. */
+static void
+deform_tuple(const RoseRow *row, const RoseSchema *schema, Datum *values, bool *nulls)
+{
+	HeapTupleData htup;
+
+	tuple_header(row->tuple, &htup);
+	heap_deform_tuple(&htup, schema->tupdesc, values, nulls);
+	for (int i = 0; i < schema->natts; i++)
+		if (TupleDescAttr(schema->tupdesc, i)->attisdropped)
+		{
+			nulls[i] = true;
+			values[i] = (Datum) 0;
+		}
+}
+
+/* Columns of a row in the window of a leaf without overflow values. */
+static void
+deform_in_window(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
+				 AttrNumber to, Datum *values, bool *nulls)
+{
+	RoseLeaf   *leaf = row->leaf;
+	int			at = row->slot - leaf->window_first;
+	AttrNumber	stored = Min(to, leaf->natts);
+	AttrNumber	attno;
+
+	for (attno = from; attno <= stored; attno++)
+	{
+		const RoseLeafColumn *column = &leaf->columns[ROSE_SYSCOLS + attno - 1];
+
+		if (likely(column->stamp == leaf->stamp))
+		{
+			values[attno - 1] = column->values[at];
+			nulls[attno - 1] = column->nulls[at];
+		}
+		else
+			values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
+	}
+	for (; attno <= to; attno++)
+		values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
+}
+
+int
+rose_row_deform_tuple(const RoseRow *row, const RoseSchema *schema, int natts,
+					  Datum *values, bool *nulls)
+{
+	if (deform_fixed(row->tuple, schema, natts, values, nulls))
+		return natts;
+	deform_tuple(row, schema, values, nulls);
+	return schema->natts;
+}
+
+void
+rose_row_deform_ahead(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
+					  AttrNumber to, Datum *values, bool *nulls)
+{
+	if (!in_window(row->leaf, row->slot))
+		rose_leaf_set_window(row->leaf, row->slot, true);
+	if (likely((row->leaf->flags & ROSE_LEAF_HAS_OVERFLOW) == 0))
+		deform_in_window(row, schema, from, to, values, nulls);
+	else
+		rose_row_deform(row, schema, from, to, values, nulls);
+}
+
+void
+rose_row_deform(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
+				AttrNumber to, Datum *values, bool *nulls)
+{
+	if (row->tuple == NULL)
+	{
+		RoseLeaf   *leaf = row->leaf;
+
+		if (in_window(leaf, row->slot) && (leaf->flags & ROSE_LEAF_HAS_OVERFLOW) == 0)
+		{
+			deform_in_window(row, schema, from, to, values, nulls);
+			return;
+		}
+	}
+	else if (from == 1 && to == schema->natts)
+	{
+		deform_tuple(row, schema, values, nulls);
+		return;
+	}
+	for (AttrNumber attno = from; attno <= to; attno++)
+		values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
+}
+
+bool
+rose_row_is_present(const RoseRow *row, AttrNumber attno)
+{
+	int			natts;
+
+	if (row->version.op != ROSE_OP_PARTIAL || row->version.present == NULL)
+		return true;
+	natts = row->tuple ? HeapTupleHeaderGetNatts(row->tuple) : row->leaf->natts;
+	return attno <= natts && rose_present_test(row->version.present, attno);
+}

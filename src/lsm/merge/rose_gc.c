@@ -1,0 +1,101 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_gc.c
+ *	  Version garbage collection.  See rose_gc.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_gc.h"
+
+void
+rose_gc_init(RoseGc *gc, const RoseHorizon *horizon, bool bottom)
+{
+	memset(gc, 0, sizeof(*gc));
+	gc->horizon = horizon;
+	gc->bottom = bottom;
+}
+
+RoseGcHeld
+rose_gc_next_key(RoseGc *gc)
+{
+	RoseGcHeld	held = ROSE_GC_NOT_HELD;
+
+	if (gc->holding)
+		held = gc->bottom && gc->held_seen_by_all ? ROSE_GC_DROP_HELD : ROSE_GC_WRITE_HELD;
+	gc->any = false;
+	gc->complete = false;
+	gc->holding = false;
+	return held;
+}
+
+/* First version of a group, or the first after a PARTIAL that was written. */
+static RoseGcAction
+start_group(RoseGc *gc, bool seen_by_all, uint8 op)
+{
+	switch (op)
+	{
+		case ROSE_OP_PARTIAL:
+			gc->holding = true;
+			gc->held_seen_by_all = seen_by_all;
+			return ROSE_GC_HOLD;
+		case ROSE_OP_TOMBSTONE:
+			gc->complete = true;
+			return seen_by_all && gc->bottom ? ROSE_GC_DROP : ROSE_GC_KEEP;
+		default:
+			gc->complete = true;
+			return ROSE_GC_KEEP;
+	}
+}
+
+RoseGcDecision
+rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool named)
+{
+	RoseGcDecision decision = {.action = ROSE_GC_DROP};
+	uint64		xid = U64FromFullTransactionId(full_xid);
+	uint64		seen;
+	bool		settled;
+	bool		seen_by_all;
+	bool		same_group;
+
+	if (op == ROSE_OP_LOCK || (gc->any && seq == gc->last_seq))
+		return decision;
+	Assert(!gc->any || seq < gc->last_seq);
+	settled = rose_horizon_settled(gc->horizon, xid, &seen);
+	if (gc->any)
+	{
+		/* who sees a version sees the older ones, too, whatever their xids are */
+		settled = settled || gc->last_settled;
+		seen |= gc->last_seen;
+	}
+	seen_by_all = decision.seen_by_all = settled && seen == rose_horizon_all(gc->horizon);
+	same_group = gc->any && (seen_by_all || !named) &&
+		(xid == gc->last_xid || (gc->last_settled && seen == gc->last_seen));
+	gc->any = true;
+	gc->last_seq = seq;
+	gc->last_xid = xid;
+	gc->last_settled = settled;
+	gc->last_seen = seen;
+
+	if (same_group && gc->complete)
+	{
+		if (op == ROSE_OP_TOMBSTONE && !seen_by_all)
+			decision.action = ROSE_GC_KEEP;
+		return decision;
+	}
+	if (same_group && gc->holding && op != ROSE_OP_TOMBSTONE)
+	{
+		gc->complete = op == ROSE_OP_PUT;
+		gc->holding = op != ROSE_OP_PUT;
+		decision.action = op == ROSE_OP_PUT ? ROSE_GC_FOLD_LAST : ROSE_GC_FOLD;
+		return decision;
+	}
+
+	if (gc->holding)
+		decision.held = same_group ? ROSE_GC_DROP_HELD : ROSE_GC_WRITE_HELD;
+	gc->holding = false;
+	gc->complete = false;
+	decision.action = start_group(gc, seen_by_all, op);
+	return decision;
+}

@@ -1,0 +1,83 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_gc.h
+ *	  Which versions of a key must be kept: version garbage collection as a
+ *	  pure filter.
+ *
+ * The versions of one key are shown to the filter newest first; it says of
+ * each what to do.  It knows nothing of rows, files or locks, so it can be
+ * tested alone.
+ *
+ * Two neighbouring versions belong together when no snapshot can tell them
+ * apart: when the same snapshots are known to see them (rose_horizon.h), or when the
+ * same transaction wrote both.  Xids need not fall as versions get older, for who comes
+ * late may have begun early; but what was there when a version was written is seen by
+ * whoever sees that one.  Of what belongs together one version is kept: the newest, or,
+ * if that is a PARTIAL, the PARTIALs down to the first complete version folded
+ * into one.
+ *
+ * Two kinds of versions are kept even if a newer one stands for them, as long as a snapshot may see what
+ * was before, because somebody may wait to write that row.  Tombstones: they tell that it was
+ * deleted, or where it went, and not updated.  And what a tombstone of another key says that the row became
+ * ("named"): who comes from there looks for that very version, and goes on to the newest one from it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_GC_H
+#define ROSE_GC_H
+
+#include "postgres.h"
+
+#include "lsm/snapshot/rose_horizon.h"
+#include "util/rose_version.h"
+
+typedef enum RoseGcAction
+{
+	ROSE_GC_DROP,				/* nobody needs it */
+	ROSE_GC_KEEP,				/* write it as it is */
+	ROSE_GC_HOLD,				/* a PARTIAL: hold it back, more may be folded in */
+	ROSE_GC_FOLD,				/* fold into the one held back and go on */
+	ROSE_GC_FOLD_LAST			/* fold, which makes it complete; write it as a PUT */
+} RoseGcAction;
+
+/* A PARTIAL that is held back, when nothing can be folded in any more. */
+typedef enum RoseGcHeld
+{
+	ROSE_GC_NOT_HELD,			/* there is none */
+	ROSE_GC_WRITE_HELD,			/* write it as it is */
+	ROSE_GC_DROP_HELD			/* it is no row */
+} RoseGcHeld;
+
+typedef struct RoseGcDecision
+{
+	RoseGcHeld	held;			/* first, what to do with the one held back */
+	bool		seen_by_all;	/* by every snapshot, now and later */
+	RoseGcAction action;
+} RoseGcDecision;
+
+/* The fields are rose_gc.c's business. */
+typedef struct RoseGc
+{
+	const RoseHorizon *horizon;
+	bool		bottom;			/* nothing older than the input is left below */
+	bool		any;			/* a version of this key was shown */
+	uint64		last_seq;
+	uint64		last_xid;
+	bool		last_settled;	/* it or a newer one: see rose_horizon_settled() */
+	uint64		last_seen;
+	bool		complete;		/* the group has its row: the rest is superseded */
+	bool		holding;		/* a PARTIAL is held back */
+	bool		held_seen_by_all;
+} RoseGc;
+
+/* The horizon has to stay. */
+extern void rose_gc_init(RoseGc *gc, const RoseHorizon *horizon, bool bottom);
+
+/* A new key comes. */
+extern RoseGcHeld rose_gc_next_key(RoseGc *gc);
+
+/* The next older version of the key (a repeated sequence is dropped).  named: see above. */
+extern RoseGcDecision rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId xid, uint8 op,
+								   bool named);
+
+#endif							/* ROSE_GC_H */

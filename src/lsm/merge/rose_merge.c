@@ -1,0 +1,745 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_merge.c
+ *	  Merges: several components become one, or new pieces of C2.
+ *
+ * A merge reads its inputs through a merge cursor and writes components. It
+ * may run for hours, so it is cut into steps, each in a transaction of its
+ * own; between two steps it holds no table lock, no snapshot and no pin.  What
+ * keeps it going:
+ *
+ *	- a lock on ROSE_LOCK_MERGE, held by the session: one process merges a table
+ *	- its inputs stay in the manifest, since only merges take live components
+ *	out; each step checks
+ *	- the owner of its output is listed as being built until it is published
+ *	- all its memory, schema included, is its own
+ *
+ * DROP, TRUNCATE and ALTER do not wait for it: the next step finds another
+ * file or another registry entry and gives up.
+ *
+ * Four kinds.  The ordinary merge, to level 0 or 1, makes one component, or into
+ * C1 a few, with disjoint key ranges.  The pass, into C2, goes piece by piece
+ * (rose_merge_pass.c).  Both drop versions
+ * that nobody can see and take only committed ones.  The third kind joins private runs of
+ * transactions in progress, row by row, so that transactions of any size and number make
+ * few runs.  The fourth splits a private run of which a part has committed into an ordinary one and another
+ * private one.
+ *
+ * Passes, and merges of all there is, reach the bottom of the tree.  There they forget
+ * sequence numbers and transaction ids if all sources of an output allow it (rose_forget.h).
+ *
+ * All of them work in strides: read what the stride has, write, publish
+ * (rose_merge_publish.c).  Only passes have more than one.  Passes and merges into
+ * C1 may publish several outputs of one stride.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_merge_internal.h"
+
+#include "lsm/merge/rose_forget.h"
+#include "lsm/snapshot/rose_horizon.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_pieces.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "storage/lmgr.h"
+#include "util/rose_gentle.h"
+#include "util/rose_stop_point.h"
+#include "utils/memutils.h"
+
+/* Versions between two looks at the clock. */
+#define CLOCK_EVERY			256
+
+/* After a batch of fewer versions than that, or none, so many are taken one by one. */
+#define ROWS_OF_GOOD_BATCH	4
+#define ROWS_WITHOUT_BATCH	32
+
+/* ---- lock ---- */
+
+bool
+rose_merge_lock(Relation rel, bool keep, LOCKTAG *tag)
+{
+	SET_LOCKTAG_PAGE(*tag, rel->rd_lockInfo.lockRelId.dbId,
+					 rel->rd_lockInfo.lockRelId.relId, ROSE_LOCK_MERGE);
+	return LockAcquire(tag, ExclusiveLock, keep, keep) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+void
+rose_merge_unlock(const LOCKTAG *tag, bool keep)
+{
+	LockRelease(tag, ExclusiveLock, keep);
+}
+
+/* ---- begin ---- */
+
+static bool
+is_input(const RoseMerge *merge, uint32 id)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+		if (merge->inputs[i].entry.id == id)
+			return true;
+	return false;
+}
+
+/*
+ * A join moves rows to the newest input's place, in front of all that stands between: of what has not
+ * committed yet, now that all this is there, nobody else can have written newer versions.
+ */
+static bool
+is_fit(RoseTable *table, const RoseComponentEntryDisk *entry, RosePickKind kind)
+{
+	RosePrivateState state;
+
+	if (kind == ROSE_PICK_MERGE)
+		return rose_component_mergeable(table, entry);
+	if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
+		return false;
+	state = rose_private_state(table, entry);
+	if (kind == ROSE_PICK_SPLIT)
+		return state == ROSE_PRIVATE_PARTLY;
+	return state == ROSE_PRIVATE_OPEN || state == ROSE_PRIVATE_ABORTED;
+}
+
+/*
+ * Note the inputs' entries; false if one of them is not what it was when it
+ * was picked.  A pass takes C2 along, piece by piece, so that is no input of it.
+ */
+static bool
+collect_inputs(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest,
+			   const RosePickResult *pick)
+{
+	for (int i = 0; i < pick->ninputs; i++)
+	{
+		const RoseComponentEntryDisk *entry = rose_manifest_find(manifest, pick->inputs[i]);
+
+		if (entry == NULL)
+			return false;
+		if (!is_fit(table, entry, pick->kind))
+			return false;
+		if (!merge->pass || entry->level < 2)
+			merge->inputs[merge->ninputs++].entry = *entry;
+	}
+	return !merge->pass || rose_merge_pass_possible(manifest);
+}
+
+bool
+rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	int			newest = 0;
+
+	while (newest < manifest->ncomponents &&
+		   !is_input(merge, manifest->components[newest].id))
+		newest++;
+	for (int i = newest; i < manifest->ncomponents; i++)
+		if (!is_input(merge, manifest->components[i].id) &&
+			!(merge->pass && manifest->components[i].level == 2))
+			return false;
+	return true;
+}
+
+/*
+ * What an output of these sources may forget: the xid to store, 0 = nothing.  *settled:
+ * since when all of them are.
+ */
+static uint64
+may_forget(RoseTable *table, const RoseComponentEntryDisk *const *sources, int nsources,
+		   bool bottom, uint64 *settled)
+{
+	RoseForgetInput input = {.nsources = nsources,.bottom = bottom};
+	TransactionId xmin;
+
+	*settled = ROSE_SETTLED_BEFORE_ALL;
+	for (int i = 0; i < nsources; i++)
+	{
+		uint64		since = rose_store_settled(&table->shared->store, sources[i]->id);
+
+		input.sources[i] = sources[i];
+		if (since == ROSE_UNSETTLED || (sources[i]->flags & ROSE_COMPONENT_PRIVATE))
+			*settled = ROSE_UNSETTLED;
+		else if (*settled != ROSE_UNSETTLED)
+			*settled = Max(*settled, since);
+	}
+	input.settled = *settled;
+	/* in this order: who takes a pin after the look at pins has a newer snapshot or counts here */
+	input.horizon = rose_horizon_oldest(table->rel);
+	input.oldest_pin = rose_pin_oldest(table->locator, &xmin);
+	input.pinned_xmin = TransactionIdIsValid(xmin) ?
+		U64FromFullTransactionId(rose_full_xid(xmin)) : 0;
+	return rose_forget_xid(&input);
+}
+
+bool
+rose_merge_could_forget(RoseTable *table, const RoseComponentEntryDisk *entry)
+{
+	uint64		settled;
+
+	return entry->max_seq != ROSE_SEQ_OLDEST && may_forget(table, &entry, 1, true, &settled) != 0;
+}
+
+/* A single component that only changes its level need not be rewritten. */
+static bool
+try_move(RoseMerge *merge, RoseTable *table)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
+	RoseManifestEdit *edit;
+
+	if (merge->ninputs != 1 || input->level == merge->target_level ||
+		(input->flags & ROSE_COMPONENT_PRIVATE) || input->ntombstones > 0 ||
+		(merge->thorough && !(input->flags & ROSE_COMPONENT_UNIQUE_KEYS)))
+		return false;
+	if (merge->pass &&
+		(input->id != manifest->components[manifest->ncomponents - 1].id ||
+		 (merge->thorough && rose_merge_could_forget(table, input))))
+		return false;
+	edit = palloc0(sizeof(RoseManifestEdit));
+	edit->update[0] = *input;
+	edit->update[0].level = merge->target_level;
+	edit->nupdate = 1;
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+	return true;
+}
+
+/* Nothing would be different after it. */
+static bool
+is_pointless(const RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
+{
+	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
+
+	if (merge->pass)
+		return !rose_merge_pass_has_work(merge, table, manifest);
+	if (merge->kind == ROSE_PICK_SPLIT)
+		return false;
+	if (merge->kind == ROSE_PICK_JOIN || merge->ninputs == 0)
+		return merge->ninputs < 2;
+	return merge->ninputs == 1 && input->level == merge->target_level &&
+		input->ntombstones == 0 && (input->flags & ROSE_COMPONENT_UNIQUE_KEYS) &&
+		!(input->flags & ROSE_COMPONENT_PRIVATE);
+}
+
+static RoseMerge *
+make_merge(RoseTable *table, const RosePickResult *pick, bool keep)
+{
+	MemoryContext context = AllocSetContextCreate(keep ? TopMemoryContext : CurrentMemoryContext,
+												  "rose merge", ALLOCSET_DEFAULT_SIZES);
+	RoseMerge  *merge = MemoryContextAllocZero(context, sizeof(RoseMerge));
+
+	merge->context = context;
+	merge->stride_context = AllocSetContextCreate(context, "rose merge stride",
+												  ALLOCSET_DEFAULT_SIZES);
+	merge->locator = table->locator;
+	merge->incarnation = table->incarnation;
+	merge->keep = keep;
+	merge->kind = pick->kind;
+	merge->target_level = pick->target_level;
+	merge->pass = pick->target_level == 2;
+	merge->trims = merge->pass;
+	merge->thorough = pick->thorough;
+	merge->written_by = pick->schema;
+	return merge;
+}
+
+static void
+open_inputs(RoseMerge *merge, RoseTable *table)
+{
+	MemoryContext old = MemoryContextSwitchTo(merge->context);
+
+	merge->schema = rose_schema_copy(merge->written_by ? merge->written_by : table->schema,
+									 merge->context);
+	merge->strategy = GetAccessStrategy(BAS_BULKREAD);
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		RoseMergeInput *input = &merge->inputs[i];
+
+		input->component = rose_component_open(table->rel, merge->schema,
+											   &input->entry, merge->context);
+		input->from = input->entry.first_ordinal;
+		merge->total += input->entry.nrows - input->from;
+	}
+	merge->written_by = NULL;
+	merge->judge = rose_merge_judge_create(merge);
+	if (merge->pass)
+		rose_merge_pass_begin(merge, table);
+	MemoryContextSwitchTo(old);
+}
+
+/* A merge that is to be kept while it begins: it has its lock, and no output. */
+static RoseMerge *beginning = NULL;
+
+RoseMerge *
+rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
+{
+	RoseMerge  *merge = make_merge(table, pick, keep);
+	const RoseManifest *manifest;
+
+	Assert(!table->shared->other_order);
+	if (!rose_merge_lock(table->rel, keep, &merge->lock))
+	{
+		MemoryContextDelete(merge->context);
+		return NULL;
+	}
+	if (keep)
+		beginning = merge;
+	manifest = rose_table_manifest(table);
+	if (!collect_inputs(merge, table, manifest, pick) || is_pointless(merge, table, manifest) ||
+		try_move(merge, table))
+	{
+		beginning = NULL;
+		rose_merge_unlock(&merge->lock, keep);
+		MemoryContextDelete(merge->context);
+		return NULL;
+	}
+	open_inputs(merge, table);
+	beginning = NULL;
+	merge->stats_slot = rose_merge_stats_begin(&table->shared->merge_stats, merge->target_level);
+	ROSE_STOP_POINT("merge-begun");
+	return merge;
+}
+
+void
+rose_merge_begin_failed(void)
+{
+	if (beginning == NULL)
+		return;
+	MemoryContextDelete(beginning->context);
+	beginning = NULL;
+}
+
+/* ---- strides ---- */
+
+/* All inputs, from the first row to the last, into one output or several. */
+static void
+plan_whole(RoseMerge *merge, RoseTable *table)
+{
+	int			nparts = rose_merge_count_parts(merge, rose_table_manifest(table));
+
+	for (int i = 0; i < merge->ninputs; i++)
+		merge->inputs[i].to = merge->inputs[i].entry.nrows;
+	merge->trims = nparts > 1;
+	merge->expected_rows = merge->total / nparts + 1;
+	merge->cut_rows = merge->least_rows = PG_UINT64_MAX;
+	if (merge->trims)
+	{
+		merge->cut_rows = merge->expected_rows * 5 / 4;
+		merge->least_rows = merge->expected_rows * 3 / 4;
+	}
+}
+
+/*
+ * Outputs of a merge into C1 end where an old part of C1 ends if they can: it
+ * is freed then.  The last part is no use: it ends where everything does.
+ */
+static int
+find_old_part(const RoseMerge *merge)
+{
+	int			first = -1;
+
+	for (int i = 0; i < merge->nsources && !merge->pass; i++)
+	{
+		const RoseMergeInput *source = merge->sources[i];
+
+		if (source->entry.level != merge->target_level || source->from == source->to)
+			continue;
+		if (first >= 0)
+			return first;
+		first = i;
+	}
+	return -1;
+}
+
+static void
+open_sources(RoseMerge *merge, RoseTable *table)
+{
+	merge->nsources = 0;
+	for (int i = 0; i < merge->ninputs; i++)
+		if (merge->inputs[i].from < merge->inputs[i].to)
+			merge->sources[merge->nsources++] = &merge->inputs[i];
+	for (int i = 0; i < merge->npieces; i++)
+		merge->sources[merge->nsources++] = &merge->pieces[i];
+
+	merge->cursor = rose_merge_cursor_create(table->rel, merge->schema, merge->nsources,
+											 merge->strategy, merge->stride_context);
+	merge->stride_rows = 0;
+	merge->stride_blocks = 0;
+	for (int i = 0; i < merge->nsources; i++)
+	{
+		const RoseMergeInput *source = merge->sources[i];
+		uint64		nrows = source->to - source->from;
+
+		rose_merge_cursor_add(merge->cursor, source->component, source->from, source->to);
+		merge->stride_rows += nrows;
+		merge->stride_blocks += (uint64) ((double) source->entry.nblocks * nrows /
+										  source->entry.nrows);
+	}
+}
+
+static void
+open_compactor(RoseMerge *merge, RoseTable *table)
+{
+	const RoseComponentEntryDisk *sources[ROSE_MERGE_MAX_SOURCES];
+	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
+		(merge->target_level < 2 ? ROSE_BUILD_UPPER : 0);
+	bool		bottom = merge->kind == ROSE_PICK_MERGE &&
+		rose_merge_at_bottom(merge, rose_table_manifest(table));
+	uint64		forget_xid;
+
+	for (int i = 0; i < merge->nsources; i++)
+		sources[i] = &merge->sources[i]->entry;
+	forget_xid = may_forget(table, sources, merge->nsources, bottom, &merge->settled);
+	merge->compactor = rose_compactor_create(table->rel, &table->shared->store, merge->schema,
+											 merge->expected_rows, options,
+											 rose_horizon_get(table->rel, merge->stride_context),
+											 bottom, merge->stride_context);
+	if (forget_xid != 0)
+		rose_compactor_forget(merge->compactor, FullTransactionIdFromU64(forget_xid));
+}
+
+static void
+open_output(RoseMerge *merge, RoseTable *table)
+{
+	int			options = ROSE_BUILD_PRIVATE | ROSE_BUILD_UPPER |
+		(merge->keep ? ROSE_BUILD_KEEP : 0);
+
+	if (merge->kind != ROSE_PICK_MERGE)
+		merge->builder = rose_component_builder_create(table->rel, &table->shared->store,
+													   merge->schema, merge->expected_rows,
+													   options, merge->stride_context);
+	if (merge->kind != ROSE_PICK_JOIN)
+		open_compactor(merge, table);
+	merge->nopen = 0;
+	merge->old_part = find_old_part(merge);
+	merge->complete = false;
+	merge->output_read = 0;
+}
+
+static void
+free_output(RoseMerge *merge)
+{
+	if (merge->builder)
+		rose_component_builder_free(merge->builder);
+	if (merge->compactor)
+		rose_compactor_free(merge->compactor);
+	merge->builder = NULL;
+	merge->compactor = NULL;
+}
+
+static void
+end_stride(RoseMerge *merge)
+{
+	merge->in_stride = false;
+	merge->cursor = NULL;
+	merge->row = NULL;
+	merge->npieces = 0;
+	MemoryContextReset(merge->stride_context);
+}
+
+/* False: there is nothing left to do. */
+static bool
+begin_stride(RoseMerge *merge, RoseTable *table)
+{
+	if (merge->pass)
+	{
+		if (!rose_merge_plan_stride(merge, table))
+			return false;
+	}
+	else
+		plan_whole(merge, table);
+	open_sources(merge, table);
+	merge->in_stride = true;
+	merge->exhausted = false;
+	return true;
+}
+
+/* ---- rows ---- */
+
+/* May the output end here, but for the key?  Not with next to nothing left for another. */
+static bool
+is_output_full(const RoseMerge *merge)
+{
+	if (merge->pass)
+		return merge->output_read >= merge->cut_rows;
+	if (merge->output_read < merge->least_rows ||
+		merge->total - merge->nread < merge->least_rows / 2)
+		return false;
+	return merge->output_read >= merge->cut_rows ||
+		(merge->old_part >= 0 &&
+		 rose_merge_cursor_ordinal(merge->cursor, merge->old_part) ==
+		 merge->sources[merge->old_part]->to);
+}
+
+/* A join keeps what was committed since it began with the rest. */
+static void
+add_row(RoseMerge *merge, const RoseRow *row)
+{
+	RoseMergeFate fate = rose_merge_judge(merge->judge, row);
+
+	if (fate == ROSE_FATE_ABORTED)
+		return;
+	if (fate == ROSE_FATE_OPEN || merge->compactor == NULL)
+	{
+		Assert(merge->builder != NULL);
+		rose_component_builder_add(merge->builder, row);
+		merge->nopen++;
+	}
+	else
+		rose_compactor_add(merge->compactor, row);
+}
+
+/* One version; false at the end of the output. */
+static bool
+merge_one(RoseMerge *merge)
+{
+	const RoseRow *row = merge->row;
+
+	if (row == NULL)
+		row = rose_merge_cursor_next(merge->cursor);
+	merge->row = NULL;
+	if (row == NULL)
+	{
+		merge->exhausted = true;
+		return false;
+	}
+	if (is_output_full(merge) &&
+		rose_compactor_is_new_key(merge->compactor, row))
+	{
+		merge->row = row;
+		return false;
+	}
+	merge->nread++;
+	merge->output_read++;
+	add_row(merge, row);
+	return true;
+}
+
+/*
+ * Many versions at once, if the next ones are such that this can be done; false if not.  After
+ * some vain attempts the next ones come later.
+ */
+static bool
+merge_batch(RoseMerge *merge)
+{
+	RoseMergeBatch batch;
+	const RoseRow *row;
+	uint64		max = ROSE_MERGE_BATCH;
+
+	if (merge->no_batches > 0)
+	{
+		merge->no_batches--;
+		return false;
+	}
+	if (merge->kind != ROSE_PICK_MERGE || merge->row != NULL || is_output_full(merge))
+		return false;
+	row = rose_merge_cursor_peek(merge->cursor);
+	if (row == NULL || !rose_compactor_is_new_key(merge->compactor, row))
+		return false;
+	if (merge->cut_rows > merge->output_read)
+		max = Min(max, merge->cut_rows - merge->output_read);
+	if (!rose_merge_cursor_batch(merge->cursor, rose_compactor_oldest(merge->compactor),
+								 (int) max, &batch))
+	{
+		merge->no_batches = ROWS_WITHOUT_BATCH;
+		return false;
+	}
+	rose_compactor_add_batch(merge->compactor, batch.rows, batch.tokens);
+	rose_merge_cursor_end_batch(merge->cursor);
+	merge->nread += batch.npassed;
+	merge->output_read += batch.npassed;
+	rose_gentle_many(batch.npassed);
+	if (batch.npassed < ROWS_OF_GOOD_BATCH)
+		merge->no_batches = ROWS_WITHOUT_BATCH;
+	return true;
+}
+
+/* True when the output has all its versions. */
+static bool
+merge_rows(RoseMerge *merge, int budget_ms)
+{
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	for (;;)
+	{
+		instr_time	now;
+
+		for (int i = 0; i < CLOCK_EVERY; i++)
+		{
+			if (merge_batch(merge))
+				break;
+			if (!merge_one(merge))
+				return true;
+			rose_gentle_row();
+		}
+		CHECK_FOR_INTERRUPTS();
+		if (budget_ms == 0)
+			continue;
+		INSTR_TIME_SET_CURRENT(now);
+		INSTR_TIME_SUBTRACT(now, start);
+		if (INSTR_TIME_GET_MILLISEC(now) >= budget_ms)
+			return false;
+	}
+}
+
+/* About how many blocks were read for the output: its share of what the stride reads. */
+static uint64
+blocks_read(const RoseMerge *merge)
+{
+	return merge->stride_rows == 0 ? 0 :
+		(uint64) ((double) merge->stride_blocks * merge->output_read / merge->stride_rows);
+}
+
+static void
+finish_output(RoseMerge *merge)
+{
+	merge->has_output = merge->has_open = false;
+	if (merge->compactor)
+		merge->has_output = rose_compactor_finish(merge->compactor, &merge->output);
+	if (merge->builder && merge->nopen > 0)
+	{
+		bool		joined = merge->kind == ROSE_PICK_JOIN;
+
+		rose_component_builder_finish(merge->builder,
+									  joined ? &merge->output : &merge->open_output);
+		merge->has_output = merge->has_output || joined;
+		merge->has_open = !joined;
+	}
+	/* what the sources had left out counts on */
+	for (int i = 0; i < merge->nsources; i++)
+		merge->output.max_xid = Max(merge->output.max_xid, merge->sources[i]->entry.max_xid);
+	merge->complete = true;
+}
+
+/* ---- steps ---- */
+
+/*
+ * An incarnation is never used again, so it stands for the file, too.  The entry may have been
+ * evicted and made again while there was no output: what the compactor knows of
+ * it is not there any more.
+ */
+static bool
+is_same_file(const RoseMerge *merge, const RoseTable *table)
+{
+	return table->incarnation == merge->incarnation;
+}
+
+static void
+rebind(RoseMerge *merge, RoseTable *table)
+{
+	if (merge->cursor)
+		rose_merge_cursor_rebind(merge->cursor, table->rel);
+	if (merge->builder)
+		rose_component_builder_rebind(merge->builder, table->rel);
+	if (merge->compactor)
+		rose_compactor_rebind(merge->compactor, table->rel);
+}
+
+/* Go on with the output at hand, or begin one.  DONE: it is published. */
+static RoseMergeProgress
+work_on_output(RoseMerge *merge, RoseTable *table, int budget_ms)
+{
+	rebind(merge, table);
+	if (!merge->builder && !merge->compactor)
+		open_output(merge, table);
+	if (!merge->complete)
+	{
+		bool		all_read = merge_rows(merge, budget_ms);
+
+		rose_merge_stats_progress(&table->shared->merge_stats, merge->stats_slot,
+								  merge->nread, merge->total);
+		if (!all_read)
+			return ROSE_MERGE_MORE;
+		ROSE_STOP_POINT("merge-read");
+		finish_output(merge);
+		rose_merge_stats_merged(&table->shared->merge_stats, blocks_read(merge),
+								merge->has_output ? merge->output.nblocks : 0);
+		if (merge->compactor)
+			rose_merge_stats_missing(&table->shared->merge_stats,
+									 rose_compactor_missing(merge->compactor));
+		ROSE_STOP_POINT("merge-built");
+	}
+	rose_merge_publish(merge, table);
+	ROSE_STOP_POINT("merge-published");
+	free_output(merge);
+	if (merge->alone)
+		rose_pin_renew(merge->locator);
+	return ROSE_MERGE_DONE;
+}
+
+/* A step of limited time also ends with an output, so that others get their turn. */
+RoseMergeProgress
+rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms)
+{
+	for (;;)
+	{
+		RoseMergeProgress progress;
+
+		if (!is_same_file(merge, table) ||
+			!rose_merge_sources_unchanged(merge, rose_table_manifest(table)))
+			return ROSE_MERGE_DONE;
+		if (!merge->in_stride && !begin_stride(merge, table))
+			break;
+		progress = work_on_output(merge, table, budget_ms);
+		if (progress != ROSE_MERGE_DONE)
+			return progress;
+		if (merge->exhausted)
+			end_stride(merge);
+		if (merge->exhausted && !merge->pass)
+			break;
+		if (budget_ms != 0)
+			return ROSE_MERGE_MORE;
+	}
+	pg_atomic_fetch_add_u64(&table->shared->merges, 1);
+	return ROSE_MERGE_DONE;
+}
+
+void
+rose_merge_end(RoseMerge *merge, RoseTable *table)
+{
+	/* the shared state that lists the output may be gone */
+	if (table == NULL || !is_same_file(merge, table))
+		rose_owner_forget(merge->locator);
+	else
+		rose_merge_stats_end(&table->shared->merge_stats, merge->stats_slot);
+	free_output(merge);
+	rose_merge_let_go(merge);
+	MemoryContextDelete(merge->context);
+}
+
+void
+rose_merge_let_go(RoseMerge *merge)
+{
+	if (!merge->unlocked)
+		rose_merge_unlock(&merge->lock, merge->keep);
+	merge->unlocked = true;
+}
+
+void
+rose_merge_lost_lock(RoseMerge *merge)
+{
+	merge->unlocked = true;
+}
+
+bool
+rose_merge_lock_again(RoseMerge *merge)
+{
+	Assert(merge->keep && !merge->unlocked);
+	merge->unlocked = LockAcquire(&merge->lock, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL;
+	return !merge->unlocked;
+}
+
+RelFileLocator
+rose_merge_locator(const RoseMerge *merge)
+{
+	return merge->locator;
+}
+
+bool
+rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
+{
+	for (int i = 0; i < merge->nparts; i++)
+		if (merge->parts[i] == entry->id)
+			return true;
+	return is_input(merge, entry->id) || (merge->pass && entry->level == 2);
+}

@@ -1,0 +1,99 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_merge.h
+ *	  Merges: runs and C1 to C1, C1 to C2.
+ *
+ * A merge holds the table's ROSE_LOCK_MERGE, as a session lock from its first step to
+ * its last, and takes ROSE_LOCK_SPILL for moments.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MERGE_H
+#define ROSE_MERGE_H
+
+#include "postgres.h"
+
+#include "lsm/merge/rose_picker.h"
+#include "lsm/tree/rose_tree.h"
+
+typedef struct RoseMerge RoseMerge;
+
+/*
+ * Start the merge that was picked; level 2 is a pass over C2's pieces.  NULL if the lock is taken, the manifest
+ * has changed, or there is nothing (left) to do.
+ *
+ * keep: it lives across transactions, in a child of TopMemoryContext, under a
+ * session lock; the caller opens the table anew for each step.  One process
+ * may have several merges of a table with different inputs.  Otherwise it ends
+ * with the transaction, and waits for the lock.
+ */
+extern RoseMerge *rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep);
+
+/* After an error in it (keep), and the abort of its transaction, with which its lock has gone. */
+extern void rose_merge_begin_failed(void);
+
+typedef enum RoseMergeProgress
+{
+	ROSE_MERGE_MORE,			/* call again */
+	ROSE_MERGE_DONE				/* published (or given up because the table changed); free it */
+} RoseMergeProgress;
+
+/* Merge for at most budget_ms (0 = to the end). */
+extern RoseMergeProgress rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms);
+
+/*
+ * End it and free it, done or not.  table: as opened now, or NULL if it is
+ * gone.  After an error in a step it can only be ended, once the transaction is aborted: by this, or by the
+ * end of the process, with which locks and blocks are given up, too.
+ */
+extern void rose_merge_end(RoseMerge *merge, RoseTable *table);
+
+/* It will only be ended, but not now: others need not wait for that. */
+extern void rose_merge_let_go(RoseMerge *merge);
+
+/*
+ * An abort of a transaction releases locks of the session, too, those of all merges.  One that will only be
+ * ended does without; one that is to go on takes its lock again, at once.  False: another process has it
+ * already, and the merge can only be ended.
+ */
+extern void rose_merge_lost_lock(RoseMerge *merge);
+extern bool rose_merge_lock_again(RoseMerge *merge);
+
+/*
+ * What waits for merges, and how far those under way are: for whoever slows
+ * writers down.  Without locks or I/O.  Bytes are uncompressed row bytes, as C0's.
+ */
+typedef struct RoseMergeBacklog
+{
+	uint64		c0_size;		/* bytes a memtable may reach; see the picker */
+	int			nruns;
+	uint64		run_bytes;
+	uint64		c1_bytes;
+	uint64		c2_bytes;
+	/* into C1 (or among runs), into C2: versions read, of about so many; 0 of 0: none */
+	uint64		done[2];
+	uint64		total[2];
+	int			pid[2];			/* of the process that merges; 0: none */
+} RoseMergeBacklog;
+extern void rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog);
+
+extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
+
+/*
+ * Is this component an input, (now or later) replaced by it, or where its next
+ * output goes?
+ */
+extern bool rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry);
+
+/*
+ * Everything (spill first) into C2, now, in this process.  alone: the
+ * transaction had not looked at the table before, so that what the merge replaces
+ * need not be kept for it.
+ */
+extern void rose_merge_all(RoseTable *table, bool alone);
+
+/* The size that pieces of C2 aim at, if there is so much in all. */
+extern uint64 rose_merge_piece_blocks(uint64 nblocks);
+extern void rose_merge_define_settings(void);	/* rose.debug_piece_size */
+
+#endif							/* ROSE_MERGE_H */

@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_merge_internal.h
+ *	  What the files of src/lsm/rose_merge*.c share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MERGE_INTERNAL_H
+#define ROSE_MERGE_INTERNAL_H
+
+#include "lsm/merge/rose_compactor.h"
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_merge_cursor.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "storage/lock.h"
+
+/* Most components that may be merged by one stride. */
+#define ROSE_MERGE_MAX_SOURCES	ROSE_MAX_COMPONENTS
+
+/* A merge into C1 makes about so many components at most. */
+#define ROSE_MERGE_MAX_PARTS	6
+
+typedef struct RoseMergeJudge RoseMergeJudge;
+
+typedef struct RoseMergeInput
+{
+	RoseComponentEntryDisk entry;
+	RoseComponent *component;
+	RoseComponentCursor *seeker;	/* of a pass: to find where strides end */
+	uint64		from;			/* ordinals: not merged and published yet ... */
+	uint64		to;				/* ... and part of the stride */
+} RoseMergeInput;
+
+struct RoseMerge
+{
+	MemoryContext context;
+	RelFileLocator locator;
+	uint64		incarnation;	/* of the table's registry entry */
+	LOCKTAG		lock;
+	bool		keep;			/* lives across transactions: session lock */
+	bool		unlocked;		/* ... which was given up already */
+	bool		alone;			/* the transaction has read nothing else of the table */
+	const RoseSchema *written_by;	/* while it begins: what schema is to be a copy of; NULL = the table's */
+	RoseSchema *schema;
+	RosePickKind kind;
+	RoseMergeJudge *judge;		/* of rows of private runs; NULL: there are none */
+	int			target_level;
+	BufferAccessStrategy strategy;
+
+	/* what was picked; of a pass: what comes into C2 */
+	int			ninputs;
+	RoseMergeInput inputs[ROSE_MAX_COMPONENTS];
+
+	/*
+	 * It publishes its outputs one after the other and trims its inputs: a
+	 * pass, or a large merge into C1.
+	 */
+	bool		trims;
+	int			nparts;			/* outputs so far, of a merge into C1 ... */
+	uint32		parts[2 * ROSE_MERGE_MAX_PARTS];	/* ... that are published */
+	int			old_part;		/* source: the part of C1 whose end is near that of
+								 * the output; -1 = none */
+
+	/* a pass: into C2, piece by piece */
+	bool		pass;
+	bool		thorough;		/* rewrites every piece that could be smaller */
+	uint32		done_piece;		/* all pieces up to this one are done; 0 = none.
+								 * If it trims, the newest output */
+	uint64		target_blocks;	/* size to aim at for a piece */
+
+	/* the stride: what is merged without starting the sources anew */
+	bool		in_stride;
+	MemoryContext stride_context;	/* reset with each */
+	int			npieces;		/* that it replaces */
+	RoseMergeInput pieces[ROSE_MAX_COMPONENTS];
+	uint64		expected_rows;	/* of one output */
+	uint64		cut_rows;		/* so many versions read are enough for an output ... */
+	uint64		least_rows;		/* ... and so many at the end of an old part of C1 */
+	int			nsources;		/* inputs that have rows in it, then the pieces */
+	RoseMergeInput *sources[ROSE_MERGE_MAX_SOURCES];
+	uint64		stride_rows;	/* that they have */
+	uint64		stride_blocks;	/* that these take, about */
+	RoseMergeCursor *cursor;
+	const RoseRow *row;			/* next one, if it was looked at already */
+	int			no_batches;		/* versions to take before the next attempt at a batch */
+
+	/* the output under construction: one of them */
+	RoseCompactor *compactor;
+	RoseComponentBuilder *builder;
+	uint64		output_read;	/* versions read for it */
+	bool		complete;		/* ready to be published */
+	bool		exhausted;		/* ... and the stride has no more rows */
+	bool		has_output;
+	uint64		settled;		/* the output will be since then; ROSE_UNSETTLED = not yet */
+	RoseComponentEntryDisk output;
+	uint64		nopen;			/* versions that the builder has got */
+	bool		has_open;		/* of a split: what is in progress goes on, ... */
+	RoseComponentEntryDisk open_output; /* ... here */
+
+	int			stats_slot;		/* see rose_merge_stats.h */
+	uint64		nread;
+	uint64		total;
+};
+
+/* ROSE_LOCK_MERGE; keep: for the session, and without waiting.  False: it is taken. */
+extern bool rose_merge_lock(Relation rel, bool keep, LOCKTAG *tag);
+extern void rose_merge_unlock(const LOCKTAG *tag, bool keep);
+
+/* --- rows of private runs (rose_merge_judge.c) --- */
+typedef enum RoseMergeFate
+{
+	ROSE_FATE_COMMITTED,
+	ROSE_FATE_OPEN,				/* in progress */
+	ROSE_FATE_ABORTED
+} RoseMergeFate;
+
+extern RoseMergeJudge *rose_merge_judge_create(const RoseMerge *merge);
+extern RoseMergeFate rose_merge_judge(RoseMergeJudge *judge, const RoseRow *row);
+
+/* Is everything from the newest input on an input, or C2 that the merge takes along? */
+extern bool rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest);
+
+/* Could a merge of this component alone, at the bottom, forget what it has to forget now? */
+extern bool rose_merge_could_forget(RoseTable *table, const RoseComponentEntryDisk *entry);
+
+/* --- passes (rose_merge_pass.c) --- */
+
+/* The pieces of C2 are not what a pass can start from. */
+extern bool rose_merge_pass_possible(const RoseManifest *manifest);
+
+/* How many components should this merge into C1 make? */
+extern int	rose_merge_count_parts(const RoseMerge *merge, const RoseManifest *manifest);
+
+/* Will the pass change anything? */
+extern bool rose_merge_pass_has_work(const RoseMerge *merge, RoseTable *table,
+									 const RoseManifest *manifest);
+extern void rose_merge_pass_begin(RoseMerge *merge, RoseTable *table);
+
+/* Fill in the next stride; false: the pass is over. */
+extern bool rose_merge_plan_stride(RoseMerge *merge, RoseTable *table);
+
+/* --- publishing (rose_merge_publish.c) --- */
+extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *manifest, uint32 id);
+
+/* Do all sources that are left still stand in the manifest as they did? */
+extern bool rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifest);
+
+extern void rose_merge_publish(RoseMerge *merge, RoseTable *table);
+
+#endif							/* ROSE_MERGE_INTERNAL_H */

@@ -1,0 +1,342 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_merge_pass.c
+ *	  A pass: the merge into C2, piece by piece of its key range.
+ *
+ * C2 consists of pieces with disjoint, ascending key ranges.  A pass goes
+ * through them in key order, in strides.  A stride merges a piece, or a few
+ * small neighbours, with the rows of all inputs (C1, sometimes runs) that
+ * belong there: those not greater than the piece's greatest key; the last
+ * piece gets the rest.  What it makes is published before the next stride:
+ * the old pieces leave the manifest, and the inputs' rows up to there are
+ * trimmed off, by first_ordinal of their manifest entries.  So each version
+ * is in one place at any time, freed space can be reused by the next stride,
+ * and a pass that ends early has lost at most one stride of work: the next
+ * one finds the inputs as far as they are trimmed.
+ *
+ * Pieces for which the inputs have no rows are not touched, unless they have
+ * garbage of their own or have to be joined with a neighbour.
+ *
+ * The size aimed at is a twentieth of all data, but not less than a piece that is
+ * cheap to rewrite.  A stride that would make a much larger piece makes several.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_merge_internal.h"
+
+#include "lsm/snapshot/rose_horizon.h"
+#include "lsm/tree/rose_pieces.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+/* A piece is not aimed to be smaller than this part of C2 and its inputs. */
+#define PIECES_OF_ALL		20
+
+/* More pieces than this, and small ones are joined even if nothing else is due. */
+#define MANY_PIECES			28
+
+/* Never let a pass fill the manifest beyond this. */
+#define MOST_COMPONENTS		(ROSE_MAX_COMPONENTS - 16)
+
+/* Old tombstones that are this part of a piece make it worth rewriting. */
+#define TOMBSTONE_PART		0.25
+
+static int	piece_size = 2048; /* rose.debug_piece_size, kB */
+
+void
+rose_merge_define_settings(void)
+{
+	DefineCustomIntVariable("rose.debug_piece_size",
+							"Sets the size of which merges do not make the pieces of C2 smaller.",
+							"For tests of rose: with little data and a small size a table has many pieces.",
+							&piece_size,
+							2048,
+							8,
+							MAX_KILOBYTES,
+							PGC_SUSET,
+							GUC_UNIT_KB | GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
+							NULL, NULL, NULL);
+}
+
+uint64
+rose_merge_piece_blocks(uint64 nblocks)
+{
+	return Max(nblocks / PIECES_OF_ALL, (uint64) piece_size * 1024 / BLCKSZ);
+}
+
+bool
+rose_merge_pass_possible(const RoseManifest *manifest)
+{
+	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
+		if (manifest->components[i].state != ROSE_COMPONENT_LIVE ||
+			(manifest->components[i].flags & ROSE_COMPONENT_PRIVATE))
+			return false;
+	return true;
+}
+
+/*
+ * Does a piece have garbage that is worth a rewrite, or, for a thorough
+ * pass, any that might go?
+ */
+static bool
+needs_cleaning(const RoseMerge *merge, RoseTable *table, const RoseComponentEntryDisk *entry,
+			   uint64 horizon)
+{
+	bool		repeats = !(entry->flags & ROSE_COMPONENT_UNIQUE_KEYS);
+
+	if (merge->thorough)
+		return repeats || entry->ntombstones > 0 || rose_merge_could_forget(table, entry);
+	return entry->max_xid < horizon &&
+		(repeats || entry->ntombstones > TOMBSTONE_PART * entry->nrows);
+}
+
+bool
+rose_merge_pass_has_work(const RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
+{
+	if (merge->ninputs > 0)
+		return true;
+	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
+		if (needs_cleaning(merge, table, &manifest->components[i], PG_UINT64_MAX))
+			return true;
+	return false;
+}
+
+void
+rose_merge_pass_begin(RoseMerge *merge, RoseTable *table)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+	uint64		nblocks = 0;
+
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		RoseMergeInput *input = &merge->inputs[i];
+
+		nblocks += rose_component_rest(&input->entry, input->entry.nblocks);
+		input->seeker = rose_component_cursor_create(input->component, table->rel,
+													 merge->schema, merge->strategy,
+													 merge->context);
+	}
+	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
+
+		nblocks += rose_component_rest(entry, entry->nblocks);
+		merge->total += entry->nrows - entry->first_ordinal;
+	}
+	merge->target_blocks = rose_merge_piece_blocks(nblocks);
+}
+
+/* ---- parts of C1 ---- */
+
+/*
+ * A merge into C1 needs as much space as it makes before it can free its inputs, so a
+ * large one makes several components.  Not if there is no C2: C1 then becomes it.
+ */
+int
+rose_merge_count_parts(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	uint64		nblocks = 0;
+	uint64		n;
+
+	if (merge->target_level != 1 || merge->ninputs < 2 ||
+		rose_merge_at_bottom(merge, manifest) ||
+		manifest->ncomponents >= MOST_COMPONENTS)
+		return 1;
+	for (int i = 0; i < merge->ninputs; i++)
+		nblocks += rose_component_rest(&merge->inputs[i].entry, merge->inputs[i].entry.nblocks);
+	n = Min(nblocks * BLCKSZ / ((uint64) piece_size * 1024 / 2),
+			(uint64) (MOST_COMPONENTS - manifest->ncomponents));
+	return (int) Max(1, Min(n, ROSE_MERGE_MAX_PARTS));
+}
+
+/* ---- planning a stride ---- */
+
+typedef struct StridePlan
+{
+	RoseMerge  *merge;
+	RoseTable  *table;
+	const RoseManifest *manifest;
+	uint64		horizon;
+	uint64		ends[ROSE_MAX_COMPONENTS];	/* of the inputs, at the piece at hand */
+	uint64		nblocks;		/* that it will read */
+	uint64		nrows;
+} StridePlan;
+
+/* Ordinal of the input's first row that is greater than this key. */
+static uint64
+find_end(const RoseMerge *merge, RoseMergeInput *input, const Datum *key)
+{
+	uint64		ordinal;
+
+	if (input->from == input->entry.nrows)
+		return input->from;
+	if (!rose_component_cursor_seek(input->seeker, key,
+									rose_schema_key_width(merge->schema), 0))
+		return input->entry.nrows;
+	ordinal = rose_component_cursor_row(input->seeker)->ordinal;
+	return Max(ordinal, input->from);
+}
+
+static uint64
+rest_blocks(const RoseComponentEntryDisk *entry)
+{
+	return rose_component_rest(entry, entry->nblocks);
+}
+
+static bool
+inputs_have_rows(const StridePlan *plan, bool up_to_ends)
+{
+	const RoseMerge *merge = plan->merge;
+
+	for (int i = 0; i < merge->ninputs; i++)
+		if (merge->inputs[i].from < (up_to_ends ? plan->ends[i] : merge->inputs[i].entry.nrows))
+			return true;
+	return false;
+}
+
+/* Does a stride have to begin at this piece?  plan->ends are set. */
+static bool
+must_take(const StridePlan *plan, const RoseComponentEntryDisk *entry, bool last)
+{
+	bool		small = rest_blocks(entry) < plan->merge->target_blocks / 2;
+	int			npieces = plan->manifest->ncomponents -
+		rose_manifest_first_piece(plan->manifest);
+
+	if (inputs_have_rows(plan, true) || 
+		needs_cleaning(plan->merge, plan->table, entry, plan->horizon))
+		return true;
+	if (last)
+		return small && inputs_have_rows(plan, false);
+	return small && npieces > MANY_PIECES;
+}
+
+/* Should the stride take this one, too?  So far it has little to do. */
+static bool
+should_join(const StridePlan *plan, const RoseComponentEntryDisk *next)
+{
+	const RoseMerge *merge = plan->merge;
+	int			npieces = plan->manifest->ncomponents -
+		rose_manifest_first_piece(plan->manifest);
+
+	return plan->nblocks < merge->target_blocks / 2 &&
+		(npieces > MANY_PIECES ||
+		 plan->nblocks + rest_blocks(next) <= 2 * merge->target_blocks);
+}
+
+static void
+take_piece(StridePlan *plan, const RoseComponentEntryDisk *entry, RoseComponent *component)
+{
+	RoseMerge  *merge = plan->merge;
+	RoseMergeInput *piece = &merge->pieces[merge->npieces++];
+
+	memset(piece, 0, sizeof(*piece));
+	piece->entry = *entry;
+	piece->component = component;
+	piece->from = entry->first_ordinal;
+	piece->to = entry->nrows;
+	plan->nblocks += rest_blocks(entry);
+	plan->nrows += piece->to - piece->from;
+}
+
+static void
+take_inputs(StridePlan *plan, bool up_to_ends)
+{
+	RoseMerge  *merge = plan->merge;
+
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		RoseMergeInput *input = &merge->inputs[i];
+		uint64		end = up_to_ends ? plan->ends[i] : input->entry.nrows;
+		uint64		start = Max(input->to, input->from);
+
+		plan->nrows += end - start;
+		plan->nblocks += (uint64) ((double) input->entry.nblocks * (end - start) /
+								   input->entry.nrows);
+		input->to = end;
+	}
+}
+
+/* Go through the pieces from this manifest index on, until the stride is full. */
+static void
+choose_pieces(StridePlan *plan, RoseTable *table, int index)
+{
+	RoseMerge  *merge = plan->merge;
+
+	for (; index < plan->manifest->ncomponents; index++)
+	{
+		const RoseComponentEntryDisk *entry = &plan->manifest->components[index];
+		bool		last = index == plan->manifest->ncomponents - 1;
+		RoseComponent *component;
+
+		if (merge->npieces > 0 && !should_join(plan, entry))
+			return;
+		component = rose_component_open(table->rel, merge->schema, entry,
+										merge->stride_context);
+		for (int i = 0; i < merge->ninputs; i++)
+			plan->ends[i] = find_end(merge, &merge->inputs[i],
+									 rose_component_info(component)->max_key);
+		if (merge->npieces > 0 || must_take(plan, entry, last))
+		{
+			take_piece(plan, entry, component);
+			take_inputs(plan, !last);
+		}
+		else
+		{
+			rose_component_close(component);
+			merge->done_piece = entry->id;
+			merge->total -= entry->nrows - entry->first_ordinal;
+		}
+	}
+}
+
+/* How many outputs, and how large? */
+static void
+size_outputs(StridePlan *plan)
+{
+	RoseMerge  *merge = plan->merge;
+	uint64		n = 1;
+
+	if (plan->nblocks > 2 * merge->target_blocks)
+		n = Min(plan->nblocks / merge->target_blocks,
+				(uint64) Max(MOST_COMPONENTS - plan->manifest->ncomponents, 1));
+	merge->cut_rows = n > 1 ? plan->nrows / n + 1 : PG_UINT64_MAX;
+	merge->expected_rows = plan->nrows / n + 1;
+}
+
+/* A merge may have published since: see where the pieces that are not done begin. */
+static int
+first_piece_to_do(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
+		if (manifest->components[i].id == merge->done_piece)
+			return i + 1;
+	return rose_manifest_first_piece(manifest);
+}
+
+bool
+rose_merge_plan_stride(RoseMerge *merge, RoseTable *table)
+{
+	StridePlan	plan = {.merge = merge,.table = table};
+
+	plan.manifest = rose_table_manifest(table);
+	plan.horizon = rose_merge_at_bottom(merge, plan.manifest) ?
+		rose_horizon_oldest(table->rel) : 0;
+	merge->npieces = 0;
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		merge->inputs[i].to = merge->inputs[i].from;
+		rose_component_cursor_rebind(merge->inputs[i].seeker, table->rel);
+	}
+	choose_pieces(&plan, table, first_piece_to_do(merge, plan.manifest));
+	if (merge->npieces == 0)
+	{
+		/* behind the last piece, which is large enough already */
+		if (!inputs_have_rows(&plan, false))
+			return false;
+		take_inputs(&plan, false);
+	}
+	size_outputs(&plan);
+	return true;
+}

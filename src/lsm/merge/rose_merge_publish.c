@@ -1,0 +1,263 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_merge_publish.c
+ *	  How the output of a merge gets into the manifest.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_merge_internal.h"
+
+#include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
+
+const RoseComponentEntryDisk *
+rose_manifest_find(const RoseManifest *manifest, uint32 id)
+{
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (manifest->components[i].id == id)
+			return &manifest->components[i];
+	return NULL;
+}
+
+/* An input that was used up has left the manifest. */
+static bool
+is_gone(const RoseMerge *merge, const RoseMergeInput *input)
+{
+	return merge->trims && input->from == input->entry.nrows;
+}
+
+/*
+ * What has been trimmed is what this merge has published.  Another process may have merged the table for a while after
+ * an error had cost this one its lock.
+ */
+static bool
+is_unchanged(const RoseMergeInput *input, const RoseManifest *manifest)
+{
+	const RoseComponentEntryDisk *entry = rose_manifest_find(manifest, input->entry.id);
+
+	return entry != NULL && entry->state == input->entry.state &&
+		entry->epoch == input->entry.epoch && entry->first_ordinal == input->from;
+}
+
+bool
+rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+		if (!is_gone(merge, &merge->inputs[i]) && !is_unchanged(&merge->inputs[i], manifest))
+			return false;
+	for (int i = 0; merge->in_stride && i < merge->npieces; i++)
+		if (!is_gone(merge, &merge->pieces[i]) && !is_unchanged(&merge->pieces[i], manifest))
+			return false;
+	return true;
+}
+
+static void
+remove_inputs(const RoseMerge *merge, RoseManifestEdit *edit)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+		edit->remove[edit->nremove++] = merge->inputs[i].entry.id;
+}
+
+static void
+add_output(const RoseMerge *merge, RoseManifestEdit *edit)
+{
+	if (!merge->has_output)
+		return;
+	edit->add[0] = merge->output;
+	edit->add[0].level = merge->target_level;
+	edit->add[0].state = ROSE_COMPONENT_LIVE;
+	edit->nadd = 1;
+	edit->settled = merge->settled;
+}
+
+static void
+publish_merged(RoseMerge *merge, RoseTable *table)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	remove_inputs(merge, edit);
+	add_output(merge, edit);
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+}
+
+/* Behind which component a joined private run goes: it takes the place of the newest input. */
+static uint32
+before_newest_input(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	uint32		before = ROSE_ADD_BY_LEVEL; /* in front of all */
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		if (manifest->components[i].id == merge->inputs[0].entry.id)
+			break;
+		before = manifest->components[i].id;
+	}
+	return before;
+}
+
+/* Nobody has made an ordinary run of a private one meanwhile, or dropped it. */
+static bool
+are_still_private(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		const RoseComponentEntryDisk *entry = rose_manifest_find(manifest,
+																 merge->inputs[i].entry.id);
+
+		if (entry == NULL || (entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
+			return false;
+	}
+	return rose_merge_sources_unchanged(merge, manifest);
+}
+
+/*
+ * The joined private run must come before all runs that may have an older
+ * version of one of its keys, and after those that may have a newer one.  When the join began,
+ * nothing of it was committed: so newer versions are only in runs that have come in front since, and, of the same
+ * transactions, in private runs in front of the newest input.  It takes the place of that one.  What was rolled back since
+ * is in the run as well, and may stand in front of newer versions then: no reader takes any order from it.
+ */
+static void
+switch_joined(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
+{
+	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	remove_inputs(merge, edit);
+	if (merge->has_output)
+	{
+		RoseComponentEntryDisk *output = &edit->add[0];
+
+		*output = merge->output;
+		output->level = 0;
+		output->state = input->state;
+		output->flags |= input->flags & ROSE_COMPONENT_READ_PENDING;
+		output->subid = input->subid;
+		output->epoch = input->epoch;
+		edit->nadd = 1;
+		edit->add_behind = before_newest_input(merge, manifest);
+	}
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+}
+
+/* Both outputs take the input's place, what is in progress in front: it is newer than what is committed. */
+static void
+switch_split(RoseMerge *merge, RoseTable *table)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	remove_inputs(merge, edit);
+	if (merge->has_open)
+		edit->add[edit->nadd++] = merge->open_output;
+	if (merge->has_output)
+		edit->add[edit->nadd++] = merge->output;
+	for (int i = 0; i < edit->nadd; i++)
+	{
+		edit->add[i].level = merge->target_level;
+		edit->add[i].state = ROSE_COMPONENT_LIVE;
+	}
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	if (merge->has_output)
+		rose_store_settle(table->rel, &table->shared->store);
+	pfree(edit);
+}
+
+/* Spills are kept out, and others who look after private runs. */
+static void
+publish_private(RoseMerge *merge, RoseTable *table)
+{
+	RoseManifest *manifest = palloc(sizeof(RoseManifest));
+
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_manifest_read(table->rel, manifest);
+	if (are_still_private(merge, manifest))
+	{
+		if (merge->kind == ROSE_PICK_JOIN)
+			switch_joined(merge, table, manifest);
+		else
+			switch_split(merge, table);
+	}
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	pfree(manifest);
+}
+
+/* ---- one output of several ---- */
+
+/* What comes before this ordinal of the source is in the outputs, or garbage. */
+static uint64
+source_position(const RoseMerge *merge, int source)
+{
+	return rose_merge_cursor_ordinal(merge->cursor, source);
+}
+
+/*
+ * The oldest source that is left.  The first part of C1 goes to its place even if it has none of
+ * its versions: the next ones, which follow, may have, and must come to lie behind all that
+ * the merge goes past.
+ */
+static int
+oldest_source_left(const RoseMerge *merge)
+{
+	int			oldest = merge->nsources - 1;
+
+	while (oldest >= 0 && merge->sources[oldest]->from == merge->sources[oldest]->entry.nrows)
+		oldest--;
+	return oldest;
+}
+
+/*
+ * The first piece of a pass goes in front of C2; the first part of C1 where its oldest
+ * input stands, with which it has no key in common once that is trimmed.  The next ones follow it.
+ */
+static void
+publish_part(RoseMerge *merge, RoseTable *table)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+	int			place = !merge->pass && merge->done_piece == 0 ? oldest_source_left(merge) : -1;
+
+	for (int i = 0; i < merge->nsources; i++)
+	{
+		RoseMergeInput *source = merge->sources[i];
+		uint64		position = source_position(merge, i);
+
+		if (source->from == source->entry.nrows)
+			continue;			/* removed when an earlier part was published */
+		if (position == source->entry.nrows)
+			edit->remove[edit->nremove++] = source->entry.id;
+		else if (position > source->from || i == place)
+		{
+			edit->trim[edit->ntrim].id = source->entry.id;
+			edit->trim[edit->ntrim++].first_ordinal = position;
+		}
+	}
+	add_output(merge, edit);
+	if (merge->done_piece != 0)
+		edit->add_behind = merge->done_piece;
+	else
+		edit->add_behind = merge->pass ? ROSE_ADD_BY_LEVEL : 0;
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+
+	for (int i = 0; i < merge->nsources; i++)
+		merge->sources[i]->from = source_position(merge, i);
+	if (!merge->has_output)
+		return;
+	merge->done_piece = merge->output.id;
+	if (!merge->pass)
+		merge->parts[merge->nparts++] = merge->output.id;
+}
+
+void
+rose_merge_publish(RoseMerge *merge, RoseTable *table)
+{
+	if (merge->kind != ROSE_PICK_MERGE)
+		publish_private(merge, table);
+	else if (merge->trims)
+		publish_part(merge, table);
+	else
+		publish_merged(merge, table);
+}

@@ -1,0 +1,266 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_own_runs.c
+ *	  Private runs after their transaction has ended.
+ *
+ * A private run has rows of transactions that were in progress when it was made: of one that is
+ * large, or of all that a spill did not carry over.  Readers judge them as they judge those in C0.
+ * When all its transactions have ended, and
+ *
+ *	  all aborted	  the run is dropped
+ *	  all committed	  and no subtransaction wrote rows: it is an ordinary run from now on,
+ *					  by a change of its manifest entry alone
+ *	  else			  it may be merged, which drops rows of what aborted
+ *
+ * When some have committed and others go on, it can be split: an ordinary run, and a private one with
+ * what is left, in its place.  Private runs of which nothing has committed are joined as they pile up.  Both is
+ * done by the worker, or by the transaction itself where no worker can.
+ *
+ * Locking: ROSE_LOCK_SPILL while entries are changed; ROSE_LOCK_MERGE while runs are joined.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_own_runs.h"
+
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_picker.h"
+#include "lsm/merge/rose_spill.h"
+#include "lsm/tree/rose_altered.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+
+/* So many components: merges cannot be left to others. */
+#define MANY_COMPONENTS		(ROSE_MAX_COMPONENTS / 2)
+
+RoseXidStatus
+rose_private_owner_status(uint64 owner)
+{
+	RoseVersion version = {.xid = FullTransactionIdFromU64(owner)};
+
+	return rose_version_status(&version);
+}
+
+/* Whose rows it has: the footer is asked only if that is not in the manifest. */
+static const uint64 *
+owners_of(RoseTable *table, const RoseComponentEntryDisk *entry, int *n)
+{
+	*n = 1;
+	if ((entry->flags & ROSE_COMPONENT_OWNERS) == 0)
+		return &entry->owner_xid;
+	for (int i = 0; i < table->manifest.ncomponents; i++)
+		if (table->manifest.components[i].id == entry->id)
+		{
+			const RoseComponentInfo *info = rose_component_info(rose_table_component(table, i));
+
+			*n = info->nowners;
+			return info->owners;
+		}
+	elog(ERROR, "private run %u is not in the manifest", entry->id);
+}
+
+RosePrivateState
+rose_private_owners(RoseTable *table, const RoseComponentEntryDisk *entry,
+					RosePrivateOwners *owners)
+{
+	int			n;
+	const uint64 *xids = owners_of(table, entry, &n);
+
+	Assert(entry->flags & ROSE_COMPONENT_PRIVATE);
+	memset(owners, 0, sizeof(*owners));
+	for (int i = 0; i < n; i++)
+		switch (rose_private_owner_status(xids[i]))
+		{
+			case ROSE_XID_OWN:
+			case ROSE_XID_IN_PROGRESS:
+				owners->nopen++;
+				break;
+			case ROSE_XID_COMMITTED:
+				owners->ncommitted++;
+				break;
+			case ROSE_XID_ABORTED:
+				owners->naborted++;
+				break;
+		}
+	if (owners->nopen > 0)
+		return owners->ncommitted > 0 ? ROSE_PRIVATE_PARTLY : ROSE_PRIVATE_OPEN;
+	return owners->ncommitted > 0 ? ROSE_PRIVATE_COMMITTED : ROSE_PRIVATE_ABORTED;
+}
+
+RosePrivateState
+rose_private_state(RoseTable *table, const RoseComponentEntryDisk *entry)
+{
+	RosePrivateOwners owners;
+
+	return rose_private_owners(table, entry, &owners);
+}
+
+bool
+rose_component_mergeable(RoseTable *table, const RoseComponentEntryDisk *entry)
+{
+	if (entry->state != ROSE_COMPONENT_LIVE)
+		return false;
+	return !(entry->flags & ROSE_COMPONENT_PRIVATE) ||
+		rose_private_state(table, entry) == ROSE_PRIVATE_COMMITTED;
+}
+
+static bool
+has_private_runs(const RoseManifest *manifest)
+{
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
+			return true;
+	return false;
+}
+
+/* Decide on one private run. */
+static void
+settle_run(RoseTable *table, int index, RoseManifestEdit *edit)
+{
+	const RoseComponentEntryDisk *entry = &table->manifest.components[index];
+	RoseComponentEntryDisk *update;
+	RosePrivateOwners owners;
+
+	switch (rose_private_owners(table, entry, &owners))
+	{
+		case ROSE_PRIVATE_OPEN:
+		case ROSE_PRIVATE_PARTLY:
+			return;
+		case ROSE_PRIVATE_ABORTED:
+			edit->remove[edit->nremove++] = entry->id;
+			return;
+		case ROSE_PRIVATE_COMMITTED:
+			break;
+	}
+	/* a pending one is still the property of its epoch */
+	if (entry->state != ROSE_COMPONENT_LIVE || owners.naborted > 0 ||
+		rose_component_info(rose_table_component(table, index))->nwriters > 0)
+		return;
+	update = &edit->update[edit->nupdate++];
+	*update = *entry;
+	update->flags &= ~(ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS);
+	update->owner_xid = 0;
+}
+
+void
+rose_settle_private_runs(RoseTable *table)
+{
+	RoseManifestEdit *edit;
+	const RoseManifest *manifest = rose_table_manifest(table);
+
+	if (!has_private_runs(manifest) ||
+		!ConditionalLockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock))
+		return;
+
+	edit = palloc0(sizeof(RoseManifestEdit));
+	manifest = rose_table_manifest(table);
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
+			settle_run(table, i, edit);
+	if (edit->nremove > 0 || edit->nupdate > 0)
+	{
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+		if (edit->nupdate > 0)
+			rose_store_settle(table->rel, &table->shared->store);
+	}
+	pfree(edit);
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+}
+
+/* ---- without a worker ---- */
+
+/*
+ * Which private runs may be put together, if changes of columns may be rolled back in part.  Of those whose columns
+ * were taken back nothing is left.
+ */
+static const int16 *
+columns_of_runs(RoseTable *table, int16 *natts)
+{
+	for (int i = 0; i < table->manifest.ncomponents; i++)
+	{
+		natts[i] = -1;
+		if (table->manifest.components[i].flags & ROSE_COMPONENT_PRIVATE)
+		{
+			const RoseComponentInfo *info = rose_component_info(rose_table_component(table, i));
+
+			natts[i] = info->keys_only ? -1 : (int16) info->natts;
+		}
+	}
+	return natts;
+}
+
+/*
+ * False: there is nothing to join, nor to split; nor to merge, where that is our business, too, because no worker comes
+ * and there are many components.
+ */
+static bool
+tidy_runs(RoseTable *table, bool worker, const RoseSpillSchemas *schemas, MemoryContext context)
+{
+	int16		natts[ROSE_MAX_COMPONENTS];
+	RosePickInput input;
+	RosePickFlags flags;
+	RosePickResult pick;
+	RoseMerge  *merge;
+
+	rose_pick_input(table, &input, &flags);
+	if (schemas->apart)
+		input.natts = columns_of_runs(table, natts);
+	pick = rose_pick_merge(&input);
+	if (!pick.merge ||
+		(pick.kind == ROSE_PICK_MERGE && (worker || input.ncomponents < MANY_COMPONENTS)) ||
+		(pick.kind != ROSE_PICK_JOIN && rose_altered_before_commit(table)))
+		return false;
+	if (schemas->apart && pick.kind == ROSE_PICK_JOIN && pick.natts >= 0)
+		pick.schema = rose_altered_class_schema(schemas, pick.natts, context);
+	merge = rose_merge_begin(table, &pick, false);
+	if (merge == NULL)
+		return false;
+	(void) rose_merge_step(merge, table, 0);
+	rose_merge_end(merge, table);
+	return true;
+}
+
+/*
+ * A worker that was merging the table when we locked it cannot go on, and keeps the lock.  It
+ * gives way when somebody waits for that, and loses what it has; so wait only if it is time.
+ */
+void
+rose_tidy_own_runs(RoseTable *table, bool worker)
+{
+	bool		many = rose_table_manifest(table)->ncomponents >= MANY_COMPONENTS;
+	MemoryContext context;
+	RoseSpillSchemas schemas;
+
+	if (!has_private_runs(&table->manifest) && (worker || !many))
+		return;
+	if (!ConditionalLockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock))
+	{
+		if (!many)
+			return;
+		LockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+	}
+	context = AllocSetContextCreate(CurrentMemoryContext, "rose tidy schemas",
+									ALLOCSET_SMALL_SIZES);
+	if (rose_altered_schemas(table, context, &schemas))
+	{
+		if (many)
+			rose_settle_private_runs(table);
+		while (tidy_runs(table, worker, &schemas, context))
+			CHECK_FOR_INTERRUPTS();
+	}
+	MemoryContextDelete(context);
+	UnlockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+}
+
+/* To wait for the merges of a table that a worker looks after would keep a subscription's stream waiting. */
+void
+rose_tidy_full_manifest(RoseTable *table)
+{
+	if (rose_spill_has_room(table) ||
+		(OidIsValid(table->shared->fed_by) && rose_request_spill_hook != NULL &&
+		 rose_request_spill_hook(rose_locator_db(table->locator))))
+		return;
+	rose_tidy_own_runs(table, false);
+}

@@ -1,0 +1,60 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_pick_input.c
+ *	  What the picker is given: a table's manifest and the state around it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_picker.h"
+
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/snapshot/rose_horizon.h"
+#include "memtable/rose_memtable.h"
+
+uint64
+rose_pick_c0_size(void)
+{
+	return Max(rose_arena_total_bytes() / 2, 1);
+}
+
+static RosePickPartly
+partly(const RosePrivateOwners *owners)
+{
+	return owners->ncommitted + owners->naborted >= owners->nopen ? ROSE_PICK_HALF : ROSE_PICK_PARTLY;
+}
+
+/*
+ * The manifest comes first: what is found to be in progress then was so when all of these components
+ * were there already.
+ */
+void
+rose_pick_input(RoseTable *table, RosePickInput *input, RosePickFlags *flags)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+
+	memset(input, 0, sizeof(*input));
+	memset(flags, 0, sizeof(*flags));
+	input->c0_size = rose_pick_c0_size();
+	input->ncomponents = manifest->ncomponents;
+	input->components = manifest->components;
+	input->blocked = flags->blocked;
+	input->partly = flags->partly;
+	input->horizon = rose_horizon_oldest(table->rel);
+	input->min_ratio = 3.0;
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
+		RosePrivateOwners owners;
+		RosePrivateState state;
+
+		flags->blocked[i] = entry->state != ROSE_COMPONENT_LIVE;
+		if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
+			continue;
+		state = rose_private_owners(table, entry, &owners);
+		flags->blocked[i] = flags->blocked[i] || state != ROSE_PRIVATE_COMMITTED;
+		if (state == ROSE_PRIVATE_PARTLY)
+			flags->partly[i] = partly(&owners);
+	}
+}

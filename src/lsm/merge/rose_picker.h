@@ -1,0 +1,75 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_picker.h
+ *	  Which components to merge next: a pure function, and what it is given.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_PICKER_H
+#define ROSE_PICKER_H
+
+#include "postgres.h"
+
+#include "lsm/tree/rose_tree.h"
+
+/* Has a private run transactions in progress and committed ones? */
+typedef enum RosePickPartly
+{
+	ROSE_PICK_NOT_PARTLY = 0,
+	ROSE_PICK_PARTLY,
+	ROSE_PICK_HALF				/* and half of all, or more, have ended */
+} RosePickPartly;
+
+typedef enum RosePickKind
+{
+	ROSE_PICK_MERGE,			/* of what is committed */
+	ROSE_PICK_JOIN,				/* private runs of which nothing has committed become one */
+	ROSE_PICK_SPLIT				/* one private run becomes an ordinary one and another private one */
+} RosePickKind;
+
+typedef struct RosePickInput
+{
+	uint64		c0_size;		/* bytes a memtable may reach for this table */
+	int			ncomponents;	/* newest first */
+	const RoseComponentEntryDisk *components;
+	const bool *blocked;		/* not to be merged now: pending, private and in
+								 * progress; NULL = none */
+	const uint8 *partly;		/* RosePickPartly; NULL = none */
+	const bool *busy;			/* inputs of merges under way; NULL = none */
+	const int16 *natts;			/* private runs may be joined if they have as many columns; -1 = with any;
+								 * NULL = all may */
+	uint64		horizon;		/* full xid that every snapshot is past; 0 = unknown */
+	double		min_ratio;		/* R is at least this */
+} RosePickInput;
+
+typedef struct RosePickResult
+{
+	bool		merge;
+	int			ninputs;		/* ids of the components to merge, newest first */
+	uint32		inputs[ROSE_MAX_COMPONENTS];
+	int			target_level;
+	RosePickKind kind;
+	double		ratio;			/* R as derived */
+	int			natts;			/* of a join: columns, if the input says so; -1 = any */
+	const RoseSchema *schema;	/* to write by, not set by the picker; NULL = the table's */
+	bool		thorough;		/* level 2: rewrite whatever could be smaller (by hand only) */
+} RosePickResult;
+
+extern RosePickResult rose_pick_merge(const RosePickInput *input);
+
+/* The picker's input from a table's manifest; it points to flags, which are filled in. */
+typedef struct RosePickFlags
+{
+	bool		blocked[ROSE_MAX_COMPONENTS];
+	uint8		partly[ROSE_MAX_COMPONENTS];
+} RosePickFlags;
+
+extern void rose_pick_input(RoseTable *table, RosePickInput *input, RosePickFlags *flags);
+
+/*
+ * Bytes of C0 that count as its size: half of the arena is the most that one busy
+ * table can fill before a spill.
+ */
+extern uint64 rose_pick_c0_size(void);
+
+#endif							/* ROSE_PICKER_H */

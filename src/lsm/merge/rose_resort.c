@@ -1,0 +1,651 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_resort.c
+ *	  All that a table has, sorted anew.  See rose_resort.h.
+ *
+ * One sort for everything: the numbers of a key's versions fall from newer components to older ones, so
+ * (key, sequence descending) is the right order for all of them together.  What comes out is C2, in pieces.
+ * Versions of private runs and of the tail log are judged as they are read; what has aborted, and row locks, are left
+ * out.  Nothing else is: merges know better what nobody needs.
+ *
+ * A column of text has its bytes for equality, so only the order may have changed.  Not so where a collation is not
+ * deterministic, and for types of extensions: keys that were different may be equal now.  Whether the versions
+ * of such a key are one row, written in different ways, or several ones is nowhere written down; so as soon as one way
+ * of writing it has a row beside another, they are taken for several.
+ *
+ * No locks of its own.  Writes nothing before rose_resort_write.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_resort.h"
+
+#include "access/stratnum.h"
+#include "catalog/pg_opfamily.h"
+#include "catalog/pg_type.h"
+#include "lsm/component/rose_component_internal.h"
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_tree_check.h"
+#include "miscadmin.h"
+#include "util/rose_stop_point.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/tuplesort.h"
+
+/* Columns of the sorter's rows behind the table's own. */
+typedef enum ResortColumn
+{
+	RESORT_SEQ,
+	RESORT_XID,
+	RESORT_OP,
+	RESORT_MOVED,
+	RESORT_PRESENT,
+	RESORT_SPELLING,			/* hash of the key's bytes; rows_only */
+	RESORT_COLUMNS
+} ResortColumn;
+
+struct RoseResort
+{
+	MemoryContext context;
+	MemoryContext row_context;
+	RoseSchema *schema;			/* of the table as it was */
+	bool		rows_only;
+	bool		bytes_decide;	/* equal keys have equal bytes */
+	Tuplesortstate *sort;
+	TupleTableSlot *in;
+	TupleTableSlot *out;
+	RoseVersion version;		/* of what is in out; present points into it */
+	uint64		nversions;
+	uint64		nblocks;		/* of the components that were read */
+	uint64		next_seq;
+	uint64		max_xid;		/* of their manifest entries */
+
+	/* what became of a transaction, for the last one */
+	FullTransactionId judged_xid;
+	TransactionId judged_subxid;
+	bool		judged_committed;
+
+	int			tail_natts;		/* columns of the tail log's rows at hand */
+
+	/* rows_only: the row at hand */
+	RoseKeyBuffer key;
+	bool		decided;		/* it is known, or there is none */
+	MemoryContext fold_context;
+	Datum	   *fold_values;
+	bool	   *fold_nulls;
+	bits8	   *have;
+};
+
+/* ---- is it needed? ---- */
+
+/* RoseProblemCallback */
+static void
+count_problem(void *arg, BlockNumber block, const char *message)
+{
+	++*(uint64 *) arg;
+}
+
+static bool
+equality_is_fixed(const RoseSchema *schema)
+{
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+
+	for (int i = 0; i < schema->nkeys; i++)
+		keys[i] = schema->keys[i].def;
+	return rose_key_equality_is_fixed(schema->tupdesc, schema->nkeys, keys);
+}
+
+bool
+rose_resort_is_needless(RoseTable *table)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+	uint64		nproblems = 0;
+
+	if (!equality_is_fixed(table->schema))
+		return false;
+	for (int i = 0; i < manifest->ncomponents && nproblems == 0; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		rose_component_check(rose_table_component(table, i), table->rel, table->schema,
+							 count_problem, &nproblems);
+	}
+	if (nproblems == 0)
+		rose_table_check_pieces(table, count_problem, &nproblems);
+	return nproblems == 0;
+}
+
+/* ---- the sort ---- */
+
+static AttrNumber
+resort_attno(const RoseResort *resort, ResortColumn column)
+{
+	return resort->schema->natts + column + 1;
+}
+
+static TupleDesc
+make_descriptor(const RoseResort *resort)
+{
+	const RoseSchema *schema = resort->schema;
+	TupleDesc	tupdesc = CreateTemplateTupleDesc(schema->natts + RESORT_COLUMNS);
+
+	for (AttrNumber attno = 1; attno <= schema->natts; attno++)
+		TupleDescCopyEntry(tupdesc, attno, schema->tupdesc, attno);
+	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_SEQ), "seq", INT8OID, -1, 0);
+	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_XID), "xid", INT8OID, -1, 0);
+	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_OP), "op", INT4OID, -1, 0);
+	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_MOVED), "moved", INT8OID, -1, 0);
+	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_PRESENT), "present", BYTEAOID, -1, 0);
+	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_SPELLING), "spelling", INT8OID, -1, 0);
+	return tupdesc;
+}
+
+static Oid
+find_operator(Oid opfamily, Oid type, int16 strategy)
+{
+	Oid			operator = get_opfamily_member(opfamily, type, type, strategy);
+
+	if (!OidIsValid(operator))
+		elog(ERROR, "operator family %u has no operator %d for type %u", opfamily, strategy, type);
+	return operator;
+}
+
+static void
+begin_sort(RoseResort *resort)
+{
+	const RoseSchema *schema = resort->schema;
+	AttrNumber	attnos[INDEX_MAX_KEYS + 2];
+	Oid			operators[INDEX_MAX_KEYS + 2];
+	Oid			collations[INDEX_MAX_KEYS + 2] = {0};
+	bool		nulls_first[INDEX_MAX_KEYS + 2] = {0};
+	TupleDesc	tupdesc = make_descriptor(resort);
+	int			n = 0;
+
+	for (; n < schema->nkeys; n++)
+	{
+		const RoseKeyColumnDisk *def = &schema->keys[n].def;
+
+		attnos[n] = def->attno;
+		operators[n] = find_operator(def->opfamily, def->opcintype, BTLessStrategyNumber);
+		collations[n] = def->collation;
+	}
+	if (resort->rows_only)
+	{
+		attnos[n] = resort_attno(resort, RESORT_SPELLING);
+		operators[n++] = find_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTLessStrategyNumber);
+	}
+	attnos[n] = resort_attno(resort, RESORT_SEQ);
+	operators[n++] = find_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTGreaterStrategyNumber);
+	resort->in = MakeSingleTupleTableSlot(tupdesc, &TTSOpsVirtual);
+	resort->out = MakeSingleTupleTableSlot(tupdesc, &TTSOpsMinimalTuple);
+	resort->sort = tuplesort_begin_heap(tupdesc, n, attnos, operators, collations, nulls_first,
+										maintenance_work_mem, NULL, TUPLESORT_NONE);
+}
+
+/* ---- in ---- */
+
+static bool
+is_key_column(const RoseSchema *schema, AttrNumber attno)
+{
+	for (int i = 0; i < schema->nkeys; i++)
+		if (schema->keys[i].def.attno == attno)
+			return true;
+	return false;
+}
+
+static int64
+hash_spelling(const RoseSchema *schema, const Datum *values)
+{
+	uint64		hash = 0;
+
+	for (int i = 0; i < schema->nkeys; i++)
+		hash = hash * 31 + datum_image_hash(values[schema->keys[i].def.attno - 1],
+											schema->keys[i].attbyval, schema->keys[i].attlen);
+	return (int64) hash;
+}
+
+/* A bitmap of as many columns as the table has now. */
+static Datum
+make_present(const RoseSchema *schema, const bits8 *present, int natts)
+{
+	Size		size = ROSE_PRESENT_BYTES(schema->natts);
+	bytea	   *result = palloc0(VARHDRSZ + size);
+
+	SET_VARSIZE(result, VARHDRSZ + size);
+	for (AttrNumber attno = 1; attno <= Min(natts, schema->natts); attno++)
+		if (rose_present_test(present, attno))
+			rose_present_set((bits8 *) VARDATA(result), attno);
+	return PointerGetDatum(result);
+}
+
+/* natts: columns of the version's presence bitmap. */
+static void
+put_version(RoseResort *resort, const RoseRow *row, int natts)
+{
+	const RoseSchema *schema = resort->schema;
+	const RoseVersion *version = &row->version;
+	TupleTableSlot *slot = resort->in;
+	Datum	   *system = slot->tts_values + schema->natts;
+	MemoryContext old;
+
+	MemoryContextReset(resort->row_context);
+	old = MemoryContextSwitchTo(resort->row_context);
+	ExecClearTuple(slot);
+	memset(slot->tts_isnull, 0, (schema->natts + RESORT_COLUMNS) * sizeof(bool));
+	rose_row_deform(row, schema, 1, schema->natts, slot->tts_values, slot->tts_isnull);
+	for (AttrNumber attno = 1; version->op != ROSE_OP_PUT && attno <= schema->natts; attno++)
+	{
+		if (version->present ? attno > natts || !rose_present_test(version->present, attno)
+			: !is_key_column(schema, attno))
+			slot->tts_isnull[attno - 1] = true;
+	}
+	system[RESORT_SEQ] = Int64GetDatum((int64) version->seq);
+	system[RESORT_XID] = Int64GetDatum((int64) U64FromFullTransactionId(version->xid));
+	system[RESORT_OP] = Int32GetDatum(version->op);
+	system[RESORT_MOVED] = Int64GetDatum((int64) version->moved_to);
+	slot->tts_isnull[schema->natts + RESORT_PRESENT] = version->present == NULL;
+	if (version->present)
+		system[RESORT_PRESENT] = make_present(schema, version->present, natts);
+	slot->tts_isnull[schema->natts + RESORT_SPELLING] = !resort->rows_only;
+	if (resort->rows_only)
+		system[RESORT_SPELLING] = Int64GetDatum(hash_spelling(schema, slot->tts_values));
+	ExecStoreVirtualTuple(slot);
+	tuplesort_puttupleslot(resort->sort, slot);
+	resort->nversions++;
+	resort->next_seq = Max(resort->next_seq, version->seq + 1);
+	MemoryContextSwitchTo(old);
+}
+
+/* Is it one that counts?  Of a private run, or of the tail log. */
+static bool
+is_committed(RoseResort *resort, const RoseVersion *version)
+{
+	if (version->op == ROSE_OP_LOCK)
+		return false;
+	if (FullTransactionIdEquals(version->xid, resort->judged_xid) &&
+		version->subxid == resort->judged_subxid)
+		return resort->judged_committed;
+	switch (rose_version_status(version))
+	{
+		case ROSE_XID_COMMITTED:
+			resort->judged_committed = true;
+			break;
+		case ROSE_XID_ABORTED:
+			resort->judged_committed = false;
+			break;
+		case ROSE_XID_OWN:
+		case ROSE_XID_IN_PROGRESS:
+			elog(ERROR, "transaction " UINT64_FORMAT " has rows of the table and is in progress",
+				 U64FromFullTransactionId(version->xid));
+	}
+	resort->judged_xid = version->xid;
+	resort->judged_subxid = version->subxid;
+	return resort->judged_committed;
+}
+
+static void
+read_component(RoseResort *resort, RoseTable *table, int index)
+{
+	const RoseComponentEntryDisk *entry = &table->manifest.components[index];
+	bool		private_run = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+	RoseComponentCursor *cursor;
+
+	resort->nblocks += entry->nblocks;
+	resort->next_seq = Max(resort->next_seq, entry->max_seq + 1);
+	/* what was left out before counts on */
+	resort->max_xid = Max(resort->max_xid, entry->max_xid);
+	/* it may have columns that never came to be */
+	if (private_run && rose_private_state(table, entry) == ROSE_PRIVATE_ABORTED)
+		return;
+	cursor = rose_component_cursor_create(rose_table_component(table, index), table->rel,
+										  resort->schema, GetAccessStrategy(BAS_BULKREAD),
+										  resort->context);
+	rose_component_cursor_set_first(cursor, entry->first_ordinal);
+	for (bool found = rose_component_cursor_first(cursor); found;
+		 found = rose_component_cursor_next(cursor))
+	{
+		const RoseRow *row = rose_component_cursor_row(cursor);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!private_run || is_committed(resort, &row->version))
+			put_version(resort, row, resort->schema->natts);
+	}
+	rose_component_cursor_free(cursor);
+}
+
+/* RoseTailReplayCallback */
+static void
+read_record(void *arg, const RoseTailRecord *record)
+{
+	RoseResort *resort = arg;
+	RoseRow		row = {0};
+
+	CHECK_FOR_INTERRUPTS();
+	resort->next_seq = Max(resort->next_seq, record->version.seq + 1);
+	if (!is_committed(resort, &record->version))
+		return;
+	row.version = record->version;
+	row.tuple = record->row;
+	put_version(resort, &row, resort->tail_natts);
+}
+
+/* RoseTailLayoutCallback */
+static void
+note_tail_layout(void *arg, const RoseLayout *layout)
+{
+	RoseResort *resort = arg;
+
+	resort->tail_natts = layout->natts;
+}
+
+RoseResort *
+rose_resort_begin(RoseTable *table, bool rows_only)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose resort",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	const RoseManifest *manifest = rose_table_manifest(table);
+	RoseResort *resort = palloc0(sizeof(RoseResort));
+	RoseMetaInfo meta;
+
+	resort->context = context;
+	resort->row_context = AllocSetContextCreate(context, "rose resort row",
+												ALLOCSET_DEFAULT_SIZES);
+	resort->fold_context = AllocSetContextCreate(context, "rose resort partial row",
+												 ALLOCSET_SMALL_SIZES);
+	resort->schema = rose_schema_copy(table->schema, context);
+	resort->rows_only = rows_only;
+	resort->bytes_decide = equality_is_fixed(resort->schema);
+	rose_key_buffer_init(&resort->key, context);
+	rose_meta_read(table->rel, &meta);
+	resort->next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
+	begin_sort(resort);
+	for (int i = 0; i < manifest->ncomponents; i++)
+		read_component(resort, table, i);
+	resort->tail_natts = resort->schema->natts;
+	rose_tail_replay(table->rel, &table->shared->store, resort->schema->natts,
+					 read_record, note_tail_layout, resort);
+	tuplesort_performsort(resort->sort);
+	ROSE_STOP_POINT("resort-sorted");
+	MemoryContextSwitchTo(old);
+	return resort;
+}
+
+void
+rose_resort_end(RoseResort *resort)
+{
+	tuplesort_end(resort->sort);
+	ExecDropSingleTupleTableSlot(resort->in);
+	ExecDropSingleTupleTableSlot(resort->out);
+	MemoryContextDelete(resort->context);
+}
+
+/* ---- out ---- */
+
+/* The next version in out and version; its key. */
+static bool
+next_version(RoseResort *resort, Datum *key)
+{
+	TupleTableSlot *slot = resort->out;
+	int			natts = resort->schema->natts;
+	Datum	   *system = slot->tts_values + natts;
+	RoseVersion *version = &resort->version;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!tuplesort_gettupleslot(resort->sort, true, false, slot, NULL))
+		return false;
+	slot_getallattrs(slot);
+	memset(version, 0, sizeof(*version));
+	version->seq = (uint64) DatumGetInt64(system[RESORT_SEQ]);
+	version->xid = FullTransactionIdFromU64((uint64) DatumGetInt64(system[RESORT_XID]));
+	version->op = (uint8) DatumGetInt32(system[RESORT_OP]);
+	version->moved_to = (uint64) DatumGetInt64(system[RESORT_MOVED]);
+	if (!slot->tts_isnull[natts + RESORT_PRESENT])
+		version->present = (bits8 *) VARDATA_ANY(DatumGetPointer(system[RESORT_PRESENT]));
+	rose_key_from_values(resort->schema, slot->tts_values, 0, key);
+	return true;
+}
+
+static bool
+same_key(const RoseSchema *schema, const Datum *a, const Datum *b)
+{
+	return rose_key_compare(schema, a, b, schema->nkeys) == 0;
+}
+
+static bool
+same_spelling(const RoseSchema *schema, const Datum *a, const Datum *b)
+{
+	for (int i = 0; i < schema->nkeys; i++)
+		if (!datum_image_eq(a[i], b[i], schema->keys[i].attbyval, schema->keys[i].attlen))
+			return false;
+	return true;
+}
+
+/* The new file's pieces, one after the other. */
+typedef struct ResortOutput
+{
+	RoseResort *resort;
+	RoseTable  *table;
+	MemoryContext context;
+	RoseComponentBuilder *builder;	/* of the piece at hand, or NULL */
+	uint64		piece_rows;		/* that it is to have */
+	uint64		nrows;			/* that it has */
+	RoseManifestEdit edit;
+	RoseKeyBuffer key;
+	uint64		seq;			/* of the last version */
+
+	/* ways in which the key at hand is written */
+	MemoryContext spelling_context;
+	List	   *spellings;		/* of Datum arrays */
+} ResortOutput;
+
+static void
+finish_piece(ResortOutput *output)
+{
+	RoseComponentEntryDisk *entry = &output->edit.add[0];
+
+	if (output->builder == NULL)
+		return;
+	rose_component_builder_finish(output->builder, entry);
+	entry->level = 2;
+	entry->state = ROSE_COMPONENT_LIVE;
+	entry->max_xid = Max(entry->max_xid, output->resort->max_xid);
+	output->edit.nadd = 1;
+	rose_manifest_apply(output->table->rel, &output->table->shared->store, &output->edit);
+	output->edit.add_behind = entry->id;
+	rose_component_builder_free(output->builder);
+	output->builder = NULL;
+	output->nrows = 0;
+	ROSE_STOP_POINT("resort-piece");
+}
+
+/*
+ * Is the version of a row beside another one with an equal key?  It is the first of a way of writing
+ * the key, not the newest one of the key, and no tombstone.
+ */
+static bool
+is_duplicate(ResortOutput *output, const Datum *key)
+{
+	const RoseSchema *schema = output->resort->schema;
+	MemoryContext old;
+	ListCell   *lc;
+	Datum	   *spelling;
+
+	foreach(lc, output->spellings)
+		if (same_spelling(schema, lfirst(lc), key))
+			return false;
+	if (output->spellings != NIL && output->resort->version.op != ROSE_OP_TOMBSTONE)
+		return true;
+	old = MemoryContextSwitchTo(output->spelling_context);
+	spelling = palloc(schema->nkeys * sizeof(Datum));
+	rose_key_copy(schema, spelling, key, output->spelling_context);
+	output->spellings = lappend(output->spellings, spelling);
+	MemoryContextSwitchTo(old);
+	return false;
+}
+
+static void
+begin_key(ResortOutput *output, const Datum *key)
+{
+	rose_key_buffer_set(&output->key, output->resort->schema, key);
+	output->spellings = NIL;
+	MemoryContextReset(output->spelling_context);
+	if (output->nrows >= output->piece_rows)
+		finish_piece(output);
+}
+
+static void
+write_version(ResortOutput *output)
+{
+	RoseResort *resort = output->resort;
+	RoseTable  *table = output->table;
+
+	if (output->builder == NULL)
+		output->builder = rose_component_builder_create(table->rel, &table->shared->store,
+														table->schema, output->piece_rows, 0,
+														output->context);
+	rose_component_builder_add_values(output->builder, &resort->version,
+									  resort->out->tts_values, resort->out->tts_isnull);
+	output->nrows++;
+}
+
+static ResortOutput *
+begin_output(RoseResort *resort, RoseTable *table)
+{
+	ResortOutput *output = palloc0(sizeof(ResortOutput));
+
+	output->resort = resort;
+	output->table = table;
+	output->context = resort->context;
+	output->spelling_context = AllocSetContextCreate(resort->context, "rose resort spellings",
+													 ALLOCSET_SMALL_SIZES);
+	output->edit.next_seq = resort->next_seq;
+	output->piece_rows = (uint64) ((double) resort->nversions *
+								   rose_merge_piece_blocks(resort->nblocks) /
+								   Max(resort->nblocks, 1)) + 1;
+	output->piece_rows = Min(output->piece_rows, resort->nversions + 1);
+	rose_key_buffer_init(&output->key, resort->context);
+	return output;
+}
+
+uint64
+rose_resort_write(RoseResort *resort, RoseTable *table, RoseResortDuplicate duplicate, void *arg)
+{
+	MemoryContext old = MemoryContextSwitchTo(resort->context);
+	RoseC0Shared *c0 = &table->shared->c0;
+	ResortOutput *output = begin_output(resort, table);
+	uint64		nrows = 0;
+	Datum		key[INDEX_MAX_KEYS];
+
+	Assert(!resort->rows_only && rose_table_manifest(table)->ncomponents == 0);
+	while (next_version(resort, key))
+	{
+		bool		again = output->key.valid &&
+			same_key(resort->schema, output->key.key, key);
+
+		/* a spill or a merge that was cut short has left it twice */
+		if (again && resort->version.seq == output->seq && output->seq != ROSE_SEQ_OLDEST)
+			continue;
+		if (!again)
+			begin_key(output, key);
+		if (!resort->bytes_decide && is_duplicate(output, key))
+			duplicate(arg, resort->out);
+		write_version(output);
+		output->seq = resort->version.seq;
+		nrows++;
+	}
+	finish_piece(output);
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	c0->next_seq = Max(c0->next_seq, resort->next_seq);
+	LWLockRelease(&c0->write_lock);
+	rose_store_settle(table->rel, &table->shared->store);
+	MemoryContextSwitchTo(old);
+	return nrows;
+}
+
+/* ---- rows ---- */
+
+static void
+begin_fold(RoseResort *resort)
+{
+	int			natts = resort->schema->natts;
+
+	MemoryContextReset(resort->fold_context);
+	resort->fold_values = MemoryContextAllocZero(resort->fold_context, natts * sizeof(Datum));
+	resort->fold_nulls = MemoryContextAllocZero(resort->fold_context, natts * sizeof(bool));
+	resort->have = MemoryContextAllocZero(resort->fold_context, ROSE_PRESENT_BYTES(natts));
+}
+
+/* Take the columns that the version has and nobody newer gave. */
+static void
+fold_version(RoseResort *resort)
+{
+	const RoseSchema *schema = resort->schema;
+	MemoryContext old = MemoryContextSwitchTo(resort->fold_context);
+
+	for (AttrNumber attno = 1; attno <= schema->natts; attno++)
+	{
+		Form_pg_attribute att = TupleDescAttr(schema->tupdesc, attno - 1);
+
+		if (rose_present_test(resort->have, attno) ||
+			(resort->version.present && !rose_present_test(resort->version.present, attno)))
+			continue;
+		resort->fold_nulls[attno - 1] = resort->out->tts_isnull[attno - 1];
+		if (!resort->fold_nulls[attno - 1])
+			resort->fold_values[attno - 1] = datumCopy(resort->out->tts_values[attno - 1],
+													   att->attbyval, att->attlen);
+		rose_present_set(resort->have, attno);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* Is the row whole with this version?  Its values then. */
+static bool
+take_version(RoseResort *resort, bool first, Datum *values, bool *nulls)
+{
+	Size		natts = resort->schema->natts;
+	bool		whole = resort->version.op == ROSE_OP_PUT;
+
+	resort->decided = resort->version.op != ROSE_OP_PARTIAL;
+	if (resort->version.op == ROSE_OP_TOMBSTONE)
+		return false;
+	if (first && whole)
+	{
+		memcpy(values, resort->out->tts_values, natts * sizeof(Datum));
+		memcpy(nulls, resort->out->tts_isnull, natts * sizeof(bool));
+		return true;
+	}
+	if (first)
+		begin_fold(resort);
+	fold_version(resort);
+	if (whole)
+	{
+		memcpy(values, resort->fold_values, natts * sizeof(Datum));
+		memcpy(nulls, resort->fold_nulls, natts * sizeof(bool));
+	}
+	return whole;
+}
+
+bool
+rose_resort_next_row(RoseResort *resort, Datum *values, bool *nulls)
+{
+	Datum		key[INDEX_MAX_KEYS];
+
+	Assert(resort->rows_only);
+	while (next_version(resort, key))
+	{
+		bool		first = !resort->key.valid ||
+			!same_key(resort->schema, resort->key.key, key) ||
+			!same_spelling(resort->schema, resort->key.key, key);
+
+		if (!first && resort->decided)
+			continue;
+		if (first)
+			rose_key_buffer_set(&resort->key, resort->schema, key);
+		if (take_version(resort, first, values, nulls))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,784 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_spill.c
+ *	  Spills: a memtable becomes a run.
+ *
+ * A spill of one memtable:
+ *
+ *	1. freeze it (C0's write_lock), close its tail segment
+ *	2. find out about each transaction in it, once (rose_spill_plan.c)
+ *	3. copy the versions of transactions in progress into the new memtable,
+ *	under write_lock, and log them to the new tail segment if the old one was
+ *	logged
+ *	4. write the committed versions to a run, those of large transactions in progress
+ *	to a private run, all to one (or a few: rose_spill_private.c)
+ *	5. publish: one switch of the manifest adds the runs and drops the tail
+ *	segments
+ *	6. free the memtable (write_lock and reclaim_lock)
+ *
+ * A reader takes its list of sources under reclaim_lock, shared: before 6 it
+ * finds the memtable, after 5 the run, and in between both, whose versions are
+ * the same by sequence number.  A version that is carried over is in two
+ * memtables for a while, in the same way.  An error anywhere before 5 leaves
+ * the memtable frozen; the next spill takes it again and does not carry over
+ * twice.
+ *
+ * For a subscription's epoch, 6 and the tail segments wait for
+ * rose_epoch_publish(), and 1 may come long before the rest, in another process: then
+ * the memtable remembers the epoch.
+ *
+ * Who spills may have altered the table and not committed that; then the rows of others are written by the columns
+ * that they had before (rose_altered.h).
+ *
+ * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable:
+ * it is read without reclaim_lock.  Memtables are spilled oldest first.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_spill.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "lsm/merge/rose_compactor.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_spill_plan.h"
+#include "lsm/merge/rose_spill_private.h"
+#include "lsm/snapshot/rose_horizon.h"
+#include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_registry.h"
+#include "lsm/write/rose_write.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "util/rose_gentle.h"
+#include "util/rose_stop_point.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+/* Versions carried over under one hold of write_lock. */
+#define CARRY_BATCH			128
+
+/* Versions between two looks at interrupts. */
+#define INTERRUPT_EVERY		1024
+
+/* Room that is left in the manifest: for a spill's runs, and for what a merge publishes. */
+#define SPILL_MOST_COMPONENTS	(ROSE_MAX_COMPONENTS - 2 - 4)
+
+RoseRequestSpillHook rose_request_spill_hook = NULL;
+int			rose_spill_interval = 30 * 1000;
+
+void
+rose_spill_define_settings(void)
+{
+	DefineCustomIntVariable("rose.spill_interval",
+							"Sets how long rows may stay in memory only before they are written to components.",
+							"For replicated rows it bounds the WAL that the upstream retains. Rows are written earlier when memory fills up.",
+							&rose_spill_interval,
+							30 * 1000,
+							10,
+							24 * 3600 * 1000,
+							PGC_SIGHUP,
+							GUC_UNIT_MS,
+							NULL, NULL, NULL);
+}
+
+typedef struct Spill
+{
+	RoseTable  *table;
+	const RoseSpillSchemas *schemas;
+	RoseC0Shared *c0;
+	int			slot;			/* memtable being spilled */
+	uint32		tail_segment;	/* newest tail segment of it, 0 = none */
+	uint64		next_seq;		/* when it was frozen, or later */
+	Oid			subid;
+	uint64		epoch;			/* 0: the run is live at once */
+	bool		release_now;	/* an epoch's memtable does not wait for the epoch */
+	MemoryContext context;		/* of the whole spill */
+	MemoryContext entry_context;	/* reset for each version */
+	RoseSpillPlan *plan;
+	RoseCompactor *run;
+	RoseSpillPrivate *private_runs;
+} Spill;
+
+/* ---- reading the frozen memtable ---- */
+
+/* An entry as a row; key gets the key's Datums. */
+static void
+entry_to_row(const RoseSchema *schema, const RoseMemEntryRef *entry, RoseRow *row, Datum *key)
+{
+	memset(row, 0, sizeof(*row));
+	row->version = entry->version;
+	row->tuple = entry->row;
+	if (schema->nkeys > 0)
+		rose_key_from_tuple(schema, entry->row, entry->version.rowid, key);
+	else
+		key[0] = Int64GetDatum(entry->version.rowid);
+	row->key = key;
+}
+
+/* ---- carrying over ---- */
+
+typedef struct CarryBatch
+{
+	int			n;
+	RoseArenaPtr entries[CARRY_BATCH];
+	RoseSpillOwner *owners[CARRY_BATCH];
+} CarryBatch;
+
+/* Is this version in another memtable already, from a spill that failed? */
+static bool
+was_carried(Spill *spill, uint64 seq)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (slot != spill->slot && spill->c0->tables[slot].state != ROSE_MEMTABLE_FREE &&
+			rose_memtable_find_seq(spill->c0, slot, seq) != 0)
+			return true;
+	return false;
+}
+
+/*
+ * One version into the new memtable; false if there is no room there or in the tail log.
+ * REQUIRES: write_lock exclusive.  The version may have been taken back (ABORTED hint) since the
+ * plan was made.
+ */
+static bool
+carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
+{
+	RoseTable  *table = spill->table;
+	const RoseSchema *schema = spill->schemas->open;
+	RoseStoreShared *store = &table->shared->store;
+	RoseTailRecord record = {.version = entry->version,.row = entry->row};
+	RoseMemPending pending;
+	Datum		key[INDEX_MAX_KEYS];
+	RoseRow		row;
+
+	if ((entry->hints & ROSE_MEM_HINT_ABORTED) || was_carried(spill, entry->version.seq))
+		return true;
+	logged = logged && (entry->version.op != ROSE_OP_LOCK || rose_write_logs_locks());
+	if (logged &&
+		!rose_tail_reserve(table->rel, store, schema->layout,
+						   rose_tail_record_size(schema->natts, &record), true))
+		return false;
+	entry_to_row(schema, entry, &row, key);
+	if (!rose_c0_prepare(spill->c0, schema, &entry->version, key, entry->row, &pending))
+		return false;
+	if (logged)
+	{
+		rose_tail_append(table->rel, store, schema->layout, &record, 1);
+		spill->c0->tables[pending.slot].tail_segment = store->tail_last;
+	}
+	rose_c0_link(spill->c0, &pending);
+	return true;
+}
+
+/* An owner that the new memtable has no room for goes to the private run. */
+static void
+carry_batch(Spill *spill, CarryBatch *batch)
+{
+	const RoseSchema *schema = spill->schemas->open;
+	bool		logged = spill->tail_segment != 0;
+	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
+
+	LWLockAcquire(&spill->c0->write_lock, LW_EXCLUSIVE);
+	rose_arena_use_reserve = true;
+	PG_TRY();
+	{
+		for (int i = 0; i < batch->n; i++)
+		{
+			RoseMemEntryRef entry;
+
+			if (batch->owners[i]->private)
+				continue;
+			rose_memtable_get(spill->c0, schema, batch->entries[i], &entry);
+			if (!carry_entry(spill, &entry, logged))
+				rose_spill_plan_make_private(spill->plan, batch->owners[i]);
+		}
+	}
+	PG_FINALLY();
+	{
+		rose_arena_use_reserve = false;
+	}
+	PG_END_TRY();
+	LWLockRelease(&spill->c0->write_lock);
+	batch->n = 0;
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(spill->entry_context);
+}
+
+static void
+carry_over(Spill *spill)
+{
+	RoseMemCursor cursor;
+	CarryBatch	batch;
+	bool		more;
+
+	if (!rose_spill_plan_carries(spill->plan))
+		return;
+	batch.n = 0;
+	rose_mem_cursor_open(&cursor, spill->c0, spill->schemas->open, spill->slot);
+	for (more = rose_mem_cursor_first(&cursor); more; more = rose_mem_cursor_next(&cursor))
+	{
+		RoseMemEntryRef entry;
+		RoseSpillOwner *owner = NULL;
+
+		rose_mem_cursor_get(&cursor, &entry);
+		if (rose_spill_plan_fate(spill->plan, &entry, &owner) != ROSE_SPILL_CARRY)
+			continue;
+		batch.entries[batch.n] = entry.ptr;
+		batch.owners[batch.n++] = owner;
+		if (batch.n == CARRY_BATCH)
+		{
+			CHECK_FOR_INTERRUPTS();
+			carry_batch(spill, &batch);
+		}
+	}
+	if (batch.n > 0)
+		carry_batch(spill, &batch);
+}
+
+/* ---- writing runs ---- */
+
+static void
+write_runs(Spill *spill)
+{
+	RoseTable  *table = spill->table;
+	const RoseSchema *schema = spill->schemas->committed;
+	const RoseManifest *manifest = rose_table_manifest(table);
+	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
+	RoseMemCursor cursor;
+	uint64		nversions = 0;
+	bool		more;
+
+	spill->run = rose_compactor_create(table->rel, &table->shared->store, schema,
+									   rose_spill_plan_committed(spill->plan),
+									   ROSE_BUILD_UPPER,
+									   rose_horizon_get(table->rel, spill->context),
+									   manifest->ncomponents == 0, spill->context);
+	spill->private_runs = rose_spill_private_create(table, spill->schemas,
+													rose_spill_plan_private(spill->plan),
+													spill->context);
+	rose_mem_cursor_open(&cursor, spill->c0, spill->schemas->open, spill->slot);
+	for (more = rose_mem_cursor_first(&cursor); more; more = rose_mem_cursor_next(&cursor))
+	{
+		RoseMemEntryRef entry;
+		RoseSpillOwner *owner = NULL;
+		RoseSpillFate fate;
+		RoseRow		row;
+		Datum		key[INDEX_MAX_KEYS];
+
+		MemoryContextReset(spill->entry_context);
+		if (++nversions % INTERRUPT_EVERY == 0)
+			CHECK_FOR_INTERRUPTS();
+		rose_gentle_row();
+		rose_mem_cursor_get(&cursor, &entry);
+		fate = rose_spill_plan_fate(spill->plan, &entry, &owner);
+		if (fate != ROSE_SPILL_RUN && fate != ROSE_SPILL_PRIVATE)
+			continue;
+		entry_to_row(spill->schemas->open, &entry, &row, key);
+		if (fate == ROSE_SPILL_RUN)
+			rose_compactor_add(spill->run, &row);
+		else
+			rose_spill_private_add(spill->private_runs, &row);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- publishing ---- */
+
+static void
+mark_entry(const Spill *spill, RoseComponentEntryDisk *entry)
+{
+	entry->level = 0;
+	entry->state = ROSE_COMPONENT_LIVE;
+	rose_merge_stats_came(&spill->table->shared->merge_stats, entry);
+	if (spill->epoch == 0)
+		return;
+	entry->state = ROSE_COMPONENT_PENDING;
+	entry->subid = spill->subid;
+	entry->epoch = spill->epoch;
+	/* its transaction may need the memory long before the epoch is committed */
+	if ((entry->flags & ROSE_COMPONENT_PRIVATE) || spill->release_now)
+		entry->flags |= ROSE_COMPONENT_READ_PENDING;
+}
+
+/*
+ * Must the memtable of an epoch go before the epoch is committed?  Pending
+ * ones take slots and memory; one slot is for the active memtable, one for the
+ * next.
+ */
+static bool
+memory_is_tight(const RoseC0Shared *c0)
+{
+	int			npending = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		npending += c0->tables[slot].pending_epoch != 0;
+	return npending >= ROSE_MAX_MEMTABLES - 2 ||
+		rose_arena_used_bytes() >= rose_arena_total_bytes() / 4 * 3;
+}
+
+/*
+ * End of what was inserted into WAL.  The insert position may point behind the
+ * header of a page that nobody has begun, which cannot be flushed.
+ */
+static XLogRecPtr
+wal_insert_end(void)
+{
+	XLogRecPtr	lsn = GetXLogInsertRecPtr();
+
+	if (XLogSegmentOffset(lsn, wal_segment_size) == SizeOfXLogLongPHD)
+		return lsn - SizeOfXLogLongPHD;
+	if (lsn % XLOG_BLCKSZ == SizeOfXLogShortPHD)
+		return lsn - SizeOfXLogShortPHD;
+	return lsn;
+}
+
+/*
+ * Finish the runs and list them in the edit: private ones first, because their
+ * versions are newer than committed ones of the same key.  True if the
+ * committed run is pending, so that the memtable must stay.
+ */
+static bool
+finish_runs(Spill *spill, RoseManifestEdit *edit)
+{
+	bool		pending = false;
+
+	edit->nadd = rose_spill_private_finish(spill->private_runs, edit->add);
+	for (int i = 0; i < edit->nadd; i++)
+		mark_entry(spill, &edit->add[i]);
+	if (rose_compactor_finish(spill->run, &edit->add[edit->nadd]))
+	{
+		mark_entry(spill, &edit->add[edit->nadd]);
+		edit->nadd++;
+		pending = spill->epoch != 0 && !spill->release_now;
+	}
+	rose_merge_stats_missing(&spill->table->shared->merge_stats,
+							 rose_compactor_missing(spill->run));
+	return pending;
+}
+
+/* Free the memtable, or note that its pending run has its rows. */
+static void
+retire_memtable(Spill *spill, bool pending)
+{
+	RoseC0Shared *c0 = spill->c0;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	if (pending)
+		c0->tables[spill->slot].pending_epoch = spill->epoch;
+	else
+	{
+		LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+		rose_c0_free_memtable(c0, spill->slot);
+		LWLockRelease(&c0->reclaim_lock);
+	}
+	LWLockRelease(&c0->write_lock);
+}
+
+static void
+publish(Spill *spill)
+{
+	RoseTable  *table = spill->table;
+	RoseManifestEdit *edit = MemoryContextAllocZero(spill->context, sizeof(RoseManifestEdit));
+	bool		pending = finish_runs(spill, edit);
+
+	edit->next_seq = spill->next_seq;
+	if (!pending)
+		edit->drop_tails_upto = spill->tail_segment;
+
+	/*
+	 * A transaction that committed asynchronously may be lost in a crash and
+	 * its xid given to another; nothing of it may be in a component then.
+	 */
+	if (edit->nadd > 0 && RelationNeedsWAL(table->rel))
+		XLogFlush(wal_insert_end());
+	ROSE_STOP_POINT("spill-flushed");
+
+	HOLD_INTERRUPTS();
+	if (edit->nadd > 0 || edit->drop_tails_upto != 0)
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	ROSE_STOP_POINT("spill-published");
+	retire_memtable(spill, pending);
+	RESUME_INTERRUPTS();
+	if (edit->nadd > 0)
+		rose_store_settle(table->rel, &table->shared->store);
+}
+
+static void
+release_builders(Spill *spill)
+{
+	rose_spill_private_free(spill->private_runs);
+	rose_compactor_free(spill->run);
+}
+
+/* ---- one memtable ---- */
+
+static void
+spill_memtable(RoseTable *table, const RoseSpillSchemas *schemas, int slot, Oid subid, uint64 epoch,
+			   uint64 private_xid)
+{
+	Spill		spill = {0};
+
+	spill.table = table;
+	spill.schemas = schemas;
+	spill.c0 = &table->shared->c0;
+	spill.slot = slot;
+	spill.subid = subid;
+	spill.epoch = epoch;
+	spill.context = AllocSetContextCreate(CurrentMemoryContext, "rose spill",
+										  ALLOCSET_DEFAULT_SIZES);
+	spill.entry_context = AllocSetContextCreate(spill.context, "rose spill entry",
+												ALLOCSET_SMALL_SIZES);
+
+	LWLockAcquire(&spill.c0->write_lock, LW_SHARED);
+	spill.tail_segment = (uint32) spill.c0->tables[slot].tail_segment;
+	spill.next_seq = spill.c0->next_seq;
+	if (epoch != 0 && spill.c0->tables[slot].frozen_for != 0)
+		spill.epoch = spill.c0->tables[slot].frozen_for;
+	spill.release_now = spill.tail_segment == 0 && memory_is_tight(spill.c0);
+	LWLockRelease(&spill.c0->write_lock);
+
+	ROSE_STOP_POINT("spill-frozen");
+	spill.plan = rose_spill_plan_make(spill.c0, schemas->open, slot, private_xid, spill.context);
+	ROSE_STOP_POINT("spill-planned");
+	carry_over(&spill);
+	ROSE_STOP_POINT("spill-carried");
+	write_runs(&spill);
+	ROSE_STOP_POINT("spill-written");
+	publish(&spill);
+	ROSE_STOP_POINT("spill-freed");
+	release_builders(&spill);
+	MemoryContextDelete(spill.context);
+	pg_atomic_fetch_add_u64(&table->shared->spills, 1);
+}
+
+/* Oldest frozen memtable that has no pending run, or -1.  REQUIRES: write_lock. */
+static int
+oldest_frozen(const RoseC0Shared *c0)
+{
+	int			oldest = -1;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		const RoseMemtableShared *memtable = &c0->tables[slot];
+
+		if (memtable->state == ROSE_MEMTABLE_FROZEN && memtable->pending_epoch == 0 &&
+			(oldest < 0 || memtable->id < c0->tables[oldest].id))
+			oldest = slot;
+	}
+	return oldest;
+}
+
+/* A memtable that a write had no room in after all.  REQUIRES: write_lock. */
+static void
+free_unused(RoseC0Shared *c0)
+{
+	if (c0->active < 0 || c0->tables[c0->active].nentries > 0)
+		return;
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	rose_c0_free_memtable(c0, c0->active);
+	LWLockRelease(&c0->reclaim_lock);
+}
+
+/*
+ * Freeze the active memtable; false if it is empty or all slots are taken.
+ * All segments there are make this memtable, or older ones, durable.
+ */
+static bool
+freeze_active(RoseTableShared *shared)
+{
+	RoseC0Shared *c0 = &shared->c0;
+	int			slot;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	free_unused(c0);
+	slot = rose_c0_freeze(c0);
+	if (slot >= 0)
+	{
+		c0->tables[slot].tail_segment = rose_tail_close_segment(&shared->store);
+		c0->tables[slot].pending_epoch = 0;
+	}
+	LWLockRelease(&c0->write_lock);
+	return slot >= 0;
+}
+
+/*
+ * Segments of which nothing has come to C0, or nothing is left there: no memtable's run takes them
+ * along.  True if there were many, and they are gone; a few do no harm.
+ */
+static bool
+drop_idle_tails(RoseTable *table)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseStoreShared *store = &table->shared->store;
+	bool		drop;
+
+	if (pg_atomic_read_u32(&store->ntails) < ROSE_TAILS_MANY)
+		return false;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	drop = rose_c0_is_empty(c0) && pg_atomic_read_u32(&store->ntails) >= ROSE_TAILS_MANY;
+	if (drop)
+		rose_tail_drop_all(table->rel, store, c0->next_seq);
+	LWLockRelease(&c0->write_lock);
+	return drop;
+}
+
+/* All that is in C0.  REQUIRES: ROSE_LOCK_SPILL. */
+static bool
+spill_memtables(RoseTable *table, const RoseSpillSchemas *schemas, Oid subid, uint64 epoch,
+				uint64 private_xid)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		frozen = false;
+	bool		spilled = false;
+
+	for (;;)
+	{
+		int			slot;
+
+		LWLockAcquire(&c0->write_lock, LW_SHARED);
+		slot = oldest_frozen(c0);
+		LWLockRelease(&c0->write_lock);
+		if (slot >= 0)
+		{
+			spill_memtable(table, schemas, slot, subid, epoch, private_xid);
+			spilled = true;
+			continue;
+		}
+		if (frozen)
+			return spilled;
+		frozen = true;
+		if (!freeze_active(table->shared))
+			return spilled;
+	}
+}
+
+static bool
+spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
+{
+	Oid			fed_by = table->shared->fed_by;
+	MemoryContext context;
+	RoseSpillSchemas schemas;
+	bool		spilled;
+
+	/* nothing is in C0, and the tail log is needed */
+	if (table->shared->other_order)
+		return false;
+	if (OidIsValid(fed_by) && fed_by != subid)
+		return false;
+	if (!OidIsValid(fed_by))
+	{
+		/* nobody's epoch: an ordinary spill, whoever asks */
+		subid = InvalidOid;
+		epoch = 0;
+	}
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "rose spill schemas",
+									ALLOCSET_SMALL_SIZES);
+	if (!rose_altered_schemas(table, context, &schemas))
+	{
+		MemoryContextDelete(context);
+		return false;
+	}
+	if (private_xid != ROSE_SPILL_WHOLE)
+		rose_tidy_full_manifest(table);
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	spilled = spill_memtables(table, &schemas, subid, epoch, private_xid);
+	if (!OidIsValid(fed_by) && drop_idle_tails(table))
+		spilled = true;
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	MemoryContextDelete(context);
+	return spilled;
+}
+
+bool
+rose_spill(RoseTable *table, Oid subid, uint64 epoch)
+{
+	return spill_c0(table, subid, epoch, 0);
+}
+
+bool
+rose_spill_whole(RoseTable *table)
+{
+	return spill_c0(table, InvalidOid, 0, ROSE_SPILL_WHOLE);
+}
+
+bool
+rose_spill_has_room(RoseTable *table)
+{
+	return rose_table_manifest(table)->ncomponents <= SPILL_MOST_COMPONENTS;
+}
+
+bool
+rose_spill_own(RoseTable *table, Oid subid, uint64 epoch)
+{
+	FullTransactionId xid = GetTopFullTransactionIdIfAny();
+
+	return spill_c0(table, subid, epoch, U64FromFullTransactionId(xid));
+}
+
+/* ---- epochs ---- */
+
+typedef struct EpochFreeze
+{
+	Oid			subid;
+	uint64		epoch;
+	uint64		nbytes;
+	bool		stuck;
+} EpochFreeze;
+
+/*
+ * Without ROSE_LOCK_SPILL: a fed table's memtables are frozen by its subscription
+ * alone, and others who hold that lock do not look at them.
+ */
+static void
+freeze_for_epoch(RoseTableShared *shared, void *arg)
+{
+	EpochFreeze *freeze = arg;
+	RoseC0Shared *c0 = &shared->c0;
+
+	if (shared->fed_by != freeze->subid)
+		return;
+	(void) freeze_active(shared);
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		RoseMemtableShared *memtable = &c0->tables[slot];
+
+		if (memtable->state != ROSE_MEMTABLE_FROZEN || memtable->pending_epoch != 0)
+			continue;
+		memtable->frozen_for = freeze->epoch;
+		freeze->nbytes += memtable->nbytes;
+	}
+	if (c0->active >= 0 && c0->tables[c0->active].nentries > 0)
+		freeze->stuck = true;
+	LWLockRelease(&c0->write_lock);
+}
+
+bool
+rose_epoch_freeze(Oid subid, uint64 epoch, uint64 *nbytes)
+{
+	EpochFreeze freeze = {subid, epoch, 0, false};
+
+	rose_registry_visit(MyDatabaseId, freeze_for_epoch, &freeze);
+	*nbytes = freeze.nbytes;
+	return !freeze.stuck;
+}
+
+/* Oldest memtable that waits for its spill in this epoch, or -1. */
+static int
+oldest_frozen_for(RoseC0Shared *c0, uint64 epoch)
+{
+	int			slot;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	slot = oldest_frozen(c0);
+	if (slot >= 0 && c0->tables[slot].frozen_for != epoch)
+		slot = -1;
+	LWLockRelease(&c0->write_lock);
+	return slot;
+}
+
+bool
+rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	const RoseSpillSchemas schemas = {.committed = table->schema,.open = table->schema};	/* applied by nobody who alters */
+	bool		spilled = false;
+	int			slot;
+
+	if (table->shared->fed_by != subid)
+		return false;
+	rose_tidy_full_manifest(table);
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	while ((slot = oldest_frozen_for(c0, epoch)) >= 0)
+	{
+		spill_memtable(table, &schemas, slot, subid, epoch, 0);
+		spilled = true;
+	}
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	return spilled;
+}
+
+/* An epoch takes earlier ones with it, whose positions it is behind. */
+static bool
+is_settled(uint64 of_epoch, uint64 epoch)
+{
+	return of_epoch != 0 && of_epoch <= epoch;
+}
+
+/*
+ * Tail segments that nothing needs when this epoch's memtables are gone: none
+ * as long as an older memtable is left.  REQUIRES: write_lock.
+ */
+static uint32
+epoch_tail_segment(const RoseC0Shared *c0, uint64 epoch)
+{
+	uint64		upto = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (is_settled(c0->tables[slot].pending_epoch, epoch))
+			upto = Max(upto, c0->tables[slot].tail_segment);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (c0->tables[slot].state == ROSE_MEMTABLE_FROZEN &&
+			!is_settled(c0->tables[slot].pending_epoch, epoch) &&
+			c0->tables[slot].tail_segment <= upto)
+			return 0;
+	return (uint32) upto;
+}
+
+static void
+free_memtables(RoseC0Shared *c0, uint64 epoch)
+{
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		if (is_settled(c0->tables[slot].pending_epoch, epoch))
+			rose_c0_free_memtable(c0, slot);
+	}
+	LWLockRelease(&c0->reclaim_lock);
+	LWLockRelease(&c0->write_lock);
+}
+
+void
+rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+	RoseManifest *manifest = palloc(sizeof(RoseManifest));
+
+	Assert(epoch != 0);
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_manifest_read(table->rel, manifest);
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		RoseComponentEntryDisk *entry = &manifest->components[i];
+
+		if (entry->state != ROSE_COMPONENT_PENDING || entry->subid != subid ||
+			!is_settled(entry->epoch, epoch))
+			continue;
+		entry->state = ROSE_COMPONENT_LIVE;
+		entry->flags &= ~ROSE_COMPONENT_READ_PENDING;
+		entry->subid = InvalidOid;
+		entry->epoch = 0;
+		edit->update[edit->nupdate++] = *entry;
+	}
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	edit->drop_tails_upto = epoch_tail_segment(c0, epoch);
+	LWLockRelease(&c0->write_lock);
+
+	HOLD_INTERRUPTS();
+	if (edit->nupdate > 0 || edit->drop_tails_upto != 0)
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	ROSE_STOP_POINT("epoch-settled");
+	free_memtables(c0, epoch);
+	RESUME_INTERRUPTS();
+	if (edit->nupdate > 0)
+		rose_store_settle(table->rel, &table->shared->store);
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	pfree(manifest);
+	pfree(edit);
+}

@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_spill.h
+ *	  Spills: C0 becomes runs.
+ *
+ * A spill, and whatever changes private or pending runs, holds the table's
+ * ROSE_LOCK_SPILL to the end of its work; it never takes ROSE_LOCK_MERGE.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SPILL_H
+#define ROSE_SPILL_H
+
+#include "postgres.h"
+
+#include "lsm/tree/rose_tree.h"
+
+/*
+ * Rows leave memory at the latest after this many milliseconds: local ones because a
+ * background worker spills them, replicated ones with their subscription's epoch.
+ */
+extern int	rose_spill_interval;
+extern void rose_spill_define_settings(void);	/* rose.spill_interval */
+
+/*
+ * Spill all of the table's C0 as of now: freeze, write a run (committed
+ * versions), carry in-progress versions over into the new memtable (or into a
+ * private run if they are many), publish, free the memtable.  Takes
+ * ROSE_LOCK_SPILL, waiting for it. Returns true if something was spilled.
+ *
+ * epoch != 0: the run is published PENDING and the frozen memtable stays
+ * readable until rose_epoch_publish.  If memory is short, the run is
+ * READ_PENDING as well and the memtable is freed at once; so are private runs,
+ * whose transaction does not fit in memory.  epoch 0: the run is live at once.
+ *
+ * A table that a subscription feeds is spilled by that subscription only:
+ * others get false.
+ *
+ * After an error the memtable stays frozen and the next call spills it again.
+ *
+ * Caller: rel opened with at least AccessShareLock, in a transaction; no
+ * LWLock held.
+ */
+extern bool rose_spill(RoseTable *table, Oid subid, uint64 epoch);
+
+/*
+ * The same, and what the current transaction has written leaves C0, too: for a
+ * private run, pending for this epoch.  So a transaction can commit its rows
+ * and its epoch at once.
+ */
+extern bool rose_spill_own(RoseTable *table, Oid subid, uint64 epoch);
+
+/*
+ * The same for an ordinary table, and nothing at all stays in C0, of no transaction; but what others
+ * write meanwhile.
+ */
+extern bool rose_spill_whole(RoseTable *table);
+
+/*
+ * The same in two steps, of which the second may be another process' while rows are
+ * written to new memtables.
+ *
+ * rose_epoch_freeze: what is in the C0s of all tables that the subscription feeds now is for
+ * this epoch, whoever spills it; *nbytes: how much that is.  Takes moments and no
+ * locks on tables.  False: some table has no slot for a new memtable and needs
+ * rose_spill.
+ *
+ * rose_epoch_spill: what is for this epoch.
+ */
+extern bool rose_epoch_freeze(Oid subid, uint64 epoch, uint64 *nbytes);
+extern bool rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch);
+
+/*
+ * Has the table so few components that a spill leaves room for merges to publish what
+ * they make?  Where a spill can be put off, merges go first: a manifest that is full
+ * takes neither.
+ */
+extern bool rose_spill_has_room(RoseTable *table);
+
+/*
+ * The epoch's position is committed: its pending runs, and those of earlier
+ * epochs, become live, their memtables are freed.
+ */
+extern void rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch);
+
+/*
+ * Ask a background worker of this database to spill, because the arena is
+ * full, or soon will be; false: there is none, and none will come.  Set by the worker
+ * module; NULL without one.
+ */
+typedef bool (*RoseRequestSpillHook) (Oid dbid);
+extern RoseRequestSpillHook rose_request_spill_hook;
+
+#endif							/* ROSE_SPILL_H */

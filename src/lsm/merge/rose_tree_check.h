@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tree_check.h
+ *	  Do the components of a table fit together?  For rose.check().
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_TREE_CHECK_H
+#define ROSE_TREE_CHECK_H
+
+#include "lsm/tree/rose_tree.h"
+
+/*
+ * The manifest as a whole: pieces of C2, versions that have moved, and the order of
+ * versions across components.  Each component must have passed rose_component_check.
+ * Reads all components once.
+ */
+extern void rose_table_check(RoseTable *table, RoseProblemCallback report, void *arg);
+
+/* The pieces of C2, and what has moved, alone. */
+extern void rose_table_check_pieces(RoseTable *table, RoseProblemCallback report, void *arg);
+
+#endif							/* ROSE_TREE_CHECK_H */

@@ -1,0 +1,586 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_key_reader.c
+ *	  All versions of one key, newest first.  See rose_key_reader.h.
+ *
+ * Row locks come in between, and need not be in order: a key-share lock stays
+ * in C0 or in its private run while others write newer versions of the key, and those may be
+ * spilled and read after it.  So a lock says nothing about which versions were returned.
+ *
+ * Neither do rows of private runs.  One that was rolled back to a savepoint, or with all of its
+ * transaction, is still there while others write newer versions of the key, and those
+ * may lie behind it.  Whoever asks for the rows has to find out about their writers anyway, and stops at
+ * one that is not aborted: that one is newer than what comes behind.
+ *
+ * The oldest component has nearly all keys, and who looks for a key that exists asks its Bloom
+ * filter in vain, for another page that may have to be read.  So queries leave that
+ * filter out as long as they keep finding what they look for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_key_reader.h"
+
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_pieces.h"
+#include "storage/lwlock.h"
+#include "util/rose_stop_point.h"
+#include "utils/memutils.h"
+
+/* So many hits in a row, less some for each miss, and the oldest filter is left out. */
+#define HITS_BEFORE_TRUST	32
+#define HITS_PER_MISS		16
+#define HITS_MAX			256
+
+typedef struct CachedCursor
+{
+	uint32		component_id;
+	RoseComponentCursor *cursor;
+} CachedCursor;
+
+typedef enum KeyReaderPhase
+{
+	KEY_READER_START,			/* memtables not positioned yet */
+	KEY_READER_MEMORY,
+	KEY_READER_DISK,
+	KEY_READER_DONE
+} KeyReaderPhase;
+
+struct RoseKeyReader
+{
+	RoseTable  *table;
+	MemoryContext context;
+	KeyReaderPhase phase;
+	const Datum *key;
+	uint64		hash;			/* of key, once needed */
+	bool		hashed;
+	uint64		below;			/* versions returned so far are >= this; not locks, nor those of
+								 * private runs */
+	uint64		lock_below;		/* the same for locks, in the memory phase */
+	bool		expect_hits;
+	bool		locks_only;		/* versions are not wanted any more */
+
+	/* memory phase */
+	RoseMemCursor mem[ROSE_MAX_MEMTABLES];
+	bool		mem_open[ROSE_MAX_MEMTABLES];
+	bool		moved;			/* one of them was freed */
+	uint64		disk_below;		/* 'below' when components come; 0 = as it is then */
+	bool		mem_valid[ROSE_MAX_MEMTABLES];	/* has a version of the key */
+	RoseMemPlace place;			/* of the current row */
+	char	   *buffer;			/* copy of it */
+	Size		buffer_size;
+	Datum		row_key[INDEX_MAX_KEYS];
+
+	/* disk phase */
+	RoseManifest manifest;		/* as of the end of the memory phase */
+	int			next_component;
+	RosePieces	pieces;			/* its pieces of C2 */
+	RoseComponentCursor *disk;	/* cursor on a version of the key, or NULL */
+	int			disk_index;
+	CachedCursor cursors[ROSE_MAX_COMPONENTS];
+	int			ncursors;
+
+	RoseRow		row;
+};
+
+RoseKeyReader *
+rose_key_reader_create(RoseTable *table, MemoryContext parent)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "rose key reader",
+												  ALLOCSET_DEFAULT_SIZES);
+	RoseKeyReader *reader = MemoryContextAllocZero(context, sizeof(RoseKeyReader));
+
+	reader->table = table;
+	reader->context = context;
+	reader->phase = KEY_READER_DONE;
+	return reader;
+}
+
+void
+rose_key_reader_free(RoseKeyReader *reader)
+{
+	for (int i = 0; i < reader->ncursors; i++)
+		rose_component_cursor_free(reader->cursors[i].cursor);
+	MemoryContextDelete(reader->context);
+}
+
+void
+rose_key_reader_expect_hits(RoseKeyReader *reader)
+{
+	reader->expect_hits = true;
+}
+
+void
+rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below)
+{
+	reader->key = key;
+	reader->hashed = false;
+	reader->below = below;
+	reader->lock_below = below;
+	reader->locks_only = false;
+	reader->moved = false;
+	reader->disk_below = 0;
+	memset(&reader->place, 0, sizeof(reader->place));
+	reader->phase = KEY_READER_START;
+	reader->disk = NULL;
+	reader->next_component = 0;
+}
+
+bool
+rose_key_reader_moved(const RoseKeyReader *reader)
+{
+	return reader->moved;
+}
+
+void
+rose_key_reader_repeat_from(RoseKeyReader *reader, uint64 seq)
+{
+	reader->disk_below = seq + 1;
+}
+
+void
+rose_key_reader_locks_only(RoseKeyReader *reader)
+{
+	reader->locks_only = true;
+}
+
+RoseMemPlace
+rose_key_reader_place(const RoseKeyReader *reader)
+{
+	return reader->place;
+}
+
+const RoseComponentEntryDisk *
+rose_key_reader_entry(const RoseKeyReader *reader)
+{
+	return reader->disk ? &reader->manifest.components[reader->disk_index] : NULL;
+}
+
+static bool
+key_matches(RoseKeyReader *reader, const Datum *key)
+{
+	const RoseSchema *schema = reader->table->schema;
+
+	return rose_key_compare(schema, key, reader->key,
+							rose_schema_key_width(schema)) == 0;
+}
+
+/* Copy an arena entry to private memory.  REQUIRES reclaim_lock. */
+static void
+copy_entry(RoseKeyReader *reader, const RoseMemEntryRef *entry, RoseRow *row)
+{
+	const RoseSchema *schema = reader->table->schema;
+	Size		row_size = entry->row ? MAXALIGN(entry->row->t_len) : 0;
+	Size		present_size = entry->version.present ?
+		ROSE_PRESENT_BYTES(schema->natts) : 0;
+
+	if (reader->buffer_size < row_size + present_size)
+	{
+		Size		size = Max(1024, (row_size + present_size) * 2);
+
+		/* a cached lookup is used again after there was no memory for it */
+		if (reader->buffer)
+			pfree(reader->buffer);
+		reader->buffer = NULL;
+		reader->buffer_size = 0;
+		reader->buffer = MemoryContextAllocHuge(reader->context, size);
+		reader->buffer_size = size;
+	}
+	memset(row, 0, sizeof(*row));
+	row->version = entry->version;
+	if (entry->row)
+	{
+		memcpy(reader->buffer, entry->row, entry->row->t_len);
+		row->tuple = (MinimalTuple) reader->buffer;
+	}
+	if (present_size)
+	{
+		memcpy(reader->buffer + row_size, entry->version.present, present_size);
+		row->version.present = (bits8 *) (reader->buffer + row_size);
+	}
+	rose_key_from_tuple(schema, row->tuple, row->version.rowid, reader->row_key);
+	row->key = reader->row_key;
+}
+
+/* Does the cursor stand on a version of the key?  REQUIRES reclaim_lock. */
+static bool
+mem_cursor_on_key(RoseKeyReader *reader, RoseMemCursor *cursor)
+{
+	const RoseSchema *schema = reader->table->schema;
+	RoseMemEntryRef entry;
+	Datum		key[INDEX_MAX_KEYS];
+
+	rose_mem_cursor_get(cursor, &entry);
+	rose_key_from_tuple(schema, entry.row, entry.version.rowid, key);
+	return key_matches(reader, key);
+}
+
+/* Find the key in all memtables.  REQUIRES reclaim_lock. */
+static void
+position_memory(RoseKeyReader *reader)
+{
+	RoseTable  *table = reader->table;
+	RoseC0Shared *c0 = &table->shared->c0;
+	int			width = rose_schema_key_width(table->schema);
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		reader->mem_valid[slot] = false;
+		reader->mem_open[slot] = c0->tables[slot].state != ROSE_MEMTABLE_FREE;
+		if (!reader->mem_open[slot])
+			continue;
+		rose_mem_cursor_open(&reader->mem[slot], c0, table->schema, slot);
+		if (rose_mem_cursor_seek(&reader->mem[slot], reader->key, width,
+								 reader->below == PG_UINT64_MAX ? PG_UINT64_MAX : reader->below - 1))
+			reader->mem_valid[slot] = mem_cursor_on_key(reader, &reader->mem[slot]);
+	}
+	reader->phase = KEY_READER_MEMORY;
+}
+
+/* Not the 7 kB that it may grow to: this is done for each key. */
+static void
+copy_manifest(RoseManifest *to, const RoseManifest *from)
+{
+	memcpy(to, from, offsetof(RoseManifest, components) +
+		   from->ncomponents * sizeof(RoseComponentEntryDisk));
+}
+
+/* Has one of the memtables that were positioned been freed?  REQUIRES reclaim_lock. */
+static bool
+lost_memtable(const RoseKeyReader *reader)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (reader->mem_open[slot] && !rose_mem_cursor_alive(&reader->mem[slot]))
+			return true;
+	return false;
+}
+
+/* The memtable whose cursor stands on the newest version of the key, or -1.  REQUIRES reclaim_lock. */
+static int
+newest_in_memory(const RoseKeyReader *reader, RoseMemEntryRef *best)
+{
+	int			best_slot = -1;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		RoseMemEntryRef entry;
+
+		if (!reader->mem_valid[slot])
+			continue;
+		rose_mem_cursor_get(&reader->mem[slot], &entry);
+		if (best_slot < 0 || entry.version.seq > best->version.seq)
+		{
+			*best = entry;
+			best_slot = slot;
+		}
+	}
+	return best_slot;
+}
+
+/* From here on components are read, those of this moment.  REQUIRES reclaim_lock. */
+static void
+begin_disk(RoseKeyReader *reader)
+{
+	ROSE_STOP_POINT("lookup-listing");	/* under reclaim_lock */
+	memset(&reader->place, 0, sizeof(reader->place));
+	copy_manifest(&reader->manifest, rose_table_manifest(reader->table));
+	reader->next_component = 0;
+	reader->phase = KEY_READER_DISK;
+	if (reader->disk_below != 0)
+		reader->below = reader->disk_below;
+}
+
+/*
+ * The newest version not returned yet among the memtables.  When there is none, the manifest
+ * is read before reclaim_lock is let go: what leaves a memtable after this
+ * moment is in the list already, or was returned.
+ */
+static const RoseRow *
+next_from_memory(RoseKeyReader *reader)
+{
+	RoseC0Shared *c0 = &reader->table->shared->c0;
+	const RoseRow *result = NULL;
+
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	if (reader->phase == KEY_READER_MEMORY && lost_memtable(reader))
+	{
+		reader->phase = KEY_READER_START;
+		reader->moved = true;
+	}
+	if (reader->phase == KEY_READER_START)
+		position_memory(reader);
+
+	while (result == NULL)
+	{
+		RoseMemEntryRef best;
+		uint64	   *below;
+		int			slot = newest_in_memory(reader, &best);
+
+		if (slot < 0 || reader->locks_only)
+			break;				/* what is left in memory is older */
+		/* a version carried over is in two memtables for a while; one that was
+		 * killed was never there */
+		below = best.version.op == ROSE_OP_LOCK ? &reader->lock_below : &reader->below;
+		if (best.version.seq < *below && !(best.hints & ROSE_MEM_HINT_ABORTED))
+		{
+			copy_entry(reader, &best, &reader->row);
+			reader->place.memtable_id = reader->mem[slot].memtable_id;
+			reader->place.entry = best.ptr;
+			*below = best.version.seq;
+			result = &reader->row;
+		}
+		reader->mem_valid[slot] = rose_mem_cursor_next(&reader->mem[slot]) &&
+			mem_cursor_on_key(reader, &reader->mem[slot]);
+	}
+	if (result == NULL)
+		begin_disk(reader);
+	LWLockRelease(&c0->reclaim_lock);
+	if (result == NULL)
+		ROSE_STOP_POINT("lookup-listed");
+	return result;
+}
+
+static RoseComponentCursor *
+cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseComponent *component)
+{
+	CachedCursor *slot;
+
+	for (int i = 0; i < reader->ncursors; i++)
+		if (reader->cursors[i].component_id == entry->id)
+		{
+			/* a reader outlives statements, and the relcache entry may not */
+			rose_component_cursor_rebind(reader->cursors[i].cursor, reader->table->rel);
+			rose_component_cursor_set_first(reader->cursors[i].cursor, entry->first_ordinal);
+			return reader->cursors[i].cursor;
+		}
+
+	if (reader->ncursors == ROSE_MAX_COMPONENTS)
+	{
+		/* a reader used for long: the components it began with are gone */
+		for (int i = 0; i < reader->ncursors; i++)
+			rose_component_cursor_free(reader->cursors[i].cursor);
+		reader->ncursors = 0;
+	}
+	slot = &reader->cursors[reader->ncursors];
+	slot->cursor = rose_component_cursor_create(component, reader->table->rel,
+												reader->table->schema, NULL,
+												reader->context);
+	rose_component_cursor_set_first(slot->cursor, entry->first_ordinal);
+	slot->component_id = entry->id;
+	reader->ncursors++;
+	return slot->cursor;
+}
+
+/* Is the component that was taken last the oldest one that may have the key? */
+static bool
+is_oldest(const RoseKeyReader *reader)
+{
+	return reader->next_component >= reader->manifest.ncomponents;
+}
+
+/* Component of this manifest entry; the table's cached manifest may be newer. */
+static RoseComponent *
+component_for(RoseKeyReader *reader, int index)
+{
+	RoseTable  *table = reader->table;
+	uint32		id = reader->manifest.components[index].id;
+
+	if (table->manifest.version == reader->manifest.version && table->manifest_valid)
+		return rose_table_component(table, index);
+	for (int i = 0; i < table->manifest.ncomponents; i++)
+		if (table->manifest.components[i].id == id)
+			return rose_table_component(table, i);
+	/* replaced meanwhile; our pin keeps its blocks */
+	return rose_component_open(table->rel, table->schema,
+							   &reader->manifest.components[index], reader->context);
+}
+
+/*
+ * The next component to look into, -1 if there is none.  Of C2's pieces one
+ * may have the key.
+ */
+static int
+next_component(RoseKeyReader *reader)
+{
+	const RoseManifest *manifest = &reader->manifest;
+	int			index = reader->next_component++;
+
+	if (index >= manifest->ncomponents)
+		return -1;
+	if (manifest->components[index].level < 2 || index == manifest->ncomponents - 1)
+		return index;
+	reader->next_component = manifest->ncomponents;
+	rose_pieces_init(&reader->pieces, reader->table, manifest,
+					 &manifest->components[index], reader->context);
+	index += rose_pieces_find(&reader->pieces, reader->key,
+							  rose_schema_key_width(reader->table->schema), false);
+	return index < manifest->ncomponents ? index : -1;
+}
+
+/* Found or missed in the oldest component: a miss weighs as much as several hits. */
+static void
+note_oldest(RoseTable *table, bool found)
+{
+	table->lookup_hits = found ? Min(table->lookup_hits + 1, HITS_MAX) :
+		Max(table->lookup_hits - HITS_PER_MISS, 0);
+}
+
+/* May the component at disk_index have the key? */
+static bool
+may_contain(RoseKeyReader *reader, RoseComponent *component)
+{
+	RoseTable  *table = reader->table;
+
+	if (!rose_component_in_range(component, reader->key))
+		return false;
+	if (is_oldest(reader) && reader->expect_hits &&
+		table->lookup_hits >= HITS_BEFORE_TRUST)
+		return true;
+	if (!reader->hashed)
+	{
+		reader->hash = rose_key_hash(table->schema, reader->key);
+		reader->hashed = true;
+	}
+	if (rose_component_bloom_test(component, table->rel, reader->hash))
+		return true;
+	if (is_oldest(reader))
+		note_oldest(table, false);
+	return false;
+}
+
+static bool
+in_private_run(const RoseKeyReader *reader)
+{
+	const RoseComponentEntryDisk *entry = rose_key_reader_entry(reader);
+
+	return entry != NULL && (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+}
+
+/*
+ * Put a cursor into the next component that may have the key; *more: there is something at its place or
+ * behind.  False if no component is left.
+ */
+static bool
+enter_component(RoseKeyReader *reader, bool *more)
+{
+	int			width = rose_schema_key_width(reader->table->schema);
+
+	for (;;)
+	{
+		const RoseComponentEntryDisk *entry;
+		RoseComponent *component;
+		RoseComponentCursor *cursor;
+		bool		private;
+
+		reader->disk_index = next_component(reader);
+		if (reader->disk_index < 0)
+			return false;
+		entry = &reader->manifest.components[reader->disk_index];
+		private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
+		if (!rose_component_readable(entry) ||
+			(!private && (reader->locks_only || entry->min_seq >= reader->below)))
+			continue;
+		component = component_for(reader, reader->disk_index);
+		if (!may_contain(reader, component))
+			continue;
+		cursor = cursor_for(reader, entry, component);
+		if (rose_component_cursor_is_before(cursor, reader->key))
+			continue;
+		reader->disk = cursor;
+		*more = rose_component_cursor_seek(cursor, reader->key, width,
+										   private || reader->below == PG_UINT64_MAX ?
+										   PG_UINT64_MAX : reader->below - 1);
+		return true;
+	}
+}
+
+static const RoseRow *
+next_from_disk(RoseKeyReader *reader)
+{
+	for (;;)
+	{
+		const RoseRow *row;
+		bool		first = reader->disk == NULL;
+		bool		more;
+		bool		found;
+
+		if (!first)
+			more = rose_component_cursor_next(reader->disk);
+		else if (!enter_component(reader, &more))
+		{
+			reader->phase = KEY_READER_DONE;
+			return NULL;
+		}
+
+		row = more ? rose_component_cursor_keyed_row(reader->disk) : NULL;
+		found = row != NULL && key_matches(reader, row->key);
+		if (first && is_oldest(reader))
+			note_oldest(reader->table, found);
+		if (!found)
+		{
+			reader->disk = NULL;
+			continue;
+		}
+		row = rose_component_cursor_row(reader->disk);
+		if (row->version.op == ROSE_OP_LOCK)
+			return row;
+		if (row->version.seq >= reader->below)
+			continue;			/* was in a memtable too */
+		if (reader->locks_only)
+			continue;
+		if (!in_private_run(reader))
+			reader->below = row->version.seq;
+		return row;
+	}
+}
+
+const RoseRow *
+rose_key_reader_next(RoseKeyReader *reader, bool *committed)
+{
+	const RoseRow *row = NULL;
+
+	*committed = false;
+	if (reader->phase == KEY_READER_START || reader->phase == KEY_READER_MEMORY)
+		row = next_from_memory(reader);
+	if (row == NULL && reader->phase == KEY_READER_DISK)
+	{
+		row = next_from_disk(reader);
+		if (row)
+			*committed = !in_private_run(reader);
+	}
+	return row;
+}
+
+bool
+rose_key_reader_in_order(const RoseKeyReader *reader, const RoseRow *row)
+{
+	return row->version.op != ROSE_OP_LOCK &&
+		(!in_private_run(reader) || rose_version_status(&row->version) != ROSE_XID_ABORTED);
+}
+
+bool
+rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row)
+{
+	RoseTable  *table = reader->table;
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		found = false;
+
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES && !found; slot++)
+	{
+		RoseArenaPtr ptr;
+		RoseMemEntryRef entry;
+
+		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+			continue;
+		ptr = rose_memtable_find_seq(c0, slot, seq);
+		if (ptr == 0)
+			continue;
+		rose_memtable_get(c0, table->schema, ptr, &entry);
+		copy_entry(reader, &entry, row);
+		found = true;
+	}
+	LWLockRelease(&c0->reclaim_lock);
+	return found;
+}

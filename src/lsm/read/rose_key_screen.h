@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_key_screen.h
+ *	  Which of many keys may be in a table?
+ *
+ * For who is about to insert them: most are new, and for those this is all the
+ * looking for conflicts that has to be done.  Looks at memtables and Bloom filters for
+ * all keys together, so that what one key waits for another uses the time of.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_KEY_SCREEN_H
+#define ROSE_KEY_SCREEN_H
+
+#include "postgres.h"
+
+#include "lsm/tree/rose_tree.h"
+
+#define ROSE_SCREEN_MAX 256		/* most keys at a time */
+
+/*
+ * Sets maybe[i] to whether there may be a version, or a row lock, of whole key i: of any transaction, in
+ * memory or in a component that can be read.  False is certain.  prefixes, hashes: rose_key_prefix and
+ * rose_key_hash of the keys.  ascending: the keys are in strictly ascending order.  hints: see rose_c0_probe.
+ *
+ * REQUIRES: the keys' partition locks, else a version may come after the look, and a
+ * table with a key.
+ */
+extern void rose_key_screen(RoseTable *table, const Datum *const *keys,
+							const uint64 *prefixes, const uint64 *hashes, int n,
+							bool ascending, bool *maybe, RoseMemHint *hints);
+
+#endif							/* ROSE_KEY_SCREEN_H */

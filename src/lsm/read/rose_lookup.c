@@ -1,0 +1,462 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_lookup.c
+ *	  Point lookups: the newest visible version of a key, and the version that
+ *	  a TID names.
+ *
+ * Results live until the next call with the same lookup.  Locking is the key
+ * reader's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_scan.h"
+
+#include "lsm/component/rose_partial.h"
+#include "lsm/read/rose_key_reader.h"
+#include "lsm/read/rose_tid.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "miscadmin.h"
+#include "storage/predicate.h"
+#include "storage/proc.h"
+#include "util/rose_stop_point.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+/* So often a key is read again that is spilled while it is read. */
+#define LOOKUP_MAX_VIEWS	100
+
+struct RoseLookup
+{
+	RoseTable  *table;
+	MemoryContext context;
+	RoseKeyReader *reader;
+	RosePartial partial;
+
+	RoseRow		row;			/* the result ... */
+	Snapshot	snapshot;		/* ... as this one sees it; borrowed */
+	Datum		key[INDEX_MAX_KEYS];	/* its key, if it was completed here */
+	bool		in_component;
+	RoseComponentEntryDisk entry;	/* then its component */
+
+	/* fetching by TID */
+	RoseComponentCursor *cursor;
+	RoseComponent *cursor_component;
+	MemoryContext key_context;	/* key of the TID's version */
+};
+
+RoseLookup *
+rose_lookup_create(RoseTable *table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose lookup",
+												  ALLOCSET_DEFAULT_SIZES);
+	RoseLookup *lookup = MemoryContextAllocZero(context, sizeof(RoseLookup));
+
+	lookup->table = table;
+	lookup->context = context;
+	lookup->reader = rose_key_reader_create(table, context);
+	rose_key_reader_expect_hits(lookup->reader);
+	rose_partial_init(&lookup->partial, table->schema, context);
+	lookup->key_context = AllocSetContextCreate(context, "rose lookup key",
+												ALLOCSET_SMALL_SIZES);
+	return lookup;
+}
+
+void
+rose_lookup_free(RoseLookup *lookup)
+{
+	if (lookup->cursor)
+		rose_component_cursor_free(lookup->cursor);
+	rose_key_reader_free(lookup->reader);
+	MemoryContextDelete(lookup->context);
+}
+
+/*
+ * Lookups of the current transaction, for callers that need one for a moment only.  They
+ * live in TopTransactionContext, so all that is to do at its end is to forget them.
+ */
+#define CACHED_LOOKUPS 8
+
+static struct
+{
+	LocalTransactionId lxid;	/* the entries are of this transaction */
+	int			n;
+	int			victim;			/* to be replaced next, once all are in use */
+	struct
+	{
+		RoseTable  *table;
+		RoseSchema *schema;
+		RoseLookup *lookup;
+	}			entries[CACHED_LOOKUPS];
+}			LookupCache;
+
+void
+rose_lookup_forget_cached(void)
+{
+	LookupCache.n = 0;
+}
+
+RoseLookup *
+rose_lookup_cached(RoseTable *table)
+{
+	MemoryContext old;
+	int			i;
+
+	if (LookupCache.lxid != rose_my_lxid())
+	{
+		rose_lookup_forget_cached();
+		LookupCache.lxid = rose_my_lxid();
+	}
+	for (i = 0; i < LookupCache.n; i++)
+		if (LookupCache.entries[i].table == table &&
+			LookupCache.entries[i].schema == table->schema)
+			return LookupCache.entries[i].lookup;
+
+	if (i == CACHED_LOOKUPS)
+	{
+		i = LookupCache.victim;
+		LookupCache.victim = (i + 1) % CACHED_LOOKUPS;
+		rose_lookup_free(LookupCache.entries[i].lookup);
+		LookupCache.entries[i] = LookupCache.entries[--LookupCache.n];
+		i = LookupCache.n;
+	}
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	LookupCache.entries[i].lookup = rose_lookup_create(table);
+	MemoryContextSwitchTo(old);
+	LookupCache.entries[i].table = table;
+	LookupCache.entries[i].schema = table->schema;
+	LookupCache.n++;
+	return LookupCache.entries[i].lookup;
+}
+
+/* Remember where the result came from, for its TID. */
+static void
+lookup_note_origin(RoseLookup *lookup)
+{
+	const RoseComponentEntryDisk *entry = rose_key_reader_entry(lookup->reader);
+
+	lookup->in_component = entry != NULL;
+	if (entry)
+		lookup->entry = *entry;
+}
+
+/*
+ * A row that is put together of several versions must be of one view of the table.  True: it
+ * is not, and has to be read again.
+ */
+static bool
+lookup_is_torn(const RoseLookup *lookup)
+{
+	return lookup->partial.active && rose_key_reader_moved(lookup->reader);
+}
+
+/* REQUIRES: lookup_is_torn. */
+static void
+lookup_count_view(RoseLookup *lookup, int *nviews)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (++*nviews > LOOKUP_MAX_VIEWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not read a row of table \"%s\" because it was written to disk again and again meanwhile",
+						RelationGetRelationName(lookup->table->rel)),
+				 errhint("Try again.")));
+}
+
+/*
+ * Go down the versions of a key until the snapshot's row is known, or lookup_is_torn.
+ * Serializable transactions report each version they may not see.
+ */
+static const RoseRow *
+lookup_descend(RoseLookup *lookup, RoseVisibility *vis, bool serializable)
+{
+	const RoseRow *row;
+	bool		committed;
+
+	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
+	{
+		if (lookup_is_torn(lookup))
+			return NULL;
+		if (!rose_version_visible(vis, &row->version, committed))
+		{
+			if (serializable && row->version.op != ROSE_OP_LOCK)
+				CheckForSerializableConflictOut(lookup->table->rel,
+												XidFromFullTransactionId(row->version.xid),
+												vis->snapshot);
+			continue;
+		}
+		if (row->version.op == ROSE_OP_TOMBSTONE)
+			break;
+		if (lookup->partial.active)
+		{
+			if (!rose_partial_add(&lookup->partial, row))
+				continue;
+			rose_partial_finish(&lookup->partial, &lookup->row, lookup->key);
+			return &lookup->row;
+		}
+		lookup_note_origin(lookup);
+		lookup->row = *row;
+		if (lookup->in_component)
+			lookup->row.ordinal = row->ordinal;
+		if (row->version.op == ROSE_OP_PUT)
+			return &lookup->row;
+		rose_partial_start(&lookup->partial, row);
+		rose_key_reader_repeat_from(lookup->reader, row->version.seq);
+		ROSE_STOP_POINT("lookup-partial");
+	}
+
+	/* a PARTIAL with nothing below it is no row, unless something was below it a moment ago */
+	return NULL;
+}
+
+static const RoseRow *
+lookup_visible(RoseLookup *lookup, Snapshot snapshot, const Datum *key, uint64 below)
+{
+	bool		serializable = snapshot->snapshot_type == SNAPSHOT_MVCC &&
+		CheckForSerializableConflictOutNeeded(lookup->table->rel, snapshot);
+	int			nviews = 0;
+
+	rose_tid_prepare(lookup->table);
+	lookup->snapshot = snapshot;
+	for (;;)
+	{
+		RoseVisibility vis;
+		const RoseRow *row;
+
+		rose_visibility_init(&vis, snapshot);
+		rose_visibility_next_key(&vis);
+		lookup->partial.active = false;
+		rose_key_reader_start(lookup->reader, key, below);
+		row = lookup_descend(lookup, &vis, serializable);
+		if (row != NULL || !lookup_is_torn(lookup))
+			return row;
+		lookup_count_view(lookup, &nviews);
+	}
+}
+
+const RoseRow *
+rose_lookup_get(RoseLookup *lookup, Snapshot snapshot, const Datum *key)
+{
+	return lookup_visible(lookup, snapshot, key, PG_UINT64_MAX);
+}
+
+void
+rose_lookup_tid(RoseLookup *lookup, ItemPointer tid)
+{
+	rose_tid_name(lookup->table, lookup->in_component ? &lookup->entry : NULL, &lookup->row,
+				  lookup->snapshot, tid);
+}
+
+/* Bring the version that the TID names into lookup->row. */
+static bool
+lookup_locate(RoseLookup *lookup, ItemPointer tid)
+{
+	RoseTable  *table = lookup->table;
+	RoseTidTarget target;
+
+	if (!rose_tid_resolve(table, tid, &target))
+		return false;
+	if (target.component == NULL)
+	{
+		if (rose_key_reader_find_seq(lookup->reader, target.seq, &lookup->row))
+		{
+			lookup->in_component = false;
+			return lookup->row.version.op != ROSE_OP_LOCK;
+		}
+		/* spilled since it was given out */
+		if (!rose_tid_find_in_components(table, target.seq, &target))
+		{
+			/* ... in this very moment, or carried over */
+			if (!rose_key_reader_find_seq(lookup->reader, target.seq, &lookup->row))
+				return false;
+			lookup->in_component = false;
+			return lookup->row.version.op != ROSE_OP_LOCK;
+		}
+	}
+
+	if (lookup->cursor == NULL || lookup->cursor_component != target.component)
+	{
+		if (lookup->cursor)
+			rose_component_cursor_free(lookup->cursor);
+		lookup->cursor = NULL;
+		lookup->cursor = rose_component_cursor_create(target.component, table->rel,
+													  table->schema, NULL,
+													  lookup->context);
+		lookup->cursor_component = target.component;
+	}
+	else
+		rose_component_cursor_rebind(lookup->cursor, table->rel);
+	if (!rose_component_cursor_seek_ordinal(lookup->cursor, target.ordinal))
+		return false;
+	lookup->row = *rose_component_cursor_row(lookup->cursor);
+	lookup->in_component = true;
+	lookup->entry = *target.entry;
+	return true;
+}
+
+/* Go down from the PARTIAL version that is begun; false: lookup_is_torn. */
+static bool
+lookup_complete_descend(RoseLookup *lookup)
+{
+	const RoseRow *row;
+	bool		committed;
+
+	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
+	{
+		if (lookup_is_torn(lookup))
+			return false;
+		if (row->version.op == ROSE_OP_LOCK ||
+			(!committed && rose_version_status(&row->version) == ROSE_XID_ABORTED))
+			continue;
+		if (row->version.op == ROSE_OP_TOMBSTONE)
+			break;
+		if (rose_partial_add(&lookup->partial, row))
+			return true;
+	}
+	if (!lookup_is_torn(lookup))
+		rose_partial_missing_base(&lookup->partial);
+	return false;
+}
+
+/*
+ * Complete the PARTIAL version in lookup->row from what lies below it.  What an attempt has
+ * taken is right and stays; but who comes next may not be the next.
+ */
+static void
+lookup_complete(RoseLookup *lookup)
+{
+	Datum		key[INDEX_MAX_KEYS];
+	uint64		seq = lookup->row.version.seq;
+	uint64		ordinal = lookup->row.ordinal;
+	int			nviews = 0;
+
+	MemoryContextReset(lookup->key_context);
+	rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
+	rose_partial_start(&lookup->partial, &lookup->row);
+	for (;;)
+	{
+		/* a merge may have made it complete since, under the same sequence number */
+		rose_key_reader_start(lookup->reader, key, seq + 1);
+		rose_key_reader_repeat_from(lookup->reader, seq);
+		if (lookup_complete_descend(lookup))
+			break;
+		lookup_count_view(lookup, &nviews);
+	}
+	rose_partial_finish(&lookup->partial, &lookup->row, lookup->key);
+	lookup->row.ordinal = ordinal;
+}
+
+/* The row of the version's key for the snapshot, if it is this version. */
+static const RoseRow *
+lookup_current(RoseLookup *lookup, const RoseVersion *held, bool committed,
+			   const Datum *held_key, Snapshot snapshot)
+{
+	RoseVisibility vis;
+	const RoseRow *current = rose_lookup_get(lookup, snapshot, held_key);
+
+	if (current == NULL || !rose_version_is_held(&current->version, held))
+		return NULL;
+	if (current->version.seq == held->seq)
+		return current;
+	rose_visibility_init(&vis, snapshot);
+	return rose_version_visible(&vis, held, committed) ? current : NULL;
+}
+
+const RoseRow *
+rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid, Snapshot snapshot)
+{
+	if (!lookup_locate(lookup, tid))
+		return NULL;
+	lookup->snapshot = snapshot;
+	if (snapshot->snapshot_type != SNAPSHOT_ANY)
+	{
+		RoseVersion held = lookup->row.version;
+		bool		committed = lookup->in_component &&
+			!(lookup->entry.flags & ROSE_COMPONENT_PRIVATE);
+		Datum		key[INDEX_MAX_KEYS];
+
+		/* seen, and not superseded by another version that is seen */
+		MemoryContextReset(lookup->key_context);
+		rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
+		return lookup_current(lookup, &held, committed, key, snapshot);
+	}
+	if (lookup->row.version.op == ROSE_OP_PARTIAL)
+		lookup_complete(lookup);
+	return &lookup->row;
+}
+
+/*
+ * What became of the row whose version 'seq' of this key is known, as the snapshot
+ * sees it: another version of the key, which *tid names then; or it moved to another
+ * key, and *moved_to is the sequence number of the row there.
+ */
+static void
+lookup_successor(RoseLookup *lookup, const Datum *key, uint64 seq, Snapshot snapshot,
+				 ItemPointer tid, uint64 *moved_to)
+{
+	RoseVisibility vis;
+	const RoseRow *row;
+	bool		committed;
+	bool		found = false;
+	bool		ended = false;
+
+	*moved_to = 0;
+	rose_tid_prepare(lookup->table);
+	lookup->snapshot = snapshot;
+	rose_visibility_init(&vis, snapshot);
+	rose_visibility_next_key(&vis);
+	rose_key_reader_start(lookup->reader, key, PG_UINT64_MAX);
+	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
+	{
+		if (row->version.seq <= seq && rose_key_reader_in_order(lookup->reader, row))
+			break;
+		if (row->version.seq <= seq ||
+			!rose_version_visible(&vis, &row->version, committed))
+			continue;
+		if (row->version.op == ROSE_OP_TOMBSTONE)
+		{
+			/* what is above it is another row; what is below it is no more */
+			ended = true;
+			found = false;
+			*moved_to = row->version.moved_to;
+		}
+		else if (!found && !ended)
+		{
+			found = true;
+			lookup_note_origin(lookup);
+			lookup->row = *row;
+		}
+	}
+	if (found)
+		rose_lookup_tid(lookup, tid);
+}
+
+void
+rose_lookup_latest_tid(RoseLookup *lookup, Snapshot snapshot, ItemPointer tid)
+{
+	uint64		moved_to;
+
+	do
+	{
+		const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
+		Datum		key[INDEX_MAX_KEYS];
+
+		if (row == NULL)
+			return;
+		MemoryContextReset(lookup->key_context);
+		rose_key_copy(lookup->table->schema, key, row->key, lookup->key_context);
+		lookup_successor(lookup, key, row->version.seq, snapshot, tid, &moved_to);
+		if (moved_to == 0 || moved_to == ROSE_MOVED_TO_PARTITION)
+			return;
+		rose_tid_assign(lookup->table, NULL, 0, moved_to, tid);
+	} while (true);
+}
+
+bool
+rose_tid_known(RoseTable *table, ItemPointer tid)
+{
+	RoseTidTarget target;
+
+	return rose_tid_resolve(table, tid, &target);
+}

@@ -1,0 +1,433 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_mem_batch.c
+ *	  Rows of a memtable, copied together under one hold of the C0's reclaim_lock.
+ *
+ * Tuples are copied behind each other into one piece of memory, which is used
+ * again for the next batch and grows with what batches need.  Keys are taken from
+ * them only when somebody asks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_mem_batch.h"
+
+#include "lsm/read/rose_scan.h"
+#include "storage/lwlock.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#define ROWS_FIRST		8
+#define BYTES_FIRST		1024
+#define BYTES_MAX		(64 * 1024)
+#define OLD_VERSIONS_MAX	8		/* passed one by one, before the rest is skipped */
+#define VISIT_MAX		4096	/* entries looked at under one hold of the lock */
+#define TAKE_MAX		32		/* entries taken from the memtable together */
+
+/* ---- life ---- */
+
+RoseMemBatch *
+rose_mem_batch_create(RoseTable *table, MemoryContext context)
+{
+	const RoseSchema *schema = table->schema;
+	MemoryContext own = AllocSetContextCreate(context, "rose memtable batch",
+											  ALLOCSET_DEFAULT_SIZES);
+	RoseMemBatch *batch = MemoryContextAllocZero(own, sizeof(RoseMemBatch));
+	int			width = rose_schema_key_width(schema);
+
+	batch->refcount = 1;
+	batch->context = own;
+	batch->table = table;
+	batch->schema = schema;
+	batch->limit = ROWS_FIRST;
+	batch->rows = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseRow));
+	batch->seqs = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(uint64));
+	batch->places = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseArenaPtr));
+	batch->prefixes = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(uint64));
+	batch->keys = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * width * sizeof(Datum));
+	batch->capacity = BYTES_FIRST;
+	batch->data = MemoryContextAlloc(own, batch->capacity);
+	batch->more = AllocSetContextCreate(own, "rose memtable batch, large rows",
+										ALLOCSET_SMALL_SIZES);
+	return batch;
+}
+
+void
+rose_mem_batch_hold(RoseMemBatch *batch)
+{
+	batch->refcount++;
+}
+
+void
+rose_mem_batch_release(RoseMemBatch *batch)
+{
+	if (batch == NULL)
+		return;
+	Assert(batch->refcount > 0);
+	if (--batch->refcount == 0)
+		MemoryContextDelete(batch->context);
+}
+
+void
+rose_mem_batch_abandon(RoseMemBatch *batch)
+{
+	if (batch != NULL && batch->refcount > 1)
+	{
+		rose_mem_batch_fetch(batch);
+		MemoryContextSetParent(batch->context, TopTransactionContext);
+	}
+	rose_mem_batch_release(batch);
+}
+
+/* ---- filling ---- */
+
+void
+rose_mem_batch_start(RoseMemBatch *batch)
+{
+	Assert(batch->refcount == 1);
+	if (batch->more_bytes > 0)
+	{
+		MemoryContextReset(batch->more);
+		batch->more_bytes = 0;
+		if (batch->capacity < BYTES_MAX)
+		{
+			pfree(batch->data);
+			batch->capacity = Min(batch->capacity * 4, BYTES_MAX);
+			batch->data = MemoryContextAlloc(batch->context, batch->capacity);
+		}
+	}
+	batch->nrows = 0;
+	batch->used = 0;
+	batch->longest = 0;
+	batch->at_end = false;
+	batch->only_puts = true;
+	batch->wanted = false;
+	batch->asked = 0;
+	batch->pending = false;
+	batch->min_seq = PG_UINT64_MAX;
+	batch->max_seq = 0;
+}
+
+static void *
+copy_bytes(RoseMemBatch *batch, const void *bytes, Size size)
+{
+	char	   *copy;
+
+	if (size <= batch->capacity - batch->used)
+	{
+		copy = batch->data + batch->used;
+		batch->used += Min(MAXALIGN(size), batch->capacity - batch->used);
+	}
+	else
+	{
+		copy = MemoryContextAllocHuge(batch->more, size);
+		batch->more_bytes += size;
+	}
+	memcpy(copy, bytes, size);
+	return copy;
+}
+
+static void
+fill_row(RoseMemBatch *batch, int i, const RoseMemEntryRef *entry)
+{
+	RoseRow    *row = &batch->rows[i];
+
+	row->version = entry->version;
+	row->key = NULL;
+	row->tuple = NULL;
+	if (entry->row)
+	{
+		row->tuple = copy_bytes(batch, entry->row, entry->row->t_len);
+		batch->longest = Max(batch->longest, entry->row->t_len);
+	}
+	row->leaf = NULL;
+	row->slot = i;
+	row->component = 0;
+	row->ordinal = 0;
+	if (entry->version.present)
+		row->version.present = copy_bytes(batch, entry->version.present,
+										  ROSE_PRESENT_BYTES(batch->schema->natts));
+}
+
+/* Fill in a row that was put off.  REQUIRES reclaim_lock, and that the memtable is alive. */
+static void
+copy_pending(RoseMemBatch *batch, int i)
+{
+	RoseMemEntryRef entry;
+
+	if (!batch->pending || batch->places[i] == 0)
+		return;
+	rose_memtable_get(batch->mem.c0, batch->schema, batch->places[i], &entry);
+	Assert(entry.version.seq == batch->seqs[i]);
+	fill_row(batch, i, &entry);
+	batch->places[i] = 0;
+}
+
+/* Copy the first columns of a tuple; NULL: they are not where they always are. */
+static MinimalTuple
+copy_columns(RoseMemBatch *batch, MinimalTuple tuple)
+{
+	const RoseFixedColumn *last = &batch->schema->fixed[batch->columns - 1];
+
+	if ((tuple->t_infomask & HEAP_HASNULL) != 0 ||
+		HeapTupleHeaderGetNatts(tuple) < batch->columns)
+		return NULL;
+	return copy_bytes(batch, tuple,
+					  tuple->t_hoff - MINIMAL_TUPLE_OFFSET + last->offset + last->attlen);
+}
+
+static void
+copy_all_pending(RoseMemBatch *batch)
+{
+	for (int i = 0; i < batch->nrows; i++)
+		copy_pending(batch, i);
+	batch->pending = false;
+}
+
+static void
+add_entry(RoseMemBatch *batch, const RoseMemEntryRef *entry)
+{
+	int			i = batch->nrows;
+
+	batch->prefixes[i] = entry->prefix;
+	batch->seqs[i] = entry->version.seq;
+	batch->min_seq = Min(batch->min_seq, entry->version.seq);
+	batch->max_seq = Max(batch->max_seq, entry->version.seq);
+	if (entry->version.op != ROSE_OP_PUT)
+	{
+		batch->only_puts = false;
+		copy_all_pending(batch);
+	}
+	if (batch->pending)
+		batch->places[i] = entry->ptr;
+	if (batch->pending && batch->columns > 0)
+		batch->rows[i].tuple = copy_columns(batch, entry->row);
+	if (!batch->pending || (batch->columns > 0 && batch->rows[i].tuple == NULL))
+	{
+		fill_row(batch, i, entry);
+		batch->places[i] = 0;
+	}
+	batch->nrows++;
+}
+
+/*
+ * The same when the memtable was freed.  The version is in another memtable or in a component then,
+ * because a snapshot that sees it is in use.
+ */
+static void
+find_pending(RoseMemBatch *batch, int i)
+{
+	RoseTable  *table = batch->table;
+	int			natts = batch->schema->natts;
+	uint64		seq = batch->seqs[i];
+	RoseMemEntryRef entry;
+	MinimalTuple formed = NULL;
+	const RoseRow *row;
+	ItemPointerData tid;
+
+	if (batch->places[i] == 0)
+		return;
+	rose_tid_assign(table, NULL, 0, seq, &tid);
+	row = rose_lookup_fetch_tid(rose_lookup_cached(table), &tid, SnapshotAny);
+	if (row == NULL)
+		elog(ERROR, "version " UINT64_FORMAT " of table \"%s\" is gone",
+			 seq, RelationGetRelationName(table->rel));
+	if (row->tuple == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(batch->more);
+		Datum	   *values = palloc(natts * sizeof(Datum));
+		bool	   *nulls = palloc(natts * sizeof(bool));
+
+		rose_row_deform(row, batch->schema, 1, natts, values, nulls);
+		formed = rose_form_minimal_tuple(batch->schema->tupdesc, values, nulls);
+		pfree(values);
+		pfree(nulls);
+		MemoryContextSwitchTo(old);
+	}
+	entry.version = row->version;
+	entry.row = formed != NULL ? formed : row->tuple;
+	fill_row(batch, i, &entry);
+	batch->places[i] = 0;
+	if (formed != NULL)
+		pfree(formed);
+}
+
+void
+rose_mem_batch_fetch(RoseMemBatch *batch)
+{
+	RoseC0Shared *c0 = batch->mem.c0;
+	bool		alive;
+
+	if (!batch->pending)
+		return;
+	batch->wanted = true;
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	alive = rose_mem_cursor_alive(&batch->mem);
+	if (alive)
+		copy_all_pending(batch);
+	LWLockRelease(&c0->reclaim_lock);
+	for (int i = 0; !alive && i < batch->nrows; i++)
+		find_pending(batch, i);
+	batch->pending = false;
+}
+
+/*
+ * Does an entry say nothing, because the batch's last row is a newer version of
+ * the same key, complete and seen by the snapshot, too?
+ */
+static bool
+entry_is_old(RoseMemBatch *batch, const RoseMemEntryRef *entry)
+{
+	const RoseSchema *schema = batch->schema;
+	int			last = batch->nrows - 1;
+	Datum		key[INDEX_MAX_KEYS];
+
+	if (last < 0 || batch->prefixes[last] != entry->prefix)
+		return false;
+	copy_pending(batch, last);
+	if (batch->rows[last].version.op == ROSE_OP_PARTIAL)
+		return false;
+	rose_key_from_tuple(schema, entry->row, entry->version.rowid, key);
+	return rose_key_compare(schema, rose_mem_batch_row(batch, last)->key, key,
+							rose_schema_key_width(schema)) == 0;
+}
+
+/*
+ * Add what is wanted of n entries.  Returns how many were looked at: fewer if there is no more
+ * room, or if the last row has so many old versions that it is better to skip them (*skip).
+ */
+static int
+add_entries(RoseMemBatch *batch, RoseVisibility *vis, const RoseMemEntryRef *entries, int n,
+			bool filter, bool newest_only, int *nold, bool *skip)
+{
+	int			i;
+
+	for (i = 0; i < n && batch->used + batch->more_bytes < BYTES_MAX; i++)
+	{
+		const RoseMemEntryRef *entry = &entries[i];
+
+		if (entry->version.op == ROSE_OP_LOCK ||
+			(filter && !rose_entry_visible_again(vis, entry) && !rose_entry_visible(vis, entry)))
+			continue;
+		if (!newest_only || !entry_is_old(batch, entry))
+		{
+			add_entry(batch, entry);
+			*nold = 0;
+		}
+		else if (++*nold == OLD_VERSIONS_MAX)
+		{
+			*skip = true;
+			return i + 1;
+		}
+	}
+	return i;
+}
+
+/* The next entries, as many as will do; the cursor goes behind them. */
+static int
+take_entries(RoseMemCursor *cursor, bool forward, int row_bytes, RoseMemEntryRef *entries, int n)
+{
+	if (forward)
+		return rose_mem_cursor_take(cursor, entries, Min(n, TAKE_MAX), row_bytes);
+	rose_mem_cursor_get(cursor, entries);
+	(void) rose_mem_cursor_prev(cursor);
+	return 1;
+}
+
+/* How much of a row will be looked at? */
+static int
+bytes_of_columns(const RoseSchema *schema, int columns)
+{
+	if (columns == ROSE_MEM_BATCH_ALL)
+		return BLCKSZ;
+	if (columns == 0)
+		return 0;
+	return MAXALIGN(SizeofMinimalTupleHeader) + schema->fixed[columns - 1].offset +
+		schema->fixed[columns - 1].attlen;
+}
+
+void
+rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
+					bool forward, bool filter, int columns, bool on_entry)
+{
+	int			row_bytes = bytes_of_columns(batch->schema, columns);
+	RoseMemEntryRef entries[TAKE_MAX];
+	bool		full = !on_entry;
+	int			visits = 0;
+	int			nold = 0;
+
+	batch->pending = columns != ROSE_MEM_BATCH_ALL;
+	batch->columns = columns;
+	batch->mem = *cursor;
+	while (!full && cursor->current != 0 && batch->nrows < batch->limit && visits < VISIT_MAX)
+	{
+		bool		skip = false;
+		int			n = take_entries(cursor, forward, row_bytes, entries, batch->limit - batch->nrows);
+		int			done = add_entries(batch, vis, entries, n, filter, filter && forward,
+									   &nold, &skip);
+
+		visits += n;
+		if (skip)
+		{
+			/* a row that is updated again and again: on to the next key */
+			copy_pending(batch, batch->nrows - 1);
+			(void) rose_mem_cursor_seek(cursor, rose_mem_batch_row(batch, batch->nrows - 1)->key,
+										rose_schema_key_width(batch->schema), 0);
+			nold = 0;
+		}
+		else if (done < n)
+		{
+			rose_mem_cursor_return_to(cursor, &entries[done]);
+			full = true;
+		}
+	}
+	if (batch->nrows > 0)
+	{
+		copy_pending(batch, 0);
+		copy_pending(batch, batch->nrows - 1);
+	}
+	batch->at_end = !on_entry || cursor->current == 0;
+	batch->limit = Min(batch->limit * 2, ROSE_MEM_BATCH_ROWS);
+}
+
+/* ---- searching ---- */
+
+static bool
+row_precedes(RoseMemBatch *batch, int i, const Datum *key, int ncols, const uint64 *prefix,
+			 bool after)
+{
+	int			cmp;
+
+	if (prefix != NULL && batch->prefixes[i] != *prefix)
+		return batch->prefixes[i] < *prefix;
+	cmp = rose_key_compare(batch->schema, rose_mem_batch_row(batch, i)->key, key, ncols);
+	return cmp < 0 || (after && cmp == 0);
+}
+
+/* First in steps that double, then by halves. */
+int
+rose_mem_batch_find(RoseMemBatch *batch, int i, const Datum *key, int ncols,
+					const uint64 *prefix, bool after)
+{
+	int			lo = i;
+	int			hi;
+	int			step = 1;
+
+	while (lo + step < batch->nrows && row_precedes(batch, lo + step - 1, key, ncols, prefix, after))
+	{
+		lo += step;
+		step *= 2;
+	}
+	hi = Min(lo + step, batch->nrows);
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (row_precedes(batch, mid, key, ncols, prefix, after))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}

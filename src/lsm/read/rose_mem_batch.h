@@ -1,0 +1,132 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_mem_batch.h
+ *	  Rows of a memtable, copied together under one hold of the C0's reclaim_lock.
+ *
+ * A batch has versions in the order of a scan.  Rows point into it; who needs one longer
+ * than the scan stays at the batch holds the batch, as one holds a leaf.
+ *
+ * Who only counts rows needs nothing of them but their sequence numbers, which TIDs are made of, and who sums up
+ * a column or two needs no others.  So a batch may be filled with that alone; the rows are fetched, all of
+ * them, when somebody asks for more of one.
+ *
+ * Backend-local.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_MEM_BATCH_H
+#define ROSE_MEM_BATCH_H
+
+#include "lsm/component/rose_component.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_tree.h"
+
+#define ROSE_MEM_BATCH_ROWS		256 /* at most */
+
+typedef struct RoseMemBatch
+{
+	int			refcount;
+	MemoryContext context;		/* owns all of it */
+	RoseTable  *table;
+	const RoseSchema *schema;
+	int			nrows;
+	int			limit;			/* rows to take at most; grows */
+	bool		at_end;			/* the memtable has no more in this direction */
+	bool		only_puts;		/* there are whole rows only */
+	uint64		min_seq;		/* of the rows */
+	uint64		max_seq;
+
+	bool		wanted;			/* somebody asked for a row between the first and the last */
+	int			asked;			/* ... or for so many of its first columns */
+
+	/*
+	 * If pending and places[i] is not 0, rows[i] is not there yet, but for the first columns of its tuple:
+	 * see rose_mem_batch_need, rose_mem_batch_tuple.
+	 */
+	bool		pending;
+	int			columns;
+	RoseArenaPtr *places;
+	RoseMemCursor mem;			/* where they are; its own place does not count */
+
+	/* by row; row.key is NULL until rose_mem_batch_row was asked for it */
+	RoseRow    *rows;
+	uint64	   *seqs;
+	uint64	   *prefixes;		/* rose_key_prefix */
+	Datum	   *keys;			/* key width Datums each */
+
+	Size		longest;		/* bytes of the longest tuple that was copied whole */
+	char	   *data;			/* tuples and bitmaps ... */
+	Size		used;
+	Size		capacity;
+	MemoryContext more;			/* ... and those for which it has no room */
+	Size		more_bytes;
+} RoseMemBatch;
+
+extern RoseMemBatch *rose_mem_batch_create(RoseTable *table, MemoryContext context);
+extern void rose_mem_batch_hold(RoseMemBatch *batch);
+extern void rose_mem_batch_release(RoseMemBatch *batch);	/* NULL is allowed */
+/* The same for who made it, when its context goes: a tuple slot may keep it longer. */
+extern void rose_mem_batch_abandon(RoseMemBatch *batch);
+
+/* Empty it.  REQUIRES that nobody else holds it. */
+extern void rose_mem_batch_start(RoseMemBatch *batch);
+/*
+ * Copy the next versions from the cursor on, which stands on the first one to take
+ * (on_entry), and leave it on the first one not taken.  filter: only those that the snapshot
+ * sees; forward and of a key only the newest, if that is a whole row or a tombstone.  Row locks are
+ * left out.  columns: if not ROSE_MEM_BATCH_ALL, rows may be left pending but for so many first columns, which must be of
+ * fixed size and passed by value; not the first and the last one.  REQUIRES reclaim_lock.
+ */
+#define ROSE_MEM_BATCH_ALL		(-1)
+extern void rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
+								bool forward, bool filter, int columns, bool on_entry);
+
+/* Fetch the rows that are pending.  REQUIRES that no lock is held. */
+extern void rose_mem_batch_fetch(RoseMemBatch *batch);
+
+/* Call it before looking at rows[i]. */
+static inline void
+rose_mem_batch_need(RoseMemBatch *batch, int i)
+{
+	batch->wanted |= i > 0 && i < batch->nrows - 1;
+	if (unlikely(batch->pending && batch->places[i] != 0))
+		rose_mem_batch_fetch(batch);
+}
+
+/* The tuple of rows[i], to take the first natts columns from. */
+static inline MinimalTuple
+rose_mem_batch_tuple(RoseMemBatch *batch, int i, int natts)
+{
+	/* an aggregate copies the first row of all, whatever it needs */
+	if (i > 0)
+		batch->asked = Max(batch->asked, natts);
+	if (unlikely(batch->pending && natts > batch->columns && batch->places[i] != 0))
+		rose_mem_batch_fetch(batch);
+	return batch->rows[i].tuple;
+}
+
+/* A row with its key. */
+static inline const RoseRow *
+rose_mem_batch_row(RoseMemBatch *batch, int i)
+{
+	RoseRow    *row = &batch->rows[i];
+
+	rose_mem_batch_need(batch, i);
+	if (row->key == NULL)
+	{
+		Datum	   *key = &batch->keys[i * rose_schema_key_width(batch->schema)];
+
+		rose_key_from_tuple(batch->schema, row->tuple, row->version.rowid, key);
+		row->key = key;
+	}
+	return row;
+}
+
+/*
+ * First row of [i, nrows) whose first ncols key columns are >= key (after: > key), or nrows.  prefix:
+ * rose_key_prefix of key if it is a whole one, else NULL.  Cheap if it is not far.
+ */
+extern int	rose_mem_batch_find(RoseMemBatch *batch, int i, const Datum *key, int ncols,
+								const uint64 *prefix, bool after);
+
+#endif							/* ROSE_MEM_BATCH_H */

@@ -1,0 +1,662 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_scan.c
+ *	  Ordered scans: C0 and all components merged and resolved by visibility.
+ *
+ * The sources (memtables and components) are taken together under the C0's
+ * reclaim_lock, so that a spill is seen either as the memtable or as its run.
+ * They are merged by (key, sequence descending); the few sources there are
+ * make a linear search for the smallest cheaper than a tree.
+ *
+ * A scan remembers the key it is at ("group": all versions of one key).  That
+ * is all it needs to go on after its sources were replaced, which happens when
+ * a memtable it read was spilled and freed, and after a change of direction.
+ *
+ * Forward, versions come newest first and the group is left as soon as its row
+ * is known; what remains of it is skipped at the next call, because the row
+ * returned must stay in place until then.  Backward, versions come oldest first and
+ * the newest visible one of the group is kept.
+ *
+ * Where only one component has rows, and a leaf of it shows nothing but whole rows
+ * that everybody sees, there is nothing to reconcile; see rose_stretch.c.  Where
+ * several have such rows in turns, see rose_weave.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_scan_internal.h"
+
+#include "lsm/read/rose_key_reader.h"
+#include "lsm/read/rose_tid.h"
+#include "miscadmin.h"
+#include "storage/predicate.h"
+#include "util/rose_stop_point.h"
+#include "utils/memutils.h"
+
+/* ---- begin, end ---- */
+
+static void
+scan_copy_range(RoseScan *scan, const RoseKeyRange *range)
+{
+	if (range)
+		scan->range = *range;
+	else
+		memset(&scan->range, 0, sizeof(scan->range));
+}
+
+RoseScan *
+rose_scan_begin(RoseTable *table, Snapshot snapshot, const RoseKeyRange *range, bool bulk)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose scan",
+												  ALLOCSET_DEFAULT_SIZES);
+	RoseScan   *scan = MemoryContextAllocZero(context, sizeof(RoseScan));
+
+	scan->table = table;
+	scan->snapshot = snapshot;
+	scan->context = context;
+	scan->source_context = AllocSetContextCreate(context, "rose scan sources",
+												 ALLOCSET_DEFAULT_SIZES);
+	scan->group_context = AllocSetContextCreate(context, "rose scan key",
+												ALLOCSET_SMALL_SIZES);
+	scan->row_context = AllocSetContextCreate(context, "rose scan row",
+											  ALLOCSET_SMALL_SIZES);
+	if (bulk)
+	{
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		scan->strategy = GetAccessStrategy(BAS_BULKREAD);
+		MemoryContextSwitchTo(old);
+	}
+	rose_partial_init(&scan->partial, table->schema, context);
+	rose_scan_reset(scan, range);
+	return scan;
+}
+
+static void
+scan_release_row(RoseScan *scan)
+{
+	if (scan->row.leaf && !scan->row_from_lookup)
+		rose_leaf_release(scan->row.leaf);
+	scan->row.leaf = NULL;
+}
+
+static void
+scan_close_sources(RoseScan *scan)
+{
+	scan_release_row(scan);
+	for (int i = 0; i < scan->nsources; i++)
+		rose_source_close(&scan->sources[i]);
+	scan->nsources = 0;
+	rose_stretch_forget(scan);
+	scan->sources = NULL;
+	MemoryContextReset(scan->source_context);
+	scan->positioned = false;
+}
+
+void
+rose_scan_reset(RoseScan *scan, const RoseKeyRange *range)
+{
+	scan_close_sources(scan);
+	scan_copy_range(scan, range);
+	scan->place = SCAN_START;
+	scan->direction = ForwardScanDirection;
+	scan->group_done = false;
+}
+
+void
+rose_scan_end(RoseScan *scan)
+{
+	scan_close_sources(scan);
+	if (scan->lookup)
+		rose_lookup_free(scan->lookup);
+	if (scan->strategy)
+		FreeAccessStrategy(scan->strategy);
+	MemoryContextDelete(scan->context);
+}
+
+/* ---- sources ---- */
+
+/*
+ * Take the list of sources as of now.  reclaim_lock makes memtables and
+ * manifest one consistent picture.
+ */
+static void
+scan_take_sources(RoseScan *scan)
+{
+	RoseTable  *table = scan->table;
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		filter = scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable;
+	const RoseManifest *manifest;
+	int			npieces;
+
+	rose_tid_prepare(table);
+	scan_close_sources(scan);
+	scan->sources = MemoryContextAlloc(scan->source_context,
+									   ROSE_SCAN_MAX_SOURCES * sizeof(RoseSource));
+
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (c0->tables[slot].state != ROSE_MEMTABLE_FREE)
+			rose_source_open_memtable(&scan->sources[scan->nsources++], table, slot,
+									  filter, scan->source_context);
+	ROSE_STOP_POINT("scan-listing");	/* under reclaim_lock */
+	manifest = rose_table_manifest(table);
+	LWLockRelease(&c0->reclaim_lock);
+	ROSE_STOP_POINT("scan-listed");
+
+	npieces = manifest->ncomponents - rose_manifest_first_piece(manifest);
+	if (npieces == 1 && !rose_component_readable(&manifest->components[manifest->ncomponents - 1]))
+		npieces = 0;			/* a bulk load into an empty table, not finished */
+	for (int i = 0; i < rose_manifest_first_piece(manifest); i++)
+		if (rose_component_readable(&manifest->components[i]) &&
+			rose_source_component_overlaps(table, i, &scan->range))
+			rose_source_open_component(&scan->sources[scan->nsources++], table, i,
+									   scan->strategy, scan->source_context);
+	if (npieces > 0)
+		rose_source_open_pieces(&scan->sources[scan->nsources++], table, scan->strategy,
+								scan->source_context);
+}
+
+/*
+ * Place all sources for the next row in this direction: behind the group, or on
+ * it if its row was not returned yet.  False if a memtable is gone already.
+ */
+static bool
+scan_position_sources(RoseScan *scan, ScanDirection direction)
+{
+	const RoseKeyRange *range = &scan->range;
+	bool		forward = ScanDirectionIsForward(direction);
+	const Datum *key = forward ? range->lower : range->upper;
+	int			ncols = forward ? range->nlower : range->nupper;
+	bool		inclusive = forward ? range->lower_inclusive : range->upper_inclusive;
+
+	if (scan->place == SCAN_AT_GROUP)
+	{
+		key = scan->group_key;
+		ncols = rose_schema_key_width(scan->table->schema);
+		inclusive = !scan->group_done;
+	}
+	for (int i = 0; i < scan->nsources; i++)
+	{
+		rose_source_position(&scan->sources[i], scan->table, &scan->vis, direction,
+							 key, ncols, inclusive);
+		if (scan->sources[i].state == ROSE_SOURCE_GONE)
+			return false;
+	}
+	return true;
+}
+
+static void
+scan_position(RoseScan *scan, ScanDirection direction)
+{
+	/* a command of the same transaction may have moved the snapshot's curcid */
+	rose_visibility_init(&scan->vis, scan->snapshot);
+	scan->serializable = scan->vis.kind == ROSE_SNAPSHOT_MVCC &&
+		CheckForSerializableConflictOutNeeded(scan->table->rel, scan->snapshot);
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		scan_take_sources(scan);
+	} while (!scan_position_sources(scan, direction));
+	scan->direction = direction;
+	scan->positioned = true;
+}
+
+/*
+ * Does source a come before b in this direction?  Equal keys: newest first,
+ * respectively oldest first.  What stands first among the sources is newer; only the order of
+ * memtables says nothing.
+ */
+static inline bool
+source_precedes(RoseScan *scan, const RoseSource *a, const RoseSource *b, bool forward)
+{
+	int			cmp;
+
+	if (a->prefix != b->prefix)
+		return (a->prefix < b->prefix) == forward;
+	cmp = scan_compare_keys(scan, a->row->key, b->row->key);
+	if (cmp != 0)
+		return (cmp < 0) == forward;
+	if (a->cursor != NULL || b->cursor != NULL)
+		return (a < b) == forward;
+	return (a->row->version.seq > b->row->version.seq) == forward;
+}
+
+/* The source whose row comes first, or NULL; scan->rival is the one whose row comes next. */
+static RoseSource *
+scan_best_source(RoseScan *scan, bool forward)
+{
+	for (;;)
+	{
+		RoseSource *best = NULL;
+		RoseSource *second = NULL;
+
+		for (int i = 0; i < scan->nsources; i++)
+		{
+			RoseSource *source = &scan->sources[i];
+
+			if (source->state != ROSE_SOURCE_ROW)
+				continue;
+			if (best == NULL || source_precedes(scan, source, best, forward))
+			{
+				second = best;
+				best = source;
+			}
+			else if (second == NULL || source_precedes(scan, source, second, forward))
+				second = source;
+		}
+		scan->rival = second;
+		if (best == NULL || likely(!best->waiting))
+			return best;
+		rose_source_wake(best, scan->table, scan->direction);
+	}
+}
+
+/* False: the source's memtable is gone and the scan must be positioned anew. */
+static bool
+scan_advance(RoseScan *scan, RoseSource *source)
+{
+	rose_source_advance(source, scan->table, &scan->vis, scan->direction);
+	if (source->state != ROSE_SOURCE_GONE)
+		return true;
+	scan->positioned = false;
+	return false;
+}
+
+/* ---- groups ---- */
+
+static bool
+scan_in_group(RoseScan *scan, const RoseSource *source)
+{
+	return scan_compare_keys(scan, source->row->key, scan->group_key) == 0;
+}
+
+static void
+scan_begin_group(RoseScan *scan, const Datum *key)
+{
+	const RoseSchema *schema = scan->table->schema;
+
+	MemoryContextReset(scan->group_context);
+	rose_key_copy(schema, scan->group_key, key, scan->group_context);
+	scan->place = SCAN_AT_GROUP;
+	scan->group_done = false;
+	scan->group_left = true;
+	scan->partial.active = false;
+	rose_visibility_next_key(&scan->vis);
+}
+
+/* Is the key beyond the far end of the range? */
+static bool
+scan_out_of_range(RoseScan *scan, const Datum *key, bool forward)
+{
+	const RoseKeyRange *range = &scan->range;
+	int			cmp;
+
+	if (forward)
+	{
+		if (range->nupper == 0)
+			return false;
+		cmp = rose_key_compare(scan->table->schema, key, range->upper, range->nupper);
+		return range->upper_inclusive ? cmp > 0 : cmp >= 0;
+	}
+	if (range->nlower == 0)
+		return false;
+	cmp = rose_key_compare(scan->table->schema, key, range->lower, range->nlower);
+	return range->lower_inclusive ? cmp < 0 : cmp <= 0;
+}
+
+/* Is the source's version seen?  Tells serializable transactions what is not. */
+static bool
+scan_sees(RoseScan *scan, const RoseSource *source)
+{
+	const RoseVersion *version = &source->row->version;
+
+	/* batches of memtables are filtered already, unless everything is wanted */
+	if (source->cursor == NULL && source->filter)
+		return true;
+	if (source->committed && scan->vis.kind == ROSE_SNAPSHOT_MVCC &&
+		source->entry.max_xid < U64FromFullTransactionId(scan->vis.xmin))
+		return true;
+	if (rose_version_visible(&scan->vis, version, source->committed))
+		return true;
+	if (scan->serializable && version->op != ROSE_OP_LOCK)
+		CheckForSerializableConflictOut(scan->table->rel,
+										XidFromFullTransactionId(version->xid),
+										scan->snapshot);
+	return false;
+}
+
+/* Make the source's row the result; hold keeps it when the source moves on. */
+static void
+scan_take_row(RoseScan *scan, const RoseSource *source, bool hold)
+{
+	const RoseSchema *schema = scan->table->schema;
+
+	scan_release_row(scan);
+	scan->row = *source->row;
+	scan->row_from_lookup = false;
+	scan->row_in_component = source->cursor != NULL;
+	if (scan->row_in_component && scan->row_entry.id != source->entry.id)
+		scan->row_entry = source->entry;
+	if (scan->row.leaf)
+		rose_leaf_hold(scan->row.leaf);
+	if (!hold)
+		return;
+
+	MemoryContextReset(scan->row_context);
+	if (scan->row.tuple)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->row_context);
+
+		scan->row.tuple = rose_copy_minimal_tuple(scan->row.tuple);
+		MemoryContextSwitchTo(old);
+	}
+	rose_key_copy(schema, scan->row_key, source->row->key, scan->row_context);
+	scan->row.key = scan->row_key;
+}
+
+/* ---- forward ---- */
+
+/*
+ * Go through the group's versions, newest first.  Returns the row, or NULL: the key
+ * has none for this snapshot, or (positioned is false) the sources must be taken anew.
+ */
+static const RoseRow *
+scan_resolve_forward(RoseScan *scan, RoseSource *source)
+{
+	uint64		last_seq = 0;
+
+	for (;;)
+	{
+		const RoseRow *row = source->row;
+
+		rose_source_need_version(source);
+		/*
+		 * The same version can be in two sources while it moves between them; a merge may have
+		 * folded into the copy of a PARTIAL one what was below it.
+		 */
+		if ((row->version.seq != last_seq || scan->partial.active) && scan_sees(scan, source))
+		{
+			last_seq = row->version.seq;
+			if (row->version.op == ROSE_OP_TOMBSTONE)
+				break;
+			if (scan->partial.active)
+			{
+				if (rose_partial_add(&scan->partial, row))
+				{
+					uint64		ordinal = scan->row.ordinal;
+
+					scan_release_row(scan);
+					rose_partial_finish(&scan->partial, &scan->row, scan->row_key);
+					scan->row.ordinal = ordinal;
+					scan->group_done = true;
+					return &scan->row;
+				}
+			}
+			else
+			{
+				scan_take_row(scan, source, false);
+				if (row->version.op == ROSE_OP_PUT)
+				{
+					scan->group_done = true;
+					return &scan->row;
+				}
+				rose_partial_start(&scan->partial, row);
+			}
+		}
+		else
+			last_seq = row->version.seq;
+
+		if (!scan_advance(scan, source))
+			return NULL;
+		source = scan_best_source(scan, true);
+		if (source == NULL || !scan_in_group(scan, source))
+			break;
+	}
+	scan->partial.active = false;	/* with nothing below it, it is no row */
+	scan->group_done = true;
+	return NULL;
+}
+
+/* Skip what the last call left of its group.  False: reposition. */
+static bool
+scan_skip_group(RoseScan *scan)
+{
+	for (int i = 0; i < scan->nsources; i++)
+	{
+		RoseSource *source = &scan->sources[i];
+
+		while (source->state == ROSE_SOURCE_ROW && scan_in_group(scan, source))
+			if (!scan_advance(scan, source))
+				return false;
+	}
+	return true;
+}
+
+/*
+ * The next row.  If it begins a stretch: NULL and *in_stretch.  many: the caller will take all
+ * rows of stretches.
+ */
+static const RoseRow *
+scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)
+{
+	*in_stretch = rose_weave_next(scan) || (many && rose_stretch_next_leaf(scan));
+	if (*in_stretch)
+		return NULL;
+	if (rose_stretch_is_open(&scan->stretch))
+		rose_stretch_leave(scan);
+
+	for (;;)
+	{
+		RoseSource *source;
+		const RoseRow *row;
+
+		if (!scan->positioned)
+			scan_position(scan, ForwardScanDirection);
+		else if (scan->place == SCAN_AT_GROUP && scan->group_done &&
+				 scan->group_left && !scan_skip_group(scan))
+			continue;
+
+		source = scan_best_source(scan, true);
+		if (source == NULL || scan_out_of_range(scan, source->row->key, true))
+		{
+			scan->place = SCAN_AFTER_LAST;
+			return NULL;
+		}
+		if ((many && rose_weave_begin(scan, source)) || rose_stretch_begin(scan, source))
+		{
+			*in_stretch = true;
+			return NULL;
+		}
+		scan_begin_group(scan, source->row->key);
+		row = scan_resolve_forward(scan, source);
+		if (row)
+			return row;
+	}
+}
+
+/* ---- backward ---- */
+
+/* A PARTIAL row, or one that DIRTY reports on, is best resolved newest first. */
+static const RoseRow *
+scan_resolve_by_lookup(RoseScan *scan)
+{
+	const RoseRow *row;
+
+	if (scan->lookup == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+		scan->lookup = rose_lookup_create(scan->table);
+		MemoryContextSwitchTo(old);
+	}
+	scan_release_row(scan);
+	row = rose_lookup_get(scan->lookup, scan->snapshot, scan->group_key);
+	if (row == NULL)
+		return NULL;
+	scan->row = *row;
+	scan->row_from_lookup = true;
+	return &scan->row;
+}
+
+/*
+ * Go through the group's versions, oldest first, keeping the newest that is
+ * seen.  Results as scan_resolve_forward.
+ */
+static const RoseRow *
+scan_resolve_backward(RoseScan *scan, RoseSource *source)
+{
+	bool		found = false;
+
+	for (;;)
+	{
+		rose_source_need_version(source);
+		if (scan_sees(scan, source) &&
+			(!found || source->row->version.seq > scan->row.version.seq))
+		{
+			scan_take_row(scan, source, true);
+			found = true;
+		}
+		if (!scan_advance(scan, source))
+			return NULL;
+		source = scan_best_source(scan, false);
+		if (source == NULL || !scan_in_group(scan, source))
+			break;
+	}
+	scan->group_done = true;
+	if (scan->vis.kind == ROSE_SNAPSHOT_DIRTY)
+		return scan_resolve_by_lookup(scan);
+	if (!found || scan->row.version.op == ROSE_OP_TOMBSTONE)
+		return NULL;
+	if (scan->row.version.op == ROSE_OP_PARTIAL)
+		return scan_resolve_by_lookup(scan);
+	return &scan->row;
+}
+
+static const RoseRow *
+scan_next_backward(RoseScan *scan)
+{
+	if (scan->back_source != NULL)
+	{
+		RoseSource *source = scan->back_source;
+		const RoseRow *row = rose_stretch_next_backward(scan);
+
+		if (row != NULL)
+			return row;
+		rose_stretch_leave_backward(scan);
+		(void) scan_advance(scan, source);
+	}
+	for (;;)
+	{
+		RoseSource *source;
+		const RoseRow *row;
+
+		if (!scan->positioned)
+			scan_position(scan, BackwardScanDirection);
+		source = scan_best_source(scan, false);
+		if (source == NULL || scan_out_of_range(scan, source->row->key, false))
+		{
+			scan->place = SCAN_BEFORE_FIRST;
+			return NULL;
+		}
+		row = rose_stretch_begin_backward(scan, source);
+		if (row)
+			return row;
+		scan_begin_group(scan, source->row->key);
+		row = scan_resolve_backward(scan, source);
+		if (row)
+			return row;
+	}
+}
+
+/* ---- interface ---- */
+
+/* At an end, only the other direction gives rows.  Not known before a stretch was left. */
+static bool
+scan_at_end(const RoseScan *scan, bool forward)
+{
+	return scan->place == (forward ? SCAN_AFTER_LAST : SCAN_BEFORE_FIRST);
+}
+
+/* Leave a stretch, and the sources, if the direction changes. */
+static void
+scan_turn(RoseScan *scan, bool forward)
+{
+	if (!scan->positioned || ScanDirectionIsForward(scan->direction) == forward)
+		return;
+	if (rose_stretch_is_open(&scan->stretch))
+		rose_stretch_leave(scan);
+	if (scan->back_source != NULL)
+		rose_stretch_leave_backward(scan);
+	scan->positioned = false;
+}
+
+const RoseRow *
+rose_scan_next_keyed(RoseScan *scan, ScanDirection direction)
+{
+	bool		forward = !ScanDirectionIsBackward(direction);
+	const RoseRow *row;
+	bool		in_stretch;
+
+	scan_turn(scan, forward);
+	if (scan_at_end(scan, forward))
+		return NULL;
+	if (!forward)
+		return scan_next_backward(scan);
+	if (rose_stretch_has_row(&scan->stretch))
+		return rose_stretch_next_row(scan);
+	row = scan_next_forward(scan, false, &in_stretch);
+	return in_stretch ? rose_stretch_next_row(scan) : row;
+}
+
+const RoseRow *
+rose_scan_next(RoseScan *scan, ScanDirection direction)
+{
+	const RoseRow *row = rose_scan_next_keyed(scan, direction);
+
+	if (row != NULL && rose_stretch_is_open(&scan->stretch))
+		rose_source_need_version(scan->stretch_source);
+	else if (row != NULL && scan->back_source != NULL)
+		rose_source_need_version(scan->back_source);
+	return row;
+}
+
+RoseStretch *
+rose_scan_stretch(RoseScan *scan)
+{
+	return &scan->stretch;
+}
+
+bool
+rose_scan_next_piece(RoseScan *scan)
+{
+	return rose_weave_next(scan);
+}
+
+const RoseRow *
+rose_scan_next_stretch(RoseScan *scan)
+{
+	bool		in_stretch;
+
+	Assert(!rose_stretch_has_row(&scan->stretch));
+	scan_turn(scan, true);
+	if (scan_at_end(scan, true))
+		return NULL;
+	return scan_next_forward(scan, true, &in_stretch);
+}
+
+void
+rose_scan_tid(RoseScan *scan, ItemPointer tid)
+{
+	if (rose_stretch_is_open(&scan->stretch))
+		rose_stretch_tid(&scan->stretch, scan->stretch.next - 1, tid);
+	else if (scan->back_source != NULL)
+		rose_stretch_tid_backward(scan, tid);
+	else if (scan->row_from_lookup)
+		rose_lookup_tid(scan->lookup, tid);
+	else
+		rose_tid_name(scan->table, scan->row_in_component ? &scan->row_entry : NULL,
+					  &scan->row, scan->snapshot, tid);
+}

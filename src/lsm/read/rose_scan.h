@@ -1,0 +1,141 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_scan.h
+ *	  Reading a table: ordered scans over C0 and all components, resolved by
+ *	  visibility; point lookups; TIDs.
+ *
+ * A scan returns for each key the newest version that its snapshot sees,
+ * skipping tombstones and completing PARTIAL versions.  A scan whose memtable
+ * was spilled and freed under it takes the new list of sources and goes on
+ * behind the last key it returned.
+ *
+ * Snapshots: MVCC (incl. historic not), SnapshotSelf, SnapshotDirty, SnapshotAny
+ * (all versions but locks, as heap) and NonVacuumable (as Any that is not dead).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SCAN_H
+#define ROSE_SCAN_H
+
+#include "postgres.h"
+
+#include "access/sdir.h"
+#include "lsm/read/rose_mem_batch.h"
+#include "lsm/read/rose_tid.h"
+#include "lsm/tree/rose_tree.h"
+#include "storage/itemptr.h"
+#include "utils/snapshot.h"
+
+/*
+ * Bounds on key prefixes: lower/upper over the first nlower/nupper key columns;
+ * 0 = unbounded.
+ */
+typedef struct RoseKeyRange
+{
+	int			nlower;
+	Datum		lower[INDEX_MAX_KEYS];
+	bool		lower_inclusive;
+	int			nupper;
+	Datum		upper[INDEX_MAX_KEYS];
+	bool		upper_inclusive;
+} RoseKeyRange;
+
+typedef struct RoseScan RoseScan;
+
+/* range may be NULL (whole table).  Memory in a child of the current context. */
+extern RoseScan *rose_scan_begin(RoseTable *table, Snapshot snapshot,
+								 const RoseKeyRange *range, bool bulk);
+/* Start over, with another range (NULL = whole table). */
+extern void rose_scan_reset(RoseScan *scan, const RoseKeyRange *range);
+/* Next row in direction, or NULL.  Changing direction behaves as for an index scan:
+ * backward from a row returns the one before it. Valid until the next call. */
+extern const RoseRow *rose_scan_next(RoseScan *scan, ScanDirection direction);
+/* The same for those who do not need row->version: if its op is 0, it was not read. */
+extern const RoseRow *rose_scan_next_keyed(RoseScan *scan, ScanDirection direction);
+/* TID of the row just returned. */
+extern void rose_scan_tid(RoseScan *scan, ItemPointer tid);
+extern void rose_scan_end(RoseScan *scan);
+
+/*
+ * A stretch: slots of one leaf, or rows of one batch of C0, that are the next results of a
+ * forward scan, as they are.  Whoever wants many rows takes them from here, by raising
+ * 'next', instead of calling rose_scan_next for each; the two may be mixed.
+ *
+ * The leaf or batch stays what it is as long as rows are left; who needs a row longer holds it.
+ */
+typedef struct RoseStretch
+{
+	RoseLeaf   *leaf;			/* of these two, one is set if a stretch is open */
+	RoseMemBatch *batch;
+	int			next;			/* slot of the next row */
+	int			end;
+	uint64		first_tid;		/* number of slot 0's TID, or, of a batch, the salt of
+								 * those by sequence number (rose_tid.h) */
+} RoseStretch;
+
+static inline bool
+rose_stretch_has_row(const RoseStretch *stretch)
+{
+	return stretch->next < stretch->end;
+}
+
+static inline bool
+rose_stretch_is_open(const RoseStretch *stretch)
+{
+	return stretch->leaf != NULL || stretch->batch != NULL;
+}
+
+static inline void
+rose_stretch_tid(const RoseStretch *stretch, int slot, ItemPointer tid)
+{
+	if (stretch->leaf != NULL)
+		rose_tid_from_number(stretch->first_tid + (uint64) slot, tid);
+	else
+		rose_tid_from_seq(stretch->first_tid, stretch->batch->seqs[slot], tid);
+}
+
+/* Where the scan keeps its stretch. */
+extern RoseStretch *rose_scan_stretch(RoseScan *scan);
+/*
+ * When the stretch has no row left: if others are ready, the stretch has rows again (true).
+ */
+extern bool rose_scan_next_piece(RoseScan *scan);
+/*
+ * If that is not so: the next row, forward, as rose_scan_next returns it;
+ * or NULL, and the stretch has rows, or the scan is at its end.
+ */
+extern const RoseRow *rose_scan_next_stretch(RoseScan *scan);
+
+/* Parallel scans: split into nparts by key is later; one process scans for now. */
+
+/* Newest visible version of one whole key; NULL if none. context: where the result lives
+ * until the next call with the same lookup. */
+typedef struct RoseLookup RoseLookup;
+extern RoseLookup *rose_lookup_create(RoseTable *table);
+extern const RoseRow *rose_lookup_get(RoseLookup *lookup, Snapshot snapshot,
+									  const Datum *key);
+extern void rose_lookup_tid(RoseLookup *lookup, ItemPointer tid);
+extern void rose_lookup_free(RoseLookup *lookup);
+
+/*
+ * A lookup of the current transaction, not to be freed.  Others use it too: take
+ * what it returns before anything else may look up a row of the table.
+ */
+extern RoseLookup *rose_lookup_cached(RoseTable *table);
+extern void rose_lookup_forget_cached(void);	/* at the end of a transaction */
+
+/*
+ * TIDs name a version for the rest of the top-level transaction, in this
+ * backend.  fetch: the version itself, if the snapshot sees it (SnapshotAny: always); false when it does not
+ * or the TID is not known.  all_dead may be NULL.
+ */
+extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid,
+											Snapshot snapshot);
+/*
+ * Let *tid name the newest version of its row that the snapshot sees, under
+ * whatever key; unchanged if there is no newer one or the row was deleted.
+ */
+extern void rose_lookup_latest_tid(RoseLookup *lookup, Snapshot snapshot, ItemPointer tid);
+extern bool rose_tid_known(RoseTable *table, ItemPointer tid);
+
+#endif							/* ROSE_SCAN_H */

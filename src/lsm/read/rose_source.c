@@ -1,0 +1,459 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_source.c
+ *	  One sorted stream of versions that a scan merges.  See rose_source.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_source.h"
+
+#include "miscadmin.h"
+#include "storage/lwlock.h"
+#include "utils/memutils.h"
+
+/* Rows of a memtable with so many bytes are not put off, lest they be fetched by the hundred. */
+#define LARGE_ROW	1024
+
+void
+rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
+						  bool filter, MemoryContext context)
+{
+	memset(source, 0, sizeof(*source));
+	rose_mem_cursor_open(&source->mem, &table->shared->c0, table->schema, slot);
+	source->batch_parent = context;
+	source->batch = rose_mem_batch_create(table, context);
+	source->filter = filter;
+}
+
+bool
+rose_source_component_overlaps(RoseTable *table, int index, const RoseKeyRange *range)
+{
+	const RoseComponentInfo *info;
+	int			cmp;
+
+	if (range->nlower == 0 && range->nupper == 0)
+		return true;
+	info = rose_component_info(rose_table_component(table, index));
+	if (range->nlower > 0)
+	{
+		cmp = rose_key_compare(table->schema, info->max_key, range->lower, range->nlower);
+		if (range->lower_inclusive ? cmp < 0 : cmp <= 0)
+			return false;
+	}
+	if (range->nupper > 0)
+	{
+		cmp = rose_key_compare(table->schema, info->min_key, range->upper, range->nupper);
+		if (range->upper_inclusive ? cmp > 0 : cmp >= 0)
+			return false;
+	}
+	return true;
+}
+
+void
+rose_source_open_component(RoseSource *source, RoseTable *table, int index,
+						   BufferAccessStrategy strategy, MemoryContext context)
+{
+	memset(source, 0, sizeof(*source));
+	source->entry = table->manifest.components[index];
+	source->judged_block = InvalidBlockNumber;
+	source->committed = (source->entry.flags & ROSE_COMPONENT_PRIVATE) == 0;
+	source->cursor = rose_component_cursor_create(rose_table_component(table, index),
+												  table->rel, table->schema,
+												  strategy, context);
+	rose_component_cursor_set_first(source->cursor, source->entry.first_ordinal);
+}
+
+/* ---- several pieces ---- */
+
+/* The pieces of C2, and where in them the source is. */
+typedef struct RosePieceChain
+{
+	RosePieces	pieces;
+	RoseComponentEntryDisk entries[ROSE_MAX_COMPONENTS];
+	RoseComponentCursor *cursors[ROSE_MAX_COMPONENTS];	/* made on demand */
+	int			at;				/* piece at hand */
+	BufferAccessStrategy strategy;
+	MemoryContext context;
+} RosePieceChain;
+
+static void
+set_piece(RoseSource *source, RoseTable *table, int i)
+{
+	RosePieceChain *chain = source->chain;
+
+	if (chain->cursors[i] == NULL)
+	{
+		chain->cursors[i] = rose_component_cursor_create(rose_pieces_component(&chain->pieces, i),
+														 table->rel, table->schema,
+														 chain->strategy, chain->context);
+		rose_component_cursor_set_first(chain->cursors[i], chain->entries[i].first_ordinal);
+	}
+	chain->at = i;
+	source->judged_block = InvalidBlockNumber;
+	source->cursor = chain->cursors[i];
+	source->entry = chain->entries[i];
+}
+
+void
+rose_source_open_pieces(RoseSource *source, RoseTable *table,
+						BufferAccessStrategy strategy, MemoryContext context)
+{
+	const RoseManifest *manifest = &table->manifest;
+	int			first = rose_manifest_first_piece(manifest);
+	int			n = manifest->ncomponents - first;
+	RosePieceChain *chain;
+
+	if (n == 1)
+	{
+		rose_source_open_component(source, table, first, strategy, context);
+		return;
+	}
+	memset(source, 0, sizeof(*source));
+	chain = MemoryContextAlloc(context, sizeof(RosePieceChain));
+	memcpy(chain->entries, &manifest->components[first], n * sizeof(RoseComponentEntryDisk));
+	rose_pieces_init(&chain->pieces, table, manifest, chain->entries, context);
+	memset(chain->cursors, 0, n * sizeof(RoseComponentCursor *));
+	chain->strategy = strategy;
+	chain->context = context;
+	source->chain = chain;
+	source->committed = true;
+	set_piece(source, table, 0);
+}
+
+/* A scan that has gone from one piece to the next does not come back soon. */
+static void
+drop_piece_before(RosePieceChain *chain, ScanDirection direction)
+{
+	int			i = ScanDirectionIsForward(direction) ? chain->at - 1 : chain->at + 1;
+
+	if (i >= 0 && i < chain->pieces.n && chain->cursors[i] != NULL)
+	{
+		rose_component_cursor_free(chain->cursors[i]);
+		chain->cursors[i] = NULL;
+	}
+}
+
+/*
+ * The first version of the next piece in this direction.  The cursor that is
+ * left behind stays for one more piece, because the row it stands on was returned.
+ */
+static bool
+next_piece(RoseSource *source, RoseTable *table, ScanDirection direction)
+{
+	RosePieceChain *chain = source->chain;
+	bool		forward = ScanDirectionIsForward(direction);
+	int			next = forward ? chain->at + 1 : chain->at - 1;
+
+	if (next < 0 || next >= chain->pieces.n)
+		return false;
+	drop_piece_before(chain, direction);
+	set_piece(source, table, next);
+	return forward ? rose_component_cursor_first(source->cursor) :
+		rose_component_cursor_last(source->cursor);
+}
+
+void
+rose_source_close(RoseSource *source)
+{
+	if (source->chain)
+	{
+		for (int i = 0; i < source->chain->pieces.n; i++)
+			if (source->chain->cursors[i])
+				rose_component_cursor_free(source->chain->cursors[i]);
+	}
+	else if (source->cursor)
+		rose_component_cursor_free(source->cursor);
+	rose_mem_batch_abandon(source->batch);
+	rose_mem_batch_abandon(source->spare);
+}
+
+static void
+source_set_row(RoseSource *source, RoseTable *table, const RoseRow *row)
+{
+	source->row = row;
+	if (row == NULL)
+	{
+		source->state = ROSE_SOURCE_END;
+		return;
+	}
+	source->state = ROSE_SOURCE_ROW;
+	source->prefix = rose_key_prefix(table->schema, row->key);
+}
+
+/*
+ * The key that a component's rows begin with in this direction, if a scan that starts at
+ * the bound gets all of them; else NULL.
+ */
+static const Datum *
+component_edge(const RoseSource *source, RoseTable *table, ScanDirection direction,
+			   const Datum *key, int ncols, bool inclusive)
+{
+	const RoseComponentInfo *info = rose_component_cursor_info(source->cursor);
+	bool		forward = ScanDirectionIsForward(direction);
+	const Datum *edge = forward ? info->min_key : info->max_key;
+	int			cmp;
+
+	if (ncols == 0)
+		return edge;
+	cmp = rose_key_compare(table->schema, edge, key, ncols);
+	if (cmp == 0)
+		return inclusive ? edge : NULL;
+	return (cmp > 0) == forward ? edge : NULL;
+}
+
+/*
+ * A batch to fill.  Whoever keeps the present one, say a slot with its last row, has
+ * usually let go of it by the time the next one is full, so two take turns.
+ */
+static void
+start_batch(RoseSource *source, RoseTable *table)
+{
+	RoseMemBatch *kept = source->batch;
+
+	source->filled |= kept->nrows > 0;
+	source->large = kept->longest > LARGE_ROW;
+	source->wanted |= kept->wanted;
+	source->asked = Max(source->asked, kept->asked);
+	if (kept->refcount > 1)
+	{
+		source->batch = source->spare;
+		source->spare = kept;
+		if (source->batch != NULL && source->batch->refcount > 1)
+		{
+			rose_mem_batch_abandon(source->batch);
+			source->batch = NULL;
+		}
+		if (source->batch == NULL)
+			source->batch = rose_mem_batch_create(table, source->batch_parent);
+		source->batch->limit = kept->limit;
+	}
+	rose_mem_batch_start(source->batch);
+	source->next = 0;
+}
+
+/*
+ * Columns of the next batch: what nobody asked for in those before is not likely to be wanted.
+ */
+static int
+columns_to_fill(const RoseSource *source, RoseTable *table, ScanDirection direction)
+{
+	if (!source->filter || !ScanDirectionIsForward(direction) || !source->filled ||
+		source->large || source->wanted || source->asked > table->schema->nfixed_byval)
+		return ROSE_MEM_BATCH_ALL;
+	return source->asked;
+}
+
+static void
+source_next_of_batch(RoseSource *source, RoseTable *table)
+{
+	RoseMemBatch *batch = source->batch;
+
+	if (source->next >= batch->nrows)
+	{
+		source->row = NULL;
+		source->state = ROSE_SOURCE_END;
+		return;
+	}
+	source->state = ROSE_SOURCE_ROW;
+	source->prefix = batch->prefixes[source->next];
+	source->row = rose_mem_batch_row(batch, source->next++);
+}
+
+/* Put a memtable's cursor where a scan begins.  REQUIRES reclaim_lock. */
+static bool
+mem_position(RoseMemCursor *cursor, int width, ScanDirection direction,
+			 const Datum *key, int ncols, bool inclusive)
+{
+	if (ScanDirectionIsForward(direction))
+	{
+		if (ncols == 0)
+			return rose_mem_cursor_first(cursor);
+		if (inclusive)
+			return rose_mem_cursor_seek(cursor, key, ncols, PG_UINT64_MAX);
+		if (ncols == width)
+			return rose_mem_cursor_seek(cursor, key, ncols, 0);
+		if (rose_mem_cursor_seek_last(cursor, key, ncols, true))
+			return rose_mem_cursor_next(cursor);
+		return rose_mem_cursor_first(cursor);
+	}
+	if (ncols == 0)
+		return rose_mem_cursor_last(cursor);
+	return rose_mem_cursor_seek_last(cursor, key, ncols, inclusive);
+}
+
+static bool
+component_position(RoseComponentCursor *cursor, int width, ScanDirection direction,
+				   const Datum *key, int ncols, bool inclusive)
+{
+	if (ScanDirectionIsForward(direction))
+	{
+		if (ncols == 0)
+			return rose_component_cursor_first(cursor);
+		if (inclusive)
+			return rose_component_cursor_seek(cursor, key, ncols, PG_UINT64_MAX);
+		if (ncols == width)
+			return rose_component_cursor_seek(cursor, key, ncols, 0);
+		if (rose_component_cursor_seek_last(cursor, key, ncols, true))
+			return rose_component_cursor_next(cursor);
+		return rose_component_cursor_first(cursor);
+	}
+	if (ncols == 0)
+		return rose_component_cursor_last(cursor);
+	return rose_component_cursor_seek_last(cursor, key, ncols, inclusive);
+}
+
+/* The same in a chain: in the first piece that has something there. */
+static bool
+chain_position(RoseSource *source, RoseTable *table, int width, ScanDirection direction,
+			   const Datum *key, int ncols, bool inclusive)
+{
+	RosePieces *pieces = &source->chain->pieces;
+	bool		forward = ScanDirectionIsForward(direction);
+	int			i;
+
+	if (ncols > 0)
+		i = Min(rose_pieces_find(pieces, key, ncols, forward != inclusive), pieces->n - 1);
+	else
+		i = forward ? 0 : pieces->n - 1;
+	for (; i >= 0 && i < pieces->n; i += forward ? 1 : -1)
+	{
+		set_piece(source, table, i);
+		if (component_position(source->cursor, width, direction, key, ncols, inclusive))
+			return true;
+	}
+	return false;
+}
+
+void
+rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
+					 ScanDirection direction, const Datum *key, int ncols,
+					 bool inclusive)
+{
+	int			width = rose_schema_key_width(table->schema);
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		alive;
+
+	if (source->cursor)
+	{
+		const Datum *edge = source->chain ? NULL :
+			component_edge(source, table, direction, key, ncols, inclusive);
+		bool		found;
+
+		source->waiting = edge != NULL;
+		if (edge)
+		{
+			memset(&source->edge, 0, sizeof(source->edge));
+			source->edge.key = edge;
+			source_set_row(source, table, &source->edge);
+			return;
+		}
+		found = source->chain ?
+			chain_position(source, table, width, direction, key, ncols, inclusive) :
+			component_position(source->cursor, width, direction, key, ncols, inclusive);
+		source_set_row(source, table,
+					   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
+		return;
+	}
+
+	start_batch(source, table);
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	alive = rose_mem_cursor_alive(&source->mem);
+	if (alive)
+		rose_mem_batch_fill(source->batch, &source->mem, vis,
+							ScanDirectionIsForward(direction), source->filter,
+							columns_to_fill(source, table, direction),
+							mem_position(&source->mem, width, direction, key, ncols, inclusive));
+	LWLockRelease(&c0->reclaim_lock);
+	if (!alive)
+	{
+		source->state = ROSE_SOURCE_GONE;
+		source->row = NULL;
+		return;
+	}
+	if (source->batch->nrows == 0 && !source->batch->at_end)
+		rose_source_advance(source, table, vis, direction);
+	else
+		source_next_of_batch(source, table);
+}
+
+/* The component's cursor has moved. */
+static void
+take_row(RoseSource *source, RoseTable *table, ScanDirection direction, bool found)
+{
+	if (!found && source->chain)
+		found = next_piece(source, table, direction);
+	source_set_row(source, table,
+				   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
+}
+
+void
+rose_source_wake(RoseSource *source, RoseTable *table, ScanDirection direction)
+{
+	bool		found = ScanDirectionIsForward(direction) ?
+		rose_component_cursor_first(source->cursor) :
+		rose_component_cursor_last(source->cursor);
+
+	Assert(source->waiting);
+	source->waiting = false;
+	source_set_row(source, table,
+				   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
+}
+
+void
+rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
+					ScanDirection direction)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+
+	if (source->waiting)
+	{
+		rose_source_wake(source, table, direction);
+		return;
+	}
+	if (source->cursor)
+	{
+		take_row(source, table, direction, ScanDirectionIsForward(direction) ?
+				 rose_component_cursor_next(source->cursor) :
+				 rose_component_cursor_prev(source->cursor));
+		return;
+	}
+
+	/* an entry-rich stretch that the snapshot does not see gives empty batches */
+	while (source->next >= source->batch->nrows && !source->batch->at_end)
+	{
+		bool		alive;
+
+		CHECK_FOR_INTERRUPTS();
+		start_batch(source, table);
+		LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+		alive = rose_mem_cursor_alive(&source->mem);
+		if (alive)
+			rose_mem_batch_fill(source->batch, &source->mem, vis,
+								ScanDirectionIsForward(direction), source->filter,
+							columns_to_fill(source, table, direction),
+								source->mem.current != 0);
+		LWLockRelease(&c0->reclaim_lock);
+		if (!alive)
+		{
+			source->state = ROSE_SOURCE_GONE;
+			source->row = NULL;
+			return;
+		}
+	}
+	source_next_of_batch(source, table);
+}
+
+void
+rose_source_goto(RoseSource *source, RoseTable *table, RoseVisibility *vis, int slot)
+{
+	if (source->cursor)
+	{
+		take_row(source, table, ForwardScanDirection,
+				 rose_component_cursor_goto(source->cursor, slot));
+		return;
+	}
+	source->next = slot;
+	rose_source_advance(source, table, vis, ForwardScanDirection);
+}

@@ -1,0 +1,352 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tid.c
+ *	  TIDs: names of versions, private to a transaction and to those that share its snapshot.
+ *
+ * Giving names that are good enough for the transaction itself, and finding what any name
+ * stands for.  See rose_tid.h for the scheme, rose_tid_base.c for exact names.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_tid_internal.h"
+
+#include "miscadmin.h"
+#include "util/rose_stop_point.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+static MemoryContext TidContext = NULL;
+static HTAB *TidMaps = NULL;
+static RoseTidMap *LastMap = NULL;
+
+static void
+init_map(RoseTidMap *map)
+{
+	memset((char *) map + sizeof(map->locator), 0, sizeof(*map) - sizeof(map->locator));
+	map->maxranges = 8;
+	map->ranges = MemoryContextAlloc(TidContext, map->maxranges * sizeof(RoseTidRange *));
+	map->salt = rose_tid_salt();
+	/* anywhere in the first half of its quarter */
+	map->next_block = ROSE_TID_OTHER_BLOCK +
+		(BlockNumber) (map->salt % (ROSE_TID_OTHER_BLOCK / 2));
+}
+
+RoseTidMap *
+rose_tid_map(RoseTable *table, bool create)
+{
+	RoseTidMap *map;
+	bool		found;
+
+	if (LastMap && RelFileLocatorEquals(LastMap->locator, table->locator))
+		return LastMap;
+	if (TidMaps == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		if (!create)
+			return NULL;
+		TidContext = AllocSetContextCreate(TopMemoryContext, "rose TIDs",
+										   ALLOCSET_SMALL_SIZES);
+		ctl.keysize = sizeof(RelFileLocator);
+		ctl.entrysize = sizeof(RoseTidMap);
+		ctl.hcxt = TidContext;
+		TidMaps = hash_create("rose TID maps", 16, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	map = hash_search(TidMaps, &table->locator, create ? HASH_ENTER : HASH_FIND, &found);
+	if (map == NULL)
+		return NULL;
+	if (!found)
+		init_map(map);
+	LastMap = map;
+	return map;
+}
+
+MemoryContext
+rose_tid_context(void)
+{
+	Assert(TidContext != NULL);
+	return TidContext;
+}
+
+void
+rose_tid_reset_all(void)
+{
+	rose_tid_share_end();
+	if (TidContext == NULL)
+		return;
+	MemoryContextDelete(TidContext);
+	TidContext = NULL;
+	TidMaps = NULL;
+	LastMap = NULL;
+}
+
+void
+rose_tid_raise_no_room(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("too many rows of a rose table are referenced in one transaction"),
+			 errhint("Split the work into several transactions.")));
+}
+
+/* The range of a component, made if it is new to this transaction. */
+static RoseTidRange *
+tid_range_get(RoseTidMap *map, const RoseComponentEntryDisk *entry)
+{
+	RoseTidRange *range;
+
+	if (map->nranges > 0 && map->ranges[map->last]->entry.id == entry->id)
+		return map->ranges[map->last];
+	for (int i = 0; i < map->nranges; i++)
+	{
+		if (map->ranges[i]->entry.id == entry->id)
+		{
+			map->last = i;
+			return map->ranges[i];
+		}
+	}
+
+	if (map->nranges == map->maxranges)
+	{
+		map->maxranges *= 2;
+		map->ranges = repalloc(map->ranges, map->maxranges * sizeof(RoseTidRange *));
+	}
+	range = MemoryContextAllocZero(TidContext, sizeof(RoseTidRange));
+	range->entry = *entry;
+	range->first_block = map->next_block;
+	range->nblocks = entry->nrows / ROSE_TID_PER_BLOCK + 1;
+	if ((uint64) map->next_block + entry->nrows / ROSE_TID_PER_BLOCK + 1 >=
+		ROSE_TID_MEMORY_BLOCK)
+		rose_tid_raise_no_room();
+	map->next_block += range->nblocks;
+	map->last = map->nranges;
+	map->ranges[map->nranges++] = range;
+	return range;
+}
+
+/* Number of the component's row 0. */
+static uint64
+other_number(RoseTidMap *map, const RoseComponentEntryDisk *component)
+{
+	return (uint64) tid_range_get(map, component)->first_block * ROSE_TID_PER_BLOCK;
+}
+
+/* The oldest sequence number that can have a name: half of them are older than the newest. */
+static uint64
+oldest_nameable(RoseTable *table)
+{
+	uint64		next = *(volatile uint64 *) &table->shared->c0.next_seq;
+
+	return next > ROSE_TID_SEQS / 2 ? next - ROSE_TID_SEQS / 2 : 0;
+}
+
+uint64
+rose_tid_memory_salt(RoseTable *table, uint64 min_seq, uint64 max_seq)
+{
+	RoseTidMap *map = rose_tid_map(table, true);
+
+	if ((!map->memory_used || min_seq < map->seq_min) && min_seq < oldest_nameable(table))
+		rose_tid_raise_no_room();
+	map->seq_min = map->memory_used ? Min(map->seq_min, min_seq) : min_seq;
+	map->seq_max = map->memory_used ? Max(map->seq_max, max_seq) : max_seq;
+	map->memory_used = true;
+	return map->salt;
+}
+
+bool
+rose_tid_first_number(RoseTable *table, const RoseComponentEntryDisk *component,
+					  uint64 *number)
+{
+	if (unlikely(rose_tid_exact))
+		return rose_tid_base_number(table, component, number);
+	*number = other_number(rose_tid_map(table, true), component);
+	return true;
+}
+
+void
+rose_tid_assign(RoseTable *table, const RoseComponentEntryDisk *component,
+				uint64 ordinal, uint64 seq, ItemPointer tid)
+{
+	if (component == NULL)
+	{
+		rose_tid_from_seq(rose_tid_memory_salt(table, seq, seq), seq, tid);
+		return;
+	}
+	Assert(ordinal < component->nrows);
+	rose_tid_from_number(other_number(rose_tid_map(table, true), component) + ordinal, tid);
+}
+
+RoseComponent *
+rose_tid_range_open(RoseTable *table, RoseTidRange *range)
+{
+	/* the schema is remade when the table is altered; so is the handle then */
+	if (range->component == NULL || range->schema != table->schema)
+	{
+		range->component = rose_component_open(table->rel, table->schema,
+											   &range->entry, TidContext);
+		range->schema = table->schema;
+	}
+	return range->component;
+}
+
+/* The sequence number that a name stands for.  False: it is none of this transaction's. */
+static bool
+resolve_memory(RoseTable *table, const RoseTidMap *map, uint64 number, uint64 *seq)
+{
+	uint64		oldest = oldest_nameable(table);
+
+	if (number >= ROSE_TID_MEMORY + ROSE_TID_SEQS)
+		return false;
+	*seq = oldest + ((number - map->salt - oldest) & ROSE_TID_SEQ_MASK);
+	return map->shared ||
+		(map->memory_used && *seq >= map->seq_min && *seq <= map->seq_max);
+}
+
+static RoseTidRange *
+find_range(const RoseTidMap *map, BlockNumber block)
+{
+	if (block < ROSE_TID_OTHER_BLOCK)
+		return rose_tid_base_range(map, block);
+	for (int i = 0; i < map->nranges; i++)
+	{
+		RoseTidRange *range = map->ranges[i];
+
+		if (block >= range->first_block && block - range->first_block < range->nblocks)
+			return range;
+	}
+	return NULL;
+}
+
+bool
+rose_tid_resolve(RoseTable *table, const ItemPointerData *tid, RoseTidTarget *target)
+{
+	RoseTidMap *map;
+	RoseTidRange *range;
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+	uint64		number = (uint64) block * ROSE_TID_PER_BLOCK + offset - FirstOffsetNumber;
+
+	rose_tid_prepare(table);
+	map = rose_tid_map(table, false);
+	memset(target, 0, sizeof(*target));
+	if (map == NULL || offset < FirstOffsetNumber || offset > ROSE_TID_PER_BLOCK)
+		return false;
+	if (block >= ROSE_TID_MEMORY_BLOCK)
+		return resolve_memory(table, map, number, &target->seq);
+
+	range = find_range(map, block);
+	if (range == NULL)
+		return false;
+	target->ordinal = number - (uint64) range->first_block * ROSE_TID_PER_BLOCK;
+	if (target->ordinal >= range->entry.nrows)
+		return false;
+	target->component = rose_tid_range_open(table, range);
+	target->entry = &range->entry;
+	return true;
+}
+
+static int
+tid_pair_compare(const void *a, const void *b)
+{
+	uint64		x = ((const TidSeqPair *) a)->seq;
+	uint64		y = ((const TidSeqPair *) b)->seq;
+
+	return x < y ? -1 : (x > y ? 1 : 0);
+}
+
+/* Give the range these in place of what it had. */
+static void
+tid_range_set_pairs(RoseTidRange *range, uint64 least, const TidSeqPair *pairs, uint64 npairs)
+{
+	TidSeqPair *copy = MemoryContextAllocHuge(TidContext, Max(npairs, 1) * sizeof(TidSeqPair));
+
+	memcpy(copy, pairs, npairs * sizeof(TidSeqPair));
+	qsort(copy, npairs, sizeof(TidSeqPair), tid_pair_compare);
+	if (range->pairs)
+		pfree(range->pairs);
+	range->pairs = copy;
+	range->npairs = npairs;
+	range->pairs_min = least;
+}
+
+/*
+ * Read the sequence numbers of a component and keep those from the least one on that this
+ * transaction may have given out.  If that fails or is cancelled, the transaction may
+ * go on, so the range has all of them or what it had.
+ */
+static void
+tid_range_build_pairs(RoseTable *table, RoseTidRange *range, uint64 least)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose sequence scan",
+											   ALLOCSET_DEFAULT_SIZES);
+	uint64		capacity = 1024;
+	uint64		npairs = 0;
+	TidSeqPair *pairs = MemoryContextAlloc(work, capacity * sizeof(TidSeqPair));
+	RoseComponentCursor *cursor =
+		rose_component_cursor_create(rose_tid_range_open(table, range), table->rel,
+									 table->schema, NULL, work);
+
+	ROSE_STOP_POINT("tid-pairs");
+	if (rose_component_cursor_first(cursor))
+	{
+		do
+		{
+			const RoseRow *row = rose_component_cursor_row(cursor);
+			uint64		seq = row->version.seq;
+
+			CHECK_FOR_INTERRUPTS();
+			if (seq < least || seq == ROSE_SEQ_OLDEST)
+				continue;
+			if (npairs == capacity)
+			{
+				capacity *= 2;
+				pairs = repalloc_huge(pairs, capacity * sizeof(TidSeqPair));
+			}
+			pairs[npairs].seq = seq;
+			pairs[npairs++].ordinal = row->ordinal;
+		} while (rose_component_cursor_next(cursor));
+	}
+	rose_component_cursor_free(cursor);
+	tid_range_set_pairs(range, least, pairs, npairs);
+	MemoryContextDelete(work);
+}
+
+bool
+rose_tid_find_in_components(RoseTable *table, uint64 seq, RoseTidTarget *target)
+{
+	const RoseManifest *manifest = rose_table_manifest(table);
+	RoseTidMap *map = rose_tid_map(table, true);
+
+	if (seq == ROSE_SEQ_OLDEST)
+		return false;			/* no number of its own: in files of old releases only */
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
+		RoseTidRange *range;
+		TidSeqPair *pair;
+		TidSeqPair	key = {seq, 0};
+
+		if (seq < entry->min_seq || seq > entry->max_seq)
+			continue;
+		range = tid_range_get(map, entry);
+		/* once from what was given out so far, so that it is not read for each of many */
+		if (range->pairs == NULL)
+			tid_range_build_pairs(table, range,
+								  map->memory_used ? Min(map->seq_min, seq) : seq);
+		else if (seq < range->pairs_min)
+			tid_range_build_pairs(table, range, 0);
+		pair = bsearch(&key, range->pairs, range->npairs, sizeof(TidSeqPair),
+					   tid_pair_compare);
+		if (pair == NULL)
+			continue;
+		target->component = rose_tid_range_open(table, range);
+		target->entry = &range->entry;
+		target->ordinal = pair->ordinal;
+		target->seq = seq;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_horizon.c
+ *	  See rose_horizon.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/snapshot/rose_horizon.h"
+
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "storage/procarray.h"
+#include "utils/rel.h"
+
+uint64
+rose_horizon_oldest(Relation rel)
+{
+	return U64FromFullTransactionId(rose_full_xid(GetOldestNonRemovableTransactionId(rel)));
+}
+
+RoseHorizon *
+rose_horizon_get(Relation rel, MemoryContext context)
+{
+	RoseHorizon *horizon = MemoryContextAllocZero(context, sizeof(RoseHorizon));
+
+	horizon->oldest = rose_horizon_oldest(rel);
+	rose_declared_horizon(horizon, rel, context);
+	return horizon;
+}

@@ -1,0 +1,522 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_recover.c
+ *	  What happens when a table is touched for the first time after a start of
+ *	  the server.
+ *
+ * Pending runs are settled: the subscription's epoch was committed, then the
+ * run becomes live; or it was not, then the run goes, and the stream brings its
+ * rows again.  The tail log is replayed into C0, without what aborted.  The
+ * sequence goes on behind everything that was ever seen.  A tail log in which all has aborted is
+ * dropped.
+ *
+ * Who comes first may be an ALTER TABLE that has changed the catalog already and is to rewrite the
+ * rows.  So they are taken apart as the tail log says, and compared by the metapage's key.
+ *
+ * Private runs whose owner aborted are left for merges, which drop them.
+ *
+ * If components are sorted by other versions of collations than the server has, nothing can be done with
+ * the table before REINDEX, which reads the tail log itself; so that is left where it is, and takes no memory.
+ *
+ * Before the restart C0 may have used all of the arena, so a table that does not
+ * fit takes from what is reserved for spills.
+ *
+ * Locking: attach_lock keeps others out; C0's write_lock is held while
+ * replaying.  An error or a lack of memory leaves the entry as not recovered,
+ * and the next try starts from nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "access/transam.h"
+#include "lsm/tree/rose_adopt.h"
+#include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_registry.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "storage/procarray.h"
+#include "util/rose_stop_point.h"
+#include "utils/memutils.h"
+
+/* When the arena is full: how often and how long to wait for spills of others. */
+#define ROSE_RECOVER_TRIES		100
+#define ROSE_RECOVER_WAIT_MS	100
+
+RoseEpochCommittedHook rose_epoch_committed_hook = NULL;
+
+/* How the file is to be read: found before any lock is taken, because it takes looks into catalogs. */
+typedef struct FileReading
+{
+	RoseSchema *schema;
+	RoseMetaInfo meta;			/* only what it says of key and columns */
+	bool		adopt;			/* the metapage is to be told that */
+	bool		other_order;	/* components are sorted by other versions of collations */
+	bool		again;			/* that was thought, and is not so */
+} FileReading;
+
+/* Pending runs, and whether their epoch is committed. */
+typedef struct PendingVerdicts
+{
+	int			n;
+	uint32		id[ROSE_MAX_COMPONENTS];
+	bool		committed[ROSE_MAX_COMPONENTS];
+} PendingVerdicts;
+
+/*
+ * Ask about pending runs, which may need a look into catalogs.  So this comes
+ * before attach_lock is taken; no new pending run can come up until the table is
+ * recovered.
+ */
+static void
+judge_pending(RoseTable *table, PendingVerdicts *verdicts)
+{
+	RoseManifest manifest;
+
+	verdicts->n = 0;
+	rose_manifest_read(table->rel, &manifest);
+	for (int i = 0; i < manifest.ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest.components[i];
+
+		if (entry->state != ROSE_COMPONENT_PENDING)
+			continue;
+		if (rose_epoch_committed_hook == NULL)
+			elog(ERROR, "nobody can tell whether epoch " UINT64_FORMAT " of subscription %u is committed",
+				 entry->epoch, entry->subid);
+		verdicts->id[verdicts->n] = entry->id;
+		verdicts->committed[verdicts->n] =
+			rose_epoch_committed_hook(entry->subid, entry->epoch);
+		verdicts->n++;
+	}
+}
+
+static bool
+is_committed(const PendingVerdicts *verdicts, uint32 id)
+{
+	for (int i = 0; i < verdicts->n; i++)
+	{
+		if (verdicts->id[i] == id)
+			return verdicts->committed[i];
+	}
+	elog(ERROR, "pending component %u appeared while its table was recovered", id);
+	return false;
+}
+
+/* Make pending runs live or remove them.  REQUIRES: attach_lock exclusive. */
+static void
+settle_pending(RoseTable *table, const RoseManifest *manifest,
+			   const PendingVerdicts *verdicts)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
+		RoseComponentEntryDisk *live;
+
+		if (entry->state != ROSE_COMPONENT_PENDING)
+			continue;
+		if (!is_committed(verdicts, entry->id))
+		{
+			edit->remove[edit->nremove++] = entry->id;
+			continue;
+		}
+		live = &edit->update[edit->nupdate++];
+		*live = *entry;
+		live->state = ROSE_COMPONENT_LIVE;
+		live->flags &= ~ROSE_COMPONENT_READ_PENDING;
+		live->subid = InvalidOid;
+		live->epoch = 0;
+	}
+	if (edit->nremove > 0 || edit->nupdate > 0)
+		rose_manifest_apply(table->rel, &table->shared->store, edit);
+	pfree(edit);
+}
+
+/* ---- tail log ---- */
+
+typedef enum TailRecordFate
+{
+	TAIL_RECORD_ABORTED,		/* or its transaction died with the server */
+	TAIL_RECORD_OPEN,			/* of a prepared transaction */
+	TAIL_RECORD_COMMITTED
+} TailRecordFate;
+
+typedef struct TailReplay
+{
+	RoseTable  *table;
+	const RoseMetaInfo *meta;
+	RoseSchema	schema;			/* the same but for the descriptor of the rows at hand */
+	uint64		max_seq;
+	bool		full;			/* the arena has no room; skip the rest */
+
+	/* the answer for the last transaction */
+	bool		have_last;
+	FullTransactionId last_xid;
+	TransactionId last_subxid;
+	TailRecordFate last_fate;
+} TailReplay;
+
+static TailRecordFate
+find_fate(FullTransactionId full_xid, TransactionId subxid)
+{
+	TransactionId xid = XidFromFullTransactionId(full_xid);
+
+	if (TransactionIdIsInProgress(xid))
+	{
+		if (TransactionIdIsValid(subxid) && TransactionIdDidAbort(subxid))
+			return TAIL_RECORD_ABORTED;
+		return TAIL_RECORD_OPEN;
+	}
+	if (!TransactionIdDidCommit(xid))
+		return TAIL_RECORD_ABORTED;
+	if (TransactionIdIsValid(subxid) && !TransactionIdDidCommit(subxid))
+		return TAIL_RECORD_ABORTED;
+	return TAIL_RECORD_COMMITTED;
+}
+
+static TailRecordFate
+fate_of_record(TailReplay *replay, const RoseVersion *version)
+{
+	if (!replay->have_last ||
+		!FullTransactionIdEquals(replay->last_xid, version->xid) ||
+		replay->last_subxid != version->subxid)
+	{
+		replay->last_fate = find_fate(version->xid, version->subxid);
+		replay->last_xid = version->xid;
+		replay->last_subxid = version->subxid;
+		replay->have_last = true;
+	}
+	return replay->last_fate;
+}
+
+/* RoseTailReplayCallback */
+static void
+replay_record(void *arg, const RoseTailRecord *record)
+{
+	TailReplay *replay = arg;
+	const RoseSchema *schema = &replay->schema;
+	RoseC0Shared *c0 = &replay->table->shared->c0;
+	TailRecordFate fate;
+	RoseMemPending pending;
+	Datum		key[INDEX_MAX_KEYS];
+
+	replay->max_seq = Max(replay->max_seq, record->version.seq);
+	if (replay->full)
+		return;
+	fate = fate_of_record(replay, &record->version);
+	if (fate == TAIL_RECORD_ABORTED ||
+		(fate == TAIL_RECORD_COMMITTED && record->version.op == ROSE_OP_LOCK))
+		return;
+	if (schema->nkeys > 0 && record->row == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("tail log of relation \"%s\" has a record without a key",
+						RelationGetRelationName(replay->table->rel))));
+
+	rose_key_from_tuple(schema, record->row, record->version.rowid, key);
+	if (!rose_c0_prepare(c0, schema, &record->version, key, record->row, &pending))
+	{
+		replay->full = true;
+		return;
+	}
+	if (fate == TAIL_RECORD_COMMITTED)
+		rose_memtable_set_hint(pending.entry, ROSE_MEM_HINT_COMMITTED);
+	rose_c0_link(c0, &pending);
+}
+
+/*
+ * RoseTailLayoutCallback.  A column of the key keeps its storage as long as the file, so the
+ * comparators stay.  A column that was added later may have been taken back, and another be in its place:
+ * rows with the first one are aborted.
+ */
+static void
+replay_layout(void *arg, const RoseLayout *layout)
+{
+	TailReplay *replay = arg;
+	const RoseMetaInfo *meta = replay->meta;
+
+	if (layout->natts < meta->layout_natts ||
+		(meta->layout_natts > 0 &&
+		 rose_layout_physical(layout, meta->layout_natts) != meta->layout_physical))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("tail log of relation \"%s\" contradicts the table's file",
+						RelationGetRelationName(replay->table->rel)),
+				 errdetail("It stores the columns that the file was made with in another way.")));
+	replay->schema.tupdesc = rose_layout_tupdesc(layout);
+	replay->schema.natts = layout->natts;
+}
+
+/* REQUIRES: write_lock exclusive. */
+static void
+empty_c0(RoseC0Shared *c0)
+{
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	rose_c0_free_all(c0);
+	LWLockRelease(&c0->reclaim_lock);
+}
+
+/* Replay with a part of the arena that only spills may use, or without it. */
+static void
+replay_segments(TailReplay *replay, bool use_reserve)
+{
+	RoseTable  *table = replay->table;
+
+	rose_arena_use_reserve = use_reserve;
+	PG_TRY();
+	{
+		rose_tail_replay(table->rel, &table->shared->store, replay->schema.natts,
+						 replay_record, replay_layout, replay);
+	}
+	PG_FINALLY();
+	{
+		rose_arena_use_reserve = false;
+	}
+	PG_END_TRY();
+}
+
+/* Fill C0 from the tail log; false if it does not fit. */
+static bool
+replay_tail(RoseTable *table, const RoseSchema *schema, const RoseMetaInfo *meta,
+			uint64 next_seq, bool use_reserve)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	TailReplay	replay = {0};
+
+	replay.table = table;
+	replay.meta = meta;
+	replay.schema = *schema;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	empty_c0(c0);				/* what a failed try left */
+	table->shared->fed_by = meta->fed_by;
+	if (meta->ntails > 0)
+		replay_segments(&replay, use_reserve);
+	if (replay.full)
+		empty_c0(c0);
+	else if (c0->active >= 0)
+		c0->tables[c0->active].tail_segment = meta->tails[meta->ntails - 1].id;
+	c0->next_seq = Max(next_seq, replay.max_seq + 1);
+	if (meta->ntails > 0 && !replay.full && rose_c0_is_empty(c0))
+		rose_tail_drop_all(table->rel, &table->shared->store, c0->next_seq);
+	LWLockRelease(&c0->write_lock);
+	return !replay.full;
+}
+
+/* Nobody can use the tail log.  REQUIRES: attach_lock exclusive. */
+static void
+leave_tail(RoseTable *table, const RoseMetaInfo *meta, uint64 next_seq)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	table->shared->fed_by = meta->fed_by;
+	c0->next_seq = next_seq;
+	LWLockRelease(&c0->write_lock);
+}
+
+/* REQUIRES: attach_lock exclusive.  False if C0 does not fit the arena. */
+static bool
+try_recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *verdicts,
+			bool use_reserve)
+{
+	RoseTableShared *shared = table->shared;
+	RoseMetaInfo meta;
+	RoseManifest manifest;
+	uint64		next_seq;
+
+	if (!reading->again)
+		rose_store_attach(table->rel, &shared->store);
+	rose_meta_read(table->rel, &meta);
+	rose_manifest_read(table->rel, &manifest);
+	next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
+	for (int i = 0; i < manifest.ncomponents; i++)
+		next_seq = Max(next_seq, manifest.components[i].max_seq + 1);
+
+	if (!reading->again)
+		settle_pending(table, &manifest, verdicts);
+	ROSE_STOP_POINT("recover-settled"); /* under attach_lock */
+	if (reading->adopt)
+		rose_meta_adopt(table->rel, &reading->meta);
+	if (reading->other_order)
+		leave_tail(table, &meta, next_seq);
+	else if (!replay_tail(table, reading->schema, &meta, next_seq, use_reserve))
+		return false;
+	ROSE_STOP_POINT("recover-replayed");	/* under attach_lock */
+
+	shared->hash_functions = reading->schema->hash_functions;
+	pg_write_barrier();			/* what the tail log has before the table can be used */
+	shared->other_order = reading->other_order;
+	pg_write_barrier();
+	shared->recovered = true;
+	return true;
+}
+
+static void
+report_no_room(RoseTable *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("could not load the unmerged changes of table \"%s\" into memory",
+					RelationGetRelationName(table->rel)),
+			 errdetail("Memtables of other tables hold %zu of %zu kB.",
+					   rose_arena_used_bytes() / 1024, rose_arena_total_bytes() / 1024),
+			 errhint("Try again when other tables were spilled, or increase rose.memtable_size and restart the server.")));
+}
+
+/* The first columns of a file are those that it was made with. */
+static void
+check_layout(RoseTable *table, const RoseMetaInfo *meta, const RoseLayout *layout)
+{
+	if (meta->layout_natts > layout->natts ||
+		(meta->layout_natts > 0 &&
+		 rose_layout_physical(layout, meta->layout_natts) != meta->layout_physical))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("file of table \"%s\" stores its columns in another way than the catalog says",
+						RelationGetRelationName(table->rel)),
+				 errhint("Restore the catalog and the table's file from the same backup.")));
+}
+
+/*
+ * How to take apart the rows of the tail log, or those that it begins with.  One of a release that did not
+ * write it down is read by the catalog, as long as that is still the one that it was written by.
+ */
+static RoseSchema *
+schema_of_tail(RoseTable *table, const RoseMetaInfo *meta, MemoryContext context)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	bool		altered = rose_altered_just_now(table->rel);
+	bool		mine = table->rel->rd_createSubid != InvalidSubTransactionId;
+	bool		told;
+	RoseLayout *layout = rose_tail_first_layout(table->rel, &told);
+	RoseSchema *schema;
+
+	if (!told && altered)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot alter table \"%s\" before it has been read",
+						RelationGetRelationName(table->rel)),
+				 errdetail("Its tail log has format version %u, which does not say how rows are stored; from version %u on it does.",
+						   ROSE_TAIL_UNTOLD_VERSION, ROSE_TAIL_UNTOLD_VERSION + 1),
+				 errhint("Read a row of the table, or call rose.spill() for it, in a transaction before.")));
+	schema = rose_schema_create(layout ? rose_layout_tupdesc(layout) : RelationGetDescr(table->rel),
+								meta->nkeys, meta->keys, meta->facts.hashed, context);
+	/*
+	 * Who has made the table may have altered it before it is opened. pg_upgrade makes tables whose
+	 * descriptors it mends afterwards, and replaces their files.
+	 */
+	if (!altered && !mine && !IsBinaryUpgrade)
+		check_layout(table, meta, rose_layout_make(RelationGetDescr(table->rel)));
+	MemoryContextSwitchTo(old);
+	return schema;
+}
+
+static void
+take_facts(FileReading *reading, const RoseKeyFacts *now)
+{
+	uint32		hashed = reading->meta.facts.hashed;
+
+	reading->meta.facts = *now;
+	reading->meta.facts.hashed = hashed;
+	reading->adopt = true;
+}
+
+/*
+ * C0 is sorted anew.  Components are as they are; without any, the present versions are the file's, unless keys that
+ * were different may be equal now.  An ALTER TABLE under way may have changed what the key's columns are.
+ */
+static void
+look_at_order(RoseTable *table, FileReading *reading)
+{
+	TupleDesc	tupdesc;
+	const RoseMetaInfo *meta = &reading->meta;
+	RoseKeyFacts now;
+	RoseManifest manifest;
+
+	/* a file of this transaction has been told the present versions, and may have columns that were not there before */
+	if (meta->version == 1 || meta->nkeys == 0 ||
+		rose_rel_new_file_subid(table->rel) != InvalidSubTransactionId)
+		return;
+	tupdesc = rose_altered_descriptor_before(table->rel);
+	if (tupdesc == NULL)
+		tupdesc = RelationGetDescr(table->rel);
+	rose_key_facts_make(tupdesc, meta->nkeys, meta->keys, &now);
+	if (now.order == meta->facts.order)
+		return;
+	rose_manifest_read(table->rel, &manifest);
+	reading->other_order = manifest.ncomponents > 0 ||
+		(meta->ntails > 0 &&
+		 !rose_key_equality_is_fixed(tupdesc, meta->nkeys, meta->keys));
+	if (!reading->other_order)
+		take_facts(reading, &now);
+}
+
+/* Until C0 is filled; one that does not fit waits for spills of others. */
+static void
+recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *verdicts)
+{
+	RoseTableShared *shared = table->shared;
+
+	for (int i = 0; i < ROSE_RECOVER_TRIES; i++)
+	{
+		bool		done;
+
+		LWLockAcquire(&shared->attach_lock, LW_EXCLUSIVE);
+		done = (reading->again ? !shared->other_order : shared->recovered) ||
+			try_recover(table, reading, verdicts, i > 0);
+		LWLockRelease(&shared->attach_lock);
+		if (done)
+			return;
+		if (i == 0)
+			continue;			/* with the reserve, at once */
+		if (rose_arena_used_bytes() == 0)
+			break;				/* nobody to wait for */
+
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 ROSE_RECOVER_WAIT_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	report_no_room(table);
+}
+
+void
+rose_recover_table(RoseTable *table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
+												  ALLOCSET_SMALL_SIZES);
+	FileReading reading = {0};
+	PendingVerdicts verdicts;
+
+	rose_meta_read(table->rel, &reading.meta);
+	reading.adopt = rose_adopt_plan(table->rel, &reading.meta);
+	look_at_order(table, &reading);
+	reading.schema = schema_of_tail(table, &reading.meta, context);
+	judge_pending(table, &verdicts);
+	ROSE_STOP_POINT("recover-judged");
+	recover(table, &reading, &verdicts);
+	MemoryContextDelete(context);
+}
+
+void
+rose_table_note_order(RoseTable *table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
+												  ALLOCSET_SMALL_SIZES);
+	FileReading reading = {0};
+	PendingVerdicts verdicts = {0};
+	RoseKeyFacts now;
+
+	rose_meta_read(table->rel, &reading.meta);
+	rose_key_facts_make(RelationGetDescr(table->rel), reading.meta.nkeys, reading.meta.keys, &now);
+	take_facts(&reading, &now);
+	reading.again = true;
+	reading.schema = schema_of_tail(table, &reading.meta, context);
+	recover(table, &reading, &verdicts);
+	MemoryContextDelete(context);
+}

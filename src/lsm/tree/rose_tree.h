@@ -1,0 +1,204 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_tree.h
+ *	  The open table: registry of shared per-table state, backend-local handle
+ *	  and recovery at first touch.
+ *
+ * The registry is a shared hash keyed by the file's locator.  The first backend
+ * that touches a table after a start of the server makes its entry and recovers
+ * it under attach_lock: replays the tail log into C0 and promotes or discards
+ * pending runs.
+ *
+ * An entry may be evicted when there are more than rose.max_tables, nobody pins the table and
+ * there is nothing in it that could not be made anew.  So a pointer to an entry
+ * is good while its transaction holds the pin that rose_table_open took, and
+ * 'incarnation' tells whether an address still is the same entry.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_TREE_H
+#define ROSE_TREE_H
+
+#include "postgres.h"
+
+#include "lsm/component/rose_component.h"
+#include "lsm/tree/rose_merge_stats.h"
+#include "memtable/rose_memtable.h"
+#include "store/rose_store.h"
+
+typedef struct RoseTableShared
+{
+	RelFileLocator locator;		/* constant */
+	pg_atomic_uint64 incarnation;	/* never reused; 0 = entry is gone;
+									 * registry lock exclusive, readers need none */
+	int			next;			/* place of the next one in its bucket, or free;
+								 * registry lock */
+	pg_atomic_uint32 relid;		/* relation that opened it last (a rewrite gives
+								 * a file another owner); no lock */
+	LWLock		attach_lock;	/* recovered */
+	bool		recovered;		/* set once, under attach_lock; read without */
+	uint64		hash_functions; /* by which partitions of keys are found; set with recovered */
+	bool		other_order;	/* components are sorted by other versions of collations than the server
+								 * has now, and the tail log is not read; set with recovered,
+								 * cleared by REINDEX under attach_lock */
+	Oid			fed_by;			/* subscription feeding it, 0 = none; c0.write_lock */
+	RoseC0Shared c0;			/* see rose_memtable.h */
+	RoseStoreShared store;		/* see rose_store.h */
+	pg_atomic_uint64 bloom_probes;	/* statistics; no lock */
+	pg_atomic_uint64 bloom_passes;
+	pg_atomic_uint64 merges;
+	pg_atomic_uint64 spills;
+	RoseMergeStatsShared merge_stats;	/* atomic */
+} RoseTableShared;
+
+/*
+ * Backend-local handle, cached by locator.  It, its schema and all components
+ * it ever gave out stay valid until the end of the top-level transaction, even
+ * if the table is altered or merged meanwhile.  What must live longer (a merge)
+ * makes its own: rose_schema_copy, rose_component_open.
+ */
+typedef struct RoseTable
+{
+	RelFileLocator locator;		/* hash key */
+	Relation	rel;			/* as of the last rose_table_open; borrowed */
+	RoseTableShared *shared;
+	RoseSchema *schema;
+	MemoryContext context;		/* owns schema and components */
+	RoseManifest manifest;		/* cached copy */
+	bool		manifest_valid;
+	RoseComponent *components[ROSE_MAX_COMPONENTS]; /* opened on demand, as manifest */
+
+	int			lookup_hits;	/* see rose_key_reader.c */
+
+	/* private to rose_tree.c */
+	Oid			relid;			/* of rel */
+	uint64		incarnation;	/* of shared when it was bound */
+	uint64		manifest_seen;	/* store.manifest_version of the cached copy */
+	uint64		invalidations;	/* relcache invalidations so far ... */
+	uint64		schema_stamp;	/* ... and as of the last check of schema */
+	uint64		pinned_in;		/* transaction (local count) that holds a pin */
+	uint64		looked_in;		/* transaction that used the manifest */
+} RoseTable;
+
+/* --- shared memory (lsm/tree/rose_registry.c) --- */
+extern void rose_registry_define_settings(void);	/* rose.max_tables */
+extern Size rose_registry_shmem_size(void);
+extern void rose_registry_shmem_init(bool found);
+
+typedef struct RoseRegistryItem
+{
+	RelFileLocator locator;
+	Oid			relid;			/* may be outdated: check its file */
+	uint64		c0_bytes;
+	TimestampTz first_write;	/* oldest write in C0; 0 = empty */
+	Oid			fed_by;
+	uint64		manifest_version;	/* changes when it is switched */
+	uint32		nruns;			/* not merged yet */
+	uint32		ntails;			/* segments of its tail log */
+	bool		other_order;	/* nothing can be done for it before REINDEX */
+} RoseRegistryItem;
+
+/*
+ * The tables of a database that are in the registry, up to max of them;
+ * returns how many there are.  Figures are hints (read without the tables'
+ * locks).
+ */
+extern int	rose_registry_list(Oid dbid, RoseRegistryItem *items, int max);
+
+/* What the tables of one database together have to be looked after. */
+typedef struct RoseRegistryDatabase
+{
+	Oid			dbid;
+	uint64		c0_bytes;		/* of tables that no subscription feeds */
+	TimestampTz first_write;	/* oldest write in them; 0 = none */
+	uint32		ntails;			/* most tail log segments that one of them has */
+	uint64		activity;		/* changes when tables come or manifests are switched */
+} RoseRegistryDatabase;
+
+/* All databases that have tables in the registry, up to max; returns their number. */
+extern int	rose_registry_databases(RoseRegistryDatabase *items, int max);
+
+/* The file is gone or emptied: free its C0 and forget it.  Raises no error. */
+extern void rose_registry_drop(RelFileLocator locator);
+
+/*
+ * The database is gone or has moved: the same for all its files.  REQUIRES: nobody is in
+ * it, and nobody can come.
+ */
+extern void rose_registry_drop_database(Oid dbid);
+
+/*
+ * Drop entries of this database whose file is gone.  Needed for what a prepared
+ * transaction dropped or made: nobody is there to tell when it ends.  Call now and
+ * then, connected to the database.  Returns how many.
+ */
+extern int	rose_registry_sweep(Oid dbid);
+
+/* --- handle (lsm/tree/rose_tree.c) --- */
+
+/*
+ * The handle of an open and locked relation; cheap when nothing changed.
+ * Attaches, recovers at first touch, and pins the table's file for the
+ * transaction.  Needs a transaction and no LWLock held.  Errors if rose was not
+ * preloaded, on a standby, for temporary tables, and if the rows are sorted by other versions of collations
+ * than the server has.
+ */
+extern RoseTable *rose_table_open(Relation rel);
+
+/*
+ * The same in whatever order the rows are.  Then (shared->other_order) nothing may be looked for, merged,
+ * spilled or written, and C0 is empty, whatever the tail log has.
+ */
+extern RoseTable *rose_table_open_any_order(Relation rel);
+
+/* Say that it is in another order. */
+extern void rose_table_report_order(RoseTable *table, int elevel);
+
+/*
+ * All components were found to be in the present order after all: note that, and read the tail log.  REQUIRES:
+ * a lock against writers.
+ */
+extern void rose_table_note_order(RoseTable *table);
+
+/*
+ * A handle of one's own that reads the file by this descriptor instead of the
+ * relation's: ALTER TABLE changes the catalog before it rewrites the rows.
+ */
+extern RoseTable *rose_table_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context);
+extern void rose_table_close_as(RoseTable *table);
+
+/*
+ * The metapage's key or feeding subscription was changed: handles of this
+ * process look again at the next open.  Others learn it from the relcache
+ * invalidation that goes with such a change.
+ */
+extern void rose_table_invalidate(RelFileLocator locator);
+
+/*
+ * Files may be dropped from the registry at the end of this transaction, where nothing may fail: so have
+ * all of it within reach.
+ */
+extern void rose_registry_reach_all(void);
+
+/* The rel's files were made or dropped in this transaction (AM and hooks call these). */
+extern void rose_table_file_created(RelFileLocator locator);
+extern void rose_table_file_dropped(RelFileLocator locator);
+extern void rose_table_define_callbacks(void);	/* xact, subxact, relcache; _PG_init */
+
+/*
+ * Bring table->manifest and ->components up to date; returns the manifest.
+ * Components that it no longer names stay open until the transaction ends.
+ */
+extern const RoseManifest *rose_table_manifest(RoseTable *table);
+extern RoseComponent *rose_table_component(RoseTable *table, int index);	/* manifest index */
+
+/* Decide on a PENDING run after a crash: is this epoch of this subscription
+ * committed?  Set by the replication layer.  Called in a transaction, no LWLock held. */
+typedef bool (*RoseEpochCommittedHook) (Oid subid, uint64 epoch);
+extern RoseEpochCommittedHook rose_epoch_committed_hook;
+
+/* Heavyweight page locks that serialise maintenance of a table. */
+#define ROSE_LOCK_SPILL		((BlockNumber) 0xFFFFFFF0)
+#define ROSE_LOCK_MERGE		((BlockNumber) 0xFFFFFFF1)
+
+#endif							/* ROSE_TREE_H */

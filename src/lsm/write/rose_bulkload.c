@@ -1,0 +1,272 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_bulkload.c
+ *	  Bulk load: rows are sorted by key and become one private run.
+ *
+ * The run is published at once, marked with the transaction that owns it: only that
+ * transaction sees it until it commits, and nobody if it aborts.  Rows get
+ * sequence numbers in their order (which cost next to nothing in a component); that is also the row id
+ * of those without a key.
+ *
+ * Locking: C0's write_lock for the sequence numbers only.  The caller has the
+ * table to itself, or knows that no other row has these keys.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/write/rose_write_internal.h"
+
+#include "access/xact.h"
+#include "access/stratnum.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/tuplesort.h"
+
+#define NUMBER_CHUNK 4096		/* taken from the counter at a time if it is not known how many rows come */
+
+struct RoseBulkLoad
+{
+	RoseTable  *table;
+	MemoryContext context;
+	MemoryContext row_context;
+	bool		check_unique;
+	int			level;
+	Oid			subid;
+	uint64		epoch;
+	RoseVersion stamp;			/* of every row */
+	Tuplesortstate *sort;		/* NULL for a table without key */
+	TupleTableSlot *slot;
+	RoseComponentBuilder *builder;
+	uint64		nrows;
+	uint64		number_next,	/* sequence numbers taken for it */
+				number_end;
+};
+
+static uint64
+take_sequence(RoseTable *table, uint64 n)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	uint64		first;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	first = c0->next_seq;
+	c0->next_seq += n;
+	LWLockRelease(&c0->write_lock);
+	return first;
+}
+
+static Tuplesortstate *
+begin_sort(const RoseSchema *schema)
+{
+	AttrNumber	attnos[INDEX_MAX_KEYS];
+	Oid			operators[INDEX_MAX_KEYS];
+	Oid			collations[INDEX_MAX_KEYS];
+	bool		nulls_first[INDEX_MAX_KEYS];
+
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		const RoseKeyColumnDisk *def = &schema->keys[i].def;
+
+		attnos[i] = def->attno;
+		operators[i] = get_opfamily_member(def->opfamily, def->opcintype,
+										   def->opcintype, BTLessStrategyNumber);
+		collations[i] = def->collation;
+		nulls_first[i] = false;
+	}
+	return tuplesort_begin_heap(schema->tupdesc, schema->nkeys, attnos, operators,
+								collations, nulls_first, maintenance_work_mem, NULL,
+								TUPLESORT_NONE);
+}
+
+RoseBulkLoad *
+rose_bulkload_begin(RoseTable *table, CommandId cid, bool check_unique, int level,
+					Oid subid, uint64 epoch)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose bulk load",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	RoseBulkLoad *load = palloc0(sizeof(RoseBulkLoad));
+
+	load->table = table;
+	load->context = context;
+	load->row_context = AllocSetContextCreate(context, "rose bulk load row",
+											  ALLOCSET_DEFAULT_SIZES);
+	load->check_unique = check_unique;
+	load->level = level;
+	load->subid = subid;
+	load->epoch = epoch;
+	rose_write_stamp(&load->stamp, ROSE_OP_PUT, cid);
+	load->slot = MakeSingleTupleTableSlot(table->schema->tupdesc, &TTSOpsMinimalTuple);
+	if (table->schema->nkeys > 0)
+		load->sort = begin_sort(table->schema);
+	MemoryContextSwitchTo(old);
+	return load;
+}
+
+static void
+ensure_builder(RoseBulkLoad *load, uint64 expected_rows)
+{
+	if (load->builder == NULL)
+		load->builder = rose_component_builder_create(load->table->rel,
+													  &load->table->shared->store,
+													  load->table->schema, expected_rows,
+													  true, load->context);
+}
+
+static void
+add_row(RoseBulkLoad *load, MinimalTuple tuple, const Datum *key, uint64 seq)
+{
+	RoseRow		row = {0};
+
+	row.version = load->stamp;
+	row.version.seq = seq;
+	row.tuple = tuple;
+	row.key = key;
+	if (load->table->schema->nkeys == 0)
+		row.version.rowid = (int64) seq;
+	rose_component_builder_add(load->builder, &row);
+}
+
+/* The next sequence number; chunk: so many rows may come. */
+static uint64
+next_number(RoseBulkLoad *load, uint64 chunk)
+{
+	if (load->number_next == load->number_end)
+	{
+		load->number_next = take_sequence(load->table, chunk);
+		load->number_end = load->number_next + chunk;
+	}
+	return load->number_next++;
+}
+
+void
+rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
+{
+	MemoryContext old;
+	MinimalTuple row;
+	uint64		seq;
+	Datum		key[INDEX_MAX_KEYS];
+
+	MemoryContextReset(load->row_context);
+	old = MemoryContextSwitchTo(load->row_context);
+	row = rose_write_form_row(load->table, values, nulls, key);
+	load->nrows++;
+	if (load->sort)
+	{
+		ExecStoreMinimalTuple(row, load->slot, false);
+		tuplesort_puttupleslot(load->sort, load->slot);
+		ExecClearTuple(load->slot);
+	}
+	else
+	{
+		/* rows come in the order of their ids; the filter is sized as it grows */
+		MemoryContextSwitchTo(load->context);
+		ensure_builder(load, 0);
+		MemoryContextSwitchTo(load->row_context);
+		seq = next_number(load, NUMBER_CHUNK);
+		key[0] = Int64GetDatum((int64) seq);
+		add_row(load, row, key, seq);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+static void
+report_duplicate(RoseBulkLoad *load, const Datum *key)
+{
+	RoseTable  *table = load->table;
+	Oid			index = rose_primary_key_index(table->rel);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("could not load rows into \"%s\" because a key is duplicated",
+					RelationGetRelationName(table->rel)),
+			 OidIsValid(index) ?
+			 errdetail("The key is that of index \"%s\".", get_rel_name(index)) : 0,
+			 errtable(table->rel)));
+}
+
+/* Read the sorted rows back and build the run. */
+static void
+build_sorted(RoseBulkLoad *load)
+{
+	const RoseSchema *schema = load->table->schema;
+	Datum		last[INDEX_MAX_KEYS];
+	MemoryContext key_contexts[2];
+	int			turn = 0;
+	bool		first = true;
+
+	for (int i = 0; i < 2; i++)
+		key_contexts[i] = AllocSetContextCreate(load->context, "rose bulk load key",
+												ALLOCSET_SMALL_SIZES);
+	tuplesort_performsort(load->sort);
+	while (tuplesort_gettupleslot(load->sort, true, false, load->slot, NULL))
+	{
+		Datum		key[INDEX_MAX_KEYS];
+		bool		should_free;
+		MinimalTuple tuple = ExecFetchSlotMinimalTuple(load->slot, &should_free);
+
+		CHECK_FOR_INTERRUPTS();
+		rose_key_from_tuple(schema, tuple, 0, key);
+		if (!first && rose_key_compare(schema, last, key, schema->nkeys) == 0)
+			report_duplicate(load, key);
+		add_row(load, tuple, key, next_number(load, load->nrows));
+		if (should_free)
+			pfree(tuple);
+
+		turn = 1 - turn;
+		MemoryContextReset(key_contexts[turn]);
+		rose_key_copy(schema, last, key, key_contexts[turn]);
+		first = false;
+	}
+}
+
+static void
+publish(RoseBulkLoad *load)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+	RoseComponentEntryDisk *entry = &edit->add[0];
+
+	rose_component_builder_finish(load->builder, entry);
+	/* beside others on level 2 it would have to be in its place among them */
+	entry->level = rose_table_manifest(load->table)->ncomponents == 0 ? load->level : 0;
+	entry->state = ROSE_COMPONENT_LIVE;
+	entry->flags |= ROSE_COMPONENT_PRIVATE;
+	entry->owner_xid = U64FromFullTransactionId(load->stamp.xid);
+	if (OidIsValid(load->subid))
+	{
+		entry->state = ROSE_COMPONENT_PENDING;
+		entry->flags |= ROSE_COMPONENT_READ_PENDING;
+		entry->subid = load->subid;
+		entry->epoch = load->epoch;
+	}
+	edit->nadd = 1;
+	edit->next_seq = load->number_end;
+	rose_manifest_apply(load->table->rel, &load->table->shared->store, edit);
+	rose_merge_stats_came(&load->table->shared->merge_stats, entry);
+	rose_component_builder_free(load->builder);
+	pfree(edit);
+}
+
+uint64
+rose_bulkload_finish(RoseBulkLoad *load)
+{
+	MemoryContext old = MemoryContextSwitchTo(load->context);
+	uint64		nrows = load->nrows;
+
+	if (nrows > 0)
+	{
+		ensure_builder(load, nrows);
+		if (load->sort)
+			build_sorted(load);
+		publish(load);
+	}
+	if (load->sort)
+		tuplesort_end(load->sort);
+	ExecDropSingleTupleTableSlot(load->slot);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(load->context);
+	return nrows;
+}

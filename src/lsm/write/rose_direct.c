@@ -1,0 +1,248 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_direct.c
+ *	  Writing past C0: the last resort of a writer who finds no room in memory.
+ *
+ * Memory may be full of what nobody but idle transactions may spill, or what is free of it may be in
+ * pieces that are too short for a row.  Then the row goes to a private run at once.  That is slow, but
+ * needs no memory of the arena, so a write always ends.
+ *
+ *	1. rose_direct_begin: with no LWLock held, take ROSE_LOCK_SPILL and spill all that the table
+ *	has in memory, what is in progress to a private run
+ *	2. the writer takes its partition locks, looks at its keys again and writes as ever; the functions that
+ *	write versions come here (rose_direct_write)
+ *	3. if memory has nothing of these keys, the versions get numbers and are written to a private run, which is
+ *	published in front of all components; else somebody was faster, and the writer begins anew
+ *	4. rose_direct_end: ROSE_LOCK_SPILL is let go, by the write, or when the writer unlocks the key because it is
+ *	not to write.  So nobody holds it while he waits for a transaction
+ *
+ * Why versions keep their order.  Readers look at memory first, so no older version of a key may be there; its
+ * partition lock keeps new ones out until the run is published.  ROSE_LOCK_SPILL keeps out those who spill, and who
+ * put private runs in front of all components that they know of.
+ *
+ * Not for tables that a subscription feeds, whose memtables stay until their epoch is committed, nor for
+ * a table that ALTER TABLE is about to rewrite.
+ *
+ * Locking: as above.  The run is built with partition locks held, which a writer else holds for moments.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/write/rose_write_internal.h"
+
+#include "access/xact.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_spill.h"
+#include "lsm/tree/rose_altered.h"
+#include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
+#include "utils/memutils.h"
+
+/* Components that there must be room for. */
+#define DIRECT_COMPONENTS	2
+
+RoseTable  *rose_direct_table = NULL;
+static int	direct_level;		/* of the (sub)transaction that has begun */
+
+/* Can rows of this transaction be written to a run, as the table is described now?  They have all columns that it has. */
+static bool
+may_write_run(RoseTable *table)
+{
+	MemoryContext context;
+	RoseSpillSchemas schemas;
+	bool		may;
+
+	if (OidIsValid(table->shared->fed_by))
+		return false;
+	context = AllocSetContextCreate(CurrentMemoryContext, "rose direct schemas",
+									ALLOCSET_SMALL_SIZES);
+	may = rose_altered_schemas(table, context, &schemas);
+	MemoryContextDelete(context);
+	return may;
+}
+
+bool
+rose_direct_begin(RoseTable *table, bool worker)
+{
+	Assert(rose_direct_table == NULL);
+	if (!may_write_run(table))
+		return false;
+	rose_tidy_own_runs(table, worker);
+	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	if (rose_spill_has_room(table))
+		(void) rose_spill_whole(table);
+	if (rose_table_manifest(table)->ncomponents > ROSE_MAX_COMPONENTS - DIRECT_COMPONENTS)
+	{
+		UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+		return false;
+	}
+	rose_direct_table = table;
+	direct_level = GetCurrentTransactionNestLevel();
+	ROSE_STOP_POINT("direct-begun");	/* no LWLock */
+	return true;
+}
+
+void
+rose_direct_end(void)
+{
+	RoseTable  *table = rose_direct_table;
+
+	if (table == NULL)
+		return;
+	rose_direct_table = NULL;
+	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+}
+
+/* The (sub)transaction has failed; its locks go with it. */
+void
+rose_direct_abort(int level)
+{
+	if (rose_direct_table != NULL && direct_level >= level)
+		rose_direct_table = NULL;
+}
+
+/* ---- the run ---- */
+
+/* A new row of a table without key: it gets its row id with its number. */
+static bool
+is_new_row(const RoseTable *table, const RoseNewVersion *v)
+{
+	return table->schema->nkeys == 0 && v->version.rowid == 0;
+}
+
+/* REQUIRES: reclaim_lock. */
+static bool
+is_key_in_memtable(RoseTable *table, int slot, const Datum *key)
+{
+	const RoseSchema *schema = table->schema;
+	RoseC0Shared *c0 = &table->shared->c0;
+	int			width = rose_schema_key_width(schema);
+	RoseMemCursor cursor;
+	RoseMemEntryRef entry;
+	Datum		found[INDEX_MAX_KEYS];
+
+	if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+		return false;
+	rose_mem_cursor_open(&cursor, c0, schema, slot);
+	if (!rose_mem_cursor_seek(&cursor, key, width, PG_UINT64_MAX))
+		return false;
+	rose_mem_cursor_get(&cursor, &entry);
+	rose_key_from_tuple(schema, entry.row, entry.version.rowid, found);
+	return rose_key_compare(schema, found, key, width) == 0;
+}
+
+/* Has memory any version of these keys?  REQUIRES: their partition locks. */
+static bool
+are_keys_in_memory(RoseTable *table, const RoseNewVersion *versions, int n)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		found = false;
+
+	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	for (int i = 0; i < n && !found; i++)
+		for (int slot = 0; slot < ROSE_MAX_MEMTABLES && !found; slot++)
+			found = !is_new_row(table, &versions[i]) &&
+				is_key_in_memtable(table, slot, versions[i].key);
+	LWLockRelease(&c0->reclaim_lock);
+	return found;
+}
+
+static uint64
+take_numbers(RoseTable *table, int n)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	uint64		first;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	first = c0->next_seq;
+	c0->next_seq += n;
+	LWLockRelease(&c0->write_lock);
+	return first;
+}
+
+static int
+compare_versions(const void *a, const void *b, void *arg)
+{
+	const RoseNewVersion *x = *(const RoseNewVersion *const *) a;
+	const RoseNewVersion *y = *(const RoseNewVersion *const *) b;
+	const RoseSchema *schema = arg;
+	int			cmp = rose_key_compare(schema, x->key, y->key, rose_schema_key_width(schema));
+
+	if (cmp != 0)
+		return cmp;
+	return x->version.seq > y->version.seq ? -1 : x->version.seq < y->version.seq;
+}
+
+/* In the order of a component. */
+static const RoseNewVersion **
+sort_versions(const RoseSchema *schema, const RoseNewVersion *versions, int n)
+{
+	const RoseNewVersion **sorted = palloc(n * sizeof(RoseNewVersion *));
+
+	for (int i = 0; i < n; i++)
+		sorted[i] = &versions[i];
+	qsort_arg(sorted, n, sizeof(RoseNewVersion *), compare_versions, (void *) schema);
+	return sorted;
+}
+
+static void
+publish_run(RoseTable *table, RoseComponentBuilder *builder, uint64 next_seq)
+{
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
+	RoseComponentEntryDisk *entry = &edit->add[0];
+
+	rose_component_builder_finish(builder, entry);
+	entry->level = 0;
+	entry->state = ROSE_COMPONENT_LIVE;
+	edit->nadd = 1;
+	edit->next_seq = next_seq;
+	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	rose_merge_stats_came(&table->shared->merge_stats, entry);
+}
+
+static void
+write_run(RoseTable *table, const RoseNewVersion *versions, int n, uint64 next_seq)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose direct write",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	const RoseNewVersion **sorted = sort_versions(table->schema, versions, n);
+	RoseComponentBuilder *builder = rose_component_builder_create(table->rel,
+																  &table->shared->store,
+																  table->schema, n,
+																  ROSE_BUILD_PRIVATE,
+																  context);
+
+	for (int i = 0; i < n; i++)
+	{
+		RoseRow		row = {0};
+
+		row.version = sorted[i]->version;
+		row.tuple = sorted[i]->row;
+		row.key = sorted[i]->key;
+		rose_component_builder_add(builder, &row);
+	}
+	publish_run(table, builder, next_seq);
+	rose_component_builder_free(builder);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
+bool
+rose_direct_write(RoseTable *table, RoseNewVersion *versions, int n)
+{
+	bool		write = !are_keys_in_memory(table, versions, n);
+
+	if (write)
+	{
+		uint64		first = take_numbers(table, n);
+
+		for (int i = 0; i < n; i++)
+			rose_write_number(table, &versions[i], first + i);
+		write_run(table, versions, n, first + n);
+		rose_pace_count_own_spill();
+	}
+	rose_direct_end();
+	return write;
+}

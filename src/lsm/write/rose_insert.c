@@ -1,0 +1,392 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_insert.c
+ *	  Inserts with uniqueness, of one row and of many.
+ *
+ * An insert holds its key's partition lock from the look for an existing row to
+ * the link of the new one.  Many rows take all the partitions of their keys, in
+ * ascending order, look for all keys together (rose_key_screen.h) and again, one by one, for those that
+ * may be there, then link and log what is free in one go.
+ *
+ * Never waits for a transaction while it holds a partition lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_key_screen.h"
+#include "lsm/write/rose_write_internal.h"
+
+#include "access/xact.h"
+#include "lsm/read/rose_tid.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+
+#define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked under one write_lock */
+
+/*
+ * Look for a live row with the key under its partition lock, waiting for
+ * transactions that hold it.  On FREE the partition stays locked.
+ */
+static RoseInsertResult
+lock_free_key(RoseTable *table, const Datum *key, int partition, bool speculative)
+{
+	for (;;)
+	{
+		TransactionId xwait = InvalidTransactionId;
+		RoseKeyState state;
+
+		rose_write_lock_partition(partition);
+		state = rose_write_key_state(table, key, &xwait);
+		if (state == ROSE_KEY_FREE)
+			return ROSE_INSERT_OK;
+		rose_write_unlock_partition(partition);
+		if (speculative)
+			return ROSE_INSERT_CONFLICT;
+		if (state == ROSE_KEY_LIVE)
+			return ROSE_INSERT_DUPLICATE;
+		rose_write_wait_for_key(table, xwait);
+	}
+}
+
+/* ---- insert ---- */
+
+RoseInsertResult
+rose_insert(RoseTable *table, const Datum *values, const bool *nulls, CommandId cid,
+			bool speculative, ItemPointer tid)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose insert",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	RoseNewVersion new;
+	bool		unique = table->schema->nkeys > 0;
+	int			partition = 0;
+	RoseInsertResult result = ROSE_INSERT_OK;
+
+	rose_write_stamp(&new.version, ROSE_OP_PUT, cid);
+	new.row = rose_write_form_row(table, values, nulls, new.key);
+	if (unique)
+		partition = rose_write_partition(table, new.key);
+
+	for (;;)
+	{
+		bool		written;
+
+		if (unique)
+		{
+			result = lock_free_key(table, new.key, partition, speculative);
+			if (result != ROSE_INSERT_OK)
+				break;
+		}
+		written = rose_write_versions(table, &new, 1, true);
+		if (unique)
+			rose_write_unlock_partition(partition);
+		if (written)
+		{
+			rose_tid_assign(table, NULL, 0, new.version.seq, tid);
+			break;
+		}
+		rose_write_make_room(table);
+	}
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	rose_pace_writes(table, 1);
+	return result;
+}
+
+void
+rose_insert_abort_speculative(RoseTable *table, ItemPointer tid)
+{
+	TM_FailureData tmfd;
+	TM_Result	result;
+
+	result = rose_delete(table, tid, GetCurrentCommandId(true) + 1, InvalidSnapshot, false,
+						 false, &tmfd);
+	if (result != TM_Ok)
+		elog(ERROR, "could not take back a speculative insertion: result %d", (int) result);
+}
+
+/* ---- insert many ---- */
+
+/* Rows on their way in, and what is known of their keys. */
+typedef struct InsertBatch
+{
+	int			n;
+	bool		ascending;		/* each key is larger than the one before */
+	RoseNewVersion versions[INSERT_BATCH];
+	const Datum *keys[INSERT_BATCH];
+	uint64		prefixes[INSERT_BATCH];
+	uint64		hashes[INSERT_BATCH];
+	bool		maybe[INSERT_BATCH];	/* see rose_key_screen */
+	RoseMemHint hints[INSERT_BATCH];
+} InsertBatch;
+
+typedef struct InsertOrder
+{
+	const RoseSchema *schema;
+	bool		exact;			/* equal prefixes mean equal keys */
+	const InsertBatch *batch;
+} InsertOrder;
+
+static inline int
+compare_keys(const InsertOrder *order, int i, int j)
+{
+	const InsertBatch *batch = order->batch;
+
+	if (batch->prefixes[i] != batch->prefixes[j])
+		return batch->prefixes[i] < batch->prefixes[j] ? -1 : 1;
+	if (order->exact)
+		return 0;
+	return rose_key_compare(order->schema, batch->keys[i], batch->keys[j],
+							order->schema->nkeys);
+}
+
+static int
+insert_order_compare(const void *a, const void *b, void *arg)
+{
+	int			i = *(const int *) a;
+	int			j = *(const int *) b;
+	int			cmp = compare_keys(arg, i, j);
+
+	return cmp != 0 ? cmp : i - j;
+}
+
+/* Is each key larger than the one before? */
+static bool
+keys_ascend(const InsertOrder *order)
+{
+	for (int i = 1; i < order->batch->n; i++)
+		if (compare_keys(order, i - 1, i) >= 0)
+			return false;
+	return true;
+}
+
+/* Rows before the first one whose key an earlier row of the batch has. */
+static int
+rows_before_duplicate(InsertOrder *order)
+{
+	int			n = order->batch->n;
+	int			index[INSERT_BATCH];
+	int			result = n;
+
+	for (int i = 0; i < n; i++)
+		index[i] = i;
+	qsort_arg(index, n, sizeof(int), insert_order_compare, order);
+	for (int i = 1; i < n; i++)
+		if (compare_keys(order, index[i - 1], index[i]) == 0)
+			result = Min(result, index[i]);
+	return result;
+}
+
+/* Find out about the keys.  Returns how many rows there are before a duplicate. */
+static int
+look_at_keys(RoseTable *table, InsertBatch *batch)
+{
+	InsertOrder order = {table->schema, rose_key_prefix_exact(table->schema), batch};
+
+	for (int i = 0; i < batch->n; i++)
+	{
+		batch->keys[i] = batch->versions[i].key;
+		batch->prefixes[i] = rose_key_prefix(table->schema, batch->keys[i]);
+		batch->hashes[i] = rose_key_hash(table->schema, batch->keys[i]);
+	}
+	batch->ascending = keys_ascend(&order);
+	return batch->ascending ? batch->n : rows_before_duplicate(&order);
+}
+
+static void
+lock_partitions(RoseTable *table, const uint64 *hashes, int n, bool *locked)
+{
+	memset(locked, false, ROSE_WRITE_PARTITIONS * sizeof(bool));
+	for (int i = 0; i < n; i++)
+		locked[rose_write_partition_of_hash(table, hashes[i])] = true;
+	for (int i = 0; i < ROSE_WRITE_PARTITIONS; i++)
+		if (locked[i])
+			rose_write_lock_partition(i);
+}
+
+static void
+unlock_partitions(const bool *locked)
+{
+	for (int i = ROSE_WRITE_PARTITIONS - 1; i >= 0; i--)
+		if (locked[i])
+			rose_write_unlock_partition(i);
+}
+
+/*
+ * Rows from 'first' to before 'end' whose keys are free; *state and *xwait tell of the next
+ * one.  REQUIRES the partition locks.
+ */
+static int
+count_free_keys(RoseTable *table, InsertBatch *batch, int first, int end,
+				RoseKeyState *state, TransactionId *xwait)
+{
+	bool	   *maybe = batch->maybe;
+
+	*state = ROSE_KEY_FREE;
+	rose_key_screen(table, batch->keys + first, batch->prefixes + first,
+					batch->hashes + first, end - first, batch->ascending, maybe,
+					batch->hints + first);
+	for (int i = 0; i < end - first; i++)
+	{
+		if (!maybe[i])
+			continue;
+		*state = rose_write_key_state(table, batch->keys[first + i], xwait);
+		if (*state != ROSE_KEY_FREE)
+			return i;
+	}
+	return end - first;
+}
+
+/*
+ * Insert rows whose keys differ.  Returns how many went in, in order; *state and
+ * *xwait tell what stopped the next one (FREE: no room in C0).
+ */
+static int
+insert_rows(RoseTable *table, InsertBatch *batch, int first, int end, RoseKeyState *state,
+			TransactionId *xwait)
+{
+	RoseNewVersion *versions = batch->versions + first;
+	bool		locked[ROSE_WRITE_PARTITIONS];
+	int			free_keys;
+	int			done;
+
+	*state = ROSE_KEY_FREE;
+	if (table->schema->nkeys == 0)
+		return rose_write_some_versions(table, versions, NULL, end - first);
+
+	lock_partitions(table, batch->hashes + first, end - first, locked);
+	free_keys = count_free_keys(table, batch, first, end, state, xwait);
+	done = free_keys > 0 ?
+		rose_write_some_versions(table, versions, batch->hints + first, free_keys) : 0;
+	unlock_partitions(locked);
+	if (done < free_keys)
+		*state = ROSE_KEY_FREE;
+	return done;
+}
+
+/* Insert a batch; *ndone rows went in, all of them unless a key is a duplicate. */
+static RoseInsertResult
+insert_all(RoseTable *table, InsertBatch *batch, ItemPointer tids, int *ndone)
+{
+	int			distinct = table->schema->nkeys == 0 ? batch->n : look_at_keys(table, batch);
+
+	*ndone = 0;
+	while (*ndone < distinct)
+	{
+		TransactionId xwait = InvalidTransactionId;
+		RoseKeyState state;
+		int			done = insert_rows(table, batch, *ndone, distinct, &state, &xwait);
+
+		for (int i = *ndone; i < *ndone + done; i++)
+			rose_tid_assign(table, NULL, 0, batch->versions[i].version.seq, &tids[i]);
+		*ndone += done;
+		rose_pace_writes(table, done);
+		if (*ndone == distinct)
+			break;
+		if (state == ROSE_KEY_LIVE)
+			return ROSE_INSERT_DUPLICATE;
+		if (state == ROSE_KEY_BUSY)
+			rose_write_wait_for_key(table, xwait);
+		else
+			rose_write_make_room(table);
+	}
+	return distinct == batch->n ? ROSE_INSERT_OK : ROSE_INSERT_DUPLICATE;
+}
+
+/*
+ * Memory to insert a batch with, kept from call to call: a COPY would else get and give
+ * back a few hundred kB for every thousand rows.  Lives in TopTransactionContext.  An insertion
+ * that is begun while another one is under way (a comparison may run any function) has its own.
+ */
+typedef struct InsertMemory
+{
+	MemoryContext context;
+	MemoryContext rows;			/* reset for each batch */
+	InsertBatch *batch;
+} InsertMemory;
+
+static InsertMemory kept_memory;
+static LocalTransactionId kept_lxid;	/* of its transaction; 0: there is none */
+static int	kept_level;			/* nesting level of the transaction that uses it, 0: nobody does */
+
+static InsertMemory
+make_memory(void)
+{
+	InsertMemory memory;
+
+	memory.context = AllocSetContextCreate(TopTransactionContext, "rose insert",
+										   ALLOCSET_SMALL_SIZES);
+	memory.rows = AllocSetContextCreate(memory.context, "rose insert rows",
+										0, 64 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+	memory.batch = MemoryContextAlloc(memory.context, sizeof(InsertBatch));
+	return memory;
+}
+
+static InsertMemory
+take_memory(void)
+{
+	if (kept_lxid != rose_my_lxid())
+	{
+		kept_memory = make_memory();
+		kept_lxid = rose_my_lxid();
+		kept_level = 0;
+	}
+	if (kept_level != 0)
+		return make_memory();
+	kept_level = GetCurrentTransactionNestLevel();
+	return kept_memory;
+}
+
+static void
+give_back_memory(InsertMemory memory)
+{
+	if (memory.context == kept_memory.context)
+		kept_level = 0;
+	else
+		MemoryContextDelete(memory.context);
+}
+
+/* An insertion of the subtransaction, or of one in it, that is under way has failed. */
+void
+rose_insert_abort_subtransaction(int level)
+{
+	if (kept_lxid != rose_my_lxid() || kept_level < level)
+		return;
+	MemoryContextReset(kept_memory.rows);
+	kept_level = 0;
+}
+
+RoseInsertResult
+rose_insert_many(RoseTable *table, Datum **values, bool **nulls, int nrows,
+				 CommandId cid, ItemPointer tids, int *ndone)
+{
+	InsertMemory memory = take_memory();
+	InsertBatch *batch = memory.batch;
+	MemoryContext old = MemoryContextSwitchTo(memory.rows);
+	RoseInsertResult result = ROSE_INSERT_OK;
+	RoseVersion stamp;
+
+	*ndone = 0;
+	rose_write_stamp(&stamp, ROSE_OP_PUT, cid);
+	while (*ndone < nrows && result == ROSE_INSERT_OK)
+	{
+		int			done;
+
+		batch->n = Min(nrows - *ndone, INSERT_BATCH);
+		for (int i = 0; i < batch->n; i++)
+		{
+			batch->versions[i].version = stamp;
+			batch->versions[i].row = rose_write_form_row(table, values[*ndone + i],
+														 nulls[*ndone + i],
+														 batch->versions[i].key);
+		}
+		result = insert_all(table, batch, tids + *ndone, &done);
+		*ndone += done;
+		MemoryContextReset(memory.rows);
+	}
+	MemoryContextSwitchTo(old);
+	give_back_memory(memory);
+	return result;
+}

@@ -1,0 +1,566 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_modify.c
+ *	  UPDATE, DELETE and row locks by TID.
+ *
+ * Each finds the version that the TID names, then, under the key's partition lock, asks
+ * rose_conflict.c what happened to the key since, and writes or waits and asks
+ * again.  A row lock is a version of its own (ROSE_OP_LOCK) in C0.
+ *
+ * An UPDATE that changes the key is a tombstone and a put; the tombstone names
+ * the put by its sequence number, so that whoever waits for the old row can follow it.
+ *
+ * Who waits queues up at a heavyweight tuple lock, named by the key's hash, as
+ * heap's waiters do: first come, first served.  Transactions that hold a
+ * lock on the row already do not queue, or two of them could wait for each other.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/write/rose_write_internal.h"
+
+#include "lsm/read/rose_tid.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+
+/* The version an operation is about. */
+typedef struct TargetVersion
+{
+	ItemPointerData tid;		/* as the statement names it */
+	uint64		seq;
+	bool		own;			/* written by the current transaction ... */
+	CommandId	cid;			/* ... in this command */
+	Datum		key[INDEX_MAX_KEYS];
+	int			partition;
+	bool		followed;		/* it is what another version of the row became */
+	bool		queued;			/* we hold the tuple lock ... */
+	LOCKMODE	queue_mode;		/* ... in this mode */
+	ItemPointerData queue_tid;	/* ... under this name */
+} TargetVersion;
+
+/* Find the TID's version; false if the TID names none. */
+static bool
+target_locate(RoseTable *table, RoseLookup *lookup, ItemPointer tid, TargetVersion *target)
+{
+	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
+
+	if (row == NULL)
+		return false;
+	target->tid = *tid;
+	target->seq = row->version.seq;
+	target->own = TransactionIdIsCurrentTransactionId(rose_version_writer(&row->version));
+	target->cid = row->version.cid;
+	rose_key_copy(table->schema, target->key, row->key, CurrentMemoryContext);
+	target->partition = rose_write_partition(table, target->key);
+	target->followed = false;
+	target->queued = false;
+	return true;
+}
+
+/* ---- waiting in line ---- */
+
+static LOCKMODE
+queue_lock_mode(LockTupleMode mode)
+{
+	switch (mode)
+	{
+		case LockTupleKeyShare:
+			return AccessShareLock;
+		case LockTupleShare:
+			return RowShareLock;
+		case LockTupleNoKeyExclusive:
+			return ExclusiveLock;
+		case LockTupleExclusive:
+			return AccessExclusiveLock;
+	}
+	return AccessExclusiveLock;
+}
+
+/* Name of a key for the lock manager: keys whose hashes collide share a line. */
+static void
+queue_name(RoseTable *table, const TargetVersion *target, ItemPointer tid)
+{
+	uint64		hash = table->schema->nkeys == 0 ? (uint64) DatumGetInt64(target->key[0]) :
+		rose_key_hash(table->schema, target->key);
+
+	ItemPointerSet(tid, (BlockNumber) (hash >> 16), (OffsetNumber) ((hash & 0x7FFF) + 1));
+}
+
+/* Get in line; false if that would mean to wait and policy says not to. */
+static bool
+queue_enter(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+			LockWaitPolicy policy)
+{
+	if (target->queued)
+		return true;
+	target->queue_mode = queue_lock_mode(mode);
+	queue_name(table, target, &target->queue_tid);
+	if (policy == LockWaitBlock)
+		LockTuple(table->rel, &target->queue_tid, target->queue_mode);
+	else if (!rose_try_lock_tuple(table->rel, &target->queue_tid, target->queue_mode,
+								  policy == LockWaitError))
+		return false;
+	target->queued = true;
+	return true;
+}
+
+static void
+queue_leave(RoseTable *table, TargetVersion *target)
+{
+	if (target->queued)
+		UnlockTuple(table->rel, &target->queue_tid, target->queue_mode);
+	target->queued = false;
+}
+
+/*
+ * Wait for the transaction that a conflict names, in line unless we hold a lock.  An error meanwhile says what
+ * was to be done with which row.
+ */
+static void
+wait_in_line(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+			 const RoseConflict *conflict, XLTW_Oper what)
+{
+	if (!conflict->locker)
+		(void) queue_enter(table, target, mode, LockWaitBlock);
+	XactLockTableWait(conflict->xwait, table->rel, &target->tid, what);
+}
+
+static void
+unknown_tid(RoseTable *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("row identifier is not of this transaction for table \"%s\"",
+					RelationGetRelationName(table->rel)),
+			 errdetail("The ctid of a row in a rose table is valid only in the transaction that read it.")));
+}
+
+static bool
+visible_to_crosscheck(RoseTable *table, ItemPointer tid, Snapshot crosscheck)
+{
+	return crosscheck == InvalidSnapshot ||
+		rose_lookup_fetch_tid(rose_lookup_cached(table), tid, crosscheck) != NULL;
+}
+
+/* The version's row id: in a table without key it is the key. */
+static int64
+target_rowid(RoseTable *table, const TargetVersion *target)
+{
+	return table->schema->nkeys == 0 ? DatumGetInt64(target->key[0]) : 0;
+}
+
+static void
+make_key_version(RoseTable *table, const TargetVersion *target, RoseOp op,
+				 CommandId cid, RoseNewVersion *new)
+{
+	rose_write_stamp(&new->version, op, cid);
+	new->version.rowid = target_rowid(table, target);
+	memcpy(new->key, target->key, sizeof(new->key));
+	new->row = rose_write_form_key_row(table, target->key);
+}
+
+/* ---- delete ---- */
+
+static TM_Result
+delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target,
+			  RoseNewVersion *tombstone, CommandId cid, bool wait, TM_FailureData *tmfd)
+{
+
+	for (;;)
+	{
+		RoseConflict conflict;
+		bool		written = false;
+
+		rose_write_lock_partition(target->partition);
+		rose_conflict_check(table, target->key, target->seq, LockTupleExclusive, cid,
+							&conflict);
+		if (conflict.result == TM_Ok)
+			written = rose_write_versions(table, tombstone, 1, true);
+		rose_write_unlock_partition(target->partition);
+
+		if (conflict.result == TM_BeingModified && wait)
+			wait_in_line(table, target, LockTupleExclusive, &conflict, XLTW_Delete);
+		else if (conflict.result != TM_Ok)
+		{
+			rose_conflict_report(table, &conflict, tid, tmfd);
+			return conflict.result;
+		}
+		else if (written)
+		{
+			rose_pace_writes(table, 1);
+			return TM_Ok;
+		}
+		else
+			rose_write_make_room(table);
+	}
+}
+
+static void
+report_crosscheck_failure(const ItemPointerData *tid, TM_FailureData *tmfd)
+{
+	tmfd->ctid = *tid;
+	tmfd->xmax = InvalidTransactionId;
+	tmfd->cmax = InvalidCommandId;
+}
+
+TM_Result
+rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot crosscheck,
+			bool wait, bool changing_part, TM_FailureData *tmfd)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose delete",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	TargetVersion target;
+	TM_Result	result;
+
+	if (!target_locate(table, rose_lookup_cached(table), tid, &target))
+		unknown_tid(table);
+	if (visible_to_crosscheck(table, tid, crosscheck))
+	{
+		RoseNewVersion tombstone;
+
+		make_key_version(table, &target, ROSE_OP_TOMBSTONE, cid, &tombstone);
+		if (changing_part)
+			tombstone.version.moved_to = ROSE_MOVED_TO_PARTITION;
+		result = delete_target(table, tid, &target, &tombstone, cid, wait, tmfd);
+		queue_leave(table, &target);
+	}
+	else
+	{
+		report_crosscheck_failure(tid, tmfd);
+		result = TM_Updated;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return result;
+}
+
+/* ---- update ---- */
+
+typedef struct UpdatePlan
+{
+	RoseNewVersion versions[2];	/* tombstone of the old key if moved; the row */
+	int			nversions;
+	bool		moved;
+	int			new_partition;
+	LockTupleMode mode;
+} UpdatePlan;
+
+static void
+plan_update(RoseTable *table, const TargetVersion *target, const Datum *values,
+			const bool *nulls, CommandId cid, UpdatePlan *plan)
+{
+	RoseNewVersion *put = &plan->versions[0];
+	const RoseSchema *schema = table->schema;
+
+	memset(plan, 0, sizeof(*plan));
+	rose_write_stamp(&put->version, ROSE_OP_PUT, cid);
+	put->version.rowid = target_rowid(table, target);
+	put->row = rose_write_form_row(table, values, nulls, put->key);
+	plan->nversions = 1;
+	plan->mode = LockTupleNoKeyExclusive;
+	plan->new_partition = target->partition;
+	if (schema->nkeys == 0)
+	{
+		put->key[0] = target->key[0];
+		return;
+	}
+	if (rose_key_compare(schema, put->key, target->key, schema->nkeys) == 0)
+		return;
+
+	plan->moved = true;
+	plan->mode = LockTupleExclusive;
+	plan->versions[1] = plan->versions[0];
+	plan->versions[1].version.moved_to = ROSE_MOVED_HERE;
+	make_key_version(table, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
+	plan->versions[0].version.moved_to = 1; /* filled in when sequences are known */
+	plan->nversions = 2;
+	plan->new_partition = rose_write_partition(table, plan->versions[1].key);
+}
+
+static void
+lock_two_partitions(int a, int b)
+{
+	rose_write_lock_partition(Min(a, b));
+	if (a != b)
+		rose_write_lock_partition(Max(a, b));
+}
+
+static void
+unlock_two_partitions(int a, int b)
+{
+	rose_write_unlock_partition(Max(a, b));
+	if (a != b)
+		rose_write_unlock_partition(Min(a, b));
+}
+
+/* Write what was planned, and repeat others' key-share locks above it; false: no room. */
+static bool
+write_plan(RoseTable *table, const TargetVersion *target, const RoseConflict *conflict,
+		   UpdatePlan *plan)
+{
+	Size		planned = plan->nversions * sizeof(RoseNewVersion);
+	RoseNewVersion *versions;
+	bool		written;
+
+	if (conflict->nlocks == 0)
+		return rose_write_versions(table, plan->versions, plan->nversions, true);
+
+	versions = palloc(planned + conflict->nlocks * sizeof(RoseNewVersion));
+	memcpy(versions, plan->versions, planned);
+	for (int i = 0; i < conflict->nlocks; i++)
+	{
+		RoseNewVersion *lock = &versions[plan->nversions + i];
+
+		lock->version = conflict->locks[i];
+		memcpy(lock->key, target->key, sizeof(lock->key));
+		lock->row = rose_write_form_key_row(table, target->key);
+	}
+	written = rose_write_versions(table, versions, plan->nversions + conflict->nlocks, true);
+	memcpy(plan->versions, versions, planned);
+	pfree(versions);
+	return written;
+}
+
+static TM_Result
+update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePlan *plan,
+			  CommandId cid, bool wait, TM_FailureData *tmfd, bool *duplicate)
+{
+
+	for (;;)
+	{
+		RoseConflict conflict;
+		RoseKeyState state = ROSE_KEY_FREE;
+		TransactionId xwait = InvalidTransactionId;
+		bool		written = false;
+
+		lock_two_partitions(target->partition, plan->new_partition);
+		rose_conflict_check(table, target->key, target->seq, plan->mode, cid, &conflict);
+		if (conflict.result == TM_Ok && plan->moved)
+			state = rose_write_key_state(table, plan->versions[1].key, &xwait);
+		if (conflict.result == TM_Ok && state == ROSE_KEY_FREE)
+			written = write_plan(table, target, &conflict, plan);
+		unlock_two_partitions(target->partition, plan->new_partition);
+
+		if (conflict.result == TM_BeingModified && wait)
+			wait_in_line(table, target, plan->mode, &conflict, XLTW_Update);
+		else if (conflict.result != TM_Ok)
+		{
+			rose_conflict_report(table, &conflict, tid, tmfd);
+			return conflict.result;
+		}
+		else if (state == ROSE_KEY_BUSY)
+			rose_write_wait_for_key(table, xwait);
+		else if (state == ROSE_KEY_LIVE)
+		{
+			*duplicate = true;
+			return TM_Ok;
+		}
+		else if (written)
+		{
+			rose_pace_writes(table, 1);
+			return TM_Ok;
+		}
+		else
+			rose_write_make_room(table);
+	}
+}
+
+TM_Result
+rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool *nulls,
+			CommandId cid, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
+			LockTupleMode *lockmode, bool *key_changed, bool *duplicate,
+			ItemPointer newtid)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose update",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	TargetVersion target;
+	UpdatePlan	plan;
+	TM_Result	result;
+
+	*duplicate = false;
+	if (!target_locate(table, rose_lookup_cached(table), otid, &target))
+		unknown_tid(table);
+	plan_update(table, &target, values, nulls, cid, &plan);
+	*lockmode = plan.mode;
+	*key_changed = plan.moved;
+	if (visible_to_crosscheck(table, otid, crosscheck))
+	{
+		result = update_target(table, otid, &target, &plan, cid, wait, tmfd, duplicate);
+		queue_leave(table, &target);
+	}
+	else
+	{
+		report_crosscheck_failure(otid, tmfd);
+		result = TM_Updated;
+	}
+	if (result == TM_Ok && !*duplicate)
+		rose_tid_assign(table, NULL, 0,
+						plan.versions[plan.nversions - 1].version.seq, newtid);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return result;
+}
+
+/* ---- row locks ---- */
+
+/*
+ * Wait for another transaction as the policy says; false = SKIP LOCKED will not.
+ */
+static bool
+wait_by_policy(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+			   const RoseConflict *conflict, LockWaitPolicy policy)
+{
+	if (policy == LockWaitBlock)
+	{
+		wait_in_line(table, target, mode, conflict, XLTW_Lock);
+		return true;
+	}
+	if ((conflict->locker || queue_enter(table, target, mode, policy)) &&
+		rose_try_wait_for_xact(conflict->xwait, policy == LockWaitError))
+		return true;
+	if (policy == LockWaitError)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not obtain lock on row in relation \"%s\"",
+						RelationGetRelationName(table->rel))));
+	return false;
+}
+
+/*
+ * Go from a superseded version to the newest one, or to what it became under another key, which the
+ * conflict names.  The newest one of the same key may have been superseded, spilled and dropped in this
+ * moment; then the target stays, and the next look finds what came after it.
+ */
+static void
+follow_to_newest(RoseTable *table, RoseLookup *lookup, const RoseConflict *conflict,
+				 ItemPointer tid, TargetVersion *target)
+{
+	ItemPointerData newest;
+
+	queue_leave(table, target);
+	rose_conflict_newest_tid(table, conflict, &newest);
+	if (target_locate(table, lookup, &newest, target))
+	{
+		target->followed = true;
+		*tid = newest;
+	}
+	else if (conflict->moved_to != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not follow a row of table \"%s\" to its new key",
+						RelationGetRelationName(table->rel)),
+				 errhint("Try again.")));
+}
+
+/*
+ * Who has written the row's newest version needs no lock on it, unless for more than an update holds
+ * that keeps the key.  Others see the version before, and look at what is above it.
+ */
+static bool
+is_held_by_own_version(const TargetVersion *target, LockTupleMode mode)
+{
+	return target->own && mode <= LockTupleNoKeyExclusive;
+}
+
+/* One attempt under the partition lock; *again: no room in C0. */
+static void
+try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
+		 LockTupleMode mode, RoseConflict *conflict, bool *again)
+{
+	RoseNewVersion new;
+	bool		log = rose_write_logs_locks();
+
+	make_key_version(table, target, ROSE_OP_LOCK, cid, &new);
+	new.version.lockmode = (uint8) mode;
+
+	*again = false;
+	rose_write_lock_partition(target->partition);
+	rose_conflict_check(table, target->key, target->seq, mode, cid, conflict);
+	/* updates that kept the key do not concern who only wants to keep the key, as in heap */
+	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
+		conflict->moved_to == 0 && !target->followed)
+		conflict->result = TM_Ok;
+	if (conflict->result == TM_Ok && !conflict->locked && !is_held_by_own_version(target, mode) &&
+		!rose_write_reuse_lock(table, &conflict->dead_lock, &new, log))
+		*again = !rose_write_versions(table, &new, 1, log);
+	rose_write_unlock_partition(target->partition);
+}
+
+/* Lock the target or what became of it; *tid follows. */
+static TM_Result
+lock_target(RoseTable *table, RoseLookup *lookup, TargetVersion *target, ItemPointer tid,
+			CommandId cid, LockTupleMode mode, LockWaitPolicy policy, bool follow,
+			TM_FailureData *tmfd)
+{
+	for (;;)
+	{
+		RoseConflict conflict;
+		bool		again;
+
+		CHECK_FOR_INTERRUPTS();
+		try_lock(table, target, cid, mode, &conflict, &again);
+		if (again)
+		{
+			rose_write_make_room(table);
+			continue;
+		}
+		if (conflict.result == TM_Ok)
+			return TM_Ok;
+		if (conflict.result == TM_BeingModified)
+		{
+			if (!wait_by_policy(table, target, mode, &conflict, policy))
+				return TM_WouldBlock;
+			continue;
+		}
+
+		rose_conflict_report(table, &conflict, tid, tmfd);
+		if (!follow || conflict.result == TM_SelfModified || conflict.result == TM_Invisible)
+			return conflict.result;
+		/* as heap says it when it finds the end of the chain elsewhere */
+		if (conflict.moved_to == ROSE_MOVED_TO_PARTITION)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
+		if (conflict.result != TM_Updated)
+			return TM_Deleted;
+		follow_to_newest(table, lookup, &conflict, tid, target);
+		tmfd->traversed = true;
+	}
+}
+
+TM_Result
+rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid, CommandId cid,
+			  LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags,
+			  const RoseRow **row, ItemPointer newest_tid, TM_FailureData *tmfd)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose row lock",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	TargetVersion target;
+	TM_Result	result;
+
+	*newest_tid = *tid;
+	tmfd->traversed = false;
+	if (!target_locate(table, lookup, tid, &target))
+		unknown_tid(table);
+	if (target.own && target.cid >= cid)
+		result = TM_Invisible;	/* of this very command: ON CONFLICT meets a row twice */
+	else
+		result = lock_target(table, lookup, &target, newest_tid, cid, mode, wait_policy,
+							 (flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION) != 0, tmfd);
+	queue_leave(table, &target);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+
+	*row = NULL;
+	if (result == TM_Ok || result == TM_WouldBlock || result == TM_Invisible)
+		*row = rose_lookup_fetch_tid(lookup, newest_tid, SnapshotAny);
+	/* the way there has led over names for our own use */
+	if (*row != NULL && tmfd->traversed && rose_tid_exact)
+		rose_lookup_tid(lookup, newest_tid);
+	return result;
+}

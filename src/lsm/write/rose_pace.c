@@ -1,0 +1,195 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_pace.c
+ *	  Slowing writers smoothly, before they would have to stop.
+ *
+ * A background worker spills and merges.  If writers are faster than that in the
+ * long run, something has to give: without pacing they run at full speed until
+ * memory is full, and then stop for as long as a spill takes.  With it each write
+ * costs a little more the fuller things are, so that writers settle at the speed
+ * of the worker (the spring and gear of bLSM).
+ *
+ * Two things are looked at: how full the arena is, which says how far spills are
+ * behind, and how many runs of the table wait for a merge.  Whichever is worse
+ * counts.  Between a low and a high mark the delay of a version grows
+ * exponentially, from nothing to a millisecond: wherever the balance is, it is
+ * found with small steps.
+ *
+ * Sleeps shorter than the timers of operating systems are no use, so a backend saves
+ * its delays up for a short sleep.
+ *
+ * A writer is not slowed down for a full arena that others fill: its table must have a
+ * good part of it.
+ *
+ * Nor is one that no worker can help: there is none, or the writer's own transaction has
+ * locked the table against everybody.  It spills its table itself (rose_room.c).
+ *
+ * No locks; the counters are atomic.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "compat/rose_compat.h"
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_spill.h"
+#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write_internal.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "storage/lmgr.h"
+#include "storage/shmem.h"
+
+/* Marks, as parts of the arena and as numbers of runs. */
+#define PACE_MEMORY_LOW			0.75
+#define PACE_MEMORY_HIGH		0.9375	/* what the reserve leaves */
+#define PACE_RUNS_LOW			(ROSE_MAX_COMPONENTS / 4)
+#define PACE_RUNS_HIGH			(ROSE_MAX_COMPONENTS * 9 / 16)
+
+/* Doublings of the delay between the marks: 2^10 us. */
+#define PACE_DOUBLINGS			10
+
+/* Sleep when so much is saved up, and for so long at a time, in microseconds. */
+#define PACE_MIN_SLEEP_US		200
+#define PACE_MAX_SLEEP_US		1000
+
+/* Longest sleep for the versions of one call, in microseconds. */
+#define PACE_MAX_CALL_US		20000
+
+/* A table with this part of the arena has its writers paced, */
+#define PACE_TABLE_SHARE		64
+/* and with this one it is spilled ahead of the time when memory is short. */
+#define PACE_SPILL_SHARE		4
+
+/* Versions between two requests for a spill. */
+#define PACE_REQUEST_EVERY		512
+
+typedef struct RosePaceShared
+{
+	pg_atomic_uint64 delays;	/* no lock */
+	pg_atomic_uint64 delay_us;
+	pg_atomic_uint64 own_spills;
+} RosePaceShared;
+
+static RosePaceShared *pace = NULL;
+static double debt_us = 0;		/* delays that were not slept yet */
+static int	since_request = PACE_REQUEST_EVERY;
+static bool worker_comes = true;	/* as of the last request */
+
+Size
+rose_pace_shmem_size(void)
+{
+	return sizeof(RosePaceShared);
+}
+
+void
+rose_pace_shmem_init(bool found)
+{
+	bool		have;
+
+	pace = ShmemInitStruct("rose pacing", sizeof(*pace), &have);
+	if (have)
+		return;
+	pg_atomic_init_u64(&pace->delays, 0);
+	pg_atomic_init_u64(&pace->delay_us, 0);
+	pg_atomic_init_u64(&pace->own_spills, 0);
+}
+
+static double
+part_between(double value, double low, double high)
+{
+	if (value <= low)
+		return 0;
+	return Min((value - low) / (high - low), 1);
+}
+
+double
+rose_pace_delay_us(Size used, Size total, int nruns)
+{
+	double		part = Max(part_between((double) used / total, PACE_MEMORY_LOW, PACE_MEMORY_HIGH),
+						   part_between(nruns, PACE_RUNS_LOW, PACE_RUNS_HIGH));
+
+	return part == 0 ? 0 : exp2(PACE_DOUBLINGS * part) - 1;
+}
+
+static double
+current_delay(RoseTable *table)
+{
+	Size		total = rose_arena_total_bytes();
+	bool		large = rose_c0_bytes(&table->shared->c0) >= total / PACE_TABLE_SHARE;
+	double		delay = rose_pace_delay_us(large ? rose_arena_used_bytes() : 0, total,
+										   (int) pg_atomic_read_u32(&table->shared->store.nruns));
+
+	if (delay == 0 || !worker_comes ||
+		CheckRelationLockedByMe(table->rel, AccessExclusiveLock, true))
+		return 0;
+	return delay;
+}
+
+/*
+ * So that the spill is under way before anybody has to be slowed down.  Only for
+ * tables that a worker may spill.
+ */
+static void
+request_spill(RoseTable *table, int n)
+{
+	since_request += n;
+	if (since_request < PACE_REQUEST_EVERY || rose_request_spill_hook == NULL ||
+		OidIsValid(table->shared->fed_by) ||
+		rose_c0_bytes(&table->shared->c0) < rose_arena_total_bytes() / PACE_SPILL_SHARE)
+		return;
+	since_request = 0;
+	worker_comes = rose_request_spill_hook(rose_locator_db(table->locator));
+}
+
+static void
+sleep_for(long us)
+{
+	pgstat_report_wait_start(rose_wait_event_pacing());
+	pg_usleep(us);
+	pgstat_report_wait_end();
+	pg_atomic_fetch_add_u64(&pace->delays, 1);
+	pg_atomic_fetch_add_u64(&pace->delay_us, us);
+}
+
+void
+rose_pace_writes(RoseTable *table, int n)
+{
+	double		delay = current_delay(table);
+
+	request_spill(table, n);
+	rose_room_keep_share(table, worker_comes && rose_request_spill_hook != NULL);
+	if (delay == 0)
+	{
+		debt_us = 0;
+		return;
+	}
+	debt_us = Min(debt_us + delay * n, PACE_MAX_CALL_US);
+	while (debt_us >= PACE_MIN_SLEEP_US)
+	{
+		long		us = (long) Min(debt_us, PACE_MAX_SLEEP_US);
+
+		CHECK_FOR_INTERRUPTS();
+		sleep_for(us);
+		debt_us -= us;
+		if (current_delay(table) == 0)
+			debt_us = 0;
+	}
+}
+
+void
+rose_pace_count_own_spill(void)
+{
+	pg_atomic_fetch_add_u64(&pace->own_spills, 1);
+}
+
+void
+rose_pace_get_stats(RosePaceStats *stats)
+{
+	stats->delays = pg_atomic_read_u64(&pace->delays);
+	stats->delay_us = pg_atomic_read_u64(&pace->delay_us);
+	stats->own_spills = pg_atomic_read_u64(&pace->own_spills);
+}

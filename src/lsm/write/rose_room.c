@@ -1,0 +1,355 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_room.c
+ *	  Room in C0: who spills what when memory is short.
+ *
+ * As a rule a background worker spills, and a writer that finds no room waits for it.  But there
+ * are tables that no worker can spill: their writer's transaction has made them or locked
+ * them against everybody, or there is no worker.  That transaction may be idle for hours, or prepared,
+ * while all other writers of the cluster need the memory.  So a writer does not leave such a table with
+ * more than its share (rose_room_keep_share): it spills it as it writes, the sooner, the
+ * fuller memory is.  What it has written itself goes to a private run then, and nothing is carried over.
+ *
+ * Shares get smaller as memory fills up, so that they do not add up to all of it: after two
+ * transactions with a quarter each there are sixteen with a 64th, then others with a 256th, and when an eighth
+ * is left, with a 1024th, which is as good as nothing in a small arena.
+ *
+ * Who finds no room for long, because nobody may spill what is there, or because it is in pieces
+ * that are too short, writes past memory (rose_direct.c).  So a write always ends.
+ *
+ * Locking: no LWLock is held by callers; spills take what they need.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/write/rose_write_internal.h"
+
+#include "access/relation.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_spill.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
+
+/* So many tables that were made or locked: time to look whether they take much together. */
+#define ROOM_MANY_TABLES	16
+
+/* On whose behalf the replication worker writes. */
+static Oid	WriteSubid = InvalidOid;
+static uint64 WriteEpoch = 0;
+
+RoseWaitForEpochHook rose_wait_for_epoch_hook = NULL;
+
+/* How often this process has napped since it wrote anything. */
+static int	VainWaits = 0;
+
+/* Naps before a row is written past memory; after that, others of the same process do not wait again for a while. */
+#define ROOM_NAPS_BEFORE_DIRECT	1000
+#define ROOM_DIRECT_MS			5000
+static TimestampTz DirectUntil = 0;
+
+/* Of this transaction: the table that was looked at last, and locked ones since the last spill of all. */
+static const RoseTable *LastTable = NULL;
+static int	LockedTables = 0;
+
+void
+rose_write_set_epoch(Oid subid, uint64 epoch)
+{
+	WriteSubid = subid;
+	WriteEpoch = epoch;
+}
+
+void
+rose_room_found(void)
+{
+	VainWaits = 0;
+}
+
+void
+rose_room_end_transaction(void)
+{
+	VainWaits = 0;
+	LastTable = NULL;
+	LockedTables = 0;
+}
+
+/* Nobody else can do anything with it. */
+static bool
+is_locked(RoseTable *table)
+{
+	return CheckRelationLockedByMe(table->rel, AccessExclusiveLock, false);
+}
+
+/* ---- spills of this process ---- */
+
+/* What this transaction has written there goes to a private run: else it would only be carried over. */
+static bool
+spill_locked(RoseTable *table)
+{
+	if (!rose_spill_own(table, InvalidOid, 0))
+		return false;
+	rose_pace_count_own_spill();
+	rose_tidy_own_runs(table, false);
+	return true;
+}
+
+/*
+ * Spill the table that is written to: if it is fed by this process, so that nobody
+ * else may, or if no worker comes.
+ */
+static bool
+spill_here(RoseTable *table, bool worker)
+{
+	bool		fed = OidIsValid(WriteSubid);
+
+	if (!fed && is_locked(table))
+		return spill_locked(table);
+	if (worker && !fed && !rose_spill_has_room(table))
+		return false;			/* it merges meanwhile */
+	if (!rose_spill(table, WriteSubid, WriteEpoch))
+		return false;
+	if (fed)
+		return true;
+	rose_pace_count_own_spill();
+	if (!worker)
+		rose_tidy_own_runs(table, false);
+	return true;
+}
+
+/*
+ * Spill another table, if this transaction has locked it against everybody; any: or if nobody
+ * has.  Not one that this session is using: ALTER TABLE, for one, has changed its columns in the catalog
+ * while it reads it.
+ */
+static bool
+spill_other(const RoseRegistryItem *item, bool any)
+{
+	Relation	rel;
+	bool		spilled = false;
+
+	if (!ConditionalLockRelationOid(item->relid, AccessShareLock))
+		return false;
+	rel = try_relation_open(item->relid, NoLock);
+	if (rel == NULL)
+	{
+		UnlockRelationOid(item->relid, AccessShareLock);
+		return false;
+	}
+	if (RelFileLocatorEquals(rose_rel_locator(rel), item->locator) && rel->rd_refcnt == 1)
+	{
+		if (CheckRelationLockedByMe(rel, AccessExclusiveLock, false))
+			spilled = spill_locked(rose_table_open(rel));
+		else if (any)
+			spilled = spill_here(rose_table_open(rel), false);
+	}
+	relation_close(rel, AccessShareLock);
+	return spilled;
+}
+
+static int
+compare_c0_bytes(const void *a, const void *b)
+{
+	const RoseRegistryItem *x = a;
+	const RoseRegistryItem *y = b;
+
+	return x->c0_bytes > y->c0_bytes ? -1 : x->c0_bytes < y->c0_bytes;
+}
+
+/*
+ * Spill other tables of at least so many bytes that no worker can, the largest first: all of them, or
+ * until one was.
+ */
+static bool
+spill_others(Oid dbid, Size worth, bool any, bool all)
+{
+	int			n = rose_registry_list(dbid, NULL, 0);
+	RoseRegistryItem *items = palloc(Max(n, 1) * sizeof(RoseRegistryItem));
+	bool		spilled = false;
+
+	n = Min(n, rose_registry_list(dbid, items, n));
+	qsort(items, n, sizeof(RoseRegistryItem), compare_c0_bytes);
+	for (int i = 0; i < n && (all || !spilled) && items[i].c0_bytes >= worth; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!OidIsValid(items[i].fed_by) && !items[i].other_order &&
+			spill_other(&items[i], any))
+			spilled = true;
+	}
+	pfree(items);
+	return spilled;
+}
+
+/* ---- shares ---- */
+
+/* Is memory so full that next to nothing may stay there that only its writer can spill? */
+static bool
+is_nearly_full(Size used, Size total)
+{
+	return used >= total / 8 * 7;
+}
+
+/* What a table may have that only its writer can spill. */
+static Size
+share_of_locked(Size used, Size total)
+{
+	if (used < total / 2)
+		return total / 4;
+	if (used < total / 4 * 3)
+		return total / 64;
+	return is_nearly_full(used, total) ? total / 1024 : total / 256;
+}
+
+/*
+ * Many tables with a few rows each, as of a restore in one transaction, take no less than one.
+ */
+static void
+note_table(RoseTable *table, Size used, Size total)
+{
+	bool		full = is_nearly_full(used, total);
+
+	if (table == LastTable)
+		return;
+	LastTable = table;
+	if (!is_locked(table))
+		return;
+	/* what is written when memory is nearly full does not stay */
+	if (!full || LockedTables > 0)
+		LockedTables++;
+	if (used < total / 2 || LockedTables < (full ? 2 : ROOM_MANY_TABLES))
+		return;
+	LockedTables = 0;
+	(void) spill_others(rose_locator_db(table->locator), 1, false, true);
+}
+
+void
+rose_room_keep_share(RoseTable *table, bool worker)
+{
+	Size		used = rose_arena_used_bytes();
+	Size		total = rose_arena_total_bytes();
+
+	if (OidIsValid(table->shared->fed_by))
+		return;
+	note_table(table, used, total);
+	if (rose_c0_bytes(&table->shared->c0) >= share_of_locked(used, total) &&
+		(!worker || is_locked(table)))
+		(void) spill_here(table, worker);
+}
+
+/* ---- no room ---- */
+
+/* Is it worth trying again? */
+static bool
+has_room(RoseTable *table)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		has_segment;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	has_segment = rose_tail_has_segment(&table->shared->store);
+	LWLockRelease(&c0->write_lock);
+	return has_segment && rose_arena_has_refused();
+}
+
+static void
+report_no_room(RoseTable *table)
+{
+	if (pg_atomic_read_u32(&table->shared->store.ntails) >= ROSE_MAX_TAILS - ROSE_TAILS_RESERVE)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("table \"%s\" has too many tail log segments",
+						RelationGetRelationName(table->rel)),
+				 errdetail("Its memtables could not be spilled in time."),
+				 errhint("Look in the server log for what keeps them from being spilled, or call rose.spill() for the table.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("no room in the shared memory of rose tables"),
+			 errdetail("%zu of %zu bytes are in use by versions that could not be spilled in time; there is no room for %zu bytes in one piece.",
+					   rose_arena_used_bytes(), rose_arena_total_bytes(),
+					   rose_arena_refused_bytes()),
+			 errhint("Look in the server log for what keeps them from being spilled, or increase rose.memtable_size.")));
+}
+
+static void
+nap(void)
+{
+	const int	wait_ms = 2;
+
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 wait_ms, rose_wait_event_pacing());
+	ResetLatch(MyLatch);
+}
+
+/* Spill what only we can, or, where no worker comes, what we can. */
+static bool
+spill_something(RoseTable *table, bool worker)
+{
+	return spill_here(table, worker) ||
+		spill_others(rose_locator_db(table->locator), rose_arena_total_bytes() / 128,
+					 !worker, false);
+}
+
+/*
+ * Have the next write go past memory, if it was waited for long enough, or lately.  Not yet: false.
+ */
+static bool
+go_past_memory(RoseTable *table, bool worker, int waits)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (OidIsValid(WriteSubid) || (waits < ROOM_NAPS_BEFORE_DIRECT && now >= DirectUntil) ||
+		!rose_direct_begin(table, worker))
+		return false;
+	if (now >= DirectUntil)
+		DirectUntil = TimestampTzPlusMilliseconds(now, ROOM_DIRECT_MS);
+	return true;
+}
+
+/*
+ * C0's arena is full, or C0 has no memtable left to write to, or the table too many tail
+ * segments: have the worker spill what is largest, or this table for its segments, and wait for
+ * that, long enough for the spill of a large C0 on a busy disk.  Now and then try our own, in
+ * case nobody else comes.  No worker comes to a table that we have locked against everybody.
+ *
+ * A spill may free nothing, because it carries a few rows over, and what is free may go to others or
+ * not be in one piece.  So naps are counted until something was written, and only at first are
+ * we back at once.
+ */
+void
+rose_write_make_room(RoseTable *table)
+{
+	const int	max_waits = 30000;
+	const int	own_turn = 500;
+	const int	ask_every = 10;
+	bool		locked = is_locked(table);
+	bool		worker = false;
+	int			first = VainWaits;
+
+	ROSE_STOP_POINT("write-no-room");	/* no lock */
+	if (OidIsValid(WriteSubid))
+	{
+		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) ||
+			spill_here(table, false))
+			return;
+	}
+	for (int waits = first; waits < max_waits; waits++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (waits > 0)
+			nap();
+		if (waits == first || waits % ask_every == 0)
+			worker = rose_request_spill_hook != NULL &&
+				rose_request_spill_hook(rose_locator_db(table->locator));
+		if (((!worker || locked || waits % own_turn == own_turn - 1) &&
+			 spill_something(table, worker)) ||
+			(waits > 0 && (has_room(table) || go_past_memory(table, worker, waits))))
+		{
+			VainWaits = waits + 1;
+			return;
+		}
+	}
+	VainWaits = 0;
+	report_no_room(table);
+}

@@ -1,0 +1,452 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_write.c
+ *	  Writing versions: the primitives that inserts, updates, deletes, row
+ *	  locks and blind writes use.
+ *
+ * The C0's write_lock is held only to give the sequence number, link and log.
+ * Versions are linked before they are logged: nobody trusts them before their
+ * transaction commits, and it commits only after the log call has returned;
+ * an error in between aborts it.
+ *
+ * Lock order: key-partition locks in ascending order, C0 write_lock, what the store
+ * takes.  Never waits for a transaction while it holds one of them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/write/rose_write_internal.h"
+
+#include "access/detoast.h"
+#include "access/twophase.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "lsm/read/rose_tid.h"
+#include "storage/lmgr.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+typedef struct RosePartitionsShared
+{
+	int			tranche;		/* constant */
+	LWLockPadded locks[ROSE_WRITE_PARTITIONS];
+} RosePartitionsShared;
+
+static LWLockPadded *PartitionLocks = NULL;
+
+/* The transaction's reader of the table written last. */
+static struct
+{
+	LocalTransactionId lxid;
+	RoseTable  *table;
+	RoseSchema *schema;
+	RoseKeyReader *reader;
+}			WriteCache;
+
+/* ---- shared memory ---- */
+
+Size
+rose_write_shmem_size(void)
+{
+	return sizeof(RosePartitionsShared);
+}
+
+void
+rose_write_shmem_init(bool found)
+{
+	RosePartitionsShared *area;
+	bool		have;
+
+	area = ShmemInitStruct("rose key partitions", sizeof(*area), &have);
+	if (!have)
+	{
+		area->tranche = LWLockNewTrancheId();
+		for (int i = 0; i < ROSE_WRITE_PARTITIONS; i++)
+			LWLockInitialize(&area->locks[i].lock, area->tranche);
+	}
+	LWLockRegisterTranche(area->tranche, "RoseKeyPartition");
+	PartitionLocks = area->locks;
+}
+
+/*
+ * Two sessions that find different locks for one key would both find it free.  What all of them use is
+ * fixed when the table is first touched.
+ */
+static void
+report_other_hash(RoseTable *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot write to table \"%s\", because keys are hashed by other functions than before",
+					RelationGetRelationName(table->rel)),
+			 errdetail("A hash operator class for a column of the primary key was dropped or replaced."),
+			 errhint("Use REINDEX TABLE, or restart the server.")));
+}
+
+int
+rose_write_partition_of_hash(RoseTable *table, uint64 hash)
+{
+	uint32		h = hash_combine((uint32) rose_locator_rel(table->locator),
+								 (uint32) rose_locator_db(table->locator));
+
+	if (unlikely(table->schema->hash_functions != table->shared->hash_functions))
+		report_other_hash(table);
+	if (table->schema->nkeys > 0 && table->schema->hashable)
+		h = hash_combine(h, (uint32) hash);
+	return murmurhash32(h) % ROSE_WRITE_PARTITIONS;
+}
+
+int
+rose_write_partition(RoseTable *table, const Datum *key)
+{
+	return rose_write_partition_of_hash(table, rose_key_hash(table->schema, key));
+}
+
+void
+rose_write_lock_partition(int partition)
+{
+	LWLockAcquire(&PartitionLocks[partition].lock, LW_EXCLUSIVE);
+}
+
+/* Who wanted to write past C0 has written, or need not. */
+void
+rose_write_unlock_partition(int partition)
+{
+	LWLockRelease(&PartitionLocks[partition].lock);
+	if (unlikely(rose_direct_table != NULL))
+		rose_direct_end();
+}
+
+/* ---- transaction state ---- */
+
+void
+rose_write_end_transaction(void)
+{
+	memset(&WriteCache, 0, sizeof(WriteCache));
+	rose_direct_abort(0);
+	rose_room_end_transaction();
+	rose_lookup_forget_cached();
+}
+
+static void
+write_cache_validate(RoseTable *table)
+{
+	if (WriteCache.lxid == rose_my_lxid() && WriteCache.table == table &&
+		WriteCache.schema == table->schema)
+		return;
+	if (WriteCache.lxid == rose_my_lxid() && WriteCache.reader)
+		rose_key_reader_free(WriteCache.reader);
+	memset(&WriteCache, 0, sizeof(WriteCache));
+	WriteCache.lxid = rose_my_lxid();
+	WriteCache.table = table;
+	WriteCache.schema = table->schema;
+}
+
+RoseKeyReader *
+rose_write_reader(RoseTable *table)
+{
+	write_cache_validate(table);
+	if (WriteCache.reader == NULL)
+		WriteCache.reader = rose_key_reader_create(table, TopTransactionContext);
+	return WriteCache.reader;
+}
+
+void
+rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid)
+{
+	FullTransactionId top = GetTopFullTransactionId();
+	TransactionId current = GetCurrentTransactionId();
+
+	memset(version, 0, sizeof(*version));
+	version->xid = top;
+	if (current != XidFromFullTransactionId(top))
+		version->subxid = current;
+	version->cid = cid;
+	version->op = op;
+}
+
+/* ---- rows ---- */
+
+/* Row locks die with the server, but for those of prepared transactions. */
+bool
+rose_write_logs_locks(void)
+{
+	return max_prepared_xacts > 0;
+}
+
+MinimalTuple
+rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Datum *key)
+{
+	const RoseSchema *schema = table->schema;
+	Datum	   *flat = palloc(schema->natts * sizeof(Datum));
+	MinimalTuple row;
+
+	for (int i = 0; i < schema->natts; i++)
+	{
+		flat[i] = values[i];
+		if (!nulls[i] && TupleDescAttr(schema->tupdesc, i)->attlen == -1 &&
+			(VARATT_IS_EXTERNAL(DatumGetPointer(values[i])) ||
+			 VARATT_IS_COMPRESSED(DatumGetPointer(values[i]))))
+			flat[i] = PointerGetDatum(detoast_attr((struct varlena *) DatumGetPointer(values[i])));
+	}
+	rose_component_check_row_fits(schema, flat, nulls);
+	row = rose_form_minimal_tuple(schema->tupdesc, flat, (bool *) nulls);
+	if (row->t_len > rose_arena_total_bytes() / 4)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row of %zu bytes is too large for the shared memory of rose tables",
+						(Size) row->t_len),
+				 errhint("Increase rose.memtable_size to at least four times that size.")));
+	if (schema->nkeys > 0)
+		rose_key_from_tuple(schema, row, 0, key);
+	return row;
+}
+
+MinimalTuple
+rose_write_form_key_row(RoseTable *table, const Datum *key)
+{
+	const RoseSchema *schema = table->schema;
+	Datum	   *values = palloc0(schema->natts * sizeof(Datum));
+	bool	   *nulls = palloc(schema->natts * sizeof(bool));
+
+	memset(nulls, true, schema->natts * sizeof(bool));
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		int			column = schema->keys[i].def.attno - 1;
+
+		values[column] = key[i];
+		nulls[column] = false;
+	}
+	return rose_form_minimal_tuple(schema->tupdesc, values, nulls);
+}
+
+/* ---- linking ---- */
+
+/* Give a version its number. */
+void
+rose_write_number(RoseTable *table, RoseNewVersion *v, uint64 seq)
+{
+	RoseVersion *version = &v->version;
+
+	version->seq = seq;
+	/* the row under its new key comes next */
+	if (version->op == ROSE_OP_TOMBSTONE && version->moved_to != 0 &&
+		version->moved_to != ROSE_MOVED_TO_PARTITION)
+		version->moved_to = seq + 1;
+	if (table->schema->nkeys > 0)
+		return;
+	if (version->rowid == 0)
+		version->rowid = (int64) seq;
+	v->key[0] = Int64GetDatum(version->rowid);
+}
+
+/*
+ * Give the next sequence number and link; false if there is no room.  Then *v is as it was:
+ * whoever tries again must not have a number that somebody else has taken meanwhile.
+ * REQUIRES write_lock.
+ */
+static bool
+link_version(RoseTable *table, RoseNewVersion *v, const RoseMemHint *hint, RoseArenaPtr *ptr)
+{
+	const RoseMemHint none = {0};
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseVersion version = v->version;
+	Datum		rowid = v->key[0];
+	RoseMemPending pending;
+
+	rose_write_number(table, v, c0->next_seq);
+	if (!rose_c0_prepare_near(c0, table->schema, &v->version, v->key, v->row,
+							  hint ? hint : &none, &pending))
+	{
+		v->version = version;
+		v->key[0] = rowid;
+		return false;
+	}
+	rose_c0_link(c0, &pending);
+	c0->next_seq++;
+	*ptr = pending.entry;
+	return true;
+}
+
+/* Room in the tail log; false if the table has to be spilled first.  REQUIRES write_lock. */
+static bool
+reserve_log(RoseTable *table, const RoseNewVersion *versions, int n)
+{
+	Size		bytes = n * sizeof(RoseTailRecord);
+
+	for (int i = 0; i < n; i++)
+		bytes += versions[i].row ? versions[i].row->t_len : 0;
+	return rose_tail_reserve(table->rel, &table->shared->store, table->schema->layout, bytes, false);
+}
+
+static void
+log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
+{
+	RoseTailRecord *records = palloc(n * sizeof(RoseTailRecord));
+	int			nrecords = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (versions[i].version.op == ROSE_OP_LOCK && !rose_write_logs_locks())
+			continue;
+		records[nrecords].version = versions[i].version;
+		records[nrecords++].row = versions[i].row;
+	}
+	if (nrecords > 0)
+		rose_tail_append(table->rel, &table->shared->store, table->schema->layout,
+						 records, nrecords);
+	pfree(records);
+}
+
+/*
+ * Link and log up to n versions; returns how many.  Fewer than n: no room for
+ * the next one.
+ */
+int
+rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
+						 const RoseMemHint *hints, int n)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseArenaPtr ptr;
+	int			done = 0;
+
+	if (unlikely(rose_direct_table == table))
+		return rose_direct_write(table, versions, n) ? n : 0;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	if (!reserve_log(table, versions, n))
+		n = 0;
+	while (done < n &&
+		   link_version(table, &versions[done], hints ? &hints[done] : NULL, &ptr))
+		done++;
+	if (done > 0)
+	{
+		log_versions(table, versions, done);
+		rose_room_found();
+	}
+	LWLockRelease(&c0->write_lock);
+	return done;
+}
+
+/*
+ * All or nothing: a tombstone must not stand there without the row that it
+ * moved.  One that was linked already is killed before anyone can rely on it.
+ */
+bool
+rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	RoseArenaPtr few[4];
+	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
+	int			done = 0;
+
+	if (unlikely(rose_direct_table == table))
+		return rose_direct_write(table, versions, n);
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	if (log && !reserve_log(table, versions, n))
+	{
+		LWLockRelease(&c0->write_lock);
+		return false;
+	}
+	while (done < n && link_version(table, &versions[done], NULL, &linked[done]))
+		done++;
+	if (done < n)
+	{
+		for (int i = 0; i < done; i++)
+			rose_memtable_set_hint(linked[i], ROSE_MEM_HINT_ABORTED);
+	}
+	else
+	{
+		if (log)
+			log_versions(table, versions, n);
+		rose_room_found();
+	}
+	LWLockRelease(&c0->write_lock);
+	return done == n;
+}
+
+bool
+rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place, RoseNewVersion *lock,
+					  bool log)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+	bool		reused;
+
+	if (place->memtable_id == 0)
+		return false;
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	reused = (!log || reserve_log(table, lock, 1)) && c0->active >= 0 &&
+		c0->tables[c0->active].id == place->memtable_id;
+	if (reused)
+	{
+		lock->version.seq = rose_memtable_reuse_lock(c0, place->entry, &lock->version);
+		if (log)
+			log_versions(table, lock, 1);
+	}
+	LWLockRelease(&c0->write_lock);
+	return reused;
+}
+
+/* ---- uniqueness ---- */
+
+/* Does what is below a PARTIAL make it a row?  Only a table that a subscription has fed has any. */
+static bool
+has_row(RoseTable *table, const Datum *key)
+{
+	RoseLookup *lookup = rose_lookup_create(table);
+	bool		result = rose_lookup_get(lookup, SnapshotSelf, key) != NULL;
+
+	rose_lookup_free(lookup);
+	return result;
+}
+
+RoseKeyState
+rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
+{
+	RoseKeyReader *reader = rose_write_reader(table);
+	const RoseRow *row;
+	bool		committed;
+
+	rose_key_reader_start(reader, key, PG_UINT64_MAX);
+	while ((row = rose_key_reader_next(reader, &committed)) != NULL)
+	{
+		RoseXidStatus status;
+
+		if (row->version.op == ROSE_OP_LOCK)
+			continue;
+		status = committed ? ROSE_XID_COMMITTED : rose_version_status(&row->version);
+		if (status == ROSE_XID_ABORTED)
+			continue;
+		if (status == ROSE_XID_IN_PROGRESS)
+		{
+			*xwait = rose_version_writer(&row->version);
+			return ROSE_KEY_BUSY;
+		}
+		if (row->version.op == ROSE_OP_PARTIAL)
+			return has_row(table, key) ? ROSE_KEY_LIVE : ROSE_KEY_FREE;
+		return row->version.op == ROSE_OP_TOMBSTONE ? ROSE_KEY_FREE : ROSE_KEY_LIVE;
+	}
+	return ROSE_KEY_FREE;
+}
+
+/* Heap's index names the entry that it was to make; here the new row has no name yet. */
+static void
+describe_wait_for_key(void *arg)
+{
+	errcontext("while inserting tuple in relation \"%s\"", RelationGetRelationName((Relation) arg));
+}
+
+void
+rose_write_wait_for_key(RoseTable *table, TransactionId xwait)
+{
+	ErrorContextCallback callback;
+
+	callback.callback = describe_wait_for_key;
+	callback.arg = table->rel;
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+	error_context_stack = callback.previous;
+}

@@ -1,0 +1,119 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_write.h
+ *	  Writing to a table: inserts with uniqueness, updates, deletes and row
+ *	  locks with PostgreSQL's conflict rules, and blind writes.
+ *
+ * A writer takes the key-partition lock (an LWLock chosen by the key's hash),
+ * looks for versions that conflict, logs to the tail and links into C0.  It
+ * never waits for a transaction under an LWLock: it lets go, waits for the
+ * xid, and looks again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_WRITE_H
+#define ROSE_WRITE_H
+
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "lsm/read/rose_scan.h"
+#include "nodes/lockoptions.h"
+
+extern Size rose_write_shmem_size(void);	/* key-partition locks */
+extern void rose_write_shmem_init(bool found);
+
+typedef enum RoseInsertResult
+{
+	ROSE_INSERT_OK,
+	ROSE_INSERT_DUPLICATE,		/* a committed (or own) row with the key is there */
+	ROSE_INSERT_CONFLICT		/* speculative: someone else's, in progress or committed */
+} RoseInsertResult;
+
+/*
+ * Insert a row (values/nulls of all columns; external and compressed values
+ * are detoasted here).  Waits for transactions that hold the key.  speculative: does not wait, returns
+ * CONFLICT instead.  On OK sets *tid.
+ */
+extern RoseInsertResult rose_insert(RoseTable *table, const Datum *values, const bool *nulls,
+									CommandId cid, bool speculative, ItemPointer tid);
+/* Many rows, in one go (COPY); stops at the first duplicate: *ndone rows are in. */
+extern RoseInsertResult rose_insert_many(RoseTable *table, Datum **values, bool **nulls,
+										 int nrows, CommandId cid,
+										 ItemPointer tids, int *ndone);
+
+/*
+ * As table_tuple_delete, _update, _lock: same TM_Result and TM_FailureData rules.
+ * delete: changing_part = the row goes on in another partition.
+ * update: *duplicate set (and nothing written) when a changed key exists already.
+ */
+extern TM_Result rose_delete(RoseTable *table, ItemPointer tid, CommandId cid,
+							 Snapshot crosscheck, bool wait, bool changing_part,
+							 TM_FailureData *tmfd);
+extern TM_Result rose_update(RoseTable *table, ItemPointer otid, const Datum *values,
+							 const bool *nulls, CommandId cid,
+							 Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
+							 LockTupleMode *lockmode, bool *key_changed,
+							 bool *duplicate, ItemPointer newtid);
+/* On TM_Ok *row is the locked version (valid until the next call with lookup). */
+extern TM_Result rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid,
+							   CommandId cid, LockTupleMode mode,
+							   LockWaitPolicy wait_policy, uint8 flags,
+							   const RoseRow **row, ItemPointer newest_tid,
+							   TM_FailureData *tmfd);
+/* The subtransaction of this nesting level is aborted. */
+extern void rose_insert_abort_subtransaction(int level);
+
+/* Speculative insertion failed: kill the own version with this TID. */
+extern void rose_insert_abort_speculative(RoseTable *table, ItemPointer tid);
+
+/*
+ * Blind writes, for replication: no conflict check, no tail log.  A row is formed, in the current
+ * context, of values that may go away then: PUT has all columns, PARTIAL those that present says
+ * (ROSE_PRESENT_BYTES(natts)), TOMBSTONE the key's.  Row-id tables take PUT only.
+ */
+typedef struct RoseBlindRow
+{
+	RoseOp		op;
+	MinimalTuple row;
+	const bits8 *present;		/* PARTIAL only */
+	Datum	   *key;			/* points into row */
+} RoseBlindRow;
+
+extern void rose_write_blind_form(RoseTable *table, RoseOp op, const Datum *values,
+								  const bool *nulls, const bits8 *present,
+								  RoseBlindRow *out);
+/* Write n of them, in this order.  Waits for room in C0 (may spill the table's own C0 in this process). */
+extern void rose_write_blind(RoseTable *table, const RoseBlindRow *rows, int n, CommandId cid);
+
+/*
+ * The replication worker says on whose behalf it writes: private runs that its
+ * blind writes may cause are published PENDING for this epoch.  0, 0 = none.
+ */
+extern void rose_write_set_epoch(Oid subid, uint64 epoch);
+
+/*
+ * For it, when memory is full: wait for an epoch that is being written and will give
+ * its memory back; false if there is none.
+ */
+typedef bool (*RoseWaitForEpochHook) (void);
+extern RoseWaitForEpochHook rose_wait_for_epoch_hook;
+
+extern void rose_write_end_transaction(void);	/* top-level end */
+extern void rose_direct_abort(int level);	/* of a (sub)transaction of this level */
+
+/*
+ * Bulk load: rows in any order are sorted and become one private run owned by the current transaction
+ * (visible to others when it commits).  check_unique: error on a duplicate key among them.
+ * level: 0 or 2 (table must be empty for 2).
+ */
+typedef struct RoseBulkLoad RoseBulkLoad;
+extern RoseBulkLoad *rose_bulkload_begin(RoseTable *table, CommandId cid, bool check_unique,
+										 int level, Oid subid, uint64 epoch);
+extern void rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls);
+extern uint64 rose_bulkload_finish(RoseBulkLoad *load); /* rows */
+
+/* Are row locks to be logged?  Only prepared transactions can have them after a crash. */
+extern bool rose_write_logs_locks(void);
+
+#endif							/* ROSE_WRITE_H */
