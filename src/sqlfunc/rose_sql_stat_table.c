@@ -12,6 +12,7 @@
 
 #include "access/relation.h"
 #include "access/xlog.h"
+#include "lsm/merge/rose_backlog.h"
 #include "lsm/merge/rose_merge.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"

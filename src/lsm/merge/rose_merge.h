@@ -59,24 +59,6 @@ extern void rose_merge_let_go(RoseMerge *merge);
 extern void rose_merge_lost_lock(RoseMerge *merge);
 extern bool rose_merge_lock_again(RoseMerge *merge);
 
-/*
- * What waits for merges, and how far those under way are: for whoever slows
- * writers down.  Without locks or I/O.  Bytes are uncompressed row bytes, as C0's.
- */
-typedef struct RoseMergeBacklog
-{
-	uint64		c0_size;		/* bytes a memtable may reach; see the picker */
-	int			nruns;
-	uint64		run_bytes;
-	uint64		c1_bytes;
-	uint64		c2_bytes;
-	/* into C1 (or among runs), into C2: versions read, of about so many; 0 of 0: none */
-	uint64		done[2];
-	uint64		total[2];
-	int			pid[2];			/* of the process that merges; 0: none */
-} RoseMergeBacklog;
-extern void rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog);
-
 extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
 
 /*

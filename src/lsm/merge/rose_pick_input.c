@@ -7,17 +7,12 @@
  */
 #include "postgres.h"
 
+#include "lsm/merge/rose_backlog.h"
 #include "lsm/merge/rose_picker.h"
 
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "memtable/rose_memtable.h"
-
-uint64
-rose_pick_c0_size(void)
-{
-	return Max(rose_arena_total_bytes() / 2, 1);
-}
 
 static RosePickPartly
 partly(const RosePrivateOwners *owners)

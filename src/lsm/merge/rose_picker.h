@@ -66,10 +66,4 @@ typedef struct RosePickFlags
 
 extern void rose_pick_input(RoseTable *table, RosePickInput *input, RosePickFlags *flags);
 
-/*
- * Bytes of C0 that count as its size: half of the arena is the most that one busy
- * table can fill before a spill.
- */
-extern uint64 rose_pick_c0_size(void);
-
 #endif							/* ROSE_PICKER_H */

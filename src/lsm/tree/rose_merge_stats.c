@@ -8,7 +8,7 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge.h"
+#include "lsm/tree/rose_merge_stats.h"
 
 #include "miscadmin.h"
 #include "storage/procarray.h"
@@ -85,30 +85,4 @@ rose_merge_stats_end(RoseMergeStatsShared *stats, int slot)
 {
 	if (slot >= 0)
 		pg_atomic_write_u32(&stats->slots[slot].pid, 0);
-}
-
-/* A process that died before it could say that it ended does not count. */
-void
-rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog)
-{
-	memset(backlog, 0, sizeof(*backlog));
-	backlog->c0_size = rose_pick_c0_size();
-	backlog->nruns = (int) pg_atomic_read_u32(&shared->store.nruns);
-	backlog->run_bytes = pg_atomic_read_u64(&shared->store.level_bytes[0]);
-	backlog->c1_bytes = pg_atomic_read_u64(&shared->store.level_bytes[1]);
-	backlog->c2_bytes = pg_atomic_read_u64(&shared->store.level_bytes[2]);
-	for (int i = 0; i < ROSE_TABLE_MERGES; i++)
-	{
-		RoseMergeSlotShared *slot = &shared->merge_stats.slots[i];
-		int			pid = (int) pg_atomic_read_u32(&slot->pid);
-		int			into;
-
-		pg_read_barrier();
-		if (pid == 0 || BackendPidGetProc(pid) == NULL)
-			continue;
-		into = pg_atomic_read_u32(&slot->level) == 2;
-		backlog->done[into] = pg_atomic_read_u64(&slot->done);
-		backlog->total[into] = pg_atomic_read_u64(&slot->total);
-		backlog->pid[into] = pid;
-	}
 }

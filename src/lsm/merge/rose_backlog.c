@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_backlog.c
+ *	  What waits for merges, and how far those under way are.
+ *
+ * For whoever slows writers down, and for views: figures of a table's shared entry, read without
+ * locks or I/O, so that those of one moment need not fit together.  What merges write there is
+ * rose_merge_stats.h's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_backlog.h"
+
+#include "memtable/rose_memtable.h"
+#include "storage/procarray.h"
+
+uint64
+rose_pick_c0_size(void)
+{
+	return Max(rose_arena_total_bytes() / 2, 1);
+}
+
+/* A process that died before it could say that it ended does not count. */
+void
+rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog)
+{
+	memset(backlog, 0, sizeof(*backlog));
+	backlog->c0_size = rose_pick_c0_size();
+	backlog->nruns = (int) pg_atomic_read_u32(&shared->store.nruns);
+	backlog->run_bytes = pg_atomic_read_u64(&shared->store.level_bytes[0]);
+	backlog->c1_bytes = pg_atomic_read_u64(&shared->store.level_bytes[1]);
+	backlog->c2_bytes = pg_atomic_read_u64(&shared->store.level_bytes[2]);
+	for (int i = 0; i < ROSE_TABLE_MERGES; i++)
+	{
+		RoseMergeSlotShared *slot = &shared->merge_stats.slots[i];
+		int			pid = (int) pg_atomic_read_u32(&slot->pid);
+		int			into;
+
+		pg_read_barrier();
+		if (pid == 0 || BackendPidGetProc(pid) == NULL)
+			continue;
+		into = pg_atomic_read_u32(&slot->level) == 2;
+		backlog->done[into] = pg_atomic_read_u64(&slot->done);
+		backlog->total[into] = pg_atomic_read_u64(&slot->total);
+		backlog->pid[into] = pid;
+	}
+}
