@@ -12,6 +12,7 @@
 
 #include "fmgr.h"
 #include "indexam/rose_indexam.h"
+#include "lsm/rose_transaction.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/read/rose_tid.h"
@@ -110,6 +111,7 @@ _PG_init(void)
 
 	rose_declared_define_callbacks();
 	rose_table_define_callbacks();
+	rose_transaction_define_callbacks();
 	rose_rekey_define_callbacks();
 	rose_class_row_define_callbacks();
 	rose_primary_key_define_callbacks();

@@ -38,6 +38,7 @@
 #include "commands/defrem.h"
 #include "executor/executor.h"
 #include "indexam/rose_indexam.h"
+#include "lsm/rose_transaction.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/tree/rose_tree.h"

@@ -25,6 +25,7 @@
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
 #include "commands/progress.h"
+#include "lsm/rose_transaction.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_resort.h"

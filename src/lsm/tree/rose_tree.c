@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_tree.c
- *	  Backend-local table handles: cache, validity, and what ends with a
- *	  transaction.
+ *	  Backend-local table handles: cache and validity.
  *
  * A handle is found by the file's locator.  It has three parts that go stale in
  * different ways:
@@ -16,20 +15,13 @@
  * Handles that are stale by then go as well: their table may have been dropped, and
  * nobody would tell us.
  *
- * Files made or dropped by a transaction are noted with the nesting level of
- * their subtransaction; their registry entries go when the files do.  A prepared
- * transaction takes its notes to the grave; rose_registry_sweep is for those.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "lib/ilist.h"
-#include "lsm/read/rose_tid.h"
 #include "lsm/tree/rose_registry.h"
-#include "lsm/write/rose_write.h"
 #include "util/rose_preload.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -37,15 +29,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
-
-/* A file that this transaction made or dropped. */
-typedef struct FileNote
-{
-	slist_node	node;
-	RelFileLocator locator;
-	bool		created;		/* else dropped */
-	int			level;			/* transaction nesting level */
-} FileNote;
 
 /* Something replaced, to be freed at the end of the transaction. */
 typedef struct Grave
@@ -59,7 +42,6 @@ static HTAB *table_cache = NULL;
 static RoseTable *last_table = NULL;
 static uint64 transaction_count = 1;	/* 0 is never current */
 static slist_head graveyard = SLIST_STATIC_INIT(graveyard);
-static slist_head file_notes = SLIST_STATIC_INIT(file_notes);
 static bool sweep_needed = false;	/* some handle may be stale */
 
 /* ---- graveyard ---- */
@@ -451,131 +433,22 @@ rose_table_component(RoseTable *table, int index)
 	return table->components[index];
 }
 
-/* ---- files made and dropped ---- */
-
-static void
-note_file(RelFileLocator locator, bool created)
-{
-	FileNote   *note;
-
-	rose_registry_reach_all();
-	note = MemoryContextAlloc(TopMemoryContext, sizeof(FileNote));
-	note->locator = locator;
-	note->created = created;
-	note->level = GetCurrentTransactionNestLevel();
-	slist_push_head(&file_notes, &note->node);
-}
-
-void
-rose_table_file_created(RelFileLocator locator)
-{
-	note_file(locator, true);
-
-	/* an entry of an earlier file of that name, which a prepared transaction dropped */
-	rose_registry_drop(locator);
-}
-
-void
-rose_table_file_dropped(RelFileLocator locator)
-{
-	note_file(locator, false);
-}
-
-/*
- * Settle the notes of this level and deeper: drop registry entries whose file
- * goes.  commit: those dropped; else those created.
- */
-static void
-settle_files(int level, bool commit)
-{
-	slist_mutable_iter iter;
-
-	slist_foreach_modify(iter, &file_notes)
-	{
-		FileNote   *note = slist_container(FileNote, node, iter.cur);
-
-		if (note->level < level)
-			continue;
-		if (note->created != commit)
-		{
-			rose_registry_drop(note->locator);
-			sweep_needed = true;
-		}
-		slist_delete_current(&iter);
-		pfree(note);
-	}
-}
-
-static void
-forget_files(void)
-{
-	while (!slist_is_empty(&file_notes))
-		pfree(slist_container(FileNote, node, slist_pop_head_node(&file_notes)));
-}
-
 /* ---- callbacks ---- */
 
-static void
-end_transaction(void)
+/* Nobody uses a handle any more: pins are gone, and so may be files. */
+void
+rose_table_end_transaction(void)
 {
-	rose_write_end_transaction();
-	rose_tid_reset_all();
-	rose_pin_release_all();
 	transaction_count++;
 	empty_graveyard();
 	if (sweep_needed)
 		sweep_handles();
 }
 
-static void
-on_transaction_event(XactEvent event, void *arg)
+void
+rose_table_note_stale(void)
 {
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-			settle_files(1, true);
-			end_transaction();
-			break;
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PARALLEL_ABORT:
-			settle_files(1, false);
-			end_transaction();
-			break;
-		case XACT_EVENT_PREPARE:
-			forget_files();
-			end_transaction();
-			break;
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			break;
-	}
-}
-
-static void
-on_subtransaction_event(SubXactEvent event, SubTransactionId mine,
-						SubTransactionId parent, void *arg)
-{
-	int			level = GetCurrentTransactionNestLevel();
-	slist_iter	iter;
-
-	if (event == SUBXACT_EVENT_ABORT_SUB)
-	{
-		settle_files(level, false);
-		rose_insert_abort_subtransaction(level);
-		rose_direct_abort(level);
-	}
-	else if (event == SUBXACT_EVENT_COMMIT_SUB)
-	{
-		slist_foreach(iter, &file_notes)
-		{
-			FileNote   *note = slist_container(FileNote, node, iter.cur);
-
-			if (note->level == level)
-				note->level = level - 1;
-		}
-	}
+	sweep_needed = true;
 }
 
 /* relid InvalidOid: all relations. */
@@ -608,8 +481,6 @@ on_enum_invalidation(Datum arg, int cacheid, uint32 hashvalue)
 void
 rose_table_define_callbacks(void)
 {
-	RegisterXactCallback(on_transaction_event, NULL);
-	RegisterSubXactCallback(on_subtransaction_event, NULL);
 	CacheRegisterRelcacheCallback(on_relcache_invalidation, (Datum) 0);
 	CacheRegisterSyscacheCallback(ENUMOID, on_enum_invalidation, (Datum) 0);
 }

@@ -180,10 +180,13 @@ extern void rose_table_invalidate(RelFileLocator locator);
  */
 extern void rose_registry_reach_all(void);
 
-/* The rel's files were made or dropped in this transaction (AM and hooks call these). */
-extern void rose_table_file_created(RelFileLocator locator);
-extern void rose_table_file_dropped(RelFileLocator locator);
-extern void rose_table_define_callbacks(void);	/* xact, subxact, relcache; _PG_init */
+extern void rose_table_define_callbacks(void);	/* relcache, syscache; _PG_init */
+
+/* At the end of a transaction, after its pins: frees what nobody can use any more.  Raises no error. */
+extern void rose_table_end_transaction(void);
+
+/* Some handle may be stale: its file has gone.  Looked for at the end of the transaction. */
+extern void rose_table_note_stale(void);
 
 /*
  * Bring table->manifest and ->components up to date; returns the manifest.

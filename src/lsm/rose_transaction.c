@@ -1,0 +1,166 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_transaction.c
+ *	  What ends with a transaction or a subtransaction, and files that it made or dropped.
+ *
+ * Files made or dropped by a transaction are noted with the nesting level of
+ * their subtransaction; their registry entries go when the files do.  A prepared
+ * transaction takes its notes to the grave; rose_registry_sweep is for those.
+ *
+ * State is of this backend, so there are no locks.  Nothing here may fail at the end of a
+ * transaction, so that what needs memory is done when a file is noted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/rose_transaction.h"
+
+#include "access/xact.h"
+#include "lib/ilist.h"
+#include "lsm/read/rose_tid.h"
+#include "lsm/tree/rose_tree.h"
+#include "lsm/write/rose_write.h"
+#include "utils/memutils.h"
+
+/* A file that this transaction made or dropped. */
+typedef struct FileNote
+{
+	slist_node	node;
+	RelFileLocator locator;
+	bool		created;		/* else dropped */
+	int			level;			/* transaction nesting level */
+} FileNote;
+
+static slist_head file_notes = SLIST_STATIC_INIT(file_notes);
+
+/* ---- files made and dropped ---- */
+
+static void
+note_file(RelFileLocator locator, bool created)
+{
+	FileNote   *note;
+
+	rose_registry_reach_all();
+	note = MemoryContextAlloc(TopMemoryContext, sizeof(FileNote));
+	note->locator = locator;
+	note->created = created;
+	note->level = GetCurrentTransactionNestLevel();
+	slist_push_head(&file_notes, &note->node);
+}
+
+void
+rose_table_file_created(RelFileLocator locator)
+{
+	note_file(locator, true);
+
+	/* an entry of an earlier file of that name, which a prepared transaction dropped */
+	rose_registry_drop(locator);
+}
+
+void
+rose_table_file_dropped(RelFileLocator locator)
+{
+	note_file(locator, false);
+}
+
+/*
+ * Settle the notes of this level and deeper: drop registry entries whose file
+ * goes.  commit: those dropped; else those created.
+ */
+static void
+settle_files(int level, bool commit)
+{
+	slist_mutable_iter iter;
+
+	slist_foreach_modify(iter, &file_notes)
+	{
+		FileNote   *note = slist_container(FileNote, node, iter.cur);
+
+		if (note->level < level)
+			continue;
+		if (note->created != commit)
+		{
+			rose_registry_drop(note->locator);
+			rose_table_note_stale();
+		}
+		slist_delete_current(&iter);
+		pfree(note);
+	}
+}
+
+static void
+forget_files(void)
+{
+	while (!slist_is_empty(&file_notes))
+		pfree(slist_container(FileNote, node, slist_pop_head_node(&file_notes)));
+}
+
+/* ---- callbacks ---- */
+
+static void
+end_transaction(void)
+{
+	rose_write_end_transaction();
+	rose_tid_reset_all();
+	rose_pin_release_all();
+	rose_table_end_transaction();
+}
+
+static void
+on_transaction_event(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+			settle_files(1, true);
+			end_transaction();
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			settle_files(1, false);
+			end_transaction();
+			break;
+		case XACT_EVENT_PREPARE:
+			forget_files();
+			end_transaction();
+			break;
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			break;
+	}
+}
+
+static void
+on_subtransaction_event(SubXactEvent event, SubTransactionId mine,
+						SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	slist_iter	iter;
+
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		settle_files(level, false);
+		rose_insert_abort_subtransaction(level);
+		rose_direct_abort(level);
+	}
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		slist_foreach(iter, &file_notes)
+		{
+			FileNote   *note = slist_container(FileNote, node, iter.cur);
+
+			if (note->level == level)
+				note->level = level - 1;
+		}
+	}
+}
+
+void
+rose_transaction_define_callbacks(void)
+{
+	RegisterXactCallback(on_transaction_event, NULL);
+	RegisterSubXactCallback(on_subtransaction_event, NULL);
+}
