@@ -37,6 +37,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/tree/rose_run_state.h"
 #include "lsm/merge/rose_spill.h"
 
 #include "access/xact.h"
@@ -49,7 +50,6 @@
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_registry.h"
-#include "lsm/write/rose_write.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "util/rose_gentle.h"
@@ -156,7 +156,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 
 	if ((entry->hints & ROSE_MEM_HINT_ABORTED) || was_carried(spill, entry->version.seq))
 		return true;
-	logged = logged && (entry->version.op != ROSE_OP_LOCK || rose_write_logs_locks());
+	logged = logged && (entry->version.op != ROSE_OP_LOCK || rose_tree_logs_locks());
 	if (logged &&
 		!rose_tail_reserve(table->rel, store, schema->layout,
 						   rose_tail_record_size(schema->natts, &record), true))

@@ -85,3 +85,10 @@ rose_component_mergeable(RoseTable *table, const RoseComponentEntryDisk *entry)
 	return !(entry->flags & ROSE_COMPONENT_PRIVATE) ||
 		rose_private_state(table, entry) == ROSE_PRIVATE_COMMITTED;
 }
+
+/* Row locks die with the server, but for those of prepared transactions. */
+bool
+rose_tree_logs_locks(void)
+{
+	return max_prepared_xacts > 0;
+}

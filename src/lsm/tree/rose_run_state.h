@@ -40,4 +40,7 @@ extern RoseXidStatus rose_private_owner_status(uint64 owner);
 /* May a merge take it?  Live, and without a transaction in progress.  As above. */
 extern bool rose_component_mergeable(RoseTable *table, const RoseComponentEntryDisk *entry);
 
+/* Are row locks to be logged?  Only prepared transactions can have them after a crash. */
+extern bool rose_tree_logs_locks(void);
+
 #endif							/* ROSE_RUN_STATE_H */

@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/tree/rose_run_state.h"
 #include "lsm/write/rose_write_internal.h"
 
 #include "lsm/read/rose_tid.h"
@@ -472,7 +473,7 @@ try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
 		 LockTupleMode mode, RoseConflict *conflict, bool *again)
 {
 	RoseNewVersion new;
-	bool		log = rose_write_logs_locks();
+	bool		log = rose_tree_logs_locks();
 
 	make_key_version(table, target, ROSE_OP_LOCK, cid, &new);
 	new.version.lockmode = (uint8) mode;

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/tree/rose_run_state.h"
 #include "lsm/write/rose_write_internal.h"
 
 #include "access/detoast.h"
@@ -170,13 +171,6 @@ rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid)
 
 /* ---- rows ---- */
 
-/* Row locks die with the server, but for those of prepared transactions. */
-bool
-rose_write_logs_locks(void)
-{
-	return max_prepared_xacts > 0;
-}
-
 MinimalTuple
 rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Datum *key)
 {
@@ -290,7 +284,7 @@ log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		if (versions[i].version.op == ROSE_OP_LOCK && !rose_write_logs_locks())
+		if (versions[i].version.op == ROSE_OP_LOCK && !rose_tree_logs_locks())
 			continue;
 		records[nrecords].version = versions[i].version;
 		records[nrecords++].row = versions[i].row;

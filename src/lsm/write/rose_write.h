@@ -113,7 +113,4 @@ extern RoseBulkLoad *rose_bulkload_begin(RoseTable *table, CommandId cid, bool c
 extern void rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls);
 extern uint64 rose_bulkload_finish(RoseBulkLoad *load); /* rows */
 
-/* Are row locks to be logged?  Only prepared transactions can have them after a crash. */
-extern bool rose_write_logs_locks(void);
-
 #endif							/* ROSE_WRITE_H */
