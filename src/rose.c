@@ -109,6 +109,7 @@ _PG_init(void)
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = rose_shmem_startup;
 
+	rose_tableam_register();
 	rose_declared_define_callbacks();
 	rose_table_define_callbacks();
 	rose_transaction_define_callbacks();

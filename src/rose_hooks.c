@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/tree/rose_relation.h"
 #include "rose_hooks.h"
 
 #include "compat/rose_compat_am.h"	/* first: see there */

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/tree/rose_relation.h"
 #include "rose_publications.h"
 
 #include "compat/rose_compat_am.h"	/* first: see there */

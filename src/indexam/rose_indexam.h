@@ -12,7 +12,7 @@
 
 #include "access/genam.h"
 #include "access/relscan.h"
-#include "lsm/rose_face.h"
+#include "indexam/rose_index_fetch.h"
 
 /* --- wiring --- */
 extern void rose_primary_key_define_callbacks(void);

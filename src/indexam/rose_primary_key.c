@@ -53,6 +53,7 @@
 #include "access/nbtree.h"
 #include "access/xact.h"
 #include "access/xloginsert.h"
+#include "lsm/tree/rose_relation.h"
 #include "catalog/pg_am.h"
 #include "indexam/rose_indexam.h"
 #include "miscadmin.h"

@@ -11,8 +11,8 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "lsm/read/rose_scan.h"
 #include "lsm/merge/rose_tree_check.h"
-#include "lsm/rose_face.h"
 #include "miscadmin.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"

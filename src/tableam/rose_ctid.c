@@ -17,6 +17,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/tree/rose_relation.h"
 #include "tableam/rose_ctid.h"
 
 #include "access/sysattr.h"

@@ -34,6 +34,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "lsm/tree/rose_relation.h"
 #include "catalog/pg_am.h"
 #include "executor/tuptable.h"
 #include "lsm/merge/rose_resort.h"

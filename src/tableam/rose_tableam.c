@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "lsm/tree/rose_relation.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 #include "util/rose_preload.h"
@@ -25,7 +26,7 @@ rose_slot_callbacks(Relation rel)
 	return &rose_slot_ops;
 }
 
-const TableAmRoutine rose_table_routine = {
+static const TableAmRoutine table_routine = {
 	.type = T_TableAmRoutine,
 
 	.slot_callbacks = rose_slot_callbacks,
@@ -123,6 +124,12 @@ rose_tableam_define_settings(void)
 
 /* ---- handler ---- */
 
+void
+rose_tableam_register(void)
+{
+	rose_relation_routine = &table_routine;
+}
+
 /*
  * Without its shared memory rose could neither read nor write a table, so an
  * open of one fails here, before anything else is touched.
@@ -131,5 +138,5 @@ Datum
 rose_tableam_handler(PG_FUNCTION_ARGS)
 {
 	rose_require_preload();
-	PG_RETURN_POINTER(&rose_table_routine);
+	PG_RETURN_POINTER(&table_routine);
 }

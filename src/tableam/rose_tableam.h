@@ -15,7 +15,7 @@
 
 #include "access/tableam.h"
 #include "compat/rose_compat_am.h"
-#include "lsm/rose_face.h"
+#include "indexam/rose_index_fetch.h"
 
 typedef struct RoseSlices RoseSlices;
 
@@ -35,6 +35,7 @@ typedef struct RoseTableScan
 
 /* --- settings (rose_tableam.c) --- */
 extern void rose_tableam_define_settings(void); /* rose.read_mode; _PG_init */
+extern void rose_tableam_register(void);	/* for rose_relation_is_rose; _PG_init */
 
 /* --- reading (rose_tableam_scan.c) --- */
 extern TableScanDesc rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys,

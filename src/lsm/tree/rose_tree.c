@@ -22,6 +22,7 @@
 #include "access/xlog.h"
 #include "lib/ilist.h"
 #include "lsm/tree/rose_registry.h"
+#include "lsm/tree/rose_relation.h"
 #include "util/rose_preload.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -37,6 +38,8 @@ typedef struct Grave
 	RoseComponent *component;	/* one of them */
 	RoseSchema *schema;
 } Grave;
+
+const TableAmRoutine *rose_relation_routine = NULL;
 
 static HTAB *table_cache = NULL;
 static RoseTable *last_table = NULL;

@@ -1,17 +1,16 @@
 /*-------------------------------------------------------------------------
  *
- * rose_face.h
- *	  What the table's face (tableam/) and the index's face (indexam/) know of
- *	  each other.
+ * rose_index_fetch.h
+ *	  The primary key's index, as the table access method knows it.
  *
- * They are two halves of one thing: the primary key's index has no storage, so an
- * index scan is a scan of the table.  Neither folder includes the other; what one
- * needs from the other is declared here and defined there.
+ * They are two halves of one thing: the primary key's index has no storage, so an index scan is a scan of
+ * the table.  The table's side is above the index's: it is told the row that the scan stands on by
+ * RoseIndexFetch, and tells of what aminsert is to find.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_FACE_H
-#define ROSE_FACE_H
+#ifndef ROSE_INDEX_FETCH_H
+#define ROSE_INDEX_FETCH_H
 
 #include "postgres.h"
 
@@ -19,16 +18,6 @@
 #include "access/tableam.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/tree/rose_pieces.h"
-
-/* --- tableam/ --- */
-
-extern const TableAmRoutine rose_table_routine;
-
-static inline bool
-rose_relation_is_rose(Relation rel)
-{
-	return rel->rd_tableam == &rose_table_routine;
-}
 
 /*
  * The table side of an index scan; scan->xs_heapfetch of the executor's scan.
@@ -49,8 +38,6 @@ typedef struct RoseIndexFetch
 	bool		row_is_shared;	/* it belongs to a cached lookup: good for one fetch */
 	ItemPointerData tid;		/* its TID */
 } RoseIndexFetch;
-
-/* --- indexam/ --- */
 
 /* Give the opened primary key index of this rose table rose's routine. */
 extern void rose_primary_key_attach(Relation heap);
@@ -79,4 +66,4 @@ rose_tid_is_inserted(const ItemPointerData *tid)
 /* Frees fetch->scan. */
 extern void rose_index_scan_free(RoseIndexScan *scan);
 
-#endif							/* ROSE_FACE_H */
+#endif							/* ROSE_INDEX_FETCH_H */
