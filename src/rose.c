@@ -111,7 +111,7 @@ _PG_init(void)
 
 	rose_tableam_register();
 	rose_declared_define_callbacks();
-	rose_table_define_callbacks();
+	rose_tree_define_callbacks();
 	rose_transaction_define_callbacks();
 	rose_rekey_define_callbacks();
 	rose_class_row_define_callbacks();

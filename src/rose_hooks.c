@@ -125,7 +125,7 @@ note_dropped_relation(Oid relid)
 	if (rel->rd_rel->relkind == RELKIND_INDEX)
 		note_dropped_index(rel);
 	else if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
-		rose_table_file_dropped(rose_rel_locator(rel));
+		rose_transaction_file_dropped(rose_rel_locator(rel));
 	RelationClose(rel);
 }
 

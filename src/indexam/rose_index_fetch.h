@@ -29,7 +29,7 @@ typedef struct RoseIndexScan RoseIndexScan;
 typedef struct RoseIndexFetch
 {
 	IndexFetchTableData base;
-	RoseTable  *table;
+	RoseTree   *tree;
 	MemoryContext context;		/* lives as long as the scan */
 
 	/* set by the index side */

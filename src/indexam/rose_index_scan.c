@@ -93,7 +93,7 @@ index_scan_prepare(IndexScanDesc iscan, RoseIndexFetch *fetch)
 
 	if (iscan->parallel_scan)
 		elog(ERROR, "parallel scan of the primary key of a rose table");
-	scan->quals = rose_index_quals_create(fetch->table->schema, iscan->keyData,
+	scan->quals = rose_index_quals_create(fetch->tree->schema, iscan->keyData,
 										  iscan->numberOfKeys);
 	MemoryContextSwitchTo(old);
 
@@ -125,7 +125,7 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->context);
 
-		scan->scan = rose_scan_begin(fetch->table, iscan->xs_snapshot, &scan->range, false);
+		scan->scan = rose_scan_begin(fetch->tree, iscan->xs_snapshot, &scan->range, false);
 		MemoryContextSwitchTo(old);
 	}
 }
@@ -148,7 +148,7 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	if (scan->point_done)
 		return NULL;
 	scan->point_done = true;
-	lookup = rose_lookup_cached(fetch->table);
+	lookup = rose_lookup_cached(fetch->tree);
 	row = rose_lookup_get(lookup, iscan->xs_snapshot, scan->range.lower);
 	if (row)
 		rose_lookup_tid(lookup, &fetch->tid);
@@ -247,7 +247,7 @@ rose_index_markpos(IndexScanDesc iscan)
 		scan->mark_context = AllocSetContextCreate(scan->context, "rose index scan mark",
 												   ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(scan->mark_context);
-	rose_key_copy(fetch->table->schema, scan->mark_key, fetch->row->key, scan->mark_context);
+	rose_key_copy(fetch->tree->schema, scan->mark_key, fetch->row->key, scan->mark_context);
 	scan->mark_direction = scan->direction;
 }
 
@@ -261,7 +261,7 @@ rose_index_restrpos(IndexScanDesc iscan)
 {
 	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
 	RoseIndexScan *scan = fetch->scan;
-	int			width = rose_schema_key_width(fetch->table->schema);
+	int			width = rose_schema_key_width(fetch->tree->schema);
 
 	fetch->row = NULL;
 	scan->active = false;

@@ -50,7 +50,7 @@ note_file(RelFileLocator locator, bool created)
 }
 
 void
-rose_table_file_created(RelFileLocator locator)
+rose_transaction_file_created(RelFileLocator locator)
 {
 	note_file(locator, true);
 
@@ -59,7 +59,7 @@ rose_table_file_created(RelFileLocator locator)
 }
 
 void
-rose_table_file_dropped(RelFileLocator locator)
+rose_transaction_file_dropped(RelFileLocator locator)
 {
 	note_file(locator, false);
 }
@@ -82,7 +82,7 @@ settle_files(int level, bool commit)
 		if (note->created != commit)
 		{
 			rose_registry_drop(note->locator);
-			rose_table_note_stale();
+			rose_tree_note_stale();
 		}
 		slist_delete_current(&iter);
 		pfree(note);
@@ -104,7 +104,7 @@ end_transaction(void)
 	rose_write_end_transaction();
 	rose_tid_reset_all();
 	rose_pin_release_all();
-	rose_table_end_transaction();
+	rose_tree_end_transaction();
 }
 
 static void

@@ -15,8 +15,8 @@
 #include "compat/rose_compat.h"
 
 /* The rel's files were made or dropped in this transaction (AM and hooks call these). */
-extern void rose_table_file_created(RelFileLocator locator);
-extern void rose_table_file_dropped(RelFileLocator locator);
+extern void rose_transaction_file_created(RelFileLocator locator);
+extern void rose_transaction_file_dropped(RelFileLocator locator);
 extern void rose_transaction_define_callbacks(void);	/* xact, subxact; _PG_init */
 
 #endif							/* ROSE_TRANSACTION_H */

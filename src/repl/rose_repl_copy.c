@@ -158,7 +158,7 @@ load_rows(CopyFromState cstate, RoseBulkLoad *load, Relation rel)
 }
 
 static void
-require_empty(RoseTable *table)
+require_empty(RoseTree *table)
 {
 	RoseScan   *scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, false);
 	bool		empty = rose_scan_next(scan, ForwardScanDirection) == NULL;
@@ -174,14 +174,14 @@ require_empty(RoseTable *table)
 
 /* Level 2 takes a component only if nothing lies above it. */
 static int
-target_level(RoseTable *table)
+target_level(RoseTree *table)
 {
 	bool		untouched;
 
 	LWLockAcquire(&table->shared->c0.write_lock, LW_SHARED);
 	untouched = rose_c0_is_empty(&table->shared->c0);
 	LWLockRelease(&table->shared->c0.write_lock);
-	return untouched && rose_table_manifest(table)->ncomponents == 0 ? 2 : 0;
+	return untouched && rose_tree_manifest(table)->ncomponents == 0 ? 2 : 0;
 }
 
 /* As the table's owner: defaults of columns that are not in the list may be evaluated. */
@@ -268,7 +268,7 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 static uint64
 copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 {
-	RoseTable  *table = rose_table_open(rel);
+	RoseTree   *table = rose_tree_open(rel);
 	RoseSubscriptionTable *listed = require_listed(rel);
 	uint64		nrows;
 	List	   *remote_names = NIL;

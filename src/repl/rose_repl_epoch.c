@@ -47,7 +47,7 @@
 
 static uint64 received_before = 0;	/* bytes received before the last epoch */
 
-typedef void (*TableCallback) (RoseTable *table, uint64 epoch);
+typedef void (*TableCallback) (RoseTree *table, uint64 epoch);
 
 /* The subscription's tables, in the message context. */
 static List *
@@ -88,7 +88,7 @@ visit_table(Oid relid, TableCallback callback, uint64 epoch)
 	}
 	if (rel->rd_rel->relkind == RELKIND_RELATION &&
 		rel->rd_rel->relam == get_table_am_oid("rose", false))
-		callback(rose_table_open_any_order(rel), epoch);
+		callback(rose_tree_open_any_order(rel), epoch);
 	relation_close(rel, NoLock);
 }
 
@@ -117,37 +117,37 @@ for_each_table(TableCallback callback, uint64 epoch)
 
 /* One that has no slot for a new memtable, because spills have failed: all of it. */
 static void
-spill_stuck_table(RoseTable *table, uint64 epoch)
+spill_stuck_table(RoseTree *table, uint64 epoch)
 {
 	rose_spill(table, rose_apply.sub->subid, epoch);
 }
 
 static void
-spill_table(RoseTable *table, uint64 epoch)
+spill_table(RoseTree *table, uint64 epoch)
 {
 	rose_epoch_spill(table, rose_apply.sub->subid, epoch);
 }
 
 static void
-spill_own_rows(RoseTable *table, uint64 epoch)
+spill_own_rows(RoseTree *table, uint64 epoch)
 {
 	rose_spill_own(table, rose_apply.sub->subid, epoch);
 }
 
 static void
-publish_table(RoseTable *table, uint64 epoch)
+publish_table(RoseTree *table, uint64 epoch)
 {
 	rose_epoch_publish(table, rose_apply.sub->subid, epoch);
 }
 
 static void
-feed_table(RoseTable *table, uint64 epoch)
+feed_table(RoseTree *table, uint64 epoch)
 {
 	rose_repl_feed(table->rel, rose_apply.sub->subid);
 }
 
 static void
-recover_table(RoseTable *table, uint64 epoch)
+recover_table(RoseTree *table, uint64 epoch)
 {
 	if (epoch > 0)
 		publish_table(table, epoch);
@@ -269,9 +269,9 @@ rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn)
 static bool crowded;
 
 static void
-look_whether_crowded(RoseTable *table, uint64 epoch)
+look_whether_crowded(RoseTree *table, uint64 epoch)
 {
-	if (rose_table_manifest(table)->ncomponents >= ROSE_EPOCH_MANY_COMPONENTS)
+	if (rose_tree_manifest(table)->ncomponents >= ROSE_EPOCH_MANY_COMPONENTS)
 		crowded = true;
 }
 

@@ -221,7 +221,7 @@ typedef struct RoseReplRel
 	bits8	   *present;
 
 	Relation	rel;			/* open in the current batch, or NULL; then also ... */
-	RoseTable  *table;
+	RoseTree   *table;
 	RoseRules  *rules;
 	RoseReplTableCounts counts; /* since the last batch */
 } RoseReplRel;

@@ -107,7 +107,7 @@ rose_repl_target_table(const RoseUpstreamTable *remote)
 void
 rose_repl_feed(Relation rel, Oid subid)
 {
-	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseTree   *table = rose_tree_open_any_order(rel);
 	RoseMetaInfo info;
 	Oid			fed_by;
 	bool		blame;
@@ -142,7 +142,7 @@ void
 rose_repl_unfeed(Oid relid, Oid subid)
 {
 	Relation	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
-	RoseTable  *table;
+	RoseTree   *table;
 	bool		ours;
 
 	if (rel == NULL)
@@ -150,7 +150,7 @@ rose_repl_unfeed(Oid relid, Oid subid)
 	if (rel->rd_rel->relkind == RELKIND_RELATION &&
 		rel->rd_rel->relam == get_table_am_oid("rose", true))
 	{
-		table = rose_table_open_any_order(rel);
+		table = rose_tree_open_any_order(rel);
 		LWLockAcquire(&table->shared->c0.write_lock, LW_EXCLUSIVE);
 		ours = OidIsValid(table->shared->fed_by) &&
 			(table->shared->fed_by == subid || !OidIsValid(subid));
@@ -672,7 +672,7 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	rose_apply.blame = true;
 	require_target(entry->rel);
 	rose_repl_feed(entry->rel, relmap_subid);
-	entry->table = rose_table_open(entry->rel);
+	entry->table = rose_tree_open(entry->rel);
 	entry->rules = rose_rules_create(entry->rel, entry->context);
 	if (entry->columns == NULL && !map_columns(entry))
 	{

@@ -41,18 +41,18 @@ report_problem(void *arg, BlockNumber block, const char *message)
 }
 
 static void
-check_components(RoseTable *table, CheckState *state)
+check_components(RoseTree *tree, CheckState *state)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		rose_component_check(rose_table_component(table, i), table->rel, table->schema,
+		rose_component_check(rose_tree_component(tree, i), tree->rel, tree->schema,
 							 report_problem, state);
 	}
 	if (state->nproblems == 0)
-		rose_table_check(table, report_problem, state);
+		rose_tree_check(tree, report_problem, state);
 }
 
 /*
@@ -60,10 +60,10 @@ check_components(RoseTable *table, CheckState *state)
  * its key, which asks the filters that the scan does not, must find it.
  */
 static void
-check_row(RoseTable *table, RoseLookup *lookup, const RoseRow *row, const Datum *last,
+check_row(RoseTree *tree, RoseLookup *lookup, const RoseRow *row, const Datum *last,
 		  uint64 number, CheckState *state)
 {
-	const RoseSchema *schema = table->schema;
+	const RoseSchema *schema = tree->schema;
 	const RoseRow *found;
 
 	if (last && rose_key_compare(schema, last, row->key, rose_schema_key_width(schema)) >= 0)
@@ -82,10 +82,10 @@ check_row(RoseTable *table, RoseLookup *lookup, const RoseRow *row, const Datum 
 
 /* Scan the table and look each row up; returns the number of rows. */
 static uint64
-check_rows_forward(RoseTable *table, CheckState *state)
+check_rows_forward(RoseTree *tree, CheckState *state)
 {
-	RoseScan   *scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, true);
-	RoseLookup *lookup = rose_lookup_create(table);
+	RoseScan   *scan = rose_scan_begin(tree, GetActiveSnapshot(), NULL, true);
+	RoseLookup *lookup = rose_lookup_create(tree);
 	MemoryContext contexts[2];
 	Datum		keys[2][INDEX_MAX_KEYS];
 	const Datum *last = NULL;
@@ -101,8 +101,8 @@ check_rows_forward(RoseTable *table, CheckState *state)
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(contexts[turn]);
-		rose_key_copy(table->schema, keys[turn], row->key, contexts[turn]);
-		check_row(table, lookup, row, last, nrows, state);
+		rose_key_copy(tree->schema, keys[turn], row->key, contexts[turn]);
+		check_row(tree, lookup, row, last, nrows, state);
 		last = keys[turn];
 	}
 	rose_lookup_free(lookup);
@@ -111,9 +111,9 @@ check_rows_forward(RoseTable *table, CheckState *state)
 }
 
 static uint64
-count_rows_backward(RoseTable *table)
+count_rows_backward(RoseTree *tree)
 {
-	RoseScan   *scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, true);
+	RoseScan   *scan = rose_scan_begin(tree, GetActiveSnapshot(), NULL, true);
 	uint64		nrows = 0;
 
 	while (rose_scan_next(scan, BackwardScanDirection) != NULL)
@@ -133,20 +133,20 @@ rose_sql_check(PG_FUNCTION_ARGS)
 {
 	CheckState	state = {0};
 	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
-	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseTree   *tree = rose_tree_open_any_order(rel);
 
 	InitMaterializedSRF(fcinfo, 0);
 	state.fcinfo = fcinfo;
 
-	rose_store_check(rel, &table->shared->store, report_problem, &state);
-	check_components(table, &state);
-	if (table->shared->other_order)
+	rose_store_check(rel, &tree->shared->store, report_problem, &state);
+	check_components(tree, &state);
+	if (tree->shared->other_order)
 		report_problem(&state, InvalidBlockNumber,
 					   "rows are sorted by other versions of collations than the server has: use REINDEX TABLE");
 	if (state.nproblems == 0)
 	{
-		uint64		forward = check_rows_forward(table, &state);
-		uint64		backward = count_rows_backward(table);
+		uint64		forward = check_rows_forward(tree, &state);
+		uint64		backward = count_rows_backward(tree);
 
 		if (forward != backward)
 			report_problem(&state, InvalidBlockNumber,

@@ -30,14 +30,14 @@ PG_FUNCTION_INFO_V1(rose_sql_detach);
  * that, because its data and its upstream position belong together.
  */
 static void
-spill_table(RoseTable *table)
+spill_table(RoseTree *tree)
 {
-	Oid			subid = table->shared->fed_by;
+	Oid			subid = tree->shared->fed_by;
 
 	if (OidIsValid(subid))
 		rose_repl_spill(subid, FEED_SPILL_TIMEOUT);
 	else
-		(void) rose_spill(table, InvalidOid, 0);
+		(void) rose_spill(tree, InvalidOid, 0);
 }
 
 Datum
@@ -45,7 +45,7 @@ rose_sql_spill(PG_FUNCTION_ARGS)
 {
 	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
 
-	spill_table(rose_table_open(rel));
+	spill_table(rose_tree_open(rel));
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
@@ -55,14 +55,14 @@ rose_sql_spill(PG_FUNCTION_ARGS)
  * table has too many components.  So what is on disk is merged without it.
  */
 static void
-spill_fed_table_if_possible(RoseTable *table)
+spill_fed_table_if_possible(RoseTree *tree)
 {
-	char	   *failure = rose_repl_try_spill(table->shared->fed_by, FEED_MERGE_TIMEOUT);
+	char	   *failure = rose_repl_try_spill(tree->shared->fed_by, FEED_MERGE_TIMEOUT);
 
 	if (failure != NULL)
 		ereport(WARNING,
 				(errmsg("merging only what is on disk of table \"%s\"",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(tree->rel)),
 				 errdetail("%s", failure)));
 }
 
@@ -71,11 +71,11 @@ rose_sql_merge(PG_FUNCTION_ARGS)
 {
 	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
 	bool		alone = !rose_pin_is_held(rose_rel_locator(rel));
-	RoseTable  *table = rose_table_open(rel);
+	RoseTree   *tree = rose_tree_open(rel);
 
-	if (OidIsValid(table->shared->fed_by))
-		spill_fed_table_if_possible(table);
-	rose_merge_all(table, alone);
+	if (OidIsValid(tree->shared->fed_by))
+		spill_fed_table_if_possible(tree);
+	rose_merge_all(tree, alone);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }

@@ -38,7 +38,7 @@ emit_unknown(FunctionCallInfo fcinfo)
  * read, because somebody has locked it or this is a standby: then a row of nulls is the result.  Views of all
  * tables must neither wait for one nor fail.
  */
-static RoseTable *
+static RoseTree *
 begin_result(FunctionCallInfo fcinfo)
 {
 	Oid			relid = PG_GETARG_OID(0);
@@ -60,13 +60,13 @@ begin_result(FunctionCallInfo fcinfo)
 		relation_close(rel, AccessShareLock);
 		return NULL;
 	}
-	return rose_table_open_any_order(rel);
+	return rose_tree_open_any_order(rel);
 }
 
 static void
-end_result(RoseTable *table)
+end_result(RoseTree *tree)
 {
-	relation_close(table->rel, AccessShareLock);
+	relation_close(tree->rel, AccessShareLock);
 }
 
 /* ---- components ---- */
@@ -81,9 +81,9 @@ compare_memtables(const void *a, const void *b)
 }
 
 static void
-emit_memtables(FunctionCallInfo fcinfo, RoseTable *table)
+emit_memtables(FunctionCallInfo fcinfo, RoseTree *tree)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
 	RoseSqlRow	row = {0};
 
@@ -156,16 +156,16 @@ emit_component(FunctionCallInfo fcinfo, const RoseComponentEntryDisk *entry)
 Datum
 rose_components(PG_FUNCTION_ARGS)
 {
-	RoseTable  *table = begin_result(fcinfo);
+	RoseTree   *tree = begin_result(fcinfo);
 	const RoseManifest *manifest;
 
-	if (table == NULL)
+	if (tree == NULL)
 		return (Datum) 0;
-	emit_memtables(fcinfo, table);
-	manifest = rose_table_manifest(table);
+	emit_memtables(fcinfo, tree);
+	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
 		emit_component(fcinfo, &manifest->components[i]);
-	end_result(table);
+	end_result(tree);
 	return (Datum) 0;
 }
 
@@ -176,19 +176,19 @@ rose_space(PG_FUNCTION_ARGS)
 {
 	static const RoseSpaceUse columns[] = {ROSE_SPACE_C2, ROSE_SPACE_C1, ROSE_SPACE_RUNS,
 		ROSE_SPACE_TAIL, ROSE_SPACE_BUILDING, ROSE_SPACE_RETIRED, ROSE_SPACE_FREE};
-	RoseTable  *table = begin_result(fcinfo);
+	RoseTree   *tree = begin_result(fcinfo);
 	RoseSpace	space;
 	RoseSqlRow	row = {0};
 
-	if (table == NULL)
+	if (tree == NULL)
 		return (Datum) 0;
-	rose_store_space(table->rel, &table->shared->store, &space);
+	rose_store_space(tree->rel, &tree->shared->store, &space);
 	rose_sql_put_int8(&row, space.file_blocks * BLCKSZ);
 	for (int i = 0; i < lengthof(columns); i++)
 		rose_sql_put_int8(&row, space.blocks[columns[i]] * BLCKSZ);
 	rose_sql_put_int8(&row, space.end_free * BLCKSZ);
 	rose_sql_emit(fcinfo, &row);
-	end_result(table);
+	end_result(tree);
 	return (Datum) 0;
 }
 
@@ -196,20 +196,20 @@ rose_space(PG_FUNCTION_ARGS)
 
 /* R as the picker derives it now. */
 static double
-current_ratio(RoseTable *table)
+current_ratio(RoseTree *tree)
 {
 	RosePickInput input;
 	RosePickFlags flags;
 
-	rose_pick_input(table, &input, &flags);
+	rose_pick_input(tree, &input, &flags);
 	return rose_pick_merge(&input).ratio;
 }
 
 /* Uncompressed bytes of a table's components over the bytes that they take. */
 static double
-current_compression(RoseTable *table)
+current_compression(RoseTree *tree)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 	double		raw = 0;
 	double		stored = 0;
 
@@ -237,15 +237,15 @@ put_merge(RoseSqlRow *row, const RoseMergeBacklog *backlog, int into)
  * read and write each R times (Rose paper, section 2.2), so 4 R / compression is expected.
  */
 static void
-put_amplification(RoseSqlRow *row, RoseTable *table)
+put_amplification(RoseSqlRow *row, RoseTree *tree)
 {
-	RoseMergeStatsShared *stats = &table->shared->merge_stats;
+	RoseMergeStatsShared *stats = &tree->shared->merge_stats;
 	uint64		raw = pg_atomic_read_u64(&stats->came_raw_bytes);
 	uint64		came = pg_atomic_read_u64(&stats->came_bytes);
 	uint64		nread = pg_atomic_read_u64(&stats->read_bytes);
 	uint64		written = pg_atomic_read_u64(&stats->written_bytes);
-	double		ratio = current_ratio(table);
-	double		compression = current_compression(table);
+	double		ratio = current_ratio(tree);
+	double		compression = current_compression(tree);
 
 	rose_sql_put_int8(row, raw);
 	rose_sql_put_int8(row, came);
@@ -259,22 +259,22 @@ put_amplification(RoseSqlRow *row, RoseTable *table)
 Datum
 rose_merge_progress_of(PG_FUNCTION_ARGS)
 {
-	RoseTable  *table = begin_result(fcinfo);
+	RoseTree   *tree = begin_result(fcinfo);
 	RoseMergeBacklog backlog;
 	RoseSqlRow	row = {0};
 
-	if (table == NULL)
+	if (tree == NULL)
 		return (Datum) 0;
-	rose_merge_backlog(table->shared, &backlog);
+	rose_merge_backlog(tree->shared, &backlog);
 	rose_sql_put(&row, Int32GetDatum(backlog.nruns), false);
 	rose_sql_put_int8(&row, backlog.run_bytes);
 	rose_sql_put_int8(&row, backlog.c1_bytes);
 	rose_sql_put_int8(&row, backlog.c2_bytes);
 	put_merge(&row, &backlog, 0);
 	put_merge(&row, &backlog, 1);
-	put_amplification(&row, table);
-	rose_sql_put_int8(&row, pg_atomic_read_u64(&table->shared->merge_stats.missing_rows));
+	put_amplification(&row, tree);
+	rose_sql_put_int8(&row, pg_atomic_read_u64(&tree->shared->merge_stats.missing_rows));
 	rose_sql_emit(fcinfo, &row);
-	end_result(table);
+	end_result(tree);
 	return (Datum) 0;
 }

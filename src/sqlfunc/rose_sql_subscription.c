@@ -592,17 +592,17 @@ tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
 		tables = list_make1(rose_sql_require_table(sub, tables, relid));
 	foreach(lc, tables)
 	{
-		RoseSubscriptionTable *table = lfirst(lc);
+		RoseSubscriptionTable *tree = lfirst(lc);
 
-		if (strcmp(table->state, ROSE_REL_READY) == 0)
+		if (strcmp(tree->state, ROSE_REL_READY) == 0)
 			continue;
-		if (strcmp(table->state, ROSE_REL_ERROR) != 0)
+		if (strcmp(tree->state, ROSE_REL_ERROR) != 0)
 			result = false;		/* waits for its copy */
-		else if (table->error_lsn < lsn)
+		else if (tree->error_lsn < lsn)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("table \"%s.%s\" of rose subscription \"%s\" is paused after an error, before %X/%X",
-							table->remote.nspname, table->remote.relname, sub->name,
+							tree->remote.nspname, tree->remote.relname, sub->name,
 							LSN_FORMAT_ARGS(lsn)),
 					 errhint("See last_error in rose.stat_subscription_tables.  To wait for another table, give it as the last argument.")));
 	}

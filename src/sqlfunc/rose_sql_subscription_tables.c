@@ -62,14 +62,14 @@ rose_sql_add_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, b
 RoseSubscriptionTable *
 rose_sql_require_table(const RoseSubscription *sub, List *tables, Oid relid)
 {
-	RoseSubscriptionTable *table = rose_subscription_find_table(tables, relid);
+	RoseSubscriptionTable *tree = rose_subscription_find_table(tables, relid);
 
-	if (table == NULL)
+	if (tree == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("table \"%s\" is not part of rose subscription \"%s\"",
 						get_rel_name(relid), sub->name)));
-	return table;
+	return tree;
 }
 
 static bool
@@ -97,16 +97,16 @@ find_table_of(List *tables, const RoseUpstreamTable *remote, List *published)
 
 	foreach(lc, tables)
 	{
-		RoseSubscriptionTable *table = lfirst(lc);
+		RoseSubscriptionTable *tree = lfirst(lc);
 
-		if (get_rel_name(table->relid) == NULL)
+		if (get_rel_name(tree->relid) == NULL)
 			continue;			/* dropped here */
-		if (table->remote.relid == remote->relid)
-			return table;
-		if (strcmp(table->remote.nspname, remote->nspname) == 0 &&
-			strcmp(table->remote.relname, remote->relname) == 0 &&
-			!list_has_remote(published, table->remote.relid))
-			namesake = table;
+		if (tree->remote.relid == remote->relid)
+			return tree;
+		if (strcmp(tree->remote.nspname, remote->nspname) == 0 &&
+			strcmp(tree->remote.relname, remote->relname) == 0 &&
+			!list_has_remote(published, tree->remote.relid))
+			namesake = tree;
 	}
 	return namesake;
 }
@@ -122,10 +122,10 @@ rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *su
 
 	foreach(lc, published)
 	{
-		RoseSubscriptionTable *table = find_table_of(have, lfirst(lc), published);
+		RoseSubscriptionTable *tree = find_table_of(have, lfirst(lc), published);
 
-		if (table != NULL)
-			keep = lappend_oid(keep, table->relid);
+		if (tree != NULL)
+			keep = lappend_oid(keep, tree->relid);
 		else
 			add = lappend(add, lfirst(lc));
 	}
@@ -168,14 +168,14 @@ truncate_tables(List *relids)
 void
 rose_sql_resync_table(const RoseSubscription *sub, Oid relid)
 {
-	RoseSubscriptionTable *table = rose_sql_require_table(sub, rose_subscription_tables(sub->subid), relid);
+	RoseSubscriptionTable *tree = rose_sql_require_table(sub, rose_subscription_tables(sub->subid), relid);
 
 	rose_repl_unfeed(relid, sub->subid);
 	rose_subscription_remove_table(sub->subid, relid);
 	truncate_tables(list_make1_oid(relid));
-	rose_subscription_add_table(sub->subid, relid, &table->remote, ROSE_REL_INIT);
-	if (table->columns != NULL)
-		rose_subscription_set_columns(sub->subid, relid, table->columns);
+	rose_subscription_add_table(sub->subid, relid, &tree->remote, ROSE_REL_INIT);
+	if (tree->columns != NULL)
+		rose_subscription_set_columns(sub->subid, relid, tree->columns);
 }
 
 /* All of the subscription. */
@@ -188,20 +188,20 @@ empty_tables(const RoseSubscription *sub)
 
 	foreach(lc, tables)
 	{
-		RoseSubscriptionTable *table = lfirst(lc);
+		RoseSubscriptionTable *tree = lfirst(lc);
 
-		rose_repl_unfeed(table->relid, sub->subid);
-		rose_subscription_remove_table(sub->subid, table->relid);
-		if (get_rel_name(table->relid) != NULL)
-			relids = lappend_oid(relids, table->relid);
+		rose_repl_unfeed(tree->relid, sub->subid);
+		rose_subscription_remove_table(sub->subid, tree->relid);
+		if (get_rel_name(tree->relid) != NULL)
+			relids = lappend_oid(relids, tree->relid);
 	}
 	truncate_tables(relids);
 	foreach(lc, tables)
 	{
-		RoseSubscriptionTable *table = lfirst(lc);
+		RoseSubscriptionTable *tree = lfirst(lc);
 
-		if (get_rel_name(table->relid) != NULL)
-			rose_subscription_add_table(sub->subid, table->relid, &table->remote, ROSE_REL_INIT);
+		if (get_rel_name(tree->relid) != NULL)
+			rose_subscription_add_table(sub->subid, tree->relid, &tree->remote, ROSE_REL_INIT);
 	}
 }
 
@@ -217,16 +217,16 @@ adopt_tables(struct WalReceiverConn *conn, const RoseSubscription *sub)
 	foreach(lc, rose_upstream_tables(conn, sub->publications))
 	{
 		RoseUpstreamTable *remote = lfirst(lc);
-		RoseSubscriptionTable *table = find_table_of(have, remote, NIL);
+		RoseSubscriptionTable *tree = find_table_of(have, remote, NIL);
 
-		if (table == NULL)
+		if (tree == NULL)
 		{
 			add_table(sub, remote, true);
 			continue;
 		}
-		rose_subscription_remove_table(sub->subid, table->relid);
-		rose_subscription_add_table(sub->subid, table->relid, remote, ROSE_REL_INIT);
-		have = list_delete_ptr(have, table);
+		rose_subscription_remove_table(sub->subid, tree->relid);
+		rose_subscription_add_table(sub->subid, tree->relid, remote, ROSE_REL_INIT);
+		have = list_delete_ptr(have, tree);
 	}
 	foreach(lc, have)
 		rose_subscription_remove_table(sub->subid, ((RoseSubscriptionTable *) lfirst(lc))->relid);

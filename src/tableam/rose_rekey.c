@@ -62,17 +62,17 @@ has_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 {
 	RoseMetaInfo info;
 
-	(void) rose_table_open_any_order(rel);	/* brings the metapage up to this cluster */
+	(void) rose_tree_open_any_order(rel);	/* brings the metapage up to this cluster */
 	rose_meta_read(rel, &info);
 	return info.nkeys == nkeys &&
 		memcmp(info.keys, keys, nkeys * sizeof(RoseKeyColumnDisk)) == 0;
 }
 
 static bool
-is_empty(RoseTable *table)
+is_empty(RoseTree *tree)
 {
-	return !table->shared->other_order && rose_table_manifest(table)->ncomponents == 0 &&
-		rose_c0_is_empty(&table->shared->c0);
+	return !tree->shared->other_order && rose_tree_manifest(tree)->ncomponents == 0 &&
+		rose_c0_is_empty(&tree->shared->c0);
 }
 
 /* Would rolling back what made the file roll back a change of the metapage too? */
@@ -90,9 +90,9 @@ file_is_of_this_subtransaction(Relation rel)
 static bool
 is_outdated(Relation rel)
 {
-	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseTree   *tree = rose_tree_open_any_order(rel);
 
-	if (table->schema->hash_functions == table->shared->hash_functions)
+	if (tree->schema->hash_functions == tree->shared->hash_functions)
 		return false;
 	LockRelation(rel, AccessExclusiveLock);
 	return true;
@@ -106,20 +106,20 @@ static bool
 may_set_key_in_place(Relation rel)
 {
 	return (IsBinaryUpgrade || file_is_of_this_subtransaction(rel)) &&
-		is_empty(rose_table_open_any_order(rel));
+		is_empty(rose_tree_open_any_order(rel));
 }
 
 static void
 set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 {
 	RoseKeyFacts facts;
-	RoseTable  *table;
+	RoseTree   *tree;
 
 	rose_key_facts_make(RelationGetDescr(rel), nkeys, keys, &facts);
 	rose_meta_set_key(rel, nkeys, keys, &facts);
-	rose_table_invalidate(rose_rel_locator(rel));
-	table = rose_table_open(rel);
-	table->shared->hash_functions = table->schema->hash_functions;
+	rose_tree_invalidate(rose_rel_locator(rel));
+	tree = rose_tree_open(rel);
+	tree->shared->hash_functions = tree->schema->hash_functions;
 }
 
 /* ---- rows in the order of the new key ---- */
@@ -255,7 +255,7 @@ rose_report_equal_keys(void *arg, TupleTableSlot *slot)
 static void
 collect_unsorted_rows(Relation rel, RowSorter *sorter, int nkeys, const RoseKeyColumnDisk *keys)
 {
-	RoseResort *resort = rose_resort_begin(rose_table_open_any_order(rel), true);
+	RoseResort *resort = rose_resort_begin(rose_tree_open_any_order(rel), true);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
 
 	while (rose_resort_next_row(resort, slot->tts_values, slot->tts_isnull))
@@ -301,8 +301,8 @@ same_key(const RoseSchema *schema, TupleTableSlot *slot, const Datum *last, Datu
 static uint64
 load_rows(Relation rel, Relation index, RowSorter *sorter)
 {
-	RoseTable  *table = rose_table_open(rel);
-	RoseBulkLoad *load = rose_bulkload_begin(table, GetCurrentCommandId(true), false, 0,
+	RoseTree   *tree = rose_tree_open(rel);
+	RoseBulkLoad *load = rose_bulkload_begin(tree, GetCurrentCommandId(true), false, 0,
 											 InvalidOid, 0);
 	Datum		keys[2][INDEX_MAX_KEYS];
 	MemoryContext contexts[2];
@@ -320,11 +320,11 @@ load_rows(Relation rel, Relation index, RowSorter *sorter)
 		{
 			Datum		key[INDEX_MAX_KEYS];
 
-			if (same_key(table->schema, sorter->slot, last, key))
+			if (same_key(tree->schema, sorter->slot, last, key))
 				report_duplicated_key(rel, index, sorter->slot, false);
 			turn = 1 - turn;
 			MemoryContextReset(contexts[turn]);
-			rose_key_copy(table->schema, keys[turn], key, contexts[turn]);
+			rose_key_copy(tree->schema, keys[turn], key, contexts[turn]);
 			last = keys[turn];
 		}
 		rose_bulkload_put(load, sorter->slot->tts_values, sorter->slot->tts_isnull);
@@ -382,7 +382,7 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 	rose_check_rewrite(rel);
 	rose_meta_read(rel, &old_info);
 	sorter_begin(&sorter, CreateTupleDescCopy(RelationGetDescr(rel)), nkeys, keys);
-	if (rose_table_open_any_order(rel)->shared->other_order)
+	if (rose_tree_open_any_order(rel)->shared->other_order)
 		collect_unsorted_rows(rel, &sorter, nkeys, keys);
 	else
 		collect_rows(rel, &sorter, nkeys, keys);
@@ -405,22 +405,22 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 static uint64
 settle_order(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys)
 {
-	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseTree   *tree = rose_tree_open_any_order(rel);
 	RoseResort *resort;
 	RoseMetaInfo info;
 	uint64		nrows;
 
-	if (rose_resort_is_needless(table))
+	if (rose_resort_is_needless(tree))
 	{
-		rose_table_note_order(table);
-		return (uint64) rose_table_estimate_rows(table);
+		rose_tree_note_order(tree);
+		return (uint64) rose_table_estimate_rows(tree);
 	}
 	lock_for_new_file(rel);
 	rose_check_rewrite(rel);
 	rose_meta_read(rel, &info);
-	resort = rose_resort_begin(rose_table_open_any_order(rel), false);
+	resort = rose_resort_begin(rose_tree_open_any_order(rel), false);
 	make_file_with_key(rel, nkeys, keys, info.fed_by);
-	nrows = rose_resort_write(resort, rose_table_open(rel), rose_report_equal_keys, rel);
+	nrows = rose_resort_write(resort, rose_tree_open(rel), rose_report_equal_keys, rel);
 	rose_resort_end(resort);
 	ROSE_STOP_POINT("resort-written");
 	return nrows;
@@ -483,10 +483,10 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 	rose_primary_key_built(index);
 
 	nkeys = rose_adopt_index_key(index, keys);
-	if (has_key(rel, nkeys, keys) && rose_table_open_any_order(rel)->shared->other_order)
+	if (has_key(rel, nkeys, keys) && rose_tree_open_any_order(rel)->shared->other_order)
 		return (double) settle_order(rel, index, nkeys, keys);
 	if (has_key(rel, nkeys, keys) && !is_outdated(rel))
-		return rose_table_estimate_rows(rose_table_open(rel));
+		return rose_table_estimate_rows(rose_tree_open(rel));
 	if (may_set_key_in_place(rel))
 	{
 		set_key_in_place(rel, nkeys, keys);

@@ -324,28 +324,28 @@ const TupleTableSlotOps rose_slot_ops = {
 
 /* Is the slot made for rows of this table?  ALTER TABLE must not get here unprepared. */
 static void
-rose_slot_check(TupleTableSlot *slot, RoseTable *table)
+rose_slot_check(TupleTableSlot *slot, RoseTree *tree)
 {
 	Assert(ROSE_SLOT_IS(slot));
-	if (unlikely(slot->tts_tupleDescriptor->natts != table->schema->natts))
+	if (unlikely(slot->tts_tupleDescriptor->natts != tree->schema->natts))
 		elog(ERROR, "slot has %d columns, but rows of table \"%s\" have %d",
-			 slot->tts_tupleDescriptor->natts, RelationGetRelationName(table->rel),
-			 table->schema->natts);
+			 slot->tts_tupleDescriptor->natts, RelationGetRelationName(tree->rel),
+			 tree->schema->natts);
 }
 
 void
-rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
+rose_slot_store(TupleTableSlot *slot, RoseTree *tree, const RoseRow *row,
 				const ItemPointerData *tid)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
-	rose_slot_check(slot, table);
+	rose_slot_check(slot, tree);
 	rose_slot_clear(slot);
 
 	rslot->row = *row;
 	rslot->row.key = NULL;
 	rslot->row.version.present = NULL;
-	rslot->schema = table->schema;
+	rslot->schema = tree->schema;
 	if (row->tuple)
 	{
 		rslot->row.leaf = NULL;
@@ -357,7 +357,7 @@ rose_slot_store(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
 	rslot->version = row->version.op != 0 ? ROSE_SLOT_HAS_VERSION : ROSE_SLOT_VERSION_IN_SOURCE;
 
 	slot->tts_tid = *tid;
-	slot->tts_tableOid = RelationGetRelid(table->rel);
+	slot->tts_tableOid = RelationGetRelid(tree->rel);
 	slot->tts_flags &= ~TTS_FLAG_EMPTY;
 }
 
@@ -385,12 +385,12 @@ make_guard(RoseTupleSlot *rslot)
 }
 
 void
-rose_slot_store_shared(TupleTableSlot *slot, RoseTable *table, const RoseRow *row,
+rose_slot_store_shared(TupleTableSlot *slot, RoseTree *tree, const RoseRow *row,
 					   const ItemPointerData *tid)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
-	rose_slot_store(slot, table, row, tid);
+	rose_slot_store(slot, tree, row, tid);
 	if (rslot->row.leaf == NULL)
 		return;
 	if (rslot->guard == NULL)
@@ -400,11 +400,11 @@ rose_slot_store_shared(TupleTableSlot *slot, RoseTable *table, const RoseRow *ro
 }
 
 void
-rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table, RoseStretch *stretch)
+rose_slot_open_stretch(TupleTableSlot *slot, RoseTree *tree, RoseStretch *stretch)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
-	rose_slot_check(slot, table);
+	rose_slot_check(slot, tree);
 	rose_slot_clear(slot);
 
 	memset(&rslot->row, 0, sizeof(RoseRow));
@@ -414,11 +414,11 @@ rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table, RoseStretch *stre
 		rose_mem_batch_hold(stretch->batch);
 	else
 		rose_leaf_hold(stretch->leaf);
-	rslot->schema = table->schema;
+	rslot->schema = tree->schema;
 	rslot->has_row = true;
 	rslot->in_stretch = true;
 
-	slot->tts_tableOid = RelationGetRelid(table->rel);
+	slot->tts_tableOid = RelationGetRelid(tree->rel);
 	slot->tts_flags &= ~TTS_FLAG_EMPTY;
 	rose_slot_next_of_stretch(slot, stretch);
 }
@@ -444,11 +444,11 @@ rose_slot_switch_stretch(TupleTableSlot *slot, RoseStretch *stretch)
 }
 
 void
-rose_slot_written(TupleTableSlot *slot, RoseTable *table, CommandId cid)
+rose_slot_written(TupleTableSlot *slot, RoseTree *tree, CommandId cid)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
-	slot->tts_tableOid = RelationGetRelid(table->rel);
+	slot->tts_tableOid = RelationGetRelid(tree->rel);
 	if (!ROSE_SLOT_IS(slot))
 		return;
 	/* its values may come from an older row; they stay, the version is new */

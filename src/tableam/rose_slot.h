@@ -46,11 +46,11 @@ typedef struct RoseTupleSlot
  * Put a row of this table into the slot.  The slot keeps it alive (a leaf by
  * reference, a tuple by copy; in a stretch, its batch by reference) until it is cleared; columns are decoded when asked for.
  */
-extern void rose_slot_store(TupleTableSlot *slot, RoseTable *table,
+extern void rose_slot_store(TupleTableSlot *slot, RoseTree *tree,
 							const RoseRow *row, const ItemPointerData *tid);
 
 /* The same for a row of a cached lookup (rose_lookup_cached), which outlives the statement. */
-extern void rose_slot_store_shared(TupleTableSlot *slot, RoseTable *table,
+extern void rose_slot_store_shared(TupleTableSlot *slot, RoseTree *tree,
 								   const RoseRow *row, const ItemPointerData *tid);
 
 /*
@@ -58,10 +58,10 @@ extern void rose_slot_store_shared(TupleTableSlot *slot, RoseTable *table,
  * tid: lets RETURNING and foreign keys see tid, tableoid, xmin and cmin.  Any
  * kind of slot.
  */
-extern void rose_slot_written(TupleTableSlot *slot, RoseTable *table, CommandId cid);
+extern void rose_slot_written(TupleTableSlot *slot, RoseTree *tree, CommandId cid);
 
 /* Take the first row from a stretch that the slot is not on yet. */
-extern void rose_slot_open_stretch(TupleTableSlot *slot, RoseTable *table,
+extern void rose_slot_open_stretch(TupleTableSlot *slot, RoseTree *tree,
 								   RoseStretch *stretch);
 
 /* The same if the slot holds a row of another stretch of this scan. */
@@ -69,11 +69,11 @@ extern void rose_slot_switch_stretch(TupleTableSlot *slot, RoseStretch *stretch)
 
 /* Does the slot hold a row of a stretch of this table? */
 static inline bool
-rose_slot_in_stretch(const TupleTableSlot *slot, const RoseTable *table)
+rose_slot_in_stretch(const TupleTableSlot *slot, const RoseTree *tree)
 {
 	const RoseTupleSlot *rslot = (const RoseTupleSlot *) slot;
 
-	return rslot->in_stretch && rslot->schema == table->schema;
+	return rslot->in_stretch && rslot->schema == tree->schema;
 }
 
 /* Of this one, or one of the same leaf or batch? */

@@ -23,7 +23,7 @@ typedef struct RoseSlices RoseSlices;
 typedef struct RoseTableScan
 {
 	TableScanDescData base;
-	RoseTable  *table;
+	RoseTree   *tree;
 	bool		own_table;		/* table was made for this scan */
 	MemoryContext context;		/* where scan and slices are made */
 	RoseScan   *scan;
@@ -140,7 +140,7 @@ extern void rose_next_file_forget_key(void);
  */
 
 /* Estimated number of rows: no I/O beyond the metapage. */
-extern double rose_table_estimate_rows(RoseTable *table);
+extern double rose_table_estimate_rows(RoseTree *tree);
 
 /* Raise the error for an index that is not the primary key's. */
 extern void rose_refuse_secondary_index(Relation rel, const char *index_name);

@@ -115,9 +115,9 @@ rose_set_new_file_callback(Relation rel, const RelFileLocator *locator, char per
 	}
 	smgrclose(smgr);
 
-	rose_table_file_created(*locator);
+	rose_transaction_file_created(*locator);
 	if (!RelFileLocatorEquals(rose_rel_locator(rel), *locator))
-		rose_table_file_dropped(rose_rel_locator(rel));
+		rose_transaction_file_dropped(rose_rel_locator(rel));
 }
 
 /*
@@ -142,13 +142,13 @@ rose_nontransactional_truncate(Relation rel)
 void
 rose_check_rewrite(Relation old)
 {
-	RoseTable  *table = rose_table_open_any_order(old);
+	RoseTree   *tree = rose_tree_open_any_order(old);
 	const RoseManifest *manifest;
-	bool		durable = rose_c0_is_empty(&table->shared->c0);
+	bool		durable = rose_c0_is_empty(&tree->shared->c0);
 
-	if (!OidIsValid(table->shared->fed_by))
+	if (!OidIsValid(tree->shared->fed_by))
 		return;
-	manifest = rose_table_manifest(table);
+	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
 		durable &= manifest->components[i].state != ROSE_COMPONENT_PENDING;
 	if (!durable)
@@ -163,27 +163,27 @@ rose_check_rewrite(Relation old)
  * Get everything out of C0, so that the file is the whole table.  What the
  * current transaction wrote goes to private runs.
  */
-static RoseTable *
+static RoseTree *
 empty_c0(Relation rel, const char *command)
 {
-	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseTree   *tree = rose_tree_open_any_order(rel);
 
-	if (OidIsValid(table->shared->fed_by))
+	if (OidIsValid(tree->shared->fed_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot run %s on table \"%s\" because a subscription feeds it",
 						command, RelationGetRelationName(rel)),
 				 errhint("End the replication with rose.drop_subscription() first.")));
 	/* twice, for one that failed halfway before */
-	for (int i = 0; i < 2 && !rose_c0_is_empty(&table->shared->c0); i++)
-		(void) rose_spill_own(table, InvalidOid, 0);
-	if (!rose_c0_is_empty(&table->shared->c0))
+	for (int i = 0; i < 2 && !rose_c0_is_empty(&tree->shared->c0); i++)
+		(void) rose_spill_own(tree, InvalidOid, 0);
+	if (!rose_c0_is_empty(&tree->shared->c0))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot run %s on rose table \"%s\" in a transaction that changed it",
 						command, RelationGetRelationName(rel)),
 				 errhint("Commit the changes first.")));
-	return table;
+	return tree;
 }
 
 /* ALTER TABLE ... SET TABLESPACE: the same blocks in another file. */
@@ -205,8 +205,8 @@ rose_copy_data(Relation rel, const RelFileLocator *locator)
 		RelationCopyStorage(RelationGetSmgr(rel), dst, INIT_FORKNUM,
 							rel->rd_rel->relpersistence);
 	}
-	rose_table_file_created(*locator);
-	rose_table_file_dropped(rose_rel_locator(rel));
+	rose_transaction_file_created(*locator);
+	rose_transaction_file_dropped(rose_rel_locator(rel));
 	RelationDropStorage(rel);
 	smgrclose(dst);
 }
@@ -254,7 +254,7 @@ count_copied(int64 nrows)
  * were aborted.
  */
 static RoseComponentBuilder *
-copy_component(RoseTable *old_table, int index, RoseTable *new_table,
+copy_component(RoseTree *old_table, int index, RoseTree *new_table,
 			   RoseComponentEntryDisk *new_entry, int64 *nrows)
 {
 	const RoseComponentEntryDisk *entry = &old_table->manifest.components[index];
@@ -265,7 +265,7 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 	RoseComponentCursor *cursor;
 	RoseComponentBuilder *builder;
 
-	cursor = rose_component_cursor_create(rose_table_component(old_table, index),
+	cursor = rose_component_cursor_create(rose_tree_component(old_table, index),
 										  old_table->rel, schema,
 										  GetAccessStrategy(BAS_BULKREAD),
 										  CurrentMemoryContext);
@@ -300,10 +300,10 @@ copy_component(RoseTable *old_table, int index, RoseTable *new_table,
 
 /* Left over by transactions that were rolled back: it may have columns that never came to be. */
 static bool
-is_left_over(RoseTable *table, const RoseComponentEntryDisk *entry)
+is_left_over(RoseTree *tree, const RoseComponentEntryDisk *entry)
 {
 	return (entry->flags & ROSE_COMPONENT_PRIVATE) != 0 &&
-		rose_private_state(table, entry) == ROSE_PRIVATE_ABORTED;
+		rose_private_state(tree, entry) == ROSE_PRIVATE_ABORTED;
 }
 
 /*
@@ -311,14 +311,14 @@ is_left_over(RoseTable *table, const RoseComponentEntryDisk *entry)
  * is published when it is there: nobody else sees the new file, and few can be under construction at a time.
  */
 static double
-copy_components(RoseTable *old_table, RoseTable *new_table)
+copy_components(RoseTree *old_table, RoseTree *new_table)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose copy",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old_context = MemoryContextSwitchTo(context);
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	RoseC0Shared *c0 = &new_table->shared->c0;
-	int			n = rose_table_manifest(old_table)->ncomponents;
+	int			n = rose_tree_manifest(old_table)->ncomponents;
 	int64		nblocks = 0;
 	int64		nrows = 0;
 	uint32		last = 0;		/* that was published */
@@ -353,7 +353,7 @@ copy_components(RoseTable *old_table, RoseTable *new_table)
 }
 
 static double
-resort_components(RoseTable *old_table, RoseTable *new_table)
+resort_components(RoseTree *old_table, RoseTree *new_table)
 {
 	RoseResort *resort = rose_resort_begin(old_table, false);
 	double		nrows = (double) rose_resort_write(resort, new_table, rose_report_equal_keys,
@@ -392,23 +392,23 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 					  double *tups_vacuumed, double *tups_recently_dead)
 {
 	bool		alone = !rose_pin_is_held(rose_rel_locator(old_rel));
-	RoseTable  *old_table = empty_c0(old_rel, "CLUSTER or VACUUM FULL");
-	RoseTable  *new_table;
+	RoseTree   *old_table = empty_c0(old_rel, "CLUSTER or VACUUM FULL");
+	RoseTree   *new_table;
 	RoseMetaInfo info;
 
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	if (!old_table->shared->other_order && !rose_altered_before_commit(old_table))
 		rose_merge_all(old_table, alone);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS,
-								 total_blocks(rose_table_manifest(old_table)));
+								 total_blocks(rose_tree_manifest(old_table)));
 	rose_meta_read(old_rel, &info);
 	if (info.nkeys > 0)
 	{
 		rose_key_facts_make(RelationGetDescr(new_rel), info.nkeys, info.keys, &info.facts);
 		rose_meta_set_key(new_rel, info.nkeys, info.keys, &info.facts);
-		rose_table_invalidate(rose_rel_locator(new_rel));
+		rose_tree_invalidate(rose_rel_locator(new_rel));
 	}
-	new_table = rose_table_open(new_rel);
+	new_table = rose_tree_open(new_rel);
 	if (old_table->shared->other_order)
 		*num_tuples = resort_components(old_table, new_table);
 	else

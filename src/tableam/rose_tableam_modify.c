@@ -45,21 +45,21 @@ check_rewrite_into(Relation rel)
 	checked = RelationGetRelid(rel);
 }
 
-static RoseTable *
+static RoseTree *
 open_for_write(Relation rel)
 {
-	RoseTable  *table = rose_table_open(rel);
+	RoseTree   *tree = rose_tree_open(rel);
 
 	if (OidIsValid(rel->rd_rel->relrewrite))
 		check_rewrite_into(rel);
-	if (OidIsValid(table->shared->fed_by))
+	if (OidIsValid(tree->shared->fed_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot write to table \"%s\" because a subscription feeds it",
 						RelationGetRelationName(rel)),
 				 errhint("Write on the upstream, or end the replication with rose.drop_subscription(). If the subscription belongs to the database that this one was copied from, call rose.detach().")));
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
-	return table;
+	return tree;
 }
 
 /* Raise the error that a unique btree would raise for this row. */
@@ -100,14 +100,14 @@ void
 rose_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 				  struct BulkInsertStateData *bistate)
 {
-	RoseTable  *table = open_for_write(rel);
+	RoseTree   *tree = open_for_write(rel);
 
 	rose_primary_key_attach(rel);
 	slot_getallattrs(slot);
-	if (rose_insert(table, slot->tts_values, slot->tts_isnull, cid, false,
+	if (rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, false,
 					&slot->tts_tid) != ROSE_INSERT_OK)
 		report_duplicate(rel, slot->tts_values, slot->tts_isnull);
-	rose_slot_written(slot, table, cid);
+	rose_slot_written(slot, tree, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
 
@@ -119,7 +119,7 @@ void
 rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
 				  int options, struct BulkInsertStateData *bistate)
 {
-	RoseTable  *table = open_for_write(rel);
+	RoseTree   *tree = open_for_write(rel);
 	Datum	  **values = palloc(nslots * sizeof(Datum *));
 	bool	  **nulls = palloc(nslots * sizeof(bool *));
 	ItemPointer tids = palloc(nslots * sizeof(ItemPointerData));
@@ -133,14 +133,14 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 		values[i] = slots[i]->tts_values;
 		nulls[i] = slots[i]->tts_isnull;
 	}
-	result = rose_insert_many(table, values, nulls, nslots, cid, tids, &ndone);
+	result = rose_insert_many(tree, values, nulls, nslots, cid, tids, &ndone);
 	for (int i = 0; i < nslots; i++)
 	{
 		if (i < ndone)
 			slots[i]->tts_tid = tids[i];
 		else
 			rose_tid_set_not_inserted(&slots[i]->tts_tid);
-		rose_slot_written(slots[i], table, cid);
+		rose_slot_written(slots[i], tree, cid);
 	}
 	if (result != ROSE_INSERT_OK)
 		rose_primary_key_set_duplicate(rel);
@@ -160,11 +160,11 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 							  int options, struct BulkInsertStateData *bistate,
 							  uint32 token)
 {
-	RoseTable  *table = open_for_write(rel);
+	RoseTree   *tree = open_for_write(rel);
 
 	rose_primary_key_attach(rel);
 	slot_getallattrs(slot);
-	speculation_failed = rose_insert(table, slot->tts_values, slot->tts_isnull, cid, true,
+	speculation_failed = rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, true,
 									 &slot->tts_tid) != ROSE_INSERT_OK;
 	rose_primary_key_set_conflict(rel, speculation_failed);
 	if (speculation_failed)
@@ -172,7 +172,7 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 		rose_tid_set_not_inserted(&slot->tts_tid);
 		return;
 	}
-	rose_slot_written(slot, table, cid);
+	rose_slot_written(slot, tree, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
 
@@ -181,7 +181,7 @@ rose_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token
 								bool succeeded)
 {
 	if (!succeeded && !speculation_failed)
-		rose_insert_abort_speculative(rose_table_open(rel), &slot->tts_tid);
+		rose_insert_abort_speculative(rose_tree_open(rel), &slot->tts_tid);
 	rose_primary_key_set_conflict(rel, false);
 	speculation_failed = false;
 }
@@ -193,8 +193,8 @@ rose_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsho
 				  Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
 				  bool changing_part)
 {
-	RoseTable  *table = open_for_write(rel);
-	TM_Result	result = rose_delete(table, tid, cid, crosscheck, wait, changing_part, tmfd);
+	RoseTree   *tree = open_for_write(rel);
+	TM_Result	result = rose_delete(tree, tid, cid, crosscheck, wait, changing_part, tmfd);
 
 	if (result == TM_Ok)
 		pgstat_count_heap_delete(rel);
@@ -207,7 +207,7 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 				  TM_FailureData *tmfd, LockTupleMode *lockmode,
 				  RoseUpdateIndexes *update_indexes)
 {
-	RoseTable  *table = open_for_write(rel);
+	RoseTree   *tree = open_for_write(rel);
 	ItemPointerData newtid;
 	bool		key_changed = false;
 	bool		duplicate = false;
@@ -216,7 +216,7 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 	/* the index stores nothing, and uniqueness is checked by rose_update */
 	*update_indexes = ROSE_UPDATE_NO_INDEXES;
 	slot_getallattrs(slot);
-	result = rose_update(table, otid, slot->tts_values, slot->tts_isnull, cid,
+	result = rose_update(tree, otid, slot->tts_values, slot->tts_isnull, cid,
 						 crosscheck, wait, tmfd, lockmode, &key_changed, &duplicate,
 						 &newtid);
 	if (duplicate)
@@ -224,7 +224,7 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 	if (result == TM_Ok)
 	{
 		slot->tts_tid = newtid;
-		rose_slot_written(slot, table, cid);
+		rose_slot_written(slot, tree, cid);
 		rose_pgstat_count_update(rel);
 	}
 	return result;
@@ -236,19 +236,19 @@ rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot
 				CommandId cid, LockTupleMode mode, LockWaitPolicy wait_policy,
 				uint8 flags, TM_FailureData *tmfd)
 {
-	RoseTable  *table = rose_table_open(rel);
-	RoseLookup *lookup = rose_lookup_cached(table);
+	RoseTree   *tree = rose_tree_open(rel);
+	RoseLookup *lookup = rose_lookup_cached(tree);
 	const RoseRow *row;
 	ItemPointerData newest;
 	TM_Result	result;
 
 	tmfd->traversed = false;
-	result = rose_lock_row(table, lookup, tid, cid, mode, wait_policy, flags,
+	result = rose_lock_row(tree, lookup, tid, cid, mode, wait_policy, flags,
 						   &row, &newest, tmfd);
 	/* the caller goes on with the version that was locked, or looks why it was not */
 	if (result == TM_Ok)
 		*tid = newest;
 	if (row)
-		rose_slot_store_shared(slot, table, row, &newest);
+		rose_slot_store_shared(slot, tree, row, &newest);
 	return result;
 }

@@ -7,7 +7,7 @@
  * of its own that could be counted (its keys may have newer versions anywhere),
  * so block b of the n blocks of the file stands for the b-th of n equal slices of
  * the key space, cut by the row ordinals of C2's pieces, or of another component if
- * that has more rows.  The slices partition the table: every visible row is in exactly one of them, and reading one costs about a page
+ * that has more rows.  The slices partition the tree: every visible row is in exactly one of them, and reading one costs about a page
  * of each component.  Without a component there is one slice with all rows: block
  * 0 for TABLESAMPLE, whichever block is asked for first for ANALYZE.
  *
@@ -32,7 +32,7 @@
 
 struct RoseSlices
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	MemoryContext context;
 	BlockNumber nslices;
 
@@ -56,10 +56,10 @@ struct RoseSlices
 static void
 slices_add_part(RoseSlices *slices, int index)
 {
-	const RoseComponentEntryDisk *entry = &slices->table->manifest.components[index];
+	const RoseComponentEntryDisk *entry = &slices->tree->manifest.components[index];
 
 	slices->parts[slices->nparts] = *entry;
-	slices->components[slices->nparts++] = rose_table_component(slices->table, index);
+	slices->components[slices->nparts++] = rose_tree_component(slices->tree, index);
 	slices->nrows += entry->nrows - entry->first_ordinal;
 }
 
@@ -67,7 +67,7 @@ slices_add_part(RoseSlices *slices, int index)
 static void
 slices_choose_parts(RoseSlices *slices)
 {
-	const RoseManifest *manifest = rose_table_manifest(slices->table);
+	const RoseManifest *manifest = rose_tree_manifest(slices->tree);
 	int			largest = -1;
 	uint64		largest_rows = 0;
 	uint64		c2_rows = 0;
@@ -113,8 +113,8 @@ slices_seek_row(RoseSlices *slices, uint64 number)
 		if (slices->cursor)
 			rose_component_cursor_free(slices->cursor);
 		slices->cursor =
-			rose_component_cursor_create(slices->components[part], slices->table->rel,
-										 slices->table->schema, slices->strategy,
+			rose_component_cursor_create(slices->components[part], slices->tree->rel,
+										 slices->tree->schema, slices->strategy,
 										 slices->context);
 		slices->cursor_part = part;
 	}
@@ -130,7 +130,7 @@ slices_create(RoseTableScan *scan, Snapshot snapshot)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	RoseSlices *slices = palloc0(sizeof(RoseSlices));
 
-	slices->table = scan->table;
+	slices->tree = scan->tree;
 	slices->context = context;
 	slices->nslices = RelationGetNumberOfBlocks(scan->base.rs_rd);
 	slices->key_context = AllocSetContextCreate(context, "rose slice bounds",
@@ -139,7 +139,7 @@ slices_create(RoseTableScan *scan, Snapshot snapshot)
 	slices->row_weight = 1;
 	slices->strategy = GetAccessStrategy(BAS_BULKREAD);
 	slices_choose_parts(slices);
-	slices->scan = rose_scan_begin(scan->table, snapshot, NULL, true);
+	slices->scan = rose_scan_begin(scan->tree, snapshot, NULL, true);
 	MemoryContextSwitchTo(old);
 	return slices;
 }
@@ -165,7 +165,7 @@ slices_bound(RoseSlices *slices, BlockNumber slice, Datum *key)
 	if (ordinal == 0 ||
 		!slices_seek_row(slices, ordinal))
 		return false;
-	rose_key_copy(slices->table->schema, key,
+	rose_key_copy(slices->tree->schema, key,
 				  rose_component_cursor_row(slices->cursor)->key, slices->key_context);
 	return true;
 }
@@ -178,7 +178,7 @@ static bool
 slices_seek(RoseSlices *slices, BlockNumber slice)
 {
 	RoseKeyRange range;
-	int			width = rose_schema_key_width(slices->table->schema);
+	int			width = rose_schema_key_width(slices->tree->schema);
 	bool		has_lower;
 
 	slices->slice = slice;
@@ -254,9 +254,9 @@ rose_analyze_next_block(TableScanDesc sscan, ROSE_ANALYZE_BLOCK_ARGS)
 	BlockNumber block;
 
 	/* scripts analyze all tables after an upgrade: no reason to fail */
-	if (scan->table->shared->other_order)
+	if (scan->tree->shared->other_order)
 	{
-		rose_table_report_order(scan->table, WARNING);
+		rose_tree_report_order(scan->tree, WARNING);
 		return false;
 	}
 	if (!rose_analyze_block(&block))
@@ -291,7 +291,7 @@ rose_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin,
 	*liverows += slices->row_weight;
 	ItemPointerSet(&tid, slices->slice + (BlockNumber) (slices->row / PG_UINT16_MAX),
 				   (OffsetNumber) (slices->row % PG_UINT16_MAX + 1));
-	rose_slot_store(slot, scan->table, row, &tid);
+	rose_slot_store(slot, scan->tree, row, &tid);
 	return true;
 }
 
@@ -362,7 +362,7 @@ rose_sample_next_tuple(TableScanDesc sscan, SampleScanState *state, TupleTableSl
 		if (row == NULL)
 			continue;			/* the slice ended before it */
 		rose_scan_tid(slices->scan, &tid);
-		rose_slot_store(slot, scan->table, row, &tid);
+		rose_slot_store(slot, scan->tree, row, &tid);
 		pgstat_count_heap_getnext(sscan->rs_rd);
 		return true;
 	}

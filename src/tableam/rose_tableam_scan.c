@@ -50,7 +50,7 @@ rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys, struct Scan
 			memcpy(scan->base.rs_key, keys, sizeof(ScanKeyData) * nkeys);
 	}
 	scan->context = CurrentMemoryContext;
-	scan->table = (flags & SO_TYPE_ANALYZE) ? rose_table_open_any_order(rel) : rose_table_open(rel);
+	scan->tree = (flags & SO_TYPE_ANALYZE) ? rose_tree_open_any_order(rel) : rose_tree_open(rel);
 
 	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
 		PredicateLockRelation(rel, snapshot);
@@ -94,12 +94,12 @@ scan_start(RoseTableScan *scan, TupleTableSlot *slot)
 	Relation	rel = scan->base.rs_rd;
 	MemoryContext old = MemoryContextSwitchTo(scan->context);
 
-	if (!same_layout(slot->tts_tupleDescriptor, scan->table->schema->tupdesc))
+	if (!same_layout(slot->tts_tupleDescriptor, scan->tree->schema->tupdesc))
 	{
-		scan->table = rose_table_open_as(rel, slot->tts_tupleDescriptor, scan->context);
+		scan->tree = rose_tree_open_as(rel, slot->tts_tupleDescriptor, scan->context);
 		scan->own_table = true;
 	}
-	scan->scan = rose_scan_begin(scan->table, scan->base.rs_snapshot, NULL, scan_is_bulk(scan));
+	scan->scan = rose_scan_begin(scan->tree, scan->base.rs_snapshot, NULL, scan_is_bulk(scan));
 	if (scan->base.rs_nkeys == 0)
 		scan->stretch = rose_scan_stretch(scan->scan);
 	MemoryContextSwitchTo(old);
@@ -115,7 +115,7 @@ rose_scan_end_callback(TableScanDesc sscan)
 	if (scan->slices)
 		rose_slices_free(scan->slices);
 	if (scan->own_table)
-		rose_table_close_as(scan->table);
+		rose_tree_close_as(scan->tree);
 	RelationDecrementReferenceCount(sscan->rs_rd);
 	if (sscan->rs_key)
 		pfree(sscan->rs_key);
@@ -172,7 +172,7 @@ scan_keys_match(const RoseTableScan *scan, const RoseRow *row)
 
 		if (key->sk_flags & SK_ISNULL)
 			return false;
-		value = rose_row_getattr(row, scan->table->schema, key->sk_attno, &isnull);
+		value = rose_row_getattr(row, scan->tree->schema, key->sk_attno, &isnull);
 		if (isnull ||
 			!DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation,
 											value, key->sk_argument)))
@@ -194,7 +194,7 @@ scan_store_row(RoseTableScan *scan, const RoseRow *row, TupleTableSlot *slot)
 	}
 	pgstat_count_heap_getnext(scan->base.rs_rd);
 	rose_scan_tid(scan->scan, &tid);
-	rose_slot_store(slot, scan->table, row, &tid);
+	rose_slot_store(slot, scan->tree, row, &tid);
 	return true;
 }
 
@@ -226,7 +226,7 @@ scan_next_stretch(RoseTableScan *scan, TupleTableSlot *slot)
 		if (rose_stretch_has_row(scan->stretch))
 		{
 			pgstat_count_heap_getnext(scan->base.rs_rd);
-			rose_slot_open_stretch(slot, scan->table, scan->stretch);
+			rose_slot_open_stretch(slot, scan->tree, scan->stretch);
 			return true;
 		}
 	}
@@ -248,10 +248,10 @@ rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSl
 	pgstat_count_heap_getnext(sscan->rs_rd);
 	if (likely(rose_slot_on_stretch(slot, scan->stretch)))
 		rose_slot_next_of_stretch(slot, scan->stretch);
-	else if (rose_slot_in_stretch(slot, scan->table))
+	else if (rose_slot_in_stretch(slot, scan->tree))
 		rose_slot_switch_stretch(slot, scan->stretch);
 	else
-		rose_slot_open_stretch(slot, scan->table, scan->stretch);
+		rose_slot_open_stretch(slot, scan->tree, scan->stretch);
 	return true;
 }
 
@@ -290,7 +290,7 @@ rose_index_fetch_begin(Relation rel)
 
 	rose_primary_key_attach(rel);
 	fetch->base.rel = rel;
-	fetch->table = rose_table_open(rel);
+	fetch->tree = rose_tree_open(rel);
 	fetch->context = CurrentMemoryContext;
 	return &fetch->base;
 }
@@ -331,15 +331,15 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 
 	if (row == NULL || !ItemPointerEquals(tid, &fetch->tid))
 	{
-		row = rose_lookup_fetch_tid(rose_lookup_cached(fetch->table), tid, snapshot);
+		row = rose_lookup_fetch_tid(rose_lookup_cached(fetch->tree), tid, snapshot);
 		shared = true;
 	}
 	if (row == NULL)
 		return false;
 	if (shared)
-		rose_slot_store_shared(slot, fetch->table, row, tid);
+		rose_slot_store_shared(slot, fetch->tree, row, tid);
 	else
-		rose_slot_store(slot, fetch->table, row, tid);
+		rose_slot_store(slot, fetch->tree, row, tid);
 	if (fetch->row_is_shared)
 		fetch->row = NULL;
 	return true;
@@ -350,14 +350,14 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 bool
 rose_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
 {
-	RoseTable  *table = rose_table_open(rel);
-	const RoseRow *row = rose_lookup_fetch_tid(rose_lookup_cached(table), tid, snapshot);
+	RoseTree   *tree = rose_tree_open(rel);
+	const RoseRow *row = rose_lookup_fetch_tid(rose_lookup_cached(tree), tid, snapshot);
 	ItemPointerData copy;
 
 	if (row == NULL)
 		return false;
 	copy = *tid;				/* may be the slot's own */
-	rose_slot_store_shared(slot, table, row, &copy);
+	rose_slot_store_shared(slot, tree, row, &copy);
 	return true;
 }
 
@@ -366,7 +366,7 @@ rose_tid_valid(TableScanDesc sscan, ItemPointer tid)
 {
 	RoseTableScan *scan = (RoseTableScan *) sscan;
 
-	return ItemPointerIsValid(tid) && rose_tid_known(scan->table, tid);
+	return ItemPointerIsValid(tid) && rose_tid_known(scan->tree, tid);
 }
 
 /* The newest version of the row that the scan sees; for WHERE CURRENT OF. */
@@ -375,13 +375,13 @@ rose_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 {
 	RoseTableScan *scan = (RoseTableScan *) sscan;
 
-	rose_lookup_latest_tid(rose_lookup_cached(scan->table), sscan->rs_snapshot, tid);
+	rose_lookup_latest_tid(rose_lookup_cached(scan->tree), sscan->rs_snapshot, tid);
 }
 
 bool
 rose_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
 {
-	RoseLookup *lookup = rose_lookup_cached(rose_table_open(rel));
+	RoseLookup *lookup = rose_lookup_cached(rose_tree_open(rel));
 
 	return rose_lookup_fetch_tid(lookup, &slot->tts_tid, snapshot) != NULL;
 }

@@ -54,10 +54,10 @@ typedef struct TableSize
  * smaller than the next one, that is a small part.
  */
 static void
-measure_table(RoseTable *table, TableSize *size)
+measure_table(RoseTree *tree, TableSize *size)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
-	const RoseC0Shared *c0 = &table->shared->c0;
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+	const RoseC0Shared *c0 = &tree->shared->c0;
 	double		largest = 0;
 	double		pieces = 0;
 
@@ -88,11 +88,11 @@ measure_table(RoseTable *table, TableSize *size)
 }
 
 double
-rose_table_estimate_rows(RoseTable *table)
+rose_table_estimate_rows(RoseTree *tree)
 {
 	TableSize	size;
 
-	measure_table(table, &size);
+	measure_table(tree, &size);
 	return rint(size.component_rows + size.c0_rows);
 }
 
@@ -103,7 +103,7 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	TableSize	size;
 	double		known = rel->rd_rel->reltuples;
 
-	measure_table(rose_table_open_any_order(rel), &size);
+	measure_table(rose_tree_open_any_order(rel), &size);
 
 	/* if ANALYZE found fewer rows in a file of this size, believe it */
 	if (known > 0 && rel->rd_rel->relpages > 0)
@@ -126,15 +126,15 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
  * since is newer.
  */
 static TransactionId
-oldest_needed_xid(RoseTable *table, TransactionId horizon)
+oldest_needed_xid(RoseTree *tree, TransactionId horizon)
 {
 	FullTransactionId oldest = InvalidFullTransactionId;
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	const RoseManifest *manifest;
 	TransactionId xid;
 
-	if (table->shared->other_order)
-		return table->rel->rd_rel->relfrozenxid;
+	if (tree->shared->other_order)
+		return tree->rel->rd_rel->relfrozenxid;
 	LWLockAcquire(&c0->write_lock, LW_SHARED);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
@@ -147,7 +147,7 @@ oldest_needed_xid(RoseTable *table, TransactionId horizon)
 	}
 	LWLockRelease(&c0->write_lock);
 
-	manifest = rose_table_manifest(table);
+	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		FullTransactionId owner = FullTransactionIdFromU64(manifest->components[i].owner_xid);
@@ -183,16 +183,16 @@ report_vacuum(Relation rel, const VacuumParams *params, TimestampTz start,
 
 /* A table that a subscription feeds is spilled by that, together with its position. */
 static void
-spill_for_vacuum(RoseTable *table)
+spill_for_vacuum(RoseTree *tree)
 {
-	if (table->shared->other_order)
+	if (tree->shared->other_order)
 	{
-		rose_table_report_order(table, WARNING);
+		rose_tree_report_order(tree, WARNING);
 		return;
 	}
-	if (!OidIsValid(table->shared->fed_by) && rose_spill_has_room(table))
-		(void) rose_spill(table, InvalidOid, 0);
-	rose_settle_private_runs(table);
+	if (!OidIsValid(tree->shared->fed_by) && rose_spill_has_room(tree))
+		(void) rose_spill(tree, InvalidOid, 0);
+	rose_settle_private_runs(tree);
 }
 
 static void
@@ -207,25 +207,25 @@ rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
 	MultiXactId minmulti = GetOldestMultiXactId();
 	TimestampTz start = GetCurrentTimestamp();
-	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseTree   *tree = rose_tree_open_any_order(rel);
 	BlockNumber old_pages = RelationGetNumberOfBlocks(rel);
 	double		rows;
 
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, old_pages);
 	enter_phase(PROGRESS_VACUUM_PHASE_SCAN_HEAP);
-	spill_for_vacuum(table);
+	spill_for_vacuum(tree);
 	enter_phase(PROGRESS_VACUUM_PHASE_TRUNCATE);
 	if (params->truncate != VACOPTVALUE_DISABLED)
-		rose_store_give_back(rel, &table->shared->store,
+		rose_store_give_back(rel, &tree->shared->store,
 							 Min(TRUNCATE_MIN_BLOCKS,
 								 RelationGetNumberOfBlocks(rel) / TRUNCATE_MIN_FRACTION));
 
 	enter_phase(PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
-	rows = rose_table_estimate_rows(table);
+	rows = rose_table_estimate_rows(tree);
 	rose_vac_update_relstats(rel, RelationGetNumberOfBlocks(rel), rows,
 							 rel->rd_rel->relhasindex,
-							 oldest_needed_xid(table, horizon), minmulti);
+							 oldest_needed_xid(tree, horizon), minmulti);
 	rose_pgstat_report_vacuum(rel, (PgStat_Counter) rows, start);
 	report_vacuum(rel, params, start, old_pages, rows);
 	pgstat_progress_end_command();

@@ -82,9 +82,9 @@ static bool
 spill_table(const RoseRegistryItem *item)
 {
 	RoseTableNote *note = rose_maintainer_note(item->locator);
-	RoseTable  *table = rose_maintainer_begin(ROSE_WORK_SPILL, item->relid);
-	bool		spilled = table != NULL && rose_spill_has_room(table) &&
-		rose_spill(table, InvalidOid, 0);
+	RoseTree   *tree = rose_maintainer_begin(ROSE_WORK_SPILL, item->relid);
+	bool		spilled = tree != NULL && rose_spill_has_room(tree) &&
+		rose_spill(tree, InvalidOid, 0);
 
 	rose_maintainer_end();
 	if (spilled)
@@ -200,12 +200,12 @@ static const RoseRegistryItem *truncated;
 static bool
 truncate_table(void)
 {
-	RoseTable  *table = rose_maintainer_begin(ROSE_WORK_TRUNCATE, truncated->relid);
+	RoseTree   *tree = rose_maintainer_begin(ROSE_WORK_TRUNCATE, truncated->relid);
 
-	if (table != NULL)
-		rose_store_give_back(table->rel, &table->shared->store,
+	if (tree != NULL)
+		rose_store_give_back(tree->rel, &tree->shared->store,
 							 Max(TRUNCATE_MIN_BLOCKS,
-								 RelationGetNumberOfBlocks(table->rel) / TRUNCATE_MIN_FRACTION));
+								 RelationGetNumberOfBlocks(tree->rel) / TRUNCATE_MIN_FRACTION));
 	rose_maintainer_end();
 	return true;
 }

@@ -85,7 +85,7 @@ extern bool rose_maintainer_waits_for_private(void);
  * have another file than when it was listed: a merge finds out by itself.  Ended in any case by
  * rose_maintainer_end.
  */
-extern RoseTable *rose_maintainer_begin(RoseWorkerWork work, Oid relid);
+extern RoseTree *rose_maintainer_begin(RoseWorkerWork work, Oid relid);
 extern void rose_maintainer_end(void);
 /* After an error: the same by aborting it. */
 extern void rose_maintainer_abort(void);

@@ -73,9 +73,9 @@ find_busy(RelFileLocator locator, const RoseManifest *manifest, bool *busy)
 
 /* Their transactions end without the manifest being switched. */
 static bool
-has_open_private(RoseTable *table)
+has_open_private(RoseTree *tree)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
@@ -83,7 +83,7 @@ has_open_private(RoseTable *table)
 
 		if ((manifest->components[i].flags & ROSE_COMPONENT_PRIVATE) == 0)
 			continue;
-		(void) rose_private_owners(table, &manifest->components[i], &owners);
+		(void) rose_private_owners(tree, &manifest->components[i], &owners);
 		if (owners.nopen > 0)
 			return true;
 	}
@@ -92,7 +92,7 @@ has_open_private(RoseTable *table)
 
 /* Begin a merge of this table if one is due; false if not. */
 static bool
-pick_and_begin(RoseTable *table, RoseTableNote *note, Oid relid)
+pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 {
 	RosePickInput input;
 	RosePickResult pick;
@@ -100,19 +100,19 @@ pick_and_begin(RoseTable *table, RoseTableNote *note, Oid relid)
 	bool		busy[ROSE_MAX_COMPONENTS];
 	RoseMerge  *merge;
 
-	rose_settle_private_runs(table);
-	note->open_private = has_open_private(table);
+	rose_settle_private_runs(tree);
+	note->open_private = has_open_private(tree);
 	note->look_again = note->open_private ?
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 
-	rose_pick_input(table, &input, &flags);
-	find_busy(table->locator, &table->manifest, busy);
+	rose_pick_input(tree, &input, &flags);
+	find_busy(tree->locator, &tree->manifest, busy);
 	input.busy = busy;
 	pick = rose_pick_merge(&input);
 	if (!pick.merge)
 		return false;
 	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
-	merge = rose_merge_begin(table, &pick, true);
+	merge = rose_merge_begin(tree, &pick, true);
 	if (merge == NULL)
 		return false;
 	merges[nmerges].merge = merge;
@@ -127,13 +127,13 @@ static bool
 look_at_table(const RoseRegistryItem *item)
 {
 	RoseTableNote *note = rose_maintainer_note(item->locator);
-	RoseTable  *table = rose_maintainer_begin(ROSE_WORK_MERGE, item->relid);
+	RoseTree   *tree = rose_maintainer_begin(ROSE_WORK_MERGE, item->relid);
 	bool		begun = false;
 
-	if (table != NULL)
+	if (tree != NULL)
 	{
 		note->manifest_version = item->manifest_version;
-		begun = pick_and_begin(table, note, item->relid);
+		begun = pick_and_begin(tree, note, item->relid);
 	}
 	rose_maintainer_end();
 	return begun;
@@ -184,20 +184,20 @@ step_merge(int index)
 	bool		given_up = active->given_up;
 	bool		done = false;
 	bool		locked = false;
-	RoseTable  *table;
+	RoseTree   *tree;
 
 	if (active->wait_until > now)
 		return false;
 	ROSE_STOP_POINT("merge-paused");	/* between two steps: no transaction */
-	table = rose_maintainer_begin(ROSE_WORK_MERGE, active->relid);
+	tree = rose_maintainer_begin(ROSE_WORK_MERGE, active->relid);
 	active->wait_until = 0;
-	if (table != NULL)
+	if (tree != NULL)
 	{
-		done = given_up || rose_merge_step(merge, table, MERGE_STEP_MS) == ROSE_MERGE_DONE;
+		done = given_up || rose_merge_step(merge, tree, MERGE_STEP_MS) == ROSE_MERGE_DONE;
 		if (done)
 		{
 			forget_merge(index);
-			rose_merge_end(merge, table);
+			rose_merge_end(merge, tree);
 		}
 	}
 	else if (ConditionalLockRelationOid(active->relid, AccessShareLock))

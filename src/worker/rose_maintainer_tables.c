@@ -96,19 +96,19 @@ is_rose_table(Relation rel)
  * One whose rows are in another order than the present one is left as it is: only room at the end of
  * its file can be given back.  Who visits all tables after a start of the server says so.
  */
-static RoseTable *
+static RoseTree *
 open_table(Relation rel, RoseWorkerWork work)
 {
-	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseTree   *tree = rose_tree_open_any_order(rel);
 
-	if (!table->shared->other_order || work == ROSE_WORK_TRUNCATE)
-		return table;
+	if (!tree->shared->other_order || work == ROSE_WORK_TRUNCATE)
+		return tree;
 	if (work == ROSE_WORK_OPEN)
-		rose_table_report_order(table, WARNING);
+		rose_tree_report_order(tree, WARNING);
 	return NULL;
 }
 
-RoseTable *
+RoseTree *
 rose_maintainer_begin(RoseWorkerWork work, Oid relid)
 {
 	begin_transaction(work, relid);

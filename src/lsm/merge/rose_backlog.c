@@ -24,7 +24,7 @@ rose_pick_c0_size(void)
 
 /* A process that died before it could say that it ended does not count. */
 void
-rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog)
+rose_merge_backlog(RoseTreeShared *shared, RoseMergeBacklog *backlog)
 {
 	memset(backlog, 0, sizeof(*backlog));
 	backlog->c0_size = rose_pick_c0_size();
@@ -32,7 +32,7 @@ rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog)
 	backlog->run_bytes = pg_atomic_read_u64(&shared->store.level_bytes[0]);
 	backlog->c1_bytes = pg_atomic_read_u64(&shared->store.level_bytes[1]);
 	backlog->c2_bytes = pg_atomic_read_u64(&shared->store.level_bytes[2]);
-	for (int i = 0; i < ROSE_TABLE_MERGES; i++)
+	for (int i = 0; i < ROSE_TREE_MERGES; i++)
 	{
 		RoseMergeSlotShared *slot = &shared->merge_stats.slots[i];
 		int			pid = (int) pg_atomic_read_u32(&slot->pid);

@@ -30,6 +30,6 @@ typedef struct RoseMergeBacklog
 	uint64		total[2];
 	int			pid[2];			/* of the process that merges; 0: none */
 } RoseMergeBacklog;
-extern void rose_merge_backlog(RoseTableShared *shared, RoseMergeBacklog *backlog);
+extern void rose_merge_backlog(RoseTreeShared *shared, RoseMergeBacklog *backlog);
 
 #endif							/* ROSE_BACKLOG_H */

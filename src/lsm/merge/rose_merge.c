@@ -88,15 +88,15 @@ is_input(const RoseMerge *merge, uint32 id)
  * committed yet, now that all this is there, nobody else can have written newer versions.
  */
 static bool
-is_fit(RoseTable *table, const RoseComponentEntryDisk *entry, RosePickKind kind)
+is_fit(RoseTree *tree, const RoseComponentEntryDisk *entry, RosePickKind kind)
 {
 	RosePrivateState state;
 
 	if (kind == ROSE_PICK_MERGE)
-		return rose_component_mergeable(table, entry);
+		return rose_component_mergeable(tree, entry);
 	if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
 		return false;
-	state = rose_private_state(table, entry);
+	state = rose_private_state(tree, entry);
 	if (kind == ROSE_PICK_SPLIT)
 		return state == ROSE_PRIVATE_PARTLY;
 	return state == ROSE_PRIVATE_OPEN || state == ROSE_PRIVATE_ABORTED;
@@ -107,7 +107,7 @@ is_fit(RoseTable *table, const RoseComponentEntryDisk *entry, RosePickKind kind)
  * was picked.  A pass takes C2 along, piece by piece, so that is no input of it.
  */
 static bool
-collect_inputs(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest,
+collect_inputs(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest,
 			   const RosePickResult *pick)
 {
 	for (int i = 0; i < pick->ninputs; i++)
@@ -116,7 +116,7 @@ collect_inputs(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest,
 
 		if (entry == NULL)
 			return false;
-		if (!is_fit(table, entry, pick->kind))
+		if (!is_fit(tree, entry, pick->kind))
 			return false;
 		if (!merge->pass || entry->level < 2)
 			merge->inputs[merge->ninputs++].entry = *entry;
@@ -144,7 +144,7 @@ rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest)
  * since when all of them are.
  */
 static uint64
-may_forget(RoseTable *table, const RoseComponentEntryDisk *const *sources, int nsources,
+may_forget(RoseTree *tree, const RoseComponentEntryDisk *const *sources, int nsources,
 		   bool bottom, uint64 *settled)
 {
 	RoseForgetInput input = {.nsources = nsources,.bottom = bottom};
@@ -153,7 +153,7 @@ may_forget(RoseTable *table, const RoseComponentEntryDisk *const *sources, int n
 	*settled = ROSE_SETTLED_BEFORE_ALL;
 	for (int i = 0; i < nsources; i++)
 	{
-		uint64		since = rose_store_settled(&table->shared->store, sources[i]->id);
+		uint64		since = rose_store_settled(&tree->shared->store, sources[i]->id);
 
 		input.sources[i] = sources[i];
 		if (since == ROSE_UNSETTLED || (sources[i]->flags & ROSE_COMPONENT_PRIVATE))
@@ -163,26 +163,26 @@ may_forget(RoseTable *table, const RoseComponentEntryDisk *const *sources, int n
 	}
 	input.settled = *settled;
 	/* in this order: who takes a pin after the look at pins has a newer snapshot or counts here */
-	input.horizon = rose_horizon_oldest(table->rel);
-	input.oldest_pin = rose_pin_oldest(table->locator, &xmin);
+	input.horizon = rose_horizon_oldest(tree->rel);
+	input.oldest_pin = rose_pin_oldest(tree->locator, &xmin);
 	input.pinned_xmin = TransactionIdIsValid(xmin) ?
 		U64FromFullTransactionId(rose_full_xid(xmin)) : 0;
 	return rose_forget_xid(&input);
 }
 
 bool
-rose_merge_could_forget(RoseTable *table, const RoseComponentEntryDisk *entry)
+rose_merge_could_forget(RoseTree *tree, const RoseComponentEntryDisk *entry)
 {
 	uint64		settled;
 
-	return entry->max_seq != ROSE_SEQ_OLDEST && may_forget(table, &entry, 1, true, &settled) != 0;
+	return entry->max_seq != ROSE_SEQ_OLDEST && may_forget(tree, &entry, 1, true, &settled) != 0;
 }
 
 /* A single component that only changes its level need not be rewritten. */
 static bool
-try_move(RoseMerge *merge, RoseTable *table)
+try_move(RoseMerge *merge, RoseTree *tree)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 	RoseManifestEdit *edit;
 
@@ -192,25 +192,25 @@ try_move(RoseMerge *merge, RoseTable *table)
 		return false;
 	if (merge->pass &&
 		(input->id != manifest->components[manifest->ncomponents - 1].id ||
-		 (merge->thorough && rose_merge_could_forget(table, input))))
+		 (merge->thorough && rose_merge_could_forget(tree, input))))
 		return false;
 	edit = palloc0(sizeof(RoseManifestEdit));
 	edit->update[0] = *input;
 	edit->update[0].level = merge->target_level;
 	edit->nupdate = 1;
-	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
 	return true;
 }
 
 /* Nothing would be different after it. */
 static bool
-is_pointless(const RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
+is_pointless(const RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 {
 	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 
 	if (merge->pass)
-		return !rose_merge_pass_has_work(merge, table, manifest);
+		return !rose_merge_pass_has_work(merge, tree, manifest);
 	if (merge->kind == ROSE_PICK_SPLIT)
 		return false;
 	if (merge->kind == ROSE_PICK_JOIN || merge->ninputs == 0)
@@ -221,7 +221,7 @@ is_pointless(const RoseMerge *merge, RoseTable *table, const RoseManifest *manif
 }
 
 static RoseMerge *
-make_merge(RoseTable *table, const RosePickResult *pick, bool keep)
+make_merge(RoseTree *tree, const RosePickResult *pick, bool keep)
 {
 	MemoryContext context = AllocSetContextCreate(keep ? TopMemoryContext : CurrentMemoryContext,
 												  "rose merge", ALLOCSET_DEFAULT_SIZES);
@@ -230,8 +230,8 @@ make_merge(RoseTable *table, const RosePickResult *pick, bool keep)
 	merge->context = context;
 	merge->stride_context = AllocSetContextCreate(context, "rose merge stride",
 												  ALLOCSET_DEFAULT_SIZES);
-	merge->locator = table->locator;
-	merge->incarnation = table->incarnation;
+	merge->locator = tree->locator;
+	merge->incarnation = tree->incarnation;
 	merge->keep = keep;
 	merge->kind = pick->kind;
 	merge->target_level = pick->target_level;
@@ -243,18 +243,18 @@ make_merge(RoseTable *table, const RosePickResult *pick, bool keep)
 }
 
 static void
-open_inputs(RoseMerge *merge, RoseTable *table)
+open_inputs(RoseMerge *merge, RoseTree *tree)
 {
 	MemoryContext old = MemoryContextSwitchTo(merge->context);
 
-	merge->schema = rose_schema_copy(merge->written_by ? merge->written_by : table->schema,
+	merge->schema = rose_schema_copy(merge->written_by ? merge->written_by : tree->schema,
 									 merge->context);
 	merge->strategy = GetAccessStrategy(BAS_BULKREAD);
 	for (int i = 0; i < merge->ninputs; i++)
 	{
 		RoseMergeInput *input = &merge->inputs[i];
 
-		input->component = rose_component_open(table->rel, merge->schema,
+		input->component = rose_component_open(tree->rel, merge->schema,
 											   &input->entry, merge->context);
 		input->from = input->entry.first_ordinal;
 		merge->total += input->entry.nrows - input->from;
@@ -262,7 +262,7 @@ open_inputs(RoseMerge *merge, RoseTable *table)
 	merge->written_by = NULL;
 	merge->judge = rose_merge_judge_create(merge);
 	if (merge->pass)
-		rose_merge_pass_begin(merge, table);
+		rose_merge_pass_begin(merge, tree);
 	MemoryContextSwitchTo(old);
 }
 
@@ -270,31 +270,31 @@ open_inputs(RoseMerge *merge, RoseTable *table)
 static RoseMerge *beginning = NULL;
 
 RoseMerge *
-rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep)
+rose_merge_begin(RoseTree *tree, const RosePickResult *pick, bool keep)
 {
-	RoseMerge  *merge = make_merge(table, pick, keep);
+	RoseMerge  *merge = make_merge(tree, pick, keep);
 	const RoseManifest *manifest;
 
-	Assert(!table->shared->other_order);
-	if (!rose_merge_lock(table->rel, keep, &merge->lock))
+	Assert(!tree->shared->other_order);
+	if (!rose_merge_lock(tree->rel, keep, &merge->lock))
 	{
 		MemoryContextDelete(merge->context);
 		return NULL;
 	}
 	if (keep)
 		beginning = merge;
-	manifest = rose_table_manifest(table);
-	if (!collect_inputs(merge, table, manifest, pick) || is_pointless(merge, table, manifest) ||
-		try_move(merge, table))
+	manifest = rose_tree_manifest(tree);
+	if (!collect_inputs(merge, tree, manifest, pick) || is_pointless(merge, tree, manifest) ||
+		try_move(merge, tree))
 	{
 		beginning = NULL;
 		rose_merge_unlock(&merge->lock, keep);
 		MemoryContextDelete(merge->context);
 		return NULL;
 	}
-	open_inputs(merge, table);
+	open_inputs(merge, tree);
 	beginning = NULL;
-	merge->stats_slot = rose_merge_stats_begin(&table->shared->merge_stats, merge->target_level);
+	merge->stats_slot = rose_merge_stats_begin(&tree->shared->merge_stats, merge->target_level);
 	ROSE_STOP_POINT("merge-begun");
 	return merge;
 }
@@ -312,9 +312,9 @@ rose_merge_begin_failed(void)
 
 /* All inputs, from the first row to the last, into one output or several. */
 static void
-plan_whole(RoseMerge *merge, RoseTable *table)
+plan_whole(RoseMerge *merge, RoseTree *tree)
 {
-	int			nparts = rose_merge_count_parts(merge, rose_table_manifest(table));
+	int			nparts = rose_merge_count_parts(merge, rose_tree_manifest(tree));
 
 	for (int i = 0; i < merge->ninputs; i++)
 		merge->inputs[i].to = merge->inputs[i].entry.nrows;
@@ -351,7 +351,7 @@ find_old_part(const RoseMerge *merge)
 }
 
 static void
-open_sources(RoseMerge *merge, RoseTable *table)
+open_sources(RoseMerge *merge, RoseTree *tree)
 {
 	merge->nsources = 0;
 	for (int i = 0; i < merge->ninputs; i++)
@@ -360,7 +360,7 @@ open_sources(RoseMerge *merge, RoseTable *table)
 	for (int i = 0; i < merge->npieces; i++)
 		merge->sources[merge->nsources++] = &merge->pieces[i];
 
-	merge->cursor = rose_merge_cursor_create(table->rel, merge->schema, merge->nsources,
+	merge->cursor = rose_merge_cursor_create(tree->rel, merge->schema, merge->nsources,
 											 merge->strategy, merge->stride_context);
 	merge->stride_rows = 0;
 	merge->stride_blocks = 0;
@@ -377,38 +377,38 @@ open_sources(RoseMerge *merge, RoseTable *table)
 }
 
 static void
-open_compactor(RoseMerge *merge, RoseTable *table)
+open_compactor(RoseMerge *merge, RoseTree *tree)
 {
 	const RoseComponentEntryDisk *sources[ROSE_MERGE_MAX_SOURCES];
 	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
 		(merge->target_level < 2 ? ROSE_BUILD_UPPER : 0);
 	bool		bottom = merge->kind == ROSE_PICK_MERGE &&
-		rose_merge_at_bottom(merge, rose_table_manifest(table));
+		rose_merge_at_bottom(merge, rose_tree_manifest(tree));
 	uint64		forget_xid;
 
 	for (int i = 0; i < merge->nsources; i++)
 		sources[i] = &merge->sources[i]->entry;
-	forget_xid = may_forget(table, sources, merge->nsources, bottom, &merge->settled);
-	merge->compactor = rose_compactor_create(table->rel, &table->shared->store, merge->schema,
+	forget_xid = may_forget(tree, sources, merge->nsources, bottom, &merge->settled);
+	merge->compactor = rose_compactor_create(tree->rel, &tree->shared->store, merge->schema,
 											 merge->expected_rows, options,
-											 rose_horizon_get(table->rel, merge->stride_context),
+											 rose_horizon_get(tree->rel, merge->stride_context),
 											 bottom, merge->stride_context);
 	if (forget_xid != 0)
 		rose_compactor_forget(merge->compactor, FullTransactionIdFromU64(forget_xid));
 }
 
 static void
-open_output(RoseMerge *merge, RoseTable *table)
+open_output(RoseMerge *merge, RoseTree *tree)
 {
 	int			options = ROSE_BUILD_PRIVATE | ROSE_BUILD_UPPER |
 		(merge->keep ? ROSE_BUILD_KEEP : 0);
 
 	if (merge->kind != ROSE_PICK_MERGE)
-		merge->builder = rose_component_builder_create(table->rel, &table->shared->store,
+		merge->builder = rose_component_builder_create(tree->rel, &tree->shared->store,
 													   merge->schema, merge->expected_rows,
 													   options, merge->stride_context);
 	if (merge->kind != ROSE_PICK_JOIN)
-		open_compactor(merge, table);
+		open_compactor(merge, tree);
 	merge->nopen = 0;
 	merge->old_part = find_old_part(merge);
 	merge->complete = false;
@@ -438,16 +438,16 @@ end_stride(RoseMerge *merge)
 
 /* False: there is nothing left to do. */
 static bool
-begin_stride(RoseMerge *merge, RoseTable *table)
+begin_stride(RoseMerge *merge, RoseTree *tree)
 {
 	if (merge->pass)
 	{
-		if (!rose_merge_plan_stride(merge, table))
+		if (!rose_merge_plan_stride(merge, tree))
 			return false;
 	}
 	else
-		plan_whole(merge, table);
-	open_sources(merge, table);
+		plan_whole(merge, tree);
+	open_sources(merge, tree);
 	merge->in_stride = true;
 	merge->exhausted = false;
 	return true;
@@ -619,47 +619,47 @@ finish_output(RoseMerge *merge)
  * it is not there any more.
  */
 static bool
-is_same_file(const RoseMerge *merge, const RoseTable *table)
+is_same_file(const RoseMerge *merge, const RoseTree *tree)
 {
-	return table->incarnation == merge->incarnation;
+	return tree->incarnation == merge->incarnation;
 }
 
 static void
-rebind(RoseMerge *merge, RoseTable *table)
+rebind(RoseMerge *merge, RoseTree *tree)
 {
 	if (merge->cursor)
-		rose_merge_cursor_rebind(merge->cursor, table->rel);
+		rose_merge_cursor_rebind(merge->cursor, tree->rel);
 	if (merge->builder)
-		rose_component_builder_rebind(merge->builder, table->rel);
+		rose_component_builder_rebind(merge->builder, tree->rel);
 	if (merge->compactor)
-		rose_compactor_rebind(merge->compactor, table->rel);
+		rose_compactor_rebind(merge->compactor, tree->rel);
 }
 
 /* Go on with the output at hand, or begin one.  DONE: it is published. */
 static RoseMergeProgress
-work_on_output(RoseMerge *merge, RoseTable *table, int budget_ms)
+work_on_output(RoseMerge *merge, RoseTree *tree, int budget_ms)
 {
-	rebind(merge, table);
+	rebind(merge, tree);
 	if (!merge->builder && !merge->compactor)
-		open_output(merge, table);
+		open_output(merge, tree);
 	if (!merge->complete)
 	{
 		bool		all_read = merge_rows(merge, budget_ms);
 
-		rose_merge_stats_progress(&table->shared->merge_stats, merge->stats_slot,
+		rose_merge_stats_progress(&tree->shared->merge_stats, merge->stats_slot,
 								  merge->nread, merge->total);
 		if (!all_read)
 			return ROSE_MERGE_MORE;
 		ROSE_STOP_POINT("merge-read");
 		finish_output(merge);
-		rose_merge_stats_merged(&table->shared->merge_stats, blocks_read(merge),
+		rose_merge_stats_merged(&tree->shared->merge_stats, blocks_read(merge),
 								merge->has_output ? merge->output.nblocks : 0);
 		if (merge->compactor)
-			rose_merge_stats_missing(&table->shared->merge_stats,
+			rose_merge_stats_missing(&tree->shared->merge_stats,
 									 rose_compactor_missing(merge->compactor));
 		ROSE_STOP_POINT("merge-built");
 	}
-	rose_merge_publish(merge, table);
+	rose_merge_publish(merge, tree);
 	ROSE_STOP_POINT("merge-published");
 	free_output(merge);
 	if (merge->alone)
@@ -669,18 +669,18 @@ work_on_output(RoseMerge *merge, RoseTable *table, int budget_ms)
 
 /* A step of limited time also ends with an output, so that others get their turn. */
 RoseMergeProgress
-rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms)
+rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
 {
 	for (;;)
 	{
 		RoseMergeProgress progress;
 
-		if (!is_same_file(merge, table) ||
-			!rose_merge_sources_unchanged(merge, rose_table_manifest(table)))
+		if (!is_same_file(merge, tree) ||
+			!rose_merge_sources_unchanged(merge, rose_tree_manifest(tree)))
 			return ROSE_MERGE_DONE;
-		if (!merge->in_stride && !begin_stride(merge, table))
+		if (!merge->in_stride && !begin_stride(merge, tree))
 			break;
-		progress = work_on_output(merge, table, budget_ms);
+		progress = work_on_output(merge, tree, budget_ms);
 		if (progress != ROSE_MERGE_DONE)
 			return progress;
 		if (merge->exhausted)
@@ -690,18 +690,18 @@ rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms)
 		if (budget_ms != 0)
 			return ROSE_MERGE_MORE;
 	}
-	pg_atomic_fetch_add_u64(&table->shared->merges, 1);
+	pg_atomic_fetch_add_u64(&tree->shared->merges, 1);
 	return ROSE_MERGE_DONE;
 }
 
 void
-rose_merge_end(RoseMerge *merge, RoseTable *table)
+rose_merge_end(RoseMerge *merge, RoseTree *tree)
 {
 	/* the shared state that lists the output may be gone */
-	if (table == NULL || !is_same_file(merge, table))
+	if (tree == NULL || !is_same_file(merge, tree))
 		rose_owner_forget(merge->locator);
 	else
-		rose_merge_stats_end(&table->shared->merge_stats, merge->stats_slot);
+		rose_merge_stats_end(&tree->shared->merge_stats, merge->stats_slot);
 	free_output(merge);
 	rose_merge_let_go(merge);
 	MemoryContextDelete(merge->context);

@@ -27,7 +27,7 @@ typedef struct RoseMerge RoseMerge;
  * may have several merges of a table with different inputs.  Otherwise it ends
  * with the transaction, and waits for the lock.
  */
-extern RoseMerge *rose_merge_begin(RoseTable *table, const RosePickResult *pick, bool keep);
+extern RoseMerge *rose_merge_begin(RoseTree *tree, const RosePickResult *pick, bool keep);
 
 /* After an error in it (keep), and the abort of its transaction, with which its lock has gone. */
 extern void rose_merge_begin_failed(void);
@@ -39,14 +39,14 @@ typedef enum RoseMergeProgress
 } RoseMergeProgress;
 
 /* Merge for at most budget_ms (0 = to the end). */
-extern RoseMergeProgress rose_merge_step(RoseMerge *merge, RoseTable *table, int budget_ms);
+extern RoseMergeProgress rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms);
 
 /*
- * End it and free it, done or not.  table: as opened now, or NULL if it is
+ * End it and free it, done or not.  tree: as opened now, or NULL if it is
  * gone.  After an error in a step it can only be ended, once the transaction is aborted: by this, or by the
  * end of the process, with which locks and blocks are given up, too.
  */
-extern void rose_merge_end(RoseMerge *merge, RoseTable *table);
+extern void rose_merge_end(RoseMerge *merge, RoseTree *tree);
 
 /* It will only be ended, but not now: others need not wait for that. */
 extern void rose_merge_let_go(RoseMerge *merge);
@@ -72,7 +72,7 @@ extern bool rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk
  * transaction had not looked at the table before, so that what the merge replaces
  * need not be kept for it.
  */
-extern void rose_merge_all(RoseTable *table, bool alone);
+extern void rose_merge_all(RoseTree *tree, bool alone);
 
 /* The size that pieces of C2 aim at, if there is so much in all. */
 extern uint64 rose_merge_piece_blocks(uint64 nblocks);

@@ -121,7 +121,7 @@ extern RoseMergeFate rose_merge_judge(RoseMergeJudge *judge, const RoseRow *row)
 extern bool rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest);
 
 /* Could a merge of this component alone, at the bottom, forget what it has to forget now? */
-extern bool rose_merge_could_forget(RoseTable *table, const RoseComponentEntryDisk *entry);
+extern bool rose_merge_could_forget(RoseTree *tree, const RoseComponentEntryDisk *entry);
 
 /* --- passes (rose_merge_pass.c) --- */
 
@@ -132,12 +132,12 @@ extern bool rose_merge_pass_possible(const RoseManifest *manifest);
 extern int	rose_merge_count_parts(const RoseMerge *merge, const RoseManifest *manifest);
 
 /* Will the pass change anything? */
-extern bool rose_merge_pass_has_work(const RoseMerge *merge, RoseTable *table,
+extern bool rose_merge_pass_has_work(const RoseMerge *merge, RoseTree *tree,
 									 const RoseManifest *manifest);
-extern void rose_merge_pass_begin(RoseMerge *merge, RoseTable *table);
+extern void rose_merge_pass_begin(RoseMerge *merge, RoseTree *tree);
 
 /* Fill in the next stride; false: the pass is over. */
-extern bool rose_merge_plan_stride(RoseMerge *merge, RoseTable *table);
+extern bool rose_merge_plan_stride(RoseMerge *merge, RoseTree *tree);
 
 /* --- publishing (rose_merge_publish.c) --- */
 extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *manifest, uint32 id);
@@ -145,6 +145,6 @@ extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *mani
 /* Do all sources that are left still stand in the manifest as they did? */
 extern bool rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifest);
 
-extern void rose_merge_publish(RoseMerge *merge, RoseTable *table);
+extern void rose_merge_publish(RoseMerge *merge, RoseTree *tree);
 
 #endif							/* ROSE_MERGE_INTERNAL_H */

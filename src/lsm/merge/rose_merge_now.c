@@ -22,9 +22,9 @@
  * past one that has committed rows as well.  What a run is, is asked once: it may be another in the next moment.
  */
 static void
-pick_everything(RoseTable *table, RosePickResult *pick)
+pick_everything(RoseTree *tree, RosePickResult *pick)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 
 	memset(pick, 0, sizeof(*pick));
 	pick->merge = true;
@@ -39,7 +39,7 @@ pick_everything(RoseTable *table, RosePickResult *pick)
 		if (entry->level > pick->target_level)
 			break;
 		if (entry->flags & ROSE_COMPONENT_PRIVATE)
-			state = rose_private_state(table, entry);
+			state = rose_private_state(tree, entry);
 		if (entry->state != ROSE_COMPONENT_LIVE || state == ROSE_PRIVATE_PARTLY)
 			pick->ninputs = 0;
 		else if (state == ROSE_PRIVATE_COMMITTED)
@@ -49,9 +49,9 @@ pick_everything(RoseTable *table, RosePickResult *pick)
 
 /* What has committed comes out of private runs that cannot be merged as a whole.  REQUIRES: ROSE_LOCK_MERGE. */
 static void
-split_private_runs(RoseTable *table)
+split_private_runs(RoseTree *tree)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 	RosePickResult *pick = palloc0(sizeof(RosePickResult));
 	uint32		ids[ROSE_MAX_COMPONENTS];
 	int			n = 0;
@@ -59,7 +59,7 @@ split_private_runs(RoseTable *table)
 	for (int i = 0; i < manifest->ncomponents; i++)
 		if (manifest->components[i].state == ROSE_COMPONENT_LIVE &&
 			(manifest->components[i].flags & ROSE_COMPONENT_OWNERS) &&
-			rose_private_state(table, &manifest->components[i]) == ROSE_PRIVATE_PARTLY)
+			rose_private_state(tree, &manifest->components[i]) == ROSE_PRIVATE_PARTLY)
 			ids[n++] = manifest->components[i].id;
 	for (int i = 0; i < n; i++)
 	{
@@ -69,11 +69,11 @@ split_private_runs(RoseTable *table)
 		pick->kind = ROSE_PICK_SPLIT;
 		pick->ninputs = 1;
 		pick->inputs[0] = ids[i];
-		merge = rose_merge_begin(table, pick, false);
+		merge = rose_merge_begin(tree, pick, false);
 		if (merge == NULL)
 			continue;
-		(void) rose_merge_step(merge, table, 0);
-		rose_merge_end(merge, table);
+		(void) rose_merge_step(merge, tree, 0);
+		rose_merge_end(merge, tree);
 	}
 	pfree(pick);
 }
@@ -83,41 +83,41 @@ split_private_runs(RoseTable *table)
  * waited for before anything is picked.
  */
 static void
-merge_components(RoseTable *table, bool alone)
+merge_components(RoseTree *tree, bool alone)
 {
 	RosePickResult *pick = palloc(sizeof(RosePickResult));
 	RoseMerge  *merge;
 	LOCKTAG		lock;
 
-	rose_merge_lock(table->rel, false, &lock);
-	rose_settle_private_runs(table);
-	split_private_runs(table);
+	rose_merge_lock(tree->rel, false, &lock);
+	rose_settle_private_runs(tree);
+	split_private_runs(tree);
 	if (alone)
-		rose_pin_renew(table->locator); /* it has met nothing that is settled only now */
-	pick_everything(table, pick);
-	merge = rose_merge_begin(table, pick, false);
+		rose_pin_renew(tree->locator); /* it has met nothing that is settled only now */
+	pick_everything(tree, pick);
+	merge = rose_merge_begin(tree, pick, false);
 	if (merge != NULL)
 	{
 		merge->alone = alone;
-		(void) rose_merge_step(merge, table, 0);
-		rose_merge_end(merge, table);
+		(void) rose_merge_step(merge, tree, 0);
+		rose_merge_end(merge, tree);
 	}
 	rose_merge_unlock(&lock, false);
 	pfree(pick);
 }
 
 void
-rose_merge_all(RoseTable *table, bool alone)
+rose_merge_all(RoseTree *tree, bool alone)
 {
-	if (rose_altered_before_commit(table))
+	if (rose_altered_before_commit(tree))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot merge table \"%s\" in a transaction that has altered its columns",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(tree->rel)),
 				 errdetail("If the transaction were rolled back, what it has dropped would be missing."),
 				 errhint("Commit first.")));
-	if (!rose_spill_has_room(table))
-		merge_components(table, alone);
-	(void) rose_spill(table, InvalidOid, 0);
-	merge_components(table, alone);
+	if (!rose_spill_has_room(tree))
+		merge_components(tree, alone);
+	(void) rose_spill(tree, InvalidOid, 0);
+	merge_components(tree, alone);
 }

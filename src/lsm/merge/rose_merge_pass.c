@@ -81,32 +81,32 @@ rose_merge_pass_possible(const RoseManifest *manifest)
  * pass, any that might go?
  */
 static bool
-needs_cleaning(const RoseMerge *merge, RoseTable *table, const RoseComponentEntryDisk *entry,
+needs_cleaning(const RoseMerge *merge, RoseTree *tree, const RoseComponentEntryDisk *entry,
 			   uint64 horizon)
 {
 	bool		repeats = !(entry->flags & ROSE_COMPONENT_UNIQUE_KEYS);
 
 	if (merge->thorough)
-		return repeats || entry->ntombstones > 0 || rose_merge_could_forget(table, entry);
+		return repeats || entry->ntombstones > 0 || rose_merge_could_forget(tree, entry);
 	return entry->max_xid < horizon &&
 		(repeats || entry->ntombstones > TOMBSTONE_PART * entry->nrows);
 }
 
 bool
-rose_merge_pass_has_work(const RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
+rose_merge_pass_has_work(const RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 {
 	if (merge->ninputs > 0)
 		return true;
 	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
-		if (needs_cleaning(merge, table, &manifest->components[i], PG_UINT64_MAX))
+		if (needs_cleaning(merge, tree, &manifest->components[i], PG_UINT64_MAX))
 			return true;
 	return false;
 }
 
 void
-rose_merge_pass_begin(RoseMerge *merge, RoseTable *table)
+rose_merge_pass_begin(RoseMerge *merge, RoseTree *tree)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 	uint64		nblocks = 0;
 
 	for (int i = 0; i < merge->ninputs; i++)
@@ -114,7 +114,7 @@ rose_merge_pass_begin(RoseMerge *merge, RoseTable *table)
 		RoseMergeInput *input = &merge->inputs[i];
 
 		nblocks += rose_component_rest(&input->entry, input->entry.nblocks);
-		input->seeker = rose_component_cursor_create(input->component, table->rel,
+		input->seeker = rose_component_cursor_create(input->component, tree->rel,
 													 merge->schema, merge->strategy,
 													 merge->context);
 	}
@@ -156,7 +156,7 @@ rose_merge_count_parts(const RoseMerge *merge, const RoseManifest *manifest)
 typedef struct StridePlan
 {
 	RoseMerge  *merge;
-	RoseTable  *table;
+	RoseTree   *tree;
 	const RoseManifest *manifest;
 	uint64		horizon;
 	uint64		ends[ROSE_MAX_COMPONENTS];	/* of the inputs, at the piece at hand */
@@ -205,7 +205,7 @@ must_take(const StridePlan *plan, const RoseComponentEntryDisk *entry, bool last
 		rose_manifest_first_piece(plan->manifest);
 
 	if (inputs_have_rows(plan, true) || 
-		needs_cleaning(plan->merge, plan->table, entry, plan->horizon))
+		needs_cleaning(plan->merge, plan->tree, entry, plan->horizon))
 		return true;
 	if (last)
 		return small && inputs_have_rows(plan, false);
@@ -260,7 +260,7 @@ take_inputs(StridePlan *plan, bool up_to_ends)
 
 /* Go through the pieces from this manifest index on, until the stride is full. */
 static void
-choose_pieces(StridePlan *plan, RoseTable *table, int index)
+choose_pieces(StridePlan *plan, RoseTree *tree, int index)
 {
 	RoseMerge  *merge = plan->merge;
 
@@ -272,7 +272,7 @@ choose_pieces(StridePlan *plan, RoseTable *table, int index)
 
 		if (merge->npieces > 0 && !should_join(plan, entry))
 			return;
-		component = rose_component_open(table->rel, merge->schema, entry,
+		component = rose_component_open(tree->rel, merge->schema, entry,
 										merge->stride_context);
 		for (int i = 0; i < merge->ninputs; i++)
 			plan->ends[i] = find_end(merge, &merge->inputs[i],
@@ -316,20 +316,20 @@ first_piece_to_do(const RoseMerge *merge, const RoseManifest *manifest)
 }
 
 bool
-rose_merge_plan_stride(RoseMerge *merge, RoseTable *table)
+rose_merge_plan_stride(RoseMerge *merge, RoseTree *tree)
 {
-	StridePlan	plan = {.merge = merge,.table = table};
+	StridePlan	plan = {.merge = merge,.tree = tree};
 
-	plan.manifest = rose_table_manifest(table);
+	plan.manifest = rose_tree_manifest(tree);
 	plan.horizon = rose_merge_at_bottom(merge, plan.manifest) ?
-		rose_horizon_oldest(table->rel) : 0;
+		rose_horizon_oldest(tree->rel) : 0;
 	merge->npieces = 0;
 	for (int i = 0; i < merge->ninputs; i++)
 	{
 		merge->inputs[i].to = merge->inputs[i].from;
-		rose_component_cursor_rebind(merge->inputs[i].seeker, table->rel);
+		rose_component_cursor_rebind(merge->inputs[i].seeker, tree->rel);
 	}
-	choose_pieces(&plan, table, first_piece_to_do(merge, plan.manifest));
+	choose_pieces(&plan, tree, first_piece_to_do(merge, plan.manifest));
 	if (merge->npieces == 0)
 	{
 		/* behind the last piece, which is large enough already */

@@ -73,13 +73,13 @@ add_output(const RoseMerge *merge, RoseManifestEdit *edit)
 }
 
 static void
-publish_merged(RoseMerge *merge, RoseTable *table)
+publish_merged(RoseMerge *merge, RoseTree *tree)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 
 	remove_inputs(merge, edit);
 	add_output(merge, edit);
-	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
 }
 
@@ -121,7 +121,7 @@ are_still_private(const RoseMerge *merge, const RoseManifest *manifest)
  * is in the run as well, and may stand in front of newer versions then: no reader takes any order from it.
  */
 static void
-switch_joined(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
+switch_joined(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 {
 	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
@@ -140,13 +140,13 @@ switch_joined(RoseMerge *merge, RoseTable *table, const RoseManifest *manifest)
 		edit->nadd = 1;
 		edit->add_behind = before_newest_input(merge, manifest);
 	}
-	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
 }
 
 /* Both outputs take the input's place, what is in progress in front: it is newer than what is committed. */
 static void
-switch_split(RoseMerge *merge, RoseTable *table)
+switch_split(RoseMerge *merge, RoseTree *tree)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 
@@ -160,28 +160,28 @@ switch_split(RoseMerge *merge, RoseTable *table)
 		edit->add[i].level = merge->target_level;
 		edit->add[i].state = ROSE_COMPONENT_LIVE;
 	}
-	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	if (merge->has_output)
-		rose_store_settle(table->rel, &table->shared->store);
+		rose_store_settle(tree->rel, &tree->shared->store);
 	pfree(edit);
 }
 
 /* Spills are kept out, and others who look after private runs. */
 static void
-publish_private(RoseMerge *merge, RoseTable *table)
+publish_private(RoseMerge *merge, RoseTree *tree)
 {
 	RoseManifest *manifest = palloc(sizeof(RoseManifest));
 
-	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	rose_manifest_read(table->rel, manifest);
+	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_manifest_read(tree->rel, manifest);
 	if (are_still_private(merge, manifest))
 	{
 		if (merge->kind == ROSE_PICK_JOIN)
-			switch_joined(merge, table, manifest);
+			switch_joined(merge, tree, manifest);
 		else
-			switch_split(merge, table);
+			switch_split(merge, tree);
 	}
-	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
 }
 
@@ -214,7 +214,7 @@ oldest_source_left(const RoseMerge *merge)
  * input stands, with which it has no key in common once that is trimmed.  The next ones follow it.
  */
 static void
-publish_part(RoseMerge *merge, RoseTable *table)
+publish_part(RoseMerge *merge, RoseTree *tree)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	int			place = !merge->pass && merge->done_piece == 0 ? oldest_source_left(merge) : -1;
@@ -239,7 +239,7 @@ publish_part(RoseMerge *merge, RoseTable *table)
 		edit->add_behind = merge->done_piece;
 	else
 		edit->add_behind = merge->pass ? ROSE_ADD_BY_LEVEL : 0;
-	rose_manifest_apply(table->rel, &table->shared->store, edit);
+	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
 
 	for (int i = 0; i < merge->nsources; i++)
@@ -252,12 +252,12 @@ publish_part(RoseMerge *merge, RoseTable *table)
 }
 
 void
-rose_merge_publish(RoseMerge *merge, RoseTable *table)
+rose_merge_publish(RoseMerge *merge, RoseTree *tree)
 {
 	if (merge->kind != ROSE_PICK_MERGE)
-		publish_private(merge, table);
+		publish_private(merge, tree);
 	else if (merge->trims)
-		publish_part(merge, table);
+		publish_part(merge, tree);
 	else
-		publish_merged(merge, table);
+		publish_merged(merge, tree);
 }

@@ -46,13 +46,13 @@ has_private_runs(const RoseManifest *manifest)
 
 /* Decide on one private run. */
 static void
-settle_run(RoseTable *table, int index, RoseManifestEdit *edit)
+settle_run(RoseTree *tree, int index, RoseManifestEdit *edit)
 {
-	const RoseComponentEntryDisk *entry = &table->manifest.components[index];
+	const RoseComponentEntryDisk *entry = &tree->manifest.components[index];
 	RoseComponentEntryDisk *update;
 	RosePrivateOwners owners;
 
-	switch (rose_private_owners(table, entry, &owners))
+	switch (rose_private_owners(tree, entry, &owners))
 	{
 		case ROSE_PRIVATE_OPEN:
 		case ROSE_PRIVATE_PARTLY:
@@ -65,7 +65,7 @@ settle_run(RoseTable *table, int index, RoseManifestEdit *edit)
 	}
 	/* a pending one is still the property of its epoch */
 	if (entry->state != ROSE_COMPONENT_LIVE || owners.naborted > 0 ||
-		rose_component_info(rose_table_component(table, index))->nwriters > 0)
+		rose_component_info(rose_tree_component(tree, index))->nwriters > 0)
 		return;
 	update = &edit->update[edit->nupdate++];
 	*update = *entry;
@@ -74,28 +74,28 @@ settle_run(RoseTable *table, int index, RoseManifestEdit *edit)
 }
 
 void
-rose_settle_private_runs(RoseTable *table)
+rose_settle_private_runs(RoseTree *tree)
 {
 	RoseManifestEdit *edit;
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 
 	if (!has_private_runs(manifest) ||
-		!ConditionalLockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock))
+		!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
 		return;
 
 	edit = palloc0(sizeof(RoseManifestEdit));
-	manifest = rose_table_manifest(table);
+	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
 		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
-			settle_run(table, i, edit);
+			settle_run(tree, i, edit);
 	if (edit->nremove > 0 || edit->nupdate > 0)
 	{
-		rose_manifest_apply(table->rel, &table->shared->store, edit);
+		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 		if (edit->nupdate > 0)
-			rose_store_settle(table->rel, &table->shared->store);
+			rose_store_settle(tree->rel, &tree->shared->store);
 	}
 	pfree(edit);
-	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 }
 
 /* ---- without a worker ---- */
@@ -105,14 +105,14 @@ rose_settle_private_runs(RoseTable *table)
  * were taken back nothing is left.
  */
 static const int16 *
-columns_of_runs(RoseTable *table, int16 *natts)
+columns_of_runs(RoseTree *tree, int16 *natts)
 {
-	for (int i = 0; i < table->manifest.ncomponents; i++)
+	for (int i = 0; i < tree->manifest.ncomponents; i++)
 	{
 		natts[i] = -1;
-		if (table->manifest.components[i].flags & ROSE_COMPONENT_PRIVATE)
+		if (tree->manifest.components[i].flags & ROSE_COMPONENT_PRIVATE)
 		{
-			const RoseComponentInfo *info = rose_component_info(rose_table_component(table, i));
+			const RoseComponentInfo *info = rose_component_info(rose_tree_component(tree, i));
 
 			natts[i] = info->keys_only ? -1 : (int16) info->natts;
 		}
@@ -125,7 +125,7 @@ columns_of_runs(RoseTable *table, int16 *natts)
  * and there are many components.
  */
 static bool
-tidy_runs(RoseTable *table, bool worker, const RoseSpillSchemas *schemas, MemoryContext context)
+tidy_runs(RoseTree *tree, bool worker, const RoseSpillSchemas *schemas, MemoryContext context)
 {
 	int16		natts[ROSE_MAX_COMPONENTS];
 	RosePickInput input;
@@ -133,21 +133,21 @@ tidy_runs(RoseTable *table, bool worker, const RoseSpillSchemas *schemas, Memory
 	RosePickResult pick;
 	RoseMerge  *merge;
 
-	rose_pick_input(table, &input, &flags);
+	rose_pick_input(tree, &input, &flags);
 	if (schemas->apart)
-		input.natts = columns_of_runs(table, natts);
+		input.natts = columns_of_runs(tree, natts);
 	pick = rose_pick_merge(&input);
 	if (!pick.merge ||
 		(pick.kind == ROSE_PICK_MERGE && (worker || input.ncomponents < MANY_COMPONENTS)) ||
-		(pick.kind != ROSE_PICK_JOIN && rose_altered_before_commit(table)))
+		(pick.kind != ROSE_PICK_JOIN && rose_altered_before_commit(tree)))
 		return false;
 	if (schemas->apart && pick.kind == ROSE_PICK_JOIN && pick.natts >= 0)
 		pick.schema = rose_altered_class_schema(schemas, pick.natts, context);
-	merge = rose_merge_begin(table, &pick, false);
+	merge = rose_merge_begin(tree, &pick, false);
 	if (merge == NULL)
 		return false;
-	(void) rose_merge_step(merge, table, 0);
-	rose_merge_end(merge, table);
+	(void) rose_merge_step(merge, tree, 0);
+	rose_merge_end(merge, tree);
 	return true;
 }
 
@@ -156,40 +156,40 @@ tidy_runs(RoseTable *table, bool worker, const RoseSpillSchemas *schemas, Memory
  * gives way when somebody waits for that, and loses what it has; so wait only if it is time.
  */
 void
-rose_tidy_own_runs(RoseTable *table, bool worker)
+rose_tidy_own_runs(RoseTree *tree, bool worker)
 {
-	bool		many = rose_table_manifest(table)->ncomponents >= MANY_COMPONENTS;
+	bool		many = rose_tree_manifest(tree)->ncomponents >= MANY_COMPONENTS;
 	MemoryContext context;
 	RoseSpillSchemas schemas;
 
-	if (!has_private_runs(&table->manifest) && (worker || !many))
+	if (!has_private_runs(&tree->manifest) && (worker || !many))
 		return;
-	if (!ConditionalLockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock))
+	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock))
 	{
 		if (!many)
 			return;
-		LockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+		LockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 	}
 	context = AllocSetContextCreate(CurrentMemoryContext, "rose tidy schemas",
 									ALLOCSET_SMALL_SIZES);
-	if (rose_altered_schemas(table, context, &schemas))
+	if (rose_altered_schemas(tree, context, &schemas))
 	{
 		if (many)
-			rose_settle_private_runs(table);
-		while (tidy_runs(table, worker, &schemas, context))
+			rose_settle_private_runs(tree);
+		while (tidy_runs(tree, worker, &schemas, context))
 			CHECK_FOR_INTERRUPTS();
 	}
 	MemoryContextDelete(context);
-	UnlockPage(table->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+	UnlockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 }
 
 /* To wait for the merges of a table that a worker looks after would keep a subscription's stream waiting. */
 void
-rose_tidy_full_manifest(RoseTable *table)
+rose_tidy_full_manifest(RoseTree *tree)
 {
-	if (rose_spill_has_room(table) ||
-		(OidIsValid(table->shared->fed_by) && rose_request_spill_hook != NULL &&
-		 rose_request_spill_hook(rose_locator_db(table->locator))))
+	if (rose_spill_has_room(tree) ||
+		(OidIsValid(tree->shared->fed_by) && rose_request_spill_hook != NULL &&
+		 rose_request_spill_hook(rose_locator_db(tree->locator))))
 		return;
-	rose_tidy_own_runs(table, false);
+	rose_tidy_own_runs(tree, false);
 }

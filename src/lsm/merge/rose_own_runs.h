@@ -16,19 +16,19 @@
  * committed ones become ordinary if they can without being rewritten.  Takes
  * ROSE_LOCK_SPILL, does not wait for it.
  */
-extern void rose_settle_private_runs(RoseTable *table);
+extern void rose_settle_private_runs(RoseTree *tree);
 
 /*
  * Join private runs of transactions in progress, if they are many, in this process:
  * for a writer whose table no worker can or will merge.  worker: one would merge what is committed; without
  * one that is done here, too, when there are many components.
  */
-extern void rose_tidy_own_runs(RoseTable *table, bool worker);
+extern void rose_tidy_own_runs(RoseTree *tree, bool worker);
 
 /*
  * Before a spill: do that if the manifest is so full that the spill would leave no room for merges.  Not for a table that
  * a subscription feeds, if a worker comes.  REQUIRES: ROSE_LOCK_SPILL is not held.
  */
-extern void rose_tidy_full_manifest(RoseTable *table);
+extern void rose_tidy_full_manifest(RoseTree *tree);
 
 #endif							/* ROSE_OWN_RUNS_H */

@@ -25,9 +25,9 @@ partly(const RosePrivateOwners *owners)
  * were there already.
  */
 void
-rose_pick_input(RoseTable *table, RosePickInput *input, RosePickFlags *flags)
+rose_pick_input(RoseTree *tree, RosePickInput *input, RosePickFlags *flags)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 
 	memset(input, 0, sizeof(*input));
 	memset(flags, 0, sizeof(*flags));
@@ -36,7 +36,7 @@ rose_pick_input(RoseTable *table, RosePickInput *input, RosePickFlags *flags)
 	input->components = manifest->components;
 	input->blocked = flags->blocked;
 	input->partly = flags->partly;
-	input->horizon = rose_horizon_oldest(table->rel);
+	input->horizon = rose_horizon_oldest(tree->rel);
 	input->min_ratio = 3.0;
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
@@ -47,7 +47,7 @@ rose_pick_input(RoseTable *table, RosePickInput *input, RosePickFlags *flags)
 		flags->blocked[i] = entry->state != ROSE_COMPONENT_LIVE;
 		if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
 			continue;
-		state = rose_private_owners(table, entry, &owners);
+		state = rose_private_owners(tree, entry, &owners);
 		flags->blocked[i] = flags->blocked[i] || state != ROSE_PRIVATE_COMMITTED;
 		if (state == ROSE_PRIVATE_PARTLY)
 			flags->partly[i] = partly(&owners);

@@ -64,6 +64,6 @@ typedef struct RosePickFlags
 	uint8		partly[ROSE_MAX_COMPONENTS];
 } RosePickFlags;
 
-extern void rose_pick_input(RoseTable *table, RosePickInput *input, RosePickFlags *flags);
+extern void rose_pick_input(RoseTree *tree, RosePickInput *input, RosePickFlags *flags);
 
 #endif							/* ROSE_PICKER_H */

@@ -99,21 +99,21 @@ equality_is_fixed(const RoseSchema *schema)
 }
 
 bool
-rose_resort_is_needless(RoseTable *table)
+rose_resort_is_needless(RoseTree *tree)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 	uint64		nproblems = 0;
 
-	if (!equality_is_fixed(table->schema))
+	if (!equality_is_fixed(tree->schema))
 		return false;
 	for (int i = 0; i < manifest->ncomponents && nproblems == 0; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		rose_component_check(rose_table_component(table, i), table->rel, table->schema,
+		rose_component_check(rose_tree_component(tree, i), tree->rel, tree->schema,
 							 count_problem, &nproblems);
 	}
 	if (nproblems == 0)
-		rose_table_check_pieces(table, count_problem, &nproblems);
+		rose_tree_check_pieces(tree, count_problem, &nproblems);
 	return nproblems == 0;
 }
 
@@ -286,9 +286,9 @@ is_committed(RoseResort *resort, const RoseVersion *version)
 }
 
 static void
-read_component(RoseResort *resort, RoseTable *table, int index)
+read_component(RoseResort *resort, RoseTree *tree, int index)
 {
-	const RoseComponentEntryDisk *entry = &table->manifest.components[index];
+	const RoseComponentEntryDisk *entry = &tree->manifest.components[index];
 	bool		private_run = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 	RoseComponentCursor *cursor;
 
@@ -297,9 +297,9 @@ read_component(RoseResort *resort, RoseTable *table, int index)
 	/* what was left out before counts on */
 	resort->max_xid = Max(resort->max_xid, entry->max_xid);
 	/* it may have columns that never came to be */
-	if (private_run && rose_private_state(table, entry) == ROSE_PRIVATE_ABORTED)
+	if (private_run && rose_private_state(tree, entry) == ROSE_PRIVATE_ABORTED)
 		return;
-	cursor = rose_component_cursor_create(rose_table_component(table, index), table->rel,
+	cursor = rose_component_cursor_create(rose_tree_component(tree, index), tree->rel,
 										  resort->schema, GetAccessStrategy(BAS_BULKREAD),
 										  resort->context);
 	rose_component_cursor_set_first(cursor, entry->first_ordinal);
@@ -341,12 +341,12 @@ note_tail_layout(void *arg, const RoseLayout *layout)
 }
 
 RoseResort *
-rose_resort_begin(RoseTable *table, bool rows_only)
+rose_resort_begin(RoseTree *tree, bool rows_only)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose resort",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 	RoseResort *resort = palloc0(sizeof(RoseResort));
 	RoseMetaInfo meta;
 
@@ -355,17 +355,17 @@ rose_resort_begin(RoseTable *table, bool rows_only)
 												ALLOCSET_DEFAULT_SIZES);
 	resort->fold_context = AllocSetContextCreate(context, "rose resort partial row",
 												 ALLOCSET_SMALL_SIZES);
-	resort->schema = rose_schema_copy(table->schema, context);
+	resort->schema = rose_schema_copy(tree->schema, context);
 	resort->rows_only = rows_only;
 	resort->bytes_decide = equality_is_fixed(resort->schema);
 	rose_key_buffer_init(&resort->key, context);
-	rose_meta_read(table->rel, &meta);
+	rose_meta_read(tree->rel, &meta);
 	resort->next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
 	begin_sort(resort);
 	for (int i = 0; i < manifest->ncomponents; i++)
-		read_component(resort, table, i);
+		read_component(resort, tree, i);
 	resort->tail_natts = resort->schema->natts;
-	rose_tail_replay(table->rel, &table->shared->store, resort->schema->natts,
+	rose_tail_replay(tree->rel, &tree->shared->store, resort->schema->natts,
 					 read_record, note_tail_layout, resort);
 	tuplesort_performsort(resort->sort);
 	ROSE_STOP_POINT("resort-sorted");
@@ -427,7 +427,7 @@ same_spelling(const RoseSchema *schema, const Datum *a, const Datum *b)
 typedef struct ResortOutput
 {
 	RoseResort *resort;
-	RoseTable  *table;
+	RoseTree   *tree;
 	MemoryContext context;
 	RoseComponentBuilder *builder;	/* of the piece at hand, or NULL */
 	uint64		piece_rows;		/* that it is to have */
@@ -453,7 +453,7 @@ finish_piece(ResortOutput *output)
 	entry->state = ROSE_COMPONENT_LIVE;
 	entry->max_xid = Max(entry->max_xid, output->resort->max_xid);
 	output->edit.nadd = 1;
-	rose_manifest_apply(output->table->rel, &output->table->shared->store, &output->edit);
+	rose_manifest_apply(output->tree->rel, &output->tree->shared->store, &output->edit);
 	output->edit.add_behind = entry->id;
 	rose_component_builder_free(output->builder);
 	output->builder = NULL;
@@ -500,11 +500,11 @@ static void
 write_version(ResortOutput *output)
 {
 	RoseResort *resort = output->resort;
-	RoseTable  *table = output->table;
+	RoseTree   *tree = output->tree;
 
 	if (output->builder == NULL)
-		output->builder = rose_component_builder_create(table->rel, &table->shared->store,
-														table->schema, output->piece_rows, 0,
+		output->builder = rose_component_builder_create(tree->rel, &tree->shared->store,
+														tree->schema, output->piece_rows, 0,
 														output->context);
 	rose_component_builder_add_values(output->builder, &resort->version,
 									  resort->out->tts_values, resort->out->tts_isnull);
@@ -512,12 +512,12 @@ write_version(ResortOutput *output)
 }
 
 static ResortOutput *
-begin_output(RoseResort *resort, RoseTable *table)
+begin_output(RoseResort *resort, RoseTree *tree)
 {
 	ResortOutput *output = palloc0(sizeof(ResortOutput));
 
 	output->resort = resort;
-	output->table = table;
+	output->tree = tree;
 	output->context = resort->context;
 	output->spelling_context = AllocSetContextCreate(resort->context, "rose resort spellings",
 													 ALLOCSET_SMALL_SIZES);
@@ -531,15 +531,15 @@ begin_output(RoseResort *resort, RoseTable *table)
 }
 
 uint64
-rose_resort_write(RoseResort *resort, RoseTable *table, RoseResortDuplicate duplicate, void *arg)
+rose_resort_write(RoseResort *resort, RoseTree *tree, RoseResortDuplicate duplicate, void *arg)
 {
 	MemoryContext old = MemoryContextSwitchTo(resort->context);
-	RoseC0Shared *c0 = &table->shared->c0;
-	ResortOutput *output = begin_output(resort, table);
+	RoseC0Shared *c0 = &tree->shared->c0;
+	ResortOutput *output = begin_output(resort, tree);
 	uint64		nrows = 0;
 	Datum		key[INDEX_MAX_KEYS];
 
-	Assert(!resort->rows_only && rose_table_manifest(table)->ncomponents == 0);
+	Assert(!resort->rows_only && rose_tree_manifest(tree)->ncomponents == 0);
 	while (next_version(resort, key))
 	{
 		bool		again = output->key.valid &&
@@ -560,7 +560,7 @@ rose_resort_write(RoseResort *resort, RoseTable *table, RoseResortDuplicate dupl
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	c0->next_seq = Max(c0->next_seq, resort->next_seq);
 	LWLockRelease(&c0->write_lock);
-	rose_store_settle(table->rel, &table->shared->store);
+	rose_store_settle(tree->rel, &tree->shared->store);
 	MemoryContextSwitchTo(old);
 	return nrows;
 }

@@ -20,13 +20,13 @@
 typedef struct RoseResort RoseResort;
 
 /* Is the present order that of all components?  Reads them to the first place where it is not. */
-extern bool rose_resort_is_needless(RoseTable *table);
+extern bool rose_resort_is_needless(RoseTree *tree);
 
 /*
  * Read and sort all committed versions.  REQUIRES: AccessExclusiveLock, so that none of their transactions is in
  * progress.  The table's file may be replaced afterwards.
  */
-extern RoseResort *rose_resort_begin(RoseTable *table, bool rows_only);
+extern RoseResort *rose_resort_begin(RoseTree *tree, bool rows_only);
 extern void rose_resort_end(RoseResort *resort);
 
 /*
@@ -39,7 +39,7 @@ typedef void (*RoseResortDuplicate) (void *arg, TupleTableSlot *slot);
  * Write them to the table's new and empty file: the versions as they are, so that snapshots see what they saw.  Returns
  * how many.  Not after rows_only.
  */
-extern uint64 rose_resort_write(RoseResort *resort, RoseTable *table,
+extern uint64 rose_resort_write(RoseResort *resort, RoseTree *tree,
 								RoseResortDuplicate duplicate, void *arg);
 
 /*

@@ -86,7 +86,7 @@ rose_spill_define_settings(void)
 
 typedef struct Spill
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	const RoseSpillSchemas *schemas;
 	RoseC0Shared *c0;
 	int			slot;			/* memtable being spilled */
@@ -146,9 +146,9 @@ was_carried(Spill *spill, uint64 seq)
 static bool
 carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 {
-	RoseTable  *table = spill->table;
+	RoseTree   *tree = spill->tree;
 	const RoseSchema *schema = spill->schemas->open;
-	RoseStoreShared *store = &table->shared->store;
+	RoseStoreShared *store = &tree->shared->store;
 	RoseTailRecord record = {.version = entry->version,.row = entry->row};
 	RoseMemPending pending;
 	Datum		key[INDEX_MAX_KEYS];
@@ -158,7 +158,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 		return true;
 	logged = logged && (entry->version.op != ROSE_OP_LOCK || rose_tree_logs_locks());
 	if (logged &&
-		!rose_tail_reserve(table->rel, store, schema->layout,
+		!rose_tail_reserve(tree->rel, store, schema->layout,
 						   rose_tail_record_size(schema->natts, &record), true))
 		return false;
 	entry_to_row(schema, entry, &row, key);
@@ -166,7 +166,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 		return false;
 	if (logged)
 	{
-		rose_tail_append(table->rel, store, schema->layout, &record, 1);
+		rose_tail_append(tree->rel, store, schema->layout, &record, 1);
 		spill->c0->tables[pending.slot].tail_segment = store->tail_last;
 	}
 	rose_c0_link(spill->c0, &pending);
@@ -243,20 +243,20 @@ carry_over(Spill *spill)
 static void
 write_runs(Spill *spill)
 {
-	RoseTable  *table = spill->table;
+	RoseTree   *tree = spill->tree;
 	const RoseSchema *schema = spill->schemas->committed;
-	const RoseManifest *manifest = rose_table_manifest(table);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
 	RoseMemCursor cursor;
 	uint64		nversions = 0;
 	bool		more;
 
-	spill->run = rose_compactor_create(table->rel, &table->shared->store, schema,
+	spill->run = rose_compactor_create(tree->rel, &tree->shared->store, schema,
 									   rose_spill_plan_committed(spill->plan),
 									   ROSE_BUILD_UPPER,
-									   rose_horizon_get(table->rel, spill->context),
+									   rose_horizon_get(tree->rel, spill->context),
 									   manifest->ncomponents == 0, spill->context);
-	spill->private_runs = rose_spill_private_create(table, spill->schemas,
+	spill->private_runs = rose_spill_private_create(tree, spill->schemas,
 													rose_spill_plan_private(spill->plan),
 													spill->context);
 	rose_mem_cursor_open(&cursor, spill->c0, spill->schemas->open, spill->slot);
@@ -292,7 +292,7 @@ mark_entry(const Spill *spill, RoseComponentEntryDisk *entry)
 {
 	entry->level = 0;
 	entry->state = ROSE_COMPONENT_LIVE;
-	rose_merge_stats_came(&spill->table->shared->merge_stats, entry);
+	rose_merge_stats_came(&spill->tree->shared->merge_stats, entry);
 	if (spill->epoch == 0)
 		return;
 	entry->state = ROSE_COMPONENT_PENDING;
@@ -354,7 +354,7 @@ finish_runs(Spill *spill, RoseManifestEdit *edit)
 		edit->nadd++;
 		pending = spill->epoch != 0 && !spill->release_now;
 	}
-	rose_merge_stats_missing(&spill->table->shared->merge_stats,
+	rose_merge_stats_missing(&spill->tree->shared->merge_stats,
 							 rose_compactor_missing(spill->run));
 	return pending;
 }
@@ -380,7 +380,7 @@ retire_memtable(Spill *spill, bool pending)
 static void
 publish(Spill *spill)
 {
-	RoseTable  *table = spill->table;
+	RoseTree   *tree = spill->tree;
 	RoseManifestEdit *edit = MemoryContextAllocZero(spill->context, sizeof(RoseManifestEdit));
 	bool		pending = finish_runs(spill, edit);
 
@@ -392,18 +392,18 @@ publish(Spill *spill)
 	 * A transaction that committed asynchronously may be lost in a crash and
 	 * its xid given to another; nothing of it may be in a component then.
 	 */
-	if (edit->nadd > 0 && RelationNeedsWAL(table->rel))
+	if (edit->nadd > 0 && RelationNeedsWAL(tree->rel))
 		XLogFlush(wal_insert_end());
 	ROSE_STOP_POINT("spill-flushed");
 
 	HOLD_INTERRUPTS();
 	if (edit->nadd > 0 || edit->drop_tails_upto != 0)
-		rose_manifest_apply(table->rel, &table->shared->store, edit);
+		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	ROSE_STOP_POINT("spill-published");
 	retire_memtable(spill, pending);
 	RESUME_INTERRUPTS();
 	if (edit->nadd > 0)
-		rose_store_settle(table->rel, &table->shared->store);
+		rose_store_settle(tree->rel, &tree->shared->store);
 }
 
 static void
@@ -416,14 +416,14 @@ release_builders(Spill *spill)
 /* ---- one memtable ---- */
 
 static void
-spill_memtable(RoseTable *table, const RoseSpillSchemas *schemas, int slot, Oid subid, uint64 epoch,
+spill_memtable(RoseTree *tree, const RoseSpillSchemas *schemas, int slot, Oid subid, uint64 epoch,
 			   uint64 private_xid)
 {
 	Spill		spill = {0};
 
-	spill.table = table;
+	spill.tree = tree;
 	spill.schemas = schemas;
-	spill.c0 = &table->shared->c0;
+	spill.c0 = &tree->shared->c0;
 	spill.slot = slot;
 	spill.subid = subid;
 	spill.epoch = epoch;
@@ -451,7 +451,7 @@ spill_memtable(RoseTable *table, const RoseSpillSchemas *schemas, int slot, Oid 
 	ROSE_STOP_POINT("spill-freed");
 	release_builders(&spill);
 	MemoryContextDelete(spill.context);
-	pg_atomic_fetch_add_u64(&table->shared->spills, 1);
+	pg_atomic_fetch_add_u64(&tree->shared->spills, 1);
 }
 
 /* Oldest frozen memtable that has no pending run, or -1.  REQUIRES: write_lock. */
@@ -487,7 +487,7 @@ free_unused(RoseC0Shared *c0)
  * All segments there are make this memtable, or older ones, durable.
  */
 static bool
-freeze_active(RoseTableShared *shared)
+freeze_active(RoseTreeShared *shared)
 {
 	RoseC0Shared *c0 = &shared->c0;
 	int			slot;
@@ -509,10 +509,10 @@ freeze_active(RoseTableShared *shared)
  * along.  True if there were many, and they are gone; a few do no harm.
  */
 static bool
-drop_idle_tails(RoseTable *table)
+drop_idle_tails(RoseTree *tree)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
-	RoseStoreShared *store = &table->shared->store;
+	RoseC0Shared *c0 = &tree->shared->c0;
+	RoseStoreShared *store = &tree->shared->store;
 	bool		drop;
 
 	if (pg_atomic_read_u32(&store->ntails) < ROSE_TAILS_MANY)
@@ -520,17 +520,17 @@ drop_idle_tails(RoseTable *table)
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	drop = rose_c0_is_empty(c0) && pg_atomic_read_u32(&store->ntails) >= ROSE_TAILS_MANY;
 	if (drop)
-		rose_tail_drop_all(table->rel, store, c0->next_seq);
+		rose_tail_drop_all(tree->rel, store, c0->next_seq);
 	LWLockRelease(&c0->write_lock);
 	return drop;
 }
 
 /* All that is in C0.  REQUIRES: ROSE_LOCK_SPILL. */
 static bool
-spill_memtables(RoseTable *table, const RoseSpillSchemas *schemas, Oid subid, uint64 epoch,
+spill_memtables(RoseTree *tree, const RoseSpillSchemas *schemas, Oid subid, uint64 epoch,
 				uint64 private_xid)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		frozen = false;
 	bool		spilled = false;
 
@@ -543,28 +543,28 @@ spill_memtables(RoseTable *table, const RoseSpillSchemas *schemas, Oid subid, ui
 		LWLockRelease(&c0->write_lock);
 		if (slot >= 0)
 		{
-			spill_memtable(table, schemas, slot, subid, epoch, private_xid);
+			spill_memtable(tree, schemas, slot, subid, epoch, private_xid);
 			spilled = true;
 			continue;
 		}
 		if (frozen)
 			return spilled;
 		frozen = true;
-		if (!freeze_active(table->shared))
+		if (!freeze_active(tree->shared))
 			return spilled;
 	}
 }
 
 static bool
-spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
+spill_c0(RoseTree *tree, Oid subid, uint64 epoch, uint64 private_xid)
 {
-	Oid			fed_by = table->shared->fed_by;
+	Oid			fed_by = tree->shared->fed_by;
 	MemoryContext context;
 	RoseSpillSchemas schemas;
 	bool		spilled;
 
 	/* nothing is in C0, and the tail log is needed */
-	if (table->shared->other_order)
+	if (tree->shared->other_order)
 		return false;
 	if (OidIsValid(fed_by) && fed_by != subid)
 		return false;
@@ -577,46 +577,46 @@ spill_c0(RoseTable *table, Oid subid, uint64 epoch, uint64 private_xid)
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "rose spill schemas",
 									ALLOCSET_SMALL_SIZES);
-	if (!rose_altered_schemas(table, context, &schemas))
+	if (!rose_altered_schemas(tree, context, &schemas))
 	{
 		MemoryContextDelete(context);
 		return false;
 	}
 	if (private_xid != ROSE_SPILL_WHOLE)
-		rose_tidy_full_manifest(table);
-	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	spilled = spill_memtables(table, &schemas, subid, epoch, private_xid);
-	if (!OidIsValid(fed_by) && drop_idle_tails(table))
+		rose_tidy_full_manifest(tree);
+	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	spilled = spill_memtables(tree, &schemas, subid, epoch, private_xid);
+	if (!OidIsValid(fed_by) && drop_idle_tails(tree))
 		spilled = true;
-	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	MemoryContextDelete(context);
 	return spilled;
 }
 
 bool
-rose_spill(RoseTable *table, Oid subid, uint64 epoch)
+rose_spill(RoseTree *tree, Oid subid, uint64 epoch)
 {
-	return spill_c0(table, subid, epoch, 0);
+	return spill_c0(tree, subid, epoch, 0);
 }
 
 bool
-rose_spill_whole(RoseTable *table)
+rose_spill_whole(RoseTree *tree)
 {
-	return spill_c0(table, InvalidOid, 0, ROSE_SPILL_WHOLE);
+	return spill_c0(tree, InvalidOid, 0, ROSE_SPILL_WHOLE);
 }
 
 bool
-rose_spill_has_room(RoseTable *table)
+rose_spill_has_room(RoseTree *tree)
 {
-	return rose_table_manifest(table)->ncomponents <= SPILL_MOST_COMPONENTS;
+	return rose_tree_manifest(tree)->ncomponents <= SPILL_MOST_COMPONENTS;
 }
 
 bool
-rose_spill_own(RoseTable *table, Oid subid, uint64 epoch)
+rose_spill_own(RoseTree *tree, Oid subid, uint64 epoch)
 {
 	FullTransactionId xid = GetTopFullTransactionIdIfAny();
 
-	return spill_c0(table, subid, epoch, U64FromFullTransactionId(xid));
+	return spill_c0(tree, subid, epoch, U64FromFullTransactionId(xid));
 }
 
 /* ---- epochs ---- */
@@ -634,7 +634,7 @@ typedef struct EpochFreeze
  * alone, and others who hold that lock do not look at them.
  */
 static void
-freeze_for_epoch(RoseTableShared *shared, void *arg)
+freeze_for_epoch(RoseTreeShared *shared, void *arg)
 {
 	EpochFreeze *freeze = arg;
 	RoseC0Shared *c0 = &shared->c0;
@@ -682,23 +682,23 @@ oldest_frozen_for(RoseC0Shared *c0, uint64 epoch)
 }
 
 bool
-rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch)
+rose_epoch_spill(RoseTree *tree, Oid subid, uint64 epoch)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
-	const RoseSpillSchemas schemas = {.committed = table->schema,.open = table->schema};	/* applied by nobody who alters */
+	RoseC0Shared *c0 = &tree->shared->c0;
+	const RoseSpillSchemas schemas = {.committed = tree->schema,.open = tree->schema};	/* applied by nobody who alters */
 	bool		spilled = false;
 	int			slot;
 
-	if (table->shared->fed_by != subid)
+	if (tree->shared->fed_by != subid)
 		return false;
-	rose_tidy_full_manifest(table);
-	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_tidy_full_manifest(tree);
+	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	while ((slot = oldest_frozen_for(c0, epoch)) >= 0)
 	{
-		spill_memtable(table, &schemas, slot, subid, epoch, 0);
+		spill_memtable(tree, &schemas, slot, subid, epoch, 0);
 		spilled = true;
 	}
-	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	return spilled;
 }
 
@@ -744,15 +744,15 @@ free_memtables(RoseC0Shared *c0, uint64 epoch)
 }
 
 void
-rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch)
+rose_epoch_publish(RoseTree *tree, Oid subid, uint64 epoch)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	RoseManifest *manifest = palloc(sizeof(RoseManifest));
 
 	Assert(epoch != 0);
-	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	rose_manifest_read(table->rel, manifest);
+	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_manifest_read(tree->rel, manifest);
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		RoseComponentEntryDisk *entry = &manifest->components[i];
@@ -772,13 +772,13 @@ rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch)
 
 	HOLD_INTERRUPTS();
 	if (edit->nupdate > 0 || edit->drop_tails_upto != 0)
-		rose_manifest_apply(table->rel, &table->shared->store, edit);
+		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	ROSE_STOP_POINT("epoch-settled");
 	free_memtables(c0, epoch);
 	RESUME_INTERRUPTS();
 	if (edit->nupdate > 0)
-		rose_store_settle(table->rel, &table->shared->store);
-	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+		rose_store_settle(tree->rel, &tree->shared->store);
+	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
 	pfree(edit);
 }

@@ -41,20 +41,20 @@ extern void rose_spill_define_settings(void);	/* rose.spill_interval */
  * Caller: rel opened with at least AccessShareLock, in a transaction; no
  * LWLock held.
  */
-extern bool rose_spill(RoseTable *table, Oid subid, uint64 epoch);
+extern bool rose_spill(RoseTree *tree, Oid subid, uint64 epoch);
 
 /*
  * The same, and what the current transaction has written leaves C0, too: for a
  * private run, pending for this epoch.  So a transaction can commit its rows
  * and its epoch at once.
  */
-extern bool rose_spill_own(RoseTable *table, Oid subid, uint64 epoch);
+extern bool rose_spill_own(RoseTree *tree, Oid subid, uint64 epoch);
 
 /*
  * The same for an ordinary table, and nothing at all stays in C0, of no transaction; but what others
  * write meanwhile.
  */
-extern bool rose_spill_whole(RoseTable *table);
+extern bool rose_spill_whole(RoseTree *tree);
 
 /*
  * The same in two steps, of which the second may be another process' while rows are
@@ -68,20 +68,20 @@ extern bool rose_spill_whole(RoseTable *table);
  * rose_epoch_spill: what is for this epoch.
  */
 extern bool rose_epoch_freeze(Oid subid, uint64 epoch, uint64 *nbytes);
-extern bool rose_epoch_spill(RoseTable *table, Oid subid, uint64 epoch);
+extern bool rose_epoch_spill(RoseTree *tree, Oid subid, uint64 epoch);
 
 /*
  * Has the table so few components that a spill leaves room for merges to publish what
  * they make?  Where a spill can be put off, merges go first: a manifest that is full
  * takes neither.
  */
-extern bool rose_spill_has_room(RoseTable *table);
+extern bool rose_spill_has_room(RoseTree *tree);
 
 /*
  * The epoch's position is committed: its pending runs, and those of earlier
  * epochs, become live, their memtables are freed.
  */
-extern void rose_epoch_publish(RoseTable *table, Oid subid, uint64 epoch);
+extern void rose_epoch_publish(RoseTree *tree, Oid subid, uint64 epoch);
 
 /*
  * Ask a background worker of this database to spill, because the arena is

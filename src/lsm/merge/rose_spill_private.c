@@ -32,7 +32,7 @@ typedef struct PrivateRun
 
 struct RoseSpillPrivate
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	const RoseSpillSchemas *schemas;
 	uint64		nversions;
 	MemoryContext context;
@@ -41,12 +41,12 @@ struct RoseSpillPrivate
 };
 
 RoseSpillPrivate *
-rose_spill_private_create(RoseTable *table, const RoseSpillSchemas *schemas, uint64 nversions,
+rose_spill_private_create(RoseTree *tree, const RoseSpillSchemas *schemas, uint64 nversions,
 						  MemoryContext context)
 {
 	RoseSpillPrivate *private = MemoryContextAllocZero(context, sizeof(RoseSpillPrivate));
 
-	private->table = table;
+	private->tree = tree;
 	private->schemas = schemas;
 	private->nversions = nversions;
 	private->context = context;
@@ -56,12 +56,12 @@ rose_spill_private_create(RoseTable *table, const RoseSpillSchemas *schemas, uin
 static RoseComponentBuilder *
 make_builder(RoseSpillPrivate *private, int natts)
 {
-	RoseTable  *table = private->table;
+	RoseTree   *tree = private->tree;
 	const RoseSchema *schema = private->schemas->open;
 
 	if (natts >= 0)
 		schema = rose_altered_class_schema(private->schemas, natts, private->context);
-	return rose_component_builder_create(table->rel, &table->shared->store, schema,
+	return rose_component_builder_create(tree->rel, &tree->shared->store, schema,
 										 private->nversions, ROSE_BUILD_PRIVATE,
 										 private->context);
 }
@@ -72,7 +72,7 @@ report_too_many(RoseSpillPrivate *private)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("too many subtransactions have added columns to table \"%s\"",
-					RelationGetRelationName(private->table->rel)),
+					RelationGetRelationName(private->tree->rel)),
 			 errdetail("Rows in memory were written between changes of columns that may each be rolled back; at most %d such groups can be written to disk at a time.",
 					   MOST_RUNS),
 			 errhint("Release savepoints, or add the columns in one of them.")));

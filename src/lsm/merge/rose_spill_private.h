@@ -15,7 +15,7 @@
 typedef struct RoseSpillPrivate RoseSpillPrivate;
 
 /* nversions: how many there will be. */
-extern RoseSpillPrivate *rose_spill_private_create(RoseTable *table,
+extern RoseSpillPrivate *rose_spill_private_create(RoseTree *tree,
 												   const RoseSpillSchemas *schemas,
 												   uint64 nversions, MemoryContext context);
 

@@ -32,7 +32,7 @@
 
 typedef struct TableCheck
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	RoseManifest manifest;		/* copy */
 	RoseProblemCallback report;
 	void	   *arg;
@@ -63,7 +63,7 @@ problem(TableCheck *check, int index, const char *format,...)
 static int
 compare_keys(const TableCheck *check, const Datum *a, const Datum *b)
 {
-	const RoseSchema *schema = check->table->schema;
+	const RoseSchema *schema = check->tree->schema;
 
 	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
 }
@@ -73,8 +73,8 @@ static RoseComponentCursor *
 cursor_at(TableCheck *check, int index, uint64 ordinal)
 {
 	RoseComponentCursor *cursor =
-		rose_component_cursor_create(rose_table_component(check->table, index), check->table->rel,
-									 check->table->schema, NULL, check->context);
+		rose_component_cursor_create(rose_tree_component(check->tree, index), check->tree->rel,
+									 check->tree->schema, NULL, check->context);
 
 	if (!rose_component_cursor_seek_ordinal(cursor, ordinal))
 		elog(ERROR, "component %u has no row " UINT64_FORMAT,
@@ -88,7 +88,7 @@ static void
 check_piece(TableCheck *check, int index)
 {
 	const RoseComponentEntryDisk *entry = &check->manifest.components[index];
-	const RoseComponentInfo *before = rose_component_info(rose_table_component(check->table, index - 1));
+	const RoseComponentInfo *before = rose_component_info(rose_tree_component(check->tree, index - 1));
 	RoseComponentCursor *cursor = cursor_at(check, index, entry->first_ordinal);
 
 	if (compare_keys(check, before->max_key, rose_component_cursor_row(cursor)->key) >= 0)
@@ -103,7 +103,7 @@ check_moved(TableCheck *check, int index)
 	const RoseComponentEntryDisk *entry = &check->manifest.components[index];
 	RoseComponentCursor *cursor = cursor_at(check, index, entry->first_ordinal - 1);
 
-	rose_key_buffer_set(&check->key, check->table->schema, rose_component_cursor_row(cursor)->key);
+	rose_key_buffer_set(&check->key, check->tree->schema, rose_component_cursor_row(cursor)->key);
 	if (rose_component_cursor_next(cursor) &&
 		compare_keys(check, check->key.key, rose_component_cursor_row(cursor)->key) == 0)
 		problem(check, index, "component %u: the key of row " UINT64_FORMAT " has moved in part",
@@ -142,7 +142,7 @@ check_version(TableCheck *check, const RoseRow *row)
 		return;
 	if (!check->key.valid || compare_keys(check, check->key.key, row->key) != 0)
 	{
-		rose_key_buffer_set(&check->key, check->table->schema, row->key);
+		rose_key_buffer_set(&check->key, check->tree->schema, row->key);
 		check->oldest = index;
 		check->oldest_newer = -1;
 		check->seq = seq;
@@ -176,15 +176,15 @@ report_disorder(TableCheck *check)
 static void
 check_order(TableCheck *check)
 {
-	RoseTable  *table = check->table;
+	RoseTree   *tree = check->tree;
 	int			n = check->manifest.ncomponents;
-	RoseMergeCursor *cursor = rose_merge_cursor_create(table->rel, table->schema, n,
+	RoseMergeCursor *cursor = rose_merge_cursor_create(tree->rel, tree->schema, n,
 													   GetAccessStrategy(BAS_BULKREAD),
 													   check->context);
 	const RoseRow *row;
 
 	for (int i = 0; i < n; i++)
-		rose_merge_cursor_add(cursor, rose_table_component(table, i),
+		rose_merge_cursor_add(cursor, rose_tree_component(tree, i),
 							  check->manifest.components[i].first_ordinal,
 							  check->manifest.components[i].nrows);
 	check->disorder = palloc0(n * n * sizeof(uint64));
@@ -199,7 +199,7 @@ check_order(TableCheck *check)
 
 /* order: go through all versions, too. */
 static void
-check_manifest(RoseTable *table, bool order, RoseProblemCallback report, void *arg)
+check_manifest(RoseTree *tree, bool order, RoseProblemCallback report, void *arg)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose table check",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -207,8 +207,8 @@ check_manifest(RoseTable *table, bool order, RoseProblemCallback report, void *a
 	TableCheck *check = palloc0(sizeof(TableCheck));
 	int			first_piece;
 
-	check->table = table;
-	check->manifest = *rose_table_manifest(table);
+	check->tree = tree;
+	check->manifest = *rose_tree_manifest(tree);
 	check->report = report;
 	check->arg = arg;
 	check->context = context;
@@ -231,13 +231,13 @@ check_manifest(RoseTable *table, bool order, RoseProblemCallback report, void *a
 }
 
 void
-rose_table_check(RoseTable *table, RoseProblemCallback report, void *arg)
+rose_tree_check(RoseTree *tree, RoseProblemCallback report, void *arg)
 {
-	check_manifest(table, true, report, arg);
+	check_manifest(tree, true, report, arg);
 }
 
 void
-rose_table_check_pieces(RoseTable *table, RoseProblemCallback report, void *arg)
+rose_tree_check_pieces(RoseTree *tree, RoseProblemCallback report, void *arg)
 {
-	check_manifest(table, false, report, arg);
+	check_manifest(tree, false, report, arg);
 }

@@ -15,9 +15,9 @@
  * versions across components.  Each component must have passed rose_component_check.
  * Reads all components once.
  */
-extern void rose_table_check(RoseTable *table, RoseProblemCallback report, void *arg);
+extern void rose_tree_check(RoseTree *tree, RoseProblemCallback report, void *arg);
 
 /* The pieces of C2, and what has moved, alone. */
-extern void rose_table_check_pieces(RoseTable *table, RoseProblemCallback report, void *arg);
+extern void rose_tree_check_pieces(RoseTree *tree, RoseProblemCallback report, void *arg);
 
 #endif							/* ROSE_TREE_CHECK_H */

@@ -49,7 +49,7 @@ typedef enum KeyReaderPhase
 
 struct RoseKeyReader
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	MemoryContext context;
 	KeyReaderPhase phase;
 	const Datum *key;
@@ -85,13 +85,13 @@ struct RoseKeyReader
 };
 
 RoseKeyReader *
-rose_key_reader_create(RoseTable *table, MemoryContext parent)
+rose_key_reader_create(RoseTree *tree, MemoryContext parent)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "rose key reader",
 												  ALLOCSET_DEFAULT_SIZES);
 	RoseKeyReader *reader = MemoryContextAllocZero(context, sizeof(RoseKeyReader));
 
-	reader->table = table;
+	reader->tree = tree;
 	reader->context = context;
 	reader->phase = KEY_READER_DONE;
 	return reader;
@@ -160,7 +160,7 @@ rose_key_reader_entry(const RoseKeyReader *reader)
 static bool
 key_matches(RoseKeyReader *reader, const Datum *key)
 {
-	const RoseSchema *schema = reader->table->schema;
+	const RoseSchema *schema = reader->tree->schema;
 
 	return rose_key_compare(schema, key, reader->key,
 							rose_schema_key_width(schema)) == 0;
@@ -170,7 +170,7 @@ key_matches(RoseKeyReader *reader, const Datum *key)
 static void
 copy_entry(RoseKeyReader *reader, const RoseMemEntryRef *entry, RoseRow *row)
 {
-	const RoseSchema *schema = reader->table->schema;
+	const RoseSchema *schema = reader->tree->schema;
 	Size		row_size = entry->row ? MAXALIGN(entry->row->t_len) : 0;
 	Size		present_size = entry->version.present ?
 		ROSE_PRESENT_BYTES(schema->natts) : 0;
@@ -207,7 +207,7 @@ copy_entry(RoseKeyReader *reader, const RoseMemEntryRef *entry, RoseRow *row)
 static bool
 mem_cursor_on_key(RoseKeyReader *reader, RoseMemCursor *cursor)
 {
-	const RoseSchema *schema = reader->table->schema;
+	const RoseSchema *schema = reader->tree->schema;
 	RoseMemEntryRef entry;
 	Datum		key[INDEX_MAX_KEYS];
 
@@ -220,9 +220,9 @@ mem_cursor_on_key(RoseKeyReader *reader, RoseMemCursor *cursor)
 static void
 position_memory(RoseKeyReader *reader)
 {
-	RoseTable  *table = reader->table;
-	RoseC0Shared *c0 = &table->shared->c0;
-	int			width = rose_schema_key_width(table->schema);
+	RoseTree   *tree = reader->tree;
+	RoseC0Shared *c0 = &tree->shared->c0;
+	int			width = rose_schema_key_width(tree->schema);
 
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
@@ -230,7 +230,7 @@ position_memory(RoseKeyReader *reader)
 		reader->mem_open[slot] = c0->tables[slot].state != ROSE_MEMTABLE_FREE;
 		if (!reader->mem_open[slot])
 			continue;
-		rose_mem_cursor_open(&reader->mem[slot], c0, table->schema, slot);
+		rose_mem_cursor_open(&reader->mem[slot], c0, tree->schema, slot);
 		if (rose_mem_cursor_seek(&reader->mem[slot], reader->key, width,
 								 reader->below == PG_UINT64_MAX ? PG_UINT64_MAX : reader->below - 1))
 			reader->mem_valid[slot] = mem_cursor_on_key(reader, &reader->mem[slot]);
@@ -284,7 +284,7 @@ begin_disk(RoseKeyReader *reader)
 {
 	ROSE_STOP_POINT("lookup-listing");	/* under reclaim_lock */
 	memset(&reader->place, 0, sizeof(reader->place));
-	copy_manifest(&reader->manifest, rose_table_manifest(reader->table));
+	copy_manifest(&reader->manifest, rose_tree_manifest(reader->tree));
 	reader->next_component = 0;
 	reader->phase = KEY_READER_DISK;
 	if (reader->disk_below != 0)
@@ -299,7 +299,7 @@ begin_disk(RoseKeyReader *reader)
 static const RoseRow *
 next_from_memory(RoseKeyReader *reader)
 {
-	RoseC0Shared *c0 = &reader->table->shared->c0;
+	RoseC0Shared *c0 = &reader->tree->shared->c0;
 	const RoseRow *result = NULL;
 
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
@@ -350,7 +350,7 @@ cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseCompo
 		if (reader->cursors[i].component_id == entry->id)
 		{
 			/* a reader outlives statements, and the relcache entry may not */
-			rose_component_cursor_rebind(reader->cursors[i].cursor, reader->table->rel);
+			rose_component_cursor_rebind(reader->cursors[i].cursor, reader->tree->rel);
 			rose_component_cursor_set_first(reader->cursors[i].cursor, entry->first_ordinal);
 			return reader->cursors[i].cursor;
 		}
@@ -363,8 +363,8 @@ cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseCompo
 		reader->ncursors = 0;
 	}
 	slot = &reader->cursors[reader->ncursors];
-	slot->cursor = rose_component_cursor_create(component, reader->table->rel,
-												reader->table->schema, NULL,
+	slot->cursor = rose_component_cursor_create(component, reader->tree->rel,
+												reader->tree->schema, NULL,
 												reader->context);
 	rose_component_cursor_set_first(slot->cursor, entry->first_ordinal);
 	slot->component_id = entry->id;
@@ -383,16 +383,16 @@ is_oldest(const RoseKeyReader *reader)
 static RoseComponent *
 component_for(RoseKeyReader *reader, int index)
 {
-	RoseTable  *table = reader->table;
+	RoseTree   *tree = reader->tree;
 	uint32		id = reader->manifest.components[index].id;
 
-	if (table->manifest.version == reader->manifest.version && table->manifest_valid)
-		return rose_table_component(table, index);
-	for (int i = 0; i < table->manifest.ncomponents; i++)
-		if (table->manifest.components[i].id == id)
-			return rose_table_component(table, i);
+	if (tree->manifest.version == reader->manifest.version && tree->manifest_valid)
+		return rose_tree_component(tree, index);
+	for (int i = 0; i < tree->manifest.ncomponents; i++)
+		if (tree->manifest.components[i].id == id)
+			return rose_tree_component(tree, i);
 	/* replaced meanwhile; our pin keeps its blocks */
-	return rose_component_open(table->rel, table->schema,
+	return rose_component_open(tree->rel, tree->schema,
 							   &reader->manifest.components[index], reader->context);
 }
 
@@ -411,41 +411,41 @@ next_component(RoseKeyReader *reader)
 	if (manifest->components[index].level < 2 || index == manifest->ncomponents - 1)
 		return index;
 	reader->next_component = manifest->ncomponents;
-	rose_pieces_init(&reader->pieces, reader->table, manifest,
+	rose_pieces_init(&reader->pieces, reader->tree, manifest,
 					 &manifest->components[index], reader->context);
 	index += rose_pieces_find(&reader->pieces, reader->key,
-							  rose_schema_key_width(reader->table->schema), false);
+							  rose_schema_key_width(reader->tree->schema), false);
 	return index < manifest->ncomponents ? index : -1;
 }
 
 /* Found or missed in the oldest component: a miss weighs as much as several hits. */
 static void
-note_oldest(RoseTable *table, bool found)
+note_oldest(RoseTree *tree, bool found)
 {
-	table->lookup_hits = found ? Min(table->lookup_hits + 1, HITS_MAX) :
-		Max(table->lookup_hits - HITS_PER_MISS, 0);
+	tree->lookup_hits = found ? Min(tree->lookup_hits + 1, HITS_MAX) :
+		Max(tree->lookup_hits - HITS_PER_MISS, 0);
 }
 
 /* May the component at disk_index have the key? */
 static bool
 may_contain(RoseKeyReader *reader, RoseComponent *component)
 {
-	RoseTable  *table = reader->table;
+	RoseTree   *tree = reader->tree;
 
 	if (!rose_component_in_range(component, reader->key))
 		return false;
 	if (is_oldest(reader) && reader->expect_hits &&
-		table->lookup_hits >= HITS_BEFORE_TRUST)
+		tree->lookup_hits >= HITS_BEFORE_TRUST)
 		return true;
 	if (!reader->hashed)
 	{
-		reader->hash = rose_key_hash(table->schema, reader->key);
+		reader->hash = rose_key_hash(tree->schema, reader->key);
 		reader->hashed = true;
 	}
-	if (rose_component_bloom_test(component, table->rel, reader->hash))
+	if (rose_component_bloom_test(component, tree->rel, reader->hash))
 		return true;
 	if (is_oldest(reader))
-		note_oldest(table, false);
+		note_oldest(tree, false);
 	return false;
 }
 
@@ -464,7 +464,7 @@ in_private_run(const RoseKeyReader *reader)
 static bool
 enter_component(RoseKeyReader *reader, bool *more)
 {
-	int			width = rose_schema_key_width(reader->table->schema);
+	int			width = rose_schema_key_width(reader->tree->schema);
 
 	for (;;)
 	{
@@ -516,7 +516,7 @@ next_from_disk(RoseKeyReader *reader)
 		row = more ? rose_component_cursor_keyed_row(reader->disk) : NULL;
 		found = row != NULL && key_matches(reader, row->key);
 		if (first && is_oldest(reader))
-			note_oldest(reader->table, found);
+			note_oldest(reader->tree, found);
 		if (!found)
 		{
 			reader->disk = NULL;
@@ -562,8 +562,8 @@ rose_key_reader_in_order(const RoseKeyReader *reader, const RoseRow *row)
 bool
 rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row)
 {
-	RoseTable  *table = reader->table;
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseTree   *tree = reader->tree;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		found = false;
 
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
@@ -577,7 +577,7 @@ rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row)
 		ptr = rose_memtable_find_seq(c0, slot, seq);
 		if (ptr == 0)
 			continue;
-		rose_memtable_get(c0, table->schema, ptr, &entry);
+		rose_memtable_get(c0, tree->schema, ptr, &entry);
 		copy_entry(reader, &entry, row);
 		found = true;
 	}

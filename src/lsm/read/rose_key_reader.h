@@ -32,7 +32,7 @@ typedef struct RoseMemPlace
 } RoseMemPlace;
 
 /* For one transaction at most. */
-extern RoseKeyReader *rose_key_reader_create(RoseTable *table, MemoryContext parent);
+extern RoseKeyReader *rose_key_reader_create(RoseTree *tree, MemoryContext parent);
 extern void rose_key_reader_free(RoseKeyReader *reader);
 
 /* The reader is used for keys that are likely to be there: queries, not insertions. */

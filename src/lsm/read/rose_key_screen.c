@@ -16,12 +16,12 @@
 
 /* The keys that a component's range and filter do not rule out. */
 static void
-screen_component(RoseTable *table, RoseComponent *component, const uint64 *prefixes,
+screen_component(RoseTree *tree, RoseComponent *component, const uint64 *prefixes,
 				 const uint64 *hashes, int n, bool *maybe)
 {
 	const RoseComponentInfo *info = rose_component_info(component);
-	uint64		least = rose_key_prefix(table->schema, info->min_key);
-	uint64		greatest = rose_key_prefix(table->schema, info->max_key);
+	uint64		least = rose_key_prefix(tree->schema, info->min_key);
+	uint64		greatest = rose_key_prefix(tree->schema, info->max_key);
 	int			which[ROSE_SCREEN_MAX];
 	int			nleft = 0;
 
@@ -31,26 +31,26 @@ screen_component(RoseTable *table, RoseComponent *component, const uint64 *prefi
 		nleft += !maybe[i] && prefixes[i] >= least && prefixes[i] <= greatest;
 	}
 	if (nleft > 0)
-		rose_component_bloom_test_many(component, table->rel, hashes, which, nleft, maybe);
+		rose_component_bloom_test_many(component, tree->rel, hashes, which, nleft, maybe);
 }
 
 void
-rose_key_screen(RoseTable *table, const Datum *const *keys, const uint64 *prefixes,
+rose_key_screen(RoseTree *tree, const Datum *const *keys, const uint64 *prefixes,
 				const uint64 *hashes, int n, bool ascending, bool *maybe,
 				RoseMemHint *hints)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	const RoseManifest *manifest;
 
-	Assert(n <= ROSE_SCREEN_MAX && table->schema->nkeys > 0);
+	Assert(n <= ROSE_SCREEN_MAX && tree->schema->nkeys > 0);
 	memset(maybe, false, n * sizeof(bool));
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
-	rose_c0_probe(c0, table->schema, keys, n, ascending, maybe, hints);
-	manifest = rose_table_manifest(table);
+	rose_c0_probe(c0, tree->schema, keys, n, ascending, maybe, hints);
+	manifest = rose_tree_manifest(tree);
 	LWLockRelease(&c0->reclaim_lock);
 
 	for (int i = 0; i < manifest->ncomponents; i++)
 		if (rose_component_readable(&manifest->components[i]))
-			screen_component(table, rose_table_component(table, i), prefixes, hashes, n,
+			screen_component(tree, rose_tree_component(tree, i), prefixes, hashes, n,
 							 maybe);
 }

@@ -26,7 +26,7 @@
  * REQUIRES: the keys' partition locks, else a version may come after the look, and a
  * table with a key.
  */
-extern void rose_key_screen(RoseTable *table, const Datum *const *keys,
+extern void rose_key_screen(RoseTree *tree, const Datum *const *keys,
 							const uint64 *prefixes, const uint64 *hashes, int n,
 							bool ascending, bool *maybe, RoseMemHint *hints);
 

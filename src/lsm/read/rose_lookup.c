@@ -29,7 +29,7 @@
 
 struct RoseLookup
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	MemoryContext context;
 	RoseKeyReader *reader;
 	RosePartial partial;
@@ -47,17 +47,17 @@ struct RoseLookup
 };
 
 RoseLookup *
-rose_lookup_create(RoseTable *table)
+rose_lookup_create(RoseTree *tree)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose lookup",
 												  ALLOCSET_DEFAULT_SIZES);
 	RoseLookup *lookup = MemoryContextAllocZero(context, sizeof(RoseLookup));
 
-	lookup->table = table;
+	lookup->tree = tree;
 	lookup->context = context;
-	lookup->reader = rose_key_reader_create(table, context);
+	lookup->reader = rose_key_reader_create(tree, context);
 	rose_key_reader_expect_hits(lookup->reader);
-	rose_partial_init(&lookup->partial, table->schema, context);
+	rose_partial_init(&lookup->partial, tree->schema, context);
 	lookup->key_context = AllocSetContextCreate(context, "rose lookup key",
 												ALLOCSET_SMALL_SIZES);
 	return lookup;
@@ -85,7 +85,7 @@ static struct
 	int			victim;			/* to be replaced next, once all are in use */
 	struct
 	{
-		RoseTable  *table;
+		RoseTree   *tree;
 		RoseSchema *schema;
 		RoseLookup *lookup;
 	}			entries[CACHED_LOOKUPS];
@@ -98,7 +98,7 @@ rose_lookup_forget_cached(void)
 }
 
 RoseLookup *
-rose_lookup_cached(RoseTable *table)
+rose_lookup_cached(RoseTree *tree)
 {
 	MemoryContext old;
 	int			i;
@@ -109,8 +109,8 @@ rose_lookup_cached(RoseTable *table)
 		LookupCache.lxid = rose_my_lxid();
 	}
 	for (i = 0; i < LookupCache.n; i++)
-		if (LookupCache.entries[i].table == table &&
-			LookupCache.entries[i].schema == table->schema)
+		if (LookupCache.entries[i].tree == tree &&
+			LookupCache.entries[i].schema == tree->schema)
 			return LookupCache.entries[i].lookup;
 
 	if (i == CACHED_LOOKUPS)
@@ -122,10 +122,10 @@ rose_lookup_cached(RoseTable *table)
 		i = LookupCache.n;
 	}
 	old = MemoryContextSwitchTo(TopTransactionContext);
-	LookupCache.entries[i].lookup = rose_lookup_create(table);
+	LookupCache.entries[i].lookup = rose_lookup_create(tree);
 	MemoryContextSwitchTo(old);
-	LookupCache.entries[i].table = table;
-	LookupCache.entries[i].schema = table->schema;
+	LookupCache.entries[i].tree = tree;
+	LookupCache.entries[i].schema = tree->schema;
 	LookupCache.n++;
 	return LookupCache.entries[i].lookup;
 }
@@ -160,7 +160,7 @@ lookup_count_view(RoseLookup *lookup, int *nviews)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not read a row of table \"%s\" because it was written to disk again and again meanwhile",
-						RelationGetRelationName(lookup->table->rel)),
+						RelationGetRelationName(lookup->tree->rel)),
 				 errhint("Try again.")));
 }
 
@@ -181,7 +181,7 @@ lookup_descend(RoseLookup *lookup, RoseVisibility *vis, bool serializable)
 		if (!rose_version_visible(vis, &row->version, committed))
 		{
 			if (serializable && row->version.op != ROSE_OP_LOCK)
-				CheckForSerializableConflictOut(lookup->table->rel,
+				CheckForSerializableConflictOut(lookup->tree->rel,
 												XidFromFullTransactionId(row->version.xid),
 												vis->snapshot);
 			continue;
@@ -214,10 +214,10 @@ static const RoseRow *
 lookup_visible(RoseLookup *lookup, Snapshot snapshot, const Datum *key, uint64 below)
 {
 	bool		serializable = snapshot->snapshot_type == SNAPSHOT_MVCC &&
-		CheckForSerializableConflictOutNeeded(lookup->table->rel, snapshot);
+		CheckForSerializableConflictOutNeeded(lookup->tree->rel, snapshot);
 	int			nviews = 0;
 
-	rose_tid_prepare(lookup->table);
+	rose_tid_prepare(lookup->tree);
 	lookup->snapshot = snapshot;
 	for (;;)
 	{
@@ -244,7 +244,7 @@ rose_lookup_get(RoseLookup *lookup, Snapshot snapshot, const Datum *key)
 void
 rose_lookup_tid(RoseLookup *lookup, ItemPointer tid)
 {
-	rose_tid_name(lookup->table, lookup->in_component ? &lookup->entry : NULL, &lookup->row,
+	rose_tid_name(lookup->tree, lookup->in_component ? &lookup->entry : NULL, &lookup->row,
 				  lookup->snapshot, tid);
 }
 
@@ -252,10 +252,10 @@ rose_lookup_tid(RoseLookup *lookup, ItemPointer tid)
 static bool
 lookup_locate(RoseLookup *lookup, ItemPointer tid)
 {
-	RoseTable  *table = lookup->table;
+	RoseTree   *tree = lookup->tree;
 	RoseTidTarget target;
 
-	if (!rose_tid_resolve(table, tid, &target))
+	if (!rose_tid_resolve(tree, tid, &target))
 		return false;
 	if (target.component == NULL)
 	{
@@ -265,7 +265,7 @@ lookup_locate(RoseLookup *lookup, ItemPointer tid)
 			return lookup->row.version.op != ROSE_OP_LOCK;
 		}
 		/* spilled since it was given out */
-		if (!rose_tid_find_in_components(table, target.seq, &target))
+		if (!rose_tid_find_in_components(tree, target.seq, &target))
 		{
 			/* ... in this very moment, or carried over */
 			if (!rose_key_reader_find_seq(lookup->reader, target.seq, &lookup->row))
@@ -280,13 +280,13 @@ lookup_locate(RoseLookup *lookup, ItemPointer tid)
 		if (lookup->cursor)
 			rose_component_cursor_free(lookup->cursor);
 		lookup->cursor = NULL;
-		lookup->cursor = rose_component_cursor_create(target.component, table->rel,
-													  table->schema, NULL,
+		lookup->cursor = rose_component_cursor_create(target.component, tree->rel,
+													  tree->schema, NULL,
 													  lookup->context);
 		lookup->cursor_component = target.component;
 	}
 	else
-		rose_component_cursor_rebind(lookup->cursor, table->rel);
+		rose_component_cursor_rebind(lookup->cursor, tree->rel);
 	if (!rose_component_cursor_seek_ordinal(lookup->cursor, target.ordinal))
 		return false;
 	lookup->row = *rose_component_cursor_row(lookup->cursor);
@@ -332,7 +332,7 @@ lookup_complete(RoseLookup *lookup)
 	int			nviews = 0;
 
 	MemoryContextReset(lookup->key_context);
-	rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
+	rose_key_copy(lookup->tree->schema, key, lookup->row.key, lookup->key_context);
 	rose_partial_start(&lookup->partial, &lookup->row);
 	for (;;)
 	{
@@ -378,7 +378,7 @@ rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid, Snapshot snapshot)
 
 		/* seen, and not superseded by another version that is seen */
 		MemoryContextReset(lookup->key_context);
-		rose_key_copy(lookup->table->schema, key, lookup->row.key, lookup->key_context);
+		rose_key_copy(lookup->tree->schema, key, lookup->row.key, lookup->key_context);
 		return lookup_current(lookup, &held, committed, key, snapshot);
 	}
 	if (lookup->row.version.op == ROSE_OP_PARTIAL)
@@ -402,7 +402,7 @@ lookup_successor(RoseLookup *lookup, const Datum *key, uint64 seq, Snapshot snap
 	bool		ended = false;
 
 	*moved_to = 0;
-	rose_tid_prepare(lookup->table);
+	rose_tid_prepare(lookup->tree);
 	lookup->snapshot = snapshot;
 	rose_visibility_init(&vis, snapshot);
 	rose_visibility_next_key(&vis);
@@ -445,18 +445,18 @@ rose_lookup_latest_tid(RoseLookup *lookup, Snapshot snapshot, ItemPointer tid)
 		if (row == NULL)
 			return;
 		MemoryContextReset(lookup->key_context);
-		rose_key_copy(lookup->table->schema, key, row->key, lookup->key_context);
+		rose_key_copy(lookup->tree->schema, key, row->key, lookup->key_context);
 		lookup_successor(lookup, key, row->version.seq, snapshot, tid, &moved_to);
 		if (moved_to == 0 || moved_to == ROSE_MOVED_TO_PARTITION)
 			return;
-		rose_tid_assign(lookup->table, NULL, 0, moved_to, tid);
+		rose_tid_assign(lookup->tree, NULL, 0, moved_to, tid);
 	} while (true);
 }
 
 bool
-rose_tid_known(RoseTable *table, ItemPointer tid)
+rose_tid_known(RoseTree *tree, ItemPointer tid)
 {
 	RoseTidTarget target;
 
-	return rose_tid_resolve(table, tid, &target);
+	return rose_tid_resolve(tree, tid, &target);
 }

@@ -28,9 +28,9 @@
 /* ---- life ---- */
 
 RoseMemBatch *
-rose_mem_batch_create(RoseTable *table, MemoryContext context)
+rose_mem_batch_create(RoseTree *tree, MemoryContext context)
 {
-	const RoseSchema *schema = table->schema;
+	const RoseSchema *schema = tree->schema;
 	MemoryContext own = AllocSetContextCreate(context, "rose memtable batch",
 											  ALLOCSET_DEFAULT_SIZES);
 	RoseMemBatch *batch = MemoryContextAllocZero(own, sizeof(RoseMemBatch));
@@ -38,7 +38,7 @@ rose_mem_batch_create(RoseTable *table, MemoryContext context)
 
 	batch->refcount = 1;
 	batch->context = own;
-	batch->table = table;
+	batch->tree = tree;
 	batch->schema = schema;
 	batch->limit = ROWS_FIRST;
 	batch->rows = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseRow));
@@ -218,7 +218,7 @@ add_entry(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 static void
 find_pending(RoseMemBatch *batch, int i)
 {
-	RoseTable  *table = batch->table;
+	RoseTree   *tree = batch->tree;
 	int			natts = batch->schema->natts;
 	uint64		seq = batch->seqs[i];
 	RoseMemEntryRef entry;
@@ -228,11 +228,11 @@ find_pending(RoseMemBatch *batch, int i)
 
 	if (batch->places[i] == 0)
 		return;
-	rose_tid_assign(table, NULL, 0, seq, &tid);
-	row = rose_lookup_fetch_tid(rose_lookup_cached(table), &tid, SnapshotAny);
+	rose_tid_assign(tree, NULL, 0, seq, &tid);
+	row = rose_lookup_fetch_tid(rose_lookup_cached(tree), &tid, SnapshotAny);
 	if (row == NULL)
 		elog(ERROR, "version " UINT64_FORMAT " of table \"%s\" is gone",
-			 seq, RelationGetRelationName(table->rel));
+			 seq, RelationGetRelationName(tree->rel));
 	if (row->tuple == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(batch->more);

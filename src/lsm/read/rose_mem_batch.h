@@ -27,7 +27,7 @@ typedef struct RoseMemBatch
 {
 	int			refcount;
 	MemoryContext context;		/* owns all of it */
-	RoseTable  *table;
+	RoseTree   *tree;
 	const RoseSchema *schema;
 	int			nrows;
 	int			limit;			/* rows to take at most; grows */
@@ -62,7 +62,7 @@ typedef struct RoseMemBatch
 	Size		more_bytes;
 } RoseMemBatch;
 
-extern RoseMemBatch *rose_mem_batch_create(RoseTable *table, MemoryContext context);
+extern RoseMemBatch *rose_mem_batch_create(RoseTree *tree, MemoryContext context);
 extern void rose_mem_batch_hold(RoseMemBatch *batch);
 extern void rose_mem_batch_release(RoseMemBatch *batch);	/* NULL is allowed */
 /* The same for who made it, when its context goes: a tuple slot may keep it longer. */

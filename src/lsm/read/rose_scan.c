@@ -46,13 +46,13 @@ scan_copy_range(RoseScan *scan, const RoseKeyRange *range)
 }
 
 RoseScan *
-rose_scan_begin(RoseTable *table, Snapshot snapshot, const RoseKeyRange *range, bool bulk)
+rose_scan_begin(RoseTree *tree, Snapshot snapshot, const RoseKeyRange *range, bool bulk)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose scan",
 												  ALLOCSET_DEFAULT_SIZES);
 	RoseScan   *scan = MemoryContextAllocZero(context, sizeof(RoseScan));
 
-	scan->table = table;
+	scan->tree = tree;
 	scan->snapshot = snapshot;
 	scan->context = context;
 	scan->source_context = AllocSetContextCreate(context, "rose scan sources",
@@ -68,7 +68,7 @@ rose_scan_begin(RoseTable *table, Snapshot snapshot, const RoseKeyRange *range, 
 		scan->strategy = GetAccessStrategy(BAS_BULKREAD);
 		MemoryContextSwitchTo(old);
 	}
-	rose_partial_init(&scan->partial, table->schema, context);
+	rose_partial_init(&scan->partial, tree->schema, context);
 	rose_scan_reset(scan, range);
 	return scan;
 }
@@ -124,13 +124,13 @@ rose_scan_end(RoseScan *scan)
 static void
 scan_take_sources(RoseScan *scan)
 {
-	RoseTable  *table = scan->table;
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseTree   *tree = scan->tree;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		filter = scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable;
 	const RoseManifest *manifest;
 	int			npieces;
 
-	rose_tid_prepare(table);
+	rose_tid_prepare(tree);
 	scan_close_sources(scan);
 	scan->sources = MemoryContextAlloc(scan->source_context,
 									   ROSE_SCAN_MAX_SOURCES * sizeof(RoseSource));
@@ -138,10 +138,10 @@ scan_take_sources(RoseScan *scan)
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 		if (c0->tables[slot].state != ROSE_MEMTABLE_FREE)
-			rose_source_open_memtable(&scan->sources[scan->nsources++], table, slot,
+			rose_source_open_memtable(&scan->sources[scan->nsources++], tree, slot,
 									  filter, scan->source_context);
 	ROSE_STOP_POINT("scan-listing");	/* under reclaim_lock */
-	manifest = rose_table_manifest(table);
+	manifest = rose_tree_manifest(tree);
 	LWLockRelease(&c0->reclaim_lock);
 	ROSE_STOP_POINT("scan-listed");
 
@@ -150,11 +150,11 @@ scan_take_sources(RoseScan *scan)
 		npieces = 0;			/* a bulk load into an empty table, not finished */
 	for (int i = 0; i < rose_manifest_first_piece(manifest); i++)
 		if (rose_component_readable(&manifest->components[i]) &&
-			rose_source_component_overlaps(table, i, &scan->range))
-			rose_source_open_component(&scan->sources[scan->nsources++], table, i,
+			rose_source_component_overlaps(tree, i, &scan->range))
+			rose_source_open_component(&scan->sources[scan->nsources++], tree, i,
 									   scan->strategy, scan->source_context);
 	if (npieces > 0)
-		rose_source_open_pieces(&scan->sources[scan->nsources++], table, scan->strategy,
+		rose_source_open_pieces(&scan->sources[scan->nsources++], tree, scan->strategy,
 								scan->source_context);
 }
 
@@ -174,12 +174,12 @@ scan_position_sources(RoseScan *scan, ScanDirection direction)
 	if (scan->place == SCAN_AT_GROUP)
 	{
 		key = scan->group_key;
-		ncols = rose_schema_key_width(scan->table->schema);
+		ncols = rose_schema_key_width(scan->tree->schema);
 		inclusive = !scan->group_done;
 	}
 	for (int i = 0; i < scan->nsources; i++)
 	{
-		rose_source_position(&scan->sources[i], scan->table, &scan->vis, direction,
+		rose_source_position(&scan->sources[i], scan->tree, &scan->vis, direction,
 							 key, ncols, inclusive);
 		if (scan->sources[i].state == ROSE_SOURCE_GONE)
 			return false;
@@ -193,7 +193,7 @@ scan_position(RoseScan *scan, ScanDirection direction)
 	/* a command of the same transaction may have moved the snapshot's curcid */
 	rose_visibility_init(&scan->vis, scan->snapshot);
 	scan->serializable = scan->vis.kind == ROSE_SNAPSHOT_MVCC &&
-		CheckForSerializableConflictOutNeeded(scan->table->rel, scan->snapshot);
+		CheckForSerializableConflictOutNeeded(scan->tree->rel, scan->snapshot);
 
 	do
 	{
@@ -250,7 +250,7 @@ scan_best_source(RoseScan *scan, bool forward)
 		scan->rival = second;
 		if (best == NULL || likely(!best->waiting))
 			return best;
-		rose_source_wake(best, scan->table, scan->direction);
+		rose_source_wake(best, scan->tree, scan->direction);
 	}
 }
 
@@ -258,7 +258,7 @@ scan_best_source(RoseScan *scan, bool forward)
 static bool
 scan_advance(RoseScan *scan, RoseSource *source)
 {
-	rose_source_advance(source, scan->table, &scan->vis, scan->direction);
+	rose_source_advance(source, scan->tree, &scan->vis, scan->direction);
 	if (source->state != ROSE_SOURCE_GONE)
 		return true;
 	scan->positioned = false;
@@ -276,7 +276,7 @@ scan_in_group(RoseScan *scan, const RoseSource *source)
 static void
 scan_begin_group(RoseScan *scan, const Datum *key)
 {
-	const RoseSchema *schema = scan->table->schema;
+	const RoseSchema *schema = scan->tree->schema;
 
 	MemoryContextReset(scan->group_context);
 	rose_key_copy(schema, scan->group_key, key, scan->group_context);
@@ -298,12 +298,12 @@ scan_out_of_range(RoseScan *scan, const Datum *key, bool forward)
 	{
 		if (range->nupper == 0)
 			return false;
-		cmp = rose_key_compare(scan->table->schema, key, range->upper, range->nupper);
+		cmp = rose_key_compare(scan->tree->schema, key, range->upper, range->nupper);
 		return range->upper_inclusive ? cmp > 0 : cmp >= 0;
 	}
 	if (range->nlower == 0)
 		return false;
-	cmp = rose_key_compare(scan->table->schema, key, range->lower, range->nlower);
+	cmp = rose_key_compare(scan->tree->schema, key, range->lower, range->nlower);
 	return range->lower_inclusive ? cmp < 0 : cmp <= 0;
 }
 
@@ -322,7 +322,7 @@ scan_sees(RoseScan *scan, const RoseSource *source)
 	if (rose_version_visible(&scan->vis, version, source->committed))
 		return true;
 	if (scan->serializable && version->op != ROSE_OP_LOCK)
-		CheckForSerializableConflictOut(scan->table->rel,
+		CheckForSerializableConflictOut(scan->tree->rel,
 										XidFromFullTransactionId(version->xid),
 										scan->snapshot);
 	return false;
@@ -332,7 +332,7 @@ scan_sees(RoseScan *scan, const RoseSource *source)
 static void
 scan_take_row(RoseScan *scan, const RoseSource *source, bool hold)
 {
-	const RoseSchema *schema = scan->table->schema;
+	const RoseSchema *schema = scan->tree->schema;
 
 	scan_release_row(scan);
 	scan->row = *source->row;
@@ -489,7 +489,7 @@ scan_resolve_by_lookup(RoseScan *scan)
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->context);
 
-		scan->lookup = rose_lookup_create(scan->table);
+		scan->lookup = rose_lookup_create(scan->tree);
 		MemoryContextSwitchTo(old);
 	}
 	scan_release_row(scan);
@@ -657,6 +657,6 @@ rose_scan_tid(RoseScan *scan, ItemPointer tid)
 	else if (scan->row_from_lookup)
 		rose_lookup_tid(scan->lookup, tid);
 	else
-		rose_tid_name(scan->table, scan->row_in_component ? &scan->row_entry : NULL,
+		rose_tid_name(scan->tree, scan->row_in_component ? &scan->row_entry : NULL,
 					  &scan->row, scan->snapshot, tid);
 }

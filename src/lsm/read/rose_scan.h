@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_scan.h
- *	  Reading a table: ordered scans over C0 and all components, resolved by
+ *	  Reading a tree: ordered scans over C0 and all components, resolved by
  *	  visibility; point lookups; TIDs.
  *
  * A scan returns for each key the newest version that its snapshot sees,
@@ -43,7 +43,7 @@ typedef struct RoseKeyRange
 typedef struct RoseScan RoseScan;
 
 /* range may be NULL (whole table).  Memory in a child of the current context. */
-extern RoseScan *rose_scan_begin(RoseTable *table, Snapshot snapshot,
+extern RoseScan *rose_scan_begin(RoseTree *tree, Snapshot snapshot,
 								 const RoseKeyRange *range, bool bulk);
 /* Start over, with another range (NULL = whole table). */
 extern void rose_scan_reset(RoseScan *scan, const RoseKeyRange *range);
@@ -111,7 +111,7 @@ extern const RoseRow *rose_scan_next_stretch(RoseScan *scan);
 /* Newest visible version of one whole key; NULL if none. context: where the result lives
  * until the next call with the same lookup. */
 typedef struct RoseLookup RoseLookup;
-extern RoseLookup *rose_lookup_create(RoseTable *table);
+extern RoseLookup *rose_lookup_create(RoseTree *tree);
 extern const RoseRow *rose_lookup_get(RoseLookup *lookup, Snapshot snapshot,
 									  const Datum *key);
 extern void rose_lookup_tid(RoseLookup *lookup, ItemPointer tid);
@@ -121,7 +121,7 @@ extern void rose_lookup_free(RoseLookup *lookup);
  * A lookup of the current transaction, not to be freed.  Others use it too: take
  * what it returns before anything else may look up a row of the table.
  */
-extern RoseLookup *rose_lookup_cached(RoseTable *table);
+extern RoseLookup *rose_lookup_cached(RoseTree *tree);
 extern void rose_lookup_forget_cached(void);	/* at the end of a transaction */
 
 /*
@@ -136,6 +136,6 @@ extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid,
  * whatever key; unchanged if there is no newer one or the row was deleted.
  */
 extern void rose_lookup_latest_tid(RoseLookup *lookup, Snapshot snapshot, ItemPointer tid);
-extern bool rose_tid_known(RoseTable *table, ItemPointer tid);
+extern bool rose_tid_known(RoseTree *tree, ItemPointer tid);
 
 #endif							/* ROSE_SCAN_H */

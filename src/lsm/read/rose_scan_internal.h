@@ -26,7 +26,7 @@ typedef enum ScanPlace
 
 struct RoseScan
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	Snapshot	snapshot;
 	RoseVisibility vis;
 	RoseKeyRange range;
@@ -72,7 +72,7 @@ struct RoseScan
 static inline int
 scan_compare_keys(RoseScan *scan, const Datum *a, const Datum *b)
 {
-	const RoseSchema *schema = scan->table->schema;
+	const RoseSchema *schema = scan->tree->schema;
 
 	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
 }

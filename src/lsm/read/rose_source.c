@@ -17,34 +17,34 @@
 #define LARGE_ROW	1024
 
 void
-rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
+rose_source_open_memtable(RoseSource *source, RoseTree *tree, int slot,
 						  bool filter, MemoryContext context)
 {
 	memset(source, 0, sizeof(*source));
-	rose_mem_cursor_open(&source->mem, &table->shared->c0, table->schema, slot);
+	rose_mem_cursor_open(&source->mem, &tree->shared->c0, tree->schema, slot);
 	source->batch_parent = context;
-	source->batch = rose_mem_batch_create(table, context);
+	source->batch = rose_mem_batch_create(tree, context);
 	source->filter = filter;
 }
 
 bool
-rose_source_component_overlaps(RoseTable *table, int index, const RoseKeyRange *range)
+rose_source_component_overlaps(RoseTree *tree, int index, const RoseKeyRange *range)
 {
 	const RoseComponentInfo *info;
 	int			cmp;
 
 	if (range->nlower == 0 && range->nupper == 0)
 		return true;
-	info = rose_component_info(rose_table_component(table, index));
+	info = rose_component_info(rose_tree_component(tree, index));
 	if (range->nlower > 0)
 	{
-		cmp = rose_key_compare(table->schema, info->max_key, range->lower, range->nlower);
+		cmp = rose_key_compare(tree->schema, info->max_key, range->lower, range->nlower);
 		if (range->lower_inclusive ? cmp < 0 : cmp <= 0)
 			return false;
 	}
 	if (range->nupper > 0)
 	{
-		cmp = rose_key_compare(table->schema, info->min_key, range->upper, range->nupper);
+		cmp = rose_key_compare(tree->schema, info->min_key, range->upper, range->nupper);
 		if (range->upper_inclusive ? cmp > 0 : cmp >= 0)
 			return false;
 	}
@@ -52,15 +52,15 @@ rose_source_component_overlaps(RoseTable *table, int index, const RoseKeyRange *
 }
 
 void
-rose_source_open_component(RoseSource *source, RoseTable *table, int index,
+rose_source_open_component(RoseSource *source, RoseTree *tree, int index,
 						   BufferAccessStrategy strategy, MemoryContext context)
 {
 	memset(source, 0, sizeof(*source));
-	source->entry = table->manifest.components[index];
+	source->entry = tree->manifest.components[index];
 	source->judged_block = InvalidBlockNumber;
 	source->committed = (source->entry.flags & ROSE_COMPONENT_PRIVATE) == 0;
-	source->cursor = rose_component_cursor_create(rose_table_component(table, index),
-												  table->rel, table->schema,
+	source->cursor = rose_component_cursor_create(rose_tree_component(tree, index),
+												  tree->rel, tree->schema,
 												  strategy, context);
 	rose_component_cursor_set_first(source->cursor, source->entry.first_ordinal);
 }
@@ -79,14 +79,14 @@ typedef struct RosePieceChain
 } RosePieceChain;
 
 static void
-set_piece(RoseSource *source, RoseTable *table, int i)
+set_piece(RoseSource *source, RoseTree *tree, int i)
 {
 	RosePieceChain *chain = source->chain;
 
 	if (chain->cursors[i] == NULL)
 	{
 		chain->cursors[i] = rose_component_cursor_create(rose_pieces_component(&chain->pieces, i),
-														 table->rel, table->schema,
+														 tree->rel, tree->schema,
 														 chain->strategy, chain->context);
 		rose_component_cursor_set_first(chain->cursors[i], chain->entries[i].first_ordinal);
 	}
@@ -97,29 +97,29 @@ set_piece(RoseSource *source, RoseTable *table, int i)
 }
 
 void
-rose_source_open_pieces(RoseSource *source, RoseTable *table,
+rose_source_open_pieces(RoseSource *source, RoseTree *tree,
 						BufferAccessStrategy strategy, MemoryContext context)
 {
-	const RoseManifest *manifest = &table->manifest;
+	const RoseManifest *manifest = &tree->manifest;
 	int			first = rose_manifest_first_piece(manifest);
 	int			n = manifest->ncomponents - first;
 	RosePieceChain *chain;
 
 	if (n == 1)
 	{
-		rose_source_open_component(source, table, first, strategy, context);
+		rose_source_open_component(source, tree, first, strategy, context);
 		return;
 	}
 	memset(source, 0, sizeof(*source));
 	chain = MemoryContextAlloc(context, sizeof(RosePieceChain));
 	memcpy(chain->entries, &manifest->components[first], n * sizeof(RoseComponentEntryDisk));
-	rose_pieces_init(&chain->pieces, table, manifest, chain->entries, context);
+	rose_pieces_init(&chain->pieces, tree, manifest, chain->entries, context);
 	memset(chain->cursors, 0, n * sizeof(RoseComponentCursor *));
 	chain->strategy = strategy;
 	chain->context = context;
 	source->chain = chain;
 	source->committed = true;
-	set_piece(source, table, 0);
+	set_piece(source, tree, 0);
 }
 
 /* A scan that has gone from one piece to the next does not come back soon. */
@@ -140,7 +140,7 @@ drop_piece_before(RosePieceChain *chain, ScanDirection direction)
  * left behind stays for one more piece, because the row it stands on was returned.
  */
 static bool
-next_piece(RoseSource *source, RoseTable *table, ScanDirection direction)
+next_piece(RoseSource *source, RoseTree *tree, ScanDirection direction)
 {
 	RosePieceChain *chain = source->chain;
 	bool		forward = ScanDirectionIsForward(direction);
@@ -149,7 +149,7 @@ next_piece(RoseSource *source, RoseTable *table, ScanDirection direction)
 	if (next < 0 || next >= chain->pieces.n)
 		return false;
 	drop_piece_before(chain, direction);
-	set_piece(source, table, next);
+	set_piece(source, tree, next);
 	return forward ? rose_component_cursor_first(source->cursor) :
 		rose_component_cursor_last(source->cursor);
 }
@@ -170,7 +170,7 @@ rose_source_close(RoseSource *source)
 }
 
 static void
-source_set_row(RoseSource *source, RoseTable *table, const RoseRow *row)
+source_set_row(RoseSource *source, RoseTree *tree, const RoseRow *row)
 {
 	source->row = row;
 	if (row == NULL)
@@ -179,7 +179,7 @@ source_set_row(RoseSource *source, RoseTable *table, const RoseRow *row)
 		return;
 	}
 	source->state = ROSE_SOURCE_ROW;
-	source->prefix = rose_key_prefix(table->schema, row->key);
+	source->prefix = rose_key_prefix(tree->schema, row->key);
 }
 
 /*
@@ -187,7 +187,7 @@ source_set_row(RoseSource *source, RoseTable *table, const RoseRow *row)
  * the bound gets all of them; else NULL.
  */
 static const Datum *
-component_edge(const RoseSource *source, RoseTable *table, ScanDirection direction,
+component_edge(const RoseSource *source, RoseTree *tree, ScanDirection direction,
 			   const Datum *key, int ncols, bool inclusive)
 {
 	const RoseComponentInfo *info = rose_component_cursor_info(source->cursor);
@@ -197,7 +197,7 @@ component_edge(const RoseSource *source, RoseTable *table, ScanDirection directi
 
 	if (ncols == 0)
 		return edge;
-	cmp = rose_key_compare(table->schema, edge, key, ncols);
+	cmp = rose_key_compare(tree->schema, edge, key, ncols);
 	if (cmp == 0)
 		return inclusive ? edge : NULL;
 	return (cmp > 0) == forward ? edge : NULL;
@@ -208,7 +208,7 @@ component_edge(const RoseSource *source, RoseTable *table, ScanDirection directi
  * usually let go of it by the time the next one is full, so two take turns.
  */
 static void
-start_batch(RoseSource *source, RoseTable *table)
+start_batch(RoseSource *source, RoseTree *tree)
 {
 	RoseMemBatch *kept = source->batch;
 
@@ -226,7 +226,7 @@ start_batch(RoseSource *source, RoseTable *table)
 			source->batch = NULL;
 		}
 		if (source->batch == NULL)
-			source->batch = rose_mem_batch_create(table, source->batch_parent);
+			source->batch = rose_mem_batch_create(tree, source->batch_parent);
 		source->batch->limit = kept->limit;
 	}
 	rose_mem_batch_start(source->batch);
@@ -237,16 +237,16 @@ start_batch(RoseSource *source, RoseTable *table)
  * Columns of the next batch: what nobody asked for in those before is not likely to be wanted.
  */
 static int
-columns_to_fill(const RoseSource *source, RoseTable *table, ScanDirection direction)
+columns_to_fill(const RoseSource *source, RoseTree *tree, ScanDirection direction)
 {
 	if (!source->filter || !ScanDirectionIsForward(direction) || !source->filled ||
-		source->large || source->wanted || source->asked > table->schema->nfixed_byval)
+		source->large || source->wanted || source->asked > tree->schema->nfixed_byval)
 		return ROSE_MEM_BATCH_ALL;
 	return source->asked;
 }
 
 static void
-source_next_of_batch(RoseSource *source, RoseTable *table)
+source_next_of_batch(RoseSource *source, RoseTree *tree)
 {
 	RoseMemBatch *batch = source->batch;
 
@@ -306,7 +306,7 @@ component_position(RoseComponentCursor *cursor, int width, ScanDirection directi
 
 /* The same in a chain: in the first piece that has something there. */
 static bool
-chain_position(RoseSource *source, RoseTable *table, int width, ScanDirection direction,
+chain_position(RoseSource *source, RoseTree *tree, int width, ScanDirection direction,
 			   const Datum *key, int ncols, bool inclusive)
 {
 	RosePieces *pieces = &source->chain->pieces;
@@ -319,7 +319,7 @@ chain_position(RoseSource *source, RoseTable *table, int width, ScanDirection di
 		i = forward ? 0 : pieces->n - 1;
 	for (; i >= 0 && i < pieces->n; i += forward ? 1 : -1)
 	{
-		set_piece(source, table, i);
+		set_piece(source, tree, i);
 		if (component_position(source->cursor, width, direction, key, ncols, inclusive))
 			return true;
 	}
@@ -327,18 +327,18 @@ chain_position(RoseSource *source, RoseTable *table, int width, ScanDirection di
 }
 
 void
-rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
+rose_source_position(RoseSource *source, RoseTree *tree, RoseVisibility *vis,
 					 ScanDirection direction, const Datum *key, int ncols,
 					 bool inclusive)
 {
-	int			width = rose_schema_key_width(table->schema);
-	RoseC0Shared *c0 = &table->shared->c0;
+	int			width = rose_schema_key_width(tree->schema);
+	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		alive;
 
 	if (source->cursor)
 	{
 		const Datum *edge = source->chain ? NULL :
-			component_edge(source, table, direction, key, ncols, inclusive);
+			component_edge(source, tree, direction, key, ncols, inclusive);
 		bool		found;
 
 		source->waiting = edge != NULL;
@@ -346,24 +346,24 @@ rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		{
 			memset(&source->edge, 0, sizeof(source->edge));
 			source->edge.key = edge;
-			source_set_row(source, table, &source->edge);
+			source_set_row(source, tree, &source->edge);
 			return;
 		}
 		found = source->chain ?
-			chain_position(source, table, width, direction, key, ncols, inclusive) :
+			chain_position(source, tree, width, direction, key, ncols, inclusive) :
 			component_position(source->cursor, width, direction, key, ncols, inclusive);
-		source_set_row(source, table,
+		source_set_row(source, tree,
 					   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
 		return;
 	}
 
-	start_batch(source, table);
+	start_batch(source, tree);
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 	alive = rose_mem_cursor_alive(&source->mem);
 	if (alive)
 		rose_mem_batch_fill(source->batch, &source->mem, vis,
 							ScanDirectionIsForward(direction), source->filter,
-							columns_to_fill(source, table, direction),
+							columns_to_fill(source, tree, direction),
 							mem_position(&source->mem, width, direction, key, ncols, inclusive));
 	LWLockRelease(&c0->reclaim_lock);
 	if (!alive)
@@ -373,23 +373,23 @@ rose_source_position(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		return;
 	}
 	if (source->batch->nrows == 0 && !source->batch->at_end)
-		rose_source_advance(source, table, vis, direction);
+		rose_source_advance(source, tree, vis, direction);
 	else
-		source_next_of_batch(source, table);
+		source_next_of_batch(source, tree);
 }
 
 /* The component's cursor has moved. */
 static void
-take_row(RoseSource *source, RoseTable *table, ScanDirection direction, bool found)
+take_row(RoseSource *source, RoseTree *tree, ScanDirection direction, bool found)
 {
 	if (!found && source->chain)
-		found = next_piece(source, table, direction);
-	source_set_row(source, table,
+		found = next_piece(source, tree, direction);
+	source_set_row(source, tree,
 				   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
 }
 
 void
-rose_source_wake(RoseSource *source, RoseTable *table, ScanDirection direction)
+rose_source_wake(RoseSource *source, RoseTree *tree, ScanDirection direction)
 {
 	bool		found = ScanDirectionIsForward(direction) ?
 		rose_component_cursor_first(source->cursor) :
@@ -397,24 +397,24 @@ rose_source_wake(RoseSource *source, RoseTable *table, ScanDirection direction)
 
 	Assert(source->waiting);
 	source->waiting = false;
-	source_set_row(source, table,
+	source_set_row(source, tree,
 				   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
 }
 
 void
-rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
+rose_source_advance(RoseSource *source, RoseTree *tree, RoseVisibility *vis,
 					ScanDirection direction)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 
 	if (source->waiting)
 	{
-		rose_source_wake(source, table, direction);
+		rose_source_wake(source, tree, direction);
 		return;
 	}
 	if (source->cursor)
 	{
-		take_row(source, table, direction, ScanDirectionIsForward(direction) ?
+		take_row(source, tree, direction, ScanDirectionIsForward(direction) ?
 				 rose_component_cursor_next(source->cursor) :
 				 rose_component_cursor_prev(source->cursor));
 		return;
@@ -426,13 +426,13 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 		bool		alive;
 
 		CHECK_FOR_INTERRUPTS();
-		start_batch(source, table);
+		start_batch(source, tree);
 		LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 		alive = rose_mem_cursor_alive(&source->mem);
 		if (alive)
 			rose_mem_batch_fill(source->batch, &source->mem, vis,
 								ScanDirectionIsForward(direction), source->filter,
-							columns_to_fill(source, table, direction),
+							columns_to_fill(source, tree, direction),
 								source->mem.current != 0);
 		LWLockRelease(&c0->reclaim_lock);
 		if (!alive)
@@ -442,18 +442,18 @@ rose_source_advance(RoseSource *source, RoseTable *table, RoseVisibility *vis,
 			return;
 		}
 	}
-	source_next_of_batch(source, table);
+	source_next_of_batch(source, tree);
 }
 
 void
-rose_source_goto(RoseSource *source, RoseTable *table, RoseVisibility *vis, int slot)
+rose_source_goto(RoseSource *source, RoseTree *tree, RoseVisibility *vis, int slot)
 {
 	if (source->cursor)
 	{
-		take_row(source, table, ForwardScanDirection,
+		take_row(source, tree, ForwardScanDirection,
 				 rose_component_cursor_goto(source->cursor, slot));
 		return;
 	}
 	source->next = slot;
-	rose_source_advance(source, table, vis, ForwardScanDirection);
+	rose_source_advance(source, tree, vis, ForwardScanDirection);
 }

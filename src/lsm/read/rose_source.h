@@ -60,31 +60,31 @@ typedef struct RoseSource
 } RoseSource;
 
 /* REQUIRES reclaim_lock; the source is not positioned. */
-extern void rose_source_open_memtable(RoseSource *source, RoseTable *table, int slot,
+extern void rose_source_open_memtable(RoseSource *source, RoseTree *tree, int slot,
 									  bool filter, MemoryContext context);
-extern void rose_source_open_component(RoseSource *source, RoseTable *table, int index,
+extern void rose_source_open_component(RoseSource *source, RoseTree *tree, int index,
 									   BufferAccessStrategy strategy,
 									   MemoryContext context);
 /* All of C2. */
-extern void rose_source_open_pieces(RoseSource *source, RoseTable *table,
+extern void rose_source_open_pieces(RoseSource *source, RoseTree *tree,
 									BufferAccessStrategy strategy,
 									MemoryContext context);
 extern void rose_source_close(RoseSource *source);
 /* May the component have keys of this range? */
-extern bool rose_source_component_overlaps(RoseTable *table, int index,
+extern bool rose_source_component_overlaps(RoseTree *tree, int index,
 										   const RoseKeyRange *range);
 
 /*
  * Position.  key/ncols: bound in the direction of the scan (0 columns = from the end).  forward:
  * first version with prefix >= key (> if !inclusive); backward: last with <= (<).
  */
-extern void rose_source_position(RoseSource *source, RoseTable *table,
+extern void rose_source_position(RoseSource *source, RoseTree *tree,
 								 RoseVisibility *vis, ScanDirection direction,
 								 const Datum *key, int ncols, bool inclusive);
 /* REQUIRES waiting: put the cursor on the row. */
-extern void rose_source_wake(RoseSource *source, RoseTable *table, ScanDirection direction);
+extern void rose_source_wake(RoseSource *source, RoseTree *tree, ScanDirection direction);
 /* On to the next row; a waiting source only wakes up. */
-extern void rose_source_advance(RoseSource *source, RoseTable *table,
+extern void rose_source_advance(RoseSource *source, RoseTree *tree,
 								RoseVisibility *vis, ScanDirection direction);
 
 /* Call it before looking at the row's version. */
@@ -99,6 +99,6 @@ rose_source_need_version(const RoseSource *source)
  * Forward, on to a slot of its leaf or row of its batch, or if that is behind the last one, to the
  * first row of the next.
  */
-extern void rose_source_goto(RoseSource *source, RoseTable *table, RoseVisibility *vis, int slot);
+extern void rose_source_goto(RoseSource *source, RoseTree *tree, RoseVisibility *vis, int slot);
 
 #endif							/* ROSE_SOURCE_H */

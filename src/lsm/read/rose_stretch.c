@@ -123,10 +123,10 @@ begin_in_leaf(RoseScan *scan, RoseSource *source)
 		return false;
 	if (rival != NULL)
 		end = Min(end, rose_component_cursor_find(source->cursor, rival->row->key,
-												  rose_schema_key_width(scan->table->schema),
+												  rose_schema_key_width(scan->tree->schema),
 												  false));
 	if (slot >= end ||
-		!rose_tid_first_number(scan->table, &source->entry, &stretch->first_tid))
+		!rose_tid_first_number(scan->tree, &source->entry, &stretch->first_tid))
 		return false;
 	if ((source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0)
 		end = find_repeated_key(scan, leaf, slot, end);
@@ -175,7 +175,7 @@ begin_in_batch(RoseScan *scan, RoseSource *source)
 		return false;
 	if (rival != NULL)
 		end = Min(end, rose_mem_batch_find(batch, row, rival->row->key,
-										   rose_schema_key_width(scan->table->schema),
+										   rose_schema_key_width(scan->tree->schema),
 										   &rival->prefix, false));
 	if (row >= end)
 		return false;
@@ -183,7 +183,7 @@ begin_in_batch(RoseScan *scan, RoseSource *source)
 	stretch->batch = batch;
 	stretch->next = row;
 	stretch->end = end;
-	stretch->first_tid = rose_tid_memory_salt(scan->table, batch->min_seq, batch->max_seq);
+	stretch->first_tid = rose_tid_memory_salt(scan->tree, batch->min_seq, batch->max_seq);
 	return true;
 }
 
@@ -212,7 +212,7 @@ rose_stretch_next_leaf(RoseScan *scan)
 		scan->rival != NULL || scan->range.nupper > 0 || rose_weave_is_open(scan) ||
 		(source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
 		!component_is_settled(scan, source) ||
-		!rose_tid_first_number(scan->table, &source->entry, &first_tid))
+		!rose_tid_first_number(scan->tree, &source->entry, &first_tid))
 		return false;
 	leaf = rose_component_cursor_next_leaf(source->cursor);
 	if (leaf == NULL)
@@ -246,7 +246,7 @@ rose_stretch_set_group(RoseScan *scan)
 	else
 		key = rose_mem_batch_row(stretch->batch, slot)->key;
 	MemoryContextReset(scan->group_context);
-	rose_key_copy(scan->table->schema, scan->group_key, key, scan->group_context);
+	rose_key_copy(scan->tree->schema, scan->group_key, key, scan->group_context);
 	scan->place = SCAN_AT_GROUP;
 	scan->group_done = true;
 	scan->group_left = rose_weave_is_open(scan) || stretch->leaf == NULL ||
@@ -267,7 +267,7 @@ rose_stretch_leave(RoseScan *scan)
 	if (next > scan->stretch_first)
 		rose_stretch_set_group(scan);
 	rose_stretch_forget(scan);
-	rose_source_goto(source, scan->table, &scan->vis, next);
+	rose_source_goto(source, scan->tree, &scan->vis, next);
 	if (source->state == ROSE_SOURCE_GONE)
 		scan->positioned = false;
 }
@@ -291,7 +291,7 @@ rose_stretch_begin_backward(RoseScan *scan, RoseSource *source)
 {
 	const RoseKeyRange *range = &scan->range;
 	const RoseSource *rival = scan->rival;
-	int			width = rose_schema_key_width(scan->table->schema);
+	int			width = rose_schema_key_width(scan->tree->schema);
 	RoseLeaf   *leaf;
 	int			slot;
 	int			first;
@@ -307,7 +307,7 @@ rose_stretch_begin_backward(RoseScan *scan, RoseSource *source)
 	if (range->nlower > 0)
 		first = Max(first, rose_leaf_find(leaf, 0, range->lower, range->nlower,
 										  !range->lower_inclusive));
-	if (first > slot || !rose_tid_first_number(scan->table, &source->entry, &scan->back_tid))
+	if (first > slot || !rose_tid_first_number(scan->tree, &source->entry, &scan->back_tid))
 		return NULL;
 
 	scan->back_source = source;
@@ -334,7 +334,7 @@ rose_stretch_leave_backward(RoseScan *scan)
 	RoseSource *source = scan->back_source;
 
 	MemoryContextReset(scan->group_context);
-	rose_key_copy(scan->table->schema, scan->group_key,
+	rose_key_copy(scan->tree->schema, scan->group_key,
 				  rose_component_cursor_keyed_row(source->cursor)->key, scan->group_context);
 	scan->place = SCAN_AT_GROUP;
 	scan->group_done = true;

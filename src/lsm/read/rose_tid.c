@@ -34,12 +34,12 @@ init_map(RoseTidMap *map)
 }
 
 RoseTidMap *
-rose_tid_map(RoseTable *table, bool create)
+rose_tid_map(RoseTree *tree, bool create)
 {
 	RoseTidMap *map;
 	bool		found;
 
-	if (LastMap && RelFileLocatorEquals(LastMap->locator, table->locator))
+	if (LastMap && RelFileLocatorEquals(LastMap->locator, tree->locator))
 		return LastMap;
 	if (TidMaps == NULL)
 	{
@@ -55,7 +55,7 @@ rose_tid_map(RoseTable *table, bool create)
 		TidMaps = hash_create("rose TID maps", 16, &ctl,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	map = hash_search(TidMaps, &table->locator, create ? HASH_ENTER : HASH_FIND, &found);
+	map = hash_search(TidMaps, &tree->locator, create ? HASH_ENTER : HASH_FIND, &found);
 	if (map == NULL)
 		return NULL;
 	if (!found)
@@ -136,19 +136,19 @@ other_number(RoseTidMap *map, const RoseComponentEntryDisk *component)
 
 /* The oldest sequence number that can have a name: half of them are older than the newest. */
 static uint64
-oldest_nameable(RoseTable *table)
+oldest_nameable(RoseTree *tree)
 {
-	uint64		next = *(volatile uint64 *) &table->shared->c0.next_seq;
+	uint64		next = *(volatile uint64 *) &tree->shared->c0.next_seq;
 
 	return next > ROSE_TID_SEQS / 2 ? next - ROSE_TID_SEQS / 2 : 0;
 }
 
 uint64
-rose_tid_memory_salt(RoseTable *table, uint64 min_seq, uint64 max_seq)
+rose_tid_memory_salt(RoseTree *tree, uint64 min_seq, uint64 max_seq)
 {
-	RoseTidMap *map = rose_tid_map(table, true);
+	RoseTidMap *map = rose_tid_map(tree, true);
 
-	if ((!map->memory_used || min_seq < map->seq_min) && min_seq < oldest_nameable(table))
+	if ((!map->memory_used || min_seq < map->seq_min) && min_seq < oldest_nameable(tree))
 		rose_tid_raise_no_room();
 	map->seq_min = map->memory_used ? Min(map->seq_min, min_seq) : min_seq;
 	map->seq_max = map->memory_used ? Max(map->seq_max, max_seq) : max_seq;
@@ -157,46 +157,46 @@ rose_tid_memory_salt(RoseTable *table, uint64 min_seq, uint64 max_seq)
 }
 
 bool
-rose_tid_first_number(RoseTable *table, const RoseComponentEntryDisk *component,
+rose_tid_first_number(RoseTree *tree, const RoseComponentEntryDisk *component,
 					  uint64 *number)
 {
 	if (unlikely(rose_tid_exact))
-		return rose_tid_base_number(table, component, number);
-	*number = other_number(rose_tid_map(table, true), component);
+		return rose_tid_base_number(tree, component, number);
+	*number = other_number(rose_tid_map(tree, true), component);
 	return true;
 }
 
 void
-rose_tid_assign(RoseTable *table, const RoseComponentEntryDisk *component,
+rose_tid_assign(RoseTree *tree, const RoseComponentEntryDisk *component,
 				uint64 ordinal, uint64 seq, ItemPointer tid)
 {
 	if (component == NULL)
 	{
-		rose_tid_from_seq(rose_tid_memory_salt(table, seq, seq), seq, tid);
+		rose_tid_from_seq(rose_tid_memory_salt(tree, seq, seq), seq, tid);
 		return;
 	}
 	Assert(ordinal < component->nrows);
-	rose_tid_from_number(other_number(rose_tid_map(table, true), component) + ordinal, tid);
+	rose_tid_from_number(other_number(rose_tid_map(tree, true), component) + ordinal, tid);
 }
 
 RoseComponent *
-rose_tid_range_open(RoseTable *table, RoseTidRange *range)
+rose_tid_range_open(RoseTree *tree, RoseTidRange *range)
 {
 	/* the schema is remade when the table is altered; so is the handle then */
-	if (range->component == NULL || range->schema != table->schema)
+	if (range->component == NULL || range->schema != tree->schema)
 	{
-		range->component = rose_component_open(table->rel, table->schema,
+		range->component = rose_component_open(tree->rel, tree->schema,
 											   &range->entry, TidContext);
-		range->schema = table->schema;
+		range->schema = tree->schema;
 	}
 	return range->component;
 }
 
 /* The sequence number that a name stands for.  False: it is none of this transaction's. */
 static bool
-resolve_memory(RoseTable *table, const RoseTidMap *map, uint64 number, uint64 *seq)
+resolve_memory(RoseTree *tree, const RoseTidMap *map, uint64 number, uint64 *seq)
 {
-	uint64		oldest = oldest_nameable(table);
+	uint64		oldest = oldest_nameable(tree);
 
 	if (number >= ROSE_TID_MEMORY + ROSE_TID_SEQS)
 		return false;
@@ -221,7 +221,7 @@ find_range(const RoseTidMap *map, BlockNumber block)
 }
 
 bool
-rose_tid_resolve(RoseTable *table, const ItemPointerData *tid, RoseTidTarget *target)
+rose_tid_resolve(RoseTree *tree, const ItemPointerData *tid, RoseTidTarget *target)
 {
 	RoseTidMap *map;
 	RoseTidRange *range;
@@ -229,13 +229,13 @@ rose_tid_resolve(RoseTable *table, const ItemPointerData *tid, RoseTidTarget *ta
 	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
 	uint64		number = (uint64) block * ROSE_TID_PER_BLOCK + offset - FirstOffsetNumber;
 
-	rose_tid_prepare(table);
-	map = rose_tid_map(table, false);
+	rose_tid_prepare(tree);
+	map = rose_tid_map(tree, false);
 	memset(target, 0, sizeof(*target));
 	if (map == NULL || offset < FirstOffsetNumber || offset > ROSE_TID_PER_BLOCK)
 		return false;
 	if (block >= ROSE_TID_MEMORY_BLOCK)
-		return resolve_memory(table, map, number, &target->seq);
+		return resolve_memory(tree, map, number, &target->seq);
 
 	range = find_range(map, block);
 	if (range == NULL)
@@ -243,7 +243,7 @@ rose_tid_resolve(RoseTable *table, const ItemPointerData *tid, RoseTidTarget *ta
 	target->ordinal = number - (uint64) range->first_block * ROSE_TID_PER_BLOCK;
 	if (target->ordinal >= range->entry.nrows)
 		return false;
-	target->component = rose_tid_range_open(table, range);
+	target->component = rose_tid_range_open(tree, range);
 	target->entry = &range->entry;
 	return true;
 }
@@ -278,7 +278,7 @@ tid_range_set_pairs(RoseTidRange *range, uint64 least, const TidSeqPair *pairs, 
  * go on, so the range has all of them or what it had.
  */
 static void
-tid_range_build_pairs(RoseTable *table, RoseTidRange *range, uint64 least)
+tid_range_build_pairs(RoseTree *tree, RoseTidRange *range, uint64 least)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose sequence scan",
 											   ALLOCSET_DEFAULT_SIZES);
@@ -286,8 +286,8 @@ tid_range_build_pairs(RoseTable *table, RoseTidRange *range, uint64 least)
 	uint64		npairs = 0;
 	TidSeqPair *pairs = MemoryContextAlloc(work, capacity * sizeof(TidSeqPair));
 	RoseComponentCursor *cursor =
-		rose_component_cursor_create(rose_tid_range_open(table, range), table->rel,
-									 table->schema, NULL, work);
+		rose_component_cursor_create(rose_tid_range_open(tree, range), tree->rel,
+									 tree->schema, NULL, work);
 
 	ROSE_STOP_POINT("tid-pairs");
 	if (rose_component_cursor_first(cursor))
@@ -315,10 +315,10 @@ tid_range_build_pairs(RoseTable *table, RoseTidRange *range, uint64 least)
 }
 
 bool
-rose_tid_find_in_components(RoseTable *table, uint64 seq, RoseTidTarget *target)
+rose_tid_find_in_components(RoseTree *tree, uint64 seq, RoseTidTarget *target)
 {
-	const RoseManifest *manifest = rose_table_manifest(table);
-	RoseTidMap *map = rose_tid_map(table, true);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+	RoseTidMap *map = rose_tid_map(tree, true);
 
 	if (seq == ROSE_SEQ_OLDEST)
 		return false;			/* no number of its own: in files of old releases only */
@@ -334,15 +334,15 @@ rose_tid_find_in_components(RoseTable *table, uint64 seq, RoseTidTarget *target)
 		range = tid_range_get(map, entry);
 		/* once from what was given out so far, so that it is not read for each of many */
 		if (range->pairs == NULL)
-			tid_range_build_pairs(table, range,
+			tid_range_build_pairs(tree, range,
 								  map->memory_used ? Min(map->seq_min, seq) : seq);
 		else if (seq < range->pairs_min)
-			tid_range_build_pairs(table, range, 0);
+			tid_range_build_pairs(tree, range, 0);
 		pair = bsearch(&key, range->pairs, range->npairs, sizeof(TidSeqPair),
 					   tid_pair_compare);
 		if (pair == NULL)
 			continue;
-		target->component = rose_tid_range_open(table, range);
+		target->component = rose_tid_range_open(tree, range);
 		target->entry = &range->entry;
 		target->ordinal = pair->ordinal;
 		target->seq = seq;

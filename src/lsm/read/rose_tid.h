@@ -3,7 +3,7 @@
  * rose_tid.h
  *	  TIDs: names of versions, private to a transaction and to those that share its snapshot.
  *
- * A TID has room for 2^40 rows of a table: 32 bits of block number and the
+ * A TID has room for 2^40 rows of a tree: 32 bits of block number and the
  * offsets 1 .. 256 (below MaxHeapTuplesPerPage, as core demands).  There are three kinds:
  *
  *	- by sequence number, in the third quarter of the blocks;
@@ -55,35 +55,35 @@ extern bool rose_tid_exact;
 /*
  * Before an exact statement looks at the table's sources: its names are decided on.
  */
-extern void rose_tid_prepare_exact(RoseTable *table);
+extern void rose_tid_prepare_exact(RoseTree *tree);
 
 static inline void
-rose_tid_prepare(RoseTable *table)
+rose_tid_prepare(RoseTree *tree)
 {
 	if (unlikely(rose_tid_exact))
-		rose_tid_prepare_exact(table);
+		rose_tid_prepare_exact(tree);
 }
 
 /* TID of a row of this table, for the transaction's own use; component NULL means C0. */
-extern void rose_tid_assign(RoseTable *table, const RoseComponentEntryDisk *component,
+extern void rose_tid_assign(RoseTree *tree, const RoseComponentEntryDisk *component,
 							uint64 ordinal, uint64 seq, ItemPointer tid);
 
 /*
  * TID of a row that the snapshot sees, for anybody: row->key, ordinal and version's
  * sequence number are used.
  */
-extern void rose_tid_name(RoseTable *table, const RoseComponentEntryDisk *component,
+extern void rose_tid_name(RoseTree *tree, const RoseComponentEntryDisk *component,
 						  const RoseRow *row, Snapshot snapshot, ItemPointer tid);
 
 /*
  * Row n of this component has the TID with this number plus n.  Good until the statement ends.
  * False: it has no such number, the rows must be named one by one.
  */
-extern bool rose_tid_first_number(RoseTable *table, const RoseComponentEntryDisk *component,
+extern bool rose_tid_first_number(RoseTree *tree, const RoseComponentEntryDisk *component,
 								  uint64 *number);
 
 /* For versions in C0 with sequence numbers from min_seq to max_seq: see rose_tid_from_seq. */
-extern uint64 rose_tid_memory_salt(RoseTable *table, uint64 min_seq, uint64 max_seq);
+extern uint64 rose_tid_memory_salt(RoseTree *tree, uint64 min_seq, uint64 max_seq);
 
 static inline void
 rose_tid_from_number(uint64 number, ItemPointer tid)
@@ -107,11 +107,11 @@ typedef struct RoseTidTarget
 } RoseTidTarget;
 
 /* False: no TID of this transaction. */
-extern bool rose_tid_resolve(RoseTable *table, const ItemPointerData *tid,
+extern bool rose_tid_resolve(RoseTree *tree, const ItemPointerData *tid,
 							 RoseTidTarget *target);
 
 /* Row of a component that has this sequence number: fills target; false if there is none. */
-extern bool rose_tid_find_in_components(RoseTable *table, uint64 seq,
+extern bool rose_tid_find_in_components(RoseTree *tree, uint64 seq,
 										RoseTidTarget *target);
 
 /* End of the top-level transaction: forget everything. */

@@ -58,14 +58,14 @@ count_blocks(const RoseTidBase *base)
 
 /* What the transaction would choose. */
 static void
-take_base(RoseTable *table, const RoseTidMap *map, RoseTidBase *base)
+take_base(RoseTree *tree, const RoseTidMap *map, RoseTidBase *base)
 {
 	RoseManifest manifest;
 	uint64		settled[ROSE_MAX_COMPONENTS];
 	uint64		nblocks;
 
-	base->generation = rose_pin_generation(table->locator);
-	rose_manifest_read_settled(table->rel, &table->shared->store, &manifest, settled);
+	base->generation = rose_pin_generation(tree->locator);
+	rose_manifest_read_settled(tree->rel, &tree->shared->store, &manifest, settled);
 	base->newest_owner = manifest.newest_owner;
 	base->n = manifest.ncomponents;
 	for (int i = 0; i < base->n; i++)
@@ -101,9 +101,9 @@ use_base(RoseTidMap *map, RoseTidBase *base)
 }
 
 void
-rose_tid_prepare_exact(RoseTable *table)
+rose_tid_prepare_exact(RoseTree *tree)
 {
-	RoseTidMap *map = rose_tid_map(table, true);
+	RoseTidMap *map = rose_tid_map(tree, true);
 	MemoryContext old;
 	RoseTidBase *base;
 
@@ -111,15 +111,15 @@ rose_tid_prepare_exact(RoseTable *table)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot use ctids of rose table \"%s\" in a parallel worker",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(tree->rel)),
 				 errhint("Mark functions that use them PARALLEL RESTRICTED.")));
 	if (map->base != NULL)
 		return;
 	old = MemoryContextSwitchTo(rose_tid_context());
 	base = palloc0(sizeof(RoseTidBase));
-	take_base(table, map, base);
+	take_base(tree, map, base);
 	ROSE_STOP_POINT("tid-base");
-	map->shared = rose_tid_share_base(table, base);
+	map->shared = rose_tid_share_base(tree, base);
 	use_base(map, base);
 	MemoryContextSwitchTo(old);
 }
@@ -148,13 +148,13 @@ find_component(const RoseTidBase *base, uint32 id)
 }
 
 bool
-rose_tid_base_number(RoseTable *table, const RoseComponentEntryDisk *component,
+rose_tid_base_number(RoseTree *tree, const RoseComponentEntryDisk *component,
 					 uint64 *number)
 {
-	RoseTidMap *map = rose_tid_map(table, true);
+	RoseTidMap *map = rose_tid_map(tree, true);
 	int			i;
 
-	rose_tid_prepare_exact(table);
+	rose_tid_prepare_exact(tree);
 	i = find_component(map->base, component->id);
 	/* what was trimmed when the base was taken has its place in another component */
 	if (i < 0 || !map->base->components[i].settled ||
@@ -168,7 +168,7 @@ rose_tid_base_number(RoseTable *table, const RoseComponentEntryDisk *component,
 
 typedef struct BaseSearch
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	const Datum *key;
 	uint64		hash;
 	uint64		seq;			/* the version's, or ROSE_SEQ_OLDEST: by vis */
@@ -176,22 +176,22 @@ typedef struct BaseSearch
 } BaseSearch;
 
 static RoseComponentCursor *
-cursor_of(RoseTable *table, RoseTidRange *range)
+cursor_of(RoseTree *tree, RoseTidRange *range)
 {
-	RoseComponent *component = rose_tid_range_open(table, range);
+	RoseComponent *component = rose_tid_range_open(tree, range);
 
 	if (range->cursor_component != component)
 	{
 		if (range->cursor != NULL)
 			rose_component_cursor_free(range->cursor);
 		range->cursor = NULL;
-		range->cursor = rose_component_cursor_create(component, table->rel, table->schema,
+		range->cursor = rose_component_cursor_create(component, tree->rel, tree->schema,
 													 NULL, rose_tid_context());
 		rose_component_cursor_set_first(range->cursor, range->entry.first_ordinal);
 		range->cursor_component = component;
 	}
 	else
-		rose_component_cursor_rebind(range->cursor, table->rel);
+		rose_component_cursor_rebind(range->cursor, tree->rel);
 	return range->cursor;
 }
 
@@ -208,17 +208,17 @@ is_wanted(BaseSearch *search, const RoseVersion *version, bool committed)
 static bool
 search_component(BaseSearch *search, RoseTidRange *range, uint64 *ordinal)
 {
-	RoseTable  *table = search->table;
-	const RoseSchema *schema = table->schema;
+	RoseTree   *tree = search->tree;
+	const RoseSchema *schema = tree->schema;
 	int			width = rose_schema_key_width(schema);
 	bool		committed = (range->entry.flags & ROSE_COMPONENT_PRIVATE) == 0;
-	RoseComponent *component = rose_tid_range_open(table, range);
+	RoseComponent *component = rose_tid_range_open(tree, range);
 	RoseComponentCursor *cursor;
 
 	if (!rose_component_in_range(component, search->key) ||
-		!rose_component_bloom_test(component, table->rel, search->hash))
+		!rose_component_bloom_test(component, tree->rel, search->hash))
 		return false;
-	cursor = cursor_of(table, range);
+	cursor = cursor_of(tree, range);
 	if (!rose_component_cursor_seek(cursor, search->key, width, PG_UINT64_MAX))
 		return false;
 	do
@@ -250,12 +250,12 @@ may_be_placed(const RoseTidBase *base, int i, uint64 seq)
 
 /* The number of the version's place in the base; false: it is not there. */
 static bool
-find_place(RoseTable *table, const RoseTidMap *map, const RoseRow *row, Snapshot snapshot,
+find_place(RoseTree *tree, const RoseTidMap *map, const RoseRow *row, Snapshot snapshot,
 		   uint64 *number)
 {
-	BaseSearch	search = {.table = table,.key = row->key,.seq = row->version.seq};
+	BaseSearch	search = {.tree = tree,.key = row->key,.seq = row->version.seq};
 
-	search.hash = rose_key_hash(table->schema, row->key);
+	search.hash = rose_key_hash(tree->schema, row->key);
 	/* others than MVCC ones see the newest version; and DIRTY says of it what must stay so */
 	if (search.seq == ROSE_SEQ_OLDEST)
 		rose_visibility_init(&search.vis, IsMVCCSnapshot(snapshot) ? snapshot : SnapshotSelf);
@@ -295,10 +295,10 @@ place_at_hand(const RoseTidMap *map, const RoseComponentEntryDisk *component,
 }
 
 static void
-name_exactly(RoseTable *table, const RoseComponentEntryDisk *component,
+name_exactly(RoseTree *tree, const RoseComponentEntryDisk *component,
 			 const RoseRow *row, Snapshot snapshot, ItemPointer tid)
 {
-	RoseTidMap *map = rose_tid_map(table, true);
+	RoseTidMap *map = rose_tid_map(tree, true);
 	uint64		seq = row->version.seq;
 	uint64		number;
 	bool		by_seq;
@@ -310,7 +310,7 @@ name_exactly(RoseTable *table, const RoseComponentEntryDisk *component,
 	}
 	if (!by_seq && (seq == ROSE_SEQ_OLDEST || seq <= map->base_max_seq))
 	{
-		if (find_place(table, map, row, snapshot, &number))
+		if (find_place(tree, map, row, snapshot, &number))
 		{
 			rose_tid_from_number(number, tid);
 			return;
@@ -319,20 +319,20 @@ name_exactly(RoseTable *table, const RoseComponentEntryDisk *component,
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not find the ctid of a row of table \"%s\"",
-							RelationGetRelationName(table->rel)),
+							RelationGetRelationName(tree->rel)),
 					 errdetail("The row has no place among the components that this transaction names rows by."),
 					 errhint("The transaction might succeed if retried.")));
 	}
-	rose_tid_from_seq(rose_tid_memory_salt(table, seq, seq), seq, tid);
+	rose_tid_from_seq(rose_tid_memory_salt(tree, seq, seq), seq, tid);
 }
 
 void
-rose_tid_name(RoseTable *table, const RoseComponentEntryDisk *component,
+rose_tid_name(RoseTree *tree, const RoseComponentEntryDisk *component,
 			  const RoseRow *row, Snapshot snapshot, ItemPointer tid)
 {
-	rose_tid_prepare(table);
+	rose_tid_prepare(tree);
 	if (unlikely(rose_tid_exact) && component != NULL)
-		name_exactly(table, component, row, snapshot, tid);
+		name_exactly(tree, component, row, snapshot, tid);
 	else
-		rose_tid_assign(table, component, row->ordinal, row->version.seq, tid);
+		rose_tid_assign(tree, component, row->ordinal, row->version.seq, tid);
 }

@@ -68,9 +68,9 @@ typedef struct RoseTidMap
 	uint64		base_max_seq;	/* greatest sequence number in a settled one */
 } RoseTidMap;
 
-extern RoseTidMap *rose_tid_map(RoseTable *table, bool create);
+extern RoseTidMap *rose_tid_map(RoseTree *tree, bool create);
 extern MemoryContext rose_tid_context(void);	/* REQUIRES: there is a map */
-extern RoseComponent *rose_tid_range_open(RoseTable *table, RoseTidRange *range);
+extern RoseComponent *rose_tid_range_open(RoseTree *tree, RoseTidRange *range);
 
 pg_noreturn extern void rose_tid_raise_no_room(void);
 
@@ -80,7 +80,7 @@ pg_noreturn extern void rose_tid_raise_no_room(void);
 extern RoseTidRange *rose_tid_base_range(const RoseTidMap *map, BlockNumber block);
 
 /* As rose_tid_first_number, in an exact statement. */
-extern bool rose_tid_base_number(RoseTable *table, const RoseComponentEntryDisk *component,
+extern bool rose_tid_base_number(RoseTree *tree, const RoseComponentEntryDisk *component,
 								 uint64 *number);
 
 /* --- rose_tid_share.c --- */
@@ -92,7 +92,7 @@ extern uint64 rose_tid_salt(void);
  * Agree with those that share our snapshot, or may do so later, upon the base: ours, or the one that
  * somebody has published before, which replaces it.  True: others may use it.
  */
-extern bool rose_tid_share_base(RoseTable *table, RoseTidBase *base);
+extern bool rose_tid_share_base(RoseTree *tree, RoseTidBase *base);
 extern void rose_tid_share_end(void);
 
 #endif							/* ROSE_TID_INTERNAL_H */

@@ -323,12 +323,12 @@ rose_tid_share_end(void)
 /* ---- agreeing ---- */
 
 pg_noreturn static void
-raise_too_late(RoseTable *table, const char *detail)
+raise_too_late(RoseTree *tree, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot use ctids of rose table \"%s\" with this snapshot",
-					RelationGetRelationName(table->rel)),
+					RelationGetRelationName(tree->rel)),
 			 errdetail_internal("%s", detail),
 			 errhint("Export the snapshot from a REPEATABLE READ transaction, and keep that open until those that have imported it have looked at ctids of the table.")));
 }
@@ -338,42 +338,42 @@ raise_too_late(RoseTable *table, const char *detail)
  * time.
  */
 static void
-join_base(RoseTable *table, TidNamer namer, const RoseTidBase *base)
+join_base(RoseTree *tree, TidNamer namer, const RoseTidBase *base)
 {
-	rose_pin_backdate(table->locator, base->generation, base->newest_owner);
+	rose_pin_backdate(tree->locator, base->generation, base->newest_owner);
 	if (!is_alive(namer))
-		raise_too_late(table, _("The transaction that exported it has ended."));
+		raise_too_late(tree, _("The transaction that exported it has ended."));
 }
 
 /* We are the first, and not the namer. */
 static void
-publish_for(RoseTable *table, TidNamer namer, const char *path, RoseTidBase *base)
+publish_for(RoseTree *tree, TidNamer namer, const char *path, RoseTidBase *base)
 {
 	TidNamer	other;
 	bool		private_names;
 
 	ask_slot(namer, &other, &private_names);
 	if (private_names)
-		raise_too_late(table, _("The transaction that exported it has used ctids before."));
+		raise_too_late(tree, _("The transaction that exported it has used ctids before."));
 	rose_pin_lend(namer.slot, namer.lxid, base->generation);
 	if (!is_alive(namer))
-		raise_too_late(table, _("The transaction that exported it has ended."));
+		raise_too_late(tree, _("The transaction that exported it has ended."));
 	ROSE_STOP_POINT("tid-publish");
 	if (!write_base(path, base))
 	{
 		if (!read_base(path, base))
-			raise_too_late(table, _("The transaction that exported it has ended."));
-		join_base(table, namer, base);
+			raise_too_late(tree, _("The transaction that exported it has ended."));
+		join_base(tree, namer, base);
 	}
 	else if (!is_alive(namer))
 	{
 		(void) unlink(path);
-		raise_too_late(table, _("The transaction that exported it has ended."));
+		raise_too_late(tree, _("The transaction that exported it has ended."));
 	}
 }
 
 bool
-rose_tid_share_base(RoseTable *table, RoseTidBase *base)
+rose_tid_share_base(RoseTree *tree, RoseTidBase *base)
 {
 	TidNamer	namer = my_namer();
 	char		path[MAXPGPATH];
@@ -383,16 +383,16 @@ rose_tid_share_base(RoseTable *table, RoseTidBase *base)
 		tell(true);
 		return false;
 	}
-	base_path(path, namer, table->locator);
+	base_path(path, namer, tree->locator);
 	if (read_base(path, base))
-		join_base(table, namer, base);
+		join_base(tree, namer, base);
 	else if (imported.slot >= 0)
-		publish_for(table, namer, path, base);
+		publish_for(tree, namer, path, base);
 	else
 	{
 		published = true;
 		if (!write_base(path, base) && read_base(path, base))
-			join_base(table, namer, base);
+			join_base(tree, namer, base);
 	}
 	return true;
 }

@@ -116,7 +116,7 @@ static int
 find_end(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *strand,
 		 const WeaveStrand *other)
 {
-	const RoseSchema *schema = scan->table->schema;
+	const RoseSchema *schema = scan->tree->schema;
 	int			width = rose_schema_key_width(schema);
 	int			lo = strand->next;
 	int			hi;
@@ -153,7 +153,7 @@ find_end(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *strand,
 static void
 add_strand(RoseWeave *weave, RoseScan *scan, RoseSource *source)
 {
-	const RoseSchema *schema = scan->table->schema;
+	const RoseSchema *schema = scan->tree->schema;
 	WeaveStrand *strand = &weave->strands[weave->nstrands++];
 
 	strand->source = source;
@@ -169,7 +169,7 @@ add_strand(RoseWeave *weave, RoseScan *scan, RoseSource *source)
 		int			end = rose_stretch_leaf_end(scan, source, &strand->leaf, &strand->next);
 
 		if (end <= strand->next || (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
-			!rose_tid_first_number(scan->table, &source->entry, &strand->first_tid))
+			!rose_tid_first_number(scan->tree, &source->entry, &strand->first_tid))
 		{
 			strand->leaf = NULL;
 			return;
@@ -189,7 +189,7 @@ add_strand(RoseWeave *weave, RoseScan *scan, RoseSource *source)
 			return;
 		strand->batch = source->batch;
 		strand->end = end;
-		strand->first_tid = rose_tid_memory_salt(scan->table, source->batch->min_seq,
+		strand->first_tid = rose_tid_memory_salt(scan->tree, source->batch->min_seq,
 												 source->batch->max_seq);
 	}
 }
@@ -266,7 +266,7 @@ pass_key(RoseWeave *weave, RoseScan *scan, const WeaveStrand *of)
 		if (strand == of || compare_strands(weave, scan, strand, of) != 0)
 			continue;
 		if (only_bounds(strand) ||
-			!move_strand(weave, scan->table->schema, strand, strand->next + 1))
+			!move_strand(weave, scan->tree->schema, strand, strand->next + 1))
 			more = false;
 	}
 	return more;
@@ -299,7 +299,7 @@ find_pieces(RoseWeave *weave, RoseScan *scan)
 			piece->end = find_end(weave, scan, best, second);
 		Assert(piece->end > piece->first);
 		weave->npieces++;
-		if (!move_strand(weave, scan->table->schema, best, piece->end))
+		if (!move_strand(weave, scan->tree->schema, best, piece->end))
 			more = false;
 	}
 }
@@ -343,7 +343,7 @@ may_begin(RoseScan *scan, RoseSource *source)
 bool
 rose_weave_begin(RoseScan *scan, RoseSource *source)
 {
-	const RoseSchema *schema = scan->table->schema;
+	const RoseSchema *schema = scan->tree->schema;
 	RoseWeave  *weave = scan->weave;
 
 	if (scan->rival == NULL || scan->rival->waiting || scan->vis.kind != ROSE_SNAPSHOT_MVCC)
@@ -441,7 +441,7 @@ move_sources(RoseScan *scan, const WeaveStrand *strands, int n)
 
 		if (only_bounds(&strands[i]))
 			continue;
-		rose_source_goto(source, scan->table, &scan->vis, strands[i].next);
+		rose_source_goto(source, scan->tree, &scan->vis, strands[i].next);
 		if (source->state == ROSE_SOURCE_GONE)
 			alive = false;
 	}

@@ -218,10 +218,10 @@ is_same(const RoseSchema *a, const RoseSchema *b)
  * of before cannot be those of the file, which the transaction has made since; it has no such rows, and may have another key.
  */
 static RoseSchema *
-schema_of_before(RoseTable *table, const Columns *columns, const RoseMetaInfo *meta,
+schema_of_before(RoseTree *tree, const Columns *columns, const RoseMetaInfo *meta,
 				 MemoryContext context, bool *new_file)
 {
-	const RoseSchema *schema = table->schema;
+	const RoseSchema *schema = tree->schema;
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
 	RoseSchema *before;
 	TupleDesc	tupdesc;
@@ -255,7 +255,7 @@ is_new(Relation rel)
 }
 
 bool
-rose_altered_before_commit(RoseTable *table)
+rose_altered_before_commit(RoseTree *tree)
 {
 	MemoryContext work;
 	MemoryContext old;
@@ -264,14 +264,14 @@ rose_altered_before_commit(RoseTable *table)
 	bool		altered;
 	bool		new_file;
 
-	if (is_new(table->rel) || !is_locked_by_me(table->rel))
+	if (is_new(tree->rel) || !is_locked_by_me(tree->rel))
 		return false;
 	work = AllocSetContextCreate(CurrentMemoryContext, "rose altered columns",
 								 ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(work);
-	rose_meta_read(table->rel, &meta);
-	columns = read_columns(RelationGetRelid(table->rel), table->schema->layout, meta.layout_natts);
-	altered = schema_of_before(table, columns, &meta, work, &new_file) != NULL ||
+	rose_meta_read(tree->rel, &meta);
+	columns = read_columns(RelationGetRelid(tree->rel), tree->schema->layout, meta.layout_natts);
+	altered = schema_of_before(tree, columns, &meta, work, &new_file) != NULL ||
 		(new_file && columns->undoable);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
@@ -386,17 +386,17 @@ rose_altered_class_schema(const RoseSpillSchemas *schemas, int natts, MemoryCont
 }
 
 static void
-keep_apart(RoseTable *table, const Columns *columns, const RoseMetaInfo *meta,
+keep_apart(RoseTree *tree, const Columns *columns, const RoseMetaInfo *meta,
 		   RoseSpillSchemas *schemas)
 {
 	schemas->apart = true;
-	schemas->whole = make_whole_descriptor(table->schema, columns);
-	schemas->upto = make_classes(table->schema, columns);
-	schemas->least_natts = schemas->upto[Min(meta->layout_natts, table->schema->natts)];
+	schemas->whole = make_whole_descriptor(tree->schema, columns);
+	schemas->upto = make_classes(tree->schema, columns);
+	schemas->least_natts = schemas->upto[Min(meta->layout_natts, tree->schema->natts)];
 }
 
 bool
-rose_altered_schemas(RoseTable *table, MemoryContext context, RoseSpillSchemas *schemas)
+rose_altered_schemas(RoseTree *tree, MemoryContext context, RoseSpillSchemas *schemas)
 {
 	MemoryContext old;
 	RoseMetaInfo meta;
@@ -404,24 +404,24 @@ rose_altered_schemas(RoseTable *table, MemoryContext context, RoseSpillSchemas *
 	bool		fits;
 
 	memset(schemas, 0, sizeof(*schemas));
-	schemas->committed = schemas->open = table->schema;
-	if (!is_locked_by_me(table->rel))
+	schemas->committed = schemas->open = tree->schema;
+	if (!is_locked_by_me(tree->rel))
 		return true;
 
 	old = MemoryContextSwitchTo(context);
-	rose_meta_read(table->rel, &meta);
-	columns = read_columns(RelationGetRelid(table->rel), table->schema->layout, meta.layout_natts);
+	rose_meta_read(tree->rel, &meta);
+	columns = read_columns(RelationGetRelid(tree->rel), tree->schema->layout, meta.layout_natts);
 	fits = !columns->changed ||
-		(is_layout_of_file(table->schema->layout, &meta) && !columns->stored_otherwise);
+		(is_layout_of_file(tree->schema->layout, &meta) && !columns->stored_otherwise);
 	if (fits && columns->changed)
 	{
 		bool		new_file;
-		RoseSchema *before = schema_of_before(table, columns, &meta, context, &new_file);
+		RoseSchema *before = schema_of_before(tree, columns, &meta, context, &new_file);
 
 		if (before != NULL)
 			schemas->committed = before;
 		if (columns->undoable)
-			keep_apart(table, columns, &meta, schemas);
+			keep_apart(tree, columns, &meta, schemas);
 	}
 	MemoryContextSwitchTo(old);
 	return fits;

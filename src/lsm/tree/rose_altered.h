@@ -21,7 +21,7 @@
  * Has this transaction changed the columns of a table that was there before?  Then nothing that others
  * have written can be merged.  Looks at the catalog only if the table is locked against all others.
  */
-extern bool rose_altered_before_commit(RoseTable *table);
+extern bool rose_altered_before_commit(RoseTree *tree);
 
 /*
  * The same, for a table that is not open yet; also true if nothing has come of it.  ALTER TABLE may be about to
@@ -53,7 +53,7 @@ typedef struct RoseSpillSchemas
  * Find them; what is made is in context.  False: the table is just being rewritten, and the catalog is ahead of the file:
  * nothing may be written.
  */
-extern bool rose_altered_schemas(RoseTable *table, MemoryContext context,
+extern bool rose_altered_schemas(RoseTree *tree, MemoryContext context,
 								 RoseSpillSchemas *schemas);
 
 /* If apart: with how many columns a row is stored that has none, or so many. */

@@ -16,7 +16,7 @@
 void
 rose_merge_stats_init(RoseMergeStatsShared *stats)
 {
-	for (int i = 0; i < ROSE_TABLE_MERGES; i++)
+	for (int i = 0; i < ROSE_TREE_MERGES; i++)
 	{
 		pg_atomic_init_u32(&stats->slots[i].pid, 0);
 		pg_atomic_init_u32(&stats->slots[i].level, 0);
@@ -55,7 +55,7 @@ rose_merge_stats_missing(RoseMergeStatsShared *stats, uint64 n)
 int
 rose_merge_stats_begin(RoseMergeStatsShared *stats, int level)
 {
-	for (int i = 0; i < ROSE_TABLE_MERGES; i++)
+	for (int i = 0; i < ROSE_TREE_MERGES; i++)
 	{
 		RoseMergeSlotShared *slot = &stats->slots[i];
 

@@ -19,7 +19,7 @@
 #include "store/rose_store.h"
 
 /* Merges of a table at a time: one into C1, or of runs, and one into C2. */
-#define ROSE_TABLE_MERGES	2
+#define ROSE_TREE_MERGES	2
 
 /* A merge under way.  Written by the process that holds the table's ROSE_LOCK_MERGE. */
 typedef struct RoseMergeSlotShared
@@ -32,7 +32,7 @@ typedef struct RoseMergeSlotShared
 
 typedef struct RoseMergeStatsShared
 {
-	RoseMergeSlotShared slots[ROSE_TABLE_MERGES];
+	RoseMergeSlotShared slots[ROSE_TREE_MERGES];
 	pg_atomic_uint64 came_raw_bytes;	/* runs from C0 and bulk loads: uncompressed ... */
 	pg_atomic_uint64 came_bytes;	/* ... and as pages written */
 	pg_atomic_uint64 read_bytes;	/* pages that merges have read ... */

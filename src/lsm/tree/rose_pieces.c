@@ -11,10 +11,10 @@
 #include "lsm/tree/rose_pieces.h"
 
 void
-rose_pieces_init(RosePieces *pieces, RoseTable *table, const RoseManifest *manifest,
+rose_pieces_init(RosePieces *pieces, RoseTree *tree, const RoseManifest *manifest,
 				 const RoseComponentEntryDisk *entries, MemoryContext context)
 {
-	pieces->table = table;
+	pieces->tree = tree;
 	pieces->context = context;
 	pieces->version = manifest->version;
 	pieces->first = rose_manifest_first_piece(manifest);
@@ -27,13 +27,13 @@ rose_pieces_init(RosePieces *pieces, RoseTable *table, const RoseManifest *manif
 RoseComponent *
 rose_pieces_component(RosePieces *pieces, int i)
 {
-	RoseTable  *table = pieces->table;
+	RoseTree   *tree = pieces->tree;
 
 	Assert(i >= 0 && i < pieces->n);
-	if (table->manifest_valid && table->manifest.version == pieces->version)
-		return rose_table_component(table, pieces->first + i);
+	if (tree->manifest_valid && tree->manifest.version == pieces->version)
+		return rose_tree_component(tree, pieces->first + i);
 	if (pieces->own[i] == NULL)
-		pieces->own[i] = rose_component_open(table->rel, table->schema,
+		pieces->own[i] = rose_component_open(tree->rel, tree->schema,
 											 &pieces->entries[i], pieces->context);
 	return pieces->own[i];
 }
@@ -49,7 +49,7 @@ rose_pieces_find(RosePieces *pieces, const Datum *key, int ncols, bool greater)
 		int			middle = (lo + hi) / 2;
 		const RoseComponentInfo *info =
 			rose_component_info(rose_pieces_component(pieces, middle));
-		int			cmp = rose_key_compare(pieces->table->schema, info->max_key, key, ncols);
+		int			cmp = rose_key_compare(pieces->tree->schema, info->max_key, key, ncols);
 
 		if (greater ? cmp > 0 : cmp >= 0)
 			hi = middle;

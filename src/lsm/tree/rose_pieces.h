@@ -20,7 +20,7 @@
 /* The fields are for reading. */
 typedef struct RosePieces
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	MemoryContext context;		/* of components that the table does not know any more */
 	uint64		version;		/* of the manifest that they are from */
 	int			first;			/* index of the first piece in it */
@@ -41,7 +41,7 @@ rose_manifest_first_piece(const RoseManifest *manifest)
 }
 
 /* entries: those of the manifest from its first piece on; they must stay in place. */
-extern void rose_pieces_init(RosePieces *pieces, RoseTable *table,
+extern void rose_pieces_init(RosePieces *pieces, RoseTree *tree,
 							 const RoseManifest *manifest,
 							 const RoseComponentEntryDisk *entries,
 							 MemoryContext context);

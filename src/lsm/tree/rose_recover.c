@@ -72,12 +72,12 @@ typedef struct PendingVerdicts
  * recovered.
  */
 static void
-judge_pending(RoseTable *table, PendingVerdicts *verdicts)
+judge_pending(RoseTree *tree, PendingVerdicts *verdicts)
 {
 	RoseManifest manifest;
 
 	verdicts->n = 0;
-	rose_manifest_read(table->rel, &manifest);
+	rose_manifest_read(tree->rel, &manifest);
 	for (int i = 0; i < manifest.ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest.components[i];
@@ -108,7 +108,7 @@ is_committed(const PendingVerdicts *verdicts, uint32 id)
 
 /* Make pending runs live or remove them.  REQUIRES: attach_lock exclusive. */
 static void
-settle_pending(RoseTable *table, const RoseManifest *manifest,
+settle_pending(RoseTree *tree, const RoseManifest *manifest,
 			   const PendingVerdicts *verdicts)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
@@ -133,7 +133,7 @@ settle_pending(RoseTable *table, const RoseManifest *manifest,
 		live->epoch = 0;
 	}
 	if (edit->nremove > 0 || edit->nupdate > 0)
-		rose_manifest_apply(table->rel, &table->shared->store, edit);
+		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
 }
 
@@ -148,7 +148,7 @@ typedef enum TailRecordFate
 
 typedef struct TailReplay
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	const RoseMetaInfo *meta;
 	RoseSchema	schema;			/* the same but for the descriptor of the rows at hand */
 	uint64		max_seq;
@@ -200,7 +200,7 @@ replay_record(void *arg, const RoseTailRecord *record)
 {
 	TailReplay *replay = arg;
 	const RoseSchema *schema = &replay->schema;
-	RoseC0Shared *c0 = &replay->table->shared->c0;
+	RoseC0Shared *c0 = &replay->tree->shared->c0;
 	TailRecordFate fate;
 	RoseMemPending pending;
 	Datum		key[INDEX_MAX_KEYS];
@@ -216,7 +216,7 @@ replay_record(void *arg, const RoseTailRecord *record)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("tail log of relation \"%s\" has a record without a key",
-						RelationGetRelationName(replay->table->rel))));
+						RelationGetRelationName(replay->tree->rel))));
 
 	rose_key_from_tuple(schema, record->row, record->version.rowid, key);
 	if (!rose_c0_prepare(c0, schema, &record->version, key, record->row, &pending))
@@ -246,7 +246,7 @@ replay_layout(void *arg, const RoseLayout *layout)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("tail log of relation \"%s\" contradicts the table's file",
-						RelationGetRelationName(replay->table->rel)),
+						RelationGetRelationName(replay->tree->rel)),
 				 errdetail("It stores the columns that the file was made with in another way.")));
 	replay->schema.tupdesc = rose_layout_tupdesc(layout);
 	replay->schema.natts = layout->natts;
@@ -265,12 +265,12 @@ empty_c0(RoseC0Shared *c0)
 static void
 replay_segments(TailReplay *replay, bool use_reserve)
 {
-	RoseTable  *table = replay->table;
+	RoseTree   *tree = replay->tree;
 
 	rose_arena_use_reserve = use_reserve;
 	PG_TRY();
 	{
-		rose_tail_replay(table->rel, &table->shared->store, replay->schema.natts,
+		rose_tail_replay(tree->rel, &tree->shared->store, replay->schema.natts,
 						 replay_record, replay_layout, replay);
 	}
 	PG_FINALLY();
@@ -282,18 +282,18 @@ replay_segments(TailReplay *replay, bool use_reserve)
 
 /* Fill C0 from the tail log; false if it does not fit. */
 static bool
-replay_tail(RoseTable *table, const RoseSchema *schema, const RoseMetaInfo *meta,
+replay_tail(RoseTree *tree, const RoseSchema *schema, const RoseMetaInfo *meta,
 			uint64 next_seq, bool use_reserve)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	TailReplay	replay = {0};
 
-	replay.table = table;
+	replay.tree = tree;
 	replay.meta = meta;
 	replay.schema = *schema;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	empty_c0(c0);				/* what a failed try left */
-	table->shared->fed_by = meta->fed_by;
+	tree->shared->fed_by = meta->fed_by;
 	if (meta->ntails > 0)
 		replay_segments(&replay, use_reserve);
 	if (replay.full)
@@ -302,49 +302,49 @@ replay_tail(RoseTable *table, const RoseSchema *schema, const RoseMetaInfo *meta
 		c0->tables[c0->active].tail_segment = meta->tails[meta->ntails - 1].id;
 	c0->next_seq = Max(next_seq, replay.max_seq + 1);
 	if (meta->ntails > 0 && !replay.full && rose_c0_is_empty(c0))
-		rose_tail_drop_all(table->rel, &table->shared->store, c0->next_seq);
+		rose_tail_drop_all(tree->rel, &tree->shared->store, c0->next_seq);
 	LWLockRelease(&c0->write_lock);
 	return !replay.full;
 }
 
 /* Nobody can use the tail log.  REQUIRES: attach_lock exclusive. */
 static void
-leave_tail(RoseTable *table, const RoseMetaInfo *meta, uint64 next_seq)
+leave_tail(RoseTree *tree, const RoseMetaInfo *meta, uint64 next_seq)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	table->shared->fed_by = meta->fed_by;
+	tree->shared->fed_by = meta->fed_by;
 	c0->next_seq = next_seq;
 	LWLockRelease(&c0->write_lock);
 }
 
 /* REQUIRES: attach_lock exclusive.  False if C0 does not fit the arena. */
 static bool
-try_recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *verdicts,
+try_recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdicts,
 			bool use_reserve)
 {
-	RoseTableShared *shared = table->shared;
+	RoseTreeShared *shared = tree->shared;
 	RoseMetaInfo meta;
 	RoseManifest manifest;
 	uint64		next_seq;
 
 	if (!reading->again)
-		rose_store_attach(table->rel, &shared->store);
-	rose_meta_read(table->rel, &meta);
-	rose_manifest_read(table->rel, &manifest);
+		rose_store_attach(tree->rel, &shared->store);
+	rose_meta_read(tree->rel, &meta);
+	rose_manifest_read(tree->rel, &manifest);
 	next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
 	for (int i = 0; i < manifest.ncomponents; i++)
 		next_seq = Max(next_seq, manifest.components[i].max_seq + 1);
 
 	if (!reading->again)
-		settle_pending(table, &manifest, verdicts);
+		settle_pending(tree, &manifest, verdicts);
 	ROSE_STOP_POINT("recover-settled"); /* under attach_lock */
 	if (reading->adopt)
-		rose_meta_adopt(table->rel, &reading->meta);
+		rose_meta_adopt(tree->rel, &reading->meta);
 	if (reading->other_order)
-		leave_tail(table, &meta, next_seq);
-	else if (!replay_tail(table, reading->schema, &meta, next_seq, use_reserve))
+		leave_tail(tree, &meta, next_seq);
+	else if (!replay_tail(tree, reading->schema, &meta, next_seq, use_reserve))
 		return false;
 	ROSE_STOP_POINT("recover-replayed");	/* under attach_lock */
 
@@ -357,12 +357,12 @@ try_recover(RoseTable *table, const FileReading *reading, const PendingVerdicts 
 }
 
 static void
-report_no_room(RoseTable *table)
+report_no_room(RoseTree *tree)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("could not load the unmerged changes of table \"%s\" into memory",
-					RelationGetRelationName(table->rel)),
+					RelationGetRelationName(tree->rel)),
 			 errdetail("Memtables of other tables hold %zu of %zu kB.",
 					   rose_arena_used_bytes() / 1024, rose_arena_total_bytes() / 1024),
 			 errhint("Try again when other tables were spilled, or increase rose.memtable_size and restart the server.")));
@@ -370,7 +370,7 @@ report_no_room(RoseTable *table)
 
 /* The first columns of a file are those that it was made with. */
 static void
-check_layout(RoseTable *table, const RoseMetaInfo *meta, const RoseLayout *layout)
+check_layout(RoseTree *tree, const RoseMetaInfo *meta, const RoseLayout *layout)
 {
 	if (meta->layout_natts > layout->natts ||
 		(meta->layout_natts > 0 &&
@@ -378,7 +378,7 @@ check_layout(RoseTable *table, const RoseMetaInfo *meta, const RoseLayout *layou
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("file of table \"%s\" stores its columns in another way than the catalog says",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(tree->rel)),
 				 errhint("Restore the catalog and the table's file from the same backup.")));
 }
 
@@ -387,31 +387,31 @@ check_layout(RoseTable *table, const RoseMetaInfo *meta, const RoseLayout *layou
  * write it down is read by the catalog, as long as that is still the one that it was written by.
  */
 static RoseSchema *
-schema_of_tail(RoseTable *table, const RoseMetaInfo *meta, MemoryContext context)
+schema_of_tail(RoseTree *tree, const RoseMetaInfo *meta, MemoryContext context)
 {
 	MemoryContext old = MemoryContextSwitchTo(context);
-	bool		altered = rose_altered_just_now(table->rel);
-	bool		mine = table->rel->rd_createSubid != InvalidSubTransactionId;
+	bool		altered = rose_altered_just_now(tree->rel);
+	bool		mine = tree->rel->rd_createSubid != InvalidSubTransactionId;
 	bool		told;
-	RoseLayout *layout = rose_tail_first_layout(table->rel, &told);
+	RoseLayout *layout = rose_tail_first_layout(tree->rel, &told);
 	RoseSchema *schema;
 
 	if (!told && altered)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot alter table \"%s\" before it has been read",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(tree->rel)),
 				 errdetail("Its tail log has format version %u, which does not say how rows are stored; from version %u on it does.",
 						   ROSE_TAIL_UNTOLD_VERSION, ROSE_TAIL_UNTOLD_VERSION + 1),
 				 errhint("Read a row of the table, or call rose.spill() for it, in a transaction before.")));
-	schema = rose_schema_create(layout ? rose_layout_tupdesc(layout) : RelationGetDescr(table->rel),
+	schema = rose_schema_create(layout ? rose_layout_tupdesc(layout) : RelationGetDescr(tree->rel),
 								meta->nkeys, meta->keys, meta->facts.hashed, context);
 	/*
 	 * Who has made the table may have altered it before it is opened. pg_upgrade makes tables whose
 	 * descriptors it mends afterwards, and replaces their files.
 	 */
 	if (!altered && !mine && !IsBinaryUpgrade)
-		check_layout(table, meta, rose_layout_make(RelationGetDescr(table->rel)));
+		check_layout(tree, meta, rose_layout_make(RelationGetDescr(tree->rel)));
 	MemoryContextSwitchTo(old);
 	return schema;
 }
@@ -431,7 +431,7 @@ take_facts(FileReading *reading, const RoseKeyFacts *now)
  * were different may be equal now.  An ALTER TABLE under way may have changed what the key's columns are.
  */
 static void
-look_at_order(RoseTable *table, FileReading *reading)
+look_at_order(RoseTree *tree, FileReading *reading)
 {
 	TupleDesc	tupdesc;
 	const RoseMetaInfo *meta = &reading->meta;
@@ -440,15 +440,15 @@ look_at_order(RoseTable *table, FileReading *reading)
 
 	/* a file of this transaction has been told the present versions, and may have columns that were not there before */
 	if (meta->version == 1 || meta->nkeys == 0 ||
-		rose_rel_new_file_subid(table->rel) != InvalidSubTransactionId)
+		rose_rel_new_file_subid(tree->rel) != InvalidSubTransactionId)
 		return;
-	tupdesc = rose_altered_descriptor_before(table->rel);
+	tupdesc = rose_altered_descriptor_before(tree->rel);
 	if (tupdesc == NULL)
-		tupdesc = RelationGetDescr(table->rel);
+		tupdesc = RelationGetDescr(tree->rel);
 	rose_key_facts_make(tupdesc, meta->nkeys, meta->keys, &now);
 	if (now.order == meta->facts.order)
 		return;
-	rose_manifest_read(table->rel, &manifest);
+	rose_manifest_read(tree->rel, &manifest);
 	reading->other_order = manifest.ncomponents > 0 ||
 		(meta->ntails > 0 &&
 		 !rose_key_equality_is_fixed(tupdesc, meta->nkeys, meta->keys));
@@ -458,9 +458,9 @@ look_at_order(RoseTable *table, FileReading *reading)
 
 /* Until C0 is filled; one that does not fit waits for spills of others. */
 static void
-recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *verdicts)
+recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdicts)
 {
-	RoseTableShared *shared = table->shared;
+	RoseTreeShared *shared = tree->shared;
 
 	for (int i = 0; i < ROSE_RECOVER_TRIES; i++)
 	{
@@ -468,7 +468,7 @@ recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *ver
 
 		LWLockAcquire(&shared->attach_lock, LW_EXCLUSIVE);
 		done = (reading->again ? !shared->other_order : shared->recovered) ||
-			try_recover(table, reading, verdicts, i > 0);
+			try_recover(tree, reading, verdicts, i > 0);
 		LWLockRelease(&shared->attach_lock);
 		if (done)
 			return;
@@ -482,29 +482,29 @@ recover(RoseTable *table, const FileReading *reading, const PendingVerdicts *ver
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	report_no_room(table);
+	report_no_room(tree);
 }
 
 void
-rose_recover_table(RoseTable *table)
+rose_recover_table(RoseTree *tree)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
 												  ALLOCSET_SMALL_SIZES);
 	FileReading reading = {0};
 	PendingVerdicts verdicts;
 
-	rose_meta_read(table->rel, &reading.meta);
-	reading.adopt = rose_adopt_plan(table->rel, &reading.meta);
-	look_at_order(table, &reading);
-	reading.schema = schema_of_tail(table, &reading.meta, context);
-	judge_pending(table, &verdicts);
+	rose_meta_read(tree->rel, &reading.meta);
+	reading.adopt = rose_adopt_plan(tree->rel, &reading.meta);
+	look_at_order(tree, &reading);
+	reading.schema = schema_of_tail(tree, &reading.meta, context);
+	judge_pending(tree, &verdicts);
 	ROSE_STOP_POINT("recover-judged");
-	recover(table, &reading, &verdicts);
+	recover(tree, &reading, &verdicts);
 	MemoryContextDelete(context);
 }
 
 void
-rose_table_note_order(RoseTable *table)
+rose_tree_note_order(RoseTree *tree)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery",
 												  ALLOCSET_SMALL_SIZES);
@@ -512,11 +512,11 @@ rose_table_note_order(RoseTable *table)
 	PendingVerdicts verdicts = {0};
 	RoseKeyFacts now;
 
-	rose_meta_read(table->rel, &reading.meta);
-	rose_key_facts_make(RelationGetDescr(table->rel), reading.meta.nkeys, reading.meta.keys, &now);
+	rose_meta_read(tree->rel, &reading.meta);
+	rose_key_facts_make(RelationGetDescr(tree->rel), reading.meta.nkeys, reading.meta.keys, &now);
 	take_facts(&reading, &now);
 	reading.again = true;
-	reading.schema = schema_of_tail(table, &reading.meta, context);
-	recover(table, &reading, &verdicts);
+	reading.schema = schema_of_tail(tree, &reading.meta, context);
+	recover(tree, &reading, &verdicts);
 	MemoryContextDelete(context);
 }

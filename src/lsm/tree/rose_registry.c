@@ -65,13 +65,13 @@ typedef struct RoseRegistryShared
 } RoseRegistryShared;
 
 static RoseRegistryShared *registry = NULL;
-static RoseTableShared *registry_places = NULL; /* max_tables of them */
+static RoseTreeShared *registry_places = NULL; /* max_tables of them */
 static void *registry_memory = NULL;	/* of the area that has the chunks */
 static int	max_tables = 4096;	/* rose.max_tables */
 
 /* This process's view of the chunks. */
 static dsa_area *area = NULL;
-static RoseTableShared *chunk_at[ROSE_MAX_CHUNKS];
+static RoseTreeShared *chunk_at[ROSE_MAX_CHUNKS];
 
 void
 rose_registry_define_settings(void)
@@ -104,7 +104,7 @@ registry_size(void)
 static Size
 places_size(void)
 {
-	return mul_size(max_tables, sizeof(RoseTableShared));
+	return mul_size(max_tables, sizeof(RoseTreeShared));
 }
 
 Size
@@ -180,7 +180,7 @@ get_area(void)
 }
 
 /* REQUIRES: lock. */
-static RoseTableShared *
+static RoseTreeShared *
 place_at(int place)
 {
 	int			chunk = (place - max_tables) / ROSE_CHUNK_PLACES;
@@ -200,7 +200,7 @@ add_chunk(void)
 
 	if (registry->nchunks == ROSE_MAX_CHUNKS || !IsUnderPostmaster)
 		return false;
-	chunk = dsa_allocate_extended(get_area(), ROSE_CHUNK_PLACES * sizeof(RoseTableShared),
+	chunk = dsa_allocate_extended(get_area(), ROSE_CHUNK_PLACES * sizeof(RoseTreeShared),
 								  DSA_ALLOC_NO_OOM | DSA_ALLOC_ZERO);
 	if (!DsaPointerIsValid(chunk))
 		return false;
@@ -248,14 +248,14 @@ bucket_of(RelFileLocator locator)
 }
 
 /* REQUIRES: lock. */
-static RoseTableShared *
+static RoseTreeShared *
 find_entry(RelFileLocator locator)
 {
 	int			place = *bucket_of(locator);
 
 	while (place != NO_PLACE)
 	{
-		RoseTableShared *shared = place_at(place);
+		RoseTreeShared *shared = place_at(place);
 
 		if (RelFileLocatorEquals(shared->locator, locator))
 			return shared;
@@ -265,12 +265,12 @@ find_entry(RelFileLocator locator)
 }
 
 /* The next one of a walk over all, from *place = 0 on.  REQUIRES: lock. */
-static RoseTableShared *
+static RoseTreeShared *
 next_entry(int *place)
 {
 	while (*place < registry->nplaces)
 	{
-		RoseTableShared *shared = place_at((*place)++);
+		RoseTreeShared *shared = place_at((*place)++);
 
 		if (pg_atomic_read_u64(&shared->incarnation) != 0)
 			return shared;
@@ -280,7 +280,7 @@ next_entry(int *place)
 
 /* A new entry.  REQUIRES: lock exclusive. */
 static void
-init_entry(RoseTableShared *shared, RelFileLocator locator, Oid relid)
+init_entry(RoseTreeShared *shared, RelFileLocator locator, Oid relid)
 {
 	shared->locator = locator;
 	pg_atomic_init_u32(&shared->relid, relid);
@@ -298,12 +298,12 @@ init_entry(RoseTableShared *shared, RelFileLocator locator, Oid relid)
 }
 
 /* Make an entry for a file that has none; NULL: no place is free.  REQUIRES: lock exclusive. */
-static RoseTableShared *
+static RoseTreeShared *
 make_entry(RelFileLocator locator, Oid relid)
 {
 	int		   *bucket = bucket_of(locator);
 	int			place = take_place();
-	RoseTableShared *shared;
+	RoseTreeShared *shared;
 
 	if (place == NO_PLACE)
 		return NULL;
@@ -317,7 +317,7 @@ make_entry(RelFileLocator locator, Oid relid)
 
 /* Take it out of its bucket; its place.  REQUIRES: lock exclusive. */
 static int
-unlink_entry(RoseTableShared *shared)
+unlink_entry(RoseTreeShared *shared)
 {
 	int		   *link = bucket_of(shared->locator);
 	int			place;
@@ -331,7 +331,7 @@ unlink_entry(RoseTableShared *shared)
 
 /* Free what an entry holds and take it out.  REQUIRES: lock exclusive. */
 static void
-remove_entry(RoseTableShared *shared)
+remove_entry(RoseTreeShared *shared)
 {
 	RoseC0Shared *c0 = &shared->c0;
 	int			place;
@@ -351,7 +351,7 @@ remove_entry(RoseTableShared *shared)
 
 /* Could everything in this entry be made anew from the file? */
 static bool
-is_replaceable(const RoseTableShared *shared)
+is_replaceable(const RoseTreeShared *shared)
 {
 	/*
 	 * Pending runs of a table that a subscription feeds would be taken for
@@ -370,7 +370,7 @@ is_replaceable(const RoseTableShared *shared)
 
 /* REQUIRES: lock exclusive. */
 static bool
-try_evict(RoseTableShared *shared)
+try_evict(RoseTreeShared *shared)
 {
 	uint64		incarnation = pg_atomic_read_u64(&shared->incarnation);
 	TransactionId xmin;
@@ -408,7 +408,7 @@ evict_some(void)
 
 	for (int i = 0; i < nlooks; i++)
 	{
-		RoseTableShared *shared;
+		RoseTreeShared *shared;
 
 		if (registry->nentries <= max_tables - share)
 			break;
@@ -422,10 +422,10 @@ evict_some(void)
 }
 
 /* REQUIRES: lock exclusive. */
-static RoseTableShared *
+static RoseTreeShared *
 find_or_make_entry(RelFileLocator locator, Oid relid)
 {
-	RoseTableShared *shared = find_entry(locator);
+	RoseTreeShared *shared = find_entry(locator);
 
 	if (shared != NULL)
 		return shared;
@@ -434,10 +434,10 @@ find_or_make_entry(RelFileLocator locator, Oid relid)
 	return make_entry(locator, relid);
 }
 
-RoseTableShared *
+RoseTreeShared *
 rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation)
 {
-	RoseTableShared *shared;
+	RoseTreeShared *shared;
 
 	LWLockAcquire(&registry->lock, LW_SHARED);
 	shared = find_entry(locator);
@@ -468,7 +468,7 @@ rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation)
 static bool
 drop_entry(RelFileLocator locator, uint64 incarnation)
 {
-	RoseTableShared *shared;
+	RoseTreeShared *shared;
 	bool		drop;
 
 	if (registry == NULL)
@@ -493,7 +493,7 @@ void
 rose_registry_drop_database(Oid dbid)
 {
 	int			place = 0;
-	RoseTableShared *shared;
+	RoseTreeShared *shared;
 
 	if (registry == NULL)
 		return;
@@ -510,7 +510,7 @@ int
 rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 {
 	int			place = 0;
-	RoseTableShared *shared;
+	RoseTreeShared *shared;
 	int			n = 0;
 
 	if (registry == NULL)
@@ -542,7 +542,7 @@ void
 rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg)
 {
 	int			place = 0;
-	RoseTableShared *shared;
+	RoseTreeShared *shared;
 
 	LWLockAcquire(&registry->lock, LW_SHARED);
 	while ((shared = next_entry(&place)) != NULL)
@@ -573,7 +573,7 @@ int
 rose_registry_databases(RoseRegistryDatabase *items, int max)
 {
 	int			place = 0;
-	RoseTableShared *shared;
+	RoseTreeShared *shared;
 	int			n = 0;
 
 	if (registry == NULL)
@@ -623,7 +623,7 @@ rose_registry_sweep(Oid dbid)
 	RelFileLocator *locators;
 	uint64	   *incarnations;
 	int			place = 0;
-	RoseTableShared *shared;
+	RoseTreeShared *shared;
 	int			max;
 	int			n = 0;
 	int			ndropped = 0;

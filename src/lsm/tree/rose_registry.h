@@ -18,19 +18,19 @@ extern bool rose_registry_available(void);
  * Find or make the entry of a file; *incarnation tells which one it is.  May
  * evict others, and raises an error if none can go.  REQUIRES: a pin.
  */
-extern RoseTableShared *rose_registry_enter(RelFileLocator locator, Oid relid,
+extern RoseTreeShared *rose_registry_enter(RelFileLocator locator, Oid relid,
 											uint64 *incarnation);
 
 /*
  * Call back for each table of a database that is in use, with the registry locked:
  * the visitor takes its time in moments and no lock that comes before the registry's.
  */
-typedef void (*RoseRegistryVisitor) (RoseTableShared *shared, void *arg);
+typedef void (*RoseRegistryVisitor) (RoseTreeShared *shared, void *arg);
 extern void rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg);
 
 /* Is it still that entry? */
 static inline bool
-rose_registry_is_current(RoseTableShared *shared, uint64 incarnation)
+rose_registry_is_current(RoseTreeShared *shared, uint64 incarnation)
 {
 	return pg_atomic_read_u64(&shared->incarnation) == incarnation;
 }
@@ -39,6 +39,6 @@ rose_registry_is_current(RoseTableShared *shared, uint64 incarnation)
  * Bring an entry that was never used since the server started to life:
  * rose_recover.c.  Does nothing if another process did.
  */
-extern void rose_recover_table(RoseTable *table);
+extern void rose_recover_table(RoseTree *tree);
 
 #endif							/* ROSE_REGISTRY_H */

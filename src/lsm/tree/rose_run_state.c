@@ -25,15 +25,15 @@ rose_private_owner_status(uint64 owner)
 
 /* Whose rows it has: the footer is asked only if that is not in the manifest. */
 static const uint64 *
-owners_of(RoseTable *table, const RoseComponentEntryDisk *entry, int *n)
+owners_of(RoseTree *tree, const RoseComponentEntryDisk *entry, int *n)
 {
 	*n = 1;
 	if ((entry->flags & ROSE_COMPONENT_OWNERS) == 0)
 		return &entry->owner_xid;
-	for (int i = 0; i < table->manifest.ncomponents; i++)
-		if (table->manifest.components[i].id == entry->id)
+	for (int i = 0; i < tree->manifest.ncomponents; i++)
+		if (tree->manifest.components[i].id == entry->id)
 		{
-			const RoseComponentInfo *info = rose_component_info(rose_table_component(table, i));
+			const RoseComponentInfo *info = rose_component_info(rose_tree_component(tree, i));
 
 			*n = info->nowners;
 			return info->owners;
@@ -42,11 +42,11 @@ owners_of(RoseTable *table, const RoseComponentEntryDisk *entry, int *n)
 }
 
 RosePrivateState
-rose_private_owners(RoseTable *table, const RoseComponentEntryDisk *entry,
+rose_private_owners(RoseTree *tree, const RoseComponentEntryDisk *entry,
 					RosePrivateOwners *owners)
 {
 	int			n;
-	const uint64 *xids = owners_of(table, entry, &n);
+	const uint64 *xids = owners_of(tree, entry, &n);
 
 	Assert(entry->flags & ROSE_COMPONENT_PRIVATE);
 	memset(owners, 0, sizeof(*owners));
@@ -70,20 +70,20 @@ rose_private_owners(RoseTable *table, const RoseComponentEntryDisk *entry,
 }
 
 RosePrivateState
-rose_private_state(RoseTable *table, const RoseComponentEntryDisk *entry)
+rose_private_state(RoseTree *tree, const RoseComponentEntryDisk *entry)
 {
 	RosePrivateOwners owners;
 
-	return rose_private_owners(table, entry, &owners);
+	return rose_private_owners(tree, entry, &owners);
 }
 
 bool
-rose_component_mergeable(RoseTable *table, const RoseComponentEntryDisk *entry)
+rose_component_mergeable(RoseTree *tree, const RoseComponentEntryDisk *entry)
 {
 	if (entry->state != ROSE_COMPONENT_LIVE)
 		return false;
 	return !(entry->flags & ROSE_COMPONENT_PRIVATE) ||
-		rose_private_state(table, entry) == ROSE_PRIVATE_COMMITTED;
+		rose_private_state(tree, entry) == ROSE_PRIVATE_COMMITTED;
 }
 
 /* Row locks die with the server, but for those of prepared transactions. */

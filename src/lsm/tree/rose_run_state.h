@@ -30,15 +30,15 @@ typedef struct RosePrivateOwners
 } RosePrivateOwners;
 
 /* An entry of the table's manifest at hand. */
-extern RosePrivateState rose_private_state(RoseTable *table, const RoseComponentEntryDisk *entry);
-extern RosePrivateState rose_private_owners(RoseTable *table, const RoseComponentEntryDisk *entry,
+extern RosePrivateState rose_private_state(RoseTree *tree, const RoseComponentEntryDisk *entry);
+extern RosePrivateState rose_private_owners(RoseTree *tree, const RoseComponentEntryDisk *entry,
 											RosePrivateOwners *owners);
 
 /* What became of one of them. */
 extern RoseXidStatus rose_private_owner_status(uint64 owner);
 
 /* May a merge take it?  Live, and without a transaction in progress.  As above. */
-extern bool rose_component_mergeable(RoseTable *table, const RoseComponentEntryDisk *entry);
+extern bool rose_component_mergeable(RoseTree *tree, const RoseComponentEntryDisk *entry);
 
 /* Are row locks to be logged?  Only prepared transactions can have them after a crash. */
 extern bool rose_tree_logs_locks(void);

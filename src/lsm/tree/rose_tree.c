@@ -42,7 +42,7 @@ typedef struct Grave
 const TableAmRoutine *rose_relation_routine = NULL;
 
 static HTAB *table_cache = NULL;
-static RoseTable *last_table = NULL;
+static RoseTree *last_table = NULL;
 static uint64 transaction_count = 1;	/* 0 is never current */
 static slist_head graveyard = SLIST_STATIC_INIT(graveyard);
 static bool sweep_needed = false;	/* some handle may be stale */
@@ -60,22 +60,22 @@ bury(RoseComponent *component, RoseSchema *schema)
 }
 
 static void
-bury_component(RoseTable *table, int index)
+bury_component(RoseTree *tree, int index)
 {
-	if (table->components[index] == NULL)
+	if (tree->components[index] == NULL)
 		return;
-	rose_component_drop_filter_copy(table->components[index]);
-	bury(table->components[index], NULL);
-	table->components[index] = NULL;
+	rose_component_drop_filter_copy(tree->components[index]);
+	bury(tree->components[index], NULL);
+	tree->components[index] = NULL;
 }
 
 static void
-bury_components(RoseTable *table)
+bury_components(RoseTree *tree)
 {
-	if (!table->manifest_valid)
+	if (!tree->manifest_valid)
 		return;
-	for (int i = 0; i < table->manifest.ncomponents; i++)
-		bury_component(table, i);
+	for (int i = 0; i < tree->manifest.ncomponents; i++)
+		bury_component(tree, i);
 }
 
 /* Components before the schemas that they refer to. */
@@ -104,10 +104,10 @@ empty_graveyard(void)
 
 /* ---- cache ---- */
 
-static RoseTable *
+static RoseTree *
 find_handle(RelFileLocator locator)
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	bool		found;
 
 	if (last_table != NULL && RelFileLocatorEquals(last_table->locator, locator))
@@ -118,35 +118,35 @@ find_handle(RelFileLocator locator)
 		HASHCTL		info = {0};
 
 		info.keysize = sizeof(RelFileLocator);
-		info.entrysize = sizeof(RoseTable);
+		info.entrysize = sizeof(RoseTree);
 		table_cache = hash_create("rose table handles", 64, &info,
 								  HASH_ELEM | HASH_BLOBS);
 	}
-	table = hash_search(table_cache, &locator, HASH_ENTER, &found);
+	tree = hash_search(table_cache, &locator, HASH_ENTER, &found);
 	if (!found)
 	{
-		memset((char *) table + sizeof(RelFileLocator), 0,
-			   sizeof(RoseTable) - sizeof(RelFileLocator));
-		table->invalidations = 1;	/* schema_stamp is 0: to be made */
+		memset((char *) tree + sizeof(RelFileLocator), 0,
+			   sizeof(RoseTree) - sizeof(RelFileLocator));
+		tree->invalidations = 1;	/* schema_stamp is 0: to be made */
 	}
-	last_table = table;
-	return table;
+	last_table = tree;
+	return tree;
 }
 
 static void
-free_handle(RoseTable *table)
+free_handle(RoseTree *tree)
 {
-	if (table->manifest_valid)
+	if (tree->manifest_valid)
 	{
-		for (int i = 0; i < table->manifest.ncomponents; i++)
+		for (int i = 0; i < tree->manifest.ncomponents; i++)
 		{
-			if (table->components[i] != NULL)
-				rose_component_close(table->components[i]);
+			if (tree->components[i] != NULL)
+				rose_component_close(tree->components[i]);
 		}
 	}
-	if (table->context != NULL)
-		MemoryContextDelete(table->context);
-	(void) hash_search(table_cache, &table->locator, HASH_REMOVE, NULL);
+	if (tree->context != NULL)
+		MemoryContextDelete(tree->context);
+	(void) hash_search(table_cache, &tree->locator, HASH_REMOVE, NULL);
 }
 
 /* Free stale handles.  Only when no transaction uses any. */
@@ -154,18 +154,18 @@ static void
 sweep_handles(void)
 {
 	HASH_SEQ_STATUS status;
-	RoseTable  *table;
+	RoseTree   *tree;
 
 	last_table = NULL;
 	sweep_needed = false;
 	if (table_cache == NULL)
 		return;
 	hash_seq_init(&status, table_cache);
-	while ((table = hash_seq_search(&status)) != NULL)
+	while ((tree = hash_seq_search(&status)) != NULL)
 	{
-		if (table->shared == NULL || table->schema_stamp != table->invalidations ||
-			!rose_registry_is_current(table->shared, table->incarnation))
-			free_handle(table);
+		if (tree->shared == NULL || tree->schema_stamp != tree->invalidations ||
+			!rose_registry_is_current(tree->shared, tree->incarnation))
+			free_handle(tree);
 	}
 }
 
@@ -173,13 +173,13 @@ sweep_handles(void)
 
 /* Find the shared entry.  The file may be another one now, so forget all of it. */
 static void
-bind_handle(RoseTable *table)
+bind_handle(RoseTree *tree)
 {
-	bury_components(table);
-	table->manifest_valid = false;
-	table->invalidations++;
-	table->shared = rose_registry_enter(table->locator, table->relid,
-										&table->incarnation);
+	bury_components(tree);
+	tree->manifest_valid = false;
+	tree->invalidations++;
+	tree->shared = rose_registry_enter(tree->locator, tree->relid,
+										&tree->incarnation);
 }
 
 static bool
@@ -201,28 +201,28 @@ same_key(const RoseSchema *schema, const RoseMetaInfo *meta)
  * further invalidations, so the stamp is taken first.
  */
 static void
-refresh_schema(RoseTable *table)
+refresh_schema(RoseTree *tree)
 {
-	uint64		stamp = table->invalidations;
-	TupleDesc	tupdesc = RelationGetDescr(table->rel);
+	uint64		stamp = tree->invalidations;
+	TupleDesc	tupdesc = RelationGetDescr(tree->rel);
 	RoseMetaInfo meta;
 	RoseSchema *schema;
 
-	rose_meta_read(table->rel, &meta);
-	if (table->schema == NULL || !same_key(table->schema, &meta) ||
-		table->schema->hashed != meta.facts.hashed ||
-		!equalTupleDescs(tupdesc, table->schema->tupdesc))
+	rose_meta_read(tree->rel, &meta);
+	if (tree->schema == NULL || !same_key(tree->schema, &meta) ||
+		tree->schema->hashed != meta.facts.hashed ||
+		!equalTupleDescs(tupdesc, tree->schema->tupdesc))
 	{
 		schema = rose_schema_create(tupdesc, meta.nkeys, meta.keys, meta.facts.hashed,
-									table->context);
-		bury_components(table);
-		if (table->schema != NULL)
-			bury(NULL, table->schema);
-		table->schema = schema;
+									tree->context);
+		bury_components(tree);
+		if (tree->schema != NULL)
+			bury(NULL, tree->schema);
+		tree->schema = schema;
 	}
 	else
-		rose_schema_warm(table->schema);
-	table->schema_stamp = stamp;
+		rose_schema_warm(tree->schema);
+	tree->schema_stamp = stamp;
 }
 
 static void
@@ -238,19 +238,19 @@ check_supported(Relation rel)
 
 /* The first use of a handle in a transaction, or after the entry has gone. */
 static void
-attach_handle(RoseTable *table)
+attach_handle(RoseTree *tree)
 {
-	if (table->pinned_in != transaction_count)
+	if (tree->pinned_in != transaction_count)
 	{
-		rose_pin_acquire(table->locator);
-		table->pinned_in = transaction_count;
+		rose_pin_acquire(tree->locator);
+		tree->pinned_in = transaction_count;
 		pg_memory_barrier();	/* the pin before the look at incarnation */
 	}
-	if (table->shared == NULL ||
-		!rose_registry_is_current(table->shared, table->incarnation))
-		bind_handle(table);
-	if (pg_atomic_read_u32(&table->shared->relid) != table->relid)
-		pg_atomic_write_u32(&table->shared->relid, table->relid);
+	if (tree->shared == NULL ||
+		!rose_registry_is_current(tree->shared, tree->incarnation))
+		bind_handle(tree);
+	if (pg_atomic_read_u32(&tree->shared->relid) != tree->relid)
+		pg_atomic_write_u32(&tree->shared->relid, tree->relid);
 }
 
 /*
@@ -258,38 +258,38 @@ attach_handle(RoseTable *table)
  * in whatever order it is.
  */
 void
-rose_table_report_order(RoseTable *table, int elevel)
+rose_tree_report_order(RoseTree *tree, int elevel)
 {
 	RoseKeyFacts now;
 	RoseMetaInfo meta;
 
-	rose_meta_read(table->rel, &meta);
-	rose_key_facts_make(RelationGetDescr(table->rel), meta.nkeys, meta.keys, &now);
+	rose_meta_read(tree->rel, &meta);
+	rose_key_facts_make(RelationGetDescr(tree->rel), meta.nkeys, meta.keys, &now);
 	ereport(elevel,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("table \"%s\" is sorted by other versions of collations than the server has",
-					RelationGetRelationName(table->rel)),
+					RelationGetRelationName(tree->rel)),
 			 errdetail("Its rows were sorted using version \"%s\", but the server has version \"%s\", by which rows might not be found.",
 					   meta.facts.versions, now.versions),
 			 errhint("Use REINDEX TABLE %s, which sorts the rows anew if need be.",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table->rel)),
-												RelationGetRelationName(table->rel)))));
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(tree->rel)),
+												RelationGetRelationName(tree->rel)))));
 }
 
-RoseTable *
-rose_table_open(Relation rel)
+RoseTree *
+rose_tree_open(Relation rel)
 {
-	RoseTable  *table = rose_table_open_any_order(rel);
+	RoseTree   *tree = rose_tree_open_any_order(rel);
 
-	if (unlikely(table->shared->other_order))
-		rose_table_report_order(table, ERROR);
-	return table;
+	if (unlikely(tree->shared->other_order))
+		rose_tree_report_order(tree, ERROR);
+	return tree;
 }
 
-RoseTable *
-rose_table_open_any_order(Relation rel)
+RoseTree *
+rose_tree_open_any_order(Relation rel)
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 
 	if (unlikely(RecoveryInProgress()))
 		ereport(ERROR,
@@ -300,41 +300,41 @@ rose_table_open_any_order(Relation rel)
 	if (unlikely(!rose_registry_available() || RelationUsesLocalBuffers(rel)))
 		check_supported(rel);
 
-	table = find_handle(rose_rel_locator(rel));
-	table->rel = rel;
-	if (unlikely(table->relid != RelationGetRelid(rel)))
+	tree = find_handle(rose_rel_locator(rel));
+	tree->rel = rel;
+	if (unlikely(tree->relid != RelationGetRelid(rel)))
 	{
-		table->relid = RelationGetRelid(rel);	/* files change hands */
-		table->invalidations++;
+		tree->relid = RelationGetRelid(rel);	/* files change hands */
+		tree->invalidations++;
 	}
-	if (unlikely(table->context == NULL))
-		table->context = AllocSetContextCreate(TopMemoryContext, "rose table",
+	if (unlikely(tree->context == NULL))
+		tree->context = AllocSetContextCreate(TopMemoryContext, "rose table",
 											   ALLOCSET_SMALL_SIZES);
-	if (table->pinned_in != transaction_count || table->shared == NULL ||
-		!rose_registry_is_current(table->shared, table->incarnation))
-		attach_handle(table);
-	if (unlikely(!*(volatile bool *) &table->shared->recovered))
+	if (tree->pinned_in != transaction_count || tree->shared == NULL ||
+		!rose_registry_is_current(tree->shared, tree->incarnation))
+		attach_handle(tree);
+	if (unlikely(!*(volatile bool *) &tree->shared->recovered))
 	{
-		rose_recover_table(table);
-		table->invalidations++; /* the metapage may have been brought up to date */
+		rose_recover_table(tree);
+		tree->invalidations++; /* the metapage may have been brought up to date */
 	}
 	pg_read_barrier();			/* recovered before what was recovered */
-	if (unlikely(table->schema_stamp != table->invalidations))
-		refresh_schema(table);
-	return table;
+	if (unlikely(tree->schema_stamp != tree->invalidations))
+		refresh_schema(tree);
+	return tree;
 }
 
-RoseTable *
-rose_table_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
+RoseTree *
+rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 {
-	RoseTable  *table = rose_table_open(rel);
-	RoseTable  *other = MemoryContextAllocZero(context, sizeof(RoseTable));
+	RoseTree   *tree = rose_tree_open(rel);
+	RoseTree   *other = MemoryContextAllocZero(context, sizeof(RoseTree));
 	RoseMetaInfo meta;
 
-	other->locator = table->locator;
+	other->locator = tree->locator;
 	other->rel = rel;
-	other->shared = table->shared;
-	other->incarnation = table->incarnation;
+	other->shared = tree->shared;
+	other->incarnation = tree->incarnation;
 	other->context = AllocSetContextCreate(context, "rose table as it was",
 										   ALLOCSET_SMALL_SIZES);
 	rose_meta_read(rel, &meta);
@@ -344,28 +344,28 @@ rose_table_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 }
 
 void
-rose_table_close_as(RoseTable *table)
+rose_tree_close_as(RoseTree *tree)
 {
-	for (int i = 0; table->manifest_valid && i < table->manifest.ncomponents; i++)
+	for (int i = 0; tree->manifest_valid && i < tree->manifest.ncomponents; i++)
 	{
-		if (table->components[i] != NULL)
-			rose_component_close(table->components[i]);
+		if (tree->components[i] != NULL)
+			rose_component_close(tree->components[i]);
 	}
-	MemoryContextDelete(table->context);
-	pfree(table);
+	MemoryContextDelete(tree->context);
+	pfree(tree);
 }
 
 void
-rose_table_invalidate(RelFileLocator locator)
+rose_tree_invalidate(RelFileLocator locator)
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 
 	if (table_cache == NULL)
 		return;
-	table = hash_search(table_cache, &locator, HASH_FIND, NULL);
-	if (table != NULL)
+	tree = hash_search(table_cache, &locator, HASH_FIND, NULL);
+	if (tree != NULL)
 	{
-		table->invalidations++;
+		tree->invalidations++;
 		sweep_needed = true;
 	}
 }
@@ -374,39 +374,39 @@ rose_table_invalidate(RelFileLocator locator)
 
 /* Keep open components that the new manifest names, bury the others. */
 static void
-replace_manifest(RoseTable *table, const RoseManifest *fresh)
+replace_manifest(RoseTree *tree, const RoseManifest *fresh)
 {
 	RoseComponent *kept[ROSE_MAX_COMPONENTS] = {NULL};
 
-	for (int i = 0; table->manifest_valid && i < table->manifest.ncomponents; i++)
+	for (int i = 0; tree->manifest_valid && i < tree->manifest.ncomponents; i++)
 	{
 		for (int j = 0; j < fresh->ncomponents; j++)
 		{
-			if (fresh->components[j].id == table->manifest.components[i].id)
+			if (fresh->components[j].id == tree->manifest.components[i].id)
 			{
-				kept[j] = table->components[i];
-				table->components[i] = NULL;
+				kept[j] = tree->components[i];
+				tree->components[i] = NULL;
 				break;
 			}
 		}
-		bury_component(table, i);
+		bury_component(tree, i);
 	}
-	table->manifest = *fresh;
-	memcpy(table->components, kept, sizeof(kept));
+	tree->manifest = *fresh;
+	memcpy(tree->components, kept, sizeof(kept));
 }
 
 const RoseManifest *
-rose_table_manifest(RoseTable *table)
+rose_tree_manifest(RoseTree *tree)
 {
-	uint64		seen = pg_atomic_read_u64(&table->shared->store.manifest_version);
+	uint64		seen = pg_atomic_read_u64(&tree->shared->store.manifest_version);
 	RoseManifest fresh;
 
-	if (table->manifest_valid && table->manifest_seen == seen)
+	if (tree->manifest_valid && tree->manifest_seen == seen)
 	{
-		if (unlikely(table->looked_in != transaction_count))
-			rose_pin_use_cached(table->locator, table->manifest.newest_owner);
-		table->looked_in = transaction_count;
-		return &table->manifest;
+		if (unlikely(tree->looked_in != transaction_count))
+			rose_pin_use_cached(tree->locator, tree->manifest.newest_owner);
+		tree->looked_in = transaction_count;
+		return &tree->manifest;
 	}
 
 	/*
@@ -414,33 +414,33 @@ rose_table_manifest(RoseTable *table)
 	 * newer one than we think, and read it again next time.
 	 */
 	pg_read_barrier();
-	rose_manifest_read(table->rel, &fresh);
-	replace_manifest(table, &fresh);
-	table->manifest_seen = seen;
-	table->manifest_valid = true;
-	table->looked_in = transaction_count;
-	return &table->manifest;
+	rose_manifest_read(tree->rel, &fresh);
+	replace_manifest(tree, &fresh);
+	tree->manifest_seen = seen;
+	tree->manifest_valid = true;
+	tree->looked_in = transaction_count;
+	return &tree->manifest;
 }
 
 RoseComponent *
-rose_table_component(RoseTable *table, int index)
+rose_tree_component(RoseTree *tree, int index)
 {
-	Assert(table->manifest_valid);
-	Assert(index >= 0 && index < table->manifest.ncomponents);
+	Assert(tree->manifest_valid);
+	Assert(index >= 0 && index < tree->manifest.ncomponents);
 
-	if (table->components[index] == NULL)
-		table->components[index] =
-			rose_component_open(table->rel, table->schema,
-								&table->manifest.components[index],
-								table->context);
-	return table->components[index];
+	if (tree->components[index] == NULL)
+		tree->components[index] =
+			rose_component_open(tree->rel, tree->schema,
+								&tree->manifest.components[index],
+								tree->context);
+	return tree->components[index];
 }
 
 /* ---- callbacks ---- */
 
 /* Nobody uses a handle any more: pins are gone, and so may be files. */
 void
-rose_table_end_transaction(void)
+rose_tree_end_transaction(void)
 {
 	transaction_count++;
 	empty_graveyard();
@@ -449,7 +449,7 @@ rose_table_end_transaction(void)
 }
 
 void
-rose_table_note_stale(void)
+rose_tree_note_stale(void)
 {
 	sweep_needed = true;
 }
@@ -459,16 +459,16 @@ static void
 on_relcache_invalidation(Datum arg, Oid relid)
 {
 	HASH_SEQ_STATUS status;
-	RoseTable  *table;
+	RoseTree   *tree;
 
 	if (table_cache == NULL)
 		return;
 	hash_seq_init(&status, table_cache);
-	while ((table = hash_seq_search(&status)) != NULL)
+	while ((tree = hash_seq_search(&status)) != NULL)
 	{
-		if (relid == InvalidOid || table->relid == relid)
+		if (relid == InvalidOid || tree->relid == relid)
 		{
-			table->invalidations++;
+			tree->invalidations++;
 			sweep_needed = true;
 		}
 	}
@@ -482,7 +482,7 @@ on_enum_invalidation(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 void
-rose_table_define_callbacks(void)
+rose_tree_define_callbacks(void)
 {
 	CacheRegisterRelcacheCallback(on_relcache_invalidation, (Datum) 0);
 	CacheRegisterSyscacheCallback(ENUMOID, on_enum_invalidation, (Datum) 0);

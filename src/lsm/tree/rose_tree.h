@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_tree.h
- *	  The open table: registry of shared per-table state, backend-local handle
+ *	  The open tree: registry of shared per-table state, backend-local handle
  *	  and recovery at first touch.
  *
  * The registry is a shared hash keyed by the file's locator.  The first backend
@@ -11,7 +11,7 @@
  *
  * An entry may be evicted when there are more than rose.max_tables, nobody pins the table and
  * there is nothing in it that could not be made anew.  So a pointer to an entry
- * is good while its transaction holds the pin that rose_table_open took, and
+ * is good while its transaction holds the pin that rose_tree_open took, and
  * 'incarnation' tells whether an address still is the same entry.
  *
  *-------------------------------------------------------------------------
@@ -26,7 +26,7 @@
 #include "memtable/rose_memtable.h"
 #include "store/rose_store.h"
 
-typedef struct RoseTableShared
+typedef struct RoseTreeShared
 {
 	RelFileLocator locator;		/* constant */
 	pg_atomic_uint64 incarnation;	/* never reused; 0 = entry is gone;
@@ -49,7 +49,7 @@ typedef struct RoseTableShared
 	pg_atomic_uint64 merges;
 	pg_atomic_uint64 spills;
 	RoseMergeStatsShared merge_stats;	/* atomic */
-} RoseTableShared;
+} RoseTreeShared;
 
 /*
  * Backend-local handle, cached by locator.  It, its schema and all components
@@ -57,11 +57,11 @@ typedef struct RoseTableShared
  * if the table is altered or merged meanwhile.  What must live longer (a merge)
  * makes its own: rose_schema_copy, rose_component_open.
  */
-typedef struct RoseTable
+typedef struct RoseTree
 {
 	RelFileLocator locator;		/* hash key */
-	Relation	rel;			/* as of the last rose_table_open; borrowed */
-	RoseTableShared *shared;
+	Relation	rel;			/* as of the last rose_tree_open; borrowed */
+	RoseTreeShared *shared;
 	RoseSchema *schema;
 	MemoryContext context;		/* owns schema and components */
 	RoseManifest manifest;		/* cached copy */
@@ -78,7 +78,7 @@ typedef struct RoseTable
 	uint64		schema_stamp;	/* ... and as of the last check of schema */
 	uint64		pinned_in;		/* transaction (local count) that holds a pin */
 	uint64		looked_in;		/* transaction that used the manifest */
-} RoseTable;
+} RoseTree;
 
 /* --- shared memory (lsm/tree/rose_registry.c) --- */
 extern void rose_registry_define_settings(void);	/* rose.max_tables */
@@ -143,36 +143,36 @@ extern int	rose_registry_sweep(Oid dbid);
  * preloaded, on a standby, for temporary tables, and if the rows are sorted by other versions of collations
  * than the server has.
  */
-extern RoseTable *rose_table_open(Relation rel);
+extern RoseTree *rose_tree_open(Relation rel);
 
 /*
  * The same in whatever order the rows are.  Then (shared->other_order) nothing may be looked for, merged,
  * spilled or written, and C0 is empty, whatever the tail log has.
  */
-extern RoseTable *rose_table_open_any_order(Relation rel);
+extern RoseTree *rose_tree_open_any_order(Relation rel);
 
 /* Say that it is in another order. */
-extern void rose_table_report_order(RoseTable *table, int elevel);
+extern void rose_tree_report_order(RoseTree *tree, int elevel);
 
 /*
  * All components were found to be in the present order after all: note that, and read the tail log.  REQUIRES:
  * a lock against writers.
  */
-extern void rose_table_note_order(RoseTable *table);
+extern void rose_tree_note_order(RoseTree *tree);
 
 /*
  * A handle of one's own that reads the file by this descriptor instead of the
  * relation's: ALTER TABLE changes the catalog before it rewrites the rows.
  */
-extern RoseTable *rose_table_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context);
-extern void rose_table_close_as(RoseTable *table);
+extern RoseTree *rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context);
+extern void rose_tree_close_as(RoseTree *tree);
 
 /*
  * The metapage's key or feeding subscription was changed: handles of this
  * process look again at the next open.  Others learn it from the relcache
  * invalidation that goes with such a change.
  */
-extern void rose_table_invalidate(RelFileLocator locator);
+extern void rose_tree_invalidate(RelFileLocator locator);
 
 /*
  * Files may be dropped from the registry at the end of this transaction, where nothing may fail: so have
@@ -180,20 +180,20 @@ extern void rose_table_invalidate(RelFileLocator locator);
  */
 extern void rose_registry_reach_all(void);
 
-extern void rose_table_define_callbacks(void);	/* relcache, syscache; _PG_init */
+extern void rose_tree_define_callbacks(void);	/* relcache, syscache; _PG_init */
 
 /* At the end of a transaction, after its pins: frees what nobody can use any more.  Raises no error. */
-extern void rose_table_end_transaction(void);
+extern void rose_tree_end_transaction(void);
 
 /* Some handle may be stale: its file has gone.  Looked for at the end of the transaction. */
-extern void rose_table_note_stale(void);
+extern void rose_tree_note_stale(void);
 
 /*
- * Bring table->manifest and ->components up to date; returns the manifest.
+ * Bring tree->manifest and ->components up to date; returns the manifest.
  * Components that it no longer names stay open until the transaction ends.
  */
-extern const RoseManifest *rose_table_manifest(RoseTable *table);
-extern RoseComponent *rose_table_component(RoseTable *table, int index);	/* manifest index */
+extern const RoseManifest *rose_tree_manifest(RoseTree *tree);
+extern RoseComponent *rose_tree_component(RoseTree *tree, int index);	/* manifest index */
 
 /* Decide on a PENDING run after a crash: is this epoch of this subscription
  * committed?  Set by the replication layer.  Called in a transaction, no LWLock held. */

@@ -22,23 +22,23 @@
 #define BLIND_WARM		64
 
 static void
-require_key(RoseTable *table, RoseOp op)
+require_key(RoseTree *tree, RoseOp op)
 {
-	if (table->schema->nkeys == 0 && op != ROSE_OP_PUT)
+	if (tree->schema->nkeys == 0 && op != ROSE_OP_PUT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot update or delete rows of table \"%s\" blindly because it has no primary key",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(tree->rel)),
 				 errhint("Add a primary key that matches the upstream table's replica identity.")));
 }
 
 void
-rose_write_blind_form(RoseTable *table, RoseOp op, const Datum *values, const bool *nulls,
+rose_write_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool *nulls,
 					  const bits8 *present, RoseBlindRow *out)
 {
-	const RoseSchema *schema = table->schema;
+	const RoseSchema *schema = tree->schema;
 
-	require_key(table, op);
+	require_key(tree, op);
 	out->op = op;
 	out->present = NULL;
 	out->key = palloc(rose_schema_key_width(schema) * sizeof(Datum));
@@ -46,11 +46,11 @@ rose_write_blind_form(RoseTable *table, RoseOp op, const Datum *values, const bo
 	{
 		rose_component_require_key(schema, nulls);
 		rose_key_from_values(schema, values, 0, out->key);
-		out->row = rose_write_form_key_row(table, out->key);
+		out->row = rose_write_form_key_row(tree, out->key);
 		rose_key_from_tuple(schema, out->row, 0, out->key);
 	}
 	else
-		out->row = rose_write_form_row(table, values, nulls, out->key);
+		out->row = rose_write_form_row(tree, values, nulls, out->key);
 	if (op == ROSE_OP_PARTIAL)
 	{
 		bits8	   *copy = palloc(ROSE_PRESENT_BYTES(schema->natts));
@@ -62,36 +62,36 @@ rose_write_blind_form(RoseTable *table, RoseOp op, const Datum *values, const bo
 
 /* Up to BLIND_WARM rows.  REQUIRES: write_lock, so the memtable stays. */
 static void
-warm(RoseTable *table, const RoseBlindRow *rows, int n, RoseMemHint *hints)
+warm(RoseTree *tree, const RoseBlindRow *rows, int n, RoseMemHint *hints)
 {
 	const Datum *keys[BLIND_WARM];
 
 	n = Min(n, BLIND_WARM);
 	memset(hints, 0, n * sizeof(RoseMemHint));
-	if (table->schema->nkeys == 0)
+	if (tree->schema->nkeys == 0)
 		return;
 	for (int i = 0; i < n; i++)
 		keys[i] = rows[i].key;
-	rose_c0_warm_active(&table->shared->c0, table->schema, keys, n, hints);
+	rose_c0_warm_active(&tree->shared->c0, tree->schema, keys, n, hints);
 }
 
 /* Link one; false if there is no room.  REQUIRES: write_lock. */
 static bool
-link_row(RoseTable *table, RoseVersion *version, const RoseBlindRow *row,
+link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
 		 const RoseMemHint *hint)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemPending pending;
 
 	version->seq = c0->next_seq;
 	version->op = row->op;
 	version->present = row->present;
-	if (table->schema->nkeys == 0)
+	if (tree->schema->nkeys == 0)
 	{
 		version->rowid = (int64) version->seq;
 		row->key[0] = Int64GetDatum(version->rowid);
 	}
-	if (!rose_c0_prepare_near(c0, table->schema, version, row->key, row->row, hint,
+	if (!rose_c0_prepare_near(c0, tree->schema, version, row->key, row->row, hint,
 							  &pending))
 		return false;
 	rose_c0_link(c0, &pending);
@@ -101,9 +101,9 @@ link_row(RoseTable *table, RoseVersion *version, const RoseBlindRow *row,
 
 /* Returns how many there was room for. */
 static int
-link_rows(RoseTable *table, RoseVersion *version, const RoseBlindRow *rows, int n)
+link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemHint hints[BLIND_WARM] = {{0}};
 	int			done = 0;
 
@@ -111,8 +111,8 @@ link_rows(RoseTable *table, RoseVersion *version, const RoseBlindRow *rows, int 
 	for (; done < n; done++)
 	{
 		if (n > 1 && done % BLIND_WARM == 0)
-			warm(table, rows + done, n - done, hints);
-		if (!link_row(table, version, &rows[done], &hints[done % BLIND_WARM]))
+			warm(tree, rows + done, n - done, hints);
+		if (!link_row(tree, version, &rows[done], &hints[done % BLIND_WARM]))
 			break;
 	}
 	LWLockRelease(&c0->write_lock);
@@ -120,12 +120,12 @@ link_rows(RoseTable *table, RoseVersion *version, const RoseBlindRow *rows, int 
 }
 
 void
-rose_write_blind(RoseTable *table, const RoseBlindRow *rows, int n, CommandId cid)
+rose_write_blind(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid)
 {
 	RoseVersion version;
 	int			done = 0;
 
 	rose_write_stamp(&version, ROSE_OP_PUT, cid);
-	while ((done += link_rows(table, &version, rows + done, n - done)) < n)
-		rose_write_make_room(table);
+	while ((done += link_rows(tree, &version, rows + done, n - done)) < n)
+		rose_write_make_room(tree);
 }

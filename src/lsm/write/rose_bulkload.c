@@ -29,7 +29,7 @@
 
 struct RoseBulkLoad
 {
-	RoseTable  *table;
+	RoseTree   *tree;
 	MemoryContext context;
 	MemoryContext row_context;
 	bool		check_unique;
@@ -46,9 +46,9 @@ struct RoseBulkLoad
 };
 
 static uint64
-take_sequence(RoseTable *table, uint64 n)
+take_sequence(RoseTree *tree, uint64 n)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	uint64		first;
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
@@ -82,7 +82,7 @@ begin_sort(const RoseSchema *schema)
 }
 
 RoseBulkLoad *
-rose_bulkload_begin(RoseTable *table, CommandId cid, bool check_unique, int level,
+rose_bulkload_begin(RoseTree *tree, CommandId cid, bool check_unique, int level,
 					Oid subid, uint64 epoch)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose bulk load",
@@ -90,7 +90,7 @@ rose_bulkload_begin(RoseTable *table, CommandId cid, bool check_unique, int leve
 	MemoryContext old = MemoryContextSwitchTo(context);
 	RoseBulkLoad *load = palloc0(sizeof(RoseBulkLoad));
 
-	load->table = table;
+	load->tree = tree;
 	load->context = context;
 	load->row_context = AllocSetContextCreate(context, "rose bulk load row",
 											  ALLOCSET_DEFAULT_SIZES);
@@ -99,9 +99,9 @@ rose_bulkload_begin(RoseTable *table, CommandId cid, bool check_unique, int leve
 	load->subid = subid;
 	load->epoch = epoch;
 	rose_write_stamp(&load->stamp, ROSE_OP_PUT, cid);
-	load->slot = MakeSingleTupleTableSlot(table->schema->tupdesc, &TTSOpsMinimalTuple);
-	if (table->schema->nkeys > 0)
-		load->sort = begin_sort(table->schema);
+	load->slot = MakeSingleTupleTableSlot(tree->schema->tupdesc, &TTSOpsMinimalTuple);
+	if (tree->schema->nkeys > 0)
+		load->sort = begin_sort(tree->schema);
 	MemoryContextSwitchTo(old);
 	return load;
 }
@@ -110,9 +110,9 @@ static void
 ensure_builder(RoseBulkLoad *load, uint64 expected_rows)
 {
 	if (load->builder == NULL)
-		load->builder = rose_component_builder_create(load->table->rel,
-													  &load->table->shared->store,
-													  load->table->schema, expected_rows,
+		load->builder = rose_component_builder_create(load->tree->rel,
+													  &load->tree->shared->store,
+													  load->tree->schema, expected_rows,
 													  true, load->context);
 }
 
@@ -125,7 +125,7 @@ add_row(RoseBulkLoad *load, MinimalTuple tuple, const Datum *key, uint64 seq)
 	row.version.seq = seq;
 	row.tuple = tuple;
 	row.key = key;
-	if (load->table->schema->nkeys == 0)
+	if (load->tree->schema->nkeys == 0)
 		row.version.rowid = (int64) seq;
 	rose_component_builder_add(load->builder, &row);
 }
@@ -136,7 +136,7 @@ next_number(RoseBulkLoad *load, uint64 chunk)
 {
 	if (load->number_next == load->number_end)
 	{
-		load->number_next = take_sequence(load->table, chunk);
+		load->number_next = take_sequence(load->tree, chunk);
 		load->number_end = load->number_next + chunk;
 	}
 	return load->number_next++;
@@ -152,7 +152,7 @@ rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
 
 	MemoryContextReset(load->row_context);
 	old = MemoryContextSwitchTo(load->row_context);
-	row = rose_write_form_row(load->table, values, nulls, key);
+	row = rose_write_form_row(load->tree, values, nulls, key);
 	load->nrows++;
 	if (load->sort)
 	{
@@ -176,23 +176,23 @@ rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
 static void
 report_duplicate(RoseBulkLoad *load, const Datum *key)
 {
-	RoseTable  *table = load->table;
-	Oid			index = rose_primary_key_index(table->rel);
+	RoseTree   *tree = load->tree;
+	Oid			index = rose_primary_key_index(tree->rel);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("could not load rows into \"%s\" because a key is duplicated",
-					RelationGetRelationName(table->rel)),
+					RelationGetRelationName(tree->rel)),
 			 OidIsValid(index) ?
 			 errdetail("The key is that of index \"%s\".", get_rel_name(index)) : 0,
-			 errtable(table->rel)));
+			 errtable(tree->rel)));
 }
 
 /* Read the sorted rows back and build the run. */
 static void
 build_sorted(RoseBulkLoad *load)
 {
-	const RoseSchema *schema = load->table->schema;
+	const RoseSchema *schema = load->tree->schema;
 	Datum		last[INDEX_MAX_KEYS];
 	MemoryContext key_contexts[2];
 	int			turn = 0;
@@ -231,7 +231,7 @@ publish(RoseBulkLoad *load)
 
 	rose_component_builder_finish(load->builder, entry);
 	/* beside others on level 2 it would have to be in its place among them */
-	entry->level = rose_table_manifest(load->table)->ncomponents == 0 ? load->level : 0;
+	entry->level = rose_tree_manifest(load->tree)->ncomponents == 0 ? load->level : 0;
 	entry->state = ROSE_COMPONENT_LIVE;
 	entry->flags |= ROSE_COMPONENT_PRIVATE;
 	entry->owner_xid = U64FromFullTransactionId(load->stamp.xid);
@@ -244,8 +244,8 @@ publish(RoseBulkLoad *load)
 	}
 	edit->nadd = 1;
 	edit->next_seq = load->number_end;
-	rose_manifest_apply(load->table->rel, &load->table->shared->store, edit);
-	rose_merge_stats_came(&load->table->shared->merge_stats, entry);
+	rose_manifest_apply(load->tree->rel, &load->tree->shared->store, edit);
+	rose_merge_stats_came(&load->tree->shared->merge_stats, entry);
 	rose_component_builder_free(load->builder);
 	pfree(edit);
 }

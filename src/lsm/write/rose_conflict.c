@@ -136,10 +136,10 @@ conflict_note_ended(RoseConflict *conflict, const RoseVersion *version,
 }
 
 void
-rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
+rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 					LockTupleMode mode, CommandId cid, RoseConflict *conflict)
 {
-	RoseKeyReader *reader = rose_write_reader(table);
+	RoseKeyReader *reader = rose_write_reader(tree);
 	const RoseRow *row;
 	bool		committed;
 	bool		above_all = true;
@@ -188,18 +188,18 @@ rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
 }
 
 void
-rose_conflict_newest_tid(RoseTable *table, const RoseConflict *conflict, ItemPointer tid)
+rose_conflict_newest_tid(RoseTree *tree, const RoseConflict *conflict, ItemPointer tid)
 {
 	if (conflict->moved_to != 0)
-		rose_tid_assign(table, NULL, 0, conflict->moved_to, tid);
+		rose_tid_assign(tree, NULL, 0, conflict->moved_to, tid);
 	else
-		rose_tid_assign(table,
+		rose_tid_assign(tree,
 						conflict->newest_in_component ? &conflict->newest_entry : NULL,
 						conflict->newest_ordinal, conflict->newest.seq, tid);
 }
 
 void
-rose_conflict_report(RoseTable *table, const RoseConflict *conflict,
+rose_conflict_report(RoseTree *tree, const RoseConflict *conflict,
 					 const ItemPointerData *tid, TM_FailureData *tmfd)
 {
 	tmfd->ctid = *tid;
@@ -210,5 +210,5 @@ rose_conflict_report(RoseTable *table, const RoseConflict *conflict,
 	if (conflict->moved_to == ROSE_MOVED_TO_PARTITION)
 		ItemPointerSetMovedPartitions(&tmfd->ctid);
 	else
-		rose_conflict_newest_tid(table, conflict, &tmfd->ctid);
+		rose_conflict_newest_tid(tree, conflict, &tmfd->ctid);
 }

@@ -42,42 +42,42 @@
 /* Components that there must be room for. */
 #define DIRECT_COMPONENTS	2
 
-RoseTable  *rose_direct_table = NULL;
+RoseTree   *rose_direct_tree = NULL;
 static int	direct_level;		/* of the (sub)transaction that has begun */
 
 /* Can rows of this transaction be written to a run, as the table is described now?  They have all columns that it has. */
 static bool
-may_write_run(RoseTable *table)
+may_write_run(RoseTree *tree)
 {
 	MemoryContext context;
 	RoseSpillSchemas schemas;
 	bool		may;
 
-	if (OidIsValid(table->shared->fed_by))
+	if (OidIsValid(tree->shared->fed_by))
 		return false;
 	context = AllocSetContextCreate(CurrentMemoryContext, "rose direct schemas",
 									ALLOCSET_SMALL_SIZES);
-	may = rose_altered_schemas(table, context, &schemas);
+	may = rose_altered_schemas(tree, context, &schemas);
 	MemoryContextDelete(context);
 	return may;
 }
 
 bool
-rose_direct_begin(RoseTable *table, bool worker)
+rose_direct_begin(RoseTree *tree, bool worker)
 {
-	Assert(rose_direct_table == NULL);
-	if (!may_write_run(table))
+	Assert(rose_direct_tree == NULL);
+	if (!may_write_run(tree))
 		return false;
-	rose_tidy_own_runs(table, worker);
-	LockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	if (rose_spill_has_room(table))
-		(void) rose_spill_whole(table);
-	if (rose_table_manifest(table)->ncomponents > ROSE_MAX_COMPONENTS - DIRECT_COMPONENTS)
+	rose_tidy_own_runs(tree, worker);
+	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	if (rose_spill_has_room(tree))
+		(void) rose_spill_whole(tree);
+	if (rose_tree_manifest(tree)->ncomponents > ROSE_MAX_COMPONENTS - DIRECT_COMPONENTS)
 	{
-		UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+		UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 		return false;
 	}
-	rose_direct_table = table;
+	rose_direct_tree = tree;
 	direct_level = GetCurrentTransactionNestLevel();
 	ROSE_STOP_POINT("direct-begun");	/* no LWLock */
 	return true;
@@ -86,37 +86,37 @@ rose_direct_begin(RoseTable *table, bool worker)
 void
 rose_direct_end(void)
 {
-	RoseTable  *table = rose_direct_table;
+	RoseTree   *tree = rose_direct_tree;
 
-	if (table == NULL)
+	if (tree == NULL)
 		return;
-	rose_direct_table = NULL;
-	UnlockPage(table->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_direct_tree = NULL;
+	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 }
 
 /* The (sub)transaction has failed; its locks go with it. */
 void
 rose_direct_abort(int level)
 {
-	if (rose_direct_table != NULL && direct_level >= level)
-		rose_direct_table = NULL;
+	if (rose_direct_tree != NULL && direct_level >= level)
+		rose_direct_tree = NULL;
 }
 
 /* ---- the run ---- */
 
 /* A new row of a table without key: it gets its row id with its number. */
 static bool
-is_new_row(const RoseTable *table, const RoseNewVersion *v)
+is_new_row(const RoseTree *tree, const RoseNewVersion *v)
 {
-	return table->schema->nkeys == 0 && v->version.rowid == 0;
+	return tree->schema->nkeys == 0 && v->version.rowid == 0;
 }
 
 /* REQUIRES: reclaim_lock. */
 static bool
-is_key_in_memtable(RoseTable *table, int slot, const Datum *key)
+is_key_in_memtable(RoseTree *tree, int slot, const Datum *key)
 {
-	const RoseSchema *schema = table->schema;
-	RoseC0Shared *c0 = &table->shared->c0;
+	const RoseSchema *schema = tree->schema;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	int			width = rose_schema_key_width(schema);
 	RoseMemCursor cursor;
 	RoseMemEntryRef entry;
@@ -134,24 +134,24 @@ is_key_in_memtable(RoseTable *table, int slot, const Datum *key)
 
 /* Has memory any version of these keys?  REQUIRES: their partition locks. */
 static bool
-are_keys_in_memory(RoseTable *table, const RoseNewVersion *versions, int n)
+are_keys_in_memory(RoseTree *tree, const RoseNewVersion *versions, int n)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		found = false;
 
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 	for (int i = 0; i < n && !found; i++)
 		for (int slot = 0; slot < ROSE_MAX_MEMTABLES && !found; slot++)
-			found = !is_new_row(table, &versions[i]) &&
-				is_key_in_memtable(table, slot, versions[i].key);
+			found = !is_new_row(tree, &versions[i]) &&
+				is_key_in_memtable(tree, slot, versions[i].key);
 	LWLockRelease(&c0->reclaim_lock);
 	return found;
 }
 
 static uint64
-take_numbers(RoseTable *table, int n)
+take_numbers(RoseTree *tree, int n)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	uint64		first;
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
@@ -187,7 +187,7 @@ sort_versions(const RoseSchema *schema, const RoseNewVersion *versions, int n)
 }
 
 static void
-publish_run(RoseTable *table, RoseComponentBuilder *builder, uint64 next_seq)
+publish_run(RoseTree *tree, RoseComponentBuilder *builder, uint64 next_seq)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	RoseComponentEntryDisk *entry = &edit->add[0];
@@ -197,20 +197,20 @@ publish_run(RoseTable *table, RoseComponentBuilder *builder, uint64 next_seq)
 	entry->state = ROSE_COMPONENT_LIVE;
 	edit->nadd = 1;
 	edit->next_seq = next_seq;
-	rose_manifest_apply(table->rel, &table->shared->store, edit);
-	rose_merge_stats_came(&table->shared->merge_stats, entry);
+	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
+	rose_merge_stats_came(&tree->shared->merge_stats, entry);
 }
 
 static void
-write_run(RoseTable *table, const RoseNewVersion *versions, int n, uint64 next_seq)
+write_run(RoseTree *tree, const RoseNewVersion *versions, int n, uint64 next_seq)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose direct write",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	const RoseNewVersion **sorted = sort_versions(table->schema, versions, n);
-	RoseComponentBuilder *builder = rose_component_builder_create(table->rel,
-																  &table->shared->store,
-																  table->schema, n,
+	const RoseNewVersion **sorted = sort_versions(tree->schema, versions, n);
+	RoseComponentBuilder *builder = rose_component_builder_create(tree->rel,
+																  &tree->shared->store,
+																  tree->schema, n,
 																  ROSE_BUILD_PRIVATE,
 																  context);
 
@@ -223,24 +223,24 @@ write_run(RoseTable *table, const RoseNewVersion *versions, int n, uint64 next_s
 		row.key = sorted[i]->key;
 		rose_component_builder_add(builder, &row);
 	}
-	publish_run(table, builder, next_seq);
+	publish_run(tree, builder, next_seq);
 	rose_component_builder_free(builder);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }
 
 bool
-rose_direct_write(RoseTable *table, RoseNewVersion *versions, int n)
+rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n)
 {
-	bool		write = !are_keys_in_memory(table, versions, n);
+	bool		write = !are_keys_in_memory(tree, versions, n);
 
 	if (write)
 	{
-		uint64		first = take_numbers(table, n);
+		uint64		first = take_numbers(tree, n);
 
 		for (int i = 0; i < n; i++)
-			rose_write_number(table, &versions[i], first + i);
-		write_run(table, versions, n, first + n);
+			rose_write_number(tree, &versions[i], first + i);
+		write_run(tree, versions, n, first + n);
 		rose_pace_count_own_spill();
 	}
 	rose_direct_end();

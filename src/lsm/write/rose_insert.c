@@ -29,7 +29,7 @@
  * transactions that hold it.  On FREE the partition stays locked.
  */
 static RoseInsertResult
-lock_free_key(RoseTable *table, const Datum *key, int partition, bool speculative)
+lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative)
 {
 	for (;;)
 	{
@@ -37,7 +37,7 @@ lock_free_key(RoseTable *table, const Datum *key, int partition, bool speculativ
 		RoseKeyState state;
 
 		rose_write_lock_partition(partition);
-		state = rose_write_key_state(table, key, &xwait);
+		state = rose_write_key_state(tree, key, &xwait);
 		if (state == ROSE_KEY_FREE)
 			return ROSE_INSERT_OK;
 		rose_write_unlock_partition(partition);
@@ -45,28 +45,28 @@ lock_free_key(RoseTable *table, const Datum *key, int partition, bool speculativ
 			return ROSE_INSERT_CONFLICT;
 		if (state == ROSE_KEY_LIVE)
 			return ROSE_INSERT_DUPLICATE;
-		rose_write_wait_for_key(table, xwait);
+		rose_write_wait_for_key(tree, xwait);
 	}
 }
 
 /* ---- insert ---- */
 
 RoseInsertResult
-rose_insert(RoseTable *table, const Datum *values, const bool *nulls, CommandId cid,
+rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId cid,
 			bool speculative, ItemPointer tid)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose insert",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
 	RoseNewVersion new;
-	bool		unique = table->schema->nkeys > 0;
+	bool		unique = tree->schema->nkeys > 0;
 	int			partition = 0;
 	RoseInsertResult result = ROSE_INSERT_OK;
 
 	rose_write_stamp(&new.version, ROSE_OP_PUT, cid);
-	new.row = rose_write_form_row(table, values, nulls, new.key);
+	new.row = rose_write_form_row(tree, values, nulls, new.key);
 	if (unique)
-		partition = rose_write_partition(table, new.key);
+		partition = rose_write_partition(tree, new.key);
 
 	for (;;)
 	{
@@ -74,34 +74,34 @@ rose_insert(RoseTable *table, const Datum *values, const bool *nulls, CommandId 
 
 		if (unique)
 		{
-			result = lock_free_key(table, new.key, partition, speculative);
+			result = lock_free_key(tree, new.key, partition, speculative);
 			if (result != ROSE_INSERT_OK)
 				break;
 		}
-		written = rose_write_versions(table, &new, 1, true);
+		written = rose_write_versions(tree, &new, 1, true);
 		if (unique)
 			rose_write_unlock_partition(partition);
 		if (written)
 		{
-			rose_tid_assign(table, NULL, 0, new.version.seq, tid);
+			rose_tid_assign(tree, NULL, 0, new.version.seq, tid);
 			break;
 		}
-		rose_write_make_room(table);
+		rose_write_make_room(tree);
 	}
 
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
-	rose_pace_writes(table, 1);
+	rose_pace_writes(tree, 1);
 	return result;
 }
 
 void
-rose_insert_abort_speculative(RoseTable *table, ItemPointer tid)
+rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid)
 {
 	TM_FailureData tmfd;
 	TM_Result	result;
 
-	result = rose_delete(table, tid, GetCurrentCommandId(true) + 1, InvalidSnapshot, false,
+	result = rose_delete(tree, tid, GetCurrentCommandId(true) + 1, InvalidSnapshot, false,
 						 false, &tmfd);
 	if (result != TM_Ok)
 		elog(ERROR, "could not take back a speculative insertion: result %d", (int) result);
@@ -181,26 +181,26 @@ rows_before_duplicate(InsertOrder *order)
 
 /* Find out about the keys.  Returns how many rows there are before a duplicate. */
 static int
-look_at_keys(RoseTable *table, InsertBatch *batch)
+look_at_keys(RoseTree *tree, InsertBatch *batch)
 {
-	InsertOrder order = {table->schema, rose_key_prefix_exact(table->schema), batch};
+	InsertOrder order = {tree->schema, rose_key_prefix_exact(tree->schema), batch};
 
 	for (int i = 0; i < batch->n; i++)
 	{
 		batch->keys[i] = batch->versions[i].key;
-		batch->prefixes[i] = rose_key_prefix(table->schema, batch->keys[i]);
-		batch->hashes[i] = rose_key_hash(table->schema, batch->keys[i]);
+		batch->prefixes[i] = rose_key_prefix(tree->schema, batch->keys[i]);
+		batch->hashes[i] = rose_key_hash(tree->schema, batch->keys[i]);
 	}
 	batch->ascending = keys_ascend(&order);
 	return batch->ascending ? batch->n : rows_before_duplicate(&order);
 }
 
 static void
-lock_partitions(RoseTable *table, const uint64 *hashes, int n, bool *locked)
+lock_partitions(RoseTree *tree, const uint64 *hashes, int n, bool *locked)
 {
 	memset(locked, false, ROSE_WRITE_PARTITIONS * sizeof(bool));
 	for (int i = 0; i < n; i++)
-		locked[rose_write_partition_of_hash(table, hashes[i])] = true;
+		locked[rose_write_partition_of_hash(tree, hashes[i])] = true;
 	for (int i = 0; i < ROSE_WRITE_PARTITIONS; i++)
 		if (locked[i])
 			rose_write_lock_partition(i);
@@ -219,20 +219,20 @@ unlock_partitions(const bool *locked)
  * one.  REQUIRES the partition locks.
  */
 static int
-count_free_keys(RoseTable *table, InsertBatch *batch, int first, int end,
+count_free_keys(RoseTree *tree, InsertBatch *batch, int first, int end,
 				RoseKeyState *state, TransactionId *xwait)
 {
 	bool	   *maybe = batch->maybe;
 
 	*state = ROSE_KEY_FREE;
-	rose_key_screen(table, batch->keys + first, batch->prefixes + first,
+	rose_key_screen(tree, batch->keys + first, batch->prefixes + first,
 					batch->hashes + first, end - first, batch->ascending, maybe,
 					batch->hints + first);
 	for (int i = 0; i < end - first; i++)
 	{
 		if (!maybe[i])
 			continue;
-		*state = rose_write_key_state(table, batch->keys[first + i], xwait);
+		*state = rose_write_key_state(tree, batch->keys[first + i], xwait);
 		if (*state != ROSE_KEY_FREE)
 			return i;
 	}
@@ -244,7 +244,7 @@ count_free_keys(RoseTable *table, InsertBatch *batch, int first, int end,
  * *xwait tell what stopped the next one (FREE: no room in C0).
  */
 static int
-insert_rows(RoseTable *table, InsertBatch *batch, int first, int end, RoseKeyState *state,
+insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, RoseKeyState *state,
 			TransactionId *xwait)
 {
 	RoseNewVersion *versions = batch->versions + first;
@@ -253,13 +253,13 @@ insert_rows(RoseTable *table, InsertBatch *batch, int first, int end, RoseKeySta
 	int			done;
 
 	*state = ROSE_KEY_FREE;
-	if (table->schema->nkeys == 0)
-		return rose_write_some_versions(table, versions, NULL, end - first);
+	if (tree->schema->nkeys == 0)
+		return rose_write_some_versions(tree, versions, NULL, end - first);
 
-	lock_partitions(table, batch->hashes + first, end - first, locked);
-	free_keys = count_free_keys(table, batch, first, end, state, xwait);
+	lock_partitions(tree, batch->hashes + first, end - first, locked);
+	free_keys = count_free_keys(tree, batch, first, end, state, xwait);
 	done = free_keys > 0 ?
-		rose_write_some_versions(table, versions, batch->hints + first, free_keys) : 0;
+		rose_write_some_versions(tree, versions, batch->hints + first, free_keys) : 0;
 	unlock_partitions(locked);
 	if (done < free_keys)
 		*state = ROSE_KEY_FREE;
@@ -268,29 +268,29 @@ insert_rows(RoseTable *table, InsertBatch *batch, int first, int end, RoseKeySta
 
 /* Insert a batch; *ndone rows went in, all of them unless a key is a duplicate. */
 static RoseInsertResult
-insert_all(RoseTable *table, InsertBatch *batch, ItemPointer tids, int *ndone)
+insert_all(RoseTree *tree, InsertBatch *batch, ItemPointer tids, int *ndone)
 {
-	int			distinct = table->schema->nkeys == 0 ? batch->n : look_at_keys(table, batch);
+	int			distinct = tree->schema->nkeys == 0 ? batch->n : look_at_keys(tree, batch);
 
 	*ndone = 0;
 	while (*ndone < distinct)
 	{
 		TransactionId xwait = InvalidTransactionId;
 		RoseKeyState state;
-		int			done = insert_rows(table, batch, *ndone, distinct, &state, &xwait);
+		int			done = insert_rows(tree, batch, *ndone, distinct, &state, &xwait);
 
 		for (int i = *ndone; i < *ndone + done; i++)
-			rose_tid_assign(table, NULL, 0, batch->versions[i].version.seq, &tids[i]);
+			rose_tid_assign(tree, NULL, 0, batch->versions[i].version.seq, &tids[i]);
 		*ndone += done;
-		rose_pace_writes(table, done);
+		rose_pace_writes(tree, done);
 		if (*ndone == distinct)
 			break;
 		if (state == ROSE_KEY_LIVE)
 			return ROSE_INSERT_DUPLICATE;
 		if (state == ROSE_KEY_BUSY)
-			rose_write_wait_for_key(table, xwait);
+			rose_write_wait_for_key(tree, xwait);
 		else
-			rose_write_make_room(table);
+			rose_write_make_room(tree);
 	}
 	return distinct == batch->n ? ROSE_INSERT_OK : ROSE_INSERT_DUPLICATE;
 }
@@ -359,7 +359,7 @@ rose_insert_abort_subtransaction(int level)
 }
 
 RoseInsertResult
-rose_insert_many(RoseTable *table, Datum **values, bool **nulls, int nrows,
+rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 				 CommandId cid, ItemPointer tids, int *ndone)
 {
 	InsertMemory memory = take_memory();
@@ -378,11 +378,11 @@ rose_insert_many(RoseTable *table, Datum **values, bool **nulls, int nrows,
 		for (int i = 0; i < batch->n; i++)
 		{
 			batch->versions[i].version = stamp;
-			batch->versions[i].row = rose_write_form_row(table, values[*ndone + i],
+			batch->versions[i].row = rose_write_form_row(tree, values[*ndone + i],
 														 nulls[*ndone + i],
 														 batch->versions[i].key);
 		}
-		result = insert_all(table, batch, tids + *ndone, &done);
+		result = insert_all(tree, batch, tids + *ndone, &done);
 		*ndone += done;
 		MemoryContextReset(memory.rows);
 	}

@@ -43,7 +43,7 @@ typedef struct TargetVersion
 
 /* Find the TID's version; false if the TID names none. */
 static bool
-target_locate(RoseTable *table, RoseLookup *lookup, ItemPointer tid, TargetVersion *target)
+target_locate(RoseTree *tree, RoseLookup *lookup, ItemPointer tid, TargetVersion *target)
 {
 	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
 
@@ -53,8 +53,8 @@ target_locate(RoseTable *table, RoseLookup *lookup, ItemPointer tid, TargetVersi
 	target->seq = row->version.seq;
 	target->own = TransactionIdIsCurrentTransactionId(rose_version_writer(&row->version));
 	target->cid = row->version.cid;
-	rose_key_copy(table->schema, target->key, row->key, CurrentMemoryContext);
-	target->partition = rose_write_partition(table, target->key);
+	rose_key_copy(tree->schema, target->key, row->key, CurrentMemoryContext);
+	target->partition = rose_write_partition(tree, target->key);
 	target->followed = false;
 	target->queued = false;
 	return true;
@@ -81,26 +81,26 @@ queue_lock_mode(LockTupleMode mode)
 
 /* Name of a key for the lock manager: keys whose hashes collide share a line. */
 static void
-queue_name(RoseTable *table, const TargetVersion *target, ItemPointer tid)
+queue_name(RoseTree *tree, const TargetVersion *target, ItemPointer tid)
 {
-	uint64		hash = table->schema->nkeys == 0 ? (uint64) DatumGetInt64(target->key[0]) :
-		rose_key_hash(table->schema, target->key);
+	uint64		hash = tree->schema->nkeys == 0 ? (uint64) DatumGetInt64(target->key[0]) :
+		rose_key_hash(tree->schema, target->key);
 
 	ItemPointerSet(tid, (BlockNumber) (hash >> 16), (OffsetNumber) ((hash & 0x7FFF) + 1));
 }
 
 /* Get in line; false if that would mean to wait and policy says not to. */
 static bool
-queue_enter(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+queue_enter(RoseTree *tree, TargetVersion *target, LockTupleMode mode,
 			LockWaitPolicy policy)
 {
 	if (target->queued)
 		return true;
 	target->queue_mode = queue_lock_mode(mode);
-	queue_name(table, target, &target->queue_tid);
+	queue_name(tree, target, &target->queue_tid);
 	if (policy == LockWaitBlock)
-		LockTuple(table->rel, &target->queue_tid, target->queue_mode);
-	else if (!rose_try_lock_tuple(table->rel, &target->queue_tid, target->queue_mode,
+		LockTuple(tree->rel, &target->queue_tid, target->queue_mode);
+	else if (!rose_try_lock_tuple(tree->rel, &target->queue_tid, target->queue_mode,
 								  policy == LockWaitError))
 		return false;
 	target->queued = true;
@@ -108,10 +108,10 @@ queue_enter(RoseTable *table, TargetVersion *target, LockTupleMode mode,
 }
 
 static void
-queue_leave(RoseTable *table, TargetVersion *target)
+queue_leave(RoseTree *tree, TargetVersion *target)
 {
 	if (target->queued)
-		UnlockTuple(table->rel, &target->queue_tid, target->queue_mode);
+		UnlockTuple(tree->rel, &target->queue_tid, target->queue_mode);
 	target->queued = false;
 }
 
@@ -120,52 +120,52 @@ queue_leave(RoseTable *table, TargetVersion *target)
  * was to be done with which row.
  */
 static void
-wait_in_line(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+wait_in_line(RoseTree *tree, TargetVersion *target, LockTupleMode mode,
 			 const RoseConflict *conflict, XLTW_Oper what)
 {
 	if (!conflict->locker)
-		(void) queue_enter(table, target, mode, LockWaitBlock);
-	XactLockTableWait(conflict->xwait, table->rel, &target->tid, what);
+		(void) queue_enter(tree, target, mode, LockWaitBlock);
+	XactLockTableWait(conflict->xwait, tree->rel, &target->tid, what);
 }
 
 static void
-unknown_tid(RoseTable *table)
+unknown_tid(RoseTree *tree)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("row identifier is not of this transaction for table \"%s\"",
-					RelationGetRelationName(table->rel)),
+					RelationGetRelationName(tree->rel)),
 			 errdetail("The ctid of a row in a rose table is valid only in the transaction that read it.")));
 }
 
 static bool
-visible_to_crosscheck(RoseTable *table, ItemPointer tid, Snapshot crosscheck)
+visible_to_crosscheck(RoseTree *tree, ItemPointer tid, Snapshot crosscheck)
 {
 	return crosscheck == InvalidSnapshot ||
-		rose_lookup_fetch_tid(rose_lookup_cached(table), tid, crosscheck) != NULL;
+		rose_lookup_fetch_tid(rose_lookup_cached(tree), tid, crosscheck) != NULL;
 }
 
 /* The version's row id: in a table without key it is the key. */
 static int64
-target_rowid(RoseTable *table, const TargetVersion *target)
+target_rowid(RoseTree *tree, const TargetVersion *target)
 {
-	return table->schema->nkeys == 0 ? DatumGetInt64(target->key[0]) : 0;
+	return tree->schema->nkeys == 0 ? DatumGetInt64(target->key[0]) : 0;
 }
 
 static void
-make_key_version(RoseTable *table, const TargetVersion *target, RoseOp op,
+make_key_version(RoseTree *tree, const TargetVersion *target, RoseOp op,
 				 CommandId cid, RoseNewVersion *new)
 {
 	rose_write_stamp(&new->version, op, cid);
-	new->version.rowid = target_rowid(table, target);
+	new->version.rowid = target_rowid(tree, target);
 	memcpy(new->key, target->key, sizeof(new->key));
-	new->row = rose_write_form_key_row(table, target->key);
+	new->row = rose_write_form_key_row(tree, target->key);
 }
 
 /* ---- delete ---- */
 
 static TM_Result
-delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target,
+delete_target(RoseTree *tree, ItemPointer tid, TargetVersion *target,
 			  RoseNewVersion *tombstone, CommandId cid, bool wait, TM_FailureData *tmfd)
 {
 
@@ -175,26 +175,26 @@ delete_target(RoseTable *table, ItemPointer tid, TargetVersion *target,
 		bool		written = false;
 
 		rose_write_lock_partition(target->partition);
-		rose_conflict_check(table, target->key, target->seq, LockTupleExclusive, cid,
+		rose_conflict_check(tree, target->key, target->seq, LockTupleExclusive, cid,
 							&conflict);
 		if (conflict.result == TM_Ok)
-			written = rose_write_versions(table, tombstone, 1, true);
+			written = rose_write_versions(tree, tombstone, 1, true);
 		rose_write_unlock_partition(target->partition);
 
 		if (conflict.result == TM_BeingModified && wait)
-			wait_in_line(table, target, LockTupleExclusive, &conflict, XLTW_Delete);
+			wait_in_line(tree, target, LockTupleExclusive, &conflict, XLTW_Delete);
 		else if (conflict.result != TM_Ok)
 		{
-			rose_conflict_report(table, &conflict, tid, tmfd);
+			rose_conflict_report(tree, &conflict, tid, tmfd);
 			return conflict.result;
 		}
 		else if (written)
 		{
-			rose_pace_writes(table, 1);
+			rose_pace_writes(tree, 1);
 			return TM_Ok;
 		}
 		else
-			rose_write_make_room(table);
+			rose_write_make_room(tree);
 	}
 }
 
@@ -207,7 +207,7 @@ report_crosscheck_failure(const ItemPointerData *tid, TM_FailureData *tmfd)
 }
 
 TM_Result
-rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot crosscheck,
+rose_delete(RoseTree *tree, ItemPointer tid, CommandId cid, Snapshot crosscheck,
 			bool wait, bool changing_part, TM_FailureData *tmfd)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose delete",
@@ -216,17 +216,17 @@ rose_delete(RoseTable *table, ItemPointer tid, CommandId cid, Snapshot crosschec
 	TargetVersion target;
 	TM_Result	result;
 
-	if (!target_locate(table, rose_lookup_cached(table), tid, &target))
-		unknown_tid(table);
-	if (visible_to_crosscheck(table, tid, crosscheck))
+	if (!target_locate(tree, rose_lookup_cached(tree), tid, &target))
+		unknown_tid(tree);
+	if (visible_to_crosscheck(tree, tid, crosscheck))
 	{
 		RoseNewVersion tombstone;
 
-		make_key_version(table, &target, ROSE_OP_TOMBSTONE, cid, &tombstone);
+		make_key_version(tree, &target, ROSE_OP_TOMBSTONE, cid, &tombstone);
 		if (changing_part)
 			tombstone.version.moved_to = ROSE_MOVED_TO_PARTITION;
-		result = delete_target(table, tid, &target, &tombstone, cid, wait, tmfd);
-		queue_leave(table, &target);
+		result = delete_target(tree, tid, &target, &tombstone, cid, wait, tmfd);
+		queue_leave(tree, &target);
 	}
 	else
 	{
@@ -250,16 +250,16 @@ typedef struct UpdatePlan
 } UpdatePlan;
 
 static void
-plan_update(RoseTable *table, const TargetVersion *target, const Datum *values,
+plan_update(RoseTree *tree, const TargetVersion *target, const Datum *values,
 			const bool *nulls, CommandId cid, UpdatePlan *plan)
 {
 	RoseNewVersion *put = &plan->versions[0];
-	const RoseSchema *schema = table->schema;
+	const RoseSchema *schema = tree->schema;
 
 	memset(plan, 0, sizeof(*plan));
 	rose_write_stamp(&put->version, ROSE_OP_PUT, cid);
-	put->version.rowid = target_rowid(table, target);
-	put->row = rose_write_form_row(table, values, nulls, put->key);
+	put->version.rowid = target_rowid(tree, target);
+	put->row = rose_write_form_row(tree, values, nulls, put->key);
 	plan->nversions = 1;
 	plan->mode = LockTupleNoKeyExclusive;
 	plan->new_partition = target->partition;
@@ -275,10 +275,10 @@ plan_update(RoseTable *table, const TargetVersion *target, const Datum *values,
 	plan->mode = LockTupleExclusive;
 	plan->versions[1] = plan->versions[0];
 	plan->versions[1].version.moved_to = ROSE_MOVED_HERE;
-	make_key_version(table, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
+	make_key_version(tree, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
 	plan->versions[0].version.moved_to = 1; /* filled in when sequences are known */
 	plan->nversions = 2;
-	plan->new_partition = rose_write_partition(table, plan->versions[1].key);
+	plan->new_partition = rose_write_partition(tree, plan->versions[1].key);
 }
 
 static void
@@ -299,7 +299,7 @@ unlock_two_partitions(int a, int b)
 
 /* Write what was planned, and repeat others' key-share locks above it; false: no room. */
 static bool
-write_plan(RoseTable *table, const TargetVersion *target, const RoseConflict *conflict,
+write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conflict,
 		   UpdatePlan *plan)
 {
 	Size		planned = plan->nversions * sizeof(RoseNewVersion);
@@ -307,7 +307,7 @@ write_plan(RoseTable *table, const TargetVersion *target, const RoseConflict *co
 	bool		written;
 
 	if (conflict->nlocks == 0)
-		return rose_write_versions(table, plan->versions, plan->nversions, true);
+		return rose_write_versions(tree, plan->versions, plan->nversions, true);
 
 	versions = palloc(planned + conflict->nlocks * sizeof(RoseNewVersion));
 	memcpy(versions, plan->versions, planned);
@@ -317,16 +317,16 @@ write_plan(RoseTable *table, const TargetVersion *target, const RoseConflict *co
 
 		lock->version = conflict->locks[i];
 		memcpy(lock->key, target->key, sizeof(lock->key));
-		lock->row = rose_write_form_key_row(table, target->key);
+		lock->row = rose_write_form_key_row(tree, target->key);
 	}
-	written = rose_write_versions(table, versions, plan->nversions + conflict->nlocks, true);
+	written = rose_write_versions(tree, versions, plan->nversions + conflict->nlocks, true);
 	memcpy(plan->versions, versions, planned);
 	pfree(versions);
 	return written;
 }
 
 static TM_Result
-update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePlan *plan,
+update_target(RoseTree *tree, ItemPointer tid, TargetVersion *target, UpdatePlan *plan,
 			  CommandId cid, bool wait, TM_FailureData *tmfd, bool *duplicate)
 {
 
@@ -338,22 +338,22 @@ update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePl
 		bool		written = false;
 
 		lock_two_partitions(target->partition, plan->new_partition);
-		rose_conflict_check(table, target->key, target->seq, plan->mode, cid, &conflict);
+		rose_conflict_check(tree, target->key, target->seq, plan->mode, cid, &conflict);
 		if (conflict.result == TM_Ok && plan->moved)
-			state = rose_write_key_state(table, plan->versions[1].key, &xwait);
+			state = rose_write_key_state(tree, plan->versions[1].key, &xwait);
 		if (conflict.result == TM_Ok && state == ROSE_KEY_FREE)
-			written = write_plan(table, target, &conflict, plan);
+			written = write_plan(tree, target, &conflict, plan);
 		unlock_two_partitions(target->partition, plan->new_partition);
 
 		if (conflict.result == TM_BeingModified && wait)
-			wait_in_line(table, target, plan->mode, &conflict, XLTW_Update);
+			wait_in_line(tree, target, plan->mode, &conflict, XLTW_Update);
 		else if (conflict.result != TM_Ok)
 		{
-			rose_conflict_report(table, &conflict, tid, tmfd);
+			rose_conflict_report(tree, &conflict, tid, tmfd);
 			return conflict.result;
 		}
 		else if (state == ROSE_KEY_BUSY)
-			rose_write_wait_for_key(table, xwait);
+			rose_write_wait_for_key(tree, xwait);
 		else if (state == ROSE_KEY_LIVE)
 		{
 			*duplicate = true;
@@ -361,16 +361,16 @@ update_target(RoseTable *table, ItemPointer tid, TargetVersion *target, UpdatePl
 		}
 		else if (written)
 		{
-			rose_pace_writes(table, 1);
+			rose_pace_writes(tree, 1);
 			return TM_Ok;
 		}
 		else
-			rose_write_make_room(table);
+			rose_write_make_room(tree);
 	}
 }
 
 TM_Result
-rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool *nulls,
+rose_update(RoseTree *tree, ItemPointer otid, const Datum *values, const bool *nulls,
 			CommandId cid, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
 			LockTupleMode *lockmode, bool *key_changed, bool *duplicate,
 			ItemPointer newtid)
@@ -383,15 +383,15 @@ rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool 
 	TM_Result	result;
 
 	*duplicate = false;
-	if (!target_locate(table, rose_lookup_cached(table), otid, &target))
-		unknown_tid(table);
-	plan_update(table, &target, values, nulls, cid, &plan);
+	if (!target_locate(tree, rose_lookup_cached(tree), otid, &target))
+		unknown_tid(tree);
+	plan_update(tree, &target, values, nulls, cid, &plan);
 	*lockmode = plan.mode;
 	*key_changed = plan.moved;
-	if (visible_to_crosscheck(table, otid, crosscheck))
+	if (visible_to_crosscheck(tree, otid, crosscheck))
 	{
-		result = update_target(table, otid, &target, &plan, cid, wait, tmfd, duplicate);
-		queue_leave(table, &target);
+		result = update_target(tree, otid, &target, &plan, cid, wait, tmfd, duplicate);
+		queue_leave(tree, &target);
 	}
 	else
 	{
@@ -399,7 +399,7 @@ rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool 
 		result = TM_Updated;
 	}
 	if (result == TM_Ok && !*duplicate)
-		rose_tid_assign(table, NULL, 0,
+		rose_tid_assign(tree, NULL, 0,
 						plan.versions[plan.nversions - 1].version.seq, newtid);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
@@ -412,22 +412,22 @@ rose_update(RoseTable *table, ItemPointer otid, const Datum *values, const bool 
  * Wait for another transaction as the policy says; false = SKIP LOCKED will not.
  */
 static bool
-wait_by_policy(RoseTable *table, TargetVersion *target, LockTupleMode mode,
+wait_by_policy(RoseTree *tree, TargetVersion *target, LockTupleMode mode,
 			   const RoseConflict *conflict, LockWaitPolicy policy)
 {
 	if (policy == LockWaitBlock)
 	{
-		wait_in_line(table, target, mode, conflict, XLTW_Lock);
+		wait_in_line(tree, target, mode, conflict, XLTW_Lock);
 		return true;
 	}
-	if ((conflict->locker || queue_enter(table, target, mode, policy)) &&
+	if ((conflict->locker || queue_enter(tree, target, mode, policy)) &&
 		rose_try_wait_for_xact(conflict->xwait, policy == LockWaitError))
 		return true;
 	if (policy == LockWaitError)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not obtain lock on row in relation \"%s\"",
-						RelationGetRelationName(table->rel))));
+						RelationGetRelationName(tree->rel))));
 	return false;
 }
 
@@ -437,14 +437,14 @@ wait_by_policy(RoseTable *table, TargetVersion *target, LockTupleMode mode,
  * moment; then the target stays, and the next look finds what came after it.
  */
 static void
-follow_to_newest(RoseTable *table, RoseLookup *lookup, const RoseConflict *conflict,
+follow_to_newest(RoseTree *tree, RoseLookup *lookup, const RoseConflict *conflict,
 				 ItemPointer tid, TargetVersion *target)
 {
 	ItemPointerData newest;
 
-	queue_leave(table, target);
-	rose_conflict_newest_tid(table, conflict, &newest);
-	if (target_locate(table, lookup, &newest, target))
+	queue_leave(tree, target);
+	rose_conflict_newest_tid(tree, conflict, &newest);
+	if (target_locate(tree, lookup, &newest, target))
 	{
 		target->followed = true;
 		*tid = newest;
@@ -453,7 +453,7 @@ follow_to_newest(RoseTable *table, RoseLookup *lookup, const RoseConflict *confl
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not follow a row of table \"%s\" to its new key",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(tree->rel)),
 				 errhint("Try again.")));
 }
 
@@ -469,31 +469,31 @@ is_held_by_own_version(const TargetVersion *target, LockTupleMode mode)
 
 /* One attempt under the partition lock; *again: no room in C0. */
 static void
-try_lock(RoseTable *table, const TargetVersion *target, CommandId cid,
+try_lock(RoseTree *tree, const TargetVersion *target, CommandId cid,
 		 LockTupleMode mode, RoseConflict *conflict, bool *again)
 {
 	RoseNewVersion new;
 	bool		log = rose_tree_logs_locks();
 
-	make_key_version(table, target, ROSE_OP_LOCK, cid, &new);
+	make_key_version(tree, target, ROSE_OP_LOCK, cid, &new);
 	new.version.lockmode = (uint8) mode;
 
 	*again = false;
 	rose_write_lock_partition(target->partition);
-	rose_conflict_check(table, target->key, target->seq, mode, cid, conflict);
+	rose_conflict_check(tree, target->key, target->seq, mode, cid, conflict);
 	/* updates that kept the key do not concern who only wants to keep the key, as in heap */
 	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
 		conflict->moved_to == 0 && !target->followed)
 		conflict->result = TM_Ok;
 	if (conflict->result == TM_Ok && !conflict->locked && !is_held_by_own_version(target, mode) &&
-		!rose_write_reuse_lock(table, &conflict->dead_lock, &new, log))
-		*again = !rose_write_versions(table, &new, 1, log);
+		!rose_write_reuse_lock(tree, &conflict->dead_lock, &new, log))
+		*again = !rose_write_versions(tree, &new, 1, log);
 	rose_write_unlock_partition(target->partition);
 }
 
 /* Lock the target or what became of it; *tid follows. */
 static TM_Result
-lock_target(RoseTable *table, RoseLookup *lookup, TargetVersion *target, ItemPointer tid,
+lock_target(RoseTree *tree, RoseLookup *lookup, TargetVersion *target, ItemPointer tid,
 			CommandId cid, LockTupleMode mode, LockWaitPolicy policy, bool follow,
 			TM_FailureData *tmfd)
 {
@@ -503,22 +503,22 @@ lock_target(RoseTable *table, RoseLookup *lookup, TargetVersion *target, ItemPoi
 		bool		again;
 
 		CHECK_FOR_INTERRUPTS();
-		try_lock(table, target, cid, mode, &conflict, &again);
+		try_lock(tree, target, cid, mode, &conflict, &again);
 		if (again)
 		{
-			rose_write_make_room(table);
+			rose_write_make_room(tree);
 			continue;
 		}
 		if (conflict.result == TM_Ok)
 			return TM_Ok;
 		if (conflict.result == TM_BeingModified)
 		{
-			if (!wait_by_policy(table, target, mode, &conflict, policy))
+			if (!wait_by_policy(tree, target, mode, &conflict, policy))
 				return TM_WouldBlock;
 			continue;
 		}
 
-		rose_conflict_report(table, &conflict, tid, tmfd);
+		rose_conflict_report(tree, &conflict, tid, tmfd);
 		if (!follow || conflict.result == TM_SelfModified || conflict.result == TM_Invisible)
 			return conflict.result;
 		/* as heap says it when it finds the end of the chain elsewhere */
@@ -528,13 +528,13 @@ lock_target(RoseTable *table, RoseLookup *lookup, TargetVersion *target, ItemPoi
 					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
 		if (conflict.result != TM_Updated)
 			return TM_Deleted;
-		follow_to_newest(table, lookup, &conflict, tid, target);
+		follow_to_newest(tree, lookup, &conflict, tid, target);
 		tmfd->traversed = true;
 	}
 }
 
 TM_Result
-rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid, CommandId cid,
+rose_lock_row(RoseTree *tree, RoseLookup *lookup, ItemPointer tid, CommandId cid,
 			  LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags,
 			  const RoseRow **row, ItemPointer newest_tid, TM_FailureData *tmfd)
 {
@@ -546,14 +546,14 @@ rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid, CommandId c
 
 	*newest_tid = *tid;
 	tmfd->traversed = false;
-	if (!target_locate(table, lookup, tid, &target))
-		unknown_tid(table);
+	if (!target_locate(tree, lookup, tid, &target))
+		unknown_tid(tree);
 	if (target.own && target.cid >= cid)
 		result = TM_Invisible;	/* of this very command: ON CONFLICT meets a row twice */
 	else
-		result = lock_target(table, lookup, &target, newest_tid, cid, mode, wait_policy,
+		result = lock_target(tree, lookup, &target, newest_tid, cid, mode, wait_policy,
 							 (flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION) != 0, tmfd);
-	queue_leave(table, &target);
+	queue_leave(tree, &target);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 

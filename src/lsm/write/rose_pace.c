@@ -116,15 +116,15 @@ rose_pace_delay_us(Size used, Size total, int nruns)
 }
 
 static double
-current_delay(RoseTable *table)
+current_delay(RoseTree *tree)
 {
 	Size		total = rose_arena_total_bytes();
-	bool		large = rose_c0_bytes(&table->shared->c0) >= total / PACE_TABLE_SHARE;
+	bool		large = rose_c0_bytes(&tree->shared->c0) >= total / PACE_TABLE_SHARE;
 	double		delay = rose_pace_delay_us(large ? rose_arena_used_bytes() : 0, total,
-										   (int) pg_atomic_read_u32(&table->shared->store.nruns));
+										   (int) pg_atomic_read_u32(&tree->shared->store.nruns));
 
 	if (delay == 0 || !worker_comes ||
-		CheckRelationLockedByMe(table->rel, AccessExclusiveLock, true))
+		CheckRelationLockedByMe(tree->rel, AccessExclusiveLock, true))
 		return 0;
 	return delay;
 }
@@ -134,15 +134,15 @@ current_delay(RoseTable *table)
  * tables that a worker may spill.
  */
 static void
-request_spill(RoseTable *table, int n)
+request_spill(RoseTree *tree, int n)
 {
 	since_request += n;
 	if (since_request < PACE_REQUEST_EVERY || rose_request_spill_hook == NULL ||
-		OidIsValid(table->shared->fed_by) ||
-		rose_c0_bytes(&table->shared->c0) < rose_arena_total_bytes() / PACE_SPILL_SHARE)
+		OidIsValid(tree->shared->fed_by) ||
+		rose_c0_bytes(&tree->shared->c0) < rose_arena_total_bytes() / PACE_SPILL_SHARE)
 		return;
 	since_request = 0;
-	worker_comes = rose_request_spill_hook(rose_locator_db(table->locator));
+	worker_comes = rose_request_spill_hook(rose_locator_db(tree->locator));
 }
 
 static void
@@ -156,12 +156,12 @@ sleep_for(long us)
 }
 
 void
-rose_pace_writes(RoseTable *table, int n)
+rose_pace_writes(RoseTree *tree, int n)
 {
-	double		delay = current_delay(table);
+	double		delay = current_delay(tree);
 
-	request_spill(table, n);
-	rose_room_keep_share(table, worker_comes && rose_request_spill_hook != NULL);
+	request_spill(tree, n);
+	rose_room_keep_share(tree, worker_comes && rose_request_spill_hook != NULL);
 	if (delay == 0)
 	{
 		debt_us = 0;
@@ -175,7 +175,7 @@ rose_pace_writes(RoseTable *table, int n)
 		CHECK_FOR_INTERRUPTS();
 		sleep_for(us);
 		debt_us -= us;
-		if (current_delay(table) == 0)
+		if (current_delay(tree) == 0)
 			debt_us = 0;
 	}
 }

@@ -16,11 +16,11 @@ extern Size rose_pace_shmem_size(void);
 extern void rose_pace_shmem_init(bool found);
 
 /*
- * After writing n versions to the table: wakes the worker that spills, in time; waits for a
+ * After writing n versions to the tree: wakes the worker that spills, in time; waits for a
  * while if memory or merges fall behind.  Reacts to interrupts.  Call it with no LWLock
  * held.
  */
-extern void rose_pace_writes(RoseTable *table, int n);
+extern void rose_pace_writes(RoseTree *tree, int n);
 
 /* The delay of one version in microseconds, from how full things are: a pure function. */
 extern double rose_pace_delay_us(Size used, Size total, int nruns);

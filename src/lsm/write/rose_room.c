@@ -52,7 +52,7 @@ static int	VainWaits = 0;
 static TimestampTz DirectUntil = 0;
 
 /* Of this transaction: the table that was looked at last, and locked ones since the last spill of all. */
-static const RoseTable *LastTable = NULL;
+static const RoseTree *LastTable = NULL;
 static int	LockedTables = 0;
 
 void
@@ -78,21 +78,21 @@ rose_room_end_transaction(void)
 
 /* Nobody else can do anything with it. */
 static bool
-is_locked(RoseTable *table)
+is_locked(RoseTree *tree)
 {
-	return CheckRelationLockedByMe(table->rel, AccessExclusiveLock, false);
+	return CheckRelationLockedByMe(tree->rel, AccessExclusiveLock, false);
 }
 
 /* ---- spills of this process ---- */
 
 /* What this transaction has written there goes to a private run: else it would only be carried over. */
 static bool
-spill_locked(RoseTable *table)
+spill_locked(RoseTree *tree)
 {
-	if (!rose_spill_own(table, InvalidOid, 0))
+	if (!rose_spill_own(tree, InvalidOid, 0))
 		return false;
 	rose_pace_count_own_spill();
-	rose_tidy_own_runs(table, false);
+	rose_tidy_own_runs(tree, false);
 	return true;
 }
 
@@ -101,21 +101,21 @@ spill_locked(RoseTable *table)
  * else may, or if no worker comes.
  */
 static bool
-spill_here(RoseTable *table, bool worker)
+spill_here(RoseTree *tree, bool worker)
 {
 	bool		fed = OidIsValid(WriteSubid);
 
-	if (!fed && is_locked(table))
-		return spill_locked(table);
-	if (worker && !fed && !rose_spill_has_room(table))
+	if (!fed && is_locked(tree))
+		return spill_locked(tree);
+	if (worker && !fed && !rose_spill_has_room(tree))
 		return false;			/* it merges meanwhile */
-	if (!rose_spill(table, WriteSubid, WriteEpoch))
+	if (!rose_spill(tree, WriteSubid, WriteEpoch))
 		return false;
 	if (fed)
 		return true;
 	rose_pace_count_own_spill();
 	if (!worker)
-		rose_tidy_own_runs(table, false);
+		rose_tidy_own_runs(tree, false);
 	return true;
 }
 
@@ -141,9 +141,9 @@ spill_other(const RoseRegistryItem *item, bool any)
 	if (RelFileLocatorEquals(rose_rel_locator(rel), item->locator) && rel->rd_refcnt == 1)
 	{
 		if (CheckRelationLockedByMe(rel, AccessExclusiveLock, false))
-			spilled = spill_locked(rose_table_open(rel));
+			spilled = spill_locked(rose_tree_open(rel));
 		else if (any)
-			spilled = spill_here(rose_table_open(rel), false);
+			spilled = spill_here(rose_tree_open(rel), false);
 	}
 	relation_close(rel, AccessShareLock);
 	return spilled;
@@ -206,14 +206,14 @@ share_of_locked(Size used, Size total)
  * Many tables with a few rows each, as of a restore in one transaction, take no less than one.
  */
 static void
-note_table(RoseTable *table, Size used, Size total)
+note_table(RoseTree *tree, Size used, Size total)
 {
 	bool		full = is_nearly_full(used, total);
 
-	if (table == LastTable)
+	if (tree == LastTable)
 		return;
-	LastTable = table;
-	if (!is_locked(table))
+	LastTable = tree;
+	if (!is_locked(tree))
 		return;
 	/* what is written when memory is nearly full does not stay */
 	if (!full || LockedTables > 0)
@@ -221,46 +221,46 @@ note_table(RoseTable *table, Size used, Size total)
 	if (used < total / 2 || LockedTables < (full ? 2 : ROOM_MANY_TABLES))
 		return;
 	LockedTables = 0;
-	(void) spill_others(rose_locator_db(table->locator), 1, false, true);
+	(void) spill_others(rose_locator_db(tree->locator), 1, false, true);
 }
 
 void
-rose_room_keep_share(RoseTable *table, bool worker)
+rose_room_keep_share(RoseTree *tree, bool worker)
 {
 	Size		used = rose_arena_used_bytes();
 	Size		total = rose_arena_total_bytes();
 
-	if (OidIsValid(table->shared->fed_by))
+	if (OidIsValid(tree->shared->fed_by))
 		return;
-	note_table(table, used, total);
-	if (rose_c0_bytes(&table->shared->c0) >= share_of_locked(used, total) &&
-		(!worker || is_locked(table)))
-		(void) spill_here(table, worker);
+	note_table(tree, used, total);
+	if (rose_c0_bytes(&tree->shared->c0) >= share_of_locked(used, total) &&
+		(!worker || is_locked(tree)))
+		(void) spill_here(tree, worker);
 }
 
 /* ---- no room ---- */
 
 /* Is it worth trying again? */
 static bool
-has_room(RoseTable *table)
+has_room(RoseTree *tree)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		has_segment;
 
 	LWLockAcquire(&c0->write_lock, LW_SHARED);
-	has_segment = rose_tail_has_segment(&table->shared->store);
+	has_segment = rose_tail_has_segment(&tree->shared->store);
 	LWLockRelease(&c0->write_lock);
 	return has_segment && rose_arena_has_refused();
 }
 
 static void
-report_no_room(RoseTable *table)
+report_no_room(RoseTree *tree)
 {
-	if (pg_atomic_read_u32(&table->shared->store.ntails) >= ROSE_MAX_TAILS - ROSE_TAILS_RESERVE)
+	if (pg_atomic_read_u32(&tree->shared->store.ntails) >= ROSE_MAX_TAILS - ROSE_TAILS_RESERVE)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("table \"%s\" has too many tail log segments",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(tree->rel)),
 				 errdetail("Its memtables could not be spilled in time."),
 				 errhint("Look in the server log for what keeps them from being spilled, or call rose.spill() for the table.")));
 	ereport(ERROR,
@@ -284,10 +284,10 @@ nap(void)
 
 /* Spill what only we can, or, where no worker comes, what we can. */
 static bool
-spill_something(RoseTable *table, bool worker)
+spill_something(RoseTree *tree, bool worker)
 {
-	return spill_here(table, worker) ||
-		spill_others(rose_locator_db(table->locator), rose_arena_total_bytes() / 128,
+	return spill_here(tree, worker) ||
+		spill_others(rose_locator_db(tree->locator), rose_arena_total_bytes() / 128,
 					 !worker, false);
 }
 
@@ -295,12 +295,12 @@ spill_something(RoseTable *table, bool worker)
  * Have the next write go past memory, if it was waited for long enough, or lately.  Not yet: false.
  */
 static bool
-go_past_memory(RoseTable *table, bool worker, int waits)
+go_past_memory(RoseTree *tree, bool worker, int waits)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
 	if (OidIsValid(WriteSubid) || (waits < ROOM_NAPS_BEFORE_DIRECT && now >= DirectUntil) ||
-		!rose_direct_begin(table, worker))
+		!rose_direct_begin(tree, worker))
 		return false;
 	if (now >= DirectUntil)
 		DirectUntil = TimestampTzPlusMilliseconds(now, ROOM_DIRECT_MS);
@@ -318,12 +318,12 @@ go_past_memory(RoseTable *table, bool worker, int waits)
  * we back at once.
  */
 void
-rose_write_make_room(RoseTable *table)
+rose_write_make_room(RoseTree *tree)
 {
 	const int	max_waits = 30000;
 	const int	own_turn = 500;
 	const int	ask_every = 10;
-	bool		locked = is_locked(table);
+	bool		locked = is_locked(tree);
 	bool		worker = false;
 	int			first = VainWaits;
 
@@ -331,7 +331,7 @@ rose_write_make_room(RoseTable *table)
 	if (OidIsValid(WriteSubid))
 	{
 		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) ||
-			spill_here(table, false))
+			spill_here(tree, false))
 			return;
 	}
 	for (int waits = first; waits < max_waits; waits++)
@@ -341,15 +341,15 @@ rose_write_make_room(RoseTable *table)
 			nap();
 		if (waits == first || waits % ask_every == 0)
 			worker = rose_request_spill_hook != NULL &&
-				rose_request_spill_hook(rose_locator_db(table->locator));
+				rose_request_spill_hook(rose_locator_db(tree->locator));
 		if (((!worker || locked || waits % own_turn == own_turn - 1) &&
-			 spill_something(table, worker)) ||
-			(waits > 0 && (has_room(table) || go_past_memory(table, worker, waits))))
+			 spill_something(tree, worker)) ||
+			(waits > 0 && (has_room(tree) || go_past_memory(tree, worker, waits))))
 		{
 			VainWaits = waits + 1;
 			return;
 		}
 	}
 	VainWaits = 0;
-	report_no_room(table);
+	report_no_room(tree);
 }

@@ -42,7 +42,7 @@ static LWLockPadded *PartitionLocks = NULL;
 static struct
 {
 	LocalTransactionId lxid;
-	RoseTable  *table;
+	RoseTree   *tree;
 	RoseSchema *schema;
 	RoseKeyReader *reader;
 }			WriteCache;
@@ -77,33 +77,33 @@ rose_write_shmem_init(bool found)
  * fixed when the table is first touched.
  */
 static void
-report_other_hash(RoseTable *table)
+report_other_hash(RoseTree *tree)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot write to table \"%s\", because keys are hashed by other functions than before",
-					RelationGetRelationName(table->rel)),
+					RelationGetRelationName(tree->rel)),
 			 errdetail("A hash operator class for a column of the primary key was dropped or replaced."),
 			 errhint("Use REINDEX TABLE, or restart the server.")));
 }
 
 int
-rose_write_partition_of_hash(RoseTable *table, uint64 hash)
+rose_write_partition_of_hash(RoseTree *tree, uint64 hash)
 {
-	uint32		h = hash_combine((uint32) rose_locator_rel(table->locator),
-								 (uint32) rose_locator_db(table->locator));
+	uint32		h = hash_combine((uint32) rose_locator_rel(tree->locator),
+								 (uint32) rose_locator_db(tree->locator));
 
-	if (unlikely(table->schema->hash_functions != table->shared->hash_functions))
-		report_other_hash(table);
-	if (table->schema->nkeys > 0 && table->schema->hashable)
+	if (unlikely(tree->schema->hash_functions != tree->shared->hash_functions))
+		report_other_hash(tree);
+	if (tree->schema->nkeys > 0 && tree->schema->hashable)
 		h = hash_combine(h, (uint32) hash);
 	return murmurhash32(h) % ROSE_WRITE_PARTITIONS;
 }
 
 int
-rose_write_partition(RoseTable *table, const Datum *key)
+rose_write_partition(RoseTree *tree, const Datum *key)
 {
-	return rose_write_partition_of_hash(table, rose_key_hash(table->schema, key));
+	return rose_write_partition_of_hash(tree, rose_key_hash(tree->schema, key));
 }
 
 void
@@ -117,7 +117,7 @@ void
 rose_write_unlock_partition(int partition)
 {
 	LWLockRelease(&PartitionLocks[partition].lock);
-	if (unlikely(rose_direct_table != NULL))
+	if (unlikely(rose_direct_tree != NULL))
 		rose_direct_end();
 }
 
@@ -133,25 +133,25 @@ rose_write_end_transaction(void)
 }
 
 static void
-write_cache_validate(RoseTable *table)
+write_cache_validate(RoseTree *tree)
 {
-	if (WriteCache.lxid == rose_my_lxid() && WriteCache.table == table &&
-		WriteCache.schema == table->schema)
+	if (WriteCache.lxid == rose_my_lxid() && WriteCache.tree == tree &&
+		WriteCache.schema == tree->schema)
 		return;
 	if (WriteCache.lxid == rose_my_lxid() && WriteCache.reader)
 		rose_key_reader_free(WriteCache.reader);
 	memset(&WriteCache, 0, sizeof(WriteCache));
 	WriteCache.lxid = rose_my_lxid();
-	WriteCache.table = table;
-	WriteCache.schema = table->schema;
+	WriteCache.tree = tree;
+	WriteCache.schema = tree->schema;
 }
 
 RoseKeyReader *
-rose_write_reader(RoseTable *table)
+rose_write_reader(RoseTree *tree)
 {
-	write_cache_validate(table);
+	write_cache_validate(tree);
 	if (WriteCache.reader == NULL)
-		WriteCache.reader = rose_key_reader_create(table, TopTransactionContext);
+		WriteCache.reader = rose_key_reader_create(tree, TopTransactionContext);
 	return WriteCache.reader;
 }
 
@@ -172,9 +172,9 @@ rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid)
 /* ---- rows ---- */
 
 MinimalTuple
-rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Datum *key)
+rose_write_form_row(RoseTree *tree, const Datum *values, const bool *nulls, Datum *key)
 {
-	const RoseSchema *schema = table->schema;
+	const RoseSchema *schema = tree->schema;
 	Datum	   *flat = palloc(schema->natts * sizeof(Datum));
 	MinimalTuple row;
 
@@ -200,9 +200,9 @@ rose_write_form_row(RoseTable *table, const Datum *values, const bool *nulls, Da
 }
 
 MinimalTuple
-rose_write_form_key_row(RoseTable *table, const Datum *key)
+rose_write_form_key_row(RoseTree *tree, const Datum *key)
 {
-	const RoseSchema *schema = table->schema;
+	const RoseSchema *schema = tree->schema;
 	Datum	   *values = palloc0(schema->natts * sizeof(Datum));
 	bool	   *nulls = palloc(schema->natts * sizeof(bool));
 
@@ -221,7 +221,7 @@ rose_write_form_key_row(RoseTable *table, const Datum *key)
 
 /* Give a version its number. */
 void
-rose_write_number(RoseTable *table, RoseNewVersion *v, uint64 seq)
+rose_write_number(RoseTree *tree, RoseNewVersion *v, uint64 seq)
 {
 	RoseVersion *version = &v->version;
 
@@ -230,7 +230,7 @@ rose_write_number(RoseTable *table, RoseNewVersion *v, uint64 seq)
 	if (version->op == ROSE_OP_TOMBSTONE && version->moved_to != 0 &&
 		version->moved_to != ROSE_MOVED_TO_PARTITION)
 		version->moved_to = seq + 1;
-	if (table->schema->nkeys > 0)
+	if (tree->schema->nkeys > 0)
 		return;
 	if (version->rowid == 0)
 		version->rowid = (int64) seq;
@@ -243,16 +243,16 @@ rose_write_number(RoseTable *table, RoseNewVersion *v, uint64 seq)
  * REQUIRES write_lock.
  */
 static bool
-link_version(RoseTable *table, RoseNewVersion *v, const RoseMemHint *hint, RoseArenaPtr *ptr)
+link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemHint *hint, RoseArenaPtr *ptr)
 {
 	const RoseMemHint none = {0};
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseVersion version = v->version;
 	Datum		rowid = v->key[0];
 	RoseMemPending pending;
 
-	rose_write_number(table, v, c0->next_seq);
-	if (!rose_c0_prepare_near(c0, table->schema, &v->version, v->key, v->row,
+	rose_write_number(tree, v, c0->next_seq);
+	if (!rose_c0_prepare_near(c0, tree->schema, &v->version, v->key, v->row,
 							  hint ? hint : &none, &pending))
 	{
 		v->version = version;
@@ -267,17 +267,17 @@ link_version(RoseTable *table, RoseNewVersion *v, const RoseMemHint *hint, RoseA
 
 /* Room in the tail log; false if the table has to be spilled first.  REQUIRES write_lock. */
 static bool
-reserve_log(RoseTable *table, const RoseNewVersion *versions, int n)
+reserve_log(RoseTree *tree, const RoseNewVersion *versions, int n)
 {
 	Size		bytes = n * sizeof(RoseTailRecord);
 
 	for (int i = 0; i < n; i++)
 		bytes += versions[i].row ? versions[i].row->t_len : 0;
-	return rose_tail_reserve(table->rel, &table->shared->store, table->schema->layout, bytes, false);
+	return rose_tail_reserve(tree->rel, &tree->shared->store, tree->schema->layout, bytes, false);
 }
 
 static void
-log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
+log_versions(RoseTree *tree, const RoseNewVersion *versions, int n)
 {
 	RoseTailRecord *records = palloc(n * sizeof(RoseTailRecord));
 	int			nrecords = 0;
@@ -290,7 +290,7 @@ log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
 		records[nrecords++].row = versions[i].row;
 	}
 	if (nrecords > 0)
-		rose_tail_append(table->rel, &table->shared->store, table->schema->layout,
+		rose_tail_append(tree->rel, &tree->shared->store, tree->schema->layout,
 						 records, nrecords);
 	pfree(records);
 }
@@ -300,24 +300,24 @@ log_versions(RoseTable *table, const RoseNewVersion *versions, int n)
  * the next one.
  */
 int
-rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
+rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 						 const RoseMemHint *hints, int n)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseArenaPtr ptr;
 	int			done = 0;
 
-	if (unlikely(rose_direct_table == table))
-		return rose_direct_write(table, versions, n) ? n : 0;
+	if (unlikely(rose_direct_tree == tree))
+		return rose_direct_write(tree, versions, n) ? n : 0;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	if (!reserve_log(table, versions, n))
+	if (!reserve_log(tree, versions, n))
 		n = 0;
 	while (done < n &&
-		   link_version(table, &versions[done], hints ? &hints[done] : NULL, &ptr))
+		   link_version(tree, &versions[done], hints ? &hints[done] : NULL, &ptr))
 		done++;
 	if (done > 0)
 	{
-		log_versions(table, versions, done);
+		log_versions(tree, versions, done);
 		rose_room_found();
 	}
 	LWLockRelease(&c0->write_lock);
@@ -329,22 +329,22 @@ rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
  * moved.  One that was linked already is killed before anyone can rely on it.
  */
 bool
-rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
+rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, bool log)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseArenaPtr few[4];
 	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
 	int			done = 0;
 
-	if (unlikely(rose_direct_table == table))
-		return rose_direct_write(table, versions, n);
+	if (unlikely(rose_direct_tree == tree))
+		return rose_direct_write(tree, versions, n);
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	if (log && !reserve_log(table, versions, n))
+	if (log && !reserve_log(tree, versions, n))
 	{
 		LWLockRelease(&c0->write_lock);
 		return false;
 	}
-	while (done < n && link_version(table, &versions[done], NULL, &linked[done]))
+	while (done < n && link_version(tree, &versions[done], NULL, &linked[done]))
 		done++;
 	if (done < n)
 	{
@@ -354,7 +354,7 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 	else
 	{
 		if (log)
-			log_versions(table, versions, n);
+			log_versions(tree, versions, n);
 		rose_room_found();
 	}
 	LWLockRelease(&c0->write_lock);
@@ -362,22 +362,22 @@ rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n, bool log)
 }
 
 bool
-rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place, RoseNewVersion *lock,
+rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place, RoseNewVersion *lock,
 					  bool log)
 {
-	RoseC0Shared *c0 = &table->shared->c0;
+	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		reused;
 
 	if (place->memtable_id == 0)
 		return false;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	reused = (!log || reserve_log(table, lock, 1)) && c0->active >= 0 &&
+	reused = (!log || reserve_log(tree, lock, 1)) && c0->active >= 0 &&
 		c0->tables[c0->active].id == place->memtable_id;
 	if (reused)
 	{
 		lock->version.seq = rose_memtable_reuse_lock(c0, place->entry, &lock->version);
 		if (log)
-			log_versions(table, lock, 1);
+			log_versions(tree, lock, 1);
 	}
 	LWLockRelease(&c0->write_lock);
 	return reused;
@@ -387,9 +387,9 @@ rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place, RoseNewVersio
 
 /* Does what is below a PARTIAL make it a row?  Only a table that a subscription has fed has any. */
 static bool
-has_row(RoseTable *table, const Datum *key)
+has_row(RoseTree *tree, const Datum *key)
 {
-	RoseLookup *lookup = rose_lookup_create(table);
+	RoseLookup *lookup = rose_lookup_create(tree);
 	bool		result = rose_lookup_get(lookup, SnapshotSelf, key) != NULL;
 
 	rose_lookup_free(lookup);
@@ -397,9 +397,9 @@ has_row(RoseTable *table, const Datum *key)
 }
 
 RoseKeyState
-rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
+rose_write_key_state(RoseTree *tree, const Datum *key, TransactionId *xwait)
 {
-	RoseKeyReader *reader = rose_write_reader(table);
+	RoseKeyReader *reader = rose_write_reader(tree);
 	const RoseRow *row;
 	bool		committed;
 
@@ -419,7 +419,7 @@ rose_write_key_state(RoseTable *table, const Datum *key, TransactionId *xwait)
 			return ROSE_KEY_BUSY;
 		}
 		if (row->version.op == ROSE_OP_PARTIAL)
-			return has_row(table, key) ? ROSE_KEY_LIVE : ROSE_KEY_FREE;
+			return has_row(tree, key) ? ROSE_KEY_LIVE : ROSE_KEY_FREE;
 		return row->version.op == ROSE_OP_TOMBSTONE ? ROSE_KEY_FREE : ROSE_KEY_LIVE;
 	}
 	return ROSE_KEY_FREE;
@@ -433,14 +433,14 @@ describe_wait_for_key(void *arg)
 }
 
 void
-rose_write_wait_for_key(RoseTable *table, TransactionId xwait)
+rose_write_wait_for_key(RoseTree *tree, TransactionId xwait)
 {
 	ErrorContextCallback callback;
 
 	callback.callback = describe_wait_for_key;
-	callback.arg = table->rel;
+	callback.arg = tree->rel;
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	XactLockTableWait(xwait, table->rel, NULL, XLTW_None);
+	XactLockTableWait(xwait, tree->rel, NULL, XLTW_None);
 	error_context_stack = callback.previous;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_write.h
- *	  Writing to a table: inserts with uniqueness, updates, deletes and row
+ *	  Writing to a tree: inserts with uniqueness, updates, deletes and row
  *	  locks with PostgreSQL's conflict rules, and blind writes.
  *
  * A writer takes the key-partition lock (an LWLock chosen by the key's hash),
@@ -35,10 +35,10 @@ typedef enum RoseInsertResult
  * are detoasted here).  Waits for transactions that hold the key.  speculative: does not wait, returns
  * CONFLICT instead.  On OK sets *tid.
  */
-extern RoseInsertResult rose_insert(RoseTable *table, const Datum *values, const bool *nulls,
+extern RoseInsertResult rose_insert(RoseTree *tree, const Datum *values, const bool *nulls,
 									CommandId cid, bool speculative, ItemPointer tid);
 /* Many rows, in one go (COPY); stops at the first duplicate: *ndone rows are in. */
-extern RoseInsertResult rose_insert_many(RoseTable *table, Datum **values, bool **nulls,
+extern RoseInsertResult rose_insert_many(RoseTree *tree, Datum **values, bool **nulls,
 										 int nrows, CommandId cid,
 										 ItemPointer tids, int *ndone);
 
@@ -47,16 +47,16 @@ extern RoseInsertResult rose_insert_many(RoseTable *table, Datum **values, bool 
  * delete: changing_part = the row goes on in another partition.
  * update: *duplicate set (and nothing written) when a changed key exists already.
  */
-extern TM_Result rose_delete(RoseTable *table, ItemPointer tid, CommandId cid,
+extern TM_Result rose_delete(RoseTree *tree, ItemPointer tid, CommandId cid,
 							 Snapshot crosscheck, bool wait, bool changing_part,
 							 TM_FailureData *tmfd);
-extern TM_Result rose_update(RoseTable *table, ItemPointer otid, const Datum *values,
+extern TM_Result rose_update(RoseTree *tree, ItemPointer otid, const Datum *values,
 							 const bool *nulls, CommandId cid,
 							 Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
 							 LockTupleMode *lockmode, bool *key_changed,
 							 bool *duplicate, ItemPointer newtid);
 /* On TM_Ok *row is the locked version (valid until the next call with lookup). */
-extern TM_Result rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer tid,
+extern TM_Result rose_lock_row(RoseTree *tree, RoseLookup *lookup, ItemPointer tid,
 							   CommandId cid, LockTupleMode mode,
 							   LockWaitPolicy wait_policy, uint8 flags,
 							   const RoseRow **row, ItemPointer newest_tid,
@@ -65,7 +65,7 @@ extern TM_Result rose_lock_row(RoseTable *table, RoseLookup *lookup, ItemPointer
 extern void rose_insert_abort_subtransaction(int level);
 
 /* Speculative insertion failed: kill the own version with this TID. */
-extern void rose_insert_abort_speculative(RoseTable *table, ItemPointer tid);
+extern void rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid);
 
 /*
  * Blind writes, for replication: no conflict check, no tail log.  A row is formed, in the current
@@ -80,11 +80,11 @@ typedef struct RoseBlindRow
 	Datum	   *key;			/* points into row */
 } RoseBlindRow;
 
-extern void rose_write_blind_form(RoseTable *table, RoseOp op, const Datum *values,
+extern void rose_write_blind_form(RoseTree *tree, RoseOp op, const Datum *values,
 								  const bool *nulls, const bits8 *present,
 								  RoseBlindRow *out);
 /* Write n of them, in this order.  Waits for room in C0 (may spill the table's own C0 in this process). */
-extern void rose_write_blind(RoseTable *table, const RoseBlindRow *rows, int n, CommandId cid);
+extern void rose_write_blind(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid);
 
 /*
  * The replication worker says on whose behalf it writes: private runs that its
@@ -108,7 +108,7 @@ extern void rose_direct_abort(int level);	/* of a (sub)transaction of this level
  * level: 0 or 2 (table must be empty for 2).
  */
 typedef struct RoseBulkLoad RoseBulkLoad;
-extern RoseBulkLoad *rose_bulkload_begin(RoseTable *table, CommandId cid, bool check_unique,
+extern RoseBulkLoad *rose_bulkload_begin(RoseTree *tree, CommandId cid, bool check_unique,
 										 int level, Oid subid, uint64 epoch);
 extern void rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls);
 extern uint64 rose_bulkload_finish(RoseBulkLoad *load); /* rows */

@@ -29,13 +29,13 @@ typedef struct RoseNewVersion
 #define ROSE_WRITE_PARTITIONS 64	/* all of them fit a backend's LWLock limit */
 
 /* One of the key-partition locks; partitions are locked in ascending order. */
-extern int	rose_write_partition(RoseTable *table, const Datum *key);
-extern int	rose_write_partition_of_hash(RoseTable *table, uint64 hash);	/* rose_key_hash */
+extern int	rose_write_partition(RoseTree *tree, const Datum *key);
+extern int	rose_write_partition_of_hash(RoseTree *tree, uint64 hash);	/* rose_key_hash */
 extern void rose_write_lock_partition(int partition);
 extern void rose_write_unlock_partition(int partition);
 
 /* A reader of the current transaction, made once. */
-extern RoseKeyReader *rose_write_reader(RoseTable *table);
+extern RoseKeyReader *rose_write_reader(RoseTree *tree);
 
 /* Header of a new version of the current (sub)transaction. */
 extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
@@ -45,30 +45,30 @@ extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
  * False, and nothing written, if C0 has no room: let go of all locks, call
  * rose_write_make_room and start over.
  */
-extern bool rose_write_versions(RoseTable *table, RoseNewVersion *versions, int n,
+extern bool rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n,
 								bool log);
 /*
  * The same for as many as there is room for; returns how many.  No locks among them.
  * hints: where they go in C0, or NULL.
  */
-extern int	rose_write_some_versions(RoseTable *table, RoseNewVersion *versions,
+extern int	rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 									 const RoseMemHint *hints, int n);
 /*
  * Make the entry of an ended transaction's lock this one's.  False if it cannot be:
  * its memtable is not the active one any more.  REQUIRES the key's partition lock.
  */
-extern bool rose_write_reuse_lock(RoseTable *table, const RoseMemPlace *place,
+extern bool rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place,
 								  RoseNewVersion *lock, bool log);
 
 /* A row ready to be stored: external and compressed values detoasted, size
  * checked; allocated in the current context. */
-extern MinimalTuple rose_write_form_row(RoseTable *table, const Datum *values,
+extern MinimalTuple rose_write_form_row(RoseTree *tree, const Datum *values,
 										const bool *nulls, Datum *key);
 /* A row with the key columns only, for tombstones and locks. */
-extern MinimalTuple rose_write_form_key_row(RoseTable *table, const Datum *key);
+extern MinimalTuple rose_write_form_key_row(RoseTree *tree, const Datum *key);
 
 /* Give a version its number, what follows from it, and in a table without key a new row its row id. */
-extern void rose_write_number(RoseTable *table, RoseNewVersion *v, uint64 seq);
+extern void rose_write_number(RoseTree *tree, RoseNewVersion *v, uint64 seq);
 
 typedef enum RoseKeyState
 {
@@ -78,22 +78,22 @@ typedef enum RoseKeyState
 } RoseKeyState;
 
 /* REQUIRES the key's partition lock. */
-extern RoseKeyState rose_write_key_state(RoseTable *table, const Datum *key,
+extern RoseKeyState rose_write_key_state(RoseTree *tree, const Datum *key,
 										 TransactionId *xwait);
 /* Wait for the transaction that makes a key BUSY; errors meanwhile say what for.  No LWLock may be held. */
-extern void rose_write_wait_for_key(RoseTable *table, TransactionId xwait);
+extern void rose_write_wait_for_key(RoseTree *tree, TransactionId xwait);
 
 /* ---- rose_room.c ---- */
 
 /* C0 had no room for what this process wanted to write: wait for some, or make it.  No LWLock may be held. */
-extern void rose_write_make_room(RoseTable *table);
+extern void rose_write_make_room(RoseTree *tree);
 /* It has written something. */
 extern void rose_room_found(void);
 extern void rose_room_end_transaction(void);
 /*
  * After a write: spill the table if nobody else can, and it has more than its share.  worker: one comes when asked.
  */
-extern void rose_room_keep_share(RoseTable *table, bool worker);
+extern void rose_room_keep_share(RoseTree *tree, bool worker);
 
 /* ---- rose_direct.c ---- */
 
@@ -101,11 +101,11 @@ extern void rose_room_keep_share(RoseTable *table, bool worker);
  * The next write to the table goes past C0, to a private run.  False: it cannot.  Waits for a spill of the table; no
  * LWLock may be held.  The writer takes his locks and looks at his keys again then.  worker: one merges the table.
  */
-extern bool rose_direct_begin(RoseTable *table, bool worker);
+extern bool rose_direct_begin(RoseTree *tree, bool worker);
 /* The table that this process is about to write to in this way, or NULL. */
-extern RoseTable *rose_direct_table;
+extern RoseTree *rose_direct_tree;
 /* Write all of them, or none: some key is in memory again.  REQUIRES the keys' partition locks. */
-extern bool rose_direct_write(RoseTable *table, RoseNewVersion *versions, int n);
+extern bool rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n);
 /* Nothing more comes. */
 extern void rose_direct_end(void);
 
@@ -136,13 +136,13 @@ typedef struct RoseConflict
 } RoseConflict;
 
 /* REQUIRES the key's partition lock. */
-extern void rose_conflict_check(RoseTable *table, const Datum *key, uint64 seq,
+extern void rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 								LockTupleMode mode, CommandId cid,
 								RoseConflict *conflict);
 /* TID of the version that a TM_Updated leads to. */
-extern void rose_conflict_newest_tid(RoseTable *table, const RoseConflict *conflict,
+extern void rose_conflict_newest_tid(RoseTree *tree, const RoseConflict *conflict,
 									 ItemPointer tid);
-extern void rose_conflict_report(RoseTable *table, const RoseConflict *conflict,
+extern void rose_conflict_report(RoseTree *tree, const RoseConflict *conflict,
 								 const ItemPointerData *tid, TM_FailureData *tmfd);
 
 #endif							/* ROSE_WRITE_INTERNAL_H */
