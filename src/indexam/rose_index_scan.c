@@ -20,6 +20,7 @@
 #include "indexam/rose_indexam.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "lsm/read/rose_lookup.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"

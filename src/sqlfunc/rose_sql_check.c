@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/merge/rose_tree_check.h"
 #include "miscadmin.h"

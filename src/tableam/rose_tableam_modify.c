@@ -18,6 +18,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "lsm/read/rose_lookup.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/write/rose_write.h"
 #include "pgstat.h"

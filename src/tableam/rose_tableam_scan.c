@@ -16,6 +16,7 @@
 #include "access/xact.h"
 #include "pgstat.h"
 #include "port/atomics.h"
+#include "lsm/read/rose_lookup.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
 #include "tableam/rose_slot.h"

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_mem_batch.h"
 
 #include "lsm/read/rose_scan.h"

@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan_internal.h"
 
 #include "lsm/read/rose_key_reader.h"

@@ -2,7 +2,7 @@
  *
  * rose_scan.h
  *	  Reading a tree: ordered scans over C0 and all components, resolved by
- *	  visibility; point lookups; TIDs.
+ *	  visibility.
  *
  * A scan returns for each key the newest version that its snapshot sees,
  * skipping tombstones and completing PARTIAL versions.  A scan whose memtable
@@ -20,25 +20,12 @@
 #include "postgres.h"
 
 #include "access/sdir.h"
+#include "lsm/read/rose_key_range.h"
 #include "lsm/read/rose_mem_batch.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/tree/rose_tree.h"
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
-
-/*
- * Bounds on key prefixes: lower/upper over the first nlower/nupper key columns;
- * 0 = unbounded.
- */
-typedef struct RoseKeyRange
-{
-	int			nlower;
-	Datum		lower[INDEX_MAX_KEYS];
-	bool		lower_inclusive;
-	int			nupper;
-	Datum		upper[INDEX_MAX_KEYS];
-	bool		upper_inclusive;
-} RoseKeyRange;
 
 typedef struct RoseScan RoseScan;
 
@@ -107,35 +94,5 @@ extern bool rose_scan_next_piece(RoseScan *scan);
 extern const RoseRow *rose_scan_next_stretch(RoseScan *scan);
 
 /* Parallel scans: split into nparts by key is later; one process scans for now. */
-
-/* Newest visible version of one whole key; NULL if none. context: where the result lives
- * until the next call with the same lookup. */
-typedef struct RoseLookup RoseLookup;
-extern RoseLookup *rose_lookup_create(RoseTree *tree);
-extern const RoseRow *rose_lookup_get(RoseLookup *lookup, Snapshot snapshot,
-									  const Datum *key);
-extern void rose_lookup_tid(RoseLookup *lookup, ItemPointer tid);
-extern void rose_lookup_free(RoseLookup *lookup);
-
-/*
- * A lookup of the current transaction, not to be freed.  Others use it too: take
- * what it returns before anything else may look up a row of the table.
- */
-extern RoseLookup *rose_lookup_cached(RoseTree *tree);
-extern void rose_lookup_forget_cached(void);	/* at the end of a transaction */
-
-/*
- * TIDs name a version for the rest of the top-level transaction, in this
- * backend.  fetch: the version itself, if the snapshot sees it (SnapshotAny: always); false when it does not
- * or the TID is not known.  all_dead may be NULL.
- */
-extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid,
-											Snapshot snapshot);
-/*
- * Let *tid name the newest version of its row that the snapshot sees, under
- * whatever key; unchanged if there is no newer one or the row was deleted.
- */
-extern void rose_lookup_latest_tid(RoseLookup *lookup, Snapshot snapshot, ItemPointer tid);
-extern bool rose_tid_known(RoseTree *tree, ItemPointer tid);
 
 #endif							/* ROSE_SCAN_H */

@@ -8,6 +8,7 @@
 #ifndef ROSE_SCAN_INTERNAL_H
 #define ROSE_SCAN_INTERNAL_H
 
+#include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
 
 #include "lsm/component/rose_partial.h"

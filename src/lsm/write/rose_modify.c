@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/read/rose_lookup.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/write/rose_write_internal.h"
 

@@ -17,7 +17,7 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
-#include "lsm/read/rose_scan.h"
+#include "lsm/read/rose_lookup.h"
 #include "nodes/lockoptions.h"
 
 extern Size rose_write_shmem_size(void);	/* key-partition locks */
