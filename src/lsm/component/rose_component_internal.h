@@ -45,6 +45,8 @@ struct RoseComponent
 	RosePageReader *root_reader;
 };
 
+/* ---- pages that are not multicolumn (rose_component_page.c) ---- */
+
 /* That a page is of this kind and format. */
 extern void rose_component_check_page_kind(Relation rel, BlockNumber block, uint8 kind,
 										   const char *page);
