@@ -12,6 +12,7 @@
 
 #include "fmgr.h"
 #include "indexam/rose_indexam.h"
+#include "lsm/write/rose_partition.h"
 #include "lsm/rose_transaction.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
@@ -49,7 +50,7 @@ static const struct
 	{rose_declared_shmem_size, rose_declared_shmem_init},
 	{rose_tid_shmem_size, rose_tid_shmem_init},
 	{rose_registry_shmem_size, rose_registry_shmem_init},
-	{rose_write_shmem_size, rose_write_shmem_init},
+	{rose_partition_shmem_size, rose_partition_shmem_init},
 	{rose_pace_shmem_size, rose_pace_shmem_init},
 	{rose_worker_shmem_size, rose_worker_shmem_init},
 	{rose_repl_shmem_size, rose_repl_shmem_init},

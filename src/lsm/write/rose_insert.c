@@ -36,11 +36,11 @@ lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative)
 		TransactionId xwait = InvalidTransactionId;
 		RoseKeyState state;
 
-		rose_write_lock_partition(partition);
+		rose_partition_lock(partition);
 		state = rose_write_key_state(tree, key, &xwait);
 		if (state == ROSE_KEY_FREE)
 			return ROSE_INSERT_OK;
-		rose_write_unlock_partition(partition);
+		rose_partition_unlock(partition);
 		if (speculative)
 			return ROSE_INSERT_CONFLICT;
 		if (state == ROSE_KEY_LIVE)
@@ -66,7 +66,7 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 	rose_write_stamp(&new.version, ROSE_OP_PUT, cid);
 	new.row = rose_write_form_row(tree, values, nulls, new.key);
 	if (unique)
-		partition = rose_write_partition(tree, new.key);
+		partition = rose_partition_of_key(tree, new.key);
 
 	for (;;)
 	{
@@ -80,7 +80,7 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 		}
 		written = rose_write_versions(tree, &new, 1, true);
 		if (unique)
-			rose_write_unlock_partition(partition);
+			rose_partition_unlock(partition);
 		if (written)
 		{
 			rose_tid_assign(tree, NULL, 0, new.version.seq, tid);
@@ -198,20 +198,20 @@ look_at_keys(RoseTree *tree, InsertBatch *batch)
 static void
 lock_partitions(RoseTree *tree, const uint64 *hashes, int n, bool *locked)
 {
-	memset(locked, false, ROSE_WRITE_PARTITIONS * sizeof(bool));
+	memset(locked, false, ROSE_PARTITIONS * sizeof(bool));
 	for (int i = 0; i < n; i++)
-		locked[rose_write_partition_of_hash(tree, hashes[i])] = true;
-	for (int i = 0; i < ROSE_WRITE_PARTITIONS; i++)
+		locked[rose_partition_of_hash(tree, hashes[i])] = true;
+	for (int i = 0; i < ROSE_PARTITIONS; i++)
 		if (locked[i])
-			rose_write_lock_partition(i);
+			rose_partition_lock(i);
 }
 
 static void
 unlock_partitions(const bool *locked)
 {
-	for (int i = ROSE_WRITE_PARTITIONS - 1; i >= 0; i--)
+	for (int i = ROSE_PARTITIONS - 1; i >= 0; i--)
 		if (locked[i])
-			rose_write_unlock_partition(i);
+			rose_partition_unlock(i);
 }
 
 /*
@@ -248,7 +248,7 @@ insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, RoseKeyState
 			TransactionId *xwait)
 {
 	RoseNewVersion *versions = batch->versions + first;
-	bool		locked[ROSE_WRITE_PARTITIONS];
+	bool		locked[ROSE_PARTITIONS];
 	int			free_keys;
 	int			done;
 

@@ -55,7 +55,7 @@ target_locate(RoseTree *tree, RoseLookup *lookup, ItemPointer tid, TargetVersion
 	target->own = TransactionIdIsCurrentTransactionId(rose_version_writer(&row->version));
 	target->cid = row->version.cid;
 	rose_key_copy(tree->schema, target->key, row->key, CurrentMemoryContext);
-	target->partition = rose_write_partition(tree, target->key);
+	target->partition = rose_partition_of_key(tree, target->key);
 	target->followed = false;
 	target->queued = false;
 	return true;
@@ -175,12 +175,12 @@ delete_target(RoseTree *tree, ItemPointer tid, TargetVersion *target,
 		RoseConflict conflict;
 		bool		written = false;
 
-		rose_write_lock_partition(target->partition);
+		rose_partition_lock(target->partition);
 		rose_conflict_check(tree, target->key, target->seq, LockTupleExclusive, cid,
 							&conflict);
 		if (conflict.result == TM_Ok)
 			written = rose_write_versions(tree, tombstone, 1, true);
-		rose_write_unlock_partition(target->partition);
+		rose_partition_unlock(target->partition);
 
 		if (conflict.result == TM_BeingModified && wait)
 			wait_in_line(tree, target, LockTupleExclusive, &conflict, XLTW_Delete);
@@ -279,23 +279,23 @@ plan_update(RoseTree *tree, const TargetVersion *target, const Datum *values,
 	make_key_version(tree, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
 	plan->versions[0].version.moved_to = 1; /* filled in when sequences are known */
 	plan->nversions = 2;
-	plan->new_partition = rose_write_partition(tree, plan->versions[1].key);
+	plan->new_partition = rose_partition_of_key(tree, plan->versions[1].key);
 }
 
 static void
 lock_two_partitions(int a, int b)
 {
-	rose_write_lock_partition(Min(a, b));
+	rose_partition_lock(Min(a, b));
 	if (a != b)
-		rose_write_lock_partition(Max(a, b));
+		rose_partition_lock(Max(a, b));
 }
 
 static void
 unlock_two_partitions(int a, int b)
 {
-	rose_write_unlock_partition(Max(a, b));
+	rose_partition_unlock(Max(a, b));
 	if (a != b)
-		rose_write_unlock_partition(Min(a, b));
+		rose_partition_unlock(Min(a, b));
 }
 
 /* Write what was planned, and repeat others' key-share locks above it; false: no room. */
@@ -480,7 +480,7 @@ try_lock(RoseTree *tree, const TargetVersion *target, CommandId cid,
 	new.version.lockmode = (uint8) mode;
 
 	*again = false;
-	rose_write_lock_partition(target->partition);
+	rose_partition_lock(target->partition);
 	rose_conflict_check(tree, target->key, target->seq, mode, cid, conflict);
 	/* updates that kept the key do not concern who only wants to keep the key, as in heap */
 	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
@@ -489,7 +489,7 @@ try_lock(RoseTree *tree, const TargetVersion *target, CommandId cid,
 	if (conflict->result == TM_Ok && !conflict->locked && !is_held_by_own_version(target, mode) &&
 		!rose_write_reuse_lock(tree, &conflict->dead_lock, &new, log))
 		*again = !rose_write_versions(tree, &new, 1, log);
-	rose_write_unlock_partition(target->partition);
+	rose_partition_unlock(target->partition);
 }
 
 /* Lock the target or what became of it; *tid follows. */

@@ -23,21 +23,11 @@
 #include "access/detoast.h"
 #include "access/twophase.h"
 #include "access/xact.h"
-#include "common/hashfn.h"
 #include "lsm/read/rose_tid.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
-#include "storage/shmem.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
-
-typedef struct RosePartitionsShared
-{
-	int			tranche;		/* constant */
-	LWLockPadded locks[ROSE_WRITE_PARTITIONS];
-} RosePartitionsShared;
-
-static LWLockPadded *PartitionLocks = NULL;
 
 /* The transaction's reader of the table written last. */
 static struct
@@ -47,80 +37,6 @@ static struct
 	RoseSchema *schema;
 	RoseKeyReader *reader;
 }			WriteCache;
-
-/* ---- shared memory ---- */
-
-Size
-rose_write_shmem_size(void)
-{
-	return sizeof(RosePartitionsShared);
-}
-
-void
-rose_write_shmem_init(bool found)
-{
-	RosePartitionsShared *area;
-	bool		have;
-
-	area = ShmemInitStruct("rose key partitions", sizeof(*area), &have);
-	if (!have)
-	{
-		area->tranche = LWLockNewTrancheId();
-		for (int i = 0; i < ROSE_WRITE_PARTITIONS; i++)
-			LWLockInitialize(&area->locks[i].lock, area->tranche);
-	}
-	LWLockRegisterTranche(area->tranche, "RoseKeyPartition");
-	PartitionLocks = area->locks;
-}
-
-/*
- * Two sessions that find different locks for one key would both find it free.  What all of them use is
- * fixed when the table is first touched.
- */
-static void
-report_other_hash(RoseTree *tree)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot write to table \"%s\", because keys are hashed by other functions than before",
-					RelationGetRelationName(tree->rel)),
-			 errdetail("A hash operator class for a column of the primary key was dropped or replaced."),
-			 errhint("Use REINDEX TABLE, or restart the server.")));
-}
-
-int
-rose_write_partition_of_hash(RoseTree *tree, uint64 hash)
-{
-	uint32		h = hash_combine((uint32) rose_locator_rel(tree->locator),
-								 (uint32) rose_locator_db(tree->locator));
-
-	if (unlikely(tree->schema->hash_functions != tree->shared->hash_functions))
-		report_other_hash(tree);
-	if (tree->schema->nkeys > 0 && tree->schema->hashable)
-		h = hash_combine(h, (uint32) hash);
-	return murmurhash32(h) % ROSE_WRITE_PARTITIONS;
-}
-
-int
-rose_write_partition(RoseTree *tree, const Datum *key)
-{
-	return rose_write_partition_of_hash(tree, rose_key_hash(tree->schema, key));
-}
-
-void
-rose_write_lock_partition(int partition)
-{
-	LWLockAcquire(&PartitionLocks[partition].lock, LW_EXCLUSIVE);
-}
-
-/* Who wanted to write past C0 has written, or need not. */
-void
-rose_write_unlock_partition(int partition)
-{
-	LWLockRelease(&PartitionLocks[partition].lock);
-	if (unlikely(rose_direct_tree != NULL))
-		rose_direct_end();
-}
 
 /* ---- transaction state ---- */
 

@@ -20,9 +20,6 @@
 #include "lsm/read/rose_lookup.h"
 #include "nodes/lockoptions.h"
 
-extern Size rose_write_shmem_size(void);	/* key-partition locks */
-extern void rose_write_shmem_init(bool found);
-
 typedef enum RoseInsertResult
 {
 	ROSE_INSERT_OK,

@@ -11,6 +11,7 @@
 #include "lsm/read/rose_key_reader.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_partition.h"
 #include "lsm/write/rose_write.h"
 
 /*
@@ -25,14 +26,6 @@ typedef struct RoseNewVersion
 } RoseNewVersion;
 
 /* ---- rose_write.c ---- */
-
-#define ROSE_WRITE_PARTITIONS 64	/* all of them fit a backend's LWLock limit */
-
-/* One of the key-partition locks; partitions are locked in ascending order. */
-extern int	rose_write_partition(RoseTree *tree, const Datum *key);
-extern int	rose_write_partition_of_hash(RoseTree *tree, uint64 hash);	/* rose_key_hash */
-extern void rose_write_lock_partition(int partition);
-extern void rose_write_unlock_partition(int partition);
 
 /* A reader of the current transaction, made once. */
 extern RoseKeyReader *rose_write_reader(RoseTree *tree);

@@ -1,0 +1,27 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_partition.h
+ *	  Key-partition locks.
+ *
+ * Partitions are locked in ascending order, before C0's locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_PARTITION_H
+#define ROSE_PARTITION_H
+
+#include "lsm/tree/rose_tree.h"
+#include "storage/lwlock.h"
+
+extern Size rose_partition_shmem_size(void);	/* key-partition locks */
+extern void rose_partition_shmem_init(bool found);
+
+#define ROSE_PARTITIONS 64	/* all of them fit a backend's LWLock limit */
+
+/* One of the key-partition locks; partitions are locked in ascending order. */
+extern int	rose_partition_of_key(RoseTree *tree, const Datum *key);
+extern int	rose_partition_of_hash(RoseTree *tree, uint64 hash);	/* rose_key_hash */
+extern void rose_partition_lock(int partition);
+extern void rose_partition_unlock(int partition);
+
+#endif							/* ROSE_PARTITION_H */
