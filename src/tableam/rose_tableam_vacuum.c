@@ -17,6 +17,7 @@
 #include "access/transam.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "miscadmin.h"

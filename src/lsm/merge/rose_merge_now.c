@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_merge_internal.h"
 
 #include "lsm/merge/rose_spill.h"

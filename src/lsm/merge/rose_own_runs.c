@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_own_runs.h"
 
 #include "lsm/merge/rose_merge.h"
@@ -34,69 +35,6 @@
 
 /* So many components: merges cannot be left to others. */
 #define MANY_COMPONENTS		(ROSE_MAX_COMPONENTS / 2)
-
-static bool
-has_private_runs(const RoseManifest *manifest)
-{
-	for (int i = 0; i < manifest->ncomponents; i++)
-		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
-			return true;
-	return false;
-}
-
-/* Decide on one private run. */
-static void
-settle_run(RoseTree *tree, int index, RoseManifestEdit *edit)
-{
-	const RoseComponentEntryDisk *entry = &tree->manifest.components[index];
-	RoseComponentEntryDisk *update;
-	RosePrivateOwners owners;
-
-	switch (rose_private_owners(tree, entry, &owners))
-	{
-		case ROSE_PRIVATE_OPEN:
-		case ROSE_PRIVATE_PARTLY:
-			return;
-		case ROSE_PRIVATE_ABORTED:
-			edit->remove[edit->nremove++] = entry->id;
-			return;
-		case ROSE_PRIVATE_COMMITTED:
-			break;
-	}
-	/* a pending one is still the property of its epoch */
-	if (entry->state != ROSE_COMPONENT_LIVE || owners.naborted > 0 ||
-		rose_component_info(rose_tree_component(tree, index))->nwriters > 0)
-		return;
-	update = &edit->update[edit->nupdate++];
-	*update = *entry;
-	update->flags &= ~(ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS);
-	update->owner_xid = 0;
-}
-
-void
-rose_settle_private_runs(RoseTree *tree)
-{
-	RoseManifestEdit *edit;
-	const RoseManifest *manifest = rose_tree_manifest(tree);
-
-	if (!has_private_runs(manifest) ||
-		!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
-		return;
-
-	edit = palloc0(sizeof(RoseManifestEdit));
-	manifest = rose_tree_manifest(tree);
-	for (int i = 0; i < manifest->ncomponents; i++)
-		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
-			settle_run(tree, i, edit);
-	if (edit->nremove > 0 || edit->nupdate > 0)
-	{
-		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
-		if (edit->nupdate > 0)
-			rose_store_settle(tree->rel, &tree->shared->store);
-	}
-	pfree(edit);
-	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-}
 
 /* ---- without a worker ---- */
 
@@ -162,7 +100,7 @@ rose_tidy_own_runs(RoseTree *tree, bool worker)
 	MemoryContext context;
 	RoseSpillSchemas schemas;
 
-	if (!has_private_runs(&tree->manifest) && (worker || !many))
+	if (!rose_manifest_has_private_runs(&tree->manifest) && (worker || !many))
 		return;
 	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock))
 	{

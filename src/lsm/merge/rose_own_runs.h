@@ -12,13 +12,6 @@
 #include "lsm/tree/rose_tree.h"
 
 /*
- * Look after private runs: those of aborted transactions are dropped, those of
- * committed ones become ordinary if they can without being rewritten.  Takes
- * ROSE_LOCK_SPILL, does not wait for it.
- */
-extern void rose_settle_private_runs(RoseTree *tree);
-
-/*
  * Join private runs of transactions in progress, if they are many, in this process:
  * for a writer whose table no worker can or will merge.  worker: one would merge what is committed; without
  * one that is done here, too, when there are many components.

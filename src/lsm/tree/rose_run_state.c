@@ -92,3 +92,12 @@ rose_tree_logs_locks(void)
 {
 	return max_prepared_xacts > 0;
 }
+
+bool
+rose_manifest_has_private_runs(const RoseManifest *manifest)
+{
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
+			return true;
+	return false;
+}

@@ -34,6 +34,8 @@ extern RosePrivateState rose_private_state(RoseTree *tree, const RoseComponentEn
 extern RosePrivateState rose_private_owners(RoseTree *tree, const RoseComponentEntryDisk *entry,
 											RosePrivateOwners *owners);
 
+extern bool rose_manifest_has_private_runs(const RoseManifest *manifest);
+
 /* What became of one of them. */
 extern RoseXidStatus rose_private_owner_status(uint64 owner);
 

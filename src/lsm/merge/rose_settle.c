@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_settle.c
+ *	  Private runs whose transactions have all ended.
+ *
+ * When all its transactions have ended, and
+ *
+ * 	  all aborted	  the run is dropped
+ * 	  all committed	  and no subtransaction wrote rows: it is an ordinary run from now on,
+ * 					  by a change of its manifest entry alone
+ * 	  else			  it may be merged, which drops rows of what aborted
+ *
+ * Locking: ROSE_LOCK_SPILL while entries are changed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/merge/rose_settle.h"
+
+#include "lsm/tree/rose_run_state.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+
+/* Decide on one private run. */
+static void
+settle_run(RoseTree *tree, int index, RoseManifestEdit *edit)
+{
+	const RoseComponentEntryDisk *entry = &tree->manifest.components[index];
+	RoseComponentEntryDisk *update;
+	RosePrivateOwners owners;
+
+	switch (rose_private_owners(tree, entry, &owners))
+	{
+		case ROSE_PRIVATE_OPEN:
+		case ROSE_PRIVATE_PARTLY:
+			return;
+		case ROSE_PRIVATE_ABORTED:
+			edit->remove[edit->nremove++] = entry->id;
+			return;
+		case ROSE_PRIVATE_COMMITTED:
+			break;
+	}
+	/* a pending one is still the property of its epoch */
+	if (entry->state != ROSE_COMPONENT_LIVE || owners.naborted > 0 ||
+		rose_component_info(rose_tree_component(tree, index))->nwriters > 0)
+		return;
+	update = &edit->update[edit->nupdate++];
+	*update = *entry;
+	update->flags &= ~(ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS);
+	update->owner_xid = 0;
+}
+
+void
+rose_settle_private_runs(RoseTree *tree)
+{
+	RoseManifestEdit *edit;
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+
+	if (!rose_manifest_has_private_runs(manifest) ||
+		!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
+		return;
+
+	edit = palloc0(sizeof(RoseManifestEdit));
+	manifest = rose_tree_manifest(tree);
+	for (int i = 0; i < manifest->ncomponents; i++)
+		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
+			settle_run(tree, i, edit);
+	if (edit->nremove > 0 || edit->nupdate > 0)
+	{
+		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
+		if (edit->nupdate > 0)
+			rose_store_settle(tree->rel, &tree->shared->store);
+	}
+	pfree(edit);
+	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+}

@@ -1,0 +1,22 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_settle.h
+ *	  Private runs whose transactions have all ended.
+ *
+ * What became of them is rose_run_state.h's; this is what is done about it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_SETTLE_H
+#define ROSE_SETTLE_H
+
+#include "lsm/tree/rose_tree.h"
+
+/*
+ * Look after private runs: those of aborted transactions are dropped, those of
+ * committed ones become ordinary if they can without being rewritten.  Takes
+ * ROSE_LOCK_SPILL, does not wait for it.
+ */
+extern void rose_settle_private_runs(RoseTree *tree);
+
+#endif							/* ROSE_SETTLE_H */
