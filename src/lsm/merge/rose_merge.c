@@ -38,23 +38,12 @@
 
 #include "lsm/merge/rose_merge_internal.h"
 
-#include "lsm/merge/rose_forget.h"
-#include "lsm/snapshot/rose_horizon.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_pieces.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/lmgr.h"
-#include "util/rose_gentle.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
-
-/* Versions between two looks at the clock. */
-#define CLOCK_EVERY			256
-
-/* After a batch of fewer versions than that, or none, so many are taken one by one. */
-#define ROWS_OF_GOOD_BATCH	4
-#define ROWS_WITHOUT_BATCH	32
 
 /* ---- lock ---- */
 
@@ -73,15 +62,6 @@ rose_merge_unlock(const LOCKTAG *tag, bool keep)
 }
 
 /* ---- begin ---- */
-
-static bool
-is_input(const RoseMerge *merge, uint32 id)
-{
-	for (int i = 0; i < merge->ninputs; i++)
-		if (merge->inputs[i].entry.id == id)
-			return true;
-	return false;
-}
 
 /*
  * A join moves rows to the newest input's place, in front of all that stands between: of what has not
@@ -122,60 +102,6 @@ collect_inputs(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest,
 			merge->inputs[merge->ninputs++].entry = *entry;
 	}
 	return !merge->pass || rose_merge_pass_possible(manifest);
-}
-
-bool
-rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest)
-{
-	int			newest = 0;
-
-	while (newest < manifest->ncomponents &&
-		   !is_input(merge, manifest->components[newest].id))
-		newest++;
-	for (int i = newest; i < manifest->ncomponents; i++)
-		if (!is_input(merge, manifest->components[i].id) &&
-			!(merge->pass && manifest->components[i].level == 2))
-			return false;
-	return true;
-}
-
-/*
- * What an output of these sources may forget: the xid to store, 0 = nothing.  *settled:
- * since when all of them are.
- */
-static uint64
-may_forget(RoseTree *tree, const RoseComponentEntryDisk *const *sources, int nsources,
-		   bool bottom, uint64 *settled)
-{
-	RoseForgetInput input = {.nsources = nsources,.bottom = bottom};
-	TransactionId xmin;
-
-	*settled = ROSE_SETTLED_BEFORE_ALL;
-	for (int i = 0; i < nsources; i++)
-	{
-		uint64		since = rose_store_settled(&tree->shared->store, sources[i]->id);
-
-		input.sources[i] = sources[i];
-		if (since == ROSE_UNSETTLED || (sources[i]->flags & ROSE_COMPONENT_PRIVATE))
-			*settled = ROSE_UNSETTLED;
-		else if (*settled != ROSE_UNSETTLED)
-			*settled = Max(*settled, since);
-	}
-	input.settled = *settled;
-	/* in this order: who takes a pin after the look at pins has a newer snapshot or counts here */
-	input.horizon = rose_horizon_oldest(tree->rel);
-	input.oldest_pin = rose_pin_oldest(tree->locator, &xmin);
-	input.pinned_xmin = TransactionIdIsValid(xmin) ?
-		U64FromFullTransactionId(rose_full_xid(xmin)) : 0;
-	return rose_forget_xid(&input);
-}
-
-bool
-rose_merge_could_forget(RoseTree *tree, const RoseComponentEntryDisk *entry)
-{
-	uint64		settled;
-
-	return entry->max_seq != ROSE_SEQ_OLDEST && may_forget(tree, &entry, 1, true, &settled) != 0;
 }
 
 /* A single component that only changes its level need not be rewritten. */
@@ -328,28 +254,6 @@ plan_whole(RoseMerge *merge, RoseTree *tree)
 	}
 }
 
-/*
- * Outputs of a merge into C1 end where an old part of C1 ends if they can: it
- * is freed then.  The last part is no use: it ends where everything does.
- */
-static int
-find_old_part(const RoseMerge *merge)
-{
-	int			first = -1;
-
-	for (int i = 0; i < merge->nsources && !merge->pass; i++)
-	{
-		const RoseMergeInput *source = merge->sources[i];
-
-		if (source->entry.level != merge->target_level || source->from == source->to)
-			continue;
-		if (first >= 0)
-			return first;
-		first = i;
-	}
-	return -1;
-}
-
 static void
 open_sources(RoseMerge *merge, RoseTree *tree)
 {
@@ -377,56 +281,6 @@ open_sources(RoseMerge *merge, RoseTree *tree)
 }
 
 static void
-open_compactor(RoseMerge *merge, RoseTree *tree)
-{
-	const RoseComponentEntryDisk *sources[ROSE_MERGE_MAX_SOURCES];
-	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
-		(merge->target_level < 2 ? ROSE_BUILD_UPPER : 0);
-	bool		bottom = merge->kind == ROSE_PICK_MERGE &&
-		rose_merge_at_bottom(merge, rose_tree_manifest(tree));
-	uint64		forget_xid;
-
-	for (int i = 0; i < merge->nsources; i++)
-		sources[i] = &merge->sources[i]->entry;
-	forget_xid = may_forget(tree, sources, merge->nsources, bottom, &merge->settled);
-	merge->compactor = rose_compactor_create(tree->rel, &tree->shared->store, merge->schema,
-											 merge->expected_rows, options,
-											 rose_horizon_get(tree->rel, merge->stride_context),
-											 bottom, merge->stride_context);
-	if (forget_xid != 0)
-		rose_compactor_forget(merge->compactor, FullTransactionIdFromU64(forget_xid));
-}
-
-static void
-open_output(RoseMerge *merge, RoseTree *tree)
-{
-	int			options = ROSE_BUILD_PRIVATE | ROSE_BUILD_UPPER |
-		(merge->keep ? ROSE_BUILD_KEEP : 0);
-
-	if (merge->kind != ROSE_PICK_MERGE)
-		merge->builder = rose_component_builder_create(tree->rel, &tree->shared->store,
-													   merge->schema, merge->expected_rows,
-													   options, merge->stride_context);
-	if (merge->kind != ROSE_PICK_JOIN)
-		open_compactor(merge, tree);
-	merge->nopen = 0;
-	merge->old_part = find_old_part(merge);
-	merge->complete = false;
-	merge->output_read = 0;
-}
-
-static void
-free_output(RoseMerge *merge)
-{
-	if (merge->builder)
-		rose_component_builder_free(merge->builder);
-	if (merge->compactor)
-		rose_compactor_free(merge->compactor);
-	merge->builder = NULL;
-	merge->compactor = NULL;
-}
-
-static void
 end_stride(RoseMerge *merge)
 {
 	merge->in_stride = false;
@@ -451,164 +305,6 @@ begin_stride(RoseMerge *merge, RoseTree *tree)
 	merge->in_stride = true;
 	merge->exhausted = false;
 	return true;
-}
-
-/* ---- rows ---- */
-
-/* May the output end here, but for the key?  Not with next to nothing left for another. */
-static bool
-is_output_full(const RoseMerge *merge)
-{
-	if (merge->pass)
-		return merge->output_read >= merge->cut_rows;
-	if (merge->output_read < merge->least_rows ||
-		merge->total - merge->nread < merge->least_rows / 2)
-		return false;
-	return merge->output_read >= merge->cut_rows ||
-		(merge->old_part >= 0 &&
-		 rose_merge_cursor_ordinal(merge->cursor, merge->old_part) ==
-		 merge->sources[merge->old_part]->to);
-}
-
-/* A join keeps what was committed since it began with the rest. */
-static void
-add_row(RoseMerge *merge, const RoseRow *row)
-{
-	RoseMergeFate fate = rose_merge_judge(merge->judge, row);
-
-	if (fate == ROSE_FATE_ABORTED)
-		return;
-	if (fate == ROSE_FATE_OPEN || merge->compactor == NULL)
-	{
-		Assert(merge->builder != NULL);
-		rose_component_builder_add(merge->builder, row);
-		merge->nopen++;
-	}
-	else
-		rose_compactor_add(merge->compactor, row);
-}
-
-/* One version; false at the end of the output. */
-static bool
-merge_one(RoseMerge *merge)
-{
-	const RoseRow *row = merge->row;
-
-	if (row == NULL)
-		row = rose_merge_cursor_next(merge->cursor);
-	merge->row = NULL;
-	if (row == NULL)
-	{
-		merge->exhausted = true;
-		return false;
-	}
-	if (is_output_full(merge) &&
-		rose_compactor_is_new_key(merge->compactor, row))
-	{
-		merge->row = row;
-		return false;
-	}
-	merge->nread++;
-	merge->output_read++;
-	add_row(merge, row);
-	return true;
-}
-
-/*
- * Many versions at once, if the next ones are such that this can be done; false if not.  After
- * some vain attempts the next ones come later.
- */
-static bool
-merge_batch(RoseMerge *merge)
-{
-	RoseMergeBatch batch;
-	const RoseRow *row;
-	uint64		max = ROSE_MERGE_BATCH;
-
-	if (merge->no_batches > 0)
-	{
-		merge->no_batches--;
-		return false;
-	}
-	if (merge->kind != ROSE_PICK_MERGE || merge->row != NULL || is_output_full(merge))
-		return false;
-	row = rose_merge_cursor_peek(merge->cursor);
-	if (row == NULL || !rose_compactor_is_new_key(merge->compactor, row))
-		return false;
-	if (merge->cut_rows > merge->output_read)
-		max = Min(max, merge->cut_rows - merge->output_read);
-	if (!rose_merge_cursor_batch(merge->cursor, rose_compactor_oldest(merge->compactor),
-								 (int) max, &batch))
-	{
-		merge->no_batches = ROWS_WITHOUT_BATCH;
-		return false;
-	}
-	rose_compactor_add_batch(merge->compactor, batch.rows, batch.tokens);
-	rose_merge_cursor_end_batch(merge->cursor);
-	merge->nread += batch.npassed;
-	merge->output_read += batch.npassed;
-	rose_gentle_many(batch.npassed);
-	if (batch.npassed < ROWS_OF_GOOD_BATCH)
-		merge->no_batches = ROWS_WITHOUT_BATCH;
-	return true;
-}
-
-/* True when the output has all its versions. */
-static bool
-merge_rows(RoseMerge *merge, int budget_ms)
-{
-	instr_time	start;
-
-	INSTR_TIME_SET_CURRENT(start);
-	for (;;)
-	{
-		instr_time	now;
-
-		for (int i = 0; i < CLOCK_EVERY; i++)
-		{
-			if (merge_batch(merge))
-				break;
-			if (!merge_one(merge))
-				return true;
-			rose_gentle_row();
-		}
-		CHECK_FOR_INTERRUPTS();
-		if (budget_ms == 0)
-			continue;
-		INSTR_TIME_SET_CURRENT(now);
-		INSTR_TIME_SUBTRACT(now, start);
-		if (INSTR_TIME_GET_MILLISEC(now) >= budget_ms)
-			return false;
-	}
-}
-
-/* About how many blocks were read for the output: its share of what the stride reads. */
-static uint64
-blocks_read(const RoseMerge *merge)
-{
-	return merge->stride_rows == 0 ? 0 :
-		(uint64) ((double) merge->stride_blocks * merge->output_read / merge->stride_rows);
-}
-
-static void
-finish_output(RoseMerge *merge)
-{
-	merge->has_output = merge->has_open = false;
-	if (merge->compactor)
-		merge->has_output = rose_compactor_finish(merge->compactor, &merge->output);
-	if (merge->builder && merge->nopen > 0)
-	{
-		bool		joined = merge->kind == ROSE_PICK_JOIN;
-
-		rose_component_builder_finish(merge->builder,
-									  joined ? &merge->output : &merge->open_output);
-		merge->has_output = merge->has_output || joined;
-		merge->has_open = !joined;
-	}
-	/* what the sources had left out counts on */
-	for (int i = 0; i < merge->nsources; i++)
-		merge->output.max_xid = Max(merge->output.max_xid, merge->sources[i]->entry.max_xid);
-	merge->complete = true;
 }
 
 /* ---- steps ---- */
@@ -640,19 +336,19 @@ static RoseMergeProgress
 work_on_output(RoseMerge *merge, RoseTree *tree, int budget_ms)
 {
 	rebind(merge, tree);
-	if (!merge->builder && !merge->compactor)
-		open_output(merge, tree);
+	if (!rose_merge_output_is_open(merge))
+		rose_merge_output_open(merge, tree);
 	if (!merge->complete)
 	{
-		bool		all_read = merge_rows(merge, budget_ms);
+		bool		all_read = rose_merge_output_fill(merge, budget_ms);
 
 		rose_merge_stats_progress(&tree->shared->merge_stats, merge->stats_slot,
 								  merge->nread, merge->total);
 		if (!all_read)
 			return ROSE_MERGE_MORE;
 		ROSE_STOP_POINT("merge-read");
-		finish_output(merge);
-		rose_merge_stats_merged(&tree->shared->merge_stats, blocks_read(merge),
+		rose_merge_output_finish(merge);
+		rose_merge_stats_merged(&tree->shared->merge_stats, rose_merge_output_blocks_read(merge),
 								merge->has_output ? merge->output.nblocks : 0);
 		if (merge->compactor)
 			rose_merge_stats_missing(&tree->shared->merge_stats,
@@ -661,7 +357,7 @@ work_on_output(RoseMerge *merge, RoseTree *tree, int budget_ms)
 	}
 	rose_merge_publish(merge, tree);
 	ROSE_STOP_POINT("merge-published");
-	free_output(merge);
+	rose_merge_output_free(merge);
 	if (merge->alone)
 		rose_pin_renew(merge->locator);
 	return ROSE_MERGE_DONE;
@@ -702,7 +398,7 @@ rose_merge_end(RoseMerge *merge, RoseTree *tree)
 		rose_owner_forget(merge->locator);
 	else
 		rose_merge_stats_end(&tree->shared->merge_stats, merge->stats_slot);
-	free_output(merge);
+	rose_merge_output_free(merge);
 	rose_merge_let_go(merge);
 	MemoryContextDelete(merge->context);
 }
@@ -741,5 +437,5 @@ rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
 	for (int i = 0; i < merge->nparts; i++)
 		if (merge->parts[i] == entry->id)
 			return true;
-	return is_input(merge, entry->id) || (merge->pass && entry->level == 2);
+	return rose_merge_is_input(merge, entry->id) || (merge->pass && entry->level == 2);
 }

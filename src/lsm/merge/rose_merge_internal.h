@@ -117,11 +117,31 @@ typedef enum RoseMergeFate
 extern RoseMergeJudge *rose_merge_judge_create(const RoseMerge *merge);
 extern RoseMergeFate rose_merge_judge(RoseMergeJudge *judge, const RoseRow *row);
 
+/* --- the bottom of the tree (rose_merge_bottom.c) --- */
+extern bool rose_merge_is_input(const RoseMerge *merge, uint32 id);
+
 /* Is everything from the newest input on an input, or C2 that the merge takes along? */
 extern bool rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest);
 
 /* Could a merge of this component alone, at the bottom, forget what it has to forget now? */
 extern bool rose_merge_could_forget(RoseTree *tree, const RoseComponentEntryDisk *entry);
+
+/*
+ * What an output of these sources may forget: the xid to store, 0 = nothing.  *settled:
+ * since when all of them are.
+ */
+extern uint64 rose_merge_may_forget(RoseTree *tree, const RoseComponentEntryDisk *const *sources,
+									int nsources, bool bottom, uint64 *settled);
+
+/* --- the output under construction (rose_merge_output.c) --- */
+extern bool rose_merge_output_is_open(const RoseMerge *merge);
+extern void rose_merge_output_open(RoseMerge *merge, RoseTree *tree);
+/* Merge into it for at most budget_ms (0: no limit); true when it has all its versions. */
+extern bool rose_merge_output_fill(RoseMerge *merge, int budget_ms);
+extern void rose_merge_output_finish(RoseMerge *merge);
+/* About how many blocks were read for it: its share of what the stride reads. */
+extern uint64 rose_merge_output_blocks_read(const RoseMerge *merge);
+extern void rose_merge_output_free(RoseMerge *merge);
 
 /* --- passes (rose_merge_pass.c) --- */
 
