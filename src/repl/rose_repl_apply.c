@@ -24,6 +24,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
+#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/write/rose_write.h"
 #include "repl/rose_repl_int.h"

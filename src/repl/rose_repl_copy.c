@@ -22,6 +22,7 @@
 #include "access/xlog.h"
 #include "commands/copy.h"
 #include "executor/executor.h"
+#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/write/rose_write.h"

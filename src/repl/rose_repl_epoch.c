@@ -22,6 +22,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "commands/defrem.h"
+#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_write.h"
 #include "miscadmin.h"

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
+#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/tree/rose_tree.h"
 #include "repl/rose_repl.h"
 #include "repl/rose_repl_columns.h"

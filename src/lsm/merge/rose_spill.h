@@ -13,6 +13,7 @@
 
 #include "postgres.h"
 
+#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/tree/rose_tree.h"
 
 /*
@@ -57,31 +58,11 @@ extern bool rose_spill_own(RoseTree *tree, Oid subid, uint64 epoch);
 extern bool rose_spill_whole(RoseTree *tree);
 
 /*
- * The same in two steps, of which the second may be another process' while rows are
- * written to new memtables.
- *
- * rose_epoch_freeze: what is in the C0s of all tables that the subscription feeds now is for
- * this epoch, whoever spills it; *nbytes: how much that is.  Takes moments and no
- * locks on tables.  False: some table has no slot for a new memtable and needs
- * rose_spill.
- *
- * rose_epoch_spill: what is for this epoch.
- */
-extern bool rose_epoch_freeze(Oid subid, uint64 epoch, uint64 *nbytes);
-extern bool rose_epoch_spill(RoseTree *tree, Oid subid, uint64 epoch);
-
-/*
  * Has the table so few components that a spill leaves room for merges to publish what
  * they make?  Where a spill can be put off, merges go first: a manifest that is full
  * takes neither.
  */
 extern bool rose_spill_has_room(RoseTree *tree);
-
-/*
- * The epoch's position is committed: its pending runs, and those of earlier
- * epochs, become live, their memtables are freed.
- */
-extern void rose_epoch_publish(RoseTree *tree, Oid subid, uint64 epoch);
 
 /*
  * Ask a background worker of this database to spill, because the arena is
