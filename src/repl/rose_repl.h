@@ -27,7 +27,7 @@ extern void rose_repl_shmem_init(bool found);	/* under AddinShmemInitLock */
 extern void rose_repl_register(void);
 
 /* ---------------------------------------------------------------------
- * The catalog (rose_repl_catalog.c).  All need a transaction.  Reads take a
+ * The catalog (rose_subscription.c).  All need a transaction.  Reads take a
  * fresh snapshot and check no privileges.
  */
 
@@ -85,7 +85,7 @@ typedef struct RoseUpstreamColumns
 	char	  **names;
 } RoseUpstreamColumns;
 
-/* Which local column has the values of which of the upstream's (rose_repl_columns.c). */
+/* Which local column has the values of which of the upstream's (rose_columns.c). */
 typedef struct RoseColumnMap
 {
 	int			n;
@@ -139,7 +139,7 @@ extern void rose_subscription_lock_table(Oid relid);
 extern Oid	rose_subscription_of_table(Oid relid);
 
 /* ---------------------------------------------------------------------
- * The upstream (rose_repl_conn.c).  The connection ends with the memory of the
+ * The upstream (rose_upstream.c).  The connection ends with the memory of the
  * process or by rose_upstream_disconnect; callers in user backends use PG_FINALLY.
  */
 struct WalReceiverConn;
@@ -156,7 +156,7 @@ extern void rose_upstream_create_slot(struct WalReceiverConn *conn, const char *
 extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *slot);
 
 /* ---------------------------------------------------------------------
- * Who the upstream is (rose_repl_identity.c).  All need a transaction.
+ * Who the upstream is (rose_identity.c).  All need a transaction.
  */
 
 /* Why a subscription is blocked: rose.stat_subscription.blocked_reason. */

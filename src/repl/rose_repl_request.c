@@ -19,7 +19,7 @@
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "storage/ipc.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"

@@ -17,7 +17,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"

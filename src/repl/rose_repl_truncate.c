@@ -8,7 +8,7 @@
  * Whether that may be done was decided before, by who made the subscription or asks for the
  * copy; so no privileges are looked at, and an owner who may not truncate his table, or use
  * its schema, is in nobody's way.  What the tables' owners have attached to them runs as
- * those owners, as ever (rose_repl_rights.h).  One truncation has the rights of one role, so
+ * those owners, as ever (rose_rights.h).  One truncation has the rights of one role, so
  * tables with triggers of several owners are truncated one owner after the other, each
  * with the tables that foreign keys tie to them.
  *
@@ -27,7 +27,7 @@
 #include "commands/trigger.h"
 #include "compat/rose_compat_repl.h"
 #include "repl/rose_repl.h"
-#include "repl/rose_repl_rights.h"
+#include "repl/rose_rights.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"

@@ -11,7 +11,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "repl/rose_repl_wire.h"
+#include "repl/rose_wire.h"
 
 /* How values of a type in binary format are taken without calling its receive function. */
 typedef enum RoseReplDirect
@@ -35,7 +35,7 @@ typedef struct RoseReplColumn
 {
 	int			remote;			/* column of the upstream's tuple, or -1 */
 	RoseReplDirect direct;
-	bool		has_code;		/* its type may have code of a user: see rose_repl_rights.h */
+	bool		has_code;		/* its type may have code of a user: see rose_rights.h */
 	FmgrInfo	input;
 	Oid			input_ioparam;
 	FmgrInfo	receive;		/* looked up when first needed */

@@ -22,7 +22,7 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "replication/walreceiver.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
@@ -133,7 +133,7 @@ discreet_message(Oid relid, const char *error_code)
 					error_code, relid);
 }
 
-/* A reason that cannot be seen again is kept (rose_repl_identity.c). */
+/* A reason that cannot be seen again is kept (rose_identity.c). */
 static void
 keep_reason(const char *reason)
 {

@@ -38,7 +38,7 @@ fi
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/unit" \
 	"$here"/unit*.c "$src"/util/rose_bitpack.c "$src"/util/rose_bloom.c \
-	"$src"/util/rose_losertree.c "$src"/repl/rose_repl_wire.c "$src"/codec/*.c "$src"/page/*.c \
+	"$src"/util/rose_losertree.c "$src"/repl/rose_wire.c "$src"/codec/*.c "$src"/page/*.c \
 	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" \
 	-L"$(dirname "$($PG_CONFIG --pkglibdir)")/lib" \
 	-lpgcommon -lpgport -llz4 -lm

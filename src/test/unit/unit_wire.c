@@ -11,7 +11,7 @@
  */
 #include "postgres.h"
 
-#include "repl/rose_repl_wire.h"
+#include "repl/rose_wire.h"
 
 #include "unit.h"
 

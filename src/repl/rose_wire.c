@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_wire.c
+ * rose_wire.c
  *	  Reads pgoutput's Insert, Update and Delete messages in place.
  *
  * Core's functions for this (logicalproto.h) copy each value to memory of its own, which costs as
@@ -21,7 +21,7 @@
 #include "postgres.h"
 
 #include "port/pg_bswap.h"
-#include "repl/rose_repl_wire.h"
+#include "repl/rose_wire.h"
 
 typedef struct Reader
 {

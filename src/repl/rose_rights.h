@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_rights.h
+ * rose_rights.h
  *	  Running a user's code with the rights of the table's owner.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_REPL_RIGHTS_H
-#define ROSE_REPL_RIGHTS_H
+#ifndef ROSE_RIGHTS_H
+#define ROSE_RIGHTS_H
 
 #include "postgres.h"
 
@@ -24,4 +24,4 @@ extern bool rose_rights_type_has_code(Oid type);
 extern void rose_rights_take(Oid owner, RoseRights *before);
 extern void rose_rights_give_back(const RoseRights *before);
 
-#endif							/* ROSE_REPL_RIGHTS_H */
+#endif							/* ROSE_RIGHTS_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_batch.c
+ * rose_batch.c
  *	  Batches: upstream transactions gathered into one local transaction.
  *
  * A batch begins with the first change that follows the last one, and ends only
@@ -19,7 +19,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"

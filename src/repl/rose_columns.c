@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_columns.c
+ * rose_columns.c
  *	  From the upstream's columns to local ones.
  *
  * A column is known by its number on both sides, for names change, and may come to mean another
@@ -19,7 +19,7 @@
  */
 #include "postgres.h"
 
-#include "repl/rose_repl_columns.h"
+#include "repl/rose_columns.h"
 
 #include "utils/lsyscache.h"
 #include "utils/rel.h"

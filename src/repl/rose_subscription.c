@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_catalog.c
+ * rose_subscription.c
  *	  The subscriptions in the catalog: rose.subscription, subscription_rel and
  *	  subscription_state.
  *
- * How their rows are read and written is rose_repl_rows.c's business; here is what they
+ * How their rows are read and written is rose_rows.c's business; here is what they
  * mean.
  *
  * Rows carry the database that they were made in: a database that was cloned
@@ -20,8 +20,8 @@
 #include "commands/sequence.h"
 #include "miscadmin.h"
 #include "nodes/value.h"
-#include "repl/rose_repl_int.h"
-#include "repl/rose_repl_rows.h"
+#include "repl/rose_repl_internal.h"
+#include "repl/rose_rows.h"
 #include "util/rose_stop_point.h"
 #include "utils/array.h"
 #include "utils/builtins.h"

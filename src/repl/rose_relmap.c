@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_relmap.c
+ * rose_relmap.c
  *	  From the upstream's relations to local tables.
  *
  * The upstream describes a relation before its first change and after each change of
@@ -18,7 +18,7 @@
  * rose.subscription_new.  A table of the upstream that has taken another one's name, and
  * one of ours that is gone, are errors of the table.
  *
- * Columns are known by their numbers (rose_repl_columns.c).  A local column that the upstream does not have must be
+ * Columns are known by their numbers (rose_columns.c).  A local column that the upstream does not have must be
  * able to be NULL and have no default, or be generated: blind writes replace whole rows.
  *
  *-------------------------------------------------------------------------
@@ -34,9 +34,9 @@
 #include "lsm/merge/rose_spill.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "repl/rose_repl_int.h"
-#include "repl/rose_repl_rights.h"
-#include "repl/rose_repl_rows.h"
+#include "repl/rose_repl_internal.h"
+#include "repl/rose_rights.h"
+#include "repl/rose_rows.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_apply.c
+ * rose_apply.c
  *	  From pgoutput's messages to blind writes.
  *
  * INSERT and UPDATE become a PUT, DELETE a TOMBSTONE, a change of the key both.  An
  * UPDATE that leaves a large value untouched does not carry it and becomes
  * a PARTIAL version; so does an INSERT that a row filter made of such an UPDATE.  Nothing is read, but in two cases: the
  * key changes and a large value, which has to move along, does not; and an expression
- * of the table (rose_repl_rules.h) looks at a value that was not sent.
+ * of the table (rose_rules.h) looks at a value that was not sent.
  *
  * TRUNCATE gives the table a new file, which is durable when the local transaction
  * is, while ordinary changes wait for their epoch.  So the batch is cut before the
@@ -27,8 +27,8 @@
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/write/rose_write.h"
-#include "repl/rose_repl_int.h"
-#include "repl/rose_repl_rights.h"
+#include "repl/rose_repl_internal.h"
+#include "repl/rose_rights.h"
 #include "storage/lmgr.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"

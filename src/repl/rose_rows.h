@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_rows.h
+ * rose_rows.h
  *	  Reading and writing rows of the tables of subscriptions.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_REPL_ROWS_H
-#define ROSE_REPL_ROWS_H
+#ifndef ROSE_ROWS_H
+#define ROSE_ROWS_H
 
 #include "postgres.h"
 
@@ -85,4 +85,4 @@ extern void rose_rows_delete(const char *table, RoseRowKey key);
 extern void rose_rows_lock(const char *table, Oid subid);
 extern bool rose_rows_try_lock(const char *table, Oid subid);	/* false: somebody has it */
 
-#endif							/* ROSE_REPL_ROWS_H */
+#endif							/* ROSE_ROWS_H */

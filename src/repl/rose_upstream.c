@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_conn.c
+ * rose_upstream.c
  *	  The connection to an upstream: queries, slots, the stream, feedback.
  *
  * Everything goes through core's libpqwalreceiver, which is loaded when the first
@@ -19,7 +19,7 @@
 #include "fmgr.h"
 #include "libpq/pqformat.h"
 #include "nodes/value.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_columns.h
- *	  From the upstream's columns to local ones: see rose_repl_columns.c.
+ * rose_columns.h
+ *	  From the upstream's columns to local ones: see rose_columns.c.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_REPL_COLUMNS_H
-#define ROSE_REPL_COLUMNS_H
+#ifndef ROSE_COLUMNS_H
+#define ROSE_COLUMNS_H
 
 #include "postgres.h"
 
@@ -45,4 +45,4 @@ extern RoseColumnMap *rose_columns_form(const RoseColumnMap *before,
 										const int16 *local_of);
 extern bool rose_columns_equal(const RoseColumnMap *a, const RoseColumnMap *b);
 
-#endif							/* ROSE_REPL_COLUMNS_H */
+#endif							/* ROSE_COLUMNS_H */

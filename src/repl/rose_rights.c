@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_rights.c
+ * rose_rights.c
  *	  Running a user's code with the rights of the table's owner.
  *
  * A worker is a superuser.  What a table's owner has attached to it must not be: the checks of
@@ -18,7 +18,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
-#include "repl/rose_repl_rights.h"
+#include "repl/rose_rights.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"

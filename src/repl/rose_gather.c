@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_gather.c
+ * rose_gather.c
  *	  Rows gathered before they are written: the last changes of a batch.
  *
  * To write a row into a large memtable is above all to wait for memory, and that
@@ -18,7 +18,7 @@
 #include "access/xact.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_write.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "utils/memutils.h"
 
 /* As many rows as are worth fetching for together, of some tables; and no more memory than this. */

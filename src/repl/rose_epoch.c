@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_epoch.c
+ * rose_epoch.c
  *	  Epochs: making what was applied durable, for all tables at one position.
  *
  * An epoch freezes the memtables of all tables of the subscription, writes them to
  * runs that carry its number, then commits, in an ordinary transaction and with a
  * flush, the row that says "epoch E stands for upstream position P", then
  * publishes the runs.  All but the freezing may be done beside the apply worker, by the
- * spiller: see rose_repl_flight.c.  Runs of an epoch that has no committed row are discarded when a table
+ * spiller: see rose_flight.c.  Runs of an epoch that has no committed row are discarded when a table
  * recovers, so that after a crash all tables stand at P, and the upstream,
  * which was told to keep everything after P, sends the rest again.
  *
@@ -26,7 +26,7 @@
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_write.h"
 #include "miscadmin.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "storage/lmgr.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_stream.c
+ * rose_stream.c
  *	  The loop that reads the stream and decides when batches and epochs end.
  *
  * Policy lives here: a batch ends between upstream transactions when
@@ -8,7 +8,7 @@
  * epoch follows when rose.spill_interval has passed, the arena fills, or somebody
  * asked.  What is confirmed to the upstream is what the state row says, flushed, and
  * nothing else: so the slot is never ahead of the replica, whatever is lost here, and a slot
- * that is ahead is not ours any more (rose_repl_identity.c).  While nothing of ours happens,
+ * that is ahead is not ours any more (rose_identity.c).  While nothing of ours happens,
  * the row is moved now and then.
  *
  * The stream itself tells only how far the upstream has sent.  A second, small
@@ -26,7 +26,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "replication/walreceiver.h"
 #include "utils/guc.h"
 #include "utils/inval.h"

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_rules.h
+ * rose_rules.h
  *	  What a local table demands of its rows, and computes in them.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_REPL_RULES_H
-#define ROSE_REPL_RULES_H
+#ifndef ROSE_RULES_H
+#define ROSE_RULES_H
 
 #include "postgres.h"
 
@@ -32,4 +32,4 @@ extern void rose_rules_apply(RoseRules *rules, Datum *values, bool *nulls);
 extern bool rose_rules_apply_partial(RoseRules *rules, Datum *values, bool *nulls,
 									 bits8 *present);
 
-#endif							/* ROSE_REPL_RULES_H */
+#endif							/* ROSE_RULES_H */

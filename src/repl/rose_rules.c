@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_rules.c
+ * rose_rules.c
  *	  What a local table demands of its rows, and computes in them.
  *
  * NOT NULL, CHECK constraints, the bounds of a partition, stored generated columns.  The
@@ -15,7 +15,7 @@
  */
 #include "postgres.h"
 
-#include "repl/rose_repl_rules.h"
+#include "repl/rose_rules.h"
 
 #include "access/sysattr.h"
 #include "catalog/partition.h"
@@ -24,7 +24,7 @@
 #include "nodes/bitmapset.h"
 #include "nodes/nodes.h"
 #include "optimizer/optimizer.h"
-#include "repl/rose_repl_rights.h"
+#include "repl/rose_rights.h"
 #include "util/rose_version.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"

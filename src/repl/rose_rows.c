@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_rows.c
+ * rose_rows.c
  *	  Reading and writing rows of the tables of subscriptions.
  *
  * The tables are materialized views that nobody refreshes, so that a publication of all tables
@@ -30,7 +30,7 @@
 #include "commands/extension.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "repl/rose_repl_rows.h"
+#include "repl/rose_rows.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_flight.c
+ * rose_flight.c
  *	  An epoch in flight: its runs are written beside the apply worker.
  *
  * At an epoch's boundary the apply worker freezes the memtables of its tables, which
@@ -39,7 +39,7 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_identity.c
+ * rose_identity.c
  *	  Whose changes these are: the upstream's identity, its timeline and WAL, and
  *	  the position of the slot.
  *
@@ -17,7 +17,7 @@
  * on: so that is kept in the state row until the tables are copied anew.
  *
  * The checks rest on the invariant that the slot's confirmed position is never
- * beyond durable_lsn of the committed state row (rose_repl_stream.c).
+ * beyond durable_lsn of the committed state row (rose_stream.c).
  *
  * Nothing here changes the upstream.  The state row is written only where it had
  * nothing to compare with, or the timeline goes on.
@@ -29,7 +29,7 @@
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "nodes/value.h"
-#include "repl/rose_repl_int.h"
+#include "repl/rose_repl_internal.h"
 #include "replication/walreceiver.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"

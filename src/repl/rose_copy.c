@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_copy.c
+ * rose_copy.c
  *	  The initial copy of tables.
  *
  * All tables that wait for their copy are copied in one go: one connection, one
@@ -29,8 +29,8 @@
 #include "miscadmin.h"
 #include "nodes/value.h"
 #include "pgstat.h"
-#include "repl/rose_repl_int.h"
-#include "repl/rose_repl_rights.h"
+#include "repl/rose_repl_internal.h"
+#include "repl/rose_rights.h"
 #include "replication/walreceiver.h"
 #include "storage/lmgr.h"
 #include "util/rose_stop_point.h"

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_wire.h
+ * rose_wire.h
  *	  Changes as pgoutput sends them, read in place.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_REPL_WIRE_H
-#define ROSE_REPL_WIRE_H
+#ifndef ROSE_WIRE_H
+#define ROSE_WIRE_H
 
 #include "postgres.h"
 
@@ -50,4 +50,4 @@ typedef struct RoseWireChange
  */
 extern void rose_wire_read_change(char command, char *data, int len, RoseWireChange *change);
 
-#endif							/* ROSE_REPL_WIRE_H */
+#endif							/* ROSE_WIRE_H */

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_repl_int.h
+ * rose_repl_internal.h
  *	  What the files of the replication consumer share among themselves.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_REPL_INT_H
-#define ROSE_REPL_INT_H
+#ifndef ROSE_REPL_INTERNAL_H
+#define ROSE_REPL_INTERNAL_H
 
 #include "postgres.h"
 
@@ -14,8 +14,8 @@
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/tree/rose_tree.h"
 #include "repl/rose_repl.h"
-#include "repl/rose_repl_columns.h"
-#include "repl/rose_repl_rules.h"
+#include "repl/rose_columns.h"
+#include "repl/rose_rules.h"
 #include "repl/rose_repl_value.h"
 #include "replication/logicalproto.h"
 #include "storage/latch.h"
@@ -27,7 +27,7 @@ struct WalReceiverConn;
 /* ---------------------------------------------------------------------
  * Shared state.  membership and requests: RoseReplShared.lock.
  */
-/* An epoch in flight; see rose_repl_flight.c. */
+/* An epoch in flight; see rose_flight.c. */
 typedef enum RoseFlightState
 {
 	ROSE_FLIGHT_NONE = 0,
@@ -176,7 +176,7 @@ extern void rose_upstream_start_copy(struct WalReceiverConn *conn, List *publica
 extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseUpstreamTable *table);
 
 /* ---------------------------------------------------------------------
- * The upstream's identity (rose_repl_identity.c).
+ * The upstream's identity (rose_identity.c).
  */
 
 /*
@@ -193,7 +193,7 @@ pg_noreturn extern void rose_repl_block(const char *reason, const char *why, con
 extern void rose_identity_check_monitor(struct WalReceiverConn *conn);
 
 /* ---------------------------------------------------------------------
- * Relation map (rose_repl_relmap.c): from the upstream's relation ids to local tables.
+ * Relation map (rose_relmap.c): from the upstream's relation ids to local tables.
  */
 typedef struct RoseReplRel
 {
@@ -284,7 +284,7 @@ typedef struct RoseApply
 	XLogRecPtr	reached_lsn;	/* what will be applied when it commits ... */
 	RoseUpstreamCommit reached_commit;	/* ... and the last transaction of that */
 
-	/* the stream's start (rose_repl_identity.c) */
+	/* the stream's start (rose_identity.c) */
 	XLogRecPtr	start_lsn;		/* what commits before it was applied */
 	RoseUpstreamCommit expected;	/* must come first; invalid: it has, or need not */
 	uint32		publications;	/* hash of their names */
@@ -315,14 +315,14 @@ typedef struct RoseApply
 
 extern RoseApply rose_apply;
 
-/* Other transactions, in this batch or not yet in an epoch, come before the one at hand (rose_repl_apply.c). */
+/* Other transactions, in this batch or not yet in an epoch, come before the one at hand (rose_apply.c). */
 extern bool rose_apply_can_be_cut(void);
 /* One message of pgoutput. */
 extern RoseApplyResult rose_apply_message(StringInfo s);
 extern void rose_apply_error_context(void *arg);
 
 /*
- * Rows gathered before they are written (rose_repl_gather.c).  REQUIRES: an open batch, in which the
+ * Rows gathered before they are written (rose_gather.c).  REQUIRES: an open batch, in which the
  * tables stay open until what was gathered is written or forgotten.
  */
 extern void rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values,
@@ -330,12 +330,12 @@ extern void rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values,
 extern void rose_gather_write(void);
 extern void rose_gather_forget(void);
 
-/* Batches (rose_repl_batch.c). */
+/* Batches (rose_batch.c). */
 extern void rose_batch_ensure(void);
 extern void rose_batch_commit(void);	/* nothing if none is open */
 extern void rose_batch_abort(void);
 
-/* Epochs (rose_repl_epoch.c).  REQUIRES: no open batch. */
+/* Epochs (rose_epoch.c).  REQUIRES: no open batch. */
 extern void rose_epoch_recover(void);	/* what the last worker left */
 /* Everything applied is durable when it returns. */
 extern void rose_epoch_commit(void);
@@ -360,7 +360,7 @@ extern void rose_epoch_feed_tables(void);
 extern void rose_epoch_publish_tables(uint64 epoch);
 extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
 
-/* An epoch in flight (rose_repl_flight.c). */
+/* An epoch in flight (rose_flight.c). */
 typedef struct RoseSpillerArgs
 {
 	Oid			dbid;
@@ -374,10 +374,10 @@ extern bool rose_flight_wait(void); /* true: it took a while */
 extern void rose_flight_finish_left(void);	/* by the worker's predecessor */
 extern void rose_flight_lock_table(Oid relid);	/* AccessShareLock */
 
-/* Initial copy of all tables that wait for one (rose_repl_copy.c). */
+/* Initial copy of all tables that wait for one (rose_copy.c). */
 extern void rose_copy_tables(void);
 
-/* The stream (rose_repl_stream.c): until the subscription changes or is to be drained. */
+/* The stream (rose_stream.c): until the subscription changes or is to be drained. */
 extern void rose_stream_run(void);
 /* The upstream hears from us now and then, while an epoch keeps the stream waiting. */
 extern void rose_stream_keep_alive(void);
@@ -397,4 +397,4 @@ extern void rose_repl_check_owner(void);
 /* Read it into rose_apply.sub; false: it is gone. */
 extern bool rose_repl_load_subscription(Oid subid);
 
-#endif							/* ROSE_REPL_INT_H */
+#endif							/* ROSE_REPL_INTERNAL_H */
