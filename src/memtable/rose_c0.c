@@ -28,7 +28,7 @@ rose_c0_init(RoseC0Shared *c0, uint64 next_seq)
 	LWLockInitialize(&c0->reclaim_lock, rose_arena_reclaim_tranche());
 	c0->next_seq = next_seq;
 	c0->active = -1;
-	memset(c0->tables, 0, sizeof(c0->tables));
+	memset(c0->memtables, 0, sizeof(c0->memtables));
 }
 
 static int
@@ -36,7 +36,7 @@ find_free_slot(const RoseC0Shared *c0)
 {
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+		if (c0->memtables[slot].state == ROSE_MEMTABLE_FREE)
 			return slot;
 	}
 	return -1;
@@ -51,7 +51,7 @@ create_memtable(RoseC0Shared *c0, const RoseSchema *schema)
 
 	if (slot < 0)
 		return -1;
-	memtable = &c0->tables[slot];
+	memtable = &c0->memtables[slot];
 	memset(memtable, 0, sizeof(RoseMemtableShared));
 	memtable->oldest_xid = InvalidFullTransactionId;
 	if (!rose_memlist_create(memtable, schema))
@@ -74,7 +74,7 @@ rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 				const RoseVersion *version, const Datum *key,
 				MinimalTuple row, RoseMemPending *pending)
 {
-	const RoseMemHint none = {0};
+	const RoseMemSpot none = {0};
 
 	return rose_c0_prepare_near(c0, schema, version, key, row, &none, pending);
 }
@@ -82,7 +82,7 @@ rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 bool
 rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 					 const RoseVersion *version, const Datum *key,
-					 MinimalTuple row, const RoseMemHint *hint,
+					 MinimalTuple row, const RoseMemSpot *hint,
 					 RoseMemPending *pending)
 {
 	int			slot = c0->active;
@@ -97,7 +97,7 @@ rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 		slot = create_memtable(c0, schema);
 	if (slot < 0)
 		return false;
-	memtable = &c0->tables[slot];
+	memtable = &c0->memtables[slot];
 
 	seq_slot = rose_seqindex_reserve(memtable, version->seq);
 	if (seq_slot == NULL)
@@ -119,7 +119,7 @@ rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 void
 rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending)
 {
-	RoseMemtableShared *memtable = &c0->tables[pending->slot];
+	RoseMemtableShared *memtable = &c0->memtables[pending->slot];
 	RoseMemEntryShared *entry = rose_arena_at(pending->entry);
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
@@ -147,7 +147,7 @@ rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending)
 uint64
 rose_memtable_reuse_lock(RoseC0Shared *c0, RoseArenaPtr ptr, const RoseVersion *version)
 {
-	RoseMemtableShared *memtable = &c0->tables[c0->active];
+	RoseMemtableShared *memtable = &c0->memtables[c0->active];
 	RoseMemEntryShared *entry = rose_arena_at(ptr);
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
@@ -170,9 +170,9 @@ rose_c0_freeze(RoseC0Shared *c0)
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
 
-	if (slot < 0 || c0->tables[slot].nentries == 0 || find_free_slot(c0) < 0)
+	if (slot < 0 || c0->memtables[slot].nentries == 0 || find_free_slot(c0) < 0)
 		return -1;
-	c0->tables[slot].state = ROSE_MEMTABLE_FROZEN;
+	c0->memtables[slot].state = ROSE_MEMTABLE_FROZEN;
 	c0->active = -1;
 	return slot;
 }
@@ -180,7 +180,7 @@ rose_c0_freeze(RoseC0Shared *c0)
 void
 rose_c0_free_memtable(RoseC0Shared *c0, int slot)
 {
-	RoseMemtableShared *memtable = &c0->tables[slot];
+	RoseMemtableShared *memtable = &c0->memtables[slot];
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
 	Assert(LWLockHeldByMeInMode(&c0->reclaim_lock, LW_EXCLUSIVE));
@@ -203,7 +203,7 @@ rose_c0_is_empty(const RoseC0Shared *c0)
 {
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		if (c0->tables[slot].nentries > 0)
+		if (c0->memtables[slot].nentries > 0)
 			return false;
 	}
 	return true;
@@ -215,7 +215,7 @@ rose_c0_bytes(const RoseC0Shared *c0)
 	uint64		bytes = 0;
 
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		bytes += c0->tables[slot].nbytes;
+		bytes += c0->memtables[slot].nbytes;
 	return bytes;
 }
 
@@ -226,7 +226,7 @@ rose_c0_first_write(const RoseC0Shared *c0)
 
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		TimestampTz at = c0->tables[slot].first_write;
+		TimestampTz at = c0->memtables[slot].first_write;
 
 		if (at != 0 && (first == 0 || at < first))
 			first = at;
@@ -240,7 +240,7 @@ void
 rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 					 const RoseSchema *schema, int slot)
 {
-	RoseMemtableShared *memtable = &c0->tables[slot];
+	RoseMemtableShared *memtable = &c0->memtables[slot];
 
 	cursor->c0 = c0;
 	cursor->schema = schema;
@@ -261,14 +261,14 @@ bool
 rose_mem_cursor_alive(const RoseMemCursor *cursor)
 {
 	return cursor->memtable_id != 0 &&
-		cursor->c0->tables[cursor->slot].id == cursor->memtable_id;
+		cursor->c0->memtables[cursor->slot].id == cursor->memtable_id;
 }
 
 static inline const RoseMemtableShared *
 cursor_memtable(const RoseMemCursor *cursor)
 {
 	Assert(rose_mem_cursor_alive(cursor));
-	return &cursor->c0->tables[cursor->slot];
+	return &cursor->c0->memtables[cursor->slot];
 }
 
 /* Stand on this entry, or the head, if it is linked, else on the one before. */
@@ -393,7 +393,7 @@ ends_before(const RoseMemtableShared *memtable, const RoseSchema *schema, const 
 
 static void
 probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
-			   const Datum *const *keys, int n, bool *found, RoseMemHint *hints)
+			   const Datum *const *keys, int n, bool *found, RoseMemSpot *hints)
 {
 	RoseMemTarget targets[ROSE_MEMTREE_MANY];
 	RoseArenaPtr before[ROSE_MEMTREE_MANY];
@@ -412,19 +412,19 @@ probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
 			if (rose_memlist_key_follows(before[i], &targets[i]))
 				found[from + i] = true;
 			if (hints != NULL)
-				hints[from + i] = (RoseMemHint) {memtable->id, leaves[i]};
+				hints[from + i] = (RoseMemSpot) {memtable->id, leaves[i]};
 		}
 	}
 }
 
 void
 rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
-			  int n, bool ascending, bool *found, RoseMemHint *hints)
+			  int n, bool ascending, bool *found, RoseMemSpot *hints)
 {
-	memset(hints, 0, n * sizeof(RoseMemHint));
+	memset(hints, 0, n * sizeof(RoseMemSpot));
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		const RoseMemtableShared *memtable = &c0->tables[slot];
+		const RoseMemtableShared *memtable = &c0->memtables[slot];
 
 		if (*(volatile const RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
 			continue;
@@ -440,14 +440,14 @@ rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *con
 
 void
 rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
-					const Datum *const *keys, int n, RoseMemHint *hints)
+					const Datum *const *keys, int n, RoseMemSpot *hints)
 {
 	RoseMemTarget targets[ROSE_MEMTREE_MANY];
 	RoseArenaPtr before[ROSE_MEMTREE_MANY];
 	RoseArenaPtr leaves[ROSE_MEMTREE_MANY];
 
-	memset(hints, 0, n * sizeof(RoseMemHint));
-	if (c0->active < 0 || c0->tables[c0->active].nbytes < WARM_MIN_BYTES)
+	memset(hints, 0, n * sizeof(RoseMemSpot));
+	if (c0->active < 0 || c0->memtables[c0->active].nbytes < WARM_MIN_BYTES)
 		return;
 	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
 	{
@@ -457,9 +457,9 @@ rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 			rose_memlist_target(&targets[i], schema, keys[from + i],
 								rose_schema_key_width(schema), ROSE_BEFORE_VERSION,
 								PG_UINT64_MAX);
-		rose_memtree_find_many(&c0->tables[c0->active], targets, part, before, leaves);
+		rose_memtree_find_many(&c0->memtables[c0->active], targets, part, before, leaves);
 		for (int i = 0; i < part; i++)
-			hints[from + i] = (RoseMemHint) {c0->tables[c0->active].id, leaves[i]};
+			hints[from + i] = (RoseMemSpot) {c0->memtables[c0->active].id, leaves[i]};
 	}
 }
 
@@ -468,7 +468,7 @@ rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 RoseArenaPtr
 rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq)
 {
-	RoseMemtableShared *memtable = &c0->tables[slot];
+	RoseMemtableShared *memtable = &c0->memtables[slot];
 	RoseArenaPtr ptr;
 
 	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)

@@ -86,7 +86,7 @@ typedef struct RoseC0Shared
 	LWLock		reclaim_lock;
 	uint64		next_seq;		/* write_lock */
 	int			active;			/* slot of the active memtable or -1; write_lock */
-	RoseMemtableShared tables[ROSE_MAX_MEMTABLES];
+	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
 } RoseC0Shared;
 
 /* The part of an entry that readers get: header copied, row in the arena. */
@@ -97,7 +97,7 @@ typedef struct RoseMemEntryRef
 	RoseVersion version;		/* present points into the arena, or is
 								 * palloc'd if the table has got columns since */
 	MinimalTuple row;			/* in the arena; NULL for LOCK of a row-id table */
-	uint8		hints;			/* RoseMemHint as last seen */
+	uint8		hints;			/* RoseMemSpot as last seen */
 } RoseMemEntryRef;
 
 /* Hint bits: the only field of a linked entry that ever changes, but for reused locks. */
@@ -157,14 +157,14 @@ extern void rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending);
  * Where the active memtable would have had a key when it was looked for (rose_c0_probe).  However old, it does
  * no harm: prepare sees whether it is still right, and then need not search.
  */
-typedef struct RoseMemHint
+typedef struct RoseMemSpot
 {
 	uint64		memtable_id;	/* 0: none */
 	RoseArenaPtr leaf;
-} RoseMemHint;
+} RoseMemSpot;
 extern bool rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 								 const RoseVersion *version, const Datum *key,
-								 MinimalTuple row, const RoseMemHint *hint,
+								 MinimalTuple row, const RoseMemSpot *hint,
 								 RoseMemPending *pending);
 
 /*
@@ -243,7 +243,7 @@ extern void rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryR
  */
 extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
 						  const Datum *const *keys, int n, bool ascending, bool *found,
-						  RoseMemHint *hints);
+						  RoseMemSpot *hints);
 
 /*
  * Bring what writes of these n whole keys will touch into the processor's cache.  Worth its time
@@ -251,7 +251,7 @@ extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
  * writes.  REQUIRES: write_lock.
  */
 extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
-								const Datum *const *keys, int n, RoseMemHint *hints);
+								const Datum *const *keys, int n, RoseMemSpot *hints);
 
 /* Entry with this sequence in a memtable, or 0. */
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);

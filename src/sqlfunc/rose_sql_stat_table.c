@@ -88,7 +88,7 @@ emit_memtables(FunctionCallInfo fcinfo, RoseTree *tree)
 	RoseSqlRow	row = {0};
 
 	LWLockAcquire(&c0->write_lock, LW_SHARED);
-	memcpy(memtables, c0->tables, sizeof(memtables));
+	memcpy(memtables, c0->memtables, sizeof(memtables));
 	LWLockRelease(&c0->write_lock);
 	qsort(memtables, ROSE_MAX_MEMTABLES, sizeof(RoseMemtableShared), compare_memtables);
 

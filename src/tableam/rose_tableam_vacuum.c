@@ -81,10 +81,10 @@ measure_table(RoseTree *tree, TableSize *size)
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
 		/* read without the lock: a hint */
-		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+		if (c0->memtables[slot].state == ROSE_MEMTABLE_FREE)
 			continue;
-		size->c0_rows += (double) c0->tables[slot].nentries;
-		size->pages += (double) c0->tables[slot].nbytes / BLCKSZ;
+		size->c0_rows += (double) c0->memtables[slot].nentries;
+		size->pages += (double) c0->memtables[slot].nbytes / BLCKSZ;
 	}
 }
 
@@ -139,9 +139,9 @@ oldest_needed_xid(RoseTree *tree, TransactionId horizon)
 	LWLockAcquire(&c0->write_lock, LW_SHARED);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		FullTransactionId mine = c0->tables[slot].oldest_xid;
+		FullTransactionId mine = c0->memtables[slot].oldest_xid;
 
-		if (c0->tables[slot].state != ROSE_MEMTABLE_FREE &&
+		if (c0->memtables[slot].state != ROSE_MEMTABLE_FREE &&
 			FullTransactionIdIsValid(mine) &&
 			(!FullTransactionIdIsValid(oldest) || FullTransactionIdPrecedes(mine, oldest)))
 			oldest = mine;

@@ -46,14 +46,14 @@ freeze_for_epoch(RoseTreeShared *shared, void *arg)
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		RoseMemtableShared *memtable = &c0->tables[slot];
+		RoseMemtableShared *memtable = &c0->memtables[slot];
 
 		if (memtable->state != ROSE_MEMTABLE_FROZEN || memtable->pending_epoch != 0)
 			continue;
 		memtable->frozen_for = freeze->epoch;
 		freeze->nbytes += memtable->nbytes;
 	}
-	if (c0->active >= 0 && c0->tables[c0->active].nentries > 0)
+	if (c0->active >= 0 && c0->memtables[c0->active].nentries > 0)
 		freeze->stuck = true;
 	LWLockRelease(&c0->write_lock);
 }
@@ -76,7 +76,7 @@ oldest_frozen_for(RoseC0Shared *c0, uint64 epoch)
 
 	LWLockAcquire(&c0->write_lock, LW_SHARED);
 	slot = rose_spill_oldest_frozen(c0);
-	if (slot >= 0 && c0->tables[slot].frozen_for != epoch)
+	if (slot >= 0 && c0->memtables[slot].frozen_for != epoch)
 		slot = -1;
 	LWLockRelease(&c0->write_lock);
 	return slot;
@@ -120,12 +120,12 @@ epoch_tail_segment(const RoseC0Shared *c0, uint64 epoch)
 	uint64		upto = 0;
 
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (is_settled(c0->tables[slot].pending_epoch, epoch))
-			upto = Max(upto, c0->tables[slot].tail_segment);
+		if (is_settled(c0->memtables[slot].pending_epoch, epoch))
+			upto = Max(upto, c0->memtables[slot].tail_segment);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (c0->tables[slot].state == ROSE_MEMTABLE_FROZEN &&
-			!is_settled(c0->tables[slot].pending_epoch, epoch) &&
-			c0->tables[slot].tail_segment <= upto)
+		if (c0->memtables[slot].state == ROSE_MEMTABLE_FROZEN &&
+			!is_settled(c0->memtables[slot].pending_epoch, epoch) &&
+			c0->memtables[slot].tail_segment <= upto)
 			return 0;
 	return (uint32) upto;
 }
@@ -137,7 +137,7 @@ free_memtables(RoseC0Shared *c0, uint64 epoch)
 	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		if (is_settled(c0->tables[slot].pending_epoch, epoch))
+		if (is_settled(c0->memtables[slot].pending_epoch, epoch))
 			rose_c0_free_memtable(c0, slot);
 	}
 	LWLockRelease(&c0->reclaim_lock);

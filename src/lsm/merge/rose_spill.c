@@ -133,7 +133,7 @@ static bool
 was_carried(Spill *spill, uint64 seq)
 {
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (slot != spill->slot && spill->c0->tables[slot].state != ROSE_MEMTABLE_FREE &&
+		if (slot != spill->slot && spill->c0->memtables[slot].state != ROSE_MEMTABLE_FREE &&
 			rose_memtable_find_seq(spill->c0, slot, seq) != 0)
 			return true;
 	return false;
@@ -168,7 +168,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 	if (logged)
 	{
 		rose_tail_append(tree->rel, store, schema->layout, &record, 1);
-		spill->c0->tables[pending.slot].tail_segment = store->tail_last;
+		spill->c0->memtables[pending.slot].tail_segment = store->tail_last;
 	}
 	rose_c0_link(spill->c0, &pending);
 	return true;
@@ -315,7 +315,7 @@ memory_is_tight(const RoseC0Shared *c0)
 	int			npending = 0;
 
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		npending += c0->tables[slot].pending_epoch != 0;
+		npending += c0->memtables[slot].pending_epoch != 0;
 	return npending >= ROSE_MAX_MEMTABLES - 2 ||
 		rose_arena_used_bytes() >= rose_arena_total_bytes() / 4 * 3;
 }
@@ -368,7 +368,7 @@ retire_memtable(Spill *spill, bool pending)
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	if (pending)
-		c0->tables[spill->slot].pending_epoch = spill->epoch;
+		c0->memtables[spill->slot].pending_epoch = spill->epoch;
 	else
 	{
 		LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
@@ -434,10 +434,10 @@ rose_spill_memtable(RoseTree *tree, const RoseSpillSchemas *schemas, int slot, O
 												ALLOCSET_SMALL_SIZES);
 
 	LWLockAcquire(&spill.c0->write_lock, LW_SHARED);
-	spill.tail_segment = (uint32) spill.c0->tables[slot].tail_segment;
+	spill.tail_segment = (uint32) spill.c0->memtables[slot].tail_segment;
 	spill.next_seq = spill.c0->next_seq;
-	if (epoch != 0 && spill.c0->tables[slot].frozen_for != 0)
-		spill.epoch = spill.c0->tables[slot].frozen_for;
+	if (epoch != 0 && spill.c0->memtables[slot].frozen_for != 0)
+		spill.epoch = spill.c0->memtables[slot].frozen_for;
 	spill.release_now = spill.tail_segment == 0 && memory_is_tight(spill.c0);
 	LWLockRelease(&spill.c0->write_lock);
 
@@ -463,10 +463,10 @@ rose_spill_oldest_frozen(const RoseC0Shared *c0)
 
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
-		const RoseMemtableShared *memtable = &c0->tables[slot];
+		const RoseMemtableShared *memtable = &c0->memtables[slot];
 
 		if (memtable->state == ROSE_MEMTABLE_FROZEN && memtable->pending_epoch == 0 &&
-			(oldest < 0 || memtable->id < c0->tables[oldest].id))
+			(oldest < 0 || memtable->id < c0->memtables[oldest].id))
 			oldest = slot;
 	}
 	return oldest;
@@ -476,7 +476,7 @@ rose_spill_oldest_frozen(const RoseC0Shared *c0)
 static void
 free_unused(RoseC0Shared *c0)
 {
-	if (c0->active < 0 || c0->tables[c0->active].nentries > 0)
+	if (c0->active < 0 || c0->memtables[c0->active].nentries > 0)
 		return;
 	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
 	rose_c0_free_memtable(c0, c0->active);
@@ -498,8 +498,8 @@ rose_spill_freeze_active(RoseTreeShared *shared)
 	slot = rose_c0_freeze(c0);
 	if (slot >= 0)
 	{
-		c0->tables[slot].tail_segment = rose_tail_close_segment(&shared->store);
-		c0->tables[slot].pending_epoch = 0;
+		c0->memtables[slot].tail_segment = rose_tail_close_segment(&shared->store);
+		c0->memtables[slot].pending_epoch = 0;
 	}
 	LWLockRelease(&c0->write_lock);
 	return slot >= 0;

@@ -227,7 +227,7 @@ position_memory(RoseKeyReader *reader)
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
 		reader->mem_valid[slot] = false;
-		reader->mem_open[slot] = c0->tables[slot].state != ROSE_MEMTABLE_FREE;
+		reader->mem_open[slot] = c0->memtables[slot].state != ROSE_MEMTABLE_FREE;
 		if (!reader->mem_open[slot])
 			continue;
 		rose_mem_cursor_open(&reader->mem[slot], c0, tree->schema, slot);
@@ -572,7 +572,7 @@ rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row)
 		RoseArenaPtr ptr;
 		RoseMemEntryRef entry;
 
-		if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+		if (c0->memtables[slot].state == ROSE_MEMTABLE_FREE)
 			continue;
 		ptr = rose_memtable_find_seq(c0, slot, seq);
 		if (ptr == 0)

@@ -37,7 +37,7 @@ screen_component(RoseTree *tree, RoseComponent *component, const uint64 *prefixe
 void
 rose_key_screen(RoseTree *tree, const Datum *const *keys, const uint64 *prefixes,
 				const uint64 *hashes, int n, bool ascending, bool *maybe,
-				RoseMemHint *hints)
+				RoseMemSpot *hints)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	const RoseManifest *manifest;

@@ -28,6 +28,6 @@
  */
 extern void rose_key_screen(RoseTree *tree, const Datum *const *keys,
 							const uint64 *prefixes, const uint64 *hashes, int n,
-							bool ascending, bool *maybe, RoseMemHint *hints);
+							bool ascending, bool *maybe, RoseMemSpot *hints);
 
 #endif							/* ROSE_KEY_SCREEN_H */

@@ -138,7 +138,7 @@ scan_take_sources(RoseScan *scan)
 
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (c0->tables[slot].state != ROSE_MEMTABLE_FREE)
+		if (c0->memtables[slot].state != ROSE_MEMTABLE_FREE)
 			rose_source_open_memtable(&scan->sources[scan->nsources++], tree, slot,
 									  filter, scan->source_context);
 	ROSE_STOP_POINT("scan-listing");	/* under reclaim_lock */

@@ -299,7 +299,7 @@ replay_tail(RoseTree *tree, const RoseSchema *schema, const RoseMetaInfo *meta,
 	if (replay.full)
 		empty_c0(c0);
 	else if (c0->active >= 0)
-		c0->tables[c0->active].tail_segment = meta->tails[meta->ntails - 1].id;
+		c0->memtables[c0->active].tail_segment = meta->tails[meta->ntails - 1].id;
 	c0->next_seq = Max(next_seq, replay.max_seq + 1);
 	if (meta->ntails > 0 && !replay.full && rose_c0_is_empty(c0))
 		rose_tail_drop_all(tree->rel, &tree->shared->store, c0->next_seq);

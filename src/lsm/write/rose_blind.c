@@ -62,12 +62,12 @@ rose_write_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool
 
 /* Up to BLIND_WARM rows.  REQUIRES: write_lock, so the memtable stays. */
 static void
-warm(RoseTree *tree, const RoseBlindRow *rows, int n, RoseMemHint *hints)
+warm(RoseTree *tree, const RoseBlindRow *rows, int n, RoseMemSpot *hints)
 {
 	const Datum *keys[BLIND_WARM];
 
 	n = Min(n, BLIND_WARM);
-	memset(hints, 0, n * sizeof(RoseMemHint));
+	memset(hints, 0, n * sizeof(RoseMemSpot));
 	if (tree->schema->nkeys == 0)
 		return;
 	for (int i = 0; i < n; i++)
@@ -78,7 +78,7 @@ warm(RoseTree *tree, const RoseBlindRow *rows, int n, RoseMemHint *hints)
 /* Link one; false if there is no room.  REQUIRES: write_lock. */
 static bool
 link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
-		 const RoseMemHint *hint)
+		 const RoseMemSpot *hint)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemPending pending;
@@ -104,7 +104,7 @@ static int
 link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
-	RoseMemHint hints[BLIND_WARM] = {{0}};
+	RoseMemSpot hints[BLIND_WARM] = {{0}};
 	int			done = 0;
 
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);

@@ -122,7 +122,7 @@ is_key_in_memtable(RoseTree *tree, int slot, const Datum *key)
 	RoseMemEntryRef entry;
 	Datum		found[INDEX_MAX_KEYS];
 
-	if (c0->tables[slot].state == ROSE_MEMTABLE_FREE)
+	if (c0->memtables[slot].state == ROSE_MEMTABLE_FREE)
 		return false;
 	rose_mem_cursor_open(&cursor, c0, schema, slot);
 	if (!rose_mem_cursor_seek(&cursor, key, width, PG_UINT64_MAX))

@@ -119,7 +119,7 @@ typedef struct InsertBatch
 	uint64		prefixes[INSERT_BATCH];
 	uint64		hashes[INSERT_BATCH];
 	bool		maybe[INSERT_BATCH];	/* see rose_key_screen */
-	RoseMemHint hints[INSERT_BATCH];
+	RoseMemSpot hints[INSERT_BATCH];
 } InsertBatch;
 
 typedef struct InsertOrder

@@ -160,9 +160,9 @@ rose_write_number(RoseTree *tree, RoseNewVersion *v, uint64 seq)
  * REQUIRES write_lock.
  */
 static bool
-link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemHint *hint, RoseArenaPtr *ptr)
+link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemSpot *hint, RoseArenaPtr *ptr)
 {
-	const RoseMemHint none = {0};
+	const RoseMemSpot none = {0};
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseVersion version = v->version;
 	Datum		rowid = v->key[0];
@@ -218,7 +218,7 @@ log_versions(RoseTree *tree, const RoseNewVersion *versions, int n)
  */
 int
 rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
-						 const RoseMemHint *hints, int n)
+						 const RoseMemSpot *hints, int n)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseArenaPtr ptr;
@@ -289,7 +289,7 @@ rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place, RoseNewVersion 
 		return false;
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	reused = (!log || reserve_log(tree, lock, 1)) && c0->active >= 0 &&
-		c0->tables[c0->active].id == place->memtable_id;
+		c0->memtables[c0->active].id == place->memtable_id;
 	if (reused)
 	{
 		lock->version.seq = rose_memtable_reuse_lock(c0, place->entry, &lock->version);

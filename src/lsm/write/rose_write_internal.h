@@ -45,7 +45,7 @@ extern bool rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n,
  * hints: where they go in C0, or NULL.
  */
 extern int	rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
-									 const RoseMemHint *hints, int n);
+									 const RoseMemSpot *hints, int n);
 /*
  * Make the entry of an ended transaction's lock this one's.  False if it cannot be:
  * its memtable is not the active one any more.  REQUIRES the key's partition lock.

@@ -79,7 +79,7 @@ bool
 prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size padding,
 		RoseMemPending *pending)
 {
-	static RoseMemHint hint;
+	static RoseMemSpot hint;
 	bool		found = false;
 	MinimalTuple row = make_row(number, padding);
 	Datum		key = key_of(schema, row, number);

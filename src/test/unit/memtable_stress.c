@@ -61,7 +61,7 @@ stress_lookups(const RoseSchema *schema)
 		Datum		key;
 		uint64		number;
 		bool		found;
-		RoseMemHint hint;
+		RoseMemSpot hint;
 
 		CHECK(ptr != 0);
 		rose_memtable_get(&c0, schema, ptr, &ref);

@@ -146,9 +146,9 @@ test_model(const RoseSchema *schema, uint64 max_number)
 		if (i % 100 == 0)
 			CHECK(prepare(schema, model[i].number, NMODEL + 1 + i, 0, &hidden));
 	}
-	CHECK(c0.tables[c0.active].nentries == NMODEL);
-	CHECK(c0.tables[c0.active].min_seq == 1);
-	CHECK(c0.tables[c0.active].max_seq == NMODEL);
+	CHECK(c0.memtables[c0.active].nentries == NMODEL);
+	CHECK(c0.memtables[c0.active].min_seq == 1);
+	CHECK(c0.memtables[c0.active].max_seq == NMODEL);
 	CHECK(rose_memtable_find_seq(&c0, c0.active, NMODEL + 1) == 0);
 
 	qsort(model, NMODEL, sizeof(Model), compare_model);
@@ -240,7 +240,7 @@ probe_some(const RoseSchema *schema, uint64 step)
 	Datum		keys[NKEYS];
 	MinimalTuple rows[NKEYS];
 	bool		found[2][NKEYS] = {{false}};
-	RoseMemHint hints[NKEYS];
+	RoseMemSpot hints[NKEYS];
 
 	for (int i = 0; i < NKEYS; i++)
 	{
@@ -293,7 +293,7 @@ test_exhaustion(Size padding)
 		CHECK(before <= rose_arena_total_bytes());
 		CHECK(before >= rose_arena_total_bytes() - 2 * (padding + 4096));
 		CHECK(rose_memtable_find_seq(&c0, c0.active, n + 1) == 0);
-		CHECK(c0.tables[c0.active].nentries == n);
+		CHECK(c0.memtables[c0.active].nentries == n);
 		CHECK(rose_c0_bytes(&c0) == before);
 
 		rose_mem_cursor_open(&cursor, &c0, &bytes_schema, c0.active);
@@ -356,7 +356,7 @@ test_freezing(void)
 		CHECK(put(&rowid_schema, i, i + 1, 0));
 		slots[i] = rose_c0_freeze(&c0);
 		CHECK(slots[i] >= 0 && c0.active == -1);
-		CHECK(c0.tables[slots[i]].state == ROSE_MEMTABLE_FROZEN);
+		CHECK(c0.memtables[slots[i]].state == ROSE_MEMTABLE_FROZEN);
 	}
 	CHECK(put(&rowid_schema, 99, 99, 0));
 	CHECK(rose_c0_freeze(&c0) == -1);	/* no slot for another one */
