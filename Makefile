@@ -46,10 +46,10 @@ override with_llvm := no
 # For "make installcheck" by an ordinary user; "make test" runs all of it. The
 # specs named stop_* need a library that only "make test" builds.
 REGRESS = $(shell sed -n 's/^test: *//p' sql/schedule 2>/dev/null)
-REGRESS_OPTS = --encoding=UTF8 --no-locale --temp-instance=./tmp_inst --temp-config=test.conf --load-extension=rose
+REGRESS_OPTS = --encoding=UTF8 --no-locale --temp-instance=./tmp_inst --temp-config=src/test/test.conf --load-extension=rose
 ISOLATION = $(filter-out stop_%,$(patsubst src/test/isolation/specs/%.spec,%,$(sort $(wildcard src/test/isolation/specs/*.spec))))
 ISOLATION_OPTS = --encoding=UTF8 --no-locale --inputdir=src/test/isolation --outputdir=output_iso \
-	--temp-instance=./tmp_inst_iso --temp-config=test.conf --load-extension=rose
+	--temp-instance=./tmp_inst_iso --temp-config=src/test/test.conf --load-extension=rose
 EXTRA_CLEAN = $(OBJS:.o=.d) tmp_inst tmp_inst_iso output_iso results \
 	regression.diffs regression.out tmp_check
 
@@ -91,7 +91,7 @@ stress:
 	@src/test/stress/run.sh $(ARGS)
 
 demo:
-	@bench/demo.sh
+	@src/test/demo.sh
 
 # One file a workload; each cleans up after itself and fails if heap and rose differ.
 bench:

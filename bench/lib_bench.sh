@@ -1,4 +1,4 @@
-# What the benchmarks share beside lib.sh. Sourced by bash, instead of lib.sh.
+# What the benchmarks share beside src/test/cluster.sh. Sourced by bash, instead of it.
 #
 # Responsible for: options that all workloads have, the seed, results as CSV with
 # what they were measured on, plots, percentiles, bounding a cluster's memory and
@@ -18,7 +18,7 @@
 #   --out FILE        CSV to append to                          (bench/results/NAME.csv)
 #   --scratch FOLDER  where the clusters live                   (/tmp)
 
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../src/test/cluster.sh"
 
 SEED=${BENCH_SEED:-42}
 SIZE=small

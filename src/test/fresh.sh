@@ -17,7 +17,7 @@
 # lines name each machine and target with "ok" or "FAILED".
 set -u
 
-. "$(dirname "$0")/../../bench/lib.sh"
+. "$(dirname "$0")/cluster.sh"
 
 FRESH_SUITE=${FRESH_SUITE:-bookworm}
 FRESH_MIRROR=${FRESH_MIRROR:-http://deb.debian.org/debian}

@@ -14,7 +14,7 @@
 # EXTRA_CONF names a file of further settings for the test clusters.
 set -u
 
-. "$(dirname "$0")/../../bench/lib.sh"
+. "$(dirname "$0")/cluster.sh"
 
 PASSED=0
 FAILED=0
@@ -74,14 +74,14 @@ regress_suite()
 
 	as_pg mkdir -p "$out"
 	if [ -n "$ROSE_STANDIN" ]; then
-		cluster_init "$suite" <"$COPY/test.conf"
+		cluster_init "$suite" <"$COPY/src/test/test.conf"
 		cluster_start "$suite"
 		sql "$suite" -c "CREATE DATABASE regression TEMPLATE template0"
 		as_pg "$PG_BIN/psql" -Xq -v ON_ERROR_STOP=1 -d "$(cluster_conninfo "$suite") dbname=regression" \
 			-f "$COPY/src/test/standin.sql"
 		connect="--use-existing --host=$SCRATCH --port=$(cluster_port "$suite") --user=postgres"
 	else
-		connect="--encoding=UTF8 --no-locale --temp-instance=$out/instance --temp-config=$COPY/test.conf --load-extension=rose"
+		connect="--encoding=UTF8 --no-locale --temp-instance=$out/instance --temp-config=$COPY/src/test/test.conf --load-extension=rose"
 	fi
 	# shellcheck disable=SC2086
 	if ! run_suite "$suite" "$program" --bindir="$PG_BIN" --inputdir="$inputdir" \
@@ -141,7 +141,7 @@ tap_file()
 	run_suite "$base" env \
 		"TESTDIR=$COPY" "TESTDATADIR=$COPY/tmp_check" "TESTLOGDIR=$COPY/tmp_check/log" \
 		"PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
-		"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl:$COPY/$(dirname "$file")" "TEMP_CONFIG=$COPY/test.conf" \
+		"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl:$COPY/$(dirname "$file")" "TEMP_CONFIG=$COPY/src/test/test.conf" \
 		"ROSE_STANDIN=$ROSE_STANDIN" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
 		prove --verbose --timer "$file" ||
 		tap_logs "$base"
@@ -205,8 +205,8 @@ stop_points()
 		cat "$SCRATCH/stop_points.out" >&2
 		die "the stop points of the tests could not be built"
 	fi
-	sed -i "s/^shared_preload_libraries = 'rose'/shared_preload_libraries = 'rose,rose_stop_points'/" "$COPY/test.conf"
-	echo "dynamic_library_path = '$dir:\$libdir'" >>"$COPY/test.conf"
+	sed -i "s/^shared_preload_libraries = 'rose'/shared_preload_libraries = 'rose,rose_stop_points'/" "$COPY/src/test/test.conf"
+	echo "dynamic_library_path = '$dir:\$libdir'" >>"$COPY/src/test/test.conf"
 }
 
 SUITES=()
@@ -231,12 +231,12 @@ COPY=$SCRATCH/rose
 mkdir "$COPY"
 tar -C "$ROSE_ROOT" --exclude=./.git -cf - . | tar -C "$COPY" -xf -
 if [ -n "$ROSE_STANDIN" ]; then
-	sed -i '/^shared_preload_libraries/d' "$COPY/test.conf"
+	sed -i '/^shared_preload_libraries/d' "$COPY/src/test/test.conf"
 	# heap refuses other things, has no views of rose's, and other plans
 	sed -i '/^test: \(errors\|views\|small_tables\)$/d' "$COPY/sql/schedule"
 fi
 [ -z "$ROSE_STANDIN" ] && stop_points
-[ -z "${EXTRA_CONF:-}" ] || cat "$EXTRA_CONF" >>"$COPY/test.conf"
+[ -z "${EXTRA_CONF:-}" ] || cat "$EXTRA_CONF" >>"$COPY/src/test/test.conf"
 [ "$(id -u)" != 0 ] || chown -R postgres: "$COPY"
 FAILED=0
 

@@ -16,14 +16,14 @@
 # vg-regress. The last line is "N passed, N failed".
 set -u
 
-. "$(dirname "$0")/../../bench/lib.sh"
+. "$(dirname "$0")/cluster.sh"
 
 CORE_BUILD=${CORE_BUILD:-/var/tmp/rose-assert}
 TREE=$ROSE_ROOT
 PASSED=0
 FAILED=0
 PARTS=()
-TAP_FILES=(020_crash_local.pl 021_crash_replica.pl 041_apply_cases.pl 044_value_formats.pl 050_stop_points.pl)
+TAP_FILES=(crash_local.pl crash_replica.pl repl_apply_cases.pl repl_value_formats.pl crash_stop_points.pl)
 VALGRIND_TESTS=${VALGRIND_TESTS:-basic transactions keys no_key big_values copy cursors}
 named=()
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Does bench/cgroup.sh write and read the right files of both versions?  Prints TAP.
+# Does src/test/cgroup.sh write and read the right files of both versions?  Prints TAP.
 #
 # Folders stand for the kernel's, so it runs anywhere, as anybody. That the kernel
 # then does what it is told is not tested here.
@@ -24,7 +24,7 @@ is()
 }
 
 CGROUP_ROOT=$ROOT/v1
-. "$(dirname "$0")/../../bench/cgroup.sh"
+. "$(dirname "$0")/cgroup.sh"
 
 mkdir -p "$CGROUP_ROOT/memory/me" "$CGROUP_ROOT/blkio"
 printf '%s\n' '7:blkio:/' '4:memory:/me' >"$CGROUP_OF_SELF"

@@ -14,7 +14,7 @@
 # yardstick, with which only the tests of the list "no longer differ".
 set -u
 
-. "$(dirname "$0")/../../../bench/lib.sh"
+. "$(dirname "$0")/../cluster.sh"
 
 HERE=$ROSE_ROOT/src/test/core
 LIST=$HERE/expected-differences

@@ -26,7 +26,7 @@ my $seed = seed_random('CRASH_SEED');
 
 # Nobody gets there but when idle transactions hold memory in pieces, which would keep all of this test from going on: a
 # test of its own comes there in each way. Nor does REINDEX sort a table anew but after a collation has changed; that test knows crashes only.
-my %elsewhere = ('direct-begun' => '095_no_piece.pl', map { $_ => '093_other_order.pl' } qw(resort-sorted resort-piece resort-written));
+my %elsewhere = ('direct-begun' => 'room_no_piece.pl', map { $_ => 'ddl_other_order.pl' } qw(resort-sorted resort-piece resort-written));
 
 my @points = split ' ', $ENV{CRASH_POINTS} // join ' ', grep { !$elsewhere{$_} } points_in_source();
 my @actions = split ' ', $ENV{CRASH_ACTIONS} // 'crash error terminate';

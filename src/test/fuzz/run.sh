@@ -15,7 +15,7 @@
 # "N passed, N failed".
 set -u
 
-. "$(dirname "$0")/../../../bench/lib.sh"
+. "$(dirname "$0")/../cluster.sh"
 
 HERE=$ROSE_ROOT/src/test/fuzz
 RUNS=10000000

@@ -10,7 +10,7 @@
 # ROSE_PREPARED=1 says that rose is installed already.
 set -u
 
-. "$(dirname "${BASH_SOURCE[0]}")/../../../bench/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../cluster.sh"
 
 ARENA=8
 PIECE=''

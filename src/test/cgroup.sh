@@ -1,4 +1,4 @@
-# Control groups: bounding and counting what a cluster uses. Sourced by lib.sh.
+# Control groups: bounding and counting what a cluster uses. Sourced by cluster.sh.
 #
 # Responsible for: making groups, moving a shell into one, bounds of memory and of
 # disk reads, and reading peaks and disk traffic, with version 1 of the interface and

@@ -9,12 +9,12 @@
 # src/test/standin.sql), to test the scripts themselves.
 # ROSE_KEEP=1 keeps the scratch folder.
 
-ROSE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ROSE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 PG_CONFIG=${PG_CONFIG:-pg_config}
 ROSE_STANDIN=${ROSE_STANDIN:-}
 SCRATCH=''
 
-. "$ROSE_ROOT/bench/cgroup.sh"
+. "$ROSE_ROOT/src/test/cgroup.sh"
 
 die()
 {

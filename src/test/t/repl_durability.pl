@@ -79,7 +79,7 @@ down("SELECT rose.wait_for_sync('s', $timeout)");
 is(difference(@tables), '', 'the copy is made again');
 is(up("SELECT count(*) FROM pg_replication_slots"), 1, 'and leaves no slot');
 
-# A crash at a random moment of a copy is in 021_crash_replica.pl.
+# A crash at a random moment of a copy is in crash_replica.pl.
 
 # --- a crash between the runs' publication as pending and the commit of the epoch
 sub pending { return down("SELECT count(*) FROM unnest(ARRAY['" . join("','", @tables) . "']::regclass[]) t, rose.components(t) c WHERE c.state ~ 'pending'") }

@@ -10,7 +10,7 @@
 #   DEMO_CLIENTS  pgbench clients, default 2
 set -eu
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/cluster.sh"
 
 SCALE=${DEMO_SCALE:-10}
 DURATION=${DEMO_SECONDS:-30}
