@@ -98,6 +98,7 @@ unit_tests()
 	if [ -n "$ROSE_STANDIN" ]; then
 		return
 	fi
+	run_suite house src/test/test_house.pl
 	run_suite unit src/test/unit/run.sh
 	run_suite bootstrap src/test/test_bootstrap.sh
 	run_suite cgroup src/test/test_cgroup.sh
