@@ -52,6 +52,58 @@ find_component(const RoseMetaDisk *meta, uint32 id)
 	return -1;
 }
 
+/* ---- filling in an edit ---- */
+
+void
+rose_edit_remove(RoseManifestEdit *edit, uint32 id)
+{
+	Assert(edit->nremove < ROSE_MAX_COMPONENTS);
+	edit->remove[edit->nremove++] = id;
+}
+
+RoseComponentEntryDisk *
+rose_edit_add(RoseManifestEdit *edit, const RoseComponentEntryDisk *entry)
+{
+	Assert(edit->nadd < ROSE_MAX_COMPONENTS);
+	edit->add[edit->nadd] = *entry;
+	return &edit->add[edit->nadd++];
+}
+
+void
+rose_edit_trim(RoseManifestEdit *edit, uint32 id, uint64 first_ordinal)
+{
+	Assert(edit->ntrim < ROSE_MAX_COMPONENTS);
+	edit->trim[edit->ntrim].id = id;
+	edit->trim[edit->ntrim++].first_ordinal = first_ordinal;
+}
+
+RoseComponentEntryDisk *
+rose_edit_update(RoseManifestEdit *edit, const RoseComponentEntryDisk *entry)
+{
+	Assert(edit->nupdate < ROSE_MAX_COMPONENTS);
+	edit->update[edit->nupdate] = *entry;
+	return &edit->update[edit->nupdate++];
+}
+
+void
+rose_edit_make_live(RoseManifestEdit *edit, const RoseComponentEntryDisk *pending)
+{
+	RoseComponentEntryDisk *live = rose_edit_update(edit, pending);
+
+	live->state = ROSE_COMPONENT_LIVE;
+	live->flags &= ~ROSE_COMPONENT_READ_PENDING;
+	live->subid = InvalidOid;
+	live->epoch = 0;
+}
+
+bool
+rose_edit_has_components(const RoseManifestEdit *edit)
+{
+	return edit->nremove + edit->nadd + edit->ntrim + edit->nupdate > 0;
+}
+
+/* ---- applying it ---- */
+
 static bool
 is_trimmed(const RoseManifestEdit *edit, uint32 id)
 {

@@ -291,6 +291,19 @@ typedef struct RoseManifestEdit
 	uint64		next_seq;		/* raise the floor to this; 0 = leave */
 } RoseManifestEdit;
 
+/*
+ * Fill in an edit.  Entries are copied; what is returned is the copy, to be changed further.  Those that
+ * are added stand in the order in which they come.
+ */
+extern void rose_edit_remove(RoseManifestEdit *edit, uint32 id);
+extern RoseComponentEntryDisk *rose_edit_add(RoseManifestEdit *edit, const RoseComponentEntryDisk *entry);
+extern void rose_edit_trim(RoseManifestEdit *edit, uint32 id, uint64 first_ordinal);
+extern RoseComponentEntryDisk *rose_edit_update(RoseManifestEdit *edit, const RoseComponentEntryDisk *entry);
+/* The epoch of this pending component is committed. */
+extern void rose_edit_make_live(RoseManifestEdit *edit, const RoseComponentEntryDisk *pending);
+/* Does it change components? */
+extern bool rose_edit_has_components(const RoseManifestEdit *edit);
+
 extern void rose_manifest_apply(Relation rel, RoseStoreShared *store,
 								const RoseManifestEdit *edit);
 

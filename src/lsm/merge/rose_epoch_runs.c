@@ -156,16 +156,12 @@ rose_epoch_publish(RoseTree *tree, Oid subid, uint64 epoch)
 	rose_manifest_read(tree->rel, manifest);
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
-		RoseComponentEntryDisk *entry = &manifest->components[i];
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
 
 		if (entry->state != ROSE_COMPONENT_PENDING || entry->subid != subid ||
 			!is_settled(entry->epoch, epoch))
 			continue;
-		entry->state = ROSE_COMPONENT_LIVE;
-		entry->flags &= ~ROSE_COMPONENT_READ_PENDING;
-		entry->subid = InvalidOid;
-		entry->epoch = 0;
-		edit->update[edit->nupdate++] = *entry;
+		rose_edit_make_live(edit, entry);
 	}
 	LWLockAcquire(&c0->write_lock, LW_SHARED);
 	edit->drop_tails_upto = epoch_tail_segment(c0, epoch);

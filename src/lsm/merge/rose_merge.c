@@ -121,9 +121,7 @@ try_move(RoseMerge *merge, RoseTree *tree)
 		 (merge->thorough && rose_merge_could_forget(tree, input))))
 		return false;
 	edit = palloc0(sizeof(RoseManifestEdit));
-	edit->update[0] = *input;
-	edit->update[0].level = merge->target_level;
-	edit->nupdate = 1;
+	rose_edit_update(edit, input)->level = merge->target_level;
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
 	return true;

@@ -57,7 +57,16 @@ static void
 remove_inputs(const RoseMerge *merge, RoseManifestEdit *edit)
 {
 	for (int i = 0; i < merge->ninputs; i++)
-		edit->remove[edit->nremove++] = merge->inputs[i].entry.id;
+		rose_edit_remove(edit, merge->inputs[i].entry.id);
+}
+
+static void
+add_live(const RoseMerge *merge, RoseManifestEdit *edit, const RoseComponentEntryDisk *built)
+{
+	RoseComponentEntryDisk *entry = rose_edit_add(edit, built);
+
+	entry->level = merge->target_level;
+	entry->state = ROSE_COMPONENT_LIVE;
 }
 
 static void
@@ -65,10 +74,7 @@ add_output(const RoseMerge *merge, RoseManifestEdit *edit)
 {
 	if (!merge->has_output)
 		return;
-	edit->add[0] = merge->output;
-	edit->add[0].level = merge->target_level;
-	edit->add[0].state = ROSE_COMPONENT_LIVE;
-	edit->nadd = 1;
+	add_live(merge, edit, &merge->output);
 	edit->settled = merge->settled;
 }
 
@@ -129,15 +135,13 @@ switch_joined(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 	remove_inputs(merge, edit);
 	if (merge->has_output)
 	{
-		RoseComponentEntryDisk *output = &edit->add[0];
+		RoseComponentEntryDisk *output = rose_edit_add(edit, &merge->output);
 
-		*output = merge->output;
 		output->level = 0;
 		output->state = input->state;
 		output->flags |= input->flags & ROSE_COMPONENT_READ_PENDING;
 		output->subid = input->subid;
 		output->epoch = input->epoch;
-		edit->nadd = 1;
 		edit->add_behind = before_newest_input(merge, manifest);
 	}
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
@@ -152,14 +156,9 @@ switch_split(RoseMerge *merge, RoseTree *tree)
 
 	remove_inputs(merge, edit);
 	if (merge->has_open)
-		edit->add[edit->nadd++] = merge->open_output;
+		add_live(merge, edit, &merge->open_output);
 	if (merge->has_output)
-		edit->add[edit->nadd++] = merge->output;
-	for (int i = 0; i < edit->nadd; i++)
-	{
-		edit->add[i].level = merge->target_level;
-		edit->add[i].state = ROSE_COMPONENT_LIVE;
-	}
+		add_live(merge, edit, &merge->output);
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	if (merge->has_output)
 		rose_store_settle(tree->rel, &tree->shared->store);
@@ -227,12 +226,9 @@ publish_part(RoseMerge *merge, RoseTree *tree)
 		if (source->from == source->entry.nrows)
 			continue;			/* removed when an earlier part was published */
 		if (position == source->entry.nrows)
-			edit->remove[edit->nremove++] = source->entry.id;
+			rose_edit_remove(edit, source->entry.id);
 		else if (position > source->from || i == place)
-		{
-			edit->trim[edit->ntrim].id = source->entry.id;
-			edit->trim[edit->ntrim++].first_ordinal = position;
-		}
+			rose_edit_trim(edit, source->entry.id, position);
 	}
 	add_output(merge, edit);
 	if (merge->done_piece != 0)

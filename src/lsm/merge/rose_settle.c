@@ -36,7 +36,7 @@ settle_run(RoseTree *tree, int index, RoseManifestEdit *edit)
 		case ROSE_PRIVATE_PARTLY:
 			return;
 		case ROSE_PRIVATE_ABORTED:
-			edit->remove[edit->nremove++] = entry->id;
+			rose_edit_remove(edit, entry->id);
 			return;
 		case ROSE_PRIVATE_COMMITTED:
 			break;
@@ -45,8 +45,7 @@ settle_run(RoseTree *tree, int index, RoseManifestEdit *edit)
 	if (entry->state != ROSE_COMPONENT_LIVE || owners.naborted > 0 ||
 		rose_component_info(rose_tree_component(tree, index))->nwriters > 0)
 		return;
-	update = &edit->update[edit->nupdate++];
-	*update = *entry;
+	update = rose_edit_update(edit, entry);
 	update->flags &= ~(ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS);
 	update->owner_xid = 0;
 }
@@ -66,7 +65,7 @@ rose_settle_private_runs(RoseTree *tree)
 	for (int i = 0; i < manifest->ncomponents; i++)
 		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
 			settle_run(tree, i, edit);
-	if (edit->nremove > 0 || edit->nupdate > 0)
+	if (rose_edit_has_components(edit))
 	{
 		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 		if (edit->nupdate > 0)

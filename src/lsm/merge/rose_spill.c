@@ -344,15 +344,15 @@ wal_insert_end(void)
 static bool
 finish_runs(Spill *spill, RoseManifestEdit *edit)
 {
+	RoseComponentEntryDisk entry;
 	bool		pending = false;
 
 	edit->nadd = rose_spill_private_finish(spill->private_runs, edit->add);
 	for (int i = 0; i < edit->nadd; i++)
 		mark_entry(spill, &edit->add[i]);
-	if (rose_compactor_finish(spill->run, &edit->add[edit->nadd]))
+	if (rose_compactor_finish(spill->run, &entry))
 	{
-		mark_entry(spill, &edit->add[edit->nadd]);
-		edit->nadd++;
+		mark_entry(spill, rose_edit_add(edit, &entry));
 		pending = spill->epoch != 0 && !spill->release_now;
 	}
 	rose_merge_stats_missing(&spill->tree->shared->merge_stats,
@@ -393,17 +393,17 @@ publish(Spill *spill)
 	 * A transaction that committed asynchronously may be lost in a crash and
 	 * its xid given to another; nothing of it may be in a component then.
 	 */
-	if (edit->nadd > 0 && RelationNeedsWAL(tree->rel))
+	if (rose_edit_has_components(edit) && RelationNeedsWAL(tree->rel))
 		XLogFlush(wal_insert_end());
 	ROSE_STOP_POINT("spill-flushed");
 
 	HOLD_INTERRUPTS();
-	if (edit->nadd > 0 || edit->drop_tails_upto != 0)
+	if (rose_edit_has_components(edit) || edit->drop_tails_upto != 0)
 		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	ROSE_STOP_POINT("spill-published");
 	retire_memtable(spill, pending);
 	RESUME_INTERRUPTS();
-	if (edit->nadd > 0)
+	if (rose_edit_has_components(edit))
 		rose_store_settle(tree->rel, &tree->shared->store);
 }
 

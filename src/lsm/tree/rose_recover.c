@@ -116,23 +116,15 @@ settle_pending(RoseTree *tree, const RoseManifest *manifest,
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];
-		RoseComponentEntryDisk *live;
 
 		if (entry->state != ROSE_COMPONENT_PENDING)
 			continue;
-		if (!is_committed(verdicts, entry->id))
-		{
-			edit->remove[edit->nremove++] = entry->id;
-			continue;
-		}
-		live = &edit->update[edit->nupdate++];
-		*live = *entry;
-		live->state = ROSE_COMPONENT_LIVE;
-		live->flags &= ~ROSE_COMPONENT_READ_PENDING;
-		live->subid = InvalidOid;
-		live->epoch = 0;
+		if (is_committed(verdicts, entry->id))
+			rose_edit_make_live(edit, entry);
+		else
+			rose_edit_remove(edit, entry->id);
 	}
-	if (edit->nremove > 0 || edit->nupdate > 0)
+	if (rose_edit_has_components(edit))
 		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
 }

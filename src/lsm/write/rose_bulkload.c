@@ -227,9 +227,11 @@ static void
 publish(RoseBulkLoad *load)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	RoseComponentEntryDisk *entry = &edit->add[0];
+	RoseComponentEntryDisk built;
+	RoseComponentEntryDisk *entry;
 
-	rose_component_builder_finish(load->builder, entry);
+	rose_component_builder_finish(load->builder, &built);
+	entry = rose_edit_add(edit, &built);
 	/* beside others on level 2 it would have to be in its place among them */
 	entry->level = rose_tree_manifest(load->tree)->ncomponents == 0 ? load->level : 0;
 	entry->state = ROSE_COMPONENT_LIVE;
@@ -242,7 +244,6 @@ publish(RoseBulkLoad *load)
 		entry->subid = load->subid;
 		entry->epoch = load->epoch;
 	}
-	edit->nadd = 1;
 	edit->next_seq = load->number_end;
 	rose_manifest_apply(load->tree->rel, &load->tree->shared->store, edit);
 	rose_merge_stats_came(&load->tree->shared->merge_stats, entry);

@@ -190,12 +190,13 @@ static void
 publish_run(RoseTree *tree, RoseComponentBuilder *builder, uint64 next_seq)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	RoseComponentEntryDisk *entry = &edit->add[0];
+	RoseComponentEntryDisk built;
+	RoseComponentEntryDisk *entry;
 
-	rose_component_builder_finish(builder, entry);
+	rose_component_builder_finish(builder, &built);
+	entry = rose_edit_add(edit, &built);
 	entry->level = 0;
 	entry->state = ROSE_COMPONENT_LIVE;
-	edit->nadd = 1;
 	edit->next_seq = next_seq;
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	rose_merge_stats_came(&tree->shared->merge_stats, entry);
