@@ -493,3 +493,63 @@ rose_memtable_set_hint(RoseArenaPtr ptr, uint8 hint)
 	/* two who set a bit at once may lose one: it is set again */
 	entry->hints |= hint;
 }
+
+/* ---- what others ask of C0 as a whole ---- */
+
+uint64
+rose_c0_take_sequence(RoseC0Shared *c0, uint64 n)
+{
+	uint64		first;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	first = c0->next_seq;
+	c0->next_seq += n;
+	LWLockRelease(&c0->write_lock);
+	return first;
+}
+
+void
+rose_c0_raise_sequence(RoseC0Shared *c0, uint64 next_seq)
+{
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	c0->next_seq = Max(c0->next_seq, next_seq);
+	LWLockRelease(&c0->write_lock);
+}
+
+FullTransactionId
+rose_c0_oldest_xid(RoseC0Shared *c0)
+{
+	FullTransactionId oldest = InvalidFullTransactionId;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		FullTransactionId mine = c0->memtables[slot].oldest_xid;
+
+		if (c0->memtables[slot].state != ROSE_MEMTABLE_FREE &&
+			FullTransactionIdIsValid(mine) &&
+			(!FullTransactionIdIsValid(oldest) || FullTransactionIdPrecedes(mine, oldest)))
+			oldest = mine;
+	}
+	LWLockRelease(&c0->write_lock);
+	return oldest;
+}
+
+void
+rose_c0_describe(RoseC0Shared *c0, RoseMemtableShared memtables[ROSE_MAX_MEMTABLES])
+{
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	memcpy(memtables, c0->memtables, sizeof(c0->memtables));
+	LWLockRelease(&c0->write_lock);
+}
+
+bool
+rose_c0_was_empty(RoseC0Shared *c0)
+{
+	bool		empty;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	empty = rose_c0_is_empty(c0);
+	LWLockRelease(&c0->write_lock);
+	return empty;
+}

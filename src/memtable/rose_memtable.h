@@ -188,6 +188,19 @@ extern void rose_c0_free_all(RoseC0Shared *c0);
 
 /* Exact under write_lock, else a hint. */
 extern bool rose_c0_is_empty(const RoseC0Shared *c0);
+
+/*
+ * These take write_lock themselves, for a moment.
+ *
+ * take_sequence: the first of n sequence numbers that are the caller's now.  raise_sequence: later ones are not below
+ * this.  oldest_xid: of a version in any memtable; invalid if there is none.  describe: copies of the headers, as of
+ * one moment.
+ */
+extern uint64 rose_c0_take_sequence(RoseC0Shared *c0, uint64 n);
+extern void rose_c0_raise_sequence(RoseC0Shared *c0, uint64 next_seq);
+extern FullTransactionId rose_c0_oldest_xid(RoseC0Shared *c0);
+extern void rose_c0_describe(RoseC0Shared *c0, RoseMemtableShared memtables[ROSE_MAX_MEMTABLES]);
+extern bool rose_c0_was_empty(RoseC0Shared *c0);
 extern uint64 rose_c0_bytes(const RoseC0Shared *c0);
 extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
 

@@ -178,12 +178,7 @@ require_empty(RoseTree *table)
 static int
 target_level(RoseTree *table)
 {
-	bool		untouched;
-
-	LWLockAcquire(&table->shared->c0.write_lock, LW_SHARED);
-	untouched = rose_c0_is_empty(&table->shared->c0);
-	LWLockRelease(&table->shared->c0.write_lock);
-	return untouched && rose_tree_manifest(table)->ncomponents == 0 ? 2 : 0;
+	return rose_c0_was_empty(&table->shared->c0) && rose_tree_manifest(table)->ncomponents == 0 ? 2 : 0;
 }
 
 /* As the table's owner: defaults of columns that are not in the list may be evaluated. */

@@ -83,13 +83,10 @@ compare_memtables(const void *a, const void *b)
 static void
 emit_memtables(FunctionCallInfo fcinfo, RoseTree *tree)
 {
-	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
 	RoseSqlRow	row = {0};
 
-	LWLockAcquire(&c0->write_lock, LW_SHARED);
-	memcpy(memtables, c0->memtables, sizeof(memtables));
-	LWLockRelease(&c0->write_lock);
+	rose_c0_describe(&tree->shared->c0, memtables);
 	qsort(memtables, ROSE_MAX_MEMTABLES, sizeof(RoseMemtableShared), compare_memtables);
 
 	for (int i = 0; i < ROSE_MAX_MEMTABLES; i++)

@@ -317,7 +317,6 @@ copy_components(RoseTree *old_table, RoseTree *new_table)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old_context = MemoryContextSwitchTo(context);
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	RoseC0Shared *c0 = &new_table->shared->c0;
 	int			n = rose_tree_manifest(old_table)->ncomponents;
 	int64		nblocks = 0;
 	int64		nrows = 0;
@@ -343,9 +342,7 @@ copy_components(RoseTree *old_table, RoseTree *new_table)
 		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED, nblocks);
 	}
 
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	c0->next_seq = Max(c0->next_seq, edit->next_seq);
-	LWLockRelease(&c0->write_lock);
+	rose_c0_raise_sequence(&new_table->shared->c0, edit->next_seq);
 
 	MemoryContextSwitchTo(old_context);
 	MemoryContextDelete(context);

@@ -129,25 +129,12 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 static TransactionId
 oldest_needed_xid(RoseTree *tree, TransactionId horizon)
 {
-	FullTransactionId oldest = InvalidFullTransactionId;
-	RoseC0Shared *c0 = &tree->shared->c0;
+	FullTransactionId oldest = rose_c0_oldest_xid(&tree->shared->c0);
 	const RoseManifest *manifest;
 	TransactionId xid;
 
 	if (tree->shared->other_order)
 		return tree->rel->rd_rel->relfrozenxid;
-	LWLockAcquire(&c0->write_lock, LW_SHARED);
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-	{
-		FullTransactionId mine = c0->memtables[slot].oldest_xid;
-
-		if (c0->memtables[slot].state != ROSE_MEMTABLE_FREE &&
-			FullTransactionIdIsValid(mine) &&
-			(!FullTransactionIdIsValid(oldest) || FullTransactionIdPrecedes(mine, oldest)))
-			oldest = mine;
-	}
-	LWLockRelease(&c0->write_lock);
-
 	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{

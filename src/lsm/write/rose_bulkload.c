@@ -45,19 +45,6 @@ struct RoseBulkLoad
 				number_end;
 };
 
-static uint64
-take_sequence(RoseTree *tree, uint64 n)
-{
-	RoseC0Shared *c0 = &tree->shared->c0;
-	uint64		first;
-
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	first = c0->next_seq;
-	c0->next_seq += n;
-	LWLockRelease(&c0->write_lock);
-	return first;
-}
-
 static Tuplesortstate *
 begin_sort(const RoseSchema *schema)
 {
@@ -136,7 +123,7 @@ next_number(RoseBulkLoad *load, uint64 chunk)
 {
 	if (load->number_next == load->number_end)
 	{
-		load->number_next = take_sequence(load->tree, chunk);
+		load->number_next = rose_c0_take_sequence(&load->tree->shared->c0, chunk);
 		load->number_end = load->number_next + chunk;
 	}
 	return load->number_next++;
