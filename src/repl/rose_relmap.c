@@ -31,6 +31,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "lsm/tree/rose_feed.h"
 #include "lsm/merge/rose_spill.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -108,15 +109,10 @@ void
 rose_repl_feed(Relation rel, Oid subid)
 {
 	RoseTree   *table = rose_tree_open_any_order(rel);
-	RoseMetaInfo info;
-	Oid			fed_by;
+	Oid			fed_by = rose_feed_subscription(table);
 	bool		blame;
 
-	LWLockAcquire(&table->shared->c0.write_lock, LW_SHARED);
-	fed_by = table->shared->fed_by;
-	LWLockRelease(&table->shared->c0.write_lock);
-	rose_meta_read(rel, &info);
-	if (fed_by == subid && info.fed_by == subid)
+	if (rose_feed_is_recorded(table, subid))
 		return;
 	if (OidIsValid(fed_by) && fed_by != subid && rose_subscription_of_table(RelationGetRelid(rel)) != subid)
 		ereport(ERROR,
@@ -132,34 +128,19 @@ rose_repl_feed(Relation rel, Oid subid)
 	rose_apply.blame = false;
 	rose_spill(table, InvalidOid, 0);
 	rose_apply.blame = blame;
-	LWLockAcquire(&table->shared->c0.write_lock, LW_EXCLUSIVE);
-	table->shared->fed_by = subid;
-	LWLockRelease(&table->shared->c0.write_lock);
-	rose_meta_set_fed_by(rel, subid);
+	rose_feed_begin(table, subid);
 }
 
 void
 rose_repl_unfeed(Oid relid, Oid subid)
 {
 	Relation	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
-	RoseTree   *table;
-	bool		ours;
 
 	if (rel == NULL)
 		return;
 	if (rel->rd_rel->relkind == RELKIND_RELATION &&
 		rel->rd_rel->relam == get_table_am_oid("rose", true))
-	{
-		table = rose_tree_open_any_order(rel);
-		LWLockAcquire(&table->shared->c0.write_lock, LW_EXCLUSIVE);
-		ours = OidIsValid(table->shared->fed_by) &&
-			(table->shared->fed_by == subid || !OidIsValid(subid));
-		if (ours)
-			table->shared->fed_by = InvalidOid;
-		LWLockRelease(&table->shared->c0.write_lock);
-		if (ours)
-			rose_meta_set_fed_by(rel, InvalidOid);
-	}
+		rose_feed_end(rose_tree_open_any_order(rel), subid);
 	relation_close(rel, NoLock);
 }
 

@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_feed.h
+ *	  Which subscription feeds a tree.
+ *
+ * Nobody else writes to it, or spills it, as long as one does.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_FEED_H
+#define ROSE_FEED_H
+
+#include "lsm/tree/rose_tree.h"
+
+/* InvalidOid: none. */
+extern Oid	rose_feed_subscription(RoseTree *tree);
+/* In the metapage, too? */
+extern bool rose_feed_is_recorded(RoseTree *tree, Oid subid);
+
+/* REQUIRES: what was written locally has left C0, whose recovery is the subscription's from now on. */
+extern void rose_feed_begin(RoseTree *tree, Oid subid);
+
+/* If this subscription feeds it, or, with InvalidOid, any. */
+extern void rose_feed_end(RoseTree *tree, Oid subid);
+
+#endif							/* ROSE_FEED_H */
