@@ -78,6 +78,7 @@ command_ok([ 'pg_dump', '--schema-only', '-f', '/dev/null', $node->connstr('post
 
 # the first to touch the table adds a column
 $node->restart;
+like(error_of('BEGIN; ALTER TABLE u ADD COLUMN undone int DEFAULT 7; SELECT count(*) FROM u'), $refused, 'within ALTER TABLE'); like(error_of('SELECT count(*) FROM u'), $refused, 'and after');
 sql('ALTER TABLE u ADD COLUMN added int DEFAULT 7');
 like(error_of('SELECT count(*) FROM u'), $refused, 'refused after ALTER TABLE was the first to come');
 sql('BEGIN; ALTER TABLE u ADD COLUMN gone int; REINDEX TABLE u; ROLLBACK');
