@@ -133,13 +133,13 @@ stress_tests()
 		src/test/stress/run.sh $args
 }
 
-# tap_file PATH: one TAP file of the copy.
+# tap_file PATH: one TAP file of the copy. Clusters are in UTF-8, whatever the machine has: collations of ICU need it.
 tap_file()
 {
 	local file=$1 base
 
 	base=$(basename "$file" .pl)
-	run_suite "$base" env \
+	run_suite "$base" env -u LC_ALL -u LC_CTYPE -u LC_COLLATE LANG=C.UTF-8 \
 		"TESTDIR=$COPY" "TESTDATADIR=$COPY/tmp_check" "TESTLOGDIR=$COPY/tmp_check/log" \
 		"PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
 		"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl:$COPY/$(dirname "$file")" "TEMP_CONFIG=$COPY/src/test/test.conf" \
