@@ -83,6 +83,15 @@ is_known(const char *line)
 	return actor_enabled("restart") && strstr(line, "IsTransactionOrTransactionBlock") && strstr(line, "pgstat.c");
 }
 
+/* A parallel worker of a query that was ended before the worker had begun: PostgreSQL calls that internal. */
+static bool
+lost_its_leader(const char *kind, const char *text)
+{
+	return (actor_enabled("cancel") || actor_enabled("terminate") || actor_enabled("kill") || actor_enabled("restart")) &&
+		strncmp(kind + 1, "parallel worker|", strlen("parallel worker|")) == 0 &&
+		strstr(text, "could not attach to per-session DSM segment");
+}
+
 /* Is there something wrong in this line? "time time [pid] SQLSTATE|kind|name|LEVEL: text" */
 static bool
 wrong_line(char *line)
@@ -104,7 +113,7 @@ wrong_line(char *line)
 	if (!error)
 		return false;
 	if (strncmp(state, "XX", 2) == 0 || strncmp(state, "53", 2) == 0)
-		return true;
+		return !lost_its_leader(kind, text);
 	return strncmp(kind + 1, "rose", 4) == 0 && !worker_may((char[6]) {state[0], state[1], state[2], state[3], state[4], '\0'});
 }
 
