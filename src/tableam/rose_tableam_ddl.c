@@ -211,15 +211,6 @@ rose_copy_data(Relation rel, const RelFileLocator *locator)
 	smgrclose(dst);
 }
 
-static bool
-is_key_column(const RoseSchema *schema, AttrNumber attno)
-{
-	for (int i = 0; i < schema->nkeys; i++)
-		if (schema->keys[i].def.attno == attno)
-			return true;
-	return false;
-}
-
 /*
  * Add a version to the copy.  It is deformed by the old table's schema, which
  * knows the values of columns that were added since the row was stored.
@@ -232,7 +223,7 @@ copy_version(RoseComponentBuilder *builder, const RoseRow *row, const RoseSchema
 	for (int i = 0; row->version.op != ROSE_OP_PUT && i < schema->natts; i++)
 	{
 		if (row->version.present ? !rose_present_test(row->version.present, i + 1)
-			: !is_key_column(schema, i + 1))
+			: !rose_schema_is_key_column(schema, i + 1))
 			nulls[i] = true;
 	}
 	rose_component_builder_add_values(builder, &row->version, values, nulls);

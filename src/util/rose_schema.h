@@ -95,6 +95,15 @@ rose_key_int(const RoseKeyColumn *column, Datum value)
 	}
 }
 
+static inline bool
+rose_schema_is_key_column(const RoseSchema *schema, AttrNumber attno)
+{
+	for (int i = 0; i < schema->nkeys; i++)
+		if (schema->keys[i].def.attno == attno)
+			return true;
+	return false;
+}
+
 /*
  * Number of Datums in a key as it is passed around: nkeys, or 1 (the row id
  * as int8) for a table without a primary key.

@@ -186,15 +186,6 @@ begin_sort(RoseResort *resort)
 
 /* ---- in ---- */
 
-static bool
-is_key_column(const RoseSchema *schema, AttrNumber attno)
-{
-	for (int i = 0; i < schema->nkeys; i++)
-		if (schema->keys[i].def.attno == attno)
-			return true;
-	return false;
-}
-
 static int64
 hash_spelling(const RoseSchema *schema, const Datum *values)
 {
@@ -238,7 +229,7 @@ put_version(RoseResort *resort, const RoseRow *row, int natts)
 	for (AttrNumber attno = 1; version->op != ROSE_OP_PUT && attno <= schema->natts; attno++)
 	{
 		if (version->present ? attno > natts || !rose_present_test(version->present, attno)
-			: !is_key_column(schema, attno))
+			: !rose_schema_is_key_column(schema, attno))
 			slot->tts_isnull[attno - 1] = true;
 	}
 	system[RESORT_SEQ] = Int64GetDatum((int64) version->seq);

@@ -3,6 +3,27 @@
 #
 # With ROSE_STANDIN set, rose's names stand for heap and built-in replication
 # (see src/test/standin.sql), to test the tests themselves.
+
+# Have these files of tables say that they were sorted by another version of collations, as if ICU had been updated.
+sub forget_collations
+{
+	my ($node, @files) = @_;
+
+	$node->stop;
+	foreach my $file (@files)
+	{
+		# key_order and collation_versions of the metapage, behind the page header
+		open my $fh, '+<:raw', $node->data_dir . "/$file" or die $!;
+		seek $fh, 24 + 72, 0;
+		print $fh pack('Q<', 4711);
+		seek $fh, 24 + 896, 0;
+		print $fh pack('a64', '1.2.3');
+		close $fh or die $!;
+	}
+	$node->start;
+	return;
+}
+
 package RoseTest;
 
 use strict;
@@ -16,7 +37,8 @@ use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between stop_points_create wait_for_stop
-  always_parallel wait_for_apply start_without_replication replication_again);
+  always_parallel wait_for_apply start_without_replication replication_again
+  forget_collations);
 
 # A running cluster with rose in database postgres. Further settings may follow.
 sub rose_node

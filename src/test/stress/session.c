@@ -224,6 +224,8 @@ is_allowed(Session *s, const char *state, bool lost)
 	}
 	if (strcmp(state, "57014") == 0)
 		return actor_enabled("cancel");
+	if (strcmp(state, "57P01") == 0)	/* a parallel worker of the statement was terminated */
+		return actor_enabled("terminate");
 	return strstr("40P01 55P03", state) != NULL || strstr(s->allowed, state) != NULL;
 }
 

@@ -40,18 +40,7 @@ sub restart_with
 	my ($locale, @files) = @_;
 
 	sql("UPDATE pg_collation SET colliculocale = '$locale' WHERE collname IN ('changing', 'folding')");
-	$node->stop;
-	foreach my $file (@files)
-	{
-		# key_order and collation_versions of the metapage, behind the page header
-		open my $fh, '+<:raw', $node->data_dir . "/$file" or die $!;
-		seek $fh, 24 + 72, 0;
-		print $fh pack('Q<', 4711);
-		seek $fh, 24 + 896, 0;
-		print $fh pack('a64', '1.2.3');
-		close $fh or die $!;
-	}
-	$node->start;
+	forget_collations($node, @files);
 	return;
 }
 

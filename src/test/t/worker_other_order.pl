@@ -25,17 +25,7 @@ sub restart_with
 	my @files = map { sql("SELECT pg_relation_filepath('$_')") } @tables;
 
 	sql("UPDATE pg_collation SET colliculocale = '$locale' WHERE collname = 'changing'");
-	$node->stop;
-	foreach my $file (@files)
-	{
-		open my $fh, '+<:raw', $node->data_dir . "/$file" or die $!;
-		seek $fh, 24 + 72, 0;
-		print $fh pack('Q<', 4711);
-		seek $fh, 24 + 896, 0;
-		print $fh pack('a64', '1.2.3');
-		close $fh or die $!;
-	}
-	$node->start;
+	forget_collations($node, @files);
 	return;
 }
 
