@@ -3,6 +3,21 @@
 #
 # With ROSE_STANDIN set, rose's names stand for heap and built-in replication
 # (see src/test/standin.sql), to test the tests themselves.
+package RoseTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Time::HiRes qw(usleep time);
+
+our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
+  table_hash seed_random random_between stop_points_create wait_for_stop
+  always_parallel wait_for_apply start_without_replication replication_again
+  forget_collations);
 
 # Have these files of tables say that they were sorted by another version of collations, as if ICU had been updated.
 sub forget_collations
@@ -23,22 +38,6 @@ sub forget_collations
 	$node->start;
 	return;
 }
-
-package RoseTest;
-
-use strict;
-use warnings;
-
-use Exporter 'import';
-use File::Basename qw(dirname);
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Time::HiRes qw(usleep time);
-
-our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
-  table_hash seed_random random_between stop_points_create wait_for_stop
-  always_parallel wait_for_apply start_without_replication replication_again
-  forget_collations);
 
 # A running cluster with rose in database postgres. Further settings may follow.
 sub rose_node

@@ -219,7 +219,8 @@ is_allowed(Session *s, const char *state, bool lost)
 	if (lost)
 	{
 		if (crashes)
-			return state[0] == '\0' || strncmp(state, "57P0", 4) == 0 || strncmp(state, "08", 2) == 0;
+			return state[0] == '\0' || strncmp(state, "57P0", 4) == 0 || strncmp(state, "08", 2) == 0 ||
+				(strcmp(state, "57014") == 0 && actor_enabled("cancel"));
 		return actor_enabled("terminate") && strcmp(state, "57P01") == 0;
 	}
 	if (strcmp(state, "57014") == 0)
