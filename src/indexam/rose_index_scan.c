@@ -18,9 +18,9 @@
 
 #include "access/itup.h"
 #include "indexam/rose_indexam.h"
+#include "lsm/read/rose_lookup.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "lsm/read/rose_lookup.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"

@@ -11,9 +11,9 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "lsm/merge/rose_tree_check.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
-#include "lsm/merge/rose_tree_check.h"
 #include "miscadmin.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"

@@ -11,8 +11,8 @@
 
 #include "access/relation.h"
 #include "compat/rose_compat_am.h"
-#include "miscadmin.h"
 #include "lsm/tree/rose_relation.h"
+#include "miscadmin.h"
 #include "util/rose_preload.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"

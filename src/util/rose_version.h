@@ -67,7 +67,7 @@ typedef struct RoseVersion
  * Is the newest version of a key that a snapshot sees, as found now, the one that this
  * transaction holds, read earlier, of the same key?  The snapshot must see the one held.  What
  * was forgotten meanwhile is older than, or is, all that anybody holds ("Forgotten
- * versions" in src/lsm/README.md).
+ * versions" in src/lsm/merge/README.md).
  */
 static inline bool
 rose_version_is_held(const RoseVersion *found, const RoseVersion *held)

@@ -11,8 +11,8 @@
 #include "worker/rose_maintainer_internal.h"
 
 #include "access/relation.h"
-#include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_settle.h"
 #include "storage/lmgr.h"
 #include "util/rose_stop_point.h"
 #include "utils/timestamp.h"

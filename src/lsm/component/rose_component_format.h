@@ -2,7 +2,7 @@
  *
  * rose_component_format.h
  *	  The on-disk format of a component, but for the inside of multicolumn
- *	  pages.  For src/lsm/rose_component*.c only.
+ *	  pages.  For this folder only.
  *
  *	footer		a byte stream over one or more chained FOOTER pages; the
  *				manifest names the first.  RoseFooterDisk, then a directory of

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_component_internal.h
- *	  What the files of src/lsm/rose_component*.c share.
+ *	  What the files of this folder share.
  *
  *-------------------------------------------------------------------------
  */

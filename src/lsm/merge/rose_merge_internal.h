@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_merge_internal.h
- *	  What the files of src/lsm/rose_merge*.c share.
+ *	  What the files named rose_merge* share.
  *
  *-------------------------------------------------------------------------
  */

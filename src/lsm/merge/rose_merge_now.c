@@ -11,8 +11,8 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_merge_internal.h"
+#include "lsm/merge/rose_settle.h"
 
 #include "lsm/merge/rose_spill.h"
 #include "lsm/tree/rose_altered.h"

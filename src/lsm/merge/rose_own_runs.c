@@ -22,8 +22,8 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_settle.h"
 
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_picker.h"

@@ -38,8 +38,8 @@
 #include "postgres.h"
 
 #include "lsm/merge/rose_epoch_runs.h"
-#include "lsm/tree/rose_run_state.h"
 #include "lsm/merge/rose_spill_internal.h"
+#include "lsm/tree/rose_run_state.h"
 
 #include "access/xact.h"
 #include "access/xlog.h"

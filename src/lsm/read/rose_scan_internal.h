@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_scan_internal.h
- *	  The inside of a scan, for src/lsm/rose_scan*.c.
+ *	  The inside of a scan, for rose_scan.c, rose_source.c, rose_stretch.c and rose_weave.c.
  *
  *-------------------------------------------------------------------------
  */
