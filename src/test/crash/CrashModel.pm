@@ -28,7 +28,7 @@ my $allowed = join '|', 'at stop point', 'current transaction is aborted', 'save
   'deadlock detected', 'terminating connection', 'the database system is', 'connection to server', 'server closed the connection',
   'could not receive data|could not send data', 'no connection to the server', 'prepared transaction with identifier', 'while another session waits|SSL',
   'could not serialize access', 'is being accessed by other users', 'some relations of database "other" are already in tablespace', 'database "scratch\d+" does not exist',
-  'invalid snapshot identifier';	# who exported it has died
+  'invalid snapshot identifier|could not import the requested snapshot';	# who exported it has died
 
 sub pick { return $_[ int(rand(@_)) ] }
 sub chance { return rand() < $_[0] }
