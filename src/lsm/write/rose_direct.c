@@ -148,19 +148,6 @@ are_keys_in_memory(RoseTree *tree, const RoseNewVersion *versions, int n)
 	return found;
 }
 
-static uint64
-take_numbers(RoseTree *tree, int n)
-{
-	RoseC0Shared *c0 = &tree->shared->c0;
-	uint64		first;
-
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	first = c0->next_seq;
-	c0->next_seq += n;
-	LWLockRelease(&c0->write_lock);
-	return first;
-}
-
 static int
 compare_versions(const void *a, const void *b, void *arg)
 {
@@ -237,7 +224,7 @@ rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n)
 
 	if (write)
 	{
-		uint64		first = take_numbers(tree, n);
+		uint64		first = rose_c0_take_sequence(&tree->shared->c0, n);
 
 		for (int i = 0; i < n; i++)
 			rose_write_number(tree, &versions[i], first + i);
