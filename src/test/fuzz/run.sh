@@ -61,7 +61,7 @@ build_target()
 		-I"$ROSE_ROOT/src" -I"$ROSE_ROOT/src/test" -I"$HERE" -I"$ROSE_ROOT/src/test/unit" -I"$("$PG_CONFIG" --includedir-server)" \
 		-o "$SCRATCH/fuzz_$1" "$HERE/fuzz_$1.c" $(sources_of "$1") \
 		-L"$("$PG_CONFIG" --libdir)" -L"$("$PG_CONFIG" --pkglibdir)" -L"$(dirname "$("$PG_CONFIG" --pkglibdir)")/lib" \
-		-lpgcommon -lpgport -llz4 -lm || die "target $1 could not be built"
+		-lpgcommon -lpgport -llz4 -lm || { FAILED=$((FAILED + 1)); die "target $1 could not be built"; }
 }
 
 run_target()
