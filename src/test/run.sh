@@ -11,6 +11,8 @@
 # ROSE_STANDIN=1 runs the same tests on heap (see standin.sql): that is how
 # expected output is checked, for a rose table must answer what heap answers.
 # TEST_PRELOAD names libraries to preload into the servers (sanitize.sh).
+# TEST_JOBS says how many TAP files run at a time (default: one for each core, and
+# one more, for they wait a lot). What they say is shown when they have ended.
 # EXTRA_CONF names a file of further settings for the test clusters.
 set -u
 
@@ -22,9 +24,16 @@ KEEP=''
 COPY=''
 MOUNTED=''
 LOG_TAIL=60
+TEST_JOBS=${TEST_JOBS:-$(($(nproc) + 1))}
+declare -A RUNNING=()			# TAP files that run beside this script: name by process
 
 finish()
 {
+	local pid
+
+	for pid in "${!RUNNING[@]}"; do
+		kill -- "-$pid" 2>/dev/null && wait "$pid" 2>/dev/null
+	done
 	[ -z "$MOUNTED" ] || umount -l "$MOUNTED"
 	rose_cleanup
 	[ -z "$KEEP" ] || echo "kept for a look: $COPY"
@@ -53,16 +62,21 @@ tally()
 	[ "$bad" = 0 ] || { KEEP=1; ROSE_KEEP=1; return 1; }
 }
 
+# suite_output COMMAND...: run in the copy, as the servers' user.
+suite_output()
+{
+	as_pg env -C "$COPY" ${TEST_PRELOAD:+"LD_PRELOAD=$TEST_PRELOAD" "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0"} "$@" </dev/null 2>&1
+}
+
 # run_suite SUITE COMMAND...: run in the copy, show and count the results.
 run_suite()
 {
-	local suite=$1 status
+	local suite=$1
 	shift
 
 	echo "== $suite"
-	as_pg env -C "$COPY" ${TEST_PRELOAD:+"LD_PRELOAD=$TEST_PRELOAD" "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0"} "$@" </dev/null 2>&1 | tee "$SCRATCH/$suite.out"
-	status=${PIPESTATUS[0]}
-	tally "$suite" "$SCRATCH/$suite.out" "$status"
+	suite_output "$@" | tee "$SCRATCH/$suite.out"
+	tally "$suite" "$SCRATCH/$suite.out" "${PIPESTATUS[0]}"
 }
 
 # A pg_regress run of its own cluster or, for the stand-in, of one prepared here.
@@ -133,19 +147,54 @@ stress_tests()
 		src/test/stress/run.sh $args
 }
 
-# tap_file PATH: one TAP file of the copy. Clusters are in UTF-8, whatever the machine has: collations of ICU need it.
-tap_file()
+# with_tap PATH COMMAND...: COMMAND, with what one TAP file of the copy is to be run by. Clusters
+# are in UTF-8, whatever the machine has: collations of ICU need it.
+with_tap()
 {
-	local file=$1 base
+	local file=$1
+	shift
 
-	base=$(basename "$file" .pl)
-	run_suite "$base" env -u LC_ALL -u LC_CTYPE -u LC_COLLATE LANG=C.UTF-8 \
+	"$@" env -u LC_ALL -u LC_CTYPE -u LC_COLLATE LANG=C.UTF-8 \
 		"TESTDIR=$COPY" "TESTDATADIR=$COPY/tmp_check" "TESTLOGDIR=$COPY/tmp_check/log" \
 		"PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
 		"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl:$COPY/$(dirname "$file")" "TEMP_CONFIG=$COPY/src/test/test.conf" \
 		"ROSE_STANDIN=$ROSE_STANDIN" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
-		prove --verbose --timer "$file" ||
-		tap_logs "$base"
+		prove --verbose --timer "$file"
+}
+
+# tap_file PATH: one TAP file by itself, shown while it runs.
+tap_file()
+{
+	local base
+
+	base=$(basename "$1" .pl)
+	with_tap "$1" run_suite "$base" || tap_logs "$base"
+}
+
+# tap_start PATH: one TAP file beside others, in a process group of its own.
+tap_start()
+{
+	local base
+
+	base=$(basename "$1" .pl)
+	set -m
+	with_tap "$1" suite_output >"$SCRATCH/$base.out" &
+	RUNNING[$!]=$base
+	set +m
+}
+
+# Wait for the TAP file that ends next, show and count its results.
+tap_collect()
+{
+	local pid base status
+
+	wait -n -p pid "${!RUNNING[@]}"
+	status=$?
+	base=${RUNNING[$pid]}
+	unset "RUNNING[$pid]"
+	echo "== $base"
+	cat "$SCRATCH/$base.out"
+	tally "$base" "$SCRATCH/$base.out" "$status" || tap_logs "$base"
 }
 
 tap_tests()
@@ -156,7 +205,15 @@ tap_tests()
 	for file in "${files[@]}"; do
 		file=src/test/t/$(basename "$file" .pl).pl
 		[ -f "$COPY/$file" ] || { file=src/test/crash/$(basename "$file"); small_disk; }
-		tap_file "$file"
+		if [ ${#files[@]} = 1 ] || [ "$TEST_JOBS" = 1 ]; then
+			tap_file "$file"
+			continue
+		fi
+		[ ${#RUNNING[@]} -lt "$TEST_JOBS" ] || tap_collect
+		tap_start "$file"
+	done
+	while [ ${#RUNNING[@]} -gt 0 ]; do
+		tap_collect
 	done
 }
 
