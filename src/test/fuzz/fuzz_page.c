@@ -13,7 +13,7 @@
 
 #include "catalog/pg_type.h"
 #include "page/rose_page_format.h"
-#include "unit/unit_read.h"
+#include "unit/page/unit_read.h"
 
 #define MAX_COLUMNS 6
 

@@ -37,26 +37,27 @@ fi
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/unit" \
-	"$here"/unit*.c "$src"/util/rose_bitpack.c "$src"/util/rose_bloom.c \
+	"$here"/unit_main.c "$here"/unit_shim.c "$here"/unit_assert.c \
+	"$here"/util/*.c "$here"/page/*.c "$here"/repl/*.c "$src"/util/rose_bitpack.c "$src"/util/rose_bloom.c \
 	"$src"/util/rose_losertree.c "$src"/repl/rose_wire.c "$src"/codec/*.c "$src"/page/*.c \
 	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" \
 	-L"$(dirname "$($PG_CONFIG --pkglibdir)")/lib" \
 	-lpgcommon -lpgport -llz4 -lm
 
 # shellcheck disable=SC2086
-$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/memtable" \
-	"$here"/test_memtable.c "$here"/memtable_*.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
+	"$here"/memtable/*.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
 
 for name in gc picker forget; do
 	# shellcheck disable=SC2086
-	$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
-		-o "$build/$name" "$here/test_$name.c" "$here/unit_assert.c" "$src/lsm/merge/rose_$name.c" -lm
+	$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+		-o "$build/$name" "$here/merge/test_$name.c" "$here/unit_assert.c" "$src/lsm/merge/rose_$name.c" -lm
 done
 
 # shellcheck disable=SC2086
-$CC $flags $warnings -I"$src" -I"$($PG_CONFIG --includedir-server)" \
-	-o "$build/retired" "$here/test_retired.c" "$here/unit_assert.c" "$src/store/rose_retired.c"
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/retired" "$here/store/test_retired.c" "$here/unit_assert.c" "$src/store/rose_retired.c"
 
 "$build/memtable"
 "$build/gc"
