@@ -64,7 +64,7 @@ linear_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 	return true;
 }
 
-/* The same slope, through the first value in the middle of the frame. */
+/* Keep the slope that was learned, but lead it through the first value in the middle of the frame. */
 static bool
 linear_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {

@@ -156,7 +156,7 @@ rose_item_value(const RoseColumnDesc *desc, const char *item, uint32 size)
 	return item;
 }
 
-/* The same, quickly for a short varlena, which most items are. */
+/* rose_item_value, quickly for a short varlena, which most items are. */
 static inline const char *
 item_value(const RoseColumnDesc *desc, const char *item, uint32 size)
 {

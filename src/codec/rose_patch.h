@@ -47,7 +47,7 @@ rose_patch_bits(int word_size)
 	return (2 + 2 + word_size) * 8;
 }
 
-/* The same if more than one is added at a time: the count is there once. */
+/* The most that each of several patches adds that come at a time, in bits: the list's count is there once. */
 static inline int
 rose_patch_further_bits(int npatches, int word_size)
 {

@@ -121,8 +121,8 @@ typedef struct RoseColumnValues
 } RoseColumnValues;
 
 /*
- * Add rows [from, from + n) given in columns, columns[0 .. ncols), in this order.  The same as
- * rose_page_builder_append for one after the other, and the same pages, but much cheaper where
+ * Add rows [from, from + n) given in columns, columns[0 .. ncols), in this order.  Makes the
+ * pages that rose_page_builder_append makes from one row after the other, and is much cheaper where
  * a column has a value in all rows of the page or in none.  Some ten rows a
  * call make up for the call's own cost.
  *

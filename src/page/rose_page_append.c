@@ -303,7 +303,7 @@ add_words(const RosePageBuilder *builder, int row, const Datum *values)
 			target->unused_bits;
 }
 
-/* The same, and look at them; returns what they add to row_bits at most. */
+/* Add a row's values to the columns of words, and look at them; returns what they add to row_bits at most. */
 static int64
 add_watched_words(RosePageBuilder *builder, int row, const Datum *values)
 {
@@ -329,7 +329,7 @@ add_watched_words(RosePageBuilder *builder, int row, const Datum *values)
 }
 
 /*
- * The same as add_row for a dense row.  Nearly all rows are like that, so here is where the
+ * add_row for a dense row.  Nearly all rows are like that, so here is where the
  * time goes.
  */
 static void

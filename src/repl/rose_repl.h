@@ -187,7 +187,7 @@ typedef struct RoseUpstreamSlot
 } RoseUpstreamSlot;
 
 extern void rose_upstream_identify(struct WalReceiverConn *conn, RoseUpstreamIdentity *out);
-/* The same system and database as before, or nothing is known of before. */
+/* Is it the system and database that the subscription has known?  True if it has known none. */
 extern bool rose_upstream_is_known(const RoseSubscription *sub,
 								   const RoseUpstreamIdentity *identity);
 extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *slot,
@@ -295,7 +295,7 @@ extern void rose_repl_drain(Oid subid, int timeout_s);
  * components when it returns.  For rose.spill() of a table that a subscription feeds.
  */
 extern void rose_repl_spill(Oid subid, int timeout_s);
-/* The same, but what went wrong is returned; NULL = nothing. */
+/* rose_repl_spill that does not raise an error: what went wrong is returned; NULL = nothing. */
 extern char *rose_repl_try_spill(Oid subid, int timeout_s);
 
 /* Error if a subscription of this database feeds the table: it may not be truncated here. */
@@ -307,7 +307,7 @@ extern void rose_repl_check_truncate(Oid relid);
  */
 extern void rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged);
 
-/* The same, if it is made unlogged or a table of another access method. */
+/* Error if a subscription feeds the table and it would become unlogged or a table of another access method. */
 extern void rose_repl_check_alter(Oid relid, bool unlogged);
 
 /* Error if it is one of rose's own materialized views, which a refresh without data would empty. */

@@ -184,7 +184,7 @@ extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseU
  * what was applied.  Returns the end of its WAL.  REQUIRES: no open batch.
  */
 extern XLogRecPtr rose_identity_check(struct WalReceiverConn *conn, bool with_slot);
-/* The same for what it sends: a transaction, or the end of what it has sent. */
+/* Error, as above, if what it sends is of another history: a transaction's end, or the end of what was sent. */
 extern void rose_identity_check_commit(const RoseUpstreamCommit *commit);
 extern void rose_identity_check_end(XLogRecPtr end);
 /* Error with the reason why this worker cannot go on. */
@@ -239,7 +239,7 @@ extern bool rose_relmap_needs_text(const LogicalRepRelation *remote);
  * are not applied.  Raises errors about tables that do not fit.
  */
 extern RoseReplRel *rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
-/* The same without opening it. */
+/* The table of a change, neither opened nor locked; NULL as for rose_relmap_open. */
 extern RoseReplRel *rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
 /* Error if the local table is gone.  REQUIRES: a lock on its oid. */
 extern void rose_relmap_require_local(RoseReplRel *entry);

@@ -25,7 +25,7 @@ extern void rose_rules_free(RoseRules *rules);
 extern void rose_rules_apply(RoseRules *rules, Datum *values, bool *nulls);
 
 /*
- * The same for a row of which only the columns that 'present' names are known (rose_present_test).  False: an
+ * rose_rules_apply for a row of which only the columns that 'present' names are known (rose_present_test).  False: an
  * expression looks at one that is not, so nothing but NOT NULL was looked at, and generated columns are
  * not among those that are known.
  */

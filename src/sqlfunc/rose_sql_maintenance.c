@@ -22,7 +22,7 @@ PG_FUNCTION_INFO_V1(rose_sql_detach);
 
 /* How long a subscription may take to make its changes durable, in seconds. */
 #define FEED_SPILL_TIMEOUT 600
-/* The same if its changes may as well stay where they are. */
+/* How long, if its changes may as well stay where they are. */
 #define FEED_MERGE_TIMEOUT 60
 
 /*

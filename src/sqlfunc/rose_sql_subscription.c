@@ -134,7 +134,7 @@ find_subscription(const char *name)
 	return sub;
 }
 
-/* The same, and nobody else changes or drops it until the transaction ends. */
+/* Find a subscription that nobody else changes or drops until the transaction ends. */
 static RoseSubscription *
 lock_subscription(const char *name)
 {

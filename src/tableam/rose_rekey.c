@@ -249,8 +249,8 @@ rose_report_equal_keys(void *arg, TupleTableSlot *slot)
 /* ---- rewriting ---- */
 
 /*
- * The same for a table whose rows cannot be found in their order.  Keys that are equal by now, but were not, are
- * those of different rows.
+ * Give the sorter the rows of a table that cannot be read in the order of its keys.  Keys that are equal by now, but
+ * were not, are those of different rows.
  */
 static void
 collect_unsorted_rows(Relation rel, RowSorter *sorter, int nkeys, const RoseKeyColumnDisk *keys)

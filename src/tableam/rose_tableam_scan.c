@@ -213,7 +213,7 @@ scan_next_row(RoseTableScan *scan, ScanDirection direction, TupleTableSlot *slot
 	return scan_store_row(scan, row, slot);
 }
 
-/* The same for a scan that may take rows from a stretch, when that has no row left. */
+/* The next row of a scan that takes rows from stretches, when its stretch has no row left. */
 static bool
 scan_next_stretch(RoseTableScan *scan, TupleTableSlot *slot)
 {

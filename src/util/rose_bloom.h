@@ -55,7 +55,7 @@ extern uint32 rose_bloom_block(const RoseBloomShape *shape, uint64 hash);
 extern void rose_bloom_block_add(char *block, int nprobes, uint64 hash);
 extern bool rose_bloom_block_test(const char *block, int nprobes, uint64 hash);
 
-/* The same on a whole, initially zeroed, array in memory. */
+/* Set, and test, the bits of a hash in a whole filter in memory, zeroed at first. */
 extern void rose_bloom_add(char *bits, const RoseBloomShape *shape, uint64 hash);
 extern bool rose_bloom_test(const char *bits, const RoseBloomShape *shape, uint64 hash);
 

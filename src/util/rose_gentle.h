@@ -42,7 +42,7 @@ rose_gentle_row(void)
 		rose_gentle_look();
 }
 
-/* The same for n rows that were worked on together. */
+/* Once for n rows that were worked on together. */
 static inline void
 rose_gentle_many(int n)
 {

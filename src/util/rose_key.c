@@ -260,7 +260,7 @@ rose_key_prefix_make(const RoseSchema *schema, const Datum *key, int ncols,
 		mask_bytes(prefix->mask, bytes.len);
 }
 
-/* The same first word as rose_key_prefix_make's, from numbers alone. */
+/* The first word that rose_key_prefix_make makes, of a key of numbers alone. */
 static inline uint64
 first_word_of_numbers(const RoseSchema *schema, const Datum *key)
 {

@@ -49,7 +49,7 @@ extern RoseLayout *rose_layout_from_columns(const RoseLayoutColumnDisk *columns,
 /* Fingerprint of the first natts columns; on disk, so it must never change. */
 extern uint64 rose_layout_physical(const RoseLayout *layout, int natts);
 
-/* The same of all that is said about them. */
+/* Fingerprint of all that is said about the first natts columns. */
 extern uint64 rose_layout_exact(const RoseLayout *layout, int natts);
 
 /* Are the columns that both have stored alike? */

@@ -176,7 +176,7 @@ extern bool rose_key_prefix_exact(const RoseSchema *schema);
 extern uint64 rose_key_hash(const RoseSchema *schema, const Datum *key);
 
 /*
- * The same for n keys given as columns, by key column and row, of a table with a hashable key.
+ * The hashes of n keys given as columns, by key column and row, of a table with a hashable key.
  * Cheapest for keys in order.
  */
 extern void rose_key_hash_many(const RoseSchema *schema, const Datum *const *columns, int n,

@@ -59,7 +59,7 @@ fill_by_row(RosePageBuilder *builder, const UnitColumn *columns, int ncols, int 
 	return row - from;
 }
 
-/* The same with calls of all sizes, and now and then a single row in between. */
+/* Fill a page by calls of all sizes, and now and then a single row in between. */
 static int
 fill_in_columns(RosePageBuilder *builder, const UnitColumn *columns, int ncols, int row, int nrows)
 {

@@ -313,7 +313,7 @@ rows_of_columns(const UnitType *type, UnitShape shape, int nshaped, int ncols)
 	return total;
 }
 
-/* The same if that is one column. */
+/* Rows that fit on a page of which one column is shaped. */
 static int
 rows_on_page(const UnitType *type, UnitShape shape, int ncols)
 {
