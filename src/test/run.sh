@@ -29,11 +29,7 @@ declare -A RUNNING=()			# TAP files that run beside this script: name by process
 
 finish()
 {
-	local pid
-
-	for pid in "${!RUNNING[@]}"; do
-		kill -- "-$pid" 2>/dev/null && wait "$pid" 2>/dev/null
-	done
+	tap_end
 	[ -z "$MOUNTED" ] || umount -l "$MOUNTED"
 	rose_cleanup
 	[ -z "$KEEP" ] || echo "kept for a look: $COPY"
@@ -195,6 +191,26 @@ tap_collect()
 	echo "== $base"
 	cat "$SCRATCH/$base.out"
 	tally "$base" "$SCRATCH/$base.out" "$status" || tap_logs "$base"
+}
+
+# End the TAP files that still run, and the servers that they leave.
+tap_end()
+{
+	local pid pidfile
+
+	for pid in "${!RUNNING[@]}"; do
+		kill -- "-$pid" 2>/dev/null
+	done
+	for pid in "${!RUNNING[@]}"; do
+		for _ in {1..300}; do
+			kill -0 -- "-$pid" 2>/dev/null || break
+			sleep 0.1
+		done
+	done
+	[ ${#RUNNING[@]} -gt 0 ] || return 0
+	for pidfile in "$COPY"/tmp_check/*/pgdata/postmaster.pid; do
+		[ ! -f "$pidfile" ] || as_pg "$PG_BIN/pg_ctl" -D "${pidfile%/*}" -m immediate -w stop >/dev/null 2>&1
+	done
 }
 
 tap_tests()
