@@ -17,13 +17,9 @@
  * DROP, TRUNCATE and ALTER do not wait for it: the next step finds another
  * file or another registry entry and gives up.
  *
- * Four kinds.  The ordinary merge, to level 0 or 1, makes one component, or into
- * C1 a few, with disjoint key ranges.  The pass, into C2, goes piece by piece
- * (rose_merge_pass.c).  Both drop versions
- * that nobody can see and take only committed ones.  The third kind joins private runs of
- * transactions in progress, row by row, so that transactions of any size and number make
- * few runs.  The fourth splits a private run of which a part has committed into an ordinary one and another
- * private one.
+ * There are four kinds of merges (rose_merge_kind.h).  Those into C1 and passes drop versions
+ * that nobody can see and take only committed ones.  Joins and splits go through private runs, row by row, so that
+ * transactions of any size and number make few runs.
  *
  * Passes, and merges of all there is, reach the bottom of the tree.  There they forget
  * sequence numbers and transaction ids if all sources of an output allow it (rose_forget.h).
@@ -64,25 +60,6 @@ rose_merge_unlock(const LOCKTAG *tag, bool keep)
 /* ---- begin ---- */
 
 /*
- * A join moves rows to the newest input's place, in front of all that stands between: of what has not
- * committed yet, now that all this is there, nobody else can have written newer versions.
- */
-static bool
-is_fit(RoseTree *tree, const RoseComponentEntryDisk *entry, RosePickKind kind)
-{
-	RosePrivateState state;
-
-	if (kind == ROSE_PICK_MERGE)
-		return rose_component_mergeable(tree, entry);
-	if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
-		return false;
-	state = rose_private_state(tree, entry);
-	if (kind == ROSE_PICK_SPLIT)
-		return state == ROSE_PRIVATE_PARTLY;
-	return state == ROSE_PRIVATE_OPEN || state == ROSE_PRIVATE_ABORTED;
-}
-
-/*
  * Note the inputs' entries; false if one of them is not what it was when it
  * was picked.  A pass takes C2 along, piece by piece, so that is no input of it.
  */
@@ -96,12 +73,12 @@ collect_inputs(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest,
 
 		if (entry == NULL)
 			return false;
-		if (!is_fit(tree, entry, pick->kind))
+		if (!merge->kind->is_fit(tree, entry))
 			return false;
-		if (!merge->pass || entry->level < 2)
+		if (!merge->kind->takes_c2 || entry->level < 2)
 			merge->inputs[merge->ninputs++].entry = *entry;
 	}
-	return !merge->pass || rose_merge_pass_possible(manifest);
+	return !merge->kind->takes_c2 || rose_merge_pass_possible(manifest);
 }
 
 /* A single component that only changes its level need not be rewritten. */
@@ -116,7 +93,7 @@ try_move(RoseMerge *merge, RoseTree *tree)
 		(input->flags & ROSE_COMPONENT_PRIVATE) || input->ntombstones > 0 ||
 		(merge->thorough && !(input->flags & ROSE_COMPONENT_UNIQUE_KEYS)))
 		return false;
-	if (merge->pass &&
+	if (merge->kind->takes_c2 &&
 		(input->id != manifest->components[manifest->ncomponents - 1].id ||
 		 (merge->thorough && rose_merge_could_forget(tree, input))))
 		return false;
@@ -127,23 +104,6 @@ try_move(RoseMerge *merge, RoseTree *tree)
 	return true;
 }
 
-/* Nothing would be different after it. */
-static bool
-is_pointless(const RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
-{
-	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
-
-	if (merge->pass)
-		return !rose_merge_pass_has_work(merge, tree, manifest);
-	if (merge->kind == ROSE_PICK_SPLIT)
-		return false;
-	if (merge->kind == ROSE_PICK_JOIN || merge->ninputs == 0)
-		return merge->ninputs < 2;
-	return merge->ninputs == 1 && input->level == merge->target_level &&
-		input->ntombstones == 0 && (input->flags & ROSE_COMPONENT_UNIQUE_KEYS) &&
-		!(input->flags & ROSE_COMPONENT_PRIVATE);
-}
-
 static RoseMerge *
 make_merge(RoseTree *tree, const RosePickResult *pick, bool keep)
 {
@@ -152,15 +112,14 @@ make_merge(RoseTree *tree, const RosePickResult *pick, bool keep)
 	RoseMerge  *merge = MemoryContextAllocZero(context, sizeof(RoseMerge));
 
 	merge->context = context;
-	merge->stride_context = AllocSetContextCreate(context, "rose merge stride",
+	merge->stride.context = AllocSetContextCreate(context, "rose merge stride",
 												  ALLOCSET_DEFAULT_SIZES);
 	merge->locator = tree->locator;
 	merge->incarnation = tree->incarnation;
 	merge->keep = keep;
-	merge->kind = pick->kind;
+	merge->kind = rose_merge_kind_of(pick);
 	merge->target_level = pick->target_level;
-	merge->pass = pick->target_level == 2;
-	merge->trims = merge->pass;
+	merge->trims = merge->kind->takes_c2;
 	merge->thorough = pick->thorough;
 	merge->written_by = pick->schema;
 	return merge;
@@ -185,7 +144,7 @@ open_inputs(RoseMerge *merge, RoseTree *tree)
 	}
 	merge->written_by = NULL;
 	merge->judge = rose_merge_judge_create(merge);
-	if (merge->pass)
+	if (merge->kind->takes_c2)
 		rose_merge_pass_begin(merge, tree);
 	MemoryContextSwitchTo(old);
 }
@@ -208,8 +167,8 @@ rose_merge_begin(RoseTree *tree, const RosePickResult *pick, bool keep)
 	if (keep)
 		beginning = merge;
 	manifest = rose_tree_manifest(tree);
-	if (!collect_inputs(merge, tree, manifest, pick) || is_pointless(merge, tree, manifest) ||
-		try_move(merge, tree))
+	if (!collect_inputs(merge, tree, manifest, pick) ||
+		!merge->kind->has_work(merge, tree, manifest) || try_move(merge, tree))
 	{
 		beginning = NULL;
 		rose_merge_unlock(&merge->lock, keep);
@@ -234,46 +193,28 @@ rose_merge_begin_failed(void)
 
 /* ---- strides ---- */
 
-/* All inputs, from the first row to the last, into one output or several. */
-static void
-plan_whole(RoseMerge *merge, RoseTree *tree)
-{
-	int			nparts = rose_merge_count_parts(merge, rose_tree_manifest(tree));
-
-	for (int i = 0; i < merge->ninputs; i++)
-		merge->inputs[i].to = merge->inputs[i].entry.nrows;
-	merge->trims = nparts > 1;
-	merge->expected_rows = merge->total / nparts + 1;
-	merge->cut_rows = merge->least_rows = PG_UINT64_MAX;
-	if (merge->trims)
-	{
-		merge->cut_rows = merge->expected_rows * 5 / 4;
-		merge->least_rows = merge->expected_rows * 3 / 4;
-	}
-}
-
 static void
 open_sources(RoseMerge *merge, RoseTree *tree)
 {
-	merge->nsources = 0;
+	merge->stride.nsources = 0;
 	for (int i = 0; i < merge->ninputs; i++)
 		if (merge->inputs[i].from < merge->inputs[i].to)
-			merge->sources[merge->nsources++] = &merge->inputs[i];
-	for (int i = 0; i < merge->npieces; i++)
-		merge->sources[merge->nsources++] = &merge->pieces[i];
+			merge->stride.sources[merge->stride.nsources++] = &merge->inputs[i];
+	for (int i = 0; i < merge->stride.npieces; i++)
+		merge->stride.sources[merge->stride.nsources++] = &merge->stride.pieces[i];
 
-	merge->cursor = rose_merge_cursor_create(tree->rel, merge->schema, merge->nsources,
-											 merge->strategy, merge->stride_context);
-	merge->stride_rows = 0;
-	merge->stride_blocks = 0;
-	for (int i = 0; i < merge->nsources; i++)
+	merge->stride.cursor = rose_merge_cursor_create(tree->rel, merge->schema, merge->stride.nsources,
+											 merge->strategy, merge->stride.context);
+	merge->stride.nrows = 0;
+	merge->stride.nblocks = 0;
+	for (int i = 0; i < merge->stride.nsources; i++)
 	{
-		const RoseMergeInput *source = merge->sources[i];
+		const RoseMergeInput *source = merge->stride.sources[i];
 		uint64		nrows = source->to - source->from;
 
-		rose_merge_cursor_add(merge->cursor, source->component, source->from, source->to);
-		merge->stride_rows += nrows;
-		merge->stride_blocks += (uint64) ((double) source->entry.nblocks * nrows /
+		rose_merge_cursor_add(merge->stride.cursor, source->component, source->from, source->to);
+		merge->stride.nrows += nrows;
+		merge->stride.nblocks += (uint64) ((double) source->entry.nblocks * nrows /
 										  source->entry.nrows);
 	}
 }
@@ -281,27 +222,22 @@ open_sources(RoseMerge *merge, RoseTree *tree)
 static void
 end_stride(RoseMerge *merge)
 {
-	merge->in_stride = false;
-	merge->cursor = NULL;
-	merge->row = NULL;
-	merge->npieces = 0;
-	MemoryContextReset(merge->stride_context);
+	merge->stride.active = false;
+	merge->stride.cursor = NULL;
+	merge->stride.row = NULL;
+	merge->stride.npieces = 0;
+	MemoryContextReset(merge->stride.context);
 }
 
 /* False: there is nothing left to do. */
 static bool
 begin_stride(RoseMerge *merge, RoseTree *tree)
 {
-	if (merge->pass)
-	{
-		if (!rose_merge_plan_stride(merge, tree))
-			return false;
-	}
-	else
-		plan_whole(merge, tree);
+	if (!merge->kind->plan_stride(merge, tree))
+		return false;
 	open_sources(merge, tree);
-	merge->in_stride = true;
-	merge->exhausted = false;
+	merge->stride.active = true;
+	merge->stride.exhausted = false;
 	return true;
 }
 
@@ -321,12 +257,12 @@ is_same_file(const RoseMerge *merge, const RoseTree *tree)
 static void
 rebind(RoseMerge *merge, RoseTree *tree)
 {
-	if (merge->cursor)
-		rose_merge_cursor_rebind(merge->cursor, tree->rel);
-	if (merge->builder)
-		rose_component_builder_rebind(merge->builder, tree->rel);
-	if (merge->compactor)
-		rose_compactor_rebind(merge->compactor, tree->rel);
+	if (merge->stride.cursor)
+		rose_merge_cursor_rebind(merge->stride.cursor, tree->rel);
+	if (merge->out.builder)
+		rose_component_builder_rebind(merge->out.builder, tree->rel);
+	if (merge->out.compactor)
+		rose_compactor_rebind(merge->out.compactor, tree->rel);
 }
 
 /* Go on with the output at hand, or begin one.  DONE: it is published. */
@@ -336,7 +272,7 @@ work_on_output(RoseMerge *merge, RoseTree *tree, int budget_ms)
 	rebind(merge, tree);
 	if (!rose_merge_output_is_open(merge))
 		rose_merge_output_open(merge, tree);
-	if (!merge->complete)
+	if (!merge->out.complete)
 	{
 		bool		all_read = rose_merge_output_fill(merge, budget_ms);
 
@@ -347,13 +283,13 @@ work_on_output(RoseMerge *merge, RoseTree *tree, int budget_ms)
 		ROSE_STOP_POINT("merge-read");
 		rose_merge_output_finish(merge);
 		rose_merge_stats_merged(&tree->shared->merge_stats, rose_merge_output_blocks_read(merge),
-								merge->has_output ? merge->output.nblocks : 0);
-		if (merge->compactor)
+								merge->out.has_merged ? merge->out.merged.nblocks : 0);
+		if (merge->out.compactor)
 			rose_merge_stats_missing(&tree->shared->merge_stats,
-									 rose_compactor_missing(merge->compactor));
+									 rose_compactor_missing(merge->out.compactor));
 		ROSE_STOP_POINT("merge-built");
 	}
-	rose_merge_publish(merge, tree);
+	merge->kind->publish(merge, tree);
 	ROSE_STOP_POINT("merge-published");
 	rose_merge_output_free(merge);
 	if (merge->alone)
@@ -372,14 +308,14 @@ rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
 		if (!is_same_file(merge, tree) ||
 			!rose_merge_sources_unchanged(merge, rose_tree_manifest(tree)))
 			return ROSE_MERGE_DONE;
-		if (!merge->in_stride && !begin_stride(merge, tree))
+		if (!merge->stride.active && !begin_stride(merge, tree))
 			break;
 		progress = work_on_output(merge, tree, budget_ms);
 		if (progress != ROSE_MERGE_DONE)
 			return progress;
-		if (merge->exhausted)
+		if (merge->stride.exhausted)
 			end_stride(merge);
-		if (merge->exhausted && !merge->pass)
+		if (merge->stride.exhausted && !merge->kind->takes_c2)
 			break;
 		if (budget_ms != 0)
 			return ROSE_MERGE_MORE;
@@ -432,8 +368,8 @@ rose_merge_locator(const RoseMerge *merge)
 bool
 rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
 {
-	for (int i = 0; i < merge->nparts; i++)
-		if (merge->parts[i] == entry->id)
+	for (int i = 0; i < merge->parts.n; i++)
+		if (merge->parts.ids[i] == entry->id)
 			return true;
-	return rose_merge_is_input(merge, entry->id) || (merge->pass && entry->level == 2);
+	return rose_merge_is_input(merge, entry->id) || (merge->kind->takes_c2 && entry->level == 2);
 }

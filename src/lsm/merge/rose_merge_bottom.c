@@ -35,7 +35,7 @@ rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest)
 		newest++;
 	for (int i = newest; i < manifest->ncomponents; i++)
 		if (!rose_merge_is_input(merge, manifest->components[i].id) &&
-			!(merge->pass && manifest->components[i].level == 2))
+			!(merge->kind->takes_c2 && manifest->components[i].level == 2))
 			return false;
 	return true;
 }

@@ -11,11 +11,15 @@
 #include "lsm/merge/rose_compactor.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_merge_cursor.h"
+#include "lsm/merge/rose_merge_kind.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "storage/lock.h"
 
 /* Most components that may be merged by one stride. */
 #define ROSE_MERGE_MAX_SOURCES	ROSE_MAX_COMPONENTS
+
+/* Outputs beside others never fill the manifest beyond this. */
+#define ROSE_MERGE_MOST_COMPONENTS	(ROSE_MAX_COMPONENTS - 16)
 
 /* A merge into C1 makes about so many components at most. */
 #define ROSE_MERGE_MAX_PARTS	6
@@ -31,8 +35,55 @@ typedef struct RoseMergeInput
 	uint64		to;				/* ... and part of the stride */
 } RoseMergeInput;
 
+/* What is merged without starting the sources anew. */
+typedef struct RoseMergeStride
+{
+	bool		active;
+	MemoryContext context;		/* reset with each */
+	int			npieces;		/* of C2, that it replaces */
+	RoseMergeInput pieces[ROSE_MAX_COMPONENTS];
+	uint64		expected_rows;	/* of one output */
+	uint64		cut_rows;		/* so many versions read are enough for an output ... */
+	uint64		least_rows;		/* ... and so many at the end of an old part of C1 */
+	int			nsources;		/* inputs that have rows in it, then the pieces */
+	RoseMergeInput *sources[ROSE_MERGE_MAX_SOURCES];
+	uint64		nrows;			/* that they have */
+	uint64		nblocks;		/* that these take, about */
+	RoseMergeCursor *cursor;
+	const RoseRow *row;			/* next one, if it was looked at already */
+	int			no_batches;		/* versions to take before the next attempt at a batch */
+	bool		exhausted;		/* it has no more rows, when the output at hand is published */
+} RoseMergeStride;
+
+/* The output under construction: one of the stride's. */
+typedef struct RoseMergeOutput
+{
+	RoseCompactor *compactor;	/* of what has ended; NULL: not open, or the kind has none */
+	RoseComponentBuilder *builder;	/* of what is in progress; NULL: not open, or the kind has none */
+	uint64		nread;			/* versions read for it */
+	bool		complete;		/* ready to be published */
+	bool		has_merged;
+	uint64		settled;		/* it will be since then; ROSE_UNSETTLED = not yet */
+	RoseComponentEntryDisk merged;
+	uint64		nopen;			/* versions that the builder has got */
+	bool		has_open;		/* of a split: what is in progress goes on, ... */
+	RoseComponentEntryDisk open;	/* ... here */
+} RoseMergeOutput;
+
+/* Of a merge into C1 that makes several components. */
+typedef struct RoseMergeParts
+{
+	int			n;				/* that are published */
+	uint32		ids[2 * ROSE_MERGE_MAX_PARTS];
+	int			old;			/* of the output at hand; source: the part of C1 whose end is near that of the output; -1 = none */
+} RoseMergeParts;
+
 struct RoseMerge
 {
+	const RoseMergeKind *kind;
+	int			target_level;
+	bool		thorough;		/* a pass: rewrites every piece that could be smaller */
+
 	MemoryContext context;
 	RelFileLocator locator;
 	uint64		incarnation;	/* of the table's registry entry */
@@ -42,60 +93,19 @@ struct RoseMerge
 	bool		alone;			/* the transaction has read nothing else of the table */
 	const RoseSchema *written_by;	/* while it begins: what schema is to be a copy of; NULL = the table's */
 	RoseSchema *schema;
-	RosePickKind kind;
 	RoseMergeJudge *judge;		/* of rows of private runs; NULL: there are none */
-	int			target_level;
 	BufferAccessStrategy strategy;
 
 	/* what was picked; of a pass: what comes into C2 */
 	int			ninputs;
 	RoseMergeInput inputs[ROSE_MAX_COMPONENTS];
 
-	/*
-	 * It publishes its outputs one after the other and trims its inputs: a
-	 * pass, or a large merge into C1.
-	 */
-	bool		trims;
-	int			nparts;			/* outputs so far, of a merge into C1 ... */
-	uint32		parts[2 * ROSE_MERGE_MAX_PARTS];	/* ... that are published */
-	int			old_part;		/* source: the part of C1 whose end is near that of
-								 * the output; -1 = none */
-
-	/* a pass: into C2, piece by piece */
-	bool		pass;
-	bool		thorough;		/* rewrites every piece that could be smaller */
-	uint32		done_piece;		/* all pieces up to this one are done; 0 = none.
-								 * If it trims, the newest output */
-	uint64		target_blocks;	/* size to aim at for a piece */
-
-	/* the stride: what is merged without starting the sources anew */
-	bool		in_stride;
-	MemoryContext stride_context;	/* reset with each */
-	int			npieces;		/* that it replaces */
-	RoseMergeInput pieces[ROSE_MAX_COMPONENTS];
-	uint64		expected_rows;	/* of one output */
-	uint64		cut_rows;		/* so many versions read are enough for an output ... */
-	uint64		least_rows;		/* ... and so many at the end of an old part of C1 */
-	int			nsources;		/* inputs that have rows in it, then the pieces */
-	RoseMergeInput *sources[ROSE_MERGE_MAX_SOURCES];
-	uint64		stride_rows;	/* that they have */
-	uint64		stride_blocks;	/* that these take, about */
-	RoseMergeCursor *cursor;
-	const RoseRow *row;			/* next one, if it was looked at already */
-	int			no_batches;		/* versions to take before the next attempt at a batch */
-
-	/* the output under construction: one of them */
-	RoseCompactor *compactor;
-	RoseComponentBuilder *builder;
-	uint64		output_read;	/* versions read for it */
-	bool		complete;		/* ready to be published */
-	bool		exhausted;		/* ... and the stride has no more rows */
-	bool		has_output;
-	uint64		settled;		/* the output will be since then; ROSE_UNSETTLED = not yet */
-	RoseComponentEntryDisk output;
-	uint64		nopen;			/* versions that the builder has got */
-	bool		has_open;		/* of a split: what is in progress goes on, ... */
-	RoseComponentEntryDisk open_output; /* ... here */
+	bool		trims;			/* it publishes outputs one after the other and trims its inputs each time */
+	uint32		last_output;	/* then: the newest one; of a pass, all pieces up to this one are done; 0 = none */
+	uint64		piece_blocks;	/* of a pass: size to aim at for a piece */
+	RoseMergeParts parts;
+	RoseMergeStride stride;
+	RoseMergeOutput out;
 
 	int			stats_slot;		/* see rose_merge_stats.h */
 	uint64		nread;
@@ -143,21 +153,28 @@ extern void rose_merge_output_finish(RoseMerge *merge);
 extern uint64 rose_merge_output_blocks_read(const RoseMerge *merge);
 extern void rose_merge_output_free(RoseMerge *merge);
 
+/* --- merges into C1, or among runs (rose_merge_c1.c) --- */
+extern bool rose_merge_c1_has_work(const RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest);
+extern bool rose_merge_c1_plan(RoseMerge *merge, RoseTree *tree);
+extern void rose_merge_c1_begin_output(RoseMerge *merge);
+extern bool rose_merge_c1_output_full(const RoseMerge *merge);
+extern void rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree);
+/* All inputs, from the first row to the last, into one output. */
+extern bool rose_merge_plan_whole(RoseMerge *merge, RoseTree *tree);
+
 /* --- passes (rose_merge_pass.c) --- */
 
-/* The pieces of C2 are not what a pass can start from. */
+/* The size in bytes of which pieces are not made smaller. */
+extern uint64 rose_merge_least_piece(void);
+
+/* Are the pieces of C2 what a pass can start from? */
 extern bool rose_merge_pass_possible(const RoseManifest *manifest);
-
-/* How many components should this merge into C1 make? */
-extern int	rose_merge_count_parts(const RoseMerge *merge, const RoseManifest *manifest);
-
-/* Will the pass change anything? */
 extern bool rose_merge_pass_has_work(const RoseMerge *merge, RoseTree *tree,
 									 const RoseManifest *manifest);
 extern void rose_merge_pass_begin(RoseMerge *merge, RoseTree *tree);
-
-/* Fill in the next stride; false: the pass is over. */
-extern bool rose_merge_plan_stride(RoseMerge *merge, RoseTree *tree);
+extern bool rose_merge_pass_plan(RoseMerge *merge, RoseTree *tree);
+extern bool rose_merge_pass_output_full(const RoseMerge *merge);
+extern void rose_merge_pass_publish(RoseMerge *merge, RoseTree *tree);
 
 /* --- publishing (rose_merge_publish.c) --- */
 extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *manifest, uint32 id);
@@ -165,6 +182,15 @@ extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *mani
 /* Do all sources that are left still stand in the manifest as they did? */
 extern bool rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifest);
 
-extern void rose_merge_publish(RoseMerge *merge, RoseTree *tree);
+/* The output in the place of all inputs. */
+extern void rose_merge_publish_whole(RoseMerge *merge, RoseTree *tree);
+
+/*
+ * One output of several: inputs are trimmed, or leave the manifest.  The first one goes where behind says (as
+ * RoseManifestEdit.add_behind; 0: where its oldest input stands), the next ones behind the one before.
+ */
+extern void rose_merge_publish_part(RoseMerge *merge, RoseTree *tree, uint32 behind);
+extern void rose_merge_publish_joined(RoseMerge *merge, RoseTree *tree);
+extern void rose_merge_publish_split(RoseMerge *merge, RoseTree *tree);
 
 #endif							/* ROSE_MERGE_INTERNAL_H */

@@ -28,53 +28,31 @@
 
 /* ---- begin and end ---- */
 
-/*
- * Outputs of a merge into C1 end where an old part of C1 ends if they can: it
- * is freed then.  The last part is no use: it ends where everything does.
- */
-static int
-find_old_part(const RoseMerge *merge)
-{
-	int			first = -1;
-
-	for (int i = 0; i < merge->nsources && !merge->pass; i++)
-	{
-		const RoseMergeInput *source = merge->sources[i];
-
-		if (source->entry.level != merge->target_level || source->from == source->to)
-			continue;
-		if (first >= 0)
-			return first;
-		first = i;
-	}
-	return -1;
-}
-
 static void
 open_compactor(RoseMerge *merge, RoseTree *tree)
 {
 	const RoseComponentEntryDisk *sources[ROSE_MERGE_MAX_SOURCES];
 	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
 		(merge->target_level < 2 ? ROSE_BUILD_UPPER : 0);
-	bool		bottom = merge->kind == ROSE_PICK_MERGE &&
+	bool		bottom = !merge->kind->keeps_open &&
 		rose_merge_at_bottom(merge, rose_tree_manifest(tree));
 	uint64		forget_xid;
 
-	for (int i = 0; i < merge->nsources; i++)
-		sources[i] = &merge->sources[i]->entry;
-	forget_xid = rose_merge_may_forget(tree, sources, merge->nsources, bottom, &merge->settled);
-	merge->compactor = rose_compactor_create(tree->rel, &tree->shared->store, merge->schema,
-											 merge->expected_rows, options,
-											 rose_horizon_get(tree->rel, merge->stride_context),
-											 bottom, merge->stride_context);
+	for (int i = 0; i < merge->stride.nsources; i++)
+		sources[i] = &merge->stride.sources[i]->entry;
+	forget_xid = rose_merge_may_forget(tree, sources, merge->stride.nsources, bottom, &merge->out.settled);
+	merge->out.compactor = rose_compactor_create(tree->rel, &tree->shared->store, merge->schema,
+											 merge->stride.expected_rows, options,
+											 rose_horizon_get(tree->rel, merge->stride.context),
+											 bottom, merge->stride.context);
 	if (forget_xid != 0)
-		rose_compactor_forget(merge->compactor, FullTransactionIdFromU64(forget_xid));
+		rose_compactor_forget(merge->out.compactor, FullTransactionIdFromU64(forget_xid));
 }
 
 bool
 rose_merge_output_is_open(const RoseMerge *merge)
 {
-	return merge->builder != NULL || merge->compactor != NULL;
+	return merge->out.builder != NULL || merge->out.compactor != NULL;
 }
 
 void
@@ -83,72 +61,64 @@ rose_merge_output_open(RoseMerge *merge, RoseTree *tree)
 	int			options = ROSE_BUILD_PRIVATE | ROSE_BUILD_UPPER |
 		(merge->keep ? ROSE_BUILD_KEEP : 0);
 
-	if (merge->kind != ROSE_PICK_MERGE)
-		merge->builder = rose_component_builder_create(tree->rel, &tree->shared->store,
-													   merge->schema, merge->expected_rows,
-													   options, merge->stride_context);
-	if (merge->kind != ROSE_PICK_JOIN)
+	if (merge->kind->keeps_open)
+		merge->out.builder = rose_component_builder_create(tree->rel, &tree->shared->store,
+													   merge->schema, merge->stride.expected_rows,
+													   options, merge->stride.context);
+	if (merge->kind->compacts)
 		open_compactor(merge, tree);
-	merge->nopen = 0;
-	merge->old_part = find_old_part(merge);
-	merge->complete = false;
-	merge->output_read = 0;
+	merge->out.nopen = 0;
+	merge->out.complete = false;
+	merge->out.nread = 0;
+	if (merge->kind->begin_output)
+		merge->kind->begin_output(merge);
 }
 
 void
 rose_merge_output_finish(RoseMerge *merge)
 {
-	merge->has_output = merge->has_open = false;
-	if (merge->compactor)
-		merge->has_output = rose_compactor_finish(merge->compactor, &merge->output);
-	if (merge->builder && merge->nopen > 0)
+	merge->out.has_merged = merge->out.has_open = false;
+	if (merge->out.compactor)
+		merge->out.has_merged = rose_compactor_finish(merge->out.compactor, &merge->out.merged);
+	if (merge->out.builder && merge->out.nopen > 0)
 	{
-		bool		joined = merge->kind == ROSE_PICK_JOIN;
+		bool		joined = !merge->kind->compacts;
 
-		rose_component_builder_finish(merge->builder,
-									  joined ? &merge->output : &merge->open_output);
-		merge->has_output = merge->has_output || joined;
-		merge->has_open = !joined;
+		rose_component_builder_finish(merge->out.builder,
+									  joined ? &merge->out.merged : &merge->out.open);
+		merge->out.has_merged = merge->out.has_merged || joined;
+		merge->out.has_open = !joined;
 	}
 	/* what the sources had left out counts on */
-	for (int i = 0; i < merge->nsources; i++)
-		merge->output.max_xid = Max(merge->output.max_xid, merge->sources[i]->entry.max_xid);
-	merge->complete = true;
+	for (int i = 0; i < merge->stride.nsources; i++)
+		merge->out.merged.max_xid = Max(merge->out.merged.max_xid, merge->stride.sources[i]->entry.max_xid);
+	merge->out.complete = true;
 }
 
 uint64
 rose_merge_output_blocks_read(const RoseMerge *merge)
 {
-	return merge->stride_rows == 0 ? 0 :
-		(uint64) ((double) merge->stride_blocks * merge->output_read / merge->stride_rows);
+	return merge->stride.nrows == 0 ? 0 :
+		(uint64) ((double) merge->stride.nblocks * merge->out.nread / merge->stride.nrows);
 }
 
 void
 rose_merge_output_free(RoseMerge *merge)
 {
-	if (merge->builder)
-		rose_component_builder_free(merge->builder);
-	if (merge->compactor)
-		rose_compactor_free(merge->compactor);
-	merge->builder = NULL;
-	merge->compactor = NULL;
+	if (merge->out.builder)
+		rose_component_builder_free(merge->out.builder);
+	if (merge->out.compactor)
+		rose_compactor_free(merge->out.compactor);
+	merge->out.builder = NULL;
+	merge->out.compactor = NULL;
 }
 
 /* ---- rows ---- */
 
-/* May the output end here, but for the key?  Not with next to nothing left for another. */
 static bool
 is_output_full(const RoseMerge *merge)
 {
-	if (merge->pass)
-		return merge->output_read >= merge->cut_rows;
-	if (merge->output_read < merge->least_rows ||
-		merge->total - merge->nread < merge->least_rows / 2)
-		return false;
-	return merge->output_read >= merge->cut_rows ||
-		(merge->old_part >= 0 &&
-		 rose_merge_cursor_ordinal(merge->cursor, merge->old_part) ==
-		 merge->sources[merge->old_part]->to);
+	return merge->kind->output_full != NULL && merge->kind->output_full(merge);
 }
 
 /* A join keeps what was committed since it began with the rest. */
@@ -159,38 +129,38 @@ add_row(RoseMerge *merge, const RoseRow *row)
 
 	if (fate == ROSE_FATE_ABORTED)
 		return;
-	if (fate == ROSE_FATE_OPEN || merge->compactor == NULL)
+	if (fate == ROSE_FATE_OPEN || merge->out.compactor == NULL)
 	{
-		Assert(merge->builder != NULL);
-		rose_component_builder_add(merge->builder, row);
-		merge->nopen++;
+		Assert(merge->out.builder != NULL);
+		rose_component_builder_add(merge->out.builder, row);
+		merge->out.nopen++;
 	}
 	else
-		rose_compactor_add(merge->compactor, row);
+		rose_compactor_add(merge->out.compactor, row);
 }
 
 /* One version; false at the end of the output. */
 static bool
 merge_one(RoseMerge *merge)
 {
-	const RoseRow *row = merge->row;
+	const RoseRow *row = merge->stride.row;
 
 	if (row == NULL)
-		row = rose_merge_cursor_next(merge->cursor);
-	merge->row = NULL;
+		row = rose_merge_cursor_next(merge->stride.cursor);
+	merge->stride.row = NULL;
 	if (row == NULL)
 	{
-		merge->exhausted = true;
+		merge->stride.exhausted = true;
 		return false;
 	}
 	if (is_output_full(merge) &&
-		rose_compactor_is_new_key(merge->compactor, row))
+		rose_compactor_is_new_key(merge->out.compactor, row))
 	{
-		merge->row = row;
+		merge->stride.row = row;
 		return false;
 	}
 	merge->nread++;
-	merge->output_read++;
+	merge->out.nread++;
 	add_row(merge, row);
 	return true;
 }
@@ -206,31 +176,31 @@ merge_batch(RoseMerge *merge)
 	const RoseRow *row;
 	uint64		max = ROSE_MERGE_BATCH;
 
-	if (merge->no_batches > 0)
+	if (merge->stride.no_batches > 0)
 	{
-		merge->no_batches--;
+		merge->stride.no_batches--;
 		return false;
 	}
-	if (merge->kind != ROSE_PICK_MERGE || merge->row != NULL || is_output_full(merge))
+	if (merge->kind->keeps_open || merge->stride.row != NULL || is_output_full(merge))
 		return false;
-	row = rose_merge_cursor_peek(merge->cursor);
-	if (row == NULL || !rose_compactor_is_new_key(merge->compactor, row))
+	row = rose_merge_cursor_peek(merge->stride.cursor);
+	if (row == NULL || !rose_compactor_is_new_key(merge->out.compactor, row))
 		return false;
-	if (merge->cut_rows > merge->output_read)
-		max = Min(max, merge->cut_rows - merge->output_read);
-	if (!rose_merge_cursor_batch(merge->cursor, rose_compactor_oldest(merge->compactor),
+	if (merge->stride.cut_rows > merge->out.nread)
+		max = Min(max, merge->stride.cut_rows - merge->out.nread);
+	if (!rose_merge_cursor_batch(merge->stride.cursor, rose_compactor_oldest(merge->out.compactor),
 								 (int) max, &batch))
 	{
-		merge->no_batches = ROWS_WITHOUT_BATCH;
+		merge->stride.no_batches = ROWS_WITHOUT_BATCH;
 		return false;
 	}
-	rose_compactor_add_batch(merge->compactor, batch.rows, batch.tokens);
-	rose_merge_cursor_end_batch(merge->cursor);
+	rose_compactor_add_batch(merge->out.compactor, batch.rows, batch.tokens);
+	rose_merge_cursor_end_batch(merge->stride.cursor);
 	merge->nread += batch.npassed;
-	merge->output_read += batch.npassed;
+	merge->out.nread += batch.npassed;
 	rose_gentle_many(batch.npassed);
 	if (batch.npassed < ROWS_OF_GOOD_BATCH)
-		merge->no_batches = ROWS_WITHOUT_BATCH;
+		merge->stride.no_batches = ROWS_WITHOUT_BATCH;
 	return true;
 }
 

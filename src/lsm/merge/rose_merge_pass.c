@@ -37,9 +37,6 @@
 /* More pieces than this, and small ones are joined even if nothing else is due. */
 #define MANY_PIECES			28
 
-/* Never let a pass fill the manifest beyond this. */
-#define MOST_COMPONENTS		(ROSE_MAX_COMPONENTS - 16)
-
 /* Old tombstones that are this part of a piece make it worth rewriting. */
 #define TOMBSTONE_PART		0.25
 
@@ -61,9 +58,15 @@ rose_merge_define_settings(void)
 }
 
 uint64
+rose_merge_least_piece(void)
+{
+	return (uint64) piece_size * 1024;
+}
+
+uint64
 rose_merge_piece_blocks(uint64 nblocks)
 {
-	return Max(nblocks / PIECES_OF_ALL, (uint64) piece_size * 1024 / BLCKSZ);
+	return Max(nblocks / PIECES_OF_ALL, rose_merge_least_piece() / BLCKSZ);
 }
 
 bool
@@ -125,30 +128,7 @@ rose_merge_pass_begin(RoseMerge *merge, RoseTree *tree)
 		nblocks += rose_component_rest(entry, entry->nblocks);
 		merge->total += entry->nrows - entry->first_ordinal;
 	}
-	merge->target_blocks = rose_merge_piece_blocks(nblocks);
-}
-
-/* ---- parts of C1 ---- */
-
-/*
- * A merge into C1 needs as much space as it makes before it can free its inputs, so a
- * large one makes several components.  Not if there is no C2: C1 then becomes it.
- */
-int
-rose_merge_count_parts(const RoseMerge *merge, const RoseManifest *manifest)
-{
-	uint64		nblocks = 0;
-	uint64		n;
-
-	if (merge->target_level != 1 || merge->ninputs < 2 ||
-		rose_merge_at_bottom(merge, manifest) ||
-		manifest->ncomponents >= MOST_COMPONENTS)
-		return 1;
-	for (int i = 0; i < merge->ninputs; i++)
-		nblocks += rose_component_rest(&merge->inputs[i].entry, merge->inputs[i].entry.nblocks);
-	n = Min(nblocks * BLCKSZ / ((uint64) piece_size * 1024 / 2),
-			(uint64) (MOST_COMPONENTS - manifest->ncomponents));
-	return (int) Max(1, Min(n, ROSE_MERGE_MAX_PARTS));
+	merge->piece_blocks = rose_merge_piece_blocks(nblocks);
 }
 
 /* ---- planning a stride ---- */
@@ -200,7 +180,7 @@ inputs_have_rows(const StridePlan *plan, bool up_to_ends)
 static bool
 must_take(const StridePlan *plan, const RoseComponentEntryDisk *entry, bool last)
 {
-	bool		small = rest_blocks(entry) < plan->merge->target_blocks / 2;
+	bool		small = rest_blocks(entry) < plan->merge->piece_blocks / 2;
 	int			npieces = plan->manifest->ncomponents -
 		rose_manifest_first_piece(plan->manifest);
 
@@ -220,16 +200,16 @@ should_join(const StridePlan *plan, const RoseComponentEntryDisk *next)
 	int			npieces = plan->manifest->ncomponents -
 		rose_manifest_first_piece(plan->manifest);
 
-	return plan->nblocks < merge->target_blocks / 2 &&
+	return plan->nblocks < merge->piece_blocks / 2 &&
 		(npieces > MANY_PIECES ||
-		 plan->nblocks + rest_blocks(next) <= 2 * merge->target_blocks);
+		 plan->nblocks + rest_blocks(next) <= 2 * merge->piece_blocks);
 }
 
 static void
 take_piece(StridePlan *plan, const RoseComponentEntryDisk *entry, RoseComponent *component)
 {
 	RoseMerge  *merge = plan->merge;
-	RoseMergeInput *piece = &merge->pieces[merge->npieces++];
+	RoseMergeInput *piece = &merge->stride.pieces[merge->stride.npieces++];
 
 	memset(piece, 0, sizeof(*piece));
 	piece->entry = *entry;
@@ -270,14 +250,14 @@ choose_pieces(StridePlan *plan, RoseTree *tree, int index)
 		bool		last = index == plan->manifest->ncomponents - 1;
 		RoseComponent *component;
 
-		if (merge->npieces > 0 && !should_join(plan, entry))
+		if (merge->stride.npieces > 0 && !should_join(plan, entry))
 			return;
 		component = rose_component_open(tree->rel, merge->schema, entry,
-										merge->stride_context);
+										merge->stride.context);
 		for (int i = 0; i < merge->ninputs; i++)
 			plan->ends[i] = find_end(merge, &merge->inputs[i],
 									 rose_component_info(component)->max_key);
-		if (merge->npieces > 0 || must_take(plan, entry, last))
+		if (merge->stride.npieces > 0 || must_take(plan, entry, last))
 		{
 			take_piece(plan, entry, component);
 			take_inputs(plan, !last);
@@ -285,7 +265,7 @@ choose_pieces(StridePlan *plan, RoseTree *tree, int index)
 		else
 		{
 			rose_component_close(component);
-			merge->done_piece = entry->id;
+			merge->last_output = entry->id;
 			merge->total -= entry->nrows - entry->first_ordinal;
 		}
 	}
@@ -298,11 +278,11 @@ size_outputs(StridePlan *plan)
 	RoseMerge  *merge = plan->merge;
 	uint64		n = 1;
 
-	if (plan->nblocks > 2 * merge->target_blocks)
-		n = Min(plan->nblocks / merge->target_blocks,
-				(uint64) Max(MOST_COMPONENTS - plan->manifest->ncomponents, 1));
-	merge->cut_rows = n > 1 ? plan->nrows / n + 1 : PG_UINT64_MAX;
-	merge->expected_rows = plan->nrows / n + 1;
+	if (plan->nblocks > 2 * merge->piece_blocks)
+		n = Min(plan->nblocks / merge->piece_blocks,
+				(uint64) Max(ROSE_MERGE_MOST_COMPONENTS - plan->manifest->ncomponents, 1));
+	merge->stride.cut_rows = n > 1 ? plan->nrows / n + 1 : PG_UINT64_MAX;
+	merge->stride.expected_rows = plan->nrows / n + 1;
 }
 
 /* A merge may have published since: see where the pieces that are not done begin. */
@@ -310,27 +290,27 @@ static int
 first_piece_to_do(const RoseMerge *merge, const RoseManifest *manifest)
 {
 	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
-		if (manifest->components[i].id == merge->done_piece)
+		if (manifest->components[i].id == merge->last_output)
 			return i + 1;
 	return rose_manifest_first_piece(manifest);
 }
 
 bool
-rose_merge_plan_stride(RoseMerge *merge, RoseTree *tree)
+rose_merge_pass_plan(RoseMerge *merge, RoseTree *tree)
 {
 	StridePlan	plan = {.merge = merge,.tree = tree};
 
 	plan.manifest = rose_tree_manifest(tree);
 	plan.horizon = rose_merge_at_bottom(merge, plan.manifest) ?
 		rose_horizon_oldest(tree->rel) : 0;
-	merge->npieces = 0;
+	merge->stride.npieces = 0;
 	for (int i = 0; i < merge->ninputs; i++)
 	{
 		merge->inputs[i].to = merge->inputs[i].from;
 		rose_component_cursor_rebind(merge->inputs[i].seeker, tree->rel);
 	}
 	choose_pieces(&plan, tree, first_piece_to_do(merge, plan.manifest));
-	if (merge->npieces == 0)
+	if (merge->stride.npieces == 0)
 	{
 		/* behind the last piece, which is large enough already */
 		if (!inputs_have_rows(&plan, false))
@@ -339,4 +319,19 @@ rose_merge_plan_stride(RoseMerge *merge, RoseTree *tree)
 	}
 	size_outputs(&plan);
 	return true;
+}
+
+/* ---- outputs ---- */
+
+bool
+rose_merge_pass_output_full(const RoseMerge *merge)
+{
+	return merge->out.nread >= merge->stride.cut_rows;
+}
+
+/* The first piece goes in front of C2. */
+void
+rose_merge_pass_publish(RoseMerge *merge, RoseTree *tree)
+{
+	rose_merge_publish_part(merge, tree, ROSE_ADD_BY_LEVEL);
 }

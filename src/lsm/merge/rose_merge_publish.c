@@ -47,8 +47,8 @@ rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifes
 	for (int i = 0; i < merge->ninputs; i++)
 		if (!is_gone(merge, &merge->inputs[i]) && !is_unchanged(&merge->inputs[i], manifest))
 			return false;
-	for (int i = 0; merge->in_stride && i < merge->npieces; i++)
-		if (!is_gone(merge, &merge->pieces[i]) && !is_unchanged(&merge->pieces[i], manifest))
+	for (int i = 0; merge->stride.active && i < merge->stride.npieces; i++)
+		if (!is_gone(merge, &merge->stride.pieces[i]) && !is_unchanged(&merge->stride.pieces[i], manifest))
 			return false;
 	return true;
 }
@@ -72,14 +72,14 @@ add_live(const RoseMerge *merge, RoseManifestEdit *edit, const RoseComponentEntr
 static void
 add_output(const RoseMerge *merge, RoseManifestEdit *edit)
 {
-	if (!merge->has_output)
+	if (!merge->out.has_merged)
 		return;
-	add_live(merge, edit, &merge->output);
-	edit->settled = merge->settled;
+	add_live(merge, edit, &merge->out.merged);
+	edit->settled = merge->out.settled;
 }
 
-static void
-publish_merged(RoseMerge *merge, RoseTree *tree)
+void
+rose_merge_publish_whole(RoseMerge *merge, RoseTree *tree)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 
@@ -133,9 +133,9 @@ switch_joined(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 
 	remove_inputs(merge, edit);
-	if (merge->has_output)
+	if (merge->out.has_merged)
 	{
-		RoseComponentEntryDisk *output = rose_edit_add(edit, &merge->output);
+		RoseComponentEntryDisk *output = rose_edit_add(edit, &merge->out.merged);
 
 		output->level = 0;
 		output->state = input->state;
@@ -150,38 +150,46 @@ switch_joined(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 
 /* Both outputs take the input's place, what is in progress in front: it is newer than what is committed. */
 static void
-switch_split(RoseMerge *merge, RoseTree *tree)
+switch_split(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 
 	remove_inputs(merge, edit);
-	if (merge->has_open)
-		add_live(merge, edit, &merge->open_output);
-	if (merge->has_output)
-		add_live(merge, edit, &merge->output);
+	if (merge->out.has_open)
+		add_live(merge, edit, &merge->out.open);
+	if (merge->out.has_merged)
+		add_live(merge, edit, &merge->out.merged);
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
-	if (merge->has_output)
+	if (merge->out.has_merged)
 		rose_store_settle(tree->rel, &tree->shared->store);
 	pfree(edit);
 }
 
 /* Spills are kept out, and others who look after private runs. */
 static void
-publish_private(RoseMerge *merge, RoseTree *tree)
+publish_private(RoseMerge *merge, RoseTree *tree,
+				void (*switch_manifest) (RoseMerge *, RoseTree *, const RoseManifest *))
 {
 	RoseManifest *manifest = palloc(sizeof(RoseManifest));
 
 	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	rose_manifest_read(tree->rel, manifest);
 	if (are_still_private(merge, manifest))
-	{
-		if (merge->kind == ROSE_PICK_JOIN)
-			switch_joined(merge, tree, manifest);
-		else
-			switch_split(merge, tree);
-	}
+		switch_manifest(merge, tree, manifest);
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
+}
+
+void
+rose_merge_publish_joined(RoseMerge *merge, RoseTree *tree)
+{
+	publish_private(merge, tree, switch_joined);
+}
+
+void
+rose_merge_publish_split(RoseMerge *merge, RoseTree *tree)
+{
+	publish_private(merge, tree, switch_split);
 }
 
 /* ---- one output of several ---- */
@@ -190,7 +198,7 @@ publish_private(RoseMerge *merge, RoseTree *tree)
 static uint64
 source_position(const RoseMerge *merge, int source)
 {
-	return rose_merge_cursor_ordinal(merge->cursor, source);
+	return rose_merge_cursor_ordinal(merge->stride.cursor, source);
 }
 
 /*
@@ -201,26 +209,23 @@ source_position(const RoseMerge *merge, int source)
 static int
 oldest_source_left(const RoseMerge *merge)
 {
-	int			oldest = merge->nsources - 1;
+	int			oldest = merge->stride.nsources - 1;
 
-	while (oldest >= 0 && merge->sources[oldest]->from == merge->sources[oldest]->entry.nrows)
+	while (oldest >= 0 && merge->stride.sources[oldest]->from == merge->stride.sources[oldest]->entry.nrows)
 		oldest--;
 	return oldest;
 }
 
-/*
- * The first piece of a pass goes in front of C2; the first part of C1 where its oldest
- * input stands, with which it has no key in common once that is trimmed.  The next ones follow it.
- */
-static void
-publish_part(RoseMerge *merge, RoseTree *tree)
+/* The first part of C1 has no key in common with its oldest input once that is trimmed; the next ones follow it. */
+void
+rose_merge_publish_part(RoseMerge *merge, RoseTree *tree, uint32 behind)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	int			place = !merge->pass && merge->done_piece == 0 ? oldest_source_left(merge) : -1;
+	int			place = behind == 0 && merge->last_output == 0 ? oldest_source_left(merge) : -1;
 
-	for (int i = 0; i < merge->nsources; i++)
+	for (int i = 0; i < merge->stride.nsources; i++)
 	{
-		RoseMergeInput *source = merge->sources[i];
+		RoseMergeInput *source = merge->stride.sources[i];
 		uint64		position = source_position(merge, i);
 
 		if (source->from == source->entry.nrows)
@@ -231,29 +236,12 @@ publish_part(RoseMerge *merge, RoseTree *tree)
 			rose_edit_trim(edit, source->entry.id, position);
 	}
 	add_output(merge, edit);
-	if (merge->done_piece != 0)
-		edit->add_behind = merge->done_piece;
-	else
-		edit->add_behind = merge->pass ? ROSE_ADD_BY_LEVEL : 0;
+	edit->add_behind = merge->last_output != 0 ? merge->last_output : behind;
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
 
-	for (int i = 0; i < merge->nsources; i++)
-		merge->sources[i]->from = source_position(merge, i);
-	if (!merge->has_output)
-		return;
-	merge->done_piece = merge->output.id;
-	if (!merge->pass)
-		merge->parts[merge->nparts++] = merge->output.id;
-}
-
-void
-rose_merge_publish(RoseMerge *merge, RoseTree *tree)
-{
-	if (merge->kind != ROSE_PICK_MERGE)
-		publish_private(merge, tree);
-	else if (merge->trims)
-		publish_part(merge, tree);
-	else
-		publish_merged(merge, tree);
+	for (int i = 0; i < merge->stride.nsources; i++)
+		merge->stride.sources[i]->from = source_position(merge, i);
+	if (merge->out.has_merged)
+		merge->last_output = merge->out.merged.id;
 }
