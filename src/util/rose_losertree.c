@@ -55,10 +55,11 @@ rose_losertree_set_empty(RoseLoserTree *tree, int source)
 	tree->has_row[source] = false;
 }
 
-/* Does source a come out before source b?  Exhausted sources come last. */
+/* Exhausted sources come last. */
 static inline bool
-comes_before(const RoseLoserTree *tree, int a, int b)
+comes_before(int a, int b, const void *arg)
 {
+	const RoseLoserTree *tree = arg;
 	int			order;
 
 	if (!tree->has_row[a])
@@ -69,32 +70,11 @@ comes_before(const RoseLoserTree *tree, int a, int b)
 	return order < 0 || (order == 0 && a < b);
 }
 
-/* Play the subtree under node; note the losers; return the winning source. */
-static int
-play_subtree(RoseLoserTree *tree, int node)
-{
-	int			left;
-	int			right;
-
-	if (node >= tree->nsources)
-		return node - tree->nsources;
-
-	left = play_subtree(tree, 2 * node);
-	right = play_subtree(tree, 2 * node + 1);
-	if (comes_before(tree, right, left))
-	{
-		tree->node[node] = left;
-		return right;
-	}
-	tree->node[node] = right;
-	return left;
-}
-
 void
 rose_losertree_build(RoseLoserTree *tree)
 {
 	if (tree->nsources > 0)
-		tree->node[0] = play_subtree(tree, 1);
+		rose_matches_play(tree->node, tree->nsources, comes_before, tree);
 }
 
 int
@@ -108,22 +88,9 @@ rose_losertree_winner(const RoseLoserTree *tree)
 void
 rose_losertree_advanced(RoseLoserTree *tree, bool has_row)
 {
-	int			winner = tree->node[0];
-	int			node;
-
 	Assert(tree->nsources > 0);
-	tree->has_row[winner] = has_row;
-	for (node = (winner + tree->nsources) / 2; node > 0; node /= 2)
-	{
-		if (comes_before(tree, tree->node[node], winner))
-		{
-			int			loser = winner;
-
-			winner = tree->node[node];
-			tree->node[node] = loser;
-		}
-	}
-	tree->node[0] = winner;
+	tree->has_row[tree->node[0]] = has_row;
+	rose_matches_replay(tree->node, tree->nsources, comes_before, tree);
 }
 
 /* The runner-up lost against the winner, so it is on the winner's path. */
@@ -137,7 +104,7 @@ rose_losertree_runner_up(const RoseLoserTree *tree)
 		return -1;
 	for (node = (tree->node[0] + tree->nsources) / 2; node > 0; node /= 2)
 	{
-		if (best < 0 || comes_before(tree, tree->node[node], best))
+		if (best < 0 || comes_before(tree->node[node], best, tree))
 			best = tree->node[node];
 	}
 	return best >= 0 && tree->has_row[best] ? best : -1;

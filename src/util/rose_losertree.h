@@ -57,4 +57,55 @@ extern void rose_losertree_advanced(RoseLoserTree *tree, bool has_row);
  */
 extern int	rose_losertree_runner_up(const RoseLoserTree *tree);
 
+/* ---------------------------------------------------------------------
+ * The matches alone, for who wants its comparisons inlined: sources 0 .. nsources - 1 all have a row, and
+ * node[nsources] is the caller's.  node[0] is the winner after each call; see rose_losertree.c for the others.
+ */
+
+/* Does the row of source a come out before that of source b?  They are never equal. */
+typedef bool (*RoseSourcePrecedes) (int a, int b, const void *arg);
+
+/* Play the subtree under this node; returns its winner. */
+static inline int
+rose_matches_play_subtree(int *node, int nsources, int at, RoseSourcePrecedes precedes, const void *arg)
+{
+	int			left;
+	int			right;
+	bool		second;
+
+	if (at >= nsources)
+		return at - nsources;
+	left = rose_matches_play_subtree(node, nsources, 2 * at, precedes, arg);
+	right = rose_matches_play_subtree(node, nsources, 2 * at + 1, precedes, arg);
+	second = precedes(right, left, arg);
+	node[at] = second ? left : right;
+	return second ? right : left;
+}
+
+/* Play all matches.  There is a source. */
+static inline void
+rose_matches_play(int *node, int nsources, RoseSourcePrecedes precedes, const void *arg)
+{
+	node[0] = rose_matches_play_subtree(node, nsources, 1, precedes, arg);
+}
+
+/* The winner has another row, or has become one that precedes nothing. */
+static pg_attribute_always_inline void
+rose_matches_replay(int *node, int nsources, RoseSourcePrecedes precedes, const void *arg)
+{
+	int			winner = node[0];
+
+	for (int at = (winner + nsources) / 2; at > 0; at /= 2)
+	{
+		if (precedes(node[at], winner, arg))
+		{
+			int			loser = winner;
+
+			winner = node[at];
+			node[at] = loser;
+		}
+	}
+	node[0] = winner;
+}
+
 #endif							/* ROSE_LOSERTREE_H */

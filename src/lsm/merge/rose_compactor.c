@@ -283,7 +283,7 @@ settle_held(RoseCompactor *compactor, RoseGcHeld what)
 		write_held(compactor, false);
 	else if (what == ROSE_GC_DROP_HELD)
 	{
-		/* as of older versions that are left out: see note_token() */
+		/* as of older versions that are left out: see rose_gc_superseded() */
 		compactor->tokens = Max(compactor->tokens,
 								U64FromFullTransactionId(held->version.xid) + 1);
 		held->active = false;
@@ -302,10 +302,6 @@ note_key(RoseCompactor *compactor, const RoseRow *row)
 	compactor->key_written = false;
 }
 
-/*
- * An older version may have a greater xid than the one that is kept: it was a token of the row,
- * and must not become one again (rose_forget.h).
- */
 static void
 note_token(RoseCompactor *compactor, const RoseVersion *version, RoseGcAction action)
 {
@@ -313,8 +309,8 @@ note_token(RoseCompactor *compactor, const RoseVersion *version, RoseGcAction ac
 
 	if (action == ROSE_GC_KEEP || action == ROSE_GC_HOLD)
 		compactor->kept_xid = xid;
-	else if (xid > compactor->kept_xid && version->op != ROSE_OP_LOCK)
-		compactor->tokens = Max(compactor->tokens, xid + 1);
+	else if (version->op != ROSE_OP_LOCK)
+		compactor->tokens = Max(compactor->tokens, rose_gc_superseded(compactor->kept_xid, xid));
 }
 
 void

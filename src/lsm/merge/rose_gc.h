@@ -80,4 +80,18 @@ extern RoseGcHeld rose_gc_next_key(RoseGc *gc);
 extern RoseGcDecision rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId xid, uint8 op,
 								   bool named);
 
+/*
+ * What a version leaves behind for which a newer one of its key stands.  It was a token of the row if its xid is
+ * greater than that of the version that is kept, and must not become one again (rose_forget.h): the least xid that
+ * was none, or 0.
+ *
+ * Who takes many rows at a time asks for this alone.  Of whole rows that every snapshot sees, rose_gc_next() keeps the
+ * newest of each key, and all others are superseded by it.
+ */
+static inline uint64
+rose_gc_superseded(uint64 kept_xid, uint64 xid)
+{
+	return xid > kept_xid ? xid + 1 : 0;
+}
+
 #endif							/* ROSE_GC_H */

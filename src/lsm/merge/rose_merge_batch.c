@@ -20,6 +20,7 @@
 
 #include "lsm/merge/rose_merge_cursor_internal.h"
 
+#include "lsm/merge/rose_gc.h"
 #include "utils/memutils.h"
 
 /* A key as two numbers. */
@@ -27,6 +28,15 @@ typedef struct KeyWords
 {
 	uint64		word[2];
 } KeyWords;
+
+/* What rows have beside their columns. */
+typedef enum SystemColumn
+{
+	SYSTEM_SEQ,
+	SYSTEM_XID,
+	SYSTEM_ROWID,				/* of tables without key */
+	SYSTEM_COLUMNS
+} SystemColumn;
 
 /* A source's window: rows of its leaf that are decoded together. */
 typedef struct BatchSource
@@ -39,9 +49,7 @@ typedef struct BatchSource
 	int			end;			/* ... up to this one */
 	int			start;			/* where 'at' was when the batch began */
 	KeyWords   *words;			/* [ROSE_LEAF_WINDOW] */
-	const Datum *seq;
-	const Datum *xid;
-	const Datum *rowid;
+	const Datum *system[SYSTEM_COLUMNS];
 	const Datum **values;		/* [natts]; NULL: no row of the window has one */
 	const bool **nulls;			/* [natts]; NULL: each row has one, or none */
 } BatchSource;
@@ -52,7 +60,7 @@ typedef struct RoseMergeBatcher
 	int			nsources;		/* that are not exhausted */
 	BatchSource *sources;		/* the first nsources take part */
 	KeyWords   *heads;			/* of the next row of each that takes part */
-	int		   *node;			/* loser tree over them; see rose_losertree.c */
+	int		   *node;			/* matches between them; see rose_losertree.h */
 
 	/* the plan: row i of the batch */
 	int			n;
@@ -61,7 +69,7 @@ typedef struct RoseMergeBatcher
 
 	/* what is gathered */
 	RoseRowBatch rows;
-	Datum	   *columns;		/* [natts + 3][ROSE_MERGE_BATCH] */
+	Datum	   *columns;		/* [natts + SYSTEM_COLUMNS][ROSE_MERGE_BATCH] */
 	bool	   *column_nulls;	/* [natts][ROSE_MERGE_BATCH] */
 } RoseMergeBatcher;
 
@@ -123,7 +131,7 @@ key_words(const RoseSchema *schema, const Datum *key, KeyWords *words)
 static const Datum *
 key_column(const RoseMergeCursor *merge, const BatchSource *input, int j)
 {
-	return merge->schema->nkeys == 0 ? input->rowid :
+	return merge->schema->nkeys == 0 ? input->system[SYSTEM_ROWID] :
 		input->values[merge->schema->keys[j].def.attno - 1];
 }
 
@@ -203,10 +211,10 @@ decode_window(const RoseMergeCursor *merge, BatchSource *input, RoseLeaf *leaf)
 	const RoseSchema *schema = merge->schema;
 	const bool *nulls;
 
-	input->seq = rose_leaf_window_column(leaf, ROSE_SYSCOL_SEQ, &nulls);
-	input->xid = rose_leaf_window_column(leaf, ROSE_SYSCOL_XID, &nulls);
+	input->system[SYSTEM_SEQ] = rose_leaf_window_column(leaf, ROSE_SYSCOL_SEQ, &nulls);
+	input->system[SYSTEM_XID] = rose_leaf_window_column(leaf, ROSE_SYSCOL_XID, &nulls);
 	if (schema->nkeys == 0)
-		input->rowid = rose_leaf_window_column(leaf, ROSE_SYSCOL_ROWID, &nulls);
+		input->system[SYSTEM_ROWID] = rose_leaf_window_column(leaf, ROSE_SYSCOL_ROWID, &nulls);
 	for (int a = 0; a < schema->natts; a++)
 	{
 		input->values[a] = NULL;
@@ -256,7 +264,7 @@ current_key(const RoseMergeCursor *merge, const BatchSource *input, Datum *key)
 static uint64
 current_seq(const BatchSource *input)
 {
-	return input->plain ? (uint64) DatumGetInt64(input->seq[input->at]) :
+	return input->plain ? (uint64) DatumGetInt64(input->system[SYSTEM_SEQ][input->at]) :
 		input->source->row->version.seq;
 }
 
@@ -284,8 +292,9 @@ precedes_closely(const RoseMergeCursor *merge, int a, int b)
 }
 
 static inline bool
-precedes(const RoseMergeCursor *merge, int a, int b)
+precedes(int a, int b, const void *arg)
 {
+	const RoseMergeCursor *merge = arg;
 	const KeyWords *x = &merge->batcher->heads[a];
 	const KeyWords *y = &merge->batcher->heads[b];
 
@@ -294,40 +303,6 @@ precedes(const RoseMergeCursor *merge, int a, int b)
 	if (x->word[1] != y->word[1])
 		return x->word[1] < y->word[1];
 	return precedes_closely(merge, a, b);
-}
-
-static int
-play(RoseMergeCursor *merge, int node)
-{
-	RoseMergeBatcher *batcher = merge->batcher;
-	int			left;
-	int			right;
-	bool		second;
-
-	if (node >= batcher->nsources)
-		return node - batcher->nsources;
-	left = play(merge, 2 * node);
-	right = play(merge, 2 * node + 1);
-	second = precedes(merge, right, left);
-	batcher->node[node] = second ? left : right;
-	return second ? right : left;
-}
-
-/* The winner has a new head. */
-static inline void
-replay(const RoseMergeCursor *merge, int winner)
-{
-	RoseMergeBatcher *batcher = merge->batcher;
-
-	for (int node = (winner + batcher->nsources) / 2; node > 0; node /= 2)
-		if (precedes(merge, batcher->node[node], winner))
-		{
-			int			loser = winner;
-
-			winner = batcher->node[node];
-			batcher->node[node] = loser;
-		}
-	batcher->node[0] = winner;
 }
 
 /* Has the winner's row the key of the batch's last one? */
@@ -356,16 +331,15 @@ repeats_last(const RoseMergeCursor *merge, const BatchSource *input)
 	return rose_key_compare(merge->schema, xkey, ykey, rose_schema_key_width(merge->schema)) == 0;
 }
 
-/* An older version of the last row: its xid was a token of the row (rose_compactor.c). */
+/* An older version of the last row. */
 static void
 leave_out(const RoseMergeBatcher *batcher, const BatchSource *input, RoseMergeBatch *batch)
 {
 	const BatchSource *last = &batcher->sources[batcher->from[batcher->n - 1]];
-	uint64		kept = (uint64) DatumGetInt64(last->xid[batcher->slot[batcher->n - 1]]);
-	uint64		xid = (uint64) DatumGetInt64(input->xid[input->at]);
+	uint64		kept = (uint64) DatumGetInt64(last->system[SYSTEM_XID][batcher->slot[batcher->n - 1]]);
+	uint64		xid = (uint64) DatumGetInt64(input->system[SYSTEM_XID][input->at]);
 
-	if (xid > kept)
-		batch->tokens = Max(batch->tokens, xid + 1);
+	batch->tokens = Max(batch->tokens, rose_gc_superseded(kept, xid));
 }
 
 /* Choose the batch's rows, at most max versions. */
@@ -374,7 +348,7 @@ plan_rows(RoseMergeCursor *merge, int max, RoseMergeBatch *batch)
 {
 	RoseMergeBatcher *batcher = merge->batcher;
 
-	batcher->node[0] = play(merge, 1);
+	rose_matches_play(batcher->node, batcher->nsources, precedes, merge);
 	while (batch->npassed < max)
 	{
 		int			winner = batcher->node[0];
@@ -393,7 +367,7 @@ plan_rows(RoseMergeCursor *merge, int max, RoseMergeBatch *batch)
 		if (++input->at == input->end)
 			return;
 		batcher->heads[winner] = input->words[input->at];
-		replay(merge, winner);
+		rose_matches_replay(batcher->node, batcher->nsources, precedes, merge);
 	}
 }
 
@@ -407,13 +381,13 @@ gather(const RoseMergeBatcher *batcher, const Datum *const *bases, Datum *values
 }
 
 static void
-gather_system(RoseMergeBatcher *batcher, Size offset, Datum *values)
+gather_system(RoseMergeBatcher *batcher, SystemColumn column, Datum *values)
 {
 	const Datum *bases[ROSE_MAX_COMPONENTS] = {NULL};
 
 	for (int s = 0; s < batcher->nsources; s++)
 		if (batcher->sources[s].plain)
-			bases[s] = *(const Datum *const *) ((char *) &batcher->sources[s] + offset);
+			bases[s] = batcher->sources[s].system[column];
 	gather(batcher, bases, values);
 }
 
@@ -470,13 +444,13 @@ gather_rows(const RoseMergeCursor *merge, RoseMergeBatch *batch)
 	RoseMergeBatcher *batcher = merge->batcher;
 	Datum	   *system = batcher->columns + (Size) merge->schema->natts * ROSE_MERGE_BATCH;
 
-	gather_system(batcher, offsetof(BatchSource, seq), system);
+	gather_system(batcher, SYSTEM_SEQ, system);
 	batcher->rows.seq = system;
-	gather_system(batcher, offsetof(BatchSource, xid), system + ROSE_MERGE_BATCH);
+	gather_system(batcher, SYSTEM_XID, system + ROSE_MERGE_BATCH);
 	batcher->rows.xid = system + ROSE_MERGE_BATCH;
 	if (merge->schema->nkeys == 0)
 	{
-		gather_system(batcher, offsetof(BatchSource, rowid), system + 2 * ROSE_MERGE_BATCH);
+		gather_system(batcher, SYSTEM_ROWID, system + 2 * ROSE_MERGE_BATCH);
 		batcher->rows.rowid = system + 2 * ROSE_MERGE_BATCH;
 	}
 	for (int a = 0; a < merge->schema->natts; a++)
@@ -498,7 +472,7 @@ create_batcher(RoseMergeCursor *merge)
 	batcher->sources = palloc0(merge->nsources * sizeof(BatchSource));
 	batcher->heads = palloc0(merge->nsources * sizeof(KeyWords));
 	batcher->node = palloc0(merge->nsources * sizeof(int));
-	batcher->columns = palloc((natts + 3) * ROSE_MERGE_BATCH * sizeof(Datum));
+	batcher->columns = palloc((natts + SYSTEM_COLUMNS) * ROSE_MERGE_BATCH * sizeof(Datum));
 	batcher->column_nulls = palloc(natts * ROSE_MERGE_BATCH * sizeof(bool));
 	batcher->rows.values = palloc0(natts * sizeof(Datum *));
 	batcher->rows.nulls = palloc0(natts * sizeof(bool *));
