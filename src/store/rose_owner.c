@@ -134,23 +134,6 @@ rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live)
 	live->last_live = false;
 }
 
-bool
-rose_entry_is_live(RoseLiveOwners *live, uint32 entry)
-{
-	uint32		id = ROSE_MAP_OWNER(entry);
-
-	/* Neighbouring regions mostly have the same owner. */
-	if (entry != live->last_entry)
-	{
-		live->last_live = bsearch(&id, live->listed, live->nlisted, sizeof(uint32),
-								  compare_ids) != NULL ||
-			((entry & ROSE_MAP_TAIL) == 0 &&
-			 rose_ranges_contain(live->retired, live->nretired, id));
-		live->last_entry = entry;
-	}
-	return live->last_live;
-}
-
 /* ---- This process's owners ---- */
 
 /* REQUIRES: the table still exists, or rose_owner_forget was not due yet. */

@@ -12,7 +12,8 @@
  * Allocation is next-fit from alloc_hint, and at the end of the file when
  * nothing is free.  Each component begins at the start of the file, so that
  * what is free gathers at the end, where VACUUM can cut it off.  A search that found nothing is not repeated before
- * something was freed (maybe_free).
+ * something was freed (maybe_free), and none reads maps of which it is known that everything in them is in use
+ * (rose_region_search.c).
  *
  * What a region may be used for depends on what WAL replay could still do to
  * it; see "Unlogged components" in the README.
@@ -101,77 +102,41 @@ set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
 
 /* ---- Looking for free regions ---- */
 
-/* How a search judges regions. */
-typedef struct RegionSearch
+/* Whose map pages a search reads. */
+typedef struct MapReader
 {
-	RoseLiveOwners live;
-	bool		only_tail;		/* regions that were a tail segment's last */
-	bool		not_tail;		/* none of these */
-} RegionSearch;
+	Relation	rel;
+	Buffer		buffer;
+} MapReader;
 
-static bool
-is_usable(RegionSearch *search, uint32 entry)
+static const RoseMapDisk *
+open_map(void *arg, uint32 group)
 {
-	if (entry != 0 && rose_entry_is_live(&search->live, entry))
-		return false;
-	if (search->only_tail)
-		return (entry & ROSE_MAP_TAIL) != 0;
-	if (search->not_tail)
-		return (entry & ROSE_MAP_TAIL) == 0;
-	return true;
+	MapReader  *reader = arg;
+
+	reader->buffer = rose_map_lock(reader->rel, group);
+	if (!BufferIsValid(reader->buffer))
+		return NULL;
+	return rose_map_of(BufferGetPage(reader->buffer));
 }
 
-/*
- * The first run of usable regions in [from, to), cut to 'want' and to one
- * group; false if there is none.
- */
-static bool
-find_run(Relation rel, RegionSearch *search, uint32 from, uint32 to, int want,
-		 uint32 *first, int *nregions)
+static void
+close_map(void *arg)
 {
-	uint32		region = from;
-
-	while (region < to)
-	{
-		uint32		group = region / ROSE_MAP_REGIONS;
-		uint32		end = Min(to, (group + 1) * ROSE_MAP_REGIONS);
-		Buffer		buffer = rose_map_lock(rel, group);
-		const RoseMapDisk *map = NULL;
-		int			run = 0;
-
-		if (BufferIsValid(buffer))
-			map = rose_map_of(BufferGetPage(buffer));
-		for (; region < end && run < want; region++)
-		{
-			uint32		entry = map ? map->entries[region % ROSE_MAP_REGIONS] : 0;
-
-			if (is_usable(search, entry))
-				run++;
-			else if (run > 0)
-				break;
-		}
-		if (BufferIsValid(buffer))
-			UnlockReleaseBuffer(buffer);
-		if (run > 0)
-		{
-			*first = region - run;
-			*nregions = run;
-			return true;
-		}
-	}
-	return false;
+	UnlockReleaseBuffer(((MapReader *) arg)->buffer);
 }
 
 /* Next-fit among the regions that lie in the file. */
 static bool
-find_free(Relation rel, RoseStoreShared *store, RegionSearch *search, int want,
+find_free(Relation rel, RoseStoreShared *store, RoseRegionSearch *search, int want,
 		  uint32 *first, int *nregions)
 {
 	uint32		nfile = rose_regions_in(rose_file_nblocks(rel));
 	uint32		hint = Min(store->alloc_hint, nfile);
 
-	return find_run(rel, search, hint, nfile, want, first, nregions) ||
-		find_run(rel, search, 0, hint, want, first, nregions);
+	search->zones = &store->zones;
+	return rose_region_find(search, hint, nfile, want, first, nregions) ||
+		rose_region_find(search, 0, hint, want, first, nregions);
 }
 
 /*
@@ -179,12 +144,13 @@ find_free(Relation rel, RoseStoreShared *store, RegionSearch *search, int want,
  * crash cut off blocks that were allocated but not yet used.
  */
 static void
-find_at_end(Relation rel, RegionSearch *search, int want, uint32 *first, int *nregions)
+find_at_end(Relation rel, RoseRegionSearch *search, int want, uint32 *first, int *nregions)
 {
 	uint32		from = rose_regions_in(rose_file_nblocks(rel));
 	uint32		limit = rose_regions_in(MaxBlockNumber);
 
-	if (!find_run(rel, search, from, limit, want, first, nregions))
+	search->zones = NULL;
+	if (!rose_region_find(search, from, limit, want, first, nregions))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("cannot extend relation \"%s\" beyond %u blocks",
@@ -239,7 +205,7 @@ may_reuse_unlogged(RoseStoreShared *store)
  * prefers regions that only it may use.
  */
 static bool
-choose_free(Relation rel, RoseStoreShared *store, RegionSearch *search,
+choose_free(Relation rel, RoseStoreShared *store, RoseRegionSearch *search,
 			RoseRegionUse use, int want, uint32 *first, int *nregions)
 {
 	bool		found;
@@ -286,13 +252,15 @@ rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
 				  RoseRegionUse use, int want, bool at_end,
 				  int *nregions, XLogRecPtr *lsn)
 {
-	RegionSearch search;
+	MapReader	reader = {.rel = rel};
+	RoseRegionSearch search = {.open_map = open_map,.close_map = close_map,.arg = &reader};
+	uint32		entry = use == ROSE_REGION_TAIL ? owner | ROSE_MAP_TAIL : owner;
 	uint32		first = 0;
 
 	Assert(want <= ROSE_MAP_REGIONS);
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	rose_live_collect(rel, store, &search.live);
-	search.only_tail = false;
+	rose_zones_forget_dead(&store->zones, &search.live);
 	search.not_tail = use == ROSE_REGION_UNLOGGED;
 
 	if (at_end)
@@ -301,8 +269,8 @@ rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
 		find_at_end(rel, &search, limit_growth(rel, want), &first, nregions);
 
 	extend_over(rel, first + *nregions - 1);
-	*lsn = set_entries(rel, first, *nregions,
-					   use == ROSE_REGION_TAIL ? owner | ROSE_MAP_TAIL : owner);
+	*lsn = set_entries(rel, first, *nregions, entry);
+	rose_zones_note_used(&store->zones, first, *nregions, entry);
 	store->alloc_hint = first + *nregions;
 	if (use == ROSE_REGION_LOGGED)
 		rose_store_note_logged(store, *lsn);
@@ -319,6 +287,7 @@ rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	set_entries(rel, first, nregions, 0);
 	rose_store_note_freed(store);
+	rose_zones_note_free(&store->zones, first);
 	store->alloc_hint = Min(store->alloc_hint, first);
 	LWLockRelease(&store->alloc_lock);
 }

@@ -97,11 +97,10 @@ regions_touched(BlockNumber nblocks)
 	return rose_regions_in(nblocks + ROSE_REGION_BLOCKS - 1);
 }
 
-/* Count regions by use (may be NULL); returns the end of the last one in use. */
-static uint32
+/* Count regions by use. */
+static void
 count_regions(Relation rel, const OwnerUses *uses, uint32 nregions, uint64 *counts)
 {
-	uint32		live_end = 0;
 	uint32		last_entry = 0;
 	RoseSpaceUse last_use = ROSE_SPACE_FREE;
 
@@ -120,15 +119,40 @@ count_regions(Relation rel, const OwnerUses *uses, uint32 nregions, uint64 *coun
 				last_entry = entry;
 				last_use = entry != 0 ? use_of(uses, entry) : ROSE_SPACE_FREE;
 			}
-			if (last_use != ROSE_SPACE_FREE)
-				live_end = region + 1;
-			if (counts)
-				counts[last_use]++;
+			counts[last_use]++;
 		}
 		if (map)
 			UnlockReleaseBuffer(buffer);
 	}
-	return live_end;
+}
+
+/* The end of the last region in use, looked for from the end of the file: that reads few maps. */
+static uint32
+find_live_end(Relation rel, const OwnerUses *uses, uint32 nregions)
+{
+	uint32		end = nregions;
+
+	while (end > 0)
+	{
+		uint32		group = (end - 1) / ROSE_MAP_REGIONS;
+		uint32		first = group * ROSE_MAP_REGIONS;
+		Buffer		buffer = rose_map_lock(rel, group);
+		const RoseMapDisk *map;
+
+		if (!BufferIsValid(buffer))
+		{
+			end = first;
+			continue;
+		}
+		map = rose_map_of(BufferGetPage(buffer));
+		while (end > first && (map->entries[end - 1 - first] == 0 ||
+							   use_of(uses, map->entries[end - 1 - first]) == ROSE_SPACE_FREE))
+			end--;
+		UnlockReleaseBuffer(buffer);
+		if (end > first)
+			break;
+	}
+	return end;
 }
 
 /* First block behind the region in front of which the file is in use. */
@@ -143,8 +167,7 @@ void
 rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space)
 {
 	OwnerUses  *uses = palloc(sizeof(OwnerUses));
-	uint32		nregions,
-				live_end;
+	uint32		nregions;
 
 	memset(space, 0, sizeof(*space));
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
@@ -153,12 +176,13 @@ rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space)
 
 	space->file_blocks = rose_file_nblocks(rel);
 	nregions = regions_touched(space->file_blocks);
-	live_end = count_regions(rel, uses, nregions, space->blocks);
+	count_regions(rel, uses, nregions, space->blocks);
 	for (int use = 0; use < ROSE_SPACE_USES; use++)
 		space->blocks[use] *= ROSE_REGION_BLOCKS;
 	space->blocks[ROSE_SPACE_FIXED] = space->file_blocks -
 		Min((uint64) nregions * ROSE_REGION_BLOCKS, space->file_blocks);
-	space->end_free = space->file_blocks - Min(space->file_blocks, end_block(live_end));
+	space->end_free = space->file_blocks -
+		Min(space->file_blocks, end_block(find_live_end(rel, uses, nregions)));
 	pfree(uses);
 }
 
@@ -176,7 +200,7 @@ truncate_file(Relation rel, RoseStoreShared *store)
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	collect_uses(rel, store, uses);
-	live_end = count_regions(rel, uses, regions_touched(nblocks), NULL);
+	live_end = find_live_end(rel, uses, regions_touched(nblocks));
 	LWLockRelease(&store->alloc_lock);
 	pfree(uses);
 	if (end_block(live_end) >= nblocks)
@@ -195,10 +219,17 @@ truncate_file(Relation rel, RoseStoreShared *store)
 void
 rose_store_give_back(Relation rel, RoseStoreShared *store, uint64 least)
 {
-	RoseSpace	space;
+	OwnerUses  *uses = palloc(sizeof(OwnerUses));
+	BlockNumber nblocks,
+				end;
 
-	rose_store_space(rel, store, &space);
-	if (space.end_free < Max(least, 1) ||
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	collect_uses(rel, store, uses);
+	LWLockRelease(&store->alloc_lock);
+	nblocks = rose_file_nblocks(rel);
+	end = end_block(find_live_end(rel, uses, regions_touched(nblocks)));
+	pfree(uses);
+	if (nblocks < end + Max(least, 1) ||
 		!ConditionalLockRelation(rel, AccessExclusiveLock))
 		return;
 	truncate_file(rel, store);

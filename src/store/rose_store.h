@@ -160,6 +160,25 @@ typedef struct RoseRetiredShared
 	uint64		generation;		/* alloc_lock: pins older or equal keep them */
 } RoseRetiredShared;
 
+/* What searches for free regions have seen; see rose_region_search.c. */
+#define ROSE_ZONES			64
+#define ROSE_ZONE_OWNERS	128
+
+typedef struct RoseZoneOwnerShared
+{
+	uint32		entry;			/* alloc_lock: in the region maps */
+	uint32		first;			/* alloc_lock: none of its regions that were passed lies before */
+	uint64		zones;			/* alloc_lock: bit i: regions of it were passed in zone i */
+} RoseZoneOwnerShared;
+
+typedef struct RoseZonesShared
+{
+	uint32		shift;			/* alloc_lock: a zone has 1 << shift groups */
+	uint32		passed[ROSE_ZONES]; /* alloc_lock: regions in use at its start */
+	int			nowners;		/* alloc_lock */
+	RoseZoneOwnerShared owners[ROSE_ZONE_OWNERS];	/* alloc_lock: of all that was passed */
+} RoseZonesShared;
+
 /* See "Settled components". */
 typedef struct RoseSettledShared
 {
@@ -201,6 +220,8 @@ typedef struct RoseStoreShared
 	bool		maybe_free[ROSE_REGION_USES];	/* false: the last search found
 												 * nothing and nothing was freed
 												 * since; alloc_lock */
+
+	RoseZonesShared zones;		/* alloc_lock */
 
 	pg_atomic_uint32 ntails;	/* length of the tail list as of its last change; no lock */
 

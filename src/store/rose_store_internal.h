@@ -92,9 +92,6 @@ typedef struct RoseLiveOwners
 /* REQUIRES: alloc_lock exclusive (purges what is dead).  Reads the metapage. */
 extern void rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live);
 
-/* Has the region with this entry in the map a live owner? */
-extern bool rose_entry_is_live(RoseLiveOwners *live, uint32 entry);
-
 /* REQUIRES: alloc_lock. */
 extern bool rose_owner_is_building(const RoseStoreShared *store, uint32 id);
 
@@ -105,6 +102,40 @@ extern bool rose_owner_is_building(const RoseStoreShared *store, uint32 id);
 extern void rose_retired_purge(RoseStoreShared *store);
 extern void rose_live_purge(RoseStoreShared *store);
 extern void rose_store_note_freed(RoseStoreShared *store);
+
+/* ---- rose_region_search.c ---- */
+
+/* Has the region with this entry in the map a live owner? */
+extern bool rose_entry_is_live(RoseLiveOwners *live, uint32 entry);
+
+/* A search for free regions.  REQUIRES: alloc_lock exclusive. */
+typedef struct RoseRegionSearch
+{
+	RoseLiveOwners live;
+	RoseZonesShared *zones;		/* NULL: neither used nor changed */
+	bool		only_tail;		/* regions that were a tail segment's last */
+	bool		not_tail;		/* none of these */
+
+	/* A group's map page, NULL if all its entries are 0; close is called for those that are not NULL. */
+	const RoseMapDisk *(*open_map) (void *arg, uint32 group);
+	void		(*close_map) (void *arg);
+	void	   *arg;
+} RoseRegionSearch;
+
+/*
+ * The first run of usable regions in [from, to), cut to 'want' and to one group; false if there
+ * is none.
+ */
+extern bool rose_region_find(RoseRegionSearch *search, uint32 from, uint32 to, int want,
+							 uint32 *first, int *nregions);
+
+/* Before anything is looked for or allocated: who has died since. */
+extern void rose_zones_forget_dead(RoseZonesShared *zones, RoseLiveOwners *live);
+
+/* These regions have this entry, whose owner lives.  And: this one is free, whoever's it was. */
+extern void rose_zones_note_used(RoseZonesShared *zones, uint32 first, uint32 nregions,
+								 uint32 entry);
+extern void rose_zones_note_free(RoseZonesShared *zones, uint32 first);
 
 /* ---- rose_region.c ---- */
 

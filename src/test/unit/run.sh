@@ -59,9 +59,14 @@ done
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/retired" "$here/store/test_retired.c" "$here/unit_assert.c" "$src/store/rose_retired.c"
 
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/regions" "$here/store/test_regions.c" "$here/unit_assert.c" "$src/store/rose_region_search.c" "$src/store/rose_retired.c"
+
 "$build/memtable"
 "$build/gc"
 "$build/picker"
 "$build/forget"
 "$build/retired"
+"$build/regions"
 "$build/unit" "$@"
