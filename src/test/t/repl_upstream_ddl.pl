@@ -18,6 +18,8 @@ seed_random('ATTACK_SEED');
 
 my $upstream = upstream_node('max_prepared_transactions = 4');
 my $replica = rose_node('replica', 'restart_after_crash = on', "wal_retrieve_retry_interval = '100ms'", "rose.spill_interval = '2s'", "rose.memtable_size = '16MB'");
+# A changed row whose table has no identity any more when it is decoded fails an assertion of the upstream's own.
+my $upstream_asserts = $upstream->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
 my $next_id = 1000;
 my @journal;				# of this round
 
@@ -126,9 +128,11 @@ sub ddl
 	my $fixed = $name =~ /root|leaf|computed|listed|filtered/ || $column eq 'a';
 	my @ways = ("ALTER TABLE $to REPLICA IDENTITY FULL", "ALTER TABLE $to REPLICA IDENTITY DEFAULT", "TRUNCATE $to CASCADE");
 
-	push @ways, "ALTER TABLE $to REPLICA IDENTITY NOTHING" if rand() < 0.2;
+	push @ways, "ALTER TABLE $to REPLICA IDENTITY NOTHING" if rand() < 0.2 && !$upstream_asserts;
 	push @ways, "ALTER TABLE $to REPLICA IDENTITY USING INDEX filtered_a" if $name eq 'filtered';
 	push @ways, "ALTER TABLE $to RENAME $column TO $new" if $name !~ /filtered/;
+	my ($other) = grep { $_->[0] ne $column && $_->[1] eq $type } columns_of($name);
+	push @ways, ("BEGIN; ALTER TABLE $to RENAME $column TO $new; ALTER TABLE $to RENAME $other->[0] TO $column; ALTER TABLE $to RENAME $new TO $other->[0]; COMMIT") x 3 if $other && !$fixed;
 	if (!$fixed)
 	{
 		push @ways, "ALTER TABLE $to DROP $column", "ALTER TABLE $to DROP $column; ALTER TABLE $to ADD $column $type", "ALTER TABLE $to RENAME TO $new", "ALTER TABLE $to ADD $new int",
