@@ -74,8 +74,8 @@ CREATE FUNCTION within_budget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	IF (SELECT sum(salary) FROM emp WHERE org = NEW.org AND dno = NEW.dno) > 20000 THEN RAISE 'department % % is over its budget', NEW.org, NEW.dno; END IF;
 	RETURN NULL; END $$;
 CREATE FUNCTION self_update() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-	IF OLD.a = 7 THEN UPDATE kept SET a = 8 WHERE id = OLD.id; END IF;
-	IF OLD.a = 9 THEN DELETE FROM kept WHERE id = OLD.id; END IF;
+	IF OLD.a = 7 AND TG_OP = 'DELETE' OR OLD.a = 7 AND NEW.a <> 8 THEN UPDATE kept SET a = 8 WHERE id = OLD.id; END IF;
+	IF OLD.a = 9 AND TG_OP = 'UPDATE' THEN DELETE FROM kept WHERE id = OLD.id; END IF;
 	IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$;
 CREATE TRIGGER b_row BEFORE INSERT OR UPDATE ON emp FOR EACH ROW EXECUTE FUNCTION change_emp();
 CREATE TRIGGER a_row AFTER INSERT OR UPDATE OR DELETE ON emp FOR EACH ROW EXECUTE FUNCTION log_row();
@@ -161,9 +161,9 @@ my @kinds = (
 	[ 1, sub { "UPDATE doc SET body = left(body || 'x', 30) WHERE id < " . int(rand(120)) . back() } ],
 	[ 1, sub { 'DELETE FROM doc WHERE id = ' . int(rand(120)) . back() } ],
 	[ 1, sub { 'SELECT * FROM doc WHERE id < ' . int(rand(120)) . pick('', ' FOR UPDATE') } ],
-	[ 3, sub { 'INSERT INTO kept VALUES ' . few(sub { '(' . int(rand(40)) . ', ' . int(rand(12)) . ')' }) } ],
-	[ 2, sub { 'UPDATE kept SET a = ' . int(rand(12)) . ' WHERE id < ' . int(rand(10)) . back() } ],
-	[ 2, sub { 'DELETE FROM kept WHERE id = ' . int(rand(40)) } ],
+	[ 5, sub { 'INSERT INTO kept SELECT DISTINCT ON (id) * FROM (VALUES ' . few(sub { '(' . int(rand(12)) . ', ' . pick(7, 9, int(rand(12))) . ')' }, 6) . ') v(id, a) WHERE id NOT IN (SELECT id FROM kept)' } ],
+	[ 3, sub { 'UPDATE kept SET a = ' . pick(7, 9, int(rand(12))) . ' WHERE id ' . pick('< 3', '= ', '> 8', '= ') =~ s/= $/'= ' . int(rand(12))/er . back() } ],
+	[ 2, sub { 'DELETE FROM kept WHERE id = ' . int(rand(12)) } ],
 	[ 2, sub { 'UPDATE rich SET salary = ' . int(rand(100)) . ' WHERE id = ' . emp() . back() } ],
 	[ 1, sub { 'INSERT INTO rich (id, salary) VALUES (' . emp() . ', ' . int(rand(100)) . ')' . back() } ],
 	[ 1, sub { 'DELETE FROM rich WHERE id = ' . emp() . back() } ],
