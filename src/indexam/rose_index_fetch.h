@@ -17,7 +17,7 @@
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "lsm/read/rose_scan.h"
-#include "lsm/tree/rose_pieces.h"
+#include "lsm/tree/rose_view.h"
 
 /*
  * The table side of an index scan; scan->xs_heapfetch of the executor's scan.

@@ -14,6 +14,7 @@
 #include "lsm/merge/rose_tree_check.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
+#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"
@@ -44,12 +45,12 @@ report_problem(void *arg, BlockNumber block, const char *message)
 static void
 check_components(RoseTree *tree, CheckState *state)
 {
-	const RoseManifest *manifest = rose_tree_manifest(tree);
+	RoseView   *view = rose_view_present(tree);
 
-	for (int i = 0; i < manifest->ncomponents; i++)
+	for (int i = 0; i < view->manifest.ncomponents; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		rose_component_check(rose_tree_component(tree, i), tree->rel, tree->schema,
+		rose_component_check(rose_view_component(view, i), tree->rel, tree->schema,
 							 report_problem, state);
 	}
 	if (state->nproblems == 0)

@@ -22,6 +22,7 @@
 
 #include "access/tsmapi.h"
 #include "commands/vacuum.h"
+#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "pgstat.h"
@@ -54,12 +55,12 @@ struct RoseSlices
 };
 
 static void
-slices_add_part(RoseSlices *slices, int index)
+slices_add_part(RoseSlices *slices, RoseView *view, int index)
 {
-	const RoseComponentEntryDisk *entry = &slices->tree->manifest.components[index];
+	const RoseComponentEntryDisk *entry = rose_view_entry(view, index);
 
 	slices->parts[slices->nparts] = *entry;
-	slices->components[slices->nparts++] = rose_tree_component(slices->tree, index);
+	slices->components[slices->nparts++] = rose_view_component(view, index);
 	slices->nrows += entry->nrows - entry->first_ordinal;
 }
 
@@ -67,14 +68,14 @@ slices_add_part(RoseSlices *slices, int index)
 static void
 slices_choose_parts(RoseSlices *slices)
 {
-	const RoseManifest *manifest = rose_tree_manifest(slices->tree);
+	RoseView   *view = rose_view_present(slices->tree);
 	int			largest = -1;
 	uint64		largest_rows = 0;
 	uint64		c2_rows = 0;
 
-	for (int i = 0; i < manifest->ncomponents; i++)
+	for (int i = 0; i < view->manifest.ncomponents; i++)
 	{
-		const RoseComponentEntryDisk *entry = &manifest->components[i];
+		const RoseComponentEntryDisk *entry = rose_view_entry(view, i);
 		uint64		nrows = entry->nrows - entry->first_ordinal;
 
 		if (entry->state != ROSE_COMPONENT_LIVE)
@@ -88,10 +89,10 @@ slices_choose_parts(RoseSlices *slices)
 		}
 	}
 	if (largest_rows > c2_rows)
-		slices_add_part(slices, largest);
+		slices_add_part(slices, view, largest);
 	else if (c2_rows > 0)
-		for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
-			slices_add_part(slices, i);
+		for (int i = view->first_piece; i < view->manifest.ncomponents; i++)
+			slices_add_part(slices, view, i);
 }
 
 /* The row with this number among all parts; false if it is not there. */

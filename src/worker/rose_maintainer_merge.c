@@ -62,13 +62,13 @@ has_place(void)
  * have components of the same ids.
  */
 static void
-find_busy(RelFileLocator locator, const RoseManifest *manifest, bool *busy)
+find_busy(RelFileLocator locator, const RosePickInput *input, bool *busy)
 {
 	memset(busy, 0, ROSE_MAX_COMPONENTS * sizeof(bool));
-	for (int i = 0; i < manifest->ncomponents; i++)
+	for (int i = 0; i < input->ncomponents; i++)
 		for (int j = 0; j < nmerges; j++)
 			if (RelFileLocatorEquals(rose_merge_locator(merges[j].merge), locator) &&
-				rose_merge_uses(merges[j].merge, &manifest->components[i]))
+				rose_merge_uses(merges[j].merge, &input->components[i]))
 				busy[i] = true;
 }
 
@@ -107,7 +107,7 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 
 	rose_pick_input(tree, &input, &flags);
-	find_busy(tree->locator, &tree->manifest, busy);
+	find_busy(tree->locator, &input, busy);
 	input.busy = busy;
 	pick = rose_pick_merge(&input);
 	if (!pick.merge)

@@ -326,6 +326,13 @@ rose_component_close(RoseComponent *component)
 	MemoryContextDelete(component->context);
 }
 
+void
+rose_component_retire(RoseComponent *component, MemoryContext context)
+{
+	rose_component_drop_filter_copy(component);
+	MemoryContextSetParent(component->context, context);
+}
+
 const RoseComponentInfo *
 rose_component_info(const RoseComponent *component)
 {

@@ -72,6 +72,8 @@ extern RoseComponent *rose_component_open(Relation rel, const RoseSchema *schema
 										  const RoseComponentEntryDisk *entry,
 										  MemoryContext context);
 extern void rose_component_close(RoseComponent *component);
+/* Nobody will begin to use it any more; it is closed together with this context. */
+extern void rose_component_retire(RoseComponent *component, MemoryContext context);
 extern const RoseComponentInfo *rose_component_info(const RoseComponent *component);
 
 /*
@@ -83,12 +85,11 @@ extern bool rose_component_bloom_test(RoseComponent *component, Relation rel, ui
 /*
  * The same for many keys: sets maybe[which[i]] for each of n that may be in it, by
  * hashes[which[i]], and leaves the others.  Who asks often has a copy of the filter made,
- * within maintenance_work_mem for all components; dropping it is for who keeps a handle on.
+ * within maintenance_work_mem for all components.
  */
 extern void rose_component_bloom_test_many(RoseComponent *component, Relation rel,
 										   const uint64 *hashes, const int *which, int n,
 										   bool *maybe);
-extern void rose_component_drop_filter_copy(RoseComponent *component);
 
 /* ---------------------------------------------------------------------
  * Cursor over one component.

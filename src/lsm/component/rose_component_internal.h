@@ -65,6 +65,9 @@ extern uint32 rose_component_hashed_keys(const RoseSchema *schema);
 extern uint64 rose_component_hash_sample(const RoseSchema *schema, const Datum *min_key,
 										 const Datum *max_key);
 
+/* Free the copy of the filter, if there is one. */
+extern void rose_component_drop_filter_copy(RoseComponent *component);
+
 /* Was the filter made from the hashes that keys have now?  If not, it is of no use. */
 extern bool rose_component_bloom_suits(RoseComponent *component, Relation rel);
 

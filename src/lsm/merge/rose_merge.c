@@ -35,7 +35,7 @@
 #include "lsm/merge/rose_merge_internal.h"
 
 #include "lsm/snapshot/rose_visibility.h"
-#include "lsm/tree/rose_pieces.h"
+#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "util/rose_stop_point.h"

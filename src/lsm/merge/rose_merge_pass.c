@@ -27,7 +27,7 @@
 #include "lsm/merge/rose_merge_internal.h"
 
 #include "lsm/snapshot/rose_horizon.h"
-#include "lsm/tree/rose_pieces.h"
+#include "lsm/tree/rose_view.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 

@@ -29,6 +29,7 @@
 #include "lsm/merge/rose_picker.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
@@ -43,14 +44,15 @@
  * were taken back nothing is left.
  */
 static const int16 *
-columns_of_runs(RoseTree *tree, int16 *natts)
+columns_of_runs(RoseTree *tree, const RosePickInput *input, int16 *natts)
 {
-	for (int i = 0; i < tree->manifest.ncomponents; i++)
+	for (int i = 0; i < input->ncomponents; i++)
 	{
 		natts[i] = -1;
-		if (tree->manifest.components[i].flags & ROSE_COMPONENT_PRIVATE)
+		if (input->components[i].flags & ROSE_COMPONENT_PRIVATE)
 		{
-			const RoseComponentInfo *info = rose_component_info(rose_tree_component(tree, i));
+			const RoseComponentInfo *info =
+				rose_component_info(rose_view_component_of(tree, &input->components[i]));
 
 			natts[i] = info->keys_only ? -1 : (int16) info->natts;
 		}
@@ -73,7 +75,7 @@ tidy_runs(RoseTree *tree, bool worker, const RoseSpillSchemas *schemas, MemoryCo
 
 	rose_pick_input(tree, &input, &flags);
 	if (schemas->apart)
-		input.natts = columns_of_runs(tree, natts);
+		input.natts = columns_of_runs(tree, &input, natts);
 	pick = rose_pick_merge(&input);
 	if (!pick.merge ||
 		(pick.kind == ROSE_PICK_MERGE && (worker || input.ncomponents < MANY_COMPONENTS)) ||
@@ -96,11 +98,12 @@ tidy_runs(RoseTree *tree, bool worker, const RoseSpillSchemas *schemas, MemoryCo
 void
 rose_tidy_own_runs(RoseTree *tree, bool worker)
 {
-	bool		many = rose_tree_manifest(tree)->ncomponents >= MANY_COMPONENTS;
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+	bool		many = manifest->ncomponents >= MANY_COMPONENTS;
 	MemoryContext context;
 	RoseSpillSchemas schemas;
 
-	if (!rose_manifest_has_private_runs(&tree->manifest) && (worker || !many))
+	if (!rose_manifest_has_private_runs(manifest) && (worker || !many))
 		return;
 	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock))
 	{

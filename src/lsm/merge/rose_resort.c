@@ -28,6 +28,7 @@
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_tree_check.h"
+#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "util/rose_stop_point.h"
 #include "utils/datum.h"
@@ -101,15 +102,15 @@ equality_is_fixed(const RoseSchema *schema)
 bool
 rose_resort_is_needless(RoseTree *tree)
 {
-	const RoseManifest *manifest = rose_tree_manifest(tree);
+	RoseView   *view = rose_view_present(tree);
 	uint64		nproblems = 0;
 
 	if (!equality_is_fixed(tree->schema))
 		return false;
-	for (int i = 0; i < manifest->ncomponents && nproblems == 0; i++)
+	for (int i = 0; i < view->manifest.ncomponents && nproblems == 0; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		rose_component_check(rose_tree_component(tree, i), tree->rel, tree->schema,
+		rose_component_check(rose_view_component(view, i), tree->rel, tree->schema,
 							 count_problem, &nproblems);
 	}
 	if (nproblems == 0)
@@ -277,9 +278,9 @@ is_committed(RoseResort *resort, const RoseVersion *version)
 }
 
 static void
-read_component(RoseResort *resort, RoseTree *tree, int index)
+read_component(RoseResort *resort, RoseView *view, int index)
 {
-	const RoseComponentEntryDisk *entry = &tree->manifest.components[index];
+	const RoseComponentEntryDisk *entry = rose_view_entry(view, index);
 	bool		private_run = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 	RoseComponentCursor *cursor;
 
@@ -288,9 +289,9 @@ read_component(RoseResort *resort, RoseTree *tree, int index)
 	/* what was left out before counts on */
 	resort->max_xid = Max(resort->max_xid, entry->max_xid);
 	/* it may have columns that never came to be */
-	if (private_run && rose_private_state(tree, entry) == ROSE_PRIVATE_ABORTED)
+	if (private_run && rose_private_state(view->tree, entry) == ROSE_PRIVATE_ABORTED)
 		return;
-	cursor = rose_component_cursor_create(rose_tree_component(tree, index), tree->rel,
+	cursor = rose_component_cursor_create(rose_view_component(view, index), view->tree->rel,
 										  resort->schema, GetAccessStrategy(BAS_BULKREAD),
 										  resort->context);
 	rose_component_cursor_set_first(cursor, entry->first_ordinal);
@@ -337,7 +338,7 @@ rose_resort_begin(RoseTree *tree, bool rows_only)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose resort",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	const RoseManifest *manifest = rose_tree_manifest(tree);
+	RoseView   *view = rose_view_present(tree);
 	RoseResort *resort = palloc0(sizeof(RoseResort));
 	RoseMetaInfo meta;
 
@@ -353,8 +354,8 @@ rose_resort_begin(RoseTree *tree, bool rows_only)
 	rose_meta_read(tree->rel, &meta);
 	resort->next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
 	begin_sort(resort);
-	for (int i = 0; i < manifest->ncomponents; i++)
-		read_component(resort, tree, i);
+	for (int i = 0; i < view->manifest.ncomponents; i++)
+		read_component(resort, view, i);
 	resort->tail_natts = resort->schema->natts;
 	rose_tail_replay(tree->rel, &tree->shared->store, resort->schema->natts,
 					 read_record, note_tail_layout, resort);

@@ -19,6 +19,7 @@
 #include "commands/progress.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_run_state.h"
+#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
@@ -55,10 +56,10 @@ count_copied(int64 nrows)
  * were aborted.
  */
 static RoseComponentBuilder *
-copy_component(RoseTree *from, int index, RoseTree *to,
+copy_component(RoseView *from, int index, RoseTree *to,
 			   RoseComponentEntryDisk *new_entry, int64 *nrows)
 {
-	const RoseComponentEntryDisk *entry = &from->manifest.components[index];
+	const RoseComponentEntryDisk *entry = rose_view_entry(from, index);
 	const RoseSchema *schema = from->schema;
 	bool		private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 	int			options = private ? ROSE_BUILD_PRIVATE : 0;
@@ -67,8 +68,8 @@ copy_component(RoseTree *from, int index, RoseTree *to,
 	RoseComponentCursor *cursor;
 	RoseComponentBuilder *builder;
 
-	cursor = rose_component_cursor_create(rose_tree_component(from, index),
-										  from->rel, schema,
+	cursor = rose_component_cursor_create(rose_view_component(from, index),
+										  from->tree->rel, schema,
 										  GetAccessStrategy(BAS_BULKREAD),
 										  CurrentMemoryContext);
 	rose_component_cursor_set_first(cursor, entry->first_ordinal);
@@ -119,19 +120,20 @@ rose_rewrite(RoseTree *from, RoseTree *to)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old_context = MemoryContextSwitchTo(context);
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	int			n = rose_tree_manifest(from)->ncomponents;
+	RoseView   *view = rose_view_present(from);
 	int64		nblocks = 0;
 	int64		nrows = 0;
 	uint32		last = 0;		/* that was published */
 
 	edit->next_seq = from->shared->c0.next_seq;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < view->manifest.ncomponents; i++)
 	{
+		const RoseComponentEntryDisk *entry = rose_view_entry(view, i);
 		RoseComponentBuilder *builder;
 
-		if (is_left_over(from, &from->manifest.components[i]))
+		if (is_left_over(from, entry))
 			continue;
-		builder = copy_component(from, i, to, &edit->add[0], &nrows);
+		builder = copy_component(view, i, to, &edit->add[0], &nrows);
 		if (edit->add[0].nrows > 0)
 		{
 			edit->nadd = 1;
@@ -140,7 +142,7 @@ rose_rewrite(RoseTree *from, RoseTree *to)
 			last = edit->add[0].id;
 		}
 		rose_component_builder_free(builder);
-		nblocks += from->manifest.components[i].nblocks;
+		nblocks += entry->nblocks;
 		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED, nblocks);
 	}
 

@@ -19,18 +19,19 @@
 #include "lsm/merge/rose_settle.h"
 
 #include "lsm/tree/rose_run_state.h"
+#include "lsm/tree/rose_view.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 
 /* Decide on one private run. */
 static void
-settle_run(RoseTree *tree, int index, RoseManifestEdit *edit)
+settle_run(RoseView *view, int index, RoseManifestEdit *edit)
 {
-	const RoseComponentEntryDisk *entry = &tree->manifest.components[index];
+	const RoseComponentEntryDisk *entry = rose_view_entry(view, index);
 	RoseComponentEntryDisk *update;
 	RosePrivateOwners owners;
 
-	switch (rose_private_owners(tree, entry, &owners))
+	switch (rose_private_owners(view->tree, entry, &owners))
 	{
 		case ROSE_PRIVATE_OPEN:
 		case ROSE_PRIVATE_PARTLY:
@@ -43,7 +44,7 @@ settle_run(RoseTree *tree, int index, RoseManifestEdit *edit)
 	}
 	/* a pending one is still the property of its epoch */
 	if (entry->state != ROSE_COMPONENT_LIVE || owners.naborted > 0 ||
-		rose_component_info(rose_tree_component(tree, index))->nwriters > 0)
+		rose_component_info(rose_view_component(view, index))->nwriters > 0)
 		return;
 	update = rose_edit_update(edit, entry);
 	update->flags &= ~(ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_OWNERS);
@@ -54,17 +55,17 @@ void
 rose_settle_private_runs(RoseTree *tree)
 {
 	RoseManifestEdit *edit;
-	const RoseManifest *manifest = rose_tree_manifest(tree);
+	RoseView   *view = rose_view_present(tree);
 
-	if (!rose_manifest_has_private_runs(manifest) ||
+	if (!rose_manifest_has_private_runs(&view->manifest) ||
 		!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
 		return;
 
 	edit = palloc0(sizeof(RoseManifestEdit));
-	manifest = rose_tree_manifest(tree);
-	for (int i = 0; i < manifest->ncomponents; i++)
-		if (manifest->components[i].flags & ROSE_COMPONENT_PRIVATE)
-			settle_run(tree, i, edit);
+	view = rose_view_present(tree);
+	for (int i = 0; i < view->manifest.ncomponents; i++)
+		if (rose_view_entry(view, i)->flags & ROSE_COMPONENT_PRIVATE)
+			settle_run(view, i, edit);
 	if (rose_edit_has_components(edit))
 	{
 		rose_manifest_apply(tree->rel, &tree->shared->store, edit);

@@ -15,7 +15,7 @@
  * aborted (sub)transactions, which private runs may have, take no part in any order.
  * Memtables are not looked at.
  *
- * Works on the caller's copy of the manifest, whose components its pin keeps.
+ * Works on one view of the tree, whose components the transaction's pin keeps.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,14 +26,15 @@
 #include "lsm/component/rose_component_internal.h"
 #include "lsm/merge/rose_merge_cursor.h"
 #include "lsm/snapshot/rose_visibility.h"
-#include "lsm/tree/rose_pieces.h"
+#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
 typedef struct TableCheck
 {
 	RoseTree   *tree;
-	RoseManifest manifest;		/* copy */
+	RoseView   *view;
+	const RoseManifest *manifest;	/* of the view */
 	RoseProblemCallback report;
 	void	   *arg;
 	MemoryContext context;
@@ -57,7 +58,7 @@ problem(TableCheck *check, int index, const char *format,...)
 	va_start(args, format);
 	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
-	check->report(check->arg, check->manifest.components[index].footer_block, message);
+	check->report(check->arg, check->manifest->components[index].footer_block, message);
 }
 
 static int
@@ -73,12 +74,12 @@ static RoseComponentCursor *
 cursor_at(TableCheck *check, int index, uint64 ordinal)
 {
 	RoseComponentCursor *cursor =
-		rose_component_cursor_create(rose_tree_component(check->tree, index), check->tree->rel,
+		rose_component_cursor_create(rose_view_component(check->view, index), check->tree->rel,
 									 check->tree->schema, NULL, check->context);
 
 	if (!rose_component_cursor_seek_ordinal(cursor, ordinal))
 		elog(ERROR, "component %u has no row " UINT64_FORMAT,
-			 check->manifest.components[index].id, ordinal);
+			 check->manifest->components[index].id, ordinal);
 	return cursor;
 }
 
@@ -87,8 +88,8 @@ cursor_at(TableCheck *check, int index, uint64 ordinal)
 static void
 check_piece(TableCheck *check, int index)
 {
-	const RoseComponentEntryDisk *entry = &check->manifest.components[index];
-	const RoseComponentInfo *before = rose_component_info(rose_tree_component(check->tree, index - 1));
+	const RoseComponentEntryDisk *entry = &check->manifest->components[index];
+	const RoseComponentInfo *before = rose_component_info(rose_view_component(check->view, index - 1));
 	RoseComponentCursor *cursor = cursor_at(check, index, entry->first_ordinal);
 
 	if (compare_keys(check, before->max_key, rose_component_cursor_row(cursor)->key) >= 0)
@@ -100,7 +101,7 @@ check_piece(TableCheck *check, int index)
 static void
 check_moved(TableCheck *check, int index)
 {
-	const RoseComponentEntryDisk *entry = &check->manifest.components[index];
+	const RoseComponentEntryDisk *entry = &check->manifest->components[index];
 	RoseComponentCursor *cursor = cursor_at(check, index, entry->first_ordinal - 1);
 
 	rose_key_buffer_set(&check->key, check->tree->schema, rose_component_cursor_row(cursor)->key);
@@ -116,8 +117,8 @@ check_moved(TableCheck *check, int index)
 static int
 component_index(const TableCheck *check, uint32 id)
 {
-	for (int i = 0; i < check->manifest.ncomponents; i++)
-		if (check->manifest.components[i].id == id)
+	for (int i = 0; i < check->manifest->ncomponents; i++)
+		if (check->manifest->components[i].id == id)
 			return i;
 	elog(ERROR, "component %u is not in the manifest", id);
 }
@@ -126,7 +127,7 @@ component_index(const TableCheck *check, uint32 id)
 static bool
 counts(const TableCheck *check, int index, const RoseVersion *version)
 {
-	if (!(check->manifest.components[index].flags & ROSE_COMPONENT_PRIVATE))
+	if (!(check->manifest->components[index].flags & ROSE_COMPONENT_PRIVATE))
 		return true;
 	return version->op != ROSE_OP_LOCK && rose_version_status(version) != ROSE_XID_ABORTED;
 }
@@ -153,7 +154,7 @@ check_version(TableCheck *check, const RoseRow *row)
 		check->oldest_newer = check->oldest;
 	if (index < check->oldest_newer ||
 		(seq == ROSE_SEQ_OLDEST && check->seq == ROSE_SEQ_OLDEST))
-		check->disorder[Min(index, check->oldest_newer) * check->manifest.ncomponents +
+		check->disorder[Min(index, check->oldest_newer) * check->manifest->ncomponents +
 						Max(index, check->oldest_newer)]++;
 	check->oldest = Max(check->oldest, index);
 	check->seq = seq;
@@ -162,7 +163,7 @@ check_version(TableCheck *check, const RoseRow *row)
 static void
 report_disorder(TableCheck *check)
 {
-	const RoseManifest *manifest = &check->manifest;
+	const RoseManifest *manifest = check->manifest;
 	int			n = manifest->ncomponents;
 
 	for (int i = 0; i < n * n; i++)
@@ -177,16 +178,16 @@ static void
 check_order(TableCheck *check)
 {
 	RoseTree   *tree = check->tree;
-	int			n = check->manifest.ncomponents;
+	int			n = check->manifest->ncomponents;
 	RoseMergeCursor *cursor = rose_merge_cursor_create(tree->rel, tree->schema, n,
 													   GetAccessStrategy(BAS_BULKREAD),
 													   check->context);
 	const RoseRow *row;
 
 	for (int i = 0; i < n; i++)
-		rose_merge_cursor_add(cursor, rose_tree_component(tree, i),
-							  check->manifest.components[i].first_ordinal,
-							  check->manifest.components[i].nrows);
+		rose_merge_cursor_add(cursor, rose_view_component(check->view, i),
+							  check->manifest->components[i].first_ordinal,
+							  check->manifest->components[i].nrows);
 	check->disorder = palloc0(n * n * sizeof(uint64));
 	check->key.valid = false;
 	while ((row = rose_merge_cursor_next(cursor)) != NULL)
@@ -208,18 +209,19 @@ check_manifest(RoseTree *tree, bool order, RoseProblemCallback report, void *arg
 	int			first_piece;
 
 	check->tree = tree;
-	check->manifest = *rose_tree_manifest(tree);
+	check->view = rose_view_present(tree);
+	check->manifest = &check->view->manifest;
 	check->report = report;
 	check->arg = arg;
 	check->context = context;
 	rose_key_buffer_init(&check->key, context);
 
-	first_piece = rose_manifest_first_piece(&check->manifest);
-	for (int i = 0; i < check->manifest.ncomponents; i++)
+	first_piece = check->view->first_piece;
+	for (int i = 0; i < check->manifest->ncomponents; i++)
 	{
 		if (i > first_piece)
 			check_piece(check, i);
-		if (check->manifest.components[i].first_ordinal > 0)
+		if (check->manifest->components[i].first_ordinal > 0)
 			check_moved(check, i);
 	}
 	/* pieces have no key in common */

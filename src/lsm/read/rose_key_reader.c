@@ -23,7 +23,7 @@
 #include "lsm/read/rose_key_reader.h"
 
 #include "lsm/snapshot/rose_visibility.h"
-#include "lsm/tree/rose_pieces.h"
+#include "lsm/tree/rose_view.h"
 #include "storage/lwlock.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
@@ -52,6 +52,7 @@ struct RoseKeyReader
 	RoseTree   *tree;
 	MemoryContext context;
 	KeyReaderPhase phase;
+	RoseView   *view;			/* that is being read, held; or NULL */
 	const Datum *key;
 	uint64		hash;			/* of key, once needed */
 	bool		hashed;
@@ -63,7 +64,6 @@ struct RoseKeyReader
 
 	/* memory phase */
 	RoseMemCursor mem[ROSE_MAX_MEMTABLES];
-	bool		mem_open[ROSE_MAX_MEMTABLES];
 	bool		moved;			/* one of them was freed */
 	uint64		disk_below;		/* 'below' when components come; 0 = as it is then */
 	bool		mem_valid[ROSE_MAX_MEMTABLES];	/* has a version of the key */
@@ -73,9 +73,7 @@ struct RoseKeyReader
 	Datum		row_key[INDEX_MAX_KEYS];
 
 	/* disk phase */
-	RoseManifest manifest;		/* as of the end of the memory phase */
 	int			next_component;
-	RosePieces	pieces;			/* its pieces of C2 */
 	RoseComponentCursor *disk;	/* cursor on a version of the key, or NULL */
 	int			disk_index;
 	CachedCursor cursors[ROSE_MAX_COMPONENTS];
@@ -100,6 +98,8 @@ rose_key_reader_create(RoseTree *tree, MemoryContext parent)
 void
 rose_key_reader_free(RoseKeyReader *reader)
 {
+	if (reader->view != NULL)
+		rose_view_release(reader->view);
 	for (int i = 0; i < reader->ncursors; i++)
 		rose_component_cursor_free(reader->cursors[i].cursor);
 	MemoryContextDelete(reader->context);
@@ -154,7 +154,7 @@ rose_key_reader_place(const RoseKeyReader *reader)
 const RoseComponentEntryDisk *
 rose_key_reader_entry(const RoseKeyReader *reader)
 {
-	return reader->disk ? &reader->manifest.components[reader->disk_index] : NULL;
+	return reader->disk ? rose_view_entry(reader->view, reader->disk_index) : NULL;
 }
 
 static bool
@@ -216,19 +216,22 @@ mem_cursor_on_key(RoseKeyReader *reader, RoseMemCursor *cursor)
 	return key_matches(reader, key);
 }
 
-/* Find the key in all memtables.  REQUIRES reclaim_lock. */
+/* Take a view as of now, and find the key in all of its memtables.  REQUIRES reclaim_lock. */
 static void
 position_memory(RoseKeyReader *reader)
 {
 	RoseTree   *tree = reader->tree;
 	RoseC0Shared *c0 = &tree->shared->c0;
+	RoseView   *before = reader->view;
 	int			width = rose_schema_key_width(tree->schema);
 
+	reader->view = rose_view_take(tree);
+	if (before != NULL)
+		rose_view_release(before);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
 		reader->mem_valid[slot] = false;
-		reader->mem_open[slot] = c0->memtables[slot].state != ROSE_MEMTABLE_FREE;
-		if (!reader->mem_open[slot])
+		if (reader->view->memtables[slot] == 0)
 			continue;
 		rose_mem_cursor_open(&reader->mem[slot], c0, tree->schema, slot);
 		if (rose_mem_cursor_seek(&reader->mem[slot], reader->key, width,
@@ -238,20 +241,12 @@ position_memory(RoseKeyReader *reader)
 	reader->phase = KEY_READER_MEMORY;
 }
 
-/* Not the 7 kB that it may grow to: this is done for each key. */
-static void
-copy_manifest(RoseManifest *to, const RoseManifest *from)
-{
-	memcpy(to, from, offsetof(RoseManifest, components) +
-		   from->ncomponents * sizeof(RoseComponentEntryDisk));
-}
-
-/* Has one of the memtables that were positioned been freed?  REQUIRES reclaim_lock. */
+/* Has one of the view's memtables been freed?  REQUIRES reclaim_lock. */
 static bool
 lost_memtable(const RoseKeyReader *reader)
 {
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (reader->mem_open[slot] && !rose_mem_cursor_alive(&reader->mem[slot]))
+		if (reader->view->memtables[slot] != 0 && !rose_mem_cursor_alive(&reader->mem[slot]))
 			return true;
 	return false;
 }
@@ -278,13 +273,11 @@ newest_in_memory(const RoseKeyReader *reader, RoseMemEntryRef *best)
 	return best_slot;
 }
 
-/* From here on components are read, those of this moment.  REQUIRES reclaim_lock. */
+/* From here on the view's components are read: what has left a memtable since was in that when it was read. */
 static void
 begin_disk(RoseKeyReader *reader)
 {
-	ROSE_STOP_POINT("lookup-listing");	/* under reclaim_lock */
 	memset(&reader->place, 0, sizeof(reader->place));
-	copy_manifest(&reader->manifest, rose_tree_manifest(reader->tree));
 	reader->next_component = 0;
 	reader->phase = KEY_READER_DISK;
 	if (reader->disk_below != 0)
@@ -292,9 +285,8 @@ begin_disk(RoseKeyReader *reader)
 }
 
 /*
- * The newest version not returned yet among the memtables.  When there is none, the manifest
- * is read before reclaim_lock is let go: what leaves a memtable after this
- * moment is in the list already, or was returned.
+ * The newest version not returned yet among the view's memtables.  If one of them was freed, another
+ * view is taken.
  */
 static const RoseRow *
 next_from_memory(RoseKeyReader *reader)
@@ -376,24 +368,7 @@ cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseCompo
 static bool
 is_oldest(const RoseKeyReader *reader)
 {
-	return reader->next_component >= reader->manifest.ncomponents;
-}
-
-/* Component of this manifest entry; the table's cached manifest may be newer. */
-static RoseComponent *
-component_for(RoseKeyReader *reader, int index)
-{
-	RoseTree   *tree = reader->tree;
-	uint32		id = reader->manifest.components[index].id;
-
-	if (tree->manifest.version == reader->manifest.version && tree->manifest_valid)
-		return rose_tree_component(tree, index);
-	for (int i = 0; i < tree->manifest.ncomponents; i++)
-		if (tree->manifest.components[i].id == id)
-			return rose_tree_component(tree, i);
-	/* replaced meanwhile; our pin keeps its blocks */
-	return rose_component_open(tree->rel, tree->schema,
-							   &reader->manifest.components[index], reader->context);
+	return reader->next_component >= reader->view->manifest.ncomponents;
 }
 
 /*
@@ -403,7 +378,7 @@ component_for(RoseKeyReader *reader, int index)
 static int
 next_component(RoseKeyReader *reader)
 {
-	const RoseManifest *manifest = &reader->manifest;
+	const RoseManifest *manifest = &reader->view->manifest;
 	int			index = reader->next_component++;
 
 	if (index >= manifest->ncomponents)
@@ -411,10 +386,8 @@ next_component(RoseKeyReader *reader)
 	if (manifest->components[index].level < 2 || index == manifest->ncomponents - 1)
 		return index;
 	reader->next_component = manifest->ncomponents;
-	rose_pieces_init(&reader->pieces, reader->tree, manifest,
-					 &manifest->components[index], reader->context);
-	index += rose_pieces_find(&reader->pieces, reader->key,
-							  rose_schema_key_width(reader->tree->schema), false);
+	index = rose_view_find_piece(reader->view, reader->key,
+								 rose_schema_key_width(reader->tree->schema), false);
 	return index < manifest->ncomponents ? index : -1;
 }
 
@@ -476,12 +449,12 @@ enter_component(RoseKeyReader *reader, bool *more)
 		reader->disk_index = next_component(reader);
 		if (reader->disk_index < 0)
 			return false;
-		entry = &reader->manifest.components[reader->disk_index];
+		entry = rose_view_entry(reader->view, reader->disk_index);
 		private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 		if (!rose_component_readable(entry) ||
 			(!private && (reader->locks_only || entry->min_seq >= reader->below)))
 			continue;
-		component = component_for(reader, reader->disk_index);
+		component = rose_view_component(reader->view, reader->disk_index);
 		if (!may_contain(reader, component))
 			continue;
 		cursor = cursor_for(reader, entry, component);

@@ -11,8 +11,8 @@
  * stops as soon as it knows enough, so that normally only C0 and the Bloom filters are asked.
  *
  * Locking.  Takes the C0's reclaim_lock, shared, for one version at a time. A
- * memtable that is freed between two versions is noticed and the search goes on in the
- * sources of that moment, below the last sequence returned (see rose_key_reader_moved).  May be used under a key-partition
+ * memtable that is freed between two versions is noticed and the search goes on in a
+ * view of that moment, below the last sequence returned (see rose_key_reader_moved).  May be used under a key-partition
  * lock.
  *
  *-------------------------------------------------------------------------
@@ -73,13 +73,5 @@ extern RoseMemPlace rose_key_reader_place(const RoseKeyReader *reader);
 
 /* Copy the C0 version with this sequence; false if no memtable has it. */
 extern bool rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row);
-
-/* Is this component to be read?  Pending ones are in a memtable still. */
-static inline bool
-rose_component_readable(const RoseComponentEntryDisk *entry)
-{
-	return entry->state == ROSE_COMPONENT_LIVE ||
-		(entry->flags & ROSE_COMPONENT_READ_PENDING) != 0;
-}
 
 #endif							/* ROSE_KEY_READER_H */

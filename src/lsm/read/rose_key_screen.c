@@ -3,8 +3,8 @@
  * rose_key_screen.c
  *	  Which of many keys may be in a table?  See rose_key_screen.h.
  *
- * Memtables come first, and the manifest is taken before reclaim_lock is let
- * go: what leaves a memtable after the look is in a component that is listed.
+ * Memtables come first, and a view is taken before reclaim_lock is let
+ * go: what leaves a memtable after the look is in a component that the view lists.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 
 #include "lsm/read/rose_key_screen.h"
 
-#include "lsm/read/rose_key_reader.h"
+#include "lsm/tree/rose_view.h"
 
 /* The keys that a component's range and filter do not rule out. */
 static void
@@ -40,17 +40,18 @@ rose_key_screen(RoseTree *tree, const Datum *const *keys, const uint64 *prefixes
 				RoseMemSpot *hints)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
-	const RoseManifest *manifest;
+	RoseView   *view;
 
 	Assert(n <= ROSE_SCREEN_MAX && tree->schema->nkeys > 0);
 	memset(maybe, false, n * sizeof(bool));
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
 	rose_c0_probe(c0, tree->schema, keys, n, ascending, maybe, hints);
-	manifest = rose_tree_manifest(tree);
+	view = rose_view_take(tree);
 	LWLockRelease(&c0->reclaim_lock);
 
-	for (int i = 0; i < manifest->ncomponents; i++)
-		if (rose_component_readable(&manifest->components[i]))
-			screen_component(tree, rose_tree_component(tree, i), prefixes, hashes, n,
+	for (int i = 0; i < view->manifest.ncomponents; i++)
+		if (rose_component_readable(rose_view_entry(view, i)))
+			screen_component(tree, rose_view_component(view, i), prefixes, hashes, n,
 							 maybe);
+	rose_view_release(view);
 }

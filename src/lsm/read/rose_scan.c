@@ -3,8 +3,8 @@
  * rose_scan.c
  *	  Ordered scans: C0 and all components merged and resolved by visibility.
  *
- * The sources (memtables and components) are taken together under the C0's
- * reclaim_lock, so that a spill is seen either as the memtable or as its run.
+ * The sources (memtables and components) are those of one view, so that a spill
+ * is seen either as the memtable or as its run.
  * They are merged by (key, sequence descending); the few sources there are
  * make a linear search for the smallest cheaper than a tree.
  *
@@ -89,6 +89,9 @@ scan_close_sources(RoseScan *scan)
 	for (int i = 0; i < scan->nsources; i++)
 		rose_source_close(&scan->sources[i]);
 	scan->nsources = 0;
+	if (scan->view != NULL)
+		rose_view_release(scan->view);
+	scan->view = NULL;
 	rose_stretch_forget(scan);
 	scan->sources = NULL;
 	MemoryContextReset(scan->source_context);
@@ -119,8 +122,7 @@ rose_scan_end(RoseScan *scan)
 /* ---- sources ---- */
 
 /*
- * Take the list of sources as of now.  reclaim_lock makes memtables and
- * manifest one consistent picture.
+ * Take a view as of now, and its sources.
  */
 static void
 scan_take_sources(RoseScan *scan)
@@ -128,6 +130,7 @@ scan_take_sources(RoseScan *scan)
 	RoseTree   *tree = scan->tree;
 	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		filter = scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable;
+	RoseView   *view;
 	const RoseManifest *manifest;
 	int			npieces;
 
@@ -137,25 +140,25 @@ scan_take_sources(RoseScan *scan)
 									   ROSE_SCAN_MAX_SOURCES * sizeof(RoseSource));
 
 	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	scan->view = view = rose_view_take(tree);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (c0->memtables[slot].state != ROSE_MEMTABLE_FREE)
+		if (view->memtables[slot] != 0)
 			rose_source_open_memtable(&scan->sources[scan->nsources++], tree, slot,
 									  filter, scan->source_context);
-	ROSE_STOP_POINT("scan-listing");	/* under reclaim_lock */
-	manifest = rose_tree_manifest(tree);
 	LWLockRelease(&c0->reclaim_lock);
 	ROSE_STOP_POINT("scan-listed");
 
-	npieces = manifest->ncomponents - rose_manifest_first_piece(manifest);
+	manifest = &view->manifest;
+	npieces = manifest->ncomponents - view->first_piece;
 	if (npieces == 1 && !rose_component_readable(&manifest->components[manifest->ncomponents - 1]))
 		npieces = 0;			/* a bulk load into an empty table, not finished */
-	for (int i = 0; i < rose_manifest_first_piece(manifest); i++)
+	for (int i = 0; i < view->first_piece; i++)
 		if (rose_component_readable(&manifest->components[i]) &&
-			rose_source_component_overlaps(tree, i, &scan->range))
-			rose_source_open_component(&scan->sources[scan->nsources++], tree, i,
+			rose_source_component_overlaps(view, i, &scan->range))
+			rose_source_open_component(&scan->sources[scan->nsources++], view, i,
 									   scan->strategy, scan->source_context);
 	if (npieces > 0)
-		rose_source_open_pieces(&scan->sources[scan->nsources++], tree, scan->strategy,
+		rose_source_open_pieces(&scan->sources[scan->nsources++], view, scan->strategy,
 								scan->source_context);
 }
 

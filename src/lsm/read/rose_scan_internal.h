@@ -28,6 +28,7 @@ typedef enum ScanPlace
 struct RoseScan
 {
 	RoseTree   *tree;
+	RoseView   *view;			/* that the sources are of, held; or NULL */
 	Snapshot	snapshot;
 	RoseVisibility vis;
 	RoseKeyRange range;

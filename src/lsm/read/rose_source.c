@@ -28,23 +28,24 @@ rose_source_open_memtable(RoseSource *source, RoseTree *tree, int slot,
 }
 
 bool
-rose_source_component_overlaps(RoseTree *tree, int index, const RoseKeyRange *range)
+rose_source_component_overlaps(RoseView *view, int index, const RoseKeyRange *range)
 {
+	const RoseSchema *schema = view->schema;
 	const RoseComponentInfo *info;
 	int			cmp;
 
 	if (range->nlower == 0 && range->nupper == 0)
 		return true;
-	info = rose_component_info(rose_tree_component(tree, index));
+	info = rose_component_info(rose_view_component(view, index));
 	if (range->nlower > 0)
 	{
-		cmp = rose_key_compare(tree->schema, info->max_key, range->lower, range->nlower);
+		cmp = rose_key_compare(schema, info->max_key, range->lower, range->nlower);
 		if (range->lower_inclusive ? cmp < 0 : cmp <= 0)
 			return false;
 	}
 	if (range->nupper > 0)
 	{
-		cmp = rose_key_compare(tree->schema, info->min_key, range->upper, range->nupper);
+		cmp = rose_key_compare(schema, info->min_key, range->upper, range->nupper);
 		if (range->upper_inclusive ? cmp > 0 : cmp >= 0)
 			return false;
 	}
@@ -52,74 +53,75 @@ rose_source_component_overlaps(RoseTree *tree, int index, const RoseKeyRange *ra
 }
 
 void
-rose_source_open_component(RoseSource *source, RoseTree *tree, int index,
+rose_source_open_component(RoseSource *source, RoseView *view, int index,
 						   BufferAccessStrategy strategy, MemoryContext context)
 {
 	memset(source, 0, sizeof(*source));
-	source->entry = tree->manifest.components[index];
+	source->entry = *rose_view_entry(view, index);
 	source->judged_block = InvalidBlockNumber;
 	source->committed = (source->entry.flags & ROSE_COMPONENT_PRIVATE) == 0;
-	source->cursor = rose_component_cursor_create(rose_tree_component(tree, index),
-												  tree->rel, tree->schema,
+	source->cursor = rose_component_cursor_create(rose_view_component(view, index),
+												  view->tree->rel, view->schema,
 												  strategy, context);
 	rose_component_cursor_set_first(source->cursor, source->entry.first_ordinal);
 }
 
 /* ---- several pieces ---- */
 
-/* The pieces of C2, and where in them the source is. */
+/* The pieces of C2, by their index in the manifest, and where in them the source is. */
 typedef struct RosePieceChain
 {
-	RosePieces	pieces;
-	RoseComponentEntryDisk entries[ROSE_MAX_COMPONENTS];
+	RoseView   *view;			/* borrowed */
 	RoseComponentCursor *cursors[ROSE_MAX_COMPONENTS];	/* made on demand */
 	int			at;				/* piece at hand */
 	BufferAccessStrategy strategy;
 	MemoryContext context;
 } RosePieceChain;
 
+static bool
+has_piece(const RosePieceChain *chain, int i)
+{
+	return i >= chain->view->first_piece && i < chain->view->manifest.ncomponents;
+}
+
 static void
-set_piece(RoseSource *source, RoseTree *tree, int i)
+set_piece(RoseSource *source, int i)
 {
 	RosePieceChain *chain = source->chain;
+	RoseView   *view = chain->view;
 
 	if (chain->cursors[i] == NULL)
 	{
-		chain->cursors[i] = rose_component_cursor_create(rose_pieces_component(&chain->pieces, i),
-														 tree->rel, tree->schema,
+		chain->cursors[i] = rose_component_cursor_create(rose_view_component(view, i),
+														 view->tree->rel, view->schema,
 														 chain->strategy, chain->context);
-		rose_component_cursor_set_first(chain->cursors[i], chain->entries[i].first_ordinal);
+		rose_component_cursor_set_first(chain->cursors[i], rose_view_entry(view, i)->first_ordinal);
 	}
 	chain->at = i;
 	source->judged_block = InvalidBlockNumber;
 	source->cursor = chain->cursors[i];
-	source->entry = chain->entries[i];
+	source->entry = *rose_view_entry(view, i);
 }
 
 void
-rose_source_open_pieces(RoseSource *source, RoseTree *tree,
+rose_source_open_pieces(RoseSource *source, RoseView *view,
 						BufferAccessStrategy strategy, MemoryContext context)
 {
-	const RoseManifest *manifest = &tree->manifest;
-	int			first = rose_manifest_first_piece(manifest);
-	int			n = manifest->ncomponents - first;
 	RosePieceChain *chain;
 
-	if (n == 1)
+	if (view->manifest.ncomponents - view->first_piece == 1)
 	{
-		rose_source_open_component(source, tree, first, strategy, context);
+		rose_source_open_component(source, view, view->first_piece, strategy, context);
 		return;
 	}
 	memset(source, 0, sizeof(*source));
-	chain = MemoryContextAlloc(context, sizeof(RosePieceChain));
-	memcpy(chain->entries, &manifest->components[first], n * sizeof(RoseComponentEntryDisk));
-	rose_pieces_init(&chain->pieces, tree, manifest, chain->entries, context);
-	memset(chain->cursors, 0, n * sizeof(RoseComponentCursor *));
+	chain = MemoryContextAllocZero(context, sizeof(RosePieceChain));
+	chain->view = view;
 	chain->strategy = strategy;
 	chain->context = context;
 	source->chain = chain;
 	source->committed = true;
-	set_piece(source, tree, 0);
+	set_piece(source, view->first_piece);
 }
 
 /* A scan that has gone from one piece to the next does not come back soon. */
@@ -128,7 +130,7 @@ drop_piece_before(RosePieceChain *chain, ScanDirection direction)
 {
 	int			i = ScanDirectionIsForward(direction) ? chain->at - 1 : chain->at + 1;
 
-	if (i >= 0 && i < chain->pieces.n && chain->cursors[i] != NULL)
+	if (has_piece(chain, i) && chain->cursors[i] != NULL)
 	{
 		rose_component_cursor_free(chain->cursors[i]);
 		chain->cursors[i] = NULL;
@@ -140,16 +142,16 @@ drop_piece_before(RosePieceChain *chain, ScanDirection direction)
  * left behind stays for one more piece, because the row it stands on was returned.
  */
 static bool
-next_piece(RoseSource *source, RoseTree *tree, ScanDirection direction)
+next_piece(RoseSource *source, ScanDirection direction)
 {
 	RosePieceChain *chain = source->chain;
 	bool		forward = ScanDirectionIsForward(direction);
 	int			next = forward ? chain->at + 1 : chain->at - 1;
 
-	if (next < 0 || next >= chain->pieces.n)
+	if (!has_piece(chain, next))
 		return false;
 	drop_piece_before(chain, direction);
-	set_piece(source, tree, next);
+	set_piece(source, next);
 	return forward ? rose_component_cursor_first(source->cursor) :
 		rose_component_cursor_last(source->cursor);
 }
@@ -159,7 +161,7 @@ rose_source_close(RoseSource *source)
 {
 	if (source->chain)
 	{
-		for (int i = 0; i < source->chain->pieces.n; i++)
+		for (int i = 0; i < source->chain->view->manifest.ncomponents; i++)
 			if (source->chain->cursors[i])
 				rose_component_cursor_free(source->chain->cursors[i]);
 	}
@@ -306,20 +308,21 @@ component_position(RoseComponentCursor *cursor, int width, ScanDirection directi
 
 /* The same in a chain: in the first piece that has something there. */
 static bool
-chain_position(RoseSource *source, RoseTree *tree, int width, ScanDirection direction,
+chain_position(RoseSource *source, int width, ScanDirection direction,
 			   const Datum *key, int ncols, bool inclusive)
 {
-	RosePieces *pieces = &source->chain->pieces;
+	RoseView   *view = source->chain->view;
+	int			last = view->manifest.ncomponents - 1;
 	bool		forward = ScanDirectionIsForward(direction);
 	int			i;
 
 	if (ncols > 0)
-		i = Min(rose_pieces_find(pieces, key, ncols, forward != inclusive), pieces->n - 1);
+		i = Min(rose_view_find_piece(view, key, ncols, forward != inclusive), last);
 	else
-		i = forward ? 0 : pieces->n - 1;
-	for (; i >= 0 && i < pieces->n; i += forward ? 1 : -1)
+		i = forward ? view->first_piece : last;
+	for (; has_piece(source->chain, i); i += forward ? 1 : -1)
 	{
-		set_piece(source, tree, i);
+		set_piece(source, i);
 		if (component_position(source->cursor, width, direction, key, ncols, inclusive))
 			return true;
 	}
@@ -350,7 +353,7 @@ rose_source_position(RoseSource *source, RoseTree *tree, RoseVisibility *vis,
 			return;
 		}
 		found = source->chain ?
-			chain_position(source, tree, width, direction, key, ncols, inclusive) :
+			chain_position(source, width, direction, key, ncols, inclusive) :
 			component_position(source->cursor, width, direction, key, ncols, inclusive);
 		source_set_row(source, tree,
 					   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
@@ -383,7 +386,7 @@ static void
 take_row(RoseSource *source, RoseTree *tree, ScanDirection direction, bool found)
 {
 	if (!found && source->chain)
-		found = next_piece(source, tree, direction);
+		found = next_piece(source, direction);
 	source_set_row(source, tree,
 				   found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
 }

@@ -21,7 +21,7 @@
 #include "lsm/read/rose_mem_batch.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/snapshot/rose_visibility.h"
-#include "lsm/tree/rose_pieces.h"
+#include "lsm/tree/rose_view.h"
 
 typedef enum RoseSourceState
 {
@@ -62,16 +62,16 @@ typedef struct RoseSource
 /* REQUIRES reclaim_lock; the source is not positioned. */
 extern void rose_source_open_memtable(RoseSource *source, RoseTree *tree, int slot,
 									  bool filter, MemoryContext context);
-extern void rose_source_open_component(RoseSource *source, RoseTree *tree, int index,
+extern void rose_source_open_component(RoseSource *source, RoseView *view, int index,
 									   BufferAccessStrategy strategy,
 									   MemoryContext context);
-/* All of C2. */
-extern void rose_source_open_pieces(RoseSource *source, RoseTree *tree,
+/* All of C2.  The view is held as long as the source is open. */
+extern void rose_source_open_pieces(RoseSource *source, RoseView *view,
 									BufferAccessStrategy strategy,
 									MemoryContext context);
 extern void rose_source_close(RoseSource *source);
 /* May the component have keys of this range? */
-extern bool rose_source_component_overlaps(RoseTree *tree, int index,
+extern bool rose_source_component_overlaps(RoseView *view, int index,
 										   const RoseKeyRange *range);
 
 /*

@@ -12,6 +12,7 @@
 
 #include "lsm/read/rose_tid_internal.h"
 
+#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "util/rose_stop_point.h"
 #include "utils/hsearch.h"
@@ -182,11 +183,10 @@ rose_tid_assign(RoseTree *tree, const RoseComponentEntryDisk *component,
 RoseComponent *
 rose_tid_range_open(RoseTree *tree, RoseTidRange *range)
 {
-	/* the schema is remade when the table is altered; so is the handle then */
+	/* the schema is remade when the table is altered; so is the component's handle then */
 	if (range->component == NULL || range->schema != tree->schema)
 	{
-		range->component = rose_component_open(tree->rel, tree->schema,
-											   &range->entry, TidContext);
+		range->component = rose_view_component_of(tree, &range->entry);
 		range->schema = tree->schema;
 	}
 	return range->component;

@@ -25,7 +25,7 @@ typedef struct RoseTidRange
 	RoseComponentEntryDisk entry;
 	BlockNumber first_block;
 	BlockNumber nblocks;
-	RoseComponent *component;	/* own handle, opened on demand */
+	RoseComponent *component;	/* opened on demand */
 	const RoseSchema *schema;	/* that it was opened with */
 	TidSeqPair *pairs;			/* sorted by seq, built on demand */
 	uint64		npairs;

@@ -14,6 +14,7 @@
 #include "lsm/tree/rose_run_state.h"
 
 #include "access/twophase.h"
+#include "lsm/tree/rose_view.h"
 
 RoseXidStatus
 rose_private_owner_status(uint64 owner)
@@ -27,18 +28,14 @@ rose_private_owner_status(uint64 owner)
 static const uint64 *
 owners_of(RoseTree *tree, const RoseComponentEntryDisk *entry, int *n)
 {
+	const RoseComponentInfo *info;
+
 	*n = 1;
 	if ((entry->flags & ROSE_COMPONENT_OWNERS) == 0)
 		return &entry->owner_xid;
-	for (int i = 0; i < tree->manifest.ncomponents; i++)
-		if (tree->manifest.components[i].id == entry->id)
-		{
-			const RoseComponentInfo *info = rose_component_info(rose_tree_component(tree, i));
-
-			*n = info->nowners;
-			return info->owners;
-		}
-	elog(ERROR, "private run %u is not in the manifest", entry->id);
+	info = rose_component_info(rose_view_component_of(tree, entry));
+	*n = info->nowners;
+	return info->owners;
 }
 
 RosePrivateState

@@ -8,10 +8,10 @@
  *
  *	  shared	the registry may have dropped the entry: 'incarnation' tells
  *	  schema	the table may have been altered: a relcache callback counts
- *	  manifest	a spill or merge switched it: store.manifest_version tells
+ *	  view		a spill or merge switched the manifest: see rose_view.c
  *
  * What is replaced may still be in use by this transaction's scans, so it goes
- * to a graveyard, which is emptied at the end of the top-level transaction.
+ * to a memory context that is deleted at the end of the top-level transaction.
  * Handles that are stale by then go as well: their table may have been dropped, and
  * nobody would tell us.
  *
@@ -20,9 +20,9 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "lib/ilist.h"
 #include "lsm/tree/rose_registry.h"
 #include "lsm/tree/rose_relation.h"
+#include "lsm/tree/rose_view.h"
 #include "util/rose_preload.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -31,76 +31,13 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-/* Something replaced, to be freed at the end of the transaction. */
-typedef struct Grave
-{
-	slist_node	node;
-	RoseComponent *component;	/* one of them */
-	RoseSchema *schema;
-} Grave;
-
 const TableAmRoutine *rose_relation_routine = NULL;
 
 static HTAB *table_cache = NULL;
 static RoseTree *last_table = NULL;
 static uint64 transaction_count = 1;	/* 0 is never current */
-static slist_head graveyard = SLIST_STATIC_INIT(graveyard);
+static dlist_head used = DLIST_STATIC_INIT(used);	/* handles that this transaction uses */
 static bool sweep_needed = false;	/* some handle may be stale */
-
-/* ---- graveyard ---- */
-
-static void
-bury(RoseComponent *component, RoseSchema *schema)
-{
-	Grave	   *grave = MemoryContextAlloc(TopMemoryContext, sizeof(Grave));
-
-	grave->component = component;
-	grave->schema = schema;
-	slist_push_head(&graveyard, &grave->node);
-}
-
-static void
-bury_component(RoseTree *tree, int index)
-{
-	if (tree->components[index] == NULL)
-		return;
-	rose_component_drop_filter_copy(tree->components[index]);
-	bury(tree->components[index], NULL);
-	tree->components[index] = NULL;
-}
-
-static void
-bury_components(RoseTree *tree)
-{
-	if (!tree->manifest_valid)
-		return;
-	for (int i = 0; i < tree->manifest.ncomponents; i++)
-		bury_component(tree, i);
-}
-
-/* Components before the schemas that they refer to. */
-static void
-empty_graveyard(void)
-{
-	slist_iter	iter;
-
-	slist_foreach(iter, &graveyard)
-	{
-		Grave	   *grave = slist_container(Grave, node, iter.cur);
-
-		if (grave->component != NULL)
-			rose_component_close(grave->component);
-	}
-	while (!slist_is_empty(&graveyard))
-	{
-		Grave	   *grave = slist_container(Grave, node,
-											slist_pop_head_node(&graveyard));
-
-		if (grave->schema != NULL)
-			rose_schema_free(grave->schema);
-		pfree(grave);
-	}
-}
 
 /* ---- cache ---- */
 
@@ -136,14 +73,6 @@ find_handle(RelFileLocator locator)
 static void
 free_handle(RoseTree *tree)
 {
-	if (tree->manifest_valid)
-	{
-		for (int i = 0; i < tree->manifest.ncomponents; i++)
-		{
-			if (tree->components[i] != NULL)
-				rose_component_close(tree->components[i]);
-		}
-	}
 	if (tree->context != NULL)
 		MemoryContextDelete(tree->context);
 	(void) hash_search(table_cache, &tree->locator, HASH_REMOVE, NULL);
@@ -175,8 +104,7 @@ sweep_handles(void)
 static void
 bind_handle(RoseTree *tree)
 {
-	bury_components(tree);
-	tree->manifest_valid = false;
+	rose_view_forget(tree);
 	tree->invalidations++;
 	tree->shared = rose_registry_enter(tree->locator, tree->relid,
 										&tree->incarnation);
@@ -215,9 +143,9 @@ refresh_schema(RoseTree *tree)
 	{
 		schema = rose_schema_create(tupdesc, meta.nkeys, meta.keys, meta.facts.hashed,
 									tree->context);
-		bury_components(tree);
+		rose_view_forget(tree);
 		if (tree->schema != NULL)
-			bury(NULL, tree->schema);
+			MemoryContextSetParent(tree->schema->context, rose_view_retired_context(tree));
 		tree->schema = schema;
 	}
 	else
@@ -244,6 +172,7 @@ attach_handle(RoseTree *tree)
 	{
 		rose_pin_acquire(tree->locator);
 		tree->pinned_in = transaction_count;
+		dlist_push_head(&used, &tree->used_node);
 		pg_memory_barrier();	/* the pin before the look at incarnation */
 	}
 	if (tree->shared == NULL ||
@@ -335,6 +264,7 @@ rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 	other->rel = rel;
 	other->shared = tree->shared;
 	other->incarnation = tree->incarnation;
+	other->pinned_in = tree->pinned_in;
 	other->context = AllocSetContextCreate(context, "rose table as it was",
 										   ALLOCSET_SMALL_SIZES);
 	rose_meta_read(rel, &meta);
@@ -346,11 +276,6 @@ rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 void
 rose_tree_close_as(RoseTree *tree)
 {
-	for (int i = 0; tree->manifest_valid && i < tree->manifest.ncomponents; i++)
-	{
-		if (tree->components[i] != NULL)
-			rose_component_close(tree->components[i]);
-	}
 	MemoryContextDelete(tree->context);
 	pfree(tree);
 }
@@ -370,72 +295,6 @@ rose_tree_invalidate(RelFileLocator locator)
 	}
 }
 
-/* ---- manifest and components ---- */
-
-/* Keep open components that the new manifest names, bury the others. */
-static void
-replace_manifest(RoseTree *tree, const RoseManifest *fresh)
-{
-	RoseComponent *kept[ROSE_MAX_COMPONENTS] = {NULL};
-
-	for (int i = 0; tree->manifest_valid && i < tree->manifest.ncomponents; i++)
-	{
-		for (int j = 0; j < fresh->ncomponents; j++)
-		{
-			if (fresh->components[j].id == tree->manifest.components[i].id)
-			{
-				kept[j] = tree->components[i];
-				tree->components[i] = NULL;
-				break;
-			}
-		}
-		bury_component(tree, i);
-	}
-	tree->manifest = *fresh;
-	memcpy(tree->components, kept, sizeof(kept));
-}
-
-const RoseManifest *
-rose_tree_manifest(RoseTree *tree)
-{
-	uint64		seen = pg_atomic_read_u64(&tree->shared->store.manifest_version);
-	RoseManifest fresh;
-
-	if (tree->manifest_valid && tree->manifest_seen == seen)
-	{
-		if (unlikely(tree->looked_in != transaction_count))
-			rose_pin_use_cached(tree->locator, tree->manifest.newest_owner);
-		tree->looked_in = transaction_count;
-		return &tree->manifest;
-	}
-
-	/*
-	 * If it is switched once more after the look at the counter, we read a
-	 * newer one than we think, and read it again next time.
-	 */
-	pg_read_barrier();
-	rose_manifest_read(tree->rel, &fresh);
-	replace_manifest(tree, &fresh);
-	tree->manifest_seen = seen;
-	tree->manifest_valid = true;
-	tree->looked_in = transaction_count;
-	return &tree->manifest;
-}
-
-RoseComponent *
-rose_tree_component(RoseTree *tree, int index)
-{
-	Assert(tree->manifest_valid);
-	Assert(index >= 0 && index < tree->manifest.ncomponents);
-
-	if (tree->components[index] == NULL)
-		tree->components[index] =
-			rose_component_open(tree->rel, tree->schema,
-								&tree->manifest.components[index],
-								tree->context);
-	return tree->components[index];
-}
-
 /* ---- callbacks ---- */
 
 /* Nobody uses a handle any more: pins are gone, and so may be files. */
@@ -443,7 +302,9 @@ void
 rose_tree_end_transaction(void)
 {
 	transaction_count++;
-	empty_graveyard();
+	while (!dlist_is_empty(&used))
+		rose_view_end_transaction(dlist_container(RoseTree, used_node,
+												  dlist_pop_head_node(&used)));
 	if (sweep_needed)
 		sweep_handles();
 }

@@ -21,6 +21,7 @@
 
 #include "postgres.h"
 
+#include "lib/ilist.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/tree/rose_merge_stats.h"
 #include "memtable/rose_memtable.h"
@@ -63,21 +64,23 @@ typedef struct RoseTree
 	Relation	rel;			/* as of the last rose_tree_open; borrowed */
 	RoseTreeShared *shared;
 	RoseSchema *schema;
-	MemoryContext context;		/* owns schema and components */
-	RoseManifest manifest;		/* cached copy */
-	bool		manifest_valid;
-	RoseComponent *components[ROSE_MAX_COMPONENTS]; /* opened on demand, as manifest */
+	MemoryContext context;		/* owns schema, views and components */
 
 	int			lookup_hits;	/* see rose_key_reader.c */
+
+	/* private to rose_view.c */
+	struct RoseView *view;		/* the newest one; or NULL */
+	dlist_head	old_views;		/* that somebody holds, or that were lent */
+	MemoryContext retired;		/* what goes at the end of the transaction; or NULL */
+	uint64		looked_in;		/* transaction that used the manifest */
 
 	/* private to rose_tree.c */
 	Oid			relid;			/* of rel */
 	uint64		incarnation;	/* of shared when it was bound */
-	uint64		manifest_seen;	/* store.manifest_version of the cached copy */
 	uint64		invalidations;	/* relcache invalidations so far ... */
 	uint64		schema_stamp;	/* ... and as of the last check of schema */
 	uint64		pinned_in;		/* transaction (local count) that holds a pin */
-	uint64		looked_in;		/* transaction that used the manifest */
+	dlist_node	used_node;		/* then: among the handles in use */
 } RoseTree;
 
 /* --- shared memory (lsm/tree/rose_registry.c) --- */
@@ -189,11 +192,10 @@ extern void rose_tree_end_transaction(void);
 extern void rose_tree_note_stale(void);
 
 /*
- * Bring tree->manifest and ->components up to date; returns the manifest.
- * Components that it no longer names stay open until the transaction ends.
+ * The manifest as of now; good until the end of the transaction.  Components are had from a view
+ * (rose_view.h).
  */
 extern const RoseManifest *rose_tree_manifest(RoseTree *tree);
-extern RoseComponent *rose_tree_component(RoseTree *tree, int index);	/* manifest index */
 
 /* Decide on a PENDING run after a crash: is this epoch of this subscription
  * committed?  Set by the replication layer.  Called in a transaction, no LWLock held. */
