@@ -12,7 +12,7 @@
 #ifndef ROSE_ARENA_H
 #define ROSE_ARENA_H
 
-#include "memtable/rose_memtable.h"
+#include "memtable/rose_c0.h"
 #include "port/atomics.h"
 
 #define ROSE_ARENA_UNIT 8
@@ -33,7 +33,8 @@ rose_arena_at(RoseArenaPtr ptr)
  */
 extern RoseArenaPtr rose_arena_alloc(RoseMemtableShared *memtable, Size size);
 
-/* Give back all memory of a memtable.  REQUIRES: as rose_c0_free_memtable. */
+/* Give back all memory of a memtable.  REQUIRES: that nobody
+ * reads or writes it any more. */
 extern void rose_arena_release(RoseMemtableShared *memtable);
 
 /* A memtable id that was never used before. */

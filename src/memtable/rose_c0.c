@@ -1,22 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * rose_c0.c
- *	  A table's C0: its memtables' lives, writing entries, cursors.
+ *	  A table's C0: its memtables' lives, and writing entries.
  *
  * The sorted list and the sequence index are in files of their own; this one
  * decides which memtable they work on.  It knows nothing of transactions:
  * which entries a snapshot sees, and when a memtable is frozen, spilled and
  * freed, is for upper layers to say.
  *
- * Locking: see rose_memtable.h.
+ * Locking: see rose_c0.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "memtable/rose_c0.h"
 #include "memtable/rose_memlist.h"
-#include "memtable/rose_memtable.h"
-#include "memtable/rose_memtree.h"
 #include "memtable/rose_seqindex.h"
 #include "port/atomics.h"
 #include "utils/timestamp.h"
@@ -142,17 +141,24 @@ rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending)
 	}
 	memtable->nentries++;
 	entry->linked = 1;
+	if (entry->seq >= c0->next_seq)
+		c0->next_seq = entry->seq + 1;
 }
 
 uint64
-rose_memtable_reuse_lock(RoseC0Shared *c0, RoseArenaPtr ptr, const RoseVersion *version)
+rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArenaPtr ptr,
+				   const RoseVersion *version)
 {
-	RoseMemtableShared *memtable = &c0->memtables[c0->active];
-	RoseMemEntryShared *entry = rose_arena_at(ptr);
+	RoseMemEntryShared *entry;
+	RoseMemtableShared *memtable;
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
-	Assert(entry->op == ROSE_OP_LOCK && entry->linked);
 
+	if (c0->active < 0 || c0->memtables[c0->active].id != memtable_id)
+		return 0;
+	memtable = &c0->memtables[c0->active];
+	entry = rose_arena_at(ptr);
+	Assert(entry->op == ROSE_OP_LOCK && entry->linked);
 	entry->xid = version->xid;
 	entry->subxid = version->subxid;
 	entry->cid = version->cid;
@@ -163,6 +169,15 @@ rose_memtable_reuse_lock(RoseC0Shared *c0, RoseArenaPtr ptr, const RoseVersion *
 	return entry->seq;
 }
 
+/* ---- lives ---- */
+
+bool
+rose_c0_may_freeze(const RoseC0Shared *c0)
+{
+	return c0->active >= 0 && c0->memtables[c0->active].nentries > 0 &&
+		find_free_slot(c0) >= 0;
+}
+
 int
 rose_c0_freeze(RoseC0Shared *c0)
 {
@@ -170,7 +185,7 @@ rose_c0_freeze(RoseC0Shared *c0)
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
 
-	if (slot < 0 || c0->memtables[slot].nentries == 0 || find_free_slot(c0) < 0)
+	if (!rose_c0_may_freeze(c0))
 		return -1;
 	c0->memtables[slot].state = ROSE_MEMTABLE_FROZEN;
 	c0->active = -1;
@@ -178,7 +193,16 @@ rose_c0_freeze(RoseC0Shared *c0)
 }
 
 void
-rose_c0_free_memtable(RoseC0Shared *c0, int slot)
+rose_c0_set_tail_segment(RoseC0Shared *c0, uint32 segment)
+{
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+	if (c0->active >= 0)
+		c0->memtables[c0->active].tail_segment = segment;
+}
+
+/* REQUIRES: both locks, exclusive. */
+static void
+free_memtable(RoseC0Shared *c0, int slot)
 {
 	RoseMemtableShared *memtable = &c0->memtables[slot];
 
@@ -192,10 +216,177 @@ rose_c0_free_memtable(RoseC0Shared *c0, int slot)
 }
 
 void
-rose_c0_free_all(RoseC0Shared *c0)
+rose_c0_drop_unused(RoseC0Shared *c0)
 {
+	if (c0->active < 0 || c0->memtables[c0->active].nentries > 0)
+		return;
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	free_memtable(c0, c0->active);
+	LWLockRelease(&c0->reclaim_lock);
+}
+
+void
+rose_c0_clear(RoseC0Shared *c0)
+{
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		rose_c0_free_memtable(c0, slot);
+		free_memtable(c0, slot);
+	LWLockRelease(&c0->reclaim_lock);
+}
+
+void
+rose_c0_retire(RoseC0Shared *c0, int slot)
+{
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	free_memtable(c0, slot);
+	LWLockRelease(&c0->reclaim_lock);
+	LWLockRelease(&c0->write_lock);
+}
+
+void
+rose_c0_set_pending(RoseC0Shared *c0, int slot, uint64 epoch)
+{
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	c0->memtables[slot].pending_epoch = epoch;
+	LWLockRelease(&c0->write_lock);
+}
+
+/* ---- frozen memtables ---- */
+
+/* Does it wait for its spill? */
+static inline bool
+is_waiting(const RoseMemtableShared *memtable)
+{
+	return memtable->state == ROSE_MEMTABLE_FROZEN && memtable->pending_epoch == 0;
+}
+
+/* REQUIRES: write_lock. */
+static int
+find_oldest_frozen(const RoseC0Shared *c0)
+{
+	int			oldest = -1;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (is_waiting(&c0->memtables[slot]) &&
+			(oldest < 0 || c0->memtables[slot].id < c0->memtables[oldest].id))
+			oldest = slot;
+	return oldest;
+}
+
+int
+rose_c0_oldest_frozen(RoseC0Shared *c0)
+{
+	int			slot;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	slot = find_oldest_frozen(c0);
+	LWLockRelease(&c0->write_lock);
+	return slot;
+}
+
+int
+rose_c0_oldest_frozen_for(RoseC0Shared *c0, uint64 epoch)
+{
+	int			slot;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	slot = find_oldest_frozen(c0);
+	if (slot >= 0 && c0->memtables[slot].frozen_for != epoch)
+		slot = -1;
+	LWLockRelease(&c0->write_lock);
+	return slot;
+}
+
+void
+rose_c0_describe_frozen(RoseC0Shared *c0, int slot, RoseFrozenMemtable *frozen)
+{
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	frozen->tail_segment = c0->memtables[slot].tail_segment;
+	frozen->frozen_for = c0->memtables[slot].frozen_for;
+	frozen->next_seq = c0->next_seq;
+	frozen->npending = 0;
+	for (int i = 0; i < ROSE_MAX_MEMTABLES; i++)
+		frozen->npending += c0->memtables[i].pending_epoch != 0;
+	LWLockRelease(&c0->write_lock);
+}
+
+bool
+rose_c0_freeze_for(RoseC0Shared *c0, uint64 epoch, uint64 *nbytes)
+{
+	bool		all;
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		RoseMemtableShared *memtable = &c0->memtables[slot];
+
+		if (!is_waiting(memtable))
+			continue;
+		memtable->frozen_for = epoch;
+		*nbytes += memtable->nbytes;
+	}
+	all = c0->active < 0 || c0->memtables[c0->active].nentries == 0;
+	LWLockRelease(&c0->write_lock);
+	return all;
+}
+
+/* An epoch takes earlier ones with it, whose positions it is behind. */
+static inline bool
+is_covered(const RoseMemtableShared *memtable, uint64 epoch)
+{
+	return memtable->pending_epoch != 0 && memtable->pending_epoch <= epoch;
+}
+
+/* A segment may have rows of two memtables: the older one of an earlier epoch must not be left. */
+uint32
+rose_c0_covered_tail(RoseC0Shared *c0, uint64 epoch)
+{
+	uint32		upto = 0;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (is_covered(&c0->memtables[slot], epoch))
+			upto = Max(upto, c0->memtables[slot].tail_segment);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (c0->memtables[slot].state == ROSE_MEMTABLE_FROZEN &&
+			!is_covered(&c0->memtables[slot], epoch) &&
+			c0->memtables[slot].tail_segment <= upto)
+			upto = 0;
+	LWLockRelease(&c0->write_lock);
+	return upto;
+}
+
+void
+rose_c0_retire_covered(RoseC0Shared *c0, uint64 epoch)
+{
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (is_covered(&c0->memtables[slot], epoch))
+			free_memtable(c0, slot);
+	LWLockRelease(&c0->reclaim_lock);
+	LWLockRelease(&c0->write_lock);
+}
+
+/* ---- questions ---- */
+
+uint64
+rose_c0_memtable_id(const RoseC0Shared *c0, int slot)
+{
+	if (!rose_c0_has_memtable(c0, slot))
+		return 0;
+	pg_read_barrier();			/* state before what it publishes */
+	return c0->memtables[slot].id;
+}
+
+bool
+rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, uint64 seq)
+{
+	for (int other = 0; other < ROSE_MAX_MEMTABLES; other++)
+		if (other != slot && rose_memtable_find_seq(c0, other, seq) != 0)
+			return true;
+	return false;
 }
 
 bool
@@ -219,6 +410,16 @@ rose_c0_bytes(const RoseC0Shared *c0)
 	return bytes;
 }
 
+uint64
+rose_c0_entries(const RoseC0Shared *c0)
+{
+	uint64		entries = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		entries += c0->memtables[slot].nentries;
+	return entries;
+}
+
 TimestampTz
 rose_c0_first_write(const RoseC0Shared *c0)
 {
@@ -233,268 +434,6 @@ rose_c0_first_write(const RoseC0Shared *c0)
 	}
 	return first;
 }
-
-/* ---- cursors ---- */
-
-void
-rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
-					 const RoseSchema *schema, int slot)
-{
-	RoseMemtableShared *memtable = &c0->memtables[slot];
-
-	cursor->c0 = c0;
-	cursor->schema = schema;
-	cursor->slot = slot;
-	cursor->current = 0;
-	cursor->ahead.leaf = 0;
-	cursor->ahead.row_bytes = 0;
-	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
-	{
-		cursor->memtable_id = 0;
-		return;
-	}
-	pg_read_barrier();			/* state before what it publishes */
-	cursor->memtable_id = memtable->id;
-}
-
-bool
-rose_mem_cursor_alive(const RoseMemCursor *cursor)
-{
-	return cursor->memtable_id != 0 &&
-		cursor->c0->memtables[cursor->slot].id == cursor->memtable_id;
-}
-
-static inline const RoseMemtableShared *
-cursor_memtable(const RoseMemCursor *cursor)
-{
-	Assert(rose_mem_cursor_alive(cursor));
-	return &cursor->c0->memtables[cursor->slot];
-}
-
-/* Stand on this entry, or the head, if it is linked, else on the one before. */
-static bool
-cursor_settle_back(RoseMemCursor *cursor, RoseArenaPtr ptr)
-{
-	RoseArenaPtr head = cursor_memtable(cursor)->head;
-
-	if (ptr != head && rose_memlist_is_linked(ptr))
-		cursor->current = ptr;
-	else
-		cursor->current = rose_memlist_before(head, ptr);
-	return cursor->current != 0;
-}
-
-/* Stand on this entry, or 0, if it is linked, else on the one after. */
-static bool
-cursor_settle_on(RoseMemCursor *cursor, RoseArenaPtr ptr)
-{
-	if (ptr == 0 || rose_memlist_is_linked(ptr))
-		cursor->current = ptr;
-	else
-		cursor->current = rose_memlist_after(ptr);
-	return cursor->current != 0;
-}
-
-bool
-rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key, int ncols, uint64 seq)
-{
-	RoseMemBound bound = ncols < rose_schema_key_width(cursor->schema) ?
-		ROSE_BEFORE_KEY : ROSE_BEFORE_VERSION;
-	RoseArenaPtr before;
-	RoseArenaPtr beyond;
-
-	cursor->ahead.leaf = 0;
-	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, seq,
-					  &before, &beyond);
-	return cursor_settle_on(cursor, beyond);
-}
-
-bool
-rose_mem_cursor_seek_last(RoseMemCursor *cursor, const Datum *key, int ncols,
-						  bool inclusive)
-{
-	RoseMemBound bound = inclusive ? ROSE_THROUGH_KEY : ROSE_BEFORE_KEY;
-	RoseArenaPtr before;
-	RoseArenaPtr beyond;
-
-	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, 0,
-					  &before, &beyond);
-	return cursor_settle_back(cursor, before);
-}
-
-bool
-rose_mem_cursor_first(RoseMemCursor *cursor)
-{
-	rose_memtree_ahead_start(cursor_memtable(cursor), &cursor->ahead);
-	cursor->current = rose_memlist_after(cursor_memtable(cursor)->head);
-	return cursor->current != 0;
-}
-
-bool
-rose_mem_cursor_last(RoseMemCursor *cursor)
-{
-	return cursor_settle_back(cursor, rose_memlist_find_last(cursor_memtable(cursor)));
-}
-
-bool
-rose_mem_cursor_next(RoseMemCursor *cursor)
-{
-	if (cursor->current != 0)
-	{
-		rose_memtree_ahead_step(&cursor->ahead);
-		cursor->current = rose_memlist_after(cursor->current);
-	}
-	return cursor->current != 0;
-}
-
-bool
-rose_mem_cursor_prev(RoseMemCursor *cursor)
-{
-	if (cursor->current != 0)
-		cursor->current = rose_memlist_before(cursor_memtable(cursor)->head, cursor->current);
-	return cursor->current != 0;
-}
-
-void
-rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
-{
-	Assert(rose_mem_cursor_alive(cursor) && cursor->current != 0);
-	rose_memlist_get(cursor->schema, cursor->current, entry);
-}
-
-int
-rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n, int row_bytes)
-{
-	Assert(rose_mem_cursor_alive(cursor));
-	cursor->ahead.row_bytes = row_bytes;
-	return rose_memlist_take(cursor->schema, &cursor->current, &cursor->ahead, entries, n);
-}
-
-void
-rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryRef *entry)
-{
-	Assert(rose_mem_cursor_alive(cursor));
-	cursor->current = entry->ptr;
-}
-
-/* Do all entries come before this key?  Often so where keys only ever grow. */
-static bool
-ends_before(const RoseMemtableShared *memtable, const RoseSchema *schema, const Datum *key)
-{
-	RoseArenaPtr last = rose_memlist_find_last(memtable);
-	RoseMemTarget target;
-
-	if (last == memtable->head)
-		return true;
-	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
-						ROSE_BEFORE_KEY, 0);
-	return rose_memlist_is_before(rose_mementry_at(last), &target);
-}
-
-static void
-probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
-			   const Datum *const *keys, int n, bool *found, RoseMemSpot *hints)
-{
-	RoseMemTarget targets[ROSE_MEMTREE_MANY];
-	RoseArenaPtr before[ROSE_MEMTREE_MANY];
-	RoseArenaPtr leaves[ROSE_MEMTREE_MANY];
-
-	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
-	{
-		int			part = Min(n - from, ROSE_MEMTREE_MANY);
-
-		for (int i = 0; i < part; i++)
-			rose_memlist_target(&targets[i], schema, keys[from + i],
-								rose_schema_key_width(schema), ROSE_BEFORE_KEY, 0);
-		rose_memtree_find_many(memtable, targets, part, before, leaves);
-		for (int i = 0; i < part; i++)
-		{
-			if (rose_memlist_key_follows(before[i], &targets[i]))
-				found[from + i] = true;
-			if (hints != NULL)
-				hints[from + i] = (RoseMemSpot) {memtable->id, leaves[i]};
-		}
-	}
-}
-
-void
-rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
-			  int n, bool ascending, bool *found, RoseMemSpot *hints)
-{
-	memset(hints, 0, n * sizeof(RoseMemSpot));
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-	{
-		const RoseMemtableShared *memtable = &c0->memtables[slot];
-
-		if (*(volatile const RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
-			continue;
-		pg_read_barrier();		/* state before what it publishes */
-		if (!ascending || !ends_before(memtable, schema, keys[0]))
-			probe_memtable(memtable, schema, keys, n, found,
-						   slot == c0->active ? hints : NULL);
-	}
-}
-
-/* Smaller memtables are in the cache as it is. */
-#define WARM_MIN_BYTES	((uint64) 4 * 1024 * 1024)
-
-void
-rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
-					const Datum *const *keys, int n, RoseMemSpot *hints)
-{
-	RoseMemTarget targets[ROSE_MEMTREE_MANY];
-	RoseArenaPtr before[ROSE_MEMTREE_MANY];
-	RoseArenaPtr leaves[ROSE_MEMTREE_MANY];
-
-	memset(hints, 0, n * sizeof(RoseMemSpot));
-	if (c0->active < 0 || c0->memtables[c0->active].nbytes < WARM_MIN_BYTES)
-		return;
-	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
-	{
-		int			part = Min(n - from, ROSE_MEMTREE_MANY);
-
-		for (int i = 0; i < part; i++)
-			rose_memlist_target(&targets[i], schema, keys[from + i],
-								rose_schema_key_width(schema), ROSE_BEFORE_VERSION,
-								PG_UINT64_MAX);
-		rose_memtree_find_many(&c0->memtables[c0->active], targets, part, before, leaves);
-		for (int i = 0; i < part; i++)
-			hints[from + i] = (RoseMemSpot) {c0->memtables[c0->active].id, leaves[i]};
-	}
-}
-
-/* ---- by sequence ---- */
-
-RoseArenaPtr
-rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq)
-{
-	RoseMemtableShared *memtable = &c0->memtables[slot];
-	RoseArenaPtr ptr;
-
-	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
-		return 0;
-	pg_read_barrier();
-	ptr = rose_seqindex_find(memtable, seq);
-	return ptr != 0 && rose_memlist_is_linked(ptr) ? ptr : 0;
-}
-
-void
-rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema, RoseArenaPtr ptr,
-				  RoseMemEntryRef *entry)
-{
-	rose_memlist_get(schema, ptr, entry);
-}
-
-void
-rose_memtable_set_hint(RoseArenaPtr ptr, uint8 hint)
-{
-	RoseMemEntryShared *entry = rose_arena_at(ptr);
-
-	/* two who set a bit at once may lose one: it is set again */
-	entry->hints |= hint;
-}
-
-/* ---- what others ask of C0 as a whole ---- */
 
 uint64
 rose_c0_take_sequence(RoseC0Shared *c0, uint64 n)
@@ -514,6 +453,13 @@ rose_c0_raise_sequence(RoseC0Shared *c0, uint64 next_seq)
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	c0->next_seq = Max(c0->next_seq, next_seq);
 	LWLockRelease(&c0->write_lock);
+}
+
+void
+rose_c0_set_next_sequence(RoseC0Shared *c0, uint64 next_seq)
+{
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+	c0->next_seq = next_seq;
 }
 
 FullTransactionId

@@ -1,27 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * rose_memtable.h
- *	  C0: the memory-resident component that takes all writes.
+ *	  Memtables: the arena that they live in, their entries, and reading them.
  *
- * A table's C0 is a RoseC0Shared: one active memtable and up to
- * ROSE_MAX_MEMTABLES - 1 frozen ones that wait for their spill.  Memtables live
- * in one arena in main shared memory, shared by all tables of the cluster;
- * everything in it is addressed by RoseArenaPtr (offset in 8-byte units).
+ * Memtables live in one arena in main shared memory, shared by all tables of the
+ * cluster; everything in it is addressed by RoseArenaPtr (offset in 8-byte units).
+ * A memtable has a slot in the C0 of its tree (rose_c0.h), which is where entries are
+ * written and memtables are frozen and freed.
  *
- * Locking.  write_lock (exclusive): one writer at a time per table; also
- * protects next_seq, freezing and the slot array.  reclaim_lock: readers hold it
- * shared for as long as they touch arena memory of this C0, and no longer
- * than a batch of rows; whoever frees a memtable holds it exclusively.  Under
- * reclaim_lock shared, readers walk the sorted list without any further lock while
- * a writer appends.  Order: write_lock before reclaim_lock.  Neither may be held while
- * waiting for a heavyweight lock, and reclaim_lock not across I/O, except that
- * the source list of a scan is taken with reclaim_lock shared while the
- * metapage is read.
- *
- * A memtable is born (FREE to ACTIVE) and frozen under write_lock alone, so a
- * reader may see a slot come to life; it dies (to FREE) under both locks.  A
+ * A memtable is born (FREE to ACTIVE) and frozen in a writing section alone, so a
+ * reader may see a slot come to life; it dies when no reading section is under way.  A
  * reader that missed one being born misses only versions that were written
- * after it looked.
+ * after it looked.  In a reading section readers walk the sorted list without any further
+ * lock while a writer appends.
  *
  * README.md beside this file tells the rest.
  *
@@ -71,23 +62,16 @@ typedef struct RoseMemtableShared
 	uint32		chunk_first;	/* newest page run owned, 0 = none; write_lock */
 	uint64		bump;			/* allocation point, byte in arena; write_lock */
 	uint64		bump_end;		/* end of the chunk it is in; write_lock */
-	uint64		tail_segment;	/* opaque to this module: newest tail segment
-								 * that makes it durable; write_lock */
+	uint32		tail_segment;	/* newest segment of the tail log that makes it durable,
+								 * 0 = none; write_lock */
 	FullTransactionId oldest_xid;	/* oldest xid in it; write_lock */
-	uint64		frozen_for;		/* opaque to this module: epoch that it was frozen
-								 * for, 0 = none; write_lock */
-	uint64		pending_epoch;	/* opaque to this module: epoch of the pending
-								 * run that has its rows, 0 = none; write_lock */
+	uint64		frozen_for;		/* epoch that it was frozen for, 0 = none; write_lock */
+	uint64		pending_epoch;	/* epoch of the pending run that has its rows, 0 =
+								 * none; write_lock */
 } RoseMemtableShared;
 
-typedef struct RoseC0Shared
-{
-	LWLock		write_lock;
-	LWLock		reclaim_lock;
-	uint64		next_seq;		/* write_lock */
-	int			active;			/* slot of the active memtable or -1; write_lock */
-	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
-} RoseC0Shared;
+/* See rose_c0.h. */
+typedef struct RoseC0Shared RoseC0Shared;
 
 /* The part of an entry that readers get: header copied, row in the arena. */
 typedef struct RoseMemEntryRef
@@ -124,87 +108,10 @@ extern Size rose_arena_refused_bytes(void);
  */
 extern bool rose_arena_use_reserve;
 
-/* --- C0 --- */
-extern void rose_c0_init(RoseC0Shared *c0, uint64 next_seq);	/* new entry */
-
 /*
- * Write one version into the active memtable (made if there is none).
- * REQUIRES: write_lock exclusive, from prepare to link.  version->seq must be
- * set (callers take it from c0->next_seq++).
- *
- * Two steps, so that nothing can fail after the write was logged.  prepare
- * fills the entry and puts it in its place, hidden from readers; it returns false if
- * there is no room (arena full, or all slots hold memtables that wait for
- * their spill), and then no reader will ever notice.  link shows the entry to readers; it neither
- * allocates nor compares nor fails, so it is fit for a critical section.  Any number of
- * entries may be prepared, then linked in any order.  An entry that is prepared and never linked
- * (an error came between) stays hidden and costs its memory until the spill.
- *
- * key: the key's Datums (schema key width).  row: the row's MinimalTuple (for
- * a TOMBSTONE/LOCK all but the key columns NULL); copied.  NULL only for a row-id table.
+ * --- reading (memtable/rose_mem_cursor.c).  All REQUIRE a reading section, or that the memtable cannot be freed
+ * for another reason. ---
  */
-typedef struct RoseMemPending
-{
-	RoseArenaPtr entry;
-	int			slot;
-} RoseMemPending;
-extern bool rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
-							const RoseVersion *version, const Datum *key,
-							MinimalTuple row, RoseMemPending *pending);
-extern void rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending);
-
-/*
- * Where the active memtable would have had a key when it was looked for (rose_c0_probe).  However old, it does
- * no harm: prepare sees whether it is still right, and then need not search.
- */
-typedef struct RoseMemSpot
-{
-	uint64		memtable_id;	/* 0: none */
-	RoseArenaPtr leaf;
-} RoseMemSpot;
-extern bool rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
-								 const RoseVersion *version, const Datum *key,
-								 MinimalTuple row, const RoseMemSpot *hint,
-								 RoseMemPending *pending);
-
-/*
- * Give a LOCK entry of the active memtable, whose transaction has ended, to another
- * transaction; returns its sequence.  REQUIRES: write_lock exclusive, and that
- * nobody looks at who holds the locks of this key meanwhile.
- */
-extern uint64 rose_memtable_reuse_lock(RoseC0Shared *c0, RoseArenaPtr ptr,
-									   const RoseVersion *version);
-
-/*
- * Freeze the active memtable: returns its slot, or -1 if it is empty or no
- * slot is free for a new one.  The next prepare makes the new one.
- * REQUIRES: write_lock exclusive.
- */
-extern int	rose_c0_freeze(RoseC0Shared *c0);
-
-/* Free a memtable's memory.  REQUIRES: write_lock and reclaim_lock exclusive. */
-extern void rose_c0_free_memtable(RoseC0Shared *c0, int slot);
-extern void rose_c0_free_all(RoseC0Shared *c0);
-
-/* Exact under write_lock, else a hint. */
-extern bool rose_c0_is_empty(const RoseC0Shared *c0);
-
-/*
- * These take write_lock themselves, for a moment.
- *
- * take_sequence: the first of n sequence numbers that are the caller's now.  raise_sequence: later ones are not below
- * this.  oldest_xid: of a version in any memtable; invalid if there is none.  describe: copies of the headers, as of
- * one moment.
- */
-extern uint64 rose_c0_take_sequence(RoseC0Shared *c0, uint64 n);
-extern void rose_c0_raise_sequence(RoseC0Shared *c0, uint64 next_seq);
-extern FullTransactionId rose_c0_oldest_xid(RoseC0Shared *c0);
-extern void rose_c0_describe(RoseC0Shared *c0, RoseMemtableShared memtables[ROSE_MAX_MEMTABLES]);
-extern bool rose_c0_was_empty(RoseC0Shared *c0);
-extern uint64 rose_c0_bytes(const RoseC0Shared *c0);
-extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
-
-/* --- reading.  All REQUIRE reclaim_lock held (shared is enough). --- */
 
 /* Where a walk is, to fetch entries ahead of it; private to this module. */
 typedef struct RoseMemAhead
@@ -250,6 +157,16 @@ extern int	rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries,
 extern void rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryRef *entry);
 
 /*
+ * Where the active memtable would have had a key when it was looked for (rose_c0_probe).  However old, it does
+ * no harm: prepare sees whether it is still right, and then need not search.
+ */
+typedef struct RoseMemSpot
+{
+	uint64		memtable_id;	/* 0: none */
+	RoseArenaPtr leaf;
+} RoseMemSpot;
+
+/*
  * Which of these n whole keys may C0 have a version of?  Sets found[i] for them, also for one that is
  * hidden or taken back, and leaves the others.  Waits for memory once for many keys.
  * ascending: the keys are in strictly ascending order.  Sets hints for writing them.
@@ -261,7 +178,7 @@ extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
 /*
  * Bring what writes of these n whole keys will touch into the processor's cache.  Worth its time
  * for keys in random order: memory is waited for once for many of them.  Sets hints for the
- * writes.  REQUIRES: write_lock.
+ * writes.  REQUIRES: a writing section.
  */
 extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 								const Datum *const *keys, int n, RoseMemSpot *hints);

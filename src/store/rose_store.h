@@ -14,7 +14,7 @@
  *
  * Locking.  alloc_lock: region map and the lists of owners in RoseStoreShared.
  * The manifest is protected by the metapage's buffer lock; it changes in one
- * generic WAL record.  Order: C0 write_lock, alloc_lock, metapage buffer lock,
+ * generic WAL record.  Order: writing section of C0, alloc_lock, metapage buffer lock,
  * region map buffer lock.  No function here waits for a heavyweight lock.
  *
  *-------------------------------------------------------------------------
@@ -190,8 +190,8 @@ typedef struct RoseSettledShared
 #define ROSE_TAIL_EXTENTS	8
 typedef struct RoseTailExtentShared
 {
-	BlockNumber next;			/* the C0's write_lock */
-	uint32		nblocks;		/* the C0's write_lock */
+	BlockNumber next;			/* writing section of C0 */
+	uint32		nblocks;		/* writing section of C0 */
 } RoseTailExtentShared;
 
 /* What a region may be used for; see "Unlogged components" in the README. */
@@ -225,7 +225,7 @@ typedef struct RoseStoreShared
 
 	pg_atomic_uint32 ntails;	/* length of the tail list as of its last change; no lock */
 
-	/* tail log insertion point; the C0's write_lock */
+	/* tail log insertion point; writing section of C0 */
 	uint32		tail_segment;	/* 0: none open */
 	uint32		tail_last;		/* newest segment in the tail list, open or not */
 	bool		tail_busy;		/* an append is, or was when it failed, under way */
@@ -512,7 +512,7 @@ extern void rose_store_settle(Relation rel, RoseStoreShared *store);
  * Tail log (store/rose_tail.c, store/rose_tail_replay.c): local writes,
  * WAL-logged, so that C0 can be rebuilt.
  *
- * All but has_segment REQUIRE the C0's write_lock exclusive.
+ * All but has_segment REQUIRE a writing section of C0 (rose_c0.h).
  */
 typedef struct RoseTailRecord
 {
@@ -534,7 +534,7 @@ extern Size rose_tail_record_size(int natts, const RoseTailRecord *record);
 extern bool rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 							  Size nbytes, bool for_spill);
 
-/* Would a writer get a segment just now?  Exact under write_lock. */
+/* Would a writer get a segment just now?  Exact in a writing section of C0. */
 extern bool rose_tail_has_segment(RoseStoreShared *store);
 
 /*

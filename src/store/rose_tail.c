@@ -22,7 +22,7 @@
  * record: an append that failed leaves tail_busy set, and the next one, like the
  * first one after a restart, opens a new segment.
  *
- * All insertion state is protected by the C0's write_lock.  alloc_lock is taken
+ * All insertion state is protected by the writing section of C0.  alloc_lock is taken
  * for regions and segments, before any buffer lock.
  *
  *-------------------------------------------------------------------------
@@ -168,7 +168,7 @@ open_segment(Relation rel, RoseStoreShared *store)
 	id = rose_owner_begin(rel, store, false);
 	add_extent(rel, store, id, 1, false);
 	write_first_page(rel, store, id);
-	ROSE_STOP_POINT("tail-opening");	/* under write_lock */
+	ROSE_STOP_POINT("tail-opening");	/* in a writing section */
 	register_segment(rel, store, id, store->tail_block);
 	store->tail_segment = id;
 	store->tail_last = id;
@@ -327,7 +327,7 @@ write_pages(TailAppend *append)
 {
 	if (append->npages > 0)
 	{
-		ROSE_STOP_POINT("tail-writing");	/* under write_lock and the old page's lock */
+		ROSE_STOP_POINT("tail-writing");	/* in a writing section and the old page's lock */
 		rose_block_write_batch(append->rel, append->npages, append->blocks, append->pages,
 							   append->mode, InvalidXLogRecPtr, append->strategy);
 		append->npages = 0;
@@ -549,7 +549,7 @@ rose_tail_append(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 	total += layout_record_size(store, layout);
 
 	store->tail_busy = true;
-	ROSE_STOP_POINT("tail-appending");	/* under write_lock */
+	ROSE_STOP_POINT("tail-appending");	/* in a writing section */
 	begin_append(&append, rel, store, total);
 	if (unlikely(store->tail_layout != layout->exact))
 		put_layout(&append, layout);

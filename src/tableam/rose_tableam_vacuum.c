@@ -78,14 +78,8 @@ measure_table(RoseTree *tree, TableSize *size)
 	/* tombstones of rows that are gone already count for nothing */
 	size->component_rows = Max(size->component_rows, Max(largest, pieces) / 2);
 
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-	{
-		/* read without the lock: a hint */
-		if (c0->memtables[slot].state == ROSE_MEMTABLE_FREE)
-			continue;
-		size->c0_rows += (double) c0->memtables[slot].nentries;
-		size->pages += (double) c0->memtables[slot].nbytes / BLCKSZ;
-	}
+	size->c0_rows += (double) rose_c0_entries(c0);
+	size->pages += (double) rose_c0_bytes(c0) / BLCKSZ;
 }
 
 double

@@ -124,6 +124,19 @@ for my $name (sort keys %used)
 cmp_ok(scalar(keys %defined), '>', 500, 'functions are found');
 none(\@upward, 'calls go down only');
 
+# ---- C0 is closed: its locks and fields are for its own folder ----
+
+my @inside;
+for my $name (grep { !m{^memtable/} } sort keys %text)
+{
+	my $code = bare($text{$name});
+	push @inside, "$name: $1" while $code =~ /\b(write_lock|reclaim_lock)\b/g;
+	push @inside, "$name: $1" while $code =~ /\bc0\s*(?:->|\.)\s*(\w+)/g;
+	push @inside, "$name: $1" while $code =~ /(?:->|\.)\s*(memtables\s*\[)/g;
+}
+like(bare($text{'memtable/rose_c0.h'}), qr/\bwrite_lock\b.*\breclaim_lock\b/s, "C0's locks are found");
+none(\@inside, "C0's locks and fields are used in memtable only");
+
 # ---- sizes and heads ----
 
 my (@long, @functions, @heads, @versions);

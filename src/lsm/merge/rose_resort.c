@@ -526,7 +526,6 @@ uint64
 rose_resort_write(RoseResort *resort, RoseTree *tree, RoseResortDuplicate duplicate, void *arg)
 {
 	MemoryContext old = MemoryContextSwitchTo(resort->context);
-	RoseC0Shared *c0 = &tree->shared->c0;
 	ResortOutput *output = begin_output(resort, tree);
 	uint64		nrows = 0;
 	Datum		key[INDEX_MAX_KEYS];
@@ -549,9 +548,7 @@ rose_resort_write(RoseResort *resort, RoseTree *tree, RoseResortDuplicate duplic
 		nrows++;
 	}
 	finish_piece(output);
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	c0->next_seq = Max(c0->next_seq, resort->next_seq);
-	LWLockRelease(&c0->write_lock);
+	rose_c0_raise_sequence(&tree->shared->c0, resort->next_seq);
 	rose_store_settle(tree->rel, &tree->shared->store);
 	MemoryContextSwitchTo(old);
 	return nrows;

@@ -125,7 +125,7 @@ rose_rewrite(RoseTree *from, RoseTree *to)
 	int64		nrows = 0;
 	uint32		last = 0;		/* that was published */
 
-	edit->next_seq = from->shared->c0.next_seq;
+	edit->next_seq = rose_c0_next_sequence(&from->shared->c0);
 	for (int i = 0; i < view->manifest.ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = rose_view_entry(view, i);

@@ -5,18 +5,18 @@
  *
  * A spill of one memtable:
  *
- *	1. freeze it (C0's write_lock), close its tail segment
+ *	1. freeze it, close its tail segment
  *	2. find out about each transaction in it, once (rose_spill_plan.c)
  *	3. copy the versions of transactions in progress into the new memtable,
- *	under write_lock, and log them to the new tail segment if the old one was
+ *	in writing sections, and log them to the new tail segment if the old one was
  *	logged
  *	4. write the committed versions to a run, those of large transactions in progress
  *	to a private run, all to one (or a few: rose_spill_private.c)
  *	5. publish: one switch of the manifest adds the runs and drops the tail
  *	segments
- *	6. free the memtable (write_lock and reclaim_lock)
+ *	6. retire the memtable
  *
- * A reader takes its list of sources under reclaim_lock, shared: before 6 it
+ * A reader takes its list of sources in a reading section (rose_c0.h): before 6 it
  * finds the memtable, after 5 the run, and in between both, whose versions are
  * the same by sequence number.  A version that is carried over is in two
  * memtables for a while, in the same way.  An error anywhere before 5 leaves
@@ -31,7 +31,7 @@
  * that they had before (rose_altered.h).
  *
  * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable:
- * it is read without reclaim_lock.  Memtables are spilled oldest first.
+ * it is read without sections.  Memtables are spilled oldest first.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,7 +58,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-/* Versions carried over under one hold of write_lock. */
+/* Versions carried over in one writing section. */
 #define CARRY_BATCH			128
 
 /* Versions between two looks at interrupts. */
@@ -128,20 +128,9 @@ typedef struct CarryBatch
 	RoseSpillOwner *owners[CARRY_BATCH];
 } CarryBatch;
 
-/* Is this version in another memtable already, from a spill that failed? */
-static bool
-was_carried(Spill *spill, uint64 seq)
-{
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (slot != spill->slot && spill->c0->memtables[slot].state != ROSE_MEMTABLE_FREE &&
-			rose_memtable_find_seq(spill->c0, slot, seq) != 0)
-			return true;
-	return false;
-}
-
 /*
  * One version into the new memtable; false if there is no room there or in the tail log.
- * REQUIRES: write_lock exclusive.  The version may have been taken back (ABORTED hint) since the
+ * REQUIRES: a writing section.  The version may have been taken back (ABORTED hint) since the
  * plan was made.
  */
 static bool
@@ -155,7 +144,9 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 	Datum		key[INDEX_MAX_KEYS];
 	RoseRow		row;
 
-	if ((entry->hints & ROSE_MEM_HINT_ABORTED) || was_carried(spill, entry->version.seq))
+	/* or in another memtable already, from a spill that failed */
+	if ((entry->hints & ROSE_MEM_HINT_ABORTED) ||
+		rose_c0_has_elsewhere(spill->c0, spill->slot, entry->version.seq))
 		return true;
 	logged = logged && (entry->version.op != ROSE_OP_LOCK || rose_tree_logs_locks());
 	if (logged &&
@@ -168,7 +159,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 	if (logged)
 	{
 		rose_tail_append(tree->rel, store, schema->layout, &record, 1);
-		spill->c0->memtables[pending.slot].tail_segment = store->tail_last;
+		rose_c0_set_tail_segment(spill->c0, store->tail_last);
 	}
 	rose_c0_link(spill->c0, &pending);
 	return true;
@@ -182,7 +173,7 @@ carry_batch(Spill *spill, CarryBatch *batch)
 	bool		logged = spill->tail_segment != 0;
 	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
 
-	LWLockAcquire(&spill->c0->write_lock, LW_EXCLUSIVE);
+	rose_c0_write_begin(spill->c0);
 	rose_arena_use_reserve = true;
 	PG_TRY();
 	{
@@ -202,7 +193,7 @@ carry_batch(Spill *spill, CarryBatch *batch)
 		rose_arena_use_reserve = false;
 	}
 	PG_END_TRY();
-	LWLockRelease(&spill->c0->write_lock);
+	rose_c0_write_end(spill->c0);
 	batch->n = 0;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(spill->entry_context);
@@ -310,12 +301,8 @@ mark_entry(const Spill *spill, RoseComponentEntryDisk *entry)
  * next.
  */
 static bool
-memory_is_tight(const RoseC0Shared *c0)
+memory_is_tight(int npending)
 {
-	int			npending = 0;
-
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		npending += c0->memtables[slot].pending_epoch != 0;
 	return npending >= ROSE_MAX_MEMTABLES - 2 ||
 		rose_arena_used_bytes() >= rose_arena_total_bytes() / 4 * 3;
 }
@@ -360,24 +347,6 @@ finish_runs(Spill *spill, RoseManifestEdit *edit)
 	return pending;
 }
 
-/* Free the memtable, or note that its pending run has its rows. */
-static void
-retire_memtable(Spill *spill, bool pending)
-{
-	RoseC0Shared *c0 = spill->c0;
-
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	if (pending)
-		c0->memtables[spill->slot].pending_epoch = spill->epoch;
-	else
-	{
-		LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
-		rose_c0_free_memtable(c0, spill->slot);
-		LWLockRelease(&c0->reclaim_lock);
-	}
-	LWLockRelease(&c0->write_lock);
-}
-
 static void
 publish(Spill *spill)
 {
@@ -401,7 +370,10 @@ publish(Spill *spill)
 	if (rose_edit_has_components(edit) || edit->drop_tails_upto != 0)
 		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	ROSE_STOP_POINT("spill-published");
-	retire_memtable(spill, pending);
+	if (pending)
+		rose_c0_set_pending(spill->c0, spill->slot, spill->epoch);
+	else
+		rose_c0_retire(spill->c0, spill->slot);
 	RESUME_INTERRUPTS();
 	if (rose_edit_has_components(edit))
 		rose_store_settle(tree->rel, &tree->shared->store);
@@ -421,6 +393,7 @@ rose_spill_memtable(RoseTree *tree, const RoseSpillSchemas *schemas, int slot, O
 					uint64 private_xid)
 {
 	Spill		spill = {0};
+	RoseFrozenMemtable frozen;
 
 	spill.tree = tree;
 	spill.schemas = schemas;
@@ -433,13 +406,12 @@ rose_spill_memtable(RoseTree *tree, const RoseSpillSchemas *schemas, int slot, O
 	spill.entry_context = AllocSetContextCreate(spill.context, "rose spill entry",
 												ALLOCSET_SMALL_SIZES);
 
-	LWLockAcquire(&spill.c0->write_lock, LW_SHARED);
-	spill.tail_segment = (uint32) spill.c0->memtables[slot].tail_segment;
-	spill.next_seq = spill.c0->next_seq;
-	if (epoch != 0 && spill.c0->memtables[slot].frozen_for != 0)
-		spill.epoch = spill.c0->memtables[slot].frozen_for;
-	spill.release_now = spill.tail_segment == 0 && memory_is_tight(spill.c0);
-	LWLockRelease(&spill.c0->write_lock);
+	rose_c0_describe_frozen(spill.c0, slot, &frozen);
+	spill.tail_segment = frozen.tail_segment;
+	spill.next_seq = frozen.next_seq;
+	if (epoch != 0 && frozen.frozen_for != 0)
+		spill.epoch = frozen.frozen_for;
+	spill.release_now = spill.tail_segment == 0 && memory_is_tight(frozen.npending);
 
 	ROSE_STOP_POINT("spill-frozen");
 	spill.plan = rose_spill_plan_make(spill.c0, schemas->open, slot, private_xid, spill.context);
@@ -455,34 +427,6 @@ rose_spill_memtable(RoseTree *tree, const RoseSpillSchemas *schemas, int slot, O
 	pg_atomic_fetch_add_u64(&tree->shared->spills, 1);
 }
 
-/* Oldest frozen memtable that has no pending run, or -1.  REQUIRES: write_lock. */
-int
-rose_spill_oldest_frozen(const RoseC0Shared *c0)
-{
-	int			oldest = -1;
-
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-	{
-		const RoseMemtableShared *memtable = &c0->memtables[slot];
-
-		if (memtable->state == ROSE_MEMTABLE_FROZEN && memtable->pending_epoch == 0 &&
-			(oldest < 0 || memtable->id < c0->memtables[oldest].id))
-			oldest = slot;
-	}
-	return oldest;
-}
-
-/* A memtable that a write had no room in after all.  REQUIRES: write_lock. */
-static void
-free_unused(RoseC0Shared *c0)
-{
-	if (c0->active < 0 || c0->memtables[c0->active].nentries > 0)
-		return;
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
-	rose_c0_free_memtable(c0, c0->active);
-	LWLockRelease(&c0->reclaim_lock);
-}
-
 /*
  * Freeze the active memtable; false if it is empty or all slots are taken.
  * All segments there are make this memtable, or older ones, durable.
@@ -491,18 +435,18 @@ bool
 rose_spill_freeze_active(RoseTreeShared *shared)
 {
 	RoseC0Shared *c0 = &shared->c0;
-	int			slot;
+	bool		freeze;
 
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	free_unused(c0);
-	slot = rose_c0_freeze(c0);
-	if (slot >= 0)
+	rose_c0_write_begin(c0);
+	rose_c0_drop_unused(c0);
+	freeze = rose_c0_may_freeze(c0);
+	if (freeze)
 	{
-		c0->memtables[slot].tail_segment = rose_tail_close_segment(&shared->store);
-		c0->memtables[slot].pending_epoch = 0;
+		rose_c0_set_tail_segment(c0, rose_tail_close_segment(&shared->store));
+		(void) rose_c0_freeze(c0);
 	}
-	LWLockRelease(&c0->write_lock);
-	return slot >= 0;
+	rose_c0_write_end(c0);
+	return freeze;
 }
 
 /*
@@ -518,11 +462,11 @@ drop_idle_tails(RoseTree *tree)
 
 	if (pg_atomic_read_u32(&store->ntails) < ROSE_TAILS_MANY)
 		return false;
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	rose_c0_write_begin(c0);
 	drop = rose_c0_is_empty(c0) && pg_atomic_read_u32(&store->ntails) >= ROSE_TAILS_MANY;
 	if (drop)
-		rose_tail_drop_all(tree->rel, store, c0->next_seq);
-	LWLockRelease(&c0->write_lock);
+		rose_tail_drop_all(tree->rel, store, rose_c0_next_sequence(c0));
+	rose_c0_write_end(c0);
 	return drop;
 }
 
@@ -537,11 +481,8 @@ spill_memtables(RoseTree *tree, const RoseSpillSchemas *schemas, Oid subid, uint
 
 	for (;;)
 	{
-		int			slot;
+		int			slot = rose_c0_oldest_frozen(c0);
 
-		LWLockAcquire(&c0->write_lock, LW_SHARED);
-		slot = rose_spill_oldest_frozen(c0);
-		LWLockRelease(&c0->write_lock);
 		if (slot >= 0)
 		{
 			rose_spill_memtable(tree, schemas, slot, subid, epoch, private_xid);

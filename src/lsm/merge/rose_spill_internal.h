@@ -17,9 +17,6 @@
 extern void rose_spill_memtable(RoseTree *tree, const RoseSpillSchemas *schemas, int slot, Oid subid, uint64 epoch,
 								uint64 private_xid);
 
-/* Oldest frozen memtable that has no pending run, or -1.  REQUIRES: write_lock. */
-extern int	rose_spill_oldest_frozen(const RoseC0Shared *c0);
-
 /*
  * Freeze the active memtable; false if it is empty or all slots are taken.
  * All segments there are make this memtable, or older ones, durable.

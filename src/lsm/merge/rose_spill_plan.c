@@ -250,7 +250,7 @@ rose_spill_plan_make(RoseC0Shared *c0, const RoseSchema *schema, int slot,
 	plan->owners = hash_create("rose spill owners", 64, &info,
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
-	plan->memtable_bytes = c0->memtables[slot].nbytes;
+	plan->memtable_bytes = rose_c0_frozen_bytes(c0, slot);
 	old = MemoryContextSwitchTo(entry_context);
 	survey(plan, c0, schema, slot, entry_context);
 	MemoryContextSwitchTo(old);

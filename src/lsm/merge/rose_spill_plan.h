@@ -13,7 +13,7 @@
 #ifndef ROSE_SPILL_PLAN_H
 #define ROSE_SPILL_PLAN_H
 
-#include "memtable/rose_memtable.h"
+#include "memtable/rose_c0.h"
 
 typedef enum RoseSpillFate
 {

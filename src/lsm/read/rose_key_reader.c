@@ -166,7 +166,7 @@ key_matches(RoseKeyReader *reader, const Datum *key)
 							rose_schema_key_width(schema)) == 0;
 }
 
-/* Copy an arena entry to private memory.  REQUIRES reclaim_lock. */
+/* Copy an arena entry to private memory.  REQUIRES a reading section. */
 static void
 copy_entry(RoseKeyReader *reader, const RoseMemEntryRef *entry, RoseRow *row)
 {
@@ -203,7 +203,7 @@ copy_entry(RoseKeyReader *reader, const RoseMemEntryRef *entry, RoseRow *row)
 	row->key = reader->row_key;
 }
 
-/* Does the cursor stand on a version of the key?  REQUIRES reclaim_lock. */
+/* Does the cursor stand on a version of the key?  REQUIRES a reading section. */
 static bool
 mem_cursor_on_key(RoseKeyReader *reader, RoseMemCursor *cursor)
 {
@@ -216,7 +216,7 @@ mem_cursor_on_key(RoseKeyReader *reader, RoseMemCursor *cursor)
 	return key_matches(reader, key);
 }
 
-/* Take a view as of now, and find the key in all of its memtables.  REQUIRES reclaim_lock. */
+/* Take a view as of now, and find the key in all of its memtables.  REQUIRES a reading section. */
 static void
 position_memory(RoseKeyReader *reader)
 {
@@ -241,7 +241,7 @@ position_memory(RoseKeyReader *reader)
 	reader->phase = KEY_READER_MEMORY;
 }
 
-/* Has one of the view's memtables been freed?  REQUIRES reclaim_lock. */
+/* Has one of the view's memtables been freed?  REQUIRES a reading section. */
 static bool
 lost_memtable(const RoseKeyReader *reader)
 {
@@ -251,7 +251,7 @@ lost_memtable(const RoseKeyReader *reader)
 	return false;
 }
 
-/* The memtable whose cursor stands on the newest version of the key, or -1.  REQUIRES reclaim_lock. */
+/* The memtable whose cursor stands on the newest version of the key, or -1.  REQUIRES a reading section. */
 static int
 newest_in_memory(const RoseKeyReader *reader, RoseMemEntryRef *best)
 {
@@ -294,7 +294,7 @@ next_from_memory(RoseKeyReader *reader)
 	RoseC0Shared *c0 = &reader->tree->shared->c0;
 	const RoseRow *result = NULL;
 
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_c0_read_begin(c0);
 	if (reader->phase == KEY_READER_MEMORY && lost_memtable(reader))
 	{
 		reader->phase = KEY_READER_START;
@@ -327,7 +327,7 @@ next_from_memory(RoseKeyReader *reader)
 	}
 	if (result == NULL)
 		begin_disk(reader);
-	LWLockRelease(&c0->reclaim_lock);
+	rose_c0_read_end(c0);
 	if (result == NULL)
 		ROSE_STOP_POINT("lookup-listed");
 	return result;
@@ -539,13 +539,13 @@ rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row)
 	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		found = false;
 
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_c0_read_begin(c0);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES && !found; slot++)
 	{
 		RoseArenaPtr ptr;
 		RoseMemEntryRef entry;
 
-		if (c0->memtables[slot].state == ROSE_MEMTABLE_FREE)
+		if (!rose_c0_has_memtable(c0, slot))
 			continue;
 		ptr = rose_memtable_find_seq(c0, slot, seq);
 		if (ptr == 0)
@@ -554,6 +554,6 @@ rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row)
 		copy_entry(reader, &entry, row);
 		found = true;
 	}
-	LWLockRelease(&c0->reclaim_lock);
+	rose_c0_read_end(c0);
 	return found;
 }

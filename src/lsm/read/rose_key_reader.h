@@ -10,7 +10,7 @@
  * returns versions whatever their writer's fate, locks included; the caller
  * stops as soon as it knows enough, so that normally only C0 and the Bloom filters are asked.
  *
- * Locking.  Takes the C0's reclaim_lock, shared, for one version at a time. A
+ * Locking.  A reading section of C0 for one version at a time.  A
  * memtable that is freed between two versions is noticed and the search goes on in a
  * view of that moment, below the last sequence returned (see rose_key_reader_moved).  May be used under a key-partition
  * lock.

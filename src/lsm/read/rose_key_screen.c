@@ -3,8 +3,8 @@
  * rose_key_screen.c
  *	  Which of many keys may be in a table?  See rose_key_screen.h.
  *
- * Memtables come first, and a view is taken before reclaim_lock is let
- * go: what leaves a memtable after the look is in a component that the view lists.
+ * Memtables come first, and a view is taken before the reading section of C0
+ * ends: what leaves a memtable after the look is in a component that the view lists.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,10 +44,10 @@ rose_key_screen(RoseTree *tree, const Datum *const *keys, const uint64 *prefixes
 
 	Assert(n <= ROSE_SCREEN_MAX && tree->schema->nkeys > 0);
 	memset(maybe, false, n * sizeof(bool));
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_c0_read_begin(c0);
 	rose_c0_probe(c0, tree->schema, keys, n, ascending, maybe, hints);
 	view = rose_view_take(tree);
-	LWLockRelease(&c0->reclaim_lock);
+	rose_c0_read_end(c0);
 
 	for (int i = 0; i < view->manifest.ncomponents; i++)
 		if (rose_component_readable(rose_view_entry(view, i)))

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_mem_batch.c
- *	  Rows of a memtable, copied together under one hold of the C0's reclaim_lock.
+ *	  Rows of a memtable, copied together in one reading section of C0.
  *
  * Tuples are copied behind each other into one piece of memory, which is used
  * again for the next batch and grows with what batches need.  Keys are taken from
@@ -151,7 +151,7 @@ fill_row(RoseMemBatch *batch, int i, const RoseMemEntryRef *entry)
 										  ROSE_PRESENT_BYTES(batch->schema->natts));
 }
 
-/* Fill in a row that was put off.  REQUIRES reclaim_lock, and that the memtable is alive. */
+/* Fill in a row that was put off.  REQUIRES a reading section, and that the memtable is alive. */
 static void
 copy_pending(RoseMemBatch *batch, int i)
 {
@@ -263,11 +263,11 @@ rose_mem_batch_fetch(RoseMemBatch *batch)
 	if (!batch->pending)
 		return;
 	batch->wanted = true;
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_c0_read_begin(c0);
 	alive = rose_mem_cursor_alive(&batch->mem);
 	if (alive)
 		copy_all_pending(batch);
-	LWLockRelease(&c0->reclaim_lock);
+	rose_c0_read_end(c0);
 	for (int i = 0; !alive && i < batch->nrows; i++)
 		find_pending(batch, i);
 	batch->pending = false;

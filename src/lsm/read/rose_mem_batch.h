@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_mem_batch.h
- *	  Rows of a memtable, copied together under one hold of the C0's reclaim_lock.
+ *	  Rows of a memtable, copied together in one reading section of C0.
  *
  * A batch has versions in the order of a scan.  Rows point into it; who needs one longer
  * than the scan stays at the batch holds the batch, as one holds a leaf.
@@ -75,7 +75,7 @@ extern void rose_mem_batch_start(RoseMemBatch *batch);
  * (on_entry), and leave it on the first one not taken.  filter: only those that the snapshot
  * sees; forward and of a key only the newest, if that is a whole row or a tombstone.  Row locks are
  * left out.  columns: if not ROSE_MEM_BATCH_ALL, rows may be left pending but for so many first columns, which must be of
- * fixed size and passed by value; not the first and the last one.  REQUIRES reclaim_lock.
+ * fixed size and passed by value; not the first and the last one.  REQUIRES a reading section.
  */
 #define ROSE_MEM_BATCH_ALL		(-1)
 extern void rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,

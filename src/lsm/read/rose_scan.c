@@ -139,13 +139,13 @@ scan_take_sources(RoseScan *scan)
 	scan->sources = MemoryContextAlloc(scan->source_context,
 									   ROSE_SCAN_MAX_SOURCES * sizeof(RoseSource));
 
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_c0_read_begin(c0);
 	scan->view = view = rose_view_take(tree);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 		if (view->memtables[slot] != 0)
 			rose_source_open_memtable(&scan->sources[scan->nsources++], tree, slot,
 									  filter, scan->source_context);
-	LWLockRelease(&c0->reclaim_lock);
+	rose_c0_read_end(c0);
 	ROSE_STOP_POINT("scan-listed");
 
 	manifest = &view->manifest;

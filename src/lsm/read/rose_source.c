@@ -263,7 +263,7 @@ source_next_of_batch(RoseSource *source, RoseTree *tree)
 	source->row = rose_mem_batch_row(batch, source->next++);
 }
 
-/* Put a memtable's cursor where a scan begins.  REQUIRES reclaim_lock. */
+/* Put a memtable's cursor where a scan begins.  REQUIRES a reading section. */
 static bool
 mem_position(RoseMemCursor *cursor, int width, ScanDirection direction,
 			 const Datum *key, int ncols, bool inclusive)
@@ -361,14 +361,14 @@ rose_source_position(RoseSource *source, RoseTree *tree, RoseVisibility *vis,
 	}
 
 	start_batch(source, tree);
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_c0_read_begin(c0);
 	alive = rose_mem_cursor_alive(&source->mem);
 	if (alive)
 		rose_mem_batch_fill(source->batch, &source->mem, vis,
 							ScanDirectionIsForward(direction), source->filter,
 							columns_to_fill(source, tree, direction),
 							mem_position(&source->mem, width, direction, key, ncols, inclusive));
-	LWLockRelease(&c0->reclaim_lock);
+	rose_c0_read_end(c0);
 	if (!alive)
 	{
 		source->state = ROSE_SOURCE_GONE;
@@ -430,14 +430,14 @@ rose_source_advance(RoseSource *source, RoseTree *tree, RoseVisibility *vis,
 
 		CHECK_FOR_INTERRUPTS();
 		start_batch(source, tree);
-		LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+		rose_c0_read_begin(c0);
 		alive = rose_mem_cursor_alive(&source->mem);
 		if (alive)
 			rose_mem_batch_fill(source->batch, &source->mem, vis,
 								ScanDirectionIsForward(direction), source->filter,
 							columns_to_fill(source, tree, direction),
 								source->mem.current != 0);
-		LWLockRelease(&c0->reclaim_lock);
+		rose_c0_read_end(c0);
 		if (!alive)
 		{
 			source->state = ROSE_SOURCE_GONE;

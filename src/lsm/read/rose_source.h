@@ -4,7 +4,7 @@
  *	  One sorted stream of versions that a scan merges: a memtable, a component,
  *	  or the pieces of C2 one after the other.
  *
- * A memtable is read in batches that are copied under the C0's reclaim_lock, so a
+ * A memtable is read in batches that are copied in reading sections of C0, so a
  * scan never keeps arena memory from being freed.  When the memtable is gone
  * at the next batch the source says so (ROSE_SOURCE_GONE) and the scan takes a new list of
  * sources.
@@ -59,7 +59,7 @@ typedef struct RoseSource
 	int			asked;			/* else so many first columns at most */
 } RoseSource;
 
-/* REQUIRES reclaim_lock; the source is not positioned. */
+/* REQUIRES a reading section; the source is not positioned. */
 extern void rose_source_open_memtable(RoseSource *source, RoseTree *tree, int slot,
 									  bool filter, MemoryContext context);
 extern void rose_source_open_component(RoseSource *source, RoseView *view, int index,

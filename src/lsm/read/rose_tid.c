@@ -139,7 +139,7 @@ other_number(RoseTidMap *map, const RoseComponentEntryDisk *component)
 static uint64
 oldest_nameable(RoseTree *tree)
 {
-	uint64		next = *(volatile uint64 *) &tree->shared->c0.next_seq;
+	uint64		next = rose_c0_next_sequence(&tree->shared->c0);
 
 	return next > ROSE_TID_SEQS / 2 ? next - ROSE_TID_SEQS / 2 : 0;
 }

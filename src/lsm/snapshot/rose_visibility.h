@@ -74,8 +74,8 @@ extern bool rose_version_visible(RoseVisibility *vis, const RoseVersion *version
 								 bool committed);
 
 /*
- * The same for an entry of C0, using and setting its hint bits.  REQUIRES the
- * C0's reclaim_lock.
+ * Does the snapshot see this entry of C0 as written?  Uses and sets its hint bits.  REQUIRES a
+ * reading section of C0.
  */
 extern bool rose_entry_visible(RoseVisibility *vis, const RoseMemEntryRef *entry);
 

@@ -17,9 +17,9 @@ rose_feed_subscription(RoseTree *tree)
 {
 	Oid			subid;
 
-	LWLockAcquire(&tree->shared->c0.write_lock, LW_SHARED);
+	rose_c0_write_begin(&tree->shared->c0);
 	subid = tree->shared->fed_by;
-	LWLockRelease(&tree->shared->c0.write_lock);
+	rose_c0_write_end(&tree->shared->c0);
 	return subid;
 }
 
@@ -35,9 +35,9 @@ rose_feed_is_recorded(RoseTree *tree, Oid subid)
 void
 rose_feed_begin(RoseTree *tree, Oid subid)
 {
-	LWLockAcquire(&tree->shared->c0.write_lock, LW_EXCLUSIVE);
+	rose_c0_write_begin(&tree->shared->c0);
 	tree->shared->fed_by = subid;
-	LWLockRelease(&tree->shared->c0.write_lock);
+	rose_c0_write_end(&tree->shared->c0);
 	rose_meta_set_fed_by(tree->rel, subid);
 }
 
@@ -46,12 +46,12 @@ rose_feed_end(RoseTree *tree, Oid subid)
 {
 	bool		ours;
 
-	LWLockAcquire(&tree->shared->c0.write_lock, LW_EXCLUSIVE);
+	rose_c0_write_begin(&tree->shared->c0);
 	ours = OidIsValid(tree->shared->fed_by) &&
 		(tree->shared->fed_by == subid || !OidIsValid(subid));
 	if (ours)
 		tree->shared->fed_by = InvalidOid;
-	LWLockRelease(&tree->shared->c0.write_lock);
+	rose_c0_write_end(&tree->shared->c0);
 	if (ours)
 		rose_meta_set_fed_by(tree->rel, InvalidOid);
 }

@@ -21,8 +21,8 @@
  * Before the restart C0 may have used all of the arena, so a table that does not
  * fit takes from what is reserved for spills.
  *
- * Locking: attach_lock keeps others out; C0's write_lock is held while
- * replaying.  An error or a lack of memory leaves the entry as not recovered,
+ * Locking: attach_lock keeps others out; C0 is replayed in one writing
+ * section.  An error or a lack of memory leaves the entry as not recovered,
  * and the next try starts from nothing.
  *
  *-------------------------------------------------------------------------
@@ -244,15 +244,6 @@ replay_layout(void *arg, const RoseLayout *layout)
 	replay->schema.natts = layout->natts;
 }
 
-/* REQUIRES: write_lock exclusive. */
-static void
-empty_c0(RoseC0Shared *c0)
-{
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
-	rose_c0_free_all(c0);
-	LWLockRelease(&c0->reclaim_lock);
-}
-
 /* Replay with a part of the arena that only spills may use, or without it. */
 static void
 replay_segments(TailReplay *replay, bool use_reserve)
@@ -283,19 +274,20 @@ replay_tail(RoseTree *tree, const RoseSchema *schema, const RoseMetaInfo *meta,
 	replay.tree = tree;
 	replay.meta = meta;
 	replay.schema = *schema;
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	empty_c0(c0);				/* what a failed try left */
+	rose_c0_write_begin(c0);
+	rose_c0_clear(c0);			/* what a failed try left */
 	tree->shared->fed_by = meta->fed_by;
 	if (meta->ntails > 0)
 		replay_segments(&replay, use_reserve);
 	if (replay.full)
-		empty_c0(c0);
-	else if (c0->active >= 0)
-		c0->memtables[c0->active].tail_segment = meta->tails[meta->ntails - 1].id;
-	c0->next_seq = Max(next_seq, replay.max_seq + 1);
+		rose_c0_clear(c0);
+	else if (meta->ntails > 0)
+		rose_c0_set_tail_segment(c0, meta->tails[meta->ntails - 1].id);
+	next_seq = Max(next_seq, replay.max_seq + 1);
+	rose_c0_set_next_sequence(c0, next_seq);
 	if (meta->ntails > 0 && !replay.full && rose_c0_is_empty(c0))
-		rose_tail_drop_all(tree->rel, &tree->shared->store, c0->next_seq);
-	LWLockRelease(&c0->write_lock);
+		rose_tail_drop_all(tree->rel, &tree->shared->store, next_seq);
+	rose_c0_write_end(c0);
 	return !replay.full;
 }
 
@@ -305,10 +297,10 @@ leave_tail(RoseTree *tree, const RoseMetaInfo *meta, uint64 next_seq)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	rose_c0_write_begin(c0);
 	tree->shared->fed_by = meta->fed_by;
-	c0->next_seq = next_seq;
-	LWLockRelease(&c0->write_lock);
+	rose_c0_set_next_sequence(c0, next_seq);
+	rose_c0_write_end(c0);
 }
 
 /* REQUIRES: attach_lock exclusive.  False if C0 does not fit the arena. */

@@ -333,15 +333,12 @@ unlink_entry(RoseTreeShared *shared)
 static void
 remove_entry(RoseTreeShared *shared)
 {
-	RoseC0Shared *c0 = &shared->c0;
 	int			place;
 
 	pg_atomic_write_u64(&shared->incarnation, 0);
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
-	rose_c0_free_all(c0);
-	LWLockRelease(&c0->reclaim_lock);
-	LWLockRelease(&c0->write_lock);
+	rose_c0_write_begin(&shared->c0);
+	rose_c0_clear(&shared->c0);
+	rose_c0_write_end(&shared->c0);
 	rose_owner_forget(shared->locator);
 	place = unlink_entry(shared);
 	shared->next = registry->free;

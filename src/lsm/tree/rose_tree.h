@@ -24,7 +24,7 @@
 #include "lib/ilist.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/tree/rose_merge_stats.h"
-#include "memtable/rose_memtable.h"
+#include "memtable/rose_c0.h"
 #include "store/rose_store.h"
 
 typedef struct RoseTreeShared
@@ -42,8 +42,8 @@ typedef struct RoseTreeShared
 	bool		other_order;	/* components are sorted by other versions of collations than the server
 								 * has now, and the tail log is not read; set with recovered,
 								 * cleared by REINDEX under attach_lock */
-	Oid			fed_by;			/* subscription feeding it, 0 = none; c0.write_lock */
-	RoseC0Shared c0;			/* see rose_memtable.h */
+	Oid			fed_by;			/* subscription feeding it, 0 = none; writing section of c0 */
+	RoseC0Shared c0;			/* see rose_c0.h */
 	RoseStoreShared store;		/* see rose_store.h */
 	pg_atomic_uint64 bloom_probes;	/* statistics; no lock */
 	pg_atomic_uint64 bloom_passes;

@@ -11,7 +11,7 @@
  * A view takes the manifest first from memory, then from the metapage; so a pin is needed from before, and it is
  * told which components the transaction may have met (rose_pin.c).
  *
- * Locking: reclaim_lock of C0, by the caller of rose_view_take; the metapage's lock for reading it.
+ * Locking: a reading section of C0, by the caller of rose_view_take; the metapage's lock for reading it.
  *
  * What this does not do: know what is in a memtable, or keep one from being freed.
  *
@@ -154,8 +154,7 @@ static void
 list_memtables(const RoseC0Shared *c0, uint64 *ids)
 {
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		ids[slot] = c0->memtables[slot].state == ROSE_MEMTABLE_FREE ? 0 :
-			c0->memtables[slot].id;
+		ids[slot] = rose_c0_memtable_id(c0, slot);
 }
 
 RoseView *
@@ -164,7 +163,7 @@ rose_view_take(RoseTree *tree)
 	RoseView   *view = look(tree);
 	uint64		memtables[ROSE_MAX_MEMTABLES];
 
-	ROSE_STOP_POINT("view-listing");	/* under reclaim_lock */
+	ROSE_STOP_POINT("view-listing");	/* in a reading section */
 	list_memtables(&tree->shared->c0, memtables);
 	if (memcmp(memtables, view->memtables, sizeof(memtables)) != 0)
 	{

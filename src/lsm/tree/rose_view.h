@@ -49,7 +49,7 @@ typedef struct RoseView
 } RoseView;
 
 /*
- * The view as of now, held.  REQUIRES: reclaim_lock of the tree's C0 (shared is enough), which makes
+ * The view as of now, held.  REQUIRES a reading section of the tree's C0, which makes
  * memtables and manifest one picture: what leaves a memtable is listed by the manifest before.
  */
 extern RoseView *rose_view_take(RoseTree *tree);

@@ -4,11 +4,11 @@
  *	  Blind writes, many at a time: for replication.
  *
  * No conflict check and no tail log: the rows are durable upstream.  They are made
- * one by one, as their changes come, and linked together: the write lock is taken
- * once for them, and what their keys lead to in the memtable is fetched for all of them
+ * one by one, as their changes come, and linked together, in one writing section:
+ * and what their keys lead to in the memtable is fetched for all of them
  * before the first one needs it.
  *
- * Locking: C0's write_lock while linking.
+ * Locking: a writing section of C0 (rose_c0.h) while linking.
  *
  *-------------------------------------------------------------------------
  */
@@ -60,7 +60,7 @@ rose_write_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool
 	}
 }
 
-/* Up to BLIND_WARM rows.  REQUIRES: write_lock, so the memtable stays. */
+/* Up to BLIND_WARM rows.  REQUIRES: a writing section, so the memtable stays. */
 static void
 warm(RoseTree *tree, const RoseBlindRow *rows, int n, RoseMemSpot *hints)
 {
@@ -75,7 +75,7 @@ warm(RoseTree *tree, const RoseBlindRow *rows, int n, RoseMemSpot *hints)
 	rose_c0_warm_active(&tree->shared->c0, tree->schema, keys, n, hints);
 }
 
-/* Link one; false if there is no room.  REQUIRES: write_lock. */
+/* Link one; false if there is no room.  REQUIRES: a writing section. */
 static bool
 link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
 		 const RoseMemSpot *hint)
@@ -83,7 +83,7 @@ link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemPending pending;
 
-	version->seq = c0->next_seq;
+	version->seq = rose_c0_next_sequence(c0);
 	version->op = row->op;
 	version->present = row->present;
 	if (tree->schema->nkeys == 0)
@@ -95,7 +95,6 @@ link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
 							  &pending))
 		return false;
 	rose_c0_link(c0, &pending);
-	c0->next_seq++;
 	return true;
 }
 
@@ -107,7 +106,7 @@ link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n)
 	RoseMemSpot hints[BLIND_WARM] = {{0}};
 	int			done = 0;
 
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	rose_c0_write_begin(c0);
 	for (; done < n; done++)
 	{
 		if (n > 1 && done % BLIND_WARM == 0)
@@ -115,7 +114,7 @@ link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n)
 		if (!link_row(tree, version, &rows[done], &hints[done % BLIND_WARM]))
 			break;
 	}
-	LWLockRelease(&c0->write_lock);
+	rose_c0_write_end(c0);
 	return done;
 }
 

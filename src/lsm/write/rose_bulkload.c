@@ -8,7 +8,7 @@
  * sequence numbers in their order (which cost next to nothing in a component); that is also the row id
  * of those without a key.
  *
- * Locking: C0's write_lock for the sequence numbers only.  The caller has the
+ * Locking: sequence numbers are taken from C0, many at a time.  The caller has the
  * table to itself, or knows that no other row has these keys.
  *
  *-------------------------------------------------------------------------

@@ -111,7 +111,7 @@ is_new_row(const RoseTree *tree, const RoseNewVersion *v)
 	return tree->schema->nkeys == 0 && v->version.rowid == 0;
 }
 
-/* REQUIRES: reclaim_lock. */
+/* REQUIRES: a reading section. */
 static bool
 is_key_in_memtable(RoseTree *tree, int slot, const Datum *key)
 {
@@ -122,7 +122,7 @@ is_key_in_memtable(RoseTree *tree, int slot, const Datum *key)
 	RoseMemEntryRef entry;
 	Datum		found[INDEX_MAX_KEYS];
 
-	if (c0->memtables[slot].state == ROSE_MEMTABLE_FREE)
+	if (!rose_c0_has_memtable(c0, slot))
 		return false;
 	rose_mem_cursor_open(&cursor, c0, schema, slot);
 	if (!rose_mem_cursor_seek(&cursor, key, width, PG_UINT64_MAX))
@@ -139,12 +139,12 @@ are_keys_in_memory(RoseTree *tree, const RoseNewVersion *versions, int n)
 	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		found = false;
 
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_c0_read_begin(c0);
 	for (int i = 0; i < n && !found; i++)
 		for (int slot = 0; slot < ROSE_MAX_MEMTABLES && !found; slot++)
 			found = !is_new_row(tree, &versions[i]) &&
 				is_key_in_memtable(tree, slot, versions[i].key);
-	LWLockRelease(&c0->reclaim_lock);
+	rose_c0_read_end(c0);
 	return found;
 }
 

@@ -22,7 +22,7 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
-#define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked under one write_lock */
+#define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked in one writing section */
 
 /*
  * Look for a live row with the key under its partition lock, waiting for

@@ -247,9 +247,9 @@ has_room(RoseTree *tree)
 	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		has_segment;
 
-	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	rose_c0_write_begin(c0);
 	has_segment = rose_tail_has_segment(&tree->shared->store);
-	LWLockRelease(&c0->write_lock);
+	rose_c0_write_end(c0);
 	return has_segment && rose_arena_has_refused();
 }
 

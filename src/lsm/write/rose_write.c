@@ -4,12 +4,12 @@
  *	  Writing versions: the primitives that inserts, updates, deletes, row
  *	  locks and blind writes use.
  *
- * The C0's write_lock is held only to give the sequence number, link and log.
+ * A writing section of C0 lasts only as long as it takes to give the sequence number, link and log.
  * Versions are linked before they are logged: nobody trusts them before their
  * transaction commits, and it commits only after the log call has returned;
  * an error in between aborts it.
  *
- * Lock order: key-partition locks in ascending order, C0 write_lock, what the store
+ * Lock order: key-partition locks in ascending order, C0's writing section, what the store
  * takes.  Never waits for a transaction while it holds one of them.
  *
  *-------------------------------------------------------------------------
@@ -157,7 +157,7 @@ rose_write_number(RoseTree *tree, RoseNewVersion *v, uint64 seq)
 /*
  * Give the next sequence number and link; false if there is no room.  Then *v is as it was:
  * whoever tries again must not have a number that somebody else has taken meanwhile.
- * REQUIRES write_lock.
+ * REQUIRES: a writing section.
  */
 static bool
 link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemSpot *hint, RoseArenaPtr *ptr)
@@ -168,7 +168,7 @@ link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemSpot *hint, RoseAre
 	Datum		rowid = v->key[0];
 	RoseMemPending pending;
 
-	rose_write_number(tree, v, c0->next_seq);
+	rose_write_number(tree, v, rose_c0_next_sequence(c0));
 	if (!rose_c0_prepare_near(c0, tree->schema, &v->version, v->key, v->row,
 							  hint ? hint : &none, &pending))
 	{
@@ -177,12 +177,11 @@ link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemSpot *hint, RoseAre
 		return false;
 	}
 	rose_c0_link(c0, &pending);
-	c0->next_seq++;
 	*ptr = pending.entry;
 	return true;
 }
 
-/* Room in the tail log; false if the table has to be spilled first.  REQUIRES write_lock. */
+/* Room in the tail log; false if the table has to be spilled first.  REQUIRES: a writing section. */
 static bool
 reserve_log(RoseTree *tree, const RoseNewVersion *versions, int n)
 {
@@ -226,7 +225,7 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 
 	if (unlikely(rose_direct_tree == tree))
 		return rose_direct_write(tree, versions, n) ? n : 0;
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	rose_c0_write_begin(c0);
 	if (!reserve_log(tree, versions, n))
 		n = 0;
 	while (done < n &&
@@ -237,7 +236,7 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 		log_versions(tree, versions, done);
 		rose_room_found();
 	}
-	LWLockRelease(&c0->write_lock);
+	rose_c0_write_end(c0);
 	return done;
 }
 
@@ -255,10 +254,10 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, bool log)
 
 	if (unlikely(rose_direct_tree == tree))
 		return rose_direct_write(tree, versions, n);
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
+	rose_c0_write_begin(c0);
 	if (log && !reserve_log(tree, versions, n))
 	{
-		LWLockRelease(&c0->write_lock);
+		rose_c0_write_end(c0);
 		return false;
 	}
 	while (done < n && link_version(tree, &versions[done], NULL, &linked[done]))
@@ -274,7 +273,7 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, bool log)
 			log_versions(tree, versions, n);
 		rose_room_found();
 	}
-	LWLockRelease(&c0->write_lock);
+	rose_c0_write_end(c0);
 	return done == n;
 }
 
@@ -283,21 +282,21 @@ rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place, RoseNewVersion 
 					  bool log)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
-	bool		reused;
+	uint64		seq = 0;
 
 	if (place->memtable_id == 0)
 		return false;
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	reused = (!log || reserve_log(tree, lock, 1)) && c0->active >= 0 &&
-		c0->memtables[c0->active].id == place->memtable_id;
-	if (reused)
+	rose_c0_write_begin(c0);
+	if (!log || reserve_log(tree, lock, 1))
+		seq = rose_c0_reuse_lock(c0, place->memtable_id, place->entry, &lock->version);
+	if (seq != 0)
 	{
-		lock->version.seq = rose_memtable_reuse_lock(c0, place->entry, &lock->version);
+		lock->version.seq = seq;
 		if (log)
 			log_versions(tree, lock, 1);
 	}
-	LWLockRelease(&c0->write_lock);
-	return reused;
+	rose_c0_write_end(c0);
+	return seq != 0;
 }
 
 /* ---- uniqueness ---- */

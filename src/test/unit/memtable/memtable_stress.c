@@ -111,7 +111,7 @@ test_stress(RoseSchema *schema, uint64 max_number)
 	for (int i = 0; i < lengthof(readers); i++)
 		pthread_join(readers[i], NULL);
 	stress_walk(schema, true);
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 	CHECK(rose_arena_used_bytes() == 0);
 }
 
@@ -169,6 +169,6 @@ test_append(void)
 	}
 	for (int i = 0; i < lengthof(readers); i++)
 		pthread_join(readers[i], NULL);
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 	CHECK(rose_arena_used_bytes() == 0);
 }

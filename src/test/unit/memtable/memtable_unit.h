@@ -8,7 +8,7 @@
 #ifndef MEMTABLE_UNIT_H
 #define MEMTABLE_UNIT_H
 
-#include "memtable/rose_memtable.h"
+#include "memtable/rose_c0.h"
 #include "unit_check.h"
 
 /* ---- memtable_rows.c ---- */

@@ -156,7 +156,7 @@ test_model(const RoseSchema *schema, uint64 max_number)
 	check_walks(&cursor);
 	check_seeks(&cursor, max_number);
 	check_sequences(schema, c0.active);
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 	CHECK(!rose_mem_cursor_alive(&cursor));
 	CHECK(rose_c0_is_empty(&c0) && rose_c0_bytes(&c0) == 0);
 	CHECK(rose_arena_used_bytes() == 0);
@@ -180,7 +180,7 @@ test_old_sequences(void)
 		CHECK(shift < 3 || rose_memtable_find_seq(&c0, c0.active, seq - 1) == 0);
 	}
 	CHECK(rose_memtable_find_seq(&c0, c0.active, 0) == 0);
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 	CHECK(rose_arena_used_bytes() == 0);
 }
 
@@ -202,7 +202,7 @@ test_wider_bitmap(void)
 	for (int attno = 2; attno <= 20; attno++)
 		CHECK(!rose_present_test(ref.version.present, attno));
 	pfree(unconstify(bits8 *, ref.version.present));
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 }
 
 /* ---- exhaustion, freezing, reuse ---- */
@@ -302,7 +302,7 @@ test_exhaustion(Size padding)
 			seen++;
 		CHECK(seen == n);
 		rose_arena_use_reserve = false;
-		rose_c0_free_all(&c0);
+		rose_c0_clear(&c0);
 		CHECK(rose_arena_used_bytes() == 0);
 	}
 }
@@ -327,19 +327,19 @@ test_fragments(void)
 		other = swap;
 	}
 	CHECK(!rose_arena_has_refused());
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 	CHECK(rose_arena_used_bytes() < rose_arena_total_bytes() / 8 * 5);
 	CHECK(rose_arena_has_refused());
 	CHECK(!put(&rowid_schema, n, n + 1, large));
 	CHECK(!rose_arena_has_refused());
 	CHECK(rose_arena_refused_bytes() > large);
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 	swap = c0;
 	c0 = other;
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 	CHECK(rose_arena_has_refused());
 	CHECK(put(&rowid_schema, n, n + 1, large));
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 	CHECK(rose_arena_used_bytes() == 0);
 }
 
@@ -363,13 +363,13 @@ test_freezing(void)
 
 	rose_mem_cursor_open(&cursor, &c0, &rowid_schema, slots[1]);
 	CHECK(rose_mem_cursor_alive(&cursor));
-	rose_c0_free_memtable(&c0, slots[1]);
+	rose_c0_retire(&c0, slots[1]);
 	CHECK(!rose_mem_cursor_alive(&cursor));
 	CHECK(rose_c0_freeze(&c0) >= 0);
 	CHECK(put(&rowid_schema, 100, 100, 0));	/* in the slot that was freed */
 	CHECK(c0.active == slots[1]);
 	CHECK(!rose_mem_cursor_alive(&cursor));
-	rose_c0_free_all(&c0);
+	rose_c0_clear(&c0);
 }
 
 int

@@ -1,0 +1,283 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_mem_cursor.c
+ *	  Reading C0: cursors on one memtable, many keys at a time, entries by
+ *	  sequence number.
+ *
+ * A cursor stands on an entry of the sorted list.  It knows its memtable by the
+ * slot and by the id that the slot had when the cursor was opened, so it can
+ * tell that the memtable was freed since.  Entries that are not linked are
+ * passed over.  What a snapshot sees of the rest is for upper layers.
+ *
+ * Locking: all within a reading section (rose_c0.h), or by who keeps the
+ * memtable from being freed in another way.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "memtable/rose_c0.h"
+#include "memtable/rose_memlist.h"
+#include "memtable/rose_memtree.h"
+#include "memtable/rose_seqindex.h"
+#include "port/atomics.h"
+
+/* ---- cursors ---- */
+
+void
+rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
+					 const RoseSchema *schema, int slot)
+{
+	RoseMemtableShared *memtable = &c0->memtables[slot];
+
+	cursor->c0 = c0;
+	cursor->schema = schema;
+	cursor->slot = slot;
+	cursor->current = 0;
+	cursor->ahead.leaf = 0;
+	cursor->ahead.row_bytes = 0;
+	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
+	{
+		cursor->memtable_id = 0;
+		return;
+	}
+	pg_read_barrier();			/* state before what it publishes */
+	cursor->memtable_id = memtable->id;
+}
+
+bool
+rose_mem_cursor_alive(const RoseMemCursor *cursor)
+{
+	return cursor->memtable_id != 0 &&
+		cursor->c0->memtables[cursor->slot].id == cursor->memtable_id;
+}
+
+static inline const RoseMemtableShared *
+cursor_memtable(const RoseMemCursor *cursor)
+{
+	Assert(rose_mem_cursor_alive(cursor));
+	return &cursor->c0->memtables[cursor->slot];
+}
+
+/* Stand on this entry, or the head, if it is linked, else on the one before. */
+static bool
+cursor_settle_back(RoseMemCursor *cursor, RoseArenaPtr ptr)
+{
+	RoseArenaPtr head = cursor_memtable(cursor)->head;
+
+	if (ptr != head && rose_memlist_is_linked(ptr))
+		cursor->current = ptr;
+	else
+		cursor->current = rose_memlist_before(head, ptr);
+	return cursor->current != 0;
+}
+
+/* Stand on this entry, or 0, if it is linked, else on the one after. */
+static bool
+cursor_settle_on(RoseMemCursor *cursor, RoseArenaPtr ptr)
+{
+	if (ptr == 0 || rose_memlist_is_linked(ptr))
+		cursor->current = ptr;
+	else
+		cursor->current = rose_memlist_after(ptr);
+	return cursor->current != 0;
+}
+
+bool
+rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key, int ncols, uint64 seq)
+{
+	RoseMemBound bound = ncols < rose_schema_key_width(cursor->schema) ?
+		ROSE_BEFORE_KEY : ROSE_BEFORE_VERSION;
+	RoseArenaPtr before;
+	RoseArenaPtr beyond;
+
+	cursor->ahead.leaf = 0;
+	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, seq,
+					  &before, &beyond);
+	return cursor_settle_on(cursor, beyond);
+}
+
+bool
+rose_mem_cursor_seek_last(RoseMemCursor *cursor, const Datum *key, int ncols,
+						  bool inclusive)
+{
+	RoseMemBound bound = inclusive ? ROSE_THROUGH_KEY : ROSE_BEFORE_KEY;
+	RoseArenaPtr before;
+	RoseArenaPtr beyond;
+
+	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, 0,
+					  &before, &beyond);
+	return cursor_settle_back(cursor, before);
+}
+
+bool
+rose_mem_cursor_first(RoseMemCursor *cursor)
+{
+	rose_memtree_ahead_start(cursor_memtable(cursor), &cursor->ahead);
+	cursor->current = rose_memlist_after(cursor_memtable(cursor)->head);
+	return cursor->current != 0;
+}
+
+bool
+rose_mem_cursor_last(RoseMemCursor *cursor)
+{
+	return cursor_settle_back(cursor, rose_memlist_find_last(cursor_memtable(cursor)));
+}
+
+bool
+rose_mem_cursor_next(RoseMemCursor *cursor)
+{
+	if (cursor->current != 0)
+	{
+		rose_memtree_ahead_step(&cursor->ahead);
+		cursor->current = rose_memlist_after(cursor->current);
+	}
+	return cursor->current != 0;
+}
+
+bool
+rose_mem_cursor_prev(RoseMemCursor *cursor)
+{
+	if (cursor->current != 0)
+		cursor->current = rose_memlist_before(cursor_memtable(cursor)->head, cursor->current);
+	return cursor->current != 0;
+}
+
+void
+rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
+{
+	Assert(rose_mem_cursor_alive(cursor) && cursor->current != 0);
+	rose_memlist_get(cursor->schema, cursor->current, entry);
+}
+
+int
+rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n, int row_bytes)
+{
+	Assert(rose_mem_cursor_alive(cursor));
+	cursor->ahead.row_bytes = row_bytes;
+	return rose_memlist_take(cursor->schema, &cursor->current, &cursor->ahead, entries, n);
+}
+
+void
+rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryRef *entry)
+{
+	Assert(rose_mem_cursor_alive(cursor));
+	cursor->current = entry->ptr;
+}
+
+/* Do all entries come before this key?  Often so where keys only ever grow. */
+static bool
+ends_before(const RoseMemtableShared *memtable, const RoseSchema *schema, const Datum *key)
+{
+	RoseArenaPtr last = rose_memlist_find_last(memtable);
+	RoseMemTarget target;
+
+	if (last == memtable->head)
+		return true;
+	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
+						ROSE_BEFORE_KEY, 0);
+	return rose_memlist_is_before(rose_mementry_at(last), &target);
+}
+
+static void
+probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
+			   const Datum *const *keys, int n, bool *found, RoseMemSpot *hints)
+{
+	RoseMemTarget targets[ROSE_MEMTREE_MANY];
+	RoseArenaPtr before[ROSE_MEMTREE_MANY];
+	RoseArenaPtr leaves[ROSE_MEMTREE_MANY];
+
+	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
+	{
+		int			part = Min(n - from, ROSE_MEMTREE_MANY);
+
+		for (int i = 0; i < part; i++)
+			rose_memlist_target(&targets[i], schema, keys[from + i],
+								rose_schema_key_width(schema), ROSE_BEFORE_KEY, 0);
+		rose_memtree_find_many(memtable, targets, part, before, leaves);
+		for (int i = 0; i < part; i++)
+		{
+			if (rose_memlist_key_follows(before[i], &targets[i]))
+				found[from + i] = true;
+			if (hints != NULL)
+				hints[from + i] = (RoseMemSpot) {memtable->id, leaves[i]};
+		}
+	}
+}
+
+void
+rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
+			  int n, bool ascending, bool *found, RoseMemSpot *hints)
+{
+	memset(hints, 0, n * sizeof(RoseMemSpot));
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		const RoseMemtableShared *memtable = &c0->memtables[slot];
+
+		if (*(volatile const RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
+			continue;
+		pg_read_barrier();		/* state before what it publishes */
+		if (!ascending || !ends_before(memtable, schema, keys[0]))
+			probe_memtable(memtable, schema, keys, n, found,
+						   slot == c0->active ? hints : NULL);
+	}
+}
+
+/* Smaller memtables are in the cache as it is. */
+#define WARM_MIN_BYTES	((uint64) 4 * 1024 * 1024)
+
+void
+rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
+					const Datum *const *keys, int n, RoseMemSpot *hints)
+{
+	RoseMemTarget targets[ROSE_MEMTREE_MANY];
+	RoseArenaPtr before[ROSE_MEMTREE_MANY];
+	RoseArenaPtr leaves[ROSE_MEMTREE_MANY];
+
+	memset(hints, 0, n * sizeof(RoseMemSpot));
+	if (c0->active < 0 || c0->memtables[c0->active].nbytes < WARM_MIN_BYTES)
+		return;
+	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
+	{
+		int			part = Min(n - from, ROSE_MEMTREE_MANY);
+
+		for (int i = 0; i < part; i++)
+			rose_memlist_target(&targets[i], schema, keys[from + i],
+								rose_schema_key_width(schema), ROSE_BEFORE_VERSION,
+								PG_UINT64_MAX);
+		rose_memtree_find_many(&c0->memtables[c0->active], targets, part, before, leaves);
+		for (int i = 0; i < part; i++)
+			hints[from + i] = (RoseMemSpot) {c0->memtables[c0->active].id, leaves[i]};
+	}
+}
+
+/* ---- by sequence ---- */
+
+RoseArenaPtr
+rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq)
+{
+	RoseMemtableShared *memtable = &c0->memtables[slot];
+	RoseArenaPtr ptr;
+
+	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
+		return 0;
+	pg_read_barrier();
+	ptr = rose_seqindex_find(memtable, seq);
+	return ptr != 0 && rose_memlist_is_linked(ptr) ? ptr : 0;
+}
+
+void
+rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema, RoseArenaPtr ptr,
+				  RoseMemEntryRef *entry)
+{
+	rose_memlist_get(schema, ptr, entry);
+}
+
+void
+rose_memtable_set_hint(RoseArenaPtr ptr, uint8 hint)
+{
+	RoseMemEntryShared *entry = rose_arena_at(ptr);
+
+	/* two who set a bit at once may lose one: it is set again */
+	entry->hints |= hint;
+}
