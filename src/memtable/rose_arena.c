@@ -26,6 +26,7 @@
 #include <limits.h>
 
 #include "memtable/rose_arena.h"
+#include "memtable/rose_pressure.h"
 #include "port/atomics.h"
 #include "storage/shmem.h"
 #include "utils/freepage.h"
@@ -39,9 +40,6 @@
 
 /* Offset of the free page manager in page 0; not 0, which relptrs may take for null. */
 #define ROSE_FPM_OFFSET			64
-
-/* This part of the arena is for spills, which carry versions over. */
-#define ROSE_RESERVE_SHARE		16
 
 StaticAssertDecl(ROSE_FPM_OFFSET + sizeof(FreePageManager) <= FPM_PAGE_SIZE,
 				 "free page manager must fit its page");
@@ -177,7 +175,7 @@ arena_may_use(Size npages)
 	Size		limit = arena->npages - 1;
 
 	if (!rose_arena_use_reserve)
-		limit -= limit / ROSE_RESERVE_SHARE;
+		limit -= rose_pressure_part(limit, ROSE_SHARE_RESERVE);
 	return pg_atomic_read_u64(&arena->used_pages) + npages <= limit;
 }
 

@@ -27,6 +27,7 @@
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/write/rose_write.h"
+#include "memtable/rose_pressure.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 #include "storage/lmgr.h"
@@ -37,8 +38,6 @@
 
 /* Within a transaction, look every so many changes whether memory is short. */
 #define ROSE_APPLY_CHECK_MEMORY		256
-/* It is when this part of the arena is in use. */
-#define ROSE_APPLY_ARENA_FRACTION	0.8
 
 /* ---------------------------------------------------------------------
  * Rows
@@ -197,12 +196,6 @@ rose_apply_can_be_cut(void)
 		(rose_apply.batch_open && rose_apply.batch_first != rose_apply.remote_commit_lsn);
 }
 
-static bool
-arena_is_full(void)
-{
-	return rose_arena_used_bytes() > rose_arena_total_bytes() * ROSE_APPLY_ARENA_FRACTION;
-}
-
 /*
  * A large transaction goes to private runs when memory is full, but only an
  * epoch frees what earlier ones hold: the one in flight, or one that the batch is cut for
@@ -212,9 +205,11 @@ static bool
 memory_is_short(void)
 {
 	if (rose_apply.remote_changes == 0 ||
-		rose_apply.remote_changes % ROSE_APPLY_CHECK_MEMORY != 0 || !arena_is_full())
+		rose_apply.remote_changes % ROSE_APPLY_CHECK_MEMORY != 0 ||
+		!rose_pressure_reached(ROSE_MARK_APPLY_CUT))
 		return false;
-	return (!rose_flight_wait() || arena_is_full()) && rose_apply_can_be_cut();
+	return (!rose_flight_wait() || rose_pressure_reached(ROSE_MARK_APPLY_CUT)) &&
+		rose_apply_can_be_cut();
 }
 
 /* ---------------------------------------------------------------------

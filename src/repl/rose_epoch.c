@@ -25,6 +25,7 @@
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_write.h"
+#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "repl/rose_repl_internal.h"
 #include "storage/lmgr.h"
@@ -34,14 +35,6 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-
-/*
- * An epoch is due when this part of the arena is in use: the other half takes what is
- * applied while it is in flight ...
- */
-#define ROSE_EPOCH_ARENA_FRACTION	0.45
-/* ... and we had a part in it: received that fraction of the arena's size. */
-#define ROSE_EPOCH_OWN_FRACTION		0.02
 
 /* A table with more components gets no runs just because time has passed. */
 #define ROSE_EPOCH_MANY_COMPONENTS	(ROSE_MAX_COMPONENTS * 2 / 3)
@@ -202,9 +195,9 @@ bool
 rose_epoch_memory_is_due(void)
 {
 	return rose_apply.flight == 0 &&
-		rose_arena_used_bytes() > rose_arena_total_bytes() * ROSE_EPOCH_ARENA_FRACTION &&
+		rose_pressure_reached(ROSE_MARK_EPOCH) &&
 		rose_apply.progress.received_bytes - received_before >
-		rose_arena_total_bytes() * ROSE_EPOCH_OWN_FRACTION;
+		rose_pressure_share(ROSE_SHARE_OWN_EPOCH);
 }
 
 bool

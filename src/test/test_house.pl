@@ -132,10 +132,19 @@ for my $name (grep { !m{^memtable/} } sort keys %text)
 	my $code = bare($text{$name});
 	push @inside, "$name: $1" while $code =~ /\b(write_lock|reclaim_lock)\b/g;
 	push @inside, "$name: $1" while $code =~ /\bc0\s*(?:->|\.)\s*(\w+)/g;
-	push @inside, "$name: $1" while $code =~ /(?:->|\.)\s*(memtables\s*\[)/g;
 }
 like(bare($text{'memtable/rose_c0.h'}), qr/\bwrite_lock\b.*\breclaim_lock\b/s, "C0's locks are found");
 none(\@inside, "C0's locks and fields are used in memtable only");
+
+my @marks;
+for my $name (grep { !m{^memtable/} } sort keys %text)
+{
+	my $code = bare($text{$name});
+	push @marks, "$name: $1"
+	  while $code =~ m{(rose_arena_total_bytes\(\)\s*(?:\*|/(?!\s*1024\b))|rose_arena_used_bytes\(\)\s*[<>])}g;
+}
+like($text{'memtable/rose_pressure.h'}, qr/ROSE_MARK_\w+ = \d/, 'watermarks of memory are found');
+none(\@marks, 'watermarks of memory are in memtable/rose_pressure.h only');
 
 # ---- sizes and heads ----
 

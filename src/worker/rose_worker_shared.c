@@ -13,6 +13,7 @@
 #include "worker/rose_worker_internal.h"
 
 #include "lsm/merge/rose_spill.h"
+#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "storage/shmem.h"
@@ -21,9 +22,6 @@
 
 /* Restart a launcher that died after this many seconds. */
 #define LAUNCHER_RESTART_SECONDS	5
-
-/* Spill when this part of the arena is used, in percent. */
-#define MEMORY_SHORT_PERCENT		60
 
 RoseWorkerShared *rose_workers = NULL;
 int			rose_max_merge_workers = 3;
@@ -46,7 +44,7 @@ rose_worker_define_settings(void)
 bool
 rose_worker_memory_short(void)
 {
-	return rose_arena_used_bytes() >= rose_arena_total_bytes() / 100 * MEMORY_SHORT_PERCENT;
+	return rose_pressure_reached(ROSE_MARK_SPILL);
 }
 
 Size

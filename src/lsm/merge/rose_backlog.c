@@ -13,13 +13,13 @@
 
 #include "lsm/merge/rose_backlog.h"
 
-#include "memtable/rose_memtable.h"
+#include "memtable/rose_pressure.h"
 #include "storage/procarray.h"
 
 uint64
 rose_pick_c0_size(void)
 {
-	return Max(rose_arena_total_bytes() / 2, 1);
+	return Max(rose_pressure_share(ROSE_SHARE_C0), 1);
 }
 
 /* A process that died before it could say that it ended does not count. */

@@ -51,6 +51,7 @@
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_registry.h"
+#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "util/rose_gentle.h"
@@ -304,7 +305,7 @@ static bool
 memory_is_tight(int npending)
 {
 	return npending >= ROSE_MAX_MEMTABLES - 2 ||
-		rose_arena_used_bytes() >= rose_arena_total_bytes() / 4 * 3;
+		rose_pressure_reached(ROSE_MARK_SHORT);
 }
 
 /*

@@ -13,17 +13,10 @@
 #include "lsm/merge/rose_spill_plan.h"
 
 #include "lsm/snapshot/rose_visibility.h"
+#include "memtable/rose_pressure.h"
 #include "util/rose_stop_point.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-
-/*
- * A transaction with more than this part of the arena, or of the memtable, goes to the
- * private run, and so do the largest ones if all in progress have more than twice that.  A small
- * part of the arena may always be carried over.
- */
-#define CARRY_SHARE			16
-#define CARRY_SHARE_SHORT	256
 
 /* If there is a private run anyway, it takes all that have this part of the limit. */
 #define CARRY_LIMIT_PART	8
@@ -161,19 +154,18 @@ largest_carried(RoseSpillPlan *plan)
 }
 
 /*
- * What is carried over is copied and logged once more, by each spill: so it is a small part of what is
- * spilled.  When memory is short, it is next to nothing, in all and of what the memtable had: many tables
- * with idle transactions could fill the arena with what each may carry, and be spilled in vain.
+ * A transaction with more than this goes to the private run, and so do the largest ones if all in progress have more
+ * than twice that: a part of the arena and of what is spilled, and a little always, unless memory is short.
  */
 static Size
 carry_limit(const RoseSpillPlan *plan)
 {
-	Size		total = rose_arena_total_bytes();
-	Size		share = plan->memtable_bytes / CARRY_SHARE;
+	Size		share = rose_pressure_part(plan->memtable_bytes, ROSE_SHARE_CARRY);
+	Size		little = rose_pressure_share(ROSE_SHARE_CARRY_SHORT);
 
-	if (rose_arena_used_bytes() >= total / 4 * 3)
-		return Min(total / CARRY_SHARE_SHORT, share);
-	return Max(Min(total / CARRY_SHARE, share), total / CARRY_SHARE_SHORT);
+	if (rose_pressure_reached(ROSE_MARK_SHORT))
+		return Min(little, share);
+	return Max(Min(rose_pressure_share(ROSE_SHARE_CARRY), share), little);
 }
 
 static void

@@ -37,15 +37,14 @@
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_write_internal.h"
+#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
 #include "storage/lmgr.h"
 #include "storage/shmem.h"
 
-/* Marks, as parts of the arena and as numbers of runs. */
-#define PACE_MEMORY_LOW			0.75
-#define PACE_MEMORY_HIGH		0.9375	/* what the reserve leaves */
+/* Marks, as numbers of runs; those of memory are in rose_pressure.h. */
 #define PACE_RUNS_LOW			(ROSE_MAX_COMPONENTS / 4)
 #define PACE_RUNS_HIGH			(ROSE_MAX_COMPONENTS * 9 / 16)
 
@@ -58,11 +57,6 @@
 
 /* Longest sleep for the versions of one call, in microseconds. */
 #define PACE_MAX_CALL_US		20000
-
-/* A table with this part of the arena has its writers paced, */
-#define PACE_TABLE_SHARE		64
-/* and with this one it is spilled ahead of the time when memory is short. */
-#define PACE_SPILL_SHARE		4
 
 /* Versions between two requests for a spill. */
 #define PACE_REQUEST_EVERY		512
@@ -109,7 +103,8 @@ part_between(double value, double low, double high)
 double
 rose_pace_delay_us(Size used, Size total, int nruns)
 {
-	double		part = Max(part_between((double) used / total, PACE_MEMORY_LOW, PACE_MEMORY_HIGH),
+	double		part = Max(part_between((double) used * ROSE_PRESSURE_UNIT / total,
+										ROSE_MARK_SHORT, ROSE_MARK_FULL),
 						   part_between(nruns, PACE_RUNS_LOW, PACE_RUNS_HIGH));
 
 	return part == 0 ? 0 : exp2(PACE_DOUBLINGS * part) - 1;
@@ -119,7 +114,7 @@ static double
 current_delay(RoseTree *tree)
 {
 	Size		total = rose_arena_total_bytes();
-	bool		large = rose_c0_bytes(&tree->shared->c0) >= total / PACE_TABLE_SHARE;
+	bool		large = rose_c0_bytes(&tree->shared->c0) >= rose_pressure_part(total, ROSE_SHARE_PACED);
 	double		delay = rose_pace_delay_us(large ? rose_arena_used_bytes() : 0, total,
 										   (int) pg_atomic_read_u32(&tree->shared->store.nruns));
 
@@ -139,7 +134,7 @@ request_spill(RoseTree *tree, int n)
 	since_request += n;
 	if (since_request < PACE_REQUEST_EVERY || rose_request_spill_hook == NULL ||
 		OidIsValid(tree->shared->fed_by) ||
-		rose_c0_bytes(&tree->shared->c0) < rose_arena_total_bytes() / PACE_SPILL_SHARE)
+		rose_c0_bytes(&tree->shared->c0) < rose_pressure_share(ROSE_SHARE_SPILL_EARLY))
 		return;
 	since_request = 0;
 	worker_comes = rose_request_spill_hook(rose_locator_db(tree->locator));

@@ -10,9 +10,9 @@
  * more than its share (rose_room_keep_share): it spills it as it writes, the sooner, the
  * fuller memory is.  What it has written itself goes to a private run then, and nothing is carried over.
  *
- * Shares get smaller as memory fills up, so that they do not add up to all of it: after two
- * transactions with a quarter each there are sixteen with a 64th, then others with a 256th, and when an eighth
- * is left, with a 1024th, which is as good as nothing in a small arena.
+ * Shares get smaller as memory fills up, so that they do not add up to all of it (ROSE_SHARE_LOCKED and
+ * others in rose_pressure.h): after two transactions with a quarter each there are sixteen with a 64th, then others
+ * with a 256th, and when an eighth is left, with a 1024th, which is as good as nothing in a small arena.
  *
  * Who finds no room for long, because nobody may spill what is there, or because it is in pieces
  * that are too short, writes past memory (rose_direct.c).  So a write always ends.
@@ -28,6 +28,7 @@
 #include "access/relation.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
+#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
@@ -184,41 +185,36 @@ spill_others(Oid dbid, Size worth, bool any, bool all)
 
 /* ---- shares ---- */
 
-/* Is memory so full that next to nothing may stay there that only its writer can spill? */
-static bool
-is_nearly_full(Size used, Size total)
-{
-	return used >= total / 8 * 7;
-}
-
 /* What a table may have that only its writer can spill. */
-static Size
-share_of_locked(Size used, Size total)
+static RoseShare
+share_of_locked(void)
 {
-	if (used < total / 2)
-		return total / 4;
-	if (used < total / 4 * 3)
-		return total / 64;
-	return is_nearly_full(used, total) ? total / 1024 : total / 256;
+	if (!rose_pressure_reached(ROSE_MARK_LOCKED_LESS))
+		return ROSE_SHARE_LOCKED;
+	if (!rose_pressure_reached(ROSE_MARK_SHORT))
+		return ROSE_SHARE_LOCKED_LESS;
+	return rose_pressure_reached(ROSE_MARK_LOCKED_NOTHING) ? ROSE_SHARE_LOCKED_NOTHING :
+		ROSE_SHARE_LOCKED_SHORT;
 }
 
 /*
  * Many tables with a few rows each, as of a restore in one transaction, take no less than one.
  */
 static void
-note_table(RoseTree *tree, Size used, Size total)
+note_table(RoseTree *tree)
 {
-	bool		full = is_nearly_full(used, total);
+	bool		full;
 
 	if (tree == LastTable)
 		return;
 	LastTable = tree;
 	if (!is_locked(tree))
 		return;
+	full = rose_pressure_reached(ROSE_MARK_LOCKED_NOTHING);
 	/* what is written when memory is nearly full does not stay */
 	if (!full || LockedTables > 0)
 		LockedTables++;
-	if (used < total / 2 || LockedTables < (full ? 2 : ROOM_MANY_TABLES))
+	if (!rose_pressure_reached(ROSE_MARK_LOCKED_LESS) || LockedTables < (full ? 2 : ROOM_MANY_TABLES))
 		return;
 	LockedTables = 0;
 	(void) spill_others(rose_locator_db(tree->locator), 1, false, true);
@@ -227,13 +223,10 @@ note_table(RoseTree *tree, Size used, Size total)
 void
 rose_room_keep_share(RoseTree *tree, bool worker)
 {
-	Size		used = rose_arena_used_bytes();
-	Size		total = rose_arena_total_bytes();
-
 	if (OidIsValid(tree->shared->fed_by))
 		return;
-	note_table(tree, used, total);
-	if (rose_c0_bytes(&tree->shared->c0) >= share_of_locked(used, total) &&
+	note_table(tree);
+	if (rose_c0_bytes(&tree->shared->c0) >= rose_pressure_share(share_of_locked()) &&
 		(!worker || is_locked(tree)))
 		(void) spill_here(tree, worker);
 }
@@ -287,7 +280,7 @@ static bool
 spill_something(RoseTree *tree, bool worker)
 {
 	return spill_here(tree, worker) ||
-		spill_others(rose_locator_db(tree->locator), rose_arena_total_bytes() / 128,
+		spill_others(rose_locator_db(tree->locator), rose_pressure_share(ROSE_SHARE_WORTH_SPILL),
 					 !worker, false);
 }
 

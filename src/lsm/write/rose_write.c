@@ -24,6 +24,7 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "lsm/read/rose_tid.h"
+#include "memtable/rose_pressure.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/datum.h"
@@ -105,7 +106,7 @@ rose_write_form_row(RoseTree *tree, const Datum *values, const bool *nulls, Datu
 	}
 	rose_component_check_row_fits(schema, flat, nulls);
 	row = rose_form_minimal_tuple(schema->tupdesc, flat, (bool *) nulls);
-	if (row->t_len > rose_arena_total_bytes() / 4)
+	if (row->t_len > rose_pressure_share(ROSE_SHARE_ROW))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("row of %zu bytes is too large for the shared memory of rose tables",
