@@ -12,21 +12,26 @@
 #include "lsm/snapshot/rose_visibility.h"
 
 #include "access/xact.h"
+#include "compat/rose_compat_xid.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
 
-FullTransactionId
-rose_full_xid(TransactionId xid)
+/* The one that is nearest to 'near', which it may be before or behind. */
+static inline FullTransactionId
+full_xid_near(TransactionId xid, FullTransactionId near)
 {
-	FullTransactionId next = ReadNextFullTransactionId();
-	uint32		epoch = EpochFromFullTransactionId(next);
+	int32		distance = (int32) (xid - XidFromFullTransactionId(near));
 
 	if (!TransactionIdIsNormal(xid))
 		return FullTransactionIdFromEpochAndXid(0, xid);
-	if (xid > XidFromFullTransactionId(next))
-		epoch--;				/* written before the counter's last wrap */
-	return FullTransactionIdFromEpochAndXid(epoch, xid);
+	return FullTransactionIdFromU64(U64FromFullTransactionId(near) + (int64) distance);
+}
+
+FullTransactionId
+rose_full_xid(TransactionId xid)
+{
+	return full_xid_near(xid, rose_xid_about_next());
 }
 
 /*
@@ -46,6 +51,8 @@ refuse_from_recovery(void)
 void
 rose_visibility_init(RoseVisibility *vis, Snapshot snapshot)
 {
+	FullTransactionId near;
+
 	vis->snapshot = snapshot;
 	vis->last_committed = InvalidTransactionId;
 	vis->xmin = vis->xmax = InvalidFullTransactionId;
@@ -57,8 +64,9 @@ rose_visibility_init(RoseVisibility *vis, Snapshot snapshot)
 				refuse_from_recovery();
 			rose_snapshot_use(snapshot);
 			vis->kind = ROSE_SNAPSHOT_MVCC;
-			vis->xmin = rose_full_xid(snapshot->xmin);
-			vis->xmax = rose_full_xid(snapshot->xmax);
+			near = rose_xid_about_next();
+			vis->xmin = full_xid_near(snapshot->xmin, near);
+			vis->xmax = full_xid_near(snapshot->xmax, near);
 			break;
 		case SNAPSHOT_DIRTY:
 			vis->kind = ROSE_SNAPSHOT_DIRTY;
