@@ -57,7 +57,10 @@ typedef struct RosePin
 	TransactionId xmin;			/* of the snapshots at hand; invalid = none */
 } RosePin;
 
-typedef struct RosePinSlotShared
+/*
+ * Written by its backend for each table and transaction: so no other one's slot may be in the same cache line.
+ */
+typedef struct pg_attribute_aligned(PG_CACHE_LINE_SIZE) RosePinSlotShared
 {
 	slock_t		mutex;
 	uint32		incarnation;	/* mutex */
