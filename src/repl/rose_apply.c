@@ -159,28 +159,28 @@ rose_apply_error_context(void *arg)
 {
 	StringInfoData key;
 
-	if (rose_apply.writing)
+	if (rose_apply.blame.writing)
 	{
 		errcontext("writing changes of table \"%s.%s\" before the transaction committed at %X/%X, or of it",
-				   rose_apply.rel->remote.nspname, rose_apply.rel->remote.relname,
-				   LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn));
+				   rose_apply.blame.rel->remote.nspname, rose_apply.blame.rel->remote.relname,
+				   LSN_FORMAT_ARGS(rose_apply.remote.commit_lsn));
 		return;
 	}
-	if (rose_apply.command == 0)
+	if (rose_apply.blame.command == 0)
 		return;
-	if (rose_apply.rel == NULL)
+	if (rose_apply.blame.rel == NULL)
 	{
 		errcontext("applying upstream message \"%c\" of the transaction committed at %X/%X",
-				   rose_apply.command, LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn));
+				   rose_apply.blame.command, LSN_FORMAT_ARGS(rose_apply.remote.commit_lsn));
 		return;
 	}
 	initStringInfo(&key);
-	if (key_tuple != NULL && rose_apply.rel->table != NULL)
-		describe_key(rose_apply.rel, key_tuple, &key);
+	if (key_tuple != NULL && rose_apply.blame.rel->table != NULL)
+		describe_key(rose_apply.blame.rel, key_tuple, &key);
 	errcontext("applying upstream message \"%c\" for table \"%s.%s\"%s%s%s of the transaction committed at %X/%X",
-			   rose_apply.command, rose_apply.rel->remote.nspname, rose_apply.rel->remote.relname,
+			   rose_apply.blame.command, rose_apply.blame.rel->remote.nspname, rose_apply.blame.rel->remote.relname,
 			   key.len > 0 ? ", key (" : "", key.data, key.len > 0 ? ")," : "",
-			   LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn));
+			   LSN_FORMAT_ARGS(rose_apply.remote.commit_lsn));
 	pfree(key.data);
 }
 
@@ -192,8 +192,8 @@ rose_apply_error_context(void *arg)
 bool
 rose_apply_can_be_cut(void)
 {
-	return rose_apply.dirty || rose_apply.flight != 0 ||
-		(rose_apply.batch_open && rose_apply.batch_first != rose_apply.remote_commit_lsn);
+	return rose_apply.epochs.dirty || rose_apply.epochs.flight != 0 ||
+		(rose_apply.batch.open && rose_apply.batch.first != rose_apply.remote.commit_lsn);
 }
 
 /*
@@ -204,8 +204,8 @@ rose_apply_can_be_cut(void)
 static bool
 memory_is_short(void)
 {
-	if (rose_apply.remote_changes == 0 ||
-		rose_apply.remote_changes % ROSE_APPLY_CHECK_MEMORY != 0 ||
+	if (rose_apply.remote.changes == 0 ||
+		rose_apply.remote.changes % ROSE_APPLY_CHECK_MEMORY != 0 ||
 		!rose_pressure_reached(ROSE_MARK_APPLY_CUT))
 		return false;
 	return (!rose_flight_wait() || rose_pressure_reached(ROSE_MARK_APPLY_CUT)) &&
@@ -222,23 +222,23 @@ begin_change(LogicalRepRelId remoteid)
 {
 	RoseReplRel *entry;
 
-	if (unlikely(rose_apply.passing))
+	if (unlikely(rose_apply.remote.passing))
 		return NULL;
 	rose_batch_ensure();
-	entry = rose_relmap_open(remoteid, rose_apply.remote_commit_lsn);
+	entry = rose_relmap_open(remoteid, rose_apply.remote.commit_lsn);
 	if (entry == NULL)
 	{
 		rose_apply.progress.skipped++;
 		return NULL;
 	}
-	rose_apply.rel = entry;
-	if (rose_apply.binary && !entry->binary_fits)
+	rose_apply.blame.rel = entry;
+	if (rose_apply.format.binary && !entry->binary_fits)
 	{
-		rose_apply.text_needed = true;	/* read it again, as text */
+		rose_apply.format.text_needed = true;	/* read it again, as text */
 		return NULL;
 	}
-	rose_apply.remote_changes++;
-	rose_apply.blame = true;	/* until the end of the change */
+	rose_apply.remote.changes++;
+	rose_apply.blame.certain = true;	/* until the end of the change */
 	return entry;
 }
 
@@ -441,7 +441,7 @@ apply_delete(void)
 static void
 apply_change(void)
 {
-	switch (rose_apply.command)
+	switch (rose_apply.blame.command)
 	{
 		case LOGICAL_REP_MSG_INSERT:
 			apply_insert();
@@ -468,13 +468,13 @@ apply_truncate(StringInfo s)
 	List	   *rels = NIL;
 	ListCell   *lc;
 
-	if (rose_apply.passing)
+	if (rose_apply.remote.passing)
 		return ROSE_APPLY_GO_ON;
 	rose_batch_ensure();
 	rose_gather_write();
 	foreach(lc, remote_ids)
 	{
-		RoseReplRel *entry = rose_relmap_lookup(lfirst_oid(lc), rose_apply.remote_commit_lsn);
+		RoseReplRel *entry = rose_relmap_lookup(lfirst_oid(lc), rose_apply.remote.commit_lsn);
 
 		if (entry == NULL)
 		{
@@ -486,7 +486,7 @@ apply_truncate(StringInfo s)
 		rose_relmap_close(entry);
 		LockRelationOid(entry->relid, AccessExclusiveLock);
 		rose_relmap_require_local(entry);
-		rose_apply.rel = entry;
+		rose_apply.blame.rel = entry;
 		rels = lappend(rels, table_open(entry->relid, NoLock));
 		entry->counts.truncates++;
 		rose_apply.progress.truncates++;
@@ -494,7 +494,7 @@ apply_truncate(StringInfo s)
 	if (rels == NIL)
 		return ROSE_APPLY_GO_ON;
 
-	rose_apply.blame = true;
+	rose_apply.blame.certain = true;
 	/* without further cascading, as core does */
 	rose_repl_truncate_tables(rels, restart_seqs, false);
 	foreach(lc, rels)
@@ -502,8 +502,8 @@ apply_truncate(StringInfo s)
 		rose_repl_feed(lfirst(lc), rose_apply.sub->subid);
 		table_close(lfirst(lc), NoLock);
 	}
-	rose_apply.blame = false;
-	rose_apply.durable_at_once = true;
+	rose_apply.blame.certain = false;
+	rose_apply.remote.durable_at_once = true;
 	return ROSE_APPLY_GO_ON;
 }
 
@@ -517,22 +517,22 @@ apply_begin(StringInfo s)
 	LogicalRepBeginData begin;
 
 	logicalrep_read_begin(s, &begin);
-	rose_apply.in_remote = true;
-	rose_apply.remote_commit_lsn = begin.final_lsn;
-	rose_apply.remote.lsn = begin.final_lsn;
-	rose_apply.remote.xid = begin.xid;
-	rose_apply.remote.time = begin.committime;
-	rose_apply.remote.publications = rose_apply.publications;
-	rose_identity_check_commit(&rose_apply.remote);
-	rose_apply.passing = begin.final_lsn < rose_apply.start_lsn;
-	rose_apply.durable_at_once = false;
-	rose_apply.remote_changes = 0;
+	rose_apply.remote.open = true;
+	rose_apply.remote.commit_lsn = begin.final_lsn;
+	rose_apply.remote.commit.lsn = begin.final_lsn;
+	rose_apply.remote.commit.xid = begin.xid;
+	rose_apply.remote.commit.time = begin.committime;
+	rose_apply.remote.commit.publications = rose_apply.start.publications;
+	rose_identity_check_commit(&rose_apply.remote.commit);
+	rose_apply.remote.passing = begin.final_lsn < rose_apply.start.lsn;
+	rose_apply.remote.durable_at_once = false;
+	rose_apply.remote.changes = 0;
 
-	if (begin.final_lsn == rose_apply.solo_lsn)
+	if (begin.final_lsn == rose_apply.epochs.solo_lsn)
 	{
 		rose_batch_commit();
 		rose_epoch_commit();
-		rose_apply.solo_lsn = InvalidXLogRecPtr;
+		rose_apply.epochs.solo_lsn = InvalidXLogRecPtr;
 	}
 }
 
@@ -545,13 +545,13 @@ commit_at_once(XLogRecPtr end_lsn)
 {
 	uint64		epoch = rose_apply.progress.epoch + 1;
 
-	Assert(rose_apply.flight == 0);
+	Assert(rose_apply.epochs.flight == 0);
 	rose_gather_write();
-	if (rose_apply.remote_changes > 0)
+	if (rose_apply.remote.changes > 0)
 		rose_epoch_spill_batch(epoch);
-	rose_epoch_record(epoch, end_lsn, &rose_apply.reached_commit);
+	rose_epoch_record(epoch, end_lsn, &rose_apply.batch.reached);
 	rose_batch_commit();
-	if (rose_apply.remote_changes > 0)
+	if (rose_apply.remote.changes > 0)
 		rose_epoch_publish_tables(epoch);
 	rose_epoch_recorded(epoch, end_lsn);
 }
@@ -562,24 +562,24 @@ apply_commit(StringInfo s)
 	LogicalRepCommitData commit;
 
 	logicalrep_read_commit(s, &commit);
-	if (commit.commit_lsn != rose_apply.remote_commit_lsn)
+	if (commit.commit_lsn != rose_apply.remote.commit_lsn)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("the upstream sent a commit at %X/%X in the transaction that commits at %X/%X",
 						LSN_FORMAT_ARGS(commit.commit_lsn),
-						LSN_FORMAT_ARGS(rose_apply.remote_commit_lsn))));
-	rose_apply.in_remote = false;
-	if (rose_apply.passing)
+						LSN_FORMAT_ARGS(rose_apply.remote.commit_lsn))));
+	rose_apply.remote.open = false;
+	if (rose_apply.remote.passing)
 		return;
-	rose_apply.reached_lsn = commit.end_lsn;
-	rose_apply.reached_commit = rose_apply.remote;
+	rose_apply.batch.reached_lsn = commit.end_lsn;
+	rose_apply.batch.reached = rose_apply.remote.commit;
 	rose_apply.progress.transactions++;
-	if (!rose_apply.batch_open)
+	if (!rose_apply.batch.open)
 	{
 		rose_apply.progress.applied_lsn = commit.end_lsn;
-		rose_apply.progress.last_commit = rose_apply.reached_commit;
+		rose_apply.progress.last_commit = rose_apply.batch.reached;
 	}
-	else if (rose_apply.durable_at_once)
+	else if (rose_apply.remote.durable_at_once)
 		commit_at_once(commit.end_lsn);
 }
 
@@ -589,8 +589,8 @@ apply_relation(StringInfo s)
 {
 	LogicalRepRelation *remote = logicalrep_read_rel(s);
 
-	if (rose_apply.binary && rose_relmap_needs_text(remote))
-		rose_apply.text_needed = true;
+	if (rose_apply.format.binary && rose_relmap_needs_text(remote))
+		rose_apply.format.text_needed = true;
 	rose_gather_write();
 	rose_relmap_update(remote);
 }
@@ -600,13 +600,13 @@ rose_apply_message(StringInfo s)
 {
 	RoseApplyResult result = ROSE_APPLY_GO_ON;
 
-	if (rose_apply.in_remote && memory_is_short())
+	if (rose_apply.remote.open && memory_is_short())
 		return ROSE_APPLY_RESTART;
-	rose_apply.command = pq_getmsgbyte(s);
-	rose_apply.rel = NULL;
-	rose_apply.blame = false;
+	rose_apply.blame.command = pq_getmsgbyte(s);
+	rose_apply.blame.rel = NULL;
+	rose_apply.blame.certain = false;
 	key_tuple = NULL;
-	switch (rose_apply.command)
+	switch (rose_apply.blame.command)
 	{
 		case LOGICAL_REP_MSG_BEGIN:
 			apply_begin(s);
@@ -617,7 +617,7 @@ rose_apply_message(StringInfo s)
 		case LOGICAL_REP_MSG_INSERT:
 		case LOGICAL_REP_MSG_UPDATE:
 		case LOGICAL_REP_MSG_DELETE:
-			rose_wire_read_change(rose_apply.command, s->data + s->cursor, s->len - s->cursor,
+			rose_wire_read_change(rose_apply.blame.command, s->data + s->cursor, s->len - s->cursor,
 								  &change);
 			apply_change();
 			break;
@@ -635,14 +635,14 @@ rose_apply_message(StringInfo s)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
 					 errmsg("unexpected logical replication message type \"%c\"",
-							rose_apply.command)));
+							rose_apply.blame.command)));
 	}
-	if (rose_apply.cut_needed || (rose_apply.binary && rose_apply.text_needed))
+	if (rose_apply.remote.cut_needed || (rose_apply.format.binary && rose_apply.format.text_needed))
 		result = ROSE_APPLY_RESTART;
-	rose_apply.cut_needed = false;
-	rose_apply.command = 0;
-	rose_apply.rel = NULL;
-	rose_apply.blame = false;
+	rose_apply.remote.cut_needed = false;
+	rose_apply.blame.command = 0;
+	rose_apply.blame.rel = NULL;
+	rose_apply.blame.certain = false;
 	key_tuple = NULL;
 	return result;
 }

@@ -31,15 +31,15 @@ static RoseReplProgress before_batch;
 void
 rose_batch_ensure(void)
 {
-	if (!rose_apply.batch_open)
+	if (!rose_apply.batch.open)
 	{
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
 		if (unlikely(rose_apply.owner_doubtful))
 			rose_repl_check_owner();
-		rose_apply.batch_open = true;
-		rose_apply.batch_start = GetCurrentTimestamp();
-		rose_apply.batch_first = rose_apply.remote_commit_lsn;
+		rose_apply.batch.open = true;
+		rose_apply.batch.start = GetCurrentTimestamp();
+		rose_apply.batch.first = rose_apply.remote.commit_lsn;
 		before_batch = rose_apply.progress;
 	}
 	MemoryContextSwitchTo(rose_apply.message_context);
@@ -50,7 +50,7 @@ rose_batch_commit(void)
 {
 	bool		wrote;
 
-	if (!rose_apply.batch_open)
+	if (!rose_apply.batch.open)
 		return;
 	rose_gather_write();
 	rose_relmap_close_all();
@@ -59,10 +59,10 @@ rose_batch_commit(void)
 
 	HOLD_INTERRUPTS();
 	CommitTransactionCommand();
-	rose_apply.batch_open = false;
-	rose_apply.dirty |= wrote;
-	rose_apply.progress.applied_lsn = rose_apply.reached_lsn;
-	rose_apply.progress.last_commit = rose_apply.reached_commit;
+	rose_apply.batch.open = false;
+	rose_apply.epochs.dirty |= wrote;
+	rose_apply.progress.applied_lsn = rose_apply.batch.reached_lsn;
+	rose_apply.progress.last_commit = rose_apply.batch.reached;
 	rose_apply.progress.batches++;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 	RESUME_INTERRUPTS();
@@ -91,13 +91,13 @@ restore_progress(void)
 void
 rose_batch_abort(void)
 {
-	if (!rose_apply.batch_open)
+	if (!rose_apply.batch.open)
 		return;
 	rose_gather_forget();
 	rose_relmap_close_all();
 	AbortOutOfAnyTransaction();
-	rose_apply.batch_open = false;
-	rose_apply.in_remote = false;
+	rose_apply.batch.open = false;
+	rose_apply.remote.open = false;
 	restore_progress();
 	rose_relmap_flush_counts(false);
 	rose_relmap_forget();

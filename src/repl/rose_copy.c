@@ -368,14 +368,14 @@ copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
 
 		if (rel == NULL)
 			continue;			/* dropped meanwhile: said at its first change */
-		rose_apply.copying = RelationGetRelid(rel);
+		rose_apply.blame.copying = RelationGetRelid(rel);
 		ereport(LOG,
 				(errmsg("rose subscription \"%s\" copies table \"%s\"",
 						rose_apply.sub->name, RelationGetRelationName(rel))));
 		counts[n].relid = RelationGetRelid(rel);
 		counts[n++].copied = copy_table(conn, rel, epoch);
 		table_close(rel, NoLock);
-		rose_apply.copying = InvalidOid;
+		rose_apply.blame.copying = InvalidOid;
 	}
 	rose_upstream_command(conn, "COMMIT");
 

@@ -104,7 +104,7 @@ for_each_table(TableCallback callback, uint64 epoch)
 		PopActiveSnapshot();
 		CommitTransactionCommand();
 		MemoryContextSwitchTo(rose_apply.message_context);
-		rose_stream_keep_alive();
+		rose_apply_keep_alive();
 	}
 	list_free(tables);
 }
@@ -161,7 +161,7 @@ rose_epoch_spill_batch(uint64 epoch)
 {
 	ListCell   *lc;
 
-	Assert(rose_apply.batch_open);
+	Assert(rose_apply.batch.open);
 	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
 		visit_table(((RoseSubscriptionTable *) lfirst(lc))->relid, spill_own_rows, epoch);
 }
@@ -194,7 +194,7 @@ rose_epoch_recover(void)
 bool
 rose_epoch_memory_is_due(void)
 {
-	return rose_apply.flight == 0 &&
+	return rose_apply.epochs.flight == 0 &&
 		rose_pressure_reached(ROSE_MARK_EPOCH) &&
 		rose_apply.progress.received_bytes - received_before >
 		rose_pressure_share(ROSE_SHARE_OWN_EPOCH);
@@ -203,13 +203,13 @@ rose_epoch_memory_is_due(void)
 bool
 rose_epoch_is_due(TimestampTz now)
 {
-	return rose_apply.dirty && rose_apply.flight == 0 &&
-		(TimestampDifferenceExceeds(rose_apply.last_epoch, now, rose_spill_interval) ||
+	return rose_apply.epochs.dirty && rose_apply.epochs.flight == 0 &&
+		(TimestampDifferenceExceeds(rose_apply.epochs.last, now, rose_spill_interval) ||
 		 rose_epoch_memory_is_due());
 }
 
 void
-rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit)
+rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit * last_commit)
 {
 	rose_subscription_set_state(rose_apply.sub->subid, epoch, lsn, last_commit);
 	ForceSyncCommit();
@@ -218,7 +218,7 @@ rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_c
 void
 rose_epoch_record_idle(void)
 {
-	Assert(!rose_apply.batch_open && !rose_apply.dirty && rose_apply.flight == 0);
+	Assert(!rose_apply.batch.open && !rose_apply.epochs.dirty && rose_apply.epochs.flight == 0);
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	rose_epoch_record(rose_apply.progress.epoch, rose_apply.progress.durable_lsn,
@@ -226,15 +226,15 @@ rose_epoch_record_idle(void)
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rose_apply.message_context);
-	rose_apply.recorded_lsn = rose_apply.progress.durable_lsn;
+	rose_apply.epochs.recorded_lsn = rose_apply.progress.durable_lsn;
 }
 
 /* The next epoch is this one plus one, and has what is applied from now on. */
 static void
 begin_next(uint64 epoch)
 {
-	rose_apply.dirty = false;
-	rose_apply.last_epoch = GetCurrentTimestamp();
+	rose_apply.epochs.dirty = false;
+	rose_apply.epochs.last = GetCurrentTimestamp();
 	received_before = rose_apply.progress.received_bytes;
 	rose_write_set_epoch(rose_apply.sub->subid, epoch + 1);
 }
@@ -244,7 +244,7 @@ rose_epoch_landed(uint64 epoch, XLogRecPtr lsn)
 {
 	rose_apply.progress.epoch = epoch;
 	rose_apply.progress.durable_lsn = lsn;
-	rose_apply.recorded_lsn = lsn;
+	rose_apply.epochs.recorded_lsn = lsn;
 	rose_apply.progress.epochs++;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 }
@@ -279,7 +279,7 @@ rose_epoch_begin_in_time(void)
 	if (!crowded)
 		rose_epoch_begin();
 	else
-		rose_apply.last_epoch = GetCurrentTimestamp();
+		rose_apply.epochs.last = GetCurrentTimestamp();
 }
 
 /* ---------------------------------------------------------------------
@@ -297,8 +297,8 @@ begin_epoch(bool may_be_beside)
 	XLogRecPtr	lsn = rose_apply.progress.applied_lsn;
 	uint64		frozen_bytes;
 
-	Assert(!rose_apply.batch_open && rose_apply.flight == 0);
-	if (!rose_apply.dirty)
+	Assert(!rose_apply.batch.open && rose_apply.epochs.flight == 0);
+	if (!rose_apply.epochs.dirty)
 		return;
 	if (!rose_epoch_freeze(rose_apply.sub->subid, epoch, &frozen_bytes))
 		for_each_table(spill_stuck_table, epoch);
@@ -316,7 +316,7 @@ rose_epoch_begin(void)
 }
 
 void
-rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit)
+rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit * last_commit)
 {
 	for_each_table(spill_table, epoch);
 	ROSE_STOP_POINT("epoch-spilled");
@@ -339,5 +339,5 @@ rose_epoch_commit(void)
 {
 	(void) rose_flight_wait();
 	begin_epoch(false);
-	Assert(rose_apply.flight == 0);
+	Assert(rose_apply.epochs.flight == 0);
 }

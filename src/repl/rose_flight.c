@@ -217,7 +217,7 @@ write_here(void)
 {
 	RoseFlightShared copy;
 
-	Assert(!rose_apply.batch_open);
+	Assert(!rose_apply.batch.open);
 	if (take_over(0, &copy))
 		write_epoch(&copy);
 }
@@ -227,7 +227,7 @@ rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside)
 {
 	RoseFlightShared *flight = &rose_apply.shared->flight;
 
-	Assert(rose_apply.flight == 0);
+	Assert(rose_apply.epochs.flight == 0);
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	Assert(flight->state == ROSE_FLIGHT_NONE);
 	flight->state = ROSE_FLIGHT_ASKED;
@@ -237,7 +237,7 @@ rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside)
 	flight->pid = 0;
 	flight->blocked_since = 0;
 	LWLockRelease(&rose_repl_shared->lock);
-	rose_apply.flight = epoch;
+	rose_apply.epochs.flight = epoch;
 
 	/* without a free background worker it is done as if there were none */
 	if (!beside || !start_spiller(epoch))
@@ -262,7 +262,7 @@ land(const RoseFlightShared *copy)
 	if (spiller != NULL)
 		pfree(spiller);
 	spiller = NULL;
-	rose_apply.flight = 0;
+	rose_apply.epochs.flight = 0;
 	rose_epoch_landed(copy->epoch, copy->lsn);
 }
 
@@ -283,13 +283,13 @@ rose_flight_poll(void)
 {
 	RoseFlightShared copy;
 
-	if (rose_apply.flight == 0)
+	if (rose_apply.epochs.flight == 0)
 		return true;
 	copy = look_at_flight();
 	if (copy.state == ROSE_FLIGHT_FAILED ||
 		(copy.state == ROSE_FLIGHT_ASKED && spiller_is_missing()))
 	{
-		if (rose_apply.batch_open)
+		if (rose_apply.batch.open)
 			return false;
 		write_here();
 		copy = look_at_flight();
@@ -381,9 +381,9 @@ rose_flight_wait(void)
 		return false;
 	do
 	{
-		if (rose_apply.batch_open)
+		if (rose_apply.batch.open)
 			check_prospects(++looks % ROSE_FLIGHT_DEADLOCK_NAPS == 0);
-		rose_stream_keep_alive();
+		rose_apply_keep_alive();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 ROSE_FLIGHT_NAP_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);

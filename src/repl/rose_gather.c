@@ -37,7 +37,7 @@ static struct
 void
 rose_gather_forget(void)
 {
-	rose_apply.writing = false;
+	rose_apply.blame.writing = false;
 	gathered.n = 0;
 	gathered.nbytes = 0;
 	if (gathered.context != NULL)
@@ -59,26 +59,26 @@ write_table(int from)
 		rows[n++] = gathered.rows[i];
 		gathered.entries[i] = NULL;
 	}
-	rose_apply.rel = entry;
+	rose_apply.blame.rel = entry;
 	rose_write_blind(entry->table, rows, n, GetCurrentCommandId(true));
 
 	/* Towards the end of the memory that is left, at the speed of what frees some. */
-	if (rose_apply.flight != 0)
+	if (rose_apply.epochs.flight != 0)
 		rose_pace_writes(entry->table, n);
 }
 
 void
 rose_gather_write(void)
 {
-	RoseReplRel *rel = rose_apply.rel;
-	bool		blame = rose_apply.blame;
+	RoseReplRel *rel = rose_apply.blame.rel;
+	bool		blame = rose_apply.blame.certain;
 	MemoryContext old;
 
 	if (gathered.n == 0)
 		return;
 	old = MemoryContextSwitchTo(gathered.context);
-	rose_apply.writing = true;
-	rose_apply.blame = false;	/* the rows are well-formed: what is missing now is room */
+	rose_apply.blame.writing = true;
+	rose_apply.blame.certain = false;	/* the rows are well-formed: what is missing now is room */
 	for (int i = 0; i < gathered.n; i++)
 	{
 		if (gathered.entries[i] != NULL)
@@ -86,8 +86,8 @@ rose_gather_write(void)
 	}
 	MemoryContextSwitchTo(old);
 	rose_gather_forget();
-	rose_apply.rel = rel;
-	rose_apply.blame = blame;
+	rose_apply.blame.rel = rel;
+	rose_apply.blame.certain = blame;
 }
 
 void

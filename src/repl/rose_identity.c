@@ -238,14 +238,14 @@ hash_publications(List *publications)
 static void
 expect_last_commit(const RoseUpstreamSlot *slot)
 {
-	const RoseUpstreamCommit *last = &rose_apply.progress.last_commit;
+	const		RoseUpstreamCommit *last = &rose_apply.progress.last_commit;
 
-	rose_apply.start_lsn = rose_apply.progress.applied_lsn;
-	rose_apply.publications = hash_publications(rose_apply.sub->publications);
-	memset(&rose_apply.expected, 0, sizeof(RoseUpstreamCommit));
+	rose_apply.start.lsn = rose_apply.progress.applied_lsn;
+	rose_apply.start.publications = hash_publications(rose_apply.sub->publications);
+	memset(&rose_apply.start.expected, 0, sizeof(RoseUpstreamCommit));
 	if (!XLogRecPtrIsInvalid(last->lsn) && last->lsn >= slot->confirmed_lsn &&
-		last->publications == rose_apply.publications)
-		rose_apply.expected = *last;
+		last->publications == rose_apply.start.publications)
+		rose_apply.start.expected = *last;
 }
 
 static void
@@ -253,27 +253,27 @@ block_rewritten(void)
 {
 	rose_repl_block(ROSE_BLOCKED_REWRITTEN,
 					psprintf("the upstream does not have transaction %u, which committed at %X/%X and was applied here",
-							 rose_apply.expected.xid, LSN_FORMAT_ARGS(rose_apply.expected.lsn)),
+							 rose_apply.start.expected.xid, LSN_FORMAT_ARGS(rose_apply.start.expected.lsn)),
 					HINT_CONNINFO);
 }
 
 void
-rose_identity_check_commit(const RoseUpstreamCommit *commit)
+rose_identity_check_commit(const RoseUpstreamCommit * commit)
 {
-	const RoseUpstreamCommit *expected = &rose_apply.expected;
+	const		RoseUpstreamCommit *expected = &rose_apply.start.expected;
 
 	if (XLogRecPtrIsInvalid(expected->lsn))
 		return;
 	if (commit->lsn != expected->lsn || commit->xid != expected->xid ||
 		commit->time != expected->time)
 		block_rewritten();
-	rose_apply.expected.lsn = InvalidXLogRecPtr;
+	rose_apply.start.expected.lsn = InvalidXLogRecPtr;
 }
 
 void
 rose_identity_check_end(XLogRecPtr end)
 {
-	if (!XLogRecPtrIsInvalid(rose_apply.expected.lsn) && end > rose_apply.expected.lsn)
+	if (!XLogRecPtrIsInvalid(rose_apply.start.expected.lsn) && end > rose_apply.start.expected.lsn)
 		block_rewritten();
 }
 
@@ -291,7 +291,7 @@ take_over_slot(const RoseUpstreamSlot *slot)
 					LSN_FORMAT_ARGS(slot->confirmed_lsn))));
 	rose_epoch_record(rose_apply.progress.epoch, slot->confirmed_lsn,
 					  &rose_apply.progress.last_commit);
-	rose_apply.recorded_lsn = slot->confirmed_lsn;
+	rose_apply.epochs.recorded_lsn = slot->confirmed_lsn;
 	rose_apply.progress.durable_lsn = slot->confirmed_lsn;
 	rose_apply.progress.applied_lsn = Max(rose_apply.progress.applied_lsn, slot->confirmed_lsn);
 }
@@ -309,13 +309,13 @@ check_slot(WalReceiverConn *conn)
 		rose_repl_block(ROSE_BLOCKED_SLOT_LOST,
 						psprintf("replication slot \"%s\" is not of pgoutput and this database, or has lost its WAL", name),
 						HINT_RESYNC);
-	if (XLogRecPtrIsInvalid(rose_apply.recorded_lsn))
+	if (XLogRecPtrIsInvalid(rose_apply.epochs.recorded_lsn))
 		take_over_slot(&slot);
-	else if (slot.confirmed_lsn > rose_apply.recorded_lsn)
+	else if (slot.confirmed_lsn > rose_apply.epochs.recorded_lsn)
 		rose_repl_block(ROSE_BLOCKED_SLOT_AHEAD,
 						psprintf("replication slot \"%s\" stands at %X/%X, but what came before that is durable here up to %X/%X only",
 								 name, LSN_FORMAT_ARGS(slot.confirmed_lsn),
-								 LSN_FORMAT_ARGS(rose_apply.recorded_lsn)),
+								 LSN_FORMAT_ARGS(rose_apply.epochs.recorded_lsn)),
 						HINT_RESYNC);
 	expect_last_commit(&slot);
 }
@@ -345,7 +345,7 @@ rose_identity_check(WalReceiverConn *conn, bool with_slot)
 {
 	RoseUpstreamIdentity identity;
 
-	Assert(!rose_apply.batch_open);
+	Assert(!rose_apply.batch.open);
 	/* nobody else writes the state row meanwhile */
 	(void) rose_flight_wait();
 	StartTransactionCommand();

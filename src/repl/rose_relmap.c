@@ -124,10 +124,10 @@ rose_repl_feed(Relation rel, Oid subid)
 		return;
 
 	/* Local rows leave the memtable, whose recovery is ours from now on. */
-	blame = rose_apply.blame;
-	rose_apply.blame = false;
+	blame = rose_apply.blame.certain;
+	rose_apply.blame.certain = false;
 	rose_spill(table, InvalidOid, 0);
-	rose_apply.blame = blame;
+	rose_apply.blame.certain = blame;
 	rose_feed_begin(table, subid);
 }
 
@@ -449,8 +449,8 @@ note_new(RoseReplRel *entry, XLogRecPtr commit_lsn)
 static void
 report_recreated(RoseReplRel *entry)
 {
-	rose_apply.rel = entry;
-	rose_apply.blame = true;
+	rose_apply.blame.rel = entry;
+	rose_apply.blame.certain = true;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 			 errmsg("the upstream's table \"%s.%s\" is another one than before",
@@ -464,8 +464,8 @@ rose_relmap_require_local(RoseReplRel *entry)
 {
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(entry->relid)))
 		return;
-	rose_apply.rel = entry;
-	rose_apply.blame = true;
+	rose_apply.blame.rel = entry;
+	rose_apply.blame.certain = true;
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_TABLE),
 			 errmsg("the table with OID %u, which had the rows of the upstream's table \"%s.%s\", does not exist any more",
@@ -491,7 +491,7 @@ key_in_identity(const RoseReplRel *entry)
 
 /* The numbers of the columns in the upstream's description, once for each description. */
 static void
-identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
+identify_columns(RoseReplRel *entry, const RoseColumnMap * map)
 {
 	int			n = entry->remote.natts;
 	RoseUpstreamColumns now;
@@ -518,7 +518,7 @@ identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
  * is durable together with all that came before.  False: the batch must be cut before this transaction.
  */
 static bool
-keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns *remote, const int16 *local_of)
+keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns * remote, const int16 *local_of)
 {
 	MemoryContext old = MemoryContextSwitchTo(tables_context);
 	RoseColumnMap *map = rose_columns_form(table->columns, remote, local_of);
@@ -532,7 +532,7 @@ keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns *remote, co
 			return true;
 		if (rose_apply_can_be_cut())
 			return false;
-		rose_apply.durable_at_once = true;
+		rose_apply.remote.durable_at_once = true;
 	}
 	rose_subscription_set_columns(relmap_subid, table->relid, map);
 	table->columns = map;
@@ -644,23 +644,23 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 		return NULL;
 
 	rose_relmap_require_local(entry);
-	rose_apply.rel = entry;
+	rose_apply.blame.rel = entry;
 	old = MemoryContextSwitchTo(relmap_context);
 	entry->rel = table_open(entry->relid, RowExclusiveLock);
 	open_rels = lappend(open_rels, entry);
 	MemoryContextSwitchTo(old);
 
-	rose_apply.blame = true;
+	rose_apply.blame.certain = true;
 	require_target(entry->rel);
 	rose_repl_feed(entry->rel, relmap_subid);
 	entry->table = rose_tree_open(entry->rel);
 	entry->rules = rose_rules_create(entry->rel, entry->context);
 	if (entry->columns == NULL && !map_columns(entry))
 	{
-		rose_apply.cut_needed = true;
+		rose_apply.remote.cut_needed = true;
 		entry = NULL;
 	}
-	rose_apply.blame = false;
+	rose_apply.blame.certain = false;
 	return entry;
 }
 

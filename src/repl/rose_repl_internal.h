@@ -103,11 +103,13 @@ extern RoseReplShared *rose_repl_shared;
 
 /* REQUIRES: lock.  The entry, or NULL. */
 extern RoseReplSubShared *rose_repl_entry(Oid dbid, Oid subid);
+
 /* REQUIRES: lock exclusive.  Makes one; NULL if there is no room. */
 extern RoseReplSubShared *rose_repl_entry_make(Oid dbid, Oid subid, const char *name);
+
 /* REQUIRES: lock exclusive. */
 extern void rose_repl_entry_free(RoseReplSubShared *entry);
-extern void rose_repl_require_shared(void);	/* error if rose was not preloaded */
+extern void rose_repl_require_shared(void); /* error if rose was not preloaded */
 extern bool rose_repl_needs_worker(const RoseReplSubShared *entry);
 extern void rose_repl_wake_launcher(void);
 
@@ -115,6 +117,7 @@ extern void rose_repl_wake_launcher(void);
 extern RoseReplSubShared *rose_repl_attach(Oid subid);	/* NULL: not needed (any more) */
 extern void rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
 							  const RoseReplProgress *progress);
+
 /* blocked: the reason (ROSE_BLOCKED_...), or NULL */
 extern void rose_repl_report_error(RoseReplSubShared *entry, const char *message,
 								   const char *blocked, int retry_ms);
@@ -132,6 +135,7 @@ extern void rose_subscription_set_table(Oid subid, Oid relid, const char *state,
 										XLogRecPtr sync_lsn, const char *error,
 										const char *error_code, XLogRecPtr error_lsn);
 extern void rose_subscription_set_remote(Oid subid, Oid relid, const RoseUpstreamTable *remote);
+
 /* Not if it is there already. */
 extern void rose_subscription_note_new(Oid subid, const RoseUpstreamTable *remote, XLogRecPtr lsn);
 extern void rose_subscription_set_blocked(Oid subid, const char *reason);
@@ -146,32 +150,41 @@ extern bool rose_subscription_epoch_committed(Oid subid, uint64 epoch);
  */
 extern bool rose_upstream_row(struct WalReceiverConn *conn, const char *sql, int ncols,
 							  char **values, const char *purpose);
+
 /* Start of the stream; ends with rose_upstream_disconnect.  REQUIRES: it was identified on this connection. */
 extern void rose_upstream_start(struct WalReceiverConn *conn, const RoseSubscription *sub,
 								XLogRecPtr start, bool binary);
 extern void rose_upstream_feedback(struct WalReceiverConn *conn, XLogRecPtr received,
 								   XLogRecPtr flushed, XLogRecPtr applied,
 								   bool reply_requested);
+
 /* A command without a result. */
 extern void rose_upstream_command(struct WalReceiverConn *conn, const char *command);
+
 /* End of the upstream's WAL, or invalid if the connection failed. */
 extern XLogRecPtr rose_upstream_wal_end(struct WalReceiverConn *conn);
+
 /* Begin a transaction whose snapshot is that of a temporary slot at *lsn. */
 extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *slot,
 									 XLogRecPtr *lsn);
+
 /*
  * The published table with this oid, or else this name, as it is called now.  False: there is none.
  */
 extern bool rose_upstream_find_table(struct WalReceiverConn *conn, List *publications,
 									 const RoseUpstreamTable *known, RoseUpstreamTable *found);
+
 /* All columns of a table, as the connection's transaction sees them; none: there is no such table. */
-extern void rose_upstream_columns(struct WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out);
+extern void rose_upstream_columns(struct WalReceiverConn *conn, Oid relid, RoseUpstreamColumns * out);
+
 /* Those of them that the publications have. */
 extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *publications,
-											const RoseUpstreamTable *table, RoseUpstreamColumns *out);
+											const RoseUpstreamTable *table, RoseUpstreamColumns * out);
+
 /* COPY ... TO STDOUT of these columns was started. */
 extern void rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
 									 const RoseUpstreamTable *table, List *columns);
+
 /* After a copy: error, which may pass, if the rows were of another table that had got its name, or columns of others. */
 extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseUpstreamTable *table);
 
@@ -184,11 +197,14 @@ extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseU
  * what was applied.  Returns the end of its WAL.  REQUIRES: no open batch.
  */
 extern XLogRecPtr rose_identity_check(struct WalReceiverConn *conn, bool with_slot);
+
 /* Error, as above, if what it sends is of another history: a transaction's end, or the end of what was sent. */
-extern void rose_identity_check_commit(const RoseUpstreamCommit *commit);
+extern void rose_identity_check_commit(const RoseUpstreamCommit * commit);
 extern void rose_identity_check_end(XLogRecPtr end);
+
 /* Error with the reason why this worker cannot go on. */
 pg_noreturn extern void rose_repl_block(const char *reason, const char *why, const char *hint);
+
 /* REQUIRES: a transaction. */
 extern void rose_identity_check_monitor(struct WalReceiverConn *conn);
 
@@ -228,26 +244,34 @@ typedef struct RoseReplRel
 } RoseReplRel;
 
 extern void rose_relmap_init(Oid subid);
+
 /* A Relation message. */
 extern void rose_relmap_update(LogicalRepRelation *remote);
+
 /* The open batch is given up, and what was derived in it. */
 extern void rose_relmap_forget(void);
+
 /* Some column's type has to come as text. */
 extern bool rose_relmap_needs_text(const LogicalRepRelation *remote);
+
 /*
  * The table of a change, open and locked (RowExclusiveLock) in the current batch; NULL: its changes
  * are not applied.  Raises errors about tables that do not fit.
  */
 extern RoseReplRel *rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
+
 /* The table of a change, neither opened nor locked; NULL as for rose_relmap_open. */
 extern RoseReplRel *rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
+
 /* Error if the local table is gone.  REQUIRES: a lock on its oid. */
 extern void rose_relmap_require_local(RoseReplRel *entry);
 extern void rose_relmap_close(RoseReplRel *entry);
 extern void rose_relmap_close_all(void);	/* before the end of a batch */
 extern void rose_relmap_flush_counts(bool keep);
+
 /* Since the last call, something has happened to a table of the subscription. */
 extern bool rose_relmap_tables_changed(void);
+
 /* Make the table the subscription's, if it is not yet.  REQUIRES: a lock on rel that excludes other feeders. */
 extern void rose_repl_feed(Relation rel, Oid subid);
 
@@ -260,6 +284,65 @@ typedef enum RoseApplyResult
 	ROSE_APPLY_RESTART			/* the batch has to be cut before this transaction */
 } RoseApplyResult;
 
+/* The upstream transaction that is being received (rose_apply.c). */
+typedef struct RoseApplyRemote
+{
+	bool		open;
+	XLogRecPtr	commit_lsn;		/* its commit record */
+	RoseUpstreamCommit commit;	/* that, and more of it */
+	bool		passing;		/* it was applied before: nothing of it is */
+	bool		durable_at_once;	/* it truncated a table, or changed columns */
+	bool		cut_needed;		/* it has to be applied on its own */
+	uint64		changes;		/* its changes that were applied, but truncates */
+}			RoseApplyRemote;
+
+/* The local transaction (rose_batch.c). */
+typedef struct RoseApplyBatch
+{
+	bool		open;
+	TimestampTz start;
+	XLogRecPtr	first;			/* commit LSN of the first upstream transaction in it */
+	XLogRecPtr	reached_lsn;	/* what will be applied when it commits ... */
+	RoseUpstreamCommit reached; /* ... and the last transaction of that */
+}			RoseApplyBatch;
+
+/* Where the stream starts (rose_identity.c). */
+typedef struct RoseApplyStart
+{
+	XLogRecPtr	lsn;			/* what commits before it was applied */
+	RoseUpstreamCommit expected;	/* must come first; invalid: it has, or need not */
+	uint32		publications;	/* hash of their names */
+}			RoseApplyStart;
+
+/* rose_epoch.c and rose_flight.c. */
+typedef struct RoseApplyEpochs
+{
+	bool		dirty;			/* committed batches that no epoch covers, not even the one
+								 * in flight */
+	uint64		flight;			/* epoch in flight, 0 = none */
+	TimestampTz last;
+	XLogRecPtr	recorded_lsn;	/* durable_lsn of the state row, flushed: the most that may be
+								 * confirmed */
+	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
+}			RoseApplyEpochs;
+
+/* The format of values (rose_stream.c). */
+typedef struct RoseApplyFormat
+{
+	bool		binary;			/* of the stream at hand */
+	bool		text_needed;	/* some table does; see RoseReplSubShared */
+}			RoseApplyFormat;
+
+/* What is being done, for error messages and for whom an error pauses. */
+typedef struct RoseApplyBlame
+{
+	char		command;		/* message type, 0 = none */
+	RoseReplRel *rel;			/* table of the change, or NULL */
+	bool		certain;		/* an error now is rel's: it comes from the definition or a change of it */
+	bool		writing;		/* rows of earlier changes are written to rel */
+	Oid			copying;		/* table being copied, or invalid */
+}			RoseApplyBlame;
+
 typedef struct RoseApply
 {
 	RoseSubscription *sub;
@@ -268,55 +351,32 @@ typedef struct RoseApply
 	RoseReplProgress progress;
 	MemoryContext message_context;
 
-	/* the upstream transaction being received */
-	bool		in_remote;
-	XLogRecPtr	remote_commit_lsn;	/* its commit record */
-	RoseUpstreamCommit remote;	/* the same, and more of it */
-	bool		passing;		/* it was applied before: nothing of it is */
-	bool		durable_at_once;	/* it truncated a table, or changed columns */
-	bool		cut_needed;		/* it has to be applied on its own */
-	uint64		remote_changes; /* its changes that were applied, but truncates */
-
-	/* the local transaction */
-	bool		batch_open;
-	TimestampTz batch_start;
-	XLogRecPtr	batch_first;	/* commit LSN of the first upstream transaction in it */
-	XLogRecPtr	reached_lsn;	/* what will be applied when it commits ... */
-	RoseUpstreamCommit reached_commit;	/* ... and the last transaction of that */
-
-	/* the stream's start (rose_identity.c) */
-	XLogRecPtr	start_lsn;		/* what commits before it was applied */
-	RoseUpstreamCommit expected;	/* must come first; invalid: it has, or need not */
-	uint32		publications;	/* hash of their names */
-
-	/* epochs */
-	bool		dirty;			/* committed batches that no epoch covers, not even the one
-								 * in flight */
-	uint64		flight;			/* epoch in flight, 0 = none */
-	TimestampTz last_epoch;
-	XLogRecPtr	recorded_lsn;	/* durable_lsn of the state row, flushed: the most that may be
-								 * confirmed */
-	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
-
-	/* the format of values */
-	bool		binary;			/* of the stream at hand */
-	bool		text_needed;	/* some table does; see RoseReplSubShared */
+	RoseApplyRemote remote;
+	RoseApplyBatch batch;
+	RoseApplyStart start;
+	RoseApplyEpochs epochs;
+	RoseApplyFormat format;
+	RoseApplyBlame blame;
 
 	bool		owner_doubtful; /* roles have changed since the owner was looked at */
-
-	/* for error messages */
-	char		command;		/* message type, 0 = none */
-	RoseReplRel *rel;			/* table of the change, or NULL */
-	bool		blame;			/* an error now is rel's: it comes from the definition or a change of it */
-	bool		writing;		/* rows of earlier changes are written to rel */
-	Oid			copying;		/* table being copied, or invalid */
 	const char *blocked;		/* why this worker cannot go on (ROSE_BLOCKED_...), or NULL */
+
+	void		(*keep_alive) (void);	/* NULL: there is no stream */
 } RoseApply;
 
 extern RoseApply rose_apply;
 
+/* The upstream hears from us now and then, for those who keep the stream waiting. */
+static inline void
+rose_apply_keep_alive(void)
+{
+	if (rose_apply.keep_alive != NULL)
+		rose_apply.keep_alive();
+}
+
 /* Other transactions, in this batch or not yet in an epoch, come before the one at hand (rose_apply.c). */
 extern bool rose_apply_can_be_cut(void);
+
 /* One message of pgoutput. */
 extern RoseApplyResult rose_apply_message(StringInfo s);
 extern void rose_apply_error_context(void *arg);
@@ -337,25 +397,34 @@ extern void rose_batch_abort(void);
 
 /* Epochs (rose_epoch.c).  REQUIRES: no open batch. */
 extern void rose_epoch_recover(void);	/* what the last worker left */
+
 /* Everything applied is durable when it returns. */
 extern void rose_epoch_commit(void);
+
 /* Begin one, which may be in flight for a while; nothing if not dirty.  REQUIRES: none is in flight. */
 extern void rose_epoch_begin(void);
 extern void rose_epoch_begin_in_time(void); /* may be put off */
+
 /* For whoever writes it: everything between its boundary and its landing, in transactions of its own. */
-extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
+extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit * last_commit);
+
 /* It is committed and published. */
 extern void rose_epoch_landed(uint64 epoch, XLogRecPtr lsn);
 extern bool rose_epoch_is_due(TimestampTz now);
 extern bool rose_epoch_memory_is_due(void);
+
 /* In a transaction: the state row says that this epoch, and this position, are durable. */
-extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
+extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit * last_commit);
+
 /* The state row follows durable_lsn, which has moved without an epoch.  REQUIRES: no open batch, none in flight. */
 extern void rose_epoch_record_idle(void);
+
 /* REQUIRES: an open batch.  Its rows become durable with the epoch's commit, if that is the batch's. */
 extern void rose_epoch_spill_batch(uint64 epoch);
+
 /* Make the tables the subscription's again that lost that with their file. */
 extern void rose_epoch_feed_tables(void);
+
 /* After its commit: publish the runs, in a transaction of its own, then note it, and that it covers all. */
 extern void rose_epoch_publish_tables(uint64 epoch);
 extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
@@ -379,8 +448,7 @@ extern void rose_copy_tables(void);
 
 /* The stream (rose_stream.c): until the subscription changes or is to be drained. */
 extern void rose_stream_run(void);
-/* The upstream hears from us now and then, while an epoch keeps the stream waiting. */
-extern void rose_stream_keep_alive(void);
+
 /* A connection beside it, for queries.  REQUIRES: a transaction. */
 extern struct WalReceiverConn *rose_stream_side_connection(void);
 
@@ -392,8 +460,10 @@ extern PGDLLEXPORT void rose_repl_spiller_main(Datum arg);
 
 /* Connected, with the settings that apply needs (rose_repl_worker.c). */
 extern void rose_repl_set_up_process(Oid dbid);
+
 /* Error if the owner is no superuser (any more).  REQUIRES: a transaction. */
 extern void rose_repl_check_owner(void);
+
 /* Read it into rose_apply.sub; false: it is gone. */
 extern bool rose_repl_load_subscription(Oid subid);
 

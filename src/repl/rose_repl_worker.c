@@ -75,9 +75,9 @@ table_at_fault(int sqlerrcode)
 {
 	if (may_pass(sqlerrcode))
 		return InvalidOid;
-	if (OidIsValid(rose_apply.copying))
-		return rose_apply.copying;
-	return rose_apply.blame && rose_apply.rel != NULL ? rose_apply.rel->relid : InvalidOid;
+	if (OidIsValid(rose_apply.blame.copying))
+		return rose_apply.blame.copying;
+	return rose_apply.blame.certain && rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : InvalidOid;
 }
 
 /*
@@ -87,8 +87,8 @@ table_at_fault(int sqlerrcode)
 static void
 pause_table(Oid relid, const char *message, const char *error_code)
 {
-	XLogRecPtr	lsn = OidIsValid(rose_apply.copying) ? InvalidXLogRecPtr :
-		rose_apply.remote_commit_lsn;
+	XLogRecPtr	lsn = OidIsValid(rose_apply.blame.copying) ? InvalidXLogRecPtr :
+		rose_apply.remote.commit_lsn;
 	ListCell   *lc;
 
 	StartTransactionCommand();
@@ -161,7 +161,7 @@ handle_error(void)
 {
 	ErrorData  *edata;
 	StringInfoData message;
-	Oid			relid = rose_apply.rel != NULL ? rose_apply.rel->relid : rose_apply.copying;
+	Oid			relid = rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : rose_apply.blame.copying;
 	Oid			at_fault;
 	const char *error_code;
 	bool		discreet;
@@ -171,7 +171,7 @@ handle_error(void)
 	EmitErrorReport();
 	FlushErrorState();
 	error_context_stack = NULL;
-	rose_apply.command = 0;
+	rose_apply.blame.command = 0;
 	at_fault = table_at_fault(edata->sqlerrcode);
 
 	initStringInfo(&message);
@@ -224,8 +224,8 @@ take_up(void)
 	if (!rose_repl_get(rose_apply.sub->subid, &last))
 		elog(ERROR, "subscription %u has lost its entry", rose_apply.sub->subid);
 	rose_apply.progress = last.progress;
-	rose_apply.recorded_lsn = rose_apply.sub->durable_lsn;
-	if (XLogRecPtrIsInvalid(rose_apply.recorded_lsn))
+	rose_apply.epochs.recorded_lsn = rose_apply.sub->durable_lsn;
+	if (XLogRecPtrIsInvalid(rose_apply.epochs.recorded_lsn))
 	{
 		/* nothing was applied yet, or all is to be copied anew from who knows where */
 		rose_apply.progress.received_lsn = InvalidXLogRecPtr;
@@ -242,9 +242,9 @@ take_up(void)
 	rose_apply.progress.durable_lsn = Max(last.progress.durable_lsn, rose_apply.sub->durable_lsn);
 	rose_apply.progress.applied_lsn = Max(last.progress.applied_lsn,
 										  rose_apply.progress.durable_lsn);
-	rose_apply.dirty = rose_apply.progress.applied_lsn > rose_apply.sub->durable_lsn &&
+	rose_apply.epochs.dirty = rose_apply.progress.applied_lsn > rose_apply.sub->durable_lsn &&
 		last.progress.batches > 0;
-	rose_apply.last_epoch = GetCurrentTimestamp();
+	rose_apply.epochs.last = GetCurrentTimestamp();
 }
 
 static void

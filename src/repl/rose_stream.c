@@ -103,10 +103,10 @@ settle_positions(void)
 {
 	RoseReplProgress *progress = &rose_apply.progress;
 
-	if (rose_apply.in_remote || rose_apply.batch_open)
+	if (rose_apply.remote.open || rose_apply.batch.open)
 		return;
-	progress->applied_lsn = Max(progress->applied_lsn, rose_apply.reached_lsn);
-	if (!rose_apply.dirty && rose_apply.flight == 0)
+	progress->applied_lsn = Max(progress->applied_lsn, rose_apply.batch.reached_lsn);
+	if (!rose_apply.epochs.dirty && rose_apply.epochs.flight == 0)
 		progress->durable_lsn = Max(progress->durable_lsn, progress->applied_lsn);
 	if (progress->applied_lsn >= Max(progress->upstream_lsn, progress->received_lsn))
 		progress->fresh_time = progress->upstream_time;
@@ -121,10 +121,10 @@ record_idle(Stream *stream, TimestampTz now, bool asked)
 {
 	XLogRecPtr	durable = rose_apply.progress.durable_lsn;
 
-	if (rose_apply.in_remote || rose_apply.batch_open || rose_apply.dirty ||
-		rose_apply.flight != 0 || durable <= rose_apply.recorded_lsn)
+	if (rose_apply.remote.open || rose_apply.batch.open || rose_apply.epochs.dirty ||
+		rose_apply.epochs.flight != 0 || durable <= rose_apply.epochs.recorded_lsn)
 		return;
-	if (!asked && durable - rose_apply.recorded_lsn < ROSE_RECORD_IDLE_BYTES &&
+	if (!asked && durable - rose_apply.epochs.recorded_lsn < ROSE_RECORD_IDLE_BYTES &&
 		!TimestampDifferenceExceeds(stream->recorded, now, ROSE_RECORD_IDLE_MS))
 		return;
 	rose_epoch_record_idle();
@@ -140,7 +140,7 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 
 	settle_positions();
 	record_idle(stream, now, asked);
-	news = rose_apply.recorded_lsn > stream->told_durable ||
+	news = rose_apply.epochs.recorded_lsn > stream->told_durable ||
 		progress->applied_lsn > stream->told_applied ||
 		TimestampDifferenceExceeds(stream->told, now, wal_receiver_status_interval * 1000);
 	if (!force && (!news || wal_receiver_status_interval <= 0))
@@ -150,7 +150,7 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 	 * A slot never goes back, whatever we say; neither do we.  And as long as the upstream may be
 	 * another one, its slot, by which that is seen, stays where it is.
 	 */
-	if (!XLogRecPtrIsInvalid(rose_apply.expected.lsn))
+	if (!XLogRecPtrIsInvalid(rose_apply.start.expected.lsn))
 	{
 		rose_upstream_feedback(stream->conn, InvalidXLogRecPtr, InvalidXLogRecPtr,
 							   InvalidXLogRecPtr, request_reply);
@@ -161,7 +161,7 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 								Min(Max(progress->received_lsn, progress->applied_lsn),
 									stream->heard_lsn));
 	stream->told_durable = Max(stream->told_durable,
-							   Min(rose_apply.recorded_lsn, stream->heard_lsn));
+							   Min(rose_apply.epochs.recorded_lsn, stream->heard_lsn));
 	stream->told_applied = Max(stream->told_applied,
 							   Min(progress->applied_lsn, stream->heard_lsn));
 	rose_upstream_feedback(stream->conn, stream->told_received, stream->told_durable,
@@ -171,13 +171,12 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 	rose_repl_publish(rose_apply.shared, rose_apply.status, progress);
 }
 
-void
-rose_stream_keep_alive(void)
+static void
+keep_alive(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (current != NULL &&
-		TimestampDifferenceExceeds(current->told, now, ROSE_KEEP_ALIVE_MS))
+	if (TimestampDifferenceExceeds(current->told, now, ROSE_KEEP_ALIVE_MS))
 		send_feedback(current, now, true, false, false);
 }
 
@@ -200,10 +199,10 @@ note_received(Stream *stream, XLogRecPtr lsn, TimestampTz send_time)
 static void
 maybe_end_batch(TimestampTz now)
 {
-	if (!rose_apply.batch_open || rose_apply.in_remote)
+	if (!rose_apply.batch.open || rose_apply.remote.open)
 		return;
 	if (rose_batch_interval == 0 || rose_epoch_memory_is_due() ||
-		TimestampDifferenceExceeds(rose_apply.batch_start, now, rose_batch_interval))
+		TimestampDifferenceExceeds(rose_apply.batch.start, now, rose_batch_interval))
 		rose_batch_commit();
 }
 
@@ -213,7 +212,7 @@ handle_message(Stream *stream, char *data, int len)
 	StringInfoData s = {data, len, -1, 0};
 	RoseApplyResult result = ROSE_APPLY_GO_ON;
 	char		type = pq_getmsgbyte(&s);
-	bool		was_in_remote = rose_apply.in_remote;
+	bool		was_in_remote = rose_apply.remote.open;
 
 	if (type == 'w')
 	{
@@ -224,7 +223,7 @@ handle_message(Stream *stream, char *data, int len)
 		note_received(stream, Max(start, end), send_time);
 		rose_apply.progress.received_bytes += len;
 		result = rose_apply_message(&s);
-		if (was_in_remote && !rose_apply.in_remote && result == ROSE_APPLY_GO_ON)
+		if (was_in_remote && !rose_apply.remote.open && result == ROSE_APPLY_GO_ON)
 			maybe_end_batch(stream->heard);
 	}
 	else if (type == 'k')
@@ -235,8 +234,8 @@ handle_message(Stream *stream, char *data, int len)
 
 		rose_identity_check_end(end);
 		note_received(stream, end, send_time);
-		if (!rose_apply.in_remote)
-			rose_apply.reached_lsn = Max(rose_apply.reached_lsn, end);
+		if (!rose_apply.remote.open)
+			rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, end);
 		if (reply)
 			send_feedback(stream, stream->heard, true, true, false);
 	}
@@ -260,7 +259,7 @@ read_available(Stream *stream, pgsocket *fd, bool *ended, int *nmessages)
 	while ((len = walrcv_receive(stream->conn, &data, fd)) > 0)
 	{
 		bool		look = (*nmessages)++ % ROSE_MESSAGES_PER_LOOK == 0;
-		bool		was_open = rose_apply.batch_open;
+		bool		was_open = rose_apply.batch.open;
 
 		CHECK_FOR_INTERRUPTS();
 		if (look)
@@ -272,7 +271,7 @@ read_available(Stream *stream, pgsocket *fd, bool *ended, int *nmessages)
 		if (handle_message(stream, data, len) == ROSE_APPLY_RESTART)
 			return ROSE_APPLY_RESTART;
 		MemoryContextReset(rose_apply.message_context);
-		if ((look || was_open) && !rose_apply.batch_open && rose_epoch_is_due(stream->heard))
+		if ((look || was_open) && !rose_apply.batch.open && rose_epoch_is_due(stream->heard))
 			break;
 		if (look && TimestampDifferenceExceeds(begun, stream->heard, ROSE_CHORES_MS))
 			break;
@@ -302,7 +301,7 @@ ask_monitor(TimestampTz now)
 {
 	volatile XLogRecPtr lsn = InvalidXLogRecPtr;
 
-	if (now < monitor_next || rose_apply.batch_open || rose_apply.in_remote)
+	if (now < monitor_next || rose_apply.batch.open || rose_apply.remote.open)
 		return;
 	StartTransactionCommand();
 	PG_TRY();
@@ -346,7 +345,7 @@ ask_monitor(TimestampTz now)
 static void
 finish(void)
 {
-	if (rose_apply.in_remote)
+	if (rose_apply.remote.open)
 		rose_batch_abort();
 	else
 		rose_batch_commit();
@@ -372,7 +371,7 @@ serve_epoch(uint64 ticket)
 	rose_batch_commit();
 	rose_epoch_begin();
 	ticket_in_flight = ticket;
-	if (rose_apply.flight == 0)
+	if (rose_apply.epochs.flight == 0)
 		note_served();
 }
 
@@ -393,14 +392,14 @@ serve_requests(void)
 	served = shared->epoch_served >= asked;
 	LWLockRelease(&rose_repl_shared->lock);
 
-	if (drain || (reload && !rose_apply.in_remote))
+	if (drain || (reload && !rose_apply.remote.open))
 	{
 		finish();
 		return true;
 	}
 	if (rose_flight_poll() && ticket_in_flight != 0)
 		note_served();
-	else if (!served && !rose_apply.in_remote && rose_apply.flight == 0)
+	else if (!served && !rose_apply.remote.open && rose_apply.epochs.flight == 0)
 		serve_epoch(asked);
 	return false;
 }
@@ -415,11 +414,11 @@ wait_time(TimestampTz now)
 {
 	long		ms = ROSE_MONITOR_MS;
 
-	if (rose_apply.batch_open && !rose_apply.in_remote)
+	if (rose_apply.batch.open && !rose_apply.remote.open)
 		ms = Min(ROSE_BATCH_LINGER_MS, Max(rose_batch_interval, 1));
-	else if (rose_apply.dirty && !rose_apply.batch_open && rose_apply.flight == 0)
+	else if (rose_apply.epochs.dirty && !rose_apply.batch.open && rose_apply.epochs.flight == 0)
 		ms = Min(ms, TimestampDifferenceMilliseconds(now,
-													 TimestampTzPlusMilliseconds(rose_apply.last_epoch,
+													 TimestampTzPlusMilliseconds(rose_apply.epochs.last,
 																				 rose_spill_interval)) + 1);
 	return ms;
 }
@@ -472,7 +471,7 @@ wait_for_data(Stream *stream, pgsocket fd)
 						 WAIT_EVENT_LOGICAL_APPLY_MAIN);
 	if (n == 0)
 	{
-		if (!rose_apply.in_remote)
+		if (!rose_apply.remote.open)
 			rose_batch_commit();
 		check_silence(stream, GetCurrentTimestamp());
 	}
@@ -508,7 +507,7 @@ do_chores(Stream *stream)
 		return true;
 	}
 	ask_monitor(GetCurrentTimestamp());
-	if (!rose_apply.in_remote && !rose_apply.batch_open)
+	if (!rose_apply.remote.open && !rose_apply.batch.open)
 	{
 		AcceptInvalidationMessages();
 		if (rose_apply.owner_doubtful)
@@ -550,7 +549,7 @@ stream_loop(Stream *stream)
 					 errmsg("the upstream ended the stream")));
 
 		maybe_end_batch(GetCurrentTimestamp());
-		due = !rose_apply.batch_open && rose_epoch_is_due(GetCurrentTimestamp());
+		due = !rose_apply.batch.open && rose_epoch_is_due(GetCurrentTimestamp());
 		if (due)
 			rose_epoch_begin_in_time();
 		if (do_chores(stream))
@@ -576,17 +575,17 @@ choose_format(void)
 	bool		binary;
 
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	rose_apply.shared->text_needed |= rose_apply.text_needed;
-	rose_apply.text_needed = rose_apply.shared->text_needed;
+	rose_apply.shared->text_needed |= rose_apply.format.text_needed;
+	rose_apply.format.text_needed = rose_apply.shared->text_needed;
 	LWLockRelease(&rose_repl_shared->lock);
-	binary = rose_apply.sub->binary && !rose_apply.text_needed;
+	binary = rose_apply.sub->binary && !rose_apply.format.text_needed;
 
-	if (rose_apply.sub->binary && rose_apply.binary && !binary)
+	if (rose_apply.sub->binary && rose_apply.format.binary && !binary)
 		ereport(LOG,
 				(errmsg("rose subscription \"%s\" goes on with values in text format",
 						rose_apply.sub->name),
 				 errdetail("A column is not of the same built-in type on both sides, or that type has no binary format.")));
-	rose_apply.binary = binary;
+	rose_apply.format.binary = binary;
 }
 
 /* Positions of another connection may be of another server. */
@@ -598,11 +597,11 @@ begin_stream(Stream *stream)
 	stream->heard_lsn = rose_identity_check(stream->conn, true);
 	progress->received_lsn = progress->applied_lsn;
 	progress->upstream_lsn = stream->heard_lsn;
-	rose_apply.reached_lsn = progress->applied_lsn;
-	rose_apply.reached_commit = progress->last_commit;
+	rose_apply.batch.reached_lsn = progress->applied_lsn;
+	rose_apply.batch.reached = progress->last_commit;
 	rose_upstream_start(stream->conn, rose_apply.sub,
-						XLogRecPtrIsInvalid(rose_apply.expected.lsn) ? progress->applied_lsn :
-						rose_apply.expected.lsn, rose_apply.binary);
+						XLogRecPtrIsInvalid(rose_apply.start.expected.lsn) ? progress->applied_lsn :
+						rose_apply.start.expected.lsn, rose_apply.format.binary);
 	stream->heard = stream->recorded = GetCurrentTimestamp();
 }
 
@@ -615,21 +614,23 @@ rose_stream_run(void)
 	{
 		Stream		stream = {0};
 
-		rose_apply.in_remote = false;
+		rose_apply.remote.open = false;
 		choose_format();
 		stream.conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
 		begin_stream(&stream);
 		stream.gather_us = ROSE_GATHER_US;
 		current = &stream;
+		rose_apply.keep_alive = keep_alive;
 		rose_apply.status = ROSE_REPL_STREAMING;
 		rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 
 		result = stream_loop(&stream);
 		if (result == ROSE_APPLY_RESTART)
 		{
-			rose_apply.solo_lsn = rose_apply.remote_commit_lsn;
+			rose_apply.epochs.solo_lsn = rose_apply.remote.commit_lsn;
 			rose_batch_abort();
 		}
+		rose_apply.keep_alive = NULL;
 		current = NULL;
 		if (stream.waits != NULL)
 			FreeWaitEventSet(stream.waits);
