@@ -10,7 +10,11 @@
  * Records of the columns' layout come between those of versions and say how the rows behind
  * them are to be taken apart; segments of version 2 have none.
  *
- * Nothing is appended while a table is replayed (the registry's attach lock).
+ * A reader can be told to go on where another one was (RoseTailPosition): recovery is done in parts, perhaps by
+ * several processes one after the other.  What a record leaves to the one before it, and the layout, are found again
+ * from the position.
+ *
+ * Nothing is appended while a table is replayed (ROSE_LOCK_RECOVER).
  *
  *-------------------------------------------------------------------------
  */
@@ -22,18 +26,29 @@
 
 #include "store/rose_store_internal.h"
 
+/* Where a record begins. */
+typedef struct TailPlace
+{
+	BlockNumber block;			/* InvalidBlockNumber: at the segment's first */
+	uint32		page_number;
+	Size		offset;
+} TailPlace;
+
 /* A segment's stream of bytes. */
 typedef struct TailStream
 {
 	Relation	rel;
 	uint32		segment;
 	BufferAccessStrategy strategy;
+	BlockNumber block;			/* of page */
 	BlockNumber next_block;
 	uint32		next_number;
 	Size		offset;			/* on page */
 	Size		end;
 	PGAlignedBlock *page;
 	RoseTailRecordDisk before;	/* header of the last record; op 0: none yet */
+	bool		told;			/* the segment has a layout so far ... */
+	TailPlace	layout_at;		/* ... the last one here */
 	int			natts;			/* of the rows at hand */
 	MemoryContext context;		/* layouts are here */
 	RoseTailLayoutCallback layout;
@@ -46,6 +61,16 @@ typedef struct TailBuffer
 	char	   *data;
 	Size		size;
 } TailBuffer;
+
+struct RoseTailReader
+{
+	TailStream	stream;
+	TailBuffer	present;
+	TailBuffer	row;
+	RoseMetaInfo meta;
+	int			at;				/* segment of the tail list */
+	MemoryContext context;
+};
 
 bool
 rose_tail_read_page(Relation rel, uint32 segment, uint32 page_number,
@@ -91,6 +116,7 @@ next_page(TailStream *stream)
 		!rose_tail_read_page(stream->rel, stream->segment, stream->next_number,
 							 stream->next_block, stream->strategy, stream->page))
 		return false;
+	stream->block = stream->next_block;
 	stream->next_block = rose_tail_page_of(stream->page->data)->next;
 	stream->next_number++;
 	stream->offset = ROSE_TAIL_CONTENT;
@@ -224,27 +250,47 @@ read_layout(TailStream *stream, const RoseTailRecordDisk *disk, RoseLayout **lay
 	return true;
 }
 
+static TailPlace
+place_of(const TailStream *stream)
+{
+	TailPlace	place = {stream->block, stream->next_number - 1, stream->offset};
+
+	return place;
+}
+
+/* Read a layout whose header was read, and pass it on. */
+static bool
+take_layout(TailStream *stream, const RoseTailRecordDisk *disk, TailPlace place)
+{
+	MemoryContext old = MemoryContextSwitchTo(stream->context);
+	RoseLayout *layout;
+	bool		found = read_layout(stream, disk, &layout);
+
+	MemoryContextSwitchTo(old);
+	if (!found)
+		return false;
+	stream->told = true;
+	stream->layout_at = place;
+	stream->natts = layout->natts;
+	stream->layout(stream->arg, layout);
+	return true;
+}
+
 /* The header of the next record of a version; layouts before it are passed on.  False at the end. */
 static bool
 get_version_header(TailStream *stream, RoseTailRecordDisk *disk)
 {
-	RoseLayout *layout;
-	MemoryContext old;
-	bool		found;
-
-	while (get_header(stream, disk))
+	for (;;)
 	{
+		TailPlace	place = place_of(stream);
+
+		if (!get_header(stream, disk))
+			return false;
 		if (disk->op != ROSE_TAIL_OP_LAYOUT)
 			return true;
-		old = MemoryContextSwitchTo(stream->context);
-		found = read_layout(stream, disk, &layout);
-		MemoryContextSwitchTo(old);
-		if (!found)
+		if (!take_layout(stream, disk, place))
 			return false;
-		stream->natts = layout->natts;
-		stream->layout(stream->arg, layout);
 	}
-	return false;
 }
 
 /*
@@ -303,46 +349,136 @@ static void
 begin_segment(TailStream *stream, const RoseTailSegmentDisk *segment)
 {
 	stream->segment = segment->id;
+	stream->block = InvalidBlockNumber;
 	stream->next_block = segment->first_block;
 	stream->next_number = 0;
 	stream->offset = stream->end = 0;
+	stream->told = false;
 	memset(&stream->before, 0, sizeof(stream->before));
 }
 
-void
-rose_tail_replay(Relation rel, RoseStoreShared *store, int natts,
-				 RoseTailReplayCallback callback, RoseTailLayoutCallback layout, void *arg)
+RoseTailReader *
+rose_tail_reader_create(Relation rel, int natts, RoseTailLayoutCallback layout, void *arg,
+						MemoryContext parent)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "rose tail replay",
+	MemoryContext context = AllocSetContextCreate(parent, "rose tail replay",
 												  ALLOCSET_DEFAULT_SIZES);
-	RoseMetaInfo info;
-	TailBuffer	present;
-	TailBuffer	row;
-	TailStream	stream = {0};
+	RoseTailReader *reader = MemoryContextAllocZero(context, sizeof(RoseTailReader));
+	TailStream *stream = &reader->stream;
 
-	Assert(RelFileLocatorEquals(store->locator, rose_rel_locator(rel)));
-	rose_meta_read(rel, &info);
-	init_buffer(&present, Max(64, ROSE_PRESENT_BYTES(natts)), context);
-	init_buffer(&row, BLCKSZ, context);
-	stream.rel = rel;
-	stream.natts = natts;
-	stream.context = context;
-	stream.layout = layout;
-	stream.arg = arg;
-	stream.strategy = GetAccessStrategy(BAS_BULKREAD);
-	stream.page = MemoryContextAlloc(context, sizeof(PGAlignedBlock));
+	reader->context = context;
+	rose_meta_read(rel, &reader->meta);
+	init_buffer(&reader->present, Max(64, ROSE_PRESENT_BYTES(natts)), context);
+	init_buffer(&reader->row, BLCKSZ, context);
+	stream->rel = rel;
+	stream->natts = natts;
+	stream->context = context;
+	stream->layout = layout;
+	stream->arg = arg;
+	stream->strategy = GetAccessStrategy(BAS_BULKREAD);
+	stream->page = MemoryContextAlloc(context, sizeof(PGAlignedBlock));
+	if (reader->meta.ntails > 0)
+		begin_segment(stream, &reader->meta.tails[0]);
+	return reader;
+}
 
-	for (int i = 0; i < info.ntails; i++)
+void
+rose_tail_reader_free(RoseTailReader *reader)
+{
+	FreeAccessStrategy(reader->stream.strategy);
+	MemoryContextDelete(reader->context);
+}
+
+bool
+rose_tail_reader_next(RoseTailReader *reader, RoseTailRecord *record)
+{
+	while (reader->at < reader->meta.ntails)
 	{
-		RoseTailRecord record;
-
-		begin_segment(&stream, &info.tails[i]);
-		while (read_record(&stream, &present, &row, &record))
-			callback(arg, &record);
+		if (read_record(&reader->stream, &reader->present, &reader->row, record))
+			return true;
+		if (++reader->at < reader->meta.ntails)
+			begin_segment(&reader->stream, &reader->meta.tails[reader->at]);
 	}
-	FreeAccessStrategy(stream.strategy);
-	MemoryContextDelete(context);
+	return false;
+}
+
+void
+rose_tail_reader_tell(const RoseTailReader *reader, RoseTailPosition *position)
+{
+	const TailStream *stream = &reader->stream;
+	TailPlace	place = place_of(stream);
+
+	memset(position, 0, sizeof(*position));
+	position->segment = stream->segment;
+	position->block = place.block;
+	position->page_number = place.page_number;
+	position->offset = place.offset;
+	position->before.op = stream->before.op;
+	position->before.cid = stream->before.cid;
+	position->before.subxid = stream->before.subxid;
+	position->before.seq = stream->before.seq;
+	position->before.xid = FullTransactionIdFromU64(stream->before.xid);
+	position->told = stream->told;
+	if (!stream->told)
+		return;
+	position->layout_block = stream->layout_at.block;
+	position->layout_page_number = stream->layout_at.page_number;
+	position->layout_offset = stream->layout_at.offset;
+}
+
+/* Stand at a place of the segment. */
+static void
+go_to_place(TailStream *stream, BlockNumber block, uint32 page_number, Size offset)
+{
+	if (block == InvalidBlockNumber)
+		return;					/* at its beginning, where it stands */
+	stream->next_block = block;
+	stream->next_number = page_number;
+	if (!next_page(stream))
+		elog(ERROR, "page %u of tail log segment %u of \"%s\" has gone", page_number,
+			 stream->segment, RelationGetRelationName(stream->rel));
+	stream->offset = offset;
+}
+
+/* The layout of the records at a position. */
+static void
+go_to_layout(RoseTailReader *reader, const RoseTailPosition *position)
+{
+	TailStream *stream = &reader->stream;
+	RoseTailRecordDisk disk;
+
+	go_to_place(stream, position->layout_block, position->layout_page_number,
+				position->layout_offset);
+	if (!get_header(stream, &disk) || disk.op != ROSE_TAIL_OP_LAYOUT ||
+		!take_layout(stream, &disk, stream->layout_at))
+		elog(ERROR, "layout in tail log segment %u of \"%s\" has gone", stream->segment,
+			 RelationGetRelationName(stream->rel));
+	stream->layout_at.block = position->layout_block;
+	stream->layout_at.page_number = position->layout_page_number;
+	stream->layout_at.offset = position->layout_offset;
+}
+
+void
+rose_tail_reader_go(RoseTailReader *reader, const RoseTailPosition *position)
+{
+	TailStream *stream = &reader->stream;
+
+	reader->at = 0;
+	while (reader->at < reader->meta.ntails &&
+		   reader->meta.tails[reader->at].id != position->segment)
+		reader->at++;
+	if (reader->at == reader->meta.ntails)
+		elog(ERROR, "tail log segment %u of \"%s\" has gone", position->segment,
+			 RelationGetRelationName(stream->rel));
+	begin_segment(stream, &reader->meta.tails[reader->at]);
+	if (position->told)
+		go_to_layout(reader, position);
+	go_to_place(stream, position->block, position->page_number, position->offset);
+	stream->before.op = position->before.op;
+	stream->before.cid = position->before.cid;
+	stream->before.subxid = position->before.subxid;
+	stream->before.seq = position->before.seq;
+	stream->before.xid = U64FromFullTransactionId(position->before.xid);
 }
 
 /*

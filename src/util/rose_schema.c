@@ -320,3 +320,13 @@ rose_schema_free(RoseSchema *schema)
 {
 	MemoryContextDelete(schema->context);
 }
+
+Oid
+rose_key_operator(Oid opfamily, Oid type, int16 strategy)
+{
+	Oid			operator = get_opfamily_member(opfamily, type, type, strategy);
+
+	if (!OidIsValid(operator))
+		elog(ERROR, "operator family %u has no operator %d for type %u", opfamily, strategy, type);
+	return operator;
+}

@@ -142,6 +142,9 @@ extern void rose_schema_warm(RoseSchema *schema);
 extern int	rose_key_compare(const RoseSchema *schema, const Datum *a,
 							 const Datum *b, int ncols);
 
+/* The operator of this strategy; raises an error if there is none (any more). */
+extern Oid	rose_key_operator(Oid opfamily, Oid type, int16 strategy);
+
 /* Compare two values of one key column (0-based). */
 extern int	rose_key_compare_column(const RoseSchema *schema, int column,
 									Datum a, Datum b);

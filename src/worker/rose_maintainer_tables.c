@@ -118,7 +118,11 @@ rose_maintainer_begin(RoseWorkerWork work, Oid relid)
 	work_rel = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ?
 		try_relation_open(relid, NoLock) : NULL;
 	if (work_rel != NULL && is_rose_table(work_rel))
-		return open_table(work_rel, work);
+	{
+		/* a session recovers it, which may take long: there are other tables */
+		was_locked = rose_recovery_is_under_way(work_rel);
+		return was_locked ? NULL : open_table(work_rel, work);
+	}
 	if (work_rel != NULL)
 		relation_close(work_rel, NoLock);
 	work_rel = NULL;

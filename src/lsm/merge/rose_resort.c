@@ -143,16 +143,6 @@ make_descriptor(const RoseResort *resort)
 	return tupdesc;
 }
 
-static Oid
-find_operator(Oid opfamily, Oid type, int16 strategy)
-{
-	Oid			operator = get_opfamily_member(opfamily, type, type, strategy);
-
-	if (!OidIsValid(operator))
-		elog(ERROR, "operator family %u has no operator %d for type %u", opfamily, strategy, type);
-	return operator;
-}
-
 static void
 begin_sort(RoseResort *resort)
 {
@@ -169,16 +159,16 @@ begin_sort(RoseResort *resort)
 		const RoseKeyColumnDisk *def = &schema->keys[n].def;
 
 		attnos[n] = def->attno;
-		operators[n] = find_operator(def->opfamily, def->opcintype, BTLessStrategyNumber);
+		operators[n] = rose_key_operator(def->opfamily, def->opcintype, BTLessStrategyNumber);
 		collations[n] = def->collation;
 	}
 	if (resort->rows_only)
 	{
 		attnos[n] = resort_attno(resort, RESORT_SPELLING);
-		operators[n++] = find_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTLessStrategyNumber);
+		operators[n++] = rose_key_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTLessStrategyNumber);
 	}
 	attnos[n] = resort_attno(resort, RESORT_SEQ);
-	operators[n++] = find_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTGreaterStrategyNumber);
+	operators[n++] = rose_key_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTGreaterStrategyNumber);
 	resort->in = MakeSingleTupleTableSlot(tupdesc, &TTSOpsVirtual);
 	resort->out = MakeSingleTupleTableSlot(tupdesc, &TTSOpsMinimalTuple);
 	resort->sort = tuplesort_begin_heap(tupdesc, n, attnos, operators, collations, nulls_first,
@@ -307,11 +297,9 @@ read_component(RoseResort *resort, RoseView *view, int index)
 	rose_component_cursor_free(cursor);
 }
 
-/* RoseTailReplayCallback */
 static void
-read_record(void *arg, const RoseTailRecord *record)
+read_record(RoseResort *resort, const RoseTailRecord *record)
 {
-	RoseResort *resort = arg;
 	RoseRow		row = {0};
 
 	CHECK_FOR_INTERRUPTS();
@@ -330,6 +318,20 @@ note_tail_layout(void *arg, const RoseLayout *layout)
 	RoseResort *resort = arg;
 
 	resort->tail_natts = layout->natts;
+}
+
+static void
+read_tail(RoseResort *resort, Relation rel)
+{
+	RoseTailReader *reader;
+	RoseTailRecord record;
+
+	resort->tail_natts = resort->schema->natts;
+	reader = rose_tail_reader_create(rel, resort->tail_natts, note_tail_layout, resort,
+									 resort->context);
+	while (rose_tail_reader_next(reader, &record))
+		read_record(resort, &record);
+	rose_tail_reader_free(reader);
 }
 
 RoseResort *
@@ -356,9 +358,7 @@ rose_resort_begin(RoseTree *tree, bool rows_only)
 	begin_sort(resort);
 	for (int i = 0; i < view->manifest.ncomponents; i++)
 		read_component(resort, view, i);
-	resort->tail_natts = resort->schema->natts;
-	rose_tail_replay(tree->rel, &tree->shared->store, resort->schema->natts,
-					 read_record, note_tail_layout, resort);
+	read_tail(resort, tree->rel);
 	tuplesort_performsort(resort->sort);
 	ROSE_STOP_POINT("resort-sorted");
 	MemoryContextSwitchTo(old);

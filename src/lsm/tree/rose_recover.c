@@ -15,19 +15,21 @@
  *
  * Private runs whose owner aborted are left for merges, which drop them.
  *
+ * Filling C0 is done in parts and can be interrupted; the next one who touches the table goes on (rose_recover_c0.c).
+ * Before the restart C0 may have used all of the arena, or there was a larger one.  What does not fit goes to runs, past memory
+ * (rose_recover_runs.c).  Only if the manifest has no room for those are spills of others waited for.
+ *
  * If components are sorted by other versions of collations than the server has, nothing can be done with
  * the table before REINDEX, which reads the tail log itself; so that is left where it is, and takes no memory.
  *
- * Before the restart C0 may have used all of the arena, so a table that does not
- * fit takes from what is reserved for spills.
- *
- * Locking: attach_lock keeps others out; C0 is replayed in one writing
- * section.  An error or a lack of memory leaves the entry as not recovered,
- * and the next try starts from nothing.
+ * Locking: ROSE_LOCK_RECOVER, a heavyweight lock, keeps others out, so whoever waits for a recovery can be
+ * cancelled, too.  An error leaves the entry as not recovered.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include "lsm/tree/rose_recover_internal.h"
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
@@ -38,17 +40,18 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
-/* When the arena is full: how often and how long to wait for spills of others. */
+/* When neither arena nor manifest has room: how often and how long to wait for spills and merges of others. */
 #define ROSE_RECOVER_TRIES		100
 #define ROSE_RECOVER_WAIT_MS	100
 
 RoseEpochCommittedHook rose_epoch_committed_hook = NULL;
 
-/* How the file is to be read: found before any lock is taken, because it takes looks into catalogs. */
+/* How the file is to be read: found before ROSE_LOCK_RECOVER is taken, because it takes looks into catalogs. */
 typedef struct FileReading
 {
 	RoseSchema *schema;
@@ -68,7 +71,7 @@ typedef struct PendingVerdicts
 
 /*
  * Ask about pending runs, which may need a look into catalogs.  So this comes
- * before attach_lock is taken; no new pending run can come up until the table is
+ * before ROSE_LOCK_RECOVER is taken; no new pending run can come up until the table is
  * recovered.
  */
 static void
@@ -106,7 +109,7 @@ is_committed(const PendingVerdicts *verdicts, uint32 id)
 	return false;
 }
 
-/* Make pending runs live or remove them.  REQUIRES: attach_lock exclusive. */
+/* Make pending runs live or remove them.  REQUIRES: ROSE_LOCK_RECOVER. */
 static void
 settle_pending(RoseTree *tree, const RoseManifest *manifest,
 			   const PendingVerdicts *verdicts)
@@ -131,167 +134,81 @@ settle_pending(RoseTree *tree, const RoseManifest *manifest,
 
 /* ---- tail log ---- */
 
-typedef enum TailRecordFate
+static RoseTailFate
+fate_of_top(RoseTailFates *fates, TransactionId xid)
 {
-	TAIL_RECORD_ABORTED,		/* or its transaction died with the server */
-	TAIL_RECORD_OPEN,			/* of a prepared transaction */
-	TAIL_RECORD_COMMITTED
-} TailRecordFate;
-
-typedef struct TailReplay
-{
-	RoseTree   *tree;
-	const RoseMetaInfo *meta;
-	RoseSchema	schema;			/* the same but for the descriptor of the rows at hand */
-	uint64		max_seq;
-	bool		full;			/* the arena has no room; skip the rest */
-
-	/* the answer for the last transaction */
-	bool		have_last;
-	FullTransactionId last_xid;
-	TransactionId last_subxid;
-	TailRecordFate last_fate;
-} TailReplay;
-
-static TailRecordFate
-find_fate(FullTransactionId full_xid, TransactionId subxid)
-{
-	TransactionId xid = XidFromFullTransactionId(full_xid);
-
+	if (fates->open != NIL && list_member_oid(fates->open, xid))
+		return ROSE_TAIL_OPEN;
 	if (TransactionIdIsInProgress(xid))
 	{
-		if (TransactionIdIsValid(subxid) && TransactionIdDidAbort(subxid))
-			return TAIL_RECORD_ABORTED;
-		return TAIL_RECORD_OPEN;
+		fates->open = lappend_oid(fates->open, xid);
+		return ROSE_TAIL_OPEN;
 	}
-	if (!TransactionIdDidCommit(xid))
-		return TAIL_RECORD_ABORTED;
-	if (TransactionIdIsValid(subxid) && !TransactionIdDidCommit(subxid))
-		return TAIL_RECORD_ABORTED;
-	return TAIL_RECORD_COMMITTED;
+	return TransactionIdDidCommit(xid) ? ROSE_TAIL_COMMITTED : ROSE_TAIL_ABORTED;
 }
 
-static TailRecordFate
-fate_of_record(TailReplay *replay, const RoseVersion *version)
+static RoseTailFate
+find_fate(RoseTailFates *fates, FullTransactionId full_xid, TransactionId subxid)
 {
-	if (!replay->have_last ||
-		!FullTransactionIdEquals(replay->last_xid, version->xid) ||
-		replay->last_subxid != version->subxid)
+	RoseTailFate fate = fate_of_top(fates, XidFromFullTransactionId(full_xid));
+
+	if (!TransactionIdIsValid(subxid))
+		return fate;
+	if (fate == ROSE_TAIL_OPEN && TransactionIdDidAbort(subxid))
+		return ROSE_TAIL_ABORTED;
+	if (fate == ROSE_TAIL_COMMITTED && !TransactionIdDidCommit(subxid))
+		return ROSE_TAIL_ABORTED;
+	return fate;
+}
+
+RoseTailFate
+rose_tail_fate(RoseTailFates *fates, const RoseVersion *version)
+{
+	if (!fates->have_last ||
+		!FullTransactionIdEquals(fates->last_xid, version->xid) ||
+		fates->last_subxid != version->subxid)
 	{
-		replay->last_fate = find_fate(version->xid, version->subxid);
-		replay->last_xid = version->xid;
-		replay->last_subxid = version->subxid;
-		replay->have_last = true;
+		fates->last_fate = find_fate(fates, version->xid, version->subxid);
+		fates->last_xid = version->xid;
+		fates->last_subxid = version->subxid;
+		fates->have_last = true;
 	}
-	return replay->last_fate;
+	return fates->last_fate;
 }
 
-/* RoseTailReplayCallback */
-static void
-replay_record(void *arg, const RoseTailRecord *record)
+void
+rose_recover_check_layout(Relation rel, const RoseMetaInfo *meta, const RoseLayout *layout)
 {
-	TailReplay *replay = arg;
-	const RoseSchema *schema = &replay->schema;
-	RoseC0Shared *c0 = &replay->tree->shared->c0;
-	TailRecordFate fate;
-	RoseMemPending pending;
-	Datum		key[INDEX_MAX_KEYS];
-
-	replay->max_seq = Max(replay->max_seq, record->version.seq);
-	if (replay->full)
-		return;
-	fate = fate_of_record(replay, &record->version);
-	if (fate == TAIL_RECORD_ABORTED ||
-		(fate == TAIL_RECORD_COMMITTED && record->version.op == ROSE_OP_LOCK))
-		return;
-	if (schema->nkeys > 0 && record->row == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("tail log of relation \"%s\" has a record without a key",
-						RelationGetRelationName(replay->tree->rel))));
-
-	rose_key_from_tuple(schema, record->row, record->version.rowid, key);
-	if (!rose_c0_prepare(c0, schema, &record->version, key, record->row, &pending))
-	{
-		replay->full = true;
-		return;
-	}
-	if (fate == TAIL_RECORD_COMMITTED)
-		rose_memtable_set_hint(pending.entry, ROSE_MEM_HINT_COMMITTED);
-	rose_c0_link(c0, &pending);
-}
-
-/*
- * RoseTailLayoutCallback.  A column of the key keeps its storage as long as the file, so the
- * comparators stay.  A column that was added later may have been taken back, and another be in its place:
- * rows with the first one are aborted.
- */
-static void
-replay_layout(void *arg, const RoseLayout *layout)
-{
-	TailReplay *replay = arg;
-	const RoseMetaInfo *meta = replay->meta;
-
 	if (layout->natts < meta->layout_natts ||
 		(meta->layout_natts > 0 &&
 		 rose_layout_physical(layout, meta->layout_natts) != meta->layout_physical))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("tail log of relation \"%s\" contradicts the table's file",
-						RelationGetRelationName(replay->tree->rel)),
+						RelationGetRelationName(rel)),
 				 errdetail("It stores the columns that the file was made with in another way.")));
-	replay->schema.tupdesc = rose_layout_tupdesc(layout);
-	replay->schema.natts = layout->natts;
 }
 
-/* Replay with a part of the arena that only spills may use, or without it. */
-static void
-replay_segments(TailReplay *replay, bool use_reserve)
+void
+rose_recover_check_key(Relation rel, const RoseMetaInfo *meta, const RoseTailRecord *record)
 {
-	RoseTree   *tree = replay->tree;
-
-	rose_arena_use_reserve = use_reserve;
-	PG_TRY();
-	{
-		rose_tail_replay(tree->rel, &tree->shared->store, replay->schema.natts,
-						 replay_record, replay_layout, replay);
-	}
-	PG_FINALLY();
-	{
-		rose_arena_use_reserve = false;
-	}
-	PG_END_TRY();
+	if (meta->nkeys > 0 && record->row == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("tail log of relation \"%s\" has a record without a key",
+						RelationGetRelationName(rel))));
 }
 
-/* Fill C0 from the tail log; false if it does not fit. */
+/* Into C0, or else to runs.  retry: there was no room for either before. */
 static bool
-replay_tail(RoseTree *tree, const RoseSchema *schema, const RoseMetaInfo *meta,
-			uint64 next_seq, bool use_reserve)
+replay_tail(RoseTree *tree, const FileReading *reading, const RoseMetaInfo *meta,
+			uint64 next_seq, bool retry)
 {
-	RoseC0Shared *c0 = &tree->shared->c0;
-	TailReplay	replay = {0};
-
-	replay.tree = tree;
-	replay.meta = meta;
-	replay.schema = *schema;
-	rose_c0_write_begin(c0);
-	rose_c0_clear(c0);			/* what a failed try left */
-	tree->shared->fed_by = meta->fed_by;
-	if (meta->ntails > 0)
-		replay_segments(&replay, use_reserve);
-	if (replay.full)
-		rose_c0_clear(c0);
-	else if (meta->ntails > 0)
-		rose_c0_set_tail_segment(c0, meta->tails[meta->ntails - 1].id);
-	next_seq = Max(next_seq, replay.max_seq + 1);
-	rose_c0_set_next_sequence(c0, next_seq);
-	if (meta->ntails > 0 && !replay.full && rose_c0_is_empty(c0))
-		rose_tail_drop_all(tree->rel, &tree->shared->store, next_seq);
-	rose_c0_write_end(c0);
-	return !replay.full;
+	return rose_recover_c0(tree, reading->schema, meta, next_seq, retry, reading->again) ||
+		rose_recover_runs(tree, reading->schema, meta, next_seq);
 }
 
-/* Nobody can use the tail log.  REQUIRES: attach_lock exclusive. */
+/* Nobody can use the tail log.  REQUIRES: ROSE_LOCK_RECOVER. */
 static void
 leave_tail(RoseTree *tree, const RoseMetaInfo *meta, uint64 next_seq)
 {
@@ -303,10 +220,10 @@ leave_tail(RoseTree *tree, const RoseMetaInfo *meta, uint64 next_seq)
 	rose_c0_write_end(c0);
 }
 
-/* REQUIRES: attach_lock exclusive.  False if C0 does not fit the arena. */
+/* REQUIRES: ROSE_LOCK_RECOVER.  False if there is no room for what the tail log has. */
 static bool
 try_recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdicts,
-			bool use_reserve)
+			bool retry)
 {
 	RoseTreeShared *shared = tree->shared;
 	RoseMetaInfo meta;
@@ -323,14 +240,14 @@ try_recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *v
 
 	if (!reading->again)
 		settle_pending(tree, &manifest, verdicts);
-	ROSE_STOP_POINT("recover-settled"); /* under attach_lock */
+	ROSE_STOP_POINT("recover-settled"); /* no LWLock */
 	if (reading->adopt)
 		rose_meta_adopt(tree->rel, &reading->meta);
 	if (reading->other_order)
 		leave_tail(tree, &meta, next_seq);
-	else if (!replay_tail(tree, reading->schema, &meta, next_seq, use_reserve))
+	else if (!replay_tail(tree, reading, &meta, next_seq, retry))
 		return false;
-	ROSE_STOP_POINT("recover-replayed");	/* under attach_lock */
+	ROSE_STOP_POINT("recover-replayed");	/* no LWLock */
 
 	shared->hash_functions = reading->schema->hash_functions;
 	pg_write_barrier();			/* what the tail log has before the table can be used */
@@ -347,7 +264,7 @@ report_no_room(RoseTree *tree)
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("could not load the unmerged changes of table \"%s\" into memory",
 					RelationGetRelationName(tree->rel)),
-			 errdetail("Memtables of other tables hold %zu of %zu kB.",
+			 errdetail("Memtables of other tables hold %zu of %zu kB, and the table has too many components for another one.",
 					   rose_arena_used_bytes() / 1024, rose_arena_total_bytes() / 1024),
 			 errhint("Try again when other tables were spilled, or increase rose.memtable_size and restart the server.")));
 }
@@ -440,26 +357,26 @@ look_at_order(RoseTree *tree, FileReading *reading)
 		take_facts(reading, &now);
 }
 
-/* Until C0 is filled; one that does not fit waits for spills of others. */
+static bool
+is_recovered(const RoseTreeShared *shared, const FileReading *reading)
+{
+	return reading->again ? !shared->other_order : shared->recovered;
+}
+
+/* Until it is done; what fits nowhere waits for spills and merges of others. */
 static void
 recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdicts)
 {
-	RoseTreeShared *shared = tree->shared;
-
 	for (int i = 0; i < ROSE_RECOVER_TRIES; i++)
 	{
 		bool		done;
 
-		LWLockAcquire(&shared->attach_lock, LW_EXCLUSIVE);
-		done = (reading->again ? !shared->other_order : shared->recovered) ||
+		LockPage(tree->rel, ROSE_LOCK_RECOVER, ExclusiveLock);
+		done = is_recovered(tree->shared, reading) ||
 			try_recover(tree, reading, verdicts, i > 0);
-		LWLockRelease(&shared->attach_lock);
+		UnlockPage(tree->rel, ROSE_LOCK_RECOVER, ExclusiveLock);
 		if (done)
 			return;
-		if (i == 0)
-			continue;			/* with the reserve, at once */
-		if (rose_arena_used_bytes() == 0)
-			break;				/* nobody to wait for */
 
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 ROSE_RECOVER_WAIT_MS, PG_WAIT_EXTENSION);
@@ -467,6 +384,15 @@ recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdi
 		CHECK_FOR_INTERRUPTS();
 	}
 	report_no_room(tree);
+}
+
+bool
+rose_recovery_is_under_way(Relation rel)
+{
+	if (!ConditionalLockPage(rel, ROSE_LOCK_RECOVER, ExclusiveLock))
+		return true;
+	UnlockPage(rel, ROSE_LOCK_RECOVER, ExclusiveLock);
+	return false;
 }
 
 void

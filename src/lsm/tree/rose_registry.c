@@ -21,8 +21,7 @@
  * full barrier) checks the incarnation.  Eviction clears the incarnation, then (after
  * a full barrier) looks for pins.  So at least one of them sees the other.
  *
- * Order: registry lock before the locks of a table.  attach_lock is taken
- * without the registry lock.
+ * Order: registry lock before the locks of a table.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,7 +49,6 @@ typedef struct RoseRegistryShared
 {
 	LWLock		lock;			/* the hash */
 	int			lock_tranche;	/* constant */
-	int			attach_tranche; /* constant */
 	int			memory_tranche; /* constant */
 	uint32		nbuckets;		/* constant */
 	uint64		last_incarnation;	/* lock, exclusive */
@@ -118,7 +116,6 @@ static void
 init_registry(void)
 {
 	registry->lock_tranche = LWLockNewTrancheId();
-	registry->attach_tranche = LWLockNewTrancheId();
 	registry->memory_tranche = LWLockNewTrancheId();
 	registry->nbuckets = bucket_count();
 	registry->last_incarnation = 0;
@@ -141,7 +138,6 @@ rose_registry_shmem_init(bool found)
 	if (!exists)
 		init_registry();
 	LWLockRegisterTranche(registry->lock_tranche, "RoseRegistry");
-	LWLockRegisterTranche(registry->attach_tranche, "RoseAttach");
 	LWLockRegisterTranche(registry->memory_tranche, "RoseRegistryMemory");
 
 	registry_places = ShmemInitStruct("rose table entries", places_size(), &exists);
@@ -284,8 +280,8 @@ init_entry(RoseTreeShared *shared, RelFileLocator locator, Oid relid)
 {
 	shared->locator = locator;
 	pg_atomic_init_u32(&shared->relid, relid);
-	LWLockInitialize(&shared->attach_lock, registry->attach_tranche);
 	shared->recovered = false;
+	shared->replay.begun = false;
 	shared->fed_by = InvalidOid;
 	rose_c0_init(&shared->c0, 1);
 	rose_store_shared_init(&shared->store, shared->locator);

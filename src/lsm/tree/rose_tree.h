@@ -6,7 +6,7 @@
  *
  * The registry is a shared hash keyed by the file's locator.  The first backend
  * that touches a table after a start of the server makes its entry and recovers
- * it under attach_lock: replays the tail log into C0 and promotes or discards
+ * it under ROSE_LOCK_RECOVER: replays the tail log into C0 and promotes or discards
  * pending runs.
  *
  * An entry may be evicted when there are more than rose.max_tables, nobody pins the table and
@@ -27,6 +27,14 @@
 #include "memtable/rose_c0.h"
 #include "store/rose_store.h"
 
+/* How far the tail log has come to C0; all of it: ROSE_LOCK_RECOVER. */
+typedef struct RoseReplayShared
+{
+	bool		begun;			/* C0 has what is before ... */
+	RoseTailPosition position;	/* ... this */
+	uint64		max_seq;		/* that it has, left out or not */
+} RoseReplayShared;
+
 typedef struct RoseTreeShared
 {
 	RelFileLocator locator;		/* constant */
@@ -36,12 +44,12 @@ typedef struct RoseTreeShared
 								 * registry lock */
 	pg_atomic_uint32 relid;		/* relation that opened it last (a rewrite gives
 								 * a file another owner); no lock */
-	LWLock		attach_lock;	/* recovered */
-	bool		recovered;		/* set once, under attach_lock; read without */
+	bool		recovered;		/* set once, under ROSE_LOCK_RECOVER; read without */
+	RoseReplayShared replay;	/* until recovered */
 	uint64		hash_functions; /* by which partitions of keys are found; set with recovered */
 	bool		other_order;	/* components are sorted by other versions of collations than the server
 								 * has now, and the tail log is not read; set with recovered,
-								 * cleared by REINDEX under attach_lock */
+								 * cleared by REINDEX under ROSE_LOCK_RECOVER */
 	Oid			fed_by;			/* subscription feeding it, 0 = none; writing section of c0 */
 	RoseC0Shared c0;			/* see rose_c0.h */
 	RoseStoreShared store;		/* see rose_store.h */
@@ -202,7 +210,16 @@ extern const RoseManifest *rose_tree_manifest(RoseTree *tree);
 typedef bool (*RoseEpochCommittedHook) (Oid subid, uint64 epoch);
 extern RoseEpochCommittedHook rose_epoch_committed_hook;
 
-/* Heavyweight page locks that serialise maintenance of a table. */
+/*
+ * Does another process recover this table just now?  Who has others to look after need not wait for it.
+ */
+extern bool rose_recovery_is_under_way(Relation rel);
+
+/*
+ * Heavyweight page locks.  RECOVER comes before the others: it is held while the table is recovered, and nothing can be
+ * done with it before.  SPILL and MERGE serialise maintenance of a table.
+ */
+#define ROSE_LOCK_RECOVER	((BlockNumber) 0xFFFFFFF2)
 #define ROSE_LOCK_SPILL		((BlockNumber) 0xFFFFFFF0)
 #define ROSE_LOCK_MERGE		((BlockNumber) 0xFFFFFFF1)
 
