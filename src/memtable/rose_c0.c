@@ -200,48 +200,59 @@ rose_c0_set_tail_segment(RoseC0Shared *c0, uint32 segment)
 		c0->memtables[c0->active].tail_segment = segment;
 }
 
-/* REQUIRES: both locks, exclusive. */
-static void
-free_memtable(RoseC0Shared *c0, int slot)
+/* REQUIRES: that nobody reads the C0; write_lock. */
+void
+rose_c0_clear(RoseC0Shared *c0)
+{
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		rose_arena_release(&c0->memtables[slot]);
+	memset(c0->memtables, 0, sizeof(c0->memtables));	/* also makes them FREE */
+	c0->active = -1;
+	LWLockRelease(&c0->reclaim_lock);
+}
+
+/*
+ * Readers may keep us waiting for reclaim_lock.  So it is taken with nothing held that a writer wants: the memtable is
+ * dead to readers first, and its slot is free for writers in the end.  Nobody else touches one that is dead.
+ */
+void
+rose_c0_retire(RoseC0Shared *c0, int slot)
 {
 	RoseMemtableShared *memtable = &c0->memtables[slot];
 
-	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
-	Assert(LWLockHeldByMeInMode(&c0->reclaim_lock, LW_EXCLUSIVE));
+	Assert(memtable->state == ROSE_MEMTABLE_FROZEN || memtable->state == ROSE_MEMTABLE_LEAVING);
+
+	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	memtable->state = ROSE_MEMTABLE_DEAD;
+	memtable->id = 0;
+	LWLockRelease(&c0->reclaim_lock);
 
 	rose_arena_release(memtable);
+
+	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 	memset(memtable, 0, sizeof(RoseMemtableShared));	/* also makes it FREE */
-	if (c0->active == slot)
-		c0->active = -1;
+	LWLockRelease(&c0->write_lock);
 }
 
 void
 rose_c0_drop_unused(RoseC0Shared *c0)
 {
-	if (c0->active < 0 || c0->memtables[c0->active].nentries > 0)
-		return;
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
-	free_memtable(c0, c0->active);
-	LWLockRelease(&c0->reclaim_lock);
-}
+	int			slot;
 
-void
-rose_c0_clear(RoseC0Shared *c0)
-{
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		free_memtable(c0, slot);
-	LWLockRelease(&c0->reclaim_lock);
-}
-
-void
-rose_c0_retire(RoseC0Shared *c0, int slot)
-{
 	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
-	free_memtable(c0, slot);
-	LWLockRelease(&c0->reclaim_lock);
+	slot = c0->active;
+	if (slot >= 0 && c0->memtables[slot].nentries == 0)
+	{
+		c0->memtables[slot].state = ROSE_MEMTABLE_LEAVING;
+		c0->active = -1;
+	}
+	else
+		slot = -1;
 	LWLockRelease(&c0->write_lock);
+	if (slot >= 0)
+		rose_c0_retire(c0, slot);
 }
 
 void
@@ -360,13 +371,9 @@ rose_c0_covered_tail(RoseC0Shared *c0, uint64 epoch)
 void
 rose_c0_retire_covered(RoseC0Shared *c0, uint64 epoch)
 {
-	LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 		if (is_covered(&c0->memtables[slot], epoch))
-			free_memtable(c0, slot);
-	LWLockRelease(&c0->reclaim_lock);
-	LWLockRelease(&c0->write_lock);
+			rose_c0_retire(c0, slot);
 }
 
 /* ---- questions ---- */
@@ -487,6 +494,9 @@ rose_c0_describe(RoseC0Shared *c0, RoseMemtableShared memtables[ROSE_MAX_MEMTABL
 	LWLockAcquire(&c0->write_lock, LW_SHARED);
 	memcpy(memtables, c0->memtables, sizeof(c0->memtables));
 	LWLockRelease(&c0->write_lock);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (memtables[slot].state == ROSE_MEMTABLE_LEAVING || memtables[slot].state == ROSE_MEMTABLE_DEAD)
+			memset(&memtables[slot], 0, sizeof(RoseMemtableShared));
 }
 
 bool

@@ -28,7 +28,7 @@
 struct RoseC0Shared
 {
 	LWLock		write_lock;
-	LWLock		reclaim_lock;	/* after write_lock */
+	LWLock		reclaim_lock;	/* exclusive: not while write_lock is held, but to clear */
 	uint64		next_seq;		/* write_lock */
 	int			active;			/* slot of the active memtable or -1; write_lock */
 	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
@@ -126,13 +126,11 @@ extern uint64 rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArena
 /*
  * These REQUIRE a writing section.
  *
- * set_tail_segment: segments of the tail log up to this one make the active memtable durable.  drop_unused: free an
- * active memtable that a write had no room in after all.  freeze: the active memtable's
- * slot, or -1 if it is empty or no slot is free for a new one (may_freeze asks before); the next prepare makes the
- * new one.  clear: free everything.
+ * set_tail_segment: segments of the tail log up to this one make the active memtable durable.  freeze: the active
+ * memtable's slot, or -1 if it is empty or no slot is free for a new one (may_freeze asks before); the next prepare
+ * makes the new one.  clear: free everything, of a C0 that nobody reads.
  */
 extern void rose_c0_set_tail_segment(RoseC0Shared *c0, uint32 segment);
-extern void rose_c0_drop_unused(RoseC0Shared *c0);
 extern bool rose_c0_may_freeze(const RoseC0Shared *c0);
 extern int	rose_c0_freeze(RoseC0Shared *c0);
 extern void rose_c0_clear(RoseC0Shared *c0);
@@ -147,8 +145,10 @@ typedef struct RoseFrozenMemtable
 } RoseFrozenMemtable;
 
 /*
- * These are sections of their own.  Who calls them sees to it that nobody else retires memtables.
+ * These are sections of their own.  Who calls them sees to it that nobody else retires frozen memtables.  Retiring waits
+ * for reading sections to end, and nobody waits for that: neither readers nor writers.
  *
+ * drop_unused: retire an active memtable that a write had no room in after all.
  * oldest_frozen: slot of the oldest frozen memtable whose rows are in no pending run, or -1; oldest_frozen_for: if
  * it was frozen for this epoch.  describe_frozen: see there.  retire: give it back, since its rows are where readers will find
  * them.  set_pending: its rows are in a pending run of this epoch.
@@ -156,6 +156,7 @@ typedef struct RoseFrozenMemtable
 extern int	rose_c0_oldest_frozen(RoseC0Shared *c0);
 extern int	rose_c0_oldest_frozen_for(RoseC0Shared *c0, uint64 epoch);
 extern void rose_c0_describe_frozen(RoseC0Shared *c0, int slot, RoseFrozenMemtable *frozen);
+extern void rose_c0_drop_unused(RoseC0Shared *c0);
 extern void rose_c0_retire(RoseC0Shared *c0, int slot);
 extern void rose_c0_set_pending(RoseC0Shared *c0, int slot, uint64 epoch);
 
@@ -174,7 +175,9 @@ extern void rose_c0_retire_covered(RoseC0Shared *c0, uint64 epoch);
 static inline bool
 rose_c0_has_memtable(const RoseC0Shared *c0, int slot)
 {
-	return *(const volatile RoseMemtableState *) &c0->memtables[slot].state != ROSE_MEMTABLE_FREE;
+	RoseMemtableState state = *(const volatile RoseMemtableState *) &c0->memtables[slot].state;
+
+	return state == ROSE_MEMTABLE_ACTIVE || state == ROSE_MEMTABLE_FROZEN;
 }
 
 extern uint64 rose_c0_memtable_id(const RoseC0Shared *c0, int slot);	/* 0: none */

@@ -28,21 +28,13 @@ void
 rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 					 const RoseSchema *schema, int slot)
 {
-	RoseMemtableShared *memtable = &c0->memtables[slot];
-
 	cursor->c0 = c0;
 	cursor->schema = schema;
 	cursor->slot = slot;
 	cursor->current = 0;
 	cursor->ahead.leaf = 0;
 	cursor->ahead.row_bytes = 0;
-	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
-	{
-		cursor->memtable_id = 0;
-		return;
-	}
-	pg_read_barrier();			/* state before what it publishes */
-	cursor->memtable_id = memtable->id;
+	cursor->memtable_id = rose_c0_memtable_id(c0, slot);
 }
 
 bool
@@ -214,7 +206,7 @@ rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *con
 	{
 		const RoseMemtableShared *memtable = &c0->memtables[slot];
 
-		if (*(volatile const RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
+		if (!rose_c0_has_memtable(c0, slot))
 			continue;
 		pg_read_barrier();		/* state before what it publishes */
 		if (!ascending || !ends_before(memtable, schema, keys[0]))
@@ -259,9 +251,9 @@ rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq)
 	RoseMemtableShared *memtable = &c0->memtables[slot];
 	RoseArenaPtr ptr;
 
-	if (*(volatile RoseMemtableState *) &memtable->state == ROSE_MEMTABLE_FREE)
+	if (!rose_c0_has_memtable(c0, slot))
 		return 0;
-	pg_read_barrier();
+	pg_read_barrier();			/* state before what it publishes */
 	ptr = rose_seqindex_find(memtable, seq);
 	return ptr != 0 && rose_memlist_is_linked(ptr) ? ptr : 0;
 }

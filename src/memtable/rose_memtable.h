@@ -9,9 +9,9 @@
  * written and memtables are frozen and freed.
  *
  * A memtable is born (FREE to ACTIVE) and frozen in a writing section alone, so a
- * reader may see a slot come to life; it dies when no reading section is under way.  A
- * reader that missed one being born misses only versions that were written
- * after it looked.  In a reading section readers walk the sorted list without any further
+ * reader may see a slot come to life; it dies when no reading section is under way, and
+ * writers do not wait for that.  A reader that missed one being born misses only versions
+ * that were written after it looked.  In a reading section readers walk the sorted list without any further
  * lock while a writer appends.
  *
  * README.md beside this file tells the rest.
@@ -36,17 +36,20 @@ typedef enum RoseMemtableState
 {
 	ROSE_MEMTABLE_FREE = 0,
 	ROSE_MEMTABLE_ACTIVE,
-	ROSE_MEMTABLE_FROZEN
+	ROSE_MEMTABLE_FROZEN,
+	ROSE_MEMTABLE_LEAVING,		/* nobody begins to read it; who has begun may go on */
+	ROSE_MEMTABLE_DEAD			/* nobody reads it; its memory is being given back */
 } RoseMemtableState;
 
 typedef struct RoseMemtableShared
 {
 	/*
 	 * Set under write_lock when the slot is FREE, then published by state;
-	 * cleared under write_lock and reclaim_lock, both exclusive.
+	 * cleared under reclaim_lock exclusive.
 	 */
 	uint64		id;				/* never reused within a server start; 0 = none */
-	RoseMemtableState state;	/* ACTIVE to FROZEN under write_lock alone */
+	RoseMemtableState state;	/* under write_lock, but for DEAD: under reclaim_lock
+								 * exclusive */
 	RoseArenaPtr head;			/* before the first entry of the sorted list */
 	RoseArenaPtr tree;			/* root of the tree over it; write_lock,
 								 * lock-free readers */

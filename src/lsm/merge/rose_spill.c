@@ -438,8 +438,8 @@ rose_spill_freeze_active(RoseTreeShared *shared)
 	RoseC0Shared *c0 = &shared->c0;
 	bool		freeze;
 
-	rose_c0_write_begin(c0);
 	rose_c0_drop_unused(c0);
+	rose_c0_write_begin(c0);
 	freeze = rose_c0_may_freeze(c0);
 	if (freeze)
 	{
