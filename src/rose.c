@@ -12,6 +12,7 @@
 
 #include "fmgr.h"
 #include "indexam/rose_indexam.h"
+#include "lsm/component/rose_component.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/read/rose_tid.h"
@@ -99,6 +100,7 @@ _PG_init(void)
 	rose_store_define_settings();
 	rose_registry_define_settings();
 	rose_spill_define_settings();
+	rose_component_define_settings();
 	rose_merge_define_settings();
 	rose_tableam_define_settings();
 	rose_worker_define_settings();

@@ -18,7 +18,6 @@
 #define BITS_PER_BLOCK		(ROSE_BLOOM_BLOCK_SIZE * 8)
 #define BITS_PER_PROBE		9
 #define PROBES_PER_MIX		7	/* nine-bit fields in 64 bits */
-#define MAX_PROBES			16
 
 StaticAssertDecl((1 << BITS_PER_PROBE) == BITS_PER_BLOCK, "a probe addresses a block's bits");
 
@@ -47,7 +46,7 @@ rose_bloom_shape(uint64 nkeys, double bits_per_key)
 
 	/* ln 2 * bits a key is best for a flat filter; blocks want slightly fewer */
 	nprobes = (int) (bits_per_key * 0.65);
-	shape.nprobes = (uint8) Max(1, Min(MAX_PROBES, nprobes));
+	shape.nprobes = (uint8) Max(1, Min(ROSE_BLOOM_MAX_PROBES, nprobes));
 	return shape;
 }
 

@@ -24,6 +24,7 @@
 #include "storage/bufpage.h"
 
 #define ROSE_BLOOM_BLOCK_SIZE	64	/* bytes */
+#define ROSE_BLOOM_MAX_PROBES	16
 
 #define ROSE_BLOOM_BLOCKS_PER_PAGE \
 	((int) ((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) / ROSE_BLOOM_BLOCK_SIZE))

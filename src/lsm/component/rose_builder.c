@@ -5,8 +5,8 @@
  *	  filter and footer out.
  *
  * Everything is written once, front to back: a leaf when the next row does not
- * fit it, inner pages when they are full, and at the end the Bloom filter,
- * which is kept in memory until then, and the footer.  Nothing refers to the
+ * fit it, inner pages when they are full, parts of the Bloom filter when they have all of their
+ * keys (rose_filter_build.c), and at the end the footer.  Nothing refers to the
  * new pages until the caller publishes the manifest entry, so a builder that
  * dies leaves only blocks of an owner that is not live.
  *
@@ -20,12 +20,6 @@
 #include "lsm/component/rose_builder_internal.h"
 
 #include "utils/memutils.h"
-
-/* Bits of the Bloom filter for a key: about 1 % false positives ... */
-#define BLOOM_BITS_PER_KEY		10.0
-
-/* ... and 0.2 % where few keys are: see ROSE_BUILD_UPPER. */
-#define BLOOM_BITS_UPPER		16.0
 
 /* Values above this size in rows above ROSE_OVERFLOW_ROW_SIZE overflow. */
 #define OVERFLOW_WORTHWHILE		256
@@ -79,16 +73,8 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 
 	/* nobody looks for a row by its hidden row id but with a component in hand */
 	if (schema->nkeys > 0 && schema->hashable)
-	{
-		builder->bloom = rose_bloom_shape(Max(expected_rows, 1),
-										  (options & ROSE_BUILD_UPPER) != 0 ?
-										  BLOOM_BITS_UPPER : BLOOM_BITS_PER_KEY);
-		builder->bloom_bits = MemoryContextAllocExtended(own,
-														 rose_bloom_bytes(&builder->bloom) +
-														 PG_CACHE_LINE_SIZE,
-														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-		builder->bloom_bits = (char *) CACHELINEALIGN(builder->bloom_bits);
-	}
+		builder->filter = rose_filter_builder_create(schema, builder->owner, builder->writer,
+													 expected_rows, options, own);
 	builder->footer.min_xid = builder->footer.min_seq = PG_UINT64_MAX;
 	MemoryContextSwitchTo(old);
 	return builder;
@@ -376,29 +362,7 @@ count_row(RoseComponentBuilder *builder, const RoseVersion *version, Size row_si
 		note_owner(builder, xid);
 }
 
-/* ---- Bloom filter ---- */
-
-static void
-add_waiting_to_bloom(RoseComponentBuilder *builder)
-{
-	for (int i = 0; i < builder->nwaiting; i++)
-		rose_bloom_add(builder->bloom_bits, &builder->bloom, builder->waiting[i]);
-	builder->nwaiting = 0;
-}
-
-/*
- * A hash goes to a random place of a filter that is larger than the processor's
- * caches: ask for it now and use it when some more have come.
- */
-void
-rose_component_note_hash(RoseComponentBuilder *builder, uint64 hash)
-{
-	__builtin_prefetch(builder->bloom_bits +
-					   (Size) rose_bloom_block(&builder->bloom, hash) * ROSE_BLOOM_BLOCK_SIZE, 1);
-	builder->waiting[builder->nwaiting++] = hash;
-	if (builder->nwaiting == ROSE_BLOOM_BATCH)
-		add_waiting_to_bloom(builder);
-}
+/* ---- order ---- */
 
 bool
 rose_component_check_order(RoseComponentBuilder *builder, const RoseVersion *version, const Datum *key)
@@ -422,8 +386,11 @@ rose_component_check_order(RoseComponentBuilder *builder, const RoseVersion *ver
 	if (!builder->min_key.valid)
 		rose_key_buffer_set(&builder->min_key, schema, key);
 	builder->footer.ndistinct++;
-	if (builder->bloom.nblocks > 0)
-		rose_component_note_hash(builder, rose_key_hash(schema, key));
+	if (builder->filter == NULL)
+		return true;
+	if (builder->filter->n >= builder->filter->part_keys)
+		rose_filter_builder_end_part(builder->filter, builder->last_key.key);
+	rose_filter_builder_add(builder->filter, rose_key_hash(schema, key));
 	return true;
 }
 
@@ -543,43 +510,18 @@ rose_component_builder_add(RoseComponentBuilder *builder, const RoseRow *row)
 
 /* ---- the end ---- */
 
-/* Add a block to a list of extents. */
 static void
-extents_add(StringInfo extents, BlockNumber block)
+finish_filter(RoseComponentBuilder *builder)
 {
-	RoseExtentDisk *last = NULL;
-	RoseExtentDisk extent = {.first = block,.nblocks = 1};
+	RoseFilterBuilder *filter = builder->filter;
 
-	if (extents->len > 0)
-		last = (RoseExtentDisk *) (extents->data + extents->len - sizeof(RoseExtentDisk));
-	if (last != NULL && last->first + last->nblocks == block)
-		last->nblocks++;
-	else
-		appendBinaryStringInfo(extents, (char *) &extent, sizeof(extent));
-}
-
-static void
-write_bloom(RoseComponentBuilder *builder, StringInfo extents)
-{
-	uint32		nblocks = builder->bloom.nblocks;
-
-	add_waiting_to_bloom(builder);
-	for (uint32 from = 0; from < nblocks; from += ROSE_BLOOM_BLOCKS_PER_PAGE)
-	{
-		BlockNumber block = rose_blockwriter_reserve(builder->writer);
-		Size		bytes = (Size) Min(nblocks - from, (uint32) ROSE_BLOOM_BLOCKS_PER_PAGE) *
-			ROSE_BLOOM_BLOCK_SIZE;
-
-		rose_component_init_page(builder->page, builder->owner, ROSE_PAGE_BLOOM);
-		memcpy(builder->page + ROSE_PAGE_BODY,
-			   builder->bloom_bits + (Size) from * ROSE_BLOOM_BLOCK_SIZE, bytes);
-		rose_component_set_page_end(builder->page, ROSE_PAGE_BODY + bytes);
-		rose_blockwriter_write(builder->writer, block, builder->page);
-		extents_add(extents, block);
-		builder->footer.bloom_pages++;
-	}
-	builder->footer.bloom_nblocks = nblocks;
-	builder->footer.bloom_nprobes = builder->bloom.nprobes;
+	if (filter == NULL)
+		return;
+	if (filter->n > 0)
+		rose_filter_builder_end_part(filter, builder->last_key.key);
+	builder->footer.bloom_nblocks = filter->nblocks;
+	builder->footer.bloom_nprobes = filter->nprobes;
+	builder->footer.bloom_pages = filter->npages;
 }
 
 static void
@@ -608,10 +550,10 @@ add_section(StringInfo stream, RoseFooterSectionDisk *section, RoseFooterSection
 
 /* Append what the footer has of variable length; returns how many sections that are. */
 static int
-add_sections(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream,
-			 RoseFooterSectionDisk *sections)
+add_sections(RoseComponentBuilder *builder, StringInfo stream, RoseFooterSectionDisk *sections)
 {
 	const RoseSchema *schema = builder->schema;
+	const RoseFilterBuilder *filter = builder->filter;
 	RoseColumnDesc *descs = rose_leaf_column_descs(schema, schema->natts, NULL, NULL,
 												   CurrentMemoryContext);
 	int			n = 0;
@@ -626,20 +568,43 @@ add_sections(RoseComponentBuilder *builder, StringInfo extents, StringInfo strea
 	begin_section(stream, &sections[n], ROSE_SECTION_MAX_KEY);
 	rose_key_write(schema, builder->last_key.key, stream);
 	end_section(stream, &sections[n++]);
-	add_section(stream, &sections[n++], ROSE_SECTION_BLOOM_EXTENTS, extents->data, extents->len);
+	add_section(stream, &sections[n++], ROSE_SECTION_BLOOM_EXTENTS,
+				filter ? filter->extents->data : NULL, filter ? filter->extents->len : 0);
 	add_section(stream, &sections[n++], ROSE_SECTION_COLUMN_GROUPS, &builder->group, sizeof(builder->group));
 	add_section(stream, &sections[n++], ROSE_SECTION_LAYOUT, schema->layout->columns,
 				schema->natts * sizeof(RoseLayoutColumnDisk));
 	if (builder->nowners > 1)
 		add_section(stream, &sections[n++], ROSE_SECTION_OWNERS, builder->owners,
 					builder->nowners * sizeof(uint64));
+	if (filter != NULL && filter->nparts > 1)
+	{
+		uint64		nparts = filter->nparts;
+
+		begin_section(stream, &sections[n], ROSE_SECTION_FILTER_PARTS);
+		appendBinaryStringInfo(stream, (char *) &nparts, sizeof(nparts));
+		appendBinaryStringInfo(stream, (char *) filter->parts,
+							   filter->nparts * sizeof(RoseFilterPartDisk));
+		appendBinaryStringInfo(stream, filter->keys->data, filter->keys->len);
+		end_section(stream, &sections[n++]);
+	}
 	Assert(n <= ROSE_FOOTER_SECTIONS);
 	return n;
 }
 
+/* The oldest version that says what the component has. */
+static uint16
+footer_version(const RoseComponentBuilder *builder)
+{
+	if (builder->filter != NULL && builder->filter->nparts > 1)
+		return ROSE_COMPONENT_VERSION;
+	if (builder->has_narrow)
+		return ROSE_COMPONENT_VERSION_NARROW;
+	return builder->nowners > 1 ? ROSE_COMPONENT_VERSION_OWNERS : ROSE_COMPONENT_VERSION_ONE_OWNER;
+}
+
 /* The footer as a stream of bytes. */
 static void
-make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream)
+make_footer(RoseComponentBuilder *builder, StringInfo stream)
 {
 	const RoseSchema *schema = builder->schema;
 	RoseFooterDisk *footer = &builder->footer;
@@ -648,11 +613,10 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 	/* room for what is known last */
 	appendBinaryStringInfo(stream, (char *) footer, sizeof(*footer));
 	appendBinaryStringInfo(stream, (char *) sections, sizeof(sections));
-	footer->nsections = add_sections(builder, extents, stream, sections);
+	footer->nsections = add_sections(builder, stream, sections);
 
 	footer->magic = ROSE_FOOTER_MAGIC;
-	footer->version = builder->has_narrow ? ROSE_COMPONENT_VERSION :
-		builder->nowners > 1 ? ROSE_COMPONENT_VERSION_OWNERS : ROSE_COMPONENT_VERSION_ONE_OWNER;
+	footer->version = footer_version(builder);
 	footer->header_bytes = sizeof(*footer);
 	footer->component_id = builder->owner;
 	if (stream->len > ROSE_FOOTER_MAX_BYTES)
@@ -671,7 +635,7 @@ make_footer(RoseComponentBuilder *builder, StringInfo extents, StringInfo stream
 
 /* Returns the first block of the footer. */
 static BlockNumber
-write_footer(RoseComponentBuilder *builder, StringInfo extents)
+write_footer(RoseComponentBuilder *builder)
 {
 	StringInfoData stream;
 	BlockNumber first = rose_blockwriter_reserve(builder->writer);
@@ -679,7 +643,7 @@ write_footer(RoseComponentBuilder *builder, StringInfo extents)
 	BlockNumber previous = InvalidBlockNumber;
 
 	initStringInfo(&stream);
-	make_footer(builder, extents, &stream);
+	make_footer(builder, &stream);
 	for (int at = 0; at < stream.len; at += ROSE_PAGE_BODY_SIZE)
 	{
 		int			n = Min(stream.len - at, (int) ROSE_PAGE_BODY_SIZE);
@@ -727,19 +691,17 @@ void
 rose_component_builder_finish(RoseComponentBuilder *builder, RoseComponentEntryDisk *entry)
 {
 	MemoryContext old = MemoryContextSwitchTo(builder->context);
-	StringInfoData extents;
 	BlockNumber footer_block;
 
 	if (builder->footer.nrows == 0)
 		elog(ERROR, "component without rows");
-	initStringInfo(&extents);
 	flush_leaf(builder, InvalidBlockNumber);
 	rose_tree_builder_finish(builder->tree, &builder->group);
 	builder->group.ncolumns = builder->ncols;
 	if (builder->overflow != NULL)
 		rose_overflow_finish(builder->overflow, &builder->footer.overflow_pages);
-	write_bloom(builder, &extents);
-	footer_block = write_footer(builder, &extents);
+	finish_filter(builder);
+	footer_block = write_footer(builder);
 	rose_blockwriter_finish(builder->writer);
 	fill_entry(builder, footer_block, entry);
 	MemoryContextSwitchTo(old);

@@ -130,7 +130,7 @@ note_keys(RoseComponentBuilder *builder, const RoseRowBatch *batch)
 	int			n = batch->n - 1;
 
 	builder->footer.ndistinct += n;
-	if (builder->bloom.nblocks == 0 || n == 0)
+	if (builder->filter == NULL || n == 0)
 	{
 		assert_keys(schema, batch, NULL);
 		return;
@@ -141,7 +141,7 @@ note_keys(RoseComponentBuilder *builder, const RoseRowBatch *batch)
 	rose_key_hash_many(schema, columns, n, hashes);
 	assert_keys(schema, batch, hashes);
 	for (int i = 0; i < n; i++)
-		rose_component_note_hash(builder, hashes[i]);
+		rose_filter_builder_add(builder->filter, hashes[i]);
 }
 
 static void

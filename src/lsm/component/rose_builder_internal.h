@@ -14,8 +14,51 @@
 /* Rows above this size may have values that overflow. */
 #define ROSE_OVERFLOW_ROW_SIZE	(BLCKSZ / 4)
 
-/* Hashes on their way into the Bloom filter. */
-#define ROSE_BLOOM_BATCH		16
+/* A component's Bloom filter on its way (rose_filter_build.c). */
+typedef struct RoseFilterBuilder
+{
+	MemoryContext context;
+	const RoseSchema *schema;
+	uint32		owner;
+	RoseBlockWriter *writer;
+	double		bits_per_key;
+	int			part_keys;		/* a part with so many keys is complete */
+
+	/* the part at hand */
+	uint64	   *hashes;
+	int			n;
+	int			size;			/* room for so many */
+
+	/* those that are written */
+	int			nparts;
+	int			max_parts;
+	RoseFilterPartDisk *parts;
+	StringInfo	keys;			/* the greatest of each */
+	StringInfo	extents;
+	uint32		nblocks;		/* of the bit array, not of the file */
+	uint32		nprobes;
+	uint64		npages;
+} RoseFilterBuilder;
+
+extern RoseFilterBuilder *rose_filter_builder_create(const RoseSchema *schema, uint32 owner,
+													 RoseBlockWriter *writer,
+													 uint64 expected_keys, int options,
+													 MemoryContext context);
+extern void rose_filter_builder_grow(RoseFilterBuilder *filter);
+
+static inline void
+rose_filter_builder_add(RoseFilterBuilder *filter, uint64 hash)
+{
+	if (filter->n == filter->size)
+		rose_filter_builder_grow(filter);
+	filter->hashes[filter->n++] = hash;
+}
+
+/*
+ * Write the part at hand; last_key: of its last key.  To be called when it has part_keys or more, before the
+ * next key, and at the end.
+ */
+extern void rose_filter_builder_end_part(RoseFilterBuilder *filter, const Datum *last_key);
 
 struct RoseComponentBuilder
 {
@@ -54,10 +97,7 @@ struct RoseComponentBuilder
 	RoseKeyBuffer min_key;
 
 	bool		unique_keys;
-	RoseBloomShape bloom;		/* nblocks 0: none */
-	char	   *bloom_bits;
-	int			nwaiting;		/* hashes that are not in it yet */
-	uint64		waiting[ROSE_BLOOM_BATCH];
+	RoseFilterBuilder *filter;	/* or NULL */
 	RoseFooterDisk footer;		/* counts so far */
 	RoseColumnGroupDisk group;
 
@@ -77,9 +117,6 @@ struct RoseComponentBuilder
  * builder->last_key, and make its separator.
  */
 extern void rose_component_next_leaf(RoseComponentBuilder *builder, const Datum *key, uint64 seq);
-
-/* The key's hash is to go into the Bloom filter. */
-extern void rose_component_note_hash(RoseComponentBuilder *builder, uint64 hash);
 
 /*
  * Check the order of the next version; note a new key.  False: the version was given

@@ -239,18 +239,16 @@ footer_load_bloom(RoseComponent *component, char *stream)
 {
 	const RoseFooterDisk *footer = &component->footer;
 	uint64		npages = 0;
+	char	   *parts;
 	Size		length;
 
 	component->extents = (RoseExtentDisk *) footer_section(component, stream,
 														   ROSE_SECTION_BLOOM_EXTENTS, &length);
 	component->nextents = length / sizeof(RoseExtentDisk);
-	component->bloom.nblocks = footer->bloom_nblocks;
-	component->bloom.nprobes = footer->bloom_nprobes;
 	for (int i = 0; i < component->nextents; i++)
 		npages += component->extents[i].nblocks;
-	if (npages != footer->bloom_pages ||
-		npages * ROSE_BLOOM_BLOCKS_PER_PAGE < footer->bloom_nblocks ||
-		(footer->bloom_nblocks > 0 && (footer->bloom_nprobes < 1 || footer->bloom_nprobes > 16)))
+	parts = footer_find_section(component, stream, ROSE_SECTION_FILTER_PARTS, &length);
+	if (npages != footer->bloom_pages || !rose_filter_parts_load(component, parts, length))
 		footer_corrupted(&component->info.entry, "The Bloom filter is described wrongly.");
 }
 
@@ -314,7 +312,7 @@ rose_component_open(Relation rel, const RoseSchema *schema,
 	component->schema = schema;
 	component->info.entry = *entry;
 	footer_load(component, schema, footer_read(rel, schema, entry, own));
-	component->has_filter = component->footer.bloom_nblocks > 0;
+	component->has_filter = component->nparts > 0;
 	if (component->has_filter)
 		component->has_filter = rose_component_bloom_suits(component, rel);
 	return component;

@@ -81,15 +81,16 @@ extern const RoseComponentInfo *rose_component_info(const RoseComponent *compone
  * by the Bloom filter, which reads a page; hash is that of the key.
  */
 extern bool rose_component_in_range(const RoseComponent *component, const Datum *key);
-extern bool rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash);
+extern bool rose_component_bloom_test(RoseComponent *component, Relation rel, const Datum *key,
+									  uint64 hash);
 /*
- * The same for many keys: sets maybe[which[i]] for each of n that may be in it, by
- * hashes[which[i]], and leaves the others.  Who asks often has a copy of the filter made,
+ * Asks the Bloom filter for many keys: sets maybe[which[i]] for each of n that may be in it, by
+ * keys[which[i]] and hashes[which[i]], and leaves the others.  Who asks often has a copy of the filter made,
  * within maintenance_work_mem for all components.
  */
 extern void rose_component_bloom_test_many(RoseComponent *component, Relation rel,
-										   const uint64 *hashes, const int *which, int n,
-										   bool *maybe);
+										   const Datum *const *keys, const uint64 *hashes,
+										   const int *which, int n, bool *maybe);
 
 /* ---------------------------------------------------------------------
  * Cursor over one component.
@@ -208,12 +209,15 @@ typedef struct RoseComponentBuilder RoseComponentBuilder;
 #define ROSE_BUILD_PRIVATE	0x01	/* rows of transactions that may be in progress: subxid
 									 * and cid are stored, locks are allowed */
 #define ROSE_BUILD_KEEP		0x02	/* goes on when the transaction ends (merges) */
-#define ROSE_BUILD_UPPER	0x04	/* above C2: there may be many such components, which are asked
-									 * in vain for most keys, and they have few rows, so the
-									 * Bloom filter is larger */
+/* Where in the tree it belongs, for the size of the Bloom filter; neither: at the bottom, or wherever it comes to lie. */
+#define ROSE_BUILD_RUN		0x04
+#define ROSE_BUILD_C1		0x08
+
+/* rose.debug_filter_part */
+extern void rose_component_define_settings(void);
 
 /*
- * expected_rows sizes the Bloom filter (an upper bound is best).  Reserves the
+ * expected_rows: how much memory to take for the keys' hashes at first; the Bloom filter is as large as its keys need.  Reserves the
  * owner id.  The schema must live as long as the builder.
  */
 extern RoseComponentBuilder *rose_component_builder_create(Relation rel,

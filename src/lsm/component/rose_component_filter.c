@@ -3,7 +3,8 @@
  * rose_component_filter.c
  *	  Asking a component's Bloom filter, for one key or for many.
  *
- * A filter is asked only if keys are still hashed as they were when it was made.
+ * A filter is asked only if keys are still hashed as they were when it was made.  Which of its parts has
+ * a key is rose_filter_parts.c's.
  *
  * The filter lies in pages of the component.  To ask it through shared buffers is to
  * find, pin and lock a page and to wait for memory, for each key.  Who asks for many keys, such as
@@ -34,22 +35,10 @@ static Size copied_bytes = 0;
 
 /* ---- pages ---- */
 
-static BlockNumber
-bloom_page(const RoseComponent *component, uint32 page)
-{
-	for (int i = 0; i < component->nextents; i++)
-	{
-		if (page < component->extents[i].nblocks)
-			return component->extents[i].first + page;
-		page -= component->extents[i].nblocks;
-	}
-	elog(ERROR, "Bloom page out of range in component %u", component->info.entry.id);
-}
-
 static Buffer
-lock_page(const RoseComponent *component, Relation rel, uint32 number)
+lock_page(const RoseComponent *component, Relation rel, const RoseFilterPart *part, uint32 number)
 {
-	BlockNumber block = bloom_page(component, number);
+	BlockNumber block = rose_filter_part_page(component, part, number);
 	Buffer		buffer = rose_block_lock_owned(rel, block, component->info.entry.id);
 
 	rose_component_check_page_kind(rel, block, ROSE_PAGE_BLOOM, BufferGetPage(buffer));
@@ -96,12 +85,32 @@ notice_end(RoseComponent *component)
 	component->filter_counted = true;
 }
 
+/* Copy a part to its place. */
+static void
+copy_part(const RoseComponent *component, Relation rel, const RoseFilterPart *part, char *filter)
+{
+	char	   *to = filter + (Size) part->first_block * ROSE_BLOOM_BLOCK_SIZE;
+	uint32		nblocks = part->shape.nblocks;
+
+	for (uint32 from = 0; from < nblocks; from += ROSE_BLOOM_BLOCKS_PER_PAGE)
+	{
+		uint32		n = Min(nblocks - from, (uint32) ROSE_BLOOM_BLOCKS_PER_PAGE);
+		Buffer		buffer;
+
+		CHECK_FOR_INTERRUPTS();
+		buffer = lock_page(component, rel, part, from / ROSE_BLOOM_BLOCKS_PER_PAGE);
+		memcpy(to + (Size) from * ROSE_BLOOM_BLOCK_SIZE,
+			   (char *) BufferGetPage(buffer) + ROSE_PAGE_BODY,
+			   (Size) n * ROSE_BLOOM_BLOCK_SIZE);
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
 /* n more keys are asked for: make the copy if it is time and there is room. */
 static void
 consider_copy(RoseComponent *component, Relation rel, int n)
 {
-	uint32		nblocks = component->bloom.nblocks;
-	Size		bytes = (Size) nblocks * ROSE_BLOOM_BLOCK_SIZE;
+	Size		bytes = (Size) component->footer.bloom_nblocks * ROSE_BLOOM_BLOCK_SIZE;
 	char	   *chunk;
 	char	   *filter;
 
@@ -112,18 +121,8 @@ consider_copy(RoseComponent *component, Relation rel, int n)
 	notice_end(component);
 	chunk = MemoryContextAllocHuge(component->context, bytes + PG_CACHE_LINE_SIZE);
 	filter = (char *) CACHELINEALIGN(chunk);
-	for (uint32 from = 0; from < nblocks; from += ROSE_BLOOM_BLOCKS_PER_PAGE)
-	{
-		uint32		part = Min(nblocks - from, (uint32) ROSE_BLOOM_BLOCKS_PER_PAGE);
-		Buffer		buffer;
-
-		CHECK_FOR_INTERRUPTS();
-		buffer = lock_page(component, rel, from / ROSE_BLOOM_BLOCKS_PER_PAGE);
-		memcpy(filter + (Size) from * ROSE_BLOOM_BLOCK_SIZE,
-			   (char *) BufferGetPage(buffer) + ROSE_PAGE_BODY,
-			   (Size) part * ROSE_BLOOM_BLOCK_SIZE);
-		UnlockReleaseBuffer(buffer);
-	}
+	for (int i = 0; i < component->nparts; i++)
+		copy_part(component, rel, &component->parts[i], filter);
 	component->filter_chunk = chunk;
 	component->filter = filter;
 	component->filter_bytes = bytes;
@@ -168,62 +167,75 @@ rose_component_bloom_suits(RoseComponent *component, Relation rel)
 		return footer->hashed_keys == rose_component_hashed_keys(schema) &&
 			footer->hash_sample == rose_component_hash_sample(schema, component->min_key,
 															  component->max_key);
-	return rose_component_bloom_test(component, rel, rose_key_hash(schema, component->min_key)) &&
-		rose_component_bloom_test(component, rel, rose_key_hash(schema, component->max_key));
+	return rose_component_bloom_test(component, rel, component->min_key,
+									 rose_key_hash(schema, component->min_key)) &&
+		rose_component_bloom_test(component, rel, component->max_key,
+								  rose_key_hash(schema, component->max_key));
 }
 
 /* ---- asking ---- */
 
-bool
-rose_component_bloom_test(RoseComponent *component, Relation rel, uint64 hash)
+/* Where a copied filter has the block of a key. */
+static const char *
+copied_block(const RoseComponent *component, const RoseFilterPart *part, uint64 hash)
 {
+	return component->filter +
+		((Size) part->first_block + rose_bloom_block(&part->shape, hash)) * ROSE_BLOOM_BLOCK_SIZE;
+}
+
+bool
+rose_component_bloom_test(RoseComponent *component, Relation rel, const Datum *key, uint64 hash)
+{
+	const RoseFilterPart *part;
 	uint32		block;
 	Buffer		buffer;
 	bool		found;
 
 	if (!component->has_filter)
 		return true;
+	part = rose_filter_part_find(component, key);
 	if (component->filter != NULL)
-		return rose_bloom_test(component->filter, &component->bloom, hash);
-	block = rose_bloom_block(&component->bloom, hash);
-	buffer = lock_page(component, rel, block / ROSE_BLOOM_BLOCKS_PER_PAGE);
+		return rose_bloom_block_test(copied_block(component, part, hash), part->shape.nprobes, hash);
+	block = rose_bloom_block(&part->shape, hash);
+	buffer = lock_page(component, rel, part, block / ROSE_BLOOM_BLOCKS_PER_PAGE);
 	found = rose_bloom_block_test((char *) BufferGetPage(buffer) + ROSE_PAGE_BODY +
 								  (block % ROSE_BLOOM_BLOCKS_PER_PAGE) * ROSE_BLOOM_BLOCK_SIZE,
-								  component->bloom.nprobes, hash);
+								  part->shape.nprobes, hash);
 	UnlockReleaseBuffer(buffer);
 	return found;
 }
 
 static void
-test_copy(const RoseComponent *component, const uint64 *hashes, const int *which, int n,
-		  bool *maybe)
+test_copy(const RoseComponent *component, const Datum *const *keys, const uint64 *hashes,
+		  const int *which, int n, bool *maybe)
 {
 	const char *blocks[FETCH_AHEAD];
 
 	for (int i = 0; i < n; i++)
 	{
-		blocks[i] = component->filter +
-			(Size) rose_bloom_block(&component->bloom, hashes[which[i]]) * ROSE_BLOOM_BLOCK_SIZE;
+		const RoseFilterPart *part = rose_filter_part_find(component, keys[which[i]]);
+
+		blocks[i] = copied_block(component, part, hashes[which[i]]);
 		__builtin_prefetch(blocks[i]);
 	}
 	for (int i = 0; i < n; i++)
-		if (rose_bloom_block_test(blocks[i], component->bloom.nprobes, hashes[which[i]]))
+		if (rose_bloom_block_test(blocks[i], component->footer.bloom_nprobes, hashes[which[i]]))
 			maybe[which[i]] = true;
 }
 
 void
-rose_component_bloom_test_many(RoseComponent *component, Relation rel, const uint64 *hashes,
-							   const int *which, int n, bool *maybe)
+rose_component_bloom_test_many(RoseComponent *component, Relation rel, const Datum *const *keys,
+							   const uint64 *hashes, const int *which, int n, bool *maybe)
 {
 	if (component->filter == NULL && component->has_filter)
 		consider_copy(component, rel, n);
 	if (component->filter != NULL)
 	{
 		for (int from = 0; from < n; from += FETCH_AHEAD)
-			test_copy(component, hashes, which + from, Min(n - from, FETCH_AHEAD), maybe);
+			test_copy(component, keys, hashes, which + from, Min(n - from, FETCH_AHEAD), maybe);
 		return;
 	}
 	for (int i = 0; i < n; i++)
-		if (rose_component_bloom_test(component, rel, hashes[which[i]]))
+		if (rose_component_bloom_test(component, rel, keys[which[i]], hashes[which[i]]))
 			maybe[which[i]] = true;
 }

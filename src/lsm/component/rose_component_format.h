@@ -14,7 +14,8 @@
  *				sequence and key of the separator.  Key columns that a
  *				separator does not need are NULL, which sorts first; the very
  *				first separator of a component is all NULL.
- *	Bloom		a block array of util/rose_bloom.h cut into pages.
+ *	Bloom		a block array of util/rose_bloom.h cut into pages; or several, for keys that follow each
+ *				other, each of which begins on a page of its own.
  *	overflow	a byte stream over chained OVERFLOW pages that values share.
  *
  * Flags and reserved fields: RoseFooterDisk.flags and reserved, RoseFooterSectionDisk.padding and reserved,
@@ -40,9 +41,11 @@
  * and hash_sample.
  * 4: a private run with rows of several transactions, and only such a run has this version.
  * 5: some leaves are narrow.
+ * 6: the Bloom filter has several parts, which ROSE_SECTION_FILTER_PARTS lists.
  * A component has the oldest version that says what it has.  All else is as in version 1.
  */
-#define ROSE_COMPONENT_VERSION	5
+#define ROSE_COMPONENT_VERSION	6
+#define ROSE_COMPONENT_VERSION_NARROW	5
 #define ROSE_COMPONENT_VERSION_OWNERS	4
 #define ROSE_COMPONENT_VERSION_ONE_OWNER	3
 #define ROSE_COMPONENT_LAYOUT_VERSION	3	/* from here on it has these */
@@ -125,7 +128,7 @@ typedef struct RoseFooterDisk
 	uint16		ngroups;		/* 22: column groups; 1 so far */
 	uint16		nsections;		/* 24 */
 	uint16		flags;			/* 26: zero */
-	uint32		bloom_nblocks;	/* 28: 0 = no filter */
+	uint32		bloom_nblocks;	/* 28: of all parts; 0 = no filter */
 	uint32		bloom_nprobes;	/* 32 */
 	uint32		hashed_keys;	/* 36: bit i: the filter has key column i; version 3 */
 	uint64		nrows;			/* 40: versions */
@@ -153,7 +156,7 @@ StaticAssertDecl(offsetof(RoseFooterDisk, reserved) == 152, "on-disk offset");
 
 /*
  * Longer footers are taken for damaged ones.  The longest part is the list of the Bloom filter's
- * extents: 8 bytes for 30,000 rows or more.
+ * extents: 8 bytes for 30,000 rows or more.  (Its parts: a key and 8 bytes for two million.)
  */
 #define ROSE_FOOTER_MAX_BYTES	(64 * 1024 * 1024)
 
@@ -166,10 +169,12 @@ typedef enum RoseFooterSection
 	ROSE_SECTION_BLOOM_EXTENTS = 4, /* RoseExtentDisk[] */
 	ROSE_SECTION_COLUMN_GROUPS = 5, /* RoseColumnGroupDisk[ngroups] */
 	ROSE_SECTION_LAYOUT = 6,	/* RoseLayoutColumnDisk[natts] */
-	ROSE_SECTION_OWNERS = 7		/* uint64[]: full xids, ascending; if there are several */
+	ROSE_SECTION_OWNERS = 7,	/* uint64[]: full xids, ascending; if there are several */
+	ROSE_SECTION_FILTER_PARTS = 8	/* if there are several: their number as uint64,
+									 * RoseFilterPartDisk[], and the keys */
 } RoseFooterSection;
 
-#define ROSE_FOOTER_SECTIONS	7	/* at most */
+#define ROSE_FOOTER_SECTIONS	8	/* at most */
 
 typedef struct RoseFooterSectionDisk
 {
@@ -181,6 +186,15 @@ typedef struct RoseFooterSectionDisk
 } RoseFooterSectionDisk;
 
 StaticAssertDecl(sizeof(RoseFooterSectionDisk) == 16, "on-disk size");
+
+/* A part of the Bloom filter: that of the keys up to its own, behind those of the part before. */
+typedef struct RoseFilterPartDisk
+{
+	uint32		nblocks;		/* 0: of the bit array */
+	uint32		key_bytes;		/* 4: of its greatest key; see rose_key_columns.c */
+} RoseFilterPartDisk;
+
+StaticAssertDecl(sizeof(RoseFilterPartDisk) == 8, "on-disk size");
 
 /* A column group: one sequence of leaves and the tree above it. */
 typedef struct RoseColumnGroupDisk

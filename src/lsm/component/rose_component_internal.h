@@ -15,6 +15,16 @@
 
 /* ---- the open component (rose_component.c) ---- */
 
+/* A part of the Bloom filter: of the keys behind those of the part before, up to last_key. */
+typedef struct RoseFilterPart
+{
+	RoseBloomShape shape;
+	uint32		first_block;	/* of the parts' bit arrays, one after the other */
+	int			first_extent;	/* where its pages begin, ... */
+	uint32		skip;			/* ... so many blocks behind the extent's first */
+	Datum	   *last_key;		/* NULL: the only one */
+} RoseFilterPart;
+
 struct RoseComponent
 {
 	MemoryContext context;
@@ -27,7 +37,8 @@ struct RoseComponent
 	RoseColumnDesc *inner_descs;
 	int			ninnercols;
 	bool		has_filter;		/* of use: there is one, and it suits how keys are hashed now */
-	RoseBloomShape bloom;		/* if has_filter */
+	int			nparts;			/* of the Bloom filter; 0 = there is none */
+	RoseFilterPart *parts;
 	int			nextents;
 	RoseExtentDisk *extents;	/* of the Bloom pages */
 	Datum		min_key[INDEX_MAX_KEYS];
@@ -58,7 +69,21 @@ extern void rose_component_read_page(Relation rel, uint32 component_id, BlockNum
 extern void rose_component_init_page(char *page, uint32 component_id, uint8 kind);
 extern void rose_component_set_page_end(char *page, Size end);
 
-/* ---- the Bloom filter (rose_component_filter.c) ---- */
+/* ---- the Bloom filter (rose_filter_parts.c, rose_component_filter.c) ---- */
+
+/*
+ * From the footer: section is ROSE_SECTION_FILTER_PARTS, or NULL.  False: it contradicts the rest.
+ * REQUIRES: the extents are set.
+ */
+extern bool rose_filter_parts_load(RoseComponent *component, char *section, Size length);
+
+/* The part that has the key, if any has. */
+extern const RoseFilterPart *rose_filter_part_find(const RoseComponent *component,
+												   const Datum *key);
+
+/* The block of a part's page. */
+extern BlockNumber rose_filter_part_page(const RoseComponent *component,
+										 const RoseFilterPart *part, uint32 page);
 
 /* What a footer says of how the filter's hashes were made. */
 extern uint32 rose_component_hashed_keys(const RoseSchema *schema);

@@ -33,7 +33,7 @@ open_compactor(RoseMerge *merge, RoseTree *tree)
 {
 	const RoseComponentEntryDisk *sources[ROSE_MERGE_MAX_SOURCES];
 	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
-		(merge->target_level < 2 ? ROSE_BUILD_UPPER : 0);
+		(merge->target_level == 0 ? ROSE_BUILD_RUN : merge->target_level == 1 ? ROSE_BUILD_C1 : 0);
 	bool		bottom = !merge->kind->keeps_open &&
 		rose_merge_at_bottom(merge, rose_tree_manifest(tree));
 	uint64		forget_xid;
@@ -58,8 +58,7 @@ rose_merge_output_is_open(const RoseMerge *merge)
 void
 rose_merge_output_open(RoseMerge *merge, RoseTree *tree)
 {
-	int			options = ROSE_BUILD_PRIVATE | ROSE_BUILD_UPPER |
-		(merge->keep ? ROSE_BUILD_KEEP : 0);
+	int			options = ROSE_BUILD_PRIVATE | (merge->keep ? ROSE_BUILD_KEEP : 0);
 
 	if (merge->kind->keeps_open)
 		merge->out.builder = rose_component_builder_create(tree->rel, &tree->shared->store,

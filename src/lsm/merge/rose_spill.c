@@ -246,7 +246,7 @@ write_runs(Spill *spill)
 
 	spill->run = rose_compactor_create(tree->rel, &tree->shared->store, schema,
 									   rose_spill_plan_committed(spill->plan),
-									   ROSE_BUILD_UPPER,
+									   ROSE_BUILD_RUN,
 									   rose_horizon_get(tree->rel, spill->context),
 									   manifest->ncomponents == 0, spill->context);
 	spill->private_runs = rose_spill_private_create(tree, spill->schemas,

@@ -16,8 +16,8 @@
 
 /* The keys that a component's range and filter do not rule out. */
 static void
-screen_component(RoseTree *tree, RoseComponent *component, const uint64 *prefixes,
-				 const uint64 *hashes, int n, bool *maybe)
+screen_component(RoseTree *tree, RoseComponent *component, const Datum *const *keys,
+				 const uint64 *prefixes, const uint64 *hashes, int n, bool *maybe)
 {
 	const RoseComponentInfo *info = rose_component_info(component);
 	uint64		least = rose_key_prefix(tree->schema, info->min_key);
@@ -31,7 +31,7 @@ screen_component(RoseTree *tree, RoseComponent *component, const uint64 *prefixe
 		nleft += !maybe[i] && prefixes[i] >= least && prefixes[i] <= greatest;
 	}
 	if (nleft > 0)
-		rose_component_bloom_test_many(component, tree->rel, hashes, which, nleft, maybe);
+		rose_component_bloom_test_many(component, tree->rel, keys, hashes, which, nleft, maybe);
 }
 
 void
@@ -51,7 +51,7 @@ rose_key_screen(RoseTree *tree, const Datum *const *keys, const uint64 *prefixes
 
 	for (int i = 0; i < view->manifest.ncomponents; i++)
 		if (rose_component_readable(rose_view_entry(view, i)))
-			screen_component(tree, rose_view_component(view, i), prefixes, hashes, n,
+			screen_component(tree, rose_view_component(view, i), keys, prefixes, hashes, n,
 							 maybe);
 	rose_view_release(view);
 }

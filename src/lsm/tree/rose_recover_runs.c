@@ -269,7 +269,7 @@ find_builder(TailRuns *runs, TailRun run)
 		runs->builder[run] =
 			rose_component_builder_create(runs->tree->rel, &runs->tree->shared->store,
 										  runs->schema, runs->nversions[run],
-										  run == RUN_OPEN ? ROSE_BUILD_PRIVATE : ROSE_BUILD_UPPER,
+										  run == RUN_OPEN ? ROSE_BUILD_PRIVATE : ROSE_BUILD_RUN,
 										  runs->context);
 	return runs->builder[run];
 }

@@ -54,6 +54,17 @@ rose_component_bloom_suits(RoseComponent *component, Relation rel)
 	return false;
 }
 
+/* Nothing is put aside here. */
+void
+rose_component_drop_filter_copy(RoseComponent *component)
+{
+}
+
+void
+MemoryContextSetParent(MemoryContext context, MemoryContext new_parent)
+{
+}
+
 /* Block n is the n-th part of the stream. */
 void
 rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner, char *dst,
@@ -149,7 +160,6 @@ make_schema(const FuzzTable *table)
 static void
 use_component(const RoseSchema *schema, RoseComponent *component)
 {
-
 	for (int j = 0; j < rose_schema_key_width(schema); j++)
 	{
 		bool		byval = schema->nkeys == 0 || schema->keys[j].attbyval;
@@ -162,6 +172,14 @@ use_component(const RoseSchema *schema, RoseComponent *component)
 	}
 	for (int i = 0; i < component->nextents; i++)
 		looked_at += component->extents[i].first + component->extents[i].nblocks;
+	for (int i = 0; i < component->nparts; i++)
+	{
+		const RoseFilterPart *part = &component->parts[i];
+
+		looked_at += rose_filter_part_page(component, part, 0) +
+			rose_filter_part_page(component, part,
+								  (part->shape.nblocks - 1) / ROSE_BLOOM_BLOCKS_PER_PAGE);
+	}
 	for (int i = 0; i < component->ncols; i++)
 		looked_at += component->descs[i].attlen + component->descs[i].kind;
 }

@@ -46,7 +46,7 @@ sources_of()
 	printf '%s\n' "$HERE/fuzz.c" "$src/test/unit/unit_shim.c" "$src/test/unit/unit_assert.c" "$src/util/rose_bitpack.c" "$src"/codec/*.c "$src"/page/*.c
 	case $1 in
 		page) echo "$src/test/unit/page/unit_read.c" ;;
-		footer) printf '%s\n' "$HERE/fuzz_stubs.c" "$src/lsm/component/rose_component.c" "$src/lsm/component/rose_component_page.c" "$src/lsm/component/rose_key_columns.c" \
+		footer) printf '%s\n' "$HERE/fuzz_stubs.c" "$src/lsm/component/rose_component.c" "$src/lsm/component/rose_component_page.c" "$src/lsm/component/rose_filter_parts.c" "$src/lsm/component/rose_key_columns.c" \
 			"$src/util/rose_key.c" "$src/util/rose_layout.c" ;;
 	esac
 }
