@@ -26,6 +26,7 @@ rose_c0_init(RoseC0Shared *c0, uint64 next_seq)
 	LWLockInitialize(&c0->write_lock, rose_arena_write_tranche());
 	LWLockInitialize(&c0->reclaim_lock, rose_arena_reclaim_tranche());
 	c0->next_seq = next_seq;
+	c0->elsewhere = 0;
 	c0->active = -1;
 	memset(c0->memtables, 0, sizeof(c0->memtables));
 }
@@ -75,44 +76,49 @@ rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 {
 	const RoseMemSpot none = {0};
 
-	return rose_c0_prepare_near(c0, schema, version, key, row, &none, pending);
+	return rose_c0_prepare_near(c0, schema, version, key, row, &none, NULL,
+								pending) == ROSE_MEM_PREPARED;
 }
 
-bool
+RoseMemPrepared
 rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 					 const RoseVersion *version, const Datum *key,
 					 MinimalTuple row, const RoseMemSpot *hint,
-					 RoseMemPending *pending)
+					 const RoseC0Look *look, RoseMemPending *pending)
 {
 	int			slot = c0->active;
 	RoseMemtableShared *memtable;
 	RoseArenaPtr *seq_slot;
 	RoseArenaPtr entry;
 	RoseMemTarget target;
+	RoseMemPrepared result;
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
 
 	if (slot < 0)
 		slot = create_memtable(c0, schema);
 	if (slot < 0)
-		return false;
+		return ROSE_MEM_NO_ROOM;
 	memtable = &c0->memtables[slot];
 
 	seq_slot = rose_seqindex_reserve(memtable, version->seq);
 	if (seq_slot == NULL)
-		return false;
+		return ROSE_MEM_NO_ROOM;
 	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
 						ROSE_BEFORE_VERSION, version->seq);
 	entry = rose_memlist_make_entry(memtable, schema, version, target.prefix.word[0], row);
-	if (entry == 0 ||
-		!rose_memlist_insert(memtable, &target,
-							 hint->memtable_id == memtable->id ? hint->leaf : 0, entry))
-		return false;
+	if (entry == 0)
+		return ROSE_MEM_NO_ROOM;
+	result = rose_memlist_insert(memtable, &target,
+								 hint->memtable_id == memtable->id ? hint->leaf : 0, look,
+								 entry);
+	if (result != ROSE_MEM_PREPARED)
+		return result;
 	rose_seqindex_store(seq_slot, entry);
 
 	pending->entry = entry;
 	pending->slot = slot;
-	return true;
+	return ROSE_MEM_PREPARED;
 }
 
 void
@@ -141,8 +147,39 @@ rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending)
 	}
 	memtable->nentries++;
 	entry->linked = 1;
+	pg_write_barrier();			/* before the next number: see rose_c0_look */
 	if (entry->seq >= c0->next_seq)
 		c0->next_seq = entry->seq + 1;
+}
+
+/* ---- looks ---- */
+
+/* All versions with smaller numbers are linked, and whoever looks from now on finds them. */
+void
+rose_c0_look(const RoseC0Shared *c0, RoseC0Look *look)
+{
+	look->since = rose_c0_next_sequence(c0);
+	look->until = 0;
+	pg_read_barrier();			/* the number before what is looked at */
+}
+
+bool
+rose_c0_look_ends(const RoseC0Shared *c0, RoseC0Look *look)
+{
+	Assert(LWLockHeldByMeInMode((LWLock *) &c0->write_lock, LW_EXCLUSIVE));
+
+	look->until = c0->next_seq;
+	return look->since > c0->elsewhere;
+}
+
+/* It takes a number of its own, so that looks from now on begin behind it. */
+void
+rose_c0_note_elsewhere(RoseC0Shared *c0)
+{
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+
+	pg_write_barrier();			/* what can be found now before the number */
+	c0->elsewhere = c0->next_seq++;
 }
 
 uint64
@@ -189,6 +226,7 @@ rose_c0_freeze(RoseC0Shared *c0)
 		return -1;
 	c0->memtables[slot].state = ROSE_MEMTABLE_FROZEN;
 	c0->active = -1;
+	rose_c0_note_elsewhere(c0);
 	return slot;
 }
 

@@ -30,6 +30,8 @@ struct RoseC0Shared
 	LWLock		write_lock;
 	LWLock		reclaim_lock;	/* exclusive: not while write_lock is held, but to clear */
 	uint64		next_seq;		/* write_lock */
+	uint64		elsewhere;		/* who looked at a key before this number may have missed a
+								 * version that is not in the active memtable; write_lock */
 	int			active;			/* slot of the active memtable or -1; write_lock */
 	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
 };
@@ -107,11 +109,38 @@ typedef struct RoseMemPending
 extern bool rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 							const RoseVersion *version, const Datum *key,
 							MinimalTuple row, RoseMemPending *pending);
-extern bool rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
-								 const RoseVersion *version, const Datum *key,
-								 MinimalTuple row, const RoseMemSpot *hint,
-								 RoseMemPending *pending);
 extern void rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending);
+
+/*
+ * What a writer has found out about a key, by looking at it in no section, must still hold when it writes.  It notes
+ * the moment before it looks, and the write asks whether a version of the key has come since.
+ *
+ * look_ends REQUIRES a writing section.  False: the question cannot be answered any
+ * more, so look again.  True: then prepare_near answers it for each key, until the section ends.
+ */
+typedef struct RoseC0Look
+{
+	uint64		since;			/* versions with smaller numbers were there */
+	uint64		until;			/* those from this one on are the writer's own */
+} RoseC0Look;
+extern void rose_c0_look(const RoseC0Shared *c0, RoseC0Look *look);
+extern bool rose_c0_look_ends(const RoseC0Shared *c0, RoseC0Look *look);
+
+/* Versions that were never linked here can be found by now, in a component.  REQUIRES: a writing section. */
+extern void rose_c0_note_elsewhere(RoseC0Shared *c0);
+
+typedef enum RoseMemPrepared
+{
+	ROSE_MEM_PREPARED,
+	ROSE_MEM_NO_ROOM,			/* arena full, or all slots wait for their spill */
+	ROSE_MEM_CHANGED			/* a version of the key has come since the look */
+} RoseMemPrepared;
+
+/* hint: see rose_c0_probe.  look: NULL, whatever has come. */
+extern RoseMemPrepared rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
+											const RoseVersion *version, const Datum *key,
+											MinimalTuple row, const RoseMemSpot *hint,
+											const RoseC0Look *look, RoseMemPending *pending);
 
 /*
  * Give a LOCK entry, whose transaction has ended, to another

@@ -181,9 +181,29 @@ rose_memlist_is_before(const RoseMemEntryShared *entry, const RoseMemTarget *tar
 	return false;
 }
 
-bool
+/*
+ * Has a version of the target's key come since the look, but for the writer's own?  The newest one comes
+ * first behind the place of a new one.
+ */
+static bool
+has_come_since(const RoseMemEntryShared *before, const RoseMemTarget *target,
+			   const RoseC0Look *look)
+{
+	for (RoseArenaPtr ptr = before->next; ptr != 0; ptr = rose_mementry_at(ptr)->next)
+	{
+		const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
+		if (compare_key(entry, target) != 0)
+			return false;
+		if (entry->linked && entry->seq < look->until)
+			return entry->seq >= look->since;
+	}
+	return false;
+}
+
+RoseMemPrepared
 rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
-					RoseArenaPtr near, RoseArenaPtr ptr)
+					RoseArenaPtr near, const RoseC0Look *look, RoseArenaPtr ptr)
 {
 	RoseMemEntryShared *entry = rose_mementry_at(ptr);
 	RoseMemEntryShared *before;
@@ -191,9 +211,11 @@ rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
 
 	Assert(target->bound == ROSE_BEFORE_VERSION && target->seq == entry->seq);
 	entry->prev = rose_memtree_locate(memtable, target, near, &path);
-	if (!rose_memtree_reserve(memtable, &path))
-		return false;
 	before = rose_mementry_at(entry->prev);
+	if (look != NULL && has_come_since(before, target, look))
+		return ROSE_MEM_CHANGED;
+	if (!rose_memtree_reserve(memtable, &path))
+		return ROSE_MEM_NO_ROOM;
 	entry->next = before->next;
 
 	/* all of the entry before the links to it */
@@ -201,7 +223,7 @@ rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
 	if (entry->next != 0)
 		rose_arena_link_publish(&rose_mementry_at(entry->next)->prev, ptr);
 	rose_memtree_add(memtable, &path, target, ptr);
-	return true;
+	return ROSE_MEM_PREPARED;
 }
 
 /*

@@ -85,13 +85,13 @@ extern RoseArenaPtr rose_memlist_make_entry(RoseMemtableShared *memtable,
 
 /*
  * Put an entry in its place: before all that is not before the target, which must be made of its key and
- * sequence.  near: a leaf of the tree where its place may be, or 0.  Readers skip it until it is marked linked.  An
- * error in a comparison leaves the list as it was; so does false, which says that
- * the arena is full.  REQUIRES: write_lock.
+ * sequence.  near: a leaf of the tree where its place may be, or 0.  look: NULL, or not if a version of the key has come
+ * since.  Readers skip it until it is marked linked.  An error in a comparison leaves the list as it was; so does a
+ * result other than PREPARED.  REQUIRES: write_lock.
  */
-extern bool rose_memlist_insert(RoseMemtableShared *memtable,
-								const RoseMemTarget *target, RoseArenaPtr near,
-								RoseArenaPtr entry);
+extern RoseMemPrepared rose_memlist_insert(RoseMemtableShared *memtable,
+										   const RoseMemTarget *target, RoseArenaPtr near,
+										   const RoseC0Look *look, RoseArenaPtr entry);
 
 /* The parts of an entry. */
 extern void rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr,

@@ -23,7 +23,7 @@
  * memory or in a component that can be read.  False is certain.  prefixes, hashes: rose_key_prefix and
  * rose_key_hash of the keys.  ascending: the keys are in strictly ascending order.  hints: see rose_c0_probe.
  *
- * REQUIRES: the keys' partition locks, else a version may come after the look, and a
+ * A version may come after the look: who relies on it asks C0 when it writes (rose_c0_look).  REQUIRES: a
  * table with a key.
  */
 extern void rose_key_screen(RoseTree *tree, const Datum *const *keys,

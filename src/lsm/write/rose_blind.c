@@ -91,8 +91,8 @@ link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
 		version->rowid = (int64) version->seq;
 		row->key[0] = Int64GetDatum(version->rowid);
 	}
-	if (!rose_c0_prepare_near(c0, tree->schema, version, row->key, row->row, hint,
-							  &pending))
+	if (rose_c0_prepare_near(c0, tree->schema, version, row->key, row->row, hint, NULL,
+							 &pending) != ROSE_MEM_PREPARED)
 		return false;
 	rose_c0_link(c0, &pending);
 	return true;

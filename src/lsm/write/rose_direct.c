@@ -9,21 +9,24 @@
  *
  *	1. rose_direct_begin: with no LWLock held, take ROSE_LOCK_SPILL and spill all that the table
  *	has in memory, what is in progress to a private run
- *	2. the writer takes its partition locks, looks at its keys again and writes as ever; the functions that
- *	write versions come here (rose_direct_write)
- *	3. if memory has nothing of these keys, the versions get numbers and are written to a private run, which is
- *	published in front of all components; else somebody was faster, and the writer begins anew
- *	4. rose_direct_end: ROSE_LOCK_SPILL is let go, by the write, or when the writer unlocks the key because it is
+ *	2. the writer looks at its keys again and writes as ever; the functions that write versions come
+ *	here (rose_direct_write)
+ *	3. if memory has nothing of these keys, the versions get numbers and are written to a private run
+ *	4. in a writing section of C0: if memory still has nothing of these keys, and the writer's look still
+ *	holds, the run is published in front of all components, and looks of others that began before do not hold any
+ *	more (rose_c0_note_elsewhere).  Else somebody was faster, the run is given up, and the writer begins anew
+ *	5. rose_direct_end: ROSE_LOCK_SPILL is let go, by the write, or when the writer unlocks the key because it is
  *	not to write.  So nobody holds it while he waits for a transaction
  *
- * Why versions keep their order.  Readers look at memory first, so no older version of a key may be there; its
- * partition lock keeps new ones out until the run is published.  ROSE_LOCK_SPILL keeps out those who spill, and who
+ * Why versions keep their order.  Readers look at memory first, so no older version of a key may be there; nobody
+ * writes one in that section.  ROSE_LOCK_SPILL keeps out those who spill, and who
  * put private runs in front of all components that they know of.
  *
  * Not for tables that a subscription feeds, whose memtables stay until their epoch is committed, nor for
  * a table that ALTER TABLE is about to rewrite.
  *
- * Locking: as above.  The run is built with partition locks held, which a writer else holds for moments.
+ * Locking: as above.  The run is built with the partition locks of a single row's key held, which a writer else
+ * holds for moments; the manifest is switched in a writing section of C0.
  *
  *-------------------------------------------------------------------------
  */
@@ -111,7 +114,7 @@ is_new_row(const RoseTree *tree, const RoseNewVersion *v)
 	return tree->schema->nkeys == 0 && v->version.rowid == 0;
 }
 
-/* REQUIRES: a reading section. */
+/* REQUIRES: ROSE_LOCK_SPILL, or memtables may be freed. */
 static bool
 is_key_in_memtable(RoseTree *tree, int slot, const Datum *key)
 {
@@ -132,19 +135,16 @@ is_key_in_memtable(RoseTree *tree, int slot, const Datum *key)
 	return rose_key_compare(schema, found, key, width) == 0;
 }
 
-/* Has memory any version of these keys?  REQUIRES: their partition locks. */
+/* Has memory any version of these keys, at this moment?  REQUIRES: ROSE_LOCK_SPILL. */
 static bool
 are_keys_in_memory(RoseTree *tree, const RoseNewVersion *versions, int n)
 {
-	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		found = false;
 
-	rose_c0_read_begin(c0);
 	for (int i = 0; i < n && !found; i++)
 		for (int slot = 0; slot < ROSE_MAX_MEMTABLES && !found; slot++)
 			found = !is_new_row(tree, &versions[i]) &&
 				is_key_in_memtable(tree, slot, versions[i].key);
-	rose_c0_read_end(c0);
 	return found;
 }
 
@@ -173,24 +173,48 @@ sort_versions(const RoseSchema *schema, const RoseNewVersion *versions, int n)
 	return sorted;
 }
 
-static void
-publish_run(RoseTree *tree, RoseComponentBuilder *builder, uint64 next_seq)
+/* Is what the writer knows of these keys still so?  REQUIRES: a writing section. */
+static bool
+may_publish(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look)
 {
+	return (look == NULL || rose_c0_look_ends(&tree->shared->c0, look)) &&
+		!are_keys_in_memory(tree, versions, n);
+}
+
+/* False: it may not be. */
+static bool
+publish_run(RoseTree *tree, RoseComponentBuilder *builder, const RoseNewVersion *versions, int n,
+			RoseC0Look *look, uint64 next_seq)
+{
+	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	RoseComponentEntryDisk built;
 	RoseComponentEntryDisk *entry;
+	bool		publish;
 
 	rose_component_builder_finish(builder, &built);
 	entry = rose_edit_add(edit, &built);
 	entry->level = 0;
 	entry->state = ROSE_COMPONENT_LIVE;
 	edit->next_seq = next_seq;
-	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
-	rose_merge_stats_came(&tree->shared->merge_stats, entry);
+	ROSE_STOP_POINT("direct-built");	/* a single row's partition locks may be held */
+
+	rose_c0_write_begin(c0);
+	publish = may_publish(tree, versions, n, look);
+	if (publish)
+	{
+		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
+		rose_c0_note_elsewhere(c0);
+	}
+	rose_c0_write_end(c0);
+	if (publish)
+		rose_merge_stats_came(&tree->shared->merge_stats, entry);
+	return publish;
 }
 
-static void
-write_run(RoseTree *tree, const RoseNewVersion *versions, int n, uint64 next_seq)
+static bool
+write_run(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look,
+		  uint64 next_seq)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose direct write",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -201,6 +225,7 @@ write_run(RoseTree *tree, const RoseNewVersion *versions, int n, uint64 next_seq
 																  tree->schema, n,
 																  ROSE_BUILD_PRIVATE,
 																  context);
+	bool		published;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -211,26 +236,39 @@ write_run(RoseTree *tree, const RoseNewVersion *versions, int n, uint64 next_seq
 		row.key = sorted[i]->key;
 		rose_component_builder_add(builder, &row);
 	}
-	publish_run(tree, builder, next_seq);
+	published = publish_run(tree, builder, versions, n, look, next_seq);
 	rose_component_builder_free(builder);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+	return published;
 }
 
-bool
-rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n)
+/* Give the versions numbers and write them; if that cannot be, they are as they were. */
+static bool
+write_numbered(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look)
 {
-	bool		write = !are_keys_in_memory(tree, versions, n);
+	Size		bytes = n * sizeof(RoseNewVersion);
+	RoseNewVersion *unnumbered = memcpy(palloc(bytes), versions, bytes);
+	uint64		first = rose_c0_take_sequence(&tree->shared->c0, n);
+	bool		written;
 
-	if (write)
-	{
-		uint64		first = rose_c0_take_sequence(&tree->shared->c0, n);
+	for (int i = 0; i < n; i++)
+		rose_write_number(tree, &versions[i], first + i);
+	written = write_run(tree, versions, n, look, first + n);
+	if (!written)
+		memcpy(versions, unnumbered, bytes);
+	pfree(unnumbered);
+	return written;
+}
 
-		for (int i = 0; i < n; i++)
-			rose_write_number(tree, &versions[i], first + i);
-		write_run(tree, versions, n, first + n);
+RoseMemPrepared
+rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look)
+{
+	bool		written = !are_keys_in_memory(tree, versions, n) &&
+		write_numbered(tree, versions, n, look);
+
+	if (written)
 		rose_pace_count_own_spill();
-	}
 	rose_direct_end();
-	return write;
+	return written ? ROSE_MEM_PREPARED : ROSE_MEM_CHANGED;
 }

@@ -3,10 +3,10 @@
  * rose_insert.c
  *	  Inserts with uniqueness, of one row and of many.
  *
- * An insert holds its key's partition lock from the look for an existing row to
- * the link of the new one.  Many rows take all the partitions of their keys, in
- * ascending order, look for all keys together (rose_key_screen.h) and again, one by one, for those that
- * may be there, then link and log what is free in one go.
+ * An insert looks for its key and links the new row if nobody has written the key since
+ * (rose_c0_look).  One row is inserted with its key's partition lock held, so that it rarely has to look again.
+ * Many rows take no lock: they look for all keys together (rose_key_screen.h) and again, one by one, for those that
+ * may be there, then link and log what is free in one go, up to a key that somebody else has written meanwhile.
  *
  * Never waits for a transaction while it holds a partition lock.
  *
@@ -19,17 +19,20 @@
 
 #include "access/xact.h"
 #include "lsm/read/rose_tid.h"
+#include "miscadmin.h"
 #include "storage/proc.h"
+#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
 #define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked in one writing section */
 
 /*
  * Look for a live row with the key under its partition lock, waiting for
- * transactions that hold it.  On FREE the partition stays locked.
+ * transactions that hold it.  On FREE the partition stays locked, and *look is when that was so.
  */
 static RoseInsertResult
-lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative)
+lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative,
+			  RoseC0Look *look)
 {
 	for (;;)
 	{
@@ -37,6 +40,7 @@ lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative)
 		RoseKeyState state;
 
 		rose_partition_lock(partition);
+		rose_write_look(tree, look);
 		state = rose_write_key_state(tree, key, &xwait);
 		if (state == ROSE_KEY_FREE)
 			return ROSE_INSERT_OK;
@@ -70,23 +74,27 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 
 	for (;;)
 	{
-		bool		written;
+		RoseC0Look	look;
+		RoseMemPrepared written;
 
+		CHECK_FOR_INTERRUPTS();
 		if (unique)
 		{
-			result = lock_free_key(tree, new.key, partition, speculative);
+			result = lock_free_key(tree, new.key, partition, speculative, &look);
 			if (result != ROSE_INSERT_OK)
 				break;
+			ROSE_STOP_POINT("insert-row-looked");	/* under the partition lock */
 		}
-		written = rose_write_versions(tree, &new, 1, true);
+		written = rose_write_versions(tree, &new, 1, unique ? &look : NULL, true);
 		if (unique)
 			rose_partition_unlock(partition);
-		if (written)
+		if (written == ROSE_MEM_PREPARED)
 		{
 			rose_tid_assign(tree, NULL, 0, new.version.seq, tid);
 			break;
 		}
-		rose_write_make_room(tree);
+		if (written == ROSE_MEM_NO_ROOM)
+			rose_write_make_room(tree);
 	}
 
 	MemoryContextSwitchTo(old);
@@ -195,28 +203,9 @@ look_at_keys(RoseTree *tree, InsertBatch *batch)
 	return batch->ascending ? batch->n : rows_before_duplicate(&order);
 }
 
-static void
-lock_partitions(RoseTree *tree, const uint64 *hashes, int n, bool *locked)
-{
-	memset(locked, false, ROSE_PARTITIONS * sizeof(bool));
-	for (int i = 0; i < n; i++)
-		locked[rose_partition_of_hash(tree, hashes[i])] = true;
-	for (int i = 0; i < ROSE_PARTITIONS; i++)
-		if (locked[i])
-			rose_partition_lock(i);
-}
-
-static void
-unlock_partitions(const bool *locked)
-{
-	for (int i = ROSE_PARTITIONS - 1; i >= 0; i--)
-		if (locked[i])
-			rose_partition_unlock(i);
-}
-
 /*
  * Rows from 'first' to before 'end' whose keys are free; *state and *xwait tell of the next
- * one.  REQUIRES the partition locks.
+ * one.
  */
 static int
 count_free_keys(RoseTree *tree, InsertBatch *batch, int first, int end,
@@ -239,30 +228,40 @@ count_free_keys(RoseTree *tree, InsertBatch *batch, int first, int end,
 	return end - first;
 }
 
-/*
- * Insert rows whose keys differ.  Returns how many went in, in order; *state and
- * *xwait tell what stopped the next one (FREE: no room in C0).
- */
+/* What stopped the next row: its key, if that is not free, or else writing it. */
+typedef struct InsertObstacle
+{
+	RoseKeyState state;
+	TransactionId xwait;		/* BUSY */
+	RoseMemPrepared written;
+} InsertObstacle;
+
+/* Insert rows whose keys differ.  Returns how many went in, in order. */
 static int
-insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, RoseKeyState *state,
-			TransactionId *xwait)
+insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, InsertObstacle *obstacle)
 {
 	RoseNewVersion *versions = batch->versions + first;
-	bool		locked[ROSE_PARTITIONS];
+	RoseC0Look	look;
 	int			free_keys;
-	int			done;
+	int			done = 0;
 
-	*state = ROSE_KEY_FREE;
+	obstacle->state = ROSE_KEY_FREE;
+	obstacle->written = ROSE_MEM_PREPARED;
 	if (tree->schema->nkeys == 0)
-		return rose_write_some_versions(tree, versions, NULL, end - first);
+		return rose_write_some_versions(tree, versions, NULL, end - first, NULL,
+										&obstacle->written);
 
-	lock_partitions(tree, batch->hashes + first, end - first, locked);
-	free_keys = count_free_keys(tree, batch, first, end, state, xwait);
-	done = free_keys > 0 ?
-		rose_write_some_versions(tree, versions, batch->hints + first, free_keys) : 0;
-	unlock_partitions(locked);
+	rose_partition_require_hash(tree);
+	rose_write_look(tree, &look);
+	free_keys = count_free_keys(tree, batch, first, end, &obstacle->state, &obstacle->xwait);
+	ROSE_STOP_POINT("insert-looked");	/* no lock */
+	if (free_keys > 0)
+		done = rose_write_some_versions(tree, versions, batch->hints + first, free_keys,
+										&look, &obstacle->written);
+	else
+		rose_direct_end();		/* nobody waits with what that has locked */
 	if (done < free_keys)
-		*state = ROSE_KEY_FREE;
+		obstacle->state = ROSE_KEY_FREE;
 	return done;
 }
 
@@ -275,9 +274,8 @@ insert_all(RoseTree *tree, InsertBatch *batch, ItemPointer tids, int *ndone)
 	*ndone = 0;
 	while (*ndone < distinct)
 	{
-		TransactionId xwait = InvalidTransactionId;
-		RoseKeyState state;
-		int			done = insert_rows(tree, batch, *ndone, distinct, &state, &xwait);
+		InsertObstacle obstacle;
+		int			done = insert_rows(tree, batch, *ndone, distinct, &obstacle);
 
 		for (int i = *ndone; i < *ndone + done; i++)
 			rose_tid_assign(tree, NULL, 0, batch->versions[i].version.seq, &tids[i]);
@@ -285,12 +283,13 @@ insert_all(RoseTree *tree, InsertBatch *batch, ItemPointer tids, int *ndone)
 		rose_pace_writes(tree, done);
 		if (*ndone == distinct)
 			break;
-		if (state == ROSE_KEY_LIVE)
+		if (obstacle.state == ROSE_KEY_LIVE)
 			return ROSE_INSERT_DUPLICATE;
-		if (state == ROSE_KEY_BUSY)
-			rose_write_wait_for_key(tree, xwait);
-		else
+		if (obstacle.state == ROSE_KEY_BUSY)
+			rose_write_wait_for_key(tree, obstacle.xwait);
+		else if (obstacle.written == ROSE_MEM_NO_ROOM)
 			rose_write_make_room(tree);
+		CHECK_FOR_INTERRUPTS();
 	}
 	return distinct == batch->n ? ROSE_INSERT_OK : ROSE_INSERT_DUPLICATE;
 }

@@ -25,6 +25,7 @@
 #include "lsm/read/rose_tid.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
 /* The version an operation is about. */
@@ -173,13 +174,16 @@ delete_target(RoseTree *tree, ItemPointer tid, TargetVersion *target,
 	for (;;)
 	{
 		RoseConflict conflict;
-		bool		written = false;
+		RoseC0Look	look;
+		RoseMemPrepared written = ROSE_MEM_CHANGED;
 
+		CHECK_FOR_INTERRUPTS();
 		rose_partition_lock(target->partition);
+		rose_write_look(tree, &look);
 		rose_conflict_check(tree, target->key, target->seq, LockTupleExclusive, cid,
 							&conflict);
 		if (conflict.result == TM_Ok)
-			written = rose_write_versions(tree, tombstone, 1, true);
+			written = rose_write_versions(tree, tombstone, 1, &look, true);
 		rose_partition_unlock(target->partition);
 
 		if (conflict.result == TM_BeingModified && wait)
@@ -189,12 +193,12 @@ delete_target(RoseTree *tree, ItemPointer tid, TargetVersion *target,
 			rose_conflict_report(tree, &conflict, tid, tmfd);
 			return conflict.result;
 		}
-		else if (written)
+		else if (written == ROSE_MEM_PREPARED)
 		{
 			rose_pace_writes(tree, 1);
 			return TM_Ok;
 		}
-		else
+		else if (written == ROSE_MEM_NO_ROOM)
 			rose_write_make_room(tree);
 	}
 }
@@ -298,17 +302,17 @@ unlock_two_partitions(int a, int b)
 		rose_partition_unlock(Min(a, b));
 }
 
-/* Write what was planned, and repeat others' key-share locks above it; false: no room. */
-static bool
+/* Write what was planned, and repeat others' key-share locks above it. */
+static RoseMemPrepared
 write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conflict,
-		   UpdatePlan *plan)
+		   UpdatePlan *plan, RoseC0Look *look)
 {
 	Size		planned = plan->nversions * sizeof(RoseNewVersion);
 	RoseNewVersion *versions;
-	bool		written;
+	RoseMemPrepared written;
 
 	if (conflict->nlocks == 0)
-		return rose_write_versions(tree, plan->versions, plan->nversions, true);
+		return rose_write_versions(tree, plan->versions, plan->nversions, look, true);
 
 	versions = palloc(planned + conflict->nlocks * sizeof(RoseNewVersion));
 	memcpy(versions, plan->versions, planned);
@@ -320,7 +324,7 @@ write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conf
 		memcpy(lock->key, target->key, sizeof(lock->key));
 		lock->row = rose_write_form_key_row(tree, target->key);
 	}
-	written = rose_write_versions(tree, versions, plan->nversions + conflict->nlocks, true);
+	written = rose_write_versions(tree, versions, plan->nversions + conflict->nlocks, look, true);
 	memcpy(plan->versions, versions, planned);
 	pfree(versions);
 	return written;
@@ -334,16 +338,20 @@ update_target(RoseTree *tree, ItemPointer tid, TargetVersion *target, UpdatePlan
 	for (;;)
 	{
 		RoseConflict conflict;
+		RoseC0Look	look;
 		RoseKeyState state = ROSE_KEY_FREE;
 		TransactionId xwait = InvalidTransactionId;
-		bool		written = false;
+		RoseMemPrepared written = ROSE_MEM_CHANGED;
 
+		CHECK_FOR_INTERRUPTS();
 		lock_two_partitions(target->partition, plan->new_partition);
+		rose_write_look(tree, &look);
 		rose_conflict_check(tree, target->key, target->seq, plan->mode, cid, &conflict);
 		if (conflict.result == TM_Ok && plan->moved)
 			state = rose_write_key_state(tree, plan->versions[1].key, &xwait);
+		ROSE_STOP_POINT("update-looked");	/* under partition locks */
 		if (conflict.result == TM_Ok && state == ROSE_KEY_FREE)
-			written = write_plan(tree, target, &conflict, plan);
+			written = write_plan(tree, target, &conflict, plan, &look);
 		unlock_two_partitions(target->partition, plan->new_partition);
 
 		if (conflict.result == TM_BeingModified && wait)
@@ -360,12 +368,12 @@ update_target(RoseTree *tree, ItemPointer tid, TargetVersion *target, UpdatePlan
 			*duplicate = true;
 			return TM_Ok;
 		}
-		else if (written)
+		else if (written == ROSE_MEM_PREPARED)
 		{
 			rose_pace_writes(tree, 1);
 			return TM_Ok;
 		}
-		else
+		else if (written == ROSE_MEM_NO_ROOM)
 			rose_write_make_room(tree);
 	}
 }
@@ -468,19 +476,21 @@ is_held_by_own_version(const TargetVersion *target, LockTupleMode mode)
 	return target->own && mode <= LockTupleNoKeyExclusive;
 }
 
-/* One attempt under the partition lock; *again: no room in C0. */
-static void
+/* One attempt under the partition lock; says what became of writing the lock, if that was needed. */
+static RoseMemPrepared
 try_lock(RoseTree *tree, const TargetVersion *target, CommandId cid,
-		 LockTupleMode mode, RoseConflict *conflict, bool *again)
+		 LockTupleMode mode, RoseConflict *conflict)
 {
 	RoseNewVersion new;
+	RoseC0Look	look;
+	RoseMemPrepared written = ROSE_MEM_PREPARED;
 	bool		log = rose_tree_logs_locks();
 
 	make_key_version(tree, target, ROSE_OP_LOCK, cid, &new);
 	new.version.lockmode = (uint8) mode;
 
-	*again = false;
 	rose_partition_lock(target->partition);
+	rose_write_look(tree, &look);
 	rose_conflict_check(tree, target->key, target->seq, mode, cid, conflict);
 	/* updates that kept the key do not concern who only wants to keep the key, as in heap */
 	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
@@ -488,8 +498,9 @@ try_lock(RoseTree *tree, const TargetVersion *target, CommandId cid,
 		conflict->result = TM_Ok;
 	if (conflict->result == TM_Ok && !conflict->locked && !is_held_by_own_version(target, mode) &&
 		!rose_write_reuse_lock(tree, &conflict->dead_lock, &new, log))
-		*again = !rose_write_versions(tree, &new, 1, log);
+		written = rose_write_versions(tree, &new, 1, &look, log);
 	rose_partition_unlock(target->partition);
+	return written;
 }
 
 /* Lock the target or what became of it; *tid follows. */
@@ -501,15 +512,14 @@ lock_target(RoseTree *tree, RoseLookup *lookup, TargetVersion *target, ItemPoint
 	for (;;)
 	{
 		RoseConflict conflict;
-		bool		again;
+		RoseMemPrepared written;
 
 		CHECK_FOR_INTERRUPTS();
-		try_lock(tree, target, cid, mode, &conflict, &again);
-		if (again)
-		{
+		written = try_lock(tree, target, cid, mode, &conflict);
+		if (written == ROSE_MEM_NO_ROOM)
 			rose_write_make_room(tree);
+		if (written != ROSE_MEM_PREPARED)
 			continue;
-		}
 		if (conflict.result == TM_Ok)
 			return TM_Ok;
 		if (conflict.result == TM_BeingModified)

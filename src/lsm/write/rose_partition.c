@@ -1,10 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * rose_partition.c
- *	  Key-partition locks: who looks for a key and then writes it does so alone.
+ *	  Key-partition locks: those who change one row each take turns at its key.
  *
- * One set for the whole cluster; a key's lock is found by its hash and the table's file.  Locks are taken
- * in ascending order.
+ * One set for the whole cluster; a key's lock is found by its hash and the table's file, so that two tables, or
+ * two keys, rarely have the same one.  A process holds one of them, or two for a row that moves to another key, in
+ * ascending order.
+ *
+ * What they do: while one is held, nobody locks the key's row, or takes over the row lock of
+ * an ended transaction, and those who change the same row do not make each other look again.  What they
+ * do not do: keep new versions of the key out.  Who writes many rows takes none of them, so a writer asks C0 whether a
+ * version has come since its look (rose_c0_look).
  *
  *-------------------------------------------------------------------------
  */
@@ -65,23 +71,24 @@ report_other_hash(RoseTree *tree)
 			 errhint("Use REINDEX TABLE, or restart the server.")));
 }
 
-int
-rose_partition_of_hash(RoseTree *tree, uint64 hash)
+void
+rose_partition_require_hash(RoseTree *tree)
 {
-	uint32		h = hash_combine((uint32) rose_locator_rel(tree->locator),
-								 (uint32) rose_locator_db(tree->locator));
-
 	if (unlikely(tree->schema->hash_functions != tree->shared->hash_functions))
 		report_other_hash(tree);
-	if (tree->schema->nkeys > 0 && tree->schema->hashable)
-		h = hash_combine(h, (uint32) hash);
-	return murmurhash32(h) % ROSE_PARTITIONS;
 }
 
 int
 rose_partition_of_key(RoseTree *tree, const Datum *key)
 {
-	return rose_partition_of_hash(tree, rose_key_hash(tree->schema, key));
+	const RoseSchema *schema = tree->schema;
+	uint32		h = hash_combine((uint32) rose_locator_rel(tree->locator),
+								 (uint32) rose_locator_db(tree->locator));
+
+	rose_partition_require_hash(tree);
+	/* 0 for keys that cannot be hashed: one lock for all of them */
+	h = hash_combine(h, (uint32) rose_key_hash(schema, key));
+	return murmurhash32(h) % ROSE_PARTITIONS;
 }
 
 void

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_partition.h
- *	  Key-partition locks.
+ *	  Key-partition locks: those who change one row each take turns at its key.
  *
  * Partitions are locked in ascending order, before C0's locks.
  *
@@ -16,11 +16,12 @@
 extern Size rose_partition_shmem_size(void);	/* key-partition locks */
 extern void rose_partition_shmem_init(bool found);
 
-#define ROSE_PARTITIONS 64	/* all of them fit a backend's LWLock limit */
+#define ROSE_PARTITIONS 1024	/* a cache line each */
 
 /* One of the key-partition locks; partitions are locked in ascending order. */
 extern int	rose_partition_of_key(RoseTree *tree, const Datum *key);
-extern int	rose_partition_of_hash(RoseTree *tree, uint64 hash);	/* rose_key_hash */
+/* An error if keys are hashed by other functions than when the table was first touched. */
+extern void rose_partition_require_hash(RoseTree *tree);
 extern void rose_partition_lock(int partition);
 extern void rose_partition_unlock(int partition);
 

@@ -4,7 +4,8 @@
  *	  Writing versions: the primitives that inserts, updates, deletes, row
  *	  locks and blind writes use.
  *
- * A writing section of C0 lasts only as long as it takes to give the sequence number, link and log.
+ * A writing section of C0 lasts only as long as it takes to see that what the writer knows of the keys still holds
+ * (rose_c0_look), to give the sequence number, link and log.
  * Versions are linked before they are logged: nobody trusts them before their
  * transaction commits, and it commits only after the log call has returned;
  * an error in between aborts it.
@@ -156,30 +157,33 @@ rose_write_number(RoseTree *tree, RoseNewVersion *v, uint64 seq)
 }
 
 /*
- * Give the next sequence number and link; false if there is no room.  Then *v is as it was:
+ * Give the next sequence number and link.  If that cannot be, *v is as it was:
  * whoever tries again must not have a number that somebody else has taken meanwhile.
  * REQUIRES: a writing section.
  */
-static bool
-link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemSpot *hint, RoseArenaPtr *ptr)
+static RoseMemPrepared
+link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemSpot *hint,
+			 const RoseC0Look *look, RoseArenaPtr *ptr)
 {
 	const RoseMemSpot none = {0};
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseVersion version = v->version;
 	Datum		rowid = v->key[0];
 	RoseMemPending pending;
+	RoseMemPrepared prepared;
 
 	rose_write_number(tree, v, rose_c0_next_sequence(c0));
-	if (!rose_c0_prepare_near(c0, tree->schema, &v->version, v->key, v->row,
-							  hint ? hint : &none, &pending))
+	prepared = rose_c0_prepare_near(c0, tree->schema, &v->version, v->key, v->row,
+									hint ? hint : &none, look, &pending);
+	if (prepared != ROSE_MEM_PREPARED)
 	{
 		v->version = version;
 		v->key[0] = rowid;
-		return false;
+		return prepared;
 	}
 	rose_c0_link(c0, &pending);
 	*ptr = pending.entry;
-	return true;
+	return ROSE_MEM_PREPARED;
 }
 
 /* Room in the tail log; false if the table has to be spilled first.  REQUIRES: a writing section. */
@@ -212,26 +216,56 @@ log_versions(RoseTree *tree, const RoseNewVersion *versions, int n)
 	pfree(records);
 }
 
+/* May these versions be linked, after that look?  REQUIRES: a writing section. */
+static RoseMemPrepared
+begin_linking(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look, bool log)
+{
+	if (look != NULL && !rose_c0_look_ends(&tree->shared->c0, look))
+		return ROSE_MEM_CHANGED;
+	return !log || reserve_log(tree, versions, n) ? ROSE_MEM_PREPARED : ROSE_MEM_NO_ROOM;
+}
+
 /*
- * Link and log up to n versions; returns how many.  Fewer than n: no room for
- * the next one.
+ * Link versions in their order until one cannot be; returns how many, and *result what became of the
+ * next one.  linked: room for as many, or NULL.  REQUIRES: a writing section.
  */
+static int
+link_some(RoseTree *tree, RoseNewVersion *versions, const RoseMemSpot *hints, int n,
+		  const RoseC0Look *look, RoseArenaPtr *linked, RoseMemPrepared *result)
+{
+	int			done = 0;
+
+	while (done < n)
+	{
+		RoseArenaPtr ptr;
+
+		*result = link_version(tree, &versions[done], hints ? &hints[done] : NULL, look, &ptr);
+		if (*result != ROSE_MEM_PREPARED)
+			break;
+		if (linked != NULL)
+			linked[done] = ptr;
+		done++;
+	}
+	return done;
+}
+
+/* Link and log up to n versions; returns how many. */
 int
-rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
-						 const RoseMemSpot *hints, int n)
+rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMemSpot *hints,
+						 int n, RoseC0Look *look, RoseMemPrepared *result)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
-	RoseArenaPtr ptr;
 	int			done = 0;
 
 	if (unlikely(rose_direct_tree == tree))
-		return rose_direct_write(tree, versions, n) ? n : 0;
+	{
+		*result = rose_direct_write(tree, versions, n, look);
+		return *result == ROSE_MEM_PREPARED ? n : 0;
+	}
 	rose_c0_write_begin(c0);
-	if (!reserve_log(tree, versions, n))
-		n = 0;
-	while (done < n &&
-		   link_version(tree, &versions[done], hints ? &hints[done] : NULL, &ptr))
-		done++;
+	*result = begin_linking(tree, versions, n, look, true);
+	if (*result == ROSE_MEM_PREPARED)
+		done = link_some(tree, versions, hints, n, look, NULL, result);
 	if (done > 0)
 	{
 		log_versions(tree, versions, done);
@@ -245,25 +279,22 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
  * All or nothing: a tombstone must not stand there without the row that it
  * moved.  One that was linked already is killed before anyone can rely on it.
  */
-bool
-rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, bool log)
+RoseMemPrepared
+rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look, bool log)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseArenaPtr few[4];
 	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
+	RoseMemPrepared result;
 	int			done = 0;
 
 	if (unlikely(rose_direct_tree == tree))
-		return rose_direct_write(tree, versions, n);
+		return rose_direct_write(tree, versions, n, look);
 	rose_c0_write_begin(c0);
-	if (log && !reserve_log(tree, versions, n))
-	{
-		rose_c0_write_end(c0);
-		return false;
-	}
-	while (done < n && link_version(tree, &versions[done], NULL, &linked[done]))
-		done++;
-	if (done < n)
+	result = begin_linking(tree, versions, n, look, log);
+	if (result == ROSE_MEM_PREPARED)
+		done = link_some(tree, versions, NULL, n, look, linked, &result);
+	if (result != ROSE_MEM_PREPARED)
 	{
 		for (int i = 0; i < done; i++)
 			rose_memtable_set_hint(linked[i], ROSE_MEM_HINT_ABORTED);
@@ -275,7 +306,7 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, bool log)
 		rose_room_found();
 	}
 	rose_c0_write_end(c0);
-	return done == n;
+	return result;
 }
 
 bool

@@ -4,8 +4,8 @@
  *	  Writing to a tree: inserts with uniqueness, updates, deletes and row
  *	  locks with PostgreSQL's conflict rules, and blind writes.
  *
- * A writer takes the key-partition lock (an LWLock chosen by the key's hash),
- * looks for versions that conflict, logs to the tail and links into C0.  It
+ * A writer looks for versions that conflict, links into C0 if none has come since, and logs to the
+ * tail.  Who writes one row holds the key's partition lock meanwhile (an LWLock chosen by the key's hash).  It
  * never waits for a transaction under an LWLock: it lets go, waits for the
  * xid, and looks again.
  *

@@ -34,18 +34,27 @@ extern RoseKeyReader *rose_write_reader(RoseTree *tree);
 extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
 
 /*
- * Link versions into C0 and log them (log: to the tail; locks never are).
- * False, and nothing written, if C0 has no room: let go of all locks, call
- * rose_write_make_room and start over.
+ * Link versions into C0 and log them (log: to the tail; locks never are), or write them past memory.
+ * look: when the writer looked at the keys; NULL if they need no look, because they are new row ids.
+ *
+ * Nothing is written if C0 has no room: let go of all locks, call rose_write_make_room and start over.  Nor if somebody
+ * has written one of the keys since the look, or may have: let go of all locks and look again.
  */
-extern bool rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n,
-								bool log);
+extern RoseMemPrepared rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n,
+										   RoseC0Look *look, bool log);
 /*
- * The same for as many as there is room for; returns how many.  No locks among them.
- * hints: where they go in C0, or NULL.
+ * As many as can be, in their order; returns how many, and in *result why not the next one.  No locks among
+ * them.  hints: where they go in C0, or NULL.
  */
 extern int	rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
-									 const RoseMemSpot *hints, int n);
+									 const RoseMemSpot *hints, int n, RoseC0Look *look,
+									 RoseMemPrepared *result);
+/* A writer is about to look at keys that it wants to write. */
+static inline void
+rose_write_look(RoseTree *tree, RoseC0Look *look)
+{
+	rose_c0_look(&tree->shared->c0, look);
+}
 /*
  * Make the entry of an ended transaction's lock this one's.  False if it cannot be:
  * its memtable is not the active one any more.  REQUIRES the key's partition lock.
@@ -70,7 +79,7 @@ typedef enum RoseKeyState
 	ROSE_KEY_BUSY				/* depends on a transaction in progress */
 } RoseKeyState;
 
-/* REQUIRES the key's partition lock. */
+/* What it says holds for a moment: see rose_write_look. */
 extern RoseKeyState rose_write_key_state(RoseTree *tree, const Datum *key,
 										 TransactionId *xwait);
 /* Wait for the transaction that makes a key BUSY; errors meanwhile say what for.  No LWLock may be held. */
@@ -97,8 +106,9 @@ extern void rose_room_keep_share(RoseTree *tree, bool worker);
 extern bool rose_direct_begin(RoseTree *tree, bool worker);
 /* The table that this process is about to write to in this way, or NULL. */
 extern RoseTree *rose_direct_tree;
-/* Write all of them, or none: some key is in memory again.  REQUIRES the keys' partition locks. */
-extern bool rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n);
+/* Write all of them, or none: somebody has written, or may have written, one of the keys since the look. */
+extern RoseMemPrepared rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n,
+										 RoseC0Look *look);
 /* Nothing more comes. */
 extern void rose_direct_end(void);
 
@@ -128,7 +138,10 @@ typedef struct RoseConflict
 	RoseVersion *locks;
 } RoseConflict;
 
-/* REQUIRES the key's partition lock. */
+/*
+ * Of locks, what it says holds as long as the key's partition lock is held, which is REQUIRED; of
+ * other versions, for a moment: see rose_write_look.
+ */
 extern void rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 								LockTupleMode mode, CommandId cid,
 								RoseConflict *conflict);

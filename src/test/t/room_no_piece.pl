@@ -141,6 +141,34 @@ $writer->{err} = '';
 	$writer->finish;
 	is(sql('SELECT v FROM t WHERE id = 17000'), 17, 'found by its key');
 	sql("INSERT INTO h VALUES (17000, 17, " . $large->(17) . ")");
+
+	# Somebody else copies its key, when its run is built already.
+	my $file = $node->basedir . '/copy';
+	append_to_file($file, join '', map { "$_\t2\tx\n" } 17001, 17002, 17003);
+	$control->run("SELECT stop_at('direct-built', 'wait', 'client')");
+	$writer->start("INSERT INTO t VALUES (17002, 17, " . $large->(17) . ")");
+	wait_for_stop($node);
+	$locker->run("COPY t FROM '$file'");
+	$control->run("SELECT go_on('direct-built')");
+	eval { $writer->finish };
+	like($@, qr/duplicate key/, 'a key that was copied meanwhile is a duplicate');
+	$writer->{err} = '';
+	is(sql('SELECT v FROM t WHERE id = 17002'), 2, 'and the copied row is the one');
+	$locker->run("COPY h FROM '$file'; DELETE FROM h WHERE id = 17002; DELETE FROM t WHERE id = 17002");
+
+	# It is written when somebody who copies it has looked for it already, and there is nothing to spill before.
+	$locker->run("DELETE FROM h WHERE id IN (17001, 17003); DELETE FROM t WHERE id IN (17001, 17003)");
+	sql("SELECT rose.spill('t')");
+	$control->run("SELECT stop_at('insert-looked', 'wait', 'client')");
+	$locker->start("COPY t FROM '$file'");
+	wait_for_stop($node);
+	$writer->run("INSERT INTO t VALUES (17002, 17, " . $large->(17) . ")");
+	$control->run("SELECT go_on('insert-looked')");
+	eval { $locker->finish };
+	like($@, qr/duplicate key/, 'a key that was written past memory meanwhile is a duplicate');
+	$locker->{err} = '';
+	is(sql('SELECT v FROM t WHERE id = 17002'), 17, 'and the row past memory is the one');
+	sql("INSERT INTO h VALUES (17002, 17, " . $large->(17) . ")");
 	$locker->end;
 }
 

@@ -99,7 +99,8 @@ prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size padding,
 		rose_c0_probe(&c0, schema, &(const Datum *) {&key}, 1, seq % 8 == 0, &found, &hint);
 	else if (seq % 4 == 1)
 		memset(&hint, 0, sizeof(hint));
-	ok = rose_c0_prepare_near(&c0, schema, &version, &key, row, &hint, pending);
+	ok = rose_c0_prepare_near(&c0, schema, &version, &key, row, &hint, NULL,
+							  pending) == ROSE_MEM_PREPARED;
 	free(row);
 	return ok;
 }
