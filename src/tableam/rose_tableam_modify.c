@@ -195,7 +195,8 @@ rose_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsho
 				  bool changing_part)
 {
 	RoseTree   *tree = open_for_write(rel);
-	TM_Result	result = rose_delete(tree, tid, cid, crosscheck, wait, changing_part, tmfd);
+	RoseChange	change = {*tid, cid, crosscheck, wait, tmfd};
+	TM_Result	result = rose_delete(tree, &change, changing_part);
 
 	if (result == TM_Ok)
 		pgstat_count_heap_delete(rel);
@@ -209,22 +210,20 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 				  RoseUpdateIndexes *update_indexes)
 {
 	RoseTree   *tree = open_for_write(rel);
-	ItemPointerData newtid;
-	bool		key_changed = false;
-	bool		duplicate = false;
+	RoseChange	change = {*otid, cid, crosscheck, wait, tmfd};
+	RoseUpdated updated;
 	TM_Result	result;
 
 	/* the index stores nothing, and uniqueness is checked by rose_update */
 	*update_indexes = ROSE_UPDATE_NO_INDEXES;
 	slot_getallattrs(slot);
-	result = rose_update(tree, otid, slot->tts_values, slot->tts_isnull, cid,
-						 crosscheck, wait, tmfd, lockmode, &key_changed, &duplicate,
-						 &newtid);
-	if (duplicate)
+	result = rose_update(tree, &change, slot->tts_values, slot->tts_isnull, &updated);
+	*lockmode = updated.lockmode;
+	if (updated.duplicate)
 		report_duplicate(rel, slot->tts_values, slot->tts_isnull);
 	if (result == TM_Ok)
 	{
-		slot->tts_tid = newtid;
+		slot->tts_tid = updated.tid;
 		rose_slot_written(slot, tree, cid);
 		rose_pgstat_count_update(rel);
 	}

@@ -251,7 +251,7 @@ rose_lookup_tid(RoseLookup *lookup, ItemPointer tid)
 
 /* Bring the version that the TID names into lookup->row. */
 static bool
-lookup_locate(RoseLookup *lookup, ItemPointer tid)
+lookup_locate(RoseLookup *lookup, const ItemPointerData *tid)
 {
 	RoseTree   *tree = lookup->tree;
 	RoseTidTarget target;
@@ -365,7 +365,7 @@ lookup_current(RoseLookup *lookup, const RoseVersion *held, bool committed,
 }
 
 const RoseRow *
-rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid, Snapshot snapshot)
+rose_lookup_fetch_tid(RoseLookup *lookup, const ItemPointerData *tid, Snapshot snapshot)
 {
 	if (!lookup_locate(lookup, tid))
 		return NULL;

@@ -38,7 +38,7 @@ extern void rose_lookup_forget_cached(void);	/* at the end of a transaction */
  * backend.  fetch: the version itself, if the snapshot sees it (SnapshotAny: always); false when it does not
  * or the TID is not known.  all_dead may be NULL.
  */
-extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, ItemPointer tid,
+extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, const ItemPointerData *tid,
 											Snapshot snapshot);
 /*
  * Let *tid name the newest version of its row that the snapshot sees, under

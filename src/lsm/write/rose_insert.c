@@ -107,10 +107,9 @@ void
 rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid)
 {
 	TM_FailureData tmfd;
-	TM_Result	result;
+	RoseChange	change = {*tid, GetCurrentCommandId(true) + 1, InvalidSnapshot, false, &tmfd};
+	TM_Result	result = rose_delete(tree, &change, false);
 
-	result = rose_delete(tree, tid, GetCurrentCommandId(true) + 1, InvalidSnapshot, false,
-						 false, &tmfd);
 	if (result != TM_Ok)
 		elog(ERROR, "could not take back a speculative insertion: result %d", (int) result);
 }

@@ -45,7 +45,8 @@ typedef struct TargetVersion
 
 /* Find the TID's version; false if the TID names none. */
 static bool
-target_locate(RoseTree *tree, RoseLookup *lookup, ItemPointer tid, TargetVersion *target)
+target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *tid,
+			  TargetVersion *target)
 {
 	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
 
@@ -141,7 +142,7 @@ unknown_tid(RoseTree *tree)
 }
 
 static bool
-visible_to_crosscheck(RoseTree *tree, ItemPointer tid, Snapshot crosscheck)
+visible_to_crosscheck(RoseTree *tree, const ItemPointerData *tid, Snapshot crosscheck)
 {
 	return crosscheck == InvalidSnapshot ||
 		rose_lookup_fetch_tid(rose_lookup_cached(tree), tid, crosscheck) != NULL;
@@ -164,99 +165,36 @@ make_key_version(RoseTree *tree, const TargetVersion *target, RoseOp op,
 	new->row = rose_write_form_key_row(tree, target->key);
 }
 
-/* ---- delete ---- */
+/* ---- changes ---- */
 
-static TM_Result
-delete_target(RoseTree *tree, ItemPointer tid, TargetVersion *target,
-			  RoseNewVersion *tombstone, CommandId cid, bool wait, TM_FailureData *tmfd)
+/* What a change writes. */
+typedef struct ChangePlan
 {
-
-	for (;;)
-	{
-		RoseConflict conflict;
-		RoseC0Look	look;
-		RoseMemPrepared written = ROSE_MEM_CHANGED;
-
-		CHECK_FOR_INTERRUPTS();
-		rose_partition_lock(target->partition);
-		rose_write_look(tree, &look);
-		rose_conflict_check(tree, target->key, target->seq, LockTupleExclusive, cid,
-							&conflict);
-		if (conflict.result == TM_Ok)
-			written = rose_write_versions(tree, tombstone, 1, &look, true);
-		rose_partition_unlock(target->partition);
-
-		if (conflict.result == TM_BeingModified && wait)
-			wait_in_line(tree, target, LockTupleExclusive, &conflict, XLTW_Delete);
-		else if (conflict.result != TM_Ok)
-		{
-			rose_conflict_report(tree, &conflict, tid, tmfd);
-			return conflict.result;
-		}
-		else if (written == ROSE_MEM_PREPARED)
-		{
-			rose_pace_writes(tree, 1);
-			return TM_Ok;
-		}
-		else if (written == ROSE_MEM_NO_ROOM)
-			rose_write_make_room(tree);
-	}
-}
+	RoseNewVersion versions[2];	/* tombstone of the old key, unless the row stays there; the row, unless it goes */
+	int			nversions;
+	bool		moved;			/* to another key */
+	int			new_partition;
+	LockTupleMode mode;			/* in which the row is held until the end of the transaction */
+	XLTW_Oper	what;			/* for the context of errors */
+} ChangePlan;
 
 static void
-report_crosscheck_failure(const ItemPointerData *tid, TM_FailureData *tmfd)
+plan_delete(RoseTree *tree, const TargetVersion *target, CommandId cid, bool changing_part,
+			ChangePlan *plan)
 {
-	tmfd->ctid = *tid;
-	tmfd->xmax = InvalidTransactionId;
-	tmfd->cmax = InvalidCommandId;
+	memset(plan, 0, sizeof(*plan));
+	make_key_version(tree, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
+	if (changing_part)
+		plan->versions[0].version.moved_to = ROSE_MOVED_TO_PARTITION;
+	plan->nversions = 1;
+	plan->new_partition = target->partition;
+	plan->mode = LockTupleExclusive;
+	plan->what = XLTW_Delete;
 }
-
-TM_Result
-rose_delete(RoseTree *tree, ItemPointer tid, CommandId cid, Snapshot crosscheck,
-			bool wait, bool changing_part, TM_FailureData *tmfd)
-{
-	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose delete",
-											   ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(work);
-	TargetVersion target;
-	TM_Result	result;
-
-	if (!target_locate(tree, rose_lookup_cached(tree), tid, &target))
-		unknown_tid(tree);
-	if (visible_to_crosscheck(tree, tid, crosscheck))
-	{
-		RoseNewVersion tombstone;
-
-		make_key_version(tree, &target, ROSE_OP_TOMBSTONE, cid, &tombstone);
-		if (changing_part)
-			tombstone.version.moved_to = ROSE_MOVED_TO_PARTITION;
-		result = delete_target(tree, tid, &target, &tombstone, cid, wait, tmfd);
-		queue_leave(tree, &target);
-	}
-	else
-	{
-		report_crosscheck_failure(tid, tmfd);
-		result = TM_Updated;
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(work);
-	return result;
-}
-
-/* ---- update ---- */
-
-typedef struct UpdatePlan
-{
-	RoseNewVersion versions[2];	/* tombstone of the old key if moved; the row */
-	int			nversions;
-	bool		moved;
-	int			new_partition;
-	LockTupleMode mode;
-} UpdatePlan;
 
 static void
 plan_update(RoseTree *tree, const TargetVersion *target, const Datum *values,
-			const bool *nulls, CommandId cid, UpdatePlan *plan)
+			const bool *nulls, CommandId cid, ChangePlan *plan)
 {
 	RoseNewVersion *put = &plan->versions[0];
 	const RoseSchema *schema = tree->schema;
@@ -267,6 +205,7 @@ plan_update(RoseTree *tree, const TargetVersion *target, const Datum *values,
 	put->row = rose_write_form_row(tree, values, nulls, put->key);
 	plan->nversions = 1;
 	plan->mode = LockTupleNoKeyExclusive;
+	plan->what = XLTW_Update;
 	plan->new_partition = target->partition;
 	if (schema->nkeys == 0)
 	{
@@ -305,7 +244,7 @@ unlock_two_partitions(int a, int b)
 /* Write what was planned, and repeat others' key-share locks above it. */
 static RoseMemPrepared
 write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conflict,
-		   UpdatePlan *plan, RoseC0Look *look)
+		   ChangePlan *plan, RoseC0Look *look)
 {
 	Size		planned = plan->nversions * sizeof(RoseNewVersion);
 	RoseNewVersion *versions;
@@ -330,86 +269,130 @@ write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conf
 	return written;
 }
 
-static TM_Result
-update_target(RoseTree *tree, ItemPointer tid, TargetVersion *target, UpdatePlan *plan,
-			  CommandId cid, bool wait, TM_FailureData *tmfd, bool *duplicate)
+/* What stands in the way of a change, if anything does. */
+typedef struct ChangeObstacle
 {
+	RoseConflict conflict;		/* at the row that is changed */
+	RoseKeyState new_key;		/* at the key that it moves to */
+	TransactionId new_key_xwait;	/* BUSY */
+	RoseMemPrepared written;	/* if neither does */
+} ChangeObstacle;
 
+/* One attempt under the partition locks. */
+static void
+try_change(RoseTree *tree, const TargetVersion *target, ChangePlan *plan, CommandId cid,
+		   ChangeObstacle *obstacle)
+{
+	RoseC0Look	look;
+
+	obstacle->new_key = ROSE_KEY_FREE;
+	obstacle->written = ROSE_MEM_CHANGED;
+	lock_two_partitions(target->partition, plan->new_partition);
+	rose_write_look(tree, &look);
+	rose_conflict_check(tree, target->key, target->seq, plan->mode, cid, &obstacle->conflict);
+	if (obstacle->conflict.result == TM_Ok && plan->moved)
+		obstacle->new_key = rose_write_key_state(tree, plan->versions[1].key,
+												 &obstacle->new_key_xwait);
+	ROSE_STOP_POINT("change-looked");	/* under partition locks */
+	if (obstacle->conflict.result == TM_Ok && obstacle->new_key == ROSE_KEY_FREE)
+		obstacle->written = write_plan(tree, target, &obstacle->conflict, plan, &look);
+	unlock_two_partitions(target->partition, plan->new_partition);
+}
+
+/* Until it is done, or cannot be; *duplicate: for want of a free key. */
+static TM_Result
+change_target(RoseTree *tree, const RoseChange *change, TargetVersion *target,
+			  ChangePlan *plan, bool *duplicate)
+{
 	for (;;)
 	{
-		RoseConflict conflict;
-		RoseC0Look	look;
-		RoseKeyState state = ROSE_KEY_FREE;
-		TransactionId xwait = InvalidTransactionId;
-		RoseMemPrepared written = ROSE_MEM_CHANGED;
+		ChangeObstacle obstacle;
 
 		CHECK_FOR_INTERRUPTS();
-		lock_two_partitions(target->partition, plan->new_partition);
-		rose_write_look(tree, &look);
-		rose_conflict_check(tree, target->key, target->seq, plan->mode, cid, &conflict);
-		if (conflict.result == TM_Ok && plan->moved)
-			state = rose_write_key_state(tree, plan->versions[1].key, &xwait);
-		ROSE_STOP_POINT("update-looked");	/* under partition locks */
-		if (conflict.result == TM_Ok && state == ROSE_KEY_FREE)
-			written = write_plan(tree, target, &conflict, plan, &look);
-		unlock_two_partitions(target->partition, plan->new_partition);
-
-		if (conflict.result == TM_BeingModified && wait)
-			wait_in_line(tree, target, plan->mode, &conflict, XLTW_Update);
-		else if (conflict.result != TM_Ok)
+		try_change(tree, target, plan, change->cid, &obstacle);
+		if (obstacle.conflict.result == TM_BeingModified && change->wait)
+			wait_in_line(tree, target, plan->mode, &obstacle.conflict, plan->what);
+		else if (obstacle.conflict.result != TM_Ok)
 		{
-			rose_conflict_report(tree, &conflict, tid, tmfd);
-			return conflict.result;
+			rose_conflict_report(tree, &obstacle.conflict, &change->tid, change->tmfd);
+			return obstacle.conflict.result;
 		}
-		else if (state == ROSE_KEY_BUSY)
-			rose_write_wait_for_key(tree, xwait);
-		else if (state == ROSE_KEY_LIVE)
+		else if (obstacle.new_key == ROSE_KEY_BUSY)
+			rose_write_wait_for_key(tree, obstacle.new_key_xwait);
+		else if (obstacle.new_key == ROSE_KEY_LIVE)
 		{
 			*duplicate = true;
 			return TM_Ok;
 		}
-		else if (written == ROSE_MEM_PREPARED)
+		else if (obstacle.written == ROSE_MEM_PREPARED)
 		{
 			rose_pace_writes(tree, 1);
 			return TM_Ok;
 		}
-		else if (written == ROSE_MEM_NO_ROOM)
+		else if (obstacle.written == ROSE_MEM_NO_ROOM)
 			rose_write_make_room(tree);
 	}
 }
 
+/* A foreign key's action may ask for a row that another snapshot sees, too. */
+static TM_Result
+change_seen_target(RoseTree *tree, const RoseChange *change, TargetVersion *target,
+				   ChangePlan *plan, bool *duplicate)
+{
+	TM_Result	result;
+
+	if (visible_to_crosscheck(tree, &change->tid, change->crosscheck))
+	{
+		result = change_target(tree, change, target, plan, duplicate);
+		queue_leave(tree, target);
+		return result;
+	}
+	change->tmfd->ctid = change->tid;
+	change->tmfd->xmax = InvalidTransactionId;
+	change->tmfd->cmax = InvalidCommandId;
+	return TM_Updated;
+}
+
 TM_Result
-rose_update(RoseTree *tree, ItemPointer otid, const Datum *values, const bool *nulls,
-			CommandId cid, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
-			LockTupleMode *lockmode, bool *key_changed, bool *duplicate,
-			ItemPointer newtid)
+rose_delete(RoseTree *tree, const RoseChange *change, bool changing_part)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose delete",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	TargetVersion target;
+	ChangePlan	plan;
+	bool		duplicate = false;
+	TM_Result	result;
+
+	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, &target))
+		unknown_tid(tree);
+	plan_delete(tree, &target, change->cid, changing_part, &plan);
+	result = change_seen_target(tree, change, &target, &plan, &duplicate);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+	return result;
+}
+
+TM_Result
+rose_update(RoseTree *tree, const RoseChange *change, const Datum *values, const bool *nulls,
+			RoseUpdated *updated)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose update",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
 	TargetVersion target;
-	UpdatePlan	plan;
+	ChangePlan	plan;
 	TM_Result	result;
 
-	*duplicate = false;
-	if (!target_locate(tree, rose_lookup_cached(tree), otid, &target))
+	updated->duplicate = false;
+	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, &target))
 		unknown_tid(tree);
-	plan_update(tree, &target, values, nulls, cid, &plan);
-	*lockmode = plan.mode;
-	*key_changed = plan.moved;
-	if (visible_to_crosscheck(tree, otid, crosscheck))
-	{
-		result = update_target(tree, otid, &target, &plan, cid, wait, tmfd, duplicate);
-		queue_leave(tree, &target);
-	}
-	else
-	{
-		report_crosscheck_failure(otid, tmfd);
-		result = TM_Updated;
-	}
-	if (result == TM_Ok && !*duplicate)
+	plan_update(tree, &target, values, nulls, change->cid, &plan);
+	updated->lockmode = plan.mode;
+	result = change_seen_target(tree, change, &target, &plan, &updated->duplicate);
+	if (result == TM_Ok && !updated->duplicate)
 		rose_tid_assign(tree, NULL, 0,
-						plan.versions[plan.nversions - 1].version.seq, newtid);
+						plan.versions[plan.nversions - 1].version.seq, &updated->tid);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;

@@ -39,19 +39,30 @@ extern RoseInsertResult rose_insert_many(RoseTree *tree, Datum **values, bool **
 										 int nrows, CommandId cid,
 										 ItemPointer tids, int *ndone);
 
+/* A change of one row: what table_tuple_delete and _update are told, and where they say why it could not be. */
+typedef struct RoseChange
+{
+	ItemPointerData tid;
+	CommandId	cid;
+	Snapshot	crosscheck;		/* that must see the row, too, or InvalidSnapshot */
+	bool		wait;			/* for others who change the row */
+	TM_FailureData *tmfd;
+} RoseChange;
+
+typedef struct RoseUpdated
+{
+	LockTupleMode lockmode;		/* in which the old row is held */
+	bool		duplicate;		/* nothing was written, because a row has the new key already ... */
+	ItemPointerData tid;		/* ... or on TM_Ok the new row */
+} RoseUpdated;
+
 /*
  * As table_tuple_delete, _update, _lock: same TM_Result and TM_FailureData rules.
- * delete: changing_part = the row goes on in another partition.
- * update: *duplicate set (and nothing written) when a changed key exists already.
+ * changing_part: the row goes on in another partition.
  */
-extern TM_Result rose_delete(RoseTree *tree, ItemPointer tid, CommandId cid,
-							 Snapshot crosscheck, bool wait, bool changing_part,
-							 TM_FailureData *tmfd);
-extern TM_Result rose_update(RoseTree *tree, ItemPointer otid, const Datum *values,
-							 const bool *nulls, CommandId cid,
-							 Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
-							 LockTupleMode *lockmode, bool *key_changed,
-							 bool *duplicate, ItemPointer newtid);
+extern TM_Result rose_delete(RoseTree *tree, const RoseChange *change, bool changing_part);
+extern TM_Result rose_update(RoseTree *tree, const RoseChange *change, const Datum *values,
+							 const bool *nulls, RoseUpdated *updated);
 /* On TM_Ok *row is the locked version (valid until the next call with lookup). */
 extern TM_Result rose_lock_row(RoseTree *tree, RoseLookup *lookup, ItemPointer tid,
 							   CommandId cid, LockTupleMode mode,

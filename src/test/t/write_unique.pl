@@ -49,7 +49,7 @@ SKIP:
 		insert => [ 'insert-row-looked', 'INSERT INTO t VALUES (5, 0)', 1 ],
 		'do nothing' => [ 'insert-row-looked', 'INSERT INTO t VALUES (5, 0) ON CONFLICT DO NOTHING', 1 ],
 		upsert => [ 'insert-row-looked', 'INSERT INTO t VALUES (5, 0) ON CONFLICT (id) DO UPDATE SET v = 100', 1 ],
-		move => [ 'update-looked', 'UPDATE t SET id = 5 WHERE id = 100', 0 ]);
+		move => [ 'change-looked', 'UPDATE t SET id = 5 WHERE id = 100', 0 ]);
 
 	# What the other one does meanwhile; whether the key is taken then.
 	my @between = (
