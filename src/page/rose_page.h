@@ -163,6 +163,9 @@ typedef struct RosePageReader RosePageReader;
 
 extern RosePageReader *rose_page_reader_create(int ncols, const RoseColumnDesc *descs,
 											   MemoryContext parent);
+/* For one that is kept with its page, and there may be many: less memory, which grows when it is needed. */
+extern RosePageReader *rose_page_reader_create_small(int ncols, const RoseColumnDesc *descs,
+													 MemoryContext parent);
 extern void rose_page_reader_free(RosePageReader *reader);
 
 /*

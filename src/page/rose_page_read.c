@@ -22,8 +22,9 @@
 
 /* ---- Life of a reader ---- */
 
-RosePageReader *
-rose_page_reader_create(int ncols, const RoseColumnDesc *descs, MemoryContext parent)
+/* init_size: of the memory that is kept from page to page. */
+static RosePageReader *
+create_reader(int ncols, const RoseColumnDesc *descs, Size init_size, MemoryContext parent)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "rose page reader",
 												  ALLOCSET_SMALL_SIZES);
@@ -33,11 +34,23 @@ rose_page_reader_create(int ncols, const RoseColumnDesc *descs, MemoryContext pa
 	memcpy(copy, descs, ncols * sizeof(RoseColumnDesc));
 	reader->context = context;
 	reader->page_context = AllocSetContextCreate(context, "rose page reader: page",
-												 ALLOCSET_DEFAULT_SIZES);
+												 0, init_size, ALLOCSET_DEFAULT_MAXSIZE);
 	reader->ncols = ncols;
 	reader->descs = copy;
 	reader->columns = MemoryContextAllocZero(context, ncols * sizeof(RoseColumnReader));
 	return reader;
+}
+
+RosePageReader *
+rose_page_reader_create(int ncols, const RoseColumnDesc *descs, MemoryContext parent)
+{
+	return create_reader(ncols, descs, ALLOCSET_DEFAULT_INITSIZE, parent);
+}
+
+RosePageReader *
+rose_page_reader_create_small(int ncols, const RoseColumnDesc *descs, MemoryContext parent)
+{
+	return create_reader(ncols, descs, ALLOCSET_SMALL_INITSIZE, parent);
 }
 
 void

@@ -225,7 +225,7 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 	MemoryContext own = AllocSetContextCreate(context, "rose schema",
 											  ALLOCSET_SMALL_SIZES);
 	MemoryContext oldcontext = MemoryContextSwitchTo(own);
-	RoseSchema *schema = palloc0(sizeof(RoseSchema));
+	RoseSchema *schema = palloc0(rose_schema_size(nkeys));
 
 	Assert(nkeys >= 0 && nkeys <= INDEX_MAX_KEYS);
 	schema->context = own;

@@ -66,7 +66,6 @@ typedef struct RoseSchema
 	RoseFixedColumn *fixed;		/* ... of this kind, and not dropped */
 	int			nfixed_byval;	/* so many of them, the first ones, are passed by value */
 	int			nkeys;			/* 0: keyed by the hidden row id */
-	RoseKeyColumn keys[INDEX_MAX_KEYS];
 	uint32		hashed;			/* bit i: key column i is to go into hashes of keys */
 	bool		hashable;		/* at least one key column (or the row id) hashes */
 	uint64		hash_functions; /* tells by which functions keys are hashed just now; never 0 */
@@ -75,7 +74,22 @@ typedef struct RoseSchema
 	int			prefix_numbers; /* so many first columns make up the first word, and all
 								 * of them are numbers; 0: not so */
 	bool		prefix_wide;	/* the second word of prefixes says something */
+	RoseKeyColumn keys[INDEX_MAX_KEYS];	/* rose_schema_create makes room for nkeys only */
 } RoseSchema;
+
+/* Bytes of it. */
+static inline Size
+rose_schema_size(int nkeys)
+{
+	return offsetof(RoseSchema, keys) + nkeys * sizeof(RoseKeyColumn);
+}
+
+/* *to = *from, which has no more than these bytes. */
+static inline void
+rose_schema_assign(RoseSchema *to, const RoseSchema *from)
+{
+	memcpy(to, from, rose_schema_size(from->nkeys));
+}
 
 /*
  * The value of an int_order column.  Goes by the width of the type, because

@@ -30,8 +30,9 @@
 /* Keys whose cache lines are fetched together. */
 #define FETCH_AHEAD			64
 
-/* What this backend has in copies. */
+/* What this backend has in copies: memory of their own, because they are bounded by themselves. */
 static Size copied_bytes = 0;
+static MemoryContext copies_context = NULL;
 
 /* ---- pages ---- */
 
@@ -47,11 +48,14 @@ lock_page(const RoseComponent *component, Relation rel, const RoseFilterPart *pa
 
 /* ---- copies ---- */
 
-static void
-forget_copy(RoseComponent *component)
+void
+rose_component_drop_filter_copy(RoseComponent *component)
 {
+	if (component->filter_chunk == NULL)
+		return;
+	pfree(component->filter_chunk);
 	copied_bytes -= component->filter_bytes;
-	component->filter_bytes = 0;
+	component->filter_chunk = NULL;
 	component->filter = NULL;
 }
 
@@ -59,16 +63,7 @@ forget_copy(RoseComponent *component)
 static void
 component_ends(void *arg)
 {
-	forget_copy(arg);
-}
-
-void
-rose_component_drop_filter_copy(RoseComponent *component)
-{
-	if (component->filter == NULL)
-		return;
-	pfree(component->filter_chunk);
-	forget_copy(component);
+	rose_component_drop_filter_copy(arg);
 }
 
 static void
@@ -111,22 +106,24 @@ static void
 consider_copy(RoseComponent *component, Relation rel, int n)
 {
 	Size		bytes = (Size) component->footer.bloom_nblocks * ROSE_BLOOM_BLOCK_SIZE;
-	char	   *chunk;
 	char	   *filter;
 
+	rose_component_drop_filter_copy(component); /* one that an error has left half done */
 	component->filter_asked += n;
 	if (component->filter_asked < component->footer.bloom_pages * (uint64) ASKED_BEFORE_COPY ||
 		copied_bytes + bytes > (Size) maintenance_work_mem * 1024)
 		return;
 	notice_end(component);
-	chunk = MemoryContextAllocHuge(component->context, bytes + PG_CACHE_LINE_SIZE);
-	filter = (char *) CACHELINEALIGN(chunk);
-	for (int i = 0; i < component->nparts; i++)
-		copy_part(component, rel, &component->parts[i], filter);
-	component->filter_chunk = chunk;
-	component->filter = filter;
+	if (copies_context == NULL)
+		copies_context = AllocSetContextCreate(TopMemoryContext, "rose filter copies",
+											   ALLOCSET_SMALL_SIZES);
+	component->filter_chunk = MemoryContextAllocHuge(copies_context, bytes + PG_CACHE_LINE_SIZE);
 	component->filter_bytes = bytes;
 	copied_bytes += bytes;
+	filter = (char *) CACHELINEALIGN(component->filter_chunk);
+	for (int i = 0; i < component->nparts; i++)
+		copy_part(component, rel, &component->parts[i], filter);
+	component->filter = filter;
 }
 
 /* ---- is it of use? ---- */

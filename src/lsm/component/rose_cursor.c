@@ -163,9 +163,9 @@ root_reader(RoseComponentCursor *cursor)
 	if (component->root_image == NULL)
 	{
 		char	   *image = MemoryContextAlloc(component->context, BLCKSZ);
-		RosePageReader *reader = rose_page_reader_create(component->ninnercols,
-														 component->inner_descs,
-														 component->context);
+		RosePageReader *reader = rose_page_reader_create_small(component->ninnercols,
+															   component->inner_descs,
+															   component->context);
 
 		read_inner(cursor, component->group.root, image, reader);
 		component->root_reader = reader;

@@ -162,9 +162,10 @@ rose_recover_c0(RoseTree *tree, const RoseSchema *schema, const RoseMetaInfo *me
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery of C0",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	Replay		replay = {.tree = tree,.meta = meta,.schema = *schema};
+	Replay		replay = {.tree = tree,.meta = meta};
 	PartEnd		end;
 
+	rose_schema_assign(&replay.schema, schema);
 	do
 	{
 		rose_c0_write_begin(&shared->c0);

@@ -352,7 +352,7 @@ begin(TailRuns *runs, RoseTree *tree, const RoseSchema *schema, const RoseMetaIn
 											  ALLOCSET_DEFAULT_SIZES);
 	runs->schema = rose_schema_create(tupdesc ? tupdesc : RelationGetDescr(tree->rel),
 									  meta->nkeys, meta->keys, meta->facts.hashed, runs->context);
-	runs->reading = *schema;
+	rose_schema_assign(&runs->reading, schema);
 	begin_sort(runs);
 }
 

@@ -13,7 +13,9 @@
  * What is replaced may still be in use by this transaction's scans, so it goes
  * to a memory context that is deleted at the end of the top-level transaction.
  * Handles that are stale by then go as well: their table may have been dropped, and
- * nobody would tell us.
+ * nobody would tell us.  So do those that were not used for longest, if all of them
+ * take more memory than they may: a session that comes by every table of a
+ * large database must not keep all of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,69 +35,116 @@
 
 const TableAmRoutine *rose_relation_routine = NULL;
 
-static HTAB *table_cache = NULL;
-static RoseTree *last_table = NULL;
+/*
+ * Between transactions all handles together take so much memory at most, but for copies of filters, which
+ * have a bound of their own.  That is some 2,000 small tables, or 30 of which 20 components are open each.
+ */
+#define MAX_HANDLE_BYTES	((Size) 8 * 1024 * 1024)
+
+/* How much a handle takes is measured when it has opened something, and every so many transactions. */
+#define MEASURE_EVERY		64
+
+typedef struct TreeCacheEntry
+{
+	RelFileLocator locator;		/* hash key */
+	RoseTree   *tree;
+} TreeCacheEntry;
+
+static HTAB *tree_cache = NULL;
+static RoseTree *last_tree = NULL;
+static dlist_head handles = DLIST_STATIC_INIT(handles); /* those that this transaction uses first, then
+														 * those that were used last */
+static Size handle_bytes = 0;	/* of all, as far as they were measured */
 static uint64 transaction_count = 1;	/* 0 is never current */
-static dlist_head used = DLIST_STATIC_INIT(used);	/* handles that this transaction uses */
 static bool sweep_needed = false;	/* some handle may be stale */
 
 /* ---- cache ---- */
 
 static RoseTree *
-find_handle(RelFileLocator locator)
+create_handle(RelFileLocator locator)
 {
-	RoseTree   *tree;
-	bool		found;
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "rose tree",
+												  ALLOCSET_SMALL_SIZES);
+	RoseTree   *tree = MemoryContextAllocZero(context, sizeof(RoseTree));
 
-	if (last_table != NULL && RelFileLocatorEquals(last_table->locator, locator))
-		return last_table;
-
-	if (table_cache == NULL)
-	{
-		HASHCTL		info = {0};
-
-		info.keysize = sizeof(RelFileLocator);
-		info.entrysize = sizeof(RoseTree);
-		table_cache = hash_create("rose table handles", 64, &info,
-								  HASH_ELEM | HASH_BLOBS);
-	}
-	tree = hash_search(table_cache, &locator, HASH_ENTER, &found);
-	if (!found)
-	{
-		memset((char *) tree + sizeof(RelFileLocator), 0,
-			   sizeof(RoseTree) - sizeof(RelFileLocator));
-		tree->invalidations = 1;	/* schema_stamp is 0: to be made */
-	}
-	last_table = tree;
+	tree->locator = locator;
+	tree->context = context;
+	tree->invalidations = 1;	/* schema_stamp is 0: to be made */
+	dlist_push_tail(&handles, &tree->node);
 	return tree;
 }
 
 static void
 free_handle(RoseTree *tree)
 {
-	if (tree->context != NULL)
-		MemoryContextDelete(tree->context);
-	(void) hash_search(table_cache, &tree->locator, HASH_REMOVE, NULL);
+	(void) hash_search(tree_cache, &tree->locator, HASH_REMOVE, NULL);
+	dlist_delete(&tree->node);
+	handle_bytes -= tree->bytes;
+	MemoryContextDelete(tree->context);
+	last_tree = NULL;
+}
+
+static RoseTree *
+find_handle(RelFileLocator locator)
+{
+	TreeCacheEntry *entry;
+	bool		found;
+
+	if (last_tree != NULL && RelFileLocatorEquals(last_tree->locator, locator))
+		return last_tree;
+
+	if (tree_cache == NULL)
+	{
+		HASHCTL		info = {0};
+
+		info.keysize = sizeof(RelFileLocator);
+		info.entrysize = sizeof(TreeCacheEntry);
+		tree_cache = hash_create("rose tree handles", 64, &info,
+								 HASH_ELEM | HASH_BLOBS);
+	}
+	entry = hash_search(tree_cache, &locator, HASH_ENTER, &found);
+	if (!found)
+		entry->tree = NULL;
+	if (entry->tree == NULL)	/* an error may have come in between */
+		entry->tree = create_handle(locator);
+	last_tree = entry->tree;
+	return entry->tree;
 }
 
 /* Free stale handles.  Only when no transaction uses any. */
 static void
 sweep_handles(void)
 {
-	HASH_SEQ_STATUS status;
-	RoseTree   *tree;
+	dlist_mutable_iter iter;
 
-	last_table = NULL;
 	sweep_needed = false;
-	if (table_cache == NULL)
-		return;
-	hash_seq_init(&status, table_cache);
-	while ((tree = hash_seq_search(&status)) != NULL)
+	dlist_foreach_modify(iter, &handles)
 	{
+		RoseTree   *tree = dlist_container(RoseTree, node, iter.cur);
+
 		if (tree->shared == NULL || tree->schema_stamp != tree->invalidations ||
 			!rose_registry_is_current(tree->shared, tree->incarnation))
 			free_handle(tree);
 	}
+}
+
+/* If all take more than they may, those go that were not used for longest.  As above. */
+static void
+bound_handles(void)
+{
+	while (handle_bytes > MAX_HANDLE_BYTES)
+		free_handle(dlist_tail_element(RoseTree, node, &handles));
+}
+
+static void
+measure_handle(RoseTree *tree)
+{
+	if (!tree->grown && transaction_count % MEASURE_EVERY != 0)
+		return;
+	handle_bytes -= tree->bytes;
+	tree->bytes = MemoryContextMemAllocated(tree->context, true);
+	handle_bytes += tree->bytes;
+	tree->grown = false;
 }
 
 /* ---- opening ---- */
@@ -147,6 +196,7 @@ refresh_schema(RoseTree *tree)
 		if (tree->schema != NULL)
 			MemoryContextSetParent(tree->schema->context, rose_view_retired_context(tree));
 		tree->schema = schema;
+		tree->grown = true;
 	}
 	else
 		rose_schema_warm(tree->schema);
@@ -172,7 +222,7 @@ attach_handle(RoseTree *tree)
 	{
 		rose_pin_acquire(tree->locator);
 		tree->pinned_in = transaction_count;
-		dlist_push_head(&used, &tree->used_node);
+		dlist_move_head(&handles, &tree->node);
 		pg_memory_barrier();	/* the pin before the look at incarnation */
 	}
 	if (tree->shared == NULL ||
@@ -236,9 +286,6 @@ rose_tree_open_any_order(Relation rel)
 		tree->relid = RelationGetRelid(rel);	/* files change hands */
 		tree->invalidations++;
 	}
-	if (unlikely(tree->context == NULL))
-		tree->context = AllocSetContextCreate(TopMemoryContext, "rose table",
-											   ALLOCSET_SMALL_SIZES);
 	if (tree->pinned_in != transaction_count || tree->shared == NULL ||
 		!rose_registry_is_current(tree->shared, tree->incarnation))
 		attach_handle(tree);
@@ -283,14 +330,14 @@ rose_tree_close_as(RoseTree *tree)
 void
 rose_tree_invalidate(RelFileLocator locator)
 {
-	RoseTree   *tree;
+	TreeCacheEntry *entry;
 
-	if (table_cache == NULL)
+	if (tree_cache == NULL)
 		return;
-	tree = hash_search(table_cache, &locator, HASH_FIND, NULL);
-	if (tree != NULL)
+	entry = hash_search(tree_cache, &locator, HASH_FIND, NULL);
+	if (entry != NULL && entry->tree != NULL)
 	{
-		tree->invalidations++;
+		entry->tree->invalidations++;
 		sweep_needed = true;
 	}
 }
@@ -301,12 +348,21 @@ rose_tree_invalidate(RelFileLocator locator)
 void
 rose_tree_end_transaction(void)
 {
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &handles)
+	{
+		RoseTree   *tree = dlist_container(RoseTree, node, iter.cur);
+
+		if (tree->pinned_in != transaction_count)
+			break;
+		rose_view_end_transaction(tree);
+		measure_handle(tree);
+	}
 	transaction_count++;
-	while (!dlist_is_empty(&used))
-		rose_view_end_transaction(dlist_container(RoseTree, used_node,
-												  dlist_pop_head_node(&used)));
 	if (sweep_needed)
 		sweep_handles();
+	bound_handles();
 }
 
 void
@@ -319,14 +375,12 @@ rose_tree_note_stale(void)
 static void
 on_relcache_invalidation(Datum arg, Oid relid)
 {
-	HASH_SEQ_STATUS status;
-	RoseTree   *tree;
+	dlist_iter	iter;
 
-	if (table_cache == NULL)
-		return;
-	hash_seq_init(&status, table_cache);
-	while ((tree = hash_seq_search(&status)) != NULL)
+	dlist_foreach(iter, &handles)
 	{
+		RoseTree   *tree = dlist_container(RoseTree, node, iter.cur);
+
 		if (relid == InvalidOid || tree->relid == relid)
 		{
 			tree->invalidations++;

@@ -63,16 +63,17 @@ typedef struct RoseTreeShared
 /*
  * Backend-local handle, cached by locator.  It, its schema and all components
  * it ever gave out stay valid until the end of the top-level transaction, even
- * if the table is altered or merged meanwhile.  What must live longer (a merge)
+ * if the table is altered or merged meanwhile.  No longer: handles that are not used for a while
+ * go at the end of some transaction.  What must live longer (a merge)
  * makes its own: rose_schema_copy, rose_component_open.
  */
 typedef struct RoseTree
 {
-	RelFileLocator locator;		/* hash key */
+	RelFileLocator locator;		/* by which it is found */
 	Relation	rel;			/* as of the last rose_tree_open; borrowed */
 	RoseTreeShared *shared;
 	RoseSchema *schema;
-	MemoryContext context;		/* owns schema, views and components */
+	MemoryContext context;		/* owns it, schema, views and components */
 
 	int			lookup_hits;	/* see rose_key_reader.c */
 
@@ -88,7 +89,9 @@ typedef struct RoseTree
 	uint64		invalidations;	/* relcache invalidations so far ... */
 	uint64		schema_stamp;	/* ... and as of the last check of schema */
 	uint64		pinned_in;		/* transaction (local count) that holds a pin */
-	dlist_node	used_node;		/* then: among the handles in use */
+	dlist_node	node;			/* among all handles */
+	bool		grown;			/* since it was measured (also by rose_view.c) */
+	Size		bytes;			/* that it took then */
 } RoseTree;
 
 /* --- shared memory (lsm/tree/rose_registry.c) --- */

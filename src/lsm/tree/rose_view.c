@@ -49,6 +49,7 @@ view_create(RoseTree *tree, const RoseManifest *manifest, uint64 seen)
 	RoseView   *view = MemoryContextAllocZero(tree->context, size +
 											  manifest->ncomponents * sizeof(RoseComponent *));
 
+	tree->grown = true;
 	view->tree = tree;
 	view->schema = tree->schema;
 	view->first_piece = rose_manifest_first_piece(manifest);
@@ -242,6 +243,7 @@ open_component(RoseTree *tree, const RoseSchema *schema, const RoseComponentEntr
 
 	if (component != NULL)
 		return component;
+	tree->grown = true;
 	if (tree->view != NULL && tree->view->schema == schema)
 		i = find_entry(tree->view, entry->id);
 	if (i < 0)
