@@ -37,7 +37,7 @@
 #include "nodes/makefuncs.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
-#include "repl/rose_rows.h"
+#include "repl/rose_subrows.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -178,7 +178,7 @@ rose_repl_check_alter(Oid relid, bool unlogged)
 void
 rose_repl_check_refresh(Oid relid)
 {
-	if (rose_rows_is_table(relid))
+	if (rose_subrows_is_table(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot refresh a materialized view of rose"),

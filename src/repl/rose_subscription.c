@@ -4,7 +4,7 @@
  *	  The subscriptions in the catalog: rose.subscription, subscription_rel and
  *	  subscription_state.
  *
- * How their rows are read and written is rose_rows.c's business; here is what they
+ * How their rows are read and written is rose_subrows.c's business; here is what they
  * mean.
  *
  * Rows carry the database that they were made in: a database that was cloned
@@ -21,7 +21,7 @@
 #include "miscadmin.h"
 #include "nodes/value.h"
 #include "repl/rose_repl_internal.h"
-#include "repl/rose_rows.h"
+#include "repl/rose_subrows.h"
 #include "util/rose_stop_point.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -59,7 +59,7 @@ enum
 static char *
 string_value(const RoseRowScan *cs, int attno)
 {
-	return rose_rows_isnull(cs, attno) ? NULL : TextDatumGetCString(rose_rows_value(cs, attno));
+	return rose_subrows_isnull(cs, attno) ? NULL : TextDatumGetCString(rose_subrows_value(cs, attno));
 }
 
 static List *
@@ -95,12 +95,12 @@ strings_to_text_array(List *strings)
 static void
 read_commit(const RoseRowScan *cs, RoseUpstreamCommit *out)
 {
-	if (rose_rows_isnull(cs, STATE_COMMIT_LSN))
+	if (rose_subrows_isnull(cs, STATE_COMMIT_LSN))
 		return;
-	out->lsn = DatumGetLSN(rose_rows_value(cs, STATE_COMMIT_LSN));
-	out->xid = (TransactionId) DatumGetInt64(rose_rows_value(cs, STATE_COMMIT_XID));
-	out->time = DatumGetTimestampTz(rose_rows_value(cs, STATE_COMMIT_TIME));
-	out->publications = (uint32) DatumGetInt64(rose_rows_value(cs, STATE_COMMIT_PUBLICATIONS));
+	out->lsn = DatumGetLSN(rose_subrows_value(cs, STATE_COMMIT_LSN));
+	out->xid = (TransactionId) DatumGetInt64(rose_subrows_value(cs, STATE_COMMIT_XID));
+	out->time = DatumGetTimestampTz(rose_subrows_value(cs, STATE_COMMIT_TIME));
+	out->publications = (uint32) DatumGetInt64(rose_subrows_value(cs, STATE_COMMIT_PUBLICATIONS));
 }
 
 /* The committed epoch and position, and whose they are. */
@@ -110,24 +110,24 @@ read_state(Oid subid, RoseSubscription *out)
 	RoseRowScan cs;
 	bool		found = false;
 
-	if (!rose_rows_begin(&cs, "subscription_state", STATE_NATTS))
+	if (!rose_subrows_begin(&cs, "subscription_state", STATE_NATTS))
 		return false;
-	while (rose_rows_next(&cs))
+	while (rose_subrows_next(&cs))
 	{
-		if (DatumGetObjectId(rose_rows_value(&cs, STATE_SUBID)) != subid)
+		if (DatumGetObjectId(rose_subrows_value(&cs, STATE_SUBID)) != subid)
 			continue;
-		out->epoch = (uint64) DatumGetInt64(rose_rows_value(&cs, STATE_EPOCH));
-		out->durable_lsn = DatumGetLSN(rose_rows_value(&cs, STATE_DURABLE_LSN));
+		out->epoch = (uint64) DatumGetInt64(rose_subrows_value(&cs, STATE_EPOCH));
+		out->durable_lsn = DatumGetLSN(rose_subrows_value(&cs, STATE_DURABLE_LSN));
 		out->system_id = string_value(&cs, STATE_SYSTEM_ID);
-		if (!rose_rows_isnull(&cs, STATE_TIMELINE))
-			out->timeline = (TimeLineID) DatumGetInt64(rose_rows_value(&cs, STATE_TIMELINE));
-		if (!rose_rows_isnull(&cs, STATE_UPSTREAM_DBID))
-			out->upstream_dbid = DatumGetObjectId(rose_rows_value(&cs, STATE_UPSTREAM_DBID));
+		if (!rose_subrows_isnull(&cs, STATE_TIMELINE))
+			out->timeline = (TimeLineID) DatumGetInt64(rose_subrows_value(&cs, STATE_TIMELINE));
+		if (!rose_subrows_isnull(&cs, STATE_UPSTREAM_DBID))
+			out->upstream_dbid = DatumGetObjectId(rose_subrows_value(&cs, STATE_UPSTREAM_DBID));
 		out->blocked = string_value(&cs, STATE_BLOCKED);
 		read_commit(&cs, &out->last_commit);
 		found = true;
 	}
-	rose_rows_end(&cs);
+	rose_subrows_end(&cs);
 	return found;
 }
 
@@ -145,16 +145,16 @@ form_subscription(const RoseRowScan *cs)
 {
 	RoseSubscription *sub = palloc0(sizeof(RoseSubscription));
 
-	sub->subid = DatumGetObjectId(rose_rows_value(cs, SUB_SUBID));
-	sub->name = pstrdup(NameStr(*DatumGetName(rose_rows_value(cs, SUB_NAME))));
-	sub->owner = DatumGetObjectId(rose_rows_value(cs, SUB_OWNER));
-	sub->enabled = DatumGetBool(rose_rows_value(cs, SUB_ENABLED));
-	sub->binary = DatumGetBool(rose_rows_value(cs, SUB_BINARY));
-	sub->synchronous_commit = TextDatumGetCString(rose_rows_value(cs, SUB_SYNCHRONOUS_COMMIT));
-	if (!rose_rows_isnull(cs, SUB_SLOT_NAME))
-		sub->slot_name = pstrdup(NameStr(*DatumGetName(rose_rows_value(cs, SUB_SLOT_NAME))));
-	sub->publications = text_array_to_strings(rose_rows_value(cs, SUB_PUBLICATIONS));
-	sub->conninfo = TextDatumGetCString(rose_rows_value(cs, SUB_CONNINFO));
+	sub->subid = DatumGetObjectId(rose_subrows_value(cs, SUB_SUBID));
+	sub->name = pstrdup(NameStr(*DatumGetName(rose_subrows_value(cs, SUB_NAME))));
+	sub->owner = DatumGetObjectId(rose_subrows_value(cs, SUB_OWNER));
+	sub->enabled = DatumGetBool(rose_subrows_value(cs, SUB_ENABLED));
+	sub->binary = DatumGetBool(rose_subrows_value(cs, SUB_BINARY));
+	sub->synchronous_commit = TextDatumGetCString(rose_subrows_value(cs, SUB_SYNCHRONOUS_COMMIT));
+	if (!rose_subrows_isnull(cs, SUB_SLOT_NAME))
+		sub->slot_name = pstrdup(NameStr(*DatumGetName(rose_subrows_value(cs, SUB_SLOT_NAME))));
+	sub->publications = text_array_to_strings(rose_subrows_value(cs, SUB_PUBLICATIONS));
+	sub->conninfo = TextDatumGetCString(rose_subrows_value(cs, SUB_CONNINFO));
 	return sub;
 }
 
@@ -165,14 +165,14 @@ rose_subscription_list(void)
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	if (!rose_rows_begin(&cs, "subscription", SUB_NATTS))
+	if (!rose_subrows_begin(&cs, "subscription", SUB_NATTS))
 		return NIL;
-	while (rose_rows_next(&cs))
+	while (rose_subrows_next(&cs))
 	{
-		if (DatumGetObjectId(rose_rows_value(&cs, SUB_DBID)) == MyDatabaseId)
+		if (DatumGetObjectId(rose_subrows_value(&cs, SUB_DBID)) == MyDatabaseId)
 			result = lappend(result, form_subscription(&cs));
 	}
-	rose_rows_end(&cs);
+	rose_subrows_end(&cs);
 
 	foreach(lc, result)
 	{
@@ -249,12 +249,12 @@ read_columns(const RoseRowScan *cs)
 	List	   *names;
 	int			nremote;
 
-	if (rose_rows_isnull(cs, REL_ATTNUMS))
+	if (rose_subrows_isnull(cs, REL_ATTNUMS))
 		return NULL;
 	map = palloc0(sizeof(RoseColumnMap));
-	map->attnums = array_to_attnums(rose_rows_value(cs, REL_ATTNUMS), &map->n);
-	map->remote_attnums = array_to_attnums(rose_rows_value(cs, REL_REMOTE_ATTNUMS), &nremote);
-	names = text_array_to_strings(rose_rows_value(cs, REL_REMOTE_COLUMNS));
+	map->attnums = array_to_attnums(rose_subrows_value(cs, REL_ATTNUMS), &map->n);
+	map->remote_attnums = array_to_attnums(rose_subrows_value(cs, REL_REMOTE_ATTNUMS), &nremote);
+	names = text_array_to_strings(rose_subrows_value(cs, REL_REMOTE_COLUMNS));
 	if (nremote != map->n || list_length(names) != map->n)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -271,28 +271,28 @@ rose_subscription_tables(Oid subid)
 	RoseRowScan cs;
 	List	   *result = NIL;
 
-	if (!rose_rows_begin(&cs, "subscription_rel", REL_NATTS))
+	if (!rose_subrows_begin(&cs, "subscription_rel", REL_NATTS))
 		return NIL;
-	while (rose_rows_next(&cs))
+	while (rose_subrows_next(&cs))
 	{
 		RoseSubscriptionTable *table;
 
-		if (DatumGetObjectId(rose_rows_value(&cs, REL_SUBID)) != subid)
+		if (DatumGetObjectId(rose_subrows_value(&cs, REL_SUBID)) != subid)
 			continue;
 		table = palloc0(sizeof(RoseSubscriptionTable));
-		table->relid = DatumGetObjectId(rose_rows_value(&cs, REL_RELID));
-		table->state = TextDatumGetCString(rose_rows_value(&cs, REL_STATE));
-		if (!rose_rows_isnull(&cs, REL_SYNC_LSN))
-			table->sync_lsn = DatumGetLSN(rose_rows_value(&cs, REL_SYNC_LSN));
-		if (!rose_rows_isnull(&cs, REL_ERROR_LSN))
-			table->error_lsn = DatumGetLSN(rose_rows_value(&cs, REL_ERROR_LSN));
-		table->remote.relid = DatumGetObjectId(rose_rows_value(&cs, REL_REMOTE_RELID));
+		table->relid = DatumGetObjectId(rose_subrows_value(&cs, REL_RELID));
+		table->state = TextDatumGetCString(rose_subrows_value(&cs, REL_STATE));
+		if (!rose_subrows_isnull(&cs, REL_SYNC_LSN))
+			table->sync_lsn = DatumGetLSN(rose_subrows_value(&cs, REL_SYNC_LSN));
+		if (!rose_subrows_isnull(&cs, REL_ERROR_LSN))
+			table->error_lsn = DatumGetLSN(rose_subrows_value(&cs, REL_ERROR_LSN));
+		table->remote.relid = DatumGetObjectId(rose_subrows_value(&cs, REL_REMOTE_RELID));
 		table->remote.nspname = string_value(&cs, REL_REMOTE_SCHEMA);
 		table->remote.relname = string_value(&cs, REL_REMOTE_NAME);
 		table->columns = read_columns(&cs);
 		result = lappend(result, table);
 	}
-	rose_rows_end(&cs);
+	rose_subrows_end(&cs);
 	return result;
 }
 
@@ -393,12 +393,12 @@ rose_subscription_insert(const RoseSubscription *sub)
 	rose_row_set(&row, SUB_DBID, ObjectIdGetDatum(MyDatabaseId));
 	rose_row_set(&row, SUB_OWNER, ObjectIdGetDatum(sub->owner));
 	set_changeable_columns(&row, sub);
-	rose_rows_insert("subscription", &row);
+	rose_subrows_insert("subscription", &row);
 
 	rose_row_set(&state, STATE_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set(&state, STATE_EPOCH, Int64GetDatum(0));
 	rose_row_set(&state, STATE_DURABLE_LSN, LSNGetDatum(sub->durable_lsn));
-	rose_rows_insert("subscription_state", &state);
+	rose_subrows_insert("subscription_state", &state);
 	return subid;
 }
 
@@ -408,34 +408,34 @@ rose_subscription_update(const RoseSubscription *sub)
 	RoseRowEdit row = {0};
 
 	set_changeable_columns(&row, sub);
-	rose_rows_update("subscription", ROSE_ROWS_OF(sub->subid), &row);
+	rose_subrows_update("subscription", ROSE_SUBROWS_OF(sub->subid), &row);
 }
 
 void
 rose_subscription_delete(Oid subid)
 {
 	rose_subscription_forget_new(subid);
-	rose_rows_delete("subscription_rel", ROSE_ROWS_OF(subid));
-	rose_rows_delete("subscription_state", ROSE_ROWS_OF(subid));
-	rose_rows_delete("subscription", ROSE_ROWS_OF(subid));
+	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF(subid));
+	rose_subrows_delete("subscription_state", ROSE_SUBROWS_OF(subid));
+	rose_subrows_delete("subscription", ROSE_SUBROWS_OF(subid));
 }
 
 void
 rose_subscription_lock(Oid subid)
 {
-	rose_rows_lock("subscription", subid);
+	rose_subrows_lock("subscription", subid);
 }
 
 bool
 rose_subscription_try_lock(Oid subid)
 {
-	return rose_rows_try_lock("subscription", subid);
+	return rose_subrows_try_lock("subscription", subid);
 }
 
 void
 rose_subscription_lock_table(Oid relid)
 {
-	rose_rows_lock("subscription_rel", relid);
+	rose_subrows_lock("subscription_rel", relid);
 }
 
 static void
@@ -456,7 +456,7 @@ rose_subscription_add_table(Oid subid, Oid relid, const RoseUpstreamTable *remot
 	rose_row_set(&row, REL_RELID, ObjectIdGetDatum(relid));
 	rose_row_set(&row, REL_STATE, CStringGetTextDatum(state));
 	set_remote(&row, remote);
-	rose_rows_insert("subscription_rel", &row);
+	rose_subrows_insert("subscription_rel", &row);
 }
 
 void
@@ -465,7 +465,7 @@ rose_subscription_set_remote(Oid subid, Oid relid, const RoseUpstreamTable *remo
 	RoseRowEdit row = {0};
 
 	set_remote(&row, remote);
-	rose_rows_update("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid), &row);
+	rose_subrows_update("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
 }
 
 void
@@ -479,7 +479,7 @@ rose_subscription_set_columns(Oid subid, Oid relid, const RoseColumnMap *columns
 	rose_row_set(&row, REL_ATTNUMS, attnums_to_array(columns->attnums, columns->n));
 	rose_row_set(&row, REL_REMOTE_ATTNUMS, attnums_to_array(columns->remote_attnums, columns->n));
 	rose_row_set(&row, REL_REMOTE_COLUMNS, strings_to_text_array(names));
-	rose_rows_update("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid), &row);
+	rose_subrows_update("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
 }
 
 static bool
@@ -488,12 +488,12 @@ is_new(Oid subid, Oid remote_relid)
 	RoseRowScan cs;
 	bool		found = false;
 
-	if (!rose_rows_begin(&cs, "subscription_new", NEW_NATTS))
+	if (!rose_subrows_begin(&cs, "subscription_new", NEW_NATTS))
 		return false;
-	while (rose_rows_next(&cs))
-		found |= DatumGetObjectId(rose_rows_value(&cs, NEW_SUBID)) == subid &&
-			DatumGetObjectId(rose_rows_value(&cs, NEW_REMOTE_RELID)) == remote_relid;
-	rose_rows_end(&cs);
+	while (rose_subrows_next(&cs))
+		found |= DatumGetObjectId(rose_subrows_value(&cs, NEW_SUBID)) == subid &&
+			DatumGetObjectId(rose_subrows_value(&cs, NEW_REMOTE_RELID)) == remote_relid;
+	rose_subrows_end(&cs);
 	return found;
 }
 
@@ -509,19 +509,19 @@ rose_subscription_note_new(Oid subid, const RoseUpstreamTable *remote, XLogRecPt
 	rose_row_set(&row, NEW_REMOTE_SCHEMA, CStringGetTextDatum(remote->nspname));
 	rose_row_set(&row, NEW_REMOTE_NAME, CStringGetTextDatum(remote->relname));
 	rose_row_set(&row, NEW_FIRST_LSN, LSNGetDatum(lsn));
-	rose_rows_insert("subscription_new", &row);
+	rose_subrows_insert("subscription_new", &row);
 }
 
 void
 rose_subscription_forget_new(Oid subid)
 {
-	rose_rows_delete("subscription_new", ROSE_ROWS_OF(subid));
+	rose_subrows_delete("subscription_new", ROSE_SUBROWS_OF(subid));
 }
 
 void
 rose_subscription_remove_table(Oid subid, Oid relid)
 {
-	rose_rows_delete("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid));
+	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid));
 }
 
 void
@@ -535,7 +535,7 @@ rose_subscription_set_table(Oid subid, Oid relid, const char *state, XLogRecPtr 
 	rose_row_set_text(&row, REL_LAST_ERROR, error);
 	rose_row_set_text(&row, REL_ERROR_CODE, error_code);
 	rose_row_set_lsn(&row, REL_ERROR_LSN, error_lsn);
-	rose_rows_update("subscription_rel", ROSE_ROWS_OF_TABLE(subid, relid), &row);
+	rose_subrows_update("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
 }
 
 static void
@@ -556,7 +556,7 @@ rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn,
 	rose_row_set(&row, STATE_EPOCH, Int64GetDatum((int64) epoch));
 	rose_row_set(&row, STATE_DURABLE_LSN, LSNGetDatum(durable_lsn));
 	set_commit(&row, last_commit);
-	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
+	rose_subrows_update("subscription_state", ROSE_SUBROWS_OF(subid), &row);
 	ROSE_STOP_POINT("state-written");
 }
 
@@ -568,7 +568,7 @@ rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity)
 	rose_row_set(&row, STATE_SYSTEM_ID, CStringGetTextDatum(identity->system_id));
 	rose_row_set(&row, STATE_TIMELINE, Int64GetDatum((int64) identity->timeline));
 	rose_row_set(&row, STATE_UPSTREAM_DBID, ObjectIdGetDatum(identity->dbid));
-	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
+	rose_subrows_update("subscription_state", ROSE_SUBROWS_OF(subid), &row);
 }
 
 void
@@ -577,7 +577,7 @@ rose_subscription_set_blocked(Oid subid, const char *reason)
 	RoseRowEdit row = {0};
 
 	rose_row_set(&row, STATE_BLOCKED, CStringGetTextDatum(reason));
-	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
+	rose_subrows_update("subscription_state", ROSE_SUBROWS_OF(subid), &row);
 }
 
 void
@@ -592,5 +592,5 @@ rose_subscription_forget_upstream(Oid subid)
 	rose_row_set_null(&row, STATE_TIMELINE);
 	rose_row_set_null(&row, STATE_UPSTREAM_DBID);
 	rose_row_set_null(&row, STATE_BLOCKED);
-	rose_rows_update("subscription_state", ROSE_ROWS_OF(subid), &row);
+	rose_subrows_update("subscription_state", ROSE_SUBROWS_OF(subid), &row);
 }

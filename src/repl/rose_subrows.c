@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_rows.c
+ * rose_subrows.c
  *	  Reading and writing rows of the tables of subscriptions.
  *
  * The tables are materialized views that nobody refreshes, so that a publication of all tables
@@ -30,7 +30,7 @@
 #include "commands/extension.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "repl/rose_rows.h"
+#include "repl/rose_subrows.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
@@ -50,11 +50,11 @@ find_table(const char *table)
 	Oid			nspid = get_namespace_oid("rose", true);
 	Oid			relid = OidIsValid(nspid) ? get_relname_relid(table, nspid) : InvalidOid;
 
-	return OidIsValid(relid) && rose_rows_is_table(relid) ? relid : InvalidOid;
+	return OidIsValid(relid) && rose_subrows_is_table(relid) ? relid : InvalidOid;
 }
 
 bool
-rose_rows_is_table(Oid relid)
+rose_subrows_is_table(Oid relid)
 {
 	Oid			extension = getExtensionOfObject(RelationRelationId, relid);
 
@@ -80,7 +80,7 @@ end_scan(RoseRowScan *rs, LOCKMODE lockmode)
 }
 
 bool
-rose_rows_begin(RoseRowScan *rs, const char *table, int natts)
+rose_subrows_begin(RoseRowScan *rs, const char *table, int natts)
 {
 	Oid			relid = find_table(table);
 
@@ -97,7 +97,7 @@ rose_rows_begin(RoseRowScan *rs, const char *table, int natts)
 }
 
 bool
-rose_rows_next(RoseRowScan *rs)
+rose_subrows_next(RoseRowScan *rs)
 {
 	if (!table_scan_getnextslot(rs->scan, ForwardScanDirection, rs->slot))
 		return false;
@@ -106,7 +106,7 @@ rose_rows_next(RoseRowScan *rs)
 }
 
 void
-rose_rows_end(RoseRowScan *rs)
+rose_subrows_end(RoseRowScan *rs)
 {
 	end_scan(rs, AccessShareLock);
 }
@@ -159,7 +159,7 @@ require_table(const char *table)
 }
 
 void
-rose_rows_insert(const char *table, RoseRowEdit *row)
+rose_subrows_insert(const char *table, RoseRowEdit *row)
 {
 	Relation	rel = table_open(require_table(table), RowExclusiveLock);
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -179,9 +179,9 @@ rose_rows_insert(const char *table, RoseRowEdit *row)
 static bool
 row_matches(const RoseRowScan *rs, RoseRowKey key)
 {
-	if (DatumGetObjectId(rose_rows_value(rs, 1)) != key.subid)
+	if (DatumGetObjectId(rose_subrows_value(rs, 1)) != key.subid)
 		return false;
-	return !OidIsValid(key.relid) || DatumGetObjectId(rose_rows_value(rs, 2)) == key.relid;
+	return !OidIsValid(key.relid) || DatumGetObjectId(rose_subrows_value(rs, 2)) == key.relid;
 }
 
 /* Change the rows of the key as 'row' says, or (NULL) delete them. */
@@ -191,7 +191,7 @@ change_rows(const char *table, RoseRowKey key, RoseRowEdit *row)
 	RoseRowScan rs;
 
 	begin_scan(&rs, require_table(table), RowExclusiveLock);
-	while (rose_rows_next(&rs))
+	while (rose_subrows_next(&rs))
 	{
 		HeapTuple	old;
 		HeapTuple	new;
@@ -217,25 +217,25 @@ change_rows(const char *table, RoseRowKey key, RoseRowEdit *row)
 }
 
 void
-rose_rows_update(const char *table, RoseRowKey key, RoseRowEdit *row)
+rose_subrows_update(const char *table, RoseRowKey key, RoseRowEdit *row)
 {
 	change_rows(table, key, row);
 }
 
 void
-rose_rows_delete(const char *table, RoseRowKey key)
+rose_subrows_delete(const char *table, RoseRowKey key)
 {
 	change_rows(table, key, NULL);
 }
 
 void
-rose_rows_lock(const char *table, Oid subid)
+rose_subrows_lock(const char *table, Oid subid)
 {
 	LockDatabaseObject(require_table(table), subid, 0, AccessExclusiveLock);
 }
 
 bool
-rose_rows_try_lock(const char *table, Oid subid)
+rose_subrows_try_lock(const char *table, Oid subid)
 {
 	LOCKTAG		tag;
 

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_rows.h
+ * rose_subrows.h
  *	  Reading and writing rows of the tables of subscriptions.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_ROWS_H
-#define ROSE_ROWS_H
+#ifndef ROSE_SUBROWS_H
+#define ROSE_SUBROWS_H
 
 #include "postgres.h"
 
@@ -16,7 +16,7 @@
 #include "utils/snapshot.h"
 
 /* Does the relation belong to the extension? */
-extern bool rose_rows_is_table(Oid relid);
+extern bool rose_subrows_is_table(Oid relid);
 
 /* ---- reading ---- */
 
@@ -32,19 +32,19 @@ typedef struct RoseRowScan
  * All rows of rose.<table>, which has so many columns; false: there is no such table, as the extension
  * is not installed.
  */
-extern bool rose_rows_begin(RoseRowScan *rs, const char *table, int natts);
-extern bool rose_rows_next(RoseRowScan *rs);
-extern void rose_rows_end(RoseRowScan *rs);
+extern bool rose_subrows_begin(RoseRowScan *rs, const char *table, int natts);
+extern bool rose_subrows_next(RoseRowScan *rs);
+extern void rose_subrows_end(RoseRowScan *rs);
 
 /* Columns count from 1. */
 static inline Datum
-rose_rows_value(const RoseRowScan *rs, int attno)
+rose_subrows_value(const RoseRowScan *rs, int attno)
 {
 	return rs->slot->tts_values[attno - 1];
 }
 
 static inline bool
-rose_rows_isnull(const RoseRowScan *rs, int attno)
+rose_subrows_isnull(const RoseRowScan *rs, int attno)
 {
 	return rs->slot->tts_isnull[attno - 1];
 }
@@ -74,15 +74,15 @@ typedef struct RoseRowKey
 	Oid			relid;			/* invalid: any */
 } RoseRowKey;
 
-#define ROSE_ROWS_OF(s)				((RoseRowKey) {.subid = (s), .relid = InvalidOid})
-#define ROSE_ROWS_OF_TABLE(s, r)	((RoseRowKey) {.subid = (s), .relid = (r)})
+#define ROSE_SUBROWS_OF(s)				((RoseRowKey) {.subid = (s), .relid = InvalidOid})
+#define ROSE_SUBROWS_OF_TABLE(s, r)	((RoseRowKey) {.subid = (s), .relid = (r)})
 
 /* Each needs a transaction; what they did is visible to the commands that follow. */
-extern void rose_rows_insert(const char *table, RoseRowEdit *row);
-extern void rose_rows_update(const char *table, RoseRowKey key, RoseRowEdit *row);
-extern void rose_rows_delete(const char *table, RoseRowKey key);
+extern void rose_subrows_insert(const char *table, RoseRowEdit *row);
+extern void rose_subrows_update(const char *table, RoseRowKey key, RoseRowEdit *row);
+extern void rose_subrows_delete(const char *table, RoseRowKey key);
 /* Until the transaction ends, nobody else has this lock for a row with that id, which need not exist. */
-extern void rose_rows_lock(const char *table, Oid subid);
-extern bool rose_rows_try_lock(const char *table, Oid subid);	/* false: somebody has it */
+extern void rose_subrows_lock(const char *table, Oid subid);
+extern bool rose_subrows_try_lock(const char *table, Oid subid);	/* false: somebody has it */
 
-#endif							/* ROSE_ROWS_H */
+#endif							/* ROSE_SUBROWS_H */
