@@ -8,9 +8,8 @@
  * executor stored values, or the row was materialized) it behaves as a
  * virtual slot does, and core's own functions do the work.
  *
- * A row of a component stays valid by a reference to its leaf, a private copy
- * of the page.  A row of C0 is copied into a buffer that belongs to the slot, or, if it
- * is one of a stretch, stays valid by a reference to its batch.
+ * A row that is one of rows in place (lsm/component/rose_rows.h) stays valid by a reference to them.  One that
+ * is a tuple is copied into a buffer that belongs to the slot.
  *
  * A statement that fails leaves its slots as they are, and their memory goes.  What a scan has read goes
  * with it; but the leaves of a cached lookup live as long as the transaction.  So a slot that
@@ -43,11 +42,10 @@ rose_slot_init(TupleTableSlot *slot)
 
 	rslot->has_row = false;
 	rslot->in_stretch = false;
-	rslot->batch = NULL;
 	rslot->version = ROSE_SLOT_NO_VERSION;
 	rslot->buffer = NULL;
 	rslot->buffer_size = 0;
-	rslot->leaf_is_shared = false;
+	rslot->rows_are_shared = false;
 	rslot->guard = NULL;
 }
 
@@ -57,42 +55,25 @@ rose_slot_drop_row(RoseTupleSlot *rslot)
 {
 	if (!rslot->has_row)
 		return;
-	rose_leaf_release(rslot->row.leaf);
-	rose_mem_batch_release(rslot->batch);
-	rslot->batch = NULL;
-	rslot->row.leaf = NULL;
+	rose_rows_release(rslot->row.rows);
+	rslot->row.rows = NULL;
 	rslot->row.tuple = NULL;
 	rslot->has_row = false;
 	rslot->in_stretch = false;
-	rslot->leaf_is_shared = false;
+	rslot->rows_are_shared = false;
 }
 
 /* Read the version of a row of which only its place is known yet. */
 static void
 rose_slot_need_version(RoseTupleSlot *rslot)
 {
-	if (rslot->version != ROSE_SLOT_VERSION_IN_SOURCE)
-		return;
-	if (rslot->batch != NULL)
-	{
-		rose_mem_batch_need(rslot->batch, rslot->row.slot);
-		rslot->row.version = rslot->batch->rows[rslot->row.slot].version;
-	}
-	else
-		rose_row_load_version(&rslot->row);
-	rslot->row.version.present = NULL;
-	rslot->version = ROSE_SLOT_HAS_VERSION;
-}
+	RoseRow    *row = &rslot->row;
 
-/* The same for its tuple, which is in a batch. */
-static inline void
-rose_slot_need_tuple(RoseTupleSlot *rslot)
-{
-	if (rslot->batch != NULL)
-	{
-		rose_mem_batch_need(rslot->batch, rslot->row.slot);
-		rslot->row.tuple = rslot->batch->rows[rslot->row.slot].tuple;
-	}
+	if (rslot->version != ROSE_SLOT_VERSION_IN_ROWS)
+		return;
+	row->rows->ops->version(row->rows, row->slot, &row->version);
+	row->version.present = NULL;
+	rslot->version = ROSE_SLOT_HAS_VERSION;
 }
 
 static void
@@ -124,21 +105,21 @@ static void
 rose_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+	const RoseRow *row = &rslot->row;
 
 	if (!rslot->has_row)
 		elog(ERROR, "rose slot has no row to take columns from");
 
-	if (rslot->batch != NULL)
-		rslot->row.tuple = rose_mem_batch_tuple(rslot->batch, rslot->row.slot, natts);
-	if (rslot->row.tuple)
-		natts = rose_row_deform_tuple(&rslot->row, rslot->schema, natts,
-									  slot->tts_values, slot->tts_isnull);
-	else if (rslot->in_stretch)
-		rose_row_deform_ahead(&rslot->row, rslot->schema, slot->tts_nvalid + 1, natts,
-							  slot->tts_values, slot->tts_isnull);
+	if (row->tuple != NULL)
+		natts = rose_tuple_deform(row->tuple, rslot->schema, natts,
+								  slot->tts_values, slot->tts_isnull);
 	else
-		rose_row_deform(&rslot->row, rslot->schema, slot->tts_nvalid + 1, natts,
-						slot->tts_values, slot->tts_isnull);
+	{
+		if (rslot->in_stretch && unlikely(!rose_rows_in_window(row->rows, row->slot)))
+			row->rows->ops->ahead(row->rows, row->slot);
+		natts = rose_rows_attrs(row->rows, row->slot, slot->tts_nvalid + 1, natts,
+								slot->tts_values, slot->tts_isnull);
+	}
 	slot->tts_nvalid = natts;
 }
 
@@ -217,33 +198,16 @@ rose_slot_keep_tuple(RoseTupleSlot *rslot, MinimalTuple tuple)
 	rslot->row.tuple = (MinimalTuple) rslot->buffer;
 }
 
-/* Copy the tuple from the batch that it is in. */
-static void
-rose_slot_leave_batch(RoseTupleSlot *rslot)
-{
-	rose_slot_need_version(rslot);
-	rose_slot_keep_tuple(rslot, rslot->row.tuple);
-	rslot->base.base.tts_nvalid = 0;	/* values point into the batch */
-	rose_mem_batch_release(rslot->batch);
-	rslot->batch = NULL;
-	rslot->in_stretch = false;
-}
-
 static void
 rose_slot_materialize(TupleTableSlot *slot)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
-	/* a copied tuple is the slot's own already */
-	rose_slot_need_tuple(rslot);
-	if (rslot->has_row && rslot->row.tuple != NULL)
-	{
-		if (rslot->batch != NULL)
-			rose_slot_leave_batch(rslot);
-		return;
-	}
 	if (rslot->has_row)
 	{
+		/* a copied tuple is the slot's own already */
+		if (rslot->row.tuple != NULL)
+			return;
 		rose_slot_need_version(rslot);
 		slot_getallattrs(slot);
 	}
@@ -348,13 +312,13 @@ rose_slot_store(TupleTableSlot *slot, RoseTree *tree, const RoseRow *row,
 	rslot->schema = tree->schema;
 	if (row->tuple)
 	{
-		rslot->row.leaf = NULL;
+		rslot->row.rows = NULL;
 		rose_slot_keep_tuple(rslot, row->tuple);
 	}
 	else
-		rose_leaf_hold(row->leaf);
+		rose_rows_hold(row->rows);
 	rslot->has_row = true;
-	rslot->version = row->version.op != 0 ? ROSE_SLOT_HAS_VERSION : ROSE_SLOT_VERSION_IN_SOURCE;
+	rslot->version = row->version.op != 0 ? ROSE_SLOT_HAS_VERSION : ROSE_SLOT_VERSION_IN_ROWS;
 
 	slot->tts_tid = *tid;
 	slot->tts_tableOid = RelationGetRelid(tree->rel);
@@ -367,8 +331,8 @@ guard_memory_goes(void *arg)
 {
 	RoseSlotGuard *guard = arg;
 
-	if (guard->slot != NULL && guard->slot->leaf_is_shared && guard->lxid == rose_my_lxid())
-		rose_leaf_release(guard->slot->row.leaf);
+	if (guard->slot != NULL && guard->slot->rows_are_shared && guard->lxid == rose_my_lxid())
+		rose_rows_release(guard->slot->row.rows);
 }
 
 static RoseSlotGuard *
@@ -391,12 +355,12 @@ rose_slot_store_shared(TupleTableSlot *slot, RoseTree *tree, const RoseRow *row,
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	rose_slot_store(slot, tree, row, tid);
-	if (rslot->row.leaf == NULL)
+	if (rslot->row.rows == NULL)
 		return;
 	if (rslot->guard == NULL)
 		rslot->guard = make_guard(rslot);
 	rslot->guard->lxid = rose_my_lxid();
-	rslot->leaf_is_shared = true;
+	rslot->rows_are_shared = true;
 }
 
 void
@@ -408,12 +372,8 @@ rose_slot_open_stretch(TupleTableSlot *slot, RoseTree *tree, RoseStretch *stretc
 	rose_slot_clear(slot);
 
 	memset(&rslot->row, 0, sizeof(RoseRow));
-	rslot->row.leaf = stretch->leaf;
-	rslot->batch = stretch->batch;
-	if (stretch->batch != NULL)
-		rose_mem_batch_hold(stretch->batch);
-	else
-		rose_leaf_hold(stretch->leaf);
+	rslot->row.rows = stretch->rows;
+	rose_rows_hold(stretch->rows);
 	rslot->schema = tree->schema;
 	rslot->has_row = true;
 	rslot->in_stretch = true;
@@ -427,19 +387,12 @@ void
 rose_slot_switch_stretch(TupleTableSlot *slot, RoseStretch *stretch)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
-	RoseLeaf   *leaf = rslot->row.leaf;
-	RoseMemBatch *batch = rslot->batch;
+	RoseRows   *rows = rslot->row.rows;
 
 	Assert(rslot->in_stretch);
-	rslot->row.leaf = stretch->leaf;
-	rslot->row.tuple = NULL;
-	rslot->batch = stretch->batch;
-	if (stretch->leaf != NULL)
-		rose_leaf_hold(stretch->leaf);
-	else
-		rose_mem_batch_hold(stretch->batch);
-	rose_leaf_release(leaf);
-	rose_mem_batch_release(batch);
+	rslot->row.rows = stretch->rows;
+	rose_rows_hold(stretch->rows);
+	rose_rows_release(rows);
 	rose_slot_next_of_stretch(slot, stretch);
 }
 

@@ -22,7 +22,7 @@ typedef enum RoseSlotVersion
 {
 	ROSE_SLOT_NO_VERSION,
 	ROSE_SLOT_HAS_VERSION,		/* row.version is that of the slot's row */
-	ROSE_SLOT_VERSION_IN_SOURCE	/* it is to be read from the row's leaf or batch */
+	ROSE_SLOT_VERSION_IN_ROWS	/* it is to be asked of the rows that it is one of */
 } RoseSlotVersion;
 
 typedef struct RoseSlotGuard RoseSlotGuard;
@@ -33,19 +33,18 @@ typedef struct RoseTupleSlot
 	VirtualTupleTableSlot base;
 	const RoseSchema *schema;	/* of the row */
 	bool		has_row;		/* row holds the values */
-	bool		in_stretch;		/* ... and is one of many in its leaf or batch */
-	RoseMemBatch *batch;		/* that the row's tuple is in; NULL: in buffer, or a leaf's */
+	bool		in_stretch;		/* ... and is one of many that are taken from row.rows */
 	RoseSlotVersion version;
 	RoseRow		row;			/* key is not kept */
 	char	   *buffer;			/* a C0 row's tuple */
 	Size		buffer_size;
-	bool		leaf_is_shared; /* row's leaf belongs to a cached lookup */
+	bool		rows_are_shared;	/* row.rows belong to a cached lookup */
 	RoseSlotGuard *guard;		/* NULL until it had one like that */
 } RoseTupleSlot;
 
 /*
- * Put a row of this table into the slot.  The slot keeps it alive (a leaf by
- * reference, a tuple by copy; in a stretch, its batch by reference) until it is cleared; columns are decoded when asked for.
+ * Put a row of this table into the slot.  The slot keeps it alive (rows in place by
+ * reference, a tuple by copy) until it is cleared; columns are decoded when asked for.
  */
 extern void rose_slot_store(TupleTableSlot *slot, RoseTree *tree,
 							const RoseRow *row, const ItemPointerData *tid);
@@ -77,14 +76,13 @@ rose_slot_in_stretch(const TupleTableSlot *slot, const RoseTree *tree)
 	return rslot->in_stretch && rslot->schema == tree->schema;
 }
 
-/* Of this one, or one of the same leaf or batch? */
+/* Of this one, or one of the same rows? */
 static inline bool
 rose_slot_on_stretch(const TupleTableSlot *slot, const RoseStretch *stretch)
 {
 	const RoseTupleSlot *rslot = (const RoseTupleSlot *) slot;
 
-	return rslot->in_stretch && rslot->row.leaf == stretch->leaf &&
-		rslot->batch == stretch->batch;
+	return rslot->in_stretch && rslot->row.rows == stretch->rows;
 }
 
 /* Take the next row from it. */
@@ -94,9 +92,7 @@ rose_slot_next_of_stretch(TupleTableSlot *slot, RoseStretch *stretch)
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
 
 	rslot->row.slot = stretch->next++;
-	rslot->version = ROSE_SLOT_VERSION_IN_SOURCE;
-	if (stretch->batch != NULL)
-		rslot->row.tuple = NULL;	/* see rose_slot_need_tuple */
+	rslot->version = ROSE_SLOT_VERSION_IN_ROWS;
 	slot->tts_nvalid = 0;
 	rose_stretch_tid(stretch, rslot->row.slot, &slot->tts_tid);
 }

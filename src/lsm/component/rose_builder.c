@@ -494,7 +494,7 @@ rose_component_builder_add(RoseComponentBuilder *builder, const RoseRow *row)
 	bits8		present[ROSE_PRESENT_BYTES(MaxHeapAttributeNumber)];
 	RoseVersion version = row->version;
 
-	if (row->tuple == NULL && row->leaf == NULL)
+	if (row->tuple == NULL && row->rows == NULL)
 		memset(builder->row_nulls, true, builder->schema->natts);	/* a LOCK by row id */
 	else
 		rose_row_deform(row, builder->schema, 1, builder->schema->natts,

@@ -46,6 +46,7 @@ typedef enum RoseSysColumn
 } RoseSysColumn;
 
 typedef struct RoseComponent RoseComponent;
+typedef struct RoseLeaf RoseLeaf;	/* private copy of a leaf; its first member is a RoseRows */
 
 /* Facts of the footer that upper layers may use. */
 typedef struct RoseComponentInfo
@@ -227,7 +228,7 @@ extern RoseComponentBuilder *rose_component_builder_create(Relation rel,
 														   int options,
 														   MemoryContext context);
 /*
- * row->version, and the row (tuple or leaf).  Columns that the operation does
+ * row->version, and the row.  Columns that the operation does
  * not have are stored as NULL.  A version that is given twice is stored once;
  * other disorder is an error.
  */

@@ -193,7 +193,7 @@ check_leaves(ComponentCheck *check, MemoryContext context)
 			break;
 		rose_leaf_load(leaf, block, NULL);
 		check_leaf_links(check, leaf, previous);
-		for (int slot = 0; slot < leaf->nrows; slot++)
+		for (int slot = 0; slot < leaf->rows.nrows; slot++)
 		{
 			RoseRow		row;
 			Datum		key[INDEX_MAX_KEYS];
@@ -210,7 +210,7 @@ check_leaves(ComponentCheck *check, MemoryContext context)
 		previous = block;
 		block = leaf->next;
 	}
-	rose_leaf_release(leaf);
+	rose_rows_release(&leaf->rows);
 }
 
 static void

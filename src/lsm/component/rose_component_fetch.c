@@ -106,7 +106,7 @@ rose_leaf_fetch_row(RoseLeaf *leaf, int slot, const char *pointer_bytes)
 		rose_leaf_bad_overflow(leaf);
 	tuple = MemoryContextAlloc(leaf->extra_context, pointer.raw_bytes);
 	rose_overflow_read(leaf->rel, leaf->component_id, &pointer, (char *) tuple);
-	if (tuple->t_len != pointer.raw_bytes || HeapTupleHeaderGetNatts(tuple) != leaf->natts)
+	if (tuple->t_len != pointer.raw_bytes || HeapTupleHeaderGetNatts(tuple) != leaf->rows.natts)
 		rose_leaf_bad_overflow(leaf);
 	keep_fetched(leaf, slot, WHOLE_ROW, tuple);
 	return tuple;

@@ -238,18 +238,6 @@ extern int	rose_fit_narrow_columns(const RoseSchema *schema);
 /* Rows of a leaf that are decoded together, at most. */
 #define ROSE_LEAF_WINDOW	512
 
-/* The values of a column in the leaf's window, once they were decoded. */
-typedef struct RoseLeafColumn
-{
-	uint32		stamp;			/* decoded if it is the leaf's */
-	uint32		get_stamp;		/* window in which gets were counted */
-	int			gets;			/* values asked for one by one */
-	int			eager_windows;	/* more windows to decode without counting first */
-	int			capacity;
-	Datum	   *values;			/* by slot - window_first */
-	bool	   *nulls;
-} RoseLeafColumn;
-
 /* Where a leaf was found when it was read. */
 typedef enum RoseLeafRead
 {
@@ -260,12 +248,9 @@ typedef enum RoseLeafRead
 
 struct RoseLeaf
 {
-	int			refcount;
-	MemoryContext context;		/* owns all of it */
+	RoseRows	rows;			/* natts: user columns of the component */
 	Relation	rel;			/* for overflow pages; borrowed */
-	const RoseSchema *schema;
 	uint32		component_id;
-	int			natts;			/* user columns of the component */
 	RosePageReader *reader;
 	char	   *image;
 	BlockNumber block;			/* InvalidBlockNumber: nothing loaded */
@@ -276,15 +261,9 @@ struct RoseLeaf
 	BlockNumber prev;
 	BlockNumber next;
 	uint64		first_ordinal;
-	int			nrows;
 	uint8		flags;			/* ROSE_LEAF_HAS_* */
-
-	/* rows [window_first, window_first + window_rows) are decoded together */
-	int			window_first;
-	int			window_rows;
-	int			window_size;	/* of the next one; grows */
-	uint32		stamp;			/* counts windows */
-	RoseLeafColumn *columns;	/* of the page */
+	int			window_size;	/* of the next window; grows */
+	RoseRowsColumn *columns;	/* of the page; rows.columns is a part of it */
 
 	/* values fetched from overflow pages, and bitmaps that had to be widened */
 	MemoryContext extra_context;
@@ -302,11 +281,24 @@ extern MinimalTuple rose_leaf_fetch_row(RoseLeaf *leaf, int slot, const char *po
 extern MinimalTuple rose_leaf_fetch_narrow_row(RoseLeaf *leaf, int slot);
 extern Datum rose_leaf_fetch_narrow_present(RoseLeaf *leaf, int slot);
 
+/* ---- rows (rose_row.c) ---- */
+
+/* What a column added after the row was stored has: its default, or NULL. */
+extern Datum rose_row_missing_value(const RoseSchema *schema, AttrNumber attno, bool *isnull);
+
+static inline void
+rose_tuple_header(MinimalTuple tuple, HeapTupleData *htup)
+{
+	memset(htup, 0, sizeof(*htup));
+	htup->t_len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
+	htup->t_data = (HeapTupleHeader) ((char *) tuple - MINIMAL_TUPLE_OFFSET);
+}
+
 /* ---- leaves again (rose_leaf.c) ---- */
 
 extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
 								  const RoseSchema *schema, MemoryContext context);
-/* rose_leaf_release for who made it, when its context goes: a tuple slot may keep it longer. */
+/* Release by who made it, when its context goes: a tuple slot may keep it longer.  NULL is allowed. */
 extern void rose_leaf_abandon(RoseLeaf *leaf);
 extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
 /*
@@ -334,18 +326,14 @@ extern void rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward);
 extern void rose_leaf_reset_window(RoseLeaf *leaf);
 /* Fill row for a slot; key gets the key's Datums. */
 extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
-/* The same but for row->version: rose_row_load_version reads it. */
+/* All but row->version, which rose_leaf_get_version reads. */
 extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
-/*
- * Keys of one column, decoded for the window: by slot, for slots of the window.  Valid as long as
- * that is the window.
- */
-extern const Datum *rose_leaf_window_keys(RoseLeaf *leaf);
 /*
  * A column of the window, decoded: values and nulls by slot - window_first.  Valid as long as that is
  * the window.  As they are in the page: not for leaves with overflow values or a dropped column.
  */
 extern const Datum *rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls);
+extern void rose_leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version);
 /* The key of a slot. */
 extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
 /*

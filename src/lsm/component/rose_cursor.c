@@ -205,11 +205,11 @@ free_leaf(RoseComponentCursor *cursor)
 {
 	RoseLeaf   *kept = cursor->leaf;
 
-	if (kept != NULL && kept->refcount == 1)
+	if (kept != NULL && kept->rows.refcount == 1)
 		return kept;
 	cursor->leaf = cursor->spare;
 	cursor->spare = kept;
-	if (cursor->leaf != NULL && cursor->leaf->refcount > 1)
+	if (cursor->leaf != NULL && cursor->leaf->rows.refcount > 1)
 	{
 		rose_leaf_abandon(cursor->leaf);
 		cursor->leaf = NULL;
@@ -338,7 +338,7 @@ settle(RoseComponentCursor *cursor, int slot)
 
 	cursor->row_state = CURSOR_NO_ROW;
 	rose_leaf_need(leaf);
-	if (slot >= 0 && slot < leaf->nrows)
+	if (slot >= 0 && slot < leaf->rows.nrows)
 	{
 		cursor->slot = slot;
 		return true;
@@ -348,7 +348,7 @@ settle(RoseComponentCursor *cursor, int slot)
 	if (neighbour == InvalidBlockNumber)
 		return false;
 	load_neighbour(cursor, neighbour, slot >= 0);
-	cursor->slot = slot < 0 ? cursor->leaf->nrows - 1 : 0;
+	cursor->slot = slot < 0 ? cursor->leaf->rows.nrows - 1 : 0;
 	return true;
 }
 
@@ -384,7 +384,7 @@ rose_component_cursor_last(RoseComponentCursor *cursor)
 {
 	cursor->slot = -1;
 	load_leaf(cursor, cursor->component->group.last_leaf);
-	return stop_before_first(cursor, settle(cursor, cursor->leaf->nrows - 1));
+	return stop_before_first(cursor, settle(cursor, cursor->leaf->rows.nrows - 1));
 }
 
 bool
@@ -398,7 +398,7 @@ rose_component_cursor_seek(RoseComponentCursor *cursor, const Datum *key, int nc
 	if (ncols == 0)
 		return rose_component_cursor_first(cursor);
 	descend(cursor, &target);
-	hi = cursor->leaf->nrows;
+	hi = cursor->leaf->rows.nrows;
 	if (rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, ncols, &lo, &hi) &&
 		ncols == rose_schema_key_width(cursor->schema))
 		lo = rose_page_search_seq(cursor->leaf->reader, ROSE_SYSCOL_SEQ, lo, hi, seq);
@@ -420,7 +420,7 @@ rose_component_cursor_seek_last(RoseComponentCursor *cursor, const Datum *key,
 	if (ncols == 0)
 		return rose_component_cursor_last(cursor);
 	descend(cursor, &target);
-	hi = cursor->leaf->nrows;
+	hi = cursor->leaf->rows.nrows;
 	found = rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, ncols, &lo, &hi);
 	return stop_before_first(cursor, settle(cursor, found && inclusive ? hi - 1 : lo - 1));
 }
@@ -435,7 +435,7 @@ rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint64 ordinal)
 		return false;
 	descend(cursor, &target);
 	if (ordinal < cursor->leaf->first_ordinal ||
-		ordinal - cursor->leaf->first_ordinal >= cursor->leaf->nrows)
+		ordinal - cursor->leaf->first_ordinal >= cursor->leaf->rows.nrows)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("row " UINT64_FORMAT " of component %u is not in the leaf at block %u",
@@ -516,7 +516,7 @@ RoseLeaf *
 rose_component_cursor_next_leaf(RoseComponentCursor *cursor)
 {
 	const RoseLeaf *leaf = cursor->leaf;
-	uint64		first = leaf->first_ordinal + leaf->nrows;
+	uint64		first = leaf->first_ordinal + leaf->rows.nrows;
 	BlockNumber block;
 	uint64		end;
 
@@ -532,7 +532,7 @@ rose_component_cursor_next_leaf(RoseComponentCursor *cursor)
 		read_ahead(cursor, block, true);
 	}
 	cursor->row_state = CURSOR_NO_ROW;
-	cursor->moves += leaf->nrows;
+	cursor->moves += leaf->rows.nrows;
 	rose_leaf_expect(free_leaf(cursor), block, first, (int) (end - first), cursor->strategy);
 	cursor->slot = 0;
 	return cursor->leaf;
@@ -571,7 +571,7 @@ rose_component_cursor_row(RoseComponentCursor *cursor)
 	(void) rose_component_cursor_keyed_row(cursor);
 	if (cursor->row_state == CURSOR_KEYED_ROW)
 	{
-		rose_row_load_version(&cursor->row);
+		rose_leaf_get_version(cursor->leaf, cursor->slot, &cursor->row.version);
 		cursor->row_state = CURSOR_FULL_ROW;
 	}
 	return &cursor->row;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_leaf.c
- *	  Private copies of leaves, and access to a row's columns.
+ *	  Private copies of leaves: rows of a component that stay in place (rose_rows.h).
  *
  * A leaf is copied from its buffer once and then read without pin or lock; that may be put off
  * until somebody needs more of it than its number of rows.
@@ -33,6 +33,8 @@
 #define GETS_BEFORE_DECODE	16
 #define EAGER_WINDOWS		15
 
+static const RoseRowsOps leaf_rows_ops;
+
 /* ---- life of a leaf ---- */
 
 RoseLeaf *
@@ -45,17 +47,19 @@ rose_leaf_create(RoseComponent *component, Relation rel, const RoseSchema *schem
 
 	/* a copy: a held leaf may outlive the component's handle */
 	memcpy(descs, component->descs, component->ncols * sizeof(RoseColumnDesc));
-	leaf->refcount = 1;
-	leaf->context = own;
+	leaf->rows.ops = &leaf_rows_ops;
+	leaf->rows.refcount = 1;
+	leaf->rows.context = own;
 	leaf->rel = rel;
-	leaf->schema = schema;
+	leaf->rows.schema = schema;
 	leaf->component_id = component->info.entry.id;
-	leaf->natts = component->info.natts;
+	leaf->rows.natts = component->info.natts;
 	leaf->reader = rose_page_reader_create(component->ncols, descs, own);
 	leaf->image = MemoryContextAlloc(own, BLCKSZ);
 	leaf->block = InvalidBlockNumber;
-	leaf->columns = MemoryContextAllocZero(own, component->ncols * sizeof(RoseLeafColumn));
-	leaf->stamp = 1;
+	leaf->columns = MemoryContextAllocZero(own, component->ncols * sizeof(RoseRowsColumn));
+	leaf->rows.columns = leaf->columns + ROSE_SYSCOLS;
+	leaf->rows.stamp = 1;
 	leaf->window_size = WINDOW_FIRST;
 	leaf->extra_context = AllocSetContextCreate(own, "rose leaf values",
 												ALLOCSET_SMALL_SIZES);
@@ -63,44 +67,28 @@ rose_leaf_create(RoseComponent *component, Relation rel, const RoseSchema *schem
 }
 
 void
-rose_leaf_hold(RoseLeaf *leaf)
-{
-	if (leaf != NULL)
-		leaf->refcount++;
-}
-
-void
-rose_leaf_release(RoseLeaf *leaf)
-{
-	if (leaf == NULL)
-		return;
-	Assert(leaf->refcount > 0);
-	if (--leaf->refcount == 0)
-		MemoryContextDelete(leaf->context);
-}
-
-void
 rose_leaf_abandon(RoseLeaf *leaf)
 {
-	if (leaf != NULL && leaf->refcount > 1)
+	if (leaf != NULL && leaf->rows.refcount > 1)
 	{
 		rose_leaf_need(leaf);
-		MemoryContextSetParent(leaf->context, TopTransactionContext);
+		MemoryContextSetParent(leaf->rows.context, TopTransactionContext);
 	}
-	rose_leaf_release(leaf);
+	if (leaf != NULL)
+		rose_rows_release(&leaf->rows);
 }
 
 /* Let go of the page that it has. */
 static void
 leaf_forget(RoseLeaf *leaf)
 {
-	Assert(leaf->refcount == 1);
+	Assert(leaf->rows.refcount == 1);
 	rose_page_reader_close(leaf->reader);
 	leaf->block = InvalidBlockNumber;
 	leaf->pending = false;
 	leaf->read = ROSE_LEAF_NOT_READ;
-	leaf->window_rows = 0;
-	leaf->stamp++;
+	leaf->rows.window_rows = 0;
+	leaf->rows.stamp++;
 	leaf->overflow_values = NULL;
 	MemoryContextReset(leaf->extra_context);
 }
@@ -109,8 +97,8 @@ leaf_forget(RoseLeaf *leaf)
 static int
 leaf_ncols(const RoseLeaf *leaf, const RosePageHeaderDisk *header)
 {
-	return (header->flags & ROSE_LEAF_NARROW) != 0 ? rose_fit_narrow_columns(leaf->schema) :
-		ROSE_SYSCOLS + leaf->natts;
+	return (header->flags & ROSE_LEAF_NARROW) != 0 ? rose_fit_narrow_columns(leaf->rows.schema) :
+		ROSE_SYSCOLS + leaf->rows.natts;
 }
 
 static void
@@ -124,17 +112,18 @@ leaf_read(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
 							 leaf->image, strategy);
 	rose_page_reader_init(leaf->reader, leaf->image);
 	header = rose_page_reader_header(leaf->reader);
-	leaf->nrows = rose_page_reader_nrows(leaf->reader);
-	if (leaf->nrows == 0 || rose_page_reader_ncols(leaf->reader) != leaf_ncols(leaf, header))
+	leaf->rows.nrows = rose_page_reader_nrows(leaf->reader);
+	if (leaf->rows.nrows == 0 || rose_page_reader_ncols(leaf->reader) != leaf_ncols(leaf, header))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("leaf at block %u of component %u has %d rows of %d columns",
-						block, leaf->component_id, leaf->nrows,
+						block, leaf->component_id, leaf->rows.nrows,
 						rose_page_reader_ncols(leaf->reader))));
 	leaf->prev = header->prev;
 	leaf->next = header->next;
 	leaf->first_ordinal = header->first_ordinal;
 	leaf->flags = header->flags;
+	leaf->rows.plain = (leaf->flags & ROSE_LEAF_HAS_OVERFLOW) == 0;
 	leaf->read = pgBufferUsage.shared_blks_read == reads ? ROSE_LEAF_CACHED : ROSE_LEAF_MISSED;
 }
 
@@ -155,23 +144,23 @@ rose_leaf_expect(RoseLeaf *leaf, BlockNumber block, uint64 first_ordinal, int nr
 	leaf->pending = true;
 	leaf->strategy = strategy;
 	leaf->first_ordinal = first_ordinal;
-	leaf->nrows = nrows;
+	leaf->rows.nrows = nrows;
 }
 
 void
 rose_leaf_read_pending(RoseLeaf *leaf)
 {
 	uint64		first_ordinal = leaf->first_ordinal;
-	int			nrows = leaf->nrows;
+	int			nrows = leaf->rows.nrows;
 
 	Assert(leaf->pending);
 	leaf_read(leaf, leaf->block, leaf->strategy);
-	if (leaf->first_ordinal != first_ordinal || leaf->nrows != nrows)
+	if (leaf->first_ordinal != first_ordinal || leaf->rows.nrows != nrows)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("leaf at block %u of component %u has rows " UINT64_FORMAT " to " UINT64_FORMAT ", expected " UINT64_FORMAT " to " UINT64_FORMAT,
 						leaf->block, leaf->component_id, leaf->first_ordinal,
-						leaf->first_ordinal + leaf->nrows, first_ordinal,
+						leaf->first_ordinal + leaf->rows.nrows, first_ordinal,
 						first_ordinal + nrows)));
 	leaf->pending = false;
 }
@@ -184,45 +173,39 @@ rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward)
 	int			n = leaf->window_size;
 
 	rose_leaf_need(leaf);
-	if (slot >= leaf->window_first && slot < leaf->window_first + leaf->window_rows)
+	if (rose_rows_in_window(&leaf->rows, slot))
 		return;
-	leaf->window_first = forward ? slot : Max(0, slot + 1 - n);
-	leaf->window_rows = Min(n, leaf->nrows - leaf->window_first);
+	leaf->rows.window_first = forward ? slot : Max(0, slot + 1 - n);
+	leaf->rows.window_rows = Min(n, leaf->rows.nrows - leaf->rows.window_first);
 	leaf->window_size = Min(n * WINDOW_GROWTH, ROSE_LEAF_WINDOW);
-	leaf->stamp++;
+	leaf->rows.stamp++;
 }
 
 void
 rose_leaf_reset_window(RoseLeaf *leaf)
 {
-	leaf->window_rows = 0;
+	leaf->rows.window_rows = 0;
 	leaf->window_size = WINDOW_FIRST;
-}
-
-static inline bool
-in_window(const RoseLeaf *leaf, int slot)
-{
-	return (unsigned int) (slot - leaf->window_first) < (unsigned int) leaf->window_rows;
 }
 
 /* Decode a column of the window. */
 static void
 decode_column(RoseLeaf *leaf, int col)
 {
-	RoseLeafColumn *column = &leaf->columns[col];
-	int			n = leaf->window_rows;
+	RoseRowsColumn *column = &leaf->columns[col];
+	int			n = leaf->rows.window_rows;
 
 	if (column->capacity < n)
 	{
 		if (column->values)
 			pfree(column->values);
 		column->capacity = 0;
-		column->values = MemoryContextAlloc(leaf->context, n * (sizeof(Datum) + sizeof(bool)));
+		column->values = MemoryContextAlloc(leaf->rows.context, n * (sizeof(Datum) + sizeof(bool)));
 		column->nulls = (bool *) (column->values + n);
 		column->capacity = n;
 	}
-	rose_page_decode(leaf->reader, col, leaf->window_first, n, column->values, column->nulls);
-	column->stamp = leaf->stamp;
+	rose_page_decode(leaf->reader, col, leaf->rows.window_first, n, column->values, column->nulls);
+	column->stamp = leaf->rows.stamp;
 }
 
 /*
@@ -231,19 +214,19 @@ decode_column(RoseLeaf *leaf, int col)
  * next windows, in which a scan will do what it did in this one.
  */
 static bool
-column_is_wanted(RoseLeaf *leaf, RoseLeafColumn *column)
+column_is_wanted(RoseLeaf *leaf, RoseRowsColumn *column)
 {
 	if (column->eager_windows > 0)
 	{
 		column->eager_windows--;
 		return true;
 	}
-	if (column->get_stamp != leaf->stamp)
+	if (column->get_stamp != leaf->rows.stamp)
 	{
-		column->get_stamp = leaf->stamp;
+		column->get_stamp = leaf->rows.stamp;
 		column->gets = 0;
 	}
-	if (column->gets++ < leaf->window_rows / GETS_BEFORE_DECODE)
+	if (column->gets++ < leaf->rows.window_rows / GETS_BEFORE_DECODE)
 		return false;
 	column->eager_windows = EAGER_WINDOWS;
 	return true;
@@ -253,18 +236,18 @@ column_is_wanted(RoseLeaf *leaf, RoseLeafColumn *column)
 static inline Datum
 leaf_value(RoseLeaf *leaf, int col, int slot, bool *isnull)
 {
-	RoseLeafColumn *column = &leaf->columns[col];
+	RoseRowsColumn *column = &leaf->columns[col];
 
-	if (!in_window(leaf, slot))
+	if (!rose_rows_in_window(&leaf->rows, slot))
 		return rose_page_get(leaf->reader, col, slot, isnull);
-	if (column->stamp != leaf->stamp)
+	if (column->stamp != leaf->rows.stamp)
 	{
 		if (!column_is_wanted(leaf, column))
 			return rose_page_get(leaf->reader, col, slot, isnull);
 		decode_column(leaf, col);
 	}
-	*isnull = column->nulls[slot - leaf->window_first];
-	return column->values[slot - leaf->window_first];
+	*isnull = column->nulls[slot - leaf->rows.window_first];
+	return column->values[slot - leaf->rows.window_first];
 }
 
 /* ---- rows ---- */
@@ -290,12 +273,12 @@ leaf_get_present(RoseLeaf *leaf, int slot)
 	Datum		value = (leaf->flags & ROSE_LEAF_NARROW) != 0 ? rose_leaf_fetch_narrow_present(leaf, slot) :
 		rose_page_get(leaf->reader, ROSE_SYSCOL_PRESENT, slot, &isnull);
 	struct varlena *bytes = (struct varlena *) DatumGetPointer(value);
-	Size		need = ROSE_PRESENT_BYTES(leaf->schema->natts);
+	Size		need = ROSE_PRESENT_BYTES(leaf->rows.schema->natts);
 	bits8	   *wide;
 
 	if (isnull)
 		return NULL;
-	if (VARSIZE_ANY_EXHDR(bytes) != ROSE_PRESENT_BYTES(leaf->natts))
+	if (VARSIZE_ANY_EXHDR(bytes) != ROSE_PRESENT_BYTES(leaf->rows.natts))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("bad column bitmap in leaf at block %u of component %u",
@@ -330,36 +313,25 @@ leaf_get_rare(RoseLeaf *leaf, int slot, RoseVersion *version)
 void
 rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key)
 {
-	int			width = rose_schema_key_width(leaf->schema);
+	int			width = rose_schema_key_width(leaf->rows.schema);
 
 	rose_leaf_need(leaf);
 	for (int j = 0; j < width; j++)
-		key[j] = leaf_get(leaf, rose_leaf_key_column(leaf->schema, j), slot);
-}
-
-const Datum *
-rose_leaf_window_keys(RoseLeaf *leaf)
-{
-	int			col = rose_leaf_key_column(leaf->schema, 0);
-
-	Assert(rose_schema_key_width(leaf->schema) == 1 && leaf->window_rows > 0);
-	if (leaf->columns[col].stamp != leaf->stamp)
-		decode_column(leaf, col);
-	return leaf->columns[col].values - leaf->window_first;
+		key[j] = leaf_get(leaf, rose_leaf_key_column(leaf->rows.schema, j), slot);
 }
 
 const Datum *
 rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls)
 {
-	Assert(leaf->window_rows > 0);
-	if (leaf->columns[col].stamp != leaf->stamp)
+	Assert(leaf->rows.window_rows > 0);
+	if (leaf->columns[col].stamp != leaf->rows.stamp)
 		decode_column(leaf, col);
 	*nulls = leaf->columns[col].nulls;
 	return leaf->columns[col].values;
 }
 
-static void
-leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
+void
+rose_leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
 {
 	rose_leaf_need(leaf);
 	memset(version, 0, sizeof(*version));
@@ -369,19 +341,19 @@ leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version)
 	version->op = (uint8) DatumGetInt16(leaf_get(leaf, ROSE_SYSCOL_OP, slot));
 	if (leaf->flags != 0)
 		leaf_get_rare(leaf, slot, version);
-	if (leaf->schema->nkeys == 0)
+	if (leaf->rows.schema->nkeys == 0)
 		version->rowid = DatumGetInt64(leaf_get(leaf, ROSE_SYSCOL_ROWID, slot));
 }
 
 void
 rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
 {
-	Assert(slot >= 0 && slot < leaf->nrows);
+	Assert(slot >= 0 && slot < leaf->rows.nrows);
 	rose_leaf_get_key(leaf, slot, key);
 	row->version.op = 0;
 	row->key = key;
 	row->tuple = NULL;
-	row->leaf = leaf;
+	row->rows = &leaf->rows;
 	row->slot = slot;
 	row->component = leaf->component_id;
 	row->ordinal = leaf->first_ordinal + slot;
@@ -391,13 +363,7 @@ void
 rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key)
 {
 	rose_leaf_get_keyed_row(leaf, slot, row, key);
-	leaf_get_version(leaf, slot, &row->version);
-}
-
-void
-rose_row_load_version(RoseRow *row)
-{
-	leaf_get_version(row->leaf, row->slot, &row->version);
+	rose_leaf_get_version(leaf, slot, &row->version);
 }
 
 /* ---- searching ---- */
@@ -409,7 +375,7 @@ rose_row_load_version(RoseRow *row)
 static int
 find_int(RoseLeaf *leaf, int slot, Datum key, bool after)
 {
-	const RoseSchema *schema = leaf->schema;
+	const RoseSchema *schema = leaf->rows.schema;
 	int			col = rose_leaf_key_column(schema, 0);
 	int			lo = slot;
 	int			hi;
@@ -420,12 +386,12 @@ find_int(RoseLeaf *leaf, int slot, Datum key, bool after)
 #define PRECEDES(i) ((int64) leaf_get(leaf, col, (i)) < bound || \
 					 (after && (int64) leaf_get(leaf, col, (i)) == bound))
 
-	while (lo + step < leaf->nrows && PRECEDES(lo + step - 1))
+	while (lo + step < leaf->rows.nrows && PRECEDES(lo + step - 1))
 	{
 		lo += step;
 		step *= 2;
 	}
-	hi = Min(lo + step, leaf->nrows);
+	hi = Min(lo + step, leaf->rows.nrows);
 	while (lo < hi)
 	{
 		int			mid = (lo + hi) / 2;
@@ -442,8 +408,8 @@ find_int(RoseLeaf *leaf, int slot, Datum key, bool after)
 int
 rose_leaf_find(RoseLeaf *leaf, int slot, const Datum *key, int ncols, bool after)
 {
-	const RoseSchema *schema = leaf->schema;
-	int			hi = leaf->nrows;
+	const RoseSchema *schema = leaf->rows.schema;
+	int			hi = leaf->rows.nrows;
 	Datum		last[INDEX_MAX_KEYS];
 	int			order;
 
@@ -485,14 +451,6 @@ rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin)
 
 /* ---- a row's columns ---- */
 
-static void
-tuple_header(MinimalTuple tuple, HeapTupleData *htup)
-{
-	memset(htup, 0, sizeof(*htup));
-	htup->t_len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
-	htup->t_data = (HeapTupleHeader) ((char *) tuple - MINIMAL_TUPLE_OFFSET);
-}
-
 /*
  * If the column is not in a narrow leaf, but only in overflow pages: true and its value.
  */
@@ -501,10 +459,10 @@ narrow_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value, bo
 {
 	HeapTupleData htup;
 
-	if (rose_fit_is_key(leaf->schema, attno))
+	if (rose_fit_is_key(leaf->rows.schema, attno))
 		return false;
-	tuple_header(rose_leaf_fetch_narrow_row(leaf, slot), &htup);
-	*value = fastgetattr(&htup, attno, leaf->schema->tupdesc, isnull);
+	rose_tuple_header(rose_leaf_fetch_narrow_row(leaf, slot), &htup);
+	*value = fastgetattr(&htup, attno, leaf->rows.schema->tupdesc, isnull);
 	return true;
 }
 
@@ -514,7 +472,7 @@ narrow_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value, bo
 static bool
 leaf_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value, bool *isnull)
 {
-	Size		bitmap_bytes = ROSE_PRESENT_BYTES(leaf->natts);
+	Size		bitmap_bytes = ROSE_PRESENT_BYTES(leaf->rows.natts);
 	Datum		column;
 	struct varlena *bytes;
 	HeapTupleData htup;
@@ -533,52 +491,26 @@ leaf_get_overflow(RoseLeaf *leaf, int slot, AttrNumber attno, Datum *value, bool
 	if (VARSIZE_ANY_EXHDR(bytes) == bitmap_bytes)
 	{
 		*value = rose_page_get(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, isnull);
-		if (*isnull || TupleDescAttr(leaf->schema->tupdesc, attno - 1)->attlen != -1)
+		if (*isnull || TupleDescAttr(leaf->rows.schema->tupdesc, attno - 1)->attlen != -1)
 			rose_leaf_bad_overflow(leaf);
 		*value = rose_leaf_fetch_value(leaf, slot, attno, *value);
 		return true;
 	}
 	if (VARSIZE_ANY_EXHDR(bytes) != bitmap_bytes + sizeof(RoseOverflowPointerDisk))
 		rose_leaf_bad_overflow(leaf);
-	tuple_header(rose_leaf_fetch_row(leaf, slot, VARDATA_ANY(bytes) + bitmap_bytes), &htup);
-	*value = fastgetattr(&htup, attno, leaf->schema->tupdesc, isnull);
+	rose_tuple_header(rose_leaf_fetch_row(leaf, slot, VARDATA_ANY(bytes) + bitmap_bytes), &htup);
+	*value = fastgetattr(&htup, attno, leaf->rows.schema->tupdesc, isnull);
 	if (*isnull)
 		rose_leaf_bad_overflow(leaf);
 	return true;
 }
 
 static Datum
-leaf_getattr(RoseLeaf *leaf, int slot, AttrNumber attno, bool *isnull)
+leaf_attr(RoseRows *rows, int slot, AttrNumber attno, bool *isnull)
 {
+	RoseLeaf   *leaf = (RoseLeaf *) rows;
+	const RoseSchema *schema = rows->schema;
 	Datum		value;
-
-	rose_leaf_need(leaf);
-	if ((leaf->flags & ROSE_LEAF_HAS_OVERFLOW) &&
-		leaf_get_overflow(leaf, slot, attno, &value, isnull))
-		return value;
-	return leaf_value(leaf, ROSE_SYSCOLS + attno - 1, slot, isnull);
-}
-
-/* What a column added after the row was stored has: its default, or NULL. */
-static Datum
-missing_value(const RoseSchema *schema, AttrNumber attno, bool *isnull)
-{
-	TupleConstr *constr = schema->tupdesc->constr;
-
-	if (constr != NULL && constr->missing != NULL && constr->missing[attno - 1].am_present)
-	{
-		*isnull = false;
-		return constr->missing[attno - 1].am_value;
-	}
-	*isnull = true;
-	return (Datum) 0;
-}
-
-Datum
-rose_row_getattr(const RoseRow *row, const RoseSchema *schema, AttrNumber attno,
-				 bool *isnull)
-{
-	HeapTupleData htup;
 
 	Assert(attno >= 1 && attno <= schema->natts);
 	if (TupleDescAttr(schema->tupdesc, attno - 1)->attisdropped)
@@ -586,131 +518,77 @@ rose_row_getattr(const RoseRow *row, const RoseSchema *schema, AttrNumber attno,
 		*isnull = true;
 		return (Datum) 0;
 	}
-	if (row->tuple == NULL)
-	{
-		if (attno > row->leaf->natts)
-			return missing_value(schema, attno, isnull);
-		return leaf_getattr(row->leaf, row->slot, attno, isnull);
-	}
-	if (attno > HeapTupleHeaderGetNatts(row->tuple))
-		return missing_value(schema, attno, isnull);
-	tuple_header(row->tuple, &htup);
-	return fastgetattr(&htup, attno, schema->tupdesc, isnull);
+	if (attno > rows->natts)
+		return rose_row_missing_value(schema, attno, isnull);
+	rose_leaf_need(leaf);
+	if ((leaf->flags & ROSE_LEAF_HAS_OVERFLOW) &&
+		leaf_get_overflow(leaf, slot, attno, &value, isnull))
+		return value;
+	return leaf_value(leaf, ROSE_SYSCOLS + attno - 1, slot, isnull);
 }
 
-/* The first columns of a tuple, if all of them are where they always are. */
-static inline bool
-deform_fixed(MinimalTuple tuple, const RoseSchema *schema, int natts, Datum *values, bool *nulls)
+static int
+leaf_attrs(RoseRows *rows, int slot, AttrNumber from, AttrNumber to, Datum *values, bool *nulls)
 {
-	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
-
-	if (natts > schema->nfixed || (tuple->t_infomask & HEAP_HASNULL) != 0 ||
-		natts > HeapTupleHeaderGetNatts(tuple))
-		return false;
-	for (int i = 0; i < natts; i++)
-	{
-		const RoseFixedColumn *column = &schema->fixed[i];
-
-		values[i] = fetch_att(data + column->offset, column->attbyval, column->attlen);
-		nulls[i] = false;
-	}
-	return true;
-}
-
-/* All columns of a tuple row, without looking for each from the start. */
-static void
-deform_tuple(const RoseRow *row, const RoseSchema *schema, Datum *values, bool *nulls)
-{
-	HeapTupleData htup;
-
-	tuple_header(row->tuple, &htup);
-	heap_deform_tuple(&htup, schema->tupdesc, values, nulls);
-	for (int i = 0; i < schema->natts; i++)
-		if (TupleDescAttr(schema->tupdesc, i)->attisdropped)
-		{
-			nulls[i] = true;
-			values[i] = (Datum) 0;
-		}
-}
-
-/* Columns of a row in the window of a leaf without overflow values. */
-static void
-deform_in_window(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
-				 AttrNumber to, Datum *values, bool *nulls)
-{
-	RoseLeaf   *leaf = row->leaf;
-	int			at = row->slot - leaf->window_first;
-	AttrNumber	stored = Min(to, leaf->natts);
-	AttrNumber	attno;
-
-	for (attno = from; attno <= stored; attno++)
-	{
-		const RoseLeafColumn *column = &leaf->columns[ROSE_SYSCOLS + attno - 1];
-
-		if (likely(column->stamp == leaf->stamp))
-		{
-			values[attno - 1] = column->values[at];
-			nulls[attno - 1] = column->nulls[at];
-		}
-		else
-			values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
-	}
-	for (; attno <= to; attno++)
-		values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
-}
-
-int
-rose_row_deform_tuple(const RoseRow *row, const RoseSchema *schema, int natts,
-					  Datum *values, bool *nulls)
-{
-	if (deform_fixed(row->tuple, schema, natts, values, nulls))
-		return natts;
-	deform_tuple(row, schema, values, nulls);
-	return schema->natts;
-}
-
-void
-rose_row_deform_ahead(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
-					  AttrNumber to, Datum *values, bool *nulls)
-{
-	if (!in_window(row->leaf, row->slot))
-		rose_leaf_set_window(row->leaf, row->slot, true);
-	if (likely((row->leaf->flags & ROSE_LEAF_HAS_OVERFLOW) == 0))
-		deform_in_window(row, schema, from, to, values, nulls);
-	else
-		rose_row_deform(row, schema, from, to, values, nulls);
-}
-
-void
-rose_row_deform(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
-				AttrNumber to, Datum *values, bool *nulls)
-{
-	if (row->tuple == NULL)
-	{
-		RoseLeaf   *leaf = row->leaf;
-
-		if (in_window(leaf, row->slot) && (leaf->flags & ROSE_LEAF_HAS_OVERFLOW) == 0)
-		{
-			deform_in_window(row, schema, from, to, values, nulls);
-			return;
-		}
-	}
-	else if (from == 1 && to == schema->natts)
-	{
-		deform_tuple(row, schema, values, nulls);
-		return;
-	}
 	for (AttrNumber attno = from; attno <= to; attno++)
-		values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
+		values[attno - 1] = leaf_attr(rows, slot, attno, &nulls[attno - 1]);
+	return to;
 }
 
-bool
-rose_row_is_present(const RoseRow *row, AttrNumber attno)
+/* ---- leaves as rows ---- */
+
+static void
+leaf_key(RoseRows *rows, int slot, Datum *key)
 {
-	int			natts;
-
-	if (row->version.op != ROSE_OP_PARTIAL || row->version.present == NULL)
-		return true;
-	natts = row->tuple ? HeapTupleHeaderGetNatts(row->tuple) : row->leaf->natts;
-	return attno <= natts && rose_present_test(row->version.present, attno);
+	rose_leaf_get_key((RoseLeaf *) rows, slot, key);
 }
+
+static void
+leaf_version(RoseRows *rows, int slot, RoseVersion *version)
+{
+	rose_leaf_get_version((RoseLeaf *) rows, slot, version);
+}
+
+static const Datum *
+leaf_column(RoseRows *rows, AttrNumber attno, int slot, int *n, const bool **nulls)
+{
+	RoseLeaf   *leaf = (RoseLeaf *) rows;
+	int			col = attno == ROSE_ROWS_ROWID ? ROSE_SYSCOL_ROWID : ROSE_SYSCOLS + attno - 1;
+	const Datum *values;
+	int			at;
+
+	if (attno != ROSE_ROWS_ROWID &&
+		(attno > rows->natts || !TupleDescAttr(rows->schema->tupdesc, attno - 1)->attbyval ||
+		 TupleDescAttr(rows->schema->tupdesc, attno - 1)->attisdropped))
+		return NULL;
+	rose_leaf_set_window(leaf, slot, true);
+	if (!rows->plain && attno != ROSE_ROWS_ROWID && !rose_schema_is_key_column(rows->schema, attno))
+		return NULL;
+	at = slot - rows->window_first;
+	*n = Min(*n, rows->window_rows - at);
+	values = rose_leaf_window_column(leaf, col, nulls);
+	*nulls += at;
+	return values + at;
+}
+
+static void
+leaf_ahead(RoseRows *rows, int slot)
+{
+	rose_leaf_set_window((RoseLeaf *) rows, slot, true);
+}
+
+static int
+leaf_find(RoseRows *rows, int slot, const Datum *key, int ncols, const uint64 *prefix, bool after)
+{
+	return rose_leaf_find((RoseLeaf *) rows, slot, key, ncols, after);
+}
+
+static const RoseRowsOps leaf_rows_ops = {
+	.key = leaf_key,
+	.version = leaf_version,
+	.attr = leaf_attr,
+	.attrs = leaf_attrs,
+	.column = leaf_column,
+	.ahead = leaf_ahead,
+	.find = leaf_find
+};

@@ -184,7 +184,7 @@ leaf_is_plain(const RoseMergeCursor *merge, const BatchSource *input, RoseLeaf *
 	if ((leaf->flags & ~ROSE_LEAF_HAS_WRITER) != 0 || info->nwriters != 0 ||
 		(info->entry.flags & ROSE_COMPONENT_OWNERS) != 0)	/* some may have aborted */
 		return false;
-	return leaf->natts == merge->schema->natts && rose_leaf_only_puts(leaf) &&
+	return leaf->rows.natts == merge->schema->natts && rose_leaf_only_puts(leaf) &&
 		rose_leaf_precedes(leaf, oldest);
 }
 
@@ -193,7 +193,7 @@ static const Datum *
 window_values(RoseLeaf *leaf, int col, const bool **nulls)
 {
 	const Datum *values = rose_leaf_window_column(leaf, col, nulls);
-	int			n = leaf->window_rows;
+	int			n = leaf->rows.window_rows;
 
 	if (memchr(*nulls, true, n) == NULL)
 		*nulls = NULL;
@@ -233,20 +233,20 @@ open_window(const RoseMergeCursor *merge, BatchSource *input, FullTransactionId 
 	uint64		left = input->source->to - leaf->first_ordinal;
 
 	rose_leaf_set_window(leaf, slot, true);
-	if (input->leaf != leaf || input->stamp != leaf->stamp)
+	if (input->leaf != leaf || input->stamp != leaf->rows.stamp)
 	{
 		input->leaf = leaf;
-		input->stamp = leaf->stamp;
+		input->stamp = leaf->rows.stamp;
 		input->plain = leaf_is_plain(merge, input, leaf, oldest);
 		if (input->plain)
 		{
 			decode_window(merge, input, leaf);
-			make_words(merge, input, slot - leaf->window_first, leaf->window_rows);
+			make_words(merge, input, slot - leaf->rows.window_first, leaf->rows.window_rows);
 		}
 	}
-	input->at = input->start = slot - leaf->window_first;
-	input->end = (int) Min((uint64) (leaf->window_first + leaf->window_rows), left) -
-		leaf->window_first;
+	input->at = input->start = slot - leaf->rows.window_first;
+	input->end = (int) Min((uint64) (leaf->rows.window_first + leaf->rows.window_rows), left) -
+		leaf->rows.window_first;
 }
 
 /* ---- the plan ---- */
@@ -567,7 +567,7 @@ rose_merge_cursor_end_batch(RoseMergeCursor *merge)
 		if (!input->plain || input->at == input->start)
 			continue;
 		has_row = rose_component_cursor_goto(source->cursor,
-											 input->leaf->window_first + input->at);
+											 input->leaf->rows.window_first + input->at);
 		if (!rose_merge_take_row(merge, source, has_row))
 			rose_losertree_set_empty(merge->tree, (int) (source - merge->sources));
 	}

@@ -5,7 +5,11 @@
  *
  * Tuples are copied behind each other into one piece of memory, which is used
  * again for the next batch and grows with what batches need.  Keys are taken from
- * them only when somebody asks.
+ * them only when somebody asks.  Of rows of which only the first columns are wanted, the values of these are
+ * written into arrays, from where rose_rows_attrs takes them.
+ *
+ * Backend-local.  A batch is freed when its last holder lets go.  While its source lives it
+ * belongs to the scan's memory, so that it goes with it after an error.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +30,8 @@
 #define VISIT_MAX		4096	/* entries looked at under one hold of the lock */
 #define TAKE_MAX		32		/* entries taken from the memtable together */
 
+static const RoseRowsOps batch_rows_ops;
+
 /* ---- life ---- */
 
 RoseMemBatch *
@@ -37,16 +43,22 @@ rose_mem_batch_create(RoseTree *tree, MemoryContext context)
 	RoseMemBatch *batch = MemoryContextAllocZero(own, sizeof(RoseMemBatch));
 	int			width = rose_schema_key_width(schema);
 
-	batch->refcount = 1;
-	batch->context = own;
+	batch->rows.ops = &batch_rows_ops;
+	batch->rows.refcount = 1;
+	batch->rows.context = own;
+	batch->rows.schema = schema;
+	batch->rows.plain = true;
+	batch->rows.natts = schema->nfixed_byval;
+	batch->rows.columns = MemoryContextAllocZero(own, schema->nfixed_byval * sizeof(RoseRowsColumn));
 	batch->tree = tree;
-	batch->schema = schema;
 	batch->limit = ROWS_FIRST;
-	batch->rows = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseRow));
+	batch->refs = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseRow));
 	batch->seqs = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(uint64));
 	batch->places = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseArenaPtr));
 	batch->prefixes = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(uint64));
 	batch->keys = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * width * sizeof(Datum));
+	batch->rows.seqs = batch->seqs;
+	batch->rows.prefixes = batch->prefixes;
 	batch->capacity = BYTES_FIRST;
 	batch->data = MemoryContextAlloc(own, batch->capacity);
 	batch->more = AllocSetContextCreate(own, "rose memtable batch, large rows",
@@ -55,30 +67,16 @@ rose_mem_batch_create(RoseTree *tree, MemoryContext context)
 }
 
 void
-rose_mem_batch_hold(RoseMemBatch *batch)
-{
-	batch->refcount++;
-}
-
-void
-rose_mem_batch_release(RoseMemBatch *batch)
+rose_mem_batch_abandon(RoseMemBatch *batch)
 {
 	if (batch == NULL)
 		return;
-	Assert(batch->refcount > 0);
-	if (--batch->refcount == 0)
-		MemoryContextDelete(batch->context);
-}
-
-void
-rose_mem_batch_abandon(RoseMemBatch *batch)
-{
-	if (batch != NULL && batch->refcount > 1)
+	if (batch->rows.refcount > 1)
 	{
 		rose_mem_batch_fetch(batch);
-		MemoryContextSetParent(batch->context, TopTransactionContext);
+		MemoryContextSetParent(batch->rows.context, TopTransactionContext);
 	}
-	rose_mem_batch_release(batch);
+	rose_rows_release(&batch->rows);
 }
 
 /* ---- filling ---- */
@@ -86,7 +84,7 @@ rose_mem_batch_abandon(RoseMemBatch *batch)
 void
 rose_mem_batch_start(RoseMemBatch *batch)
 {
-	Assert(batch->refcount == 1);
+	Assert(batch->rows.refcount == 1);
 	if (batch->more_bytes > 0)
 	{
 		MemoryContextReset(batch->more);
@@ -95,10 +93,12 @@ rose_mem_batch_start(RoseMemBatch *batch)
 		{
 			pfree(batch->data);
 			batch->capacity = Min(batch->capacity * 4, BYTES_MAX);
-			batch->data = MemoryContextAlloc(batch->context, batch->capacity);
+			batch->data = MemoryContextAlloc(batch->rows.context, batch->capacity);
 		}
 	}
-	batch->nrows = 0;
+	batch->rows.nrows = 0;
+	batch->rows.window_rows = 0;
+	batch->rows.stamp++;
 	batch->used = 0;
 	batch->longest = 0;
 	batch->at_end = false;
@@ -132,7 +132,7 @@ copy_bytes(RoseMemBatch *batch, const void *bytes, Size size)
 static void
 fill_row(RoseMemBatch *batch, int i, const RoseMemEntryRef *entry)
 {
-	RoseRow    *row = &batch->rows[i];
+	RoseRow    *row = &batch->refs[i];
 
 	row->version = entry->version;
 	row->key = NULL;
@@ -142,13 +142,13 @@ fill_row(RoseMemBatch *batch, int i, const RoseMemEntryRef *entry)
 		row->tuple = copy_bytes(batch, entry->row, entry->row->t_len);
 		batch->longest = Max(batch->longest, entry->row->t_len);
 	}
-	row->leaf = NULL;
+	row->rows = NULL;
 	row->slot = i;
 	row->component = 0;
 	row->ordinal = 0;
 	if (entry->version.present)
 		row->version.present = copy_bytes(batch, entry->version.present,
-										  ROSE_PRESENT_BYTES(batch->schema->natts));
+										  ROSE_PRESENT_BYTES(batch->rows.schema->natts));
 }
 
 /* Fill in a row that was put off.  REQUIRES a reading section, and that the memtable is alive. */
@@ -159,29 +159,67 @@ copy_pending(RoseMemBatch *batch, int i)
 
 	if (!batch->pending || batch->places[i] == 0)
 		return;
-	rose_memtable_get(batch->mem.c0, batch->schema, batch->places[i], &entry);
+	rose_memtable_get(batch->mem.c0, batch->rows.schema, batch->places[i], &entry);
 	Assert(entry.version.seq == batch->seqs[i]);
 	fill_row(batch, i, &entry);
 	batch->places[i] = 0;
 }
 
-/* Copy the first columns of a tuple; NULL: they are not where they always are. */
-static MinimalTuple
-copy_columns(RoseMemBatch *batch, MinimalTuple tuple)
+/* Room for the columns that are decoded while the batch is filled. */
+static void
+start_columns(RoseMemBatch *batch)
 {
-	const RoseFixedColumn *last = &batch->schema->fixed[batch->columns - 1];
+	for (int c = 0; c < batch->columns; c++)
+	{
+		RoseRowsColumn *column = &batch->rows.columns[c];
 
-	if ((tuple->t_infomask & HEAP_HASNULL) != 0 ||
-		HeapTupleHeaderGetNatts(tuple) < batch->columns)
-		return NULL;
-	return copy_bytes(batch, tuple,
-					  tuple->t_hoff - MINIMAL_TUPLE_OFFSET + last->offset + last->attlen);
+		if (column->values == NULL)
+		{
+			column->values = MemoryContextAlloc(batch->rows.context, ROSE_MEM_BATCH_ROWS *
+												(sizeof(Datum) + sizeof(bool)));
+			column->nulls = (bool *) (column->values + ROSE_MEM_BATCH_ROWS);
+		}
+		column->stamp = batch->rows.stamp;
+	}
+	if (batch->columns > 0 && batch->values == NULL)
+	{
+		int			natts = batch->rows.schema->natts;
+
+		batch->values = MemoryContextAlloc(batch->rows.context, natts * (sizeof(Datum) + sizeof(bool)));
+		batch->nulls = (bool *) (batch->values + natts);
+	}
+}
+
+/* Decode the first columns of row i. */
+static void
+take_columns(RoseMemBatch *batch, int i, MinimalTuple tuple)
+{
+	const RoseFixedColumn *fixed = batch->rows.schema->fixed;
+	RoseRowsColumn *columns = batch->rows.columns;
+	int			n = batch->columns;
+	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
+
+	if (unlikely((tuple->t_infomask & HEAP_HASNULL) != 0 || HeapTupleHeaderGetNatts(tuple) < n))
+	{
+		(void) rose_tuple_deform(tuple, batch->rows.schema, n, batch->values, batch->nulls);
+		for (int c = 0; c < n; c++)
+		{
+			columns[c].values[i] = batch->values[c];
+			columns[c].nulls[i] = batch->nulls[c];
+		}
+		return;
+	}
+	for (int c = 0; c < n; c++)
+	{
+		columns[c].values[i] = fetch_att(data + fixed[c].offset, true, fixed[c].attlen);
+		columns[c].nulls[i] = false;
+	}
 }
 
 static void
 copy_all_pending(RoseMemBatch *batch)
 {
-	for (int i = 0; i < batch->nrows; i++)
+	for (int i = 0; i < batch->rows.nrows; i++)
 		copy_pending(batch, i);
 	batch->pending = false;
 }
@@ -189,7 +227,7 @@ copy_all_pending(RoseMemBatch *batch)
 static void
 add_entry(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 {
-	int			i = batch->nrows;
+	int			i = batch->rows.nrows;
 
 	batch->prefixes[i] = entry->prefix;
 	batch->seqs[i] = entry->version.seq;
@@ -199,17 +237,19 @@ add_entry(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 	{
 		batch->only_puts = false;
 		copy_all_pending(batch);
+		batch->columns = 0;
+		batch->rows.stamp++;	/* what was decoded does not count */
 	}
+	if (batch->columns > 0)
+		take_columns(batch, i, entry->row);
 	if (batch->pending)
 		batch->places[i] = entry->ptr;
-	if (batch->pending && batch->columns > 0)
-		batch->rows[i].tuple = copy_columns(batch, entry->row);
-	if (!batch->pending || (batch->columns > 0 && batch->rows[i].tuple == NULL))
+	else
 	{
 		fill_row(batch, i, entry);
 		batch->places[i] = 0;
 	}
-	batch->nrows++;
+	batch->rows.nrows++;
 }
 
 /*
@@ -220,7 +260,7 @@ static void
 find_pending(RoseMemBatch *batch, int i)
 {
 	RoseTree   *tree = batch->tree;
-	int			natts = batch->schema->natts;
+	int			natts = batch->rows.schema->natts;
 	uint64		seq = batch->seqs[i];
 	RoseMemEntryRef entry;
 	MinimalTuple formed = NULL;
@@ -240,8 +280,8 @@ find_pending(RoseMemBatch *batch, int i)
 		Datum	   *values = palloc(natts * sizeof(Datum));
 		bool	   *nulls = palloc(natts * sizeof(bool));
 
-		rose_row_deform(row, batch->schema, 1, natts, values, nulls);
-		formed = rose_form_minimal_tuple(batch->schema->tupdesc, values, nulls);
+		rose_row_deform(row, batch->rows.schema, 1, natts, values, nulls);
+		formed = rose_form_minimal_tuple(batch->rows.schema->tupdesc, values, nulls);
 		pfree(values);
 		pfree(nulls);
 		MemoryContextSwitchTo(old);
@@ -268,7 +308,7 @@ rose_mem_batch_fetch(RoseMemBatch *batch)
 	if (alive)
 		copy_all_pending(batch);
 	rose_c0_read_end(c0);
-	for (int i = 0; !alive && i < batch->nrows; i++)
+	for (int i = 0; !alive && i < batch->rows.nrows; i++)
 		find_pending(batch, i);
 	batch->pending = false;
 }
@@ -280,14 +320,14 @@ rose_mem_batch_fetch(RoseMemBatch *batch)
 static bool
 entry_is_old(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 {
-	const RoseSchema *schema = batch->schema;
-	int			last = batch->nrows - 1;
+	const RoseSchema *schema = batch->rows.schema;
+	int			last = batch->rows.nrows - 1;
 	Datum		key[INDEX_MAX_KEYS];
 
 	if (last < 0 || batch->prefixes[last] != entry->prefix)
 		return false;
 	copy_pending(batch, last);
-	if (batch->rows[last].version.op == ROSE_OP_PARTIAL)
+	if (batch->refs[last].version.op == ROSE_OP_PARTIAL)
 		return false;
 	rose_key_from_tuple(schema, entry->row, entry->version.rowid, key);
 	return rose_key_compare(schema, rose_mem_batch_row(batch, last)->key, key,
@@ -352,19 +392,20 @@ void
 rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
 					bool forward, bool filter, int columns, bool on_entry)
 {
-	int			row_bytes = bytes_of_columns(batch->schema, columns);
+	int			row_bytes = bytes_of_columns(batch->rows.schema, columns);
 	RoseMemEntryRef entries[TAKE_MAX];
 	bool		full = !on_entry;
 	int			visits = 0;
 	int			nold = 0;
 
 	batch->pending = columns != ROSE_MEM_BATCH_ALL;
-	batch->columns = columns;
+	batch->columns = Max(columns, 0);
+	start_columns(batch);
 	batch->mem = *cursor;
-	while (!full && cursor->current != 0 && batch->nrows < batch->limit && visits < VISIT_MAX)
+	while (!full && cursor->current != 0 && batch->rows.nrows < batch->limit && visits < VISIT_MAX)
 	{
 		bool		skip = false;
-		int			n = take_entries(cursor, forward, row_bytes, entries, batch->limit - batch->nrows);
+		int			n = take_entries(cursor, forward, row_bytes, entries, batch->limit - batch->rows.nrows);
 		int			done = add_entries(batch, vis, entries, n, filter, filter && forward,
 									   &nold, &skip);
 
@@ -372,9 +413,9 @@ rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *
 		if (skip)
 		{
 			/* a row that is updated again and again: on to the next key */
-			copy_pending(batch, batch->nrows - 1);
-			(void) rose_mem_cursor_seek(cursor, rose_mem_batch_row(batch, batch->nrows - 1)->key,
-										rose_schema_key_width(batch->schema), 0);
+			copy_pending(batch, batch->rows.nrows - 1);
+			(void) rose_mem_cursor_seek(cursor, rose_mem_batch_row(batch, batch->rows.nrows - 1)->key,
+										rose_schema_key_width(batch->rows.schema), 0);
 			nold = 0;
 		}
 		else if (done < n)
@@ -383,11 +424,12 @@ rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *
 			full = true;
 		}
 	}
-	if (batch->nrows > 0)
+	if (batch->rows.nrows > 0)
 	{
 		copy_pending(batch, 0);
-		copy_pending(batch, batch->nrows - 1);
+		copy_pending(batch, batch->rows.nrows - 1);
 	}
+	batch->rows.window_rows = batch->rows.nrows;
 	batch->at_end = !on_entry || cursor->current == 0;
 	batch->limit = Min(batch->limit * 2, ROSE_MEM_BATCH_ROWS);
 }
@@ -402,7 +444,7 @@ row_precedes(RoseMemBatch *batch, int i, const Datum *key, int ncols, const uint
 
 	if (prefix != NULL && batch->prefixes[i] != *prefix)
 		return batch->prefixes[i] < *prefix;
-	cmp = rose_key_compare(batch->schema, rose_mem_batch_row(batch, i)->key, key, ncols);
+	cmp = rose_key_compare(batch->rows.schema, rose_mem_batch_row(batch, i)->key, key, ncols);
 	return cmp < 0 || (after && cmp == 0);
 }
 
@@ -415,12 +457,12 @@ rose_mem_batch_find(RoseMemBatch *batch, int i, const Datum *key, int ncols,
 	int			hi;
 	int			step = 1;
 
-	while (lo + step < batch->nrows && row_precedes(batch, lo + step - 1, key, ncols, prefix, after))
+	while (lo + step < batch->rows.nrows && row_precedes(batch, lo + step - 1, key, ncols, prefix, after))
 	{
 		lo += step;
 		step *= 2;
 	}
-	hi = Min(lo + step, batch->nrows);
+	hi = Min(lo + step, batch->rows.nrows);
 	while (lo < hi)
 	{
 		int			mid = (lo + hi) / 2;
@@ -432,3 +474,73 @@ rose_mem_batch_find(RoseMemBatch *batch, int i, const Datum *key, int ncols,
 	}
 	return lo;
 }
+
+/* ---- batches as rows ---- */
+
+static void
+batch_key(RoseRows *rows, int slot, Datum *key)
+{
+	memcpy(key, rose_mem_batch_row((RoseMemBatch *) rows, slot)->key,
+		   rose_schema_key_width(rows->schema) * sizeof(Datum));
+}
+
+static void
+batch_version(RoseRows *rows, int slot, RoseVersion *version)
+{
+	RoseMemBatch *batch = (RoseMemBatch *) rows;
+
+	rose_mem_batch_need(batch, slot);
+	*version = batch->refs[slot].version;
+}
+
+static Datum
+batch_attr(RoseRows *rows, int slot, AttrNumber attno, bool *isnull)
+{
+	RoseMemBatch *batch = (RoseMemBatch *) rows;
+
+	rose_mem_batch_need(batch, slot);
+	return rose_row_getattr(&batch->refs[slot], rows->schema, attno, isnull);
+}
+
+static int
+batch_attrs(RoseRows *rows, int slot, AttrNumber from, AttrNumber to, Datum *values, bool *nulls)
+{
+	RoseMemBatch *batch = (RoseMemBatch *) rows;
+
+	/* an aggregate copies the first row of all, whatever it needs */
+	if (slot > 0)
+		batch->asked = Max(batch->asked, to);
+	if (unlikely(batch->pending && batch->places[slot] != 0))
+		rose_mem_batch_fetch(batch);
+	return rose_tuple_deform(batch->refs[slot].tuple, rows->schema, to, values, nulls);
+}
+
+/* Those that were decoded while the batch was filled. */
+static const Datum *
+batch_column(RoseRows *rows, AttrNumber attno, int slot, int *n, const bool **nulls)
+{
+	const RoseRowsColumn *column;
+
+	if (attno == ROSE_ROWS_ROWID || attno > rows->natts ||
+		rows->columns[attno - 1].stamp != rows->stamp)
+		return NULL;
+	column = &rows->columns[attno - 1];
+	*n = Min(*n, rows->nrows - slot);
+	*nulls = column->nulls + slot;
+	return column->values + slot;
+}
+
+static int
+batch_find(RoseRows *rows, int slot, const Datum *key, int ncols, const uint64 *prefix, bool after)
+{
+	return rose_mem_batch_find((RoseMemBatch *) rows, slot, key, ncols, prefix, after);
+}
+
+static const RoseRowsOps batch_rows_ops = {
+	.key = batch_key,
+	.version = batch_version,
+	.attr = batch_attr,
+	.attrs = batch_attrs,
+	.column = batch_column,
+	.find = batch_find
+};

@@ -3,12 +3,12 @@
  * rose_mem_batch.h
  *	  Rows of a memtable, copied together in one reading section of C0.
  *
- * A batch has versions in the order of a scan.  Rows point into it; who needs one longer
- * than the scan stays at the batch holds the batch, as one holds a leaf.
+ * A batch has versions in the order of a scan, as rows that stay in place (lsm/component/rose_rows.h).
  *
  * Who only counts rows needs nothing of them but their sequence numbers, which TIDs are made of, and who sums up
- * a column or two needs no others.  So a batch may be filled with that alone; the rows are fetched, all of
- * them, when somebody asks for more of one.
+ * a column or two needs no others.  So a batch may be filled with that alone: of columns that lie at the same place in
+ * all tuples the values are taken, without the tuples.  The rest is fetched, of all rows, when somebody asks
+ * for more of one.
  *
  * Backend-local.
  *
@@ -17,7 +17,7 @@
 #ifndef ROSE_MEM_BATCH_H
 #define ROSE_MEM_BATCH_H
 
-#include "lsm/component/rose_component.h"
+#include "lsm/component/rose_row.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_tree.h"
 
@@ -25,11 +25,8 @@
 
 typedef struct RoseMemBatch
 {
-	int			refcount;
-	MemoryContext context;		/* owns all of it */
+	RoseRows	rows;			/* the window is all of them */
 	RoseTree   *tree;
-	const RoseSchema *schema;
-	int			nrows;
 	int			limit;			/* rows to take at most; grows */
 	bool		at_end;			/* the memtable has no more in this direction */
 	bool		only_puts;		/* there are whole rows only */
@@ -40,21 +37,23 @@ typedef struct RoseMemBatch
 	int			asked;			/* ... or for so many of its first columns */
 
 	/*
-	 * If pending and places[i] is not 0, rows[i] is not there yet, but for the first columns of its tuple:
-	 * see rose_mem_batch_need, rose_mem_batch_tuple.
+	 * If pending and places[i] is not 0, row i is not there yet, but for the first columns, which are
+	 * decoded: see rose_mem_batch_need.
 	 */
 	bool		pending;
-	int			columns;
+	int			columns;		/* so many are decoded */
+	Datum	   *values;			/* room for a row's columns while they are */
+	bool	   *nulls;
 	RoseArenaPtr *places;
 	RoseMemCursor mem;			/* where they are; its own place does not count */
 
 	/* by row; row.key is NULL until rose_mem_batch_row was asked for it */
-	RoseRow    *rows;
+	RoseRow    *refs;
 	uint64	   *seqs;
 	uint64	   *prefixes;		/* rose_key_prefix */
 	Datum	   *keys;			/* key width Datums each */
 
-	Size		longest;		/* bytes of the longest tuple that was copied whole */
+	Size		longest;		/* bytes of the longest tuple that was copied */
 	char	   *data;			/* tuples and bitmaps ... */
 	Size		used;
 	Size		capacity;
@@ -63,9 +62,7 @@ typedef struct RoseMemBatch
 } RoseMemBatch;
 
 extern RoseMemBatch *rose_mem_batch_create(RoseTree *tree, MemoryContext context);
-extern void rose_mem_batch_hold(RoseMemBatch *batch);
-extern void rose_mem_batch_release(RoseMemBatch *batch);	/* NULL is allowed */
-/* The same for who made it, when its context goes: a tuple slot may keep it longer. */
+/* Release by who made it, when its context goes: a tuple slot may keep it longer.  NULL is allowed. */
 extern void rose_mem_batch_abandon(RoseMemBatch *batch);
 
 /* Empty it.  REQUIRES that nobody else holds it. */
@@ -84,48 +81,33 @@ extern void rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, Rose
 /* Fetch the rows that are pending.  REQUIRES that no lock is held. */
 extern void rose_mem_batch_fetch(RoseMemBatch *batch);
 
-/* Call it before looking at rows[i]. */
+/* Call it before looking at refs[i]. */
 static inline void
 rose_mem_batch_need(RoseMemBatch *batch, int i)
 {
-	batch->wanted |= i > 0 && i < batch->nrows - 1;
+	batch->wanted |= i > 0 && i < batch->rows.nrows - 1;
 	if (unlikely(batch->pending && batch->places[i] != 0))
 		rose_mem_batch_fetch(batch);
-}
-
-/* The tuple of rows[i], to take the first natts columns from. */
-static inline MinimalTuple
-rose_mem_batch_tuple(RoseMemBatch *batch, int i, int natts)
-{
-	/* an aggregate copies the first row of all, whatever it needs */
-	if (i > 0)
-		batch->asked = Max(batch->asked, natts);
-	if (unlikely(batch->pending && natts > batch->columns && batch->places[i] != 0))
-		rose_mem_batch_fetch(batch);
-	return batch->rows[i].tuple;
 }
 
 /* A row with its key. */
 static inline const RoseRow *
 rose_mem_batch_row(RoseMemBatch *batch, int i)
 {
-	RoseRow    *row = &batch->rows[i];
+	RoseRow    *row = &batch->refs[i];
 
 	rose_mem_batch_need(batch, i);
 	if (row->key == NULL)
 	{
-		Datum	   *key = &batch->keys[i * rose_schema_key_width(batch->schema)];
+		Datum	   *key = &batch->keys[i * rose_schema_key_width(batch->rows.schema)];
 
-		rose_key_from_tuple(batch->schema, row->tuple, row->version.rowid, key);
+		rose_key_from_tuple(batch->rows.schema, row->tuple, row->version.rowid, key);
 		row->key = key;
 	}
 	return row;
 }
 
-/*
- * First row of [i, nrows) whose first ncols key columns are >= key (after: > key), or nrows.  prefix:
- * rose_key_prefix of key if it is a whole one, else NULL.  Cheap if it is not far.
- */
+/* What find of RoseRowsOps says. */
 extern int	rose_mem_batch_find(RoseMemBatch *batch, int i, const Datum *key, int ncols,
 								const uint64 *prefix, bool after);
 

@@ -77,9 +77,9 @@ rose_scan_begin(RoseTree *tree, Snapshot snapshot, const RoseKeyRange *range, bo
 static void
 scan_release_row(RoseScan *scan)
 {
-	if (scan->row.leaf && !scan->row_from_lookup)
-		rose_leaf_release(scan->row.leaf);
-	scan->row.leaf = NULL;
+	if (!scan->row_from_lookup)
+		rose_rows_release(scan->row.rows);
+	scan->row.rows = NULL;
 }
 
 static void
@@ -344,8 +344,7 @@ scan_take_row(RoseScan *scan, const RoseSource *source, bool hold)
 	scan->row_in_component = source->cursor != NULL;
 	if (scan->row_in_component && scan->row_entry.id != source->entry.id)
 		scan->row_entry = source->entry;
-	if (scan->row.leaf)
-		rose_leaf_hold(scan->row.leaf);
+	rose_rows_hold(scan->row.rows);
 	if (!hold)
 		return;
 

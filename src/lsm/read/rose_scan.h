@@ -20,8 +20,8 @@
 #include "postgres.h"
 
 #include "access/sdir.h"
+#include "lsm/component/rose_row.h"
 #include "lsm/read/rose_key_range.h"
-#include "lsm/read/rose_mem_batch.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/tree/rose_tree.h"
 #include "storage/itemptr.h"
@@ -44,20 +44,19 @@ extern void rose_scan_tid(RoseScan *scan, ItemPointer tid);
 extern void rose_scan_end(RoseScan *scan);
 
 /*
- * A stretch: slots of one leaf, or rows of one batch of C0, that are the next results of a
- * forward scan, as they are.  Whoever wants many rows takes them from here, by raising
- * 'next', instead of calling rose_scan_next for each; the two may be mixed.
+ * A stretch: some rows in place that are the next results of a forward scan, as they are.
+ * Whoever wants many rows takes them from here, by raising 'next', instead of calling
+ * rose_scan_next for each; the two may be mixed.
  *
- * The leaf or batch stays what it is as long as rows are left; who needs a row longer holds it.
+ * The rows stay what they are as long as some are left; who needs one longer holds them.
  */
 typedef struct RoseStretch
 {
-	RoseLeaf   *leaf;			/* of these two, one is set if a stretch is open */
-	RoseMemBatch *batch;
+	RoseRows   *rows;			/* NULL: no stretch is open */
 	int			next;			/* slot of the next row */
 	int			end;
-	uint64		first_tid;		/* number of slot 0's TID, or, of a batch, the salt of
-								 * those by sequence number (rose_tid.h) */
+	uint64		first_tid;		/* number of slot 0's TID, or, if rows have sequence numbers at hand, the
+								 * salt of TIDs that are made of those (rose_tid.h) */
 } RoseStretch;
 
 static inline bool
@@ -69,16 +68,18 @@ rose_stretch_has_row(const RoseStretch *stretch)
 static inline bool
 rose_stretch_is_open(const RoseStretch *stretch)
 {
-	return stretch->leaf != NULL || stretch->batch != NULL;
+	return stretch->rows != NULL;
 }
 
 static inline void
 rose_stretch_tid(const RoseStretch *stretch, int slot, ItemPointer tid)
 {
-	if (stretch->leaf != NULL)
+	const uint64 *seqs = stretch->rows->seqs;
+
+	if (seqs == NULL)
 		rose_tid_from_number(stretch->first_tid + (uint64) slot, tid);
 	else
-		rose_tid_from_seq(stretch->first_tid, stretch->batch->seqs[slot], tid);
+		rose_tid_from_seq(stretch->first_tid, seqs[slot], tid);
 }
 
 /* Where the scan keeps its stretch. */

@@ -49,7 +49,7 @@ struct RoseScan
 	bool		group_done;		/* its row was returned */
 	bool		group_left;		/* sources may still have versions of it */
 
-	/* an open stretch (leaf is set) is what the scan returns at present */
+	/* an open stretch (rows are set) is what the scan returns at present */
 	RoseStretch stretch;
 	RoseSource *stretch_source;
 	int			stretch_first;	/* slot it began with */

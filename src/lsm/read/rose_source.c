@@ -214,15 +214,15 @@ start_batch(RoseSource *source, RoseTree *tree)
 {
 	RoseMemBatch *kept = source->batch;
 
-	source->filled |= kept->nrows > 0;
+	source->filled |= kept->rows.nrows > 0;
 	source->large = kept->longest > LARGE_ROW;
 	source->wanted |= kept->wanted;
 	source->asked = Max(source->asked, kept->asked);
-	if (kept->refcount > 1)
+	if (kept->rows.refcount > 1)
 	{
 		source->batch = source->spare;
 		source->spare = kept;
-		if (source->batch != NULL && source->batch->refcount > 1)
+		if (source->batch != NULL && source->batch->rows.refcount > 1)
 		{
 			rose_mem_batch_abandon(source->batch);
 			source->batch = NULL;
@@ -252,7 +252,7 @@ source_next_of_batch(RoseSource *source, RoseTree *tree)
 {
 	RoseMemBatch *batch = source->batch;
 
-	if (source->next >= batch->nrows)
+	if (source->next >= batch->rows.nrows)
 	{
 		source->row = NULL;
 		source->state = ROSE_SOURCE_END;
@@ -375,7 +375,7 @@ rose_source_position(RoseSource *source, RoseTree *tree, RoseVisibility *vis,
 		source->row = NULL;
 		return;
 	}
-	if (source->batch->nrows == 0 && !source->batch->at_end)
+	if (source->batch->rows.nrows == 0 && !source->batch->at_end)
 		rose_source_advance(source, tree, vis, direction);
 	else
 		source_next_of_batch(source, tree);
@@ -424,7 +424,7 @@ rose_source_advance(RoseSource *source, RoseTree *tree, RoseVisibility *vis,
 	}
 
 	/* an entry-rich stretch that the snapshot does not see gives empty batches */
-	while (source->next >= source->batch->nrows && !source->batch->at_end)
+	while (source->next >= source->batch->rows.nrows && !source->batch->at_end)
 	{
 		bool		alive;
 

@@ -71,7 +71,7 @@ judge_leaf(RoseScan *scan, RoseSource *source, RoseLeaf *leaf)
 	source->settled_end = 0;
 	if (!leaf_is_settled(scan, source, leaf))
 		return;
-	source->settled_end = range->nupper == 0 ? leaf->nrows :
+	source->settled_end = range->nupper == 0 ? leaf->rows.nrows :
 		rose_component_cursor_find(source->cursor, range->upper, range->nupper,
 								   range->upper_inclusive);
 }
@@ -84,7 +84,7 @@ find_repeated_key(RoseScan *scan, RoseLeaf *leaf, int slot, int end)
 	int			turn = 0;
 
 	rose_leaf_set_window(leaf, slot, true);
-	end = Min(end, leaf->window_first + leaf->window_rows);
+	end = Min(end, leaf->rows.window_first + leaf->rows.window_rows);
 	rose_leaf_get_key(leaf, slot, keys[turn]);
 	while (++slot < end)
 	{
@@ -131,7 +131,7 @@ begin_in_leaf(RoseScan *scan, RoseSource *source)
 	if ((source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0)
 		end = find_repeated_key(scan, leaf, slot, end);
 
-	stretch->leaf = leaf;
+	stretch->rows = &leaf->rows;
 	stretch->next = slot;
 	stretch->end = end;
 	stretch->first_tid += leaf->first_ordinal;
@@ -147,7 +147,7 @@ rose_stretch_batch_end(RoseScan *scan, RoseSource *source, int *row)
 {
 	const RoseKeyRange *range = &scan->range;
 	RoseMemBatch *batch = source->batch;
-	int			end = batch->nrows;
+	int			end = batch->rows.nrows;
 
 	*row = source->next - 1;
 	if (!source->filter)
@@ -156,7 +156,7 @@ rose_stretch_batch_end(RoseScan *scan, RoseSource *source, int *row)
 		end = rose_mem_batch_find(batch, *row, range->upper, range->nupper, NULL,
 								  range->upper_inclusive);
 	for (int i = *row; !batch->only_puts && i < end; i++)
-		if (batch->rows[i].version.op != ROSE_OP_PUT)
+		if (batch->refs[i].version.op != ROSE_OP_PUT)
 			end = i;
 	return end;
 }
@@ -180,7 +180,7 @@ begin_in_batch(RoseScan *scan, RoseSource *source)
 	if (row >= end)
 		return false;
 
-	stretch->batch = batch;
+	stretch->rows = &batch->rows;
 	stretch->next = row;
 	stretch->end = end;
 	stretch->first_tid = rose_tid_memory_salt(scan->tree, batch->min_seq, batch->max_seq);
@@ -208,7 +208,7 @@ rose_stretch_next_leaf(RoseScan *scan)
 	RoseLeaf   *leaf;
 	uint64		first_tid;
 
-	if (stretch->leaf == NULL || stretch->end < stretch->leaf->nrows ||
+	if (stretch->rows == NULL || source->cursor == NULL || stretch->end < stretch->rows->nrows ||
 		scan->rival != NULL || scan->range.nupper > 0 || rose_weave_is_open(scan) ||
 		(source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
 		!component_is_settled(scan, source) ||
@@ -217,9 +217,9 @@ rose_stretch_next_leaf(RoseScan *scan)
 	leaf = rose_component_cursor_next_leaf(source->cursor);
 	if (leaf == NULL)
 		return false;
-	stretch->leaf = leaf;
+	stretch->rows = &leaf->rows;
 	stretch->next = scan->stretch_first = 0;
-	stretch->end = leaf->nrows;
+	stretch->end = leaf->rows.nrows;
 	stretch->first_tid = first_tid + leaf->first_ordinal;
 	return true;
 }
@@ -237,19 +237,14 @@ void
 rose_stretch_set_group(RoseScan *scan)
 {
 	const RoseStretch *stretch = &scan->stretch;
-	int			slot = stretch->next - 1;
-	Datum		leaf_key[INDEX_MAX_KEYS];
-	const Datum *key = leaf_key;
+	Datum		key[INDEX_MAX_KEYS];
 
-	if (stretch->leaf != NULL)
-		rose_leaf_get_key(stretch->leaf, slot, leaf_key);
-	else
-		key = rose_mem_batch_row(stretch->batch, slot)->key;
+	stretch->rows->ops->key(stretch->rows, stretch->next - 1, key);
 	MemoryContextReset(scan->group_context);
 	rose_key_copy(scan->tree->schema, scan->group_key, key, scan->group_context);
 	scan->place = SCAN_AT_GROUP;
 	scan->group_done = true;
-	scan->group_left = rose_weave_is_open(scan) || stretch->leaf == NULL ||
+	scan->group_left = rose_weave_is_open(scan) || scan->stretch_source->cursor == NULL ||
 		(scan->stretch_source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0;
 }
 
@@ -278,8 +273,8 @@ rose_stretch_next_row(RoseScan *scan)
 	RoseStretch *stretch = &scan->stretch;
 	RoseComponentCursor *cursor = scan->stretch_source->cursor;
 
-	if (stretch->batch != NULL)
-		return rose_mem_batch_row(stretch->batch, stretch->next++);
+	if (cursor == NULL)
+		return rose_mem_batch_row(scan->stretch_source->batch, stretch->next++);
 	(void) rose_component_cursor_goto(cursor, stretch->next++);
 	return rose_component_cursor_keyed_row(cursor);
 }

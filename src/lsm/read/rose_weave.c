@@ -7,7 +7,7 @@
  * versions of the same ones, stretches are short, and going back to the merge after each
  * costs more than its rows.  So as long as sources stand on rows that need no further
  * judgement (those that stretches are made of), their keys are compared here in one go, and
- * what is found are pieces: "this many rows of that leaf".  Of equal keys the newest source's is
+ * what is found are pieces: "this many rows of those in place there".  Of equal keys the newest source's is
  * taken and the others are passed by.
  *
  * A weave ends where one of its sources has no more rows at hand (its leaf, its window of
@@ -33,16 +33,20 @@
 typedef struct WeaveStrand
 {
 	RoseSource *source;
-	RoseLeaf   *leaf;			/* one of these two, or none: it only bounds the weave */
-	RoseMemBatch *batch;
+	RoseRows   *rows;			/* NULL: it only bounds the weave */
 	uint64		first_tid;
 	int			next;			/* row that it stands on */
 	int			end;			/* rows at hand */
 
-	/* the key of that row: in the order of rank, and if that is not exact, of key */
-	uint64		rank;
+	/* that row's place among all: by rank, and if that does not decide, by key */
+	uint64		rank;			/* rose_key_prefix */
+	bool		has_key;		/* key is that of the row */
 	Datum		key[INDEX_MAX_KEYS];
-	const Datum *ints;			/* leaf's keys by row, if rank is made of an integer */
+
+	/* ranks of rows at hand, or NULL: made of keys */
+	const uint64 *prefixes;		/* by row */
+	const Datum *ints;			/* keys by row - first, if they are one integer */
+	int			first;
 } WeaveStrand;
 
 typedef struct WeavePiece
@@ -56,6 +60,8 @@ struct RoseWeave
 {
 	bool		open;
 	bool		int_keys;		/* one key column, and its order is that of integers */
+	int			int_shift;		/* ... and how they go into ranks */
+	AttrNumber	key_attno;
 	bool		exact;			/* equal ranks mean equal keys */
 	int			npieces;
 	int			next;			/* piece to take next */
@@ -66,71 +72,77 @@ struct RoseWeave
 
 /* ---- keys ---- */
 
+/* The rank of an integer key: rose_key_prefix makes the same of it. */
 static inline uint64
-rank_of_int(const RoseSchema *schema, Datum key)
+rank_of_int(const RoseWeave *weave, Datum key)
 {
-	int64		value = schema->nkeys > 0 ? rose_key_int(&schema->keys[0], key) :
-		DatumGetInt64(key);
-
-	return (uint64) value ^ (UINT64CONST(1) << 63);
+	return ((uint64) key << weave->int_shift) ^ (UINT64CONST(1) << 63);
 }
 
 static void
-set_key(const RoseWeave *weave, const RoseSchema *schema, WeaveStrand *strand, const Datum *key)
+set_key(const RoseSchema *schema, WeaveStrand *strand, const Datum *key)
 {
 	memcpy(strand->key, key, rose_schema_key_width(schema) * sizeof(Datum));
-	strand->rank = weave->int_keys ? rank_of_int(schema, key[0]) : rose_key_prefix(schema, key);
+	strand->has_key = true;
+	strand->rank = rose_key_prefix(schema, key);
+}
+
+static inline bool
+has_ranks(const WeaveStrand *strand)
+{
+	return strand->prefixes != NULL || strand->ints != NULL;
+}
+
+/* REQUIRES has_ranks. */
+static inline uint64
+rank_at(const RoseWeave *weave, const WeaveStrand *strand, int row)
+{
+	return strand->prefixes != NULL ? strand->prefixes[row] :
+		rank_of_int(weave, strand->ints[row - strand->first]);
 }
 
 /* The strand has moved. */
 static void
-read_key(const RoseWeave *weave, const RoseSchema *schema, WeaveStrand *strand)
+read_rank(const RoseWeave *weave, const RoseSchema *schema, WeaveStrand *strand)
 {
 	Datum		key[INDEX_MAX_KEYS];
 
-	if (strand->ints != NULL)
+	if (has_ranks(strand))
 	{
-		strand->key[0] = strand->ints[strand->next];
-		strand->rank = rank_of_int(schema, strand->key[0]);
+		strand->rank = rank_at(weave, strand, strand->next);
+		strand->has_key = false;
 		return;
 	}
-	if (strand->batch != NULL)
-	{
-		set_key(weave, schema, strand, rose_mem_batch_row(strand->batch, strand->next)->key);
-		return;
-	}
-	rose_leaf_get_key(strand->leaf, strand->next, key);
-	set_key(weave, schema, strand, key);
+	strand->rows->ops->key(strand->rows, strand->next, key);
+	set_key(schema, strand, key);
+}
+
+static const Datum *
+strand_key(WeaveStrand *strand)
+{
+	if (!strand->has_key)
+		strand->rows->ops->key(strand->rows, strand->next, strand->key);
+	strand->has_key = true;
+	return strand->key;
 }
 
 static inline int
-compare_strands(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *a, const WeaveStrand *b)
+compare_strands(const RoseWeave *weave, RoseScan *scan, WeaveStrand *a, WeaveStrand *b)
 {
 	if (a->rank != b->rank)
 		return a->rank < b->rank ? -1 : 1;
-	return weave->exact ? 0 : scan_compare_keys(scan, a->key, b->key);
+	return weave->exact ? 0 : scan_compare_keys(scan, strand_key(a), strand_key(b));
 }
 
-/* First row of a strand, from its next one on, that is not before the other's. */
+/* First in steps that double, then by halves. */
 static int
-find_end(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *strand,
-		 const WeaveStrand *other)
+find_rank(const RoseWeave *weave, const WeaveStrand *strand, uint64 rank)
 {
-	const RoseSchema *schema = scan->tree->schema;
-	int			width = rose_schema_key_width(schema);
 	int			lo = strand->next;
 	int			hi;
 	int			step = 1;
 
-	if (strand->batch != NULL)
-		return Min(strand->end,
-				   rose_mem_batch_find(strand->batch, lo, other->key, width,
-									   weave->int_keys ? NULL : &other->rank, false));
-	if (strand->ints == NULL)
-		return Min(strand->end, rose_leaf_find(strand->leaf, lo, other->key, width, false));
-
-	while (lo + step < strand->end &&
-		   rank_of_int(schema, strand->ints[lo + step - 1]) < other->rank)
+	while (lo + step < strand->end && rank_at(weave, strand, lo + step - 1) < rank)
 	{
 		lo += step;
 		step *= 2;
@@ -140,7 +152,7 @@ find_end(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *strand,
 	{
 		int			mid = (lo + hi) / 2;
 
-		if (rank_of_int(schema, strand->ints[mid]) < other->rank)
+		if (rank_at(weave, strand, mid) < rank)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -148,64 +160,92 @@ find_end(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *strand,
 	return lo;
 }
 
+/* First row of a strand, from its next one on, that is not before the other's. */
+static int
+find_end(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *strand, WeaveStrand *other)
+{
+	RoseRows   *rows = strand->rows;
+
+	if (weave->exact && has_ranks(strand))
+		return find_rank(weave, strand, other->rank);
+	return Min(strand->end,
+			   rows->ops->find(rows, strand->next, strand_key(other),
+							   rose_schema_key_width(scan->tree->schema), &other->rank, false));
+}
+
 /* ---- strands ---- */
+
+/* Of the source's rows in place, those that are results without more ado; none if it returns false. */
+static bool
+rows_at_hand(RoseScan *scan, RoseSource *source, WeaveStrand *strand)
+{
+	RoseLeaf   *leaf;
+
+	if (source->cursor == NULL)
+	{
+		RoseMemBatch *batch = source->batch;
+
+		strand->rows = &batch->rows;
+		strand->end = rose_stretch_batch_end(scan, source, &strand->next);
+		if (strand->end <= strand->next)
+			return false;
+		strand->first_tid = rose_tid_memory_salt(scan->tree, batch->min_seq, batch->max_seq);
+		return true;
+	}
+	strand->end = rose_stretch_leaf_end(scan, source, &leaf, &strand->next);
+	strand->rows = &leaf->rows;
+	if (strand->end <= strand->next || (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
+		!rose_tid_first_number(scan->tree, &source->entry, &strand->first_tid))
+		return false;
+	strand->first_tid += leaf->first_ordinal;
+	return true;
+}
 
 static void
 add_strand(RoseWeave *weave, RoseScan *scan, RoseSource *source)
 {
 	const RoseSchema *schema = scan->tree->schema;
 	WeaveStrand *strand = &weave->strands[weave->nstrands++];
+	RoseRows   *rows;
 
 	strand->source = source;
-	strand->leaf = NULL;
-	strand->batch = NULL;
+	strand->prefixes = NULL;
 	strand->ints = NULL;
-	strand->next = strand->end = 0;
-	set_key(weave, schema, strand, source->row->key);
-	if (source->waiting)
+	set_key(schema, strand, source->row->key);
+	if (source->waiting || !rows_at_hand(scan, source, strand))
+	{
+		strand->rows = NULL;
 		return;
-	if (source->cursor != NULL)
-	{
-		int			end = rose_stretch_leaf_end(scan, source, &strand->leaf, &strand->next);
-
-		if (end <= strand->next || (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
-			!rose_tid_first_number(scan->tree, &source->entry, &strand->first_tid))
-		{
-			strand->leaf = NULL;
-			return;
-		}
-		/* the leaf's window stays as it is until all pieces are taken */
-		rose_leaf_set_window(strand->leaf, strand->next, true);
-		strand->end = Min(end, strand->leaf->window_first + strand->leaf->window_rows);
-		strand->first_tid += strand->leaf->first_ordinal;
-		if (weave->int_keys)
-			strand->ints = rose_leaf_window_keys(strand->leaf);
 	}
-	else
-	{
-		int			end = rose_stretch_batch_end(scan, source, &strand->next);
 
-		if (end <= strand->next)
-			return;
-		strand->batch = source->batch;
-		strand->end = end;
-		strand->first_tid = rose_tid_memory_salt(scan->tree, source->batch->min_seq,
-												 source->batch->max_seq);
+	/* the window stays as it is until all pieces are taken */
+	rows = strand->rows;
+	if (!rose_rows_in_window(rows, strand->next))
+		rows->ops->ahead(rows, strand->next);
+	strand->end = Min(strand->end, rows->window_first + rows->window_rows);
+	strand->prefixes = rows->prefixes;
+	if (weave->int_keys && rows->prefixes == NULL)
+	{
+		int			n = strand->end - strand->next;
+		const bool *nulls;
+
+		strand->first = strand->next;
+		strand->ints = rows->ops->column(rows, weave->key_attno, strand->next, &n, &nulls);
 	}
 }
 
 static inline bool
 only_bounds(const WeaveStrand *strand)
 {
-	return strand->leaf == NULL && strand->batch == NULL;
+	return strand->rows == NULL;
 }
 
 /* Of the row that a memtable's strand stands on. */
 static uint64
 sequence_of(const WeaveStrand *strand)
 {
-	return strand->batch != NULL ? strand->batch->seqs[strand->next] :
-		strand->source->row->version.seq;
+	return only_bounds(strand) ? strand->source->row->version.seq :
+		strand->rows->seqs[strand->next];
 }
 
 /* Is a's version of a key that both have the newer one?  As among sources of a scan. */
@@ -249,13 +289,13 @@ move_strand(RoseWeave *weave, const RoseSchema *schema, WeaveStrand *strand, int
 	strand->next = next;
 	if (next >= strand->end)
 		return false;
-	read_key(weave, schema, strand);
+	read_rank(weave, schema, strand);
 	return true;
 }
 
 /* Pass by the versions that others have of the key at hand; false: the weave ends. */
 static bool
-pass_key(RoseWeave *weave, RoseScan *scan, const WeaveStrand *of)
+pass_key(RoseWeave *weave, RoseScan *scan, WeaveStrand *of)
 {
 	bool		more = true;
 
@@ -308,20 +348,14 @@ static void
 hold_strands(RoseWeave *weave)
 {
 	for (int i = 0; i < weave->nstrands; i++)
-		if (weave->strands[i].leaf != NULL)
-			rose_leaf_hold(weave->strands[i].leaf);
-		else if (weave->strands[i].batch != NULL)
-			rose_mem_batch_hold(weave->strands[i].batch);
+		rose_rows_hold(weave->strands[i].rows);
 }
 
 static void
 release_strands(RoseWeave *weave)
 {
 	for (int i = 0; i < weave->nstrands; i++)
-	{
-		rose_leaf_release(weave->strands[i].leaf);
-		rose_mem_batch_release(weave->strands[i].batch);
-	}
+		rose_rows_release(weave->strands[i].rows);
 	weave->nstrands = 0;
 }
 
@@ -354,7 +388,9 @@ rose_weave_begin(RoseScan *scan, RoseSource *source)
 		weave->open = false;
 		weave->int_keys = rose_schema_key_width(schema) == 1 &&
 			(schema->nkeys == 0 || schema->keys[0].int_order);
-		weave->exact = weave->int_keys || rose_key_prefix_exact(schema);
+		weave->int_shift = schema->nkeys > 0 ? 64 - 8 * schema->keys[0].attlen : 0;
+		weave->key_attno = schema->nkeys > 0 ? schema->keys[0].def.attno : ROSE_ROWS_ROWID;
+		weave->exact = rose_key_prefix_exact(schema);
 	}
 	Assert(!weave->open);
 	weave->nstrands = 0;
@@ -386,8 +422,7 @@ rose_weave_next(RoseScan *scan)
 		return false;
 	piece = &weave->pieces[weave->next++];
 	strand = &weave->strands[piece->strand];
-	stretch->leaf = strand->leaf;
-	stretch->batch = strand->batch;
+	stretch->rows = strand->rows;
 	stretch->first_tid = strand->first_tid;
 	stretch->next = scan->stretch_first = piece->first;
 	stretch->end = piece->end;
