@@ -25,15 +25,68 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_lookup.h"
-#include "lsm/read/rose_scan_internal.h"
+#include "lsm/read/rose_scan.h"
 
+#include "lsm/component/rose_partial.h"
 #include "lsm/read/rose_key_reader.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_output.h"
 #include "lsm/read/rose_tid.h"
 #include "miscadmin.h"
 #include "storage/predicate.h"
 #include "util/rose_stop_point.h"
 #include "utils/memutils.h"
+
+typedef enum ScanPlace
+{
+	SCAN_START,					/* nothing returned yet: begins at either end */
+	SCAN_BEFORE_FIRST,
+	SCAN_AT_GROUP,				/* group_key is set, unless a stretch is open */
+	SCAN_AFTER_LAST
+} ScanPlace;
+
+struct RoseScan
+{
+	RoseTree   *tree;
+	Snapshot	snapshot;
+	RoseVisibility vis;
+	RoseKeyRange range;
+	bool		serializable;
+	MemoryContext context;
+	RoseReading reading;		/* what sources need; its context is reset when they are taken anew */
+
+	RoseSource **sources;
+	int			nsources;
+	const RoseSource *rival;	/* next to the best source found last; or NULL */
+	bool		positioned;		/* sources stand where place and direction say */
+	ScanDirection direction;
+	ScanPlace	place;
+
+	Datum		group_key[INDEX_MAX_KEYS];
+	MemoryContext group_context;	/* its by-reference Datums */
+	bool		group_done;		/* its row was returned */
+	bool		group_left;		/* sources may still have versions of it */
+
+	RoseOutput	output;			/* stretches: what the scan returns at present, if one is open */
+
+	RosePartial partial;
+	RoseLookup *lookup;			/* backward scans complete PARTIAL rows by it */
+
+	RoseRow		row;			/* the result */
+	Datum		row_key[INDEX_MAX_KEYS];
+	MemoryContext row_context;	/* of the row kept by a backward scan */
+	bool		row_from_lookup;
+	bool		row_in_component;
+	RoseComponentEntryDisk row_entry;	/* id 0: none yet */
+};
+
+static inline int
+scan_compare_keys(RoseScan *scan, const Datum *a, const Datum *b)
+{
+	const RoseSchema *schema = scan->tree->schema;
+
+	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
+}
 
 /* ---- begin, end ---- */
 
@@ -56,8 +109,13 @@ rose_scan_begin(RoseTree *tree, Snapshot snapshot, const RoseKeyRange *range, bo
 	scan->tree = tree;
 	scan->snapshot = snapshot;
 	scan->context = context;
-	scan->source_context = AllocSetContextCreate(context, "rose scan sources",
-												 ALLOCSET_DEFAULT_SIZES);
+	scan->reading.tree = tree;
+	scan->reading.vis = &scan->vis;
+	scan->reading.range = &scan->range;
+	scan->reading.context = AllocSetContextCreate(context, "rose scan sources",
+												  ALLOCSET_DEFAULT_SIZES);
+	scan->output.reading = &scan->reading;
+	scan->output.context = context;
 	scan->group_context = AllocSetContextCreate(context, "rose scan key",
 												ALLOCSET_SMALL_SIZES);
 	scan->row_context = AllocSetContextCreate(context, "rose scan row",
@@ -66,7 +124,7 @@ rose_scan_begin(RoseTree *tree, Snapshot snapshot, const RoseKeyRange *range, bo
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
 
-		scan->strategy = GetAccessStrategy(BAS_BULKREAD);
+		scan->reading.strategy = GetAccessStrategy(BAS_BULKREAD);
 		MemoryContextSwitchTo(old);
 	}
 	rose_partial_init(&scan->partial, tree->schema, context);
@@ -87,14 +145,14 @@ scan_close_sources(RoseScan *scan)
 {
 	scan_release_row(scan);
 	for (int i = 0; i < scan->nsources; i++)
-		rose_source_close(&scan->sources[i]);
+		scan->sources[i]->ops->close(scan->sources[i]);
 	scan->nsources = 0;
-	if (scan->view != NULL)
-		rose_view_release(scan->view);
-	scan->view = NULL;
-	rose_stretch_forget(scan);
+	if (scan->reading.view != NULL)
+		rose_view_release(scan->reading.view);
+	scan->reading.view = NULL;
+	rose_stretch_forget(&scan->output);
 	scan->sources = NULL;
-	MemoryContextReset(scan->source_context);
+	MemoryContextReset(scan->reading.context);
 	scan->positioned = false;
 }
 
@@ -114,12 +172,19 @@ rose_scan_end(RoseScan *scan)
 	scan_close_sources(scan);
 	if (scan->lookup)
 		rose_lookup_free(scan->lookup);
-	if (scan->strategy)
-		FreeAccessStrategy(scan->strategy);
+	if (scan->reading.strategy)
+		FreeAccessStrategy(scan->reading.strategy);
 	MemoryContextDelete(scan->context);
 }
 
 /* ---- sources ---- */
+
+static void
+scan_add_source(RoseScan *scan, RoseSource *source)
+{
+	source->order = scan->nsources;
+	scan->sources[scan->nsources++] = source;
+}
 
 /*
  * Take a view as of now, and its sources.
@@ -128,6 +193,7 @@ static void
 scan_take_sources(RoseScan *scan)
 {
 	RoseTree   *tree = scan->tree;
+	RoseReading *reading = &scan->reading;
 	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		filter = scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable;
 	RoseView   *view;
@@ -136,15 +202,13 @@ scan_take_sources(RoseScan *scan)
 
 	rose_tid_prepare(tree);
 	scan_close_sources(scan);
-	scan->sources = MemoryContextAlloc(scan->source_context,
-									   ROSE_SCAN_MAX_SOURCES * sizeof(RoseSource));
+	scan->sources = MemoryContextAlloc(reading->context, ROSE_SOURCES_MAX * sizeof(RoseSource *));
 
 	rose_c0_read_begin(c0);
-	scan->view = view = rose_view_take(tree);
+	reading->view = view = rose_view_take(tree);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 		if (view->memtables[slot] != 0)
-			rose_source_open_memtable(&scan->sources[scan->nsources++], tree, slot,
-									  filter, scan->source_context);
+			scan_add_source(scan, rose_source_open_memtable(reading, slot, filter));
 	rose_c0_read_end(c0);
 	ROSE_STOP_POINT("scan-listed");
 
@@ -154,12 +218,10 @@ scan_take_sources(RoseScan *scan)
 		npieces = 0;			/* a bulk load into an empty table, not finished */
 	for (int i = 0; i < view->first_piece; i++)
 		if (rose_component_readable(&manifest->components[i]) &&
-			rose_source_component_overlaps(view, i, &scan->range))
-			rose_source_open_component(&scan->sources[scan->nsources++], view, i,
-									   scan->strategy, scan->source_context);
+			rose_source_component_overlaps(reading, i))
+			scan_add_source(scan, rose_source_open_component(reading, i));
 	if (npieces > 0)
-		rose_source_open_pieces(&scan->sources[scan->nsources++], view, scan->strategy,
-								scan->source_context);
+		scan_add_source(scan, rose_source_open_pieces(reading));
 }
 
 /*
@@ -183,9 +245,10 @@ scan_position_sources(RoseScan *scan, ScanDirection direction)
 	}
 	for (int i = 0; i < scan->nsources; i++)
 	{
-		rose_source_position(&scan->sources[i], scan->tree, &scan->vis, direction,
-							 key, ncols, inclusive);
-		if (scan->sources[i].state == ROSE_SOURCE_GONE)
+		RoseSource *source = scan->sources[i];
+
+		source->ops->position(source, direction, key, ncols, inclusive);
+		if (source->state == ROSE_SOURCE_GONE)
 			return false;
 	}
 	return true;
@@ -210,8 +273,7 @@ scan_position(RoseScan *scan, ScanDirection direction)
 
 /*
  * Does source a come before b in this direction?  Equal keys: newest first,
- * respectively oldest first.  What stands first among the sources is newer; only the order of
- * memtables says nothing.
+ * respectively oldest first.
  */
 static inline bool
 source_precedes(RoseScan *scan, const RoseSource *a, const RoseSource *b, bool forward)
@@ -223,9 +285,7 @@ source_precedes(RoseScan *scan, const RoseSource *a, const RoseSource *b, bool f
 	cmp = scan_compare_keys(scan, a->row->key, b->row->key);
 	if (cmp != 0)
 		return (cmp < 0) == forward;
-	if (a->cursor != NULL || b->cursor != NULL)
-		return (a < b) == forward;
-	return (a->row->version.seq > b->row->version.seq) == forward;
+	return rose_source_is_newer(a, a->row->version.seq, b, b->row->version.seq) == forward;
 }
 
 /* The source whose row comes first, or NULL; scan->rival is the one whose row comes next. */
@@ -239,7 +299,7 @@ scan_best_source(RoseScan *scan, bool forward)
 
 		for (int i = 0; i < scan->nsources; i++)
 		{
-			RoseSource *source = &scan->sources[i];
+			RoseSource *source = scan->sources[i];
 
 			if (source->state != ROSE_SOURCE_ROW)
 				continue;
@@ -254,7 +314,7 @@ scan_best_source(RoseScan *scan, bool forward)
 		scan->rival = second;
 		if (best == NULL || likely(!best->waiting))
 			return best;
-		rose_source_wake(best, scan->tree, scan->direction);
+		best->ops->wake(best, scan->direction);
 	}
 }
 
@@ -262,7 +322,7 @@ scan_best_source(RoseScan *scan, bool forward)
 static bool
 scan_advance(RoseScan *scan, RoseSource *source)
 {
-	rose_source_advance(source, scan->tree, &scan->vis, scan->direction);
+	rose_source_advance(source, scan->direction);
 	if (source->state != ROSE_SOURCE_GONE)
 		return true;
 	scan->positioned = false;
@@ -317,11 +377,10 @@ scan_sees(RoseScan *scan, const RoseSource *source)
 {
 	const RoseVersion *version = &source->row->version;
 
-	/* batches of memtables are filtered already, unless everything is wanted */
-	if (source->cursor == NULL && source->filter)
+	if (source->seen)
 		return true;
 	if (source->committed && scan->vis.kind == ROSE_SNAPSHOT_MVCC &&
-		source->entry.max_xid < U64FromFullTransactionId(scan->vis.xmin))
+		source->entry->max_xid < U64FromFullTransactionId(scan->vis.xmin))
 		return true;
 	if (rose_version_visible(&scan->vis, version, source->committed))
 		return true;
@@ -341,9 +400,9 @@ scan_take_row(RoseScan *scan, const RoseSource *source, bool hold)
 	scan_release_row(scan);
 	scan->row = *source->row;
 	scan->row_from_lookup = false;
-	scan->row_in_component = source->cursor != NULL;
-	if (scan->row_in_component && scan->row_entry.id != source->entry.id)
-		scan->row_entry = source->entry;
+	scan->row_in_component = source->entry != NULL;
+	if (scan->row_in_component && scan->row_entry.id != source->entry->id)
+		scan->row_entry = *source->entry;
 	rose_rows_hold(scan->row.rows);
 	if (!hold)
 		return;
@@ -429,13 +488,48 @@ scan_skip_group(RoseScan *scan)
 {
 	for (int i = 0; i < scan->nsources; i++)
 	{
-		RoseSource *source = &scan->sources[i];
+		RoseSource *source = scan->sources[i];
 
 		while (source->state == ROSE_SOURCE_ROW && scan_in_group(scan, source))
 			if (!scan_advance(scan, source))
 				return false;
 	}
 	return true;
+}
+
+/* Close the stretch: the scan is at the last row that was taken of it. */
+static void
+scan_leave_stretch(RoseScan *scan)
+{
+	RoseLeft	left = rose_stretch_leave(&scan->output, scan->group_key, scan->group_context);
+
+	if (left.taken)
+	{
+		scan->place = SCAN_AT_GROUP;
+		scan->group_done = true;
+		scan->group_left = left.repeats;
+	}
+	if (!left.placed)
+		scan->positioned = false;
+}
+
+/* The same backward.  Returns the source that it was of, which is still at that row. */
+static RoseSource *
+scan_leave_backward(RoseScan *scan)
+{
+	scan->place = SCAN_AT_GROUP;
+	scan->group_done = true;
+	return rose_stretch_leave_backward(&scan->output, scan->group_key, scan->group_context);
+}
+
+/* Open a stretch that begins with the best source's row, or a weave if many rows will be taken. */
+static bool
+scan_begin_stretch(RoseScan *scan, RoseSource *best, bool many)
+{
+	if (scan->vis.kind != ROSE_SNAPSHOT_MVCC)
+		return false;
+	return (many && rose_weave_begin(&scan->output, scan->sources, scan->nsources, best, scan->rival)) ||
+		rose_stretch_begin(&scan->output, best, scan->rival);
 }
 
 /*
@@ -445,11 +539,11 @@ scan_skip_group(RoseScan *scan)
 static const RoseRow *
 scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)
 {
-	*in_stretch = rose_weave_next(scan) || (many && rose_stretch_next_leaf(scan));
+	*in_stretch = rose_weave_next(&scan->output) || (many && rose_stretch_go_on(&scan->output));
 	if (*in_stretch)
 		return NULL;
-	if (rose_stretch_is_open(&scan->stretch))
-		rose_stretch_leave(scan);
+	if (rose_stretch_is_open(&scan->output.stretch))
+		scan_leave_stretch(scan);
 
 	for (;;)
 	{
@@ -468,7 +562,7 @@ scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)
 			scan->place = SCAN_AFTER_LAST;
 			return NULL;
 		}
-		if ((many && rose_weave_begin(scan, source)) || rose_stretch_begin(scan, source))
+		if (scan_begin_stretch(scan, source, many))
 		{
 			*in_stretch = true;
 			return NULL;
@@ -541,15 +635,13 @@ scan_resolve_backward(RoseScan *scan, RoseSource *source)
 static const RoseRow *
 scan_next_backward(RoseScan *scan)
 {
-	if (scan->back_source != NULL)
+	if (scan->output.back_source != NULL)
 	{
-		RoseSource *source = scan->back_source;
-		const RoseRow *row = rose_stretch_next_backward(scan);
+		const RoseRow *row = rose_stretch_next_backward(&scan->output);
 
 		if (row != NULL)
 			return row;
-		rose_stretch_leave_backward(scan);
-		(void) scan_advance(scan, source);
+		(void) scan_advance(scan, scan_leave_backward(scan));
 	}
 	for (;;)
 	{
@@ -564,7 +656,7 @@ scan_next_backward(RoseScan *scan)
 			scan->place = SCAN_BEFORE_FIRST;
 			return NULL;
 		}
-		row = rose_stretch_begin_backward(scan, source);
+		row = rose_stretch_begin_backward(&scan->output, source, scan->rival);
 		if (row)
 			return row;
 		scan_begin_group(scan, source->row->key);
@@ -589,10 +681,10 @@ scan_turn(RoseScan *scan, bool forward)
 {
 	if (!scan->positioned || ScanDirectionIsForward(scan->direction) == forward)
 		return;
-	if (rose_stretch_is_open(&scan->stretch))
-		rose_stretch_leave(scan);
-	if (scan->back_source != NULL)
-		rose_stretch_leave_backward(scan);
+	if (rose_stretch_is_open(&scan->output.stretch))
+		scan_leave_stretch(scan);
+	if (scan->output.back_source != NULL)
+		(void) scan_leave_backward(scan);
 	scan->positioned = false;
 }
 
@@ -608,10 +700,10 @@ rose_scan_next_keyed(RoseScan *scan, ScanDirection direction)
 		return NULL;
 	if (!forward)
 		return scan_next_backward(scan);
-	if (rose_stretch_has_row(&scan->stretch))
-		return rose_stretch_next_row(scan);
+	if (rose_stretch_has_row(&scan->output.stretch))
+		return rose_stretch_next_row(&scan->output);
 	row = scan_next_forward(scan, false, &in_stretch);
-	return in_stretch ? rose_stretch_next_row(scan) : row;
+	return in_stretch ? rose_stretch_next_row(&scan->output) : row;
 }
 
 const RoseRow *
@@ -619,23 +711,23 @@ rose_scan_next(RoseScan *scan, ScanDirection direction)
 {
 	const RoseRow *row = rose_scan_next_keyed(scan, direction);
 
-	if (row != NULL && rose_stretch_is_open(&scan->stretch))
-		rose_source_need_version(scan->stretch_source);
-	else if (row != NULL && scan->back_source != NULL)
-		rose_source_need_version(scan->back_source);
+	if (row != NULL && rose_stretch_is_open(&scan->output.stretch))
+		rose_source_need_version(scan->output.source);
+	else if (row != NULL && scan->output.back_source != NULL)
+		rose_source_need_version(scan->output.back_source);
 	return row;
 }
 
 RoseStretch *
 rose_scan_stretch(RoseScan *scan)
 {
-	return &scan->stretch;
+	return &scan->output.stretch;
 }
 
 bool
 rose_scan_next_piece(RoseScan *scan)
 {
-	return rose_weave_next(scan);
+	return rose_weave_next(&scan->output);
 }
 
 const RoseRow *
@@ -643,7 +735,7 @@ rose_scan_next_stretch(RoseScan *scan)
 {
 	bool		in_stretch;
 
-	Assert(!rose_stretch_has_row(&scan->stretch));
+	Assert(!rose_stretch_has_row(&scan->output.stretch));
 	scan_turn(scan, true);
 	if (scan_at_end(scan, true))
 		return NULL;
@@ -653,10 +745,10 @@ rose_scan_next_stretch(RoseScan *scan)
 void
 rose_scan_tid(RoseScan *scan, ItemPointer tid)
 {
-	if (rose_stretch_is_open(&scan->stretch))
-		rose_stretch_tid(&scan->stretch, scan->stretch.next - 1, tid);
-	else if (scan->back_source != NULL)
-		rose_stretch_tid_backward(scan, tid);
+	if (rose_stretch_is_open(&scan->output.stretch))
+		rose_stretch_tid(&scan->output.stretch, scan->output.stretch.next - 1, tid);
+	else if (scan->output.back_source != NULL)
+		rose_stretch_tid(&scan->output.back, scan->output.back.next, tid);
 	else if (scan->row_from_lookup)
 		rose_lookup_tid(scan->lookup, tid);
 	else

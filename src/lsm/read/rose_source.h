@@ -13,15 +13,40 @@
  * source is "waiting": it has a row without version, with the component's first (last,
  * backward) key or one before it, which is all that the scan needs to know.
  *
+ * A source has rows in place, of which the present one is one.  Those "at hand" are results of the scan as they
+ * are if no other source has their keys: whole rows, the newest versions of their keys here, in the scan's range,
+ * and seen by its snapshot.
+ *
+ * Which source goes first, and what becomes of the rows, is the scan's business.  Backend-local.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_SOURCE_H
 #define ROSE_SOURCE_H
 
-#include "lsm/read/rose_mem_batch.h"
+#include "postgres.h"
+
+#include "access/sdir.h"
+#include "lsm/component/rose_component.h"
+#include "lsm/read/rose_key_range.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"
+#include "storage/bufmgr.h"
+
+/* So many has a scan at most. */
+#define ROSE_SOURCES_MAX	(ROSE_MAX_MEMTABLES + ROSE_MAX_COMPONENTS)
+
+/* What the sources of a scan have in common; the scan's own, and must stay in place. */
+typedef struct RoseReading
+{
+	RoseTree   *tree;
+	RoseView   *view;			/* that the sources are of; held as long as they are open */
+	RoseVisibility *vis;
+	const RoseKeyRange *range;
+	BufferAccessStrategy strategy;
+	MemoryContext context;		/* where sources are made */
+} RoseReading;
 
 typedef enum RoseSourceState
 {
@@ -30,75 +55,107 @@ typedef enum RoseSourceState
 	ROSE_SOURCE_GONE			/* the memtable was freed */
 } RoseSourceState;
 
-typedef struct RoseSource
+typedef struct RoseSource RoseSource;
+
+/* NULL where nothing needs to be done, or nothing can be had. */
+typedef struct RoseSourceOps
 {
+	/*
+	 * Go to the first row.  key/ncols: bound in the direction of the scan (0 columns = from the end).  forward:
+	 * first version with prefix >= key (> if !inclusive); backward: last with <= (<).
+	 */
+	void		(*position) (RoseSource *source, ScanDirection direction,
+							 const Datum *key, int ncols, bool inclusive);
+	/* REQUIRES waiting: go to the row that it waits for. */
+	void		(*wake) (RoseSource *source, ScanDirection direction);
+	/* REQUIRES not waiting: on to the next row. */
+	void		(*advance) (RoseSource *source, ScanDirection direction);
+	/* Read the version of the present row. */
+	void		(*need_version) (RoseSource *source);
+
+	/*
+	 * The rows at hand from the present one on, as a stretch; false: there are none.  Only those before the rival's
+	 * row, if there is one.
+	 */
+	bool		(*at_hand) (RoseSource *source, const RoseSource *rival, RoseStretch *stretch);
+	/* The same backward: from 'next' down to 'end', one at a time by advance. */
+	bool		(*at_hand_backward) (RoseSource *source, const RoseSource *rival,
+									 RoseStretch *stretch);
+	/*
+	 * No other source has rows, and all of a stretch was taken up to the end of the rows: the next ones become the
+	 * stretch, and the source goes to the first of them.  Often nothing but their number needs to be known.
+	 */
+	bool		(*next_rows) (RoseSource *source, RoseStretch *stretch);
+	/* Forward, go to a slot of the rows at hand. */
+	const RoseRow *(*take) (RoseSource *source, int slot);
+	/* Forward, on to a slot of the rows in place, or if that is behind the last one, to the next rows. */
+	void		(*go_to) (RoseSource *source, int slot);
+	void		(*close) (RoseSource *source);
+} RoseSourceOps;
+
+struct RoseSource
+{
+	const RoseSourceOps *ops;
+	const RoseReading *reading;
+	int			order;			/* among the scan's sources: newer ones first */
 	RoseSourceState state;
 	const RoseRow *row;			/* if state is ROW; see rose_source_need_version */
 	uint64		prefix;			/* rose_key_prefix of row */
-	bool		committed;		/* only committed versions come from here */
-
-	/* component, or the piece at hand */
-	RoseComponentCursor *cursor;	/* NULL for a memtable */
-	RoseComponentEntryDisk entry;
 	bool		waiting;		/* see above */
-	RoseRow		edge;			/* the row while it is waiting */
-	BlockNumber judged_block;	/* leaf that settled_end is about */
-	int			settled_end;	/* see rose_stretch.c */
-	struct RosePieceChain *chain;	/* NULL: it is the only piece */
+	bool		committed;		/* only committed versions come from here */
+	bool		seen;			/* only versions that the snapshot sees */
+	bool		repeats;		/* one key may have several versions in the rows in place */
+	const RoseComponentEntryDisk *entry;	/* of the component at hand; NULL: C0 */
+};
 
-	/* memtable */
-	RoseMemCursor mem;
-	MemoryContext batch_parent;
-	RoseMemBatch *batch;
-	RoseMemBatch *spare;		/* the one before, which somebody kept; or NULL */
-	int			next;			/* row of the batch to return next */
-	bool		filter;			/* leave out what the snapshot does not see */
-	bool		filled;			/* a batch before this one */
-	bool		large;			/* rows of the last batch were large */
-	bool		wanted;			/* whole rows of batches were asked for */
-	int			asked;			/* else so many first columns at most */
-} RoseSource;
+/* REQUIRES a reading section; the source is not positioned.  filter: leave out what the snapshot does not see. */
+extern RoseSource *rose_source_open_memtable(const RoseReading *reading, int slot, bool filter);
+/* The component at this place of the view's manifest. */
+extern RoseSource *rose_source_open_component(const RoseReading *reading, int index);
+/* All of C2. */
+extern RoseSource *rose_source_open_pieces(const RoseReading *reading);
+/* May the component have keys of the range? */
+extern bool rose_source_component_overlaps(const RoseReading *reading, int index);
 
-/* REQUIRES a reading section; the source is not positioned. */
-extern void rose_source_open_memtable(RoseSource *source, RoseTree *tree, int slot,
-									  bool filter, MemoryContext context);
-extern void rose_source_open_component(RoseSource *source, RoseView *view, int index,
-									   BufferAccessStrategy strategy,
-									   MemoryContext context);
-/* All of C2.  The view is held as long as the source is open. */
-extern void rose_source_open_pieces(RoseSource *source, RoseView *view,
-									BufferAccessStrategy strategy,
-									MemoryContext context);
-extern void rose_source_close(RoseSource *source);
-/* May the component have keys of this range? */
-extern bool rose_source_component_overlaps(RoseView *view, int index,
-										   const RoseKeyRange *range);
-
-/*
- * Position.  key/ncols: bound in the direction of the scan (0 columns = from the end).  forward:
- * first version with prefix >= key (> if !inclusive); backward: last with <= (<).
- */
-extern void rose_source_position(RoseSource *source, RoseTree *tree,
-								 RoseVisibility *vis, ScanDirection direction,
-								 const Datum *key, int ncols, bool inclusive);
-/* REQUIRES waiting: put the cursor on the row. */
-extern void rose_source_wake(RoseSource *source, RoseTree *tree, ScanDirection direction);
 /* On to the next row; a waiting source only wakes up. */
-extern void rose_source_advance(RoseSource *source, RoseTree *tree,
-								RoseVisibility *vis, ScanDirection direction);
+static inline void
+rose_source_advance(RoseSource *source, ScanDirection direction)
+{
+	if (unlikely(source->waiting))
+		source->ops->wake(source, direction);
+	else
+		source->ops->advance(source, direction);
+}
 
 /* Call it before looking at the row's version. */
 static inline void
-rose_source_need_version(const RoseSource *source)
+rose_source_need_version(RoseSource *source)
 {
-	if (source->cursor)
-		(void) rose_component_cursor_row(source->cursor);
+	if (source->ops->need_version != NULL)
+		source->ops->need_version(source);
 }
 
-/*
- * Forward, on to a slot of its leaf or row of its batch, or if that is behind the last one, to the
- * first row of the next.
- */
-extern void rose_source_goto(RoseSource *source, RoseTree *tree, RoseVisibility *vis, int slot);
+/* Of sources that stand on versions of the same key: has a the newer one?  The order of memtables says nothing. */
+static inline bool
+rose_source_is_newer(const RoseSource *a, uint64 a_seq, const RoseSource *b, uint64 b_seq)
+{
+	if (a->entry == NULL && b->entry == NULL)
+		return a_seq > b_seq;
+	return a->order < b->order;
+}
+
+/* The source has moved: to this row, or to its end. */
+static inline void
+rose_source_set_row(RoseSource *source, const RoseRow *row)
+{
+	source->row = row;
+	if (row == NULL)
+	{
+		source->state = ROSE_SOURCE_END;
+		return;
+	}
+	source->state = ROSE_SOURCE_ROW;
+	source->prefix = rose_key_prefix(source->reading->tree->schema, row->key);
+}
 
 #endif							/* ROSE_SOURCE_H */

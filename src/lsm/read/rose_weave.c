@@ -10,11 +10,11 @@
  * what is found are pieces: "this many rows of those in place there".  Of equal keys the newest source's is
  * taken and the others are passed by.
  *
- * A weave ends where one of its sources has no more rows at hand (its leaf, its window of
- * decoded rows, or its batch ends), or at the key of a source that cannot take
- * part: one that is waiting, or has rows in that place which must be judged singly.
+ * A weave ends where one of its sources has no more rows at hand in their window, or at the
+ * key of a source that cannot take part: one that is waiting, or has rows in that
+ * place which must be judged singly.
  *
- * While a weave is open, its sources stay where they were, and their leaves and batches are held.
+ * While a weave is open, its sources stay where they were, and their rows are held.
  * When all of its pieces were taken, sources are moved behind them; if it is left earlier,
  * they are positioned anew.
  *
@@ -22,9 +22,8 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_scan_internal.h"
+#include "lsm/read/rose_output.h"
 
-#include "lsm/component/rose_component_internal.h"
 #include "utils/memutils.h"
 
 #define WEAVE_PIECES	128
@@ -58,6 +57,7 @@ typedef struct WeavePiece
 
 struct RoseWeave
 {
+	const RoseSchema *schema;
 	bool		open;
 	bool		int_keys;		/* one key column, and its order is that of integers */
 	int			int_shift;		/* ... and how they go into ranks */
@@ -67,7 +67,7 @@ struct RoseWeave
 	int			next;			/* piece to take next */
 	WeavePiece	pieces[WEAVE_PIECES];
 	int			nstrands;
-	WeaveStrand strands[ROSE_SCAN_MAX_SOURCES];
+	WeaveStrand strands[ROSE_SOURCES_MAX];
 };
 
 /* ---- keys ---- */
@@ -103,7 +103,7 @@ rank_at(const RoseWeave *weave, const WeaveStrand *strand, int row)
 
 /* The strand has moved. */
 static void
-read_rank(const RoseWeave *weave, const RoseSchema *schema, WeaveStrand *strand)
+read_rank(const RoseWeave *weave, WeaveStrand *strand)
 {
 	Datum		key[INDEX_MAX_KEYS];
 
@@ -114,7 +114,7 @@ read_rank(const RoseWeave *weave, const RoseSchema *schema, WeaveStrand *strand)
 		return;
 	}
 	strand->rows->ops->key(strand->rows, strand->next, key);
-	set_key(schema, strand, key);
+	set_key(weave->schema, strand, key);
 }
 
 static const Datum *
@@ -127,11 +127,12 @@ strand_key(WeaveStrand *strand)
 }
 
 static inline int
-compare_strands(const RoseWeave *weave, RoseScan *scan, WeaveStrand *a, WeaveStrand *b)
+compare_strands(const RoseWeave *weave, WeaveStrand *a, WeaveStrand *b)
 {
 	if (a->rank != b->rank)
 		return a->rank < b->rank ? -1 : 1;
-	return weave->exact ? 0 : scan_compare_keys(scan, strand_key(a), strand_key(b));
+	return weave->exact ? 0 : rose_key_compare(weave->schema, strand_key(a), strand_key(b),
+												   rose_schema_key_width(weave->schema));
 }
 
 /* First in steps that double, then by halves. */
@@ -162,7 +163,7 @@ find_rank(const RoseWeave *weave, const WeaveStrand *strand, uint64 rank)
 
 /* First row of a strand, from its next one on, that is not before the other's. */
 static int
-find_end(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *strand, WeaveStrand *other)
+find_end(const RoseWeave *weave, const WeaveStrand *strand, WeaveStrand *other)
 {
 	RoseRows   *rows = strand->rows;
 
@@ -170,59 +171,33 @@ find_end(const RoseWeave *weave, RoseScan *scan, const WeaveStrand *strand, Weav
 		return find_rank(weave, strand, other->rank);
 	return Min(strand->end,
 			   rows->ops->find(rows, strand->next, strand_key(other),
-							   rose_schema_key_width(scan->tree->schema), &other->rank, false));
+							   rose_schema_key_width(weave->schema), &other->rank, false));
 }
 
 /* ---- strands ---- */
 
-/* Of the source's rows in place, those that are results without more ado; none if it returns false. */
-static bool
-rows_at_hand(RoseScan *scan, RoseSource *source, WeaveStrand *strand)
-{
-	RoseLeaf   *leaf;
-
-	if (source->cursor == NULL)
-	{
-		RoseMemBatch *batch = source->batch;
-
-		strand->rows = &batch->rows;
-		strand->end = rose_stretch_batch_end(scan, source, &strand->next);
-		if (strand->end <= strand->next)
-			return false;
-		strand->first_tid = rose_tid_memory_salt(scan->tree, batch->min_seq, batch->max_seq);
-		return true;
-	}
-	strand->end = rose_stretch_leaf_end(scan, source, &leaf, &strand->next);
-	strand->rows = &leaf->rows;
-	if (strand->end <= strand->next || (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0 ||
-		!rose_tid_first_number(scan->tree, &source->entry, &strand->first_tid))
-		return false;
-	strand->first_tid += leaf->first_ordinal;
-	return true;
-}
-
 static void
-add_strand(RoseWeave *weave, RoseScan *scan, RoseSource *source)
+add_strand(RoseWeave *weave, RoseSource *source)
 {
-	const RoseSchema *schema = scan->tree->schema;
 	WeaveStrand *strand = &weave->strands[weave->nstrands++];
+	RoseStretch stretch;
 	RoseRows   *rows;
 
 	strand->source = source;
+	strand->rows = NULL;
 	strand->prefixes = NULL;
 	strand->ints = NULL;
-	set_key(schema, strand, source->row->key);
-	if (source->waiting || !rows_at_hand(scan, source, strand))
-	{
-		strand->rows = NULL;
+	set_key(weave->schema, strand, source->row->key);
+	if (source->waiting || source->repeats || !source->ops->at_hand(source, NULL, &stretch))
 		return;
-	}
+	strand->rows = rows = stretch.rows;
+	strand->first_tid = stretch.first_tid;
+	strand->next = stretch.next;
 
 	/* the window stays as it is until all pieces are taken */
-	rows = strand->rows;
 	if (!rose_rows_in_window(rows, strand->next))
 		rows->ops->ahead(rows, strand->next);
-	strand->end = Min(strand->end, rows->window_first + rows->window_rows);
+	strand->end = Min(stretch.end, rows->window_first + rows->window_rows);
 	strand->prefixes = rows->prefixes;
 	if (weave->int_keys && rows->prefixes == NULL)
 	{
@@ -240,26 +215,26 @@ only_bounds(const WeaveStrand *strand)
 	return strand->rows == NULL;
 }
 
-/* Of the row that a memtable's strand stands on. */
+/* Of the row that a memtable's strand stands on; others have none at hand. */
 static uint64
 sequence_of(const WeaveStrand *strand)
 {
+	if (strand->source->entry != NULL)
+		return 0;
 	return only_bounds(strand) ? strand->source->row->version.seq :
 		strand->rows->seqs[strand->next];
 }
 
-/* Is a's version of a key that both have the newer one?  As among sources of a scan. */
+/* Is a's version of a key that both have the newer one? */
 static bool
 is_newer(const WeaveStrand *a, const WeaveStrand *b)
 {
-	if (a->source->cursor == NULL && b->source->cursor == NULL)
-		return sequence_of(a) > sequence_of(b);
-	return a->source < b->source;
+	return rose_source_is_newer(a->source, sequence_of(a), b->source, sequence_of(b));
 }
 
 /* The strand whose row comes first, and the next one (NULL: there is none). */
 static WeaveStrand *
-best_strand(RoseWeave *weave, RoseScan *scan, WeaveStrand **second)
+best_strand(RoseWeave *weave, WeaveStrand **second)
 {
 	WeaveStrand *best = &weave->strands[0];
 
@@ -267,14 +242,14 @@ best_strand(RoseWeave *weave, RoseScan *scan, WeaveStrand **second)
 	for (int i = 1; i < weave->nstrands; i++)
 	{
 		WeaveStrand *strand = &weave->strands[i];
-		int			cmp = compare_strands(weave, scan, strand, best);
+		int			cmp = compare_strands(weave, strand, best);
 
 		if (cmp < 0 || (cmp == 0 && is_newer(strand, best)))
 		{
 			*second = best;
 			best = strand;
 		}
-		else if (*second == NULL || compare_strands(weave, scan, strand, *second) < 0)
+		else if (*second == NULL || compare_strands(weave, strand, *second) < 0)
 			*second = strand;
 	}
 	return best;
@@ -284,18 +259,18 @@ best_strand(RoseWeave *weave, RoseScan *scan, WeaveStrand **second)
 
 /* Move a strand; false if it has no more rows at hand. */
 static bool
-move_strand(RoseWeave *weave, const RoseSchema *schema, WeaveStrand *strand, int next)
+move_strand(RoseWeave *weave, WeaveStrand *strand, int next)
 {
 	strand->next = next;
 	if (next >= strand->end)
 		return false;
-	read_rank(weave, schema, strand);
+	read_rank(weave, strand);
 	return true;
 }
 
 /* Pass by the versions that others have of the key at hand; false: the weave ends. */
 static bool
-pass_key(RoseWeave *weave, RoseScan *scan, WeaveStrand *of)
+pass_key(RoseWeave *weave, WeaveStrand *of)
 {
 	bool		more = true;
 
@@ -303,17 +278,16 @@ pass_key(RoseWeave *weave, RoseScan *scan, WeaveStrand *of)
 	{
 		WeaveStrand *strand = &weave->strands[i];
 
-		if (strand == of || compare_strands(weave, scan, strand, of) != 0)
+		if (strand == of || compare_strands(weave, strand, of) != 0)
 			continue;
-		if (only_bounds(strand) ||
-			!move_strand(weave, scan->tree->schema, strand, strand->next + 1))
+		if (only_bounds(strand) || !move_strand(weave, strand, strand->next + 1))
 			more = false;
 	}
 	return more;
 }
 
 static void
-find_pieces(RoseWeave *weave, RoseScan *scan)
+find_pieces(RoseWeave *weave)
 {
 	bool		more = true;
 
@@ -321,7 +295,7 @@ find_pieces(RoseWeave *weave, RoseScan *scan)
 	while (more && weave->npieces < WEAVE_PIECES)
 	{
 		WeaveStrand *second;
-		WeaveStrand *best = best_strand(weave, scan, &second);
+		WeaveStrand *best = best_strand(weave, &second);
 		WeavePiece *piece = &weave->pieces[weave->npieces];
 
 		if (only_bounds(best))
@@ -330,16 +304,16 @@ find_pieces(RoseWeave *weave, RoseScan *scan)
 		piece->first = best->next;
 		if (second == NULL)
 			piece->end = best->end;
-		else if (compare_strands(weave, scan, best, second) == 0)
+		else if (compare_strands(weave, best, second) == 0)
 		{
 			piece->end = best->next + 1;
-			more = pass_key(weave, scan, best);
+			more = pass_key(weave, best);
 		}
 		else
-			piece->end = find_end(weave, scan, best, second);
+			piece->end = find_end(weave, best, second);
 		Assert(piece->end > piece->first);
 		weave->npieces++;
-		if (!move_strand(weave, scan->tree->schema, best, piece->end))
+		if (!move_strand(weave, best, piece->end))
 			more = false;
 	}
 }
@@ -351,70 +325,55 @@ hold_strands(RoseWeave *weave)
 		rose_rows_hold(weave->strands[i].rows);
 }
 
-static void
-release_strands(RoseWeave *weave)
-{
-	for (int i = 0; i < weave->nstrands; i++)
-		rose_rows_release(weave->strands[i].rows);
-	weave->nstrands = 0;
-}
-
 /* ---- life of a weave ---- */
 
-/* Could the source's row be the first of a weave? */
-static bool
-may_begin(RoseScan *scan, RoseSource *source)
+static RoseWeave *
+make_weave(const RoseOutput *output)
 {
-	RoseLeaf   *leaf;
-	int			slot;
+	const RoseSchema *schema = output->reading->tree->schema;
+	RoseWeave  *weave = MemoryContextAlloc(output->context, sizeof(RoseWeave));
 
-	if (source->cursor == NULL)
-		return source->filter && source->row->version.op == ROSE_OP_PUT;
-	return (source->entry.flags & ROSE_COMPONENT_UNIQUE_KEYS) != 0 &&
-		rose_stretch_leaf_end(scan, source, &leaf, &slot) > slot;
+	weave->schema = schema;
+	weave->open = false;
+	weave->int_keys = rose_schema_key_width(schema) == 1 &&
+		(schema->nkeys == 0 || schema->keys[0].int_order);
+	weave->int_shift = schema->nkeys > 0 ? 64 - 8 * schema->keys[0].attlen : 0;
+	weave->key_attno = schema->nkeys > 0 ? schema->keys[0].def.attno : ROSE_ROWS_ROWID;
+	weave->exact = rose_key_prefix_exact(schema);
+	return weave;
 }
 
 bool
-rose_weave_begin(RoseScan *scan, RoseSource *source)
+rose_weave_begin(RoseOutput *output, RoseSource **sources, int nsources, RoseSource *best,
+				 const RoseSource *rival)
 {
-	const RoseSchema *schema = scan->tree->schema;
-	RoseWeave  *weave = scan->weave;
+	RoseWeave  *weave = output->weave;
 
-	if (scan->rival == NULL || scan->rival->waiting || scan->vis.kind != ROSE_SNAPSHOT_MVCC)
+	if (rival == NULL || rival->waiting)
 		return false;
 	if (weave == NULL)
-	{
-		weave = scan->weave = MemoryContextAlloc(scan->context, sizeof(RoseWeave));
-		weave->open = false;
-		weave->int_keys = rose_schema_key_width(schema) == 1 &&
-			(schema->nkeys == 0 || schema->keys[0].int_order);
-		weave->int_shift = schema->nkeys > 0 ? 64 - 8 * schema->keys[0].attlen : 0;
-		weave->key_attno = schema->nkeys > 0 ? schema->keys[0].def.attno : ROSE_ROWS_ROWID;
-		weave->exact = rose_key_prefix_exact(schema);
-	}
+		weave = output->weave = make_weave(output);
 	Assert(!weave->open);
 	weave->nstrands = 0;
-	if (!may_begin(scan, source))
+	add_strand(weave, best);
+	if (only_bounds(&weave->strands[0]))
 		return false;
-	for (int i = 0; i < scan->nsources; i++)
-	{
-		if (scan->sources[i].state != ROSE_SOURCE_ROW)
-			continue;
-		add_strand(weave, scan, &scan->sources[i]);
-	}
-	find_pieces(weave, scan);
+	for (int i = 0; i < nsources; i++)
+		if (sources[i] != best && sources[i]->state == ROSE_SOURCE_ROW)
+			add_strand(weave, sources[i]);
+	find_pieces(weave);
 	if (weave->npieces == 0)
 		return false;
 	hold_strands(weave);
 	weave->open = true;
-	return rose_weave_next(scan);
+	return rose_weave_next(output);
 }
 
 bool
-rose_weave_next(RoseScan *scan)
+rose_weave_next(RoseOutput *output)
 {
-	RoseWeave  *weave = scan->weave;
-	RoseStretch *stretch = &scan->stretch;
+	RoseWeave  *weave = output->weave;
+	RoseStretch *stretch = &output->stretch;
 	const WeavePiece *piece;
 	const WeaveStrand *strand;
 
@@ -424,75 +383,70 @@ rose_weave_next(RoseScan *scan)
 	strand = &weave->strands[piece->strand];
 	stretch->rows = strand->rows;
 	stretch->first_tid = strand->first_tid;
-	stretch->next = scan->stretch_first = piece->first;
+	stretch->next = output->first = piece->first;
 	stretch->end = piece->end;
-	scan->stretch_source = strand->source;
+	output->source = strand->source;
 	return true;
 }
 
 bool
-rose_weave_is_open(const RoseScan *scan)
+rose_weave_is_open(const RoseOutput *output)
 {
-	return scan->weave != NULL && scan->weave->open;
+	return output->weave != NULL && output->weave->open;
 }
 
-void
-rose_weave_forget(RoseScan *scan)
+bool
+rose_weave_is_done(const RoseOutput *output)
 {
-	if (!rose_weave_is_open(scan))
-		return;
-	release_strands(scan->weave);
-	scan->weave->open = false;
+	return output->weave->next == output->weave->npieces &&
+		!rose_stretch_has_row(&output->stretch);
 }
 
-/*
- * The last row taken: the stretch is made to end with it.  False if none was.
- */
-static bool
-back_to_last_row(RoseScan *scan)
+bool
+rose_weave_last_taken(RoseOutput *output)
 {
-	RoseWeave  *weave = scan->weave;
+	RoseWeave  *weave = output->weave;
 
-	while (scan->stretch.next == scan->stretch_first)
+	while (output->stretch.next == output->first)
 	{
 		if (weave->next < 2)
 			return false;
 		weave->next -= 2;
-		(void) rose_weave_next(scan);
-		scan->stretch.next = scan->stretch.end;
+		(void) rose_weave_next(output);
+		output->stretch.next = output->stretch.end;
 	}
 	return true;
 }
 
 /* Move the sources behind what the weave took of them.  False: a memtable is gone. */
 static bool
-move_sources(RoseScan *scan, const WeaveStrand *strands, int n)
+move_sources(const RoseWeave *weave)
 {
 	bool		alive = true;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < weave->nstrands; i++)
 	{
-		RoseSource *source = strands[i].source;
+		const WeaveStrand *strand = &weave->strands[i];
+		RoseSource *source = strand->source;
 
-		if (only_bounds(&strands[i]))
+		if (only_bounds(strand))
 			continue;
-		rose_source_goto(source, scan->tree, &scan->vis, strands[i].next);
+		source->ops->go_to(source, strand->next);
 		if (source->state == ROSE_SOURCE_GONE)
 			alive = false;
 	}
 	return alive;
 }
 
-void
-rose_weave_leave(RoseScan *scan)
+bool
+rose_weave_close(RoseOutput *output, bool move)
 {
-	RoseWeave  *weave = scan->weave;
-	int			n = weave->nstrands;
-	bool		all = weave->next == weave->npieces && !rose_stretch_has_row(&scan->stretch);
+	RoseWeave  *weave = output->weave;
 
-	if (back_to_last_row(scan))
-		rose_stretch_set_group(scan);
-	rose_stretch_forget(scan);		/* lets go of leaves, which may be loaded anew then */
-	if (!all || !move_sources(scan, weave->strands, n))
-		scan->positioned = false;
+	if (!rose_weave_is_open(output))
+		return true;
+	weave->open = false;
+	for (int i = 0; i < weave->nstrands; i++)
+		rose_rows_release(weave->strands[i].rows);
+	return !move || move_sources(weave);
 }

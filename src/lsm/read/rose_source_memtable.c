@@ -1,0 +1,258 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_source_memtable.c
+ *	  A memtable as a source of a scan.  See rose_source.h.
+ *
+ * Rows come in batches (rose_mem_batch.c), which grow.  From what is asked of a batch's rows the source learns
+ * what to copy for the next one.
+ *
+ * Locking: a reading section of C0 while a batch is filled.  Nothing is kept in between but the
+ * memtable's id, by which a memtable that was freed is noticed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_mem_batch.h"
+#include "lsm/read/rose_source.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/* Rows of a memtable with so many bytes are not put off, lest they be fetched by the hundred. */
+#define LARGE_ROW	1024
+
+typedef struct MemtableSource
+{
+	RoseSource	base;
+	RoseMemCursor mem;
+	RoseMemBatch *batch;
+	RoseMemBatch *spare;		/* the one before, which somebody kept; or NULL */
+	int			next;			/* row of the batch to return next */
+	bool		filled;			/* a batch before this one */
+	bool		large;			/* rows of the last batch were large */
+	bool		wanted;			/* whole rows of batches were asked for */
+	int			asked;			/* else so many first columns at most */
+} MemtableSource;
+
+/* ---- batches ---- */
+
+/*
+ * A batch to fill.  Whoever keeps the present one, say a slot with its last row, has
+ * usually let go of it by the time the next one is full, so two take turns.
+ */
+static void
+start_batch(MemtableSource *source)
+{
+	RoseMemBatch *kept = source->batch;
+
+	source->filled |= kept->rows.nrows > 0;
+	source->large = kept->longest > LARGE_ROW;
+	source->wanted |= kept->wanted;
+	source->asked = Max(source->asked, kept->asked);
+	if (kept->rows.refcount > 1)
+	{
+		source->batch = source->spare;
+		source->spare = kept;
+		if (source->batch != NULL && source->batch->rows.refcount > 1)
+		{
+			rose_mem_batch_abandon(source->batch);
+			source->batch = NULL;
+		}
+		if (source->batch == NULL)
+			source->batch = rose_mem_batch_create(source->base.reading->tree,
+												  source->base.reading->context);
+		source->batch->limit = kept->limit;
+	}
+	rose_mem_batch_start(source->batch);
+	source->next = 0;
+}
+
+/*
+ * Columns of the next batch: what nobody asked for in those before is not likely to be wanted.
+ */
+static int
+columns_to_fill(const MemtableSource *source, ScanDirection direction)
+{
+	if (!source->base.seen || !ScanDirectionIsForward(direction) || !source->filled ||
+		source->large || source->wanted ||
+		source->asked > source->base.reading->tree->schema->nfixed_byval)
+		return ROSE_MEM_BATCH_ALL;
+	return source->asked;
+}
+
+/* What position is told; NULL: go on where the cursor is. */
+typedef struct MemtableBound
+{
+	const Datum *key;
+	int			ncols;
+	bool		inclusive;
+} MemtableBound;
+
+/* Put the cursor where a scan begins.  REQUIRES a reading section. */
+static bool
+place_cursor(MemtableSource *source, ScanDirection direction, const MemtableBound *bound)
+{
+	RoseMemCursor *cursor = &source->mem;
+	int			ncols;
+
+	if (bound == NULL)
+		return cursor->current != 0;
+	ncols = bound->ncols;
+	if (!ScanDirectionIsForward(direction))
+		return ncols == 0 ? rose_mem_cursor_last(cursor) :
+			rose_mem_cursor_seek_last(cursor, bound->key, ncols, bound->inclusive);
+	if (ncols == 0)
+		return rose_mem_cursor_first(cursor);
+	if (bound->inclusive)
+		return rose_mem_cursor_seek(cursor, bound->key, ncols, PG_UINT64_MAX);
+	if (ncols == rose_schema_key_width(cursor->schema))
+		return rose_mem_cursor_seek(cursor, bound->key, ncols, 0);
+	if (rose_mem_cursor_seek_last(cursor, bound->key, ncols, true))
+		return rose_mem_cursor_next(cursor);
+	return rose_mem_cursor_first(cursor);
+}
+
+/* The next batch; false: the memtable is gone. */
+static bool
+fill_batch(MemtableSource *source, ScanDirection direction, const MemtableBound *bound)
+{
+	RoseC0Shared *c0 = source->mem.c0;
+	bool		alive;
+
+	CHECK_FOR_INTERRUPTS();
+	start_batch(source);
+	rose_c0_read_begin(c0);
+	alive = rose_mem_cursor_alive(&source->mem);
+	if (alive)
+		rose_mem_batch_fill(source->batch, &source->mem, source->base.reading->vis,
+							ScanDirectionIsForward(direction), source->base.seen,
+							columns_to_fill(source, direction),
+							place_cursor(source, direction, bound));
+	rose_c0_read_end(c0);
+	if (!alive)
+	{
+		source->base.state = ROSE_SOURCE_GONE;
+		source->base.row = NULL;
+	}
+	return alive;
+}
+
+/* ---- rows ---- */
+
+static void
+next_of_batch(MemtableSource *source)
+{
+	RoseMemBatch *batch = source->batch;
+
+	if (source->next >= batch->rows.nrows)
+	{
+		source->base.row = NULL;
+		source->base.state = ROSE_SOURCE_END;
+		return;
+	}
+	source->base.state = ROSE_SOURCE_ROW;
+	source->base.prefix = batch->prefixes[source->next];
+	source->base.row = rose_mem_batch_row(batch, source->next++);
+}
+
+static void
+memtable_advance(RoseSource *base, ScanDirection direction)
+{
+	MemtableSource *source = (MemtableSource *) base;
+
+	/* many entries in a row that the snapshot does not see give empty batches */
+	while (source->next >= source->batch->rows.nrows && !source->batch->at_end)
+		if (!fill_batch(source, direction, NULL))
+			return;
+	next_of_batch(source);
+}
+
+static void
+memtable_position(RoseSource *base, ScanDirection direction, const Datum *key, int ncols,
+				  bool inclusive)
+{
+	MemtableBound bound = {key, ncols, inclusive};
+
+	if (fill_batch((MemtableSource *) base, direction, &bound))
+		memtable_advance(base, direction);
+}
+
+static const RoseRow *
+memtable_take(RoseSource *base, int slot)
+{
+	return rose_mem_batch_row(((MemtableSource *) base)->batch, slot);
+}
+
+static void
+memtable_go_to(RoseSource *base, int slot)
+{
+	((MemtableSource *) base)->next = slot;
+	memtable_advance(base, ForwardScanDirection);
+}
+
+/*
+ * The batch has nothing but what the snapshot sees, and of each key only the newest version, if
+ * that is a whole row.  More of the last one's may follow in the next batch.
+ */
+static bool
+memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch)
+{
+	MemtableSource *source = (MemtableSource *) base;
+	const RoseKeyRange *range = base->reading->range;
+	RoseMemBatch *batch = source->batch;
+	int			first = source->next - 1;
+	int			end = batch->rows.nrows;
+
+	if (!base->seen)
+		return false;
+	if (range->nupper > 0)
+		end = rose_mem_batch_find(batch, first, range->upper, range->nupper, NULL,
+								  range->upper_inclusive);
+	for (int i = first; !batch->only_puts && i < end; i++)
+		if (batch->refs[i].version.op != ROSE_OP_PUT)
+			end = i;
+	if (rival != NULL && first < end)
+		end = Min(end, rose_mem_batch_find(batch, first, rival->row->key,
+										   rose_schema_key_width(batch->rows.schema),
+										   &rival->prefix, false));
+	if (first >= end)
+		return false;
+	stretch->rows = &batch->rows;
+	stretch->next = first;
+	stretch->end = end;
+	stretch->first_tid = rose_tid_memory_salt(base->reading->tree, batch->min_seq, batch->max_seq);
+	return true;
+}
+
+static void
+memtable_close(RoseSource *base)
+{
+	MemtableSource *source = (MemtableSource *) base;
+
+	rose_mem_batch_abandon(source->batch);
+	rose_mem_batch_abandon(source->spare);
+}
+
+static const RoseSourceOps memtable_ops = {
+	.position = memtable_position,
+	.advance = memtable_advance,
+	.at_hand = memtable_at_hand,
+	.take = memtable_take,
+	.go_to = memtable_go_to,
+	.close = memtable_close
+};
+
+RoseSource *
+rose_source_open_memtable(const RoseReading *reading, int slot, bool filter)
+{
+	RoseTree   *tree = reading->tree;
+	MemtableSource *source = MemoryContextAllocZero(reading->context, sizeof(MemtableSource));
+
+	source->base.ops = &memtable_ops;
+	source->base.reading = reading;
+	source->base.seen = filter;
+	rose_mem_cursor_open(&source->mem, &tree->shared->c0, tree->schema, slot);
+	source->batch = rose_mem_batch_create(tree, reading->context);
+	return &source->base;
+}
