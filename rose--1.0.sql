@@ -369,16 +369,16 @@ COMMENT ON VIEW rose.stat_merge_progress
 IS 'what waits for merges of rose tables, how far they are, and what they have read and written';
 
 CREATE FUNCTION rose.workers(
-	OUT datid oid, OUT state text, OUT pid integer, OUT backend_start timestamptz, OUT relid oid,
+	OUT datid oid, OUT helper integer, OUT state text, OUT pid integer, OUT backend_start timestamptz, OUT relid oid,
 	OUT spills bigint, OUT merges bigint,
 	OUT last_error text, OUT last_error_time timestamptz, OUT last_error_relid oid)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_workers_of_databases';
 COMMENT ON FUNCTION rose.workers()
-IS 'the workers that spill and merge, one a database';
+IS 'the workers that spill and merge: one a database, and those that help it';
 
 -- A table's name is known in its own database only.
 CREATE VIEW rose.stat_worker AS
-SELECT w.datid, d.datname, w.pid, w.backend_start, w.state,
+SELECT w.datid, d.datname, w.helper, w.pid, w.backend_start, w.state,
 	w.relid, n.nspname AS schemaname, t.relname,
 	w.spills, w.merges, w.last_error, w.last_error_time, w.last_error_relid
 FROM rose.workers() w
@@ -386,7 +386,7 @@ JOIN pg_catalog.pg_database d ON d.oid = w.datid
 LEFT JOIN pg_catalog.pg_class t ON t.oid = w.relid AND d.datname = pg_catalog.current_database()
 LEFT JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace;
 COMMENT ON VIEW rose.stat_worker
-IS 'the workers that spill and merge, one a database: what they do, have done, and why one failed';
+IS 'the workers that spill and merge, one a database and those that help it: what they do, have done, and why one failed';
 
 CREATE FUNCTION rose.declared_snapshots() RETURNS SETOF integer
 LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_declared_snapshots';

@@ -92,6 +92,9 @@ typedef enum RoseShare
 	 */
 	ROSE_SHARE_CARRY_SHORT = 4,
 
+	/* 1/32: with so much to be spilled in other tables, a worker that spills one asks for another worker. */
+	ROSE_SHARE_HELP = 32,
+
 	/* 2 %: who has received so much since the last epoch has a part in it that memory fills up. */
 	ROSE_SHARE_OWN_EPOCH = 20,
 

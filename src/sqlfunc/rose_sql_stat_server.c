@@ -66,7 +66,7 @@ work_name(const RoseWorkerInfo *worker)
 	return NULL;
 }
 
-/* One row for each database that has, or lately had, a worker. */
+/* One row for each database that has, or lately had, a worker, and one for each helper that runs. */
 Datum
 rose_workers_of_databases(PG_FUNCTION_ARGS)
 {
@@ -82,6 +82,7 @@ rose_workers_of_databases(PG_FUNCTION_ARGS)
 		const RoseWorkerInfo *worker = &workers[i];
 
 		rose_sql_put_oid(&row, worker->dbid);
+		rose_sql_put(&row, Int32GetDatum(worker->helper), false);
 		rose_sql_put_text(&row, work_name(worker));
 		rose_sql_put(&row, Int32GetDatum(worker->pid), worker->pid == 0);
 		rose_sql_put_time(&row, worker->started);

@@ -10,7 +10,8 @@
  * opens its rose tables.
  *
  * There may be more databases than workers.  Then workers that have had their time end
- * (rose_maintainer_slot.c), and the database that has waited longest is next.
+ * (rose_maintainer_slot.c), and the database that has waited longest is next.  Helpers of databases that have
+ * a worker already are started only if no database waits, and end first.
  *
  * The launcher has no database and no merge to do; it takes locks in
  * rose_workers for moments only.
@@ -106,7 +107,7 @@ database_exists(Oid dbid)
 typedef enum ClaimResult
 {
 	CLAIM_TAKEN,
-	CLAIM_NOT_NOW,				/* the database has a worker, or had one just now */
+	CLAIM_NOT_NOW,				/* the database has its first worker, or had one just now */
 	CLAIM_ALL_TAKEN				/* as many workers run as may */
 } ClaimResult;
 
@@ -116,14 +117,13 @@ claim_slot(Oid dbid, bool visit, int *index)
 {
 	RoseWorkerSlotShared *slot;
 	TimestampTz now = GetCurrentTimestamp();
-	int			nrunning = 0;
+	bool		all_taken;
 	ClaimResult result = CLAIM_NOT_NOW;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
-		nrunning += rose_workers->slots[i].state != ROSE_WORKER_STOPPED;
-	slot = rose_worker_slot(dbid, nrunning < rose_max_merge_workers);
-	if (nrunning >= rose_max_merge_workers)
+	all_taken = rose_worker_count() >= rose_max_merge_workers;
+	slot = rose_worker_slot(dbid, !all_taken);
+	if (all_taken)
 	{
 		if (slot == NULL || slot->state == ROSE_WORKER_STOPPED)
 			result = CLAIM_ALL_TAKEN;
@@ -150,11 +150,17 @@ slot_stopped(int index, int delay_ms)
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	if (slot->state != ROSE_WORKER_STOPPED)
 	{
-		slot->state = ROSE_WORKER_STOPPED;
-		slot->state_since = now;
-		slot->info.pid = 0;
-		slot->latch = NULL;
-		slot->not_before = TimestampTzPlusMilliseconds(now, delay_ms);
+		RoseWorkerSlotShared *database = rose_worker_slot(slot->info.dbid, false);
+		bool		helper = slot->info.helper > 0;
+
+		rose_worker_stopped(slot);
+		if (!helper)
+			slot->not_before = TimestampTzPlusMilliseconds(now, delay_ms);
+		else if (database != NULL)
+		{
+			database->no_help_before = TimestampTzPlusMilliseconds(now, delay_ms);
+			database->look_again = now;
+		}
 	}
 	LWLockRelease(&rose_workers->lock);
 }
@@ -175,6 +181,7 @@ register_worker(Oid dbid, int index)
 	strlcpy(worker.bgw_library_name, "rose", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "rose_maintainer_main", BGW_MAXLEN);
 	worker.bgw_main_arg = ObjectIdGetDatum(dbid);
+	memcpy(worker.bgw_extra, &index, sizeof(index));
 	worker.bgw_notify_pid = MyProcPid;
 
 	if (handles[index] != NULL)
@@ -219,6 +226,42 @@ start_worker(Oid dbid, bool visit)
 	if (result == CLAIM_TAKEN)
 		register_worker(dbid, index);
 	return result;
+}
+
+/* Take a slot for a helper that this database's workers have asked for; -1: there is to be none. */
+static int
+claim_helper_slot(RoseWorkerSlotShared *database)
+{
+	RoseWorkerSlotShared *slot = NULL;
+
+	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	if (database->help_wanted && rose_worker_count() < rose_max_merge_workers &&
+		database->no_help_before <= GetCurrentTimestamp())
+		slot = rose_worker_make_helper_slot(database->info.dbid);
+	if (slot != NULL)
+	{
+		database->help_wanted = false;
+		slot->state = ROSE_WORKER_STARTING;
+		slot->state_since = GetCurrentTimestamp();
+	}
+	LWLockRelease(&rose_workers->lock);
+	return slot == NULL ? -1 : slot - rose_workers->slots;
+}
+
+static void
+start_helpers(void)
+{
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+	{
+		int			index;
+
+		/* read without the lock: a request that is missed is met by the next look */
+		if (!rose_workers->slots[i].help_wanted)
+			continue;
+		index = claim_helper_slot(&rose_workers->slots[i]);
+		if (index >= 0)
+			register_worker(rose_workers->slots[index].info.dbid, index);
+	}
 }
 
 /* ---- looking around ---- */
@@ -334,7 +377,8 @@ add_waiting(void)
 	{
 		const RoseWorkerSlotShared *slot = &rose_workers->slots[i];
 
-		if (OidIsValid(slot->info.dbid) && slot->state == ROSE_WORKER_STOPPED &&
+		if (OidIsValid(slot->info.dbid) && slot->info.helper == 0 &&
+			slot->state == ROSE_WORKER_STOPPED &&
 			slot->look_again <= now && (slot->look_again != 0 || slot->visit))
 			waiting[n++] = slot->info.dbid;
 	}
@@ -390,6 +434,8 @@ look_around(void)
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	rose_workers->wanted = wanted && rose_max_merge_workers > 0;
 	LWLockRelease(&rose_workers->lock);
+	if (!wanted)
+		start_helpers();
 }
 
 void

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_maintainer.c
- *	  The maintenance worker of one database: spills and merges its rose
+ *	  A maintenance worker of one database: spills and merges its rose
  *	  tables.
  *
  * Spills come first: C0s that are old, or, when memory is short, the largest; before
@@ -9,6 +9,12 @@
  * Merges run in steps of a fraction of a second, each in a transaction of its
  * own, several merges taking turns, so that a small merge does not wait for a
  * large one.  A table that is locked against us is left for later.
+ *
+ * A database may have several workers: its first one, and helpers that come when one of them finds more to do than it
+ * can just now.  All do the same, each with tables of its own choice.  What keeps them apart are the locks of a
+ * table: who finds ROSE_LOCK_MERGE or ROSE_LOCK_SPILL taken turns to another table, and looks again later.
+ * So nobody's work depends on who else is there, and what a worker leaves behind when it dies is found by the others,
+ * or by the first worker, which is started for it.
  *
  * While it is not behind, it lets writers have the core (util/rose_gentle.h): a write
  * must not wait for a stretch of a merge.
@@ -32,10 +38,12 @@
 
 #include "worker/rose_maintainer_internal.h"
 
+#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "tcop/tcopprot.h"
@@ -78,12 +86,22 @@ note_backlog(void)
 
 /* ---- spills ---- */
 
+/* Somebody else spills it just now; what is left then is due later. */
+static bool
+is_being_spilled(RoseTree *tree)
+{
+	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
+		return true;
+	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	return false;
+}
+
 static bool
 spill_table(const RoseRegistryItem *item)
 {
 	RoseTableNote *note = rose_maintainer_note(item->locator);
 	RoseTree   *tree = rose_maintainer_begin(ROSE_WORK_SPILL, item->relid);
-	bool		spilled = tree != NULL && rose_spill_has_room(tree) &&
+	bool		spilled = tree != NULL && !is_being_spilled(tree) && rose_spill_has_room(tree) &&
 		rose_spill(tree, InvalidOid, 0);
 
 	rose_maintainer_end();
@@ -97,35 +115,46 @@ spill_table(const RoseRegistryItem *item)
 	return spilled;
 }
 
+/* Is it our business, and not too early? */
+static bool
+may_spill(const RoseRegistryItem *item, TimestampTz now)
+{
+	return !OidIsValid(item->fed_by) && !item->other_order &&
+		(item->first_write != 0 || item->ntails >= ROSE_TAILS_MANY) &&
+		rose_maintainer_note(item->locator)->spill_after <= now &&
+		!rose_maintainer_failed_lately(item->relid);
+}
+
 /*
  * The table to spill now, or NULL: one whose tail log has too many segments, the largest if
- * memory is short, else the oldest that is due.
+ * memory is short, else the oldest that is due.  *others: bytes that are due in others.
  */
 static const RoseRegistryItem *
-choose_spill(bool memory_short)
+choose_spill(bool memory_short, uint64 *others)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	const RoseRegistryItem *best = NULL;
 
+	*others = 0;
 	for (int i = 0; i < rose_maintainer_nitems; i++)
 	{
 		const RoseRegistryItem *item = &rose_maintainer_items[i];
 
-		if (OidIsValid(item->fed_by) || item->other_order ||
-			(item->first_write == 0 && item->ntails < ROSE_TAILS_MANY) ||
-			rose_maintainer_note(item->locator)->spill_after > now ||
-			rose_maintainer_failed_lately(item->relid))
+		if (!may_spill(item, now))
 			continue;
 		if (item->ntails >= ROSE_TAILS_MANY)
 			return item;
 		if (!memory_short &&
 			!TimestampDifferenceExceeds(item->first_write, now, rose_spill_interval))
 			continue;
+		*others += item->c0_bytes;
 		if (best == NULL ||
 			(memory_short ? item->c0_bytes > best->c0_bytes :
 			 item->first_write < best->first_write))
 			best = item;
 	}
+	if (best != NULL)
+		*others -= best->c0_bytes;
 	return best;
 }
 
@@ -135,9 +164,14 @@ do_spill(void)
 	bool		memory_short = rose_worker_memory_short();
 	bool		requested = rose_maintainer_take_request();
 	const RoseRegistryItem *item;
+	uint64		others;
 
-	item = choose_spill(memory_short || requested);
-	return item != NULL && spill_table(item);
+	item = choose_spill(memory_short || requested, &others);
+	if (item == NULL)
+		return false;
+	if (others > rose_pressure_share(ROSE_SHARE_HELP))
+		(void) rose_maintainer_ask_for_help();
+	return spill_table(item);
 }
 
 /* ---- errors ---- */
@@ -295,6 +329,7 @@ maintain(void)
 {
 	TimestampTz idle_since = GetCurrentTimestamp();
 	bool		busy = true;
+	bool		was_idle = false;
 
 	for (;;)
 	{
@@ -310,15 +345,20 @@ maintain(void)
 		busy = attempt(work_once);
 		if (busy)
 		{
+			if (was_idle)
+				rose_maintainer_note_busy();
+			was_idle = false;
 			idle_since = GetCurrentTimestamp();
 			continue;
 		}
 
 		/* nothing to do as of 'activity' */
 		rose_maintainer_note_idle(activity);
+		was_idle = true;
 		if (turn == ROSE_TURN_WANTED && !rose_maintainer_has_merges())
 			break;
-		if (rose_maintainer_has_merges() || rose_maintainer_waits_for_private())
+		if (rose_maintainer_has_merges() ||
+			(!rose_maintainer_is_helper() && rose_maintainer_waits_for_private()))
 			idle_since = now;
 		if (TimestampDifferenceExceeds(idle_since, now, IDLE_EXIT_MS))
 			break;
@@ -359,11 +399,13 @@ rose_maintainer_main(Datum arg)
 {
 	MemoryContext context = CurrentMemoryContext;
 	static bool visit;			/* static: PG_TRY must not clobber it */
+	int			slot;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	if (!rose_maintainer_attach(DatumGetObjectId(arg), &visit))
+	memcpy(&slot, MyBgworkerEntry->bgw_extra, sizeof(slot));
+	if (!rose_maintainer_attach(DatumGetObjectId(arg), slot, &visit))
 		return;
 	connect_database(DatumGetObjectId(arg));
 	rose_gentle_begin(has_slack);

@@ -19,7 +19,8 @@
 /* ---- rose_maintainer_slot.c: the slot in shared memory ---- */
 
 /* Take over the slot that the launcher made; false if it is no longer meant for us. */
-extern bool rose_maintainer_attach(Oid dbid, bool *visit);
+extern bool rose_maintainer_attach(Oid dbid, int slot, bool *visit);
+extern bool rose_maintainer_is_helper(void);
 extern void rose_maintainer_count(bool spill);
 extern void rose_maintainer_show_work(RoseWorkerWork work, Oid relid);
 /* Remember an error, and on which table; that is left alone for a while.  ends: this worker does. */
@@ -30,6 +31,13 @@ extern Oid	rose_maintainer_work_relid(void);
 extern bool rose_maintainer_take_request(void); /* was a spill asked for? */
 extern void rose_maintainer_note_visited(void);
 extern void rose_maintainer_note_idle(uint64 activity);
+extern void rose_maintainer_note_busy(void);
+
+/*
+ * There is more to do in the database than this worker can just now: will another one see to it?  One that is idle is
+ * woken, or a helper started if there may be one; if not now, then later, should there still be something to do.
+ */
+extern bool rose_maintainer_ask_for_help(void);
 
 /* How long this worker may go on. */
 typedef enum RoseWorkerTurn
@@ -56,6 +64,7 @@ typedef struct RoseTableNote
 	uint64		manifest_version;	/* as of the last look for merges */
 	TimestampTz look_again;		/* look at the latest then; 0 = when it changes */
 	TimestampTz spill_after;	/* do not spill it earlier */
+	TimestampTz left_since;		/* its merge is left to another worker; 0 = no */
 	bool		open_private;	/* has private runs of transactions in progress */
 	bool		freed;			/* its file may have free room since we looked last */
 	bool		listed;			/* among the tables as of the last look; for the sweep */

@@ -4,6 +4,14 @@
  *	  The merges of a maintenance worker: several of them take turns, step by
  *	  step.
  *
+ * A merge that is worth it is left to another worker of the database for a while, if this one has
+ * merges of other tables at hand and another one is idle or may be started: two tables that are loaded at once are
+ * merged at once.  If nobody takes it, it is begun here after all.  Which table is looked at first goes round,
+ * so that no table waits for ever beside others that always have something to merge.
+ *
+ * Locking: ROSE_LOCK_MERGE of each table, held by the session while a merge of it is under way.  It is never waited
+ * for.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -24,6 +32,14 @@
 #define MAX_MERGES_OF_TABLE		2
 #define MAX_MERGES_AND_WAITING	64
 
+/*
+ * A merge that reads so many blocks may be left to another worker, for so long; it is looked after in such intervals.
+ * The time is what a worker that is started needs, many times over.
+ */
+#define LEAVE_MIN_BLOCKS		128
+#define LEAVE_MS				2000
+#define LEAVE_LOOK_MS			200
+
 typedef struct ActiveMerge
 {
 	RoseMerge  *merge;
@@ -35,6 +51,7 @@ typedef struct ActiveMerge
 static ActiveMerge merges[MAX_MERGES_AND_WAITING];
 static int	nmerges = 0;
 static int	next_merge = 0;
+static int	first_item = 0;		/* the table to look at first */
 
 static int
 merges_of_table(RelFileLocator locator)
@@ -44,6 +61,17 @@ merges_of_table(RelFileLocator locator)
 	for (int i = 0; i < nmerges; i++)
 		n += RelFileLocatorEquals(rose_merge_locator(merges[i].merge), locator);
 	return n;
+}
+
+/* Has it merges of other tables that go on? */
+static bool
+has_merges_of_others(RelFileLocator locator)
+{
+	for (int i = 0; i < nmerges; i++)
+		if (merges[i].wait_until == 0 && !merges[i].given_up &&
+			!RelFileLocatorEquals(rose_merge_locator(merges[i].merge), locator))
+			return true;
+	return false;
 }
 
 /* A locked table must not keep others from being merged. */
@@ -91,6 +119,46 @@ has_open_private(RoseTree *tree)
 	return false;
 }
 
+/* Another process merges the table. */
+static bool
+is_being_merged(RoseTree *tree)
+{
+	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock))
+		return true;
+	UnlockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+	return false;
+}
+
+static uint64
+blocks_of(const RoseManifest *manifest, const RosePickResult *pick)
+{
+	uint64		nblocks = 0;
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+		for (int j = 0; j < pick->ninputs; j++)
+			if (manifest->components[i].id == pick->inputs[j])
+				nblocks += manifest->components[i].nblocks;
+	return nblocks;
+}
+
+/* Should another worker merge it? */
+static bool
+leave_to_others(RoseTree *tree, const RosePickResult *pick, RoseTableNote *note)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (!has_merges_of_others(tree->locator) || merges_of_table(tree->locator) > 0 ||
+		blocks_of(rose_tree_manifest(tree), pick) < LEAVE_MIN_BLOCKS)
+		return false;
+	if (note->left_since == 0)
+		note->left_since = now;
+	if (TimestampDifferenceExceeds(note->left_since, now, LEAVE_MS) ||
+		!rose_maintainer_ask_for_help())
+		return false;
+	note->look_again = TimestampTzPlusMilliseconds(now, LEAVE_LOOK_MS);
+	return true;
+}
+
 /* Begin a merge of this table if one is due; false if not. */
 static bool
 pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
@@ -113,6 +181,14 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	if (!pick.merge)
 		return false;
 	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
+	if (is_being_merged(tree))
+	{
+		note->left_since = 0;
+		return false;
+	}
+	if (leave_to_others(tree, &pick, note))
+		return false;
+	note->left_since = 0;
 	merge = rose_merge_begin(tree, &pick, true);
 	if (merge == NULL)
 		return false;
@@ -140,6 +216,19 @@ look_at_table(const RoseRegistryItem *item)
 	return begun;
 }
 
+/* Is there a reason to look at this table? */
+static bool
+may_be_due(const RoseRegistryItem *item, TimestampTz now)
+{
+	const RoseTableNote *note = rose_maintainer_note(item->locator);
+
+	if (note->manifest_version == item->manifest_version &&
+		(note->look_again == 0 || note->look_again > now))
+		return false;
+	return merges_of_table(item->locator) < MAX_MERGES_OF_TABLE && !item->other_order &&
+		!rose_maintainer_failed_lately(item->relid);
+}
+
 /* Look for a merge to begin; true if one was begun. */
 static bool
 find_merge(void)
@@ -148,17 +237,14 @@ find_merge(void)
 
 	for (int i = 0; i < rose_maintainer_nitems && has_place(); i++)
 	{
-		RoseTableNote *note = rose_maintainer_note(rose_maintainer_items[i].locator);
+		int			item = (int) ((first_item + i) % rose_maintainer_nitems);
 
-		if (note->manifest_version == rose_maintainer_items[i].manifest_version &&
-			(note->look_again == 0 || note->look_again > now))
-			continue;
-		if (merges_of_table(rose_maintainer_items[i].locator) >= MAX_MERGES_OF_TABLE ||
-			rose_maintainer_items[i].other_order ||
-			rose_maintainer_failed_lately(rose_maintainer_items[i].relid))
-			continue;
-		if (look_at_table(&rose_maintainer_items[i]))
+		if (may_be_due(&rose_maintainer_items[item], now) &&
+			look_at_table(&rose_maintainer_items[item]))
+		{
+			first_item = item + 1;
 			return true;
+		}
 	}
 	return false;
 }

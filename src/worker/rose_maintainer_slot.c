@@ -1,8 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * rose_maintainer_slot.c
- *	  The maintenance worker's slot in shared memory: what launcher and views
+ *	  The maintenance worker's slot in shared memory: what launcher, views and the database's other workers
  *	  learn of it.
+ *
+ * A database's first worker has the slot of the database.  A helper has one of its own, and finds that of the database
+ * when it needs it: that one may be given to another database meanwhile.
  *
  * Which tables failed is remembered here by this process, without bound; only those on which a worker
  * ended are in the slot.
@@ -41,6 +44,37 @@ typedef struct Failure
 static HTAB *failures = NULL;
 
 static RoseWorkerSlotShared *my_slot = NULL;
+static TimestampTz wanted_since = 0;	/* others wait for a worker; 0 = no */
+
+/* The database's slot; NULL: this is a helper, and there is none any more.  REQUIRES: lock. */
+static RoseWorkerSlotShared *
+database_slot(void)
+{
+	return my_slot->info.helper == 0 ? my_slot : rose_worker_slot(MyDatabaseId, false);
+}
+
+bool
+rose_maintainer_is_helper(void)
+{
+	return my_slot->info.helper > 0;
+}
+
+/* It has left something undone, with an error: somebody has to look again.  REQUIRES: lock exclusive. */
+static void
+note_failed_exit(TimestampTz now)
+{
+	RoseWorkerSlotShared *database = database_slot();
+	TimestampTz *again;
+
+	if (database == NULL)
+		return;
+	if (database != my_slot)
+		database->look_again = now;
+	/* an error that rose_maintainer_note_error did not see: no database, no connection */
+	again = database == my_slot ? &database->not_before : &database->no_help_before;
+	if (*again < now)
+		*again = TimestampTzPlusMilliseconds(now, RESTART_PAUSE_MS);
+}
 
 /*
  * Merges hold session locks, which core releases by itself only if the process
@@ -53,16 +87,9 @@ maintainer_exit(int code, Datum arg)
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	if (my_slot->info.pid == MyProcPid)
 	{
-		my_slot->state = ROSE_WORKER_STOPPED;
-		my_slot->state_since = GetCurrentTimestamp();
-		my_slot->info.pid = 0;
-		my_slot->info.work = ROSE_WORK_NONE;
-		my_slot->info.work_relid = InvalidOid;
-		my_slot->latch = NULL;
-		/* an error that rose_maintainer_note_error did not see: no database, no connection */
-		if (code != 0 && my_slot->not_before < my_slot->state_since)
-			my_slot->not_before = TimestampTzPlusMilliseconds(my_slot->state_since,
-															  RESTART_PAUSE_MS);
+		if (code != 0)
+			note_failed_exit(GetCurrentTimestamp());
+		rose_worker_stopped(my_slot);
 	}
 	if (rose_workers->launcher != NULL)
 		SetLatch(rose_workers->launcher);
@@ -71,13 +98,13 @@ maintainer_exit(int code, Datum arg)
 
 /* Take over the slot that the launcher made; false if it is no longer meant for us. */
 bool
-rose_maintainer_attach(Oid dbid, bool *visit)
+rose_maintainer_attach(Oid dbid, int slot, bool *visit)
 {
 	bool		attached = false;
 
+	my_slot = &rose_workers->slots[slot];
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	my_slot = rose_worker_slot(dbid, false);
-	if (my_slot != NULL && my_slot->state == ROSE_WORKER_STARTING)
+	if (my_slot->info.dbid == dbid && my_slot->state == ROSE_WORKER_STARTING)
 	{
 		my_slot->state = ROSE_WORKER_RUNNING;
 		my_slot->state_since = GetCurrentTimestamp();
@@ -93,14 +120,25 @@ rose_maintainer_attach(Oid dbid, bool *visit)
 	return attached;
 }
 
+static void
+count_work(RoseWorkerSlotShared *slot, bool spill)
+{
+	if (spill)
+		slot->info.spills++;
+	else
+		slot->info.merges++;
+}
+
 void
 rose_maintainer_count(bool spill)
 {
+	RoseWorkerSlotShared *database;
+
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	if (spill)
-		my_slot->info.spills++;
-	else
-		my_slot->info.merges++;
+	database = database_slot();
+	count_work(my_slot, spill);
+	if (database != NULL && database != my_slot)
+		count_work(database, spill);
 	LWLockRelease(&rose_workers->lock);
 }
 
@@ -115,13 +153,13 @@ rose_maintainer_show_work(RoseWorkerWork work, Oid relid)
 
 /* REQUIRES: lock exclusive. */
 static void
-note_failure_shared(Oid relid, TimestampTz until)
+note_failure_shared(RoseWorkerSlotShared *slot, Oid relid, TimestampTz until)
 {
-	RoseWorkerFailure *oldest = &my_slot->failures[0];
+	RoseWorkerFailure *oldest = &slot->failures[0];
 
 	for (int i = 0; i < ROSE_WORKER_FAILURES; i++)
 	{
-		RoseWorkerFailure *failure = &my_slot->failures[i];
+		RoseWorkerFailure *failure = &slot->failures[i];
 
 		if (failure->relid == relid)
 		{
@@ -159,21 +197,28 @@ rose_maintainer_note_error(const ErrorData *error, bool ends)
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz until = TimestampTzPlusMilliseconds(now, cancel ? CANCEL_PAUSE_MS :
 													FAILURE_PAUSE_MS);
+	RoseWorkerSlotShared *slot;
 	Oid			relid;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	relid = my_slot->info.work_relid;
+	slot = database_slot();
+	if (slot == NULL)
+		slot = my_slot;
 	if (!cancel)
 	{
-		my_slot->info.error_time = now;
-		my_slot->info.error_relid = relid;
-		strlcpy(my_slot->info.error, error->message ? error->message : "",
+		slot->info.error_time = now;
+		slot->info.error_relid = relid;
+		strlcpy(slot->info.error, error->message ? error->message : "",
 				ROSE_WORKER_ERROR_LEN);
 	}
 	if (ends)
 	{
-		note_failure_shared(relid, until);
-		my_slot->not_before = TimestampTzPlusMilliseconds(now, CANCEL_PAUSE_MS);
+		note_failure_shared(slot, relid, until);
+		if (slot == my_slot)
+			slot->not_before = TimestampTzPlusMilliseconds(now, CANCEL_PAUSE_MS);
+		else
+			slot->no_help_before = TimestampTzPlusMilliseconds(now, FAILURE_PAUSE_MS);
 	}
 	LWLockRelease(&rose_workers->lock);
 	if (!ends)
@@ -187,10 +232,12 @@ rose_maintainer_failed_lately(Oid relid)
 	const Failure *failure = failures == NULL ? NULL :
 		hash_search(failures, &relid, HASH_FIND, NULL);
 	bool		failed = failure != NULL && failure->until > now;
+	const RoseWorkerSlotShared *slot;
 
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
-	for (int i = 0; i < ROSE_WORKER_FAILURES; i++)
-		if (my_slot->failures[i].relid == relid && my_slot->failures[i].until > now)
+	slot = database_slot();
+	for (int i = 0; slot != NULL && i < ROSE_WORKER_FAILURES; i++)
+		if (slot->failures[i].relid == relid && slot->failures[i].until > now)
 			failed = true;
 	LWLockRelease(&rose_workers->lock);
 	return failed;
@@ -206,11 +253,16 @@ rose_maintainer_work_relid(void)
 bool
 rose_maintainer_take_request(void)
 {
-	bool		requested;
+	RoseWorkerSlotShared *slot;
+	bool		requested = false;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	requested = my_slot->spill_requested;
-	my_slot->spill_requested = false;
+	slot = database_slot();
+	if (slot != NULL)
+	{
+		requested = slot->spill_requested;
+		slot->spill_requested = false;
+	}
 	LWLockRelease(&rose_workers->lock);
 	return requested;
 }
@@ -223,55 +275,153 @@ rose_maintainer_note_visited(void)
 	LWLockRelease(&rose_workers->lock);
 }
 
+/* A helper does not know what the others are at. */
 void
 rose_maintainer_note_idle(uint64 activity)
 {
+	RoseWorkerSlotShared *database;
+
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	my_slot->activity = activity;
+	database = database_slot();
+	if (database == my_slot)
+		database->activity = activity;
+	if (database != NULL)
+		database->help_wanted = false;
+	my_slot->idle = true;
 	LWLockRelease(&rose_workers->lock);
 }
 
+void
+rose_maintainer_note_busy(void)
+{
+	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	my_slot->idle = false;
+	LWLockRelease(&rose_workers->lock);
+}
+
+/* ---- other workers of the database ---- */
+
+/* REQUIRES: lock. */
+static bool
+wake_idle_worker(void)
+{
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+	{
+		RoseWorkerSlotShared *slot = &rose_workers->slots[i];
+
+		if (slot != my_slot && slot->info.dbid == MyDatabaseId &&
+			slot->state == ROSE_WORKER_RUNNING && slot->idle)
+		{
+			SetLatch(slot->latch);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+rose_maintainer_ask_for_help(void)
+{
+	RoseWorkerSlotShared *slot;
+	bool		comes;
+
+	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	slot = database_slot();
+	comes = wake_idle_worker();
+	if (!comes && slot != NULL && rose_workers->launcher != NULL)
+	{
+		slot->help_wanted = true;
+		comes = !rose_workers->wanted && rose_worker_count() < rose_max_merge_workers &&
+			slot->no_help_before <= GetCurrentTimestamp();
+		if (comes)
+			SetLatch(rose_workers->launcher);
+	}
+	LWLockRelease(&rose_workers->lock);
+	return comes;
+}
+
 /* ---- other databases ---- */
+
+/* Its database is looked after without it, so it begins nothing new, and merges have to end soon. */
+static RoseWorkerTurn
+helper_turn(TimestampTz now)
+{
+	if (rose_worker_memory_short() ||
+		TimestampDifferenceExceeds(wanted_since, now, ROSE_WORKER_SLICE_MS))
+		return ROSE_TURN_END;
+	return ROSE_TURN_OVER;
+}
 
 /*
  * Merges that are given up have to be done again, so they have more time than the rest, and the
  * more the more often it happened: each of them is done in the end.
  */
+static RoseWorkerTurn
+first_worker_turn(TimestampTz now, TimestampTz since, int preempted)
+{
+	int64		limit = (int64) (rose_worker_memory_short() ? MERGES_SLICE_SHORT_MS : MERGES_SLICE_MS) <<
+		preempted;
+
+	if (now >= since + limit * 1000)
+		return ROSE_TURN_END;
+	if (now >= since + (int64) ROSE_WORKER_SLICE_MS * 1000)
+		return ROSE_TURN_OVER;
+	return ROSE_TURN_WANTED;
+}
+
 RoseWorkerTurn
 rose_maintainer_turn(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	bool		memory_short = rose_worker_memory_short();
-	RoseWorkerTurn turn = ROSE_TURN_FREE;
+	TimestampTz since;
+	int			preempted;
+	bool		wanted;
 
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
-	if (rose_workers->wanted)
-	{
-		int64		limit = (int64) (memory_short ? MERGES_SLICE_SHORT_MS : MERGES_SLICE_MS) <<
-			my_slot->preempted;
-		TimestampTz since = my_slot->info.started;
-
-		if (now >= since + limit * 1000)
-			turn = ROSE_TURN_END;
-		else if (now >= since + (int64) ROSE_WORKER_SLICE_MS * 1000)
-			turn = ROSE_TURN_OVER;
-		else
-			turn = ROSE_TURN_WANTED;
-	}
+	wanted = rose_workers->wanted;
+	since = my_slot->info.started;
+	preempted = my_slot->preempted;
 	LWLockRelease(&rose_workers->lock);
-	return turn;
+	if (!wanted)
+	{
+		wanted_since = 0;
+		return ROSE_TURN_FREE;
+	}
+	if (wanted_since == 0)
+		wanted_since = now;
+	return rose_maintainer_is_helper() ? helper_turn(now) : first_worker_turn(now, since, preempted);
+}
+
+/* What a helper gives up is done by the database's first worker: another helper would meet the same fate. */
+static void
+leave_helper(RoseWorkerSlotShared *database, TimestampTz now, bool unfinished, bool gives_up)
+{
+	if (unfinished || gives_up)
+		database->look_again = now;
+	if (gives_up)
+		database->no_help_before = TimestampTzPlusMilliseconds(now, MERGES_SLICE_MS);
 }
 
 void
 rose_maintainer_leave(bool waiting, bool unfinished, bool gives_up)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	RoseWorkerSlotShared *database;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	if (unfinished)
-		my_slot->look_again = now;
-	else if (waiting)
-		my_slot->look_again = TimestampTzPlusMilliseconds(now, LOOK_AGAIN_MS);
-	my_slot->preempted = gives_up ? Min(my_slot->preempted + 1, MAX_PREEMPTED) : 0;
+	database = database_slot();
+	if (rose_maintainer_is_helper())
+	{
+		if (database != NULL)
+			leave_helper(database, now, unfinished, gives_up);
+	}
+	else
+	{
+		if (unfinished)
+			my_slot->look_again = now;
+		else if (waiting)
+			my_slot->look_again = TimestampTzPlusMilliseconds(now, LOOK_AGAIN_MS);
+		my_slot->preempted = gives_up ? Min(my_slot->preempted + 1, MAX_PREEMPTED) : 0;
+	}
 	LWLockRelease(&rose_workers->lock);
 }

@@ -5,7 +5,9 @@
  *
  * A launcher runs always.  It starts a worker for a database when there is
  * something to do in it: C0 to spill because it is old or memory is short, or
- * components that may have to be merged.  The worker ends when it has been
+ * components that may have to be merged.  A worker that finds more to do than it can
+ * asks for another one of its database, a helper, which does the same with other tables, as
+ * long as no other database waits for a worker.  Workers end when they have been
  * idle for a while, so nothing stands in the way of DROP DATABASE or of using
  * a database as a template.
  *
@@ -24,7 +26,7 @@ extern Size rose_worker_shmem_size(void);
 extern void rose_worker_shmem_init(bool found);
 extern void rose_worker_register(void); /* also sets rose_request_spill_hook */
 
-/* Databases that are remembered at a time. */
+/* Databases that are remembered at a time, and helpers. */
 #define ROSE_WORKER_SLOTS		64
 
 /* What a worker is doing. */
@@ -39,16 +41,17 @@ typedef enum RoseWorkerWork
 
 #define ROSE_WORKER_ERROR_LEN	256
 
-/* For views: one database that has or had a worker. */
+/* For views: one database that has or had a worker, or one that helps it. */
 typedef struct RoseWorkerInfo
 {
 	Oid			dbid;
+	int			helper;			/* 0: the database's first worker; others help it */
 	int			pid;			/* 0: not running */
 	TimestampTz started;		/* last start, 0 = never */
 	RoseWorkerWork work;		/* now, ... */
 	Oid			work_relid;		/* ... on this table; InvalidOid: none */
-	uint64		spills;			/* since the server started */
-	uint64		merges;
+	uint64		spills;			/* of the database since the server started, helpers' among them; ... */
+	uint64		merges;			/* ... of a helper: its own */
 	TimestampTz error_time;		/* of the last error, 0 = none */
 	Oid			error_relid;	/* table it was working on */
 	char		error[ROSE_WORKER_ERROR_LEN];

@@ -32,17 +32,24 @@ typedef struct RoseWorkerFailure
 	TimestampTz until;			/* leave it alone until then */
 } RoseWorkerFailure;
 
-/* A database.  Everything is protected by RoseWorkerShared.lock. */
+/*
+ * A database with its first worker, or a helper, which has the fields of a process only: state, info, latch, idle,
+ * state_since.  Everything is protected by RoseWorkerShared.lock.
+ */
 typedef struct RoseWorkerSlotShared
 {
 	RoseWorkerState state;
 	RoseWorkerInfo info;		/* info.dbid 0: free slot */
 	Latch	   *latch;			/* of the running worker */
+	bool		idle;			/* it had nothing to do when it looked last */
 	bool		visit;			/* look for rose tables in the catalog first */
 	TimestampTz look_again;		/* something waits, and nothing will tell: start a
 								 * worker then; 0 = no */
 	int			preempted;		/* workers in a row that gave merges up for others */
 	bool		spill_requested;
+	bool		help_wanted;	/* there is more to do than its workers can; until a helper
+								 * comes, or one of them has nothing to do */
+	TimestampTz no_help_before; /* a helper had to give merges up for other databases, or failed */
 	uint64		activity;		/* of the registry when a worker found nothing to do */
 	TimestampTz state_since;
 	TimestampTz not_before;		/* do not start a worker earlier */
@@ -70,6 +77,15 @@ extern bool rose_worker_memory_short(void);
 
 /* The slot of a database; make: take a free one, or the longest idle one's.  REQUIRES: lock. */
 extern RoseWorkerSlotShared *rose_worker_slot(Oid dbid, bool make);
+
+/* A slot for one more helper; NULL: there is none.  REQUIRES: lock exclusive. */
+extern RoseWorkerSlotShared *rose_worker_make_helper_slot(Oid dbid);
+
+/* Workers that run, or are about to, of all databases.  REQUIRES: lock. */
+extern int	rose_worker_count(void);
+
+/* The process of this slot has ended.  REQUIRES: lock exclusive. */
+extern void rose_worker_stopped(RoseWorkerSlotShared *slot);
 
 extern PGDLLEXPORT void rose_launcher_main(Datum arg);
 extern PGDLLEXPORT void rose_maintainer_main(Datum arg);

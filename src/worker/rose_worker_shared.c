@@ -4,7 +4,7 @@
  *	  Settings, registration and shared memory of background maintenance.
  *
  * The shared memory has a slot for each database that has, or recently had,
- * a worker, under one lock that is held for moments.
+ * a worker, and for each helper as long as it runs, under one lock that is held for moments.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,8 +30,8 @@ void
 rose_worker_define_settings(void)
 {
 	DefineCustomIntVariable("rose.max_merge_workers",
-							"Sets how many databases can have a worker that spills and merges rose tables at the same time.",
-							"Each takes one of max_worker_processes. Zero turns background maintenance off.",
+							"Sets how many workers can spill and merge rose tables of all databases at the same time.",
+							"A database has several if no other one waits for a worker. Each takes one of max_worker_processes. Zero turns background maintenance off.",
 							&rose_max_merge_workers,
 							3,
 							0,
@@ -70,8 +70,18 @@ rose_worker_shmem_init(bool found)
 
 /* ---- slots ---- */
 
-RoseWorkerSlotShared *
-rose_worker_slot(Oid dbid, bool make)
+static bool
+has_helpers(Oid dbid)
+{
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+		if (rose_workers->slots[i].info.dbid == dbid && rose_workers->slots[i].info.helper > 0)
+			return true;
+	return false;
+}
+
+/* A slot that nobody needs, cleared, or NULL. */
+static RoseWorkerSlotShared *
+spare_slot(void)
 {
 	RoseWorkerSlotShared *spare = NULL;
 
@@ -79,30 +89,110 @@ rose_worker_slot(Oid dbid, bool make)
 	{
 		RoseWorkerSlotShared *slot = &rose_workers->slots[i];
 
-		if (slot->info.dbid == dbid)
-			return slot;
 		if (slot->state == ROSE_WORKER_STOPPED &&
-			(spare == NULL || slot->state_since < spare->state_since))
+			(spare == NULL || slot->state_since < spare->state_since) &&
+			!(OidIsValid(slot->info.dbid) && has_helpers(slot->info.dbid)))
 			spare = slot;		/* a free one has never been changed */
 	}
-	if (!make || spare == NULL)
-		return NULL;
-	memset(spare, 0, sizeof(*spare));
-	spare->info.dbid = dbid;
+	if (spare != NULL)
+		memset(spare, 0, sizeof(*spare));
 	return spare;
+}
+
+RoseWorkerSlotShared *
+rose_worker_slot(Oid dbid, bool make)
+{
+	RoseWorkerSlotShared *slot;
+
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+		if (rose_workers->slots[i].info.dbid == dbid && rose_workers->slots[i].info.helper == 0)
+			return &rose_workers->slots[i];
+	slot = make ? spare_slot() : NULL;
+	if (slot != NULL)
+		slot->info.dbid = dbid;
+	return slot;
+}
+
+static bool
+is_helper_taken(Oid dbid, int helper)
+{
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+		if (rose_workers->slots[i].info.dbid == dbid && rose_workers->slots[i].info.helper == helper)
+			return true;
+	return false;
+}
+
+RoseWorkerSlotShared *
+rose_worker_make_helper_slot(Oid dbid)
+{
+	RoseWorkerSlotShared *slot = spare_slot();
+	int			helper = 1;
+
+	while (is_helper_taken(dbid, helper))
+		helper++;
+	if (slot != NULL)
+	{
+		slot->info.dbid = dbid;
+		slot->info.helper = helper;
+	}
+	return slot;
+}
+
+int
+rose_worker_count(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+		n += rose_workers->slots[i].state != ROSE_WORKER_STOPPED;
+	return n;
+}
+
+void
+rose_worker_stopped(RoseWorkerSlotShared *slot)
+{
+	if (slot->info.helper > 0)
+	{
+		memset(slot, 0, sizeof(*slot));
+		return;
+	}
+	slot->state = ROSE_WORKER_STOPPED;
+	slot->state_since = GetCurrentTimestamp();
+	slot->info.pid = 0;
+	slot->info.work = ROSE_WORK_NONE;
+	slot->info.work_relid = InvalidOid;
+	slot->latch = NULL;
+	slot->idle = false;
 }
 
 /* Is one there for this database, or about to be?  REQUIRES: lock. */
 static bool
-worker_comes(const RoseWorkerSlotShared *slot)
+worker_comes(Oid dbid, const RoseWorkerSlotShared *slot)
 {
-	int			nrunning = 0;
-
-	if (slot != NULL && slot->state != ROSE_WORKER_STOPPED)
-		return rose_max_merge_workers > 0;
 	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
-		nrunning += rose_workers->slots[i].state != ROSE_WORKER_STOPPED;
-	return slot != NULL && nrunning < rose_max_merge_workers;
+		if (rose_workers->slots[i].info.dbid == dbid &&
+			rose_workers->slots[i].state != ROSE_WORKER_STOPPED)
+			return rose_max_merge_workers > 0;
+	return slot != NULL && rose_worker_count() < rose_max_merge_workers;
+}
+
+/* Wake all workers of a database; false: none runs.  REQUIRES: lock. */
+static bool
+wake_workers(Oid dbid)
+{
+	bool		told = false;
+
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+	{
+		RoseWorkerSlotShared *slot = &rose_workers->slots[i];
+
+		if (slot->info.dbid == dbid && slot->state == ROSE_WORKER_RUNNING && slot->latch != NULL)
+		{
+			SetLatch(slot->latch);
+			told = true;
+		}
+	}
+	return told;
 }
 
 /*
@@ -121,13 +211,9 @@ request_spill(Oid dbid)
 	if (slot != NULL)
 	{
 		slot->spill_requested = true;
-		if (slot->state == ROSE_WORKER_RUNNING && slot->latch != NULL)
-		{
-			SetLatch(slot->latch);
-			told = true;
-		}
+		told = wake_workers(dbid);
 	}
-	comes = worker_comes(slot);
+	comes = worker_comes(dbid, slot);
 
 	/*
 	 * There is no worker, or other databases may hold the memory: the

@@ -562,6 +562,17 @@ database_item(RoseRegistryDatabase *items, int *n, int max, Oid dbid)
 	return &items[(*n)++];
 }
 
+/* Numbers whose sum changes whenever an entry comes or goes, or a manifest is switched. */
+static uint64
+activity_of(RoseTreeShared *shared)
+{
+	uint64		state[2];
+
+	state[0] = pg_atomic_read_u64(&shared->incarnation);
+	state[1] = pg_atomic_read_u64(&shared->store.manifest_version);
+	return hash_bytes_extended((const unsigned char *) state, sizeof(state), 0);
+}
+
 int
 rose_registry_databases(RoseRegistryDatabase *items, int max)
 {
@@ -580,8 +591,7 @@ rose_registry_databases(RoseRegistryDatabase *items, int max)
 
 		if (item == NULL)
 			continue;
-		item->activity += pg_atomic_read_u64(&shared->incarnation) +
-			pg_atomic_read_u64(&shared->store.manifest_version);
+		item->activity += activity_of(shared);
 		if (OidIsValid(shared->fed_by) || shared->other_order)
 			continue;
 		item->ntails = Max(item->ntails, pg_atomic_read_u32(&shared->store.ntails));
