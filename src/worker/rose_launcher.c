@@ -274,14 +274,13 @@ static bool
 needs_worker(const RoseRegistryDatabase *database, bool memory_short)
 {
 	RoseWorkerSlotShared *slot;
+	TimestampTz now = GetCurrentTimestamp();
 	bool		needed;
 
-	if (database->ntails >= ROSE_TAILS_MANY)
-		return true;
-	if (database->first_write != 0 &&
-		(memory_short ||
-		 TimestampDifferenceExceeds(database->first_write, GetCurrentTimestamp(),
-									rose_spill_interval)))
+	if (database->ntails >= ROSE_TAILS_MANY ||
+		(memory_short && database->first_write != 0) ||
+		rose_spill_is_due(0, database->first_write, now) ||
+		rose_spill_is_due(ROSE_SPILL_SMALL, database->first_large_write, now))
 		return true;
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
 	slot = rose_worker_slot(database->dbid, false);
@@ -402,7 +401,7 @@ find_candidates(void)
 		candidates = MemoryContextAlloc(TopMemoryContext, MAX_DATABASES * sizeof(Candidate));
 	}
 	ncandidates = 0;
-	n = rose_registry_databases(databases, MAX_DATABASES);
+	n = rose_registry_databases(databases, MAX_DATABASES, ROSE_SPILL_SMALL);
 	for (int i = 0; i < n; i++)
 		if (needs_worker(&databases[i], memory_short))
 			add_candidate(databases[i].dbid, false);

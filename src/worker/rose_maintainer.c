@@ -145,7 +145,7 @@ choose_spill(bool memory_short, uint64 *others)
 		if (item->ntails >= ROSE_TAILS_MANY)
 			return item;
 		if (!memory_short &&
-			!TimestampDifferenceExceeds(item->first_write, now, rose_spill_interval))
+			!rose_spill_is_due(item->c0_bytes, item->first_write, now))
 			continue;
 		*others += item->c0_bytes;
 		if (best == NULL ||
@@ -268,7 +268,7 @@ static uint64
 database_activity(void)
 {
 	static RoseRegistryDatabase databases[1024];
-	int			n = rose_registry_databases(databases, lengthof(databases));
+	int			n = rose_registry_databases(databases, lengthof(databases), 0);
 
 	for (int i = 0; i < n; i++)
 		if (databases[i].dbid == MyDatabaseId)

@@ -42,8 +42,6 @@
 #include "lsm/tree/rose_run_state.h"
 
 #include "access/xact.h"
-#include "access/xlog.h"
-#include "access/xlog_internal.h"
 #include "lsm/merge/rose_compactor.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill_plan.h"
@@ -71,12 +69,16 @@
 RoseRequestSpillHook rose_request_spill_hook = NULL;
 int			rose_spill_interval = 30 * 1000;
 
+/* A small C0 waits for so many intervals, as long as no more than this share of the arena is in use. */
+#define SPILL_SMALL_INTERVALS	10
+#define SPILL_SMALL_SHARE		8
+
 void
 rose_spill_define_settings(void)
 {
 	DefineCustomIntVariable("rose.spill_interval",
 							"Sets how long rows may stay in memory only before they are written to components.",
-							"For replicated rows it bounds the WAL that the upstream retains. Rows are written earlier when memory fills up.",
+							"For replicated rows it bounds the WAL that the upstream retains. Rows are written earlier when memory fills up. Tables with few rows in memory may wait ten times as long.",
 							&rose_spill_interval,
 							30 * 1000,
 							10,
@@ -84,6 +86,19 @@ rose_spill_define_settings(void)
 							PGC_SIGHUP,
 							GUC_UNIT_MS,
 							NULL, NULL, NULL);
+}
+
+bool
+rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, TimestampTz now)
+{
+	int64		intervals = 1;
+
+	if (first_write == 0)
+		return false;
+	if (c0_bytes < ROSE_SPILL_SMALL &&
+		rose_arena_used_bytes() < rose_arena_total_bytes() / SPILL_SMALL_SHARE)
+		intervals = SPILL_SMALL_INTERVALS;
+	return now - first_write > intervals * rose_spill_interval * INT64CONST(1000);
 }
 
 typedef struct Spill
@@ -309,22 +324,6 @@ memory_is_tight(int npending)
 }
 
 /*
- * End of what was inserted into WAL.  The insert position may point behind the
- * header of a page that nobody has begun, which cannot be flushed.
- */
-static XLogRecPtr
-wal_insert_end(void)
-{
-	XLogRecPtr	lsn = GetXLogInsertRecPtr();
-
-	if (XLogSegmentOffset(lsn, wal_segment_size) == SizeOfXLogLongPHD)
-		return lsn - SizeOfXLogLongPHD;
-	if (lsn % XLOG_BLCKSZ == SizeOfXLogShortPHD)
-		return lsn - SizeOfXLogShortPHD;
-	return lsn;
-}
-
-/*
  * Finish the runs and list them in the edit: private ones first, because their
  * versions are newer than committed ones of the same key.  True if the
  * committed run is pending, so that the memtable must stay.
@@ -360,12 +359,12 @@ publish(Spill *spill)
 		edit->drop_tails_upto = spill->tail_segment;
 
 	/*
-	 * A transaction that committed asynchronously may be lost in a crash and
-	 * its xid given to another; nothing of it may be in a component then.
+	 * A transaction that committed asynchronously may be lost in a crash and its xid given to another;
+	 * nothing of it may be in a component then.  But its commit record was in WAL before the plan
+	 * found it committed, and the switch comes behind that: if the one is lost, so is the other.  So no spill
+	 * waits for the disk, however many small tables there are.
 	 */
-	if (rose_edit_has_components(edit) && RelationNeedsWAL(tree->rel))
-		XLogFlush(wal_insert_end());
-	ROSE_STOP_POINT("spill-flushed");
+	ROSE_STOP_POINT("spill-finished");
 
 	HOLD_INTERRUPTS();
 	if (rose_edit_has_components(edit) || edit->drop_tails_upto != 0)

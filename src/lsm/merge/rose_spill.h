@@ -19,9 +19,19 @@
 /*
  * Rows leave memory at the latest after this many milliseconds: local ones because a
  * background worker spills them, replicated ones with their subscription's epoch.
+ *
+ * Not so those of tables that have few of them in memory: a run of a handful of rows costs a file more
+ * than it gives, and thousands of such tables would be written all the time.  They wait
+ * for ten such intervals, or until memory is used for more than these.
  */
 extern int	rose_spill_interval;
 extern void rose_spill_define_settings(void);	/* rose.spill_interval */
+
+/* Few rows: less than this many bytes, which are read back in milliseconds after a restart. */
+#define ROSE_SPILL_SMALL	((uint64) 256 * 1024)
+
+/* Is it time to spill a table that has so much in memory, since then (0: nothing)? */
+extern bool rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, TimestampTz now);
 
 /*
  * Spill all of the table's C0 as of now: freeze, write a run (committed

@@ -573,8 +573,33 @@ activity_of(RoseTreeShared *shared)
 	return hash_bytes_extended((const unsigned char *) state, sizeof(state), 0);
 }
 
+static void
+note_oldest(TimestampTz *oldest, TimestampTz at)
+{
+	if (*oldest == 0 || at < *oldest)
+		*oldest = at;
+}
+
+static void
+add_to_database(RoseRegistryDatabase *item, RoseTreeShared *shared, uint64 large)
+{
+	TimestampTz first_write = rose_c0_first_write(&shared->c0);
+	uint64		bytes = rose_c0_bytes(&shared->c0);
+
+	item->activity += activity_of(shared);
+	if (OidIsValid(shared->fed_by) || shared->other_order)
+		return;
+	item->ntails = Max(item->ntails, pg_atomic_read_u32(&shared->store.ntails));
+	if (first_write == 0)
+		return;
+	item->c0_bytes += bytes;
+	note_oldest(&item->first_write, first_write);
+	if (bytes >= large)
+		note_oldest(&item->first_large_write, first_write);
+}
+
 int
-rose_registry_databases(RoseRegistryDatabase *items, int max)
+rose_registry_databases(RoseRegistryDatabase *items, int max, uint64 large)
 {
 	int			place = 0;
 	RoseTreeShared *shared;
@@ -587,19 +612,9 @@ rose_registry_databases(RoseRegistryDatabase *items, int max)
 	{
 		RoseRegistryDatabase *item = database_item(items, &n, max,
 												   rose_locator_db(shared->locator));
-		TimestampTz first_write = rose_c0_first_write(&shared->c0);
 
-		if (item == NULL)
-			continue;
-		item->activity += activity_of(shared);
-		if (OidIsValid(shared->fed_by) || shared->other_order)
-			continue;
-		item->ntails = Max(item->ntails, pg_atomic_read_u32(&shared->store.ntails));
-		if (first_write == 0)
-			continue;
-		item->c0_bytes += rose_c0_bytes(&shared->c0);
-		if (item->first_write == 0 || first_write < item->first_write)
-			item->first_write = first_write;
+		if (item != NULL)
+			add_to_database(item, shared, large);
 	}
 	LWLockRelease(&registry->lock);
 	return n;

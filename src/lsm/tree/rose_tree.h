@@ -125,12 +125,16 @@ typedef struct RoseRegistryDatabase
 	Oid			dbid;
 	uint64		c0_bytes;		/* of tables that no subscription feeds */
 	TimestampTz first_write;	/* oldest write in them; 0 = none */
+	TimestampTz first_large_write;	/* and in those that have much in C0 */
 	uint32		ntails;			/* most tail log segments that one of them has */
 	uint64		activity;		/* changes when tables come or manifests are switched */
 } RoseRegistryDatabase;
 
-/* All databases that have tables in the registry, up to max; returns their number. */
-extern int	rose_registry_databases(RoseRegistryDatabase *items, int max);
+/*
+ * All databases that have tables in the registry, up to max; returns their number.  large: bytes of C0 that are
+ * much for a table.
+ */
+extern int	rose_registry_databases(RoseRegistryDatabase *items, int max, uint64 large);
 
 /* The file is gone or emptied: free its C0 and forget it.  Raises no error. */
 extern void rose_registry_drop(RelFileLocator locator);

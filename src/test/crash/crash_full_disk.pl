@@ -59,7 +59,7 @@ foreach my $key ('PRIMARY KEY', '')
 	sql("CREATE TABLE $table $columns USING rose TABLESPACE small; CREATE TABLE h_$table $columns");
 	sql(both("INSERT INTO T SELECT g, 0, md5(g::text) FROM generate_series(1, 5000) g", $table));
 	sql("SELECT rose.merge('$table')");
-	foreach my $stage (qw(spill-frozen spill-planned spill-carried spill-written spill-flushed spill-freed merge-begun merge-read merge-built merge-published))
+	foreach my $stage (qw(spill-frozen spill-planned spill-carried spill-written spill-finished spill-freed merge-begun merge-read merge-built merge-published))
 	{
 		my $ctl = RoseTest::Session->new($node);
 		my $open = RoseTest::Session->new($node);

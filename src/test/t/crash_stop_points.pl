@@ -76,7 +76,7 @@ sub set_spill_interval
 set_workers(0);
 create('t');
 my $v = 0;
-foreach my $stage (qw(spill-frozen spill-writer-met spill-planned spill-carried spill-written spill-flushed spill-freed merge-begun merge-read merge-built merge-published))
+foreach my $stage (qw(spill-frozen spill-writer-met spill-planned spill-carried spill-written spill-finished spill-freed merge-begun merge-read merge-built merge-published))
 {
 	foreach my $action (qw(error terminate crash))
 	{
@@ -133,7 +133,7 @@ my $size = sql("SELECT pg_relation_size('t')");
 foreach my $n (1 .. 12)
 {
 	sql("UPDATE t SET v = " . ++$v);
-	sql("SELECT stop_at('" . ($n % 2 ? 'merge-built' : 'spill-flushed') . "', '" . ($n % 4 > 1 ? 'error' : 'terminate') . "', 'client')");
+	sql("SELECT stop_at('" . ($n % 2 ? 'merge-built' : 'spill-finished') . "', '" . ($n % 4 > 1 ? 'error' : 'terminate') . "', 'client')");
 	$node->psql('postgres', "SELECT rose.merge('t')");
 }
 sql("SELECT rose.merge('t')");
@@ -176,7 +176,7 @@ foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "ALTER TABLE d ALTER v TYPE bigin
 # --- TRUNCATE and DROP between the stages of a worker's spill, which lets go of the table
 foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "BEGIN; TRUNCATE d; ROLLBACK", "BEGIN; DROP TABLE d; ROLLBACK")
 {
-	foreach my $stage (qw(spill-frozen spill-planned spill-carried spill-written spill-flushed spill-freed))
+	foreach my $stage (qw(spill-frozen spill-planned spill-carried spill-written spill-finished spill-freed))
 	{
 		my $ctl = RoseTest::Session->new($node);
 		my $open = RoseTest::Session->new($node);
@@ -346,7 +346,7 @@ foreach my $size ('1MB', '0')
 	}
 
 	# The worker alone dies, and its successor goes on with what it finds.
-	foreach my $stage (qw(epoch-frozen spill-flushed epoch-spilled epoch-committed))
+	foreach my $stage (qw(epoch-frozen spill-finished epoch-spilled epoch-committed))
 	{
 		$n++;
 		$upstream->safe_psql('postgres', 'BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT');

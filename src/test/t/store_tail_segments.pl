@@ -132,7 +132,7 @@ is(sql("SELECT count(*) FROM rose.check('prepared')"), 0, 'rose.check of it');
 sql("CREATE TABLE crashed (id int PRIMARY KEY) USING rose");
 sql("BEGIN; INSERT INTO crashed VALUES (-1); PREPARE TRANSACTION 'c'");
 my $n = 0;
-foreach my $stage (qw(spill-carried spill-flushed manifest-switched spill-published spill-freed))
+foreach my $stage (qw(spill-carried spill-finished manifest-switched spill-published spill-freed))
 {
 	# how many segments a crash leaves depends on what of the WAL of transactions that failed was on disk
 	sql("SELECT rose.spill('crashed')");
