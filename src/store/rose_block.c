@@ -28,9 +28,9 @@
 #include "page/rose_page.h"
 #include "store/rose_store_internal.h"
 
-/* A writer asks for this part of what it has, up to so many regions at a time. */
+/* A writer asks for this part of what it has, up to so many blocks at a time. */
 #define EXTENT_PART				4
-#define MAX_EXTENT_REGIONS		32
+#define MAX_EXTENT_BLOCKS		(32 * ROSE_REGION_BLOCKS)
 
 struct RoseBlockWriter
 {
@@ -44,7 +44,7 @@ struct RoseBlockWriter
 
 	/* The extent that blocks are taken from. */
 	uint32		extent_first;	/* region */
-	int			extent_regions; /* 0: none yet */
+	int			extent_regions; /* all of one size; 0: none yet */
 	uint32		extent_used;	/* blocks */
 	XLogRecPtr	extent_lsn;		/* WAL record of the newest allocation */
 
@@ -190,7 +190,7 @@ flush_pending(RoseBlockWriter *writer)
 static void
 new_extent(RoseBlockWriter *writer)
 {
-	uint64		want = 1 + writer->nblocks / (EXTENT_PART * ROSE_REGION_BLOCKS);
+	uint64		want = 1 + writer->nblocks / EXTENT_PART;
 
 	if (writer->skip_wal && !rose_store_may_skip_wal(writer->rel, writer->store))
 	{
@@ -200,7 +200,7 @@ new_extent(RoseBlockWriter *writer)
 	writer->extent_first =
 		rose_region_alloc(writer->rel, writer->store, writer->owner,
 						  writer->skip_wal ? ROSE_REGION_UNLOGGED : ROSE_REGION_LOGGED,
-						  (int) Min(want, MAX_EXTENT_REGIONS), false,
+						  (int) Min(want, MAX_EXTENT_BLOCKS), false,
 						  &writer->extent_regions, &writer->extent_lsn);
 	writer->extent_used = 0;
 }
@@ -208,7 +208,7 @@ new_extent(RoseBlockWriter *writer)
 BlockNumber
 rose_blockwriter_reserve(RoseBlockWriter *writer)
 {
-	if (writer->extent_used == writer->extent_regions * ROSE_REGION_BLOCKS)
+	if (writer->extent_used == rose_regions_blocks(writer->extent_first, writer->extent_regions))
 		new_extent(writer);
 	writer->nblocks++;
 	return rose_region_block(writer->extent_first) + writer->extent_used++;
@@ -265,7 +265,8 @@ log_unseen_pages(Relation rel)
 void
 rose_blockwriter_finish(RoseBlockWriter *writer)
 {
-	int			used = (writer->extent_used + ROSE_REGION_BLOCKS - 1) / ROSE_REGION_BLOCKS;
+	int			used = rose_blocks_regions(rose_region_group(writer->extent_first),
+										   writer->extent_used);
 
 	flush_pending(writer);
 	rose_region_release(writer->rel, writer->store, writer->owner,

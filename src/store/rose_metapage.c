@@ -67,6 +67,7 @@ init_page(Page page, const RoseMetaInfo *info)
 	meta->next_owner = 1;
 	meta->region_blocks = ROSE_REGION_BLOCKS;
 	meta->map_regions = ROSE_MAP_REGIONS;
+	meta->small_regions = ROSE_SMALL_REGIONS;
 	set_description(meta, info);
 	((PageHeader) page)->pd_lower = ROSE_PAGE_CONTENT + sizeof(RoseMetaDisk);
 }
@@ -113,15 +114,15 @@ check_metapage(Relation rel, Page page)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("relation \"%s\" has no valid rose metapage",
 						RelationGetRelationName(rel))));
-	if (meta->version < ROSE_META_OLDEST_VERSION || meta->version > ROSE_META_VERSION)
+	if (meta->version != ROSE_META_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("relation \"%s\" has rose file format version %u, but this server's rose library supports versions %u to %u",
-						RelationGetRelationName(rel), meta->version,
-						(uint32) ROSE_META_OLDEST_VERSION, (uint32) ROSE_META_VERSION),
+				 errmsg("relation \"%s\" has rose file format version %u, but this server's rose library supports version %u",
+						RelationGetRelationName(rel), meta->version, (uint32) ROSE_META_VERSION),
 				 errhint("Install the rose release that wrote the table, dump the table with it and restore it.")));
 	if (meta->region_blocks != ROSE_REGION_BLOCKS ||
 		meta->map_regions != ROSE_MAP_REGIONS ||
+		meta->small_regions != ROSE_SMALL_REGIONS ||
 		meta->nkeys > INDEX_MAX_KEYS ||
 		meta->ncomponents > ROSE_MAX_COMPONENTS ||
 		meta->ntails > ROSE_MAX_TAILS)
@@ -129,8 +130,8 @@ check_metapage(Relation rel, Page page)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("metapage of relation \"%s\" is corrupted",
 						RelationGetRelationName(rel)),
-				 errdetail("It has %u key columns, %u components, %u tail segments and regions of %u blocks, %u to a map page.",
-						   meta->nkeys, meta->ncomponents, meta->ntails,
+				 errdetail("It has %u key columns, %u components, %u tail segments, %u regions of one block and regions of %u blocks, %u to a map page.",
+						   meta->nkeys, meta->ncomponents, meta->ntails, meta->small_regions,
 						   meta->region_blocks, meta->map_regions)));
 }
 
@@ -152,11 +153,13 @@ rose_meta_edit_begin(Relation rel, RoseMetaEdit *edit)
 	return rose_meta_of(GenericXLogRegisterBuffer(edit->xlog, edit->buffer, 0));
 }
 
-void
+XLogRecPtr
 rose_meta_edit_finish(RoseMetaEdit *edit)
 {
-	GenericXLogFinish(edit->xlog);
+	XLogRecPtr	lsn = GenericXLogFinish(edit->xlog);
+
 	UnlockReleaseBuffer(edit->buffer);
+	return lsn;
 }
 
 void
@@ -166,11 +169,10 @@ rose_meta_read(Relation rel, RoseMetaInfo *info)
 	const RoseMetaDisk *meta = rose_meta_of(BufferGetPage(buffer));
 
 	memset(info, 0, sizeof(*info));
-	info->version = meta->version;
 	info->system_identifier = meta->system_identifier;
 	info->nkeys = meta->nkeys;
 	memcpy(info->keys, meta->keys, sizeof(info->keys));
-	info->facts.hashed = meta->version == 1 ? ROSE_HASH_WHAT_CAN_BE : meta->hashed_keys;
+	info->facts.hashed = meta->hashed_keys;
 	info->facts.order = meta->key_order;
 	strlcpy(info->facts.versions, meta->collation_versions, sizeof(info->facts.versions));
 	info->layout_natts = meta->layout_natts;

@@ -51,6 +51,8 @@ rose_map_lock(Relation rel, uint32 group)
 	BlockNumber block = rose_map_block(group);
 	Buffer		buffer;
 
+	if (group == 0)
+		return rose_meta_lock(rel, BUFFER_LOCK_SHARE);
 	if (block >= rose_file_nblocks(rel))
 		return InvalidBuffer;
 	buffer = ReadBuffer(rel, block);
@@ -64,20 +66,43 @@ rose_map_lock(Relation rel, uint32 group)
 	return buffer;
 }
 
+static void
+fill_entries(uint32 *entries, int nregions, uint32 entry)
+{
+	for (int i = 0; i < nregions; i++)
+		entries[i] = entry;
+}
+
+/* Of the first regions of the file. */
+static XLogRecPtr
+set_small_entries(Relation rel, uint32 first, int nregions, uint32 entry)
+{
+	RoseMetaEdit edit;
+	RoseMetaDisk *meta = rose_meta_edit_begin(rel, &edit);
+
+	Assert(first + nregions <= ROSE_SMALL_REGIONS);
+	fill_entries(&meta->small_map[first], nregions, entry);
+	return rose_meta_edit_finish(&edit);
+}
+
 /* Set entries of regions of one group.  REQUIRES: the map page is in the file. */
 static XLogRecPtr
 set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
 {
-	BlockNumber block = rose_map_block(first / ROSE_MAP_REGIONS);
-	uint32		index = first % ROSE_MAP_REGIONS;
-	Buffer		buffer = ReadBuffer(rel, block);
+	uint32		group = rose_region_group(first);
+	BlockNumber block = rose_map_block(group);
+	uint32		index = first - rose_group_first(group);
+	Buffer		buffer;
 	GenericXLogState *state;
 	Page		page;
 	RoseMapDisk *map;
 	bool		new;
 	XLogRecPtr	lsn;
 
+	if (group == 0)
+		return set_small_entries(rel, first, nregions, entry);
 	Assert(index + nregions <= ROSE_MAP_REGIONS);
+	buffer = ReadBuffer(rel, block);
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	new = PageIsNew(BufferGetPage(buffer));
 	state = GenericXLogStart(rel);
@@ -93,8 +118,7 @@ set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
 	else
 		check_map(rel, block, page);
 
-	for (int i = 0; i < nregions; i++)
-		map->entries[index + i] = entry;
+	fill_entries(&map->entries[index], nregions, entry);
 	lsn = GenericXLogFinish(state);
 	UnlockReleaseBuffer(buffer);
 	return lsn;
@@ -109,7 +133,7 @@ typedef struct MapReader
 	Buffer		buffer;
 } MapReader;
 
-static const RoseMapDisk *
+static const uint32 *
 open_map(void *arg, uint32 group)
 {
 	MapReader  *reader = arg;
@@ -117,7 +141,7 @@ open_map(void *arg, uint32 group)
 	reader->buffer = rose_map_lock(reader->rel, group);
 	if (!BufferIsValid(reader->buffer))
 		return NULL;
-	return rose_map_of(BufferGetPage(reader->buffer));
+	return rose_map_entries(BufferGetPage(reader->buffer), group);
 }
 
 static void
@@ -162,7 +186,7 @@ static void
 extend_over(Relation rel, uint32 region)
 {
 	BlockNumber nblocks = rose_file_nblocks(rel);
-	BlockNumber end = rose_region_block(region) + ROSE_REGION_BLOCKS;
+	BlockNumber end = rose_region_block(region) + rose_regions_blocks(region, 1);
 
 	if (end > nblocks)
 		rose_smgr_zero_extend(RelationGetSmgr(rel), nblocks, end - nblocks);
@@ -238,13 +262,13 @@ rose_region_search_from_start(RoseStoreShared *store)
 }
 
 /*
- * How many regions to take at the end of the file: what the caller wants, but
+ * How many blocks to take at the end of the file: what the caller wants, but
  * not much against what the file has.  He may need less.
  */
 static int
 limit_growth(Relation rel, int want)
 {
-	return Min(want, 1 + (int) (rose_regions_in(rose_file_nblocks(rel)) / GROWTH_PART));
+	return Min(want, ROSE_REGION_BLOCKS + (int) (rose_file_nblocks(rel) / GROWTH_PART));
 }
 
 uint32
@@ -257,7 +281,7 @@ rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
 	uint32		entry = use == ROSE_REGION_TAIL ? owner | ROSE_MAP_TAIL : owner;
 	uint32		first = 0;
 
-	Assert(want <= ROSE_MAP_REGIONS);
+	Assert(want > 0);
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	rose_live_collect(rel, store, &search.live);
 	rose_zones_forget_dead(&store->zones, &search.live);
@@ -287,7 +311,7 @@ rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	set_entries(rel, first, nregions, 0);
 	rose_store_note_freed(store);
-	rose_zones_note_free(&store->zones, first);
+	rose_zones_note_free(&store->zones, first, nregions);
 	store->alloc_hint = Min(store->alloc_hint, first);
 	LWLockRelease(&store->alloc_lock);
 }

@@ -7,7 +7,7 @@
  * map page does not say how many it has.  A file of a terabyte has 8,000 map pages.  So that a search does not go
  * through those in which everything is in use, shared memory notes what earlier searches have seen:
  *
- * The file is cut into ROSE_ZONES zones of as many groups each.  Of each zone it is known how many
+ * The file is cut into ROSE_ZONES zones of as many regions each, which a map page has, or a multiple.  Of each zone it is known how many
  * regions at its start were found in use, without a gap (passed).  Of each owner that was met there it is known in which
  * zones that was, and at which region first.  Before a search, owners that have died since are taken off the list, and
  * what was passed in their zones shrinks: to nothing, or to their first region where that lies in the zone.
@@ -183,10 +183,16 @@ rose_zones_note_used(RoseZonesShared *zones, uint32 first, uint32 nregions, uint
 }
 
 void
-rose_zones_note_free(RoseZonesShared *zones, uint32 first)
+rose_zones_note_free(RoseZonesShared *zones, uint32 first, uint32 nregions)
 {
-	cover(zones, first + 1);
-	shrink(zones, first);
+	uint32		region = first;
+
+	cover(zones, first + nregions);
+	while (region < first + nregions)
+	{
+		shrink(zones, region);
+		region = (region / zone_regions(zones) + 1) * zone_regions(zones);
+	}
 }
 
 /* From here on, the first region that is not known to be in use. */
@@ -221,32 +227,32 @@ is_usable(const RoseRegionSearch *search, uint32 entry)
 
 /* How many entries are like the first one? */
 static uint32
-count_alike(const RoseMapDisk *map, uint32 index, uint32 end)
+count_alike(const uint32 *map, uint32 index, uint32 end)
 {
 	uint32		n = 1;
 
 	if (map == NULL)
 		return end - index;
-	while (index + n < end && map->entries[index + n] == map->entries[index])
+	while (index + n < end && map[index + n] == map[index])
 		n++;
 	return n;
 }
 
 /*
- * The first run of usable regions in one map page, from *region on and before end, cut to 'want'.
+ * The first run of usable regions in the map of a group, from *region on and before end, cut to 'want' regions.
  * False: there is none, and *region is the end.
  */
 static bool
-find_in_map(RoseRegionSearch *search, const RoseMapDisk *map, uint32 *region, uint32 end,
+find_in_map(RoseRegionSearch *search, const uint32 *map, uint32 *region, uint32 end,
 			int want, uint32 *first, int *nregions)
 {
-	uint32		group_first = *region / ROSE_MAP_REGIONS * ROSE_MAP_REGIONS;
+	uint32		group_first = rose_group_first(rose_region_group(*region));
 	int			run = 0;
 
 	while (*region < end && run < want)
 	{
 		uint32		index = *region - group_first;
-		uint32		entry = map ? map->entries[index] : 0;
+		uint32		entry = map ? map[index] : 0;
 		uint32		n = count_alike(map, index, end - group_first);
 		bool		live = entry != 0 && rose_entry_is_live(&search->live, entry);
 
@@ -277,17 +283,17 @@ rose_region_find(RoseRegionSearch *search, uint32 from, uint32 to, int want,
 	for (;;)
 	{
 		uint32		group;
-		const RoseMapDisk *map;
+		const uint32 *map;
 		bool		found;
 
 		if (search->zones != NULL)
 			region = skip_used(search->zones, region);
 		if (region >= to)
 			return false;
-		group = region / ROSE_MAP_REGIONS;
+		group = rose_region_group(region);
 		map = search->open_map(search->arg, group);
-		found = find_in_map(search, map, &region, Min(to, (group + 1) * ROSE_MAP_REGIONS),
-							want, first, nregions);
+		found = find_in_map(search, map, &region, Min(to, rose_group_first(group + 1)),
+							rose_blocks_regions(group, want), first, nregions);
 		if (map != NULL)
 			search->close_map(search->arg);
 		if (found)

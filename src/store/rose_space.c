@@ -90,14 +90,7 @@ use_of(const OwnerUses *uses, uint32 entry)
 	return ROSE_SPACE_FREE;
 }
 
-/* The file may have its last region only in part. */
-static uint32
-regions_touched(BlockNumber nblocks)
-{
-	return rose_regions_in(nblocks + ROSE_REGION_BLOCKS - 1);
-}
-
-/* Count regions by use. */
+/* Count blocks by use. */
 static void
 count_regions(Relation rel, const OwnerUses *uses, uint32 nregions, uint64 *counts)
 {
@@ -106,22 +99,25 @@ count_regions(Relation rel, const OwnerUses *uses, uint32 nregions, uint64 *coun
 
 	for (uint32 region = 0; region < nregions;)
 	{
-		uint32		end = Min(nregions, (region / ROSE_MAP_REGIONS + 1) * ROSE_MAP_REGIONS);
-		Buffer		buffer = rose_map_lock(rel, region / ROSE_MAP_REGIONS);
-		const RoseMapDisk *map = BufferIsValid(buffer) ? rose_map_of(BufferGetPage(buffer)) : NULL;
+		uint32		group = rose_region_group(region);
+		uint32		first = rose_group_first(group);
+		uint32		end = Min(nregions, rose_group_first(group + 1));
+		Buffer		buffer = rose_map_lock(rel, group);
+		const uint32 *entries = BufferIsValid(buffer) ?
+			rose_map_entries(BufferGetPage(buffer), group) : NULL;
 
 		for (; region < end; region++)
 		{
-			uint32		entry = map ? map->entries[region % ROSE_MAP_REGIONS] : 0;
+			uint32		entry = entries ? entries[region - first] : 0;
 
 			if (entry != last_entry)
 			{
 				last_entry = entry;
 				last_use = entry != 0 ? use_of(uses, entry) : ROSE_SPACE_FREE;
 			}
-			counts[last_use]++;
+			counts[last_use] += rose_group_unit(group);
 		}
-		if (map)
+		if (entries)
 			UnlockReleaseBuffer(buffer);
 	}
 }
@@ -134,19 +130,19 @@ find_live_end(Relation rel, const OwnerUses *uses, uint32 nregions)
 
 	while (end > 0)
 	{
-		uint32		group = (end - 1) / ROSE_MAP_REGIONS;
-		uint32		first = group * ROSE_MAP_REGIONS;
+		uint32		group = rose_region_group(end - 1);
+		uint32		first = rose_group_first(group);
 		Buffer		buffer = rose_map_lock(rel, group);
-		const RoseMapDisk *map;
+		const uint32 *entries;
 
 		if (!BufferIsValid(buffer))
 		{
 			end = first;
 			continue;
 		}
-		map = rose_map_of(BufferGetPage(buffer));
-		while (end > first && (map->entries[end - 1 - first] == 0 ||
-							   use_of(uses, map->entries[end - 1 - first]) == ROSE_SPACE_FREE))
+		entries = rose_map_entries(BufferGetPage(buffer), group);
+		while (end > first && (entries[end - 1 - first] == 0 ||
+							   use_of(uses, entries[end - 1 - first]) == ROSE_SPACE_FREE))
 			end--;
 		UnlockReleaseBuffer(buffer);
 		if (end > first)
@@ -159,7 +155,7 @@ find_live_end(Relation rel, const OwnerUses *uses, uint32 nregions)
 static BlockNumber
 end_block(uint32 live_end)
 {
-	return live_end > 0 ? rose_region_block(live_end - 1) + ROSE_REGION_BLOCKS :
+	return live_end > 0 ? rose_region_block(live_end - 1) + rose_regions_blocks(live_end - 1, 1) :
 		ROSE_META_BLOCK + 1;
 }
 
@@ -167,6 +163,7 @@ void
 rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space)
 {
 	OwnerUses  *uses = palloc(sizeof(OwnerUses));
+	uint64		of_regions = 0;
 	uint32		nregions;
 
 	memset(space, 0, sizeof(*space));
@@ -175,12 +172,11 @@ rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space)
 	LWLockRelease(&store->alloc_lock);
 
 	space->file_blocks = rose_file_nblocks(rel);
-	nregions = regions_touched(space->file_blocks);
+	nregions = rose_regions_touched(space->file_blocks);
 	count_regions(rel, uses, nregions, space->blocks);
 	for (int use = 0; use < ROSE_SPACE_USES; use++)
-		space->blocks[use] *= ROSE_REGION_BLOCKS;
-	space->blocks[ROSE_SPACE_FIXED] = space->file_blocks -
-		Min((uint64) nregions * ROSE_REGION_BLOCKS, space->file_blocks);
+		of_regions += space->blocks[use];
+	space->blocks[ROSE_SPACE_FIXED] = space->file_blocks - Min(of_regions, space->file_blocks);
 	space->end_free = space->file_blocks -
 		Min(space->file_blocks, end_block(find_live_end(rel, uses, nregions)));
 	pfree(uses);
@@ -200,7 +196,7 @@ truncate_file(Relation rel, RoseStoreShared *store)
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	collect_uses(rel, store, uses);
-	live_end = find_live_end(rel, uses, regions_touched(nblocks));
+	live_end = find_live_end(rel, uses, rose_regions_touched(nblocks));
 	LWLockRelease(&store->alloc_lock);
 	pfree(uses);
 	if (end_block(live_end) >= nblocks)

@@ -4,8 +4,9 @@
  *	  The table's file: metapage, regions, block I/O, manifest, tail log, pins.
  *
  * Layout of the main fork.  Block 0 is the metapage.  The rest is cut into
- * regions of ROSE_REGION_BLOCKS blocks; at fixed places a region map page says,
- * for each region, which component or tail segment (an owner id) it belongs
+ * regions, the first few of one block, the others of ROSE_REGION_BLOCKS blocks; the metapage, for the
+ * first, and region map pages at fixed places say for each
+ * region which component or tail segment (an owner id) it belongs
  * to.  A region is free if its owner is 0 or no longer live; an owner is live
  * if the manifest or the tail list names it, or shared memory lists it as
  * being built or as retired but still pinned.  So a build that dies with its
@@ -38,9 +39,7 @@
 #include "util/rose_version.h"
 
 #define ROSE_META_MAGIC		0x45534F52	/* "ROSE" */
-#define ROSE_META_VERSION	2
-/* 1: without system identifier, layout and facts of the key.  All else is as in version 2. */
-#define ROSE_META_OLDEST_VERSION	1	/* that is read */
+#define ROSE_META_VERSION	3	/* 3: regions of one block at the start of the file */
 #define ROSE_META_BLOCK		0
 #define ROSE_REGION_BLOCKS	8
 #define ROSE_MAX_COMPONENTS 64
@@ -127,11 +126,10 @@ typedef struct RoseTailSegmentDisk
 /* The rest of the metapage that callers may know. */
 typedef struct RoseMetaInfo
 {
-	uint32		version;		/* of the metapage; from 1 on the facts are not known */
-	uint64		system_identifier;	/* cluster whose OIDs keys has; 0 = not known */
+	uint64		system_identifier;	/* cluster whose OIDs keys has */
 	int			nkeys;
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
-	RoseKeyFacts facts;			/* hashed is ROSE_HASH_WHAT_CAN_BE if not known */
+	RoseKeyFacts facts;
 	int			layout_natts;	/* columns when the file was made; 0 = not known */
 	uint64		layout_physical;	/* and their fingerprint */
 	Oid			fed_by;			/* subscription that feeds it, or 0 */
@@ -173,7 +171,7 @@ typedef struct RoseZoneOwnerShared
 
 typedef struct RoseZonesShared
 {
-	uint32		shift;			/* alloc_lock: a zone has 1 << shift groups */
+	uint32		shift;			/* alloc_lock: a zone has as many regions as 1 << shift map pages */
 	uint32		passed[ROSE_ZONES]; /* alloc_lock: regions in use at its start */
 	int			nowners;		/* alloc_lock */
 	RoseZoneOwnerShared owners[ROSE_ZONE_OWNERS];	/* alloc_lock: of all that was passed */

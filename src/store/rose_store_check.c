@@ -22,7 +22,7 @@ typedef struct StoreCheck
 	void	   *arg;
 	RoseMetaDisk meta;			/* copy */
 	uint32		nregions;		/* in the file */
-	uint32		component_regions[ROSE_MAX_COMPONENTS];	/* found in the maps */
+	uint64		component_blocks[ROSE_MAX_COMPONENTS];	/* of regions found in the maps */
 } StoreCheck;
 
 static void problem(StoreCheck *check, BlockNumber block, const char *fmt,...) pg_attribute_printf(3, 4);
@@ -43,12 +43,13 @@ problem(StoreCheck *check, BlockNumber block, const char *fmt,...)
 static uint32
 map_entry(StoreCheck *check, uint32 region)
 {
-	Buffer		buffer = rose_map_lock(check->rel, region / ROSE_MAP_REGIONS);
+	uint32		group = rose_region_group(region);
+	Buffer		buffer = rose_map_lock(check->rel, group);
 	uint32		entry = 0;
 
 	if (BufferIsValid(buffer))
 	{
-		entry = rose_map_of(BufferGetPage(buffer))->entries[region % ROSE_MAP_REGIONS];
+		entry = rose_map_entries(BufferGetPage(buffer), group)[region - rose_group_first(group)];
 		UnlockReleaseBuffer(buffer);
 	}
 	return entry;
@@ -91,14 +92,14 @@ check_components(StoreCheck *check)
 	}
 }
 
-/* Ids in the maps, and the number of regions of each component. */
+/* Ids in the maps, and the number of blocks of each component. */
 static void
 check_maps(StoreCheck *check)
 {
 	for (uint32 region = 0; region < check->nregions;)
 	{
-		uint32		group = region / ROSE_MAP_REGIONS;
-		uint32		end = Min(check->nregions, (group + 1) * ROSE_MAP_REGIONS);
+		uint32		group = rose_region_group(region);
+		uint32		end = Min(check->nregions, rose_group_first(group + 1));
 		PGAlignedBlock copy;
 		Buffer		buffer;
 
@@ -112,19 +113,19 @@ check_maps(StoreCheck *check)
 		}
 		for (; region < end; region++)
 		{
-			uint32		entry = rose_map_of(copy.data)->entries[region % ROSE_MAP_REGIONS];
+			uint32		entry = rose_map_entries(copy.data, group)[region - rose_group_first(group)];
 
 			for (int i = 0; i < check->meta.ncomponents; i++)
 			{
 				if (entry == check->meta.components[i].id)
-					check->component_regions[i]++;
+					check->component_blocks[i] += rose_group_unit(group);
 			}
 		}
 	}
 	for (int i = 0; i < check->meta.ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &check->meta.components[i];
-		uint64		blocks = (uint64) check->component_regions[i] * ROSE_REGION_BLOCKS;
+		uint64		blocks = check->component_blocks[i];
 
 		if (blocks < entry->nblocks)
 			problem(check, ROSE_META_BLOCK, "component %u has " UINT64_FORMAT " blocks, but regions with only " UINT64_FORMAT,
@@ -190,7 +191,7 @@ rose_store_check(Relation rel, RoseStoreShared *store,
 	UnlockReleaseBuffer(buffer);
 
 	/* A last region that the file has only in part counts too. */
-	check->nregions = rose_regions_in(rose_file_nblocks(rel)) + 1;
+	check->nregions = rose_regions_touched(rose_file_nblocks(rel));
 
 	check_components(check);
 	check_maps(check);

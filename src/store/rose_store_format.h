@@ -3,11 +3,15 @@
  * rose_store_format.h
  *	  On-disk format of what the store writes itself, and where it stands.
  *
- *	block 0					metapage
- *	block 1					region map page of group 0
- *	block 2 ..				regions 0 .. ROSE_MAP_REGIONS - 1, 8 blocks each
- *	block 1 + 16257			region map page of group 1
+ *	block 0					metapage, with the region map of group 0
+ *	block 1 .. 64			regions 0 .. 63, one block each
+ *	block 65				region map page of group 1
+ *	block 66 ..				regions 64 .. 64 + ROSE_MAP_REGIONS - 1, 8 blocks each
+ *	block 65 + 16257		region map page of group 2
  *	...
+ *
+ * The small regions of group 0 are for tables of a few rows: what these need is a few blocks, and
+ * regions of 8 would be mostly empty.
  *
  * All pages have a standard page header whose pd_lower is the end of the data:
  * generic WAL and full-page images leave out what lies between pd_lower and
@@ -50,6 +54,8 @@
 
 #define ROSE_PAGE_CONTENT	MAXALIGN(SizeOfPageHeaderData)	/* offset */
 
+#define ROSE_SMALL_REGIONS	64	/* regions of one block, at the start of the file */
+
 /* ---- Metapage: follows the page header ---- */
 
 typedef struct RoseMetaDisk
@@ -66,11 +72,10 @@ typedef struct RoseMetaDisk
 	uint16		region_blocks;	/* 38: ROSE_REGION_BLOCKS */
 	uint32		map_regions;	/* 40: ROSE_MAP_REGIONS */
 	uint32		flags;			/* 44: zero */
-	/* from here to 96, and collation_versions: zero in version 1 */
 	uint64		system_identifier;	/* 48: cluster whose OIDs keys[] has */
 	uint64		layout_physical;	/* 56: fingerprint of the first layout_natts columns */
 	uint16		layout_natts;	/* 64: columns when the file was made; 0 = not known */
-	uint16		padding;		/* 66: zero */
+	uint16		small_regions;	/* 66: ROSE_SMALL_REGIONS */
 	uint32		hashed_keys;	/* 68: bit i: keys[i] goes into hashes of keys */
 	uint64		key_order;		/* 72: fingerprint of versions of collations */
 	uint64		reserved[6];	/* 80: zero */
@@ -79,6 +84,7 @@ typedef struct RoseMetaDisk
 	char		collation_versions[ROSE_VERSIONS_SIZE]; /* 896: of key_order, for people */
 	uint64		reserved2[16];	/* 960: zero */
 	RoseComponentEntryDisk components[ROSE_MAX_COMPONENTS]; /* 1088: newest first */
+	uint32		small_map[ROSE_SMALL_REGIONS];	/* 7232: as RoseMapDisk.entries, of group 0 */
 } RoseMetaDisk;
 
 StaticAssertDecl(offsetof(RoseMetaDisk, manifest_version) == 8, "on-disk offset");
@@ -92,6 +98,7 @@ StaticAssertDecl(offsetof(RoseMetaDisk, region_blocks) == 38, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, map_regions) == 40, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, flags) == 44, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, system_identifier) == 48, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, small_regions) == 66, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, hashed_keys) == 68, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, reserved) == 80, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, keys) == 128, "on-disk offset");
@@ -100,7 +107,8 @@ StaticAssertDecl(offsetof(RoseMetaDisk, collation_versions) == 896, "on-disk off
 StaticAssertDecl(offsetof(RoseMetaDisk, reserved2) == 960, "on-disk offset");
 StaticAssertDecl(ROSE_VERSIONS_SIZE == 64, "on-disk array");
 StaticAssertDecl(offsetof(RoseMetaDisk, components) == 1088, "on-disk offset");
-StaticAssertDecl(sizeof(RoseMetaDisk) == 7232, "on-disk size");
+StaticAssertDecl(offsetof(RoseMetaDisk, small_map) == 7232, "on-disk offset");
+StaticAssertDecl(sizeof(RoseMetaDisk) == 7488, "on-disk size");
 StaticAssertDecl(sizeof(RoseMetaDisk) <= BLCKSZ - ROSE_PAGE_CONTENT, "metapage fits a page");
 StaticAssertDecl(INDEX_MAX_KEYS == 32, "on-disk array");
 StaticAssertDecl(sizeof(RoseTailSegmentDisk) == 8, "on-disk size");
@@ -147,48 +155,107 @@ rose_map_of(Page page)
 	return (RoseMapDisk *) ((char *) page + ROSE_PAGE_CONTENT);
 }
 
+/* ---- Where regions and their maps stand ---- */
+
+static inline uint32
+rose_region_group(uint32 region)
+{
+	return region < ROSE_SMALL_REGIONS ? 0 : 1 + (region - ROSE_SMALL_REGIONS) / ROSE_MAP_REGIONS;
+}
+
+/* First region of a group; the one before is the last one of the group before. */
+static inline uint32
+rose_group_first(uint32 group)
+{
+	return group == 0 ? 0 : ROSE_SMALL_REGIONS + (group - 1) * ROSE_MAP_REGIONS;
+}
+
+/* Blocks that each region of a group has. */
+static inline uint32
+rose_group_unit(uint32 group)
+{
+	return group == 0 ? 1 : ROSE_REGION_BLOCKS;
+}
+
+/* Blocks of neighbouring regions of one group. */
+static inline uint32
+rose_regions_blocks(uint32 first, uint32 nregions)
+{
+	return nregions * rose_group_unit(rose_region_group(first));
+}
+
+/* How many regions of a group so many blocks are, rounded up. */
+static inline uint32
+rose_blocks_regions(uint32 group, uint32 nblocks)
+{
+	return (nblocks + rose_group_unit(group) - 1) / rose_group_unit(group);
+}
+
+/* The page that has the map of a group: the metapage, or one of its own. */
 static inline BlockNumber
 rose_map_block(uint32 group)
 {
-	return 1 + group * ROSE_MAP_GROUP;
+	return group == 0 ? ROSE_META_BLOCK : 1 + ROSE_SMALL_REGIONS + (group - 1) * ROSE_MAP_GROUP;
+}
+
+/* Its entries; rose_group_first has the first one. */
+static inline uint32 *
+rose_map_entries(Page page, uint32 group)
+{
+	return group == 0 ? rose_meta_of(page)->small_map : rose_map_of(page)->entries;
 }
 
 static inline BlockNumber
 rose_region_block(uint32 region)
 {
-	return rose_map_block(region / ROSE_MAP_REGIONS) + 1 +
-		(region % ROSE_MAP_REGIONS) * ROSE_REGION_BLOCKS;
+	uint32		group = rose_region_group(region);
+
+	return rose_map_block(group) + 1 + (region - rose_group_first(group)) * rose_group_unit(group);
 }
 
 static inline bool
 rose_block_is_map(BlockNumber block)
 {
-	return block >= 1 && (block - 1) % ROSE_MAP_GROUP == 0;
+	return block > ROSE_SMALL_REGIONS && (block - 1 - ROSE_SMALL_REGIONS) % ROSE_MAP_GROUP == 0;
 }
 
 /* The region of a block that is neither the metapage nor a map page. */
 static inline uint32
 rose_block_region(BlockNumber block)
 {
-	uint32		in_group = (block - 1) % ROSE_MAP_GROUP;
+	uint32		after;
 
-	Assert(block > 1 && in_group > 0);
-	return (block - 1) / ROSE_MAP_GROUP * ROSE_MAP_REGIONS +
-		(in_group - 1) / ROSE_REGION_BLOCKS;
+	Assert(block > ROSE_META_BLOCK && !rose_block_is_map(block));
+	if (block <= ROSE_SMALL_REGIONS)
+		return block - 1;
+	after = block - 1 - ROSE_SMALL_REGIONS;
+	return ROSE_SMALL_REGIONS + after / ROSE_MAP_GROUP * ROSE_MAP_REGIONS +
+		(after % ROSE_MAP_GROUP - 1) / ROSE_REGION_BLOCKS;
 }
 
 /* Number of regions that lie in a file of nblocks entirely. */
 static inline uint32
 rose_regions_in(BlockNumber nblocks)
 {
-	uint32		groups,
+	uint32		after,
 				rest;
 
-	if (nblocks <= 2)
+	if (nblocks <= 1)
 		return 0;
-	groups = (nblocks - 1) / ROSE_MAP_GROUP;
-	rest = (nblocks - 1) % ROSE_MAP_GROUP;
-	return groups * ROSE_MAP_REGIONS + (rest > 0 ? (rest - 1) / ROSE_REGION_BLOCKS : 0);
+	if (nblocks <= 1 + ROSE_SMALL_REGIONS)
+		return nblocks - 1;
+	after = nblocks - 1 - ROSE_SMALL_REGIONS;
+	rest = after % ROSE_MAP_GROUP;
+	return ROSE_SMALL_REGIONS + after / ROSE_MAP_GROUP * ROSE_MAP_REGIONS +
+		(rest > 0 ? (rest - 1) / ROSE_REGION_BLOCKS : 0);
+}
+
+/* The same, and the last one that it has only in part. */
+static inline uint32
+rose_regions_touched(BlockNumber nblocks)
+{
+	return nblocks <= 1 + ROSE_SMALL_REGIONS ? rose_regions_in(nblocks) :
+		rose_regions_in(nblocks + ROSE_REGION_BLOCKS - 1);
 }
 
 /* ---- Tail log page and record ---- */

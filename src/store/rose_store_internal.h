@@ -22,7 +22,7 @@ extern Buffer rose_meta_lock(Relation rel, int lockmode);
 
 /*
  * A change of the metapage of the main fork: begin() locks it and returns a
- * copy to modify; finish() makes the change in one WAL record and unlocks.  An
+ * copy to modify; finish() makes the change in one WAL record, whose end it returns (0 if none), and unlocks.  An
  * error in between changes nothing.
  */
 typedef struct RoseMetaEdit
@@ -32,7 +32,7 @@ typedef struct RoseMetaEdit
 } RoseMetaEdit;
 
 extern RoseMetaDisk *rose_meta_edit_begin(Relation rel, RoseMetaEdit *edit);
-extern void rose_meta_edit_finish(RoseMetaEdit *edit);
+extern XLogRecPtr rose_meta_edit_finish(RoseMetaEdit *edit);
 
 /* ---- rose_manifest.c ---- */
 
@@ -116,15 +116,15 @@ typedef struct RoseRegionSearch
 	bool		only_tail;		/* regions that were a tail segment's last */
 	bool		not_tail;		/* none of these */
 
-	/* A group's map page, NULL if all its entries are 0; close is called for those that are not NULL. */
-	const RoseMapDisk *(*open_map) (void *arg, uint32 group);
+	/* The map of a group, NULL if all its entries are 0; close is called for those that are not NULL. */
+	const uint32 *(*open_map) (void *arg, uint32 group);
 	void		(*close_map) (void *arg);
 	void	   *arg;
 } RoseRegionSearch;
 
 /*
- * The first run of usable regions in [from, to), cut to 'want' and to one group; false if there
- * is none.
+ * The first run of usable regions in [from, to), cut to one group and to 'want' blocks, rounded up to whole
+ * regions; false if there is none.
  */
 extern bool rose_region_find(RoseRegionSearch *search, uint32 from, uint32 to, int want,
 							 uint32 *first, int *nregions);
@@ -132,10 +132,10 @@ extern bool rose_region_find(RoseRegionSearch *search, uint32 from, uint32 to, i
 /* Before anything is looked for or allocated: who has died since. */
 extern void rose_zones_forget_dead(RoseZonesShared *zones, RoseLiveOwners *live);
 
-/* These regions have this entry, whose owner lives.  And: this one is free, whoever's it was. */
+/* These regions have this entry, whose owner lives.  And: these are free, whoever's they were. */
 extern void rose_zones_note_used(RoseZonesShared *zones, uint32 first, uint32 nregions,
 								 uint32 entry);
-extern void rose_zones_note_free(RoseZonesShared *zones, uint32 first);
+extern void rose_zones_note_free(RoseZonesShared *zones, uint32 first, uint32 nregions);
 
 /* ---- rose_region.c ---- */
 
@@ -147,7 +147,8 @@ typedef enum RoseRegionUse
 } RoseRegionUse;
 
 /*
- * Allocate up to 'want' contiguous regions; at least one, *nregions of them.
+ * Allocate contiguous regions, with 'want' blocks at most, rounded up to whole regions; at least one region,
+ * *nregions of them.
  * at_end: at the end of the file, where there are all of them unless a map page
  * comes in between.  *lsn is the end of the WAL record that did it (0 if none).
  * Takes alloc_lock.
@@ -164,7 +165,7 @@ extern void rose_region_release(Relation rel, RoseStoreShared *store, uint32 own
 								uint32 first, int nregions);
 
 /*
- * A region map page, share-locked; InvalidBuffer if it is past the end or
+ * The page with the map of a group (rose_map_entries), share-locked; InvalidBuffer if it is past the end or
  * was never written, which means that all its entries are 0.
  */
 extern Buffer rose_map_lock(Relation rel, uint32 group);

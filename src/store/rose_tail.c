@@ -38,6 +38,15 @@
 #include "store/rose_store_internal.h"
 #include "util/rose_stop_point.h"
 
+/* Blocks taken ahead of their use, at most. */
+#define TAIL_MOST_BLOCKS		(32 * ROSE_REGION_BLOCKS)
+
+/*
+ * The last places in the list of extents are for what is taken at the end of the file: regions of one size are
+ * contiguous there but for map pages.
+ */
+#define TAIL_EXTENTS_AT_END		4
+
 /* ---- Segments and room ---- */
 
 static void
@@ -59,12 +68,13 @@ rose_tail_close_segment(RoseStoreShared *store)
 	return store->tail_last;
 }
 
-/* Allocate contiguous blocks for a segment and add them to the extents. */
+/* Allocate contiguous blocks for a segment, want of them or fewer, and add them to the extents. */
 static void
 add_extent(Relation rel, RoseStoreShared *store, uint32 segment, int want, bool at_end)
 {
 	RoseTailExtentShared *last = NULL;
 	BlockNumber block;
+	uint32		region;
 	int			nregions;
 	XLogRecPtr	lsn;
 
@@ -73,8 +83,8 @@ add_extent(Relation rel, RoseStoreShared *store, uint32 segment, int want, bool 
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("too much data for one append to the tail log of \"%s\"",
 						RelationGetRelationName(rel))));
-	block = rose_region_block(rose_region_alloc(rel, store, segment, ROSE_REGION_TAIL,
-												want, at_end, &nregions, &lsn));
+	region = rose_region_alloc(rel, store, segment, ROSE_REGION_TAIL, want, at_end, &nregions, &lsn);
+	block = rose_region_block(region);
 	if (store->tail_nextents > 0)
 		last = &store->tail_extents[store->tail_nextents - 1];
 	if (last == NULL || last->next + last->nblocks != block)
@@ -83,7 +93,7 @@ add_extent(Relation rel, RoseStoreShared *store, uint32 segment, int want, bool 
 		last->next = block;
 		last->nblocks = 0;
 	}
-	last->nblocks += nregions * ROSE_REGION_BLOCKS;
+	last->nblocks += rose_regions_blocks(region, nregions);
 }
 
 static void
@@ -217,16 +227,13 @@ layout_record_size(const RoseStoreShared *store, const RoseLayout *layout)
 
 /*
  * A busy segment takes more at a time, so that its pages are contiguous.  What
- * the first free run does not hold is taken at the end of the file, in few
+ * the first free runs do not hold is taken at the end of the file, in few
  * pieces, because the list of extents is short.
  */
 bool
 rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout, Size nbytes,
 				  bool for_spill)
 {
-	const Size	region_bytes = ROSE_REGION_BLOCKS * ROSE_TAIL_CAPACITY;
-	bool		at_end = false;
-
 	nbytes += layout_record_size(store, layout);
 	if (needs_segment(store))
 	{
@@ -236,12 +243,12 @@ rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout
 	}
 	while (room_left(store) < nbytes)
 	{
-		Size		missing = (nbytes - room_left(store) + region_bytes - 1) / region_bytes;
-		int			want = Min(32, 1 + store->tail_pages / (2 * ROSE_REGION_BLOCKS));
+		Size		missing = (nbytes - room_left(store) + ROSE_TAIL_CAPACITY - 1) / ROSE_TAIL_CAPACITY;
+		int			want = Min(TAIL_MOST_BLOCKS, 1 + store->tail_pages / 2);
 
-		want = Max(want, (int) Min(missing, ROSE_MAP_REGIONS));
-		add_extent(rel, store, store->tail_segment, want, at_end);
-		at_end = true;
+		want = Max(want, (int) Min(missing, ROSE_MAP_REGIONS * ROSE_REGION_BLOCKS));
+		add_extent(rel, store, store->tail_segment, want,
+				   store->tail_nextents >= ROSE_TAIL_EXTENTS - TAIL_EXTENTS_AT_END);
 	}
 	return true;
 }

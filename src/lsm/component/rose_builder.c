@@ -21,6 +21,9 @@
 
 #include "utils/memutils.h"
 
+/* A component with one leaf and no more rows than this has no filter: to ask it is to read as many pages. */
+#define FILTER_FEW_ROWS			64
+
 /* Values above this size in rows above ROSE_OVERFLOW_ROW_SIZE overflow. */
 #define OVERFLOW_WORTHWHILE		256
 
@@ -515,7 +518,8 @@ finish_filter(RoseComponentBuilder *builder)
 {
 	RoseFilterBuilder *filter = builder->filter;
 
-	if (filter == NULL)
+	if (filter == NULL ||
+		(builder->group.height == 0 && builder->footer.nrows <= FILTER_FEW_ROWS))
 		return;
 	if (filter->n > 0)
 		rose_filter_builder_end_part(filter, builder->last_key.key);

@@ -1,15 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * rose_adopt.c
- *	  Files that another cluster, or an older release, has written.
+ *	  Files that another cluster has written.
  *
  * Within one cluster an object keeps its OID as long as something depends on it, and the primary key's
  * index depends on collations and operator families.  So the metapage's OIDs are good, and better than the
  * catalog's, which ALTER TABLE may have changed already.  In another cluster (by the system
  * identifier) they mean nothing.  pg_upgrade keeps OIDs of types only.
- *
- * A file of version 1 does not say whose it is.  pg_upgrade could not hand over tables with a key then,
- * so it is of this cluster.
  *
  *-------------------------------------------------------------------------
  */
@@ -81,36 +78,17 @@ take_catalog_key(Relation rel, RoseMetaInfo *info)
 	return suits;
 }
 
-static void
-note_layout(Relation rel, RoseMetaInfo *info)
-{
-	RoseLayout *layout = rose_layout_make(RelationGetDescr(rel));
-
-	info->layout_natts = layout->natts;
-	info->layout_physical = layout->physical;
-	pfree(layout);
-}
-
 bool
 rose_adopt_plan(Relation rel, RoseMetaInfo *info)
 {
-	bool		foreign = info->version > 1 && info->system_identifier != GetSystemIdentifier();
-
-	if (info->version == ROSE_META_VERSION && !foreign)
+	if (info->system_identifier == GetSystemIdentifier())
 		return false;
-	if (foreign && info->nkeys > 0 && !take_catalog_key(rel, info))
+	if (info->nkeys > 0 && !take_catalog_key(rel, info))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot alter table \"%s\" before it has been read",
 						RelationGetRelationName(rel)),
 				 errdetail("Its file comes from another cluster, and its primary key, which tells what the file's names of collations and operator families mean here, was changed."),
 				 errhint("Read a row of the table in a transaction before.")));
-	if (info->version == 1)
-	{
-		if (rose_altered_just_now(rel))
-			return false;		/* another time */
-		rose_key_facts_make(RelationGetDescr(rel), info->nkeys, info->keys, &info->facts);
-		note_layout(rel, info);
-	}
 	return true;
 }

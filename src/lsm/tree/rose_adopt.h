@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_adopt.h
- *	  Files that another cluster, or an older release, has written.
+ *	  Files that another cluster has written.
  *
  * A file names collations and operator families by OID.  pg_upgrade hands files over to a cluster in
  * which these have other OIDs, and the file's own says which cluster they belong to.  There the table's
@@ -17,7 +17,7 @@
 #include "store/rose_store.h"
 
 /*
- * Bring what the metapage says up to this cluster and release, in info only; true if the file should be told
+ * Bring what the metapage says up to this cluster, in info only; true if the file should be told
  * (rose_meta_adopt).  Raises an error if nobody can say it now.  Looks up catalogs; no LWLock.
  */
 extern bool rose_adopt_plan(Relation rel, RoseMetaInfo *info);

@@ -340,7 +340,7 @@ look_at_order(RoseTree *tree, FileReading *reading)
 	RoseManifest manifest;
 
 	/* a file of this transaction has been told the present versions, and may have columns that were not there before */
-	if (meta->version == 1 || meta->nkeys == 0 ||
+	if (meta->nkeys == 0 ||
 		rose_rel_new_file_subid(tree->rel) != InvalidSubTransactionId)
 		return;
 	tupdesc = rose_altered_descriptor_before(tree->rel);

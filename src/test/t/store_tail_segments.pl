@@ -17,8 +17,8 @@ stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-# segments have a region of 8 blocks at least
-sub segments { return sql("SELECT tail_log_bytes / 65536 FROM rose.stat_space WHERE relid = '$_[0]'::regclass") }
+# segments have a region of one block at least
+sub segments { return sql("SELECT tail_log_bytes / 8192 FROM rose.stat_space WHERE relid = '$_[0]'::regclass") }
 
 # A restart: in turns after a clean stop and after a crash.
 my $nrestarts = 0;

@@ -22,7 +22,8 @@ stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-# Overwrite the blocks of a file that were never written, but for the metapage and the map of regions: how many.
+# Overwrite the blocks of a file that were never written, but for the metapage and the first map of regions behind the 64 regions of one block:
+# how many.
 # Their checksums are wrong then, as those of a torn page would be.
 sub tear
 {
@@ -31,9 +32,9 @@ sub tear
 	my $ntorn = 0;
 
 	open my $file, '+<:raw', $path or die "$path: $!";
-	for (my $block = 2; seek($file, $block * 8192, 0) && read($file, my $page, 8192) == 8192; $block++)
+	for (my $block = 1; seek($file, $block * 8192, 0) && read($file, my $page, 8192) == 8192; $block++)
 	{
-		next if $page ne $zero;
+		next if $page ne $zero || $block == 65;
 		seek($file, $block * 8192, 0);
 		print $file "\x5A" x 8192;
 		$ntorn++;

@@ -30,7 +30,7 @@
 #define MAX_GROUPS		9000
 #define TERABYTE_GROUPS 8256	/* of 2032 regions of 64 kB */
 
-static RoseMapDisk *maps;		/* MAX_GROUPS */
+static RoseMapDisk *maps;		/* MAX_GROUPS; of the first one, ROSE_SMALL_REGIONS entries are in use */
 static uint32 nfile;			/* regions in the file */
 static RoseZonesShared zones;
 static RoseRegionSearch search;
@@ -47,7 +47,7 @@ random_below(uint32 n)
 
 /* ---- the file ---- */
 
-static const RoseMapDisk *
+static const uint32 *
 open_map(void *arg, uint32 group)
 {
 	CHECK(arg == maps);
@@ -55,7 +55,7 @@ open_map(void *arg, uint32 group)
 	/* one that was never written */
 	for (int i = 0; i < ROSE_MAP_REGIONS; i++)
 		if (maps[group].entries[i] != 0)
-			return &maps[group];
+			return maps[group].entries;
 	return NULL;
 }
 
@@ -68,8 +68,10 @@ close_map(void *arg)
 static uint32 *
 entry_of(uint32 region)
 {
-	CHECK(region < MAX_GROUPS * ROSE_MAP_REGIONS);
-	return &maps[region / ROSE_MAP_REGIONS].entries[region % ROSE_MAP_REGIONS];
+	uint32		group = rose_region_group(region);
+
+	CHECK(group < MAX_GROUPS);
+	return &maps[group].entries[region - rose_group_first(group)];
 }
 
 static void
@@ -139,7 +141,7 @@ is_free(uint32 region)
 		!search.not_tail || (entry & ROSE_MAP_TAIL) == 0;
 }
 
-/* What a search through everything would find. */
+/* What a search through everything would find; want: blocks. */
 static bool
 find_plainly(uint32 from, uint32 to, int want, uint32 *first, int *n)
 {
@@ -155,8 +157,8 @@ find_plainly(uint32 from, uint32 to, int want, uint32 *first, int *n)
 			continue;
 		}
 		*first = region;
-		for (*n = 1; *n < want && region + *n < to && (region + *n) % ROSE_MAP_REGIONS != 0 &&
-			 is_free(region + *n); (*n)++)
+		for (*n = 1; rose_regions_blocks(region, *n) < (uint32) want && region + *n < to &&
+			 rose_region_group(region + *n) == rose_region_group(region) && is_free(region + *n); (*n)++)
 			;
 		return true;
 	}
@@ -196,7 +198,7 @@ allocate(uint32 entry, uint32 hint, int want, bool at_end, bool compare, int *n)
 	{
 		search.zones = NULL;
 		search.only_tail = false;
-		CHECK(find(nfile, MAX_GROUPS * ROSE_MAP_REGIONS, want, compare, &first, n));
+		CHECK(find(nfile, rose_group_first(MAX_GROUPS), want, compare, &first, n));
 		nfile = Max(nfile, first + *n);
 	}
 	for (int i = 0; i < *n; i++)
@@ -260,7 +262,7 @@ test_random(uint64 seed, int most_owners, int most_regions, int nsteps)
 		search.not_tail = random_below(6) == 0;
 		search.only_tail = !search.not_tail && random_below(6) == 0;
 		first = allocate(id % 5 == 0 ? id | ROSE_MAP_TAIL : id, Min(hint, nfile),
-						 1 + random_below(most_regions), random_below(20) == 0, true, &n);
+						 1 + random_below(most_regions * ROSE_REGION_BLOCKS), random_below(20) == 0, true, &n);
 		hint = first + n;
 		if (random_below(5) == 0)
 		{
@@ -269,7 +271,7 @@ test_random(uint64 seed, int most_owners, int most_regions, int nsteps)
 
 			for (int i = used; i < n; i++)
 				*entry_of(first + i) = 0;
-			rose_zones_note_free(&zones, first + used);
+			rose_zones_note_free(&zones, first + used, n - used);
 		}
 		if (random_below(40) == 0)
 			cut_off();
@@ -289,14 +291,14 @@ give(uint32 *region, uint32 n, uint32 entry)
 		*entry_of((*region)++) = entry;
 }
 
-/* How many map pages the next allocation of a component reads. */
+/* How many map pages the next allocation of a component, of so many regions, reads. */
 static uint64
 pages_read(uint32 entry, int want)
 {
 	uint64		before = nopened;
 	int			n;
 
-	(void) allocate(entry, 0, want, false, false, &n);
+	(void) allocate(entry, 0, want * ROSE_REGION_BLOCKS, false, false, &n);
 	return nopened - before;
 }
 
