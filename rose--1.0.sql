@@ -337,14 +337,15 @@ IS 'what the files of rose tables are used for';
 
 CREATE FUNCTION rose.memory(
 	OUT total_bytes bigint, OUT used_bytes bigint,
-	OUT write_delays bigint, OUT write_delay_ms double precision, OUT writer_spills bigint)
+	OUT write_delays bigint, OUT write_delay_ms double precision, OUT writer_spills bigint,
+	OUT tables integer, OUT table_bytes bigint)
 RETURNS record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_memory';
 COMMENT ON FUNCTION rose.memory()
-IS 'the memory of memtables, and what writers had to wait for it';
+IS 'the memory of memtables and of tables in use, and what writers had to wait for it';
 
 CREATE VIEW rose.stat_memory AS SELECT * FROM rose.memory();
 COMMENT ON VIEW rose.stat_memory
-IS 'the memory of memtables, and what writers had to wait for it';
+IS 'the memory of memtables and of tables in use, and what writers had to wait for it';
 
 CREATE FUNCTION rose.merge_progress(relation regclass,
 	OUT runs integer, OUT run_raw_bytes bigint, OUT c1_raw_bytes bigint, OUT c2_raw_bytes bigint,

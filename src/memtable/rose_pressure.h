@@ -26,6 +26,12 @@
 typedef enum RoseMark
 {
 	/*
+	 * 1/8: tables that have few rows in memory are spilled when these are old, as others are.  Below they may stay
+	 * much longer: nobody needs the memory.
+	 */
+	ROSE_MARK_SPILL_SMALL = 128,
+
+	/*
 	 * 45 %: a subscription's epoch is due, if it has a part in it (ROSE_SHARE_OWN_EPOCH).  Its memory is
 	 * free only when the epoch is committed; a little more than the other half takes what is applied meanwhile.
 	 */
@@ -105,8 +111,8 @@ typedef enum RoseShare
 	ROSE_SHARE_WORTH_SPILL = 8
 } RoseShare;
 
-StaticAssertDecl(ROSE_MARK_EPOCH < ROSE_MARK_LOCKED_LESS && ROSE_MARK_LOCKED_LESS < ROSE_MARK_SPILL &&
-				 ROSE_MARK_SPILL < ROSE_MARK_SHORT && ROSE_MARK_SHORT < ROSE_MARK_APPLY_CUT &&
+StaticAssertDecl(ROSE_MARK_SPILL_SMALL < ROSE_MARK_EPOCH && ROSE_MARK_EPOCH < ROSE_MARK_LOCKED_LESS &&
+				 ROSE_MARK_LOCKED_LESS < ROSE_MARK_SPILL && ROSE_MARK_SPILL < ROSE_MARK_SHORT && ROSE_MARK_SHORT < ROSE_MARK_APPLY_CUT &&
 				 ROSE_MARK_APPLY_CUT < ROSE_MARK_LOCKED_NOTHING && ROSE_MARK_LOCKED_NOTHING < ROSE_MARK_FULL,
 				 "memory is freed before writers are slowed down, and that before it is full");
 StaticAssertDecl((int) ROSE_MARK_FULL + (int) ROSE_SHARE_RESERVE == ROSE_PRESSURE_UNIT,

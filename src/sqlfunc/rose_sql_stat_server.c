@@ -12,6 +12,7 @@
 #include "access/htup_details.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/write/rose_pace.h"
+#include "lsm/tree/rose_tree.h"
 #include "memtable/rose_memtable.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "util/rose_preload.h"
@@ -28,18 +29,23 @@ rose_memory(PG_FUNCTION_ARGS)
 {
 	RosePaceStats stats;
 	TupleDesc	desc;
-	Datum		values[5];
-	bool		nulls[5] = {false};
+	Datum		values[7];
+	bool		nulls[7] = {false};
+	int			ntables;
+	Size		table_bytes;
 
 	rose_require_preload();
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	rose_pace_get_stats(&stats);
+	rose_registry_memory(&ntables, &table_bytes);
 	values[0] = Int64GetDatum(rose_arena_total_bytes());
 	values[1] = Int64GetDatum(rose_arena_used_bytes());
 	values[2] = Int64GetDatum(stats.delays);
 	values[3] = Float8GetDatum(stats.delay_us / 1000.0);
 	values[4] = Int64GetDatum(stats.own_spills);
+	values[5] = Int32GetDatum(ntables);
+	values[6] = Int64GetDatum(table_bytes);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 

@@ -223,7 +223,7 @@ rose_store_give_back(Relation rel, RoseStoreShared *store, uint64 least)
 	collect_uses(rel, store, uses);
 	LWLockRelease(&store->alloc_lock);
 	nblocks = rose_file_nblocks(rel);
-	end = end_block(find_live_end(rel, uses, regions_touched(nblocks)));
+	end = end_block(find_live_end(rel, uses, rose_regions_touched(nblocks)));
 	pfree(uses);
 	if (nblocks < end + Max(least, 1) ||
 		!ConditionalLockRelation(rel, AccessExclusiveLock))

@@ -14,7 +14,7 @@
  * a worker already are started only if no database waits, and end first.
  *
  * The launcher has no database and no merge to do; it takes locks in
- * rose_workers for moments only.
+ * rose_workers for moments only.  It also has the registry let go of tables that nobody uses.
  *
  *-------------------------------------------------------------------------
  */
@@ -437,6 +437,35 @@ look_around(void)
 		start_helpers();
 }
 
+/* ---- idle tables ---- */
+
+/* RoseRegistryForgotten: that a table is not in the registry any more is nothing to be looked after. */
+static void
+note_forgotten(Oid dbid, uint64 activity)
+{
+	RoseWorkerSlotShared *slot;
+
+	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	slot = rose_worker_slot(dbid, false);
+	if (slot != NULL)
+		slot->activity -= activity;
+	LWLockRelease(&rose_workers->lock);
+}
+
+static void
+forget_idle_tables(void)
+{
+	static TimestampTz last = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	int			place = 0;
+
+	if (!TimestampDifferenceExceeds(last, now, rose_idle_table_timeout))
+		return;
+	last = now;
+	while (rose_registry_forget_idle(&place, rose_max_merge_workers > 0, note_forgotten))
+		CHECK_FOR_INTERRUPTS();
+}
+
 void
 rose_launcher_main(Datum arg)
 {
@@ -460,6 +489,7 @@ rose_launcher_main(Datum arg)
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 		look_around();
+		forget_idle_tables();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 LAUNCHER_NAP_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);

@@ -61,7 +61,8 @@ extern void rose_maintainer_leave(bool waiting, bool unfinished, bool gives_up);
 typedef struct RoseTableNote
 {
 	RelFileLocator locator;		/* hash key */
-	uint64		manifest_version;	/* as of the last look for merges */
+	uint64		manifest_version;	/* as of the last look for merges ... */
+	uint64		incarnation;	/* ... in which entry of the registry */
 	TimestampTz look_again;		/* look at the latest then; 0 = when it changes */
 	TimestampTz spill_after;	/* do not spill it earlier */
 	TimestampTz left_since;		/* its merge is left to another worker; 0 = no */

@@ -163,6 +163,7 @@ leave_to_others(RoseTree *tree, const RosePickResult *pick, RoseTableNote *note)
 static bool
 pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 {
+	uint64		version = rose_tree_manifest(tree)->version;
 	RosePickInput input;
 	RosePickResult pick;
 	RosePickFlags flags;
@@ -179,7 +180,11 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	input.busy = busy;
 	pick = rose_pick_merge(&input);
 	if (!pick.merge)
+	{
+		if (!note->open_private && merges_of_table(tree->locator) == 0)
+			pg_atomic_write_u64(&tree->shared->maintained_version, version);
 		return false;
+	}
 	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
 	if (is_being_merged(tree))
 	{
@@ -210,6 +215,7 @@ look_at_table(const RoseRegistryItem *item)
 	if (tree != NULL)
 	{
 		note->manifest_version = item->manifest_version;
+		note->incarnation = item->incarnation;
 		begun = pick_and_begin(tree, note, item->relid);
 	}
 	rose_maintainer_end();
@@ -222,7 +228,7 @@ may_be_due(const RoseRegistryItem *item, TimestampTz now)
 {
 	const RoseTableNote *note = rose_maintainer_note(item->locator);
 
-	if (note->manifest_version == item->manifest_version &&
+	if (note->manifest_version == item->manifest_version && note->incarnation == item->incarnation &&
 		(note->look_again == 0 || note->look_again > now))
 		return false;
 	return merges_of_table(item->locator) < MAX_MERGES_OF_TABLE && !item->other_order &&

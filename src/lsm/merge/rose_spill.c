@@ -69,9 +69,8 @@
 RoseRequestSpillHook rose_request_spill_hook = NULL;
 int			rose_spill_interval = 30 * 1000;
 
-/* A small C0 waits for so many intervals, as long as no more than this share of the arena is in use. */
+/* A small C0 waits for so many intervals while memory is not needed. */
 #define SPILL_SMALL_INTERVALS	10
-#define SPILL_SMALL_SHARE		8
 
 void
 rose_spill_define_settings(void)
@@ -95,8 +94,7 @@ rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, TimestampTz now)
 
 	if (first_write == 0)
 		return false;
-	if (c0_bytes < ROSE_SPILL_SMALL &&
-		rose_arena_used_bytes() < rose_arena_total_bytes() / SPILL_SMALL_SHARE)
+	if (c0_bytes < ROSE_SPILL_SMALL && !rose_pressure_reached(ROSE_MARK_SPILL_SMALL))
 		intervals = SPILL_SMALL_INTERVALS;
 	return now - first_write > intervals * rose_spill_interval * INT64CONST(1000);
 }

@@ -3,17 +3,14 @@
  * rose_registry.c
  *	  The shared hash of tables in use, by the locator of their file.
  *
- * Entries have places.  The first rose.max_tables of them are in an array in main shared memory, taken
- * from its start on, so that those that nobody ever needs are memory that
- * nobody touches: with the default they would be 17 MB.  If there are more tables in use at a time, because
- * they have unwritten changes or transactions pin them, further places come in chunks of
- * dynamic shared memory.  Chunks are never given back: processes look at entries that are
- * gone to see that they are.  So max_tables limits what idle tables take, and nothing else.
+ * Entries have places (rose_place.c), and need memory only while they are there.  What keeps an entry is that
+ * there is something in it that the file does not have, as unwritten rows, or that a transaction pins the
+ * file, or that maintenance is not done with it.  Others go when nobody has used them for rose.idle_table_timeout: the
+ * launcher calls rose_registry_forget_idle now and then.  With more than rose.max_tables entries, those go at once
+ * that nobody pins.
  *
- * An entry stays until its file goes, or until there are more than max_tables; then those go that
- * have nothing in memory that their file does not have, and that no transaction pins.  Where a
- * transaction pins more files than a slot has room for, and so all, there is nothing to be had:
- * the next try comes when there are some more.
+ * Where a transaction pins more files than a slot has room for, and so all, there is nothing to be had:
+ * the next try comes when there are some more, and in any case after a while.
  *
  * Locking: one LWLock over the hash.  Backends take it once for each table
  * they meet, not once for each use: they remember entry and incarnation.
@@ -28,55 +25,42 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "lsm/tree/rose_place.h"
 #include "lsm/tree/rose_registry.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 #include "storage/shmem.h"
-#include "utils/dsa.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-/* Places in a chunk, and how many chunks there can be. */
-#define ROSE_CHUNK_PLACES	64
-#define ROSE_MAX_CHUNKS		16384
-
-#define NO_PLACE			(-1)
+#define NBUCKETS			32768	/* a power of 2 */
 
 /* Evict this share of all entries at a time, so that a search is not for one only. */
 #define ROSE_EVICT_SHARE	16
+
+/* Entries looked at under one hold of the lock, when idle ones are looked for. */
+#define ROSE_IDLE_AT_A_TIME		256
 
 typedef struct RoseRegistryShared
 {
 	LWLock		lock;			/* the hash */
 	int			lock_tranche;	/* constant */
-	int			memory_tranche; /* constant */
-	uint32		nbuckets;		/* constant */
 	uint64		last_incarnation;	/* lock, exclusive */
-	int			nplaces;		/* that were ever used; lock */
 	int			nentries;		/* lock, exclusive */
-	int			free;			/* first free one of these places; lock, exclusive */
 	int			evict_at;		/* no use to try with fewer entries; lock, exclusive */
 	int			evict_from;		/* place to begin with; lock, exclusive */
-	int			nchunks;		/* lock */
-	dsa_pointer chunks[ROSE_MAX_CHUNKS];	/* set once; lock */
-	int			buckets[FLEXIBLE_ARRAY_MEMBER]; /* first place in each; lock */
+	int			buckets[NBUCKETS];	/* first place in each; lock */
 } RoseRegistryShared;
 
 static RoseRegistryShared *registry = NULL;
-static RoseTreeShared *registry_places = NULL; /* max_tables of them */
-static void *registry_memory = NULL;	/* of the area that has the chunks */
 static int	max_tables = 4096;	/* rose.max_tables */
-
-/* This process's view of the chunks. */
-static dsa_area *area = NULL;
-static RoseTreeShared *chunk_at[ROSE_MAX_CHUNKS];
+int			rose_idle_table_timeout = 60 * 1000;	/* rose.idle_table_timeout */
 
 void
 rose_registry_define_settings(void)
 {
 	DefineCustomIntVariable("rose.max_tables",
-							"Sets for how many rose tables of all databases shared memory is kept.",
-							"More can be used at a time; tables without unwritten changes that no transaction uses make room for others.",
+							"Sets for how many rose tables of all databases shared memory may be kept at a time.",
+							"More can be used; then tables without unwritten changes that no transaction uses make room for others.",
 							&max_tables,
 							4096,
 							16,
@@ -84,47 +68,40 @@ rose_registry_define_settings(void)
 							PGC_POSTMASTER,
 							0,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.idle_table_timeout",
+							"Sets after how long shared memory of rose tables that nobody uses is freed.",
+							"Only that of tables without unwritten changes.",
+							&rose_idle_table_timeout,
+							60 * 1000,
+							10,
+							24 * 3600 * 1000,
+							PGC_SIGHUP,
+							GUC_UNIT_MS,
+							NULL, NULL, NULL);
 }
 
-static uint32
-bucket_count(void)
+/* Places that have memory from the start: in a single-user server, where no more can come, all. */
+static int
+base_places(void)
 {
-	return pg_nextpower2_32(Max(max_tables, 1024));
-}
-
-static Size
-registry_size(void)
-{
-	return add_size(offsetof(RoseRegistryShared, buckets),
-					mul_size(bucket_count(), sizeof(int)));
-}
-
-static Size
-places_size(void)
-{
-	return mul_size(max_tables, sizeof(RoseTreeShared));
+	return IsPostmasterEnvironment ? 1 : max_tables;
 }
 
 Size
 rose_registry_shmem_size(void)
 {
-	return add_size(add_size(MAXALIGN(registry_size()), MAXALIGN(places_size())),
-					MAXALIGN(dsa_minimum_size()));
+	return add_size(MAXALIGN(sizeof(RoseRegistryShared)), rose_place_shmem_size(base_places()));
 }
 
 static void
 init_registry(void)
 {
 	registry->lock_tranche = LWLockNewTrancheId();
-	registry->memory_tranche = LWLockNewTrancheId();
-	registry->nbuckets = bucket_count();
 	registry->last_incarnation = 0;
-	registry->nplaces = registry->nentries = 0;
-	registry->free = NO_PLACE;
+	registry->nentries = 0;
 	registry->evict_at = registry->evict_from = 0;
-	registry->nchunks = 0;
-	for (uint32 i = 0; i < registry->nbuckets; i++)
-		registry->buckets[i] = NO_PLACE;
+	for (int i = 0; i < NBUCKETS; i++)
+		registry->buckets[i] = ROSE_NO_PLACE;
 	LWLockInitialize(&registry->lock, registry->lock_tranche);
 }
 
@@ -134,22 +111,11 @@ rose_registry_shmem_init(bool found)
 {
 	bool		exists;
 
-	registry = ShmemInitStruct("rose registry", registry_size(), &exists);
+	registry = ShmemInitStruct("rose registry", sizeof(RoseRegistryShared), &exists);
 	if (!exists)
 		init_registry();
 	LWLockRegisterTranche(registry->lock_tranche, "RoseRegistry");
-	LWLockRegisterTranche(registry->memory_tranche, "RoseRegistryMemory");
-
-	registry_places = ShmemInitStruct("rose table entries", places_size(), &exists);
-	registry_memory = ShmemInitStruct("rose table memory", dsa_minimum_size(), &exists);
-	if (!exists)
-	{
-		dsa_area   *made = dsa_create_in_place(registry_memory, dsa_minimum_size(),
-											   registry->memory_tranche, NULL);
-
-		dsa_pin(made);			/* it stays when nobody is attached */
-		dsa_detach(made);
-	}
+	rose_place_shmem_init(base_places());
 }
 
 bool
@@ -158,78 +124,13 @@ rose_registry_available(void)
 	return registry != NULL;
 }
 
-/* ---- places ---- */
-
-/* For the life of the process. */
-static dsa_area *
-get_area(void)
-{
-	if (area == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-		area = dsa_attach_in_place(registry_memory, NULL);
-		dsa_pin_mapping(area);
-		MemoryContextSwitchTo(old);
-	}
-	return area;
-}
-
-/* REQUIRES: lock. */
-static RoseTreeShared *
-place_at(int place)
-{
-	int			chunk = (place - max_tables) / ROSE_CHUNK_PLACES;
-
-	if (place < max_tables)
-		return &registry_places[place];
-	if (chunk_at[chunk] == NULL)
-		chunk_at[chunk] = dsa_get_address(get_area(), registry->chunks[chunk]);
-	return &chunk_at[chunk][(place - max_tables) % ROSE_CHUNK_PLACES];
-}
-
-/* Processes of a server only: others have no dynamic shared memory.  REQUIRES: lock exclusive. */
-static bool
-add_chunk(void)
-{
-	dsa_pointer chunk;
-
-	if (registry->nchunks == ROSE_MAX_CHUNKS || !IsUnderPostmaster)
-		return false;
-	chunk = dsa_allocate_extended(get_area(), ROSE_CHUNK_PLACES * sizeof(RoseTreeShared),
-								  DSA_ALLOC_NO_OOM | DSA_ALLOC_ZERO);
-	if (!DsaPointerIsValid(chunk))
-		return false;
-	registry->chunks[registry->nchunks++] = chunk;
-	return true;
-}
-
-/* A free place, NO_PLACE if there is no memory for more.  REQUIRES: lock exclusive. */
-static int
-take_place(void)
-{
-	int			place = registry->free;
-
-	if (place != NO_PLACE)
-	{
-		registry->free = place_at(place)->next;
-		return place;
-	}
-	if (registry->nplaces == max_tables + registry->nchunks * ROSE_CHUNK_PLACES &&
-		!add_chunk())
-		return NO_PLACE;
-	(void) place_at(registry->nplaces); /* which may fail */
-	return registry->nplaces++;
-}
-
 void
 rose_registry_reach_all(void)
 {
 	if (registry == NULL)
 		return;
 	LWLockAcquire(&registry->lock, LW_SHARED);
-	for (int i = 0; i < registry->nchunks; i++)
-		(void) place_at(max_tables + i * ROSE_CHUNK_PLACES);
+	rose_place_reach_all();
 	LWLockRelease(&registry->lock);
 }
 
@@ -240,7 +141,7 @@ bucket_of(RelFileLocator locator)
 {
 	uint32		hash = hash_bytes((const unsigned char *) &locator, sizeof(locator));
 
-	return &registry->buckets[hash & (registry->nbuckets - 1)];
+	return &registry->buckets[hash & (NBUCKETS - 1)];
 }
 
 /* REQUIRES: lock. */
@@ -249,9 +150,9 @@ find_entry(RelFileLocator locator)
 {
 	int			place = *bucket_of(locator);
 
-	while (place != NO_PLACE)
+	while (place != ROSE_NO_PLACE)
 	{
-		RoseTreeShared *shared = place_at(place);
+		RoseTreeShared *shared = rose_place_entry(place);
 
 		if (RelFileLocatorEquals(shared->locator, locator))
 			return shared;
@@ -264,22 +165,25 @@ find_entry(RelFileLocator locator)
 static RoseTreeShared *
 next_entry(int *place)
 {
-	while (*place < registry->nplaces)
+	while (*place < rose_place_end())
 	{
-		RoseTreeShared *shared = place_at((*place)++);
+		int			here = (*place)++;
 
-		if (pg_atomic_read_u64(&shared->incarnation) != 0)
-			return shared;
+		if (pg_atomic_read_u64(rose_place_life(here)) != 0)
+			return rose_place_entry(here);
 	}
 	return NULL;
 }
 
 /* A new entry.  REQUIRES: lock exclusive. */
 static void
-init_entry(RoseTreeShared *shared, RelFileLocator locator, Oid relid)
+init_entry(RoseTreeShared *shared, int place, RelFileLocator locator, Oid relid)
 {
 	shared->locator = locator;
+	shared->place = place;
 	pg_atomic_init_u32(&shared->relid, relid);
+	pg_atomic_init_u32(&shared->in_use, 1);
+	pg_atomic_init_u64(&shared->maintained_version, 0);
 	shared->recovered = false;
 	shared->replay.begun = false;
 	shared->fed_by = InvalidOid;
@@ -290,7 +194,9 @@ init_entry(RoseTreeShared *shared, RelFileLocator locator, Oid relid)
 	pg_atomic_init_u64(&shared->merges, 0);
 	pg_atomic_init_u64(&shared->spills, 0);
 	rose_merge_stats_init(&shared->merge_stats);
-	pg_atomic_init_u64(&shared->incarnation, ++registry->last_incarnation);
+	shared->incarnation = ++registry->last_incarnation;
+	pg_write_barrier();			/* all of it before it comes to life */
+	pg_atomic_write_u64(rose_place_life(place), shared->incarnation);
 }
 
 /* Make an entry for a file that has none; NULL: no place is free.  REQUIRES: lock exclusive. */
@@ -298,47 +204,41 @@ static RoseTreeShared *
 make_entry(RelFileLocator locator, Oid relid)
 {
 	int		   *bucket = bucket_of(locator);
-	int			place = take_place();
+	int			place = rose_place_take();
 	RoseTreeShared *shared;
 
-	if (place == NO_PLACE)
+	if (place == ROSE_NO_PLACE)
 		return NULL;
-	shared = place_at(place);
-	init_entry(shared, locator, relid);
+	shared = rose_place_entry(place);
+	init_entry(shared, place, locator, relid);
 	shared->next = *bucket;
 	*bucket = place;
 	registry->nentries++;
 	return shared;
 }
 
-/* Take it out of its bucket; its place.  REQUIRES: lock exclusive. */
-static int
+/* Take it out of its bucket.  REQUIRES: lock exclusive. */
+static void
 unlink_entry(RoseTreeShared *shared)
 {
 	int		   *link = bucket_of(shared->locator);
-	int			place;
 
-	while (place_at(*link) != shared)
-		link = &place_at(*link)->next;
-	place = *link;
+	while (*link != shared->place)
+		link = &rose_place_entry(*link)->next;
 	*link = shared->next;
-	return place;
 }
 
 /* Free what an entry holds and take it out.  REQUIRES: lock exclusive. */
 static void
 remove_entry(RoseTreeShared *shared)
 {
-	int			place;
-
-	pg_atomic_write_u64(&shared->incarnation, 0);
+	pg_atomic_write_u64(rose_place_life(shared->place), 0);
 	rose_c0_write_begin(&shared->c0);
 	rose_c0_clear(&shared->c0);
 	rose_c0_write_end(&shared->c0);
 	rose_owner_forget(shared->locator);
-	place = unlink_entry(shared);
-	shared->next = registry->free;
-	registry->free = place;
+	unlink_entry(shared);
+	rose_place_release(shared->place);
 	registry->nentries--;
 }
 
@@ -365,17 +265,17 @@ is_replaceable(const RoseTreeShared *shared)
 static bool
 try_evict(RoseTreeShared *shared)
 {
-	uint64		incarnation = pg_atomic_read_u64(&shared->incarnation);
+	pg_atomic_uint64 *life = rose_place_life(shared->place);
 	TransactionId xmin;
 
 	if (!is_replaceable(shared))
 		return false;			/* the cheap test first */
 
-	pg_atomic_write_u64(&shared->incarnation, 0);
+	pg_atomic_write_u64(life, 0);
 	pg_memory_barrier();
 	if (rose_pin_oldest(shared->locator, &xmin) != PG_UINT64_MAX || !is_replaceable(shared))
 	{
-		pg_atomic_write_u64(&shared->incarnation, incarnation);
+		pg_atomic_write_u64(life, shared->incarnation);
 		return false;
 	}
 	remove_entry(shared);
@@ -397,21 +297,80 @@ static void
 evict_some(void)
 {
 	int			share = Max(max_tables / ROSE_EVICT_SHARE, 1);
-	int			nlooks = is_all_pinned() ? 0 : registry->nplaces;
+	int			nlooks = is_all_pinned() ? 0 : rose_place_end();
 
 	for (int i = 0; i < nlooks; i++)
 	{
-		RoseTreeShared *shared;
+		int			place;
 
 		if (registry->nentries <= max_tables - share)
 			break;
-		if (registry->evict_from >= registry->nplaces)
+		if (registry->evict_from >= rose_place_end())
 			registry->evict_from = 0;
-		shared = place_at(registry->evict_from++);
-		if (pg_atomic_read_u64(&shared->incarnation) != 0)
-			(void) try_evict(shared);
+		place = registry->evict_from++;
+		if (pg_atomic_read_u64(rose_place_life(place)) != 0)
+			(void) try_evict(rose_place_entry(place));
 	}
 	registry->evict_at = registry->nentries + share;
+}
+
+/*
+ * Was it not used since this was asked last, and is maintenance done with it?  Readers would not miss what a worker
+ * may still have to do, but nobody else would come back to it.
+ */
+static bool
+is_idle(RoseTreeShared *shared, bool maintained)
+{
+	if (pg_atomic_exchange_u32(&shared->in_use, 0) != 0)
+		return false;
+	return !maintained || pg_atomic_read_u64(&shared->maintained_version) ==
+		pg_atomic_read_u64(&shared->store.manifest_version);
+}
+
+/* Numbers whose sum changes whenever an entry comes or goes, or a manifest is switched. */
+static uint64
+activity_of(RoseTreeShared *shared)
+{
+	uint64		state[2];
+
+	state[0] = shared->incarnation;
+	state[1] = pg_atomic_read_u64(&shared->store.manifest_version);
+	return hash_bytes_extended((const unsigned char *) state, sizeof(state), 0);
+}
+
+bool
+rose_registry_forget_idle(int *place, bool maintained, RoseRegistryForgotten forgotten)
+{
+	struct
+	{
+		Oid			dbid;
+		uint64		activity;
+	}			gone[ROSE_IDLE_AT_A_TIME];
+	int			ngone = 0;
+	int			end;
+	bool		more;
+
+	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
+	end = Min(*place + ROSE_IDLE_AT_A_TIME, rose_place_end());
+	for (; *place < end; (*place)++)
+	{
+		RoseTreeShared *shared;
+
+		if (pg_atomic_read_u64(rose_place_life(*place)) == 0)
+			continue;
+		shared = rose_place_entry(*place);
+		gone[ngone].dbid = rose_locator_db(shared->locator);
+		gone[ngone].activity = activity_of(shared);
+		if (is_idle(shared, maintained) && try_evict(shared))
+			ngone++;
+	}
+	more = *place < rose_place_end();
+	if (!more)
+		rose_place_give_back();
+	LWLockRelease(&registry->lock);
+	for (int i = 0; i < ngone; i++)
+		forgotten(gone[i].dbid, gone[i].activity);
+	return more;
 }
 
 /* REQUIRES: lock exclusive. */
@@ -428,7 +387,8 @@ find_or_make_entry(RelFileLocator locator, Oid relid)
 }
 
 RoseTreeShared *
-rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation)
+rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation,
+					pg_atomic_uint64 **life)
 {
 	RoseTreeShared *shared;
 
@@ -452,7 +412,8 @@ rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation)
 					 errhint("You might need to increase rose.max_tables.")));
 		}
 	}
-	*incarnation = pg_atomic_read_u64(&shared->incarnation);
+	*incarnation = shared->incarnation;
+	*life = rose_place_life(shared->place);
 	LWLockRelease(&registry->lock);
 	return shared;
 }
@@ -469,7 +430,7 @@ drop_entry(RelFileLocator locator, uint64 incarnation)
 	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
 	shared = find_entry(locator);
 	drop = shared != NULL &&
-		(incarnation == 0 || rose_registry_is_current(shared, incarnation));
+		(incarnation == 0 || shared->incarnation == incarnation);
 	if (drop)
 		remove_entry(shared);
 	LWLockRelease(&registry->lock);
@@ -499,6 +460,15 @@ rose_registry_drop_database(Oid dbid)
 	LWLockRelease(&registry->lock);
 }
 
+void
+rose_registry_memory(int *ntables, Size *nbytes)
+{
+	LWLockAcquire(&registry->lock, LW_SHARED);
+	*ntables = registry->nentries;
+	*nbytes = rose_place_bytes();
+	LWLockRelease(&registry->lock);
+}
+
 int
 rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 {
@@ -523,6 +493,7 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 			items[n].nruns = pg_atomic_read_u32(&shared->store.nruns);
 			items[n].ntails = pg_atomic_read_u32(&shared->store.ntails);
 			items[n].manifest_version = pg_atomic_read_u64(&shared->store.manifest_version);
+			items[n].incarnation = shared->incarnation;
 			items[n].other_order = shared->other_order;
 		}
 		n++;
@@ -560,17 +531,6 @@ database_item(RoseRegistryDatabase *items, int *n, int max, Oid dbid)
 	memset(&items[*n], 0, sizeof(RoseRegistryDatabase));
 	items[*n].dbid = dbid;
 	return &items[(*n)++];
-}
-
-/* Numbers whose sum changes whenever an entry comes or goes, or a manifest is switched. */
-static uint64
-activity_of(RoseTreeShared *shared)
-{
-	uint64		state[2];
-
-	state[0] = pg_atomic_read_u64(&shared->incarnation);
-	state[1] = pg_atomic_read_u64(&shared->store.manifest_version);
-	return hash_bytes_extended((const unsigned char *) state, sizeof(state), 0);
 }
 
 static void
@@ -661,7 +621,7 @@ rose_registry_sweep(Oid dbid)
 		if (rose_locator_db(shared->locator) != dbid)
 			continue;
 		locators[n] = shared->locator;
-		incarnations[n++] = pg_atomic_read_u64(&shared->incarnation);
+		incarnations[n++] = shared->incarnation;
 	}
 	LWLockRelease(&registry->lock);
 

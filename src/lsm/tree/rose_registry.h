@@ -15,11 +15,12 @@
 extern bool rose_registry_available(void);
 
 /*
- * Find or make the entry of a file; *incarnation tells which one it is.  May
+ * Find or make the entry of a file; *incarnation tells which one it is, and *life, of the same value as long as it is
+ * there, whether it still is.  May
  * evict others, and raises an error if none can go.  REQUIRES: a pin.
  */
 extern RoseTreeShared *rose_registry_enter(RelFileLocator locator, Oid relid,
-											uint64 *incarnation);
+											uint64 *incarnation, pg_atomic_uint64 **life);
 
 /*
  * Call back for each table of a database that is in use, with the registry locked:
@@ -28,11 +29,11 @@ extern RoseTreeShared *rose_registry_enter(RelFileLocator locator, Oid relid,
 typedef void (*RoseRegistryVisitor) (RoseTreeShared *shared, void *arg);
 extern void rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg);
 
-/* Is it still that entry? */
+/* Is the entry that the handle is bound to still there?  Before that its shared state must not be touched. */
 static inline bool
-rose_registry_is_current(RoseTreeShared *shared, uint64 incarnation)
+rose_registry_is_bound(const RoseTree *tree)
 {
-	return pg_atomic_read_u64(&shared->incarnation) == incarnation;
+	return tree->life != NULL && pg_atomic_read_u64(tree->life) == tree->incarnation;
 }
 
 /*

@@ -6,7 +6,7 @@
  * A handle is found by the file's locator.  It has three parts that go stale in
  * different ways:
  *
- *	  shared	the registry may have dropped the entry: 'incarnation' tells
+ *	  shared	the registry may have dropped the entry: 'life' tells
  *	  schema	the table may have been altered: a relcache callback counts
  *	  view		a spill or merge switched the manifest: see rose_view.c
  *
@@ -122,8 +122,7 @@ sweep_handles(void)
 	{
 		RoseTree   *tree = dlist_container(RoseTree, node, iter.cur);
 
-		if (tree->shared == NULL || tree->schema_stamp != tree->invalidations ||
-			!rose_registry_is_current(tree->shared, tree->incarnation))
+		if (!rose_registry_is_bound(tree) || tree->schema_stamp != tree->invalidations)
 			free_handle(tree);
 	}
 }
@@ -156,7 +155,7 @@ bind_handle(RoseTree *tree)
 	rose_view_forget(tree);
 	tree->invalidations++;
 	tree->shared = rose_registry_enter(tree->locator, tree->relid,
-										&tree->incarnation);
+									   &tree->incarnation, &tree->life);
 }
 
 static bool
@@ -225,9 +224,10 @@ attach_handle(RoseTree *tree)
 		dlist_move_head(&handles, &tree->node);
 		pg_memory_barrier();	/* the pin before the look at incarnation */
 	}
-	if (tree->shared == NULL ||
-		!rose_registry_is_current(tree->shared, tree->incarnation))
+	if (!rose_registry_is_bound(tree))
 		bind_handle(tree);
+	if (pg_atomic_read_u32(&tree->shared->in_use) == 0)
+		pg_atomic_write_u32(&tree->shared->in_use, 1);
 	if (pg_atomic_read_u32(&tree->shared->relid) != tree->relid)
 		pg_atomic_write_u32(&tree->shared->relid, tree->relid);
 }
@@ -286,8 +286,7 @@ rose_tree_open_any_order(Relation rel)
 		tree->relid = RelationGetRelid(rel);	/* files change hands */
 		tree->invalidations++;
 	}
-	if (tree->pinned_in != transaction_count || tree->shared == NULL ||
-		!rose_registry_is_current(tree->shared, tree->incarnation))
+	if (tree->pinned_in != transaction_count || !rose_registry_is_bound(tree))
 		attach_handle(tree);
 	if (unlikely(!*(volatile bool *) &tree->shared->recovered))
 	{
@@ -311,6 +310,7 @@ rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 	other->rel = rel;
 	other->shared = tree->shared;
 	other->incarnation = tree->incarnation;
+	other->life = tree->life;
 	other->pinned_in = tree->pinned_in;
 	other->context = AllocSetContextCreate(context, "rose table as it was",
 										   ALLOCSET_SMALL_SIZES);

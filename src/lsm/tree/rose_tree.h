@@ -9,10 +9,10 @@
  * it under ROSE_LOCK_RECOVER: replays the tail log into C0 and promotes or discards
  * pending runs.
  *
- * An entry may be evicted when there are more than rose.max_tables, nobody pins the table and
+ * An entry may go when nobody pins the table and
  * there is nothing in it that could not be made anew.  So a pointer to an entry
- * is good while its transaction holds the pin that rose_tree_open took, and
- * 'incarnation' tells whether an address still is the same entry.
+ * is good while its transaction holds the pin that rose_tree_open took; later the memory may
+ * be gone.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,10 +38,13 @@ typedef struct RoseReplayShared
 typedef struct RoseTreeShared
 {
 	RelFileLocator locator;		/* constant */
-	pg_atomic_uint64 incarnation;	/* never reused; 0 = entry is gone;
-									 * registry lock exclusive, readers need none */
-	int			next;			/* place of the next one in its bucket, or free;
-								 * registry lock */
+	uint64		incarnation;	/* constant; never reused */
+	int			place;			/* constant */
+	int			next;			/* place of the next one in its bucket; registry lock */
+	pg_atomic_uint32 in_use;	/* cleared now and then, set by the next transaction that uses
+								 * it; no lock */
+	pg_atomic_uint64 maintained_version;	/* store.manifest_version as of which a worker found
+											 * nothing to do or to wait for; no lock */
 	pg_atomic_uint32 relid;		/* relation that opened it last (a rewrite gives
 								 * a file another owner); no lock */
 	bool		recovered;		/* set once, under ROSE_LOCK_RECOVER; read without */
@@ -85,7 +88,8 @@ typedef struct RoseTree
 
 	/* private to rose_tree.c */
 	Oid			relid;			/* of rel */
-	uint64		incarnation;	/* of shared when it was bound */
+	uint64		incarnation;	/* of shared when it was bound ... */
+	pg_atomic_uint64 *life;		/* ... and what is the same as long as it is there */
 	uint64		invalidations;	/* relcache invalidations so far ... */
 	uint64		schema_stamp;	/* ... and as of the last check of schema */
 	uint64		pinned_in;		/* transaction (local count) that holds a pin */
@@ -95,7 +99,7 @@ typedef struct RoseTree
 } RoseTree;
 
 /* --- shared memory (lsm/tree/rose_registry.c) --- */
-extern void rose_registry_define_settings(void);	/* rose.max_tables */
+extern void rose_registry_define_settings(void);
 extern Size rose_registry_shmem_size(void);
 extern void rose_registry_shmem_init(bool found);
 
@@ -107,6 +111,7 @@ typedef struct RoseRegistryItem
 	TimestampTz first_write;	/* oldest write in C0; 0 = empty */
 	Oid			fed_by;
 	uint64		manifest_version;	/* changes when it is switched */
+	uint64		incarnation;	/* of its entry: another one when it was let go of and is in use again */
 	uint32		nruns;			/* not merged yet */
 	uint32		ntails;			/* segments of its tail log */
 	bool		other_order;	/* nothing can be done for it before REINDEX */
@@ -135,6 +140,19 @@ typedef struct RoseRegistryDatabase
  * much for a table.
  */
 extern int	rose_registry_databases(RoseRegistryDatabase *items, int max, uint64 large);
+
+/* Entries there are, and the shared memory for them. */
+extern void rose_registry_memory(int *ntables, Size *nbytes);
+
+/*
+ * Let go of entries that were not used since the last time, some at a time: from *place = 0 on, until false.  maintained:
+ * only of those that a worker has nothing left to do for.  Then memory that was not needed since
+ * the last time is given back.  forgotten is called, without lock, for each one, with its part in the activity of the
+ * database.
+ */
+typedef void (*RoseRegistryForgotten) (Oid dbid, uint64 activity);
+extern bool rose_registry_forget_idle(int *place, bool maintained, RoseRegistryForgotten forgotten);
+extern int	rose_idle_table_timeout;	/* rose.idle_table_timeout, in ms */
 
 /* The file is gone or emptied: free its C0 and forget it.  Raises no error. */
 extern void rose_registry_drop(RelFileLocator locator);
