@@ -22,7 +22,7 @@
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_partition.h"
 #include "lsm/write/rose_write.h"
-#include "memtable/rose_memtable.h"
+#include "memtable/rose_readers.h"
 #include "miscadmin.h"
 #include "repl/rose_repl.h"
 #include "rose_hooks.h"
@@ -47,6 +47,7 @@ static const struct
 }			shared_modules[] =
 {
 	{rose_arena_shmem_size, rose_arena_shmem_init},
+	{rose_readers_shmem_size, rose_readers_shmem_init},
 	{rose_pin_shmem_size, rose_pin_shmem_init},
 	{rose_declared_shmem_size, rose_declared_shmem_init},
 	{rose_tid_shmem_size, rose_tid_shmem_init},

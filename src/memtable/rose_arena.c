@@ -48,7 +48,6 @@ typedef struct RoseArenaShared
 {
 	LWLock		lock;			/* the free page manager */
 	int			write_tranche;	/* constant */
-	int			reclaim_tranche;	/* constant */
 	int			arena_tranche;	/* constant */
 	Size		npages;			/* constant; page 0 included */
 	pg_atomic_uint64 used_pages;	/* changed under lock, read without */
@@ -125,7 +124,6 @@ rose_arena_shmem_init(bool found)
 	{
 		arena->arena_tranche = LWLockNewTrancheId();
 		arena->write_tranche = LWLockNewTrancheId();
-		arena->reclaim_tranche = LWLockNewTrancheId();
 		LWLockInitialize(&arena->lock, arena->arena_tranche);
 		arena->npages = arena_npages();
 		pg_atomic_init_u64(&arena->used_pages, 0);
@@ -135,19 +133,12 @@ rose_arena_shmem_init(bool found)
 	}
 	LWLockRegisterTranche(arena->arena_tranche, "RoseArena");
 	LWLockRegisterTranche(arena->write_tranche, "RoseWrite");
-	LWLockRegisterTranche(arena->reclaim_tranche, "RoseReclaim");
 }
 
 int
 rose_arena_write_tranche(void)
 {
 	return arena->write_tranche;
-}
-
-int
-rose_arena_reclaim_tranche(void)
-{
-	return arena->reclaim_tranche;
 }
 
 Size

@@ -42,7 +42,6 @@ extern uint64 rose_arena_new_memtable_id(void);
 
 /* Tranches for the locks of a RoseC0Shared. */
 extern int	rose_arena_write_tranche(void);
-extern int	rose_arena_reclaim_tranche(void);
 
 /* Follow a link that a writer may change meanwhile: what it leads to is complete. */
 static inline RoseArenaPtr

@@ -24,9 +24,9 @@ void
 rose_c0_init(RoseC0Shared *c0, uint64 next_seq)
 {
 	LWLockInitialize(&c0->write_lock, rose_arena_write_tranche());
-	LWLockInitialize(&c0->reclaim_lock, rose_arena_reclaim_tranche());
 	c0->next_seq = next_seq;
 	c0->elsewhere = 0;
+	c0->age = 0;
 	c0->active = -1;
 	memset(c0->memtables, 0, sizeof(c0->memtables));
 }
@@ -238,21 +238,37 @@ rose_c0_set_tail_segment(RoseC0Shared *c0, uint32 segment)
 		c0->memtables[c0->active].tail_segment = segment;
 }
 
+/*
+ * Sections that begin from now on do not find it.  One that finds the new age finds the state that goes
+ * with it, and what the memtable's rows were published in before.
+ */
+static void
+begin_leaving(RoseC0Shared *c0, RoseMemtableShared *memtable)
+{
+	memtable->left_at = c0->age + 1;
+	pg_write_barrier();
+	memtable->state = ROSE_MEMTABLE_LEAVING;
+	pg_write_barrier();
+	c0->age = memtable->left_at;
+}
+
 /* REQUIRES: that nobody reads the C0; write_lock. */
 void
 rose_c0_clear(RoseC0Shared *c0)
 {
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (c0->memtables[slot].state != ROSE_MEMTABLE_FREE)
+			begin_leaving(c0, &c0->memtables[slot]);
+	rose_readers_wait();
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 		rose_arena_release(&c0->memtables[slot]);
 	memset(c0->memtables, 0, sizeof(c0->memtables));	/* also makes them FREE */
 	c0->active = -1;
-	LWLockRelease(&c0->reclaim_lock);
 }
 
 /*
- * Readers may keep us waiting for reclaim_lock.  So it is taken with nothing held that a writer wants: the memtable is
+ * Readers may keep us waiting.  So we wait with nothing held that a writer wants: the memtable is
  * dead to readers first, and its slot is free for writers in the end.  Nobody else touches one that is dead.
  */
 void
@@ -262,10 +278,11 @@ rose_c0_retire(RoseC0Shared *c0, int slot)
 
 	Assert(memtable->state == ROSE_MEMTABLE_FROZEN || memtable->state == ROSE_MEMTABLE_LEAVING);
 
-	LWLockAcquire(&c0->reclaim_lock, LW_EXCLUSIVE);
+	if (memtable->state != ROSE_MEMTABLE_LEAVING)
+		begin_leaving(c0, memtable);
+	rose_readers_wait();
 	memtable->state = ROSE_MEMTABLE_DEAD;
 	memtable->id = 0;
-	LWLockRelease(&c0->reclaim_lock);
 
 	rose_arena_release(memtable);
 
@@ -283,7 +300,7 @@ rose_c0_drop_unused(RoseC0Shared *c0)
 	slot = c0->active;
 	if (slot >= 0 && c0->memtables[slot].nentries == 0)
 	{
-		c0->memtables[slot].state = ROSE_MEMTABLE_LEAVING;
+		begin_leaving(c0, &c0->memtables[slot]);
 		c0->active = -1;
 	}
 	else

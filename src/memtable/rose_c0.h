@@ -11,7 +11,7 @@
  * Writing section (write_lock, exclusive).  One at a time for a tree: giving sequence
  * numbers, writing entries, freezing, and where the tail log goes on (rose_store.h).
  *
- * Reading section (reclaim_lock, shared).  Any number, beside a writing one; as long as it
+ * Reading section (rose_readers.h).  Any number, beside a writing one; as long as it
  * lasts, no memory of this C0 goes away.  Not longer than for a batch of rows.
  *
  * Sections are not nested.  In neither of them may anybody wait for a heavyweight lock, and in
@@ -24,14 +24,15 @@
 #define ROSE_C0_H
 
 #include "memtable/rose_memtable.h"
+#include "memtable/rose_readers.h"
 
 struct RoseC0Shared
 {
 	LWLock		write_lock;
-	LWLock		reclaim_lock;	/* exclusive: not while write_lock is held, but to clear */
 	uint64		next_seq;		/* write_lock */
 	uint64		elsewhere;		/* who looked at a key before this number may have missed a
 								 * version that is not in the active memtable; write_lock */
+	uint64		age;			/* grows when a memtable leaves; by who retires it, read with no lock */
 	int			active;			/* slot of the active memtable or -1; write_lock */
 	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
 };
@@ -55,13 +56,13 @@ rose_c0_write_end(RoseC0Shared *c0)
 static inline void
 rose_c0_read_begin(RoseC0Shared *c0)
 {
-	LWLockAcquire(&c0->reclaim_lock, LW_SHARED);
+	rose_readers_enter(c0);
 }
 
 static inline void
 rose_c0_read_end(RoseC0Shared *c0)
 {
-	LWLockRelease(&c0->reclaim_lock);
+	rose_readers_leave(c0);
 }
 
 /* --- sequence numbers --- */
@@ -206,7 +207,9 @@ rose_c0_has_memtable(const RoseC0Shared *c0, int slot)
 {
 	RoseMemtableState state = *(const volatile RoseMemtableState *) &c0->memtables[slot].state;
 
-	return state == ROSE_MEMTABLE_ACTIVE || state == ROSE_MEMTABLE_FROZEN;
+	return state == ROSE_MEMTABLE_ACTIVE || state == ROSE_MEMTABLE_FROZEN ||
+		(unlikely(state == ROSE_MEMTABLE_LEAVING) &&
+		 rose_readers_began_before(c0, c0->memtables[slot].left_at));
 }
 
 extern uint64 rose_c0_memtable_id(const RoseC0Shared *c0, int slot);	/* 0: none */

@@ -41,7 +41,8 @@ bool
 rose_mem_cursor_alive(const RoseMemCursor *cursor)
 {
 	return cursor->memtable_id != 0 &&
-		cursor->c0->memtables[cursor->slot].id == cursor->memtable_id;
+		cursor->c0->memtables[cursor->slot].id == cursor->memtable_id &&
+		rose_c0_has_memtable(cursor->c0, cursor->slot);
 }
 
 static inline const RoseMemtableShared *

@@ -10,7 +10,7 @@
  *
  * where moved_to and row are MAXALIGNed and there only if flags say so.
  *
- * Locking: the writer holds write_lock, readers reclaim_lock shared.  The
+ * Locking: the writer holds write_lock, readers are in a reading section.  The
  * writer fills an entry, its own links included, then a write barrier, then
  * the links that lead to it.  A reader follows a link, then a read barrier,
  * then looks at the entry.  So whoever finds an entry finds all of it.  Links

@@ -101,7 +101,7 @@ extern void rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr,
 extern int	rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMemAhead *ahead,
 							  RoseMemEntryRef *refs, int n);
 
-/* --- positions; all REQUIRE reclaim_lock --- */
+/* --- positions; all REQUIRE a reading section --- */
 
 /*
  * Last entry on the near side of a bound, or the head, and first entry on the

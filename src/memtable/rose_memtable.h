@@ -37,7 +37,7 @@ typedef enum RoseMemtableState
 	ROSE_MEMTABLE_FREE = 0,
 	ROSE_MEMTABLE_ACTIVE,
 	ROSE_MEMTABLE_FROZEN,
-	ROSE_MEMTABLE_LEAVING,		/* nobody begins to read it; who has begun may go on */
+	ROSE_MEMTABLE_LEAVING,		/* sections that begin do not find it; those under way do */
 	ROSE_MEMTABLE_DEAD			/* nobody reads it; its memory is being given back */
 } RoseMemtableState;
 
@@ -45,11 +45,12 @@ typedef struct RoseMemtableShared
 {
 	/*
 	 * Set under write_lock when the slot is FREE, then published by state;
-	 * cleared under reclaim_lock exclusive.
+	 * cleared when nobody reads it any more.
 	 */
 	uint64		id;				/* never reused within a server start; 0 = none */
-	RoseMemtableState state;	/* under write_lock, but for DEAD: under reclaim_lock
-								 * exclusive */
+	RoseMemtableState state;	/* to ACTIVE, FROZEN and FREE under write_lock, else by who
+								 * retires it */
+	uint64		left_at;		/* LEAVING: age of the C0 since then */
 	RoseArenaPtr head;			/* before the first entry of the sorted list */
 	RoseArenaPtr tree;			/* root of the tree over it; write_lock,
 								 * lock-free readers */

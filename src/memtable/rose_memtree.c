@@ -17,7 +17,7 @@
  * upper items go to a new node at its right.  So what a node or a separator covers only
  * ever gets narrower, at its right end.
  *
- * Locking: the writer holds write_lock, readers reclaim_lock shared.  Readers may see
+ * Locking: the writer holds write_lock, readers are in a reading section.  Readers may see
  * a node while its items are shifted or split off, and items whose prefix is of one entry and
  * whose pointer is of its neighbour.  They rely on this only: each slot below
  * any count that a node ever had holds pointers to a complete entry and a complete node of

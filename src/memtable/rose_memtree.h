@@ -50,14 +50,14 @@ extern void rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path
 
 /*
  * An entry before the target, near it, or the head.  While a writer is at work it may not be the
- * last one before the target: go on by the list.  REQUIRES: reclaim_lock.
+ * last one before the target: go on by the list.  REQUIRES: a reading section.
  */
 extern RoseArenaPtr rose_memtree_find(const RoseMemtableShared *memtable,
 									  const RoseMemTarget *target);
 
 /*
  * The same for many targets, waiting for memory once a level for all of them; and the leaves
- * that led there.  REQUIRES: reclaim_lock.
+ * that led there.  REQUIRES: a reading section.
  */
 #define ROSE_MEMTREE_MANY 64	/* most targets at a time */
 extern void rose_memtree_find_many(const RoseMemtableShared *memtable,
@@ -72,7 +72,7 @@ extern void rose_memtree_ahead_start(const RoseMemtableShared *memtable,
 									 RoseMemAhead *ahead);
 extern void rose_memtree_ahead_step(RoseMemAhead *ahead);
 
-/* An entry near the end of the list, or the head.  REQUIRES: reclaim_lock. */
+/* An entry near the end of the list, or the head.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_memtree_find_last(const RoseMemtableShared *memtable);
 
 #endif							/* ROSE_MEMTREE_H */

@@ -11,7 +11,7 @@
  *
  * Locking: one writer, under write_lock.  Nodes are filled before they are
  * published by one store of a RoseArenaPtr, after a write barrier, and never
- * go before the memtable does; readers need no lock but reclaim_lock.
+ * go before the memtable does; readers need no lock but a reading section.
  *
  *-------------------------------------------------------------------------
  */

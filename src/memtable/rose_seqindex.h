@@ -18,7 +18,7 @@
 extern RoseArenaPtr *rose_seqindex_reserve(RoseMemtableShared *memtable, uint64 seq);
 extern void rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry);
 
-/* The entry, or 0.  REQUIRES: reclaim_lock, shared is enough. */
+/* The entry, or 0.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq);
 
 #endif							/* ROSE_SEQINDEX_H */

@@ -30,7 +30,7 @@ foreach my $read ('SELECT count(*), sum(v) FROM t', 'SELECT v, 0 FROM t WHERE id
 	$reader->start($read);
 	wait_for_stop($node);
 	$spiller->start("SELECT rose.spill('t')");
-	ok($node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'RoseReclaim'"),
+	ok($node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'RoseReaders'"),
 		'the spill waits for the reader');
 
 	# Neither of these is one that the spill waits for.
@@ -39,7 +39,7 @@ foreach my $read ('SELECT count(*), sum(v) FROM t', 'SELECT v, 0 FROM t WHERE id
 	ok($node->poll_query_until('postgres', 'SELECT count(*) = 1 FROM written'), 'a writer does not wait') or last;
 	$writer->finish;
 	is($other->run('SELECT v FROM t WHERE id = 7'), '0', 'another reader neither');
-	is(sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'RoseReclaim'"), 1, 'meanwhile the spill waits');
+	is(sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'RoseReaders'"), 1, 'meanwhile the spill waits');
 
 	$ctl->run("SELECT go_on('view-listing')");
 	is($reader->finish, $seen, 'the reader sees what was there');

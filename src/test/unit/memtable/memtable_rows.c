@@ -10,8 +10,11 @@
 
 #include "memtable_unit.h"
 
+#include "compat/rose_compat.h"
 #include "compat/rose_compat_unit.h"
 #include "util/rose_key_internal.h"
+
+ROSE_UNIT_DEFINE_BACKEND_SLOT;
 
 RoseSchema rowid_schema;
 RoseSchema bytes_schema; /* one bytea key, ordered by its bytes */

@@ -12,6 +12,7 @@
 
 #include "common/pg_prng.h"
 #include "memtable/rose_arena.h"
+#include "miscadmin.h"
 #include "storage/shmem.h"
 #include "utils/datum.h"
 #include "utils/freepage.h"
@@ -24,6 +25,7 @@ static char shared_memory[(FAKE_PAGES + 2) * FPM_PAGE_SIZE + 4096];
 static bool page_used[FAKE_PAGES + 1];
 
 pg_prng_state pg_global_prng_state = {1, 2};
+int			MaxBackends = 1;
 MemoryContext CurrentMemoryContext = NULL;
 
 uint64
@@ -60,9 +62,13 @@ add_size(Size a, Size b)
 void *
 ShmemInitStruct(const char *name, Size size, bool *found)
 {
-	CHECK(size <= sizeof(shared_memory));
+	static Size taken = 0;
+	char	   *result = shared_memory + taken;
+
+	taken += MAXALIGN(size);
+	CHECK(taken <= sizeof(shared_memory));
 	*found = false;
-	return shared_memory;
+	return result;
 }
 
 int
@@ -91,6 +97,12 @@ LWLockAcquire(LWLock *lock, LWLockMode mode)
 void
 LWLockRelease(LWLock *lock)
 {
+}
+
+bool
+LWLockHeldByMe(LWLock *lock)
+{
+	return true;
 }
 
 bool

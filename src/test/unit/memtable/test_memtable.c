@@ -377,6 +377,7 @@ main(void)
 {
 	rose_arena_define_settings();
 	rose_arena_shmem_init(false);
+	rose_readers_shmem_init(false);
 	make_schemas();
 
 	test_prefixes();

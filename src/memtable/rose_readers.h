@@ -1,0 +1,27 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_readers.h
+ *	  Reading sections: who reads memtables, and how to wait until nobody does
+ *	  any more.  For this folder; others say rose_c0_read_begin.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_READERS_H
+#define ROSE_READERS_H
+
+#include "memtable/rose_memtable.h"
+
+extern Size rose_readers_shmem_size(void);
+extern void rose_readers_shmem_init(bool found);
+
+/* Begin and end a reading section of this C0.  An error ends it, too. */
+extern void rose_readers_enter(const RoseC0Shared *c0);
+extern void rose_readers_leave(const RoseC0Shared *c0);
+
+/* Is this process in a section of the C0 that began before its age was this? */
+extern bool rose_readers_began_before(const RoseC0Shared *c0, uint64 age);
+
+/* Wait until all sections have ended that are under way now.  REQUIRES: none is this process's. */
+extern void rose_readers_wait(void);
+
+#endif							/* ROSE_READERS_H */
