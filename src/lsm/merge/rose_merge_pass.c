@@ -40,7 +40,10 @@
 /* Old tombstones that are this part of a piece make it worth rewriting. */
 #define TOMBSTONE_PART		0.25
 
-static int	piece_size = 2048; /* rose.debug_piece_size, kB */
+/* A smaller table has room for more than a piece at a time; a smaller piece has much of a last region unused. */
+#define LEAST_PIECE			1024
+
+static int	piece_size = LEAST_PIECE;	/* rose.debug_piece_size, kB */
 
 void
 rose_merge_define_settings(void)
@@ -49,7 +52,7 @@ rose_merge_define_settings(void)
 							"Sets the size of which merges do not make the pieces of C2 smaller.",
 							"For tests of rose: with little data and a small size a table has many pieces.",
 							&piece_size,
-							2048,
+							LEAST_PIECE,
 							8,
 							MAX_KILOBYTES,
 							PGC_SUSET,

@@ -13,11 +13,9 @@
  * 1. Tombstones.  When those that every snapshot sees are a large part of all
  * versions, everything is merged into C2, where they go.
  * 2. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1
- * becomes it).  Where R is large, already when C1 would take more than a sixth of C2's blocks with
- * the runs that are about to be merged into it: this costs more merging and bounds the
- * room that rows take which C2 has as well.  Where R is small, already when C1 and these runs together
- * have outgrown R * C0, and then the runs go along: C1 would be rewritten to take them, only
- * to be rewritten at once.  (Where R is large, runs stay: they would keep their room to the end of the pass.)
+ * becomes it).  Already when C1 and the runs that it would have to take soon have together outgrown
+ * R * C0 or, where R is large, a sixth of C2's blocks, and then the runs go along: C1 would be rewritten to take
+ * them, only to be rewritten at once.  The sixth bounds the room that rows take which C2 has as well.
  * 3. Runs into C1 when together they are worth a pass over it: as large as C0,
  * or too many, or, if they are small, a quarter of C1.
  * 4. Small runs, as idle tables' timed spills make, among themselves, each
@@ -51,7 +49,7 @@
  * than this part of C0. */
 #define PICK_SMALL_C1			4
 #define PICK_SMALL_TOGETHER		4
-/* From this R on C1 takes no more than this part of C2's blocks. */
+/* From this R on C1 and the runs take no more than this part of C2's blocks. */
 #define PICK_LARGE_RATIO		4.0
 #define PICK_C1_PART			6
 /* Tombstones above this part of all versions cause a merge. */
@@ -267,22 +265,30 @@ are_runs_many(const PickState *state)
 	return are_runs_worth_merging(state) || state->nruns >= PICK_MIN_SMALL_RUNS;
 }
 
+/* Where R is large: do C1 and the runs take too large a part of C2's blocks? */
 static bool
-is_c1_full(const PickState *state)
+is_c1_part_exceeded(const PickState *state)
 {
-	if (state->c1_bytes > state->ratio * state->input->c0_size)
-		return true;
 	return state->c2_newest >= 0 && state->ratio >= PICK_LARGE_RATIO &&
-		are_runs_many(state) &&
 		(state->c1_blocks + state->run_blocks) * PICK_C1_PART > state->c2_blocks;
 }
 
-/* Would the runs make it full, where they may go along? */
+static bool
+is_c1_full(const PickState *state)
+{
+	return state->c1_bytes > state->ratio * state->input->c0_size ||
+		(are_runs_many(state) && is_c1_part_exceeded(state));
+}
+
+/* Would the runs that C1 has to take soon make it full? */
 static bool
 do_runs_fill_c1(const PickState *state)
 {
-	return state->ratio < PICK_LARGE_RATIO && are_runs_many(state) &&
-		state->c1_bytes + state->run_bytes > state->ratio * state->input->c0_size;
+	if (!are_runs_many(state))
+		return false;
+	return is_c1_part_exceeded(state) ||
+		(state->ratio < PICK_LARGE_RATIO &&
+		 state->c1_bytes + state->run_bytes > state->ratio * state->input->c0_size);
 }
 
 static bool

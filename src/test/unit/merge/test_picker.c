@@ -374,7 +374,7 @@ simulate(uint64 run_bytes, int nruns, int max_components, double max_amplificati
 	CHECK(written <= max_amplification * run_bytes * nruns);
 }
 
-/* Where R is large, C1's share of C2's blocks counts, with the runs that come to it. */
+/* Where R is large, C1's share of C2's blocks counts, with the runs that come to it, which then go along. */
 static void
 test_blocks(void)
 {
@@ -393,7 +393,23 @@ test_blocks(void)
 		CHECK(picked(&pick, 0, 3, 1));
 		table[3].nblocks = 1001;
 		pick = ask();
-		CHECK(large ? picked(&pick, 2, 4, 2) : picked(&pick, 0, 3, 1));
+		CHECK(large ? picked(&pick, 0, 4, 2) : picked(&pick, 0, 3, 1));
+
+		/* C1 goes alone if the runs cannot */
+		if (large)
+		{
+			add(2, 0);
+			ncomponents--;
+			memmove(&table[3], &table[2], 3 * sizeof(table[0]));
+			ncomponents++;
+			table[2].id = 1000;
+			table[2].level = 0;
+			table[2].state = ROSE_COMPONENT_PENDING;
+			pick = ask();
+			CHECK(picked(&pick, 3, 5, 2));
+			memmove(&table[2], &table[3], 3 * sizeof(table[0]));
+			ncomponents--;
+		}
 
 		/* no runs that would come to it */
 		table[0].state = ROSE_COMPONENT_PENDING;
