@@ -9,7 +9,7 @@
  *								subscription feeds
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end
- *	  ExecutorStart_hook		snapshots that are declared to garbage collection
+ *	  ExecutorStart_hook, ExecutorRun_hook	snapshots that are declared to garbage collection
  *	  planner_hook, ExecutorRun_hook, ExecutorFinish_hook	statements that use ctids
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
@@ -206,6 +206,11 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 {
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classid, objectid, subid, arg);
+	if (access == OAT_FUNCTION_EXECUTE)
+	{
+		rose_declared_note_start();
+		return;
+	}
 	if (classid != RelationRelationId || subid != 0)
 		return;
 	if (access == OAT_DROP)
@@ -470,6 +475,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	const char *snapshot = imported_snapshot(stmt);
 	const char *database = NULL;
 
+	rose_declared_note_command(context == PROCESS_UTILITY_TOPLEVEL, IsA(stmt, FetchStmt));
 	if (in_transaction)
 	{
 		rose_snapshot_declare();
@@ -487,6 +493,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	else
 		run_command(pstmt, query, read_only, context, params, env, dest, completion);
 
+	rose_declared_end_command();
 	/* the statement may have been freed by a command that ends transactions */
 	if (snapshot != NULL)
 		rose_tid_note_import(snapshot);
@@ -505,6 +512,7 @@ static void
 rose_executor_start(QueryDesc *query, int eflags)
 {
 	rose_snapshot_declare();
+	rose_declared_note_start();
 	if (prev_executor_start_hook)
 		prev_executor_start_hook(query, eflags);
 	else
@@ -514,10 +522,14 @@ rose_executor_start(QueryDesc *query, int eflags)
 static void
 run_query(QueryDesc *query, ScanDirection direction, uint64 count ROSE_RUN_ONCE_PARAM)
 {
+	RoseDeclaredRun run;
+
+	rose_declared_run_begin(&run, query);
 	if (prev_executor_run_hook)
 		prev_executor_run_hook(query, direction, count ROSE_RUN_ONCE_ARG);
 	else
 		standard_ExecutorRun(query, direction, count ROSE_RUN_ONCE_ARG);
+	rose_declared_run_end(&run, count != 0);
 }
 
 /* A statement can be within another one, and a cursor's goes on from time to time. */

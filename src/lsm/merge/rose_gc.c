@@ -54,7 +54,7 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool 
 {
 	RoseGcDecision decision = {.action = ROSE_GC_DROP};
 	uint64		xid = U64FromFullTransactionId(full_xid);
-	uint64		seen;
+	uint32		first;
 	bool		settled;
 	bool		seen_by_all;
 	bool		same_group;
@@ -62,21 +62,21 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool 
 	if (op == ROSE_OP_LOCK || (gc->any && seq == gc->last_seq))
 		return decision;
 	Assert(!gc->any || seq < gc->last_seq);
-	settled = rose_horizon_settled(gc->horizon, xid, &seen);
+	settled = rose_horizon_settled(gc->horizon, xid, &first);
 	if (gc->any)
 	{
 		/* who sees a version sees the older ones, too, whatever their xids are */
 		settled = settled || gc->last_settled;
-		seen |= gc->last_seen;
+		first = Min(first, gc->last_first);
 	}
-	seen_by_all = decision.seen_by_all = settled && seen == rose_horizon_all(gc->horizon);
+	seen_by_all = decision.seen_by_all = settled && first == 0;
 	same_group = gc->any && (seen_by_all || !named) &&
-		(xid == gc->last_xid || (gc->last_settled && seen == gc->last_seen));
+		(xid == gc->last_xid || (gc->last_settled && first == gc->last_first));
 	gc->any = true;
 	gc->last_seq = seq;
 	gc->last_xid = xid;
 	gc->last_settled = settled;
-	gc->last_seen = seen;
+	gc->last_first = first;
 
 	if (same_group && gc->complete)
 	{

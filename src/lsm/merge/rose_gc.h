@@ -64,7 +64,7 @@ typedef struct RoseGc
 	uint64		last_seq;
 	uint64		last_xid;
 	bool		last_settled;	/* it or a newer one: see rose_horizon_settled() */
-	uint64		last_seen;
+	uint32		last_first;		/* the first declared snapshot that sees it */
 	bool		complete;		/* the group has its row: the rest is superseded */
 	bool		holding;		/* a PARTIAL is held back */
 	bool		held_seen_by_all;

@@ -32,6 +32,7 @@
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_output.h"
 #include "lsm/read/rose_tid.h"
+#include "lsm/snapshot/rose_declared.h"
 #include "miscadmin.h"
 #include "storage/predicate.h"
 #include "util/rose_stop_point.h"
@@ -539,6 +540,7 @@ scan_begin_stretch(RoseScan *scan, RoseSource *best, bool many)
 static const RoseRow *
 scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)
 {
+	rose_snapshot_pass();
 	*in_stretch = rose_weave_next(&scan->output) || (many && rose_stretch_go_on(&scan->output));
 	if (*in_stretch)
 		return NULL;

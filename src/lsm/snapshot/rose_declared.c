@@ -1,20 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * rose_declared.c
- *	  See rose_declared.h; the argument is in README.md, "Declared snapshots".
+ *	  The snapshots of REPEATABLE READ transactions, declared to garbage collection.  See rose_declared.h; the
+ *	  argument is in README.md, "Declared snapshots".
  *
- * One slot for each backend.  reached is the newest horizon for undeclared snapshots
+ * reached is the newest horizon for undeclared snapshots
  * that garbage collection has used beside declared ones: a snapshot that nobody
  * knew of is safe if its xmin is not before that.
  *
- * Locking.  A slot is written by its backend, holding the lock shared; whoever looks at
- * the slots of others, or sets reached, holds it exclusively.  So while slots and process
- * array are looked at together, no declaration comes or goes, and the transactions of
- * those that are there have not been followed by others in their backends.
+ * Locking: see rose_declared_internal.h.
  *
  * What this does not do: know snapshots of SERIALIZABLE transactions, which
- * must meet the writers of versions they do not see; of READ COMMITTED ones, which come and
- * go; of replication slots and prepared transactions.
+ * must meet the writers of versions they do not see, nor prepared transactions, which have none; for READ COMMITTED see
+ * rose_declared_live.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,41 +20,22 @@
 
 #include "lsm/snapshot/rose_declared.h"
 
+#include "access/twophase.h"
 #include "compat/rose_compat.h"
+#include "lsm/snapshot/rose_declared_internal.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "miscadmin.h"
-#include "storage/lwlock.h"
 #include "storage/proc.h"
-#include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "util/rose_stop_point.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* What a snapshot says of top-level transactions. */
-typedef struct SnapshotContent
-{
-	TransactionId xmin;
-	TransactionId xmax;
-	int			nxip;
-	TransactionId xip[ROSE_DECLARED_XIDS];	/* in numerical order */
-} SnapshotContent;
-
-typedef struct DeclaredSlotShared	/* all of it: lock of DeclaredShared */
-{
-	bool		valid;
-	Oid			database;
-	TransactionId other_xmin;	/* of other snapshots in use, or invalid */
-	SnapshotContent content;
-} DeclaredSlotShared;
-
-typedef struct DeclaredShared
-{
-	LWLock		lock;
-	uint64		reached;		/* lock; full xid */
-	int			nslots;			/* constant */
-	DeclaredSlotShared slots[FLEXIBLE_ARRAY_MEMBER];
-} DeclaredShared;
+/*
+ * Transactions in progress that the snapshots of a slot have room for: all that there can be, if they are not
+ * thousands; then what all slots together have room for is bounded, and who has more is protected by its xmin.
+ */
+#define LEAST_XIDS		64
+#define ALL_XIDS		(8 * 1024 * 1024)
 
 /* This transaction's snapshot. */
 typedef enum DeclaredState
@@ -67,15 +46,28 @@ typedef enum DeclaredState
 	LOST						/* imported when its versions may have been gone */
 } DeclaredState;
 
-static DeclaredShared *declared = NULL;
-static DeclaredSlotShared *my_slot = NULL;	/* if DECLARED */
+RoseDeclaredShared *rose_declared_shared = NULL;
+static RoseDeclaredSlotShared *my_slot = NULL;	/* if DECLARED */
 static DeclaredState my_state = NOT_LOOKED_AT;
+
+static int
+slot_nxids(void)
+{
+	int			most = MaxBackends + max_prepared_xacts;
+
+	return Min(most, Max(LEAST_XIDS, ALL_XIDS / MaxBackends));
+}
+
+static Size
+slot_size(void)
+{
+	return MAXALIGN(offsetof(RoseDeclaredSlotShared, xids) + slot_nxids() * sizeof(TransactionId));
+}
 
 Size
 rose_declared_shmem_size(void)
 {
-	return add_size(offsetof(DeclaredShared, slots),
-					mul_size(MaxBackends, sizeof(DeclaredSlotShared)));
+	return add_size(offsetof(RoseDeclaredShared, slots), mul_size(MaxBackends, slot_size()));
 }
 
 void
@@ -83,14 +75,30 @@ rose_declared_shmem_init(bool found)
 {
 	bool		mine;
 
-	declared = ShmemInitStruct("rose declared snapshots", rose_declared_shmem_size(), &mine);
+	rose_declared_shared = ShmemInitStruct("rose declared snapshots", rose_declared_shmem_size(),
+										   &mine);
 	if (!mine)
 	{
-		memset(declared, 0, rose_declared_shmem_size());
-		LWLockInitialize(&declared->lock, LWLockNewTrancheId());
-		declared->nslots = MaxBackends;
+		rose_declared_shared->reached = 0;
+		rose_declared_shared->nslots = MaxBackends;
+		rose_declared_shared->nxids = slot_nxids();
+		rose_declared_shared->slot_size = slot_size();
+		for (int i = 0; i < rose_declared_shared->nslots; i++)
+			memset(rose_declared_slot(i), 0, offsetof(RoseDeclaredSlotShared, xids));
+		LWLockInitialize(&rose_declared_shared->lock, LWLockNewTrancheId());
 	}
-	LWLockRegisterTranche(declared->lock.tranche, "RoseDeclared");
+	LWLockRegisterTranche(rose_declared_shared->lock.tranche, "RoseDeclared");
+}
+
+RoseDeclaredSlotShared *
+rose_declared_my_slot(void)
+{
+	int			index;
+
+	if (rose_declared_shared == NULL)
+		return NULL;
+	index = (int) (MyProc - ProcGlobal->allProcs);
+	return index < rose_declared_shared->nslots ? rose_declared_slot(index) : NULL;
 }
 
 /* ---- declaring ---- */
@@ -104,26 +112,22 @@ compare_xids(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/*
- * False if it does not fit.  Our own transaction counts as in progress, as it does in
- * what is exported of the snapshot.
- */
-static bool
-get_content(Snapshot snapshot, SnapshotContent *content)
+/* Our own transaction counts as in progress, as it does in what is exported of the snapshot. */
+RoseDeclaredContent *
+rose_declared_content(Snapshot snapshot)
 {
 	TransactionId own = GetTopTransactionIdIfAny();
-	bool		add_own = TransactionIdIsValid(own) &&
-		TransactionIdPrecedes(own, snapshot->xmax);
 	int			n = snapshot->xcnt;
+	RoseDeclaredContent *content;
 
-	if (snapshot->takenDuringRecovery || n + add_own > ROSE_DECLARED_XIDS)
-		return false;
-	memset(content, 0, sizeof(*content));
+	if (snapshot->takenDuringRecovery)
+		return NULL;
+	content = palloc0(offsetof(RoseDeclaredContent, xip) + (n + 1) * sizeof(TransactionId));
 	content->xmin = snapshot->xmin;
 	content->xmax = snapshot->xmax;
 	if (n > 0)
 		memcpy(content->xip, snapshot->xip, n * sizeof(TransactionId));
-	if (add_own)
+	if (TransactionIdIsValid(own) && TransactionIdPrecedes(own, snapshot->xmax))
 	{
 		bool		there = false;
 
@@ -134,32 +138,77 @@ get_content(Snapshot snapshot, SnapshotContent *content)
 	}
 	qsort(content->xip, n, sizeof(TransactionId), compare_xids);
 	content->nxip = n;
+	return content;
+}
+
+bool
+rose_declared_add(RoseDeclaredSlotShared *slot, const RoseDeclaredContent *content)
+{
+	const RoseDeclaredMember *last = &slot->members[slot->nmembers - 1];
+	int			first = slot->nmembers > 0 ? last->first + last->nxip : 0;
+	RoseDeclaredMember *member;
+
+	if (slot->nmembers == ROSE_DECLARED_MEMBERS ||
+		first + content->nxip > rose_declared_shared->nxids)
+		return false;
+	member = &slot->members[slot->nmembers++];
+	member->xmin = content->xmin;
+	member->xmax = content->xmax;
+	member->first = first;
+	member->nxip = content->nxip;
+	memcpy(&slot->xids[first], content->xip, content->nxip * sizeof(TransactionId));
 	return true;
 }
 
 static bool
-same_content(const SnapshotContent *a, const SnapshotContent *b)
+is_member(const RoseDeclaredSlotShared *slot, const RoseDeclaredContent *content)
 {
-	return a->xmin == b->xmin && a->xmax == b->xmax && a->nxip == b->nxip &&
-		memcmp(a->xip, b->xip, a->nxip * sizeof(TransactionId)) == 0;
+	for (int i = 0; i < slot->nmembers; i++)
+	{
+		const RoseDeclaredMember *member = &slot->members[i];
+
+		if (member->xmin == content->xmin && member->xmax == content->xmax &&
+			member->nxip == content->nxip &&
+			memcmp(&slot->xids[member->first], content->xip,
+				   content->nxip * sizeof(TransactionId)) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* Did garbage collection not know of a snapshot with this xmin?  REQUIRES the lock. */
 static bool
 was_overlooked(TransactionId xmin)
 {
-	return U64FromFullTransactionId(rose_full_xid(xmin)) < declared->reached;
+	return U64FromFullTransactionId(rose_full_xid(xmin)) < rose_declared_shared->reached;
 }
 
-/* Does somebody else declare just this snapshot?  REQUIRES the lock, exclusively. */
+/* Does somebody declare just this snapshot?  REQUIRES the lock, exclusively. */
 static bool
-is_declared(const SnapshotContent *content)
+is_declared(const RoseDeclaredContent *content)
 {
-	for (int i = 0; i < declared->nslots; i++)
-		if (declared->slots[i].valid && declared->slots[i].database == MyDatabaseId &&
-			same_content(&declared->slots[i].content, content))
+	for (int i = 0; i < rose_declared_shared->nslots; i++)
+	{
+		const RoseDeclaredSlotShared *slot = rose_declared_slot(i);
+
+		if (slot->valid && slot->database == MyDatabaseId && is_member(slot, content))
 			return true;
+	}
 	return false;
+}
+
+/* REQUIRES the lock. */
+static bool
+fill_slot(RoseDeclaredSlotShared *slot, const RoseDeclaredContent *content)
+{
+	slot->nmembers = 0;
+	if (!rose_declared_add(slot, content))
+		return false;
+	slot->live = slot->stale = false;
+	slot->database = MyDatabaseId;
+	slot->other_xmin = InvalidTransactionId;
+	slot->valid = true;
+	return true;
 }
 
 /*
@@ -168,40 +217,53 @@ is_declared(const SnapshotContent *content)
  * it, or not have declared anything.
  */
 static DeclaredState
-declare(int index, Snapshot snapshot)
+declare(RoseDeclaredSlotShared *slot, Snapshot snapshot)
 {
-	SnapshotContent content;
-	bool		fits = get_content(snapshot, &content);
+	RoseDeclaredContent *content = rose_declared_content(snapshot);
+	LWLock	   *lock = &rose_declared_shared->lock;
+	DeclaredState state = UNDECLARED;
 	bool		safe;
 
-	LWLockAcquire(&declared->lock, LW_SHARED);
+	LWLockAcquire(lock, LW_SHARED);
 	safe = !was_overlooked(snapshot->xmin);
 	if (!safe)
 	{
-		LWLockRelease(&declared->lock);
-		LWLockAcquire(&declared->lock, LW_EXCLUSIVE);
-		safe = fits && is_declared(&content);
+		LWLockRelease(lock);
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		safe = content != NULL && is_declared(content);
 	}
-	fits = fits && index < declared->nslots;
-	if (safe && fits)
+	if (!safe)
+		state = LOST;
+	else if (slot != NULL && content != NULL && fill_slot(slot, content))
 	{
-		my_slot = &declared->slots[index];
-		my_slot->database = MyDatabaseId;
-		my_slot->other_xmin = InvalidTransactionId;
-		my_slot->content = content;
-		my_slot->valid = true;
+		my_slot = slot;
+		state = DECLARED;
 	}
-	LWLockRelease(&declared->lock);
-	return !safe ? LOST : fits ? DECLARED : UNDECLARED;
+	LWLockRelease(lock);
+	if (content != NULL)
+		pfree(content);
+	return state;
 }
 
 void
 rose_declared_begin(void)
 {
 	if (my_state != NOT_LOOKED_AT || !FirstSnapshotSet || HistoricSnapshotActive() ||
-		declared == NULL)
+		rose_declared_shared == NULL)
 		return;
-	my_state = declare((int) (MyProc - ProcGlobal->allProcs), GetTransactionSnapshot());
+	my_state = declare(rose_declared_my_slot(), GetTransactionSnapshot());
+}
+
+static void
+withdraw_slot(void)
+{
+	RoseDeclaredSlotShared *slot = MyProc != NULL ? rose_declared_my_slot() : NULL;
+
+	if (slot == NULL || !slot->valid)	/* which nobody else sets */
+		return;
+	LWLockAcquire(&rose_declared_shared->lock, LW_SHARED);
+	slot->valid = false;
+	LWLockRelease(&rose_declared_shared->lock);
 }
 
 /*
@@ -222,12 +284,8 @@ withdraw(XactEvent event, void *arg)
 		default:
 			return;
 	}
-	if (my_slot)
-	{
-		LWLockAcquire(&declared->lock, LW_SHARED);
-		my_slot->valid = false;
-		LWLockRelease(&declared->lock);
-	}
+	withdraw_slot();
+	rose_declared_live_end();
 	my_slot = NULL;
 	my_state = NOT_LOOKED_AT;
 }
@@ -236,6 +294,7 @@ void
 rose_declared_define_callbacks(void)
 {
 	RegisterXactCallback(withdraw, NULL);
+	rose_declared_live_define_callbacks();
 }
 
 /* ---- other snapshots ---- */
@@ -264,10 +323,10 @@ use_other(Snapshot snapshot)
 		TransactionIdPrecedesOrEquals(my_slot->other_xmin, snapshot->xmin))
 		return;
 	ROSE_STOP_POINT("snapshot-other");
-	LWLockAcquire(&declared->lock, LW_SHARED);
+	LWLockAcquire(&rose_declared_shared->lock, LW_SHARED);
 	my_slot->other_xmin = snapshot->xmin;
 	overlooked = was_overlooked(snapshot->xmin);
-	LWLockRelease(&declared->lock);
+	LWLockRelease(&rose_declared_shared->lock);
 	if (overlooked)
 		raise_lost();
 	ROSE_STOP_POINT("snapshot-noted");
@@ -295,177 +354,18 @@ rose_declared_check(Snapshot snapshot)
 		use_other(snapshot);
 }
 
-/* ---- garbage collection ---- */
-
-static void
-note_older(TransactionId *oldest, TransactionId xid)
-{
-	if (TransactionIdIsValid(xid) && TransactionIdPrecedes(xid, *oldest))
-		*oldest = xid;
-}
-
-/*
- * The xmins of all snapshots that listed does not have.  All databases count: so reached says
- * something for each of them.  REQUIRES the lock, exclusively.
- */
-static void
-note_undeclared_xmins(const bool *listed, TransactionId *oldest)
-{
-	LWLockAcquire(ProcArrayLock, LW_SHARED);
-	for (int i = 0; i < ProcGlobal->allProcCount; i++)
-	{
-		PGPROC	   *proc = &ProcGlobal->allProcs[i];
-		TransactionId xmin = *(volatile TransactionId *) &proc->xmin;
-
-		/* as core does; who has left the process array may have left an xmin in its entry */
-		if ((proc->statusFlags & (PROC_IN_VACUUM | PROC_IN_LOGICAL_DECODING)) ||
-			proc->procLatch.owner_pid == 0)
-			continue;
-		if (i < declared->nslots && listed[i])
-		{
-			const DeclaredSlotShared *slot = &declared->slots[i];
-
-			note_older(oldest, slot->other_xmin);
-			if (!TransactionIdPrecedes(xmin, slot->content.xmin))
-				continue;
-		}
-		note_older(oldest, xmin);
-	}
-	LWLockRelease(ProcArrayLock);
-}
-
-/* What every snapshot sees that listed does not have, now and later. */
-static TransactionId
-undeclared_horizon(const bool *listed)
-{
-	TransactionId oldest = GetOldestActiveTransactionId();	/* before the rest */
-	TransactionId slot_xmin;
-	TransactionId slot_catalog_xmin;
-
-	note_undeclared_xmins(listed, &oldest);
-	ProcArrayGetReplicationSlotXmin(&slot_xmin, &slot_catalog_xmin);
-	note_older(&oldest, slot_xmin);
-	return oldest;
-}
-
-static void
-make_known(const SnapshotContent *content, RoseKnownSnapshot *known)
-{
-	known->xmin = U64FromFullTransactionId(rose_full_xid(content->xmin));
-	known->xmax = U64FromFullTransactionId(rose_full_xid(content->xmax));
-	known->nxip = content->nxip;
-	for (int i = 0; i < content->nxip; i++)
-		known->xip[i] = U64FromFullTransactionId(rose_full_xid(content->xip[i]));
-}
-
-/* One that is the same, or -1. */
-static int
-find_same(const int *chosen, int n, const SnapshotContent *content)
-{
-	for (int i = 0; i < n; i++)
-		if (same_content(&declared->slots[chosen[i]].content, content))
-			return i;
-	return -1;
-}
-
-/*
- * Choose the slots whose snapshots are told apart: if there are too many, the oldest ones.
- * Other databases' do not see this one's tables.  listed: which slots are
- * taken care of.  REQUIRES the lock, exclusively.
- */
-static int
-choose_slots(int *chosen, bool *listed)
-{
-	int			n = 0;
-
-	for (int i = 0; i < declared->nslots; i++)
-	{
-		const DeclaredSlotShared *slot = &declared->slots[i];
-		int			newest = 0;
-
-		listed[i] = slot->valid;
-		if (!slot->valid || slot->database != MyDatabaseId ||
-			find_same(chosen, n, &slot->content) >= 0)
-			continue;
-		if (n < ROSE_DECLARED_SNAPSHOTS)
-		{
-			chosen[n++] = i;
-			continue;
-		}
-		for (int k = 1; k < n; k++)
-			if (TransactionIdFollows(declared->slots[chosen[k]].content.xmin,
-									 declared->slots[chosen[newest]].content.xmin))
-				newest = k;
-		if (TransactionIdPrecedes(slot->content.xmin,
-								  declared->slots[chosen[newest]].content.xmin))
-			chosen[newest] = i;
-	}
-	/* those that were passed over, and their likes */
-	for (int i = 0; n == ROSE_DECLARED_SNAPSHOTS && i < declared->nslots; i++)
-		if (listed[i] && declared->slots[i].database == MyDatabaseId)
-			listed[i] = find_same(chosen, n, &declared->slots[i].content) >= 0;
-	return n;
-}
-
-/* With nothing declared we must not believe to be further than core does. */
-static void
-check_against_core(Relation rel)
-{
-#ifdef USE_ASSERT_CHECKING
-	bool	   *none = palloc0(declared->nslots * sizeof(bool));
-	TransactionId ours = undeclared_horizon(none);
-
-	Assert(TransactionIdPrecedesOrEquals(ours, GetOldestNonRemovableTransactionId(rel)));
-	pfree(none);
-#endif
-}
-
-void
-rose_declared_horizon(RoseHorizon *horizon, Relation rel, MemoryContext context)
-{
-	MemoryContext old;
-	bool	   *listed;
-	int			chosen[ROSE_DECLARED_SNAPSHOTS];
-	int			n;
-
-	horizon->undeclared = horizon->oldest;
-	if (declared == NULL || RelationUsesLocalBuffers(rel) || rose_cleanup_is_deferred())
-		return;
-	old = MemoryContextSwitchTo(context);
-	listed = palloc(declared->nslots * sizeof(bool));
-	LWLockAcquire(&declared->lock, LW_EXCLUSIVE);
-	check_against_core(rel);
-	n = choose_slots(chosen, listed);
-	if (n > 0)
-	{
-		uint64		undeclared =
-			U64FromFullTransactionId(rose_full_xid(undeclared_horizon(listed)));
-
-		if (undeclared > horizon->oldest)
-		{
-			horizon->undeclared = undeclared;
-			horizon->nsnapshots = n;
-			horizon->snapshots = palloc(n * sizeof(RoseKnownSnapshot));
-			for (int i = 0; i < n; i++)
-				make_known(&declared->slots[chosen[i]].content, &horizon->snapshots[i]);
-			declared->reached = Max(declared->reached, undeclared);
-		}
-	}
-	LWLockRelease(&declared->lock);
-	pfree(listed);
-	MemoryContextSwitchTo(old);
-}
+/* ---- views ---- */
 
 int
 rose_declared_pids(int **pids)
 {
 	int			n = 0;
 
-	*pids = palloc(declared->nslots * sizeof(int));
-	LWLockAcquire(&declared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < declared->nslots; i++)
-		if (declared->slots[i].valid)
+	*pids = palloc(rose_declared_shared->nslots * sizeof(int));
+	LWLockAcquire(&rose_declared_shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < rose_declared_shared->nslots; i++)
+		if (rose_declared_slot(i)->valid)
 			(*pids)[n++] = ProcGlobal->allProcs[i].pid;
-	LWLockRelease(&declared->lock);
+	LWLockRelease(&rose_declared_shared->lock);
 	return n;
 }

@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * rose_declared.h
- *	  Snapshots of REPEATABLE READ transactions, declared to garbage collection.
+ *	  Snapshots, declared to garbage collection.
  *
  * The process array tells how far back a backend's snapshots go, not where they
- * end.  A REPEATABLE READ transaction reads with one snapshot all its life, so its
- * backend writes that down in shared memory. Merges then drop versions that
- * lie between it and the present.  Everybody else is undeclared: whatever is newer than
- * his xmin is kept.
+ * end.  So backends write down in shared memory what their snapshots see, and merges drop versions that
+ * lie between them, or between them and the present.  Whatever is not declared is undeclared: what is newer than
+ * the backend's xmin is kept.
  *
- * A snapshot other than the declared one, with which such a transaction reads, is noticed
- * when it reads a rose table.
+ * A REPEATABLE READ transaction reads with one snapshot all its life, which is declared before it is first used; another
+ * one, with which such a transaction reads, is noticed when it reads a rose table.  A READ COMMITTED transaction lists
+ * its snapshots now and then (rose_declared_live.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -20,16 +20,20 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "executor/execdesc.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "utils/snapshot.h"
 
 extern Size rose_declared_shmem_size(void);
 extern void rose_declared_shmem_init(bool found);
 extern void rose_declared_define_callbacks(void);
+extern void rose_declared_live_define_callbacks(void);	/* called by the one before */
 
 /* The bodies of the functions below: not to be called. */
 extern void rose_declared_begin(void);
 extern void rose_declared_check(Snapshot snapshot);
+extern void rose_declared_pass(void);
+extern bool rose_declared_armed;
 
 /*
  * Declare the transaction's snapshot if it is of that kind and was taken; the sooner, the
@@ -51,11 +55,39 @@ rose_snapshot_use(Snapshot snapshot)
 {
 	if (unlikely(XactIsoLevel == XACT_REPEATABLE_READ))
 		rose_declared_check(snapshot);
+	else if (rose_declared_armed)
+		rose_declared_pass();
+}
+
+/* A rose table is being read, for a while: time to list anew what snapshots there are?  Call once for many rows. */
+static inline void
+rose_snapshot_pass(void)
+{
+	if (rose_declared_armed)
+		rose_declared_pass();
 }
 
 /*
+ * What the hooks of queries and commands tell: around each run of a query (stays: it may be gone on with later); each
+ * beginning of a query or of a function's use; beginning and end of each command (of_client: not of a function;
+ * fetch: it is FETCH).
+ */
+typedef struct RoseDeclaredRun
+{
+	QueryDesc  *query;			/* that runs around it */
+	bool		armed;
+	bool		fetch;			/* it is a FETCH of the client */
+} RoseDeclaredRun;
+
+extern void rose_declared_run_begin(RoseDeclaredRun *run, QueryDesc *query);
+extern void rose_declared_run_end(const RoseDeclaredRun *run, bool stays);
+extern void rose_declared_note_start(void);
+extern void rose_declared_note_command(bool of_client, bool fetch);
+extern void rose_declared_end_command(void);
+
+/*
  * Complete the table's horizon, of which oldest is set.  The snapshots are allocated in the
- * context.  Takes LWLocks: an own one, then ProcArrayLock and XidGenLock.
+ * context.  Takes LWLocks: an own one, then ProcArrayLock, ReplicationSlotControlLock and XidGenLock.
  */
 extern void rose_declared_horizon(RoseHorizon *horizon, Relation rel, MemoryContext context);
 

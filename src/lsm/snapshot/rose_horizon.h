@@ -10,7 +10,7 @@
  *	  such a version, and in what order, makes no difference to anybody.
  *	- undeclared: every snapshot does, but for those in the list.  Those say
  *	  exactly what they see (rose_declared.h), so one can tell whether any of them lies
- *	  between two versions.
+ *	  between two versions.  There can be any number of them: they stand in a row, the oldest first.
  *
  * The first is at most as new as the second.  What was found out once holds for ever:
  * snapshots that are taken later see more, and those that end do no harm.
@@ -25,19 +25,13 @@
 #include "access/transam.h"
 #include "utils/relcache.h"
 
-/* Transactions in progress that a declared snapshot may have. */
-#define ROSE_DECLARED_XIDS		64
-
-/* Declared snapshots that are told apart: bits of a mask. */
-#define ROSE_DECLARED_SNAPSHOTS	64
-
 /* Which committed transactions a snapshot sees.  Full top-level xids. */
 typedef struct RoseKnownSnapshot
 {
 	uint64		xmin;			/* it sees all older ones, */
 	uint64		xmax;			/* none from here on, */
 	int			nxip;			/* and between them all but these */
-	uint64		xip[ROSE_DECLARED_XIDS];
+	const uint64 *xip;			/* in no order */
 } RoseKnownSnapshot;
 
 typedef struct RoseHorizon
@@ -45,7 +39,7 @@ typedef struct RoseHorizon
 	uint64		oldest;			/* full xids */
 	uint64		undeclared;
 	int			nsnapshots;
-	RoseKnownSnapshot *snapshots;
+	RoseKnownSnapshot *snapshots;	/* each sees all that the one before it sees */
 } RoseHorizon;
 
 static inline bool
@@ -61,26 +55,36 @@ rose_known_snapshot_sees(const RoseKnownSnapshot *snapshot, uint64 xid)
 	return true;
 }
 
-/* The mask of all declared snapshots. */
-static inline uint64
-rose_horizon_all(const RoseHorizon *horizon)
+/* The first of the declared snapshots that sees this transaction, as do those behind it; their number if none does. */
+static inline uint32
+rose_horizon_first(const RoseHorizon *horizon, uint64 xid)
 {
-	return horizon->nsnapshots == 0 ? 0 : PG_UINT64_MAX >> (64 - horizon->nsnapshots);
+	uint32		from = 0;
+	uint32		to = horizon->nsnapshots;
+
+	while (from < to)
+	{
+		uint32		middle = (from + to) / 2;
+
+		if (rose_known_snapshot_sees(&horizon->snapshots[middle], xid))
+			to = middle;
+		else
+			from = middle + 1;
+	}
+	return from;
 }
 
 /*
- * Who sees what this transaction committed?  seen: which of the declared snapshots.  The
+ * Who sees what this transaction committed?  first: the declared snapshots from this one on, so 0 is all of them.  The
  * answer: do all undeclared ones?  False if that is not known.
  */
 static inline bool
-rose_horizon_settled(const RoseHorizon *horizon, uint64 xid, uint64 *seen)
+rose_horizon_settled(const RoseHorizon *horizon, uint64 xid, uint32 *first)
 {
-	*seen = rose_horizon_all(horizon);
+	*first = 0;
 	if (xid < horizon->oldest)
 		return true;
-	for (int i = 0; i < horizon->nsnapshots; i++)
-		if (!rose_known_snapshot_sees(&horizon->snapshots[i], xid))
-			*seen &= ~(UINT64CONST(1) << i);
+	*first = rose_horizon_first(horizon, xid);
 	return xid < horizon->undeclared;
 }
 

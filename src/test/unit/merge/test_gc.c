@@ -74,6 +74,7 @@ typedef struct World
 	int			ngroups;
 	RoseHorizon horizon;
 	RoseKnownSnapshot snapshots[MAX_READERS];
+	uint64		xip[MAX_READERS][MAX_GROUPS];
 	int			positions[MAX_READERS]; /* it sees so many groups */
 } World;
 
@@ -208,9 +209,9 @@ least_unseen(const World *world, int position)
 	return least;
 }
 
-/* The snapshot at a position, as the process array would have it. */
+/* The snapshot at a position, as the process array would have it.  xip: room for its transactions in progress. */
 static void
-make_snapshot(const World *world, int position, RoseKnownSnapshot *snapshot)
+make_snapshot(const World *world, int position, uint64 *xip, RoseKnownSnapshot *snapshot)
 {
 	uint64		xmax = 1;
 
@@ -222,9 +223,16 @@ make_snapshot(const World *world, int position, RoseKnownSnapshot *snapshot)
 	snapshot->xmax = xmax;
 	for (int i = position; i < world->ngroups; i++)
 		if (world->xids[i] < xmax)
-			snapshot->xip[snapshot->nxip++] = world->xids[i];
+			xip[snapshot->nxip++] = world->xids[i];
+	snapshot->xip = xip;
 	for (int i = 0; i < world->ngroups; i++)
 		CHECK_HISTORY(rose_known_snapshot_sees(snapshot, world->xids[i]) == (i < position));
+}
+
+static int
+compare_positions(const void *a, const void *b)
+{
+	return *(const int *) a - *(const int *) b;
 }
 
 static void
@@ -239,11 +247,11 @@ make_world(World *world, int ngroups, int nsnapshots)
 	/* sometimes all undeclared snapshots see everything */
 	oldest = world->horizon.undeclared = below(2) == 0 ? 1000 : 90 + below(150);
 	for (int i = 0; i < nsnapshots; i++)
+		world->positions[i] = below(ngroups + 1);
+	qsort(world->positions, nsnapshots, sizeof(int), compare_positions);
+	for (int i = 0; i < nsnapshots; i++)
 	{
-		int			position = below(ngroups + 1);
-
-		world->positions[i] = position;
-		make_snapshot(world, position, &world->snapshots[i]);
+		make_snapshot(world, world->positions[i], world->xip[i], &world->snapshots[i]);
 		oldest = Min(oldest, world->snapshots[i].xmin);
 	}
 	world->horizon.oldest = oldest - (below(4) == 0 ? below(oldest) : 0);
@@ -297,9 +305,9 @@ count_settled(const World *world, const Versions *versions)
 
 	for (int i = 0; i < versions->n; i++)
 	{
-		uint64		seen;
+		uint32		first;
 
-		n += rose_horizon_settled(&world->horizon, versions->v[i].xid, &seen);
+		n += rose_horizon_settled(&world->horizon, versions->v[i].xid, &first);
 	}
 	return n;
 }
@@ -339,21 +347,20 @@ check_same_answers(const World *world, const Versions *before, const Versions *a
 static void
 check_named(const World *world, const Versions *before, const Versions *after)
 {
-	uint64		all = rose_horizon_all(&world->horizon);
-	uint64		seen = 0;
+	uint32		first = world->horizon.nsnapshots;
 	bool		settled = false;
 	int			at = 0;
 
 	for (int i = 0; i < before->n; i++)
 	{
 		const Version *v = &before->v[i];
-		uint64		own;
+		uint32		own;
 
 		settled = rose_horizon_settled(&world->horizon, v->xid, &own) || settled;
-		seen |= own;
+		first = Min(first, own);
 		while (at < after->n && after->v[at].seq > v->seq)
 			at++;
-		if (v->named && !(settled && seen == all))
+		if (v->named && !(settled && first == 0))
 			CHECK_HISTORY(at < after->n && after->v[at].seq == v->seq &&
 						  after->v[at].op == ROSE_OP_PUT);
 	}
@@ -363,14 +370,13 @@ check_named(const World *world, const Versions *before, const Versions *after)
 static void
 check_seen_by_all(const World *world, const Versions *after, bool bottom)
 {
-	uint64		all = rose_horizon_all(&world->horizon);
 	int			n = 0;
 
 	for (int i = 0; i < after->n; i++)
 	{
-		uint64		seen;
+		uint32		first;
 
-		if (rose_horizon_settled(&world->horizon, after->v[i].xid, &seen) && seen == all)
+		if (rose_horizon_settled(&world->horizon, after->v[i].xid, &first) && first == 0)
 			n++;
 		else
 			n = 0;				/* the group ends here: look at the oldest one */
