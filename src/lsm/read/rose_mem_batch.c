@@ -302,7 +302,6 @@ rose_mem_batch_fetch(RoseMemBatch *batch)
 
 	if (!batch->pending)
 		return;
-	batch->wanted = true;
 	rose_c0_read_begin(c0);
 	alive = rose_mem_cursor_alive(&batch->mem);
 	if (alive)

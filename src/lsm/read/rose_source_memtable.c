@@ -22,6 +22,9 @@
 /* Rows of a memtable with so many bytes are not put off, lest they be fetched by the hundred. */
 #define LARGE_ROW	1024
 
+/* After so many batches of which less was asked, what was asked before does not count any more. */
+#define FORGET_AFTER	3
+
 typedef struct MemtableSource
 {
 	RoseSource	base;
@@ -32,10 +35,26 @@ typedef struct MemtableSource
 	bool		filled;			/* a batch before this one */
 	bool		large;			/* rows of the last batch were large */
 	bool		wanted;			/* whole rows of batches were asked for */
-	int			asked;			/* else so many first columns at most */
+	int			asked;			/* else so many first columns, of late */
+	int			asked_less;		/* batches since then of which fewer were asked */
 } MemtableSource;
 
 /* ---- batches ---- */
+
+/*
+ * Learn from the batch at hand how many columns are wanted.  One row in many may need more than others: an aggregate
+ * copies the whole of the first one that it gets.
+ */
+static void
+learn_columns(MemtableSource *source)
+{
+	int			asked = Max(source->batch->asked, source->batch->columns);
+
+	if (asked < source->asked && ++source->asked_less < FORGET_AFTER)
+		return;
+	source->asked = asked;
+	source->asked_less = 0;
+}
 
 /*
  * A batch to fill.  Whoever keeps the present one, say a slot with its last row, has
@@ -49,7 +68,7 @@ start_batch(MemtableSource *source)
 	source->filled |= kept->rows.nrows > 0;
 	source->large = kept->longest > LARGE_ROW;
 	source->wanted |= kept->wanted;
-	source->asked = Max(source->asked, kept->asked);
+	learn_columns(source);
 	if (kept->rows.refcount > 1)
 	{
 		source->batch = source->spare;
