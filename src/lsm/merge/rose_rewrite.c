@@ -50,6 +50,13 @@ count_copied(int64 nrows)
 	pgstat_progress_update_multi_param(lengthof(params), params, values);
 }
 
+/* Its filter is as large as that of another component there. */
+static int
+options_of_level(int level)
+{
+	return level == 0 ? ROSE_BUILD_RUN : level == 1 ? ROSE_BUILD_C1 : 0;
+}
+
 /*
  * Copy a component, version by version; columns dropped since are left out.
  * The builder is to be freed when the entry is published.  *nrows counts versions; new_entry has none if all
@@ -62,7 +69,7 @@ copy_component(RoseView *from, int index, RoseTree *to,
 	const RoseComponentEntryDisk *entry = rose_view_entry(from, index);
 	const RoseSchema *schema = from->schema;
 	bool		private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
-	int			options = private ? ROSE_BUILD_PRIVATE : 0;
+	int			options = private ? ROSE_BUILD_PRIVATE : options_of_level(entry->level);
 	Datum	   *values = palloc(schema->natts * sizeof(Datum));
 	bool	   *nulls = palloc(schema->natts * sizeof(bool));
 	RoseComponentCursor *cursor;

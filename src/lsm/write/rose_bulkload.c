@@ -100,7 +100,7 @@ ensure_builder(RoseBulkLoad *load, uint64 expected_rows)
 		load->builder = rose_component_builder_create(load->tree->rel,
 													  &load->tree->shared->store,
 													  load->tree->schema, expected_rows,
-													  true, load->context);
+													  ROSE_BUILD_PRIVATE, load->context);
 }
 
 static void
