@@ -267,7 +267,7 @@ forget_merge(int index)
 	nmerges--;
 }
 
-/* One step of one merge; false if its table is locked, so that it has to wait. */
+/* One step of one merge; false if its table is locked, or being spilled, so that it has to wait. */
 static bool
 step_merge(int index)
 {
@@ -275,6 +275,7 @@ step_merge(int index)
 	TimestampTz now = GetCurrentTimestamp();
 	RoseMerge  *merge = active->merge;
 	bool		given_up = active->given_up;
+	RoseMergeProgress progress = ROSE_MERGE_DONE;
 	bool		done = false;
 	bool		locked = false;
 	RoseTree   *tree;
@@ -286,7 +287,10 @@ step_merge(int index)
 	active->wait_until = 0;
 	if (tree != NULL)
 	{
-		done = given_up || rose_merge_step(merge, tree, MERGE_STEP_MS) == ROSE_MERGE_DONE;
+		if (!given_up)
+			progress = rose_merge_step(merge, tree, MERGE_STEP_MS);
+		done = progress == ROSE_MERGE_DONE;
+		locked = progress == ROSE_MERGE_LATER;
 		if (done)
 		{
 			forget_merge(index);
@@ -301,10 +305,9 @@ step_merge(int index)
 		rose_merge_end(merge, NULL);
 	}
 	else
-	{
 		locked = true;
+	if (locked)
 		active->wait_until = TimestampTzPlusMilliseconds(now, NAP_MS);
-	}
 	rose_maintainer_end();
 
 	if (done && !given_up)

@@ -378,7 +378,8 @@ rose_maintainer_turn(void)
 	bool		wanted;
 
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
-	wanted = rose_workers->wanted;
+	wanted = rose_workers->wanted ||
+		(rose_maintainer_is_helper() && rose_worker_count() > rose_max_merge_workers);
 	since = my_slot->info.started;
 	preempted = my_slot->preempted;
 	LWLockRelease(&rose_workers->lock);

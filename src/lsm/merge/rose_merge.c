@@ -289,7 +289,8 @@ work_on_output(RoseMerge *merge, RoseTree *tree, int budget_ms)
 									 rose_compactor_missing(merge->out.compactor));
 		ROSE_STOP_POINT("merge-built");
 	}
-	merge->kind->publish(merge, tree);
+	if (!merge->kind->publish(merge, tree))
+		return ROSE_MERGE_LATER;
 	ROSE_STOP_POINT("merge-published");
 	rose_merge_output_free(merge);
 	if (merge->alone)

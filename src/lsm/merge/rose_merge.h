@@ -4,7 +4,7 @@
  *	  Merges: runs and C1 to C1, C1 to C2.
  *
  * A merge holds the table's ROSE_LOCK_MERGE, as a session lock from its first step to
- * its last, and takes ROSE_LOCK_SPILL for moments.
+ * its last, and takes ROSE_LOCK_SPILL for moments, which a merge that is kept does not wait for.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,6 +35,7 @@ extern void rose_merge_begin_failed(void);
 typedef enum RoseMergeProgress
 {
 	ROSE_MERGE_MORE,			/* call again */
+	ROSE_MERGE_LATER,			/* only if kept: call again, but not at once; a spill is in the way */
 	ROSE_MERGE_DONE				/* published (or given up because the table changed); free it */
 } RoseMergeProgress;
 

@@ -119,15 +119,16 @@ rose_merge_c1_output_full(const RoseMerge *merge)
 		 rose_merge_cursor_ordinal(stride->cursor, old) == stride->sources[old]->to);
 }
 
-void
+bool
 rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree)
 {
 	if (!merge->trims)
 	{
 		rose_merge_publish_whole(merge, tree);
-		return;
+		return true;
 	}
 	rose_merge_publish_part(merge, tree, 0);
 	if (merge->out.has_merged)
 		merge->parts.ids[merge->parts.n++] = merge->out.merged.id;
+	return true;
 }

@@ -158,7 +158,7 @@ extern bool rose_merge_c1_has_work(const RoseMerge *merge, RoseTree *tree, const
 extern bool rose_merge_c1_plan(RoseMerge *merge, RoseTree *tree);
 extern void rose_merge_c1_begin_output(RoseMerge *merge);
 extern bool rose_merge_c1_output_full(const RoseMerge *merge);
-extern void rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree);
+extern bool rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree);
 /* All inputs, from the first row to the last, into one output. */
 extern bool rose_merge_plan_whole(RoseMerge *merge, RoseTree *tree);
 
@@ -174,7 +174,7 @@ extern bool rose_merge_pass_has_work(const RoseMerge *merge, RoseTree *tree,
 extern void rose_merge_pass_begin(RoseMerge *merge, RoseTree *tree);
 extern bool rose_merge_pass_plan(RoseMerge *merge, RoseTree *tree);
 extern bool rose_merge_pass_output_full(const RoseMerge *merge);
-extern void rose_merge_pass_publish(RoseMerge *merge, RoseTree *tree);
+extern bool rose_merge_pass_publish(RoseMerge *merge, RoseTree *tree);
 
 /* --- publishing (rose_merge_publish.c) --- */
 extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *manifest, uint32 id);
@@ -190,7 +190,8 @@ extern void rose_merge_publish_whole(RoseMerge *merge, RoseTree *tree);
  * RoseManifestEdit.add_behind; 0: where its oldest input stands), the next ones behind the one before.
  */
 extern void rose_merge_publish_part(RoseMerge *merge, RoseTree *tree, uint32 behind);
-extern void rose_merge_publish_joined(RoseMerge *merge, RoseTree *tree);
-extern void rose_merge_publish_split(RoseMerge *merge, RoseTree *tree);
+/* False: a spill is under way, and the merge need not wait for it, because it is kept. */
+extern bool rose_merge_publish_joined(RoseMerge *merge, RoseTree *tree);
+extern bool rose_merge_publish_split(RoseMerge *merge, RoseTree *tree);
 
 #endif							/* ROSE_MERGE_INTERNAL_H */

@@ -42,8 +42,8 @@ typedef struct RoseMergeKind
 	/* May the output end here, but for the key?  NULL: it has all of its stride. */
 	bool		(*output_full) (const RoseMerge *merge);
 
-	/* The output is complete: switch the manifest. */
-	void		(*publish) (RoseMerge *merge, RoseTree *tree);
+	/* The output is complete: switch the manifest.  False: a spill is in the way, try again later. */
+	bool		(*publish) (RoseMerge *merge, RoseTree *tree);
 } RoseMergeKind;
 
 extern const RoseMergeKind *rose_merge_kind_of(const RosePickResult *pick);

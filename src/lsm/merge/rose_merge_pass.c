@@ -333,8 +333,9 @@ rose_merge_pass_output_full(const RoseMerge *merge)
 }
 
 /* The first piece goes in front of C2. */
-void
+bool
 rose_merge_pass_publish(RoseMerge *merge, RoseTree *tree)
 {
 	rose_merge_publish_part(merge, tree, ROSE_ADD_BY_LEVEL);
+	return true;
 }

@@ -165,31 +165,39 @@ switch_split(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 	pfree(edit);
 }
 
-/* Spills are kept out, and others who look after private runs. */
-static void
+/*
+ * Spills are kept out, and others who look after private runs.  A spill may take its time, and who waits for a worker's
+ * would have it cancelled: so a merge that goes on in steps comes back later.
+ */
+static bool
 publish_private(RoseMerge *merge, RoseTree *tree,
 				void (*switch_manifest) (RoseMerge *, RoseTree *, const RoseManifest *))
 {
-	RoseManifest *manifest = palloc(sizeof(RoseManifest));
+	RoseManifest *manifest;
 
-	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	if (!merge->keep)
+		LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	else if (!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
+		return false;
+	manifest = palloc(sizeof(RoseManifest));
 	rose_manifest_read(tree->rel, manifest);
 	if (are_still_private(merge, manifest))
 		switch_manifest(merge, tree, manifest);
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
+	return true;
 }
 
-void
+bool
 rose_merge_publish_joined(RoseMerge *merge, RoseTree *tree)
 {
-	publish_private(merge, tree, switch_joined);
+	return publish_private(merge, tree, switch_joined);
 }
 
-void
+bool
 rose_merge_publish_split(RoseMerge *merge, RoseTree *tree)
 {
-	publish_private(merge, tree, switch_split);
+	return publish_private(merge, tree, switch_split);
 }
 
 /* ---- one output of several ---- */
