@@ -10,7 +10,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no workers' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('merge_locks', "rose.memtable_size = '4MB'", "rose.spill_interval = '100ms'", 'autovacuum = off', 'fsync = off');
+my $node = rose_node('merge_locks', "rose.memtable_size = '4MB'", "rose.spill_interval = '20ms'", 'autovacuum = off', 'fsync = off');
 
 stop_points_create($node);
 
