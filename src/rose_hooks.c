@@ -10,6 +10,7 @@
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end
  *	  ExecutorStart_hook, ExecutorRun_hook	snapshots that are declared to garbage collection
+ *	  ExecutorStart_hook to ExecutorEnd_hook	snapshots that the transaction itself has open
  *	  planner_hook, ExecutorRun_hook, ExecutorFinish_hook	statements that use ctids
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
@@ -42,6 +43,7 @@
 #include "lsm/read/rose_tid.h"
 #include "lsm/rose_transaction.h"
 #include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_tree.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/plancat.h"
@@ -66,6 +68,7 @@ static ExecutorStart_hook_type prev_executor_start_hook = NULL;
 static planner_hook_type prev_planner_hook = NULL;
 static ExecutorRun_hook_type prev_executor_run_hook = NULL;
 static ExecutorFinish_hook_type prev_executor_finish_hook = NULL;
+static ExecutorEnd_hook_type prev_executor_end_hook = NULL;
 
 /* ---- the planner ---- */
 
@@ -375,12 +378,23 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env,
 			DestReceiver *dest, QueryCompletion *completion)
 {
-	if (prev_process_utility_hook)
-		prev_process_utility_hook(pstmt, query, read_only, context, params, env, dest,
-								  completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest,
-								completion);
+	int			depth = rose_own_depth;
+
+	rose_own_depth = depth + ROSE_OWN_COMMAND;
+	PG_TRY();
+	{
+		if (prev_process_utility_hook)
+			prev_process_utility_hook(pstmt, query, read_only, context, params, env, dest,
+									  completion);
+		else
+			standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest,
+									completion);
+	}
+	PG_FINALLY();
+	{
+		rose_own_depth = depth;
+	}
+	PG_END_TRY();
 }
 
 /* The tablespace that a database's files are in; InvalidOid: there is no such database. */
@@ -517,6 +531,8 @@ rose_executor_start(QueryDesc *query, int eflags)
 		prev_executor_start_hook(query, eflags);
 	else
 		standard_ExecutorStart(query, eflags);
+	if (query->snapshot != InvalidSnapshot)
+		rose_own_snapshots_open(query, query->snapshot->curcid);
 }
 
 static void
@@ -537,14 +553,10 @@ static void
 rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_RUN_ONCE_PARAM)
 {
 	bool		before = rose_tid_exact;
-	bool		exact = rose_ctid_used(query->plannedstmt);
+	int			depth = rose_own_depth;
 
-	if (likely(exact == before))
-	{
-		run_query(query, direction, count ROSE_RUN_ONCE_ARG);
-		return;
-	}
-	rose_tid_exact = exact;
+	rose_tid_exact = rose_ctid_used(query->plannedstmt);
+	rose_own_depth = depth + 1;
 	PG_TRY();
 	{
 		run_query(query, direction, count ROSE_RUN_ONCE_ARG);
@@ -552,6 +564,7 @@ rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_R
 	PG_FINALLY();
 	{
 		rose_tid_exact = before;
+		rose_own_depth = depth;
 	}
 	PG_END_TRY();
 }
@@ -570,14 +583,10 @@ static void
 rose_executor_finish(QueryDesc *query)
 {
 	bool		before = rose_tid_exact;
-	bool		exact = rose_ctid_used(query->plannedstmt);
+	int			depth = rose_own_depth;
 
-	if (likely(exact == before))
-	{
-		finish_query(query);
-		return;
-	}
-	rose_tid_exact = exact;
+	rose_tid_exact = rose_ctid_used(query->plannedstmt);
+	rose_own_depth = depth + 1;
 	PG_TRY();
 	{
 		finish_query(query);
@@ -585,8 +594,19 @@ rose_executor_finish(QueryDesc *query)
 	PG_FINALLY();
 	{
 		rose_tid_exact = before;
+		rose_own_depth = depth;
 	}
 	PG_END_TRY();
+}
+
+static void
+rose_executor_end(QueryDesc *query)
+{
+	rose_own_snapshots_close(query);
+	if (prev_executor_end_hook)
+		prev_executor_end_hook(query);
+	else
+		standard_ExecutorEnd(query);
 }
 
 void
@@ -606,4 +626,6 @@ rose_hooks_install(void)
 	ExecutorRun_hook = rose_executor_run;
 	prev_executor_finish_hook = ExecutorFinish_hook;
 	ExecutorFinish_hook = rose_executor_finish;
+	prev_executor_end_hook = ExecutorEnd_hook;
+	ExecutorEnd_hook = rose_executor_end;
 }

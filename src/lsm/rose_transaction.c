@@ -19,6 +19,7 @@
 #include "access/xact.h"
 #include "lib/ilist.h"
 #include "lsm/read/rose_tid.h"
+#include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/write/rose_write.h"
 #include "utils/memutils.h"
@@ -101,6 +102,7 @@ forget_files(void)
 static void
 end_transaction(void)
 {
+	rose_own_snapshots_reset();
 	rose_write_end_transaction();
 	rose_tid_reset_all();
 	rose_pin_release_all();

@@ -206,6 +206,69 @@ rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArenaPtr ptr,
 	return entry->seq;
 }
 
+/* ---- what a transaction supersedes itself ---- */
+
+/* Entries behind a new one that are looked at: row locks may stand between the few versions that matter. */
+#define SUPERSEDE_LOOKS 8
+
+/* Does a snapshot see what this command has written, and not what that later one has? */
+static bool
+is_told_apart(const RoseOpenCommands *open, CommandId earlier, CommandId later)
+{
+	if (earlier == later)
+		return false;
+	if (!open->known)
+		return true;
+	for (int i = 0; i < open->n; i++)
+		if (earlier < open->at[i] && open->at[i] <= later)
+			return true;
+	return false;
+}
+
+/*
+ * Usually two are found: the version before, which the statement that has written the new one may still look at, and
+ * the one before that, which goes.  What is older has gone by then, so the walk ends there.
+ */
+int
+rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
+				  RoseArenaPtr newest, const RoseOpenCommands *open)
+{
+	RoseMemEntryShared *entry = rose_mementry_at(newest);
+	RoseMemEntryShared *above = entry;	/* the next newer whole version that stays */
+	RoseMemEntryShared *older;
+	RoseMemTarget target;
+	int			taken_back = 0;
+
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+	if (entry->next == 0 || rose_mementry_at(entry->next)->prefix != entry->prefix ||
+		(entry->op != ROSE_OP_PUT && entry->op != ROSE_OP_TOMBSTONE))
+		return 0;
+	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema), ROSE_BEFORE_KEY, 0);
+	older = entry;
+	for (int looks = 0; looks < SUPERSEDE_LOOKS && older->next != 0; looks++)
+	{
+		older = rose_mementry_at(older->next);
+		if (!rose_memlist_has_key(older, &target))
+			break;
+		if (older->op == ROSE_OP_LOCK || !older->linked)
+			continue;
+		if (!FullTransactionIdEquals(older->xid, entry->xid) || older->subxid != entry->subxid ||
+			(older->hints & ROSE_MEM_HINT_ABORTED) != 0)
+			break;
+		if (older->op == ROSE_OP_TOMBSTONE || (older->flags & ROSE_ENTRY_HAS_MOVED_TO) != 0 ||
+			is_told_apart(open, older->cid, above->cid))
+		{
+			if (older->op != ROSE_OP_PARTIAL)
+				above = older;
+			continue;
+		}
+		older->hints |= ROSE_MEM_HINT_ABORTED;
+		c0->memtables[c0->active].superseded += rose_memlist_entry_bytes(older);
+		taken_back++;
+	}
+	return taken_back;
+}
+
 /* ---- lives ---- */
 
 bool
@@ -480,6 +543,16 @@ rose_c0_entries(const RoseC0Shared *c0)
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 		entries += c0->memtables[slot].nentries;
 	return entries;
+}
+
+uint64
+rose_c0_superseded_bytes(const RoseC0Shared *c0)
+{
+	uint64		bytes = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		bytes += c0->memtables[slot].superseded;
+	return bytes;
 }
 
 TimestampTz

@@ -151,6 +151,29 @@ extern RoseMemPrepared rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *
 extern uint64 rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArenaPtr ptr,
 								 const RoseVersion *version);
 
+/*
+ * The command ids that open snapshots of this process stand at: each sees what earlier commands of its own transaction
+ * have written.  known: there are no others.
+ */
+#define ROSE_MAX_OPEN_COMMANDS 64
+typedef struct RoseOpenCommands
+{
+	bool		known;
+	int			n;
+	CommandId	at[ROSE_MAX_OPEN_COMMANDS];
+} RoseOpenCommands;
+
+/*
+ * A version was linked in this section, and logged.  Take back those of its key that it leaves without use: rows that
+ * a newer one of the same (sub)transaction stands for, for every snapshot.  Others see both or none of them, and so do
+ * snapshots of its own transaction but for those that stand at a command in between.  What was taken back nobody finds
+ * any more, and the next spill leaves it.  Returns how many.
+ *
+ * Tombstones stay, and rows that came from another key: others may wait to learn what became of a row (rose_gc.h).
+ */
+extern int	rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
+							  RoseArenaPtr newest, const RoseOpenCommands *open);
+
 /* --- lives of memtables --- */
 
 /*
@@ -228,6 +251,7 @@ extern bool rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, uint64 seq);
 extern bool rose_c0_is_empty(const RoseC0Shared *c0);
 extern uint64 rose_c0_bytes(const RoseC0Shared *c0);
 extern uint64 rose_c0_entries(const RoseC0Shared *c0);
+extern uint64 rose_c0_superseded_bytes(const RoseC0Shared *c0);
 extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
 
 /*

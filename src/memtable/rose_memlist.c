@@ -163,6 +163,18 @@ compare_key(const RoseMemEntryShared *entry, const RoseMemTarget *target)
 }
 
 bool
+rose_memlist_has_key(const RoseMemEntryShared *entry, const RoseMemTarget *target)
+{
+	return compare_key(entry, target) == 0;
+}
+
+Size
+rose_memlist_entry_bytes(const RoseMemEntryShared *entry)
+{
+	return (char *) entry_present(entry) - (const char *) entry + entry->present_bytes;
+}
+
+bool
 rose_memlist_is_before(const RoseMemEntryShared *entry, const RoseMemTarget *target)
 {
 	int			cmp = compare_key(entry, target);

@@ -120,6 +120,12 @@ extern void rose_memlist_find(const RoseMemtableShared *memtable,
  */
 extern bool rose_memlist_key_follows(RoseArenaPtr before, const RoseMemTarget *target);
 
+/* Has this entry the target's key? */
+extern bool rose_memlist_has_key(const RoseMemEntryShared *entry, const RoseMemTarget *target);
+
+/* What an entry takes in the arena. */
+extern Size rose_memlist_entry_bytes(const RoseMemEntryShared *entry);
+
 /* Last of all, linked or not; the head if there is none. */
 extern RoseArenaPtr rose_memlist_find_last(const RoseMemtableShared *memtable);
 

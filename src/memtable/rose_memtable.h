@@ -62,6 +62,8 @@ typedef struct RoseMemtableShared
 	uint64		max_seq;		/* write_lock */
 	uint64		nentries;		/* write_lock */
 	uint64		nbytes;			/* arena bytes held; write_lock */
+	uint64		superseded;		/* of them by entries that rose_c0_supersede has taken back;
+								 * write_lock */
 	TimestampTz first_write;	/* write_lock; 0 = empty */
 	uint32		chunk_first;	/* newest page run owned, 0 = none; write_lock */
 	uint64		bump;			/* allocation point, byte in arena; write_lock */
@@ -90,7 +92,7 @@ typedef struct RoseMemEntryRef
 
 /* Hint bits: the only field of a linked entry that ever changes, but for reused locks. */
 #define ROSE_MEM_HINT_COMMITTED 0x01
-#define ROSE_MEM_HINT_ABORTED	0x02
+#define ROSE_MEM_HINT_ABORTED	0x02	/* or taken back by its own transaction */
 
 /* --- shared memory and settings (memtable/rose_arena.c) --- */
 extern void rose_arena_define_settings(void);	/* rose.memtable_size */

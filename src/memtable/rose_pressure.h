@@ -107,6 +107,12 @@ typedef enum RoseShare
 	/* 1/64: a table with so much has its writers slowed down; with less it is others who fill the arena. */
 	ROSE_SHARE_PACED = 16,
 
+	/*
+	 * 1/32: a table with so much that its writers have superseded themselves, if that is half of what it has, is spilled
+	 * by the next of them, who has little to write down then.
+	 */
+	ROSE_SHARE_SUPERSEDED = 32,
+
 	/* 1/128: a table with less is not worth a spill by a writer who finds no room. */
 	ROSE_SHARE_WORTH_SPILL = 8
 } RoseShare;

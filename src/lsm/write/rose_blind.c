@@ -8,6 +8,9 @@
  * and what their keys lead to in the memtable is fetched for all of them
  * before the first one needs it.
  *
+ * A key may come again and again.  Of what one transaction writes of it blindly only the last row is of use, so the one before
+ * is taken back (rose_c0_supersede).  Where that happens often, rows that are overtaken within one call are not even written.
+ *
  * Locking: a writing section of C0 (rose_c0.h) while linking.
  *
  *-------------------------------------------------------------------------
@@ -20,6 +23,15 @@
 
 /* The largest number of keys that are fetched together. */
 #define BLIND_WARM		64
+
+/* It is looked for overtaken rows when this part of those before were. */
+#define BLIND_AGAIN_PART	8
+
+/* Places for keys in that. */
+#define BLIND_KEYS			512
+
+/* Whatever snapshots are open: rows of one command cannot be told apart, so the last one of a key stands for all. */
+static const RoseOpenCommands same_command = {.known = false};
 
 static void
 require_key(RoseTree *tree, RoseOp op)
@@ -75,10 +87,10 @@ warm(RoseTree *tree, const RoseBlindRow *rows, int n, RoseMemSpot *hints)
 	rose_c0_warm_active(&tree->shared->c0, tree->schema, keys, n, hints);
 }
 
-/* Link one; false if there is no room.  REQUIRES: a writing section. */
+/* Link one; false if there is no room.  *nagain counts keys that come again.  REQUIRES: a writing section. */
 static bool
 link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
-		 const RoseMemSpot *hint)
+		 const RoseMemSpot *hint, int *nagain)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemPending pending;
@@ -95,12 +107,13 @@ link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
 							 &pending) != ROSE_MEM_PREPARED)
 		return false;
 	rose_c0_link(c0, &pending);
+	*nagain += rose_c0_supersede(c0, tree->schema, row->key, pending.entry, &same_command);
 	return true;
 }
 
 /* Returns how many there was room for. */
 static int
-link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n)
+link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n, int *nagain)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemSpot hints[BLIND_WARM] = {{0}};
@@ -111,20 +124,61 @@ link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n)
 	{
 		if (n > 1 && done % BLIND_WARM == 0)
 			warm(tree, rows + done, n - done, hints);
-		if (!link_row(tree, version, &rows[done], &hints[done % BLIND_WARM]))
+		if (!link_row(tree, version, &rows[done], &hints[done % BLIND_WARM], nagain))
 			break;
 	}
 	rose_c0_write_end(c0);
 	return done;
 }
 
+/*
+ * Leave out rows that a later one of the same key overtakes, the order of the others kept; returns how many are left.
+ * Going backwards, the last whole row of each key is entered under its hash; two of one hash keep each other from it,
+ * which leaves a row too many.
+ */
+static int
+leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, RoseBlindRow *left)
+{
+	int			last[BLIND_KEYS];	/* row + 1 by hash; 0: none */
+	int			from = n;
+
+	memset(last, 0, sizeof(last));
+	for (int i = n - 1; i >= 0; i--)
+	{
+		int		   *at = &last[rose_key_hash(schema, rows[i].key) % BLIND_KEYS];
+		bool		overtaken = *at != 0 && rows[i].op != ROSE_OP_TOMBSTONE &&
+			rose_key_compare(schema, rows[i].key, rows[*at - 1].key, schema->nkeys) == 0;
+
+		if (overtaken)
+			continue;
+		if (rows[i].op != ROSE_OP_PARTIAL)
+			*at = i + 1;
+		left[--from] = rows[i];
+	}
+	memmove(left, left + from, (n - from) * sizeof(RoseBlindRow));
+	return n - from;
+}
+
 void
 rose_write_blind(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid)
 {
+	static bool again = false;	/* keys came again, of late */
+	RoseBlindRow *left = NULL;
 	RoseVersion version;
+	int			nrows = n;
+	int			nagain = 0;
 	int			done = 0;
 
 	rose_write_stamp(&version, ROSE_OP_PUT, cid);
-	while ((done += link_rows(tree, &version, rows + done, n - done)) < n)
+	if (again && n > 1 && tree->schema->nkeys > 0)
+	{
+		left = palloc(n * sizeof(RoseBlindRow));
+		nrows = leave_out_overtaken(tree->schema, rows, n, left);
+		rows = left;
+	}
+	while ((done += link_rows(tree, &version, rows + done, nrows - done, &nagain)) < nrows)
 		rose_write_make_room(tree);
+	again = nagain + n - nrows > n / BLIND_AGAIN_PART;
+	if (left)
+		pfree(left);
 }

@@ -14,6 +14,9 @@
  * others in rose_pressure.h): after two transactions with a quarter each there are sixteen with a 64th, then others
  * with a 256th, and when an eighth is left, with a 1024th, which is as good as nothing in a small arena.
  *
+ * A writer also spills a table of which most is what its own transaction has superseded (rose_c0_supersede), whoever
+ * else may: there is little to write down, and nobody else hurries.
+ *
  * Who finds no room for long, because nobody may spill what is there, or because it is in pieces
  * that are too short, writes past memory (rose_direct.c).  So a write always ends.
  *
@@ -223,12 +226,19 @@ note_table(RoseTree *tree)
 void
 rose_room_keep_share(RoseTree *tree, bool worker)
 {
+	RoseC0Shared *c0 = &tree->shared->c0;
+	Size		bytes = rose_c0_bytes(c0);
+	Size		superseded = rose_c0_superseded_bytes(c0);
+
 	if (OidIsValid(tree->shared->fed_by))
 		return;
 	note_table(tree);
-	if (rose_c0_bytes(&tree->shared->c0) >= rose_pressure_share(share_of_locked()) &&
-		(!worker || is_locked(tree)))
+	if (bytes >= rose_pressure_share(share_of_locked()) && (!worker || is_locked(tree)))
 		(void) spill_here(tree, worker);
+	else if (superseded >= bytes / 2 &&
+			 superseded >= rose_pressure_share(ROSE_SHARE_SUPERSEDED) &&
+			 rose_spill_has_room(tree) && rose_spill(tree, InvalidOid, 0))
+		rose_pace_count_own_spill();
 }
 
 /* ---- no room ---- */

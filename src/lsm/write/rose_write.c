@@ -24,7 +24,9 @@
 #include "access/detoast.h"
 #include "access/twophase.h"
 #include "access/xact.h"
+#include "commands/trigger.h"
 #include "lsm/read/rose_tid.h"
+#include "lsm/snapshot/rose_own_snapshots.h"
 #include "memtable/rose_pressure.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
@@ -276,6 +278,23 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMem
 }
 
 /*
+ * What these versions, which are linked and logged, leave without use.  Triggers that fire after a row was changed may
+ * look at each of its versions until the end of the transaction.  REQUIRES: a writing section.
+ */
+static void
+supersede_older(RoseTree *tree, const RoseNewVersion *versions, const RoseArenaPtr *linked, int n)
+{
+	const TriggerDesc *triggers = tree->rel->trigdesc;
+
+	if (triggers != NULL && (triggers->trig_insert_after_row || triggers->trig_update_after_row ||
+							 triggers->trig_delete_after_row))
+		return;
+	for (int i = 0; i < n; i++)
+		(void) rose_c0_supersede(&tree->shared->c0, tree->schema, versions[i].key, linked[i],
+								 rose_own_snapshots());
+}
+
+/*
  * All or nothing: a tombstone must not stand there without the row that it
  * moved.  One that was linked already is killed before anyone can rely on it.
  */
@@ -303,6 +322,7 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look 
 	{
 		if (log)
 			log_versions(tree, versions, n);
+		supersede_older(tree, versions, linked, n);
 		rose_room_found();
 	}
 	rose_c0_write_end(c0);
