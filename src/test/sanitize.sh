@@ -98,7 +98,7 @@ valgrind_server()
 	PG_BIN=$("$PG_CONFIG" --bindir)
 	pgxs=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
 	valgrind_wrapper
-	rose_conf "rose.memtable_size = '8MB'" 'max_prepared_transactions = 10' 'fsync = off' | cluster_init valgrind
+	rose_conf "rose.memtable_size = '32MB'" 'max_prepared_transactions = 10' 'fsync = off' | cluster_init valgrind
 	as_pg "$PG_BIN/pg_ctl" -D "$SCRATCH/valgrind" -l "$SCRATCH/valgrind.log" -p "$SCRATCH/postgres" -w -t 600 start >/dev/null ||
 		{ tail "$SCRATCH/valgrind.log"; die "the server did not start under valgrind"; }
 	sql valgrind -c 'CREATE DATABASE regression TEMPLATE template0'
