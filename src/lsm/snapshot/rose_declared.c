@@ -103,8 +103,8 @@ rose_declared_my_slot(void)
 
 /* ---- declaring ---- */
 
-static int
-compare_xids(const void *a, const void *b)
+int
+rose_declared_compare_xids(const void *a, const void *b)
 {
 	TransactionId x = *(const TransactionId *) a;
 	TransactionId y = *(const TransactionId *) b;
@@ -136,7 +136,7 @@ rose_declared_content(Snapshot snapshot)
 		if (!there)
 			content->xip[n++] = own;
 	}
-	qsort(content->xip, n, sizeof(TransactionId), compare_xids);
+	qsort(content->xip, n, sizeof(TransactionId), rose_declared_compare_xids);
 	content->nxip = n;
 	return content;
 }
@@ -183,6 +183,19 @@ was_overlooked(TransactionId xmin)
 	return U64FromFullTransactionId(rose_full_xid(xmin)) < rose_declared_shared->reached;
 }
 
+/*
+ * Does its backend still have what is in the slot?  A READ COMMITTED transaction may have let go of it, or ended, and then
+ * garbage collection looks at it no more.  REQUIRES the lock, exclusively.
+ */
+static bool
+is_held(int i, const RoseDeclaredContent *content)
+{
+	TransactionId xmin = *(volatile TransactionId *) &ProcGlobal->allProcs[i].xmin;
+
+	return !rose_declared_slot(i)->live ||
+		(TransactionIdIsValid(xmin) && TransactionIdPrecedesOrEquals(xmin, content->xmin));
+}
+
 /* Does somebody declare just this snapshot?  REQUIRES the lock, exclusively. */
 static bool
 is_declared(const RoseDeclaredContent *content)
@@ -191,7 +204,8 @@ is_declared(const RoseDeclaredContent *content)
 	{
 		const RoseDeclaredSlotShared *slot = rose_declared_slot(i);
 
-		if (slot->valid && slot->database == MyDatabaseId && is_member(slot, content))
+		if (slot->valid && slot->database == MyDatabaseId && is_member(slot, content) &&
+			is_held(i, content))
 			return true;
 	}
 	return false;

@@ -81,6 +81,9 @@ extern RoseDeclaredSlotShared *rose_declared_my_slot(void);
 /* The content in the current context; NULL: it cannot be declared. */
 extern RoseDeclaredContent *rose_declared_content(Snapshot snapshot);
 
+/* The order of a content's xip, for qsort() and bsearch(). */
+extern int	rose_declared_compare_xids(const void *a, const void *b);
+
 /* Add a snapshot; false if there is no room.  REQUIRES the lock. */
 extern bool rose_declared_add(RoseDeclaredSlotShared *slot, const RoseDeclaredContent *content);
 

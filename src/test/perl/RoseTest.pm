@@ -296,11 +296,11 @@ use IPC::Run;
 
 sub new
 {
-	my ($class, $node) = @_;
+	my ($class, $node, $options) = @_;		# options: more of the connection string, if any
 	my $self = bless { in => '', out => '', err => '', n => 0 }, $class;
 
 	$self->{timer} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
-	$self->{psql} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
+	$self->{psql} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' ' . ($options // '') ],
 		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err},
 		$self->{timer});
 	return $self;
