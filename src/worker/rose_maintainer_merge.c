@@ -163,7 +163,7 @@ leave_to_others(RoseTree *tree, const RosePickResult *pick, RoseTableNote *note)
 static bool
 pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 {
-	uint64		version = rose_tree_manifest(tree)->version;
+	uint64		version;
 	RosePickInput input;
 	RosePickResult pick;
 	RosePickFlags flags;
@@ -171,6 +171,7 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	RoseMerge  *merge;
 
 	rose_settle_private_runs(tree);
+	version = rose_tree_manifest(tree)->version;
 	note->open_private = has_open_private(tree);
 	note->look_again = note->open_private ?
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
@@ -186,6 +187,7 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 		return false;
 	}
 	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
+	ROSE_STOP_POINT("merge-picked");	/* the table is not locked yet */
 	if (is_being_merged(tree))
 	{
 		note->left_since = 0;
@@ -194,6 +196,7 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	if (leave_to_others(tree, &pick, note))
 		return false;
 	note->left_since = 0;
+	pick.version = version;
 	merge = rose_merge_begin(tree, &pick, true);
 	if (merge == NULL)
 		return false;

@@ -395,10 +395,12 @@ rose_maintainer_turn(void)
 
 /* What a helper gives up is done by the database's first worker: another helper would meet the same fate. */
 static void
-leave_helper(RoseWorkerSlotShared *database, TimestampTz now, bool unfinished, bool gives_up)
+leave_helper(RoseWorkerSlotShared *database, TimestampTz now, bool waiting, bool unfinished, bool gives_up)
 {
 	if (unfinished || gives_up)
 		database->look_again = now;
+	else if (waiting && database->look_again == 0)
+		database->look_again = TimestampTzPlusMilliseconds(now, LOOK_AGAIN_MS);
 	if (gives_up)
 		database->no_help_before = TimestampTzPlusMilliseconds(now, MERGES_SLICE_MS);
 }
@@ -414,7 +416,7 @@ rose_maintainer_leave(bool waiting, bool unfinished, bool gives_up)
 	if (rose_maintainer_is_helper())
 	{
 		if (database != NULL)
-			leave_helper(database, now, unfinished, gives_up);
+			leave_helper(database, now, waiting, unfinished, gives_up);
 	}
 	else
 	{

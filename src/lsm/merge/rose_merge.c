@@ -62,11 +62,17 @@ rose_merge_unlock(const LOCKTAG *tag, bool keep)
 /*
  * Note the inputs' entries; false if one of them is not what it was when it
  * was picked.  A pass takes C2 along, piece by piece, so that is no input of it.
+ *
+ * What was picked without the lock holds for that manifest only.  Another process that was merging the table may have
+ * published a part of its output since, and have ended before its inputs were used up.  Such a part stands among
+ * what was picked, and newer versions must not go past it.
  */
 static bool
 collect_inputs(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest,
 			   const RosePickResult *pick)
 {
+	if (pick->version != 0 && pick->version != manifest->version)
+		return false;
 	for (int i = 0; i < pick->ninputs; i++)
 	{
 		const RoseComponentEntryDisk *entry = rose_manifest_find(manifest, pick->inputs[i]);

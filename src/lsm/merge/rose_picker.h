@@ -53,6 +53,7 @@ typedef struct RosePickResult
 	int			natts;			/* of a join: columns, if the input says so; -1 = any */
 	const RoseSchema *schema;	/* to write by, not set by the picker; NULL = the table's */
 	bool		thorough;		/* level 2: rewrite whatever could be smaller (by hand only) */
+	uint64		version;		/* of the manifest, not set by the picker; 0 = picked under ROSE_LOCK_MERGE */
 } RosePickResult;
 
 extern RosePickResult rose_pick_merge(const RosePickInput *input);

@@ -1,0 +1,65 @@
+# A worker chooses what to merge before it has the table's lock. Meanwhile another worker, which was merging the table, publishes
+# a part of what it makes, and dies. What was chosen is stale then: newer runs must not be merged past that part.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in has no workers' if $ENV{ROSE_STANDIN};
+
+my $node = rose_node('stale', "rose.memtable_size = '32MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', "rose.debug_piece_size = '8kB'", 'autovacuum = off', 'fsync = off');
+
+stop_points_create($node);
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+sub until_waiting
+{
+	my ($n) = @_;
+
+	return $node->poll_query_until('postgres', "SELECT count(*) = $n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+}
+
+# C2 and eight runs: a merge into C1 of several parts is due, large enough for a worker of its own.
+foreach my $table ('a', 'b')
+{
+	sql("CREATE TABLE $table (id int PRIMARY KEY, v int, t text) USING rose; INSERT INTO $table SELECT g, 0, md5(g::text) || md5((g + 1)::text) FROM generate_series(1, 60000) g; SELECT rose.merge('$table')");
+	sql("UPDATE $table SET v = 1 WHERE id % 8 = $_; SELECT rose.spill('$table')") for 0 .. 7;
+}
+is(sql("SELECT count(*) FROM rose.components('$_') WHERE kind = 'run'"), 8, "runs of $_") for 'a', 'b';
+
+my $control = RoseTest::Session->new($node);
+$control->run("SELECT stop_at('merge-built', 'wait', 'worker', 0, 2)");
+sql($_) for 'ALTER SYSTEM SET rose.max_merge_workers = 2', 'SELECT pg_reload_conf()';
+ok(until_waiting(2), 'two workers have made an output');
+my %merger = map { split /\|/ } split /\n/, sql("SELECT relation::regclass, pid FROM pg_locks WHERE locktype = 'page' AND granted AND relation IN ('a'::regclass, 'b'::regclass)");
+is(join(',', sort keys %merger), 'a,b', '... of a table each');
+isnt($merger{a}, $merger{b}, '... each of them');
+
+# Newer runs, and the other worker looks at the table.
+sql("UPDATE a SET v = $_ WHERE id <= 1000; SELECT rose.spill('a')") for 2, 3;
+$control->run("SELECT stop_at('merge-picked', 'wait', 'worker', 0, 1)");
+is(sql("SELECT pg_cancel_backend($merger{b})"), 't', 'the other worker turns to the table');
+ok($node->poll_query_until('postgres', "SELECT stop_hits('merge-picked') = 1"), '... and has chosen what to merge');
+
+# The first one publishes a part, and dies.
+$control->run("SELECT stop_at('merge-published', 'terminate', 'worker', 0, 1)");
+$control->run("SELECT go_on('merge-built')");
+ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $merger{a}"), 'who merged the table is gone');
+cmp_ok(sql("SELECT count(*) FROM rose.components('a') WHERE kind = 'C1'"), '>', 0, '... and has left a part of C1');
+$control->run("SELECT go_on('merge-picked')");
+
+# What remains is merged, and nothing newer lies behind anything older.
+ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM rose.components('$_') WHERE kind = 'run'"), "$_ is merged") for 'a', 'b';
+is(sql("SELECT count(*), sum(v) FROM a"), '60000|62000', 'rows');
+is(sql("SELECT count(*), sum(v) FROM b"), '60000|60000', 'rows of the other table');
+is(sql("SELECT count(*) FROM rose.check('$_')"), 0, "rose.check of $_") for 'a', 'b';
+sql("SELECT rose.merge('a')");
+is(sql("SELECT count(*), sum(v) FROM a"), '60000|62000', 'rows after a merge of all');
+
+$control->end;
+$node->stop;
+done_testing();
