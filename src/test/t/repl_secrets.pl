@@ -197,6 +197,7 @@ down("SELECT rose.wait_for_sync('e', $timeout)");
 stop_points_create($replica);
 down("SELECT stop_at('state-written', 'error', 'worker', 0, 1000)");
 up("INSERT INTO n VALUES (1, 'x')");
+down("SELECT rose.wait_for_lsn('e', '" . up('SELECT pg_current_wal_flush_lsn()') . "', $timeout, 'n')");		# or there is nothing to spill yet
 foreach my $call ("rose.spill('n')", "rose.merge('n')")
 {
 	like(as('neighbour', "SELECT $call"), qr/the replication worker cannot commit an epoch/, "$call: says that it failed");
