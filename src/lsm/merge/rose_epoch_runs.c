@@ -33,13 +33,16 @@ typedef struct EpochFreeze
 /*
  * Without ROSE_LOCK_SPILL: a fed table's memtables are frozen by its subscription
  * alone, and others who hold that lock do not look at them.
+ *
+ * A table that is being recovered has nothing of the subscription in C0, only a part of its tail log: that may neither
+ * become a run by itself nor stand for all of the tail log's segments.
  */
 static void
 freeze_for_epoch(RoseTreeShared *shared, void *arg)
 {
 	EpochFreeze *freeze = arg;
 
-	if (shared->fed_by != freeze->subid)
+	if (!shared->recovered || shared->fed_by != freeze->subid)
 		return;
 	(void) rose_spill_freeze_active(shared);
 	if (!rose_c0_freeze_for(&shared->c0, freeze->epoch, &freeze->nbytes))
