@@ -439,6 +439,13 @@ extern void rose_store_check(Relation rel, RoseStoreShared *store,
  */
 extern Size rose_pin_shmem_size(void);
 extern void rose_pin_shmem_init(bool found);	/* under AddinShmemInitLock */
+
+/* This process's backend slot and which user of it this process is. */
+extern void rose_pin_whoami(int *slot, uint32 *incarnation);
+
+/* Is that process still there? */
+extern bool rose_pin_is_alive(int slot, uint32 incarnation);
+
 extern void rose_pin_acquire(RelFileLocator locator);	/* idempotent in a transaction */
 extern void rose_pin_release_all(void); /* end of the top-level transaction */
 

@@ -198,12 +198,6 @@ extern void rose_store_note_logged(RoseStoreShared *store, XLogRecPtr lsn);
 
 /* ---- rose_pin.c ---- */
 
-/* This process's backend slot and which user of it this process is. */
-extern void rose_pin_whoami(int *slot, uint32 *incarnation);
-
-/* Is that process still there? */
-extern bool rose_pin_is_alive(int slot, uint32 incarnation);
-
 /* Tranche of alloc_lock. */
 extern int	rose_pin_lock_tranche(void);
 

@@ -23,7 +23,8 @@
  * the table before REINDEX, which reads the tail log itself; so that is left where it is, and takes no memory.
  *
  * Locking: ROSE_LOCK_RECOVER, a heavyweight lock, keeps others out, so whoever waits for a recovery can be
- * cancelled, too.  An error leaves the entry as not recovered.
+ * cancelled, too.  It does not keep the processes of one parallel query from each other, since locks of one group
+ * do not conflict; so who has it also notes in the entry that he is at work (claim).  An error leaves the entry as not recovered.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,6 +49,9 @@
 /* When neither arena nor manifest has room: how often and how long to wait for spills and merges of others. */
 #define ROSE_RECOVER_TRIES		100
 #define ROSE_RECOVER_WAIT_MS	100
+
+/* How long to wait for a process of the same group before the next look. */
+#define ROSE_GROUP_WAIT_MS		10
 
 RoseEpochCommittedHook rose_epoch_committed_hook = NULL;
 
@@ -363,6 +367,58 @@ is_recovered(const RoseTreeShared *shared, const FileReading *reading)
 	return reading->again ? !shared->other_order : shared->recovered;
 }
 
+static void
+wait_a_while(int ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
+					 PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * Be the one who recovers the table; false if another process of this group is.  What a process has left that ended at its
+ * work does not count.  REQUIRES: ROSE_LOCK_RECOVER.
+ */
+static bool
+claim(RoseTreeShared *shared)
+{
+	uint64		holder = 0;
+	uint32		incarnation;
+	int			slot;
+
+	rose_pin_whoami(&slot, &incarnation);
+	while (!pg_atomic_compare_exchange_u64(&shared->replay.worker, &holder,
+										   ((uint64) slot + 1) << 32 | incarnation))
+	{
+		if (holder != 0 && rose_pin_is_alive((int) (holder >> 32) - 1, (uint32) holder))
+			return false;
+	}
+	return true;
+}
+
+/* try_recover by one process at a time.  REQUIRES: ROSE_LOCK_RECOVER. */
+static bool
+try_recover_alone(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdicts,
+				  bool retry)
+{
+	volatile bool done = false;
+
+	while (!claim(tree->shared))
+		wait_a_while(ROSE_GROUP_WAIT_MS);
+	PG_TRY();
+	{
+		done = is_recovered(tree->shared, reading) ||
+			try_recover(tree, reading, verdicts, retry);
+	}
+	PG_FINALLY();
+	{
+		(void) pg_atomic_exchange_u64(&tree->shared->replay.worker, 0);
+	}
+	PG_END_TRY();
+	return done;
+}
+
 /* Until it is done; what fits nowhere waits for spills and merges of others. */
 static void
 recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdicts)
@@ -372,16 +428,11 @@ recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdi
 		bool		done;
 
 		LockPage(tree->rel, ROSE_LOCK_RECOVER, ExclusiveLock);
-		done = is_recovered(tree->shared, reading) ||
-			try_recover(tree, reading, verdicts, i > 0);
+		done = try_recover_alone(tree, reading, verdicts, i > 0);
 		UnlockPage(tree->rel, ROSE_LOCK_RECOVER, ExclusiveLock);
 		if (done)
 			return;
-
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 ROSE_RECOVER_WAIT_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		wait_a_while(ROSE_RECOVER_WAIT_MS);
 	}
 	report_no_room(tree);
 }

@@ -185,6 +185,7 @@ init_entry(RoseTreeShared *shared, int place, RelFileLocator locator, Oid relid)
 	pg_atomic_init_u32(&shared->in_use, 1);
 	pg_atomic_init_u64(&shared->maintained_version, 0);
 	shared->recovered = false;
+	pg_atomic_init_u64(&shared->replay.worker, 0);
 	shared->replay.begun = false;
 	shared->fed_by = InvalidOid;
 	rose_c0_init(&shared->c0, 1);

@@ -27,9 +27,10 @@
 #include "memtable/rose_c0.h"
 #include "store/rose_store.h"
 
-/* How far the tail log has come to C0; all of it: ROSE_LOCK_RECOVER. */
+/* How far the tail log has come to C0; but for worker: ROSE_LOCK_RECOVER, and to be the worker. */
 typedef struct RoseReplayShared
 {
+	pg_atomic_uint64 worker;	/* who recovers the table, as rose_recover.c packs it; 0 = nobody; no lock */
 	bool		begun;			/* C0 has what is before ... */
 	RoseTailPosition position;	/* ... this */
 	uint64		max_seq;		/* that it has, left out or not */
