@@ -144,6 +144,8 @@ scan_release_row(RoseScan *scan)
 static void
 scan_close_sources(RoseScan *scan)
 {
+	/* a weave's rows would be fetched, to outlive their sources */
+	rose_stretch_forget(&scan->output);
 	scan_release_row(scan);
 	for (int i = 0; i < scan->nsources; i++)
 		scan->sources[i]->ops->close(scan->sources[i]);
@@ -151,7 +153,6 @@ scan_close_sources(RoseScan *scan)
 	if (scan->reading.view != NULL)
 		rose_view_release(scan->reading.view);
 	scan->reading.view = NULL;
-	rose_stretch_forget(&scan->output);
 	scan->sources = NULL;
 	MemoryContextReset(scan->reading.context);
 	scan->positioned = false;
