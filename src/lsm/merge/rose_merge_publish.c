@@ -3,6 +3,14 @@
  * rose_merge_publish.c
  *	  How the output of a merge gets into the manifest.
  *
+ * A stride of a merge ends with one edit of the manifest: what it has built comes in, what it has read goes out, or is
+ * trimmed to what is left of it.  Outputs are made durable before.  In a kept merge, a worker's, others may have changed the
+ * manifest since the stride began; ids say what is meant, and an input that has gone ends the merge.
+ *
+ * Locking: ROSE_LOCK_MERGE of the table, held by the merge; the metapage's lock in rose_manifest_apply.
+ *
+ * What this does not do: choose inputs (rose_picker.c) or write rows (rose_merge_output.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * rose_horizon.c
- *	  See rose_horizon.h.
+ *	  The horizon of a table, made of core's oldest xmin and of declared snapshots.  See rose_horizon.h.
+ *
+ * Locking: what core's functions and rose_declared_horizon take.
  *
  *-------------------------------------------------------------------------
  */
