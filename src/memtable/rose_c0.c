@@ -535,34 +535,33 @@ rose_c0_is_empty(const RoseC0Shared *c0)
 	return true;
 }
 
+/* Of one of the counts that each memtable has, given by its offset. */
+static uint64
+sum_of(const RoseC0Shared *c0, Size offset)
+{
+	uint64		sum = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		sum += *(const uint64 *) ((const char *) &c0->memtables[slot] + offset);
+	return sum;
+}
+
 uint64
 rose_c0_bytes(const RoseC0Shared *c0)
 {
-	uint64		bytes = 0;
-
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		bytes += c0->memtables[slot].nbytes;
-	return bytes;
+	return sum_of(c0, offsetof(RoseMemtableShared, nbytes));
 }
 
 uint64
 rose_c0_entries(const RoseC0Shared *c0)
 {
-	uint64		entries = 0;
-
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		entries += c0->memtables[slot].nentries;
-	return entries;
+	return sum_of(c0, offsetof(RoseMemtableShared, nentries));
 }
 
 uint64
 rose_c0_superseded_bytes(const RoseC0Shared *c0)
 {
-	uint64		bytes = 0;
-
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		bytes += c0->memtables[slot].superseded;
-	return bytes;
+	return sum_of(c0, offsetof(RoseMemtableShared, superseded));
 }
 
 TimestampTz

@@ -17,7 +17,24 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between stop_points_create wait_for_stop
   always_parallel wait_for_apply start_without_replication replication_again
-  forget_collations);
+  forget_collations touch_script);
+
+# A script for pgbench whose transactions change one of the tables t1, t2, ... and read another one.
+sub touch_script
+{
+	my ($node, $tables) = @_;
+	my $script = $node->basedir . '/touch.sql';
+
+	append_to_file($script, <<"SQL");
+\\set i random(1, $tables)
+\\set j random(1, $tables)
+BEGIN;
+UPDATE t:i SET v = v + 1 WHERE id = 1;
+SELECT count(*) FROM t:j;
+END;
+SQL
+	return $script;
+}
 
 # Have these files of tables say that they were sorted by another version of collations, as if ICU had been updated.
 sub forget_collations

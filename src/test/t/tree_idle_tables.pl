@@ -101,15 +101,7 @@ is(sql('SELECT max(backend_start) FROM rose.stat_worker'), $started, 'and no oth
 # --- all at once
 sql("ALTER SYSTEM SET rose.idle_table_timeout = '10ms'; ALTER SYSTEM SET rose.spill_interval = '20ms'");
 $node->reload;
-my $script = $node->basedir . '/touch.sql';
-append_to_file($script, <<"SQL");
-\\set i random(1, $tables)
-\\set j random(1, $tables)
-BEGIN;
-UPDATE t:i SET v = v + 1 WHERE id = 1;
-SELECT count(*) FROM t:j;
-END;
-SQL
+my $script = touch_script($node, $tables);
 my $before = (split /\|/, sql('SELECT count(*), sum(v) FROM all_rows()'))[1];
 my ($out, $stderr) = run_command([ 'pgbench', '-n', '-c', 6, '-T', 10, '-f', $script, $node->connstr('postgres') ]);
 my ($done) = $out =~ /actually processed: (\d+)/;

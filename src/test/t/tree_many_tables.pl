@@ -41,15 +41,7 @@ $node->command_ok([ 'pg_dump', '-f', $node->basedir . '/dump.sql', $node->connst
 # Sessions that write to tables here and there, beside one that keeps its snapshot of all.
 my $reader = RoseTest::Session->new($node);
 my $seen = $reader->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*), sum(v) FROM all_rows()');
-my $script = $node->basedir . '/touch.sql';
-append_to_file($script, <<"SQL");
-\\set i random(1, $tables)
-\\set j random(1, $tables)
-BEGIN;
-UPDATE t:i SET v = v + 1 WHERE id = 1;
-SELECT count(*) FROM t:j;
-END;
-SQL
+my $script = touch_script($node, $tables);
 foreach my $held (1, 0)
 {
 	my $before = (split /\|/, totals())[1];

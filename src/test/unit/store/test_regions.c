@@ -14,18 +14,7 @@
 #include "postgres.h"
 
 #include "store/rose_store_internal.h"
-
-#undef printf
-#undef fprintf
-
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) \
-		{ \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			abort(); \
-		} \
-	} while (0)
+#include "unit_check.h"
 
 #define MAX_GROUPS		9000
 #define TERABYTE_GROUPS 8256	/* of 2032 regions of 64 kB */

@@ -17,18 +17,7 @@
 #include "postgres.h"
 
 #include "store/rose_store_internal.h"
-
-#undef printf
-#undef fprintf
-
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) \
-		{ \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			abort(); \
-		} \
-	} while (0)
+#include "unit_check.h"
 
 #define MAX_IDS		200000
 #define MAX_READERS	8
