@@ -10,7 +10,8 @@
  * 					  by a change of its manifest entry alone
  * 	  else			  it may be merged, which drops rows of what aborted
  *
- * Locking: ROSE_LOCK_SPILL while entries are changed.
+ * Locking: ROSE_LOCK_MERGE and ROSE_LOCK_SPILL from the look at the runs until entries are changed, so that no merge takes one
+ * away in between.  Neither is waited for: who merges or spills the table settles its runs, or somebody does it later.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +22,7 @@
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/tree/rose_view.h"
 #include "storage/lmgr.h"
+#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 
 /* Decide on one private run. */
@@ -51,21 +53,17 @@ settle_run(RoseView *view, int index, RoseManifestEdit *edit)
 	update->owner_xid = 0;
 }
 
-void
-rose_settle_private_runs(RoseTree *tree)
+/* REQUIRES: ROSE_LOCK_MERGE, ROSE_LOCK_SPILL. */
+static void
+settle_runs(RoseTree *tree)
 {
-	RoseManifestEdit *edit;
+	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	RoseView   *view = rose_view_present(tree);
 
-	if (!rose_manifest_has_private_runs(&view->manifest) ||
-		!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
-		return;
-
-	edit = palloc0(sizeof(RoseManifestEdit));
-	view = rose_view_present(tree);
 	for (int i = 0; i < view->manifest.ncomponents; i++)
 		if (rose_view_entry(view, i)->flags & ROSE_COMPONENT_PRIVATE)
 			settle_run(view, i, edit);
+	ROSE_STOP_POINT("settle-judged");	/* no LWLock */
 	if (rose_edit_has_components(edit))
 	{
 		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
@@ -73,5 +71,18 @@ rose_settle_private_runs(RoseTree *tree)
 			rose_store_settle(tree->rel, &tree->shared->store);
 	}
 	pfree(edit);
-	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+}
+
+void
+rose_settle_private_runs(RoseTree *tree)
+{
+	if (!rose_manifest_has_private_runs(rose_tree_manifest(tree)) ||
+		!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock))
+		return;
+	if (ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
+	{
+		settle_runs(tree);
+		UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	}
+	UnlockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 }
