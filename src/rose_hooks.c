@@ -51,7 +51,7 @@
 #include "repl/rose_repl.h"
 #include "rose_publications.h"
 #include "storage/lmgr.h"
-#include "tableam/rose_ctid.h"
+#include "tableam/rose_exact_statement.h"
 #include "tableam/rose_tableam.h"
 #include "tcop/utility.h"
 #include "util/rose_stop_point.h"
@@ -97,7 +97,7 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 static PlannedStmt *
 rose_planner(Query *query, const char *source, int options, ParamListInfo params)
 {
-	return rose_ctid_plan(prev_planner_hook ? prev_planner_hook : standard_planner,
+	return rose_exact_statement_plan(prev_planner_hook ? prev_planner_hook : standard_planner,
 						  query, source, options, params);
 }
 
@@ -555,7 +555,7 @@ rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_R
 	bool		before = rose_tid_exact;
 	int			depth = rose_own_depth;
 
-	rose_tid_exact = rose_ctid_used(query->plannedstmt);
+	rose_tid_exact = rose_exact_statement_is_marked(query->plannedstmt);
 	rose_own_depth = depth + 1;
 	PG_TRY();
 	{
@@ -585,7 +585,7 @@ rose_executor_finish(QueryDesc *query)
 	bool		before = rose_tid_exact;
 	int			depth = rose_own_depth;
 
-	rose_tid_exact = rose_ctid_used(query->plannedstmt);
+	rose_tid_exact = rose_exact_statement_is_marked(query->plannedstmt);
 	rose_own_depth = depth + 1;
 	PG_TRY();
 	{

@@ -523,7 +523,7 @@ apply_begin(StringInfo s)
 	rose_apply.remote.commit.xid = begin.xid;
 	rose_apply.remote.commit.time = begin.committime;
 	rose_apply.remote.commit.publications = rose_apply.start.publications;
-	rose_identity_check_commit(&rose_apply.remote.commit);
+	rose_upstream_identity_check_commit(&rose_apply.remote.commit);
 	rose_apply.remote.passing = begin.final_lsn < rose_apply.start.lsn;
 	rose_apply.remote.durable_at_once = false;
 	rose_apply.remote.changes = 0;

@@ -413,7 +413,7 @@ rose_copy_tables(void)
 	rose_repl_publish(rose_apply.shared, ROSE_REPL_COPYING, &rose_apply.progress);
 
 	conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
-	(void) rose_identity_check(conn, false);
+	(void) rose_upstream_identity_check(conn, false);
 	copy_and_commit(conn, relids, others);
 	rose_upstream_disconnect(conn);
 	list_free(relids);

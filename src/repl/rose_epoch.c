@@ -184,7 +184,7 @@ void
 rose_epoch_recover(void)
 {
 	for_each_table(recover_table, rose_apply.progress.epoch);
-	rose_write_set_epoch(rose_apply.sub->subid, rose_apply.progress.epoch + 1);
+	rose_make_room_set_epoch(rose_apply.sub->subid, rose_apply.progress.epoch + 1);
 }
 
 /*
@@ -236,7 +236,7 @@ begin_next(uint64 epoch)
 	rose_apply.epochs.dirty = false;
 	rose_apply.epochs.last = GetCurrentTimestamp();
 	received_before = rose_apply.progress.received_bytes;
-	rose_write_set_epoch(rose_apply.sub->subid, epoch + 1);
+	rose_make_room_set_epoch(rose_apply.sub->subid, epoch + 1);
 }
 
 void

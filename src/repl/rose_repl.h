@@ -156,7 +156,7 @@ extern void rose_upstream_create_slot(struct WalReceiverConn *conn, const char *
 extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *slot);
 
 /* ---------------------------------------------------------------------
- * Who the upstream is (rose_identity.c).  All need a transaction.
+ * Who the upstream is (rose_upstream_identity.c).  All need a transaction.
  */
 
 /* Why a subscription is blocked: rose.stat_subscription.blocked_reason. */
@@ -186,9 +186,9 @@ typedef struct RoseUpstreamSlot
 	XLogRecPtr	confirmed_lsn;
 } RoseUpstreamSlot;
 
-extern void rose_upstream_identify(struct WalReceiverConn *conn, RoseUpstreamIdentity *out);
+extern void rose_upstream_identity_ask(struct WalReceiverConn *conn, RoseUpstreamIdentity *out);
 /* Is it the system and database that the subscription has known?  True if it has known none. */
-extern bool rose_upstream_is_known(const RoseSubscription *sub,
+extern bool rose_upstream_identity_is_known(const RoseSubscription *sub,
 								   const RoseUpstreamIdentity *identity);
 extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *slot,
 									RoseUpstreamSlot *out);

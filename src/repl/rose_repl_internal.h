@@ -189,24 +189,24 @@ extern void rose_upstream_start_copy(struct WalReceiverConn *conn, List *publica
 extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseUpstreamTable *table);
 
 /* ---------------------------------------------------------------------
- * The upstream's identity (rose_identity.c).
+ * The upstream's identity (rose_upstream_identity.c).
  */
 
 /*
  * Error, with rose_apply.blocked set, if it is not the upstream that our rows are of, or lacks some of
  * what was applied.  Returns the end of its WAL.  REQUIRES: no open batch.
  */
-extern XLogRecPtr rose_identity_check(struct WalReceiverConn *conn, bool with_slot);
+extern XLogRecPtr rose_upstream_identity_check(struct WalReceiverConn *conn, bool with_slot);
 
 /* Error, as above, if what it sends is of another history: a transaction's end, or the end of what was sent. */
-extern void rose_identity_check_commit(const RoseUpstreamCommit * commit);
-extern void rose_identity_check_end(XLogRecPtr end);
+extern void rose_upstream_identity_check_commit(const RoseUpstreamCommit * commit);
+extern void rose_upstream_identity_check_end(XLogRecPtr end);
 
 /* Error with the reason why this worker cannot go on. */
 pg_noreturn extern void rose_repl_block(const char *reason, const char *why, const char *hint);
 
 /* REQUIRES: a transaction. */
-extern void rose_identity_check_monitor(struct WalReceiverConn *conn);
+extern void rose_upstream_identity_check_monitor(struct WalReceiverConn *conn);
 
 /* ---------------------------------------------------------------------
  * Relation map (rose_relmap.c): from the upstream's relation ids to local tables.
@@ -306,7 +306,7 @@ typedef struct RoseApplyBatch
 	RoseUpstreamCommit reached; /* ... and the last transaction of that */
 }			RoseApplyBatch;
 
-/* Where the stream starts (rose_identity.c). */
+/* Where the stream starts (rose_upstream_identity.c). */
 typedef struct RoseApplyStart
 {
 	XLogRecPtr	lsn;			/* what commits before it was applied */

@@ -133,7 +133,7 @@ discreet_message(Oid relid, const char *error_code)
 					error_code, relid);
 }
 
-/* A reason that cannot be seen again is kept (rose_identity.c). */
+/* A reason that cannot be seen again is kept (rose_upstream_identity.c). */
 static void
 keep_reason(const char *reason)
 {

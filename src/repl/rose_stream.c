@@ -8,7 +8,7 @@
  * epoch follows when rose.spill_interval has passed, the arena fills, or somebody
  * asked.  What is confirmed to the upstream is what the state row says, flushed, and
  * nothing else: so the slot is never ahead of the replica, whatever is lost here, and a slot
- * that is ahead is not ours any more (rose_identity.c).  While nothing of ours happens,
+ * that is ahead is not ours any more (rose_upstream_identity.c).  While nothing of ours happens,
  * the row is moved now and then.
  *
  * The stream itself tells only how far the upstream has sent.  A second, small
@@ -232,7 +232,7 @@ handle_message(Stream *stream, char *data, int len)
 		TimestampTz send_time = pq_getmsgint64(&s);
 		bool		reply = pq_getmsgbyte(&s);
 
-		rose_identity_check_end(end);
+		rose_upstream_identity_check_end(end);
 		note_received(stream, end, send_time);
 		if (!rose_apply.remote.open)
 			rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, end);
@@ -290,7 +290,7 @@ rose_stream_side_connection(void)
 	if (monitor == NULL)
 	{
 		monitor = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
-		rose_identity_check_monitor(monitor);
+		rose_upstream_identity_check_monitor(monitor);
 	}
 	return monitor;
 }
@@ -594,7 +594,7 @@ begin_stream(Stream *stream)
 {
 	RoseReplProgress *progress = &rose_apply.progress;
 
-	stream->heard_lsn = rose_identity_check(stream->conn, true);
+	stream->heard_lsn = rose_upstream_identity_check(stream->conn, true);
 	progress->received_lsn = progress->applied_lsn;
 	progress->upstream_lsn = stream->heard_lsn;
 	rose_apply.batch.reached_lsn = progress->applied_lsn;

@@ -207,7 +207,7 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 
 	PG_TRY();
 	{
-		rose_upstream_identify(conn, &identity);
+		rose_upstream_identity_ask(conn, &identity);
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_sql_add_tables(conn, sub, copy_data);
 		rose_subscription_set_identity(sub->subid, &identity);
@@ -288,8 +288,8 @@ require_known_upstream(struct WalReceiverConn *conn, const RoseSubscription *sub
 {
 	RoseUpstreamIdentity identity;
 
-	rose_upstream_identify(conn, &identity);
-	if (!rose_upstream_is_known(sub, &identity))
+	rose_upstream_identity_ask(conn, &identity);
+	if (!rose_upstream_identity_is_known(sub, &identity))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the upstream that rose subscription \"%s\" leads to is another one than its rows came from",
@@ -325,7 +325,7 @@ ensure_slot(struct WalReceiverConn *conn, const RoseSubscription *sub)
 	RoseUpstreamSlot slot;
 	XLogRecPtr	lsn;
 
-	rose_upstream_identify(conn, &identity);
+	rose_upstream_identity_ask(conn, &identity);
 	if (rose_upstream_find_slot(conn, sub->slot_name, &slot))
 	{
 		/* one that was told of WAL beyond the end would pass over what is written there */

@@ -178,7 +178,7 @@ check_edit(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
 		uint32		id = edit->add[i].id;
 
 		if (id == 0 || id >= meta->next_owner || find_component(meta, id) >= 0 ||
-			!rose_owner_is_building(store, id))
+			!rose_region_owner_is_building(store, id))
 			elog(ERROR, "component %u of \"%s\" to add was not being built",
 				 id, RelationGetRelationName(rel));
 	}
@@ -303,7 +303,7 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 	bool		drops_tails;
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
-	rose_retired_purge(store);
+	rose_region_owner_purge_retired(store);
 	meta = rose_meta_edit_begin(rel, &change);
 	check_edit(rel, store, meta, edit);
 
@@ -325,6 +325,6 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 	if (edit->nremove > 0)
 		retire_removed(store, edit);
 	if (drops_tails)
-		rose_store_note_freed(store);
+		rose_region_owner_note_freed(store);
 	LWLockRelease(&store->alloc_lock);
 }

@@ -283,7 +283,7 @@ rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
 
 	Assert(want > 0);
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
-	rose_live_collect(rel, store, &search.live);
+	rose_region_owner_collect(rel, store, &search.live);
 	rose_zones_forget_dead(&store->zones, &search.live);
 	search.not_tail = use == ROSE_REGION_UNLOGGED;
 
@@ -310,7 +310,7 @@ rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
 		return;
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	set_entries(rel, first, nregions, 0);
-	rose_store_note_freed(store);
+	rose_region_owner_note_freed(store);
 	rose_zones_note_free(&store->zones, first, nregions);
 	store->alloc_hint = Min(store->alloc_hint, first);
 	LWLockRelease(&store->alloc_lock);

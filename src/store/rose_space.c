@@ -61,7 +61,7 @@ collect_uses(Relation rel, RoseStoreShared *store, OwnerUses *uses)
 	const RoseMetaDisk *meta;
 
 	uses->n = 0;
-	rose_live_purge(store);
+	rose_region_owner_purge(store);
 	buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
 	meta = rose_meta_of(BufferGetPage(buffer));
 	for (int i = 0; i < meta->ncomponents; i++)

@@ -41,7 +41,7 @@ rose_store_shared_init(RoseStoreShared *store, RelFileLocator locator)
 	for (int i = 0; i < lengthof(store->level_bytes); i++)
 		pg_atomic_init_u64(&store->level_bytes[i], 0);
 	store->tail_block = InvalidBlockNumber;
-	rose_store_note_freed(store);
+	rose_region_owner_note_freed(store);
 }
 
 /*

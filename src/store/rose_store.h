@@ -327,26 +327,26 @@ extern void rose_manifest_apply(Relation rel, RoseStoreShared *store,
 								const RoseManifestEdit *edit);
 
 /* ---------------------------------------------------------------------
- * Owners and block I/O (store/rose_owner.c, store/rose_region.c, store/rose_block.c)
+ * Owners and block I/O (store/rose_region_owner.c, store/rose_region.c, store/rose_block.c)
  */
 
 /*
  * Reserve a new owner id and list it as being built.  It stays listed until
- * rose_owner_end, the end of the process or, unless keep is set (merges), the
+ * rose_region_owner_end, the end of the process or, unless keep is set (merges), the
  * abort of the (sub)transaction or the end of the top-level one.
  */
-extern uint32 rose_owner_begin(Relation rel, RoseStoreShared *store, bool keep);
+extern uint32 rose_region_owner_begin(Relation rel, RoseStoreShared *store, bool keep);
 
 /* It is in the manifest now, or it is given up.  Does nothing if it is not listed. */
-extern void rose_owner_end(RoseStoreShared *store, uint32 owner);
+extern void rose_region_owner_end(RoseStoreShared *store, uint32 owner);
 
 /*
  * This process must not touch the shared state of that file any more: it is
  * gone, or about to go.  The registry calls it when it drops an entry, a merge
- * when it finds that its table has another file now.  rose_owner_end for owners
+ * when it finds that its table has another file now.  rose_region_owner_end for owners
  * of the file does nothing afterwards.
  */
-extern void rose_owner_forget(RelFileLocator locator);
+extern void rose_region_owner_forget(RelFileLocator locator);
 
 typedef struct RoseBlockWriter RoseBlockWriter;
 

@@ -73,7 +73,7 @@ extern int	rose_retired_ranges(const RoseRetiredShared *retired, int n,
 								RoseOwnerRange *ranges);
 extern bool rose_ranges_contain(const RoseOwnerRange *ranges, int n, uint32 id);
 
-/* ---- rose_owner.c ---- */
+/* ---- rose_region_owner.c ---- */
 
 /* Owners of the manifest, of the tail list and under construction. */
 #define ROSE_MAX_LISTED_OWNERS	(ROSE_MAX_COMPONENTS + ROSE_MAX_TAILS + ROSE_MAX_BUILDING)
@@ -90,18 +90,18 @@ typedef struct RoseLiveOwners
 } RoseLiveOwners;
 
 /* REQUIRES: alloc_lock exclusive (purges what is dead).  Reads the metapage. */
-extern void rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live);
+extern void rose_region_owner_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live);
 
 /* REQUIRES: alloc_lock. */
-extern bool rose_owner_is_building(const RoseStoreShared *store, uint32 id);
+extern bool rose_region_owner_is_building(const RoseStoreShared *store, uint32 id);
 
 /*
  * REQUIRES: alloc_lock exclusive.  Forget retired owners without pins; and those whose
  * builder is gone, too.
  */
-extern void rose_retired_purge(RoseStoreShared *store);
-extern void rose_live_purge(RoseStoreShared *store);
-extern void rose_store_note_freed(RoseStoreShared *store);
+extern void rose_region_owner_purge_retired(RoseStoreShared *store);
+extern void rose_region_owner_purge(RoseStoreShared *store);
+extern void rose_region_owner_note_freed(RoseStoreShared *store);
 
 /* ---- rose_region_search.c ---- */
 

@@ -175,14 +175,14 @@ open_segment(Relation rel, RoseStoreShared *store)
 	uint32		id;
 
 	forget_segment(store);
-	id = rose_owner_begin(rel, store, false);
+	id = rose_region_owner_begin(rel, store, false);
 	add_extent(rel, store, id, 1, false);
 	write_first_page(rel, store, id);
 	ROSE_STOP_POINT("tail-opening");	/* in a writing section */
 	register_segment(rel, store, id, store->tail_block);
 	store->tail_segment = id;
 	store->tail_last = id;
-	rose_owner_end(store, id);
+	rose_region_owner_end(store, id);
 }
 
 static Size

@@ -52,7 +52,7 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 	builder->schema = schema;
 	builder->private_run = (options & ROSE_BUILD_PRIVATE) != 0;
 	builder->key_exact = rose_key_prefix_exact(schema);
-	builder->owner = rose_owner_begin(rel, store, (options & ROSE_BUILD_KEEP) != 0);
+	builder->owner = rose_region_owner_begin(rel, store, (options & ROSE_BUILD_KEEP) != 0);
 	builder->writer = rose_blockwriter_create(rel, store, builder->owner, own);
 	builder->tree = rose_tree_builder_create(schema, builder->owner, builder->writer, own);
 
@@ -86,7 +86,7 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 void
 rose_component_builder_free(RoseComponentBuilder *builder)
 {
-	rose_owner_end(builder->store, builder->owner);
+	rose_region_owner_end(builder->store, builder->owner);
 	MemoryContextDelete(builder->context);
 }
 
@@ -630,8 +630,8 @@ make_footer(RoseComponentBuilder *builder, StringInfo stream)
 	footer->nkeys = schema->nkeys;
 	footer->nsyscols = ROSE_SYSCOLS;
 	footer->ngroups = 1;
-	footer->hashed_keys = rose_component_hashed_keys(schema);
-	footer->hash_sample = rose_component_hash_sample(schema, builder->min_key.key,
+	footer->hashed_keys = rose_filter_ask_hashed_keys(schema);
+	footer->hash_sample = rose_filter_ask_hash_sample(schema, builder->min_key.key,
 													 builder->last_key.key);
 	memcpy(stream->data, footer, sizeof(*footer));
 	memcpy(stream->data + sizeof(*footer), sections, sizeof(sections));

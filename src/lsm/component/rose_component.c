@@ -4,7 +4,7 @@
  *	  Opening a component: footer, key range, and pages read with checks.
  *
  * The handle is backend-local and immutable but for the root page, which is
- * read on first use, and a copy of the Bloom filter (rose_component_filter.c).  Everything on disk below a footer never changes as long
+ * read on first use, and a copy of the Bloom filter (rose_filter_ask.c).  Everything on disk below a footer never changes as long
  * as the component is pinned, so no lock is held between calls.
  *
  * See rose_component_format.h for the layout.
@@ -314,7 +314,7 @@ rose_component_open(Relation rel, const RoseSchema *schema,
 	footer_load(component, schema, footer_read(rel, schema, entry, own));
 	component->has_filter = component->nparts > 0;
 	if (component->has_filter)
-		component->has_filter = rose_component_bloom_suits(component, rel);
+		component->has_filter = rose_filter_ask_suits(component, rel);
 	return component;
 }
 
@@ -327,7 +327,7 @@ rose_component_close(RoseComponent *component)
 void
 rose_component_retire(RoseComponent *component, MemoryContext context)
 {
-	rose_component_drop_filter_copy(component);
+	rose_filter_ask_drop_copy(component);
 	MemoryContextSetParent(component->context, context);
 }
 

@@ -82,14 +82,14 @@ extern const RoseComponentInfo *rose_component_info(const RoseComponent *compone
  * by the Bloom filter, which reads a page; hash is that of the key.
  */
 extern bool rose_component_in_range(const RoseComponent *component, const Datum *key);
-extern bool rose_component_bloom_test(RoseComponent *component, Relation rel, const Datum *key,
+extern bool rose_filter_ask(RoseComponent *component, Relation rel, const Datum *key,
 									  uint64 hash);
 /*
  * Asks the Bloom filter for many keys: sets maybe[which[i]] for each of n that may be in it, by
  * keys[which[i]] and hashes[which[i]], and leaves the others.  Who asks often has a copy of the filter made,
  * within maintenance_work_mem for all components.
  */
-extern void rose_component_bloom_test_many(RoseComponent *component, Relation rel,
+extern void rose_filter_ask_many(RoseComponent *component, Relation rel,
 										   const Datum *const *keys, const uint64 *hashes,
 										   const int *which, int n, bool *maybe);
 

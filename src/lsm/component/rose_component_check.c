@@ -111,7 +111,7 @@ check_order(ComponentCheck *check, const RoseRow *row)
 	{
 		check->found.ndistinct++;
 		if (schema->nkeys > 0 && schema->hashable &&
-			!rose_component_bloom_test(check->component, check->rel, row->key,
+			!rose_filter_ask(check->component, check->rel, row->key,
 									   rose_key_hash(schema, row->key)))
 			problem(check, "the Bloom filter denies the key of row " UINT64_FORMAT, row->ordinal);
 	}

@@ -69,7 +69,7 @@ extern void rose_component_read_page(Relation rel, uint32 component_id, BlockNum
 extern void rose_component_init_page(char *page, uint32 component_id, uint8 kind);
 extern void rose_component_set_page_end(char *page, Size end);
 
-/* ---- the Bloom filter (rose_filter_parts.c, rose_component_filter.c) ---- */
+/* ---- the Bloom filter (rose_filter_parts.c, rose_filter_ask.c) ---- */
 
 /*
  * From the footer: section is ROSE_SECTION_FILTER_PARTS, or NULL.  False: it contradicts the rest.
@@ -86,15 +86,15 @@ extern BlockNumber rose_filter_part_page(const RoseComponent *component,
 										 const RoseFilterPart *part, uint32 page);
 
 /* What a footer says of how the filter's hashes were made. */
-extern uint32 rose_component_hashed_keys(const RoseSchema *schema);
-extern uint64 rose_component_hash_sample(const RoseSchema *schema, const Datum *min_key,
+extern uint32 rose_filter_ask_hashed_keys(const RoseSchema *schema);
+extern uint64 rose_filter_ask_hash_sample(const RoseSchema *schema, const Datum *min_key,
 										 const Datum *max_key);
 
 /* Free the copy of the filter, if there is one. */
-extern void rose_component_drop_filter_copy(RoseComponent *component);
+extern void rose_filter_ask_drop_copy(RoseComponent *component);
 
 /* Was the filter made from the hashes that keys have now?  If not, it is of no use. */
-extern bool rose_component_bloom_suits(RoseComponent *component, Relation rel);
+extern bool rose_filter_ask_suits(RoseComponent *component, Relation rel);
 
 /* ---- columns of leaves and inner pages (rose_key_columns.c) ---- */
 

@@ -12,7 +12,7 @@
  * Whoever asks the filter finds the part by the greatest key of each, which the footer has if there are
  * several.  Parts end between two keys, never between two versions of one.
  *
- * Asking is rose_component_filter.c's.
+ * Asking is rose_filter_ask.c's.
  *
  *-------------------------------------------------------------------------
  */

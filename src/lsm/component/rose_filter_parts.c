@@ -8,7 +8,7 @@
  * key of each tells.  Pages of a part are found through the extents, from the one on in which it begins.
  *
  * The footer is not trusted here: whatever it says, nothing outside the filter's pages is read.  Asking is
- * rose_component_filter.c's.
+ * rose_filter_ask.c's.
  *
  *-------------------------------------------------------------------------
  */

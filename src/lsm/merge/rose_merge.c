@@ -149,7 +149,7 @@ open_inputs(RoseMerge *merge, RoseTree *tree)
 		merge->total += input->entry.nrows - input->from;
 	}
 	merge->written_by = NULL;
-	merge->judge = rose_merge_judge_create(merge);
+	merge->judge = rose_private_judge_create(merge);
 	if (merge->kind->takes_c2)
 		rose_merge_pass_begin(merge, tree);
 	MemoryContextSwitchTo(old);
@@ -336,7 +336,7 @@ rose_merge_end(RoseMerge *merge, RoseTree *tree)
 {
 	/* the shared state that lists the output may be gone */
 	if (tree == NULL || !is_same_file(merge, tree))
-		rose_owner_forget(merge->locator);
+		rose_region_owner_forget(merge->locator);
 	else
 		rose_merge_stats_end(&tree->shared->merge_stats, merge->stats_slot);
 	rose_merge_output_free(merge);

@@ -24,7 +24,7 @@
 /* A merge into C1 makes about so many components at most. */
 #define ROSE_MERGE_MAX_PARTS	6
 
-typedef struct RoseMergeJudge RoseMergeJudge;
+typedef struct RosePrivateJudge RosePrivateJudge;
 
 typedef struct RoseMergeInput
 {
@@ -93,7 +93,7 @@ struct RoseMerge
 	bool		alone;			/* the transaction has read nothing else of the table */
 	const RoseSchema *written_by;	/* while it begins: what schema is to be a copy of; NULL = the table's */
 	RoseSchema *schema;
-	RoseMergeJudge *judge;		/* of rows of private runs; NULL: there are none */
+	RosePrivateJudge *judge;		/* of rows of private runs; NULL: there are none */
 	BufferAccessStrategy strategy;
 
 	/* what was picked; of a pass: what comes into C2 */
@@ -116,7 +116,7 @@ struct RoseMerge
 extern bool rose_merge_lock(Relation rel, bool keep, LOCKTAG *tag);
 extern void rose_merge_unlock(const LOCKTAG *tag, bool keep);
 
-/* --- rows of private runs (rose_merge_judge.c) --- */
+/* --- rows of private runs (rose_private_judge.c) --- */
 typedef enum RoseMergeFate
 {
 	ROSE_FATE_COMMITTED,
@@ -124,8 +124,8 @@ typedef enum RoseMergeFate
 	ROSE_FATE_ABORTED
 } RoseMergeFate;
 
-extern RoseMergeJudge *rose_merge_judge_create(const RoseMerge *merge);
-extern RoseMergeFate rose_merge_judge(RoseMergeJudge *judge, const RoseRow *row);
+extern RosePrivateJudge *rose_private_judge_create(const RoseMerge *merge);
+extern RoseMergeFate rose_private_judge_row(RosePrivateJudge *judge, const RoseRow *row);
 
 /* --- the bottom of the tree (rose_merge_bottom.c) --- */
 extern bool rose_merge_is_input(const RoseMerge *merge, uint32 id);

@@ -124,7 +124,7 @@ is_output_full(const RoseMerge *merge)
 static void
 add_row(RoseMerge *merge, const RoseRow *row)
 {
-	RoseMergeFate fate = rose_merge_judge(merge->judge, row);
+	RoseMergeFate fate = rose_private_judge_row(merge->judge, row);
 
 	if (fate == ROSE_FATE_ABORTED)
 		return;

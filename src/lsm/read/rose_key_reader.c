@@ -415,7 +415,7 @@ may_contain(RoseKeyReader *reader, RoseComponent *component)
 		reader->hash = rose_key_hash(tree->schema, reader->key);
 		reader->hashed = true;
 	}
-	if (rose_component_bloom_test(component, tree->rel, reader->key, reader->hash))
+	if (rose_filter_ask(component, tree->rel, reader->key, reader->hash))
 		return true;
 	if (is_oldest(reader))
 		note_oldest(tree, false);

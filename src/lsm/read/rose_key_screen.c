@@ -31,7 +31,7 @@ screen_component(RoseTree *tree, RoseComponent *component, const Datum *const *k
 		nleft += !maybe[i] && prefixes[i] >= least && prefixes[i] <= greatest;
 	}
 	if (nleft > 0)
-		rose_component_bloom_test_many(component, tree->rel, keys, hashes, which, nleft, maybe);
+		rose_filter_ask_many(component, tree->rel, keys, hashes, which, nleft, maybe);
 }
 
 void

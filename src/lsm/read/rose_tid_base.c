@@ -216,7 +216,7 @@ search_component(BaseSearch *search, RoseTidRange *range, uint64 *ordinal)
 	RoseComponentCursor *cursor;
 
 	if (!rose_component_in_range(component, search->key) ||
-		!rose_component_bloom_test(component, tree->rel, search->key, search->hash))
+		!rose_filter_ask(component, tree->rel, search->key, search->hash))
 		return false;
 	cursor = cursor_of(tree, range);
 	if (!rose_component_cursor_seek(cursor, search->key, width, PG_UINT64_MAX))

@@ -237,7 +237,7 @@ remove_entry(RoseTreeShared *shared)
 	rose_c0_write_begin(&shared->c0);
 	rose_c0_clear(&shared->c0);
 	rose_c0_write_end(&shared->c0);
-	rose_owner_forget(shared->locator);
+	rose_region_owner_forget(shared->locator);
 	unlink_entry(shared);
 	rose_place_release(shared->place);
 	registry->nentries--;

@@ -177,7 +177,7 @@ rose_write_blind(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid)
 		rows = left;
 	}
 	while ((done += link_rows(tree, &version, rows + done, nrows - done, &nagain)) < nrows)
-		rose_write_make_room(tree);
+		rose_make_room(tree);
 	again = nagain + n - nrows > n / BLIND_AGAIN_PART;
 	if (left)
 		pfree(left);

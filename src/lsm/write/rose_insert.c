@@ -94,7 +94,7 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 			break;
 		}
 		if (written == ROSE_MEM_NO_ROOM)
-			rose_write_make_room(tree);
+			rose_make_room(tree);
 	}
 
 	MemoryContextSwitchTo(old);
@@ -287,7 +287,7 @@ insert_all(RoseTree *tree, InsertBatch *batch, ItemPointer tids, int *ndone)
 		if (obstacle.state == ROSE_KEY_BUSY)
 			rose_write_wait_for_key(tree, obstacle.xwait);
 		else if (obstacle.written == ROSE_MEM_NO_ROOM)
-			rose_write_make_room(tree);
+			rose_make_room(tree);
 		CHECK_FOR_INTERRUPTS();
 	}
 	return distinct == batch->n ? ROSE_INSERT_OK : ROSE_INSERT_DUPLICATE;

@@ -330,7 +330,7 @@ change_target(RoseTree *tree, const RoseChange *change, TargetVersion *target,
 			return TM_Ok;
 		}
 		else if (obstacle.written == ROSE_MEM_NO_ROOM)
-			rose_write_make_room(tree);
+			rose_make_room(tree);
 	}
 }
 
@@ -500,7 +500,7 @@ lock_target(RoseTree *tree, RoseLookup *lookup, TargetVersion *target, ItemPoint
 		CHECK_FOR_INTERRUPTS();
 		written = try_lock(tree, target, cid, mode, &conflict);
 		if (written == ROSE_MEM_NO_ROOM)
-			rose_write_make_room(tree);
+			rose_make_room(tree);
 		if (written != ROSE_MEM_PREPARED)
 			continue;
 		if (conflict.result == TM_Ok)

@@ -22,7 +22,7 @@
  * good part of it.
  *
  * Nor is one that no worker can help: there is none, or the writer's own transaction has
- * locked the table against everybody.  It spills its table itself (rose_room.c).
+ * locked the table against everybody.  It spills its table itself (rose_make_room.c).
  *
  * No locks; the counters are atomic.
  *
@@ -156,7 +156,7 @@ rose_pace_writes(RoseTree *tree, int n)
 	double		delay = current_delay(tree);
 
 	request_spill(tree, n);
-	rose_room_keep_share(tree, worker_comes && rose_request_spill_hook != NULL);
+	rose_make_room_keep_share(tree, worker_comes && rose_request_spill_hook != NULL);
 	if (delay == 0)
 	{
 		debt_us = 0;

@@ -49,7 +49,7 @@ rose_write_end_transaction(void)
 {
 	memset(&WriteCache, 0, sizeof(WriteCache));
 	rose_direct_abort(0);
-	rose_room_end_transaction();
+	rose_make_room_end_transaction();
 	rose_lookup_forget_cached();
 }
 
@@ -271,7 +271,7 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMem
 	if (done > 0)
 	{
 		log_versions(tree, versions, done);
-		rose_room_found();
+		rose_make_room_found();
 	}
 	rose_c0_write_end(c0);
 	return done;
@@ -323,7 +323,7 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look 
 		if (log)
 			log_versions(tree, versions, n);
 		supersede_older(tree, versions, linked, n);
-		rose_room_found();
+		rose_make_room_found();
 	}
 	rose_c0_write_end(c0);
 	return result;

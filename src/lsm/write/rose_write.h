@@ -98,7 +98,7 @@ extern void rose_write_blind(RoseTree *tree, const RoseBlindRow *rows, int n, Co
  * The replication worker says on whose behalf it writes: private runs that its
  * blind writes may cause are published PENDING for this epoch.  0, 0 = none.
  */
-extern void rose_write_set_epoch(Oid subid, uint64 epoch);
+extern void rose_make_room_set_epoch(Oid subid, uint64 epoch);
 
 /*
  * For it, when memory is full: wait for an epoch that is being written and will give

@@ -37,7 +37,7 @@ extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
  * Link versions into C0 and log them (log: to the tail; locks never are), or write them past memory.
  * look: when the writer looked at the keys; NULL if they need no look, because they are new row ids.
  *
- * Nothing is written if C0 has no room: let go of all locks, call rose_write_make_room and start over.  Nor if somebody
+ * Nothing is written if C0 has no room: let go of all locks, call rose_make_room and start over.  Nor if somebody
  * has written one of the keys since the look, or may have: let go of all locks and look again.
  */
 extern RoseMemPrepared rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n,
@@ -85,17 +85,17 @@ extern RoseKeyState rose_write_key_state(RoseTree *tree, const Datum *key,
 /* Wait for the transaction that makes a key BUSY; errors meanwhile say what for.  No LWLock may be held. */
 extern void rose_write_wait_for_key(RoseTree *tree, TransactionId xwait);
 
-/* ---- rose_room.c ---- */
+/* ---- rose_make_room.c ---- */
 
 /* C0 had no room for what this process wanted to write: wait for some, or make it.  No LWLock may be held. */
-extern void rose_write_make_room(RoseTree *tree);
+extern void rose_make_room(RoseTree *tree);
 /* It has written something. */
-extern void rose_room_found(void);
-extern void rose_room_end_transaction(void);
+extern void rose_make_room_found(void);
+extern void rose_make_room_end_transaction(void);
 /*
  * After a write: spill the table if nobody else can, and it has more than its share.  worker: one comes when asked.
  */
-extern void rose_room_keep_share(RoseTree *tree, bool worker);
+extern void rose_make_room_keep_share(RoseTree *tree, bool worker);
 
 /* ---- rose_direct.c ---- */
 

@@ -49,14 +49,14 @@ TransactionIdDidCommit(TransactionId xid)
 
 /* The filter's pages are nobody's here. */
 bool
-rose_component_bloom_suits(RoseComponent *component, Relation rel)
+rose_filter_ask_suits(RoseComponent *component, Relation rel)
 {
 	return false;
 }
 
 /* Nothing is put aside here. */
 void
-rose_component_drop_filter_copy(RoseComponent *component)
+rose_filter_ask_drop_copy(RoseComponent *component)
 {
 }
 

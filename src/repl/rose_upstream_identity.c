@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_identity.c
+ * rose_upstream_identity.c
  *	  Whose changes these are: the upstream's identity, its timeline and WAL, and
  *	  the position of the slot.
  *
@@ -54,7 +54,7 @@ parse_lsn(const char *lsn)
 }
 
 void
-rose_upstream_identify(WalReceiverConn *conn, RoseUpstreamIdentity *out)
+rose_upstream_identity_ask(WalReceiverConn *conn, RoseUpstreamIdentity *out)
 {
 	char	   *values[4];
 	const char *purpose = "ask the upstream who it is";
@@ -81,7 +81,7 @@ rose_upstream_identify(WalReceiverConn *conn, RoseUpstreamIdentity *out)
 }
 
 bool
-rose_upstream_is_known(const RoseSubscription *sub, const RoseUpstreamIdentity *identity)
+rose_upstream_identity_is_known(const RoseSubscription *sub, const RoseUpstreamIdentity *identity)
 {
 	return sub->system_id == NULL ||
 		(strcmp(sub->system_id, identity->system_id) == 0 && sub->upstream_dbid == identity->dbid);
@@ -159,7 +159,7 @@ check_system(const RoseUpstreamIdentity *identity)
 {
 	const RoseSubscription *sub = rose_apply.sub;
 
-	if (!rose_upstream_is_known(sub, identity))
+	if (!rose_upstream_identity_is_known(sub, identity))
 		rose_repl_block(ROSE_BLOCKED_OTHER_UPSTREAM,
 						psprintf("the upstream is system %s, database %u, but its changes came from system %s, database %u",
 								 identity->system_id, identity->dbid, sub->system_id, sub->upstream_dbid),
@@ -258,7 +258,7 @@ block_rewritten(void)
 }
 
 void
-rose_identity_check_commit(const RoseUpstreamCommit * commit)
+rose_upstream_identity_check_commit(const RoseUpstreamCommit * commit)
 {
 	const		RoseUpstreamCommit *expected = &rose_apply.start.expected;
 
@@ -271,7 +271,7 @@ rose_identity_check_commit(const RoseUpstreamCommit * commit)
 }
 
 void
-rose_identity_check_end(XLogRecPtr end)
+rose_upstream_identity_check_end(XLogRecPtr end)
 {
 	if (!XLogRecPtrIsInvalid(rose_apply.start.expected.lsn) && end > rose_apply.start.expected.lsn)
 		block_rewritten();
@@ -341,7 +341,7 @@ remember(const RoseUpstreamIdentity *identity)
 }
 
 XLogRecPtr
-rose_identity_check(WalReceiverConn *conn, bool with_slot)
+rose_upstream_identity_check(WalReceiverConn *conn, bool with_slot)
 {
 	RoseUpstreamIdentity identity;
 
@@ -350,7 +350,7 @@ rose_identity_check(WalReceiverConn *conn, bool with_slot)
 	(void) rose_flight_wait();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	rose_upstream_identify(conn, &identity);
+	rose_upstream_identity_ask(conn, &identity);
 	check_system(&identity);
 	check_timeline(conn, &identity);
 	check_wal_end(&identity);
@@ -365,12 +365,12 @@ rose_identity_check(WalReceiverConn *conn, bool with_slot)
 
 /* For the connection that only tells the end of WAL: of another server's it would mean nothing. */
 void
-rose_identity_check_monitor(WalReceiverConn *conn)
+rose_upstream_identity_check_monitor(WalReceiverConn *conn)
 {
 	RoseUpstreamIdentity identity;
 
-	rose_upstream_identify(conn, &identity);
-	if (!rose_upstream_is_known(rose_apply.sub, &identity) ||
+	rose_upstream_identity_ask(conn, &identity);
+	if (!rose_upstream_identity_is_known(rose_apply.sub, &identity) ||
 		identity.timeline != rose_apply.sub->timeline)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_component_filter.c
+ * rose_filter_ask.c
  *	  Asking a component's Bloom filter, for one key or for many.
  *
  * A filter is asked only if keys are still hashed as they were when it was made.  Which of its parts has
@@ -49,7 +49,7 @@ lock_page(const RoseComponent *component, Relation rel, const RoseFilterPart *pa
 /* ---- copies ---- */
 
 void
-rose_component_drop_filter_copy(RoseComponent *component)
+rose_filter_ask_drop_copy(RoseComponent *component)
 {
 	if (component->filter_chunk == NULL)
 		return;
@@ -63,7 +63,7 @@ rose_component_drop_filter_copy(RoseComponent *component)
 static void
 component_ends(void *arg)
 {
-	rose_component_drop_filter_copy(arg);
+	rose_filter_ask_drop_copy(arg);
 }
 
 static void
@@ -108,7 +108,7 @@ consider_copy(RoseComponent *component, Relation rel, int n)
 	Size		bytes = (Size) component->footer.bloom_nblocks * ROSE_BLOOM_BLOCK_SIZE;
 	char	   *filter;
 
-	rose_component_drop_filter_copy(component); /* one that an error has left half done */
+	rose_filter_ask_drop_copy(component); /* one that an error has left half done */
 	component->filter_asked += n;
 	if (component->filter_asked < component->footer.bloom_pages * (uint64) ASKED_BEFORE_COPY ||
 		copied_bytes + bytes > (Size) maintenance_work_mem * 1024)
@@ -129,7 +129,7 @@ consider_copy(RoseComponent *component, Relation rel, int n)
 /* ---- is it of use? ---- */
 
 uint32
-rose_component_hashed_keys(const RoseSchema *schema)
+rose_filter_ask_hashed_keys(const RoseSchema *schema)
 {
 	uint32		hashed = 0;
 
@@ -140,7 +140,7 @@ rose_component_hashed_keys(const RoseSchema *schema)
 }
 
 uint64
-rose_component_hash_sample(const RoseSchema *schema, const Datum *min_key, const Datum *max_key)
+rose_filter_ask_hash_sample(const RoseSchema *schema, const Datum *min_key, const Datum *max_key)
 {
 	if (schema->nkeys == 0 || !schema->hashable)
 		return 0;
@@ -153,7 +153,7 @@ rose_component_hash_sample(const RoseSchema *schema, const Datum *min_key, const
  * how it was made, but its filter must know both ends of its range.
  */
 bool
-rose_component_bloom_suits(RoseComponent *component, Relation rel)
+rose_filter_ask_suits(RoseComponent *component, Relation rel)
 {
 	const RoseSchema *schema = component->schema;
 	const RoseFooterDisk *footer = &component->footer;
@@ -161,12 +161,12 @@ rose_component_bloom_suits(RoseComponent *component, Relation rel)
 	if (schema->nkeys == 0 || !schema->hashable)
 		return false;
 	if (footer->version >= ROSE_COMPONENT_LAYOUT_VERSION)
-		return footer->hashed_keys == rose_component_hashed_keys(schema) &&
-			footer->hash_sample == rose_component_hash_sample(schema, component->min_key,
+		return footer->hashed_keys == rose_filter_ask_hashed_keys(schema) &&
+			footer->hash_sample == rose_filter_ask_hash_sample(schema, component->min_key,
 															  component->max_key);
-	return rose_component_bloom_test(component, rel, component->min_key,
+	return rose_filter_ask(component, rel, component->min_key,
 									 rose_key_hash(schema, component->min_key)) &&
-		rose_component_bloom_test(component, rel, component->max_key,
+		rose_filter_ask(component, rel, component->max_key,
 								  rose_key_hash(schema, component->max_key));
 }
 
@@ -181,7 +181,7 @@ copied_block(const RoseComponent *component, const RoseFilterPart *part, uint64 
 }
 
 bool
-rose_component_bloom_test(RoseComponent *component, Relation rel, const Datum *key, uint64 hash)
+rose_filter_ask(RoseComponent *component, Relation rel, const Datum *key, uint64 hash)
 {
 	const RoseFilterPart *part;
 	uint32		block;
@@ -221,7 +221,7 @@ test_copy(const RoseComponent *component, const Datum *const *keys, const uint64
 }
 
 void
-rose_component_bloom_test_many(RoseComponent *component, Relation rel, const Datum *const *keys,
+rose_filter_ask_many(RoseComponent *component, Relation rel, const Datum *const *keys,
 							   const uint64 *hashes, const int *which, int n, bool *maybe)
 {
 	if (component->filter == NULL && component->has_filter)
@@ -233,6 +233,6 @@ rose_component_bloom_test_many(RoseComponent *component, Relation rel, const Dat
 		return;
 	}
 	for (int i = 0; i < n; i++)
-		if (rose_component_bloom_test(component, rel, keys[which[i]], hashes[which[i]]))
+		if (rose_filter_ask(component, rel, keys[which[i]], hashes[which[i]]))
 			maybe[which[i]] = true;
 }

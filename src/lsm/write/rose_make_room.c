@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * rose_room.c
+ * rose_make_room.c
  *	  Room in C0: who spills what when memory is short.
  *
  * As a rule a background worker spills, and a writer that finds no room waits for it.  But there
  * are tables that no worker can spill: their writer's transaction has made them or locked
  * them against everybody, or there is no worker.  That transaction may be idle for hours, or prepared,
  * while all other writers of the cluster need the memory.  So a writer does not leave such a table with
- * more than its share (rose_room_keep_share): it spills it as it writes, the sooner, the
+ * more than its share (rose_make_room_keep_share): it spills it as it writes, the sooner, the
  * fuller memory is.  What it has written itself goes to a private run then, and nothing is carried over.
  *
  * Shares get smaller as memory fills up, so that they do not add up to all of it (ROSE_SHARE_LOCKED and
@@ -60,20 +60,20 @@ static const RoseTree *LastTable = NULL;
 static int	LockedTables = 0;
 
 void
-rose_write_set_epoch(Oid subid, uint64 epoch)
+rose_make_room_set_epoch(Oid subid, uint64 epoch)
 {
 	WriteSubid = subid;
 	WriteEpoch = epoch;
 }
 
 void
-rose_room_found(void)
+rose_make_room_found(void)
 {
 	VainWaits = 0;
 }
 
 void
-rose_room_end_transaction(void)
+rose_make_room_end_transaction(void)
 {
 	VainWaits = 0;
 	LastTable = NULL;
@@ -224,7 +224,7 @@ note_table(RoseTree *tree)
 }
 
 void
-rose_room_keep_share(RoseTree *tree, bool worker)
+rose_make_room_keep_share(RoseTree *tree, bool worker)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	Size		bytes = rose_c0_bytes(c0);
@@ -321,7 +321,7 @@ go_past_memory(RoseTree *tree, bool worker, int waits)
  * we back at once.
  */
 void
-rose_write_make_room(RoseTree *tree)
+rose_make_room(RoseTree *tree)
 {
 	const int	max_waits = 30000;
 	const int	own_turn = 500;

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_ctid.c
+ * rose_exact_statement.c
  *	  Which statements use ctids of rose tables.
  *
  * What a user writes as ctid is a variable in the query that the planner gets, whether it comes from the
@@ -18,7 +18,7 @@
 #include "postgres.h"
 
 #include "lsm/tree/rose_relation.h"
-#include "tableam/rose_ctid.h"
+#include "tableam/rose_exact_statement.h"
 
 #include "access/sysattr.h"
 #include "catalog/pg_class.h"
@@ -124,7 +124,7 @@ mark(PlannedStmt *stmt)
 }
 
 PlannedStmt *
-rose_ctid_plan(planner_hook_type plan, Query *query, const char *source, int options,
+rose_exact_statement_plan(planner_hook_type plan, Query *query, const char *source, int options,
 			   ParamListInfo params)
 {
 	Query	   *again = NULL;
@@ -146,7 +146,7 @@ rose_ctid_plan(planner_hook_type plan, Query *query, const char *source, int opt
 }
 
 bool
-rose_ctid_used(const PlannedStmt *stmt)
+rose_exact_statement_is_marked(const PlannedStmt *stmt)
 {
 	ListCell   *cell;
 

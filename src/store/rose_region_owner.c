@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_owner.c
+ * rose_region_owner.c
  *	  Owners of regions: ids, who builds one, which of them live.
  *
  * An owner id names a component or a tail segment and is never used twice in a
@@ -11,7 +11,7 @@
  *
  * A process also keeps a list of its own owners, to take them off the shared
  * list at the end of a (sub)transaction.  It names the file beside the pointer:
- * the shared state may be gone before the process knows (rose_owner_forget).
+ * the shared state may be gone before the process knows (rose_region_owner_forget).
  * During an abort the transaction still holds its table locks, so that
  * the state of its own tables is still there.
  *
@@ -41,7 +41,7 @@ static int	own_size = 0;
 /* ---- Which owners live ---- */
 
 bool
-rose_owner_is_building(const RoseStoreShared *store, uint32 id)
+rose_region_owner_is_building(const RoseStoreShared *store, uint32 id)
 {
 	for (int i = 0; i < ROSE_MAX_BUILDING; i++)
 	{
@@ -52,14 +52,14 @@ rose_owner_is_building(const RoseStoreShared *store, uint32 id)
 }
 
 void
-rose_store_note_freed(RoseStoreShared *store)
+rose_region_owner_note_freed(RoseStoreShared *store)
 {
 	for (int i = 0; i < ROSE_REGION_USES; i++)
 		store->maybe_free[i] = true;
 }
 
 void
-rose_retired_purge(RoseStoreShared *store)
+rose_region_owner_purge_retired(RoseStoreShared *store)
 {
 	uint32		upto[ROSE_MAX_RETIRED];
 	bool		freed;
@@ -69,7 +69,7 @@ rose_retired_purge(RoseStoreShared *store)
 	rose_pin_find_needed(store->locator, store->retired, store->nretired, upto);
 	store->nretired = rose_retired_keep(store->retired, store->nretired, upto, &freed);
 	if (freed)
-		rose_store_note_freed(store);
+		rose_region_owner_note_freed(store);
 }
 
 /* Forget owners whose builder is gone. */
@@ -84,15 +84,15 @@ purge_building(RoseStoreShared *store)
 			!rose_pin_is_alive(building->slot, building->incarnation))
 		{
 			building->id = 0;
-			rose_store_note_freed(store);
+			rose_region_owner_note_freed(store);
 		}
 	}
 }
 
 void
-rose_live_purge(RoseStoreShared *store)
+rose_region_owner_purge(RoseStoreShared *store)
 {
-	rose_retired_purge(store);
+	rose_region_owner_purge_retired(store);
 	purge_building(store);
 }
 
@@ -106,13 +106,13 @@ compare_ids(const void *a, const void *b)
 }
 
 void
-rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live)
+rose_region_owner_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live)
 {
 	Buffer		buffer;
 	const RoseMetaDisk *meta;
 	int			n = 0;
 
-	rose_live_purge(store);
+	rose_region_owner_purge(store);
 	buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
 	meta = rose_meta_of(BufferGetPage(buffer));
 	for (int i = 0; i < meta->ncomponents; i++)
@@ -136,7 +136,7 @@ rose_live_collect(Relation rel, RoseStoreShared *store, RoseLiveOwners *live)
 
 /* ---- This process's owners ---- */
 
-/* REQUIRES: the table still exists, or rose_owner_forget was not due yet. */
+/* REQUIRES: the table still exists, or rose_region_owner_forget was not due yet. */
 static void
 unlist(const RoseOwnOwner *own)
 {
@@ -149,7 +149,7 @@ unlist(const RoseOwnOwner *own)
 			RelFileLocatorEquals(store->locator, own->locator))
 		{
 			store->building[i].id = 0;
-			rose_store_note_freed(store);
+			rose_region_owner_note_freed(store);
 		}
 	}
 	LWLockRelease(&store->alloc_lock);
@@ -252,7 +252,7 @@ reserve_id(Relation rel)
 }
 
 uint32
-rose_owner_begin(Relation rel, RoseStoreShared *store, bool keep)
+rose_region_owner_begin(Relation rel, RoseStoreShared *store, bool keep)
 {
 	RoseOwnOwner own;
 	RoseBuildingShared *building = NULL;
@@ -292,7 +292,7 @@ rose_owner_begin(Relation rel, RoseStoreShared *store, bool keep)
 }
 
 void
-rose_owner_end(RoseStoreShared *store, uint32 owner)
+rose_region_owner_end(RoseStoreShared *store, uint32 owner)
 {
 	for (int i = 0; i < own_count; i++)
 	{
@@ -308,7 +308,7 @@ rose_owner_end(RoseStoreShared *store, uint32 owner)
 }
 
 void
-rose_owner_forget(RelFileLocator locator)
+rose_region_owner_forget(RelFileLocator locator)
 {
 	int			n = 0;
 

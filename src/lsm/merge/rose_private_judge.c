@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_merge_judge.c
+ * rose_private_judge.c
  *	  What becomes of the rows of private runs in a merge.
  *
  * They were written by transactions some of which may have aborted, committed or be in progress.  What
@@ -26,7 +26,7 @@ typedef struct WriterFate
 	RoseMergeFate fate;
 } WriterFate;
 
-struct RoseMergeJudge
+struct RosePrivateJudge
 {
 	HTAB	   *tops;
 	HTAB	   *subs;
@@ -49,10 +49,10 @@ make_table(const char *name, MemoryContext context)
 }
 
 /* NULL: no input is a private run. */
-RoseMergeJudge *
-rose_merge_judge_create(const RoseMerge *merge)
+RosePrivateJudge *
+rose_private_judge_create(const RoseMerge *merge)
 {
-	RoseMergeJudge *judge = NULL;
+	RosePrivateJudge *judge = NULL;
 
 	for (int i = 0; i < merge->ninputs; i++)
 	{
@@ -60,7 +60,7 @@ rose_merge_judge_create(const RoseMerge *merge)
 			continue;
 		if (judge == NULL)
 		{
-			judge = MemoryContextAllocZero(merge->context, sizeof(RoseMergeJudge));
+			judge = MemoryContextAllocZero(merge->context, sizeof(RosePrivateJudge));
 			judge->tops = make_table("rose merge transactions", merge->context);
 			judge->subs = make_table("rose merge subtransactions", merge->context);
 		}
@@ -70,7 +70,7 @@ rose_merge_judge_create(const RoseMerge *merge)
 }
 
 static bool
-is_private(const RoseMergeJudge *judge, uint32 component)
+is_private(const RosePrivateJudge *judge, uint32 component)
 {
 	for (int i = 0; i < judge->nprivate; i++)
 		if (judge->private_ids[i] == component)
@@ -79,7 +79,7 @@ is_private(const RoseMergeJudge *judge, uint32 component)
 }
 
 static RoseMergeFate
-fate_of_top(RoseMergeJudge *judge, uint64 xid)
+fate_of_top(RosePrivateJudge *judge, uint64 xid)
 {
 	bool		found;
 	WriterFate *writer = hash_search(judge->tops, &xid, HASH_ENTER, &found);
@@ -104,7 +104,7 @@ fate_of_top(RoseMergeJudge *judge, uint64 xid)
 
 /* top: its transaction, which has not aborted. */
 static RoseMergeFate
-fate_of_sub(RoseMergeJudge *judge, TransactionId subxid, RoseMergeFate top)
+fate_of_sub(RosePrivateJudge *judge, TransactionId subxid, RoseMergeFate top)
 {
 	uint64		xid = subxid;
 	bool		found;
@@ -120,7 +120,7 @@ fate_of_sub(RoseMergeJudge *judge, TransactionId subxid, RoseMergeFate top)
 }
 
 RoseMergeFate
-rose_merge_judge(RoseMergeJudge *judge, const RoseRow *row)
+rose_private_judge_row(RosePrivateJudge *judge, const RoseRow *row)
 {
 	uint64		top = U64FromFullTransactionId(row->version.xid);
 	TransactionId sub = row->version.subxid;

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_ctid.h
+ * rose_exact_statement.h
  *	  Which statements use ctids of rose tables.
  *
  * Such statements are exact (lsm/read/rose_tid.h), which costs time where versions have moved since the
@@ -8,8 +8,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_CTID_H
-#define ROSE_CTID_H
+#ifndef ROSE_EXACT_STATEMENT_H
+#define ROSE_EXACT_STATEMENT_H
 
 #include "postgres.h"
 
@@ -22,8 +22,8 @@
 /*
  * Plan a query by whoever is called so; the plan is marked if it uses ctids of rose tables.
  */
-extern PlannedStmt *rose_ctid_plan(planner_hook_type plan, Query *query, const char *text,
+extern PlannedStmt *rose_exact_statement_plan(planner_hook_type plan, Query *query, const char *text,
 								   int options, ParamListInfo params);
-extern bool rose_ctid_used(const PlannedStmt *stmt);
+extern bool rose_exact_statement_is_marked(const PlannedStmt *stmt);
 
-#endif							/* ROSE_CTID_H */
+#endif							/* ROSE_EXACT_STATEMENT_H */
