@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * rose_codec.c
- *	  The table of codecs, and the choice of one for a column.
+ *	  The table of codecs by id, the buffer of a column that is built, and what
+ *	  several codecs need.
  *
- * The chooser lets every codec that suits the column plan for all of its values
- * and takes the smallest, except that one which reads more slowly must be smaller by its
- * handicap.  Plans are cheap to refuse: a codec sees statistics of
- * the column and the best size so far before it looks at any value.  When
- * words stand in long runs only codecs that make use of it are asked.
+ * Which codec a column gets is decided in rose_codec_choose.c; what a codec does, in the
+ * file named after it.
+ *
+ * No locks; everything is private to a backend.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,9 +17,6 @@
 #include "codec/rose_distinct.h"
 #include "codec/rose_kernels.h"
 #include "util/rose_varint.h"
-
-/* Runs are long if this many values take part in one on average. */
-#define LONG_RUN		16
 
 /* By id.  Frozen: an id is never given to another codec. */
 static const RoseCodec *const codecs[ROSE_NUM_CODECS] = {
@@ -36,25 +33,6 @@ static const RoseCodec *const codecs[ROSE_NUM_CODECS] = {
 	[ROSE_CODEC_ITEM_LZ4] = &rose_codec_item_lz4,
 	[ROSE_CODEC_ITEM_PREFIX] = &rose_codec_item_prefix,
 	[ROSE_CODEC_ITEM_CHARS] = &rose_codec_item_chars,
-};
-
-/* In the order in which they are tried: cheap and likely first. */
-static const RoseCodec *const word_candidates[] = {
-	&rose_codec_plain,
-	&rose_codec_frame,
-	&rose_codec_linear,
-	&rose_codec_rle,
-	&rose_codec_decimal,
-	&rose_codec_dict,
-	&rose_codec_delta,
-};
-
-static const RoseCodec *const item_candidates[] = {
-	&rose_codec_item_dict,
-	&rose_codec_item_plain,
-	&rose_codec_item_prefix,
-	&rose_codec_item_chars,
-	&rose_codec_item_lz4,
 };
 
 RoseColumnDesc
@@ -92,107 +70,6 @@ rose_codec_suits(const RoseCodec *codec, const RoseColumnDesc *desc)
 		return !desc->attbyval;
 	return desc->attbyval &&
 		(codec != &rose_codec_decimal || desc->kind == ROSE_COLUMN_FLOAT);
-}
-
-void
-rose_codec_plan_empty(const RoseColumnBuffer *col, RosePlan *plan)
-{
-	memset(plan, 0, sizeof(*plan));
-	plan->spare = PG_INT32_MAX;
-	plan->headroom = BLCKSZ;
-	if (col->is_words)
-	{
-		plan->codec = &rose_codec_plain;
-		plan->value_bits = col->desc.attlen * 8;
-	}
-	else
-	{
-		RosePlanRequest request = {.headroom = BLCKSZ};
-
-		rose_codec_item_plain.plan((RoseColumnBuffer *) col, &request, plan);
-		plan->codec = &rose_codec_item_plain;
-	}
-}
-
-static void
-gather_word_stats(const RoseColumnBuffer *col, RoseWordStats *stats)
-{
-	stats->min = stats->max = col->words[0];
-	rose_kernel_bounds(col->words, col->nvalues, &stats->min, &stats->max);
-	stats->nruns = 1 + rose_kernel_changes(col->words, col->nvalues);
-}
-
-bool
-rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligible, RosePlan *best)
-{
-	const RoseCodec *const *candidates = col->is_words ? word_candidates : item_candidates;
-	int			ncandidates = col->is_words ? lengthof(word_candidates) : lengthof(item_candidates);
-	RosePlanRequest request;
-	int			best_cost = PG_INT32_MAX;
-	bool		long_runs = false;
-	int			k;
-
-	if (col->nvalues == 0)
-	{
-		rose_codec_plan_empty(col, best);
-		return true;
-	}
-	memset(&request, 0, sizeof(request));
-	request.tight = tight;
-	request.headroom = headroom;
-	request.best_size = PG_INT32_MAX;
-	if (col->is_words)
-	{
-		gather_word_stats(col, &request.stats);
-		long_runs = request.stats.nruns <= col->nvalues / LONG_RUN;
-	}
-
-	best->codec = NULL;
-	for (k = 0; k < ncandidates; k++)
-	{
-		RosePlan	plan;
-		int			cost;
-
-		if (!rose_codec_suits(candidates[k], &col->desc))
-			continue;
-		if (long_runs && candidates[k] != &rose_codec_frame && candidates[k] != &rose_codec_rle)
-			continue;
-		memset(&plan, 0, sizeof(plan));
-		plan.codec = candidates[k];
-		plan.n = col->nvalues;
-		if (!candidates[k]->plan(col, &request, &plan))
-			continue;
-		cost = plan.size + plan.size * candidates[k]->handicap / 16;
-		if (cost < best_cost)
-		{
-			best_cost = cost;
-			*best = plan;
-			request.best_size = Min(request.best_size, plan.size);
-		}
-		/* nothing beats a constant, nor is there much to gain in so few bytes */
-		if (col->is_words && candidates[k] != &rose_codec_plain &&
-			(request.stats.nruns == 1 || best->size <= negligible))
-			break;
-	}
-	return best->codec != NULL;
-}
-
-bool
-rose_codec_follow(RoseColumnBuffer *col, const RosePlan *learned, bool tight, int headroom,
-				  RosePlan *plan)
-{
-	RosePlanRequest request;
-
-	memset(plan, 0, sizeof(*plan));
-	plan->codec = learned->codec;
-	plan->n = col->nvalues;
-	if (learned->codec->follow != NULL)
-		return learned->codec->follow(col, learned, plan);
-	memset(&request, 0, sizeof(request));
-	request.tight = tight;
-	request.headroom = headroom;
-	request.best_size = PG_INT32_MAX;
-	return learned->codec->plan(col, &request, plan);
 }
 
 void
