@@ -173,8 +173,15 @@ ends_before(const RoseMemtableShared *memtable, const RoseSchema *schema, const 
 }
 
 static void
+set_spot(RoseMemSpot *spot, const RoseMemtableShared *memtable, RoseArenaPtr leaf)
+{
+	spot->memtable_id = memtable->id;
+	spot->leaf = leaf;
+}
+
+static void
 probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
-			   const Datum *const *keys, int n, bool *found, RoseMemSpot *hints)
+			   const Datum *const *keys, int n, bool *found, RoseMemSpot *spots)
 {
 	RoseMemTarget targets[ROSE_MEMTREE_MANY];
 	RoseArenaPtr before[ROSE_MEMTREE_MANY];
@@ -192,17 +199,17 @@ probe_memtable(const RoseMemtableShared *memtable, const RoseSchema *schema,
 		{
 			if (rose_memlist_key_follows(before[i], &targets[i]))
 				found[from + i] = true;
-			if (hints != NULL)
-				hints[from + i] = (RoseMemSpot) {memtable->id, leaves[i]};
+			if (spots != NULL)
+				set_spot(&spots[from + i], memtable, leaves[i]);
 		}
 	}
 }
 
 void
 rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
-			  int n, bool ascending, bool *found, RoseMemSpot *hints)
+			  int n, bool ascending, bool *found, RoseMemSpot *spots)
 {
-	memset(hints, 0, n * sizeof(RoseMemSpot));
+	memset(spots, 0, n * sizeof(RoseMemSpot));
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
 		const RoseMemtableShared *memtable = &c0->memtables[slot];
@@ -212,7 +219,7 @@ rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *con
 		pg_read_barrier();		/* state before what it publishes */
 		if (!ascending || !ends_before(memtable, schema, keys[0]))
 			probe_memtable(memtable, schema, keys, n, found,
-						   slot == c0->active ? hints : NULL);
+						   slot == c0->active ? spots : NULL);
 	}
 }
 
@@ -221,13 +228,13 @@ rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *con
 
 void
 rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
-					const Datum *const *keys, int n, RoseMemSpot *hints)
+					const Datum *const *keys, int n, RoseMemSpot *spots)
 {
 	RoseMemTarget targets[ROSE_MEMTREE_MANY];
 	RoseArenaPtr before[ROSE_MEMTREE_MANY];
 	RoseArenaPtr leaves[ROSE_MEMTREE_MANY];
 
-	memset(hints, 0, n * sizeof(RoseMemSpot));
+	memset(spots, 0, n * sizeof(RoseMemSpot));
 	if (c0->active < 0 || c0->memtables[c0->active].nbytes < WARM_MIN_BYTES)
 		return;
 	for (int from = 0; from < n; from += ROSE_MEMTREE_MANY)
@@ -240,7 +247,7 @@ rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 								PG_UINT64_MAX);
 		rose_memtree_find_many(&c0->memtables[c0->active], targets, part, before, leaves);
 		for (int i = 0; i < part; i++)
-			hints[from + i] = (RoseMemSpot) {c0->memtables[c0->active].id, leaves[i]};
+			set_spot(&spots[from + i], &c0->memtables[c0->active], leaves[i]);
 	}
 }
 

@@ -34,7 +34,7 @@ typedef struct RoseMemEntryShared
 	uint8		flags;			/* 34: ROSE_ENTRY_HAS_* */
 	uint8		present_bytes;	/* 35: of the bitmap at the end, 0 = none */
 	volatile uint8 linked;		/* 36: shown to readers; write_lock */
-	volatile uint8 hints;		/* 37: RoseMemSpot; anybody, no lock */
+	volatile uint8 hints;		/* 37: ROSE_MEM_HINT_*; anybody, no lock */
 	uint16		padding;		/* 38 */
 	RoseArenaPtr prev;			/* 40: predecessor or the head; write_lock,
 								 * lock-free readers */

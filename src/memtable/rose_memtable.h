@@ -87,7 +87,7 @@ typedef struct RoseMemEntryRef
 	RoseVersion version;		/* present points into the arena, or is
 								 * palloc'd if the table has got columns since */
 	MinimalTuple row;			/* in the arena; NULL for LOCK of a row-id table */
-	uint8		hints;			/* RoseMemSpot as last seen */
+	uint8		hints;			/* ROSE_MEM_HINT_*, as last seen */
 } RoseMemEntryRef;
 
 /* Hint bits: the only field of a linked entry that ever changes, but for reused locks. */
@@ -175,19 +175,19 @@ typedef struct RoseMemSpot
 /*
  * Which of these n whole keys may C0 have a version of?  Sets found[i] for them, also for one that is
  * hidden or taken back, and leaves the others.  Waits for memory once for many keys.
- * ascending: the keys are in strictly ascending order.  Sets hints for writing them.
+ * ascending: the keys are in strictly ascending order.  Sets spots for writing them.
  */
 extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
 						  const Datum *const *keys, int n, bool ascending, bool *found,
-						  RoseMemSpot *hints);
+						  RoseMemSpot *spots);
 
 /*
  * Bring what writes of these n whole keys will touch into the processor's cache.  Worth its time
- * for keys in random order: memory is waited for once for many of them.  Sets hints for the
+ * for keys in random order: memory is waited for once for many of them.  Sets spots for the
  * writes.  REQUIRES: a writing section.
  */
 extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
-								const Datum *const *keys, int n, RoseMemSpot *hints);
+								const Datum *const *keys, int n, RoseMemSpot *spots);
 
 /* Entry with this sequence in a memtable, or 0. */
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);

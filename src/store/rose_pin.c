@@ -60,9 +60,9 @@ typedef struct RosePin
 /*
  * Written by its backend for each table and transaction: so no other one's slot may be in the same cache line.
  */
-typedef struct pg_attribute_aligned(PG_CACHE_LINE_SIZE) RosePinSlotShared
+typedef struct RosePinSlotShared
 {
-	slock_t		mutex;
+	slock_t		mutex pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 	uint32		incarnation;	/* mutex */
 	int			npins;			/* mutex */
 	uint64		any_generation; /* mutex: counts for all files; 0 = none */

@@ -297,11 +297,9 @@ rose_tail_page_of(Page page)
 #define ROSE_TAIL_LOCKMODE		0x03	/* LockTupleMode of a ROSE_OP_LOCK */
 #define ROSE_TAIL_HAS_ROWID		0x04	/* int64 rowid follows */
 #define ROSE_TAIL_HAS_MOVED		0x08	/* uint64 moved_to follows */
-#define ROSE_TAIL_HAS_ROW		0x10	/* a row follows, to the end: a MinimalTuple from
-										 * t_infomask2 on */
+#define ROSE_TAIL_HAS_ROW		0x10	/* a MinimalTuple follows from t_infomask2 on, to the end */
 #define ROSE_TAIL_HAS_PRESENT	0x20	/* presence bitmap follows */
-#define ROSE_TAIL_FOLLOWS		0x40	/* written with the record before: has its cid,
-										 * subxid and xid, and the next seq */
+#define ROSE_TAIL_FOLLOWS		0x40	/* of the record before: cid, subxid and xid, and the next seq */
 
 /*
  * Followed by rowid, moved_to, presence bitmap, row: those that flags names.  A record that

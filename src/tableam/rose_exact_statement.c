@@ -151,7 +151,9 @@ rose_exact_statement_is_marked(const PlannedStmt *stmt)
 	ListCell   *cell;
 
 	foreach(cell, stmt->invalItems)
+	{
 		if (lfirst_node(PlanInvalItem, cell)->cacheId == CTID_CACHE)
 			return true;
+	}
 	return false;
 }

@@ -147,8 +147,10 @@ rose_key_equality_is_fixed(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk
 	if (collations.foreign_type)
 		return false;
 	foreach(cell, collations.oids)
+	{
 		if (!get_collation_isdeterministic(lfirst_oid(cell)))
 			return false;
+	}
 	list_free(collations.oids);
 	return true;
 }

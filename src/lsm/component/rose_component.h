@@ -207,8 +207,8 @@ extern void rose_row_batch_key(const RoseSchema *schema, const RoseRowBatch *bat
 typedef struct RoseComponentBuilder RoseComponentBuilder;
 
 /* Options of a builder. */
-#define ROSE_BUILD_PRIVATE	0x01	/* rows of transactions that may be in progress: subxid
-									 * and cid are stored, locks are allowed */
+/* rows of transactions that may be in progress: subxid and cid are stored, locks are allowed */
+#define ROSE_BUILD_PRIVATE	0x01
 #define ROSE_BUILD_KEEP		0x02	/* goes on when the transaction ends (merges) */
 /* Where in the tree it belongs, for the size of the Bloom filter; neither: at the bottom, or wherever it comes to lie. */
 #define ROSE_BUILD_RUN		0x04

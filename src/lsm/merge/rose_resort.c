@@ -466,8 +466,10 @@ is_duplicate(ResortOutput *output, const Datum *key)
 	Datum	   *spelling;
 
 	foreach(lc, output->spellings)
+	{
 		if (same_spelling(schema, lfirst(lc), key))
 			return false;
+	}
 	if (output->spellings != NIL && output->resort->version.op != ROSE_OP_TOMBSTONE)
 		return true;
 	old = MemoryContextSwitchTo(output->spelling_context);

@@ -70,7 +70,8 @@ watch_stuck(void)
 static bool
 worker_may(const char *state)
 {
-	return strncmp(state, "57", 2) == 0 || strcmp(state, "55P03") == 0 || strcmp(state, "40P01") == 0;
+	return strncmp(state, "57", 2) == 0 || strncmp(state, "55P03", 5) == 0 ||
+		strncmp(state, "40P01", 5) == 0;
 }
 
 /*
@@ -114,7 +115,7 @@ wrong_line(char *line)
 		return false;
 	if (strncmp(state, "XX", 2) == 0 || strncmp(state, "53", 2) == 0)
 		return !lost_its_leader(kind, text);
-	return strncmp(kind + 1, "rose", 4) == 0 && !worker_may((char[6]) {state[0], state[1], state[2], state[3], state[4], '\0'});
+	return strncmp(kind + 1, "rose", 4) == 0 && !worker_may(state);
 }
 
 /* Reads what the log has got since the last call; returns whether all is well. */

@@ -357,7 +357,9 @@ do_verify(Session *s, OwnTransaction *t)
 		verify(s, t->shape, &t->model);
 }
 
-static bool (*const deeds[]) (Session *s, OwnTransaction *t) = {
+typedef bool (*Deed) (Session *s, OwnTransaction *t);
+
+static const Deed deeds[] = {
 	do_upsert, do_upsert, do_upsert, do_update, do_update, do_update, do_update_by_ctid, do_update_by_ctid_later, do_delete,
 	do_move, do_move, do_lock, do_duplicate, do_savepoint, do_savepoint, do_rollback_to, do_rollback_to, do_release, do_churn,
 	do_verify

@@ -58,7 +58,9 @@ verify(Session *s, const Private *t)
 static bool
 create(Session *s, Private *t)
 {
-	*t = (Private) {.exists = true, .keyed = random_chance(&s->random, 50)};
+	memset(t, 0, sizeof(*t));
+	t->exists = true;
+	t->keyed = random_chance(&s->random, 50);
 	return session_run(s, "CREATE TABLE private_%d (id int NOT NULL, pad text, v bigint%s) USING %s", s->number,
 					   t->keyed ? ", PRIMARY KEY (id)" : "", options.rose ? "rose" : "heap");
 }
@@ -66,7 +68,7 @@ create(Session *s, Private *t)
 static bool
 drop(Session *s, Private *t)
 {
-	*t = (Private) {.exists = false};
+	memset(t, 0, sizeof(*t));
 	return session_run(s, "DROP TABLE private_%d", s->number);
 }
 

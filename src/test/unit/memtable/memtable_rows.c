@@ -87,6 +87,7 @@ prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size padding,
 	MinimalTuple row = make_row(number, padding);
 	Datum		key = key_of(schema, row, number);
 	RoseVersion version = {0};
+	const Datum *keys[] = {&key};
 	bits8		present = 0x01;
 	bool		ok;
 
@@ -99,7 +100,7 @@ prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size padding,
 	version.rowid = schema->nkeys == 0 ? (int64) number : 0;
 	/* hints that are fresh, of another key, or none */
 	if (seq % 4 == 0)
-		rose_c0_probe(&c0, schema, &(const Datum *) {&key}, 1, seq % 8 == 0, &found, &hint);
+		rose_c0_probe(&c0, schema, keys, 1, seq % 8 == 0, &found, &hint);
 	else if (seq % 4 == 1)
 		memset(&hint, 0, sizeof(hint));
 	ok = rose_c0_prepare_near(&c0, schema, &version, &key, row, &hint, NULL,

@@ -59,6 +59,7 @@ stress_lookups(const RoseSchema *schema)
 		RoseArenaPtr ptr = rose_memtable_find_seq(&c0, 0, seq);
 		MinimalTuple row;
 		Datum		key;
+		const Datum *keys[] = {&key};
 		uint64		number;
 		bool		found;
 		RoseMemSpot hint;
@@ -70,8 +71,7 @@ stress_lookups(const RoseSchema *schema)
 		row = make_row(number, 0);
 		key = key_of(schema, row, number);
 		found = false;
-		rose_c0_probe(&c0, schema, &(const Datum *) {&key}, 1, seq % 2 == 0, &found,
-					  &hint);
+		rose_c0_probe(&c0, schema, keys, 1, seq % 2 == 0, &found, &hint);
 		CHECK(found);
 		CHECK(rose_mem_cursor_seek(&cursor, &key, 1, seq));
 		CHECK(cursor.current == ptr);
