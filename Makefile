@@ -9,6 +9,7 @@
 #   make sanitize    the tests with address and undefined behaviour sanitizers, and valgrind
 #   make core-test   PostgreSQL's own regression and isolation suites on rose
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
+#   make indent      lay the sources out as PostgreSQL's are: PGINDENT_DIR=.../src/tools/pgindent
 #   make stress      many sessions against invariants: ARGS="--seed=7 --seconds=600 --arena=4"
 #   make demo        watch a pgbench primary replicate into rose tables
 #   make bench       the benchmarks, small sizes
@@ -87,6 +88,9 @@ core-test:
 fresh-test:
 	@src/test/fresh.sh
 
+indent:
+	@src/tools/indent.pl
+
 stress:
 	@src/test/stress/run.sh $(ARGS)
 
@@ -100,4 +104,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test crash-test fuzz sanitize core-test fresh-test stress demo bench bench-full
+.PHONY: unit test crash-test fuzz sanitize core-test fresh-test indent stress demo bench bench-full
