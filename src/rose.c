@@ -45,6 +45,7 @@ static const struct
 	Size		(*size) (void);
 	void		(*init) (bool found);
 }			shared_modules[] =
+
 {
 	{rose_arena_shmem_size, rose_arena_shmem_init},
 	{rose_readers_shmem_size, rose_readers_shmem_init},

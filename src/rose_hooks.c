@@ -98,7 +98,7 @@ static PlannedStmt *
 rose_planner(Query *query, const char *source, int options, ParamListInfo params)
 {
 	return rose_exact_statement_plan(prev_planner_hook ? prev_planner_hook : standard_planner,
-						  query, source, options, params);
+									 query, source, options, params);
 }
 
 /* ---- dropped objects ---- */

@@ -140,7 +140,7 @@ typedef struct RosePlan
 	int			nodd;			/* of the patches: values that are no multiple */
 	int			nwide;
 	int			wide_width;
-	int			position_shift;	/* rose_positions.h */
+	int			position_shift; /* rose_positions.h */
 	int64		wide_base;
 	int64		low;			/* all but the odd ones lie between these; */
 	int64		high;

@@ -41,10 +41,13 @@ typedef struct RoseIndexFetch
 
 /* Give the opened primary key index of this rose table rose's routine. */
 extern void rose_primary_key_attach(Relation heap);
+
 /* btbuild was called for this index of a rose table. */
 extern void rose_primary_key_built(Relation index);
+
 /* The next aminsert reports the conflict that a speculative insertion met. */
 extern void rose_primary_key_set_conflict(Relation heap, bool conflict);
+
 /*
  * The aminsert for the first row that was not inserted raises the error of a duplicate key: neither it nor
  * the rows behind it were written.  At the latest, the commit does, unless that is rolled back.
@@ -63,6 +66,7 @@ rose_tid_is_inserted(const ItemPointerData *tid)
 {
 	return ItemPointerGetBlockNumberNoCheck(tid) != MaxBlockNumber;
 }
+
 /* Frees fetch->scan. */
 extern void rose_index_scan_free(RoseIndexScan *scan);
 

@@ -410,7 +410,7 @@ add_array_comparison(Builder *builder, int column, int index)
 	ScanKey		key = &builder->keys[index];
 	const RoseSchema *schema = builder->quals->schema;
 	bool		lower = is_lower(key->sk_strategy);
-	RangeEnd	end = {.ncols = 1,.inclusive = is_inclusive(key->sk_strategy)};
+	RangeEnd	end = {.ncols = 1, .inclusive = is_inclusive(key->sk_strategy)};
 	Datum	   *elems;
 	Oid			type;
 	int			n = array_elements(key, &elems, &type);

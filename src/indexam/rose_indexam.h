@@ -42,10 +42,13 @@ extern RoseIndexQuals *rose_index_quals_create(const RoseSchema *schema, ScanKey
 
 /* Is each range a single whole key (in its lower bound)? */
 extern bool rose_index_quals_name_keys(const RoseIndexQuals *quals);
+
 /* Number of ranges; 0: no row can match. */
 extern uint64 rose_index_quals_nranges(const RoseIndexQuals *quals);
+
 /* Range number i in key order; its Datums live as long as quals. */
 extern void rose_index_quals_range(const RoseIndexQuals *quals, uint64 i, RoseKeyRange *range);
+
 /* Does a row with this key satisfy what the ranges do not say? */
 extern bool rose_index_quals_match(const RoseIndexQuals *quals, const Datum *key);
 

@@ -76,7 +76,7 @@ rose_memlist_create(RoseMemtableShared *memtable, const RoseSchema *schema)
 
 RoseArenaPtr
 rose_memlist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
-						 const RoseVersion *version, uint64 prefix,
+						const RoseVersion *version, uint64 prefix,
 						MinimalTuple row)
 {
 	int			present_bytes = version->present == NULL ? 0 :

@@ -140,12 +140,15 @@ typedef struct RoseMemCursor
 /* Bind a cursor to a memtable slot; position undefined until a seek. */
 extern void rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 								 const RoseSchema *schema, int slot);
+
 /* False when the memtable was freed since open: do not touch the cursor. */
 extern bool rose_mem_cursor_alive(const RoseMemCursor *cursor);
+
 /* First entry >= (first ncols columns of key, seq descending from seq; seq is
  * ignored when ncols < key width). */
 extern bool rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key,
 								 int ncols, uint64 seq);
+
 /* Last entry whose first ncols key columns are <= key (or < if !inclusive). */
 extern bool rose_mem_cursor_seek_last(RoseMemCursor *cursor, const Datum *key,
 									  int ncols, bool inclusive);
@@ -154,6 +157,7 @@ extern bool rose_mem_cursor_last(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_next(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
 extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
+
 /*
  * The entry under the cursor and those behind it, n at most; the cursor goes behind them.  Returns how
  * many.  row_bytes: of each row, so much will be looked at.  return_to: put it back on one of them.

@@ -30,7 +30,7 @@ typedef enum RosePageKind
 } RosePageKind;
 
 #define ROSE_PAGE_MAGIC		0x45534f52	/* "ROSE" on a little-endian machine */
-#define ROSE_PAGE_VERSION	3		/* 2: other positions of runs and wide values, plain anchors */
+#define ROSE_PAGE_VERSION	3	/* 2: other positions of runs and wide values, plain anchors */
 
 /*
  * Most rows a page holds.  The columns of a page may all be constant, so that
@@ -163,6 +163,7 @@ typedef struct RosePageReader RosePageReader;
 
 extern RosePageReader *rose_page_reader_create(int ncols, const RoseColumnDesc *descs,
 											   MemoryContext parent);
+
 /* For one that is kept with its page, and there may be many: less memory, which grows when it is needed. */
 extern RosePageReader *rose_page_reader_create_small(int ncols, const RoseColumnDesc *descs,
 													 MemoryContext parent);

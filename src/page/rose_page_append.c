@@ -622,7 +622,7 @@ find_rows_that_fit(RosePageBuilder *builder, int n, int64 *bits)
 	while (n > 0 && !rows_fit(builder, n, bits))
 	{
 		double		room = (double) (builder->budget_bits - builder->reach_bits -
-									builder->pending_bits);
+									 builder->pending_bits);
 		double		needed = (double) (*bits - builder->pending_bits);
 
 		n = *bits == 0 ? n / 2 : Min(n - 1, Max(0, (int) (n * room / needed)));

@@ -22,7 +22,7 @@ typedef struct RoseColumnReader
 struct RosePageReader
 {
 	MemoryContext context;
-	MemoryContext page_context;	/* emptied with each page */
+	MemoryContext page_context; /* emptied with each page */
 	bool		page_context_used;
 	int			ncols;
 	const RoseColumnDesc *descs;

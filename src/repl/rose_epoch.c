@@ -209,7 +209,7 @@ rose_epoch_is_due(TimestampTz now)
 }
 
 void
-rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit * last_commit)
+rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit)
 {
 	rose_subscription_set_state(rose_apply.sub->subid, epoch, lsn, last_commit);
 	ForceSyncCommit();
@@ -316,7 +316,7 @@ rose_epoch_begin(void)
 }
 
 void
-rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit * last_commit)
+rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit)
 {
 	for_each_table(spill_table, epoch);
 	ROSE_STOP_POINT("epoch-spilled");

@@ -491,7 +491,7 @@ key_in_identity(const RoseReplRel *entry)
 
 /* The numbers of the columns in the upstream's description, once for each description. */
 static void
-identify_columns(RoseReplRel *entry, const RoseColumnMap * map)
+identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
 {
 	int			n = entry->remote.natts;
 	RoseUpstreamColumns now;
@@ -518,7 +518,7 @@ identify_columns(RoseReplRel *entry, const RoseColumnMap * map)
  * is durable together with all that came before.  False: the batch must be cut before this transaction.
  */
 static bool
-keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns * remote, const int16 *local_of)
+keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns *remote, const int16 *local_of)
 {
 	MemoryContext old = MemoryContextSwitchTo(tables_context);
 	RoseColumnMap *map = rose_columns_form(table->columns, remote, local_of);

@@ -23,6 +23,7 @@
 extern void rose_repl_define_settings(void);	/* rose.batch_interval, rose.max_subscriptions */
 extern Size rose_repl_shmem_size(void);
 extern void rose_repl_shmem_init(bool found);	/* under AddinShmemInitLock */
+
 /* The launcher, the end-of-transaction callback and rose_epoch_committed_hook. */
 extern void rose_repl_register(void);
 
@@ -107,17 +108,21 @@ typedef struct RoseSubscriptionTable
 /* Of this database; NULL if there is none. */
 extern RoseSubscription *rose_subscription_find(const char *name);
 extern RoseSubscription *rose_subscription_get(Oid subid);
+
 /* All of this database; NIL also when the extension is not installed. */
 extern List *rose_subscription_list(void);
 extern List *rose_subscription_tables(Oid subid);
+
 /* The one of them that is this table here, or NULL. */
 extern RoseSubscriptionTable *rose_subscription_find_table(List *tables, Oid relid);
+
 /* Every table is ready or in error. */
 extern bool rose_subscription_synced(Oid subid, int *nerrors);
 
 /* Writes; name, conninfo etc. from sub, subid is assigned and returned. */
 extern Oid	rose_subscription_insert(const RoseSubscription *sub);
 extern void rose_subscription_update(const RoseSubscription *sub);
+
 /* The state row: everything up to here is durable. */
 extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn,
 										const RoseUpstreamCommit *last_commit);
@@ -126,15 +131,20 @@ extern void rose_subscription_add_table(Oid subid, Oid relid, const RoseUpstream
 										const char *state);
 extern void rose_subscription_set_columns(Oid subid, Oid relid, const RoseColumnMap *columns);
 extern void rose_subscription_remove_table(Oid subid, Oid relid);
+
 /* Tables that only the upstream has: forget them all; they are noted again at their next change. */
 extern void rose_subscription_forget_new(Oid subid);
+
 /* All tables are to be copied anew, from an upstream that is not known yet. */
 extern void rose_subscription_forget_upstream(Oid subid);
+
 /* Serialise DDL on one subscription: locks its row until the transaction ends. */
 extern void rose_subscription_lock(Oid subid);
 extern bool rose_subscription_try_lock(Oid subid);	/* false: somebody has it */
+
 /* Until the transaction ends, nobody else gives this table to a subscription. */
 extern void rose_subscription_lock_table(Oid relid);
+
 /* The subscription of this database that has the table, or InvalidOid. */
 extern Oid	rose_subscription_of_table(Oid relid);
 
@@ -147,8 +157,10 @@ struct WalReceiverConn;
 extern void rose_upstream_check_conninfo(const char *conninfo);
 extern struct WalReceiverConn *rose_upstream_connect(const char *conninfo, const char *appname);
 extern void rose_upstream_disconnect(struct WalReceiverConn *conn);
+
 /* Error if one of the publications (String nodes) is not there. */
 extern void rose_upstream_check_publications(struct WalReceiverConn *conn, List *publications);
+
 /* Their tables, as a list of RoseUpstreamTable. */
 extern List *rose_upstream_tables(struct WalReceiverConn *conn, List *publications);
 extern void rose_upstream_create_slot(struct WalReceiverConn *conn, const char *slot,
@@ -187,11 +199,13 @@ typedef struct RoseUpstreamSlot
 } RoseUpstreamSlot;
 
 extern void rose_upstream_identity_ask(struct WalReceiverConn *conn, RoseUpstreamIdentity *out);
+
 /* Is it the system and database that the subscription has known?  True if it has known none. */
 extern bool rose_upstream_identity_is_known(const RoseSubscription *sub,
-								   const RoseUpstreamIdentity *identity);
+											const RoseUpstreamIdentity *identity);
 extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *slot,
 									RoseUpstreamSlot *out);
+
 /* The state row from now on. */
 extern void rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity);
 
@@ -279,8 +293,10 @@ extern bool rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *ou
 /* Reserve the place of a new subscription; given back if the transaction
  * aborts.  Error if all rose.max_subscriptions places are taken. */
 extern void rose_repl_reserve(Oid subid, const char *name);
+
 /* When this transaction commits: start, restart or stop the worker, as the row then says. */
 extern void rose_repl_changed_at_commit(Oid subid);
+
 /* When this transaction commits: forget the entry. */
 extern void rose_repl_dropped_at_commit(Oid subid);
 
@@ -290,11 +306,13 @@ extern void rose_repl_dropped_at_commit(Oid subid);
  * subscription then runs on, as it does if this transaction aborts.
  */
 extern void rose_repl_drain(Oid subid, int timeout_s);
+
 /*
  * Have the worker commit an epoch now: everything applied before this call is in
  * components when it returns.  For rose.spill() of a table that a subscription feeds.
  */
 extern void rose_repl_spill(Oid subid, int timeout_s);
+
 /* rose_repl_spill that does not raise an error: what went wrong is returned; NULL = nothing. */
 extern char *rose_repl_try_spill(Oid subid, int timeout_s);
 

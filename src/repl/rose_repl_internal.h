@@ -175,11 +175,11 @@ extern bool rose_upstream_find_table(struct WalReceiverConn *conn, List *publica
 									 const RoseUpstreamTable *known, RoseUpstreamTable *found);
 
 /* All columns of a table, as the connection's transaction sees them; none: there is no such table. */
-extern void rose_upstream_columns(struct WalReceiverConn *conn, Oid relid, RoseUpstreamColumns * out);
+extern void rose_upstream_columns(struct WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out);
 
 /* Those of them that the publications have. */
 extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *publications,
-											const RoseUpstreamTable *table, RoseUpstreamColumns * out);
+											const RoseUpstreamTable *table, RoseUpstreamColumns *out);
 
 /* COPY ... TO STDOUT of these columns was started. */
 extern void rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
@@ -199,7 +199,7 @@ extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseU
 extern XLogRecPtr rose_upstream_identity_check(struct WalReceiverConn *conn, bool with_slot);
 
 /* Error, as above, if what it sends is of another history: a transaction's end, or the end of what was sent. */
-extern void rose_upstream_identity_check_commit(const RoseUpstreamCommit * commit);
+extern void rose_upstream_identity_check_commit(const RoseUpstreamCommit *commit);
 extern void rose_upstream_identity_check_end(XLogRecPtr end);
 
 /* Error with the reason why this worker cannot go on. */
@@ -294,7 +294,7 @@ typedef struct RoseApplyRemote
 	bool		durable_at_once;	/* it truncated a table, or changed columns */
 	bool		cut_needed;		/* it has to be applied on its own */
 	uint64		changes;		/* its changes that were applied, but truncates */
-}			RoseApplyRemote;
+} RoseApplyRemote;
 
 /* The local transaction (rose_batch.c). */
 typedef struct RoseApplyBatch
@@ -304,7 +304,7 @@ typedef struct RoseApplyBatch
 	XLogRecPtr	first;			/* commit LSN of the first upstream transaction in it */
 	XLogRecPtr	reached_lsn;	/* what will be applied when it commits ... */
 	RoseUpstreamCommit reached; /* ... and the last transaction of that */
-}			RoseApplyBatch;
+} RoseApplyBatch;
 
 /* Where the stream starts (rose_upstream_identity.c). */
 typedef struct RoseApplyStart
@@ -312,7 +312,7 @@ typedef struct RoseApplyStart
 	XLogRecPtr	lsn;			/* what commits before it was applied */
 	RoseUpstreamCommit expected;	/* must come first; invalid: it has, or need not */
 	uint32		publications;	/* hash of their names */
-}			RoseApplyStart;
+} RoseApplyStart;
 
 /* rose_epoch.c and rose_flight.c. */
 typedef struct RoseApplyEpochs
@@ -324,14 +324,14 @@ typedef struct RoseApplyEpochs
 	XLogRecPtr	recorded_lsn;	/* durable_lsn of the state row, flushed: the most that may be
 								 * confirmed */
 	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
-}			RoseApplyEpochs;
+} RoseApplyEpochs;
 
 /* The format of values (rose_stream.c). */
 typedef struct RoseApplyFormat
 {
 	bool		binary;			/* of the stream at hand */
 	bool		text_needed;	/* some table does; see RoseReplSubShared */
-}			RoseApplyFormat;
+} RoseApplyFormat;
 
 /* What is being done, for error messages and for whom an error pauses. */
 typedef struct RoseApplyBlame
@@ -341,7 +341,7 @@ typedef struct RoseApplyBlame
 	bool		certain;		/* an error now is rel's: it comes from the definition or a change of it */
 	bool		writing;		/* rows of earlier changes are written to rel */
 	Oid			copying;		/* table being copied, or invalid */
-}			RoseApplyBlame;
+} RoseApplyBlame;
 
 typedef struct RoseApply
 {
@@ -406,7 +406,7 @@ extern void rose_epoch_begin(void);
 extern void rose_epoch_begin_in_time(void); /* may be put off */
 
 /* For whoever writes it: everything between its boundary and its landing, in transactions of its own. */
-extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit * last_commit);
+extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
 
 /* It is committed and published. */
 extern void rose_epoch_landed(uint64 epoch, XLogRecPtr lsn);
@@ -414,7 +414,7 @@ extern bool rose_epoch_is_due(TimestampTz now);
 extern bool rose_epoch_memory_is_due(void);
 
 /* In a transaction: the state row says that this epoch, and this position, are durable. */
-extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit * last_commit);
+extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
 
 /* The state row follows durable_lsn, which has moved without an epoch.  REQUIRES: no open batch, none in flight. */
 extern void rose_epoch_record_idle(void);

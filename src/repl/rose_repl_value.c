@@ -240,7 +240,7 @@ receive_value(RoseReplColumn *column, RoseWireColumn *value)
 Datum
 rose_repl_read_value(RoseReplColumn *column, RoseWireColumn *value)
 {
-	Datum		result = (Datum) 0;	/* keep compiler quiet */
+	Datum		result = (Datum) 0; /* keep compiler quiet */
 
 	if (value->kind == ROSE_WIRE_TEXT)
 		return InputFunctionCall(&column->input, value->data, column->input_ioparam,

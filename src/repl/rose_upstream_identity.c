@@ -238,7 +238,7 @@ hash_publications(List *publications)
 static void
 expect_last_commit(const RoseUpstreamSlot *slot)
 {
-	const		RoseUpstreamCommit *last = &rose_apply.progress.last_commit;
+	const RoseUpstreamCommit *last = &rose_apply.progress.last_commit;
 
 	rose_apply.start.lsn = rose_apply.progress.applied_lsn;
 	rose_apply.start.publications = hash_publications(rose_apply.sub->publications);
@@ -258,9 +258,9 @@ block_rewritten(void)
 }
 
 void
-rose_upstream_identity_check_commit(const RoseUpstreamCommit * commit)
+rose_upstream_identity_check_commit(const RoseUpstreamCommit *commit)
 {
-	const		RoseUpstreamCommit *expected = &rose_apply.start.expected;
+	const RoseUpstreamCommit *expected = &rose_apply.start.expected;
 
 	if (XLogRecPtrIsInvalid(expected->lsn))
 		return;

@@ -29,6 +29,7 @@ typedef struct RoseSqlRow
 
 extern void rose_sql_put(RoseSqlRow *row, Datum value, bool isnull);
 extern void rose_sql_put_int8(RoseSqlRow *row, int64 value);
+
 /* These are null if there is no string, position, object or time. */
 extern void rose_sql_put_text(RoseSqlRow *row, const char *value);
 extern void rose_sql_put_lsn(RoseSqlRow *row, XLogRecPtr lsn);

@@ -99,7 +99,7 @@ emit_memtables(FunctionCallInfo fcinfo, RoseTree *tree)
 		rose_sql_put_int8(&row, (int64) m->id);
 		rose_sql_put_text(&row, m->state == ROSE_MEMTABLE_ACTIVE ? "active" : "frozen");
 		rose_sql_put_int8(&row, m->nentries);
-		rose_sql_put(&row, (Datum) 0, true); /* tombstones: not counted in memory */
+		rose_sql_put(&row, (Datum) 0, true);	/* tombstones: not counted in memory */
 		rose_sql_put_int8(&row, 0);
 		rose_sql_put_int8(&row, m->nbytes);
 		rose_sql_put(&row, (Datum) 0, true);
@@ -172,7 +172,7 @@ Datum
 rose_space(PG_FUNCTION_ARGS)
 {
 	static const RoseSpaceUse columns[] = {ROSE_SPACE_C2, ROSE_SPACE_C1, ROSE_SPACE_RUNS,
-		ROSE_SPACE_TAIL, ROSE_SPACE_BUILDING, ROSE_SPACE_RETIRED, ROSE_SPACE_FREE};
+	ROSE_SPACE_TAIL, ROSE_SPACE_BUILDING, ROSE_SPACE_RETIRED, ROSE_SPACE_FREE};
 	RoseTree   *tree = begin_result(fcinfo);
 	RoseSpace	space;
 	RoseSqlRow	row = {0};

@@ -19,17 +19,21 @@ struct WalReceiverConn;
 /* All tables of the publications join the subscription. */
 extern void rose_sql_add_tables(struct WalReceiverConn *conn, const RoseSubscription *sub,
 								bool copy_data);
+
 /* The rest REQUIRES: drained. */
 /* Bring the tables in line with the publications. */
 extern void rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub,
 									bool copy_data);
+
 /* Empty the table and have it copied again. */
 extern void rose_sql_resync_table(const RoseSubscription *sub, Oid relid);
+
 /*
  * Whatever the upstream is now, and wherever its slot stands: it is the one from now on, and all
  * tables are copied anew.
  */
 extern void rose_sql_accept_tables(struct WalReceiverConn *conn, const RoseSubscription *sub);
+
 /* The one of them with this relid, or an error. */
 extern RoseSubscriptionTable *rose_sql_require_table(const RoseSubscription *sub, List *tables,
 													 Oid relid);

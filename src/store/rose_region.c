@@ -277,7 +277,7 @@ rose_region_alloc(Relation rel, RoseStoreShared *store, uint32 owner,
 				  int *nregions, XLogRecPtr *lsn)
 {
 	MapReader	reader = {.rel = rel};
-	RoseRegionSearch search = {.open_map = open_map,.close_map = close_map,.arg = &reader};
+	RoseRegionSearch search = {.open_map = open_map, .close_map = close_map, .arg = &reader};
 	uint32		entry = use == ROSE_REGION_TAIL ? owner | ROSE_MAP_TAIL : owner;
 	uint32		first = 0;
 

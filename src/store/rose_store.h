@@ -318,8 +318,10 @@ extern void rose_edit_remove(RoseManifestEdit *edit, uint32 id);
 extern RoseComponentEntryDisk *rose_edit_add(RoseManifestEdit *edit, const RoseComponentEntryDisk *entry);
 extern void rose_edit_trim(RoseManifestEdit *edit, uint32 id, uint64 first_ordinal);
 extern RoseComponentEntryDisk *rose_edit_update(RoseManifestEdit *edit, const RoseComponentEntryDisk *entry);
+
 /* The epoch of this pending component is committed. */
 extern void rose_edit_make_live(RoseManifestEdit *edit, const RoseComponentEntryDisk *pending);
+
 /* Does it change components? */
 extern bool rose_edit_has_components(const RoseManifestEdit *edit);
 
@@ -387,6 +389,7 @@ extern void rose_block_read(Relation rel, BlockNumber block, char *dst,
 							BufferAccessStrategy strategy);
 extern void rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner,
 								  char *dst, BufferAccessStrategy strategy);
+
 /*
  * The same without a copy: the page's buffer, locked for reading.  For a look of a moment;
  * UnlockReleaseBuffer it.

@@ -125,7 +125,7 @@ mark(PlannedStmt *stmt)
 
 PlannedStmt *
 rose_exact_statement_plan(planner_hook_type plan, Query *query, const char *source, int options,
-			   ParamListInfo params)
+						  ParamListInfo params)
 {
 	Query	   *again = NULL;
 	PlannedStmt *stmt;

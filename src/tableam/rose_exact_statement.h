@@ -23,7 +23,7 @@
  * Plan a query by whoever is called so; the plan is marked if it uses ctids of rose tables.
  */
 extern PlannedStmt *rose_exact_statement_plan(planner_hook_type plan, Query *query, const char *text,
-								   int options, ParamListInfo params);
+											  int options, ParamListInfo params);
 extern bool rose_exact_statement_is_marked(const PlannedStmt *stmt);
 
 #endif							/* ROSE_EXACT_STATEMENT_H */

@@ -147,6 +147,7 @@ extern void rose_refuse_secondary_index(Relation rel, const char *index_name);
 
 /* The primary key index of a rose table is being dropped. */
 extern void rose_rekey_note_dropped(Oid relid);
+
 /*
  * End of a command: tables that lost their primary key get keyed by row ids
  * (unless they have the key again, or are gone).  Also done before commit.

@@ -74,7 +74,7 @@ typedef struct RoseSchema
 	int			prefix_numbers; /* so many first columns make up the first word, and all
 								 * of them are numbers; 0: not so */
 	bool		prefix_wide;	/* the second word of prefixes says something */
-	RoseKeyColumn keys[INDEX_MAX_KEYS];	/* rose_schema_create makes room for nkeys only */
+	RoseKeyColumn keys[INDEX_MAX_KEYS]; /* rose_schema_create makes room for nkeys only */
 } RoseSchema;
 
 /* Bytes of it. */
@@ -209,6 +209,7 @@ extern void rose_key_copy(const RoseSchema *schema, Datum *dst,
  */
 extern void rose_key_from_tuple(const RoseSchema *schema, MinimalTuple tuple,
 								int64 rowid, Datum *key);
+
 /* One key column (0-based) of a row of a table with a key. */
 extern Datum rose_key_column_of_tuple(const RoseSchema *schema, MinimalTuple tuple,
 									  int column);

@@ -23,9 +23,11 @@ extern bool rose_maintainer_attach(Oid dbid, int slot, bool *visit);
 extern bool rose_maintainer_is_helper(void);
 extern void rose_maintainer_count(bool spill);
 extern void rose_maintainer_show_work(RoseWorkerWork work, Oid relid);
+
 /* Remember an error, and on which table; that is left alone for a while.  ends: this worker does. */
 extern void rose_maintainer_note_error(const ErrorData *error, bool ends);
 extern bool rose_maintainer_failed_lately(Oid relid);
+
 /* The table at hand, as the view shows it; InvalidOid = none. */
 extern Oid	rose_maintainer_work_relid(void);
 extern bool rose_maintainer_take_request(void); /* was a spill asked for? */
@@ -97,6 +99,7 @@ extern bool rose_maintainer_waits_for_private(void);
  */
 extern RoseTree *rose_maintainer_begin(RoseWorkerWork work, Oid relid);
 extern void rose_maintainer_end(void);
+
 /* After an error: the same by aborting it. */
 extern void rose_maintainer_abort(void);
 
@@ -108,6 +111,7 @@ extern void rose_maintainer_sweep(void);
 /* Begin a merge that is due, if may_begin, or go on with one; false if there is nothing to do now. */
 extern bool rose_maintainer_merge_step(bool may_begin);
 extern bool rose_maintainer_has_merges(void);
+
 /* Is there one whose table is not locked? */
 extern bool rose_maintainer_merges_can_go_on(void);
 

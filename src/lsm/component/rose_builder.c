@@ -632,7 +632,7 @@ make_footer(RoseComponentBuilder *builder, StringInfo stream)
 	footer->ngroups = 1;
 	footer->hashed_keys = rose_filter_ask_hashed_keys(schema);
 	footer->hash_sample = rose_filter_ask_hash_sample(schema, builder->min_key.key,
-													 builder->last_key.key);
+													  builder->last_key.key);
 	memcpy(stream->data, footer, sizeof(*footer));
 	memcpy(stream->data + sizeof(*footer), sections, sizeof(sections));
 }

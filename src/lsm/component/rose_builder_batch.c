@@ -32,7 +32,7 @@ rose_row_batch_key(const RoseSchema *schema, const RoseRowBatch *batch, int i, D
 static void
 add_row(RoseComponentBuilder *builder, const RoseRowBatch *batch, int i)
 {
-	RoseVersion version = {.seq = (uint64) DatumGetInt64(batch->seq[i]),.op = ROSE_OP_PUT};
+	RoseVersion version = {.seq = (uint64) DatumGetInt64(batch->seq[i]), .op = ROSE_OP_PUT};
 
 	version.xid = FullTransactionIdFromU64((uint64) DatumGetInt64(batch->xid[i]));
 	if (batch->rowid != NULL)

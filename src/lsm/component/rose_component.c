@@ -105,12 +105,12 @@ footer_read(Relation rel, const RoseSchema *schema, const RoseComponentEntryDisk
 /* NULL: there is no such section; *length in bytes. */
 static char *
 footer_find_section(const RoseComponent *component, char *stream, RoseFooterSection type,
-			   Size *length)
+					Size *length)
 {
 	const RoseFooterDisk *footer = &component->footer;
 	const RoseComponentEntryDisk *entry = &component->info.entry;
 	RoseFooterSectionDisk *sections =
-	(RoseFooterSectionDisk *) (stream + sizeof(RoseFooterDisk));
+		(RoseFooterSectionDisk *) (stream + sizeof(RoseFooterDisk));
 
 	if (footer->nsections >
 		(footer->total_bytes - sizeof(RoseFooterDisk)) / sizeof(RoseFooterSectionDisk))

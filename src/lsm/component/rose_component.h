@@ -73,6 +73,7 @@ extern RoseComponent *rose_component_open(Relation rel, const RoseSchema *schema
 										  const RoseComponentEntryDisk *entry,
 										  MemoryContext context);
 extern void rose_component_close(RoseComponent *component);
+
 /* Nobody will begin to use it any more; it is closed together with this context. */
 extern void rose_component_retire(RoseComponent *component, MemoryContext context);
 extern const RoseComponentInfo *rose_component_info(const RoseComponent *component);
@@ -83,15 +84,16 @@ extern const RoseComponentInfo *rose_component_info(const RoseComponent *compone
  */
 extern bool rose_component_in_range(const RoseComponent *component, const Datum *key);
 extern bool rose_filter_ask(RoseComponent *component, Relation rel, const Datum *key,
-									  uint64 hash);
+							uint64 hash);
+
 /*
  * Asks the Bloom filter for many keys: sets maybe[which[i]] for each of n that may be in it, by
  * keys[which[i]] and hashes[which[i]], and leaves the others.  Who asks often has a copy of the filter made,
  * within maintenance_work_mem for all components.
  */
 extern void rose_filter_ask_many(RoseComponent *component, Relation rel,
-										   const Datum *const *keys, const uint64 *hashes,
-										   const int *which, int n, bool *maybe);
+								 const Datum *const *keys, const uint64 *hashes,
+								 const int *which, int n, bool *maybe);
 
 /* ---------------------------------------------------------------------
  * Cursor over one component.
@@ -130,6 +132,7 @@ extern bool rose_component_cursor_seek_last(RoseComponentCursor *cursor,
 extern bool rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint64 ordinal);
 extern bool rose_component_cursor_next(RoseComponentCursor *cursor);
 extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
+
 /*
  * The current row; valid until the cursor moves.  To keep it longer, hold the
  * leaf and copy the struct and the key array: what the key's Datums point to,
@@ -137,6 +140,7 @@ extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
  * as the context the cursor was created in.
  */
 extern const RoseRow *rose_component_cursor_row(RoseComponentCursor *cursor);
+
 /*
  * The same row, but its version may not have been read yet (op is 0 then): calling
  * rose_component_cursor_row completes it in place.
@@ -150,13 +154,16 @@ extern const RoseRow *rose_component_cursor_keyed_row(RoseComponentCursor *curso
  */
 extern RoseLeaf *rose_component_cursor_leaf(const RoseComponentCursor *cursor, int *slot);
 extern bool rose_component_cursor_goto(RoseComponentCursor *cursor, int slot);
+
 /*
  * The next leaf, and the cursor is on its first row; NULL: there is none, and the cursor stays.  How many rows it
  * has is known from the tree, and it is not read before somebody asks for a value.
  */
 extern RoseLeaf *rose_component_cursor_next_leaf(RoseComponentCursor *cursor);
+
 /* The leaf's first slot that is not left out. */
 extern int	rose_component_cursor_first_slot(const RoseComponentCursor *cursor);
+
 /*
  * First slot of the leaf, from the present one on, whose first ncols key columns
  * are >= key (after: > key); the number of rows if there is none.
@@ -178,6 +185,7 @@ extern int	rose_component_cursor_find(RoseComponentCursor *cursor, const Datum *
  */
 extern void rose_component_check_row_fits(const RoseSchema *schema,
 										  const Datum *values, const bool *nulls);
+
 /*
  * Raise ERRCODE_NOT_NULL_VIOLATION if one of the key's columns is NULL.  The executor has seen to that
  * for rows of commands; rows from elsewhere may be anything.
@@ -227,12 +235,14 @@ extern RoseComponentBuilder *rose_component_builder_create(Relation rel,
 														   uint64 expected_rows,
 														   int options,
 														   MemoryContext context);
+
 /*
  * row->version, and the row.  Columns that the operation does
  * not have are stored as NULL.  A version that is given twice is stored once;
  * other disorder is an error.
  */
 extern void rose_component_builder_add(RoseComponentBuilder *builder, const RoseRow *row);
+
 /*
  * Same from a deformed row: values/nulls of the schema's natts user columns,
  * as they are to be stored; version->present has ROSE_PRESENT_BYTES(natts).
@@ -240,9 +250,11 @@ extern void rose_component_builder_add(RoseComponentBuilder *builder, const Rose
 extern void rose_component_builder_add_values(RoseComponentBuilder *builder,
 											  const RoseVersion *version,
 											  const Datum *values, const bool *nulls);
+
 /* The same for many rows.  Not for a builder of private runs. */
 extern void rose_component_builder_add_batch(RoseComponentBuilder *builder,
 											 const RoseRowBatch *batch);
+
 /* Writes the rest, makes everything durable or redo-able, fills entry except
  * level, state, subid, epoch.  An empty component is not allowed. The owner stays
  * listed as being built until rose_component_builder_free, to be called after publishing or giving up. */

@@ -112,7 +112,7 @@ check_order(ComponentCheck *check, const RoseRow *row)
 		check->found.ndistinct++;
 		if (schema->nkeys > 0 && schema->hashable &&
 			!rose_filter_ask(check->component, check->rel, row->key,
-									   rose_key_hash(schema, row->key)))
+							 rose_key_hash(schema, row->key)))
 			problem(check, "the Bloom filter denies the key of row " UINT64_FORMAT, row->ordinal);
 	}
 	if (rose_key_compare(schema, row->key, component->min_key, width) < 0 ||

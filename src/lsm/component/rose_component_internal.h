@@ -65,6 +65,7 @@ extern void rose_component_check_page_kind(Relation rel, BlockNumber block, uint
 /* Read a page and check that it is this component's and of this kind. */
 extern void rose_component_read_page(Relation rel, uint32 component_id, BlockNumber block,
 									 uint8 kind, char *dst, BufferAccessStrategy strategy);
+
 /* Start an empty page that is not multicolumn. */
 extern void rose_component_init_page(char *page, uint32 component_id, uint8 kind);
 extern void rose_component_set_page_end(char *page, Size end);
@@ -88,7 +89,7 @@ extern BlockNumber rose_filter_part_page(const RoseComponent *component,
 /* What a footer says of how the filter's hashes were made. */
 extern uint32 rose_filter_ask_hashed_keys(const RoseSchema *schema);
 extern uint64 rose_filter_ask_hash_sample(const RoseSchema *schema, const Datum *min_key,
-										 const Datum *max_key);
+										  const Datum *max_key);
 
 /* Free the copy of the filter, if there is one. */
 extern void rose_filter_ask_drop_copy(RoseComponent *component);
@@ -138,6 +139,7 @@ typedef struct RoseKeyBuffer
 extern void rose_key_buffer_init(RoseKeyBuffer *buffer, MemoryContext context);
 extern void rose_key_buffer_set(RoseKeyBuffer *buffer, const RoseSchema *schema,
 								const Datum *key);
+
 /* Only the first columns, and no prefix. */
 extern void rose_key_buffer_set_prefix(RoseKeyBuffer *buffer, const RoseSchema *schema,
 									   const Datum *key, int ncols);
@@ -162,6 +164,7 @@ rose_key_compare_prefixed(const RoseSchema *schema, bool exact, uint64 aprefix,
  */
 extern bool rose_page_narrow(RosePageReader *reader, const RoseSchema *schema,
 							 bool inner, const Datum *key, int ncols, int *lo, int *hi);
+
 /* First slot of [lo, hi), descending by sequence, with sequence <= seq. */
 extern int	rose_page_search_seq(RosePageReader *reader, int col, int lo, int hi, uint64 seq);
 
@@ -181,8 +184,10 @@ extern RoseTreeBuilder *rose_tree_builder_create(const RoseSchema *schema, uint3
 												 RoseBlockWriter *writer, MemoryContext context);
 extern void rose_tree_builder_add(RoseTreeBuilder *tree, const RoseSeparator *separator,
 								  BlockNumber child, uint64 ordinal);
+
 /* Sets root, height and ninner; with one leaf the root is the leaf. */
 extern void rose_tree_builder_finish(RoseTreeBuilder *tree, RoseColumnGroupDisk *group);
+
 /* The shortest separator between the last version of a leaf and the first of the next. */
 extern void rose_separator_make(const RoseSchema *schema, const Datum *last, const Datum *first,
 								uint64 first_seq, RoseSeparator *separator,
@@ -191,6 +196,7 @@ extern void rose_separator_make(const RoseSchema *schema, const Datum *last, con
 /* Child of an inner page to go to: for the first version >= (key, seq) */
 extern int	rose_inner_find_lower(RosePageReader *reader, const RoseSchema *schema,
 								  const Datum *key, int ncols, uint64 seq);
+
 /* ... for the last version whose prefix is <= key */
 extern int	rose_inner_find_upper(RosePageReader *reader, const RoseSchema *schema,
 								  const Datum *key, int ncols);
@@ -205,10 +211,12 @@ typedef struct RoseOverflowWriter RoseOverflowWriter;
 extern RoseOverflowWriter *rose_overflow_writer_create(uint32 component_id,
 													   RoseBlockWriter *writer,
 													   MemoryContext context);
+
 /* Store bytes. */
 extern void rose_overflow_write(RoseOverflowWriter *overflow, const char *data, Size length,
 								RoseOverflowPointerDisk *pointer);
 extern void rose_overflow_finish(RoseOverflowWriter *overflow, uint64 *npages);
+
 /*
  * Fetch them: dst gets them, and must have room for pointer->raw_bytes, which
  * rose_overflow_check has approved.
@@ -225,6 +233,7 @@ extern void rose_overflow_read(Relation rel, uint32 component_id,
  */
 extern int	rose_fit_largest(const RoseSchema *schema, const Datum *values,
 							 const bool *nulls, Size min_size);
+
 /* Bytes of all values of a row; *oversized: one of them no page takes. */
 extern Size rose_fit_row_size(const RoseSchema *schema, const Datum *values,
 							  const bool *nulls, bool *oversized);
@@ -273,10 +282,13 @@ struct RoseLeaf
 /* ---- what rows of a leaf have in overflow pages (rose_component_fetch.c) ---- */
 
 extern void rose_leaf_bad_overflow(RoseLeaf *leaf);
+
 /* The value of a column; ref stands for it in the leaf. */
 extern Datum rose_leaf_fetch_value(RoseLeaf *leaf, int slot, AttrNumber attno, Datum ref);
+
 /* A row that overflowed as a whole: a RoseOverflowPointerDisk, not aligned. */
 extern MinimalTuple rose_leaf_fetch_row(RoseLeaf *leaf, int slot, const char *pointer_bytes);
+
 /* A row in a narrow leaf, and, if it is a PARTIAL, its bitmap of columns as a varlena. */
 extern MinimalTuple rose_leaf_fetch_narrow_row(RoseLeaf *leaf, int slot);
 extern Datum rose_leaf_fetch_narrow_present(RoseLeaf *leaf, int slot);
@@ -298,9 +310,11 @@ rose_tuple_header(MinimalTuple tuple, HeapTupleData *htup)
 
 extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
 								  const RoseSchema *schema, MemoryContext context);
+
 /* Release by who made it, when its context goes: a tuple slot may keep it longer.  NULL is allowed. */
 extern void rose_leaf_abandon(RoseLeaf *leaf);
 extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
+
 /*
  * The same without reading it: that is done when somebody asks for a value.  Who takes values from a
  * leaf, in rose_leaf.c, calls rose_leaf_need first; likewise who looks at prev, next, flags
@@ -322,27 +336,35 @@ rose_leaf_need(RoseLeaf *leaf)
  * start: whoever asks for columns of one of them will ask for those of most.
  */
 extern void rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward);
+
 /* No window any more; the next one will be small. */
 extern void rose_leaf_reset_window(RoseLeaf *leaf);
+
 /* Fill row for a slot; key gets the key's Datums. */
 extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
+
 /* All but row->version, which rose_leaf_get_version reads. */
 extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
+
 /*
  * A column of the window, decoded: values and nulls by slot - window_first.  Valid as long as that is
  * the window.  As they are in the page: not for leaves with overflow values or a dropped column.
  */
 extern const Datum *rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls);
 extern void rose_leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version);
+
 /* The key of a slot. */
 extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
+
 /*
  * First slot of [slot, nrows) whose first ncols key columns are >= key (after: > key), or
  * nrows.  Cheap if it is not far.
  */
 extern int	rose_leaf_find(RoseLeaf *leaf, int slot, const Datum *key, int ncols, bool after);
+
 /* Is every row of the leaf a whole one?  False may mean that it is not known. */
 extern bool rose_leaf_only_puts(RoseLeaf *leaf);
+
 /* Were all of them written by transactions before xmin?  As above. */
 extern bool rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin);
 

@@ -391,7 +391,7 @@ bool
 rose_component_cursor_seek(RoseComponentCursor *cursor, const Datum *key, int ncols,
 						   uint64 seq)
 {
-	SeekTarget	target = {.kind = SEEK_LOWER,.key = key,.ncols = ncols,.seq = seq};
+	SeekTarget	target = {.kind = SEEK_LOWER, .key = key, .ncols = ncols, .seq = seq};
 	int			lo = 0;
 	int			hi;
 
@@ -412,7 +412,7 @@ rose_component_cursor_seek_last(RoseComponentCursor *cursor, const Datum *key,
 								int ncols, bool inclusive)
 {
 	SeekTarget	target = {.kind = inclusive ? SEEK_UPPER : SEEK_LOWER,
-	.key = key,.ncols = ncols,.seq = PG_UINT64_MAX};
+	.key = key, .ncols = ncols, .seq = PG_UINT64_MAX};
 	int			lo = 0;
 	int			hi;
 	bool		found;
@@ -428,7 +428,7 @@ rose_component_cursor_seek_last(RoseComponentCursor *cursor, const Datum *key,
 bool
 rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint64 ordinal)
 {
-	SeekTarget	target = {.kind = SEEK_ORDINAL,.ordinal = ordinal};
+	SeekTarget	target = {.kind = SEEK_ORDINAL, .ordinal = ordinal};
 
 	cursor->slot = -1;
 	if (ordinal >= cursor->component->footer.nrows)

@@ -108,7 +108,7 @@ consider_copy(RoseComponent *component, Relation rel, int n)
 	Size		bytes = (Size) component->footer.bloom_nblocks * ROSE_BLOOM_BLOCK_SIZE;
 	char	   *filter;
 
-	rose_filter_ask_drop_copy(component); /* one that an error has left half done */
+	rose_filter_ask_drop_copy(component);	/* one that an error has left half done */
 	component->filter_asked += n;
 	if (component->filter_asked < component->footer.bloom_pages * (uint64) ASKED_BEFORE_COPY ||
 		copied_bytes + bytes > (Size) maintenance_work_mem * 1024)
@@ -163,11 +163,11 @@ rose_filter_ask_suits(RoseComponent *component, Relation rel)
 	if (footer->version >= ROSE_COMPONENT_LAYOUT_VERSION)
 		return footer->hashed_keys == rose_filter_ask_hashed_keys(schema) &&
 			footer->hash_sample == rose_filter_ask_hash_sample(schema, component->min_key,
-															  component->max_key);
+															   component->max_key);
 	return rose_filter_ask(component, rel, component->min_key,
-									 rose_key_hash(schema, component->min_key)) &&
+						   rose_key_hash(schema, component->min_key)) &&
 		rose_filter_ask(component, rel, component->max_key,
-								  rose_key_hash(schema, component->max_key));
+						rose_key_hash(schema, component->max_key));
 }
 
 /* ---- asking ---- */
@@ -222,7 +222,7 @@ test_copy(const RoseComponent *component, const Datum *const *keys, const uint64
 
 void
 rose_filter_ask_many(RoseComponent *component, Relation rel, const Datum *const *keys,
-							   const uint64 *hashes, const int *which, int n, bool *maybe)
+					 const uint64 *hashes, const int *which, int n, bool *maybe)
 {
 	if (component->filter == NULL && component->has_filter)
 		consider_copy(component, rel, n);

@@ -89,7 +89,7 @@ static void
 extents_add(StringInfo extents, BlockNumber block)
 {
 	RoseExtentDisk *last = NULL;
-	RoseExtentDisk extent = {.first = block,.nblocks = 1};
+	RoseExtentDisk extent = {.first = block, .nblocks = 1};
 
 	if (extents->len > 0)
 		last = (RoseExtentDisk *) (extents->data + extents->len - sizeof(RoseExtentDisk));

@@ -27,15 +27,19 @@ typedef struct RosePartial
 
 extern void rose_partial_init(RosePartial *partial, const RoseSchema *schema,
 							  MemoryContext parent);
+
 /* Begin with a PARTIAL row. */
 extern void rose_partial_start(RosePartial *partial, const RoseRow *row);
+
 /* Add the next older one; true when the row is complete. */
 extern bool rose_partial_add(RosePartial *partial, const RoseRow *row);
+
 /*
  * The row (in partial's context), with the newest version's header as a PUT.
  * The key is left pointing into the tuple's values.
  */
 extern void rose_partial_finish(RosePartial *partial, RoseRow *row, Datum *key);
+
 /* No complete version was found of what was a row before: the chain is damaged. */
 pg_noreturn extern void rose_partial_missing_base(const RosePartial *partial);
 

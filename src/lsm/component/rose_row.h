@@ -31,13 +31,16 @@ typedef struct RoseRow
 
 /* Was this column written by the version?  Always true but for a PARTIAL. */
 extern bool rose_row_is_present(const RoseRow *row, AttrNumber attno);
+
 /* Values stay valid as long as the row does (rows held, tuple alive). */
 extern Datum rose_row_getattr(const RoseRow *row, const RoseSchema *schema,
 							  AttrNumber attno, bool *isnull);
+
 /* Columns from..to (1-based, inclusive) into values[attno - 1]. */
 extern void rose_row_deform(const RoseRow *row, const RoseSchema *schema,
 							AttrNumber from, AttrNumber to,
 							Datum *values, bool *nulls);
+
 /* The first natts columns of a tuple, or all; returns how many. */
 extern int	rose_tuple_deform(MinimalTuple tuple, const RoseSchema *schema, int natts,
 							  Datum *values, bool *nulls);

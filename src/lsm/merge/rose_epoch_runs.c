@@ -63,7 +63,7 @@ bool
 rose_epoch_spill(RoseTree *tree, Oid subid, uint64 epoch)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
-	const RoseSpillSchemas schemas = {.committed = tree->schema,.open = tree->schema};	/* applied by nobody who alters */
+	const RoseSpillSchemas schemas = {.committed = tree->schema, .open = tree->schema};	/* applied by nobody who alters */
 	bool		spilled = false;
 	int			slot;
 

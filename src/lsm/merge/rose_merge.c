@@ -210,7 +210,7 @@ open_sources(RoseMerge *merge, RoseTree *tree)
 		merge->stride.sources[merge->stride.nsources++] = &merge->stride.pieces[i];
 
 	merge->stride.cursor = rose_merge_cursor_create(tree->rel, merge->schema, merge->stride.nsources,
-											 merge->strategy, merge->stride.context);
+													merge->strategy, merge->stride.context);
 	merge->stride.nrows = 0;
 	merge->stride.nblocks = 0;
 	for (int i = 0; i < merge->stride.nsources; i++)
@@ -221,7 +221,7 @@ open_sources(RoseMerge *merge, RoseTree *tree)
 		rose_merge_cursor_add(merge->stride.cursor, source->component, source->from, source->to);
 		merge->stride.nrows += nrows;
 		merge->stride.nblocks += (uint64) ((double) source->entry.nblocks * nrows /
-										  source->entry.nrows);
+										   source->entry.nrows);
 	}
 }
 

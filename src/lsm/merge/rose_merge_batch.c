@@ -64,8 +64,8 @@ typedef struct RoseMergeBatcher
 
 	/* the plan: row i of the batch */
 	int			n;
-	uint8		from[ROSE_MERGE_BATCH];	/* source ... */
-	uint16		slot[ROSE_MERGE_BATCH];	/* ... and row of its window */
+	uint8		from[ROSE_MERGE_BATCH]; /* source ... */
+	uint16		slot[ROSE_MERGE_BATCH]; /* ... and row of its window */
 
 	/* what is gathered */
 	RoseRowBatch rows;

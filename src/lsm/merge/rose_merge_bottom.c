@@ -48,7 +48,7 @@ uint64
 rose_merge_may_forget(RoseTree *tree, const RoseComponentEntryDisk *const *sources, int nsources,
 					  bool bottom, uint64 *settled)
 {
-	RoseForgetInput input = {.nsources = nsources,.bottom = bottom};
+	RoseForgetInput input = {.nsources = nsources, .bottom = bottom};
 	TransactionId xmin;
 
 	*settled = ROSE_SETTLED_BEFORE_ALL;

@@ -20,6 +20,7 @@ typedef struct RoseMergeCursor RoseMergeCursor;
 extern RoseMergeCursor *rose_merge_cursor_create(Relation rel, const RoseSchema *schema,
 												 int nsources, BufferAccessStrategy strategy,
 												 MemoryContext context);
+
 /* Its versions from..to - 1, by ordinal. */
 extern void rose_merge_cursor_add(RoseMergeCursor *merge, RoseComponent *component,
 								  uint64 from, uint64 to);

@@ -93,7 +93,7 @@ struct RoseMerge
 	bool		alone;			/* the transaction has read nothing else of the table */
 	const RoseSchema *written_by;	/* while it begins: what schema is to be a copy of; NULL = the table's */
 	RoseSchema *schema;
-	RosePrivateJudge *judge;		/* of rows of private runs; NULL: there are none */
+	RosePrivateJudge *judge;	/* of rows of private runs; NULL: there are none */
 	BufferAccessStrategy strategy;
 
 	/* what was picked; of a pass: what comes into C2 */
@@ -146,9 +146,11 @@ extern uint64 rose_merge_may_forget(RoseTree *tree, const RoseComponentEntryDisk
 /* --- the output under construction (rose_merge_output.c) --- */
 extern bool rose_merge_output_is_open(const RoseMerge *merge);
 extern void rose_merge_output_open(RoseMerge *merge, RoseTree *tree);
+
 /* Merge into it for at most budget_ms (0: no limit); true when it has all its versions. */
 extern bool rose_merge_output_fill(RoseMerge *merge, int budget_ms);
 extern void rose_merge_output_finish(RoseMerge *merge);
+
 /* About how many blocks were read for it: its share of what the stride reads. */
 extern uint64 rose_merge_output_blocks_read(const RoseMerge *merge);
 extern void rose_merge_output_free(RoseMerge *merge);
@@ -159,6 +161,7 @@ extern bool rose_merge_c1_plan(RoseMerge *merge, RoseTree *tree);
 extern void rose_merge_c1_begin_output(RoseMerge *merge);
 extern bool rose_merge_c1_output_full(const RoseMerge *merge);
 extern bool rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree);
+
 /* All inputs, from the first row to the last, into one output. */
 extern bool rose_merge_plan_whole(RoseMerge *merge, RoseTree *tree);
 
@@ -190,6 +193,7 @@ extern void rose_merge_publish_whole(RoseMerge *merge, RoseTree *tree);
  * RoseManifestEdit.add_behind; 0: where its oldest input stands), the next ones behind the one before.
  */
 extern void rose_merge_publish_part(RoseMerge *merge, RoseTree *tree, uint32 behind);
+
 /* False: a spill is under way, and the merge need not wait for it, because it is kept. */
 extern bool rose_merge_publish_joined(RoseMerge *merge, RoseTree *tree);
 extern bool rose_merge_publish_split(RoseMerge *merge, RoseTree *tree);

@@ -94,7 +94,7 @@ merge_components(RoseTree *tree, bool alone)
 	rose_settle_private_runs(tree);
 	split_private_runs(tree);
 	if (alone)
-		rose_pin_renew(tree->locator); /* it has met nothing that is settled only now */
+		rose_pin_renew(tree->locator);	/* it has met nothing that is settled only now */
 	pick_everything(tree, pick);
 	merge = rose_merge_begin(tree, pick, false);
 	if (merge != NULL)

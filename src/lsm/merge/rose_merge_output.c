@@ -42,9 +42,9 @@ open_compactor(RoseMerge *merge, RoseTree *tree)
 		sources[i] = &merge->stride.sources[i]->entry;
 	forget_xid = rose_merge_may_forget(tree, sources, merge->stride.nsources, bottom, &merge->out.settled);
 	merge->out.compactor = rose_compactor_create(tree->rel, &tree->shared->store, merge->schema,
-											 merge->stride.expected_rows, options,
-											 rose_horizon_get(tree->rel, merge->stride.context),
-											 bottom, merge->stride.context);
+												 merge->stride.expected_rows, options,
+												 rose_horizon_get(tree->rel, merge->stride.context),
+												 bottom, merge->stride.context);
 	if (forget_xid != 0)
 		rose_compactor_forget(merge->out.compactor, FullTransactionIdFromU64(forget_xid));
 }
@@ -62,8 +62,8 @@ rose_merge_output_open(RoseMerge *merge, RoseTree *tree)
 
 	if (merge->kind->keeps_open)
 		merge->out.builder = rose_component_builder_create(tree->rel, &tree->shared->store,
-													   merge->schema, merge->stride.expected_rows,
-													   options, merge->stride.context);
+														   merge->schema, merge->stride.expected_rows,
+														   options, merge->stride.context);
 	if (merge->kind->compacts)
 		open_compactor(merge, tree);
 	merge->out.nopen = 0;

@@ -187,7 +187,7 @@ must_take(const StridePlan *plan, const RoseComponentEntryDisk *entry, bool last
 	int			npieces = plan->manifest->ncomponents -
 		rose_manifest_first_piece(plan->manifest);
 
-	if (inputs_have_rows(plan, true) || 
+	if (inputs_have_rows(plan, true) ||
 		needs_cleaning(plan->merge, plan->tree, entry, plan->horizon))
 		return true;
 	if (last)
@@ -301,7 +301,7 @@ first_piece_to_do(const RoseMerge *merge, const RoseManifest *manifest)
 bool
 rose_merge_pass_plan(RoseMerge *merge, RoseTree *tree)
 {
-	StridePlan	plan = {.merge = merge,.tree = tree};
+	StridePlan	plan = {.merge = merge, .tree = tree};
 
 	plan.manifest = rose_tree_manifest(tree);
 	plan.horizon = rose_merge_at_bottom(merge, plan.manifest) ?

@@ -178,7 +178,7 @@ survey(PickState *state, const RosePickInput *input)
 static RosePickResult
 pick(const PickState *state, int first, int last, int target_level)
 {
-	RosePickResult result = {.merge = true,.target_level = target_level,.ratio = state->ratio};
+	RosePickResult result = {.merge = true, .target_level = target_level, .ratio = state->ratio};
 
 	for (int i = first; i <= last; i++)
 	{

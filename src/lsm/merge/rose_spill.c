@@ -153,7 +153,7 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 	RoseTree   *tree = spill->tree;
 	const RoseSchema *schema = spill->schemas->open;
 	RoseStoreShared *store = &tree->shared->store;
-	RoseTailRecord record = {.version = entry->version,.row = entry->row};
+	RoseTailRecord record = {.version = entry->version, .row = entry->row};
 	RoseMemPending pending;
 	Datum		key[INDEX_MAX_KEYS];
 	RoseRow		row;

@@ -50,8 +50,8 @@ extern RoseSpillFate rose_spill_plan_fate(RoseSpillPlan *plan, const RoseMemEntr
 /* The new memtable had no room for this transaction: to a private run after all. */
 extern void rose_spill_plan_make_private(RoseSpillPlan *plan, RoseSpillOwner *owner);
 
-extern uint64 rose_spill_plan_committed(const RoseSpillPlan *plan);	/* versions, at most */
+extern uint64 rose_spill_plan_committed(const RoseSpillPlan *plan); /* versions, at most */
 extern uint64 rose_spill_plan_private(const RoseSpillPlan *plan);	/* versions */
-extern bool rose_spill_plan_carries(const RoseSpillPlan *plan);		/* any */
+extern bool rose_spill_plan_carries(const RoseSpillPlan *plan); /* any */
 
 #endif							/* ROSE_SPILL_PLAN_H */

@@ -41,30 +41,36 @@ extern void rose_key_reader_expect_hits(RoseKeyReader *reader);
 /* key must stay in place until the last call of next; versions with a
  * sequence >= below are left out (PG_UINT64_MAX: none). */
 extern void rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below);
+
 /*
  * Next older version or NULL.  The row is valid until the next call.
  * *committed: it comes from a component without uncommitted rows.
  */
 extern const RoseRow *rose_key_reader_next(RoseKeyReader *reader, bool *committed);
+
 /*
  * Are all versions that are still to come older than this one, which next() has just returned?  Not
  * if it is a row lock, or was rolled back and is still in its private run.
  */
 extern bool rose_key_reader_in_order(const RoseKeyReader *reader, const RoseRow *row);
+
 /*
  * Memory that next() looked at has been freed since start.  The rows before and after that are of
  * different views: each is right by itself, but a merge may have folded what lay between
  * them into a newer one, which was passed.  Who puts rows together has to start again.
  */
 extern bool rose_key_reader_moved(const RoseKeyReader *reader);
+
 /*
  * Components are to be looked into from this version on, even if next() finds it, and older ones, in memory:
  * while the memtable of a spill that was published is not freed yet, a merge may have folded what is
  * below a PARTIAL version into its copy there.
  */
 extern void rose_key_reader_repeat_from(RoseKeyReader *reader, uint64 seq);
+
 /* From now on versions are passed over: next() returns row locks only. */
 extern void rose_key_reader_locks_only(RoseKeyReader *reader);
+
 /* Manifest entry of the row's component, NULL for C0. */
 extern const RoseComponentEntryDisk *rose_key_reader_entry(const RoseKeyReader *reader);
 

@@ -40,6 +40,7 @@ extern void rose_lookup_forget_cached(void);	/* at the end of a transaction */
  */
 extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, const ItemPointerData *tid,
 											Snapshot snapshot);
+
 /*
  * Let *tid name the newest version of its row that the snapshot sees, under
  * whatever key; unchanged if there is no newer one or the row was deleted.

@@ -26,7 +26,7 @@
 #define ROWS_FIRST		8
 #define BYTES_FIRST		1024
 #define BYTES_MAX		(64 * 1024)
-#define OLD_VERSIONS_MAX	8		/* passed one by one, before the rest is skipped */
+#define OLD_VERSIONS_MAX	8	/* passed one by one, before the rest is skipped */
 #define VISIT_MAX		4096	/* entries looked at under one hold of the lock */
 #define TAKE_MAX		32		/* entries taken from the memtable together */
 

@@ -62,11 +62,13 @@ typedef struct RoseMemBatch
 } RoseMemBatch;
 
 extern RoseMemBatch *rose_mem_batch_create(RoseTree *tree, MemoryContext context);
+
 /* Release by who made it, when its context goes: a tuple slot may keep it longer.  NULL is allowed. */
 extern void rose_mem_batch_abandon(RoseMemBatch *batch);
 
 /* Empty it.  REQUIRES that nobody else holds it. */
 extern void rose_mem_batch_start(RoseMemBatch *batch);
+
 /*
  * Copy the next versions from the cursor on, which stands on the first one to take
  * (on_entry), and leave it on the first one not taken.  filter: only those that the snapshot

@@ -55,15 +55,19 @@ typedef struct RoseLeft
  * ado: open a stretch of them, as far as the rival's row (NULL: there is none).  MVCC snapshots only.
  */
 extern bool rose_stretch_begin(RoseOutput *output, RoseSource *source, const RoseSource *rival);
+
 /*
  * All of its rows were taken: if nothing but the next ones of the same source can follow, they become the
  * stretch.  Who calls this takes a row next.
  */
 extern bool rose_stretch_go_on(RoseOutput *output);
+
 /* Close it, behind the rows that were taken.  key (copied into context) is that of the last one. */
 extern RoseLeft rose_stretch_leave(RoseOutput *output, Datum *key, MemoryContext context);
+
 /* Close it, whatever was taken; the sources are no longer of use. */
 extern void rose_stretch_forget(RoseOutput *output);
+
 /* Take a row; there must be one. */
 extern const RoseRow *rose_stretch_next_row(RoseOutput *output);
 
@@ -84,15 +88,19 @@ extern RoseSource *rose_stretch_leave_backward(RoseOutput *output, Datum *key, M
  */
 extern bool rose_weave_begin(RoseOutput *output, RoseSource **sources, int nsources,
 							 RoseSource *best, const RoseSource *rival);
+
 /* The next piece becomes the stretch; false: there is none. */
 extern bool rose_weave_next(RoseOutput *output);
 extern bool rose_weave_is_open(const RoseOutput *output);
+
 /*
  * Of a weave, all of whose rows were taken or not: make the stretch end with the last one that was; false: none was.
  */
 extern bool rose_weave_last_taken(RoseOutput *output);
+
 /* Were all of its rows taken? */
 extern bool rose_weave_is_done(const RoseOutput *output);
+
 /* Close it; move: and put the sources behind all of its rows.  False: a memtable is gone. */
 extern bool rose_weave_close(RoseOutput *output, bool move);
 

@@ -32,13 +32,17 @@ typedef struct RoseScan RoseScan;
 /* range may be NULL (whole table).  Memory in a child of the current context. */
 extern RoseScan *rose_scan_begin(RoseTree *tree, Snapshot snapshot,
 								 const RoseKeyRange *range, bool bulk);
+
 /* Start over, with another range (NULL = whole table). */
 extern void rose_scan_reset(RoseScan *scan, const RoseKeyRange *range);
+
 /* Next row in direction, or NULL.  Changing direction behaves as for an index scan:
  * backward from a row returns the one before it. Valid until the next call. */
 extern const RoseRow *rose_scan_next(RoseScan *scan, ScanDirection direction);
+
 /* The same for those who do not need row->version: if its op is 0, it was not read. */
 extern const RoseRow *rose_scan_next_keyed(RoseScan *scan, ScanDirection direction);
+
 /* TID of the row just returned. */
 extern void rose_scan_tid(RoseScan *scan, ItemPointer tid);
 extern void rose_scan_end(RoseScan *scan);
@@ -84,10 +88,12 @@ rose_stretch_tid(const RoseStretch *stretch, int slot, ItemPointer tid)
 
 /* Where the scan keeps its stretch. */
 extern RoseStretch *rose_scan_stretch(RoseScan *scan);
+
 /*
  * When the stretch has no row left: if others are ready, the stretch has rows again (true).
  */
 extern bool rose_scan_next_piece(RoseScan *scan);
+
 /*
  * If that is not so: the next row, forward, as rose_scan_next returns it;
  * or NULL, and the stretch has rows, or the scan is at its end.

@@ -110,10 +110,13 @@ struct RoseSource
 
 /* REQUIRES a reading section; the source is not positioned.  filter: leave out what the snapshot does not see. */
 extern RoseSource *rose_source_open_memtable(const RoseReading *reading, int slot, bool filter);
+
 /* The component at this place of the view's manifest. */
 extern RoseSource *rose_source_open_component(const RoseReading *reading, int index);
+
 /* All of C2. */
 extern RoseSource *rose_source_open_pieces(const RoseReading *reading);
+
 /* May the component have keys of the range? */
 extern bool rose_source_component_overlaps(const RoseReading *reading, int index);
 

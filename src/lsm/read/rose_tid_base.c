@@ -253,7 +253,7 @@ static bool
 find_place(RoseTree *tree, const RoseTidMap *map, const RoseRow *row, Snapshot snapshot,
 		   uint64 *number)
 {
-	BaseSearch	search = {.tree = tree,.key = row->key,.seq = row->version.seq};
+	BaseSearch	search = {.tree = tree, .key = row->key, .seq = row->version.seq};
 
 	search.hash = rose_key_hash(tree->schema, row->key);
 	/* others than MVCC ones see the newest version; and DIRTY says of it what must stay so */

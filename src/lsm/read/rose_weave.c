@@ -132,7 +132,7 @@ compare_strands(const RoseWeave *weave, WeaveStrand *a, WeaveStrand *b)
 	if (a->rank != b->rank)
 		return a->rank < b->rank ? -1 : 1;
 	return weave->exact ? 0 : rose_key_compare(weave->schema, strand_key(a), strand_key(b),
-												   rose_schema_key_width(weave->schema));
+											   rose_schema_key_width(weave->schema));
 }
 
 /* First in steps that double, then by halves. */

@@ -41,7 +41,7 @@ typedef struct Columns
 	const RoseLayout *now;		/* of the present descriptor */
 	int			file_natts;		/* columns that the file was made with; 0 = not known */
 	int			ncommitted;
-	HeapTuple	committed[MaxTupleAttributeNumber];	/* by attnum - 1; copies */
+	HeapTuple	committed[MaxTupleAttributeNumber]; /* by attnum - 1; copies */
 	TransactionId added_by[MaxTupleAttributeNumber];	/* of those that are not committed: the first xmin */
 	TransactionId made_by;		/* xmin of the table's first rows; invalid if frozen */
 	bool		changed;		/* some row is this transaction's */

@@ -14,6 +14,7 @@
 
 /* InvalidOid: none. */
 extern Oid	rose_feed_subscription(RoseTree *tree);
+
 /* In the metapage, too? */
 extern bool rose_feed_is_recorded(RoseTree *tree, Oid subid);
 

@@ -148,7 +148,7 @@ begin(Replay *replay, MemoryContext context)
 		rose_tail_reader_go(replay->reader, &shared->replay.position);
 	else
 	{
-		rose_c0_clear(&shared->c0);	/* what a failed try left */
+		rose_c0_clear(&shared->c0); /* what a failed try left */
 		shared->fed_by = replay->meta->fed_by;
 		shared->replay.max_seq = 0;
 	}
@@ -162,7 +162,7 @@ rose_recover_c0(RoseTree *tree, const RoseSchema *schema, const RoseMetaInfo *me
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose recovery of C0",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	Replay		replay = {.tree = tree,.meta = meta};
+	Replay		replay = {.tree = tree, .meta = meta};
 	PartEnd		end;
 
 	rose_schema_assign(&replay.schema, schema);

@@ -20,7 +20,7 @@ extern bool rose_registry_available(void);
  * evict others, and raises an error if none can go.  REQUIRES: a pin.
  */
 extern RoseTreeShared *rose_registry_enter(RelFileLocator locator, Oid relid,
-											uint64 *incarnation, pg_atomic_uint64 **life);
+										   uint64 *incarnation, pg_atomic_uint64 **life);
 
 /*
  * Call back for each table of a database that is in use, with the registry locked:

@@ -291,7 +291,7 @@ rose_tree_open_any_order(Relation rel)
 	if (unlikely(!*(volatile bool *) &tree->shared->recovered))
 	{
 		rose_recover_table(tree);
-		tree->invalidations++; /* the metapage may have been brought up to date */
+		tree->invalidations++;	/* the metapage may have been brought up to date */
 	}
 	pg_read_barrier();			/* recovered before what was recovered */
 	if (unlikely(tree->schema_stamp != tree->invalidations))

@@ -170,7 +170,7 @@ make_key_version(RoseTree *tree, const TargetVersion *target, RoseOp op,
 /* What a change writes. */
 typedef struct ChangePlan
 {
-	RoseNewVersion versions[2];	/* tombstone of the old key, unless the row stays there; the row, unless it goes */
+	RoseNewVersion versions[2]; /* tombstone of the old key, unless the row stays there; the row, unless it goes */
 	int			nversions;
 	bool		moved;			/* to another key */
 	int			new_partition;

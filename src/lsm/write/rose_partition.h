@@ -20,6 +20,7 @@ extern void rose_partition_shmem_init(bool found);
 
 /* One of the key-partition locks; partitions are locked in ascending order. */
 extern int	rose_partition_of_key(RoseTree *tree, const Datum *key);
+
 /* An error if keys are hashed by other functions than when the table was first touched. */
 extern void rose_partition_require_hash(RoseTree *tree);
 extern void rose_partition_lock(int partition);

@@ -34,6 +34,7 @@ typedef enum RoseInsertResult
  */
 extern RoseInsertResult rose_insert(RoseTree *tree, const Datum *values, const bool *nulls,
 									CommandId cid, bool speculative, ItemPointer tid);
+
 /* Many rows, in one go (COPY); stops at the first duplicate: *ndone rows are in. */
 extern RoseInsertResult rose_insert_many(RoseTree *tree, Datum **values, bool **nulls,
 										 int nrows, CommandId cid,
@@ -63,12 +64,14 @@ typedef struct RoseUpdated
 extern TM_Result rose_delete(RoseTree *tree, const RoseChange *change, bool changing_part);
 extern TM_Result rose_update(RoseTree *tree, const RoseChange *change, const Datum *values,
 							 const bool *nulls, RoseUpdated *updated);
+
 /* On TM_Ok *row is the locked version (valid until the next call with lookup). */
 extern TM_Result rose_lock_row(RoseTree *tree, RoseLookup *lookup, ItemPointer tid,
 							   CommandId cid, LockTupleMode mode,
 							   LockWaitPolicy wait_policy, uint8 flags,
 							   const RoseRow **row, ItemPointer newest_tid,
 							   TM_FailureData *tmfd);
+
 /* The subtransaction of this nesting level is aborted. */
 extern void rose_insert_abort_subtransaction(int level);
 
@@ -91,6 +94,7 @@ typedef struct RoseBlindRow
 extern void rose_write_blind_form(RoseTree *tree, RoseOp op, const Datum *values,
 								  const bool *nulls, const bits8 *present,
 								  RoseBlindRow *out);
+
 /* Write n of them, in this order.  Waits for room in C0 (may spill the table's own C0 in this process). */
 extern void rose_write_blind(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid);
 

@@ -42,6 +42,7 @@ extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
  */
 extern RoseMemPrepared rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n,
 										   RoseC0Look *look, bool log);
+
 /*
  * As many as can be, in their order; returns how many, and in *result why not the next one.  No locks among
  * them.  hints: where they go in C0, or NULL.
@@ -49,12 +50,14 @@ extern RoseMemPrepared rose_write_versions(RoseTree *tree, RoseNewVersion *versi
 extern int	rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 									 const RoseMemSpot *hints, int n, RoseC0Look *look,
 									 RoseMemPrepared *result);
+
 /* A writer is about to look at keys that it wants to write. */
 static inline void
 rose_write_look(RoseTree *tree, RoseC0Look *look)
 {
 	rose_c0_look(&tree->shared->c0, look);
 }
+
 /*
  * Make the entry of an ended transaction's lock this one's.  False if it cannot be:
  * its memtable is not the active one any more.  REQUIRES the key's partition lock.
@@ -66,6 +69,7 @@ extern bool rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place,
  * checked; allocated in the current context. */
 extern MinimalTuple rose_write_form_row(RoseTree *tree, const Datum *values,
 										const bool *nulls, Datum *key);
+
 /* A row with the key columns only, for tombstones and locks. */
 extern MinimalTuple rose_write_form_key_row(RoseTree *tree, const Datum *key);
 
@@ -82,6 +86,7 @@ typedef enum RoseKeyState
 /* What it says holds for a moment: see rose_write_look. */
 extern RoseKeyState rose_write_key_state(RoseTree *tree, const Datum *key,
 										 TransactionId *xwait);
+
 /* Wait for the transaction that makes a key BUSY; errors meanwhile say what for.  No LWLock may be held. */
 extern void rose_write_wait_for_key(RoseTree *tree, TransactionId xwait);
 
@@ -89,9 +94,11 @@ extern void rose_write_wait_for_key(RoseTree *tree, TransactionId xwait);
 
 /* C0 had no room for what this process wanted to write: wait for some, or make it.  No LWLock may be held. */
 extern void rose_make_room(RoseTree *tree);
+
 /* It has written something. */
 extern void rose_make_room_found(void);
 extern void rose_make_room_end_transaction(void);
+
 /*
  * After a write: spill the table if nobody else can, and it has more than its share.  worker: one comes when asked.
  */
@@ -104,11 +111,14 @@ extern void rose_make_room_keep_share(RoseTree *tree, bool worker);
  * LWLock may be held.  The writer takes his locks and looks at his keys again then.  worker: one merges the table.
  */
 extern bool rose_direct_begin(RoseTree *tree, bool worker);
+
 /* The table that this process is about to write to in this way, or NULL. */
 extern RoseTree *rose_direct_tree;
+
 /* Write all of them, or none: somebody has written, or may have written, one of the keys since the look. */
 extern RoseMemPrepared rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n,
 										 RoseC0Look *look);
+
 /* Nothing more comes. */
 extern void rose_direct_end(void);
 
@@ -145,6 +155,7 @@ typedef struct RoseConflict
 extern void rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 								LockTupleMode mode, CommandId cid,
 								RoseConflict *conflict);
+
 /* TID of the version that a TM_Updated leads to. */
 extern void rose_conflict_newest_tid(RoseTree *tree, const RoseConflict *conflict,
 									 ItemPointer tid);

@@ -188,22 +188,53 @@ options_parse(int argc, char **argv)
 	{
 		switch (option)
 		{
-			case 'c': options.conninfo = optarg; break;
-			case 'p': options.pg_ctl = optarg; break;
-			case 'd': options.data = optarg; break;
-			case 'l': options.log = optarg; break;
-			case 's': options.seed = strtoull(optarg, NULL, 10); break;
-			case 't': options.seconds = atoi(optarg); break;
-			case 'n': options.sessions = atoi(optarg); break;
-			case 'k': options.stuck_seconds = atoi(optarg); break;
-			case 'e': options.rose = strcmp(optarg, "heap") != 0; break;
-			case 'T': options.shapes = parse_list(optarg, options.shapes, SHAPES, shape_name); break;
-			case 'w': options.works = parse_list(optarg, options.works, nworks, work_name); break;
-			case 'a': options.actors = parse_list(optarg, options.actors, nactors, actor_name); break;
-			case 'r': options.traits = parse_list(optarg, options.traits, NTRAITS, trait_name); break;
-			case 'C': options.command = optarg; break;
-			case 'v': options.verbose = true; break;
-			default: usage();
+			case 'c':
+				options.conninfo = optarg;
+				break;
+			case 'p':
+				options.pg_ctl = optarg;
+				break;
+			case 'd':
+				options.data = optarg;
+				break;
+			case 'l':
+				options.log = optarg;
+				break;
+			case 's':
+				options.seed = strtoull(optarg, NULL, 10);
+				break;
+			case 't':
+				options.seconds = atoi(optarg);
+				break;
+			case 'n':
+				options.sessions = atoi(optarg);
+				break;
+			case 'k':
+				options.stuck_seconds = atoi(optarg);
+				break;
+			case 'e':
+				options.rose = strcmp(optarg, "heap") != 0;
+				break;
+			case 'T':
+				options.shapes = parse_list(optarg, options.shapes, SHAPES, shape_name);
+				break;
+			case 'w':
+				options.works = parse_list(optarg, options.works, nworks, work_name);
+				break;
+			case 'a':
+				options.actors = parse_list(optarg, options.actors, nactors, actor_name);
+				break;
+			case 'r':
+				options.traits = parse_list(optarg, options.traits, NTRAITS, trait_name);
+				break;
+			case 'C':
+				options.command = optarg;
+				break;
+			case 'v':
+				options.verbose = true;
+				break;
+			default:
+				usage();
 		}
 	}
 	if (optind < argc || options.conninfo == NULL || options.pg_ctl == NULL || options.data == NULL ||

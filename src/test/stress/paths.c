@@ -120,6 +120,7 @@ expand(char *out, size_t size, const char *template, Family family, int shape, c
 		c++;
 		text = *c == 'T' ? table_name(family, shape) : *c == 'W' ? where :
 			*c == 'K' ? shape_key(shape) : shape_backward(shape);
+
 		n += snprintf(out + n, size - n, "%s", text);
 	}
 	out[n] = '\0';

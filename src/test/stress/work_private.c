@@ -21,7 +21,7 @@ typedef struct Private
 	bool		keyed;
 	bool		extra;			/* has the column x, which is 5 everywhere */
 	bool		wide_id;		/* the id is bigint, not int */
-	bool		numeric_v;			/* v is numeric, not bigint */
+	bool		numeric_v;		/* v is numeric, not bigint */
 	int			rows;
 	int64_t		sum;			/* of v */
 } Private;

@@ -16,8 +16,8 @@
 
 ROSE_UNIT_DEFINE_BACKEND_SLOT;
 
-RoseSchema rowid_schema;
-RoseSchema bytes_schema; /* one bytea key, ordered by its bytes */
+RoseSchema	rowid_schema;
+RoseSchema	bytes_schema;		/* one bytea key, ordered by its bytes */
 RoseC0Shared c0;
 
 /* two words of a prefix, and eight bytes that it does not hold */

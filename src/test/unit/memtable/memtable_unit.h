@@ -21,6 +21,7 @@ extern RoseC0Shared c0;
 extern void make_schemas(void);
 extern MinimalTuple make_row(uint64 number, Size padding);
 extern Datum key_of(const RoseSchema *schema, MinimalTuple row, uint64 number);
+
 /* One version of a key; false: memory is full.  prepare leaves it unlinked. */
 extern bool put(const RoseSchema *schema, uint64 number, uint64 seq, Size padding);
 extern uint64 number_of(const RoseSchema *schema, const RoseMemEntryRef *ref);

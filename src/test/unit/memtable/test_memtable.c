@@ -195,7 +195,7 @@ test_wider_bitmap(void)
 
 	wider.natts = 20;
 	rose_c0_init(&c0, 1);
-	CHECK(put(&rowid_schema, 1, 3, 0));	/* a PARTIAL */
+	CHECK(put(&rowid_schema, 1, 3, 0)); /* a PARTIAL */
 	ptr = rose_memtable_find_seq(&c0, c0.active, 3);
 	rose_memtable_get(&c0, &wider, ptr, &ref);
 	CHECK(rose_present_test(ref.version.present, 1));
@@ -366,7 +366,7 @@ test_freezing(void)
 	rose_c0_retire(&c0, slots[1]);
 	CHECK(!rose_mem_cursor_alive(&cursor));
 	CHECK(rose_c0_freeze(&c0) >= 0);
-	CHECK(put(&rowid_schema, 100, 100, 0));	/* in the slot that was freed */
+	CHECK(put(&rowid_schema, 100, 100, 0)); /* in the slot that was freed */
 	CHECK(c0.active == slots[1]);
 	CHECK(!rose_mem_cursor_alive(&cursor));
 	rose_c0_clear(&c0);

@@ -122,7 +122,7 @@ test_history(void)
 		int			n = 1 + rand() % Min(3, NWRITES - i);
 		uint64		newest_xid = 0;
 		RoseComponentEntryDisk run = {.flags = ROSE_COMPONENT_UNIQUE_KEYS};
-		RoseForgetInput input = {.bottom = true,.settled = 1,.oldest_pin = PG_UINT64_MAX};
+		RoseForgetInput input = {.bottom = true, .settled = 1, .oldest_pin = PG_UINT64_MAX};
 
 		for (int j = i; j < i + n; j++)
 		{

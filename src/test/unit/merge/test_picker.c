@@ -505,7 +505,7 @@ main(void)
 	test_runs_fill();
 	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
-	simulate(C0_SIZE, 2000, 6, 45);	/* R = 45: about R / 2 for each of two levels */
+	simulate(C0_SIZE, 2000, 6, 45); /* R = 45: about R / 2 for each of two levels */
 	simulate(C0_SIZE / 2, 500, 6, 20);
 	simulate(C0_SIZE / 100, 5000, 10, 16);
 	simulate(1, 20000, 10, 16);

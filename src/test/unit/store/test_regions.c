@@ -310,7 +310,7 @@ test_terabyte(void)
 	}
 	nfile = region + 16;
 	add_owner(id);
-	CHECK(pages_read(id, 16) >= TERABYTE_GROUPS / 20 * 20);	/* after a restart, once */
+	CHECK(pages_read(id, 16) >= TERABYTE_GROUPS / 20 * 20); /* after a restart, once */
 
 	/* runs at the end */
 	for (int i = 0; i < 1000; i++)

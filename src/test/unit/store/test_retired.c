@@ -120,7 +120,7 @@ compare(int *kept, int *in_vain)
 static uint32
 new_id(void)
 {
-	next_id += random_below(3);	/* tail segments */
+	next_id += random_below(3); /* tail segments */
 	CHECK(next_id < MAX_IDS);
 	return next_id++;
 }
