@@ -278,8 +278,9 @@ sets_access_method(const AlterTableStmt *stmt)
 }
 
 /*
- * ALTER TABLE that changes what a table is: not while a subscription feeds it, and not behind the back of a
- * publication.  Who changes the name meanwhile is met by the worker, which looks again.
+ * ALTER TABLE that changes what a table is: not while a subscription feeds it, and not
+ * behind the back of a publication.  Who changes the name meanwhile is met by the worker,
+ * which looks again.
  */
 static void
 check_altered_table(const AlterTableStmt *stmt)
@@ -431,8 +432,8 @@ lock_database(const char *name)
 
 /*
  * Run a command that removes or moves a database's files, and forget what we know of them
- * before we let sessions in, which core does before it returns.  A move to where the files are is none: then
- * core has not made sure that nobody is in the database.
+ * before we let sessions in, which core does before it returns.  A move to where the
+ * files are is none: then core has not made sure that nobody is in the database.
  */
 static void
 run_database_command(const char *name, PlannedStmt *pstmt, const char *query, bool read_only,

@@ -3,11 +3,12 @@
  * rose_publications.c
  *	  Commands that would publish rose tables.
  *
- * Logical decoding knows nothing of rose's log: a subscriber would get a table's rows of now, and
- * no change of them.  A table that is named is refused.  Publications that take tables
- * unnamed, of schemas, of partitioned tables or all, are made with a warning.
+ * Logical decoding knows nothing of rose's log: a subscriber would get a table's rows of
+ * now, and no change of them.  A table that is named is refused.  Publications that take
+ * tables unnamed, of schemas, of partitioned tables or all, are made with a warning.
  *
- * Which tables come to be in a publication later, by CREATE TABLE for example, is not looked at.
+ * Which tables come to be in a publication later, by CREATE TABLE for example, is not
+ * looked at.
  *
  *-------------------------------------------------------------------------
  */

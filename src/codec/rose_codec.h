@@ -11,11 +11,10 @@
  * "Items" are byte strings exactly as a Datum points to them: varlenas with
  * their header, C strings with their NUL, fixed-length by-reference values.
  *
- * BUILDING.  Values are collected in a RoseColumnBuffer.  A codec's plan()
- * looks at all of them and fixes its parameters; extend() then
- * follows further values under the parameters it has, in constant time a value;
- * pack() writes the segment.  The contract that lets a page be filled to the
- * brim without trying each row:
+ * BUILDING.  Values are collected in a RoseColumnBuffer.  A codec's plan() looks at all
+ * of them and fixes its parameters; extend() then follows further values under the
+ * parameters it has, in constant time a value; pack() writes the segment.  The contract
+ * that lets a page be filled to the brim without trying each row:
  *
  *	- plan->size is an upper bound of the bytes pack() will write;
  *	- each further value raises it by at most plan->value_bits bits, plus, for
@@ -25,10 +24,10 @@
  *	  extend() may refuse, which asks for a new plan, or raise the size by any amount.
  *	  reach() tells how far that goes once further values are known.
  *
- * Most words take much less than the worst case.  With plan->usual, a word
- * (or its difference, or distance) x is usual if x >= usual_base and x - usual_base is a multiple of
- * plan->step, at most usual_top of them.  k words of which u are unusual raise the size by k times
- * usual_bits, u times unusual_bits and usual_slack bits at most.
+ * Most words take much less than the worst case.  With plan->usual, a word (or its
+ * difference, or distance) x is usual if x >= usual_base and x - usual_base is a multiple
+ * of plan->step, at most usual_top of them.  k words of which u are unusual raise the
+ * size by k times usual_bits, u times unusual_bits and usual_slack bits at most.
  *
  * Words that do not fit the parameters become patches (rose_patch.h), which is
  * what bounds the cost of an outlier.
@@ -256,10 +255,11 @@ struct RoseCodec
 	bool		(*extend) (RoseColumnBuffer *col, RosePlan *plan, int n);
 
 	/*
-	 * Without moving the plan on, now that n values are there: how many values extend() is certain
-	 * to take, or fewer than n if it would refuse one of those.  *bits is what
+	 * Without moving the plan on, now that n values are there: how many values extend()
+	 * is certain to take, or fewer than n if it would refuse one of those.  *bits is what
 	 * values [plan->n, n) raise the size by besides value_bits or usual_bits of each.
-	 * 'ahead' is the codec's, for one plan's calls.  NULL: plan->spare is all that can be said.
+	 * 'ahead' is the codec's, for one plan's calls.  NULL: plan->spare is all that can be
+	 * said.
 	 */
 	int			(*reach) (RoseColumnBuffer *col, const RosePlan *plan, RoseAnchorsAhead *ahead,
 						  int n, int *bits);
@@ -330,9 +330,9 @@ extern void rose_column_buffer_init(RoseColumnBuffer *col, const RoseColumnDesc 
 extern void rose_column_buffer_reset(RoseColumnBuffer *col);
 
 /*
- * Go back to an earlier plan, and forget values nvalues and later.  Needed whenever
- * a plan that was made in the meantime is not taken, because making it
- * may have moved what plans rely on.
+ * Go back to an earlier plan, and forget values nvalues and later.  Needed whenever a
+ * plan that was made in the meantime is not taken, because making it may have moved what
+ * plans rely on.
  */
 extern void rose_column_buffer_restore(RoseColumnBuffer *col, int nvalues, const RosePlan *plan);
 
@@ -340,8 +340,8 @@ extern void rose_column_buffer_restore(RoseColumnBuffer *col, int nvalues, const
 extern void rose_codec_corrupt(const RoseSegment *seg, const char *problem);
 
 /*
- * What segments with a dictionary begin with: the width of codes, and the number of entries.  *after:
- * behind it.  Returns what is wrong, or NULL.
+ * What segments with a dictionary begin with: the width of codes, and the number of
+ * entries.  *after: behind it.  Returns what is wrong, or NULL.
  */
 extern const char *rose_codec_open_dictionary(RoseSegment *seg, const char **after);
 

@@ -3,14 +3,14 @@
  * rose_codec_choose.c
  *	  Which codec a column of a page gets.
  *
- * Every codec that suits the column plans for all of its values, and the smallest
- * plan is taken, except that a codec which reads more slowly must be smaller by its
- * handicap.  Plans are cheap to refuse: a codec sees statistics of
- * the column and the best size so far before it looks at any value.  When
- * words stand in long runs only codecs that make use of it are asked.
+ * Every codec that suits the column plans for all of its values, and the smallest plan is
+ * taken, except that a codec which reads more slowly must be smaller by its handicap.
+ * Plans are cheap to refuse: a codec sees statistics of the column and the best size so
+ * far before it looks at any value.  When words stand in long runs only codecs that make
+ * use of it are asked.
  *
- * When a page is like the one before, the codec that did well there is followed, and nothing
- * is chosen.  Who asks for a choice, and when, is page/rose_page_plan.c's.
+ * When a page is like the one before, the codec that did well there is followed, and
+ * nothing is chosen.  Who asks for a choice, and when, is page/rose_page_plan.c's.
  *
  * No locks; everything is private to a backend.
  *

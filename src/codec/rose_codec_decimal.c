@@ -3,12 +3,12 @@
  * rose_codec_decimal.c
  *	  Floats that are decimal fractions, as a frame of scaled integers.
  *
- * Most floats that people store were written with a few digits.  As ALP does, look
- * for one exponent e such that (integer / 10^e) gives back the very same
- * bits; what does not (NaN, infinity, -0, true binary fractions) is a
- * patch.  Multiplying by a power of ten to get the integer may be off by one in the
- * last digit, which is why the way back is tried for each value; the way back is one
- * correctly rounded division, so any machine reproduces it.
+ * Most floats that people store were written with a few digits.  As ALP does, look for
+ * one exponent e such that (integer / 10^e) gives back the very same bits; what does not
+ * (NaN, infinity, -0, true binary fractions) is a patch.  Multiplying by a power of ten
+ * to get the integer may be off by one in the last digit, which is why the way back is
+ * tried for each value; the way back is one correctly rounded division, so any machine
+ * reproduces it.
  *
  *-------------------------------------------------------------------------
  */

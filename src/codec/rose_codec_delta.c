@@ -3,10 +3,9 @@
  * rose_codec_delta.c
  *	  Words as differences from their predecessor, with anchors.
  *
- * For values that grow unevenly: sorted keys, arrival times.  The value itself is
- * there for every 64th, the anchors.  From the nearest one
- * a value is at most 32 differences away, forwards or backwards, but for the last
- * values of the page:
+ * For values that grow unevenly: sorted keys, arrival times.  The value itself is there
+ * for every 64th, the anchors.  From the nearest one a value is at most 32 differences
+ * away, forwards or backwards, but for the last values of the page:
  *
  *		value i = anchor[k] + the sum of x over the values after 64 * k up to i
  *				= anchor[k + 1] - the sum of x over the values after i up to 64 * (k + 1)

@@ -4,8 +4,8 @@
  *	  Words in a frame of reference: value = base + step * packed.
  *
  * This is the papers' PFOR with bit packing: what lies outside the frame has a second one
- * or is a patch (rose_packed.h).  A step above 1 is found when all values are a multiple of
- * it away from the smallest: whole seconds in a timestamp, cents in steps of five.
+ * or is a patch (rose_packed.h).  A step above 1 is found when all values are a multiple
+ * of it away from the smallest: whole seconds in a timestamp, cents in steps of five.
  *
  * A frame of width 0 without patches holds one value only and is written as
  * codec "constant", whose segment is that value as a zigzag varint.  Page

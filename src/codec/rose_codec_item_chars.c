@@ -14,8 +14,8 @@
  *			a zero byte; the item as it is, without padding
  *
  * The second form is for what has another header or a character that was not there when
- * the plan was made, so a plan takes every item.  An item is unpacked when it is read, once,
- * into memory of the reader.
+ * the plan was made, so a plan takes every item.  An item is unpacked when it is read,
+ * once, into memory of the reader.
  *
  *-------------------------------------------------------------------------
  */
@@ -88,8 +88,8 @@ will_pack(const RosePlan *plan, const char *item, uint32 size)
 }
 
 /*
- * plan->unit_bytes is what the items take, plan->step what each is counted on to take; plan->npatches
- * counts short items that cannot be packed
+ * plan->unit_bytes is what the items take, plan->step what each is counted on to take;
+ * plan->npatches counts short items that cannot be packed
  */
 static bool
 item_chars_extend(RoseColumnBuffer *col, RosePlan *plan, int n)

@@ -80,8 +80,8 @@ item_lz4_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *p
 }
 
 /*
- * Choose how the open block [from, to) is written: as a whole, or split where
- * the plan measured it.  Leaves the data in the trial buffer; returns the number of blocks.
+ * Choose how the open block [from, to) is written: as a whole, or split where the plan
+ * measured it.  Leaves the data in the trial buffer; returns the number of blocks.
  */
 static int
 pack_open_block(RoseColumnBuffer *col, const RosePlan *plan, uint32 from, uint32 to,

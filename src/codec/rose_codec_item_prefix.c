@@ -15,9 +15,9 @@
  *		uint16	start[blocks]	of each block in the bytes
  *		bytes	of the items
  *
- * Bytes are those of the value without its header.  A block begins with a
- * value whose header is of 1 byte, in place, or with a zero byte, a varint for the number of
- * bytes, and the bytes of a longer one.
+ * Bytes are those of the value without its header.  A block begins with a value whose
+ * header is of 1 byte, in place, or with a zero byte, a varint for the number of bytes,
+ * and the bytes of a longer one.
  *
  * To share less than one could is always possible, so neither width can be outgrown.
  *
@@ -140,8 +140,8 @@ prefix_start(RoseColumnBuffer *col, RosePlan *plan)
 }
 
 /*
- * The width for which the numbers of bytes take least.  count[w]: how many fit w bits, but
- * no fewer, and are not its largest number.
+ * The width for which the numbers of bytes take least.  count[w]: how many fit w bits,
+ * but no fewer, and are not its largest number.
  */
 static int
 choose_rest_width(const int *count, int n)

@@ -3,9 +3,9 @@
  * rose_codec_linear.c
  *	  Words along a straight line: value i = slope * i + x (rose_packed.h).
  *
- * For sequences, sorted keys and regular timestamps: a gapless sequence takes
- * no bits at all, and reading is as direct as from a frame.  The slope is
- * in 65536ths, or whole if it is too large for that.
+ * For sequences, sorted keys and regular timestamps: a gapless sequence takes no bits at
+ * all, and reading is as direct as from a frame.  The slope is in 65536ths, or whole if
+ * it is too large for that.
  *
  *-------------------------------------------------------------------------
  */

@@ -272,9 +272,9 @@ read_run_values(const RoseSegment *seg, int run, int n, int64 *values)
 }
 
 /*
- * Fill values[i .. end), of n; returns where it ends, which is no less than i even on a bad page.  Most
- * runs are shorter than FILLED_AT_ONCE, which spares a branch for each length; what
- * is filled too much belongs to the runs that follow.
+ * Fill values[i .. end), of n; returns where it ends, which is no less than i even on a
+ * bad page.  Most runs are shorter than FILLED_AT_ONCE, which spares a branch for each
+ * length; what is filled too much belongs to the runs that follow.
  */
 static inline int
 fill_run(int64 *values, int i, int end, int n, int64 value)

@@ -3,8 +3,8 @@
  * rose_distinct.c
  *	  The distinct values of a column buffer.  See rose_distinct.h.
  *
- * An open hash table with linear probing, over codes.  The only
- * deletion is of what was inserted last, which never breaks a probe sequence.
+ * An open hash table with linear probing, over codes.  The only deletion is of what was
+ * inserted last, which never breaks a probe sequence.
  *
  *-------------------------------------------------------------------------
  */

@@ -27,8 +27,8 @@ extern void rose_distinct_reset(RoseDistinct *set);
 extern bool rose_distinct_extend(RoseDistinct *set, const RoseColumnBuffer *col, int n);
 
 /*
- * Look at values up to number n.  As long as there are no more than 'most' distinct ones: how many
- * values the set is certain to take; else how many it took until there were.
+ * Look at values up to number n.  As long as there are no more than 'most' distinct ones:
+ * how many values the set is certain to take; else how many it took until there were.
  */
 extern int	rose_distinct_reach(RoseDistinct *set, const RoseColumnBuffer *col, int n, int most);
 

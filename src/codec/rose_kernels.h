@@ -32,7 +32,8 @@ extern int	rose_kernel_run_end(const int64 *x, int from, int n, int64 value);
 extern void rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out);
 
 /*
- * Are all of x[i] - base multiples of what the divisor divides by?  And out[i] = their quotients.
+ * Are all of x[i] - base multiples of what the divisor divides by?  And out[i] = their
+ * quotients.
  */
 extern bool rose_kernel_multiples(const int64 *x, int n, int64 base, const RoseDivisor *divisor);
 extern void rose_kernel_divide(const int64 *x, int n, int64 base, const RoseDivisor *divisor,

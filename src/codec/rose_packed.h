@@ -3,9 +3,9 @@
  * rose_packed.h
  *	  Two frames of reference: what frame, linear, delta and decimal are made of.
  *
- * Each of these codecs turns its column into a sequence x of integers:
- * the values, their distances from a line, their differences, or scaled
- * integers.  Most of x lies in a narrow frame and is packed as
+ * Each of these codecs turns its column into a sequence x of integers: the values, their
+ * distances from a line, their differences, or scaled integers.  Most of x lies in a
+ * narrow frame and is packed as
  *
  *		x = base + step * packed, packed in 'width' bits
  *

@@ -162,8 +162,8 @@ base_above_outliers(const int64 *x, int n, int64 low, int64 *base)
 }
 
 /*
- * The width that is cheapest for this base when all wider ones are wide, by
- * a sample if there are many values; what it costs in bits goes to *cost.
+ * The width that is cheapest for this base when all wider ones are wide, by a sample if
+ * there are many values; what it costs in bits goes to *cost.
  */
 static int
 choose_width(const RosePlan *plan, const int64 *x, int n, int64 base, int64 *cost)

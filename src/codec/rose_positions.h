@@ -48,8 +48,8 @@ rose_positions_nbuckets(int nvalues, int shift)
 extern int	rose_positions_shift(int nvalues, int n);
 
 /*
- * Bytes taken.  A further position adds at most shift bits, a further value at most one, and
- * both together two bytes for what is rounded up.
+ * Bytes taken.  A further position adds at most shift bits, a further value at most one,
+ * and both together two bytes for what is rounded up.
  */
 static inline int
 rose_positions_size(int nvalues, int n, int shift)
@@ -100,8 +100,8 @@ rose_positions_place(const RosePositions *positions, int k)
 }
 
 /*
- * Position k < n, from a bucket at or before its own, which is moved on to it.  On a bad page
- * it may be any number from 0 to a bucket beyond the values.
+ * Position k < n, from a bucket at or before its own, which is moved on to it.  On a bad
+ * page it may be any number from 0 to a bucket beyond the values.
  */
 static inline int
 rose_positions_next(const RosePositions *positions, int k, int *bucket)

@@ -114,8 +114,9 @@ rose_smgr_zero_extend(SMgrRelation smgr, BlockNumber block, int nblocks)
 #endif
 
 /*
- * The backend that the name of an exported snapshot begins with, as a slot like ours; and the
- * transaction that this slot's backend is in, invalid if none.  17 numbers backends from 0.
+ * The backend that the name of an exported snapshot begins with, as a slot like ours; and
+ * the transaction that this slot's backend is in, invalid if none.  17 numbers backends
+ * from 0.
  */
 #if PG_VERSION_NUM < 170000
 #include "storage/proc.h"
@@ -206,8 +207,8 @@ rose_tupdesc_attribute_changed(TupleDesc tupdesc, int i)
 /*
  * The ring of buffers of somebody who writes much.  16 counts I/O by process and ring
  * (pg_stat_io), does not expect bulk writes of autovacuum workers, and asserts that there
- * are none; but one that vacuums a table spills its memtable.  So it has vacuum's ring, as
- * large as that of bulk writes.
+ * are none; but one that vacuums a table spills its memtable.  So it has vacuum's ring,
+ * as large as that of bulk writes.
  */
 static inline BufferAccessStrategy
 rose_bulk_write_strategy(void)

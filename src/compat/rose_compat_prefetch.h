@@ -93,8 +93,8 @@ rose_prefetch_close(RosePrefetchFile *prefetch)
 }
 
 /*
- * smgrprefetch() fails where the file has no such segment.  A merge holds no lock between its
- * steps, so VACUUM may have shortened the file since its size was taken.
+ * smgrprefetch() fails where the file has no such segment.  A merge holds no lock between
+ * its steps, so VACUUM may have shortened the file since its size was taken.
  */
 static inline void
 rose_prefetch_blocks(RosePrefetchFile *prefetch, SMgrRelation smgr, BlockNumber block, int nblocks)

@@ -16,8 +16,8 @@
 #include "compat/rose_compat_varatt.h"
 
 /*
- * A descriptor of one variable-length column, aligned as integers are.  18 keeps what reading
- * a tuple needs in an array of its own.
+ * A descriptor of one variable-length column, aligned as integers are.  18 keeps what
+ * reading a tuple needs in an array of its own.
  */
 static inline TupleDesc
 rose_unit_varlena_desc(void)

@@ -3,8 +3,8 @@
  * rose_compat_xid.h
  *	  The next transaction id, without a lock.
  *
- * Locking: none.  Core's function takes XidGenLock, whose cache line all processors would write then.  The
- * counter itself lies beside what each snapshot reads anyway.
+ * Locking: none.  Core's function takes XidGenLock, whose cache line all processors would
+ * write then.  The counter itself lies beside what each snapshot reads anyway.
  *
  * What this does not do: say which transaction id comes next.  It may have moved on, and
  * the reader may see one from a moment ago.

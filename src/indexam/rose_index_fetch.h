@@ -3,9 +3,9 @@
  * rose_index_fetch.h
  *	  The primary key's index, as the table access method knows it.
  *
- * They are two halves of one thing: the primary key's index has no storage, so an index scan is a scan of
- * the table.  The table's side is above the index's: it is told the row that the scan stands on by
- * RoseIndexFetch, and tells of what aminsert is to find.
+ * They are two halves of one thing: the primary key's index has no storage, so an index
+ * scan is a scan of the table.  The table's side is above the index's: it is told the row
+ * that the scan stands on by RoseIndexFetch, and tells of what aminsert is to find.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,8 +49,9 @@ extern void rose_primary_key_built(Relation index);
 extern void rose_primary_key_set_conflict(Relation heap, bool conflict);
 
 /*
- * The aminsert for the first row that was not inserted raises the error of a duplicate key: neither it nor
- * the rows behind it were written.  At the latest, the commit does, unless that is rolled back.
+ * The aminsert for the first row that was not inserted raises the error of a duplicate
+ * key: neither it nor the rows behind it were written.  At the latest, the commit does,
+ * unless that is rolled back.
  */
 extern void rose_primary_key_set_duplicate(Relation heap);
 

@@ -11,10 +11,10 @@
  * on each row.
  *
  * Bounds need values of the key column's type.  An operator of another right-hand type
- * (an int4 column compared with an int8) is used if the value can be rounded to the column's
- * type by a monotone function that leaves representable values alone: then col >= v
- * implies col >= round(v), and the condition stays as a check.  Otherwise it is
- * a check only.  Key columns are never NULL.
+ * (an int4 column compared with an int8) is used if the value can be rounded to the
+ * column's type by a monotone function that leaves representable values alone: then col
+ * >= v implies col >= round(v), and the condition stays as a check.  Otherwise it is a
+ * check only.  Key columns are never NULL.
  *
  *-------------------------------------------------------------------------
  */
@@ -359,8 +359,8 @@ tighten(Builder *builder, int column, bool lower, const RangeEnd *new_end)
 	if (!lower)
 		cmp = -cmp;
 	/*
-	 * With equal first columns, one that leaves these out altogether is tightest, one that
-	 * takes them all is loosest.  Of two that take some, either will do: row
+	 * With equal first columns, one that leaves these out altogether is tightest, one
+	 * that takes them all is loosest.  Of two that take some, either will do: row
 	 * comparisons are checked on each row, too.
 	 */
 	if (cmp > 0 ||

@@ -37,9 +37,9 @@
  * through the swapped ambuild is poisoned at once; otherwise at the next swap in the
  * same transaction, and at the latest before it commits.
  *
- * The planner.  rose_primary_key_plan(), called from get_relation_info_hook,
- * replaces costs and switches off what needs storage: bitmap scans (the
- * table has no bitmap callbacks either) and parallel scans.
+ * The planner.  rose_primary_key_plan(), called from get_relation_info_hook, replaces
+ * costs and switches off what needs storage: bitmap scans (the table has no bitmap
+ * callbacks either) and parallel scans.
  *
  *-------------------------------------------------------------------------
  */

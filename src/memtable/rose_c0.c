@@ -226,8 +226,9 @@ is_told_apart(const RoseOpenCommands *open, CommandId earlier, CommandId later)
 }
 
 /*
- * Usually two are found: the version before, which the statement that has written the new one may still look at, and
- * the one before that, which goes.  What is older has gone by then, so the walk ends there.
+ * Usually two are found: the version before, which the statement that has written the new
+ * one may still look at, and the one before that, which goes.  What is older has gone by
+ * then, so the walk ends there.
  */
 int
 rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
@@ -302,8 +303,8 @@ rose_c0_set_tail_segment(RoseC0Shared *c0, uint32 segment)
 }
 
 /*
- * Sections that begin from now on do not find it.  One that finds the new age finds the state that goes
- * with it, and what the memtable's rows were published in before.
+ * Sections that begin from now on do not find it.  One that finds the new age finds the
+ * state that goes with it, and what the memtable's rows were published in before.
  */
 static void
 begin_leaving(RoseC0Shared *c0, RoseMemtableShared *memtable)
@@ -316,8 +317,9 @@ begin_leaving(RoseC0Shared *c0, RoseMemtableShared *memtable)
 }
 
 /*
- * REQUIRES: that nobody reads the C0; write_lock.  One that has nothing is cleared without waiting: a function that
- * compares keys may be the first to touch another table, in the middle of a reading section of ours.
+ * REQUIRES: that nobody reads the C0; write_lock.  One that has nothing is cleared
+ * without waiting: a function that compares keys may be the first to touch another table,
+ * in the middle of a reading section of ours.
  */
 void
 rose_c0_clear(RoseC0Shared *c0)
@@ -341,8 +343,9 @@ rose_c0_clear(RoseC0Shared *c0)
 }
 
 /*
- * Readers may keep us waiting.  So we wait with nothing held that a writer wants: the memtable is
- * dead to readers first, and its slot is free for writers in the end.  Nobody else touches one that is dead.
+ * Readers may keep us waiting.  So we wait with nothing held that a writer wants: the
+ * memtable is dead to readers first, and its slot is free for writers in the end.  Nobody
+ * else touches one that is dead.
  */
 void
 rose_c0_retire(RoseC0Shared *c0, int slot)

@@ -3,10 +3,10 @@
  * rose_c0.h
  *	  C0: the memory-resident component of a tree, which takes all writes.
  *
- * A tree's C0 is a RoseC0Shared: one active memtable and up to
- * ROSE_MAX_MEMTABLES - 1 frozen ones that wait for their spill.  It is closed: only this
- * folder takes its locks or looks into its fields (src/test/test_house.pl sees to that).
- * What is one step for others is a function here; what takes several is done in a section.
+ * A tree's C0 is a RoseC0Shared: one active memtable and up to ROSE_MAX_MEMTABLES - 1
+ * frozen ones that wait for their spill.  It is closed: only this folder takes its locks
+ * or looks into its fields (src/test/test_house.pl sees to that).  What is one step for
+ * others is a function here; what takes several is done in a section.
  *
  * Writing section (write_lock, exclusive).  One at a time for a tree: giving sequence
  * numbers, writing entries, freezing, and where the tail log goes on (rose_store.h).
@@ -14,9 +14,9 @@
  * Reading section (rose_readers.h).  Any number, beside a writing one; as long as it
  * lasts, no memory of this C0 goes away.  Not longer than for a batch of rows.
  *
- * Sections are not nested.  In neither of them may anybody wait for a heavyweight lock, and in
- * a reading section there is no I/O, except that the source list of a scan is taken
- * while the metapage is read.  An error ends them.
+ * Sections are not nested.  In neither of them may anybody wait for a heavyweight lock,
+ * and in a reading section there is no I/O, except that the source list of a scan is
+ * taken while the metapage is read.  An error ends them.
  *
  *-------------------------------------------------------------------------
  */
@@ -68,8 +68,8 @@ rose_c0_read_end(RoseC0Shared *c0)
 /* --- sequence numbers --- */
 
 /*
- * take: the first of n numbers that are the caller's now.  raise: later ones are not below
- * this.  Both are a section of their own.
+ * take: the first of n numbers that are the caller's now.  raise: later ones are not
+ * below this.  Both are a section of their own.
  */
 extern uint64 rose_c0_take_sequence(RoseC0Shared *c0, uint64 n);
 extern void rose_c0_raise_sequence(RoseC0Shared *c0, uint64 next_seq);
@@ -91,13 +91,13 @@ extern void rose_c0_set_next_sequence(RoseC0Shared *c0, uint64 next_seq);
  * REQUIRES: a writing section, from prepare to link.  version->seq must be
  * set: a new version has rose_c0_next_sequence(), which link uses up.
  *
- * Two steps, so that nothing can fail after the write was logged.  prepare
- * fills the entry and puts it in its place, hidden from readers; it returns false if
- * there is no room (arena full, or all slots hold memtables that wait for
- * their spill), and then no reader will ever notice.  link shows the entry to readers; it neither
- * allocates nor compares nor fails, so it is fit for a critical section.  Any number of
- * entries may be prepared, then linked in any order.  An entry that is prepared and never linked
- * (an error came between) stays hidden and costs its memory until the spill.
+ * Two steps, so that nothing can fail after the write was logged.  prepare fills the
+ * entry and puts it in its place, hidden from readers; it returns false if there is no
+ * room (arena full, or all slots hold memtables that wait for their spill), and then no
+ * reader will ever notice.  link shows the entry to readers; it neither allocates nor
+ * compares nor fails, so it is fit for a critical section.  Any number of entries may be
+ * prepared, then linked in any order.  An entry that is prepared and never linked (an
+ * error came between) stays hidden and costs its memory until the spill.
  *
  * key: the key's Datums (schema key width).  row: the row's MinimalTuple (for
  * a TOMBSTONE/LOCK all but the key columns NULL); copied.  NULL only for a row-id table.
@@ -113,11 +113,13 @@ extern bool rose_c0_prepare(RoseC0Shared *c0, const RoseSchema *schema,
 extern void rose_c0_link(RoseC0Shared *c0, RoseMemPending *pending);
 
 /*
- * What a writer has found out about a key, by looking at it in no section, must still hold when it writes.  It notes
- * the moment before it looks, and the write asks whether a version of the key has come since.
+ * What a writer has found out about a key, by looking at it in no section, must still
+ * hold when it writes.  It notes the moment before it looks, and the write asks whether a
+ * version of the key has come since.
  *
- * look_ends REQUIRES a writing section.  False: the question cannot be answered any
- * more, so look again.  True: then prepare_near answers it for each key, until the section ends.
+ * look_ends REQUIRES a writing section.  False: the question cannot be answered any more,
+ * so look again.  True: then prepare_near answers it for each key, until the section
+ * ends.
  */
 typedef struct RoseC0Look
 {
@@ -144,16 +146,16 @@ extern RoseMemPrepared rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *
 											const RoseC0Look *look, RoseMemPending *pending);
 
 /*
- * Give a LOCK entry, whose transaction has ended, to another
- * transaction, if its memtable is still the active one; returns its sequence, else 0.  REQUIRES: a
- * writing section, and that nobody looks at who holds the locks of this key meanwhile.
+ * Give a LOCK entry, whose transaction has ended, to another transaction, if its memtable
+ * is still the active one; returns its sequence, else 0.  REQUIRES: a writing section,
+ * and that nobody looks at who holds the locks of this key meanwhile.
  */
 extern uint64 rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArenaPtr ptr,
 								 const RoseVersion *version);
 
 /*
- * The command ids that open snapshots of this process stand at: each sees what earlier commands of its own transaction
- * have written.  known: there are no others.
+ * The command ids that open snapshots of this process stand at: each sees what earlier
+ * commands of its own transaction have written.  known: there are no others.
  */
 #define ROSE_MAX_OPEN_COMMANDS 64
 typedef struct RoseOpenCommands
@@ -164,12 +166,14 @@ typedef struct RoseOpenCommands
 } RoseOpenCommands;
 
 /*
- * A version was linked in this section, and logged.  Take back those of its key that it leaves without use: rows that
- * a newer one of the same (sub)transaction stands for, for every snapshot.  Others see both or none of them, and so do
- * snapshots of its own transaction but for those that stand at a command in between.  What was taken back nobody finds
- * any more, and the next spill leaves it.  Returns how many.
+ * A version was linked in this section, and logged.  Take back those of its key that it
+ * leaves without use: rows that a newer one of the same (sub)transaction stands for, for
+ * every snapshot.  Others see both or none of them, and so do snapshots of its own
+ * transaction but for those that stand at a command in between.  What was taken back
+ * nobody finds any more, and the next spill leaves it.  Returns how many.
  *
- * Tombstones stay, and rows that came from another key: others may wait to learn what became of a row (rose_gc.h).
+ * Tombstones stay, and rows that came from another key: others may wait to learn what
+ * became of a row (rose_gc.h).
  */
 extern int	rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
 							  RoseArenaPtr newest, const RoseOpenCommands *open);
@@ -179,9 +183,10 @@ extern int	rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const D
 /*
  * These REQUIRE a writing section.
  *
- * set_tail_segment: segments of the tail log up to this one make the active memtable durable.  freeze: the active
- * memtable's slot, or -1 if it is empty or no slot is free for a new one (may_freeze asks before); the next prepare
- * makes the new one.  clear: free everything, of a C0 that nobody reads.
+ * set_tail_segment: segments of the tail log up to this one make the active memtable
+ * durable.  freeze: the active memtable's slot, or -1 if it is empty or no slot is free
+ * for a new one (may_freeze asks before); the next prepare makes the new one.  clear:
+ * free everything, of a C0 that nobody reads.
  */
 extern void rose_c0_set_tail_segment(RoseC0Shared *c0, uint32 segment);
 extern bool rose_c0_may_freeze(const RoseC0Shared *c0);
@@ -198,13 +203,15 @@ typedef struct RoseFrozenMemtable
 } RoseFrozenMemtable;
 
 /*
- * These are sections of their own.  Who calls them sees to it that nobody else retires frozen memtables.  Retiring waits
- * for reading sections to end, and nobody waits for that: neither readers nor writers.
+ * These are sections of their own.  Who calls them sees to it that nobody else retires
+ * frozen memtables.  Retiring waits for reading sections to end, and nobody waits for
+ * that: neither readers nor writers.
  *
  * drop_unused: retire an active memtable that a write had no room in after all.
- * oldest_frozen: slot of the oldest frozen memtable whose rows are in no pending run, or -1; oldest_frozen_for: if
- * it was frozen for this epoch.  describe_frozen: see there.  retire: give it back, since its rows are where readers will find
- * them.  set_pending: its rows are in a pending run of this epoch.
+ * oldest_frozen: slot of the oldest frozen memtable whose rows are in no pending run, or
+ * -1; oldest_frozen_for: if it was frozen for this epoch.  describe_frozen: see there.
+ * retire: give it back, since its rows are where readers will find them.  set_pending:
+ * its rows are in a pending run of this epoch.
  */
 extern int	rose_c0_oldest_frozen(RoseC0Shared *c0);
 extern int	rose_c0_oldest_frozen_for(RoseC0Shared *c0, uint64 epoch);
@@ -214,9 +221,10 @@ extern void rose_c0_retire(RoseC0Shared *c0, int slot);
 extern void rose_c0_set_pending(RoseC0Shared *c0, int slot, uint64 epoch);
 
 /*
- * Epochs, each with those before it.  freeze_for: what is frozen and in no pending run is for this epoch; *nbytes
- * grows by what it holds; false if rows are in an active memtable still.  retire_covered: the memtables whose pending
- * runs are of it.  covered_tail: tail segments up to this one nobody needs without those; 0: none.
+ * Epochs, each with those before it.  freeze_for: what is frozen and in no pending run is
+ * for this epoch; *nbytes grows by what it holds; false if rows are in an active memtable
+ * still.  retire_covered: the memtables whose pending runs are of it.  covered_tail: tail
+ * segments up to this one nobody needs without those; 0: none.
  */
 extern bool rose_c0_freeze_for(RoseC0Shared *c0, uint64 epoch, uint64 *nbytes);
 extern uint32 rose_c0_covered_tail(RoseC0Shared *c0, uint64 epoch);
@@ -255,8 +263,8 @@ extern uint64 rose_c0_superseded_bytes(const RoseC0Shared *c0);
 extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
 
 /*
- * Sections of their own.  was_empty: as is_empty, exact.  oldest_xid: of a version in any memtable; invalid if
- * there is none.  describe: copies of the headers, as of one moment.
+ * Sections of their own.  was_empty: as is_empty, exact.  oldest_xid: of a version in any
+ * memtable; invalid if there is none.  describe: copies of the headers, as of one moment.
  */
 extern bool rose_c0_was_empty(RoseC0Shared *c0);
 extern FullTransactionId rose_c0_oldest_xid(RoseC0Shared *c0);

@@ -10,13 +10,12 @@
  *
  * where moved_to and row are MAXALIGNed and there only if flags say so.
  *
- * Locking: the writer holds write_lock, readers are in a reading section.  The
- * writer fills an entry, its own links included, then a write barrier, then
- * the links that lead to it.  A reader follows a link, then a read barrier,
- * then looks at the entry.  So whoever finds an entry finds all of it.  Links
- * of other entries only ever change from one valid neighbour to a nearer one:
- * a reader that follows the old one misses the new entry, as if it had
- * come by a little earlier.
+ * Locking: the writer holds write_lock, readers are in a reading section.  The writer
+ * fills an entry, its own links included, then a write barrier, then the links that lead
+ * to it.  A reader follows a link, then a read barrier, then looks at the entry.  So
+ * whoever finds an entry finds all of it.  Links of other entries only ever change from
+ * one valid neighbour to a nearer one: a reader that follows the old one misses the new
+ * entry, as if it had come by a little earlier.
  *
  * An entry comes into the list hidden; 'linked' shows it (see
  * rose_c0_prepare).  Nobody ever takes an entry out.
@@ -194,8 +193,8 @@ rose_memlist_is_before(const RoseMemEntryShared *entry, const RoseMemTarget *tar
 }
 
 /*
- * Has a version of the target's key come since the look, but for the writer's own?  The newest one comes
- * first behind the place of a new one.
+ * Has a version of the target's key come since the look, but for the writer's own?  The
+ * newest one comes first behind the place of a new one.
  */
 static bool
 has_come_since(const RoseMemEntryShared *before, const RoseMemTarget *target,

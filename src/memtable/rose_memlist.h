@@ -84,10 +84,11 @@ extern RoseArenaPtr rose_memlist_make_entry(RoseMemtableShared *memtable,
 											uint64 prefix, MinimalTuple row);
 
 /*
- * Put an entry in its place: before all that is not before the target, which must be made of its key and
- * sequence.  near: a leaf of the tree where its place may be, or 0.  look: NULL, or not if a version of the key has come
- * since.  Readers skip it until it is marked linked.  An error in a comparison leaves the list as it was; so does a
- * result other than PREPARED.  REQUIRES: write_lock.
+ * Put an entry in its place: before all that is not before the target, which must be made
+ * of its key and sequence.  near: a leaf of the tree where its place may be, or 0.  look:
+ * NULL, or not if a version of the key has come since.  Readers skip it until it is
+ * marked linked.  An error in a comparison leaves the list as it was; so does a result
+ * other than PREPARED.  REQUIRES: write_lock.
  */
 extern RoseMemPrepared rose_memlist_insert(RoseMemtableShared *memtable,
 										   const RoseMemTarget *target, RoseArenaPtr near,
@@ -104,9 +105,9 @@ extern int	rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMe
 /* --- positions; all REQUIRE a reading section --- */
 
 /*
- * Last entry on the near side of a bound, or the head, and first entry on the
- * far side, or 0.  Either may be one that is not linked.
- * key: ncols columns; ncols = 0: all keys are the same.
+ * Last entry on the near side of a bound, or the head, and first entry on the far side,
+ * or 0.  Either may be one that is not linked.  key: ncols columns; ncols = 0: all keys
+ * are the same.
  */
 extern void rose_memlist_find(const RoseMemtableShared *memtable,
 							  const RoseSchema *schema,
@@ -115,8 +116,8 @@ extern void rose_memlist_find(const RoseMemtableShared *memtable,
 							  RoseArenaPtr *before, RoseArenaPtr *beyond);
 
 /*
- * Does an entry, linked or not, have the target's key?  From an entry before the target, or the
- * head, on.
+ * Does an entry, linked or not, have the target's key?  From an entry before the target,
+ * or the head, on.
  */
 extern bool rose_memlist_key_follows(RoseArenaPtr before, const RoseMemTarget *target);
 

@@ -8,11 +8,11 @@
  * A memtable has a slot in the C0 of its tree (rose_c0.h), which is where entries are
  * written and memtables are frozen and freed.
  *
- * A memtable is born (FREE to ACTIVE) and frozen in a writing section alone, so a
- * reader may see a slot come to life; it dies when no reading section is under way, and
- * writers do not wait for that.  A reader that missed one being born misses only versions
- * that were written after it looked.  In a reading section readers walk the sorted list without any further
- * lock while a writer appends.
+ * A memtable is born (FREE to ACTIVE) and frozen in a writing section alone, so a reader
+ * may see a slot come to life; it dies when no reading section is under way, and writers
+ * do not wait for that.  A reader that missed one being born misses only versions that
+ * were written after it looked.  In a reading section readers walk the sorted list
+ * without any further lock while a writer appends.
  *
  * README.md beside this file tells the rest.
  *
@@ -102,8 +102,8 @@ extern Size rose_arena_total_bytes(void);
 extern Size rose_arena_used_bytes(void);
 
 /*
- * Is there room for what this process asked for last and did not get?  Enough in all is not enough: it has to be in
- * one piece.
+ * Is there room for what this process asked for last and did not get?  Enough in all is
+ * not enough: it has to be in one piece.
  */
 extern bool rose_arena_has_refused(void);
 extern Size rose_arena_refused_bytes(void);
@@ -159,16 +159,18 @@ extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
 extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
 
 /*
- * The entry under the cursor and those behind it, n at most; the cursor goes behind them.  Returns how
- * many.  row_bytes: of each row, so much will be looked at.  return_to: put it back on one of them.
+ * The entry under the cursor and those behind it, n at most; the cursor goes behind them.
+ * Returns how many.  row_bytes: of each row, so much will be looked at.  return_to: put
+ * it back on one of them.
  */
 extern int	rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n,
 								 int row_bytes);
 extern void rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryRef *entry);
 
 /*
- * Where the active memtable would have had a key when it was looked for (rose_c0_probe).  However old, it does
- * no harm: prepare sees whether it is still right, and then need not search.
+ * Where the active memtable would have had a key when it was looked for (rose_c0_probe).
+ * However old, it does no harm: prepare sees whether it is still right, and then need not
+ * search.
  */
 typedef struct RoseMemSpot
 {
@@ -177,18 +179,19 @@ typedef struct RoseMemSpot
 } RoseMemSpot;
 
 /*
- * Which of these n whole keys may C0 have a version of?  Sets found[i] for them, also for one that is
- * hidden or taken back, and leaves the others.  Waits for memory once for many keys.
- * ascending: the keys are in strictly ascending order.  Sets spots for writing them.
+ * Which of these n whole keys may C0 have a version of?  Sets found[i] for them, also for
+ * one that is hidden or taken back, and leaves the others.  Waits for memory once for
+ * many keys.  ascending: the keys are in strictly ascending order.  Sets spots for
+ * writing them.
  */
 extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
 						  const Datum *const *keys, int n, bool ascending, bool *found,
 						  RoseMemSpot *spots);
 
 /*
- * Bring what writes of these n whole keys will touch into the processor's cache.  Worth its time
- * for keys in random order: memory is waited for once for many of them.  Sets spots for the
- * writes.  REQUIRES: a writing section.
+ * Bring what writes of these n whole keys will touch into the processor's cache.  Worth
+ * its time for keys in random order: memory is waited for once for many of them.  Sets
+ * spots for the writes.  REQUIRES: a writing section.
  */
 extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 								const Datum *const *keys, int n, RoseMemSpot *spots);

@@ -3,27 +3,27 @@
  * rose_memtree.c
  *	  A B-tree over the sorted list of a memtable: one writer, lock-free readers.
  *
- * The list (rose_memlist.c) is the truth, and the tree a way into it.  Its leaves
- * name all entries in the order of the list, each with its key's prefix, so that a
- * search looks at entries themselves only where prefixes are equal.  That is what
- * the tree is for: the entries are scattered over the arena, and to look at one is to
- * wait for memory.  Where one word of a prefix does not hold the whole key, items have both.
+ * The list (rose_memlist.c) is the truth, and the tree a way into it.  Its leaves name
+ * all entries in the order of the list, each with its key's prefix, so that a search
+ * looks at entries themselves only where prefixes are equal.  That is what the tree is
+ * for: the entries are scattered over the arena, and to look at one is to wait for
+ * memory.  Where one word of a prefix does not hold the whole key, items have both.
  *
  *	  inner node: prefix and entry that a child begins with, and the child
  *	  leaf:		  prefix and entry
  *
- * The first item of an inner node counts as smaller than everything.  Nodes of a level are
- * linked to the right.  Items are never taken out; a node that is full is split, and its
- * upper items go to a new node at its right.  So what a node or a separator covers only
- * ever gets narrower, at its right end.
+ * The first item of an inner node counts as smaller than everything.  Nodes of a level
+ * are linked to the right.  Items are never taken out; a node that is full is split, and
+ * its upper items go to a new node at its right.  So what a node or a separator covers
+ * only ever gets narrower, at its right end.
  *
- * Locking: the writer holds write_lock, readers are in a reading section.  Readers may see
- * a node while its items are shifted or split off, and items whose prefix is of one entry and
- * whose pointer is of its neighbour.  They rely on this only: each slot below
- * any count that a node ever had holds pointers to a complete entry and a complete node of
- * the level below.  So a reader may be led too far to the left, where links to the
- * right and in the end the list help, or too far to the right, which it notices when it looks at the
- * entry that it found, and starts over.
+ * Locking: the writer holds write_lock, readers are in a reading section.  Readers may
+ * see a node while its items are shifted or split off, and items whose prefix is of one
+ * entry and whose pointer is of its neighbour.  They rely on this only: each slot below
+ * any count that a node ever had holds pointers to a complete entry and a complete node
+ * of the level below.  So a reader may be led too far to the left, where links to the
+ * right and in the end the list help, or too far to the right, which it notices when it
+ * looks at the entry that it found, and starts over.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,8 +49,8 @@ typedef struct RoseMemNodeShared
 	RoseArenaPtr entry[ROSE_MEMTREE_FANOUT];
 
 	/*
-	 * As many again: children, if it is an inner node; then, if it is wide, the second words
-	 * of prefixes (node_second).
+	 * As many again: children, if it is an inner node; then, if it is wide, the second
+	 * words of prefixes (node_second).
 	 */
 	RoseArenaPtr child[FLEXIBLE_ARRAY_MEMBER];
 } RoseMemNodeShared;
@@ -207,8 +207,8 @@ find_leaf(const RoseMemtableShared *memtable, const RoseMemTarget *target, int *
 }
 
 /*
- * What a leaf, with so many items before the target, leads to.  False if the reader was led
- * too far to the right.
+ * What a leaf, with so many items before the target, leads to.  False if the reader was
+ * led too far to the right.
  */
 static inline bool
 leaf_result(const RoseMemtableShared *memtable, const RoseMemNodeShared *leaf, int nbefore,
@@ -287,8 +287,9 @@ rose_memtree_find_many(const RoseMemtableShared *memtable, const RoseMemTarget *
 #define AHEAD_ROW_BYTES 120
 
 /*
- * Fetch all entries of a leaf.  Together, and not each when its turn comes: a processor waits for many pieces of
- * memory at a time only if it is asked for them with little else in between.
+ * Fetch all entries of a leaf.  Together, and not each when its turn comes: a processor
+ * waits for many pieces of memory at a time only if it is asked for them with little else
+ * in between.
  */
 static void
 ahead_fetch(const RoseMemNodeShared *leaf, int row_bytes)

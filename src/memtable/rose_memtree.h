@@ -49,15 +49,15 @@ extern void rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path
 							 const RoseMemTarget *target, RoseArenaPtr entry);
 
 /*
- * An entry before the target, near it, or the head.  While a writer is at work it may not be the
- * last one before the target: go on by the list.  REQUIRES: a reading section.
+ * An entry before the target, near it, or the head.  While a writer is at work it may not
+ * be the last one before the target: go on by the list.  REQUIRES: a reading section.
  */
 extern RoseArenaPtr rose_memtree_find(const RoseMemtableShared *memtable,
 									  const RoseMemTarget *target);
 
 /*
- * The same for many targets, waiting for memory once a level for all of them; and the leaves
- * that led there.  REQUIRES: a reading section.
+ * The same for many targets, waiting for memory once a level for all of them; and the
+ * leaves that led there.  REQUIRES: a reading section.
  */
 #define ROSE_MEMTREE_MANY 64	/* most targets at a time */
 extern void rose_memtree_find_many(const RoseMemtableShared *memtable,

@@ -8,8 +8,8 @@
  * lean on each other: what frees memory has to begin before what slows writers down, and
  * that before what they cannot do without is used up.  The order is asserted below.
  *
- * What is done about it is for those who ask.  Marks that are not about memory (numbers of runs, of
- * tail segments) are where they are used.
+ * What is done about it is for those who ask.  Marks that are not about memory (numbers
+ * of runs, of tail segments) are where they are used.
  *
  * No locks: how full the arena is may be an old answer by the time it is used.
  *
@@ -26,38 +26,41 @@
 typedef enum RoseMark
 {
 	/*
-	 * 1/8: tables that have few rows in memory are spilled when these are old, as others are.  Below they may stay
-	 * much longer: nobody needs the memory.
+	 * 1/8: tables that have few rows in memory are spilled when these are old, as others
+	 * are.  Below they may stay much longer: nobody needs the memory.
 	 */
 	ROSE_MARK_SPILL_SMALL = 128,
 
 	/*
-	 * 45 %: a subscription's epoch is due, if it has a part in it (ROSE_SHARE_OWN_EPOCH).  Its memory is
-	 * free only when the epoch is committed; a little more than the other half takes what is applied meanwhile.
+	 * 45 %: a subscription's epoch is due, if it has a part in it (ROSE_SHARE_OWN_EPOCH).
+	 * Its memory is free only when the epoch is committed; a little more than the other
+	 * half takes what is applied meanwhile.
 	 */
 	ROSE_MARK_EPOCH = 461,
 
 	/*
-	 * 1/2: tables that only their writer can spill have to get by with less, since by now two of them
-	 * may have taken the most that each is allowed (ROSE_SHARE_LOCKED).
+	 * 1/2: tables that only their writer can spill have to get by with less, since by now
+	 * two of them may have taken the most that each is allowed (ROSE_SHARE_LOCKED).
 	 */
 	ROSE_MARK_LOCKED_LESS = 512,
 
 	/*
-	 * 60 %: workers spill the largest tables, whatever their age.  They take a quarter of the arena or so at a
-	 * time and free it at the end, while the rest fills up.
+	 * 60 %: workers spill the largest tables, whatever their age.  They take a quarter of
+	 * the arena or so at a time and free it at the end, while the rest fills up.
 	 */
 	ROSE_MARK_SPILL = 614,
 
 	/*
-	 * 3/4: memory is short; spills are behind.  Writers of large tables are slowed down, at first next to nothing;
-	 * spills carry over next to nothing, and free an epoch's memtables before the epoch is committed.
+	 * 3/4: memory is short; spills are behind.  Writers of large tables are slowed down,
+	 * at first next to nothing; spills carry over next to nothing, and free an epoch's
+	 * memtables before the epoch is committed.
 	 */
 	ROSE_MARK_SHORT = 768,
 
 	/*
-	 * 80 %: the apply worker cuts its batch for an epoch, or writes a large transaction to private runs.  Behind SHORT,
-	 * so that slower writers and early frees may help before.
+	 * 80 %: the apply worker cuts its batch for an epoch, or writes a large transaction
+	 * to private runs.  Behind SHORT, so that slower writers and early frees may help
+	 * before.
 	 */
 	ROSE_MARK_APPLY_CUT = 819,
 
@@ -93,8 +96,9 @@ typedef enum RoseShare
 	ROSE_SHARE_CARRY = 64,
 
 	/*
-	 * 1/256: what may always be carried over, and the most when memory is short: many tables with idle
-	 * transactions could else fill the arena with what each may carry, and be spilled in vain.
+	 * 1/256: what may always be carried over, and the most when memory is short: many
+	 * tables with idle transactions could else fill the arena with what each may carry,
+	 * and be spilled in vain.
 	 */
 	ROSE_SHARE_CARRY_SHORT = 4,
 
@@ -108,8 +112,9 @@ typedef enum RoseShare
 	ROSE_SHARE_PACED = 16,
 
 	/*
-	 * 1/32: a table with so much that its writers have superseded themselves, if that is half of what it has, is spilled
-	 * by the next of them, who has little to write down then.
+	 * 1/32: a table with so much that its writers have superseded themselves, if that is
+	 * half of what it has, is spilled by the next of them, who has little to write down
+	 * then.
 	 */
 	ROSE_SHARE_SUPERSEDED = 32,
 

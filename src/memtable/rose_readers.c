@@ -3,19 +3,22 @@
  * rose_readers.c
  *	  Reading sections.
  *
- * Each backend has a lock of its own, in a cache line of its own, and holds it shared in its sections, whichever
- * tree it reads.  So readers write nothing that other readers write.  Who waits for readers takes
- * each lock once, exclusively, one after the other, and holds none of them for longer: it waits for those
- * that were in a section when it came, and nobody waits for it.
+ * Each backend has a lock of its own, in a cache line of its own, and holds it shared in
+ * its sections, whichever tree it reads.  So readers write nothing that other readers
+ * write.  Who waits for readers takes each lock once, exclusively, one after the other,
+ * and holds none of them for longer: it waits for those that were in a section when it
+ * came, and nobody waits for it.
  *
- * A memtable that is about to be freed must not disappear in the middle of a section, which has found it before.  So
- * a C0 has an age, which grows when a memtable leaves, and the memtable notes which.  A section has the
- * age that it began with, and still finds what has left at a later one.
+ * A memtable that is about to be freed must not disappear in the middle of a section,
+ * which has found it before.  So a C0 has an age, which grows when a memtable leaves, and
+ * the memtable notes which.  A section has the age that it began with, and still finds
+ * what has left at a later one.
  *
- * Sections of two trees, or of one, may be nested: a comparison function of a user's may read tables.  The
- * lock is taken with the first and let go with the last of them.
+ * Sections of two trees, or of one, may be nested: a comparison function of a user's may
+ * read tables.  The lock is taken with the first and let go with the last of them.
  *
- * Locking: as above.  Nobody who waits here may hold what a reader in his section waits for, that is a buffer's lock.
+ * Locking: as above.  Nobody who waits here may hold what a reader in his section waits
+ * for, that is a buffer's lock.
  *
  * What this does not do: keep writers out, or memtables from being born.
  *

@@ -11,9 +11,8 @@
 #include "memtable/rose_arena.h"
 
 /*
- * Make room for a sequence number: its slot, or NULL if the arena is full.
- * The caller stores the entry there with rose_seqindex_store.
- * REQUIRES: write_lock exclusive.
+ * Make room for a sequence number: its slot, or NULL if the arena is full.  The caller
+ * stores the entry there with rose_seqindex_store.  REQUIRES: write_lock exclusive.
  */
 extern RoseArenaPtr *rose_seqindex_reserve(RoseMemtableShared *memtable, uint64 seq);
 extern void rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry);

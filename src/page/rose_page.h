@@ -121,14 +121,14 @@ typedef struct RoseColumnValues
 } RoseColumnValues;
 
 /*
- * Add rows [from, from + n) given in columns, columns[0 .. ncols), in this order.  Makes the
- * pages that rose_page_builder_append makes from one row after the other, and is much cheaper where
- * a column has a value in all rows of the page or in none.  Some ten rows a
+ * Add rows [from, from + n) given in columns, columns[0 .. ncols), in this order.  Makes
+ * the pages that rose_page_builder_append makes from one row after the other, and is much
+ * cheaper where a column has a value in all rows of the page or in none.  Some ten rows a
  * call make up for the call's own cost.
  *
- * Returns the number of rows added.  If that is less than n, *result tells why the
- * next row was not: pack the page and go on with it (ROSE_APPEND_FULL), or see to a row that no page
- * holds (ROSE_APPEND_TOO_LARGE); else it is ROSE_APPEND_OK.
+ * Returns the number of rows added.  If that is less than n, *result tells why the next
+ * row was not: pack the page and go on with it (ROSE_APPEND_FULL), or see to a row that
+ * no page holds (ROSE_APPEND_TOO_LARGE); else it is ROSE_APPEND_OK.
  */
 extern int	rose_page_builder_append_columns(RosePageBuilder *builder,
 											 const RoseColumnValues *columns, int from, int n,
@@ -144,12 +144,12 @@ extern int	rose_page_builder_nrows(const RosePageBuilder *builder);
 extern int	rose_page_builder_size(RosePageBuilder *builder);
 
 /*
- * Write the accepted rows to 'page' (BLCKSZ bytes, MAXALIGNed) as a ROSE_PAGE_LEAF
- * and forget them.  Returns the number of rows written, 0 for an empty page, which
- * is valid too.  pd_lower is the end of the data, pd_upper and
- * pd_special are BLCKSZ, and what lies between is zero.  component_id,
- * first_ordinal, flags, level are zero, prev and next are InvalidBlockNumber;
- * the caller sets them (and kind, for an inner page) through rose_page_header().
+ * Write the accepted rows to 'page' (BLCKSZ bytes, MAXALIGNed) as a ROSE_PAGE_LEAF and
+ * forget them.  Returns the number of rows written, 0 for an empty page, which is valid
+ * too.  pd_lower is the end of the data, pd_upper and pd_special are BLCKSZ, and what
+ * lies between is zero.  component_id, first_ordinal, flags, level are zero, prev and
+ * next are InvalidBlockNumber; the caller sets them (and kind, for an inner page) through
+ * rose_page_header().
  */
 extern int	rose_page_builder_pack(RosePageBuilder *builder, char *page);
 
@@ -192,11 +192,10 @@ extern const RosePageHeaderDisk *rose_page_reader_header(const RosePageReader *r
 /*
  * One value.  O(1), or O(log n) in the runs or exceptions of the column.
  *
- * By-reference results (here and in decode) point into the image or into
- * memory of the reader.  They stay valid until the reader is put on another
- * image, closed or freed; no call in between moves them.
- * Variable-length results may have a 1-byte header (use VARDATA_ANY), unless
- * RoseColumnDesc says otherwise.
+ * By-reference results (here and in decode) point into the image or into memory of the
+ * reader.  They stay valid until the reader is put on another image, closed or freed; no
+ * call in between moves them.  Variable-length results may have a 1-byte header (use
+ * VARDATA_ANY), unless RoseColumnDesc says otherwise.
  */
 extern Datum rose_page_get(RosePageReader *reader, int col, int slot, bool *isnull);
 
@@ -205,15 +204,15 @@ extern void rose_page_decode(RosePageReader *reader, int col, int from, int n,
 							 Datum *values, bool *nulls);
 
 /*
- * Narrow [lo, hi), within which the column is ascending and has no NULL, to
- * the slots whose value equals 'value'.  If there are none, *first == *last is
- * where the value would be inserted.  Call it column by column over a
- * key to find a row without materialising any.
+ * Narrow [lo, hi), within which the column is ascending and has no NULL, to the slots
+ * whose value equals 'value'.  If there are none, *first == *last is where the value
+ * would be inserted.  Call it column by column over a key to find a row without
+ * materialising any.
  *
  * compare gives <0, 0, >0 as memcmp does and is called as compare(stored, value, arg).
- * NULL means plain signed integer order (kind INT
- * only, and not for oid, whose order is unsigned); the search then runs on the
- * encoded form.  For a descending column pass a compare that negates.
+ * NULL means plain signed integer order (kind INT only, and not for oid, whose order is
+ * unsigned); the search then runs on the encoded form.  For a descending column pass a
+ * compare that negates.
  */
 typedef int (*RoseDatumCompare) (Datum stored, Datum value, void *arg);
 
@@ -221,9 +220,9 @@ extern void rose_page_search(RosePageReader *reader, int col, int lo, int hi, Da
 							 RoseDatumCompare compare, void *arg, int *first, int *last);
 
 /*
- * Smallest and largest non-NULL value of an INT column in signed order,
- * when the column has a value and they are known without decoding it.  They may
- * be wider than the truth, never narrower.
+ * Smallest and largest non-NULL value of an INT column in signed order, when the column
+ * has a value and they are known without decoding it.  They may be wider than the truth,
+ * never narrower.
  */
 extern bool rose_page_minmax(RosePageReader *reader, int col, int64 *min, int64 *max);
 

@@ -3,13 +3,13 @@
  * rose_page_append.c
  *	  Rows on their way into the page being built, one by one or many in columns.
  *
- * Space is given out as rose_page_build.c says.  Most rows have a value where all rows of the
- * page before had one, and NULL elsewhere: such rows are "dense".  Of a dense row that comes
- * alone nothing is looked at; each of its words counts as unusual until that is
- * more than the budget allows.  Then the words are looked at, a column at a time, which shows what
- * the rows really may take.  Rows that come in columns are taken as far as they
- * fit, which is then searched for.  Either way a row is taken for the same reasons, so that
- * pages are the same.
+ * Space is given out as rose_page_build.c says.  Most rows have a value where all rows of
+ * the page before had one, and NULL elsewhere: such rows are "dense".  Of a dense row
+ * that comes alone nothing is looked at; each of its words counts as unusual until that
+ * is more than the budget allows.  Then the words are looked at, a column at a time,
+ * which shows what the rows really may take.  Rows that come in columns are taken as far
+ * as they fit, which is then searched for.  Either way a row is taken for the same
+ * reasons, so that pages are the same.
  *
  * After an error in here the builder can only be reset or freed.
  *
@@ -148,8 +148,8 @@ look_at_words(RosePageBuilder *builder)
 }
 
 /*
- * With 'more' dense rows in the buffers beyond those that are counted: do the plans reach as
- * far, and how much further?
+ * With 'more' dense rows in the buffers beyond those that are counted: do the plans reach
+ * as far, and how much further?
  */
 static bool
 find_reach(RosePageBuilder *builder, int more)
@@ -569,8 +569,8 @@ uncounted_item_bytes(const RosePageBuilder *builder, int n)
 
 /*
  * Are n rows beyond those that are counted within the budget?  Sets reach_bits and
- * pending_limit as if they were counted, and *bits to what else is then pending; to 0 if they
- * do not fit for another reason.
+ * pending_limit as if they were counted, and *bits to what else is then pending; to 0 if
+ * they do not fit for another reason.
  */
 static bool
 rows_fit(RosePageBuilder *builder, int n, int64 *bits)
@@ -612,9 +612,9 @@ forget_uncounted_values(RosePageBuilder *builder)
 }
 
 /*
- * How many of n rows beyond those that are counted to take, all if they fit; *bits is then pending.
- * It need not be the most: what is left is tried again.  If it is none, reach_bits and
- * pending_limit are to be found anew.
+ * How many of n rows beyond those that are counted to take, all if they fit; *bits is
+ * then pending.  It need not be the most: what is left is tried again.  If it is none,
+ * reach_bits and pending_limit are to be found anew.
  */
 static int
 find_rows_that_fit(RosePageBuilder *builder, int n, int64 *bits)

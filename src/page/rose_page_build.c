@@ -7,16 +7,15 @@
  * column has a plan (rose_codec.h) that bounds what its values will take when packed;
  * how plans are made is in rose_page_plan.c.
  *
- * As in the papers, space is given out speculatively, so that appending costs
- * one check a row (rose_page_append.c).  From the plans follows what a row of any content adds
- * at most.  Rows whose worst cases fit together in the free space are taken
- * unseen ("pending").  When that budget is used up, the pending rows are
- * settled: the plans follow them, which shows what they really
- * take, and a new budget is computed.  The last row of the page is tried alone and taken
- * back if it does not fit.
+ * As in the papers, space is given out speculatively, so that appending costs one check a
+ * row (rose_page_append.c).  From the plans follows what a row of any content adds at
+ * most.  Rows whose worst cases fit together in the free space are taken unseen
+ * ("pending").  When that budget is used up, the pending rows are settled: the plans
+ * follow them, which shows what they really take, and a new budget is computed.  The last
+ * row of the page is tried alone and taken back if it does not fit.
  *
- * A column without values is all NULL and costs nothing a row.  Its first value brings the
- * bits of the NULLs before.
+ * A column without values is all NULL and costs nothing a row.  Its first value brings
+ * the bits of the NULLs before.
  *
  *-------------------------------------------------------------------------
  */

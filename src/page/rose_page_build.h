@@ -139,8 +139,8 @@ extern void rose_builder_renew_budget(RosePageBuilder *builder, int total);
 extern void rose_builder_settle(RosePageBuilder *builder, const bool *last_nulls);
 
 /*
- * The last row is beyond the budget: see what all rows really take.  False if the row does
- * not fit; then the plans are as before it, and the caller takes it back.
+ * The last row is beyond the budget: see what all rows really take.  False if the row
+ * does not fit; then the plans are as before it, and the caller takes it back.
  */
 extern bool rose_builder_settle_last_row(RosePageBuilder *builder, const bool *nulls);
 

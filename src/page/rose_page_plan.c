@@ -3,20 +3,19 @@
  * rose_page_plan.c
  *	  How the columns of a page that is being built will be represented.
  *
- * Each column has a plan (rose_codec.h).  On the first page of a builder all codecs
- * are tried on all columns each time the number of rows has grown eightfold, and
- * when the page seems full ("tight" plans, without room for surprises).  A plan looks
- * at all values, so growth by a factor, not by an amount, is what keeps the work in
- * proportion to the rows.  Plans with items are also made anew when the items have grown by
- * a quarter.
+ * Each column has a plan (rose_codec.h).  On the first page of a builder all codecs are
+ * tried on all columns each time the number of rows has grown eightfold, and when the
+ * page seems full ("tight" plans, without room for surprises).  A plan looks at all
+ * values, so growth by a factor, not by an amount, is what keeps the work in proportion
+ * to the rows.  Plans with items are also made anew when the items have grown by a
+ * quarter.
  *
- * That costs far more than all the rest, so further pages learn from the ones
- * before.  Each column goes on with the codec and the parameters it had; following
- * the values tells exactly what they take, and frames widen by themselves.
- * When the page is full, a column whose values take noticeably more
- * than a full choice led to ("rate") gets another full choice.  Now and then a
- * page is explored: when it is full, all its columns get one.  If that finds
- * nothing new, the next exploration comes later.
+ * That costs far more than all the rest, so further pages learn from the ones before.
+ * Each column goes on with the codec and the parameters it had; following the values
+ * tells exactly what they take, and frames widen by themselves.  When the page is full, a
+ * column whose values take noticeably more than a full choice led to ("rate") gets
+ * another full choice.  Now and then a page is explored: when it is full, all its columns
+ * get one.  If that finds nothing new, the next exploration comes later.
  *
  * A new plan is taken only if it is no larger, so what was accepted always fits.
  *
@@ -31,14 +30,15 @@
 #define MAX_EXPLORE_INTERVAL	128
 
 /*
- * Rows are settled at least this often, while they are still in the processor's caches: a page may
- * have many.
+ * Rows are settled at least this often, while they are still in the processor's caches: a
+ * page may have many.
  */
 #define MAX_PENDING_ROWS	2048
 
 /*
- * Bytes of a segment of words that no better codec is looked for: so many at most, and this part of
- * what a column has on a page.  Of many columns each takes few, but not all of them together.
+ * Bytes of a segment of words that no better codec is looked for: so many at most, and
+ * this part of what a column has on a page.  Of many columns each takes few, but not all
+ * of them together.
  */
 #define NEGLIGIBLE_SIZE			32
 #define NEGLIGIBLE_PART			8

@@ -3,10 +3,9 @@
  * rose_page_read.c
  *	  Reading multicolumn pages.
  *
- * Putting a reader on an image checks header and directory only, so
- * that a lookup pays for the columns it uses.  A column is parsed, and its
- * bounds are checked, when it is first used.  Past that no content can
- * lead a codec outside the image; see rose_codec.h.
+ * Putting a reader on an image checks header and directory only, so that a lookup pays
+ * for the columns it uses.  A column is parsed, and its bounds are checked, when it is
+ * first used.  Past that no content can lead a codec outside the image; see rose_codec.h.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,8 +3,8 @@
  * rose_page_unusual.c
  *	  How many of a column's words are unusual.  See rose_page_unusual.h.
  *
- * What decides, the words themselves, their differences or their distances from a line, is
- * computed for many words together and then compared.
+ * What decides, the words themselves, their differences or their distances from a line,
+ * is computed for many words together and then compared.
  *
  *-------------------------------------------------------------------------
  */

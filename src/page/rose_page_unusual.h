@@ -4,8 +4,8 @@
  *	  Which words of a page being built are unusual; for page/ only.
  *
  * A plan says which words it expects: those take what each row takes, others may take
- * BuilderColumn.unusual_bits more.  Says so of one word, as rows come, or of many together.
- * Sets no budget; that is rose_page_append.c's.
+ * BuilderColumn.unusual_bits more.  Says so of one word, as rows come, or of many
+ * together.  Sets no budget; that is rose_page_append.c's.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,10 +4,10 @@
  *	  From pgoutput's messages to blind writes.
  *
  * INSERT and UPDATE become a PUT, DELETE a TOMBSTONE, a change of the key both.  An
- * UPDATE that leaves a large value untouched does not carry it and becomes
- * a PARTIAL version; so does an INSERT that a row filter made of such an UPDATE.  Nothing is read, but in two cases: the
- * key changes and a large value, which has to move along, does not; and an expression
- * of the table (rose_rules.h) looks at a value that was not sent.
+ * UPDATE that leaves a large value untouched does not carry it and becomes a PARTIAL
+ * version; so does an INSERT that a row filter made of such an UPDATE.  Nothing is read,
+ * but in two cases: the key changes and a large value, which has to move along, does not;
+ * and an expression of the table (rose_rules.h) looks at a value that was not sent.
  *
  * TRUNCATE gives the table a new file, which is durable when the local transaction
  * is, while ordinary changes wait for their epoch.  So the batch is cut before the
@@ -44,8 +44,8 @@
  */
 
 /*
- * Fill values and nulls of all local columns; sets present and returns
- * true if a value was not sent because it did not change.
+ * Fill values and nulls of all local columns; sets present and returns true if a value
+ * was not sent because it did not change.
  */
 static bool
 read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
@@ -260,7 +260,8 @@ require_key(RoseReplRel *entry, const char *verb)
 }
 
 /*
- * Take the values that the new row lacks from the one that the table has; false: it has none.
+ * Take the values that the new row lacks from the one that the table has; false: it has
+ * none.
  */
 static bool
 complete_from_table(RoseReplRel *entry, const Datum *key)
@@ -303,8 +304,8 @@ write_whole(RoseReplRel *entry)
 }
 
 /*
- * Write a row of which only what is present is known.  If nothing is below it, it is no row: the upstream has
- * one that never came here.
+ * Write a row of which only what is present is known.  If nothing is below it, it is no
+ * row: the upstream has one that never came here.
  */
 static void
 write_incomplete(RoseReplRel *entry)
@@ -348,8 +349,9 @@ apply_insert(void)
 }
 
 /*
- * The new row of an UPDATE, from what the upstream sent of the old one: its replica identity, which may be
- * all of it.  A large value of the key that did not change is in there only.
+ * The new row of an UPDATE, from what the upstream sent of the old one: its replica
+ * identity, which may be all of it.  A large value of the key that did not change is in
+ * there only.
  */
 static bool
 complete_from_old(RoseReplRel *entry, const RoseWireTuple *old)
@@ -537,8 +539,9 @@ apply_begin(StringInfo s)
 }
 
 /*
- * A transaction that truncated, or from which on columns are others, takes its position along in the local commit, which
- * makes the empty files, and what is known of columns, durable; so its rows have to be in runs by then.
+ * A transaction that truncated, or from which on columns are others, takes its position
+ * along in the local commit, which makes the empty files, and what is known of columns,
+ * durable; so its rows have to be in runs by then.
  */
 static void
 commit_at_once(XLogRecPtr end_lsn)

@@ -3,17 +3,17 @@
  * rose_columns.c
  *	  From the upstream's columns to local ones.
  *
- * A column is known by its number on both sides, for names change, and may come to mean another
- * column.  The numbers are in rose.subscription_rel: a pair for each column, written by the copy, or when the
- * first change comes.  By its name a local column is found once, when there is no pair with
- * the upstream's column yet.
+ * A column is known by its number on both sides, for names change, and may come to mean
+ * another column.  The numbers are in rose.subscription_rel: a pair for each column,
+ * written by the copy, or when the first change comes.  By its name a local column is
+ * found once, when there is no pair with the upstream's column yet.
  *
- * A local column that had an upstream's column is no other one's later: the rows would have
- * values of both.  So the pair of one that is published no more stays, retired.  What does not fit is an
- * error of the table, and ends with its next copy.
+ * A local column that had an upstream's column is no other one's later: the rows would
+ * have values of both.  So the pair of one that is published no more stays, retired.
+ * What does not fit is an error of the table, and ends with its next copy.
  *
- * The stream tells names only.  The numbers are asked for on another connection, so they are those of now
- * and not of the change: see rose_columns_identify().
+ * The stream tells names only.  The numbers are asked for on another connection, so they
+ * are those of now and not of the change: see rose_columns_identify().
  *
  *-------------------------------------------------------------------------
  */
@@ -186,8 +186,8 @@ had_name(const KnownColumns *known, int i, const char *name)
 }
 
 /*
- * Number the columns that were sent so that each has a name of its own, and they are in order.  Returns in how
- * many ways that can be done: 0, 1, or 2 for more.
+ * Number the columns that were sent so that each has a name of its own, and they are in
+ * order.  Returns in how many ways that can be done: 0, 1, or 2 for more.
  */
 static int
 identify_by_names(const KnownColumns *known, RoseUpstreamColumns *sent)
@@ -231,11 +231,13 @@ all_are_there(const RoseColumnMap *before, const RoseUpstreamColumns *now)
 }
 
 /*
- * sent: the names in a description that the upstream sent, in the order of their numbers, which are set.  now: its
- * columns as they are now, or as of some time since.  A number is never used again.  So
+ * sent: the names in a description that the upstream sent, in the order of their numbers,
+ * which are set.  now: its columns as they are now, or as of some time since.  A number
+ * is never used again.  So
  *
- * 1 if there is one way only to give them numbers of columns that have or had their names, in order, it is that;
- * 2 if there is none, but there are as many as before, and those are all there still, they are the same columns,
+ * 1 if there is one way only to give them numbers of columns that have or had their
+ * names, in order, it is that; 2 if there is none, but there are as many as before, and
+ * those are all there still, they are the same columns,
  *   with other names for a while.
  *
  * False: nobody can tell which they are.

@@ -14,28 +14,30 @@
 #include "utils/relcache.h"
 
 /*
- * Set the numbers of the columns that the upstream sent.  False: it cannot be told which they are.  map may be NULL.
+ * Set the numbers of the columns that the upstream sent.  False: it cannot be told which
+ * they are.  map may be NULL.
  */
 extern bool rose_columns_identify(const RoseColumnMap *map, const RoseUpstreamColumns *now,
 								  RoseUpstreamColumns *sent);
 
 /*
- * The local column of each of the upstream's.  Errors say what does not fit.  If their numbers are
- * not known (NULL), names decide.
+ * The local column of each of the upstream's.  Errors say what does not fit.  If their
+ * numbers are not known (NULL), names decide.
  */
 extern void rose_columns_match(Relation rel, const RoseColumnMap *map,
 							   const RoseUpstreamColumns *remote, int16 *local_of);
 
 /*
- * For a copy of all rows: the pairs that still matter, or NULL.  None does if each of the upstream's columns has a
- * namesake here; else those whose columns are there on both sides.
+ * For a copy of all rows: the pairs that still matter, or NULL.  None does if each of the
+ * upstream's columns has a namesake here; else those whose columns are there on both
+ * sides.
  */
 extern RoseColumnMap *rose_columns_still_there(Relation rel, const RoseColumnMap *map,
 											   const RoseUpstreamColumns *remote);
 
 /*
- * The other way round: for local column i + 1 the upstream's, counted from 0, or -1: it is computed here, or
- * stays NULL; error if it may not.
+ * The other way round: for local column i + 1 the upstream's, counted from 0, or -1: it
+ * is computed here, or stays NULL; error if it may not.
  */
 extern void rose_columns_invert(Relation rel, int nremote, const int16 *local_of, int *remote_of);
 

@@ -195,8 +195,8 @@ begin_copy(Relation rel, List *column_list)
 }
 
 /*
- * What the upstream's table is called now.  One that was made anew under the old name takes its
- * place: here, where all of it is copied, and nowhere else.
+ * What the upstream's table is called now.  One that was made anew under the old name
+ * takes its place: here, where all of it is copied, and nowhere else.
  */
 static void
 find_remote(WalReceiverConn *conn, RoseSubscriptionTable *table)
@@ -232,8 +232,9 @@ require_listed(Relation rel)
 }
 
 /*
- * Which columns are copied (their names there and here), but for those that are computed here.  As all rows come anew,
- * columns may have changed in any way; those that are known and still there stay together.
+ * Which columns are copied (their names there and here), but for those that are computed
+ * here.  As all rows come anew, columns may have changed in any way; those that are known
+ * and still there stay together.
  */
 static void
 choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable *table,

@@ -3,13 +3,13 @@
  * rose_epoch.c
  *	  Epochs: making what was applied durable, for all tables at one position.
  *
- * An epoch freezes the memtables of all tables of the subscription, writes them to
- * runs that carry its number, then commits, in an ordinary transaction and with a
- * flush, the row that says "epoch E stands for upstream position P", then
- * publishes the runs.  All but the freezing may be done beside the apply worker, by the
- * spiller: see rose_flight.c.  Runs of an epoch that has no committed row are discarded when a table
- * recovers, so that after a crash all tables stand at P, and the upstream,
- * which was told to keep everything after P, sends the rest again.
+ * An epoch freezes the memtables of all tables of the subscription, writes them to runs
+ * that carry its number, then commits, in an ordinary transaction and with a flush, the
+ * row that says "epoch E stands for upstream position P", then publishes the runs.  All
+ * but the freezing may be done beside the apply worker, by the spiller: see
+ * rose_flight.c.  Runs of an epoch that has no committed row are discarded when a table
+ * recovers, so that after a crash all tables stand at P, and the upstream, which was told
+ * to keep everything after P, sends the rest again.
  *
  * The numbers go up by one.  Only the worker of the subscription begins epochs, and
  * never while a batch is open.
@@ -173,12 +173,11 @@ rose_epoch_publish_tables(uint64 epoch)
 }
 
 /*
- * A worker that ended after the commit of an epoch, while the server lived on, left
- * runs to be published.  Pending runs of the epoch that it had not committed stay:
- * the next attempt at that epoch has the same number, stands for a later
- * position and takes them along; private runs among them may be the
- * only copy of rows that are visible.  After a crash, the recovery of each table
- * has done all this, and dropped the pending runs.
+ * A worker that ended after the commit of an epoch, while the server lived on, left runs
+ * to be published.  Pending runs of the epoch that it had not committed stay: the next
+ * attempt at that epoch has the same number, stands for a later position and takes them
+ * along; private runs among them may be the only copy of rows that are visible.  After a
+ * crash, the recovery of each table has done all this, and dropped the pending runs.
  */
 void
 rose_epoch_recover(void)

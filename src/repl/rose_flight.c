@@ -20,13 +20,13 @@
  * waits for, or finishes, what it finds in flight.  If the server goes down, the
  * epoch is committed or it is not, as if it had been made in one process.
  *
- * The apply worker waits for the epoch in flight (and counts that) where it cannot go
- * on without: memory is full, or a TRUNCATE, the end of the worker or somebody's request
+ * The apply worker waits for the epoch in flight (and counts that) where it cannot go on
+ * without: memory is full, or a TRUNCATE, the end of the worker or somebody's request
  * needs an epoch of its own.  If that happens within a batch, the batch holds locks on
- * tables; so the spiller never queues for a table's lock, behind somebody who waits
- * for the batch.  It tries again and says that it is blocked, and the batch gives up.
- * If the spiller waits for another lock (it writes to the state table), it may be of somebody who waits for
- * the batch: the batch looks for that now and then, and gives up, too.
+ * tables; so the spiller never queues for a table's lock, behind somebody who waits for
+ * the batch.  It tries again and says that it is blocked, and the batch gives up.  If the
+ * spiller waits for another lock (it writes to the state table), it may be of somebody
+ * who waits for the batch: the batch looks for that now and then, and gives up, too.
  *
  * Locking: rose_repl_shared->lock for RoseReplSubShared.flight.
  *

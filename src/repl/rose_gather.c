@@ -3,13 +3,13 @@
  * rose_gather.c
  *	  Rows gathered before they are written: the last changes of a batch.
  *
- * To write a row into a large memtable is above all to wait for memory, and that
- * is waited for together for many rows (rose_blind.c).  So rows are kept here until
- * there are enough of them, or somebody wants to see them: the end of the batch, and whatever
+ * To write a row into a large memtable is above all to wait for memory, and that is
+ * waited for together for many rows (rose_blind.c).  So rows are kept here until there
+ * are enough of them, or somebody wants to see them: the end of the batch, and whatever
  * looks at the tables within it.
  *
- * Rows of one table are written in the order in which they came.  Tables do not matter to each
- * other: what a batch writes becomes visible at once.
+ * Rows of one table are written in the order in which they came.  Tables do not matter to
+ * each other: what a batch writes becomes visible at once.
  *
  *-------------------------------------------------------------------------
  */

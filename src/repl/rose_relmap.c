@@ -12,14 +12,15 @@
  * A table is opened and locked once a batch and stays so until the batch ends; the
  * lock keeps its definition from changing meanwhile.
  *
- * Tables are known by their oids, the upstream's and ours, and never by their names: so it
- * does not matter what they are called, now or later, on either side.  No change is passed over
- * without a state that says so: of a table that the subscription does not have, that is
- * rose.subscription_new.  A table of the upstream that has taken another one's name, and
- * one of ours that is gone, are errors of the table.
+ * Tables are known by their oids, the upstream's and ours, and never by their names: so
+ * it does not matter what they are called, now or later, on either side.  No change is
+ * passed over without a state that says so: of a table that the subscription does not
+ * have, that is rose.subscription_new.  A table of the upstream that has taken another
+ * one's name, and one of ours that is gone, are errors of the table.
  *
- * Columns are known by their numbers (rose_columns.c).  A local column that the upstream does not have must be
- * able to be NULL and have no default, or be generated: blind writes replace whole rows.
+ * Columns are known by their numbers (rose_columns.c).  A local column that the upstream
+ * does not have must be able to be NULL and have no default, or be generated: blind
+ * writes replace whole rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -514,8 +515,9 @@ identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
 }
 
 /*
- * From now on.  What the stream repeats after a crash must not meet what was learned later: so, as with TRUNCATE, it
- * is durable together with all that came before.  False: the batch must be cut before this transaction.
+ * From now on.  What the stream repeats after a crash must not meet what was learned
+ * later: so, as with TRUNCATE, it is durable together with all that came before.  False:
+ * the batch must be cut before this transaction.
  */
 static bool
 keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns *remote, const int16 *local_of)

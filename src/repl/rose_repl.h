@@ -33,8 +33,8 @@ extern void rose_repl_register(void);
  */
 
 /*
- * A transaction of the upstream, so that it can be told from any other.  The publications matter, for with
- * other ones the upstream may not send it.
+ * A transaction of the upstream, so that it can be told from any other.  The publications
+ * matter, for with other ones the upstream may not send it.
  */
 typedef struct RoseUpstreamCommit
 {
@@ -320,8 +320,8 @@ extern char *rose_repl_try_spill(Oid subid, int timeout_s);
 extern void rose_repl_check_truncate(Oid relid);
 
 /*
- * Empty the tables (open Relations) together; what their owners have attached to them runs as those.
- * logged: decoding is told of it.  REQUIRES: AccessExclusiveLock on each.
+ * Empty the tables (open Relations) together; what their owners have attached to them
+ * runs as those.  logged: decoding is told of it.  REQUIRES: AccessExclusiveLock on each.
  */
 extern void rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged);
 

@@ -145,8 +145,8 @@ extern bool rose_subscription_epoch_committed(Oid subid, uint64 epoch);
  * Upstream connection, the worker's part.
  */
 /*
- * The first row of a query or replication command, as C strings (NULL for NULL); false: there is none.
- * REQUIRES: a transaction.
+ * The first row of a query or replication command, as C strings (NULL for NULL); false:
+ * there is none.  REQUIRES: a transaction.
  */
 extern bool rose_upstream_row(struct WalReceiverConn *conn, const char *sql, int ncols,
 							  char **values, const char *purpose);
@@ -169,7 +169,8 @@ extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *s
 									 XLogRecPtr *lsn);
 
 /*
- * The published table with this oid, or else this name, as it is called now.  False: there is none.
+ * The published table with this oid, or else this name, as it is called now.  False:
+ * there is none.
  */
 extern bool rose_upstream_find_table(struct WalReceiverConn *conn, List *publications,
 									 const RoseUpstreamTable *known, RoseUpstreamTable *found);
@@ -193,8 +194,8 @@ extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseU
  */
 
 /*
- * Error, with rose_apply.blocked set, if it is not the upstream that our rows are of, or lacks some of
- * what was applied.  Returns the end of its WAL.  REQUIRES: no open batch.
+ * Error, with rose_apply.blocked set, if it is not the upstream that our rows are of, or
+ * lacks some of what was applied.  Returns the end of its WAL.  REQUIRES: no open batch.
  */
 extern XLogRecPtr rose_upstream_identity_check(struct WalReceiverConn *conn, bool with_slot);
 
@@ -255,8 +256,8 @@ extern void rose_relmap_forget(void);
 extern bool rose_relmap_needs_text(const LogicalRepRelation *remote);
 
 /*
- * The table of a change, open and locked (RowExclusiveLock) in the current batch; NULL: its changes
- * are not applied.  Raises errors about tables that do not fit.
+ * The table of a change, open and locked (RowExclusiveLock) in the current batch; NULL:
+ * its changes are not applied.  Raises errors about tables that do not fit.
  */
 extern RoseReplRel *rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
 
@@ -382,8 +383,8 @@ extern RoseApplyResult rose_apply_message(StringInfo s);
 extern void rose_apply_error_context(void *arg);
 
 /*
- * Rows gathered before they are written (rose_gather.c).  REQUIRES: an open batch, in which the
- * tables stay open until what was gathered is written or forgotten.
+ * Rows gathered before they are written (rose_gather.c).  REQUIRES: an open batch, in
+ * which the tables stay open until what was gathered is written or forgotten.
  */
 extern void rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values,
 							const bool *nulls, const bits8 *present);

@@ -3,11 +3,11 @@
  * rose_repl_launcher.c
  *	  Starts the workers of subscriptions and keeps them running.
  *
- * The launcher is a static worker of the server.  After a start or a crash it visits every
- * database once, by a short-lived "starter" that enters the subscriptions it
- * finds into shared memory.  From then on it only looks at shared memory:
- * an entry that is wanted, has no worker and whose start time has come, gets one.
- * Workers tell by their start time when they want to be started again.
+ * The launcher is a static worker of the server.  After a start or a crash it visits
+ * every database once, by a short-lived "starter" that enters the subscriptions it finds
+ * into shared memory.  From then on it only looks at shared memory: an entry that is
+ * wanted, has no worker and whose start time has come, gets one.  Workers tell by their
+ * start time when they want to be started again.
  *
  *-------------------------------------------------------------------------
  */
@@ -81,8 +81,9 @@ start_worker(BackgroundWorker *worker, BackgroundWorkerHandle **handle)
  */
 
 /*
- * Enter a subscription, if it is to run.  Whoever changes or drops it thinks that no worker runs, and none
- * must start before that has ended; then the launcher is woken, and the database visited again.
+ * Enter a subscription, if it is to run.  Whoever changes or drops it thinks that no
+ * worker runs, and none must start before that has ended; then the launcher is woken, and
+ * the database visited again.
  */
 static void
 enter_subscription(Oid subid)

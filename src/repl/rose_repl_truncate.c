@@ -5,12 +5,12 @@
  *	  because they are to be copied again.
  *
  * Tables that reference each other have to be truncated in one go, whoever owns them.
- * Whether that may be done was decided before, by who made the subscription or asks for the
- * copy; so no privileges are looked at, and an owner who may not truncate his table, or use
- * its schema, is in nobody's way.  What the tables' owners have attached to them runs as
- * those owners, as ever (rose_rights.h).  One truncation has the rights of one role, so
- * tables with triggers of several owners are truncated one owner after the other, each
- * with the tables that foreign keys tie to them.
+ * Whether that may be done was decided before, by who made the subscription or asks for
+ * the copy; so no privileges are looked at, and an owner who may not truncate his table,
+ * or use its schema, is in nobody's way.  What the tables' owners have attached to them
+ * runs as those owners, as ever (rose_rights.h).  One truncation has the rights of one
+ * role, so tables with triggers of several owners are truncated one owner after the
+ * other, each with the tables that foreign keys tie to them.
  *
  * Locking: the caller holds AccessExclusiveLock on the tables.
  *

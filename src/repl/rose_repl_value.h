@@ -48,9 +48,9 @@ typedef struct RoseReplColumn
 extern RoseReplDirect rose_repl_direct(Oid type, int32 typmod);
 
 /*
- * The value of a column that came as text or binary, which has_code wants to be read as the table's
- * owner.  It may point into the message, or is in the current
- * context; a length before a value may be overwritten.
+ * The value of a column that came as text or binary, which has_code wants to be read as
+ * the table's owner.  It may point into the message, or is in the current context; a
+ * length before a value may be overwritten.
  */
 extern Datum rose_repl_read_value(RoseReplColumn *column, RoseWireColumn *value);
 

@@ -3,13 +3,13 @@
  * rose_repl_worker.c
  *	  The background worker of one subscription, from start to end.
  *
- * A worker runs as the subscription's owner, if he is a superuser: else it does no more than to put in order what
- * is there already, and the subscription is blocked until he is one again.  It puts epochs in order that a
- * predecessor left, copies tables that wait for it and then streams until it is
- * told to stop or to start over, or an error occurs.  Any change of
- * the subscription ends the worker in good order (everything durable); the
- * launcher starts the next one.  After an error that comes from one table,
- * that table is paused, so that the next worker leaves it alone.
+ * A worker runs as the subscription's owner, if he is a superuser: else it does no more
+ * than to put in order what is there already, and the subscription is blocked until he is
+ * one again.  It puts epochs in order that a predecessor left, copies tables that wait
+ * for it and then streams until it is told to stop or to start over, or an error occurs.
+ * Any change of the subscription ends the worker in good order (everything durable); the
+ * launcher starts the next one.  After an error that comes from one table, that table is
+ * paused, so that the next worker leaves it alone.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,8 +67,8 @@ may_pass(int sqlerrcode)
 }
 
 /*
- * The table whose definition or data the error comes from, or invalid.  Where it was raised decides:
- * while a change of it was converted or checked, or the table was copied.
+ * The table whose definition or data the error comes from, or invalid.  Where it was
+ * raised decides: while a change of it was converted or checked, or the table was copied.
  */
 static Oid
 table_at_fault(int sqlerrcode)
@@ -81,8 +81,8 @@ table_at_fault(int sqlerrcode)
 }
 
 /*
- * Its changes are skipped from the transaction at hand on, and the other tables go on.  What came
- * before in the batch that is given up comes again, and is applied.
+ * Its changes are skipped from the transaction at hand on, and the other tables go on.
+ * What came before in the batch that is given up comes again, and is applied.
  */
 static void
 pause_table(Oid relid, const char *message, const char *error_code)
@@ -106,8 +106,8 @@ pause_table(Oid relid, const char *message, const char *error_code)
 }
 
 /*
- * Who reads a subscription's last error need not be among those who may read a row of a table with
- * row security, which the error may show.
+ * Who reads a subscription's last error need not be among those who may read a row of a
+ * table with row security, which the error may show.
  */
 static bool
 has_row_security(Oid relid)
@@ -254,8 +254,8 @@ roles_changed(Datum arg, int cacheid, uint32 hash)
 }
 
 /*
- * Who owns the subscription may write to any table by it, so must be a superuser now, and not only
- * when he made it.
+ * Who owns the subscription may write to any table by it, so must be a superuser now, and
+ * not only when he made it.
  */
 void
 rose_repl_check_owner(void)
@@ -339,8 +339,8 @@ run(void)
 }
 
 /*
- * Connected, with the settings that apply needs.  Not as the owner: if he may not log in, or is gone,
- * nobody would see why there is no worker.
+ * Connected, with the settings that apply needs.  Not as the owner: if he may not log in,
+ * or is gone, nobody would see why there is no worker.
  */
 void
 rose_repl_set_up_process(Oid dbid)

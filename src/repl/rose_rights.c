@@ -3,9 +3,10 @@
  * rose_rights.c
  *	  Running a user's code with the rights of the table's owner.
  *
- * A worker is a superuser.  What a table's owner has attached to it must not be: the checks of
- * a domain, CHECK constraints, generated columns, partition bounds, triggers.  It runs as the
- * owner, in a security-restricted operation, and the settings that it changes end with it.
+ * A worker is a superuser.  What a table's owner has attached to it must not be: the
+ * checks of a domain, CHECK constraints, generated columns, partition bounds, triggers.
+ * It runs as the owner, in a security-restricted operation, and the settings that it
+ * changes end with it.
  *
  * If it raises an error, the end of the transaction brings the rights of before back.
  *
@@ -24,8 +25,8 @@
 #include "utils/syscache.h"
 
 /*
- * Built-in types have built-in code.  An enum's is built in, too.  All others may be, or contain, a
- * domain or come with an extension.
+ * Built-in types have built-in code.  An enum's is built in, too.  All others may be, or
+ * contain, a domain or come with an extension.
  */
 bool
 rose_rights_type_has_code(Oid type)

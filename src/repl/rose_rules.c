@@ -8,8 +8,8 @@
  * of columns, domains too, are the business of whoever made the values; keys that of
  * who writes them.)
  *
- * NOT NULL is looked at right here.  Expressions are evaluated by the executor, as the table's
- * owner; what that needs is made when the first row comes.
+ * NOT NULL is looked at right here.  Expressions are evaluated by the executor, as the
+ * table's owner; what that needs is made when the first row comes.
  *
  *-------------------------------------------------------------------------
  */
@@ -136,8 +136,8 @@ prepare(RoseRules *rules)
 }
 
 /*
- * The executor looks at NOT NULL together with CHECK.  A column that is not known is as good as null
- * there, and must not be refused.
+ * The executor looks at NOT NULL together with CHECK.  A column that is not known is as
+ * good as null there, and must not be refused.
  */
 static Relation
 relation_with_unknown(RoseRules *rules)

@@ -3,13 +3,13 @@
  * rose_stream.c
  *	  The loop that reads the stream and decides when batches and epochs end.
  *
- * Policy lives here: a batch ends between upstream transactions when
- * rose.batch_interval has passed or nothing came for a few milliseconds; an
- * epoch follows when rose.spill_interval has passed, the arena fills, or somebody
- * asked.  What is confirmed to the upstream is what the state row says, flushed, and
- * nothing else: so the slot is never ahead of the replica, whatever is lost here, and a slot
- * that is ahead is not ours any more (rose_upstream_identity.c).  While nothing of ours happens,
- * the row is moved now and then.
+ * Policy lives here: a batch ends between upstream transactions when rose.batch_interval
+ * has passed or nothing came for a few milliseconds; an epoch follows when
+ * rose.spill_interval has passed, the arena fills, or somebody asked.  What is confirmed
+ * to the upstream is what the state row says, flushed, and nothing else: so the slot is
+ * never ahead of the replica, whatever is lost here, and a slot that is ahead is not ours
+ * any more (rose_upstream_identity.c).  While nothing of ours happens, the row is moved
+ * now and then.
  *
  * The stream itself tells only how far the upstream has sent.  A second, small
  * connection asks once a second for the end of its WAL, so that the lag in bytes is
@@ -44,9 +44,9 @@
 
 /*
  * A stream that flows is left alone for a while after all of it was read, so that the
- * next look finds many messages: one system call reads them all, and the
- * upstream need not wake us for each.  For so long, but for less if so much comes meanwhile that
- * the upstream may have found the socket's buffers full.
+ * next look finds many messages: one system call reads them all, and the upstream need
+ * not wake us for each.  For so long, but for less if so much comes meanwhile that the
+ * upstream may have found the socket's buffers full.
  */
 #define ROSE_GATHER_US			500
 #define ROSE_GATHER_MIN_US		100
@@ -60,8 +60,8 @@
 #define ROSE_CHORES_MS			20
 
 /*
- * While there is nothing to make durable, the state row follows the upstream after so long,
- * or so much of its WAL.
+ * While there is nothing to make durable, the state row follows the upstream after so
+ * long, or so much of its WAL.
  */
 #define ROSE_RECORD_IDLE_MS		10000
 #define ROSE_RECORD_IDLE_BYTES	(16 * 1024 * 1024)
@@ -94,9 +94,9 @@ static TimestampTz monitor_next = 0;
  */
 
 /*
- * Between upstream transactions, with no batch open, everything up to reached_lsn
- * is applied; and durable as well if no epoch is outstanding, so that
- * what does not concern our tables never holds the slot.
+ * Between upstream transactions, with no batch open, everything up to reached_lsn is
+ * applied; and durable as well if no epoch is outstanding, so that what does not concern
+ * our tables never holds the slot.
  */
 static void
 settle_positions(void)
@@ -113,8 +113,8 @@ settle_positions(void)
 }
 
 /*
- * What was made durable by an epoch is in the state row.  Elsewhere durable_lsn just follows
- * the upstream, so the row has to follow, before the upstream is told.
+ * What was made durable by an epoch is in the state row.  Elsewhere durable_lsn just
+ * follows the upstream, so the row has to follow, before the upstream is told.
  */
 static void
 record_idle(Stream *stream, TimestampTz now, bool asked)
@@ -147,8 +147,8 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 		return;
 
 	/*
-	 * A slot never goes back, whatever we say; neither do we.  And as long as the upstream may be
-	 * another one, its slot, by which that is seen, stays where it is.
+	 * A slot never goes back, whatever we say; neither do we.  And as long as the
+	 * upstream may be another one, its slot, by which that is seen, stays where it is.
 	 */
 	if (!XLogRecPtrIsInvalid(rose_apply.start.expected.lsn))
 	{

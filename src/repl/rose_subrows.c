@@ -3,18 +3,19 @@
  * rose_subrows.c
  *	  Reading and writing rows of the tables of subscriptions.
  *
- * The tables are materialized views that nobody refreshes, so that a publication of all tables
- * does not publish them (README.md, "Rights").  SQL does not write to them, and
- * need not: rows are changed as those of system catalogs are.  Thereby no operator or function
- * is ever looked up by its name, in whatever search_path a session has.
+ * The tables are materialized views that nobody refreshes, so that a publication of all
+ * tables does not publish them (README.md, "Rights").  SQL does not write to them, and
+ * need not: rows are changed as those of system catalogs are.  Thereby no operator or
+ * function is ever looked up by its name, in whatever search_path a session has.
  *
  * Reads scan the (small) tables with a fresh snapshot: they serve workers, waiting
- * functions inside an old snapshot, and the recovery of a table inside any user's transaction,
- * who may have no privilege on these tables.  Nothing here checks privileges.
+ * functions inside an old snapshot, and the recovery of a table inside any user's
+ * transaction, who may have no privilege on these tables.  Nothing here checks
+ * privileges.
  *
- * Locking: AccessShareLock while reading; RowExclusiveLock until the end of the transaction
- * for writing.  Two who change one row at once are kept apart by their callers: the second
- * would get an error.
+ * Locking: AccessShareLock while reading; RowExclusiveLock until the end of the
+ * transaction for writing.  Two who change one row at once are kept apart by their
+ * callers: the second would get an error.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,8 +42,8 @@
 /* ---- reading ---- */
 
 /*
- * InvalidOid: the extension is not installed.  Without it, and if its schema was there before it,
- * a user's table may have the name, with columns of any type.
+ * InvalidOid: the extension is not installed.  Without it, and if its schema was there
+ * before it, a user's table may have the name, with columns of any type.
  */
 static Oid
 find_table(const char *table)

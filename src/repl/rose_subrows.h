@@ -29,8 +29,8 @@ typedef struct RoseRowScan
 } RoseRowScan;
 
 /*
- * All rows of rose.<table>, which has so many columns; false: there is no such table, as the extension
- * is not installed.
+ * All rows of rose.<table>, which has so many columns; false: there is no such table, as
+ * the extension is not installed.
  */
 extern bool rose_subrows_begin(RoseRowScan *rs, const char *table, int natts);
 extern bool rose_subrows_next(RoseRowScan *rs);

@@ -353,8 +353,8 @@ rose_upstream_columns(WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out
 }
 
 /*
- * Generated columns exist since 12 and can be published since 18, whose view of publications has those
- * that are.
+ * Generated columns exist since 12 and can be published since 18, whose view of
+ * publications has those that are.
  */
 void
 rose_upstream_published_columns(WalReceiverConn *conn, List *publications,
@@ -462,9 +462,10 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 }
 
 /*
- * The copy named the table and its columns, and its rows were those of whichever had the names when it began.  Since then,
- * until the upstream's transaction ends, that table is locked, so the names are still theirs.  Functions look at what
- * is there now; the query itself sees what was there at the transaction's snapshot.
+ * The copy named the table and its columns, and its rows were those of whichever had the
+ * names when it began.  Since then, until the upstream's transaction ends, that table is
+ * locked, so the names are still theirs.  Functions look at what is there now; the query
+ * itself sees what was there at the transaction's snapshot.
  */
 void
 rose_upstream_check_copied(WalReceiverConn *conn, const RoseUpstreamTable *table)

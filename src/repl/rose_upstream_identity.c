@@ -231,9 +231,9 @@ hash_publications(List *publications)
 }
 
 /*
- * A slot that stands behind it has been told of it: so it is in the history of this upstream, whose files are of later.
- * One that stands before it can be asked to send it again.  Then it must be what comes first, or
- * it is not in this history.
+ * A slot that stands behind it has been told of it: so it is in the history of this
+ * upstream, whose files are of later.  One that stands before it can be asked to send it
+ * again.  Then it must be what comes first, or it is not in this history.
  */
 static void
 expect_last_commit(const RoseUpstreamSlot *slot)

@@ -3,9 +3,9 @@
  * rose_wire.c
  *	  Reads pgoutput's Insert, Update and Delete messages in place.
  *
- * Core's functions for this (logicalproto.h) copy each value to memory of its own, which costs as
- * much as all that is done with it afterwards.  Here values stay where they
- * are in the message, and nothing is allocated.
+ * Core's functions for this (logicalproto.h) copy each value to memory of its own, which
+ * costs as much as all that is done with it afterwards.  Here values stay where they are
+ * in the message, and nothing is allocated.
  *
  *	  message:	relation id (4) | 'I': 'N' tuple
  *								| 'U': ['K' or 'O' tuple] 'N' tuple

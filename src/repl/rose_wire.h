@@ -19,8 +19,8 @@
 #define ROSE_WIRE_BINARY	'b'
 
 /*
- * data points into the message, which is modified: after a value that comes as text there is
- * a zero.  The four bytes before it held its length and are free to be overwritten.
+ * data points into the message, which is modified: after a value that comes as text there
+ * is a zero.  The four bytes before it held its length and are free to be overwritten.
  */
 typedef struct RoseWireColumn
 {
@@ -45,8 +45,9 @@ typedef struct RoseWireChange
 } RoseWireChange;
 
 /*
- * Read an Insert ('I'), Update ('U') or Delete ('D') message, of which data is what follows that
- * letter.  data[len] must be there, as libpq has it.  Raises an error if it is malformed.
+ * Read an Insert ('I'), Update ('U') or Delete ('D') message, of which data is what
+ * follows that letter.  data[len] must be there, as libpq has it.  Raises an error if it
+ * is malformed.
  */
 extern void rose_wire_read_change(char command, char *data, int len, RoseWireChange *change);
 

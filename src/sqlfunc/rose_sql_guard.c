@@ -4,9 +4,10 @@
  *	  What protects the tables of subscriptions: the type rose.secret, and the
  *	  function that refuses to refresh them.
  *
- * A secret is stored as text is.  Only superusers see it, or make one: who could make values
- * could compare them with others', and so find those out.  That guards against roles that may
- * read all tables; it does not hide anything from who can read files or memory.
+ * A secret is stored as text is.  Only superusers see it, or make one: who could make
+ * values could compare them with others', and so find those out.  That guards against
+ * roles that may read all tables; it does not hide anything from who can read files or
+ * memory.
  *
  *-------------------------------------------------------------------------
  */

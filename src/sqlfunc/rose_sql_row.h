@@ -37,8 +37,8 @@ extern void rose_sql_put_oid(RoseSqlRow *row, Oid oid);
 extern void rose_sql_put_time(RoseSqlRow *row, TimestampTz time);
 
 /*
- * Messages of errors that others met may have values of rows: they are for superusers and members
- * of pg_read_all_stats.  put_error is put_text, but null to others.
+ * Messages of errors that others met may have values of rows: they are for superusers and
+ * members of pg_read_all_stats.  put_error is put_text, but null to others.
  */
 extern bool rose_sql_may_see_errors(void);
 extern void rose_sql_put_error(RoseSqlRow *row, const char *message);

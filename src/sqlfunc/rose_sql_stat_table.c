@@ -4,7 +4,8 @@
  *	  Functions behind the views rose.stat_components, stat_space and
  *	  stat_merge_progress: one table each.
  *
- * They only look, without waiting for locks, at the table's shared state, its manifest and its region maps.
+ * They only look, without waiting for locks, at the table's shared state, its manifest
+ * and its region maps.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,9 +35,9 @@ emit_unknown(FunctionCallInfo fcinfo)
 }
 
 /*
- * Begin a result about the table that the function was given.  NULL if it is gone; or if it cannot be
- * read, because somebody has locked it or this is a standby: then a row of nulls is the result.  Views of all
- * tables must neither wait for one nor fail.
+ * Begin a result about the table that the function was given.  NULL if it is gone; or if
+ * it cannot be read, because somebody has locked it or this is a standby: then a row of
+ * nulls is the result.  Views of all tables must neither wait for one nor fail.
  */
 static RoseTree *
 begin_result(FunctionCallInfo fcinfo)
@@ -229,9 +230,9 @@ put_merge(RoseSqlRow *row, const RoseMergeBacklog *backlog, int into)
 }
 
 /*
- * The counters, and the amplification: bytes that spills and merges have read and
- * written for each byte of rows that came from memory.  Merges of two levels
- * read and write each R times (Rose paper, section 2.2), so 4 R / compression is expected.
+ * The counters, and the amplification: bytes that spills and merges have read and written
+ * for each byte of rows that came from memory.  Merges of two levels read and write each
+ * R times (Rose paper, section 2.2), so 4 R / compression is expected.
  */
 static void
 put_amplification(RoseSqlRow *row, RoseTree *tree)

@@ -337,8 +337,8 @@ ensure_slot(struct WalReceiverConn *conn, const RoseSubscription *sub)
 }
 
 /*
- * Whatever the upstream is now, and wherever its slot stands: it is the one from now on, and all
- * tables are copied anew.
+ * Whatever the upstream is now, and wherever its slot stands: it is the one from now on,
+ * and all tables are copied anew.
  */
 static void
 accept_upstream(const RoseSubscription *sub)

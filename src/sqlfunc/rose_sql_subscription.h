@@ -29,8 +29,8 @@ extern void rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubs
 extern void rose_sql_resync_table(const RoseSubscription *sub, Oid relid);
 
 /*
- * Whatever the upstream is now, and wherever its slot stands: it is the one from now on, and all
- * tables are copied anew.
+ * Whatever the upstream is now, and wherever its slot stands: it is the one from now on,
+ * and all tables are copied anew.
  */
 extern void rose_sql_accept_tables(struct WalReceiverConn *conn, const RoseSubscription *sub);
 

@@ -3,12 +3,12 @@
  * rose_sql_subscription_tables.c
  *	  The tables of a subscription: which they are, and having them copied again.
  *
- * A table of the upstream is known by its oid.  Its name finds a local table once, when it joins the
- * subscription; where the oids of before mean nothing (another upstream is accepted), the
- * names that it had find it again.
+ * A table of the upstream is known by its oid.  Its name finds a local table once, when
+ * it joins the subscription; where the oids of before mean nothing (another upstream is
+ * accepted), the names that it had find it again.
  *
- * Callers hold the subscription's row (rose_subscription_lock) and, but for new subscriptions, have
- * drained its worker.
+ * Callers hold the subscription's row (rose_subscription_lock) and, but for new
+ * subscriptions, have drained its worker.
  *
  *-------------------------------------------------------------------------
  */
@@ -86,8 +86,9 @@ list_has_remote(List *published, Oid relid)
 }
 
 /*
- * The subscription's table for one of the upstream's, or NULL.  One that was made anew under the
- * name of one that is not published any more has it, too: its first change will say that it is another one.
+ * The subscription's table for one of the upstream's, or NULL.  One that was made anew
+ * under the name of one that is not published any more has it, too: its first change will
+ * say that it is another one.
  */
 static RoseSubscriptionTable *
 find_table_of(List *tables, const RoseUpstreamTable *remote, List *published)
@@ -144,8 +145,8 @@ rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *su
 }
 
 /*
- * All together, for they may reference each other.  Who asks for it is a superuser; what their
- * owners may do does not matter.
+ * All together, for they may reference each other.  Who asks for it is a superuser; what
+ * their owners may do does not matter.
  */
 static void
 truncate_tables(List *relids)

@@ -11,14 +11,15 @@
 #include "lsm/tree/rose_tree.h"
 
 /*
- * For functions that do something with it: an error if the caller does not own it, or it is
- * no rose table.
+ * For functions that do something with it: an error if the caller does not own it, or it
+ * is no rose table.
  */
 extern Relation rose_sql_open_own(Oid relid, LOCKMODE lockmode);
 
 /*
- * For functions that look at it, with AccessShareLock: an error if the caller may not read it,
- * or it is no rose table.  NULL if it has been dropped, as a view over all tables may find.
+ * For functions that look at it, with AccessShareLock: an error if the caller may not
+ * read it, or it is no rose table.  NULL if it has been dropped, as a view over all
+ * tables may find.
  */
 extern Relation rose_sql_open_readable(Oid relid);
 

@@ -3,12 +3,11 @@
  * rose_block.c
  *	  Writing and reading the pages of components.
  *
- * Pages go through shared buffers, zeroed and locked and not read first: a
- * reused block may still be in a buffer, dirty or not, so that writing around
- * the buffers would lose the new page.  A bulk-write ring keeps the
- * cache for others.  The writer collects a batch of pages in its own memory and
- * holds buffer locks only while it puts the batch into buffers; a batch is one
- * WAL record of full-page images.
+ * Pages go through shared buffers, zeroed and locked and not read first: a reused block
+ * may still be in a buffer, dirty or not, so that writing around the buffers would lose
+ * the new page.  A bulk-write ring keeps the cache for others.  The writer collects a
+ * batch of pages in its own memory and holds buffer locks only while it puts the batch
+ * into buffers; a batch is one WAL record of full-page images.
  *
  * Pages that are not logged get the LSN of the WAL record that allocated their
  * region.  The buffer manager then flushes WAL up to there before it writes the page,
@@ -250,9 +249,10 @@ rose_blockwriter_write(RoseBlockWriter *writer, BlockNumber block, const char *p
 }
 
 /*
- * WAL names none of the blocks that were written without it, so incremental backups (17 and later), which go
- * by summaries of WAL, would leave them out.  A record that the file was made has them take all of it;
- * replay does nothing where it exists.  It comes behind the last write: a backup that starts later has all pages.
+ * WAL names none of the blocks that were written without it, so incremental backups (17
+ * and later), which go by summaries of WAL, would leave them out.  A record that the file
+ * was made has them take all of it; replay does nothing where it exists.  It comes behind
+ * the last write: a backup that starts later has all pages.
  */
 static void
 log_unseen_pages(Relation rel)

@@ -8,12 +8,11 @@
  * goes from the manifest to the list of retired owners without a moment in
  * which the allocator would take its regions for free.
  *
- * A switch and a reader meet as follows.  The reader publishes its pin, then
- * looks at manifest_version or the metapage.  The switch changes the metapage,
- * then manifest_version, then takes the generation of what it retires.  Full
- * barriers in between make sure that either the reader sees the new
- * manifest, or the next purge sees the reader's pin with a generation that is
- * not newer than the retired component's.
+ * A switch and a reader meet as follows.  The reader publishes its pin, then looks at
+ * manifest_version or the metapage.  The switch changes the metapage, then
+ * manifest_version, then takes the generation of what it retires.  Full barriers in
+ * between make sure that either the reader sees the new manifest, or the next purge sees
+ * the reader's pin with a generation that is not newer than the retired component's.
  *
  *-------------------------------------------------------------------------
  */

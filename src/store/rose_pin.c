@@ -8,10 +8,10 @@
  * first look at it in its backend's slot.  A retired component is kept as long
  * as somebody has pinned its file at its generation or an older one.
  *
- * A pin also says which components its transaction can have met: none whose owner
- * id was given later than its last look at the manifest.  Ids grow, so one
- * number says it.  Without it, one long transaction would keep all that merges make and
- * replace.  It is ROSE_PIN_ALL from before a look until after it, and until the first one.
+ * A pin also says which components its transaction can have met: none whose owner id was
+ * given later than its last look at the manifest.  Ids grow, so one number says it.
+ * Without it, one long transaction would keep all that merges make and replace.  It is
+ * ROSE_PIN_ALL from before a look until after it, and until the first one.
  *
  * And a pin keeps the transaction's xmin of that moment: together with the generation it
  * says what the transaction can have seen of the file at all (rose_settled.c).
@@ -20,11 +20,12 @@
  * more generation that counts for every file: they may keep more than they
  * need, but nothing is lost.
  *
- * A pin can be lent: an importer of a snapshot leaves one in the exporter's slot, for others that
- * import the snapshot later.  It counts for all files while the exporter's transaction lasts.  Such
- * pins, and those that are backdated, come with generations of the past, while slots are read one after the other; so
- * whoever reads them reads them again if a pin was handed on meanwhile: either it finds it where it came from, or
- * where it went.
+ * A pin can be lent: an importer of a snapshot leaves one in the exporter's slot, for
+ * others that import the snapshot later.  It counts for all files while the exporter's
+ * transaction lasts.  Such pins, and those that are backdated, come with generations of
+ * the past, while slots are read one after the other; so whoever reads them reads them
+ * again if a pin was handed on meanwhile: either it finds it where it came from, or where
+ * it went.
  *
  * Slots also tell whether a process still lives: an incarnation number
  * changes when the slot's user ends.  Owners that are being built are listed
@@ -58,7 +59,8 @@ typedef struct RosePin
 } RosePin;
 
 /*
- * Written by its backend for each table and transaction: so no other one's slot may be in the same cache line.
+ * Written by its backend for each table and transaction: so no other one's slot may be in
+ * the same cache line.
  */
 typedef struct RosePinSlotShared
 {

@@ -4,17 +4,17 @@
  *	  Fetching blocks ahead of a reader that goes from block to block.
  *
  * The kernel reads ahead of a sequential reader by itself, and at less cost than if it is
- * told what to read.  But it knows files, not components.  Of scans and merges that read several components
- * of one file in turns it makes one reader, and guesses late or too much: with a large
- * read-ahead and little memory it read three times what was needed, and dropped it before it
- * was used.  Backward it does not guess at all.
+ * told what to read.  But it knows files, not components.  Of scans and merges that read
+ * several components of one file in turns it makes one reader, and guesses late or too
+ * much: with a large read-ahead and little memory it read three times what was needed,
+ * and dropped it before it was used.  Backward it does not guess at all.
  *
- * So the reader says what it will need.  What was asked for is in the page cache when it is
- * read, and the kernel's own guessing never starts.  A window is asked for whenever
+ * So the reader says what it will need.  What was asked for is in the page cache when it
+ * is read, and the kernel's own guessing never starts.  A window is asked for whenever
  * half of the last one was used; windows begin small and double.
  *
- * What it does not do: look into shared buffers, or know where an extent ends.  At the end
- * of one, a window at most was asked for in vain.
+ * What it does not do: look into shared buffers, or know where an extent ends.  At the
+ * end of one, a window at most was asked for in vain.
  *
  * Backend-local; no locks.
  *

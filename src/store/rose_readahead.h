@@ -19,9 +19,9 @@ typedef struct RoseReadahead RoseReadahead;
 extern RoseReadahead *rose_readahead_create(MemoryContext context);
 
 /*
- * The reader is about to read this block, and expects to need those behind it (forward) or
- * before it next.  Only worth it when blocks are not in shared buffers.  Does nothing if
- * effective_io_concurrency is 0.
+ * The reader is about to read this block, and expects to need those behind it (forward)
+ * or before it next.  Only worth it when blocks are not in shared buffers.  Does nothing
+ * if effective_io_concurrency is 0.
  */
 extern void rose_readahead_step(RoseReadahead *readahead, Relation rel, BlockNumber block,
 								bool forward);

@@ -9,11 +9,11 @@
  * end before regions that the map knows, so "is the region in the file" and "is
  * its owner live" are always asked separately.
  *
- * Allocation is next-fit from alloc_hint, and at the end of the file when
- * nothing is free.  Each component begins at the start of the file, so that
- * what is free gathers at the end, where VACUUM can cut it off.  A search that found nothing is not repeated before
- * something was freed (maybe_free), and none reads maps of which it is known that everything in them is in use
- * (rose_region_search.c).
+ * Allocation is next-fit from alloc_hint, and at the end of the file when nothing is
+ * free.  Each component begins at the start of the file, so that what is free gathers at
+ * the end, where VACUUM can cut it off.  A search that found nothing is not repeated
+ * before something was freed (maybe_free), and none reads maps of which it is known that
+ * everything in them is in use (rose_region_search.c).
  *
  * What a region may be used for depends on what WAL replay could still do to
  * it; see "Unlogged components" in the README.

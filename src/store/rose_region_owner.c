@@ -9,11 +9,11 @@
  * lives only through its place in RoseStoreShared.building: shared memory, so a
  * crash gives all of them up at once.
  *
- * A process also keeps a list of its own owners, to take them off the shared
- * list at the end of a (sub)transaction.  It names the file beside the pointer:
- * the shared state may be gone before the process knows (rose_region_owner_forget).
- * During an abort the transaction still holds its table locks, so that
- * the state of its own tables is still there.
+ * A process also keeps a list of its own owners, to take them off the shared list at the
+ * end of a (sub)transaction.  It names the file beside the pointer: the shared state may
+ * be gone before the process knows (rose_region_owner_forget).  During an abort the
+ * transaction still holds its table locks, so that the state of its own tables is still
+ * there.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,23 +3,28 @@
  * rose_region_search.c
  *	  Finding free regions in the region maps, without reading all of them.
  *
- * A region is free if its owner does not live, so nothing is written when regions become free, and a
- * map page does not say how many it has.  A file of a terabyte has 8,000 map pages.  So that a search does not go
- * through those in which everything is in use, shared memory notes what earlier searches have seen:
+ * A region is free if its owner does not live, so nothing is written when regions become
+ * free, and a map page does not say how many it has.  A file of a terabyte has 8,000 map
+ * pages.  So that a search does not go through those in which everything is in use,
+ * shared memory notes what earlier searches have seen:
  *
- * The file is cut into ROSE_ZONES zones of as many regions each, which a map page has, or a multiple.  Of each zone it is known how many
- * regions at its start were found in use, without a gap (passed).  Of each owner that was met there it is known in which
- * zones that was, and at which region first.  Before a search, owners that have died since are taken off the list, and
- * what was passed in their zones shrinks: to nothing, or to their first region where that lies in the zone.
- * So a search begins where something may be free, wherever regions become free and whoever does it; events of
- * dying, which nobody sees if a process ends, are not needed.
+ * The file is cut into ROSE_ZONES zones of as many regions each, which a map page has, or
+ * a multiple.  Of each zone it is known how many regions at its start were found in use,
+ * without a gap (passed).  Of each owner that was met there it is known in which zones
+ * that was, and at which region first.  Before a search, owners that have died since are
+ * taken off the list, and what was passed in their zones shrinks: to nothing, or to their
+ * first region where that lies in the zone.  So a search begins where something may be
+ * free, wherever regions become free and whoever does it; events of dying, which nobody
+ * sees if a process ends, are not needed.
  *
- * Errors are on the safe side.  All this is memory of one server: after a start it is empty, and the first
- * search reads what it needs again.  An owner for whom there is no place in the list is never passed, so that what
- * lies behind him in the zone is read again and again, but not lost.  When the file outgrows the zones, they
- * become twice as wide.
+ * Errors are on the safe side.  All this is memory of one server: after a start it is
+ * empty, and the first search reads what it needs again.  An owner for whom there is no
+ * place in the list is never passed, so that what lies behind him in the zone is read
+ * again and again, but not lost.  When the file outgrows the zones, they become twice as
+ * wide.
  *
- * Pure functions: the caller holds alloc_lock and provides the map pages.  What is free is taken by rose_region.c.
+ * Pure functions: the caller holds alloc_lock and provides the map pages.  What is free
+ * is taken by rose_region.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -239,8 +244,8 @@ count_alike(const uint32 *map, uint32 index, uint32 end)
 }
 
 /*
- * The first run of usable regions in the map of a group, from *region on and before end, cut to 'want' regions.
- * False: there is none, and *region is the end.
+ * The first run of usable regions in the map of a group, from *region on and before end,
+ * cut to 'want' regions.  False: there is none, and *region is the end.
  */
 static bool
 find_in_map(RoseRegionSearch *search, const uint32 *map, uint32 *region, uint32 end,

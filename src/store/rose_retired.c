@@ -3,21 +3,21 @@
  * rose_retired.c
  *	  The list of replaced components that a transaction may still read.
  *
- * Readers must not stop merges: a query of hours beside them may keep any number
- * of components.  But the list is in shared memory and has a fixed number of places.  So a
- * place holds a range of owner ids, and the generation of the latest switch that
- * retired one of them.  A range has one id at first.  When all places are
- * taken, two neighbours become one, with everything between them and the newer generation.
- * Of a range, that is kept which a transaction can have met that has a pin of
- * its generation or an older one: nothing is freed early, some things late.
+ * Readers must not stop merges: a query of hours beside them may keep any number of
+ * components.  But the list is in shared memory and has a fixed number of places.  So a
+ * place holds a range of owner ids, and the generation of the latest switch that retired
+ * one of them.  A range has one id at first.  When all places are taken, two neighbours
+ * become one, with everything between them and the newer generation.  Of a range, that is
+ * kept which a transaction can have met that has a pin of its generation or an older one:
+ * nothing is freed early, some things late.
  *
  * What lies between two neighbours: owners that live anyway (in the manifest, or being
  * built), ones that other places hold, and, kept in vain, components without readers and
- * given-up builds whose regions were not used again.  No tail segments, though many ids are theirs:
- * they are never retired, and the region map tells them from components.
+ * given-up builds whose regions were not used again.  No tail segments, though many ids
+ * are theirs: they are never retired, and the region map tells them from components.
  *
- * Neighbours are chosen by the number of ids from one to the other times the
- * difference of their generations, so that neither needs a unit.  Both grow with time.  The second
+ * Neighbours are chosen by the number of ids from one to the other times the difference
+ * of their generations, so that neither needs a unit.  Both grow with time.  The second
  * factor keeps ranges short in time: else readers that overlap, none of them very old,
  * could together keep one for ever.
  *

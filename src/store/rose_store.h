@@ -3,15 +3,13 @@
  * rose_store.h
  *	  The table's file: metapage, regions, block I/O, manifest, tail log, pins.
  *
- * Layout of the main fork.  Block 0 is the metapage.  The rest is cut into
- * regions, the first few of one block, the others of ROSE_REGION_BLOCKS blocks; the metapage, for the
- * first, and region map pages at fixed places say for each
- * region which component or tail segment (an owner id) it belongs
- * to.  A region is free if its owner is 0 or no longer live; an owner is live
- * if the manifest or the tail list names it, or shared memory lists it as
- * being built or as retired but still pinned.  So a build that dies with its
- * process or with the server leaves nothing behind that would have to be
- * cleaned up.
+ * Layout of the main fork.  Block 0 is the metapage.  The rest is cut into regions, the
+ * first few of one block, the others of ROSE_REGION_BLOCKS blocks; the metapage, for the
+ * first, and region map pages at fixed places say for each region which component or tail
+ * segment (an owner id) it belongs to.  A region is free if its owner is 0 or no longer
+ * live; an owner is live if the manifest or the tail list names it, or shared memory
+ * lists it as being built or as retired but still pinned.  So a build that dies with its
+ * process or with the server leaves nothing behind that would have to be cleaned up.
  *
  * Locking.  alloc_lock: region map and the lists of owners in RoseStoreShared.
  * The manifest is protected by the metapage's buffer lock; it changes in one
@@ -236,9 +234,8 @@ typedef struct RoseStoreShared
 } RoseStoreShared;
 
 /*
- * init: a new registry entry, in the process that makes it; no I/O.
- * attach: once after that, before the entry is used, under the registry's attach
- * lock: reads the metapage.
+ * init: a new registry entry, in the process that makes it; no I/O.  attach: once after
+ * that, before the entry is used, under the registry's attach lock: reads the metapage.
  */
 extern void rose_store_shared_init(RoseStoreShared *store, RelFileLocator locator);
 extern void rose_store_attach(Relation rel, RoseStoreShared *store);
@@ -311,8 +308,8 @@ typedef struct RoseManifestEdit
 } RoseManifestEdit;
 
 /*
- * Fill in an edit.  Entries are copied; what is returned is the copy, to be changed further.  Those that
- * are added stand in the order in which they come.
+ * Fill in an edit.  Entries are copied; what is returned is the copy, to be changed
+ * further.  Those that are added stand in the order in which they come.
  */
 extern void rose_edit_remove(RoseManifestEdit *edit, uint32 id);
 extern RoseComponentEntryDisk *rose_edit_add(RoseManifestEdit *edit, const RoseComponentEntryDisk *entry);
@@ -329,7 +326,8 @@ extern void rose_manifest_apply(Relation rel, RoseStoreShared *store,
 								const RoseManifestEdit *edit);
 
 /* ---------------------------------------------------------------------
- * Owners and block I/O (store/rose_region_owner.c, store/rose_region.c, store/rose_block.c)
+ * Owners and block I/O (store/rose_region_owner.c, store/rose_region.c,
+ * store/rose_block.c)
  */
 
 /*
@@ -391,8 +389,8 @@ extern void rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner,
 								  char *dst, BufferAccessStrategy strategy);
 
 /*
- * The same without a copy: the page's buffer, locked for reading.  For a look of a moment;
- * UnlockReleaseBuffer it.
+ * The same without a copy: the page's buffer, locked for reading.  For a look of a
+ * moment; UnlockReleaseBuffer it.
  */
 extern Buffer rose_block_lock_owned(Relation rel, BlockNumber block, uint32 owner);
 
@@ -422,7 +420,8 @@ extern void rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *sp
 
 /*
  * Give free blocks at the end of the file back to the file system, if there are at least
- * so many and nobody else uses the table at the moment.  The caller has the table locked in some mode.
+ * so many and nobody else uses the table at the moment.  The caller has the table locked
+ * in some mode.
  */
 extern void rose_store_give_back(Relation rel, RoseStoreShared *store, uint64 least);
 
@@ -473,16 +472,16 @@ extern void rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared
 
 /*
  * The generation at which this transaction's pin on the file protects what it has seen.
- * backdate: let it be an older one, at which somebody else has a pin still, and who that is
- * must be asked again afterwards; newest is the newest owner id that is to be kept.
+ * backdate: let it be an older one, at which somebody else has a pin still, and who that
+ * is must be asked again afterwards; newest is the newest owner id that is to be kept.
  */
 extern uint64 rose_pin_generation(RelFileLocator locator);
 extern void rose_pin_backdate(RelFileLocator locator, uint64 generation, uint32 newest);
 
 /*
- * Let another backend's slot keep what is retired from this generation on, of all files, until
- * that transaction of it has ended; it must be asked afterwards whether it had not ended
- * already.  Until then the caller's pin protects the same.
+ * Let another backend's slot keep what is retired from this generation on, of all files,
+ * until that transaction of it has ended; it must be asked afterwards whether it had not
+ * ended already.  Until then the caller's pin protects the same.
  */
 extern void rose_pin_lend(int slot, LocalTransactionId lxid, uint64 generation);
 
@@ -536,8 +535,8 @@ extern Size rose_tail_record_size(int natts, const RoseTailRecord *record);
  * to nbytes cannot fail for want of disk.  May do I/O and raise errors; call
  * before anything irrevocable.
  *
- * False: a segment is needed, and the list of them is too long.  Writers then have the table
- * spilled; for_spill: the last few are for the spill.
+ * False: a segment is needed, and the list of them is too long.  Writers then have the
+ * table spilled; for_spill: the last few are for the spill.
  */
 extern bool rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 							  Size nbytes, bool for_spill);
@@ -546,8 +545,9 @@ extern bool rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLa
 extern bool rose_tail_has_segment(RoseStoreShared *store);
 
 /*
- * Append records, whose rows have this layout, or an earlier one that it goes on from; room for them must be reserved.  After an error (I/O only) some of them may be
- * in the log; their (sub)transaction aborts, so that replay's reader discards them.
+ * Append records, whose rows have this layout, or an earlier one that it goes on from;
+ * room for them must be reserved.  After an error (I/O only) some of them may be in the
+ * log; their (sub)transaction aborts, so that replay's reader discards them.
  */
 extern void rose_tail_append(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 							 const RoseTailRecord *records, int nrecords);
@@ -560,22 +560,24 @@ extern void rose_tail_append(Relation rel, RoseStoreShared *store, const RoseLay
 extern uint32 rose_tail_close_segment(RoseStoreShared *store);
 
 /*
- * Nothing is in C0, so nobody needs what is in the tail log: drop all segments.  Transactions that
- * aborted leave such ones.  next_seq: C0's.
+ * Nothing is in C0, so nobody needs what is in the tail log: drop all segments.
+ * Transactions that aborted leave such ones.  next_seq: C0's.
  */
 extern void rose_tail_drop_all(Relation rel, RoseStoreShared *store, uint64 next_seq);
 
 /*
- * Reads all segments in the tail list, oldest first.  Each segment ends at its
- * last complete record.  Records come in the order in which they were appended and are valid
- * until the next one; version.present has ROSE_PRESENT_BYTES(natts) bytes, natts those of the layout at hand,
- * also for older and shorter rows.
+ * Reads all segments in the tail list, oldest first.  Each segment ends at its last
+ * complete record.  Records come in the order in which they were appended and are valid
+ * until the next one; version.present has ROSE_PRESENT_BYTES(natts) bytes, natts those of
+ * the layout at hand, also for older and shorter rows.
  *
- * layout() is called before records of another layout come, with one that is valid as long as the
- * reader.  Not for records of segments of version 2, in which nothing says it: they have natts columns.
+ * layout() is called before records of another layout come, with one that is valid as
+ * long as the reader.  Not for records of segments of version 2, in which nothing says
+ * it: they have natts columns.
  *
- * tell: the position between two records; go: on from there, also with another reader and in another process, as
- * long as the tail list is the same.  layout() is called for what the records there have.
+ * tell: the position between two records; go: on from there, also with another reader and
+ * in another process, as long as the tail list is the same.  layout() is called for what
+ * the records there have.
  */
 typedef void (*RoseTailLayoutCallback) (void *arg, const RoseLayout *layout);
 
@@ -612,8 +614,8 @@ extern void rose_tail_reader_free(RoseTailReader *reader);
 #define ROSE_TAIL_UNTOLD_VERSION	2	/* and older: does not say it */
 
 /*
- * The layout that the tail log begins with, or NULL if it has no records.  *told: false if there are
- * records that do not say it.  No lock is needed.
+ * The layout that the tail log begins with, or NULL if it has no records.  *told: false
+ * if there are records that do not say it.  No lock is needed.
  */
 extern RoseLayout *rose_tail_first_layout(Relation rel, bool *told);
 

@@ -10,8 +10,8 @@
  *	block 65 + 16257		region map page of group 2
  *	...
  *
- * The small regions of group 0 are for tables of a few rows: what these need is a few blocks, and
- * regions of 8 would be mostly empty.
+ * The small regions of group 0 are for tables of a few rows: what these need is a few
+ * blocks, and regions of 8 would be mostly empty.
  *
  * All pages have a standard page header whose pd_lower is the end of the data:
  * generic WAL and full-page images leave out what lies between pd_lower and
@@ -130,8 +130,7 @@ rose_meta_of(Page page)
 #define ROSE_MAP_GROUP		(1 + ROSE_MAP_REGIONS * ROSE_REGION_BLOCKS) /* blocks */
 
 /*
- * An entry is the owner's id, with the top bit set if it is a tail segment;
- * 0 = nobody's.
+ * An entry is the owner's id, with the top bit set if it is a tail segment; 0 = nobody's.
  */
 #define ROSE_MAP_TAIL		0x80000000U
 #define ROSE_MAP_OWNER(entry) ((entry) & ~ROSE_MAP_TAIL)
@@ -302,8 +301,8 @@ rose_tail_page_of(Page page)
 #define ROSE_TAIL_FOLLOWS		0x40	/* of the record before: cid, subxid and xid, and the next seq */
 
 /*
- * Followed by rowid, moved_to, presence bitmap, row: those that flags names.  A record that
- * FOLLOWS has only the first ROSE_TAIL_SHORT_HEADER bytes of this.
+ * Followed by rowid, moved_to, presence bitmap, row: those that flags names.  A record
+ * that FOLLOWS has only the first ROSE_TAIL_SHORT_HEADER bytes of this.
  */
 typedef struct RoseTailRecordDisk
 {
@@ -324,8 +323,9 @@ StaticAssertDecl(offsetof(RoseTailRecordDisk, xid) == 24, "on-disk offset");
 StaticAssertDecl(sizeof(RoseTailRecordDisk) == 32, "on-disk size");
 
 /*
- * A record of this op says how the columns of rows behind it lie, to the next such record or the end
- * of the segment.  Its header has no flags; RoseTailLayoutDisk and the columns follow.
+ * A record of this op says how the columns of rows behind it lie, to the next such record
+ * or the end of the segment.  Its header has no flags; RoseTailLayoutDisk and the columns
+ * follow.
  */
 #define ROSE_TAIL_OP_LAYOUT		0xFF
 

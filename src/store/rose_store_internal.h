@@ -21,9 +21,9 @@
 extern Buffer rose_meta_lock(Relation rel, int lockmode);
 
 /*
- * A change of the metapage of the main fork: begin() locks it and returns a
- * copy to modify; finish() makes the change in one WAL record, whose end it returns (0 if none), and unlocks.  An
- * error in between changes nothing.
+ * A change of the metapage of the main fork: begin() locks it and returns a copy to
+ * modify; finish() makes the change in one WAL record, whose end it returns (0 if none),
+ * and unlocks.  An error in between changes nothing.
  */
 typedef struct RoseMetaEdit
 {
@@ -62,8 +62,8 @@ extern int	rose_retired_note(RoseRetiredShared *retired, int n, uint32 id,
 							  uint64 generation);
 
 /*
- * Leave of each place what readers may still have: no id above upto, which has one for each
- * place, 0 = none.  Returns the new number; *freed: something went.
+ * Leave of each place what readers may still have: no id above upto, which has one for
+ * each place, 0 = none.  Returns the new number; *freed: something went.
  */
 extern int	rose_retired_keep(RoseRetiredShared *retired, int n, const uint32 *upto,
 							  bool *freed);
@@ -123,8 +123,8 @@ typedef struct RoseRegionSearch
 } RoseRegionSearch;
 
 /*
- * The first run of usable regions in [from, to), cut to one group and to 'want' blocks, rounded up to whole
- * regions; false if there is none.
+ * The first run of usable regions in [from, to), cut to one group and to 'want' blocks,
+ * rounded up to whole regions; false if there is none.
  */
 extern bool rose_region_find(RoseRegionSearch *search, uint32 from, uint32 to, int want,
 							 uint32 *first, int *nregions);
@@ -147,7 +147,8 @@ typedef enum RoseRegionUse
 } RoseRegionUse;
 
 /*
- * Allocate contiguous regions, with 'want' blocks at most, rounded up to whole regions; at least one region,
+ * Allocate contiguous regions, with 'want' blocks at most, rounded up to whole regions;
+ * at least one region,
  * *nregions of them.
  * at_end: at the end of the file, where there are all of them unless a map page
  * comes in between.  *lsn is the end of the WAL record that did it (0 if none).
@@ -165,8 +166,8 @@ extern void rose_region_release(Relation rel, RoseStoreShared *store, uint32 own
 								uint32 first, int nregions);
 
 /*
- * The page with the map of a group (rose_map_entries), share-locked; InvalidBuffer if it is past the end or
- * was never written, which means that all its entries are 0.
+ * The page with the map of a group (rose_map_entries), share-locked; InvalidBuffer if it
+ * is past the end or was never written, which means that all its entries are 0.
  */
 extern Buffer rose_map_lock(Relation rel, uint32 group);
 

@@ -8,19 +8,19 @@
  * a chain of pages that hold one stream of bytes, into which records are put
  * one after the other (rose_store_format.h).
  *
- * An append continues on the last page by generic WAL (the delta is known, so we
- * make the record ourselves: see log_old_page), then fills fresh
- * pages in local memory and writes them in batches of full-page images.  A page's
- * next pointer is set in the same record that fills it up.
+ * An append continues on the last page by generic WAL (the delta is known, so we make the
+ * record ourselves: see log_old_page), then fills fresh pages in local memory and writes
+ * them in batches of full-page images.  A page's next pointer is set in the same record
+ * that fills it up.
  *
  * Nothing is logged that points to a page which was not logged before: a block that was
  * only allocated may have anything, even what cannot be read.  So the fresh pages go
- * before the old one; the last page of a batch, if there is more to come, is empty and is logged again
- * with the next one; and a segment has an empty page before the list names it.
- * A crash in the middle leaves a stream that ends within a record, which replay ignores: its
- * transaction cannot have committed.  Nothing may be appended behind such a
- * record: an append that failed leaves tail_busy set, and the next one, like the
- * first one after a restart, opens a new segment.
+ * before the old one; the last page of a batch, if there is more to come, is empty and is
+ * logged again with the next one; and a segment has an empty page before the list names
+ * it.  A crash in the middle leaves a stream that ends within a record, which replay
+ * ignores: its transaction cannot have committed.  Nothing may be appended behind such a
+ * record: an append that failed leaves tail_busy set, and the next one, like the first
+ * one after a restart, opens a new segment.
  *
  * All insertion state is protected by the writing section of C0.  alloc_lock is taken
  * for regions and segments, before any buffer lock.
@@ -42,8 +42,8 @@
 #define TAIL_MOST_BLOCKS		(32 * ROSE_REGION_BLOCKS)
 
 /*
- * The last places in the list of extents are for what is taken at the end of the file: regions of one size are
- * contiguous there but for map pages.
+ * The last places in the list of extents are for what is taken at the end of the file:
+ * regions of one size are contiguous there but for map pages.
  */
 #define TAIL_EXTENTS_AT_END		4
 
@@ -289,10 +289,10 @@ register_fragment(const char *page, uint16 *header, uint16 offset, uint16 length
 }
 
 /*
- * Log and apply what was put on the old page: headers and bytes behind those
- * that it had.  GenericXLogFinish would find the same by comparing the whole
- * page, for each row; that took half the time of an INSERT.  The page has
- * no special space, and what is behind pd_lower is zero, as generic redo makes it.
+ * Log and apply what was put on the old page: headers and bytes behind those that it had.
+ * GenericXLogFinish would find the same by comparing the whole page, for each row; that
+ * took half the time of an INSERT.  The page has no special space, and what is behind
+ * pd_lower is zero, as generic redo makes it.
  */
 static void
 log_old_page(TailAppend *append)

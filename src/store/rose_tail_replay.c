@@ -7,12 +7,12 @@
  * one that the chain promises (it was never written).  A record that the stream does
  * not hold entirely was cut off by a crash or an error and is ignored.
  *
- * Records of the columns' layout come between those of versions and say how the rows behind
- * them are to be taken apart; segments of version 2 have none.
+ * Records of the columns' layout come between those of versions and say how the rows
+ * behind them are to be taken apart; segments of version 2 have none.
  *
- * A reader can be told to go on where another one was (RoseTailPosition): recovery is done in parts, perhaps by
- * several processes one after the other.  What a record leaves to the one before it, and the layout, are found again
- * from the position.
+ * A reader can be told to go on where another one was (RoseTailPosition): recovery is
+ * done in parts, perhaps by several processes one after the other.  What a record leaves
+ * to the one before it, and the layout, are found again from the position.
  *
  * Nothing is appended while a table is replayed (ROSE_LOCK_RECOVER).
  *

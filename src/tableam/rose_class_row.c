@@ -13,10 +13,10 @@
  * and have those that come wait for us: they too lock the tuple before they
  * look which version is the valid one, and get the lock when ours is.
  *
- * Locking.  That tuple lock has to be held until others can see what we have committed, and core
- * has read its invalidation messages out: longer than transactions hold tuple locks.  So the session
- * holds it, and it is released last of all.  A prepared transaction does
- * not keep it.
+ * Locking.  That tuple lock has to be held until others can see what we have committed,
+ * and core has read its invalidation messages out: longer than transactions hold tuple
+ * locks.  So the session holds it, and it is released last of all.  A prepared
+ * transaction does not keep it.
  *
  *-------------------------------------------------------------------------
  */

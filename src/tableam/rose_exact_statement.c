@@ -3,15 +3,16 @@
  * rose_exact_statement.c
  *	  Which statements use ctids of rose tables.
  *
- * What a user writes as ctid is a variable in the query that the planner gets, whether it comes from the
- * statement, a view, a rule or a policy.  The planner adds more of them, to name the rows that
- * are to be changed or locked; nobody compares those, so they do not count, and the query
- * has to be looked at before it is planned.  Functions in SQL that are called in FROM become part of
- * the query only during planning: they are taken for users of ctids.
+ * What a user writes as ctid is a variable in the query that the planner gets, whether it
+ * comes from the statement, a view, a rule or a policy.  The planner adds more of them,
+ * to name the rows that are to be changed or locked; nobody compares those, so they do
+ * not count, and the query has to be looked at before it is planned.  Functions in SQL
+ * that are called in FROM become part of the query only during planning: they are taken
+ * for users of ctids.
  *
- * A plan may be kept and executed again, so the mark is in the plan: an item in the list of
- * what invalidates it, of a cache that does not exist.  Workers of a parallel plan do not get
- * it; but there is none for those that are marked.
+ * A plan may be kept and executed again, so the mark is in the plan: an item in the list
+ * of what invalidates it, of a cache that does not exist.  Workers of a parallel plan do
+ * not get it; but there is none for those that are marked.
  *
  *-------------------------------------------------------------------------
  */

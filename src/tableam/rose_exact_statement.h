@@ -3,8 +3,8 @@
  * rose_exact_statement.h
  *	  Which statements use ctids of rose tables.
  *
- * Such statements are exact (lsm/read/rose_tid.h), which costs time where versions have moved since the
- * transaction began, and are not planned in parallel.
+ * Such statements are exact (lsm/read/rose_tid.h), which costs time where versions have
+ * moved since the transaction began, and are not planned in parallel.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,8 @@
 #include "optimizer/planner.h"
 
 /*
- * Plan a query by whoever is called so; the plan is marked if it uses ctids of rose tables.
+ * Plan a query by whoever is called so; the plan is marked if it uses ctids of rose
+ * tables.
  */
 extern PlannedStmt *rose_exact_statement_plan(planner_hook_type plan, Query *query, const char *text,
 											  int options, ParamListInfo params);

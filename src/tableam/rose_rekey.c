@@ -21,10 +21,11 @@
  * Both are transactional, because a new file is.  Rows that the transaction's
  * latest snapshot does not see are not copied, as in other rewrites of ALTER TABLE.
  *
- * Locking.  A new file needs AccessExclusiveLock.  Whoever makes or drops a primary key holds it,
- * but for the partitions of a table that gets one: these are locked against writers only, and the lock is
- * raised here.  And it changes the table's row in pg_class, of which whoever makes a primary key of a heap
- * table changes no more than what core overwrites in place: see rose_class_row.c.
+ * Locking.  A new file needs AccessExclusiveLock.  Whoever makes or drops a primary key
+ * holds it, but for the partitions of a table that gets one: these are locked against
+ * writers only, and the lock is raised here.  And it changes the table's row in pg_class,
+ * of which whoever makes a primary key of a heap table changes no more than what core
+ * overwrites in place: see rose_class_row.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -99,8 +100,8 @@ is_outdated(Relation rel)
 }
 
 /*
- * pg_upgrade makes empty tables, and gives them the old cluster's files afterwards.  It allows no new file
- * but those that it has named.
+ * pg_upgrade makes empty tables, and gives them the old cluster's files afterwards.  It
+ * allows no new file but those that it has named.
  */
 static bool
 may_set_key_in_place(Relation rel)
@@ -249,8 +250,8 @@ rose_report_equal_keys(void *arg, TupleTableSlot *slot)
 /* ---- rewriting ---- */
 
 /*
- * Give the sorter the rows of a table that cannot be read in the order of its keys.  Keys that are equal by now, but
- * were not, are those of different rows.
+ * Give the sorter the rows of a table that cannot be read in the order of its keys.  Keys
+ * that are equal by now, but were not, are those of different rows.
  */
 static void
 collect_unsorted_rows(Relation rel, RowSorter *sorter, int nkeys, const RoseKeyColumnDisk *keys)
@@ -335,8 +336,9 @@ load_rows(Relation rel, Relation index, RowSorter *sorter)
 }
 
 /*
- * Writers are locked out already: what they have is in the table.  Readers that go on from the partition to the
- * partitioned table, which is locked, end in a deadlock, as they do with other ALTER TABLE.
+ * Writers are locked out already: what they have is in the table.  Readers that go on
+ * from the partition to the partitioned table, which is locked, end in a deadlock, as
+ * they do with other ALTER TABLE.
  */
 static void
 lock_for_new_file(Relation rel)
@@ -398,9 +400,10 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 /* ---- rows in another order of the same key ---- */
 
 /*
- * REINDEX of a table whose rows are sorted by other versions of collations.  They may well order these rows alike: then
- * the file is theirs, which is found under the lock that lets others read.  If not, all versions are sorted into a
- * new file; they stay what they are, so that older snapshots see what they saw.
+ * REINDEX of a table whose rows are sorted by other versions of collations.  They may
+ * well order these rows alike: then the file is theirs, which is found under the lock
+ * that lets others read.  If not, all versions are sorted into a new file; they stay what
+ * they are, so that older snapshots see what they saw.
  */
 static uint64
 settle_order(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys)

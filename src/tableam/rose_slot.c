@@ -8,12 +8,14 @@
  * executor stored values, or the row was materialized) it behaves as a
  * virtual slot does, and core's own functions do the work.
  *
- * A row that is one of rows in place (lsm/component/rose_rows.h) stays valid by a reference to them.  One that
- * is a tuple is copied into a buffer that belongs to the slot.
+ * A row that is one of rows in place (lsm/component/rose_rows.h) stays valid by a
+ * reference to them.  One that is a tuple is copied into a buffer that belongs to the
+ * slot.
  *
- * A statement that fails leaves its slots as they are, and their memory goes.  What a scan has read goes
- * with it; but the leaves of a cached lookup live as long as the transaction.  So a slot that
- * refers to one of them learns of the end of its memory by a callback.
+ * A statement that fails leaves its slots as they are, and their memory goes.  What a
+ * scan has read goes with it; but the leaves of a cached lookup live as long as the
+ * transaction.  So a slot that refers to one of them learns of the end of its memory by a
+ * callback.
  *
  *-------------------------------------------------------------------------
  */
@@ -235,9 +237,9 @@ rose_slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 }
 
 /*
- * All columns, for a copy.  Not in the caller's memory context: it may be one that cannot free
- * (since 17, tuplesort keeps its tuples in such a one), and fetching a large value frees
- * what it needed for a moment.
+ * All columns, for a copy.  Not in the caller's memory context: it may be one that cannot
+ * free (since 17, tuplesort keeps its tuples in such a one), and fetching a large value
+ * frees what it needed for a moment.
  */
 static void
 rose_slot_get_all(TupleTableSlot *slot)

@@ -234,16 +234,16 @@ total_blocks(const RoseManifest *manifest)
 }
 
 /*
- * CLUSTER and VACUUM FULL.  Rows are in key order anyway, so what is left to do
- * is to merge all components and to write the result to a file without gaps.  If they are in the order of other
- * versions of collations, they are sorted instead, as REINDEX does.
+ * CLUSTER and VACUUM FULL.  Rows are in key order anyway, so what is left to do is to
+ * merge all components and to write the result to a file without gaps.  If they are in
+ * the order of other versions of collations, they are sorted instead, as REINDEX does.
  *
- * If the transaction has altered the table, the old file, which a rollback brings back, is left as it is:
- * its versions are copied without being merged.
+ * If the transaction has altered the table, the old file, which a rollback brings back,
+ * is left as it is: its versions are copied without being merged.
  *
- * The merge forgets what it can of the old file, whose pins know who has met its rows where.  The
- * versions of the new one are settled from now on: they are in no memtable, whoever has a
- * TID of the old file cannot use it here, and our own pin is older.
+ * The merge forgets what it can of the old file, whose pins know who has met its rows
+ * where.  The versions of the new one are settled from now on: they are in no memtable,
+ * whoever has a TID of the old file cannot use it here, and our own pin is older.
  */
 void
 rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool use_sort,

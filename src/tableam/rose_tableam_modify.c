@@ -3,10 +3,9 @@
  * rose_tableam_modify.c
  *	  Writing: inserts, updates, deletes and row locks of the executor.
  *
- * A thin layer over lsm/write/rose_write.h, which does the work.  Here: who may
- * write, the report of duplicate keys (heap leaves both to its indexes), what the
- * slot shows afterwards, statistics, and predicate locks, which rose
- * keeps for whole tables.
+ * A thin layer over lsm/write/rose_write.h, which does the work.  Here: who may write,
+ * the report of duplicate keys (heap leaves both to its indexes), what the slot shows
+ * afterwards, statistics, and predicate locks, which rose keeps for whole tables.
  *
  * Each insert gives the opened primary key index rose's routine before the
  * executor inserts into it.

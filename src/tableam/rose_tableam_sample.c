@@ -3,13 +3,13 @@
  * rose_tableam_sample.c
  *	  ANALYZE and TABLESAMPLE.
  *
- * Core samples tables by block number.  A block of a rose table holds no rows
- * of its own that could be counted (its keys may have newer versions anywhere),
- * so block b of the n blocks of the file stands for the b-th of n equal slices of
- * the key space, cut by the row ordinals of C2's pieces, or of another component if
- * that has more rows.  The slices partition the tree: every visible row is in exactly one of them, and reading one costs about a page
- * of each component.  Without a component there is one slice with all rows: block
- * 0 for TABLESAMPLE, whichever block is asked for first for ANALYZE.
+ * Core samples tables by block number.  A block of a rose table holds no rows of its own
+ * that could be counted (its keys may have newer versions anywhere), so block b of the n
+ * blocks of the file stands for the b-th of n equal slices of the key space, cut by the
+ * row ordinals of C2's pieces, or of another component if that has more rows.  The slices
+ * partition the tree: every visible row is in exactly one of them, and reading one costs
+ * about a page of each component.  Without a component there is one slice with all rows:
+ * block 0 for TABLESAMPLE, whichever block is asked for first for ANALYZE.
  *
  * The TIDs that ANALYZE sees are the slice and a running number, so that the
  * correlation it computes is that of the key order, in which rows are stored.

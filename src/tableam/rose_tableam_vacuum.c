@@ -29,9 +29,10 @@
 #include "utils/timestamp.h"
 
 /*
- * A table is taken to have at least so many pages, as heap takes one that was
- * never vacuumed.  Rows of a small table that is written to have many versions soon, and a
- * prepared plan outlives the moment when there are few: it had better look rows up by key.
+ * A table is taken to have at least so many pages, as heap takes one that was never
+ * vacuumed.  Rows of a small table that is written to have many versions soon, and a
+ * prepared plan outlives the moment when there are few: it had better look rows up by
+ * key.
  */
 #define ESTIMATE_MIN_PAGES		10
 
@@ -116,9 +117,9 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 /* ---- VACUUM ---- */
 
 /*
- * The oldest xid that the table still asks the commit log about: in C0 and in
- * private runs, and in a tail log that nobody has read: that has none before relfrozenxid.  horizon was taken before the spill, so that what is written
- * since is newer.
+ * The oldest xid that the table still asks the commit log about: in C0 and in private
+ * runs, and in a tail log that nobody has read: that has none before relfrozenxid.
+ * horizon was taken before the spill, so that what is written since is newer.
  */
 static TransactionId
 oldest_needed_xid(RoseTree *tree, TransactionId horizon)

@@ -58,8 +58,8 @@ write_values(char *out, int width, const uint64 *values, Size n)
 }
 
 /*
- * Narrow values are first put together pairwise, in loops without dependencies, until they are
- * more than half a word wide.
+ * Narrow values are first put together pairwise, in loops without dependencies, until
+ * they are more than half a word wide.
  */
 static void
 write_block(char *out, int width, const uint64 *values)
@@ -129,8 +129,8 @@ rose_bitpack_read(const char *bits, int width, Size from, Size n, uint64 *values
 }
 
 /*
- * How to add up the narrow values of a word: a few times the odd ones are added to the even
- * ones, which leaves half as many of twice the width.  When they are wide enough for
+ * How to add up the narrow values of a word: a few times the odd ones are added to the
+ * even ones, which leaves half as many of twice the width.  When they are wide enough for
  * the sum of all, a multiplication adds up all of them at its top.
  */
 typedef struct SumRecipe

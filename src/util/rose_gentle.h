@@ -3,13 +3,13 @@
  * rose_gentle.h
  *	  Long work of a background process that lets others have its core.
  *
- * A scheduler lets a process that computes go on for some milliseconds before
- * another one that woke up on the same core gets its turn.  A single write takes
- * a few hundredths of that, so with few cores the writes that meet a spill or a
- * merge would be the slowest ones by far.  A gentle process offers its
- * core many times a millisecond: a waiting process goes first, and
- * with nobody waiting it costs nothing.  Whoever offers so often gets less than his
- * share of a core that is always in demand, so it must have time to spare.
+ * A scheduler lets a process that computes go on for some milliseconds before another one
+ * that woke up on the same core gets its turn.  A single write takes a few hundredths of
+ * that, so with few cores the writes that meet a spill or a merge would be the slowest
+ * ones by far.  A gentle process offers its core many times a millisecond: a waiting
+ * process goes first, and with nobody waiting it costs nothing.  Whoever offers so often
+ * gets less than his share of a core that is always in demand, so it must have time to
+ * spare.
  *
  * State is the process' own; a process that never calls rose_gentle_begin is not
  * gentle.  Not for code that holds LWLocks.

@@ -133,8 +133,8 @@ find_versions(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys, RoseK
 }
 
 /*
- * Text is equal if its bytes are, unless the collation is not deterministic.  Types of extensions may use
- * a collation for more than the order, as citext does.
+ * Text is equal if its bytes are, unless the collation is not deterministic.  Types of
+ * extensions may use a collation for more than the order, as citext does.
  */
 bool
 rose_key_equality_is_fixed(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys)

@@ -5,10 +5,11 @@
  *	  answer may be another one later.
  *
  * Which columns go into the hash of a key: operator classes come and go.  All sessions
- * must agree on it, since locks for keys are found by it, and filters on disk are made from it.
+ * must agree on it, since locks for keys are found by it, and filters on disk are made
+ * from it.
  *
- * By which versions of collations rows were sorted: those belong to the operating system or to ICU,
- * and change with them.
+ * By which versions of collations rows were sorted: those belong to the operating system
+ * or to ICU, and change with them.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,8 +34,8 @@ extern void rose_key_facts_make(TupleDesc tupdesc, int nkeys, const RoseKeyColum
 								RoseKeyFacts *facts);
 
 /*
- * Are keys equal whenever their bytes say so, whatever version a collation has?  Then another version may
- * bring another order, but no other rows.
+ * Are keys equal whenever their bytes say so, whatever version a collation has?  Then
+ * another version may bring another order, but no other rows.
  */
 extern bool rose_key_equality_is_fixed(TupleDesc tupdesc, int nkeys,
 									   const RoseKeyColumnDisk *keys);

@@ -79,8 +79,8 @@ mix(uint64 hash, uint64 more)
 }
 
 /*
- * Whether values are passed by value says nothing of where they are, and pg_upgrade does not keep it of
- * dropped columns.
+ * Whether values are passed by value says nothing of where they are, and pg_upgrade does
+ * not keep it of dropped columns.
  */
 static uint64
 physical_word(const RoseLayoutColumnDisk *column)

@@ -3,13 +3,15 @@
  * rose_layout.h
  *	  How the columns of a row lie in its bytes, as files say it.
  *
- * The catalog tells the layout of today; bytes have that of the day when they were written.
- * ALTER TABLE changes the catalog first and rewrites or keeps the bytes afterwards, may be the first to
- * touch a table after a restart, and may be rolled back.  So what reads back bytes (tail log,
- * components) has their layout beside them, and what writes them writes it.
+ * The catalog tells the layout of today; bytes have that of the day when they were
+ * written.  ALTER TABLE changes the catalog first and rewrites or keeps the bytes
+ * afterwards, may be the first to touch a table after a restart, and may be rolled back.
+ * So what reads back bytes (tail log, components) has their layout beside them, and what
+ * writes them writes it.
  *
- * In one file a column never changes its place: columns are added behind the others, dropped ones keep
- * theirs, and a type gives way to another without new bytes only if both are stored alike.
+ * In one file a column never changes its place: columns are added behind the others,
+ * dropped ones keep theirs, and a type gives way to another without new bytes only if
+ * both are stored alike.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,10 @@
  * rose_losertree.c
  *	  Loser tree.  See rose_losertree.h for use.
  *
- * Node j (1 .. n - 1) of an implicit binary tree holds the loser of the match
- * played there; node 0 holds the overall winner.  The leaves are nodes
- * n .. 2n - 1, leaf n + i being source i.  When the winner moves on, only the
- * matches on its path to the root are played again.
+ * Node j (1 .. n - 1) of an implicit binary tree holds the loser of the match played
+ * there; node 0 holds the overall winner.  The leaves are nodes n .. 2n - 1, leaf n + i
+ * being source i.  When the winner moves on, only the matches on its path to the root are
+ * played again.
  *
  *-------------------------------------------------------------------------
  */

@@ -52,14 +52,15 @@ extern void rose_losertree_advanced(RoseLoserTree *tree, bool has_row);
 
 /*
  * The runner-up: the source whose current row is smallest but for the winner's, or -1.
- * As long as the winner's next rows sort before it, they can be taken without touching the tree.
- * Costs up to ceil(log2(n)) comparisons.
+ * As long as the winner's next rows sort before it, they can be taken without touching
+ * the tree.  Costs up to ceil(log2(n)) comparisons.
  */
 extern int	rose_losertree_runner_up(const RoseLoserTree *tree);
 
 /* ---------------------------------------------------------------------
- * The matches alone, for who wants its comparisons inlined: sources 0 .. nsources - 1 all have a row, and
- * node[nsources] is the caller's.  node[0] is the winner after each call; see rose_losertree.c for the others.
+ * The matches alone, for who wants its comparisons inlined: sources 0 .. nsources - 1 all
+ * have a row, and node[nsources] is the caller's.  node[0] is the winner after each call;
+ * see rose_losertree.c for the others.
  */
 
 /* Does the row of source a come out before that of source b?  They are never equal. */

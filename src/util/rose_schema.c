@@ -280,8 +280,8 @@ rose_schema_copy(const RoseSchema *schema, MemoryContext context)
 }
 
 /*
- * Labels that were added to an enum later compare by what the type cache has read from pg_enum, and it
- * reads on when it meets one that it does not know.
+ * Labels that were added to an enum later compare by what the type cache has read from
+ * pg_enum, and it reads on when it meets one that it does not know.
  */
 static void
 warm_enum(RoseKeyColumn *column, Oid typid)

@@ -144,8 +144,9 @@ extern void rose_schema_free(RoseSchema *schema);
 extern RoseSchema *rose_schema_copy(const RoseSchema *schema, MemoryContext context);
 
 /*
- * Have comparisons look up now what they would look up in catalogs when they are first made: they
- * are made under LWLocks, where nobody may wait for a lock.  Done by create; again when labels of enums change.
+ * Have comparisons look up now what they would look up in catalogs when they are first
+ * made: they are made under LWLocks, where nobody may wait for a lock.  Done by create;
+ * again when labels of enums change.
  */
 extern void rose_schema_warm(RoseSchema *schema);
 
@@ -164,12 +165,12 @@ extern int	rose_key_compare_column(const RoseSchema *schema, int column,
 									Datum a, Datum b);
 
 /*
- * The first 16 bytes of a key in an encoding whose order, as two numbers, agrees
- * with that of keys: different prefixes decide, equal ones need not mean equal keys.
- * Integers, dates, OIDs and floats go in whole, one behind the other; uuid, bytea and text
- * where order is that of the bytes with as much as there is room for; any other type ends the
- * prefix.  Those of ncols < all columns say as much as mask: compare the other side's words
- * with mask applied.
+ * The first 16 bytes of a key in an encoding whose order, as two numbers, agrees with
+ * that of keys: different prefixes decide, equal ones need not mean equal keys.
+ * Integers, dates, OIDs and floats go in whole, one behind the other; uuid, bytea and
+ * text where order is that of the bytes with as much as there is room for; any other type
+ * ends the prefix.  Those of ncols < all columns say as much as mask: compare the other
+ * side's words with mask applied.
  */
 typedef struct RoseKeyPrefix
 {
@@ -193,8 +194,8 @@ extern bool rose_key_prefix_exact(const RoseSchema *schema);
 extern uint64 rose_key_hash(const RoseSchema *schema, const Datum *key);
 
 /*
- * The hashes of n keys given as columns, by key column and row, of a table with a hashable key.
- * Cheapest for keys in order.
+ * The hashes of n keys given as columns, by key column and row, of a table with a
+ * hashable key.  Cheapest for keys in order.
  */
 extern void rose_key_hash_many(const RoseSchema *schema, const Datum *const *columns, int n,
 							   uint64 *hashes);

@@ -34,10 +34,10 @@ typedef enum RoseOp
  * subxid and cid are kept in C0 and in private runs only, elsewhere they are
  * InvalidTransactionId and 0.
  *
- * moved_to is, for the tombstone half of an UPDATE that changed the key, the
- * sequence of the PUT under the new key; ROSE_MOVED_TO_PARTITION if the row went
- * to another table.  That PUT has ROSE_MOVED_HERE, as long as somebody may come from the tombstone
- * and look for its number.  Else 0.
+ * moved_to is, for the tombstone half of an UPDATE that changed the key, the sequence of
+ * the PUT under the new key; ROSE_MOVED_TO_PARTITION if the row went to another table.
+ * That PUT has ROSE_MOVED_HERE, as long as somebody may come from the tombstone and look
+ * for its number.  Else 0.
  */
 #define ROSE_MOVED_TO_PARTITION PG_UINT64_MAX
 #define ROSE_MOVED_HERE ((uint64) 1)
@@ -65,8 +65,8 @@ typedef struct RoseVersion
 
 /*
  * Is the newest version of a key that a snapshot sees, as found now, the one that this
- * transaction holds, read earlier, of the same key?  The snapshot must see the one held.  What
- * was forgotten meanwhile is older than, or is, all that anybody holds ("Forgotten
+ * transaction holds, read earlier, of the same key?  The snapshot must see the one held.
+ * What was forgotten meanwhile is older than, or is, all that anybody holds ("Forgotten
  * versions" in src/lsm/merge/README.md).
  */
 static inline bool

@@ -10,11 +10,12 @@
  * opens its rose tables.
  *
  * There may be more databases than workers.  Then workers that have had their time end
- * (rose_maintainer_slot.c), and the database that has waited longest is next.  Helpers of databases that have
- * a worker already are started only if no database waits, and end first.
+ * (rose_maintainer_slot.c), and the database that has waited longest is next.  Helpers of
+ * databases that have a worker already are started only if no database waits, and end
+ * first.
  *
- * The launcher has no database and no merge to do; it takes locks in
- * rose_workers for moments only.  It also has the registry let go of tables that nobody uses.
+ * The launcher has no database and no merge to do; it takes locks in rose_workers for
+ * moments only.  It also has the registry let go of tables that nobody uses.
  *
  *-------------------------------------------------------------------------
  */
@@ -267,8 +268,8 @@ start_helpers(void)
 /* ---- looking around ---- */
 
 /*
- * Is there something that a worker of this database could do?  A request counts here, too: a
- * worker that was about to end may have been told and did not hear it.
+ * Is there something that a worker of this database could do?  A request counts here,
+ * too: a worker that was about to end may have been told and did not hear it.
  */
 static bool
 needs_worker(const RoseRegistryDatabase *database, bool memory_short)
@@ -411,8 +412,8 @@ find_candidates(void)
 }
 
 /*
- * Start workers, first for those who have waited longest.  If all are taken, the others have to
- * end when they have had their time.
+ * Start workers, first for those who have waited longest.  If all are taken, the others
+ * have to end when they have had their time.
  */
 static void
 look_around(void)

@@ -4,29 +4,29 @@
  *	  A maintenance worker of one database: spills and merges its rose
  *	  tables.
  *
- * Spills come first: C0s that are old, or, when memory is short, the largest; before
- * them those whose tail log has many segments.
- * Merges run in steps of a fraction of a second, each in a transaction of its
- * own, several merges taking turns, so that a small merge does not wait for a
- * large one.  A table that is locked against us is left for later.
+ * Spills come first: C0s that are old, or, when memory is short, the largest; before them
+ * those whose tail log has many segments.  Merges run in steps of a fraction of a second,
+ * each in a transaction of its own, several merges taking turns, so that a small merge
+ * does not wait for a large one.  A table that is locked against us is left for later.
  *
- * A database may have several workers: its first one, and helpers that come when one of them finds more to do than it
- * can just now.  All do the same, each with tables of its own choice.  What keeps them apart are the locks of a
- * table: who finds ROSE_LOCK_MERGE or ROSE_LOCK_SPILL taken turns to another table, and looks again later.
- * So nobody's work depends on who else is there, and what a worker leaves behind when it dies is found by the others,
- * or by the first worker, which is started for it.
+ * A database may have several workers: its first one, and helpers that come when one of
+ * them finds more to do than it can just now.  All do the same, each with tables of its
+ * own choice.  What keeps them apart are the locks of a table: who finds ROSE_LOCK_MERGE
+ * or ROSE_LOCK_SPILL taken turns to another table, and looks again later.  So nobody's
+ * work depends on who else is there, and what a worker leaves behind when it dies is
+ * found by the others, or by the first worker, which is started for it.
  *
  * While it is not behind, it lets writers have the core (util/rose_gentle.h): a write
  * must not wait for a stretch of a merge.
  *
- * The worker ends when it has had nothing to do for a while, after it has given free
- * room at the end of files back.  If another database waits for a worker, it ends when it has had its time
- * (rose_maintainer_turn), whatever is left to do.
+ * The worker ends when it has had nothing to do for a while, after it has given free room
+ * at the end of files back.  If another database waits for a worker, it ends when it has
+ * had its time (rose_maintainer_turn), whatever is left to do.
  *
- * A table that it failed on is left alone for a minute, and its merges are given up, so that
- * broken tables do not keep it from the others; nor do locked ones, which it comes back to.  Only
- * an error outside of a table's work, or in the cleaning up after one, ends it; the launcher
- * starts it again.
+ * A table that it failed on is left alone for a minute, and its merges are given up, so
+ * that broken tables do not keep it from the others; nor do locked ones, which it comes
+ * back to.  Only an error outside of a table's work, or in the cleaning up after one,
+ * ends it; the launcher starts it again.
  *
  * It tells core that it is like an autovacuum worker: then DROP DATABASE and
  * the like terminate it instead of failing, and a lock request that waits for
@@ -126,8 +126,9 @@ may_spill(const RoseRegistryItem *item, TimestampTz now)
 }
 
 /*
- * The table to spill now, or NULL: one whose tail log has too many segments, the largest if
- * memory is short, else the oldest that is due.  *others: bytes that are due in others.
+ * The table to spill now, or NULL: one whose tail log has too many segments, the largest
+ * if memory is short, else the oldest that is due.  *others: bytes that are due in
+ * others.
  */
 static const RoseRegistryItem *
 choose_spill(bool memory_short, uint64 *others)
@@ -177,8 +178,8 @@ do_spill(void)
 /* ---- errors ---- */
 
 /*
- * After an error: leave that table alone, and go on.  What is rethrown ends the process, and with it
- * everything that it holds.
+ * After an error: leave that table alone, and go on.  What is rethrown ends the process,
+ * and with it everything that it holds.
  */
 static void
 get_over_error(MemoryContext context)

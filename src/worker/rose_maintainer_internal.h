@@ -36,8 +36,9 @@ extern void rose_maintainer_note_idle(uint64 activity);
 extern void rose_maintainer_note_busy(void);
 
 /*
- * There is more to do in the database than this worker can just now: will another one see to it?  One that is idle is
- * woken, or a helper started if there may be one; if not now, then later, should there still be something to do.
+ * There is more to do in the database than this worker can just now: will another one see
+ * to it?  One that is idle is woken, or a helper started if there may be one; if not now,
+ * then later, should there still be something to do.
  */
 extern bool rose_maintainer_ask_for_help(void);
 
@@ -52,8 +53,8 @@ typedef enum RoseWorkerTurn
 extern RoseWorkerTurn rose_maintainer_turn(void);
 
 /*
- * It ends.  waiting: for something that will not tell, so look again in a while; unfinished: there is
- * more to do; gives_up: merges among it.
+ * It ends.  waiting: for something that will not tell, so look again in a while;
+ * unfinished: there is more to do; gives_up: merges among it.
  */
 extern void rose_maintainer_leave(bool waiting, bool unfinished, bool gives_up);
 
@@ -79,8 +80,8 @@ extern int	rose_maintainer_nitems;
 extern void rose_maintainer_list_tables(void);
 
 /*
- * Open every rose table of the database once, so that the registry knows it: list them, then
- * some at a time, until false.  Those that are locked come later; are there any yet?
+ * Open every rose table of the database once, so that the registry knows it: list them,
+ * then some at a time, until false.  Those that are locked come later; are there any yet?
  */
 extern void rose_maintainer_begin_visit(void);
 extern bool rose_maintainer_visit_step(void);
@@ -92,10 +93,10 @@ extern RoseTableNote *rose_maintainer_note(RelFileLocator locator);
 extern bool rose_maintainer_waits_for_private(void);
 
 /*
- * A transaction for work on one table, shown in the view.  It is opened without waiting for a
- * lock; NULL if that is not possible now, or there is no such rose table any more.  It may
- * have another file than when it was listed: a merge finds out by itself.  Ended in any case by
- * rose_maintainer_end.
+ * A transaction for work on one table, shown in the view.  It is opened without waiting
+ * for a lock; NULL if that is not possible now, or there is no such rose table any more.
+ * It may have another file than when it was listed: a merge finds out by itself.  Ended
+ * in any case by rose_maintainer_end.
  */
 extern RoseTree *rose_maintainer_begin(RoseWorkerWork work, Oid relid);
 extern void rose_maintainer_end(void);
@@ -116,9 +117,10 @@ extern bool rose_maintainer_has_merges(void);
 extern bool rose_maintainer_merges_can_go_on(void);
 
 /*
- * After the abort of a transaction in which this table (InvalidOid: any) was worked on: its merges are given
- * up, with the next steps, and all others take their locks again, or are given up, too.  False if one of
- * its merges had been given up already, and that went wrong.
+ * After the abort of a transaction in which this table (InvalidOid: any) was worked on:
+ * its merges are given up, with the next steps, and all others take their locks again, or
+ * are given up, too.  False if one of its merges had been given up already, and that went
+ * wrong.
  */
 extern bool rose_maintainer_give_merges_up(Oid relid);
 

@@ -4,13 +4,14 @@
  *	  The merges of a maintenance worker: several of them take turns, step by
  *	  step.
  *
- * A merge that is worth it is left to another worker of the database for a while, if this one has
- * merges of other tables at hand and another one is idle or may be started: two tables that are loaded at once are
- * merged at once.  If nobody takes it, it is begun here after all.  Which table is looked at first goes round,
- * so that no table waits for ever beside others that always have something to merge.
+ * A merge that is worth it is left to another worker of the database for a while, if this
+ * one has merges of other tables at hand and another one is idle or may be started: two
+ * tables that are loaded at once are merged at once.  If nobody takes it, it is begun
+ * here after all.  Which table is looked at first goes round, so that no table waits for
+ * ever beside others that always have something to merge.
  *
- * Locking: ROSE_LOCK_MERGE of each table, held by the session while a merge of it is under way.  It is never waited
- * for.
+ * Locking: ROSE_LOCK_MERGE of each table, held by the session while a merge of it is
+ * under way.  It is never waited for.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,8 +34,9 @@
 #define MAX_MERGES_AND_WAITING	64
 
 /*
- * A merge that reads so many blocks may be left to another worker, for so long; it is looked after in such intervals.
- * The time is what a worker that is started needs, many times over.
+ * A merge that reads so many blocks may be left to another worker, for so long; it is
+ * looked after in such intervals.  The time is what a worker that is started needs, many
+ * times over.
  */
 #define LEAVE_MIN_BLOCKS		128
 #define LEAVE_MS				2000
@@ -86,8 +88,8 @@ has_place(void)
 }
 
 /*
- * What merges of this table that are under way read is not to be picked again, nor gone past.  Other tables
- * have components of the same ids.
+ * What merges of this table that are under way read is not to be picked again, nor gone
+ * past.  Other tables have components of the same ids.
  */
 static void
 find_busy(RelFileLocator locator, const RosePickInput *input, bool *busy)

@@ -4,11 +4,12 @@
  *	  The maintenance worker's slot in shared memory: what launcher, views and the database's other workers
  *	  learn of it.
  *
- * A database's first worker has the slot of the database.  A helper has one of its own, and finds that of the database
- * when it needs it: that one may be given to another database meanwhile.
+ * A database's first worker has the slot of the database.  A helper has one of its own,
+ * and finds that of the database when it needs it: that one may be given to another
+ * database meanwhile.
  *
- * Which tables failed is remembered here by this process, without bound; only those on which a worker
- * ended are in the slot.
+ * Which tables failed is remembered here by this process, without bound; only those on
+ * which a worker ended are in the slot.
  *
  * Locking: rose_workers->lock, for moments.
  *
@@ -353,8 +354,8 @@ helper_turn(TimestampTz now)
 }
 
 /*
- * Merges that are given up have to be done again, so they have more time than the rest, and the
- * more the more often it happened: each of them is done in the end.
+ * Merges that are given up have to be done again, so they have more time than the rest,
+ * and the more the more often it happened: each of them is done in the end.
  */
 static RoseWorkerTurn
 first_worker_turn(TimestampTz now, TimestampTz since, int preempted)

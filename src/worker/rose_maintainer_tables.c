@@ -93,8 +93,9 @@ is_rose_table(Relation rel)
 }
 
 /*
- * One whose rows are in another order than the present one is left as it is: only room at the end of
- * its file can be given back.  Who visits all tables after a start of the server says so.
+ * One whose rows are in another order than the present one is left as it is: only room at
+ * the end of its file can be given back.  Who visits all tables after a start of the
+ * server says so.
  */
 static RoseTree *
 open_table(Relation rel, RoseWorkerWork work)

@@ -3,13 +3,12 @@
  * rose_worker.h
  *	  Background maintenance: what the rest of rose knows of it.
  *
- * A launcher runs always.  It starts a worker for a database when there is
- * something to do in it: C0 to spill because it is old or memory is short, or
- * components that may have to be merged.  A worker that finds more to do than it can
- * asks for another one of its database, a helper, which does the same with other tables, as
- * long as no other database waits for a worker.  Workers end when they have been
- * idle for a while, so nothing stands in the way of DROP DATABASE or of using
- * a database as a template.
+ * A launcher runs always.  It starts a worker for a database when there is something to
+ * do in it: C0 to spill because it is old or memory is short, or components that may have
+ * to be merged.  A worker that finds more to do than it can asks for another one of its
+ * database, a helper, which does the same with other tables, as long as no other database
+ * waits for a worker.  Workers end when they have been idle for a while, so nothing
+ * stands in the way of DROP DATABASE or of using a database as a template.
  *
  *-------------------------------------------------------------------------
  */

@@ -33,8 +33,9 @@ typedef struct RoseWorkerFailure
 } RoseWorkerFailure;
 
 /*
- * A database with its first worker, or a helper, which has the fields of a process only: state, info, latch, idle,
- * state_since.  Everything is protected by RoseWorkerShared.lock.
+ * A database with its first worker, or a helper, which has the fields of a process only:
+ * state, info, latch, idle, state_since.  Everything is protected by
+ * RoseWorkerShared.lock.
  */
 typedef struct RoseWorkerSlotShared
 {

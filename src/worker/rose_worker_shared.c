@@ -3,8 +3,8 @@
  * rose_worker_shared.c
  *	  Settings, registration and shared memory of background maintenance.
  *
- * The shared memory has a slot for each database that has, or recently had,
- * a worker, and for each helper as long as it runs, under one lock that is held for moments.
+ * The shared memory has a slot for each database that has, or recently had, a worker, and
+ * for each helper as long as it runs, under one lock that is held for moments.
  *
  *-------------------------------------------------------------------------
  */
@@ -196,8 +196,8 @@ wake_workers(Oid dbid)
 }
 
 /*
- * RoseRequestSpillHook: memory is short, for a writer of this database.  False if it had better
- * help itself: workers are turned off, or all are busy with other databases.
+ * RoseRequestSpillHook: memory is short, for a writer of this database.  False if it had
+ * better help itself: workers are turned off, or all are busy with other databases.
  */
 static bool
 request_spill(Oid dbid)

@@ -4,11 +4,11 @@
  *	  Writing a component: versions in, in order; leaves, inner pages, Bloom
  *	  filter and footer out.
  *
- * Everything is written once, front to back: a leaf when the next row does not
- * fit it, inner pages when they are full, parts of the Bloom filter when they have all of their
- * keys (rose_filter_build.c), and at the end the footer.  Nothing refers to the
- * new pages until the caller publishes the manifest entry, so a builder that
- * dies leaves only blocks of an owner that is not live.
+ * Everything is written once, front to back: a leaf when the next row does not fit it,
+ * inner pages when they are full, parts of the Bloom filter when they have all of their
+ * keys (rose_filter_build.c), and at the end the footer.  Nothing refers to the new pages
+ * until the caller publishes the manifest entry, so a builder that dies leaves only
+ * blocks of an owner that is not live.
  *
  * A builder may outlive a transaction (merges): all its memory is in its own
  * context, and the relation is rebound before each use.
@@ -286,8 +286,8 @@ row_leaf_flags(const RoseComponentBuilder *builder)
 }
 
 /*
- * After overflow_whole_row: put the row into a narrow leaf for itself.  That has a page builder
- * of its own, so that nothing learned from other rows makes a difference to what
+ * After overflow_whole_row: put the row into a narrow leaf for itself.  That has a page
+ * builder of its own, so that nothing learned from other rows makes a difference to what
  * rose_component_check_row_fits has seen.
  */
 static void

@@ -4,10 +4,10 @@
  *	  Many rows at a time into a component, column by column.
  *
  * For merges, whose rows come from leaves that were decoded by columns anyway.  Only
- * whole rows of different keys come in batches.  What a batch saves is what the way of a row
- * (rose_component_builder_add_values) does again and again: setting system columns that are
- * constant, comparing keys that whoever merges has compared, looking for values that are too large.
- * A batch with such values goes that way.
+ * whole rows of different keys come in batches.  What a batch saves is what the way of a
+ * row (rose_component_builder_add_values) does again and again: setting system columns
+ * that are constant, comparing keys that whoever merges has compared, looking for values
+ * that are too large.  A batch with such values goes that way.
  *
  *-------------------------------------------------------------------------
  */

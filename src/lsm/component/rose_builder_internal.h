@@ -55,8 +55,8 @@ rose_filter_builder_add(RoseFilterBuilder *filter, uint64 hash)
 }
 
 /*
- * Write the part at hand; last_key: of its last key.  To be called when it has part_keys or more, before the
- * next key, and at the end.
+ * Write the part at hand; last_key: of its last key.  To be called when it has part_keys
+ * or more, before the next key, and at the end.
  */
 extern void rose_filter_builder_end_part(RoseFilterBuilder *filter, const Datum *last_key);
 

@@ -3,9 +3,10 @@
  * rose_component.c
  *	  Opening a component: footer, key range, and pages read with checks.
  *
- * The handle is backend-local and immutable but for the root page, which is
- * read on first use, and a copy of the Bloom filter (rose_filter_ask.c).  Everything on disk below a footer never changes as long
- * as the component is pinned, so no lock is held between calls.
+ * The handle is backend-local and immutable but for the root page, which is read on first
+ * use, and a copy of the Bloom filter (rose_filter_ask.c).  Everything on disk below a
+ * footer never changes as long as the component is pinned, so no lock is held between
+ * calls.
  *
  * See rose_component_format.h for the layout.
  *
@@ -142,8 +143,9 @@ footer_section(const RoseComponent *component, char *stream, RoseFooterSection t
 }
 
 /*
- * Has nobody but merges, which drop them, any use for its rows?  Their keys are compared until then.  Either its
- * transaction was rolled back, or all of them are of subtransactions, of which that which had added the columns was.
+ * Has nobody but merges, which drop them, any use for its rows?  Their keys are compared
+ * until then.  Either its transaction was rolled back, or all of them are of
+ * subtransactions, of which that which had added the columns was.
  */
 static bool
 is_left_over(const RoseComponentEntryDisk *entry, const RoseFooterDisk *footer)
@@ -173,8 +175,8 @@ key_agrees(const RoseSchema *schema, const RoseLayout *stored)
 }
 
 /*
- * A transaction that was rolled back may have added columns before it wrote, and others may be in
- * their places now: then false, and of its rows only keys may be read.
+ * A transaction that was rolled back may have added columns before it wrote, and others
+ * may be in their places now: then false, and of its rows only keys may be read.
  */
 static bool
 layout_agrees(const RoseComponentEntryDisk *entry, const RoseFooterDisk *footer,

@@ -87,9 +87,9 @@ extern bool rose_filter_ask(RoseComponent *component, Relation rel, const Datum 
 							uint64 hash);
 
 /*
- * Asks the Bloom filter for many keys: sets maybe[which[i]] for each of n that may be in it, by
- * keys[which[i]] and hashes[which[i]], and leaves the others.  Who asks often has a copy of the filter made,
- * within maintenance_work_mem for all components.
+ * Asks the Bloom filter for many keys: sets maybe[which[i]] for each of n that may be in
+ * it, by keys[which[i]] and hashes[which[i]], and leaves the others.  Who asks often has
+ * a copy of the filter made, within maintenance_work_mem for all components.
  */
 extern void rose_filter_ask_many(RoseComponent *component, Relation rel,
 								 const Datum *const *keys, const uint64 *hashes,
@@ -156,8 +156,9 @@ extern RoseLeaf *rose_component_cursor_leaf(const RoseComponentCursor *cursor, i
 extern bool rose_component_cursor_goto(RoseComponentCursor *cursor, int slot);
 
 /*
- * The next leaf, and the cursor is on its first row; NULL: there is none, and the cursor stays.  How many rows it
- * has is known from the tree, and it is not read before somebody asks for a value.
+ * The next leaf, and the cursor is on its first row; NULL: there is none, and the cursor
+ * stays.  How many rows it has is known from the tree, and it is not read before somebody
+ * asks for a value.
  */
 extern RoseLeaf *rose_component_cursor_next_leaf(RoseComponentCursor *cursor);
 
@@ -187,14 +188,14 @@ extern void rose_component_check_row_fits(const RoseSchema *schema,
 										  const Datum *values, const bool *nulls);
 
 /*
- * Raise ERRCODE_NOT_NULL_VIOLATION if one of the key's columns is NULL.  The executor has seen to that
- * for rows of commands; rows from elsewhere may be anything.
+ * Raise ERRCODE_NOT_NULL_VIOLATION if one of the key's columns is NULL.  The executor has
+ * seen to that for rows of commands; rows from elsewhere may be anything.
  */
 extern void rose_component_require_key(const RoseSchema *schema, const bool *nulls);
 
 /*
- * Whole rows of ascending, different keys, as columns.  Arrays are by row.  Not for tables of
- * more columns than this, of which even a short row may not fit a page.
+ * Whole rows of ascending, different keys, as columns.  Arrays are by row.  Not for
+ * tables of more columns than this, of which even a short row may not fit a page.
  */
 #define ROSE_BATCH_MAX_COLUMNS	256
 
@@ -226,8 +227,9 @@ typedef struct RoseComponentBuilder RoseComponentBuilder;
 extern void rose_component_define_settings(void);
 
 /*
- * expected_rows: how much memory to take for the keys' hashes at first; the Bloom filter is as large as its keys need.  Reserves the
- * owner id.  The schema must live as long as the builder.
+ * expected_rows: how much memory to take for the keys' hashes at first; the Bloom filter
+ * is as large as its keys need.  Reserves the owner id.  The schema must live as long as
+ * the builder.
  */
 extern RoseComponentBuilder *rose_component_builder_create(Relation rel,
 														   RoseStoreShared *store,
@@ -237,9 +239,8 @@ extern RoseComponentBuilder *rose_component_builder_create(Relation rel,
 														   MemoryContext context);
 
 /*
- * row->version, and the row.  Columns that the operation does
- * not have are stored as NULL.  A version that is given twice is stored once;
- * other disorder is an error.
+ * row->version, and the row.  Columns that the operation does not have are stored as
+ * NULL.  A version that is given twice is stored once; other disorder is an error.
  */
 extern void rose_component_builder_add(RoseComponentBuilder *builder, const RoseRow *row);
 

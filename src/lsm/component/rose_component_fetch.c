@@ -3,10 +3,10 @@
  * rose_component_fetch.c
  *	  What rows of a leaf have in overflow pages.
  *
- * What was fetched is kept with the leaf, because rows hand out pointers to it, until the leaf goes on
- * to another page; the builder bounds how much a leaf refers to.  How values, whole rows
- * and rows of narrow leaves are stored is in rose_component_format.h.  Which of them a
- * column is to be found in is decided in rose_leaf.c.
+ * What was fetched is kept with the leaf, because rows hand out pointers to it, until the
+ * leaf goes on to another page; the builder bounds how much a leaf refers to.  How
+ * values, whole rows and rows of narrow leaves are stored is in rose_component_format.h.
+ * Which of them a column is to be found in is decided in rose_leaf.c.
  *
  * Backend-local.
  *

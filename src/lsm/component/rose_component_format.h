@@ -18,9 +18,10 @@
  *				other, each of which begins on a page of its own.
  *	overflow	a byte stream over chained OVERFLOW pages that values share.
  *
- * Flags and reserved fields: RoseFooterDisk.flags and reserved, RoseFooterSectionDisk.padding and reserved,
- * RoseColumnGroupDisk.reserved and RoseOverflowPointerDisk.padding are zero and free; ROSE_LEAF_* of leaves
- * has 0x20 and up free.
+ * Flags and reserved fields: RoseFooterDisk.flags and reserved,
+ * RoseFooterSectionDisk.padding and reserved, RoseColumnGroupDisk.reserved and
+ * RoseOverflowPointerDisk.padding are zero and free; ROSE_LEAF_* of leaves has 0x20 and
+ * up free.
  *
  * Every page has PageHeaderData and RosePageHeaderDisk with the component's
  * id, so that a block that was reused by another component is noticed.
@@ -94,11 +95,11 @@ StaticAssertDecl(ROSE_PAGE_BODY_SIZE >= ROSE_BLOOM_BLOCKS_PER_PAGE * ROSE_BLOOM_
  * this follows it.  In the leaf these columns are NULL.  What is stored is the
  * row as a MinimalTuple.
  *
- * A row whose key leaves no room for the directory of all columns: it has a narrow
- * leaf for itself, which ends with the last column of the key.  ROSE_SYSCOL_OVERFLOW
- * has no bitmap, but this for the row, as above, and for a PARTIAL once more for
- * what would be in ROSE_SYSCOL_PRESENT, which is NULL.  All columns but the key's are read
- * from the row.
+ * A row whose key leaves no room for the directory of all columns: it has a narrow leaf
+ * for itself, which ends with the last column of the key.  ROSE_SYSCOL_OVERFLOW has no
+ * bitmap, but this for the row, as above, and for a PARTIAL once more for what would be
+ * in ROSE_SYSCOL_PRESENT, which is NULL.  All columns but the key's are read from the
+ * row.
  */
 typedef struct RoseOverflowPointerDisk
 {
@@ -155,8 +156,9 @@ StaticAssertDecl(offsetof(RoseFooterDisk, hash_sample) == 144, "on-disk offset")
 StaticAssertDecl(offsetof(RoseFooterDisk, reserved) == 152, "on-disk offset");
 
 /*
- * Longer footers are taken for damaged ones.  The longest part is the list of the Bloom filter's
- * extents: 8 bytes for 30,000 rows or more.  (Its parts: a key and 8 bytes for two million.)
+ * Longer footers are taken for damaged ones.  The longest part is the list of the Bloom
+ * filter's extents: 8 bytes for 30,000 rows or more.  (Its parts: a key and 8 bytes for
+ * two million.)
  */
 #define ROSE_FOOTER_MAX_BYTES	(64 * 1024 * 1024)
 

@@ -73,8 +73,8 @@ extern void rose_component_set_page_end(char *page, Size end);
 /* ---- the Bloom filter (rose_filter_parts.c, rose_filter_ask.c) ---- */
 
 /*
- * From the footer: section is ROSE_SECTION_FILTER_PARTS, or NULL.  False: it contradicts the rest.
- * REQUIRES: the extents are set.
+ * From the footer: section is ROSE_SECTION_FILTER_PARTS, or NULL.  False: it contradicts
+ * the rest.  REQUIRES: the extents are set.
  */
 extern bool rose_filter_parts_load(RoseComponent *component, char *section, Size length);
 
@@ -100,8 +100,8 @@ extern bool rose_filter_ask_suits(RoseComponent *component, Relation rel);
 /* ---- columns of leaves and inner pages (rose_key_columns.c) ---- */
 
 /*
- * kinds: as stored in the footer, or NULL to derive them from the types.  stored: likewise, for components
- * that may have more columns than the schema; or NULL.
+ * kinds: as stored in the footer, or NULL to derive them from the types.  stored:
+ * likewise, for components that may have more columns than the schema; or NULL.
  */
 extern RoseColumnDesc *rose_leaf_column_descs(const RoseSchema *schema, int natts,
 											  const uint8 *kinds,
@@ -316,9 +316,9 @@ extern void rose_leaf_abandon(RoseLeaf *leaf);
 extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
 
 /*
- * The same without reading it: that is done when somebody asks for a value.  Who takes values from a
- * leaf, in rose_leaf.c, calls rose_leaf_need first; likewise who looks at prev, next, flags
- * or the reader.
+ * The same without reading it: that is done when somebody asks for a value.  Who takes
+ * values from a leaf, in rose_leaf.c, calls rose_leaf_need first; likewise who looks at
+ * prev, next, flags or the reader.
  */
 extern void rose_leaf_expect(RoseLeaf *leaf, BlockNumber block, uint64 first_ordinal, int nrows,
 							 BufferAccessStrategy strategy);
@@ -347,8 +347,9 @@ extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key
 extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
 
 /*
- * A column of the window, decoded: values and nulls by slot - window_first.  Valid as long as that is
- * the window.  As they are in the page: not for leaves with overflow values or a dropped column.
+ * A column of the window, decoded: values and nulls by slot - window_first.  Valid as
+ * long as that is the window.  As they are in the page: not for leaves with overflow
+ * values or a dropped column.
  */
 extern const Datum *rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls);
 extern void rose_leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version);

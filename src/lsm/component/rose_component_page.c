@@ -4,8 +4,9 @@
  *	  Pages of a component: whose they are, of which kind, and how those that are not
  *	  multicolumn begin.
  *
- * Every page says in its header which component it belongs to and what it is.  A page that
- * says something else is an error, never an answer.  No locks beyond those of the buffer manager.
+ * Every page says in its header which component it belongs to and what it is.  A page
+ * that says something else is an error, never an answer.  No locks beyond those of the
+ * buffer manager.
  *
  *-------------------------------------------------------------------------
  */

@@ -238,8 +238,9 @@ static const RoseComponentCursor *last_reader;
 /*
  * A neighbour of the leaf at hand is about to be read.
  *
- * The kernel reads ahead well for one who reads blocks in ascending order.  If cursors take turns, as
- * in a scan over a component and newer runs or in a merge, or go backward, we tell it what to read.
+ * The kernel reads ahead well for one who reads blocks in ascending order.  If cursors
+ * take turns, as in a scan over a component and newer runs or in a merge, or go backward,
+ * we tell it what to read.
  */
 static void
 read_ahead(RoseComponentCursor *cursor, BlockNumber block, bool forward)

@@ -3,13 +3,13 @@
  * rose_filter_ask.c
  *	  Asking a component's Bloom filter, for one key or for many.
  *
- * A filter is asked only if keys are still hashed as they were when it was made.  Which of its parts has
- * a key is rose_filter_parts.c's.
+ * A filter is asked only if keys are still hashed as they were when it was made.  Which
+ * of its parts has a key is rose_filter_parts.c's.
  *
  * The filter lies in pages of the component.  To ask it through shared buffers is to
- * find, pin and lock a page and to wait for memory, for each key.  Who asks for many keys, such as
- * COPY, gets a copy of the whole filter once he has asked as often as that is worth:
- * then a key is one cache line, which is fetched for many keys together.
+ * find, pin and lock a page and to wait for memory, for each key.  Who asks for many
+ * keys, such as COPY, gets a copy of the whole filter once he has asked as often as that
+ * is worth: then a key is one cache line, which is fetched for many keys together.
  *
  * A component never changes, so a copy is good as long as its handle.  All copies of
  * a backend together stay below maintenance_work_mem.
@@ -148,9 +148,10 @@ rose_filter_ask_hash_sample(const RoseSchema *schema, const Datum *min_key, cons
 }
 
 /*
- * Columns and functions that are hashed may have become others: an operator class was dropped, replaced
- * or made.  The filter would not know keys that are there.  A component of an older version does not say
- * how it was made, but its filter must know both ends of its range.
+ * Columns and functions that are hashed may have become others: an operator class was
+ * dropped, replaced or made.  The filter would not know keys that are there.  A component
+ * of an older version does not say how it was made, but its filter must know both ends of
+ * its range.
  */
 bool
 rose_filter_ask_suits(RoseComponent *component, Relation rel)

@@ -3,14 +3,15 @@
  * rose_filter_build.c
  *	  Making a component's Bloom filter, part by part.
  *
- * A filter has a part for each PART_KEYS keys, one after the other in key order.  Hashes are kept until
- * their part has all of its keys.  Then it is known how many there are, whatever the builder's
- * creator had expected, the part is made just as large as these need, and its pages are written.  So
- * memory is bounded by a part's, however many rows the component has, and no bits are spent on keys that
- * a merge has found twice.
+ * A filter has a part for each PART_KEYS keys, one after the other in key order.  Hashes
+ * are kept until their part has all of its keys.  Then it is known how many there are,
+ * whatever the builder's creator had expected, the part is made just as large as these
+ * need, and its pages are written.  So memory is bounded by a part's, however many rows
+ * the component has, and no bits are spent on keys that a merge has found twice.
  *
- * Whoever asks the filter finds the part by the greatest key of each, which the footer has if there are
- * several.  Parts end between two keys, never between two versions of one.
+ * Whoever asks the filter finds the part by the greatest key of each, which the footer
+ * has if there are several.  Parts end between two keys, never between two versions of
+ * one.
  *
  * Asking is rose_filter_ask.c's.
  *
@@ -24,8 +25,8 @@
 #include "utils/memutils.h"
 
 /*
- * Bits for a key, and wrong answers.  The fewer keys a level has, the more bits they get: see "Filters" in
- * the README.  There may be many runs, and private runs are such.
+ * Bits for a key, and wrong answers.  The fewer keys a level has, the more bits they get:
+ * see "Filters" in the README.  There may be many runs, and private runs are such.
  */
 #define BITS_RUN			18.0	/* 0.04 % */
 #define BITS_C1				14.0	/* 0.2 % */
@@ -100,8 +101,8 @@ extents_add(StringInfo extents, BlockNumber block)
 }
 
 /*
- * A hash goes to a random place of something that may be larger than the processor's caches: ask for it
- * some hashes before it is used.
+ * A hash goes to a random place of something that may be larger than the processor's
+ * caches: ask for it some hashes before it is used.
  */
 static void
 enter_hashes(const RoseFilterBuilder *filter, const RoseBloomShape *shape, char *bits)

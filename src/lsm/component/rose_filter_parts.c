@@ -3,12 +3,13 @@
  * rose_filter_parts.c
  *	  The parts of an open component's Bloom filter, as its footer describes them.
  *
- * Most filters have one part.  Those of components with more than two million keys have several
- * (rose_filter_build.c), each for keys that follow each other; which one is to be asked for a key, the greatest
- * key of each tells.  Pages of a part are found through the extents, from the one on in which it begins.
+ * Most filters have one part.  Those of components with more than two million keys have
+ * several (rose_filter_build.c), each for keys that follow each other; which one is to be
+ * asked for a key, the greatest key of each tells.  Pages of a part are found through the
+ * extents, from the one on in which it begins.
  *
- * The footer is not trusted here: whatever it says, nothing outside the filter's pages is read.  Asking is
- * rose_filter_ask.c's.
+ * The footer is not trusted here: whatever it says, nothing outside the filter's pages is
+ * read.  Asking is rose_filter_ask.c's.
  *
  *-------------------------------------------------------------------------
  */

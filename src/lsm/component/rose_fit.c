@@ -3,14 +3,14 @@
  * rose_fit.c
  *	  Which rows fit a leaf, and which of their values go to overflow pages.
  *
- * A row that takes more than a quarter of a page gives up its largest
- * variable-length values first, as long as they are worth the trip.  A row that
- * still does not fit a page, because it has many columns, goes to overflow
- * pages as a whole, but for its key.  If even that leaves no room, because the page's
- * directory has an entry for each column, the row gets a narrow leaf.
- * So nothing but the key, and the columns that stand before its end being so many, can make
- * a row too large: rose_component_check_row_fits().  That must not depend
- * on anything that ADD COLUMN changes, for what was accepted before is stored again by each merge.
+ * A row that takes more than a quarter of a page gives up its largest variable-length
+ * values first, as long as they are worth the trip.  A row that still does not fit a
+ * page, because it has many columns, goes to overflow pages as a whole, but for its key.
+ * If even that leaves no room, because the page's directory has an entry for each column,
+ * the row gets a narrow leaf.  So nothing but the key, and the columns that stand before
+ * its end being so many, can make a row too large: rose_component_check_row_fits().  That
+ * must not depend on anything that ADD COLUMN changes, for what was accepted before is
+ * stored again by each merge.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,11 +3,11 @@
  * rose_leaf.c
  *	  Private copies of leaves: rows of a component that stay in place (rose_rows.h).
  *
- * A leaf is copied from its buffer once and then read without pin or lock; that may be put off
- * until somebody needs more of it than its number of rows.
- * Values are read one at a time when a row was looked up.  When a cursor walks
- * the leaf it puts a window of rows around its place, and a column of which
- * many values are asked for is decoded for the whole window.
+ * A leaf is copied from its buffer once and then read without pin or lock; that may be
+ * put off until somebody needs more of it than its number of rows.  Values are read one
+ * at a time when a row was looked up.  When a cursor walks the leaf it puts a window of
+ * rows around its place, and a column of which many values are asked for is decoded for
+ * the whole window.
  *
  * Backend-local.  A leaf is freed when its last holder lets go.  While its cursor lives
  * it belongs to the cursor's memory, so that it goes with it after an error.

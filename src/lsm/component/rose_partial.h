@@ -3,9 +3,9 @@
  * rose_partial.h
  *	  Completing a PARTIAL version from older versions of its key.
  *
- * Versions are given newest first, visible ones only, until one of them is a
- * whole row.  If none is, there is no row: what replication applied to a row that was never here
- * does not make one.  Backend-local; values are copied.
+ * Versions are given newest first, visible ones only, until one of them is a whole row.
+ * If none is, there is no row: what replication applied to a row that was never here does
+ * not make one.  Backend-local; values are copied.
  *
  *-------------------------------------------------------------------------
  */

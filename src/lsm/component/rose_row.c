@@ -3,8 +3,9 @@
  * rose_row.c
  *	  Columns of a row, be it a tuple of its own or one of rows in place.
  *
- * A tuple is taken apart here; rows in place know how to get at theirs (rose_rows.h).  Columns that
- * were added to the table after a row was stored have their missing value, dropped ones are NULL.
+ * A tuple is taken apart here; rows in place know how to get at theirs (rose_rows.h).
+ * Columns that were added to the table after a row was stored have their missing value,
+ * dropped ones are NULL.
  *
  * Backend-local; nothing is kept.
  *

@@ -3,8 +3,8 @@
  * rose_row.h
  *	  A row as readers get it, from C0 or from a component.
  *
- * A row is a tuple of its own, or a slot of rows that stay in place as long as somebody holds
- * them (rose_rows.h).
+ * A row is a tuple of its own, or a slot of rows that stay in place as long as somebody
+ * holds them (rose_rows.h).
  *
  *-------------------------------------------------------------------------
  */

@@ -3,13 +3,14 @@
  * rose_rows.h
  *	  Rows that stay in place: those of a leaf, or a batch of a memtable's.
  *
- * Rows are named by slots, 0 to nrows - 1, in the order of a scan.  Whoever needs one longer than the scan
- * stays at them holds all of them.  What is said of a row (its columns by reference, its key) lives as
- * long as they do.
+ * Rows are named by slots, 0 to nrows - 1, in the order of a scan.  Whoever needs one
+ * longer than the scan stays at them holds all of them.  What is said of a row (its
+ * columns by reference, its key) lives as long as they do.
  *
- * Columns are decoded for a window of rows together, when whoever implements the rows thinks that it pays, and are
- * then taken from here without another call (rose_rows_attrs).  Everything else is asked by an operation, which
- * is meant for a row now and then, or for many rows at a time.
+ * Columns are decoded for a window of rows together, when whoever implements the rows
+ * thinks that it pays, and are then taken from here without another call
+ * (rose_rows_attrs).  Everything else is asked by an operation, which is meant for a row
+ * now and then, or for many rows at a time.
  *
  * Who makes rows has a RoseRows as the first member of a struct of his own (rose_leaf.c,
  * lsm/read/rose_mem_batch.c).  What transactions see of the rows is not known here.
@@ -41,15 +42,16 @@ typedef struct RoseRowsOps
 	/* A column of a row (from 1). */
 	Datum		(*attr) (RoseRows *rows, int slot, AttrNumber attno, bool *isnull);
 	/*
-	 * Columns from..to into values[attno - 1], and more if that costs nothing: returns the last one that
-	 * is there.  Behind rose_rows_attrs.
+	 * Columns from..to into values[attno - 1], and more if that costs nothing: returns
+	 * the last one that is there.  Behind rose_rows_attrs.
 	 */
 	int			(*attrs) (RoseRows *rows, int slot, AttrNumber from, AttrNumber to,
 						  Datum *values, bool *nulls);
 
 	/*
-	 * A column by value of rows from a slot on, *n at most: sets *n to those that there are.  NULL: not these
-	 * rows.  Both arrays are by slot - the one given, and good until the rows' window moves.
+	 * A column by value of rows from a slot on, *n at most: sets *n to those that there
+	 * are.  NULL: not these rows.  Both arrays are by slot - the one given, and good
+	 * until the rows' window moves.
 	 */
 	const Datum *(*column) (RoseRows *rows, AttrNumber attno, int slot, int *n,
 							const bool **nulls);
@@ -58,8 +60,9 @@ typedef struct RoseRowsOps
 	void		(*ahead) (RoseRows *rows, int slot);
 
 	/*
-	 * First row of [slot, nrows) whose first ncols key columns are >= key (after: > key), or nrows.
-	 * prefix: rose_key_prefix of key if it is a whole one, else NULL.  Cheap if it is not far.
+	 * First row of [slot, nrows) whose first ncols key columns are >= key (after: > key),
+	 * or nrows.  prefix: rose_key_prefix of key if it is a whole one, else NULL.  Cheap
+	 * if it is not far.
 	 */
 	int			(*find) (RoseRows *rows, int slot, const Datum *key, int ncols,
 						 const uint64 *prefix, bool after);

@@ -3,9 +3,9 @@
  * rose_backlog.c
  *	  What waits for merges, and how far those under way are.
  *
- * For whoever slows writers down, and for views: figures of a table's shared entry, read without
- * locks or I/O, so that those of one moment need not fit together.  What merges write there is
- * rose_merge_stats.h's.
+ * For whoever slows writers down, and for views: figures of a table's shared entry, read
+ * without locks or I/O, so that those of one moment need not fit together.  What merges
+ * write there is rose_merge_stats.h's.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,7 +3,8 @@
  * rose_backlog.h
  *	  What waits for merges, and how far those under way are.
  *
- * For whoever slows writers down.  Without locks or I/O.  Bytes are uncompressed row bytes, as C0's.
+ * For whoever slows writers down.  Without locks or I/O.  Bytes are uncompressed row
+ * bytes, as C0's.
  *
  *-------------------------------------------------------------------------
  */

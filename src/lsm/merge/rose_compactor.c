@@ -19,8 +19,8 @@
 #define STAGE_ROWS			256
 
 /*
- * Whole rows in memory that stays (a memtable's), of different keys, on their way to the builder
- * as a batch.
+ * Whole rows in memory that stays (a memtable's), of different keys, on their way to the
+ * builder as a batch.
  */
 typedef struct RowStage
 {
@@ -111,8 +111,8 @@ builder_of(RoseCompactor *compactor)
 }
 
 /*
- * Nobody comes any more from the key that the row was moved from: then it is a row like others,
- * which merges can take in batches.
+ * Nobody comes any more from the key that the row was moved from: then it is a row like
+ * others, which merges can take in batches.
  */
 static void
 forget_move(RoseVersion *version, bool seen_by_all)

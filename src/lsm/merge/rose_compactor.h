@@ -27,7 +27,8 @@ extern RoseCompactor *rose_compactor_create(Relation rel, RoseStoreShared *store
 
 /*
  * All versions are at the bottom, older than the horizon, and nobody needs to know their
- * sequence numbers and transactions: store ROSE_SEQ_OLDEST and this xid.  Before the first.
+ * sequence numbers and transactions: store ROSE_SEQ_OLDEST and this xid.  Before the
+ * first.
  */
 extern void rose_compactor_forget(RoseCompactor *compactor, FullTransactionId xid);
 
@@ -38,9 +39,9 @@ extern void rose_compactor_forget(RoseCompactor *compactor, FullTransactionId xi
 extern void rose_compactor_add(RoseCompactor *compactor, const RoseRow *row);
 
 /*
- * Many rows of different keys, the first of which is new: of each the newest version, which every
- * snapshot sees, as they do all older ones that the caller has left out; tokens is greater than those
- * of their xids that are greater than what is kept, or 0.
+ * Many rows of different keys, the first of which is new: of each the newest version,
+ * which every snapshot sees, as they do all older ones that the caller has left out;
+ * tokens is greater than those of their xids that are greater than what is kept, or 0.
  */
 extern void rose_compactor_add_batch(RoseCompactor *compactor, const RoseRowBatch *batch,
 									 uint64 tokens);

@@ -4,10 +4,12 @@
  *	  What a subscription's epoch does with the tables that it feeds: freeze, spill to pending
  *	  runs, publish.
  *
- * A fed table's memtables are frozen by its subscription alone.  Its runs are pending until the epoch's position
- * is committed; then they become live, all at once for a reader, and their memtables are freed.
+ * A fed table's memtables are frozen by its subscription alone.  Its runs are pending
+ * until the epoch's position is committed; then they become live, all at once for a
+ * reader, and their memtables are freed.
  *
- * Locking: ROSE_LOCK_SPILL while a table's memtables are spilled or its manifest is changed, not while they are frozen.
+ * Locking: ROSE_LOCK_SPILL while a table's memtables are spilled or its manifest is
+ * changed, not while they are frozen.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,8 +36,9 @@ typedef struct EpochFreeze
  * Without ROSE_LOCK_SPILL: a fed table's memtables are frozen by its subscription
  * alone, and others who hold that lock do not look at them.
  *
- * A table that is being recovered has nothing of the subscription in C0, only a part of its tail log: that may neither
- * become a run by itself nor stand for all of the tail log's segments.
+ * A table that is being recovered has nothing of the subscription in C0, only a part of
+ * its tail log: that may neither become a run by itself nor stand for all of the tail
+ * log's segments.
  */
 static void
 freeze_for_epoch(RoseTreeShared *shared, void *arg)

@@ -13,11 +13,11 @@
 #include "lsm/tree/rose_tree.h"
 
 /*
- * rose_spill for an epoch in two steps, of which the second may be another process' while rows are
- * written to new memtables.
+ * rose_spill for an epoch in two steps, of which the second may be another process' while
+ * rows are written to new memtables.
  *
- * rose_epoch_freeze: what is in the C0s of all tables that the subscription feeds now is for
- * this epoch, whoever spills it; *nbytes: how much that is.  Takes moments and no
+ * rose_epoch_freeze: what is in the C0s of all tables that the subscription feeds now is
+ * for this epoch, whoever spills it; *nbytes: how much that is.  Takes moments and no
  * locks on tables.  False: some table has no slot for a new memtable and needs
  * rose_spill.
  *

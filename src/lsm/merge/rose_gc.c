@@ -3,12 +3,14 @@
  * rose_gc.c
  *	  Version garbage collection: which versions, PARTIALs and tombstones of a key a merge drops.
  *
- * The rules are in rose_gc.h; here is the filter that goes through the versions of one key at a time, newest first.
+ * The rules are in rose_gc.h; here is the filter that goes through the versions of one
+ * key at a time, newest first.
  *
  * No locks: it looks at numbers only.
  *
- * What this does not do: know rows or components (rose_compactor.c, rose_merge_batch.c), or whether an output is the
- * bottom, below which there is nothing that a tombstone has to hide (rose_merge_bottom.c).
+ * What this does not do: know rows or components (rose_compactor.c, rose_merge_batch.c),
+ * or whether an output is the bottom, below which there is nothing that a tombstone has
+ * to hide (rose_merge_bottom.c).
  *
  *-------------------------------------------------------------------------
  */

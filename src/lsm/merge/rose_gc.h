@@ -16,10 +16,11 @@
  * if that is a PARTIAL, the PARTIALs down to the first complete version folded
  * into one.
  *
- * Two kinds of versions are kept even if a newer one stands for them, as long as a snapshot may see what
- * was before, because somebody may wait to write that row.  Tombstones: they tell that it was
- * deleted, or where it went, and not updated.  And what a tombstone of another key says that the row became
- * ("named"): who comes from there looks for that very version, and goes on to the newest one from it.
+ * Two kinds of versions are kept even if a newer one stands for them, as long as a
+ * snapshot may see what was before, because somebody may wait to write that row.
+ * Tombstones: they tell that it was deleted, or where it went, and not updated.  And what
+ * a tombstone of another key says that the row became ("named"): who comes from there
+ * looks for that very version, and goes on to the newest one from it.
  *
  *-------------------------------------------------------------------------
  */
@@ -81,12 +82,12 @@ extern RoseGcDecision rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId xid
 								   bool named);
 
 /*
- * What a version leaves behind for which a newer one of its key stands.  It was a token of the row if its xid is
- * greater than that of the version that is kept, and must not become one again (rose_forget.h): the least xid that
- * was none, or 0.
+ * What a version leaves behind for which a newer one of its key stands.  It was a token
+ * of the row if its xid is greater than that of the version that is kept, and must not
+ * become one again (rose_forget.h): the least xid that was none, or 0.
  *
- * Who takes many rows at a time asks for this alone.  Of whole rows that every snapshot sees, rose_gc_next() keeps the
- * newest of each key, and all others are superseded by it.
+ * Who takes many rows at a time asks for this alone.  Of whole rows that every snapshot
+ * sees, rose_gc_next() keeps the newest of each key, and all others are superseded by it.
  */
 static inline uint64
 rose_gc_superseded(uint64 kept_xid, uint64 xid)

@@ -17,12 +17,13 @@
  * DROP, TRUNCATE and ALTER do not wait for it: the next step finds another
  * file or another registry entry and gives up.
  *
- * There are four kinds of merges (rose_merge_kind.h).  Those into C1 and passes drop versions
- * that nobody can see and take only committed ones.  Joins and splits go through private runs, row by row, so that
- * transactions of any size and number make few runs.
+ * There are four kinds of merges (rose_merge_kind.h).  Those into C1 and passes drop
+ * versions that nobody can see and take only committed ones.  Joins and splits go through
+ * private runs, row by row, so that transactions of any size and number make few runs.
  *
  * Passes, and merges of all there is, reach the bottom of the tree.  There they forget
- * sequence numbers and transaction ids if all sources of an output allow it (rose_forget.h).
+ * sequence numbers and transaction ids if all sources of an output allow it
+ * (rose_forget.h).
  *
  * All of them work in strides: read what the stride has, write, publish
  * (rose_merge_publish.c).  Only passes have more than one.  Passes and merges into
@@ -63,9 +64,10 @@ rose_merge_unlock(const LOCKTAG *tag, bool keep)
  * Note the inputs' entries; false if one of them is not what it was when it
  * was picked.  A pass takes C2 along, piece by piece, so that is no input of it.
  *
- * What was picked without the lock holds for that manifest only.  Another process that was merging the table may have
- * published a part of its output since, and have ended before its inputs were used up.  Such a part stands among
- * what was picked, and newer versions must not go past it.
+ * What was picked without the lock holds for that manifest only.  Another process that
+ * was merging the table may have published a part of its output since, and have ended
+ * before its inputs were used up.  Such a part stands among what was picked, and newer
+ * versions must not go past it.
  */
 static bool
 collect_inputs(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest,
@@ -250,9 +252,9 @@ begin_stride(RoseMerge *merge, RoseTree *tree)
 /* ---- steps ---- */
 
 /*
- * An incarnation is never used again, so it stands for the file, too.  The entry may have been
- * evicted and made again while there was no output: what the compactor knows of
- * it is not there any more.
+ * An incarnation is never used again, so it stands for the file, too.  The entry may have
+ * been evicted and made again while there was no output: what the compactor knows of it
+ * is not there any more.
  */
 static bool
 is_same_file(const RoseMerge *merge, const RoseTree *tree)

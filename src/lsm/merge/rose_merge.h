@@ -3,8 +3,9 @@
  * rose_merge.h
  *	  Merges: runs and C1 to C1, C1 to C2.
  *
- * A merge holds the table's ROSE_LOCK_MERGE, as a session lock from its first step to
- * its last, and takes ROSE_LOCK_SPILL for moments, which a merge that is kept does not wait for.
+ * A merge holds the table's ROSE_LOCK_MERGE, as a session lock from its first step to its
+ * last, and takes ROSE_LOCK_SPILL for moments, which a merge that is kept does not wait
+ * for.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,8 +20,8 @@
 typedef struct RoseMerge RoseMerge;
 
 /*
- * Start the merge that was picked; level 2 is a pass over C2's pieces.  NULL if the lock is taken, the manifest
- * has changed, or there is nothing (left) to do.
+ * Start the merge that was picked; level 2 is a pass over C2's pieces.  NULL if the lock
+ * is taken, the manifest has changed, or there is nothing (left) to do.
  *
  * keep: it lives across transactions, in a child of TopMemoryContext, under a
  * session lock; the caller opens the table anew for each step.  One process
@@ -43,9 +44,9 @@ typedef enum RoseMergeProgress
 extern RoseMergeProgress rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms);
 
 /*
- * End it and free it, done or not.  tree: as opened now, or NULL if it is
- * gone.  After an error in a step it can only be ended, once the transaction is aborted: by this, or by the
- * end of the process, with which locks and blocks are given up, too.
+ * End it and free it, done or not.  tree: as opened now, or NULL if it is gone.  After an
+ * error in a step it can only be ended, once the transaction is aborted: by this, or by
+ * the end of the process, with which locks and blocks are given up, too.
  */
 extern void rose_merge_end(RoseMerge *merge, RoseTree *tree);
 
@@ -53,9 +54,9 @@ extern void rose_merge_end(RoseMerge *merge, RoseTree *tree);
 extern void rose_merge_let_go(RoseMerge *merge);
 
 /*
- * An abort of a transaction releases locks of the session, too, those of all merges.  One that will only be
- * ended does without; one that is to go on takes its lock again, at once.  False: another process has it
- * already, and the merge can only be ended.
+ * An abort of a transaction releases locks of the session, too, those of all merges.  One
+ * that will only be ended does without; one that is to go on takes its lock again, at
+ * once.  False: another process has it already, and the merge can only be ended.
  */
 extern void rose_merge_lost_lock(RoseMerge *merge);
 extern bool rose_merge_lock_again(RoseMerge *merge);

@@ -3,12 +3,12 @@
  * rose_merge_batch.c
  *	  Many versions at a time from a merge cursor, as columns.
  *
- * Nearly all that merges read are whole rows that everybody sees.  Of these a merge keeps the newest
- * one of each key, whoever wrote it, and need not look at the versions one by one.  So
- * leaves that have only such rows ("plain" ones) are decoded by columns, keys are turned into
- * two words a row, the words of all sources are merged, and what comes out is gathered, column
- * by column.  A batch ends where a source has to decode more, at a row of a leaf that is
- * not plain, or when it is full.
+ * Nearly all that merges read are whole rows that everybody sees.  Of these a merge keeps
+ * the newest one of each key, whoever wrote it, and need not look at the versions one by
+ * one.  So leaves that have only such rows ("plain" ones) are decoded by columns, keys
+ * are turned into two words a row, the words of all sources are merged, and what comes
+ * out is gathered, column by column.  A batch ends where a source has to decode more, at
+ * a row of a leaf that is not plain, or when it is full.
  *
  * A key's words are those of its prefix (rose_key_prefix_make).  If all key columns are
  * integers of 16 bytes together, they say all about it; else keys of equal words are

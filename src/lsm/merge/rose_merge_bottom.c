@@ -3,8 +3,8 @@
  * rose_merge_bottom.c
  *	  Does a merge reach the bottom of the tree, and what may its output forget there?
  *
- * Only what stands below nothing may drop tombstones, and forget sequence numbers and transaction ids
- * (rose_forget.h).  Reads a manifest and the horizons; takes no lock.
+ * Only what stands below nothing may drop tombstones, and forget sequence numbers and
+ * transaction ids (rose_forget.h).  Reads a manifest and the horizons; takes no lock.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,11 @@
  * rose_merge_c1.c
  *	  Merges into C1, or among runs: one stride over all inputs, into one component or a few parts of C1.
  *
- * A merge into C1 needs as much space as it makes before it can free its inputs, so a large one makes several
- * components, with disjoint key ranges.  Each is published as soon as it is complete: what it has is trimmed off
- * the inputs, and an old part of C1 leaves the manifest when it is read to its end.  Not if there is no C2: C1 then
- * becomes it.
+ * A merge into C1 needs as much space as it makes before it can free its inputs, so a
+ * large one makes several components, with disjoint key ranges.  Each is published as
+ * soon as it is complete: what it has is trimmed off the inputs, and an old part of C1
+ * leaves the manifest when it is read to its end.  Not if there is no C2: C1 then becomes
+ * it.
  *
  * Locking: none of its own; see rose_merge.c.
  *
@@ -77,8 +78,8 @@ rose_merge_c1_plan(RoseMerge *merge, RoseTree *tree)
 /* ---- outputs ---- */
 
 /*
- * Note the old part of C1 that ends first, if it has another one behind it: the last part is no use, it
- * ends where everything does.
+ * Note the old part of C1 that ends first, if it has another one behind it: the last part
+ * is no use, it ends where everything does.
  */
 void
 rose_merge_c1_begin_output(RoseMerge *merge)
@@ -102,8 +103,8 @@ rose_merge_c1_begin_output(RoseMerge *merge)
 }
 
 /*
- * Outputs end where an old part of C1 ends if they can: it is freed then.  Not with next to nothing left for another
- * one.
+ * Outputs end where an old part of C1 ends if they can: it is freed then.  Not with next
+ * to nothing left for another one.
  */
 bool
 rose_merge_c1_output_full(const RoseMerge *merge)

@@ -3,9 +3,8 @@
  * rose_merge_cursor.h
  *	  The versions of several components in (key, sequence descending) order.
  *
- * Forward only, and without regard to visibility: for merges.
- * Versions with equal key and sequence come out once for each component.
- * Backend-local.
+ * Forward only, and without regard to visibility: for merges.  Versions with equal key
+ * and sequence come out once for each component.  Backend-local.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,11 +44,11 @@ typedef struct RoseMergeBatch
 } RoseMergeBatch;
 
 /*
- * Pass up to max versions together, from the one that peek() returns on: whole rows of transactions
- * before 'oldest', which every snapshot sees, so that the newest one of a key is to be kept and
- * the others are left out.  The first one must have another key than what came before.
- * More versions of the last one's key may follow.  False: the next version
- * is not one of these, nothing was passed.
+ * Pass up to max versions together, from the one that peek() returns on: whole rows of
+ * transactions before 'oldest', which every snapshot sees, so that the newest one of a
+ * key is to be kept and the others are left out.  The first one must have another key
+ * than what came before.  More versions of the last one's key may follow.  False: the
+ * next version is not one of these, nothing was passed.
  *
  * The rows are valid until end_batch(), which must be called before anything else.
  */

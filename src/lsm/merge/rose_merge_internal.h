@@ -189,8 +189,9 @@ extern bool rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManif
 extern void rose_merge_publish_whole(RoseMerge *merge, RoseTree *tree);
 
 /*
- * One output of several: inputs are trimmed, or leave the manifest.  The first one goes where behind says (as
- * RoseManifestEdit.add_behind; 0: where its oldest input stands), the next ones behind the one before.
+ * One output of several: inputs are trimmed, or leave the manifest.  The first one goes
+ * where behind says (as RoseManifestEdit.add_behind; 0: where its oldest input stands),
+ * the next ones behind the one before.
  */
 extern void rose_merge_publish_part(RoseMerge *merge, RoseTree *tree, uint32 behind);
 

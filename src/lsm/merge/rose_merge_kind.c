@@ -3,8 +3,8 @@
  * rose_merge_kind.c
  *	  The kinds of merges.  See rose_merge_kind.h.
  *
- * What a kind does is in rose_merge_c1.c, rose_merge_pass.c and rose_merge_publish.c; here is which of it belongs
- * to which.  No locks.
+ * What a kind does is in rose_merge_c1.c, rose_merge_pass.c and rose_merge_publish.c;
+ * here is which of it belongs to which.  No locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,8 +23,9 @@ is_private(const RoseComponentEntryDisk *entry)
 }
 
 /*
- * A join moves rows to the newest input's place, in front of all that stands between: of what has not
- * committed yet, now that all this is there, nobody else can have written newer versions.
+ * A join moves rows to the newest input's place, in front of all that stands between: of
+ * what has not committed yet, now that all this is there, nobody else can have written
+ * newer versions.
  */
 static bool
 has_nothing_committed(RoseTree *tree, const RoseComponentEntryDisk *entry)

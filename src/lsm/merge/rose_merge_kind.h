@@ -8,7 +8,8 @@
  *	join		private runs of which nothing has committed become one
  *	split		a private run of which a part has committed becomes an ordinary one and another private one
  *
- * Everything else (locks, steps, sources, the writing of rows) is the same for all, and asks the kind.
+ * Everything else (locks, steps, sources, the writing of rows) is the same for all, and
+ * asks the kind.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,8 +21,9 @@
 typedef struct RoseMergeKind
 {
 	/*
-	 * Rows of transactions in progress stay rows of a private run, one by one.  Without that all rows of the
-	 * inputs have committed or aborted: they may go in batches, and the merge may reach the bottom of the tree.
+	 * Rows of transactions in progress stay rows of a private run, one by one.  Without
+	 * that all rows of the inputs have committed or aborted: they may go in batches, and
+	 * the merge may reach the bottom of the tree.
 	 */
 	bool		keeps_open;
 	bool		compacts;		/* rows that have committed become an ordinary component */

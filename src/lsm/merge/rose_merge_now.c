@@ -3,7 +3,8 @@
  * rose_merge_now.c
  *	  Everything that a table has, merged in this process: for rose.merge().
  *
- * What is committed is taken out of private runs first, so that nothing that can be merged is left.
+ * What is committed is taken out of private runs first, so that nothing that can be
+ * merged is left.
  *
  * Locking: ROSE_LOCK_MERGE, waited for, to the end.
  *
@@ -18,9 +19,10 @@
 #include "lsm/tree/rose_altered.h"
 
 /*
- * All that may be merged.  Past a private run newer versions may go, because they are not of
- * its keys, but for those of its versions that are aborted; past a pending run they may not, nor
- * past one that has committed rows as well.  What a run is, is asked once: it may be another in the next moment.
+ * All that may be merged.  Past a private run newer versions may go, because they are not
+ * of its keys, but for those of its versions that are aborted; past a pending run they
+ * may not, nor past one that has committed rows as well.  What a run is, is asked once:
+ * it may be another in the next moment.
  */
 static void
 pick_everything(RoseTree *tree, RosePickResult *pick)

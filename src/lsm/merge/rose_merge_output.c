@@ -4,9 +4,10 @@
  *	  The output of a merge under construction: from the cursor over its sources to a compactor
  *	  or a builder.
  *
- * Rows that everybody sees go many at a time, by columns; others one by one.  A join and a split tell rows
- * of transactions in progress from the others.  An output may be filled in several steps; between two of
- * them nothing is held but what RoseMerge has.  When it is published is rose_merge.c's.
+ * Rows that everybody sees go many at a time, by columns; others one by one.  A join and
+ * a split tell rows of transactions in progress from the others.  An output may be filled
+ * in several steps; between two of them nothing is held but what RoseMerge has.  When it
+ * is published is rose_merge.c's.
  *
  *-------------------------------------------------------------------------
  */
@@ -165,8 +166,8 @@ merge_one(RoseMerge *merge)
 }
 
 /*
- * Many versions at once, if the next ones are such that this can be done; false if not.  After
- * some vain attempts the next ones come later.
+ * Many versions at once, if the next ones are such that this can be done; false if not.
+ * After some vain attempts the next ones come later.
  */
 static bool
 merge_batch(RoseMerge *merge)

@@ -83,8 +83,8 @@ rose_merge_pass_possible(const RoseManifest *manifest)
 }
 
 /*
- * Does a piece have garbage that is worth a rewrite, or, for a thorough
- * pass, any that might go?
+ * Does a piece have garbage that is worth a rewrite, or, for a thorough pass, any that
+ * might go?
  */
 static bool
 needs_cleaning(const RoseMerge *merge, RoseTree *tree, const RoseComponentEntryDisk *entry,

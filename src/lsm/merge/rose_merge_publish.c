@@ -3,13 +3,17 @@
  * rose_merge_publish.c
  *	  How the output of a merge gets into the manifest.
  *
- * A stride of a merge ends with one edit of the manifest: what it has built comes in, what it has read goes out, or is
- * trimmed to what is left of it.  Outputs are made durable before.  In a kept merge, a worker's, others may have changed the
- * manifest since the stride began; ids say what is meant, and an input that has gone ends the merge.
+ * A stride of a merge ends with one edit of the manifest: what it has built comes in,
+ * what it has read goes out, or is trimmed to what is left of it.  Outputs are made
+ * durable before.  In a kept merge, a worker's, others may have changed the manifest
+ * since the stride began; ids say what is meant, and an input that has gone ends the
+ * merge.
  *
- * Locking: ROSE_LOCK_MERGE of the table, held by the merge; the metapage's lock in rose_manifest_apply.
+ * Locking: ROSE_LOCK_MERGE of the table, held by the merge; the metapage's lock in
+ * rose_manifest_apply.
  *
- * What this does not do: choose inputs (rose_picker.c) or write rows (rose_merge_output.c).
+ * What this does not do: choose inputs (rose_picker.c) or write rows
+ * (rose_merge_output.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -37,8 +41,8 @@ is_gone(const RoseMerge *merge, const RoseMergeInput *input)
 }
 
 /*
- * What has been trimmed is what this merge has published.  Another process may have merged the table for a while after
- * an error had cost this one its lock.
+ * What has been trimmed is what this merge has published.  Another process may have
+ * merged the table for a while after an error had cost this one its lock.
  */
 static bool
 is_unchanged(const RoseMergeInput *input, const RoseManifest *manifest)
@@ -128,11 +132,12 @@ are_still_private(const RoseMerge *merge, const RoseManifest *manifest)
 }
 
 /*
- * The joined private run must come before all runs that may have an older
- * version of one of its keys, and after those that may have a newer one.  When the join began,
- * nothing of it was committed: so newer versions are only in runs that have come in front since, and, of the same
- * transactions, in private runs in front of the newest input.  It takes the place of that one.  What was rolled back since
- * is in the run as well, and may stand in front of newer versions then: no reader takes any order from it.
+ * The joined private run must come before all runs that may have an older version of one
+ * of its keys, and after those that may have a newer one.  When the join began, nothing
+ * of it was committed: so newer versions are only in runs that have come in front since,
+ * and, of the same transactions, in private runs in front of the newest input.  It takes
+ * the place of that one.  What was rolled back since is in the run as well, and may stand
+ * in front of newer versions then: no reader takes any order from it.
  */
 static void
 switch_joined(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
@@ -174,8 +179,9 @@ switch_split(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 }
 
 /*
- * Spills are kept out, and others who look after private runs.  A spill may take its time, and who waits for a worker's
- * would have it cancelled: so a merge that goes on in steps comes back later.
+ * Spills are kept out, and others who look after private runs.  A spill may take its
+ * time, and who waits for a worker's would have it cancelled: so a merge that goes on in
+ * steps comes back later.
  */
 static bool
 publish_private(RoseMerge *merge, RoseTree *tree,
@@ -218,9 +224,9 @@ source_position(const RoseMerge *merge, int source)
 }
 
 /*
- * The oldest source that is left.  The first part of C1 goes to its place even if it has none of
- * its versions: the next ones, which follow, may have, and must come to lie behind all that
- * the merge goes past.
+ * The oldest source that is left.  The first part of C1 goes to its place even if it has
+ * none of its versions: the next ones, which follow, may have, and must come to lie
+ * behind all that the merge goes past.
  */
 static int
 oldest_source_left(const RoseMerge *merge)

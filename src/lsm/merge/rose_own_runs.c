@@ -3,20 +3,22 @@
  * rose_own_runs.c
  *	  Private runs after their transaction has ended.
  *
- * A private run has rows of transactions that were in progress when it was made: of one that is
- * large, or of all that a spill did not carry over.  Readers judge them as they judge those in C0.
- * When all its transactions have ended, and
+ * A private run has rows of transactions that were in progress when it was made: of one
+ * that is large, or of all that a spill did not carry over.  Readers judge them as they
+ * judge those in C0.  When all its transactions have ended, and
  *
  *	  all aborted	  the run is dropped
  *	  all committed	  and no subtransaction wrote rows: it is an ordinary run from now on,
  *					  by a change of its manifest entry alone
  *	  else			  it may be merged, which drops rows of what aborted
  *
- * When some have committed and others go on, it can be split: an ordinary run, and a private one with
- * what is left, in its place.  Private runs of which nothing has committed are joined as they pile up.  Both is
- * done by the worker, or by the transaction itself where no worker can.
+ * When some have committed and others go on, it can be split: an ordinary run, and a
+ * private one with what is left, in its place.  Private runs of which nothing has
+ * committed are joined as they pile up.  Both is done by the worker, or by the
+ * transaction itself where no worker can.
  *
- * Locking: ROSE_LOCK_SPILL while entries are changed; ROSE_LOCK_MERGE while runs are joined.
+ * Locking: ROSE_LOCK_SPILL while entries are changed; ROSE_LOCK_MERGE while runs are
+ * joined.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,8 +42,8 @@
 /* ---- without a worker ---- */
 
 /*
- * Which private runs may be put together, if changes of columns may be rolled back in part.  Of those whose columns
- * were taken back nothing is left.
+ * Which private runs may be put together, if changes of columns may be rolled back in
+ * part.  Of those whose columns were taken back nothing is left.
  */
 static const int16 *
 columns_of_runs(RoseTree *tree, const RosePickInput *input, int16 *natts)
@@ -61,8 +63,8 @@ columns_of_runs(RoseTree *tree, const RosePickInput *input, int16 *natts)
 }
 
 /*
- * False: there is nothing to join, nor to split; nor to merge, where that is our business, too, because no worker comes
- * and there are many components.
+ * False: there is nothing to join, nor to split; nor to merge, where that is our
+ * business, too, because no worker comes and there are many components.
  */
 static bool
 tidy_runs(RoseTree *tree, bool worker, const RoseSpillSchemas *schemas, MemoryContext context)
@@ -92,8 +94,9 @@ tidy_runs(RoseTree *tree, bool worker, const RoseSpillSchemas *schemas, MemoryCo
 }
 
 /*
- * A worker that was merging the table when we locked it cannot go on, and keeps the lock.  It
- * gives way when somebody waits for that, and loses what it has; so wait only if it is time.
+ * A worker that was merging the table when we locked it cannot go on, and keeps the lock.
+ * It gives way when somebody waits for that, and loses what it has; so wait only if it is
+ * time.
  */
 void
 rose_tidy_own_runs(RoseTree *tree, bool worker)

@@ -12,15 +12,16 @@
 #include "lsm/tree/rose_tree.h"
 
 /*
- * Join private runs of transactions in progress, if they are many, in this process:
- * for a writer whose table no worker can or will merge.  worker: one would merge what is committed; without
- * one that is done here, too, when there are many components.
+ * Join private runs of transactions in progress, if they are many, in this process: for a
+ * writer whose table no worker can or will merge.  worker: one would merge what is
+ * committed; without one that is done here, too, when there are many components.
  */
 extern void rose_tidy_own_runs(RoseTree *tree, bool worker);
 
 /*
- * Before a spill: do that if the manifest is so full that the spill would leave no room for merges.  Not for a table that
- * a subscription feeds, if a worker comes.  REQUIRES: ROSE_LOCK_SPILL is not held.
+ * Before a spill: do that if the manifest is so full that the spill would leave no room
+ * for merges.  Not for a table that a subscription feeds, if a worker comes.  REQUIRES:
+ * ROSE_LOCK_SPILL is not held.
  */
 extern void rose_tidy_full_manifest(RoseTree *tree);
 

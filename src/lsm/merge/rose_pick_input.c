@@ -21,8 +21,8 @@ partly(const RosePrivateOwners *owners)
 }
 
 /*
- * The manifest comes first: what is found to be in progress then was so when all of these components
- * were there already.
+ * The manifest comes first: what is found to be in progress then was so when all of these
+ * components were there already.
  */
 void
 rose_pick_input(RoseTree *tree, RosePickInput *input, RosePickFlags *flags)

@@ -13,9 +13,10 @@
  * 1. Tombstones.  When those that every snapshot sees are a large part of all
  * versions, everything is merged into C2, where they go.
  * 2. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1
- * becomes it).  Already when C1 and the runs that it would have to take soon have together outgrown
- * R * C0 or, where R is large, a sixth of C2's blocks, and then the runs go along: C1 would be rewritten to take
- * them, only to be rewritten at once.  The sixth bounds the room that rows take which C2 has as well.
+ * becomes it).  Already when C1 and the runs that it would have to take soon have
+ * together outgrown R * C0 or, where R is large, a sixth of C2's blocks, and then the
+ * runs go along: C1 would be rewritten to take them, only to be rewritten at once.  The
+ * sixth bounds the room that rows take which C2 has as well.
  * 3. Runs into C1 when together they are worth a pass over it: as large as C0,
  * or too many, or, if they are small, a quarter of C1.
  * 4. Small runs, as idle tables' timed spills make, among themselves, each
@@ -24,11 +25,11 @@
  * C2 has several pieces, which a merge into it takes along as far as it needs
  * to (rose_merge_pass.c); here they count as one.
  *
- * Components that may not be merged now (pending, private runs of transactions
- * in progress) are passed over.  Before all that come private runs: those of
- * transactions in progress are joined when they are many, so that their number stays
- * bounded; one of which a good part has ended is split, when it is in the way of
- * others, for nothing goes past what is committed.  At last those that are over but could not become ordinary as
+ * Components that may not be merged now (pending, private runs of transactions in
+ * progress) are passed over.  Before all that come private runs: those of transactions in
+ * progress are joined when they are many, so that their number stays bounded; one of
+ * which a good part has ended is split, when it is in the way of others, for nothing goes
+ * past what is committed.  At last those that are over but could not become ordinary as
  * they are, are rewritten.
  *
  *-------------------------------------------------------------------------
@@ -101,9 +102,9 @@ is_partly(const RosePickInput *input, int i)
 }
 
 /*
- * May a merge go past component i, so that newer versions come to lie below
- * it?  Only past a run whose transaction is in progress or aborted: nobody else has
- * written the keys of its versions since, but of those that are aborted, which take part in no order.
+ * May a merge go past component i, so that newer versions come to lie below it?  Only
+ * past a run whose transaction is in progress or aborted: nobody else has written the
+ * keys of its versions since, but of those that are aborted, which take part in no order.
  */
 static bool
 is_passable(const RosePickInput *input, int i)
@@ -203,9 +204,9 @@ newest_of_all(const PickState *state)
 }
 
 /*
- * The oldest component, whatever it is.  A merge into C2 reaches down to it: its
- * output goes behind all of lower levels, and a run may have come to lie behind C1, because it was
- * busy when newer ones were merged.
+ * The oldest component, whatever it is.  A merge into C2 reaches down to it: its output
+ * goes behind all of lower levels, and a run may have come to lie behind C1, because it
+ * was busy when newer ones were merged.
  */
 static int
 oldest_of_all(const PickState *state)
@@ -404,8 +405,8 @@ pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 }
 
 /*
- * A private run of which some transactions have committed: take these out if others wait.  With half of them
- * at a time, a row is rewritten a few times at most.
+ * A private run of which some transactions have committed: take these out if others wait.
+ * With half of them at a time, a row is rewritten a few times at most.
  */
 static bool
 pick_split(const RosePickInput *input, RosePickResult *result)

@@ -3,10 +3,11 @@
  * rose_private_judge.c
  *	  What becomes of the rows of private runs in a merge.
  *
- * They were written by transactions some of which may have aborted, committed or be in progress.  What
- * a transaction, or a subtransaction, is when its first row is met is what it is for the whole
- * merge.  This keeps the order of versions, for all of them were written before the merge began: if one
- * is newer than another of its key and not aborted, the older one's transaction had ended by then.
+ * They were written by transactions some of which may have aborted, committed or be in
+ * progress.  What a transaction, or a subtransaction, is when its first row is met is
+ * what it is for the whole merge.  This keeps the order of versions, for all of them were
+ * written before the merge began: if one is newer than another of its key and not
+ * aborted, the older one's transaction had ended by then.
  *
  * No locks; backend-local.
  *

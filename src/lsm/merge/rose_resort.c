@@ -3,15 +3,17 @@
  * rose_resort.c
  *	  All that a table has, sorted anew.  See rose_resort.h.
  *
- * One sort for everything: the numbers of a key's versions fall from newer components to older ones, so
- * (key, sequence descending) is the right order for all of them together.  What comes out is C2, in pieces.
- * Versions of private runs and of the tail log are judged as they are read; what has aborted, and row locks, are left
- * out.  Nothing else is: merges know better what nobody needs.
+ * One sort for everything: the numbers of a key's versions fall from newer components to
+ * older ones, so (key, sequence descending) is the right order for all of them together.
+ * What comes out is C2, in pieces.  Versions of private runs and of the tail log are
+ * judged as they are read; what has aborted, and row locks, are left out.  Nothing else
+ * is: merges know better what nobody needs.
  *
- * A column of text has its bytes for equality, so only the order may have changed.  Not so where a collation is not
- * deterministic, and for types of extensions: keys that were different may be equal now.  Whether the versions
- * of such a key are one row, written in different ways, or several ones is nowhere written down; so as soon as one way
- * of writing it has a row beside another, they are taken for several.
+ * A column of text has its bytes for equality, so only the order may have changed.  Not
+ * so where a collation is not deterministic, and for types of extensions: keys that were
+ * different may be equal now.  Whether the versions of such a key are one row, written in
+ * different ways, or several ones is nowhere written down; so as soon as one way of
+ * writing it has a row beside another, they are taken for several.
  *
  * No locks of its own.  Writes nothing before rose_resort_write.
  *
@@ -454,8 +456,8 @@ finish_piece(ResortOutput *output)
 }
 
 /*
- * Is the version of a row beside another one with an equal key?  It is the first of a way of writing
- * the key, not the newest one of the key, and no tombstone.
+ * Is the version of a row beside another one with an equal key?  It is the first of a way
+ * of writing the key, not the newest one of the key, and no tombstone.
  */
 static bool
 is_duplicate(ResortOutput *output, const Datum *key)

@@ -3,12 +3,13 @@
  * rose_rewrite.c
  *	  All versions of a table, component by component, into a new file.  See rose_rewrite.h.
  *
- * A version is deformed by the old file's schema, which knows the values of columns that were added since
- * it was stored, and is written by the new one's, from which columns that were dropped are missing.  Runs that
- * transactions which were rolled back have left behind are not copied: they may have columns that never came to be.
+ * A version is deformed by the old file's schema, which knows the values of columns that
+ * were added since it was stored, and is written by the new one's, from which columns
+ * that were dropped are missing.  Runs that transactions which were rolled back have left
+ * behind are not copied: they may have columns that never came to be.
  *
- * Locking: the caller has both files to itself.  What is merged before, and when the new file counts as settled,
- * is the caller's business.
+ * Locking: the caller has both files to itself.  What is merged before, and when the new
+ * file counts as settled, is the caller's business.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,9 +59,9 @@ options_of_level(int level)
 }
 
 /*
- * Copy a component, version by version; columns dropped since are left out.
- * The builder is to be freed when the entry is published.  *nrows counts versions; new_entry has none if all
- * were aborted.
+ * Copy a component, version by version; columns dropped since are left out.  The builder
+ * is to be freed when the entry is published.  *nrows counts versions; new_entry has none
+ * if all were aborted.
  */
 static RoseComponentBuilder *
 copy_component(RoseView *from, int index, RoseTree *to,
@@ -117,8 +118,8 @@ is_left_over(RoseTree *tree, const RoseComponentEntryDisk *entry)
 }
 
 /*
- * Newest first.  Each component is published when it is there: nobody else sees the new file, and few can be under
- * construction at a time.
+ * Newest first.  Each component is published when it is there: nobody else sees the new
+ * file, and few can be under construction at a time.
  */
 uint64
 rose_rewrite(RoseTree *from, RoseTree *to)

@@ -10,8 +10,9 @@
  * 					  by a change of its manifest entry alone
  * 	  else			  it may be merged, which drops rows of what aborted
  *
- * Locking: ROSE_LOCK_MERGE and ROSE_LOCK_SPILL from the look at the runs until entries are changed, so that no merge takes one
- * away in between.  Neither is waited for: who merges or spills the table settles its runs, or somebody does it later.
+ * Locking: ROSE_LOCK_MERGE and ROSE_LOCK_SPILL from the look at the runs until entries
+ * are changed, so that no merge takes one away in between.  Neither is waited for: who
+ * merges or spills the table settles its runs, or somebody does it later.
  *
  *-------------------------------------------------------------------------
  */

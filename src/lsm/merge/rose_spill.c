@@ -23,12 +23,12 @@
  * the memtable frozen; the next spill takes it again and does not carry over
  * twice.
  *
- * For a subscription's epoch, 6 and the tail segments wait for
- * rose_epoch_publish(), and 1 may come long before the rest, in another process: then
- * the memtable remembers the epoch.
+ * For a subscription's epoch, 6 and the tail segments wait for rose_epoch_publish(), and
+ * 1 may come long before the rest, in another process: then the memtable remembers the
+ * epoch.
  *
- * Who spills may have altered the table and not committed that; then the rows of others are written by the columns
- * that they had before (rose_altered.h).
+ * Who spills may have altered the table and not committed that; then the rows of others
+ * are written by the columns that they had before (rose_altered.h).
  *
  * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable:
  * it is read without sections.  Memtables are spilled oldest first.
@@ -144,8 +144,8 @@ typedef struct CarryBatch
 
 /*
  * One version into the new memtable; false if there is no room there or in the tail log.
- * REQUIRES: a writing section.  The version may have been taken back (ABORTED hint) since the
- * plan was made.
+ * REQUIRES: a writing section.  The version may have been taken back (ABORTED hint) since
+ * the plan was made.
  */
 static bool
 carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
@@ -357,10 +357,11 @@ publish(Spill *spill)
 		edit->drop_tails_upto = spill->tail_segment;
 
 	/*
-	 * A transaction that committed asynchronously may be lost in a crash and its xid given to another;
-	 * nothing of it may be in a component then.  But its commit record was in WAL before the plan
-	 * found it committed, and the switch comes behind that: if the one is lost, so is the other.  So no spill
-	 * waits for the disk, however many small tables there are.
+	 * A transaction that committed asynchronously may be lost in a crash and its xid
+	 * given to another; nothing of it may be in a component then.  But its commit record
+	 * was in WAL before the plan found it committed, and the switch comes behind that: if
+	 * the one is lost, so is the other.  So no spill waits for the disk, however many
+	 * small tables there are.
 	 */
 	ROSE_STOP_POINT("spill-finished");
 
@@ -448,8 +449,8 @@ rose_spill_freeze_active(RoseTreeShared *shared)
 }
 
 /*
- * Segments of which nothing has come to C0, or nothing is left there: no memtable's run takes them
- * along.  True if there were many, and they are gone; a few do no harm.
+ * Segments of which nothing has come to C0, or nothing is left there: no memtable's run
+ * takes them along.  True if there were many, and they are gone; a few do no harm.
  */
 static bool
 drop_idle_tails(RoseTree *tree)

@@ -20,9 +20,9 @@
  * Rows leave memory at the latest after this many milliseconds: local ones because a
  * background worker spills them, replicated ones with their subscription's epoch.
  *
- * Not so those of tables that have few of them in memory: a run of a handful of rows costs a file more
- * than it gives, and thousands of such tables would be written all the time.  They wait
- * for ten such intervals, or until memory is used for more than these.
+ * Not so those of tables that have few of them in memory: a run of a handful of rows
+ * costs a file more than it gives, and thousands of such tables would be written all the
+ * time.  They wait for ten such intervals, or until memory is used for more than these.
  */
 extern int	rose_spill_interval;
 extern void rose_spill_define_settings(void);	/* rose.spill_interval */
@@ -62,8 +62,8 @@ extern bool rose_spill(RoseTree *tree, Oid subid, uint64 epoch);
 extern bool rose_spill_own(RoseTree *tree, Oid subid, uint64 epoch);
 
 /*
- * The same for an ordinary table, and nothing at all stays in C0, of no transaction; but what others
- * write meanwhile.
+ * The same for an ordinary table, and nothing at all stays in C0, of no transaction; but
+ * what others write meanwhile.
  */
 extern bool rose_spill_whole(RoseTree *tree);
 

@@ -154,8 +154,9 @@ largest_carried(RoseSpillPlan *plan)
 }
 
 /*
- * A transaction with more than this goes to the private run, and so do the largest ones if all in progress have more
- * than twice that: a part of the arena and of what is spilled, and a little always, unless memory is short.
+ * A transaction with more than this goes to the private run, and so do the largest ones
+ * if all in progress have more than twice that: a part of the arena and of what is
+ * spilled, and a little always, unless memory is short.
  */
 static Size
 carry_limit(const RoseSpillPlan *plan)

@@ -3,13 +3,14 @@
  * rose_spill_private.c
  *	  The private runs that a spill writes.
  *
- * A transaction may add columns in a subtransaction, go on writing and roll back to before them; then it may add
- * others, which get the same numbers.  A component says once for all of its rows which columns it has.  So rows that are there
- * with and without what may be rolled back are not put together: each run has rows that have seen the same changes.
- * Of one whose columns were taken back, all rows are aborted.
+ * A transaction may add columns in a subtransaction, go on writing and roll back to
+ * before them; then it may add others, which get the same numbers.  A component says once
+ * for all of its rows which columns it has.  So rows that are there with and without what
+ * may be rolled back are not put together: each run has rows that have seen the same
+ * changes.  Of one whose columns were taken back, all rows are aborted.
  *
- * Of two versions of a key that are not aborted, the newer one has at least as many columns: runs with more
- * columns stand in front.
+ * Of two versions of a key that are not aborted, the newer one has at least as many
+ * columns: runs with more columns stand in front.
  *
  * The number of such runs is limited, as that of components under construction is.
  *

@@ -3,17 +3,17 @@
  * rose_key_reader.c
  *	  All versions of one key, newest first.  See rose_key_reader.h.
  *
- * Row locks come in between, and need not be in order: a key-share lock stays
- * in C0 or in its private run while others write newer versions of the key, and those may be
- * spilled and read after it.  So a lock says nothing about which versions were returned.
+ * Row locks come in between, and need not be in order: a key-share lock stays in C0 or in
+ * its private run while others write newer versions of the key, and those may be spilled
+ * and read after it.  So a lock says nothing about which versions were returned.
  *
- * Neither do rows of private runs.  One that was rolled back to a savepoint, or with all of its
- * transaction, is still there while others write newer versions of the key, and those
- * may lie behind it.  Whoever asks for the rows has to find out about their writers anyway, and stops at
- * one that is not aborted: that one is newer than what comes behind.
+ * Neither do rows of private runs.  One that was rolled back to a savepoint, or with all
+ * of its transaction, is still there while others write newer versions of the key, and
+ * those may lie behind it.  Whoever asks for the rows has to find out about their writers
+ * anyway, and stops at one that is not aborted: that one is newer than what comes behind.
  *
- * The oldest component has nearly all keys, and who looks for a key that exists asks its Bloom
- * filter in vain, for another page that may have to be read.  So queries leave that
+ * The oldest component has nearly all keys, and who looks for a key that exists asks its
+ * Bloom filter in vain, for another page that may have to be read.  So queries leave that
  * filter out as long as they keep finding what they look for.
  *
  *-------------------------------------------------------------------------
@@ -285,8 +285,8 @@ begin_disk(RoseKeyReader *reader)
 }
 
 /*
- * The newest version not returned yet among the view's memtables.  If one of them was freed, another
- * view is taken.
+ * The newest version not returned yet among the view's memtables.  If one of them was
+ * freed, another view is taken.
  */
 static const RoseRow *
 next_from_memory(RoseKeyReader *reader)
@@ -431,8 +431,8 @@ in_private_run(const RoseKeyReader *reader)
 }
 
 /*
- * Put a cursor into the next component that may have the key; *more: there is something at its place or
- * behind.  False if no component is left.
+ * Put a cursor into the next component that may have the key; *more: there is something
+ * at its place or behind.  False if no component is left.
  */
 static bool
 enter_component(RoseKeyReader *reader, bool *more)

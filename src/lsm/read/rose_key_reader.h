@@ -6,14 +6,14 @@
  * Row locks, and versions of private runs that were rolled back, come in between in any
  * order; a version may come twice.
  *
- * The basis of point lookups, uniqueness checks and conflict checks.  It
- * returns versions whatever their writer's fate, locks included; the caller
- * stops as soon as it knows enough, so that normally only C0 and the Bloom filters are asked.
+ * The basis of point lookups, uniqueness checks and conflict checks.  It returns versions
+ * whatever their writer's fate, locks included; the caller stops as soon as it knows
+ * enough, so that normally only C0 and the Bloom filters are asked.
  *
- * Locking.  A reading section of C0 for one version at a time.  A
- * memtable that is freed between two versions is noticed and the search goes on in a
- * view of that moment, below the last sequence returned (see rose_key_reader_moved).  May be used under a key-partition
- * lock.
+ * Locking.  A reading section of C0 for one version at a time.  A memtable that is freed
+ * between two versions is noticed and the search goes on in a view of that moment, below
+ * the last sequence returned (see rose_key_reader_moved).  May be used under a
+ * key-partition lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,22 +49,23 @@ extern void rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint6
 extern const RoseRow *rose_key_reader_next(RoseKeyReader *reader, bool *committed);
 
 /*
- * Are all versions that are still to come older than this one, which next() has just returned?  Not
- * if it is a row lock, or was rolled back and is still in its private run.
+ * Are all versions that are still to come older than this one, which next() has just
+ * returned?  Not if it is a row lock, or was rolled back and is still in its private run.
  */
 extern bool rose_key_reader_in_order(const RoseKeyReader *reader, const RoseRow *row);
 
 /*
- * Memory that next() looked at has been freed since start.  The rows before and after that are of
- * different views: each is right by itself, but a merge may have folded what lay between
- * them into a newer one, which was passed.  Who puts rows together has to start again.
+ * Memory that next() looked at has been freed since start.  The rows before and after
+ * that are of different views: each is right by itself, but a merge may have folded what
+ * lay between them into a newer one, which was passed.  Who puts rows together has to
+ * start again.
  */
 extern bool rose_key_reader_moved(const RoseKeyReader *reader);
 
 /*
- * Components are to be looked into from this version on, even if next() finds it, and older ones, in memory:
- * while the memtable of a spill that was published is not freed yet, a merge may have folded what is
- * below a PARTIAL version into its copy there.
+ * Components are to be looked into from this version on, even if next() finds it, and
+ * older ones, in memory: while the memtable of a spill that was published is not freed
+ * yet, a merge may have folded what is below a PARTIAL version into its copy there.
  */
 extern void rose_key_reader_repeat_from(RoseKeyReader *reader, uint64 seq);
 

@@ -143,8 +143,8 @@ lookup_note_origin(RoseLookup *lookup)
 }
 
 /*
- * A row that is put together of several versions must be of one view of the table.  True: it
- * is not, and has to be read again.
+ * A row that is put together of several versions must be of one view of the table.  True:
+ * it is not, and has to be read again.
  */
 static bool
 lookup_is_torn(const RoseLookup *lookup)
@@ -321,8 +321,8 @@ lookup_complete_descend(RoseLookup *lookup)
 }
 
 /*
- * Complete the PARTIAL version in lookup->row from what lies below it.  What an attempt has
- * taken is right and stays; but who comes next may not be the next.
+ * Complete the PARTIAL version in lookup->row from what lies below it.  What an attempt
+ * has taken is right and stays; but who comes next may not be the next.
  */
 static void
 lookup_complete(RoseLookup *lookup)

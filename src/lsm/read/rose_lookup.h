@@ -3,8 +3,9 @@
  * rose_lookup.h
  *	  Point lookups: the row of a key, and the version that a TID names.
  *
- * What a lookup returns lives until its next call.  State is of this backend; it takes the locks that
- * a reader takes (rose_key_reader.h), and lets go of them before it returns.
+ * What a lookup returns lives until its next call.  State is of this backend; it takes
+ * the locks that a reader takes (rose_key_reader.h), and lets go of them before it
+ * returns.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,9 +35,9 @@ extern RoseLookup *rose_lookup_cached(RoseTree *tree);
 extern void rose_lookup_forget_cached(void);	/* at the end of a transaction */
 
 /*
- * TIDs name a version for the rest of the top-level transaction, in this
- * backend.  fetch: the version itself, if the snapshot sees it (SnapshotAny: always); false when it does not
- * or the TID is not known.  all_dead may be NULL.
+ * TIDs name a version for the rest of the top-level transaction, in this backend.  fetch:
+ * the version itself, if the snapshot sees it (SnapshotAny: always); false when it does
+ * not or the TID is not known.  all_dead may be NULL.
  */
 extern const RoseRow *rose_lookup_fetch_tid(RoseLookup *lookup, const ItemPointerData *tid,
 											Snapshot snapshot);

@@ -3,13 +3,13 @@
  * rose_mem_batch.c
  *	  Rows of a memtable, copied together in one reading section of C0.
  *
- * Tuples are copied behind each other into one piece of memory, which is used
- * again for the next batch and grows with what batches need.  Keys are taken from
- * them only when somebody asks.  Of rows of which only the first columns are wanted, the values of these are
- * written into arrays, from where rose_rows_attrs takes them.
+ * Tuples are copied behind each other into one piece of memory, which is used again for
+ * the next batch and grows with what batches need.  Keys are taken from them only when
+ * somebody asks.  Of rows of which only the first columns are wanted, the values of these
+ * are written into arrays, from where rose_rows_attrs takes them.
  *
- * Backend-local.  A batch is freed when its last holder lets go.  While its source lives it
- * belongs to the scan's memory, so that it goes with it after an error.
+ * Backend-local.  A batch is freed when its last holder lets go.  While its source lives
+ * it belongs to the scan's memory, so that it goes with it after an error.
  *
  *-------------------------------------------------------------------------
  */
@@ -253,8 +253,8 @@ add_entry(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 }
 
 /*
- * The same when the memtable was freed.  The version is in another memtable or in a component then,
- * because a snapshot that sees it is in use.
+ * The same when the memtable was freed.  The version is in another memtable or in a
+ * component then, because a snapshot that sees it is in use.
  */
 static void
 find_pending(RoseMemBatch *batch, int i)
@@ -334,8 +334,9 @@ entry_is_old(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 }
 
 /*
- * Add what is wanted of n entries.  Returns how many were looked at: fewer if there is no more
- * room, or if the last row has so many old versions that it is better to skip them (*skip).
+ * Add what is wanted of n entries.  Returns how many were looked at: fewer if there is no
+ * more room, or if the last row has so many old versions that it is better to skip them
+ * (*skip).
  */
 static int
 add_entries(RoseMemBatch *batch, RoseVisibility *vis, const RoseMemEntryRef *entries, int n,

@@ -3,12 +3,14 @@
  * rose_mem_batch.h
  *	  Rows of a memtable, copied together in one reading section of C0.
  *
- * A batch has versions in the order of a scan, as rows that stay in place (lsm/component/rose_rows.h).
+ * A batch has versions in the order of a scan, as rows that stay in place
+ * (lsm/component/rose_rows.h).
  *
- * Who only counts rows needs nothing of them but their sequence numbers, which TIDs are made of, and who sums up
- * a column or two needs no others.  So a batch may be filled with that alone: of columns that lie at the same place in
- * all tuples the values are taken, without the tuples.  The rest is fetched, of all rows, when somebody asks
- * for more of one.
+ * Who only counts rows needs nothing of them but their sequence numbers, which TIDs are
+ * made of, and who sums up a column or two needs no others.  So a batch may be filled
+ * with that alone: of columns that lie at the same place in all tuples the values are
+ * taken, without the tuples.  The rest is fetched, of all rows, when somebody asks for
+ * more of one.
  *
  * Backend-local.
  *
@@ -37,8 +39,8 @@ typedef struct RoseMemBatch
 	int			asked;			/* ... or for so many of its first columns */
 
 	/*
-	 * If pending and places[i] is not 0, row i is not there yet, but for the first columns, which are
-	 * decoded: see rose_mem_batch_need.
+	 * If pending and places[i] is not 0, row i is not there yet, but for the first
+	 * columns, which are decoded: see rose_mem_batch_need.
 	 */
 	bool		pending;
 	int			columns;		/* so many are decoded */
@@ -71,10 +73,11 @@ extern void rose_mem_batch_start(RoseMemBatch *batch);
 
 /*
  * Copy the next versions from the cursor on, which stands on the first one to take
- * (on_entry), and leave it on the first one not taken.  filter: only those that the snapshot
- * sees; forward and of a key only the newest, if that is a whole row or a tombstone.  Row locks are
- * left out.  columns: if not ROSE_MEM_BATCH_ALL, rows may be left pending but for so many first columns, which must be of
- * fixed size and passed by value; not the first and the last one.  REQUIRES a reading section.
+ * (on_entry), and leave it on the first one not taken.  filter: only those that the
+ * snapshot sees; forward and of a key only the newest, if that is a whole row or a
+ * tombstone.  Row locks are left out.  columns: if not ROSE_MEM_BATCH_ALL, rows may be
+ * left pending but for so many first columns, which must be of fixed size and passed by
+ * value; not the first and the last one.  REQUIRES a reading section.
  */
 #define ROSE_MEM_BATCH_ALL		(-1)
 extern void rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,

@@ -4,12 +4,14 @@
  *	  What a scan passes on at present, where that is many rows: a stretch, and the weave that it is a
  *	  piece of.
  *
- * The scan chooses the source that goes first and its rival (the next one), and takes care of single rows.  Whether
- * rows can be passed on as they are is asked of sources (rose_source.h), and what was found is kept here.
+ * The scan chooses the source that goes first and its rival (the next one), and takes
+ * care of single rows.  Whether rows can be passed on as they are is asked of sources
+ * (rose_source.h), and what was found is kept here.
  *
- * Forward, while a stretch is open its source stays at or behind the rows taken, and nobody knows the key that the scan
- * is at: leaving the stretch finds out about both.  Backward there are stretches of components with one version a
- * key only, and they are taken row by row: the source is at the row that was taken last.
+ * Forward, while a stretch is open its source stays at or behind the rows taken, and
+ * nobody knows the key that the scan is at: leaving the stretch finds out about both.
+ * Backward there are stretches of components with one version a key only, and they are
+ * taken row by row: the source is at the row that was taken last.
  *
  * Backend-local; a part of the scan.
  *
@@ -51,14 +53,15 @@ typedef struct RoseLeft
 /* ---- stretches (rose_stretch.c) ---- */
 
 /*
- * If the rows from this source's current one on, which is the first of all sources', are results without more
- * ado: open a stretch of them, as far as the rival's row (NULL: there is none).  MVCC snapshots only.
+ * If the rows from this source's current one on, which is the first of all sources', are
+ * results without more ado: open a stretch of them, as far as the rival's row (NULL:
+ * there is none).  MVCC snapshots only.
  */
 extern bool rose_stretch_begin(RoseOutput *output, RoseSource *source, const RoseSource *rival);
 
 /*
- * All of its rows were taken: if nothing but the next ones of the same source can follow, they become the
- * stretch.  Who calls this takes a row next.
+ * All of its rows were taken: if nothing but the next ones of the same source can follow,
+ * they become the stretch.  Who calls this takes a row next.
  */
 extern bool rose_stretch_go_on(RoseOutput *output);
 
@@ -72,8 +75,9 @@ extern void rose_stretch_forget(RoseOutput *output);
 extern const RoseRow *rose_stretch_next_row(RoseOutput *output);
 
 /*
- * Backward, one row at a time: begin returns the first row, NULL if there is no stretch; next the
- * next one, NULL if there is none left.  Leaving it leaves the source at the last row taken.
+ * Backward, one row at a time: begin returns the first row, NULL if there is no stretch;
+ * next the next one, NULL if there is none left.  Leaving it leaves the source at the
+ * last row taken.
  */
 extern const RoseRow *rose_stretch_begin_backward(RoseOutput *output, RoseSource *source,
 												  const RoseSource *rival);
@@ -83,8 +87,8 @@ extern RoseSource *rose_stretch_leave_backward(RoseOutput *output, Datum *key, M
 /* ---- weaves (rose_weave.c) ---- */
 
 /*
- * The same for stretches of all sources in turns.  best and rival are those whose rows come first.  The first
- * piece becomes the stretch.
+ * The same for stretches of all sources in turns.  best and rival are those whose rows
+ * come first.  The first piece becomes the stretch.
  */
 extern bool rose_weave_begin(RoseOutput *output, RoseSource **sources, int nsources,
 							 RoseSource *best, const RoseSource *rival);
@@ -94,7 +98,8 @@ extern bool rose_weave_next(RoseOutput *output);
 extern bool rose_weave_is_open(const RoseOutput *output);
 
 /*
- * Of a weave, all of whose rows were taken or not: make the stretch end with the last one that was; false: none was.
+ * Of a weave, all of whose rows were taken or not: make the stretch end with the last one
+ * that was; false: none was.
  */
 extern bool rose_weave_last_taken(RoseOutput *output);
 

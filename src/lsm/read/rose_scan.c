@@ -3,10 +3,9 @@
  * rose_scan.c
  *	  Ordered scans: C0 and all components merged and resolved by visibility.
  *
- * The sources (memtables and components) are those of one view, so that a spill
- * is seen either as the memtable or as its run.
- * They are merged by (key, sequence descending); the few sources there are
- * make a linear search for the smallest cheaper than a tree.
+ * The sources (memtables and components) are those of one view, so that a spill is seen
+ * either as the memtable or as its run.  They are merged by (key, sequence descending);
+ * the few sources there are make a linear search for the smallest cheaper than a tree.
  *
  * A scan remembers the key it is at ("group": all versions of one key).  That
  * is all it needs to go on after its sources were replaced, which happens when
@@ -438,8 +437,8 @@ scan_resolve_forward(RoseScan *scan, RoseSource *source)
 
 		rose_source_need_version(source);
 		/*
-		 * The same version can be in two sources while it moves between them; a merge may have
-		 * folded into the copy of a PARTIAL one what was below it.
+		 * The same version can be in two sources while it moves between them; a merge may
+		 * have folded into the copy of a PARTIAL one what was below it.
 		 */
 		if ((row->version.seq != last_seq || scan->partial.active) && scan_sees(scan, source))
 		{
@@ -535,8 +534,8 @@ scan_begin_stretch(RoseScan *scan, RoseSource *best, bool many)
 }
 
 /*
- * The next row.  If it begins a stretch: NULL and *in_stretch.  many: the caller will take all
- * rows of stretches.
+ * The next row.  If it begins a stretch: NULL and *in_stretch.  many: the caller will
+ * take all rows of stretches.
  */
 static const RoseRow *
 scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)

@@ -90,13 +90,14 @@ rose_stretch_tid(const RoseStretch *stretch, int slot, ItemPointer tid)
 extern RoseStretch *rose_scan_stretch(RoseScan *scan);
 
 /*
- * When the stretch has no row left: if others are ready, the stretch has rows again (true).
+ * When the stretch has no row left: if others are ready, the stretch has rows again
+ * (true).
  */
 extern bool rose_scan_next_piece(RoseScan *scan);
 
 /*
- * If that is not so: the next row, forward, as rose_scan_next returns it;
- * or NULL, and the stretch has rows, or the scan is at its end.
+ * If that is not so: the next row, forward, as rose_scan_next returns it; or NULL, and
+ * the stretch has rows, or the scan is at its end.
  */
 extern const RoseRow *rose_scan_next_stretch(RoseScan *scan);
 

@@ -4,20 +4,20 @@
  *	  One sorted stream of versions that a scan merges: a memtable, a component,
  *	  or the pieces of C2 one after the other.
  *
- * A memtable is read in batches that are copied in reading sections of C0, so a
- * scan never keeps arena memory from being freed.  When the memtable is gone
- * at the next batch the source says so (ROSE_SOURCE_GONE) and the scan takes a new list of
- * sources.
+ * A memtable is read in batches that are copied in reading sections of C0, so a scan
+ * never keeps arena memory from being freed.  When the memtable is gone at the next batch
+ * the source says so (ROSE_SOURCE_GONE) and the scan takes a new list of sources.
  *
- * A component whose keys all lie ahead is not read before the scan gets there.  Until then its
- * source is "waiting": it has a row without version, with the component's first (last,
- * backward) key or one before it, which is all that the scan needs to know.
+ * A component whose keys all lie ahead is not read before the scan gets there.  Until
+ * then its source is "waiting": it has a row without version, with the component's first
+ * (last, backward) key or one before it, which is all that the scan needs to know.
  *
- * A source has rows in place, of which the present one is one.  Those "at hand" are results of the scan as they
- * are if no other source has their keys: whole rows, the newest versions of their keys here, in the scan's range,
- * and seen by its snapshot.
+ * A source has rows in place, of which the present one is one.  Those "at hand" are
+ * results of the scan as they are if no other source has their keys: whole rows, the
+ * newest versions of their keys here, in the scan's range, and seen by its snapshot.
  *
- * Which source goes first, and what becomes of the rows, is the scan's business.  Backend-local.
+ * Which source goes first, and what becomes of the rows, is the scan's business.
+ * Backend-local.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,8 +61,9 @@ typedef struct RoseSource RoseSource;
 typedef struct RoseSourceOps
 {
 	/*
-	 * Go to the first row.  key/ncols: bound in the direction of the scan (0 columns = from the end).  forward:
-	 * first version with prefix >= key (> if !inclusive); backward: last with <= (<).
+	 * Go to the first row.  key/ncols: bound in the direction of the scan (0 columns =
+	 * from the end).  forward: first version with prefix >= key (> if !inclusive);
+	 * backward: last with <= (<).
 	 */
 	void		(*position) (RoseSource *source, ScanDirection direction,
 							 const Datum *key, int ncols, bool inclusive);
@@ -74,16 +75,17 @@ typedef struct RoseSourceOps
 	void		(*need_version) (RoseSource *source);
 
 	/*
-	 * The rows at hand from the present one on, as a stretch; false: there are none.  Only those before the rival's
-	 * row, if there is one.
+	 * The rows at hand from the present one on, as a stretch; false: there are none.
+	 * Only those before the rival's row, if there is one.
 	 */
 	bool		(*at_hand) (RoseSource *source, const RoseSource *rival, RoseStretch *stretch);
 	/* The same backward: from 'next' down to 'end', one at a time by advance. */
 	bool		(*at_hand_backward) (RoseSource *source, const RoseSource *rival,
 									 RoseStretch *stretch);
 	/*
-	 * No other source has rows, and all of a stretch was taken up to the end of the rows: the next ones become the
-	 * stretch, and the source goes to the first of them.  Often nothing but their number needs to be known.
+	 * No other source has rows, and all of a stretch was taken up to the end of the rows:
+	 * the next ones become the stretch, and the source goes to the first of them.  Often
+	 * nothing but their number needs to be known.
 	 */
 	bool		(*next_rows) (RoseSource *source, RoseStretch *stretch);
 	/* Forward, go to a slot of the rows at hand. */

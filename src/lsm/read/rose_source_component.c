@@ -13,8 +13,8 @@
  *	- the snapshot sees all transactions that wrote them, because they are older than
  *	  any that was running when it was taken.
  *
- * The last two are asked of the component, and if that cannot tell, of the leaf, once for each leaf.
- * So much of it is at hand then.
+ * The last two are asked of the component, and if that cannot tell, of the leaf, once for
+ * each leaf.  So much of it is at hand then.
  *
  * Backend-local; what is read is read by cursors (lsm/component/rose_cursor.c).
  *
@@ -276,8 +276,8 @@ leaf_is_settled(const ComponentSource *source, RoseLeaf *leaf)
 }
 
 /*
- * What there is to know of the leaf under the cursor, once for as long as it is that: where its rows at hand end
- * at the latest.
+ * What there is to know of the leaf under the cursor, once for as long as it is that:
+ * where its rows at hand end at the latest.
  */
 static void
 judge_leaf(ComponentSource *source, RoseLeaf *leaf)

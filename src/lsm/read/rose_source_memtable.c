@@ -3,11 +3,11 @@
  * rose_source_memtable.c
  *	  A memtable as a source of a scan.  See rose_source.h.
  *
- * Rows come in batches (rose_mem_batch.c), which grow.  From what is asked of a batch's rows the source learns
- * what to copy for the next one.
+ * Rows come in batches (rose_mem_batch.c), which grow.  From what is asked of a batch's
+ * rows the source learns what to copy for the next one.
  *
- * Locking: a reading section of C0 while a batch is filled.  Nothing is kept in between but the
- * memtable's id, by which a memtable that was freed is noticed.
+ * Locking: a reading section of C0 while a batch is filled.  Nothing is kept in between
+ * but the memtable's id, by which a memtable that was freed is noticed.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,8 +42,8 @@ typedef struct MemtableSource
 /* ---- batches ---- */
 
 /*
- * Learn from the batch at hand how many columns are wanted.  One row in many may need more than others: an aggregate
- * copies the whole of the first one that it gets.
+ * Learn from the batch at hand how many columns are wanted.  One row in many may need
+ * more than others: an aggregate copies the whole of the first one that it gets.
  */
 static void
 learn_columns(MemtableSource *source)
@@ -88,7 +88,8 @@ start_batch(MemtableSource *source)
 }
 
 /*
- * Columns of the next batch: what nobody asked for in those before is not likely to be wanted.
+ * Columns of the next batch: what nobody asked for in those before is not likely to be
+ * wanted.
  */
 static int
 columns_to_fill(const MemtableSource *source, ScanDirection direction)
@@ -211,8 +212,8 @@ memtable_go_to(RoseSource *base, int slot)
 }
 
 /*
- * The batch has nothing but what the snapshot sees, and of each key only the newest version, if
- * that is a whole row.  More of the last one's may follow in the next batch.
+ * The batch has nothing but what the snapshot sees, and of each key only the newest
+ * version, if that is a whole row.  More of the last one's may follow in the next batch.
  */
 static bool
 memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch)

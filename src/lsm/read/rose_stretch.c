@@ -3,11 +3,13 @@
  * rose_stretch.c
  *	  Stretches: rows in place that a scan passes on as they are.
  *
- * A source says which of its rows are results if no other source has their keys (rose_source.h).  A stretch
- * goes as far as they go, or to the next key of another source.
+ * A source says which of its rows are results if no other source has their keys
+ * (rose_source.h).  A stretch goes as far as they go, or to the next key of another
+ * source.
  *
- * Where no other source has any rows left, a stretch that was taken to the end of its rows may be followed by the
- * next rows of its source, of which nothing but their number needs to be known: who only counts reads no leaves.
+ * Where no other source has any rows left, a stretch that was taken to the end of its
+ * rows may be followed by the next rows of its source, of which nothing but their number
+ * needs to be known: who only counts reads no leaves.
  *
  * What a stretch is for the scan is in rose_output.h.  Nothing is judged here.
  *

@@ -12,14 +12,15 @@
  *	- by place in any other component that the transaction meets, in the second
  *	  quarter.
  *
- * A version that is spilled and merged while the transaction lasts could be named in more than one of
- * these ways.  That does no harm as long as nobody compares names: each of them leads to the
- * version.  Statements in which ctids are used are exact: they give every
- * version the one name that rose_tid_base.c decides on, and that the whole transaction keeps to.
- * Other statements, whose TIDs nobody sees, take what costs nothing.
+ * A version that is spilled and merged while the transaction lasts could be named in more
+ * than one of these ways.  That does no harm as long as nobody compares names: each of
+ * them leads to the version.  Statements in which ctids are used are exact: they give
+ * every version the one name that rose_tid_base.c decides on, and that the whole
+ * transaction keeps to.  Other statements, whose TIDs nobody sees, take what costs
+ * nothing.
  *
- * Nothing of this outlives the transaction.  Where the names begin differs from transaction to
- * transaction, so a TID that somebody kept finds nothing.
+ * Nothing of this outlives the transaction.  Where the names begin differs from
+ * transaction to transaction, so a TID that somebody kept finds nothing.
  *
  * Components stay pinned until the transaction ends.  A C0 version may be spilled and
  * even merged meanwhile; it is then looked for by its sequence number in the
@@ -47,8 +48,8 @@
 #define ROSE_TID_SEQ_MASK		(ROSE_TID_SEQS - 1)
 
 /*
- * Are names of versions used in the statement that is being executed?  Set by whoever starts and ends
- * statements.
+ * Are names of versions used in the statement that is being executed?  Set by whoever
+ * starts and ends statements.
  */
 extern bool rose_tid_exact;
 
@@ -76,8 +77,8 @@ extern void rose_tid_name(RoseTree *tree, const RoseComponentEntryDisk *componen
 						  const RoseRow *row, Snapshot snapshot, ItemPointer tid);
 
 /*
- * Row n of this component has the TID with this number plus n.  Good until the statement ends.
- * False: it has no such number, the rows must be named one by one.
+ * Row n of this component has the TID with this number plus n.  Good until the statement
+ * ends.  False: it has no such number, the rows must be named one by one.
  */
 extern bool rose_tid_first_number(RoseTree *tree, const RoseComponentEntryDisk *component,
 								  uint64 *number);

@@ -3,18 +3,19 @@
  * rose_tid_base.c
  *	  Exact names: one version has one TID, wherever a transaction meets it.
  *
- * A version changes its place when it is spilled or merged, and it may lose its sequence number
- * when a merge forgets it.  The first statement of a transaction that uses ctids of a table
- * takes the list of components of that moment, the base, and then
+ * A version changes its place when it is spilled or merged, and it may lose its sequence
+ * number when a merge forgets it.  The first statement of a transaction that uses ctids
+ * of a table takes the list of components of that moment, the base, and then
  *
  *	- versions that were settled (src/store/rose_settled.c) before the transaction pinned
  *	  the table, and those that have no sequence number any more, are named by their
  *	  place in the base;
  *	- all others are named by their sequence number.
  *
- * The latter keep it, because merges forget nothing that was settled later than a pin ("Forgotten
- * versions" in the README); the former keep their place, because the pin keeps the components
- * of the base.  So the name can be found wherever the version is met:
+ * The latter keep it, because merges forget nothing that was settled later than a pin
+ * ("Forgotten versions" in the README); the former keep their place, because the pin
+ * keeps the components of the base.  So the name can be found wherever the version is
+ * met:
  *
  *	- in memory, or with a sequence number above those of the base: it is the number;
  *	- in a component of the base: see above;
@@ -22,12 +23,13 @@
  *	  number.  If it has been forgotten, it is the newest one that the snapshot sees there: the snapshot
  *	  sees what was forgotten, and if it saw a newer one, that would have been met.
  *
- * The base must be there before a statement looks at the table's sources: then no version that
- * is named by place is met in memory, even if the base is that of another transaction
- * (rose_tid_share.c).
+ * The base must be there before a statement looks at the table's sources: then no version
+ * that is named by place is met in memory, even if the base is that of another
+ * transaction (rose_tid_share.c).
  *
- * What this does not do: decide which statements are exact.  A parallel worker has a pin and sources of its
- * own, and cannot give exact names; the planner makes no parallel plans that need them.
+ * What this does not do: decide which statements are exact.  A parallel worker has a pin
+ * and sources of its own, and cannot give exact names; the planner makes no parallel
+ * plans that need them.
  *
  *-------------------------------------------------------------------------
  */

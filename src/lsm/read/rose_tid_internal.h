@@ -89,8 +89,9 @@ extern bool rose_tid_base_number(RoseTree *tree, const RoseComponentEntryDisk *c
 extern uint64 rose_tid_salt(void);
 
 /*
- * Agree with those that share our snapshot, or may do so later, upon the base: ours, or the one that
- * somebody has published before, which replaces it.  True: others may use it.
+ * Agree with those that share our snapshot, or may do so later, upon the base: ours, or
+ * the one that somebody has published before, which replaces it.  True: others may use
+ * it.
  */
 extern bool rose_tid_share_base(RoseTree *tree, RoseTidBase *base);
 extern void rose_tid_share_end(void);

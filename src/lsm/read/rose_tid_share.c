@@ -3,24 +3,27 @@
  * rose_tid_share.c
  *	  Names that transactions have in common because they share a snapshot.
  *
- * A transaction exports its snapshot, others import it, and each of them reads a part of a table, the rows
- * with ctids between two bounds.  So they must all give a version the same name.  The exporter is
- * the namer of all of them: the names depend on its virtual transaction id, and on the base
- * (rose_tid_base.c) that the first of them has taken, whoever that is.
+ * A transaction exports its snapshot, others import it, and each of them reads a part of
+ * a table, the rows with ctids between two bounds.  So they must all give a version the
+ * same name.  The exporter is the namer of all of them: the names depend on its virtual
+ * transaction id, and on the base (rose_tid_base.c) that the first of them has taken,
+ * whoever that is.
  *
- * That one writes it to a file beside the exported snapshot, pg_snapshots/rose.NAMER.FILE.  The
- * others read it, and let their own pins be as old as its pin was.  The base must be protected
- * even when none of them is there at the moment, for as long as somebody can import the snapshot: an
- * importer lends its pin to the exporter (rose_pin.c).  When that has ended, nobody can join any
- * more; those that have the base keep it.
+ * That one writes it to a file beside the exported snapshot,
+ * pg_snapshots/rose.NAMER.FILE.  The others read it, and let their own pins be as old as
+ * its pin was.  The base must be protected even when none of them is there at the moment,
+ * for as long as somebody can import the snapshot: an importer lends its pin to the
+ * exporter (rose_pin.c).  When that has ended, nobody can join any more; those that have
+ * the base keep it.
  *
- * A REPEATABLE READ transaction may still export its snapshot, so it publishes each
- * base it takes.  READ COMMITTED transactions hardly ever do that, and
- * only publish what they take after their first export; who imports a snapshot from one that
- * has names of its own gets an error.
+ * A REPEATABLE READ transaction may still export its snapshot, so it publishes each base
+ * it takes.  READ COMMITTED transactions hardly ever do that, and only publish what they
+ * take after their first export; who imports a snapshot from one that has names of its
+ * own gets an error.
  *
- * Files: made by link(), which fails if somebody else was first, and removed by the namer at the end of its
- * transaction.  Core removes all that is in that folder at the start of the server.
+ * Files: made by link(), which fails if somebody else was first, and removed by the namer
+ * at the end of its transaction.  Core removes all that is in that folder at the start of
+ * the server.
  *
  * Locking: a slot's spinlock.  It is written by its backend only.
  *
@@ -160,8 +163,8 @@ tell(bool private_names)
 }
 
 /*
- * Core has just looked at the file of that name, which begins with the exporter's virtual transaction
- * id.  If that has imported the snapshot itself, they have the same namer.
+ * Core has just looked at the file of that name, which begins with the exporter's virtual
+ * transaction id.  If that has imported the snapshot itself, they have the same namer.
  */
 void
 rose_tid_note_import(const char *name)
@@ -286,8 +289,8 @@ write_base(const char *path, const RoseTidBase *base)
 }
 
 /*
- * Remove what is there in our name; at the end of a transaction, so nothing is raised.  It has no
- * virtual transaction id any more; what else is there of this slot is older.
+ * Remove what is there in our name; at the end of a transaction, so nothing is raised.
+ * It has no virtual transaction id any more; what else is there of this slot is older.
  */
 static void
 remove_files(void)
@@ -334,8 +337,8 @@ raise_too_late(RoseTree *tree, const char *detail)
 }
 
 /*
- * Take part in the base: first our pin protects it, and then it turns out whether that was in
- * time.
+ * Take part in the base: first our pin protects it, and then it turns out whether that
+ * was in time.
  */
 static void
 join_base(RoseTree *tree, TidNamer namer, const RoseTidBase *base)

@@ -3,19 +3,19 @@
  * rose_weave.c
  *	  Weaves: the stretches of several sources that a forward scan passes on in turns.
  *
- * Where newer runs or C0 have keys between those of a large component, or newer
- * versions of the same ones, stretches are short, and going back to the merge after each
- * costs more than its rows.  So as long as sources stand on rows that need no further
- * judgement (those that stretches are made of), their keys are compared here in one go, and
- * what is found are pieces: "this many rows of those in place there".  Of equal keys the newest source's is
- * taken and the others are passed by.
+ * Where newer runs or C0 have keys between those of a large component, or newer versions
+ * of the same ones, stretches are short, and going back to the merge after each costs
+ * more than its rows.  So as long as sources stand on rows that need no further judgement
+ * (those that stretches are made of), their keys are compared here in one go, and what is
+ * found are pieces: "this many rows of those in place there".  Of equal keys the newest
+ * source's is taken and the others are passed by.
  *
- * A weave ends where one of its sources has no more rows at hand in their window, or at the
- * key of a source that cannot take part: one that is waiting, or has rows in that
+ * A weave ends where one of its sources has no more rows at hand in their window, or at
+ * the key of a source that cannot take part: one that is waiting, or has rows in that
  * place which must be judged singly.
  *
- * While a weave is open, its sources stay where they were, and their rows are held.
- * When all of its pieces were taken, sources are moved behind them; if it is left earlier,
+ * While a weave is open, its sources stay where they were, and their rows are held.  When
+ * all of its pieces were taken, sources are moved behind them; if it is left earlier,
  * they are positioned anew.
  *
  *-------------------------------------------------------------------------

@@ -4,15 +4,15 @@
  *	  The snapshots of REPEATABLE READ transactions, declared to garbage collection.  See rose_declared.h; the
  *	  argument is in README.md, "Declared snapshots".
  *
- * reached is the newest horizon for undeclared snapshots
- * that garbage collection has used beside declared ones: a snapshot that nobody
- * knew of is safe if its xmin is not before that.
+ * reached is the newest horizon for undeclared snapshots that garbage collection has used
+ * beside declared ones: a snapshot that nobody knew of is safe if its xmin is not before
+ * that.
  *
  * Locking: see rose_declared_internal.h.
  *
- * What this does not do: know snapshots of SERIALIZABLE transactions, which
- * must meet the writers of versions they do not see, nor prepared transactions, which have none; for READ COMMITTED see
- * rose_declared_live.c.
+ * What this does not do: know snapshots of SERIALIZABLE transactions, which must meet the
+ * writers of versions they do not see, nor prepared transactions, which have none; for
+ * READ COMMITTED see rose_declared_live.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,8 +31,9 @@
 #include "utils/snapmgr.h"
 
 /*
- * Transactions in progress that the snapshots of a slot have room for: all that there can be, if they are not
- * thousands; then what all slots together have room for is bounded, and who has more is protected by its xmin.
+ * Transactions in progress that the snapshots of a slot have room for: all that there can
+ * be, if they are not thousands; then what all slots together have room for is bounded,
+ * and who has more is protected by its xmin.
  */
 #define LEAST_XIDS		64
 #define ALL_XIDS		(8 * 1024 * 1024)
@@ -184,8 +185,9 @@ was_overlooked(TransactionId xmin)
 }
 
 /*
- * Does its backend still have what is in the slot?  A READ COMMITTED transaction may have let go of it, or ended, and then
- * garbage collection looks at it no more.  REQUIRES the lock, exclusively.
+ * Does its backend still have what is in the slot?  A READ COMMITTED transaction may have
+ * let go of it, or ended, and then garbage collection looks at it no more.  REQUIRES the
+ * lock, exclusively.
  */
 static bool
 is_held(int i, const RoseDeclaredContent *content)
@@ -226,9 +228,9 @@ fill_slot(RoseDeclaredSlotShared *slot, const RoseDeclaredContent *content)
 }
 
 /*
- * Our snapshot was kept for us from the moment it was taken, by our xmin.  Not so one that was
- * imported: before, it was kept by the backend that exported it, which must have declared
- * it, or not have declared anything.
+ * Our snapshot was kept for us from the moment it was taken, by our xmin.  Not so one
+ * that was imported: before, it was kept by the backend that exported it, which must have
+ * declared it, or not have declared anything.
  */
 static DeclaredState
 declare(RoseDeclaredSlotShared *slot, Snapshot snapshot)

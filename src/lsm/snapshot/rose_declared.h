@@ -3,14 +3,15 @@
  * rose_declared.h
  *	  Snapshots, declared to garbage collection.
  *
- * The process array tells how far back a backend's snapshots go, not where they
- * end.  So backends write down in shared memory what their snapshots see, and merges drop versions that
- * lie between them, or between them and the present.  Whatever is not declared is undeclared: what is newer than
- * the backend's xmin is kept.
+ * The process array tells how far back a backend's snapshots go, not where they end.  So
+ * backends write down in shared memory what their snapshots see, and merges drop versions
+ * that lie between them, or between them and the present.  Whatever is not declared is
+ * undeclared: what is newer than the backend's xmin is kept.
  *
- * A REPEATABLE READ transaction reads with one snapshot all its life, which is declared before it is first used; another
- * one, with which such a transaction reads, is noticed when it reads a rose table.  A READ COMMITTED transaction lists
- * its snapshots now and then (rose_declared_live.c).
+ * A REPEATABLE READ transaction reads with one snapshot all its life, which is declared
+ * before it is first used; another one, with which such a transaction reads, is noticed
+ * when it reads a rose table.  A READ COMMITTED transaction lists its snapshots now and
+ * then (rose_declared_live.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -68,9 +69,9 @@ rose_snapshot_pass(void)
 }
 
 /*
- * What the hooks of queries and commands tell: around each run of a query (stays: it may be gone on with later); each
- * beginning of a query or of a function's use; beginning and end of each command (of_client: not of a function;
- * fetch: it is FETCH).
+ * What the hooks of queries and commands tell: around each run of a query (stays: it may
+ * be gone on with later); each beginning of a query or of a function's use; beginning and
+ * end of each command (of_client: not of a function; fetch: it is FETCH).
  */
 typedef struct RoseDeclaredRun
 {
@@ -86,8 +87,9 @@ extern void rose_declared_note_command(bool of_client, bool fetch);
 extern void rose_declared_end_command(void);
 
 /*
- * Complete the table's horizon, of which oldest is set.  The snapshots are allocated in the
- * context.  Takes LWLocks: an own one, then ProcArrayLock, ReplicationSlotControlLock and XidGenLock.
+ * Complete the table's horizon, of which oldest is set.  The snapshots are allocated in
+ * the context.  Takes LWLocks: an own one, then ProcArrayLock, ReplicationSlotControlLock
+ * and XidGenLock.
  */
 extern void rose_declared_horizon(RoseHorizon *horizon, Relation rel, MemoryContext context);
 

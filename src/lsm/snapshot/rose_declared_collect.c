@@ -4,16 +4,18 @@
  *	  What garbage collection makes of declared snapshots: see rose_horizon.h; the argument is in
  *	  README.md, "Declared snapshots".
  *
- * Slots and process array are looked at together, with the slots locked against change.  First the oldest transaction in
- * progress, then what each process has: so whatever is taken after the first look sees
- * all that the first look found to have ended.
+ * Slots and process array are looked at together, with the slots locked against change.
+ * First the oldest transaction in progress, then what each process has: so whatever is
+ * taken after the first look sees all that the first look found to have ended.
  *
- * Snapshots of one server are taken one after the other, and each sees all that earlier ones do.  So they
- * stand in a row, and what a transaction's versions are to all of them is one number: the first one that
- * sees it.  Any number of them can be told apart.  Those that logical replication slots are made with come of the
- * log, and may have no place in the row: see is_nested().
+ * Snapshots of one server are taken one after the other, and each sees all that earlier
+ * ones do.  So they stand in a row, and what a transaction's versions are to all of them
+ * is one number: the first one that sees it.  Any number of them can be told apart.
+ * Those that logical replication slots are made with come of the log, and may have no
+ * place in the row: see is_nested().
  *
- * Locking: that of the slots, exclusively; within it core's locks of the process array, of replication slots and of transaction ids.
+ * Locking: that of the slots, exclusively; within it core's locks of the process array,
+ * of replication slots and of transaction ids.
  *
  *-------------------------------------------------------------------------
  */
@@ -93,8 +95,9 @@ read_processes(Collection *collection)
 }
 
 /*
- * A logical slot that is being made holds what its first snapshot needs.  A physical one holds what queries on a standby
- * need, and those do not read rose tables; nor do the catalogs that decoding needs matter.
+ * A logical slot that is being made holds what its first snapshot needs.  A physical one
+ * holds what queries on a standby need, and those do not read rose tables; nor do the
+ * catalogs that decoding needs matter.
  */
 static void
 note_replication_slots(Collection *collection)
@@ -136,8 +139,8 @@ list_members(Collection *collection, const RoseDeclaredSlotShared *slot, Transac
 }
 
 /*
- * One process: what it has declared is listed, and the rest bounds the oldest.  All databases count: so reached says
- * something for each of them.
+ * One process: what it has declared is listed, and the rest bounds the oldest.  All
+ * databases count: so reached says something for each of them.
  */
 static void
 note_process(Collection *collection, const ProcessState *state, const RoseDeclaredSlotShared *slot)
@@ -218,9 +221,10 @@ is_equal(const Listed *a, const Listed *b)
 }
 
 /*
- * Does the later one see all that the earlier one sees?  It does if both come of the process array.  To a snapshot that is made
- * with a replication slot, transactions that were rolled back are in progress, and they have ended in the order of
- * their commit records.
+ * Does the later one see all that the earlier one sees?  It does if both come of the
+ * process array.  To a snapshot that is made with a replication slot, transactions that
+ * were rolled back are in progress, and they have ended in the order of their commit
+ * records.
  */
 static bool
 is_nested(const Listed *earlier, const Listed *later)

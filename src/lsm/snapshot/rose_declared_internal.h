@@ -3,13 +3,15 @@
  * rose_declared_internal.h
  *	  Shared between the files of declared snapshots: the slots.
  *
- * rose_declared.c declares the snapshot of a REPEATABLE READ transaction, rose_declared_live.c
- * those that a READ COMMITTED one has, and rose_declared_collect.c looks at all of them.
+ * rose_declared.c declares the snapshot of a REPEATABLE READ transaction,
+ * rose_declared_live.c those that a READ COMMITTED one has, and rose_declared_collect.c
+ * looks at all of them.
  *
- * One slot for each backend.  Locking: a slot is written by its backend, holding the lock shared; whoever looks at
- * the slots of others, or sets reached, holds it exclusively.  So while slots and process
- * array are looked at together, no declaration comes or goes, and the transactions of
- * those that are there have not been followed by others in their backends.
+ * One slot for each backend.  Locking: a slot is written by its backend, holding the lock
+ * shared; whoever looks at the slots of others, or sets reached, holds it exclusively.
+ * So while slots and process array are looked at together, no declaration comes or goes,
+ * and the transactions of those that are there have not been followed by others in their
+ * backends.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,25 +3,29 @@
  * rose_declared_live.c
  *	  The snapshots of a READ COMMITTED transaction, declared to garbage collection.
  *
- * They come and go: each statement takes one, a cursor keeps one.  Nobody tells when one is taken, so a list of
- * them is right for a moment only.  Hence a slot has, beside the list, the oldest
- * transaction that was in progress at that moment ("cover"): what is taken later sees all that had ended before.  The list and
- * cover are renewed now and then, at moments when it is known which snapshots there are: while a statement of the
+ * They come and go: each statement takes one, a cursor keeps one.  Nobody tells when one
+ * is taken, so a list of them is right for a moment only.  Hence a slot has, beside the
+ * list, the oldest transaction that was in progress at that moment ("cover"): what is
+ * taken later sees all that had ended before.  The list and cover are renewed now and
+ * then, at moments when it is known which snapshots there are: while a statement of the
  * client reads a rose table, and when a FETCH ends.
  *
- * Which there are.  All registered ones are nodes of core's heap, which can be walked from any of them; the running query's
- * is one.  Those that are only active are not to be found.  But while a portal of the client runs its
- * query, and the query's snapshot is the topmost active one, that is the only one: functions, triggers and procedures push their own
- * above it, or run queries of their own.  Everywhere else nothing is renewed, and the list and cover of before hold.
+ * Which there are.  All registered ones are nodes of core's heap, which can be walked
+ * from any of them; the running query's is one.  Those that are only active are not to be
+ * found.  But while a portal of the client runs its query, and the query's snapshot is
+ * the topmost active one, that is the only one: functions, triggers and procedures push
+ * their own above it, or run queries of their own.  Everywhere else nothing is renewed,
+ * and the list and cover of before hold.
  *
- * Between two statements there are no active ones, and the registered ones are those of the list, unless the session has begun
- * to do something since (stale).  So if the backend waits for its client and is not stale, what it takes next sees
- * all that has ended by now: see rose_declared_collect.c.
+ * Between two statements there are no active ones, and the registered ones are those of
+ * the list, unless the session has begun to do something since (stale).  So if the
+ * backend waits for its client and is not stale, what it takes next sees all that has
+ * ended by now: see rose_declared_collect.c.
  *
  * Locking: the slot's.  Backend-local otherwise.
  *
- * What this does not do: SERIALIZABLE; transactions that run within a procedure, or a statement like CREATE TABLE AS: they are
- * protected by their xmin in the process array.
+ * What this does not do: SERIALIZABLE; transactions that run within a procedure, or a
+ * statement like CREATE TABLE AS: they are protected by their xmin in the process array.
  *
  *-------------------------------------------------------------------------
  */

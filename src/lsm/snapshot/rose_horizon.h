@@ -75,8 +75,9 @@ rose_horizon_first(const RoseHorizon *horizon, uint64 xid)
 }
 
 /*
- * Who sees what this transaction committed?  first: the declared snapshots from this one on, so 0 is all of them.  The
- * answer: do all undeclared ones?  False if that is not known.
+ * Who sees what this transaction committed?  first: the declared snapshots from this one
+ * on, so 0 is all of them.  The answer: do all undeclared ones?  False if that is not
+ * known.
  */
 static inline bool
 rose_horizon_settled(const RoseHorizon *horizon, uint64 xid, uint32 *first)

@@ -3,8 +3,8 @@
  * rose_own_snapshots.c
  *	  Which snapshots this process has open.  See rose_own_snapshots.h.
  *
- * A short list, newest last, since queries end in about the order in which they begin.  When there is no
- * room for one more, nothing is known until the transaction ends.
+ * A short list, newest last, since queries end in about the order in which they begin.
+ * When there is no room for one more, nothing is known until the transaction ends.
  *
  * Backend-local, so there are no locks.  Nothing here may fail.
  *

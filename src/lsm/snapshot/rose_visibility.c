@@ -35,8 +35,9 @@ rose_full_xid(TransactionId xid)
 }
 
 /*
- * A snapshot from the time when this server was a standby.  Merges of the former primary did not know of
- * it, and have dropped what it may need; replay did not wait for it either.
+ * A snapshot from the time when this server was a standby.  Merges of the former primary
+ * did not know of it, and have dropped what it may need; replay did not wait for it
+ * either.
  */
 pg_noinline static void
 refuse_from_recovery(void)

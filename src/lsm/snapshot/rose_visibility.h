@@ -65,17 +65,17 @@ extern void rose_visibility_init(RoseVisibility *vis, Snapshot snapshot);
 extern RoseXidStatus rose_version_status(const RoseVersion *version);
 
 /*
- * Does the snapshot see this version as written (superseded or not)?
- * committed: the version comes from a component that holds only committed
- * ones.  For DIRTY, an in-progress writer's xid is put into the snapshot's xmin (a PUT: seen)
- * or xmax (a TOMBSTONE: not seen, so that the older version shows).
+ * Does the snapshot see this version as written (superseded or not)?  committed: the
+ * version comes from a component that holds only committed ones.  For DIRTY, an
+ * in-progress writer's xid is put into the snapshot's xmin (a PUT: seen) or xmax (a
+ * TOMBSTONE: not seen, so that the older version shows).
  */
 extern bool rose_version_visible(RoseVisibility *vis, const RoseVersion *version,
 								 bool committed);
 
 /*
- * Does the snapshot see this entry of C0 as written?  Uses and sets its hint bits.  REQUIRES a
- * reading section of C0.
+ * Does the snapshot see this entry of C0 as written?  Uses and sets its hint bits.
+ * REQUIRES a reading section of C0.
  */
 extern bool rose_entry_visible(RoseVisibility *vis, const RoseMemEntryRef *entry);
 

@@ -3,10 +3,11 @@
  * rose_adopt.c
  *	  Files that another cluster has written.
  *
- * Within one cluster an object keeps its OID as long as something depends on it, and the primary key's
- * index depends on collations and operator families.  So the metapage's OIDs are good, and better than the
- * catalog's, which ALTER TABLE may have changed already.  In another cluster (by the system
- * identifier) they mean nothing.  pg_upgrade keeps OIDs of types only.
+ * Within one cluster an object keeps its OID as long as something depends on it, and the
+ * primary key's index depends on collations and operator families.  So the metapage's
+ * OIDs are good, and better than the catalog's, which ALTER TABLE may have changed
+ * already.  In another cluster (by the system identifier) they mean nothing.  pg_upgrade
+ * keeps OIDs of types only.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,9 +3,10 @@
  * rose_adopt.h
  *	  Files that another cluster has written.
  *
- * A file names collations and operator families by OID.  pg_upgrade hands files over to a cluster in
- * which these have other OIDs, and the file's own says which cluster they belong to.  There the table's
- * primary key tells them, which is the physical key whenever no ALTER TABLE is under way.
+ * A file names collations and operator families by OID.  pg_upgrade hands files over to a
+ * cluster in which these have other OIDs, and the file's own says which cluster they
+ * belong to.  There the table's primary key tells them, which is the physical key
+ * whenever no ALTER TABLE is under way.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,8 +18,9 @@
 #include "store/rose_store.h"
 
 /*
- * Bring what the metapage says up to this cluster, in info only; true if the file should be told
- * (rose_meta_adopt).  Raises an error if nobody can say it now.  Looks up catalogs; no LWLock.
+ * Bring what the metapage says up to this cluster, in info only; true if the file should
+ * be told (rose_meta_adopt).  Raises an error if nobody can say it now.  Looks up
+ * catalogs; no LWLock.
  */
 extern bool rose_adopt_plan(Relation rel, RoseMetaInfo *info);
 

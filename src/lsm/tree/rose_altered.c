@@ -3,14 +3,16 @@
  * rose_altered.c
  *	  What the running transaction has done to a table's columns.
  *
- * Only who holds AccessExclusiveLock can have changed columns.  He finds in pg_attribute the rows that
- * were committed before, which he has replaced, beside his own: nobody removes them as
- * long as he runs.  From them the descriptor of before is made.
+ * Only who holds AccessExclusiveLock can have changed columns.  He finds in pg_attribute
+ * the rows that were committed before, which he has replaced, beside his own: nobody
+ * removes them as long as he runs.  From them the descriptor of before is made.
  *
- * Rows of the transaction itself may be of either, or of something between.  Each says how many columns it has, and what is not
- * aborted was written by columns that are not taken back either: whoever rolls back an ALTER TABLE rolls back
- * all that has seen it.  So the first columns of today's descriptor are right for all such rows of the file,
- * unless ALTER TABLE has changed how a column is stored and is only about to rewrite the file.
+ * Rows of the transaction itself may be of either, or of something between.  Each says
+ * how many columns it has, and what is not aborted was written by columns that are not
+ * taken back either: whoever rolls back an ALTER TABLE rolls back all that has seen it.
+ * So the first columns of today's descriptor are right for all such rows of the file,
+ * unless ALTER TABLE has changed how a column is stored and is only about to rewrite the
+ * file.
  *
  * Holds no locks of its own.
  *
@@ -214,8 +216,9 @@ is_same(const RoseSchema *a, const RoseSchema *b)
 }
 
 /*
- * The schema of before, by which others' rows are stored, or NULL if that is the present one.  *new_file: columns
- * of before cannot be those of the file, which the transaction has made since; it has no such rows, and may have another key.
+ * The schema of before, by which others' rows are stored, or NULL if that is the present
+ * one.  *new_file: columns of before cannot be those of the file, which the transaction
+ * has made since; it has no such rows, and may have another key.
  */
 static RoseSchema *
 schema_of_before(RoseTree *tree, const Columns *columns, const RoseMetaInfo *meta,
@@ -336,8 +339,9 @@ make_whole_descriptor(const RoseSchema *schema, const Columns *columns)
 }
 
 /*
- * Columns that were added together go together: a row that was written between may have what the
- * later ones have by default.  What that was is not known of a column that was dropped again.
+ * Columns that were added together go together: a row that was written between may have
+ * what the later ones have by default.  What that was is not known of a column that was
+ * dropped again.
  */
 static int16 *
 make_classes(const RoseSchema *schema, const Columns *columns)

@@ -3,10 +3,11 @@
  * rose_altered.h
  *	  What the running transaction has done to a table's columns.
  *
- * A transaction sees its own ALTER TABLE, but it may be rolled back.  What it writes of other
- * transactions' rows (spills, merges) must be good for both ends, so it may neither leave out a
- * column that it has dropped nor fill in one that it has added; and while ALTER TABLE rewrites a
- * table, the descriptor is that of the new file, but C0 has rows of the old one.
+ * A transaction sees its own ALTER TABLE, but it may be rolled back.  What it writes of
+ * other transactions' rows (spills, merges) must be good for both ends, so it may neither
+ * leave out a column that it has dropped nor fill in one that it has added; and while
+ * ALTER TABLE rewrites a table, the descriptor is that of the new file, but C0 has rows
+ * of the old one.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,14 +19,15 @@
 #include "lsm/tree/rose_tree.h"
 
 /*
- * Has this transaction changed the columns of a table that was there before?  Then nothing that others
- * have written can be merged.  Looks at the catalog only if the table is locked against all others.
+ * Has this transaction changed the columns of a table that was there before?  Then
+ * nothing that others have written can be merged.  Looks at the catalog only if the table
+ * is locked against all others.
  */
 extern bool rose_altered_before_commit(RoseTree *tree);
 
 /*
- * The same, for a table that is not open yet; also true if nothing has come of it.  ALTER TABLE may be about to
- * rewrite the table.
+ * The same, for a table that is not open yet; also true if nothing has come of it.  ALTER
+ * TABLE may be about to rewrite the table.
  */
 extern bool rose_altered_just_now(Relation rel);
 
@@ -35,9 +37,10 @@ extern TupleDesc rose_altered_descriptor_before(Relation rel);
 /*
  * By which schemas the table's C0 may be written.
  *
- * apart: some change of columns may be rolled back without the whole transaction.  Then rows of the
- * transaction go to runs by what becomes of them together: a row that is there after a rollback has columns only that
- * are there, too.  None of them gets a value for a column that it may lose before the row, nor loses one that it may get back.
+ * apart: some change of columns may be rolled back without the whole transaction.  Then
+ * rows of the transaction go to runs by what becomes of them together: a row that is
+ * there after a rollback has columns only that are there, too.  None of them gets a value
+ * for a column that it may lose before the row, nor loses one that it may get back.
  */
 typedef struct RoseSpillSchemas
 {
@@ -50,8 +53,8 @@ typedef struct RoseSpillSchemas
 } RoseSpillSchemas;
 
 /*
- * Find them; what is made is in context.  False: the table is just being rewritten, and the catalog is ahead of the file:
- * nothing may be written.
+ * Find them; what is made is in context.  False: the table is just being rewritten, and
+ * the catalog is ahead of the file: nothing may be written.
  */
 extern bool rose_altered_schemas(RoseTree *tree, MemoryContext context,
 								 RoseSpillSchemas *schemas);

@@ -3,8 +3,9 @@
  * rose_feed.c
  *	  Which subscription feeds a tree.
  *
- * The metapage says it for good, the shared entry for who needs it often.  Both are changed by the subscription, which
- * has the table locked against others of its kind; readers of the entry take no lock where a moment's answer will do.
+ * The metapage says it for good, the shared entry for who needs it often.  Both are
+ * changed by the subscription, which has the table locked against others of its kind;
+ * readers of the entry take no lock where a moment's answer will do.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,21 +3,25 @@
  * rose_place.c
  *	  Places for the shared entries of tables: memory that comes and goes.
  *
- * An entry takes about 4 kB.  Places come in chunks of 64.  The first chunk (in a single-user
- * server, where there is no dynamic shared memory: as many as rose.max_tables) is in main shared memory, the
- * others are pieces of a dynamic area.  The lowest free place is taken, so that chunks at the end run
- * empty; one that was empty for the time between two calls of rose_place_give_back is given back to the
- * operating system.
+ * An entry takes about 4 kB.  Places come in chunks of 64.  The first chunk (in a
+ * single-user server, where there is no dynamic shared memory: as many as
+ * rose.max_tables) is in main shared memory, the others are pieces of a dynamic area.
+ * The lowest free place is taken, so that chunks at the end run empty; one that was empty
+ * for the time between two calls of rose_place_give_back is given back to the operating
+ * system.
  *
- * Processes keep pointers to entries longer than they protect them, and look whether they are still good.
- * What they look at must not go: each place has a word in main shared memory, its life.  It is
- * 0 or the incarnation of the place's entry, and incarnations are never used twice.  So only after a pin and a
- * look at the life may an entry be touched.
+ * Processes keep pointers to entries longer than they protect them, and look whether they
+ * are still good.  What they look at must not go: each place has a word in main shared
+ * memory, its life.  It is 0 or the incarnation of the place's entry, and incarnations
+ * are never used twice.  So only after a pin and a look at the life may an entry be
+ * touched.
  *
- * There are words for a million places, 8 MB of address space, of which is memory what was ever used.
- * That is how many tables can be in use at the same time; tables that nobody uses have no place.
+ * There are words for a million places, 8 MB of address space, of which is memory what
+ * was ever used.  That is how many tables can be in use at the same time; tables that
+ * nobody uses have no place.
  *
- * Locking: all is protected by the registry's lock; rose_place.h says what is read without.
+ * Locking: all is protected by the registry's lock; rose_place.h says what is read
+ * without.
  *
  *-------------------------------------------------------------------------
  */

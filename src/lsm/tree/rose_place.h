@@ -4,8 +4,8 @@
  *	  Places for the shared entries of tables.  Between rose_place.c and
  *	  rose_registry.c; not for other files.
  *
- * All functions but those for the start REQUIRE the registry's lock; those that change what is taken,
- * exclusive.
+ * All functions but those for the start REQUIRE the registry's lock; those that change
+ * what is taken, exclusive.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,8 +31,8 @@ extern int	rose_place_end(void);
 extern RoseTreeShared *rose_place_entry(int place);
 
 /*
- * What tells whose place it is: the incarnation of the entry that has it, 0 = nobody's.  Never goes away, and
- * can be read without lock.
+ * What tells whose place it is: the incarnation of the entry that has it, 0 = nobody's.
+ * Never goes away, and can be read without lock.
  */
 extern pg_atomic_uint64 *rose_place_life(int place);
 

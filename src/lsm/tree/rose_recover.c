@@ -4,27 +4,31 @@
  *	  What happens when a table is touched for the first time after a start of
  *	  the server.
  *
- * Pending runs are settled: the subscription's epoch was committed, then the
- * run becomes live; or it was not, then the run goes, and the stream brings its
- * rows again.  The tail log is replayed into C0, without what aborted.  The
- * sequence goes on behind everything that was ever seen.  A tail log in which all has aborted is
- * dropped.
+ * Pending runs are settled: the subscription's epoch was committed, then the run becomes
+ * live; or it was not, then the run goes, and the stream brings its rows again.  The tail
+ * log is replayed into C0, without what aborted.  The sequence goes on behind everything
+ * that was ever seen.  A tail log in which all has aborted is dropped.
  *
- * Who comes first may be an ALTER TABLE that has changed the catalog already and is to rewrite the
- * rows.  So they are taken apart as the tail log says, and compared by the metapage's key.
+ * Who comes first may be an ALTER TABLE that has changed the catalog already and is to
+ * rewrite the rows.  So they are taken apart as the tail log says, and compared by the
+ * metapage's key.
  *
  * Private runs whose owner aborted are left for merges, which drop them.
  *
- * Filling C0 is done in parts and can be interrupted; the next one who touches the table goes on (rose_recover_c0.c).
- * Before the restart C0 may have used all of the arena, or there was a larger one.  What does not fit goes to runs, past memory
- * (rose_recover_runs.c).  Only if the manifest has no room for those are spills of others waited for.
+ * Filling C0 is done in parts and can be interrupted; the next one who touches the table
+ * goes on (rose_recover_c0.c).  Before the restart C0 may have used all of the arena, or
+ * there was a larger one.  What does not fit goes to runs, past memory
+ * (rose_recover_runs.c).  Only if the manifest has no room for those are spills of others
+ * waited for.
  *
- * If components are sorted by other versions of collations than the server has, nothing can be done with
- * the table before REINDEX, which reads the tail log itself; so that is left where it is, and takes no memory.
+ * If components are sorted by other versions of collations than the server has, nothing
+ * can be done with the table before REINDEX, which reads the tail log itself; so that is
+ * left where it is, and takes no memory.
  *
- * Locking: ROSE_LOCK_RECOVER, a heavyweight lock, keeps others out, so whoever waits for a recovery can be
- * cancelled, too.  It does not keep the processes of one parallel query from each other, since locks of one group
- * do not conflict; so who has it also notes in the entry that he is at work (claim).  An error leaves the entry as not recovered.
+ * Locking: ROSE_LOCK_RECOVER, a heavyweight lock, keeps others out, so whoever waits for
+ * a recovery can be cancelled, too.  It does not keep the processes of one parallel query
+ * from each other, since locks of one group do not conflict; so who has it also notes in
+ * the entry that he is at work (claim).  An error leaves the entry as not recovered.
  *
  *-------------------------------------------------------------------------
  */
@@ -288,8 +292,9 @@ check_layout(RoseTree *tree, const RoseMetaInfo *meta, const RoseLayout *layout)
 }
 
 /*
- * How to take apart the rows of the tail log, or those that it begins with.  One of a release that did not
- * write it down is read by the catalog, as long as that is still the one that it was written by.
+ * How to take apart the rows of the tail log, or those that it begins with.  One of a
+ * release that did not write it down is read by the catalog, as long as that is still the
+ * one that it was written by.
  */
 static RoseSchema *
 schema_of_tail(RoseTree *tree, const RoseMetaInfo *meta, MemoryContext context)
@@ -312,8 +317,8 @@ schema_of_tail(RoseTree *tree, const RoseMetaInfo *meta, MemoryContext context)
 	schema = rose_schema_create(layout ? rose_layout_tupdesc(layout) : RelationGetDescr(tree->rel),
 								meta->nkeys, meta->keys, meta->facts.hashed, context);
 	/*
-	 * Who has made the table may have altered it before it is opened. pg_upgrade makes tables whose
-	 * descriptors it mends afterwards, and replaces their files.
+	 * Who has made the table may have altered it before it is opened. pg_upgrade makes
+	 * tables whose descriptors it mends afterwards, and replaces their files.
 	 */
 	if (!altered && !mine && !IsBinaryUpgrade)
 		check_layout(tree, meta, rose_layout_make(RelationGetDescr(tree->rel)));
@@ -332,8 +337,9 @@ take_facts(FileReading *reading, const RoseKeyFacts *now)
 }
 
 /*
- * C0 is sorted anew.  Components are as they are; without any, the present versions are the file's, unless keys that
- * were different may be equal now.  An ALTER TABLE under way may have changed what the key's columns are.
+ * C0 is sorted anew.  Components are as they are; without any, the present versions are
+ * the file's, unless keys that were different may be equal now.  An ALTER TABLE under way
+ * may have changed what the key's columns are.
  */
 static void
 look_at_order(RoseTree *tree, FileReading *reading)
@@ -377,8 +383,8 @@ wait_a_while(int ms)
 }
 
 /*
- * Be the one who recovers the table; false if another process of this group is.  What a process has left that ended at its
- * work does not count.  REQUIRES: ROSE_LOCK_RECOVER.
+ * Be the one who recovers the table; false if another process of this group is.  What a
+ * process has left that ended at its work does not count.  REQUIRES: ROSE_LOCK_RECOVER.
  */
 static bool
 claim(RoseTreeShared *shared)

@@ -3,16 +3,18 @@
  * rose_recover_c0.c
  *	  The tail log into C0, at the first touch of a table after a start.
  *
- * It is done in parts of some thousand records.  Between two parts nothing but ROSE_LOCK_RECOVER is held, and
- * a cancel is heard.  What has come to C0 stays there then, and shared->replay tells the next one who touches
- * the table where to go on: sessions with a timeout get there together, too.  An error within
- * a part leaves no such place, and the next try starts from nothing.
+ * It is done in parts of some thousand records.  Between two parts nothing but
+ * ROSE_LOCK_RECOVER is held, and a cancel is heard.  What has come to C0 stays there
+ * then, and shared->replay tells the next one who touches the table where to go on:
+ * sessions with a timeout get there together, too.  An error within a part leaves no such
+ * place, and the next try starts from nothing.
  *
- * What has aborted, and row locks of what has committed, are left out.  A tail log of which nothing is left is
- * dropped.
+ * What has aborted, and row locks of what has committed, are left out.  A tail log of
+ * which nothing is left is dropped.
  *
- * Locking: a writing section of C0 for each part, because prepare and link ask for it.  Nobody competes for it: who wants to
- * read or to write waits for the table to be recovered.
+ * Locking: a writing section of C0 for each part, because prepare and link ask for it.
+ * Nobody competes for it: who wants to read or to write waits for the table to be
+ * recovered.
  *
  * What this does not do: make room.  See rose_recover_runs.c.
  *
@@ -47,9 +49,9 @@ typedef struct Replay
 } Replay;
 
 /*
- * RoseTailLayoutCallback.  A column of the key keeps its storage as long as the file, so the
- * comparators stay.  A column that was added later may have been taken back, and another be in its place:
- * rows with the first one are aborted.
+ * RoseTailLayoutCallback.  A column of the key keeps its storage as long as the file, so
+ * the comparators stay.  A column that was added later may have been taken back, and
+ * another be in its place: rows with the first one are aborted.
  */
 static void
 take_layout(void *arg, const RoseLayout *layout)

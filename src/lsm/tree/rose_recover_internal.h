@@ -5,8 +5,8 @@
  *	  is done and when, rose_recover_c0.c puts the tail log into C0, and
  *	  rose_recover_runs.c into runs if it does not fit.
  *
- * All of it REQUIRES ROSE_LOCK_RECOVER, and that the table is not recovered yet: so nobody else writes
- * to C0 or to the tail log, in a section of C0 or not.
+ * All of it REQUIRES ROSE_LOCK_RECOVER, and that the table is not recovered yet: so
+ * nobody else writes to C0 or to the tail log, in a section of C0 or not.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,8 +26,8 @@ typedef enum RoseTailFate
 } RoseTailFate;
 
 /*
- * The answers.  A transaction that was found to be open stays so: it may commit meanwhile, and
- * its versions must not be torn apart.  Begin with zeros.
+ * The answers.  A transaction that was found to be open stays so: it may commit
+ * meanwhile, and its versions must not be torn apart.  Begin with zeros.
  */
 typedef struct RoseTailFates
 {
@@ -57,16 +57,17 @@ extern void rose_recover_check_key(Relation rel, const RoseMetaInfo *meta,
 								   const RoseTailRecord *record);
 
 /*
- * Fill C0 from the tail log.  False: it does not fit, and C0 is empty.  Goes on where the last try was interrupted.
- * schema: of the first records.  next_seq: that of C0, if no record has a greater one.  use_reserve: take what only
- * spills may use.  at_once: do not look at interrupts.
+ * Fill C0 from the tail log.  False: it does not fit, and C0 is empty.  Goes on where the
+ * last try was interrupted.  schema: of the first records.  next_seq: that of C0, if no
+ * record has a greater one.  use_reserve: take what only spills may use.  at_once: do not
+ * look at interrupts.
  */
 extern bool rose_recover_c0(RoseTree *tree, const RoseSchema *schema, const RoseMetaInfo *meta,
 							uint64 next_seq, bool use_reserve, bool at_once);
 
 /*
- * Write what is in the tail log to runs, and drop it, in one switch of the manifest.  False: there is no room for them
- * in the manifest.
+ * Write what is in the tail log to runs, and drop it, in one switch of the manifest.
+ * False: there is no room for them in the manifest.
  */
 extern bool rose_recover_runs(RoseTree *tree, const RoseSchema *schema, const RoseMetaInfo *meta,
 							  uint64 next_seq);

@@ -3,22 +3,25 @@
  * rose_recover_runs.c
  *	  A tail log that does not fit memory, into runs.
  *
- * Other tables may hold the arena, or it is smaller than before the restart.  Then the tail log
- * does not go to C0: its versions are sorted by (key, sequence descending) with work memory and temporary
- * files, those that have committed are written to a run, and those of prepared transactions, with their row locks,
- * to a private one.  One switch of the manifest publishes both and drops the tail log, as a spill does.  So there is always
- * a way to recover a table, an error or a crash leaves the tail log as it was, and nothing is in C0 afterwards.
+ * Other tables may hold the arena, or it is smaller than before the restart.  Then the
+ * tail log does not go to C0: its versions are sorted by (key, sequence descending) with
+ * work memory and temporary files, those that have committed are written to a run, and
+ * those of prepared transactions, with their row locks, to a private one.  One switch of
+ * the manifest publishes both and drops the tail log, as a spill does.  So there is
+ * always a way to recover a table, an error or a crash leaves the tail log as it was, and
+ * nothing is in C0 afterwards.
  *
- * It cannot be done memtable by memtable: what a spill has carried over stands in the tail log
- * behind newer versions of its key.  Of one sort this is no matter.
+ * It cannot be done memtable by memtable: what a spill has carried over stands in the
+ * tail log behind newer versions of its key.  Of one sort this is no matter.
  *
- * The runs have the columns that the catalog had before the running transaction, which may be an ALTER TABLE: so
- * short rows get what columns have that were added after them.
+ * The runs have the columns that the catalog had before the running transaction, which
+ * may be an ALTER TABLE: so short rows get what columns have that were added after them.
  *
- * No flush of WAL comes before the switch: what has committed was read back from WAL, or is a prepared transaction, whose
- * commit does not return before it is flushed.
+ * No flush of WAL comes before the switch: what has committed was read back from WAL, or
+ * is a prepared transaction, whose commit does not return before it is flushed.
  *
- * Locking: none but ROSE_LOCK_RECOVER while reading, sorting and writing, all of which can be interrupted.
+ * Locking: none but ROSE_LOCK_RECOVER while reading, sorting and writing, all of which
+ * can be interrupted.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,14 +3,16 @@
  * rose_registry.c
  *	  The shared hash of tables in use, by the locator of their file.
  *
- * Entries have places (rose_place.c), and need memory only while they are there.  What keeps an entry is that
- * there is something in it that the file does not have, as unwritten rows, or that a transaction pins the
- * file, or that maintenance is not done with it.  Others go when nobody has used them for rose.idle_table_timeout: the
- * launcher calls rose_registry_forget_idle now and then.  With more than rose.max_tables entries, those go at once
- * that nobody pins.
+ * Entries have places (rose_place.c), and need memory only while they are there.  What
+ * keeps an entry is that there is something in it that the file does not have, as
+ * unwritten rows, or that a transaction pins the file, or that maintenance is not done
+ * with it.  Others go when nobody has used them for rose.idle_table_timeout: the launcher
+ * calls rose_registry_forget_idle now and then.  With more than rose.max_tables entries,
+ * those go at once that nobody pins.
  *
- * Where a transaction pins more files than a slot has room for, and so all, there is nothing to be had:
- * the next try comes when there are some more, and in any case after a while.
+ * Where a transaction pins more files than a slot has room for, and so all, there is
+ * nothing to be had: the next try comes when there are some more, and in any case after a
+ * while.
  *
  * Locking: one LWLock over the hash.  Backends take it once for each table
  * they meet, not once for each use: they remember entry and incarnation.
@@ -316,8 +318,9 @@ evict_some(void)
 }
 
 /*
- * Was it not used since this was asked last, and is maintenance done with it?  Readers would not miss what a worker
- * may still have to do, but nobody else would come back to it.
+ * Was it not used since this was asked last, and is maintenance done with it?  Readers
+ * would not miss what a worker may still have to do, but nobody else would come back to
+ * it.
  */
 static bool
 is_idle(RoseTreeShared *shared, bool maintained)

@@ -15,9 +15,9 @@
 extern bool rose_registry_available(void);
 
 /*
- * Find or make the entry of a file; *incarnation tells which one it is, and *life, of the same value as long as it is
- * there, whether it still is.  May
- * evict others, and raises an error if none can go.  REQUIRES: a pin.
+ * Find or make the entry of a file; *incarnation tells which one it is, and *life, of the
+ * same value as long as it is there, whether it still is.  May evict others, and raises
+ * an error if none can go.  REQUIRES: a pin.
  */
 extern RoseTreeShared *rose_registry_enter(RelFileLocator locator, Oid relid,
 										   uint64 *incarnation, pg_atomic_uint64 **life);

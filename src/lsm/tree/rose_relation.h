@@ -3,8 +3,8 @@
  * rose_relation.h
  *	  Is this a rose table?
  *
- * tableam/ says once, when the library is loaded, what the routine of rose's tables is; so whoever is
- * below it can ask.
+ * tableam/ says once, when the library is loaded, what the routine of rose's tables is;
+ * so whoever is below it can ask.
  *
  *-------------------------------------------------------------------------
  */

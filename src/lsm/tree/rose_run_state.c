@@ -3,9 +3,10 @@
  * rose_run_state.c
  *	  What became of the transactions that own a private run.
  *
- * A private run has rows of transactions that were in progress when it was made.  The answer is of
- * the moment in which it is asked for; only what has ended stays so.  No locks: the commit log and the
- * processes are asked.  What is done about it is rose_own_runs.c's.
+ * A private run has rows of transactions that were in progress when it was made.  The
+ * answer is of the moment in which it is asked for; only what has ended stays so.  No
+ * locks: the commit log and the processes are asked.  What is done about it is
+ * rose_own_runs.c's.
  *
  *-------------------------------------------------------------------------
  */

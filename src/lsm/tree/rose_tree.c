@@ -36,8 +36,9 @@
 const TableAmRoutine *rose_relation_routine = NULL;
 
 /*
- * Between transactions all handles together take so much memory at most, but for copies of filters, which
- * have a bound of their own.  That is some 2,000 small tables, or 30 of which 20 components are open each.
+ * Between transactions all handles together take so much memory at most, but for copies
+ * of filters, which have a bound of their own.  That is some 2,000 small tables, or 30 of
+ * which 20 components are open each.
  */
 #define MAX_HANDLE_BYTES	((Size) 8 * 1024 * 1024)
 
@@ -233,8 +234,8 @@ attach_handle(RoseTree *tree)
 }
 
 /*
- * Lookups would miss rows that are there.  What is to be done about it, and what needs no order, opens the table
- * in whatever order it is.
+ * Lookups would miss rows that are there.  What is to be done about it, and what needs no
+ * order, opens the table in whatever order it is.
  */
 void
 rose_tree_report_order(RoseTree *tree, int elevel)

@@ -9,10 +9,9 @@
  * it under ROSE_LOCK_RECOVER: replays the tail log into C0 and promotes or discards
  * pending runs.
  *
- * An entry may go when nobody pins the table and
- * there is nothing in it that could not be made anew.  So a pointer to an entry
- * is good while its transaction holds the pin that rose_tree_open took; later the memory may
- * be gone.
+ * An entry may go when nobody pins the table and there is nothing in it that could not be
+ * made anew.  So a pointer to an entry is good while its transaction holds the pin that
+ * rose_tree_open took; later the memory may be gone.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,11 +64,11 @@ typedef struct RoseTreeShared
 } RoseTreeShared;
 
 /*
- * Backend-local handle, cached by locator.  It, its schema and all components
- * it ever gave out stay valid until the end of the top-level transaction, even
- * if the table is altered or merged meanwhile.  No longer: handles that are not used for a while
- * go at the end of some transaction.  What must live longer (a merge)
- * makes its own: rose_schema_copy, rose_component_open.
+ * Backend-local handle, cached by locator.  It, its schema and all components it ever
+ * gave out stay valid until the end of the top-level transaction, even if the table is
+ * altered or merged meanwhile.  No longer: handles that are not used for a while go at
+ * the end of some transaction.  What must live longer (a merge) makes its own:
+ * rose_schema_copy, rose_component_open.
  */
 typedef struct RoseTree
 {
@@ -137,8 +136,8 @@ typedef struct RoseRegistryDatabase
 } RoseRegistryDatabase;
 
 /*
- * All databases that have tables in the registry, up to max; returns their number.  large: bytes of C0 that are
- * much for a table.
+ * All databases that have tables in the registry, up to max; returns their number.
+ * large: bytes of C0 that are much for a table.
  */
 extern int	rose_registry_databases(RoseRegistryDatabase *items, int max, uint64 large);
 
@@ -146,10 +145,10 @@ extern int	rose_registry_databases(RoseRegistryDatabase *items, int max, uint64 
 extern void rose_registry_memory(int *ntables, Size *nbytes);
 
 /*
- * Let go of entries that were not used since the last time, some at a time: from *place = 0 on, until false.  maintained:
- * only of those that a worker has nothing left to do for.  Then memory that was not needed since
- * the last time is given back.  forgotten is called, without lock, for each one, with its part in the activity of the
- * database.
+ * Let go of entries that were not used since the last time, some at a time: from *place =
+ * 0 on, until false.  maintained: only of those that a worker has nothing left to do for.
+ * Then memory that was not needed since the last time is given back.  forgotten is
+ * called, without lock, for each one, with its part in the activity of the database.
  */
 typedef void (*RoseRegistryForgotten) (Oid dbid, uint64 activity);
 extern bool rose_registry_forget_idle(int *place, bool maintained, RoseRegistryForgotten forgotten);
@@ -174,17 +173,17 @@ extern int	rose_registry_sweep(Oid dbid);
 /* --- handle (lsm/tree/rose_tree.c) --- */
 
 /*
- * The handle of an open and locked relation; cheap when nothing changed.
- * Attaches, recovers at first touch, and pins the table's file for the
- * transaction.  Needs a transaction and no LWLock held.  Errors if rose was not
- * preloaded, on a standby, for temporary tables, and if the rows are sorted by other versions of collations
- * than the server has.
+ * The handle of an open and locked relation; cheap when nothing changed.  Attaches,
+ * recovers at first touch, and pins the table's file for the transaction.  Needs a
+ * transaction and no LWLock held.  Errors if rose was not preloaded, on a standby, for
+ * temporary tables, and if the rows are sorted by other versions of collations than the
+ * server has.
  */
 extern RoseTree *rose_tree_open(Relation rel);
 
 /*
- * The same in whatever order the rows are.  Then (shared->other_order) nothing may be looked for, merged,
- * spilled or written, and C0 is empty, whatever the tail log has.
+ * The same in whatever order the rows are.  Then (shared->other_order) nothing may be
+ * looked for, merged, spilled or written, and C0 is empty, whatever the tail log has.
  */
 extern RoseTree *rose_tree_open_any_order(Relation rel);
 
@@ -192,8 +191,8 @@ extern RoseTree *rose_tree_open_any_order(Relation rel);
 extern void rose_tree_report_order(RoseTree *tree, int elevel);
 
 /*
- * All components were found to be in the present order after all: note that, and read the tail log.  REQUIRES:
- * a lock against writers.
+ * All components were found to be in the present order after all: note that, and read the
+ * tail log.  REQUIRES: a lock against writers.
  */
 extern void rose_tree_note_order(RoseTree *tree);
 
@@ -212,8 +211,8 @@ extern void rose_tree_close_as(RoseTree *tree);
 extern void rose_tree_invalidate(RelFileLocator locator);
 
 /*
- * Files may be dropped from the registry at the end of this transaction, where nothing may fail: so have
- * all of it within reach.
+ * Files may be dropped from the registry at the end of this transaction, where nothing
+ * may fail: so have all of it within reach.
  */
 extern void rose_registry_reach_all(void);
 
@@ -226,8 +225,8 @@ extern void rose_tree_end_transaction(void);
 extern void rose_tree_note_stale(void);
 
 /*
- * The manifest as of now; good until the end of the transaction.  Components are had from a view
- * (rose_view.h).
+ * The manifest as of now; good until the end of the transaction.  Components are had from
+ * a view (rose_view.h).
  */
 extern const RoseManifest *rose_tree_manifest(RoseTree *tree);
 
@@ -237,13 +236,15 @@ typedef bool (*RoseEpochCommittedHook) (Oid subid, uint64 epoch);
 extern RoseEpochCommittedHook rose_epoch_committed_hook;
 
 /*
- * Does another process recover this table just now?  Who has others to look after need not wait for it.
+ * Does another process recover this table just now?  Who has others to look after need
+ * not wait for it.
  */
 extern bool rose_recovery_is_under_way(Relation rel);
 
 /*
- * Heavyweight page locks.  RECOVER comes before the others: it is held while the table is recovered, and nothing can be
- * done with it before.  SPILL and MERGE serialise maintenance of a table.
+ * Heavyweight page locks.  RECOVER comes before the others: it is held while the table is
+ * recovered, and nothing can be done with it before.  SPILL and MERGE serialise
+ * maintenance of a table.
  */
 #define ROSE_LOCK_RECOVER	((BlockNumber) 0xFFFFFFF2)
 #define ROSE_LOCK_SPILL		((BlockNumber) 0xFFFFFFF0)

@@ -3,15 +3,16 @@
  * rose_view.c
  *	  Views of a tree: memtables, manifest and components as of one moment.
  *
- * The newest view is the tree's cached copy of the manifest: store.manifest_version tells whether it is still
- * right.  It outlives transactions.  A view that was replaced stays while somebody holds it; and what it has
- * opened, if the new manifest does not list it, moves to a memory context that goes at the end of
- * the transaction.
+ * The newest view is the tree's cached copy of the manifest: store.manifest_version tells
+ * whether it is still right.  It outlives transactions.  A view that was replaced stays
+ * while somebody holds it; and what it has opened, if the new manifest does not list it,
+ * moves to a memory context that goes at the end of the transaction.
  *
- * A view takes the manifest first from memory, then from the metapage; so a pin is needed from before, and it is
- * told which components the transaction may have met (rose_pin.c).
+ * A view takes the manifest first from memory, then from the metapage; so a pin is needed
+ * from before, and it is told which components the transaction may have met (rose_pin.c).
  *
- * Locking: a reading section of C0, by the caller of rose_view_take; the metapage's lock for reading it.
+ * Locking: a reading section of C0, by the caller of rose_view_take; the metapage's lock
+ * for reading it.
  *
  * What this does not do: know what is in a memtable, or keep one from being freed.
  *
@@ -70,8 +71,8 @@ find_entry(const RoseView *view, uint32 id)
 }
 
 /*
- * The tree's newest view becomes an old one.  What it has opened goes to its successor, or, if that does not
- * list it, or is NULL, it stays until the end of the transaction.
+ * The tree's newest view becomes an old one.  What it has opened goes to its successor,
+ * or, if that does not list it, or is NULL, it stays until the end of the transaction.
  */
 static void
 replace_view(RoseTree *tree, RoseView *view)

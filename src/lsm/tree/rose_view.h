@@ -4,16 +4,18 @@
  *	  A view of a tree: its memtables and its manifest as of one moment, and the
  *	  components that the manifest lists, opened when somebody needs them.
  *
- * A view does not change.  Whoever reads a tree takes one and keeps to it, so it does
- * not matter to him that the manifest is switched meanwhile: components that the
- * view lists stay readable because the transaction's pin is older than the view.  Of memtables a view
- * knows only which ones there were.  They may be freed at any time, and then the reader takes another view.
+ * A view does not change.  Whoever reads a tree takes one and keeps to it, so it does not
+ * matter to him that the manifest is switched meanwhile: components that the view lists
+ * stay readable because the transaction's pin is older than the view.  Of memtables a
+ * view knows only which ones there were.  They may be freed at any time, and then the
+ * reader takes another view.
  *
- * Views are counted.  The tree keeps the newest one, and who takes a view while nothing has changed gets
- * that one.  What a view has opened is shared with all other views of the tree: a component has one handle,
- * which stays until the end of the transaction even if no view lists it any more,
- * because leaves and cursors refer to it.  After an error views are not given back; the end of the top-level
- * transaction, when nobody can have one, makes up for it.
+ * Views are counted.  The tree keeps the newest one, and who takes a view while nothing
+ * has changed gets that one.  What a view has opened is shared with all other views of
+ * the tree: a component has one handle, which stays until the end of the transaction even
+ * if no view lists it any more, because leaves and cursors refer to it.  After an error
+ * views are not given back; the end of the top-level transaction, when nobody can have
+ * one, makes up for it.
  *
  * The components of level 2, the pieces, stand at the end of the manifest.  They have
  * disjoint key ranges, in ascending order, so that a key is in one of them at
@@ -50,15 +52,16 @@ typedef struct RoseView
 
 /*
  * The view as of now, held.  REQUIRES a reading section of the tree's C0, which makes
- * memtables and manifest one picture: what leaves a memtable is listed by the manifest before.
+ * memtables and manifest one picture: what leaves a memtable is listed by the manifest
+ * before.
  */
 extern RoseView *rose_view_take(RoseTree *tree);
 extern void rose_view_hold(RoseView *view);
 extern void rose_view_release(RoseView *view);
 
 /*
- * For who has no use for memtables: the manifest as of now, and its components.  Good until the end of
- * the transaction, without being held.
+ * For who has no use for memtables: the manifest as of now, and its components.  Good
+ * until the end of the transaction, without being held.
  */
 extern RoseView *rose_view_present(RoseTree *tree);
 
@@ -76,9 +79,9 @@ extern RoseComponent *rose_view_component(RoseView *view, int i);
 extern RoseComponent *rose_view_component_of(RoseTree *tree, const RoseComponentEntryDisk *entry);
 
 /*
- * The first piece that may have a version whose first ncols key columns are
- * equal to key's or greater (greater: only greater), as index in the manifest; the number of components if
- * there is none.  Earlier pieces have none.
+ * The first piece that may have a version whose first ncols key columns are equal to
+ * key's or greater (greater: only greater), as index in the manifest; the number of
+ * components if there is none.  Earlier pieces have none.
  */
 extern int	rose_view_find_piece(RoseView *view, const Datum *key, int ncols, bool greater);
 

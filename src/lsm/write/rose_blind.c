@@ -8,8 +8,9 @@
  * and what their keys lead to in the memtable is fetched for all of them
  * before the first one needs it.
  *
- * A key may come again and again.  Of what one transaction writes of it blindly only the last row is of use, so the one before
- * is taken back (rose_c0_supersede).  Where that happens often, rows that are overtaken within one call are not even written.
+ * A key may come again and again.  Of what one transaction writes of it blindly only the
+ * last row is of use, so the one before is taken back (rose_c0_supersede).  Where that
+ * happens often, rows that are overtaken within one call are not even written.
  *
  * Locking: a writing section of C0 (rose_c0.h) while linking.
  *
@@ -132,9 +133,10 @@ link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n,
 }
 
 /*
- * Leave out rows that a later one of the same key overtakes, the order of the others kept; returns how many are left.
- * Going backwards, the last whole row of each key is entered under its hash; two of one hash keep each other from it,
- * which leaves a row too many.
+ * Leave out rows that a later one of the same key overtakes, the order of the others
+ * kept; returns how many are left.  Going backwards, the last whole row of each key is
+ * entered under its hash; two of one hash keep each other from it, which leaves a row too
+ * many.
  */
 static int
 leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, RoseBlindRow *left)

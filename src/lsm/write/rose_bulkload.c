@@ -4,9 +4,9 @@
  *	  Bulk load: rows are sorted by key and become one private run.
  *
  * The run is published at once, marked with the transaction that owns it: only that
- * transaction sees it until it commits, and nobody if it aborts.  Rows get
- * sequence numbers in their order (which cost next to nothing in a component); that is also the row id
- * of those without a key.
+ * transaction sees it until it commits, and nobody if it aborts.  Rows get sequence
+ * numbers in their order (which cost next to nothing in a component); that is also the
+ * row id of those without a key.
  *
  * Locking: sequence numbers are taken from C0, many at a time.  The caller has the
  * table to itself, or knows that no other row has these keys.

@@ -3,10 +3,10 @@
  * rose_conflict.c
  *	  Write-write conflicts: PostgreSQL's rules on versions instead of tuples.
  *
- * A version that a transaction has read and wants to change is stale if a
- * newer one of the same key was committed; it must wait if a newer one, or a lock
- * entry, belongs to a transaction in progress whose lock mode conflicts.  Updates that keep the key
- * hold the row as FOR NO KEY UPDATE, tombstones as FOR UPDATE, as in heap.
+ * A version that a transaction has read and wants to change is stale if a newer one of
+ * the same key was committed; it must wait if a newer one, or a lock entry, belongs to a
+ * transaction in progress whose lock mode conflicts.  Updates that keep the key hold the
+ * row as FOR NO KEY UPDATE, tombstones as FOR UPDATE, as in heap.
  *
  * Locking: the key's partition lock keeps new versions of the key out.
  *
@@ -87,8 +87,9 @@ conflict_note_lock(RoseConflict *conflict, const RoseVersion *lock)
 }
 
 /*
- * A lock or version in progress of somebody else.  A key-share lock goes along with an update: the updater repeats it above
- * its own version, so that whoever looks at that one finds it.
+ * A lock or version in progress of somebody else.  A key-share lock goes along with an
+ * update: the updater repeats it above its own version, so that whoever looks at that one
+ * finds it.
  */
 static void
 conflict_note_in_progress(RoseConflict *conflict, const RoseVersion *version,

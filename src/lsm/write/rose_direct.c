@@ -3,9 +3,9 @@
  * rose_direct.c
  *	  Writing past C0: the last resort of a writer who finds no room in memory.
  *
- * Memory may be full of what nobody but idle transactions may spill, or what is free of it may be in
- * pieces that are too short for a row.  Then the row goes to a private run at once.  That is slow, but
- * needs no memory of the arena, so a write always ends.
+ * Memory may be full of what nobody but idle transactions may spill, or what is free of
+ * it may be in pieces that are too short for a row.  Then the row goes to a private run
+ * at once.  That is slow, but needs no memory of the arena, so a write always ends.
  *
  *	1. rose_direct_begin: with no LWLock held, take ROSE_LOCK_SPILL and spill all that the table
  *	has in memory, what is in progress to a private run
@@ -18,15 +18,16 @@
  *	5. rose_direct_end: ROSE_LOCK_SPILL is let go, by the write, or when the writer unlocks the key because it is
  *	not to write.  So nobody holds it while he waits for a transaction
  *
- * Why versions keep their order.  Readers look at memory first, so no older version of a key may be there; nobody
- * writes one in that section.  ROSE_LOCK_SPILL keeps out those who spill, and who
- * put private runs in front of all components that they know of.
+ * Why versions keep their order.  Readers look at memory first, so no older version of a
+ * key may be there; nobody writes one in that section.  ROSE_LOCK_SPILL keeps out those
+ * who spill, and who put private runs in front of all components that they know of.
  *
- * Not for tables that a subscription feeds, whose memtables stay until their epoch is committed, nor for
- * a table that ALTER TABLE is about to rewrite.
+ * Not for tables that a subscription feeds, whose memtables stay until their epoch is
+ * committed, nor for a table that ALTER TABLE is about to rewrite.
  *
- * Locking: as above.  The run is built with the partition locks of a single row's key held, which a writer else
- * holds for moments; the manifest is switched in a writing section of C0.
+ * Locking: as above.  The run is built with the partition locks of a single row's key
+ * held, which a writer else holds for moments; the manifest is switched in a writing
+ * section of C0.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,9 +4,10 @@
  *	  Inserts with uniqueness, of one row and of many.
  *
  * An insert looks for its key and links the new row if nobody has written the key since
- * (rose_c0_look).  One row is inserted with its key's partition lock held, so that it rarely has to look again.
- * Many rows take no lock: they look for all keys together (rose_key_screen.h) and again, one by one, for those that
- * may be there, then link and log what is free in one go, up to a key that somebody else has written meanwhile.
+ * (rose_c0_look).  One row is inserted with its key's partition lock held, so that it
+ * rarely has to look again.  Many rows take no lock: they look for all keys together
+ * (rose_key_screen.h) and again, one by one, for those that may be there, then link and
+ * log what is free in one go, up to a key that somebody else has written meanwhile.
  *
  * Never waits for a transaction while it holds a partition lock.
  *
@@ -27,8 +28,8 @@
 #define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked in one writing section */
 
 /*
- * Look for a live row with the key under its partition lock, waiting for
- * transactions that hold it.  On FREE the partition stays locked, and *look is when that was so.
+ * Look for a live row with the key under its partition lock, waiting for transactions
+ * that hold it.  On FREE the partition stays locked, and *look is when that was so.
  */
 static RoseInsertResult
 lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative,
@@ -203,8 +204,8 @@ look_at_keys(RoseTree *tree, InsertBatch *batch)
 }
 
 /*
- * Rows from 'first' to before 'end' whose keys are free; *state and *xwait tell of the next
- * one.
+ * Rows from 'first' to before 'end' whose keys are free; *state and *xwait tell of the
+ * next one.
  */
 static int
 count_free_keys(RoseTree *tree, InsertBatch *batch, int first, int end,
@@ -295,8 +296,9 @@ insert_all(RoseTree *tree, InsertBatch *batch, ItemPointer tids, int *ndone)
 
 /*
  * Memory to insert a batch with, kept from call to call: a COPY would else get and give
- * back a few hundred kB for every thousand rows.  Lives in TopTransactionContext.  An insertion
- * that is begun while another one is under way (a comparison may run any function) has its own.
+ * back a few hundred kB for every thousand rows.  Lives in TopTransactionContext.  An
+ * insertion that is begun while another one is under way (a comparison may run any
+ * function) has its own.
  */
 typedef struct InsertMemory
 {

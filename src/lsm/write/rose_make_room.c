@@ -3,22 +3,26 @@
  * rose_make_room.c
  *	  Room in C0: who spills what when memory is short.
  *
- * As a rule a background worker spills, and a writer that finds no room waits for it.  But there
- * are tables that no worker can spill: their writer's transaction has made them or locked
- * them against everybody, or there is no worker.  That transaction may be idle for hours, or prepared,
- * while all other writers of the cluster need the memory.  So a writer does not leave such a table with
- * more than its share (rose_make_room_keep_share): it spills it as it writes, the sooner, the
- * fuller memory is.  What it has written itself goes to a private run then, and nothing is carried over.
+ * As a rule a background worker spills, and a writer that finds no room waits for it.
+ * But there are tables that no worker can spill: their writer's transaction has made them
+ * or locked them against everybody, or there is no worker.  That transaction may be idle
+ * for hours, or prepared, while all other writers of the cluster need the memory.  So a
+ * writer does not leave such a table with more than its share
+ * (rose_make_room_keep_share): it spills it as it writes, the sooner, the fuller memory
+ * is.  What it has written itself goes to a private run then, and nothing is carried
+ * over.
  *
- * Shares get smaller as memory fills up, so that they do not add up to all of it (ROSE_SHARE_LOCKED and
- * others in rose_pressure.h): after two transactions with a quarter each there are sixteen with a 64th, then others
- * with a 256th, and when an eighth is left, with a 1024th, which is as good as nothing in a small arena.
+ * Shares get smaller as memory fills up, so that they do not add up to all of it
+ * (ROSE_SHARE_LOCKED and others in rose_pressure.h): after two transactions with a
+ * quarter each there are sixteen with a 64th, then others with a 256th, and when an
+ * eighth is left, with a 1024th, which is as good as nothing in a small arena.
  *
- * A writer also spills a table of which most is what its own transaction has superseded (rose_c0_supersede), whoever
- * else may: there is little to write down, and nobody else hurries.
+ * A writer also spills a table of which most is what its own transaction has superseded
+ * (rose_c0_supersede), whoever else may: there is little to write down, and nobody else
+ * hurries.
  *
- * Who finds no room for long, because nobody may spill what is there, or because it is in pieces
- * that are too short, writes past memory (rose_direct.c).  So a write always ends.
+ * Who finds no room for long, because nobody may spill what is there, or because it is in
+ * pieces that are too short, writes past memory (rose_direct.c).  So a write always ends.
  *
  * Locking: no LWLock is held by callers; spills take what they need.
  *
@@ -124,9 +128,9 @@ spill_here(RoseTree *tree, bool worker)
 }
 
 /*
- * Spill another table, if this transaction has locked it against everybody; any: or if nobody
- * has.  Not one that this session is using: ALTER TABLE, for one, has changed its columns in the catalog
- * while it reads it.
+ * Spill another table, if this transaction has locked it against everybody; any: or if
+ * nobody has.  Not one that this session is using: ALTER TABLE, for one, has changed its
+ * columns in the catalog while it reads it.
  */
 static bool
 spill_other(const RoseRegistryItem *item, bool any)
@@ -163,8 +167,8 @@ compare_c0_bytes(const void *a, const void *b)
 }
 
 /*
- * Spill other tables of at least so many bytes that no worker can, the largest first: all of them, or
- * until one was.
+ * Spill other tables of at least so many bytes that no worker can, the largest first: all
+ * of them, or until one was.
  */
 static bool
 spill_others(Oid dbid, Size worth, bool any, bool all)
@@ -201,7 +205,8 @@ share_of_locked(void)
 }
 
 /*
- * Many tables with a few rows each, as of a restore in one transaction, take no less than one.
+ * Many tables with a few rows each, as of a restore in one transaction, take no less than
+ * one.
  */
 static void
 note_table(RoseTree *tree)
@@ -295,7 +300,8 @@ spill_something(RoseTree *tree, bool worker)
 }
 
 /*
- * Have the next write go past memory, if it was waited for long enough, or lately.  Not yet: false.
+ * Have the next write go past memory, if it was waited for long enough, or lately.  Not
+ * yet: false.
  */
 static bool
 go_past_memory(RoseTree *tree, bool worker, int waits)
@@ -312,13 +318,14 @@ go_past_memory(RoseTree *tree, bool worker, int waits)
 
 /*
  * C0's arena is full, or C0 has no memtable left to write to, or the table too many tail
- * segments: have the worker spill what is largest, or this table for its segments, and wait for
- * that, long enough for the spill of a large C0 on a busy disk.  Now and then try our own, in
- * case nobody else comes.  No worker comes to a table that we have locked against everybody.
+ * segments: have the worker spill what is largest, or this table for its segments, and
+ * wait for that, long enough for the spill of a large C0 on a busy disk.  Now and then
+ * try our own, in case nobody else comes.  No worker comes to a table that we have locked
+ * against everybody.
  *
- * A spill may free nothing, because it carries a few rows over, and what is free may go to others or
- * not be in one piece.  So naps are counted until something was written, and only at first are
- * we back at once.
+ * A spill may free nothing, because it carries a few rows over, and what is free may go
+ * to others or not be in one piece.  So naps are counted until something was written, and
+ * only at first are we back at once.
  */
 void
 rose_make_room(RoseTree *tree)

@@ -10,9 +10,9 @@
  * An UPDATE that changes the key is a tombstone and a put; the tombstone names
  * the put by its sequence number, so that whoever waits for the old row can follow it.
  *
- * Who waits queues up at a heavyweight tuple lock, named by the key's hash, as
- * heap's waiters do: first come, first served.  Transactions that hold a
- * lock on the row already do not queue, or two of them could wait for each other.
+ * Who waits queues up at a heavyweight tuple lock, named by the key's hash, as heap's
+ * waiters do: first come, first served.  Transactions that hold a lock on the row already
+ * do not queue, or two of them could wait for each other.
  *
  *-------------------------------------------------------------------------
  */
@@ -119,8 +119,8 @@ queue_leave(RoseTree *tree, TargetVersion *target)
 }
 
 /*
- * Wait for the transaction that a conflict names, in line unless we hold a lock.  An error meanwhile says what
- * was to be done with which row.
+ * Wait for the transaction that a conflict names, in line unless we hold a lock.  An
+ * error meanwhile says what was to be done with which row.
  */
 static void
 wait_in_line(RoseTree *tree, TargetVersion *target, LockTupleMode mode,
@@ -424,9 +424,10 @@ wait_by_policy(RoseTree *tree, TargetVersion *target, LockTupleMode mode,
 }
 
 /*
- * Go from a superseded version to the newest one, or to what it became under another key, which the
- * conflict names.  The newest one of the same key may have been superseded, spilled and dropped in this
- * moment; then the target stays, and the next look finds what came after it.
+ * Go from a superseded version to the newest one, or to what it became under another key,
+ * which the conflict names.  The newest one of the same key may have been superseded,
+ * spilled and dropped in this moment; then the target stays, and the next look finds what
+ * came after it.
  */
 static void
 follow_to_newest(RoseTree *tree, RoseLookup *lookup, const RoseConflict *conflict,
@@ -450,8 +451,9 @@ follow_to_newest(RoseTree *tree, RoseLookup *lookup, const RoseConflict *conflic
 }
 
 /*
- * Who has written the row's newest version needs no lock on it, unless for more than an update holds
- * that keeps the key.  Others see the version before, and look at what is above it.
+ * Who has written the row's newest version needs no lock on it, unless for more than an
+ * update holds that keeps the key.  Others see the version before, and look at what is
+ * above it.
  */
 static bool
 is_held_by_own_version(const TargetVersion *target, LockTupleMode mode)

@@ -16,8 +16,8 @@ extern Size rose_pace_shmem_size(void);
 extern void rose_pace_shmem_init(bool found);
 
 /*
- * After writing n versions to the tree: wakes the worker that spills, in time; waits for a
- * while if memory or merges fall behind.  Reacts to interrupts.  Call it with no LWLock
+ * After writing n versions to the tree: wakes the worker that spills, in time; waits for
+ * a while if memory or merges fall behind.  Reacts to interrupts.  Call it with no LWLock
  * held.
  */
 extern void rose_pace_writes(RoseTree *tree, int n);

@@ -3,14 +3,15 @@
  * rose_partition.c
  *	  Key-partition locks: those who change one row each take turns at its key.
  *
- * One set for the whole cluster; a key's lock is found by its hash and the table's file, so that two tables, or
- * two keys, rarely have the same one.  A process holds one of them, or two for a row that moves to another key, in
- * ascending order.
+ * One set for the whole cluster; a key's lock is found by its hash and the table's file,
+ * so that two tables, or two keys, rarely have the same one.  A process holds one of
+ * them, or two for a row that moves to another key, in ascending order.
  *
- * What they do: while one is held, nobody locks the key's row, or takes over the row lock of
- * an ended transaction, and those who change the same row do not make each other look again.  What they
- * do not do: keep new versions of the key out.  Who writes many rows takes none of them, so a writer asks C0 whether a
- * version has come since its look (rose_c0_look).
+ * What they do: while one is held, nobody locks the key's row, or takes over the row lock
+ * of an ended transaction, and those who change the same row do not make each other look
+ * again.  What they do not do: keep new versions of the key out.  Who writes many rows
+ * takes none of them, so a writer asks C0 whether a version has come since its look
+ * (rose_c0_look).
  *
  *-------------------------------------------------------------------------
  */
@@ -57,8 +58,8 @@ rose_partition_shmem_init(bool found)
 /* ---- locks ---- */
 
 /*
- * Two sessions that find different locks for one key would both find it free.  What all of them use is
- * fixed when the table is first touched.
+ * Two sessions that find different locks for one key would both find it free.  What all
+ * of them use is fixed when the table is first touched.
  */
 static void
 report_other_hash(RoseTree *tree)

@@ -4,14 +4,14 @@
  *	  Writing versions: the primitives that inserts, updates, deletes, row
  *	  locks and blind writes use.
  *
- * A writing section of C0 lasts only as long as it takes to see that what the writer knows of the keys still holds
- * (rose_c0_look), to give the sequence number, link and log.
- * Versions are linked before they are logged: nobody trusts them before their
- * transaction commits, and it commits only after the log call has returned;
- * an error in between aborts it.
+ * A writing section of C0 lasts only as long as it takes to see that what the writer
+ * knows of the keys still holds (rose_c0_look), to give the sequence number, link and
+ * log.  Versions are linked before they are logged: nobody trusts them before their
+ * transaction commits, and it commits only after the log call has returned; an error in
+ * between aborts it.
  *
- * Lock order: key-partition locks in ascending order, C0's writing section, what the store
- * takes.  Never waits for a transaction while it holds one of them.
+ * Lock order: key-partition locks in ascending order, C0's writing section, what the
+ * store takes.  Never waits for a transaction while it holds one of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -228,8 +228,9 @@ begin_linking(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look 
 }
 
 /*
- * Link versions in their order until one cannot be; returns how many, and *result what became of the
- * next one.  linked: room for as many, or NULL.  REQUIRES: a writing section.
+ * Link versions in their order until one cannot be; returns how many, and *result what
+ * became of the next one.  linked: room for as many, or NULL.  REQUIRES: a writing
+ * section.
  */
 static int
 link_some(RoseTree *tree, RoseNewVersion *versions, const RoseMemSpot *hints, int n,
@@ -278,8 +279,9 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMem
 }
 
 /*
- * What these versions, which are linked and logged, leave without use.  Triggers that fire after a row was changed may
- * look at each of its versions until the end of the transaction.  REQUIRES: a writing section.
+ * What these versions, which are linked and logged, leave without use.  Triggers that
+ * fire after a row was changed may look at each of its versions until the end of the
+ * transaction.  REQUIRES: a writing section.
  */
 static void
 supersede_older(RoseTree *tree, const RoseNewVersion *versions, const RoseArenaPtr *linked, int n)

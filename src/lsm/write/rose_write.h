@@ -4,10 +4,10 @@
  *	  Writing to a tree: inserts with uniqueness, updates, deletes and row
  *	  locks with PostgreSQL's conflict rules, and blind writes.
  *
- * A writer looks for versions that conflict, links into C0 if none has come since, and logs to the
- * tail.  Who writes one row holds the key's partition lock meanwhile (an LWLock chosen by the key's hash).  It
- * never waits for a transaction under an LWLock: it lets go, waits for the
- * xid, and looks again.
+ * A writer looks for versions that conflict, links into C0 if none has come since, and
+ * logs to the tail.  Who writes one row holds the key's partition lock meanwhile (an
+ * LWLock chosen by the key's hash).  It never waits for a transaction under an LWLock: it
+ * lets go, waits for the xid, and looks again.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,8 +28,8 @@ typedef enum RoseInsertResult
 } RoseInsertResult;
 
 /*
- * Insert a row (values/nulls of all columns; external and compressed values
- * are detoasted here).  Waits for transactions that hold the key.  speculative: does not wait, returns
+ * Insert a row (values/nulls of all columns; external and compressed values are detoasted
+ * here).  Waits for transactions that hold the key.  speculative: does not wait, returns
  * CONFLICT instead.  On OK sets *tid.
  */
 extern RoseInsertResult rose_insert(RoseTree *tree, const Datum *values, const bool *nulls,
@@ -79,9 +79,10 @@ extern void rose_insert_abort_subtransaction(int level);
 extern void rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid);
 
 /*
- * Blind writes, for replication: no conflict check, no tail log.  A row is formed, in the current
- * context, of values that may go away then: PUT has all columns, PARTIAL those that present says
- * (ROSE_PRESENT_BYTES(natts)), TOMBSTONE the key's.  Row-id tables take PUT only.
+ * Blind writes, for replication: no conflict check, no tail log.  A row is formed, in the
+ * current context, of values that may go away then: PUT has all columns, PARTIAL those
+ * that present says (ROSE_PRESENT_BYTES(natts)), TOMBSTONE the key's.  Row-id tables take
+ * PUT only.
  */
 typedef struct RoseBlindRow
 {
@@ -115,9 +116,9 @@ extern void rose_write_end_transaction(void);	/* top-level end */
 extern void rose_direct_abort(int level);	/* of a (sub)transaction of this level */
 
 /*
- * Bulk load: rows in any order are sorted and become one private run owned by the current transaction
- * (visible to others when it commits).  check_unique: error on a duplicate key among them.
- * level: 0 or 2 (table must be empty for 2).
+ * Bulk load: rows in any order are sorted and become one private run owned by the current
+ * transaction (visible to others when it commits).  check_unique: error on a duplicate
+ * key among them.  level: 0 or 2 (table must be empty for 2).
  */
 typedef struct RoseBulkLoad RoseBulkLoad;
 extern RoseBulkLoad *rose_bulkload_begin(RoseTree *tree, CommandId cid, bool check_unique,

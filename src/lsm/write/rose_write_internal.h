@@ -15,8 +15,8 @@
 #include "lsm/write/rose_write.h"
 
 /*
- * A version to be written.  rose_write_versions fills in seq and, in a table without key, the row id of a
- * new row; not before it is written, so that a retry takes new ones.
+ * A version to be written.  rose_write_versions fills in seq and, in a table without key,
+ * the row id of a new row; not before it is written, so that a retry takes new ones.
  */
 typedef struct RoseNewVersion
 {
@@ -34,18 +34,20 @@ extern RoseKeyReader *rose_write_reader(RoseTree *tree);
 extern void rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid);
 
 /*
- * Link versions into C0 and log them (log: to the tail; locks never are), or write them past memory.
- * look: when the writer looked at the keys; NULL if they need no look, because they are new row ids.
+ * Link versions into C0 and log them (log: to the tail; locks never are), or write them
+ * past memory.  look: when the writer looked at the keys; NULL if they need no look,
+ * because they are new row ids.
  *
- * Nothing is written if C0 has no room: let go of all locks, call rose_make_room and start over.  Nor if somebody
- * has written one of the keys since the look, or may have: let go of all locks and look again.
+ * Nothing is written if C0 has no room: let go of all locks, call rose_make_room and
+ * start over.  Nor if somebody has written one of the keys since the look, or may have:
+ * let go of all locks and look again.
  */
 extern RoseMemPrepared rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n,
 										   RoseC0Look *look, bool log);
 
 /*
- * As many as can be, in their order; returns how many, and in *result why not the next one.  No locks among
- * them.  hints: where they go in C0, or NULL.
+ * As many as can be, in their order; returns how many, and in *result why not the next
+ * one.  No locks among them.  hints: where they go in C0, or NULL.
  */
 extern int	rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 									 const RoseMemSpot *hints, int n, RoseC0Look *look,
@@ -100,15 +102,17 @@ extern void rose_make_room_found(void);
 extern void rose_make_room_end_transaction(void);
 
 /*
- * After a write: spill the table if nobody else can, and it has more than its share.  worker: one comes when asked.
+ * After a write: spill the table if nobody else can, and it has more than its share.
+ * worker: one comes when asked.
  */
 extern void rose_make_room_keep_share(RoseTree *tree, bool worker);
 
 /* ---- rose_direct.c ---- */
 
 /*
- * The next write to the table goes past C0, to a private run.  False: it cannot.  Waits for a spill of the table; no
- * LWLock may be held.  The writer takes his locks and looks at his keys again then.  worker: one merges the table.
+ * The next write to the table goes past C0, to a private run.  False: it cannot.  Waits
+ * for a spill of the table; no LWLock may be held.  The writer takes his locks and looks
+ * at his keys again then.  worker: one merges the table.
  */
 extern bool rose_direct_begin(RoseTree *tree, bool worker);
 
@@ -149,8 +153,8 @@ typedef struct RoseConflict
 } RoseConflict;
 
 /*
- * Of locks, what it says holds as long as the key's partition lock is held, which is REQUIRED; of
- * other versions, for a moment: see rose_write_look.
+ * Of locks, what it says holds as long as the key's partition lock is held, which is
+ * REQUIRED; of other versions, for a moment: see rose_write_look.
  */
 extern void rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 								LockTupleMode mode, CommandId cid,

@@ -118,8 +118,8 @@ die(void)
 		real = (__typeof__(name) *) dlsym(RTLD_NEXT, #name)
 
 /*
- * Would it be a loss to keep half of what is there?  A page that is new, or the same in one of its
- * halves, is torn without anybody noticing: then nothing would be tested.
+ * Would it be a loss to keep half of what is there?  A page that is new, or the same in
+ * one of its halves, is torn without anybody noticing: then nothing would be tested.
  */
 static int
 tears(int fd, const char *data, size_t bytes, off_t offset)

@@ -19,9 +19,9 @@
  *	stop_clear()
  *		disarm all.
  *
- * What a server meets before anybody can be in it, such as the recovery of tables, is armed by
- * a file "rose_stop_points" in its data directory, with a line "name action who skip times".  The
- * server removes it when it starts, so the points are armed once.
+ * What a server meets before anybody can be in it, such as the recovery of tables, is
+ * armed by a file "rose_stop_points" in its data directory, with a line "name action who
+ * skip times".  The server removes it when it starts, so the points are armed once.
  *
  * To wait is to ask for an advisory lock that the session that armed the point
  * holds, two-key form, the first key being 'rose'.  So isolationtester sees that

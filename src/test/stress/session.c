@@ -231,8 +231,8 @@ is_allowed(Session *s, const char *state, bool lost)
 }
 
 /*
- * Is the connection gone?  After a FATAL error it is, but libpq may not have read the end of
- * it yet: wait until it has, for everybody asks PQstatus.
+ * Is the connection gone?  After a FATAL error it is, but libpq may not have read the end
+ * of it yet: wait until it has, for everybody asks PQstatus.
  */
 static bool
 is_lost(Session *s, const PGresult *result)

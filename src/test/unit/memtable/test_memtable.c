@@ -5,8 +5,8 @@
  *	  exhaustion and reuse; with memtable_keys.c and memtable_stress.c.
  *
  * Needs no server: memtable_server.c fakes what the module wants from one.  A program of
- * its own, because it fakes more than the other unit tests and uses threads; run.sh builds and
- * runs it.  A failed check aborts.
+ * its own, because it fakes more than the other unit tests and uses threads; run.sh
+ * builds and runs it.  A failed check aborts.
  *
  *-------------------------------------------------------------------------
  */

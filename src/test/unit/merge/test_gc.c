@@ -341,8 +341,8 @@ check_same_answers(const World *world, const Versions *before, const Versions *a
 }
 
 /*
- * Who waits for a row that was moved to this key looks for what the move wrote, as long as there can be
- * a snapshot that does not see it.
+ * Who waits for a row that was moved to this key looks for what the move wrote, as long
+ * as there can be a snapshot that does not see it.
  */
 static void
 check_named(const World *world, const Versions *before, const Versions *after)

@@ -188,8 +188,8 @@ verify_page(RosePageReader *reader, UnitColumn *columns, int ncols, const char *
 }
 
 /*
- * Fill 'npages' pages of these columns and verify each.  Adds the bytes used, of all but the
- * last page of few rows, to *used.
+ * Fill 'npages' pages of these columns and verify each.  Adds the bytes used, of all but
+ * the last page of few rows, to *used.
  */
 static bool
 round_trip(UnitColumn *columns, int ncols, int npages, int max_rows, int *total_rows)

@@ -292,8 +292,8 @@ pages_read(uint32 entry, int want)
 }
 
 /*
- * Twenty pieces fill a file of a terabyte but for a few regions at its very end.  Small runs come, each
- * looking for free regions from the start, and go.
+ * Twenty pieces fill a file of a terabyte but for a few regions at its very end.  Small
+ * runs come, each looking for free regions from the start, and go.
  */
 static void
 test_terabyte(void)
