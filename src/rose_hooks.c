@@ -19,9 +19,6 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_relation.h"
-#include "rose_hooks.h"
-
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "access/genam.h"
@@ -39,27 +36,30 @@
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
-#include "indexam/rose_indexam.h"
-#include "lsm/read/rose_tid.h"
-#include "lsm/rose_transaction.h"
-#include "lsm/snapshot/rose_declared.h"
-#include "lsm/snapshot/rose_own_snapshots.h"
-#include "lsm/tree/rose_tree.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
-#include "repl/rose_repl.h"
-#include "rose_publications.h"
 #include "storage/lmgr.h"
-#include "tableam/rose_exact_statement.h"
-#include "tableam/rose_tableam.h"
 #include "tcop/utility.h"
-#include "util/rose_stop_point.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_own_snapshots.h"
+#include "lsm/tree/rose_relation.h"
+#include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_tid.h"
+#include "lsm/rose_transaction.h"
+#include "indexam/rose_indexam.h"
+#include "repl/rose_repl.h"
+#include "tableam/rose_exact_statement.h"
+#include "tableam/rose_tableam.h"
+#include "rose_hooks.h"
+#include "rose_publications.h"
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;

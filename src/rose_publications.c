@@ -14,9 +14,6 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_relation.h"
-#include "rose_publications.h"
-
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "access/heapam.h"
@@ -30,9 +27,12 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_publication.h"
 #include "commands/defrem.h"
-#include "tableam/rose_tableam.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+#include "lsm/tree/rose_relation.h"
+#include "tableam/rose_tableam.h"
+#include "rose_publications.h"
 
 #define NOT_DECODED "Changes of rose tables are not decoded, so subscribers would not get them."
 

@@ -7,10 +7,10 @@
  */
 #include "postgres.h"
 
-#include "codec/rose_anchors.h"
-#include "codec/rose_divisor.h"
 #include "util/rose_bitpack.h"
 #include "util/rose_varint.h"
+#include "codec/rose_anchors.h"
+#include "codec/rose_divisor.h"
 
 void
 rose_anchors_restart(RoseAnchors *anchors)

@@ -13,10 +13,10 @@
  */
 #include "postgres.h"
 
+#include "util/rose_varint.h"
 #include "codec/rose_blocks.h"
 #include "codec/rose_distinct.h"
 #include "codec/rose_kernels.h"
-#include "util/rose_varint.h"
 
 /* By id.  Frozen: an id is never given to another codec. */
 static const RoseCodec *const codecs[ROSE_NUM_CODECS] = {

@@ -12,10 +12,10 @@
  */
 #include "postgres.h"
 
-#include "codec/rose_distinct.h"
-#include "codec/rose_kernels.h"
 #include "util/rose_bitpack.h"
 #include "util/rose_varint.h"
+#include "codec/rose_distinct.h"
+#include "codec/rose_kernels.h"
 
 /* Bytes before the entries, with the count at its longest. */
 #define DICT_HEADER_SIZE	(1 + 2)

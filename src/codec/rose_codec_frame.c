@@ -15,9 +15,9 @@
  */
 #include "postgres.h"
 
+#include "util/rose_varint.h"
 #include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
-#include "util/rose_varint.h"
 
 static bool
 frame_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)

@@ -21,8 +21,9 @@
  */
 #include "postgres.h"
 
-#include "codec/rose_items.h"
 #include "utils/memutils.h"
+
+#include "codec/rose_items.h"
 
 #define MAX_WIDTH		6
 #define MAX_CHARS		(1 << MAX_WIDTH)

@@ -18,9 +18,9 @@
  */
 #include "postgres.h"
 
+#include "util/rose_varint.h"
 #include "codec/rose_distinct.h"
 #include "codec/rose_items.h"
-#include "util/rose_varint.h"
 
 /* Bytes before the entries' index, with the count at its longest. */
 #define ITEM_DICT_HEADER	(1 + 2)

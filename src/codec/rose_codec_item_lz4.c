@@ -21,9 +21,9 @@
 
 #include <lz4.h>
 
+#include "util/rose_varint.h"
 #include "codec/rose_blocks.h"
 #include "codec/rose_items.h"
-#include "util/rose_varint.h"
 
 /* Compressing fewer raw bytes than this does not pay. */
 #define MIN_RAW_SIZE		512

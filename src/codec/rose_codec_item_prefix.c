@@ -25,8 +25,8 @@
  */
 #include "postgres.h"
 
-#include "codec/rose_items.h"
 #include "util/rose_varint.h"
+#include "codec/rose_items.h"
 
 #define RESTART_INTERVAL	16
 

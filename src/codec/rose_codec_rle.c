@@ -16,11 +16,11 @@
  */
 #include "postgres.h"
 
+#include "util/rose_bitpack.h"
+#include "util/rose_varint.h"
 #include "codec/rose_codec.h"
 #include "codec/rose_kernels.h"
 #include "codec/rose_positions.h"
-#include "util/rose_bitpack.h"
-#include "util/rose_varint.h"
 
 #define RLE_PATCHED		0x01
 

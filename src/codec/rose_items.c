@@ -9,8 +9,8 @@
 
 #include "access/tupmacs.h"
 
-#include "codec/rose_items.h"
 #include "util/rose_varint.h"
+#include "codec/rose_items.h"
 
 uint32
 rose_item_alignment(const RoseColumnDesc *desc)

@@ -22,9 +22,9 @@
 #ifndef ROSE_ITEMS_H
 #define ROSE_ITEMS_H
 
-#include "codec/rose_codec.h"
 #include "compat/rose_compat_varatt.h"
 #include "util/rose_bitpack.h"
+#include "codec/rose_codec.h"
 
 /* Most bytes of an index but for its bits. */
 #define ROSE_ITEM_INDEX_HEADER	(3 + 1 + 4)

@@ -9,8 +9,8 @@
 
 #include "port/pg_bitutils.h"
 
-#include "codec/rose_nullmap.h"
 #include "util/rose_bitpack.h"
+#include "codec/rose_nullmap.h"
 
 #define ROWS_PER_RANK	512
 

@@ -9,9 +9,9 @@
  */
 #include "postgres.h"
 
+#include "util/rose_varint.h"
 #include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
-#include "util/rose_varint.h"
 
 /* Values packed at a time; in any width that makes whole words. */
 #define BLOCK_SIZE		1024

@@ -38,8 +38,8 @@
 #ifndef ROSE_PACKED_H
 #define ROSE_PACKED_H
 
-#include "codec/rose_codec.h"
 #include "util/rose_bitpack.h"
+#include "codec/rose_codec.h"
 
 /* Embedded on disk. */
 #define ROSE_PACKED_PATCHED		0x01

@@ -9,9 +9,9 @@
  */
 #include "postgres.h"
 
+#include "util/rose_varint.h"
 #include "codec/rose_kernels.h"
 #include "codec/rose_packed.h"
-#include "util/rose_varint.h"
 
 /* Values looked at to guess outliers. */
 #define SAMPLE_SIZE		33

@@ -12,10 +12,10 @@
 #ifndef ROSE_COMPAT_PREFETCH_H
 #define ROSE_COMPAT_PREFETCH_H
 
-#include "compat/rose_compat.h"
-
 #include "common/relpath.h"
 #include "storage/fd.h"
+
+#include "compat/rose_compat.h"
 
 #if PG_VERSION_NUM < 170000
 

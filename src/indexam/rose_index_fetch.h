@@ -16,8 +16,9 @@
 
 #include "access/relscan.h"
 #include "access/tableam.h"
-#include "lsm/read/rose_scan.h"
+
 #include "lsm/tree/rose_view.h"
+#include "lsm/read/rose_scan.h"
 
 /*
  * The table side of an index scan; scan->xs_heapfetch of the executor's scan.

@@ -26,13 +26,14 @@
 #include "access/skey.h"
 #include "access/stratnum.h"
 #include "catalog/pg_type.h"
-#include "indexam/rose_indexam.h"
 #include "utils/array.h"
 #include "utils/date.h"
 #include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+
+#include "indexam/rose_indexam.h"
 
 /* A condition to be checked on each row. */
 typedef struct RowCheck

@@ -17,14 +17,15 @@
 #include "postgres.h"
 
 #include "access/itup.h"
-#include "indexam/rose_indexam.h"
-#include "lsm/read/rose_lookup.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+
+#include "lsm/read/rose_lookup.h"
+#include "indexam/rose_indexam.h"
 
 struct RoseIndexScan
 {

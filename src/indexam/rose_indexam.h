@@ -12,6 +12,7 @@
 
 #include "access/genam.h"
 #include "access/relscan.h"
+
 #include "indexam/rose_index_fetch.h"
 
 /* --- wiring --- */

@@ -54,8 +54,6 @@
 #include "access/xact.h"
 #include "access/xloginsert.h"
 #include "catalog/pg_am.h"
-#include "indexam/rose_indexam.h"
-#include "lsm/tree/rose_relation.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
@@ -65,6 +63,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+
+#include "lsm/tree/rose_relation.h"
+#include "indexam/rose_indexam.h"
 
 /* btree's own routine, and ours, which differs as said above; made at first use */
 static IndexAmRoutine btree_routine;

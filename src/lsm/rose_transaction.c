@@ -14,15 +14,15 @@
  */
 #include "postgres.h"
 
-#include "lsm/rose_transaction.h"
-
 #include "access/xact.h"
 #include "lib/ilist.h"
-#include "lsm/read/rose_tid.h"
+#include "utils/memutils.h"
+
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_write.h"
-#include "utils/memutils.h"
+#include "lsm/rose_transaction.h"
 
 /* A file that this transaction made or dropped. */
 typedef struct FileNote

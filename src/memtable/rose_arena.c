@@ -25,12 +25,13 @@
 
 #include <limits.h>
 
-#include "memtable/rose_arena.h"
-#include "memtable/rose_pressure.h"
 #include "port/atomics.h"
 #include "storage/shmem.h"
 #include "utils/freepage.h"
 #include "utils/guc.h"
+
+#include "memtable/rose_arena.h"
+#include "memtable/rose_pressure.h"
 
 /* Chunks grow up to this many pages (256 kB). */
 #define ROSE_CHUNK_MAX_PAGES	64

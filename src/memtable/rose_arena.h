@@ -12,8 +12,9 @@
 #ifndef ROSE_ARENA_H
 #define ROSE_ARENA_H
 
-#include "memtable/rose_c0.h"
 #include "port/atomics.h"
+
+#include "memtable/rose_c0.h"
 
 #define ROSE_ARENA_UNIT 8
 

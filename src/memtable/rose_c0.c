@@ -14,11 +14,12 @@
  */
 #include "postgres.h"
 
+#include "port/atomics.h"
+#include "utils/timestamp.h"
+
 #include "memtable/rose_c0.h"
 #include "memtable/rose_memlist.h"
 #include "memtable/rose_seqindex.h"
-#include "port/atomics.h"
-#include "utils/timestamp.h"
 
 void
 rose_c0_init(RoseC0Shared *c0, uint64 next_seq)

@@ -16,11 +16,12 @@
  */
 #include "postgres.h"
 
+#include "port/atomics.h"
+
 #include "memtable/rose_c0.h"
 #include "memtable/rose_memlist.h"
 #include "memtable/rose_memtree.h"
 #include "memtable/rose_seqindex.h"
-#include "port/atomics.h"
 
 /* ---- cursors ---- */
 

@@ -25,6 +25,7 @@
 
 #include "datatype/timestamp.h"
 #include "storage/lwlock.h"
+
 #include "util/rose_schema.h"
 #include "util/rose_version.h"
 

@@ -26,11 +26,12 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+#include "storage/shmem.h"
+
 #include "compat/rose_compat.h"
 #include "memtable/rose_c0.h"
 #include "memtable/rose_readers.h"
-#include "miscadmin.h"
-#include "storage/shmem.h"
 
 /* Sections in one another. */
 #define READERS_MAX_DEPTH	8

@@ -18,9 +18,9 @@
 #ifndef ROSE_PAGE_FORMAT_H
 #define ROSE_PAGE_FORMAT_H
 
+#include "util/rose_bitpack.h"
 #include "codec/rose_nullmap.h"
 #include "page/rose_page.h"
-#include "util/rose_bitpack.h"
 
 typedef struct RoseDirectoryEntryDisk
 {

@@ -24,17 +24,18 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
-#include "lsm/merge/rose_epoch_runs.h"
-#include "lsm/read/rose_lookup.h"
-#include "lsm/write/rose_write.h"
-#include "memtable/rose_pressure.h"
-#include "repl/rose_repl_internal.h"
-#include "repl/rose_rights.h"
 #include "storage/lmgr.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#include "memtable/rose_pressure.h"
+#include "lsm/merge/rose_epoch_runs.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/write/rose_write.h"
+#include "repl/rose_repl_internal.h"
+#include "repl/rose_rights.h"
 
 /* Within a transaction, look every so many changes whether memory is short. */
 #define ROSE_APPLY_CHECK_MEMORY		256

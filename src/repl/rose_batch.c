@@ -19,10 +19,11 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "repl/rose_repl_internal.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "repl/rose_repl_internal.h"
 
 /* Counts as they were when the open batch began. */
 static RoseReplProgress before_batch;

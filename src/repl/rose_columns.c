@@ -19,10 +19,10 @@
  */
 #include "postgres.h"
 
-#include "repl/rose_columns.h"
-
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+#include "repl/rose_columns.h"
 
 /* ---------------------------------------------------------------------
  * Pairs

@@ -10,8 +10,9 @@
 
 #include "postgres.h"
 
-#include "repl/rose_repl.h"
 #include "utils/relcache.h"
+
+#include "repl/rose_repl.h"
 
 /*
  * Set the numbers of the columns that the upstream sent.  False: it cannot be told which

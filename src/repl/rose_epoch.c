@@ -22,19 +22,20 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "commands/defrem.h"
-#include "lsm/merge/rose_epoch_runs.h"
-#include "lsm/merge/rose_spill.h"
-#include "lsm/write/rose_write.h"
-#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
-#include "repl/rose_repl_internal.h"
 #include "storage/lmgr.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+
+#include "util/rose_stop_point.h"
+#include "memtable/rose_pressure.h"
+#include "lsm/merge/rose_epoch_runs.h"
+#include "lsm/merge/rose_spill.h"
+#include "lsm/write/rose_write.h"
+#include "repl/rose_repl_internal.h"
 
 /* A table with more components gets no runs just because time has passed. */
 #define ROSE_EPOCH_MANY_COMPONENTS	(ROSE_MAX_COMPONENTS * 2 / 3)

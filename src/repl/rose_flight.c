@@ -34,18 +34,19 @@
  */
 #include "postgres.h"
 
-#include "lsm/write/rose_write.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "repl/rose_repl_internal.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+
+#include "lsm/write/rose_write.h"
+#include "repl/rose_repl_internal.h"
 
 /* Looks at an epoch in flight at least this often, while waiting for it. */
 #define ROSE_FLIGHT_NAP_MS			100

@@ -16,10 +16,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "utils/memutils.h"
+
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_write.h"
 #include "repl/rose_repl_internal.h"
-#include "utils/memutils.h"
 
 /* As many rows as are worth fetching for together, of some tables; and no more memory than this. */
 #define GATHER_ROWS		128

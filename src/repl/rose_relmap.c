@@ -32,13 +32,8 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
-#include "lsm/merge/rose_spill.h"
-#include "lsm/tree/rose_feed.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "repl/rose_repl_internal.h"
-#include "repl/rose_rights.h"
-#include "repl/rose_subrows.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -46,6 +41,12 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+
+#include "lsm/tree/rose_feed.h"
+#include "lsm/merge/rose_spill.h"
+#include "repl/rose_repl_internal.h"
+#include "repl/rose_rights.h"
+#include "repl/rose_subrows.h"
 
 static MemoryContext relmap_context = NULL;
 static HTAB *relmap = NULL;

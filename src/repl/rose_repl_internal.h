@@ -11,16 +11,17 @@
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
-#include "lsm/merge/rose_epoch_runs.h"
-#include "lsm/tree/rose_tree.h"
-#include "repl/rose_columns.h"
-#include "repl/rose_repl.h"
-#include "repl/rose_repl_value.h"
-#include "repl/rose_rules.h"
 #include "replication/logicalproto.h"
 #include "storage/latch.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
+
+#include "lsm/tree/rose_tree.h"
+#include "lsm/merge/rose_epoch_runs.h"
+#include "repl/rose_columns.h"
+#include "repl/rose_repl.h"
+#include "repl/rose_repl_value.h"
+#include "repl/rose_rules.h"
 
 struct WalReceiverConn;
 

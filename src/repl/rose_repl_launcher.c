@@ -23,7 +23,6 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "repl/rose_repl_internal.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
@@ -31,6 +30,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
+
+#include "repl/rose_repl_internal.h"
 
 /* Looks at the entries at least this often. */
 #define ROSE_LAUNCHER_NAP_MS	10000

@@ -19,12 +19,13 @@
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "repl/rose_repl_internal.h"
 #include "storage/ipc.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
+
+#include "repl/rose_repl_internal.h"
 
 typedef enum RosePendingKind
 {

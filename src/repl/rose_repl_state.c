@@ -17,11 +17,12 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "repl/rose_repl_internal.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
+
+#include "repl/rose_repl_internal.h"
 
 /* Tables whose changes are counted; more of them just go uncounted. */
 #define ROSE_REPL_COUNTED_TABLES	2048

@@ -25,12 +25,13 @@
 #include "commands/sequence.h"
 #include "commands/tablecmds.h"
 #include "commands/trigger.h"
-#include "compat/rose_compat_repl.h"
-#include "repl/rose_repl.h"
-#include "repl/rose_rights.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+#include "compat/rose_compat_repl.h"
+#include "repl/rose_repl.h"
+#include "repl/rose_rights.h"
 
 /* Does TRUNCATE fire a trigger of the table in this session? */
 static bool

@@ -13,15 +13,16 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "compat/rose_compat_varatt.h"
 #include "datatype/timestamp.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "port/pg_bswap.h"
-#include "repl/rose_repl_value.h"
 #include "utils/date.h"
 #include "utils/lsyscache.h"
 #include "utils/uuid.h"
+
+#include "compat/rose_compat_varatt.h"
+#include "repl/rose_repl_value.h"
 
 /* Times so near to the ends may be out of range in some time zone. */
 #define TIMESTAMP_MARGIN	(2 * USECS_PER_DAY)

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+
 #include "repl/rose_wire.h"
 
 /* How values of a type in binary format are taken without calling its receive function. */

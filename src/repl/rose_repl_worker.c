@@ -22,7 +22,6 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "repl/rose_repl_internal.h"
 #include "replication/walreceiver.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
@@ -33,6 +32,8 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+
+#include "repl/rose_repl_internal.h"
 
 /* A subscription that is blocked looks again after so long. */
 #define ROSE_BLOCKED_RETRY_MS	30000

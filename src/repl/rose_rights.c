@@ -19,10 +19,11 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
-#include "repl/rose_rights.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+
+#include "repl/rose_rights.h"
 
 /*
  * Built-in types have built-in code.  An enum's is built in, too.  All others may be, or

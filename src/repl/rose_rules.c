@@ -15,8 +15,6 @@
  */
 #include "postgres.h"
 
-#include "repl/rose_rules.h"
-
 #include "access/sysattr.h"
 #include "catalog/partition.h"
 #include "executor/executor.h"
@@ -24,11 +22,13 @@
 #include "nodes/bitmapset.h"
 #include "nodes/nodes.h"
 #include "optimizer/optimizer.h"
-#include "repl/rose_rights.h"
-#include "util/rose_version.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
+
+#include "util/rose_version.h"
+#include "repl/rose_rights.h"
+#include "repl/rose_rules.h"
 
 struct RoseRules
 {

@@ -20,13 +20,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "compat/rose_compat_repl.h"
 #include "libpq/pqformat.h"
-#include "lsm/merge/rose_spill.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
-#include "repl/rose_repl_internal.h"
 #include "replication/walreceiver.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
@@ -34,6 +31,10 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
+
+#include "compat/rose_compat_repl.h"
+#include "lsm/merge/rose_spill.h"
+#include "repl/rose_repl_internal.h"
 
 /* A batch waits this long for more before it commits early. */
 #define ROSE_BATCH_LINGER_MS	10

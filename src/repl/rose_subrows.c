@@ -31,13 +31,14 @@
 #include "commands/extension.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "repl/rose_subrows.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
 #include "utils/snapmgr.h"
+
+#include "repl/rose_subrows.h"
 
 /* ---- reading ---- */
 

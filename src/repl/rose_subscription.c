@@ -20,13 +20,14 @@
 #include "commands/sequence.h"
 #include "miscadmin.h"
 #include "nodes/value.h"
-#include "repl/rose_repl_internal.h"
-#include "repl/rose_subrows.h"
-#include "util/rose_stop_point.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
+
+#include "util/rose_stop_point.h"
+#include "repl/rose_repl_internal.h"
+#include "repl/rose_subrows.h"
 
 /* Columns; see rose--1.0.sql. */
 enum

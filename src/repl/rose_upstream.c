@@ -14,17 +14,18 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "compat/rose_compat_repl.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "libpq/pqformat.h"
 #include "nodes/value.h"
-#include "repl/rose_repl_internal.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
+
+#include "compat/rose_compat_repl.h"
+#include "repl/rose_repl_internal.h"
 
 /* The most columns that rose_upstream_row reads. */
 #define ROSE_UPSTREAM_ROW_COLUMNS	4

@@ -29,12 +29,13 @@
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "nodes/value.h"
-#include "repl/rose_repl_internal.h"
 #include "replication/walreceiver.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"
 #include "utils/snapmgr.h"
+
+#include "repl/rose_repl_internal.h"
 
 #define HINT_ACCEPT \
 	"If this is the upstream from now on, have all tables copied again with rose.alter_subscription(..., accept => 'resync')."

@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "port/pg_bswap.h"
+
 #include "repl/rose_wire.h"
 
 typedef struct Reader

@@ -11,16 +11,17 @@
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "lsm/merge/rose_tree_check.h"
-#include "lsm/read/rose_lookup.h"
-#include "lsm/read/rose_scan.h"
-#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
-#include "sqlfunc/rose_sql_row.h"
-#include "sqlfunc/rose_sql_table.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#include "lsm/tree/rose_view.h"
+#include "lsm/merge/rose_tree_check.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_scan.h"
+#include "sqlfunc/rose_sql_row.h"
+#include "sqlfunc/rose_sql_table.h"
 
 PG_FUNCTION_INFO_V1(rose_sql_check);
 

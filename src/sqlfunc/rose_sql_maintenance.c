@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
 #include "repl/rose_repl.h"

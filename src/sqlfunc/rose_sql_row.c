@@ -7,13 +7,13 @@
  */
 #include "postgres.h"
 
-#include "sqlfunc/rose_sql_row.h"
-
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/pg_lsn.h"
+
+#include "sqlfunc/rose_sql_row.h"
 
 void
 rose_sql_put(RoseSqlRow *row, Datum value, bool isnull)

@@ -10,13 +10,14 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "lsm/snapshot/rose_declared.h"
-#include "lsm/write/rose_pace.h"
-#include "lsm/tree/rose_tree.h"
-#include "memtable/rose_memtable.h"
-#include "sqlfunc/rose_sql_row.h"
+
 #include "util/rose_preload.h"
+#include "memtable/rose_memtable.h"
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/tree/rose_tree.h"
+#include "lsm/write/rose_pace.h"
 #include "worker/rose_worker.h"
+#include "sqlfunc/rose_sql_row.h"
 
 PG_FUNCTION_INFO_V1(rose_memory);
 PG_FUNCTION_INFO_V1(rose_workers_of_databases);

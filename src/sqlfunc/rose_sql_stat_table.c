@@ -13,11 +13,12 @@
 
 #include "access/relation.h"
 #include "access/xlog.h"
+#include "storage/lmgr.h"
+
 #include "lsm/merge/rose_backlog.h"
 #include "lsm/merge/rose_merge.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"
-#include "storage/lmgr.h"
 
 PG_FUNCTION_INFO_V1(rose_components);
 PG_FUNCTION_INFO_V1(rose_space);

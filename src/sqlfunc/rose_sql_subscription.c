@@ -22,8 +22,6 @@
 #include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "replication/slot.h"
-#include "sqlfunc/rose_sql_row.h"
-#include "sqlfunc/rose_sql_subscription.h"
 #include "storage/latch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -33,6 +31,9 @@
 #include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
+
+#include "sqlfunc/rose_sql_row.h"
+#include "sqlfunc/rose_sql_subscription.h"
 
 PG_FUNCTION_INFO_V1(rose_create_subscription);
 PG_FUNCTION_INFO_V1(rose_alter_subscription);

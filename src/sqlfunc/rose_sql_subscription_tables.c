@@ -17,9 +17,10 @@
 #include "access/table.h"
 #include "commands/tablecmds.h"
 #include "nodes/pg_list.h"
-#include "sqlfunc/rose_sql_subscription.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+#include "sqlfunc/rose_sql_subscription.h"
 
 static void
 add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool copy_data)

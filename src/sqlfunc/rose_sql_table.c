@@ -7,15 +7,15 @@
  */
 #include "postgres.h"
 
-#include "sqlfunc/rose_sql_table.h"
-
 #include "access/relation.h"
-#include "compat/rose_compat_am.h"
-#include "lsm/tree/rose_relation.h"
 #include "miscadmin.h"
-#include "util/rose_preload.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
+
+#include "compat/rose_compat_am.h"
+#include "util/rose_preload.h"
+#include "lsm/tree/rose_relation.h"
+#include "sqlfunc/rose_sql_table.h"
 
 static void
 require_rose(Relation rel)

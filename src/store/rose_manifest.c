@@ -18,8 +18,8 @@
  */
 #include "postgres.h"
 
-#include "store/rose_store_internal.h"
 #include "util/rose_stop_point.h"
+#include "store/rose_store_internal.h"
 
 void
 rose_manifest_read(Relation rel, RoseManifest *manifest)

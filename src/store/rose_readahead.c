@@ -22,11 +22,11 @@
  */
 #include "postgres.h"
 
-#include "store/rose_readahead.h"
+#include "utils/spccache.h"
 
 #include "compat/rose_compat_prefetch.h"
+#include "store/rose_readahead.h"
 #include "store/rose_store_internal.h"
-#include "utils/spccache.h"
 
 /* In blocks. */
 #define WINDOW_FIRST	8

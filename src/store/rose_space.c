@@ -14,8 +14,8 @@
 #include "catalog/storage.h"
 #include "storage/lmgr.h"
 
-#include "store/rose_store_internal.h"
 #include "util/rose_stop_point.h"
+#include "store/rose_store_internal.h"
 
 /* The owners of one moment and what for. */
 typedef struct OwnerUse

@@ -35,8 +35,8 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
-#include "store/rose_store_internal.h"
 #include "util/rose_stop_point.h"
+#include "store/rose_store_internal.h"
 
 /* Blocks taken ahead of their use, at most. */
 #define TAIL_MOST_BLOCKS		(32 * ROSE_REGION_BLOCKS)

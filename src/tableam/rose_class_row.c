@@ -28,13 +28,14 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
-#include "tableam/rose_tableam.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+#include "tableam/rose_tableam.h"
 
 /* What core calls InplaceUpdateTupleLock, since its minor releases of November 2024. */
 #define TUPLE_LOCK_MODE ExclusiveLock

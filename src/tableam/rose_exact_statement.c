@@ -18,19 +18,19 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_relation.h"
-#include "tableam/rose_exact_statement.h"
-
 #include "access/sysattr.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "nodes/primnodes.h"
-#include "tableam/rose_tableam.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
 #include "utils/syscache.h"
+
+#include "lsm/tree/rose_relation.h"
+#include "tableam/rose_exact_statement.h"
+#include "tableam/rose_tableam.h"
 
 #define CTID_CACHE	(-7420)		/* no cache has a number below zero */
 

@@ -24,10 +24,11 @@
 #include "access/sysattr.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "compat/rose_compat_am.h"
 #include "storage/proc.h"
-#include "tableam/rose_slot.h"
 #include "utils/memutils.h"
+
+#include "compat/rose_compat_am.h"
+#include "tableam/rose_slot.h"
 
 /* In the slot's memory, but not in the slot, which may be freed before: a callback stays. */
 struct RoseSlotGuard

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "executor/tuptable.h"
+
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
 

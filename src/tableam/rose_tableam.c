@@ -12,11 +12,12 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "utils/guc.h"
+
+#include "util/rose_preload.h"
 #include "lsm/tree/rose_relation.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
-#include "util/rose_preload.h"
-#include "utils/guc.h"
 
 PG_FUNCTION_INFO_V1(rose_tableam_handler);
 

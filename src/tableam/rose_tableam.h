@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
+
 #include "compat/rose_compat_am.h"
 #include "indexam/rose_index_fetch.h"
 

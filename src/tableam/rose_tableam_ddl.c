@@ -25,20 +25,21 @@
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
 #include "commands/progress.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_adopt.h"
+#include "lsm/tree/rose_altered.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_resort.h"
 #include "lsm/merge/rose_rewrite.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/rose_transaction.h"
-#include "lsm/snapshot/rose_visibility.h"
-#include "lsm/tree/rose_adopt.h"
-#include "lsm/tree/rose_altered.h"
-#include "miscadmin.h"
-#include "storage/bufmgr.h"
 #include "tableam/rose_tableam.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 /* ---- new files ---- */
 

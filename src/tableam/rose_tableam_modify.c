@@ -17,14 +17,15 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "lsm/read/rose_lookup.h"
-#include "lsm/tree/rose_relation.h"
-#include "lsm/write/rose_write.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
+#include "utils/rel.h"
+
+#include "lsm/tree/rose_relation.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/write/rose_write.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
-#include "utils/rel.h"
 
 /* The speculative insertion that is going on met a conflict and wrote nothing. */
 static bool speculation_failed = false;

@@ -22,14 +22,15 @@
 
 #include "access/tsmapi.h"
 #include "commands/vacuum.h"
-#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "pgstat.h"
-#include "tableam/rose_slot.h"
-#include "tableam/rose_tableam.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#include "lsm/tree/rose_view.h"
+#include "tableam/rose_slot.h"
+#include "tableam/rose_tableam.h"
 
 struct RoseSlices
 {

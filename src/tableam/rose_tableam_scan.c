@@ -14,15 +14,16 @@
 #include "access/relscan.h"
 #include "access/skey.h"
 #include "access/xact.h"
-#include "lsm/read/rose_lookup.h"
 #include "pgstat.h"
 #include "port/atomics.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
-#include "tableam/rose_slot.h"
-#include "tableam/rose_tableam.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#include "lsm/read/rose_lookup.h"
+#include "tableam/rose_slot.h"
+#include "tableam/rose_tableam.h"
 
 typedef struct RoseParallelScanShared
 {

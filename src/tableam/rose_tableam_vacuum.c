@@ -17,16 +17,17 @@
 #include "access/transam.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
-#include "lsm/merge/rose_own_runs.h"
-#include "lsm/merge/rose_settle.h"
-#include "lsm/merge/rose_spill.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/procarray.h"
-#include "tableam/rose_tableam.h"
 #include "utils/backend_progress.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
+
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_settle.h"
+#include "lsm/merge/rose_spill.h"
+#include "tableam/rose_tableam.h"
 
 /*
  * A table is taken to have at least so many pages, as heap takes one that was never

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# The rules of the house, held against the sources: layers, sizes, heads of files.
+# The rules of the house, held against the sources: layers, order of includes, sizes, heads of files.
 #
 #	src/test/test_house.pl		from anywhere; prints TAP
 #
@@ -101,6 +101,34 @@ for my $name (sort keys %text)
 	}
 }
 none(\@upward, 'includes go down only');
+
+# ---- the order of includes: PostgreSQL's base, what has to be first, the system, PostgreSQL, ours from below ----
+
+# What an include sorts by.
+sub place_of
+{
+	my ($quote, $what, $rest) = @_;
+	return '0' if $what =~ /^(?:postgres|postgres_fe|c)\.h$/;
+	return '1' if $rest =~ m{/\* first: see there \*/};
+	return "2 $what" if $quote eq '<';
+	return exists $text{$what} ? sprintf('4 %02d %s %s', rank($what), dirname($what), $what) : "3 $what";
+}
+
+my ($includes, @unordered) = (0);
+for my $name (grep { !m{^compat/} } sort keys %text)
+{
+	my $last = '';
+	while ($text{$name} =~ /^#include\s+([<"])([^>"]+)[>"](.*)$/mg)
+	{
+		my ($quote, $what, $rest) = ($1, $2, $3);
+		my $place = place_of($quote, $what, $rest);
+		push @unordered, "$name: $what" if $place lt $last;
+		$last = $place;
+		$includes++;
+	}
+}
+cmp_ok($includes, '>', 1000, 'includes are found');
+none(\@unordered, 'includes are in order: postgres.h, system, PostgreSQL, ours by level and name');
 
 # ---- calls: names with our prefix that are defined in one file and used in another ----
 

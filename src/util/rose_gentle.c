@@ -8,13 +8,13 @@
  */
 #include "postgres.h"
 
-#include "util/rose_gentle.h"
-
 #ifndef WIN32
 #include <sched.h>
 #endif
 
 #include "portability/instr_time.h"
+
+#include "util/rose_gentle.h"
 
 /* The core is offered after so much work, in microseconds. */
 #define OFFER_EVERY_US		150

@@ -16,10 +16,11 @@
 
 #include "common/hashfn.h"
 #include "port/pg_bswap.h"
-#include "util/rose_key_internal.h"
-#include "util/rose_schema.h"
 #include "utils/datum.h"
 #include "utils/uuid.h"
+
+#include "util/rose_key_internal.h"
+#include "util/rose_schema.h"
 
 /* Bloom filters on disk depend on this; frozen. */
 #define ROSE_KEY_HASH_SEED	UINT64CONST(0x8a5cd789635d2dff)

@@ -15,12 +15,13 @@
 #include "access/transam.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "compat/rose_compat_collation.h"
 #include "miscadmin.h"
-#include "util/rose_key_facts.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
+
+#include "compat/rose_compat_collation.h"
+#include "util/rose_key_facts.h"
 
 /* ---- collations that an order depends on ---- */
 

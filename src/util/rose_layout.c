@@ -11,6 +11,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+
 #include "compat/rose_compat.h"
 #include "util/rose_layout.h"
 

@@ -17,9 +17,6 @@
 #include "catalog/pg_enum.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
-#include "compat/rose_compat.h"
-#include "util/rose_key_internal.h"
-#include "util/rose_schema.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/fmgroids.h"
@@ -28,6 +25,10 @@
 #include "utils/pg_locale.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
+
+#include "compat/rose_compat.h"
+#include "util/rose_key_internal.h"
+#include "util/rose_schema.h"
 
 /*
  * Operator families that pg_opfamily.h has no name for.  OIDs of built-in

@@ -20,8 +20,9 @@
 #include "access/htup_details.h"
 #include "access/tupdesc.h"
 #include "fmgr.h"
-#include "util/rose_layout.h"
 #include "utils/sortsupport.h"
+
+#include "util/rose_layout.h"
 
 /* The key as the metapage stores it; embedded on disk. */
 typedef struct RoseKeyColumnDisk

@@ -21,14 +21,10 @@
  */
 #include "postgres.h"
 
-#include "worker/rose_worker_internal.h"
-
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
-#include "lsm/merge/rose_spill.h"
-#include "lsm/tree/rose_tree.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -39,6 +35,10 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+
+#include "lsm/tree/rose_tree.h"
+#include "lsm/merge/rose_spill.h"
+#include "worker/rose_worker_internal.h"
 
 /* Milliseconds between two looks at the registry. */
 #define LAUNCHER_NAP_MS			1000

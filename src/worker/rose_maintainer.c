@@ -36,9 +36,6 @@
  */
 #include "postgres.h"
 
-#include "worker/rose_maintainer_internal.h"
-
-#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -47,11 +44,14 @@
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "tcop/tcopprot.h"
-#include "util/rose_gentle.h"
-#include "util/rose_stop_point.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+
+#include "util/rose_gentle.h"
+#include "util/rose_stop_point.h"
+#include "memtable/rose_pressure.h"
+#include "worker/rose_maintainer_internal.h"
 
 #define IDLE_EXIT_MS			10000	/* end after so long without work */
 #define SWEEP_INTERVAL_MS		60000

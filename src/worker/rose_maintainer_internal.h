@@ -8,10 +8,9 @@
 #ifndef ROSE_MAINTAINER_INTERNAL_H
 #define ROSE_MAINTAINER_INTERNAL_H
 
-#include "worker/rose_worker_internal.h"
-
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
+#include "worker/rose_worker_internal.h"
 
 #define RECHECK_MS		5000	/* look again at a table that waits for something */
 #define NAP_MS			500		/* between two looks when there is nothing to do */

@@ -17,14 +17,14 @@
  */
 #include "postgres.h"
 
-#include "worker/rose_maintainer_internal.h"
-
 #include "access/relation.h"
+#include "storage/lmgr.h"
+#include "utils/timestamp.h"
+
+#include "util/rose_stop_point.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
-#include "storage/lmgr.h"
-#include "util/rose_stop_point.h"
-#include "utils/timestamp.h"
+#include "worker/rose_maintainer_internal.h"
 
 #define MERGE_STEP_MS			100 /* longest transaction of a merge, about */
 

@@ -17,13 +17,13 @@
  */
 #include "postgres.h"
 
-#include "worker/rose_maintainer_internal.h"
-
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lock.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
+
+#include "worker/rose_maintainer_internal.h"
 
 #define FAILURE_PAUSE_MS		60000	/* leave a table alone after an error */
 #define CANCEL_PAUSE_MS			1000	/* ... after a cancel: somebody else wants it */

@@ -8,15 +8,12 @@
  */
 #include "postgres.h"
 
-#include "worker/rose_maintainer_internal.h"
-
 #include "access/genam.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
-#include "lsm/tree/rose_relation.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/lmgr.h"
@@ -26,6 +23,9 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+#include "lsm/tree/rose_relation.h"
+#include "worker/rose_maintainer_internal.h"
 
 RoseRegistryItem *rose_maintainer_items = NULL;
 int			rose_maintainer_nitems = 0;

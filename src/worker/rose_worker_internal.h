@@ -8,10 +8,10 @@
 #ifndef ROSE_WORKER_INTERNAL_H
 #define ROSE_WORKER_INTERNAL_H
 
-#include "worker/rose_worker.h"
-
 #include "storage/latch.h"
 #include "storage/lwlock.h"
+
+#include "worker/rose_worker.h"
 
 /* Tables of a database on which a worker ended lately; those it got over are in its own memory. */
 #define ROSE_WORKER_FAILURES	16

@@ -10,15 +10,15 @@
  */
 #include "postgres.h"
 
-#include "worker/rose_worker_internal.h"
-
-#include "lsm/merge/rose_spill.h"
-#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
+
+#include "memtable/rose_pressure.h"
+#include "lsm/merge/rose_spill.h"
+#include "worker/rose_worker_internal.h"
 
 /* Restart a launcher that died after this many seconds. */
 #define LAUNCHER_RESTART_SECONDS	5

@@ -17,9 +17,9 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_builder_internal.h"
-
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_builder_internal.h"
 
 /* A component with one leaf and no more rows than this has no filter: to ask it is to read as many pages. */
 #define FILTER_FEW_ROWS			64

@@ -13,10 +13,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_builder_internal.h"
-
 #include "utils/datum.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_builder_internal.h"
 
 void
 rose_row_batch_key(const RoseSchema *schema, const RoseRowBatch *batch, int i, Datum *key)

@@ -14,13 +14,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "access/transam.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 /* ---- pages ---- */
 

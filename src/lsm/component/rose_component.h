@@ -23,11 +23,11 @@
 
 #include "postgres.h"
 
-#include "lsm/component/rose_row.h"
-#include "page/rose_page.h"
-#include "store/rose_store.h"
 #include "util/rose_schema.h"
 #include "util/rose_version.h"
+#include "page/rose_page.h"
+#include "store/rose_store.h"
+#include "lsm/component/rose_row.h"
 
 /* System columns of a leaf, by position; embedded on disk. */
 typedef enum RoseSysColumn

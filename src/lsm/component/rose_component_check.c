@@ -13,10 +13,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "miscadmin.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 typedef struct ComponentCheck
 {

@@ -14,9 +14,9 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "access/htup_details.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 /* What find_fetched has of a row besides its columns (from 1). */
 #define WHOLE_ROW			0

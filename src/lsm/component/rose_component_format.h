@@ -33,8 +33,8 @@
 
 #include "postgres.h"
 
-#include "page/rose_page.h"
 #include "util/rose_bloom.h"
+#include "page/rose_page.h"
 
 #define ROSE_FOOTER_MAGIC		0x46534f52	/* "ROSF" on a little-endian machine */
 /*

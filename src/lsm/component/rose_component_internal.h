@@ -8,10 +8,10 @@
 #ifndef ROSE_COMPONENT_INTERNAL_H
 #define ROSE_COMPONENT_INTERNAL_H
 
+#include "lib/stringinfo.h"
+
 #include "lsm/component/rose_component.h"
 #include "lsm/component/rose_component_format.h"
-
-#include "lib/stringinfo.h"
 
 /* ---- the open component (rose_component.c) ---- */
 

@@ -13,11 +13,11 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "miscadmin.h"
-#include "store/rose_readahead.h"
 #include "utils/memutils.h"
+
+#include "store/rose_readahead.h"
+#include "lsm/component/rose_component_internal.h"
 
 /* So many leaves in a row that were not in shared buffers, and the next ones are read ahead ... */
 #define MISSES_BEFORE_READAHEAD	2

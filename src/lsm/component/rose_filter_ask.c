@@ -18,11 +18,11 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 /* A page of a filter is worth copying when so many keys were asked for. */
 #define ASKED_BEFORE_COPY	8

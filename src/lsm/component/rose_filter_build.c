@@ -19,10 +19,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_builder_internal.h"
-
 #include "utils/guc.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_builder_internal.h"
 
 /*
  * Bits for a key, and wrong answers.  The fewer keys a level has, the more bits they get:

@@ -16,10 +16,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "utils/datum.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 /*
  * A key of this size, plus this much for each column, fits for sure, whatever

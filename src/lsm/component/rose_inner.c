@@ -17,10 +17,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "catalog/pg_type.h"
 #include "utils/pg_locale.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 /* ---- separators ---- */
 

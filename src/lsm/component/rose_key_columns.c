@@ -14,10 +14,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "catalog/pg_type.h"
 #include "utils/datum.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 /* ---- column descriptions ---- */
 

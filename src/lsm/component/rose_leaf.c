@@ -16,14 +16,14 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "access/htup_details.h"
 #include "access/tupdesc_details.h"
 #include "catalog/pg_type.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 /* Rows of a cursor's first window, and by how much the next ones are larger. */
 #define WINDOW_FIRST		32

@@ -15,10 +15,10 @@
 
 #include <lz4.h>
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "miscadmin.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 /* Compression must save at least this part of the value. */
 #define OVERFLOW_MIN_SAVING	10

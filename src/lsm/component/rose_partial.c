@@ -9,10 +9,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_partial.h"
-
 #include "utils/datum.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_partial.h"
 
 void
 rose_partial_init(RosePartial *partial, const RoseSchema *schema, MemoryContext parent)

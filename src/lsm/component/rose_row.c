@@ -13,10 +13,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/component/rose_component_internal.h"
-
 #include "access/htup_details.h"
 #include "access/tupdesc_details.h"
+
+#include "lsm/component/rose_component_internal.h"
 
 Datum
 rose_row_missing_value(const RoseSchema *schema, AttrNumber attno, bool *isnull)

@@ -14,9 +14,10 @@
 #include "postgres.h"
 
 #include "access/htup.h"
-#include "lsm/component/rose_rows.h"
+
 #include "util/rose_schema.h"
 #include "util/rose_version.h"
+#include "lsm/component/rose_rows.h"
 
 typedef struct RoseRow
 {

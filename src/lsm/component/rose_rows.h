@@ -24,9 +24,10 @@
 
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "util/rose_schema.h"
 #include "util/rose_version.h"
-#include "utils/memutils.h"
 
 typedef struct RoseRows RoseRows;
 

@@ -11,10 +11,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_backlog.h"
+#include "storage/procarray.h"
 
 #include "memtable/rose_pressure.h"
-#include "storage/procarray.h"
+#include "lsm/merge/rose_backlog.h"
 
 uint64
 rose_pick_c0_size(void)

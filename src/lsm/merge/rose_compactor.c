@@ -8,12 +8,12 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_compactor.h"
+#include "utils/memutils.h"
 
 #include "lsm/component/rose_component_internal.h"
 #include "lsm/component/rose_partial.h"
+#include "lsm/merge/rose_compactor.h"
 #include "lsm/merge/rose_gc.h"
-#include "utils/memutils.h"
 
 /* Rows of memtables that go to the builder together. */
 #define STAGE_ROWS			256

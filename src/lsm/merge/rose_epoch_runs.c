@@ -15,14 +15,14 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_epoch_runs.h"
-
-#include "lsm/merge/rose_own_runs.h"
-#include "lsm/merge/rose_spill_internal.h"
-#include "lsm/tree/rose_registry.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+
 #include "util/rose_stop_point.h"
+#include "lsm/tree/rose_registry.h"
+#include "lsm/merge/rose_epoch_runs.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_spill_internal.h"
 
 typedef struct EpochFreeze
 {

@@ -29,8 +29,8 @@
 
 #include "postgres.h"
 
-#include "lsm/snapshot/rose_horizon.h"
 #include "util/rose_version.h"
+#include "lsm/snapshot/rose_horizon.h"
 
 typedef enum RoseGcAction
 {

@@ -33,14 +33,14 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_internal.h"
-
-#include "lsm/snapshot/rose_visibility.h"
-#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_view.h"
+#include "lsm/merge/rose_merge_internal.h"
 
 /* ---- lock ---- */
 

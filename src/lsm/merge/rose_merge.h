@@ -14,8 +14,8 @@
 
 #include "postgres.h"
 
-#include "lsm/merge/rose_picker.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/merge/rose_picker.h"
 
 typedef struct RoseMerge RoseMerge;
 

@@ -18,10 +18,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_cursor_internal.h"
+#include "utils/memutils.h"
 
 #include "lsm/merge/rose_gc.h"
-#include "utils/memutils.h"
+#include "lsm/merge/rose_merge_cursor_internal.h"
 
 /* A key as two numbers. */
 typedef struct KeyWords

@@ -10,11 +10,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_internal.h"
-
-#include "lsm/merge/rose_forget.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/snapshot/rose_visibility.h"
+#include "lsm/merge/rose_forget.h"
+#include "lsm/merge/rose_merge_internal.h"
 
 bool
 rose_merge_is_input(const RoseMerge *merge, uint32 id)

@@ -7,9 +7,9 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_cursor_internal.h"
-
 #include "utils/memutils.h"
+
+#include "lsm/merge/rose_merge_cursor_internal.h"
 
 static int
 compare_sources(int a, int b, void *arg)

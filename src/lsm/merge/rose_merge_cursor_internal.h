@@ -9,9 +9,9 @@
 #ifndef ROSE_MERGE_CURSOR_INTERNAL_H
 #define ROSE_MERGE_CURSOR_INTERNAL_H
 
+#include "util/rose_losertree.h"
 #include "lsm/component/rose_component_internal.h"
 #include "lsm/merge/rose_merge_cursor.h"
-#include "util/rose_losertree.h"
 
 typedef struct RoseMergeSource
 {

@@ -8,12 +8,13 @@
 #ifndef ROSE_MERGE_INTERNAL_H
 #define ROSE_MERGE_INTERNAL_H
 
+#include "storage/lock.h"
+
 #include "lsm/merge/rose_compactor.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_merge_cursor.h"
 #include "lsm/merge/rose_merge_kind.h"
 #include "lsm/merge/rose_own_runs.h"
-#include "storage/lock.h"
 
 /* Most components that may be merged by one stride. */
 #define ROSE_MERGE_MAX_SOURCES	ROSE_MAX_COMPONENTS

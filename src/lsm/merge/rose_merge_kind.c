@@ -10,9 +10,8 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_internal.h"
-
 #include "lsm/tree/rose_run_state.h"
+#include "lsm/merge/rose_merge_internal.h"
 
 /* ---- which components are fit ---- */
 

@@ -12,11 +12,10 @@
  */
 #include "postgres.h"
 
+#include "lsm/tree/rose_altered.h"
 #include "lsm/merge/rose_merge_internal.h"
 #include "lsm/merge/rose_settle.h"
-
 #include "lsm/merge/rose_spill.h"
-#include "lsm/tree/rose_altered.h"
 
 /*
  * All that may be merged.  Past a private run newer versions may go, because they are not

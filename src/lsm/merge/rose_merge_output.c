@@ -13,12 +13,12 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_internal.h"
-
-#include "lsm/snapshot/rose_horizon.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+
 #include "util/rose_gentle.h"
+#include "lsm/snapshot/rose_horizon.h"
+#include "lsm/merge/rose_merge_internal.h"
 
 /* Versions between two looks at the clock. */
 #define CLOCK_EVERY			256

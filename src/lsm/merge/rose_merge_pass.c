@@ -24,12 +24,12 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_internal.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
 
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_view.h"
-#include "utils/guc.h"
-#include "utils/memutils.h"
+#include "lsm/merge/rose_merge_internal.h"
 
 /* A piece is not aimed to be smaller than this part of C2 and its inputs. */
 #define PIECES_OF_ALL		20

@@ -19,10 +19,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_internal.h"
-
 #include "storage/lmgr.h"
+
 #include "util/rose_stop_point.h"
+#include "lsm/merge/rose_merge_internal.h"
 
 const RoseComponentEntryDisk *
 rose_manifest_find(const RoseManifest *manifest, uint32 id)

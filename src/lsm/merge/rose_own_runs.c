@@ -24,17 +24,17 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_own_runs.h"
-#include "lsm/merge/rose_settle.h"
-
-#include "lsm/merge/rose_merge.h"
-#include "lsm/merge/rose_picker.h"
-#include "lsm/merge/rose_spill.h"
-#include "lsm/tree/rose_altered.h"
-#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
+
+#include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_view.h"
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_picker.h"
+#include "lsm/merge/rose_settle.h"
+#include "lsm/merge/rose_spill.h"
 
 /* So many components: merges cannot be left to others. */
 #define MANY_COMPONENTS		(ROSE_MAX_COMPONENTS / 2)

@@ -7,12 +7,11 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_backlog.h"
-#include "lsm/merge/rose_picker.h"
-
-#include "lsm/merge/rose_own_runs.h"
-#include "lsm/snapshot/rose_horizon.h"
 #include "memtable/rose_memtable.h"
+#include "lsm/snapshot/rose_horizon.h"
+#include "lsm/merge/rose_backlog.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_picker.h"
 
 static RosePickPartly
 partly(const RosePrivateOwners *owners)

@@ -15,10 +15,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_merge_internal.h"
-
 #include "access/transam.h"
 #include "utils/hsearch.h"
+
+#include "lsm/merge/rose_merge_internal.h"
 
 /* Of a transaction or a subtransaction. */
 typedef struct WriterFate

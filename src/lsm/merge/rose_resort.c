@@ -21,22 +21,22 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_resort.h"
-
 #include "access/stratnum.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
-#include "lsm/component/rose_component_internal.h"
-#include "lsm/merge/rose_merge.h"
-#include "lsm/merge/rose_own_runs.h"
-#include "lsm/merge/rose_tree_check.h"
-#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
-#include "util/rose_stop_point.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/component/rose_component_internal.h"
+#include "lsm/tree/rose_view.h"
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_resort.h"
+#include "lsm/merge/rose_tree_check.h"
 
 /* Columns of the sorter's rows behind the table's own. */
 typedef enum ResortColumn

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "executor/tuptable.h"
+
 #include "lsm/tree/rose_tree.h"
 
 typedef struct RoseResort RoseResort;

@@ -15,16 +15,16 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_rewrite.h"
-
 #include "commands/progress.h"
-#include "lsm/snapshot/rose_visibility.h"
-#include "lsm/tree/rose_run_state.h"
-#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
+
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_run_state.h"
+#include "lsm/tree/rose_view.h"
+#include "lsm/merge/rose_rewrite.h"
 
 /* Add a version to the copy. */
 static void

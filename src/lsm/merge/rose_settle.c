@@ -18,13 +18,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_settle.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
 
+#include "util/rose_stop_point.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/tree/rose_view.h"
-#include "storage/lmgr.h"
-#include "util/rose_stop_point.h"
-#include "utils/memutils.h"
+#include "lsm/merge/rose_settle.h"
 
 /* Decide on one private run. */
 static void

@@ -37,25 +37,25 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_epoch_runs.h"
-#include "lsm/merge/rose_spill_internal.h"
-#include "lsm/tree/rose_run_state.h"
-
 #include "access/xact.h"
-#include "lsm/merge/rose_compactor.h"
-#include "lsm/merge/rose_own_runs.h"
-#include "lsm/merge/rose_spill_plan.h"
-#include "lsm/merge/rose_spill_private.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#include "util/rose_gentle.h"
+#include "util/rose_stop_point.h"
+#include "memtable/rose_pressure.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_registry.h"
-#include "memtable/rose_pressure.h"
-#include "miscadmin.h"
-#include "storage/lmgr.h"
-#include "util/rose_gentle.h"
-#include "util/rose_stop_point.h"
-#include "utils/guc.h"
-#include "utils/memutils.h"
+#include "lsm/tree/rose_run_state.h"
+#include "lsm/merge/rose_compactor.h"
+#include "lsm/merge/rose_epoch_runs.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_spill_internal.h"
+#include "lsm/merge/rose_spill_plan.h"
+#include "lsm/merge/rose_spill_private.h"
 
 /* Versions carried over in one writing section. */
 #define CARRY_BATCH			128

@@ -13,8 +13,8 @@
 
 #include "postgres.h"
 
-#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/merge/rose_epoch_runs.h"
 
 /*
  * Rows leave memory at the latest after this many milliseconds: local ones because a

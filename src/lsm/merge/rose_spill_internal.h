@@ -10,8 +10,8 @@
 #ifndef ROSE_SPILL_INTERNAL_H
 #define ROSE_SPILL_INTERNAL_H
 
-#include "lsm/merge/rose_spill.h"
 #include "lsm/tree/rose_altered.h"
+#include "lsm/merge/rose_spill.h"
 
 /* Spill this frozen memtable.  REQUIRES: ROSE_LOCK_SPILL. */
 extern void rose_spill_memtable(RoseTree *tree, const RoseSpillSchemas *schemas, int slot, Oid subid, uint64 epoch,

@@ -10,13 +10,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_spill_plan.h"
-
-#include "lsm/snapshot/rose_visibility.h"
-#include "memtable/rose_pressure.h"
-#include "util/rose_stop_point.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "memtable/rose_pressure.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/merge/rose_spill_plan.h"
 
 /* If there is a private run anyway, it takes all that have this part of the limit. */
 #define CARRY_LIMIT_PART	8

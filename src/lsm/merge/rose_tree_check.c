@@ -21,14 +21,14 @@
  */
 #include "postgres.h"
 
-#include "lsm/merge/rose_tree_check.h"
-
-#include "lsm/component/rose_component_internal.h"
-#include "lsm/merge/rose_merge_cursor.h"
-#include "lsm/snapshot/rose_visibility.h"
-#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+
+#include "lsm/component/rose_component_internal.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_view.h"
+#include "lsm/merge/rose_merge_cursor.h"
+#include "lsm/merge/rose_tree_check.h"
 
 typedef struct TableCheck
 {

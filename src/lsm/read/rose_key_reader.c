@@ -20,13 +20,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_key_reader.h"
+#include "storage/lwlock.h"
+#include "utils/memutils.h"
 
+#include "util/rose_stop_point.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"
-#include "storage/lwlock.h"
-#include "util/rose_stop_point.h"
-#include "utils/memutils.h"
+#include "lsm/read/rose_key_reader.h"
 
 /* So many hits in a row, less some for each miss, and the oldest filter is left out. */
 #define HITS_BEFORE_TRUST	32

@@ -10,9 +10,8 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_key_screen.h"
-
 #include "lsm/tree/rose_view.h"
+#include "lsm/read/rose_key_screen.h"
 
 /* The keys that a component's range and filter do not rule out. */
 static void

@@ -11,19 +11,19 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_lookup.h"
-#include "lsm/read/rose_scan.h"
-
-#include "lsm/component/rose_partial.h"
-#include "lsm/read/rose_key_reader.h"
-#include "lsm/read/rose_tid.h"
-#include "lsm/snapshot/rose_visibility.h"
 #include "miscadmin.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
-#include "util/rose_stop_point.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/component/rose_partial.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/read/rose_key_reader.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_scan.h"
+#include "lsm/read/rose_tid.h"
 
 /* So often a key is read again that is spilled while it is read. */
 #define LOOKUP_MAX_VIEWS	100

@@ -14,9 +14,10 @@
 
 #include "postgres.h"
 
-#include "lsm/tree/rose_tree.h"
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
+
+#include "lsm/tree/rose_tree.h"
 
 /* Newest visible version of one whole key; NULL if none. context: where the result lives
  * until the next call with the same lookup. */

@@ -15,13 +15,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_lookup.h"
-#include "lsm/read/rose_mem_batch.h"
-
-#include "lsm/read/rose_scan.h"
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_mem_batch.h"
+#include "lsm/read/rose_scan.h"
 
 #define ROWS_FIRST		8
 #define BYTES_FIRST		1024

@@ -24,18 +24,18 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_scan.h"
+#include "miscadmin.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
 
+#include "util/rose_stop_point.h"
 #include "lsm/component/rose_partial.h"
+#include "lsm/snapshot/rose_declared.h"
 #include "lsm/read/rose_key_reader.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_output.h"
+#include "lsm/read/rose_scan.h"
 #include "lsm/read/rose_tid.h"
-#include "lsm/snapshot/rose_declared.h"
-#include "miscadmin.h"
-#include "storage/predicate.h"
-#include "util/rose_stop_point.h"
-#include "utils/memutils.h"
 
 typedef enum ScanPlace
 {

@@ -20,12 +20,13 @@
 #include "postgres.h"
 
 #include "access/sdir.h"
-#include "lsm/component/rose_row.h"
-#include "lsm/read/rose_key_range.h"
-#include "lsm/read/rose_tid.h"
-#include "lsm/tree/rose_tree.h"
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
+
+#include "lsm/component/rose_row.h"
+#include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_key_range.h"
+#include "lsm/read/rose_tid.h"
 
 typedef struct RoseScan RoseScan;
 

@@ -27,12 +27,13 @@
 #include "postgres.h"
 
 #include "access/sdir.h"
+#include "storage/bufmgr.h"
+
 #include "lsm/component/rose_component.h"
-#include "lsm/read/rose_key_range.h"
-#include "lsm/read/rose_scan.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"
-#include "storage/bufmgr.h"
+#include "lsm/read/rose_key_range.h"
+#include "lsm/read/rose_scan.h"
 
 /* So many has a scan at most. */
 #define ROSE_SOURCES_MAX	(ROSE_MAX_MEMTABLES + ROSE_MAX_COMPONENTS)

@@ -22,10 +22,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_source.h"
+#include "utils/memutils.h"
 
 #include "lsm/component/rose_component_internal.h"
-#include "utils/memutils.h"
+#include "lsm/read/rose_source.h"
 
 /* The pieces of C2, by their index in the manifest, and where in them the source is. */
 typedef struct RosePieceChain

@@ -13,11 +13,11 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_mem_batch.h"
-#include "lsm/read/rose_source.h"
-
 #include "miscadmin.h"
 #include "utils/memutils.h"
+
+#include "lsm/read/rose_mem_batch.h"
+#include "lsm/read/rose_source.h"
 
 /* Rows of a memtable with so many bytes are not put off, lest they be fetched by the hundred. */
 #define LARGE_ROW	1024

@@ -17,9 +17,9 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_output.h"
-
 #include "utils/memutils.h"
+
+#include "lsm/read/rose_output.h"
 
 bool
 rose_stretch_begin(RoseOutput *output, RoseSource *source, const RoseSource *rival)

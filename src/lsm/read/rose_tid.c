@@ -10,13 +10,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_tid_internal.h"
-
-#include "lsm/tree/rose_view.h"
 #include "miscadmin.h"
-#include "util/rose_stop_point.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/tree/rose_view.h"
+#include "lsm/read/rose_tid_internal.h"
 
 static MemoryContext TidContext = NULL;
 static HTAB *TidMaps = NULL;

@@ -34,9 +34,10 @@
 
 #include "postgres.h"
 
-#include "lsm/tree/rose_tree.h"
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
+
+#include "lsm/tree/rose_tree.h"
 
 #define ROSE_TID_PER_BLOCK		256
 #define ROSE_TID_OTHER_BLOCK	((BlockNumber) 0x40000000)

@@ -35,13 +35,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_tid_internal.h"
-
 #include "access/parallel.h"
-#include "lsm/snapshot/rose_visibility.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/read/rose_tid_internal.h"
 
 bool		rose_tid_exact = false;
 

@@ -34,8 +34,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lsm/read/rose_tid_internal.h"
-
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
@@ -44,9 +42,11 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "util/rose_stop_point.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/read/rose_tid_internal.h"
 
 #define SNAPSHOT_FOLDER		"pg_snapshots"
 #define BASE_MAGIC			0x524F5442	/* ROTB; it outlives no server */

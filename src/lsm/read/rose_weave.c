@@ -22,9 +22,9 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_output.h"
-
 #include "utils/memutils.h"
+
+#include "lsm/read/rose_output.h"
 
 #define WEAVE_PIECES	128
 

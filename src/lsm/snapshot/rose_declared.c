@@ -18,17 +18,17 @@
  */
 #include "postgres.h"
 
-#include "lsm/snapshot/rose_declared.h"
-
 #include "access/twophase.h"
-#include "compat/rose_compat.h"
-#include "lsm/snapshot/rose_declared_internal.h"
-#include "lsm/snapshot/rose_visibility.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
-#include "util/rose_stop_point.h"
 #include "utils/snapmgr.h"
+
+#include "compat/rose_compat.h"
+#include "util/rose_stop_point.h"
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_declared_internal.h"
+#include "lsm/snapshot/rose_visibility.h"
 
 /*
  * Transactions in progress that the snapshots of a slot have room for: all that there can

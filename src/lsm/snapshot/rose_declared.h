@@ -22,8 +22,9 @@
 
 #include "access/xact.h"
 #include "executor/execdesc.h"
-#include "lsm/snapshot/rose_horizon.h"
 #include "utils/snapshot.h"
+
+#include "lsm/snapshot/rose_horizon.h"
 
 extern Size rose_declared_shmem_size(void);
 extern void rose_declared_shmem_init(bool found);

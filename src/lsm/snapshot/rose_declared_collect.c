@@ -21,12 +21,7 @@
  */
 #include "postgres.h"
 
-#include "lsm/snapshot/rose_declared.h"
-
 #include "catalog/catalog.h"
-#include "compat/rose_compat.h"
-#include "lsm/snapshot/rose_declared_internal.h"
-#include "lsm/snapshot/rose_visibility.h"
 #include "miscadmin.h"
 #include "replication/slot.h"
 #include "storage/proc.h"
@@ -34,6 +29,11 @@
 #include "storage/spin.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
+
+#include "compat/rose_compat.h"
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_declared_internal.h"
+#include "lsm/snapshot/rose_visibility.h"
 
 /* What the process array tells of one process. */
 typedef struct ProcessState

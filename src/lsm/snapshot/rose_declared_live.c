@@ -31,21 +31,21 @@
  */
 #include "postgres.h"
 
-#include "lsm/snapshot/rose_declared.h"
-
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "executor/execdesc.h"
-#include "lsm/snapshot/rose_declared_internal.h"
 #include "lib/pairingheap.h"
 #include "miscadmin.h"
 #include "storage/procarray.h"
 #include "tcop/pquery.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_declared_internal.h"
 
 /* Not more often than this, but for a cursor that is there for the first time. */
 #define REFRESH_MS		200

@@ -9,12 +9,12 @@
  */
 #include "postgres.h"
 
-#include "lsm/snapshot/rose_horizon.h"
-
-#include "lsm/snapshot/rose_declared.h"
-#include "lsm/snapshot/rose_visibility.h"
 #include "storage/procarray.h"
 #include "utils/rel.h"
+
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_horizon.h"
+#include "lsm/snapshot/rose_visibility.h"
 
 uint64
 rose_horizon_oldest(Relation rel)

@@ -12,9 +12,9 @@
  */
 #include "postgres.h"
 
-#include "lsm/snapshot/rose_own_snapshots.h"
-
 #include "tcop/pquery.h"
+
+#include "lsm/snapshot/rose_own_snapshots.h"
 
 int			rose_own_depth = 0;
 

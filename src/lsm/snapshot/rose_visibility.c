@@ -9,13 +9,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/snapshot/rose_visibility.h"
-
 #include "access/xact.h"
-#include "compat/rose_compat_xid.h"
-#include "lsm/snapshot/rose_declared.h"
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
+
+#include "compat/rose_compat_xid.h"
+#include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_visibility.h"
 
 /* The one that is nearest to 'near', which it may be before or behind. */
 static inline FullTransactionId

@@ -17,9 +17,10 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "memtable/rose_memtable.h"
-#include "util/rose_version.h"
 #include "utils/snapshot.h"
+
+#include "util/rose_version.h"
+#include "memtable/rose_memtable.h"
 
 /* How rows are chosen; SnapshotAny and NonVacuumable read as SELF does. */
 typedef enum RoseSnapshotKind

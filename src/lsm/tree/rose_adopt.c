@@ -13,13 +13,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_adopt.h"
-
 #include "access/genam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "lsm/tree/rose_altered.h"
 #include "storage/lockdefs.h"
+
+#include "lsm/tree/rose_adopt.h"
+#include "lsm/tree/rose_altered.h"
 
 int
 rose_adopt_index_key(Relation index, RoseKeyColumnDisk *keys)

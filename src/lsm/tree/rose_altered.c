@@ -20,8 +20,6 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_altered.h"
-
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/sysattr.h"
@@ -36,6 +34,8 @@
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#include "lsm/tree/rose_altered.h"
 
 /* What pg_attribute says of a table. */
 typedef struct Columns

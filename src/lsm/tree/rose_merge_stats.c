@@ -8,10 +8,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_merge_stats.h"
-
 #include "miscadmin.h"
 #include "storage/procarray.h"
+
+#include "lsm/tree/rose_merge_stats.h"
 
 void
 rose_merge_stats_init(RoseMergeStatsShared *stats)

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "port/atomics.h"
+
 #include "store/rose_store.h"
 
 /* Merges of a table at a time: one into C1, or of runs, and one into C2. */

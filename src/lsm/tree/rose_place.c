@@ -27,13 +27,13 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_place.h"
-
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "utils/dsa.h"
 #include "utils/memutils.h"
+
+#include "lsm/tree/rose_place.h"
 
 #define CHUNK_PLACES	64		/* bits of RoseChunkShared.used */
 #define MAX_CHUNKS		16384

@@ -34,21 +34,21 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_recover_internal.h"
-
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "access/transam.h"
-#include "lsm/tree/rose_adopt.h"
-#include "lsm/tree/rose_altered.h"
-#include "lsm/tree/rose_registry.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/tree/rose_adopt.h"
+#include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_recover_internal.h"
+#include "lsm/tree/rose_registry.h"
 
 /* When neither arena nor manifest has room: how often and how long to wait for spills and merges of others. */
 #define ROSE_RECOVER_TRIES		100

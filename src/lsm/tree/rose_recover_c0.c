@@ -22,11 +22,11 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_recover_internal.h"
-
 #include "miscadmin.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/tree/rose_recover_internal.h"
 
 /* A part has so many records or bytes at most. */
 #define PART_RECORDS	4096

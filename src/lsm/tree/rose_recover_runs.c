@@ -27,18 +27,18 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_recover_internal.h"
-
 #include "access/stratnum.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
-#include "lsm/tree/rose_altered.h"
 #include "miscadmin.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_recover_internal.h"
 
 /* The runs, by rank in the sort. */
 typedef enum TailRun

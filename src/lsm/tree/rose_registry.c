@@ -27,12 +27,13 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "lsm/tree/rose_place.h"
-#include "lsm/tree/rose_registry.h"
 #include "miscadmin.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+
+#include "lsm/tree/rose_place.h"
+#include "lsm/tree/rose_registry.h"
 
 #define NBUCKETS			32768	/* a power of 2 */
 

@@ -12,9 +12,9 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_run_state.h"
-
 #include "access/twophase.h"
+
+#include "lsm/tree/rose_run_state.h"
 #include "lsm/tree/rose_view.h"
 
 RoseXidStatus

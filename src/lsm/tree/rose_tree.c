@@ -22,16 +22,17 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "lsm/tree/rose_registry.h"
-#include "lsm/tree/rose_relation.h"
-#include "lsm/tree/rose_view.h"
-#include "util/rose_preload.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
+
+#include "util/rose_preload.h"
+#include "lsm/tree/rose_registry.h"
+#include "lsm/tree/rose_relation.h"
+#include "lsm/tree/rose_view.h"
 
 const TableAmRoutine *rose_relation_routine = NULL;
 

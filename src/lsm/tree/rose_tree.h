@@ -21,10 +21,11 @@
 #include "postgres.h"
 
 #include "lib/ilist.h"
-#include "lsm/component/rose_component.h"
-#include "lsm/tree/rose_merge_stats.h"
+
 #include "memtable/rose_c0.h"
 #include "store/rose_store.h"
+#include "lsm/component/rose_component.h"
+#include "lsm/tree/rose_merge_stats.h"
 
 /* How far the tail log has come to C0; but for worker: ROSE_LOCK_RECOVER, and to be the worker. */
 typedef struct RoseReplayShared

@@ -20,10 +20,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/tree/rose_view.h"
+#include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
-#include "utils/memutils.h"
+#include "lsm/tree/rose_view.h"
 
 /* ---- making and replacing ---- */
 

@@ -30,6 +30,7 @@
 #define ROSE_VIEW_H
 
 #include "lib/ilist.h"
+
 #include "lsm/tree/rose_tree.h"
 
 /* The first fields are for reading. */

@@ -18,9 +18,9 @@
  */
 #include "postgres.h"
 
-#include "lsm/write/rose_write_internal.h"
-
 #include "access/xact.h"
+
+#include "lsm/write/rose_write_internal.h"
 
 /* The largest number of keys that are fetched together. */
 #define BLIND_WARM		64

@@ -15,15 +15,15 @@
  */
 #include "postgres.h"
 
-#include "lsm/write/rose_write_internal.h"
-
-#include "access/xact.h"
 #include "access/stratnum.h"
+#include "access/xact.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
+
+#include "lsm/write/rose_write_internal.h"
 
 #define NUMBER_CHUNK 4096		/* taken from the counter at a time if it is not known how many rows come */
 

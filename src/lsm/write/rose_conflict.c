@@ -14,9 +14,8 @@
  */
 #include "postgres.h"
 
-#include "lsm/write/rose_write_internal.h"
-
 #include "lsm/read/rose_tid.h"
+#include "lsm/write/rose_write_internal.h"
 
 /* Row lock conflicts, as in the manual's table. */
 static bool

@@ -33,15 +33,15 @@
  */
 #include "postgres.h"
 
-#include "lsm/write/rose_write_internal.h"
-
 #include "access/xact.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/tree/rose_altered.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
-#include "lsm/tree/rose_altered.h"
-#include "storage/lmgr.h"
-#include "util/rose_stop_point.h"
-#include "utils/memutils.h"
+#include "lsm/write/rose_write_internal.h"
 
 /* Components that there must be room for. */
 #define DIRECT_COMPONENTS	2

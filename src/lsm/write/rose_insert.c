@@ -15,15 +15,15 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_key_screen.h"
-#include "lsm/write/rose_write_internal.h"
-
 #include "access/xact.h"
-#include "lsm/read/rose_tid.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/read/rose_key_screen.h"
+#include "lsm/read/rose_tid.h"
+#include "lsm/write/rose_write_internal.h"
 
 #define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked in one writing section */
 

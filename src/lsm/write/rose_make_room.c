@@ -30,17 +30,17 @@
  */
 #include "postgres.h"
 
-#include "lsm/write/rose_write_internal.h"
-
 #include "access/relation.h"
-#include "lsm/merge/rose_own_runs.h"
-#include "lsm/merge/rose_spill.h"
-#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+
 #include "util/rose_stop_point.h"
+#include "memtable/rose_pressure.h"
+#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_spill.h"
+#include "lsm/write/rose_write_internal.h"
 
 /* So many tables that were made or locked: time to look whether they take much together. */
 #define ROOM_MANY_TABLES	16

@@ -18,15 +18,15 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_lookup.h"
-#include "lsm/tree/rose_run_state.h"
-#include "lsm/write/rose_write_internal.h"
-
-#include "lsm/read/rose_tid.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "util/rose_stop_point.h"
 #include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/tree/rose_run_state.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_tid.h"
+#include "lsm/write/rose_write_internal.h"
 
 /* The version an operation is about. */
 typedef struct TargetVersion

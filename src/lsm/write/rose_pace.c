@@ -32,17 +32,18 @@
 
 #include <math.h>
 
-#include "compat/rose_compat.h"
-#include "lsm/merge/rose_merge.h"
-#include "lsm/merge/rose_spill.h"
-#include "lsm/write/rose_pace.h"
-#include "lsm/write/rose_write_internal.h"
-#include "memtable/rose_pressure.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
 #include "storage/lmgr.h"
 #include "storage/shmem.h"
+
+#include "compat/rose_compat.h"
+#include "memtable/rose_pressure.h"
+#include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_spill.h"
+#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write_internal.h"
 
 /* Marks, as numbers of runs; those of memory are in rose_pressure.h. */
 #define PACE_RUNS_LOW			(ROSE_MAX_COMPONENTS / 4)

@@ -17,10 +17,10 @@
  */
 #include "postgres.h"
 
-#include "lsm/write/rose_write_internal.h"
-
 #include "common/hashfn.h"
 #include "storage/shmem.h"
+
+#include "lsm/write/rose_write_internal.h"
 
 typedef struct RosePartitionsShared
 {

@@ -10,8 +10,9 @@
 #ifndef ROSE_PARTITION_H
 #define ROSE_PARTITION_H
 
-#include "lsm/tree/rose_tree.h"
 #include "storage/lwlock.h"
+
+#include "lsm/tree/rose_tree.h"
 
 extern Size rose_partition_shmem_size(void);	/* key-partition locks */
 extern void rose_partition_shmem_init(bool found);

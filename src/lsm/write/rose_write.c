@@ -17,21 +17,21 @@
  */
 #include "postgres.h"
 
-#include "lsm/read/rose_lookup.h"
-#include "lsm/tree/rose_run_state.h"
-#include "lsm/write/rose_write_internal.h"
-
 #include "access/detoast.h"
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "commands/trigger.h"
-#include "lsm/read/rose_tid.h"
-#include "lsm/snapshot/rose_own_snapshots.h"
-#include "memtable/rose_pressure.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
+
+#include "memtable/rose_pressure.h"
+#include "lsm/snapshot/rose_own_snapshots.h"
+#include "lsm/tree/rose_run_state.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_tid.h"
+#include "lsm/write/rose_write_internal.h"
 
 /* The transaction's reader of the table written last. */
 static struct

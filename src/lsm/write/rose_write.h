@@ -17,8 +17,9 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
-#include "lsm/read/rose_lookup.h"
 #include "nodes/lockoptions.h"
+
+#include "lsm/read/rose_lookup.h"
 
 typedef enum RoseInsertResult
 {

@@ -8,8 +8,8 @@
 #ifndef ROSE_WRITE_INTERNAL_H
 #define ROSE_WRITE_INTERNAL_H
 
-#include "lsm/read/rose_key_reader.h"
 #include "lsm/snapshot/rose_visibility.h"
+#include "lsm/read/rose_key_reader.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_partition.h"
 #include "lsm/write/rose_write.h"
