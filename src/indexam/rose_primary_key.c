@@ -64,6 +64,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "indexam/rose_indexam.h"
 
@@ -198,10 +199,7 @@ primary_key_on_transaction_event(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
 			if (OidIsValid(duplicate_in))
-				ereport(ERROR,
-						(errcode(ERRCODE_UNIQUE_VIOLATION),
-						 errmsg("duplicate key value violates the primary key of table \"%s\"",
-								get_rel_name(duplicate_in))));
+				rose_duplicate_key_report_late(duplicate_in);
 			poison_pending();
 			break;
 		case XACT_EVENT_COMMIT:
@@ -271,20 +269,6 @@ rose_primary_key_set_duplicate(Relation heap)
 	duplicate_level = GetCurrentTransactionNestLevel();
 }
 
-static void
-report_duplicate(Relation heap, Relation index, Datum *values, bool *isnull)
-{
-	char	   *description = BuildIndexValueDescription(index, values, isnull);
-
-	duplicate_in = InvalidOid;
-	ereport(ERROR,
-			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("duplicate key value violates unique constraint \"%s\"",
-					RelationGetRelationName(index)),
-			 description ? errdetail("Key %s already exists.", description) : 0,
-			 errtableconstraint(heap, RelationGetRelationName(index))));
-}
-
 static bool
 primary_key_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 				   Relation heap, IndexUniqueCheck check, bool unchanged, IndexInfo *info)
@@ -296,7 +280,10 @@ primary_key_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		return false;
 	/* a trigger's condition that ran in between may have inserted, and failed, itself: ask the row */
 	if (!rose_tid_is_inserted(tid))
-		report_duplicate(heap, index, values, isnull);
+	{
+		duplicate_in = InvalidOid;
+		rose_duplicate_key_report_entry(heap, index, values, isnull);
+	}
 	return true;
 }
 

@@ -48,6 +48,7 @@
 
 #include "util/rose_stop_point.h"
 #include "lsm/tree/rose_adopt.h"
+#include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_resort.h"
 #include "lsm/write/rose_write.h"
@@ -215,39 +216,6 @@ check_key_not_null(Relation rel, TupleTableSlot *slot, int nkeys,
 	}
 }
 
-/* equal: the keys are written in different ways. */
-static void
-report_duplicated_key(Relation rel, Relation index, TupleTableSlot *slot, bool equal)
-{
-	Datum		values[INDEX_MAX_KEYS] = {0};
-	bool		nulls[INDEX_MAX_KEYS] = {0};
-	char	   *description;
-
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-		values[i] = slot_getattr(slot, index->rd_index->indkey.values[i], &nulls[i]);
-	description = BuildIndexValueDescription(index, values, nulls);
-	ereport(ERROR,
-			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("could not create unique index \"%s\"", RelationGetRelationName(index)),
-			 description ? errdetail("Key %s is duplicated.", description) :
-			 errdetail("Duplicate keys exist."),
-			 equal ? errhint("By the present version of the collation it is equal to a key that is written in another way. Drop the primary key, which keeps all rows, change or delete one of them, and add the key again.") : 0,
-			 errtableconstraint(rel, RelationGetRelationName(index))));
-}
-
-void
-rose_report_equal_keys(void *arg, TupleTableSlot *slot)
-{
-	Relation	rel = arg;
-	Oid			indexid = rose_primary_key_index(rel);
-	Relation	index;
-
-	if (!OidIsValid(indexid))
-		elog(ERROR, "table \"%s\" has no primary key", RelationGetRelationName(rel));
-	index = index_open(indexid, AccessShareLock);
-	report_duplicated_key(rel, index, slot, true);
-}
-
 /* ---- rewriting ---- */
 
 /*
@@ -323,7 +291,7 @@ load_rows(Relation rel, Relation index, RowSorter *sorter)
 			Datum		key[INDEX_MAX_KEYS];
 
 			if (same_key(tree->schema, sorter->slot, last, key))
-				report_duplicated_key(rel, index, sorter->slot, false);
+				rose_duplicate_key_report_build(rel, index, sorter->slot);
 			turn = 1 - turn;
 			MemoryContextReset(contexts[turn]);
 			rose_key_copy(tree->schema, keys[turn], key, contexts[turn]);
@@ -424,7 +392,7 @@ settle_order(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *k
 	rose_meta_read(rel, &info);
 	resort = rose_resort_begin(rose_tree_open_any_order(rel), false);
 	make_file_with_key(rel, nkeys, keys, info.fed_by);
-	nrows = rose_resort_write(resort, rose_tree_open(rel), rose_report_equal_keys, rel);
+	nrows = rose_resort_write(resort, rose_tree_open(rel), rose_duplicate_key_report_equal, rel);
 	rose_resort_end(resort);
 	ROSE_STOP_POINT("resort-written");
 	return nrows;

@@ -129,9 +129,6 @@ extern double rose_index_build_range_scan(Relation rel, Relation index,
 extern void rose_index_validate_scan(Relation rel, Relation index, struct IndexInfo *info,
 									 Snapshot snapshot, struct ValidateIndexState *state);
 
-/* RoseResortDuplicate; arg is the relation. */
-extern void rose_report_equal_keys(void *arg, TupleTableSlot *slot);
-
 /* Key that the next file of this table gets, instead of that of its present file. */
 extern void rose_next_file_set_key(Oid relid, int nkeys, const RoseKeyColumnDisk *keys);
 extern void rose_next_file_forget_key(void);

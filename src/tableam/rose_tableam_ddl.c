@@ -33,6 +33,7 @@
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_resort.h"
@@ -217,7 +218,8 @@ static double
 resort_components(RoseTree *old_table, RoseTree *new_table)
 {
 	RoseResort *resort = rose_resort_begin(old_table, false);
-	double		nrows = (double) rose_resort_write(resort, new_table, rose_report_equal_keys,
+	double		nrows = (double) rose_resort_write(resort, new_table,
+												   rose_duplicate_key_report_equal,
 												   old_table->rel);
 
 	rose_resort_end(resort);

@@ -21,6 +21,7 @@
 #include "storage/predicate.h"
 #include "utils/rel.h"
 
+#include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/write/rose_write.h"
@@ -63,36 +64,12 @@ open_for_write(Relation rel)
 	return tree;
 }
 
-/* Raise the error that a unique btree would raise for this row. */
+/* A serialization failure says more than the duplicate that it leads to. */
 static void
 report_duplicate(Relation rel, const Datum *values, const bool *nulls)
 {
-	Oid			indexid = rose_primary_key_index(rel);
-	Relation	index;
-	Datum		keys[INDEX_MAX_KEYS];
-	bool		keys_null[INDEX_MAX_KEYS];
-	char	   *description;
-
-	if (!OidIsValid(indexid))
-		elog(ERROR, "duplicate key in table \"%s\", which has no primary key",
-			 RelationGetRelationName(rel));
-	/* a serialization failure says more than the duplicate that it leads to */
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
-	index = index_open(indexid, AccessShareLock);
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-	{
-		AttrNumber	attno = index->rd_index->indkey.values[i];
-
-		keys[i] = values[attno - 1];
-		keys_null[i] = nulls[attno - 1];
-	}
-	description = BuildIndexValueDescription(index, keys, keys_null);
-	ereport(ERROR,
-			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("duplicate key value violates unique constraint \"%s\"",
-					RelationGetRelationName(index)),
-			 description ? errdetail("Key %s already exists.", description) : 0,
-			 errtableconstraint(rel, RelationGetRelationName(index))));
+	rose_duplicate_key_report_row(rel, values, nulls);
 }
 
 /* ---- insert ---- */

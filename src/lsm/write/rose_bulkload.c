@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
 
+#include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/write/rose_write_internal.h"
 
 #define NUMBER_CHUNK 4096		/* taken from the counter at a time if it is not known how many rows come */
@@ -160,21 +161,6 @@ rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
 	MemoryContextSwitchTo(old);
 }
 
-static void
-report_duplicate(RoseBulkLoad *load, const Datum *key)
-{
-	RoseTree   *tree = load->tree;
-	Oid			index = rose_primary_key_index(tree->rel);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("could not load rows into \"%s\" because a key is duplicated",
-					RelationGetRelationName(tree->rel)),
-			 OidIsValid(index) ?
-			 errdetail("The key is that of index \"%s\".", get_rel_name(index)) : 0,
-			 errtable(tree->rel)));
-}
-
 /* Read the sorted rows back and build the run. */
 static void
 build_sorted(RoseBulkLoad *load)
@@ -198,7 +184,7 @@ build_sorted(RoseBulkLoad *load)
 		CHECK_FOR_INTERRUPTS();
 		rose_key_from_tuple(schema, tuple, 0, key);
 		if (!first && rose_key_compare(schema, last, key, schema->nkeys) == 0)
-			report_duplicate(load, key);
+			rose_duplicate_key_report_load(load->tree->rel);
 		add_row(load, tuple, key, next_number(load, load->nrows));
 		if (should_free)
 			pfree(tuple);
