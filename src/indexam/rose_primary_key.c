@@ -33,9 +33,10 @@
  * The file.  A build goes through btbuild, which our table feeds no rows
  * (rose_rekey.c), and so leaves a valid metapage, which the planner reads.  An
  * empty btree would silently find nothing for whoever got past the swap.  So it is
- * *poisoned*: its root becomes a page of zeroes, at which btree raises an error.  A rebuild
- * through the swapped ambuild is poisoned at once; otherwise at the next swap in the
- * same transaction, and at the latest before it commits.
+ * *poisoned*: its root becomes the block behind the end of the file, which cannot be read.  So the
+ * key of a small table costs a page, the metapage.  A rebuild through the swapped ambuild is
+ * poisoned at once; otherwise at the next swap in the same transaction, and at the latest before it
+ * commits.
  *
  * The planner.  rose_primary_key_plan(), called from get_relation_info_hook, replaces
  * costs and switches off what needs storage: bitmap scans (the table has no bitmap
@@ -57,7 +58,6 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
-#include "storage/lmgr.h"
 #include "storage/smgr.h"
 #include "utils/index_selfuncs.h"
 #include "utils/lsyscache.h"
@@ -96,32 +96,12 @@ fork_needs_wal(Relation index, ForkNumber fork)
 	return fork == INIT_FORKNUM || RelationNeedsWAL(index);
 }
 
-static BlockNumber
-add_zero_page(Relation index, ForkNumber fork)
-{
-	Buffer		buffer;
-	BlockNumber block;
-
-	LockRelationForExtension(index, ExclusiveLock);
-	buffer = ReadBufferExtended(index, fork, P_NEW, RBM_ZERO_AND_LOCK, NULL);
-	UnlockRelationForExtension(index, ExclusiveLock);
-	block = BufferGetBlockNumber(buffer);
-
-	START_CRIT_SECTION();
-	MarkBufferDirty(buffer);
-	if (fork_needs_wal(index, fork))
-		log_newpage_buffer(buffer, false);
-	END_CRIT_SECTION();
-	UnlockReleaseBuffer(buffer);
-	return block;
-}
-
 static void
 poison_fork(Relation index, ForkNumber fork)
 {
 	Buffer		buffer = ReadBufferExtended(index, fork, BTREE_METAPAGE, RBM_NORMAL, NULL);
 	BTMetaPageData *meta = BTPageGetMeta(BufferGetPage(buffer));
-	BlockNumber root;
+	BlockNumber end = RelationGetNumberOfBlocksInFork(index, fork);
 
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	if (meta->btm_root != P_NONE)
@@ -129,10 +109,9 @@ poison_fork(Relation index, ForkNumber fork)
 		UnlockReleaseBuffer(buffer);	/* done already */
 		return;
 	}
-	root = add_zero_page(index, fork);
 
 	START_CRIT_SECTION();
-	meta->btm_root = meta->btm_fastroot = root;
+	meta->btm_root = meta->btm_fastroot = end;
 	MarkBufferDirty(buffer);
 	if (fork_needs_wal(index, fork))
 		log_newpage_buffer(buffer, true);
@@ -141,8 +120,10 @@ poison_fork(Relation index, ForkNumber fork)
 }
 
 /*
- * Point the root of an index that was just built at a page of zeroes.  The init
- * fork of an unlogged one takes the index's place after a crash.
+ * Point the root of an index that was just built at a block that the file does not have.  Who reads it
+ * meets an error, also with zero_damaged_pages: btree refuses a page of zeroes.  Nobody extends the file: who
+ * would insert has to read the root first.  The init fork of an unlogged index takes its place
+ * after a crash.
  */
 static void
 poison(Relation index)

@@ -121,7 +121,21 @@ is($primary->safe_psql('postgres', 'SELECT count(*) FROM fresh'), '1900', 'unlog
 # Its key is unusable for whoever would take the index for a real btree.
 unless ($ENV{ROSE_STANDIN})
 {
-	is($primary->safe_psql('postgres', q{SELECT pg_relation_size('logless_pkey')}), 2 * 8192, 'unlogged: its index is poisoned again');
+	# the metapage alone, whose root, behind magic and version, is the block behind it
+	$primary->safe_psql('postgres', 'CHECKPOINT');
+	is( $primary->safe_psql('postgres', q{SELECT encode(substr(f, 33, 4), 'hex'), length(f) FROM pg_read_binary_file(pg_relation_filepath('logless_pkey')) f}),
+		unpack('H*', pack('L', 1)) . '|8192', 'unlogged: its index is poisoned again');
+	if ($primary->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'amcheck'}))
+	{
+		$primary->safe_psql('postgres', 'CREATE EXTENSION amcheck');
+		foreach my $zero ('off', 'on')
+		{
+			my ($refused, undef, $why) = $primary->psql('postgres', "SET zero_damaged_pages = $zero; SELECT bt_index_check('logless_pkey')");
+
+			isnt($refused, 0, "unlogged: who reads it as a btree meets an error, zero_damaged_pages = $zero");
+			like($why, qr/block 1/, 'unlogged: at its root');
+		}
+	}
 }
 $primary->safe_psql('postgres', q{INSERT INTO logless SELECT i, 'new' FROM generate_series(1, 50) i});
 my ($status, $out, $err) = $primary->psql('postgres', 'INSERT INTO logless VALUES (50)');
