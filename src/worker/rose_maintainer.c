@@ -86,14 +86,20 @@ note_backlog(void)
 
 /* ---- spills ---- */
 
-/* Somebody else spills it just now; what is left then is due later. */
+/*
+ * Not if somebody else spills it just now; what is left then is due later.  The lock is kept from the look to the end of the
+ * spill: another worker that waited for it would cancel the spill after deadlock_timeout.
+ */
 static bool
-is_being_spilled(RoseTree *tree)
+spill_alone(RoseTree *tree)
 {
+	bool		spilled;
+
 	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
-		return true;
+		return false;
+	spilled = rose_spill_has_room(tree) && rose_spill(tree, InvalidOid, 0);
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	return false;
+	return spilled;
 }
 
 static bool
@@ -101,8 +107,7 @@ spill_table(const RoseRegistryItem *item)
 {
 	RoseTableNote *note = rose_maintainer_note(item->locator);
 	RoseTree   *tree = rose_maintainer_begin(ROSE_WORK_SPILL, item->relid);
-	bool		spilled = tree != NULL && !is_being_spilled(tree) && rose_spill_has_room(tree) &&
-		rose_spill(tree, InvalidOid, 0);
+	bool		spilled = tree != NULL && spill_alone(tree);
 
 	rose_maintainer_end();
 	if (spilled)
