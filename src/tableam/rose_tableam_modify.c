@@ -60,8 +60,18 @@ open_for_write(Relation rel)
 				 errmsg("cannot write to table \"%s\" because a subscription feeds it",
 						RelationGetRelationName(rel)),
 				 errhint("Write on the upstream, or end the replication with rose.drop_subscription(). If the subscription belongs to the database that this one was copied from, call rose.detach().")));
-	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	return tree;
+}
+
+/*
+ * A version was written.  Serializable transactions that have read the table, and did not see it, come before us.  Those
+ * who read from now on meet the version, so nobody is overlooked; they would be if this was asked before the
+ * write, which may wait for others.
+ */
+static inline void
+check_readers(Relation rel)
+{
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 }
 
 /* A serialization failure says more than the duplicate that it leads to. */
@@ -85,6 +95,7 @@ rose_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options
 	if (rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, false,
 					&slot->tts_tid) != ROSE_INSERT_OK)
 		report_duplicate(rel, slot->tts_values, slot->tts_isnull);
+	check_readers(rel);
 	rose_slot_written(slot, tree, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
@@ -112,6 +123,7 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 		nulls[i] = slots[i]->tts_isnull;
 	}
 	result = rose_insert_many(tree, values, nulls, nslots, cid, tids, &ndone);
+	check_readers(rel);
 	for (int i = 0; i < nslots; i++)
 	{
 		if (i < ndone)
@@ -150,6 +162,7 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 		rose_tid_set_not_inserted(&slot->tts_tid);
 		return;
 	}
+	check_readers(rel);
 	rose_slot_written(slot, tree, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
@@ -176,7 +189,10 @@ rose_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsho
 	TM_Result	result = rose_delete(tree, &change, changing_part);
 
 	if (result == TM_Ok)
+	{
+		check_readers(rel);
 		pgstat_count_heap_delete(rel);
+	}
 	return result;
 }
 
@@ -200,6 +216,7 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 		report_duplicate(rel, slot->tts_values, slot->tts_isnull);
 	if (result == TM_Ok)
 	{
+		check_readers(rel);
 		slot->tts_tid = updated.tid;
 		rose_slot_written(slot, tree, cid);
 		rose_pgstat_count_update(rel);
