@@ -28,7 +28,6 @@
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_partition.h"
-#include "lsm/write/rose_write.h"
 #include "lsm/rose_transaction.h"
 #include "indexam/rose_indexam.h"
 #include "repl/rose_repl.h"

@@ -21,7 +21,7 @@
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_tid.h"
-#include "lsm/write/rose_write.h"
+#include "lsm/write/rose_write_transaction.h"
 #include "lsm/rose_transaction.h"
 
 /* A file that this transaction made or dropped. */
@@ -103,7 +103,7 @@ static void
 end_transaction(void)
 {
 	rose_own_snapshots_reset();
-	rose_write_end_transaction();
+	rose_write_transaction_end();
 	rose_tid_reset_all();
 	rose_pin_release_all();
 	rose_tree_end_transaction();
@@ -145,8 +145,7 @@ on_subtransaction_event(SubXactEvent event, SubTransactionId mine,
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		settle_files(level, false);
-		rose_insert_abort_subtransaction(level);
-		rose_direct_abort(level);
+		rose_write_transaction_abort_sub(level);
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{

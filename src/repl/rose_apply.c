@@ -33,7 +33,7 @@
 #include "memtable/rose_pressure.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_lookup.h"
-#include "lsm/write/rose_write.h"
+#include "lsm/write/rose_blind.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 

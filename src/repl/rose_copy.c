@@ -37,7 +37,7 @@
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_scan.h"
-#include "lsm/write/rose_write.h"
+#include "lsm/write/rose_bulkload.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 

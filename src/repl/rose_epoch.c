@@ -34,7 +34,7 @@
 #include "memtable/rose_pressure.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_spill.h"
-#include "lsm/write/rose_write.h"
+#include "lsm/write/rose_make_room.h"
 #include "repl/rose_repl_internal.h"
 
 /* A table with more components gets no runs just because time has passed. */

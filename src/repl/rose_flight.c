@@ -45,7 +45,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "lsm/write/rose_write.h"
+#include "lsm/write/rose_make_room.h"
 #include "repl/rose_repl_internal.h"
 
 /* Looks at an epoch in flight at least this often, while waiting for it. */

@@ -18,8 +18,8 @@
 #include "access/xact.h"
 #include "utils/memutils.h"
 
+#include "lsm/write/rose_blind.h"
 #include "lsm/write/rose_pace.h"
-#include "lsm/write/rose_write.h"
 #include "repl/rose_repl_internal.h"
 
 /* As many rows as are worth fetching for together, of some tables; and no more memory than this. */
@@ -61,7 +61,7 @@ write_table(int from)
 		gathered.entries[i] = NULL;
 	}
 	rose_apply.blame.rel = entry;
-	rose_write_blind(entry->table, rows, n, GetCurrentCommandId(true));
+	rose_blind_write(entry->table, rows, n, GetCurrentCommandId(true));
 
 	/* Towards the end of the memory that is left, at the speed of what frees some. */
 	if (rose_apply.epochs.flight != 0)
@@ -102,7 +102,7 @@ rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values, const bool *
 		gathered.context = AllocSetContextCreate(TopMemoryContext, "rose gathered rows",
 												 0, 64 * 1024, GATHER_BYTES);
 	old = MemoryContextSwitchTo(gathered.context);
-	rose_write_blind_form(entry->table, op, values, nulls, present, row);
+	rose_blind_form(entry->table, op, values, nulls, present, row);
 	MemoryContextSwitchTo(old);
 
 	gathered.entries[gathered.n++] = entry;

@@ -51,7 +51,7 @@
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_resort.h"
-#include "lsm/write/rose_write.h"
+#include "lsm/write/rose_bulkload.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 

@@ -3,9 +3,10 @@
  * rose_tableam_modify.c
  *	  Writing: inserts, updates, deletes and row locks of the executor.
  *
- * A thin layer over lsm/write/rose_write.h, which does the work.  Here: who may write,
- * the report of duplicate keys (heap leaves both to its indexes), what the slot shows
- * afterwards, statistics, and predicate locks, which rose keeps for whole tables.
+ * A thin layer over lsm/write/rose_insert.h and rose_modify.h, which do the work.  Here:
+ * who may write, the report of duplicate keys (heap leaves both to its indexes), what the
+ * slot shows afterwards, statistics, and predicate locks, which rose keeps for whole
+ * tables.
  *
  * Each insert gives the opened primary key index rose's routine before the
  * executor inserts into it.
@@ -24,7 +25,8 @@
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
-#include "lsm/write/rose_write.h"
+#include "lsm/write/rose_insert.h"
+#include "lsm/write/rose_modify.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 

@@ -4,12 +4,13 @@
  *	  The errors of a key that two rows would have.
  *
  * heap leaves them to its unique index, which meets the second row when it is given its
- * entry.  The primary key of a rose table has no storage, so whoever finds the second
- * row comes here: an insert or update, the index's aminsert on behalf of a COPY, the build
- * of the index, a rewrite in another order, a bulk load, a commit.
+ * entry.  The primary key of a rose table has no storage, so whoever finds the second row
+ * comes here: an insert or update, the index's aminsert on behalf of a COPY, the build of
+ * the index, a rewrite in another order, a bulk load, a commit.
  *
- * Locking: an index is opened with AccessShareLock, which the transaction keeps.  Who finds
- * duplicates, and which serialization failures come before them, is not decided here.
+ * Locking: an index is opened with AccessShareLock, which the transaction keeps.  Who
+ * finds duplicates, and which serialization failures come before them, is not decided
+ * here.
  *
  *-------------------------------------------------------------------------
  */

@@ -20,7 +20,11 @@
 
 #include "access/xact.h"
 
-#include "lsm/write/rose_write_internal.h"
+#include "lsm/write/rose_blind.h"
+#include "lsm/write/rose_make_room.h"
+#include "lsm/write/rose_new_version.h"
+#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write.h"
 
 /* The largest number of keys that are fetched together. */
 #define BLIND_WARM		64
@@ -46,8 +50,8 @@ require_key(RoseTree *tree, RoseOp op)
 }
 
 void
-rose_write_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool *nulls,
-					  const bits8 *present, RoseBlindRow *out)
+rose_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool *nulls,
+				const bits8 *present, RoseBlindRow *out)
 {
 	const RoseSchema *schema = tree->schema;
 
@@ -59,11 +63,11 @@ rose_write_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool
 	{
 		rose_component_require_key(schema, nulls);
 		rose_key_from_values(schema, values, 0, out->key);
-		out->row = rose_write_form_key_row(tree, out->key);
+		out->row = rose_new_version_form_key_row(tree, out->key);
 		rose_key_from_tuple(schema, out->row, 0, out->key);
 	}
 	else
-		out->row = rose_write_form_row(tree, values, nulls, out->key);
+		out->row = rose_new_version_form_row(tree, values, nulls, out->key);
 	if (op == ROSE_OP_PARTIAL)
 	{
 		bits8	   *copy = palloc(ROSE_PRESENT_BYTES(schema->natts));
@@ -162,7 +166,7 @@ leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, R
 }
 
 void
-rose_write_blind(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid)
+rose_blind_write(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid)
 {
 	static bool again = false;	/* keys came again, of late */
 	RoseBlindRow *left = NULL;
@@ -171,7 +175,7 @@ rose_write_blind(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid)
 	int			nagain = 0;
 	int			done = 0;
 
-	rose_write_stamp(&version, ROSE_OP_PUT, cid);
+	rose_new_version_stamp(&version, ROSE_OP_PUT, cid);
 	if (again && n > 1 && tree->schema->nkeys > 0)
 	{
 		left = palloc(n * sizeof(RoseBlindRow));

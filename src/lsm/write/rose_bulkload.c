@@ -24,7 +24,9 @@
 #include "utils/tuplesort.h"
 
 #include "lsm/tree/rose_duplicate_key.h"
-#include "lsm/write/rose_write_internal.h"
+#include "lsm/write/rose_bulkload.h"
+#include "lsm/write/rose_new_run.h"
+#include "lsm/write/rose_new_version.h"
 
 #define NUMBER_CHUNK 4096		/* taken from the counter at a time if it is not known how many rows come */
 
@@ -86,7 +88,7 @@ rose_bulkload_begin(RoseTree *tree, CommandId cid, bool check_unique, int level,
 	load->level = level;
 	load->subid = subid;
 	load->epoch = epoch;
-	rose_write_stamp(&load->stamp, ROSE_OP_PUT, cid);
+	rose_new_version_stamp(&load->stamp, ROSE_OP_PUT, cid);
 	load->slot = MakeSingleTupleTableSlot(tree->schema->tupdesc, &TTSOpsMinimalTuple);
 	if (tree->schema->nkeys > 0)
 		load->sort = begin_sort(tree->schema);
@@ -140,7 +142,7 @@ rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
 
 	MemoryContextReset(load->row_context);
 	old = MemoryContextSwitchTo(load->row_context);
-	row = rose_write_form_row(load->tree, values, nulls, key);
+	row = rose_new_version_form_row(load->tree, values, nulls, key);
 	load->nrows++;
 	if (load->sort)
 	{
@@ -199,29 +201,22 @@ build_sorted(RoseBulkLoad *load)
 static void
 publish(RoseBulkLoad *load)
 {
-	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	RoseComponentEntryDisk built;
-	RoseComponentEntryDisk *entry;
+	RoseNewRun	run;
 
-	rose_component_builder_finish(load->builder, &built);
-	entry = rose_edit_add(edit, &built);
+	rose_new_run_finish(&run, load->tree, load->builder, load->number_end);
 	/* beside others on level 2 it would have to be in its place among them */
-	entry->level = rose_tree_manifest(load->tree)->ncomponents == 0 ? load->level : 0;
-	entry->state = ROSE_COMPONENT_LIVE;
-	entry->flags |= ROSE_COMPONENT_PRIVATE;
-	entry->owner_xid = U64FromFullTransactionId(load->stamp.xid);
+	if (rose_tree_manifest(load->tree)->ncomponents == 0)
+		run.entry->level = load->level;
 	if (OidIsValid(load->subid))
 	{
-		entry->state = ROSE_COMPONENT_PENDING;
-		entry->flags |= ROSE_COMPONENT_READ_PENDING;
-		entry->subid = load->subid;
-		entry->epoch = load->epoch;
+		run.entry->state = ROSE_COMPONENT_PENDING;
+		run.entry->flags |= ROSE_COMPONENT_READ_PENDING;
+		run.entry->subid = load->subid;
+		run.entry->epoch = load->epoch;
 	}
-	edit->next_seq = load->number_end;
-	rose_manifest_apply(load->tree->rel, &load->tree->shared->store, edit);
-	rose_merge_stats_came(&load->tree->shared->merge_stats, entry);
+	rose_new_run_publish(&run);
+	rose_new_run_note(&run);
 	rose_component_builder_free(load->builder);
-	pfree(edit);
 }
 
 uint64

@@ -14,8 +14,10 @@
  */
 #include "postgres.h"
 
+#include "lsm/snapshot/rose_visibility.h"
 #include "lsm/read/rose_tid.h"
-#include "lsm/write/rose_write_internal.h"
+#include "lsm/write/rose_conflict.h"
+#include "lsm/write/rose_write_reader.h"
 
 /* Row lock conflicts, as in the manual's table. */
 static bool

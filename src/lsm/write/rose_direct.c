@@ -41,7 +41,9 @@
 #include "lsm/tree/rose_altered.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
-#include "lsm/write/rose_write_internal.h"
+#include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_new_run.h"
+#include "lsm/write/rose_pace.h"
 
 /* Components that there must be room for. */
 #define DIRECT_COMPONENTS	2
@@ -188,28 +190,22 @@ publish_run(RoseTree *tree, RoseComponentBuilder *builder, const RoseNewVersion 
 			RoseC0Look *look, uint64 next_seq)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
-	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	RoseComponentEntryDisk built;
-	RoseComponentEntryDisk *entry;
+	RoseNewRun	run;
 	bool		publish;
 
-	rose_component_builder_finish(builder, &built);
-	entry = rose_edit_add(edit, &built);
-	entry->level = 0;
-	entry->state = ROSE_COMPONENT_LIVE;
-	edit->next_seq = next_seq;
+	rose_new_run_finish(&run, tree, builder, next_seq);
 	ROSE_STOP_POINT("direct-built");	/* a single row's partition locks may be held */
 
 	rose_c0_write_begin(c0);
 	publish = may_publish(tree, versions, n, look);
 	if (publish)
 	{
-		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
+		rose_new_run_publish(&run);
 		rose_c0_note_elsewhere(c0);
 	}
 	rose_c0_write_end(c0);
 	if (publish)
-		rose_merge_stats_came(&tree->shared->merge_stats, entry);
+		rose_new_run_note(&run);
 	return publish;
 }
 
@@ -254,7 +250,7 @@ write_numbered(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look
 	bool		written;
 
 	for (int i = 0; i < n; i++)
-		rose_write_number(tree, &versions[i], first + i);
+		rose_new_version_number(tree, &versions[i], first + i);
 	written = write_run(tree, versions, n, look, first + n);
 	if (!written)
 		memcpy(versions, unnumbered, bytes);

@@ -23,7 +23,15 @@
 #include "util/rose_stop_point.h"
 #include "lsm/read/rose_key_screen.h"
 #include "lsm/read/rose_tid.h"
-#include "lsm/write/rose_write_internal.h"
+#include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_insert.h"
+#include "lsm/write/rose_make_room.h"
+#include "lsm/write/rose_modify.h"
+#include "lsm/write/rose_new_version.h"
+#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_partition.h"
+#include "lsm/write/rose_unique.h"
+#include "lsm/write/rose_write.h"
 
 #define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked in one writing section */
 
@@ -42,7 +50,7 @@ lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative,
 
 		rose_partition_lock(partition);
 		rose_write_look(tree, look);
-		state = rose_write_key_state(tree, key, &xwait);
+		state = rose_unique_key_state(tree, key, &xwait);
 		if (state == ROSE_KEY_FREE)
 			return ROSE_INSERT_OK;
 		rose_partition_unlock(partition);
@@ -50,7 +58,7 @@ lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative,
 			return ROSE_INSERT_CONFLICT;
 		if (state == ROSE_KEY_LIVE)
 			return ROSE_INSERT_DUPLICATE;
-		rose_write_wait_for_key(tree, xwait);
+		rose_unique_wait(tree, xwait);
 	}
 }
 
@@ -68,8 +76,8 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 	int			partition = 0;
 	RoseInsertResult result = ROSE_INSERT_OK;
 
-	rose_write_stamp(&new.version, ROSE_OP_PUT, cid);
-	new.row = rose_write_form_row(tree, values, nulls, new.key);
+	rose_new_version_stamp(&new.version, ROSE_OP_PUT, cid);
+	new.row = rose_new_version_form_row(tree, values, nulls, new.key);
 	if (unique)
 		partition = rose_partition_of_key(tree, new.key);
 
@@ -221,7 +229,7 @@ count_free_keys(RoseTree *tree, InsertBatch *batch, int first, int end,
 	{
 		if (!maybe[i])
 			continue;
-		*state = rose_write_key_state(tree, batch->keys[first + i], xwait);
+		*state = rose_unique_key_state(tree, batch->keys[first + i], xwait);
 		if (*state != ROSE_KEY_FREE)
 			return i;
 	}
@@ -286,7 +294,7 @@ insert_all(RoseTree *tree, InsertBatch *batch, ItemPointer tids, int *ndone)
 		if (obstacle.state == ROSE_KEY_LIVE)
 			return ROSE_INSERT_DUPLICATE;
 		if (obstacle.state == ROSE_KEY_BUSY)
-			rose_write_wait_for_key(tree, obstacle.xwait);
+			rose_unique_wait(tree, obstacle.xwait);
 		else if (obstacle.written == ROSE_MEM_NO_ROOM)
 			rose_make_room(tree);
 		CHECK_FOR_INTERRUPTS();
@@ -369,7 +377,7 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 	RoseVersion stamp;
 
 	*ndone = 0;
-	rose_write_stamp(&stamp, ROSE_OP_PUT, cid);
+	rose_new_version_stamp(&stamp, ROSE_OP_PUT, cid);
 	while (*ndone < nrows && result == ROSE_INSERT_OK)
 	{
 		int			done;
@@ -378,9 +386,9 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 		for (int i = 0; i < batch->n; i++)
 		{
 			batch->versions[i].version = stamp;
-			batch->versions[i].row = rose_write_form_row(tree, values[*ndone + i],
-														 nulls[*ndone + i],
-														 batch->versions[i].key);
+			batch->versions[i].row = rose_new_version_form_row(tree, values[*ndone + i],
+															   nulls[*ndone + i],
+															   batch->versions[i].key);
 		}
 		result = insert_all(tree, batch, tids + *ndone, &done);
 		*ndone += done;

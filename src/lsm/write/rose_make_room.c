@@ -40,7 +40,9 @@
 #include "memtable/rose_pressure.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
-#include "lsm/write/rose_write_internal.h"
+#include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_make_room.h"
+#include "lsm/write/rose_pace.h"
 
 /* So many tables that were made or locked: time to look whether they take much together. */
 #define ROOM_MANY_TABLES	16

@@ -26,7 +26,15 @@
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_tid.h"
-#include "lsm/write/rose_write_internal.h"
+#include "lsm/write/rose_conflict.h"
+#include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_make_room.h"
+#include "lsm/write/rose_modify.h"
+#include "lsm/write/rose_new_version.h"
+#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_partition.h"
+#include "lsm/write/rose_unique.h"
+#include "lsm/write/rose_write.h"
 
 /* The version an operation is about. */
 typedef struct TargetVersion
@@ -159,10 +167,10 @@ static void
 make_key_version(RoseTree *tree, const TargetVersion *target, RoseOp op,
 				 CommandId cid, RoseNewVersion *new)
 {
-	rose_write_stamp(&new->version, op, cid);
+	rose_new_version_stamp(&new->version, op, cid);
 	new->version.rowid = target_rowid(tree, target);
 	memcpy(new->key, target->key, sizeof(new->key));
-	new->row = rose_write_form_key_row(tree, target->key);
+	new->row = rose_new_version_form_key_row(tree, target->key);
 }
 
 /* ---- changes ---- */
@@ -200,9 +208,9 @@ plan_update(RoseTree *tree, const TargetVersion *target, const Datum *values,
 	const RoseSchema *schema = tree->schema;
 
 	memset(plan, 0, sizeof(*plan));
-	rose_write_stamp(&put->version, ROSE_OP_PUT, cid);
+	rose_new_version_stamp(&put->version, ROSE_OP_PUT, cid);
 	put->version.rowid = target_rowid(tree, target);
-	put->row = rose_write_form_row(tree, values, nulls, put->key);
+	put->row = rose_new_version_form_row(tree, values, nulls, put->key);
 	plan->nversions = 1;
 	plan->mode = LockTupleNoKeyExclusive;
 	plan->what = XLTW_Update;
@@ -261,7 +269,7 @@ write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conf
 
 		lock->version = conflict->locks[i];
 		memcpy(lock->key, target->key, sizeof(lock->key));
-		lock->row = rose_write_form_key_row(tree, target->key);
+		lock->row = rose_new_version_form_key_row(tree, target->key);
 	}
 	written = rose_write_versions(tree, versions, plan->nversions + conflict->nlocks, look, true);
 	memcpy(plan->versions, versions, planned);
@@ -291,8 +299,8 @@ try_change(RoseTree *tree, const TargetVersion *target, ChangePlan *plan, Comman
 	rose_write_look(tree, &look);
 	rose_conflict_check(tree, target->key, target->seq, plan->mode, cid, &obstacle->conflict);
 	if (obstacle->conflict.result == TM_Ok && plan->moved)
-		obstacle->new_key = rose_write_key_state(tree, plan->versions[1].key,
-												 &obstacle->new_key_xwait);
+		obstacle->new_key = rose_unique_key_state(tree, plan->versions[1].key,
+												  &obstacle->new_key_xwait);
 	ROSE_STOP_POINT("change-looked");	/* under partition locks */
 	if (obstacle->conflict.result == TM_Ok && obstacle->new_key == ROSE_KEY_FREE)
 		obstacle->written = write_plan(tree, target, &obstacle->conflict, plan, &look);
@@ -318,7 +326,7 @@ change_target(RoseTree *tree, const RoseChange *change, TargetVersion *target,
 			return obstacle.conflict.result;
 		}
 		else if (obstacle.new_key == ROSE_KEY_BUSY)
-			rose_write_wait_for_key(tree, obstacle.new_key_xwait);
+			rose_unique_wait(tree, obstacle.new_key_xwait);
 		else if (obstacle.new_key == ROSE_KEY_LIVE)
 		{
 			*duplicate = true;

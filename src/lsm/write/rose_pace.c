@@ -42,8 +42,8 @@
 #include "memtable/rose_pressure.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
+#include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_pace.h"
-#include "lsm/write/rose_write_internal.h"
 
 /* Marks, as numbers of runs; those of memory are in rose_pressure.h. */
 #define PACE_RUNS_LOW			(ROSE_MAX_COMPONENTS / 4)

@@ -20,7 +20,8 @@
 #include "common/hashfn.h"
 #include "storage/shmem.h"
 
-#include "lsm/write/rose_write_internal.h"
+#include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_partition.h"
 
 typedef struct RosePartitionsShared
 {

@@ -13,150 +13,21 @@
  * Lock order: key-partition locks in ascending order, C0's writing section, what the
  * store takes.  Never waits for a transaction while it holds one of them.
  *
+ * What rows look like is rose_new_version.c's, whether a key is free or in conflict
+ * rose_unique.c's and rose_conflict.c's; who takes partition locks, and what happens when
+ * there is no room, is for inserts, changes and blind writes to say.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/detoast.h"
-#include "access/twophase.h"
-#include "access/xact.h"
 #include "commands/trigger.h"
-#include "storage/lmgr.h"
-#include "storage/proc.h"
-#include "utils/datum.h"
-#include "utils/memutils.h"
 
-#include "memtable/rose_pressure.h"
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_run_state.h"
-#include "lsm/read/rose_lookup.h"
-#include "lsm/read/rose_tid.h"
-#include "lsm/write/rose_write_internal.h"
-
-/* The transaction's reader of the table written last. */
-static struct
-{
-	LocalTransactionId lxid;
-	RoseTree   *tree;
-	RoseSchema *schema;
-	RoseKeyReader *reader;
-}			WriteCache;
-
-/* ---- transaction state ---- */
-
-void
-rose_write_end_transaction(void)
-{
-	memset(&WriteCache, 0, sizeof(WriteCache));
-	rose_direct_abort(0);
-	rose_make_room_end_transaction();
-	rose_lookup_forget_cached();
-}
-
-static void
-write_cache_validate(RoseTree *tree)
-{
-	if (WriteCache.lxid == rose_my_lxid() && WriteCache.tree == tree &&
-		WriteCache.schema == tree->schema)
-		return;
-	if (WriteCache.lxid == rose_my_lxid() && WriteCache.reader)
-		rose_key_reader_free(WriteCache.reader);
-	memset(&WriteCache, 0, sizeof(WriteCache));
-	WriteCache.lxid = rose_my_lxid();
-	WriteCache.tree = tree;
-	WriteCache.schema = tree->schema;
-}
-
-RoseKeyReader *
-rose_write_reader(RoseTree *tree)
-{
-	write_cache_validate(tree);
-	if (WriteCache.reader == NULL)
-		WriteCache.reader = rose_key_reader_create(tree, TopTransactionContext);
-	return WriteCache.reader;
-}
-
-void
-rose_write_stamp(RoseVersion *version, RoseOp op, CommandId cid)
-{
-	FullTransactionId top = GetTopFullTransactionId();
-	TransactionId current = GetCurrentTransactionId();
-
-	memset(version, 0, sizeof(*version));
-	version->xid = top;
-	if (current != XidFromFullTransactionId(top))
-		version->subxid = current;
-	version->cid = cid;
-	version->op = op;
-}
-
-/* ---- rows ---- */
-
-MinimalTuple
-rose_write_form_row(RoseTree *tree, const Datum *values, const bool *nulls, Datum *key)
-{
-	const RoseSchema *schema = tree->schema;
-	Datum	   *flat = palloc(schema->natts * sizeof(Datum));
-	MinimalTuple row;
-
-	for (int i = 0; i < schema->natts; i++)
-	{
-		flat[i] = values[i];
-		if (!nulls[i] && TupleDescAttr(schema->tupdesc, i)->attlen == -1 &&
-			(VARATT_IS_EXTERNAL(DatumGetPointer(values[i])) ||
-			 VARATT_IS_COMPRESSED(DatumGetPointer(values[i]))))
-			flat[i] = PointerGetDatum(detoast_attr((struct varlena *) DatumGetPointer(values[i])));
-	}
-	rose_component_check_row_fits(schema, flat, nulls);
-	row = rose_form_minimal_tuple(schema->tupdesc, flat, (bool *) nulls);
-	if (row->t_len > rose_pressure_share(ROSE_SHARE_ROW))
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("row of %zu bytes is too large for the shared memory of rose tables",
-						(Size) row->t_len),
-				 errhint("Increase rose.memtable_size to at least four times that size.")));
-	if (schema->nkeys > 0)
-		rose_key_from_tuple(schema, row, 0, key);
-	return row;
-}
-
-MinimalTuple
-rose_write_form_key_row(RoseTree *tree, const Datum *key)
-{
-	const RoseSchema *schema = tree->schema;
-	Datum	   *values = palloc0(schema->natts * sizeof(Datum));
-	bool	   *nulls = palloc(schema->natts * sizeof(bool));
-
-	memset(nulls, true, schema->natts * sizeof(bool));
-	for (int i = 0; i < schema->nkeys; i++)
-	{
-		int			column = schema->keys[i].def.attno - 1;
-
-		values[column] = key[i];
-		nulls[column] = false;
-	}
-	return rose_form_minimal_tuple(schema->tupdesc, values, nulls);
-}
-
-/* ---- linking ---- */
-
-/* Give a version its number. */
-void
-rose_write_number(RoseTree *tree, RoseNewVersion *v, uint64 seq)
-{
-	RoseVersion *version = &v->version;
-
-	version->seq = seq;
-	/* the row under its new key comes next */
-	if (version->op == ROSE_OP_TOMBSTONE && version->moved_to != 0 &&
-		version->moved_to != ROSE_MOVED_TO_PARTITION)
-		version->moved_to = seq + 1;
-	if (tree->schema->nkeys > 0)
-		return;
-	if (version->rowid == 0)
-		version->rowid = (int64) seq;
-	v->key[0] = Int64GetDatum(version->rowid);
-}
+#include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_make_room.h"
+#include "lsm/write/rose_write.h"
 
 /*
  * Give the next sequence number and link.  If that cannot be, *v is as it was:
@@ -174,7 +45,7 @@ link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemSpot *hint,
 	RoseMemPending pending;
 	RoseMemPrepared prepared;
 
-	rose_write_number(tree, v, rose_c0_next_sequence(c0));
+	rose_new_version_number(tree, v, rose_c0_next_sequence(c0));
 	prepared = rose_c0_prepare_near(c0, tree->schema, &v->version, v->key, v->row,
 									hint ? hint : &none, look, &pending);
 	if (prepared != ROSE_MEM_PREPARED)
@@ -351,66 +222,4 @@ rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place, RoseNewVersion 
 	}
 	rose_c0_write_end(c0);
 	return seq != 0;
-}
-
-/* ---- uniqueness ---- */
-
-/* Does what is below a PARTIAL make it a row?  Only a table that a subscription has fed has any. */
-static bool
-has_row(RoseTree *tree, const Datum *key)
-{
-	RoseLookup *lookup = rose_lookup_create(tree);
-	bool		result = rose_lookup_get(lookup, SnapshotSelf, key) != NULL;
-
-	rose_lookup_free(lookup);
-	return result;
-}
-
-RoseKeyState
-rose_write_key_state(RoseTree *tree, const Datum *key, TransactionId *xwait)
-{
-	RoseKeyReader *reader = rose_write_reader(tree);
-	const RoseRow *row;
-	bool		committed;
-
-	rose_key_reader_start(reader, key, PG_UINT64_MAX);
-	while ((row = rose_key_reader_next(reader, &committed)) != NULL)
-	{
-		RoseXidStatus status;
-
-		if (row->version.op == ROSE_OP_LOCK)
-			continue;
-		status = committed ? ROSE_XID_COMMITTED : rose_version_status(&row->version);
-		if (status == ROSE_XID_ABORTED)
-			continue;
-		if (status == ROSE_XID_IN_PROGRESS)
-		{
-			*xwait = rose_version_writer(&row->version);
-			return ROSE_KEY_BUSY;
-		}
-		if (row->version.op == ROSE_OP_PARTIAL)
-			return has_row(tree, key) ? ROSE_KEY_LIVE : ROSE_KEY_FREE;
-		return row->version.op == ROSE_OP_TOMBSTONE ? ROSE_KEY_FREE : ROSE_KEY_LIVE;
-	}
-	return ROSE_KEY_FREE;
-}
-
-/* Heap's index names the entry that it was to make; here the new row has no name yet. */
-static void
-describe_wait_for_key(void *arg)
-{
-	errcontext("while inserting tuple in relation \"%s\"", RelationGetRelationName((Relation) arg));
-}
-
-void
-rose_write_wait_for_key(RoseTree *tree, TransactionId xwait)
-{
-	ErrorContextCallback callback;
-
-	callback.callback = describe_wait_for_key;
-	callback.arg = tree->rel;
-	callback.previous = error_context_stack;
-	error_context_stack = &callback;
-	XactLockTableWait(xwait, tree->rel, NULL, XLTW_None);
-	error_context_stack = callback.previous;
 }

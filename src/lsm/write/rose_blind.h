@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_blind.h
+ *	  Blind writes, many at a time: for replication.
+ *
+ * They see no conflicts: whoever writes blindly is the only one who writes the table, and
+ * what he writes is durable elsewhere.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_BLIND_H
+#define ROSE_BLIND_H
+
+#include "postgres.h"
+
+#include "lsm/tree/rose_tree.h"
+
+/*
+ * Blind writes, for replication: no conflict check, no tail log.  A row is formed, in the
+ * current context, of values that may go away then: PUT has all columns, PARTIAL those
+ * that present says (ROSE_PRESENT_BYTES(natts)), TOMBSTONE the key's.  Row-id tables take
+ * PUT only.
+ */
+typedef struct RoseBlindRow
+{
+	RoseOp		op;
+	MinimalTuple row;
+	const bits8 *present;		/* PARTIAL only */
+	Datum	   *key;			/* points into row */
+} RoseBlindRow;
+
+extern void rose_blind_form(RoseTree *tree, RoseOp op, const Datum *values,
+							const bool *nulls, const bits8 *present,
+							RoseBlindRow *out);
+
+/* Write n of them, in this order.  Waits for room in C0 (may spill the table's own C0 in this process). */
+extern void rose_blind_write(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid);
+
+
+#endif							/* ROSE_BLIND_H */

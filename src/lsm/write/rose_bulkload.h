@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_bulkload.h
+ *	  Bulk load: rows become one private run without passing through memory.
+ *
+ * For initial copies and rewrites.  Uniqueness is checked among the rows of one load
+ * only: the caller has the table to itself, or knows that no other row has these keys.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_BULKLOAD_H
+#define ROSE_BULKLOAD_H
+
+#include "postgres.h"
+
+#include "lsm/tree/rose_tree.h"
+
+/*
+ * Bulk load: rows in any order are sorted and become one private run owned by the current
+ * transaction (visible to others when it commits).  check_unique: error on a duplicate
+ * key among them.  level: 0 or 2 (table must be empty for 2).
+ */
+typedef struct RoseBulkLoad RoseBulkLoad;
+extern RoseBulkLoad *rose_bulkload_begin(RoseTree *tree, CommandId cid, bool check_unique,
+										 int level, Oid subid, uint64 epoch);
+extern void rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls);
+extern uint64 rose_bulkload_finish(RoseBulkLoad *load); /* rows */
+
+
+#endif							/* ROSE_BULKLOAD_H */

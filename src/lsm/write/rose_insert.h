@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_insert.h
+ *	  Inserts with uniqueness, of one row and of many.
+ *
+ * A duplicate is an answer here; the error that a user sees is raised by whoever asked
+ * (tree/rose_duplicate_key.h).  All may wait for other transactions and for room; no
+ * LWLock may be held.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_INSERT_H
+#define ROSE_INSERT_H
+
+#include "postgres.h"
+
+#include "storage/itemptr.h"
+
+#include "lsm/tree/rose_tree.h"
+
+typedef enum RoseInsertResult
+{
+	ROSE_INSERT_OK,
+	ROSE_INSERT_DUPLICATE,		/* a committed (or own) row with the key is there */
+	ROSE_INSERT_CONFLICT		/* speculative: someone else's, in progress or committed */
+} RoseInsertResult;
+
+/*
+ * Insert a row (values/nulls of all columns; external and compressed values are detoasted
+ * here).  Waits for transactions that hold the key.  speculative: does not wait, returns
+ * CONFLICT instead.  On OK sets *tid.
+ */
+extern RoseInsertResult rose_insert(RoseTree *tree, const Datum *values, const bool *nulls,
+									CommandId cid, bool speculative, ItemPointer tid);
+
+/* Many rows, in one go (COPY); stops at the first duplicate: *ndone rows are in. */
+extern RoseInsertResult rose_insert_many(RoseTree *tree, Datum **values, bool **nulls,
+										 int nrows, CommandId cid,
+										 ItemPointer tids, int *ndone);
+
+/* The subtransaction of this nesting level is aborted. */
+extern void rose_insert_abort_subtransaction(int level);
+
+/* Speculative insertion failed: kill the own version with this TID. */
+extern void rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid);
+
+
+#endif							/* ROSE_INSERT_H */
