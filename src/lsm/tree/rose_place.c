@@ -6,9 +6,11 @@
  * An entry takes about 4 kB.  Places come in chunks of 64.  The first chunk (in a
  * single-user server, where there is no dynamic shared memory: as many as
  * rose.max_tables) is in main shared memory, the others are pieces of a dynamic area.
- * The lowest free place is taken, so that chunks at the end run empty; one that was empty
- * for the time between two calls of rose_place_give_back is given back to the operating
- * system.
+ * The lowest free place is taken, so that chunks at the end run empty.  The memory of one
+ * that was empty for the time between two calls of rose_place_give_back goes back to the
+ * operating system.  Its addresses stay, so nobody has to be told, and memory is put
+ * there again when the chunk is needed.  (The area itself cannot give back large pieces,
+ * and a segment of it would stay as long as an idle session has it mapped.)
  *
  * Processes keep pointers to entries longer than they protect them, and look whether they
  * are still good.  What they look at must not go: each place has a word in main shared
@@ -33,6 +35,7 @@
 #include "utils/dsa.h"
 #include "utils/memutils.h"
 
+#include "util/rose_pages.h"
 #include "lsm/tree/rose_place.h"
 
 #define CHUNK_PLACES	64		/* bits of RoseChunkShared.used */
@@ -42,7 +45,8 @@
 
 typedef struct RoseChunkOfPlacesShared
 {
-	dsa_pointer memory;			/* invalid: none, or in main shared memory */
+	dsa_pointer memory;			/* invalid: never had any, or in main shared memory */
+	bool		given_back;		/* it has addresses, but no memory */
 	uint64		used;			/* a bit for each place */
 	bool		was_empty;		/* and nothing was taken since rose_place_give_back saw that */
 } RoseChunkOfPlacesShared;
@@ -144,9 +148,52 @@ get_area(void)
 /* ---- places ---- */
 
 static inline bool
-has_memory(int chunk)
+has_addresses(int chunk)
 {
 	return chunk < places->nbase || DsaPointerIsValid(places->chunks[chunk].memory);
+}
+
+static inline bool
+has_memory(int chunk)
+{
+	return has_addresses(chunk) && !places->chunks[chunk].given_back;
+}
+
+/* May have to map them. */
+static void *
+chunk_memory(int chunk)
+{
+	return dsa_get_address(get_area(), places->chunks[chunk].memory);
+}
+
+/* One more chunk behind those that there are; false: no memory for it. */
+static bool
+add_chunk(void)
+{
+	dsa_pointer memory;
+
+	if (places->nchunks == MAX_CHUNKS)
+		return false;
+	memory = dsa_allocate_extended(get_area(), CHUNK_BYTES, DSA_ALLOC_NO_OOM | DSA_ALLOC_ZERO);
+	if (!DsaPointerIsValid(memory))
+		return false;
+	places->chunks[places->nchunks].memory = memory;
+	init_lives(places->nchunks);
+	places->nchunks++;
+	return true;
+}
+
+/*
+ * The area takes segments of growing size.  What has come beside the chunk that was asked for becomes chunks,
+ * too, so that it is counted, and given back.
+ */
+static void
+add_rest_of_segment(void)
+{
+	dsa_set_size_limit(get_area(), 0);
+	while (add_chunk())
+		;
+	dsa_set_size_limit(get_area(), SIZE_MAX);
 }
 
 /* Processes of a server only: others have no dynamic shared memory. */
@@ -155,15 +202,17 @@ give_memory(int chunk)
 {
 	if (!IsUnderPostmaster)
 		return false;
-	places->chunks[chunk].memory =
-		dsa_allocate_extended(get_area(), CHUNK_BYTES, DSA_ALLOC_NO_OOM | DSA_ALLOC_ZERO);
-	if (!has_memory(chunk))
-		return false;
-	if (chunk == places->nchunks)
+	if (has_addresses(chunk))
 	{
-		init_lives(chunk);
-		places->nchunks++;
+		if (!rose_pages_take(chunk_memory(chunk), CHUNK_BYTES))
+			return false;
+		places->chunks[chunk].given_back = false;
+		return true;
 	}
+	Assert(chunk == places->nchunks);
+	if (!add_chunk())
+		return false;
+	add_rest_of_segment();
 	return true;
 }
 
@@ -180,7 +229,7 @@ rose_place_take(void)
 		if (!has_memory(i) && !give_memory(i))
 			return ROSE_NO_PLACE;
 		if (i >= places->nbase)
-			(void) dsa_get_address(get_area(), chunk->memory);	/* which may fail */
+			(void) chunk_memory(i); /* which may fail */
 		bit = pg_rightmost_one_pos64(~chunk->used);
 		chunk->used |= UINT64CONST(1) << bit;
 		chunk->was_empty = false;
@@ -212,8 +261,7 @@ rose_place_entry(int place)
 
 	if (chunk < places->nbase)
 		return &base_entries[place];
-	return (RoseTreeShared *) dsa_get_address(get_area(), places->chunks[chunk].memory) +
-		place % CHUNK_PLACES;
+	return (RoseTreeShared *) chunk_memory(chunk) + place % CHUNK_PLACES;
 }
 
 pg_atomic_uint64 *
@@ -226,29 +274,22 @@ void
 rose_place_reach_all(void)
 {
 	for (int i = places->nbase; i < places->nchunks; i++)
-		if (has_memory(i))
-			(void) dsa_get_address(get_area(), places->chunks[i].memory);
+		(void) chunk_memory(i);
 }
 
 void
 rose_place_give_back(void)
 {
-	bool		freed = false;
-
 	for (int i = places->nbase; i < places->nchunks; i++)
 	{
 		RoseChunkOfPlacesShared *chunk = &places->chunks[i];
 
-		if (has_memory(i) && chunk->was_empty)
-		{
-			dsa_free(get_area(), chunk->memory);
-			chunk->memory = InvalidDsaPointer;
-			freed = true;
-		}
-		chunk->was_empty = has_memory(i) && chunk->used == 0;
+		if (!has_memory(i))
+			continue;
+		if (chunk->was_empty)
+			chunk->given_back = rose_pages_give_back(chunk_memory(i), CHUNK_BYTES);
+		chunk->was_empty = !chunk->given_back && chunk->used == 0;
 	}
-	if (freed)
-		dsa_trim(get_area());
 }
 
 Size

@@ -24,6 +24,17 @@ sub in_use { return sql('SELECT tables FROM rose.stat_memory') }
 # Longer than the launcher takes to notice idle tables, twice.
 sub wait_a_while { sleep(5); return }
 
+# Bytes of dynamic shared memory that the launcher has mapped, that of tables among them.
+sub dynamic_bytes
+{
+	my $pid = sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'rose maintenance launcher'");
+	my %segments = map { m{(/dev/shm/PostgreSQL\.\d+)} ? ($1 => 1) : () } split /\n/, slurp_file("/proc/$pid/maps");
+	my $blocks = 0;
+
+	$blocks += (stat($_))[12] foreach keys %segments;
+	return 512 * $blocks;
+}
+
 sub until_forgotten
 {
 	my ($bytes, $what) = @_;
@@ -57,7 +68,9 @@ is(sql("SELECT max(tail_log_bytes) FROM rose.stat_space"), 8192, 'nobody had to 
 my $session = RoseTest::Session->new($node);
 is($session->run('SELECT count(*), sum(v) FROM all_rows()'), 10 * $tables . "|$tables", 'a session that has used all of them');
 sql("SELECT count(rose.spill(('t' || i)::regclass)) FROM generate_series(1, $tables) i");
+my $dynamic = $^O eq 'linux' ? dynamic_bytes() : 0;
 until_forgotten($least, 'spilled');
+cmp_ok($dynamic - dynamic_bytes(), '>=', 0.95 * ($most - $least), 'which the operating system has again, beside a session that had used them') if $^O eq 'linux';
 is($session->run('SELECT count(*), sum(v) FROM all_rows()'), 10 * $tables . "|$tables", 'uses them again');
 is(sql('SELECT count(*) FROM generate_series(1, ' . $tables . ") i, rose.check(('t' || i)::regclass)"), 0, 'rose.check');
 
