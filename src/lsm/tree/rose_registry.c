@@ -32,6 +32,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "util/rose_stop_point.h"
 #include "lsm/tree/rose_place.h"
 #include "lsm/tree/rose_registry.h"
 
@@ -433,6 +434,7 @@ drop_entry(RelFileLocator locator, uint64 incarnation)
 	if (registry == NULL)
 		return false;
 	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
+	ROSE_STOP_POINT("registry-dropping");	/* under the registry's lock */
 	shared = find_entry(locator);
 	drop = shared != NULL &&
 		(incarnation == 0 || shared->incarnation == incarnation);
@@ -442,10 +444,32 @@ drop_entry(RelFileLocator locator, uint64 incarnation)
 	return drop;
 }
 
+/*
+ * A transaction that ends must not fail any more; but to look at an entry, or at others in its bucket, may mean
+ * to map memory that has come since the file was noted, and that can fail, before anything
+ * was changed.  Then the entry stays until the next sweep.
+ */
 void
 rose_registry_drop(RelFileLocator locator)
 {
-	(void) drop_entry(locator, 0);
+	MemoryContext context = CurrentMemoryContext;
+	uint32		holdoffs = InterruptHoldoffCount;
+
+	PG_TRY();
+	{
+		(void) drop_entry(locator, 0);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		InterruptHoldoffCount = holdoffs;
+		LWLockReleaseAll();		/* that of the registry */
+		ereport(LOG,
+				(errmsg("shared memory of a rose table that is gone could not be freed yet"),
+				 errdetail("No memory of this process could be found to look at it.")));
+	}
+	PG_END_TRY();
 }
 
 void
