@@ -49,6 +49,9 @@
 /* A worker that is registered but never showed up is given up after this, in ms. */
 #define STARTING_TIMEOUT_MS		60000
 
+/* That there are no processes for workers is logged this often, in ms. */
+#define TELL_AGAIN_MS			(10 * 60 * 1000)
+
 /* Databases looked at; more than that have tables in use only in strange places. */
 #define MAX_DATABASES			1024
 
@@ -166,6 +169,23 @@ slot_stopped(int index, int delay_ms)
 	LWLockRelease(&rose_workers->lock);
 }
 
+/* It is tried again and again, and told once, and then now and then. */
+static void
+report_no_process(void)
+{
+	static TimestampTz told = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	bool		tell = told == 0 || TimestampDifferenceExceeds(told, now, TELL_AGAIN_MS);
+
+	if (tell)
+		told = now;
+	ereport(tell ? LOG : DEBUG1,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("could not start a rose maintenance worker: all worker processes are in use"),
+			 errdetail("This is logged every %d minutes at most.", TELL_AGAIN_MS / 60000),
+			 errhint("You might need to increase max_worker_processes.")));
+}
+
 static void
 register_worker(Oid dbid, int index)
 {
@@ -193,10 +213,7 @@ register_worker(Oid dbid, int index)
 	if (registered)
 		return;
 	slot_stopped(index, RESTART_DELAY_MS);
-	ereport(LOG,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("could not start a rose maintenance worker: all worker processes are in use"),
-			 errhint("You might need to increase max_worker_processes.")));
+	report_no_process();
 }
 
 /* The database is gone: so is what we know of it. */
