@@ -305,11 +305,14 @@ rose_c0_set_tail_segment(RoseC0Shared *c0, uint32 segment)
 
 /*
  * Sections that begin from now on do not find it.  One that finds the new age finds the
- * state that goes with it, and what the memtable's rows were published in before.
+ * state that goes with it, and what the memtable's rows were published in before.  Two
+ * memtables that leave must not do so at one age: a section that has found the one that
+ * leaves last would lose it on the way.  REQUIRES: write_lock.
  */
 static void
 begin_leaving(RoseC0Shared *c0, RoseMemtableShared *memtable)
 {
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
 	memtable->left_at = c0->age + 1;
 	pg_write_barrier();
 	memtable->state = ROSE_MEMTABLE_LEAVING;
@@ -356,7 +359,11 @@ rose_c0_retire(RoseC0Shared *c0, int slot)
 	Assert(memtable->state == ROSE_MEMTABLE_FROZEN || memtable->state == ROSE_MEMTABLE_LEAVING);
 
 	if (memtable->state != ROSE_MEMTABLE_LEAVING)
+	{
+		LWLockAcquire(&c0->write_lock, LW_EXCLUSIVE);
 		begin_leaving(c0, memtable);
+		LWLockRelease(&c0->write_lock);
+	}
 	rose_readers_wait();
 	memtable->state = ROSE_MEMTABLE_DEAD;
 	memtable->id = 0;
