@@ -255,6 +255,15 @@ put_amplification(RoseSqlRow *row, RoseTree *tree)
 	rose_sql_put(row, Float8GetDatum(compression > 0 ? 4 * ratio / compression : 0), compression == 0);
 }
 
+/* Until when workers leave the table alone, after an error. */
+static void
+put_pause(RoseSqlRow *row, RoseTree *tree)
+{
+	TimestampTz until = (TimestampTz) pg_atomic_read_u64(&tree->shared->left_alone_until);
+
+	rose_sql_put_time(row, until > GetCurrentTimestamp() ? until : 0);
+}
+
 Datum
 rose_merge_progress_of(PG_FUNCTION_ARGS)
 {
@@ -273,6 +282,7 @@ rose_merge_progress_of(PG_FUNCTION_ARGS)
 	put_merge(&row, &backlog, 1);
 	put_amplification(&row, tree);
 	rose_sql_put_int8(&row, pg_atomic_read_u64(&tree->shared->merge_stats.missing_rows));
+	put_pause(&row, tree);
 	rose_sql_emit(fcinfo, &row);
 	end_result(tree);
 	return (Datum) 0;

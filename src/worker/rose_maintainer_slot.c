@@ -23,6 +23,7 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "lsm/tree/rose_tree.h"
 #include "worker/rose_maintainer_internal.h"
 
 #define FAILURE_PAUSE_MS		60000	/* leave a table alone after an error */
@@ -224,6 +225,8 @@ rose_maintainer_note_error(const ErrorData *error, bool ends)
 	LWLockRelease(&rose_workers->lock);
 	if (!ends)
 		note_failure_here(relid, until);
+	if (OidIsValid(relid) && !cancel)
+		rose_registry_note_failure(MyDatabaseId, relid, until);
 }
 
 bool

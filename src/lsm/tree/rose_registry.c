@@ -198,6 +198,7 @@ init_entry(RoseTreeShared *shared, int place, RelFileLocator locator, Oid relid)
 	pg_atomic_init_u64(&shared->bloom_passes, 0);
 	pg_atomic_init_u64(&shared->merges, 0);
 	pg_atomic_init_u64(&shared->spills, 0);
+	pg_atomic_init_u64(&shared->left_alone_until, 0);
 	rose_merge_stats_init(&shared->merge_stats);
 	shared->incarnation = ++registry->last_incarnation;
 	pg_write_barrier();			/* all of it before it comes to life */
@@ -542,6 +543,22 @@ rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg)
 	{
 		if (rose_locator_db(shared->locator) == dbid)
 			visitor(shared, arg);
+	}
+	LWLockRelease(&registry->lock);
+}
+
+void
+rose_registry_note_failure(Oid dbid, Oid relid, TimestampTz until)
+{
+	int			place = 0;
+	RoseTreeShared *shared;
+
+	LWLockAcquire(&registry->lock, LW_SHARED);
+	while ((shared = next_entry(&place)) != NULL)
+	{
+		if (rose_locator_db(shared->locator) == dbid &&
+			pg_atomic_read_u32(&shared->relid) == relid)
+			pg_atomic_write_u64(&shared->left_alone_until, until);
 	}
 	LWLockRelease(&registry->lock);
 }

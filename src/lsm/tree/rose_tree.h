@@ -61,6 +61,8 @@ typedef struct RoseTreeShared
 	pg_atomic_uint64 bloom_passes;
 	pg_atomic_uint64 merges;
 	pg_atomic_uint64 spills;
+	pg_atomic_uint64 left_alone_until;	/* a TimestampTz: a worker has failed on it; 0 = no; for
+										 * views; no lock */
 	RoseMergeStatsShared merge_stats;	/* atomic */
 } RoseTreeShared;
 
@@ -141,6 +143,9 @@ typedef struct RoseRegistryDatabase
  * large: bytes of C0 that are much for a table.
  */
 extern int	rose_registry_databases(RoseRegistryDatabase *items, int max, uint64 large);
+
+/* A worker has failed on this table and leaves it alone until then: for views. */
+extern void rose_registry_note_failure(Oid dbid, Oid relid, TimestampTz until);
 
 /* Entries there are, and the shared memory for them. */
 extern void rose_registry_memory(int *ntables, Size *nbytes);

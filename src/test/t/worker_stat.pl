@@ -56,6 +56,8 @@ ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.comp
 	'it goes on with other tables');
 is(sql("SELECT sum(rows) FROM rose.components('broken') WHERE kind <> 'memtable'"), '', 'not yet with that one');
 is(sql('SELECT id FROM broken'), 1, 'whose rows are there');
+is(sql("SELECT relname, left_alone_until BETWEEN now() AND now() + interval '1 minute' FROM rose.stat_merge_progress WHERE left_alone_until IS NOT NULL"),
+	'broken|t', 'it is left alone for a while');
 $control->end;
 
 # as others see it
