@@ -12,6 +12,7 @@
 #include "stress.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_PRIVATE_ROWS	6000
 
