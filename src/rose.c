@@ -19,6 +19,7 @@
 
 #include "util/rose_preload.h"
 #include "memtable/rose_readers.h"
+#include "store/rose_pin.h"
 #include "store/rose_store.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/snapshot/rose_declared.h"

@@ -34,9 +34,9 @@
  * (rose_rekey.c), and so leaves a valid metapage, which the planner reads.  An
  * empty btree would silently find nothing for whoever got past the swap.  So it is
  * *poisoned*: its root becomes the block behind the end of the file, which cannot be read.  So the
- * key of a small table costs a page, the metapage.  A rebuild through the swapped ambuild is
- * poisoned at once; otherwise at the next swap in the same transaction, and at the latest before it
- * commits.
+ * key of a small table costs a page, the metapage.  A rebuild through the swapped ambuild
+ * is poisoned at once; otherwise at the next swap in the same transaction, and at the
+ * latest before it commits.
  *
  * The planner.  rose_primary_key_plan(), called from get_relation_info_hook, replaces
  * costs and switches off what needs storage: bitmap scans (the table has no bitmap
@@ -120,10 +120,10 @@ poison_fork(Relation index, ForkNumber fork)
 }
 
 /*
- * Point the root of an index that was just built at a block that the file does not have.  Who reads it
- * meets an error, also with zero_damaged_pages: btree refuses a page of zeroes.  Nobody extends the file: who
- * would insert has to read the root first.  The init fork of an unlogged index takes its place
- * after a crash.
+ * Point the root of an index that was just built at a block that the file does not have.
+ * Who reads it meets an error, also with zero_damaged_pages: btree refuses a page of
+ * zeroes.  Nobody extends the file: who would insert has to read the root first.  The
+ * init fork of an unlogged index takes its place after a crash.
  */
 static void
 poison(Relation index)

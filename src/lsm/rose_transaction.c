@@ -18,6 +18,7 @@
 #include "lib/ilist.h"
 #include "utils/memutils.h"
 
+#include "store/rose_pin.h"
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_tid.h"

@@ -32,6 +32,7 @@
 
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
+#include "store/rose_store.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_make_room.h"

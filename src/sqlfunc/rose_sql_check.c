@@ -16,6 +16,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "store/rose_store_check.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_tree_check.h"
 #include "lsm/read/rose_lookup.h"

@@ -12,6 +12,7 @@
 
 #include "access/relation.h"
 
+#include "store/rose_pin.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
 #include "repl/rose_repl.h"

@@ -15,6 +15,8 @@
 #include "access/xlog.h"
 #include "storage/lmgr.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_space.h"
 #include "lsm/merge/rose_backlog.h"
 #include "lsm/merge/rose_merge.h"
 #include "sqlfunc/rose_sql_row.h"
@@ -181,7 +183,7 @@ rose_space(PG_FUNCTION_ARGS)
 
 	if (tree == NULL)
 		return (Datum) 0;
-	rose_store_space(tree->rel, &tree->shared->store, &space);
+	rose_space_measure(tree->rel, &tree->shared->store, &space);
 	rose_sql_put_int8(&row, space.file_blocks * BLCKSZ);
 	for (int i = 0; i < lengthof(columns); i++)
 		rose_sql_put_int8(&row, space.blocks[columns[i]] * BLCKSZ);

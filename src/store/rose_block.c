@@ -25,6 +25,8 @@
 #include "miscadmin.h"
 
 #include "page/rose_page.h"
+#include "store/rose_block.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 /* A writer asks for this part of what it has, up to so many blocks at a time. */

@@ -19,6 +19,10 @@
 #include "postgres.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_metapage.h"
+#include "store/rose_pin.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 void

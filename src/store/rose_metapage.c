@@ -22,6 +22,8 @@
 #include "catalog/storage.h"
 #include "miscadmin.h"
 
+#include "store/rose_metapage.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 static void

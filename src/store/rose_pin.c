@@ -45,6 +45,9 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
+#include "store/rose_pin.h"
+#include "store/rose_settled.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 #define ROSE_PINS	8

@@ -24,6 +24,7 @@
 
 #include "access/xlog.h"
 
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 /* The file grows by at most this part of itself at a time. */

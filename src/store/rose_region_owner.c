@@ -22,6 +22,9 @@
 #include "access/xact.h"
 #include "utils/memutils.h"
 
+#include "store/rose_pin.h"
+#include "store/rose_region_owner.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 /* An owner that this process builds. */

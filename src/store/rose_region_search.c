@@ -30,6 +30,7 @@
  */
 #include "postgres.h"
 
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 /* ---- Who lives ---- */

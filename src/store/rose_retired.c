@@ -27,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 /* What it costs to make one of two neighbours. */

@@ -14,7 +14,7 @@
  *
  * A component is not settled when it is added, unless the switch says so: a merge
  * passes on what it knows of its inputs.  It becomes settled by the next
- * rose_store_settle; spills, epochs and those who look after private runs call it
+ * rose_settled_all; spills, epochs and those who look after private runs call it
  * when they are done.  What is not listed was in the file when the registry entry
  * was made, when nobody had pinned it and no memtable was there.
  *
@@ -26,6 +26,10 @@
  */
 #include "postgres.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_pin.h"
+#include "store/rose_settled.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 static RoseSettledShared *
@@ -90,7 +94,7 @@ rose_settled_edit(RoseStoreShared *store, const RoseMetaDisk *meta,
 }
 
 uint64
-rose_store_settled(RoseStoreShared *store, uint32 id)
+rose_settled_since(RoseStoreShared *store, uint32 id)
 {
 	const RoseSettledShared *settled;
 	uint64		generation = ROSE_SETTLED_BEFORE_ALL;
@@ -104,7 +108,7 @@ rose_store_settled(RoseStoreShared *store, uint32 id)
 }
 
 void
-rose_manifest_read_settled(Relation rel, RoseStoreShared *store, RoseManifest *manifest,
+rose_settled_read_manifest(Relation rel, RoseStoreShared *store, RoseManifest *manifest,
 						   uint64 *settled)
 {
 	LWLockAcquire(&store->alloc_lock, LW_SHARED);
@@ -119,7 +123,7 @@ rose_manifest_read_settled(Relation rel, RoseStoreShared *store, RoseManifest *m
 }
 
 void
-rose_store_settle(Relation rel, RoseStoreShared *store)
+rose_settled_all(Relation rel, RoseStoreShared *store)
 {
 	uint64		generation;
 	Buffer		buffer;

@@ -15,6 +15,8 @@
 #include "storage/lmgr.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_space.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 /* The owners of one moment and what for. */
@@ -160,7 +162,7 @@ end_block(uint32 live_end)
 }
 
 void
-rose_store_space(Relation rel, RoseStoreShared *store, RoseSpace *space)
+rose_space_measure(Relation rel, RoseStoreShared *store, RoseSpace *space)
 {
 	OwnerUses  *uses = palloc(sizeof(OwnerUses));
 	uint64		of_regions = 0;
@@ -213,7 +215,7 @@ truncate_file(Relation rel, RoseStoreShared *store)
 }
 
 void
-rose_store_give_back(Relation rel, RoseStoreShared *store, uint64 least)
+rose_space_give_back(Relation rel, RoseStoreShared *store, uint64 least)
 {
 	OwnerUses  *uses = palloc(sizeof(OwnerUses));
 	BlockNumber nblocks,

@@ -10,6 +10,9 @@
 #include "access/xlog.h"
 #include "utils/guc.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_metapage.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 bool		rose_wal_components = true;

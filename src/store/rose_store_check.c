@@ -13,6 +13,10 @@
 
 #include "miscadmin.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_metapage.h"
+#include "store/rose_store.h"
+#include "store/rose_store_check.h"
 #include "store/rose_store_internal.h"
 
 typedef struct StoreCheck

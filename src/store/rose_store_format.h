@@ -50,7 +50,15 @@
 
 #include "storage/bufpage.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_metapage.h"
 #include "store/rose_store.h"
+#include "store/rose_tail_replay.h"
+
+#define ROSE_META_MAGIC		0x45534F52	/* "ROSE" */
+#define ROSE_META_VERSION	3	/* 3: regions of one block at the start of the file */
+#define ROSE_META_BLOCK		0
+#define ROSE_REGION_BLOCKS	8
 
 #define ROSE_PAGE_CONTENT	MAXALIGN(SizeOfPageHeaderData)	/* offset */
 

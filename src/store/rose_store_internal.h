@@ -10,6 +10,8 @@
 
 #include "access/generic_xlog.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "store/rose_store_format.h"
 
 /* Blocks of the main fork, whatever the table AM says of its size. */

@@ -36,7 +36,11 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_region_owner.h"
+#include "store/rose_store.h"
 #include "store/rose_store_internal.h"
+#include "store/rose_tail.h"
 
 /* Blocks taken ahead of their use, at most. */
 #define TAIL_MOST_BLOCKS		(32 * ROSE_REGION_BLOCKS)

@@ -24,7 +24,10 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
+#include "store/rose_metapage.h"
 #include "store/rose_store_internal.h"
+#include "store/rose_tail.h"
+#include "store/rose_tail_replay.h"
 
 /* Where a record begins. */
 typedef struct TailPlace

@@ -47,6 +47,7 @@
 #include "utils/tuplestore.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_metapage.h"
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"

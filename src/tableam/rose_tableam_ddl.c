@@ -30,6 +30,10 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_metapage.h"
+#include "store/rose_pin.h"
+#include "store/rose_settled.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_altered.h"
@@ -276,7 +280,7 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 		*num_tuples = resort_components(old_table, new_table);
 	else
 		*num_tuples = (double) rose_rewrite(old_table, new_table);
-	rose_store_settle(new_rel, &new_table->shared->store);
+	rose_settled_all(new_rel, &new_table->shared->store);
 	*tups_vacuumed = 0;
 	*tups_recently_dead = 0;
 }

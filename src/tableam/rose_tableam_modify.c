@@ -66,9 +66,10 @@ open_for_write(Relation rel)
 }
 
 /*
- * A version was written.  Serializable transactions that have read the table, and did not see it, come before us.  Those
- * who read from now on meet the version, so nobody is overlooked; they would be if this was asked before the
- * write, which may wait for others.
+ * A version was written.  Serializable transactions that have read the table, and did not
+ * see it, come before us.  Those who read from now on meet the version, so nobody is
+ * overlooked; they would be if this was asked before the write, which may wait for
+ * others.
  */
 static inline void
 check_readers(Relation rel)

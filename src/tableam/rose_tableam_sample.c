@@ -28,6 +28,8 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/tree/rose_view.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"

@@ -24,6 +24,8 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_space.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_spill.h"
@@ -201,7 +203,7 @@ rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 	spill_for_vacuum(tree);
 	enter_phase(PROGRESS_VACUUM_PHASE_TRUNCATE);
 	if (params->truncate != VACOPTVALUE_DISABLED)
-		rose_store_give_back(rel, &tree->shared->store,
+		rose_space_give_back(rel, &tree->shared->store,
 							 Min(TRUNCATE_MIN_BLOCKS,
 								 RelationGetNumberOfBlocks(rel) / TRUNCATE_MIN_FRACTION));
 

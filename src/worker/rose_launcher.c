@@ -36,6 +36,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "store/rose_store.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_spill.h"
 #include "worker/rose_worker_internal.h"

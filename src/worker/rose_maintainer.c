@@ -51,6 +51,8 @@
 #include "util/rose_gentle.h"
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
+#include "store/rose_space.h"
+#include "store/rose_store.h"
 #include "worker/rose_maintainer_internal.h"
 
 #define IDLE_EXIT_MS			10000	/* end after so long without work */
@@ -87,8 +89,9 @@ note_backlog(void)
 /* ---- spills ---- */
 
 /*
- * Not if somebody else spills it just now; what is left then is due later.  The lock is kept from the look to the end of the
- * spill: another worker that waited for it would cancel the spill after deadlock_timeout.
+ * Not if somebody else spills it just now; what is left then is due later.  The lock is
+ * kept from the look to the end of the spill: another worker that waited for it would
+ * cancel the spill after deadlock_timeout.
  */
 static bool
 spill_alone(RoseTree *tree)
@@ -243,7 +246,7 @@ truncate_table(void)
 	RoseTree   *tree = rose_maintainer_begin(ROSE_WORK_TRUNCATE, truncated->relid);
 
 	if (tree != NULL)
-		rose_store_give_back(tree->rel, &tree->shared->store,
+		rose_space_give_back(tree->rel, &tree->shared->store,
 							 Max(TRUNCATE_MIN_BLOCKS,
 								 RelationGetNumberOfBlocks(tree->rel) / TRUNCATE_MIN_FRACTION));
 	rose_maintainer_end();

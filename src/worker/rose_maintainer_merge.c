@@ -22,6 +22,8 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
 #include "worker/rose_maintainer_internal.h"

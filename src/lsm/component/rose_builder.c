@@ -19,6 +19,10 @@
 
 #include "utils/memutils.h"
 
+#include "store/rose_block.h"
+#include "store/rose_manifest.h"
+#include "store/rose_region_owner.h"
+#include "store/rose_store.h"
 #include "lsm/component/rose_builder_internal.h"
 
 /* A component with one leaf and no more rows than this has no filter: to ask it is to read as many pages. */

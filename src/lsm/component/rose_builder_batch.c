@@ -16,6 +16,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#include "store/rose_block.h"
 #include "lsm/component/rose_builder_internal.h"
 
 void

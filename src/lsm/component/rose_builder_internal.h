@@ -9,6 +9,8 @@
 #ifndef ROSE_BUILDER_INTERNAL_H
 #define ROSE_BUILDER_INTERNAL_H
 
+#include "store/rose_block.h"
+#include "store/rose_store.h"
 #include "lsm/component/rose_component_internal.h"
 
 /* Rows above this size may have values that overflow. */

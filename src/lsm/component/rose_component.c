@@ -20,6 +20,7 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/component/rose_component_internal.h"
 
 /* ---- pages ---- */

@@ -26,7 +26,9 @@
 #include "util/rose_schema.h"
 #include "util/rose_version.h"
 #include "page/rose_page.h"
+#include "store/rose_manifest.h"
 #include "store/rose_store.h"
+#include "store/rose_store_check.h"
 #include "lsm/component/rose_row.h"
 
 /* System columns of a leaf, by position; embedded on disk. */

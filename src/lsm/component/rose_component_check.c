@@ -16,6 +16,8 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store_check.h"
 #include "lsm/component/rose_component_internal.h"
 
 typedef struct ComponentCheck

@@ -10,6 +10,7 @@
 
 #include "lib/stringinfo.h"
 
+#include "store/rose_block.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/component/rose_component_format.h"
 

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "store/rose_block.h"
 #include "lsm/component/rose_component_internal.h"
 
 void

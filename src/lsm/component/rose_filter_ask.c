@@ -22,6 +22,7 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
+#include "store/rose_block.h"
 #include "lsm/component/rose_component_internal.h"
 
 /* A page of a filter is worth copying when so many keys were asked for. */

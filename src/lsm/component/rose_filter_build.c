@@ -22,6 +22,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "store/rose_block.h"
 #include "lsm/component/rose_builder_internal.h"
 
 /*

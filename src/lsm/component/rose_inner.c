@@ -20,6 +20,7 @@
 #include "catalog/pg_type.h"
 #include "utils/pg_locale.h"
 
+#include "store/rose_block.h"
 #include "lsm/component/rose_component_internal.h"
 
 /* ---- separators ---- */

@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "store/rose_block.h"
 #include "lsm/component/rose_component_internal.h"
 
 /* Compression must save at least this part of the value. */

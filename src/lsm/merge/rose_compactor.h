@@ -14,6 +14,8 @@
 #ifndef ROSE_COMPACTOR_H
 #define ROSE_COMPACTOR_H
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/snapshot/rose_horizon.h"
 

@@ -19,6 +19,8 @@
 #include "storage/lmgr.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_settled.h"
 #include "lsm/tree/rose_registry.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_own_runs.h"
@@ -118,7 +120,7 @@ rose_epoch_publish(RoseTree *tree, Oid subid, uint64 epoch)
 	rose_c0_retire_covered(c0, epoch);
 	RESUME_INTERRUPTS();
 	if (edit->nupdate > 0)
-		rose_store_settle(tree->rel, &tree->shared->store);
+		rose_settled_all(tree->rel, &tree->shared->store);
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
 	pfree(edit);

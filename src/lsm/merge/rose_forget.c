@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "store/rose_settled.h"
 #include "lsm/merge/rose_forget.h"
 
 /*

@@ -19,6 +19,7 @@
 #ifndef ROSE_FORGET_H
 #define ROSE_FORGET_H
 
+#include "store/rose_manifest.h"
 #include "store/rose_store.h"
 
 typedef struct RoseForgetInput

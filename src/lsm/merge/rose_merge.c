@@ -38,6 +38,9 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_pin.h"
+#include "store/rose_region_owner.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_merge_internal.h"

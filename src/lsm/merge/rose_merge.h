@@ -14,6 +14,7 @@
 
 #include "postgres.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_picker.h"
 

@@ -20,6 +20,8 @@
 
 #include "utils/memutils.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/merge/rose_gc.h"
 #include "lsm/merge/rose_merge_cursor_internal.h"
 

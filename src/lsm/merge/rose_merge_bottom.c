@@ -10,6 +10,9 @@
  */
 #include "postgres.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_pin.h"
+#include "store/rose_settled.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/merge/rose_forget.h"
@@ -53,7 +56,7 @@ rose_merge_may_forget(RoseTree *tree, const RoseComponentEntryDisk *const *sourc
 	*settled = ROSE_SETTLED_BEFORE_ALL;
 	for (int i = 0; i < nsources; i++)
 	{
-		uint64		since = rose_store_settled(&tree->shared->store, sources[i]->id);
+		uint64		since = rose_settled_since(&tree->shared->store, sources[i]->id);
 
 		input.sources[i] = sources[i];
 		if (since == ROSE_UNSETTLED || (sources[i]->flags & ROSE_COMPONENT_PRIVATE))

@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/merge/rose_merge_internal.h"
 
 bool

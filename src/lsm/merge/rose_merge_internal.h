@@ -10,6 +10,8 @@
 
 #include "storage/lock.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/merge/rose_compactor.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_merge_cursor.h"

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/merge/rose_merge_internal.h"
 

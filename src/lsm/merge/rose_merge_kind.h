@@ -16,6 +16,7 @@
 #ifndef ROSE_MERGE_KIND_H
 #define ROSE_MERGE_KIND_H
 
+#include "store/rose_manifest.h"
 #include "lsm/merge/rose_merge.h"
 
 typedef struct RoseMergeKind

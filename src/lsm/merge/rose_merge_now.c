@@ -12,6 +12,9 @@
  */
 #include "postgres.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_pin.h"
+#include "store/rose_store.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/merge/rose_merge_internal.h"
 #include "lsm/merge/rose_settle.h"

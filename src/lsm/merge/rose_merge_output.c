@@ -17,6 +17,7 @@
 #include "portability/instr_time.h"
 
 #include "util/rose_gentle.h"
+#include "store/rose_manifest.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/merge/rose_merge_internal.h"
 

@@ -27,6 +27,8 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_merge_internal.h"

@@ -22,6 +22,8 @@
 #include "storage/lmgr.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_settled.h"
 #include "lsm/merge/rose_merge_internal.h"
 
 const RoseComponentEntryDisk *
@@ -174,7 +176,7 @@ switch_split(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 		add_live(merge, edit, &merge->out.merged);
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	if (merge->out.has_merged)
-		rose_store_settle(tree->rel, &tree->shared->store);
+		rose_settled_all(tree->rel, &tree->shared->store);
 	pfree(edit);
 }
 

@@ -28,6 +28,8 @@
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_merge.h"

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "memtable/rose_memtable.h"
+#include "store/rose_manifest.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/merge/rose_backlog.h"
 #include "lsm/merge/rose_own_runs.h"

@@ -10,6 +10,8 @@
 
 #include "postgres.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/tree/rose_tree.h"
 
 /* Has a private run transactions in progress and committed ones? */

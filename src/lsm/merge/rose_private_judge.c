@@ -18,6 +18,8 @@
 #include "access/transam.h"
 #include "utils/hsearch.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/merge/rose_merge_internal.h"
 
 /* Of a transaction or a subtransaction. */

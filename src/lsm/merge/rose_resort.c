@@ -31,6 +31,11 @@
 #include "utils/tuplesort.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_metapage.h"
+#include "store/rose_settled.h"
+#include "store/rose_tail.h"
+#include "store/rose_tail_replay.h"
 #include "lsm/component/rose_component_internal.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_merge.h"
@@ -553,7 +558,7 @@ rose_resort_write(RoseResort *resort, RoseTree *tree, RoseResortDuplicate duplic
 	}
 	finish_piece(output);
 	rose_c0_raise_sequence(&tree->shared->c0, resort->next_seq);
-	rose_store_settle(tree->rel, &tree->shared->store);
+	rose_settled_all(tree->rel, &tree->shared->store);
 	MemoryContextSwitchTo(old);
 	return nrows;
 }

@@ -21,6 +21,7 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/tree/rose_view.h"

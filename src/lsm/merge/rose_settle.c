@@ -22,6 +22,8 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_settled.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_settle.h"
@@ -69,7 +71,7 @@ settle_runs(RoseTree *tree)
 	{
 		rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 		if (edit->nupdate > 0)
-			rose_store_settle(tree->rel, &tree->shared->store);
+			rose_settled_all(tree->rel, &tree->shared->store);
 	}
 	pfree(edit);
 }

@@ -46,6 +46,10 @@
 #include "util/rose_gentle.h"
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
+#include "store/rose_manifest.h"
+#include "store/rose_settled.h"
+#include "store/rose_store.h"
+#include "store/rose_tail.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_registry.h"
@@ -375,7 +379,7 @@ publish(Spill *spill)
 		rose_c0_retire(spill->c0, spill->slot);
 	RESUME_INTERRUPTS();
 	if (rose_edit_has_components(edit))
-		rose_store_settle(tree->rel, &tree->shared->store);
+		rose_settled_all(tree->rel, &tree->shared->store);
 }
 
 static void

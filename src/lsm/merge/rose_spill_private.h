@@ -10,6 +10,7 @@
 #ifndef ROSE_SPILL_PRIVATE_H
 #define ROSE_SPILL_PRIVATE_H
 
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_altered.h"
 
 typedef struct RoseSpillPrivate RoseSpillPrivate;

@@ -24,6 +24,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/component/rose_component_internal.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"

@@ -8,6 +8,7 @@
 #ifndef ROSE_TREE_CHECK_H
 #define ROSE_TREE_CHECK_H
 
+#include "store/rose_store_check.h"
 #include "lsm/tree/rose_tree.h"
 
 /*

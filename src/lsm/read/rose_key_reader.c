@@ -24,6 +24,7 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_store.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/read/rose_key_reader.h"

@@ -20,6 +20,7 @@
 #ifndef ROSE_KEY_READER_H
 #define ROSE_KEY_READER_H
 
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_tree.h"
 
 typedef struct RoseKeyReader RoseKeyReader;

@@ -18,6 +18,7 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
 #include "lsm/component/rose_partial.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/read/rose_key_reader.h"

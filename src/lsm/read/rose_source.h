@@ -29,6 +29,8 @@
 #include "access/sdir.h"
 #include "storage/bufmgr.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"

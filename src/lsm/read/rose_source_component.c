@@ -24,6 +24,8 @@
 
 #include "utils/memutils.h"
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/component/rose_component_internal.h"
 #include "lsm/read/rose_source.h"
 

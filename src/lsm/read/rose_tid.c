@@ -15,6 +15,7 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/read/rose_tid_internal.h"
 

@@ -37,6 +37,7 @@
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_tree.h"
 
 #define ROSE_TID_PER_BLOCK		256

@@ -40,6 +40,10 @@
 #include "utils/snapmgr.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_pin.h"
+#include "store/rose_settled.h"
+#include "store/rose_store.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/read/rose_tid_internal.h"
 
@@ -67,7 +71,7 @@ take_base(RoseTree *tree, const RoseTidMap *map, RoseTidBase *base)
 	uint64		nblocks;
 
 	base->generation = rose_pin_generation(tree->locator);
-	rose_manifest_read_settled(tree->rel, &tree->shared->store, &manifest, settled);
+	rose_settled_read_manifest(tree->rel, &tree->shared->store, &manifest, settled);
 	base->newest_owner = manifest.newest_owner;
 	base->n = manifest.ncomponents;
 	for (int i = 0; i < base->n; i++)

@@ -11,6 +11,8 @@
 #ifndef ROSE_TID_INTERNAL_H
 #define ROSE_TID_INTERNAL_H
 
+#include "store/rose_manifest.h"
+#include "store/rose_store.h"
 #include "lsm/read/rose_tid.h"
 
 typedef struct TidSeqPair

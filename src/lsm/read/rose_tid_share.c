@@ -46,6 +46,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_pin.h"
 #include "lsm/read/rose_tid_internal.h"
 
 #define SNAPSHOT_FOLDER		"pg_snapshots"

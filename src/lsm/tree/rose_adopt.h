@@ -15,7 +15,8 @@
 
 #include "postgres.h"
 
-#include "store/rose_store.h"
+#include "store/rose_metapage.h"
+
 
 /*
  * Bring what the metapage says up to this cluster, in info only; true if the file should

@@ -35,6 +35,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "store/rose_metapage.h"
 #include "lsm/tree/rose_altered.h"
 
 /* What pg_attribute says of a table. */

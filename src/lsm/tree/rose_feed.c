@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "store/rose_metapage.h"
 #include "lsm/tree/rose_feed.h"
 
 Oid

@@ -17,7 +17,8 @@
 
 #include "port/atomics.h"
 
-#include "store/rose_store.h"
+#include "store/rose_manifest.h"
+
 
 /* Merges of a table at a time: one into C1, or of runs, and one into C2. */
 #define ROSE_TREE_MERGES	2

@@ -45,6 +45,12 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_metapage.h"
+#include "store/rose_pin.h"
+#include "store/rose_store.h"
+#include "store/rose_tail.h"
+#include "store/rose_tail_replay.h"
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_recover_internal.h"

@@ -26,6 +26,9 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_metapage.h"
+#include "store/rose_tail.h"
+#include "store/rose_tail_replay.h"
 #include "lsm/tree/rose_recover_internal.h"
 
 /* A part has so many records or bytes at most. */

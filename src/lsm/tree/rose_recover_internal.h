@@ -15,6 +15,8 @@
 
 #include "postgres.h"
 
+#include "store/rose_metapage.h"
+#include "store/rose_tail.h"
 #include "lsm/tree/rose_tree.h"
 
 /* What became of the transaction of a record. */

@@ -37,6 +37,12 @@
 #include "utils/tuplesort.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_manifest.h"
+#include "store/rose_metapage.h"
+#include "store/rose_settled.h"
+#include "store/rose_store.h"
+#include "store/rose_tail.h"
+#include "store/rose_tail_replay.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_recover_internal.h"
 
@@ -337,7 +343,7 @@ publish(TailRuns *runs, uint64 next_seq)
 	rose_manifest_apply(tree->rel, store, edit);
 	tree->shared->fed_by = runs->meta->fed_by;
 	rose_c0_raise_sequence(&tree->shared->c0, edit->next_seq);
-	rose_store_settle(tree->rel, store);
+	rose_settled_all(tree->rel, store);
 	for (int run = 0; run < RUN_COUNT; run++)
 		if (runs->builder[run] != NULL)
 			rose_component_builder_free(runs->builder[run]);

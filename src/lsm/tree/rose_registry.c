@@ -33,6 +33,9 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_pin.h"
+#include "store/rose_region_owner.h"
+#include "store/rose_store.h"
 #include "lsm/tree/rose_place.h"
 #include "lsm/tree/rose_registry.h"
 

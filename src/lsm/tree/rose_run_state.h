@@ -10,6 +10,7 @@
 #ifndef ROSE_RUN_STATE_H
 #define ROSE_RUN_STATE_H
 
+#include "store/rose_manifest.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_tree.h"
 

@@ -30,6 +30,8 @@
 #include "utils/syscache.h"
 
 #include "util/rose_preload.h"
+#include "store/rose_metapage.h"
+#include "store/rose_pin.h"
 #include "lsm/tree/rose_registry.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_view.h"

@@ -23,7 +23,9 @@
 #include "lib/ilist.h"
 
 #include "memtable/rose_c0.h"
+#include "store/rose_manifest.h"
 #include "store/rose_store.h"
+#include "store/rose_tail_replay.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/tree/rose_merge_stats.h"
 

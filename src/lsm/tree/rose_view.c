@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_pin.h"
 #include "lsm/tree/rose_view.h"
 
 /* ---- making and replacing ---- */

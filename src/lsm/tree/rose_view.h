@@ -31,6 +31,7 @@
 
 #include "lib/ilist.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_tree.h"
 
 /* The first fields are for reading. */

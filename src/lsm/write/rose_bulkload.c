@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/write/rose_bulkload.h"
 #include "lsm/write/rose_new_run.h"

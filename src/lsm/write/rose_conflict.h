@@ -16,6 +16,7 @@
 #include "nodes/lockoptions.h"
 
 #include "memtable/rose_memtable.h"
+#include "store/rose_manifest.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_key_reader.h"
 

@@ -38,6 +38,7 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_store.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"

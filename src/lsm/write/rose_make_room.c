@@ -38,6 +38,8 @@
 
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
+#include "store/rose_store.h"
+#include "store/rose_tail.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_direct.h"

@@ -12,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "store/rose_manifest.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/tree/rose_tree.h"
 

@@ -40,6 +40,7 @@
 
 #include "compat/rose_compat.h"
 #include "memtable/rose_pressure.h"
+#include "store/rose_store.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_make_room.h"

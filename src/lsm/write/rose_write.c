@@ -23,6 +23,7 @@
 
 #include "commands/trigger.h"
 
+#include "store/rose_tail.h"
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/write/rose_direct.h"

@@ -13,6 +13,7 @@
 
 #include "lsm/merge/rose_forget.h"
 #include "unit_check.h"
+#include "store/rose_settled.h"
 
 static RoseComponentEntryDisk entries[3];
 

@@ -1,0 +1,62 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_metapage.h
+ *	  The metapage: key, layout, subscription and numbers of a table's file.
+ *
+ * Protected by its buffer lock.  The manifest and the list of tail segments are on the
+ * same page; they are changed by rose_manifest.h and rose_tail.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_METAPAGE_H
+#define ROSE_METAPAGE_H
+
+#include "postgres.h"
+
+#include "storage/smgr.h"
+#include "utils/rel.h"
+
+#include "util/rose_key_facts.h"
+#include "util/rose_schema.h"
+#include "store/rose_store.h"
+
+typedef struct RoseTailSegmentDisk
+{
+	uint32		id;				/* 0: owner id */
+	uint32		first_block;	/* 4 */
+} RoseTailSegmentDisk;
+
+/* The rest of the metapage that callers may know. */
+typedef struct RoseMetaInfo
+{
+	uint64		system_identifier;	/* cluster whose OIDs keys has */
+	int			nkeys;
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+	RoseKeyFacts facts;
+	int			layout_natts;	/* columns when the file was made; 0 = not known */
+	uint64		layout_physical;	/* and their fingerprint */
+	Oid			fed_by;			/* subscription that feeds it, or 0 */
+	uint64		next_seq;		/* floor for the sequence after a restart */
+	int			ntails;
+	RoseTailSegmentDisk tails[ROSE_MAX_TAILS];
+} RoseMetaInfo;
+
+/*
+ * Make the metapage of a new, empty fork.  Unlogged tables need it in their
+ * main and in their init fork (create that with smgrcreate and log_smgrcreate
+ * first).  WAL-logged and synced as the persistence asks.  Also for a file that
+ * was truncated to nothing; its registry entry must have been dropped.
+ */
+extern void rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
+							 const RoseMetaInfo *info);
+extern void rose_meta_read(Relation rel, RoseMetaInfo *info);
+
+/* Only on a file without components and tail segments; both forks if unlogged. */
+extern void rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys,
+							  const RoseKeyFacts *facts);
+
+/* The file is one of this cluster, and of this release, from now on: what info says of key and layout. */
+extern void rose_meta_adopt(Relation rel, const RoseMetaInfo *info);
+extern void rose_meta_set_fed_by(Relation rel, Oid subid);
+
+#endif							/* ROSE_METAPAGE_H */

@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_store_check.h
+ *	  Structural problems of metapage, region maps and tail log.
+ *
+ * For rose.check.  What is in components is checked by lsm/component.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_STORE_CHECK_H
+#define ROSE_STORE_CHECK_H
+
+#include "postgres.h"
+
+#include "storage/block.h"
+#include "utils/rel.h"
+
+#include "store/rose_store.h"
+
+/*
+ * Structural problems of metapage, maps and tails; for rose.check.  The caller
+ * holds a pin, or what a merge replaces meanwhile is reported.
+ */
+typedef void (*RoseProblemCallback) (void *arg, BlockNumber block, const char *message);
+extern void rose_store_check(Relation rel, RoseStoreShared *store,
+							 RoseProblemCallback report, void *arg);
+
+#endif							/* ROSE_STORE_CHECK_H */
