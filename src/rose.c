@@ -23,6 +23,7 @@
 #include "store/rose_store.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_serial.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
@@ -52,6 +53,7 @@ static const struct
 	{rose_readers_shmem_size, rose_readers_shmem_init},
 	{rose_pin_shmem_size, rose_pin_shmem_init},
 	{rose_declared_shmem_size, rose_declared_shmem_init},
+	{rose_serial_shmem_size, rose_serial_shmem_init},
 	{rose_tid_shmem_size, rose_tid_shmem_init},
 	{rose_registry_shmem_size, rose_registry_shmem_init},
 	{rose_partition_shmem_size, rose_partition_shmem_init},
@@ -117,6 +119,7 @@ _PG_init(void)
 
 	rose_tableam_register();
 	rose_declared_define_callbacks();
+	rose_serial_define_callbacks();
 	rose_tree_define_callbacks();
 	rose_transaction_define_callbacks();
 	rose_rekey_define_callbacks();

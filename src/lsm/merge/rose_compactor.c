@@ -42,7 +42,7 @@ struct RoseCompactor
 	int			options;
 	bool		key_exact;
 	RoseGc		gc;
-	RosePartial held;			/* the PARTIAL that gc holds back */
+	RosePartial held;			/* the PARTIAL, or PUT, that gc holds back */
 	FullTransactionId forget_xid;	/* stands for what is forgotten; invalid = nothing is */
 	uint64		kept_xid;		/* of the version of this key that was kept last */
 	uint64		tokens;			/* greater than xids of older versions that were left out
@@ -280,7 +280,14 @@ settle_held(RoseCompactor *compactor, RoseGcHeld what)
 	RosePartial *held = &compactor->held;
 
 	if (what == ROSE_GC_WRITE_HELD)
-		write_held(compactor, false);
+		write_held(compactor, held->version.op == ROSE_OP_PUT);
+	else if (what == ROSE_GC_SKIP_HELD)
+	{
+		compactor->tokens = Max(compactor->tokens,
+								rose_gc_superseded(compactor->kept_xid,
+												   U64FromFullTransactionId(held->version.xid)));
+		held->active = false;
+	}
 	else if (what == ROSE_GC_DROP_HELD)
 	{
 		/* as of older versions that are left out: see rose_gc_superseded() */
@@ -331,6 +338,7 @@ rose_compactor_add(RoseCompactor *compactor, const RoseRow *row)
 			write_row(compactor, row, decision.seen_by_all);
 			break;
 		case ROSE_GC_HOLD:
+		case ROSE_GC_ASIDE:
 			rose_partial_start(&compactor->held, row);
 			break;
 		case ROSE_GC_FOLD:

@@ -33,10 +33,46 @@ rose_gc_next_key(RoseGc *gc)
 
 	if (gc->holding)
 		held = gc->bottom && gc->held_seen_by_all ? ROSE_GC_DROP_HELD : ROSE_GC_WRITE_HELD;
+	else if (gc->aside)
+		held = ROSE_GC_WRITE_HELD;
 	gc->any = false;
 	gc->complete = false;
 	gc->holding = false;
+	gc->aside = false;
 	return held;
+}
+
+/*
+ * Is there a SERIALIZABLE snapshot that does not see the version, and has to meet its
+ * writer?  first: the first declared snapshot that sees it.
+ */
+static RoseSerial
+is_conflict(const RoseGc *gc, uint64 xid, uint8 op, uint32 first)
+{
+	if (op != ROSE_OP_PUT || gc->horizon->first_serializable >= first)
+		return ROSE_SERIAL_NO;
+	return rose_serial_ask(xid);
+}
+
+/* A version of a group that has its row. */
+static void
+supersede(RoseGc *gc, uint64 xid, uint8 op, RoseSerial conflict, RoseGcDecision *decision)
+{
+	if (op == ROSE_OP_TOMBSTONE ? decision->seen_by_all :
+		conflict == ROSE_SERIAL_NO || xid == gc->kept_xid)
+		return;					/* dropped */
+	if (op == ROSE_OP_PUT && conflict == ROSE_SERIAL_YES)
+	{
+		/* the one before it has overwritten this one, and sees it */
+		decision->held = gc->aside ? ROSE_GC_SKIP_HELD : ROSE_GC_NOT_HELD;
+		decision->action = ROSE_GC_ASIDE;
+		gc->aside = true;
+		return;
+	}
+	decision->held = gc->aside ? ROSE_GC_WRITE_HELD : ROSE_GC_NOT_HELD;
+	decision->action = ROSE_GC_KEEP;
+	gc->aside = false;
+	gc->kept_xid = xid;
 }
 
 /* First version of a group, or the first after a PARTIAL that was written. */
@@ -67,6 +103,7 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool 
 	bool		settled;
 	bool		seen_by_all;
 	bool		same_group;
+	RoseSerial	conflict;
 
 	if (op == ROSE_OP_LOCK || (gc->any && seq == gc->last_seq))
 		return decision;
@@ -81,6 +118,9 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool 
 	seen_by_all = decision.seen_by_all = settled && first == 0;
 	same_group = gc->any && (seen_by_all || !named) &&
 		(xid == gc->last_xid || (gc->last_settled && first == gc->last_first));
+	conflict = is_conflict(gc, xid, op, first);
+	if (gc->holding && conflict != ROSE_SERIAL_NO)
+		same_group = false;		/* folded, it would lose its writer */
 	gc->any = true;
 	gc->last_seq = seq;
 	gc->last_xid = xid;
@@ -89,8 +129,7 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool 
 
 	if (same_group && gc->complete)
 	{
-		if (op == ROSE_OP_TOMBSTONE && !seen_by_all)
-			decision.action = ROSE_GC_KEEP;
+		supersede(gc, xid, op, conflict, &decision);
 		return decision;
 	}
 	if (same_group && gc->holding && op != ROSE_OP_TOMBSTONE)
@@ -103,8 +142,12 @@ rose_gc_next(RoseGc *gc, uint64 seq, FullTransactionId full_xid, uint8 op, bool 
 
 	if (gc->holding)
 		decision.held = same_group ? ROSE_GC_DROP_HELD : ROSE_GC_WRITE_HELD;
+	else if (gc->aside)
+		decision.held = ROSE_GC_WRITE_HELD;
 	gc->holding = false;
 	gc->complete = false;
+	gc->aside = false;
+	gc->kept_xid = xid;
 	decision.action = start_group(gc, seen_by_all, op);
 	return decision;
 }

@@ -22,6 +22,11 @@
  * a tombstone of another key says that the row became ("named"): who comes from there
  * looks for that very version, and goes on to the newest one from it.
  *
+ * And SERIALIZABLE transactions have to meet a writer of what they do not see.  Of the versions between two that are kept the oldest is
+ * kept, too, that a SERIALIZABLE transaction has written, as long as there is a
+ * SERIALIZABLE snapshot that does not see it ("SERIALIZABLE" in snapshot/README.md says why that one is
+ * enough).  It is held back until it is known that there is no older one.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_GC_H
@@ -31,22 +36,27 @@
 
 #include "util/rose_version.h"
 #include "lsm/snapshot/rose_horizon.h"
+#include "lsm/snapshot/rose_serial.h"
 
 typedef enum RoseGcAction
 {
 	ROSE_GC_DROP,				/* nobody needs it */
 	ROSE_GC_KEEP,				/* write it as it is */
 	ROSE_GC_HOLD,				/* a PARTIAL: hold it back, more may be folded in */
+	ROSE_GC_ASIDE,				/* a PUT: hold it back, an older one may do in its place */
 	ROSE_GC_FOLD,				/* fold into the one held back and go on */
 	ROSE_GC_FOLD_LAST			/* fold, which makes it complete; write it as a PUT */
 } RoseGcAction;
 
-/* A PARTIAL that is held back, when nothing can be folded in any more. */
+/*
+ * What is held back, a PARTIAL when nothing can be folded in any more, or a PUT when it is known what comes next.
+ */
 typedef enum RoseGcHeld
 {
 	ROSE_GC_NOT_HELD,			/* there is none */
 	ROSE_GC_WRITE_HELD,			/* write it as it is */
-	ROSE_GC_DROP_HELD			/* it is no row */
+	ROSE_GC_DROP_HELD,			/* a PARTIAL: it is no row */
+	ROSE_GC_SKIP_HELD			/* a PUT: the version shown takes its place */
 } RoseGcHeld;
 
 typedef struct RoseGcDecision
@@ -69,6 +79,8 @@ typedef struct RoseGc
 	bool		complete;		/* the group has its row: the rest is superseded */
 	bool		holding;		/* a PARTIAL is held back */
 	bool		held_seen_by_all;
+	bool		aside;			/* a PUT is held back, of a group that has its row */
+	uint64		kept_xid;		/* of the group's version that was kept last */
 } RoseGc;
 
 /* The horizon has to stay. */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * rose_declared.c
- *	  The snapshots of REPEATABLE READ transactions, declared to garbage collection.  See rose_declared.h; the
- *	  argument is in README.md, "Declared snapshots".
+ *	  The snapshots of REPEATABLE READ and SERIALIZABLE transactions, declared to garbage
+ *	  collection.  See rose_declared.h; the argument is in README.md, "Declared snapshots".
  *
  * reached is the newest horizon for undeclared snapshots that garbage collection has used
  * beside declared ones: a snapshot that nobody knew of is safe if its xmin is not before
@@ -10,9 +10,9 @@
  *
  * Locking: see rose_declared_internal.h.
  *
- * What this does not do: know snapshots of SERIALIZABLE transactions, which must meet the
- * writers of versions they do not see, nor prepared transactions, which have none; for
- * READ COMMITTED see rose_declared_live.c.
+ * What this does not do: know prepared transactions, which have no snapshot, nor what a
+ * SERIALIZABLE transaction has to meet beside what it sees (rose_serial.c); for READ
+ * COMMITTED see rose_declared_live.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +28,7 @@
 #include "util/rose_stop_point.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/snapshot/rose_declared_internal.h"
+#include "lsm/snapshot/rose_serial.h"
 #include "lsm/snapshot/rose_visibility.h"
 
 /*
@@ -200,17 +201,24 @@ is_held(int i, const RoseDeclaredContent *content)
 
 /* Does somebody declare just this snapshot?  REQUIRES the lock, exclusively. */
 static bool
-is_declared(const RoseDeclaredContent *content)
+is_declared(const RoseDeclaredContent *content, bool serializable)
 {
 	for (int i = 0; i < rose_declared_shared->nslots; i++)
 	{
 		const RoseDeclaredSlotShared *slot = rose_declared_slot(i);
 
 		if (slot->valid && slot->database == MyDatabaseId && is_member(slot, content) &&
-			is_held(i, content))
+			slot->serializable >= serializable && is_held(i, content))
 			return true;
 	}
 	return false;
+}
+
+/* With READ ONLY and DEFERRABLE, core has waited for a snapshot beside which nobody does harm. */
+static bool
+meets_writers(void)
+{
+	return XactIsoLevel == XACT_SERIALIZABLE && !(XactReadOnly && XactDeferrable);
 }
 
 /* REQUIRES the lock. */
@@ -221,6 +229,7 @@ fill_slot(RoseDeclaredSlotShared *slot, const RoseDeclaredContent *content)
 	if (!rose_declared_add(slot, content))
 		return false;
 	slot->live = slot->stale = false;
+	slot->serializable = meets_writers();
 	slot->database = MyDatabaseId;
 	slot->other_xmin = InvalidTransactionId;
 	slot->valid = true;
@@ -246,7 +255,7 @@ declare(RoseDeclaredSlotShared *slot, Snapshot snapshot)
 	{
 		LWLockRelease(lock);
 		LWLockAcquire(lock, LW_EXCLUSIVE);
-		safe = content != NULL && is_declared(content);
+		safe = content != NULL && is_declared(content, meets_writers());
 	}
 	if (!safe)
 		state = LOST;
@@ -267,6 +276,7 @@ rose_declared_begin(void)
 	if (my_state != NOT_LOOKED_AT || !FirstSnapshotSet || HistoricSnapshotActive() ||
 		rose_declared_shared == NULL)
 		return;
+	rose_serial_begin();
 	my_state = declare(rose_declared_my_slot(), GetTransactionSnapshot());
 }
 

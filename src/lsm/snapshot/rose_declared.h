@@ -8,7 +8,7 @@
  * that lie between them, or between them and the present.  Whatever is not declared is
  * undeclared: what is newer than the backend's xmin is kept.
  *
- * A REPEATABLE READ transaction reads with one snapshot all its life, which is declared
+ * A REPEATABLE READ or SERIALIZABLE transaction reads with one snapshot all its life, which is declared
  * before it is first used; another one, with which such a transaction reads, is noticed
  * when it reads a rose table.  A READ COMMITTED transaction lists its snapshots now and
  * then (rose_declared_live.c).
@@ -44,7 +44,7 @@ extern bool rose_declared_armed;
 static inline void
 rose_snapshot_declare(void)
 {
-	if (unlikely(XactIsoLevel == XACT_REPEATABLE_READ))
+	if (unlikely(XactIsoLevel >= XACT_REPEATABLE_READ))
 		rose_declared_begin();
 }
 
@@ -55,7 +55,7 @@ rose_snapshot_declare(void)
 static inline void
 rose_snapshot_use(Snapshot snapshot)
 {
-	if (unlikely(XactIsoLevel == XACT_REPEATABLE_READ))
+	if (unlikely(XactIsoLevel >= XACT_REPEATABLE_READ))
 		rose_declared_check(snapshot);
 	else if (rose_declared_armed)
 		rose_declared_pass();

@@ -33,6 +33,7 @@
 #include "compat/rose_compat.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/snapshot/rose_declared_internal.h"
+#include "lsm/snapshot/rose_serial.h"
 #include "lsm/snapshot/rose_visibility.h"
 
 /* What the process array tells of one process. */
@@ -48,6 +49,7 @@ typedef struct Listed
 {
 	const RoseDeclaredMember *member;
 	const TransactionId *xids;
+	bool		serializable;
 } Listed;
 
 typedef struct Collection
@@ -134,6 +136,7 @@ list_members(Collection *collection, const RoseDeclaredSlotShared *slot, Transac
 		if (TransactionIdPrecedes(member->xmin, xmin))
 			continue;
 		collection->listed[collection->nlisted].member = member;
+		collection->listed[collection->nlisted].serializable = !slot->live && slot->serializable;
 		collection->listed[collection->nlisted++].xids = &slot->xids[member->first];
 	}
 }
@@ -247,7 +250,10 @@ order_listed(Collection *collection)
 	for (int i = 0; i < collection->nlisted; i++)
 	{
 		if (n > 0 && is_equal(&listed[n - 1], &listed[i]))
+		{
+			listed[n - 1].serializable |= listed[i].serializable;
 			continue;
+		}
 		if (n > 0 && !is_nested(&listed[n - 1], &listed[i]))
 		{
 			note_older(&collection->oldest, listed[i].member->xmin);
@@ -275,6 +281,23 @@ make_known(const Listed *listed, RoseKnownSnapshot *known)
 	for (int i = 0; i < known->nxip; i++)
 		xip[i] = widen(listed->xids[i]);
 	known->xip = xip;
+	known->serializable = listed->serializable;
+}
+
+/* From the row into the horizon, in the current context. */
+static void
+make_list(const Collection *collection, RoseHorizon *horizon)
+{
+	int			n = collection->nlisted;
+
+	horizon->nsnapshots = n;
+	horizon->snapshots = palloc(Max(n, 1) * sizeof(RoseKnownSnapshot));
+	for (int i = 0; i < n; i++)
+		make_known(&collection->listed[i], &horizon->snapshots[i]);
+	horizon->first_serializable = 0;
+	while (horizon->first_serializable < n &&
+		   !horizon->snapshots[horizon->first_serializable].serializable)
+		horizon->first_serializable++;
 }
 
 /* ---- the horizon ---- */
@@ -329,6 +352,7 @@ rose_declared_horizon(RoseHorizon *horizon, Relation rel, MemoryContext context)
 	if (rose_declared_shared == NULL || RelationUsesLocalBuffers(rel) ||
 		RelationIsAccessibleInLogicalDecoding(rel) || rose_cleanup_is_deferred())
 		return;
+	rose_serial_begin();
 	old = MemoryContextSwitchTo(context);
 	LWLockAcquire(&rose_declared_shared->lock, LW_EXCLUSIVE);
 	check_against_core(rel);
@@ -337,10 +361,7 @@ rose_declared_horizon(RoseHorizon *horizon, Relation rel, MemoryContext context)
 	if (undeclared > horizon->oldest)
 	{
 		horizon->undeclared = undeclared;
-		horizon->nsnapshots = collection.nlisted;
-		horizon->snapshots = palloc(Max(collection.nlisted, 1) * sizeof(RoseKnownSnapshot));
-		for (int i = 0; i < collection.nlisted; i++)
-			make_known(&collection.listed[i], &horizon->snapshots[i]);
+		make_list(&collection, horizon);
 		rose_declared_shared->reached = Max(rose_declared_shared->reached, undeclared);
 	}
 	LWLockRelease(&rose_declared_shared->lock);

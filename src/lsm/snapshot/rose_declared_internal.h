@@ -3,7 +3,7 @@
  * rose_declared_internal.h
  *	  Shared between the files of declared snapshots: the slots.
  *
- * rose_declared.c declares the snapshot of a REPEATABLE READ transaction,
+ * rose_declared.c declares the snapshot of a REPEATABLE READ or SERIALIZABLE transaction,
  * rose_declared_live.c those that a READ COMMITTED one has, and rose_declared_collect.c
  * looks at all of them.
  *
@@ -50,6 +50,7 @@ typedef struct RoseDeclaredSlotShared	/* all of it, but stale: lock of RoseDecla
 	volatile bool stale;		/* live: it may have snapshots by now that were there when cover was found; the
 								 * backend, no lock */
 	Oid			database;
+	bool		serializable;	/* not live: it has to meet who wrote what it does not see */
 	TransactionId other_xmin;	/* not live: of other snapshots in use, or invalid */
 	TransactionId cover;		/* live: who is not among the members sees all before this */
 	int			nmembers;

@@ -24,7 +24,7 @@
  *
  * Locking: the slot's.  Backend-local otherwise.
  *
- * What this does not do: SERIALIZABLE; transactions that run within a procedure, or a
+ * What this does not do: transactions that run within a procedure, or a
  * statement like CREATE TABLE AS: they are protected by their xmin in the process array.
  *
  *-------------------------------------------------------------------------

@@ -32,6 +32,7 @@ typedef struct RoseKnownSnapshot
 	uint64		xmax;			/* none from here on, */
 	int			nxip;			/* and between them all but these */
 	const uint64 *xip;			/* in no order */
+	bool		serializable;	/* it has to meet who wrote what it does not see */
 } RoseKnownSnapshot;
 
 typedef struct RoseHorizon
@@ -40,6 +41,7 @@ typedef struct RoseHorizon
 	uint64		undeclared;
 	int			nsnapshots;
 	RoseKnownSnapshot *snapshots;	/* each sees all that the one before it sees */
+	uint32		first_serializable; /* of them; nsnapshots if there is none */
 } RoseHorizon;
 
 static inline bool

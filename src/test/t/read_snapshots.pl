@@ -271,8 +271,8 @@ is(merge_to($rows), $rows, 'with no snapshot there is one version a row');
 	my $pids = join ',', map { $_->run('SELECT pg_backend_pid()') } @sessions;
 
 	is(sql("SELECT string_agg(declared::text, ' ' ORDER BY array_position(array[$pids], pid)) FROM rose.stat_snapshots WHERE backend_xmin IS NOT NULL AND pid IN ($pids)"),
-		'true false false', 'rose.stat_snapshots');
-	$sessions[0]->run('COMMIT');
+		'true true false', 'rose.stat_snapshots');
+	$_->run('COMMIT') foreach @sessions[0, 1];
 	is(sql("SELECT count(*) FROM rose.declared_snapshots() d WHERE d IN ($pids)"), 0, 'the end of a transaction takes it back');
 	$_->end foreach @sessions;
 }

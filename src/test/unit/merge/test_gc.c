@@ -7,7 +7,7 @@
  * Each history is a few transactions in commit order; their xids are in any order. A
  * snapshot stands at a point of that order and sees what was committed before. Some
  * snapshots are declared; an undeclared one may stand wherever the horizon allows,
- * above all at the end.
+ * above all at the end.  Some transactions and some snapshots are SERIALIZABLE.
  *
  * A program of its own; run.sh builds and runs it.  A failed check aborts.
  *
@@ -55,6 +55,16 @@ typedef struct Found
 } Found;
 
 static int	history;
+
+/* How the transactions of this history ran, as far as it is known: by their xids. */
+#define MAX_XID			1000
+static RoseSerial serial[MAX_XID];
+
+RoseSerial
+rose_serial_ask(uint64 xid)
+{
+	return serial[xid];
+}
 
 static int
 below(int n)
@@ -162,7 +172,8 @@ collect_garbage(const Versions *in, const RoseHorizon *horizon, bool bottom,
 											   v->op, v->named);
 		Found		fold;
 
-		CHECK_HISTORY((decision.held != ROSE_GC_NOT_HELD) <= (held.op == ROSE_OP_PARTIAL));
+		CHECK_HISTORY(decision.held == ROSE_GC_NOT_HELD || decision.held == ROSE_GC_WRITE_HELD ||
+					  held.op == (decision.held == ROSE_GC_DROP_HELD ? ROSE_OP_PARTIAL : ROSE_OP_PUT));
 		if (decision.held == ROSE_GC_WRITE_HELD)
 			out->v[out->n++] = held;
 		switch (decision.action)
@@ -174,6 +185,10 @@ collect_garbage(const Versions *in, const RoseHorizon *horizon, bool bottom,
 				break;
 			case ROSE_GC_HOLD:
 				CHECK_HISTORY(v->op == ROSE_OP_PARTIAL);
+				held = *v;
+				break;
+			case ROSE_GC_ASIDE:
+				CHECK_HISTORY(v->op == ROSE_OP_PUT);
 				held = *v;
 				break;
 			case ROSE_GC_FOLD:
@@ -236,7 +251,7 @@ compare_positions(const void *a, const void *b)
 }
 
 static void
-make_world(World *world, int ngroups, int nsnapshots)
+make_world(World *world, int ngroups, int nsnapshots, bool serializable)
 {
 	uint64		oldest;
 
@@ -257,6 +272,15 @@ make_world(World *world, int ngroups, int nsnapshots)
 	world->horizon.oldest = oldest - (below(4) == 0 ? below(oldest) : 0);
 	world->horizon.nsnapshots = nsnapshots;
 	world->horizon.snapshots = world->snapshots;
+	world->horizon.first_serializable = nsnapshots;
+	for (int i = nsnapshots - 1; serializable && i >= 0; i--)
+	{
+		world->snapshots[i].serializable = below(3) == 0;
+		if (world->snapshots[i].serializable)
+			world->horizon.first_serializable = i;
+	}
+	for (int i = 0; i < ngroups; i++)
+		serial[world->xids[i]] = serializable ? ROSE_SERIAL_NO + below(3) : ROSE_SERIAL_NO;
 }
 
 /* May somebody read as of this position? */
@@ -309,6 +333,20 @@ count_settled(const World *world, const Versions *versions)
 
 		n += rose_horizon_settled(&world->horizon, versions->v[i].xid, &first);
 	}
+	return n;
+}
+
+/*
+ * The most that is left if all are PUTs: for each that is needed one more, and
+ * each of which little is known, with the one before it.
+ */
+static int
+count_left(const World *world, const Versions *versions)
+{
+	int			n = 2 * count_needed(world, versions);
+
+	for (int i = 0; i < world->ngroups; i++)
+		n += serial[world->xids[i]] == ROSE_SERIAL_MAYBE ? 2 : 0;
 	return n;
 }
 
@@ -366,6 +404,45 @@ check_named(const World *world, const Versions *before, const Versions *after)
 	}
 }
 
+static bool
+has_group(const Versions *versions, int group)
+{
+	for (int i = 0; i < versions->n; i++)
+		if (versions->v[i].group == group)
+			return true;
+	return false;
+}
+
+/*
+ * A SERIALIZABLE snapshot meets the first SERIALIZABLE transaction that it does not see, of those that wrote
+ * the key, and of those after each deletion; and everybody who may be it.
+ */
+static void
+check_conflicts(const World *world, const Versions *before, const Versions *after)
+{
+	for (int s = 0; s < world->horizon.nsnapshots; s++)
+	{
+		bool		met = false;
+
+		if (!world->snapshots[s].serializable)
+			continue;
+		for (int i = before->n - 1; i >= 0; i--)
+		{
+			const Version *v = &before->v[i];
+
+			if (v->group < world->positions[s])
+				continue;
+			if (!met && v->op != ROSE_OP_PARTIAL && serial[v->xid] != ROSE_SERIAL_NO)
+			{
+				CHECK_HISTORY(has_group(after, v->group));
+				met = serial[v->xid] == ROSE_SERIAL_YES;
+			}
+			if (v->op == ROSE_OP_TOMBSTONE)
+				met = false;
+		}
+	}
+}
+
 /* What everybody sees: one version, and at the bottom a row. */
 static void
 check_seen_by_all(const World *world, const Versions *after, bool bottom)
@@ -387,13 +464,14 @@ check_seen_by_all(const World *world, const Versions *after, bool bottom)
 }
 
 static void
-check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only, bool moves)
+check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only, bool moves,
+			  bool serializable)
 {
 	World		world;
 	Versions	before;
 	Versions	after;
 
-	make_world(&world, ngroups, nsnapshots);
+	make_world(&world, ngroups, nsnapshots, serializable);
 	make_history(&before, &world);
 	for (int i = 0; puts_only && i < before.n; i++)
 	{
@@ -409,12 +487,14 @@ check_history(int ngroups, int nsnapshots, bool bottom, bool puts_only, bool mov
 	check_same_answers(&world, &before, &after, bottom);
 	check_seen_by_all(&world, &after, bottom);
 	check_named(&world, &before, &after);
+	check_conflicts(&world, &before, &after);
 
 	if (count_settled(&world, &before) < before.n)
 		return;
 	/* nothing is left that nobody needs */
 	if (has_puts_only(&before) && !moves)
-		CHECK_HISTORY(after.n == count_needed(&world, &before));
+		CHECK_HISTORY(after.n == count_needed(&world, &before) ||
+					  (serializable && after.n <= count_left(&world, &before)));
 	/* a deleted key disappears */
 	if (bottom && nsnapshots == 0 && before.v[0].op == ROSE_OP_TOMBSTONE)
 		CHECK_HISTORY(after.n == 0);
@@ -446,7 +526,7 @@ main(void)
 	for (history = 0; history < 200000; history++)
 	{
 		check_history(1 + below(MAX_GROUPS), below(MAX_READERS), below(2) == 0, below(4) == 0,
-					  below(3) == 0);
+					  below(3) == 0, below(2) == 0);
 	}
 	printf("# version garbage collection: all checks passed\n");
 	return 0;
