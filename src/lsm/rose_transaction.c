@@ -18,6 +18,7 @@
 #include "lib/ilist.h"
 #include "utils/memutils.h"
 
+#include "util/rose_foreign.h"
 #include "store/rose_pin.h"
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_tree.h"
@@ -147,6 +148,7 @@ on_subtransaction_event(SubXactEvent event, SubTransactionId mine,
 	{
 		settle_files(level, false);
 		rose_write_transaction_abort_sub(level);
+		rose_foreign_note_rollback();
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{

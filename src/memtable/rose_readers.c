@@ -104,7 +104,10 @@ rose_readers_enter(const RoseC0Shared *c0)
 	if (unlikely(depth > 0) && !LWLockHeldByMe(my_lock))
 		depth = 0;				/* an error has ended them */
 	if (depth == READERS_MAX_DEPTH)
-		elog(ERROR, "too many tables are read in one another");
+		ereport(ERROR,
+				(errcode(ERRCODE_STATEMENT_TOO_COMPLEX),
+				 errmsg("too many rose tables are read in one another"),
+				 errhint("Functions that compare keys should not read tables.")));
 	if (depth == 0)
 		LWLockAcquire(my_lock, LW_SHARED);
 	sections[depth].c0 = c0;
@@ -135,6 +138,11 @@ rose_readers_began_before(const RoseC0Shared *c0, uint64 age)
 void
 rose_readers_wait(void)
 {
+	if (my_lock != NULL && LWLockHeldByMe(my_lock))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot free memory of a rose table in a function that compares keys of another one"),
+				 errhint("Try again, or read the table before the statement that compares keys.")));
 	pg_memory_barrier();		/* what new sections must see before a look at old ones */
 	for (int i = 0; i < readers->nlocks; i++)
 	{

@@ -30,6 +30,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "util/rose_foreign.h"
 #include "store/rose_manifest.h"
 #include "store/rose_metapage.h"
 #include "store/rose_pin.h"
@@ -102,6 +103,7 @@ rose_set_new_file_callback(Relation rel, const RelFileLocator *locator, char per
 	SMgrRelation smgr;
 	RoseMetaInfo info;
 
+	rose_foreign_refuse_change(RelationGetRelationName(rel));
 	if (persistence == RELPERSISTENCE_TEMP)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -199,6 +201,7 @@ rose_copy_data(Relation rel, const RelFileLocator *locator)
 {
 	SMgrRelation dst;
 
+	rose_foreign_refuse_change(RelationGetRelationName(rel));
 	(void) empty_c0(rel, "ALTER TABLE SET TABLESPACE");
 	FlushRelationBuffers(rel);
 

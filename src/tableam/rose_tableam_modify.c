@@ -22,6 +22,7 @@
 #include "storage/predicate.h"
 #include "utils/rel.h"
 
+#include "util/rose_foreign.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
@@ -52,8 +53,10 @@ check_rewrite_into(Relation rel)
 static RoseTree *
 open_for_write(Relation rel)
 {
-	RoseTree   *tree = rose_tree_open(rel);
+	RoseTree   *tree;
 
+	rose_foreign_refuse_change(RelationGetRelationName(rel));
+	tree = rose_tree_open(rel);
 	if (OidIsValid(rel->rd_rel->relrewrite))
 		check_rewrite_into(rel);
 	if (OidIsValid(tree->shared->fed_by))
@@ -233,12 +236,15 @@ rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot
 				CommandId cid, LockTupleMode mode, LockWaitPolicy wait_policy,
 				uint8 flags, TM_FailureData *tmfd)
 {
-	RoseTree   *tree = rose_tree_open(rel);
-	RoseLookup *lookup = rose_lookup_cached(tree);
+	RoseTree   *tree;
+	RoseLookup *lookup;
 	const RoseRow *row;
 	ItemPointerData newest;
 	TM_Result	result;
 
+	rose_foreign_refuse_change(RelationGetRelationName(rel));
+	tree = rose_tree_open(rel);
+	lookup = rose_lookup_cached(tree);
 	tmfd->traversed = false;
 	result = rose_lock_row(tree, lookup, tid, cid, mode, wait_policy, flags,
 						   &row, &newest, tmfd);

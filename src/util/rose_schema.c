@@ -27,6 +27,7 @@
 #include "utils/typcache.h"
 
 #include "compat/rose_compat.h"
+#include "util/rose_foreign.h"
 #include "util/rose_key_internal.h"
 #include "util/rose_schema.h"
 
@@ -117,6 +118,9 @@ key_column_set_comparator(RoseKeyColumn *column, MemoryContext context)
 	column->ssup.ssup_collation = column->def.collation;
 	column->ssup.ssup_attno = column->def.attno;
 	PrepareSortSupportFromOrderingOp(ltop, &column->ssup);
+	if (rose_foreign_is(get_opfamily_proc(column->def.opfamily, column->def.opcintype,
+										  column->def.opcintype, BTORDER_PROC)))
+		rose_foreign_guard_sort(&column->ssup, context);
 }
 
 /*
@@ -193,6 +197,8 @@ key_column_set_hash(RoseKeyColumn *column, Oid typid, MemoryContext context)
 	{
 		fmgr_info_cxt(proc, &column->hashfn, context);
 		column->hash_kind = hash_kind(proc);
+		if (rose_foreign_is(proc))
+			rose_foreign_guard_hash(&column->hashfn, context);
 	}
 }
 

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "util/rose_foreign.h"
 #include "store/rose_manifest.h"
 #include "store/rose_pin.h"
 #include "store/rose_store.h"
@@ -114,6 +115,7 @@ merge_components(RoseTree *tree, bool alone)
 void
 rose_merge_all(RoseTree *tree, bool alone)
 {
+	rose_foreign_refuse_change(RelationGetRelationName(tree->rel));
 	if (rose_altered_before_commit(tree))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

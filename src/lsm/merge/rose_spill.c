@@ -43,6 +43,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "util/rose_foreign.h"
 #include "util/rose_gentle.h"
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
@@ -507,6 +508,8 @@ spill_c0(RoseTree *tree, Oid subid, uint64 epoch, uint64 private_xid)
 	MemoryContext context;
 	RoseSpillSchemas schemas;
 	bool		spilled;
+
+	rose_foreign_refuse_change(RelationGetRelationName(tree->rel));
 
 	/* nothing is in C0, and the tail log is needed */
 	if (tree->shared->other_order)

@@ -17,6 +17,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#include "util/rose_foreign.h"
 #include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
 #include "lsm/component/rose_partial.h"
@@ -77,12 +78,14 @@ rose_lookup_free(RoseLookup *lookup)
 /*
  * Lookups of the current transaction, for callers that need one for a moment only.  They
  * live in TopTransactionContext, so all that is to do at its end is to forget them.
+ *
+ * A function that compares keys may be called in the middle of a lookup, and look up rows itself.  So
+ * those of each depth of such calls are kept apart.
  */
 #define CACHED_LOOKUPS 8
 
-static struct
+typedef struct CachedLookups
 {
-	LocalTransactionId lxid;	/* the entries are of this transaction */
 	int			n;
 	int			victim;			/* to be replaced next, once all are in use */
 	struct
@@ -91,45 +94,49 @@ static struct
 		RoseSchema *schema;
 		RoseLookup *lookup;
 	}			entries[CACHED_LOOKUPS];
-}			LookupCache;
+} CachedLookups;
+
+static CachedLookups cached[ROSE_FOREIGN_MAX_DEPTH + 1];
+static LocalTransactionId cached_in = InvalidLocalTransactionId;	/* they are of this transaction */
 
 void
 rose_lookup_forget_cached(void)
 {
-	LookupCache.n = 0;
+	for (int i = 0; i < lengthof(cached); i++)
+		cached[i].n = 0;
 }
 
 RoseLookup *
 rose_lookup_cached(RoseTree *tree)
 {
+	CachedLookups *cache = &cached[rose_foreign_depth()];
 	MemoryContext old;
 	int			i;
 
-	if (LookupCache.lxid != rose_my_lxid())
+	if (cached_in != rose_my_lxid())
 	{
 		rose_lookup_forget_cached();
-		LookupCache.lxid = rose_my_lxid();
+		cached_in = rose_my_lxid();
 	}
-	for (i = 0; i < LookupCache.n; i++)
-		if (LookupCache.entries[i].tree == tree &&
-			LookupCache.entries[i].schema == tree->schema)
-			return LookupCache.entries[i].lookup;
+	for (i = 0; i < cache->n; i++)
+		if (cache->entries[i].tree == tree && cache->entries[i].schema == tree->schema)
+			return cache->entries[i].lookup;
 
 	if (i == CACHED_LOOKUPS)
 	{
-		i = LookupCache.victim;
-		LookupCache.victim = (i + 1) % CACHED_LOOKUPS;
-		rose_lookup_free(LookupCache.entries[i].lookup);
-		LookupCache.entries[i] = LookupCache.entries[--LookupCache.n];
-		i = LookupCache.n;
+		i = cache->victim;
+		cache->victim = (i + 1) % CACHED_LOOKUPS;
+		rose_lookup_free(cache->entries[i].lookup);
+		cache->entries[i] = cache->entries[--cache->n];
+		i = cache->n;
 	}
 	old = MemoryContextSwitchTo(TopTransactionContext);
-	LookupCache.entries[i].lookup = rose_lookup_create(tree);
+	cache->entries[i].lookup = rose_lookup_create(tree);
 	MemoryContextSwitchTo(old);
-	LookupCache.entries[i].tree = tree;
-	LookupCache.entries[i].schema = tree->schema;
-	LookupCache.n++;
-	return LookupCache.entries[i].lookup;
+	cache->entries[i].tree = tree;
+	cache->entries[i].schema = tree->schema;
+	cache->n++;
+	return cache->entries[i].lookup;
 }
 
 /* Remember where the result came from, for its TID. */

@@ -194,7 +194,25 @@ errstart_cold(int elevel, const char *domain)
 }
 
 int
+errcode(int sqlerrcode)
+{
+	return 0;
+}
+
+int
+errmsg(const char *fmt,...)
+{
+	return 0;
+}
+
+int
 errmsg_internal(const char *fmt,...)
+{
+	return 0;
+}
+
+int
+errhint(const char *fmt,...)
 {
 	return 0;
 }
