@@ -268,8 +268,11 @@ rose_regions_touched(BlockNumber nblocks)
 /* ---- Tail log page and record ---- */
 
 #define ROSE_TAIL_MAGIC		0x54534F52	/* "ROST" */
-#define ROSE_TAIL_VERSION	3
-/* 2: without ROSE_TAIL_OP_LAYOUT, so the rows are as the catalog says.  All else is as in version 3. */
+#define ROSE_TAIL_VERSION	4
+/*
+ * 3: without ROSE_TAIL_OP_PACKED.  2: without ROSE_TAIL_OP_LAYOUT either, so the rows are as the catalog says.  All
+ * else is as in version 4.
+ */
 #define ROSE_TAIL_OLDEST_VERSION	ROSE_TAIL_UNTOLD_VERSION	/* that is read */
 
 /*
@@ -349,6 +352,25 @@ StaticAssertDecl(sizeof(RoseTailLayoutDisk) == 16, "on-disk size");
 StaticAssertDecl(offsetof(RoseTailLayoutDisk, natts) == 8, "on-disk offset");
 
 #define ROSE_TAIL_SHORT_HEADER	offsetof(RoseTailRecordDisk, cid)
+
+/*
+ * A record of this op holds records of versions, as they would stand without it.  Its header has
+ * ROSE_TAIL_SHORT_HEADER bytes and no flags; RoseTailPackedDisk and what LZ4 made of the records follow.  If stride is not 0, each
+ * of them has so many bytes, and they were transposed before: the first byte of each, the second of each, and so on.
+ */
+#define ROSE_TAIL_OP_PACKED		0xFE
+
+typedef struct RoseTailPackedDisk
+{
+	uint32		raw_bytes;		/* 0: of the records, at most ROSE_TAIL_PACK_MAX */
+	uint32		stride;			/* 4 */
+} RoseTailPackedDisk;
+
+StaticAssertDecl(sizeof(RoseTailPackedDisk) == 8, "on-disk size");
+StaticAssertDecl(offsetof(RoseTailPackedDisk, stride) == 4, "on-disk offset");
+
+/* Most bytes of records that are packed together. */
+#define ROSE_TAIL_PACK_MAX		((Size) 64 * 1024)
 
 static inline Size
 rose_tail_header_size(uint8 flags)

@@ -22,6 +22,8 @@
  * record: an append that failed leaves tail_busy set, and the next one, like the first
  * one after a restart, opens a new segment.
  *
+ * Records of one append, but for the first, are packed if that saves something (rose_tail_pack.c).
+ *
  * All insertion state is protected by the writing section of C0.  alloc_lock is taken
  * for regions and segments, before any buffer lock.
  *
@@ -50,6 +52,11 @@
  * regions of one size are contiguous there but for map pages.
  */
 #define TAIL_EXTENTS_AT_END		4
+
+/* Fewer records, or bytes of them, are not packed; nor are those of so many appends after a vain attempt. */
+#define PACK_LEAST_RECORDS		8
+#define PACK_LEAST_BYTES		512
+#define PACK_VAIN_APPENDS		15
 
 /* ---- Segments and room ---- */
 
@@ -280,6 +287,14 @@ typedef struct TailAppend
 	int			maxpages;		/* of pages; written when the last one is begun */
 	BlockNumber blocks[ROSE_BLOCK_BATCH];
 	PGAlignedBlock *pages;		/* allocated when needed */
+
+	/* packing (prepare_packing) */
+	char	   *gathered;		/* records that are to be packed together; NULL: none are */
+	char	   *packed;
+	char	   *scratch;
+	Size		room;			/* of each of the three */
+	Size		ngathered;		/* bytes */
+	bool		gathers;		/* what is put goes there, not to the page */
 } TailAppend;
 
 /* A changed part of a page as generic WAL has it: offset, length and the bytes. */
@@ -387,6 +402,12 @@ put(TailAppend *append, const void *data, Size length)
 {
 	const char *from = data;
 
+	if (append->gathers)
+	{
+		memcpy(append->gathered + append->ngathered, data, length);
+		append->ngathered += length;
+		return;
+	}
 	while (length > 0)
 	{
 		PageHeader	header = (PageHeader) append->page;
@@ -472,6 +493,97 @@ put_record(TailAppend *append, int natts, const RoseTailRecord *record,
 			record->row->t_len - ROSE_TAIL_ROW_SKIP);
 }
 
+/* ---- Packing ---- */
+
+/* Records that could not be made smaller come in numbers: so many appends do not try then. */
+static int	vain_appends = 0;
+
+/* Is it worth trying, and is there memory? */
+static void
+prepare_packing(TailAppend *append, int nrecords, Size nbytes)
+{
+	append->gathered = NULL;
+	append->gathers = false;
+	if (nrecords < PACK_LEAST_RECORDS || nbytes < PACK_LEAST_BYTES)
+		return;
+	if (vain_appends > 0)
+	{
+		vain_appends--;
+		return;
+	}
+	append->room = Min(nbytes, ROSE_TAIL_PACK_MAX);
+	append->gathered = palloc(3 * append->room);
+	append->packed = append->gathered + append->room;
+	append->scratch = append->packed + append->room;
+}
+
+/* Put what was gathered, packed if that helps.  stride: the length of each record; 0: they differ. */
+static void
+put_gathered(TailAppend *append, Size stride)
+{
+	RoseTailRecordDisk disk = {.op = ROSE_TAIL_OP_PACKED};
+	Size		size = rose_tail_pack(append->gathered, append->ngathered, stride, append->scratch,
+									  append->packed);
+
+	if (size == 0)
+	{
+		vain_appends = PACK_VAIN_APPENDS;
+		put(append, append->gathered, append->ngathered);
+		return;
+	}
+	disk.length = ROSE_TAIL_SHORT_HEADER + size;
+	put(append, &disk, ROSE_TAIL_SHORT_HEADER);
+	put(append, append->packed, size);
+}
+
+/*
+ * Put records[first] and those behind it that are packed together with it; returns how many, 0 if it is too
+ * large.
+ */
+static int
+put_together(TailAppend *append, int natts, const RoseTailRecord *records, int first, int end)
+{
+	int			i = first;
+	Size		stride = 0;
+
+	append->ngathered = 0;
+	append->gathers = true;
+	for (; i < end; i++)
+	{
+		Size		start = append->ngathered;
+
+		if (start + rose_tail_record_size(natts, &records[i]) > append->room)
+			break;
+		put_record(append, natts, &records[i], &records[i - 1]);
+		if (i == first)
+			stride = append->ngathered;
+		else if (append->ngathered - start != stride)
+			stride = 0;
+	}
+	append->gathers = false;
+	if (i > first)
+		put_gathered(append, stride);
+	return i - first;
+}
+
+/* The first record stands for itself: those that follow it lack what it says. */
+static void
+put_records(TailAppend *append, int natts, const RoseTailRecord *records, int n)
+{
+	int			i = 1;
+
+	put_record(append, natts, &records[0], NULL);
+	while (i < n)
+	{
+		int			npacked = append->gathered == NULL ? 0 :
+			put_together(append, natts, records, i, n);
+
+		if (npacked == 0)
+			put_record(append, natts, &records[i], &records[i - 1]);
+		i += Max(npacked, 1);
+	}
+}
+
 static void
 put_layout(TailAppend *append, const RoseLayout *layout)
 {
@@ -542,6 +654,8 @@ end_append(TailAppend *append)
 	append->store->tail_room = room;
 	if (append->pages)
 		pfree(append->pages);
+	if (append->gathered)
+		pfree(append->gathered);
 }
 
 void
@@ -562,10 +676,10 @@ rose_tail_append(Relation rel, RoseStoreShared *store, const RoseLayout *layout,
 	store->tail_busy = true;
 	ROSE_STOP_POINT("tail-appending");	/* in a writing section */
 	begin_append(&append, rel, store, total);
+	prepare_packing(&append, nrecords, total);
 	if (unlikely(store->tail_layout != layout->exact))
 		put_layout(&append, layout);
-	for (int i = 0; i < nrecords; i++)
-		put_record(&append, layout->natts, &records[i], i > 0 ? &records[i - 1] : NULL);
+	put_records(&append, layout->natts, records, nrecords);
 	end_append(&append);
 	store->tail_layout = layout->exact;
 	store->tail_busy = false;

@@ -7,6 +7,8 @@
  * one that the chain promises (it was never written).  A record that the stream does
  * not hold entirely was cut off by a crash or an error and is ignored.
  *
+ * Records that were packed are unpacked together and read one after the other from memory.
+ *
  * Records of the columns' layout come between those of versions and say how the rows
  * behind them are to be taken apart; segments of version 2 have none.
  *
@@ -35,6 +37,7 @@ typedef struct TailPlace
 	BlockNumber block;			/* InvalidBlockNumber: at the segment's first */
 	uint32		page_number;
 	Size		offset;
+	Size		inside;			/* of the records that are packed there */
 } TailPlace;
 
 /* A segment's stream of bytes. */
@@ -49,6 +52,10 @@ typedef struct TailStream
 	Size		offset;			/* on page */
 	Size		end;
 	PGAlignedBlock *page;
+	char	   *unpacked;		/* records, which come before what is next on the page; NULL: none yet */
+	Size		unpacked_at;	/* the next one */
+	Size		unpacked_end;
+	TailPlace	packed_at;		/* where they are in the log */
 	RoseTailRecordDisk before;	/* header of the last record; op 0: none yet */
 	bool		told;			/* the segment has a layout so far ... */
 	TailPlace	layout_at;		/* ... the last one here */
@@ -127,12 +134,38 @@ next_page(TailStream *stream)
 	return true;
 }
 
+/* Does the next record come from what is unpacked? */
+static inline bool
+is_inside(const TailStream *stream)
+{
+	return stream->unpacked_at < stream->unpacked_end;
+}
+
+/* The next bytes that were packed. */
+static void
+get_unpacked(TailStream *stream, void *dst, Size length)
+{
+	if (length > stream->unpacked_end - stream->unpacked_at)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("tail log segment %u of relation \"%s\" has a corrupted record",
+						stream->segment, RelationGetRelationName(stream->rel)),
+				 errdetail("It is packed together with others, and goes on behind their end.")));
+	memcpy(dst, stream->unpacked + stream->unpacked_at, length);
+	stream->unpacked_at += length;
+}
+
 /* The next bytes of the stream; false if it has less than that. */
 static bool
 get(TailStream *stream, void *dst, Size length)
 {
 	char	   *to = dst;
 
+	if (is_inside(stream))
+	{
+		get_unpacked(stream, dst, length);
+		return true;
+	}
 	while (length > 0)
 	{
 		Size		part = Min(length, stream->end - stream->offset);
@@ -185,6 +218,8 @@ get_header(TailStream *stream, RoseTailRecordDisk *disk)
 {
 	if (!get(stream, disk, ROSE_TAIL_SHORT_HEADER))
 		return false;
+	if (disk->op == ROSE_TAIL_OP_PACKED)
+		return true;
 	if ((disk->flags & ROSE_TAIL_FOLLOWS) == 0)
 		return get(stream, (char *) disk + ROSE_TAIL_SHORT_HEADER,
 				   sizeof(*disk) - ROSE_TAIL_SHORT_HEADER);
@@ -208,7 +243,7 @@ report_bad_record(const TailStream *stream, const RoseTailRecordDisk *disk)
 
 /* Length of what there is of the row of a record, after checking that the parts add up. */
 static Size
-check_record(const TailStream *stream, const RoseTailRecordDisk *disk)
+check_record(const TailStream *stream, const RoseTailRecordDisk *disk, bool inside)
 {
 	Size		rest = rose_tail_header_size(disk->flags) + disk->present_bytes;
 	bool		has_row = (disk->flags & ROSE_TAIL_HAS_ROW) != 0;
@@ -223,6 +258,7 @@ check_record(const TailStream *stream, const RoseTailRecordDisk *disk)
 		(has_row ? disk->length - rest < SizeofMinimalTupleHeader - ROSE_TAIL_ROW_SKIP :
 		 disk->length != rest) ||
 		((disk->flags & ROSE_TAIL_FOLLOWS) != 0 && stream->before.op == 0) ||
+		(inside && disk->length - rose_tail_header_size(disk->flags) > stream->unpacked_end - stream->unpacked_at) ||
 		disk->length - rest > MaxAllocSize)
 		report_bad_record(stream, disk);
 	return disk->length - rest;
@@ -256,9 +292,42 @@ read_layout(TailStream *stream, const RoseTailRecordDisk *disk, RoseLayout **lay
 static TailPlace
 place_of(const TailStream *stream)
 {
-	TailPlace	place = {stream->block, stream->next_number - 1, stream->offset};
+	TailPlace	place = {stream->block, stream->next_number - 1, stream->offset, 0};
 
+	if (is_inside(stream))
+	{
+		place = stream->packed_at;
+		place.inside = stream->unpacked_at;
+	}
 	return place;
+}
+
+/* Unpack the records of a record whose header was read; false if the stream ends within it. */
+static bool
+take_packed(TailStream *stream, const RoseTailRecordDisk *disk, TailPlace place)
+{
+	RoseTailPackedDisk head;
+	char	   *packed;
+	char	   *scratch;
+	Size		size;
+
+	if (stream->unpacked == NULL)
+		stream->unpacked = MemoryContextAlloc(stream->context, 3 * ROSE_TAIL_PACK_MAX);
+	packed = stream->unpacked + ROSE_TAIL_PACK_MAX;
+	scratch = packed + ROSE_TAIL_PACK_MAX;
+	if (disk->flags != 0 || disk->present_bytes != 0 ||
+		disk->length <= ROSE_TAIL_SHORT_HEADER + sizeof(head) ||
+		disk->length > ROSE_TAIL_PACK_MAX)
+		report_bad_record(stream, disk);
+	size = disk->length - ROSE_TAIL_SHORT_HEADER - sizeof(head);
+	if (!get(stream, &head, sizeof(head)) || !get(stream, packed, size))
+		return false;
+	if (!rose_tail_unpack(&head, packed, size, scratch, stream->unpacked))
+		report_bad_record(stream, disk);
+	stream->unpacked_at = 0;
+	stream->unpacked_end = head.raw_bytes;
+	stream->packed_at = place;
+	return true;
 }
 
 /* Read a layout whose header was read, and pass it on. */
@@ -279,19 +348,28 @@ take_layout(TailStream *stream, const RoseTailRecordDisk *disk, TailPlace place)
 	return true;
 }
 
-/* The header of the next record of a version; layouts before it are passed on.  False at the end. */
+/*
+ * The header of the next record of a version; layouts before it are passed on, and packed records unpacked.  False
+ * at the end.
+ */
 static bool
-get_version_header(TailStream *stream, RoseTailRecordDisk *disk)
+get_version_header(TailStream *stream, RoseTailRecordDisk *disk, bool *inside)
 {
 	for (;;)
 	{
 		TailPlace	place = place_of(stream);
+		bool		taken;
 
+		*inside = is_inside(stream);
 		if (!get_header(stream, disk))
 			return false;
-		if (disk->op != ROSE_TAIL_OP_LAYOUT)
+		if (disk->op != ROSE_TAIL_OP_LAYOUT && disk->op != ROSE_TAIL_OP_PACKED)
 			return true;
-		if (!take_layout(stream, disk, place))
+		if (*inside)
+			report_bad_record(stream, disk);
+		taken = disk->op == ROSE_TAIL_OP_LAYOUT ? take_layout(stream, disk, place) :
+			take_packed(stream, disk, place);
+		if (!taken)
 			return false;
 	}
 }
@@ -304,11 +382,12 @@ static bool
 read_record(TailStream *stream, TailBuffer *present, TailBuffer *row, RoseTailRecord *record)
 {
 	RoseTailRecordDisk disk;
+	bool		inside;
 	Size		row_length;
 
-	if (!get_version_header(stream, &disk))
+	if (!get_version_header(stream, &disk, &inside))
 		return false;
-	row_length = check_record(stream, &disk);
+	row_length = check_record(stream, &disk, inside);
 	stream->before = disk;
 
 	memset(record, 0, sizeof(RoseTailRecord));
@@ -356,6 +435,7 @@ begin_segment(TailStream *stream, const RoseTailSegmentDisk *segment)
 	stream->next_block = segment->first_block;
 	stream->next_number = 0;
 	stream->offset = stream->end = 0;
+	stream->unpacked_at = stream->unpacked_end = 0;
 	stream->told = false;
 	memset(&stream->before, 0, sizeof(stream->before));
 }
@@ -416,6 +496,7 @@ rose_tail_reader_tell(const RoseTailReader *reader, RoseTailPosition *position)
 	position->block = place.block;
 	position->page_number = place.page_number;
 	position->offset = place.offset;
+	position->inside = place.inside;
 	position->before.op = stream->before.op;
 	position->before.cid = stream->before.cid;
 	position->before.subxid = stream->before.subxid;
@@ -441,6 +522,20 @@ go_to_place(TailStream *stream, BlockNumber block, uint32 page_number, Size offs
 		elog(ERROR, "page %u of tail log segment %u of \"%s\" has gone", page_number,
 			 stream->segment, RelationGetRelationName(stream->rel));
 	stream->offset = offset;
+}
+
+/* Stand at one of the records that are packed at the place where it stands. */
+static void
+go_inside(TailStream *stream, Size inside)
+{
+	TailPlace	place = place_of(stream);
+	RoseTailRecordDisk disk;
+
+	if (!get_header(stream, &disk) || disk.op != ROSE_TAIL_OP_PACKED ||
+		!take_packed(stream, &disk, place) || inside >= stream->unpacked_end)
+		elog(ERROR, "packed records in tail log segment %u of \"%s\" have gone", stream->segment,
+			 RelationGetRelationName(stream->rel));
+	stream->unpacked_at = inside;
 }
 
 /* The layout of the records at a position. */
@@ -477,6 +572,8 @@ rose_tail_reader_go(RoseTailReader *reader, const RoseTailPosition *position)
 	if (position->told)
 		go_to_layout(reader, position);
 	go_to_place(stream, position->block, position->page_number, position->offset);
+	if (position->inside > 0)
+		go_inside(stream, position->inside);
 	stream->before.op = position->before.op;
 	stream->before.cid = position->before.cid;
 	stream->before.subxid = position->before.subxid;

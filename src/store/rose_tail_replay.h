@@ -39,6 +39,7 @@ typedef struct RoseTailPosition
 	BlockNumber block;			/* page, and where on it; InvalidBlockNumber: the first one */
 	uint32		page_number;
 	uint32		offset;
+	uint32		inside;			/* of what is packed there, if it is not 0 */
 	struct
 	{
 		uint8		op;

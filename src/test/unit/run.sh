@@ -63,10 +63,16 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/regions" "$here/store/test_regions.c" "$here/unit_assert.c" "$src/store/rose_region_search.c" "$src/store/rose_retired.c"
 
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/tail_pack" "$here/store/test_tail_pack.c" "$here/unit_assert.c" "$src/store/rose_tail_pack.c" \
+	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" -llz4
+
 "$build/memtable"
 "$build/gc"
 "$build/picker"
 "$build/forget"
 "$build/retired"
 "$build/regions"
+"$build/tail_pack"
 "$build/unit" "$@"
