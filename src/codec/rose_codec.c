@@ -64,12 +64,7 @@ rose_codec_lookup(int id)
 bool
 rose_codec_suits(const RoseCodec *codec, const RoseColumnDesc *desc)
 {
-	if (codec == &rose_codec_item_prefix || codec == &rose_codec_item_chars)
-		return desc->kind == ROSE_COLUMN_VARLEN;
-	if (codec->get_item != NULL)
-		return !desc->attbyval;
-	return desc->attbyval &&
-		(codec != &rose_codec_decimal || desc->kind == ROSE_COLUMN_FLOAT);
+	return (codec->suits & (1 << desc->kind)) != 0;
 }
 
 void
@@ -84,8 +79,8 @@ rose_column_buffer_restore(RoseColumnBuffer *col, int nvalues, const RosePlan *p
 	if (col->is_words)
 		return;
 	raw_size = nvalues == 0 ? 0 : col->ends[nvalues - 1];
-	rose_blocks_truncate(col->blocks, raw_size, plan->codec == &rose_codec_item_lz4 ?
-						 rose_codec_item_lz4_closed_blocks(plan) : PG_INT32_MAX);
+	rose_blocks_truncate(col->blocks, raw_size, plan->codec->closed_blocks != NULL ?
+						 plan->codec->closed_blocks(plan) : PG_INT32_MAX);
 }
 
 void

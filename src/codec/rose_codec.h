@@ -24,10 +24,7 @@
  *	  extend() may refuse, which asks for a new plan, or raise the size by any amount.
  *	  reach() tells how far that goes once further values are known.
  *
- * Most words take much less than the worst case.  With plan->usual, a word (or its
- * difference, or distance) x is usual if x >= usual_base and x - usual_base is a multiple
- * of plan->step, at most usual_top of them.  k words of which u are unusual raise the
- * size by k times usual_bits, u times unusual_bits and usual_slack bits at most.
+ * Most words take much less than the worst case: RoseUsualWords (rose_plan.h) tells which.
  *
  * Words that do not fit the parameters become patches (rose_patch.h), which is
  * what bounds the cost of an outlier.
@@ -49,6 +46,7 @@
 #include "codec/rose_column.h"
 #include "codec/rose_divisor.h"
 #include "codec/rose_patch.h"
+#include "codec/rose_plan.h"
 #include "codec/rose_positions.h"
 
 /* Embedded on disk: never renumber or reuse. */
@@ -73,7 +71,6 @@ typedef enum RoseCodecId
 	ROSE_NUM_CODECS = 23
 } RoseCodecId;
 
-typedef struct RoseCodec RoseCodec;
 typedef struct RoseDistinct RoseDistinct;
 typedef struct RoseBlocks RoseBlocks;
 typedef struct RosePrefixBlock RosePrefixBlock;
@@ -88,64 +85,6 @@ typedef struct RosePackScratch
 	uint64	   *wide;
 	RosePatch  *patches;
 } RosePackScratch;
-
-/*
- * How a codec will represent the first n values of a column.  The meaning of
- * the parameters is the codec's.  Plain old data, so that it can be saved and put back.
- */
-typedef enum RoseUsual
-{
-	ROSE_USUAL_NONE,			/* not told */
-	ROSE_USUAL_VALUE,			/* the value itself decides */
-	ROSE_USUAL_DIFFERENCE,		/* what it exceeds the value before by decides */
-	ROSE_USUAL_DISTANCE,		/* what it exceeds a line by decides (linear) */
-	ROSE_USUAL_KNOWN			/* it is in col->distinct already; no base, no top */
-} RoseUsual;
-
-typedef struct RosePlan
-{
-	const RoseCodec *codec;
-	int			n;				/* values covered */
-	int			size;			/* bytes of the segment, at most */
-	int			value_bits;		/* see the file header */
-	int			spare;			/* see the file header */
-	int			headroom;		/* see the file header; items only, PG_INT32_MAX if
-								 * their bytes do not matter */
-	RoseUsual	usual;			/* see the file header */
-	int			usual_bits;
-	int			unusual_bits;
-	int			usual_slack;
-	int64		usual_base;
-	uint64		usual_top;
-	int			header;			/* bytes of the segment that do not depend on n */
-	int			width;			/* bits of a packed value */
-	int			exponent;		/* decimal */
-	int			npatches;
-	int			nunits;			/* runs, distinct values, or blocks */
-	uint32		unit_bytes;		/* bytes in those units */
-	int64		base;
-	int64		step;			/* scale, or stride */
-	RoseDivisor divisor;		/* by a scale */
-	int64		last;			/* the last value as the codec reproduces it */
-	uint64		chars[4];		/* item_chars: a bit for each that has a number */
-	int			char_width;
-
-	/* frame, linear, delta and decimal; see rose_packed.h */
-	uint8		flags;
-	int			word_size;
-	int			patch_size;
-	RoseAnchors anchors;
-	int64		slope;			/* linear */
-	int			nodd;			/* of the patches: values that are no multiple */
-	int			nwide;
-	int			wide_width;
-	int			position_shift; /* rose_positions.h */
-	int64		wide_base;
-	int64		low;			/* all but the odd ones lie between these; */
-	int64		high;
-	int64		wide_low;		/* of these, those outside the frame */
-	int64		wide_high;
-} RosePlan;
 
 /* The non-NULL values of one column of the page being built. */
 typedef struct RoseColumnBuffer
@@ -239,10 +178,20 @@ typedef struct RoseSegment
 	char	  **unpacked_items; /* the same; NULL: none */
 } RoseSegment;
 
+/* Columns that a codec is for. */
+#define ROSE_SUITS_FLOATS	(1 << ROSE_COLUMN_FLOAT)
+#define ROSE_SUITS_WORDS	((1 << ROSE_COLUMN_INT) | (1 << ROSE_COLUMN_FLOAT))
+#define ROSE_SUITS_VARLENAS (1 << ROSE_COLUMN_VARLEN)
+#define ROSE_SUITS_ITEMS	((1 << ROSE_COLUMN_VARLEN) | (1 << ROSE_COLUMN_CSTRING) | (1 << ROSE_COLUMN_FIXED))
+
 struct RoseCodec
 {
 	uint8		id;
 	const char *name;
+
+	int			suits;			/* columns of these kinds: ROSE_SUITS_* */
+	bool		likes_runs;		/* asked even where words stand in long runs */
+	bool		is_last_resort; /* others are tried, however well it does */
 
 	/*
 	 * Of 16: how much smaller than a codec that reads faster this one must be
@@ -257,7 +206,7 @@ struct RoseCodec
 	/*
 	 * Without moving the plan on, now that n values are there: how many values extend()
 	 * is certain to take, or fewer than n if it would refuse one of those.  *bits is what
-	 * values [plan->n, n) raise the size by besides value_bits or usual_bits of each.
+	 * values [plan->n, n) raise the size by besides value_bits or usual.bits of each.
 	 * 'ahead' is the codec's, for one plan's calls.  NULL: plan->spare is all that can be
 	 * said.
 	 */
@@ -270,6 +219,12 @@ struct RoseCodec
 	 * (items only) if plan() is as good.
 	 */
 	bool		(*follow) (RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan);
+
+	/* Is it one and the same value?  NULL: it never says so. */
+	bool		(*is_constant) (const RosePlan *plan, int64 *value);
+
+	/* Closed blocks of col->blocks that a plan relies on.  NULL: whatever there is. */
+	int			(*closed_blocks) (const RosePlan *plan);
 
 	/* Write the segment at 'out', which lies in 'page'; returns its end. */
 	char	   *(*pack) (RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out);
@@ -305,6 +260,12 @@ extern const RoseCodec *rose_codec_lookup(int id);
 
 /* Is this a codec for columns of this kind? */
 extern bool rose_codec_suits(const RoseCodec *codec, const RoseColumnDesc *desc);
+
+/*
+ * The codec that a plan is written by: that of constants if all values are one, which *value
+ * is then.
+ */
+extern const RoseCodec *rose_codec_to_write(const RosePlan *plan, int64 *value);
 
 /* A plan for no values at all; every value is then at its most expensive. */
 extern void rose_codec_plan_empty(const RoseColumnBuffer *col, RosePlan *plan);
@@ -359,9 +320,6 @@ extern const RoseCodec rose_codec_item_dict;
 extern const RoseCodec rose_codec_item_lz4;
 extern const RoseCodec rose_codec_item_prefix;
 extern const RoseCodec rose_codec_item_chars;
-
-/* The closed blocks that a plan of item_lz4 relies on. */
-extern int	rose_codec_item_lz4_closed_blocks(const RosePlan *plan);
 
 /* lower_bound for any codec that has get. */
 extern int	rose_codec_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value);

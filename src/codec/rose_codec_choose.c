@@ -104,7 +104,7 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligibl
 
 		if (!rose_codec_suits(candidates[k], &col->desc))
 			continue;
-		if (long_runs && candidates[k] != &rose_codec_frame && candidates[k] != &rose_codec_rle)
+		if (long_runs && !candidates[k]->likes_runs)
 			continue;
 		memset(&plan, 0, sizeof(plan));
 		plan.codec = candidates[k];
@@ -119,7 +119,7 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligibl
 			request.best_size = Min(request.best_size, plan.size);
 		}
 		/* nothing beats a constant, nor is there much to gain in so few bytes */
-		if (col->is_words && candidates[k] != &rose_codec_plain &&
+		if (col->is_words && !candidates[k]->is_last_resort &&
 			(request.stats.nruns == 1 || best->size <= negligible))
 			break;
 	}
@@ -142,4 +142,12 @@ rose_codec_follow(RoseColumnBuffer *col, const RosePlan *learned, bool tight, in
 	request.headroom = headroom;
 	request.best_size = PG_INT32_MAX;
 	return learned->codec->plan(col, &request, plan);
+}
+
+const RoseCodec *
+rose_codec_to_write(const RosePlan *plan, int64 *value)
+{
+	if (plan->codec->is_constant != NULL && plan->codec->is_constant(plan, value))
+		return &rose_codec_constant;
+	return plan->codec;
 }

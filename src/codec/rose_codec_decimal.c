@@ -115,11 +115,11 @@ find_integers(const RoseColumnBuffer *col, const RosePlan *plan, int from, int n
 	if (col->desc.attlen == sizeof(double))
 	{
 		rose_kernel_decimals((const double *) col->words + from, n - from,
-							 power_of_ten[plan->exponent], ROSE_PACKED_NOT_DECIMAL, x);
+							 power_of_ten[plan->own.packed.exponent], ROSE_PACKED_NOT_DECIMAL, x);
 		return;
 	}
 	for (i = from; i < n; i++)
-		x[i - from] = decimal_from_word(col->words[i], plan->exponent, col->desc.attlen);
+		x[i - from] = decimal_from_word(col->words[i], plan->own.packed.exponent, col->desc.attlen);
 }
 
 static bool
@@ -127,9 +127,9 @@ decimal_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pl
 {
 	int64	   *x = col->scratch->words;
 
-	if (request->stats.nruns < 2 || (plan->exponent = find_exponent(col)) < 0)
+	if (request->stats.nruns < 2 || (plan->own.packed.exponent = find_exponent(col)) < 0)
 		return false;
-	plan->flags = ROSE_PACKED_EXPONENT;
+	plan->own.packed.flags = ROSE_PACKED_EXPONENT;
 	rose_packed_begin(plan, col, col->desc.attlen);
 	find_integers(col, plan, 0, col->nvalues, x);
 	rose_packed_fit(plan, x, col->nvalues, false);
@@ -146,7 +146,7 @@ decimal_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 static bool
 decimal_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
-	rose_packed_restart(plan, learned, learned->base);
+	rose_packed_restart(plan, learned, learned->own.packed.base);
 	return decimal_extend(col, plan, col->nvalues);
 }
 
@@ -194,6 +194,7 @@ decimal_decode(const RoseSegment *seg, int from, int n, int64 *values)
 const RoseCodec rose_codec_decimal = {
 	.id = ROSE_CODEC_DECIMAL,
 	.name = "decimal",
+	.suits = ROSE_SUITS_FLOATS,
 	.handicap = 1,
 	.plan = decimal_plan,
 	.extend = decimal_extend,

@@ -39,7 +39,7 @@ find_differences(const RoseColumnBuffer *col, const RosePlan *plan, int from, in
 	int			first = Max(from, 1);
 
 	if (from == 0 && n > 0)
-		x[0] = plan->base;
+		x[0] = plan->own.packed.base;
 	if (first < n)
 		rose_kernel_differences(col->words + first, n - first, x + (first - from));
 }
@@ -47,17 +47,18 @@ find_differences(const RoseColumnBuffer *col, const RosePlan *plan, int from, in
 static bool
 delta_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	RosePackedPlan *own = &plan->own.packed;
 	int64	   *x = col->scratch->words;
 
 	/* not worth a pass unless it can beat what there is */
 	if (col->nvalues < 4 || request->stats.nruns < 3)
 		return false;
 
-	plan->anchors.interval = ANCHOR_INTERVAL;
-	plan->usual = ROSE_USUAL_DIFFERENCE;
+	own->anchors.interval = ANCHOR_INTERVAL;
+	plan->usual.kind = ROSE_USUAL_DIFFERENCE;
 	rose_packed_begin(plan, col, sizeof(int64));
-	rose_anchors_follow(&plan->anchors, col->words, 0, col->nvalues);
-	plan->base = rose_wrap_sub(col->words[1], col->words[0]);
+	rose_anchors_follow(&own->anchors, col->words, 0, col->nvalues);
+	own->base = rose_wrap_sub(col->words[1], col->words[0]);
 	find_differences(col, plan, 0, col->nvalues, x);
 	rose_packed_fit(plan, x, col->nvalues, true);
 	return true;
@@ -73,14 +74,14 @@ delta_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 static int
 delta_reach(RoseColumnBuffer *col, const RosePlan *plan, RoseAnchorsAhead *ahead, int n, int *bits)
 {
-	*bits = 8 * rose_anchors_look_ahead(&plan->anchors, ahead, col->words, plan->n, n);
-	return n + rose_anchors_before_next(&plan->anchors, n);
+	*bits = 8 * rose_anchors_look_ahead(&plan->own.packed.anchors, ahead, col->words, plan->n, n);
+	return n + rose_anchors_before_next(&plan->own.packed.anchors, n);
 }
 
 static bool
 delta_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
-	rose_packed_restart(plan, learned, learned->base);
+	rose_packed_restart(plan, learned, learned->own.packed.base);
 	return delta_extend(col, plan, col->nvalues);
 }
 
@@ -175,6 +176,7 @@ delta_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 const RoseCodec rose_codec_delta = {
 	.id = ROSE_CODEC_DELTA,
 	.name = "delta",
+	.suits = ROSE_SUITS_WORDS,
 	.handicap = 2,
 	.plan = delta_plan,
 	.extend = delta_extend,

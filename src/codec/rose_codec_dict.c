@@ -28,18 +28,20 @@ StaticAssertDecl(ROSE_DISTINCT_MAX < (1 << 14), "a count takes two bytes at most
 static bool
 dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	RoseDictPlan *own = &plan->own.dict;
+
 	/* reach() may have looked further */
 	if (rose_distinct_seen(col->distinct) > n)
 		rose_distinct_truncate(col->distinct, col, n);
 	if (!rose_distinct_extend(col->distinct, col, n))
 		return false;
-	plan->nunits = rose_distinct_count(col->distinct);
-	if (plan->nunits > (1 << plan->width))
+	own->nentries = rose_distinct_count(col->distinct);
+	if (own->nentries > (1 << own->width))
 		return false;
 	plan->n = n;
-	plan->size = DICT_HEADER_SIZE + plan->nunits * col->desc.attlen +
-		(int) rose_bitpack_size(n, plan->width);
-	plan->spare = Min((1 << plan->width) - plan->nunits, rose_distinct_room(col->distinct));
+	plan->size = DICT_HEADER_SIZE + own->nentries * col->desc.attlen +
+		(int) rose_bitpack_size(n, own->width);
+	plan->spare = Min((1 << own->width) - own->nentries, rose_distinct_room(col->distinct));
 	return true;
 }
 
@@ -48,13 +50,14 @@ static int
 dict_reach(RoseColumnBuffer *col, const RosePlan *plan, RoseAnchorsAhead *ahead, int n, int *bits)
 {
 	*bits = 0;
-	return rose_distinct_reach(col->distinct, col, n, 1 << plan->width);
+	return rose_distinct_reach(col->distinct, col, n, 1 << plan->own.dict.width);
 }
 
 /* Cover all values, with codes of at least min_width bits. */
 static bool
 dict_start(RoseColumnBuffer *col, RosePlan *plan, bool tight, int min_width)
 {
+	RoseDictPlan *own = &plan->own.dict;
 	int			count;
 
 	if (!rose_distinct_extend(col->distinct, col, col->nvalues))
@@ -64,12 +67,12 @@ dict_start(RoseColumnBuffer *col, RosePlan *plan, bool tight, int min_width)
 	/* unless the page is nearly full leave room for some new values */
 	if (!tight)
 		count = Min(count + count / 8 + 1, ROSE_DISTINCT_MAX);
-	plan->width = Max(min_width, rose_bits_needed(count - 1));
-	plan->value_bits = plan->width + col->desc.attlen * 8 + 8;
-	plan->usual = ROSE_USUAL_KNOWN;
-	plan->usual_bits = plan->width;
-	plan->unusual_bits = col->desc.attlen * 8;
-	plan->usual_slack = 8;
+	own->width = Max(min_width, rose_bits_needed(count - 1));
+	plan->value_bits = own->width + col->desc.attlen * 8 + 8;
+	plan->usual.kind = ROSE_USUAL_KNOWN;
+	plan->usual.bits = own->width;
+	plan->usual.unusual_bits = col->desc.attlen * 8;
+	plan->usual.slack = 8;
 	return dict_extend(col, plan, col->nvalues);
 }
 
@@ -86,7 +89,7 @@ dict_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 static bool
 dict_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
-	return dict_start(col, plan, true, learned->width);
+	return dict_start(col, plan, true, learned->own.dict.width);
 }
 
 /* The rank of an entry is the number of smaller ones. */
@@ -146,6 +149,7 @@ sort_entries(const RoseColumnBuffer *col, int count, int64 *entries, uint16 *ran
 static char *
 dict_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
+	const RoseDictPlan *own = &plan->own.dict;
 	int64		entries[ROSE_DISTINCT_MAX];
 	uint16		rank[ROSE_DISTINCT_MAX];
 	const uint16 *codes;
@@ -157,14 +161,14 @@ dict_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 	count = rose_distinct_count(col->distinct);
 	sort_entries(col, count, entries, rank);
 
-	*out++ = (char) plan->width;
+	*out++ = (char) own->width;
 	out = rose_varint_write(out, count);
 	for (i = 0; i < count; i++)
 		out = rose_word_store(out, entries[i], col->desc.attlen);
 	for (i = 0; i < plan->n; i++)
 		col->scratch->packed[i] = rank[codes[i]];
-	rose_bitpack_write(out, plan->width, col->scratch->packed, plan->n);
-	return out + rose_bitpack_size(plan->n, plan->width);
+	rose_bitpack_write(out, own->width, col->scratch->packed, plan->n);
+	return out + rose_bitpack_size(plan->n, own->width);
 }
 
 static const char *
@@ -237,6 +241,7 @@ dict_check(RoseSegment *seg)
 const RoseCodec rose_codec_dict = {
 	.id = ROSE_CODEC_DICT,
 	.name = "dict",
+	.suits = ROSE_SUITS_WORDS,
 	.handicap = 1,
 	.plan = dict_plan,
 	.extend = dict_extend,

@@ -22,7 +22,7 @@
 static bool
 frame_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
-	plan->usual = ROSE_USUAL_VALUE;
+	plan->usual.kind = ROSE_USUAL_VALUE;
 	rose_packed_begin(plan, col, col->desc.attlen);
 	rose_packed_fit(plan, col->words, col->nvalues, true);
 	return true;
@@ -46,9 +46,9 @@ frame_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 	int64		min = PG_INT64_MAX;
 	int64		max = PG_INT64_MIN;
 
-	rose_packed_restart(plan, learned, learned->base);
+	rose_packed_restart(plan, learned, learned->own.packed.base);
 	rose_packed_extend(col, plan, NULL, col->nvalues);
-	if (plan->npatches + plan->nwide <= col->nvalues / 16)
+	if (plan->own.packed.npatches + plan->own.packed.nwide <= col->nvalues / 16)
 		return true;
 
 	rose_kernel_bounds(col->words, col->nvalues, &min, &max);
@@ -57,6 +57,15 @@ frame_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 	if (moved.size < plan->size)
 		*plan = moved;
 	return true;
+}
+
+static bool
+frame_is_constant(const RosePlan *plan, int64 *value)
+{
+	const RosePackedPlan *packed = &plan->own.packed;
+
+	*value = packed->base;
+	return packed->width == 0 && packed->npatches == 0 && packed->nwide == 0;
 }
 
 static char *
@@ -118,6 +127,9 @@ frame_bounds(const RoseSegment *seg, int64 *min, int64 *max)
 const RoseCodec rose_codec_frame = {
 	.id = ROSE_CODEC_FRAME,
 	.name = "frame",
+	.suits = ROSE_SUITS_WORDS,
+	.likes_runs = true,
+	.is_constant = frame_is_constant,
 	.plan = frame_plan,
 	.extend = frame_extend,
 	.follow = frame_follow,
@@ -136,7 +148,7 @@ const RoseCodec rose_codec_frame = {
 static char *
 constant_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
-	return rose_varint_write(out, rose_zigzag_encode(plan->base));
+	return rose_varint_write(out, rose_zigzag_encode(plan->own.packed.base));
 }
 
 static const char *
@@ -188,6 +200,7 @@ constant_check(RoseSegment *seg)
 const RoseCodec rose_codec_constant = {
 	.id = ROSE_CODEC_CONSTANT,
 	.name = "constant",
+	.suits = ROSE_SUITS_WORDS,
 	.pack = constant_pack,
 	.open = constant_open,
 	.get = constant_get,

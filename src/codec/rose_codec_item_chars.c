@@ -60,7 +60,7 @@ is_short(const char *item, uint32 size)
 static inline bool
 has_char(const RosePlan *plan, uint8 c)
 {
-	return (plan->chars[c / 64] >> (c % 64)) & 1;
+	return (plan->own.item_chars.chars[c / 64] >> (c % 64)) & 1;
 }
 
 static bool
@@ -78,23 +78,21 @@ is_packable(const RosePlan *plan, const char *item, uint32 size)
 static inline uint32
 stored_size(const RosePlan *plan, uint32 size, bool packed)
 {
-	return 1 + (packed ? packed_size(size - VARHDRSZ_SHORT, plan->char_width) : size);
+	return 1 + (packed ? packed_size(size - VARHDRSZ_SHORT, plan->own.item_chars.char_width) : size);
 }
 
 /* Can item i of the buffer be packed?  Nothing but its header need be looked at if all could so far. */
 static inline bool
 will_pack(const RosePlan *plan, const char *item, uint32 size)
 {
-	return plan->npatches == 0 ? is_short(item, size) : is_packable(plan, item, size);
+	return plan->own.item_chars.nunpacked == 0 ? is_short(item, size) : is_packable(plan, item, size);
 }
 
-/*
- * plan->unit_bytes is what the items take, plan->step what each is counted on to take;
- * plan->npatches counts short items that cannot be packed
- */
 static bool
 item_chars_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	RoseItemCharsPlan *own = &plan->own.item_chars;
+
 	for (int i = plan->n; i < n; i++)
 	{
 		uint32		size;
@@ -102,16 +100,16 @@ item_chars_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 		bool		packed = is_packable(plan, item, size);
 		uint32		stored = stored_size(plan, size, packed);
 
-		if (stored < (uint32) plan->step)
+		if (stored < (uint32) own->stride)
 			return false;
-		plan->npatches += !packed && is_short(item, size);
-		plan->unit_bytes += stored;
+		own->nunpacked += !packed && is_short(item, size);
+		own->item_bytes += stored;
 	}
 	plan->n = n;
-	if (plan->unit_bytes - (uint64) n * (uint64) plan->step > rose_width_mask(plan->width))
+	if (own->item_bytes - (uint64) n * (uint64) own->stride > rose_width_mask(own->width))
 		return false;
-	plan->size = plan->header + (int) rose_bitpack_size(n, plan->width) +
-		(int) plan->unit_bytes;
+	plan->size = own->header + (int) rose_bitpack_size(n, own->width) +
+		(int) own->item_bytes;
 	return true;
 }
 
@@ -119,6 +117,7 @@ item_chars_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 static bool
 collect_chars(const RoseColumnBuffer *col, RosePlan *plan)
 {
+	RoseItemCharsPlan *own = &plan->own.item_chars;
 	bool		seen[256] = {false};
 
 	for (int i = 0; i < col->nvalues; i++)
@@ -131,15 +130,15 @@ collect_chars(const RoseColumnBuffer *col, RosePlan *plan)
 		for (uint32 j = VARHDRSZ_SHORT; j < size; j++)
 			seen[(uint8) item[j]] = true;
 	}
-	plan->nunits = 0;
+	own->nchars = 0;
 	for (int c = 0; c < 256; c++)
 	{
-		plan->nunits += seen[c];
+		own->nchars += seen[c];
 		if (seen[c])
-			plan->chars[c / 64] |= UINT64CONST(1) << (c % 64);
+			own->chars[c / 64] |= UINT64CONST(1) << (c % 64);
 	}
-	plan->char_width = Max(rose_bits_needed((uint64) Max(plan->nunits - 1, 0)), 1);
-	return plan->nunits > 0 && plan->nunits <= MAX_CHARS;
+	own->char_width = Max(rose_bits_needed((uint64) Max(own->nchars - 1, 0)), 1);
+	return own->nchars > 0 && own->nchars <= MAX_CHARS;
 }
 
 /* What all items take, which have no characters but the plan's; *least is what the smallest one does. */
@@ -164,25 +163,26 @@ measure_items(const RoseColumnBuffer *col, const RosePlan *plan, uint32 *least)
 static bool
 item_chars_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	RoseItemCharsPlan *own = &plan->own.item_chars;
 	int			n = col->nvalues;
 	uint32		raw_size = n == 0 ? 0 : col->ends[n - 1];
 	uint32		least;
 
 	if (n == 0 || raw_size > BLCKSZ * 8 || !collect_chars(col, plan))
 		return false;
-	plan->unit_bytes = measure_items(col, plan, &least);
-	if (plan->unit_bytes > BLCKSZ)
+	own->item_bytes = measure_items(col, plan, &least);
+	if (own->item_bytes > BLCKSZ)
 		return false;
 
 	/* one byte, which all items have, is always safe to count on */
 	plan->spare = request->tight ? 0 : PG_INT32_MAX;
-	plan->step = request->tight ? least : 1;
+	own->stride = request->tight ? least : 1;
 	plan->headroom = request->headroom;
-	plan->header = 2 + plan->nunits + ROSE_ITEM_INDEX_HEADER;
-	plan->width = rose_bits_needed(plan->unit_bytes - (uint64) n * (uint64) plan->step +
-								   (request->tight ? 0 : (uint64) request->headroom));
+	own->header = 2 + own->nchars + ROSE_ITEM_INDEX_HEADER;
+	own->width = rose_bits_needed(own->item_bytes - (uint64) n * (uint64) own->stride +
+								  (request->tight ? 0 : (uint64) request->headroom));
 	/* the byte before an item that is there as it is, and the index rounded up */
-	plan->value_bits = plan->width + 8 + 8;
+	plan->value_bits = own->width + 8 + 8;
 	plan->n = n;
 	return item_chars_extend(col, plan, n);
 }
@@ -212,13 +212,14 @@ write_packed(char *out, const char *chars, uint32 nchars, const uint8 *numbers, 
 static char *
 item_chars_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
+	const RoseItemCharsPlan *own = &plan->own.item_chars;
 	uint8		numbers[256] = {0};
 	int			nchars = 0;
 	uint32	   *ends = palloc(Max(plan->n, 1) * sizeof(uint32));
 	uint32		end = 0;
 
-	*out++ = (char) plan->char_width;
-	*out++ = (char) plan->nunits;
+	*out++ = (char) own->char_width;
+	*out++ = (char) own->nchars;
 	for (int c = 0; c < 256; c++)
 	{
 		if (!has_char(plan, (uint8) c))
@@ -246,7 +247,7 @@ item_chars_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *o
 		{
 			*out++ = item[0];
 			out = write_packed(out, item + VARHDRSZ_SHORT, size - VARHDRSZ_SHORT, numbers,
-							   plan->char_width);
+							   own->char_width);
 		}
 		else
 		{
@@ -397,6 +398,7 @@ item_chars_check(RoseSegment *seg)
 const RoseCodec rose_codec_item_chars = {
 	.id = ROSE_CODEC_ITEM_CHARS,
 	.name = "item_chars",
+	.suits = ROSE_SUITS_VARLENAS,
 	.handicap = 4,
 	.plan = item_chars_plan,
 	.extend = item_chars_extend,

@@ -45,10 +45,10 @@ entry_bytes(const RoseColumnBuffer *col, int code)
 	return size;
 }
 
-/* plan->exponent is the width of the entries' index */
 static bool
 item_dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	RoseItemDictPlan *own = &plan->own.item_dict;
 	int			count;
 
 	/* reach() may have looked further */
@@ -57,17 +57,17 @@ item_dict_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 	if (!rose_distinct_extend(col->distinct, col, n))
 		return false;
 	count = rose_distinct_count(col->distinct);
-	if (count > (1 << plan->width))
+	if (count > (1 << own->width))
 		return false;
-	for (; plan->nunits < count; plan->nunits++)
-		plan->unit_bytes += entry_bytes(col, plan->nunits);
-	if (plan->unit_bytes > rose_width_mask(plan->exponent))
+	for (; own->nentries < count; own->nentries++)
+		own->entry_bytes += entry_bytes(col, own->nentries);
+	if (own->entry_bytes > rose_width_mask(own->index_width))
 		return false;
 	plan->n = n;
-	plan->size = plan->header + (int) rose_bitpack_size(n, plan->width) +
-		(int) rose_bitpack_size(count, plan->exponent) + (int) plan->unit_bytes;
+	plan->size = own->header + (int) rose_bitpack_size(n, own->width) +
+		(int) rose_bitpack_size(count, own->index_width) + (int) own->entry_bytes;
 	plan->spare = plan->headroom == 0 ? 0 :
-		Min((1 << plan->width) - count, rose_distinct_room(col->distinct));
+		Min((1 << own->width) - count, rose_distinct_room(col->distinct));
 	return true;
 }
 
@@ -78,12 +78,13 @@ item_dict_reach(RoseColumnBuffer *col, const RosePlan *plan, RoseAnchorsAhead *a
 {
 	*bits = 0;
 	return rose_distinct_reach(col->distinct, col, n,
-							   plan->headroom == 0 ? plan->nunits : 1 << plan->width);
+							   plan->headroom == 0 ? plan->own.item_dict.nentries : 1 << plan->own.item_dict.width);
 }
 
 static bool
 item_dict_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	RoseItemDictPlan *own = &plan->own.item_dict;
 	int			count;
 	int			code;
 	uint32		bytes = 0;
@@ -104,13 +105,13 @@ item_dict_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *
 		bytes = Min(bytes + 4 * (uint32) request->headroom, BLCKSZ);
 	}
 	plan->headroom = request->tight ? 0 : request->headroom;
-	plan->width = rose_bits_needed(count - 1);
-	plan->exponent = rose_bits_needed(bytes);
-	plan->nunits = 0;
-	plan->unit_bytes = 0;
-	plan->header = ITEM_DICT_HEADER + ROSE_ITEM_INDEX_HEADER +
+	own->width = rose_bits_needed(count - 1);
+	own->index_width = rose_bits_needed(bytes);
+	own->nentries = 0;
+	own->entry_bytes = 0;
+	own->header = ITEM_DICT_HEADER + ROSE_ITEM_INDEX_HEADER +
 		(int) rose_item_alignment(&col->desc) - 1;
-	plan->value_bits = plan->width + plan->exponent + 2 * 8 + (ALIGNOF_INT - 1) * 8;
+	plan->value_bits = own->width + own->index_width + 2 * 8 + (ALIGNOF_INT - 1) * 8;
 	return item_dict_extend(col, plan, col->nvalues);
 }
 
@@ -223,6 +224,7 @@ item_dict_check(RoseSegment *seg)
 const RoseCodec rose_codec_item_dict = {
 	.id = ROSE_CODEC_ITEM_DICT,
 	.name = "item_dict",
+	.suits = ROSE_SUITS_ITEMS,
 	.plan = item_dict_plan,
 	.extend = item_dict_extend,
 	.reach = item_dict_reach,

@@ -36,24 +36,25 @@
 /* What is not in a closed block is written as one or two. */
 #define MAX_OPEN_BLOCKS		2
 
-/* plan->last is where the open block was measured, plan->unit_bytes its size */
 static bool
 item_lz4_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	RoseItemLz4Plan *own = &plan->own.item_lz4;
 	uint32		raw_size = n == 0 ? 0 : col->ends[n - 1];
 
-	if (raw_size > MAX_RAW_SIZE || raw_size - (uint32) n > rose_width_mask(plan->width))
+	if (raw_size > MAX_RAW_SIZE || raw_size - (uint32) n > rose_width_mask(own->width))
 		return false;
 	plan->n = n;
-	plan->size = plan->header + (int) rose_bitpack_size(n, plan->width) +
-		(int) (rose_blocks_data_size(col->blocks) + plan->unit_bytes) +
-		(int) (raw_size - (uint32) plan->last);
+	plan->size = own->header + (int) rose_bitpack_size(n, own->width) +
+		(int) (rose_blocks_data_size(col->blocks) + own->open_bytes) +
+		(int) (raw_size - (uint32) own->measured);
 	return true;
 }
 
 static bool
 item_lz4_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	RoseItemLz4Plan *own = &plan->own.item_lz4;
 	int			n = col->nvalues;
 	uint32		raw_size = n == 0 ? 0 : col->ends[n - 1];
 	uint32		tail;
@@ -65,17 +66,17 @@ item_lz4_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *p
 
 	rose_blocks_close(col->blocks, col);
 	tail = rose_blocks_raw_end(col->blocks);
-	plan->unit_bytes = 0;
+	own->open_bytes = 0;
 	if (raw_size > tail)
-		plan->unit_bytes = rose_blocks_compress(col, tail, raw_size,
-												rose_blocks_trial(col->blocks, raw_size - tail));
-	plan->last = raw_size;
-	plan->nunits = rose_blocks_count(col->blocks) + MAX_OPEN_BLOCKS;
-	plan->width = rose_bits_needed(raw_size - (uint32) n + (uint32) request->headroom);
+		own->open_bytes = rose_blocks_compress(col, tail, raw_size,
+											   rose_blocks_trial(col->blocks, raw_size - tail));
+	own->measured = raw_size;
+	own->nblocks = rose_blocks_count(col->blocks) + MAX_OPEN_BLOCKS;
+	own->width = rose_bits_needed(raw_size - (uint32) n + (uint32) request->headroom);
 	plan->headroom = request->headroom;
 	plan->spare = PG_INT32_MAX;
-	plan->header = 3 + ROSE_ITEM_INDEX_HEADER + plan->nunits * BLOCK_ENTRY_SIZE;
-	plan->value_bits = plan->width + 8;
+	own->header = 3 + ROSE_ITEM_INDEX_HEADER + own->nblocks * BLOCK_ENTRY_SIZE;
+	plan->value_bits = own->width + 8;
 	return item_lz4_extend(col, plan, n);
 }
 
@@ -88,7 +89,7 @@ pack_open_block(RoseColumnBuffer *col, const RosePlan *plan, uint32 from, uint32
 				RoseBlock *block)
 {
 	char	   *data = rose_blocks_trial(col->blocks, to - from);
-	uint32		split = (uint32) plan->last;
+	uint32		split = (uint32) plan->own.item_lz4.measured;
 	uint32		size;
 
 	if (from == to)
@@ -96,7 +97,7 @@ pack_open_block(RoseColumnBuffer *col, const RosePlan *plan, uint32 from, uint32
 	size = rose_blocks_compress(col, from, to, data);
 	block[0].raw_end = to;
 	block[0].data_end = size;
-	if (split <= from || split >= to || size <= plan->unit_bytes + (to - split))
+	if (split <= from || split >= to || size <= plan->own.item_lz4.open_bytes + (to - split))
 		return 1;
 
 	size = rose_blocks_compress(col, from, split, data);
@@ -146,10 +147,10 @@ item_lz4_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out
 	return out + open_size;
 }
 
-int
-rose_codec_item_lz4_closed_blocks(const RosePlan *plan)
+static int
+item_lz4_closed_blocks(const RosePlan *plan)
 {
-	return plan->nunits - MAX_OPEN_BLOCKS;
+	return plan->own.item_lz4.nblocks - MAX_OPEN_BLOCKS;
 }
 
 static const char *
@@ -297,6 +298,8 @@ item_lz4_check(RoseSegment *seg)
 const RoseCodec rose_codec_item_lz4 = {
 	.id = ROSE_CODEC_ITEM_LZ4,
 	.name = "item_lz4",
+	.suits = ROSE_SUITS_ITEMS,
+	.closed_blocks = item_lz4_closed_blocks,
 	.handicap = 2,
 	.plan = item_lz4_plan,
 	.extend = item_lz4_extend,

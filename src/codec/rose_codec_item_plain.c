@@ -15,31 +15,32 @@
 
 #include "codec/rose_items.h"
 
-/* plan->step is the stride that is counted on */
 static bool
 item_plain_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	RoseItemPlainPlan *own = &plan->own.item_plain;
 	uint32		raw_size = n == 0 ? 0 : col->ends[n - 1];
 	int			i;
 
-	if (plan->step > 1)
+	if (own->stride > 1)
 	{
 		for (i = plan->n; i < n; i++)
 		{
-			if (col->ends[i] - rose_item_start(col, i) < (uint32) plan->step)
+			if (col->ends[i] - rose_item_start(col, i) < (uint32) own->stride)
 				return false;
 		}
 	}
-	if (raw_size - (uint64) n * (uint64) plan->step > rose_width_mask(plan->width))
+	if (raw_size - (uint64) n * (uint64) own->stride > rose_width_mask(own->width))
 		return false;
 	plan->n = n;
-	plan->size = plan->header + (int) rose_bitpack_size(n, plan->width) + (int) raw_size;
+	plan->size = own->header + (int) rose_bitpack_size(n, own->width) + (int) raw_size;
 	return true;
 }
 
 static bool
 item_plain_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	RoseItemPlainPlan *own = &plan->own.item_plain;
 	int			n = col->nvalues;
 	uint32		raw_size = n == 0 ? 0 : col->ends[n - 1];
 
@@ -48,21 +49,21 @@ item_plain_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan 
 
 	/* a single byte, or what all items have, is always safe to count on */
 	plan->spare = PG_INT32_MAX;
-	plan->step = 1;
+	own->stride = 1;
 	if (col->desc.kind == ROSE_COLUMN_FIXED)
-		plan->step = TYPEALIGN(rose_item_alignment(&col->desc), col->desc.attlen);
+		own->stride = TYPEALIGN(rose_item_alignment(&col->desc), col->desc.attlen);
 	else if (request->tight)
 	{
-		plan->step = rose_items_min_size(col, n);
+		own->stride = rose_items_min_size(col, n);
 		plan->spare = 0;
 	}
-	plan->width = rose_bits_needed(raw_size - (uint64) n * (uint64) plan->step +
-								   (plan->spare > 0 ? request->headroom : 0));
+	own->width = rose_bits_needed(raw_size - (uint64) n * (uint64) own->stride +
+								  (plan->spare > 0 ? request->headroom : 0));
 	if (col->desc.kind == ROSE_COLUMN_FIXED)
-		plan->width = 0;
+		own->width = 0;
 	plan->headroom = request->headroom;
-	plan->header = ROSE_ITEM_INDEX_HEADER + (int) rose_item_alignment(&col->desc) - 1;
-	plan->value_bits = plan->width + 8;
+	own->header = ROSE_ITEM_INDEX_HEADER + (int) rose_item_alignment(&col->desc) - 1;
+	plan->value_bits = own->width + 8;
 	return item_plain_extend(col, plan, n);
 }
 
@@ -120,6 +121,7 @@ item_plain_check(RoseSegment *seg)
 const RoseCodec rose_codec_item_plain = {
 	.id = ROSE_CODEC_ITEM_PLAIN,
 	.name = "item_plain",
+	.suits = ROSE_SUITS_ITEMS,
 	.plan = item_plain_plan,
 	.extend = item_plain_extend,
 	.pack = item_plain_pack,

@@ -91,6 +91,7 @@ common_prefix(const char *a, const char *b, int limit)
 static inline int
 measure_item(const RoseColumnBuffer *col, const RosePlan *plan, int i, int *shared)
 {
+	const RoseItemPrefixPlan *own = &plan->own.item_prefix;
 	int			length;
 	int			before;
 	const char *bytes = item_bytes(col, i, &length);
@@ -100,29 +101,29 @@ measure_item(const RoseColumnBuffer *col, const RosePlan *plan, int i, int *shar
 	if (i % RESTART_INTERVAL == 0)
 		return length + (is_short(&col->desc, length) ? VARHDRSZ_SHORT :
 						 1 + rose_varint_size(length));
-	if (plan->width > 0)
+	if (own->shared_width > 0)
 	{
 		const char *last = item_bytes(col, i - 1, &before);
-		int			limit = Min(Min(length, before), (int) rose_width_mask(plan->width));
+		int			limit = Min(Min(length, before), (int) rose_width_mask(own->shared_width));
 
 		*shared = common_prefix(last, bytes, limit);
 	}
 	rest = length - *shared;
-	return rest + (rest >= (int) rose_width_mask(plan->exponent) ? rose_varint_size(rest) : 0);
+	return rest + (rest >= (int) rose_width_mask(own->rest_width) ? rose_varint_size(rest) : 0);
 }
 
-/* plan->width and exponent are the widths of the two numbers, unit_bytes the items' bytes */
 static bool
 prefix_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	RoseItemPrefixPlan *own = &plan->own.item_prefix;
 	int			shared;
 	int			i;
 
 	for (i = plan->n; i < n; i++)
-		plan->unit_bytes += measure_item(col, plan, i, &shared);
+		own->item_bytes += measure_item(col, plan, i, &shared);
 	plan->n = n;
-	plan->size = 2 + (int) rose_bitpack_size(n, plan->width) +
-		(int) rose_bitpack_size(n, plan->exponent) + 2 * block_count(n) + (int) plan->unit_bytes;
+	plan->size = 2 + (int) rose_bitpack_size(n, own->shared_width) +
+		(int) rose_bitpack_size(n, own->rest_width) + 2 * block_count(n) + (int) own->item_bytes;
 	return true;
 }
 
@@ -130,12 +131,14 @@ prefix_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 static bool
 prefix_start(RoseColumnBuffer *col, RosePlan *plan)
 {
+	RoseItemPrefixPlan *own = &plan->own.item_prefix;
+
 	plan->n = 0;
-	plan->unit_bytes = 0;
+	own->item_bytes = 0;
 	plan->spare = PG_INT32_MAX;
 	plan->headroom = PG_INT32_MAX;
 	/* start of a block, zero byte, varint, two streams rounded up */
-	plan->value_bits = plan->width + plan->exponent + 16 + 8 + MAX_LENGTH_SIZE * 8 + 2 * 8;
+	plan->value_bits = own->shared_width + own->rest_width + 16 + 8 + MAX_LENGTH_SIZE * 8 + 2 * 8;
 	return prefix_extend(col, plan, col->nvalues);
 }
 
@@ -169,6 +172,7 @@ choose_rest_width(const int *count, int n)
 static bool
 prefix_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	RoseItemPrefixPlan *own = &plan->own.item_prefix;
 	int			count[MAX_REST_WIDTH + 1] = {0};
 	int			most = 0;
 	int			i;
@@ -176,7 +180,7 @@ prefix_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pla
 	if (col->desc.kind != ROSE_COLUMN_VARLEN || col->nvalues < 4 ||
 		col->ends[col->nvalues - 1] > MAX_RAW_SIZE)
 		return false;
-	plan->width = MAX_SHARED_WIDTH;
+	own->shared_width = MAX_SHARED_WIDTH;
 	for (i = 1; i < col->nvalues; i++)
 	{
 		int			length;
@@ -189,16 +193,16 @@ prefix_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pla
 	}
 	if (most < 2)
 		return false;
-	plan->width = rose_bits_needed(most);
-	plan->exponent = choose_rest_width(count, col->nvalues);
+	own->shared_width = rose_bits_needed(most);
+	own->rest_width = choose_rest_width(count, col->nvalues);
 	return prefix_start(col, plan);
 }
 
 static bool
 prefix_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
-	plan->width = learned->width;
-	plan->exponent = learned->exponent;
+	plan->own.item_prefix.shared_width = learned->own.item_prefix.shared_width;
+	plan->own.item_prefix.rest_width = learned->own.item_prefix.rest_width;
 	return prefix_start(col, plan);
 }
 
@@ -225,18 +229,19 @@ write_restart(const RoseColumnBuffer *col, int i, char *out)
 static char *
 prefix_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
+	const RoseItemPrefixPlan *own = &plan->own.item_prefix;
 	uint64	   *shared_numbers = col->scratch->packed;
 	uint64	   *rest_numbers = col->scratch->positions;
-	uint64		escape = rose_width_mask(plan->exponent);
+	uint64		escape = rose_width_mask(own->rest_width);
 	char	   *start;
 	char	   *data;
 	char	   *p;
 	int			i;
 
-	*out++ = (char) plan->width;
-	*out++ = (char) plan->exponent;
-	start = out + rose_bitpack_size(plan->n, plan->width) +
-		rose_bitpack_size(plan->n, plan->exponent);
+	*out++ = (char) own->shared_width;
+	*out++ = (char) own->rest_width;
+	start = out + rose_bitpack_size(plan->n, own->shared_width) +
+		rose_bitpack_size(plan->n, own->rest_width);
 	p = data = start + 2 * block_count(plan->n);
 	for (i = 0; i < plan->n; i++)
 	{
@@ -260,9 +265,9 @@ prefix_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 		memcpy(p, bytes + shared, length);
 		p += length;
 	}
-	rose_bitpack_write(out, plan->width, shared_numbers, plan->n);
-	out += rose_bitpack_size(plan->n, plan->width);
-	rose_bitpack_write(out, plan->exponent, rest_numbers, plan->n);
+	rose_bitpack_write(out, own->shared_width, shared_numbers, plan->n);
+	out += rose_bitpack_size(plan->n, own->shared_width);
+	rose_bitpack_write(out, own->rest_width, rest_numbers, plan->n);
 	return p;
 }
 
@@ -463,6 +468,7 @@ prefix_check(RoseSegment *seg)
 const RoseCodec rose_codec_item_prefix = {
 	.id = ROSE_CODEC_ITEM_PREFIX,
 	.name = "item_prefix",
+	.suits = ROSE_SUITS_VARLENAS,
 	.handicap = 1,
 	.restart = RESTART_INTERVAL,
 	.plan = prefix_plan,

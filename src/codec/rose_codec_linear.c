@@ -28,13 +28,14 @@ line_at(int64 slope, bool whole_slope, int i)
 static void
 find_distances(const RoseColumnBuffer *col, const RosePlan *plan, int from, int n, int64 *x)
 {
-	rose_kernel_distances(col->words + from, n - from, plan->slope,
-						  rose_slope_fraction_bits(plan->flags), from, x);
+	rose_kernel_distances(col->words + from, n - from, plan->own.packed.slope,
+						  rose_slope_fraction_bits(plan->own.packed.flags), from, x);
 }
 
 static bool
 linear_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	RosePackedPlan *own = &plan->own.packed;
 	int64	   *x = col->scratch->words;
 	int			n = col->nvalues;
 	int64		rise;
@@ -43,13 +44,13 @@ linear_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *pla
 		pg_sub_s64_overflow(col->words[n - 1], col->words[0], &rise) || rise == 0)
 		return false;
 
-	plan->usual = ROSE_USUAL_DISTANCE;
-	plan->flags = ROSE_PACKED_SLOPE;
-	plan->slope = rose_wrap_mul(rise, INT64CONST(1) << FRACTION_BITS) / (n - 1);
+	plan->usual.kind = ROSE_USUAL_DISTANCE;
+	own->flags = ROSE_PACKED_SLOPE;
+	own->slope = rose_wrap_mul(rise, INT64CONST(1) << FRACTION_BITS) / (n - 1);
 	if (rise > PG_INT64_MAX >> FRACTION_BITS || rise < PG_INT64_MIN >> FRACTION_BITS)
 	{
-		plan->flags |= ROSE_PACKED_WHOLE_SLOPE;
-		plan->slope = rise / (n - 1);
+		own->flags |= ROSE_PACKED_WHOLE_SLOPE;
+		own->slope = rise / (n - 1);
 	}
 	rose_packed_begin(plan, col, col->desc.attlen);
 	find_distances(col, plan, 0, n, x);
@@ -70,7 +71,7 @@ linear_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
 	rose_packed_restart(plan, learned,
 						rose_wrap_sub(col->words[0],
-									  (int64) (rose_width_mask(learned->width) / 2)));
+									  (int64) (rose_width_mask(learned->own.packed.width) / 2)));
 	return linear_extend(col, plan, col->nvalues);
 }
 
@@ -134,6 +135,7 @@ linear_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 const RoseCodec rose_codec_linear = {
 	.id = ROSE_CODEC_LINEAR,
 	.name = "linear",
+	.suits = ROSE_SUITS_WORDS,
 	.plan = linear_plan,
 	.extend = linear_extend,
 	.follow = linear_follow,

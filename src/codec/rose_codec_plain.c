@@ -71,6 +71,8 @@ plain_check(RoseSegment *seg)
 const RoseCodec rose_codec_plain = {
 	.id = ROSE_CODEC_PLAIN,
 	.name = "plain",
+	.suits = ROSE_SUITS_WORDS,
+	.is_last_resort = true,
 	.plan = plain_plan,
 	.extend = plain_extend,
 	.follow = plain_follow,

@@ -48,29 +48,33 @@ run_end(const int64 *words, int from, int n, int64 value)
 static void
 rle_resize(RosePlan *plan, int word_size)
 {
-	plan->size = plan->header +
-		rose_positions_size(plan->n, Max(plan->nunits - 1, 0), plan->position_shift) +
-		(int) rose_bitpack_size(plan->nunits, plan->width) +
-		rose_patches_size(plan->npatches, word_size);
-	plan->unusual_bits = plan->position_shift + plan->width +
-		rose_patch_further_bits(plan->npatches, word_size);
+	RoseRlePlan *own = &plan->own.rle;
+
+	plan->size = own->header +
+		rose_positions_size(plan->n, Max(own->nruns - 1, 0), own->position_shift) +
+		(int) rose_bitpack_size(own->nruns, own->width) +
+		rose_patches_size(own->npatches, word_size);
+	plan->usual.unusual_bits = own->position_shift + own->width +
+		rose_patch_further_bits(own->npatches, word_size);
 }
 
 /* Set what depends on base, width and shift. */
 static void
 rle_finish_plan(RosePlan *plan, int word_size)
 {
+	RoseRlePlan *own = &plan->own.rle;
+
 	/* nruns may grow, so take its varint at its longest */
-	plan->header = 3 + 3 + rose_varint_size(rose_zigzag_encode(plan->base));
+	own->header = 3 + 3 + rose_varint_size(rose_zigzag_encode(own->base));
 	/* bytes more where bits are rounded up to whole bytes, and an entry of the directory */
-	plan->value_bits = plan->position_shift + plan->width + rose_patch_bits(word_size) + 1 + 32;
+	plan->value_bits = own->position_shift + own->width + rose_patch_bits(word_size) + 1 + 32;
 	plan->spare = PG_INT32_MAX;
-	plan->step = 1;
-	plan->usual = ROSE_USUAL_DIFFERENCE;
-	plan->usual_base = 0;
-	plan->usual_top = 0;
-	plan->usual_bits = 1;
-	plan->usual_slack = 32;
+	plan->usual.step = 1;
+	plan->usual.kind = ROSE_USUAL_DIFFERENCE;
+	plan->usual.base = 0;
+	plan->usual.top = 0;
+	plan->usual.bits = 1;
+	plan->usual.slack = 32;
 	rle_resize(plan, word_size);
 }
 
@@ -78,13 +82,14 @@ rle_finish_plan(RosePlan *plan, int word_size)
 static void
 rle_widen(const RoseColumnBuffer *col, RosePlan *plan)
 {
+	RoseRlePlan *own = &plan->own.rle;
 	RosePlan	wide = *plan;
 
-	if (plan->npatches == 0)
+	if (own->npatches == 0)
 		return;
-	wide.base = plan->low;
-	wide.width = rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low));
-	wide.npatches = 0;
+	wide.own.rle.base = own->low;
+	wide.own.rle.width = rose_bits_needed((uint64) rose_wrap_sub(own->high, own->low));
+	wide.own.rle.npatches = 0;
 	rle_finish_plan(&wide, col->desc.attlen);
 	if (wide.size <= plan->size)
 		*plan = wide;
@@ -93,8 +98,9 @@ rle_widen(const RoseColumnBuffer *col, RosePlan *plan)
 static bool
 rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 {
+	RoseRlePlan *own = &plan->own.rle;
 	const int64 *words = col->words;
-	uint64		mask = rose_width_mask(plan->width);
+	uint64		mask = rose_width_mask(own->width);
 	int			i = plan->n;
 
 	for (;;)
@@ -106,11 +112,11 @@ rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 		if (i >= n)
 			break;
 		value = words[i++];
-		plan->nunits++;
-		plan->low = Min(plan->low, value);
-		plan->high = Max(plan->high, value);
-		if ((uint64) rose_wrap_sub(value, plan->base) > mask)
-			plan->npatches++;
+		own->nruns++;
+		own->low = Min(own->low, value);
+		own->high = Max(own->high, value);
+		if ((uint64) rose_wrap_sub(value, own->base) > mask)
+			own->npatches++;
 	}
 	plan->n = n;
 	rle_resize(plan, col->desc.attlen);
@@ -122,11 +128,13 @@ rle_extend(RoseColumnBuffer *col, RosePlan *plan, int n)
 static bool
 rle_start(RoseColumnBuffer *col, RosePlan *plan)
 {
+	RoseRlePlan *own = &plan->own.rle;
+
 	plan->n = 0;
-	plan->nunits = 0;
-	plan->npatches = 0;
-	plan->low = PG_INT64_MAX;
-	plan->high = PG_INT64_MIN;
+	own->nruns = 0;
+	own->npatches = 0;
+	own->low = PG_INT64_MAX;
+	own->high = PG_INT64_MIN;
 	rle_finish_plan(plan, col->desc.attlen);
 	return rle_extend(col, plan, col->nvalues);
 }
@@ -134,32 +142,36 @@ rle_start(RoseColumnBuffer *col, RosePlan *plan)
 static bool
 rle_plan(RoseColumnBuffer *col, const RosePlanRequest *request, RosePlan *plan)
 {
+	RoseRlePlan *own = &plan->own.rle;
 	const RoseWordStats *stats = &request->stats;
 
 	/* a run takes some bits more than a value in a frame */
 	if (stats->nruns < 2 || stats->nruns / 2 >= request->best_size ||
 		stats->nruns > col->nvalues - col->nvalues / 4)
 		return false;
-	plan->base = stats->min;
-	plan->width = rose_bits_needed((uint64) rose_wrap_sub(stats->max, stats->min));
-	plan->position_shift = rose_positions_shift(col->nvalues, stats->nruns);
+	own->base = stats->min;
+	own->width = rose_bits_needed((uint64) rose_wrap_sub(stats->max, stats->min));
+	own->position_shift = rose_positions_shift(col->nvalues, stats->nruns);
 	return rle_start(col, plan);
 }
 
 static bool
 rle_follow(RoseColumnBuffer *col, const RosePlan *learned, RosePlan *plan)
 {
-	plan->base = learned->base;
-	plan->width = learned->width;
-	plan->position_shift = learned->position_shift;
+	RoseRlePlan *own = &plan->own.rle;
+
+	own->base = learned->own.rle.base;
+	own->width = learned->own.rle.width;
+	own->position_shift = learned->own.rle.position_shift;
 	return rle_start(col, plan);
 }
 
 static char *
 rle_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 {
+	const RoseRlePlan *own = &plan->own.rle;
 	RosePackScratch *scratch = col->scratch;
-	uint64		mask = rose_width_mask(plan->width);
+	uint64		mask = rose_width_mask(own->width);
 	int			npatches = 0;
 	int			nruns = 0;
 	int			i = 0;
@@ -167,7 +179,7 @@ rle_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 	while (i < plan->n)
 	{
 		int64		value = col->words[i];
-		uint64		offset = (uint64) rose_wrap_sub(value, plan->base);
+		uint64		offset = (uint64) rose_wrap_sub(value, own->base);
 
 		if (nruns > 0)
 			scratch->positions[nruns - 1] = (uint64) i;
@@ -182,14 +194,14 @@ rle_pack(RoseColumnBuffer *col, const RosePlan *plan, char *page, char *out)
 		i = run_end(col->words, i + 1, plan->n, value);
 	}
 
-	*out++ = (char) plan->width;
+	*out++ = (char) own->width;
 	*out++ = (char) (npatches > 0 ? RLE_PATCHED : 0);
-	*out++ = (char) plan->position_shift;
+	*out++ = (char) own->position_shift;
 	out = rose_varint_write(out, nruns);
-	out = rose_varint_write(out, rose_zigzag_encode(plan->base));
-	out = rose_positions_write(out, scratch->positions, nruns - 1, plan->n, plan->position_shift);
-	rose_bitpack_write(out, plan->width, scratch->packed, nruns);
-	out += rose_bitpack_size(nruns, plan->width);
+	out = rose_varint_write(out, rose_zigzag_encode(own->base));
+	out = rose_positions_write(out, scratch->positions, nruns - 1, plan->n, own->position_shift);
+	rose_bitpack_write(out, own->width, scratch->packed, nruns);
+	out += rose_bitpack_size(nruns, own->width);
 	return rose_patches_write(out, scratch->patches, npatches, col->desc.attlen);
 }
 
@@ -385,6 +397,8 @@ rle_check(RoseSegment *seg)
 const RoseCodec rose_codec_rle = {
 	.id = ROSE_CODEC_RLE,
 	.name = "rle",
+	.suits = ROSE_SUITS_WORDS,
+	.likes_runs = true,
 	.plan = rle_plan,
 	.extend = rle_extend,
 	.follow = rle_follow,

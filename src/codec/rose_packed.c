@@ -21,8 +21,10 @@
 static int
 plan_flags(const RosePlan *plan)
 {
-	return plan->flags | (plan->step != 1 ? ROSE_PACKED_STEP : 0) |
-		(plan->nwide > 0 ? ROSE_PACKED_WIDE : 0);
+	const RosePackedPlan *own = &plan->own.packed;
+
+	return own->flags | (own->step != 1 ? ROSE_PACKED_STEP : 0) |
+		(own->nwide > 0 ? ROSE_PACKED_WIDE : 0);
 }
 
 /*
@@ -33,9 +35,10 @@ static void
 sort_out(const RoseColumnBuffer *col, const RosePlan *plan, const int64 *x,
 		 const int64 *patch_values, int *nwide, int *npatches)
 {
+	const RosePackedPlan *own = &plan->own.packed;
 	RosePackScratch *scratch = col->scratch;
-	uint64		top = Min(rose_width_mask(plan->width), plan->divisor.limit);
-	uint64		wide_top = Min(rose_width_mask(plan->wide_width), plan->divisor.limit);
+	uint64		top = Min(rose_width_mask(own->width), own->divisor.limit);
+	uint64		wide_top = Min(rose_width_mask(own->wide_width), own->divisor.limit);
 	int			i;
 
 	*nwide = *npatches = 0;
@@ -46,8 +49,8 @@ sort_out(const RoseColumnBuffer *col, const RosePlan *plan, const int64 *x,
 		if (likely(scratch->packed[i] <= top))
 			continue;
 		scratch->packed[i] = 0;
-		wide = rose_divide(&plan->divisor, (uint64) x[i] - (uint64) plan->wide_base);
-		if (plan->nwide > 0 && wide <= wide_top && !rose_packed_is_odd(plan, x[i]))
+		wide = rose_divide(&own->divisor, (uint64) x[i] - (uint64) own->wide_base);
+		if (own->nwide > 0 && wide <= wide_top && !rose_packed_is_odd(plan, x[i]))
 		{
 			scratch->positions[*nwide] = (uint64) i;
 			scratch->wide[(*nwide)++] = wide;
@@ -63,20 +66,22 @@ sort_out(const RoseColumnBuffer *col, const RosePlan *plan, const int64 *x,
 static char *
 write_header(const RosePlan *plan, int flags, int nwide, char *out)
 {
-	*out++ = (char) plan->width;
+	const RosePackedPlan *own = &plan->own.packed;
+
+	*out++ = (char) own->width;
 	*out++ = (char) flags;
-	out = rose_varint_write(out, rose_zigzag_encode(plan->base));
+	out = rose_varint_write(out, rose_zigzag_encode(own->base));
 	if (flags & ROSE_PACKED_STEP)
-		out = rose_varint_write(out, (uint64) plan->step);
+		out = rose_varint_write(out, (uint64) own->step);
 	if (flags & ROSE_PACKED_SLOPE)
-		out = rose_varint_write(out, rose_zigzag_encode(plan->slope));
+		out = rose_varint_write(out, rose_zigzag_encode(own->slope));
 	if (flags & ROSE_PACKED_EXPONENT)
-		*out++ = (char) plan->exponent;
+		*out++ = (char) own->exponent;
 	if (flags & ROSE_PACKED_WIDE)
 	{
-		*out++ = (char) plan->position_shift;
-		*out++ = (char) plan->wide_width;
-		out = rose_varint_write(out, rose_zigzag_encode(plan->wide_base));
+		*out++ = (char) own->position_shift;
+		*out++ = (char) own->wide_width;
+		out = rose_varint_write(out, rose_zigzag_encode(own->wide_base));
 		out = rose_varint_write(out, nwide);
 	}
 	return out;
@@ -85,20 +90,23 @@ write_header(const RosePlan *plan, int flags, int nwide, char *out)
 static void
 pack_narrow(const RosePlan *plan, const int64 *x, int n, uint64 *packed)
 {
-	if (plan->step == 1)
-		rose_kernel_subtract(x, n, plan->base, packed);
+	const RosePackedPlan *own = &plan->own.packed;
+
+	if (own->step == 1)
+		rose_kernel_subtract(x, n, own->base, packed);
 	else
-		rose_kernel_divide(x, n, plan->base, &plan->divisor, packed);
+		rose_kernel_divide(x, n, own->base, &own->divisor, packed);
 }
 
 /* The packed values, none of which is wide or a patch. */
 static char *
 write_inside(const RoseColumnBuffer *col, const RosePlan *plan, RosePackedFind find, char *out)
 {
+	const RosePackedPlan *own = &plan->own.packed;
 	int			from;
 
 	/* with no bits there is nothing to look at */
-	for (from = 0; from < plan->n && plan->width > 0; from += BLOCK_SIZE)
+	for (from = 0; from < plan->n && own->width > 0; from += BLOCK_SIZE)
 	{
 		int			n = Min(plan->n - from, BLOCK_SIZE);
 		const int64 *x = col->words + from;
@@ -109,8 +117,8 @@ write_inside(const RoseColumnBuffer *col, const RosePlan *plan, RosePackedFind f
 			x = col->scratch->words;
 		}
 		pack_narrow(plan, x, n, col->scratch->packed);
-		rose_bitpack_write(out, plan->width, col->scratch->packed, n);
-		out += rose_bitpack_size(n, plan->width);
+		rose_bitpack_write(out, own->width, col->scratch->packed, n);
+		out += rose_bitpack_size(n, own->width);
 	}
 	return out;
 }
@@ -119,12 +127,13 @@ char *
 rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, RosePackedFind find,
 				  bool patch_x, char *out)
 {
+	const RosePackedPlan *own = &plan->own.packed;
 	RosePackScratch *scratch = col->scratch;
 	const int64 *x = col->words;
 	int			flags = plan_flags(plan);
 	int			nwide = 0;
 	int			npatches = 0;
-	bool		inside = plan->nwide == 0 && plan->npatches == 0;
+	bool		inside = own->nwide == 0 && own->npatches == 0;
 
 	if (!inside)
 	{
@@ -141,18 +150,18 @@ rose_packed_write(const RoseColumnBuffer *col, const RosePlan *plan, RosePackedF
 	if (nwide == 0)
 		flags &= ~ROSE_PACKED_WIDE;
 	out = write_header(plan, flags, nwide, out);
-	if (plan->anchors.interval > 0)
-		out = rose_anchors_write(&plan->anchors, col->words, plan->n, out);
+	if (own->anchors.interval > 0)
+		out = rose_anchors_write(&own->anchors, col->words, plan->n, out);
 	if (inside)
 		return write_inside(col, plan, find, out);
 
-	rose_bitpack_write(out, plan->width, scratch->packed, plan->n);
-	out += rose_bitpack_size(plan->n, plan->width);
+	rose_bitpack_write(out, own->width, scratch->packed, plan->n);
+	out += rose_bitpack_size(plan->n, own->width);
 	if (nwide > 0)
-		out = rose_positions_write(out, scratch->positions, nwide, plan->n, plan->position_shift);
-	rose_bitpack_write(out, plan->wide_width, scratch->wide, nwide);
-	out += rose_bitpack_size(nwide, plan->wide_width);
-	return rose_patches_write(out, scratch->patches, npatches, plan->patch_size);
+		out = rose_positions_write(out, scratch->positions, nwide, plan->n, own->position_shift);
+	rose_bitpack_write(out, own->wide_width, scratch->wide, nwide);
+	out += rose_bitpack_size(nwide, own->wide_width);
+	return rose_patches_write(out, scratch->patches, npatches, own->patch_size);
 }
 
 

@@ -103,12 +103,13 @@ extern void rose_packed_extend(const RoseColumnBuffer *col, RosePlan *plan, Rose
 static inline bool
 rose_packed_is_odd(const RosePlan *plan, int64 x)
 {
-	uint64		distance = x < plan->base ? (uint64) plan->base - (uint64) x :
-		(uint64) x - (uint64) plan->base;
+	const RosePackedPlan *own = &plan->own.packed;
+	uint64		distance = x < own->base ? (uint64) own->base - (uint64) x :
+		(uint64) x - (uint64) own->base;
 
-	if (plan->flags & ROSE_PACKED_EXPONENT)
+	if (own->flags & ROSE_PACKED_EXPONENT)
 		return x == ROSE_PACKED_NOT_DECIMAL;
-	return plan->step != 1 && rose_divide(&plan->divisor, distance) > plan->divisor.limit;
+	return own->step != 1 && rose_divide(&own->divisor, distance) > own->divisor.limit;
 }
 
 

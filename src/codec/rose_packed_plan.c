@@ -33,50 +33,58 @@
 static inline void
 resize(RosePlan *plan)
 {
-	plan->size = plan->header + (int) rose_bitpack_size(plan->n, plan->width) +
-		rose_patches_size(plan->npatches, plan->patch_size);
-	if (plan->anchors.interval > 0)
+	RosePackedPlan *own = &plan->own.packed;
+
+	plan->size = own->header + (int) rose_bitpack_size(plan->n, own->width) +
+		rose_patches_size(own->npatches, own->patch_size);
+	if (own->anchors.interval > 0)
 	{
-		plan->size += rose_anchors_size(&plan->anchors, plan->n);
-		plan->spare = rose_anchors_before_next(&plan->anchors, plan->n);
+		plan->size += rose_anchors_size(&own->anchors, plan->n);
+		plan->spare = rose_anchors_before_next(&own->anchors, plan->n);
 	}
-	plan->unusual_bits = rose_patch_further_bits(plan->npatches, plan->patch_size);
-	if (plan->nwide > 0)
-		plan->unusual_bits = Max(plan->unusual_bits, plan->position_shift + plan->wide_width);
-	if (plan->nwide > 0)
-		plan->size += WIDE_HEADER + rose_varint_size(rose_zigzag_encode(plan->wide_base)) +
-			rose_positions_size(plan->n, plan->nwide, plan->position_shift) +
-			(int) rose_bitpack_size(plan->nwide, plan->wide_width);
+	plan->usual.unusual_bits = rose_patch_further_bits(own->npatches, own->patch_size);
+	if (own->nwide > 0)
+		plan->usual.unusual_bits = Max(plan->usual.unusual_bits, own->position_shift + own->wide_width);
+	if (own->nwide > 0)
+		plan->size += WIDE_HEADER + rose_varint_size(rose_zigzag_encode(own->wide_base)) +
+			rose_positions_size(plan->n, own->nwide, own->position_shift) +
+			(int) rose_bitpack_size(own->nwide, own->wide_width);
 }
 
 /* The parameters are set: what follows from them. */
 static void
 finish_parameters(RosePlan *plan)
 {
-	plan->header = 2 + rose_varint_size(rose_zigzag_encode(plan->base));
-	if (plan->step != 1)
-		plan->header += rose_varint_size((uint64) plan->step);
-	if (plan->flags & ROSE_PACKED_SLOPE)
-		plan->header += rose_varint_size(rose_zigzag_encode(plan->slope));
-	if (plan->flags & ROSE_PACKED_EXPONENT)
-		plan->header++;
+	RosePackedPlan *own = &plan->own.packed;
+
+	own->header = 2 + rose_varint_size(rose_zigzag_encode(own->base));
+	if (own->step != 1)
+		own->header += rose_varint_size((uint64) own->step);
+	if (own->flags & ROSE_PACKED_SLOPE)
+		own->header += rose_varint_size(rose_zigzag_encode(own->slope));
+	if (own->flags & ROSE_PACKED_EXPONENT)
+		own->header++;
 
 	/* bytes more where packed values are rounded up to whole bytes */
-	plan->value_bits = rose_patch_bits(plan->patch_size);
-	if (plan->nwide > 0)
-		plan->value_bits = Max(plan->value_bits, plan->position_shift + plan->wide_width + 16) +
+	plan->value_bits = rose_patch_bits(own->patch_size);
+	if (own->nwide > 0)
+		plan->value_bits = Max(plan->value_bits, own->position_shift + own->wide_width + 16) +
 			1 + 16;
-	plan->value_bits += plan->width + 8;
+	plan->value_bits += own->width + 8;
 	plan->spare = PG_INT32_MAX;
-	plan->usual_base = plan->base;
-	plan->usual_top = rose_width_mask(plan->width);
-	plan->usual_bits = plan->width;
-	plan->usual_slack = 8;
-	if (plan->nwide > 0)
+	plan->usual.base = own->base;
+	plan->usual.step = own->step;
+	plan->usual.divisor = own->divisor;
+	plan->usual.slope = own->slope;
+	plan->usual.fraction_bits = rose_slope_fraction_bits(own->flags);
+	plan->usual.top = rose_width_mask(own->width);
+	plan->usual.bits = own->width;
+	plan->usual.slack = 8;
+	if (own->nwide > 0)
 	{
 		/* the directory of their positions grows with all values; two more are rounded up */
-		plan->usual_bits++;
-		plan->usual_slack += 16 + 2 * 8;
+		plan->usual.bits++;
+		plan->usual.slack += 16 + 2 * 8;
 	}
 	resize(plan);
 }
@@ -90,14 +98,16 @@ static void widen(RosePlan *plan);
 void
 rose_packed_begin(RosePlan *plan, const RoseColumnBuffer *col, int patch_size)
 {
-	plan->word_size = col->desc.attlen;
-	plan->patch_size = patch_size;
-	plan->step = 1;
-	rose_divisor_init(&plan->divisor, 1);
+	RosePackedPlan *own = &plan->own.packed;
+
+	own->word_size = col->desc.attlen;
+	own->patch_size = patch_size;
+	own->step = 1;
+	rose_divisor_init(&own->divisor, 1);
 	plan->n = 0;
-	plan->low = plan->wide_low = PG_INT64_MAX;
-	plan->high = plan->wide_high = PG_INT64_MIN;
-	rose_anchors_restart(&plan->anchors);
+	own->low = own->wide_low = PG_INT64_MAX;
+	own->high = own->wide_high = PG_INT64_MIN;
+	rose_anchors_restart(&own->anchors);
 }
 
 /* The largest step that all are multiples of away from the lowest. */
@@ -168,9 +178,10 @@ base_above_outliers(const int64 *x, int n, int64 low, int64 *base)
 static int
 choose_width(const RosePlan *plan, const int64 *x, int n, int64 base, int64 *cost)
 {
+	const RosePackedPlan *own = &plan->own.packed;
 	int			count[65] = {0};
 	int			wide_bits =
-		rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low) / (uint64) plan->step);
+		rose_bits_needed((uint64) rose_wrap_sub(own->high, own->low) / (uint64) own->step);
 	int			best = 64;
 	int			nwider = 0;
 	int			nsampled = 0;
@@ -181,7 +192,7 @@ choose_width(const RosePlan *plan, const int64 *x, int n, int64 base, int64 *cos
 	/* odd, because data has periods that are even more often than not */
 	stride += stride % 2 == 0;
 	for (i = 0; i < n; i += stride, nsampled++)
-		count[rose_bits_needed(rose_divide(&plan->divisor, (uint64) x[i] - (uint64) base))]++;
+		count[rose_bits_needed(rose_divide(&own->divisor, (uint64) x[i] - (uint64) base))]++;
 	*cost = PG_INT64_MAX;
 	for (width = 64; width >= 0; width--)
 	{
@@ -208,8 +219,8 @@ fit_wide(RosePlan *plan, const int64 *x, int n)
 	RosePlan	state = *plan;
 
 	/* without a second frame all of them become patches, which tells their bounds */
-	state.wide_width = 0;
-	state.nwide = state.npatches = state.nodd = 0;
+	state.own.packed.wide_width = 0;
+	state.own.packed.nwide = state.own.packed.npatches = state.own.packed.nodd = 0;
 	state.n = 0;
 	finish_parameters(&state);
 	follow(&state, x, n);
@@ -220,6 +231,7 @@ fit_wide(RosePlan *plan, const int64 *x, int n)
 void
 rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_step)
 {
+	RosePackedPlan *own = &plan->own.packed;
 	int64		low = PG_INT64_MAX;
 	int64		high = PG_INT64_MIN;
 	int64		base;
@@ -227,7 +239,7 @@ rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_step)
 	int64		other_cost;
 	int			i;
 
-	if (plan->flags & ROSE_PACKED_EXPONENT)
+	if (own->flags & ROSE_PACKED_EXPONENT)
 	{
 		for (i = 0; i < n; i++)
 		{
@@ -241,23 +253,23 @@ rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_step)
 		rose_kernel_bounds(x, n, &low, &high);
 	if (low > high)
 		low = high = 0;
-	plan->low = low;
-	plan->high = high;
-	plan->base = low;
-	plan->step = with_step ? find_step(x, n, low) : 1;
-	rose_divisor_init(&plan->divisor, plan->step);
-	plan->width = rose_bits_needed((uint64) rose_wrap_sub(high, low) / (uint64) plan->step);
-	if (plan->width > 0)
+	own->low = low;
+	own->high = high;
+	own->base = low;
+	own->step = with_step ? find_step(x, n, low) : 1;
+	rose_divisor_init(&own->divisor, own->step);
+	own->width = rose_bits_needed((uint64) rose_wrap_sub(high, low) / (uint64) own->step);
+	if (own->width > 0)
 	{
-		plan->width = choose_width(plan, x, n, low, &cost);
+		own->width = choose_width(plan, x, n, low, &cost);
 		if (base_above_outliers(x, n, low, &base))
 		{
 			int			width = choose_width(plan, x, n, base, &other_cost);
 
 			if (other_cost < cost)
 			{
-				plan->base = base;
-				plan->width = width;
+				own->base = base;
+				own->width = width;
 			}
 		}
 	}
@@ -267,16 +279,17 @@ rose_packed_fit(RosePlan *plan, const int64 *x, int n, bool with_step)
 void
 rose_packed_restart(RosePlan *plan, const RosePlan *learned, int64 base)
 {
+	RosePackedPlan *own = &plan->own.packed;
 	const RoseCodec *codec = plan->codec;
 
 	*plan = *learned;
 	plan->codec = codec;
 	plan->n = 0;
-	plan->base = base;
-	plan->npatches = plan->nodd = plan->nwide = 0;
-	plan->low = plan->wide_low = PG_INT64_MAX;
-	plan->high = plan->wide_high = PG_INT64_MIN;
-	rose_anchors_restart(&plan->anchors);
+	own->base = base;
+	own->npatches = own->nodd = own->nwide = 0;
+	own->low = own->wide_low = PG_INT64_MAX;
+	own->high = own->wide_high = PG_INT64_MIN;
+	rose_anchors_restart(&own->anchors);
 	finish_parameters(plan);
 }
 
@@ -287,40 +300,43 @@ rose_packed_restart(RosePlan *plan, const RosePlan *learned, int64 base)
 static void
 follow_outside(RosePlan *plan, int64 x)
 {
+	RosePackedPlan *own = &plan->own.packed;
+
 	if (rose_packed_is_odd(plan, x))
 	{
-		plan->nodd++;
-		plan->npatches++;
+		own->nodd++;
+		own->npatches++;
 		return;
 	}
-	plan->low = Min(plan->low, x);
-	plan->high = Max(plan->high, x);
-	plan->wide_low = Min(plan->wide_low, x);
-	plan->wide_high = Max(plan->wide_high, x);
+	own->low = Min(own->low, x);
+	own->high = Max(own->high, x);
+	own->wide_low = Min(own->wide_low, x);
+	own->wide_high = Max(own->wide_high, x);
 	/* the first ones are patches, until a second frame pays */
-	if (plan->nwide > 0 &&
-		rose_divide(&plan->divisor, (uint64) x - (uint64) plan->wide_base) <=
-		Min(rose_width_mask(plan->wide_width), plan->divisor.limit))
-		plan->nwide++;
+	if (own->nwide > 0 &&
+		rose_divide(&own->divisor, (uint64) x - (uint64) own->wide_base) <=
+		Min(rose_width_mask(own->wide_width), own->divisor.limit))
+		own->nwide++;
 	else
-		plan->npatches++;
+		own->npatches++;
 }
 
 static void
 follow_each(RosePlan *plan, const int64 *x, int n)
 {
-	RoseDivisor divisor = plan->divisor;
-	uint64		base = (uint64) plan->base;
-	uint64		top = Min(rose_width_mask(plan->width), divisor.limit);
-	int64		low = plan->low;
-	int64		high = plan->high;
+	RosePackedPlan *own = &plan->own.packed;
+	RoseDivisor divisor = own->divisor;
+	uint64		base = (uint64) own->base;
+	uint64		top = Min(rose_width_mask(own->width), divisor.limit);
+	int64		low = own->low;
+	int64		high = own->high;
 	int			i;
 
 	for (i = 0; i < n; i++)
 	{
 		/* below the base a quotient may be that of a wrapped offset */
 		if (unlikely(rose_divide(&divisor, (uint64) x[i] - base) > top ||
-					 (x[i] < plan->base && plan->step != 1)))
+					 (x[i] < own->base && own->step != 1)))
 		{
 			follow_outside(plan, x[i]);
 			continue;
@@ -328,27 +344,28 @@ follow_each(RosePlan *plan, const int64 *x, int n)
 		low = Min(low, x[i]);
 		high = Max(high, x[i]);
 	}
-	plan->low = Min(plan->low, low);
-	plan->high = Max(plan->high, high);
+	own->low = Min(own->low, low);
+	own->high = Max(own->high, high);
 }
 
 /* Do all lie in the frame?  Then that is all there is to know. */
 static inline bool
 all_inside(RosePlan *plan, const int64 *x, int n)
 {
+	RosePackedPlan *own = &plan->own.packed;
 	int64		low = PG_INT64_MAX;
 	int64		high = PG_INT64_MIN;
 
 	rose_kernel_bounds(x, n, &low, &high);
-	if (n > 0 && (low < plan->base ||
-				  (uint64) rose_wrap_sub(high, plan->base) / (uint64) plan->step >
-				  rose_width_mask(plan->width)))
+	if (n > 0 && (low < own->base ||
+				  (uint64) rose_wrap_sub(high, own->base) / (uint64) own->step >
+				  rose_width_mask(own->width)))
 		return false;
-	if (plan->step != 1 &&
-		!rose_kernel_multiples(x, n, plan->base, &plan->divisor))
+	if (own->step != 1 &&
+		!rose_kernel_multiples(x, n, own->base, &own->divisor))
 		return false;
-	plan->low = Min(plan->low, low);
-	plan->high = Max(plan->high, high);
+	own->low = Min(own->low, low);
+	own->high = Max(own->high, high);
 	return true;
 }
 
@@ -372,15 +389,17 @@ follow(RosePlan *plan, const int64 *x, int n)
 static void
 widen_frame(const RosePlan *plan, RosePlan *wide)
 {
+	const RosePackedPlan *own = &plan->own.packed;
+
 	*wide = *plan;
-	wide->base = plan->low;
-	wide->width = rose_bits_needed((uint64) rose_wrap_sub(plan->high, plan->low) /
-								   (uint64) plan->step);
-	wide->nwide = 0;
-	wide->wide_width = 0;
-	wide->npatches = plan->nodd;
-	wide->wide_low = PG_INT64_MAX;
-	wide->wide_high = PG_INT64_MIN;
+	wide->own.packed.base = own->low;
+	wide->own.packed.width = rose_bits_needed((uint64) rose_wrap_sub(own->high, own->low) /
+											  (uint64) own->step);
+	wide->own.packed.nwide = 0;
+	wide->own.packed.wide_width = 0;
+	wide->own.packed.npatches = own->nodd;
+	wide->own.packed.wide_low = PG_INT64_MAX;
+	wide->own.packed.wide_high = PG_INT64_MIN;
 	finish_parameters(wide);
 }
 
@@ -388,14 +407,16 @@ widen_frame(const RosePlan *plan, RosePlan *wide)
 static void
 widen_second(const RosePlan *plan, RosePlan *wide)
 {
+	const RosePackedPlan *own = &plan->own.packed;
+
 	*wide = *plan;
-	wide->position_shift = rose_positions_shift(plan->n,
-												plan->nwide + plan->npatches - plan->nodd);
-	wide->wide_base = plan->wide_low;
-	wide->wide_width = rose_bits_needed((uint64) rose_wrap_sub(plan->wide_high, plan->wide_low) /
-										(uint64) plan->step);
-	wide->nwide = plan->nwide + plan->npatches - plan->nodd;
-	wide->npatches = plan->nodd;
+	wide->own.packed.position_shift = rose_positions_shift(plan->n,
+														   own->nwide + own->npatches - own->nodd);
+	wide->own.packed.wide_base = own->wide_low;
+	wide->own.packed.wide_width = rose_bits_needed((uint64) rose_wrap_sub(own->wide_high, own->wide_low) /
+												   (uint64) own->step);
+	wide->own.packed.nwide = own->nwide + own->npatches - own->nodd;
+	wide->own.packed.npatches = own->nodd;
 	finish_parameters(wide);
 }
 
@@ -406,7 +427,7 @@ widen(RosePlan *plan)
 	RosePlan	other;
 
 	resize(plan);
-	if (likely(plan->npatches == plan->nodd))
+	if (likely(plan->own.packed.npatches == plan->own.packed.nodd))
 		return;
 	widen_frame(plan, &other);
 	if (other.size > plan->size)
@@ -428,8 +449,8 @@ rose_packed_extend(const RoseColumnBuffer *col, RosePlan *plan, RosePackedFind f
 {
 	int64	   *x = col->scratch->words;
 
-	if (plan->anchors.interval > 0)
-		rose_anchors_follow(&plan->anchors, col->words, plan->n, n);
+	if (plan->own.packed.anchors.interval > 0)
+		rose_anchors_follow(&plan->own.packed.anchors, col->words, plan->n, n);
 	if (find == NULL)
 		follow(plan, col->words + plan->n, n - plan->n);
 	while (plan->n < n)

@@ -370,11 +370,11 @@ set_word_target(RoseWordTarget *target, const BuilderColumn *column)
 	target->unused_bits = 64 - 8 * column->buffer.desc.attlen;
 	target->unusual_bits = column->unusual_bits;
 	target->simple = column->unusual_bits == 0 ||
-		(plan->step == 1 && (plan->usual == ROSE_USUAL_VALUE ||
-							 plan->usual == ROSE_USUAL_DIFFERENCE));
-	target->previous_mask = plan->usual == ROSE_USUAL_DIFFERENCE ? -1 : 0;
-	target->base = plan->usual_base;
-	target->top = plan->usual_top;
+		(plan->usual.step == 1 && (plan->usual.kind == ROSE_USUAL_VALUE ||
+								   plan->usual.kind == ROSE_USUAL_DIFFERENCE));
+	target->previous_mask = plan->usual.kind == ROSE_USUAL_DIFFERENCE ? -1 : 0;
+	target->base = plan->usual.base;
+	target->top = plan->usual.top;
 }
 
 void

@@ -162,7 +162,8 @@ pack_column(RosePageBuilder *builder, BuilderColumn *column, RoseDirectoryEntryD
 {
 	RoseColumnBuffer *buffer = &column->buffer;
 	const RosePlan *plan = &buffer->plan;
-	const RoseCodec *codec = plan->codec;
+	const RoseCodec *codec;
+	int64		constant = 0;
 	RoseNullForm form = rose_nullmap_form(builder->nrows, buffer->nvalues == 0 ?
 										  builder->nrows : column->nnulls);
 	char	   *start = out;
@@ -173,15 +174,13 @@ pack_column(RosePageBuilder *builder, BuilderColumn *column, RoseDirectoryEntryD
 	if (buffer->nvalues == 0)
 		return out;
 
-	if (codec == &rose_codec_frame && plan->width == 0 && plan->npatches == 0 &&
-		plan->nwide == 0)
-		codec = &rose_codec_constant;
+	codec = rose_codec_to_write(plan, &constant);
 	entry->codec = codec->id;
-	if (codec == &rose_codec_constant && form == ROSE_NULLS_NONE &&
-		plan->base >= PG_INT16_MIN && plan->base <= PG_INT16_MAX)
+	if (codec->id == ROSE_CODEC_CONSTANT && form == ROSE_NULLS_NONE &&
+		constant >= PG_INT16_MIN && constant <= PG_INT16_MAX)
 	{
 		entry->flags |= ROSE_DIR_INLINE;
-		entry->offset = (uint16) plan->base;
+		entry->offset = (uint16) constant;
 		return out;
 	}
 	entry->offset = (uint16) (out - builder->workspace);

@@ -71,14 +71,14 @@ foresee_values(RosePageBuilder *builder, BuilderColumn *column)
 {
 	const RosePlan *plan = &column->buffer.plan;
 
-	if (plan->usual == ROSE_USUAL_NONE)
+	if (plan->usual.kind == ROSE_USUAL_NONE)
 	{
 		builder->row_bits += plan->value_bits;
 		return;
 	}
-	builder->row_bits += plan->usual_bits;
-	builder->budget_bits -= plan->usual_slack;
-	column->unusual_bits = plan->unusual_bits;
+	builder->row_bits += plan->usual.bits;
+	builder->budget_bits -= plan->usual.slack;
+	column->unusual_bits = plan->usual.unusual_bits;
 	builder->unusual_bits += column->unusual_bits;
 }
 

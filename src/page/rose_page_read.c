@@ -225,7 +225,7 @@ rose_page_reader_open_column(RosePageReader *reader, int col)
 
 	if (entry->flags & ROSE_DIR_INLINE)
 	{
-		if (segment->codec != &rose_codec_constant || form != ROSE_NULLS_NONE)
+		if (segment->codec->id != ROSE_CODEC_CONSTANT || form != ROSE_NULLS_NONE)
 			return "directory entry has unknown flags";
 		segment->n = reader->nrows;
 		segment->packed.base = (int16) entry->offset;

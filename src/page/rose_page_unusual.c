@@ -35,13 +35,13 @@ find_deciding(const RoseColumnBuffer *buffer, int from, int n, int64 *space)
 	const int64 *words = buffer->words + from;
 	const RosePlan *plan = &buffer->plan;
 
-	switch (plan->usual)
+	switch (plan->usual.kind)
 	{
 		case ROSE_USUAL_DIFFERENCE:
 			rose_kernel_differences(words, n, space);
 			return space;
 		case ROSE_USUAL_DISTANCE:
-			rose_kernel_distances(words, n, plan->slope, rose_slope_fraction_bits(plan->flags),
+			rose_kernel_distances(words, n, plan->usual.slope, plan->usual.fraction_bits,
 								  from, space);
 			return space;
 		default:
@@ -56,7 +56,7 @@ rose_builder_count_unusual(BuilderColumn *column, int from, int to)
 	int64		space[LOOK_BLOCK];
 	int			count = 0;
 
-	if (plan->usual == ROSE_USUAL_KNOWN)
+	if (plan->usual.kind == ROSE_USUAL_KNOWN)
 		return count_known_unusual(&column->buffer, from, to);
 	if (to - from < LOOK_TOGETHER)
 	{
@@ -69,11 +69,11 @@ rose_builder_count_unusual(BuilderColumn *column, int from, int to)
 		int			n = Min(to - from, LOOK_BLOCK);
 		const int64 *x = find_deciding(&column->buffer, from, n, space);
 
-		if (plan->step == 1)
-			count += rose_kernel_count_outside(x, n, plan->usual_base, plan->usual_top);
+		if (plan->usual.step == 1)
+			count += rose_kernel_count_outside(x, n, plan->usual.base, plan->usual.top);
 		else
-			count += rose_kernel_count_odd(x, n, plan->usual_base, &plan->divisor,
-										   Min(plan->usual_top, plan->divisor.limit));
+			count += rose_kernel_count_odd(x, n, plan->usual.base, &plan->usual.divisor,
+										   Min(plan->usual.top, plan->usual.divisor.limit));
 		from += n;
 	}
 	return count;

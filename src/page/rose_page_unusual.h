@@ -23,7 +23,7 @@ rose_builder_is_unusual(BuilderColumn *column, int i)
 	int64		x = column->buffer.words[i];
 	uint64		offset;
 
-	switch (plan->usual)
+	switch (plan->usual.kind)
 	{
 		case ROSE_USUAL_NONE:
 			return false;
@@ -37,14 +37,14 @@ rose_builder_is_unusual(BuilderColumn *column, int i)
 			x = rose_wrap_sub(x, column->buffer.words[i - 1]);
 			break;
 		case ROSE_USUAL_DISTANCE:
-			x = rose_wrap_sub(x, rose_line_at(plan->slope, rose_slope_fraction_bits(plan->flags), i));
+			x = rose_wrap_sub(x, rose_line_at(plan->usual.slope, plan->usual.fraction_bits, i));
 			break;
 	}
-	offset = (uint64) rose_wrap_sub(x, plan->usual_base);
-	if (plan->step == 1)
-		return offset > plan->usual_top;
-	return x < plan->usual_base ||
-		rose_divide(&plan->divisor, offset) > Min(plan->usual_top, plan->divisor.limit);
+	offset = (uint64) rose_wrap_sub(x, plan->usual.base);
+	if (plan->usual.step == 1)
+		return offset > plan->usual.top;
+	return x < plan->usual.base ||
+		rose_divide(&plan->usual.divisor, offset) > Min(plan->usual.top, plan->usual.divisor.limit);
 }
 
 /* How many of values [from, to) are unusual?  The first of the column is not among them. */

@@ -54,7 +54,7 @@ sub types_of
 }
 
 chdir "$tools/../.." or die "could not enter the sources: $!\n";
-my @all = grep { /\.[ch]$/ && -f } split /\n/, `git ls-files src`;
+my @all = grep { /\.[ch]$/ && -f } split /\n/, `git ls-files --cached --others --exclude-standard src`;
 my @files = @ARGV ? @ARGV : @all;
 
 my %ours = map { $_ => 1 } map { types_of(slurp($_)) } @all;
