@@ -82,6 +82,22 @@ rose_page_header_const(const char *page)
 }
 
 
+/*
+ * What rose_page_add_extra has put there, as far as the page says, and as many bytes, rounded
+ * up; NULL: there is nothing.  The page is not looked at otherwise.
+ */
+static inline const char *
+rose_page_extra(const char *page, int *size)
+{
+	int			special = ((const PageHeaderData *) page)->pd_special;
+
+	if (special >= BLCKSZ || special < MAXALIGN(SizeOfPageHeaderData) + sizeof(RosePageHeaderDisk) ||
+		special != MAXALIGN(special))
+		return NULL;
+	*size = BLCKSZ - special;
+	return page + special;
+}
+
 /* ---- Building ---- */
 
 typedef struct RosePageBuilder RosePageBuilder;
@@ -152,6 +168,13 @@ extern int	rose_page_builder_size(RosePageBuilder *builder);
  * rose_page_header().
  */
 extern int	rose_page_builder_pack(RosePageBuilder *builder, char *page);
+
+/*
+ * Put something of the caller's behind the rows of a page that was packed, into the special
+ * space of the page: at its end, from a multiple of MAXALIGN on.  False: there is no room,
+ * and nothing was changed.
+ */
+extern bool rose_page_add_extra(char *page, const char *data, int size);
 
 /* Forget the accepted rows. */
 extern void rose_page_builder_reset(RosePageBuilder *builder);

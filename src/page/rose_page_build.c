@@ -234,3 +234,17 @@ rose_page_builder_pack(RosePageBuilder *builder, char *page)
 	rose_page_builder_reset(builder);
 	return nrows;
 }
+
+bool
+rose_page_add_extra(char *page, const char *data, int size)
+{
+	PageHeader	standard = (PageHeader) page;
+	int			special = BLCKSZ - (int) MAXALIGN(size);
+
+	Assert(standard->pd_special == BLCKSZ);
+	if (special < standard->pd_lower + ROSE_PAGE_SLOP)
+		return false;
+	memcpy(page + special, data, size);
+	standard->pd_upper = standard->pd_special = (LocationIndex) special;
+	return true;
+}

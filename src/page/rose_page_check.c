@@ -71,9 +71,9 @@ static bool
 tail_is_zero(const char *image)
 {
 	int			end = ((const PageHeaderData *) image)->pd_lower;
+	int			upper = ((const PageHeaderData *) image)->pd_upper;
 
-	return end >= BLCKSZ ||
-		(image[end] == 0 && memcmp(image + end, image + end + 1, BLCKSZ - end - 1) == 0);
+	return image[end] == 0 && memcmp(image + end, image + end + 1, upper - end - 1) == 0;
 }
 
 int

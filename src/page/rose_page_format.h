@@ -3,15 +3,16 @@
  * rose_page_format.h
  *	  The on-disk format of a multicolumn page, for page/ only.
  *
- *		PageHeaderData			24 bytes; no special space
+ *		PageHeaderData			24 bytes
  *		RosePageHeaderDisk		40 bytes (rose_page.h)
  *		directory				ncols x RoseDirectoryEntryDisk
  *		segments				in column order, without gaps
- *		zero bytes				from pd_lower to the end of the page
+ *		zero bytes				from pd_lower to pd_upper
+ *		special space			what rose_page_add_extra has put there; most pages have none
  *
  * A segment is the column's null map (rose_nullmap.h), then its codec's data.  It ends
  * where the next column's begins, the last one at pd_lower.  At least ROSE_PAGE_SLOP
- * bytes at the end of the page stay zero, because readers load whole words.
+ * bytes from there on stay zero, because readers load whole words.
  *
  *-------------------------------------------------------------------------
  */

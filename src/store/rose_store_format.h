@@ -56,7 +56,8 @@
 #include "store/rose_tail_replay.h"
 
 #define ROSE_META_MAGIC		0x45534F52	/* "ROSE" */
-#define ROSE_META_VERSION	3	/* 3: regions of one block at the start of the file */
+/* 3: regions of one block at the start of the file; 4: footers in leaves */
+#define ROSE_META_VERSION	4
 #define ROSE_META_BLOCK		0
 #define ROSE_REGION_BLOCKS	8
 

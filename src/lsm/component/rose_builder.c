@@ -603,8 +603,10 @@ add_sections(RoseComponentBuilder *builder, StringInfo stream, RoseFooterSection
 static uint16
 footer_version(const RoseComponentBuilder *builder)
 {
-	if (builder->filter != NULL && builder->filter->nparts > 1)
+	if (builder->footer_in_leaf)
 		return ROSE_COMPONENT_VERSION;
+	if (builder->filter != NULL && builder->filter->nparts > 1)
+		return ROSE_COMPONENT_VERSION_FILTER_PARTS;
 	if (builder->has_narrow)
 		return ROSE_COMPONENT_VERSION_NARROW;
 	return builder->nowners > 1 ? ROSE_COMPONENT_VERSION_OWNERS : ROSE_COMPONENT_VERSION_ONE_OWNER;
@@ -641,25 +643,22 @@ make_footer(RoseComponentBuilder *builder, StringInfo stream)
 	memcpy(stream->data + sizeof(*footer), sections, sizeof(sections));
 }
 
-/* Returns the first block of the footer. */
+/* The first block. */
 static BlockNumber
-write_footer(RoseComponentBuilder *builder)
+write_footer_pages(RoseComponentBuilder *builder, const StringInfoData *stream)
 {
-	StringInfoData stream;
 	BlockNumber first = rose_blockwriter_reserve(builder->writer);
 	BlockNumber block = first;
 	BlockNumber previous = InvalidBlockNumber;
 
-	initStringInfo(&stream);
-	make_footer(builder, &stream);
-	for (int at = 0; at < stream.len; at += ROSE_PAGE_BODY_SIZE)
+	for (int at = 0; at < stream->len; at += ROSE_PAGE_BODY_SIZE)
 	{
-		int			n = Min(stream.len - at, (int) ROSE_PAGE_BODY_SIZE);
-		bool		last = at + n == stream.len;
+		int			n = Min(stream->len - at, (int) ROSE_PAGE_BODY_SIZE);
+		bool		last = at + n == stream->len;
 		BlockNumber next = last ? InvalidBlockNumber : rose_blockwriter_reserve(builder->writer);
 
 		rose_component_init_page(builder->page, builder->owner, ROSE_PAGE_FOOTER);
-		memcpy(builder->page + ROSE_PAGE_BODY, stream.data + at, n);
+		memcpy(builder->page + ROSE_PAGE_BODY, stream->data + at, n);
 		rose_component_set_page_end(builder->page, ROSE_PAGE_BODY + n);
 		rose_page_header(builder->page)->prev = previous;
 		rose_page_header(builder->page)->next = next;
@@ -668,6 +667,32 @@ write_footer(RoseComponentBuilder *builder)
 		block = next;
 	}
 	return first;
+}
+
+/*
+ * Returns the first block of the footer.  The page at hand is that of the last leaf; if it is the
+ * only one, it is written again with the footer.
+ */
+static BlockNumber
+write_footer(RoseComponentBuilder *builder)
+{
+	StringInfoData stream;
+
+	initStringInfo(&stream);
+	builder->footer_in_leaf = builder->group.nleaves == 1;
+	make_footer(builder, &stream);
+	if (builder->footer_in_leaf &&
+		rose_page_add_extra(builder->page, stream.data, stream.len))
+	{
+		rose_blockwriter_write(builder->writer, builder->group.first_leaf, builder->page);
+		return builder->group.first_leaf;
+	}
+	if (builder->footer_in_leaf)
+	{
+		builder->footer_in_leaf = false;
+		((RoseFooterDisk *) stream.data)->version = footer_version(builder);
+	}
+	return write_footer_pages(builder, &stream);
 }
 
 static void

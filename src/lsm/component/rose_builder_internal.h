@@ -79,6 +79,7 @@ struct RoseComponentBuilder
 	RosePageBuilder *pages;
 	RosePageBuilder *narrow;	/* has its only row, if that needs a narrow leaf */
 	bool		has_narrow;		/* there are such leaves */
+	bool		footer_in_leaf; /* it is in the page of the only leaf */
 	int			ncols;
 	Datum	   *values;			/* of the row, in leaf columns */
 	bool	   *nulls;

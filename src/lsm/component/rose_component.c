@@ -63,6 +63,28 @@ footer_check_header(const RoseFooterDisk *footer, const RoseComponentEntryDisk *
 		footer_corrupted(entry, "Its columns are not those of the table.");
 }
 
+/* What a page has of the stream; *n: so many bytes, or some more. */
+static const char *
+footer_part(Relation rel, const RoseComponentEntryDisk *entry, BlockNumber block,
+			const char *page, int *n)
+{
+	const char *extra;
+
+	if (block != entry->footer_block || rose_page_header_const(page)->kind != ROSE_PAGE_LEAF)
+	{
+		rose_component_check_page_kind(rel, block, ROSE_PAGE_FOOTER, page);
+		*n = (int) ((const PageHeaderData *) page)->pd_lower - (int) ROSE_PAGE_BODY;
+		if (*n <= 0 || *n > (int) ROSE_PAGE_BODY_SIZE)
+			footer_corrupted(entry, "A page of it is empty.");
+		return page + ROSE_PAGE_BODY;
+	}
+	rose_component_check_page_kind(rel, block, ROSE_PAGE_LEAF, page);
+	extra = rose_page_extra(page, n);
+	if (extra == NULL)
+		footer_corrupted(entry, "The leaf has none.");
+	return extra;
+}
+
 /* Read the whole stream into context. */
 static char *
 footer_read(Relation rel, const RoseSchema *schema, const RoseComponentEntryDisk *entry,
@@ -77,27 +99,25 @@ footer_read(Relation rel, const RoseSchema *schema, const RoseComponentEntryDisk
 
 	while (at < total)
 	{
-		Size		end;
-		Size		n;
+		const char *part;
+		int			n;
 
 		CHECK_FOR_INTERRUPTS();
 		if (block == InvalidBlockNumber)
 			footer_corrupted(entry, "It ends too early.");
-		rose_component_read_page(rel, entry->id, block, ROSE_PAGE_FOOTER, page.data, NULL);
-		end = ((PageHeader) page.data)->pd_lower;
-		if (end <= ROSE_PAGE_BODY || end > BLCKSZ)
-			footer_corrupted(entry, "A page of it is empty.");
+		rose_block_read_owned(rel, block, entry->id, page.data, NULL);
+		part = footer_part(rel, entry, block, page.data, &n);
 		if (stream == NULL)
 		{
-			if (end - ROSE_PAGE_BODY < sizeof(header))
+			if (n < (int) sizeof(header))
 				footer_corrupted(entry, "It ends too early.");
-			memcpy(&header, page.data + ROSE_PAGE_BODY, sizeof(header));
+			memcpy(&header, part, sizeof(header));
 			footer_check_header(&header, entry, schema);
 			total = header.total_bytes;
 			stream = MemoryContextAlloc(context, MAXALIGN(total));
 		}
-		n = Min(total - at, end - ROSE_PAGE_BODY);
-		memcpy(stream + at, page.data + ROSE_PAGE_BODY, n);
+		n = (int) Min(total - at, (Size) n);
+		memcpy(stream + at, part, n);
 		at += n;
 		block = rose_page_header(page.data)->next;
 	}

@@ -5,7 +5,9 @@
  *	  pages.  For this folder only.
  *
  *	footer		a byte stream over one or more chained FOOTER pages; the
- *				manifest names the first.  RoseFooterDisk, then a directory of
+ *				manifest names the first.  If there is a single leaf, and room in its
+ *				page, all of it is behind the rows there, and the manifest
+ *				names the leaf.  RoseFooterDisk, then a directory of
  *				RoseFooterSectionDisk, then the sections.
  *	leaf		a multicolumn page: ROSE_SYSCOLS system columns, then user columns.
  *				Leaves are chained both ways in (key, sequence descending)
@@ -43,9 +45,11 @@
  * 4: a private run with rows of several transactions, and only such a run has this version.
  * 5: some leaves are narrow.
  * 6: the Bloom filter has several parts, which ROSE_SECTION_FILTER_PARTS lists.
+ * 7: the footer is in the page of the only leaf.
  * A component has the oldest version that says what it has.  All else is as in version 1.
  */
-#define ROSE_COMPONENT_VERSION	6
+#define ROSE_COMPONENT_VERSION	7
+#define ROSE_COMPONENT_VERSION_FILTER_PARTS	6
 #define ROSE_COMPONENT_VERSION_NARROW	5
 #define ROSE_COMPONENT_VERSION_OWNERS	4
 #define ROSE_COMPONENT_VERSION_ONE_OWNER	3

@@ -65,7 +65,7 @@ MemoryContextSetParent(MemoryContext context, MemoryContext new_parent)
 {
 }
 
-/* Block n is the n-th part of the stream. */
+/* Block n is the n-th part of the stream; if the fill is odd, block 0 is a leaf with that part behind its rows. */
 void
 rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner, char *dst,
 					  BufferAccessStrategy strategy)
@@ -81,6 +81,15 @@ rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner, char *dst,
 	PageInit((Page) dst, BLCKSZ, 0);
 	rose_component_init_page(dst, owner, ROSE_PAGE_FOOTER);
 	rose_page_header(dst)->next = block + 1;
+	if (block == 0 && page_fill % 2 == 1)
+	{
+		Size		special = BLCKSZ - MAXALIGN(n);
+
+		rose_page_header(dst)->kind = ROSE_PAGE_LEAF;
+		((PageHeader) dst)->pd_special = ((PageHeader) dst)->pd_upper = (LocationIndex) special;
+		memcpy(dst + special, stream + from, n);
+		return;
+	}
 	memcpy(dst + ROSE_PAGE_BODY, stream + from, n);
 	rose_component_set_page_end(dst, ROSE_PAGE_BODY + n);
 }

@@ -35,7 +35,7 @@ sub write_footer
 	open my $fh, '+<:raw', $file or die $!;
 	for (my $block = 0; read($fh, my $page, 8192) == 8192; $block++)
 	{
-		my $at = index substr($page, 0, 200), 'ROSF';
+		my $at = index $page, 'ROSF';
 
 		next if $at < 0 || unpack('L<', substr $page, $at + 8, 4) != $id;
 		seek $fh, $block * 8192 + $at, 0;
@@ -127,7 +127,7 @@ sub patch
 	open my $fh, '+<:raw', $file or die $!;
 	seek $fh, $block * 8192, 0;
 	read $fh, my $page, 8192;
-	my $at = index(substr($page, 0, 200), $magic // 'ROSF') + $offset;
+	my $at = index($page, $magic // 'ROSF') + $offset;
 	seek $fh, $block * 8192 + $at, 0;
 	print $fh $bytes;
 	close $fh or die $!;
