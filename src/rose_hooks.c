@@ -10,7 +10,8 @@
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end
  *	  ExecutorStart_hook, ExecutorRun_hook	snapshots that are declared to garbage collection
- *	  ExecutorStart_hook to ExecutorEnd_hook	snapshots that the transaction itself has open
+ *	  ProcessUtility_hook, ExecutorRun_hook, ExecutorFinish_hook	what is being run, for the
+ *								snapshots that the transaction itself has open
  *	  planner_hook, ExecutorRun_hook, ExecutorFinish_hook	statements that use ctids
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
@@ -68,7 +69,6 @@ static ExecutorStart_hook_type prev_executor_start_hook = NULL;
 static planner_hook_type prev_planner_hook = NULL;
 static ExecutorRun_hook_type prev_executor_run_hook = NULL;
 static ExecutorFinish_hook_type prev_executor_finish_hook = NULL;
-static ExecutorEnd_hook_type prev_executor_end_hook = NULL;
 
 /* ---- the planner ---- */
 
@@ -379,9 +379,8 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env,
 			DestReceiver *dest, QueryCompletion *completion)
 {
-	int			depth = rose_own_depth;
+	int			outer = rose_own_snapshots_enter_command(pstmt->utilityStmt, context);
 
-	rose_own_depth = depth + ROSE_OWN_COMMAND;
 	PG_TRY();
 	{
 		if (prev_process_utility_hook)
@@ -393,7 +392,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	}
 	PG_FINALLY();
 	{
-		rose_own_depth = depth;
+		rose_own_snapshots_leave(outer);
 	}
 	PG_END_TRY();
 }
@@ -532,8 +531,6 @@ rose_executor_start(QueryDesc *query, int eflags)
 		prev_executor_start_hook(query, eflags);
 	else
 		standard_ExecutorStart(query, eflags);
-	if (query->snapshot != InvalidSnapshot)
-		rose_own_snapshots_open(query, query->snapshot->curcid);
 }
 
 static void
@@ -554,10 +551,9 @@ static void
 rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_RUN_ONCE_PARAM)
 {
 	bool		before = rose_tid_exact;
-	int			depth = rose_own_depth;
+	int			outer = rose_own_snapshots_enter_query(query->snapshot, false);
 
 	rose_tid_exact = rose_exact_statement_is_marked(query->plannedstmt);
-	rose_own_depth = depth + 1;
 	PG_TRY();
 	{
 		run_query(query, direction, count ROSE_RUN_ONCE_ARG);
@@ -565,7 +561,7 @@ rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_R
 	PG_FINALLY();
 	{
 		rose_tid_exact = before;
-		rose_own_depth = depth;
+		rose_own_snapshots_leave(outer);
 	}
 	PG_END_TRY();
 }
@@ -584,10 +580,9 @@ static void
 rose_executor_finish(QueryDesc *query)
 {
 	bool		before = rose_tid_exact;
-	int			depth = rose_own_depth;
+	int			outer = rose_own_snapshots_enter_query(query->snapshot, true);
 
 	rose_tid_exact = rose_exact_statement_is_marked(query->plannedstmt);
-	rose_own_depth = depth + 1;
 	PG_TRY();
 	{
 		finish_query(query);
@@ -595,19 +590,9 @@ rose_executor_finish(QueryDesc *query)
 	PG_FINALLY();
 	{
 		rose_tid_exact = before;
-		rose_own_depth = depth;
+		rose_own_snapshots_leave(outer);
 	}
 	PG_END_TRY();
-}
-
-static void
-rose_executor_end(QueryDesc *query)
-{
-	rose_own_snapshots_close(query);
-	if (prev_executor_end_hook)
-		prev_executor_end_hook(query);
-	else
-		standard_ExecutorEnd(query);
 }
 
 void
@@ -627,6 +612,5 @@ rose_hooks_install(void)
 	ExecutorRun_hook = rose_executor_run;
 	prev_executor_finish_hook = ExecutorFinish_hook;
 	ExecutorFinish_hook = rose_executor_finish;
-	prev_executor_end_hook = ExecutorEnd_hook;
-	ExecutorEnd_hook = rose_executor_end;
+	rose_own_snapshots_watch_functions();
 }

@@ -144,6 +144,8 @@ on_subtransaction_event(SubXactEvent event, SubTransactionId mine,
 	int			level = GetCurrentTransactionNestLevel();
 	slist_iter	iter;
 
+	if (event == SUBXACT_EVENT_START_SUB)
+		rose_own_snapshots_begin_subtransaction(level);
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		settle_files(level, false);

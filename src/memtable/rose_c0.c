@@ -55,6 +55,7 @@ create_memtable(RoseC0Shared *c0, const RoseSchema *schema)
 	memtable = &c0->memtables[slot];
 	memset(memtable, 0, sizeof(RoseMemtableShared));
 	memtable->oldest_xid = InvalidFullTransactionId;
+	memtable->first_seq = c0->next_seq;
 	if (!rose_memlist_create(memtable, schema))
 	{
 		rose_arena_release(memtable);
@@ -205,70 +206,6 @@ rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArenaPtr ptr,
 	if (FullTransactionIdPrecedes(entry->xid, memtable->oldest_xid))
 		memtable->oldest_xid = entry->xid;
 	return entry->seq;
-}
-
-/* ---- what a transaction supersedes itself ---- */
-
-/* Entries behind a new one that are looked at: row locks may stand between the few versions that matter. */
-#define SUPERSEDE_LOOKS 8
-
-/* Does a snapshot see what this command has written, and not what that later one has? */
-static bool
-is_told_apart(const RoseOpenCommands *open, CommandId earlier, CommandId later)
-{
-	if (earlier == later)
-		return false;
-	if (!open->known)
-		return true;
-	for (int i = 0; i < open->n; i++)
-		if (earlier < open->at[i] && open->at[i] <= later)
-			return true;
-	return false;
-}
-
-/*
- * Usually two are found: the version before, which the statement that has written the new
- * one may still look at, and the one before that, which goes.  What is older has gone by
- * then, so the walk ends there.
- */
-int
-rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
-				  RoseArenaPtr newest, const RoseOpenCommands *open)
-{
-	RoseMemEntryShared *entry = rose_mementry_at(newest);
-	RoseMemEntryShared *above = entry;	/* the next newer whole version that stays */
-	RoseMemEntryShared *older;
-	RoseMemTarget target;
-	int			taken_back = 0;
-
-	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
-	if (entry->next == 0 || rose_mementry_at(entry->next)->prefix != entry->prefix ||
-		(entry->op != ROSE_OP_PUT && entry->op != ROSE_OP_TOMBSTONE))
-		return 0;
-	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema), ROSE_BEFORE_KEY, 0);
-	older = entry;
-	for (int looks = 0; looks < SUPERSEDE_LOOKS && older->next != 0; looks++)
-	{
-		older = rose_mementry_at(older->next);
-		if (!rose_memlist_has_key(older, &target))
-			break;
-		if (older->op == ROSE_OP_LOCK || !older->linked)
-			continue;
-		if (!FullTransactionIdEquals(older->xid, entry->xid) || older->subxid != entry->subxid ||
-			(older->hints & ROSE_MEM_HINT_ABORTED) != 0)
-			break;
-		if (older->op == ROSE_OP_TOMBSTONE || (older->flags & ROSE_ENTRY_HAS_MOVED_TO) != 0 ||
-			is_told_apart(open, older->cid, above->cid))
-		{
-			if (older->op != ROSE_OP_PARTIAL)
-				above = older;
-			continue;
-		}
-		older->hints |= ROSE_MEM_HINT_ABORTED;
-		c0->memtables[c0->active].superseded += rose_memlist_entry_bytes(older);
-		taken_back++;
-	}
-	return taken_back;
 }
 
 /* ---- lives ---- */

@@ -154,29 +154,24 @@ extern uint64 rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArena
 								 const RoseVersion *version);
 
 /*
- * The command ids that open snapshots of this process stand at: each sees what earlier
- * commands of its own transaction have written.  known: there are no others.
+ * What a transaction says of its own commands and subtransactions, earlier <= later.
+ *
+ * told_apart: may anybody want what the earlier command wrote, and not what the later one did?  undone_apart: can the
+ * later one still be rolled back without the earlier one?  is_undone: was this subtransaction rolled back?
  */
-#define ROSE_MAX_OPEN_COMMANDS 64
-typedef struct RoseOpenCommands
+typedef struct RoseOwnRules
 {
-	bool		known;
-	int			n;
-	CommandId	at[ROSE_MAX_OPEN_COMMANDS];
-} RoseOpenCommands;
+	bool		(*told_apart) (CommandId earlier, CommandId later);
+	bool		(*undone_apart) (CommandId earlier, CommandId later);
+	bool		(*is_undone) (TransactionId subxid);
+} RoseOwnRules;
 
 /*
  * A version was linked in this section, and logged.  Take back those of its key that it
- * leaves without use: rows that a newer one of the same (sub)transaction stands for, for
- * every snapshot.  Others see both or none of them, and so do snapshots of its own
- * transaction but for those that stand at a command in between.  What was taken back
- * nobody finds any more, and the next spill leaves it.  Returns how many.
- *
- * Tombstones stay, and rows that came from another key: others may wait to learn what
- * became of a row (rose_gc.h).
+ * leaves without use (memtable/rose_supersede.c); the next spill leaves them.  Returns how many.
  */
 extern int	rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
-							  RoseArenaPtr newest, const RoseOpenCommands *open);
+							  RoseArenaPtr newest, const RoseOwnRules *rules);
 
 /* --- lives of memtables --- */
 

@@ -338,11 +338,24 @@ rose_memlist_find_last(const RoseMemtableShared *memtable)
 	return at;
 }
 
+/* The other end of a row of dead entries (rose_supersede.c), if this is the end that the hint says; else the entry. */
+static inline RoseArenaPtr
+other_end(RoseArenaPtr ptr, uint8 hint)
+{
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
+	if (likely((entry->hints & hint) == 0))
+		return ptr;
+	pg_read_barrier();			/* the hint before what it says of cid */
+	return *(const volatile CommandId *) &entry->cid;
+}
+
 RoseArenaPtr
 rose_memlist_after(RoseArenaPtr ptr)
 {
 	do
 	{
+		ptr = other_end(ptr, ROSE_MEM_HINT_SKIP);
 		ptr = rose_arena_link_read(&rose_mementry_at(ptr)->next);
 	} while (ptr != 0 && !rose_memlist_is_linked(ptr));
 	if (ptr != 0)
@@ -372,6 +385,7 @@ rose_memlist_before(RoseArenaPtr head, RoseArenaPtr ptr)
 	{
 		if (ptr == head)
 			return 0;
+		ptr = other_end(ptr, ROSE_MEM_HINT_BACK);
 		ptr = rose_arena_link_read(&rose_mementry_at(ptr)->prev);
 	} while (ptr != head && !rose_memlist_is_linked(ptr));
 	return ptr == head ? 0 : ptr;

@@ -28,7 +28,7 @@ typedef struct RoseMemEntryShared
 	uint64		seq;			/* 8 */
 	FullTransactionId xid;		/* 16 */
 	TransactionId subxid;		/* 24 */
-	CommandId	cid;			/* 28 */
+	CommandId	cid;			/* 28; with hints SKIP or BACK: a RoseArenaPtr */
 	uint8		op;				/* 32: RoseOp */
 	uint8		lockmode;		/* 33 */
 	uint8		flags;			/* 34: ROSE_ENTRY_HAS_* */

@@ -59,12 +59,13 @@ typedef struct RoseMemtableShared
 
 	RoseArenaPtr seq_index;		/* root of the sequence index; write_lock,
 								 * lock-free readers */
+	uint64		first_seq;		/* numbers from here on were given in its time; set at its birth */
 	uint64		min_seq;		/* write_lock */
 	uint64		max_seq;		/* write_lock */
 	uint64		nentries;		/* write_lock */
 	uint64		nbytes;			/* arena bytes held; write_lock */
-	uint64		superseded;		/* of them by entries that rose_c0_supersede has taken back;
-								 * write_lock */
+	uint64		nsuperseded;	/* entries that rose_c0_supersede has taken back; write_lock */
+	uint64		superseded;		/* what they take of nbytes; write_lock */
 	TimestampTz first_write;	/* write_lock; 0 = empty */
 	uint32		chunk_first;	/* newest page run owned, 0 = none; write_lock */
 	uint64		bump;			/* allocation point, byte in arena; write_lock */
@@ -91,9 +92,14 @@ typedef struct RoseMemEntryRef
 	uint8		hints;			/* ROSE_MEM_HINT_*, as last seen */
 } RoseMemEntryRef;
 
-/* Hint bits: the only field of a linked entry that ever changes, but for reused locks. */
+/*
+ * Hint bits.  They are what changes of a linked entry, with the command id of one that was taken back;
+ * and of a lock that is reused, all does.
+ */
 #define ROSE_MEM_HINT_COMMITTED 0x01
 #define ROSE_MEM_HINT_ABORTED	0x02	/* or taken back by its own transaction */
+#define ROSE_MEM_HINT_SKIP		0x04	/* the same goes for what follows, see rose_supersede.c */
+#define ROSE_MEM_HINT_BACK		0x08	/* and for what comes before */
 
 /* --- shared memory and settings (memtable/rose_arena.c) --- */
 extern void rose_arena_define_settings(void);	/* rose.memtable_size */

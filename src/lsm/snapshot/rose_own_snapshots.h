@@ -6,11 +6,9 @@
  *
  * A snapshot sees of its own transaction what commands before its command id have
  * written.  So a row that the transaction has replaced is of use as long as a snapshot is
- * open that stands in between: that of the statement that is being run, and those of
- * cursors.  Core keeps them to itself; but each belongs to a query between ExecutorStart
- * and ExecutorEnd, if nothing but a statement of the client is being run: no function
- * that runs statements of its own, no command, no trigger.  Languages open snapshots that
- * we are not told of.  Then nothing is known.
+ * open that stands in between: that of the statement that is being run, those of
+ * cursors, and of whatever waits for this statement to end.  Core keeps them to itself; see rose_own_snapshots.c
+ * for how they are known nevertheless.
  *
  * Backend-local.
  *
@@ -19,24 +17,31 @@
 #ifndef ROSE_OWN_SNAPSHOTS_H
 #define ROSE_OWN_SNAPSHOTS_H
 
+#include "nodes/nodes.h"
+#include "tcop/utility.h"
+#include "utils/snapshot.h"
+
 #include "memtable/rose_c0.h"
 
+/* Be told when PL/pgSQL begins and ends functions and statements; once, when the library is loaded. */
+extern void rose_own_snapshots_watch_functions(void);
+
 /*
- * How many queries are being run, one within the other; kept by those who run them.  A
- * command other than a query counts for more than a client's statement, so that neither
- * it nor what it runs is taken for one.
+ * A query is about to run, or to finish, which fires triggers; a command is about to run.  Each returns what leave is to be
+ * told when it has ended, in whatever way.
  */
-#define ROSE_OWN_COMMAND	2
-extern int	rose_own_depth;
+extern int	rose_own_snapshots_enter_query(Snapshot snapshot, bool finish);
+extern int	rose_own_snapshots_enter_command(const Node *command, ProcessUtilityContext context);
+extern void rose_own_snapshots_leave(int outer);
 
-/* A query begins and ends.  One that fails does not end: its snapshot is taken for open until the transaction ends. */
-extern void rose_own_snapshots_open(const void *query, CommandId curcid);
-extern void rose_own_snapshots_close(const void *query);
-
-/* The transaction has ended. */
+/* A subtransaction of this level has begun; the transaction has ended. */
+extern void rose_own_snapshots_begin_subtransaction(int level);
 extern void rose_own_snapshots_reset(void);
 
-/* Those that are open now. */
-extern const RoseOpenCommands *rose_own_snapshots(void);
+/*
+ * What can be said of the commands of this transaction, for a row that is being written now.  named: somebody asks for
+ * versions by their names, until the statements have ended that wrote and superseded them.
+ */
+extern const RoseOwnRules *rose_own_snapshots_rules(bool named);
 
 #endif							/* ROSE_OWN_SNAPSHOTS_H */

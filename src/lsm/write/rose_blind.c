@@ -35,8 +35,26 @@
 /* Places for keys in that. */
 #define BLIND_KEYS			512
 
-/* Whatever snapshots are open: rows of one command cannot be told apart, so the last one of a key stands for all. */
-static const RoseOpenCommands same_command = {.known = false};
+/* Whatever snapshots are open, rows of one command cannot be told apart: the last one of a key stands for all. */
+static bool
+are_two_commands(CommandId earlier, CommandId later)
+{
+	return earlier != later;
+}
+
+static bool
+may_be_undone(CommandId earlier, CommandId later)
+{
+	return true;
+}
+
+static bool
+nothing_is_undone(TransactionId subxid)
+{
+	return false;
+}
+
+static const RoseOwnRules same_command = {are_two_commands, may_be_undone, nothing_is_undone};
 
 static void
 require_key(RoseTree *tree, RoseOp op)

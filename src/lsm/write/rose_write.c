@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 
 #include "store/rose_tail.h"
@@ -151,21 +152,37 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMem
 }
 
 /*
- * What these versions, which are linked and logged, leave without use.  Triggers that
- * fire after a row was changed may look at each of its versions until the end of the
- * transaction.  REQUIRES: a writing section.
+ * May somebody ask for versions of this table by their names when they are superseded?  Triggers that fire after a row was
+ * changed do.  *later: even when the statement that has changed it has ended.
  */
+static bool
+has_after_triggers(const TriggerDesc *triggers, bool *later)
+{
+	bool		found = false;
+
+	*later = false;
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		const Trigger *trigger = &triggers->triggers[i];
+
+		if (!TRIGGER_FOR_ROW(trigger->tgtype) || !TRIGGER_FOR_AFTER(trigger->tgtype))
+			continue;
+		found = true;
+		*later |= trigger->tgdeferrable;
+	}
+	return found;
+}
+
+/* What these versions, which are linked and logged, leave without use.  REQUIRES: a writing section. */
 static void
 supersede_older(RoseTree *tree, const RoseNewVersion *versions, const RoseArenaPtr *linked, int n)
 {
-	const TriggerDesc *triggers = tree->rel->trigdesc;
+	bool		later;
+	bool		named = has_after_triggers(tree->rel->trigdesc, &later);
 
-	if (triggers != NULL && (triggers->trig_insert_after_row || triggers->trig_update_after_row ||
-							 triggers->trig_delete_after_row))
-		return;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; !later && i < n; i++)
 		(void) rose_c0_supersede(&tree->shared->c0, tree->schema, versions[i].key, linked[i],
-								 rose_own_snapshots());
+								 rose_own_snapshots_rules(named));
 }
 
 /*
