@@ -6,6 +6,9 @@
  * Each module brings its settings, its shared memory and its callbacks; here
  * they are listed in the order of the layers.
  *
+ * Runs once in each process that loads the library; takes no locks.  What a module does
+ * with its settings is its own affair.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

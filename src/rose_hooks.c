@@ -16,6 +16,9 @@
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
  *
+ * No locks of its own.  Each hook calls the one that was there before; what it finds out
+ * is told to the module that needs it.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

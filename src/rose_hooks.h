@@ -3,6 +3,8 @@
  * rose_hooks.h
  *	  Core's hooks that rose uses.
  *
+ * Installed once, by _PG_init.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_HOOKS_H

@@ -10,6 +10,8 @@
  * Which tables come to be in a publication later, by CREATE TABLE for example, is not
  * looked at.
  *
+ * Takes the locks that reading catalogs takes.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

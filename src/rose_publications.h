@@ -3,6 +3,8 @@
  * rose_publications.h
  *	  Commands that would publish rose tables.
  *
+ * Asked when a publication is made or changed, and when a table becomes one of rose's.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_PUBLICATIONS_H

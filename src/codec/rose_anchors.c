@@ -3,6 +3,9 @@
  * rose_anchors.c
  *	  Anchors among packed differences.  See rose_anchors.h.
  *
+ * Pure functions on arrays of words; no locks.  What the values between two anchors are
+ * is rose_codec_delta.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

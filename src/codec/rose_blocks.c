@@ -3,6 +3,9 @@
  * rose_blocks.c
  *	  LZ4-compressed blocks.  See rose_blocks.h.
  *
+ * Backend-local; memory grows in the column buffer's context.  When a block is closed,
+ * and whether what is open goes into one block or two, is rose_codec_item_lz4.c's to say.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

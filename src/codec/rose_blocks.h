@@ -6,6 +6,8 @@
  * Each byte is compressed about once, and what a closed block takes is known for
  * certain, however the page goes on.  Blocks end between items.
  *
+ * Backend-local.  The format of blocks in a segment is rose_codec_item_lz4.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_BLOCKS_H

@@ -10,6 +10,9 @@
  * tried for each value; the way back is one correctly rounded division, so any machine
  * reproduces it.
  *
+ * Backend-local.  Packing and patches are rose_packed.h's; numeric is no float, and no
+ * word either.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

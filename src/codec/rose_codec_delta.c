@@ -14,6 +14,8 @@
  * patch is a difference too, of 8 bytes.  Differences are taken modulo 2^64, so
  * that none is too large.
  *
+ * Backend-local.  Anchors are made and measured in rose_anchors.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,6 +8,9 @@
  *		word	entry[count]	ascending, so that codes sort as values do
  *		bits	n codes
  *
+ * Backend-local.  Finding the distinct values, and giving up when they are many, is
+ * rose_distinct.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

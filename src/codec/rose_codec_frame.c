@@ -11,6 +11,8 @@
  * codec "constant", whose segment is that value as a zigzag varint.  Page
  * directories hold small constants themselves (rose_page_format.h).
  *
+ * Backend-local.  Choosing base, step and widths is rose_packed_plan.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -17,6 +17,8 @@
  * the plan was made, so a plan takes every item.  An item is unpacked when it is read,
  * once, into memory of the reader.
  *
+ * Backend-local.  Not for items whose header has four bytes: those are kept as they are.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

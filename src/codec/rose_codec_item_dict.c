@@ -14,6 +14,8 @@
  * type is not known here; searching a sorted column needs no ordered codes.)  A constant
  * is a dictionary of one entry, with codes of no bits.
  *
+ * Backend-local.  Finding the distinct items is rose_distinct.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

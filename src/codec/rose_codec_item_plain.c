@@ -9,6 +9,8 @@
  *
  * Values are read in place.
  *
+ * Backend-local.  What every column of items falls back on, and what a page starts with.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

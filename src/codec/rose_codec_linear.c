@@ -7,6 +7,8 @@
  * all, and reading is as direct as from a frame.  The slope is in 65536ths, or whole if
  * it is too large for that.
  *
+ * Backend-local.  Choosing base, step and widths of x is rose_packed_plan.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

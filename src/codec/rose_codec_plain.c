@@ -5,6 +5,8 @@
  *
  * What everything falls back on, and what a page starts with.
  *
+ * Backend-local.  It is taken only if nothing else is smaller, or known yet.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -12,6 +12,9 @@
  *		bits	nruns values of width bits, to be added to base
  *		patches				of run values, by the number of the run
  *
+ * Backend-local.  Finding runs is rose_kernels.h's; a column of one value is a frame's
+ * business (rose_codec_frame.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

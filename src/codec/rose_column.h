@@ -5,6 +5,8 @@
  *
  * Included by codec/ and page/, and through page/rose_page.h by upper layers.
  *
+ * Knows nothing of the catalog: whoever makes a description has looked there.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_COLUMN_H

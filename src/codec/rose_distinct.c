@@ -6,6 +6,8 @@
  * An open hash table with linear probing, over codes.  The only deletion is of what was
  * inserted last, which never breaks a probe sequence.
  *
+ * Backend-local; memory grows in the column buffer's context.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -6,6 +6,8 @@
  * It multiplies by the inverse modulo 2^64, which maps multiples to their quotients and
  * all other numbers beyond the largest quotient there is.
  *
+ * Pure; a divisor is copied with what it belongs to.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_DIVISOR_H

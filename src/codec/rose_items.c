@@ -3,6 +3,9 @@
  * rose_items.c
  *	  Sequences of byte strings.  The layout is in rose_items.h.
  *
+ * No locks.  Readers of an index check that every item lies within its area; what the
+ * bytes of an item mean is not looked at.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

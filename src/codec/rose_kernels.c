@@ -7,6 +7,8 @@
  * do it, each loop is compiled twice and the better one is chosen when rose is
  * loaded; comparing 64-bit integers, above all, takes AVX2.
  *
+ * Pure functions; no locks and no allocation.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_nullmap.c
  *	  Null maps.  The forms are described in rose_nullmap.h.
  *
+ * Pure functions on the segment; no locks.  Checks that slots ascend and lie on the page
+ * before anybody relies on them; values themselves are the codec's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,6 +5,9 @@
  *
  * Format and terms are in rose_packed.h, how parameters come about in rose_packed_plan.c.
  *
+ * Backend-local.  Opening a segment checks that all that is read of it lies inside; wrong
+ * bits give wrong values, never an address.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,6 +5,9 @@
  *
  * Format and terms are in rose_packed.h; what a plan promises is in rose_codec.h.
  *
+ * Backend-local; the parameters are RosePackedPlan of rose_plan.h.  Writing a segment is
+ * rose_packed.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_patch.c
  *	  Patch lists.  The layout is in rose_patch.h.
  *
+ * Pure functions on the segment; no locks.  What a patch stands for is the codec's to
+ * say.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_positions.c
  *	  Ascending positions among the values of a segment.  See rose_positions.h.
  *
+ * Pure functions on the segment; no locks.  On a damaged page places may be wrong, but
+ * searches end and stay inside.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -6,6 +6,8 @@
  * Apart from rose_compat.h, because only the faces towards the executor, the
  * planner and DDL need these headers.
  *
+ * No version is tested for anywhere else.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_COMPAT_AM_H

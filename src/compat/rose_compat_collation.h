@@ -3,6 +3,9 @@
  * rose_compat_collation.h
  *	  Release differences of collations' catalog rows.
  *
+ * The default collation is the database's row, any other one its own; what its provider
+ * says of it is asked here.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_COMPAT_COLLATION_H

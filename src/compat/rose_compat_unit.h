@@ -3,6 +3,8 @@
  * rose_compat_unit.h
  *	  Release differences that the unit tests meet, which run without a server.
  *
+ * Included by tests only; nothing of it is in the library.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_COMPAT_UNIT_H

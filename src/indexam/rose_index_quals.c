@@ -16,6 +16,8 @@
  * >= v implies col >= round(v), and the condition stays as a check.  Otherwise it is a
  * check only.  Key columns are never NULL.
  *
+ * Backend-local; no locks.  Reading the ranges is rose_index_scan.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

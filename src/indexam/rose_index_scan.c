@@ -12,6 +12,9 @@
  * Like a btree scan, one that ran off an end starts anew when it is called
  * again, at the end that its direction begins at.
  *
+ * Backend-local.  Locks are those that scans and lookups take; which rows a snapshot sees
+ * is theirs to say, too.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_indexam.h
  *	  The face of the primary key's index: scans, and what the planner is told.
  *
+ * For the table access method and the hooks.  What the two sides of an index scan share
+ * is in rose_index_fetch.h.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_INDEXAM_H

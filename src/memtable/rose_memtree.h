@@ -4,6 +4,8 @@
  *	  A B-tree over the sorted list of a memtable, to find places in it.  For
  *	  this folder only.
  *
+ * Written under write_lock, read in reading sections; the list stays right without it.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_MEMTREE_H

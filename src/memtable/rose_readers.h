@@ -4,6 +4,8 @@
  *	  Reading sections: who reads memtables, and how to wait until nobody does
  *	  any more.  For this folder; others say rose_c0_read_begin.
  *
+ * One lock a backend, so that readers write nothing that other readers write.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_READERS_H

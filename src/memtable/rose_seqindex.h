@@ -3,6 +3,8 @@
  * rose_seqindex.h
  *	  Sequence number to entry, within one memtable.  For this folder only.
  *
+ * Written under write_lock, read in reading sections.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_SEQINDEX_H

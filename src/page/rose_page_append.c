@@ -13,6 +13,8 @@
  *
  * After an error in here the builder can only be reset or freed.
  *
+ * Backend-local; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -17,6 +17,8 @@
  * A column without values is all NULL and costs nothing a row.  Its first value brings
  * the bits of the NULLs before.
  *
+ * Backend-local; no locks.  A page is an image in memory until somebody writes it.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,8 @@
  * rose_page_build.h
  *	  The builder's inside, shared by building and planning; for page/ only.
  *
+ * Backend-local.  Upper layers know rose_page.h only.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_PAGE_BUILD_H

@@ -6,6 +6,9 @@
  * Goes beyond what a reader checks: that lists ascend, counts agree, codes have
  * entries, and every value can be read.
  *
+ * Works on an image that nobody changes; no locks.  What rows mean to each other is
+ * checked by lsm/component.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -19,6 +19,9 @@
  *
  * A new plan is taken only if it is no larger, so what was accepted always fits.
  *
+ * Backend-local; no locks.  Which codec wins among several is
+ * codec/rose_codec_choose.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,6 +7,8 @@
  * for the columns it uses.  A column is parsed, and its bounds are checked, when it is
  * first used.  Past that no content can lead a codec outside the image; see rose_codec.h.
  *
+ * Works on an image that the caller keeps unchanged; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

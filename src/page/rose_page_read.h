@@ -3,6 +3,8 @@
  * rose_page_read.h
  *	  The reader's inside, shared by reading and checking; for page/ only.
  *
+ * Backend-local.  Upper layers know rose_page.h only.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_PAGE_READ_H

@@ -6,6 +6,8 @@
  * What decides, the words themselves, their differences or their distances from a line,
  * is computed for many words together and then compared.
  *
+ * Backend-local; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

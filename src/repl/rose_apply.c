@@ -16,6 +16,9 @@
  * Errors name the table, the message, the key and the upstream's commit position
  * (rose_apply_error_context).
  *
+ * Locking: tables are locked once a batch (rose_relmap.c).  When a batch ends is not
+ * decided here (rose_stream.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -12,6 +12,9 @@
  * A worker that replaces this one goes on from there as long as the server,
  * and with it the memtables, lives.
  *
+ * Locking: what the local transaction holds.  When a batch ends is rose_stream.c's to
+ * say.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -15,6 +15,9 @@
  * The stream tells names only.  The numbers are asked for on another connection, so they
  * are those of now and not of the change: see rose_columns_identify().
  *
+ * Locking: the caller has the table open and locked.  Values are converted in
+ * rose_repl_value.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

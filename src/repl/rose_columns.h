@@ -3,6 +3,8 @@
  * rose_columns.h
  *	  From the upstream's columns to local ones: see rose_columns.c.
  *
+ * For rose_relmap.c, which applies the map, and for the copy, which writes it down.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_COLUMNS_H

@@ -12,6 +12,9 @@
  * The stream then goes on from where it was, and skips a table's changes up to its
  * sync_lsn = S.  If no table was there before, the subscription itself stands at S.
  *
+ * Locking: the tables, as for any writing, until the local transaction ends.  Which
+ * tables wait for a copy is in rose.subscription_rel.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -14,6 +14,9 @@
  * The numbers go up by one.  Only the worker of the subscription begins epochs, and
  * never while a batch is open.
  *
+ * Locking: tables as usual for who freezes and spills (lsm/merge/rose_epoch_runs.h).
+ * When an epoch is due is rose_stream.c's to say.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -11,6 +11,8 @@
  * Rows of one table are written in the order in which they came.  Tables do not matter to
  * each other: what a batch writes becomes visible at once.
  *
+ * State of the apply worker; no locks beyond those of the batch.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_repl_internal.h
  *	  What the files of the replication consumer share among themselves.
  *
+ * Each section names the file that it belongs to.  Shared structs name the lock of each
+ * field; rose_apply is the state of one worker process.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_REPL_INTERNAL_H

@@ -9,6 +9,9 @@
  * wanted, has no worker and whose start time has come, gets one.  Workers tell by their
  * start time when they want to be started again.
  *
+ * Locking: rose_repl_shared->lock, for moments.  What a worker does is
+ * rose_repl_worker.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,6 +8,9 @@
  * length that is not the type's, a time near the ends of what there is) is left to the
  * receive function, and so are its errors.
  *
+ * No locks.  Which column a value is for, and whose rights its checks have, was decided
+ * before (rose_columns.c, rose_rights.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,8 @@
  * rose_repl_value.h
  *	  Values from the upstream to Datums.
  *
+ * Memory of values is the caller's current context.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_REPL_VALUE_H

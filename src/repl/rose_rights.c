@@ -10,6 +10,9 @@
  *
  * If it raises an error, the end of the transaction brings the rights of before back.
  *
+ * No locks.  What is run there is for callers to choose; nothing of the upstream's is
+ * ever run.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,8 @@
  * rose_rights.h
  *	  Running a user's code with the rights of the table's owner.
  *
+ * Begin and end are a pair, unless an error ends the transaction.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_RIGHTS_H

@@ -11,6 +11,8 @@
  * NOT NULL is looked at right here.  Expressions are evaluated by the executor, as the
  * table's owner; what that needs is made when the first row comes.
  *
+ * State is kept with the table's entry of rose_relmap.c; locks are the batch's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,8 @@
  * rose_rules.h
  *	  What a local table demands of its rows, and computes in them.
  *
+ * Errors are those that an INSERT of the owner would get.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_RULES_H

@@ -15,6 +15,8 @@
  * connection asks once a second for the end of its WAL, so that the lag in bytes is
  * real; without it (no free walsender) the lag counts from what was received.
  *
+ * Locking: none is held while it waits for the upstream, unless a batch is open.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

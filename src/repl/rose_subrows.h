@@ -3,6 +3,8 @@
  * rose_subrows.h
  *	  Reading and writing rows of the tables of subscriptions.
  *
+ * What the rows mean is rose_subscription.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_SUBROWS_H

@@ -11,6 +11,9 @@
  * from a template with subscriptions ignores its copies of the rows, because the slots
  * belong to the original.
  *
+ * Locking: rose_subscription_lock serialises changes of one subscription.  Workers learn
+ * of changes by rose_repl_request.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -9,6 +9,8 @@
  *
  * Nothing here knows of local tables, batches or epochs.
  *
+ * State is of the process; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -16,6 +16,8 @@
  * Whatever the upstream sends, nothing beyond the message is read; a message that is not
  * of this form, or is longer, is an error.
  *
+ * Pure: no memory, no locks, no catalog.  What the values mean is rose_repl_value.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,8 @@
  * rose_wire.h
  *	  Changes as pgoutput sends them, read in place.
  *
+ * Pure: what is read points into the message.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_WIRE_H

@@ -6,6 +6,8 @@
  * For the owner of the table.  What it looks at is a moment's picture of the file, which
  * the transaction's pin keeps, and one snapshot's rows.
  *
+ * Takes AccessShareLock on the table; nothing is repaired.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -9,6 +9,8 @@
  * roles that may read all tables; it does not hide anything from who can read files or
  * memory.
  *
+ * No locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

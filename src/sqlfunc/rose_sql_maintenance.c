@@ -6,6 +6,8 @@
  * For the owner of the table.  They run in the calling session: what the
  * workers do in the background is done when the function returns.
  *
+ * Locks are those of spills and merges (lsm/merge).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,8 @@
  * rose_sql_row.c
  *	  A row of a result under construction.
  *
+ * Backend-local; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

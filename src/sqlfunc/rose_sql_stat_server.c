@@ -5,6 +5,8 @@
  *
  * They only look, at shared state of the server.
  *
+ * Locks of that state are held for moments, never while a row is put.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,6 +7,9 @@
  * catalog and ask the worker, which notices at commit.  As with CREATE SUBSCRIPTION
  * in PostgreSQL 15, all of this is for superusers.
  *
+ * Locking: the subscription's row, until the transaction ends.  No LWLock is held while
+ * the upstream is asked.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

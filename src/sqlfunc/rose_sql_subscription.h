@@ -3,6 +3,8 @@
  * rose_sql_subscription.h
  *	  What the files of the subscription's SQL functions share.
  *
+ * State is in the catalog; nothing here is shared memory.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_SQL_SUBSCRIPTION_H

@@ -3,6 +3,9 @@
  * rose_sql_table.c
  *	  Opening the rose table that a function was given.
  *
+ * Who does not own the table, or may not read it where that is enough, gets an error, and
+ * so does a table that is none of rose's.  The lock is the caller's to let go of.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

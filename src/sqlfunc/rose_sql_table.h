@@ -3,6 +3,8 @@
  * rose_sql_table.h
  *	  Opening the rose table that a function was given.
  *
+ * The caller closes it.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_SQL_TABLE_H

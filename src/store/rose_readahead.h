@@ -3,6 +3,8 @@
  * rose_readahead.h
  *	  Fetching blocks ahead of a reader that goes from block to block.
  *
+ * Backend-local; a hint to the kernel, never a promise.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_READAHEAD_H

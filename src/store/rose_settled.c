@@ -22,6 +22,8 @@
  * one of them live or ordinary takes it off or puts it on the list anew, so that one
  * whose transaction was prepared before a restart does not pass for settled.
  *
+ * Locking: alloc_lock.  What is forgotten is merge/rose_forget.c's to say.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

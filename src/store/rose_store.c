@@ -3,6 +3,10 @@
  * rose_store.c
  *	  Shared state of a table's file, and the store's settings.
  *
+ * Made once for a file, with its entry in the registry, and filled in from the metapage
+ * when somebody attaches; who may do that is for the registry to see to. alloc_lock is
+ * initialised here and taken elsewhere.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

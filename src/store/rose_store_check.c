@@ -7,6 +7,8 @@
  * the regions of every component in the copy; a tail segment may be dropped
  * meanwhile, so a problem of one counts only if the list still has it.
  *
+ * Takes the metapage's lock and those of map pages, for moments each.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_store_internal.h
  *	  What the files of the store share with each other only.
  *
+ * Each section names the file that has the functions, and what they require.  On-disk
+ * structs are in rose_store_format.h.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_STORE_INTERNAL_H

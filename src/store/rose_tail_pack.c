@@ -59,7 +59,7 @@ transpose_back(const char *from, Size nbytes, Size stride, char *to)
 Size
 rose_tail_pack(const char *records, Size nbytes, Size stride, char *scratch, char *out)
 {
-	RoseTailPackedDisk head = {.raw_bytes = nbytes,.stride = stride};
+	RoseTailPackedDisk head = {.raw_bytes = nbytes, .stride = stride};
 	Size		most = nbytes - nbytes / LEAST_SAVING;
 	int			size;
 

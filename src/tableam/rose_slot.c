@@ -17,6 +17,8 @@
  * transaction.  So a slot that refers to one of them learns of the end of its memory by a
  * callback.
  *
+ * Backend-local; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

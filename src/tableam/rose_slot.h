@@ -3,6 +3,9 @@
  * rose_slot.h
  *	  Tuple table slots for rows of rose tables.
  *
+ * Backend-local.  A slot says which version it shows; what that version is to a snapshot
+ * was decided when it was stored.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_SLOT_H

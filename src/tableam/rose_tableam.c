@@ -7,6 +7,8 @@
  * purpose: bitmap scans and TID range scans (TIDs name versions for one
  * transaction only, and follow no order).
  *
+ * No state and no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

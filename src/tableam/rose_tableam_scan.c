@@ -7,6 +7,8 @@
  * scans for all in a parallel scan: the first that asks.  (The planner is told
  * not to make parallel scans of rose tables; this keeps them correct if it does.)
  *
+ * Locks are those that scans and lookups take; none is held between two calls.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,6 +7,8 @@
  * spills C0, which is what lets relfrozenxid advance (components need no commit
  * log), gives free space at the end of the file back, and brings pg_class up to date.
  *
+ * Runs under VACUUM's lock of the table; merges and spills take theirs.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,6 +7,9 @@
  * over widths of whole bytes are kept apart, because the compiler turns those into
  * wide copies.
  *
+ * Pure functions; no locks, no allocation, and no checks: callers know that the stream is
+ * there.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

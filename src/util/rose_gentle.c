@@ -4,6 +4,9 @@
  *	  Long work of a background process that lets others have its core.  See
  *	  rose_gentle.h.
  *
+ * State of the process; no locks.  Who has time to spare is for the caller of
+ * rose_gentle_begin to say.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,6 +8,9 @@
  * does is its own affair: it may allocate in the current context, and raise
  * errors.
  *
+ * Backend-local; no locks.  Calls into functions of users are guarded when the schema is
+ * made (rose_schema.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

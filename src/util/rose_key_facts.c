@@ -8,6 +8,9 @@
  * theirs, rows have one for each column, and types of extensions may use the database's
  * whatever the column says (citext does).
  *
+ * Reads catalogs; whoever calls it may not hold LWLocks.  What follows from a difference
+ * is decided in lsm.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

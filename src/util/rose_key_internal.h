@@ -4,6 +4,8 @@
  *	  Between rose_schema.c, which makes schemas, and rose_key.c, which uses
  *	  them.  Not for other folders.
  *
+ * Backend-local; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_KEY_INTERNAL_H

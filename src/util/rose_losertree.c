@@ -8,6 +8,8 @@
  * being source i.  When the winner moves on, only the matches on its path to the root are
  * played again.
  *
+ * Backend-local; no locks.  Rows belong to the caller.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

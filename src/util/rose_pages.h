@@ -3,6 +3,8 @@
  * rose_pages.h
  *	  Giving pages of shared memory back to the operating system.
  *
+ * No locks; see rose_pages.c for who may call.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_PAGES_H

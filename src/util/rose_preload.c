@@ -7,6 +7,8 @@
  * then loads quietly (it may be named in session_preload_libraries, where an
  * error would shut out every session) and whatever needs more fails here.
  *
+ * State of the process, set once.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,8 @@
  * rose_preload.h
  *	  Was the library loaded at server start?
  *
+ * Asked by whatever needs shared memory.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_PRELOAD_H

@@ -6,6 +6,8 @@
  * All that a comparator or hash function may want to remember lives in the
  * schema's own memory context and goes with it.  Using keys is rose_key.c.
  *
+ * Reads catalogs, so whoever calls it may not hold LWLocks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

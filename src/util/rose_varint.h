@@ -7,6 +7,8 @@
  * Signed values are zigzag-mapped, so that small magnitudes stay short.
  * Readers are given the end of the input and never read past it.
  *
+ * Pure; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_VARINT_H

@@ -3,6 +3,9 @@
  * rose_maintainer_internal.h
  *	  What the files of the maintenance worker share: state of its process.
  *
+ * Backend-local but for the slot in shared memory, whose fields are in
+ * rose_worker_internal.h.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_MAINTAINER_INTERNAL_H

@@ -4,6 +4,11 @@
  *	  The tables that a maintenance worker looks after, and the short
  *	  transactions in which it touches them.
  *
+ * Tables are known by oid and file, found again in each transaction, and let go of when
+ * another file or another access method is there.  Locks are tried for, never waited for,
+ * so that nobody queues behind a worker that waits.  What is to be done with a table is
+ * decided in rose_maintainer.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

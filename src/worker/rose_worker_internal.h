@@ -3,6 +3,9 @@
  * rose_worker_internal.h
  *	  What launcher and workers share.
  *
+ * rose_workers->lock protects all slots; each field says so.  What the rest of rose knows
+ * is rose_worker.h.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_WORKER_INTERNAL_H

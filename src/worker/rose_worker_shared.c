@@ -6,6 +6,8 @@
  * The shared memory has a slot for each database that has, or recently had, a worker, and
  * for each helper as long as it runs, under one lock that is held for moments.
  *
+ * What workers do is in rose_maintainer.c, when they are started in rose_launcher.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

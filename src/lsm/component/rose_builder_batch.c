@@ -9,6 +9,9 @@
  * that are constant, comparing keys that whoever merges has compared, looking for values
  * that are too large.  A batch with such values goes that way.
  *
+ * Backend-local.  What versions belong into the component is for whoever brings them to
+ * know.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,6 +4,8 @@
  *	  The inside of a component builder, shared by rose_builder.c, which
  *	  takes rows one by one, and rose_builder_batch.c, which takes many.
  *
+ * Backend-local.  Others see rose_component.h only.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_BUILDER_INTERNAL_H

@@ -9,6 +9,9 @@
  * leaf, by key and by ordinal.  A page that does not decode ends the check of
  * its component, because nothing after it can be judged.
  *
+ * Reads only, under the caller's pin.  Whether components fit together is
+ * merge/rose_tree_check.c's, the file's structure store/rose_store_check.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_component_internal.h
  *	  What the files of this folder share.
  *
+ * Each section names the file that has the functions.  The formats on disk are in
+ * rose_component_format.h, the inside of a builder in rose_builder_internal.h.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_COMPONENT_INTERNAL_H

@@ -15,6 +15,8 @@
  *
  * Asking is rose_filter_ask.c's.
  *
+ * Backend-local.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

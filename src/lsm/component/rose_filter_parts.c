@@ -11,6 +11,8 @@
  * The footer is not trusted here: whatever it says, nothing outside the filter's pages is
  * read.  Asking is rose_filter_ask.c's.
  *
+ * Backend-local; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -12,6 +12,9 @@
  * must not depend on anything that ADD COLUMN changes, for what was accepted before is
  * stored again by each merge.
  *
+ * Pure functions of schema and values; no locks.  Writing the values is
+ * rose_overflow.c's, placing rows rose_builder.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,6 +5,9 @@
  *
  * See rose_partial.h.
  *
+ * Backend-local; no locks.  Which versions are visible, and in what order they come, is
+ * for the caller to see to.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

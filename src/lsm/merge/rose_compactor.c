@@ -4,6 +4,11 @@
  *	  Sorted versions in, a component without garbage out.  See
  *	  rose_compactor.h.
  *
+ * Versions of one key come newest first; rose_gc.c decides on each, and what is kept is
+ * written in order, as a row or, when many come in columns, as a batch.  Backend-local;
+ * no locks.  Where versions come from, and what becomes of the component, is for spills
+ * and merges.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,6 +5,8 @@
  *
  * For the replication consumer.
  *
+ * When an epoch begins and ends, and how its position is committed, is decided in repl.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_EPOCH_RUNS_H

@@ -3,6 +3,9 @@
  * rose_forget.c
  *	  What merges may forget.  See rose_forget.h.
  *
+ * Pure; no locks.  What it is told, the generation since which inputs are settled and the
+ * oldest pin, is found by rose_merge_bottom.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -14,6 +14,9 @@
  * integers of 16 bytes together, they say all about it; else keys of equal words are
  * compared.
  *
+ * Backend-local; no locks.  Rows that need a decision are left to the row by row way of
+ * rose_merge_output.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

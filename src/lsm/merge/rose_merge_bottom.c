@@ -6,6 +6,8 @@
  * Only what stands below nothing may drop tombstones, and forget sequence numbers and
  * transaction ids (rose_forget.h).  Reads a manifest and the horizons; takes no lock.
  *
+ * It does not decide on single versions, which is rose_gc.c's, nor drop anything.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_merge_cursor.c
  *	  K-way merge of component cursors.  See rose_merge_cursor.h.
  *
+ * A loser tree over the sources' cursors.  A source ends at an ordinal that the stride
+ * has told.  Backend-local; no locks beyond those for reading pages.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,6 +4,8 @@
  *	  The inside of a merge cursor, shared by rose_merge_cursor.c, which goes row by
  *	  row, and rose_merge_batch.c, which takes many rows at a time.
  *
+ * Backend-local; only the two of them include it.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_MERGE_CURSOR_INTERNAL_H

@@ -3,6 +3,9 @@
  * rose_merge_internal.h
  *	  What the files named rose_merge* share.
  *
+ * RoseMerge is backend-local and lives in a memory context of its own from the first step
+ * to the last.  What others may know of a merge is rose_merge.h.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_MERGE_INTERNAL_H

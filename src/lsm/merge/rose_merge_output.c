@@ -9,6 +9,9 @@
  * in several steps; between two of them nothing is held but what RoseMerge has.  When it
  * is published is rose_merge.c's.
  *
+ * Backend-local.  Which versions are garbage is rose_gc.c's to say, and what becomes of
+ * rows of private runs rose_private_judge.c's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

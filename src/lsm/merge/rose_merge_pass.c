@@ -20,6 +20,8 @@
  * The size aimed at is a twentieth of all data, but not less than a piece that is
  * cheap to rewrite.  A stride that would make a much larger piece makes several.
  *
+ * Locking: none of its own; see rose_merge.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,6 +3,9 @@
  * rose_own_runs.h
  *	  Private runs: what to do when transactions that own them have ended.
  *
+ * For those who write or spill where no worker can: they leave no more private runs
+ * behind than a table can bear.  No LWLock may be held.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_OWN_RUNS_H

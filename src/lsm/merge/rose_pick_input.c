@@ -3,6 +3,10 @@
  * rose_pick_input.c
  *	  What the picker is given: a table's manifest and the state around it.
  *
+ * So that the picker can be a pure function, everything that it goes by is read here,
+ * without locks: sizes, states of private runs, the horizon, C0's share.  What is merged
+ * is decided by rose_picker.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

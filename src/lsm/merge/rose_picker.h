@@ -3,6 +3,9 @@
  * rose_picker.h
  *	  Which components to merge next: a pure function, and what it is given.
  *
+ * No locks, no I/O, no clock: equal input gives an equal answer, so that unit tests can
+ * run a table for years.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_PICKER_H

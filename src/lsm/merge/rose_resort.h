@@ -7,6 +7,8 @@
  * Nothing here trusts the order of what is stored.  Components and tail log are read from
  * front to back, and core's tuplesort, within maintenance_work_mem, does the rest.
  *
+ * The caller has the table to itself, and switches files when all is written.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_RESORT_H

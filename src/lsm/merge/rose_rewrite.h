@@ -6,6 +6,8 @@
  * Versions are copied, not rows: sequence numbers and xids stay, so that older snapshots
  * see what they saw.
  *
+ * The caller has both files to itself.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_REWRITE_H

@@ -5,6 +5,8 @@
  *	  several if columns that the spilling transaction has changed may be rolled back in part.
  *	  For rose_spill.c.  Backend-local.
  *
+ * They are published with the run of the spill, in one switch (rose_spill.c).
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_SPILL_PRIVATE_H

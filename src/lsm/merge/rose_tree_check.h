@@ -3,6 +3,8 @@
  * rose_tree_check.h
  *	  Do the components of a table fit together?  For rose.check().
  *
+ * What is inside a component is checked by lsm/component.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_TREE_CHECK_H

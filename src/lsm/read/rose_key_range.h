@@ -5,6 +5,8 @@
  *
  * Bounds are on prefixes of the key, in the order of the key's operator classes.
  *
+ * Backend-local; Datums belong to whoever made the range.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_KEY_RANGE_H

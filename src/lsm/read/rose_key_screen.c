@@ -6,6 +6,9 @@
  * Memtables come first, and a view is taken before the reading section of C0
  * ends: what leaves a memtable after the look is in a component that the view lists.
  *
+ * A false alarm costs a look at the key; a key that is there is never denied.  Row locks
+ * and rows of aborted transactions count as being there, too.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,6 +7,10 @@
  * Results live until the next call with the same lookup.  Locking is the key
  * reader's.
  *
+ * What the versions of a key are is the key reader's to find (rose_key_reader.c), whether
+ * one is seen snapshot/rose_visibility.c's; here is which of them is the answer.  A
+ * lookup of a transaction is kept for the next one.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -20,6 +20,9 @@
  * that everybody sees, there is nothing to reconcile; see rose_stretch.c.  Where
  * several have such rows in turns, see rose_weave.c.
  *
+ * Backend-local.  Memtables are read in sections of C0, by their sources; pages as
+ * cursors do.  Predicate locks of SERIALIZABLE transactions are on the whole table.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -13,6 +13,8 @@
  *
  * What a stretch is for the scan is in rose_output.h.  Nothing is judged here.
  *
+ * Backend-local; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -31,6 +31,8 @@
  * and sources of its own, and cannot give exact names; the planner makes no parallel
  * plans that need them.
  *
+ * Backend-local; components are kept by the transaction's pin.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

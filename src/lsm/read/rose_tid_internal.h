@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_tid_internal.h
- *	  What a transaction knows of the names of a table's versions, for src/lsm/rose_tid*.c.
+ *	  What a transaction knows of the names of a table's versions, for the files rose_tid*.c.
  *
  * All of it is backend-local, in a memory context that is deleted at the end of the
  * top-level transaction.

@@ -18,6 +18,8 @@
  * all of its pieces were taken, sources are moved behind them; if it is left earlier,
  * they are positioned anew.
  *
+ * Backend-local; no locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

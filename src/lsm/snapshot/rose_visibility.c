@@ -5,6 +5,9 @@
  *
  * No locks are taken here; the caller keeps the version's memory in place.
  *
+ * What it finds out about an entry's writer stays with the entry as a hint.  What merges
+ * may rely on is rose_horizon.h's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -9,6 +9,8 @@
  * already.  In another cluster (by the system identifier) they mean nothing.  pg_upgrade
  * keeps OIDs of types only.
  *
+ * No locks of its own; whoever asks writes the metapage, if it is to be written.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

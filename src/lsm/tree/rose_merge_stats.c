@@ -4,6 +4,10 @@
  *	  Progress and counters of merges in shared memory.  See
  *	  rose_merge_stats.h.
  *
+ * Atomic counters, written by the process that merges or spills, read by anybody without
+ * locks: figures of one moment need not fit together.  They are about this server's life;
+ * after a start they begin anew.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,6 +4,8 @@
  *	  Between rose_registry.c and rose_tree.c, and recovery between
  *	  rose_recover.c and rose_tree.c.  Not for other files.
  *
+ * How a tree is opened, for all others, is in rose_tree.h.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_REGISTRY_H

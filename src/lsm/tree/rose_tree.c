@@ -17,6 +17,8 @@
  * take more memory than they may: a session that comes by every table of a
  * large database must not keep all of them.
  *
+ * Backend-local.  The registry's locks are taken in rose_registry.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

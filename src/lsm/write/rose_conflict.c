@@ -8,7 +8,9 @@
  * transaction in progress whose lock mode conflicts.  Updates that keep the key hold the
  * row as FOR NO KEY UPDATE, tombstones as FOR UPDATE, as in heap.
  *
- * Locking: the key's partition lock keeps new versions of the key out.
+ * Locking: the caller holds the key's partition lock, so that row locks stay as they are
+ * said to be here.  New versions of the key are not kept out by it: what is said of them
+ * holds for a moment, and rose_write.c sees to it that it still does when it matters.
  *
  *-------------------------------------------------------------------------
  */

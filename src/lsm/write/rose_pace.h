@@ -3,6 +3,9 @@
  * rose_pace.h
  *	  Slowing writers smoothly, before they would have to stop.
  *
+ * Wakes the worker that spills, and waits; takes no lock.  What is done when there is no
+ * room at all is rose_make_room.h's.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ROSE_PACE_H
