@@ -61,3 +61,25 @@ SELECT blocks < 20 AS few FROM rose.stat_components WHERE relid = 'sieve'::regcl
 SELECT count(*), count(s.c) FROM sieve_heap h LEFT JOIN sieve s USING (a, b);
 SELECT * FROM rose.check('sieve');
 DROP TABLE sieve, sieve_heap;
+
+-- few rows, of which parts are written before it is known that they are few
+SET rose.debug_filter_part = 16;
+CREATE FUNCTION few_rows(rows int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	found bigint;
+	wrong text;
+BEGIN
+	CREATE TABLE few (id int PRIMARY KEY, v int) USING rose;
+	INSERT INTO few SELECT g, g FROM generate_series(1, rows, 2) g;
+	PERFORM rose.spill('few');
+	INSERT INTO few SELECT g, g FROM generate_series(2, rows, 2) g;
+	PERFORM rose.spill('few');
+	PERFORM rose.merge('few');
+	SELECT count(*) INTO found FROM generate_series(0, rows + 1) g JOIN few ON few.id = g;
+	SELECT string_agg(c::text, ' ') INTO wrong FROM rose.check('few') c;
+	DROP TABLE few;
+	RETURN CASE WHEN found = rows AND wrong IS NULL THEN 'right' ELSE rows || ': ' || found || ' ' || coalesce(wrong, '') END;
+END $$;
+SELECT few_rows(rows), count(*) FROM generate_series(1, 100) rows GROUP BY 1;
+DROP FUNCTION few_rows;
+RESET rose.debug_filter_part;

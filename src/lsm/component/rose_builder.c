@@ -522,8 +522,11 @@ finish_filter(RoseComponentBuilder *builder)
 {
 	RoseFilterBuilder *filter = builder->filter;
 
-	if (filter == NULL ||
-		(builder->group.height == 0 && builder->footer.nrows <= FILTER_FEW_ROWS))
+	if (filter == NULL)
+		return;
+	/* not worth a page; but what is written already, the footer has to tell */
+	if (filter->nparts == 0 && builder->group.height == 0 &&
+		builder->footer.nrows <= FILTER_FEW_ROWS)
 		return;
 	if (filter->n > 0)
 		rose_filter_builder_end_part(filter, builder->last_key.key);
