@@ -1,0 +1,394 @@
+
+# Random transactions, most of them SERIALIZABLE, a step of one at a time, with spills and merges in between; some wait for others.
+# Then, without asking the server: did each read what its snapshot has, and is there an order of those that are SERIALIZABLE and
+# have committed, one after the other, in which each would have read and written the same? Every row's value is written once, so
+# it tells who wrote it. The same on heap, and, to see that the question finds something, at REPEATABLE READ.
+#
+#   SERIAL_SEED     repeat a run (as far as that goes with sessions that wait)
+#   SERIAL_STEPS    of each run, default 2500
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+use Time::HiRes qw(usleep time);
+
+my $steps = $ENV{SERIAL_STEPS} // 2500;
+my $seed = seed_random('SERIAL_SEED');
+my $ntables = 5;
+my $nkeys = 2;
+my $nsessions = 6;
+my $node = rose_node('serial', 'autovacuum = off', "deadlock_timeout = '30ms'", 'max_prepared_transactions = 10',
+	rose_conf("rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', "rose.debug_piece_size = '8kB'"));
+
+my ($kind, $top_level, @sessions, $maintainer, @committed, %versions, $value, %count);
+
+sub pick { return $_[ int rand @_ ] }
+
+# ---- sessions: what they do may wait for others ----
+
+# Send; what its end is for comes when it has ended.
+sub begin_step
+{
+	my ($s, $sql, $then) = @_;
+
+	$s->{psql}->start("$sql;\n\\echo state :SQLSTATE");
+	$s->{then} = $then;
+	poll_step($s, 0.02);
+	return;
+}
+
+# Has it ended?
+sub poll_step
+{
+	my ($s, $seconds) = @_;
+	my $psql = $s->{psql};
+	my $until = time() + $seconds;
+
+	until ($psql->{out} =~ /^end of $psql->{n}\n/m)
+	{
+		$psql->{psql}->pump_nb;
+		next if $psql->{out} =~ /^end of/m;
+		return 0 if time() > $until;
+		usleep(200);
+	}
+	my $out = eval { $psql->finish } // $psql->{out};
+	$psql->{err} = '';
+	$out =~ /^state (\w+)/m or die "no state in: $out";
+	my $state = $1;
+	my $then = delete $s->{then};
+	$then->($state, [ map { [ split /\|/, $_, -1 ] } grep { /\|/ } split /\n/, $out ]);
+	return 1;
+}
+
+sub end_step
+{
+	my ($s) = @_;
+
+	poll_step($s, $PostgreSQL::Test::Utils::timeout_default) or die 'a session is stuck' while $s->{then};
+	return;
+}
+
+# ---- transactions ----
+
+# What it will do.  Who rests will read a table and write another one. One of those that come meanwhile reads the second and writes the
+# first, others overwrite what that has written and leave the second alone, as often as not: then it depends on what a merge has left of the
+# first ones' versions whether core sees that the two depend on each other.
+sub plan_transaction
+{
+	my ($t, $resting) = @_;
+	my ($read, $write) = map { int rand $ntables } 1, 2;
+	my @tables = $resting && rand() < 0.8 ? grep { $_ != $resting->{tables}[1] } 0 .. $ntables - 1 : 0 .. $ntables - 1;
+
+	$t->{tables} = [ $read, $write ];
+	if ($resting && !$resting->{answered}++)
+	{
+		$t->{plan} = [ [ \&read_step, $resting->{tables}[1] ], [ \&write_step, $resting->{tables}[0] ] ];
+	}
+	elsif ($resting && rand() < 0.5)
+	{
+		$t->{plan} = [ [ \&write_step, $resting->{tables}[0] ] ];
+	}
+	elsif (!$resting && rand() < 0.8)
+	{
+		$t->{plan} = [ [ \&read_step, $read ], [ \&write_step, $write ] ];
+	}
+	else
+	{
+		$t->{plan} = [ map { [ pick(\&read_step, \&write_step), pick(@tables) ] } 1 .. 1 + int rand 3 ];
+	}
+	return;
+}
+
+# Commits are waited for one by one, so their order is known, and which of them a snapshot sees.
+sub begin_transaction
+{
+	my ($s) = @_;
+	my ($resting) = grep { $_->{rests} && $_->{t} && $_ != $s && $_->{t}{serial} } sort { rand() <=> 0.5 } @sessions;
+	my $level = pick($top_level, $top_level, $top_level, $top_level, $top_level, 'READ COMMITTED', 'REPEATABLE READ');
+	my $t = { level => $level, serial => $level eq $top_level, reads => {}, writes => {}, seen => scalar @committed };
+
+	plan_transaction($t, $resting ? $resting->{t} : undef);
+	$s->{t} = $t;
+	begin_step($s, "BEGIN ISOLATION LEVEL $level; SELECT 1 AS taken", sub { });
+	end_step($s);
+	return;
+}
+
+sub give_up
+{
+	my ($s, $state) = @_;
+
+	$count{$state}++;
+	die "unexpected error $state" if $state !~ /^(40001|40P01|23505)$/;
+	begin_step($s, 'ROLLBACK', sub { });
+	end_step($s);
+	delete $s->{t};
+	return;
+}
+
+# What it finds of a key, if it has not written it.
+sub note_read
+{
+	my ($t, $table, $key, $found) = @_;
+	my $item = "$table $key";
+
+	return if $t->{level} eq 'READ COMMITTED' || exists $t->{writes}{$item};
+	$t->{reads}{$item} //= [];
+	push @{ $t->{reads}{$item} }, $found;
+	return;
+}
+
+sub read_step
+{
+	my ($s, $table) = @_;
+	my $t = $s->{t};
+	my ($from, $to) = sort { $a <=> $b } map { int rand $nkeys } 1, 2;
+	my $where = pick("id BETWEEN $from AND $to", "id = $from", 'true');
+
+	($from, $to) = $where eq 'true' ? (0, $nkeys - 1) : $where =~ /=/ ? ($from, $from) : ($from, $to);
+	begin_step($s, "SELECT id, v FROM $kind$table WHERE $where", sub {
+		my ($state, $rows) = @_;
+		my %found = map { $_->[0] => $_->[1] } @$rows;
+
+		return give_up($s, $state) if $state ne '00000';
+		note_read($t, $table, $_, $found{$_} // 'none') foreach $from .. $to;
+	});
+	return;
+}
+
+# Each key once in a transaction.
+sub write_step
+{
+	my ($s, $table) = @_;
+	my $t = $s->{t};
+	my $key = int rand $nkeys;
+	my $item = "$table $key";
+	my $what = pick(('UPDATE') x 6, 'DELETE', 'INSERT');
+	my $new = ++$value;
+	my $sql = $what eq 'UPDATE' ? "UPDATE $kind$table SET prev = v, v = $new WHERE id = $key RETURNING id, prev"
+	  : $what eq 'DELETE' ? "DELETE FROM $kind$table WHERE id = $key RETURNING id, v"
+	  : "INSERT INTO $kind$table VALUES ($key, $new, 0) RETURNING id, prev";
+
+	return if exists $t->{writes}{$item};
+	begin_step($s, $sql, sub {
+		my ($state, $rows) = @_;
+
+		return give_up($s, $state) if $state ne '00000';
+		note_read($t, $table, $key, @$rows ? $rows->[0][1] : 'none') if $what ne 'INSERT';
+		$t->{writes}{$item} = $what eq 'DELETE' ? 'none' : $new if @$rows;
+	});
+	return;
+}
+
+sub commit_step
+{
+	my ($s) = @_;
+	my $t = $s->{t};
+	my $prepare = rand() < 0.05;
+	my $done = sub {
+		my ($state) = @_;
+
+		return give_up($s, $state) if $state ne '00000';
+		push @committed, $t;
+		$t->{number} = @committed;
+		push @{ $versions{$_} }, { t => $t, v => $t->{writes}{$_} } foreach keys %{ $t->{writes} };
+		$count{ $t->{level} }++;
+		delete $s->{t};
+	};
+
+	begin_step($s, $prepare ? 'PREPARE TRANSACTION \'p\'' : 'COMMIT', $prepare ? sub {
+		my ($state) = @_;
+
+		return give_up($s, $state) if $state ne '00000';
+		begin_step($s, 'COMMIT PREPARED \'p\'', $done);
+	} : $done);
+	end_step($s);
+	return;
+}
+
+sub step
+{
+	my ($s) = @_;
+
+	return begin_transaction($s) if !$s->{t};
+	my $next = shift @{ $s->{t}{plan} } or return commit_step($s);
+	return $next->[0]->($s, $next->[1]);
+}
+
+# ---- what came of it ----
+
+# The version of an item that a transaction's snapshot sees.
+sub seen_at
+{
+	my ($t, $item) = @_;
+	my $list = $versions{$item};
+	my $at = $#$list;
+
+	$at-- while $list->[$at]{number} > $t->{seen};
+	return $at;
+}
+
+# Rows that a snapshot should not have shown.
+sub wrong_reads
+{
+	my @wrong;
+
+	foreach my $t (@committed)
+	{
+		foreach my $item (sort keys %{ $t->{reads} })
+		{
+			my $right = $versions{$item}[ seen_at($t, $item) ]{v};
+
+			push @wrong, "transaction $t->{number} found $_ for $item and not $right" foreach grep { $_ ne $right } @{ $t->{reads}{$item} };
+		}
+	}
+	return @wrong;
+}
+
+# Who has to come before whom. A key that is inserted again is another row: heap does not tell who inserts it of who deleted it.
+sub dependencies
+{
+	my %edges;
+	my $edge = sub { $edges{ $_[0]{number} }{ $_[1]{number} } = 1 if $_[0] != $_[1] };
+
+	foreach my $item (keys %versions)
+	{
+		my $list = $versions{$item};
+		my $part = 0;
+
+		foreach my $i (0 .. $#$list)
+		{
+			$part++ if $i > 0 && $list->[ $i - 1 ]{v} eq 'none';
+			$list->[$i]{part} = $part;
+		}
+		my @serial = grep { $list->[$_]{t}{serial} } 0 .. $#$list;
+		foreach my $n (1 .. $#serial)
+		{
+			my ($a, $b) = map { $list->[ $serial[ $n - 1 + $_ ] ] } 0, 1;
+
+			$edge->($a->{t}, $b->{t}) if $a->{part} == $b->{part} || $a->{number} <= $b->{t}{seen};
+		}
+		foreach my $t (grep { $_->{serial} && $_->{reads}{$item} } @committed)
+		{
+			my $at = seen_at($t, $item);
+			my ($before) = grep { $_ <= $at } reverse @serial;
+			my %next;
+
+			$edge->($list->[$before]{t}, $t) if defined $before;
+			$next{ $list->[$_]{part} } //= $list->[$_]{t} foreach grep { $_ > $at } @serial;
+			$edge->($t, $_) foreach values %next;
+		}
+	}
+	return %edges;
+}
+
+# Transactions that are left when those are taken away that nobody has to come before, or behind, again and again: those of circles,
+# and between them.
+sub circles
+{
+	my %edges = dependencies();
+	my %left = map { $_->{number} => 1 } grep { $_->{serial} } @committed;
+	my $n;
+
+	do
+	{
+		my (%before, %after);
+
+		$n = keys %left;
+		foreach my $from (keys %left)
+		{
+			$left{$_} and $before{$_} = $after{$from} = 1 foreach keys %{ $edges{$from} // {} };
+		}
+		delete $left{$_} foreach grep { !$before{$_} || !$after{$_} } keys %left;
+	} while (keys %left < $n);
+	my @circles = map { "$_ before " . join(' ', sort { $a <=> $b } grep { $left{$_} } keys %{ $edges{$_} // {} }) } sort { $a <=> $b } keys %left;
+	return @circles;
+}
+
+# All of these sessions' transactions end; those that wait for others when those have. Whoever writes keeps merges from dropping what
+# came later, so then they can do most.
+sub end_transactions
+{
+	my @who = @_;
+
+	for (1 .. 1000)
+	{
+		my @open = grep { $_->{t} } @who or last;
+
+		foreach my $s (@open)
+		{
+			next if $s->{then} && !poll_step($s, 0.01);
+			$s->{t}{plan} = [] if $s->{t};
+			step($s) if $s->{t};
+		}
+	}
+	return if $kind eq 'h';
+	$maintainer->run("SELECT rose.spill('$kind$_'); SELECT rose.merge('$kind$_')") foreach 0 .. $ntables - 1;
+	return;
+}
+
+sub run
+{
+	($kind, $top_level) = @_;
+	my $access = $kind eq 'h' ? 'heap' : 'rose';
+
+	@committed = %versions = %count = ();
+	$value = 1000;
+	my $first = { level => '', serial => 0, number => 0, seen => 0, reads => {} };
+	foreach my $table (0 .. $ntables - 1)
+	{
+		$node->safe_psql('postgres', "DROP TABLE IF EXISTS $kind$table; CREATE TABLE $kind$table (id int PRIMARY KEY, v int, prev int) USING $access;"
+			  . "INSERT INTO $kind$table SELECT i, i, 0 FROM generate_series(0, $nkeys - 1) i");
+		$versions{"$table $_"} = [ { t => $first, v => $_ } ] foreach 0 .. $nkeys - 1;
+	}
+	@sessions = map { { psql => RoseTest::Session->new($node), rests => $_ <= 3, wake => 0 } } 1 .. $nsessions;
+	$maintainer = RoseTest::Session->new($node);
+
+	for my $n (1 .. $steps)
+	{
+		# some rest when they have their snapshots, so that others overwrite each other's rows meanwhile
+		my @ready = grep { $_->{wake} <= $n && (!$_->{then} || poll_step($_, 0)) } @sessions;
+		my $s = pick(@ready) or next;
+		my $begins = !$s->{t};
+
+		step($s);
+		$s->{wake} = $n + int rand 100 if $begins && $s->{rests};
+		end_transactions(grep { $_->{wake} <= $n } @sessions) if rand() < 0.03;
+		next if $kind eq 'h' || rand() > 0.2;
+		$maintainer->run(pick("SELECT rose.spill('$kind$_')", "SELECT rose.spill('$kind$_')", "SELECT rose.merge('$kind$_')")) foreach int rand $ntables;
+	}
+	end_transactions(@sessions);
+	$_->{number} = $_->{t}{number} foreach map { @$_ } values %versions;
+	note("$kind, $top_level: " . join(', ', map { "$_ $count{$_}" } sort keys %count));
+	my @wrong = wrong_reads();
+	is(scalar @wrong, 0, "$kind, $top_level: each has read what its snapshot has") or diag(join "\n", @wrong[ 0 .. ($#wrong < 5 ? $#wrong : 5) ]);
+	foreach my $table (0 .. $ntables - 1)
+	{
+		my $model = join ' ', map { "$_:$versions{\"$table $_\"}[-1]{v}" } grep { $versions{"$table $_"}[-1]{v} ne 'none' } 0 .. $nkeys - 1;
+
+		is($maintainer->run("SELECT coalesce(string_agg(id || ':' || v, ' ' ORDER BY id), '') FROM $kind$table"), $model, "$kind, $top_level: rows of table $table");
+		is($maintainer->run("SELECT count(*) FROM rose.check('$kind$table')"), 0, 'rose.check') if $access eq 'rose' && !$ENV{ROSE_STANDIN};
+	}
+	$_->end foreach $maintainer, map { $_->{psql} } @sessions;
+	return circles();
+}
+
+foreach my $on ('r', 'h')
+{
+	my @circles = run($on, 'SERIALIZABLE');
+
+	cmp_ok($count{SERIALIZABLE}, '>', $steps / 20, "$on: many have committed");
+	is(scalar @circles, 0, "$on: there is an order of those that are SERIALIZABLE") or diag("SERIAL_SEED=$seed: " . join '; ', splice @circles, 0, 8);
+}
+my $found = 0;
+for (1 .. 10)
+{
+	last if $found += run('r', 'REPEATABLE READ');
+}
+cmp_ok($found, '>', 0, 'and none of those that are not');
+
+$node->stop;
+done_testing();
