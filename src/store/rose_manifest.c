@@ -129,6 +129,14 @@ is_removed(const RoseManifestEdit *edit, uint32 id)
 	return false;
 }
 
+/* Does it say behind which component the new ones go? */
+static bool
+names_place(const RoseManifestEdit *edit)
+{
+	return edit->add_behind != 0 && edit->add_behind != ROSE_ADD_BY_LEVEL &&
+		edit->add_behind != ROSE_ADD_AT_NEWEST;
+}
+
 /* The error that the caller could not have excluded; all others are its mistakes. */
 static void
 check_room(Relation rel, const RoseMetaDisk *meta, const RoseManifestEdit *edit)
@@ -172,7 +180,7 @@ check_edit(Relation rel, const RoseStoreShared *store, const RoseMetaDisk *meta,
 				 edit->trim[i].id, RelationGetRelationName(rel),
 				 edit->trim[i].first_ordinal);
 	}
-	if (edit->add_behind != 0 && edit->add_behind != ROSE_ADD_BY_LEVEL &&
+	if (names_place(edit) &&
 		(find_component(meta, edit->add_behind) < 0 || is_removed(edit, edit->add_behind)))
 		elog(ERROR, "component %u of \"%s\" to add others behind is not in the manifest",
 			 edit->add_behind, RelationGetRelationName(rel));
@@ -194,8 +202,13 @@ insert_position(const RoseMetaDisk *meta, const RoseManifestEdit *edit)
 {
 	int			position = 0;
 
-	if (edit->add_behind != 0 && edit->add_behind != ROSE_ADD_BY_LEVEL)
+	if (names_place(edit))
 		position = find_component(meta, edit->add_behind) + 1;
+	else if (edit->add_behind == ROSE_ADD_AT_NEWEST)
+	{
+		while (position < meta->ncomponents && !is_removed(edit, meta->components[position].id))
+			position++;
+	}
 	else if (edit->nremove + edit->ntrim > 0 && edit->add_behind == 0)
 	{
 		for (int i = 0; i < meta->ncomponents; i++)

@@ -105,6 +105,7 @@ extern void rose_manifest_read(Relation rel, RoseManifest *manifest);
  * and changes nothing.  Clear the struct before filling it.
  */
 #define ROSE_ADD_BY_LEVEL	PG_UINT32_MAX	/* add_behind: by level, whatever is removed */
+#define ROSE_ADD_AT_NEWEST	(PG_UINT32_MAX - 1) /* where the newest of those removed stands */
 
 typedef struct RoseManifestTrim
 {
@@ -118,7 +119,7 @@ typedef struct RoseManifestEdit
 	uint32		remove[ROSE_MAX_COMPONENTS];
 	int			nadd;
 	RoseComponentEntryDisk add[ROSE_MAX_COMPONENTS];
-	uint32		add_behind;		/* id, ROSE_ADD_BY_LEVEL, or 0 */
+	uint32		add_behind;		/* id, ROSE_ADD_BY_LEVEL, ROSE_ADD_AT_NEWEST, or 0 */
 	uint64		settled;		/* what is added is settled since; 0 = not yet */
 	int			ntrim;
 	RoseManifestTrim trim[ROSE_MAX_COMPONENTS];

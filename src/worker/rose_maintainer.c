@@ -361,8 +361,8 @@ maintain(void)
 			continue;
 		}
 
-		/* nothing to do as of 'activity' */
-		rose_maintainer_note_idle(activity);
+		/* merges that wait are left undone, should this process die */
+		rose_maintainer_note_idle(activity, !rose_maintainer_has_merges());
 		was_idle = true;
 		if (turn == ROSE_TURN_WANTED && !rose_maintainer_has_merges())
 			break;

@@ -5,13 +5,17 @@
  *	  step.
  *
  * A merge that is worth it is left to another worker of the database for a while, if this
- * one has merges of other tables at hand and another one is idle or may be started: two
- * tables that are loaded at once are merged at once.  If nobody takes it, it is begun
- * here after all.  Which table is looked at first goes round, so that no table waits for
- * ever beside others that always have something to merge.
+ * one has merges at hand and another one is idle or may be started: two tables that are
+ * loaded at once are merged at once, and two merges of one table.  If nobody takes it, it is
+ * begun here after all.  Which table is looked at first goes round, so that no table waits
+ * for ever beside others that always have something to merge.
+ *
+ * A worker that has no merges helps with the pass of another one (rose_merge_help); who
+ * begins a large one asks for help.
  *
  * Locking: ROSE_LOCK_MERGE of each table, held by the session while a merge of it is
- * under way.  It is never waited for.
+ * under way, and shared with other workers: claims tell them apart (rose_claims.h).  It is
+ * never waited for.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,6 +48,9 @@
 #define LEAVE_MS				2000
 #define LEAVE_LOOK_MS			200
 
+/* A pass over so many pieces is worth help. */
+#define HELP_MIN_PIECES			4
+
 typedef struct ActiveMerge
 {
 	RoseMerge  *merge;
@@ -67,17 +74,6 @@ merges_of_table(RelFileLocator locator)
 	return n;
 }
 
-/* Has it merges of other tables that go on? */
-static bool
-has_merges_of_others(RelFileLocator locator)
-{
-	for (int i = 0; i < nmerges; i++)
-		if (merges[i].wait_until == 0 && !merges[i].given_up &&
-			!RelFileLocatorEquals(rose_merge_locator(merges[i].merge), locator))
-			return true;
-	return false;
-}
-
 /* A locked table must not keep others from being merged. */
 static bool
 has_place(void)
@@ -87,21 +83,6 @@ has_place(void)
 	for (int i = 0; i < nmerges; i++)
 		n += merges[i].wait_until == 0;
 	return n < MAX_MERGES && nmerges < MAX_MERGES_AND_WAITING;
-}
-
-/*
- * What merges of this table that are under way read is not to be picked again, nor gone
- * past.  Other tables have components of the same ids.
- */
-static void
-find_busy(RelFileLocator locator, const RosePickInput *input, bool *busy)
-{
-	memset(busy, 0, ROSE_MAX_COMPONENTS * sizeof(bool));
-	for (int i = 0; i < input->ncomponents; i++)
-		for (int j = 0; j < nmerges; j++)
-			if (RelFileLocatorEquals(rose_merge_locator(merges[j].merge), locator) &&
-				rose_merge_uses(merges[j].merge, &input->components[i]))
-				busy[i] = true;
 }
 
 /* Their transactions end without the manifest being switched. */
@@ -123,13 +104,13 @@ has_open_private(RoseTree *tree)
 	return false;
 }
 
-/* Another process merges the table. */
+/* Somebody merges the table, or wants to, and wants no others beside him. */
 static bool
-is_being_merged(RoseTree *tree)
+is_taken_alone(RoseTree *tree)
 {
-	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock))
+	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ShareLock))
 		return true;
-	UnlockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+	UnlockPage(tree->rel, ROSE_LOCK_MERGE, ShareLock);
 	return false;
 }
 
@@ -151,7 +132,7 @@ leave_to_others(RoseTree *tree, const RosePickResult *pick, RoseTableNote *note)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (!has_merges_of_others(tree->locator) || merges_of_table(tree->locator) > 0 ||
+	if (!rose_maintainer_merges_can_go_on() ||
 		blocks_of(rose_tree_manifest(tree), pick) < LEAVE_MIN_BLOCKS)
 		return false;
 	if (note->left_since == 0)
@@ -163,52 +144,96 @@ leave_to_others(RoseTree *tree, const RosePickResult *pick, RoseTableNote *note)
 	return true;
 }
 
-/* Begin a merge of this table if one is due; false if not. */
-static bool
-pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
+static void
+add_merge(RoseMerge *merge, Oid relid)
 {
-	uint64		version;
-	RosePickInput input;
-	RosePickResult pick;
-	RosePickFlags flags;
-	bool		busy[ROSE_MAX_COMPONENTS];
-	RoseMerge  *merge;
-
-	rose_settle_private_runs(tree);
-	version = rose_tree_manifest(tree)->version;
-	note->open_private = has_open_private(tree);
-	note->look_again = note->open_private ?
-		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
-
-	rose_pick_input(tree, &input, &flags);
-	find_busy(tree->locator, &input, busy);
-	input.busy = busy;
-	pick = rose_pick_merge(&input);
-	if (!pick.merge)
-	{
-		if (!note->open_private && merges_of_table(tree->locator) == 0)
-			pg_atomic_write_u64(&tree->shared->maintained_version, version);
-		return false;
-	}
-	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
-	ROSE_STOP_POINT("merge-picked");	/* the table is not locked yet */
-	if (is_being_merged(tree))
-	{
-		note->left_since = 0;
-		return false;
-	}
-	if (leave_to_others(tree, &pick, note))
-		return false;
-	note->left_since = 0;
-	pick.version = version;
-	merge = rose_merge_begin(tree, &pick, true);
-	if (merge == NULL)
-		return false;
 	merges[nmerges].merge = merge;
 	merges[nmerges].relid = relid;
 	merges[nmerges].wait_until = 0;
 	merges[nmerges].given_up = false;
 	nmerges++;
+}
+
+/*
+ * Nothing is due that nobody is at.  Work on what others are at, if this worker has nothing
+ * else; false if there is nothing to be done.  What dies with its process comes to light by a look later on.
+ */
+static bool
+help_others(RoseTree *tree, RoseTableNote *note, Oid relid, uint64 version)
+{
+	RoseMerge  *merge = NULL;
+
+	if (rose_claims_count(&tree->shared->claims) == 0)
+	{
+		if (!note->open_private)
+			pg_atomic_write_u64(&tree->shared->maintained_version, version);
+		return false;
+	}
+	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
+	if (nmerges == 0)
+		merge = rose_merge_help(tree);
+	if (merge == NULL)
+		return false;
+	add_merge(merge, relid);
+	return true;
+}
+
+/* What is due, but for what merges under way read: that is not to be picked again, nor gone past. */
+static uint64
+pick_merge(RoseTree *tree, RosePickResult *pick)
+{
+	uint64		version = rose_tree_manifest(tree)->version;
+	RosePickInput input;
+	RosePickFlags flags;
+	bool		busy[ROSE_MAX_COMPONENTS];
+	uint64		claims;
+
+	rose_pick_input(tree, &input, &flags);
+	claims = rose_claims_find(&tree->shared->claims, input.ncomponents, input.components, busy);
+	input.busy = busy;
+	*pick = rose_pick_merge(&input);
+	pick->version = version;
+	pick->claims = claims;
+	return version;
+}
+
+/* Begin a merge of this table if one is due, or help with one; false if not. */
+static bool
+pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
+{
+	uint64		version;
+	RosePickResult pick;
+	RoseMerge  *merge;
+	uint64		nblocks;
+
+	rose_settle_private_runs(tree);
+	note->open_private = has_open_private(tree);
+	note->look_again = note->open_private ?
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
+
+	version = pick_merge(tree, &pick);
+	if (!pick.merge)
+		return help_others(tree, note, relid, version);
+	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
+	ROSE_STOP_POINT("merge-picked");	/* it is not claimed yet */
+	if (is_taken_alone(tree))
+	{
+		note->left_since = 0;
+		return false;
+	}
+	if (pick.kind == ROSE_PICK_MERGE &&
+		rose_claims_count(&tree->shared->claims) >= MAX_MERGES_OF_TABLE)
+		return false;
+	if (leave_to_others(tree, &pick, note))
+		return false;
+	note->left_since = 0;
+	nblocks = blocks_of(rose_tree_manifest(tree), &pick);
+	merge = rose_merge_begin(tree, &pick, true);
+	if (merge == NULL)
+		return false;
+	add_merge(merge, relid);
+	if (pick.target_level == 2 && nblocks >= HELP_MIN_PIECES * rose_merge_piece_blocks(nblocks))
+		(void) rose_maintainer_ask_for_help();
 	return true;
 }
 
@@ -274,7 +299,7 @@ forget_merge(int index)
 	nmerges--;
 }
 
-/* One step of one merge; false if its table is locked, or being spilled, so that it has to wait. */
+/* One step of one merge; false if it has to wait: its table is locked, or being spilled, or others come first. */
 static bool
 step_merge(int index)
 {
@@ -285,6 +310,7 @@ step_merge(int index)
 	RoseMergeProgress progress = ROSE_MERGE_DONE;
 	bool		done = false;
 	bool		locked = false;
+	bool		in_turn = false;
 	RoseTree   *tree;
 
 	if (active->wait_until > now)
@@ -297,6 +323,7 @@ step_merge(int index)
 		if (!given_up)
 			progress = rose_merge_step(merge, tree, MERGE_STEP_MS);
 		done = progress == ROSE_MERGE_DONE;
+		in_turn = progress == ROSE_MERGE_IN_TURN;
 		locked = progress == ROSE_MERGE_LATER;
 		if (done)
 		{
@@ -319,7 +346,7 @@ step_merge(int index)
 
 	if (done && !given_up)
 		rose_maintainer_count(false);
-	return !locked;
+	return !locked && !in_turn;
 }
 
 bool

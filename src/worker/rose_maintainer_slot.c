@@ -281,13 +281,13 @@ rose_maintainer_note_visited(void)
 
 /* A helper does not know what the others are at. */
 void
-rose_maintainer_note_idle(uint64 activity)
+rose_maintainer_note_idle(uint64 activity, bool done)
 {
 	RoseWorkerSlotShared *database;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
 	database = database_slot();
-	if (database == my_slot)
+	if (database == my_slot && done)
 		database->activity = activity;
 	if (database != NULL)
 		database->help_wanted = false;

@@ -8,9 +8,10 @@
  * own; between two steps it holds no table lock, no snapshot and no pin.  What
  * keeps it going:
  *
- *	- a lock on ROSE_LOCK_MERGE, held by the session: one process merges a table
- *	- its inputs stay in the manifest, since only merges take live components
- *	out; each step checks
+ *	- a lock on ROSE_LOCK_MERGE, held by the session: workers share it, and who wants to
+ *	merge all there is has it alone
+ *	- its claim on its inputs (rose_claims.h), which keeps other workers off them; so they
+ *	stay in the manifest, since only merges take live components out; each step checks
  *	- the owner of its output is listed as being built until it is published
  *	- all its memory, schema included, is its own
  *
@@ -26,8 +27,9 @@
  * (rose_forget.h).
  *
  * All of them work in strides: read what the stride has, write, publish
- * (rose_merge_publish.c).  Only passes have more than one.  Passes and merges into
- * C1 may publish several outputs of one stride.
+ * (rose_merge_publish.c).  Only passes have more than one, and several processes may have
+ * one each (rose_merge_help).  Passes and merges into C1 may publish several outputs of one
+ * stride.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +37,9 @@
 
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
@@ -47,18 +51,136 @@
 
 /* ---- lock ---- */
 
-bool
-rose_merge_lock(Relation rel, bool keep, LOCKTAG *tag)
+static LOCKMODE
+lock_mode(bool keep)
 {
-	SET_LOCKTAG_PAGE(*tag, rel->rd_lockInfo.lockRelId.dbId,
-					 rel->rd_lockInfo.lockRelId.relId, ROSE_LOCK_MERGE);
-	return LockAcquire(tag, ExclusiveLock, keep, keep) != LOCKACQUIRE_NOT_AVAIL;
+	return keep ? ShareLock : ExclusiveLock;
+}
+
+bool
+rose_merge_lock(RoseTree *tree, bool keep, LOCKTAG *tag)
+{
+	SET_LOCKTAG_PAGE(*tag, tree->rel->rd_lockInfo.lockRelId.dbId,
+					 tree->rel->rd_lockInfo.lockRelId.relId, ROSE_LOCK_MERGE);
+	if (LockAcquire(tag, lock_mode(keep), keep, keep) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	if (!keep)
+		rose_claims_drop(&tree->shared->claims);
+	return true;
 }
 
 void
 rose_merge_unlock(const LOCKTAG *tag, bool keep)
 {
-	LockRelease(tag, ExclusiveLock, keep);
+	LockRelease(tag, lock_mode(keep), keep);
+}
+
+/*
+ * Does somebody wait who wants the table for himself?  Core cancels one worker for him,
+ * after deadlock_timeout; the others give way by themselves.
+ */
+static bool
+must_give_way(RoseMerge *merge)
+{
+	TimestampTz now;
+
+	if (!merge->keep || !LockHasWaiters(&merge->lock, lock_mode(true), true))
+	{
+		merge->unwanted_since = 0;
+		return false;
+	}
+	now = GetCurrentTimestamp();
+	if (merge->unwanted_since == 0)
+		merge->unwanted_since = now;
+	return TimestampDifferenceExceeds(merge->unwanted_since, now, 2 * DeadlockTimeout);
+}
+
+/*
+ * What was picked is claimed, unless others have claimed anything since.  The manifest may
+ * have changed as well: that is looked at when the claim stands, so that it cannot change
+ * between.
+ */
+static bool
+claim_inputs(RoseMerge *merge, RoseTree *tree, const RosePickResult *pick)
+{
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+	uint32		ids[ROSE_MAX_COMPONENTS];
+	int			n = 0;
+
+	merge->ticket.begun = manifest->newest_owner;
+	if (!merge->keep)
+		return true;
+	for (int i = 0; i < pick->ninputs; i++)
+	{
+		const RoseComponentEntryDisk *entry = rose_manifest_find(manifest, pick->inputs[i]);
+
+		if (entry != NULL && (!merge->kind->takes_c2 || entry->level < 2))
+			ids[n++] = entry->id;
+	}
+	return rose_claims_begin(&tree->shared->claims, pick->claims, ids, n, merge->kind->takes_c2,
+							 manifest->newest_owner, &merge->ticket);
+}
+
+/* ---- strides ---- */
+
+static void
+open_sources(RoseMerge *merge, RoseTree *tree)
+{
+	merge->stride.nsources = 0;
+	for (int i = 0; i < merge->ninputs; i++)
+		if (merge->inputs[i].from < merge->inputs[i].to)
+			merge->stride.sources[merge->stride.nsources++] = &merge->inputs[i];
+	for (int i = 0; i < merge->stride.npieces; i++)
+		merge->stride.sources[merge->stride.nsources++] = &merge->stride.pieces[i];
+
+	merge->stride.cursor = rose_merge_cursor_create(tree->rel, merge->schema, merge->stride.nsources,
+													merge->strategy, merge->stride.context);
+	merge->stride.nrows = 0;
+	merge->stride.nblocks = 0;
+	for (int i = 0; i < merge->stride.nsources; i++)
+	{
+		const RoseMergeInput *source = merge->stride.sources[i];
+		uint64		nrows = source->to - source->from;
+
+		rose_merge_cursor_add(merge->stride.cursor, source->component, source->from, source->to);
+		merge->stride.nrows += nrows;
+		merge->stride.nblocks += (uint64) ((double) source->entry.nblocks * nrows /
+										   source->entry.nrows);
+	}
+}
+
+static void
+end_stride(RoseMerge *merge, RoseTree *tree, bool published)
+{
+	if (rose_merge_is_shared(merge))
+		rose_claims_end_stride(&tree->shared->claims, &merge->ticket, published);
+	merge->stride.active = false;
+	merge->stride.cursor = NULL;
+	merge->stride.row = NULL;
+	merge->stride.npieces = 0;
+	MemoryContextReset(merge->stride.context);
+}
+
+static RoseMergePlanned
+begin_stride(RoseMerge *merge, RoseTree *tree)
+{
+	RoseMergePlanned planned = merge->kind->plan_stride(merge, tree);
+
+	if (planned != ROSE_PLANNED_STRIDE)
+		return planned;
+	open_sources(merge, tree);
+	merge->stride.active = true;
+	merge->stride.exhausted = false;
+	return planned;
+}
+
+/* It can never be published, for what comes before it was not. */
+static void
+drop_stride(RoseMerge *merge, RoseTree *tree)
+{
+	merge->nread -= merge->out.nread;
+	rose_merge_output_free(merge);
+	end_stride(merge, tree, false);
 }
 
 /* ---- begin ---- */
@@ -163,34 +285,110 @@ open_inputs(RoseMerge *merge, RoseTree *tree)
 /* A merge that is to be kept while it begins: it has its lock, and no output. */
 static RoseMerge *beginning = NULL;
 
+/* REQUIRES: it is claimed. */
+static bool
+prepare_merge(RoseMerge *merge, RoseTree *tree, const RosePickResult *pick)
+{
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+
+	if (!collect_inputs(merge, tree, manifest, pick) ||
+		!merge->kind->has_work(merge, tree, manifest) || try_move(merge, tree))
+		return false;
+	open_inputs(merge, tree);
+	ROSE_STOP_POINT("merge-begun");
+	return true;
+}
+
+/* The pass of which it is a hand; false: it has no stride left. */
+static bool
+prepare_help(RoseMerge *merge, RoseTree *tree, const uint32 *ids, int nids)
+{
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+		for (int j = 0; j < nids; j++)
+			if (manifest->components[i].id == ids[j] && manifest->components[i].level < 2)
+				merge->inputs[merge->ninputs++].entry = manifest->components[i];
+	open_inputs(merge, tree);
+	if (begin_stride(merge, tree) != ROSE_PLANNED_STRIDE)
+		return false;
+	ROSE_STOP_POINT("merge-helps");
+	return true;
+}
+
+/* The lock is held; ids: of the pass to help with, or NULL. */
+static RoseMerge *
+prepare_or_end(RoseMerge *merge, RoseTree *tree, const RosePickResult *pick, const uint32 *ids, int nids)
+{
+	bool		prepared;
+
+	beginning = merge->keep ? merge : NULL;
+	PG_TRY();
+	{
+		prepared = ids != NULL ? prepare_help(merge, tree, ids, nids) :
+			claim_inputs(merge, tree, pick) && prepare_merge(merge, tree, pick);
+	}
+	PG_CATCH();
+	{
+		if (merge->keep)
+			rose_claims_end(&tree->shared->claims, &merge->ticket);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	beginning = NULL;
+	if (prepared)
+		return merge;
+	if (merge->keep)
+		rose_claims_end(&tree->shared->claims, &merge->ticket);
+	rose_merge_unlock(&merge->lock, merge->keep);
+	MemoryContextDelete(merge->context);
+	return NULL;
+}
+
 RoseMerge *
 rose_merge_begin(RoseTree *tree, const RosePickResult *pick, bool keep)
 {
 	RoseMerge  *merge = make_merge(tree, pick, keep);
-	const RoseManifest *manifest;
 
 	Assert(!tree->shared->other_order);
-	if (!rose_merge_lock(tree->rel, keep, &merge->lock))
+	if (!rose_merge_lock(tree, keep, &merge->lock))
 	{
 		MemoryContextDelete(merge->context);
 		return NULL;
 	}
-	if (keep)
-		beginning = merge;
-	manifest = rose_tree_manifest(tree);
-	if (!collect_inputs(merge, tree, manifest, pick) ||
-		!merge->kind->has_work(merge, tree, manifest) || try_move(merge, tree))
-	{
-		beginning = NULL;
-		rose_merge_unlock(&merge->lock, keep);
-		MemoryContextDelete(merge->context);
+	merge = prepare_or_end(merge, tree, pick, NULL, 0);
+	if (merge == NULL)
 		return NULL;
-	}
-	open_inputs(merge, tree);
-	beginning = NULL;
 	merge->stats_slot = rose_merge_stats_begin(&tree->shared->merge_stats, merge->target_level);
-	ROSE_STOP_POINT("merge-begun");
 	return merge;
+}
+
+RoseMerge *
+rose_merge_help(RoseTree *tree)
+{
+	RosePickResult *pick = palloc0(sizeof(RosePickResult));
+	uint32		ids[ROSE_CLAIM_IDS];
+	int			nids;
+	RoseMerge  *merge;
+
+	Assert(!tree->shared->other_order);
+	pick->target_level = 2;
+	merge = make_merge(tree, pick, true);
+	pfree(pick);
+	merge->helps = true;
+	merge->stats_slot = -1;
+	if (!rose_merge_lock(tree, true, &merge->lock))
+	{
+		MemoryContextDelete(merge->context);
+		return NULL;
+	}
+	if (!rose_claims_join(&tree->shared->claims, &merge->ticket, ids, &nids))
+	{
+		rose_merge_unlock(&merge->lock, true);
+		MemoryContextDelete(merge->context);
+		return NULL;
+	}
+	return prepare_or_end(merge, tree, NULL, ids, nids);
 }
 
 void
@@ -200,56 +398,6 @@ rose_merge_begin_failed(void)
 		return;
 	MemoryContextDelete(beginning->context);
 	beginning = NULL;
-}
-
-/* ---- strides ---- */
-
-static void
-open_sources(RoseMerge *merge, RoseTree *tree)
-{
-	merge->stride.nsources = 0;
-	for (int i = 0; i < merge->ninputs; i++)
-		if (merge->inputs[i].from < merge->inputs[i].to)
-			merge->stride.sources[merge->stride.nsources++] = &merge->inputs[i];
-	for (int i = 0; i < merge->stride.npieces; i++)
-		merge->stride.sources[merge->stride.nsources++] = &merge->stride.pieces[i];
-
-	merge->stride.cursor = rose_merge_cursor_create(tree->rel, merge->schema, merge->stride.nsources,
-													merge->strategy, merge->stride.context);
-	merge->stride.nrows = 0;
-	merge->stride.nblocks = 0;
-	for (int i = 0; i < merge->stride.nsources; i++)
-	{
-		const RoseMergeInput *source = merge->stride.sources[i];
-		uint64		nrows = source->to - source->from;
-
-		rose_merge_cursor_add(merge->stride.cursor, source->component, source->from, source->to);
-		merge->stride.nrows += nrows;
-		merge->stride.nblocks += (uint64) ((double) source->entry.nblocks * nrows /
-										   source->entry.nrows);
-	}
-}
-
-static void
-end_stride(RoseMerge *merge)
-{
-	merge->stride.active = false;
-	merge->stride.cursor = NULL;
-	merge->stride.row = NULL;
-	merge->stride.npieces = 0;
-	MemoryContextReset(merge->stride.context);
-}
-
-/* False: there is nothing left to do. */
-static bool
-begin_stride(RoseMerge *merge, RoseTree *tree)
-{
-	if (!merge->kind->plan_stride(merge, tree))
-		return false;
-	open_sources(merge, tree);
-	merge->stride.active = true;
-	merge->stride.exhausted = false;
-	return true;
 }
 
 /* ---- steps ---- */
@@ -301,12 +449,27 @@ work_on_output(RoseMerge *merge, RoseTree *tree, int budget_ms)
 		ROSE_STOP_POINT("merge-built");
 	}
 	if (!merge->kind->publish(merge, tree))
-		return ROSE_MERGE_LATER;
+		return merge->kind->takes_c2 ? ROSE_MERGE_IN_TURN : ROSE_MERGE_LATER;
 	ROSE_STOP_POINT("merge-published");
+	if (merge->helps)
+		rose_merge_stats_helped(&tree->shared->merge_stats, merge->out.nread);
 	rose_merge_output_free(merge);
 	if (merge->alone)
 		rose_pin_renew(merge->locator);
 	return ROSE_MERGE_DONE;
+}
+
+/* Its file, claims and sources are still its own. */
+static bool
+may_go_on(RoseMerge *merge, RoseTree *tree)
+{
+	if (!is_same_file(merge, tree) || must_give_way(merge) ||
+		(merge->keep && !rose_claims_hold(&tree->shared->claims, &merge->ticket)))
+		return false;
+	if (merge->stride.active && rose_merge_is_shared(merge) &&
+		rose_claims_turn(&tree->shared->claims, &merge->ticket) == ROSE_STRIDE_BROKEN)
+		drop_stride(merge, tree);
+	return rose_merge_sources_unchanged(merge, rose_tree_manifest(tree));
 }
 
 /* A step of limited time also ends with an output, so that others get their turn. */
@@ -315,24 +478,29 @@ rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
 {
 	for (;;)
 	{
+		RoseMergePlanned planned = ROSE_PLANNED_STRIDE;
 		RoseMergeProgress progress;
 
-		if (!is_same_file(merge, tree) ||
-			!rose_merge_sources_unchanged(merge, rose_tree_manifest(tree)))
+		if (!may_go_on(merge, tree))
 			return ROSE_MERGE_DONE;
-		if (!merge->stride.active && !begin_stride(merge, tree))
+		if (!merge->stride.active)
+			planned = begin_stride(merge, tree);
+		if (planned == ROSE_PLANNED_LATER)
+			return ROSE_MERGE_IN_TURN;
+		if (planned == ROSE_PLANNED_NOTHING)
 			break;
 		progress = work_on_output(merge, tree, budget_ms);
 		if (progress != ROSE_MERGE_DONE)
 			return progress;
 		if (merge->stride.exhausted)
-			end_stride(merge);
+			end_stride(merge, tree, true);
 		if (merge->stride.exhausted && !merge->kind->takes_c2)
 			break;
 		if (budget_ms != 0)
 			return ROSE_MERGE_MORE;
 	}
-	pg_atomic_fetch_add_u64(&tree->shared->merges, 1);
+	if (!merge->helps)
+		pg_atomic_fetch_add_u64(&tree->shared->merges, 1);
 	return ROSE_MERGE_DONE;
 }
 
@@ -343,18 +511,15 @@ rose_merge_end(RoseMerge *merge, RoseTree *tree)
 	if (tree == NULL || !is_same_file(merge, tree))
 		rose_region_owner_forget(merge->locator);
 	else
+	{
 		rose_merge_stats_end(&tree->shared->merge_stats, merge->stats_slot);
+		if (merge->keep)
+			rose_claims_end(&tree->shared->claims, &merge->ticket);
+	}
 	rose_merge_output_free(merge);
-	rose_merge_let_go(merge);
-	MemoryContextDelete(merge->context);
-}
-
-void
-rose_merge_let_go(RoseMerge *merge)
-{
 	if (!merge->unlocked)
 		rose_merge_unlock(&merge->lock, merge->keep);
-	merge->unlocked = true;
+	MemoryContextDelete(merge->context);
 }
 
 void
@@ -367,7 +532,7 @@ bool
 rose_merge_lock_again(RoseMerge *merge)
 {
 	Assert(merge->keep && !merge->unlocked);
-	merge->unlocked = LockAcquire(&merge->lock, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL;
+	merge->unlocked = LockAcquire(&merge->lock, lock_mode(true), true, true) == LOCKACQUIRE_NOT_AVAIL;
 	return !merge->unlocked;
 }
 
@@ -375,13 +540,4 @@ RelFileLocator
 rose_merge_locator(const RoseMerge *merge)
 {
 	return merge->locator;
-}
-
-bool
-rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
-{
-	for (int i = 0; i < merge->parts.n; i++)
-		if (merge->parts.ids[i] == entry->id)
-			return true;
-	return rose_merge_is_input(merge, entry->id) || (merge->kind->takes_c2 && entry->level == 2);
 }

@@ -31,13 +31,21 @@ typedef struct RoseMerge RoseMerge;
  */
 extern RoseMerge *rose_merge_begin(RoseTree *tree, const RosePickResult *pick, bool keep);
 
-/* After an error in it (keep), and the abort of its transaction, with which its lock has gone. */
+/*
+ * Work on the pass that another process has begun, as one that is kept.  NULL if there is none, or nothing that
+ * is not taken yet.
+ */
+extern RoseMerge *rose_merge_help(RoseTree *tree);
+
+/* After an error in one of these (keep), and the abort of its transaction, with which its lock has gone. */
 extern void rose_merge_begin_failed(void);
 
 typedef enum RoseMergeProgress
 {
 	ROSE_MERGE_MORE,			/* call again */
 	ROSE_MERGE_LATER,			/* only if kept: call again, but not at once; a spill is in the way */
+	ROSE_MERGE_IN_TURN,			/* only if kept: call again when the latch is set; other processes come
+								 * first with their parts of the pass */
 	ROSE_MERGE_DONE				/* published (or given up because the table changed); free it */
 } RoseMergeProgress;
 
@@ -51,9 +59,6 @@ extern RoseMergeProgress rose_merge_step(RoseMerge *merge, RoseTree *tree, int b
  */
 extern void rose_merge_end(RoseMerge *merge, RoseTree *tree);
 
-/* It will only be ended, but not now: others need not wait for that. */
-extern void rose_merge_let_go(RoseMerge *merge);
-
 /*
  * An abort of a transaction releases locks of the session, too, those of all merges.  One
  * that will only be ended does without; one that is to go on takes its lock again, at
@@ -63,12 +68,6 @@ extern void rose_merge_lost_lock(RoseMerge *merge);
 extern bool rose_merge_lock_again(RoseMerge *merge);
 
 extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
-
-/*
- * Is this component an input, (now or later) replaced by it, or where its next
- * output goes?
- */
-extern bool rose_merge_uses(const RoseMerge *merge, const RoseComponentEntryDisk *entry);
 
 /*
  * Everything (spill first) into C2, now, in this process.  alone: the

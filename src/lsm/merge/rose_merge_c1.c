@@ -50,16 +50,16 @@ count_parts(const RoseMerge *merge, const RoseManifest *manifest)
 	return (int) Max(1, Min(n, ROSE_MERGE_MAX_PARTS));
 }
 
-bool
+RoseMergePlanned
 rose_merge_plan_whole(RoseMerge *merge, RoseTree *tree)
 {
 	for (int i = 0; i < merge->ninputs; i++)
 		merge->inputs[i].to = merge->inputs[i].entry.nrows;
 	merge->stride.expected_rows = merge->total + 1;
-	return true;
+	return ROSE_PLANNED_STRIDE;
 }
 
-bool
+RoseMergePlanned
 rose_merge_c1_plan(RoseMerge *merge, RoseTree *tree)
 {
 	int			nparts = count_parts(merge, rose_tree_manifest(tree));
@@ -73,7 +73,7 @@ rose_merge_c1_plan(RoseMerge *merge, RoseTree *tree)
 		merge->stride.cut_rows = merge->stride.expected_rows * 5 / 4;
 		merge->stride.least_rows = merge->stride.expected_rows * 3 / 4;
 	}
-	return true;
+	return ROSE_PLANNED_STRIDE;
 }
 
 /* ---- outputs ---- */
@@ -129,8 +129,11 @@ rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree)
 		rose_merge_publish_whole(merge, tree);
 		return true;
 	}
+	/* before anybody can see it: the next part goes behind it */
+	if (merge->keep && merge->out.has_merged &&
+		!rose_claims_add(&tree->shared->claims, &merge->ticket, merge->out.merged.id))
+		elog(ERROR, "too many components of table \"%s\" are claimed by merges",
+			 RelationGetRelationName(tree->rel));
 	rose_merge_publish_part(merge, tree, 0);
-	if (merge->out.has_merged)
-		merge->parts.ids[merge->parts.n++] = merge->out.merged.id;
 	return true;
 }

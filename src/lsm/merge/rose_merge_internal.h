@@ -55,6 +55,7 @@ typedef struct RoseMergeStride
 	RoseMergeInput *sources[ROSE_MERGE_MAX_SOURCES];
 	uint64		nrows;			/* that they have */
 	uint64		nblocks;		/* that these take, about */
+	uint32		behind;			/* of a pass: where its first output goes, see RoseManifestEdit; 0 = not known yet */
 	RoseMergeCursor *cursor;
 	const RoseRow *row;			/* next one, if it was looked at already */
 	int			no_batches;		/* versions to take before the next attempt at a batch */
@@ -79,8 +80,6 @@ typedef struct RoseMergeOutput
 /* Of a merge into C1 that makes several components. */
 typedef struct RoseMergeParts
 {
-	int			n;				/* that are published */
-	uint32		ids[2 * ROSE_MERGE_MAX_PARTS];
 	int			old;			/* of the output at hand; source: the part of C1 whose end is near that of the output; -1 = none */
 } RoseMergeParts;
 
@@ -96,6 +95,9 @@ struct RoseMerge
 	LOCKTAG		lock;
 	bool		keep;			/* lives across transactions: session lock */
 	bool		unlocked;		/* ... which was given up already */
+	TimestampTz unwanted_since; /* ... and for which somebody waits; 0 = nobody */
+	RoseTicket	ticket;			/* of one that is kept: its claims; of others: only begun is set */
+	bool		helps;			/* another process began the pass */
 	bool		alone;			/* the transaction has read nothing else of the table */
 	const RoseSchema *written_by;	/* while it begins: what schema is to be a copy of; NULL = the table's */
 	RoseSchema *schema;
@@ -107,7 +109,7 @@ struct RoseMerge
 	RoseMergeInput inputs[ROSE_MAX_COMPONENTS];
 
 	bool		trims;			/* it publishes outputs one after the other and trims its inputs each time */
-	uint32		last_output;	/* then: the newest one; of a pass, all pieces up to this one are done; 0 = none */
+	uint32		last_output;	/* then: the newest one, of a pass: of its stride; 0 = none */
 	uint64		piece_blocks;	/* of a pass: size to aim at for a piece */
 	RoseMergeParts parts;
 	RoseMergeStride stride;
@@ -118,8 +120,11 @@ struct RoseMerge
 	uint64		total;
 };
 
-/* ROSE_LOCK_MERGE; keep: for the session, and without waiting.  False: it is taken. */
-extern bool rose_merge_lock(Relation rel, bool keep, LOCKTAG *tag);
+/*
+ * ROSE_LOCK_MERGE.  keep: for the session, beside other workers, and without waiting; false:
+ * it is taken.  Otherwise alone, and nobody's claims count any more.
+ */
+extern bool rose_merge_lock(RoseTree *tree, bool keep, LOCKTAG *tag);
 extern void rose_merge_unlock(const LOCKTAG *tag, bool keep);
 
 /* --- rows of private runs (rose_private_judge.c) --- */
@@ -163,13 +168,13 @@ extern void rose_merge_output_free(RoseMerge *merge);
 
 /* --- merges into C1, or among runs (rose_merge_c1.c) --- */
 extern bool rose_merge_c1_has_work(const RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest);
-extern bool rose_merge_c1_plan(RoseMerge *merge, RoseTree *tree);
+extern RoseMergePlanned rose_merge_c1_plan(RoseMerge *merge, RoseTree *tree);
 extern void rose_merge_c1_begin_output(RoseMerge *merge);
 extern bool rose_merge_c1_output_full(const RoseMerge *merge);
 extern bool rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree);
 
 /* All inputs, from the first row to the last, into one output. */
-extern bool rose_merge_plan_whole(RoseMerge *merge, RoseTree *tree);
+extern RoseMergePlanned rose_merge_plan_whole(RoseMerge *merge, RoseTree *tree);
 
 /* --- passes (rose_merge_pass.c) --- */
 
@@ -181,9 +186,16 @@ extern bool rose_merge_pass_possible(const RoseManifest *manifest);
 extern bool rose_merge_pass_has_work(const RoseMerge *merge, RoseTree *tree,
 									 const RoseManifest *manifest);
 extern void rose_merge_pass_begin(RoseMerge *merge, RoseTree *tree);
-extern bool rose_merge_pass_plan(RoseMerge *merge, RoseTree *tree);
+extern RoseMergePlanned rose_merge_pass_plan(RoseMerge *merge, RoseTree *tree);
 extern bool rose_merge_pass_output_full(const RoseMerge *merge);
 extern bool rose_merge_pass_publish(RoseMerge *merge, RoseTree *tree);
+
+/* May other processes have strides of this pass? */
+static inline bool
+rose_merge_is_shared(const RoseMerge *merge)
+{
+	return merge->keep && merge->kind->takes_c2;
+}
 
 /* --- publishing (rose_merge_publish.c) --- */
 extern const RoseComponentEntryDisk *rose_manifest_find(const RoseManifest *manifest, uint32 id);

@@ -19,6 +19,13 @@
 #include "store/rose_manifest.h"
 #include "lsm/merge/rose_merge.h"
 
+typedef enum RoseMergePlanned
+{
+	ROSE_PLANNED_STRIDE,
+	ROSE_PLANNED_NOTHING,		/* there is none left */
+	ROSE_PLANNED_LATER			/* another process looks for one just now */
+} RoseMergePlanned;
+
 typedef struct RoseMergeKind
 {
 	/*
@@ -36,8 +43,8 @@ typedef struct RoseMergeKind
 	/* Would anything be different after it? */
 	bool		(*has_work) (const RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest);
 
-	/* Say what the next stride reads, and how large outputs are to be; false: there is none left. */
-	bool		(*plan_stride) (RoseMerge *merge, RoseTree *tree);
+	/* Say what the next stride reads, and how large outputs are to be. */
+	RoseMergePlanned (*plan_stride) (RoseMerge *merge, RoseTree *tree);
 
 	/* An output is about to be written; NULL: nothing is to be noted. */
 	void		(*begin_output) (RoseMerge *merge);
@@ -45,7 +52,10 @@ typedef struct RoseMergeKind
 	/* May the output end here, but for the key?  NULL: it has all of its stride. */
 	bool		(*output_full) (const RoseMerge *merge);
 
-	/* The output is complete: switch the manifest.  False: a spill is in the way, try again later. */
+	/*
+	 * The output is complete: switch the manifest.  False: a spill is in the way, or other
+	 * strides of the pass come first; try again later.
+	 */
 	bool		(*publish) (RoseMerge *merge, RoseTree *tree);
 } RoseMergeKind;
 

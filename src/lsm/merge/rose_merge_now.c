@@ -95,7 +95,7 @@ merge_components(RoseTree *tree, bool alone)
 	RoseMerge  *merge;
 	LOCKTAG		lock;
 
-	rose_merge_lock(tree->rel, false, &lock);
+	(void) rose_merge_lock(tree, false, &lock);
 	rose_settle_private_runs(tree);
 	split_private_runs(tree);
 	if (alone)

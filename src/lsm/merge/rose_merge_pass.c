@@ -20,6 +20,13 @@
  * The size aimed at is a twentieth of all data, but not less than a piece that is
  * cheap to rewrite.  A stride that would make a much larger piece makes several.
  *
+ * Several processes may work on a pass (rose_claims.h).  Each takes the next stride behind
+ * all that are taken, builds its pieces, and publishes them when all strides before are
+ * published: so the inputs are trimmed in the order of their keys, as if one process had
+ * done it.  What a stride has to do is found anew each time, from the manifest and from the
+ * latest stride that is taken; nobody relies on what others have planned.  If one is given
+ * up, so are those behind it, of which nothing was published yet.
+ *
  * Locking: none of its own; see rose_merge.c.
  *
  *-------------------------------------------------------------------------
@@ -29,6 +36,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
 #include "store/rose_store.h"
 #include "lsm/snapshot/rose_horizon.h"
@@ -146,6 +154,7 @@ typedef struct StridePlan
 	RoseTree   *tree;
 	const RoseManifest *manifest;
 	uint64		horizon;
+	RoseStridesTaken taken;		/* by other processes, before this one */
 	uint64		ends[ROSE_MAX_COMPONENTS];	/* of the inputs, at the piece at hand */
 	uint64		nblocks;		/* that it will read */
 	uint64		nrows;
@@ -272,60 +281,136 @@ choose_pieces(StridePlan *plan, RoseTree *tree, int index)
 		else
 		{
 			rose_component_close(component);
-			merge->last_output = entry->id;
 			merge->total -= entry->nrows - entry->first_ordinal;
 		}
 	}
 }
 
 /* How many outputs, and how large? */
-static void
+static int
 size_outputs(StridePlan *plan)
 {
 	RoseMerge  *merge = plan->merge;
+	int			room = ROSE_MERGE_MOST_COMPONENTS - plan->manifest->ncomponents - plan->taken.noutputs;
 	uint64		n = 1;
 
 	if (plan->nblocks > 2 * merge->piece_blocks)
-		n = Min(plan->nblocks / merge->piece_blocks,
-				(uint64) Max(ROSE_MERGE_MOST_COMPONENTS - plan->manifest->ncomponents, 1));
+		n = Min(plan->nblocks / merge->piece_blocks, (uint64) Max(room, 1));
 	merge->stride.cut_rows = n > 1 ? plan->nrows / n + 1 : PG_UINT64_MAX;
 	merge->stride.expected_rows = plan->nrows / n + 1;
+	return (int) n;
 }
 
-/* A merge may have published since: see where the pieces that are not done begin. */
-static int
-first_piece_to_do(const RoseMerge *merge, const RoseManifest *manifest)
+/* What others have published since is not this process's business any more. */
+static void
+look_at_inputs(StridePlan *plan)
 {
-	for (int i = rose_manifest_first_piece(manifest); i < manifest->ncomponents; i++)
-		if (manifest->components[i].id == merge->last_output)
+	RoseMerge  *merge = plan->merge;
+
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		RoseMergeInput *input = &merge->inputs[i];
+		const RoseComponentEntryDisk *entry = rose_manifest_find(plan->manifest, input->entry.id);
+
+		input->from = input->to = entry != NULL ? entry->first_ordinal : input->entry.nrows;
+		rose_component_cursor_rebind(input->seeker, plan->tree->rel);
+	}
+}
+
+/* Behind the latest stride that is taken and not published. */
+static int
+go_behind(StridePlan *plan, int piece)
+{
+	RoseMerge  *merge = plan->merge;
+	RoseComponent *component = rose_component_open(plan->tree->rel, merge->schema,
+												   &plan->manifest->components[piece],
+												   merge->stride.context);
+
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		RoseMergeInput *input = &merge->inputs[i];
+
+		input->from = input->to = find_end(merge, input, rose_component_info(component)->max_key);
+	}
+	rose_component_close(component);
+	return piece + 1;
+}
+
+/* The first piece that is neither done nor taken.  Those that the pass has made are younger than it is. */
+static int
+first_piece_to_do(StridePlan *plan)
+{
+	const RoseManifest *manifest = plan->manifest;
+
+	for (int i = manifest->ncomponents - 1; i >= rose_manifest_first_piece(manifest); i--)
+	{
+		if (manifest->components[i].id == plan->taken.last_piece)
+			return go_behind(plan, i);
+		if (manifest->components[i].id > plan->merge->ticket.begun)
 			return i + 1;
+	}
 	return rose_manifest_first_piece(manifest);
 }
 
-bool
-rose_merge_pass_plan(RoseMerge *merge, RoseTree *tree)
+/* What is next; false: nothing. */
+static bool
+find_stride(StridePlan *plan, RoseStridesTaken *stride)
 {
-	StridePlan	plan = {.merge = merge, .tree = tree};
+	RoseMerge  *merge = plan->merge;
 
-	plan.manifest = rose_tree_manifest(tree);
-	plan.horizon = rose_merge_at_bottom(merge, plan.manifest) ?
-		rose_horizon_oldest(tree->rel) : 0;
 	merge->stride.npieces = 0;
-	for (int i = 0; i < merge->ninputs; i++)
-	{
-		merge->inputs[i].to = merge->inputs[i].from;
-		rose_component_cursor_rebind(merge->inputs[i].seeker, tree->rel);
-	}
-	choose_pieces(&plan, tree, first_piece_to_do(merge, plan.manifest));
+	merge->stride.behind = merge->last_output = 0;
+	if (plan->taken.takes_rest)
+		return false;
+	plan->manifest = rose_tree_manifest(plan->tree);
+	plan->horizon = rose_merge_at_bottom(merge, plan->manifest) ?
+		rose_horizon_oldest(plan->tree->rel) : 0;
+	look_at_inputs(plan);
+	choose_pieces(plan, plan->tree, first_piece_to_do(plan));
 	if (merge->stride.npieces == 0)
 	{
 		/* behind the last piece, which is large enough already */
-		if (!inputs_have_rows(&plan, false))
+		if (!inputs_have_rows(plan, false))
 			return false;
-		take_inputs(&plan, false);
+		take_inputs(plan, false);
 	}
-	size_outputs(&plan);
+	else
+		stride->last_piece = merge->stride.pieces[merge->stride.npieces - 1].entry.id;
+	stride->takes_rest = merge->stride.npieces == 0 ||
+		stride->last_piece == plan->manifest->components[plan->manifest->ncomponents - 1].id;
+	stride->noutputs = size_outputs(plan);
 	return true;
+}
+
+RoseMergePlanned
+rose_merge_pass_plan(RoseMerge *merge, RoseTree *tree)
+{
+	RoseClaimsShared *claims = &tree->shared->claims;
+	StridePlan *plan = palloc0(sizeof(StridePlan));
+	RoseStridesTaken stride = {0};
+	bool		shared = rose_merge_is_shared(merge);
+	bool		found;
+
+	plan->merge = merge;
+	plan->tree = tree;
+	if (shared && !rose_claims_plan(claims, &merge->ticket, &plan->taken))
+		return ROSE_PLANNED_LATER;
+	ROSE_STOP_POINT("pass-plans");
+	PG_TRY();
+	{
+		found = find_stride(plan, &stride);
+	}
+	PG_CATCH();
+	{
+		if (shared)
+			rose_claims_take_stride(claims, &merge->ticket, NULL);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (shared)
+		rose_claims_take_stride(claims, &merge->ticket, found ? &stride : NULL);
+	pfree(plan);
+	return found ? ROSE_PLANNED_STRIDE : ROSE_PLANNED_NOTHING;
 }
 
 /* ---- outputs ---- */
@@ -336,10 +421,54 @@ rose_merge_pass_output_full(const RoseMerge *merge)
 	return merge->out.nread >= merge->stride.cut_rows;
 }
 
-/* The first piece goes in front of C2. */
+/*
+ * Where the first output of a stride goes: behind the piece before it, or in front of all of
+ * C2.  All strides before are published, so nobody changes what is there.
+ */
+static uint32
+place_of_output(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	int			first = rose_manifest_first_piece(manifest);
+	int			place = manifest->ncomponents;
+
+	for (int i = first; merge->stride.npieces > 0 && i < place; i++)
+		if (manifest->components[i].id == merge->stride.pieces[0].entry.id)
+			place = i;
+	return place > first ? manifest->components[place - 1].id : ROSE_ADD_BY_LEVEL;
+}
+
+/* Are the inputs trimmed up to where the stride begins? */
+static bool
+is_all_before_published(const RoseMerge *merge, const RoseManifest *manifest)
+{
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		const RoseMergeInput *input = &merge->inputs[i];
+		const RoseComponentEntryDisk *entry = rose_manifest_find(manifest, input->entry.id);
+
+		if ((entry != NULL ? entry->first_ordinal : input->entry.nrows) != input->from)
+			return false;
+	}
+	return true;
+}
+
 bool
 rose_merge_pass_publish(RoseMerge *merge, RoseTree *tree)
 {
-	rose_merge_publish_part(merge, tree, ROSE_ADD_BY_LEVEL);
+	const RoseManifest *manifest;
+
+	if (rose_merge_is_shared(merge) &&
+		rose_claims_turn(&tree->shared->claims, &merge->ticket) != ROSE_STRIDE_NEXT)
+	{
+		ROSE_STOP_POINT("pass-waits");
+		return false;
+	}
+	manifest = rose_tree_manifest(tree);
+	if (!is_all_before_published(merge, manifest))
+		elog(ERROR, "a part of a merge of \"%s\" does not follow what was merged before",
+			 RelationGetRelationName(tree->rel));
+	if (merge->stride.behind == 0)
+		merge->stride.behind = place_of_output(merge, manifest);
+	rose_merge_publish_part(merge, tree, merge->stride.behind);
 	return true;
 }

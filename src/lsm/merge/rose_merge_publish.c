@@ -9,8 +9,8 @@
  * since the stride began; ids say what is meant, and an input that has gone ends the
  * merge.
  *
- * Locking: ROSE_LOCK_MERGE of the table, held by the merge; the metapage's lock in
- * rose_manifest_apply.
+ * Locking: ROSE_LOCK_MERGE of the table, held by the merge, and its claims, which keep
+ * others from its sources; the metapage's lock in rose_manifest_apply.
  *
  * What this does not do: choose inputs (rose_picker.c) or write rows
  * (rose_merge_output.c).
@@ -55,11 +55,35 @@ is_unchanged(const RoseMergeInput *input, const RoseManifest *manifest)
 		entry->epoch == input->entry.epoch && entry->first_ordinal == input->from;
 }
 
+/*
+ * Is what a stride of a pass reads of this input where it was?  Other processes may have
+ * strides before it that are not published yet.
+ */
+static bool
+is_still_there(const RoseMerge *merge, const RoseMergeInput *input, const RoseManifest *manifest)
+{
+	const RoseComponentEntryDisk *entry;
+
+	if (!merge->stride.active || input->from == input->to)
+		return true;
+	entry = rose_manifest_find(manifest, input->entry.id);
+	return entry != NULL && entry->state == input->entry.state &&
+		entry->first_ordinal <= input->from;
+}
+
+static bool
+is_input_unchanged(const RoseMerge *merge, const RoseMergeInput *input, const RoseManifest *manifest)
+{
+	if (merge->kind->takes_c2)
+		return is_still_there(merge, input, manifest);
+	return is_gone(merge, input) || is_unchanged(input, manifest);
+}
+
 bool
 rose_merge_sources_unchanged(const RoseMerge *merge, const RoseManifest *manifest)
 {
 	for (int i = 0; i < merge->ninputs; i++)
-		if (!is_gone(merge, &merge->inputs[i]) && !is_unchanged(&merge->inputs[i], manifest))
+		if (!is_input_unchanged(merge, &merge->inputs[i], manifest))
 			return false;
 	for (int i = 0; merge->stride.active && i < merge->stride.npieces; i++)
 		if (!is_gone(merge, &merge->stride.pieces[i]) && !is_unchanged(&merge->stride.pieces[i], manifest))
@@ -103,21 +127,6 @@ rose_merge_publish_whole(RoseMerge *merge, RoseTree *tree)
 	pfree(edit);
 }
 
-/* Behind which component a joined private run goes: it takes the place of the newest input. */
-static uint32
-before_newest_input(const RoseMerge *merge, const RoseManifest *manifest)
-{
-	uint32		before = ROSE_ADD_BY_LEVEL; /* in front of all */
-
-	for (int i = 0; i < manifest->ncomponents; i++)
-	{
-		if (manifest->components[i].id == merge->inputs[0].entry.id)
-			break;
-		before = manifest->components[i].id;
-	}
-	return before;
-}
-
 /* Nobody has made an ordinary run of a private one meanwhile, or dropped it. */
 static bool
 are_still_private(const RoseMerge *merge, const RoseManifest *manifest)
@@ -142,7 +151,7 @@ are_still_private(const RoseMerge *merge, const RoseManifest *manifest)
  * in front of newer versions then: no reader takes any order from it.
  */
 static void
-switch_joined(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
+switch_joined(RoseMerge *merge, RoseTree *tree)
 {
 	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
@@ -157,7 +166,7 @@ switch_joined(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 		output->flags |= input->flags & ROSE_COMPONENT_READ_PENDING;
 		output->subid = input->subid;
 		output->epoch = input->epoch;
-		edit->add_behind = before_newest_input(merge, manifest);
+		edit->add_behind = ROSE_ADD_AT_NEWEST;
 	}
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
 	pfree(edit);
@@ -165,7 +174,7 @@ switch_joined(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
 
 /* Both outputs take the input's place, what is in progress in front: it is newer than what is committed. */
 static void
-switch_split(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
+switch_split(RoseMerge *merge, RoseTree *tree)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 
@@ -187,7 +196,7 @@ switch_split(RoseMerge *merge, RoseTree *tree, const RoseManifest *manifest)
  */
 static bool
 publish_private(RoseMerge *merge, RoseTree *tree,
-				void (*switch_manifest) (RoseMerge *, RoseTree *, const RoseManifest *))
+				void (*switch_manifest) (RoseMerge *, RoseTree *))
 {
 	RoseManifest *manifest;
 
@@ -198,7 +207,7 @@ publish_private(RoseMerge *merge, RoseTree *tree,
 	manifest = palloc(sizeof(RoseManifest));
 	rose_manifest_read(tree->rel, manifest);
 	if (are_still_private(merge, manifest))
-		switch_manifest(merge, tree, manifest);
+		switch_manifest(merge, tree);
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
 	return true;

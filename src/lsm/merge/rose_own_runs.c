@@ -116,6 +116,7 @@ rose_tidy_own_runs(RoseTree *tree, bool worker)
 			return;
 		LockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 	}
+	rose_claims_drop(&tree->shared->claims);
 	context = AllocSetContextCreate(CurrentMemoryContext, "rose tidy schemas",
 									ALLOCSET_SMALL_SIZES);
 	if (rose_altered_schemas(tree, context, &schemas))

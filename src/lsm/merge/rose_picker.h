@@ -59,6 +59,7 @@ typedef struct RosePickResult
 	const RoseSchema *schema;	/* to write by, not set by the picker; NULL = the table's */
 	bool		thorough;		/* level 2: rewrite whatever could be smaller (by hand only) */
 	uint64		version;		/* of the manifest, not set by the picker; 0 = picked under ROSE_LOCK_MERGE */
+	uint64		claims;			/* of a merge that is to be kept: their version, not set by the picker */
 } RosePickResult;
 
 extern RosePickResult rose_pick_merge(const RosePickInput *input);

@@ -24,6 +24,7 @@ rose_merge_stats_init(RoseMergeStatsShared *stats)
 	{
 		pg_atomic_init_u32(&stats->slots[i].pid, 0);
 		pg_atomic_init_u32(&stats->slots[i].level, 0);
+		pg_atomic_init_u64(&stats->slots[i].helped, 0);
 		pg_atomic_init_u64(&stats->slots[i].done, 0);
 		pg_atomic_init_u64(&stats->slots[i].total, 0);
 	}
@@ -55,7 +56,17 @@ rose_merge_stats_missing(RoseMergeStatsShared *stats, uint64 n)
 		pg_atomic_fetch_add_u64(&stats->missing_rows, n);
 }
 
-/* One process merges a table at a time, so what others have left there is stale. */
+/* Free, or left by a process that is gone: then it is this one's. */
+static bool
+take_slot(RoseMergeSlotShared *slot)
+{
+	uint32		pid = pg_atomic_read_u32(&slot->pid);
+
+	return (pid == 0 || BackendPidGetProc((int) pid) == NULL) &&
+		pg_atomic_compare_exchange_u32(&slot->pid, &pid, (uint32) MyProcPid);
+}
+
+/* Who looks meanwhile may take the figures of the one before for this one's. */
 int
 rose_merge_stats_begin(RoseMergeStatsShared *stats, int level)
 {
@@ -63,16 +74,27 @@ rose_merge_stats_begin(RoseMergeStatsShared *stats, int level)
 	{
 		RoseMergeSlotShared *slot = &stats->slots[i];
 
-		if (pg_atomic_read_u32(&slot->pid) == (uint32) MyProcPid)
+		if (!take_slot(slot))
 			continue;
+		pg_atomic_write_u32(&slot->level, level);
+		pg_atomic_write_u64(&slot->helped, 0);
 		pg_atomic_write_u64(&slot->done, 0);
 		pg_atomic_write_u64(&slot->total, 0);
-		pg_atomic_write_u32(&slot->level, level);
-		pg_write_barrier();
-		pg_atomic_write_u32(&slot->pid, MyProcPid);
 		return i;
 	}
 	return -1;
+}
+
+void
+rose_merge_stats_helped(RoseMergeStatsShared *stats, uint64 n)
+{
+	for (int i = 0; i < ROSE_TREE_MERGES; i++)
+	{
+		RoseMergeSlotShared *slot = &stats->slots[i];
+
+		if (pg_atomic_read_u32(&slot->pid) != 0 && pg_atomic_read_u32(&slot->level) == 2)
+			pg_atomic_fetch_add_u64(&slot->helped, n);
+	}
 }
 
 void
@@ -80,7 +102,8 @@ rose_merge_stats_progress(RoseMergeStatsShared *stats, int slot, uint64 done, ui
 {
 	if (slot < 0)
 		return;
-	pg_atomic_write_u64(&stats->slots[slot].done, done);
+	pg_atomic_write_u64(&stats->slots[slot].done,
+						done + pg_atomic_read_u64(&stats->slots[slot].helped));
 	pg_atomic_write_u64(&stats->slots[slot].total, total);
 }
 

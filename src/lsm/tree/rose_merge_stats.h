@@ -20,15 +20,16 @@
 #include "store/rose_manifest.h"
 
 
-/* Merges of a table at a time: one into C1, or of runs, and one into C2. */
-#define ROSE_TREE_MERGES	2
+/* Merges of a table at a time that are shown: one into C1, or of runs, and one into C2, and short ones beside them. */
+#define ROSE_TREE_MERGES	4
 
-/* A merge under way.  Written by the process that holds the table's ROSE_LOCK_MERGE. */
+/* A merge under way.  Written by the process that began it, but for helped. */
 typedef struct RoseMergeSlotShared
 {
 	pg_atomic_uint32 pid;		/* 0: free.  A process that died leaves its pid behind */
 	pg_atomic_uint32 level;		/* it goes into this level */
-	pg_atomic_uint64 done;		/* versions read ... */
+	pg_atomic_uint64 helped;	/* versions read by other processes for it ... */
+	pg_atomic_uint64 done;		/* ... and in all, as of its last step ... */
 	pg_atomic_uint64 total;		/* ... of about so many */
 } RoseMergeSlotShared;
 
@@ -58,5 +59,8 @@ extern int	rose_merge_stats_begin(RoseMergeStatsShared *stats, int level);
 extern void rose_merge_stats_progress(RoseMergeStatsShared *stats, int slot,
 									  uint64 done, uint64 total);
 extern void rose_merge_stats_end(RoseMergeStatsShared *stats, int slot);
+
+/* This process has read so many versions for the pass of another one. */
+extern void rose_merge_stats_helped(RoseMergeStatsShared *stats, uint64 n);
 
 #endif							/* ROSE_MERGE_STATS_H */

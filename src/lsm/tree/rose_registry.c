@@ -203,6 +203,7 @@ init_entry(RoseTreeShared *shared, int place, RelFileLocator locator, Oid relid)
 	pg_atomic_init_u64(&shared->spills, 0);
 	pg_atomic_init_u64(&shared->left_alone_until, 0);
 	rose_merge_stats_init(&shared->merge_stats);
+	rose_claims_init(&shared->claims, registry->lock_tranche);
 	shared->incarnation = ++registry->last_incarnation;
 	pg_write_barrier();			/* all of it before it comes to life */
 	pg_atomic_write_u64(rose_place_life(place), shared->incarnation);
@@ -267,7 +268,7 @@ is_replaceable(const RoseTreeShared *shared)
 		if (shared->store.building[i].id != 0)
 			return false;
 	}
-	return true;
+	return !rose_claims_are_any(&shared->claims);
 }
 
 /* REQUIRES: lock exclusive. */

@@ -27,6 +27,7 @@
 #include "store/rose_store.h"
 #include "store/rose_tail_replay.h"
 #include "lsm/component/rose_component.h"
+#include "lsm/tree/rose_claims.h"
 #include "lsm/tree/rose_merge_stats.h"
 
 /* How far the tail log has come to C0; but for worker: ROSE_LOCK_RECOVER, and to be the worker. */
@@ -66,6 +67,7 @@ typedef struct RoseTreeShared
 	pg_atomic_uint64 left_alone_until;	/* a TimestampTz: a worker has failed on it; 0 = no; for
 										 * views; no lock */
 	RoseMergeStatsShared merge_stats;	/* atomic */
+	RoseClaimsShared claims;	/* see rose_claims.h */
 } RoseTreeShared;
 
 /*

@@ -25,9 +25,9 @@ my $cycles = $ENV{CRASH_CYCLES} // 500;
 my $seed = seed_random('CRASH_SEED');
 
 # Nobody gets there but when idle transactions hold memory in pieces, which would keep all of this test from going on: a
-# test of its own comes there in each way. Recovery has several parts, or goes past memory, only with more than fits here. A query lists its snapshots when it has taken long. Nor does REINDEX sort a table anew but after a collation has changed; that test knows crashes only.
+# test of its own comes there in each way. Recovery has several parts, or goes past memory, only with more than fits here. A query lists its snapshots when it has taken long. A pass is shared when its database has several workers. Nor does REINDEX sort a table anew but after a collation has changed; that test knows crashes only.
 my %elsewhere = ('direct-begun' => 'room_no_piece.pl', 'recover-part' => 'tree_recovery.pl', 'recover-sorted' => 'tree_recovery.pl',
-	'snapshots-listed' => 'read_live_snapshots.pl', map { $_ => 'ddl_other_order.pl' } qw(resort-sorted resort-piece resort-written));
+	'snapshots-listed' => 'read_live_snapshots.pl', 'merge-helps' => 'merge_shared_pass.pl', 'pass-waits' => 'merge_shared_pass.pl', map { $_ => 'ddl_other_order.pl' } qw(resort-sorted resort-piece resort-written));
 
 my @points = split ' ', $ENV{CRASH_POINTS} // join ' ', grep { !$elsewhere{$_} } points_in_source();
 my @actions = split ' ', $ENV{CRASH_ACTIONS} // 'crash error terminate';

@@ -1,0 +1,279 @@
+# Several workers share the pass of one table: each has a part of the key range at a time, and parts are published in the order of
+# their keys, whoever is done first. What one leaves, because it fails, is cancelled or killed, others do; readers see the same rows
+# before, during and after it.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in has no workers' if $ENV{ROSE_STANDIN};
+
+my $node = rose_node('shared', "rose.memtable_size = '8MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0',
+	"rose.debug_piece_size = '64kB'", 'autovacuum = off', 'fsync = off', 'restart_after_crash = on', 'max_prepared_transactions = 2');
+my $control;
+my $expected;
+
+stop_points_create($node);
+sql("CREATE TABLE h (id int PRIMARY KEY, v int, t text)");
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+sub contents
+{
+	my ($table) = @_;
+
+	return "SELECT count(*) || ' ' || sum(v) || ' ' || md5(string_agg(id || ' ' || v || t, '' ORDER BY id)) FROM $table";
+}
+
+sub workers
+{
+	my ($n) = @_;
+
+	sql("ALTER SYSTEM SET rose.max_merge_workers = $n");
+	sql('SELECT pg_reload_conf()');
+	return;
+}
+
+sub no_workers
+{
+	workers(0);
+	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker'");
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker'") or die 'a worker goes on';
+	return;
+}
+
+sub both { sql($_[0] =~ s/\bTAB\b/$_/gr) foreach ('t', 'h') }
+
+# C2 of many pieces, and a run with so many tombstones that all is to be merged into C2.
+sub make_table
+{
+	no_workers();
+	$control->end if $control;
+	$control = RoseTest::Session->new($node);
+	sql('DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v int, t text) USING rose; TRUNCATE h');
+	both("INSERT INTO TAB SELECT g, 0, md5(g::text) FROM generate_series(1, 40000) g");
+	sql("SELECT rose.merge('t')");
+	both("DELETE FROM TAB WHERE id % 5 < 2");
+	sql("SELECT rose.spill('t')");
+	both("UPDATE TAB SET v = 1 WHERE id % 7 = 0");
+	sql("SELECT rose.spill('t')");
+	$expected = sql(contents('h'));
+	return;
+}
+
+sub components { return sql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM rose.components('t') WHERE kind <> 'memtable'") }
+sub of_kind { return sql("SELECT count(*) FROM rose.components('t') WHERE kind = '$_[0]'") }
+
+sub until_stopped
+{
+	my ($n) = @_;
+
+	return $node->poll_query_until('postgres', "SELECT count(*) = $n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+}
+
+sub check
+{
+	my ($what) = @_;
+
+	is(sql(contents('t')), $expected, "$what: rows");
+	is(sql("SELECT count(*) FROM h JOIN t USING (id) WHERE (SELECT v FROM t x WHERE x.id = h.id) = h.v"), ($expected =~ /^(\d+)/)[0], "$what: rows by their keys");
+	is(sql("SELECT string_agg(c::text, '; ') FROM rose.check('t') c"), '', "$what: rose.check");
+	return;
+}
+
+# Until no run is left, and nobody merges.
+sub until_merged
+{
+	return $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind NOT IN ('C2', 'memtable'))
+		AND NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page')");
+}
+
+# One worker waits with a part that it has read; the other one has made the part behind it and cannot publish that.
+# Returns their pids.
+sub stop_both
+{
+	my ($what) = @_;
+	my ($first, $second);
+
+	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
+	$control->run("SELECT stop_at('pass-waits', 'wait', 'worker', 0, 1)");
+	workers(2);
+	ok(until_stopped(2), "$what: one worker has read its part, another one waits for that");
+	$first = sql("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted ORDER BY waitstart LIMIT 1");
+	$second = sql("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid <> $first");
+	return ($first, $second);
+}
+
+# ---- parts are published in order, whatever comes meanwhile
+{
+	make_table();
+	my $old = RoseTest::Session->new($node);
+	my $cursor = RoseTest::Session->new($node);
+	my $writer = RoseTest::Session->new($node);
+	my $before;
+
+	$old->run('BEGIN ISOLATION LEVEL REPEATABLE READ');
+	is($old->run(contents('t')), $expected, 'an old snapshot');
+	my $seen = $expected;
+
+	stop_both('in order');
+	$before = components();
+
+	# a new run, one of a transaction in progress, and readers who begin now
+	$cursor->run("BEGIN; DECLARE c CURSOR FOR SELECT id, v FROM t ORDER BY id; FETCH FORWARD 3 FROM c");
+	both('UPDATE TAB SET v = 2 WHERE id % 11 = 0');
+	both('DELETE FROM TAB WHERE id % 13 = 0');
+	both("INSERT INTO TAB SELECT g, 3, 'new' FROM generate_series(40001, 41000) g");
+	sql("SELECT rose.spill('t')");
+	$writer->run("BEGIN; INSERT INTO t SELECT g, 4, repeat(md5(g::text), 20) FROM generate_series(50001, 56000) g");
+	cmp_ok(sql("SELECT count(*) FROM rose.components('t') WHERE kind LIKE '%run%'"), '>', 2, 'runs come meanwhile');
+	$expected = sql(contents('h'));
+	check('while both wait');
+	is($old->run(contents('t')), $seen, 'the old snapshot');
+
+	$control->run("SELECT go_on('pass-waits')");
+	ok(until_stopped(1), 'the second one still waits');
+	is(sql("SELECT count(*) FROM rose.components('t') WHERE kind <> 'memtable' AND id IN (" . join(',', split / /, $before) . ")"), scalar(my @n = split(/ /, $before)),
+		'... and has published nothing, for the first part is not');
+	$control->run("SELECT go_on('merge-read')");
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind = 'C2' AND id IN (" . join(',', split / /, $before) . "))"), 'all pieces are new');
+	check('after it');
+	is($old->run(contents('t')), $seen, 'the old snapshot');
+	is($cursor->run('FETCH ALL FROM c') =~ tr/\n//, ($seen =~ /^(\d+)/)[0] - 4, 'a cursor from before');
+	$old->run('COMMIT');
+	$cursor->run('COMMIT');
+	$writer->run('ROLLBACK');
+	$_->end foreach ($old, $cursor, $writer);
+	no_workers();
+	sql("SELECT rose.merge('t')");
+	check('after a merge of all');
+}
+
+# ---- the end of one of them
+foreach my $case ([ 'terminate', 'first' ], [ 'terminate', 'second' ], [ 'cancel', 'first' ], [ 'cancel', 'second' ])
+{
+	my ($how, $whom) = @$case;
+	my $what = "$how the $whom";
+
+	make_table();
+	my ($first, $second) = stop_both($what);
+	my $pid = $whom eq 'first' ? $first : $second;
+
+	is(sql("SELECT pg_${how}_backend($pid)"), 't', $what);
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = $pid)"), "$what: it is gone");
+	check("$what, the other one waits");
+	$control->run("SELECT stop_clear()");
+	$control->run("SELECT go_on('merge-read'); SELECT go_on('pass-waits')");
+	ok(until_merged(), "$what: all is merged");
+	check($what);
+}
+
+# ---- errors
+foreach my $point ('merge-read', 'merge-built', 'pass-plans', 'merge-helps', 'pass-waits', 'merge-published')
+{
+	make_table();
+	$control->run("SELECT stop_at('$point', 'error', 'worker', 1, 1)") if $point ne 'merge-helps' && $point ne 'pass-waits';
+	$control->run("SELECT stop_at('$point', 'error', 'worker', 0, 1)") if $point eq 'merge-helps' || $point eq 'pass-waits';
+	workers(2);
+	ok($node->poll_query_until('postgres', "SELECT stop_hits('$point') > 0"), "error at $point") unless $point eq 'pass-waits';
+	check("error at $point, meanwhile");
+
+	# who failed leaves the table alone for a while; if that was the only one, somebody else comes
+	$control->run('SELECT stop_clear()');
+	no_workers();
+	workers(2);
+	ok(until_merged(), "error at $point: all is merged");
+	check("error at $point");
+}
+
+# ---- crashes: parts are published, a part is made, a part is taken
+foreach my $case ([ 'merge-published', 1 ], [ 'pass-waits', 0 ], [ 'merge-helps', 0 ])
+{
+	my ($point, $skip) = @$case;
+
+	make_table();
+	$control->run("SELECT stop_at('$point', 'crash', 'worker', $skip, 1)");
+	my $log = -s $node->logfile;
+	workers(2);
+	my $deadline = time() + $PostgreSQL::Test::Utils::timeout_default;
+
+	sleep 1 until slurp_file($node->logfile, $log) =~ /database system is ready to accept connections/ || time() > $deadline;
+	wait_until_up($node);
+	undef $control;
+	check("after a crash at $point");
+	ok(until_merged(), "after a crash at $point: all is merged");
+	check("after a crash at $point and a merge");
+}
+
+# ---- commands that take the table away, or change it
+foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN more int DEFAULT 7', 'ALTER TABLE t ALTER v TYPE bigint', 'ALTER TABLE t SET UNLOGGED')
+{
+	make_table();
+	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 0)");
+	workers(2);
+	ok($node->poll_query_until('postgres', "SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE locktype = 'page' AND granted AND relation = 't'::regclass"), "$command: two workers merge the table");
+	sql($command);
+	$control->run('SELECT stop_clear()');
+	$control->run("SELECT go_on('merge-paused')");
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page')"), "$command: they end");
+	if ($command =~ /TRUNCATE|DROP/)
+	{
+		sql('CREATE TABLE IF NOT EXISTS t (id int PRIMARY KEY, v int, t text) USING rose; TRUNCATE h');
+		both("INSERT INTO TAB SELECT g, 5, md5(g::text) FROM generate_series(1, 1000) g");
+		sql("SELECT rose.spill('t')");
+		$expected = sql(contents('h'));
+	}
+	check($command);
+}
+
+# ---- who wants the table for himself gets it
+{
+	make_table();
+	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 0)");
+	workers(2);
+	ok($node->poll_query_until('postgres', "SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE locktype = 'page' AND granted AND relation = 't'::regclass"), 'two workers merge the table');
+	my $client = RoseTest::Session->new($node);
+
+	$client->start("SELECT rose.merge('t')");
+	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page' AND NOT granted AND mode = 'ExclusiveLock')"), 'a client waits for them');
+	$control->run('SELECT stop_clear()');
+	$control->run("SELECT go_on('merge-paused')");
+	$client->finish;
+	is(of_kind('run'), 0, 'a client has merged all there is');
+	check('a client beside two workers');
+	$client->end;
+}
+
+# ---- runs are merged into C1 by one process, beside the pass of another one
+{
+	make_table();
+	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
+	$control->run("SELECT stop_at('merge-helps', 'wait', 'worker', 0, 1)");
+	workers(2);
+	ok(until_stopped(2), 'a pass, and who wants to help');
+	foreach my $i (1 .. 12)
+	{
+		both("UPDATE TAB SET v = v + 1 WHERE id % 12 = $i % 12");
+		sql("SELECT rose.spill('t')");
+	}
+	$expected = sql(contents('h'));
+	my $runs = sql("SELECT count(*) FROM rose.components('t') WHERE kind = 'run'");
+
+	cmp_ok($runs, '>', 12, 'runs are there');
+	$control->run("SELECT go_on('merge-helps')");
+	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM rose.components('t') WHERE kind = 'C1') OR count(*) <= $runs - 11 FROM rose.components('t') WHERE kind = 'run'"), 'the other one merges them meanwhile');
+	check('beside a pass');
+	$control->run("SELECT go_on('merge-read')");
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind = 'run')"), 'all runs are merged');
+	check('after the pass');
+	no_workers();
+	sql("SELECT rose.merge('t')");
+	check('after a merge of all');
+}
+
+$control->end;
+$node->stop;
+done_testing();
