@@ -161,6 +161,17 @@ scan_close_sources(RoseScan *scan)
 	scan->positioned = false;
 }
 
+/*
+ * At an end.  The sources are not needed any more, but when the direction changes, and then they
+ * are taken anew.  A query over many partitions has all of its scans until it ends.
+ */
+static void
+scan_leave(RoseScan *scan, ScanPlace place)
+{
+	scan_close_sources(scan);
+	scan->place = place;
+}
+
 void
 rose_scan_reset(RoseScan *scan, const RoseKeyRange *range)
 {
@@ -565,7 +576,7 @@ scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)
 		source = scan_best_source(scan, true);
 		if (source == NULL || scan_out_of_range(scan, source->row->key, true))
 		{
-			scan->place = SCAN_AFTER_LAST;
+			scan_leave(scan, SCAN_AFTER_LAST);
 			return NULL;
 		}
 		if (scan_begin_stretch(scan, source, many))
@@ -659,7 +670,7 @@ scan_next_backward(RoseScan *scan)
 		source = scan_best_source(scan, false);
 		if (source == NULL || scan_out_of_range(scan, source->row->key, false))
 		{
-			scan->place = SCAN_BEFORE_FIRST;
+			scan_leave(scan, SCAN_BEFORE_FIRST);
 			return NULL;
 		}
 		row = rose_stretch_begin_backward(&scan->output, source, scan->rival);
