@@ -488,11 +488,12 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 					 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion)
 {
 	Node	   *stmt = pstmt->utilityStmt;
+	bool		of_client = context == PROCESS_UTILITY_TOPLEVEL;
 	bool		in_transaction = !IsA(stmt, TransactionStmt);
 	const char *snapshot = imported_snapshot(stmt);
 	const char *database = NULL;
 
-	rose_declared_note_command(context == PROCESS_UTILITY_TOPLEVEL, IsA(stmt, FetchStmt));
+	rose_declared_note_command(of_client, stmt);
 	if (in_transaction)
 	{
 		rose_snapshot_declare();
@@ -510,7 +511,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	else
 		run_command(pstmt, query, read_only, context, params, env, dest, completion);
 
-	rose_declared_end_command();
+	rose_declared_end_command(of_client);
 	/* the statement may have been freed by a command that ends transactions */
 	if (snapshot != NULL)
 		rose_tid_note_import(snapshot);

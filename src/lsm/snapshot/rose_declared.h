@@ -72,11 +72,11 @@ rose_snapshot_pass(void)
 /*
  * What the hooks of queries and commands tell: around each run of a query (stays: it may
  * be gone on with later); each beginning of a query or of a function's use; beginning and
- * end of each command (of_client: not of a function; fetch: it is FETCH).
+ * end of each command (of_client: not of a function).
  */
 typedef struct RoseDeclaredRun
 {
-	QueryDesc  *query;			/* that runs around it */
+	Snapshot	snapshot;		/* of what runs around it */
 	bool		armed;
 	bool		fetch;			/* it is a FETCH of the client */
 } RoseDeclaredRun;
@@ -84,8 +84,8 @@ typedef struct RoseDeclaredRun
 extern void rose_declared_run_begin(RoseDeclaredRun *run, QueryDesc *query);
 extern void rose_declared_run_end(const RoseDeclaredRun *run, bool stays);
 extern void rose_declared_note_start(void);
-extern void rose_declared_note_command(bool of_client, bool fetch);
-extern void rose_declared_end_command(void);
+extern void rose_declared_note_command(bool of_client, const Node *stmt);
+extern void rose_declared_end_command(bool of_client);
 
 /*
  * Complete the table's horizon, of which oldest is set.  The snapshots are allocated in

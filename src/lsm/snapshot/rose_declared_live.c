@@ -11,11 +11,12 @@
  * client reads a rose table, and when a FETCH ends.
  *
  * Which there are.  All registered ones are nodes of core's heap, which can be walked
- * from any of them; the running query's is one.  Those that are only active are not to be
- * found.  But while a portal of the client runs its query, and the query's snapshot is
- * the topmost active one, that is the only one: functions, triggers and procedures push
- * their own above it, or run queries of their own.  Everywhere else nothing is renewed,
- * and the list and cover of before hold.
+ * from any of them.  Those that are only active are not to be found.  But while a portal
+ * of the client runs its query, and the query's snapshot is the topmost active one, that
+ * is the only one: functions, triggers and procedures push their own above it, or run
+ * queries of their own.  FETCH, EXECUTE and COPY of the client have none, or that of
+ * their query, or read with it themselves.  Everywhere else nothing is renewed, and the
+ * list and cover of before hold.
  *
  * Between two statements there are no active ones, and the registered ones are those of
  * the list, unless the session has begun to do something since (stale).  So if the
@@ -24,8 +25,8 @@
  *
  * Locking: the slot's.  Backend-local otherwise.
  *
- * What this does not do: transactions that run within a procedure, or a
- * statement like CREATE TABLE AS: they are protected by their xmin in the process array.
+ * What this does not do: list what functions, procedures and other commands have, which
+ * is protected by cover, or by the xmin in the process array.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,6 +37,7 @@
 #include "executor/execdesc.h"
 #include "lib/pairingheap.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "storage/procarray.h"
 #include "tcop/pquery.h"
 #include "utils/memutils.h"
@@ -46,6 +48,7 @@
 #include "util/rose_stop_point.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/snapshot/rose_declared_internal.h"
+#include "lsm/snapshot/rose_own_snapshots.h"
 
 /* Not more often than this, but for a cursor that is there for the first time. */
 #define REFRESH_MS		200
@@ -55,9 +58,8 @@
 
 bool		rose_declared_armed = false;
 
-static QueryDesc nobody;		/* stands for: not known */
-static QueryDesc *current = NULL;	/* the innermost query that runs */
-static bool fetching = false;	/* a FETCH of the client runs */
+static Snapshot current = NULL; /* armed: with which the client's query or COPY reads */
+static NodeTag command = T_Invalid; /* the client's command that runs, if it may read itself */
 static uint32 passes = 0;
 static TimestampTz refreshed = 0;	/* in this transaction; 0 = not yet */
 
@@ -90,15 +92,23 @@ root_of(pairingheap_node *node)
 	return node;
 }
 
-/* List all snapshots that there are, in a slot of this process.  False: there are too many. */
+/*
+ * List all snapshots that there are, in a slot of this process: the current one, and all that are registered.  False:
+ * there are too many.
+ */
 static bool
-list_snapshots(RoseDeclaredSlotShared *list, Snapshot registered)
+list_snapshots(RoseDeclaredSlotShared *list)
 {
+	Snapshot	registered = RegisterSnapshot(current);
+	bool		listed;
+
 	list->nmembers = 0;
-	return add_nodes(list, root_of(&registered->ph_node));
+	listed = add_nodes(list, root_of(&registered->ph_node));
+	UnregisterSnapshot(registered);
+	return listed;
 }
 
-/* REQUIRES: the running query is the client's, and nothing else is active. */
+/* REQUIRES: armed, and nothing is active but the current snapshot, and what is equal to it. */
 static void
 refresh(void)
 {
@@ -110,7 +120,7 @@ refresh(void)
 	if (slot == NULL)
 		return;
 	list = palloc0(size);
-	if (list_snapshots(list, current->snapshot))
+	if (list_snapshots(list))
 	{
 		list->live = true;
 		list->database = MyDatabaseId;
@@ -137,33 +147,68 @@ is_due(void)
 void
 rose_declared_pass(void)
 {
-	if (++passes % PASSES_PER_LOOK == 0 && GetActiveSnapshot() == current->snapshot && is_due())
+	if (++passes % PASSES_PER_LOOK == 0 && GetActiveSnapshot() == current && is_due())
 		refresh();
 }
 
-/* Is it a query of the client, and does its transaction take a snapshot for each? */
+/* Does its transaction take a snapshot for each statement, and is this one of those that we can list? */
+static bool
+is_listable(Snapshot snapshot)
+{
+	return rose_declared_shared != NULL && XactIsoLevel <= XACT_READ_COMMITTED &&
+		snapshot != NULL && IsMVCCSnapshot(snapshot);
+}
+
+/*
+ * Is it the query that the client's command itself runs?  The command has a snapshot of its own, which is not
+ * registered; but these take a copy of it for their query, or have none.  Queries of functions that are called on
+ * the way have other destinations, or are in no portal.
+ */
+static bool
+is_of_command(const QueryDesc *query)
+{
+	CommandDest dest = query->dest->mydest;
+
+	switch (command)
+	{
+		case T_FetchStmt:
+			return ActivePortal->queryDesc == query;
+		case T_ExecuteStmt:
+			return ActivePortal->queryDesc == query && dest == DestTuplestore;
+		case T_CopyStmt:
+			return dest == DestCopyOut;
+		default:
+			return false;
+	}
+}
+
+/* Is it a query of the client? */
 static bool
 is_of_client(const QueryDesc *query)
 {
-	if (rose_declared_shared == NULL || XactIsoLevel > XACT_READ_COMMITTED ||
-		query->operation != CMD_SELECT || query->snapshot == NULL ||
-		!IsMVCCSnapshot(query->snapshot) || query->snapshot->regd_count == 0)
+	RoseOwnPlace place = rose_own_snapshots_place();
+
+	if (!is_listable(query->snapshot) || query->operation != CMD_SELECT)
 		return false;
 	if (IsParallelWorker())
-		return current == NULL;
-	/* functions and triggers give their portals names */
-	return ActivePortal != NULL && ActivePortal->queryDesc == query &&
-		(ActivePortal->name[0] == '\0' || (fetching && current == NULL));
+		return place == ROSE_OWN_TOP;
+	if (ActivePortal == NULL)
+		return false;
+	/* portals of functions have names, and no formats */
+	if (place == ROSE_OWN_TOP)
+		return ActivePortal->queryDesc == query &&
+			(ActivePortal->name[0] == '\0' || ActivePortal->formats != NULL);
+	return place == ROSE_OWN_IN_COMMAND && is_of_command(query);
 }
 
 void
 rose_declared_run_begin(RoseDeclaredRun *run, QueryDesc *query)
 {
-	run->query = current;
+	run->snapshot = current;
 	run->armed = rose_declared_armed;
-	run->fetch = fetching;
+	run->fetch = command == T_FetchStmt;
 	rose_declared_armed = is_of_client(query);
-	current = query;
+	current = query->snapshot;
 }
 
 void
@@ -172,10 +217,10 @@ rose_declared_run_end(const RoseDeclaredRun *run, bool stays)
 	RoseDeclaredSlotShared *slot = rose_declared_my_slot();
 
 	/* a cursor: its session may be idle for long */
-	if ((stays || run->fetch) && rose_declared_armed && GetActiveSnapshot() == current->snapshot &&
+	if ((stays || run->fetch) && rose_declared_armed && GetActiveSnapshot() == current &&
 		(slot == NULL || !slot->valid || slot->stale || is_due()))
 		refresh();
-	current = run->query;
+	current = run->snapshot;
 	rose_declared_armed = run->armed;
 	if (XactHasExportedSnapshots())
 		rose_declared_note_start();
@@ -196,28 +241,52 @@ rose_declared_note_start(void)
 	}
 }
 
-void
-rose_declared_note_command(bool of_client, bool fetch)
+static void
+disarm(void)
 {
-	if (!fetch)
-		rose_declared_note_start();
-	fetching = of_client && fetch;
-	if (of_client)
-		current = NULL;			/* whatever it was when something failed */
+	current = NULL;
+	rose_declared_armed = false;
+	command = T_Invalid;
+}
+
+/* COPY of a table reads it with the snapshot of the command. */
+static bool
+reads_itself(const Node *stmt)
+{
+	const CopyStmt *copy = (const CopyStmt *) stmt;
+
+	return IsA(stmt, CopyStmt) && copy->relation != NULL && !copy->is_from;
 }
 
 void
-rose_declared_end_command(void)
+rose_declared_note_command(bool of_client, const Node *stmt)
 {
-	fetching = false;
+	if (!IsA(stmt, FetchStmt))
+		rose_declared_note_start();
+	command = T_Invalid;
+	if (!of_client)
+		return;
+	disarm();					/* whatever it was when something failed */
+	command = nodeTag(stmt);
+	if (reads_itself(stmt) && ActivePortal != NULL && is_listable(ActivePortal->portalSnapshot))
+	{
+		current = ActivePortal->portalSnapshot;
+		rose_declared_armed = true;
+	}
+}
+
+void
+rose_declared_end_command(bool of_client)
+{
+	command = T_Invalid;
+	if (of_client)
+		disarm();
 }
 
 void
 rose_declared_live_end(void)
 {
-	current = NULL;
-	rose_declared_armed = false;
-	fetching = false;
+	disarm();
 	refreshed = 0;
 }
 
@@ -226,11 +295,8 @@ static void
 on_subtransaction_event(SubXactEvent event, SubTransactionId subid, SubTransactionId parent,
 						void *arg)
 {
-	if (event != SUBXACT_EVENT_ABORT_SUB)
-		return;
-	current = &nobody;
-	rose_declared_armed = false;
-	fetching = false;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		disarm();
 }
 
 void

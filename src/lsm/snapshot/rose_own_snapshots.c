@@ -139,7 +139,7 @@ enter(MarkKind kind, bool of_client, Mark *mark)
 int
 rose_own_snapshots_enter_query(Snapshot snapshot, bool finish)
 {
-	Mark		mark = {.snapshot = snapshot,.fires = finish};
+	Mark		mark = {.snapshot = snapshot, .fires = finish};
 
 	return enter(MARK_QUERY, false, &mark);
 }
@@ -156,6 +156,16 @@ void
 rose_own_snapshots_leave(int outer)
 {
 	nmarks = outer;
+}
+
+RoseOwnPlace
+rose_own_snapshots_place(void)
+{
+	if (nmarks == 1 && marks[0].kind == MARK_QUERY)
+		return ROSE_OWN_TOP;
+	if (nmarks == 2 && marks[0].kind == MARK_COMMAND && marks[1].kind == MARK_QUERY)
+		return ROSE_OWN_IN_COMMAND;
+	return ROSE_OWN_NESTED;
 }
 
 /* Only what a procedure does goes on; other functions that are left have failed. */

@@ -34,6 +34,16 @@ extern int	rose_own_snapshots_enter_query(Snapshot snapshot, bool finish);
 extern int	rose_own_snapshots_enter_command(const Node *command, ProcessUtilityContext context);
 extern void rose_own_snapshots_leave(int outer);
 
+/* What is being run around the query that has begun last. */
+typedef enum RoseOwnPlace
+{
+	ROSE_OWN_TOP,				/* nothing, or a function that the client calls without a query */
+	ROSE_OWN_IN_COMMAND,		/* a command, perhaps by a function that is called on the way */
+	ROSE_OWN_NESTED				/* more */
+} RoseOwnPlace;
+
+extern RoseOwnPlace rose_own_snapshots_place(void);
+
 /* A subtransaction of this level has begun; the transaction has ended. */
 extern void rose_own_snapshots_begin_subtransaction(int level);
 extern void rose_own_snapshots_reset(void);

@@ -7,8 +7,10 @@
 use strict;
 use warnings;
 
+use IO::Select;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use RoseProtocol;
 use RoseTest;
 use Test::More;
 
@@ -134,15 +136,63 @@ same_rest($cursor, 'and the one from before');
 $cursor->run('COMMIT');
 is(merged_to($rows), $rows, 'all is gone');
 
+# --- portals of the protocol, executed in parts
+{
+	my $client = RoseProtocol->new($node);
+	my $text = sub { return join ' ', map { join '|', @$_ } @_ };
+	my $rest = sub {
+		my ($n, $what) = @_;
+		my @found = map { $client->execute("$_$n", 0); $text->($client->sync) } qw(h r);
+
+		is($found[1], $found[0], $what);
+		is(scalar(split / /, $found[1]), $rows - 5, "$what: all of it");
+	};
+
+	$client->query('BEGIN');
+	$client->bind_and_execute("${_}1", "SELECT * FROM $_ ORDER BY id", 5) foreach qw(h r);
+	$client->sync;
+	update_all(8);
+	is(merged(), 2 * $rows, 'two versions a row beside portals');
+	$client->bind_and_execute("${_}2", "SELECT * FROM $_ ORDER BY id DESC", 5) foreach qw(h r);
+	$client->sync;
+	update_all(8);
+	is(merged(), 3 * $rows, 'three beside those of two moments');
+	$rest->(1, 'the rest of the first ones');
+	update_all(8);
+	# bound, and not executed
+	$client->send('P', "\0SELECT * FROM $_ ORDER BY id OFFSET 5\0" . pack('n', 0)), $client->send('B', "${_}3\0\0" . pack('nnn', 0, 0, 0)) foreach qw(h r);
+	$client->sync;
+	update_all(8);
+	merged();
+	$rest->(3, 'portals that were only bound');
+	$rest->(2, 'the rest of the second ones');
+	$client->query('COMMIT');
+	is(merged_to($rows), $rows, 'all is gone');
+	$client->end;
+}
+
+# --- WITH HOLD: the rows are fetched when the transaction ends
+{
+	my $holder = new_session('BEGIN', 'DECLARE hh CURSOR WITH HOLD FOR SELECT * FROM h ORDER BY id', 'DECLARE hr CURSOR WITH HOLD FOR SELECT * FROM r ORDER BY id', 'FETCH 5 FROM hh; FETCH 5 FROM hr');
+
+	update_all(8);
+	is(merged(), 2 * $rows, 'two versions a row beside a cursor WITH HOLD');
+	$holder->run('COMMIT');
+	is(merged_to($rows), $rows, 'one when its transaction has ended');
+	is($holder->run('FETCH ALL FROM hr'), $holder->run('FETCH ALL FROM hh'), 'its rows');
+	$holder->end;
+}
+
 # --- one query that goes on for long
 sub long_query
 {
-	my ($what, $before, $query) = @_;
+	my ($what, $before, $query, $wrap) = @_;
+	my $sql = "SELECT 'difference', count(*), coalesce(sum(a.v - b.v), 0) FROM $query";
 	my $who = new_session($before);
 	my $ctl = new_session("SELECT stop_at('snapshots-listed', 'wait', 'client')");
 
 	# while it says for the first time what it sees
-	$who->start("SELECT 'difference', count(*), coalesce(sum(a.v - b.v), 0) FROM $query");
+	$who->start($wrap ? $wrap->($sql) : $sql);
 	wait_for_stop($node);
 	update_all(8);
 	is(merged(), 9 * $rows, "$what: what came since is kept as long as it does not say more");
@@ -152,7 +202,7 @@ sub long_query
 	update_all(1);
 	is(merged(), 3 * $rows, "$what: and what comes then");
 	$ctl->run("SELECT go_on('snapshots-listed')");
-	is($who->finish, "difference|$rows|0", "$what sees one moment");
+	is($who->finish =~ s/\t/|/gr, "difference|$rows|0", "$what sees one moment");
 	$_->end foreach $who, $ctl;
 	is(merged_to($rows), $rows, "$what has ended");
 	return;
@@ -162,6 +212,42 @@ sub long_query
 my $slow = "h a JOIN LATERAL (SELECT *, pg_sleep(0.01) FROM r WHERE r.id = a.id OFFSET 0) b ON true";
 long_query('a query of lookups', 'SET enable_seqscan = off', $slow);
 long_query('a query of scans', 'SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off', $slow);
+
+long_query('EXECUTE', 'SET enable_seqscan = off', $slow, sub { return "PREPARE q AS $_[0]; EXECUTE q" });
+long_query('COPY of a query', 'SET enable_seqscan = off', $slow, sub { return "COPY ($_[0]) TO STDOUT" });
+
+# --- COPY of a table, to a client that takes its time
+{
+	sql("CREATE TABLE large USING rose AS SELECT i AS id, repeat(md5(i::text), 5) AS t FROM generate_series(1, 200000) i; SELECT rose.spill('large')");
+	my $client = RoseProtocol->new($node);
+	my $lines = 0;
+	my $wait = sub {
+		for (1 .. 1_000_000)
+		{
+			return if sql("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)") eq 't';
+			for (1 .. 150)
+			{
+				last unless length $client->{buffer} > 1000 || IO::Select->new($client->{socket})->can_read(0.01);
+				($client->message)[0] eq 'd' and $lines++;
+			}
+			die 'the end of COPY came too soon' if $lines > 199_000;
+		}
+	};
+	my $ctl = new_session("SELECT stop_at('snapshots-listed', 'wait', 'client')");
+
+	$client->start('COPY large TO STDOUT');
+	$wait->();
+	update_all(8);
+	is(merged(), 9 * $rows, 'COPY: what came since is kept as long as it does not say more');
+	$ctl->run("SELECT go_on('snapshots-listed'), stop_at('snapshots-listed', 'wait', 'client')");
+	$wait->();
+	is(merged(), 2 * $rows, 'COPY: two versions a row');
+	$ctl->run("SELECT go_on('snapshots-listed')");
+	is($lines + $client->wait, 200_000, 'COPY has all rows');
+	$_->end foreach $client, $ctl;
+	is(merged_to($rows), $rows, 'COPY has ended');
+	sql('DROP TABLE large');
+}
 
 # --- any number of snapshots, each told apart; of any number of writers
 {
