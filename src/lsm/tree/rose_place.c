@@ -3,7 +3,7 @@
  * rose_place.c
  *	  Places for the shared entries of tables: memory that comes and goes.
  *
- * An entry takes about 7 kB.  Places come in chunks of 64.  The first chunk (in a
+ * An entry takes about 8 kB.  Places come in chunks of 64.  The first chunk (in a
  * single-user server, where there is no dynamic shared memory: as many as
  * rose.max_tables) is in main shared memory, the others are pieces of a dynamic area.
  * The lowest free place is taken, so that chunks at the end run empty.  The memory of one

@@ -420,6 +420,8 @@ rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation,
 					 errmsg("out of shared memory for rose tables"),
 					 errdetail("%d tables are being used, have changes in memory or are fed by a subscription.",
 							   n),
+					 IsUnderPostmaster ?
+					 errhint("Let transactions that use many tables end, or give the server more dynamic shared memory.") :
 					 errhint("You might need to increase rose.max_tables.")));
 		}
 	}
