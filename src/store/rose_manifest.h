@@ -41,6 +41,8 @@ typedef enum RoseComponentState
 #define ROSE_COMPONENT_ONLY_PUTS	0x0008
 /* private: rows of several transactions, which its footer lists; owner_xid is the oldest one */
 #define ROSE_COMPONENT_OWNERS		0x0020
+/* no row lock in it */
+#define ROSE_COMPONENT_NO_LOCKS		0x0040
 
 typedef struct RoseComponentEntryDisk
 {

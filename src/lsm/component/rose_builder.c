@@ -360,6 +360,7 @@ count_row(RoseComponentBuilder *builder, const RoseVersion *version, Size row_si
 	footer->raw_bytes += row_size;
 	footer->ntombstones += version->op == ROSE_OP_TOMBSTONE;
 	footer->npartials += version->op == ROSE_OP_PARTIAL;
+	builder->has_locks |= version->op == ROSE_OP_LOCK;
 	footer->nwriters += TransactionIdIsValid(version->subxid) || version->op == ROSE_OP_LOCK;
 	footer->min_xid = Min(footer->min_xid, xid);
 	footer->max_xid = Max(footer->max_xid, xid);
@@ -710,6 +711,7 @@ fill_entry(const RoseComponentBuilder *builder, BlockNumber footer_block,
 	entry->flags = (builder->private_run ? ROSE_COMPONENT_PRIVATE : 0) |
 		(builder->nowners > 1 ? ROSE_COMPONENT_OWNERS : 0) |
 		(builder->unique_keys ? ROSE_COMPONENT_UNIQUE_KEYS : 0) |
+		(builder->has_locks ? 0 : ROSE_COMPONENT_NO_LOCKS) |
 		(footer->ntombstones + footer->npartials == 0 && footer->nwriters == 0 ?
 		 ROSE_COMPONENT_ONLY_PUTS : 0);
 	entry->nrows = footer->nrows;

@@ -101,6 +101,7 @@ struct RoseComponentBuilder
 	uint64		last_seq;
 	RoseKeyBuffer min_key;
 
+	bool		has_locks;
 	bool		unique_keys;
 	RoseFilterBuilder *filter;	/* or NULL */
 	RoseFooterDisk footer;		/* counts so far */

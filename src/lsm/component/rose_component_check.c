@@ -37,6 +37,7 @@ typedef struct ComponentCheck
 	uint64		last_seq;
 	RoseFooterDisk found;		/* counts as found */
 	uint64		nleaves;
+	bool		locks;			/* some were found */
 } ComponentCheck;
 
 static void problem(ComponentCheck *check, const char *format,...) pg_attribute_printf(2, 3);
@@ -150,6 +151,7 @@ check_row(ComponentCheck *check, const RoseRow *row)
 	check->found.nrows++;
 	check->found.ntombstones += version->op == ROSE_OP_TOMBSTONE;
 	check->found.npartials += version->op == ROSE_OP_PARTIAL;
+	check->locks |= version->op == ROSE_OP_LOCK;
 	check_order(check, row);
 }
 
@@ -245,6 +247,8 @@ check_totals(ComponentCheck *check)
 	if ((entry->flags & ROSE_COMPONENT_ONLY_PUTS) &&
 		check->found.ntombstones + check->found.npartials > 0)
 		problem(check, "it has more than whole rows, but the manifest says that it does not");
+	if ((entry->flags & ROSE_COMPONENT_NO_LOCKS) && check->locks)
+		problem(check, "it has row locks, but the manifest says that it does not");
 }
 
 void

@@ -431,6 +431,12 @@ in_private_run(const RoseKeyReader *reader)
 	return entry != NULL && (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 }
 
+static bool
+may_have_locks(const RoseComponentEntryDisk *entry)
+{
+	return (entry->flags & (ROSE_COMPONENT_PRIVATE | ROSE_COMPONENT_NO_LOCKS)) == ROSE_COMPONENT_PRIVATE;
+}
+
 /*
  * Put a cursor into the next component that may have the key; *more: there is something
  * at its place or behind.  False if no component is left.
@@ -452,8 +458,8 @@ enter_component(RoseKeyReader *reader, bool *more)
 			return false;
 		entry = rose_view_entry(reader->view, reader->disk_index);
 		private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
-		if (!rose_component_readable(entry) ||
-			(!private && (reader->locks_only || entry->min_seq >= reader->below)))
+		if (!rose_component_readable(entry) || (reader->locks_only && !may_have_locks(entry)) ||
+			(!private && entry->min_seq >= reader->below))
 			continue;
 		component = rose_view_component(reader->view, reader->disk_index);
 		if (!may_contain(reader, component))
@@ -479,6 +485,12 @@ next_from_disk(RoseKeyReader *reader)
 		bool		more;
 		bool		found;
 
+		if (!first && reader->locks_only && !may_have_locks(rose_key_reader_entry(reader)))
+		{
+			/* one transaction may have written the key a million times */
+			reader->disk = NULL;
+			continue;
+		}
 		if (!first)
 			more = rose_component_cursor_next(reader->disk);
 		else if (!enter_component(reader, &more))

@@ -294,4 +294,22 @@ CREATE CONSTRAINT TRIGGER b AFTER INSERT ON x DEFERRABLE INITIALLY DEFERRED FOR 
 SQL
 is(sql("BEGIN; UPDATE s SET v = 10; INSERT INTO x VALUES (1); COMMIT; SELECT current_setting('my.seen'), v FROM s"), '10|14', 'what a deferred trigger sees that only reads');
 
+# ---- versions on disk ----
+
+# What a transaction keeps of a key may be in private runs. Its next change of the key does not read all of it.
+sql(<<'SQL');
+CREATE TABLE wide (id int PRIMARY KEY, v int, w text) USING rose;
+INSERT INTO wide SELECT g, 0, 'w' FROM generate_series(1, 100) g;
+CREATE CONSTRAINT TRIGGER tell AFTER UPDATE ON wide DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION m_look();
+SQL
+my $explained = sql("BEGIN; DO 'BEGIN FOR i IN 1..2000 LOOP UPDATE wide SET v = v + 1, w = (SELECT string_agg(md5(random()::text), '''') FROM generate_series(1, 20)) WHERE id = 1; END LOOP; END';
+	SELECT rose.spill('wide'); UPDATE wide SET v = v + 1 WHERE id = 1;
+	SELECT 'rows', sum(rows) FROM rose.stat_components WHERE relname = 'wide' AND kind = 'private run';
+	EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) UPDATE wide SET v = v + 1 WHERE id = 1; COMMIT");
+like($explained, qr/^rows\|(1\d\d\d|2000)$/m, 'versions that a deferred trigger wants are in a private run');
+my ($buffers) = $explained =~ /Buffers: ([^\n]*)/;
+my $pages = 0;
+$pages += $1 while $buffers =~ /(?:hit|read)=(\d+)/g;
+cmp_ok($pages, '<', 40, 'an update reads a few pages of them');
+
 done_testing();
