@@ -116,8 +116,7 @@ rose_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 		elog(ERROR, "rose slot has no row to take columns from");
 
 	if (row->tuple != NULL)
-		natts = rose_tuple_deform(row->tuple, rslot->schema, natts,
-								  slot->tts_values, slot->tts_isnull);
+		rose_tuple_deform(row->tuple, rslot->schema, natts, slot->tts_values, slot->tts_isnull);
 	else
 	{
 		if (rslot->in_stretch && unlikely(!rose_rows_in_window(row->rows, row->slot)))

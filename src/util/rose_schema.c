@@ -204,22 +204,32 @@ key_column_set_hash(RoseKeyColumn *column, Oid typid, MemoryContext context)
 	}
 }
 
+/* In bytes. */
+static int
+alignment_of(char attalign)
+{
+	return att_align_nominal(1, attalign);
+}
+
 static void
-find_fixed_columns(RoseSchema *schema)
+describe_tuples(RoseSchema *schema)
 {
 	Size		offset = 0;
 
-	schema->fixed = palloc(schema->natts * sizeof(RoseFixedColumn));
+	schema->tuple_columns = palloc0(schema->natts * sizeof(RoseTupleColumn));
 	for (int i = 0; i < schema->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(schema->tupdesc, i);
+		RoseTupleColumn *column = &schema->tuple_columns[i];
 
-		if (att->attisdropped || att->attlen <= 0)
-			break;
-		offset = att_align_nominal(offset, att->attalign);
-		schema->fixed[i].offset = offset;
-		schema->fixed[i].attlen = att->attlen;
-		schema->fixed[i].attbyval = att->attbyval;
+		column->attlen = att->attlen;
+		column->attbyval = att->attbyval;
+		column->dropped = att->attisdropped;
+		column->align = alignment_of(att->attalign);
+		if (schema->nfixed < i || att->attisdropped || att->attlen <= 0)
+			continue;
+		offset = TYPEALIGN(column->align, offset);
+		column->offset = offset;
 		schema->nfixed = i + 1;
 		if (att->attbyval && schema->nfixed_byval == i)
 			schema->nfixed_byval = i + 1;
@@ -241,7 +251,7 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 	schema->tupdesc = CreateTupleDescCopyConstr(tupdesc);
 	schema->layout = rose_layout_make(tupdesc);
 	schema->natts = tupdesc->natts;
-	find_fixed_columns(schema);
+	describe_tuples(schema);
 	schema->nkeys = nkeys;
 	schema->hashed = hashed;
 	schema->hashable = (nkeys == 0);

@@ -49,13 +49,15 @@ typedef struct RoseKeyColumn
 	FmgrInfo	hashfn;			/* extended (64 bit, seeded) hash, if hashable */
 } RoseKeyColumn;
 
-/* A column that lies at the same place in all tuples without NULL. */
-typedef struct RoseFixedColumn
+/* How a column lies in tuples. */
+typedef struct RoseTupleColumn
 {
-	int32		offset;			/* from the first column on */
+	int32		offset;			/* from the first column on, of one of the first nfixed columns */
 	int16		attlen;
 	bool		attbyval;
-} RoseFixedColumn;
+	bool		dropped;
+	uint8		align;			/* in bytes */
+} RoseTupleColumn;
 
 typedef struct RoseSchema
 {
@@ -63,8 +65,9 @@ typedef struct RoseSchema
 	TupleDesc	tupdesc;		/* own copy, with missing values */
 	RoseLayout *layout;			/* the same as files say it */
 	int			natts;
-	int			nfixed;			/* so many first columns are ... */
-	RoseFixedColumn *fixed;		/* ... of this kind, and not dropped */
+	RoseTupleColumn *tuple_columns;
+	int			nfixed;			/* so many first ones are at the same place in all tuples without
+								 * NULL, and not dropped */
 	int			nfixed_byval;	/* so many of them, the first ones, are passed by value */
 	int			nkeys;			/* 0: keyed by the hidden row id */
 	uint32		hashed;			/* bit i: key column i is to go into hashes of keys */

@@ -52,49 +52,60 @@ rose_row_getattr(const RoseRow *row, const RoseSchema *schema, AttrNumber attno,
 	return fastgetattr(&htup, attno, schema->tupdesc, isnull);
 }
 
-/* The first columns of a tuple, if all of them are where they always are. */
-static inline bool
-deform_fixed(MinimalTuple tuple, const RoseSchema *schema, int natts, Datum *values, bool *nulls)
+/*
+ * Columns from..to (counted from 0, without 'to') of a tuple that has them.  Those before must be at
+ * their fixed places.
+ */
+static void
+deform_onward(MinimalTuple tuple, const RoseSchema *schema, int from, int to,
+			  Datum *values, bool *nulls)
 {
 	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
+	const bits8 *bits = (tuple->t_infomask & HEAP_HASNULL) != 0 ? tuple->t_bits : NULL;
+	const RoseTupleColumn *column = &schema->tuple_columns[from];
+	Size		offset = from == 0 ? 0 : column[-1].offset + column[-1].attlen;
 
-	if (natts > schema->nfixed || (tuple->t_infomask & HEAP_HASNULL) != 0 ||
-		natts > HeapTupleHeaderGetNatts(tuple))
-		return false;
-	for (int i = 0; i < natts; i++)
+	for (int i = from; i < to; i++, column++)
 	{
-		const RoseFixedColumn *column = &schema->fixed[i];
+		nulls[i] = column->dropped;
+		values[i] = (Datum) 0;
+		if (bits != NULL && att_isnull(i, bits))
+		{
+			nulls[i] = true;
+			continue;
+		}
+		/* a varlena with a short header is not aligned, and does not begin as padding does */
+		if (column->attlen != -1 || !VARATT_NOT_PAD_BYTE(data + offset))
+			offset = TYPEALIGN(column->align, offset);
+		if (!column->dropped)
+			values[i] = fetch_att(data + offset, column->attbyval, column->attlen);
+		offset = att_addlength_pointer(offset, column->attlen, data + offset);
+	}
+}
+
+void
+rose_tuple_deform(MinimalTuple tuple, const RoseSchema *schema, int natts,
+				  Datum *values, bool *nulls)
+{
+	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
+	int			stored = Min(natts, HeapTupleHeaderGetNatts(tuple));
+	int			fixed = (tuple->t_infomask & HEAP_HASNULL) != 0 ? 0 : Min(stored, schema->nfixed);
+
+	for (int i = 0; i < fixed; i++)
+	{
+		const RoseTupleColumn *column = &schema->tuple_columns[i];
 
 		values[i] = fetch_att(data + column->offset, column->attbyval, column->attlen);
 		nulls[i] = false;
 	}
-	return true;
-}
-
-/* All columns of a tuple, without looking for each from the start. */
-static void
-deform_tuple(MinimalTuple tuple, const RoseSchema *schema, Datum *values, bool *nulls)
-{
-	HeapTupleData htup;
-
-	rose_tuple_header(tuple, &htup);
-	heap_deform_tuple(&htup, schema->tupdesc, values, nulls);
-	for (int i = 0; i < schema->natts; i++)
-		if (TupleDescAttr(schema->tupdesc, i)->attisdropped)
-		{
-			nulls[i] = true;
-			values[i] = (Datum) 0;
-		}
-}
-
-int
-rose_tuple_deform(MinimalTuple tuple, const RoseSchema *schema, int natts,
-				  Datum *values, bool *nulls)
-{
-	if (deform_fixed(tuple, schema, natts, values, nulls))
-		return natts;
-	deform_tuple(tuple, schema, values, nulls);
-	return schema->natts;
+	if (fixed < stored)
+		deform_onward(tuple, schema, fixed, stored, values, nulls);
+	for (int i = stored; i < natts; i++)
+	{
+		nulls[i] = true;
+		values[i] = schema->tuple_columns[i].dropped ? (Datum) 0 :
+			rose_row_missing_value(schema, i + 1, &nulls[i]);
+	}
 }
 
 void
@@ -103,8 +114,8 @@ rose_row_deform(const RoseRow *row, const RoseSchema *schema, AttrNumber from,
 {
 	if (row->tuple == NULL)
 		(void) rose_rows_attrs(row->rows, row->slot, from, to, values, nulls);
-	else if (from == 1 && to == schema->natts)
-		deform_tuple(row->tuple, schema, values, nulls);
+	else if (from == 1)
+		rose_tuple_deform(row->tuple, schema, to, values, nulls);
 	else
 		for (AttrNumber attno = from; attno <= to; attno++)
 			values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);

@@ -42,8 +42,8 @@ extern void rose_row_deform(const RoseRow *row, const RoseSchema *schema,
 							AttrNumber from, AttrNumber to,
 							Datum *values, bool *nulls);
 
-/* The first natts columns of a tuple, or all; returns how many. */
-extern int	rose_tuple_deform(MinimalTuple tuple, const RoseSchema *schema, int natts,
+/* The first natts columns of a tuple. */
+extern void rose_tuple_deform(MinimalTuple tuple, const RoseSchema *schema, int natts,
 							  Datum *values, bool *nulls);
 
 #endif							/* ROSE_ROW_H */

@@ -194,14 +194,14 @@ start_columns(RoseMemBatch *batch)
 static void
 take_columns(RoseMemBatch *batch, int i, MinimalTuple tuple)
 {
-	const RoseFixedColumn *fixed = batch->rows.schema->fixed;
+	const RoseTupleColumn *fixed = batch->rows.schema->tuple_columns;
 	RoseRowsColumn *columns = batch->rows.columns;
 	int			n = batch->columns;
 	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
 
 	if (unlikely((tuple->t_infomask & HEAP_HASNULL) != 0 || HeapTupleHeaderGetNatts(tuple) < n))
 	{
-		(void) rose_tuple_deform(tuple, batch->rows.schema, n, batch->values, batch->nulls);
+		rose_tuple_deform(tuple, batch->rows.schema, n, batch->values, batch->nulls);
 		for (int c = 0; c < n; c++)
 		{
 			columns[c].values[i] = batch->values[c];
@@ -384,8 +384,8 @@ bytes_of_columns(const RoseSchema *schema, int columns)
 		return BLCKSZ;
 	if (columns == 0)
 		return 0;
-	return MAXALIGN(SizeofMinimalTupleHeader) + schema->fixed[columns - 1].offset +
-		schema->fixed[columns - 1].attlen;
+	return MAXALIGN(SizeofMinimalTupleHeader) + schema->tuple_columns[columns - 1].offset +
+		schema->tuple_columns[columns - 1].attlen;
 }
 
 void
@@ -512,7 +512,8 @@ batch_attrs(RoseRows *rows, int slot, AttrNumber from, AttrNumber to, Datum *val
 		batch->asked = Max(batch->asked, to);
 	if (unlikely(batch->pending && batch->places[slot] != 0))
 		rose_mem_batch_fetch(batch);
-	return rose_tuple_deform(batch->refs[slot].tuple, rows->schema, to, values, nulls);
+	rose_tuple_deform(batch->refs[slot].tuple, rows->schema, to, values, nulls);
+	return to;
 }
 
 /* Those that were decoded while the batch was filled. */
