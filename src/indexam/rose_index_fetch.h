@@ -37,6 +37,7 @@ typedef struct RoseIndexFetch
 	RoseIndexScan *scan;		/* NULL until the first rescan */
 	const RoseRow *row;			/* row under the scan, or NULL */
 	bool		row_is_shared;	/* it belongs to a cached lookup: good for one fetch */
+	bool		key_only;		/* the scan gives index entries: nobody wants more of the row */
 	ItemPointerData tid;		/* its TID */
 } RoseIndexFetch;
 

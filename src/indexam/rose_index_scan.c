@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/itup.h"
+#include "access/tupmacs.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
@@ -36,10 +37,15 @@ struct RoseIndexScan
 	MemoryContext quals_context;	/* quals */
 	MemoryContext mark_context; /* mark_key */
 	MemoryContext tuple_context;	/* xs_itup */
+	IndexTuple	entry;			/* xs_itup, if entries differ in nothing but values; or NULL */
+	uint16		offsets[INDEX_MAX_KEYS];	/* of these in it */
 	RoseIndexQuals *quals;		/* NULL: to be made at the next gettuple */
 	RoseScan   *scan;			/* NULL until the first gettuple */
 	RoseKeyRange range;			/* being scanned */
 	uint64		range_number;
+	int			taken;			/* rows of the range, to so many as say that it is long */
+	RoseRow		key_row;		/* the row, if nothing but its key is wanted */
+	Datum		key[INDEX_MAX_KEYS];
 	bool		active;			/* scan is somewhere in a range */
 	bool		point;			/* ranges are single keys, to be looked up */
 	bool		point_done;		/* this one was */
@@ -50,6 +56,9 @@ struct RoseIndexScan
 	ScanDirection mark_direction;
 	ScanDirection direction;	/* of the last call */
 };
+
+/* After so many rows of a range, many more are expected. */
+#define ROWS_OF_LONG_RANGE	4
 
 static RoseIndexScan *
 index_scan_create(RoseIndexFetch *fetch)
@@ -119,6 +128,7 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	scan->range_number = number;
 	rose_index_quals_range(scan->quals, number, &scan->range);
 	scan->active = true;
+	scan->taken = 0;
 	if (scan->point)
 	{
 		scan->point_done = false;
@@ -135,6 +145,34 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	}
 }
 
+/* Forward, of a row of which nothing but the key is wanted; of rows at hand nothing else is touched. */
+static const RoseRow *
+index_scan_next_key(RoseIndexFetch *fetch)
+{
+	RoseIndexScan *scan = fetch->scan;
+	RoseStretch *stretch = rose_scan_stretch(scan->scan);
+	RoseRows   *rows;
+	int			slot;
+
+	if (!rose_stretch_has_row(stretch) && !rose_scan_next_piece(scan->scan))
+	{
+		const RoseRow *row = rose_scan_next_stretch(scan->scan);
+
+		if (row)
+			rose_scan_tid(scan->scan, &fetch->tid);
+		if (row || !rose_stretch_has_row(stretch))
+			return row;
+	}
+	rows = stretch->rows;
+	slot = stretch->next++;
+	if (!rose_rows_in_window(rows, slot))
+		rows->ops->ahead(rows, slot);
+	rows->ops->key(rows, slot, scan->key);
+	scan->key_row.key = scan->key;
+	rose_stretch_tid(stretch, slot, &fetch->tid);
+	return &scan->key_row;
+}
+
 /* The next row of the range, or NULL; fetch->tid names it. */
 static const RoseRow *
 index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
@@ -145,6 +183,12 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 
 	if (!scan->point)
 	{
+		if (fetch->key_only && ScanDirectionIsForward(scan->direction) &&
+			scan->taken++ >= ROWS_OF_LONG_RANGE)
+		{
+			scan->taken = ROWS_OF_LONG_RANGE;
+			return index_scan_next_key(fetch);
+		}
 		row = rose_scan_next_keyed(scan->scan, scan->direction);
 		if (row)
 			rose_scan_tid(scan->scan, &fetch->tid);
@@ -183,6 +227,26 @@ index_scan_next_range(IndexScanDesc iscan, RoseIndexFetch *fetch, bool forward)
 	return true;
 }
 
+/* If all entries look alike but for their values: keep this one, and where these are in it. */
+static void
+index_scan_keep_entry(IndexScanDesc iscan, RoseIndexScan *scan)
+{
+	TupleDesc	desc = iscan->xs_itupdesc;
+	Size		offset = IndexInfoFindDataOffset(iscan->xs_itup->t_info);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attbyval)
+			return;
+		offset = att_align_nominal(offset, att->attalign);
+		scan->offsets[i] = offset;
+		offset += att->attlen;
+	}
+	scan->entry = iscan->xs_itup;
+}
+
 /* The key as an index entry, for index-only scans. */
 static void
 index_scan_form_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *row)
@@ -190,6 +254,14 @@ index_scan_form_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *r
 	bool		nulls[INDEX_MAX_KEYS] = {false};
 	MemoryContext old;
 
+	if (likely(scan->entry != NULL))
+	{
+		for (int i = 0; i < iscan->xs_itupdesc->natts; i++)
+			store_att_byval((char *) scan->entry + scan->offsets[i], row->key[i],
+							TupleDescAttr(iscan->xs_itupdesc, i)->attlen);
+		iscan->xs_itup = scan->entry;
+		return;
+	}
 	if (scan->tuple_context == NULL)
 		scan->tuple_context = AllocSetContextCreate(scan->context, "rose index entry",
 													ALLOCSET_SMALL_SIZES);
@@ -197,6 +269,7 @@ index_scan_form_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *r
 	old = MemoryContextSwitchTo(scan->tuple_context);
 	iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) row->key, nulls);
 	MemoryContextSwitchTo(old);
+	index_scan_keep_entry(iscan, scan);
 }
 
 bool
@@ -208,6 +281,7 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	const RoseRow *row;
 
 	fetch->row = NULL;
+	fetch->key_only = iscan->xs_want_itup;
 	iscan->xs_recheck = false;
 	if (scan->quals == NULL)
 		index_scan_prepare(iscan, fetch);

@@ -112,6 +112,26 @@ rose_mem_cursor_first(RoseMemCursor *cursor)
 	return cursor->current != 0;
 }
 
+void
+rose_mem_cursor_walk(RoseMemCursor *cursor)
+{
+	const RoseMemtableShared *memtable = cursor_memtable(cursor);
+	Datum		key[INDEX_MAX_KEYS];
+	RoseMemEntryRef entry;
+	RoseMemTarget target;
+	RoseArenaPtr before;
+	RoseArenaPtr leaf;
+
+	if (cursor->current == 0 || cursor->ahead.leaf != 0)
+		return;
+	rose_memlist_get(cursor->schema, cursor->current, &entry);
+	rose_key_from_tuple(cursor->schema, entry.row, entry.version.rowid, key);
+	rose_memlist_target(&target, cursor->schema, key, rose_schema_key_width(cursor->schema),
+						ROSE_BEFORE_VERSION, entry.version.seq);
+	rose_memtree_find_many(memtable, &target, 1, &before, &leaf);
+	rose_memtree_ahead_at(&cursor->ahead, leaf, cursor->current);
+}
+
 bool
 rose_mem_cursor_last(RoseMemCursor *cursor)
 {

@@ -130,7 +130,9 @@ extern bool rose_arena_use_reserve;
 typedef struct RoseMemAhead
 {
 	RoseArenaPtr leaf;			/* 0: off */
+	RoseArenaPtr right;			/* the next one, if its entries are fetched a few at a time; or 0 */
 	int			at;
+	int			due;			/* 'at' at which there is something to do */
 	int			row_bytes;		/* of rows that will be looked at */
 } RoseMemAhead;
 
@@ -163,6 +165,11 @@ extern bool rose_mem_cursor_first(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_last(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_next(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
+/*
+ * A walk that began in the middle, by a seek, has turned out to be a long one: fetch ahead from here
+ * on.  Walks from the first entry do so anyway.
+ */
+extern void rose_mem_cursor_walk(RoseMemCursor *cursor);
 extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
 
 /*

@@ -286,20 +286,22 @@ rose_memtree_find_many(const RoseMemtableShared *memtable, const RoseMemTarget *
 /* Most bytes of a row to fetch. */
 #define AHEAD_ROW_BYTES 120
 
-/*
- * Fetch all entries of a leaf.  Together, and not each when its turn comes: a processor
- * waits for many pieces of memory at a time only if it is asked for them with little else
- * in between.
- */
+/* Entries lie close together if so many of them take so many units each, on average. */
+#define AHEAD_DENSE_SAMPLE 8
+#define AHEAD_DENSE_UNITS (512 / ROSE_ARENA_UNIT)
+
+/* Such entries are fetched so many at a time. */
+#define AHEAD_SOME 4
+
+/* Fetch entries from..to of a leaf, without 'to'. */
 static void
-ahead_fetch(const RoseMemNodeShared *leaf, int row_bytes)
+ahead_fetch(const RoseMemNodeShared *leaf, int from, int to, int row_bytes)
 {
-	int			count = node_count(leaf);
 	int			end = (MAXALIGN(sizeof(RoseMemEntryShared)) +
 					   Min(row_bytes, AHEAD_ROW_BYTES) - 1) / ROSE_ARENA_UNIT;
 
 	/* the lines from the one that an entry begins in to the one that it ends in */
-	for (int i = 0; i < count; i++)
+	for (int i = from; i < to; i++)
 	{
 		RoseArenaPtr entry = rose_arena_link_read(&leaf->entry[i]);
 
@@ -307,6 +309,33 @@ ahead_fetch(const RoseMemNodeShared *leaf, int row_bytes)
 			rose_arena_prefetch(entry + at);
 		rose_arena_prefetch(entry + end);
 	}
+}
+
+/*
+ * Do the entries of a leaf lie close together, as those do that were written in their order?  The
+ * first few will do, which are in one piece of memory.
+ */
+static bool
+are_dense(const RoseMemNodeShared *leaf)
+{
+	int			last = Min(node_count(leaf), AHEAD_DENSE_SAMPLE) - 1;
+	RoseArenaPtr from = rose_arena_link_read(&leaf->entry[0]);
+	RoseArenaPtr to = rose_arena_link_read(&leaf->entry[Max(last, 0)]);
+
+	return to >= from && to - from <= last * AHEAD_DENSE_UNITS;
+}
+
+/* Some entries of the right leaf, for the next few steps; with the last ones all that it has left. */
+static void
+ahead_fetch_some(RoseMemAhead *ahead)
+{
+	int			count = node_count(node_at(ahead->leaf));
+	int			right_count = node_count(node_at(ahead->right));
+
+	ahead->due = Min(ahead->at + AHEAD_SOME, count);
+	ahead_fetch(node_at(ahead->right), ahead->at,
+				ahead->due == count ? right_count : Min(ahead->due, right_count),
+				ahead->row_bytes);
 }
 
 /* Fetch what ahead_fetch will look at. */
@@ -318,7 +347,13 @@ ahead_fetch_leaf(RoseArenaPtr leaf)
 		rose_arena_prefetch(leaf + at / ROSE_ARENA_UNIT);
 }
 
-/* The walk comes to a leaf: fetch the entries of the next one, and the leaf that is two behind that. */
+/*
+ * The walk comes to a leaf: fetch the entries of the next one, and the leaf that is two behind that.
+ *
+ * Entries that lie anywhere are fetched together: a processor waits for many pages of the table of pages
+ * at a time only if it is asked for them with little else in between.  Those that are close together
+ * cost nothing but the bytes, which come while others are looked at: a few are fetched at a time.
+ */
 static void
 ahead_enter(RoseMemAhead *ahead, RoseArenaPtr leaf)
 {
@@ -326,12 +361,21 @@ ahead_enter(RoseMemAhead *ahead, RoseArenaPtr leaf)
 
 	ahead->leaf = leaf;
 	ahead->at = 0;
+	ahead->right = 0;
 	if (leaf == 0)
 		return;
+	ahead->due = node_count(node_at(leaf));
 	right = rose_arena_link_read(&node_at(leaf)->right);
 	if (right == 0)
 		return;
-	ahead_fetch(node_at(right), ahead->row_bytes);
+	/* asked of the leaf at hand, which is in the cache */
+	if (are_dense(node_at(leaf)))
+	{
+		ahead->right = right;
+		ahead_fetch_some(ahead);
+	}
+	else
+		ahead_fetch(node_at(right), 0, node_count(node_at(right)), ahead->row_bytes);
 	for (int i = 0; i < 2 && right != 0; i++)
 		right = rose_arena_link_read(&node_at(right)->right);
 	if (right != 0)
@@ -345,20 +389,34 @@ rose_memtree_ahead_start(const RoseMemtableShared *memtable, RoseMemAhead *ahead
 
 	while (node_at(ptr)->level > 0)
 		ptr = rose_arena_link_read(&node_at(ptr)->child[0]);
-	ahead_fetch(node_at(ptr), ahead->row_bytes);
+	ahead_fetch(node_at(ptr), 0, node_count(node_at(ptr)), ahead->row_bytes);
 	ahead_enter(ahead, ptr);
+}
+
+void
+rose_memtree_ahead_at(RoseMemAhead *ahead, RoseArenaPtr leaf, RoseArenaPtr entry)
+{
+	int			count = node_count(node_at(leaf));
+	int			at = 0;
+
+	while (at < count && rose_arena_link_read(&node_at(leaf)->entry[at]) != entry)
+		at++;
+	ahead_enter(ahead, leaf);
+	if (at < count)
+		ahead->at = at;
+	if (ahead->right != 0)
+		ahead_fetch_some(ahead);
 }
 
 /* If the writer changes the leaf meanwhile, we fetch a little too early or late. */
 void
-rose_memtree_ahead_step(RoseMemAhead *ahead)
+rose_memtree_ahead_due(RoseMemAhead *ahead)
 {
-	const RoseMemNodeShared *node;
+	const RoseMemNodeShared *node = node_at(ahead->leaf);
 
-	if (ahead->leaf == 0)
-		return;
-	node = node_at(ahead->leaf);
-	if (++ahead->at >= node_count(node))
+	if (ahead->right != 0 && ahead->at < node_count(node))
+		ahead_fetch_some(ahead);
+	else
 		ahead_enter(ahead, rose_arena_link_read(&node->right));
 }
 

@@ -72,7 +72,17 @@ extern void rose_memtree_find_many(const RoseMemtableShared *memtable,
  */
 extern void rose_memtree_ahead_start(const RoseMemtableShared *memtable,
 									 RoseMemAhead *ahead);
-extern void rose_memtree_ahead_step(RoseMemAhead *ahead);
+extern void rose_memtree_ahead_due(RoseMemAhead *ahead);
+
+static inline void
+rose_memtree_ahead_step(RoseMemAhead *ahead)
+{
+	if (ahead->leaf != 0 && ++ahead->at >= ahead->due)
+		rose_memtree_ahead_due(ahead);
+}
+
+/* Start at an entry that was found in this leaf, or near it. */
+extern void rose_memtree_ahead_at(RoseMemAhead *ahead, RoseArenaPtr leaf, RoseArenaPtr entry);
 
 /* An entry near the end of the list, or the head.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_memtree_find_last(const RoseMemtableShared *memtable);

@@ -319,7 +319,7 @@ rose_index_fetch_end(IndexFetchTableData *data)
 
 /*
  * Nearly always the TID is that of the row under the index scan, which is at
- * hand and known to be visible.
+ * hand and known to be visible.  That is all that an index-only scan asks for: it clears the slot at once.
  */
 bool
 rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
@@ -340,7 +340,9 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 	}
 	if (row == NULL)
 		return false;
-	if (shared)
+	if (fetch->key_only)
+		ExecClearTuple(slot);
+	else if (shared)
 		rose_slot_store_shared(slot, fetch->tree, row, tid);
 	else
 		rose_slot_store(slot, fetch->tree, row, tid);

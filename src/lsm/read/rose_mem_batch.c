@@ -24,6 +24,7 @@
 #include "lsm/read/rose_scan.h"
 
 #define ROWS_FIRST		8
+#define LIMIT_OF_WALK	64		/* who takes so many rows takes many more */
 #define BYTES_FIRST		1024
 #define BYTES_MAX		(64 * 1024)
 #define OLD_VERSIONS_MAX	8	/* passed one by one, before the rest is skipped */
@@ -33,6 +34,17 @@
 static const RoseRowsOps batch_rows_ops;
 
 /* ---- life ---- */
+
+/* How many first columns have the whole key, if all of these can be decoded; else 0. */
+static int
+count_key_columns(const RoseSchema *schema)
+{
+	int			n = 0;
+
+	for (int i = 0; i < schema->nkeys; i++)
+		n = Max(n, schema->keys[i].def.attno);
+	return n <= schema->nfixed_byval ? n : 0;
+}
 
 RoseMemBatch *
 rose_mem_batch_create(RoseTree *tree, MemoryContext context)
@@ -51,6 +63,7 @@ rose_mem_batch_create(RoseTree *tree, MemoryContext context)
 	batch->rows.natts = schema->nfixed_byval;
 	batch->rows.columns = MemoryContextAllocZero(own, schema->nfixed_byval * sizeof(RoseRowsColumn));
 	batch->tree = tree;
+	batch->key_columns = count_key_columns(schema);
 	batch->limit = ROWS_FIRST;
 	batch->refs = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseRow));
 	batch->seqs = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(uint64));
@@ -376,12 +389,14 @@ take_entries(RoseMemCursor *cursor, bool forward, int row_bytes, RoseMemEntryRef
 	return 1;
 }
 
-/* How much of a row will be looked at? */
+/* How much of a row will be looked at?  Whole ones are taken to be as long as those before. */
 static int
-bytes_of_columns(const RoseSchema *schema, int columns)
+bytes_of_columns(const RoseMemBatch *batch, int columns)
 {
+	const RoseSchema *schema = batch->rows.schema;
+
 	if (columns == ROSE_MEM_BATCH_ALL)
-		return BLCKSZ;
+		return batch->longest_before > 0 ? Min(batch->longest_before, BLCKSZ) : BLCKSZ;
 	if (columns == 0)
 		return 0;
 	return MAXALIGN(SizeofMinimalTupleHeader) + schema->tuple_columns[columns - 1].offset +
@@ -392,7 +407,7 @@ void
 rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
 					bool forward, bool filter, int columns, bool on_entry)
 {
-	int			row_bytes = bytes_of_columns(batch->rows.schema, columns);
+	int			row_bytes = bytes_of_columns(batch, columns);
 	RoseMemEntryRef entries[TAKE_MAX];
 	bool		full = !on_entry;
 	int			visits = 0;
@@ -402,6 +417,8 @@ rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *
 	batch->columns = Max(columns, 0);
 	start_columns(batch);
 	batch->mem = *cursor;
+	if (forward && on_entry && batch->limit >= LIMIT_OF_WALK)
+		rose_mem_cursor_walk(cursor);
 	while (!full && cursor->current != 0 && batch->rows.nrows < batch->limit && visits < VISIT_MAX)
 	{
 		bool		skip = false;
@@ -477,11 +494,34 @@ rose_mem_batch_find(RoseMemBatch *batch, int i, const Datum *key, int ncols,
 
 /* ---- batches as rows ---- */
 
+/* From the columns that were decoded while the batch was filled; false: it is not among them. */
+static bool
+key_of_columns(RoseMemBatch *batch, int slot, Datum *key)
+{
+	const RoseSchema *schema = batch->rows.schema;
+
+	if (batch->key_columns == 0)
+		return false;
+	if (slot > 0)
+		batch->asked = Max(batch->asked, batch->key_columns);
+	if (batch->columns < batch->key_columns)
+		return false;
+	for (int i = 0; i < schema->nkeys; i++)
+		key[i] = batch->rows.columns[schema->keys[i].def.attno - 1].values[slot];
+	return true;
+}
+
 static void
 batch_key(RoseRows *rows, int slot, Datum *key)
 {
-	memcpy(key, rose_mem_batch_row((RoseMemBatch *) rows, slot)->key,
-		   rose_schema_key_width(rows->schema) * sizeof(Datum));
+	RoseMemBatch *batch = (RoseMemBatch *) rows;
+	const RoseRow *row = &batch->refs[slot];
+
+	if (key_of_columns(batch, slot, key))
+		return;
+	if (batch->key_columns == 0 || (batch->pending && batch->places[slot] != 0))
+		rose_mem_batch_need(batch, slot);
+	rose_key_from_tuple(rows->schema, row->tuple, row->version.rowid, key);
 }
 
 static void

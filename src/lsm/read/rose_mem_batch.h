@@ -29,6 +29,7 @@ typedef struct RoseMemBatch
 {
 	RoseRows	rows;			/* the window is all of them */
 	RoseTree   *tree;
+	int			key_columns;	/* so many first columns have the key, and can be decoded; or 0 */
 	int			limit;			/* rows to take at most; grows */
 	bool		at_end;			/* the memtable has no more in this direction */
 	bool		only_puts;		/* there are whole rows only */
@@ -56,6 +57,7 @@ typedef struct RoseMemBatch
 	Datum	   *keys;			/* key width Datums each */
 
 	Size		longest;		/* bytes of the longest tuple that was copied */
+	Size		longest_before; /* ... to the batch before; 0: none */
 	char	   *data;			/* tuples and bitmaps ... */
 	Size		used;
 	Size		capacity;

@@ -25,6 +25,8 @@
 /* After so many batches of which less was asked, what was asked before does not count any more. */
 #define FORGET_AFTER	3
 
+#define WHOLE_ROWS	PG_INT32_MAX
+
 typedef struct MemtableSource
 {
 	RoseSource	base;
@@ -34,8 +36,7 @@ typedef struct MemtableSource
 	int			next;			/* row of the batch to return next */
 	bool		filled;			/* a batch before this one */
 	bool		large;			/* rows of the last batch were large */
-	bool		wanted;			/* whole rows of batches were asked for */
-	int			asked;			/* else so many first columns, of late */
+	int			asked;			/* so many first columns of rows were asked for of late, or WHOLE_ROWS */
 	int			asked_less;		/* batches since then of which fewer were asked */
 } MemtableSource;
 
@@ -48,7 +49,8 @@ typedef struct MemtableSource
 static void
 learn_columns(MemtableSource *source)
 {
-	int			asked = Max(source->batch->asked, source->batch->columns);
+	const RoseMemBatch *batch = source->batch;
+	int			asked = batch->wanted ? WHOLE_ROWS : Max(batch->asked, batch->columns);
 
 	if (asked < source->asked && ++source->asked_less < FORGET_AFTER)
 		return;
@@ -64,10 +66,11 @@ static void
 start_batch(MemtableSource *source)
 {
 	RoseMemBatch *kept = source->batch;
+	Size		longest;
 
 	source->filled |= kept->rows.nrows > 0;
-	source->large = kept->longest > LARGE_ROW;
-	source->wanted |= kept->wanted;
+	longest = kept->longest;
+	source->large = longest > LARGE_ROW;
 	learn_columns(source);
 	if (kept->rows.refcount > 1)
 	{
@@ -84,6 +87,7 @@ start_batch(MemtableSource *source)
 		source->batch->limit = kept->limit;
 	}
 	rose_mem_batch_start(source->batch);
+	source->batch->longest_before = longest;
 	source->next = 0;
 }
 
@@ -95,7 +99,7 @@ static int
 columns_to_fill(const MemtableSource *source, ScanDirection direction)
 {
 	if (!source->base.seen || !ScanDirectionIsForward(direction) || !source->filled ||
-		source->large || source->wanted ||
+		source->large ||
 		source->asked > source->base.reading->tree->schema->nfixed_byval)
 		return ROSE_MEM_BATCH_ALL;
 	return source->asked;
@@ -226,7 +230,10 @@ memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch
 
 	if (!base->seen)
 		return false;
-	if (range->nupper > 0)
+	/* mostly the last row, which is there, is in the range: no other is looked at */
+	if (range->nupper > 0 &&
+		rose_mem_batch_find(batch, end - 1, range->upper, range->nupper, NULL,
+							range->upper_inclusive) < end)
 		end = rose_mem_batch_find(batch, first, range->upper, range->nupper, NULL,
 								  range->upper_inclusive);
 	for (int i = first; !batch->only_puts && i < end; i++)

@@ -149,9 +149,16 @@ sub scan_with_cursor
 	my $where = pick('', '', '', 'WHERE a % 3 = 1');
 	my $isolation = pick('READ COMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE');
 	my ($heap, $rose) = ("SELECT * FROM $name $where $order") x 2;
-	my $kind = rand();
+	my $keys_only = rand() < 0.25;
+	my $kind = $keys_only ? 1 : rand();
 
-	if ($kind < 0.5)
+	if ($keys_only)
+	{
+		my $from = int(rand($t->{rows}));
+		my $range = pick('', 'WHERE (' . key_list($t) . ') ' . pick('>', '>=', '<', '<=') . ' (' . key_values($t, $from) . ')');
+		$heap = $rose = "SELECT " . key_list($t) . " FROM $name $range ORDER BY " . key_list($t, pick('', '', 'DESC'));
+	}
+	elsif ($kind < 0.5)
 	{
 		$rose = "SELECT * FROM $name $where";	# plain
 	}
@@ -167,6 +174,7 @@ sub scan_with_cursor
 	}
 	compare($name, heap => "BEGIN ISOLATION LEVEL $isolation; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off",
 		rose => "BEGIN ISOLATION LEVEL $isolation; SET LOCAL enable_sort = " . ($kind < 0.5 ? 'on' : 'off'));
+	compare($name, heap => 'SET LOCAL enable_seqscan = off') if $keys_only;
 	my $own = rand() < 0.3;
 	compare($name, heap => random_change($t) =~ s/\bT\b/$name/r =~ s/WHERE /WHERE n % 11 = 5 AND /r) if $own && $isolation ne 'SERIALIZABLE';
 	my @before;
@@ -203,6 +211,24 @@ sub scan_whole
 	return;
 }
 
+# Index entries alone: many, a few, and those of a merge join, which comes back to where it was.
+sub scan_keys
+{
+	my ($name) = @_;
+	my $t = $tables{$name};
+	my $keys = key_list($t);
+	my ($lower, $upper) = map { '(' . key_values($t, int(rand($t->{rows}))) . ')' } 1 .. 2;
+
+	compare($name, heap => 'BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; '
+		  . 'SET LOCAL enable_hashjoin = off; SET LOCAL enable_nestloop = off; SET LOCAL enable_material = off');
+	compare($name, heap => "SELECT $keys FROM $name WHERE ($keys) BETWEEN least($lower, $upper) AND greatest($lower, $upper) ORDER BY $keys") if @{ $t->{key} } == 1;
+	compare($name, heap => "SELECT $keys FROM $name WHERE ($keys) >= $lower ORDER BY $keys LIMIT " . pick(1, 4, 5, 6, 40, 500));
+	compare($name, heap => "SELECT count(*), min($t->{key}[0]), max($t->{key}[0]) FROM $name");
+	compare($name, heap => "SELECT count(*), count(DISTINCT x.$t->{key}[0]), count(DISTINCT y.$t->{key}[-1]) FROM $name x JOIN $name y USING ($t->{key}[0])");
+	compare($name, heap => 'COMMIT');
+	return;
+}
+
 foreach my $name (sort keys %tables)
 {
 	my $t = $tables{$name};
@@ -230,6 +256,7 @@ foreach my $round (1 .. $rounds)
 		$session{pending}->run('BEGIN');
 		change('pending', $name, random_change($t));
 		scan_whole($name);
+		scan_keys($name);
 		$session{pending}->run(pick('COMMIT', 'ROLLBACK'));
 		scan_with_cursor($name);
 		last if $problems > 5;
@@ -253,6 +280,7 @@ foreach my $name (sort keys %tables)
 	change('writer', $name, random_change($t));
 	$many_runs++ if $node->safe_psql('postgres', "SELECT count(*) FROM rose.components('twin_rose.$name') WHERE kind = 'run'") > 8;
 	scan_whole($name);
+	scan_keys($name);
 	scan_with_cursor($name);
 }
 cmp_ok($many_runs, '>=', 2, 'tables had many runs') if !$problems;
@@ -266,17 +294,30 @@ foreach my $name (sort keys %tables)
 # A cursor goes over rows in memory without looking at them; then they are written to disk, replaced
 # and merged, and it looks.
 $node->safe_psql('postgres', 'CREATE TABLE moved (id int PRIMARY KEY, a int, t text) USING rose');
-$node->safe_psql('postgres', q{INSERT INTO moved SELECT i, i % 10, md5(i::text) FROM generate_series(1, 3000) i ORDER BY i * 7919 % 3001});
+
+# All rows in memory, as in the beginning.
+sub again
+{
+	$node->safe_psql('postgres', 'TRUNCATE moved');
+	$node->safe_psql('postgres', q{INSERT INTO moved SELECT i, i % 10, md5(i::text) FROM generate_series(1, 3000) i ORDER BY i * 7919 % 3001});
+	return;
+}
+again();
 my $expected = $node->safe_psql('postgres', 'SELECT * FROM moved ORDER BY id LIMIT 300 OFFSET 1500');
+my $keys_only = 'SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off';
+like($session{rose}->run("BEGIN; $keys_only; EXPLAIN (COSTS OFF) SELECT id FROM public.moved ORDER BY id; COMMIT"), qr/Index Only Scan/, 'a plan that takes keys alone');
 foreach my $meanwhile ('SELECT 1', q{SELECT rose.spill('moved')}, q{UPDATE moved SET a = a + 1, t = 'new'; SELECT rose.spill('moved'); SELECT rose.merge('moved')})
 {
 	$session{rose}->run('BEGIN; DECLARE c CURSOR FOR SELECT * FROM public.moved; MOVE 1500 FROM c');
 	$node->safe_psql('postgres', $_) foreach split /; /, $meanwhile;
 	is($session{rose}->run('FETCH 300 FROM c'), $expected, "rows of before: $meanwhile");
 	$session{rose}->run('COMMIT');
-	# into memory, all of them
-	$node->safe_psql('postgres', 'TRUNCATE moved');
-	$node->safe_psql('postgres', q{INSERT INTO moved SELECT i, i % 10, md5(i::text) FROM generate_series(1, 3000) i ORDER BY i * 7919 % 3001});
+	again();
+	$session{rose}->run("BEGIN; $keys_only; DECLARE c CURSOR FOR SELECT id FROM public.moved WHERE id > 0 ORDER BY id; MOVE 1490 FROM c; FETCH 10 FROM c");
+	$node->safe_psql('postgres', $_) foreach split /; /, $meanwhile;
+	is($session{rose}->run('FETCH 300 FROM c'), $expected =~ s/\|.*//mgr, "keys of before: $meanwhile");
+	$session{rose}->run('COMMIT');
+	again();
 }
 
 # Who only counts rows at rest reads inner pages, no leaves.
