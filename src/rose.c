@@ -31,8 +31,8 @@
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/read/rose_tid.h"
-#include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_partition.h"
+#include "lsm/write/rose_write_stats.h"
 #include "lsm/rose_transaction.h"
 #include "indexam/rose_indexam.h"
 #include "repl/rose_repl.h"
@@ -60,7 +60,7 @@ static const struct
 	{rose_tid_shmem_size, rose_tid_shmem_init},
 	{rose_registry_shmem_size, rose_registry_shmem_init},
 	{rose_partition_shmem_size, rose_partition_shmem_init},
-	{rose_pace_shmem_size, rose_pace_shmem_init},
+	{rose_write_stats_shmem_size, rose_write_stats_shmem_init},
 	{rose_worker_shmem_size, rose_worker_shmem_init},
 	{rose_repl_shmem_size, rose_repl_shmem_init},
 };

@@ -154,7 +154,7 @@ rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
 				  RoseArenaPtr newest, const RoseOwnRules *rules)
 {
 	const RoseMemEntryShared *entry = rose_mementry_at(newest);
-	SupersedeWalk walk = {.rules = rules,.newest = entry,.above = entry};
+	SupersedeWalk walk = {.rules = rules, .newest = entry, .above = entry};
 	RoseArenaPtr ptr = newest;
 	RoseMemTarget target;
 

@@ -17,7 +17,7 @@
 #include "memtable/rose_memtable.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/tree/rose_tree.h"
-#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write_stats.h"
 #include "worker/rose_worker.h"
 #include "sqlfunc/rose_sql_row.h"
 
@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(rose_declared_snapshots);
 Datum
 rose_memory(PG_FUNCTION_ARGS)
 {
-	RosePaceStats stats;
+	RoseWriteStats stats;
 	TupleDesc	desc;
 	Datum		values[7];
 	bool		nulls[7] = {false};
@@ -40,7 +40,7 @@ rose_memory(PG_FUNCTION_ARGS)
 	rose_require_preload();
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	rose_pace_get_stats(&stats);
+	rose_write_stats_get(&stats);
 	rose_registry_memory(&ntables, &table_bytes);
 	values[0] = Int64GetDatum(rose_arena_total_bytes());
 	values[1] = Int64GetDatum(rose_arena_used_bytes());

@@ -56,18 +56,6 @@ struct RoseBlockWriter
 
 /* ---- Putting pages into buffers ---- */
 
-void
-rose_store_note_logged(RoseStoreShared *store, XLogRecPtr lsn)
-{
-	uint64		old = pg_atomic_read_u64(&store->logged_lsn);
-
-	while (old < lsn)
-	{
-		if (pg_atomic_compare_exchange_u64(&store->logged_lsn, &old, lsn))
-			break;
-	}
-}
-
 static XLogRecPtr
 log_buffers(int n, const Buffer *buffers)
 {

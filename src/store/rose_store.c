@@ -77,3 +77,15 @@ rose_store_attach(Relation rel, RoseStoreShared *store)
 	if (info.ntails > 0)
 		store->tail_last = info.tails[info.ntails - 1].id;
 }
+
+void
+rose_store_note_logged(RoseStoreShared *store, XLogRecPtr lsn)
+{
+	uint64		old = pg_atomic_read_u64(&store->logged_lsn);
+
+	while (old < lsn)
+	{
+		if (pg_atomic_compare_exchange_u64(&store->logged_lsn, &old, lsn))
+			break;
+	}
+}

@@ -20,6 +20,11 @@
 /* Blocks of the main fork, whatever the table AM says of its size. */
 #define rose_file_nblocks(rel) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM)
 
+/* ---- rose_store.c ---- */
+
+/* Raise logged_lsn. */
+extern void rose_store_note_logged(RoseStoreShared *store, XLogRecPtr lsn);
+
 /* ---- rose_metapage.c ---- */
 
 /* Read, lock (BUFFER_LOCK_*) and check the metapage. */
@@ -198,9 +203,6 @@ typedef enum RoseBlockMode
 extern XLogRecPtr rose_block_write_batch(Relation rel, int n, const BlockNumber *blocks,
 										 const PGAlignedBlock *pages, RoseBlockMode mode,
 										 XLogRecPtr lsn, BufferAccessStrategy strategy);
-
-/* Raise logged_lsn. */
-extern void rose_store_note_logged(RoseStoreShared *store, XLogRecPtr lsn);
 
 /* ---- rose_pin.c ---- */
 

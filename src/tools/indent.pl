@@ -67,6 +67,7 @@ for my $file (@files)
 {
 	my $text = slurp($file);
 	$text =~ s{("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+')|/\*}{ $1 // $mark }ge;
+	$text =~ s/(\(\w+(?: \*)?\)) \{([^{}\n]*)\}/$1 LITERAL__($2)/g;	# it does not know compound literals
 	spill($file, $text);
 }
 @files = map { abs_path($_) } @files;
@@ -76,6 +77,7 @@ chdir $tools;
 for my $file (@files)
 {
 	my $text = slurp($file) =~ s{\Q$mark\E}{/*}gr;
+	$text =~ s/(\(\w+(?: \*)?\)) LITERAL__(\((?:[^()\n]|(?2))*\))/"$1 {" . substr($2, 1, -1) . '}'/ge;
 	$text =~ s/,(\.\w+ = )/, $1/g;	# members of initialisers
 	spill($file, $text);
 }

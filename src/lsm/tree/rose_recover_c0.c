@@ -61,7 +61,7 @@ take_layout(void *arg, const RoseLayout *layout)
 {
 	Replay	   *replay = arg;
 
-	rose_recover_check_layout(replay->tree->rel, replay->meta, layout);
+	rose_recover_record_check_layout(replay->tree->rel, replay->meta, layout);
 	replay->schema.tupdesc = rose_layout_tupdesc(layout);
 	replay->schema.natts = layout->natts;
 }
@@ -71,14 +71,14 @@ static bool
 replay_record(Replay *replay, const RoseTailRecord *record)
 {
 	RoseTreeShared *shared = replay->tree->shared;
-	RoseTailFate fate = rose_tail_fate(&replay->fates, &record->version);
+	RoseTailFate fate = rose_recover_record_fate(&replay->fates, &record->version);
 	RoseMemPending pending;
 	Datum		key[INDEX_MAX_KEYS];
 
 	shared->replay.max_seq = Max(shared->replay.max_seq, record->version.seq);
-	if (!rose_tail_is_needed(fate, &record->version))
+	if (!rose_recover_record_is_needed(fate, &record->version))
 		return true;
-	rose_recover_check_key(replay->tree->rel, replay->meta, record);
+	rose_recover_record_check_key(replay->tree->rel, replay->meta, record);
 	rose_key_from_tuple(&replay->schema, record->row, record->version.rowid, key);
 	if (!rose_c0_prepare(&shared->c0, &replay->schema, &record->version, key, record->row,
 						 &pending))

@@ -40,23 +40,25 @@ typedef struct RoseTailFates
 	List	   *open;			/* of those that were open: top-level xids, in the context of the first answer */
 } RoseTailFates;
 
-extern RoseTailFate rose_tail_fate(RoseTailFates *fates, const RoseVersion *version);
+/* ---- rose_recover_record.c ---- */
+
+extern RoseTailFate rose_recover_record_fate(RoseTailFates *fates, const RoseVersion *version);
 
 /* Does the fate, and what it is, make the record worth keeping?  Locks of what has committed are not. */
 static inline bool
-rose_tail_is_needed(RoseTailFate fate, const RoseVersion *version)
+rose_recover_record_is_needed(RoseTailFate fate, const RoseVersion *version)
 {
 	return fate != ROSE_TAIL_ABORTED &&
 		(fate != ROSE_TAIL_COMMITTED || version->op != ROSE_OP_LOCK);
 }
 
 /* Does the tail log describe the columns that the file was made with as the metapage does? */
-extern void rose_recover_check_layout(Relation rel, const RoseMetaInfo *meta,
-									  const RoseLayout *layout);
+extern void rose_recover_record_check_layout(Relation rel, const RoseMetaInfo *meta,
+											 const RoseLayout *layout);
 
 /* A record of a table with a key has the key. */
-extern void rose_recover_check_key(Relation rel, const RoseMetaInfo *meta,
-								   const RoseTailRecord *record);
+extern void rose_recover_record_check_key(Relation rel, const RoseMetaInfo *meta,
+										  const RoseTailRecord *record);
 
 /*
  * Fill C0 from the tail log.  False: it does not fit, and C0 is empty.  Goes on where the

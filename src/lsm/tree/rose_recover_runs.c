@@ -149,7 +149,7 @@ take_layout(void *arg, const RoseLayout *layout)
 {
 	TailRuns   *runs = arg;
 
-	rose_recover_check_layout(runs->tree->rel, runs->meta, layout);
+	rose_recover_record_check_layout(runs->tree->rel, runs->meta, layout);
 	runs->reading.tupdesc = rose_layout_tupdesc(layout);
 	runs->reading.natts = layout->natts;
 }
@@ -214,13 +214,13 @@ read_tail(TailRuns *runs)
 
 	while (rose_tail_reader_next(reader, &record))
 	{
-		RoseTailFate fate = rose_tail_fate(&runs->fates, &record.version);
+		RoseTailFate fate = rose_recover_record_fate(&runs->fates, &record.version);
 
 		CHECK_FOR_INTERRUPTS();
 		runs->max_seq = Max(runs->max_seq, record.version.seq);
-		if (!rose_tail_is_needed(fate, &record.version))
+		if (!rose_recover_record_is_needed(fate, &record.version))
 			continue;
-		rose_recover_check_key(rel, runs->meta, &record);
+		rose_recover_record_check_key(rel, runs->meta, &record);
 		put_record(runs, fate == ROSE_TAIL_OPEN ? RUN_OPEN : RUN_COMMITTED, &record);
 	}
 	rose_tail_reader_free(reader);

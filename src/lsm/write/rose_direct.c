@@ -44,7 +44,7 @@
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_direct.h"
 #include "lsm/write/rose_new_run.h"
-#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write_stats.h"
 
 /* Components that there must be room for. */
 #define DIRECT_COMPONENTS	2
@@ -266,7 +266,7 @@ rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *l
 		write_numbered(tree, versions, n, look);
 
 	if (written)
-		rose_pace_count_own_spill();
+		rose_write_stats_count_own_spill();
 	rose_direct_end();
 	return written ? ROSE_MEM_PREPARED : ROSE_MEM_CHANGED;
 }

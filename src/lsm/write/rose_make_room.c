@@ -44,7 +44,7 @@
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_direct.h"
 #include "lsm/write/rose_make_room.h"
-#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write_stats.h"
 
 /* So many tables that were made or locked: time to look whether they take much together. */
 #define ROOM_MANY_TABLES	16
@@ -103,7 +103,7 @@ spill_locked(RoseTree *tree)
 {
 	if (!rose_spill_own(tree, InvalidOid, 0))
 		return false;
-	rose_pace_count_own_spill();
+	rose_write_stats_count_own_spill();
 	rose_tidy_own_runs(tree, false);
 	return true;
 }
@@ -125,7 +125,7 @@ spill_here(RoseTree *tree, bool worker)
 		return false;
 	if (fed)
 		return true;
-	rose_pace_count_own_spill();
+	rose_write_stats_count_own_spill();
 	if (!worker)
 		rose_tidy_own_runs(tree, false);
 	return true;
@@ -247,7 +247,7 @@ rose_make_room_keep_share(RoseTree *tree, bool worker)
 	else if (superseded >= bytes / 2 &&
 			 superseded >= rose_pressure_share(ROSE_SHARE_SUPERSEDED) &&
 			 rose_spill_has_room(tree) && rose_spill(tree, InvalidOid, 0))
-		rose_pace_count_own_spill();
+		rose_write_stats_count_own_spill();
 }
 
 /* ---- no room ---- */

@@ -24,7 +24,7 @@
  * Nor is one that no worker can help: there is none, or the writer's own transaction has
  * locked the table against everybody.  It spills its table itself (rose_make_room.c).
  *
- * No locks; the counters are atomic.
+ * No locks.  What is counted is in rose_write_stats.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,9 +34,7 @@
 
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "port/atomics.h"
 #include "storage/lmgr.h"
-#include "storage/shmem.h"
 
 #include "compat/rose_compat.h"
 #include "memtable/rose_pressure.h"
@@ -45,6 +43,7 @@
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write_stats.h"
 
 /* Marks, as numbers of runs; those of memory are in rose_pressure.h. */
 #define PACE_RUNS_LOW			(ROSE_MAX_COMPONENTS / 4)
@@ -63,36 +62,9 @@
 /* Versions between two requests for a spill. */
 #define PACE_REQUEST_EVERY		512
 
-typedef struct RosePaceShared
-{
-	pg_atomic_uint64 delays;	/* no lock */
-	pg_atomic_uint64 delay_us;
-	pg_atomic_uint64 own_spills;
-} RosePaceShared;
-
-static RosePaceShared *pace = NULL;
 static double debt_us = 0;		/* delays that were not slept yet */
 static int	since_request = PACE_REQUEST_EVERY;
 static bool worker_comes = true;	/* as of the last request */
-
-Size
-rose_pace_shmem_size(void)
-{
-	return sizeof(RosePaceShared);
-}
-
-void
-rose_pace_shmem_init(bool found)
-{
-	bool		have;
-
-	pace = ShmemInitStruct("rose pacing", sizeof(*pace), &have);
-	if (have)
-		return;
-	pg_atomic_init_u64(&pace->delays, 0);
-	pg_atomic_init_u64(&pace->delay_us, 0);
-	pg_atomic_init_u64(&pace->own_spills, 0);
-}
 
 static double
 part_between(double value, double low, double high)
@@ -148,8 +120,7 @@ sleep_for(long us)
 	pgstat_report_wait_start(rose_wait_event_pacing());
 	pg_usleep(us);
 	pgstat_report_wait_end();
-	pg_atomic_fetch_add_u64(&pace->delays, 1);
-	pg_atomic_fetch_add_u64(&pace->delay_us, us);
+	rose_write_stats_count_delay(us);
 }
 
 void
@@ -175,18 +146,4 @@ rose_pace_writes(RoseTree *tree, int n)
 		if (current_delay(tree) == 0)
 			debt_us = 0;
 	}
-}
-
-void
-rose_pace_count_own_spill(void)
-{
-	pg_atomic_fetch_add_u64(&pace->own_spills, 1);
-}
-
-void
-rose_pace_get_stats(RosePaceStats *stats)
-{
-	stats->delays = pg_atomic_read_u64(&pace->delays);
-	stats->delay_us = pg_atomic_read_u64(&pace->delay_us);
-	stats->own_spills = pg_atomic_read_u64(&pace->own_spills);
 }
