@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# The rules of the house, held against the sources: layers, order of includes, sizes, heads of files.
+# The rules of the house, held against the sources: layers, order of includes, circles, sizes, heads of files.
 #
 #	src/test/test_house.pl		from anywhere; prints TAP
 #
@@ -132,11 +132,11 @@ none(\@unordered, 'includes are in order: postgres.h, system, PostgreSQL, ours b
 
 # ---- calls: names with our prefix that are defined in one file and used in another ----
 
-my (%defined, %used);
+my (%defined, %function, %used);
 for my $name (grep { /\.c$/ } sort keys %text)
 {
 	my $code = bare($text{$name});
-	$defined{$1} = $name while $code =~ /^(rose_\w+)\(/mg;
+	$defined{$1} = $function{$1} = $name while $code =~ /^(rose_\w+)\(/mg;
 	$defined{$1} = $name while $code =~ /^(?!static|extern|typedef|#)\w[\w \t*]*?\b(rose_\w+)(?: = |;|\[)/mg;
 	$used{$name}{$1} = 1 while $code =~ /\b(rose_\w+)\b/g;
 }
@@ -152,6 +152,112 @@ for my $name (sort keys %used)
 cmp_ok(scalar(keys %defined), '>', 500, 'functions are found');
 none(\@upward, 'calls go down only');
 
+# ---- circles: files that call each other, directly or through others ----
+
+# Which others each file calls functions of.
+my %calls;
+for my $name (keys %used)
+{
+	my %others = map { $_ => 1 } grep { defined && $_ ne $name } map { $function{$_} } keys %{ $used{$name} };
+	$calls{$name} = [ sort keys %others ];
+}
+
+# Groups of files each of which leads to each other one (Tarjan's algorithm).
+sub circles
+{
+	my (%number, %low, %waiting, @waiting, @found);
+	my $visit;
+	$visit = sub {
+		my $name = shift;
+		$number{$name} = $low{$name} = keys %number;
+		push @waiting, $name;
+		$waiting{$name} = 1;
+		for my $next (@{ $calls{$name} })
+		{
+			if (!exists $number{$next})
+			{
+				$visit->($next);
+				$low{$name} = $low{$next} if $low{$next} < $low{$name};
+			}
+			elsif ($waiting{$next})
+			{
+				$low{$name} = $number{$next} if $number{$next} < $low{$name};
+			}
+		}
+		return if $low{$name} != $number{$name};
+		my @group;
+		do { push @group, pop @waiting; delete $waiting{ $group[-1] } } until $group[-1] eq $name;
+		push @found, [ sort @group ] if @group > 1;
+	};
+	for my $name (sort keys %calls)
+	{
+		$visit->($name) if !exists $number{$name};
+	}
+	return @found;
+}
+
+# Those that there are, each in one folder. They are to become fewer: take one off the list that is gone.
+my %known = map { $_ => 1 } (
+	'lsm/merge: rose_own_runs.c rose_spill.c',
+	'lsm/read: rose_tid.c rose_tid_base.c',
+	'lsm/snapshot: rose_declared.c rose_declared_live.c',
+	'memtable: rose_c0.c rose_mem_cursor.c',
+	'memtable: rose_memlist.c rose_memtree.c',
+	'page: rose_page_append.c rose_page_build.c rose_page_plan.c',
+	'repl: rose_apply.c rose_batch.c rose_copy.c rose_epoch.c rose_flight.c rose_relmap.c rose_repl_worker.c rose_stream.c'
+	  . ' rose_upstream_identity.c',
+	'store: rose_manifest.c rose_settled.c');
+my (@between, %within);
+for my $group (circles())
+{
+	my %folders = map { folder_of($_) => 1 } @$group;
+	if (keys %folders > 1)
+	{
+		push @between, "@$group";
+		next;
+	}
+	$within{ folder_of($group->[0]) . ': ' . join(' ', map { m{([^/]+)$} } @$group) } = 1;
+}
+cmp_ok(scalar(map { @$_ } values %calls), '>', 500, 'calls between files are found');
+none(\@between, 'no circle of calls between files of different folders');
+none([ grep { !$known{$_} } sort keys %within ], 'no new circle of calls between files of one folder');
+none([ grep { !$within{$_} } sort keys %known ], 'circles that have gone are off the list');
+
+# ---- headers that are for their own folder only ----
+
+my (@foreign, $own_headers);
+for my $header (grep { /\.h$/ } sort keys %text)
+{
+	my ($head) = $text{$header} =~ m{\A/\*(.*?)\*/}s;
+	next unless $header =~ /_internal\.h$/ || $head =~ /for this[\s*]+folder[\s*]+only|for page\/ only|not for other[\s*]+folders/i;
+	$own_headers++;
+	for my $name (grep { dirname($_) ne dirname($header) } sort keys %text)
+	{
+		push @foreign, "$name includes $header" if $text{$name} =~ /^#include "\Q$header\E"/m;
+	}
+}
+cmp_ok($own_headers, '>', 20, 'headers for one folder are found');
+none(\@foreign, 'headers for one folder are included there only');
+
+# ---- what the READMEs list ----
+
+my @unlisted;
+for my $readme (sort grep { -e "$src/$_" } map { "$_/README.md" } keys %level)
+{
+	my $listed = slurp("$src/$readme");
+	for my $name (grep { /\.c$/ && dirname($_) eq dirname($readme) } sort keys %text)
+	{
+		my ($base) = $name =~ m{([^/]+)\.c$};
+		push @unlisted, "$readme does not say what $base.c is for" if dirname($readme) ne 'lsm' && $listed !~ /\b$base\.c\b/;
+	}
+	while ($listed =~ /\b(rose_\w+\.[ch])\b/g)
+	{
+		my $what = $1;
+		push @unlisted, "$readme names $what, which is not there" if !grep { m{(?:^|/)\Q$what\E$} } keys %text;
+	}
+}
+none(\@unlisted, 'READMEs list the files beside them, and no others');
+
 # ---- C0 is closed: its locks and fields are for its own folder ----
 
 my @inside;
@@ -163,6 +269,14 @@ for my $name (grep { !m{^memtable/} } sort keys %text)
 }
 like(bare($text{'memtable/rose_c0.h'}), qr/\bwrite_lock\b.*\brose_readers_enter\b/s, "C0's locks are found");
 none(\@inside, "C0's locks and fields are used in memtable only");
+
+my @sections;
+for my $name (grep { !m{^memtable/|^lsm/(?:tree|read|merge|write)/} } sort keys %text)
+{
+	my $code = bare($text{$name});
+	push @sections, "$name: $1" while $code =~ /\b(rose_c0_(?:read|write)_\w+)\b/g;
+}
+none(\@sections, 'sections of C0 are begun in tree, read, merge and write only');
 
 my @marks;
 for my $name (grep { !m{^memtable/} } sort keys %text)

@@ -16,6 +16,8 @@
 #include "store/rose_block.h"
 #include "lsm/component/rose_component.h"
 #include "lsm/component/rose_component_format.h"
+#include "lsm/component/rose_key_buffer.h"
+#include "lsm/component/rose_leaf.h"
 
 /* ---- the open component (rose_component.c) ---- */
 
@@ -129,37 +131,6 @@ extern void rose_key_write(const RoseSchema *schema, const Datum *key, StringInf
 extern void rose_key_read(const RoseSchema *schema, char *bytes, Size length, Datum *key,
 						  uint32 component_id);
 
-/* A key whose memory is reused by each assignment. */
-typedef struct RoseKeyBuffer
-{
-	bool		valid;
-	uint64		prefix;			/* rose_key_prefix */
-	Datum		key[INDEX_MAX_KEYS];
-	char	   *data[INDEX_MAX_KEYS];
-	Size		capacity[INDEX_MAX_KEYS];
-	MemoryContext context;
-} RoseKeyBuffer;
-
-extern void rose_key_buffer_init(RoseKeyBuffer *buffer, MemoryContext context);
-extern void rose_key_buffer_set(RoseKeyBuffer *buffer, const RoseSchema *schema,
-								const Datum *key);
-
-/* Only the first columns, and no prefix. */
-extern void rose_key_buffer_set_prefix(RoseKeyBuffer *buffer, const RoseSchema *schema,
-									   const Datum *key, int ncols);
-
-/* Compare by prefix first.  Both prefixes must belong to the keys. */
-static inline int
-rose_key_compare_prefixed(const RoseSchema *schema, bool exact, uint64 aprefix,
-						  const Datum *a, uint64 bprefix, const Datum *b)
-{
-	if (aprefix != bprefix)
-		return aprefix < bprefix ? -1 : 1;
-	if (exact)
-		return 0;
-	return rose_key_compare(schema, a, b, rose_schema_key_width(schema));
-}
-
 /*
  * Narrow [*lo, *hi) of a sorted page to the slots that equal the first ncols
  * columns of key.  False if there are none: then *lo is the insertion point.
@@ -246,43 +217,6 @@ extern bool rose_fit_is_key(const RoseSchema *schema, AttrNumber attno);
 /* Columns of a narrow leaf (rose_component_format.h). */
 extern int	rose_fit_narrow_columns(const RoseSchema *schema);
 
-/* ---- leaves (rose_leaf.c) ---- */
-
-/* Rows of a leaf that are decoded together, at most. */
-#define ROSE_LEAF_WINDOW	512
-
-/* Where a leaf was found when it was read. */
-typedef enum RoseLeafRead
-{
-	ROSE_LEAF_NOT_READ,
-	ROSE_LEAF_CACHED,			/* in shared buffers */
-	ROSE_LEAF_MISSED
-} RoseLeafRead;
-
-struct RoseLeaf
-{
-	RoseRows	rows;			/* natts: user columns of the component */
-	Relation	rel;			/* for overflow pages; borrowed */
-	uint32		component_id;
-	RosePageReader *reader;
-	char	   *image;
-	BlockNumber block;			/* InvalidBlockNumber: nothing loaded */
-	bool		pending;		/* block, first_ordinal and nrows are known; the rest
-								 * is read when it is needed, with strategy */
-	BufferAccessStrategy strategy;
-	RoseLeafRead read;			/* private to the cursor, which looks at it once */
-	BlockNumber prev;
-	BlockNumber next;
-	uint64		first_ordinal;
-	uint8		flags;			/* ROSE_LEAF_HAS_* */
-	int			window_size;	/* of the next window; grows */
-	RoseRowsColumn *columns;	/* of the page; rows.columns is a part of it */
-
-	/* values fetched from overflow pages, and bitmaps that had to be widened */
-	MemoryContext extra_context;
-	struct RoseOverflowValue *overflow_values;
-};
-
 /* ---- what rows of a leaf have in overflow pages (rose_component_fetch.c) ---- */
 
 extern void rose_leaf_bad_overflow(RoseLeaf *leaf);
@@ -309,68 +243,5 @@ rose_tuple_header(MinimalTuple tuple, HeapTupleData *htup)
 	htup->t_len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
 	htup->t_data = (HeapTupleHeader) ((char *) tuple - MINIMAL_TUPLE_OFFSET);
 }
-
-/* ---- leaves again (rose_leaf.c) ---- */
-
-extern RoseLeaf *rose_leaf_create(RoseComponent *component, Relation rel,
-								  const RoseSchema *schema, MemoryContext context);
-
-/* Release by who made it, when its context goes: a tuple slot may keep it longer.  NULL is allowed. */
-extern void rose_leaf_abandon(RoseLeaf *leaf);
-extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
-
-/*
- * The same without reading it: that is done when somebody asks for a value.  Who takes
- * values from a leaf, in rose_leaf.c, calls rose_leaf_need first; likewise who looks at
- * prev, next, flags or the reader.
- */
-extern void rose_leaf_expect(RoseLeaf *leaf, BlockNumber block, uint64 first_ordinal, int nrows,
-							 BufferAccessStrategy strategy);
-extern void rose_leaf_read_pending(RoseLeaf *leaf);
-
-static inline void
-rose_leaf_need(RoseLeaf *leaf)
-{
-	if (unlikely(leaf->pending))
-		rose_leaf_read_pending(leaf);
-}
-
-/*
- * Have rows around slot decoded together from now on, towards the end (forward) or the
- * start: whoever asks for columns of one of them will ask for those of most.
- */
-extern void rose_leaf_set_window(RoseLeaf *leaf, int slot, bool forward);
-
-/* No window any more; the next one will be small. */
-extern void rose_leaf_reset_window(RoseLeaf *leaf);
-
-/* Fill row for a slot; key gets the key's Datums. */
-extern void rose_leaf_get_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
-
-/* All but row->version, which rose_leaf_get_version reads. */
-extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datum *key);
-
-/*
- * A column of the window, decoded: values and nulls by slot - window_first.  Valid as
- * long as that is the window.  As they are in the page: not for leaves with overflow
- * values or a dropped column.
- */
-extern const Datum *rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls);
-extern void rose_leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version);
-
-/* The key of a slot. */
-extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
-
-/*
- * First slot of [slot, nrows) whose first ncols key columns are >= key (after: > key), or
- * nrows.  Cheap if it is not far.
- */
-extern int	rose_leaf_find(RoseLeaf *leaf, int slot, const Datum *key, int ncols, bool after);
-
-/* Is every row of the leaf a whole one?  False may mean that it is not known. */
-extern bool rose_leaf_only_puts(RoseLeaf *leaf);
-
-/* Were all of them written by transactions before xmin?  As above. */
-extern bool rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin);
 
 #endif							/* ROSE_COMPONENT_INTERNAL_H */

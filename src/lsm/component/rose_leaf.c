@@ -439,6 +439,12 @@ rose_leaf_only_puts(RoseLeaf *leaf)
 }
 
 bool
+rose_leaf_is_self_contained(const RoseLeaf *leaf)
+{
+	return (leaf->flags & ~ROSE_LEAF_HAS_WRITER) == 0;
+}
+
+bool
 rose_leaf_precedes(RoseLeaf *leaf, FullTransactionId xmin)
 {
 	int64		min;

@@ -15,7 +15,7 @@
 
 #include "utils/memutils.h"
 
-#include "lsm/component/rose_component_internal.h"
+#include "lsm/component/rose_key_buffer.h"
 #include "lsm/component/rose_partial.h"
 #include "lsm/merge/rose_compactor.h"
 #include "lsm/merge/rose_gc.h"

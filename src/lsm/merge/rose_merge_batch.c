@@ -186,7 +186,7 @@ leaf_is_plain(const RoseMergeCursor *merge, const BatchSource *input, RoseLeaf *
 {
 	const RoseComponentInfo *info = rose_component_cursor_info(input->source->cursor);
 
-	if ((leaf->flags & ~ROSE_LEAF_HAS_WRITER) != 0 || info->nwriters != 0 ||
+	if (!rose_leaf_is_self_contained(leaf) || info->nwriters != 0 ||
 		(info->entry.flags & ROSE_COMPONENT_OWNERS) != 0)	/* some may have aborted */
 		return false;
 	return leaf->rows.natts == merge->schema->natts && rose_leaf_only_puts(leaf) &&

@@ -12,7 +12,9 @@
 #define ROSE_MERGE_CURSOR_INTERNAL_H
 
 #include "util/rose_losertree.h"
-#include "lsm/component/rose_component_internal.h"
+#include "lsm/component/rose_component.h"
+#include "lsm/component/rose_key_buffer.h"
+#include "lsm/component/rose_leaf.h"
 #include "lsm/merge/rose_merge_cursor.h"
 
 typedef struct RoseMergeSource

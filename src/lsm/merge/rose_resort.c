@@ -36,7 +36,7 @@
 #include "store/rose_settled.h"
 #include "store/rose_tail.h"
 #include "store/rose_tail_replay.h"
-#include "lsm/component/rose_component_internal.h"
+#include "lsm/component/rose_key_buffer.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_own_runs.h"

@@ -25,7 +25,7 @@
 #include "utils/memutils.h"
 
 #include "store/rose_manifest.h"
-#include "lsm/component/rose_component_internal.h"
+#include "lsm/component/rose_key_buffer.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_merge_cursor.h"

@@ -26,7 +26,7 @@
 
 #include "store/rose_manifest.h"
 #include "store/rose_store.h"
-#include "lsm/component/rose_component_internal.h"
+#include "lsm/component/rose_leaf.h"
 #include "lsm/read/rose_source.h"
 
 /* The pieces of C2, by their index in the manifest, and where in them the source is. */
