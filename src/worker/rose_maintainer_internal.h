@@ -34,6 +34,7 @@ extern bool rose_maintainer_failed_lately(Oid relid);
 extern Oid	rose_maintainer_work_relid(void);
 extern bool rose_maintainer_take_request(void); /* was a spill asked for? */
 extern void rose_maintainer_note_visited(void);
+
 /* Nothing to do just now; done: as of this activity. */
 extern void rose_maintainer_note_idle(uint64 activity, bool done);
 extern void rose_maintainer_note_busy(void);
