@@ -6,8 +6,7 @@
  * A merge into C1 needs as much space as it makes before it can free its inputs, so a
  * large one makes several components, with disjoint key ranges.  Each is published as
  * soon as it is complete: what it has is trimmed off the inputs, and an old part of C1
- * leaves the manifest when it is read to its end.  Not if there is no C2: C1 then becomes
- * it.
+ * leaves the manifest when it is read to its end.
  *
  * Locking: none of its own; see rose_merge.c.
  *
@@ -40,7 +39,6 @@ count_parts(const RoseMerge *merge, const RoseManifest *manifest)
 	uint64		n;
 
 	if (merge->target_level != 1 || merge->ninputs < 2 ||
-		rose_merge_at_bottom(merge, manifest) ||
 		manifest->ncomponents >= ROSE_MERGE_MOST_COMPONENTS)
 		return 1;
 	for (int i = 0; i < merge->ninputs; i++)
