@@ -24,7 +24,8 @@
  *	  extend() may refuse, which asks for a new plan, or raise the size by any amount.
  *	  reach() tells how far that goes once further values are known.
  *
- * Most words take much less than the worst case: RoseUsualWords (rose_plan.h) tells which.
+ * Most words take much less than the worst case: RoseUsualWords (rose_plan.h) tells
+ * which.
  *
  * Words that do not fit the parameters become patches (rose_patch.h), which is
  * what bounds the cost of an outlier.
@@ -262,8 +263,8 @@ extern const RoseCodec *rose_codec_lookup(int id);
 extern bool rose_codec_suits(const RoseCodec *codec, const RoseColumnDesc *desc);
 
 /*
- * The codec that a plan is written by: that of constants if all values are one, which *value
- * is then.
+ * The codec that a plan is written by: that of constants if all values are one, which
+ * *value is then.
  */
 extern const RoseCodec *rose_codec_to_write(const RosePlan *plan, int64 *value);
 

@@ -3,12 +3,12 @@
  * rose_column_buffer.c
  *	  The values of one column of the page being built, and its plan.
  *
- * Values are collected as they come, words as int64, items end to end; beside them grow the
- * set of distinct values and, for items, compressed blocks, which plans use.  Going back to an
- * earlier plan takes them back, too.
+ * Values are collected as they come, words as int64, items end to end; beside them grow
+ * the set of distinct values and, for items, compressed blocks, which plans use.  Going
+ * back to an earlier plan takes them back, too.
  *
- * Backend-local; memory grows in the context that the buffer was made with.  Adding values is
- * for page/, planning for the codecs.
+ * Backend-local; memory grows in the context that the buffer was made with.  Adding
+ * values is for page/, planning for the codecs.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,7 +4,8 @@
  *	  How a codec will represent the first n values of a column.
  *
  * A plan has a part that every codec fills in and the page goes by, and the parameters of
- * its codec, which nobody else looks at.  What it promises is in rose_codec.h, "BUILDING".
+ * its codec, which nobody else looks at.  What it promises is in rose_codec.h,
+ * "BUILDING".
  *
  * Plain old data, so that it can be saved and put back.  Backend-local; no locks.
  *
@@ -30,10 +31,10 @@ typedef enum RoseUsual
 } RoseUsual;
 
 /*
- * Most words take much less than the worst case.  A word (or its difference, or distance) x
- * is usual if x >= base and x - base is a multiple of step, at most top of them.  k words of
- * which u are unusual raise the size by k times bits, u times unusual_bits and slack bits at
- * most.
+ * Most words take much less than the worst case.  A word (or its difference, or distance)
+ * x is usual if x >= base and x - base is a multiple of step, at most top of them.  k
+ * words of which u are unusual raise the size by k times bits, u times unusual_bits and
+ * slack bits at most.
  */
 typedef struct RoseUsualWords
 {

@@ -156,8 +156,9 @@ extern uint64 rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArena
 /*
  * What a transaction says of its own commands and subtransactions, earlier <= later.
  *
- * told_apart: may anybody want what the earlier command wrote, and not what the later one did?  undone_apart: can the
- * later one still be rolled back without the earlier one?  is_undone: was this subtransaction rolled back?
+ * told_apart: may anybody want what the earlier command wrote, and not what the later one
+ * did?  undone_apart: can the later one still be rolled back without the earlier one?
+ * is_undone: was this subtransaction rolled back?
  */
 typedef struct RoseOwnRules
 {
@@ -168,7 +169,8 @@ typedef struct RoseOwnRules
 
 /*
  * A version was linked in this section, and logged.  Take back those of its key that it
- * leaves without use (memtable/rose_supersede.c); the next spill leaves them.  Returns how many.
+ * leaves without use (memtable/rose_supersede.c); the next spill leaves them.  Returns
+ * how many.
  */
 extern int	rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
 							  RoseArenaPtr newest, const RoseOwnRules *rules);

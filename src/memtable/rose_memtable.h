@@ -93,8 +93,8 @@ typedef struct RoseMemEntryRef
 } RoseMemEntryRef;
 
 /*
- * Hint bits.  They are what changes of a linked entry, with the command id of one that was taken back;
- * and of a lock that is reused, all does.
+ * Hint bits.  They are what changes of a linked entry, with the command id of one that
+ * was taken back; and of a lock that is reused, all does.
  */
 #define ROSE_MEM_HINT_COMMITTED 0x01
 #define ROSE_MEM_HINT_ABORTED	0x02	/* or taken back by its own transaction */
@@ -165,9 +165,10 @@ extern bool rose_mem_cursor_first(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_last(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_next(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
+
 /*
- * A walk that began in the middle, by a seek, has turned out to be a long one: fetch ahead from here
- * on.  Walks from the first entry do so anyway.
+ * A walk that began in the middle, by a seek, has turned out to be a long one: fetch
+ * ahead from here on.  Walks from the first entry do so anyway.
  */
 extern void rose_mem_cursor_walk(RoseMemCursor *cursor);
 extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);

@@ -312,8 +312,8 @@ ahead_fetch(const RoseMemNodeShared *leaf, int from, int to, int row_bytes)
 }
 
 /*
- * Do the entries of a leaf lie close together, as those do that were written in their order?  The
- * first few will do, which are in one piece of memory.
+ * Do the entries of a leaf lie close together, as those do that were written in their
+ * order?  The first few will do, which are in one piece of memory.
  */
 static bool
 are_dense(const RoseMemNodeShared *leaf)
@@ -348,11 +348,13 @@ ahead_fetch_leaf(RoseArenaPtr leaf)
 }
 
 /*
- * The walk comes to a leaf: fetch the entries of the next one, and the leaf that is two behind that.
+ * The walk comes to a leaf: fetch the entries of the next one, and the leaf that is two
+ * behind that.
  *
- * Entries that lie anywhere are fetched together: a processor waits for many pages of the table of pages
- * at a time only if it is asked for them with little else in between.  Those that are close together
- * cost nothing but the bytes, which come while others are looked at: a few are fetched at a time.
+ * Entries that lie anywhere are fetched together: a processor waits for many pages of the
+ * table of pages at a time only if it is asked for them with little else in between.
+ * Those that are close together cost nothing but the bytes, which come while others are
+ * looked at: a few are fetched at a time.
  */
 static void
 ahead_enter(RoseMemAhead *ahead, RoseArenaPtr leaf)

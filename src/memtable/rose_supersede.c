@@ -3,36 +3,38 @@
  * rose_supersede.c
  *	  What a transaction supersedes of its own versions in C0.
  *
- * Others see all that a transaction has written, or nothing.  It is the transaction itself that
- * sees its commands one by one.  So of the versions that it has written of a key,
- * each is of no use that a newer one stands for, whoever looks:
+ * Others see all that a transaction has written, or nothing.  It is the transaction
+ * itself that sees its commands one by one.  So of the versions that it has written of a
+ * key, each is of no use that a newer one stands for, whoever looks:
  *
  * - nobody has a snapshot that stands between the two, nor asks for the older one by its name (told_apart);
  * - the newer one cannot be rolled back without the older one (undone_apart);
  * - the newer one is whole: a row, or a tombstone.
  *
- * Neither is one that was rolled back.  Such a version is dead: it gets the hint of aborted ones, so nobody
- * finds it any more.
+ * Neither is one that was rolled back.  Such a version is dead: it gets the hint of
+ * aborted ones, so nobody finds it any more.
  *
  * Tombstones stay, and rows that came from another key: others may wait to learn what
- * became of a row (rose_gc.h).  But of several tombstones they ask for the oldest one, which
- * stands on the row that they know, and of the rest the newest one alone decides.
+ * became of a row (rose_gc.h).  But of several tombstones they ask for the oldest one,
+ * which stands on the row that they know, and of the rest the newest one alone decides.
  *
- * Rows of the dead.  They stay in the list, where a reader would walk over a million of them.  So
- * the first one of a row of them knows the last one (hint SKIP), and the last one the first (hint BACK), and
- * readers go from one end to the other (rose_memlist.c).  What nobody wants to know of the dead any more makes
- * room for that: the command id, which means something to their own transaction alone, and that is who writes
- * here.  Nothing ever comes in between two of the dead, as long as both have got their numbers in this
- * memtable's time: a new version of the key has a greater number than both, and one that is
- * carried over from an older memtable a smaller one.  Those that were carried over themselves are in no row.
+ * Rows of the dead.  They stay in the list, where a reader would walk over a million of
+ * them.  So the first one of a row of them knows the last one (hint SKIP), and the last
+ * one the first (hint BACK), and readers go from one end to the other (rose_memlist.c).
+ * What nobody wants to know of the dead any more makes room for that: the command id,
+ * which means something to their own transaction alone, and that is who writes here.
+ * Nothing ever comes in between two of the dead, as long as both have got their numbers
+ * in this memtable's time: a new version of the key has a greater number than both, and
+ * one that is carried over from an older memtable a smaller one.  Those that were carried
+ * over themselves are in no row.
  *
- * Pointers are only ever set anew to an entry that is further away, within one row of the dead.  So whoever reads
- * an old one is led right, too.
+ * Pointers are only ever set anew to an entry that is further away, within one row of the
+ * dead.  So whoever reads an old one is led right, too.
  *
  * Locking: the writing section in which the new version was linked.
  *
- * What this does not do: give memory back, which is for the spill of the memtable.  It knows no
- * snapshots either; the caller has rules for that.
+ * What this does not do: give memory back, which is for the spill of the memtable.  It
+ * knows no snapshots either; the caller has rules for that.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,8 +46,9 @@
 #include "memtable/rose_memlist.h"
 
 /*
- * Entries behind a new one that are looked at; a row of the dead counts for two.  Usually there is the version before, which
- * the statement that has written the new one still looks at, and the one before that, which goes.
+ * Entries behind a new one that are looked at; a row of the dead counts for two.  Usually
+ * there is the version before, which the statement that has written the new one still
+ * looks at, and the one before that, which goes.
  */
 #define SUPERSEDE_LOOKS 12
 

@@ -83,8 +83,8 @@ rose_page_header_const(const char *page)
 
 
 /*
- * What rose_page_add_extra has put there, as far as the page says, and as many bytes, rounded
- * up; NULL: there is nothing.  The page is not looked at otherwise.
+ * What rose_page_add_extra has put there, as far as the page says, and as many bytes,
+ * rounded up; NULL: there is nothing.  The page is not looked at otherwise.
  */
 static inline const char *
 rose_page_extra(const char *page, int *size)
@@ -170,9 +170,9 @@ extern int	rose_page_builder_size(RosePageBuilder *builder);
 extern int	rose_page_builder_pack(RosePageBuilder *builder, char *page);
 
 /*
- * Put something of the caller's behind the rows of a page that was packed, into the special
- * space of the page: at its end, from a multiple of MAXALIGN on.  False: there is no room,
- * and nothing was changed.
+ * Put something of the caller's behind the rows of a page that was packed, into the
+ * special space of the page: at its end, from a multiple of MAXALIGN on.  False: there is
+ * no room, and nothing was changed.
  */
 extern bool rose_page_add_extra(char *page, const char *data, int size);
 

@@ -356,9 +356,10 @@ StaticAssertDecl(offsetof(RoseTailLayoutDisk, natts) == 8, "on-disk offset");
 #define ROSE_TAIL_SHORT_HEADER	offsetof(RoseTailRecordDisk, cid)
 
 /*
- * A record of this op holds records of versions, as they would stand without it.  Its header has
- * ROSE_TAIL_SHORT_HEADER bytes and no flags; RoseTailPackedDisk and what LZ4 made of the records follow.  If stride is not 0, each
- * of them has so many bytes, and they were transposed before: the first byte of each, the second of each, and so on.
+ * A record of this op holds records of versions, as they would stand without it.  Its
+ * header has ROSE_TAIL_SHORT_HEADER bytes and no flags; RoseTailPackedDisk and what LZ4
+ * made of the records follow.  If stride is not 0, each of them has so many bytes, and
+ * they were transposed before: the first byte of each, the second of each, and so on.
  */
 #define ROSE_TAIL_OP_PACKED		0xFE
 

@@ -212,15 +212,16 @@ extern int	rose_pin_lock_tranche(void);
 /* ---- rose_tail_pack.c ---- */
 
 /*
- * Pack nbytes of records, at most ROSE_TAIL_PACK_MAX: RoseTailPackedDisk and what goes with it are put to
- * out.  Returns how many bytes that is, or 0 if not enough would be saved.  scratch and out have room for nbytes.
- * stride: the length of each record, 0 if they differ.
+ * Pack nbytes of records, at most ROSE_TAIL_PACK_MAX: RoseTailPackedDisk and what goes
+ * with it are put to out.  Returns how many bytes that is, or 0 if not enough would be
+ * saved.  scratch and out have room for nbytes.  stride: the length of each record, 0 if
+ * they differ.
  */
 extern Size rose_tail_pack(const char *records, Size nbytes, Size stride, char *scratch, char *out);
 
 /*
- * The records again, head->raw_bytes of them; false if this is not what pack made.  scratch and out have room for
- * ROSE_TAIL_PACK_MAX.
+ * The records again, head->raw_bytes of them; false if this is not what pack made.
+ * scratch and out have room for ROSE_TAIL_PACK_MAX.
  */
 extern bool rose_tail_unpack(const RoseTailPackedDisk *head, const char *packed, Size size,
 							 char *scratch, char *out);

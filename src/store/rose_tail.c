@@ -22,7 +22,8 @@
  * record: an append that failed leaves tail_busy set, and the next one, like the first
  * one after a restart, opens a new segment.
  *
- * Records of one append, but for the first, are packed if that saves something (rose_tail_pack.c).
+ * Records of one append, but for the first, are packed if that saves something
+ * (rose_tail_pack.c).
  *
  * All insertion state is protected by the writing section of C0.  alloc_lock is taken
  * for regions and segments, before any buffer lock.
@@ -537,8 +538,8 @@ put_gathered(TailAppend *append, Size stride)
 }
 
 /*
- * Put records[first] and those behind it that are packed together with it; returns how many, 0 if it is too
- * large.
+ * Put records[first] and those behind it that are packed together with it; returns how
+ * many, 0 if it is too large.
  */
 static int
 put_together(TailAppend *append, int natts, const RoseTailRecord *records, int first, int end)

@@ -3,15 +3,18 @@
  * rose_tail_pack.c
  *	  Records of the tail log, many of them in fewer bytes.
  *
- * What a COPY writes down is mostly alike from row to row: the headers, the upper bytes of
- * numbers, text.  Records that are appended together are therefore packed, some kilobytes at a time, into
- * one record of the log (ROSE_TAIL_OP_PACKED in rose_store_format.h): bytes compressed with LZ4.
+ * What a COPY writes down is mostly alike from row to row: the headers, the upper bytes
+ * of numbers, text.  Records that are appended together are therefore packed, some
+ * kilobytes at a time, into one record of the log (ROSE_TAIL_OP_PACKED in
+ * rose_store_format.h): bytes compressed with LZ4.
  *
- * Records of one length, as rows of fixed columns have, are transposed before: the first byte of each
- * of them, then the second byte of each, and so on.  Bytes that are the same in all records lie together then, and
- * LZ4, which finds repetitions of four bytes and more, has them for nothing.
+ * Records of one length, as rows of fixed columns have, are transposed before: the first
+ * byte of each of them, then the second byte of each, and so on.  Bytes that are the same
+ * in all records lie together then, and LZ4, which finds repetitions of four bytes and
+ * more, has them for nothing.
  *
- * Pure functions; no locks.  What the bytes mean, and which records go together, is rose_tail.c's.
+ * Pure functions; no locks.  What the bytes mean, and which records go together, is
+ * rose_tail.c's.
  *
  *-------------------------------------------------------------------------
  */

@@ -7,7 +7,8 @@
  * one that the chain promises (it was never written).  A record that the stream does
  * not hold entirely was cut off by a crash or an error and is ignored.
  *
- * Records that were packed are unpacked together and read one after the other from memory.
+ * Records that were packed are unpacked together and read one after the other from
+ * memory.
  *
  * Records of the columns' layout come between those of versions and say how the rows
  * behind them are to be taken apart; segments of version 2 have none.
@@ -349,8 +350,8 @@ take_layout(TailStream *stream, const RoseTailRecordDisk *disk, TailPlace place)
 }
 
 /*
- * The header of the next record of a version; layouts before it are passed on, and packed records unpacked.  False
- * at the end.
+ * The header of the next record of a version; layouts before it are passed on, and packed
+ * records unpacked.  False at the end.
  */
 static bool
 get_version_header(TailStream *stream, RoseTailRecordDisk *disk, bool *inside)

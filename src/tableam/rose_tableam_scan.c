@@ -318,8 +318,9 @@ rose_index_fetch_end(IndexFetchTableData *data)
 }
 
 /*
- * Nearly always the TID is that of the row under the index scan, which is at
- * hand and known to be visible.  That is all that an index-only scan asks for: it clears the slot at once.
+ * Nearly always the TID is that of the row under the index scan, which is at hand and
+ * known to be visible.  That is all that an index-only scan asks for: it clears the slot
+ * at once.
  */
 bool
 rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,

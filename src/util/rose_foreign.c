@@ -3,18 +3,21 @@
  * rose_foreign.c
  *	  Functions of users that compare or hash keys.  See rose_foreign.h.
  *
- * That a call is going on is told by the stack of error contexts, which core takes back when an error has ended the
- * call, wherever it is caught.  Nobody looks through that stack before a guarded function was called in this process.
+ * That a call is going on is told by the stack of error contexts, which core takes back
+ * when an error has ended the call, wherever it is caught.  Nobody looks through that
+ * stack before a guarded function was called in this process.
  *
- * While a process has LWLocks it is deaf to cancels, and a function that waits for somebody could wait for ever.
- * So interrupts are heard during the call: what they raise is no worse than an error that the function raises itself, of which
- * callers know that it lets go of all LWLocks.
+ * While a process has LWLocks it is deaf to cancels, and a function that waits for
+ * somebody could wait for ever.  So interrupts are heard during the call: what they raise
+ * is no worse than an error that the function raises itself, of which callers know that
+ * it lets go of all LWLocks.
  *
- * It is worse if the function catches an error: core has let go of its caller's LWLocks then, and yet the
- * caller goes on.  So such a call ends in an error of its own.
+ * It is worse if the function catches an error: core has let go of its caller's LWLocks
+ * then, and yet the caller goes on.  So such a call ends in an error of its own.
  *
- * Locking: none.  What it does not do: keep a function from waiting for what somebody holds who waits for its caller's LWLocks;
- * that ends by a cancel, and not by core's detection of deadlocks.
+ * Locking: none.  What it does not do: keep a function from waiting for what somebody
+ * holds who waits for its caller's LWLocks; that ends by a cancel, and not by core's
+ * detection of deadlocks.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,8 +3,9 @@
  * rose_foreign.h
  *	  Functions of users that compare or hash keys.
  *
- * An operator class may name any function, and that may run any SQL.  Rose calls it wherever it compares keys: in
- * sections of C0, under key-partition locks, in the middle of a lookup.  What it may do there:
+ * An operator class may name any function, and that may run any SQL.  Rose calls it
+ * wherever it compares keys: in sections of C0, under key-partition locks, in the middle
+ * of a lookup.  What it may do there:
  *
  *	  - read, rose tables too: who keeps something from call to call keeps it apart by rose_foreign_depth;
  *	  - not change rose tables, nor spill or merge them, which may wait for the very locks that its
@@ -12,7 +13,8 @@
  *	  - be cancelled, even under LWLocks, for errors may come out of it anyway;
  *	  - catch an error, but only if its caller has no LWLocks to lose.
  *
- * Functions in C are trusted, but for those of arrays, rows and ranges, which call functions of other types.
+ * Functions in C are trusted, but for those of arrays, rows and ranges, which call
+ * functions of other types.
  *
  *-------------------------------------------------------------------------
  */

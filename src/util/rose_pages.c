@@ -3,16 +3,17 @@
  * rose_pages.c
  *	  Giving pages of shared memory back to the operating system.
  *
- * A segment of dynamic shared memory goes when the last process unmaps it, and sessions that do nothing keep theirs.  So
- * memory is given back from within a segment, page by page, for all processes at once.
+ * A segment of dynamic shared memory goes when the last process unmaps it, and sessions
+ * that do nothing keep theirs.  So memory is given back from within a segment, page by
+ * page, for all processes at once.
  *
- * Shared memory is memory of a file system, which may be full when a page is needed again, and then whoever touches
- * it is killed by a signal.  PostgreSQL reserves all of a segment when it makes it, for that reason.  So
- * pages are given back only where they can be asked for again, with an answer (Linux since 5.14), and
- * that is tried before.
+ * Shared memory is memory of a file system, which may be full when a page is needed
+ * again, and then whoever touches it is killed by a signal.  PostgreSQL reserves all of a
+ * segment when it makes it, for that reason.  So pages are given back only where they can
+ * be asked for again, with an answer (Linux since 5.14), and that is tried before.
  *
- * No locks: who calls sees to it that nobody uses the pages.  Which memory that is, and when it is not needed, is not
- * known here.
+ * No locks: who calls sees to it that nobody uses the pages.  Which memory that is, and
+ * when it is not needed, is not known here.
  *
  *-------------------------------------------------------------------------
  */

@@ -13,8 +13,9 @@
 #include "postgres.h"
 
 /*
- * Give back the whole pages of a piece of shared memory, which stays mapped everywhere; what was in them is gone, and
- * nobody may touch it until rose_pages_take.  False: the system cannot do that, and nothing was changed.
+ * Give back the whole pages of a piece of shared memory, which stays mapped everywhere;
+ * what was in them is gone, and nobody may touch it until rose_pages_take.  False: the
+ * system cannot do that, and nothing was changed.
  */
 extern bool rose_pages_give_back(void *start, Size size);
 

@@ -6,16 +6,16 @@
  *
  * A merge that is worth it is left to another worker of the database for a while, if this
  * one has merges at hand and another one is idle or may be started: two tables that are
- * loaded at once are merged at once, and two merges of one table.  If nobody takes it, it is
- * begun here after all.  Which table is looked at first goes round, so that no table waits
- * for ever beside others that always have something to merge.
+ * loaded at once are merged at once, and two merges of one table.  If nobody takes it, it
+ * is begun here after all.  Which table is looked at first goes round, so that no table
+ * waits for ever beside others that always have something to merge.
  *
  * A worker that has no merges helps with the pass of another one (rose_merge_help); who
  * begins a large one asks for help.
  *
  * Locking: ROSE_LOCK_MERGE of each table, held by the session while a merge of it is
- * under way, and shared with other workers: claims tell them apart (rose_claims.h).  It is
- * never waited for.
+ * under way, and shared with other workers: claims tell them apart (rose_claims.h).  It
+ * is never waited for.
  *
  *-------------------------------------------------------------------------
  */
@@ -155,8 +155,9 @@ add_merge(RoseMerge *merge, Oid relid)
 }
 
 /*
- * Nothing is due that nobody is at.  Work on what others are at, if this worker has nothing
- * else; false if there is nothing to be done.  What dies with its process comes to light by a look later on.
+ * Nothing is due that nobody is at.  Work on what others are at, if this worker has
+ * nothing else; false if there is nothing to be done.  What dies with its process comes
+ * to light by a look later on.
  */
 static bool
 help_others(RoseTree *tree, RoseTableNote *note, Oid relid, uint64 version)

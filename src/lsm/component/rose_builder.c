@@ -674,8 +674,8 @@ write_footer_pages(RoseComponentBuilder *builder, const StringInfoData *stream)
 }
 
 /*
- * Returns the first block of the footer.  The page at hand is that of the last leaf; if it is the
- * only one, it is written again with the footer.
+ * Returns the first block of the footer.  The page at hand is that of the last leaf; if
+ * it is the only one, it is written again with the footer.
  */
 static BlockNumber
 write_footer(RoseComponentBuilder *builder)

@@ -3,10 +3,11 @@
  * rose_leaf.h
  *	  Private copies of leaves: rows of a component that stay in place.
  *
- * What can be done with any rows in place is in rose_rows.h.  This is what leaves have beside
- * that: windows of rows that are decoded together, and what is known of all rows of a leaf.
- * For merges and scans, which get leaves from a cursor (rose_component_cursor_leaf) and look at
- * rows, block and first_ordinal only; the other fields belong to this folder.
+ * What can be done with any rows in place is in rose_rows.h.  This is what leaves have
+ * beside that: windows of rows that are decoded together, and what is known of all rows
+ * of a leaf.  For merges and scans, which get leaves from a cursor
+ * (rose_component_cursor_leaf) and look at rows, block and first_ordinal only; the other
+ * fields belong to this folder.
  *
  * Backend-local.
  *

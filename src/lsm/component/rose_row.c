@@ -53,8 +53,8 @@ rose_row_getattr(const RoseRow *row, const RoseSchema *schema, AttrNumber attno,
 }
 
 /*
- * Columns from..to (counted from 0, without 'to') of a tuple that has them.  Those before must be at
- * their fixed places.
+ * Columns from..to (counted from 0, without 'to') of a tuple that has them.  Those before
+ * must be at their fixed places.
  */
 static void
 deform_onward(MinimalTuple tuple, const RoseSchema *schema, int from, int to,

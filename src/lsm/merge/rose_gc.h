@@ -22,10 +22,11 @@
  * a tombstone of another key says that the row became ("named"): who comes from there
  * looks for that very version, and goes on to the newest one from it.
  *
- * And SERIALIZABLE transactions have to meet a writer of what they do not see.  Of the versions between two that are kept the oldest is
- * kept, too, that a SERIALIZABLE transaction has written, as long as there is a
- * SERIALIZABLE snapshot that does not see it ("SERIALIZABLE" in snapshot/README.md says why that one is
- * enough).  It is held back until it is known that there is no older one.
+ * And SERIALIZABLE transactions have to meet a writer of what they do not see.  Of the
+ * versions between two that are kept the oldest is kept, too, that a SERIALIZABLE
+ * transaction has written, as long as there is a SERIALIZABLE snapshot that does not see
+ * it ("SERIALIZABLE" in snapshot/README.md says why that one is enough).  It is held back
+ * until it is known that there is no older one.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,7 +50,8 @@ typedef enum RoseGcAction
 } RoseGcAction;
 
 /*
- * What is held back, a PARTIAL when nothing can be folded in any more, or a PUT when it is known what comes next.
+ * What is held back, a PARTIAL when nothing can be folded in any more, or a PUT when it
+ * is known what comes next.
  */
 typedef enum RoseGcHeld
 {

@@ -28,8 +28,8 @@
  *
  * All of them work in strides: read what the stride has, write, publish
  * (rose_merge_publish.c).  Only passes have more than one, and several processes may have
- * one each (rose_merge_help).  Passes and merges into C1 may publish several outputs of one
- * stride.
+ * one each (rose_merge_help).  Passes and merges into C1 may publish several outputs of
+ * one stride.
  *
  *-------------------------------------------------------------------------
  */
@@ -96,9 +96,9 @@ must_give_way(RoseMerge *merge)
 }
 
 /*
- * What was picked is claimed, unless others have claimed anything since.  The manifest may
- * have changed as well: that is looked at when the claim stands, so that it cannot change
- * between.
+ * What was picked is claimed, unless others have claimed anything since.  The manifest
+ * may have changed as well: that is looked at when the claim stands, so that it cannot
+ * change between.
  */
 static bool
 claim_inputs(RoseMerge *merge, RoseTree *tree, const RosePickResult *pick)

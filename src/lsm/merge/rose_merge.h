@@ -32,8 +32,8 @@ typedef struct RoseMerge RoseMerge;
 extern RoseMerge *rose_merge_begin(RoseTree *tree, const RosePickResult *pick, bool keep);
 
 /*
- * Work on the pass that another process has begun, as one that is kept.  NULL if there is none, or nothing that
- * is not taken yet.
+ * Work on the pass that another process has begun, as one that is kept.  NULL if there is
+ * none, or nothing that is not taken yet.
  */
 extern RoseMerge *rose_merge_help(RoseTree *tree);
 

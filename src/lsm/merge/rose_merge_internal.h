@@ -121,8 +121,8 @@ struct RoseMerge
 };
 
 /*
- * ROSE_LOCK_MERGE.  keep: for the session, beside other workers, and without waiting; false:
- * it is taken.  Otherwise alone, and nobody's claims count any more.
+ * ROSE_LOCK_MERGE.  keep: for the session, beside other workers, and without waiting;
+ * false: it is taken.  Otherwise alone, and nobody's claims count any more.
  */
 extern bool rose_merge_lock(RoseTree *tree, bool keep, LOCKTAG *tag);
 extern void rose_merge_unlock(const LOCKTAG *tag, bool keep);

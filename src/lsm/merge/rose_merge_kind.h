@@ -53,8 +53,8 @@ typedef struct RoseMergeKind
 	bool		(*output_full) (const RoseMerge *merge);
 
 	/*
-	 * The output is complete: switch the manifest.  False: a spill is in the way, or other
-	 * strides of the pass come first; try again later.
+	 * The output is complete: switch the manifest.  False: a spill is in the way, or
+	 * other strides of the pass come first; try again later.
 	 */
 	bool		(*publish) (RoseMerge *merge, RoseTree *tree);
 } RoseMergeKind;

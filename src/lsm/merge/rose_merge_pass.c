@@ -20,12 +20,13 @@
  * The size aimed at is a twentieth of all data, but not less than a piece that is
  * cheap to rewrite.  A stride that would make a much larger piece makes several.
  *
- * Several processes may work on a pass (rose_claims.h).  Each takes the next stride behind
- * all that are taken, builds its pieces, and publishes them when all strides before are
- * published: so the inputs are trimmed in the order of their keys, as if one process had
- * done it.  What a stride has to do is found anew each time, from the manifest and from the
- * latest stride that is taken; nobody relies on what others have planned.  If one is given
- * up, so are those behind it, of which nothing was published yet.
+ * Several processes may work on a pass (rose_claims.h).  Each takes the next stride
+ * behind all that are taken, builds its pieces, and publishes them when all strides
+ * before are published: so the inputs are trimmed in the order of their keys, as if one
+ * process had done it.  What a stride has to do is found anew each time, from the
+ * manifest and from the latest stride that is taken; nobody relies on what others have
+ * planned.  If one is given up, so are those behind it, of which nothing was published
+ * yet.
  *
  * Locking: none of its own; see rose_merge.c.
  *
@@ -422,8 +423,8 @@ rose_merge_pass_output_full(const RoseMerge *merge)
 }
 
 /*
- * Where the first output of a stride goes: behind the piece before it, or in front of all of
- * C2.  All strides before are published, so nobody changes what is there.
+ * Where the first output of a stride goes: behind the piece before it, or in front of all
+ * of C2.  All strides before are published, so nobody changes what is there.
  */
 static uint32
 place_of_output(const RoseMerge *merge, const RoseManifest *manifest)

@@ -10,10 +10,10 @@
  * 					  by a change of its manifest entry alone
  * 	  else			  it may be merged, which drops rows of what aborted
  *
- * Locking: ROSE_LOCK_MERGE, shared with workers that merge the table, and ROSE_LOCK_SPILL from
- * the look at the runs until entries are changed, and a claim (rose_claims.h), so that no
- * merge takes one away in between.  Nothing is waited for: who merges or spills the table
- * settles its runs, or somebody does it later.
+ * Locking: ROSE_LOCK_MERGE, shared with workers that merge the table, and ROSE_LOCK_SPILL
+ * from the look at the runs until entries are changed, and a claim (rose_claims.h), so
+ * that no merge takes one away in between.  Nothing is waited for: who merges or spills
+ * the table settles its runs, or somebody does it later.
  *
  *-------------------------------------------------------------------------
  */

@@ -83,8 +83,8 @@ rose_lookup_free(RoseLookup *lookup)
  * Lookups of the current transaction, for callers that need one for a moment only.  They
  * live in TopTransactionContext, so all that is to do at its end is to forget them.
  *
- * A function that compares keys may be called in the middle of a lookup, and look up rows itself.  So
- * those of each depth of such calls are kept apart.
+ * A function that compares keys may be called in the middle of a lookup, and look up rows
+ * itself.  So those of each depth of such calls are kept apart.
  */
 #define CACHED_LOOKUPS 8
 

@@ -162,8 +162,9 @@ scan_close_sources(RoseScan *scan)
 }
 
 /*
- * At an end.  The sources are not needed any more, but when the direction changes, and then they
- * are taken anew.  A query over many partitions has all of its scans until it ends.
+ * At an end.  The sources are not needed any more, but when the direction changes, and
+ * then they are taken anew.  A query over many partitions has all of its scans until it
+ * ends.
  */
 static void
 scan_leave(RoseScan *scan, ScanPlace place)

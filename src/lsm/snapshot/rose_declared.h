@@ -8,10 +8,10 @@
  * that lie between them, or between them and the present.  Whatever is not declared is
  * undeclared: what is newer than the backend's xmin is kept.
  *
- * A REPEATABLE READ or SERIALIZABLE transaction reads with one snapshot all its life, which is declared
- * before it is first used; another one, with which such a transaction reads, is noticed
- * when it reads a rose table.  A READ COMMITTED transaction lists its snapshots now and
- * then (rose_declared_live.c).
+ * A REPEATABLE READ or SERIALIZABLE transaction reads with one snapshot all its life,
+ * which is declared before it is first used; another one, with which such a transaction
+ * reads, is noticed when it reads a rose table.  A READ COMMITTED transaction lists its
+ * snapshots now and then (rose_declared_live.c).
  *
  *-------------------------------------------------------------------------
  */

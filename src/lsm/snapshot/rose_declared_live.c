@@ -93,8 +93,8 @@ root_of(pairingheap_node *node)
 }
 
 /*
- * List all snapshots that there are, in a slot of this process: the current one, and all that are registered.  False:
- * there are too many.
+ * List all snapshots that there are, in a slot of this process: the current one, and all
+ * that are registered.  False: there are too many.
  */
 static bool
 list_snapshots(RoseDeclaredSlotShared *list)
@@ -160,9 +160,10 @@ is_listable(Snapshot snapshot)
 }
 
 /*
- * Is it the query that the client's command itself runs?  The command has a snapshot of its own, which is not
- * registered; but these take a copy of it for their query, or have none.  Queries of functions that are called on
- * the way have other destinations, or are in no portal.
+ * Is it the query that the client's command itself runs?  The command has a snapshot of
+ * its own, which is not registered; but these take a copy of it for their query, or have
+ * none.  Queries of functions that are called on the way have other destinations, or are
+ * in no portal.
  */
 static bool
 is_of_command(const QueryDesc *query)

@@ -3,17 +3,18 @@
  * rose_own_snapshots.c
  *	  Which snapshots this process has open.  See rose_own_snapshots.h.
  *
- * Registered ones are nodes of core's heap, which can be walked from any of them; the running
- * query's is one.  They are those of queries, of cursors, and exported ones.
+ * Registered ones are nodes of core's heap, which can be walked from any of them; the
+ * running query's is one.  They are those of queries, of cursors, and exported ones.
  *
- * Those that are only active, core has in a stack of which it shows nothing but the top.  A language pushes one to
- * evaluate an expression, say, in which functions are called, and these write.  But what is
- * pushed later stands on top, and has a command id that is not smaller.  So we keep marks: a stack of what is
- * being run, each with the command id of the moment.  A mark is a query, between the beginning and the end of
- * ExecutorRun or ExecutorFinish; a command; or a function in PL/pgSQL, which tells its plugin of each statement
- * that it begins, when nothing that it has pushed itself is active.  A snapshot that was pushed between
- * two marks has a command id between theirs.  So the hidden ones are in as many ranges as there are marks, and most of the
- * ranges are short:
+ * Those that are only active, core has in a stack of which it shows nothing but the top.
+ * A language pushes one to evaluate an expression, say, in which functions are called,
+ * and these write.  But what is pushed later stands on top, and has a command id that is
+ * not smaller.  So we keep marks: a stack of what is being run, each with the command id
+ * of the moment.  A mark is a query, between the beginning and the end of ExecutorRun or
+ * ExecutorFinish; a command; or a function in PL/pgSQL, which tells its plugin of each
+ * statement that it begins, when nothing that it has pushed itself is active.  A snapshot
+ * that was pushed between two marks has a command id between theirs.  So the hidden ones
+ * are in as many ranges as there are marks, and most of the ranges are short:
  *
  * - below the first mark: none, if it is a query that the client's portal runs; that of the portal, if a command;
  * - between a query and a function that it calls: none, if the query's snapshot is the topmost one when the function
@@ -23,23 +24,27 @@
  * - above the last mark, if that is a query: none, if its snapshot is the topmost one, as it is while the query itself
  *   writes.  Above others we do not look; nothing is known then.
  *
- * A function that fails does not say so.  Its mark goes with that of the query or command within which it ran, or when the
- * function that has called it goes on; until then its range is too large, and covers what it should.
+ * A function that fails does not say so.  Its mark goes with that of the query or command
+ * within which it ran, or when the function that has called it goes on; until then its
+ * range is too large, and covers what it should.
  *
- * When a transaction ends, command ids start over, and nothing is active any more; marks of procedures that go on stay, with
- * ranges of nothing.
+ * When a transaction ends, command ids start over, and nothing is active any more; marks
+ * of procedures that go on stay, with ranges of nothing.
  *
- * PL/pgSQL has one plugin.  If another one is there, functions have no marks, and what they have pushed counts to the
- * range of the query that called them, which gets long: versions stay that could go.  The same goes for
- * functions in other languages, as for what is written by the commands of a procedure.
+ * PL/pgSQL has one plugin.  If another one is there, functions have no marks, and what
+ * they have pushed counts to the range of the query that called them, which gets long:
+ * versions stay that could go.  The same goes for functions in other languages, as for
+ * what is written by the commands of a procedure.
  *
- * Versions that are asked for by name: triggers that fire after rows were changed are queued with the names of the old and
- * new version.  The queue of a query is done when the query has ended, so a version is wanted as long as
- * the query that wrote it, or a later one up to that which superseded it, has its snapshot registered.  But the actions of
- * foreign keys put theirs into the queue of the query that fires them.  So whenever an outer one is
- * firing triggers, nothing of such a table goes.
+ * Versions that are asked for by name: triggers that fire after rows were changed are
+ * queued with the names of the old and new version.  The queue of a query is done when
+ * the query has ended, so a version is wanted as long as the query that wrote it, or a
+ * later one up to that which superseded it, has its snapshot registered.  But the actions
+ * of foreign keys put theirs into the queue of the query that fires them.  So whenever an
+ * outer one is firing triggers, nothing of such a table goes.
  *
- * Subtransactions: a version that was written since one began that is open now goes with it.
+ * Subtransactions: a version that was written since one began that is open now goes with
+ * it.
  *
  * Backend-local, so there are no locks.  Nothing here may fail.
  *

@@ -6,9 +6,9 @@
  *
  * A snapshot sees of its own transaction what commands before its command id have
  * written.  So a row that the transaction has replaced is of use as long as a snapshot is
- * open that stands in between: that of the statement that is being run, those of
- * cursors, and of whatever waits for this statement to end.  Core keeps them to itself; see rose_own_snapshots.c
- * for how they are known nevertheless.
+ * open that stands in between: that of the statement that is being run, those of cursors,
+ * and of whatever waits for this statement to end.  Core keeps them to itself; see
+ * rose_own_snapshots.c for how they are known nevertheless.
  *
  * Backend-local.
  *
@@ -27,8 +27,8 @@
 extern void rose_own_snapshots_watch_functions(void);
 
 /*
- * A query is about to run, or to finish, which fires triggers; a command is about to run.  Each returns what leave is to be
- * told when it has ended, in whatever way.
+ * A query is about to run, or to finish, which fires triggers; a command is about to run.
+ * Each returns what leave is to be told when it has ended, in whatever way.
  */
 extern int	rose_own_snapshots_enter_query(Snapshot snapshot, bool finish);
 extern int	rose_own_snapshots_enter_command(const Node *command, ProcessUtilityContext context);
@@ -49,8 +49,9 @@ extern void rose_own_snapshots_begin_subtransaction(int level);
 extern void rose_own_snapshots_reset(void);
 
 /*
- * What can be said of the commands of this transaction, for a row that is being written now.  named: somebody asks for
- * versions by their names, until the statements have ended that wrote and superseded them.
+ * What can be said of the commands of this transaction, for a row that is being written
+ * now.  named: somebody asks for versions by their names, until the statements have ended
+ * that wrote and superseded them.
  */
 extern const RoseOwnRules *rose_own_snapshots_rules(bool named);
 

@@ -5,16 +5,17 @@
  *
  * Two rings of bits in shared memory.  The fine one has a bit for each of the last few
  * million transaction ids.  The coarse one has a bit for each page of ids, back to the
- * oldest that there can be: where it is not set, none of them was SERIALIZABLE, else one may have been.
- * So beside a report of hours, others' READ COMMITTED transactions are always known.
+ * oldest that there can be: where it is not set, none of them was SERIALIZABLE, else one
+ * may have been.  So beside a report of hours, others' READ COMMITTED transactions are
+ * always known.
  *
  * Bits of the fine ring hold for ids from start to end.  Who notes an id behind the end
  * moves both.  Readers take no lock: start moves before pages are cleared, end
  * behind that, so what is read between two looks at them is of the id that was asked for.
  *
- * What was noted before a restart is forgotten, and needed only of prepared
- * transactions, for no snapshot lives that long.  So where there can be those, nothing is known of ids from
- * before the floor.
+ * What was noted before a restart is forgotten, and needed only of prepared transactions,
+ * for no snapshot lives that long.  So where there can be those, nothing is known of ids
+ * from before the floor.
  *
  * Locking: lock exclusively to move start and end, shared to set bits.
  *

@@ -3,15 +3,17 @@
  * rose_claims.c
  *	  Who merges what of a table.  See rose_claims.h.
  *
- * All of it is a few arrays in the table's shared entry.  Hands name their process by slot and incarnation, as owners that are
- * being built do (store/rose_owner.c), so nobody needs to clean up after a process that dies: whoever looks next
- * finds that it is gone, breaks the strides that wait for it, and frees its job if it was the last hand.  The entry
- * itself stays as long as there is a hand that lives (rose_registry.c).
+ * All of it is a few arrays in the table's shared entry.  Hands name their process by
+ * slot and incarnation, as owners that are being built do (store/rose_owner.c), so nobody
+ * needs to clean up after a process that dies: whoever looks next finds that it is gone,
+ * breaks the strides that wait for it, and frees its job if it was the last hand.  The
+ * entry itself stays as long as there is a hand that lives (rose_registry.c).
  *
- * Locking: RoseClaimsShared.lock, for moments; nothing is read or waited for while it is held.
+ * Locking: RoseClaimsShared.lock, for moments; nothing is read or waited for while it is
+ * held.
  *
- * What this does not do: choose what to merge (merge/rose_picker.c), plan strides or publish them
- * (merge/rose_merge_pass.c).
+ * What this does not do: choose what to merge (merge/rose_picker.c), plan strides or
+ * publish them (merge/rose_merge_pass.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -3,14 +3,16 @@
  * rose_claims.h
  *	  Who merges what of a table: claims on components, and the turns of processes that share a pass.
  *
- * A merge that goes on in steps, a worker's, is a *job*: it claims the components that it reads, and what it has made of
- * them, so that nobody else merges them, or merges anything past them.  Each process that works on a job is a *hand* of
- * it.  Only a pass may have several.  They take *strides* of its key range, in ascending order, one at a time each:
- * strides are built side by side, and published one after the other, in the order in which they were taken.  A stride whose
- * hand goes before it is published breaks all later ones, whose hands take others then.
+ * A merge that goes on in steps, a worker's, is a *job*: it claims the components that it
+ * reads, and what it has made of them, so that nobody else merges them, or merges
+ * anything past them.  Each process that works on a job is a *hand* of it.  Only a pass
+ * may have several.  They take *strides* of its key range, in ascending order, one at a
+ * time each: strides are built side by side, and published one after the other, in the
+ * order in which they were taken.  A stride whose hand goes before it is published breaks
+ * all later ones, whose hands take others then.
  *
- * Claims end with the process that has them.  They say nothing to who holds ROSE_LOCK_MERGE exclusively: he has
- * dropped them all.
+ * Claims end with the process that has them.  They say nothing to who holds
+ * ROSE_LOCK_MERGE exclusively: he has dropped them all.
  *
  *-------------------------------------------------------------------------
  */
@@ -91,15 +93,17 @@ extern uint64 rose_claims_find(RoseClaimsShared *claims, int ncomponents,
 							   const RoseComponentEntryDisk *components, bool *claimed);
 
 /*
- * Claim these components (pieces of C2 need not be named) as the inputs of a new job; false if claims have changed since this
- * version, or there are too many jobs.  newest_owner: of the manifest, read before.
+ * Claim these components (pieces of C2 need not be named) as the inputs of a new job;
+ * false if claims have changed since this version, or there are too many jobs.
+ * newest_owner: of the manifest, read before.
  */
 extern bool rose_claims_begin(RoseClaimsShared *claims, uint64 version, const uint32 *ids, int n,
 							  bool takes_c2, uint32 newest_owner, RoseTicket *ticket);
 
 /*
- * Become another hand of a pass; false if there is none, or it has hands enough, or one in this process.  ids gets the
- * components that were claimed for it, up to ROSE_CLAIM_IDS, in no order.
+ * Become another hand of a pass; false if there is none, or it has hands enough, or one
+ * in this process.  ids gets the components that were claimed for it, up to
+ * ROSE_CLAIM_IDS, in no order.
  */
 extern bool rose_claims_join(RoseClaimsShared *claims, RoseTicket *ticket, uint32 *ids, int *n);
 

@@ -184,8 +184,8 @@ add_chunk(void)
 }
 
 /*
- * The area takes segments of growing size.  What has come beside the chunk that was asked for becomes chunks,
- * too, so that it is counted, and given back.
+ * The area takes segments of growing size.  What has come beside the chunk that was asked
+ * for becomes chunks, too, so that it is counted, and given back.
  */
 static void
 add_rest_of_segment(void)

@@ -4,9 +4,9 @@
  *	  What becomes of a record of the tail log, and whether it fits the table.
  *
  * Both ways of recovery, into C0 and into runs, ask the same of each record: whether its
- * (sub)transaction has committed, is prepared, or died with the server; and whether layout
- * and key are the table's.  A transaction that was found to be open stays so for the whole
- * recovery.
+ * (sub)transaction has committed, is prepared, or died with the server; and whether
+ * layout and key are the table's.  A transaction that was found to be open stays so for
+ * the whole recovery.
  *
  * Locking: see rose_recover_internal.h.  Reading the log is store/rose_tail_replay.c's.
  *

@@ -452,9 +452,9 @@ drop_entry(RelFileLocator locator, uint64 incarnation)
 }
 
 /*
- * A transaction that ends must not fail any more; but to look at an entry, or at others in its bucket, may mean
- * to map memory that has come since the file was noted, and that can fail, before anything
- * was changed.  Then the entry stays until the next sweep.
+ * A transaction that ends must not fail any more; but to look at an entry, or at others
+ * in its bucket, may mean to map memory that has come since the file was noted, and that
+ * can fail, before anything was changed.  Then the entry stays until the next sweep.
  */
 void
 rose_registry_drop(RelFileLocator locator)

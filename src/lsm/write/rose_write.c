@@ -152,8 +152,9 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMem
 }
 
 /*
- * May somebody ask for versions of this table by their names when they are superseded?  Triggers that fire after a row was
- * changed do.  *later: even when the statement that has changed it has ended.
+ * May somebody ask for versions of this table by their names when they are superseded?
+ * Triggers that fire after a row was changed do.  *later: even when the statement that
+ * has changed it has ended.
  */
 static bool
 has_after_triggers(const TriggerDesc *triggers, bool *later)

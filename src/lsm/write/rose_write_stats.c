@@ -3,8 +3,8 @@
  * rose_write_stats.c
  *	  How often writers were slowed down or had to spill themselves.
  *
- * For views.  The counters are atomic and begin with the server; nobody decides anything by
- * them.
+ * For views.  The counters are atomic and begin with the server; nobody decides anything
+ * by them.
  *
  *-------------------------------------------------------------------------
  */

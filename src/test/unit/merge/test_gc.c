@@ -414,8 +414,9 @@ has_group(const Versions *versions, int group)
 }
 
 /*
- * A SERIALIZABLE snapshot meets the first SERIALIZABLE transaction that it does not see, of those that wrote
- * the key, and of those after each deletion; and everybody who may be it.
+ * A SERIALIZABLE snapshot meets the first SERIALIZABLE transaction that it does not see,
+ * of those that wrote the key, and of those after each deletion; and everybody who may be
+ * it.
  */
 static void
 check_conflicts(const World *world, const Versions *before, const Versions *after)
