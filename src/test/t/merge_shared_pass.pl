@@ -274,6 +274,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 	check('after a merge of all');
 }
 
+unlike(slurp_file($node->logfile), qr/does not follow what was merged before/, 'nobody has tried to publish behind a part that was given up');
 $control->end;
 $node->stop;
 done_testing();
