@@ -173,7 +173,7 @@ index_scan_next_key(RoseIndexFetch *fetch)
 	return &scan->key_row;
 }
 
-/* The next row of the range, or NULL; fetch->tid names it. */
+/* The next row of the range, or NULL; fetch->tid names it.  That of a point meets all conditions. */
 static const RoseRow *
 index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 {
@@ -197,6 +197,10 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	if (scan->point_done)
 		return NULL;
 	scan->point_done = true;
+
+	/* what the lookup returns is not kept, and an operator may look up rows itself: ask it before */
+	if (!rose_index_quals_match(scan->quals, scan->range.lower))
+		return NULL;
 	lookup = rose_lookup_cached(fetch->tree);
 	row = rose_lookup_get(lookup, iscan->xs_snapshot, scan->range.lower);
 	if (row)
@@ -292,7 +296,7 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	for (;;)
 	{
 		row = index_scan_next_row(iscan, fetch);
-		if (row && rose_index_quals_match(scan->quals, row->key))
+		if (row && (scan->point || rose_index_quals_match(scan->quals, row->key)))
 			break;
 		if (row == NULL && !index_scan_next_range(iscan, fetch, forward))
 			return false;

@@ -148,6 +148,29 @@ foreach my $what (sort keys %misbehaviour)
 $holder->run('ROLLBACK');
 $holder->end;
 is(sql('SELECT count(*), sum(v) FROM log'), $log, 'nothing was changed');
+
+# Operators are asked about the rows that conditions have found, with no lock held. They may read what they like, by key, too.
+sql(<<'SQL');
+CREATE OR REPLACE FUNCTION odd_gt(a odd, b odd) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+	command text := coalesce(current_setting('misbehave.operator', true), '');
+BEGIN
+	IF command <> '' THEN
+		EXECUTE command;
+	END IF;
+	RETURN btint4cmp(a.n, b.n) > 0;
+END $$;
+SQL
+foreach my $command ('SELECT v FROM k WHERE id = row(61)::odd', 'SELECT v FROM k WHERE id = row(70)::odd', 'SELECT ' . join(', ', map { "(SELECT v FROM m$_ WHERE id = 3)" } 1 .. 12))
+{
+	foreach my $keys ('= row(50)', '= row(51)', '= ANY (ARRAY[row(50), row(51), row(60)]::odd[])', 'BETWEEN row(50) AND row(60)')
+	{
+		my $where = "id $keys AND id > row(1)::odd" =~ s/(row\(\d+\))(?!:|,|\])/$1::odd/gr;
+		my $query = "SET enable_seqscan = off; SELECT id, v, id = row(50)::odd FROM k WHERE $where; SELECT id FROM k WHERE $where; BEGIN; UPDATE k SET v = v + 1 WHERE $where RETURNING id, v; ROLLBACK";
+
+		is(sql("SET misbehave.operator = \$\$$command\$\$; $query"), sql($query), "$keys: an operator does $command");
+	}
+}
 is(sql('SELECT (id).n FROM k ORDER BY id LIMIT 3'), "10\n11\n20", 'rows in their order');
 is(sql("SELECT c::text FROM rose.check('k') c"), '', 'the table is sound');
 sql("SELECT rose.merge('k')");
