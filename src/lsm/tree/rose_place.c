@@ -36,6 +36,7 @@
 #include "utils/memutils.h"
 
 #include "util/rose_pages.h"
+#include "util/rose_stop_point.h"
 #include "lsm/tree/rose_place.h"
 
 #define CHUNK_PLACES	64		/* bits of RoseChunkShared.used */
@@ -185,12 +186,14 @@ add_chunk(void)
 
 /*
  * The area takes segments of growing size.  What has come beside the chunk that was asked
- * for becomes chunks, too, so that it is counted, and given back.
+ * for becomes chunks, too, so that it is counted, and given back.  An error, of mapping
+ * another segment, leaves the limit where it is.
  */
 static void
 add_rest_of_segment(void)
 {
 	dsa_set_size_limit(get_area(), 0);
+	ROSE_STOP_POINT("place-adding");	/* under the registry's lock */
 	while (add_chunk())
 		;
 	dsa_set_size_limit(get_area(), SIZE_MAX);
@@ -210,6 +213,7 @@ give_memory(int chunk)
 		return true;
 	}
 	Assert(chunk == places->nchunks);
+	dsa_set_size_limit(get_area(), SIZE_MAX);	/* an error may have left another one */
 	if (!add_chunk())
 		return false;
 	add_rest_of_segment();
