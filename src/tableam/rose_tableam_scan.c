@@ -56,7 +56,8 @@ rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys, struct Scan
 	scan->context = CurrentMemoryContext;
 	scan->tree = (flags & SO_TYPE_ANALYZE) ? rose_tree_open_any_order(rel) : rose_tree_open(rel);
 
-	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
+	/* who looks for a ctid may have it from another transaction, with its snapshot, and have read nothing yet */
+	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN | SO_TYPE_TIDSCAN))
 		PredicateLockRelation(rel, snapshot);
 	if (flags & SO_TYPE_SEQSCAN)
 		pgstat_count_heap_scan(rel);

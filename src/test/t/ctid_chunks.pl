@@ -17,7 +17,7 @@ my @tables = qw(k n c);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 stop_points_create($node) if $rose;
-sql('CREATE TABLE k (id int PRIMARY KEY, v int) USING rose; CREATE TABLE n (id int, v int) USING rose; CREATE TABLE c (id int, v int, PRIMARY KEY (v, id)) USING rose');
+sql('CREATE TABLE k (id int PRIMARY KEY, v int) USING rose; CREATE TABLE n (id int, v int) USING rose; CREATE TABLE c (id int, v int, PRIMARY KEY (v, id)) USING rose; CREATE TABLE other (i int)');
 
 sub maintain
 {
@@ -250,6 +250,27 @@ sub error_of
 	crash_and_restart($node);
 	$exporter->end;
 	is(files(), 0, '... does not outlive the server');
+}
+{
+	my ($exporter, $worker, $other) = map { RoseTest::Session->new($node) } 0 .. 2;
+
+	# SERIALIZABLE: who looks for a ctid has read the row, though nothing else of the table
+	sql("TRUNCATE $_; INSERT INTO $_ VALUES (1, 0), (2, 0)") for @tables;
+	foreach my $table (@tables)
+	{
+		my $snapshot = export_from($exporter, 'SERIALIZABLE');
+		my $ctid = $exporter->run("SELECT ctid FROM $table WHERE id = 1") =~ s/\s//gr;
+
+		$worker->run("BEGIN ISOLATION LEVEL SERIALIZABLE; SET TRANSACTION SNAPSHOT '$snapshot'");
+		is($worker->run("SELECT id FROM $table WHERE ctid = '$ctid'"), '1', "$table: found by a ctid");
+		$exporter->run('ROLLBACK');
+		$other->run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM other; UPDATE $table SET v = 1 WHERE id = 1");
+		$worker->run('INSERT INTO other VALUES (1)');
+		$other->run('COMMIT');
+		like(error_of($worker, 'COMMIT'), qr/could not serialize access/, '... and overwritten by who does not see what its reader has written');
+		$worker->run('ROLLBACK');
+	}
+	$_->end for $exporter, $worker, $other;
 }
 is(sql("SELECT count(*) FROM rose.check('$_')"), '0', "$_ is sound") for @tables;
 
