@@ -19,6 +19,8 @@ my $steps = $ENV{SERIAL_STEPS} // 2500;
 my $seed = seed_random('SERIAL_SEED');
 my $ntables = 5;
 my $nkeys = 2;
+my $partitioned = 3;			# table
+my $keyless = 4;
 my $nsessions = 6;
 my $node = rose_node('serial', 'autovacuum = off', "deadlock_timeout = '30ms'", 'max_prepared_transactions = 10',
 	rose_conf("rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', "rose.debug_piece_size = '8kB'"));
@@ -159,6 +161,9 @@ sub read_step
 	return;
 }
 
+# Ways to write a row that is there: within and beside subtransactions, again and again, by a function, with another row in its place.
+my @ways = qw(plain plain plain kept undone twice again nothing upsert);
+
 # Each key once in a transaction.
 sub write_step
 {
@@ -166,19 +171,27 @@ sub write_step
 	my $t = $s->{t};
 	my $key = int rand $nkeys;
 	my $item = "$table $key";
-	my $what = pick(('UPDATE') x 6, 'DELETE', 'INSERT');
+	my $other = "$table " . (1 - $key);
+	my $what = $table == $keyless ? 'UPDATE' : pick(('UPDATE') x 6, 'DELETE', 'INSERT', 'COPY', 'MOVE');
+	my $way = pick(grep { $table != $keyless || !/again|upsert/ } @ways);
 	my $new = ++$value;
-	my $sql = $what eq 'UPDATE' ? "UPDATE $kind$table SET prev = v, v = $new WHERE id = $key RETURNING id, prev"
+	my $sql = $what eq 'UPDATE' ? "SELECT id, prev FROM serial_change('$kind$table', $key, $new, '$way')"
 	  : $what eq 'DELETE' ? "DELETE FROM $kind$table WHERE id = $key RETURNING id, v"
+	  : $what eq 'COPY' ? "COPY $kind$table FROM PROGRAM 'echo $key,$new,0' CSV"
+	  : $what eq 'MOVE' ? "UPDATE $kind$table SET id = 1 - id, prev = v, v = $new WHERE id = $key RETURNING id, prev"
 	  : "INSERT INTO $kind$table VALUES ($key, $new, 0) RETURNING id, prev";
 
-	return if exists $t->{writes}{$item};
+	return if exists $t->{writes}{$item} || ($what eq 'MOVE' && exists $t->{writes}{$other});
 	begin_step($s, $sql, sub {
 		my ($state, $rows) = @_;
 
 		return give_up($s, $state) if $state ne '00000';
-		note_read($t, $table, $key, @$rows ? $rows->[0][1] : 'none') if $what ne 'INSERT';
-		$t->{writes}{$item} = $what eq 'DELETE' ? 'none' : $new if @$rows;
+		# who puts a row where he finds none has not looked for it
+		my $reads = $what =~ /DELETE|MOVE|UPDATE/ && !($what eq 'UPDATE' && $way eq 'upsert' && $rows->[0][1] == 0);
+		note_read($t, $table, $key, @$rows ? $rows->[0][1] : 'none') if $reads;
+		return if (!@$rows && $what ne 'COPY') || ($what eq 'UPDATE' && $way eq 'nothing');
+		$t->{writes}{$item} = $what =~ /DELETE|MOVE/ ? 'none' : $new;
+		$t->{writes}{$other} = $new if $what eq 'MOVE';
 	});
 	return;
 }
@@ -308,6 +321,14 @@ sub circles
 	return @circles;
 }
 
+# Tables that have files.
+sub files
+{
+	my ($table) = @_;
+
+	return $table == $partitioned ? map { "$kind${table}_$_" } 0 .. $nkeys - 1 : "$kind$table";
+}
+
 # All of these sessions' transactions end; those that wait for others when those have. Whoever writes keeps merges from dropping what
 # came later, so then they can do most.
 sub end_transactions
@@ -326,9 +347,44 @@ sub end_transactions
 		}
 	}
 	return if $kind eq 'h';
-	$maintainer->run("SELECT rose.spill('$kind$_'); SELECT rose.merge('$kind$_')") foreach 0 .. $ntables - 1;
+	$maintainer->run("SELECT rose.spill('$_'); SELECT rose.merge('$_')") foreach map { files($_) } 0 .. $ntables - 1;
 	return;
 }
+
+$node->safe_psql('postgres', q{
+CREATE FUNCTION serial_change(name text, key int, new int, way text) RETURNS TABLE (id int, prev int) LANGUAGE plpgsql AS $$
+DECLARE
+	change text := format('UPDATE %I SET prev = v, v = $2 WHERE id = $1 RETURNING id, prev', name);
+	old int;
+BEGIN
+	IF way IN ('undone', 'nothing') THEN
+		BEGIN
+			EXECUTE change USING key, -1;
+			RAISE EXCEPTION 'undone';
+		EXCEPTION WHEN raise_exception THEN NULL;
+		END;
+	END IF;
+	IF way = 'nothing' THEN
+		RETURN QUERY EXECUTE format('SELECT id, v FROM %I WHERE id = $1', name) USING key;
+	ELSIF way = 'kept' THEN
+		BEGIN
+			RETURN QUERY EXECUTE change USING key, new;
+		EXCEPTION WHEN division_by_zero THEN NULL;
+		END;
+	ELSIF way = 'twice' THEN
+		EXECUTE change USING key, -1;
+		RETURN QUERY EXECUTE format('UPDATE %I SET v = $2 WHERE id = $1 RETURNING id, prev', name) USING key, new;
+	ELSIF way = 'again' THEN
+		EXECUTE format('DELETE FROM %I WHERE id = $1 RETURNING v', name) INTO old USING key;
+		IF old IS NOT NULL THEN
+			RETURN QUERY EXECUTE format('INSERT INTO %I VALUES ($1, $2, $3) RETURNING id, prev', name) USING key, new, old;
+		END IF;
+	ELSIF way = 'upsert' THEN
+		RETURN QUERY EXECUTE format('INSERT INTO %I AS t VALUES ($1, $2, 0) ON CONFLICT (id) DO UPDATE SET prev = t.v, v = $2 RETURNING t.id, t.prev', name) USING key, new;
+	ELSE
+		RETURN QUERY EXECUTE change USING key, new;
+	END IF;
+END$$});
 
 sub run
 {
@@ -340,9 +396,14 @@ sub run
 	my $first = { level => '', serial => 0, number => 0, seen => 0, reads => {} };
 	foreach my $table (0 .. $ntables - 1)
 	{
-		$node->safe_psql('postgres', "DROP TABLE IF EXISTS $kind$table; CREATE TABLE $kind$table (id int PRIMARY KEY, v int, prev int) USING $access;"
-			  . "INSERT INTO $kind$table SELECT i, i, 0 FROM generate_series(0, $nkeys - 1) i");
-		$versions{"$table $_"} = [ { t => $first, v => $_ } ] foreach 0 .. $nkeys - 1;
+		my $using = "USING $access";
+		my $key = $table == $keyless ? '' : 'PRIMARY KEY';
+		my $create = $table != $partitioned ? "CREATE TABLE $kind$table (id int $key, v int, prev int) $using"
+		  : "CREATE TABLE $kind$table (id int $key, v int, prev int) PARTITION BY LIST (id);"
+		  . join ';', map { "CREATE TABLE $kind${table}_$_ PARTITION OF $kind$table FOR VALUES IN ($_) $using" } 0 .. $nkeys - 1;
+
+		$node->safe_psql('postgres', "DROP TABLE IF EXISTS $kind$table; $create; INSERT INTO $kind$table SELECT i, i + 1, 0 FROM generate_series(0, $nkeys - 1) i");
+		$versions{"$table $_"} = [ { t => $first, v => $_ + 1 } ] foreach 0 .. $nkeys - 1;
 	}
 	@sessions = map { { psql => RoseTest::Session->new($node), rests => $_ <= 3, wake => 0 } } 1 .. $nsessions;
 	$maintainer = RoseTest::Session->new($node);
@@ -358,7 +419,7 @@ sub run
 		$s->{wake} = $n + int rand 100 if $begins && $s->{rests};
 		end_transactions(grep { $_->{wake} <= $n } @sessions) if rand() < 0.03;
 		next if $kind eq 'h' || rand() > 0.2;
-		$maintainer->run(pick("SELECT rose.spill('$kind$_')", "SELECT rose.spill('$kind$_')", "SELECT rose.merge('$kind$_')")) foreach int rand $ntables;
+		$maintainer->run(pick("SELECT rose.spill('$_')", "SELECT rose.spill('$_')", "SELECT rose.merge('$_')")) foreach files(int rand $ntables);
 	}
 	end_transactions(@sessions);
 	$_->{number} = $_->{t}{number} foreach map { @$_ } values %versions;
@@ -370,7 +431,8 @@ sub run
 		my $model = join ' ', map { "$_:$versions{\"$table $_\"}[-1]{v}" } grep { $versions{"$table $_"}[-1]{v} ne 'none' } 0 .. $nkeys - 1;
 
 		is($maintainer->run("SELECT coalesce(string_agg(id || ':' || v, ' ' ORDER BY id), '') FROM $kind$table"), $model, "$kind, $top_level: rows of table $table");
-		is($maintainer->run("SELECT count(*) FROM rose.check('$kind$table')"), 0, 'rose.check') if $access eq 'rose' && !$ENV{ROSE_STANDIN};
+		next if $access ne 'rose' || $ENV{ROSE_STANDIN};
+		is($maintainer->run("SELECT count(*) FROM rose.check('$_')"), 0, 'rose.check') foreach files($table);
 	}
 	$_->end foreach $maintainer, map { $_->{psql} } @sessions;
 	return circles();
