@@ -296,10 +296,11 @@ is_open(CommandRange range)
 	return is_registered(range, root, &left);
 }
 
+/* What a query has written stays until it ends: it may meet the row again, and ask who has changed it first. */
 static bool
 told_apart(CommandId earlier, CommandId later)
 {
-	return earlier != later && is_open((CommandRange) {earlier + 1, later});
+	return earlier != later && is_open((CommandRange) {earlier, later});
 }
 
 static bool

@@ -128,6 +128,30 @@ conflict_note_own(RoseConflict *conflict, const RoseVersion *version,
 }
 
 /*
+ * Which command was the first that changed the row since: who meets the row again in that
+ * command passes it over, whatever functions have done to it later.  REQUIRES: the newest
+ * own version was noted, and the reader is behind it.
+ */
+static void
+conflict_note_first_own(RoseConflict *conflict, RoseKeyReader *reader, uint64 seq)
+{
+	const RoseRow *row;
+	bool		committed;
+
+	while ((row = rose_key_reader_next(reader, &committed)) != NULL && !committed &&
+		   row->version.seq > seq)
+	{
+		RoseXidStatus status = rose_version_status(&row->version);
+
+		if (row->version.op == ROSE_OP_LOCK || status == ROSE_XID_ABORTED)
+			continue;
+		if (status != ROSE_XID_OWN)
+			return;
+		conflict->cmax = row->version.cid;
+	}
+}
+
+/*
  * A lock whose transaction has ended.  Each lock that is added must not make the
  * next check slower: remember one that can be taken over instead.
  */
@@ -174,9 +198,10 @@ rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 			case ROSE_XID_ABORTED:
 				break;
 			case ROSE_XID_OWN:
-				if (conflict_note_own(conflict, &row->version, mode, cid))
-					return;
-				break;
+				if (!conflict_note_own(conflict, &row->version, mode, cid))
+					break;
+				conflict_note_first_own(conflict, reader, seq);
+				return;
 			case ROSE_XID_IN_PROGRESS:
 				if (conflict->result != TM_BeingModified)
 					conflict_note_in_progress(conflict, &row->version, mode);

@@ -212,6 +212,27 @@ CREATE TABLE T ($key) USING AM; INSERT INTO T SELECT g, g, 'w' FROM generate_ser
 is($equal, $rounds, 'the same as heap, step by step');
 is($different, '', 'and nothing is wrong with the table');
 
+# ---- a statement that meets a row again ----
+
+# It has changed the row itself, and a function that it calls has done so often since.  Heap passes the row over.
+foreach my $statement (
+	'UPDATE T SET v = T.v + b.x FROM (VALUES (10), (10)) b (x) WHERE T.id = 1 RETURNING T.v, T_up(1)',
+	'UPDATE T SET v = T.v + b.x FROM (VALUES (10), (10)) b (x) WHERE T.id = 1 RETURNING T.v, T_loop(1, 5)',
+	'DELETE FROM T USING (VALUES (10), (10)) b (x) WHERE T.id = 1 RETURNING T.v, T_gone(1, 3)',
+	'WITH a AS (UPDATE T SET v = v + 1 WHERE id = 1 RETURNING T_loop(1, 5)), b AS (UPDATE T SET v = v + 100 WHERE id = 1 RETURNING id) SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM b)',
+	'UPDATE T SET v = T.v + b.x + T_loop(1, 5) FROM (VALUES (10), (10)) b (x) WHERE T.id = 1')
+{
+	my @out;
+	foreach my $table ('r', 'h')
+	{
+		my $made = "SET client_min_messages = error; DROP TABLE IF EXISTS T, T_child, T_seen, T_count CASCADE;
+CREATE TABLE T (id int PRIMARY KEY, v bigint, w text) USING $am{$table}; INSERT INTO T SELECT g, g, 'w' FROM generate_series(1, 3) g; BEGIN; UPDATE T SET v = v + 1; SAVEPOINT s;";
+		my ($rc, $out, $err) = $node->psql('postgres', for_table($table, "$made $statement; ROLLBACK TO s; $statement; SELECT id, v FROM T ORDER BY id"), on_error_stop => 0);
+		push @out, "$out\n$err" =~ s/psql:<stdin>:\d+: //gr =~ s/\b[rh]_/T_/gr;
+	}
+	is($out[0], $out[1], $statement);
+}
+
 # ---- how many versions stay ----
 
 my $times = 3_000;
