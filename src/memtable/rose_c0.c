@@ -257,6 +257,15 @@ begin_leaving(RoseC0Shared *c0, RoseMemtableShared *memtable)
 	c0->age = memtable->left_at;
 }
 
+bool
+rose_c0_has_memtables(const RoseC0Shared *c0)
+{
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		if (c0->memtables[slot].state != ROSE_MEMTABLE_FREE)
+			return true;
+	return false;
+}
+
 /*
  * REQUIRES: that nobody reads the C0; write_lock.  One that has nothing is cleared
  * without waiting: a function that compares keys may be the first to touch another table,

@@ -252,8 +252,9 @@ rose_c0_frozen_bytes(const RoseC0Shared *c0, int slot)
 /* Has another memtable than this one the version?  REQUIRES: a writing section, and that nobody retires memtables. */
 extern bool rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, uint64 seq);
 
-/* Exact in a writing section, else hints. */
+/* Exact in a writing section, else hints.  An empty one may have a memtable without rows. */
 extern bool rose_c0_is_empty(const RoseC0Shared *c0);
+extern bool rose_c0_has_memtables(const RoseC0Shared *c0);
 extern uint64 rose_c0_bytes(const RoseC0Shared *c0);
 extern uint64 rose_c0_entries(const RoseC0Shared *c0);
 extern uint64 rose_c0_superseded_bytes(const RoseC0Shared *c0);

@@ -18,7 +18,8 @@
  * read tables.  The lock is taken with the first and let go with the last of them.
  *
  * Locking: as above.  Nobody who waits here may hold what a reader in his section waits
- * for, that is a buffer's lock.
+ * for: a buffer's lock, or the registry's, which a comparison function wants when it is the
+ * first to touch a table.
  *
  * What this does not do: keep writers out, or memtables from being born.
  *

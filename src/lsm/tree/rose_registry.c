@@ -20,7 +20,10 @@
  * full barrier) checks the incarnation.  Eviction clears the incarnation, then (after
  * a full barrier) looks for pins.  So at least one of them sees the other.
  *
- * Order: registry lock before the locks of a table.
+ * Order: registry lock before the locks of a table.  But a function that compares keys
+ * may be the first to touch a table, and wants this lock in a reading section of another
+ * one.  So nobody waits for reading sections while he has it: an entry with memtables is
+ * taken out first, its memory is freed when the lock is let go, and then its place.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,6 +35,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "util/rose_foreign.h"
 #include "util/rose_stop_point.h"
 #include "store/rose_pin.h"
 #include "store/rose_region_owner.h"
@@ -59,6 +63,10 @@ typedef struct RoseRegistryShared
 } RoseRegistryShared;
 
 static RoseRegistryShared *registry = NULL;
+
+/* Entries that this process has taken out and whose memtables are to be freed, linked by next. */
+static RoseTreeShared *leaving = NULL;
+
 static int	max_tables = 4096;	/* rose.max_tables */
 int			rose_idle_table_timeout = 60 * 1000;	/* rose.idle_table_timeout */
 
@@ -238,18 +246,43 @@ unlink_entry(RoseTreeShared *shared)
 	*link = shared->next;
 }
 
-/* Free what an entry holds and take it out.  REQUIRES: lock exclusive. */
+/* Take an entry out; free_leaving is to follow.  REQUIRES: lock exclusive. */
 static void
 remove_entry(RoseTreeShared *shared)
 {
 	pg_atomic_write_u64(rose_place_life(shared->place), 0);
-	rose_c0_write_begin(&shared->c0);
-	rose_c0_clear(&shared->c0);
-	rose_c0_write_end(&shared->c0);
 	rose_region_owner_forget(shared->locator);
 	unlink_entry(shared);
-	rose_place_release(shared->place);
 	registry->nentries--;
+	if (rose_c0_has_memtables(&shared->c0))
+	{
+		shared->next = leaving ? leaving->place : ROSE_NO_PLACE;
+		leaving = shared;
+	}
+	else
+		rose_place_release(shared->place);
+}
+
+/*
+ * Free what the entries hold that were taken out; in a function that compares keys, which
+ * may be in a section, later.  REQUIRES: no LWLock.
+ */
+static void
+free_leaving(void)
+{
+	while (leaving != NULL && rose_foreign_depth() == 0)
+	{
+		RoseTreeShared *shared = leaving;
+
+		rose_c0_write_begin(&shared->c0);
+		rose_c0_clear(&shared->c0);
+		rose_c0_write_end(&shared->c0);
+
+		LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
+		leaving = shared->next == ROSE_NO_PLACE ? NULL : rose_place_entry(shared->next);
+		rose_place_release(shared->place);
+		LWLockRelease(&registry->lock);
+	}
 }
 
 /* Could everything in this entry be made anew from the file? */
@@ -280,6 +313,8 @@ try_evict(RoseTreeShared *shared)
 
 	if (!is_replaceable(shared))
 		return false;			/* the cheap test first */
+	if (rose_foreign_depth() > 0 && rose_c0_has_memtables(&shared->c0))
+		return false;			/* we may be in a section */
 
 	pg_atomic_write_u64(life, 0);
 	pg_memory_barrier();
@@ -379,6 +414,7 @@ rose_registry_forget_idle(int *place, bool maintained, RoseRegistryForgotten for
 	if (!more)
 		rose_place_give_back();
 	LWLockRelease(&registry->lock);
+	free_leaving();
 	for (int i = 0; i < ngone; i++)
 		forgotten(gone[i].dbid, gone[i].activity);
 	return more;
@@ -415,6 +451,7 @@ rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation,
 			int			n = registry->nentries;
 
 			LWLockRelease(&registry->lock);
+			free_leaving();
 			ereport(ERROR,
 					(errcode(ERRCODE_OUT_OF_MEMORY),
 					 errmsg("out of shared memory for rose tables"),
@@ -428,6 +465,7 @@ rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation,
 	*incarnation = shared->incarnation;
 	*life = rose_place_life(shared->place);
 	LWLockRelease(&registry->lock);
+	free_leaving();
 	return shared;
 }
 
@@ -448,6 +486,7 @@ drop_entry(RelFileLocator locator, uint64 incarnation)
 	if (drop)
 		remove_entry(shared);
 	LWLockRelease(&registry->lock);
+	free_leaving();
 	return drop;
 }
 
@@ -494,6 +533,7 @@ rose_registry_drop_database(Oid dbid)
 			remove_entry(shared);
 	}
 	LWLockRelease(&registry->lock);
+	free_leaving();
 }
 
 void
@@ -691,5 +731,6 @@ rose_registry_sweep(Oid dbid)
 	if (registry->nentries > max_tables)
 		evict_some();
 	LWLockRelease(&registry->lock);
+	free_leaving();
 	return ndropped;
 }

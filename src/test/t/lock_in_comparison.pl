@@ -50,5 +50,33 @@ is(sql('SELECT string_agg(v::text, $$ $$ ORDER BY id) FROM k'), '2 1', 'rows in 
 
 is(sql("SELECT count(*) FROM rose.check('k')"), '0', 'nothing is wrong');
 
+# A table with rows in memory is dropped meanwhile: who drops it has the lock that the first touch needs, and waits for readers.
+{
+	my $control = RoseTest::Session->new($node);
+	my $dropper = RoseTest::Session->new($node);
+	my $reader = RoseTest::Session->new($node);
+
+	stop_points_create($node);
+	sql('CREATE TABLE k2 (id ranked PRIMARY KEY, v int) USING rose; CREATE TABLE gone (id int) USING rose; INSERT INTO gone VALUES (1)');
+	sql('INSERT INTO k2 VALUES (row(1), 1)');
+	is($reader->run('SELECT count(*) FROM k2'), 1, 'a session that has touched one of the tables');
+	$control->run("SELECT stop_at('registry-dropping', 'wait', 'client')");
+	$dropper->start('DROP TABLE gone');
+	wait_for_stop($node);
+	$reader->start('INSERT INTO k2 VALUES (row(2), 2)');
+	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'RoseRegistry')"), 'a first touch, in a comparison, waits for who drops a table');
+	$control->run("SELECT go_on('registry-dropping')");
+	eval { $_->finish } foreach ($dropper, $reader);
+	is($@, '', 'and both go on');
+	if ($@)
+	{
+		$node->stop('immediate');
+		done_testing();
+		exit;
+	}
+	is(sql('SELECT string_agg(v::text, $$ $$ ORDER BY id) FROM k2'), '2 1', 'rows in their order');
+	$_->end foreach ($control, $dropper, $reader);
+}
+
 $node->stop;
 done_testing();
