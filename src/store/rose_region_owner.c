@@ -7,7 +7,8 @@
  * file.  It is reserved in the metapage first, in a WAL record that precedes
  * all others about the owner.  Until the manifest or the tail list names it, it
  * lives only through its place in RoseStoreShared.building: shared memory, so a
- * crash gives all of them up at once.
+ * crash gives all of them up at once.  There are places for all that sessions can build
+ * at a time, beside those for merges of workers (rose_store.h): nobody waits for one.
  *
  * A process also keeps a list of its own owners, to take them off the shared list at the
  * end of a (sub)transaction.  It names the file beside the pointer: the shared state may
@@ -254,11 +255,33 @@ reserve_id(Relation rel)
 	return id;
 }
 
+/*
+ * A place that is free, for merges that are kept not among those of others.  REQUIRES:
+ * alloc_lock exclusive.
+ */
+static RoseBuildingShared *
+find_place(Relation rel, RoseStoreShared *store, bool keep)
+{
+	for (int i = keep ? ROSE_MAX_BUILDING_OTHERS : 0; i < ROSE_MAX_BUILDING; i++)
+	{
+		if (store->building[i].id == 0)
+			return &store->building[i];
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many components of table \"%s\" are being built",
+					RelationGetRelationName(rel)),
+			 errdetail("At most %d can be built at the same time, %d of them by merges of maintenance workers.",
+					   ROSE_MAX_BUILDING, ROSE_MAX_BUILDING_KEPT),
+			 errhint("Try again later; maintenance workers do so by themselves.")));
+	return NULL;				/* keep the compiler quiet */
+}
+
 uint32
 rose_region_owner_begin(Relation rel, RoseStoreShared *store, bool keep)
 {
 	RoseOwnOwner own;
-	RoseBuildingShared *building = NULL;
+	RoseBuildingShared *building;
 	int			slot;
 	uint32		incarnation;
 
@@ -267,18 +290,7 @@ rose_region_owner_begin(Relation rel, RoseStoreShared *store, bool keep)
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	purge_building(store);
-	for (int i = 0; i < ROSE_MAX_BUILDING && building == NULL; i++)
-	{
-		if (store->building[i].id == 0)
-			building = &store->building[i];
-	}
-	if (building == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("too many components of table \"%s\" are being built",
-						RelationGetRelationName(rel)),
-				 errdetail("At most %d can be built at the same time.", ROSE_MAX_BUILDING),
-				 errhint("Load the table in fewer sessions at a time.")));
+	building = find_place(rel, store, keep);
 
 	own.id = reserve_id(rel);
 	building->id = own.id;

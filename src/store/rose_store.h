@@ -39,8 +39,16 @@
 #define ROSE_MAX_TAILS		32
 #define ROSE_TAILS_RESERVE	4	/* of these for spills, which carry versions over */
 #define ROSE_TAILS_MANY		(ROSE_MAX_TAILS / 2)	/* so many, and a worker spills the table */
-#define ROSE_MAX_BUILDING	16
 #define ROSE_MAX_RETIRED	128
+
+/*
+ * Owners that are being built at a time.  Merges of workers, which can be done later, may
+ * not have all places.  How many others are built at a time is limited by the locks of
+ * those who build them (rose_spill_private.c), so a session always finds a place.
+ */
+#define ROSE_MAX_BUILDING_KEPT		18
+#define ROSE_MAX_BUILDING_OTHERS	14
+#define ROSE_MAX_BUILDING	(ROSE_MAX_BUILDING_KEPT + ROSE_MAX_BUILDING_OTHERS)
 
 /* An owner that is being built, and by which process (see rose_pin.c). */
 typedef struct RoseBuildingShared

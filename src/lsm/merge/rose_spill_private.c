@@ -12,7 +12,8 @@
  * Of two versions of a key that are not aborted, the newer one has at least as many
  * columns: runs with more columns stand in front.
  *
- * The number of such runs is limited, as that of components under construction is.
+ * The number of such runs is limited, for there must be places for all components that
+ * are built at a time (rose_store.h).
  *
  * Backend-local; no locks.
  *
@@ -20,10 +21,21 @@
  */
 #include "postgres.h"
 
+#include "store/rose_store.h"
 #include "lsm/merge/rose_spill_private.h"
 
 /* Most runs of one spill. */
 #define MOST_RUNS	8
+
+/*
+ * What is built at a time and not by a worker's merge.  Who has ROSE_LOCK_SPILL builds
+ * these runs and one of committed rows, or one past memory; who has ROSE_LOCK_MERGE
+ * exclusively, what a merge makes of open and of other rows; who is in a writing section
+ * opens a tail segment; and one loads the table in bulk.  While a table is recovered,
+ * rewritten or sorted anew nobody else builds anything.
+ */
+StaticAssertDecl(MOST_RUNS + 1 + 2 + 1 + 1 <= ROSE_MAX_BUILDING_OTHERS,
+				 "a session may find no place for a component that it builds");
 
 typedef struct PrivateRun
 {

@@ -29,6 +29,10 @@
 #define ROSE_CLAIM_JOBS		4
 #define ROSE_CLAIM_HANDS	8
 
+/* A hand builds one component, or two if it has a job to itself. */
+StaticAssertDecl(ROSE_CLAIM_HANDS + ROSE_CLAIM_JOBS <= ROSE_MAX_BUILDING_KEPT,
+				 "a merge may find no place for a component that it builds");
+
 /* Components of all jobs: those of a manifest, parts of C1 that are about to be listed, and those that were used up. */
 #define ROSE_CLAIM_IDS		(2 * ROSE_MAX_COMPONENTS)
 
