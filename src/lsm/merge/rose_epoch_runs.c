@@ -38,6 +38,9 @@ typedef struct EpochFreeze
  * Without ROSE_LOCK_SPILL: a fed table's memtables are frozen by its subscription
  * alone, and others who hold that lock do not look at them.
  *
+ * The registry's lock is held, so no reading section may be waited for: an active
+ * memtable without rows stays until the table is spilled.
+ *
  * A table that is being recovered has nothing of the subscription in C0, only a part of
  * its tail log: that may neither become a run by itself nor stand for all of the tail
  * log's segments.
@@ -81,6 +84,7 @@ rose_epoch_spill(RoseTree *tree, Oid subid, uint64 epoch)
 		rose_spill_memtable(tree, &schemas, slot, subid, epoch, 0);
 		spilled = true;
 	}
+	rose_c0_drop_unused(c0);
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	return spilled;
 }

@@ -441,7 +441,6 @@ rose_spill_freeze_active(RoseTreeShared *shared)
 	RoseC0Shared *c0 = &shared->c0;
 	bool		freeze;
 
-	rose_c0_drop_unused(c0);
 	rose_c0_write_begin(c0);
 	freeze = rose_c0_may_freeze(c0);
 	if (freeze)
@@ -496,6 +495,7 @@ spill_memtables(RoseTree *tree, const RoseSpillSchemas *schemas, Oid subid, uint
 		if (frozen)
 			return spilled;
 		frozen = true;
+		rose_c0_drop_unused(c0);
 		if (!rose_spill_freeze_active(tree->shared))
 			return spilled;
 	}
