@@ -103,6 +103,9 @@ extern bool rose_maintainer_waits_for_private(void);
  * in any case by rose_maintainer_end.
  */
 extern RoseTree *rose_maintainer_begin(RoseWorkerWork work, Oid relid);
+
+/* It was NULL because of a lock, or a recovery: the table may well be there. */
+extern bool rose_maintainer_was_locked(void);
 extern void rose_maintainer_end(void);
 
 /* After an error: the same by aborting it. */

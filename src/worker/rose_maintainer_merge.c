@@ -22,7 +22,6 @@
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "storage/lmgr.h"
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
@@ -104,16 +103,6 @@ has_open_private(RoseTree *tree)
 	return false;
 }
 
-/* Somebody merges the table, or wants to, and wants no others beside him. */
-static bool
-is_taken_alone(RoseTree *tree)
-{
-	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ShareLock))
-		return true;
-	UnlockPage(tree->rel, ROSE_LOCK_MERGE, ShareLock);
-	return false;
-}
-
 static uint64
 blocks_of(const RoseManifest *manifest, const RosePickResult *pick)
 {
@@ -160,14 +149,14 @@ add_merge(RoseMerge *merge, Oid relid)
  * to light by a look later on.
  */
 static bool
-help_others(RoseTree *tree, RoseTableNote *note, Oid relid, uint64 version)
+help_others(RoseTree *tree, RoseTableNote *note, Oid relid, const RosePickResult *pick, bool busy)
 {
 	RoseMerge  *merge = NULL;
 
-	if (rose_claims_count(&tree->shared->claims) == 0)
+	if (!busy && rose_claims_count(&tree->shared->claims) == 0)
 	{
 		if (!note->open_private)
-			pg_atomic_write_u64(&tree->shared->maintained_version, version);
+			pg_atomic_write_u64(&tree->shared->maintained_version, pick->version);
 		return false;
 	}
 	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
@@ -179,8 +168,8 @@ help_others(RoseTree *tree, RoseTableNote *note, Oid relid, uint64 version)
 	return true;
 }
 
-/* What is due, but for what merges under way read: that is not to be picked again, nor gone past. */
-static uint64
+/* What is due, but for what merges under way read: that is not to be picked again, nor gone past.  Is there such? */
+static bool
 pick_merge(RoseTree *tree, RosePickResult *pick)
 {
 	uint64		version = rose_tree_manifest(tree)->version;
@@ -195,29 +184,32 @@ pick_merge(RoseTree *tree, RosePickResult *pick)
 	*pick = rose_pick_merge(&input);
 	pick->version = version;
 	pick->claims = claims;
-	return version;
+	for (int i = 0; i < input.ncomponents; i++)
+		if (busy[i])
+			return true;
+	return false;
 }
 
 /* Begin a merge of this table if one is due, or help with one; false if not. */
 static bool
 pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 {
-	uint64		version;
 	RosePickResult pick;
 	RoseMerge  *merge;
 	uint64		nblocks;
+	bool		busy;
 
 	rose_settle_private_runs(tree);
 	note->open_private = has_open_private(tree);
 	note->look_again = note->open_private ?
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 
-	version = pick_merge(tree, &pick);
+	busy = pick_merge(tree, &pick);
 	if (!pick.merge)
-		return help_others(tree, note, relid, version);
+		return help_others(tree, note, relid, &pick, busy);
 	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
 	ROSE_STOP_POINT("merge-picked");	/* it is not claimed yet */
-	if (is_taken_alone(tree))
+	if (rose_merge_is_wanted_alone(tree))
 	{
 		note->left_since = 0;
 		return false;
@@ -332,15 +324,18 @@ step_merge(int index)
 			rose_merge_end(merge, tree);
 		}
 	}
-	else if (ConditionalLockRelationOid(active->relid, AccessShareLock))
+	else if (!rose_maintainer_was_locked())
 	{
-		/* nobody keeps us out, so it is gone */
-		UnlockRelationOid(active->relid, AccessShareLock);
+		/* nobody keeps us out, so it is gone, and its claims with it */
 		forget_merge(index);
 		rose_merge_end(merge, NULL);
 	}
 	else
+	{
+		/* who keeps us out may wait for the merge's lock: core would not see that as a deadlock */
 		locked = true;
+		active->given_up = given_up || rose_merge_give_way(merge);
+	}
 	if (locked)
 		active->wait_until = TimestampTzPlusMilliseconds(now, NAP_MS);
 	rose_maintainer_end();

@@ -136,6 +136,12 @@ rose_maintainer_begin(RoseWorkerWork work, Oid relid)
 	return NULL;
 }
 
+bool
+rose_maintainer_was_locked(void)
+{
+	return was_locked;
+}
+
 void
 rose_maintainer_end(void)
 {

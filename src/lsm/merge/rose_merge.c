@@ -57,11 +57,17 @@ lock_mode(bool keep)
 	return keep ? ShareLock : ExclusiveLock;
 }
 
-bool
-rose_merge_lock(RoseTree *tree, bool keep, LOCKTAG *tag)
+static void
+set_lock_tag(LOCKTAG *tag, const RoseTree *tree)
 {
 	SET_LOCKTAG_PAGE(*tag, tree->rel->rd_lockInfo.lockRelId.dbId,
 					 tree->rel->rd_lockInfo.lockRelId.relId, ROSE_LOCK_MERGE);
+}
+
+bool
+rose_merge_lock(RoseTree *tree, bool keep, LOCKTAG *tag)
+{
+	set_lock_tag(tag, tree);
 	if (LockAcquire(tag, lock_mode(keep), keep, keep) == LOCKACQUIRE_NOT_AVAIL)
 		return false;
 	if (!keep)
@@ -93,6 +99,31 @@ must_give_way(RoseMerge *merge)
 	if (merge->unwanted_since == 0)
 		merge->unwanted_since = now;
 	return TimestampDifferenceExceeds(merge->unwanted_since, now, 2 * DeadlockTimeout);
+}
+
+bool
+rose_merge_give_way(RoseMerge *merge)
+{
+	if (merge->unlocked || !must_give_way(merge))
+		return false;
+	rose_merge_unlock(&merge->lock, true);
+	merge->unlocked = true;
+	return true;
+}
+
+bool
+rose_merge_is_wanted_alone(RoseTree *tree)
+{
+	LOCKMODE	mode = lock_mode(true);
+	LOCKTAG		tag;
+	bool		wanted;
+
+	set_lock_tag(&tag, tree);
+	if (LockAcquire(&tag, mode, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	wanted = LockHasWaiters(&tag, mode, false);
+	LockRelease(&tag, mode, false);
+	return wanted;
 }
 
 /*

@@ -67,6 +67,18 @@ extern void rose_merge_end(RoseMerge *merge, RoseTree *tree);
 extern void rose_merge_lost_lock(RoseMerge *merge);
 extern bool rose_merge_lock_again(RoseMerge *merge);
 
+/*
+ * Its table is locked, so that it cannot go on: if somebody waits for its lock, and has
+ * for long, it lets go of that, and can only be ended.  False: not yet.
+ */
+extern bool rose_merge_give_way(RoseMerge *merge);
+
+/*
+ * Does somebody merge the table for himself, or wait to?  Then no merge is begun that
+ * would be kept: not by a process, either, that has one, and with it the lock.
+ */
+extern bool rose_merge_is_wanted_alone(RoseTree *tree);
+
 extern RelFileLocator rose_merge_locator(const RoseMerge *merge);
 
 /*

@@ -93,12 +93,16 @@ wake_others(RoseClaimsShared *claims, const RoseHandShared *hand)
 			SetLatch(claims->hands[i].latch);
 }
 
+/*
+ * Those behind it are broken.  Not behind one that is broken itself: they were broken
+ * with it, and what has been taken since does not follow it.
+ */
 static void
 give_stride_up(RoseClaimsShared *claims, RoseHandShared *hand)
 {
 	if (hand->turn == 0)
 		return;
-	for (int i = 0; i < ROSE_CLAIM_HANDS; i++)
+	for (int i = 0; i < ROSE_CLAIM_HANDS && !hand->broken; i++)
 		if (claims->hands[i].job == hand->job &&
 			(claims->hands[i].turn > hand->turn || claims->hands[i].plans))
 			claims->hands[i].broken = true;

@@ -118,6 +118,7 @@ sub stop_both
 	$old->run('BEGIN ISOLATION LEVEL REPEATABLE READ');
 	is($old->run(contents('t')), $expected, 'an old snapshot');
 	my $seen = $expected;
+	my $old_ones = components() =~ s/ /,/gr;
 
 	stop_both('in order');
 	$before = components();
@@ -139,7 +140,7 @@ sub stop_both
 	is(sql("SELECT count(*) FROM rose.components('t') WHERE kind <> 'memtable' AND id IN (" . join(',', split / /, $before) . ")"), scalar(my @n = split(/ /, $before)),
 		'... and has published nothing, for the first part is not');
 	$control->run("SELECT go_on('merge-read')");
-	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind = 'C2' AND id IN (" . join(',', split / /, $before) . "))"), 'all pieces are new');
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind = 'C2' AND id IN ($old_ones))"), 'all pieces are new');
 	check('after it');
 	is($old->run(contents('t')), $seen, 'the old snapshot');
 	is($cursor->run('FETCH ALL FROM c') =~ tr/\n//, ($seen =~ /^(\d+)/)[0] - 4, 'a cursor from before');
@@ -244,6 +245,67 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 	$client->finish;
 	is(of_kind('run'), 0, 'a client has merged all there is');
 	check('a client beside two workers');
+	$client->end;
+}
+
+# ---- ... also if he has locked it against them, so that they cannot go on
+{
+	make_table();
+	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 0)");
+	workers(2);
+	ok($node->poll_query_until('postgres', "SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE locktype = 'page' AND granted AND relation = 't'::regclass"), 'two workers merge the table');
+	my $client = RoseTest::Session->new($node);
+
+	$client->run('BEGIN; LOCK TABLE t');
+	$client->start("SELECT rose.merge('t')");
+	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page' AND NOT granted AND mode = 'ExclusiveLock')"), 'a client who has locked the table waits for them');
+	$control->run('SELECT stop_clear()');
+	$control->run("SELECT go_on('merge-paused')");
+	$client->finish;
+	$client->run('COMMIT');
+	is(of_kind('run'), 0, 'a client has merged what he has locked');
+	check('a client that has locked the table');
+	both("UPDATE TAB SET v = v + 1 WHERE id % 2 = 0");
+	sql("SELECT rose.spill('t')");
+	$expected = sql(contents('h'));
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page')"), 'the workers have ended what they had');
+	check('and afterwards');
+	$client->end;
+}
+
+# ---- ... and does not wait for ever for one that has two merges, each of which has the lock when the other one ends
+{
+	make_table();
+	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 1)");
+	workers(1);
+	ok(until_stopped(1), 'a worker in a pass');
+	foreach my $i (1 .. 12)
+	{
+		both("UPDATE TAB SET v = v + 1 WHERE id % 12 = $i % 12");
+		sql("SELECT rose.spill('t')");
+	}
+	$expected = sql(contents('h'));
+	$control->run("SELECT stop_at('merge-begun', 'wait', 'worker', 0, 1)");
+	$control->run("SELECT go_on('merge-paused')");
+	ok(until_stopped(1), 'it begins to merge runs as well');
+	my $client = RoseTest::Session->new($node);
+
+	# who waits does not have workers cancelled, as he does not the second of them
+	$client->run("SET deadlock_timeout = '1h'");
+	$client->start("SELECT rose.merge('t')");
+	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page' AND NOT granted AND mode = 'ExclusiveLock')"), 'a client waits for both');
+	# both have met him; then time goes by
+	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 4, 1)");
+	$control->run("SELECT go_on('merge-begun')");
+	ok(until_stopped(1), 'it has gone on with both');
+	$control->run("SELECT stop_at('merge-begun', 'wait', 'worker', 0, 1)");
+	sleep 3;
+	$control->run("SELECT go_on('merge-paused')");
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page' AND NOT granted) OR stop_hits('merge-begun') > 0"), 'something happens');
+	is(sql("SELECT stop_hits('merge-begun')"), 0, 'it begins none while a client waits');
+	$control->run("SELECT go_on('merge-begun')");
+	$client->finish;
+	check('a client beside two merges of one worker');
 	$client->end;
 }
 

@@ -57,6 +57,10 @@ done
 
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/claims" "$here/tree/test_claims.c" "$here/unit_assert.c" "$src/lsm/tree/rose_claims.c"
+
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/retired" "$here/store/test_retired.c" "$here/unit_assert.c" "$src/store/rose_retired.c"
 
 # shellcheck disable=SC2086
@@ -72,6 +76,7 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 "$build/gc"
 "$build/picker"
 "$build/forget"
+"$build/claims"
 "$build/retired"
 "$build/regions"
 "$build/tail_pack"
