@@ -2,8 +2,8 @@
  *
  * test_picker.c
  *	  Unit test of src/lsm/merge/rose_picker.c: single decisions, and simulated
- *	  tables whose number of components and whose write amplification must
- *	  stay bounded.
+ *	  tables whose number of components, write amplification and room beyond
+ *	  the live rows must stay bounded.
  *
  * A program of its own; run.sh builds and runs it.  A failed check aborts.
  *
@@ -374,6 +374,155 @@ simulate(uint64 run_bytes, int nruns, int max_components, double max_amplificati
 	CHECK(written <= max_amplification * run_bytes * nruns);
 }
 
+/* ---- room and writes ---- */
+
+/*
+ * What tables cost over years, by the mean: components are sets of keys that were drawn
+ * at random, so that the sizes of unions follow.  A row is a byte of raw size and a block
+ * in C2; elsewhere it takes more.  Merges are done at once, in parts as passes and merges
+ * into C1 are, and what was read is free when its part is published.
+ */
+typedef struct Costs
+{
+	uint64		nkeys;			/* that are written to; 0 = each row has a key of its own */
+	uint64		given;			/* rows that came in runs */
+	uint64		written;		/* blocks */
+	double		peak;			/* blocks, over those that the live rows take in C2 */
+} Costs;
+
+/* Outputs of a pass and of a merge into C1 (rose_merge_pass.c, rose_merge_internal.h). */
+#define PARTS_OF_C2		20
+#define PARTS_OF_C1		6
+
+static uint64
+blocks_of(int level, uint64 nrows)
+{
+	return level == 2 ? nrows : nrows * 3 / 2;
+}
+
+static uint64
+all_blocks(void)
+{
+	uint64		nblocks = 0;
+
+	for (int i = 0; i < ncomponents; i++)
+		nblocks += table[i].nblocks;
+	return nblocks;
+}
+
+static uint64
+rows_together(const Costs *costs, uint64 a, uint64 b)
+{
+	return costs->nkeys == 0 ? a + b : a + b - a * b / costs->nkeys;
+}
+
+/* Not of a table so small that it has hardly a C2. */
+static void
+note_room(Costs *costs, uint64 nblocks)
+{
+	uint64		live = costs->nkeys == 0 ? costs->given : costs->nkeys;
+
+	if (live >= 15 * C0_SIZE)
+		costs->peak = Max(costs->peak, (double) nblocks / live);
+}
+
+static void
+add_run(Costs *costs, uint64 nrows)
+{
+	int			n = ncomponents;
+
+	CHECK(ncomponents < ROSE_MAX_COMPONENTS);
+	memmove(&table[1], &table[0], ncomponents * sizeof(table[0]));
+	ncomponents = 0;
+	add(0, nrows)->nblocks = blocks_of(0, nrows);
+	ncomponents = n + 1;
+	costs->given += nrows;
+	note_room(costs, all_blocks());
+}
+
+/* What was picked becomes one, where the oldest of it was; alone it only changes its level. */
+static void
+merge_picked(const RosePickResult *pick, Costs *costs)
+{
+	RoseComponentEntryDisk output = {0};
+	int			parts = pick->target_level == 2 ? PARTS_OF_C2 :
+		pick->target_level == 1 ? PARTS_OF_C1 : 1;
+	uint64		before = all_blocks();
+	int			n = 0;
+
+	for (int i = 0, next = 0; i < ncomponents; i++)
+	{
+		if (next == pick->ninputs || table[i].id != pick->inputs[next])
+		{
+			table[n++] = table[i];
+			continue;
+		}
+		output.nrows = rows_together(costs, output.nrows, table[i].nrows);
+		output.nblocks += table[i].nblocks;
+		if (++next < pick->ninputs)
+			continue;
+		output.id = next_id++;
+		output.level = pick->target_level;
+		output.state = ROSE_COMPONENT_LIVE;
+		output.raw_bytes = output.nrows;
+		output.max_xid = HORIZON - 1;
+		if (pick->ninputs > 1)
+		{
+			output.nblocks = blocks_of(output.level, output.nrows);
+			costs->written += output.nblocks;
+			note_room(costs, before + output.nblocks / parts);
+		}
+		table[n++] = output;
+	}
+	ncomponents = n;
+}
+
+static void
+run_table(Costs *costs, uint64 run_rows, int nruns)
+{
+	for (int i = 0; i < nruns; i++)
+	{
+		RosePickResult pick;
+		int			rounds = 0;
+
+		add_run(costs, run_rows);
+		while ((pick = ask()).merge)
+		{
+			merge_picked(&pick, costs);
+			CHECK(++rounds < 20);
+		}
+	}
+}
+
+/* Keys drawn at random are written again and again, in a table of a size that makes R what is said. */
+static void
+simulate_updates(double ratio, uint64 run_rows, double max_peak, double max_written)
+{
+	Costs		costs = {.nkeys = (uint64) (ratio * ratio * C0_SIZE)};
+
+	clear();
+	add(2, costs.nkeys)->nblocks = blocks_of(2, costs.nkeys);
+	run_table(&costs, run_rows, 4000);
+	printf("# picker: updates, R %.1f, runs of %d: peak %.3f, written %.2f\n", ratio,
+		   (int) run_rows, costs.peak, (double) costs.written / costs.given);
+	CHECK(costs.peak <= max_peak);
+	CHECK(costs.written <= max_written * costs.given);
+}
+
+/* Rows of keys of their own come to an empty table. */
+static void
+simulate_load(uint64 run_rows, int nruns, double max_peak, double max_written)
+{
+	Costs		costs = {0};
+
+	clear();
+	run_table(&costs, run_rows, nruns);
+	printf("# picker: load of %d: peak %.3f, written %.2f\n", (int) costs.given, costs.peak,
+		   (double) costs.written / costs.given);
+	CHECK(costs.peak <= max_peak);
+	CHECK(costs.written <= max_written * costs.given);
+}
+
 /* Where R is large, C1's share of C2's blocks counts, with the runs that come to it, which then go along. */
 static void
 test_blocks(void)
@@ -510,6 +659,17 @@ main(void)
 	simulate(C0_SIZE / 100, 5000, 10, 16);
 	simulate(1, 20000, 10, 16);
 	simulate(C0_SIZE / 8, 80, 10, 3);	/* a load of ten times C0 */
+	/* a few parts of a hundred above what the rules cost; worse ones need more room, or write more */
+	simulate_updates(4.2, C0_SIZE / 4, 1.24, 10.0);
+	simulate_updates(5.0, C0_SIZE / 4, 1.26, 10.2);
+	simulate_updates(6.0, C0_SIZE / 4, 1.26, 10.5);
+	simulate_updates(7.0, C0_SIZE / 4, 1.24, 12.2);
+	simulate_updates(8.2, C0_SIZE / 4, 1.24, 14.0);
+	simulate_updates(5.0, C0_SIZE / 16, 1.24, 14.0);
+	simulate_updates(5.0, C0_SIZE, 1.30, 7.3);
+	simulate_updates(8.2, C0_SIZE, 1.24, 11.0);
+	simulate_load(C0_SIZE / 4, 400, 1.19, 11.8);
+	simulate_load(C0_SIZE, 100, 1.19, 9.2);
 	printf("# picker: all checks passed\n");
 	return 0;
 }
