@@ -138,7 +138,6 @@ claim_slot(Oid dbid, bool visit, int *index)
 		slot->state = ROSE_WORKER_STARTING;
 		slot->state_since = now;
 		slot->visit = slot->visit || visit;
-		slot->look_again = 0;
 		*index = slot - rose_workers->slots;
 		result = CLAIM_TAKEN;
 	}

@@ -25,8 +25,8 @@
  *
  * A table that it failed on is left alone for a minute, and its merges are given up, so
  * that broken tables do not keep it from the others; nor do locked ones, which it comes
- * back to.  Only an error outside of a table's work, or in the cleaning up after one,
- * ends it; the launcher starts it again.
+ * back to.  If it ends meanwhile, another one comes in a while.  Only an error outside of
+ * a table's work, or in the cleaning up after one, ends it; the launcher starts it again.
  *
  * It tells core that it is like an autovacuum worker: then DROP DATABASE and
  * the like terminate it instead of failing, and a lock request that waits for
@@ -311,7 +311,7 @@ static bool
 is_waiting(void)
 {
 	return rose_maintainer_has_unvisited() || rose_maintainer_has_merges() ||
-		rose_maintainer_waits_for_private();
+		rose_maintainer_waits_for_private() || rose_maintainer_was_kept_out();
 }
 
 static void

@@ -120,6 +120,12 @@ extern void rose_maintainer_sweep(void);
 extern bool rose_maintainer_merge_step(bool may_begin);
 extern bool rose_maintainer_has_merges(void);
 
+/*
+ * Is there a table at which this worker could not look since it changed, or on which it
+ * failed lately?  Nobody tells when that is over.
+ */
+extern bool rose_maintainer_was_kept_out(void);
+
 /* Is there one whose table is not locked? */
 extern bool rose_maintainer_merges_can_go_on(void);
 

@@ -365,6 +365,23 @@ rose_maintainer_has_merges(void)
 }
 
 bool
+rose_maintainer_was_kept_out(void)
+{
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+	{
+		const RoseRegistryItem *item = &rose_maintainer_items[i];
+		const RoseTableNote *note = rose_maintainer_note(item->locator);
+
+		if (!item->other_order &&
+			(note->manifest_version != item->manifest_version ||
+			 note->incarnation != item->incarnation ||
+			 rose_maintainer_failed_lately(item->relid)))
+			return true;
+	}
+	return false;
+}
+
+bool
 rose_maintainer_merges_can_go_on(void)
 {
 	for (int i = 0; i < nmerges; i++)

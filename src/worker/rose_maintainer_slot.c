@@ -70,8 +70,7 @@ note_failed_exit(TimestampTz now)
 
 	if (database == NULL)
 		return;
-	if (database != my_slot)
-		database->look_again = now;
+	database->look_again = now;
 	/* an error that rose_maintainer_note_error did not see: no database, no connection */
 	again = database == my_slot ? &database->not_before : &database->no_help_before;
 	if (*again < now)
@@ -113,6 +112,7 @@ rose_maintainer_attach(Oid dbid, int slot, bool *visit)
 		my_slot->info.pid = MyProcPid;
 		my_slot->info.started = my_slot->state_since;
 		my_slot->latch = MyLatch;
+		my_slot->look_again = 0;	/* not before: a start may fail */
 		*visit = my_slot->visit;
 		attached = true;
 	}
@@ -222,6 +222,8 @@ rose_maintainer_note_error(const ErrorData *error, bool ends)
 		else
 			slot->no_help_before = TimestampTzPlusMilliseconds(now, FAILURE_PAUSE_MS);
 	}
+	else if (slot != my_slot && !cancel)
+		slot->look_again = now; /* the first worker may get further */
 	LWLockRelease(&rose_workers->lock);
 	if (!ends)
 		note_failure_here(relid, until);
