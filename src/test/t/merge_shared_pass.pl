@@ -173,13 +173,12 @@ foreach my $case ([ 'terminate', 'first' ], [ 'terminate', 'second' ], [ 'cancel
 }
 
 # ---- errors
-foreach my $point ('merge-read', 'merge-built', 'pass-plans', 'merge-helps', 'pass-waits', 'merge-published')
+foreach my $point ('merge-read', 'merge-built', 'pass-plans', 'merge-published')
 {
 	make_table();
-	$control->run("SELECT stop_at('$point', 'error', 'worker', 1, 1)") if $point ne 'merge-helps' && $point ne 'pass-waits';
-	$control->run("SELECT stop_at('$point', 'error', 'worker', 0, 1)") if $point eq 'merge-helps' || $point eq 'pass-waits';
+	$control->run("SELECT stop_at('$point', 'error', 'worker', 1, 1)");
 	workers(2);
-	ok($node->poll_query_until('postgres', "SELECT stop_hits('$point') > 0"), "error at $point") unless $point eq 'pass-waits';
+	ok($node->poll_query_until('postgres', "SELECT stop_hits('$point') > 0"), "error at $point");
 	check("error at $point, meanwhile");
 
 	# who failed leaves the table alone for a while; if that was the only one, somebody else comes
@@ -190,12 +189,29 @@ foreach my $point ('merge-read', 'merge-built', 'pass-plans', 'merge-helps', 'pa
 	check("error at $point");
 }
 
+# ---- where there must be another one: it waits with the part before
+foreach my $case ([ 'merge-helps', 'error' ], [ 'merge-helps', 'terminate' ], [ 'pass-waits', 'terminate' ], [ 'pass-waits', 'error' ])
+{
+	my ($point, $action) = @$case;
+
+	make_table();
+	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
+	$control->run("SELECT stop_at('$point', '$action', 'worker', 0, 1)");
+	workers(2);
+	ok($node->poll_query_until('postgres', "SELECT stop_hits('$point') = 1"), "$action at $point");
+	check("$action at $point, the other one waits");
+	$control->run("SELECT go_on('merge-read')");
+	ok(until_merged(), "$action at $point: all is merged");
+	check("$action at $point");
+}
+
 # ---- crashes: parts are published, a part is made, a part is taken
 foreach my $case ([ 'merge-published', 1 ], [ 'pass-waits', 0 ], [ 'merge-helps', 0 ])
 {
 	my ($point, $skip) = @$case;
 
 	make_table();
+	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)") if $point ne 'merge-published';	# there must be another one
 	$control->run("SELECT stop_at('$point', 'crash', 'worker', $skip, 1)");
 	my $log = -s $node->logfile;
 	workers(2);
@@ -203,6 +219,7 @@ foreach my $case ([ 'merge-published', 1 ], [ 'pass-waits', 0 ], [ 'merge-helps'
 
 	sleep 1 until slurp_file($node->logfile, $log) =~ /database system is ready to accept connections/ || time() > $deadline;
 	wait_until_up($node);
+	like(slurp_file($node->logfile, $log), qr/was terminated by signal 9/, "a crash at $point");
 	undef $control;
 	check("after a crash at $point");
 	ok(until_merged(), "after a crash at $point: all is merged");
