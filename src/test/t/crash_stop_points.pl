@@ -211,8 +211,8 @@ foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "BEGIN; TRUNCATE d; ROLLBACK", "B
 	}
 }
 
-# --- a table leaves the registry while a merge of it is between two steps: the merge must not
-# write its output into what now belongs to another table
+# --- places for tables are asked for while a merge is between two steps: its table keeps its own, since
+# it has claimed components, and no place that the merge writes into comes to belong to another table
 $node->append_conf('postgresql.conf', 'rose.max_tables = 16');
 $node->restart;
 {
@@ -236,10 +236,10 @@ $node->restart;
 	}
 	is(sql($begun), 't|0', 'a merge has begun, its output has not');
 	sql("CREATE TABLE place_$_ (id int PRIMARY KEY) USING rose") foreach 1 .. 16;
-	# These have changes in memory, so the last one gets e's place, and e another one.
+	# These have changes in memory, so that all others would have to give up their places.
 	sql("INSERT INTO place_$_ VALUES (1)") foreach 1 .. 16;
 	sql("DROP TABLE place_1");
-	is(sql("SELECT raw_bytes FROM rose.stat_merge_progress WHERE relid = 'e'::regclass"), 0, 'its entry was evicted, and is a new one');
+	cmp_ok(sql("SELECT raw_bytes FROM rose.stat_merge_progress WHERE relid = 'e'::regclass"), '>', 0, 'its entry stays, with what was counted');
 	$ctl->run("SELECT stop_at('merge-built', 'wait', 'worker'), go_on('merge-paused')");
 	wait_for_stop($node);
 	my $merges = sql("SELECT merges FROM rose.stat_worker WHERE datname = 'postgres'");
