@@ -209,6 +209,9 @@ sub wait_for_all
 	while (%left && time < $deadline)
 	{
 		delete $left{$_} foreach grep { waitpid($_, POSIX::WNOHANG()) != 0 } keys %left;
+		# who was ended behind PREPARE TRANSACTION has left it to nobody, and others wait for it
+		$node->psql('postgres', "ROLLBACK PREPARED '$_'") foreach split /\n/,
+		  sql("SELECT gid FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - interval '2 s'");
 		select undef, undef, undef, 0.1;
 	}
 	return 1 if !%left;
