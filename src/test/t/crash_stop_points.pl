@@ -213,7 +213,8 @@ foreach my $ddl ("TRUNCATE d", "DROP TABLE d", "BEGIN; TRUNCATE d; ROLLBACK", "B
 
 # --- places for tables are asked for while a merge is between two steps: its table keeps its own, since
 # it has claimed components, and no place that the merge writes into comes to belong to another table
-$node->append_conf('postgresql.conf', "rose.max_tables = 16\nrose.max_merge_workers = 1");	# whose merges are counted
+$node->append_conf('postgresql.conf', 'rose.max_tables = 16');
+set_workers(1);					# whose merges are counted
 $node->restart;
 {
 	my $ctl = RoseTest::Session->new($node);
@@ -255,7 +256,8 @@ $node->restart;
 	sql("DROP TABLE place_$_") foreach 2 .. 16;
 	sql("DROP TABLE e");
 }
-$node->append_conf('postgresql.conf', "rose.max_tables = 4096\nrose.max_merge_workers = 3");
+$node->append_conf('postgresql.conf', 'rose.max_tables = 4096');
+set_workers(3);
 $node->restart;
 
 # --- a first writer while another process is still recovering the table
