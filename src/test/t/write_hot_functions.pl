@@ -14,7 +14,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no memtables' if $ENV{ROSE_STANDIN};
 
-seed_random();
+seed_random('HOT_SEED');
 my $node = rose_node('hotf', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
@@ -187,7 +187,8 @@ foreach my $round (1 .. $rounds)
 	$calm = $kind =~ /BEFORE UPDATE|REFERENCES/ || $round % 7 == 1;
 	my $key = $round % 5 == 0 && $kind eq '' ? 'id int, v bigint, w text, CHECK (id > 0)' : 'id int PRIMARY KEY, v bigint, w text';
 	my @script = script();
-	@script = grep { !/ON CONFLICT/ } @script if $key !~ /PRIMARY/;
+	# two rows of one id have no order
+	@script = grep { !/ON CONFLICT|SET id = id/ } @script if $key !~ /PRIMARY/;
 	my @out;
 	foreach my $table ('r', 'h')
 	{

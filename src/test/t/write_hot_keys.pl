@@ -14,7 +14,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no memtables' if $ENV{ROSE_STANDIN};
 
-seed_random();
+seed_random('HOT_SEED');
 my $node = rose_node('hot', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'max_prepared_transactions = 2');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
