@@ -510,9 +510,13 @@ rose_c0_bytes(const RoseC0Shared *c0)
 }
 
 uint64
-rose_c0_entries(const RoseC0Shared *c0)
+rose_c0_versions(const RoseC0Shared *c0)
 {
-	return sum_of(c0, offsetof(RoseMemtableShared, nentries));
+	uint64		sum = 0;
+
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		sum += rose_memtable_versions(&c0->memtables[slot]);
+	return sum;
 }
 
 uint64

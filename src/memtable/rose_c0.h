@@ -256,7 +256,7 @@ extern bool rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, uint64 seq);
 extern bool rose_c0_is_empty(const RoseC0Shared *c0);
 extern bool rose_c0_has_memtables(const RoseC0Shared *c0);
 extern uint64 rose_c0_bytes(const RoseC0Shared *c0);
-extern uint64 rose_c0_entries(const RoseC0Shared *c0);
+extern uint64 rose_c0_versions(const RoseC0Shared *c0); /* see rose_memtable_versions */
 extern uint64 rose_c0_superseded_bytes(const RoseC0Shared *c0);
 extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
 

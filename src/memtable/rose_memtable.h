@@ -78,6 +78,17 @@ typedef struct RoseMemtableShared
 								 * none; write_lock */
 } RoseMemtableShared;
 
+/* Versions that its transactions have not taken back themselves.  Of a memtable that others write to: a hint. */
+static inline uint64
+rose_memtable_versions(const RoseMemtableShared *memtable)
+{
+	uint64		nsuperseded = memtable->nsuperseded;
+	uint64		nentries = memtable->nentries;
+
+	/* it may be given back between the two */
+	return nentries > nsuperseded ? nentries - nsuperseded : 0;
+}
+
 /* See rose_c0.h. */
 typedef struct RoseC0Shared RoseC0Shared;
 

@@ -102,7 +102,7 @@ emit_memtables(FunctionCallInfo fcinfo, RoseTree *tree)
 		rose_sql_put_text(&row, "memtable");
 		rose_sql_put_int8(&row, (int64) m->id);
 		rose_sql_put_text(&row, m->state == ROSE_MEMTABLE_ACTIVE ? "active" : "frozen");
-		rose_sql_put_int8(&row, m->nentries - m->nsuperseded);
+		rose_sql_put_int8(&row, rose_memtable_versions(m));
 		rose_sql_put(&row, (Datum) 0, true);	/* tombstones: not counted in memory */
 		rose_sql_put_int8(&row, 0);
 		rose_sql_put_int8(&row, m->nbytes);

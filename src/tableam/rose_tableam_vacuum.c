@@ -56,9 +56,10 @@ typedef struct TableSize
 } TableSize;
 
 /*
- * Rows are counted from the manifest and C0: no I/O beyond the metapage.
- * Versions that replace others are counted twice; as a level is several times
- * smaller than the next one, that is a small part.
+ * Rows are counted from the manifest and C0: no I/O beyond the metapage.  Versions that
+ * replace others are counted twice; as a level is several times smaller than the next
+ * one, that is a small part.  Of a row that one transaction writes again and again, what
+ * it has superseded itself is not counted.
  */
 static void
 measure_table(RoseTree *tree, TableSize *size)
@@ -84,7 +85,7 @@ measure_table(RoseTree *tree, TableSize *size)
 	/* tombstones of rows that are gone already count for nothing */
 	size->component_rows = Max(size->component_rows, Max(largest, pieces) / 2);
 
-	size->c0_rows += (double) rose_c0_entries(c0);
+	size->c0_rows += (double) rose_c0_versions(c0);
 	size->pages += (double) rose_c0_bytes(c0) / BLCKSZ;
 }
 
