@@ -20,13 +20,26 @@
 #include "lsm/merge/rose_forget.h"
 #include "lsm/merge/rose_merge_internal.h"
 
-bool
-rose_merge_is_input(const RoseMerge *merge, uint32 id)
+static bool
+is_input(const RoseMerge *merge, uint32 id)
 {
 	for (int i = 0; i < merge->ninputs; i++)
 		if (merge->inputs[i].entry.id == id)
 			return true;
 	return false;
+}
+
+/*
+ * Can it have no older versions of what is left to be merged?  Parts of C1 that the merge
+ * has made have other keys: outputs end between keys, and go up.
+ */
+static bool
+is_own(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
+{
+	for (int i = 0; i < merge->parts.nmade; i++)
+		if (merge->parts.made[i] == entry->id)
+			return true;
+	return is_input(merge, entry->id) || (merge->kind->takes_c2 && entry->level == 2);
 }
 
 bool
@@ -35,11 +48,10 @@ rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest)
 	int			newest = 0;
 
 	while (newest < manifest->ncomponents &&
-		   !rose_merge_is_input(merge, manifest->components[newest].id))
+		   !is_input(merge, manifest->components[newest].id))
 		newest++;
 	for (int i = newest; i < manifest->ncomponents; i++)
-		if (!rose_merge_is_input(merge, manifest->components[i].id) &&
-			!(merge->kind->takes_c2 && manifest->components[i].level == 2))
+		if (!is_own(merge, &manifest->components[i]))
 			return false;
 	return true;
 }

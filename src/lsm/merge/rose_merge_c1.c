@@ -133,5 +133,11 @@ rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree)
 		elog(ERROR, "too many components of table \"%s\" are claimed by merges",
 			 RelationGetRelationName(tree->rel));
 	rose_merge_publish_part(merge, tree, 0);
+	if (merge->out.has_merged)
+	{
+		/* each part but the last one reads three quarters of its share */
+		Assert(merge->parts.nmade < lengthof(merge->parts.made));
+		merge->parts.made[merge->parts.nmade++] = merge->out.merged.id;
+	}
 	return true;
 }

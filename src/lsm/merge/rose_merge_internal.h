@@ -81,6 +81,8 @@ typedef struct RoseMergeOutput
 typedef struct RoseMergeParts
 {
 	int			old;			/* of the output at hand; source: the part of C1 whose end is near that of the output; -1 = none */
+	int			nmade;			/* ids of those that are published */
+	uint32		made[2 * ROSE_MERGE_MAX_PARTS];
 } RoseMergeParts;
 
 struct RoseMerge
@@ -139,9 +141,10 @@ extern RosePrivateJudge *rose_private_judge_create(const RoseMerge *merge);
 extern RoseMergeFate rose_private_judge_row(RosePrivateJudge *judge, const RoseRow *row);
 
 /* --- the bottom of the tree (rose_merge_bottom.c) --- */
-extern bool rose_merge_is_input(const RoseMerge *merge, uint32 id);
-
-/* Is everything from the newest input on an input, or C2 that the merge takes along? */
+/*
+ * Is everything from the newest input on an input, a part of C1 that the merge has made,
+ * or C2 that it takes along?
+ */
 extern bool rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest);
 
 /* Could a merge of this component alone, at the bottom, forget what it has to forget now? */
