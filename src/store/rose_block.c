@@ -200,7 +200,8 @@ rose_blockwriter_reserve(RoseBlockWriter *writer)
 	if (writer->extent_used == rose_regions_blocks(writer->extent_first, writer->extent_regions))
 		new_extent(writer);
 	writer->nblocks++;
-	return rose_region_block(writer->extent_first) + writer->extent_used++;
+	return rose_region_block(rose_file_base(writer->rel), writer->extent_first) +
+		writer->extent_used++;
 }
 
 static void
@@ -213,7 +214,7 @@ check_page_to_write(const RoseBlockWriter *writer, BlockNumber block, const char
 		header->magic != ROSE_PAGE_MAGIC || header->component_id != writer->owner)
 		elog(ERROR, "page for block %u of \"%s\" is not one of component %u",
 			 block, RelationGetRelationName(writer->rel), writer->owner);
-	if (block == ROSE_META_BLOCK || rose_block_is_map(block))
+	if (rose_block_is_fixed(rose_file_base(writer->rel), block))
 		elog(ERROR, "block %u of \"%s\" was not reserved",
 			 block, RelationGetRelationName(writer->rel));
 }

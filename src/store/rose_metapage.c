@@ -89,6 +89,7 @@ rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
 				 const RoseMetaInfo *info)
 {
 	RelFileLocator locator = rose_smgr_locator(smgr);
+	BlockNumber block = rose_meta_block(ROSE_TABLE_BASE);
 	PGIOAlignedBlock page;
 	bool		durable;
 
@@ -99,9 +100,9 @@ rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
 	init_page(page.data, info);
 	durable = persistence == RELPERSISTENCE_PERMANENT || fork == INIT_FORKNUM;
 	if (fork == INIT_FORKNUM || (durable && !RelFileLocatorSkippingWAL(locator)))
-		log_newpage(&locator, fork, ROSE_META_BLOCK, page.data, true);
-	PageSetChecksumInplace(page.data, ROSE_META_BLOCK);
-	smgrextend(smgr, fork, ROSE_META_BLOCK, page.data, false);
+		log_newpage(&locator, fork, block, page.data, true);
+	PageSetChecksumInplace(page.data, block);
+	smgrextend(smgr, fork, block, page.data, false);
 	if (durable)
 		smgrimmedsync(smgr, fork);
 }
@@ -140,7 +141,7 @@ check_metapage(Relation rel, Page page)
 Buffer
 rose_meta_lock(Relation rel, int lockmode)
 {
-	Buffer		buffer = ReadBuffer(rel, ROSE_META_BLOCK);
+	Buffer		buffer = ReadBuffer(rel, rose_meta_block(rose_file_base(rel)));
 
 	LockBuffer(buffer, lockmode);
 	check_metapage(rel, BufferGetPage(buffer));
@@ -200,7 +201,8 @@ update_init_fork(Relation rel)
 	if (rel->rd_rel->relpersistence != RELPERSISTENCE_UNLOGGED)
 		return;
 	rose_meta_read(rel, &info);
-	buffer = ReadBufferExtended(rel, INIT_FORKNUM, ROSE_META_BLOCK, RBM_NORMAL, NULL);
+	buffer = ReadBufferExtended(rel, INIT_FORKNUM, rose_meta_block(rose_file_base(rel)),
+								RBM_NORMAL, NULL);
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	check_metapage(rel, BufferGetPage(buffer));
 

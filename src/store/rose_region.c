@@ -49,7 +49,7 @@ check_map(Relation rel, BlockNumber block, Page page)
 Buffer
 rose_map_lock(Relation rel, uint32 group)
 {
-	BlockNumber block = rose_map_block(group);
+	BlockNumber block = rose_map_block(rose_file_base(rel), group);
 	Buffer		buffer;
 
 	if (group == 0)
@@ -91,7 +91,7 @@ static XLogRecPtr
 set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
 {
 	uint32		group = rose_region_group(first);
-	BlockNumber block = rose_map_block(group);
+	BlockNumber block = rose_map_block(rose_file_base(rel), group);
 	uint32		index = first - rose_group_first(group);
 	Buffer		buffer;
 	GenericXLogState *state;
@@ -156,7 +156,7 @@ static bool
 find_free(Relation rel, RoseStoreShared *store, RoseRegionSearch *search, int want,
 		  uint32 *first, int *nregions)
 {
-	uint32		nfile = rose_regions_in(rose_file_nblocks(rel));
+	uint32		nfile = rose_regions_in(rose_file_base(rel), rose_file_nblocks(rel));
 	uint32		hint = Min(store->alloc_hint, nfile);
 
 	search->zones = &store->zones;
@@ -171,8 +171,8 @@ find_free(Relation rel, RoseStoreShared *store, RoseRegionSearch *search, int wa
 static void
 find_at_end(Relation rel, RoseRegionSearch *search, int want, uint32 *first, int *nregions)
 {
-	uint32		from = rose_regions_in(rose_file_nblocks(rel));
-	uint32		limit = rose_regions_in(MaxBlockNumber);
+	uint32		from = rose_regions_in(rose_file_base(rel), rose_file_nblocks(rel));
+	uint32		limit = rose_regions_in(rose_file_base(rel), MaxBlockNumber);
 
 	search->zones = NULL;
 	if (!rose_region_find(search, from, limit, want, first, nregions))
@@ -187,7 +187,8 @@ static void
 extend_over(Relation rel, uint32 region)
 {
 	BlockNumber nblocks = rose_file_nblocks(rel);
-	BlockNumber end = rose_region_block(region) + rose_regions_blocks(region, 1);
+	BlockNumber end = rose_region_block(rose_file_base(rel), region) +
+		rose_regions_blocks(region, 1);
 
 	if (end > nblocks)
 		rose_smgr_zero_extend(RelationGetSmgr(rel), nblocks, end - nblocks);

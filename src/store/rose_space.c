@@ -155,10 +155,13 @@ find_live_end(Relation rel, const OwnerUses *uses, uint32 nregions)
 
 /* First block behind the region in front of which the file is in use. */
 static BlockNumber
-end_block(uint32 live_end)
+end_block(Relation rel, uint32 live_end)
 {
-	return live_end > 0 ? rose_region_block(live_end - 1) + rose_regions_blocks(live_end - 1, 1) :
-		ROSE_META_BLOCK + 1;
+	BlockNumber base = rose_file_base(rel);
+
+	return live_end > 0 ?
+		rose_region_block(base, live_end - 1) + rose_regions_blocks(live_end - 1, 1) :
+		rose_meta_block(base) + 1;
 }
 
 void
@@ -174,13 +177,13 @@ rose_space_measure(Relation rel, RoseStoreShared *store, RoseSpace *space)
 	LWLockRelease(&store->alloc_lock);
 
 	space->file_blocks = rose_file_nblocks(rel);
-	nregions = rose_regions_touched(space->file_blocks);
+	nregions = rose_regions_touched(rose_file_base(rel), space->file_blocks);
 	count_regions(rel, uses, nregions, space->blocks);
 	for (int use = 0; use < ROSE_SPACE_USES; use++)
 		of_regions += space->blocks[use];
 	space->blocks[ROSE_SPACE_FIXED] = space->file_blocks - Min(of_regions, space->file_blocks);
 	space->end_free = space->file_blocks -
-		Min(space->file_blocks, end_block(find_live_end(rel, uses, nregions)));
+		Min(space->file_blocks, end_block(rel, find_live_end(rel, uses, nregions)));
 	pfree(uses);
 }
 
@@ -198,14 +201,14 @@ truncate_file(Relation rel, RoseStoreShared *store)
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	collect_uses(rel, store, uses);
-	live_end = find_live_end(rel, uses, rose_regions_touched(nblocks));
+	live_end = find_live_end(rel, uses, rose_regions_touched(rose_file_base(rel), nblocks));
 	LWLockRelease(&store->alloc_lock);
 	pfree(uses);
-	if (end_block(live_end) >= nblocks)
+	if (end_block(rel, live_end) >= nblocks)
 		return;
 
 	ROSE_STOP_POINT("space-locked");
-	RelationTruncate(rel, end_block(live_end));
+	RelationTruncate(rel, end_block(rel, live_end));
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	store->truncate_lsn = GetXLogInsertRecPtr();
@@ -225,7 +228,7 @@ rose_space_give_back(Relation rel, RoseStoreShared *store, uint64 least)
 	collect_uses(rel, store, uses);
 	LWLockRelease(&store->alloc_lock);
 	nblocks = rose_file_nblocks(rel);
-	end = end_block(find_live_end(rel, uses, rose_regions_touched(nblocks)));
+	end = end_block(rel, find_live_end(rel, uses, rose_regions_touched(rose_file_base(rel), nblocks)));
 	pfree(uses);
 	if (nblocks < end + Max(least, 1) ||
 		!ConditionalLockRelation(rel, AccessExclusiveLock))

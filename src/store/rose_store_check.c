@@ -24,6 +24,7 @@
 typedef struct StoreCheck
 {
 	Relation	rel;
+	BlockNumber meta_block;
 	RoseProblemCallback report;
 	void	   *arg;
 	RoseMetaDisk meta;			/* copy */
@@ -65,35 +66,36 @@ static void
 check_components(StoreCheck *check)
 {
 	const RoseMetaDisk *meta = &check->meta;
+	BlockNumber base = rose_file_base(check->rel);
 
 	for (int i = 0; i < meta->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &meta->components[i];
 
 		if (entry->id == 0 || entry->id >= meta->next_owner)
-			problem(check, ROSE_META_BLOCK, "component id %u was never given out", entry->id);
+			problem(check, check->meta_block, "component id %u was never given out", entry->id);
 		for (int j = 0; j < i; j++)
 		{
 			if (meta->components[j].id == entry->id)
-				problem(check, ROSE_META_BLOCK, "component %u is listed twice", entry->id);
+				problem(check, check->meta_block, "component %u is listed twice", entry->id);
 		}
 		if (entry->state != ROSE_COMPONENT_LIVE && entry->state != ROSE_COMPONENT_PENDING)
-			problem(check, ROSE_META_BLOCK, "component %u has unknown state %u",
+			problem(check, check->meta_block, "component %u has unknown state %u",
 					entry->id, entry->state);
 		if (entry->level > 2)
-			problem(check, ROSE_META_BLOCK, "component %u has unknown level %u",
+			problem(check, check->meta_block, "component %u has unknown level %u",
 					entry->id, entry->level);
 		if (i > 0 && entry->level < 2 && meta->components[i - 1].level == 2)
-			problem(check, ROSE_META_BLOCK, "component %u of level %u comes after one of level 2",
+			problem(check, check->meta_block, "component %u of level %u comes after one of level 2",
 					entry->id, entry->level);
 		if (entry->first_ordinal >= entry->nrows)
-			problem(check, ROSE_META_BLOCK, "component %u has no versions left", entry->id);
+			problem(check, check->meta_block, "component %u has no versions left", entry->id);
 		if (entry->min_seq > entry->max_seq)
-			problem(check, ROSE_META_BLOCK, "component %u has a lowest sequence above its highest",
+			problem(check, check->meta_block, "component %u has a lowest sequence above its highest",
 					entry->id);
-		if (entry->footer_block == ROSE_META_BLOCK || rose_block_is_map(entry->footer_block) ||
-			map_entry(check, rose_block_region(entry->footer_block)) != entry->id)
-			problem(check, ROSE_META_BLOCK, "footer of component %u is in block %u, which does not belong to it",
+		if (rose_block_is_fixed(base, entry->footer_block) ||
+			map_entry(check, rose_block_region(base, entry->footer_block)) != entry->id)
+			problem(check, check->meta_block, "footer of component %u is in block %u, which does not belong to it",
 					entry->id, entry->footer_block);
 	}
 }
@@ -134,7 +136,7 @@ check_maps(StoreCheck *check)
 		uint64		blocks = check->component_blocks[i];
 
 		if (blocks < entry->nblocks)
-			problem(check, ROSE_META_BLOCK, "component %u has " UINT64_FORMAT " blocks, but regions with only " UINT64_FORMAT,
+			problem(check, check->meta_block, "component %u has " UINT64_FORMAT " blocks, but regions with only " UINT64_FORMAT,
 					entry->id, entry->nblocks, blocks);
 	}
 }
@@ -157,16 +159,17 @@ tail_is_listed(StoreCheck *check, uint32 id)
 static void
 check_tail(StoreCheck *check, const RoseTailSegmentDisk *tail, PGAlignedBlock *page)
 {
+	BlockNumber base = rose_file_base(check->rel);
 	BlockNumber block = tail->first_block;
 	uint32		number = 0;
 
 	if (tail->id == 0 || tail->id >= check->meta.next_owner)
-		problem(check, ROSE_META_BLOCK, "tail segment id %u was never given out", tail->id);
+		problem(check, check->meta_block, "tail segment id %u was never given out", tail->id);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (block == ROSE_META_BLOCK || rose_block_is_map(block) ||
-			map_entry(check, rose_block_region(block)) != (tail->id | ROSE_MAP_TAIL))
+		if (rose_block_is_fixed(base, block) ||
+			map_entry(check, rose_block_region(base, block)) != (tail->id | ROSE_MAP_TAIL))
 		{
 			if (tail_is_listed(check, tail->id))
 				problem(check, block, "page %u of tail segment %u does not belong to it",
@@ -190,6 +193,7 @@ rose_store_check(Relation rel, RoseStoreShared *store,
 
 	Assert(RelFileLocatorEquals(store->locator, rose_rel_locator(rel)));
 	check->rel = rel;
+	check->meta_block = rose_meta_block(rose_file_base(rel));
 	check->report = report;
 	check->arg = arg;
 	buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
@@ -197,7 +201,7 @@ rose_store_check(Relation rel, RoseStoreShared *store,
 	UnlockReleaseBuffer(buffer);
 
 	/* A last region that the file has only in part counts too. */
-	check->nregions = rose_regions_touched(rose_file_nblocks(rel));
+	check->nregions = rose_regions_touched(rose_file_base(rel), rose_file_nblocks(rel));
 
 	check_components(check);
 	check_maps(check);

@@ -10,6 +10,9 @@
  *	block 65 + 16257		region map page of group 2
  *	...
  *
+ * In the file of an index all of this comes one block later, behind btree's metapage ("Files
+ * of indexes" in README.md).
+ *
  * The small regions of group 0 are for tables of a few rows: what these need is a few
  * blocks, and regions of 8 would be mostly empty.
  *
@@ -59,7 +62,6 @@
 #define ROSE_META_MAGIC		0x45534F52	/* "ROSE" */
 /* 3: regions of one block at the start of the file; 4: footers in leaves */
 #define ROSE_META_VERSION	4
-#define ROSE_META_BLOCK		0
 #define ROSE_REGION_BLOCKS	8
 
 #define ROSE_PAGE_CONTENT	MAXALIGN(SizeOfPageHeaderData)	/* offset */
@@ -200,11 +202,25 @@ rose_blocks_regions(uint32 group, uint32 nblocks)
 	return (nblocks + rose_group_unit(group) - 1) / rose_group_unit(group);
 }
 
+/*
+ * Blocks that come before ours: none in the file of a table; in that of an index, block 0
+ * is btree's metapage.  Block numbers are those of the file everywhere, so what turns
+ * them into regions and back has to be told.
+ */
+#define ROSE_TABLE_BASE		((BlockNumber) 0)
+#define ROSE_INDEX_BASE		((BlockNumber) 1)
+
+static inline BlockNumber
+rose_meta_block(BlockNumber base)
+{
+	return base;
+}
+
 /* The page that has the map of a group: the metapage, or one of its own. */
 static inline BlockNumber
-rose_map_block(uint32 group)
+rose_map_block(BlockNumber base, uint32 group)
 {
-	return group == 0 ? ROSE_META_BLOCK : 1 + ROSE_SMALL_REGIONS + (group - 1) * ROSE_MAP_GROUP;
+	return base + (group == 0 ? 0 : 1 + ROSE_SMALL_REGIONS + (group - 1) * ROSE_MAP_GROUP);
 }
 
 /* Its entries; rose_group_first has the first one. */
@@ -215,26 +231,31 @@ rose_map_entries(Page page, uint32 group)
 }
 
 static inline BlockNumber
-rose_region_block(uint32 region)
+rose_region_block(BlockNumber base, uint32 region)
 {
 	uint32		group = rose_region_group(region);
 
-	return rose_map_block(group) + 1 + (region - rose_group_first(group)) * rose_group_unit(group);
+	return rose_map_block(base, group) + 1 +
+		(region - rose_group_first(group)) * rose_group_unit(group);
 }
 
+/* Is it a block that never belongs to a region? */
 static inline bool
-rose_block_is_map(BlockNumber block)
+rose_block_is_fixed(BlockNumber base, BlockNumber block)
 {
-	return block > ROSE_SMALL_REGIONS && (block - 1 - ROSE_SMALL_REGIONS) % ROSE_MAP_GROUP == 0;
+	return block <= base ||
+		(block - base > ROSE_SMALL_REGIONS &&
+		 (block - base - 1 - ROSE_SMALL_REGIONS) % ROSE_MAP_GROUP == 0);
 }
 
-/* The region of a block that is neither the metapage nor a map page. */
+/* The region of a block that is not fixed. */
 static inline uint32
-rose_block_region(BlockNumber block)
+rose_block_region(BlockNumber base, BlockNumber block)
 {
 	uint32		after;
 
-	Assert(block > ROSE_META_BLOCK && !rose_block_is_map(block));
+	Assert(!rose_block_is_fixed(base, block));
+	block -= base;
 	if (block <= ROSE_SMALL_REGIONS)
 		return block - 1;
 	after = block - 1 - ROSE_SMALL_REGIONS;
@@ -244,13 +265,14 @@ rose_block_region(BlockNumber block)
 
 /* Number of regions that lie in a file of nblocks entirely. */
 static inline uint32
-rose_regions_in(BlockNumber nblocks)
+rose_regions_in(BlockNumber base, BlockNumber nblocks)
 {
 	uint32		after,
 				rest;
 
-	if (nblocks <= 1)
+	if (nblocks <= base + 1)
 		return 0;
+	nblocks -= base;
 	if (nblocks <= 1 + ROSE_SMALL_REGIONS)
 		return nblocks - 1;
 	after = nblocks - 1 - ROSE_SMALL_REGIONS;
@@ -261,10 +283,10 @@ rose_regions_in(BlockNumber nblocks)
 
 /* The same, and the last one that it has only in part. */
 static inline uint32
-rose_regions_touched(BlockNumber nblocks)
+rose_regions_touched(BlockNumber base, BlockNumber nblocks)
 {
-	return nblocks <= 1 + ROSE_SMALL_REGIONS ? rose_regions_in(nblocks) :
-		rose_regions_in(nblocks + ROSE_REGION_BLOCKS - 1);
+	return nblocks <= base + 1 + ROSE_SMALL_REGIONS ? rose_regions_in(base, nblocks) :
+		rose_regions_in(base, nblocks + ROSE_REGION_BLOCKS - 1);
 }
 
 /* ---- Tail log page and record ---- */

@@ -12,6 +12,7 @@
 #define ROSE_STORE_INTERNAL_H
 
 #include "access/generic_xlog.h"
+#include "catalog/pg_class.h"
 
 #include "store/rose_manifest.h"
 #include "store/rose_store.h"
@@ -19,6 +20,13 @@
 
 /* Blocks of the main fork, whatever the table AM says of its size. */
 #define rose_file_nblocks(rel) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM)
+
+/* What the functions of rose_store_format.h have to be told of a relation's file. */
+static inline BlockNumber
+rose_file_base(Relation rel)
+{
+	return rel->rd_rel->relkind == RELKIND_INDEX ? ROSE_INDEX_BASE : ROSE_TABLE_BASE;
+}
 
 /* ---- rose_store.c ---- */
 

@@ -96,7 +96,7 @@ add_extent(Relation rel, RoseStoreShared *store, uint32 segment, int want, bool 
 				 errmsg("too much data for one append to the tail log of \"%s\"",
 						RelationGetRelationName(rel))));
 	region = rose_region_alloc(rel, store, segment, ROSE_REGION_TAIL, want, at_end, &nregions, &lsn);
-	block = rose_region_block(region);
+	block = rose_region_block(rose_file_base(rel), region);
 	if (store->tail_nextents > 0)
 		last = &store->tail_extents[store->tail_nextents - 1];
 	if (last == NULL || last->next + last->nblocks != block)

@@ -92,8 +92,7 @@ rose_tail_read_page(Relation rel, uint32 segment, uint32 page_number,
 	LocationIndex lower;
 	Buffer		buffer;
 
-	if (block == ROSE_META_BLOCK || block >= rose_file_nblocks(rel) ||
-		rose_block_is_map(block))
+	if (rose_block_is_fixed(rose_file_base(rel), block) || block >= rose_file_nblocks(rel))
 		return false;
 	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);

@@ -3,7 +3,8 @@
  * test_regions.c
  *	  Unit test of src/store/rose_region_search.c: whatever is allocated, freed and cut off, a search
  *	  finds what a search through all map pages finds; and in a file of a terabyte it
- *	  reads few of them.
+ *	  reads few of them.  And of rose_store_format.h: each block of a file, of a table or of an
+ *	  index, is in one region, or fixed.
  *
  * The file is an array of entries.  Map pages are counted when they are opened.
  *
@@ -343,6 +344,56 @@ test_terabyte(void)
 	CHECK(nopened <= 5000 + 130);
 }
 
+/* ---- blocks ---- */
+
+/*
+ * A file that grows block by block: what comes is fixed, or the next block of the region
+ * at the end.
+ */
+static void
+test_blocks(BlockNumber base)
+{
+	uint32		region = 0;
+	uint32		in_region = 0;
+	uint32		nfixed = 0;
+
+	CHECK(rose_map_block(base, 0) == rose_meta_block(base));
+	CHECK(rose_regions_in(base, 0) == 0 && rose_regions_touched(base, 0) == 0);
+	for (BlockNumber block = 0; block < 3 * ROSE_MAP_GROUP + 1000; block++)
+	{
+		if (rose_block_is_fixed(base, block))
+		{
+			CHECK(in_region == 0);
+			CHECK(block < base || block == rose_map_block(base, rose_region_group(region)));
+			nfixed++;
+		}
+		else
+		{
+			CHECK(rose_block_region(base, block) == region);
+			CHECK(rose_region_block(base, region) == block - in_region);
+			if (++in_region == rose_regions_blocks(region, 1))
+			{
+				in_region = 0;
+				region++;
+			}
+		}
+		CHECK(rose_regions_in(base, block + 1) == region);
+		CHECK(rose_regions_touched(base, block + 1) == region + (in_region > 0));
+	}
+	CHECK(nfixed == base + 5);
+}
+
+/* The largest file: nothing goes round. */
+static void
+test_last_block(BlockNumber base)
+{
+	uint32		nregions = rose_regions_in(base, MaxBlockNumber);
+	BlockNumber end = rose_region_block(base, nregions - 1) + ROSE_REGION_BLOCKS;
+
+	CHECK(end <= MaxBlockNumber && MaxBlockNumber - end <= ROSE_REGION_BLOCKS);
+	CHECK(rose_block_region(base, end - 1) == nregions - 1);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -357,6 +408,11 @@ main(int argc, char **argv)
 		test_random(seed, 100, ROSE_MAP_REGIONS, 2000); /* zones become wider */
 	printf("ok 1 - free regions are found\n");
 	test_terabyte();
-	printf("ok 2 - few map pages are read\n1..2\n");
+	printf("ok 2 - few map pages are read\n");
+	test_blocks(ROSE_TABLE_BASE);
+	test_blocks(ROSE_INDEX_BASE);
+	test_last_block(ROSE_TABLE_BASE);
+	test_last_block(ROSE_INDEX_BASE);
+	printf("ok 3 - each block is fixed or in one region\n1..3\n");
 	return 0;
 }
