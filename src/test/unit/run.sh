@@ -61,6 +61,10 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/entry" "$here/tree/test_entry.c" "$here/unit_assert.c" "$src/lsm/tree/rose_entry.c"
+
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/retired" "$here/store/test_retired.c" "$here/unit_assert.c" "$src/store/rose_retired.c"
 
 # shellcheck disable=SC2086
@@ -77,6 +81,7 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 "$build/picker"
 "$build/forget"
 "$build/claims"
+"$build/entry"
 "$build/retired"
 "$build/regions"
 "$build/tail_pack"
