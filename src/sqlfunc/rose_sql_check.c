@@ -15,6 +15,7 @@
 #include "access/relation.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -23,6 +24,7 @@
 #include "lsm/merge/rose_tree_check.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
+#include "lsm/read/rose_version_walk.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"
 
@@ -116,6 +118,72 @@ check_rows_forward(RoseTree *tree, CheckState *state)
 	return nrows;
 }
 
+/* The newest of a key's versions that the snapshot sees, or NULL. */
+static const RoseWalkVersion *
+newest_visible(RoseVisibility *vis, const RoseWalkVersion *versions, int n)
+{
+	while (--n >= 0)
+		if (rose_version_visible(vis, &versions[n].version,
+								 versions[n].status == ROSE_XID_COMMITTED))
+			return &versions[n];
+	return NULL;
+}
+
+/* Is the version of this key the row that the scan found? */
+static bool
+is_same_row(const RoseSchema *schema, const Datum *key, const RoseWalkVersion *version,
+			const RoseRow *row)
+{
+	if (row == NULL || rose_key_compare(schema, key, row->key, rose_schema_key_width(schema)) != 0 ||
+		!(rose_version_is_held(&version->version, &row->version) ||
+		  rose_version_is_held(&row->version, &version->version)))
+		return false;
+	for (AttrNumber attno = 1; attno <= schema->natts; attno++)
+	{
+		Form_pg_attribute att = TupleDescAttr(schema->tupdesc, attno - 1);
+		bool		isnull;
+		Datum		value = rose_row_getattr(row, schema, attno, &isnull);
+
+		if (isnull != version->nulls[attno - 1] ||
+			(!isnull && !datum_image_eq(value, version->values[attno - 1], att->attbyval, att->attlen)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Secondary indexes are made of all versions that there are.  Of those, what the snapshot
+ * sees must be what a scan returns.
+ */
+static void
+check_versions(RoseTree *tree, CheckState *state)
+{
+	RoseVersionWalk *walk = rose_version_walk_begin(tree);
+	RoseScan   *scan = rose_scan_begin(tree, GetActiveSnapshot(), NULL, true);
+	const RoseWalkVersion *versions;
+	RoseVisibility vis;
+	uint64		nrows = 0;
+	int			n;
+
+	rose_visibility_init(&vis, GetActiveSnapshot());
+	while ((versions = rose_version_walk_next(walk, &n)) != NULL)
+	{
+		const RoseWalkVersion *newest = newest_visible(&vis, versions, n);
+
+		if (newest == NULL || newest->version.op == ROSE_OP_TOMBSTONE)
+			continue;
+		nrows++;
+		if (!is_same_row(tree->schema, rose_version_walk_key(walk), newest,
+						 rose_scan_next(scan, ForwardScanDirection)))
+			break;
+	}
+	if (versions != NULL || rose_scan_next(scan, ForwardScanDirection) != NULL)
+		report_problem(state, InvalidBlockNumber,
+					   psprintf("the versions of all keys and a scan differ at row " UINT64_FORMAT, nrows));
+	rose_scan_end(scan);
+	rose_version_walk_end(walk);
+}
+
 static uint64
 count_rows_backward(RoseTree *tree)
 {
@@ -159,6 +227,7 @@ rose_sql_check(PG_FUNCTION_ARGS)
 						   psprintf("a forward scan finds " UINT64_FORMAT
 									" rows, a backward scan " UINT64_FORMAT,
 									forward, backward));
+		check_versions(tree, &state);
 	}
 	relation_close(rel, AccessShareLock);
 	return (Datum) 0;

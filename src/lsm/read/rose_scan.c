@@ -31,8 +31,6 @@
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 
-#include "util/rose_stop_point.h"
-#include "store/rose_manifest.h"
 #include "lsm/component/rose_partial.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/read/rose_key_reader.h"
@@ -196,49 +194,19 @@ rose_scan_end(RoseScan *scan)
 
 /* ---- sources ---- */
 
-static void
-scan_add_source(RoseScan *scan, RoseSource *source)
-{
-	source->order = scan->nsources;
-	scan->sources[scan->nsources++] = source;
-}
-
 /*
  * Take a view as of now, and its sources.
  */
 static void
 scan_take_sources(RoseScan *scan)
 {
-	RoseTree   *tree = scan->tree;
 	RoseReading *reading = &scan->reading;
-	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		filter = scan->vis.kind == ROSE_SNAPSHOT_MVCC && !scan->serializable;
-	RoseView   *view;
-	const RoseManifest *manifest;
-	int			npieces;
 
-	rose_tid_prepare(tree);
+	rose_tid_prepare(scan->tree);
 	scan_close_sources(scan);
 	scan->sources = MemoryContextAlloc(reading->context, ROSE_SOURCES_MAX * sizeof(RoseSource *));
-
-	rose_c0_read_begin(c0);
-	reading->view = view = rose_view_take(tree);
-	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (view->memtables[slot] != 0)
-			scan_add_source(scan, rose_source_open_memtable(reading, slot, filter));
-	rose_c0_read_end(c0);
-	ROSE_STOP_POINT("scan-listed");
-
-	manifest = &view->manifest;
-	npieces = manifest->ncomponents - view->first_piece;
-	if (npieces == 1 && !rose_component_readable(&manifest->components[manifest->ncomponents - 1]))
-		npieces = 0;			/* a bulk load into an empty table, not finished */
-	for (int i = 0; i < view->first_piece; i++)
-		if (rose_component_readable(&manifest->components[i]) &&
-			rose_source_component_overlaps(reading, i))
-			scan_add_source(scan, rose_source_open_component(reading, i));
-	if (npieces > 0)
-		scan_add_source(scan, rose_source_open_pieces(reading));
+	scan->nsources = rose_sources_take(reading, filter, scan->sources);
 }
 
 /*

@@ -122,6 +122,14 @@ extern RoseSource *rose_source_open_component(const RoseReading *reading, int in
 /* All of C2. */
 extern RoseSource *rose_source_open_pieces(const RoseReading *reading);
 
+/*
+ * Take a view as of now, which reading holds from then on, and open a source for each
+ * memtable and component of it that may have keys of the range; returns their number,
+ * ROSE_SOURCES_MAX at most.  They are in order and not positioned.  filter: as
+ * rose_source_open_memtable.
+ */
+extern int	rose_sources_take(RoseReading *reading, bool filter, RoseSource **sources);
+
 /* May the component have keys of the range? */
 extern bool rose_source_component_overlaps(const RoseReading *reading, int index);
 
