@@ -435,7 +435,8 @@ lock_database(const char *name)
 /*
  * Run a command that removes or moves a database's files, and forget what we know of them
  * before we let sessions in, which core does before it returns.  A move to where the
- * files are is none: then core has not made sure that nobody is in the database.
+ * files are is none: then core has not made sure that nobody is in the database.  What is
+ * forgotten may have to be mapped, and is before: when core is done it is late to fail.
  */
 static void
 run_database_command(const char *name, PlannedStmt *pstmt, const char *query, bool read_only,
@@ -450,6 +451,7 @@ run_database_command(const char *name, PlannedStmt *pstmt, const char *query, bo
 	PG_TRY();
 	{
 		tablespace = tablespace_of_database(database);
+		rose_registry_reach_all();
 		run_command(pstmt, query, read_only, context, params, env, dest, completion);
 		ROSE_STOP_POINT("database-moved");
 		if (OidIsValid(database) && (drops || tablespace_of_database(database) != tablespace))

@@ -67,6 +67,7 @@ static RoseTreeShared *base_entries = NULL;
 static void *area_memory = NULL;
 
 static dsa_area *area = NULL;	/* this process's view of it */
+static void *mapped[MAX_CHUNKS];	/* where it has chunks; NULL: not met yet */
 
 /* ---- start ---- */
 
@@ -160,11 +161,16 @@ has_memory(int chunk)
 	return has_addresses(chunk) && !places->chunks[chunk].given_back;
 }
 
-/* May have to map them. */
+/* May have to map it, which may fail. */
 static void *
 chunk_memory(int chunk)
 {
-	return dsa_get_address(get_area(), places->chunks[chunk].memory);
+	if (mapped[chunk] == NULL)
+	{
+		ROSE_STOP_POINT("place-mapping");	/* under the registry's lock */
+		mapped[chunk] = dsa_get_address(get_area(), places->chunks[chunk].memory);
+	}
+	return mapped[chunk];
 }
 
 /* One more chunk behind those that there are; false: no memory for it. */

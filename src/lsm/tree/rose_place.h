@@ -36,7 +36,7 @@ extern RoseTreeShared *rose_place_entry(int place);
  */
 extern pg_atomic_uint64 *rose_place_life(int place);
 
-/* Map all memory there is. */
+/* Map all memory there is, which may fail; then rose_place_entry does not fail any more. */
 extern void rose_place_reach_all(void);
 
 /* Give memory back that nobody has used since the last call. */

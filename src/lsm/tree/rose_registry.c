@@ -246,7 +246,10 @@ unlink_entry(RoseTreeShared *shared)
 	*link = shared->next;
 }
 
-/* Take an entry out; free_leaving is to follow.  REQUIRES: lock exclusive. */
+/*
+ * Take an entry out; free_leaving is to follow.  REQUIRES: lock exclusive, and that this
+ * process reaches all entries of the bucket: what may fail here would leave half of it.
+ */
 static void
 remove_entry(RoseTreeShared *shared)
 {
@@ -304,7 +307,7 @@ is_replaceable(const RoseTreeShared *shared)
 	return !rose_claims_are_any(&shared->claims);
 }
 
-/* REQUIRES: lock exclusive. */
+/* REQUIRES: as remove_entry. */
 static bool
 try_evict(RoseTreeShared *shared)
 {
@@ -344,6 +347,7 @@ evict_some(void)
 	int			share = Max(max_tables / ROSE_EVICT_SHARE, 1);
 	int			nlooks = is_all_pinned() ? 0 : rose_place_end();
 
+	rose_place_reach_all();
 	for (int i = 0; i < nlooks; i++)
 	{
 		int			place;
@@ -397,6 +401,7 @@ rose_registry_forget_idle(int *place, bool maintained, RoseRegistryForgotten for
 	bool		more;
 
 	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
+	rose_place_reach_all();
 	end = Min(*place + ROSE_IDLE_AT_A_TIME, rose_place_end());
 	for (; *place < end; (*place)++)
 	{
@@ -527,6 +532,7 @@ rose_registry_drop_database(Oid dbid)
 	if (registry == NULL)
 		return;
 	LWLockAcquire(&registry->lock, LW_EXCLUSIVE);
+	rose_place_reach_all();
 	while ((shared = next_entry(&place)) != NULL)
 	{
 		if (rose_locator_db(shared->locator) == dbid)

@@ -221,8 +221,8 @@ extern void rose_tree_close_as(RoseTree *tree);
 extern void rose_tree_invalidate(RelFileLocator locator);
 
 /*
- * Files may be dropped from the registry at the end of this transaction, where nothing
- * may fail: so have all of it within reach.
+ * Files may be dropped from the registry at the end of this transaction or command, where
+ * nothing may fail: so have all of it within reach.
  */
 extern void rose_registry_reach_all(void);
 
