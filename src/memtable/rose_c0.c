@@ -29,7 +29,16 @@ rose_c0_init(RoseC0Shared *c0, uint64 next_seq)
 	c0->elsewhere = 0;
 	c0->age = 0;
 	c0->active = -1;
+	c0->unnumbered = false;
 	memset(c0->memtables, 0, sizeof(c0->memtables));
+}
+
+void
+rose_c0_set_unnumbered(RoseC0Shared *c0)
+{
+	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
+	Assert(!rose_c0_has_memtables(c0));
+	c0->unnumbered = true;
 }
 
 static int
@@ -90,7 +99,7 @@ rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 {
 	int			slot = c0->active;
 	RoseMemtableShared *memtable;
-	RoseArenaPtr *seq_slot;
+	RoseArenaPtr *seq_slot = NULL;
 	RoseArenaPtr entry;
 	RoseMemTarget target;
 	RoseMemPrepared result;
@@ -103,8 +112,8 @@ rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 		return ROSE_MEM_NO_ROOM;
 	memtable = &c0->memtables[slot];
 
-	seq_slot = rose_seqindex_reserve(memtable, version->seq);
-	if (seq_slot == NULL)
+	if (!c0->unnumbered &&
+		(seq_slot = rose_seqindex_reserve(memtable, version->seq)) == NULL)
 		return ROSE_MEM_NO_ROOM;
 	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
 						ROSE_BEFORE_VERSION, version->seq);
@@ -116,7 +125,8 @@ rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 								 entry);
 	if (result != ROSE_MEM_PREPARED)
 		return result;
-	rose_seqindex_store(seq_slot, entry);
+	if (seq_slot != NULL)
+		rose_seqindex_store(seq_slot, entry);
 
 	pending->entry = entry;
 	pending->slot = slot;
@@ -472,12 +482,34 @@ rose_c0_memtable_id(const RoseC0Shared *c0, int slot)
 	return c0->memtables[slot].id;
 }
 
+/* The linked entry of this key and number, if the memtable has it. */
+static bool
+has_version(RoseC0Shared *c0, int slot, const RoseSchema *schema, const Datum *key, uint64 seq)
+{
+	RoseMemCursor cursor;
+	RoseMemTarget target;
+
+	rose_mem_cursor_open(&cursor, c0, schema, slot);
+	if (!rose_mem_cursor_seek(&cursor, key, rose_schema_key_width(schema), seq))
+		return false;
+	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema),
+						ROSE_BEFORE_VERSION, seq);
+	return rose_mementry_at(cursor.current)->seq == seq &&
+		rose_memlist_has_key(rose_mementry_at(cursor.current), &target);
+}
+
 bool
-rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, uint64 seq)
+rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, const RoseSchema *schema, const Datum *key,
+					  uint64 seq)
 {
 	for (int other = 0; other < ROSE_MAX_MEMTABLES; other++)
-		if (other != slot && rose_memtable_find_seq(c0, other, seq) != 0)
+	{
+		if (other == slot || !rose_c0_has_memtable(c0, other))
+			continue;
+		if (c0->unnumbered ? has_version(c0, other, schema, key, seq) :
+			rose_memtable_find_seq(c0, other, seq) != 0)
 			return true;
+	}
 	return false;
 }
 

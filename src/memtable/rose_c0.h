@@ -34,10 +34,18 @@ struct RoseC0Shared
 								 * version that is not in the active memtable; write_lock */
 	uint64		age;			/* grows when a memtable leaves; by who retires it, read with no lock */
 	int			active;			/* slot of the active memtable or -1; write_lock */
+	bool		unnumbered;		/* see rose_c0_set_unnumbered; write_lock */
 	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
 };
 
 extern void rose_c0_init(RoseC0Shared *c0, uint64 next_seq);	/* new entry */
+
+/*
+ * Two keys of this tree may have versions of one number, and nobody asks for a version by
+ * its number alone: so none is found by that (rose_memtable_find_seq), and there is no
+ * sequence index.  REQUIRES: a writing section, and that there is no memtable.
+ */
+extern void rose_c0_set_unnumbered(RoseC0Shared *c0);
 
 /* --- sections --- */
 
@@ -249,8 +257,12 @@ rose_c0_frozen_bytes(const RoseC0Shared *c0, int slot)
 	return c0->memtables[slot].nbytes;
 }
 
-/* Has another memtable than this one the version?  REQUIRES: a writing section, and that nobody retires memtables. */
-extern bool rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, uint64 seq);
+/*
+ * Has another memtable than this one the version of this (whole) key and number?
+ * REQUIRES: a writing section, and that nobody retires memtables.
+ */
+extern bool rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, const RoseSchema *schema,
+								  const Datum *key, uint64 seq);
 
 /* Exact in a writing section, else hints.  An empty one may have a memtable without rows. */
 extern bool rose_c0_is_empty(const RoseC0Shared *c0);

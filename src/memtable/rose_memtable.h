@@ -57,7 +57,7 @@ typedef struct RoseMemtableShared
 								 * lock-free readers */
 	RoseArenaPtr last_leaf;		/* of the tree; write_lock, lock-free readers */
 
-	RoseArenaPtr seq_index;		/* root of the sequence index; write_lock,
+	RoseArenaPtr seq_index;		/* root of the sequence index, 0 if there is none; write_lock,
 								 * lock-free readers */
 	uint64		first_seq;		/* numbers from here on were given in its time; set at its birth */
 	uint64		min_seq;		/* write_lock */
@@ -222,7 +222,7 @@ extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
 extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 								const Datum *const *keys, int n, RoseMemSpot *spots);
 
-/* Entry with this sequence in a memtable, or 0. */
+/* Entry with this sequence in a memtable, or 0; always 0 in a C0 that is unnumbered (rose_c0.h). */
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);
 extern void rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema,
 							  RoseArenaPtr ptr, RoseMemEntryRef *entry);

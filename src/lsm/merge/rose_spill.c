@@ -163,16 +163,16 @@ carry_entry(Spill *spill, const RoseMemEntryRef *entry, bool logged)
 	Datum		key[INDEX_MAX_KEYS];
 	RoseRow		row;
 
+	entry_to_row(schema, entry, &row, key);
 	/* or in another memtable already, from a spill that failed */
 	if ((entry->hints & ROSE_MEM_HINT_ABORTED) ||
-		rose_c0_has_elsewhere(spill->c0, spill->slot, entry->version.seq))
+		rose_c0_has_elsewhere(spill->c0, spill->slot, schema, key, entry->version.seq))
 		return true;
 	logged = logged && (entry->version.op != ROSE_OP_LOCK || rose_tree_logs_locks());
 	if (logged &&
 		!rose_tail_reserve(tree->rel, store, schema->layout,
 						   rose_tail_record_size(schema->natts, &record), true))
 		return false;
-	entry_to_row(schema, entry, &row, key);
 	if (!rose_c0_prepare(spill->c0, schema, &entry->version, key, entry->row, &pending))
 		return false;
 	if (logged)

@@ -184,6 +184,52 @@ test_old_sequences(void)
 	CHECK(rose_arena_used_bytes() == 0);
 }
 
+/* ---- two keys with versions of one number ---- */
+
+static bool
+has_elsewhere(int slot, uint64 number, uint64 seq)
+{
+	MinimalTuple row = make_row(number, 0);
+	Datum		key = key_of(&bytes_schema, row, number);
+	bool		found = rose_c0_has_elsewhere(&c0, slot, &bytes_schema, &key, seq);
+
+	free(row);
+	return found;
+}
+
+static void
+test_unnumbered(void)
+{
+	RoseMemPending hidden;
+	int			frozen;
+
+	rose_c0_init(&c0, 1);
+	rose_c0_write_begin(&c0);
+	rose_c0_set_unnumbered(&c0);
+	for (uint64 number = 1; number <= 500; number++)
+	{
+		CHECK(put(&bytes_schema, number, 7, 0));
+		CHECK(put(&bytes_schema, number, number + 100, 0));
+	}
+	CHECK(c0.memtables[c0.active].nentries == 1000);
+	CHECK(c0.memtables[c0.active].seq_index == 0);
+	CHECK(rose_memtable_find_seq(&c0, c0.active, 7) == 0);
+
+	/* what a spill has carried over before it failed */
+	frozen = rose_c0_freeze(&c0);
+	CHECK(put(&bytes_schema, 20, 7, 0));
+	CHECK(put(&bytes_schema, 30, 130, 0));
+	CHECK(prepare(&bytes_schema, 40, 7, 0, &hidden));
+	CHECK(has_elsewhere(frozen, 20, 7) && has_elsewhere(frozen, 30, 130));
+	CHECK(!has_elsewhere(frozen, 20, 120) && !has_elsewhere(frozen, 30, 7));
+	CHECK(!has_elsewhere(frozen, 25, 7) && !has_elsewhere(frozen, 40, 7));
+	CHECK(has_elsewhere(c0.active, 20, 120) && has_elsewhere(c0.active, 500, 7));
+	CHECK(!has_elsewhere(c0.active, 501, 7));
+	rose_c0_write_end(&c0);
+	rose_c0_clear(&c0);
+	CHECK(rose_arena_used_bytes() == 0);
+}
+
 /* ---- a bitmap of a table that had fewer columns ---- */
 
 static void
@@ -386,6 +432,7 @@ main(void)
 	test_model(&bytes_schema, 5000);
 	test_model(&bytes_schema, UINT64CONST(1) << 31);
 	test_old_sequences();
+	test_unnumbered();
 	test_wider_bitmap();
 	test_exhaustion(100);
 	test_exhaustion(20000);
