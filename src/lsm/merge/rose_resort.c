@@ -21,39 +21,22 @@
  */
 #include "postgres.h"
 
-#include "access/stratnum.h"
-#include "catalog/pg_opfamily.h"
-#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/tuplesort.h"
 
 #include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
 #include "store/rose_metapage.h"
-#include "store/rose_settled.h"
 #include "store/rose_tail.h"
 #include "store/rose_tail_replay.h"
 #include "lsm/component/rose_key_buffer.h"
 #include "lsm/tree/rose_view.h"
-#include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_resort.h"
+#include "lsm/merge/rose_sorted_pieces.h"
 #include "lsm/merge/rose_tree_check.h"
-
-/* Columns of the sorter's rows behind the table's own. */
-typedef enum ResortColumn
-{
-	RESORT_SEQ,
-	RESORT_XID,
-	RESORT_OP,
-	RESORT_MOVED,
-	RESORT_PRESENT,
-	RESORT_SPELLING,			/* hash of the key's bytes; rows_only */
-	RESORT_COLUMNS
-} ResortColumn;
+#include "lsm/merge/rose_version_sort.h"
 
 struct RoseResort
 {
@@ -62,10 +45,11 @@ struct RoseResort
 	RoseSchema *schema;			/* of the table as it was */
 	bool		rows_only;
 	bool		bytes_decide;	/* equal keys have equal bytes */
-	Tuplesortstate *sort;
-	TupleTableSlot *in;
-	TupleTableSlot *out;
-	RoseVersion version;		/* of what is in out; present points into it */
+	RoseVersionSort *sort;
+	Datum	   *values;			/* of the version that is put into it */
+	bool	   *nulls;
+	TupleTableSlot *out;		/* the version that has come out of it ... */
+	RoseVersion version;		/* ... which this is; present points into it */
 	uint64		nversions;
 	uint64		nblocks;		/* of the components that were read */
 	uint64		next_seq;
@@ -125,63 +109,6 @@ rose_resort_is_needless(RoseTree *tree)
 	return nproblems == 0;
 }
 
-/* ---- the sort ---- */
-
-static AttrNumber
-resort_attno(const RoseResort *resort, ResortColumn column)
-{
-	return resort->schema->natts + column + 1;
-}
-
-static TupleDesc
-make_descriptor(const RoseResort *resort)
-{
-	const RoseSchema *schema = resort->schema;
-	TupleDesc	tupdesc = CreateTemplateTupleDesc(schema->natts + RESORT_COLUMNS);
-
-	for (AttrNumber attno = 1; attno <= schema->natts; attno++)
-		TupleDescCopyEntry(tupdesc, attno, schema->tupdesc, attno);
-	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_SEQ), "seq", INT8OID, -1, 0);
-	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_XID), "xid", INT8OID, -1, 0);
-	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_OP), "op", INT4OID, -1, 0);
-	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_MOVED), "moved", INT8OID, -1, 0);
-	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_PRESENT), "present", BYTEAOID, -1, 0);
-	TupleDescInitEntry(tupdesc, resort_attno(resort, RESORT_SPELLING), "spelling", INT8OID, -1, 0);
-	return tupdesc;
-}
-
-static void
-begin_sort(RoseResort *resort)
-{
-	const RoseSchema *schema = resort->schema;
-	AttrNumber	attnos[INDEX_MAX_KEYS + 2];
-	Oid			operators[INDEX_MAX_KEYS + 2];
-	Oid			collations[INDEX_MAX_KEYS + 2] = {0};
-	bool		nulls_first[INDEX_MAX_KEYS + 2] = {0};
-	TupleDesc	tupdesc = make_descriptor(resort);
-	int			n = 0;
-
-	for (; n < schema->nkeys; n++)
-	{
-		const RoseKeyColumnDisk *def = &schema->keys[n].def;
-
-		attnos[n] = def->attno;
-		operators[n] = rose_key_operator(def->opfamily, def->opcintype, BTLessStrategyNumber);
-		collations[n] = def->collation;
-	}
-	if (resort->rows_only)
-	{
-		attnos[n] = resort_attno(resort, RESORT_SPELLING);
-		operators[n++] = rose_key_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTLessStrategyNumber);
-	}
-	attnos[n] = resort_attno(resort, RESORT_SEQ);
-	operators[n++] = rose_key_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTGreaterStrategyNumber);
-	resort->in = MakeSingleTupleTableSlot(tupdesc, &TTSOpsVirtual);
-	resort->out = MakeSingleTupleTableSlot(tupdesc, &TTSOpsMinimalTuple);
-	resort->sort = tuplesort_begin_heap(tupdesc, n, attnos, operators, collations, nulls_first,
-										maintenance_work_mem, NULL, TUPLESORT_NONE);
-}
-
 /* ---- in ---- */
 
 static int64
@@ -195,18 +122,16 @@ hash_spelling(const RoseSchema *schema, const Datum *values)
 	return (int64) hash;
 }
 
-/* A bitmap of as many columns as the table has now. */
-static Datum
-make_present(const RoseSchema *schema, const bits8 *present, int natts)
+/* A bitmap of as many columns as the table has now; in the current context. */
+static const bits8 *
+widen_present(const RoseSchema *schema, const bits8 *present, int natts)
 {
-	Size		size = ROSE_PRESENT_BYTES(schema->natts);
-	bytea	   *result = palloc0(VARHDRSZ + size);
+	bits8	   *result = palloc0(ROSE_PRESENT_BYTES(schema->natts));
 
-	SET_VARSIZE(result, VARHDRSZ + size);
 	for (AttrNumber attno = 1; attno <= Min(natts, schema->natts); attno++)
 		if (rose_present_test(present, attno))
-			rose_present_set((bits8 *) VARDATA(result), attno);
-	return PointerGetDatum(result);
+			rose_present_set(result, attno);
+	return result;
 }
 
 /* natts: columns of the version's presence bitmap. */
@@ -214,37 +139,27 @@ static void
 put_version(RoseResort *resort, const RoseRow *row, int natts)
 {
 	const RoseSchema *schema = resort->schema;
-	const RoseVersion *version = &row->version;
-	TupleTableSlot *slot = resort->in;
-	Datum	   *system = slot->tts_values + schema->natts;
+	RoseVersion version = row->version;
 	MemoryContext old;
 
 	MemoryContextReset(resort->row_context);
 	old = MemoryContextSwitchTo(resort->row_context);
-	ExecClearTuple(slot);
-	memset(slot->tts_isnull, 0, (schema->natts + RESORT_COLUMNS) * sizeof(bool));
-	rose_row_deform(row, schema, 1, schema->natts, slot->tts_values, slot->tts_isnull);
-	for (AttrNumber attno = 1; version->op != ROSE_OP_PUT && attno <= schema->natts; attno++)
+	rose_row_deform(row, schema, 1, schema->natts, resort->values, resort->nulls);
+	for (AttrNumber attno = 1; version.op != ROSE_OP_PUT && attno <= schema->natts; attno++)
 	{
-		if (version->present ? attno > natts || !rose_present_test(version->present, attno)
+		if (version.present ? attno > natts || !rose_present_test(version.present, attno)
 			: !rose_schema_is_key_column(schema, attno))
-			slot->tts_isnull[attno - 1] = true;
+			resort->nulls[attno - 1] = true;
 	}
-	system[RESORT_SEQ] = Int64GetDatum((int64) version->seq);
-	system[RESORT_XID] = Int64GetDatum((int64) U64FromFullTransactionId(version->xid));
-	system[RESORT_OP] = Int32GetDatum(version->op);
-	system[RESORT_MOVED] = Int64GetDatum((int64) version->moved_to);
-	slot->tts_isnull[schema->natts + RESORT_PRESENT] = version->present == NULL;
-	if (version->present)
-		system[RESORT_PRESENT] = make_present(schema, version->present, natts);
-	slot->tts_isnull[schema->natts + RESORT_SPELLING] = !resort->rows_only;
-	if (resort->rows_only)
-		system[RESORT_SPELLING] = Int64GetDatum(hash_spelling(schema, slot->tts_values));
-	ExecStoreVirtualTuple(slot);
-	tuplesort_puttupleslot(resort->sort, slot);
-	resort->nversions++;
-	resort->next_seq = Max(resort->next_seq, version->seq + 1);
+	if (version.present)
+		version.present = widen_present(schema, version.present, natts);
+	version.subxid = InvalidTransactionId;
+	version.cid = 0;
+	rose_version_sort_put(resort->sort, &version, resort->values, resort->nulls,
+						  resort->rows_only ? hash_spelling(schema, resort->values) : 0);
 	MemoryContextSwitchTo(old);
+	resort->nversions++;
+	resort->next_seq = Max(resort->next_seq, version.seq + 1);
 }
 
 /* Is it one that counts?  Of a private run, or of the tail log. */
@@ -352,21 +267,23 @@ rose_resort_begin(RoseTree *tree, bool rows_only)
 	RoseMetaInfo meta;
 
 	resort->context = context;
-	resort->row_context = AllocSetContextCreate(context, "rose resort row",
-												ALLOCSET_DEFAULT_SIZES);
 	resort->fold_context = AllocSetContextCreate(context, "rose resort partial row",
 												 ALLOCSET_SMALL_SIZES);
+	resort->row_context = AllocSetContextCreate(context, "rose resort row",
+												ALLOCSET_DEFAULT_SIZES);
 	resort->schema = rose_schema_copy(tree->schema, context);
 	resort->rows_only = rows_only;
 	resort->bytes_decide = equality_is_fixed(resort->schema);
 	rose_key_buffer_init(&resort->key, context);
 	rose_meta_read(tree->rel, &meta);
 	resort->next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
-	begin_sort(resort);
+	resort->sort = rose_version_sort_begin(resort->schema, rows_only);
+	resort->values = palloc(resort->schema->natts * sizeof(Datum));
+	resort->nulls = palloc(resort->schema->natts * sizeof(bool));
 	for (int i = 0; i < view->manifest.ncomponents; i++)
 		read_component(resort, view, i);
 	read_tail(resort, tree->rel);
-	tuplesort_performsort(resort->sort);
+	rose_version_sort_perform(resort->sort);
 	ROSE_STOP_POINT("resort-sorted");
 	MemoryContextSwitchTo(old);
 	return resort;
@@ -375,9 +292,7 @@ rose_resort_begin(RoseTree *tree, bool rows_only)
 void
 rose_resort_end(RoseResort *resort)
 {
-	tuplesort_end(resort->sort);
-	ExecDropSingleTupleTableSlot(resort->in);
-	ExecDropSingleTupleTableSlot(resort->out);
+	rose_version_sort_end(resort->sort);
 	MemoryContextDelete(resort->context);
 }
 
@@ -387,23 +302,10 @@ rose_resort_end(RoseResort *resort)
 static bool
 next_version(RoseResort *resort, Datum *key)
 {
-	TupleTableSlot *slot = resort->out;
-	int			natts = resort->schema->natts;
-	Datum	   *system = slot->tts_values + natts;
-	RoseVersion *version = &resort->version;
-
-	CHECK_FOR_INTERRUPTS();
-	if (!tuplesort_gettupleslot(resort->sort, true, false, slot, NULL))
+	resort->out = rose_version_sort_next(resort->sort, &resort->version);
+	if (resort->out == NULL)
 		return false;
-	slot_getallattrs(slot);
-	memset(version, 0, sizeof(*version));
-	version->seq = (uint64) DatumGetInt64(system[RESORT_SEQ]);
-	version->xid = FullTransactionIdFromU64((uint64) DatumGetInt64(system[RESORT_XID]));
-	version->op = (uint8) DatumGetInt32(system[RESORT_OP]);
-	version->moved_to = (uint64) DatumGetInt64(system[RESORT_MOVED]);
-	if (!slot->tts_isnull[natts + RESORT_PRESENT])
-		version->present = (bits8 *) VARDATA_ANY(DatumGetPointer(system[RESORT_PRESENT]));
-	rose_key_from_values(resort->schema, slot->tts_values, 0, key);
+	rose_key_from_values(resort->schema, resort->out->tts_values, 0, key);
 	return true;
 }
 
@@ -426,12 +328,7 @@ same_spelling(const RoseSchema *schema, const Datum *a, const Datum *b)
 typedef struct ResortOutput
 {
 	RoseResort *resort;
-	RoseTree   *tree;
-	MemoryContext context;
-	RoseComponentBuilder *builder;	/* of the piece at hand, or NULL */
-	uint64		piece_rows;		/* that it is to have */
-	uint64		nrows;			/* that it has */
-	RoseManifestEdit edit;
+	RoseSortedPieces *pieces;
 	RoseKeyBuffer key;
 	uint64		seq;			/* of the last version */
 
@@ -439,26 +336,6 @@ typedef struct ResortOutput
 	MemoryContext spelling_context;
 	List	   *spellings;		/* of Datum arrays */
 } ResortOutput;
-
-static void
-finish_piece(ResortOutput *output)
-{
-	RoseComponentEntryDisk *entry = &output->edit.add[0];
-
-	if (output->builder == NULL)
-		return;
-	rose_component_builder_finish(output->builder, entry);
-	entry->level = 2;
-	entry->state = ROSE_COMPONENT_LIVE;
-	entry->max_xid = Max(entry->max_xid, output->resort->max_xid);
-	output->edit.nadd = 1;
-	rose_manifest_apply(output->tree->rel, &output->tree->shared->store, &output->edit);
-	output->edit.add_behind = entry->id;
-	rose_component_builder_free(output->builder);
-	output->builder = NULL;
-	output->nrows = 0;
-	ROSE_STOP_POINT("resort-piece");
-}
 
 /*
  * Is the version of a row beside another one with an equal key?  It is the first of a way
@@ -493,23 +370,7 @@ begin_key(ResortOutput *output, const Datum *key)
 	rose_key_buffer_set(&output->key, output->resort->schema, key);
 	output->spellings = NIL;
 	MemoryContextReset(output->spelling_context);
-	if (output->nrows >= output->piece_rows)
-		finish_piece(output);
-}
-
-static void
-write_version(ResortOutput *output)
-{
-	RoseResort *resort = output->resort;
-	RoseTree   *tree = output->tree;
-
-	if (output->builder == NULL)
-		output->builder = rose_component_builder_create(tree->rel, &tree->shared->store,
-														tree->schema, output->piece_rows, 0,
-														output->context);
-	rose_component_builder_add_values(output->builder, &resort->version,
-									  resort->out->tts_values, resort->out->tts_isnull);
-	output->nrows++;
+	rose_sorted_pieces_next_key(output->pieces);
 }
 
 static ResortOutput *
@@ -518,15 +379,10 @@ begin_output(RoseResort *resort, RoseTree *tree)
 	ResortOutput *output = palloc0(sizeof(ResortOutput));
 
 	output->resort = resort;
-	output->tree = tree;
-	output->context = resort->context;
 	output->spelling_context = AllocSetContextCreate(resort->context, "rose resort spellings",
 													 ALLOCSET_SMALL_SIZES);
-	output->edit.next_seq = resort->next_seq;
-	output->piece_rows = (uint64) ((double) resort->nversions *
-								   rose_merge_piece_blocks(resort->nblocks) /
-								   Max(resort->nblocks, 1)) + 1;
-	output->piece_rows = Min(output->piece_rows, resort->nversions + 1);
+	output->pieces = rose_sorted_pieces_begin(tree, resort->nversions, resort->nblocks,
+											  resort->next_seq, resort->max_xid);
 	rose_key_buffer_init(&output->key, resort->context);
 	return output;
 }
@@ -539,7 +395,7 @@ rose_resort_write(RoseResort *resort, RoseTree *tree, RoseResortDuplicate duplic
 	uint64		nrows = 0;
 	Datum		key[INDEX_MAX_KEYS];
 
-	Assert(!resort->rows_only && rose_tree_manifest(tree)->ncomponents == 0);
+	Assert(!resort->rows_only);
 	while (next_version(resort, key))
 	{
 		bool		again = output->key.valid &&
@@ -552,13 +408,12 @@ rose_resort_write(RoseResort *resort, RoseTree *tree, RoseResortDuplicate duplic
 			begin_key(output, key);
 		if (!resort->bytes_decide && is_duplicate(output, key))
 			duplicate(arg, resort->out);
-		write_version(output);
+		rose_sorted_pieces_add(output->pieces, &resort->version, resort->out->tts_values,
+							   resort->out->tts_isnull);
 		output->seq = resort->version.seq;
 		nrows++;
 	}
-	finish_piece(output);
-	rose_c0_raise_sequence(&tree->shared->c0, resort->next_seq);
-	rose_settled_all(tree->rel, &tree->shared->store);
+	rose_sorted_pieces_finish(output->pieces);
 	MemoryContextSwitchTo(old);
 	return nrows;
 }
