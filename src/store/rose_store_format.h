@@ -41,7 +41,7 @@
  *	RoseTailRecordDisk.flags	ROSE_TAIL_*; 0x80 is free
  *	RoseTailLayoutDisk.padding	not in use
  *	RoseLayoutColumnDisk.flags	ROSE_LAYOUT_* (util/rose_layout.h); 0x04 and up are free
- *	RoseKeyColumnDisk.padding	not in use (util/rose_schema.h)
+ *	RoseKeyColumnDisk.flags		ROSE_KEY_* (util/rose_schema.h); zero in files of tables
  *	RoseFooterDisk.flags, padding, reserved
  *								see lsm/component/rose_component_format.h
  *

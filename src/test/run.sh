@@ -280,7 +280,16 @@ stop_points()
 		die "the stop points of the tests could not be built"
 	fi
 	sed -i "s/^shared_preload_libraries = 'rose'/shared_preload_libraries = 'rose,rose_stop_points'/" "$COPY/src/test/test.conf"
-	echo "dynamic_library_path = '$dir:\$libdir'" >>"$COPY/src/test/test.conf"
+	echo "dynamic_library_path = '$dir:$COPY/src/test/server_unit:\$libdir'" >>"$COPY/src/test/test.conf"
+}
+
+# Builds the unit tests that need a server, from the copy's own objects; TAP tests load them.
+server_unit()
+{
+	if ! make -C "$COPY/src/test/server_unit" all >"$SCRATCH/server_unit.out" 2>&1; then
+		cat "$SCRATCH/server_unit.out" >&2
+		die "the unit tests that need a server could not be built"
+	fi
 }
 
 SUITES=()
@@ -310,6 +319,7 @@ if [ -n "$ROSE_STANDIN" ]; then
 	sed -i '/^test: \(errors\|views\|small_tables\)$/d' "$COPY/sql/schedule"
 fi
 [ -z "$ROSE_STANDIN" ] && stop_points
+[ -z "$ROSE_STANDIN" ] && server_unit
 [ -z "${EXTRA_CONF:-}" ] || cat "$EXTRA_CONF" >>"$COPY/src/test/test.conf"
 [ "$(id -u)" != 0 ] || chown -R postgres: "$COPY"
 FAILED=0

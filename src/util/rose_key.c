@@ -86,6 +86,7 @@ put_number(PrefixBytes *bytes, uint64 value, int width)
 	bytes->len += width;
 }
 
+/* The rest of the prefix. */
 static void
 put_bytes(PrefixBytes *bytes, const char *data, Size len)
 {
@@ -129,9 +130,16 @@ float_bits(float8 value)
 	return (bits & ROSE_SIGN_BIT) ? ~bits : bits | ROSE_SIGN_BIT;
 }
 
-/* Append a column; false if the prefix ends there. */
+/* A rank is one of -1, 0 and 1. */
+static inline uint64
+rank_byte(Datum value)
+{
+	return (uint8) (DatumGetInt16(value) + 128);
+}
+
+/* Append a column as if it ascended; false if the prefix ends there. */
 static bool
-put_column(PrefixBytes *bytes, const RoseKeyColumn *column, Datum value)
+put_ascending(PrefixBytes *bytes, const RoseKeyColumn *column, Datum value)
 {
 	switch ((RosePrefixKind) column->prefix_kind)
 	{
@@ -140,6 +148,9 @@ put_column(PrefixBytes *bytes, const RoseKeyColumn *column, Datum value)
 		case ROSE_PREFIX_INT:
 			put_number(bytes, (uint64) rose_key_int(column, value) ^
 					   (UINT64CONST(1) << (8 * column->attlen - 1)), column->attlen);
+			return true;
+		case ROSE_PREFIX_RANK:
+			put_number(bytes, rank_byte(value), 1);
 			return true;
 		case ROSE_PREFIX_OID:
 			put_number(bytes, DatumGetObjectId(value), sizeof(Oid));
@@ -172,6 +183,8 @@ whole_column_width(const RoseKeyColumn *column)
 	{
 		case ROSE_PREFIX_INT:
 			return column->attlen;
+		case ROSE_PREFIX_RANK:
+			return 1;
 		case ROSE_PREFIX_OID:
 			return sizeof(Oid);
 		case ROSE_PREFIX_FLOAT4:
@@ -182,10 +195,33 @@ whole_column_width(const RoseKeyColumn *column)
 	}
 }
 
+/*
+ * Append a column, in its direction; false if the prefix ends there.  The Datum of a NULL is
+ * 0: of a type that goes in whole that is as good as any other value, since its rank has
+ * decided.
+ */
+static bool
+put_column(PrefixBytes *bytes, const RoseKeyColumn *column, Datum value)
+{
+	int			from = bytes->len;
+	bool		more;
+
+	if (unlikely(column->nullable && !column->attbyval && DatumGetPointer(value) == NULL))
+		return false;
+	more = put_ascending(bytes, column, value);
+	if (unlikely((column->def.flags & ROSE_KEY_DESCENDING) != 0))
+		for (int i = from; i < Min(bytes->len, PREFIX_BYTES); i++)
+			bytes->data[i] = ~bytes->data[i];
+	return more;
+}
+
+/* Does a key that begins with such columns go into its first word as a number? */
 static bool
 is_number(const RoseKeyColumn *column)
 {
-	return column->prefix_kind == ROSE_PREFIX_INT || column->prefix_kind == ROSE_PREFIX_OID;
+	return (column->def.flags & ROSE_KEY_DESCENDING) == 0 &&
+		(column->prefix_kind == ROSE_PREFIX_INT || column->prefix_kind == ROSE_PREFIX_OID ||
+		 column->prefix_kind == ROSE_PREFIX_RANK);
 }
 
 static int
@@ -208,6 +244,8 @@ rose_key_prefix_plan(RoseSchema *schema)
 {
 	int			width = 0;
 
+	for (int i = 0; i < schema->nkeys; i++)
+		schema->keys[i].prefix_bits = 8 * whole_column_width(&schema->keys[i]);
 	schema->prefix_numbers = count_prefix_numbers(schema);
 
 	schema->prefix_columns = 0;
@@ -274,9 +312,8 @@ first_word_of_numbers(const RoseSchema *schema, const Datum *key)
 	for (int i = 0; i < schema->prefix_numbers; i++)
 	{
 		const RoseKeyColumn *column = &schema->keys[i];
-		bool		is_oid = column->prefix_kind == ROSE_PREFIX_OID;
-		int			bits = is_oid ? 32 : 8 * column->attlen;
-		uint64		value = is_oid ? DatumGetObjectId(key[i]) :
+		int			bits = column->prefix_bits;
+		uint64		value = column->prefix_kind == ROSE_PREFIX_OID ? DatumGetObjectId(key[i]) :
 			(uint64) rose_key_int(column, key[i]) ^ (UINT64CONST(1) << (bits - 1));
 
 		/* to the top, and behind what is there; what does not fit falls off */
@@ -355,7 +392,7 @@ rose_key_hash(const RoseSchema *schema, const Datum *key)
 	{
 		const RoseKeyColumn *keycol = &schema->keys[i];
 
-		if (!keycol->hashable)
+		if (!keycol->hashable || rose_key_is_null(schema, key, i))
 			continue;
 		Assert(keycol->hash_kind == ROSE_HASH_FUNCTION ||
 			   hash_column(keycol, key[i]) ==
@@ -366,6 +403,16 @@ rose_key_hash(const RoseSchema *schema, const Datum *key)
 		hash = mix64(hash * 31 + hash_column(keycol, key[i]));
 	}
 	return hash;
+}
+
+/* A column of rose_key_hash_many, some values of which may be NULL. */
+static void
+hash_nullable(const RoseKeyColumn *keycol, const Datum *ranks, const Datum *values, int n,
+			  uint64 *hashes)
+{
+	for (int i = 0; i < n; i++)
+		if (DatumGetInt16(ranks[i]) == 0)
+			hashes[i] = mix64(hashes[i] * 31 + hash_column(keycol, values[i]));
 }
 
 /* Column by column; in order, most values of the leading ones are those of the row before. */
@@ -382,6 +429,11 @@ rose_key_hash_many(const RoseSchema *schema, const Datum *const *columns, int n,
 
 		if (!keycol->hashable)
 			continue;
+		if (keycol->nullable)
+		{
+			hash_nullable(keycol, columns[j - 1], values, n, hashes);
+			continue;
+		}
 		for (int i = 0; i < n; i++)
 		{
 			if (i == 0 || !keycol->attbyval || values[i] != values[i - 1])
@@ -404,7 +456,8 @@ rose_key_copy(const RoseSchema *schema, Datum *dst, const Datum *src,
 	}
 	oldcontext = MemoryContextSwitchTo(context);
 	for (int i = 0; i < schema->nkeys; i++)
-		dst[i] = datumCopy(src[i], schema->keys[i].attbyval, schema->keys[i].attlen);
+		dst[i] = rose_key_is_null(schema, src, i) ? (Datum) 0 :
+			datumCopy(src[i], schema->keys[i].attbyval, schema->keys[i].attlen);
 	MemoryContextSwitchTo(oldcontext);
 }
 
@@ -430,7 +483,12 @@ rose_key_column_of_tuple(const RoseSchema *schema, MinimalTuple tuple, int colum
 	else
 		value = fastgetattr(&htup, attno, schema->tupdesc, &isnull);
 	if (unlikely(isnull))
-		elog(ERROR, "key column %d of a rose row is null", column + 1);
+	{
+		if (!schema->keys[column].nullable ||
+			DatumGetInt16(rose_key_column_of_tuple(schema, tuple, column - 1)) == 0)
+			elog(ERROR, "key column %d of a rose row is null", column + 1);
+		return (Datum) 0;
+	}
 	return value;
 }
 
@@ -452,4 +510,7 @@ rose_key_from_values(const RoseSchema *schema, const Datum *values, int64 rowid,
 		key[0] = Int64GetDatum(rowid);
 	for (int i = 0; i < schema->nkeys; i++)
 		key[i] = values[schema->keys[i].def.attno - 1];
+	for (int i = 1; schema->ranked && i < schema->nkeys; i++)
+		if (rose_key_is_null(schema, key, i))
+			key[i] = (Datum) 0;
 }

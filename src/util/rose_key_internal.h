@@ -21,7 +21,8 @@ typedef enum RosePrefixKind
 	ROSE_PREFIX_FLOAT8,
 	ROSE_PREFIX_BYTES,			/* bytea, and text where order is that of the bytes */
 	ROSE_PREFIX_BLANK_PADDED,	/* the same for bpchar */
-	ROSE_PREFIX_UUID
+	ROSE_PREFIX_UUID,
+	ROSE_PREFIX_RANK			/* of a column that may be NULL */
 } RosePrefixKind;
 
 /* Hash functions of core that are computed here, without a call through fmgr.  Not on disk. */

@@ -42,9 +42,9 @@
 #define ROSE_TIME_BTREE_FAM_OID		1996
 #define ROSE_UUID_BTREE_FAM_OID		2968
 
-/* Is the order of this column that of its Datums as signed integers? */
+/* Does the operator family order this column's Datums as signed integers? */
 static bool
-key_column_is_int(const RoseKeyColumn *column)
+is_ordered_as_int(const RoseKeyColumn *column)
 {
 	if (!column->attbyval)
 		return false;			/* 64-bit types on a 32-bit machine */
@@ -71,7 +71,9 @@ key_column_prefix_kind(const RoseKeyColumn *column)
 {
 	Oid			opcintype = column->def.opcintype;
 
-	if (column->int_order)
+	if (column->def.flags & ROSE_KEY_RANK)
+		return ROSE_PREFIX_RANK;
+	if (is_ordered_as_int(column))
 		return ROSE_PREFIX_INT;
 
 	switch (column->def.opfamily)
@@ -100,6 +102,52 @@ key_column_prefix_kind(const RoseKeyColumn *column)
 	return ROSE_PREFIX_NONE;
 }
 
+/* ---- comparators that stand before others ---- */
+
+static int
+compare_descending(Datum a, Datum b, SortSupport ssup)
+{
+	SortSupport inner = (SortSupport) ssup->ssup_extra;
+	int			result = inner->comparator(a, b, inner);
+
+	INVERT_COMPARE_RESULT(result);
+	return result;
+}
+
+/* Values of equal ranks: if one is NULL, so is the other. */
+static int
+compare_nullable_byval(Datum a, Datum b, SortSupport ssup)
+{
+	SortSupport inner = (SortSupport) ssup->ssup_extra;
+
+	return a == 0 && b == 0 ? 0 : inner->comparator(a, b, inner);
+}
+
+static int
+compare_nullable(Datum a, Datum b, SortSupport ssup)
+{
+	SortSupport inner = (SortSupport) ssup->ssup_extra;
+
+	if (likely(DatumGetPointer(a) != NULL && DatumGetPointer(b) != NULL))
+		return inner->comparator(a, b, inner);
+	if (DatumGetPointer(a) != DatumGetPointer(b))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("a key has a null that its rank does not tell of")));
+	return 0;
+}
+
+static void
+put_before(SortSupport ssup, int (*comparator) (Datum, Datum, SortSupport),
+		   MemoryContext context)
+{
+	SortSupport inner = MemoryContextAlloc(context, sizeof(SortSupportData));
+
+	*inner = *ssup;
+	ssup->ssup_extra = inner;
+	ssup->comparator = comparator;
+}
+
 static void
 key_column_set_comparator(RoseKeyColumn *column, MemoryContext context)
 {
@@ -123,6 +171,11 @@ key_column_set_comparator(RoseKeyColumn *column, MemoryContext context)
 	if (rose_foreign_is(get_opfamily_proc(column->def.opfamily, column->def.opcintype,
 										  column->def.opcintype, BTORDER_PROC)))
 		rose_foreign_guard_sort(&column->ssup, context);
+	if (column->nullable)
+		put_before(&column->ssup, column->attbyval ? compare_nullable_byval : compare_nullable,
+				   context);
+	if (column->def.flags & ROSE_KEY_DESCENDING)
+		put_before(&column->ssup, compare_descending, context);
 }
 
 /*
@@ -237,6 +290,30 @@ describe_tuples(RoseSchema *schema)
 	}
 }
 
+/* Columns of the table or index are where the key says, and ranks before what they rank. */
+static void
+check_key(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys)
+{
+	for (int i = 0; i < nkeys; i++)
+	{
+		bool		ranked = i > 0 && (keys[i - 1].flags & ROSE_KEY_RANK) != 0;
+
+		if (keys[i].attno < 1 || keys[i].attno > tupdesc->natts)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("key of a rose table names column %d, but the table has %d columns",
+							keys[i].attno, tupdesc->natts)));
+		if ((keys[i].flags & ~ROSE_KEY_FLAGS) != 0 ||
+			((keys[i].flags & ROSE_KEY_NULLABLE) != 0) != ranked ||
+			((keys[i].flags & ROSE_KEY_RANK) != 0 &&
+			 (i + 1 == nkeys || keys[i].flags != ROSE_KEY_RANK || keys[i].opcintype != INT2OID)))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("key column %d of a rose index has flags %u, which do not suit its neighbours",
+							i + 1, keys[i].flags)));
+	}
+}
+
 RoseSchema *
 rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 				   uint32 hashed, MemoryContext context)
@@ -247,6 +324,7 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 	RoseSchema *schema = palloc0(rose_schema_size(nkeys));
 
 	Assert(nkeys >= 0 && nkeys <= INDEX_MAX_KEYS);
+	check_key(tupdesc, nkeys, keys);
 	schema->context = own;
 	schema->tupdesc = CreateTupleDescCopyConstr(tupdesc);
 	schema->layout = rose_layout_make(tupdesc);
@@ -259,22 +337,19 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 	for (int i = 0; i < nkeys; i++)
 	{
 		RoseKeyColumn *column = &schema->keys[i];
-		Form_pg_attribute att;
+		Form_pg_attribute att = TupleDescAttr(tupdesc, keys[i].attno - 1);
 
-		if (keys[i].attno < 1 || keys[i].attno > tupdesc->natts)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("key of a rose table names column %d, but the table has %d columns",
-							keys[i].attno, tupdesc->natts)));
-		att = TupleDescAttr(tupdesc, keys[i].attno - 1);
 		column->def = keys[i];
+		column->nullable = (keys[i].flags & ROSE_KEY_NULLABLE) != 0;
 		column->attlen = att->attlen;
 		column->attbyval = att->attbyval;
-		column->int_order = key_column_is_int(column);
+		column->int_order = is_ordered_as_int(column) &&
+			(keys[i].flags & ROSE_KEY_DESCENDING) == 0;
 		column->prefix_kind = key_column_prefix_kind(column);
 		key_column_set_comparator(column, own);
 		if ((hashed & (uint32) 1 << i) != 0)
 			key_column_set_hash(column, att->atttypid, own);
+		schema->ranked |= column->nullable;
 		schema->hashable |= column->hashable;
 		schema->hash_functions = schema->hash_functions * 31 +
 			(column->hashable ? column->hashfn.fn_oid : 0);
@@ -348,4 +423,12 @@ rose_key_operator(Oid opfamily, Oid type, int16 strategy)
 	if (!OidIsValid(operator))
 		elog(ERROR, "operator family %u has no operator %d for type %u", opfamily, strategy, type);
 	return operator;
+}
+
+Oid
+rose_key_sort_operator(const RoseKeyColumnDisk *column)
+{
+	return rose_key_operator(column->opfamily, column->opcintype,
+							 (column->flags & ROSE_KEY_DESCENDING) != 0 ?
+							 BTGreaterStrategyNumber : BTLessStrategyNumber);
 }

@@ -28,7 +28,7 @@
 typedef struct RoseKeyColumnDisk
 {
 	int16		attno;			/* 0: user column number, from 1 */
-	int16		padding;		/* 2: zero */
+	uint16		flags;			/* 2: ROSE_KEY_*; zero in the key of a table */
 	Oid			collation;		/* 4 */
 	Oid			opfamily;		/* 8: btree operator family */
 	Oid			opcintype;		/* 12: its input type */
@@ -36,14 +36,25 @@ typedef struct RoseKeyColumnDisk
 
 StaticAssertDecl(sizeof(RoseKeyColumnDisk) == 16, "on-disk size");
 
+/*
+ * Of RoseKeyColumnDisk, on disk.  A key column that may be NULL stands right behind its rank,
+ * a column that tells whether it is, and so where it sorts.
+ */
+#define ROSE_KEY_DESCENDING		0x0001	/* greater values first */
+#define ROSE_KEY_RANK			0x0002	/* rank of the next key column (rose_key_rank) */
+#define ROSE_KEY_NULLABLE		0x0004	/* may be NULL, as the column before says */
+#define ROSE_KEY_FLAGS			0x0007
+
 typedef struct RoseKeyColumn
 {
 	RoseKeyColumnDisk def;
 	bool		int_order;		/* order is that of the Datum as signed integer */
 	int16		attlen;
 	bool		attbyval;
-	SortSupportData ssup;		/* full comparator, ascending */
+	bool		nullable;		/* def.flags has ROSE_KEY_NULLABLE */
+	SortSupportData ssup;		/* full comparator, in the key's direction; NULLs as 0 */
 	uint8		prefix_kind;	/* how it goes into prefixes; private to util */
+	uint8		prefix_bits;	/* of a column that goes in whole; else 0 */
 	bool		hashable;		/* hash agrees with the opfamily's equality */
 	uint8		hash_kind;		/* how hashfn is called; private to util */
 	FmgrInfo	hashfn;			/* extended (64 bit, seeded) hash, if hashable */
@@ -71,6 +82,7 @@ typedef struct RoseSchema
 	int			nfixed_byval;	/* so many of them, the first ones, are passed by value */
 	int			nkeys;			/* 0: keyed by the hidden row id */
 	uint32		hashed;			/* bit i: key column i is to go into hashes of keys */
+	bool		ranked;			/* key columns may be NULL */
 	bool		hashable;		/* at least one key column (or the row id) hashes */
 	uint64		hash_functions; /* tells by which functions keys are hashed just now; never 0 */
 	int			prefix_columns; /* so many first columns are equal if the first
@@ -111,6 +123,24 @@ rose_key_int(const RoseKeyColumn *column, Datum value)
 		default:
 			return DatumGetInt64(value);
 	}
+}
+
+/*
+ * The rank of a key column's value: int2, stored.  It sorts NULLs first or last, and is 0 of
+ * what is not NULL.
+ */
+static inline int16
+rose_key_rank(bool isnull, bool nulls_first)
+{
+	return !isnull ? 0 : nulls_first ? -1 : 1;
+}
+
+/* Is this column of a key NULL?  Then its Datum is 0. */
+static inline bool
+rose_key_is_null(const RoseSchema *schema, const Datum *key, int column)
+{
+	return schema->ranked && schema->keys[column].nullable &&
+		DatumGetInt16(key[column - 1]) != 0;
 }
 
 static inline bool
@@ -155,14 +185,17 @@ extern RoseSchema *rose_schema_copy(const RoseSchema *schema, MemoryContext cont
 extern void rose_schema_warm(RoseSchema *schema);
 
 /*
- * Compare two keys over their first ncols columns: <0, 0, >0.  Key columns
- * are never NULL.
+ * Compare two keys over their first ncols columns: <0, 0, >0.  NULLs are 0, and equal to
+ * themselves; their ranks say where they are among other values.
  */
 extern int	rose_key_compare(const RoseSchema *schema, const Datum *a,
 							 const Datum *b, int ncols);
 
-/* The operator of this strategy; raises an error if there is none (any more). */
+/* The operator of this strategy; raises an error if there is none (any more), as does the next. */
 extern Oid	rose_key_operator(Oid opfamily, Oid type, int16 strategy);
+
+/* The operator that sorts by a key column, in its direction. */
+extern Oid	rose_key_sort_operator(const RoseKeyColumnDisk *column);
 
 /* Compare two values of one key column (0-based). */
 extern int	rose_key_compare_column(const RoseSchema *schema, int column,
@@ -173,8 +206,9 @@ extern int	rose_key_compare_column(const RoseSchema *schema, int column,
  * that of keys: different prefixes decide, equal ones need not mean equal keys.
  * Integers, dates, OIDs and floats go in whole, one behind the other; uuid, bytea and
  * text where order is that of the bytes with as much as there is room for; any other type
- * ends the prefix.  Those of ncols < all columns say as much as mask: compare the other
- * side's words with mask applied.
+ * ends the prefix, and so does a NULL of a type that does not go in whole.  Columns that
+ * descend go in inverted, ranks as a byte.  Those of ncols < all columns say as much as
+ * mask: compare the other side's words with mask applied.
  */
 typedef struct RoseKeyPrefix
 {
@@ -218,6 +252,8 @@ extern void rose_key_from_tuple(const RoseSchema *schema, MinimalTuple tuple,
 /* One key column (0-based) of a row of a table with a key. */
 extern Datum rose_key_column_of_tuple(const RoseSchema *schema, MinimalTuple tuple,
 									  int column);
+
+/* Of a NULL the values need not say anything, if its rank is there. */
 extern void rose_key_from_values(const RoseSchema *schema,
 								 const Datum *values, int64 rowid, Datum *key);
 

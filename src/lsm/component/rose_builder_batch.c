@@ -28,7 +28,11 @@ rose_row_batch_key(const RoseSchema *schema, const RoseRowBatch *batch, int i, D
 	if (schema->nkeys == 0)
 		key[0] = batch->rowid[i];
 	for (int j = 0; j < schema->nkeys; j++)
-		key[j] = batch->values[schema->keys[j].def.attno - 1][i];
+	{
+		const Datum *values = batch->values[schema->keys[j].def.attno - 1];
+
+		key[j] = values == NULL || rose_key_is_null(schema, key, j) ? (Datum) 0 : values[i];
+	}
 }
 
 /* ---- one by one ---- */
@@ -140,7 +144,11 @@ note_keys(RoseComponentBuilder *builder, const RoseRowBatch *batch)
 		return;
 	}
 	for (int j = 0; j < schema->nkeys; j++)
-		columns[j] = batch->values[schema->keys[j].def.attno - 1] + 1;
+	{
+		columns[j] = batch->values[schema->keys[j].def.attno - 1];
+		if (columns[j] != NULL) /* else all of them are NULL */
+			columns[j]++;
+	}
 	hashes = palloc(n * sizeof(uint64));
 	rose_key_hash_many(schema, columns, n, hashes);
 	assert_keys(schema, batch, hashes);

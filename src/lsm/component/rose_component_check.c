@@ -169,7 +169,7 @@ check_values(ComponentCheck *check, const RoseRow *row, Datum *values, bool *nul
 
 		if (check->component->info.keys_only)
 			values[attno - 1] = rose_row_getattr(row, schema, attno, &nulls[attno - 1]);
-		if (nulls[attno - 1])
+		if (nulls[attno - 1] != rose_key_is_null(schema, row->key, j))
 			problem(check, "row " UINT64_FORMAT " has a null in its key", row->ordinal);
 	}
 }

@@ -92,7 +92,7 @@ rose_component_require_key(const RoseSchema *schema, const bool *nulls)
 	{
 		AttrNumber	attno = schema->keys[j].def.attno;
 
-		if (unlikely(nulls[attno - 1]))
+		if (unlikely(nulls[attno - 1]) && !schema->keys[j].nullable)
 			ereport(ERROR,
 					(errcode(ERRCODE_NOT_NULL_VIOLATION),
 					 errmsg("null value in key column \"%s\"",
@@ -102,16 +102,18 @@ rose_component_require_key(const RoseSchema *schema, const bool *nulls)
 
 /* Returns the key's size. */
 static Size
-check_key_fits(const RoseSchema *schema, const Datum *values)
+check_key_fits(const RoseSchema *schema, const Datum *values, const bool *nulls)
 {
 	Size		total = 0;
 
 	for (int j = 0; j < schema->nkeys; j++)
 	{
 		const RoseKeyColumn *column = &schema->keys[j];
-		Size		size = datumGetSize(values[column->def.attno - 1], column->attbyval,
-										column->attlen);
+		Size		size;
 
+		if (nulls[column->def.attno - 1])
+			continue;
+		size = datumGetSize(values[column->def.attno - 1], column->attbyval, column->attlen);
 		total += size;
 		if (size > ROSE_ITEM_MAX_SIZE)
 			ereport(ERROR,
@@ -143,7 +145,7 @@ rose_fit_narrow_columns(const RoseSchema *schema)
  * columns in use and none of them cheap.
  */
 static bool
-try_narrow_row(const RoseSchema *schema, const Datum *values)
+try_narrow_row(const RoseSchema *schema, const Datum *values, const bool *value_nulls)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose row check",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -171,7 +173,8 @@ try_narrow_row(const RoseSchema *schema, const Datum *values)
 	for (int i = ROSE_SYSCOLS; i < ncols; i++)
 	{
 		row[i] = values[i - ROSE_SYSCOLS];
-		nulls[i] = !rose_fit_is_key(schema, i - ROSE_SYSCOLS + 1);
+		nulls[i] = value_nulls[i - ROSE_SYSCOLS] ||
+			!rose_fit_is_key(schema, i - ROSE_SYSCOLS + 1);
 	}
 	fits = rose_page_builder_append(builder, row, nulls) == ROSE_APPEND_OK;
 
@@ -187,9 +190,9 @@ rose_component_check_row_fits(const RoseSchema *schema, const Datum *values,
 	Size		key_size;
 
 	rose_component_require_key(schema, nulls);
-	key_size = check_key_fits(schema, values);
+	key_size = check_key_fits(schema, values, nulls);
 	if (key_size + (Size) rose_fit_narrow_columns(schema) * FIT_COLUMN_OVERHEAD > FIT_EASY_LIMIT &&
-		!try_narrow_row(schema, values))
+		!try_narrow_row(schema, values, nulls))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("primary key is too long for a table of so many columns: %zu bytes",

@@ -9,7 +9,8 @@
  * are as short as the comparator allows: trailing key columns that do not
  * decide are NULL (minus infinity), and text that is compared bytewise is cut
  * after the first byte that decides.  The sequence takes part only where
- * versions of one key go on from one leaf to the next.
+ * versions of one key go on from one leaf to the next.  A column that is NULL in keys, by
+ * its rank, is NULL in separators and says nothing there.
  *
  * Backend-local.
  *
@@ -29,6 +30,8 @@
 static bool
 key_column_is_bytewise(const RoseKeyColumn *column)
 {
+	if (column->def.flags & ROSE_KEY_DESCENDING)
+		return false;			/* a shorter value would be behind */
 	switch (column->def.opcintype)
 	{
 		case BYTEAOID:
@@ -199,8 +202,11 @@ tree_add(RoseTreeBuilder *tree, int level, const RoseSeparator *separator,
 	memset(nulls, false, sizeof(nulls));
 	for (int j = 0; j < tree->ncols - ROSE_INNERCOLS; j++)
 	{
-		nulls[ROSE_INNERCOLS + j] = j >= separator->ncols;
-		values[ROSE_INNERCOLS + j] = j < separator->ncols ? separator->key[j] : (Datum) 0;
+		bool		there = j < separator->ncols &&
+			!rose_key_is_null(tree->schema, separator->key, j);
+
+		nulls[ROSE_INNERCOLS + j] = !there;
+		values[ROSE_INNERCOLS + j] = there ? separator->key[j] : (Datum) 0;
 	}
 
 	for (int attempt = 0;; attempt++)
@@ -290,7 +296,13 @@ rose_inner_find_lower(RosePageReader *reader, const RoseSchema *schema,
 	if (!rose_page_narrow(reader, schema, true, key, ncols, &lo, &hi))
 		return Max(lo - 1, 0);
 
-	/* all of [lo, hi) have this prefix */
+	/* all of [lo, hi) have this prefix, and with it what its rank says is NULL */
+	while (ncols > 0 && ncols < rose_schema_key_width(schema) &&
+		   rose_key_is_null(schema, key, ncols))
+	{
+		ncols++;
+		seq = PG_UINT64_MAX;
+	}
 	if (ncols < rose_schema_key_width(schema))
 	{
 		(void) rose_page_get(reader, ROSE_INNERCOLS + ncols, lo, &isnull);

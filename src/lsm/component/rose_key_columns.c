@@ -6,7 +6,7 @@
  *
  * A key in the footer is, for each key column, a MAXALIGNed value: the Datum
  * of a by-value type as eight bytes, otherwise a length (eight bytes) and the
- * value's own bytes.
+ * value's own bytes.  A column that is NULL by its rank has nothing there.
  *
  * No locks; all memory is the caller's.
  *
@@ -180,6 +180,8 @@ rose_key_write(const RoseSchema *schema, const Datum *key, StringInfo out)
 		int16		len;
 		uint64		word;
 
+		if (rose_key_is_null(schema, key, j))
+			continue;
 		key_column_storage(schema, j, &byval, &len);
 		word = byval ? (uint64) key[j] : datumGetSize(key[j], false, len);
 		write_aligned(out, &word, sizeof(word));
@@ -209,6 +211,11 @@ rose_key_read(const RoseSchema *schema, char *bytes, Size length, Datum *key,
 		int16		len;
 		uint64		word;
 
+		if (rose_key_is_null(schema, key, j))
+		{
+			key[j] = (Datum) 0;
+			continue;
+		}
 		key_column_storage(schema, j, &byval, &len);
 		if (length - at < sizeof(word))
 			key_read_error(component_id);
@@ -250,7 +257,7 @@ rose_key_buffer_set_prefix(RoseKeyBuffer *buffer, const RoseSchema *schema,
 		Size		size;
 
 		key_column_storage(schema, j, &byval, &len);
-		if (byval)
+		if (byval || rose_key_is_null(schema, key, j))
 		{
 			buffer->key[j] = key[j];
 			continue;
@@ -296,6 +303,8 @@ rose_page_narrow(RosePageReader *reader, const RoseSchema *schema, bool inner,
 		int			from = *lo;
 		bool		isnull = false;
 
+		if (rose_key_is_null(schema, key, j))
+			continue;			/* in all of these rows, as their rank says */
 		if (schema->nkeys > 0 && !schema->keys[j].int_order)
 		{
 			compare = compare_with_sortsupport;

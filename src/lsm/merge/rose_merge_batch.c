@@ -92,7 +92,7 @@ words_are_exact(const RoseSchema *schema)
 	{
 		if (!schema->keys[j].int_order)
 			return false;
-		width += schema->keys[j].attlen;
+		width += schema->keys[j].prefix_bits / 8;
 	}
 	return width <= (int) sizeof(KeyWords);
 }
@@ -102,7 +102,7 @@ static void
 put_integers(const RoseKeyColumn *column, int before, const Datum *values, int n,
 			 KeyWords *words)
 {
-	int			bits = 8 * column->attlen;
+	int			bits = column->prefix_bits;
 	uint64		sign = UINT64CONST(1) << (bits - 1);
 	uint64		mask = sign | (sign - 1);
 	int			w = before / 64;
@@ -133,11 +133,21 @@ key_words(const RoseSchema *schema, const Datum *key, KeyWords *words)
 	words->word[1] = prefix.word[1];
 }
 
+/* A key column of the window; 0 where it is NULL. */
 static const Datum *
 key_column(const RoseMergeCursor *merge, const BatchSource *input, int j)
 {
-	return merge->schema->nkeys == 0 ? input->system[SYSTEM_ROWID] :
-		input->values[merge->schema->keys[j].def.attno - 1];
+	const RoseSchema *schema = merge->schema;
+	const Datum *values;
+	const bool *nulls;
+
+	if (schema->nkeys == 0)
+		return input->system[SYSTEM_ROWID];
+	values = input->values[schema->keys[j].def.attno - 1];
+	if (unlikely(values == NULL))	/* all of them are NULL */
+		values = rose_leaf_window_column(input->leaf,
+										 ROSE_SYSCOLS + schema->keys[j].def.attno - 1, &nulls);
+	return values;
 }
 
 static void
@@ -170,7 +180,7 @@ make_words(const RoseMergeCursor *merge, BatchSource *input, int from, int n)
 	{
 		put_integers(&schema->keys[j], before, key_column(merge, input, j) + from, n - from,
 					 input->words + from);
-		before += 8 * schema->keys[j].attlen;
+		before += schema->keys[j].prefix_bits;
 	}
 }
 

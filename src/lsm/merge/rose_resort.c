@@ -112,13 +112,18 @@ rose_resort_is_needless(RoseTree *tree)
 /* ---- in ---- */
 
 static int64
-hash_spelling(const RoseSchema *schema, const Datum *values)
+hash_spelling(const RoseSchema *schema, const Datum *values, const bool *nulls)
 {
 	uint64		hash = 0;
 
 	for (int i = 0; i < schema->nkeys; i++)
-		hash = hash * 31 + datum_image_hash(values[schema->keys[i].def.attno - 1],
-											schema->keys[i].attbyval, schema->keys[i].attlen);
+	{
+		AttrNumber	attno = schema->keys[i].def.attno;
+
+		if (!nulls[attno - 1])
+			hash = hash * 31 + datum_image_hash(values[attno - 1], schema->keys[i].attbyval,
+												schema->keys[i].attlen);
+	}
 	return (int64) hash;
 }
 
@@ -156,7 +161,7 @@ put_version(RoseResort *resort, const RoseRow *row, int natts)
 	version.subxid = InvalidTransactionId;
 	version.cid = 0;
 	rose_version_sort_put(resort->sort, &version, resort->values, resort->nulls,
-						  resort->rows_only ? hash_spelling(schema, resort->values) : 0);
+						  resort->rows_only ? hash_spelling(schema, resort->values, resort->nulls) : 0);
 	MemoryContextSwitchTo(old);
 	resort->nversions++;
 	resort->next_seq = Max(resort->next_seq, version.seq + 1);

@@ -88,7 +88,7 @@ begin_tuplesort(const RoseSchema *schema, bool tied, TupleDesc tupdesc)
 		const RoseKeyColumnDisk *def = &schema->keys[n].def;
 
 		attnos[n] = def->attno;
-		operators[n] = rose_key_operator(def->opfamily, def->opcintype, BTLessStrategyNumber);
+		operators[n] = rose_key_sort_operator(def);
 		collations[n] = def->collation;
 	}
 	if (tied)

@@ -32,7 +32,7 @@ rose_entry_of_row(const RoseEntryShape *shape, const Datum *values, const bool *
 		if (column->source == ROSE_ENTRY_ROWID)
 			entry->values[i] = Int64GetDatum(rowid);
 		else if (column->rank)
-			entry->values[i] = Int16GetDatum(nulls[from] != column->null_is_less);
+			entry->values[i] = Int16GetDatum(rose_key_rank(nulls[from], column->null_is_less));
 		else
 		{
 			entry->nulls[i] = nulls[from];

@@ -29,18 +29,14 @@
 #include "access/attnum.h"
 #include "nodes/bitmapset.h"
 
+#include "util/rose_index_def.h"
 #include "util/rose_schema.h"
-
-#define ROSE_ENTRY_COLUMNS		64	/* of an entry, at most */
-
-/* RoseEntryColumn.source: the table's hidden row id. */
-#define ROSE_ENTRY_ROWID		((AttrNumber) 0)
 
 /* Where a column of an entry comes from. */
 typedef struct RoseEntryColumn
 {
 	AttrNumber	source;			/* column of the table, or ROSE_ENTRY_ROWID */
-	bool		rank;			/* int2, 0 or 1: whether that column is NULL ... */
+	bool		rank;			/* int2: whether that column is NULL (rose_key_rank) ... */
 	bool		null_is_less;	/* ... so that this has its place */
 	bool		byval;
 	int16		len;			/* as attlen */

@@ -129,8 +129,7 @@ begin_sort(TailRuns *runs)
 	{
 		const RoseKeyColumnDisk *def = &schema->keys[i].def;
 
-		operators[SORT_KEY + i] = rose_key_operator(def->opfamily, def->opcintype,
-													BTLessStrategyNumber);
+		operators[SORT_KEY + i] = rose_key_sort_operator(def);
 		collations[SORT_KEY + i] = def->collation;
 	}
 	operators[sort_seq(schema)] = rose_key_operator(INTEGER_BTREE_FAM_OID, INT8OID,
@@ -196,6 +195,8 @@ put_record(TailRuns *runs, TailRun run, const RoseTailRecord *record)
 	slot->tts_values[SORT_RUN] = Int32GetDatum(run);
 	rose_key_from_tuple(&runs->reading, record->row, record->version.rowid,
 						&slot->tts_values[SORT_KEY]);
+	for (int i = 0; i < schema->nkeys; i++)
+		slot->tts_isnull[SORT_KEY + i] = rose_key_is_null(schema, &slot->tts_values[SORT_KEY], i);
 	slot->tts_values[sort_seq(schema)] = Int64GetDatum((int64) record->version.seq);
 	slot->tts_values[sort_rest(schema)] = PointerGetDatum(pack_rest(runs, record));
 	ExecStoreVirtualTuple(slot);

@@ -62,8 +62,7 @@ begin_sort(const RoseSchema *schema)
 		const RoseKeyColumnDisk *def = &schema->keys[i].def;
 
 		attnos[i] = def->attno;
-		operators[i] = get_opfamily_member(def->opfamily, def->opcintype,
-										   def->opcintype, BTLessStrategyNumber);
+		operators[i] = rose_key_sort_operator(def);
 		collations[i] = def->collation;
 		nulls_first[i] = false;
 	}

@@ -76,7 +76,7 @@ rose_new_version_form_key_row(RoseTree *tree, const Datum *key)
 		int			column = schema->keys[i].def.attno - 1;
 
 		values[column] = key[i];
-		nulls[column] = false;
+		nulls[column] = rose_key_is_null(schema, key, i);
 	}
 	return rose_form_minimal_tuple(schema->tupdesc, values, nulls);
 }

@@ -77,7 +77,7 @@ rose_key_compare(const RoseSchema *index, const Datum *a, const Datum *b, int nc
 	if (DatumGetInt16(a[0]) != DatumGetInt16(b[0]))
 		return DatumGetInt16(a[0]) < DatumGetInt16(b[0]) ? -1 : 1;
 	/* the rank says NULL: nobody looks at the value */
-	if (DatumGetInt16(a[0]) == shape.columns[3].null_is_less &&
+	if (DatumGetInt16(a[0]) == 0 &&
 		DatumGetInt32(a[1]) / 2 != DatumGetInt32(b[1]) / 2)
 		return DatumGetInt32(a[1]) < DatumGetInt32(b[1]) ? -1 : 1;
 	return DatumGetInt32(a[2]) - DatumGetInt32(b[2]);
@@ -248,7 +248,7 @@ is_image_of(const RoseEntry *entry, const Row *row)
 		!entry->nulls[1] && entry->values[1] == row->values[COL_KEY] &&
 		!entry->nulls[2] && entry->values[2] == row->values[COL_B] &&
 		!entry->nulls[3] &&
-		DatumGetInt16(entry->values[3]) == (shape.columns[3].null_is_less ? !null : null);
+		DatumGetInt16(entry->values[3]) == (!null ? 0 : shape.columns[3].null_is_less ? -1 : 1);
 }
 
 /* A snapshot that sees the numbers up to this one. */
