@@ -52,6 +52,20 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION rose.detach(regclass) IS
 'let a table of a copied database be written to whose subscription is elsewhere';
 
+CREATE FUNCTION rose.set_options(
+	relation regclass,
+	spill_interval text DEFAULT NULL,
+	filter_bits integer DEFAULT NULL,
+	codec_effort text DEFAULT NULL,
+	wal_components boolean DEFAULT NULL,
+	reset text[] DEFAULT '{}')
+RETURNS void
+AS 'MODULE_PATHNAME', 'rose_sql_set_options'
+LANGUAGE C;
+
+COMMENT ON FUNCTION rose.set_options(regclass, text, integer, text, boolean, text[]) IS
+'set or reset options of a rose table, or of all partitions of a table';
+
 CREATE FUNCTION rose.check(relation regclass, OUT blkno bigint, OUT msg text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rose_sql_check'

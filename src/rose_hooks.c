@@ -6,9 +6,9 @@
  *	  get_relation_info_hook	what the planner is told about rose tables
  *	  object_access_hook		files that are dropped with their table; primary
  *								keys that are dropped; TRUNCATE of a table that a
- *								subscription feeds
+ *								subscription feeds; options of tables
  *	  ProcessUtility_hook		what has to be known before a command or done at
- *								its end
+ *								its end; options of tables
  *	  ExecutorStart_hook, ExecutorRun_hook	snapshots that are declared to garbage collection
  *	  ProcessUtility_hook, ExecutorRun_hook, ExecutorFinish_hook	what is being run, for the
  *								snapshots that the transaction itself has open
@@ -61,6 +61,7 @@
 #include "indexam/rose_indexam.h"
 #include "repl/rose_repl.h"
 #include "tableam/rose_exact_statement.h"
+#include "tableam/rose_table_options.h"
 #include "tableam/rose_tableam.h"
 #include "rose_hooks.h"
 #include "rose_publications.h"
@@ -222,7 +223,12 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 	if (access == OAT_DROP)
 		note_dropped_relation(objectid);
 	else if (access == OAT_POST_CREATE)
+	{
 		check_created_index(objectid);
+		rose_table_options_note_created(objectid);
+	}
+	else if (access == OAT_POST_ALTER)
+		rose_table_options_note_altered(objectid);
 	else if (access == OAT_TRUNCATE)
 		check_truncate(objectid);
 }
@@ -378,23 +384,36 @@ imported_snapshot(Node *stmt)
 }
 
 static void
+call_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
+					 ProcessUtilityContext context, ParamListInfo params,
+					 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion)
+{
+	if (prev_process_utility_hook)
+		prev_process_utility_hook(pstmt, query, read_only, context, params, env, dest,
+								  completion);
+	else
+		standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest,
+								completion);
+}
+
+static void
 run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env,
 			DestReceiver *dest, QueryCompletion *completion)
 {
 	int			outer = rose_own_snapshots_enter_command(pstmt->utilityStmt, context);
+	RoseOptionsCommand options;
 
+	rose_table_options_begin(&options);
 	PG_TRY();
 	{
-		if (prev_process_utility_hook)
-			prev_process_utility_hook(pstmt, query, read_only, context, params, env, dest,
-									  completion);
-		else
-			standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest,
-									completion);
+		pstmt = rose_table_options_take(&options, pstmt);
+		call_process_utility(pstmt, query, read_only, context, params, env, dest, completion);
+		rose_table_options_end(&options);
 	}
 	PG_FINALLY();
 	{
+		rose_table_options_leave(&options);
 		rose_own_snapshots_leave(outer);
 	}
 	PG_END_TRY();

@@ -43,6 +43,7 @@
 
 #include "postgres.h"
 
+#include "util/rose_options.h"
 #include "codec/rose_anchors.h"
 #include "codec/rose_column.h"
 #include "codec/rose_divisor.h"
@@ -274,10 +275,11 @@ extern void rose_codec_plan_empty(const RoseColumnBuffer *col, RosePlan *plan);
 /*
  * The best plan for all values of the column.  False if there is none: a page can
  * never hold them.  One item of up to ROSE_ITEM_MAX_SIZE always has one.  For words
- * whose plan takes no more than 'negligible' bytes no better one is looked for.
+ * whose plan takes no more than 'negligible' bytes no better one is looked for.  What
+ * effort means is said in rose_codec_choose.c.
  */
 extern bool rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligible,
-							  RosePlan *plan);
+							  RoseEffort effort, RosePlan *plan);
 
 /*
  * A plan for all values, with the codec and as far as possible the parameters of a

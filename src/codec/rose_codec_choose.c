@@ -9,6 +9,9 @@
  * far before it looks at any value.  When words stand in long runs only codecs that make
  * use of it are asked.
  *
+ * With little effort codecs that are slow to write are asked only if no other one can
+ * have the values.  With much effort the smallest plan is taken, however slowly it reads.
+ *
  * When a page is like the one before, the codec that did well there is followed, and
  * nothing is chosen.  Who asks for a choice, and when, is page/rose_page_plan.c's.
  *
@@ -23,6 +26,9 @@
 
 /* Runs are long if this many values take part in one on average. */
 #define LONG_RUN		16
+
+/* Codecs with more handicap than that are slow to write, too. */
+#define CHEAP_HANDICAP	1
 
 /* In the order in which they are tried: cheap and likely first. */
 static const RoseCodec *const word_candidates[] = {
@@ -71,15 +77,54 @@ gather_word_stats(const RoseColumnBuffer *col, RoseWordStats *stats)
 	stats->nruns = 1 + rose_kernel_changes(col->words, col->nvalues);
 }
 
-bool
-rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligible, RosePlan *best)
+/* Ask candidates, but those with more handicap than that. */
+static bool
+choose_among(RoseColumnBuffer *col, RosePlanRequest *request, int max_handicap,
+			 int negligible, RoseEffort effort, RosePlan *best)
 {
 	const RoseCodec *const *candidates = col->is_words ? word_candidates : item_candidates;
 	int			ncandidates = col->is_words ? lengthof(word_candidates) : lengthof(item_candidates);
-	RosePlanRequest request;
+	bool		long_runs = col->is_words && request->stats.nruns <= col->nvalues / LONG_RUN;
 	int			best_cost = PG_INT32_MAX;
-	bool		long_runs = false;
-	int			k;
+
+	best->codec = NULL;
+	for (int k = 0; k < ncandidates; k++)
+	{
+		RosePlan	plan;
+		int			cost;
+
+		if (!rose_codec_suits(candidates[k], &col->desc) ||
+			candidates[k]->handicap > max_handicap)
+			continue;
+		if (long_runs && !candidates[k]->likes_runs)
+			continue;
+		memset(&plan, 0, sizeof(plan));
+		plan.codec = candidates[k];
+		plan.n = col->nvalues;
+		if (!candidates[k]->plan(col, request, &plan))
+			continue;
+		cost = plan.size;
+		if (effort != ROSE_EFFORT_HIGH)
+			cost += plan.size * candidates[k]->handicap / 16;
+		if (cost < best_cost)
+		{
+			best_cost = cost;
+			*best = plan;
+			request->best_size = Min(request->best_size, plan.size);
+		}
+		/* nothing beats a constant, nor is there much to gain in so few bytes */
+		if (col->is_words && !candidates[k]->is_last_resort &&
+			(request->stats.nruns == 1 || best->size <= negligible))
+			break;
+	}
+	return best->codec != NULL;
+}
+
+bool
+rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligible,
+				  RoseEffort effort, RosePlan *best)
+{
+	RosePlanRequest request;
 
 	if (col->nvalues == 0)
 	{
@@ -91,39 +136,12 @@ rose_codec_choose(RoseColumnBuffer *col, bool tight, int headroom, int negligibl
 	request.headroom = headroom;
 	request.best_size = PG_INT32_MAX;
 	if (col->is_words)
-	{
 		gather_word_stats(col, &request.stats);
-		long_runs = request.stats.nruns <= col->nvalues / LONG_RUN;
-	}
 
-	best->codec = NULL;
-	for (k = 0; k < ncandidates; k++)
-	{
-		RosePlan	plan;
-		int			cost;
-
-		if (!rose_codec_suits(candidates[k], &col->desc))
-			continue;
-		if (long_runs && !candidates[k]->likes_runs)
-			continue;
-		memset(&plan, 0, sizeof(plan));
-		plan.codec = candidates[k];
-		plan.n = col->nvalues;
-		if (!candidates[k]->plan(col, &request, &plan))
-			continue;
-		cost = plan.size + plan.size * candidates[k]->handicap / 16;
-		if (cost < best_cost)
-		{
-			best_cost = cost;
-			*best = plan;
-			request.best_size = Min(request.best_size, plan.size);
-		}
-		/* nothing beats a constant, nor is there much to gain in so few bytes */
-		if (col->is_words && !candidates[k]->is_last_resort &&
-			(request.stats.nruns == 1 || best->size <= negligible))
-			break;
-	}
-	return best->codec != NULL;
+	if (effort == ROSE_EFFORT_LOW &&
+		choose_among(col, &request, CHEAP_HANDICAP, negligible, effort, best))
+		return true;
+	return choose_among(col, &request, PG_INT32_MAX, negligible, effort, best);
 }
 
 bool

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * rose_transaction.c
- *	  What ends with a transaction or a subtransaction, and files that it made or dropped.
+ *	  What ends with a transaction or a subtransaction, files that it made or dropped, and
+ *	  tables that got other options.
  *
  * Files made or dropped by a transaction are noted with the nesting level of
  * their subtransaction; their registry entries go when the files do.  A prepared
@@ -36,6 +37,15 @@ typedef struct FileNote
 } FileNote;
 
 static slist_head file_notes = SLIST_STATIC_INIT(file_notes);
+
+/* A file whose table has got other options. */
+typedef struct OptionsNote
+{
+	slist_node	node;
+	RelFileLocator locator;
+} OptionsNote;
+
+static slist_head options_notes = SLIST_STATIC_INIT(options_notes);
 
 /* ---- files made and dropped ---- */
 
@@ -99,11 +109,44 @@ forget_files(void)
 		pfree(slist_container(FileNote, node, slist_pop_head_node(&file_notes)));
 }
 
+/* ---- options ---- */
+
+void
+rose_transaction_options_changed(RelFileLocator locator)
+{
+	OptionsNote *note;
+
+	rose_registry_reach_all();
+	note = MemoryContextAlloc(TopMemoryContext, sizeof(OptionsNote));
+	note->locator = locator;
+	slist_push_head(&options_notes, &note->node);
+}
+
+/*
+ * Whether they were changed or, after all, not: this transaction may have published what
+ * it saw.  Who reads them from now on reads what is committed.  A prepared transaction
+ * tells nobody when it ends; then who opens the table, and hears that it was altered,
+ * reads them.
+ */
+static void
+settle_options(void)
+{
+	while (!slist_is_empty(&options_notes))
+	{
+		OptionsNote *note = slist_container(OptionsNote, node,
+											slist_pop_head_node(&options_notes));
+
+		rose_registry_note_options(note->locator);
+		pfree(note);
+	}
+}
+
 /* ---- callbacks ---- */
 
 static void
 end_transaction(void)
 {
+	settle_options();
 	rose_own_snapshots_reset();
 	rose_write_transaction_end();
 	rose_tid_reset_all();

@@ -17,6 +17,9 @@
 /* The rel's files were made or dropped in this transaction (AM and hooks call these). */
 extern void rose_transaction_file_created(RelFileLocator locator);
 extern void rose_transaction_file_dropped(RelFileLocator locator);
+
+/* The options of the table with this file are changed: others are to read them when it has ended. */
+extern void rose_transaction_options_changed(RelFileLocator locator);
 extern void rose_transaction_define_callbacks(void);	/* xact, subxact; _PG_init */
 
 #endif							/* ROSE_TRANSACTION_H */

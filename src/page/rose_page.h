@@ -19,6 +19,7 @@
 #include "storage/block.h"
 #include "storage/bufpage.h"
 
+#include "util/rose_options.h"
 #include "codec/rose_column.h"
 
 /* What a page is.  Embedded on disk: never renumber. */
@@ -117,6 +118,9 @@ typedef enum RoseAppendResult
 extern RosePageBuilder *rose_page_builder_create(int ncols, const RoseColumnDesc *descs,
 												 MemoryContext parent);
 extern void rose_page_builder_free(RosePageBuilder *builder);
+
+/* How hard codecs are looked for; ROSE_EFFORT_NORMAL if nobody says. */
+extern void rose_page_builder_set_effort(RosePageBuilder *builder, RoseEffort effort);
 
 /*
  * Add a row.  By-reference values are copied.  A variable-length value must be

@@ -90,6 +90,7 @@ rose_page_builder_create(int ncols, const RoseColumnDesc *descs, MemoryContext p
 		elog(ERROR, "invalid number of columns for a page: %d", ncols);
 
 	builder->context = context;
+	builder->effort = ROSE_EFFORT_NORMAL;
 	builder->ncols = ncols;
 	builder->available = BLCKSZ - (int) ROSE_PAGE_DATA_OFFSET(ncols) - ROSE_PAGE_SLOP;
 	builder->max_rows = TYPEALIGN_DOWN(8, Min(ROSE_PAGE_MAX_ROWS, MAX_BUFFERED_VALUES / ncols));
@@ -114,6 +115,11 @@ rose_page_builder_free(RosePageBuilder *builder)
 	MemoryContextDelete(builder->context);
 }
 
+void
+rose_page_builder_set_effort(RosePageBuilder *builder, RoseEffort effort)
+{
+	builder->effort = effort;
+}
 
 void
 rose_page_builder_reset(RosePageBuilder *builder)

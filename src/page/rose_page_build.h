@@ -54,6 +54,7 @@ struct RosePageBuilder
 	int			ncols;
 	int			available;		/* bytes for all segments of a page */
 	int			max_rows;
+	RoseEffort	effort;
 	BuilderColumn *columns;
 	RosePackScratch scratch;
 	char	   *workspace;

@@ -17,6 +17,8 @@
  * another full choice.  Now and then a page is explored: when it is full, all its columns
  * get one.  If that finds nothing new, the next exploration comes later.
  *
+ * With little effort (rose_options.h) only explorations choose; with much, each page is one.
+ *
  * A new plan is taken only if it is no larger, so what was accepted always fits.
  *
  * Backend-local; no locks.  Which codec wins among several is
@@ -162,11 +164,14 @@ rate_of(const RoseColumnBuffer *buffer)
 	return (int) (buffer->plan.size * INT64CONST(1024) / buffer->nvalues);
 }
 
-/* Do the values take about what a full choice led to before? */
+/* Do the values take about what a full choice led to before?  Or is that all the same? */
 static bool
-rate_is_good(const BuilderColumn *column)
+rate_is_good(const RosePageBuilder *builder, const BuilderColumn *column)
 {
 	int			rate = column->rate;
+
+	if (builder->effort == ROSE_EFFORT_LOW)
+		return true;
 
 	/* some bytes are taken once a segment */
 	return column->buffer.plan.size <=
@@ -179,7 +184,7 @@ make_plan(RosePageBuilder *builder, BuilderColumn *column, bool tight, int headr
 		  RosePlan *plan)
 {
 	RoseColumnBuffer *buffer = &column->buffer;
-	bool		full_choice = builder->exploring ? tight : tight && !rate_is_good(column);
+	bool		full_choice = builder->exploring ? tight : tight && !rate_is_good(builder, column);
 
 	if (column->learned.codec != NULL && !full_choice &&
 		rose_codec_follow(buffer, &column->learned, tight, headroom, plan))
@@ -187,7 +192,8 @@ make_plan(RosePageBuilder *builder, BuilderColumn *column, bool tight, int headr
 	column->chosen = true;
 	return rose_codec_choose(buffer, tight, headroom,
 							 Min(NEGLIGIBLE_SIZE,
-								 builder->available / builder->ncols / NEGLIGIBLE_PART), plan);
+								 builder->available / builder->ncols / NEGLIGIBLE_PART),
+							 builder->effort, plan);
 }
 
 /*
@@ -230,7 +236,7 @@ may_improve(const RosePageBuilder *builder, const BuilderColumn *column, bool ti
 		buffer->plan.codec != column->learned.codec ||
 		(!buffer->is_words && buffer->plan.headroom != PG_INT32_MAX))
 		return true;
-	return tight && !rate_is_good(column);
+	return tight && !rate_is_good(builder, column);
 }
 
 /* Plan all columns anew; false if one of them cannot hold its values at all. */
@@ -384,7 +390,9 @@ rose_builder_learn(RosePageBuilder *builder)
 		column->learned = *plan;
 		column->chosen = false;
 	}
-	if (news)
+	if (builder->effort == ROSE_EFFORT_HIGH)
+		builder->explore_in = 0;
+	else if (news)
 		builder->explore_in = builder->explore_interval = MIN_EXPLORE_INTERVAL;
 	else if (builder->exploring)
 		builder->explore_in = builder->explore_interval =

@@ -196,12 +196,20 @@ extend_over(Relation rel, uint32 region)
 
 /* ---- Writing without WAL ---- */
 
+static bool
+logs_components(RoseStoreShared *store)
+{
+	int			option = rose_options_get(&store->options, ROSE_OPTION_WAL_COMPONENTS);
+
+	return option == ROSE_OPTION_UNSET ? rose_wal_components : option != 0;
+}
+
 bool
 rose_store_may_skip_wal(Relation rel, RoseStoreShared *store)
 {
 	bool		result;
 
-	if (rose_wal_components || !RelationNeedsWAL(rel))
+	if (logs_components(store) || !RelationNeedsWAL(rel))
 		return false;
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
@@ -241,7 +249,7 @@ choose_free(Relation rel, RoseStoreShared *store, RoseRegionSearch *search,
 	if (use == ROSE_REGION_UNLOGGED && !may_reuse_unlogged(store))
 		return false;
 
-	if (use == ROSE_REGION_TAIL && !rose_wal_components)
+	if (use == ROSE_REGION_TAIL && !logs_components(store))
 	{
 		search->only_tail = true;
 		found = find_free(rel, store, search, want, first, nregions);

@@ -40,6 +40,7 @@ rose_store_shared_init(RoseStoreShared *store, RelFileLocator locator)
 {
 	memset(store, 0, sizeof(RoseStoreShared));
 	store->locator = locator;
+	rose_options_init(&store->options);
 	LWLockInitialize(&store->alloc_lock, rose_pin_lock_tranche());
 	pg_atomic_init_u64(&store->manifest_version, 0);
 	pg_atomic_init_u64(&store->logged_lsn, 0);

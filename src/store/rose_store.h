@@ -34,6 +34,7 @@
 #include "utils/rel.h"
 
 #include "compat/rose_compat.h"
+#include "util/rose_options.h"
 
 #define ROSE_MAX_COMPONENTS 64
 #define ROSE_MAX_TAILS		32
@@ -106,6 +107,7 @@ typedef struct RoseTailExtentShared
 typedef struct RoseStoreShared
 {
 	RelFileLocator locator;		/* constant */
+	RoseOptionsShared options;	/* of the table; atomic */
 	LWLock		alloc_lock;
 	pg_atomic_uint64 manifest_version;	/* changed after each switch; no lock */
 	pg_atomic_uint32 nruns;		/* live components of level 0 ... */

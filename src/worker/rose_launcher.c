@@ -297,8 +297,9 @@ needs_worker(const RoseRegistryDatabase *database, bool memory_short)
 
 	if (database->ntails >= ROSE_TAILS_MANY ||
 		(memory_short && database->first_write != 0) ||
-		rose_spill_is_due(0, database->first_write, now) ||
-		rose_spill_is_due(ROSE_SPILL_SMALL, database->first_large_write, now))
+		rose_spill_is_due(0, database->first_common_write, ROSE_OPTION_UNSET, now) ||
+		rose_spill_is_due(ROSE_SPILL_SMALL, database->first_large_write, ROSE_OPTION_UNSET, now) ||
+		(database->due_at != 0 && database->due_at < now) || database->options_stale)
 		return true;
 	LWLockAcquire(&rose_workers->lock, LW_SHARED);
 	slot = rose_worker_slot(database->dbid, false);

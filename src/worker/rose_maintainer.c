@@ -154,7 +154,7 @@ choose_spill(bool memory_short, uint64 *others)
 		if (item->ntails >= ROSE_TAILS_MANY)
 			return item;
 		if (!memory_short &&
-			!rose_spill_is_due(item->c0_bytes, item->first_write, now))
+			!rose_spill_is_due(item->c0_bytes, item->first_write, item->spill_interval, now))
 			continue;
 		*others += item->c0_bytes;
 		if (best == NULL ||
@@ -165,6 +165,32 @@ choose_spill(bool memory_short, uint64 *others)
 	if (best != NULL)
 		*others -= best->c0_bytes;
 	return best;
+}
+
+/*
+ * Read the options of a table in whose intervals something may have changed while nobody
+ * has opened it; false if there is none.
+ */
+static bool
+read_changed_options(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+	{
+		const RoseRegistryItem *item = &rose_maintainer_items[i];
+		bool		opened;
+
+		if (!item->options_stale || !may_spill(item, now))
+			continue;
+		opened = rose_maintainer_begin(ROSE_WORK_OPEN, item->relid) != NULL;
+		rose_maintainer_end();
+		if (!opened)
+			rose_maintainer_note(item->locator)->spill_after =
+				TimestampTzPlusMilliseconds(now, RESPILL_PAUSE_MS);
+		return true;
+	}
+	return false;
 }
 
 static bool
@@ -292,6 +318,8 @@ static bool
 work_once(void)
 {
 	CHECK_FOR_INTERRUPTS();
+	if (read_changed_options())
+		return true;
 	if (turn == ROSE_TURN_OVER)
 		return do_spill() || rose_maintainer_merge_step(false);
 	return do_spill() || rose_maintainer_visit_step() || rose_maintainer_merge_step(true);

@@ -64,6 +64,9 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 	builder->pages = rose_page_builder_create(builder->ncols,
 											  rose_leaf_column_descs(schema, schema->natts,
 																	 NULL, NULL, own), own);
+	if (rose_options_get(&store->options, ROSE_OPTION_CODEC_EFFORT) != ROSE_OPTION_UNSET)
+		rose_page_builder_set_effort(builder->pages,
+									 rose_options_get(&store->options, ROSE_OPTION_CODEC_EFFORT));
 	builder->values = palloc0(builder->ncols * sizeof(Datum));
 	builder->nulls = palloc0(builder->ncols * sizeof(bool));
 	builder->row_values = palloc0(schema->natts * sizeof(Datum));
@@ -81,7 +84,10 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 	/* nobody looks for a row by its hidden row id but with a component in hand */
 	if (schema->nkeys > 0 && schema->hashable)
 		builder->filter = rose_filter_builder_create(schema, builder->owner, builder->writer,
-													 expected_rows, options, own);
+													 expected_rows, options,
+													 rose_options_get(&store->options,
+																	  ROSE_OPTION_FILTER_BITS),
+													 own);
 	builder->footer.min_xid = builder->footer.min_seq = PG_UINT64_MAX;
 	MemoryContextSwitchTo(old);
 	return builder;

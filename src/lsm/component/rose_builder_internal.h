@@ -47,7 +47,7 @@ typedef struct RoseFilterBuilder
 extern RoseFilterBuilder *rose_filter_builder_create(const RoseSchema *schema, uint32 owner,
 													 RoseBlockWriter *writer,
 													 uint64 expected_keys, int options,
-													 MemoryContext context);
+													 int bits, MemoryContext context);
 extern void rose_filter_builder_grow(RoseFilterBuilder *filter);
 
 static inline void

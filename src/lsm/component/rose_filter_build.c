@@ -30,10 +30,11 @@
 /*
  * Bits for a key, and wrong answers.  The fewer keys a level has, the more bits they get:
  * see "Filters" in the README.  There may be many runs, and private runs are such.
+ * rose.filter_bits of a table tells those of the bottom.
  */
-#define BITS_RUN			18.0	/* 0.04 % */
-#define BITS_C1				14.0	/* 0.2 % */
-#define BITS_BOTTOM			10.0	/* 1 % */
+#define BITS_BOTTOM			10	/* 1 % */
+#define BITS_MORE_C1		4	/* 0.2 % */
+#define BITS_MORE_RUN		8	/* 0.04 % */
 
 /* Keys of a part: 16 MB of hashes, and then 2 to 4 MB of bits. */
 #define PART_KEYS			(2 * 1024 * 1024)
@@ -61,9 +62,19 @@ rose_component_define_settings(void)
 							NULL, NULL, NULL);
 }
 
+static double
+bits_per_key(int options, int bits)
+{
+	if (bits == ROSE_OPTION_UNSET)
+		bits = BITS_BOTTOM;
+	if (options & (ROSE_BUILD_RUN | ROSE_BUILD_PRIVATE))
+		return bits + BITS_MORE_RUN;
+	return (options & ROSE_BUILD_C1) ? bits + BITS_MORE_C1 : bits;
+}
+
 RoseFilterBuilder *
 rose_filter_builder_create(const RoseSchema *schema, uint32 owner, RoseBlockWriter *writer,
-						   uint64 expected_keys, int options, MemoryContext context)
+						   uint64 expected_keys, int options, int bits, MemoryContext context)
 {
 	RoseFilterBuilder *filter = MemoryContextAllocZero(context, sizeof(RoseFilterBuilder));
 
@@ -71,8 +82,7 @@ rose_filter_builder_create(const RoseSchema *schema, uint32 owner, RoseBlockWrit
 	filter->schema = schema;
 	filter->owner = owner;
 	filter->writer = writer;
-	filter->bits_per_key = (options & (ROSE_BUILD_RUN | ROSE_BUILD_PRIVATE)) ? BITS_RUN :
-		(options & ROSE_BUILD_C1) ? BITS_C1 : BITS_BOTTOM;
+	filter->bits_per_key = bits_per_key(options, bits);
 	filter->part_keys = part_keys;
 	filter->size = (int) Max(LEAST_HASHES, Min(expected_keys, (uint64) part_keys));
 	filter->hashes = MemoryContextAllocHuge(context, filter->size * sizeof(uint64));

@@ -93,12 +93,14 @@ rose_spill_define_settings(void)
 }
 
 bool
-rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, TimestampTz now)
+rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, int own_interval, TimestampTz now)
 {
 	int64		intervals = 1;
 
 	if (first_write == 0)
 		return false;
+	if (own_interval != ROSE_OPTION_UNSET)
+		return now - first_write > own_interval * INT64CONST(1000);
 	if (c0_bytes < ROSE_SPILL_SMALL && !rose_pressure_reached(ROSE_MARK_SPILL_SMALL))
 		intervals = SPILL_SMALL_INTERVALS;
 	return now - first_write > intervals * rose_spill_interval * INT64CONST(1000);

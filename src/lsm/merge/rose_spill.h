@@ -30,8 +30,12 @@ extern void rose_spill_define_settings(void);	/* rose.spill_interval */
 /* Few rows: less than this many bytes, which are read back in milliseconds after a restart. */
 #define ROSE_SPILL_SMALL	((uint64) 256 * 1024)
 
-/* Is it time to spill a table that has so much in memory, since then (0: nothing)? */
-extern bool rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, TimestampTz now);
+/*
+ * Is it time to spill a table that has so much in memory, since then (0: nothing)?  An
+ * interval of its own (else ROSE_OPTION_UNSET) counts however little it has.
+ */
+extern bool rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, int own_interval,
+							  TimestampTz now);
 
 /*
  * Spill all of the table's C0 as of now: freeze, write a run (committed

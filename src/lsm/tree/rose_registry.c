@@ -498,17 +498,19 @@ drop_entry(RelFileLocator locator, uint64 incarnation)
 /*
  * A transaction that ends must not fail any more; but to look at an entry, or at others
  * in its bucket, may mean to map memory that has come since the file was noted, and that
- * can fail, before anything was changed.  Then the entry stays until the next sweep.
+ * can fail, before anything was changed.  False if it does.
  */
-void
-rose_registry_drop(RelFileLocator locator)
+static bool
+try_at_end(void (*work) (RelFileLocator locator), RelFileLocator locator)
 {
 	MemoryContext context = CurrentMemoryContext;
 	uint32		holdoffs = InterruptHoldoffCount;
+	static bool done;			/* static: PG_TRY must not clobber it */
 
+	done = true;
 	PG_TRY();
 	{
-		(void) drop_entry(locator, 0);
+		work(locator);
 	}
 	PG_CATCH();
 	{
@@ -516,11 +518,47 @@ rose_registry_drop(RelFileLocator locator)
 		FlushErrorState();
 		InterruptHoldoffCount = holdoffs;
 		LWLockReleaseAll();		/* that of the registry */
+		done = false;
+	}
+	PG_END_TRY();
+	return done;
+}
+
+static void
+drop_any_entry(RelFileLocator locator)
+{
+	(void) drop_entry(locator, 0);
+}
+
+/* What cannot be dropped stays until the next sweep. */
+void
+rose_registry_drop(RelFileLocator locator)
+{
+	if (!try_at_end(drop_any_entry, locator))
 		ereport(LOG,
 				(errmsg("shared memory of a rose table that is gone could not be freed yet"),
 				 errdetail("No memory of this process could be found to look at it.")));
-	}
-	PG_END_TRY();
+}
+
+static void
+mark_options_stale(RelFileLocator locator)
+{
+	RoseTreeShared *shared;
+
+	LWLockAcquire(&registry->lock, LW_SHARED);
+	shared = find_entry(locator);
+	if (shared != NULL)
+		pg_atomic_write_u32(&shared->store.options.stale, 1);
+	LWLockRelease(&registry->lock);
+}
+
+void
+rose_registry_note_options(RelFileLocator locator)
+{
+	if (registry != NULL && !try_at_end(mark_options_stale, locator))
+		ereport(LOG,
+				(errmsg("changed options of a rose table could not be told to others yet"),
+				 errdetail("No memory of this process could be found to look at it.")));
 }
 
 void
@@ -571,6 +609,9 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 			items[n].relid = pg_atomic_read_u32(&shared->relid);
 			items[n].c0_bytes = rose_c0_bytes(&shared->c0);
 			items[n].first_write = rose_c0_first_write(&shared->c0);
+			items[n].spill_interval = rose_options_get(&shared->store.options,
+													   ROSE_OPTION_SPILL_INTERVAL);
+			items[n].options_stale = pg_atomic_read_u32(&shared->store.options.stale) != 0;
 			items[n].fed_by = shared->fed_by;
 			items[n].nruns = pg_atomic_read_u32(&shared->store.nruns);
 			items[n].ntails = pg_atomic_read_u32(&shared->store.ntails);
@@ -643,6 +684,7 @@ add_to_database(RoseRegistryDatabase *item, RoseTreeShared *shared, uint64 large
 {
 	TimestampTz first_write = rose_c0_first_write(&shared->c0);
 	uint64		bytes = rose_c0_bytes(&shared->c0);
+	int			interval = rose_options_get(&shared->store.options, ROSE_OPTION_SPILL_INTERVAL);
 
 	item->activity += activity_of(shared);
 	if (OidIsValid(shared->fed_by) || shared->other_order)
@@ -651,9 +693,16 @@ add_to_database(RoseRegistryDatabase *item, RoseTreeShared *shared, uint64 large
 	if (first_write == 0)
 		return;
 	item->c0_bytes += bytes;
+	item->options_stale |= pg_atomic_read_u32(&shared->store.options.stale) != 0;
 	note_oldest(&item->first_write, first_write);
-	if (bytes >= large)
-		note_oldest(&item->first_large_write, first_write);
+	if (interval != ROSE_OPTION_UNSET)
+		note_oldest(&item->due_at, TimestampTzPlusMilliseconds(first_write, interval));
+	else
+	{
+		note_oldest(&item->first_common_write, first_write);
+		if (bytes >= large)
+			note_oldest(&item->first_large_write, first_write);
+	}
 }
 
 int

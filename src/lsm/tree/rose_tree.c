@@ -205,6 +205,7 @@ refresh_schema(RoseTree *tree)
 	}
 	else
 		rose_schema_warm(tree->schema);
+	rose_options_publish(&tree->shared->store.options, tree->relid);
 	tree->schema_stamp = stamp;
 }
 
@@ -302,6 +303,8 @@ rose_tree_open_any_order(Relation rel)
 	pg_read_barrier();			/* recovered before what was recovered */
 	if (unlikely(tree->schema_stamp != tree->invalidations))
 		refresh_schema(tree);
+	if (unlikely(pg_atomic_read_u32(&tree->shared->store.options.stale) != 0))
+		rose_options_publish(&tree->shared->store.options, tree->relid);
 	return tree;
 }
 

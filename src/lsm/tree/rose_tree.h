@@ -116,6 +116,8 @@ typedef struct RoseRegistryItem
 	Oid			relid;			/* may be outdated: check its file */
 	uint64		c0_bytes;
 	TimestampTz first_write;	/* oldest write in C0; 0 = empty */
+	int			spill_interval; /* the table's own, in ms; ROSE_OPTION_UNSET */
+	bool		options_stale;	/* nobody has read them since they were changed */
 	Oid			fed_by;
 	uint64		manifest_version;	/* changes when it is switched */
 	uint64		incarnation;	/* of its entry: another one when it was let go of and is in use again */
@@ -137,7 +139,10 @@ typedef struct RoseRegistryDatabase
 	Oid			dbid;
 	uint64		c0_bytes;		/* of tables that no subscription feeds */
 	TimestampTz first_write;	/* oldest write in them; 0 = none */
-	TimestampTz first_large_write;	/* and in those that have much in C0 */
+	TimestampTz first_common_write; /* in those without an interval of their own ... */
+	TimestampTz first_large_write;	/* ... and in those of them that have much in C0 */
+	TimestampTz due_at;			/* when the first one with an interval of its own is; 0 = none */
+	bool		options_stale;	/* of some table that has something in C0 */
 	uint32		ntails;			/* most tail log segments that one of them has */
 	uint64		activity;		/* changes when tables come or manifests are switched */
 } RoseRegistryDatabase;
@@ -166,6 +171,9 @@ extern int	rose_idle_table_timeout;	/* rose.idle_table_timeout, in ms */
 
 /* The file is gone or emptied: free its C0 and forget it.  Raises no error. */
 extern void rose_registry_drop(RelFileLocator locator);
+
+/* The table's options were changed: whoever opens it next reads them.  Raises no error. */
+extern void rose_registry_note_options(RelFileLocator locator);
 
 /*
  * The database is gone or has moved: the same for all its files.  REQUIRES: nobody is in

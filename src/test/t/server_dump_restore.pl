@@ -42,12 +42,18 @@ CREATE TABLE empty (id int PRIMARY KEY) USING rose;
 CREATE MATERIALIZED VIEW view_of_plain USING rose AS SELECT id % 10 AS d, count(*) AS n FROM plain GROUP BY 1;
 SQL
 
+$node->safe_psql('postgres', <<'SQL') unless $ENV{ROSE_STANDIN};
+ALTER TABLE plain SET (rose.spill_interval = '1h', fillfactor = 70, rose.codec_effort = low);
+ALTER TABLE part_rose SET (rose.filter_bits = 12);
+ALTER MATERIALIZED VIEW view_of_plain SET (rose.wal_components = off);
+SQL
+
 sub facts
 {
 	my ($dbname) = @_;
 
 	return $node->safe_psql($dbname, <<'SQL');
-SELECT c.relname, c.relkind, c.relpersistence, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+SELECT c.relname, c.relkind, c.relpersistence, a.amname, c.reloptions FROM pg_class c JOIN pg_am a ON a.oid = c.relam
  WHERE c.relnamespace = 'public'::regnamespace ORDER BY 1;
 SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint
  WHERE connamespace = 'public'::regnamespace ORDER BY conrelid::regclass::text, conname;
@@ -71,6 +77,8 @@ sub same_contents
 $node->command_ok([ 'pg_dump', '-f', "$dir/plain.sql", $node->connstr('postgres') ], 'pg_dump');
 my $script = slurp_file("$dir/plain.sql");
 like($script, qr/SET default_table_access_method = rose;/, 'the dump names the access method')
+  unless $ENV{ROSE_STANDIN};
+like($script, qr/WITH \(fillfactor='70', "rose.spill_interval"='1h', "rose.codec_effort"=low\)/, 'and the options')
   unless $ENV{ROSE_STANDIN};
 $node->safe_psql('postgres', 'CREATE DATABASE from_sql TEMPLATE template0');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('from_sql'), '-f', "$dir/plain.sql" ],

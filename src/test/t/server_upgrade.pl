@@ -35,7 +35,8 @@ my @queries = (
 	'SELECT count(*), sum(id), sum(v) FROM undone',
 	'SELECT v FROM undone WHERE id IN (1, 2, 1500, 7500) ORDER BY id',
 	"SELECT string_agg(id || ' ' || v, ',' ORDER BY id) FROM numbered",
-	'SELECT count(*), sum(v) FROM keyless_undone');
+	'SELECT count(*), sum(v) FROM keyless_undone',
+	"SELECT relname, reloptions FROM pg_class WHERE reloptions::text LIKE '%rose.%' ORDER BY 1");
 
 # An operator family of a user, and a type for it, as extensions have them.
 my $types = integer_type('reverse_int', 'reverse', lt => 'int4gt', le => 'int4ge', ge => 'int4le', gt => 'int4lt') . <<'SQL';
@@ -54,7 +55,7 @@ CREATE COLLATION other (PROVIDER = icu, LOCALE = 'en-US');
 SQL
 
 my $tables = <<'SQL';
-CREATE TABLE plain (id int PRIMARY KEY, v int, e mood) USING rose;
+CREATE TABLE plain (id int PRIMARY KEY, v int, e mood) USING rose WITH (rose.filter_bits = 12, rose.spill_interval = '2h');
 INSERT INTO plain SELECT g, g, 'better' FROM generate_series(1, 5000) g;
 SELECT rose.merge('plain');
 DELETE FROM plain WHERE id % 3 = 0;
