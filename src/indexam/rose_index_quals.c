@@ -10,11 +10,14 @@
  * order and do not overlap.  What is not expressed by the ranges is checked
  * on each row.
  *
- * Bounds need values of the key column's type.  An operator of another right-hand type
- * (an int4 column compared with an int8) is used if the value can be rounded to the
- * column's type by a monotone function that leaves representable values alone: then col
- * >= v implies col >= round(v), and the condition stays as a check.  Otherwise it is a
- * check only.  Key columns are never NULL.
+ * Bounds need values of the key column's type.  Those of another type are rounded to it
+ * (rose_round.h): col >= v implies col >= round(v), and the condition stays as a check.
+ * Where that is not possible it is a check only.
+ *
+ * An index column that may be NULL has its rank in the key before it (rose_index_def.h).  A
+ * condition that no NULL meets fixes the rank, so that bounds are ends of ranges on both
+ * sides; IS NULL fixes it too, and the value with it.  In a column that descends in the
+ * key, a condition that bounds values from above is the lower end of ranges.
  *
  * Backend-local; no locks.  Reading the ranges is rose_index_scan.c's.
  *
@@ -22,26 +25,19 @@
  */
 #include "postgres.h"
 
-#include <float.h>
-#include <math.h>
-
 #include "access/skey.h"
 #include "access/stratnum.h"
-#include "catalog/pg_type.h"
 #include "utils/array.h"
-#include "utils/date.h"
-#include "utils/float.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 #include "indexam/rose_indexam.h"
+#include "indexam/rose_round.h"
 
 /* A condition to be checked on each row. */
 typedef struct RowCheck
 {
 	ScanKey		key;
-	int			column;			/* key column */
+	int			at;				/* key column */
 	int			nelems;			/* = ANY (elems); -1: not an array */
 	Datum	   *elems;
 } RowCheck;
@@ -63,6 +59,8 @@ typedef struct RangeEnd
 struct RoseIndexQuals
 {
 	const RoseSchema *schema;
+	int			ncolumns;		/* of the index that are in the key */
+	uint8		at[INDEX_MAX_KEYS]; /* key column of each */
 	uint64		nranges;
 	int			nprefix;
 	PrefixColumn prefix[INDEX_MAX_KEYS];
@@ -71,122 +69,6 @@ struct RoseIndexQuals
 	int			nchecks;
 	RowCheck   *checks;
 };
-
-/* ---- values of other types ---- */
-
-typedef enum Rounding
-{
-	ROUND_EXACT,				/* the same value in the column's type */
-	ROUND_NEAR,					/* a neighbour; the condition must be checked too */
-	ROUND_BELOW,				/* less than every value of the column's type */
-	ROUND_ABOVE,				/* greater than every value */
-	ROUND_IMPOSSIBLE			/* unknown combination of types */
-} Rounding;
-
-static bool
-get_integer(Oid type, Datum value, int64 *result)
-{
-	switch (type)
-	{
-		case INT2OID:
-			*result = DatumGetInt16(value);
-			return true;
-		case INT4OID:
-			*result = DatumGetInt32(value);
-			return true;
-		case INT8OID:
-			*result = DatumGetInt64(value);
-			return true;
-		default:
-			return false;
-	}
-}
-
-static Rounding
-round_integer(Oid type, int64 value, Datum *result)
-{
-	int64		min = type == INT2OID ? PG_INT16_MIN : type == INT4OID ? PG_INT32_MIN : PG_INT64_MIN;
-	int64		max = type == INT2OID ? PG_INT16_MAX : type == INT4OID ? PG_INT32_MAX : PG_INT64_MAX;
-
-	if (value < min)
-		return ROUND_BELOW;
-	if (value > max)
-		return ROUND_ABOVE;
-	switch (type)
-	{
-		case INT2OID:
-			*result = Int16GetDatum((int16) value);
-			return ROUND_EXACT;
-		case INT4OID:
-			*result = Int32GetDatum((int32) value);
-			return ROUND_EXACT;
-		case INT8OID:
-			*result = Int64GetDatum(value);
-			return ROUND_EXACT;
-		default:
-			return ROUND_IMPOSSIBLE;
-	}
-}
-
-static Rounding
-round_to_float4(float8 value, Datum *result)
-{
-	float4		rounded;
-
-	if (!isnan(value) && !isinf(value) && fabs(value) > FLT_MAX)
-		rounded = value > 0 ? get_float4_infinity() : -get_float4_infinity();
-	else
-		rounded = (float4) value;
-	*result = Float4GetDatum(rounded);
-	return isnan(value) || (float8) rounded == value ? ROUND_EXACT : ROUND_NEAR;
-}
-
-/*
- * Operators between these types convert the earlier one in the same way before
- * they compare.  Values out of the column's range are left to them.
- */
-static Rounding
-round_to_timestamp(Oid type, Oid subtype, Datum value, Datum *result)
-{
-	int			overflow = 0;
-
-	if (type == TIMESTAMPOID && subtype == DATEOID)
-		*result = TimestampGetDatum(date2timestamp_opt_overflow(DatumGetDateADT(value),
-																&overflow));
-	else if (type == TIMESTAMPTZOID && subtype == DATEOID)
-		*result = TimestampTzGetDatum(date2timestamptz_opt_overflow(DatumGetDateADT(value),
-																	&overflow));
-	else if (type == TIMESTAMPTZOID && subtype == TIMESTAMPOID)
-		*result = TimestampTzGetDatum(timestamp2timestamptz_opt_overflow(DatumGetTimestamp(value),
-																		 &overflow));
-	else
-		return ROUND_IMPOSSIBLE;
-	return overflow == 0 ? ROUND_EXACT : ROUND_IMPOSSIBLE;
-}
-
-/* subtype: of the value; InvalidOid = the column's. */
-static Rounding
-round_value(const RoseKeyColumn *column, Oid subtype, Datum value, Datum *result)
-{
-	Oid			type = column->def.opcintype;
-	int64		integer;
-
-	if (!OidIsValid(subtype) || subtype == type)
-	{
-		*result = value;
-		return ROUND_EXACT;
-	}
-	if (get_integer(subtype, value, &integer))
-		return round_integer(type, integer, result);
-	if (type == FLOAT8OID && subtype == FLOAT4OID)
-	{
-		*result = Float8GetDatum((float8) DatumGetFloat4(value));
-		return ROUND_EXACT;
-	}
-	if (type == FLOAT4OID && subtype == FLOAT8OID)
-		return round_to_float4(DatumGetFloat8(value), result);
-	return round_to_timestamp(type, subtype, value, result);
-}
 
 /* ---- building ---- */
 
@@ -211,10 +93,48 @@ compare_for_qsort(const void *a, const void *b, void *arg)
 	return compare_values(a, b, arg);
 }
 
-static SortSupport
-column_order(const RoseSchema *schema, int column)
+/* In what follows, a column is one of the index, from 0. */
+static const RoseKeyColumn *
+key_column(const RoseIndexQuals *quals, int column)
 {
-	return (SortSupport) &schema->keys[column].ssup;
+	return &quals->schema->keys[quals->at[column]];
+}
+
+/* The key's order, which may be the other way round than that of the values. */
+static SortSupport
+column_order(const RoseIndexQuals *quals, int column)
+{
+	return unconstify(SortSupportData *, &key_column(quals, column)->ssup);
+}
+
+static bool
+is_descending(const RoseIndexQuals *quals, int column)
+{
+	return (key_column(quals, column)->def.flags & ROSE_KEY_DESCENDING) != 0;
+}
+
+/* The next key column has this value in all ranges. */
+static void
+push_value(RoseIndexQuals *quals, Datum value)
+{
+	PrefixColumn *prefix = &quals->prefix[quals->nprefix++];
+
+	prefix->nvalues = 1;
+	prefix->values = palloc(sizeof(Datum));
+	prefix->values[0] = value;
+}
+
+/* Rows in which the column is NULL, or is not, alone.  A column without rank never is. */
+static void
+push_rank(RoseIndexQuals *quals, int column, bool isnull)
+{
+	const RoseKeyColumn *key = key_column(quals, column);
+
+	if (!key->nullable)
+		return;
+	Assert(quals->nprefix + 1 == quals->at[column]);
+	push_value(quals, Int16GetDatum(rose_key_rank(isnull,
+												  (key[-1].def.flags & ROSE_KEY_NULLS_FIRST) != 0)));
 }
 
 static int
@@ -243,8 +163,8 @@ add_array_prefix(Builder *builder, int column, int index)
 {
 	RoseIndexQuals *quals = builder->quals;
 	ScanKey		key = &builder->keys[index];
-	PrefixColumn *prefix = &quals->prefix[quals->nprefix];
-	SortSupport ssup = column_order(quals->schema, column);
+	PrefixColumn *prefix;
+	SortSupport ssup = column_order(quals, column);
 	Datum	   *elems;
 	Oid			type;
 	int			n = array_elements(key, &elems, &type);
@@ -255,19 +175,21 @@ add_array_prefix(Builder *builder, int column, int index)
 		type = key->sk_subtype;
 	for (int i = 0; i < n; i++)
 	{
-		Rounding	rounding = round_value(&quals->schema->keys[column], type, elems[i],
-										   &elems[count]);
+		RoseRounding rounding = rose_round_value(key_column(quals, column), type, elems[i],
+												 &elems[count]);
 
-		if (rounding == ROUND_IMPOSSIBLE)
+		if (rounding == ROSE_ROUND_IMPOSSIBLE)
 			return false;
-		if (rounding == ROUND_NEAR)
+		if (rounding == ROSE_ROUND_NEAR)
 			exact = false;
-		if (rounding == ROUND_EXACT || rounding == ROUND_NEAR)
+		if (rounding == ROSE_ROUND_EXACT || rounding == ROSE_ROUND_NEAR)
 			count++;
 	}
 	if (count == 0)
 		builder->impossible = true;
 	qsort_arg(elems, count, sizeof(Datum), compare_for_qsort, ssup);
+	push_rank(quals, column, false);
+	prefix = &quals->prefix[quals->nprefix++];
 	prefix->values = elems;
 	prefix->nvalues = 0;
 	for (int i = 0; i < count; i++)
@@ -283,18 +205,17 @@ add_value_prefix(Builder *builder, int column, int index)
 {
 	RoseIndexQuals *quals = builder->quals;
 	ScanKey		key = &builder->keys[index];
-	PrefixColumn *prefix = &quals->prefix[quals->nprefix];
-	Datum	   *value = palloc(sizeof(Datum));
-	Rounding	rounding = round_value(&quals->schema->keys[column], key->sk_subtype,
-									   key->sk_argument, value);
+	Datum		value = 0;
+	RoseRounding rounding = rose_round_value(key_column(quals, column), key->sk_subtype,
+											 key->sk_argument, &value);
 
-	if (rounding == ROUND_IMPOSSIBLE)
+	if (rounding == ROSE_ROUND_IMPOSSIBLE)
 		return false;
-	if (rounding == ROUND_BELOW || rounding == ROUND_ABOVE)
+	if (rounding == ROSE_ROUND_BELOW || rounding == ROSE_ROUND_ABOVE)
 		builder->impossible = true;
-	prefix->nvalues = 1;
-	prefix->values = value;
-	builder->used[index] = rounding == ROUND_EXACT;
+	push_rank(quals, column, false);
+	push_value(quals, value);
+	builder->used[index] = rounding == ROSE_ROUND_EXACT;
 	return true;
 }
 
@@ -306,10 +227,28 @@ is_on_column(const Builder *builder, int index, int column)
 	return key->sk_attno == column + 1 && !builder->used[index];
 }
 
+/* col IS NULL. */
+static bool
+add_null_prefix(Builder *builder, int column)
+{
+	for (int i = 0; i < builder->nkeys; i++)
+	{
+		if (!is_on_column(builder, i, column) || !(builder->keys[i].sk_flags & SK_SEARCHNULL))
+			continue;
+		push_rank(builder->quals, column, true);
+		push_value(builder->quals, (Datum) 0);
+		builder->used[i] = true;
+		return true;
+	}
+	return false;
+}
+
 /* Take the column into the prefix, if it has an equality. */
 static bool
 add_prefix(Builder *builder, int column)
 {
+	if (add_null_prefix(builder, column))
+		return true;
 	for (int pass = 0; pass < 2; pass++)
 	{
 		for (int i = 0; i < builder->nkeys; i++)
@@ -318,25 +257,30 @@ add_prefix(Builder *builder, int column)
 			bool		array = (key->sk_flags & SK_SEARCHARRAY) != 0;
 
 			if (!is_on_column(builder, i, column) ||
-				(key->sk_flags & SK_ROW_HEADER) ||
+				(key->sk_flags & (SK_ROW_HEADER | SK_SEARCHNOTNULL)) ||
 				key->sk_strategy != BTEqualStrategyNumber ||
 				array != (pass == 1))
 				continue;
 			if (array ? add_array_prefix(builder, column, i)
 				: add_value_prefix(builder, column, i))
-			{
-				builder->quals->nprefix++;
 				return true;
-			}
 		}
 	}
 	return false;
 }
 
+/* Does the condition bound values from below? */
 static bool
-is_lower(StrategyNumber strategy)
+is_greater(StrategyNumber strategy)
 {
 	return strategy == BTGreaterStrategyNumber || strategy == BTGreaterEqualStrategyNumber;
+}
+
+/* Is it the lower end of ranges? */
+static bool
+is_lower(const Builder *builder, int column, StrategyNumber strategy)
+{
+	return is_greater(strategy) != is_descending(builder->quals, column);
 }
 
 static bool
@@ -358,7 +302,7 @@ tighten(Builder *builder, int column, bool lower, const RangeEnd *new_end)
 		return;
 	}
 	cmp = compare_values(&new_end->values[0], &end->values[0],
-						 column_order(builder->quals->schema, column));
+						 column_order(builder->quals, column));
 	if (!lower)
 		cmp = -cmp;
 	/*
@@ -377,30 +321,29 @@ static void
 add_comparison(Builder *builder, int column, int index)
 {
 	ScanKey		key = &builder->keys[index];
-	bool		lower = is_lower(key->sk_strategy);
 	RangeEnd	end = {.ncols = 1};
-	Rounding	rounding = round_value(&builder->quals->schema->keys[column],
-									   key->sk_subtype, key->sk_argument, &end.values[0]);
+	RoseRounding rounding = rose_round_value(key_column(builder->quals, column),
+											 key->sk_subtype, key->sk_argument, &end.values[0]);
 
 	switch (rounding)
 	{
-		case ROUND_EXACT:
+		case ROSE_ROUND_EXACT:
 			end.inclusive = is_inclusive(key->sk_strategy);
 			break;
-		case ROUND_NEAR:
+		case ROSE_ROUND_NEAR:
 			end.inclusive = true;
 			break;
-		case ROUND_BELOW:
-		case ROUND_ABOVE:
-			if (lower == (rounding == ROUND_ABOVE))
+		case ROSE_ROUND_BELOW:
+		case ROSE_ROUND_ABOVE:
+			if (is_greater(key->sk_strategy) == (rounding == ROSE_ROUND_ABOVE))
 				builder->impossible = true;
-			builder->used[index] = true;	/* true of all rows, or of none */
+			builder->used[index] = true;	/* true of all values, or of none */
 			return;
-		case ROUND_IMPOSSIBLE:
+		case ROSE_ROUND_IMPOSSIBLE:
 			return;
 	}
-	tighten(builder, column, lower, &end);
-	builder->used[index] = rounding == ROUND_EXACT;
+	tighten(builder, column, is_lower(builder, column, key->sk_strategy), &end);
+	builder->used[index] = rounding == ROSE_ROUND_EXACT;
 }
 
 /*
@@ -411,14 +354,14 @@ static void
 add_array_comparison(Builder *builder, int column, int index)
 {
 	ScanKey		key = &builder->keys[index];
-	const RoseSchema *schema = builder->quals->schema;
-	bool		lower = is_lower(key->sk_strategy);
+	const RoseIndexQuals *quals = builder->quals;
+	bool		lower = is_lower(builder, column, key->sk_strategy);
 	RangeEnd	end = {.ncols = 1, .inclusive = is_inclusive(key->sk_strategy)};
 	Datum	   *elems;
 	Oid			type;
 	int			n = array_elements(key, &elems, &type);
 
-	if (OidIsValid(key->sk_subtype) && key->sk_subtype != schema->keys[column].def.opcintype)
+	if (OidIsValid(key->sk_subtype) && key->sk_subtype != key_column(quals, column)->def.opcintype)
 		return;
 	if (n == 0)
 	{
@@ -428,7 +371,7 @@ add_array_comparison(Builder *builder, int column, int index)
 	end.values[0] = elems[0];
 	for (int i = 1; i < n; i++)
 	{
-		int			cmp = compare_values(&elems[i], &end.values[0], column_order(schema, column));
+		int			cmp = compare_values(&elems[i], &end.values[0], column_order(quals, column));
 
 		if (lower ? cmp < 0 : cmp > 0)
 			end.values[0] = elems[i];
@@ -437,54 +380,83 @@ add_array_comparison(Builder *builder, int column, int index)
 	builder->used[index] = true;
 }
 
+/* The next member of a row comparison as more of a range's end; false: it ends before. */
+static bool
+extend_end(const RoseIndexQuals *quals, int column, ScanKey member, RangeEnd *end)
+{
+	Datum	   *value;
+
+	if (column >= quals->ncolumns || member->sk_attno != column + 1 ||
+		(member->sk_flags & SK_ISNULL))
+		return false;
+	value = &end->values[end->ncols];
+	if (end->ncols > 0 && key_column(quals, column)->nullable)
+		*value++ = Int16GetDatum(rose_key_rank(false, false));
+	if (rose_round_value(key_column(quals, column), member->sk_subtype, member->sk_argument,
+						 value) != ROSE_ROUND_EXACT)
+		return false;
+	end->ncols = (int) (value + 1 - end->values);
+	return true;
+}
+
 /*
  * (col, next col, ...) < (value, value, ...) and the like, as far as the columns
- * follow each other in the key.  Always checked, too.
+ * follow each other in the key, in one direction.  Always checked, too: NULLs of further
+ * columns may be among the rows.
  */
 static void
 add_row_comparison(Builder *builder, int column, int index)
 {
+	RoseIndexQuals *quals = builder->quals;
 	ScanKey		header = &builder->keys[index];
 	ScanKey		member = (ScanKey) DatumGetPointer(header->sk_argument);
 	RangeEnd	end = {0};
 
-	for (;; member++)
+	end.inclusive = true;
+	for (int at = column;; at++, member++)
 	{
-		int			at = column + end.ncols;
-
-		if (member->sk_attno != at + 1 || (member->sk_flags & SK_ISNULL) ||
-			round_value(&builder->quals->schema->keys[at], member->sk_subtype,
-						member->sk_argument, &end.values[end.ncols]) != ROUND_EXACT)
-		{
-			end.inclusive = true;
+		if (at >= quals->ncolumns || is_descending(quals, at) != is_descending(quals, column) ||
+			!extend_end(quals, at, member, &end))
 			break;
-		}
-		end.ncols++;
 		if (member->sk_flags & SK_ROW_END)
 		{
 			end.inclusive = is_inclusive(header->sk_strategy);
 			break;
 		}
-		if (at + 1 >= builder->quals->schema->nkeys)
-		{
-			end.inclusive = true;
-			break;
-		}
 	}
 	if (end.ncols > 0)
-		tighten(builder, column, is_lower(header->sk_strategy), &end);
+		tighten(builder, column, is_lower(builder, column, header->sk_strategy), &end);
+}
+
+/* No condition but IS NULL is met by NULLs, which has been taken care of. */
+static bool
+excludes_nulls(const Builder *builder, int column)
+{
+	for (int i = 0; i < builder->nkeys; i++)
+		if (is_on_column(builder, i, column))
+			return true;
+	return false;
 }
 
 /* Bounds on the column behind the prefix. */
 static void
 add_bounds(Builder *builder, int column)
 {
+	if (!excludes_nulls(builder, column))
+		return;
+	push_rank(builder->quals, column, false);
 	for (int i = 0; i < builder->nkeys; i++)
 	{
 		ScanKey		key = &builder->keys[i];
 
-		if (!is_on_column(builder, i, column) ||
-			key->sk_strategy == BTEqualStrategyNumber)
+		if (!is_on_column(builder, i, column))
+			continue;
+		if (key->sk_flags & SK_SEARCHNOTNULL)
+		{
+			builder->used[i] = true;
+			continue;
+		}
+		if (key->sk_strategy == BTEqualStrategyNumber)
 			continue;
 		if (key->sk_flags & SK_SEARCHARRAY)
 			add_array_comparison(builder, column, i);
@@ -495,13 +467,14 @@ add_bounds(Builder *builder, int column)
 	}
 }
 
-/* NULLs: no row has one in its key, and comparing with one is never true. */
+/* Comparing with a NULL is never true; and what is said of NULLs in columns that have none. */
 static void
 settle_nulls(Builder *builder)
 {
 	for (int i = 0; i < builder->nkeys; i++)
 	{
 		ScanKey		key = &builder->keys[i];
+		bool		nullable = key_column(builder->quals, key->sk_attno - 1)->nullable;
 
 		if (key->sk_flags & SK_ROW_HEADER)
 		{
@@ -511,8 +484,10 @@ settle_nulls(Builder *builder)
 				builder->impossible = true;
 		}
 		else if (key->sk_flags & SK_SEARCHNOTNULL)
-			builder->used[i] = true;
-		else if (key->sk_flags & (SK_SEARCHNULL | SK_ISNULL))
+			builder->used[i] = !nullable;
+		else if (key->sk_flags & SK_SEARCHNULL)
+			builder->impossible |= !nullable;
+		else if (key->sk_flags & SK_ISNULL)
 			builder->impossible = true;
 	}
 }
@@ -531,12 +506,21 @@ add_checks(Builder *builder)
 		if (builder->used[i])
 			continue;
 		check->key = &builder->keys[i];
-		check->column = builder->keys[i].sk_attno - 1;
+		check->at = quals->at[builder->keys[i].sk_attno - 1];
 		check->nelems = -1;
 		if (builder->keys[i].sk_flags & SK_SEARCHARRAY)
 			check->nelems = array_elements(check->key, &check->elems, &type);
 		quals->nchecks++;
 	}
+}
+
+/* Ranks are no columns of the index; the columns of the table's key behind those of the index are harmless. */
+static void
+find_columns(RoseIndexQuals *quals)
+{
+	for (int i = 0; i < quals->schema->nkeys; i++)
+		if ((quals->schema->keys[i].def.flags & ROSE_KEY_RANK) == 0)
+			quals->at[quals->ncolumns++] = (uint8) i;
 }
 
 RoseIndexQuals *
@@ -547,14 +531,15 @@ rose_index_quals_create(const RoseSchema *schema, ScanKey keys, int nkeys)
 	int			column = 0;
 
 	quals->schema = schema;
+	find_columns(quals);
 	builder.used = palloc0(Max(1, nkeys) * sizeof(bool));
 	settle_nulls(&builder);
 	if (builder.impossible)
 		return quals;			/* no ranges */
 
-	while (column < schema->nkeys && add_prefix(&builder, column))
+	while (column < quals->ncolumns && add_prefix(&builder, column))
 		column++;
-	if (column < schema->nkeys)
+	if (column < quals->ncolumns)
 		add_bounds(&builder, column);
 	if (builder.impossible)
 		return quals;
@@ -613,18 +598,19 @@ call_operator(ScanKey key, Datum value, Datum argument)
 
 /* The members' functions are three-way comparisons; the first difference decides. */
 static bool
-row_comparison_holds(ScanKey header, const Datum *key)
+row_comparison_holds(const RoseIndexQuals *quals, ScanKey header, const Datum *key)
 {
 	ScanKey		member = (ScanKey) DatumGetPointer(header->sk_argument);
 	int32		cmp;
 
 	for (;; member++)
 	{
-		if (member->sk_flags & SK_ISNULL)
+		int			at = quals->at[member->sk_attno - 1];
+
+		if ((member->sk_flags & SK_ISNULL) || rose_key_is_null(quals->schema, key, at))
 			return false;
 		cmp = DatumGetInt32(FunctionCall2Coll(&member->sk_func, member->sk_collation,
-											  key[member->sk_attno - 1],
-											  member->sk_argument));
+											  key[at], member->sk_argument));
 		if (cmp != 0 || (member->sk_flags & SK_ROW_END))
 			break;
 	}
@@ -645,14 +631,20 @@ row_comparison_holds(ScanKey header, const Datum *key)
 }
 
 static bool
-check_holds(const RowCheck *check, const Datum *key)
+check_holds(const RoseIndexQuals *quals, const RowCheck *check, const Datum *key)
 {
+	bool		isnull = rose_key_is_null(quals->schema, key, check->at);
+
+	if (check->key->sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL))
+		return isnull == ((check->key->sk_flags & SK_SEARCHNULL) != 0);
+	if (isnull)
+		return false;
 	if (check->key->sk_flags & SK_ROW_HEADER)
-		return row_comparison_holds(check->key, key);
+		return row_comparison_holds(quals, check->key, key);
 	if (check->nelems < 0)
-		return call_operator(check->key, key[check->column], check->key->sk_argument);
+		return call_operator(check->key, key[check->at], check->key->sk_argument);
 	for (int i = 0; i < check->nelems; i++)
-		if (call_operator(check->key, key[check->column], check->elems[i]))
+		if (call_operator(check->key, key[check->at], check->elems[i]))
 			return true;
 	return false;
 }
@@ -661,7 +653,7 @@ bool
 rose_index_quals_match(const RoseIndexQuals *quals, const Datum *key)
 {
 	for (int i = 0; i < quals->nchecks; i++)
-		if (!check_holds(&quals->checks[i], key))
+		if (!check_holds(quals, &quals->checks[i], key))
 			return false;
 	return true;
 }

@@ -40,7 +40,11 @@ extern void rose_index_restrpos(IndexScanDesc iscan);
  */
 typedef struct RoseIndexQuals RoseIndexQuals;
 
-/* Lives in the current context; refers to keys, and to their arguments. */
+/*
+ * Lives in the current context; refers to keys, and to their arguments.  schema: of the
+ * table, for its primary key's index; or of an index's tree.  Column i of the index is
+ * the i-th key column that is no rank.  The order of the ranges is that of the tree.
+ */
 extern RoseIndexQuals *rose_index_quals_create(const RoseSchema *schema, ScanKey keys,
 											   int nkeys);
 

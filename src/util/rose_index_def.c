@@ -158,7 +158,7 @@ add_ordered_keys(DefMaker *maker)
 		if (nullable)
 			add_key(maker, add_column(maker, attno, ROSE_ENTRY_RANK,
 									  nulls_first ? ROSE_ENTRY_NULLS_FIRST : 0),
-					&rank, ROSE_KEY_RANK);
+					&rank, ROSE_KEY_RANK | (nulls_first ? ROSE_KEY_NULLS_FIRST : 0));
 		add_key(maker, i + 1, &key,
 				(descending ? ROSE_KEY_DESCENDING : 0) | (nullable ? ROSE_KEY_NULLABLE : 0));
 	}
@@ -276,16 +276,18 @@ keys_are_sane(const RoseIndexDef *def)
 		bool		ranked = i > 0 && (def->keys[i - 1].flags & ROSE_KEY_RANK) != 0;
 		bool		rank = (key->flags & ROSE_KEY_RANK) != 0;
 		bool		hashed = i < def->meta.nhash;
-		uint8		role;
+		const RoseEntryColumnDisk *column;
 
 		if (key->attno < 1 || key->attno > def->meta.ncolumns ||
 			(seen & UINT64CONST(1) << (key->attno - 1)) != 0)
 			return false;
 		seen |= UINT64CONST(1) << (key->attno - 1);
-		role = def->meta.columns[key->attno - 1].role;
-		if (role != (rank ? ROSE_ENTRY_RANK : hashed ? ROSE_ENTRY_KEY : ROSE_ENTRY_BASEKEY) ||
+		column = &def->meta.columns[key->attno - 1];
+		if (column->role != (rank ? ROSE_ENTRY_RANK : hashed ? ROSE_ENTRY_KEY : ROSE_ENTRY_BASEKEY) ||
 			((key->flags & ROSE_KEY_NULLABLE) != 0) != ranked ||
-			(rank && (key->flags != ROSE_KEY_RANK || i + 1 == def->nkeys)))
+			((key->flags & ROSE_KEY_NULLS_FIRST) != 0) != ((column->flags & ROSE_ENTRY_NULLS_FIRST) != 0) ||
+			(rank && ((key->flags & (ROSE_KEY_DESCENDING | ROSE_KEY_NULLABLE)) != 0 ||
+					  i + 1 == def->nkeys)))
 			return false;
 	}
 	return true;

@@ -306,7 +306,9 @@ check_key(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys)
 		if ((keys[i].flags & ~ROSE_KEY_FLAGS) != 0 ||
 			((keys[i].flags & ROSE_KEY_NULLABLE) != 0) != ranked ||
 			((keys[i].flags & ROSE_KEY_RANK) != 0 &&
-			 (i + 1 == nkeys || keys[i].flags != ROSE_KEY_RANK || keys[i].opcintype != INT2OID)))
+			 (i + 1 == nkeys || (keys[i].flags & (ROSE_KEY_DESCENDING | ROSE_KEY_NULLABLE)) != 0 ||
+			  keys[i].opcintype != INT2OID)) ||
+			((keys[i].flags & ROSE_KEY_NULLS_FIRST) != 0 && (keys[i].flags & ROSE_KEY_RANK) == 0))
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("key column %d of a rose index has flags %u, which do not suit its neighbours",

@@ -43,7 +43,8 @@ StaticAssertDecl(sizeof(RoseKeyColumnDisk) == 16, "on-disk size");
 #define ROSE_KEY_DESCENDING		0x0001	/* greater values first */
 #define ROSE_KEY_RANK			0x0002	/* rank of the next key column (rose_key_rank) */
 #define ROSE_KEY_NULLABLE		0x0004	/* may be NULL, as the column before says */
-#define ROSE_KEY_FLAGS			0x0007
+#define ROSE_KEY_NULLS_FIRST	0x0008	/* of a rank: NULLs are before other values */
+#define ROSE_KEY_FLAGS			0x000F
 
 typedef struct RoseKeyColumn
 {

@@ -1,6 +1,6 @@
 # Keys of index trees against what the index itself says: random tables with random btree indexes, directions, NULLs
 # and primary keys. The tables are heap's; all that is asked of rose is how it would compare, hash, write and search
-# their entries' keys.
+# their entries' keys, and what ranges of keys it would read for random conditions.
 #
 #	INDEX_KEYS_SEED		repeat a run
 #	INDEX_KEYS_INDEXES	how many indexes, default 120
@@ -23,6 +23,7 @@ sub one_of { return $_[ rand @_ ] }
 
 sql(<<'SQL');
 CREATE FUNCTION test_index_keys(regclass) RETURNS bigint LANGUAGE C STRICT AS 'rose_server_unit';
+CREATE FUNCTION test_index_quals(regclass, int, int) RETURNS bigint LANGUAGE C STRICT AS 'rose_server_unit';
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 ALTER TYPE mood ADD VALUE 'so so' BEFORE 'ok';
 CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
@@ -61,7 +62,7 @@ my %classes = (
 	'text COLLATE "en-x-icu"' => [ '', 'text_pattern_ops', 'COLLATE "C"' ],
 	'varchar(20) COLLATE "C"' => [ '', 'varchar_pattern_ops' ]);
 
-my ($tables, $indexes, $compared, $failed) = (0, 0, 0, 0);
+my ($tables, $indexes, $compared, $found, $failed) = (0, 0, 0, 0, 0);
 
 # A table with up to six columns; a primary key of up to three of them, or none.
 sub make_table
@@ -95,14 +96,17 @@ sub make_index
 		join ' ', "c$column", $class, one_of('', 'ASC', 'DESC'), one_of('', 'NULLS FIRST', 'NULLS LAST') } 1 .. 1 + int rand 4;
 	my @include = map { 'c' . (1 + int rand @columns) } 1 .. int rand 3;
 	my $ddl = "CREATE INDEX $name ON $table (" . join(', ', @on) . ')' . (@include ? ' INCLUDE (' . join(', ', @include) . ')' : '');
-	my ($rc, $out, $err) = $node->psql('postgres', "$ddl; SELECT test_index_keys('$name');");
+	my $round = int rand 1_000_000;
+	my ($rc, $out, $err) = $node->psql('postgres',
+		"$ddl; SELECT test_index_keys('$name') || ' ' || test_index_quals('$name', 200, $round);");
 
-	if ($rc != 0 || $out !~ /^\d+$/m)
+	if ($rc != 0 || $out !~ /^(\d+) (\d+)$/m)
 	{
 		$failed++;
+		diag("test_index_quals('$name', 200, $round)");
 		diag("$ddl\n" . sql("SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '$table'::regclass") . "\n$out$err");
 	}
-	else { $compared += $out }
+	else { $compared += $1; $found += $2 }
 	return;
 }
 
@@ -113,6 +117,7 @@ while ($indexes < $wanted)
 }
 is($failed, 0, "keys of $indexes indexes are as the indexes say (INDEX_KEYS_SEED=$seed)");
 cmp_ok($compared, '>', $wanted * 100, 'there were rows to compare');
+cmp_ok($found, '>', $wanted * 100, 'and rows that met conditions');
 
 # what there is no place for
 my $wide = join ', ', map { "c$_ int" } 1 .. 40;
