@@ -512,6 +512,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	bool		of_client = context == PROCESS_UTILITY_TOPLEVEL;
 	bool		in_transaction = !IsA(stmt, TransactionStmt);
 	const char *snapshot = imported_snapshot(stmt);
+	RangeVar   *published = rose_publications_table_of(stmt);
 	const char *database = NULL;
 
 	rose_declared_note_command(of_client, stmt);
@@ -541,6 +542,8 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 		/* imported, and still open where it came from, as we hope */
 		rose_snapshot_declare();
 		rose_rekey_pending();
+		if (published != NULL)
+			rose_publications_check_member(published);
 	}
 }
 

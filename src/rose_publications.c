@@ -7,8 +7,8 @@
  * now, and no change of them.  A table that is named is refused.  Publications that take
  * tables unnamed, of schemas, of partitioned tables or all, are made with a warning.
  *
- * Which tables come to be in a publication later, by CREATE TABLE for example, is not
- * looked at.
+ * A table that comes to be in such a publication later, because it is made, attached to a
+ * partitioned table or moved to a schema, gets a warning of its own.
  *
  * Takes the locks that reading catalogs takes.
  *
@@ -29,6 +29,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_publication.h"
 #include "commands/defrem.h"
+#include "nodes/makefuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -190,4 +191,56 @@ rose_publications_check_table(Oid relid)
 				 errhint("Take it out with ALTER PUBLICATION ... DROP TABLE first.")));
 	if (is_published_unnamed(relid))
 		warn(get_rel_name(relid));
+}
+
+RangeVar *
+rose_publications_table_of(Node *stmt)
+{
+	ListCell   *cell;
+
+	switch (nodeTag(stmt))
+	{
+		case T_CreateStmt:
+			return copyObject(((CreateStmt *) stmt)->relation);
+		case T_CreateTableAsStmt:
+			return copyObject(((CreateTableAsStmt *) stmt)->into->rel);
+		case T_AlterObjectSchemaStmt:
+			if (((AlterObjectSchemaStmt *) stmt)->objectType != OBJECT_TABLE)
+				return NULL;
+			return makeRangeVar(pstrdup(((AlterObjectSchemaStmt *) stmt)->newschema),
+								pstrdup(((AlterObjectSchemaStmt *) stmt)->relation->relname), -1);
+		case T_AlterTableStmt:
+			foreach(cell, ((AlterTableStmt *) stmt)->cmds)
+			{
+				AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
+
+				if (cmd->subtype == AT_AttachPartition)
+					return copyObject(((PartitionCmd *) cmd->def)->name);
+			}
+			return NULL;
+		default:
+			return NULL;
+	}
+}
+
+/* Its partitions are in what it is in; one is told of. */
+void
+rose_publications_check_member(const RangeVar *table)
+{
+	Oid			relid = RangeVarGetRelid(table, NoLock, true);
+	ListCell   *lc;
+
+	if (!OidIsValid(relid))
+		return;
+	foreach(lc, find_all_inheritors(relid, AccessShareLock, NULL))
+	{
+		if (is_rose(lfirst_oid(lc)) &&
+			get_rel_persistence(lfirst_oid(lc)) == RELPERSISTENCE_PERMANENT &&
+			get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION &&
+			is_published_unnamed(lfirst_oid(lc)))
+		{
+			warn(get_rel_name(lfirst_oid(lc)));
+			return;
+		}
+	}
 }

@@ -3,7 +3,8 @@
  * rose_publications.h
  *	  Commands that would publish rose tables.
  *
- * Asked when a publication is made or changed, and when a table becomes one of rose's.
+ * Asked when a publication is made or changed, when a table becomes one of rose's, and when
+ * one comes to where publications take all tables.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,5 +21,9 @@ extern void rose_publications_check_objects(List *objects);
 
 /* A table becomes a rose table. */
 extern void rose_publications_check_table(Oid relid);
+
+/* The table that a command may bring into publications, or NULL; and when it has been run. */
+extern RangeVar *rose_publications_table_of(Node *stmt);
+extern void rose_publications_check_member(const RangeVar *table);
 
 #endif							/* ROSE_PUBLICATIONS_H */
