@@ -37,7 +37,7 @@ void
 rose_c0_set_unnumbered(RoseC0Shared *c0)
 {
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
-	Assert(!rose_c0_has_memtables(c0));
+	Assert(c0->unnumbered || !rose_c0_has_memtables(c0));
 	c0->unnumbered = true;
 }
 

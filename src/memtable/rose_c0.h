@@ -43,7 +43,8 @@ extern void rose_c0_init(RoseC0Shared *c0, uint64 next_seq);	/* new entry */
 /*
  * Two keys of this tree may have versions of one number, and nobody asks for a version by
  * its number alone: so none is found by that (rose_memtable_find_seq), and there is no
- * sequence index.  REQUIRES: a writing section, and that there is no memtable.
+ * sequence index.  REQUIRES: a writing section, and that there is no memtable, or that it
+ * was said before.
  */
 extern void rose_c0_set_unnumbered(RoseC0Shared *c0);
 

@@ -12,10 +12,14 @@
  * from which core makes the main fork after a crash.  What must survive that,
  * the key and the feeding subscription, is written to both.
  *
+ * In the file of an index, block 0 is btree's.  We write it when we make the file, and
+ * poison it when core has built it anew; nobody else reads or changes it.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/nbtree.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/pg_class.h"
@@ -62,7 +66,7 @@ init_page(Page page, const RoseMetaInfo *info)
 {
 	RoseMetaDisk *meta = rose_meta_of(page);
 
-	PageInit(page, BLCKSZ, 0);
+	PageInit(page, BLCKSZ, info->of_index ? ROSE_FOREIGN_SPECIAL : 0);
 	meta->magic = ROSE_META_MAGIC;
 	meta->manifest_version = 1;
 	meta->next_seq = ROSE_SEQ_FIRST;
@@ -72,10 +76,35 @@ init_page(Page page, const RoseMetaInfo *info)
 	meta->small_regions = ROSE_SMALL_REGIONS;
 	set_description(meta, info);
 	((PageHeader) page)->pd_lower = ROSE_PAGE_CONTENT + sizeof(RoseMetaDisk);
+	if (!info->of_index)
+		return;
+	*rose_index_meta_of(page) = info->index;
+	((PageHeader) page)->pd_lower = ROSE_META_INDEX + sizeof(RoseIndexMetaDisk);
 }
 
 /*
- * The page goes around shared buffers, because the relcache may not know the
+ * The root is our metapage, which looks to btree like a page of level 0.  (Level 0 was of
+ * no use here: btree takes a root that it remembers without looking at the page.)
+ */
+static void
+init_poisoned_page(Page page)
+{
+	_bt_initmetapage(page, rose_meta_block(ROSE_INDEX_BASE), 1, false);
+}
+
+static void
+write_new_page(SMgrRelation smgr, ForkNumber fork, BlockNumber block, Page page, bool log)
+{
+	RelFileLocator locator = rose_smgr_locator(smgr);
+
+	if (log)
+		log_newpage(&locator, fork, block, page, true);
+	PageSetChecksumInplace(page, block);
+	smgrextend(smgr, fork, block, page, false);
+}
+
+/*
+ * Pages go around shared buffers, because the relcache may not know the
  * file yet; no buffer of a new or just truncated file can exist.  For the same
  * reason it must be synced here: a checkpoint that began after our WAL record
  * need not have seen the write.
@@ -88,23 +117,49 @@ void
 rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
 				 const RoseMetaInfo *info)
 {
-	RelFileLocator locator = rose_smgr_locator(smgr);
-	BlockNumber block = rose_meta_block(ROSE_TABLE_BASE);
 	PGIOAlignedBlock page;
 	bool		durable;
+	bool		log;
 
 	check_key(info->nkeys);
 	if (smgrnblocks(smgr, fork) != 0)
 		elog(ERROR, "cannot make a metapage in a file that is not empty");
 
-	init_page(page.data, info);
 	durable = persistence == RELPERSISTENCE_PERMANENT || fork == INIT_FORKNUM;
-	if (fork == INIT_FORKNUM || (durable && !RelFileLocatorSkippingWAL(locator)))
-		log_newpage(&locator, fork, block, page.data, true);
-	PageSetChecksumInplace(page.data, block);
-	smgrextend(smgr, fork, block, page.data, false);
+	log = fork == INIT_FORKNUM ||
+		(durable && !RelFileLocatorSkippingWAL(rose_smgr_locator(smgr)));
+	if (info->of_index)
+	{
+		init_poisoned_page(page.data);
+		write_new_page(smgr, fork, BTREE_METAPAGE, page.data, log);
+	}
+	init_page(page.data, info);
+	write_new_page(smgr, fork,
+				   rose_meta_block(info->of_index ? ROSE_INDEX_BASE : ROSE_TABLE_BASE),
+				   page.data, log);
 	if (durable)
 		smgrimmedsync(smgr, fork);
+}
+
+/* What the metapage of an index has in addition. */
+static void
+check_index(Relation rel, Page page)
+{
+	const RoseIndexMetaDisk *index = rose_index_meta_of(page);
+
+	if (index->magic != ROSE_INDEX_MAGIC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("metapage of index \"%s\" does not say what its entries are",
+						RelationGetRelationName(rel)),
+				 errdetail("Magic number is %08X, expected %08X.", index->magic, ROSE_INDEX_MAGIC),
+				 errhint("Please REINDEX it.")));
+	if (index->version != ROSE_INDEX_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has rose index format version %u, but this server's rose library supports version %u",
+						RelationGetRelationName(rel), index->version, ROSE_INDEX_VERSION),
+				 errhint("Please REINDEX it.")));
 }
 
 static void
@@ -136,6 +191,8 @@ check_metapage(Relation rel, Page page)
 				 errdetail("It has %u key columns, %u components, %u tail segments, %u regions of one block and regions of %u blocks, %u to a map page.",
 						   meta->nkeys, meta->ncomponents, meta->ntails, meta->small_regions,
 						   meta->region_blocks, meta->map_regions)));
+	if (rose_file_base(rel) == ROSE_INDEX_BASE)
+		check_index(rel, page);
 }
 
 Buffer
@@ -180,6 +237,9 @@ rose_meta_read(Relation rel, RoseMetaInfo *info)
 	strlcpy(info->facts.versions, meta->collation_versions, sizeof(info->facts.versions));
 	info->layout_natts = meta->layout_natts;
 	info->layout_physical = meta->layout_physical;
+	info->of_index = rose_file_base(rel) == ROSE_INDEX_BASE;
+	if (info->of_index)
+		info->index = *rose_index_meta_of(BufferGetPage(buffer));
 	info->fed_by = meta->fed_by;
 	info->next_seq = meta->next_seq;
 	info->ntails = meta->ntails;
@@ -191,8 +251,8 @@ rose_meta_read(Relation rel, RoseMetaInfo *info)
  * Carry description and feeding subscription over to the init fork, if there is one.
  * Generic WAL would not log it: to GenericXLogStart the table is unlogged.
  */
-static void
-update_init_fork(Relation rel)
+void
+rose_meta_update_init_fork(Relation rel)
 {
 	RoseMetaInfo info;
 	Buffer		buffer;
@@ -209,6 +269,8 @@ update_init_fork(Relation rel)
 	START_CRIT_SECTION();
 	meta = rose_meta_of(BufferGetPage(buffer));
 	set_description(meta, &info);
+	if (info.of_index)
+		*rose_index_meta_of(BufferGetPage(buffer)) = info.index;
 	meta->fed_by = info.fed_by;
 	MarkBufferDirty(buffer);
 	log_newpage_buffer(buffer, true);
@@ -234,7 +296,7 @@ rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys,
 	meta->system_identifier = GetSystemIdentifier();
 	set_key(meta, nkeys, keys, facts);
 	rose_meta_edit_finish(&edit);
-	update_init_fork(rel);
+	rose_meta_update_init_fork(rel);
 }
 
 void
@@ -245,7 +307,7 @@ rose_meta_adopt(Relation rel, const RoseMetaInfo *info)
 	check_key(info->nkeys);
 	set_description(rose_meta_edit_begin(rel, &edit), info);
 	rose_meta_edit_finish(&edit);
-	update_init_fork(rel);
+	rose_meta_update_init_fork(rel);
 }
 
 void
@@ -256,5 +318,56 @@ rose_meta_set_fed_by(Relation rel, Oid subid)
 
 	meta->fed_by = subid;
 	rose_meta_edit_finish(&edit);
-	update_init_fork(rel);
+	rose_meta_update_init_fork(rel);
+}
+
+/* ---- files of indexes ---- */
+
+bool
+rose_meta_is_of_index(Relation index)
+{
+	BlockNumber block = rose_meta_block(ROSE_INDEX_BASE);
+	Buffer		buffer;
+	bool		ours;
+
+	Assert(rose_file_base(index) == ROSE_INDEX_BASE);
+	if (rose_file_nblocks(index) <= block)
+		return false;
+	buffer = ReadBuffer(index, block);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	ours = !PageIsNew(BufferGetPage(buffer)) &&
+		rose_meta_of(BufferGetPage(buffer))->magic == ROSE_META_MAGIC;
+	UnlockReleaseBuffer(buffer);
+	return ours;
+}
+
+/* An init fork is WAL-logged always. */
+static void
+poison_fork(Relation index, ForkNumber fork)
+{
+	Buffer		buffer = ReadBufferExtended(index, fork, BTREE_METAPAGE, RBM_NORMAL, NULL);
+	Page		page = BufferGetPage(buffer);
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	if (BTPageGetMeta(page)->btm_root == rose_meta_block(ROSE_INDEX_BASE))
+	{
+		UnlockReleaseBuffer(buffer);	/* done already */
+		return;
+	}
+	START_CRIT_SECTION();
+	init_poisoned_page(page);
+	MarkBufferDirty(buffer);
+	if (fork == INIT_FORKNUM || RelationNeedsWAL(index))
+		log_newpage_buffer(buffer, true);
+	END_CRIT_SECTION();
+	UnlockReleaseBuffer(buffer);
+}
+
+void
+rose_meta_poison(Relation index)
+{
+	poison_fork(index, MAIN_FORKNUM);
+	if (index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED &&
+		smgrexists(RelationGetSmgr(index), INIT_FORKNUM))
+		poison_fork(index, INIT_FORKNUM);
 }

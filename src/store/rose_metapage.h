@@ -16,6 +16,7 @@
 #include "storage/smgr.h"
 #include "utils/rel.h"
 
+#include "util/rose_index_def.h"
 #include "util/rose_key_facts.h"
 #include "util/rose_schema.h"
 #include "store/rose_store.h"
@@ -35,6 +36,8 @@ typedef struct RoseMetaInfo
 	RoseKeyFacts facts;
 	int			layout_natts;	/* columns when the file was made; 0 = not known */
 	uint64		layout_physical;	/* and their fingerprint */
+	bool		of_index;		/* it is the file of an index: index tells what its entries are */
+	RoseIndexMetaDisk index;
 	Oid			fed_by;			/* subscription that feeds it, or 0 */
 	uint64		next_seq;		/* floor for the sequence after a restart */
 	int			ntails;
@@ -42,10 +45,11 @@ typedef struct RoseMetaInfo
 } RoseMetaInfo;
 
 /*
- * Make the metapage of a new, empty fork.  Unlogged tables need it in their
- * main and in their init fork (create that with smgrcreate and log_smgrcreate
- * first).  WAL-logged and synced as the persistence asks.  Also for a file that
- * was truncated to nothing; its registry entry must have been dropped.
+ * Make the metapage of a new, empty fork; of an index, and btree's before it, poisoned.
+ * Unlogged tables need it in their main and in their init fork (create that with
+ * smgrcreate and log_smgrcreate first).  WAL-logged and synced as the persistence asks.
+ * Also for a file that was truncated to nothing; its registry entry must have been
+ * dropped.
  */
 extern void rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
 							 const RoseMetaInfo *info);
@@ -58,5 +62,18 @@ extern void rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *
 /* The file is one of this cluster, and of this release, from now on: what info says of key and layout. */
 extern void rose_meta_adopt(Relation rel, const RoseMetaInfo *info);
 extern void rose_meta_set_fed_by(Relation rel, Oid subid);
+
+/* What the main fork says of key, columns and entries, to an init fork that is there already. */
+extern void rose_meta_update_init_fork(Relation rel);
+
+/* Is the file of this index one of ours? */
+extern bool rose_meta_is_of_index(Relation index);
+
+/*
+ * Whoever searches an index by btree's own means, past our routine, must meet an error:
+ * an empty btree would find nothing.  Block 0 is made so by rose_meta_create; core's
+ * build writes it anew.
+ */
+extern void rose_meta_poison(Relation index);
 
 #endif							/* ROSE_METAPAGE_H */

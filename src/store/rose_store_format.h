@@ -25,6 +25,7 @@
  *	RoseMetaDisk.flags			none in use
  *	RoseMetaDisk.reserved, reserved2
  *								none in use
+ *	RoseIndexMetaDisk			see util/rose_index_def.h
  *	RoseMetaDisk.tails, keys	ROSE_MAX_TAILS and INDEX_MAX_KEYS places; behind the count: zero
  *	RoseComponentEntryDisk.flags
  *		0x0001					ROSE_COMPONENT_PRIVATE
@@ -65,6 +66,12 @@
 #define ROSE_REGION_BLOCKS	8
 
 #define ROSE_PAGE_CONTENT	MAXALIGN(SizeOfPageHeaderData)	/* offset */
+
+/*
+ * In the file of an index each page has so many bytes of zero at its end, as pages of
+ * btree have their special space: see "Files of indexes" in README.md.
+ */
+#define ROSE_FOREIGN_SPECIAL	16
 
 #define ROSE_SMALL_REGIONS	64	/* regions of one block, at the start of the file */
 
@@ -132,6 +139,18 @@ static inline RoseMetaDisk *
 rose_meta_of(Page page)
 {
 	return (RoseMetaDisk *) ((char *) page + ROSE_PAGE_CONTENT);
+}
+
+/* In the file of an index: what its entries are, behind all that; magic 0: not the file of an index. */
+#define ROSE_META_INDEX		(ROSE_PAGE_CONTENT + sizeof(RoseMetaDisk))
+
+StaticAssertDecl(ROSE_META_INDEX + sizeof(RoseIndexMetaDisk) <= BLCKSZ - ROSE_FOREIGN_SPECIAL,
+				 "metapage of an index fits a page");
+
+static inline RoseIndexMetaDisk *
+rose_index_meta_of(Page page)
+{
+	return (RoseIndexMetaDisk *) ((char *) page + ROSE_META_INDEX);
 }
 
 /* ---- Region map page ---- */

@@ -37,7 +37,8 @@
 #define ROSE_INDEX_MAGIC	0x58534F52	/* "ROSX" */
 #define ROSE_INDEX_VERSION	1
 
-#define ROSE_ENTRY_COLUMNS	64	/* most columns of an entry; on disk */
+/* Most columns of an entry; on disk.  There is room for no more on the metapage. */
+#define ROSE_ENTRY_COLUMNS	48
 
 /* Of RoseIndexMetaDisk; on disk. */
 #define ROSE_INDEX_TURNED		0x0001	/* stored the other way round than the index says */
@@ -90,7 +91,7 @@ StaticAssertDecl(offsetof(RoseIndexMetaDisk, ncolumns) == 8, "on-disk offset");
 StaticAssertDecl(offsetof(RoseIndexMetaDisk, base_key_crc) == 12, "on-disk offset");
 StaticAssertDecl(offsetof(RoseIndexMetaDisk, reserved) == 16, "on-disk offset");
 StaticAssertDecl(offsetof(RoseIndexMetaDisk, columns) == 48, "on-disk offset");
-StaticAssertDecl(sizeof(RoseIndexMetaDisk) == 816, "on-disk size");
+StaticAssertDecl(sizeof(RoseIndexMetaDisk) == 624, "on-disk size");
 
 /* All that a file says: its entries' columns, and the key of its tree. */
 typedef struct RoseIndexDef
