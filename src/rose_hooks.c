@@ -57,6 +57,7 @@
 #include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_tid.h"
+#include "lsm/rose_index_file.h"
 #include "lsm/rose_transaction.h"
 #include "indexam/rose_indexam.h"
 #include "repl/rose_repl.h"
@@ -112,6 +113,8 @@ note_dropped_index(Relation index)
 {
 	Relation	heap;
 
+	if (rose_relation_is_secondary_index(index))
+		rose_index_file_dropped(index);
 	if (!index->rd_index->indisprimary)
 		return;
 	heap = RelationIdGetRelation(index->rd_index->indrelid);
@@ -203,6 +206,7 @@ check_created_index(Oid indexid)
 
 		if (reindexing_concurrently)
 			refuse_concurrent_build(heap);
+		rose_index_file_taken_over(index);
 		rose_refuse_secondary_index(heap, RelationGetRelationName(index));
 	}
 	RelationClose(heap);

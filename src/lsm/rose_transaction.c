@@ -77,6 +77,22 @@ rose_transaction_file_dropped(RelFileLocator locator)
 	note_file(locator, false);
 }
 
+void
+rose_transaction_file_kept(RelFileLocator locator)
+{
+	slist_mutable_iter iter;
+
+	slist_foreach_modify(iter, &file_notes)
+	{
+		FileNote   *note = slist_container(FileNote, node, iter.cur);
+
+		if (note->created || !RelFileLocatorEquals(note->locator, locator))
+			continue;
+		slist_delete_current(&iter);
+		pfree(note);
+	}
+}
+
 /*
  * Settle the notes of this level and deeper: drop registry entries whose file
  * goes.  commit: those dropped; else those created.

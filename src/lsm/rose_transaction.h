@@ -20,6 +20,10 @@ extern void rose_transaction_file_dropped(RelFileLocator locator);
 
 /* The options of the table with this file are changed: others are to read them when it has ended. */
 extern void rose_transaction_options_changed(RelFileLocator locator);
+
+/* One that was dropped stays after all: another relation has it now. */
+extern void rose_transaction_file_kept(RelFileLocator locator);
+
 extern void rose_transaction_define_callbacks(void);	/* xact, subxact; _PG_init */
 
 #endif							/* ROSE_TRANSACTION_H */

@@ -95,6 +95,7 @@ rose_sql_detach(PG_FUNCTION_ARGS)
 	Relation	rel = rose_sql_open_own(relid, ShareUpdateExclusiveLock);
 	Oid			subid = rose_subscription_of_table(relid);
 
+	rose_sql_refuse_index(rel);
 	if (OidIsValid(subid))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_sql_table.c
- *	  Opening the rose table that a function was given.
+ *	  Opening the rose table, or the index of one, that a function was given.
  *
  * Who does not own the table, or may not read it where that is enough, gets an error, and
  * so does a table that is none of rose's.  The lock is the caller's to let go of.
@@ -21,9 +21,9 @@
 #include "sqlfunc/rose_sql_table.h"
 
 static void
-require_rose(Relation rel)
+require(bool good, Relation rel)
 {
-	if (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !rose_relation_is_rose(rel))
+	if (!good)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a rose table", RelationGetRelationName(rel)),
@@ -40,8 +40,14 @@ rose_sql_open_own(Oid relid, LOCKMODE lockmode)
 	if (!rose_user_owns_relation(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 	rel = relation_open(relid, lockmode);
-	require_rose(rel);
+	require(rose_relation_has_tree(rel), rel);
 	return rel;
+}
+
+void
+rose_sql_refuse_index(Relation rel)
+{
+	require(!rose_relation_is_index(rel), rel);
 }
 
 Relation
@@ -53,8 +59,10 @@ rose_sql_open_readable(Oid relid)
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return NULL;
-	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+	/* privileges are those of the table */
+	if (pg_class_aclcheck(rose_relation_is_index(rel) ? rel->rd_index->indrelid : relid,
+						  GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, RelationGetRelationName(rel));
-	require_rose(rel);
+	require(rose_relation_has_tree(rel), rel);
 	return rel;
 }

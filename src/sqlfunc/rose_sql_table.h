@@ -14,13 +14,16 @@
 
 /*
  * For functions that do something with it: an error if the caller does not own it, or it
- * is no rose table.
+ * is no rose table, and no index of one with a tree of its own.
  */
 extern Relation rose_sql_open_own(Oid relid, LOCKMODE lockmode);
 
+/* An error if it is an index. */
+extern void rose_sql_refuse_index(Relation rel);
+
 /*
  * For functions that look at it, with AccessShareLock: an error if the caller may not
- * read it, or it is no rose table.  NULL if it has been dropped, as a view over all
+ * read it, or it has no tree.  NULL if it has been dropped, as a view over all
  * tables may find.
  */
 extern Relation rose_sql_open_readable(Oid relid);

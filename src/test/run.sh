@@ -280,16 +280,21 @@ stop_points()
 		die "the stop points of the tests could not be built"
 	fi
 	sed -i "s/^shared_preload_libraries = 'rose'/shared_preload_libraries = 'rose,rose_stop_points'/" "$COPY/src/test/test.conf"
-	echo "dynamic_library_path = '$dir:$COPY/src/test/server_unit:\$libdir'" >>"$COPY/src/test/test.conf"
+	echo "dynamic_library_path = '$dir:$COPY/src/test/server_unit:$COPY/src/test/server_trees:\$libdir'" >>"$COPY/src/test/test.conf"
 }
 
-# Builds the unit tests that need a server, from the copy's own objects; TAP tests load them.
+# Builds the unit tests that need a server, from the copy's own objects, and what reaches trees below
+# SQL; TAP tests load them.
 server_unit()
 {
-	if ! make -C "$COPY/src/test/server_unit" all >"$SCRATCH/server_unit.out" 2>&1; then
-		cat "$SCRATCH/server_unit.out" >&2
-		die "the unit tests that need a server could not be built"
-	fi
+	local dir
+
+	for dir in server_unit server_trees; do
+		if ! make -C "$COPY/src/test/$dir" all >"$SCRATCH/$dir.out" 2>&1; then
+			cat "$SCRATCH/$dir.out" >&2
+			die "the library $dir of the tests could not be built"
+		fi
+	done
 }
 
 SUITES=()

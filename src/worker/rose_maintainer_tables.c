@@ -29,6 +29,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "compat/rose_compat.h"
 #include "lsm/tree/rose_relation.h"
 #include "worker/rose_maintainer_internal.h"
 
@@ -91,12 +92,6 @@ begin_transaction(RoseWorkerWork work, Oid relid)
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
-static bool
-is_rose_table(Relation rel)
-{
-	return RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel);
-}
-
 /*
  * One whose rows are in another order than the present one is left as it is: only room at
  * the end of its file can be given back.  Who visits all tables after a start of the
@@ -123,7 +118,7 @@ rose_maintainer_begin(RoseWorkerWork work, Oid relid)
 		return NULL;
 	work_rel = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ?
 		try_relation_open(relid, NoLock) : NULL;
-	if (work_rel != NULL && is_rose_table(work_rel))
+	if (work_rel != NULL && rose_relation_has_tree(work_rel))
 	{
 		/* a session recovers it, which may take long: there are other tables */
 		was_locked = rose_recovery_is_under_way(work_rel);
@@ -235,6 +230,23 @@ rose_maintainer_begin_visit(void)
 	CommitTransactionCommand();
 }
 
+/* The indexes of a table that are trees come behind it. */
+static void
+add_indexes(Relation rel)
+{
+	Oid			primary = rose_primary_key_index(rel);
+	ListCell   *cell;
+
+	foreach(cell, RelationGetIndexList(rel))
+	{
+		MemoryContext old = MemoryContextSwitchTo(visit_context);
+
+		if (lfirst_oid(cell) != primary)
+			unvisited = lappend_oid(unvisited, lfirst_oid(cell));
+		MemoryContextSwitchTo(old);
+	}
+}
+
 /* It is taken from the list first: an error is not met twice. */
 static void
 visit_table(Oid relid)
@@ -242,6 +254,8 @@ visit_table(Oid relid)
 	if (rose_maintainer_failed_lately(relid))
 		return;
 	(void) rose_maintainer_begin(ROSE_WORK_OPEN, relid);
+	if (work_rel != NULL && !was_locked && !rose_relation_is_index(work_rel))
+		add_indexes(work_rel);
 	rose_maintainer_end();
 	if (was_locked)
 	{

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_class.h"
 #include "storage/procarray.h"
 #include "utils/rel.h"
 
@@ -16,18 +17,52 @@
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/snapshot/rose_visibility.h"
 
+/*
+ * The table that this is, or is an index of; to be closed.  Entries have the stamps of the
+ * table's versions, and an index may have been made just now on a table that others read
+ * since long.  Nobody can drop the table without a lock on its index that conflicts with the
+ * caller's.
+ */
+static Relation
+open_table(Relation rel)
+{
+	Relation	table;
+
+	if (rel->rd_rel->relkind != RELKIND_INDEX)
+	{
+		RelationIncrementReferenceCount(rel);
+		return rel;
+	}
+	table = RelationIdGetRelation(rel->rd_index->indrelid);
+	if (table == NULL)
+		elog(ERROR, "could not open the table of index \"%s\"", RelationGetRelationName(rel));
+	return table;
+}
+
+static uint64
+oldest_of_table(Relation table)
+{
+	return U64FromFullTransactionId(rose_full_xid(GetOldestNonRemovableTransactionId(table)));
+}
+
 uint64
 rose_horizon_oldest(Relation rel)
 {
-	return U64FromFullTransactionId(rose_full_xid(GetOldestNonRemovableTransactionId(rel)));
+	Relation	table = open_table(rel);
+	uint64		oldest = oldest_of_table(table);
+
+	RelationClose(table);
+	return oldest;
 }
 
 RoseHorizon *
 rose_horizon_get(Relation rel, MemoryContext context)
 {
+	Relation	table = open_table(rel);
 	RoseHorizon *horizon = MemoryContextAllocZero(context, sizeof(RoseHorizon));
 
-	horizon->oldest = rose_horizon_oldest(rel);
-	rose_declared_horizon(horizon, rel, context);
+	horizon->oldest = oldest_of_table(table);
+	rose_declared_horizon(horizon, table, context);
+	RelationClose(table);
 	return horizon;
 }

@@ -22,6 +22,7 @@
 
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_file_rows.h"
 
 int
 rose_adopt_index_key(Relation index, RoseKeyColumnDisk *keys)
@@ -81,12 +82,94 @@ take_catalog_key(Relation rel, RoseMetaInfo *info)
 	return suits;
 }
 
+/* How the table's primary key orders this column; false if it has it not, or is changed. */
+static bool
+take_base_key(Relation primary, int16 source, RoseKeyColumnDisk *key)
+{
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+	int			nkeys = rose_adopt_index_key(primary, keys);
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		if (keys[i].attno != source || keys[i].opcintype != key->opcintype)
+			continue;
+		key->collation = keys[i].collation;
+		key->opfamily = keys[i].opfamily;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * One column of the key of an index's tree; primary: the table's, or NULL.  Ranks and the
+ * row id are ordered by what all clusters name alike.
+ */
+static bool
+take_entry_key(Relation index, Relation primary, const RoseMetaInfo *info, RoseKeyColumnDisk *key)
+{
+	int			place = key->attno - 1;
+	const RoseEntryColumnDisk *column = &info->index.columns[place];
+
+	switch (column->role)
+	{
+		case ROSE_ENTRY_RANK:
+			return true;
+		case ROSE_ENTRY_BASEKEY:
+			return column->source == ROSE_ENTRY_ROWID ||
+				(primary != NULL && take_base_key(primary, column->source, key));
+		default:
+			break;
+	}
+	if (place >= IndexRelationGetNumberOfKeyAttributes(index) ||
+		index->rd_opcintype[place] != key->opcintype)
+		return false;
+	key->collation = index->rd_indcollation[place];
+	key->opfamily = index->rd_opfamily[place];
+	return true;
+}
+
+static Oid
+primary_key_of(Oid relid)
+{
+	Relation	heap = RelationIdGetRelation(relid);
+	Oid			indexid = InvalidOid;
+
+	if (heap == NULL)
+		return InvalidOid;
+	indexid = rose_primary_key_index(heap);
+	RelationClose(heap);
+	return indexid;
+}
+
+/* The same for the key of an index's tree: its KEYs are the index's, the others the primary key's. */
+static bool
+take_entry_keys(Relation index, RoseMetaInfo *info)
+{
+	RoseIndexDef def;
+	Oid			primaryid = primary_key_of(index->rd_index->indrelid);
+	Relation	primary = OidIsValid(primaryid) ? index_open(primaryid, AccessShareLock) : NULL;
+	bool		suits = primary == NULL || !is_made_here(primary);
+
+	rose_file_index_def(index, info, &def);
+	for (int i = 0; i < info->nkeys && suits; i++)
+		suits = take_entry_key(index, primary, info, &info->keys[i]);
+	if (primary != NULL)
+		index_close(primary, AccessShareLock);
+	return suits;
+}
+
 bool
 rose_adopt_plan(Relation rel, RoseMetaInfo *info)
 {
 	if (info->system_identifier == GetSystemIdentifier())
 		return false;
-	if (info->nkeys > 0 && !take_catalog_key(rel, info))
+	if (info->of_index && !take_entry_keys(rel, info))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" must be rebuilt", RelationGetRelationName(rel)),
+				 errdetail("Its file comes from another cluster, and was made for another key of its table."),
+				 errhint("Please REINDEX it.")));
+	if (!info->of_index && info->nkeys > 0 && !take_catalog_key(rel, info))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot alter table \"%s\" before it has been read",

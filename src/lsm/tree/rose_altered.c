@@ -28,6 +28,7 @@
 #include "access/tupdesc_details.h"
 #include "access/xact.h"
 #include "catalog/pg_attribute.h"
+#include "catalog/pg_class.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/datum.h"
@@ -246,10 +247,12 @@ schema_of_before(RoseTree *tree, const Columns *columns, const RoseMetaInfo *met
 	return NULL;
 }
 
+/* Columns of an index's entries stay as they are as long as its file. */
 static bool
-is_locked_by_me(Relation rel)
+may_be_altered(Relation rel)
 {
-	return CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
+	return rel->rd_rel->relkind != RELKIND_INDEX &&
+		CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
 }
 
 static bool
@@ -268,7 +271,7 @@ rose_altered_before_commit(RoseTree *tree)
 	bool		altered;
 	bool		new_file;
 
-	if (is_new(tree->rel) || !is_locked_by_me(tree->rel))
+	if (is_new(tree->rel) || !may_be_altered(tree->rel))
 		return false;
 	work = AllocSetContextCreate(CurrentMemoryContext, "rose altered columns",
 								 ALLOCSET_DEFAULT_SIZES);
@@ -289,7 +292,7 @@ rose_altered_just_now(Relation rel)
 	MemoryContext old;
 	bool		changed;
 
-	if (is_new(rel) || !is_locked_by_me(rel))
+	if (is_new(rel) || !may_be_altered(rel))
 		return false;
 	work = AllocSetContextCreate(CurrentMemoryContext, "rose altered columns",
 								 ALLOCSET_DEFAULT_SIZES);
@@ -306,7 +309,7 @@ rose_altered_descriptor_before(Relation rel)
 {
 	Columns    *columns;
 
-	if (is_new(rel) || !is_locked_by_me(rel))
+	if (is_new(rel) || !may_be_altered(rel))
 		return NULL;
 	columns = read_columns(RelationGetRelid(rel), rose_layout_make(RelationGetDescr(rel)), 0);
 	return columns->changed && columns->ncommitted > 0 ? make_descriptor(columns) : NULL;
@@ -410,7 +413,7 @@ rose_altered_schemas(RoseTree *tree, MemoryContext context, RoseSpillSchemas *sc
 
 	memset(schemas, 0, sizeof(*schemas));
 	schemas->committed = schemas->open = tree->schema;
-	if (!is_locked_by_me(tree->rel))
+	if (!may_be_altered(tree->rel))
 		return true;
 
 	old = MemoryContextSwitchTo(context);

@@ -53,8 +53,10 @@
 #include "store/rose_tail_replay.h"
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_file_rows.h"
 #include "lsm/tree/rose_recover_internal.h"
 #include "lsm/tree/rose_registry.h"
+#include "lsm/tree/rose_relation.h"
 
 /* When neither arena nor manifest has room: how often and how long to wait for spills and merges of others. */
 #define ROSE_RECOVER_TRIES		100
@@ -169,6 +171,20 @@ leave_tail(RoseTree *tree, const RoseMetaInfo *meta, uint64 next_seq)
 	rose_c0_write_end(c0);
 }
 
+/* Before anything is written to it.  REQUIRES: ROSE_LOCK_RECOVER. */
+static void
+attach(RoseTree *tree)
+{
+	RoseC0Shared *c0 = &tree->shared->c0;
+
+	rose_store_attach(tree->rel, &tree->shared->store);
+	if (!rose_relation_is_index(tree->rel))
+		return;
+	rose_c0_write_begin(c0);
+	rose_c0_set_unnumbered(c0);
+	rose_c0_write_end(c0);
+}
+
 /* REQUIRES: ROSE_LOCK_RECOVER.  False if there is no room for what the tail log has. */
 static bool
 try_recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *verdicts,
@@ -180,7 +196,7 @@ try_recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *v
 	uint64		next_seq;
 
 	if (!reading->again)
-		rose_store_attach(tree->rel, &shared->store);
+		attach(tree);
 	rose_meta_read(tree->rel, &meta);
 	rose_manifest_read(tree->rel, &manifest);
 	next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
@@ -255,14 +271,14 @@ schema_of_tail(RoseTree *tree, const RoseMetaInfo *meta, MemoryContext context)
 				 errdetail("Its tail log has format version %u, which does not say how rows are stored; from version %u on it does.",
 						   ROSE_TAIL_UNTOLD_VERSION, ROSE_TAIL_UNTOLD_VERSION + 1),
 				 errhint("Read a row of the table, or call rose.spill() for it, in a transaction before.")));
-	schema = rose_schema_create(layout ? rose_layout_tupdesc(layout) : RelationGetDescr(tree->rel),
-								meta->nkeys, meta->keys, meta->facts.hashed, context);
+	schema = rose_file_schema(tree->rel, layout && !meta->of_index ? rose_layout_tupdesc(layout) : NULL,
+							  meta, context);
 	/*
 	 * Who has made the table may have altered it before it is opened. pg_upgrade makes
 	 * tables whose descriptors it mends afterwards, and replaces their files.
 	 */
 	if (!altered && !mine && !IsBinaryUpgrade)
-		check_layout(tree, meta, rose_layout_make(RelationGetDescr(tree->rel)));
+		check_layout(tree, meta, rose_layout_make(rose_file_descriptor(tree->rel, meta)));
 	MemoryContextSwitchTo(old);
 	return schema;
 }
@@ -296,7 +312,7 @@ look_at_order(RoseTree *tree, FileReading *reading)
 		return;
 	tupdesc = rose_altered_descriptor_before(tree->rel);
 	if (tupdesc == NULL)
-		tupdesc = RelationGetDescr(tree->rel);
+		tupdesc = rose_file_descriptor(tree->rel, meta);
 	rose_key_facts_make(tupdesc, meta->nkeys, meta->keys, &now);
 	if (now.order == meta->facts.order)
 		return;
@@ -421,7 +437,8 @@ rose_tree_note_order(RoseTree *tree)
 	RoseKeyFacts now;
 
 	rose_meta_read(tree->rel, &reading.meta);
-	rose_key_facts_make(RelationGetDescr(tree->rel), reading.meta.nkeys, reading.meta.keys, &now);
+	rose_key_facts_make(rose_file_descriptor(tree->rel, &reading.meta), reading.meta.nkeys,
+						reading.meta.keys, &now);
 	take_facts(&reading, &now);
 	reading.again = true;
 	reading.schema = schema_of_tail(tree, &reading.meta, context);

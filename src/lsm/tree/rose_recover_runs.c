@@ -44,6 +44,7 @@
 #include "store/rose_tail.h"
 #include "store/rose_tail_replay.h"
 #include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_file_rows.h"
 #include "lsm/tree/rose_recover_internal.h"
 
 /* The runs, by rank in the sort. */
@@ -360,8 +361,7 @@ begin(TailRuns *runs, RoseTree *tree, const RoseSchema *schema, const RoseMetaIn
 	runs->context = CurrentMemoryContext;
 	runs->row_context = AllocSetContextCreate(runs->context, "rose recovery row",
 											  ALLOCSET_DEFAULT_SIZES);
-	runs->schema = rose_schema_create(tupdesc ? tupdesc : RelationGetDescr(tree->rel),
-									  meta->nkeys, meta->keys, meta->facts.hashed, runs->context);
+	runs->schema = rose_file_schema(tree->rel, tupdesc, meta, runs->context);
 	rose_schema_assign(&runs->reading, schema);
 	begin_sort(runs);
 }

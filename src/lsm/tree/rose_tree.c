@@ -34,11 +34,10 @@
 #include "util/rose_preload.h"
 #include "store/rose_metapage.h"
 #include "store/rose_pin.h"
+#include "lsm/tree/rose_file_rows.h"
 #include "lsm/tree/rose_registry.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_view.h"
-
-const TableAmRoutine *rose_relation_routine = NULL;
 
 /*
  * Between transactions all handles together take so much memory at most, but for copies
@@ -186,11 +185,12 @@ static void
 refresh_schema(RoseTree *tree)
 {
 	uint64		stamp = tree->invalidations;
-	TupleDesc	tupdesc = RelationGetDescr(tree->rel);
 	RoseMetaInfo meta;
+	TupleDesc	tupdesc;
 	RoseSchema *schema;
 
 	rose_meta_read(tree->rel, &meta);
+	tupdesc = rose_file_descriptor(tree->rel, &meta);
 	if (tree->schema == NULL || !same_key(tree->schema, &meta) ||
 		tree->schema->hashed != meta.facts.hashed ||
 		!equalTupleDescs(tupdesc, tree->schema->tupdesc))
@@ -205,6 +205,8 @@ refresh_schema(RoseTree *tree)
 	}
 	else
 		rose_schema_warm(tree->schema);
+	if (meta.of_index)
+		FreeTupleDesc(tupdesc);
 	rose_options_publish(&tree->shared->store.options, tree->relid);
 	tree->schema_stamp = stamp;
 }
@@ -250,14 +252,15 @@ rose_tree_report_order(RoseTree *tree, int elevel)
 	RoseMetaInfo meta;
 
 	rose_meta_read(tree->rel, &meta);
-	rose_key_facts_make(RelationGetDescr(tree->rel), meta.nkeys, meta.keys, &now);
+	rose_key_facts_make(rose_file_descriptor(tree->rel, &meta), meta.nkeys, meta.keys, &now);
 	ereport(elevel,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("table \"%s\" is sorted by other versions of collations than the server has",
-					RelationGetRelationName(tree->rel)),
+			 errmsg("%s \"%s\" is sorted by other versions of collations than the server has",
+					meta.of_index ? "index" : "table", RelationGetRelationName(tree->rel)),
 			 errdetail("Its rows were sorted using version \"%s\", but the server has version \"%s\", by which rows might not be found.",
 					   meta.facts.versions, now.versions),
-			 errhint("Use REINDEX TABLE %s, which sorts the rows anew if need be.",
+			 errhint("Use REINDEX %s %s, which sorts the rows anew if need be.",
+					 meta.of_index ? "INDEX" : "TABLE",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(tree->rel)),
 												RelationGetRelationName(tree->rel)))));
 }
@@ -324,8 +327,7 @@ rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 	other->context = AllocSetContextCreate(context, "rose table as it was",
 										   ALLOCSET_SMALL_SIZES);
 	rose_meta_read(rel, &meta);
-	other->schema = rose_schema_create(tupdesc, meta.nkeys, meta.keys, meta.facts.hashed,
-									   other->context);
+	other->schema = rose_file_schema(rel, tupdesc, &meta, other->context);
 	return other;
 }
 
