@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
 #include "lsm/merge/rose_merge_internal.h"
 
@@ -122,6 +123,7 @@ rose_merge_c1_output_full(const RoseMerge *merge)
 bool
 rose_merge_c1_publish(RoseMerge *merge, RoseTree *tree)
 {
+	ROSE_STOP_POINT("c1-publishing");
 	if (!merge->trims)
 	{
 		rose_merge_publish_whole(merge, tree);

@@ -206,6 +206,7 @@ publish_private(RoseMerge *merge, RoseTree *tree,
 		return false;
 	manifest = palloc(sizeof(RoseManifest));
 	rose_manifest_read(tree->rel, manifest);
+	ROSE_STOP_POINT("private-judging"); /* no LWLock */
 	if (are_still_private(merge, manifest))
 		switch_manifest(merge, tree);
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
