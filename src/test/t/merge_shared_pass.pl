@@ -64,6 +64,20 @@ sub make_table
 	return;
 }
 
+# So many runs, which together have every row once.
+sub spill_runs
+{
+	my ($n) = @_;
+
+	foreach my $i (0 .. $n - 1)
+	{
+		both("UPDATE TAB SET v = v + 1 WHERE id % $n = $i");
+		sql("SELECT rose.spill('t')");
+	}
+	$expected = sql(contents('h'));
+	return;
+}
+
 sub components { return sql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM rose.components('t') WHERE kind <> 'memtable'") }
 sub of_kind { return sql("SELECT count(*) FROM rose.components('t') WHERE kind = '$_[0]'") }
 
@@ -296,12 +310,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 1)");
 	workers(1);
 	ok(until_stopped(1), 'a worker in a pass');
-	foreach my $i (1 .. 12)
-	{
-		both("UPDATE TAB SET v = v + 1 WHERE id % 12 = $i % 12");
-		sql("SELECT rose.spill('t')");
-	}
-	$expected = sql(contents('h'));
+	spill_runs(12);
 	$control->run("SELECT stop_at('merge-begun', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT go_on('merge-paused')");
 	ok(until_stopped(1), 'it begins to merge runs as well');
@@ -333,12 +342,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 	$control->run("SELECT stop_at('merge-helps', 'wait', 'worker', 0, 1)");
 	workers(2);
 	ok(until_stopped(2), 'a pass, and who wants to help');
-	foreach my $i (1 .. 12)
-	{
-		both("UPDATE TAB SET v = v + 1 WHERE id % 12 = $i % 12");
-		sql("SELECT rose.spill('t')");
-	}
-	$expected = sql(contents('h'));
+	spill_runs(12);
 	my $runs = sql("SELECT count(*) FROM rose.components('t') WHERE kind = 'run'");
 
 	cmp_ok($runs, '>', 12, 'runs are there');
