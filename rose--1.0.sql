@@ -311,6 +311,18 @@ IS 'tables of this database''s subscriptions, and (new) those that only the upst
 -- The functions that look at one table return a row of nulls if that is locked in ACCESS EXCLUSIVE
 -- mode, or this is a standby.
 
+CREATE VIEW rose.trees AS
+SELECT t.oid AS relid, n.nspname AS schemaname, t.relname, h.oid AS tableid
+FROM pg_catalog.pg_class t
+JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
+LEFT JOIN pg_catalog.pg_index x ON x.indexrelid = t.oid AND NOT x.indisprimary
+JOIN pg_catalog.pg_class h ON h.oid = coalesce(x.indrelid, t.oid)
+JOIN pg_catalog.pg_am a ON a.oid = h.relam AND a.amname = 'rose'
+WHERE h.relkind IN ('r', 'm')
+	AND pg_catalog.has_table_privilege(h.oid, 'SELECT');
+COMMENT ON VIEW rose.trees
+IS 'rose tables that one may read, and their secondary indexes';
+
 CREATE FUNCTION rose.components(relation regclass,
 	OUT kind text, OUT id bigint, OUT state text, OUT rows bigint, OUT tombstones bigint,
 	OUT blocks bigint, OUT bytes bigint, OUT raw_bytes bigint, OUT compression double precision,
@@ -320,15 +332,11 @@ COMMENT ON FUNCTION rose.components(regclass)
 IS 'memtables and components of a rose table, newest first';
 
 CREATE VIEW rose.stat_components AS
-SELECT t.oid AS relid, n.nspname AS schemaname, t.relname, c.*
-FROM pg_catalog.pg_class t
-JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
-JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
-CROSS JOIN LATERAL rose.components(t.oid::pg_catalog.regclass) c
-WHERE t.relkind IN ('r', 'm')
-	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+SELECT t.relid, t.schemaname, t.relname, c.*
+FROM rose.trees t
+CROSS JOIN LATERAL rose.components(t.relid::pg_catalog.regclass) c;
 COMMENT ON VIEW rose.stat_components
-IS 'memtables and components of all rose tables that one may read, newest first';
+IS 'memtables and components of all rose tables that one may read, and of their indexes, newest first';
 
 CREATE FUNCTION rose.space(relation regclass,
 	OUT file_bytes bigint, OUT c2_bytes bigint, OUT c1_bytes bigint, OUT run_bytes bigint,
@@ -339,15 +347,11 @@ COMMENT ON FUNCTION rose.space(regclass)
 IS 'what the file of a rose table is used for; end_free_bytes is the free part at its end';
 
 CREATE VIEW rose.stat_space AS
-SELECT t.oid AS relid, n.nspname AS schemaname, t.relname, s.*
-FROM pg_catalog.pg_class t
-JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
-JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
-CROSS JOIN LATERAL rose.space(t.oid::pg_catalog.regclass) s
-WHERE t.relkind IN ('r', 'm')
-	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+SELECT t.relid, t.schemaname, t.relname, s.*
+FROM rose.trees t
+CROSS JOIN LATERAL rose.space(t.relid::pg_catalog.regclass) s;
 COMMENT ON VIEW rose.stat_space
-IS 'what the files of rose tables are used for';
+IS 'what the files of rose tables and of their indexes are used for';
 
 CREATE FUNCTION rose.memory(
 	OUT total_bytes bigint, OUT used_bytes bigint,
@@ -373,15 +377,11 @@ COMMENT ON FUNCTION rose.merge_progress(regclass)
 IS 'what waits for merges of a rose table, how far they are, and what they have read and written';
 
 CREATE VIEW rose.stat_merge_progress AS
-SELECT t.oid AS relid, n.nspname AS schemaname, t.relname, m.*
-FROM pg_catalog.pg_class t
-JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
-JOIN pg_catalog.pg_am a ON a.oid = t.relam AND a.amname = 'rose'
-CROSS JOIN LATERAL rose.merge_progress(t.oid::pg_catalog.regclass) m
-WHERE t.relkind IN ('r', 'm')
-	AND pg_catalog.has_table_privilege(t.oid, 'SELECT');
+SELECT t.relid, t.schemaname, t.relname, m.*
+FROM rose.trees t
+CROSS JOIN LATERAL rose.merge_progress(t.relid::pg_catalog.regclass) m;
 COMMENT ON VIEW rose.stat_merge_progress
-IS 'what waits for merges of rose tables, how far they are, and what they have read and written';
+IS 'what waits for merges of rose tables and of their indexes, how far they are, and what they have read and written';
 
 CREATE FUNCTION rose.workers(
 	OUT datid oid, OUT helper integer, OUT state text, OUT pid integer, OUT backend_start timestamptz, OUT relid oid,
@@ -417,5 +417,5 @@ COMMENT ON VIEW rose.stat_snapshots
 IS 'who holds back merges from dropping old versions: since backend_xmin or backend_xid or, if declared, but for what it sees';
 
 GRANT USAGE ON SCHEMA rose TO PUBLIC;
-GRANT SELECT ON rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components,
+GRANT SELECT ON rose.trees, rose.stat_subscription, rose.stat_subscription_tables, rose.stat_components,
 	rose.stat_space, rose.stat_merge_progress, rose.stat_memory, rose.stat_worker, rose.stat_snapshots TO PUBLIC;

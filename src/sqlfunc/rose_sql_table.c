@@ -63,6 +63,11 @@ rose_sql_open_readable(Oid relid)
 	if (pg_class_aclcheck(rose_relation_is_index(rel) ? rel->rd_index->indrelid : relid,
 						  GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, RelationGetRelationName(rel));
+	if (rose_relation_is_secondary_index(rel) && !rose_relation_has_tree(rel))
+	{
+		relation_close(rel, AccessShareLock);
+		return NULL;
+	}
 	require(rose_relation_has_tree(rel), rel);
 	return rel;
 }

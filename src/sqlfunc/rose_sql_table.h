@@ -24,7 +24,7 @@ extern void rose_sql_refuse_index(Relation rel);
 /*
  * For functions that look at it, with AccessShareLock: an error if the caller may not
  * read it, or it has no tree.  NULL if it has been dropped, as a view over all
- * tables may find.
+ * tables may find, or is an index of one whose tree is not made.
  */
 extern Relation rose_sql_open_readable(Oid relid);
 

@@ -50,7 +50,7 @@
 #include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
-#define ROSE_PINS	8
+#define ROSE_PINS	16
 #define ROSE_PIN_ALL	PG_UINT32_MAX
 
 typedef struct RosePin

@@ -74,7 +74,7 @@ void
 rose_registry_define_settings(void)
 {
 	DefineCustomIntVariable("rose.max_tables",
-							"Sets for how many rose tables of all databases shared memory may be kept at a time.",
+							"Sets for how many rose tables of all databases, and indexes of them, shared memory may be kept at a time.",
 							"More can be used; then tables without unwritten changes that no transaction uses make room for others.",
 							&max_tables,
 							4096,

@@ -74,7 +74,7 @@ INSERT INTO log (v) SELECT g FROM generate_series(1, 20) g;
 INSERT INTO k SELECT row(g * 10)::odd, g FROM generate_series(1, 20) g;
 SELECT rose.spill('k');
 INSERT INTO k SELECT row(g * 10 + 1)::odd, g FROM generate_series(1, 20) g;
-DO $$ BEGIN FOR i IN 1..12 LOOP EXECUTE format('CREATE TABLE m%s (id int PRIMARY KEY, v int) USING rose', i); EXECUTE format('INSERT INTO m%s SELECT g, g FROM generate_series(1, 5) g', i); END LOOP; END $$;
+DO $$ BEGIN FOR i IN 1..20 LOOP EXECUTE format('CREATE TABLE m%s (id int PRIMARY KEY, v int) USING rose', i); EXECUTE format('INSERT INTO m%s SELECT g, g FROM generate_series(1, 5) g', i); END LOOP; END $$;
 SQL
 
 # What compares keys.
@@ -115,7 +115,7 @@ my %misbehaviour = (
 	'SELECT pg_sleep(100)' => '57014',
 	'SELECT count(*) FROM notes' => '57014',
 	'SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(100)' => '57P01',
-	'SELECT ' . join(', ', map { "(SELECT v FROM m$_ WHERE id = 3)" } 1 .. 12) => 'ok',
+	'SELECT ' . join(', ', map { "(SELECT v FROM m$_ WHERE id = 3)" } 1 .. 20) => 'ok',
 	'SELECT (SELECT count(*) FROM m1), (SELECT v FROM m2 WHERE id = 1)' => 'ok',
 	"SELECT caught('SELECT 1')" => 'ok',
 	"INSERT INTO notes_of_all VALUES (1)" => 'ok');
@@ -161,7 +161,7 @@ BEGIN
 	RETURN btint4cmp(a.n, b.n) > 0;
 END $$;
 SQL
-foreach my $command ('SELECT v FROM k WHERE id = row(61)::odd', 'SELECT v FROM k WHERE id = row(70)::odd', 'SELECT ' . join(', ', map { "(SELECT v FROM m$_ WHERE id = 3)" } 1 .. 12))
+foreach my $command ('SELECT v FROM k WHERE id = row(61)::odd', 'SELECT v FROM k WHERE id = row(70)::odd', 'SELECT ' . join(', ', map { "(SELECT v FROM m$_ WHERE id = 3)" } 1 .. 20))
 {
 	foreach my $keys ('= row(50)', '= row(51)', '= ANY (ARRAY[row(50), row(51), row(60)]::odd[])', 'BETWEEN row(50) AND row(60)')
 	{
