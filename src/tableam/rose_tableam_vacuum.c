@@ -15,6 +15,7 @@
 
 #include <math.h>
 
+#include "access/genam.h"
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "commands/progress.h"
@@ -28,6 +29,7 @@
 
 #include "store/rose_manifest.h"
 #include "store/rose_space.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_spill.h"
@@ -123,19 +125,20 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 /* ---- VACUUM ---- */
 
 /*
- * The oldest xid that the table still asks the commit log about: in C0 and in private
- * runs, and in a tail log that nobody has read: that has none before relfrozenxid.
- * horizon was taken before the spill, so that what is written since is newer.
+ * The oldest xid that a tree still asks the commit log about: in C0 and in private
+ * runs, and in a tail log that nobody has read: that has none before the table's
+ * relfrozenxid.  horizon was taken before the spill, so that what is written since is
+ * newer.
  */
 static TransactionId
-oldest_needed_xid(RoseTree *tree, TransactionId horizon)
+oldest_xid_of_tree(RoseTree *tree, TransactionId horizon, TransactionId relfrozenxid)
 {
 	FullTransactionId oldest = rose_c0_oldest_xid(&tree->shared->c0);
 	const RoseManifest *manifest;
 	TransactionId xid;
 
 	if (tree->shared->other_order)
-		return tree->rel->rd_rel->relfrozenxid;
+		return relfrozenxid;
 	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
@@ -150,6 +153,24 @@ oldest_needed_xid(RoseTree *tree, TransactionId horizon)
 		return horizon;
 	xid = XidFromFullTransactionId(oldest);
 	return TransactionIdPrecedes(xid, horizon) ? xid : horizon;
+}
+
+/* The same for a table and its indexes, whose entries have the xids of its rows. */
+static TransactionId
+oldest_needed_xid(RoseTree *tree, TransactionId horizon)
+{
+	TransactionId relfrozenxid = tree->rel->rd_rel->relfrozenxid;
+	TransactionId oldest = oldest_xid_of_tree(tree, horizon, relfrozenxid);
+	const RoseIndexSet *set = rose_index_set(tree);
+
+	for (int i = 0; set != NULL && i < set->n; i++)
+	{
+		Relation	index = index_open(set->trees[i].indexid, RowExclusiveLock);
+
+		oldest = oldest_xid_of_tree(rose_tree_open_any_order(index), oldest, relfrozenxid);
+		index_close(index, NoLock);
+	}
+	return oldest;
 }
 
 /* What VACUUM VERBOSE and the log of autovacuum say. */

@@ -4,7 +4,8 @@
  *	  The secondary indexes of a table that its writers keep up.
  *
  * Backend-local; kept with the table's handle, and made anew when the catalog's entry of
- * the table has changed, as it does when an index comes or goes.
+ * the table has changed, as it does when an index comes or goes.  Index relations are not
+ * kept open: who writes entries opens them (write/rose_entries.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -14,8 +15,7 @@
 #include "postgres.h"
 
 #include "lsm/tree/rose_entry.h"
-
-#define ROSE_MAX_INDEXES		64	/* of a table */
+#include "lsm/tree/rose_tree.h"
 
 typedef struct RoseIndexTree
 {
@@ -27,7 +27,24 @@ typedef struct RoseIndexSet
 {
 	int			n;				/* in the order of their OIDs */
 	AttrNumber	last_source;	/* no column of the table behind this one is read by any of them */
+	Bitmapset  *depends;		/* columns of the table that are */
 	RoseIndexTree trees[FLEXIBLE_ARRAY_MEMBER];
 } RoseIndexSet;
+
+/*
+ * NULL: the table has none.  Good until the end of the transaction.  The first time it
+ * opens the indexes, with RowExclusiveLock, which is kept; no LWLock may be held.
+ */
+extern const RoseIndexSet *rose_index_set_find(RoseTree *tree);
+
+static inline const RoseIndexSet *
+rose_index_set(RoseTree *tree)
+{
+	return likely(tree->unindexed) ? NULL : rose_index_set_find(tree);
+}
+
+/* The shape of the entries of an index, as its file says; depends is made in the current context. */
+extern void rose_index_set_shape(const RoseIndexMetaDisk *meta, const RoseSchema *schema,
+								 RoseEntryShape *shape);
 
 #endif							/* ROSE_INDEX_SET_H */

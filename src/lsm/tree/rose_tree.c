@@ -177,6 +177,17 @@ same_key(const RoseSchema *schema, const RoseMetaInfo *meta)
 	return true;
 }
 
+/* The table may have other indexes by now. */
+static void
+forget_indexes(RoseTree *tree)
+{
+	tree->unindexed = false;
+	if (tree->indexes != NULL)
+		MemoryContextSetParent(GetMemoryChunkContext(tree->indexes),
+							   rose_view_retired_context(tree));
+	tree->indexes = NULL;
+}
+
 /*
  * Make the schema, or see that it is still right.  Catalog lookups may bring
  * further invalidations, so the stamp is taken first.
@@ -189,6 +200,7 @@ refresh_schema(RoseTree *tree)
 	TupleDesc	tupdesc;
 	RoseSchema *schema;
 
+	forget_indexes(tree);
 	rose_meta_read(tree->rel, &meta);
 	tupdesc = rose_file_descriptor(tree->rel, &meta);
 	if (tree->schema == NULL || !same_key(tree->schema, &meta) ||

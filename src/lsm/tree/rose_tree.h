@@ -87,6 +87,10 @@ typedef struct RoseTree
 
 	int			lookup_hits;	/* see rose_key_reader.c */
 
+	/* private to rose_index_set.c and rose_tree.c */
+	bool		unindexed;		/* it has no secondary indexes; false: it may have */
+	struct RoseIndexSet *indexes;	/* or NULL: not known; the only chunk of its context that others know */
+
 	/* private to rose_view.c */
 	struct RoseView *view;		/* the newest one; or NULL */
 	dlist_head	old_views;		/* that somebody holds, or that were lent */

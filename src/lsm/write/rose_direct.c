@@ -259,11 +259,25 @@ write_numbered(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look
 	return written;
 }
 
+/* The same for versions that have numbers, of another tree: this one's go on behind them. */
+static bool
+write_as_numbered(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look)
+{
+	uint64		next_seq = 0;
+
+	for (int i = 0; i < n; i++)
+		next_seq = Max(next_seq, versions[i].version.seq + 1);
+	rose_c0_raise_sequence(&tree->shared->c0, next_seq);
+	return write_run(tree, versions, n, look, next_seq);
+}
+
 RoseMemPrepared
-rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look)
+rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look,
+				  bool numbered)
 {
 	bool		written = !are_keys_in_memory(tree, versions, n) &&
-		write_numbered(tree, versions, n, look);
+		(numbered ? write_as_numbered(tree, versions, n, look) :
+		 write_numbered(tree, versions, n, look));
 
 	if (written)
 		rose_write_stats_count_own_spill();

@@ -25,9 +25,12 @@ extern bool rose_direct_begin(RoseTree *tree, bool worker);
 /* The table that this process is about to write to in this way, or NULL. */
 extern RoseTree *rose_direct_tree;
 
-/* Write all of them, or none: somebody has written, or may have written, one of the keys since the look. */
+/*
+ * Write all of them, or none: somebody has written, or may have written, one of the keys
+ * since the look.  numbered: they have their numbers already.
+ */
 extern RoseMemPrepared rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n,
-										 RoseC0Look *look);
+										 RoseC0Look *look, bool numbered);
 
 /* Nothing more comes. */
 extern void rose_direct_end(void);

@@ -24,6 +24,7 @@
 #include "lsm/read/rose_key_screen.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_insert.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_modify.h"
@@ -71,6 +72,7 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose insert",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
+	RoseEntryWriter *entries = rose_entries_open(tree);
 	RoseNewVersion new;
 	bool		unique = tree->schema->nkeys > 0;
 	int			partition = 0;
@@ -106,9 +108,12 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 			rose_make_room(tree);
 	}
 
+	if (unlikely(entries != NULL))
+		rose_entries_finish(entries, &new, result == ROSE_INSERT_OK ? 1 : 0);
+	else
+		rose_pace_writes(tree, 1);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
-	rose_pace_writes(tree, 1);
 	return result;
 }
 
@@ -273,9 +278,23 @@ insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, InsertObstac
 	return done;
 }
 
+/* Rows 'first' to before 'end' of a batch are in the table. */
+static void
+finish_rows(RoseTree *tree, RoseEntryWriter *entries, const InsertBatch *batch, int first, int end,
+			ItemPointer tids)
+{
+	for (int i = first; i < end; i++)
+		rose_tid_assign(tree, NULL, 0, batch->versions[i].version.seq, &tids[i]);
+	if (likely(entries == NULL))
+		rose_pace_writes(tree, end - first);
+	else
+		rose_entries_write(entries, batch->versions + first, end - first);
+}
+
 /* Insert a batch; *ndone rows went in, all of them unless a key is a duplicate. */
 static RoseInsertResult
-insert_all(RoseTree *tree, InsertBatch *batch, ItemPointer tids, int *ndone)
+insert_all(RoseTree *tree, RoseEntryWriter *entries, InsertBatch *batch, ItemPointer tids,
+		   int *ndone)
 {
 	int			distinct = tree->schema->nkeys == 0 ? batch->n : look_at_keys(tree, batch);
 
@@ -285,10 +304,8 @@ insert_all(RoseTree *tree, InsertBatch *batch, ItemPointer tids, int *ndone)
 		InsertObstacle obstacle;
 		int			done = insert_rows(tree, batch, *ndone, distinct, &obstacle);
 
-		for (int i = *ndone; i < *ndone + done; i++)
-			rose_tid_assign(tree, NULL, 0, batch->versions[i].version.seq, &tids[i]);
+		finish_rows(tree, entries, batch, *ndone, *ndone + done, tids);
 		*ndone += done;
-		rose_pace_writes(tree, done);
 		if (*ndone == distinct)
 			break;
 		if (obstacle.state == ROSE_KEY_LIVE)
@@ -372,6 +389,7 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 {
 	InsertMemory memory = take_memory();
 	InsertBatch *batch = memory.batch;
+	RoseEntryWriter *entries = rose_entries_open(tree);
 	MemoryContext old = MemoryContextSwitchTo(memory.rows);
 	RoseInsertResult result = ROSE_INSERT_OK;
 	RoseVersion stamp;
@@ -390,10 +408,12 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 															   nulls[*ndone + i],
 															   batch->versions[i].key);
 		}
-		result = insert_all(tree, batch, tids + *ndone, &done);
+		result = insert_all(tree, entries, batch, tids + *ndone, &done);
 		*ndone += done;
 		MemoryContextReset(memory.rows);
 	}
+	if (entries != NULL)
+		rose_entries_close(entries);
 	MemoryContextSwitchTo(old);
 	give_back_memory(memory);
 	return result;

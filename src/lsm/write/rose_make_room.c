@@ -210,14 +210,14 @@ share_of_locked(void)
 
 /*
  * Many tables with a few rows each, as of a restore in one transaction, take no less than
- * one.
+ * one.  Their indexes come with them.
  */
 static void
 note_table(RoseTree *tree)
 {
 	bool		full;
 
-	if (tree == LastTable)
+	if (tree == LastTable || tree->rel->rd_rel->relkind == RELKIND_INDEX)
 		return;
 	LastTable = tree;
 	if (!is_locked(tree))

@@ -28,6 +28,7 @@
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_conflict.h"
 #include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_modify.h"
 #include "lsm/write/rose_new_version.h"
@@ -51,10 +52,10 @@ typedef struct TargetVersion
 	ItemPointerData queue_tid;	/* ... under this name */
 } TargetVersion;
 
-/* Find the TID's version; false if the TID names none. */
+/* Find the TID's version; false if the TID names none.  entries: is told the row; or NULL. */
 static bool
 target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *tid,
-			  TargetVersion *target)
+			  RoseEntryWriter *entries, TargetVersion *target)
 {
 	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
 
@@ -65,6 +66,8 @@ target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *tid,
 	target->own = TransactionIdIsCurrentTransactionId(rose_version_writer(&row->version));
 	target->cid = row->version.cid;
 	rose_key_copy(tree->schema, target->key, row->key, CurrentMemoryContext);
+	if (unlikely(entries != NULL))
+		rose_entries_note_old(entries, row);
 	target->partition = rose_partition_of_key(tree, target->key);
 	target->followed = false;
 	target->queued = false;
@@ -333,10 +336,7 @@ change_target(RoseTree *tree, const RoseChange *change, TargetVersion *target,
 			return TM_Ok;
 		}
 		else if (obstacle.written == ROSE_MEM_PREPARED)
-		{
-			rose_pace_writes(tree, 1);
 			return TM_Ok;
-		}
 		else if (obstacle.written == ROSE_MEM_NO_ROOM)
 			rose_make_room(tree);
 	}
@@ -361,21 +361,33 @@ change_seen_target(RoseTree *tree, const RoseChange *change, TargetVersion *targ
 	return TM_Updated;
 }
 
+/* The table has what was planned, if anything was written. */
+static void
+finish_change(RoseTree *tree, RoseEntryWriter *entries, const ChangePlan *plan, bool changed)
+{
+	if (unlikely(entries != NULL))
+		rose_entries_finish(entries, plan->versions, changed ? plan->nversions : 0);
+	else if (changed)
+		rose_pace_writes(tree, 1);
+}
+
 TM_Result
 rose_delete(RoseTree *tree, const RoseChange *change, bool changing_part)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose delete",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
+	RoseEntryWriter *entries = rose_entries_open(tree);
 	TargetVersion target;
 	ChangePlan	plan;
 	bool		duplicate = false;
 	TM_Result	result;
 
-	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, &target))
+	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, entries, &target))
 		unknown_tid(tree);
 	plan_delete(tree, &target, change->cid, changing_part, &plan);
 	result = change_seen_target(tree, change, &target, &plan, &duplicate);
+	finish_change(tree, entries, &plan, result == TM_Ok);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;
@@ -388,12 +400,13 @@ rose_update(RoseTree *tree, const RoseChange *change, const Datum *values, const
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose update",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
+	RoseEntryWriter *entries = rose_entries_open(tree);
 	TargetVersion target;
 	ChangePlan	plan;
 	TM_Result	result;
 
 	updated->duplicate = false;
-	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, &target))
+	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, entries, &target))
 		unknown_tid(tree);
 	plan_update(tree, &target, values, nulls, change->cid, &plan);
 	updated->lockmode = plan.mode;
@@ -401,6 +414,7 @@ rose_update(RoseTree *tree, const RoseChange *change, const Datum *values, const
 	if (result == TM_Ok && !updated->duplicate)
 		rose_tid_assign(tree, NULL, 0,
 						plan.versions[plan.nversions - 1].version.seq, &updated->tid);
+	finish_change(tree, entries, &plan, result == TM_Ok && !updated->duplicate);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;
@@ -445,7 +459,7 @@ follow_to_newest(RoseTree *tree, RoseLookup *lookup, const RoseConflict *conflic
 
 	queue_leave(tree, target);
 	rose_conflict_newest_tid(tree, conflict, &newest);
-	if (target_locate(tree, lookup, &newest, target))
+	if (target_locate(tree, lookup, &newest, NULL, target))
 	{
 		target->followed = true;
 		*tid = newest;
@@ -550,7 +564,7 @@ rose_lock_row(RoseTree *tree, RoseLookup *lookup, ItemPointer tid, CommandId cid
 
 	*newest_tid = *tid;
 	tmfd->traversed = false;
-	if (!target_locate(tree, lookup, tid, &target))
+	if (!target_locate(tree, lookup, tid, NULL, &target))
 		unknown_tid(tree);
 	if (target.own && target.cid >= cid)
 		result = TM_Invisible;	/* of this very command: ON CONFLICT meets a row twice */

@@ -85,7 +85,7 @@ rose_pace_delay_us(Size used, Size total, int nruns)
 }
 
 static double
-current_delay(RoseTree *tree)
+delay_of(RoseTree *tree)
 {
 	Size		total = rose_arena_total_bytes();
 	bool		large = rose_c0_bytes(&tree->shared->c0) >= rose_pressure_part(total, ROSE_SHARE_PACED);
@@ -123,13 +123,27 @@ sleep_for(long us)
 	rose_write_stats_count_delay(us);
 }
 
-void
-rose_pace_writes(RoseTree *tree, int n)
+/* The longest of all. */
+static inline double
+current_delay(RoseTree *const *trees, int ntrees)
 {
-	double		delay = current_delay(tree);
+	double		delay = 0;
 
-	request_spill(tree, n);
-	rose_make_room_keep_share(tree, worker_comes && rose_request_spill_hook != NULL);
+	for (int i = 0; i < ntrees; i++)
+		delay = Max(delay, delay_of(trees[i]));
+	return delay;
+}
+
+static inline void
+pace(RoseTree *const *trees, int ntrees, int n)
+{
+	double		delay = current_delay(trees, ntrees);
+
+	for (int i = 0; i < ntrees; i++)
+	{
+		request_spill(trees[i], n);
+		rose_make_room_keep_share(trees[i], worker_comes && rose_request_spill_hook != NULL);
+	}
 	if (delay == 0)
 	{
 		debt_us = 0;
@@ -143,7 +157,19 @@ rose_pace_writes(RoseTree *tree, int n)
 		CHECK_FOR_INTERRUPTS();
 		sleep_for(us);
 		debt_us -= us;
-		if (current_delay(tree) == 0)
+		if (current_delay(trees, ntrees) == 0)
 			debt_us = 0;
 	}
+}
+
+void
+rose_pace_writes(RoseTree *tree, int n)
+{
+	pace(&tree, 1, n);
+}
+
+void
+rose_pace_writes_of(RoseTree *const *trees, int ntrees, int n)
+{
+	pace(trees, ntrees, n);
 }

@@ -22,6 +22,9 @@
  */
 extern void rose_pace_writes(RoseTree *tree, int n);
 
+/* The same for rows that were written to several trees, a table and its indexes: for whichever is worst off. */
+extern void rose_pace_writes_of(RoseTree *const *trees, int ntrees, int n);
+
 /* The delay of one version in microseconds, from how full things are: a pure function. */
 extern double rose_pace_delay_us(Size used, Size total, int nruns);
 

@@ -13,6 +13,9 @@
  * Lock order: key-partition locks in ascending order, C0's writing section, what the
  * store takes.  Never waits for a transaction while it holds one of them.
  *
+ * Entries of indexes are written in sections of the index's own, after the row that they
+ * are of and with its number: see rose_entries.c.
+ *
  * What rows look like is rose_new_version.c's, whether a key is free or in conflict
  * rose_unique.c's and rose_conflict.c's; who takes partition locks, and what happens when
  * there is no room, is for inserts, changes and blind writes to say.
@@ -135,7 +138,7 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMem
 
 	if (unlikely(rose_direct_tree == tree))
 	{
-		*result = rose_direct_write(tree, versions, n, look);
+		*result = rose_direct_write(tree, versions, n, look, false);
 		return *result == ROSE_MEM_PREPARED ? n : 0;
 	}
 	rose_c0_write_begin(c0);
@@ -200,7 +203,7 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look 
 	int			done = 0;
 
 	if (unlikely(rose_direct_tree == tree))
-		return rose_direct_write(tree, versions, n, look);
+		return rose_direct_write(tree, versions, n, look, false);
 	rose_c0_write_begin(c0);
 	result = begin_linking(tree, versions, n, look, log);
 	if (result == ROSE_MEM_PREPARED)
@@ -219,6 +222,78 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look 
 	}
 	rose_c0_write_end(c0);
 	return result;
+}
+
+/* ---- entries of indexes ---- */
+
+/* Entries whose places are brought into the processor's cache together. */
+#define ENTRIES_WARM	64
+
+/* REQUIRES: a writing section, so the memtable stays. */
+static void
+warm_entries(RoseTree *index, const RoseNewVersion *entries, int n, RoseMemSpot *spots)
+{
+	const Datum *keys[ENTRIES_WARM];
+
+	memset(spots, 0, n * sizeof(RoseMemSpot));
+	if (n == 1)
+		return;
+	for (int i = 0; i < n; i++)
+		keys[i] = entries[i].key;
+	rose_c0_warm_active(&index->shared->c0, index->schema, keys, n, spots);
+}
+
+/* Link entries until there is no room; returns how many.  REQUIRES: a writing section. */
+static int
+link_entries(RoseTree *index, const RoseNewVersion *entries, int n, RoseArenaPtr *linked,
+			 RoseMemPrepared *result)
+{
+	RoseC0Shared *c0 = &index->shared->c0;
+	RoseMemSpot spots[ENTRIES_WARM];
+
+	for (int i = 0; i < n; i++)
+	{
+		RoseMemPending pending;
+
+		if (i % ENTRIES_WARM == 0)
+			warm_entries(index, entries + i, Min(n - i, ENTRIES_WARM), spots);
+		*result = rose_c0_prepare_near(c0, index->schema, &entries[i].version, entries[i].key,
+									   entries[i].row, &spots[i % ENTRIES_WARM], NULL, &pending);
+		if (*result != ROSE_MEM_PREPARED)
+			return i;
+		rose_c0_link(c0, &pending);
+		linked[i] = pending.entry;
+	}
+	return n;
+}
+
+int
+rose_write_entries(RoseTree *index, RoseNewVersion *entries, int n, RoseMemPrepared *result)
+{
+	RoseC0Shared *c0 = &index->shared->c0;
+	RoseArenaPtr few[4];
+	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
+	int			done = 0;
+
+	if (unlikely(rose_direct_tree == index))
+	{
+		*result = rose_direct_write(index, entries, n, NULL, true);
+		return *result == ROSE_MEM_PREPARED ? n : 0;
+	}
+	rose_c0_write_begin(c0);
+	*result = begin_linking(index, entries, n, NULL, true);
+	if (*result == ROSE_MEM_PREPARED)
+		done = link_entries(index, entries, n, linked, result);
+	if (done > 0)
+	{
+		log_versions(index, entries, done);
+		supersede_older(index, entries, linked, done);
+		rose_make_room_found();
+	}
+	rose_c0_write_end(c0);
+	if (linked != few)
+		pfree(linked);
+	return done;
 }
 
 bool

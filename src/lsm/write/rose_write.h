@@ -37,6 +37,14 @@ extern int	rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 									 const RoseMemSpot *hints, int n, RoseC0Look *look,
 									 RoseMemPrepared *result);
 
+/*
+ * The same for entries of an index, which have their numbers from the table already; in
+ * any order.  They need no look: whoever writes an entry has written the row that it is
+ * of.  CHANGED: try again.
+ */
+extern int	rose_write_entries(RoseTree *index, RoseNewVersion *entries, int n,
+							   RoseMemPrepared *result);
+
 /* A writer is about to look at keys that it wants to write. */
 static inline void
 rose_write_look(RoseTree *tree, RoseC0Look *look)

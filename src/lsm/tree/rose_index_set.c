@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_set.c
+ *	  The secondary indexes of a table that its writers keep up.
+ *
+ * What an index's entries are made of is read from its file.  The set is made in a
+ * context of its own.  rose_tree.c lets go of it when the table may have other indexes, and
+ * keeps it to the end of the transaction: a write that is under way may still use it.
+ *
+ * A set follows from the table's relcache entry.  An index that comes or goes invalidates
+ * that; and no command makes or drops one of a table that somebody else writes to, but in
+ * ways that are refused (CONCURRENTLY).
+ *
+ * Backend-local.  Does not write entries: see write/rose_entries.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "nodes/pg_list.h"
+#include "utils/memutils.h"
+#include "utils/relcache.h"
+
+#include "store/rose_metapage.h"
+#include "lsm/tree/rose_index_set.h"
+
+void
+rose_index_set_shape(const RoseIndexMetaDisk *meta, const RoseSchema *schema,
+					 RoseEntryShape *shape)
+{
+	memset(shape, 0, sizeof(*shape));
+	shape->ncolumns = meta->ncolumns;
+	for (int i = 0; i < meta->ncolumns; i++)
+	{
+		const RoseEntryColumnDisk *from = &meta->columns[i];
+		const RoseTupleColumn *column = &schema->tuple_columns[i];
+
+		shape->columns[i].source = from->source;
+		shape->columns[i].rank = from->role == ROSE_ENTRY_RANK;
+		shape->columns[i].null_is_less = (from->flags & ROSE_ENTRY_NULLS_FIRST) != 0;
+		shape->columns[i].byval = column->attbyval;
+		shape->columns[i].len = column->attlen;
+		shape->last_source = Max(shape->last_source, from->source);
+		if (from->source != ROSE_ENTRY_ROWID)
+			shape->depends = bms_add_member(shape->depends, from->source);
+	}
+}
+
+/* Does the index need entries?  The primary key's is the table itself; another may not be made yet. */
+static bool
+is_kept_up(Relation index)
+{
+	return index->rd_index->indislive && !index->rd_index->indisprimary &&
+		rose_meta_is_of_index(index);
+}
+
+/* Add an index to the set, if it is one that needs entries. */
+static void
+add_index(RoseTree *tree, Oid indexid, RoseIndexSet *set)
+{
+	Relation	index = index_open(indexid, RowExclusiveLock);
+	RoseIndexTree *added = &set->trees[set->n];
+
+	if (is_kept_up(index))
+	{
+		RoseMetaInfo info;
+
+		rose_meta_read(index, &info);
+		added->indexid = indexid;
+		rose_index_set_shape(&info.index, rose_tree_open_any_order(index)->schema, &added->shape);
+		set->last_source = Max(set->last_source, added->shape.last_source);
+		set->depends = bms_add_members(set->depends, added->shape.depends);
+		set->n++;
+	}
+	index_close(index, NoLock);
+}
+
+static RoseIndexSet *
+make_set(RoseTree *tree, List *indexes)
+{
+	RoseIndexSet *set = palloc0(offsetof(RoseIndexSet, trees) +
+								list_length(indexes) * sizeof(RoseIndexTree));
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+		add_index(tree, lfirst_oid(lc), set);
+	return set;
+}
+
+const RoseIndexSet *
+rose_index_set_find(RoseTree *tree)
+{
+	MemoryContext context;
+	MemoryContext old;
+	RoseIndexSet *set;
+
+	if (tree->unindexed || tree->indexes != NULL)
+		return tree->indexes;
+	context = AllocSetContextCreate(CurrentMemoryContext, "rose index set",
+									ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(context);
+	set = make_set(tree, RelationGetIndexList(tree->rel));
+	MemoryContextSwitchTo(old);
+	if (set->n == 0)
+	{
+		MemoryContextDelete(context);
+		tree->unindexed = true;
+		return NULL;
+	}
+	MemoryContextSetParent(context, tree->context);
+	tree->grown = true;
+	tree->indexes = set;
+	return set;
+}

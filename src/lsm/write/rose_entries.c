@@ -1,0 +1,295 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_entries.c
+ *	  Entries of secondary indexes, written with the rows that they are of.
+ *
+ * What a row's change writes to an index is said by tree/rose_entry.h; here it gets the
+ * stamps of the row's version and is written, index by index, each in writing sections of
+ * its own, after the row itself.
+ *
+ * Why one after the other is enough.  All of it is of one (sub)transaction, which is in
+ * progress: nobody else sees the row or an entry of it before it commits, its own
+ * snapshots do not before the command has ended, and whoever wants to change the row
+ * waits for the transaction to end.  So versions of one row's entries are written in the
+ * order of the row's versions, though numbers of several rows may come to an index in
+ * another order than to the table.  An index without room is waited for, with no lock
+ * held, until its entries are in; what was written before stays.  If that fails, or
+ * anything else does, the (sub)transaction fails, and row and entries with it, in memory,
+ * in tail logs and in runs: they have one stamp.  A crash in between leaves a transaction
+ * that has not committed.
+ *
+ * What this does not do: ask whether a value is there already.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "miscadmin.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "lsm/write/rose_entries.h"
+#include "lsm/write/rose_make_room.h"
+#include "lsm/write/rose_pace.h"
+#include "lsm/write/rose_write.h"
+
+/* Entries written in one section; fewer are not sorted. */
+#define ENTRIES_BATCH	256
+#define ENTRIES_SORT	4
+
+/* The columns of a row that indexes read. */
+typedef struct TableRow
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int64		rowid;
+} TableRow;
+
+struct RoseEntryWriter
+{
+	RoseTree   *table;
+	const RoseIndexSet *set;
+	TableRow   *old;			/* noted and not written yet, or NULL */
+	RoseTree  **trees;			/* the table, and then indexes as they are in the set */
+	Relation   *indexes;
+};
+
+RoseEntryWriter *
+rose_entries_open_set(RoseTree *table, const RoseIndexSet *set)
+{
+	RoseEntryWriter *writer = palloc0(sizeof(RoseEntryWriter));
+
+	writer->table = table;
+	writer->set = set;
+	writer->trees = palloc((set->n + 1) * sizeof(RoseTree *));
+	writer->indexes = palloc(set->n * sizeof(Relation));
+	writer->trees[0] = table;
+	for (int i = 0; i < set->n; i++)
+	{
+		writer->indexes[i] = index_open(set->trees[i].indexid, RowExclusiveLock);
+		writer->trees[i + 1] = rose_tree_open(writer->indexes[i]);
+	}
+	return writer;
+}
+
+void
+rose_entries_close(RoseEntryWriter *writer)
+{
+	for (int i = 0; i < writer->set->n; i++)
+		index_close(writer->indexes[i], NoLock);
+	pfree(writer->indexes);
+	pfree(writer->trees);
+	pfree(writer);
+}
+
+/* ---- rows ---- */
+
+static void
+make_room_for_row(const RoseEntryWriter *writer, TableRow *row)
+{
+	row->values = palloc(writer->set->last_source * sizeof(Datum));
+	row->nulls = palloc(writer->set->last_source * sizeof(bool));
+}
+
+/* The values may go away with the row. */
+void
+rose_entries_note_old(RoseEntryWriter *writer, const RoseRow *row)
+{
+	const RoseSchema *schema = writer->table->schema;
+	TableRow   *old = palloc(sizeof(TableRow));
+	int			i = -1;
+
+	make_room_for_row(writer, old);
+	old->rowid = row->version.rowid;
+	if (writer->set->last_source > 0)
+		rose_row_deform(row, schema, 1, writer->set->last_source, old->values, old->nulls);
+	while ((i = bms_next_member(writer->set->depends, i)) >= 0)
+	{
+		const RoseTupleColumn *column = &schema->tuple_columns[i - 1];
+
+		if (!old->nulls[i - 1] && !column->attbyval)
+			old->values[i - 1] = datumCopy(old->values[i - 1], false, column->attlen);
+	}
+	writer->old = old;
+}
+
+/* The rows of versions; nothing of those that have none. */
+static TableRow *
+take_rows(const RoseEntryWriter *writer, const RoseNewVersion *versions, int n)
+{
+	TableRow   *rows = palloc0(n * sizeof(TableRow));
+
+	for (int i = 0; i < n; i++)
+	{
+		if (versions[i].version.op != ROSE_OP_PUT)
+			continue;
+		make_room_for_row(writer, &rows[i]);
+		rows[i].rowid = versions[i].version.rowid;
+		rose_tuple_deform(versions[i].row, writer->table->schema, writer->set->last_source,
+						  rows[i].values, rows[i].nulls);
+	}
+	return rows;
+}
+
+static void
+entry_of(const RoseEntryShape *shape, const TableRow *row, RoseEntry *entry)
+{
+	if (row == NULL || row->values == NULL)
+		rose_entry_of_none(entry);
+	else
+		rose_entry_of_row(shape, row->values, row->nulls, row->rowid, entry);
+}
+
+/* ---- entries ---- */
+
+/* Entries of one index on their way in. */
+typedef struct EntryBatch
+{
+	RoseTree   *index;
+	int			n;
+	int			max;
+	RoseNewVersion *entries;
+} EntryBatch;
+
+static int
+compare_entries(const void *a, const void *b, void *arg)
+{
+	const RoseNewVersion *x = a;
+	const RoseNewVersion *y = b;
+	const RoseSchema *schema = arg;
+
+	return rose_key_compare(schema, x->key, y->key, schema->nkeys);
+}
+
+/* Until all are in. */
+static void
+write_batch(EntryBatch *batch)
+{
+	int			done = 0;
+
+	if (batch->n >= ENTRIES_SORT)
+		qsort_arg(batch->entries, batch->n, sizeof(RoseNewVersion), compare_entries,
+				  batch->index->schema);
+	ROSE_STOP_POINT("entries-write");	/* no lock; the row is written */
+	while (done < batch->n)
+	{
+		RoseMemPrepared written;
+
+		done += rose_write_entries(batch->index, batch->entries + done, batch->n - done, &written);
+		if (done == batch->n)
+			break;
+		if (written == ROSE_MEM_NO_ROOM)
+			rose_make_room(batch->index);
+		CHECK_FOR_INTERRUPTS();
+	}
+	batch->n = 0;
+}
+
+/* As core says it of a btree; what is not in the key may be of any size. */
+static void
+check_entry_fits(RoseTree *index, const RoseEntry *entry)
+{
+	const RoseSchema *schema = index->schema;
+	Size		total = 0;
+
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		int			column = schema->keys[i].def.attno - 1;
+		Size		size;
+
+		if (entry->nulls[column])
+			continue;
+		size = datumGetSize(entry->values[column], schema->keys[i].attbyval, schema->keys[i].attlen);
+		total += size;
+		if (size > ROSE_ITEM_MAX_SIZE || total > ROSE_KEY_MAX_SIZE)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("index row size %zu exceeds maximum %zu for index \"%s\"",
+							Max(size, total),
+							(Size) (size > ROSE_ITEM_MAX_SIZE ? ROSE_ITEM_MAX_SIZE : ROSE_KEY_MAX_SIZE),
+							RelationGetRelationName(index->rel)),
+					 errdetail("A column may have %d bytes, and all of the index's key, with that of the table, %d.",
+							   (int) ROSE_ITEM_MAX_SIZE, (int) ROSE_KEY_MAX_SIZE),
+					 errhint("Consider an index on a hash of the value, kept in a generated column.")));
+	}
+}
+
+/* A version of an entry, with the stamps of its row's. */
+static void
+add_entry(EntryBatch *batch, RoseOp op, const RoseVersion *row, RoseEntry *entry)
+{
+	RoseTree   *index = batch->index;
+	RoseNewVersion *added;
+
+	if (batch->n == batch->max)
+		write_batch(batch);
+	added = &batch->entries[batch->n++];
+	memset(&added->version, 0, sizeof(RoseVersion));
+	added->version.seq = row->seq;
+	added->version.xid = row->xid;
+	added->version.subxid = row->subxid;
+	added->version.cid = row->cid;
+	added->version.op = op;
+	if (op == ROSE_OP_PUT)
+	{
+		check_entry_fits(index, entry);
+		added->row = rose_new_version_form_row(index, entry->values, entry->nulls, added->key);
+		return;
+	}
+	rose_entry_key(index->schema, entry, added->key);
+	added->row = rose_new_version_form_key_row(index, added->key);
+	rose_key_from_tuple(index->schema, added->row, 0, added->key);
+}
+
+/* What the change of a row writes to an index. */
+static void
+add_change(EntryBatch *batch, const RoseEntryShape *shape, const TableRow *old,
+		   const TableRow *new, const RoseVersion *version)
+{
+	RoseEntry	old_entry;
+	RoseEntry	new_entry;
+	RoseEntryChange change;
+
+	entry_of(shape, old, &old_entry);
+	entry_of(shape, new, &new_entry);
+	change = rose_entry_compare(shape, batch->index->schema, &old_entry, &new_entry);
+	if (change.tombstone)
+		add_entry(batch, ROSE_OP_TOMBSTONE, version, &old_entry);
+	if (change.put)
+		add_entry(batch, ROSE_OP_PUT, version, &new_entry);
+}
+
+void
+rose_entries_write(RoseEntryWriter *writer, const RoseNewVersion *versions, int n)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose entries",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	TableRow   *rows = take_rows(writer, versions, n);
+	EntryBatch	batch = {.max = Min(2 * n, ENTRIES_BATCH)};
+
+	batch.entries = palloc(batch.max * sizeof(RoseNewVersion));
+	for (int i = 0; i < writer->set->n; i++)
+	{
+		batch.index = writer->trees[i + 1];
+		for (int j = 0; j < n; j++)
+			add_change(&batch, &writer->set->trees[i].shape, j == 0 ? writer->old : NULL,
+					   &rows[j], &versions[j].version);
+		if (batch.n > 0)
+			write_batch(&batch);
+	}
+	writer->old = NULL;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	rose_pace_writes_of(writer->trees, writer->set->n + 1, n);
+}
+
+void
+rose_entries_finish(RoseEntryWriter *writer, const RoseNewVersion *versions, int n)
+{
+	if (n > 0)
+		rose_entries_write(writer, versions, n);
+	rose_entries_close(writer);
+}

@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_entries.h
+ *	  Entries of secondary indexes, written with the rows that they are of.
+ *
+ * For this folder only.  An insertion or a change opens the indexes, tells what the row
+ * was, writes the row, and then its entries.  No LWLock may be held in any of these.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_ENTRIES_H
+#define ROSE_ENTRIES_H
+
+#include "postgres.h"
+
+#include "lsm/component/rose_row.h"
+#include "lsm/tree/rose_index_set.h"
+#include "lsm/write/rose_new_version.h"
+
+/* A table's indexes, open for the writes of one call. */
+typedef struct RoseEntryWriter RoseEntryWriter;
+
+/* In the current context, in which all of the writer lives. */
+extern RoseEntryWriter *rose_entries_open_set(RoseTree *table, const RoseIndexSet *set);
+
+/* NULL: the table has no secondary indexes. */
+static inline RoseEntryWriter *
+rose_entries_open(RoseTree *table)
+{
+	const RoseIndexSet *set = rose_index_set(table);
+
+	return likely(set == NULL) ? NULL : rose_entries_open_set(table, set);
+}
+
+/* The row that is to be changed, before it is. */
+extern void rose_entries_note_old(RoseEntryWriter *writer, const RoseRow *row);
+
+/*
+ * These versions of the table were written, in this order: new rows; or, if an old row was
+ * noted, its tombstone or what it has become, and then the row under its new key.
+ *
+ * Waits for room in memory, and is slowed down as rose_pace_writes says, for table and
+ * indexes.  An error means that the (sub)transaction fails, and the rows
+ * that were written with it.
+ */
+extern void rose_entries_write(RoseEntryWriter *writer, const RoseNewVersion *versions, int n);
+
+extern void rose_entries_close(RoseEntryWriter *writer);
+
+/* The last of these writes, perhaps of nothing. */
+extern void rose_entries_finish(RoseEntryWriter *writer, const RoseNewVersion *versions, int n);
+
+#endif							/* ROSE_ENTRIES_H */
