@@ -287,7 +287,7 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 	source_conn = conn;
 	memset(&source_data, 0, sizeof(source_data));
 	cstate = begin_copy(rel, local_names);
-	load = rose_bulkload_begin(table, GetCurrentCommandId(true), table->schema->nkeys > 0,
+	load = rose_bulkload_begin(table, GetCurrentCommandId(true), false,
 							   target_level(table), rose_apply.sub->subid, epoch);
 	nrows = load_rows(cstate, load, rel);
 	rose_bulkload_finish(load);

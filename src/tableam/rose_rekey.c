@@ -273,7 +273,7 @@ static uint64
 load_rows(Relation rel, Relation index, RowSorter *sorter)
 {
 	RoseTree   *tree = rose_tree_open(rel);
-	RoseBulkLoad *load = rose_bulkload_begin(tree, GetCurrentCommandId(true), false, 0,
+	RoseBulkLoad *load = rose_bulkload_begin(tree, GetCurrentCommandId(true), true, 0,
 											 InvalidOid, 0);
 	Datum		keys[2][INDEX_MAX_KEYS];
 	MemoryContext contexts[2];

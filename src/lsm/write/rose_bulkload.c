@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * rose_bulkload.c
- *	  Bulk load: rows are sorted by key and become one private run.
+ *	  Bulk load: rows in the order of their keys become one private run.
+ *
+ * Rows are sorted here, unless the caller has done that: to sort many rows twice costs as much
+ * as to write them.
  *
  * The run is published at once, marked with the transaction that owns it: only that
  * transaction sees it until it commits, and nobody if it aborts.  Rows get sequence
@@ -36,12 +39,11 @@ struct RoseBulkLoad
 	RoseTree   *tree;
 	MemoryContext context;
 	MemoryContext row_context;
-	bool		check_unique;
 	int			level;
 	Oid			subid;
 	uint64		epoch;
 	RoseVersion stamp;			/* of every row */
-	Tuplesortstate *sort;		/* NULL for a table without key */
+	Tuplesortstate *sort;		/* NULL: rows come in order */
 	TupleTableSlot *slot;
 	RoseComponentBuilder *builder;
 	uint64		nrows;
@@ -72,7 +74,7 @@ begin_sort(const RoseSchema *schema)
 }
 
 RoseBulkLoad *
-rose_bulkload_begin(RoseTree *tree, CommandId cid, bool check_unique, int level,
+rose_bulkload_begin(RoseTree *tree, CommandId cid, bool sorted, int level,
 					Oid subid, uint64 epoch)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose bulk load",
@@ -84,13 +86,12 @@ rose_bulkload_begin(RoseTree *tree, CommandId cid, bool check_unique, int level,
 	load->context = context;
 	load->row_context = AllocSetContextCreate(context, "rose bulk load row",
 											  ALLOCSET_DEFAULT_SIZES);
-	load->check_unique = check_unique;
 	load->level = level;
 	load->subid = subid;
 	load->epoch = epoch;
 	rose_new_version_stamp(&load->stamp, ROSE_OP_PUT, cid);
 	load->slot = MakeSingleTupleTableSlot(tree->schema->tupdesc, &TTSOpsMinimalTuple);
-	if (tree->schema->nkeys > 0)
+	if (tree->schema->nkeys > 0 && !sorted)
 		load->sort = begin_sort(tree->schema);
 	MemoryContextSwitchTo(old);
 	return load;
@@ -152,12 +153,13 @@ rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
 	}
 	else
 	{
-		/* rows come in the order of their ids; the filter is sized as it grows */
+		/* without a key they come in the order of their ids; the filter is sized as it grows */
 		MemoryContextSwitchTo(load->context);
 		ensure_builder(load, 0);
 		MemoryContextSwitchTo(load->row_context);
 		seq = next_number(load, NUMBER_CHUNK);
-		key[0] = Int64GetDatum((int64) seq);
+		if (load->tree->schema->nkeys == 0)
+			key[0] = Int64GetDatum((int64) seq);
 		add_row(load, row, key, seq);
 	}
 	MemoryContextSwitchTo(old);

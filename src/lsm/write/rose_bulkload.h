@@ -16,12 +16,13 @@
 #include "lsm/tree/rose_tree.h"
 
 /*
- * Bulk load: rows in any order are sorted and become one private run owned by the current
- * transaction (visible to others when it commits).  check_unique: error on a duplicate
- * key among them.  level: 0 or 2 (table must be empty for 2).
+ * Bulk load: rows become one private run owned by the current transaction (visible to
+ * others when it commits).  sorted: they come in the order of their keys, of which no two
+ * are equal; else they are sorted, and equal keys are an error.  level: 0 or 2 (table must
+ * be empty for 2).
  */
 typedef struct RoseBulkLoad RoseBulkLoad;
-extern RoseBulkLoad *rose_bulkload_begin(RoseTree *tree, CommandId cid, bool check_unique,
+extern RoseBulkLoad *rose_bulkload_begin(RoseTree *tree, CommandId cid, bool sorted,
 										 int level, Oid subid, uint64 epoch);
 extern void rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls);
 extern uint64 rose_bulkload_finish(RoseBulkLoad *load); /* rows */
