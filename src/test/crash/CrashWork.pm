@@ -15,7 +15,10 @@ use warnings;
 my %kinds = (
 	'copy-found' => \&copy_again,
 	'database-moved' => \&move_database,
+	'insert-looked' => \&copy_rows,
 	'lookup-partial' => \&read_fed,
+	'place-adding' => \&many_tables,
+	'place-mapping' => \&many_tables,
 	'snapshot-noted' => \&check_keys,
 	'snapshot-other' => \&check_keys,
 	'space-locked' => \&shrink,
@@ -87,6 +90,31 @@ sub end_of_transaction { return pick('COMMIT', 'COMMIT', 'COMMIT', 'ROLLBACK') .
 sub copy_again
 {
 	return "SELECT rose.alter_subscription('s', resync => 'f_copied');\n";
+}
+
+# COPY, of rows that are there or not.
+sub copy_rows
+{
+	my $text = '';
+
+	for (1 .. 3)
+	{
+		my $from = 20000 + int(rand(500));
+		my $to = $from + pick(1, 20, 400);
+
+		$text .= "BEGIN;\n";
+		$text .= both("DELETE FROM T_large WHERE id BETWEEN $from AND $to") if chance(0.8);
+		$text .= both("COPY T_large FROM PROGRAM 'seq -f %.0f,1,x $from $to' (FORMAT csv)") . end_of_transaction();
+	}
+	return $text;
+}
+
+# More tables at a time than all processes have memory for.
+sub many_tables
+{
+	return "BEGIN;\n"
+	  . "DO 'BEGIN FOR i IN 1 .. 100 LOOP EXECUTE format(''CREATE TABLE many%s (id int PRIMARY KEY) USING rose'', i); EXECUTE format(''INSERT INTO many%s VALUES (1)'', i); END LOOP; END';\n"
+	  . "ROLLBACK;\n";
 }
 
 # Versions that the subscription has written in parts.

@@ -24,10 +24,18 @@ use Time::HiRes qw(usleep);
 my $cycles = $ENV{CRASH_CYCLES} // 500;
 my $seed = seed_random('CRASH_SEED');
 
-# Nobody gets there but when idle transactions hold memory in pieces, which would keep all of this test from going on: a
-# test of its own comes there in each way. Recovery has several parts, or goes past memory, only with more than fits here. A query lists its snapshots when it has taken long. A pass is shared when its database has several workers. Nor does REINDEX sort a table anew but after a collation has changed; that test knows crashes only.
-my %elsewhere = ('direct-begun' => 'room_no_piece.pl', 'recover-part' => 'tree_recovery.pl', 'recover-sorted' => 'tree_recovery.pl',
-	'snapshots-listed' => 'read_live_snapshots.pl', 'merge-helps' => 'merge_shared_pass.pl', 'pass-waits' => 'merge_shared_pass.pl', map { $_ => 'ddl_other_order.pl' } qw(resort-sorted resort-piece resort-written));
+# What no work beside all of this test's gets to; the tests named here come there in each way.
+my %elsewhere = (
+	# idle transactions hold memory in pieces, or a spill holds it, which would keep this test from going on
+	'direct-begun' => 'room_no_piece.pl', 'direct-built' => 'room_no_piece.pl, and room_many_builders.pl for a crash',
+	# recovery has several parts, or goes past memory, only with more than fits here
+	'recover-part' => 'tree_recovery.pl', 'recover-sorted' => 'tree_recovery.pl',
+	# a query lists its snapshots when it has taken long
+	'snapshots-listed' => 'read_live_snapshots.pl',
+	# a pass is shared when its database has several workers
+	'merge-helps' => 'merge_shared_pass.pl', 'pass-waits' => 'merge_shared_pass.pl',
+	# a table is sorted anew when a collation has changed; that test knows crashes only
+	map { $_ => 'ddl_other_order.pl' } qw(resort-sorted resort-piece resort-written));
 
 my @points = split ' ', $ENV{CRASH_POINTS} // join ' ', grep { !$elsewhere{$_} } points_in_source();
 my @actions = split ' ', $ENV{CRASH_ACTIONS} // 'crash error terminate';
@@ -35,12 +43,14 @@ my @actions = split ' ', $ENV{CRASH_ACTIONS} // 'crash error terminate';
 # Where the code cannot fail, only the whole server can: the change is made, but not noted everywhere yet.
 my %only_crash = map { $_ => 1 } qw(manifest-switched spill-published space-truncated tail-appending);
 
-# Reached after a restart, by whoever is the first in a table: the server is killed, and armed as it starts.
-my %in_recovery = map { $_ => 1 } qw(recover-judged recover-settled recover-replayed);
+# Reached after a restart only, by whoever is the first in a table, or needs more memory for tables than there has been
+# need of: the server is killed, and armed as it starts.
+my %after_start = map { $_ => 1 } qw(recover-judged recover-settled recover-replayed place-adding);
 
 my $upstream = upstream_node('synchronous_commit = off');
 my $node = rose_node('crash', "rose.memtable_size = '8MB'", "rose.spill_interval = '1s'", "rose.debug_piece_size = '64kB'", 'rose.background_spill_size = 0',
 	'rose.max_merge_workers = 1',		# so that databases take turns
+	'rose.max_tables = 16',			# so that many take more memory
 	"wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'", 'restart_after_crash = on', 'max_prepared_transactions = 50');
 stop_points_create($node);
 my $model = CrashModel->new(node => $node, upstream => $upstream);
@@ -90,7 +100,7 @@ sub cycle
 	my $since = -s $node->logfile;
 	my @problems;
 
-	if ($in_recovery{$point})
+	if ($after_start{$point})
 	{
 		crash($node);
 		append_to_file($node->data_dir . '/rose_stop_points', "$point $action any $skip 1\n");

@@ -10,7 +10,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no memory of its own' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('builders', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 1', 'autovacuum = off',
+my $node = rose_node('builders', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 1', 'autovacuum = off', 'restart_after_crash = on',
 	'fsync = off', 'max_connections = 60', "statement_timeout = '170s'");
 my $sessions = 24;
 
@@ -62,6 +62,24 @@ foreach my $key ('PRIMARY KEY', '')
 	is(sql("SELECT count(*) FROM rose.check('t')"), 0, "$what: rose.check");
 	$_->end foreach (@writers, $control);
 	sql('DROP TABLE t, h, a');
+}
+
+# A crash with a run that is built and not published.
+{
+	my $control = RoseTest::Session->new($node);
+
+	sql('CREATE TABLE t (id int PRIMARY KEY, doc text) USING rose');
+	sql("INSERT INTO t VALUES (1, 'x')");
+	fill_memory($control);
+	$control->run("SELECT stop_at('direct-built', 'crash', 'client')");
+	my ($rc) = $node->psql('postgres', "INSERT INTO t SELECT g, repeat(md5(g::text), 12000) FROM generate_series(2, 4) g");
+	isnt($rc, 0, 'a crash');
+	$node->wait_for_log(qr/was terminated by signal 9/);
+	wait_until_up($node);
+	eval { $control->end };
+	is(sql("SELECT string_agg(id || doc, ' ') FROM t"), '1x', 'what was committed is there');
+	sql("SELECT rose.merge('t')");
+	is(sql("SELECT count(*) FROM rose.check('t')"), 0, 'rose.check after a crash');
 }
 
 $node->stop;

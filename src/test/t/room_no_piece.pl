@@ -172,22 +172,22 @@ $writer->{err} = '';
 	$locker->end;
 }
 
-# An error in between leaves nothing behind.
-$control->run("SELECT stop_at('direct-begun', 'error', 'client')");
-$writer->run("BEGIN; SAVEPOINT s");
-eval { $writer->run("UPDATE t SET doc = " . $large->(16) . " WHERE id = 16") };
-like($@, qr/ERROR/, 'an error');
-$writer->{err} = '';
-$writer->run("ROLLBACK TO s; UPDATE t SET v = 16 WHERE id = 16; COMMIT; UPDATE h SET v = 16 WHERE id = 16");
-is($writer->{err}, '', 'and the transaction goes on');
-
-# Nor does a session that is terminated.
+# An error in between leaves nothing behind, nor does a session that is terminated.
+foreach my $point ('direct-begun', 'direct-built')
 {
 	my $victim = RoseTest::Session->new($node);
 
-	$control->run("SELECT stop_at('direct-begun', 'terminate', 'client')");
+	$control->run("SELECT stop_at('$point', 'error', 'client')");
+	$writer->run("BEGIN; SAVEPOINT s");
+	eval { $writer->run("UPDATE t SET doc = " . $large->(16) . " WHERE id = 16") };
+	like($@, qr/ERROR/, "an error at $point");
+	$writer->{err} = '';
+	$writer->run("ROLLBACK TO s; UPDATE t SET v = v + 1 WHERE id = 16; COMMIT; UPDATE h SET v = v + 1 WHERE id = 16");
+	is($writer->{err}, '', 'and the transaction goes on');
+
+	$control->run("SELECT stop_at('$point', 'terminate', 'client')");
 	eval { $victim->run("UPDATE t SET doc = " . $large->(18) . " WHERE id = 18") };
-	like($@ . $victim->{err}, qr/end at stop point/, 'a termination');
+	like($@ . $victim->{err}, qr/end at stop point/, "a termination at $point");
 	$victim->end;
 }
 is(sql("SELECT count(*) FROM pg_locks WHERE locktype = 'page'"), 0, 'no lock is left');
