@@ -33,7 +33,7 @@ rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 	cursor->schema = schema;
 	cursor->slot = slot;
 	cursor->current = 0;
-	cursor->ahead.leaf = 0;
+	cursor->ahead.parent = 0;
 	cursor->ahead.row_bytes = 0;
 	cursor->memtable_id = rose_c0_memtable_id(c0, slot);
 }
@@ -85,7 +85,7 @@ rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key, int ncols, uint64 
 	RoseArenaPtr before;
 	RoseArenaPtr beyond;
 
-	cursor->ahead.leaf = 0;
+	cursor->ahead.parent = 0;
 	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, seq,
 					  &before, &beyond);
 	return cursor_settle_on(cursor, beyond);
@@ -112,24 +112,29 @@ rose_mem_cursor_first(RoseMemCursor *cursor)
 	return cursor->current != 0;
 }
 
-void
-rose_mem_cursor_walk(RoseMemCursor *cursor)
+/* The place of the entry under the cursor.  key: room for it. */
+static void
+target_of_current(const RoseMemCursor *cursor, RoseMemTarget *target, Datum *key)
 {
-	const RoseMemtableShared *memtable = cursor_memtable(cursor);
-	Datum		key[INDEX_MAX_KEYS];
 	RoseMemEntryRef entry;
-	RoseMemTarget target;
-	RoseArenaPtr before;
-	RoseArenaPtr leaf;
 
-	if (cursor->current == 0 || cursor->ahead.leaf != 0)
-		return;
 	rose_memlist_get(cursor->schema, cursor->current, &entry);
 	rose_key_from_tuple(cursor->schema, entry.row, entry.version.rowid, key);
-	rose_memlist_target(&target, cursor->schema, key, rose_schema_key_width(cursor->schema),
+	rose_memlist_target(target, cursor->schema, key, rose_schema_key_width(cursor->schema),
 						ROSE_BEFORE_VERSION, entry.version.seq);
-	rose_memtree_find_many(memtable, &target, 1, &before, &leaf);
-	rose_memtree_ahead_at(&cursor->ahead, leaf, cursor->current);
+}
+
+void
+rose_mem_cursor_walk(RoseMemCursor *cursor, bool forward, int row_bytes)
+{
+	Datum		key[INDEX_MAX_KEYS];
+	RoseMemTarget target;
+
+	cursor->ahead.row_bytes = row_bytes;
+	if (cursor->current == 0 || rose_memtree_ahead_is_on(&cursor->ahead, forward))
+		return;
+	target_of_current(cursor, &target, key);
+	rose_memtree_ahead_at(cursor_memtable(cursor), &cursor->ahead, forward, &target);
 }
 
 bool
@@ -165,18 +170,26 @@ rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
 }
 
 int
-rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n, int row_bytes)
+rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n)
 {
 	Assert(rose_mem_cursor_alive(cursor));
-	cursor->ahead.row_bytes = row_bytes;
 	return rose_memlist_take(cursor->schema, &cursor->current, &cursor->ahead, entries, n);
 }
 
 void
-rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryRef *entry)
+rose_mem_cursor_return_to(RoseMemCursor *cursor, RoseArenaPtr entry)
 {
 	Assert(rose_mem_cursor_alive(cursor));
-	cursor->current = entry->ptr;
+	cursor->current = entry;
+}
+
+int
+rose_mem_cursor_take_plain(RoseMemCursor *cursor, bool forward, const RoseMemSeen *seen,
+						   const RoseMemColumns *columns, int from, int to)
+{
+	Assert(rose_mem_cursor_alive(cursor));
+	return rose_memlist_take_plain(cursor_memtable(cursor), &cursor->current, &cursor->ahead,
+								   forward, seen, columns, from, to);
 }
 
 /* Do all entries come before this key?  Often so where keys only ever grow. */

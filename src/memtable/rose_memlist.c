@@ -254,13 +254,12 @@ present_of_entry(const RoseMemEntryShared *entry, const RoseSchema *schema)
 	return wider;
 }
 
+/* The parts of an entry, or of a copy of one. */
 static inline void
-get_entry(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *ref)
+get_parts(const RoseSchema *schema, const RoseMemEntryShared *entry, RoseMemEntryRef *ref)
 {
-	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
 	RoseVersion *version = &ref->version;
 
-	ref->ptr = ptr;
 	ref->prefix = entry->prefix;
 	ref->hints = entry->hints;
 	ref->row = (entry->flags & ROSE_ENTRY_HAS_ROW) ? entry_row(entry) : NULL;
@@ -276,6 +275,13 @@ get_entry(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *ref)
 	if (entry->flags & ROSE_ENTRY_HAS_MOVED_TO)
 		memcpy(&version->moved_to, entry_moved_to(entry), sizeof(uint64));
 	version->present = entry->present_bytes == 0 ? NULL : present_of_entry(entry, schema);
+}
+
+static inline void
+get_entry(const RoseSchema *schema, RoseArenaPtr ptr, RoseMemEntryRef *ref)
+{
+	ref->ptr = ptr;
+	get_parts(schema, rose_mementry_at(ptr), ref);
 }
 
 void
@@ -376,6 +382,112 @@ rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMemAhead *ahe
 		*ptr = rose_memlist_after(*ptr);
 	}
 	return taken;
+}
+
+/* ---- many entries at a time ---- */
+
+static inline bool
+is_plain(const RoseMemEntryShared *entry, const RoseMemSeen *seen)
+{
+	const uint8 known = ROSE_MEM_HINT_COMMITTED | ROSE_MEM_HINT_ABORTED;
+
+	if (entry->op != ROSE_OP_PUT || (entry->hints & known) != ROSE_MEM_HINT_COMMITTED)
+		return false;
+	if (FullTransactionIdPrecedes(entry->xid, seen->xmin))
+		return true;
+	return TransactionIdIsValid(seen->writer) &&
+		seen->writer == (TransactionIdIsValid(entry->subxid) ? entry->subxid :
+						 XidFromFullTransactionId(entry->xid));
+}
+
+/* The linked neighbour of an entry that is not dead. */
+static inline RoseArenaPtr
+plain_neighbour(const RoseMemtableShared *memtable, const RoseMemEntryShared *entry,
+				RoseArenaPtr ptr, bool forward)
+{
+	RoseArenaPtr next = rose_arena_link_read(forward ? &entry->next : &entry->prev);
+
+	if (unlikely(next == 0 || !rose_memlist_is_linked(next)))
+		return forward ? rose_memlist_after(ptr) : rose_memlist_before(memtable->head, ptr);
+	return next;
+}
+
+int
+rose_memlist_take_plain(const RoseMemtableShared *memtable, RoseArenaPtr *ptr, RoseMemAhead *ahead,
+						bool forward, const RoseMemSeen *seen, const RoseMemColumns *columns,
+						int from, int to)
+{
+	RoseArenaPtr at = *ptr;
+	int			i = from;
+
+	for (; at != 0 && i < to; i++)
+	{
+		RoseMemEntryShared *entry = rose_mementry_at(at);
+
+		if (!is_plain(entry, seen) || (i > 0 && entry->prefix == columns->prefixes[i - 1]))
+			break;
+		columns->ptrs[i] = at;
+		columns->prefixes[i] = entry->prefix;
+		columns->seqs[i] = entry->seq;
+		columns->rows[i] = entry_row(entry);
+		rose_memtree_ahead_step(ahead);
+		at = plain_neighbour(memtable, entry, at, forward);
+	}
+	*ptr = at;
+	return i;
+}
+
+/* ---- copies of entries ---- */
+
+const void *
+rose_memtable_image(RoseArenaPtr ptr, Size *bytes)
+{
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
+	*bytes = rose_memlist_entry_bytes(entry);
+	return entry;
+}
+
+int
+rose_memtable_copy_images(const RoseMemColumns *columns, void **images, int from, int to,
+						  char *memory, Size size, Size *used, Size *longest)
+{
+	Size		at = *used;
+	int			i;
+
+	for (i = from; i < to; i++)
+	{
+		const char *entry = rose_arena_at(columns->ptrs[i]);
+		const MinimalTuple row = columns->rows[i];
+		Size		offset = (const char *) row - entry;
+		Size		bytes = MAXALIGN(offset + row->t_len);
+
+		if (bytes > size - at)
+			break;
+		memcpy(memory + at, entry, bytes);
+		images[i] = memory + at;
+		columns->rows[i] = (MinimalTuple) (memory + at + offset);
+		columns->ptrs[i] = 0;
+		*longest = Max(*longest, row->t_len);
+		at += bytes;
+	}
+	*used = at;
+	return i;
+}
+
+MinimalTuple
+rose_memtable_image_row(const void *image)
+{
+	const RoseMemEntryShared *entry = image;
+
+	return (entry->flags & ROSE_ENTRY_HAS_ROW) ? entry_row(entry) : NULL;
+}
+
+void
+rose_memtable_image_get(const RoseSchema *schema, const void *image, RoseMemEntryRef *entry)
+{
+	entry->ptr = 0;
+	get_parts(schema, image, entry);
 }
 
 RoseArenaPtr

@@ -102,6 +102,11 @@ extern void rose_memlist_get(const RoseSchema *schema, RoseArenaPtr ptr,
 extern int	rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMemAhead *ahead,
 							  RoseMemEntryRef *refs, int n);
 
+/* See rose_mem_cursor_take_plain. */
+extern int	rose_memlist_take_plain(const RoseMemtableShared *memtable, RoseArenaPtr *ptr,
+									RoseMemAhead *ahead, bool forward, const RoseMemSeen *seen,
+									const RoseMemColumns *columns, int from, int to);
+
 /* --- positions; all REQUIRE a reading section --- */
 
 /*

@@ -140,10 +140,13 @@ extern bool rose_arena_use_reserve;
 /* Where a walk is, to fetch entries ahead of it; private to this module. */
 typedef struct RoseMemAhead
 {
-	RoseArenaPtr leaf;			/* 0: off */
-	RoseArenaPtr right;			/* the next one, if its entries are fetched a few at a time; or 0 */
+	RoseArenaPtr parent;		/* of the leaf that the walk is in; 0: off */
+	int			index;			/* of the leaf in it */
+	bool		forward;
+	RoseArenaPtr some;			/* the next leaf, if its entries are fetched a few at a time; or 0 */
 	int			at;
 	int			due;			/* 'at' at which there is something to do */
+	int			count;			/* entries of the leaf */
 	int			row_bytes;		/* of rows that will be looked at */
 } RoseMemAhead;
 
@@ -178,20 +181,64 @@ extern bool rose_mem_cursor_next(RoseMemCursor *cursor);
 extern bool rose_mem_cursor_prev(RoseMemCursor *cursor);
 
 /*
- * A walk that began in the middle, by a seek, has turned out to be a long one: fetch
- * ahead from here on.  Walks from the first entry do so anyway.
+ * A walk that began in the middle, by a seek, or with the last entry, has turned out to be
+ * a long one: fetch ahead from here on, of each row so many bytes.  Walks from the first
+ * entry do so anyway.  To be called now and then: it may end.
  */
-extern void rose_mem_cursor_walk(RoseMemCursor *cursor);
+extern void rose_mem_cursor_walk(RoseMemCursor *cursor, bool forward, int row_bytes);
 extern void rose_mem_cursor_get(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
 
 /*
  * The entry under the cursor and those behind it, n at most; the cursor goes behind them.
- * Returns how many.  row_bytes: of each row, so much will be looked at.  return_to: put
- * it back on one of them.
+ * Returns how many.  return_to: put it back on one of them.
  */
-extern int	rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n,
-								 int row_bytes);
-extern void rose_mem_cursor_return_to(RoseMemCursor *cursor, const RoseMemEntryRef *entry);
+extern int	rose_mem_cursor_take(RoseMemCursor *cursor, RoseMemEntryRef *entries, int n);
+extern void rose_mem_cursor_return_to(RoseMemCursor *cursor, RoseArenaPtr entry);
+
+/* What is known to be seen: the writer has ended before xmin, or is this one. */
+typedef struct RoseMemSeen
+{
+	FullTransactionId xmin;
+	TransactionId writer;		/* or InvalidTransactionId */
+} RoseMemSeen;
+
+/* Parts of entries, each in an array of its own. */
+typedef struct RoseMemColumns
+{
+	RoseArenaPtr *ptrs;
+	uint64	   *prefixes;
+	uint64	   *seqs;
+	MinimalTuple *rows;			/* in the arena */
+} RoseMemColumns;
+
+/*
+ * Of the entry under the cursor and those behind it, in this direction, those that need
+ * no second look: whole rows, committed and seen, each with another prefix than the one
+ * before it.  They are put into columns[from..to), where what is at from - 1 counts as the
+ * one before.  Returns behind which slot they end; the cursor stands on the first entry
+ * that is not taken.
+ */
+extern int	rose_mem_cursor_take_plain(RoseMemCursor *cursor, bool forward, const RoseMemSeen *seen,
+									   const RoseMemColumns *columns, int from, int to);
+
+/*
+ * An image: the bytes of an entry, to be copied as they are (to a MAXALIGNed place).  What
+ * is in it is asked of the copy: its row, or all parts, as cursor_get gives those of an
+ * entry; its hints are those of then.
+ */
+extern const void *rose_memtable_image(RoseArenaPtr ptr, Size *bytes);
+extern MinimalTuple rose_memtable_image_row(const void *image);
+extern void rose_memtable_image_get(const RoseSchema *schema, const void *image,
+									RoseMemEntryRef *entry);
+
+/*
+ * Images of columns[from..to), all of whole rows, behind each other into memory of this
+ * size, of which *used is in use: as many as there is room for.  Returns behind which slot
+ * they end.  Sets images[i], rows[i] of these to the copies, ptrs[i] to 0, and *longest to
+ * the length of the longest row if that is longer.
+ */
+extern int	rose_memtable_copy_images(const RoseMemColumns *columns, void **images, int from, int to,
+									  char *memory, Size size, Size *used, Size *longest);
 
 /*
  * Where the active memtable would have had a key when it was looked for (rose_c0_probe).

@@ -67,22 +67,28 @@ extern void rose_memtree_find_many(const RoseMemtableShared *memtable,
 								   RoseArenaPtr *found, RoseArenaPtr *leaves);
 
 /*
- * For walks over the list: start before the first entry, take a step with each entry, and
- * those that come next are fetched ahead.
+ * For walks over the list: start before the first entry, or in the middle, at the first
+ * entry that is not before the target, take a step with each entry, and those that come
+ * next are fetched ahead.
  */
 extern void rose_memtree_ahead_start(const RoseMemtableShared *memtable,
 									 RoseMemAhead *ahead);
+extern void rose_memtree_ahead_at(const RoseMemtableShared *memtable, RoseMemAhead *ahead,
+								  bool forward, const RoseMemTarget *target);
 extern void rose_memtree_ahead_due(RoseMemAhead *ahead);
+
+static inline bool
+rose_memtree_ahead_is_on(const RoseMemAhead *ahead, bool forward)
+{
+	return ahead->parent != 0 && ahead->forward == forward;
+}
 
 static inline void
 rose_memtree_ahead_step(RoseMemAhead *ahead)
 {
-	if (ahead->leaf != 0 && ++ahead->at >= ahead->due)
+	if (ahead->parent != 0 && ++ahead->at >= ahead->due)
 		rose_memtree_ahead_due(ahead);
 }
-
-/* Start at an entry that was found in this leaf, or near it. */
-extern void rose_memtree_ahead_at(RoseMemAhead *ahead, RoseArenaPtr leaf, RoseArenaPtr entry);
 
 /* An entry near the end of the list, or the head.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_memtree_find_last(const RoseMemtableShared *memtable);

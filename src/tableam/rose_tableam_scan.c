@@ -238,25 +238,38 @@ scan_next_stretch(RoseTableScan *scan, TupleTableSlot *slot)
 	return scan_store_row(scan, row, slot);
 }
 
-bool
-rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+/* The next row if the stretch has none, or the slot is not on it; kept apart, to keep what is done for each row short. */
+static pg_noinline bool
+scan_getnextslot_slowly(RoseTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 {
-	RoseTableScan *scan = (RoseTableScan *) sscan;
-
-	if (unlikely(scan->scan == NULL))
+	if (scan->scan == NULL)
 		scan_start(scan, slot);
 	if (scan->stretch == NULL || !ScanDirectionIsForward(direction))
 		return scan_next_row(scan, direction, slot);
-	if (unlikely(!rose_stretch_has_row(scan->stretch)) && !rose_scan_next_piece(scan->scan))
+	if (!rose_stretch_has_row(scan->stretch) && !rose_scan_next_piece(scan->scan))
 		return scan_next_stretch(scan, slot);
 
-	pgstat_count_heap_getnext(sscan->rs_rd);
-	if (likely(rose_slot_on_stretch(slot, scan->stretch)))
+	pgstat_count_heap_getnext(scan->base.rs_rd);
+	if (rose_slot_on_stretch(slot, scan->stretch))
 		rose_slot_next_of_stretch(slot, scan->stretch);
 	else if (rose_slot_in_stretch(slot, scan->tree))
 		rose_slot_switch_stretch(slot, scan->stretch);
 	else
 		rose_slot_open_stretch(slot, scan->tree, scan->stretch);
+	return true;
+}
+
+bool
+rose_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	RoseTableScan *scan = (RoseTableScan *) sscan;
+	RoseStretch *stretch = scan->stretch;
+
+	if (unlikely(stretch == NULL || !ScanDirectionIsForward(direction) ||
+				 !rose_stretch_has_row(stretch) || !rose_slot_on_stretch(slot, stretch)))
+		return scan_getnextslot_slowly(scan, direction, slot);
+	pgstat_count_heap_getnext(sscan->rs_rd);
+	rose_slot_next_of_stretch(slot, stretch);
 	return true;
 }
 

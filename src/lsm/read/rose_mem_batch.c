@@ -3,9 +3,10 @@
  * rose_mem_batch.c
  *	  Rows of a memtable, copied together in one reading section of C0.
  *
- * Tuples are copied behind each other into one piece of memory, which is used again for
- * the next batch and grows with what batches need.  Keys are taken from them only when
- * somebody asks.  Of rows of which only the first columns are wanted, the values of these
+ * Entries are copied as they are, behind each other, into one piece of memory, which is
+ * used again for the next batch and grows with what batches need.  Keys and versions are
+ * taken from them only when somebody asks.  Most entries need no second look, and come as
+ * parts in arrays (rose_mem_cursor_take_plain).  Of rows of which only the first columns are wanted, the values of these
  * are written into arrays, from where rose_rows_attrs takes them.
  *
  * Backend-local.  A batch is freed when its last holder lets go.  While its source lives
@@ -30,6 +31,7 @@
 #define OLD_VERSIONS_MAX	8	/* passed one by one, before the rest is skipped */
 #define VISIT_MAX		4096	/* entries looked at under one hold of the lock */
 #define TAKE_MAX		32		/* entries taken from the memtable together */
+#define TAKE_FEW		8		/* ... of which the first one is not plain, and others may be */
 
 static const RoseRowsOps batch_rows_ops;
 
@@ -65,6 +67,10 @@ rose_mem_batch_create(RoseTree *tree, MemoryContext context)
 	batch->tree = tree;
 	batch->key_columns = count_key_columns(schema);
 	batch->limit = ROWS_FIRST;
+	batch->ops = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(uint8));
+	batch->images = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(void *));
+	batch->tuples = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(MinimalTuple));
+	batch->made = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(bool));
 	batch->refs = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseRow));
 	batch->seqs = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(uint64));
 	batch->places = MemoryContextAlloc(own, ROSE_MEM_BATCH_ROWS * sizeof(RoseArenaPtr));
@@ -142,40 +148,56 @@ copy_bytes(RoseMemBatch *batch, const void *bytes, Size size)
 	return copy;
 }
 
+/* Fill in refs[i], but for its tuple. */
 static void
-fill_row(RoseMemBatch *batch, int i, const RoseMemEntryRef *entry)
+fill_ref(RoseMemBatch *batch, int i, const RoseVersion *version)
 {
 	RoseRow    *row = &batch->refs[i];
 
-	row->version = entry->version;
+	row->version = *version;
+	if (version->present)
+		row->version.present = copy_bytes(batch, version->present,
+										  ROSE_PRESENT_BYTES(batch->rows.schema->natts));
 	row->key = NULL;
-	row->tuple = NULL;
-	if (entry->row)
-	{
-		row->tuple = copy_bytes(batch, entry->row, entry->row->t_len);
-		batch->longest = Max(batch->longest, entry->row->t_len);
-	}
+	row->tuple = batch->tuples[i];
 	row->rows = NULL;
 	row->slot = i;
 	row->component = 0;
 	row->ordinal = 0;
-	if (entry->version.present)
-		row->version.present = copy_bytes(batch, entry->version.present,
-										  ROSE_PRESENT_BYTES(batch->rows.schema->natts));
+	batch->made[i] = true;
 }
 
-/* Fill in a row that was put off.  REQUIRES a reading section, and that the memtable is alive. */
-static void
-copy_pending(RoseMemBatch *batch, int i)
+void
+rose_mem_batch_make(RoseMemBatch *batch, int i)
 {
 	RoseMemEntryRef entry;
 
-	if (!batch->pending || batch->places[i] == 0)
-		return;
-	rose_memtable_get(batch->mem.c0, batch->rows.schema, batch->places[i], &entry);
+	rose_memtable_image_get(batch->rows.schema, batch->images[i], &entry);
 	Assert(entry.version.seq == batch->seqs[i]);
-	fill_row(batch, i, &entry);
+	fill_ref(batch, i, &entry.version);
+}
+
+static void
+note_tuple(RoseMemBatch *batch, int i, MinimalTuple tuple)
+{
+	batch->tuples[i] = tuple;
+	if (tuple != NULL)
+		batch->longest = Max(batch->longest, tuple->t_len);
 	batch->places[i] = 0;
+}
+
+/* Copy a row that was put off.  REQUIRES a reading section, and that the memtable is alive. */
+static void
+copy_pending(RoseMemBatch *batch, int i)
+{
+	const void *image;
+	Size		size;
+
+	if (batch->places[i] == 0)
+		return;
+	image = rose_memtable_image(batch->places[i], &size);
+	batch->images[i] = copy_bytes(batch, image, size);
+	note_tuple(batch, i, rose_memtable_image_row(batch->images[i]));
 }
 
 /* Room for the columns that are decoded while the batch is filled. */
@@ -203,29 +225,73 @@ start_columns(RoseMemBatch *batch)
 	}
 }
 
-/* Decode the first columns of row i. */
-static void
-take_columns(RoseMemBatch *batch, int i, MinimalTuple tuple)
+/* Does a tuple have all of the first n columns, where tuple_columns says? */
+static inline bool
+has_columns(MinimalTuple tuple, int n)
 {
-	const RoseTupleColumn *fixed = batch->rows.schema->tuple_columns;
-	RoseRowsColumn *columns = batch->rows.columns;
-	int			n = batch->columns;
-	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
+	return (tuple->t_infomask & HEAP_HASNULL) == 0 && HeapTupleHeaderGetNatts(tuple) >= n;
+}
 
-	if (unlikely((tuple->t_infomask & HEAP_HASNULL) != 0 || HeapTupleHeaderGetNatts(tuple) < n))
+/* Decode the first columns of a row that does not have them where others do. */
+static void
+take_odd_columns(RoseMemBatch *batch, int i)
+{
+	RoseRowsColumn *columns = batch->rows.columns;
+
+	rose_tuple_deform(batch->tuples[i], batch->rows.schema, batch->columns,
+					  batch->values, batch->nulls);
+	for (int c = 0; c < batch->columns; c++)
 	{
-		rose_tuple_deform(tuple, batch->rows.schema, n, batch->values, batch->nulls);
-		for (int c = 0; c < n; c++)
-		{
-			columns[c].values[i] = batch->values[c];
-			columns[c].nulls[i] = batch->nulls[c];
-		}
-		return;
+		columns[c].values[i] = batch->values[c];
+		columns[c].nulls[i] = batch->nulls[c];
 	}
-	for (int c = 0; c < n; c++)
+}
+
+#define TAKE_VALUES(type, to_datum) \
+	for (int i = from; i < end; i++) \
+		values[i] = to_datum(*(const type *) ((const char *) tuples[i] - MINIMAL_TUPLE_OFFSET + \
+											  tuples[i]->t_hoff + offset))
+
+/* A column of rows that have it where it is expected. */
+static void
+take_column(RoseMemBatch *batch, int c, int from, int end)
+{
+	const MinimalTuple *tuples = batch->tuples;
+	const int32 offset = batch->rows.schema->tuple_columns[c].offset;
+	Datum	   *values = batch->rows.columns[c].values;
+
+	switch (batch->rows.schema->tuple_columns[c].attlen)
 	{
-		columns[c].values[i] = fetch_att(data + fixed[c].offset, true, fixed[c].attlen);
-		columns[c].nulls[i] = false;
+		case sizeof(char):
+			TAKE_VALUES(char, CharGetDatum);
+			break;
+		case sizeof(int16):
+			TAKE_VALUES(int16, Int16GetDatum);
+			break;
+		case sizeof(int32):
+			TAKE_VALUES(int32, Int32GetDatum);
+			break;
+		default:
+			TAKE_VALUES(Datum, (Datum));
+	}
+	memset(batch->rows.columns[c].nulls + from, false, (end - from) * sizeof(bool));
+}
+
+/* Decode the first columns of rows. */
+static void
+take_columns(RoseMemBatch *batch, int from, int to)
+{
+	while (from < to)
+	{
+		int			end = from;
+
+		while (end < to && has_columns(batch->tuples[end], batch->columns))
+			end++;
+		for (int c = 0; c < batch->columns && from < end; c++)
+			take_column(batch, c, from, end);
+		if (end < to)
+			take_odd_columns(batch, end++);
+		from = end;
 	}
 }
 
@@ -240,12 +306,14 @@ copy_all_pending(RoseMemBatch *batch)
 static void
 add_entry(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 {
-	int			i = batch->rows.nrows;
+	int			i = batch->rows.nrows++;
 
+	batch->places[i] = entry->ptr;
 	batch->prefixes[i] = entry->prefix;
 	batch->seqs[i] = entry->version.seq;
-	batch->min_seq = Min(batch->min_seq, entry->version.seq);
-	batch->max_seq = Max(batch->max_seq, entry->version.seq);
+	batch->ops[i] = entry->version.op;
+	batch->tuples[i] = entry->row;
+	batch->made[i] = false;
 	if (entry->version.op != ROSE_OP_PUT)
 	{
 		batch->only_puts = false;
@@ -254,15 +322,9 @@ add_entry(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 		batch->rows.stamp++;	/* what was decoded does not count */
 	}
 	if (batch->columns > 0)
-		take_columns(batch, i, entry->row);
-	if (batch->pending)
-		batch->places[i] = entry->ptr;
-	else
-	{
-		fill_row(batch, i, entry);
-		batch->places[i] = 0;
-	}
-	batch->rows.nrows++;
+		take_columns(batch, i, i + 1);
+	if (!batch->pending)
+		copy_pending(batch, i);
 }
 
 /*
@@ -275,8 +337,8 @@ find_pending(RoseMemBatch *batch, int i)
 	RoseTree   *tree = batch->tree;
 	int			natts = batch->rows.schema->natts;
 	uint64		seq = batch->seqs[i];
-	RoseMemEntryRef entry;
 	MinimalTuple formed = NULL;
+	MinimalTuple tuple;
 	const RoseRow *row;
 	ItemPointerData tid;
 
@@ -299,10 +361,9 @@ find_pending(RoseMemBatch *batch, int i)
 		pfree(nulls);
 		MemoryContextSwitchTo(old);
 	}
-	entry.version = row->version;
-	entry.row = formed != NULL ? formed : row->tuple;
-	fill_row(batch, i, &entry);
-	batch->places[i] = 0;
+	tuple = formed != NULL ? formed : row->tuple;
+	note_tuple(batch, i, copy_bytes(batch, tuple, tuple->t_len));
+	fill_ref(batch, i, &row->version);
 	if (formed != NULL)
 		pfree(formed);
 }
@@ -325,12 +386,9 @@ rose_mem_batch_fetch(RoseMemBatch *batch)
 	batch->pending = false;
 }
 
-/*
- * Does an entry say nothing, because the batch's last row is a newer version of
- * the same key, complete and seen by the snapshot, too?
- */
+/* Is the entry a version of the key of the batch's last row? */
 static bool
-entry_is_old(RoseMemBatch *batch, const RoseMemEntryRef *entry)
+is_of_last_key(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 {
 	const RoseSchema *schema = batch->rows.schema;
 	int			last = batch->rows.nrows - 1;
@@ -339,11 +397,28 @@ entry_is_old(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 	if (last < 0 || batch->prefixes[last] != entry->prefix)
 		return false;
 	copy_pending(batch, last);
-	if (batch->refs[last].version.op == ROSE_OP_PARTIAL)
-		return false;
 	rose_key_from_tuple(schema, entry->row, entry->version.rowid, key);
 	return rose_key_compare(schema, rose_mem_batch_row(batch, last)->key, key,
 							rose_schema_key_width(schema)) == 0;
+}
+
+/*
+ * Forward: does an entry say nothing, because the batch's last row is a newer version of
+ * the same key, complete and seen by the snapshot, too?
+ */
+static bool
+entry_is_old(RoseMemBatch *batch, const RoseMemEntryRef *entry)
+{
+	return is_of_last_key(batch, entry) &&
+		batch->ops[batch->rows.nrows - 1] != ROSE_OP_PARTIAL;
+}
+
+/* Backward: the batch's last rows say nothing if the entry is a newer version of their key, and complete. */
+static void
+drop_old_rows(RoseMemBatch *batch, const RoseMemEntryRef *entry)
+{
+	while (entry->version.op != ROSE_OP_PARTIAL && is_of_last_key(batch, entry))
+		batch->rows.nrows--;
 }
 
 /*
@@ -353,7 +428,7 @@ entry_is_old(RoseMemBatch *batch, const RoseMemEntryRef *entry)
  */
 static int
 add_entries(RoseMemBatch *batch, RoseVisibility *vis, const RoseMemEntryRef *entries, int n,
-			bool filter, bool newest_only, int *nold, bool *skip)
+			bool filter, int *nold, bool *skip)
 {
 	int			i;
 
@@ -364,7 +439,9 @@ add_entries(RoseMemBatch *batch, RoseVisibility *vis, const RoseMemEntryRef *ent
 		if (entry->version.op == ROSE_OP_LOCK ||
 			(filter && !rose_entry_visible_again(vis, entry) && !rose_entry_visible(vis, entry)))
 			continue;
-		if (!newest_only || !entry_is_old(batch, entry))
+		if (filter && !batch->forward)
+			drop_old_rows(batch, entry);
+		if (!filter || !batch->forward || !entry_is_old(batch, entry))
 		{
 			add_entry(batch, entry);
 			*nold = 0;
@@ -378,12 +455,59 @@ add_entries(RoseMemBatch *batch, RoseVisibility *vis, const RoseMemEntryRef *ent
 	return i;
 }
 
+/* Copy rows that were just added, or leave them to the next batch: false in *room. */
+static void
+copy_plain(RoseMemBatch *batch, RoseMemCursor *cursor, const RoseMemColumns *columns, int from,
+		   bool *room)
+{
+	int			i = from;
+
+	while (i < batch->rows.nrows)
+	{
+		i = rose_memtable_copy_images(columns, batch->images, i, batch->rows.nrows, batch->data,
+									  batch->capacity, &batch->used, &batch->longest);
+		if (i == batch->rows.nrows)
+			return;
+		if (batch->used + batch->more_bytes >= BYTES_MAX)
+		{
+			rose_mem_cursor_return_to(cursor, batch->places[i]);
+			batch->rows.nrows = i;
+			*room = false;
+			return;
+		}
+		copy_pending(batch, i++);
+	}
+}
+
+/*
+ * Add the next entries, as long as they need no second look: nearly all of them, mostly.
+ * Returns how many; false in *room: there is no more.
+ */
+static int
+add_plain(RoseMemBatch *batch, RoseMemCursor *cursor, const RoseVisibility *vis, bool *room)
+{
+	const RoseMemColumns columns = {batch->places, batch->prefixes, batch->seqs, batch->tuples};
+	const RoseMemSeen seen = {vis->xmin, vis->last_committed};
+	int			from = batch->rows.nrows;
+	int			to = batch->pending ? batch->limit : Min(from + TAKE_MAX, batch->limit);
+
+	to = rose_mem_cursor_take_plain(cursor, batch->forward, &seen, &columns, from, to);
+	memset(batch->ops + from, ROSE_OP_PUT, to - from);
+	memset(batch->made + from, false, to - from);
+	batch->rows.nrows = to;
+	if (batch->columns > 0)
+		take_columns(batch, from, to);
+	if (!batch->pending)
+		copy_plain(batch, cursor, &columns, from, room);
+	return batch->rows.nrows - from;
+}
+
 /* The next entries, as many as will do; the cursor goes behind them. */
 static int
-take_entries(RoseMemCursor *cursor, bool forward, int row_bytes, RoseMemEntryRef *entries, int n)
+take_entries(const RoseMemBatch *batch, RoseMemCursor *cursor, RoseMemEntryRef *entries, int n)
 {
-	if (forward)
-		return rose_mem_cursor_take(cursor, entries, Min(n, TAKE_MAX), row_bytes);
+	if (batch->forward)
+		return rose_mem_cursor_take(cursor, entries, Min(n, TAKE_MAX));
 	rose_mem_cursor_get(cursor, entries);
 	(void) rose_mem_cursor_prev(cursor);
 	return 1;
@@ -403,50 +527,81 @@ bytes_of_columns(const RoseMemBatch *batch, int columns)
 		schema->tuple_columns[columns - 1].attlen;
 }
 
+/*
+ * Add some of the next entries, each of which is looked at by itself.  Returns how many
+ * were; false in *room: there is no more.
+ */
+static int
+add_others(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis, bool filter,
+		   int *nold, bool *room)
+{
+	RoseMemEntryRef entries[TAKE_MAX];
+	bool		skip = false;
+	int			n = take_entries(batch, cursor, entries,
+								 Min(batch->limit - batch->rows.nrows, filter ? TAKE_FEW : TAKE_MAX));
+	int			done = add_entries(batch, vis, entries, n, filter, nold, &skip);
+
+	if (skip)
+	{
+		/* a row that is updated again and again: on to the next key */
+		copy_pending(batch, batch->rows.nrows - 1);
+		(void) rose_mem_cursor_seek(cursor, rose_mem_batch_row(batch, batch->rows.nrows - 1)->key,
+									rose_schema_key_width(batch->rows.schema), 0);
+		*nold = 0;
+	}
+	else if (done < n)
+	{
+		rose_mem_cursor_return_to(cursor, entries[done].ptr);
+		*room = false;
+	}
+	return n;
+}
+
+/* The rows are there: what is known of all of them. */
+static void
+note_rows(RoseMemBatch *batch)
+{
+	int			n = batch->rows.nrows;
+
+	for (int i = 0; i < n; i++)
+	{
+		batch->min_seq = Min(batch->min_seq, batch->seqs[i]);
+		batch->max_seq = Max(batch->max_seq, batch->seqs[i]);
+	}
+	if (n > 0)
+	{
+		copy_pending(batch, 0);
+		copy_pending(batch, n - 1);
+	}
+	batch->rows.window_rows = n;
+}
+
 void
 rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
 					bool forward, bool filter, int columns, bool on_entry)
 {
-	int			row_bytes = bytes_of_columns(batch, columns);
-	RoseMemEntryRef entries[TAKE_MAX];
-	bool		full = !on_entry;
+	bool		room = on_entry;
 	int			visits = 0;
 	int			nold = 0;
 
+	batch->forward = forward;
 	batch->pending = columns != ROSE_MEM_BATCH_ALL;
 	batch->columns = Max(columns, 0);
 	start_columns(batch);
 	batch->mem = *cursor;
-	if (forward && on_entry && batch->limit >= LIMIT_OF_WALK)
-		rose_mem_cursor_walk(cursor);
-	while (!full && cursor->current != 0 && batch->rows.nrows < batch->limit && visits < VISIT_MAX)
+	if (on_entry && batch->limit >= LIMIT_OF_WALK)
+		rose_mem_cursor_walk(cursor, forward, bytes_of_columns(batch, columns));
+	while (room && cursor->current != 0 && batch->rows.nrows < batch->limit && visits < VISIT_MAX)
 	{
-		bool		skip = false;
-		int			n = take_entries(cursor, forward, row_bytes, entries, batch->limit - batch->rows.nrows);
-		int			done = add_entries(batch, vis, entries, n, filter, filter && forward,
-									   &nold, &skip);
+		int			plain = filter ? add_plain(batch, cursor, vis, &room) : 0;
 
-		visits += n;
-		if (skip)
-		{
-			/* a row that is updated again and again: on to the next key */
-			copy_pending(batch, batch->rows.nrows - 1);
-			(void) rose_mem_cursor_seek(cursor, rose_mem_batch_row(batch, batch->rows.nrows - 1)->key,
-										rose_schema_key_width(batch->rows.schema), 0);
+		visits += plain;
+		if (plain == 0 && room)
+			visits += add_others(batch, cursor, vis, filter, &nold, &room);
+		else
 			nold = 0;
-		}
-		else if (done < n)
-		{
-			rose_mem_cursor_return_to(cursor, &entries[done]);
-			full = true;
-		}
 	}
-	if (batch->rows.nrows > 0)
-	{
-		copy_pending(batch, 0);
-		copy_pending(batch, batch->rows.nrows - 1);
-	}
-	batch->rows.window_rows = batch->rows.nrows;
+	note_rows(batch);
 	batch->at_end = !on_entry || cursor->current == 0;
 	batch->limit = Min(batch->limit * 2, ROSE_MEM_BATCH_ROWS);
 }
@@ -460,8 +615,10 @@ row_precedes(RoseMemBatch *batch, int i, const Datum *key, int ncols, const uint
 	int			cmp;
 
 	if (prefix != NULL && batch->prefixes[i] != *prefix)
-		return batch->prefixes[i] < *prefix;
+		return (batch->prefixes[i] < *prefix) == batch->forward;
 	cmp = rose_key_compare(batch->rows.schema, rose_mem_batch_row(batch, i)->key, key, ncols);
+	if (!batch->forward)
+		cmp = -cmp;
 	return cmp < 0 || (after && cmp == 0);
 }
 
@@ -515,13 +672,16 @@ static void
 batch_key(RoseRows *rows, int slot, Datum *key)
 {
 	RoseMemBatch *batch = (RoseMemBatch *) rows;
-	const RoseRow *row = &batch->refs[slot];
+	int64		rowid = 0;
 
 	if (key_of_columns(batch, slot, key))
 		return;
 	if (batch->key_columns == 0 || (batch->pending && batch->places[slot] != 0))
+	{
 		rose_mem_batch_need(batch, slot);
-	rose_key_from_tuple(rows->schema, row->tuple, row->version.rowid, key);
+		rowid = batch->refs[slot].version.rowid;
+	}
+	rose_key_from_tuple(rows->schema, batch->tuples[slot], rowid, key);
 }
 
 static void
@@ -552,7 +712,7 @@ batch_attrs(RoseRows *rows, int slot, AttrNumber from, AttrNumber to, Datum *val
 		batch->asked = Max(batch->asked, to);
 	if (unlikely(batch->pending && batch->places[slot] != 0))
 		rose_mem_batch_fetch(batch);
-	rose_tuple_deform(batch->refs[slot].tuple, rows->schema, to, values, nulls);
+	rose_tuple_deform(batch->tuples[slot], rows->schema, to, values, nulls);
 	return to;
 }
 

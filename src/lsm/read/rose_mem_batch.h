@@ -31,6 +31,7 @@ typedef struct RoseMemBatch
 	RoseTree   *tree;
 	int			key_columns;	/* so many first columns have the key, and can be decoded; or 0 */
 	int			limit;			/* rows to take at most; grows */
+	bool		forward;		/* rows are in ascending order */
 	bool		at_end;			/* the memtable has no more in this direction */
 	bool		only_puts;		/* there are whole rows only */
 	uint64		min_seq;		/* of the rows */
@@ -50,10 +51,14 @@ typedef struct RoseMemBatch
 	RoseArenaPtr *places;
 	RoseMemCursor mem;			/* where they are; its own place does not count */
 
-	/* by row; row.key is NULL until rose_mem_batch_row was asked for it */
-	RoseRow    *refs;
+	/* by row */
 	uint64	   *seqs;
 	uint64	   *prefixes;		/* rose_key_prefix */
+	uint8	   *ops;
+	void	  **images;			/* copies of entries (rose_memtable.h); not of what was found elsewhere */
+	MinimalTuple *tuples;		/* copies, or while they are pending in the arena, where nobody may look */
+	bool	   *made;			/* refs[i] is filled in */
+	RoseRow    *refs;			/* row.key is NULL until rose_mem_batch_row was asked for it */
 	Datum	   *keys;			/* key width Datums each */
 
 	Size		longest;		/* bytes of the longest tuple that was copied */
@@ -76,8 +81,9 @@ extern void rose_mem_batch_start(RoseMemBatch *batch);
 /*
  * Copy the next versions from the cursor on, which stands on the first one to take
  * (on_entry), and leave it on the first one not taken.  filter: only those that the
- * snapshot sees; forward and of a key only the newest, if that is a whole row or a
- * tombstone.  Row locks are left out.  columns: if not ROSE_MEM_BATCH_ALL, rows may be
+ * snapshot sees, and of a key only the newest, if that is a whole row or a tombstone; of
+ * the last row's key there may be more in the next batch, older ones, or newer ones
+ * backward.  Row locks are left out.  columns: if not ROSE_MEM_BATCH_ALL, rows may be
  * left pending but for so many first columns, which must be of fixed size and passed by
  * value; not the first and the last one.  REQUIRES a reading section.
  */
@@ -88,6 +94,9 @@ extern void rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, Rose
 /* Fetch the rows that are pending.  REQUIRES that no lock is held. */
 extern void rose_mem_batch_fetch(RoseMemBatch *batch);
 
+/* Fill in refs[i] of a row that is not pending. */
+extern void rose_mem_batch_make(RoseMemBatch *batch, int i);
+
 /* Call it before looking at refs[i]. */
 static inline void
 rose_mem_batch_need(RoseMemBatch *batch, int i)
@@ -95,6 +104,8 @@ rose_mem_batch_need(RoseMemBatch *batch, int i)
 	batch->wanted |= i > 0 && i < batch->rows.nrows - 1;
 	if (unlikely(batch->pending && batch->places[i] != 0))
 		rose_mem_batch_fetch(batch);
+	if (!batch->made[i])
+		rose_mem_batch_make(batch, i);
 }
 
 /* A row with its key. */
@@ -114,7 +125,7 @@ rose_mem_batch_row(RoseMemBatch *batch, int i)
 	return row;
 }
 
-/* What find of RoseRowsOps says. */
+/* What find of RoseRowsOps says, in the order that the rows are in: backward, the first one <= (<) the key. */
 extern int	rose_mem_batch_find(RoseMemBatch *batch, int i, const Datum *key, int ncols,
 								const uint64 *prefix, bool after);
 

@@ -237,7 +237,7 @@ memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch
 		end = rose_mem_batch_find(batch, first, range->upper, range->nupper, NULL,
 								  range->upper_inclusive);
 	for (int i = first; !batch->only_puts && i < end; i++)
-		if (batch->refs[i].version.op != ROSE_OP_PUT)
+		if (batch->ops[i] != ROSE_OP_PUT)
 			end = i;
 	if (rival != NULL && first < end)
 		end = Min(end, rose_mem_batch_find(batch, first, rival->row->key,

@@ -130,6 +130,108 @@ check_sequences(const RoseSchema *schema, int slot)
 	CHECK(rose_memtable_find_seq(&c0, slot, PG_UINT64_MAX) == 0);
 }
 
+/* ---- many entries at a time ---- */
+
+#define PLAIN_MANY 100
+
+static const RoseMemSeen seen_half = {{NMODEL / 2 + 1000}, NMODEL - 5 + 1000};
+
+/* As set_hints and put make them. */
+static bool
+model_is_plain(int index)
+{
+	uint64		seq = model[index].seq;
+
+	return seq % 3 != 0 && seq % 7 != 0 && seq % 11 != 0 &&
+		(seq < NMODEL / 2 || seq == NMODEL - 5);
+}
+
+static void
+set_hints(void)
+{
+	for (int i = 0; i < NMODEL; i++)
+	{
+		uint64		seq = model[i].seq;
+		uint8		hint = (seq % 7 == 0 ? 0 : ROSE_MEM_HINT_COMMITTED) |
+			(seq % 11 == 0 ? ROSE_MEM_HINT_ABORTED : 0);
+
+		rose_memtable_set_hint(rose_memtable_find_seq(&c0, c0.active, seq), hint);
+	}
+}
+
+/* An entry that was taken, and a copy of it. */
+static void
+check_taken(const RoseSchema *schema, const RoseMemColumns *taken, int i, int index)
+{
+	RoseMemEntryRef ref;
+	RoseMemEntryRef of_copy;
+	Size		size;
+	const void *image = rose_memtable_image(taken->ptrs[i], &size);
+	char	   *copy = malloc(size);
+
+	rose_memtable_get(&c0, schema, taken->ptrs[i], &ref);
+	check_entry(schema, &ref, model[index].number, model[index].seq);
+	CHECK(taken->seqs[i] == model[index].seq && taken->prefixes[i] == ref.prefix);
+	CHECK(taken->rows[i] == ref.row);
+	memcpy(copy, image, size);
+	rose_memtable_image_get(schema, copy, &of_copy);
+	check_entry(schema, &of_copy, model[index].number, model[index].seq);
+	CHECK((char *) of_copy.row > copy && (char *) of_copy.row < copy + size);
+	CHECK(rose_memtable_image_row(copy) == of_copy.row);
+	free(copy);
+}
+
+/*
+ * All entries, plain ones in runs of up to PLAIN_MANY that go on behind those taken
+ * before, or begin anew.  Returns how many runs had more than one.
+ */
+static int
+check_plain(RoseMemCursor *cursor, bool forward)
+{
+	RoseArenaPtr ptrs[PLAIN_MANY];
+	uint64		prefixes[PLAIN_MANY];
+	uint64		seqs[PLAIN_MANY];
+	MinimalTuple rows[PLAIN_MANY];
+	const RoseMemColumns taken = {ptrs, prefixes, seqs, rows};
+	RoseMemEntryRef ref;
+	int			step = forward ? 1 : -1;
+	int			index = forward ? 0 : NMODEL - 1;
+	int			from = 0;
+	int			nlong = 0;
+	bool		more = forward ? rose_mem_cursor_first(cursor) : rose_mem_cursor_last(cursor);
+
+	while (more)
+	{
+		int			end;
+
+		check_at(cursor, true, index);
+		rose_mem_cursor_walk(cursor, forward, 16);
+		end = rose_mem_cursor_take_plain(cursor, forward, &seen_half, &taken, from, PLAIN_MANY);
+		for (int i = from; i < end; i++, index += step)
+		{
+			CHECK(model_is_plain(index));
+			CHECK(i == 0 || prefixes[i] != prefixes[i - 1]);
+			check_taken(cursor->schema, &taken, i, index);
+		}
+		nlong += end - from > 1;
+		check_at(cursor, cursor->current != 0, index);
+		if (cursor->current != 0)
+			rose_mem_cursor_get(cursor, &ref);
+		CHECK(cursor->current == 0 || end == PLAIN_MANY || !model_is_plain(index) ||
+			  (end > 0 && ref.prefix == prefixes[end - 1]));
+		more = cursor->current != 0;
+		if (more && end == from)
+		{
+			more = forward ? rose_mem_cursor_next(cursor) : rose_mem_cursor_prev(cursor);
+			index += step;
+			end = 0;
+		}
+		from = end < PLAIN_MANY ? end : 0;
+	}
+	CHECK(index == (forward ? NMODEL : -1));
+	return nlong;
+}
+
 static void
 test_model(const RoseSchema *schema, uint64 max_number)
 {
@@ -156,6 +258,9 @@ test_model(const RoseSchema *schema, uint64 max_number)
 	check_walks(&cursor);
 	check_seeks(&cursor, max_number);
 	check_sequences(schema, c0.active);
+	set_hints();
+	CHECK(check_plain(&cursor, true) > 100 || max_number < NMODEL);
+	CHECK(check_plain(&cursor, false) > 100 || max_number < NMODEL);
 	rose_c0_clear(&c0);
 	CHECK(!rose_mem_cursor_alive(&cursor));
 	CHECK(rose_c0_is_empty(&c0) && rose_c0_bytes(&c0) == 0);
