@@ -371,7 +371,7 @@ CREATE FUNCTION rose.merge_progress(relation regclass,
 	OUT c2_merge_pid integer, OUT c2_merge_done bigint, OUT c2_merge_total bigint,
 	OUT raw_bytes bigint, OUT spilled_bytes bigint, OUT read_bytes bigint, OUT written_bytes bigint,
 	OUT amplification double precision, OUT ratio double precision, OUT model double precision,
-	OUT missing_rows bigint, OUT left_alone_until timestamptz)
+	OUT missing_rows bigint, OUT left_alone_until timestamptz, OUT failures integer)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_merge_progress_of';
 COMMENT ON FUNCTION rose.merge_progress(regclass)
 IS 'what waits for merges of a rose table, how far they are, and what they have read and written';

@@ -110,6 +110,7 @@ _PG_init(void)
 	rose_spill_define_settings();
 	rose_component_define_settings();
 	rose_merge_define_settings();
+	rose_pause_define_settings();
 	rose_tableam_define_settings();
 	rose_worker_define_settings();
 	rose_repl_define_settings();

@@ -30,6 +30,7 @@
 #include "access/skey.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
@@ -212,6 +213,22 @@ check_created_index(Oid indexid)
 	RelationClose(heap);
 }
 
+/* What workers have failed on may have been changed.  Those that lock it out wait for the end of the transaction. */
+static void
+note_altered_relation(Oid relid)
+{
+	Relation	rel;
+
+	if (relid < FirstNormalObjectId || !RELKIND_HAS_TABLE_AM(get_rel_relkind(relid)))
+		return;
+	rel = RelationIdGetRelation(relid);
+	if (rel == NULL)
+		return;
+	if (rose_relation_is_rose(rel))
+		rose_registry_end_pauses(rose_rel_locator(rel));
+	RelationClose(rel);
+}
+
 static void
 rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, void *arg)
 {
@@ -222,7 +239,11 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 		rose_declared_note_start();
 		return;
 	}
-	if (classid != RelationRelationId || subid != 0)
+	if (classid != RelationRelationId)
+		return;
+	if (access == OAT_POST_ALTER)
+		note_altered_relation(objectid);
+	if (subid != 0)
 		return;
 	if (access == OAT_DROP)
 		note_dropped_relation(objectid);

@@ -49,6 +49,7 @@ rose_sql_spill(PG_FUNCTION_ARGS)
 {
 	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
 
+	rose_registry_end_pauses(rose_rel_locator(rel));
 	spill_table(rose_tree_open(rel));
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
@@ -77,6 +78,7 @@ rose_sql_merge(PG_FUNCTION_ARGS)
 	bool		alone = !rose_pin_is_held(rose_rel_locator(rel));
 	RoseTree   *tree = rose_tree_open(rel);
 
+	rose_pause_end(tree->shared->pauses);
 	if (OidIsValid(tree->shared->fed_by))
 		spill_fed_table_if_possible(tree);
 	rose_merge_all(tree, alone);

@@ -257,13 +257,24 @@ put_amplification(RoseSqlRow *row, RoseTree *tree)
 	rose_sql_put(row, Float8GetDatum(compression > 0 ? 4 * ratio / compression : 0), compression == 0);
 }
 
-/* Until when workers leave the table alone, after an error. */
+/* Until when workers leave the table alone, after how many failures in a row: the longest of its pauses. */
 static void
 put_pause(RoseSqlRow *row, RoseTree *tree)
 {
-	TimestampTz until = (TimestampTz) pg_atomic_read_u64(&tree->shared->left_alone_until);
+	TimestampTz longest = 0;
+	uint32		failures = 0;
 
-	rose_sql_put_time(row, until > GetCurrentTimestamp() ? until : 0);
+	for (int i = 0; i < ROSE_PAUSE_KINDS; i++)
+	{
+		RosePauseShared *pause = &tree->shared->pauses[i];
+		TimestampTz until = rose_pause_until(pause);
+
+		if (until > longest)
+			failures = pg_atomic_read_u32(&pause->failures);
+		longest = Max(longest, until);
+	}
+	rose_sql_put_time(row, longest);
+	rose_sql_put(row, Int32GetDatum((int32) failures), longest == 0);
 }
 
 Datum

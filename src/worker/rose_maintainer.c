@@ -130,7 +130,7 @@ may_spill(const RoseRegistryItem *item, TimestampTz now)
 	return !OidIsValid(item->fed_by) && !item->other_order &&
 		(item->first_write != 0 || item->ntails >= ROSE_TAILS_MANY) &&
 		rose_maintainer_note(item->locator)->spill_after <= now &&
-		!rose_maintainer_failed_lately(item->relid);
+		!rose_maintainer_leaves_alone(item, ROSE_PAUSE_SPILLS);
 }
 
 /*
@@ -289,7 +289,7 @@ give_space_back(void)
 		RoseTableNote *note = rose_maintainer_note(rose_maintainer_items[i].locator);
 
 		CHECK_FOR_INTERRUPTS();
-		if (!note->freed || rose_maintainer_failed_lately(rose_maintainer_items[i].relid))
+		if (!note->freed || rose_maintainer_leaves_alone(&rose_maintainer_items[i], ROSE_PAUSE_MERGES))
 			continue;
 		note->freed = false;
 		truncated = &rose_maintainer_items[i];

@@ -26,9 +26,14 @@ extern bool rose_maintainer_is_helper(void);
 extern void rose_maintainer_count(bool spill);
 extern void rose_maintainer_show_work(RoseWorkerWork work, Oid relid);
 
-/* Remember an error, and on which table; that is left alone for a while.  ends: this worker does. */
+/*
+ * Remember an error, and on which table; that is left alone for a while.  ends: this
+ * worker does.  failed_lately: what this process remembers of a table; leaves_alone: and
+ * what all do.
+ */
 extern void rose_maintainer_note_error(const ErrorData *error, bool ends);
 extern bool rose_maintainer_failed_lately(Oid relid);
+extern bool rose_maintainer_leaves_alone(const RoseRegistryItem *item, RosePauseKind kind);
 
 /* The table at hand, as the view shows it; InvalidOid = none. */
 extern Oid	rose_maintainer_work_relid(void);

@@ -257,7 +257,7 @@ may_be_due(const RoseRegistryItem *item, TimestampTz now)
 		(note->look_again == 0 || note->look_again > now))
 		return false;
 	return merges_of_table(item->locator) < MAX_MERGES_OF_TABLE && !item->other_order &&
-		!rose_maintainer_failed_lately(item->relid);
+		!rose_maintainer_leaves_alone(item, ROSE_PAUSE_MERGES);
 }
 
 /* Look for a merge to begin; true if one was begun. */
@@ -375,7 +375,7 @@ rose_maintainer_was_kept_out(void)
 		if (!item->other_order &&
 			(note->manifest_version != item->manifest_version ||
 			 note->incarnation != item->incarnation ||
-			 rose_maintainer_failed_lately(item->relid)))
+			 rose_maintainer_leaves_alone(item, ROSE_PAUSE_MERGES)))
 			return true;
 	}
 	return false;

@@ -8,8 +8,11 @@
  * and finds that of the database when it needs it: that one may be given to another
  * database meanwhile.
  *
- * Which tables failed is remembered here by this process, without bound; only those on
- * which a worker ended are in the slot.
+ * What a database's first worker fails on is left alone by all, for a time that is kept
+ * with the table (tree/rose_pause.h).  Beside that each process remembers what it has
+ * failed on itself, for a moment or, where that is the only place for it, for longer:
+ * what a helper fails on, in which the first worker may get further, and tables that are
+ * not in use.  Those on which a worker ended are in the slot.
  *
  * Locking: rose_workers->lock, for moments.
  *
@@ -23,10 +26,11 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "lsm/tree/rose_registry.h"
 #include "lsm/tree/rose_tree.h"
 #include "worker/rose_maintainer_internal.h"
 
-#define FAILURE_PAUSE_MS		60000	/* leave a table alone after an error */
+#define FAILURE_PAUSE_MS		60000	/* leave a table alone after an error, if it has no shared entry (see rose_pause.h) */
 #define CANCEL_PAUSE_MS			1000	/* ... after a cancel: somebody else wants it */
 #define RESTART_PAUSE_MS		5000	/* before the worker is started again */
 #define LOOK_AGAIN_MS			30000	/* ... if only something that waits is left */
@@ -192,18 +196,50 @@ note_failure_here(Oid relid, TimestampTz until)
 	failure->until = until;
 }
 
+typedef struct PauseBegun
+{
+	Oid			relid;
+	RosePauseKind kind;
+	bool		begun;
+} PauseBegun;
+
+static void
+begin_pause_of_entry(RoseTreeShared *shared, void *arg)
+{
+	PauseBegun *pause = arg;
+
+	if (pg_atomic_read_u32(&shared->relid) != pause->relid)
+		return;
+	rose_pause_begin(&shared->pauses[pause->kind]);
+	pause->begun = true;
+}
+
+/* Have all workers leave the table alone in what this one does; false: it has no entry, or this is a helper. */
+static bool
+begin_pause(Oid relid)
+{
+	PauseBegun	pause = {relid, ROSE_PAUSE_MERGES, false};
+
+	if (!OidIsValid(relid) || rose_maintainer_is_helper())
+		return false;
+	if (my_slot->info.work == ROSE_WORK_SPILL)
+		pause.kind = ROSE_PAUSE_SPILLS;
+	rose_registry_visit(MyDatabaseId, begin_pause_of_entry, &pause);
+	return pause.begun;
+}
+
 void
 rose_maintainer_note_error(const ErrorData *error, bool ends)
 {
 	bool		cancel = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz until = TimestampTzPlusMilliseconds(now, cancel ? CANCEL_PAUSE_MS :
+	Oid			relid = my_slot->info.work_relid;
+	bool		kept = !cancel && begin_pause(relid);
+	TimestampTz until = TimestampTzPlusMilliseconds(now, cancel || kept ? CANCEL_PAUSE_MS :
 													FAILURE_PAUSE_MS);
 	RoseWorkerSlotShared *slot;
-	Oid			relid;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	relid = my_slot->info.work_relid;
 	slot = database_slot();
 	if (slot == NULL)
 		slot = my_slot;
@@ -227,8 +263,6 @@ rose_maintainer_note_error(const ErrorData *error, bool ends)
 	LWLockRelease(&rose_workers->lock);
 	if (!ends)
 		note_failure_here(relid, until);
-	if (OidIsValid(relid) && !cancel)
-		rose_registry_note_failure(MyDatabaseId, relid, until);
 }
 
 bool
@@ -247,6 +281,12 @@ rose_maintainer_failed_lately(Oid relid)
 			failed = true;
 	LWLockRelease(&rose_workers->lock);
 	return failed;
+}
+
+bool
+rose_maintainer_leaves_alone(const RoseRegistryItem *item, RosePauseKind kind)
+{
+	return item->paused_until[kind] > GetCurrentTimestamp() || rose_maintainer_failed_lately(item->relid);
 }
 
 /* Written by this process only. */

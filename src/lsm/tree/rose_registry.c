@@ -209,7 +209,7 @@ init_entry(RoseTreeShared *shared, int place, RelFileLocator locator, Oid relid)
 	pg_atomic_init_u64(&shared->bloom_passes, 0);
 	pg_atomic_init_u64(&shared->merges, 0);
 	pg_atomic_init_u64(&shared->spills, 0);
-	pg_atomic_init_u64(&shared->left_alone_until, 0);
+	rose_pause_init(shared->pauses);
 	rose_merge_stats_init(&shared->merge_stats);
 	rose_claims_init(&shared->claims, registry->lock_tranche);
 	shared->incarnation = ++registry->last_incarnation;
@@ -377,14 +377,19 @@ is_idle(RoseTreeShared *shared, bool maintained)
 		pg_atomic_read_u64(&shared->store.manifest_version);
 }
 
-/* Numbers whose sum changes whenever an entry comes or goes, or a manifest is switched. */
+/*
+ * Numbers whose sum changes whenever an entry comes or goes, a manifest is switched, or
+ * workers begin or cease to leave a table alone.
+ */
 static uint64
 activity_of(RoseTreeShared *shared)
 {
-	uint64		state[2];
+	uint64		state[2 + ROSE_PAUSE_KINDS];
 
 	state[0] = shared->incarnation;
 	state[1] = pg_atomic_read_u64(&shared->store.manifest_version);
+	for (int i = 0; i < ROSE_PAUSE_KINDS; i++)
+		state[2 + i] = pg_atomic_read_u64(&shared->pauses[i].until);
 	return hash_bytes_extended((const unsigned char *) state, sizeof(state), 0);
 }
 
@@ -618,6 +623,8 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 			items[n].manifest_version = pg_atomic_read_u64(&shared->store.manifest_version);
 			items[n].incarnation = shared->incarnation;
 			items[n].other_order = shared->other_order;
+			for (int i = 0; i < ROSE_PAUSE_KINDS; i++)
+				items[n].paused_until[i] = rose_pause_until(&shared->pauses[i]);
 		}
 		n++;
 	}
@@ -641,18 +648,16 @@ rose_registry_visit(Oid dbid, RoseRegistryVisitor visitor, void *arg)
 }
 
 void
-rose_registry_note_failure(Oid dbid, Oid relid, TimestampTz until)
+rose_registry_end_pauses(RelFileLocator locator)
 {
-	int			place = 0;
 	RoseTreeShared *shared;
 
+	if (registry == NULL)
+		return;
 	LWLockAcquire(&registry->lock, LW_SHARED);
-	while ((shared = next_entry(&place)) != NULL)
-	{
-		if (rose_locator_db(shared->locator) == dbid &&
-			pg_atomic_read_u32(&shared->relid) == relid)
-			pg_atomic_write_u64(&shared->left_alone_until, until);
-	}
+	shared = find_entry(locator);
+	if (shared != NULL)
+		rose_pause_end(shared->pauses);
 	LWLockRelease(&registry->lock);
 }
 

@@ -29,6 +29,7 @@
 #include "lsm/component/rose_component.h"
 #include "lsm/tree/rose_claims.h"
 #include "lsm/tree/rose_merge_stats.h"
+#include "lsm/tree/rose_pause.h"
 
 /* How far the tail log has come to C0; but for worker: ROSE_LOCK_RECOVER, and to be the worker. */
 typedef struct RoseReplayShared
@@ -64,8 +65,7 @@ typedef struct RoseTreeShared
 	pg_atomic_uint64 bloom_passes;
 	pg_atomic_uint64 merges;
 	pg_atomic_uint64 spills;
-	pg_atomic_uint64 left_alone_until;	/* a TimestampTz: a worker has failed on it; 0 = no; for
-										 * views; no lock */
+	RosePauseShared pauses[ROSE_PAUSE_KINDS];	/* atomic */
 	RoseMergeStatsShared merge_stats;	/* atomic */
 	RoseClaimsShared claims;	/* see rose_claims.h */
 } RoseTreeShared;
@@ -128,6 +128,7 @@ typedef struct RoseRegistryItem
 	uint32		nruns;			/* not merged yet */
 	uint32		ntails;			/* segments of its tail log */
 	bool		other_order;	/* nothing can be done for it before REINDEX */
+	TimestampTz paused_until[ROSE_PAUSE_KINDS]; /* 0 = it is not */
 } RoseRegistryItem;
 
 /*
@@ -157,8 +158,8 @@ typedef struct RoseRegistryDatabase
  */
 extern int	rose_registry_databases(RoseRegistryDatabase *items, int max, uint64 large);
 
-/* A worker has failed on this table and leaves it alone until then: for views. */
-extern void rose_registry_note_failure(Oid dbid, Oid relid, TimestampTz until);
+/* The table may do better now: workers do not leave it alone any more. */
+extern void rose_registry_end_pauses(RelFileLocator locator);
 
 /* Entries there are, and the shared memory for them. */
 extern void rose_registry_memory(int *ntables, Size *nbytes);

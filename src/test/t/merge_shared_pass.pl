@@ -12,7 +12,7 @@ use Test::More;
 plan skip_all => 'the stand-in has no workers' if $ENV{ROSE_STANDIN};
 
 my $node = rose_node('shared', "rose.memtable_size = '8MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0',
-	"rose.debug_piece_size = '64kB'", 'autovacuum = off', 'fsync = off', 'restart_after_crash = on', 'max_prepared_transactions = 2');
+	"rose.debug_piece_size = '64kB'", 'autovacuum = off', 'fsync = off', 'restart_after_crash = on', 'max_prepared_transactions = 2', "rose.debug_failure_pause = '1s'");
 my $control;
 my $expected;
 
@@ -195,7 +195,7 @@ foreach my $point ('merge-read', 'merge-built', 'pass-plans', 'merge-published')
 	ok($node->poll_query_until('postgres', "SELECT stop_hits('$point') > 0"), "error at $point");
 	check("error at $point, meanwhile");
 
-	# who failed leaves the table alone for a while; if that was the only one, somebody else comes
+	# the table is left alone for a moment; if who failed was the only one, somebody else comes
 	$control->run('SELECT stop_clear()');
 	no_workers();
 	workers(2);
