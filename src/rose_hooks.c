@@ -67,6 +67,7 @@
 #include "tableam/rose_tableam.h"
 #include "rose_hooks.h"
 #include "rose_publications.h"
+#include "rose_reindex.h"
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;
@@ -279,21 +280,6 @@ refuse_concurrently(RangeVar *relation, ReindexObjectType kind)
 	relation_close(rel, AccessShareLock);
 }
 
-static bool
-reindex_is_concurrent(const ReindexStmt *stmt)
-{
-	ListCell   *cell;
-
-	foreach(cell, stmt->params)
-	{
-		DefElem    *option = lfirst_node(DefElem, cell);
-
-		if (strcmp(option->defname, "concurrently") == 0)
-			return defGetBoolean(option);
-	}
-	return false;
-}
-
 /* Does the command give tables an access method (other than rose, which needs no TOAST table)? */
 static bool
 sets_access_method(const AlterTableStmt *stmt)
@@ -361,21 +347,28 @@ check_refresh(const RefreshMatViewStmt *stmt)
 		rose_repl_check_refresh(relid);
 }
 
-static void
+/* True: the command is not to be run. */
+static bool
 before_command(Node *stmt)
 {
 	reindexing_concurrently = IsA(stmt, ReindexStmt) &&
-		reindex_is_concurrent((ReindexStmt *) stmt);
+		rose_reindex_is_concurrent((ReindexStmt *) stmt);
 	if (IsA(stmt, IndexStmt) && ((IndexStmt *) stmt)->concurrent)
 		refuse_concurrently(((IndexStmt *) stmt)->relation, REINDEX_OBJECT_TABLE);
-	else if (reindexing_concurrently && ((ReindexStmt *) stmt)->relation)
-		refuse_concurrently(((ReindexStmt *) stmt)->relation, ((ReindexStmt *) stmt)->kind);
+	else if (reindexing_concurrently && !RecoveryInProgress())
+	{
+		if (rose_reindex_skips((ReindexStmt *) stmt))
+			return true;
+		if (((ReindexStmt *) stmt)->kind == REINDEX_OBJECT_INDEX)
+			refuse_concurrently(((ReindexStmt *) stmt)->relation, REINDEX_OBJECT_INDEX);
+	}
 	else if (IsA(stmt, AlterTableStmt))
 		check_altered_table((AlterTableStmt *) stmt);
 	else if (IsA(stmt, RefreshMatViewStmt))
 		check_refresh((RefreshMatViewStmt *) stmt);
 	else if (IsA(stmt, CreatePublicationStmt) || IsA(stmt, AlterPublicationStmt))
 		check_publication(stmt);
+	return false;
 }
 
 /* Name of the database whose files the command removes or moves, or NULL. */
@@ -539,17 +532,23 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	const char *snapshot = imported_snapshot(stmt);
 	RangeVar   *published = rose_publications_table_of(stmt);
 	const char *database = NULL;
+	bool		skip = false;
 
 	rose_declared_note_command(of_client, stmt);
 	if (in_transaction)
 	{
 		rose_snapshot_declare();
-		before_command(stmt);
+		skip = before_command(stmt);
 		if (!RecoveryInProgress())
 			database = database_of_command(stmt);
 	}
 
-	if (IsA(stmt, AlterTableStmt) && sets_access_method((AlterTableStmt *) stmt))
+	if (skip)
+	{
+		if (completion != NULL)
+			SetQueryCompletion(completion, CMDTAG_REINDEX, 0);
+	}
+	else if (IsA(stmt, AlterTableStmt) && sets_access_method((AlterTableStmt *) stmt))
 		run_leaving_command(pstmt, query, read_only, context, params, env, dest,
 							completion);
 	else if (database != NULL)
