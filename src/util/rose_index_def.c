@@ -15,6 +15,7 @@
 #include "catalog/pg_type.h"
 #include "port/pg_crc32c.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "util/rose_index_def.h"
 
@@ -50,7 +51,8 @@ add_column(DefMaker *maker, int16 source, uint8 role, uint8 flags)
 	{
 		Form_pg_attribute att = TupleDescAttr(maker->base->tupdesc, source - 1);
 
-		column->type = att->atttypid;
+		/* the domain may be dropped when the column is none of it any more, and the file stays */
+		column->type = getBaseType(att->atttypid);
 		column->typmod = att->atttypmod;
 	}
 	return maker->ncolumns;
