@@ -112,6 +112,7 @@ _PG_init(void)
 	rose_merge_define_settings();
 	rose_pause_define_settings();
 	rose_tableam_define_settings();
+	rose_index_ddl_define_settings();
 	rose_worker_define_settings();
 	rose_repl_define_settings();
 	MarkGUCPrefixReserved("rose");

@@ -96,7 +96,15 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 		/* one process scans a table; and no parallel build of its key */
 		rel->rel_parallel_workers = 0;
 		foreach(cell, rel->indexlist)
-			rose_primary_key_plan(lfirst_node(IndexOptInfo, cell));
+		{
+			IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
+			bool		primary = index->indexoid == rose_primary_key_index(relation);
+
+			if (primary || !rose_rekey_is_pending(relid))
+				rose_primary_key_plan(index, primary);
+			else
+				rel->indexlist = foreach_delete_current(rel->indexlist, cell);
+		}
 	}
 	table_close(relation, NoLock);
 }
@@ -209,7 +217,8 @@ check_created_index(Oid indexid)
 		if (reindexing_concurrently)
 			refuse_concurrent_build(heap);
 		rose_index_file_taken_over(index);
-		rose_refuse_secondary_index(heap, RelationGetRelationName(index));
+		rose_index_ddl_check_method(heap, index);
+		RelationClose(index);
 	}
 	RelationClose(heap);
 }
@@ -228,6 +237,40 @@ note_altered_relation(Oid relid)
 	if (rose_relation_is_rose(rel))
 		rose_registry_end_pauses(rose_rel_locator(rel));
 	RelationClose(rel);
+}
+
+/* Core would copy an index's file as it is, without what is in memory. */
+static void
+check_moved_index(Oid indexid)
+{
+	Relation	index = RelationIdGetRelation(indexid);
+	Relation	pg_class;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			tablespace = InvalidOid;
+
+	if (index == NULL)
+		return;
+	if (index->rd_rel->relkind == RELKIND_INDEX && rose_relation_has_tree(index))
+	{
+		pg_class = table_open(RelationRelationId, AccessShareLock);
+		ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
+					ObjectIdGetDatum(indexid));
+		scan = systable_beginscan(pg_class, ClassOidIndexId, true, SnapshotSelf, 1, &key);
+		tuple = systable_getnext(scan);
+		tablespace = HeapTupleIsValid(tuple) ? ((Form_pg_class) GETSTRUCT(tuple))->reltablespace :
+			index->rd_rel->reltablespace;
+		systable_endscan(scan);
+		table_close(pg_class, AccessShareLock);
+		if (tablespace != index->rd_rel->reltablespace)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot move index \"%s\" of a rose table to another tablespace",
+							RelationGetRelationName(index)),
+					 errhint("Use REINDEX (TABLESPACE ...).")));
+	}
+	RelationClose(index);
 }
 
 static void
@@ -254,7 +297,10 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 		rose_table_options_note_created(objectid);
 	}
 	else if (access == OAT_POST_ALTER)
+	{
+		check_moved_index(objectid);
 		rose_table_options_note_altered(objectid);
+	}
 	else if (access == OAT_TRUNCATE)
 		check_truncate(objectid);
 }

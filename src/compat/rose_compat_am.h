@@ -147,6 +147,19 @@ rose_vac_update_relstats(Relation rel, BlockNumber pages, double tuples, bool ha
 #endif
 }
 
+/* 17 wants to know the statement. */
+static inline void
+rose_reindex_index(Oid indexid, char persistence)
+{
+	ReindexParams params = {0};
+
+#if PG_VERSION_NUM < 170000
+	reindex_index(indexid, false, persistence, &params);
+#else
+	reindex_index(NULL, indexid, false, persistence, &params);
+#endif
+}
+
 /* 18 reports how long the vacuum took. */
 static inline void
 rose_pgstat_report_vacuum(Relation rel, PgStat_Counter live, TimestampTz start)

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * rose_index_fetch.h
- *	  The primary key's index, as the table access method knows it.
+ *	  The indexes of a table, as the table access method knows them.
  *
- * They are two halves of one thing: the primary key's index has no storage, so an index
- * scan is a scan of the table.  The table's side is above the index's: it is told the row
- * that the scan stands on by RoseIndexFetch, and tells of what aminsert is to find.
+ * They are two halves of one thing: the primary key's index has no storage, so a scan of
+ * it is a scan of the table; and entries of other indexes are written by the table.  The
+ * table's side is above the index's: it is told the row or the entry that the scan stands
+ * on by RoseIndexFetch, and tells of what aminsert is to find.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,22 +31,30 @@ typedef struct RoseIndexScan RoseIndexScan;
 typedef struct RoseIndexFetch
 {
 	IndexFetchTableData base;
-	RoseTree   *tree;
+	RoseTree   *tree;			/* the table's */
 	MemoryContext context;		/* lives as long as the scan */
 
 	/* set by the index side */
 	RoseIndexScan *scan;		/* NULL until the first rescan */
 	const RoseRow *row;			/* row under the scan, or NULL */
+	bool		of_entry;		/* it is the entry of a secondary index: see rose_index_entry_row */
 	bool		row_is_shared;	/* it belongs to a cached lookup: good for one fetch */
 	bool		key_only;		/* the scan gives index entries: nobody wants more of the row */
-	ItemPointerData tid;		/* its TID */
+	ItemPointerData tid;		/* its TID; of an entry one that names nothing, until its row is fetched */
 } RoseIndexFetch;
 
-/* Give the opened primary key index of this rose table rose's routine. */
+/* Give the opened indexes of this rose table rose's routine. */
 extern void rose_primary_key_attach(Relation heap);
 
 /* btbuild was called for this index of a rose table. */
 extern void rose_primary_key_built(Relation index);
+
+/*
+ * Under the scan is an entry: the table's row that it stands for, as the snapshot sees it,
+ * and its TID, which is that of the fetch from now on; NULL: there is none.  The row is a
+ * cached lookup's.
+ */
+extern const RoseRow *rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid);
 
 /* The next aminsert reports the conflict that a speculative insertion met. */
 extern void rose_primary_key_set_conflict(Relation heap, bool conflict);

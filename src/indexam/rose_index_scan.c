@@ -1,7 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * rose_index_scan.c
- *	  Scans of the primary key's index: ordered scans of the table.
+ *	  Scans of indexes: ordered scans of the table, or of a secondary index's entries.
+ *
+ * The primary key's index is the table itself.  A secondary index is a tree of its own,
+ * whose rows are entries.  They are exact: what a snapshot sees of them are the entries of
+ * the rows that it sees.  So a scan that wants nothing else looks at no row; for others
+ * the row is looked up by the table's key, which each entry has, when it is fetched.
  *
  * The scan's conditions become key ranges (rose_index_quals.c), which are scanned
  * one after the other in either direction.  If the conditions name whole keys, these are
@@ -28,6 +33,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "util/rose_index_def.h"
+#include "store/rose_metapage.h"
 #include "lsm/read/rose_lookup.h"
 #include "indexam/rose_indexam.h"
 
@@ -39,6 +46,13 @@ struct RoseIndexScan
 	MemoryContext tuple_context;	/* xs_itup */
 	IndexTuple	entry;			/* xs_itup, if entries differ in nothing but values; or NULL */
 	uint16		offsets[INDEX_MAX_KEYS];	/* of these in it */
+	RoseTree   *tree;			/* that is scanned: the table's, or a secondary index's */
+	bool		of_entries;		/* the latter; then: */
+	bool		turned;			/* its entries are stored the other way round */
+	AttrNumber	sources[INDEX_MAX_KEYS];	/* entry columns of the index's columns ... */
+	AttrNumber	row_key[INDEX_MAX_KEYS];	/* ... and of the columns of the table's key */
+	uint32		nreturned;		/* entries, for TIDs that name nothing */
+
 	RoseIndexQuals *quals;		/* NULL: to be made at the next gettuple */
 	RoseScan   *scan;			/* NULL until the first gettuple */
 	RoseKeyRange range;			/* being scanned */
@@ -60,8 +74,40 @@ struct RoseIndexScan
 /* After so many rows of a range, many more are expected. */
 #define ROWS_OF_LONG_RANGE	4
 
+/* TIDs in the highest quarter of blocks are nobody's (lsm/read/rose_tid.h), but for the last of all. */
+#define NO_ROW_BLOCK	((BlockNumber) 0xC0000000)
+#define NO_ROW_BLOCKS	0x3FFF0000
+
+/* ---- begin, end ---- */
+
+/* The index is a tree: what its entries' columns are. */
+static void
+index_scan_open_entries(RoseIndexScan *scan, Relation index, const RoseSchema *schema)
+{
+	RoseMetaInfo info;
+	const RoseIndexMetaDisk *meta = &info.index;
+	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+
+	scan->tree = rose_tree_open(index);
+	rose_meta_read(index, &info);
+	if (meta->base_key_crc != rose_index_def_base_crc(schema))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" must be rebuilt, because its table has another key than when it was built",
+						RelationGetRelationName(index)),
+				 errhint("Please REINDEX it.")));
+	scan->of_entries = true;
+	scan->turned = (meta->flags & ROSE_INDEX_TURNED) != 0;
+	for (int i = 0; i < IndexRelationGetNumberOfAttributes(index); i++)
+		scan->sources[i] = i < nkeys ? i + 1 :
+			rose_index_def_carrier(meta, index->rd_index->indkey.values[i]) + 1;
+	scan->row_key[0] = rose_index_def_carrier(meta, ROSE_ENTRY_ROWID) + 1;
+	for (int i = 0; i < schema->nkeys; i++)
+		scan->row_key[i] = rose_index_def_carrier(meta, schema->keys[i].def.attno) + 1;
+}
+
 static RoseIndexScan *
-index_scan_create(RoseIndexFetch *fetch)
+index_scan_create(Relation index, RoseIndexFetch *fetch)
 {
 	MemoryContext context = AllocSetContextCreate(fetch->context, "rose index scan",
 												  ALLOCSET_SMALL_SIZES);
@@ -70,6 +116,9 @@ index_scan_create(RoseIndexFetch *fetch)
 	scan->context = context;
 	scan->quals_context = AllocSetContextCreate(context, "rose index scan conditions",
 												ALLOCSET_SMALL_SIZES);
+	scan->tree = fetch->tree;
+	if (!index->rd_index->indisprimary)
+		index_scan_open_entries(scan, index, fetch->tree->schema);
 	return scan;
 }
 
@@ -90,7 +139,7 @@ rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys, ScanKey orderbys
 	if (keys && iscan->numberOfKeys > 0)
 		memmove(iscan->keyData, keys, iscan->numberOfKeys * sizeof(ScanKeyData));
 	if (fetch->scan == NULL)
-		fetch->scan = index_scan_create(fetch);
+		fetch->scan = index_scan_create(iscan->indexRelation, fetch);
 	fetch->row = NULL;
 	fetch->scan->quals = NULL;
 	fetch->scan->active = false;
@@ -106,13 +155,13 @@ index_scan_prepare(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	MemoryContext old = MemoryContextSwitchTo(scan->quals_context);
 
 	if (iscan->parallel_scan)
-		elog(ERROR, "parallel scan of the primary key of a rose table");
-	scan->quals = rose_index_quals_create(fetch->tree->schema, iscan->keyData,
+		elog(ERROR, "parallel scan of an index of a rose table");
+	scan->quals = rose_index_quals_create(scan->tree->schema, iscan->keyData,
 										  iscan->numberOfKeys);
 	MemoryContextSwitchTo(old);
 
 	/* other snapshots may see several versions of a key */
-	scan->point = IsMVCCSnapshot(iscan->xs_snapshot) &&
+	scan->point = IsMVCCSnapshot(iscan->xs_snapshot) && !scan->of_entries &&
 		rose_index_quals_name_keys(scan->quals);
 	if (rose_index_quals_nranges(scan->quals) > 0)
 		PredicateLockRelation(iscan->heapRelation, iscan->xs_snapshot);
@@ -140,7 +189,7 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->context);
 
-		scan->scan = rose_scan_begin(fetch->tree, iscan->xs_snapshot, &scan->range, false);
+		scan->scan = rose_scan_begin(scan->tree, iscan->xs_snapshot, &scan->range, false);
 		MemoryContextSwitchTo(old);
 	}
 }
@@ -173,6 +222,18 @@ index_scan_next_key(RoseIndexFetch *fetch)
 	return &scan->key_row;
 }
 
+/* The next entry of the range, or NULL. */
+static const RoseRow *
+index_scan_next_entry(RoseIndexFetch *fetch)
+{
+	RoseIndexScan *scan = fetch->scan;
+
+	/* blocks count up, so that the planner soon gives up to look for an end */
+	ItemPointerSet(&fetch->tid, NO_ROW_BLOCK + scan->nreturned++ % NO_ROW_BLOCKS,
+				   FirstOffsetNumber);
+	return rose_scan_next_keyed(scan->scan, scan->direction);
+}
+
 /* The next row of the range, or NULL; fetch->tid names it.  That of a point meets all conditions. */
 static const RoseRow *
 index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
@@ -181,6 +242,8 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	RoseLookup *lookup;
 	const RoseRow *row;
 
+	if (scan->of_entries)
+		return index_scan_next_entry(fetch);
 	if (!scan->point)
 	{
 		if (fetch->key_only && ScanDirectionIsForward(scan->direction) &&
@@ -231,13 +294,17 @@ index_scan_next_range(IndexScanDesc iscan, RoseIndexFetch *fetch, bool forward)
 	return true;
 }
 
-/* If all entries look alike but for their values: keep this one, and where these are in it. */
+/* ---- index entries, for index-only scans ---- */
+
+/* If all without NULL look alike but for their values: keep this one, and where these are in it. */
 static void
 index_scan_keep_entry(IndexScanDesc iscan, RoseIndexScan *scan)
 {
 	TupleDesc	desc = iscan->xs_itupdesc;
 	Size		offset = IndexInfoFindDataOffset(iscan->xs_itup->t_info);
 
+	if (IndexTupleHasNulls(iscan->xs_itup))
+		return;
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
@@ -248,33 +315,85 @@ index_scan_keep_entry(IndexScanDesc iscan, RoseIndexScan *scan)
 		scan->offsets[i] = offset;
 		offset += att->attlen;
 	}
-	scan->entry = iscan->xs_itup;
+	scan->entry = MemoryContextAlloc(scan->context, IndexTupleSize(iscan->xs_itup));
+	memcpy(scan->entry, iscan->xs_itup, IndexTupleSize(iscan->xs_itup));
 }
 
-/* The key as an index entry, for index-only scans. */
 static void
-index_scan_form_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *row)
+index_scan_form_entry(IndexScanDesc iscan, RoseIndexScan *scan, const Datum *values,
+					  const bool *nulls)
 {
-	bool		nulls[INDEX_MAX_KEYS] = {false};
 	MemoryContext old;
 
-	if (likely(scan->entry != NULL))
-	{
-		for (int i = 0; i < iscan->xs_itupdesc->natts; i++)
-			store_att_byval((char *) scan->entry + scan->offsets[i], row->key[i],
-							TupleDescAttr(iscan->xs_itupdesc, i)->attlen);
-		iscan->xs_itup = scan->entry;
-		return;
-	}
 	if (scan->tuple_context == NULL)
 		scan->tuple_context = AllocSetContextCreate(scan->context, "rose index entry",
 													ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(scan->tuple_context);
 	old = MemoryContextSwitchTo(scan->tuple_context);
-	iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) row->key, nulls);
+	iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) values, (bool *) nulls);
 	MemoryContextSwitchTo(old);
-	index_scan_keep_entry(iscan, scan);
+	if (scan->entry == NULL)
+		index_scan_keep_entry(iscan, scan);
 }
+
+static void
+index_scan_set_entry(IndexScanDesc iscan, RoseIndexScan *scan, const Datum *values,
+					 const bool *nulls, bool any_null)
+{
+	if (unlikely(scan->entry == NULL || any_null))
+	{
+		index_scan_form_entry(iscan, scan, values, nulls);
+		return;
+	}
+	for (int i = 0; i < iscan->xs_itupdesc->natts; i++)
+		store_att_byval((char *) scan->entry + scan->offsets[i], values[i],
+						TupleDescAttr(iscan->xs_itupdesc, i)->attlen);
+	iscan->xs_itup = scan->entry;
+}
+
+/* The row under the scan as an index entry. */
+static void
+index_scan_give_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *row)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS] = {false};
+	bool		any_null = false;
+
+	if (!scan->of_entries)
+	{
+		index_scan_set_entry(iscan, scan, row->key, nulls, false);
+		return;
+	}
+	for (int i = 0; i < iscan->xs_itupdesc->natts; i++)
+	{
+		values[i] = rose_row_getattr(row, scan->tree->schema, scan->sources[i], &nulls[i]);
+		any_null |= nulls[i];
+	}
+	index_scan_set_entry(iscan, scan, values, nulls, any_null);
+}
+
+/* ---- rows of entries ---- */
+
+const RoseRow *
+rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid)
+{
+	const RoseIndexScan *scan = fetch->scan;
+	RoseLookup *lookup = rose_lookup_cached(fetch->tree);
+	Datum		key[INDEX_MAX_KEYS];
+	const RoseRow *row;
+	bool		isnull;
+
+	for (int i = 0; i < rose_schema_key_width(fetch->tree->schema); i++)
+		key[i] = rose_row_getattr(fetch->row, scan->tree->schema, scan->row_key[i], &isnull);
+	row = rose_lookup_get(lookup, snapshot, key);
+	if (row == NULL)
+		return NULL;
+	rose_lookup_tid(lookup, &fetch->tid);
+	*tid = fetch->tid;
+	return row;
+}
+
+/* ---- the next one ---- */
 
 bool
 rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
@@ -285,10 +404,12 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	const RoseRow *row;
 
 	fetch->row = NULL;
+	fetch->of_entry = scan->of_entries;
 	fetch->key_only = iscan->xs_want_itup;
 	iscan->xs_recheck = false;
 	if (scan->quals == NULL)
 		index_scan_prepare(iscan, fetch);
+	forward = forward != scan->turned;
 	scan->direction = forward ? ForwardScanDirection : BackwardScanDirection;
 
 	if (!scan->active && !index_scan_next_range(iscan, fetch, forward))
@@ -306,7 +427,7 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	fetch->row_is_shared = scan->point;
 	iscan->xs_heaptid = fetch->tid;
 	if (iscan->xs_want_itup)
-		index_scan_form_entry(iscan, scan, row);
+		index_scan_give_entry(iscan, scan, row);
 	return true;
 }
 
@@ -330,7 +451,7 @@ rose_index_markpos(IndexScanDesc iscan)
 		scan->mark_context = AllocSetContextCreate(scan->context, "rose index scan mark",
 												   ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(scan->mark_context);
-	rose_key_copy(fetch->tree->schema, scan->mark_key, fetch->row->key, scan->mark_context);
+	rose_key_copy(scan->tree->schema, scan->mark_key, fetch->row->key, scan->mark_context);
 	scan->mark_direction = scan->direction;
 }
 
@@ -344,7 +465,7 @@ rose_index_restrpos(IndexScanDesc iscan)
 {
 	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
 	RoseIndexScan *scan = fetch->scan;
-	int			width = rose_schema_key_width(fetch->tree->schema);
+	int			width = rose_schema_key_width(scan->tree->schema);
 
 	fetch->row = NULL;
 	scan->active = false;

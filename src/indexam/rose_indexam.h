@@ -21,9 +21,9 @@
 /* --- wiring --- */
 extern void rose_primary_key_define_callbacks(void);
 
-/* Tell the planner about this index of a rose table what cannot be read off a btree. */
+/* Tell the planner about this index of a rose table what cannot be read off a btree; primary: it is that of the primary key. */
 struct IndexOptInfo;
-extern void rose_primary_key_plan(struct IndexOptInfo *info);
+extern void rose_primary_key_plan(struct IndexOptInfo *info, bool primary);
 
 /* --- scans (rose_index_scan.c); contracts as in access/amapi.h --- */
 extern void rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys,

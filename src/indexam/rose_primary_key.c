@@ -1,10 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * rose_primary_key.c
- *	  The primary key: a btree in the catalog, virtual in storage.
+ *	  Indexes: btrees in the catalog; in storage the primary key's is virtual, and others
+ *	  are trees of their own.
  *
  * Why.  Rows of a rose table are stored in the order of the primary key, so the
- * key needs no index of its own.  But core accepts only btrees in many places:
+ * key needs no index of its own, and the entries of other indexes are rows of LSM trees.
+ * But core accepts only btrees in many places:
  * foreign keys, ON CONFLICT (up to 17), ALTER COLUMN TYPE, ATTACH PARTITION,
  * logical replication.  So the catalog has an ordinary btree, and rose gives the
  * *opened* index (its relcache entry) another IndexAmRoutine.
@@ -12,17 +14,18 @@
  * When.  Core goes through the table access method just before it touches an
  * index: table_index_fetch_begin() in every index scan, between ambeginscan and
  * amrescan, and tuple_insert, multi_insert and tuple_insert_speculative before
- * the executor inserts index entries.  There rose_primary_key_attach() is called.
+ * the executor inserts index entries.  There rose_primary_key_attach() is called, for
+ * all indexes of the table.
  * The routine belongs to the relcache entry and goes when that is rebuilt; doing it
  * again costs two hash lookups.
  *
  * What.  Only functions that are reached after one of those points are replaced:
  *
- *	  aminsert		stores nothing.  Uniqueness was checked when the row was
- *					written; a conflict that speculative or multiple insertions
+ *	  aminsert		stores nothing.  Entries were written with the row, and uniqueness
+ *					was checked then; a conflict that speculative or multiple insertions
  *					met is reported here, where core expects it
  *	  amrescan, amgettuple, ammarkpos, amrestrpos
- *					scan the table (rose_index_scan.c).  ambeginscan and
+ *					scan the table, or the index's tree (rose_index_scan.c).  ambeginscan and
  *					amendscan stay those of btree, because the first runs before
  *					the swap; what it makes is not used
  *	  ambuild		as below; a first build still calls btbuild itself
@@ -36,7 +39,8 @@
  * *poisoned*: its root becomes the block behind the end of the file, which cannot be read.  So the
  * key of a small table costs a page, the metapage.  A rebuild through the swapped ambuild
  * is poisoned at once; otherwise at the next swap in the same transaction, and at the
- * latest before it commits.
+ * latest before it commits.  Where an index has a tree of its own, its file's first block
+ * is btree's metapage, which is poisoned by its own means (store/rose_metapage.h).
  *
  * The planner.  rose_primary_key_plan(), called from get_relation_info_hook, replaces
  * costs and switches off what needs storage: bitmap scans (the table has no bitmap
@@ -64,6 +68,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "store/rose_metapage.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "indexam/rose_indexam.h"
@@ -128,6 +133,11 @@ poison_fork(Relation index, ForkNumber fork)
 static void
 poison(Relation index)
 {
+	if (!index->rd_index->indisprimary)
+	{
+		rose_meta_poison(index);
+		return;
+	}
 	poison_fork(index, MAIN_FORKNUM);
 	if (index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED &&
 		smgrexists(RelationGetSmgr(index), INIT_FORKNUM))
@@ -257,6 +267,8 @@ primary_key_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	if (!rose_relation_is_rose(heap))
 		return btree_routine.aminsert(index, values, isnull, tid, heap, check, unchanged,
 									  info);
+	if (!index->rd_index->indisprimary)
+		return true;			/* its entries were written with the row */
 	if (conflict_in == RelationGetRelid(heap))
 		return false;
 	/* a trigger's condition that ran in between may have inserted, and failed, itself: ask the row */
@@ -325,28 +337,51 @@ make_routines(const IndexAmRoutine *btree)
 	routines_made = true;
 }
 
-void
-rose_primary_key_attach(Relation heap)
+static void
+attach_index(Oid indexid)
 {
-	Oid			indexid = rose_primary_key_index(heap);
-	Relation	index;
+	Relation	index = RelationIdGetRelation(indexid);
 
-	if (!OidIsValid(indexid))
-		return;
-	if (unlikely(to_poison != NIL))
-		poison_pending();
-	index = RelationIdGetRelation(indexid);
 	if (index == NULL)
-		elog(ERROR, "could not open primary key index %u", indexid);
+		elog(ERROR, "could not open index %u", indexid);
 	if (index->rd_indam != &rose_routine)
 	{
 		if (index->rd_rel->relam != BTREE_AM_OID)
-			elog(ERROR, "primary key index %u is not a btree", indexid);
+			elog(ERROR, "index %u of a rose table is not a btree", indexid);
 		if (!routines_made)
 			make_routines(index->rd_indam);
 		index->rd_indam = &rose_routine;
 	}
 	RelationClose(index);
+}
+
+/* The relcache's own list may be made anew while we open them. */
+static void
+attach_secondary_indexes(Relation heap, Oid primary)
+{
+	List	   *indexes = RelationGetIndexList(heap);
+	ListCell   *cell;
+
+	foreach(cell, indexes)
+	{
+		if (lfirst_oid(cell) != primary)
+			attach_index(lfirst_oid(cell));
+	}
+	list_free(indexes);
+}
+
+void
+rose_primary_key_attach(Relation heap)
+{
+	Oid			indexid = rose_primary_key_index(heap);
+
+	if (unlikely(to_poison != NIL))
+		poison_pending();
+	if (OidIsValid(indexid))
+		attach_index(indexid);
+	/* rose_primary_key_index has seen to the list */
+	if (unlikely(list_length(heap->rd_indexlist) > (OidIsValid(indexid) ? 1 : 0)))
+		attach_secondary_indexes(heap, indexid);
 }
 
 /* ---- the planner ---- */
@@ -390,11 +425,45 @@ primary_key_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_c
 	*correlation = 1.0;
 }
 
-void
-rose_primary_key_plan(IndexOptInfo *info)
+/* An entry costs a row's lookup, when its row is fetched: so many tuples' processing. */
+#define LOOKUP_COST		20
+
+/*
+ * Entries are read as rows of a table are, and each row is looked up by its key: what
+ * cost_index adds for pages of the table is kept, and the processor's part comes here.
+ */
+static void
+secondary_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+			   Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+			   double *correlation, double *pages)
+{
+	btcostestimate(root, path, loop_count, startup_cost, total_cost, selectivity,
+				   correlation, pages);
+	if (path->path.pathtype != T_IndexOnlyScan)
+		*total_cost += *selectivity * path->indexinfo->rel->tuples * LOOKUP_COST * cpu_tuple_cost;
+}
+
+static void
+plan_secondary(IndexOptInfo *info)
 {
 	RelOptInfo *rel = info->rel;
 
+	info->tuples = rel->tuples;
+	info->amcanparallel = false;
+	info->amhasgetbitmap = false;
+	info->amcostestimate = secondary_cost;
+}
+
+void
+rose_primary_key_plan(IndexOptInfo *info, bool primary)
+{
+	RelOptInfo *rel = info->rel;
+
+	if (!primary)
+	{
+		plan_secondary(info);
+		return;
+	}
 	info->pages = Max(1, rel->pages / PAGES_PER_INNER_PAGE);
 	info->tuples = rel->tuples;
 	info->tree_height = Min(2, info->pages > 1 ? 1 + info->pages / PAGES_PER_INNER_PAGE : 0);

@@ -63,6 +63,22 @@ static bool tables_changed = false; /* a table was invalidated, or may have been
  * Which local tables fit
  */
 
+/* What a subscription writes does not go to other indexes than the primary key's. */
+static void
+require_no_indexes(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+
+	if (list_length(indexes) > (OidIsValid(rose_primary_key_index(rel)) ? 1 : 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot replicate into \"%s.%s\", which has indexes beside that of the primary key",
+						get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel)),
+				 errdetail("Replicated changes are not written to such indexes yet."),
+				 errhint("Drop them.")));
+	list_free(indexes);
+}
+
 static void
 require_target(Relation rel)
 {
@@ -82,6 +98,7 @@ require_target(Relation rel)
 						nspname, RelationGetRelationName(rel)),
 				 errdetail("It would be empty after a crash, and the upstream does not send its rows again."),
 				 errhint("Use ALTER TABLE ... SET LOGGED.")));
+	require_no_indexes(rel);
 }
 
 Oid
@@ -124,6 +141,7 @@ rose_repl_feed(Relation rel, Oid subid)
 	/* Who writes to it says what is wrong with it; see there whose fault that is. */
 	if (table->shared->other_order)
 		return;
+	require_no_indexes(rel);
 
 	/* Local rows leave the memtable, whose recovery is ours from now on. */
 	blame = rose_apply.blame.certain;

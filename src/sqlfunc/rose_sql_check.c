@@ -6,25 +6,32 @@
  * For the owner of the table.  What it looks at is a moment's picture of the file, which
  * the transaction's pin keeps, and one snapshot's rows.
  *
- * Takes AccessShareLock on the table; nothing is repaired.
+ * Takes AccessShareLock on the table, and on its secondary indexes, which are trees of
+ * their own and must have the entries of its rows (rose_check_index.c); nothing is
+ * repaired.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/relation.h"
+#include "catalog/index.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "store/rose_store_check.h"
+#include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_tree_check.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/read/rose_version_walk.h"
+#include "sqlfunc/rose_check_index.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_table.h"
 
@@ -200,34 +207,85 @@ count_rows_backward(RoseTree *tree)
 }
 
 /*
- * Structure first: if that is damaged, reading rows would only raise errors.
+ * A tree by itself.  Structure first: if that is damaged, reading rows would only raise
+ * errors.  False: nothing more can be said of it.
  */
+static bool
+check_tree(RoseTree *tree, CheckState *state)
+{
+	uint64		nproblems = state->nproblems;
+	uint64		forward;
+	uint64		backward;
+
+	rose_store_check(tree->rel, &tree->shared->store, report_problem, state);
+	check_components(tree, state);
+	if (tree->shared->other_order)
+		report_problem(state, InvalidBlockNumber,
+					   "rows are sorted by other versions of collations than the server has: use REINDEX TABLE");
+	if (state->nproblems > nproblems)
+		return false;
+	forward = check_rows_forward(tree, state);
+	backward = count_rows_backward(tree);
+	if (forward != backward)
+		report_problem(state, InvalidBlockNumber,
+					   psprintf("a forward scan finds " UINT64_FORMAT
+								" rows, a backward scan " UINT64_FORMAT,
+								forward, backward));
+	check_versions(tree, state);
+	return true;
+}
+
+/* A secondary index as a tree, and against its table if writers keep it up. */
+static void
+check_index(RoseTree *table, Relation index, CheckState *state)
+{
+	RoseTree   *tree = rose_tree_open_any_order(index);
+
+	if (check_tree(tree, state) && !table->shared->other_order && index->rd_index->indisready)
+		rose_check_index(table, tree, report_problem, state);
+}
+
+static void
+check_indexes(RoseTree *table, CheckState *state)
+{
+	ListCell   *cell;
+
+	foreach(cell, RelationGetIndexList(table->rel))
+	{
+		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
+
+		if (rose_relation_has_tree(index))
+			check_index(table, index, state);
+		index_close(index, NoLock);
+	}
+}
+
 Datum
 rose_sql_check(PG_FUNCTION_ARGS)
 {
+	Oid			relid = PG_GETARG_OID(0);
 	CheckState	state = {0};
-	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
-	RoseTree   *tree = rose_tree_open_any_order(rel);
+	Relation	heap = NULL;
+	Relation	rel;
 
+	/* its table is locked first, as everywhere */
+	if (get_rel_relkind(relid) == RELKIND_INDEX)
+		heap = relation_open(IndexGetRelation(relid, false), AccessShareLock);
+	rel = rose_sql_open_own(relid, AccessShareLock);
 	InitMaterializedSRF(fcinfo, 0);
 	state.fcinfo = fcinfo;
 
-	rose_store_check(rel, &tree->shared->store, report_problem, &state);
-	check_components(tree, &state);
-	if (tree->shared->other_order)
-		report_problem(&state, InvalidBlockNumber,
-					   "rows are sorted by other versions of collations than the server has: use REINDEX TABLE");
-	if (state.nproblems == 0)
+	if (heap != NULL)
 	{
-		uint64		forward = check_rows_forward(tree, &state);
-		uint64		backward = count_rows_backward(tree);
+		check_index(rose_tree_open_any_order(heap), rel, &state);
+		relation_close(heap, AccessShareLock);
+	}
+	else
+	{
+		RoseTree   *tree = rose_tree_open_any_order(rel);
 
-		if (forward != backward)
-			report_problem(&state, InvalidBlockNumber,
-						   psprintf("a forward scan finds " UINT64_FORMAT
-									" rows, a backward scan " UINT64_FORMAT,
-									forward, backward));
-		check_versions(tree, &state);
+		if (check_tree(tree, &state))
+			check_indexes(tree, &state);
 	}
 	relation_close(rel, AccessShareLock);
 	return (Datum) 0;

@@ -3,7 +3,8 @@
  * rose_sql_maintenance.c
  *	  rose.spill(), rose.merge() and rose.detach().
  *
- * For the owner of the table.  They run in the calling session: what the
+ * For the owner of the table.  Spills and merges take secondary indexes, which are trees
+ * of their own, along, and can be had of one of those alone.  They run in the calling session: what the
  * workers do in the background is done when the function returns.
  *
  * Locks are those of spills and merges (lsm/merge).
@@ -12,9 +13,11 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/relation.h"
 
 #include "store/rose_pin.h"
+#include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
 #include "repl/rose_repl.h"
@@ -44,13 +47,38 @@ spill_table(RoseTree *tree)
 		(void) rose_spill(tree, InvalidOid, 0);
 }
 
+/* The same for all secondary indexes of the table. */
+static void
+for_indexes(Relation rel, void (*work) (Relation index))
+{
+	ListCell   *cell;
+
+	if (rose_relation_is_index(rel))
+		return;
+	foreach(cell, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
+
+		if (rose_relation_has_tree(index))
+			work(index);
+		index_close(index, AccessShareLock);
+	}
+}
+
+static void
+spill_relation(Relation rel)
+{
+	rose_registry_end_pauses(rose_rel_locator(rel));
+	spill_table(rose_tree_open(rel));
+}
+
 Datum
 rose_sql_spill(PG_FUNCTION_ARGS)
 {
 	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
 
-	rose_registry_end_pauses(rose_rel_locator(rel));
-	spill_table(rose_tree_open(rel));
+	spill_relation(rel);
+	for_indexes(rel, spill_relation);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
@@ -71,10 +99,9 @@ spill_fed_table_if_possible(RoseTree *tree)
 				 errdetail("%s", failure)));
 }
 
-Datum
-rose_sql_merge(PG_FUNCTION_ARGS)
+static void
+merge_relation(Relation rel)
 {
-	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
 	bool		alone = !rose_pin_is_held(rose_rel_locator(rel));
 	RoseTree   *tree = rose_tree_open(rel);
 
@@ -82,6 +109,15 @@ rose_sql_merge(PG_FUNCTION_ARGS)
 	if (OidIsValid(tree->shared->fed_by))
 		spill_fed_table_if_possible(tree);
 	rose_merge_all(tree, alone);
+}
+
+Datum
+rose_sql_merge(PG_FUNCTION_ARGS)
+{
+	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
+
+	merge_relation(rel);
+	for_indexes(rel, merge_relation);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }

@@ -18,7 +18,11 @@
  *		and at the end of the command those that still have no primary key are
  *		rewritten in the order of row ids.
  *
- * Both are transactional, because a new file is.  Rows that the transaction's
+ * Entries of secondary indexes have the key of their row.  At the end of a command that has
+ * given a table another key, these indexes are built anew; until then nobody may use
+ * them.
+ *
+ * All are transactional, because a new file is.  Rows that the transaction's
  * latest snapshot does not see are not copied, as in other rewrites of ALTER TABLE.
  *
  * Locking.  A new file needs AccessExclusiveLock.  Whoever makes or drops a primary key
@@ -30,6 +34,8 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "access/genam.h"
 #include "access/relation.h"
@@ -58,6 +64,9 @@
 
 /* Tables whose primary key was dropped by this transaction; in TopTransactionContext. */
 static List *dropped_keys = NIL;
+
+/* Tables that have another key now, by which their indexes do not name rows yet. */
+static List *rekeyed = NIL;
 
 /* ---- key definitions ---- */
 
@@ -114,6 +123,15 @@ may_set_key_in_place(Relation rel)
 }
 
 static void
+note_rekeyed(Relation rel)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	rekeyed = list_append_unique_oid(rekeyed, RelationGetRelid(rel));
+	MemoryContextSwitchTo(old);
+}
+
+static void
 set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 {
 	RoseKeyFacts facts;
@@ -124,6 +142,7 @@ set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 	rose_tree_invalidate(rose_rel_locator(rel));
 	tree = rose_tree_open(rel);
 	tree->shared->hash_functions = tree->schema->hash_functions;
+	note_rekeyed(rel);
 }
 
 /* ---- rows in the order of the new key ---- */
@@ -361,6 +380,7 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 	if (sorter.sort)
 		tuplesort_performsort(sorter.sort);
 	make_file_with_key(rel, nkeys, keys, old_info.fed_by);
+	note_rekeyed(rel);
 
 	nrows = load_rows(rel, index, &sorter);
 	sorter_end(&sorter);
@@ -401,22 +421,20 @@ settle_order(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *k
 
 /* ---- the primary key's index is built ---- */
 
-void
-rose_refuse_secondary_index(Relation rel, const char *index_name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot create index \"%s\" on rose table \"%s\"",
-					index_name, RelationGetRelationName(rel)),
-			 errdetail("Rose tables have no indexes but that of the primary key yet."),
-			 errhint("Declare a PRIMARY KEY, or use a heap table for columns that need other indexes or unique constraints.")));
-}
-
 static void
 check_index_supported(Relation rel, Relation index, IndexInfo *info, TableScanDesc scan)
 {
-	if (index->rd_rel->relam != BTREE_AM_OID || !index->rd_index->indisprimary)
-		rose_refuse_secondary_index(rel, RelationGetRelationName(index));
+	if (info->ii_Concurrent)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
+						RelationGetRelationName(rel)),
+				 errhint("Leave CONCURRENTLY out.")));
+	if (scan != NULL)
+		elog(ERROR, "parallel build of an index of rose table \"%s\"",
+			 RelationGetRelationName(rel));
+	if (!index->rd_index->indisprimary)
+		return;
 	if (IndexRelationGetNumberOfAttributes(index) !=
 		IndexRelationGetNumberOfKeyAttributes(index))
 		ereport(ERROR,
@@ -429,15 +447,6 @@ check_index_supported(Relation rel, Relation index, IndexInfo *info, TableScanDe
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("primary key of rose table \"%s\" cannot be deferrable",
 						RelationGetRelationName(rel))));
-	if (info->ii_Concurrent)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
-						RelationGetRelationName(rel)),
-				 errhint("Leave CONCURRENTLY out.")));
-	if (scan != NULL)
-		elog(ERROR, "parallel build of the primary key of rose table \"%s\"",
-			 RelationGetRelationName(rel));
 }
 
 /*
@@ -454,6 +463,8 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 
 	check_index_supported(rel, index, info, scan);
 	rose_primary_key_built(index);
+	if (!index->rd_index->indisprimary)
+		return rose_index_ddl_build(rel, index, info);
 
 	nkeys = rose_adopt_index_key(index, keys);
 	if (has_key(rel, nkeys, keys) && rose_tree_open_any_order(rel)->shared->other_order)
@@ -529,10 +540,43 @@ settle_dropped_key(Oid relid)
 	relation_close(rel, NoLock);
 }
 
+bool
+rose_rekey_is_pending(Oid relid)
+{
+	return list_member_oid(rekeyed, relid);
+}
+
+/* Build the secondary indexes of a table anew; it may be gone. */
+static void
+reindex_rekeyed(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessExclusiveLock);
+	List	   *indexes;
+	ListCell   *cell;
+	Oid			primary;
+	char		persistence;
+
+	if (rel == NULL)
+		return;
+	indexes = RelationGetIndexList(rel);
+	primary = rose_primary_key_index(rel);
+	persistence = rel->rd_rel->relpersistence;
+	if (!rose_relation_is_rose(rel))
+		indexes = NIL;
+	relation_close(rel, NoLock);
+	foreach(cell, indexes)
+	{
+		if (lfirst_oid(cell) == primary)
+			continue;
+		rose_reindex_index(lfirst_oid(cell), persistence);
+		CommandCounterIncrement();
+	}
+}
+
 void
 rose_rekey_pending(void)
 {
-	if (dropped_keys == NIL)
+	if (dropped_keys == NIL && rekeyed == NIL)
 		return;
 	CommandCounterIncrement();
 	while (dropped_keys != NIL)
@@ -543,6 +587,13 @@ rose_rekey_pending(void)
 		settle_dropped_key(relid);
 	}
 	CommandCounterIncrement();
+	while (rekeyed != NIL)
+	{
+		Oid			relid = linitial_oid(rekeyed);
+
+		rekeyed = list_delete_first(rekeyed);
+		reindex_rekeyed(relid);
+	}
 }
 
 static void
@@ -558,6 +609,7 @@ rekey_on_transaction_event(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_ABORT:
 			dropped_keys = NIL;
+			rekeyed = NIL;
 			break;
 		default:
 			break;

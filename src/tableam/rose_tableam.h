@@ -129,6 +129,9 @@ extern double rose_index_build_range_scan(Relation rel, Relation index,
 extern void rose_index_validate_scan(Relation rel, Relation index, struct IndexInfo *info,
 									 Snapshot snapshot, struct ValidateIndexState *state);
 
+/* Build a secondary index; returns the number of rows. */
+extern double rose_index_ddl_build(Relation rel, Relation index, struct IndexInfo *info);
+
 /* Key that the next file of this table gets, instead of that of its present file. */
 extern void rose_next_file_set_key(Oid relid, int nkeys, const RoseKeyColumnDisk *keys);
 extern void rose_next_file_forget_key(void);
@@ -140,8 +143,14 @@ extern void rose_next_file_forget_key(void);
 /* Estimated number of rows: no I/O beyond the metapage. */
 extern double rose_table_estimate_rows(RoseTree *tree);
 
-/* Raise the error for an index that is not the primary key's. */
+/* --- secondary indexes (rose_index_ddl.c) --- */
+extern void rose_index_ddl_define_settings(void);	/* rose.secondary_indexes; _PG_init */
+
+/* Raise the error for an index that is not the primary key's, while there may be none. */
 extern void rose_refuse_secondary_index(Relation rel, const char *index_name);
+
+/* The same if there may be none, or none by this access method. */
+extern void rose_index_ddl_check_method(Relation rel, Relation index);
 
 /* The primary key index of a rose table is being dropped. */
 extern void rose_rekey_note_dropped(Oid relid);
@@ -151,6 +160,9 @@ extern void rose_rekey_note_dropped(Oid relid);
  * (unless they have the key again, or are gone).  Also done before commit.
  */
 extern void rose_rekey_pending(void);
+
+/* Has the table another key than its secondary indexes know, up to the end of the command? */
+extern bool rose_rekey_is_pending(Oid relid);
 extern void rose_rekey_define_callbacks(void);
 
 /* --- the table's row in pg_class (rose_class_row.c) --- */

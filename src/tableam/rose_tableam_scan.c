@@ -332,6 +332,27 @@ rose_index_fetch_end(IndexFetchTableData *data)
 }
 
 /*
+ * The row of the entry under the scan of a secondary index.  Who wants nothing but the
+ * entry, which tells exactly what the snapshot sees, has it.
+ */
+static bool
+fetch_of_entry(RoseIndexFetch *fetch, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
+{
+	const RoseRow *row;
+
+	if (fetch->key_only)
+	{
+		ExecClearTuple(slot);
+		return true;
+	}
+	row = rose_index_entry_row(fetch, snapshot, tid);
+	if (row == NULL)
+		return false;
+	rose_slot_store_shared(slot, fetch->tree, row, tid);
+	return true;
+}
+
+/*
  * Nearly always the TID is that of the row under the index scan, which is at hand and
  * known to be visible.  That is all that an index-only scan asks for: it clears the slot
  * at once.
@@ -350,11 +371,14 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 
 	if (row == NULL || !ItemPointerEquals(tid, &fetch->tid))
 	{
+		fetch->of_entry = false;
 		row = rose_lookup_fetch_tid(rose_lookup_cached(fetch->tree), tid, snapshot);
 		shared = true;
 	}
 	if (row == NULL)
 		return false;
+	if (fetch->of_entry)
+		return fetch_of_entry(fetch, tid, snapshot, slot);
 	if (fetch->key_only)
 		ExecClearTuple(slot);
 	else if (shared)

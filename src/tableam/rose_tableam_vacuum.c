@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "access/genam.h"
+#include "access/genam.h"
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "commands/progress.h"
@@ -30,6 +31,7 @@
 #include "store/rose_manifest.h"
 #include "store/rose_space.h"
 #include "lsm/tree/rose_index_set.h"
+#include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_spill.h"
@@ -211,6 +213,41 @@ enter_phase(int phase)
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, phase);
 }
 
+static void
+give_back_space(Relation rel, RoseTree *tree)
+{
+	rose_space_give_back(rel, &tree->shared->store,
+						 Min(TRUNCATE_MIN_BLOCKS,
+							 RelationGetNumberOfBlocks(rel) / TRUNCATE_MIN_FRACTION));
+}
+
+/* Secondary indexes, which are trees of their own. */
+static void
+vacuum_indexes(Relation rel, bool truncate)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *cell;
+
+	foreach(cell, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(cell), RowExclusiveLock);
+
+		if (rose_relation_has_tree(index))
+		{
+			RoseTree   *tree = rose_tree_open_any_order(index);
+
+			spill_for_vacuum(tree);
+			if (truncate)
+				give_back_space(index, tree);
+			rose_vac_update_relstats(index, RelationGetNumberOfBlocks(index),
+									 rose_table_estimate_rows(tree), false,
+									 InvalidTransactionId, InvalidMultiXactId);
+		}
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+}
+
 void
 rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 {
@@ -227,9 +264,8 @@ rose_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 	spill_for_vacuum(tree);
 	enter_phase(PROGRESS_VACUUM_PHASE_TRUNCATE);
 	if (params->truncate != VACOPTVALUE_DISABLED)
-		rose_space_give_back(rel, &tree->shared->store,
-							 Min(TRUNCATE_MIN_BLOCKS,
-								 RelationGetNumberOfBlocks(rel) / TRUNCATE_MIN_FRACTION));
+		give_back_space(rel, tree);
+	vacuum_indexes(rel, params->truncate != VACOPTVALUE_DISABLED);
 
 	enter_phase(PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
 	rows = rose_table_estimate_rows(tree);

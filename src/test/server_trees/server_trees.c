@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include "access/amapi.h"
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "access/relation.h"
@@ -313,10 +314,14 @@ search_as_btree(Relation heap, Relation index)
 										 NULL,
 #endif
 										 0, 0);
+	IndexAmRoutine *ours = index->rd_indam;
 
+	/* by who has not come through the table */
+	index->rd_indam = GetIndexAmRoutineByAmId(BTREE_AM_OID, false);
 	index_rescan(scan, NULL, 0, NULL, 0);
 	while (index_getnext_tid(scan, ForwardScanDirection) != NULL)
 		elog(ERROR, "there is nothing to be found");
+	index->rd_indam = ours;
 	index_endscan(scan);
 }
 

@@ -121,15 +121,11 @@ agree('a hot row');
 cmp_ok(sql(q{SELECT sum(bytes) FROM rose.components('ta') WHERE kind = 'memtable'}), '<', 2_000_000, '... of which little is left in memory')
   or diag(sql(q{SELECT * FROM rose.components('ta')}));
 
-# The commit log is needed as long as an index has versions whose transactions are not known to have ended.
-sql('SELECT rose.spill(index), rose.spill(tab) FROM expected');
+# VACUUM spills indexes, so that the commit log is not needed for what they have.
 sql("INSERT INTO t VALUES (9001, 1, 'old', 1, '')");
-my $xid = sql('SELECT xmin FROM t WHERE k = 9001');
-sql("BEGIN; INSERT INTO expected SELECT NULL; ROLLBACK") for 1 .. 5;
-sql("SELECT rose.spill('t')");
+cmp_ok(in_memory('ta'), '>', 0, 'an index has something in memory');
 sql('VACUUM t');
-is(sql("SELECT age(relfrozenxid) >= age('$xid'::xid) FROM pg_class WHERE relname = 't'") . ' ' . (in_memory('ta') > 0 ? 't' : 'f'), 't t',
-	'VACUUM does not freeze what an index has in memory');
+is(in_memory('ta'), 0, '... which VACUUM spills');
 sql('DELETE FROM t WHERE k = 9001');
 
 # ---- between a row and its entries ----

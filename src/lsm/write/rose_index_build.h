@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_build.h
+ *	  The build of a secondary index: entries of all versions that its table has.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_INDEX_BUILD_H
+#define ROSE_INDEX_BUILD_H
+
+#include "postgres.h"
+
+#include "lsm/tree/rose_entry.h"
+#include "lsm/tree/rose_tree.h"
+
+/*
+ * Fill the new and empty tree of an index, whose entries have this shape.  Every snapshot
+ * finds there what it would have found had the index been there always.  Returns how many
+ * rows the newest of them have.  REQUIRES: a lock of the table against writers, and
+ * that nobody else knows the index yet.
+ */
+extern uint64 rose_index_build(RoseTree *table, RoseTree *index, const RoseEntryShape *shape);
+
+#endif							/* ROSE_INDEX_BUILD_H */

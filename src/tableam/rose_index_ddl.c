@@ -1,0 +1,131 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_ddl.c
+ *	  Secondary indexes: which ones there may be, and how they are made.
+ *
+ * Core makes the catalog's entry and an empty file, and calls btbuild, which asks the
+ * table for its rows.  Then the file becomes a tree of ours, with the entries of all
+ * versions that the table has (lsm/write/rose_index_build.c), and btbuild is given none.
+ * What it writes into block 0 is poisoned later (indexam/rose_primary_key.c).
+ *
+ * While rose.secondary_indexes is off, none can be made; those that there are stay.
+ *
+ * Locking: that of CREATE INDEX, REINDEX and their like, which keep writers from the
+ * table.
+ *
+ * What this does not do: give a table the physical key of its primary key (rose_rekey.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "catalog/pg_am.h"
+#include "nodes/execnodes.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+
+#include "util/rose_index_def.h"
+#include "lsm/tree/rose_index_set.h"
+#include "lsm/tree/rose_tree.h"
+#include "lsm/write/rose_index_build.h"
+#include "lsm/rose_index_file.h"
+#include "tableam/rose_tableam.h"
+
+/* rose.secondary_indexes */
+static bool secondary_indexes = false;
+
+void
+rose_index_ddl_define_settings(void)
+{
+	DefineCustomBoolVariable("rose.secondary_indexes",
+							 "Allows indexes of rose tables beside that of the primary key.",
+							 "They are being worked on: not for data that matters.",
+							 &secondary_indexes,
+							 false,
+							 PGC_USERSET,
+							 GUC_NOT_IN_SAMPLE,
+							 NULL, NULL, NULL);
+}
+
+/* ---- what there may be ---- */
+
+void
+rose_refuse_secondary_index(Relation rel, const char *index_name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot create index \"%s\" on rose table \"%s\"",
+					index_name, RelationGetRelationName(rel)),
+			 errdetail("Rose tables have no indexes but that of the primary key yet."),
+			 errhint("Declare a PRIMARY KEY, or use a heap table for columns that need other indexes or unique constraints.")));
+}
+
+static void
+refuse_kind(Relation rel, const char *index_name, const char *detail, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot create index \"%s\" on rose table \"%s\"",
+					index_name, RelationGetRelationName(rel)),
+			 errdetail("%s", detail),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+void
+rose_index_ddl_check_method(Relation rel, Relation index)
+{
+	if (!secondary_indexes)
+		rose_refuse_secondary_index(rel, RelationGetRelationName(index));
+	if (index->rd_rel->relam != BTREE_AM_OID)
+		refuse_kind(rel, RelationGetRelationName(index), "Rose tables have btree indexes only.", NULL);
+}
+
+static void
+check_kind(Relation rel, Relation index, IndexInfo *info)
+{
+	const char *name = RelationGetRelationName(index);
+
+	rose_index_ddl_check_method(rel, index);
+	if (index->rd_index->indisexclusion)
+		refuse_kind(rel, name, "Rose tables cannot have exclusion constraints.", NULL);
+	if (info->ii_Unique)
+		refuse_kind(rel, name, "Indexes of rose tables beside that of the primary key cannot be unique yet.",
+					"Declare a PRIMARY KEY, or use a heap table for columns that need other unique constraints.");
+	if (info->ii_Expressions != NIL)
+		refuse_kind(rel, name, "Indexes of rose tables cannot have expressions yet.",
+					"Store the expression in a generated column, and index that.");
+	if (info->ii_Predicate != NIL)
+		refuse_kind(rel, name, "Indexes of rose tables cannot have a WHERE clause yet.",
+					"Leave the WHERE clause out.");
+}
+
+static void
+check_not_fed(Relation rel, Relation index, RoseTree *table)
+{
+	if (OidIsValid(table->shared->fed_by))
+		refuse_kind(rel, RelationGetRelationName(index),
+					"Tables that a subscription feeds cannot have indexes but that of the primary key yet.",
+					"End the replication with rose.drop_subscription() first.");
+}
+
+/* ---- how they are made ---- */
+
+double
+rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
+{
+	RoseTree   *table;
+	RoseTree   *tree;
+	RoseIndexDef def;
+	RoseEntryShape shape;
+
+	check_kind(rel, index, info);
+	table = rose_tree_open(rel);
+	check_not_fed(rel, index, table);
+	rose_index_def_make(index, table->schema, &def);
+	rose_index_file_create(index, &def);
+
+	tree = rose_tree_open(index);
+	rose_index_set_shape(&def.meta, tree->schema, &shape);
+	return (double) rose_index_build(table, tree, &shape);
+}
