@@ -15,8 +15,8 @@ use RoseSqlCross;
 use RoseSqlTables;
 
 # new(tables => [names], icu => whether the server has ICU, ctid => whether rows
-# are also found by ctid): all tables if none are named, but for those whose
-# collation the server lacks.
+# are also found by ctid, indexes => at most so many a table): all tables if none are named, but
+# for those whose collation the server lacks.
 sub new
 {
 	my ($class, %args) = @_;
@@ -30,7 +30,9 @@ sub new
 		$table->{columns} =
 		  $table->{key_last} ? [ @{ $table->{other} }, @{ $table->{key} } ] : [ @{ $table->{key} }, @{ $table->{other} } ];
 	}
-	return bless { tables => \@chosen, icu => $args{icu}, ctid => $args{ctid}, cursors => 0, added => 0 }, $class;
+	my $self = bless { tables => \@chosen, icu => $args{icu}, ctid => $args{ctid}, indexes => $args{indexes}, cursors => 0, added => 0 }, $class;
+	$self->{index_ddl} = [ map { $self->index_ddl($_) } @chosen ] if $args{indexes};
+	return $self;
 }
 
 # From here on statements are about few of the tables, so that they meet.
@@ -64,7 +66,67 @@ sub ddl
 {
 	my ($self, $am) = @_;
 
-	return ddl_of_types($self->{icu}), map { ddl_of_table($_, $am) } @{ $self->{tables} };
+	return ddl_of_types($self->{icu}), (map { ddl_of_table($_, $am) } @{ $self->{tables} }), @{ $self->{index_ddl} // [] };
+}
+
+# CREATE INDEX statements for a table, which remembers the indexes.
+sub index_ddl
+{
+	my ($self, $table) = @_;
+
+	return map { create_index($table, $_) } 1 .. 1 + int(rand($self->{indexes}));
+}
+
+# A condition on the first columns of an index of the table, as one that rows are found by.
+sub by_index
+{
+	my ($self, $table) = @_;
+	my @columns = @{ pick(values %{ $table->{indexed} }) };
+	my @conditions;
+
+	foreach my $column (@columns)
+	{
+		push @conditions, pick(
+			sub { "$column->[0] = " . value($column, 1) },
+			sub { "$column->[0] = " . value($column, 1) },
+			sub { "$column->[0] IN (" . join(', ', map { value($column) } 1 .. 1 + int(rand(6))) . ')' },
+			sub { "$column->[0] BETWEEN " . value($column, 1) . ' AND ' . value($column, 1) },
+			sub { "$column->[0] " . pick('<', '<=', '>', '>=') . ' ' . value($column, 1) },
+			sub { "$column->[0] IS NULL" },
+			sub { "$column->[0] IS NOT NULL" })->();
+		last if rare(0.4);
+	}
+	return join(' AND ', @conditions);
+}
+
+# Statements about the indexes of a table.
+sub use_index
+{
+	my ($self, $table) = @_;
+	my @names = sort keys %{ $table->{indexed} // {} };
+	my $n = int(rand($self->{indexes}));
+
+	return one(create_index($table, $n)) if !@names || (@names < $self->{indexes} && rare(0.02));
+	my $name = pick(@names);
+	my $columns = names($table->{indexed}{$name});
+	my $condition = $self->by_index($table);
+
+	return pick(
+		sub { one("SELECT * FROM $table->{name} WHERE $condition") },
+		sub { one("SELECT * FROM $table->{name} WHERE $condition") },
+		sub { one("SELECT $columns FROM $table->{name} WHERE $condition") },
+		sub { one("SELECT count(*), count($table->{indexed}{$name}[0][0]) FROM $table->{name} WHERE $condition") },
+		sub { one("SELECT a, count(*) FROM $table->{name} WHERE $condition GROUP BY a") },
+		sub { one("SELECT $columns FROM $table->{name} ORDER BY $columns") },
+		sub { one("UPDATE $table->{name} SET " . assignments($table) . " WHERE $condition" . returning()) },
+		sub { one("DELETE FROM $table->{name} WHERE $condition" . (rare(0.5) ? ' AND a % 3 = 0' : '') . returning()) },
+		sub { one("SELECT * FROM $table->{name} WHERE $condition FOR UPDATE") },
+		sub {
+			return one("REINDEX TABLE $table->{name}") if rare(0.1);
+			return one("SELECT count(*) FROM $table->{name} WHERE $condition") if rare(0.8);
+			delete $table->{indexed}{$name};
+			return one("DROP INDEX IF EXISTS $name");
+		})->();
 }
 
 # The next piece of work: a list of { sql, sorted }, to be run in order. sorted
@@ -118,7 +180,7 @@ sub next_block
 	return churn_that_can_run(@block);
 }
 
-# A transaction that truncates or alters a table keeps everybody else out of it, and of
+# A transaction that truncates or alters a table, or drops an index, keeps everybody else out of it, and of
 # those that reference it: another session that spills one would wait for the
 # transaction, which waits for that session. Leaves out such places.
 sub churn_that_can_run
@@ -128,7 +190,7 @@ sub churn_that_can_run
 
 	foreach my $item (@_)
 	{
-		$locked = 1 if ($item->{sql} // '') =~ /^(TRUNCATE|ALTER)/;
+		$locked = 1 if ($item->{sql} // '') =~ /^(TRUNCATE|ALTER|DROP INDEX|REINDEX)/;
 		push @kept, $item unless $locked && $item->{churn} && $item->{inside};
 	}
 	return @kept;
@@ -161,7 +223,7 @@ sub statement
 		[ 2, \&merge ], [ 2, \&copy_in ], [ 1, \&copy_out ], [ 1, \&plpgsql ], [ 0.2, \&truncate ],
 		[ 14, \&select_rows ], [ 6, \&select_ordered ], [ 6, \&aggregate ], [ 4, \&join_tables ], [ 4, \&subquery ],
 		[ 4, \&lock_rows ], [ 1, \&prepared ], [ 2, \&window ], [ 0.3, \&alter ],
-		[ $self->{ctid} ? 4 : 0, \&by_ctid ]);
+		[ $self->{ctid} ? 4 : 0, \&by_ctid ], [ $self->{indexes} ? 25 : 0, \&use_index ]);
 	my $total = 0;
 
 	$total += $_->[0] foreach @kinds;

@@ -11,7 +11,7 @@ use warnings;
 use Exporter 'import';
 
 our @EXPORT = qw(all_tables needs_icu ddl_of_types ddl_of_table leaves_of rare pick word quote names value row key_equal where
-  other_condition assignments returning one);
+  create_index other_condition assignments returning one);
 
 # Keys come from small domains, so that statements meet the same rows again.
 my %gen = (
@@ -288,6 +288,21 @@ sub ddl_of_table
 	return "$create PARTITION BY $table->{by}", map {
 		"CREATE TABLE $table->{name}_" . $n++ . " PARTITION OF $table->{name} " . ($_ eq 'DEFAULT' ? $_ : "FOR VALUES $_") . " USING $am";
 	} @{ $table->{parts} };
+}
+
+# CREATE INDEX of some columns of the table; NULLS and directions as they come. The table remembers it.
+sub create_index
+{
+	my ($table, $n) = @_;
+	my $name = "$table->{name}_i$n";
+	my @columns = grep { $_->[2] ne 'huge' } @{ $table->{columns} };
+	my @chosen = map { splice(@columns, int(rand(@columns)), 1) } 1 .. pick(1, 1, 2, 3);
+
+	@chosen = grep { defined } @chosen;
+	$table->{indexed}{$name} = \@chosen;
+	my $list = join(', ', map { $_->[0] . pick('', '', ' DESC') . pick('', '', ' NULLS FIRST', ' NULLS LAST') } @chosen);
+	my $include = @columns && rare(0.3) ? ' INCLUDE (' . pick(@columns)->[0] . ')' : '';
+	return "CREATE INDEX IF NOT EXISTS $name ON $table->{name} ($list)$include";
 }
 
 sub names { return join(', ', map { $_->[0] } @{ $_[0] }) }

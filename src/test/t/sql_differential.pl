@@ -14,6 +14,7 @@
 #   DIFF_CHURN       0: no spills and merges beside the session, only in turn
 #   DIFF_RESTARTS    0: the server is not restarted between batches
 #   DIFF_CTID        0: rows are not found by their ctid
+#   DIFF_INDEXES     tables have up to so many secondary indexes; default 0
 #
 # Between batches the server is sometimes restarted, or killed and restarted; then
 # the first to touch some tables is an ALTER TABLE. In half of the runs no worker
@@ -37,6 +38,7 @@ my $batch_size = $ENV{DIFF_BATCH} // 600;
 my $churn = $ENV{DIFF_CHURN} // 1;
 my $restarts = $ENV{DIFF_RESTARTS} // 1;
 my $ctid = $ENV{DIFF_CTID} // 1;
+my $indexes = $ENV{DIFF_INDEXES} // 0;
 my $show_before = 25;
 my $seed = seed_random('DIFF_SEED');
 my $dir = PostgreSQL::Test::Utils::tempdir;
@@ -45,10 +47,11 @@ my %am = (heap => 'heap', rose => 'rose');
 
 # small pieces, so that C2 has several of them; sometimes one, as small tables have
 my $node = rose_node('differential', "statement_timeout = '60s'",
-	rose_conf("rose.debug_piece_size = " . (rand() < 0.7 ? "'8kB'" : "'32MB'"), rand() < 0.5 ? 'rose.max_merge_workers = 0' : ()));
+	rose_conf($indexes ? 'rose.secondary_indexes = on' : (), "rose.debug_piece_size = " . (rand() < 0.7 ? "'8kB'" : "'32MB'"), rand() < 0.5 ? 'rose.max_merge_workers = 0' : ()));
 my $generator = RoseSqlGen->new(
 	tables => [ split /,/, $ENV{DIFF_TABLES} // '' ],
 	ctid => $ctid,
+	indexes => $indexes,
 	icu => $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collname = 'en-x-icu'"));
 local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);
 
