@@ -84,7 +84,7 @@ rose_pace_delay_us(Size used, Size total, int nruns)
 	return part == 0 ? 0 : exp2(PACE_DOUBLINGS * part) - 1;
 }
 
-static double
+static inline double
 delay_of(RoseTree *tree)
 {
 	Size		total = rose_arena_total_bytes();
@@ -127,11 +127,15 @@ sleep_for(long us)
 static inline double
 current_delay(RoseTree *const *trees, int ntrees)
 {
-	double		delay = 0;
+	double		longest = delay_of(trees[0]);
 
-	for (int i = 0; i < ntrees; i++)
-		delay = Max(delay, delay_of(trees[i]));
-	return delay;
+	for (int i = 1; i < ntrees; i++)
+	{
+		double		delay = delay_of(trees[i]);
+
+		longest = Max(longest, delay);
+	}
+	return longest;
 }
 
 static inline void

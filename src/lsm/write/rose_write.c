@@ -178,7 +178,7 @@ has_after_triggers(const TriggerDesc *triggers, bool *later)
 }
 
 /* What these versions, which are linked and logged, leave without use.  REQUIRES: a writing section. */
-static void
+static inline void
 supersede_older(RoseTree *tree, const RoseNewVersion *versions, const RoseArenaPtr *linked, int n)
 {
 	bool		later;
