@@ -138,7 +138,7 @@ rank_byte(Datum value)
 }
 
 /* Append a column as if it ascended; false if the prefix ends there. */
-static bool
+static pg_attribute_always_inline bool
 put_ascending(PrefixBytes *bytes, const RoseKeyColumn *column, Datum value)
 {
 	switch ((RosePrefixKind) column->prefix_kind)
@@ -293,8 +293,12 @@ rose_key_prefix_make(const RoseSchema *schema, const Datum *key, int ncols,
 			prefix->mask[0] = 0;
 		return;
 	}
-	for (int i = 0; i < ncols && more && bytes.len < PREFIX_BYTES; i++)
-		more = put_column(&bytes, &schema->keys[i], key[i]);
+	if (unlikely(schema->ranked || schema->turned))
+		for (int i = 0; i < ncols && more && bytes.len < PREFIX_BYTES; i++)
+			more = put_column(&bytes, &schema->keys[i], key[i]);
+	else
+		for (int i = 0; i < ncols && more && bytes.len < PREFIX_BYTES; i++)
+			more = put_ascending(&bytes, &schema->keys[i], key[i]);
 	memcpy(prefix->word, bytes.data, PREFIX_BYTES);
 	prefix->word[0] = pg_ntoh64(prefix->word[0]);
 	prefix->word[1] = pg_ntoh64(prefix->word[1]);
@@ -461,6 +465,16 @@ rose_key_copy(const RoseSchema *schema, Datum *dst, const Datum *src,
 	MemoryContextSwitchTo(oldcontext);
 }
 
+/* A key column that is NULL in a row: that is as it should be if its rank says so. */
+static pg_noinline Datum
+null_of_tuple(const RoseSchema *schema, MinimalTuple tuple, int column)
+{
+	if (!schema->keys[column].nullable ||
+		DatumGetInt16(rose_key_column_of_tuple(schema, tuple, column - 1)) == 0)
+		elog(ERROR, "key column %d of a rose row is null", column + 1);
+	return (Datum) 0;
+}
+
 Datum
 rose_key_column_of_tuple(const RoseSchema *schema, MinimalTuple tuple, int column)
 {
@@ -483,12 +497,7 @@ rose_key_column_of_tuple(const RoseSchema *schema, MinimalTuple tuple, int colum
 	else
 		value = fastgetattr(&htup, attno, schema->tupdesc, &isnull);
 	if (unlikely(isnull))
-	{
-		if (!schema->keys[column].nullable ||
-			DatumGetInt16(rose_key_column_of_tuple(schema, tuple, column - 1)) == 0)
-			elog(ERROR, "key column %d of a rose row is null", column + 1);
-		return (Datum) 0;
-	}
+		return null_of_tuple(schema, tuple, column);
 	return value;
 }
 

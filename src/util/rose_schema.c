@@ -352,7 +352,10 @@ rose_schema_create(TupleDesc tupdesc, int nkeys, const RoseKeyColumnDisk *keys,
 		if ((hashed & (uint32) 1 << i) != 0)
 			key_column_set_hash(column, att->atttypid, own);
 		schema->ranked |= column->nullable;
+		schema->turned |= (keys[i].flags & ROSE_KEY_DESCENDING) != 0;
 		schema->hashable |= column->hashable;
+		if (column->hashable)
+			schema->hash_columns = i + 1;
 		schema->hash_functions = schema->hash_functions * 31 +
 			(column->hashable ? column->hashfn.fn_oid : 0);
 	}

@@ -84,7 +84,9 @@ typedef struct RoseSchema
 	int			nkeys;			/* 0: keyed by the hidden row id */
 	uint32		hashed;			/* bit i: key column i is to go into hashes of keys */
 	bool		ranked;			/* key columns may be NULL */
+	bool		turned;			/* key columns descend */
 	bool		hashable;		/* at least one key column (or the row id) hashes */
+	int			hash_columns;	/* so many first key columns decide a key's hash */
 	uint64		hash_functions; /* tells by which functions keys are hashed just now; never 0 */
 	int			prefix_columns; /* so many first columns are equal if the first
 								 * words of two prefixes are */

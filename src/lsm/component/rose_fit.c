@@ -111,7 +111,7 @@ check_key_fits(const RoseSchema *schema, const Datum *values, const bool *nulls)
 		const RoseKeyColumn *column = &schema->keys[j];
 		Size		size;
 
-		if (nulls[column->def.attno - 1])
+		if (column->nullable && nulls[column->def.attno - 1])
 			continue;
 		size = datumGetSize(values[column->def.attno - 1], column->attbyval, column->attlen);
 		total += size;
