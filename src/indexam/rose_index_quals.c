@@ -45,7 +45,8 @@ typedef struct RowCheck
 typedef struct PrefixColumn
 {
 	int			nvalues;
-	Datum	   *values;			/* ascending, no duplicates */
+	Datum	   *values;			/* in the key's order, no duplicates; NULL: value alone */
+	Datum		value;
 } PrefixColumn;
 
 /* One end of the ranges, behind the prefix. */
@@ -120,8 +121,7 @@ push_value(RoseIndexQuals *quals, Datum value)
 	PrefixColumn *prefix = &quals->prefix[quals->nprefix++];
 
 	prefix->nvalues = 1;
-	prefix->values = palloc(sizeof(Datum));
-	prefix->values[0] = value;
+	prefix->value = value;
 }
 
 /* Rows in which the column is NULL, or is not, alone.  A column without rank never is. */
@@ -573,6 +573,21 @@ append_end(const RangeEnd *end, int nprefix, int *ncols, Datum *values, bool *in
 	*inclusive = end->ncols > 0 ? end->inclusive : true;
 }
 
+/* Whole keys are looked up, so it is of use for ranges of keys only. */
+static void
+set_hash(const RoseIndexQuals *quals, RoseKeyRange *range)
+{
+	const RoseSchema *schema = quals->schema;
+
+	range->nhashed = 0;
+	if (schema->hash_columns < schema->nkeys && schema->hash_columns > 0 &&
+		quals->nprefix >= schema->hash_columns)
+	{
+		range->nhashed = schema->hash_columns;
+		range->hash = rose_key_hash(schema, range->lower);
+	}
+}
+
 void
 rose_index_quals_range(const RoseIndexQuals *quals, uint64 i, RoseKeyRange *range)
 {
@@ -581,6 +596,11 @@ rose_index_quals_range(const RoseIndexQuals *quals, uint64 i, RoseKeyRange *rang
 	{
 		const PrefixColumn *prefix = &quals->prefix[column];
 
+		if (prefix->values == NULL)
+		{
+			range->lower[column] = range->upper[column] = prefix->value;
+			continue;
+		}
 		range->lower[column] = range->upper[column] = prefix->values[i % prefix->nvalues];
 		i /= prefix->nvalues;
 	}
@@ -588,6 +608,7 @@ rose_index_quals_range(const RoseIndexQuals *quals, uint64 i, RoseKeyRange *rang
 			   &range->lower_inclusive);
 	append_end(&quals->upper, quals->nprefix, &range->nupper, range->upper,
 			   &range->upper_inclusive);
+	set_hash(quals, range);
 }
 
 static bool

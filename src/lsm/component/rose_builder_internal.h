@@ -50,9 +50,12 @@ extern RoseFilterBuilder *rose_filter_builder_create(const RoseSchema *schema, u
 													 int bits, MemoryContext context);
 extern void rose_filter_builder_grow(RoseFilterBuilder *filter);
 
+/* Keys of an index may have their hash from few columns: those of equal ones follow each other. */
 static inline void
 rose_filter_builder_add(RoseFilterBuilder *filter, uint64 hash)
 {
+	if (filter->n > 0 && filter->hashes[filter->n - 1] == hash)
+		return;
 	if (filter->n == filter->size)
 		rose_filter_builder_grow(filter);
 	filter->hashes[filter->n++] = hash;

@@ -89,6 +89,13 @@ extern bool rose_filter_ask(RoseComponent *component, Relation rel, const Datum 
 							uint64 hash);
 
 /*
+ * False: no version of any key with these first columns is in it.  They decide the hash
+ * (RoseSchema.hash_columns).
+ */
+extern bool rose_filter_ask_prefix(RoseComponent *component, Relation rel, const Datum *key,
+								   int ncols, uint64 hash);
+
+/*
  * Asks the Bloom filter for many keys: sets maybe[which[i]] for each of n that may be in
  * it, by keys[which[i]] and hashes[which[i]], and leaves the others.  Who asks often has
  * a copy of the filter made, within maintenance_work_mem for all components.

@@ -88,6 +88,13 @@ extern bool rose_filter_parts_load(RoseComponent *component, char *section, Size
 extern const RoseFilterPart *rose_filter_part_find(const RoseComponent *component,
 												   const Datum *key);
 
+/* The parts that may have keys with these first columns: the first one, and the one behind another, or NULL. */
+extern const RoseFilterPart *rose_filter_part_first(const RoseComponent *component,
+													const Datum *key, int ncols);
+extern const RoseFilterPart *rose_filter_part_next(const RoseComponent *component,
+												   const RoseFilterPart *part,
+												   const Datum *key, int ncols);
+
 /* The block of a part's page. */
 extern BlockNumber rose_filter_part_page(const RoseComponent *component,
 										 const RoseFilterPart *part, uint32 page);

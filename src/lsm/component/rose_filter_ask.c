@@ -182,17 +182,13 @@ copied_block(const RoseComponent *component, const RoseFilterPart *part, uint64 
 		((Size) part->first_block + rose_bloom_block(&part->shape, hash)) * ROSE_BLOOM_BLOCK_SIZE;
 }
 
-bool
-rose_filter_ask(RoseComponent *component, Relation rel, const Datum *key, uint64 hash)
+static bool
+ask_part(RoseComponent *component, Relation rel, const RoseFilterPart *part, uint64 hash)
 {
-	const RoseFilterPart *part;
 	uint32		block;
 	Buffer		buffer;
 	bool		found;
 
-	if (!component->has_filter)
-		return true;
-	part = rose_filter_part_find(component, key);
 	if (component->filter != NULL)
 		return rose_bloom_block_test(copied_block(component, part, hash), part->shape.nprobes, hash);
 	block = rose_bloom_block(&part->shape, hash);
@@ -202,6 +198,29 @@ rose_filter_ask(RoseComponent *component, Relation rel, const Datum *key, uint64
 								  part->shape.nprobes, hash);
 	UnlockReleaseBuffer(buffer);
 	return found;
+}
+
+bool
+rose_filter_ask(RoseComponent *component, Relation rel, const Datum *key, uint64 hash)
+{
+	if (!component->has_filter)
+		return true;
+	return ask_part(component, rel, rose_filter_part_find(component, key), hash);
+}
+
+bool
+rose_filter_ask_prefix(RoseComponent *component, Relation rel, const Datum *key, int ncols,
+					   uint64 hash)
+{
+	const RoseFilterPart *part;
+
+	if (!component->has_filter)
+		return true;
+	for (part = rose_filter_part_first(component, key, ncols); part != NULL;
+		 part = rose_filter_part_next(component, part, key, ncols))
+		if (ask_part(component, rel, part, hash))
+			return true;
+	return false;
 }
 
 static void

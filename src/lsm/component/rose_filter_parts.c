@@ -128,7 +128,12 @@ rose_filter_parts_load(RoseComponent *component, char *section, Size length)
 const RoseFilterPart *
 rose_filter_part_find(const RoseComponent *component, const Datum *key)
 {
-	int			width = rose_schema_key_width(component->schema);
+	return rose_filter_part_first(component, key, rose_schema_key_width(component->schema));
+}
+
+const RoseFilterPart *
+rose_filter_part_first(const RoseComponent *component, const Datum *key, int ncols)
+{
 	int			low = 0;
 	int			high = component->nparts - 1;
 
@@ -136,12 +141,22 @@ rose_filter_part_find(const RoseComponent *component, const Datum *key)
 	{
 		int			middle = (low + high) / 2;
 
-		if (rose_key_compare(component->schema, component->parts[middle].last_key, key, width) < 0)
+		if (rose_key_compare(component->schema, component->parts[middle].last_key, key, ncols) < 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	return &component->parts[low];
+}
+
+const RoseFilterPart *
+rose_filter_part_next(const RoseComponent *component, const RoseFilterPart *part,
+					  const Datum *key, int ncols)
+{
+	if (part == &component->parts[component->nparts - 1] ||
+		rose_key_compare(component->schema, part->last_key, key, ncols) > 0)
+		return NULL;
+	return part + 1;
 }
 
 BlockNumber

@@ -26,6 +26,13 @@ typedef struct RoseKeyRange
 	int			nupper;
 	Datum		upper[INDEX_MAX_KEYS];
 	bool		upper_inclusive;
+
+	/*
+	 * If not 0: all keys have so many first columns alike, which decide their hash, so that
+	 * filters can be asked.
+	 */
+	int			nhashed;
+	uint64		hash;			/* rose_key_hash, then */
 } RoseKeyRange;
 
 #endif							/* ROSE_KEY_RANGE_H */

@@ -54,12 +54,14 @@ rose_source_component_overlaps(const RoseReading *reading, int index)
 {
 	const RoseKeyRange *range = reading->range;
 	const RoseSchema *schema = reading->view->schema;
+	RoseComponent *component;
 	const RoseComponentInfo *info;
 	int			cmp;
 
 	if (range->nlower == 0 && range->nupper == 0)
 		return true;
-	info = rose_component_info(rose_view_component(reading->view, index));
+	component = rose_view_component(reading->view, index);
+	info = rose_component_info(component);
 	if (range->nlower > 0)
 	{
 		cmp = rose_key_compare(schema, info->max_key, range->lower, range->nlower);
@@ -72,7 +74,9 @@ rose_source_component_overlaps(const RoseReading *reading, int index)
 		if (range->upper_inclusive ? cmp > 0 : cmp >= 0)
 			return false;
 	}
-	return true;
+	return range->nhashed == 0 ||
+		rose_filter_ask_prefix(component, reading->view->tree->rel, range->lower,
+							   range->nhashed, range->hash);
 }
 
 static ComponentSource *

@@ -15,6 +15,9 @@
  *	tree_entries(index)
  *		The entries that the command's snapshot sees, in the tree's order: the indexed columns
  *		and what is behind them, but ranks.
+ *	tree_find(index, query)
+ *		The same of the entries that have the indexed values of a row that the query finds,
+ *		row by row, as a scan finds them that asks filters first.
  *	tree_block_zero(index, what)
  *		'search' it as btree would; 'clear' and 'poison' it, as core's build and ours do.
  *
@@ -63,6 +66,7 @@ PG_FUNCTION_INFO_V1(tree_make);
 PG_FUNCTION_INFO_V1(tree_remake);
 PG_FUNCTION_INFO_V1(tree_write);
 PG_FUNCTION_INFO_V1(tree_entries);
+PG_FUNCTION_INFO_V1(tree_find);
 PG_FUNCTION_INFO_V1(tree_block_zero);
 
 /* ---- made ---- */
@@ -294,12 +298,65 @@ tree_entries(PG_FUNCTION_ARGS)
 	scan = rose_scan_begin(tree, GetActiveSnapshot(), NULL, false);
 	while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
 	{
-		Datum		text = entry_as_text(tree, &shape, row);
+		Datum text = entry_as_text(tree, &shape, row);
 		bool		isnull = false;
 
 		tuplestore_putvalues(result->setResult, result->setDesc, &text, &isnull);
 	}
 	rose_scan_end(scan);
+	index_close(index, NoLock);
+	return (Datum) 0;
+}
+
+/* Keys that begin with those columns of this one that its hash is made of. */
+static void
+range_like(const RoseSchema *schema, const Datum *key, RoseKeyRange *range)
+{
+	int			ncols = schema->hash_columns;
+
+	if (ncols == 0)
+		elog(ERROR, "the index has no column that hashes");
+	memset(range, 0, sizeof(*range));
+	memcpy(range->lower, key, ncols * sizeof(Datum));
+	memcpy(range->upper, key, ncols * sizeof(Datum));
+	range->nlower = range->nupper = range->nhashed = ncols;
+	range->lower_inclusive = range->upper_inclusive = true;
+	range->hash = rose_key_hash(schema, key);
+}
+
+Datum
+tree_find(PG_FUNCTION_ARGS)
+{
+	Relation	index = index_open(PG_GETARG_OID(0), AccessShareLock);
+	RoseTree   *tree = rose_tree_open(index);
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RoseEntryShape shape;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	make_shape(tree, &shape);
+	SPI_connect();
+	if (SPI_execute(text_to_cstring(PG_GETARG_TEXT_PP(1)), true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "the query is not one that finds rows");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		RoseNewVersion version;
+		RoseKeyRange range;
+		RoseScan   *scan;
+		const RoseRow *row;
+
+		make_version(tree, &shape, SPI_tuptable->vals[i], ROSE_OP_PUT, &version);
+		range_like(tree->schema, version.key, &range);
+		scan = rose_scan_begin(tree, GetActiveSnapshot(), &range, false);
+		while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
+		{
+			Datum text = entry_as_text(tree, &shape, row);
+			bool		isnull = false;
+
+			tuplestore_putvalues(result->setResult, result->setDesc, &text, &isnull);
+		}
+		rose_scan_end(scan);
+	}
+	SPI_finish();
 	index_close(index, NoLock);
 	return (Datum) 0;
 }
