@@ -101,6 +101,7 @@ RESET client_min_messages;
 
 -- settings
 SHOW rose.read_mode;
+SELECT count(*) FROM pg_settings WHERE name = 'rose.read_mode';
 SET rose.read_mode = 'realtime';
 SET rose.read_mode = 'fast';
 SET rose.read_mode = 'snapshot';

@@ -178,7 +178,7 @@ check_durability(const char *durability)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid durability \"%s\"", durability),
-			 errhint("Valid values are \"upstream\" and \"local\".")));
+			 errhint("The only valid value so far is \"upstream\".")));
 }
 
 /* Options that contradict each other, as CREATE SUBSCRIPTION sees it. */

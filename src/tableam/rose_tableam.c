@@ -93,7 +93,7 @@ typedef enum RoseReadMode
 
 static const struct config_enum_entry read_modes[] = {
 	{"snapshot", ROSE_READ_SNAPSHOT, false},
-	{"realtime", ROSE_READ_REALTIME, false},
+	{"realtime", ROSE_READ_REALTIME, true},	/* not offered before it is built */
 	{NULL, 0, false}
 };
 
@@ -121,7 +121,7 @@ rose_tableam_define_settings(void)
 							 ROSE_READ_SNAPSHOT,
 							 read_modes,
 							 PGC_USERSET,
-							 0,
+							 GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,	/* one value so far */
 							 check_read_mode, NULL, NULL);
 }
 
