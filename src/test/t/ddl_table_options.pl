@@ -37,7 +37,10 @@ fill('early', "WITH (rose.spill_interval = '100ms')");
 spilled('early', 'a small table with a short interval is spilled');
 is(in_memory('common'), 10, 'others are not');
 
+my $size = sql("SELECT pg_relation_size('common')");
 sql("ALTER TABLE common SET (rose.spill_interval = '100ms')");
+# the view would open it
+ok($node->poll_query_until('postgres', "SELECT pg_relation_size('common') <> $size"), 'the file of a table whose interval is shortened grows');
 spilled('common', 'a table that nobody opens any more is spilled when its interval is shortened');
 
 fill('undone', '');
