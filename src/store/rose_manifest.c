@@ -286,17 +286,23 @@ rose_manifest_note_levels(RoseStoreShared *store, int ncomponents,
 {
 	uint32		nruns = 0;
 	uint64		bytes[3] = {0, 0, 0};
+	uint64		blocks[3] = {0, 0, 0};
 
 	for (int i = 0; i < ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &components[i];
+		int			level = Min(entry->level, 2);
 
 		nruns += entry->level == 0 && entry->state == ROSE_COMPONENT_LIVE;
-		bytes[Min(entry->level, 2)] += rose_component_rest(entry, entry->raw_bytes);
+		bytes[level] += rose_component_rest(entry, entry->raw_bytes);
+		blocks[level] += rose_component_rest(entry, entry->nblocks);
 	}
 	pg_atomic_write_u32(&store->nruns, nruns);
 	for (int level = 0; level < lengthof(bytes); level++)
+	{
 		pg_atomic_write_u64(&store->level_bytes[level], bytes[level]);
+		pg_atomic_write_u64(&store->level_blocks[level], blocks[level]);
+	}
 }
 
 /* After the switch: no error can be raised here. */

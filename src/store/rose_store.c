@@ -47,7 +47,10 @@ rose_store_shared_init(RoseStoreShared *store, RelFileLocator locator)
 	pg_atomic_init_u32(&store->nruns, 0);
 	pg_atomic_init_u32(&store->ntails, 0);
 	for (int i = 0; i < lengthof(store->level_bytes); i++)
+	{
 		pg_atomic_init_u64(&store->level_bytes[i], 0);
+		pg_atomic_init_u64(&store->level_blocks[i], 0);
+	}
 	store->tail_block = InvalidBlockNumber;
 	rose_region_owner_note_freed(store);
 }

@@ -111,8 +111,9 @@ typedef struct RoseStoreShared
 	LWLock		alloc_lock;
 	pg_atomic_uint64 manifest_version;	/* changed after each switch; no lock */
 	pg_atomic_uint32 nruns;		/* live components of level 0 ... */
-	pg_atomic_uint64 level_bytes[3];	/* ... and row bytes of each level, as of
-										 * the last switch; no lock */
+	pg_atomic_uint64 level_bytes[3];	/* ... and row bytes ... */
+	pg_atomic_uint64 level_blocks[3];	/* ... and blocks of each level, as of the
+										 * last switch; no lock */
 	pg_atomic_uint64 logged_lsn;	/* end of the last WAL record with component
 									 * pages; no lock, only grows */
 	XLogRecPtr	truncate_lsn;	/* alloc_lock: end of the last truncation's WAL */

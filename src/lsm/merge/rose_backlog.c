@@ -22,6 +22,19 @@ rose_pick_c0_size(void)
 	return Max(rose_pressure_share(ROSE_SHARE_C0), 1);
 }
 
+RoseMergeUrgency
+rose_merge_urgency(RoseTreeShared *shared)
+{
+	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(),.nruns = pg_atomic_read_u32(&shared->store.nruns)};
+
+	for (int level = 0; level < lengthof(sizes.bytes); level++)
+	{
+		sizes.bytes[level] = pg_atomic_read_u64(&shared->store.level_bytes[level]);
+		sizes.blocks[level] = pg_atomic_read_u64(&shared->store.level_blocks[level]);
+	}
+	return rose_pick_urgency(&sizes);
+}
+
 /* A process that died before it could say that it ended does not count. */
 void
 rose_merge_backlog(RoseTreeShared *shared, RoseMergeBacklog *backlog)

@@ -11,7 +11,7 @@
 #ifndef ROSE_BACKLOG_H
 #define ROSE_BACKLOG_H
 
-#include "lsm/tree/rose_tree.h"
+#include "lsm/merge/rose_picker.h"
 
 /*
  * Bytes of C0 that count as its size: half of the arena is the most that one busy
@@ -32,5 +32,8 @@ typedef struct RoseMergeBacklog
 	int			pid[2];			/* of the process that merges; 0: none */
 } RoseMergeBacklog;
 extern void rose_merge_backlog(RoseTreeShared *shared, RoseMergeBacklog *backlog);
+
+/* Are merges of the table in time? */
+extern RoseMergeUrgency rose_merge_urgency(RoseTreeShared *shared);
 
 #endif							/* ROSE_BACKLOG_H */

@@ -41,7 +41,7 @@ rose_pick_input(RoseTree *tree, RosePickInput *input, RosePickFlags *flags)
 	input->blocked = flags->blocked;
 	input->partly = flags->partly;
 	input->horizon = rose_horizon_oldest(tree->rel);
-	input->min_ratio = 3.0;
+	input->min_ratio = ROSE_PICK_MIN_RATIO;
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];

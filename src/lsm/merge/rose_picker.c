@@ -53,6 +53,9 @@
 /* From this R on C1 and the runs take no more than this part of C2's blocks. */
 #define PICK_LARGE_RATIO		4.0
 #define PICK_C1_PART			6
+/* C1 and the runs are so many times what makes a pass due: merges are late, or behind. */
+#define PICK_LATE				1.2
+#define PICK_BEHIND				1.5
 /* Tombstones above this part of all versions cause a merge. */
 #define PICK_TOMBSTONE_PART		0.25
 #define PICK_MIN_TOMBSTONES		1000
@@ -455,4 +458,24 @@ rose_pick_merge(const RosePickInput *input)
 		pick_private_run(&state, &result))
 		return result;
 	return result;
+}
+
+/* By what makes a pass due: see pick_c1_into_c2. */
+RoseMergeUrgency
+rose_pick_urgency(const RosePickSizes *sizes)
+{
+	double		c0_size = Max(sizes->c0_size, 1);
+	double		bytes = (double) (sizes->bytes[0] + sizes->bytes[1]);
+	double		ratio = Max(ROSE_PICK_MIN_RATIO, sqrt((bytes + sizes->bytes[2]) / c0_size));
+	double		above = bytes;
+	double		due = ratio * c0_size;
+
+	if (ratio >= PICK_LARGE_RATIO)
+	{
+		above = (double) (sizes->blocks[0] + sizes->blocks[1]);
+		due = (double) sizes->blocks[2] / PICK_C1_PART;
+	}
+	if (sizes->nruns > ROSE_PICK_SLACK_RUNS || above > PICK_BEHIND * due)
+		return ROSE_MERGES_BEHIND;
+	return above > PICK_LATE * due ? ROSE_MERGES_LATE : ROSE_MERGES_IN_TIME;
 }

@@ -64,6 +64,34 @@ typedef struct RosePickResult
 
 extern RosePickResult rose_pick_merge(const RosePickInput *input);
 
+/* A table with more runs than this has its merges behind: half of what slows its writers. */
+#define ROSE_PICK_SLACK_RUNS	(ROSE_MAX_COMPONENTS / 6)
+
+/* R is at least this. */
+#define ROSE_PICK_MIN_RATIO		3.0
+
+/*
+ * How far are a table's merges behind what is written to it?  A worker's merges rest
+ * while they are in time; several processes share a pass only if they are behind, for
+ * each needs room in the file.
+ */
+typedef enum RoseMergeUrgency
+{
+	ROSE_MERGES_IN_TIME,
+	ROSE_MERGES_LATE,			/* a good deal more has come than what makes a pass due */
+	ROSE_MERGES_BEHIND			/* much more, or there are many runs */
+} RoseMergeUrgency;
+
+typedef struct RosePickSizes
+{
+	uint64		c0_size;
+	uint32		nruns;
+	uint64		bytes[3];		/* of rows, in runs, C1 and C2 */
+	uint64		blocks[3];
+} RosePickSizes;
+
+extern RoseMergeUrgency rose_pick_urgency(const RosePickSizes *sizes);
+
 /* The picker's input from a table's manifest; it points to flags, which are filled in. */
 typedef struct RosePickFlags
 {

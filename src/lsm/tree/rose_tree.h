@@ -126,6 +126,8 @@ typedef struct RoseRegistryItem
 	uint64		manifest_version;	/* changes when it is switched */
 	uint64		incarnation;	/* of its entry: another one when it was let go of and is in use again */
 	uint32		nruns;			/* not merged yet */
+	uint64		level_bytes[3]; /* of rows, in runs, C1 and C2 ... */
+	uint64		level_blocks[3];	/* ... and blocks */
 	uint32		ntails;			/* segments of its tail log */
 	bool		other_order;	/* nothing can be done for it before REINDEX */
 	TimestampTz paused_until[ROSE_PAUSE_KINDS]; /* 0 = it is not */

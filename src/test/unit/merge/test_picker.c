@@ -635,6 +635,41 @@ test_passing(void)
 	CHECK(picked(&pick, 0, 3, 1));
 }
 
+/* Sizes in parts of C0, and blocks. */
+static RoseMergeUrgency
+urgency(uint32 nruns, double above, double c2, uint64 above_blocks, uint64 c2_blocks)
+{
+	RosePickSizes sizes = {.c0_size = 1000,.nruns = nruns};
+
+	sizes.bytes[0] = (uint64) (above * 250);
+	sizes.bytes[1] = (uint64) (above * 750);
+	sizes.bytes[2] = (uint64) (c2 * 1000);
+	sizes.blocks[0] = above_blocks / 2;
+	sizes.blocks[1] = above_blocks - sizes.blocks[0];
+	sizes.blocks[2] = c2_blocks;
+	return rose_pick_urgency(&sizes);
+}
+
+static void
+test_urgency(void)
+{
+	/* a table that is not much larger than memory: by bytes, of which three times C0 make a pass due */
+	CHECK(urgency(2, 3, 3, 900, 100) == ROSE_MERGES_IN_TIME);
+	CHECK(urgency(2, 3.5, 2, 1, 100) == ROSE_MERGES_IN_TIME);
+	CHECK(urgency(2, 3.7, 2, 1, 100) == ROSE_MERGES_LATE);
+	CHECK(urgency(2, 4.6, 2, 1, 100) == ROSE_MERGES_BEHIND);
+	CHECK(urgency(2, 5, 0, 1, 0) == ROSE_MERGES_BEHIND);
+	/* a large one: by blocks, of which a sixth of C2's make a pass due */
+	CHECK(urgency(2, 10, 90, 166, 1000) == ROSE_MERGES_IN_TIME);
+	CHECK(urgency(2, 40, 60, 199, 1000) == ROSE_MERGES_IN_TIME);
+	CHECK(urgency(2, 10, 90, 210, 1000) == ROSE_MERGES_LATE);
+	CHECK(urgency(2, 10, 90, 260, 1000) == ROSE_MERGES_BEHIND);
+	CHECK(urgency(2, 100, 0, 1000, 0) == ROSE_MERGES_BEHIND);
+	/* runs, whatever their sizes */
+	CHECK(urgency(ROSE_MAX_COMPONENTS / 6, 1, 90, 1, 1000) == ROSE_MERGES_IN_TIME);
+	CHECK(urgency(ROSE_MAX_COMPONENTS / 6 + 1, 1, 90, 1, 1000) == ROSE_MERGES_BEHIND);
+}
+
 int
 main(void)
 {
@@ -652,6 +687,7 @@ main(void)
 	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
 	test_runs_fill();
+	test_urgency();
 	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
 	simulate(C0_SIZE, 2000, 6, 45); /* R = 45: about R / 2 for each of two levels */
