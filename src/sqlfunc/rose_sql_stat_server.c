@@ -69,6 +69,8 @@ work_name(const RoseWorkerInfo *worker)
 			return "spilling";
 		case ROSE_WORK_MERGE:
 			return "merging";
+		case ROSE_WORK_REST:
+			return "resting";
 		case ROSE_WORK_TRUNCATE:
 			return "truncating";
 	}

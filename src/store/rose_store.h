@@ -153,6 +153,17 @@ typedef struct RoseStoreShared
 extern void rose_store_shared_init(RoseStoreShared *store, RelFileLocator locator);
 extern void rose_store_attach(Relation rel, RoseStoreShared *store);
 
+/* Row bytes and blocks of each level, as of the last switch. */
+static inline void
+rose_store_levels(RoseStoreShared *store, uint64 *bytes, uint64 *blocks)
+{
+	for (int level = 0; level < lengthof(store->level_bytes); level++)
+	{
+		bytes[level] = pg_atomic_read_u64(&store->level_bytes[level]);
+		blocks[level] = pg_atomic_read_u64(&store->level_blocks[level]);
+	}
+}
+
 /* Settings of this module: rose.wal_components. */
 extern void rose_store_define_settings(void);
 extern bool rose_wal_components;

@@ -17,7 +17,8 @@
  * found by the others, or by the first worker, which is started for it.
  *
  * While it is not behind, it lets writers have the core (util/rose_gentle.h): a write
- * must not wait for a stretch of a merge.
+ * must not wait for a stretch of a merge; and it lets queries have the disk between the
+ * steps of its merges (rose_maintainer_rest.c).
  *
  * The worker ends when it has had nothing to do for a while, after it has given free room
  * at the end of files back.  If another database waits for a worker, it ends when it has
@@ -53,6 +54,7 @@
 #include "memtable/rose_pressure.h"
 #include "store/rose_space.h"
 #include "store/rose_store.h"
+#include "lsm/merge/rose_picker.h"
 #include "worker/rose_maintainer_internal.h"
 
 #define IDLE_EXIT_MS			10000	/* end after so long without work */
@@ -63,10 +65,7 @@
 
 #define RESPILL_PAUSE_MS		1000	/* for a table that could not be spilled, or had nothing */
 
-/* A table with more runs than this has its merges behind: half of what slows its writers. */
-#define SLACK_RUNS				(ROSE_MAX_COMPONENTS / 6)
-
-static bool merges_behind = false;
+static bool runs_many = false;
 
 /* ---- sharing the core ---- */
 
@@ -74,16 +73,16 @@ static bool merges_behind = false;
 static bool
 has_slack(void)
 {
-	return !merges_behind && !rose_worker_memory_short();
+	return !runs_many && !rose_worker_memory_short();
 }
 
 static void
 note_backlog(void)
 {
-	merges_behind = false;
+	runs_many = false;
 	for (int i = 0; i < rose_maintainer_nitems; i++)
-		if (rose_maintainer_items[i].nruns > SLACK_RUNS)
-			merges_behind = true;
+		if (rose_maintainer_items[i].nruns > ROSE_PICK_SLACK_RUNS)
+			runs_many = true;
 }
 
 /* ---- spills ---- */
@@ -231,6 +230,7 @@ get_over_error(MemoryContext context)
 	EmitErrorReport();
 	rose_maintainer_note_error(error, false);
 	rose_maintainer_abort();
+	rose_maintainer_cost_end(false);
 	rose_merge_begin_failed();
 	/* who cancels waits for a lock of ours, and that may be a merge's */
 	if (!rose_maintainer_give_merges_up(cancel ? InvalidOid : relid))
@@ -321,8 +321,9 @@ work_once(void)
 	if (read_changed_options())
 		return true;
 	if (turn == ROSE_TURN_OVER)
-		return do_spill() || rose_maintainer_merge_step(false);
-	return do_spill() || rose_maintainer_visit_step() || rose_maintainer_merge_step(true);
+		return do_spill() || rose_maintainer_merge_step(false, false);
+	return do_spill() || rose_maintainer_visit_step() ||
+		rose_maintainer_merge_step(true, turn == ROSE_TURN_FREE && !rose_worker_memory_short());
 }
 
 /* Its time is over, as others wait: is it to end just now? */
@@ -386,6 +387,13 @@ maintain(void)
 				rose_maintainer_note_busy();
 			was_idle = false;
 			idle_since = GetCurrentTimestamp();
+			continue;
+		}
+
+		if (rose_maintainer_is_resting())
+		{
+			idle_since = now;
+			rose_maintainer_rest();
 			continue;
 		}
 

@@ -51,6 +51,10 @@ extern void rose_maintainer_note_busy(void);
  */
 extern bool rose_maintainer_ask_for_help(void);
 
+/* Has it merges under way?  How many workers have, of all databases? */
+extern void rose_maintainer_note_merging(bool merging);
+extern int	rose_maintainer_count_merging(void);
+
 /* How long this worker may go on. */
 typedef enum RoseWorkerTurn
 {
@@ -121,9 +125,15 @@ extern void rose_maintainer_sweep(void);
 
 /* ---- rose_maintainer_merge.c: merges that take turns ---- */
 
-/* Begin a merge that is due, if may_begin, or go on with one; false if there is nothing to do now. */
-extern bool rose_maintainer_merge_step(bool may_begin);
+/*
+ * Begin a merge that is due, if may_begin, or go on with one; false if there is nothing to
+ * do now.  may_rest: there is time for rests, unless merges are late.
+ */
+extern bool rose_maintainer_merge_step(bool may_begin, bool may_rest);
 extern bool rose_maintainer_has_merges(void);
+
+/* Was there nothing to do but to rest? */
+extern bool rose_maintainer_is_resting(void);
 
 /*
  * Is there a table at which this worker could not look since it changed, or on which it
@@ -141,5 +151,17 @@ extern bool rose_maintainer_merges_can_go_on(void);
  * wrong.
  */
 extern bool rose_maintainer_give_merges_up(Oid relid);
+
+/* ---- rose_maintainer_rest.c: rests between steps of merges ---- */
+
+/* Around a step: its cost is counted, and owed if it owes anything. */
+extern void rose_maintainer_cost_begin(void);
+extern void rose_maintainer_cost_end(bool owes);
+
+/* Milliseconds; 0: it has rested enough. */
+extern long rose_maintainer_rest_left(void);
+
+/* Rest for a while, or until the latch is set. */
+extern void rose_maintainer_rest(void);
 
 #endif							/* ROSE_MAINTAINER_INTERNAL_H */

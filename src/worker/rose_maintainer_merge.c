@@ -10,8 +10,13 @@
  * is begun here after all.  Which table is looked at first goes round, so that no table
  * waits for ever beside others that always have something to merge.
  *
- * A worker that has no merges helps with the pass of another one (rose_merge_help); who
- * begins a large one asks for help.
+ * A worker that has no merges helps with the pass of another one (rose_merge_help).  Who
+ * has begun a large one asks for help as soon as merges of the table are behind, not
+ * earlier: each process needs room in the file for what it builds.
+ *
+ * While merges are in time, the worker rests between their steps (rose_maintainer_rest.c).
+ * One that is late, or that keeps somebody from the table, waits for no rest, nor do
+ * others of the same worker.
  *
  * Locking: ROSE_LOCK_MERGE of each table, held by the session while a merge of it is
  * under way, and shared with other workers: claims tell them apart (rose_claims.h).  It
@@ -27,11 +32,13 @@
 #include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
 #include "store/rose_store.h"
+#include "lsm/merge/rose_backlog.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
 #include "worker/rose_maintainer_internal.h"
 
-#define MERGE_STEP_MS			100 /* longest transaction of a merge, about */
+#define MERGE_STEP_MS			100 /* longest transaction of a merge, about, ... */
+#define MERGE_STEP_CALM_MS		20	/* ... if it rests after it */
 
 /* Merges that take turns, in all and of one table; and with those that wait for their tables' locks. */
 #define MAX_MERGES				4
@@ -56,12 +63,14 @@ typedef struct ActiveMerge
 	Oid			relid;
 	TimestampTz wait_until;		/* nothing can be done before */
 	bool		given_up;		/* only its end is left to be done */
+	bool		is_large;		/* a pass that is worth help, and has not asked for it yet */
 } ActiveMerge;
 
 static ActiveMerge merges[MAX_MERGES_AND_WAITING];
 static int	nmerges = 0;
 static int	next_merge = 0;
 static int	first_item = 0;		/* the table to look at first */
+static bool resting = false;	/* nothing was done, for a rest */
 
 static int
 merges_of_table(RelFileLocator locator)
@@ -133,14 +142,28 @@ leave_to_others(RoseTree *tree, const RosePickResult *pick, RoseTableNote *note)
 	return true;
 }
 
-static void
+static ActiveMerge *
 add_merge(RoseMerge *merge, Oid relid)
 {
-	merges[nmerges].merge = merge;
-	merges[nmerges].relid = relid;
-	merges[nmerges].wait_until = 0;
-	merges[nmerges].given_up = false;
-	nmerges++;
+	ActiveMerge *active = &merges[nmerges++];
+
+	memset(active, 0, sizeof(*active));
+	active->merge = merge;
+	active->relid = relid;
+	if (nmerges == 1)
+		rose_maintainer_note_merging(true);
+	return active;
+}
+
+/* REQUIRES: the merge is not done. */
+static void
+ask_for_help_if_behind(ActiveMerge *active, RoseTree *tree)
+{
+	if (!active->is_large || rose_merge_urgency(tree->shared) != ROSE_MERGES_BEHIND)
+		return;
+	active->is_large = false;
+	rose_merge_open(active->merge, tree);
+	(void) rose_maintainer_ask_for_help();
 }
 
 /*
@@ -164,7 +187,7 @@ help_others(RoseTree *tree, RoseTableNote *note, Oid relid, const RosePickResult
 		merge = rose_merge_help(tree);
 	if (merge == NULL)
 		return false;
-	add_merge(merge, relid);
+	(void) add_merge(merge, relid);
 	return true;
 }
 
@@ -196,6 +219,7 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 {
 	RosePickResult pick;
 	RoseMerge  *merge;
+	ActiveMerge *active;
 	uint64		nblocks;
 	bool		busy;
 
@@ -224,9 +248,10 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	merge = rose_merge_begin(tree, &pick, true);
 	if (merge == NULL)
 		return false;
-	add_merge(merge, relid);
-	if (pick.target_level == 2 && nblocks >= HELP_MIN_PIECES * rose_merge_piece_blocks(nblocks))
-		(void) rose_maintainer_ask_for_help();
+	active = add_merge(merge, relid);
+	active->is_large = pick.target_level == 2 &&
+		nblocks >= HELP_MIN_PIECES * rose_merge_piece_blocks(nblocks);
+	ask_for_help_if_behind(active, tree);
 	return true;
 }
 
@@ -290,11 +315,16 @@ forget_merge(int index)
 	note->freed = true;
 	memmove(&merges[index], &merges[index + 1], (nmerges - index - 1) * sizeof(ActiveMerge));
 	nmerges--;
+	if (nmerges == 0)
+		rose_maintainer_note_merging(false);
 }
 
-/* One step of one merge; false if it has to wait: its table is locked, or being spilled, or others come first. */
+/*
+ * One step of one merge; false if it has to wait: its table is locked, or being spilled,
+ * or others come first.
+ */
 static bool
-step_merge(int index)
+step_merge(int index, bool calm)
 {
 	ActiveMerge *active = &merges[index];
 	TimestampTz now = GetCurrentTimestamp();
@@ -314,7 +344,11 @@ step_merge(int index)
 	if (tree != NULL)
 	{
 		if (!given_up)
-			progress = rose_merge_step(merge, tree, MERGE_STEP_MS);
+		{
+			rose_maintainer_cost_begin();
+			progress = rose_merge_step(merge, tree, calm ? MERGE_STEP_CALM_MS : MERGE_STEP_MS);
+			rose_maintainer_cost_end(calm);
+		}
 		done = progress == ROSE_MERGE_DONE;
 		in_turn = progress == ROSE_MERGE_IN_TURN;
 		locked = progress == ROSE_MERGE_LATER;
@@ -323,6 +357,8 @@ step_merge(int index)
 			forget_merge(index);
 			rose_merge_end(merge, tree);
 		}
+		else
+			ask_for_help_if_behind(active, tree);
 	}
 	else if (!rose_maintainer_was_locked())
 	{
@@ -345,17 +381,69 @@ step_merge(int index)
 	return !locked && !in_turn;
 }
 
+static bool
+is_late(const RoseRegistryItem *item)
+{
+	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(), .nruns = item->nruns};
+
+	for (int level = 0; level < lengthof(sizes.bytes); level++)
+	{
+		sizes.bytes[level] = item->level_bytes[level];
+		sizes.blocks[level] = item->level_blocks[level];
+	}
+	return rose_pick_urgency(&sizes) != ROSE_MERGES_IN_TIME;
+}
+
+/* Is one of the merges late, or does it keep somebody from its table? */
+static bool
+is_hurried(void)
+{
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+	{
+		const RoseRegistryItem *item = &rose_maintainer_items[i];
+
+		if (merges_of_table(item->locator) > 0 && is_late(item))
+			return true;
+	}
+	for (int i = 0; i < nmerges; i++)
+		if (merges[i].given_up || rose_merge_has_waiters(merges[i].merge))
+			return true;
+	return false;
+}
+
+/* At a time when it could go on. */
+static void
+begin_rest(void)
+{
+	resting = rose_maintainer_merges_can_go_on() && rose_maintainer_rest_left() > 0;
+	if (resting)
+		ROSE_STOP_POINT("merge-rests"); /* no transaction */
+}
+
 bool
-rose_maintainer_merge_step(bool may_begin)
+rose_maintainer_merge_step(bool may_begin, bool may_rest)
 {
 	bool		worked = may_begin && find_merge();
+	bool		calm;
 
-	for (int i = 0; i < nmerges && !worked; i++)
+	resting = false;
+	if (worked || nmerges == 0)
+		return worked;
+	calm = may_rest && !is_hurried();
+	if (calm)
+		begin_rest();
+	for (int i = 0; i < nmerges && !worked && !resting; i++)
 	{
 		next_merge = (next_merge + 1) % nmerges;
-		worked = step_merge(next_merge);
+		worked = step_merge(next_merge, calm);
 	}
 	return worked;
+}
+
+bool
+rose_maintainer_is_resting(void)
+{
+	return resting;
 }
 
 bool

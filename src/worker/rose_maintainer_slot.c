@@ -345,7 +345,27 @@ rose_maintainer_note_busy(void)
 	LWLockRelease(&rose_workers->lock);
 }
 
-/* ---- other workers of the database ---- */
+/* ---- other workers ---- */
+
+void
+rose_maintainer_note_merging(bool merging)
+{
+	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
+	my_slot->merging = merging;
+	LWLockRelease(&rose_workers->lock);
+}
+
+int
+rose_maintainer_count_merging(void)
+{
+	int			n = 0;
+
+	LWLockAcquire(&rose_workers->lock, LW_SHARED);
+	for (int i = 0; i < ROSE_WORKER_SLOTS; i++)
+		n += rose_workers->slots[i].merging;
+	LWLockRelease(&rose_workers->lock);
+	return n;
+}
 
 /* REQUIRES: lock. */
 static bool

@@ -35,6 +35,7 @@ typedef enum RoseWorkerWork
 	ROSE_WORK_OPEN,				/* makes itself known with the database's tables */
 	ROSE_WORK_SPILL,
 	ROSE_WORK_MERGE,
+	ROSE_WORK_REST,				/* between two steps of merges that are in time */
 	ROSE_WORK_TRUNCATE			/* gives free room at the file's end back */
 } RoseWorkerWork;
 

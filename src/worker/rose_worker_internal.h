@@ -37,7 +37,7 @@ typedef struct RoseWorkerFailure
 
 /*
  * A database with its first worker, or a helper, which has the fields of a process only:
- * state, info, latch, idle, state_since.  Everything is protected by
+ * state, info, latch, idle, merging, state_since.  Everything is protected by
  * RoseWorkerShared.lock.
  */
 typedef struct RoseWorkerSlotShared
@@ -46,6 +46,7 @@ typedef struct RoseWorkerSlotShared
 	RoseWorkerInfo info;		/* info.dbid 0: free slot */
 	Latch	   *latch;			/* of the running worker */
 	bool		idle;			/* it had nothing to do when it looked last */
+	bool		merging;		/* it has merges under way */
 	bool		visit;			/* look for rose tables in the catalog first */
 	TimestampTz look_again;		/* something waits, and nothing will tell: start a
 								 * worker then; 0 = no */

@@ -164,7 +164,7 @@ rose_worker_stopped(RoseWorkerSlotShared *slot)
 	slot->info.work = ROSE_WORK_NONE;
 	slot->info.work_relid = InvalidOid;
 	slot->latch = NULL;
-	slot->idle = false;
+	slot->idle = slot->merging = false;
 }
 
 /* Is one there for this database, or about to be?  REQUIRES: lock. */

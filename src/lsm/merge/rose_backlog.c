@@ -25,13 +25,9 @@ rose_pick_c0_size(void)
 RoseMergeUrgency
 rose_merge_urgency(RoseTreeShared *shared)
 {
-	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(),.nruns = pg_atomic_read_u32(&shared->store.nruns)};
+	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(), .nruns = pg_atomic_read_u32(&shared->store.nruns)};
 
-	for (int level = 0; level < lengthof(sizes.bytes); level++)
-	{
-		sizes.bytes[level] = pg_atomic_read_u64(&shared->store.level_bytes[level]);
-		sizes.blocks[level] = pg_atomic_read_u64(&shared->store.level_blocks[level]);
-	}
+	rose_store_levels(&shared->store, sizes.bytes, sizes.blocks);
 	return rose_pick_urgency(&sizes);
 }
 

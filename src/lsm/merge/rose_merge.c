@@ -81,6 +81,12 @@ rose_merge_unlock(const LOCKTAG *tag, bool keep)
 	LockRelease(tag, lock_mode(keep), keep);
 }
 
+bool
+rose_merge_has_waiters(const RoseMerge *merge)
+{
+	return merge->keep && !merge->unlocked && LockHasWaiters(&merge->lock, lock_mode(true), true);
+}
+
 /*
  * Does somebody wait who wants the table for himself?  Core cancels one worker for him,
  * after deadlock_timeout; the others give way by themselves.
@@ -90,7 +96,7 @@ must_give_way(RoseMerge *merge)
 {
 	TimestampTz now;
 
-	if (!merge->keep || !LockHasWaiters(&merge->lock, lock_mode(true), true))
+	if (!rose_merge_has_waiters(merge))
 	{
 		merge->unwanted_since = 0;
 		return false;
@@ -392,6 +398,13 @@ rose_merge_begin(RoseTree *tree, const RosePickResult *pick, bool keep)
 		return NULL;
 	merge->stats_slot = rose_merge_stats_begin(&tree->shared->merge_stats, merge->target_level);
 	return merge;
+}
+
+void
+rose_merge_open(RoseMerge *merge, RoseTree *tree)
+{
+	Assert(rose_merge_is_shared(merge));
+	rose_claims_open(&tree->shared->claims, &merge->ticket);
 }
 
 RoseMerge *

@@ -31,9 +31,12 @@ typedef struct RoseMerge RoseMerge;
  */
 extern RoseMerge *rose_merge_begin(RoseTree *tree, const RosePickResult *pick, bool keep);
 
+/* From now on other processes may work on this pass, which is kept. */
+extern void rose_merge_open(RoseMerge *merge, RoseTree *tree);
+
 /*
- * Work on the pass that another process has begun, as one that is kept.  NULL if there is
- * none, or nothing that is not taken yet.
+ * Work on the pass that another process has begun and opened, as one that is kept.  NULL
+ * if there is none, or nothing that is not taken yet.
  */
 extern RoseMerge *rose_merge_help(RoseTree *tree);
 
@@ -72,6 +75,9 @@ extern bool rose_merge_lock_again(RoseMerge *merge);
  * for long, it lets go of that, and can only be ended.  False: not yet.
  */
 extern bool rose_merge_give_way(RoseMerge *merge);
+
+/* Does somebody wait for its lock? */
+extern bool rose_merge_has_waiters(const RoseMerge *merge);
 
 /*
  * Does somebody merge the table for himself, or wait to?  Then no merge is begun that

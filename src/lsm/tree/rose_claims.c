@@ -220,6 +220,7 @@ rose_claims_begin(RoseClaimsShared *claims, uint64 version, const uint32 *ids, i
 	{
 		claims->jobs[job].number = ++claims->last_number;
 		claims->jobs[job].takes_c2 = takes_c2;
+		claims->jobs[job].open = false;
 		claims->jobs[job].begun = newest_owner;
 		begun = add_hand(claims, &claims->jobs[job], ticket);
 		if (!begun)
@@ -234,6 +235,15 @@ rose_claims_begin(RoseClaimsShared *claims, uint64 version, const uint32 *ids, i
 		claims->version++;
 	unlock_claims(claims);
 	return begun;
+}
+
+void
+rose_claims_open(RoseClaimsShared *claims, const RoseTicket *ticket)
+{
+	lock_claims(claims);
+	if (hand_of(claims, ticket) != NULL)
+		claims->jobs[find_job(claims, ticket->job)].open = true;
+	unlock_claims(claims);
 }
 
 /* Has this process a hand in the job? */
@@ -262,7 +272,7 @@ rose_claims_join(RoseClaimsShared *claims, RoseTicket *ticket, uint32 *ids, int 
 	{
 		const RoseJobShared *job = &claims->jobs[i];
 
-		if (job->number == 0 || !job->takes_c2 || is_mine(claims, job->number) ||
+		if (job->number == 0 || !job->open || is_mine(claims, job->number) ||
 			count_hands(claims, job->number) >= HANDS_OF_PASS)
 			continue;
 		joined = add_hand(claims, job, ticket);

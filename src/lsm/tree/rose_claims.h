@@ -41,6 +41,7 @@ typedef struct RoseJobShared
 {
 	uint64		number;			/* never used again; 0 = free */
 	bool		takes_c2;		/* it is a pass, and has all pieces of C2 as well */
+	bool		open;			/* ... that others may join */
 	uint32		begun;			/* newest owner id when it began: pieces of C2 with a greater one are what it has made */
 } RoseJobShared;
 
@@ -104,9 +105,12 @@ extern uint64 rose_claims_find(RoseClaimsShared *claims, int ncomponents,
 extern bool rose_claims_begin(RoseClaimsShared *claims, uint64 version, const uint32 *ids, int n,
 							  bool takes_c2, uint32 newest_owner, RoseTicket *ticket);
 
+/* From now on others may join the pass. */
+extern void rose_claims_open(RoseClaimsShared *claims, const RoseTicket *ticket);
+
 /*
- * Become another hand of a pass; false if there is none, or it has hands enough, or one
- * in this process.  ids gets the components that were claimed for it, up to
+ * Become another hand of a pass that is open; false if there is none, or it has hands
+ * enough, or one in this process.  ids gets the components that were claimed for it, up to
  * ROSE_CLAIM_IDS, in no order.
  */
 extern bool rose_claims_join(RoseClaimsShared *claims, RoseTicket *ticket, uint32 *ids, int *n);

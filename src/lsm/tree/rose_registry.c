@@ -619,11 +619,7 @@ rose_registry_list(Oid dbid, RoseRegistryItem *items, int max)
 			items[n].options_stale = pg_atomic_read_u32(&shared->store.options.stale) != 0;
 			items[n].fed_by = shared->fed_by;
 			items[n].nruns = pg_atomic_read_u32(&shared->store.nruns);
-			for (int level = 0; level < lengthof(items[n].level_bytes); level++)
-			{
-				items[n].level_bytes[level] = pg_atomic_read_u64(&shared->store.level_bytes[level]);
-				items[n].level_blocks[level] = pg_atomic_read_u64(&shared->store.level_blocks[level]);
-			}
+			rose_store_levels(&shared->store, items[n].level_bytes, items[n].level_blocks);
 			items[n].ntails = pg_atomic_read_u32(&shared->store.ntails);
 			items[n].manifest_version = pg_atomic_read_u64(&shared->store.manifest_version);
 			items[n].incarnation = shared->incarnation;

@@ -639,7 +639,7 @@ test_passing(void)
 static RoseMergeUrgency
 urgency(uint32 nruns, double above, double c2, uint64 above_blocks, uint64 c2_blocks)
 {
-	RosePickSizes sizes = {.c0_size = 1000,.nruns = nruns};
+	RosePickSizes sizes = {.c0_size = 1000, .nruns = nruns};
 
 	sizes.bytes[0] = (uint64) (above * 250);
 	sizes.bytes[1] = (uint64) (above * 750);

@@ -118,6 +118,12 @@ get_ticket(Process *process)
 
 		CHECK(!claimed);
 		CHECK(rose_claims_begin(&claims, version, &input, 1, true, PIECES, &process->ticket));
+
+		/* nobody joins before it is opened */
+		me = (me + 1) % PROCESSES;
+		CHECK(!rose_claims_join(&claims, &processes[me].ticket, ids, &n));
+		me = (int) (process - processes);
+		rose_claims_open(&claims, &process->ticket);
 	}
 }
 
