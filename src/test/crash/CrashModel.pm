@@ -52,6 +52,15 @@ CREATE TABLE ${side}_part0 PARTITION OF ${side}_part FOR VALUES WITH (MODULUS 2,
 CREATE TABLE ${side}_part1 PARTITION OF ${side}_part FOR VALUES WITH (MODULUS 2, REMAINDER 1) USING $am;
 SQL
 	}
+	# rose.check compares them with their tables
+	$self->sql(<<'SQL');
+SET rose.secondary_indexes = on;
+CREATE INDEX ON r_plain (v);
+CREATE INDEX ON r_plain (pad, v DESC);
+CREATE INDEX ON r_pair (v DESC, id);
+CREATE INDEX ON r_nokey (v);
+CREATE INDEX ON r_part (v, pad);
+SQL
 	CrashWork::create($self->{node});
 	my $fed = 'id int PRIMARY KEY, n bigint, big text';
 	foreach my $table (@fed_tables)
