@@ -57,8 +57,9 @@ struct RoseIndexScan
 	RoseScan   *scan;			/* NULL until the first gettuple */
 	RoseKeyRange range;			/* being scanned */
 	uint64		range_number;
-	int			taken;			/* rows of the range, to so many as say that it is long */
-	RoseRow		key_row;		/* the row, if nothing but its key is wanted */
+	int			taken;			/* rows in one direction, to so many as say that the range is long */
+	ScanDirection taken_direction;
+	RoseRow		row;			/* the row, if it is one of a stretch */
 	Datum		key[INDEX_MAX_KEYS];
 	bool		active;			/* scan is somewhere in a range */
 	bool		point;			/* ranges are single keys, to be looked up */
@@ -194,9 +195,9 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	}
 }
 
-/* Forward, of a row of which nothing but the key is wanted; of rows at hand nothing else is touched. */
+/* The next row of a long range; of rows at hand nothing but the key is touched. */
 static const RoseRow *
-index_scan_next_key(RoseIndexFetch *fetch)
+index_scan_next_of_many(RoseIndexFetch *fetch)
 {
 	RoseIndexScan *scan = fetch->scan;
 	RoseStretch *stretch = rose_scan_stretch(scan->scan);
@@ -205,7 +206,7 @@ index_scan_next_key(RoseIndexFetch *fetch)
 
 	if (!rose_stretch_has_row(stretch) && !rose_scan_next_piece(scan->scan))
 	{
-		const RoseRow *row = rose_scan_next_stretch(scan->scan);
+		const RoseRow *row = rose_scan_next_stretch(scan->scan, scan->direction);
 
 		if (row)
 			rose_scan_tid(scan->scan, &fetch->tid);
@@ -217,9 +218,11 @@ index_scan_next_key(RoseIndexFetch *fetch)
 	if (!rose_rows_in_window(rows, slot))
 		rows->ops->ahead(rows, slot);
 	rows->ops->key(rows, slot, scan->key);
-	scan->key_row.key = scan->key;
+	scan->row.key = scan->key;
+	scan->row.rows = rows;
+	scan->row.slot = slot;
 	rose_stretch_tid(stretch, slot, &fetch->tid);
-	return &scan->key_row;
+	return &scan->row;
 }
 
 /* The next entry of the range, or NULL. */
@@ -246,12 +249,13 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 		return index_scan_next_entry(fetch);
 	if (!scan->point)
 	{
-		if (fetch->key_only && ScanDirectionIsForward(scan->direction) &&
-			scan->taken++ >= ROWS_OF_LONG_RANGE)
-		{
-			scan->taken = ROWS_OF_LONG_RANGE;
-			return index_scan_next_key(fetch);
-		}
+		/* who turns leaves the stretch by taking a row in the other way */
+		if (scan->direction != scan->taken_direction)
+			scan->taken = 0;
+		scan->taken_direction = scan->direction;
+		if (scan->taken >= ROWS_OF_LONG_RANGE)
+			return index_scan_next_of_many(fetch);
+		scan->taken++;
 		row = rose_scan_next_keyed(scan->scan, scan->direction);
 		if (row)
 			rose_scan_tid(scan->scan, &fetch->tid);

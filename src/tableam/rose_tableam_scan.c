@@ -227,7 +227,7 @@ scan_next_stretch(RoseTableScan *scan, TupleTableSlot *slot)
 	{
 		/* its leaf can be used for the next page, if the slot does not keep it */
 		ExecClearTuple(slot);
-		row = rose_scan_next_stretch(scan->scan);
+		row = rose_scan_next_stretch(scan->scan, ForwardScanDirection);
 		if (rose_stretch_has_row(scan->stretch))
 		{
 			pgstat_count_heap_getnext(scan->base.rs_rd);
@@ -245,7 +245,12 @@ scan_getnextslot_slowly(RoseTableScan *scan, ScanDirection direction, TupleTable
 	if (scan->scan == NULL)
 		scan_start(scan, slot);
 	if (scan->stretch == NULL || !ScanDirectionIsForward(direction))
+	{
+		/* who turns leaves the stretch, which may be a backward one, by taking a row by itself */
+		scan->stretch = ScanDirectionIsForward(direction) && scan->base.rs_nkeys == 0 ?
+			rose_scan_stretch(scan->scan) : NULL;
 		return scan_next_row(scan, direction, slot);
+	}
 	if (!rose_stretch_has_row(scan->stretch) && !rose_scan_next_piece(scan->scan))
 		return scan_next_stretch(scan, slot);
 

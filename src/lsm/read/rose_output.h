@@ -8,10 +8,11 @@
  * care of single rows.  Whether rows can be passed on as they are is asked of sources
  * (rose_source.h), and what was found is kept here.
  *
- * Forward, while a stretch is open its source stays at or behind the rows taken, and
- * nobody knows the key that the scan is at: leaving the stretch finds out about both.
- * Backward there are stretches of components with one version a key only, and they are
- * taken row by row: the source is at the row that was taken last.
+ * While a stretch is open its source stays at or behind the rows taken, and nobody knows
+ * the key that the scan is at: leaving the stretch finds out about both.  That holds for
+ * stretches of memtables in both directions, for those of components forward.  Backward
+ * there are such of components with one version a key only, and they are taken row by row:
+ * the source is at the row that was taken last.
  *
  * Backend-local; a part of the scan.
  *
@@ -38,7 +39,7 @@ typedef struct RoseOutput
 	bool		alone;			/* no other source has rows */
 	RoseWeave  *weave;			/* that it is a piece of, if that is open; or NULL */
 
-	RoseSource *back_source;	/* backward; NULL: no stretch is open */
+	RoseSource *back_source;	/* backward, of a component; NULL: no stretch is open */
 	RoseStretch back;			/* from next down to end */
 } RoseOutput;
 
@@ -75,7 +76,7 @@ extern void rose_stretch_forget(RoseOutput *output);
 extern const RoseRow *rose_stretch_next_row(RoseOutput *output);
 
 /*
- * Backward, one row at a time: begin returns the first row, NULL if there is no stretch;
+ * Backward, of a component, one row at a time: begin returns the first row, NULL if there is no stretch;
  * next the next one, NULL if there is none left.  Leaving it leaves the source at the
  * last row taken.
  */

@@ -31,6 +31,7 @@
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 
+#include "util/rose_stop_point.h"
 #include "lsm/component/rose_partial.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/read/rose_key_reader.h"
@@ -618,9 +619,13 @@ scan_resolve_backward(RoseScan *scan, RoseSource *source)
 	return &scan->row;
 }
 
+/* The next row.  If it begins a stretch to count up in: NULL and *in_stretch. */
 static const RoseRow *
-scan_next_backward(RoseScan *scan)
+scan_next_backward(RoseScan *scan, bool *in_stretch)
 {
+	*in_stretch = false;
+	if (rose_stretch_is_open(&scan->output.stretch))
+		scan_leave_stretch(scan);
 	if (scan->output.back_source != NULL)
 	{
 		const RoseRow *row = rose_stretch_next_backward(&scan->output);
@@ -645,6 +650,12 @@ scan_next_backward(RoseScan *scan)
 		row = rose_stretch_begin_backward(&scan->output, source, scan->rival);
 		if (row)
 			return row;
+		if (source->ops->at_hand_backward == NULL && scan_begin_stretch(scan, source, false))
+		{
+			ROSE_STOP_POINT("scan-back-stretch");
+			*in_stretch = true;
+			return NULL;
+		}
 		scan_begin_group(scan, source->row->key);
 		row = scan_resolve_backward(scan, source);
 		if (row)
@@ -684,11 +695,10 @@ rose_scan_next_keyed(RoseScan *scan, ScanDirection direction)
 	scan_turn(scan, forward);
 	if (scan_at_end(scan, forward))
 		return NULL;
-	if (!forward)
-		return scan_next_backward(scan);
 	if (rose_stretch_has_row(&scan->output.stretch))
 		return rose_stretch_next_row(&scan->output);
-	row = scan_next_forward(scan, false, &in_stretch);
+	row = forward ? scan_next_forward(scan, false, &in_stretch) :
+		scan_next_backward(scan, &in_stretch);
 	return in_stretch ? rose_stretch_next_row(&scan->output) : row;
 }
 
@@ -717,15 +727,17 @@ rose_scan_next_piece(RoseScan *scan)
 }
 
 const RoseRow *
-rose_scan_next_stretch(RoseScan *scan)
+rose_scan_next_stretch(RoseScan *scan, ScanDirection direction)
 {
+	bool		forward = !ScanDirectionIsBackward(direction);
 	bool		in_stretch;
 
 	Assert(!rose_stretch_has_row(&scan->output.stretch));
-	scan_turn(scan, true);
-	if (scan_at_end(scan, true))
+	scan_turn(scan, forward);
+	if (scan_at_end(scan, forward))
 		return NULL;
-	return scan_next_forward(scan, true, &in_stretch);
+	return forward ? scan_next_forward(scan, true, &in_stretch) :
+		scan_next_backward(scan, &in_stretch);
 }
 
 void

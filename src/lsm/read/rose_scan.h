@@ -49,7 +49,8 @@ extern void rose_scan_tid(RoseScan *scan, ItemPointer tid);
 extern void rose_scan_end(RoseScan *scan);
 
 /*
- * A stretch: some rows in place that are the next results of a forward scan, as they are.
+ * A stretch: some rows in place that are the next results of a scan, as they are, and lie
+ * in its order.
  * Whoever wants many rows takes them from here, by raising 'next', instead of calling
  * rose_scan_next for each; the two may be mixed.
  *
@@ -97,10 +98,10 @@ extern RoseStretch *rose_scan_stretch(RoseScan *scan);
 extern bool rose_scan_next_piece(RoseScan *scan);
 
 /*
- * If that is not so: the next row, forward, as rose_scan_next returns it; or NULL, and
- * the stretch has rows, or the scan is at its end.
+ * If that is not so: the next row, as rose_scan_next returns it; or NULL, and the stretch
+ * has rows, or the scan is at its end.  Who turns takes a row by rose_scan_next first.
  */
-extern const RoseRow *rose_scan_next_stretch(RoseScan *scan);
+extern const RoseRow *rose_scan_next_stretch(RoseScan *scan, ScanDirection direction);
 
 /* Parallel scans: split into nparts by key is later; one process scans for now. */
 

@@ -79,10 +79,11 @@ typedef struct RoseSourceOps
 
 	/*
 	 * The rows at hand from the present one on, as a stretch; false: there are none.
-	 * Only those before the rival's row, if there is one.
+	 * Only those before the rival's row, if there is one.  Backward, if there is no
+	 * at_hand_backward: rows lie in the order of the scan then, too.
 	 */
 	bool		(*at_hand) (RoseSource *source, const RoseSource *rival, RoseStretch *stretch);
-	/* The same backward: from 'next' down to 'end', one at a time by advance. */
+	/* The same backward, of rows that lie in ascending order: from 'next' down to 'end', one at a time by advance. */
 	bool		(*at_hand_backward) (RoseSource *source, const RoseSource *rival,
 									 RoseStretch *stretch);
 	/*
@@ -91,9 +92,9 @@ typedef struct RoseSourceOps
 	 * nothing but their number needs to be known.
 	 */
 	bool		(*next_rows) (RoseSource *source, RoseStretch *stretch);
-	/* Forward, go to a slot of the rows at hand. */
+	/* Go to a slot of the rows at hand, as at_hand gives them. */
 	const RoseRow *(*take) (RoseSource *source, int slot);
-	/* Forward, on to a slot of the rows in place, or if that is behind the last one, to the next rows. */
+	/* On to a slot of the rows in place, or if that is behind the last one, to the next rows. */
 	void		(*go_to) (RoseSource *source, int slot);
 	void		(*close) (RoseSource *source);
 } RoseSourceOps;

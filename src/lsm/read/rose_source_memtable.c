@@ -33,6 +33,7 @@ typedef struct MemtableSource
 	RoseMemCursor mem;
 	RoseMemBatch *batch;
 	RoseMemBatch *spare;		/* the one before, which somebody kept; or NULL */
+	ScanDirection direction;
 	int			next;			/* row of the batch to return next */
 	bool		filled;			/* a batch before this one */
 	bool		large;			/* rows of the last batch were large */
@@ -96,10 +97,9 @@ start_batch(MemtableSource *source)
  * wanted.
  */
 static int
-columns_to_fill(const MemtableSource *source, ScanDirection direction)
+columns_to_fill(const MemtableSource *source)
 {
-	if (!source->base.seen || !ScanDirectionIsForward(direction) || !source->filled ||
-		source->large ||
+	if (!source->base.seen || !source->filled || source->large ||
 		source->asked > source->base.reading->tree->schema->nfixed_byval)
 		return ROSE_MEM_BATCH_ALL;
 	return source->asked;
@@ -151,7 +151,7 @@ fill_batch(MemtableSource *source, ScanDirection direction, const MemtableBound 
 	if (alive)
 		rose_mem_batch_fill(source->batch, &source->mem, source->base.reading->vis,
 							ScanDirectionIsForward(direction), source->base.seen,
-							columns_to_fill(source, direction),
+							columns_to_fill(source),
 							place_cursor(source, direction, bound));
 	rose_c0_read_end(c0);
 	if (!alive)
@@ -198,6 +198,7 @@ memtable_position(RoseSource *base, ScanDirection direction, const Datum *key, i
 {
 	MemtableBound bound = {key, ncols, inclusive};
 
+	((MemtableSource *) base)->direction = direction;
 	if (fill_batch((MemtableSource *) base, direction, &bound))
 		memtable_advance(base, direction);
 }
@@ -212,12 +213,33 @@ static void
 memtable_go_to(RoseSource *base, int slot)
 {
 	((MemtableSource *) base)->next = slot;
-	memtable_advance(base, ForwardScanDirection);
+	memtable_advance(base, ((MemtableSource *) base)->direction);
+}
+
+/*
+ * Where whole rows of the batch end that are the newest of their keys, from a slot on.  Of
+ * the last row's key more may follow in the next batch: older ones, or newer ones backward.
+ */
+static int
+end_of_whole_rows(const RoseMemBatch *batch, int first)
+{
+	int			end = batch->rows.nrows;
+
+	if (!batch->forward && !batch->at_end)
+		end--;
+	if (batch->only_puts)
+		return end;
+	for (int i = first; i < end; i++)
+		if (batch->ops[i] != ROSE_OP_PUT ||
+			(!batch->forward && i + 1 < batch->rows.nrows && batch->ops[i + 1] == ROSE_OP_PARTIAL))
+			return i;
+	return end;
 }
 
 /*
  * The batch has nothing but what the snapshot sees, and of each key only the newest
- * version, if that is a whole row.  More of the last one's may follow in the next batch.
+ * version, if that is a whole row or a tombstone.  Its rows lie in the order of the scan,
+ * which may be a backward one.
  */
 static bool
 memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch)
@@ -225,20 +247,19 @@ memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch
 	MemtableSource *source = (MemtableSource *) base;
 	const RoseKeyRange *range = base->reading->range;
 	RoseMemBatch *batch = source->batch;
+	const Datum *bound = batch->forward ? range->upper : range->lower;
+	int			ncols = batch->forward ? range->nupper : range->nlower;
+	bool		inclusive = batch->forward ? range->upper_inclusive : range->lower_inclusive;
 	int			first = source->next - 1;
-	int			end = batch->rows.nrows;
+	int			nrows = batch->rows.nrows;
+	int			end;
 
 	if (!base->seen)
 		return false;
+	end = end_of_whole_rows(batch, first);
 	/* mostly the last row, which is there, is in the range: no other is looked at */
-	if (range->nupper > 0 &&
-		rose_mem_batch_find(batch, end - 1, range->upper, range->nupper, NULL,
-							range->upper_inclusive) < end)
-		end = rose_mem_batch_find(batch, first, range->upper, range->nupper, NULL,
-								  range->upper_inclusive);
-	for (int i = first; !batch->only_puts && i < end; i++)
-		if (batch->ops[i] != ROSE_OP_PUT)
-			end = i;
+	if (ncols > 0 && rose_mem_batch_find(batch, nrows - 1, bound, ncols, NULL, inclusive) < nrows)
+		end = Min(end, rose_mem_batch_find(batch, first, bound, ncols, NULL, inclusive));
 	if (rival != NULL && first < end)
 		end = Min(end, rose_mem_batch_find(batch, first, rival->row->key,
 										   rose_schema_key_width(batch->rows.schema),

@@ -318,6 +318,61 @@ foreach my $meanwhile ('SELECT 1', q{SELECT rose.spill('moved')}, q{UPDATE moved
 	is($session{rose}->run('FETCH 300 FROM c'), $expected =~ s/\|.*//mgr, "keys of before: $meanwhile");
 	$session{rose}->run('COMMIT');
 	again();
+	$session{rose}->run("BEGIN; $keys_only; DECLARE c CURSOR FOR SELECT * FROM public.moved ORDER BY id DESC; MOVE 1200 FROM c");
+	$node->safe_psql('postgres', $_) foreach split /; /, $meanwhile;
+	is($session{rose}->run('FETCH 300 FROM c'), join("\n", reverse split /\n/, $expected), "rows of before, backward: $meanwhile");
+	$session{rose}->run('COMMIT');
+	again();
+}
+
+# Rows in memory with older versions of all ages among them, some of which the scan's transaction has
+# written itself, and rows that are gone: backward, from any place, by rows and by keys, turning around.
+my $in_memory = 4000;
+foreach my $twin (qw(heap rose))
+{
+	$session{$twin}->run("CREATE TABLE ages (id int, part text COLLATE \"C\", a int, t text, PRIMARY KEY (id, part)) USING $twin");
+	$session{$twin}->run(qq{INSERT INTO ages SELECT i / 3, repeat('long enough to be no part of a prefix', i % 3) || i % 3, 0, md5(i::text)
+		FROM generate_series(1, $in_memory) i ORDER BY i * 7919 % 4001});
+}
+foreach my $round (1 .. 6)
+{
+	foreach my $change (1 .. 4)
+	{
+		my ($m, $r) = (pick(2, 3, 7, 40), int(rand(2)));
+
+		compare('ages', heap => pick("UPDATE ages SET a = a + 1 WHERE id % $m = $r", "UPDATE ages SET a = a + 1, t = t || '.' WHERE id BETWEEN 100 AND 160",
+				"DELETE FROM ages WHERE id % 50 = $r AND part LIKE 'long%'", "UPDATE ages SET t = 'x' WHERE id = 700"));
+	}
+	compare('ages', heap => "BEGIN; $keys_only");
+	foreach my $own (1 .. 2)
+	{
+		compare('ages', heap => "UPDATE ages SET a = a + 1 WHERE id % 9 = $round; SAVEPOINT s; DELETE FROM ages WHERE id % 9 = 5; ROLLBACK TO s");
+		compare('ages', heap => 'DECLARE c SCROLL CURSOR FOR SELECT * FROM ages ORDER BY id DESC, part DESC') if $own == 1;
+	}
+	compare('ages', heap => random_fetch()) foreach 1 .. 20;
+	foreach my $range ('', 'WHERE id < ' . int(rand(1300)), 'WHERE id >= ' . int(rand(1300)), 'WHERE id BETWEEN 90 AND ' . (150 + int(rand(1000))))
+	{
+		compare('ages', heap => "SELECT * FROM ages $range ORDER BY id DESC, part DESC");
+		compare('ages', heap => "SELECT id, part FROM ages $range ORDER BY id DESC, part DESC");
+		compare('ages', heap => "SELECT id, part FROM ages $range ORDER BY id, part");
+	}
+	compare('ages', heap => 'COMMIT');
+	compare('ages', heap => 'BEGIN; DECLARE c SCROLL CURSOR FOR SELECT * FROM ages ORDER BY id, part',
+		rose => 'BEGIN; DECLARE c SCROLL CURSOR FOR SELECT * FROM ages');
+	compare('ages', heap => "FETCH $_ FROM c") foreach 'LAST', 'BACKWARD 5', 'FORWARD 3', 'FORWARD 10', 'BACKWARD 300', 'FORWARD 20', 'ABSOLUTE 40', 'BACKWARD 60', 'FORWARD 9';
+	compare('ages', heap => 'COMMIT');
+}
+is($problems, 0, 'rows in memory, backward');
+
+# Such rows come by many at a time.  Nobody spills those of a transaction that is under way.
+stop_points_create($node);
+foreach my $columns ('*', 'id')
+{
+	$session{churn}->run("SELECT stop_at('scan-back-stretch', 'error', 'any', 2)");
+	my ($code, $out, $err) = $node->psql('postgres', "BEGIN; TRUNCATE moved; INSERT INTO moved SELECT generate_series(1, 3000); "
+		  . "$keys_only; SELECT $columns FROM moved ORDER BY id DESC");
+	like($err, qr/scan-back-stretch/, "backward there are stretches of $columns");
+	$session{churn}->run('SELECT stop_clear()');
 }
 
 # Who only counts rows at rest reads inner pages, no leaves.
