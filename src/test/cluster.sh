@@ -31,7 +31,7 @@ rose_prepare()
 	hash -r
 	PG_BIN=$("$PG_CONFIG" --bindir)
 	[ -n "$ROSE_STANDIN" ] && return
-	log=$(mktemp)
+	log=$(mktemp) || die 'no room for temporary files (TMPDIR?)'
 	if ! { make -C "$ROSE_ROOT" -j2 all && rose_install; } >"$log" 2>&1; then
 		cat "$log" >&2
 		rm -f "$log"
@@ -68,7 +68,7 @@ as_pg()
 # scratch NAME [PARENT]: makes the scratch folder, and sets SCRATCH.
 scratch()
 {
-	SCRATCH=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/rose-$1.XXXXXX")
+	SCRATCH=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/rose-$1.XXXXXX") || die 'no room for files of the test (TMPDIR?)'
 	chmod 755 "$SCRATCH"
 	[ "$(id -u)" != 0 ] || chown postgres: "$SCRATCH"
 	cd "$SCRATCH" || exit 1
