@@ -47,6 +47,24 @@ ALTER PUBLICATION regress_rose_schema ADD TABLES IN SCHEMA public;
 DROP PUBLICATION regress_rose_schema;
 CREATE TABLE pub_schema.t_2 (id int) USING rose;
 
+-- who may create tables in a schema need not be able to look them up
+CREATE ROLE regress_rose_maker;
+GRANT CREATE ON SCHEMA pub_schema TO regress_rose_maker;
+GRANT ALL ON SCHEMA public TO regress_rose_maker;
+SET ROLE regress_rose_maker;
+CREATE TABLE pub_schema.made_heap (id int) USING heap;
+CREATE TABLE pub_schema.made_as USING heap AS SELECT 1 AS id;
+CREATE TABLE pub_moved (id int) USING heap;
+ALTER TABLE pub_moved SET SCHEMA pub_schema;
+RESET ROLE;
+CREATE PUBLICATION regress_rose_schema FOR TABLES IN SCHEMA pub_schema;
+SET ROLE regress_rose_maker;
+CREATE TABLE pub_schema.made_rose (id int) USING rose;
+RESET ROLE;
+DROP PUBLICATION regress_rose_schema;
+DROP OWNED BY regress_rose_maker;
+DROP ROLE regress_rose_maker;
+
 -- all tables
 CREATE PUBLICATION regress_rose_all FOR ALL TABLES;
 CREATE TABLE pub_later (id int) USING rose;

@@ -223,11 +223,23 @@ rose_publications_table_of(Node *stmt)
 	}
 }
 
+/*
+ * The table of this name.  A command may put it where its user may create tables, but not
+ * look them up: that needs USAGE of the schema.
+ */
+static Oid
+find_member(const RangeVar *table)
+{
+	if (table->schemaname == NULL || strcmp(table->schemaname, "pg_temp") == 0)
+		return RangeVarGetRelid(table, NoLock, true);
+	return get_relname_relid(table->relname, get_namespace_oid(table->schemaname, true));
+}
+
 /* Its partitions are in what it is in; one is told of. */
 void
 rose_publications_check_member(const RangeVar *table)
 {
-	Oid			relid = RangeVarGetRelid(table, NoLock, true);
+	Oid			relid = find_member(table);
 	ListCell   *lc;
 
 	if (!OidIsValid(relid))
