@@ -394,15 +394,22 @@ is_late(const RoseRegistryItem *item)
 	return rose_pick_urgency(&sizes) != ROSE_MERGES_IN_TIME;
 }
 
-/* Is one of the merges late, or does it keep somebody from its table? */
+/*
+ * Is one of the merges late, or does it keep somebody from its table, or a table whose
+ * merges are late from its turn?
+ */
 static bool
 is_hurried(void)
 {
+	TimestampTz now = GetCurrentTimestamp();
+	bool		full = !has_place();
+
 	for (int i = 0; i < rose_maintainer_nitems; i++)
 	{
 		const RoseRegistryItem *item = &rose_maintainer_items[i];
 
-		if (merges_of_table(item->locator) > 0 && is_late(item))
+		if ((merges_of_table(item->locator) > 0 || (full && may_be_due(item, now))) &&
+			is_late(item))
 			return true;
 	}
 	for (int i = 0; i < nmerges; i++)

@@ -136,6 +136,25 @@ begin_rest('DROP');
 sql("SET statement_timeout = '20s'; DROP TABLE t");
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page')") || !until_resting(), 'a table that is dropped');
 
+# ---- tables that a worker has no place for
+no_workers();
+for my $i (1 .. 4)
+{
+	sql("CREATE TABLE place$i (id int PRIMARY KEY, t text) USING rose; INSERT INTO place$i SELECT g, md5(g::text) FROM generate_series(1, 20000) g");
+	sql("SELECT rose.merge('place$i'); DELETE FROM place$i WHERE id % 5 < 2; SELECT rose.spill('place$i')");
+}
+long_rests();
+set('rose.max_merge_workers = 1');
+my $merging = "SELECT count(DISTINCT relation) FROM pg_locks WHERE locktype = 'page' AND relation::regclass::text";
+ok($node->poll_query_until('postgres', "$merging ~ '^place'", 4) && until_resting(), 'a worker rests, and has as many merges as it may have');
+sql('CREATE TABLE late (id int PRIMARY KEY) USING rose');
+sql("INSERT INTO late SELECT g FROM generate_series($_ * 1000, $_ * 1000 + 99) g; SELECT rose.spill('late')") for 1 .. 5;
+is(runs('late'), 5, 'a table for which it has no place waits');
+sql("INSERT INTO late SELECT g FROM generate_series($_ * 1000, $_ * 1000 + 99) g; SELECT rose.spill('late')") for 6 .. 20;
+ok($node->poll_query_until('postgres', "SELECT count(*) < 12 FROM rose.components('late') WHERE kind = 'run'"), '... until its merges are late: then nobody rests');
+is(sql('SELECT count(*) FROM late'), 2000, '... and nothing is lost');
+sql('DROP TABLE place1, place2, place3, place4, late');
+
 # ---- when merges rest
 make_table();
 default_rests();
