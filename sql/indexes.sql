@@ -224,6 +224,44 @@ COMMIT;
 SELECT * FROM rose.check('ix_like');
 DROP TABLE ix_like;
 
+-- those that there are stay while the setting is off
+CREATE TABLE ix_stay (id int PRIMARY KEY, a int, b varchar(10) COLLATE "C") USING rose;
+INSERT INTO ix_stay SELECT i, i % 10, 'b' || i % 7 FROM generate_series(1, 100) i;
+CREATE INDEX ix_stay_a ON ix_stay (a);
+CREATE INDEX ix_stay_b ON ix_stay (b, a);
+CREATE TABLE ix_heap (id int PRIMARY KEY, a int) USING heap;
+CREATE INDEX ix_heap_a ON ix_heap (a);
+CREATE TABLE ix_parted (id int PRIMARY KEY, a int) PARTITION BY RANGE (id);
+CREATE TABLE ix_parted1 PARTITION OF ix_parted FOR VALUES FROM (0) TO (100) USING rose;
+CREATE INDEX ix_parted_a ON ix_parted (a);
+SET rose.secondary_indexes = off;
+REINDEX INDEX ix_stay_a;
+REINDEX TABLE ix_stay;
+VACUUM FULL ix_stay;
+CLUSTER ix_stay USING ix_stay_pkey;
+ALTER TABLE ix_stay ALTER b TYPE varchar(20) COLLATE "C", ADD n serial;
+ALTER TABLE ix_stay ALTER a TYPE bigint;
+ALTER TABLE ix_parted ALTER a TYPE bigint;
+ALTER TABLE ix_stay DROP CONSTRAINT ix_stay_pkey;
+ALTER TABLE ix_stay ADD PRIMARY KEY (id);
+ALTER TABLE ix_stay SET UNLOGGED;
+SELECT ix_same('SELECT * FROM ix_stay WHERE a = 3'), ix_same('SELECT * FROM ix_stay WHERE b = ''b3''');
+SELECT * FROM rose.check('ix_stay');
+TRUNCATE ix_stay;
+INSERT INTO ix_stay SELECT i, i % 10, 'b' || i % 7 FROM generate_series(1, 100) i;
+SELECT ix_same('SELECT * FROM ix_stay WHERE a = 3'), ix_same('SELECT * FROM ix_stay WHERE b = ''b3''');
+SELECT * FROM rose.check('ix_stay');
+-- ... and there are no new ones
+CREATE TABLE ix_new (LIKE ix_stay INCLUDING ALL) USING rose;
+ALTER TABLE ix_stay ADD UNIQUE (a), ALTER a TYPE int;
+ALTER TABLE ix_heap SET ACCESS METHOD rose;
+ALTER TABLE ix_heap ALTER a TYPE bigint, SET ACCESS METHOD rose;
+CREATE TABLE ix_parted2 PARTITION OF ix_parted FOR VALUES FROM (100) TO (200) USING rose;
+CREATE TABLE ix_parted3 (id int PRIMARY KEY, a bigint) USING rose;
+ALTER TABLE ix_parted ATTACH PARTITION ix_parted3 FOR VALUES FROM (200) TO (300);
+SET rose.secondary_indexes = on;
+DROP TABLE ix_stay, ix_heap, ix_parted, ix_parted3;
+
 -- partitions
 CREATE TABLE ix_part (id int, a int, b text, PRIMARY KEY (id)) PARTITION BY RANGE (id);
 CREATE TABLE ix_part1 PARTITION OF ix_part FOR VALUES FROM (0) TO (100) USING rose;

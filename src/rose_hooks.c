@@ -186,7 +186,7 @@ refuse_concurrent_build(Relation heap)
  * would stay.  The catalog rows are not visible to others, nor in the caches, yet.
  */
 static void
-check_created_index(Oid indexid)
+check_created_index(Oid indexid, bool internal)
 {
 	Relation	pg_index;
 	ScanKeyData key;
@@ -217,7 +217,7 @@ check_created_index(Oid indexid)
 		if (reindexing_concurrently)
 			refuse_concurrent_build(heap);
 		rose_index_file_taken_over(index);
-		rose_index_ddl_check_method(heap, index);
+		rose_index_ddl_check_created(heap, index, internal);
 		RelationClose(index);
 	}
 	RelationClose(heap);
@@ -293,7 +293,8 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 		note_dropped_relation(objectid);
 	else if (access == OAT_POST_CREATE)
 	{
-		check_created_index(objectid);
+		check_created_index(objectid,
+							arg != NULL && ((ObjectAccessPostCreate *) arg)->is_internal);
 		rose_table_options_note_created(objectid);
 	}
 	else if (access == OAT_POST_ALTER)
@@ -466,6 +467,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 			DestReceiver *dest, QueryCompletion *completion)
 {
 	int			outer = rose_own_snapshots_enter_command(pstmt->utilityStmt, context);
+	int			outer_indexes = rose_index_ddl_enter_command(pstmt->utilityStmt);
 	RoseOptionsCommand options;
 
 	rose_table_options_begin(&options);
@@ -478,6 +480,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	PG_FINALLY();
 	{
 		rose_table_options_leave(&options);
+		rose_index_ddl_leave_command(outer_indexes);
 		rose_own_snapshots_leave(outer);
 	}
 	PG_END_TRY();

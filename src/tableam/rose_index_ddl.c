@@ -8,7 +8,9 @@
  * versions that the table has (lsm/write/rose_index_build.c), and btbuild is given none.
  * What it writes into block 0 is poisoned later (indexam/rose_primary_key.c).
  *
- * While rose.secondary_indexes is off, none can be made; those that there are stay.
+ * While rose.secondary_indexes is off, no new one can be made.  Those that there are stay,
+ * whatever makes their files anew: TRUNCATE, REINDEX, rewrites, and ALTER TABLE that drops
+ * an index and makes it again.  pg_upgrade makes those that there are, too.
  *
  * Locking: that of CREATE INDEX, REINDEX and their like, which keep writers from the
  * table.
@@ -21,7 +23,9 @@
 
 #include "access/genam.h"
 #include "catalog/pg_am.h"
+#include "miscadmin.h"
 #include "nodes/execnodes.h"
+#include "nodes/parsenodes.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
 
@@ -34,6 +38,12 @@
 
 /* rose.secondary_indexes */
 static bool secondary_indexes = false;
+
+/* What the command that is being run does to indexes that there are (ROSE_INDEX_COMMAND_*). */
+static int	command = 0;
+
+#define ROSE_INDEX_COMMAND_REMAKES	0x01	/* indexes that core makes by itself were there */
+#define ROSE_INDEX_COMMAND_TAKES	0x02	/* a table, with its indexes, may become one of ours */
 
 void
 rose_index_ddl_define_settings(void)
@@ -72,13 +82,54 @@ refuse_kind(Relation rel, const char *index_name, const char *detail, const char
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
-void
-rose_index_ddl_check_method(Relation rel, Relation index)
+static void
+check_method(Relation rel, Relation index)
 {
-	if (!secondary_indexes)
-		rose_refuse_secondary_index(rel, RelationGetRelationName(index));
 	if (index->rd_rel->relam != BTREE_AM_OID)
 		refuse_kind(rel, RelationGetRelationName(index), "Rose tables have btree indexes only.", NULL);
+}
+
+/*
+ * ALTER TABLE makes by itself, without asking for rights, the indexes that it has dropped,
+ * and when it attaches a partition those of the partitioned table.
+ */
+int
+rose_index_ddl_enter_command(Node *stmt)
+{
+	int			outer = command;
+	ListCell   *cell;
+
+	command = 0;
+	if (!IsA(stmt, AlterTableStmt))
+		return outer;
+	command = ROSE_INDEX_COMMAND_REMAKES;
+	foreach(cell, ((AlterTableStmt *) stmt)->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
+
+		if (cmd->subtype == AT_AttachPartition)
+			command &= ~ROSE_INDEX_COMMAND_REMAKES;
+		if (cmd->subtype == AT_SetAccessMethod)
+			command |= ROSE_INDEX_COMMAND_TAKES;
+	}
+	return outer;
+}
+
+void
+rose_index_ddl_leave_command(int outer)
+{
+	command = outer;
+}
+
+void
+rose_index_ddl_check_created(Relation rel, Relation index, bool internal)
+{
+	bool		remade = IsBinaryUpgrade ||
+		(internal && (command & ROSE_INDEX_COMMAND_REMAKES) != 0);
+
+	if (!secondary_indexes && !remade)
+		rose_refuse_secondary_index(rel, RelationGetRelationName(index));
+	check_method(rel, index);
 }
 
 static void
@@ -86,7 +137,9 @@ check_kind(Relation rel, Relation index, IndexInfo *info)
 {
 	const char *name = RelationGetRelationName(index);
 
-	rose_index_ddl_check_method(rel, index);
+	if (!secondary_indexes && (command & ROSE_INDEX_COMMAND_TAKES) != 0)
+		rose_refuse_secondary_index(rel, name);
+	check_method(rel, index);
 	if (index->rd_index->indisexclusion)
 		refuse_kind(rel, name, "Rose tables cannot have exclusion constraints.", NULL);
 	if (info->ii_Unique)

@@ -149,8 +149,15 @@ extern void rose_index_ddl_define_settings(void);	/* rose.secondary_indexes; _PG
 /* Raise the error for an index that is not the primary key's, while there may be none. */
 extern void rose_refuse_secondary_index(Relation rel, const char *index_name);
 
-/* The same if there may be none, or none by this access method. */
-extern void rose_index_ddl_check_method(Relation rel, Relation index);
+/*
+ * The same if there may be none, or none by this access method.  internal: core makes it
+ * by itself, as it does when it has dropped it to make it anew.
+ */
+extern void rose_index_ddl_check_created(Relation rel, Relation index, bool internal);
+
+/* Around each utility statement; leave_command gets what enter_command has returned. */
+extern int	rose_index_ddl_enter_command(Node *stmt);
+extern void rose_index_ddl_leave_command(int outer);
 
 /* The primary key index of a rose table is being dropped. */
 extern void rose_rekey_note_dropped(Oid relid);
