@@ -210,6 +210,27 @@ as_array(List *options)
 		transformRelOptions((Datum) 0, options, NULL, NULL, false, false);
 }
 
+/* The table's trees read its options again: those of its indexes have no others. */
+static void
+note_changed(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *cell;
+
+	rose_transaction_options_changed(rose_rel_locator(rel));
+	foreach(cell, indexes)
+	{
+		Relation	index = RelationIdGetRelation(lfirst_oid(cell));
+
+		if (index == NULL)
+			continue;
+		if (rose_relation_is_secondary_index(index))
+			rose_transaction_options_changed(rose_rel_locator(index));
+		RelationClose(index);
+	}
+	list_free(indexes);
+}
+
 /* Store core's options and these of ours.  REQUIRES: a lock of the table against ALTER TABLE. */
 static void
 store_options(Relation rel, List *core, Datum ours)
@@ -234,7 +255,7 @@ store_options(Relation rel, List *core, Datum ours)
 	heap_freetuple(tuple);
 	table_close(pg_class, RowExclusiveLock);
 	if (rose_relation_is_rose(rel))
-		rose_transaction_options_changed(rose_rel_locator(rel));
+		note_changed(rel);
 	CommandCounterIncrement();
 }
 

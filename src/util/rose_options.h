@@ -8,7 +8,8 @@
  * Core would refuse such a name; tableam/rose_table_options.c keeps the two apart.
  *
  * The engine reads them where it has no business with catalogs.  So whoever opens a
- * table puts its options into its shared state, and reads that from then on.
+ * table puts its options into its shared state, and reads that from then on.  Indexes
+ * have those of their table.
  *
  *-------------------------------------------------------------------------
  */

@@ -20,8 +20,10 @@
 #include "access/genam.h"
 #include "nodes/pg_list.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/relcache.h"
 
+#include "util/rose_options.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_index_set.h"
 
@@ -65,10 +67,13 @@ add_index(RoseTree *tree, Oid indexid, RoseIndexSet *set)
 	if (is_kept_up(index))
 	{
 		RoseMetaInfo info;
+		RoseTree   *entries = rose_tree_open_any_order(index);
 
 		rose_meta_read(index, &info);
 		added->indexid = indexid;
-		rose_index_set_shape(&info.index, rose_tree_open_any_order(index)->schema, &added->shape);
+		rose_index_set_shape(&info.index, entries->schema, &added->shape);
+		/* who hears that the table was altered hears nothing of the index */
+		rose_options_publish(&entries->shared->store.options, RelationGetRelid(tree->rel));
 		set->last_source = Max(set->last_source, added->shape.last_source);
 		set->depends = bms_add_members(set->depends, added->shape.depends);
 		set->n++;

@@ -177,6 +177,16 @@ same_key(const RoseSchema *schema, const RoseMetaInfo *meta)
 	return true;
 }
 
+/* The options of an index's tree are those of its table. */
+static void
+publish_options(RoseTree *tree)
+{
+	Form_pg_index of_index = tree->rel->rd_index;
+
+	rose_options_publish(&tree->shared->store.options,
+						 of_index != NULL ? of_index->indrelid : tree->relid);
+}
+
 /* The table may have other indexes by now. */
 static void
 forget_indexes(RoseTree *tree)
@@ -219,7 +229,7 @@ refresh_schema(RoseTree *tree)
 		rose_schema_warm(tree->schema);
 	if (meta.of_index)
 		FreeTupleDesc(tupdesc);
-	rose_options_publish(&tree->shared->store.options, tree->relid);
+	publish_options(tree);
 	tree->schema_stamp = stamp;
 }
 
@@ -319,7 +329,7 @@ rose_tree_open_any_order(Relation rel)
 	if (unlikely(tree->schema_stamp != tree->invalidations))
 		refresh_schema(tree);
 	if (unlikely(pg_atomic_read_u32(&tree->shared->store.options.stale) != 0))
-		rose_options_publish(&tree->shared->store.options, tree->relid);
+		publish_options(tree);
 	return tree;
 }
 

@@ -59,6 +59,30 @@ sql("COMMIT PREPARED 'p'");
 sql('INSERT INTO undone VALUES (0, 0)');
 spilled('undone', 'it does when that is committed and the table is opened');
 
+# --- its indexes have its options
+sub with_index
+{
+	my ($table, $with) = @_;
+
+	sql("SET rose.secondary_indexes = on; CREATE TABLE $table (id int PRIMARY KEY, v int) USING rose $with; CREATE INDEX ${table}_v ON $table (v);
+		INSERT INTO $table SELECT i, i FROM generate_series(1, 10) i");
+	return;
+}
+with_index('entries', '');
+with_index('entries_early', "WITH (rose.spill_interval = '100ms')");
+spilled('entries_early_v', 'an index of a table with a short interval is spilled');
+cmp_ok(in_memory('entries_v'), '>=', 10, 'others are not');
+$size = sql("SELECT pg_relation_size('entries_v')");
+sql("ALTER TABLE entries SET (rose.spill_interval = '100ms')");
+ok($node->poll_query_until('postgres', "SELECT pg_relation_size('entries_v') <> $size"), 'the file of an index grows when its table\'s interval is shortened');
+spilled('entries_v', 'an index that nobody opens any more is spilled then');
+with_index('entries_prepared', '');
+sql("BEGIN; ALTER TABLE entries_prepared SET (rose.spill_interval = '10ms'); PREPARE TRANSACTION 'p'");
+sql('SELECT count(*) FROM entries_prepared');
+sql("COMMIT PREPARED 'p'");
+sql('INSERT INTO entries_prepared VALUES (0, 0)');
+spilled('entries_prepared_v', 'an interval that is prepared counts for an index when it is committed');
+
 # --- a long interval, while the server has a short one
 fill('late', "WITH (rose.spill_interval = '1h')");
 fill('soon', '');
