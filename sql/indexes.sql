@@ -34,7 +34,7 @@ DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (COSTS off) ' || query LOOP
-		RETURN NEXT line;
+		RETURN NEXT regexp_replace(line, ' \(returns .*\)', '');	-- up to 16
 	END LOOP;
 END $$;
 CREATE FUNCTION ix_same(query text) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -150,7 +150,7 @@ CLUSTER ix USING ix_a;
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE ix_space LOCATION '';
 ALTER INDEX ix_a SET TABLESPACE ix_space;
-ALTER INDEX ALL IN TABLESPACE pg_default SET TABLESPACE ix_space;
+DO 'BEGIN ALTER INDEX ALL IN TABLESPACE pg_default SET TABLESPACE ix_space; EXCEPTION WHEN feature_not_supported THEN RAISE NOTICE ''refused''; END';
 REINDEX (TABLESPACE ix_space) INDEX ix_a;
 ALTER TABLE ix SET TABLESPACE ix_space;
 SELECT count(*), sum(rows), sum(entries) FROM ix_all;

@@ -195,7 +195,7 @@ tester_open(Oid indexid)
 
 	tester->index = index_open(indexid, AccessShareLock);
 	tester->heap = table_open(tester->index->rd_index->indrelid, AccessShareLock);
-	primary = RelationGetPrimaryKeyIndex(tester->heap);
+	primary = rose_primary_key_index(tester->heap);
 	if (OidIsValid(primary))
 		tester->primary = index_open(primary, AccessShareLock);
 	describe_base(tester);
