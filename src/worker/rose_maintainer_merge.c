@@ -395,23 +395,27 @@ is_late(const RoseRegistryItem *item)
 }
 
 /*
- * Is one of the merges late, or does it keep somebody from its table, or a table whose
- * merges are late from its turn?
+ * Is one of the merges late, or is its table gone, or does it keep somebody from its
+ * table, or a table whose merges are late from its turn?
  */
 static bool
 is_hurried(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		full = !has_place();
+	int			nfound = 0;
 
 	for (int i = 0; i < rose_maintainer_nitems; i++)
 	{
 		const RoseRegistryItem *item = &rose_maintainer_items[i];
+		int			n = merges_of_table(item->locator);
 
-		if ((merges_of_table(item->locator) > 0 || (full && may_be_due(item, now))) &&
-			is_late(item))
+		if ((n > 0 || (full && may_be_due(item, now))) && is_late(item))
 			return true;
+		nfound += n;
 	}
+	if (nfound < nmerges)
+		return true;
 	for (int i = 0; i < nmerges; i++)
 		if (merges[i].given_up || rose_merge_has_waiters(merges[i].merge))
 			return true;
