@@ -42,13 +42,16 @@ sub forget_collations
 	my ($node, @files) = @_;
 
 	$node->stop;
-	foreach my $file (@files)
+	foreach (@files)
 	{
+		my ($file, $block) = ref $_ ? @$_ : ($_, 0);
+		my $metapage = 8192 * $block;
+
 		# key_order and collation_versions of the metapage, behind the page header
 		open my $fh, '+<:raw', $node->data_dir . "/$file" or die $!;
-		seek $fh, 24 + 72, 0;
+		seek $fh, $metapage + 24 + 72, 0;
 		print $fh pack('Q<', 4711);
-		seek $fh, 24 + 896, 0;
+		seek $fh, $metapage + 24 + 896, 0;
 		print $fh pack('a64', '1.2.3');
 		close $fh or die $!;
 	}

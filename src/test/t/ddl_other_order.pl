@@ -187,5 +187,23 @@ restart_with('en-US-u-ks-level2', 'renamed');
 like(error_of('REINDEX TABLE renamed'), $duplicate, 'a name from before: perhaps a row');
 is(sql("ALTER TABLE renamed DROP CONSTRAINT renamed_pkey; SELECT string_agg(k || v, ' ' ORDER BY v) FROM renamed"), 'abc1 ABC2', 'so it is shown');
 
+# --- an index in another order: VACUUM cannot spill it, so the commit log is still needed
+
+sub frozen_at { return sql(q{SELECT relfrozenxid FROM pg_class WHERE relname = 'indexed'}) }
+
+sql('SET rose.secondary_indexes = on; CREATE TABLE indexed (id int PRIMARY KEY, k text COLLATE changing) USING rose; CREATE INDEX indexed_k ON indexed (k)');
+sql("INSERT INTO indexed SELECT g, 'k' || g FROM generate_series(1, 100) g; SELECT rose.spill('indexed_k'); INSERT INTO indexed SELECT g, 'm' || g FROM generate_series(101, 200) g");
+sql("UPDATE pg_collation SET colliculocale = CASE colliculocale WHEN '$now' THEN '$then' ELSE '$now' END WHERE collname = 'changing'");
+forget_collations($node, [ files_of('indexed_k'), 1 ]);
+my $frozen = frozen_at();
+sql('SELECT pg_current_xact_id()') foreach 1 .. 3;
+like(error_of('VACUUM indexed'), qr/WARNING:  index "indexed_k" is sorted by other versions/, 'VACUUM says that an index is in another order');
+is(frozen_at(), $frozen, '... and relfrozenxid stays where it is');
+is(sql("SELECT coalesce(sum(rows), 0) FROM rose.components('indexed') WHERE kind = 'memtable'"), 0, '... though the table is spilled');
+sql('REINDEX TABLE indexed');
+sql('VACUUM indexed');
+isnt(frozen_at(), $frozen, 'it advances after REINDEX');
+is(sql("SELECT count(*) FROM rose.check('indexed')"), 0, '... and the index has its entries');
+
 is(scalar(() = slurp_file($node->logfile, $log) =~ /TRAP:|PANIC:/g), 0, 'nothing died');
 done_testing();
