@@ -36,6 +36,10 @@ my @queries = (
 	'SELECT v FROM undone WHERE id IN (1, 2, 1500, 7500) ORDER BY id',
 	"SELECT string_agg(id || ' ' || v, ',' ORDER BY id) FROM numbered",
 	'SELECT count(*), sum(v) FROM keyless_undone',
+	"SET enable_seqscan = off; SELECT id, k, v FROM indexed WHERE v = 3 ORDER BY id LIMIT 20",
+	"SET enable_seqscan = off; SELECT k, id FROM indexed WHERE k > 'k90' AND k < 'k91' ORDER BY k",
+	"SET enable_seqscan = off; SELECT r, v FROM indexed_backwards WHERE r = 7::reverse_int",
+	"SET enable_seqscan = off; SELECT count(*), sum(a) FROM indexed_keyless WHERE a > 500",
 	"SELECT relname, reloptions FROM pg_class WHERE reloptions::text LIKE '%rose.%' ORDER BY 1");
 
 # An operator family of a user, and a type for it, as extensions have them.
@@ -116,6 +120,23 @@ SELECT rose.spill('wide');
 CREATE TABLE numbered (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v serial) USING rose;
 INSERT INTO numbered SELECT FROM generate_series(1, 5);
 
+SET rose.secondary_indexes = on;
+CREATE TABLE indexed (id int PRIMARY KEY, k text COLLATE other, v int) USING rose;
+INSERT INTO indexed SELECT g, 'k' || g, g % 50 FROM generate_series(1, 1000) g;
+CREATE INDEX indexed_k ON indexed (k) INCLUDE (v);
+CREATE INDEX indexed_v ON indexed (v DESC, id);
+SELECT rose.merge('indexed'), rose.merge('indexed_k');
+UPDATE indexed SET v = NULL WHERE id % 10 = 3;
+DELETE FROM indexed WHERE id % 10 = 4;
+CREATE TABLE indexed_backwards (id int PRIMARY KEY, r reverse_int, v int) USING rose;
+CREATE INDEX indexed_backwards_r ON indexed_backwards (r);
+INSERT INTO indexed_backwards SELECT g, (g % 20)::reverse_int, g FROM generate_series(1, 100) g;
+CREATE TABLE indexed_keyless (a int, b text) USING rose;
+CREATE INDEX indexed_keyless_a ON indexed_keyless (a);
+INSERT INTO indexed_keyless SELECT g, 'b' || g FROM generate_series(1, 1000) g;
+SELECT rose.spill('indexed_keyless_a');
+RESET rose.secondary_indexes;
+
 CREATE TABLE undone (id int PRIMARY KEY, v int) USING rose;
 INSERT INTO undone SELECT g, 0 FROM generate_series(1, 1000) g;
 SELECT rose.merge('undone');
@@ -187,6 +208,8 @@ foreach my $mode (qw(copy link))
 	  "UPDATE backwards SET v = 4 WHERE r = 4::reverse_int",
 	  "INSERT INTO parted VALUES ('p1', -1, 0), ('p2', -1, 0)",
 	  'INSERT INTO numbered DEFAULT VALUES',
+	  "INSERT INTO indexed VALUES (-1, 'k905', 3); UPDATE indexed SET v = 3 WHERE id = 90",
+	  'INSERT INTO indexed_keyless VALUES (600)',
 	  'INSERT INTO undone SELECT g, 3 FROM generate_series(7001, 7100) g',
 	  "SELECT rose.merge(oid) FROM $tables_of_rose";
 	is($new->safe_psql('postgres', 'SELECT max(id), max(v) FROM numbered'), '6|6', "$mode: sequences go on");
