@@ -150,7 +150,7 @@ CLUSTER ix USING ix_a;
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE ix_space LOCATION '';
 ALTER INDEX ix_a SET TABLESPACE ix_space;
-DO 'BEGIN ALTER INDEX ALL IN TABLESPACE pg_default SET TABLESPACE ix_space; EXCEPTION WHEN feature_not_supported THEN RAISE NOTICE ''refused''; END';
+DO 'BEGIN ALTER INDEX ALL IN TABLESPACE pg_default SET TABLESPACE ix_space; EXCEPTION WHEN feature_not_supported THEN RAISE WARNING ''refused''; END';
 REINDEX (TABLESPACE ix_space) INDEX ix_a;
 ALTER TABLE ix SET TABLESPACE ix_space;
 SELECT count(*), sum(rows), sum(entries) FROM ix_all;
