@@ -113,6 +113,29 @@ SELECT count(*), sum(x.id * y.id) FROM ix x JOIN ix y USING (a);
 COMMIT;
 SELECT count(*), sum(x.id * y.id) FROM ix x JOIN ix y USING (a);
 
+-- cursors that read nothing but entries, and whose rows are changed
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SELECT ix_plan('SELECT a FROM ix WHERE a > 7 ORDER BY a');
+DECLARE cur SCROLL CURSOR FOR SELECT a FROM ix WHERE a > 7 ORDER BY a;
+FETCH 2 FROM cur;
+UPDATE ix SET a = 70, b = 'current' WHERE CURRENT OF cur RETURNING a;
+FETCH 2 FROM cur;
+FETCH PRIOR FROM cur;
+DELETE FROM ix WHERE CURRENT OF cur RETURNING a;
+DO $$
+DECLARE
+	r record;
+	looped CURSOR FOR SELECT a FROM ix WHERE a = 9 ORDER BY a;
+BEGIN
+	FOR r IN looped LOOP
+		UPDATE ix SET b = 'loop' WHERE CURRENT OF looped;
+	END LOOP;
+END $$;
+SELECT b, count(*), min(a), max(a) FROM ix WHERE b IN ('current', 'loop') GROUP BY b ORDER BY b;
+SELECT * FROM rose.check('ix');
+ROLLBACK;
+
 -- made and dropped in transactions
 BEGIN;
 INSERT INTO ix VALUES (5000, 77, 'own', 0, NULL);

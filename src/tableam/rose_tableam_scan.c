@@ -20,7 +20,9 @@
 #include "port/atomics.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
+#include "tcop/pquery.h"
 #include "utils/memutils.h"
+#include "utils/portal.h"
 #include "utils/snapmgr.h"
 
 #include "lsm/read/rose_lookup.h"
@@ -337,6 +339,16 @@ rose_index_fetch_end(IndexFetchTableData *data)
 }
 
 /*
+ * May somebody ask which row this is of, by its TID?  WHERE CURRENT OF does, of a scan that
+ * returns entries alone, too; but the portal that runs must have a name for that.
+ */
+static bool
+may_be_current_of(void)
+{
+	return ActivePortal != NULL && ActivePortal->name[0] != '\0';
+}
+
+/*
  * The row of the entry under the scan of a secondary index.  Who wants nothing but the
  * entry, which tells exactly what the snapshot sees, has it.
  */
@@ -345,7 +357,7 @@ fetch_of_entry(RoseIndexFetch *fetch, ItemPointer tid, Snapshot snapshot, TupleT
 {
 	const RoseRow *row;
 
-	if (fetch->key_only)
+	if (fetch->key_only && !may_be_current_of())
 	{
 		ExecClearTuple(slot);
 		return true;
@@ -353,7 +365,10 @@ fetch_of_entry(RoseIndexFetch *fetch, ItemPointer tid, Snapshot snapshot, TupleT
 	row = rose_index_entry_row(fetch, snapshot, tid);
 	if (row == NULL)
 		return false;
-	rose_slot_store_shared(slot, fetch->tree, row, tid);
+	if (fetch->key_only)
+		ExecClearTuple(slot);
+	else
+		rose_slot_store_shared(slot, fetch->tree, row, tid);
 	return true;
 }
 
