@@ -25,11 +25,14 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 #include "util/rose_stop_point.h"
+#include "lsm/read/rose_lookup.h"
 #include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_pace.h"
@@ -94,24 +97,31 @@ make_room_for_row(const RoseEntryWriter *writer, TableRow *row)
 }
 
 /* The values may go away with the row. */
-void
-rose_entries_note_old(RoseEntryWriter *writer, const RoseRow *row)
+static void
+copy_row(const RoseEntryWriter *writer, const RoseRow *row, TableRow *copy)
 {
 	const RoseSchema *schema = writer->table->schema;
-	TableRow   *old = palloc(sizeof(TableRow));
 	int			i = -1;
 
-	make_room_for_row(writer, old);
-	old->rowid = row->version.rowid;
+	make_room_for_row(writer, copy);
+	copy->rowid = row->version.rowid;
 	if (writer->set->last_source > 0)
-		rose_row_deform(row, schema, 1, writer->set->last_source, old->values, old->nulls);
+		rose_row_deform(row, schema, 1, writer->set->last_source, copy->values, copy->nulls);
 	while ((i = bms_next_member(writer->set->depends, i)) >= 0)
 	{
 		const RoseTupleColumn *column = &schema->tuple_columns[i - 1];
 
-		if (!old->nulls[i - 1] && !column->attbyval)
-			old->values[i - 1] = datumCopy(old->values[i - 1], false, column->attlen);
+		if (!copy->nulls[i - 1] && !column->attbyval)
+			copy->values[i - 1] = datumCopy(copy->values[i - 1], false, column->attlen);
 	}
+}
+
+void
+rose_entries_note_old(RoseEntryWriter *writer, const RoseRow *row)
+{
+	TableRow   *old = palloc(sizeof(TableRow));
+
+	copy_row(writer, row, old);
 	writer->old = old;
 }
 
@@ -130,6 +140,39 @@ take_rows(const RoseEntryWriter *writer, const RoseNewVersion *versions, int n)
 		rose_tuple_deform(versions[i].row, writer->table->schema, writer->set->last_source,
 						  rows[i].values, rows[i].nulls);
 	}
+	return rows;
+}
+
+/*
+ * Rows that new ones have hidden from the transaction's own snapshot, which sees them
+ * still: somebody has deleted them since, so their keys were free; NULL: none.  In the table
+ * the new version is the newest of its key for that snapshot, too.  In an index the old
+ * entry has another key, and a tombstone that the snapshot does not see.
+ */
+static TableRow *
+take_hidden_rows(const RoseEntryWriter *writer, const RoseNewVersion *versions, int n)
+{
+	SnapshotData snapshot;
+	RoseLookup *lookup;
+	TableRow   *rows;
+
+	if (likely(!IsolationUsesXactSnapshot()) || writer->table->schema->nkeys == 0)
+		return NULL;
+	snapshot = *GetTransactionSnapshot();
+	lookup = rose_lookup_create(writer->table);
+	rows = palloc0(n * sizeof(TableRow));
+	for (int i = writer->old != NULL ? 1 : 0; i < n; i++)
+	{
+		const RoseRow *row;
+
+		if (versions[i].version.op != ROSE_OP_PUT)
+			continue;
+		snapshot.curcid = versions[i].version.cid;	/* before the new one */
+		row = rose_lookup_get(lookup, &snapshot, versions[i].key);
+		if (row != NULL)
+			copy_row(writer, row, &rows[i]);
+	}
+	rose_lookup_free(lookup);
 	return rows;
 }
 
@@ -243,6 +286,22 @@ add_entry(EntryBatch *batch, RoseOp op, const RoseVersion *row, RoseEntry *entry
 	rose_key_from_tuple(index->schema, added->row, 0, added->key);
 }
 
+/* Take the entry of a row that a new one hides out of the index, unless the new one's replaces it. */
+static void
+add_hidden(EntryBatch *batch, const RoseEntryShape *shape, const TableRow *hidden,
+		   const TableRow *new, const RoseVersion *version)
+{
+	RoseEntry	hidden_entry;
+	RoseEntry	new_entry;
+
+	if (hidden->values == NULL)
+		return;
+	entry_of(shape, hidden, &hidden_entry);
+	entry_of(shape, new, &new_entry);
+	if (rose_entry_compare(shape, batch->index->schema, &hidden_entry, &new_entry).tombstone)
+		add_entry(batch, ROSE_OP_TOMBSTONE, version, &hidden_entry);
+}
+
 /* What the change of a row writes to an index. */
 static void
 add_change(EntryBatch *batch, const RoseEntryShape *shape, const TableRow *old,
@@ -268,6 +327,7 @@ rose_entries_write(RoseEntryWriter *writer, const RoseNewVersion *versions, int 
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	TableRow   *rows = take_rows(writer, versions, n);
+	TableRow   *hidden = take_hidden_rows(writer, versions, n);
 	EntryBatch	batch = {.max = Min(2 * n, ENTRIES_BATCH)};
 
 	batch.entries = palloc(batch.max * sizeof(RoseNewVersion));
@@ -275,8 +335,13 @@ rose_entries_write(RoseEntryWriter *writer, const RoseNewVersion *versions, int 
 	{
 		batch.index = writer->trees[i + 1];
 		for (int j = 0; j < n; j++)
+		{
+			if (unlikely(hidden != NULL))
+				add_hidden(&batch, &writer->set->trees[i].shape, &hidden[j], &rows[j],
+						   &versions[j].version);
 			add_change(&batch, &writer->set->trees[i].shape, j == 0 ? writer->old : NULL,
 					   &rows[j], &versions[j].version);
+		}
 		if (batch.n > 0)
 			write_batch(&batch);
 	}
