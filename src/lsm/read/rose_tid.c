@@ -6,7 +6,8 @@
  * Giving names that are good enough for the transaction itself, and finding what any name
  * stands for.  See rose_tid.h for the scheme, rose_tid_base.c for exact names.
  *
- * Backend-local.  What a version is, and whether a snapshot sees it, is for who asks.
+ * Backend-local.  The row of a TID is fetched by rose_lookup.c: what a version is, and
+ * whether a snapshot sees it, is for who asks.
  *
  *-------------------------------------------------------------------------
  */
