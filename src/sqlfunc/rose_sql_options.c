@@ -111,7 +111,7 @@ alter_tables(Oid relid, const OptionLists *lists)
 	}
 	foreach(cell, find_all_inheritors(relid, AccessShareLock, NULL))
 		if (is_rose(lfirst_oid(cell)))
-			alter_table(lfirst_oid(cell), lists);
+		alter_table(lfirst_oid(cell), lists);
 }
 
 /* The argument of an option, in its own type, as ALTER TABLE takes it. */

@@ -81,7 +81,7 @@ is_among(List *list, const char *name)
 
 	foreach(cell, list)
 		if (strcmp(lfirst_node(DefElem, cell)->defname, name) == 0)
-			return true;
+		return true;
 	return false;
 }
 
@@ -409,7 +409,7 @@ drop_changes(AlterTableStmt *stmt)
 
 	foreach(cell, stmt->cmds)
 		if (sets_options(lfirst_node(AlterTableCmd, cell)))
-			stmt->cmds = foreach_delete_current(stmt->cmds, cell);
+		stmt->cmds = foreach_delete_current(stmt->cmds, cell);
 }
 
 static void

@@ -93,7 +93,7 @@ typedef enum RoseReadMode
 
 static const struct config_enum_entry read_modes[] = {
 	{"snapshot", ROSE_READ_SNAPSHOT, false},
-	{"realtime", ROSE_READ_REALTIME, true},	/* not offered before it is built */
+	{"realtime", ROSE_READ_REALTIME, true}, /* not offered before it is built */
 	{NULL, 0, false}
 };
 

@@ -283,7 +283,7 @@ gather_group(RoseVersionWalk *walk)
 		gather(walk, source);
 		rose_source_advance(source, ForwardScanDirection);
 		if (source->state == ROSE_SOURCE_GONE)
-			take_sources(walk);	/* and begin with the group anew */
+			take_sources(walk); /* and begin with the group anew */
 		source = best_source(walk);
 	}
 	walk->key_done = true;
