@@ -131,7 +131,7 @@ sub try_tree
 		if (rand() < 0.1) { crash_and_restart($node) }
 
 		# in the tree's order, which may be the other way round than the index's
-		my $expected = sql("SELECT concat_ws('|', " . join(', ', map { "coalesce($_\::text, '-')" } @shown) .
+		my $expected = sql("SELECT concat_ws('|', " . join(', ', map { "CASE WHEN $_ IS NULL THEN '-' ELSE format('%s', $_) END" } @shown) .
 			") FROM (SELECT row_number() OVER (ORDER BY $order) AS n, * FROM $table NATURAL JOIN ${table}_in) x ORDER BY n" . ($turned ? ' DESC' : ''));
 		my $entries = sql("SELECT * FROM tree_entries('${table}_i')");
 		my $check = sql("SELECT * FROM rose.check('${table}_i')");
