@@ -4,8 +4,8 @@
  *	  The build of a secondary index.  See rose_index_build.h.
  *
  * Goes through all versions that the table retains, and writes to the index what the writes
- * of these versions would have written there (rose_entry.h), with their stamps.  Entries
- * come in the order of rows; they are sorted, and become C2 of the index.
+ * of these versions would have written there (rose_entry_history.h), with their stamps.
+ * Entries come in the order of rows; they are sorted, and become C2 of the index.
  *
  * Versions of the transaction itself, which may be taken back, are sorted apart, into a
  * private run in front of the rest: they are newer than all others of their rows.
@@ -20,9 +20,11 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
 
 #include "lsm/component/rose_key_buffer.h"
+#include "lsm/tree/rose_entry_history.h"
 #include "lsm/merge/rose_sorted_pieces.h"
 #include "lsm/merge/rose_version_sort.h"
 #include "lsm/read/rose_version_walk.h"
@@ -39,6 +41,9 @@ typedef struct IndexBuild
 	uint64		nversions;		/* in sort */
 	uint64		nown;
 	uint64		nrows;
+	const RoseWalkVersion *versions;	/* of the key at hand */
+	RoseEntryVersion *history;	/* theirs */
+	int			capacity;		/* of history */
 	bool		nulls[ROSE_ENTRY_COLUMNS];	/* of a tombstone */
 } IndexBuild;
 
@@ -101,32 +106,57 @@ put_entry(IndexBuild *build, const RoseWalkVersion *version, const RoseEntry *en
 	rose_version_sort_put(sort_for(build, version->status), &stamp, entry->values, entry->nulls, 0);
 }
 
+static void
+write_entry(void *arg, int i, bool tombstone, const RoseEntry *entry)
+{
+	IndexBuild *build = arg;
+
+	if (tombstone)
+		put_tombstone(build, &build->versions[i], entry);
+	else
+		put_entry(build, &build->versions[i], entry);
+}
+
+/* Do all snapshots that the transaction has see the version? */
+static bool
+is_seen(const RoseWalkVersion *version)
+{
+	return TransactionIdIsValid(MyProc->xmin) &&
+		TransactionIdPrecedes(XidFromFullTransactionId(version->version.xid), MyProc->xmin);
+}
+
+static void
+make_room_for_history(IndexBuild *build, int n)
+{
+	if (n <= build->capacity)
+		return;
+	if (build->history != NULL)
+		pfree(build->history);
+	build->capacity = Max(2 * build->capacity, Max(n, 16));
+	build->history = palloc_extended(build->capacity * sizeof(RoseEntryVersion), MCXT_ALLOC_HUGE);
+}
+
 /* The versions of one key of the table, oldest first. */
 static void
 put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 rowid)
 {
-	RoseEntry	entries[2];
-	int			turn = 0;
-
-	rose_entry_of_none(&entries[turn]);
+	make_room_for_history(build, n);
 	for (int i = 0; i < n; i++)
 	{
-		const RoseEntry *old = &entries[turn];
-		RoseEntry  *new = &entries[1 - turn];
-		RoseEntryChange change;
+		RoseEntryVersion *version = &build->history[i];
 
+		version->own = versions[i].status != ROSE_XID_COMMITTED;
+		version->seen = !version->own && is_seen(&versions[i]);
 		if (versions[i].version.op == ROSE_OP_PUT)
-			rose_entry_of_row(build->shape, versions[i].values, versions[i].nulls, rowid, new);
+			rose_entry_of_row(build->shape, versions[i].values, versions[i].nulls, rowid,
+							  &version->entry);
 		else
-			rose_entry_of_none(new);
-		change = rose_entry_compare(build->shape, build->index->schema, old, new);
-		if (change.tombstone)
-			put_tombstone(build, &versions[i], old);
-		if (change.put)
-			put_entry(build, &versions[i], new);
-		turn = 1 - turn;
+			rose_entry_of_none(&version->entry);
 	}
-	build->nrows += entries[turn].exists;
+	build->versions = versions;
+	rose_entry_history_write(build->shape, build->index->schema, build->history, n,
+							 write_entry, build);
+	build->nrows += build->history[n - 1].entry.exists;
 }
 
 static void

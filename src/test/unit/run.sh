@@ -65,6 +65,12 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/entry_history" "$here/tree/test_entry_history.c" "$here/unit_assert.c" \
+	"$src/lsm/tree/rose_entry.c" "$src/lsm/tree/rose_entry_history.c" \
+	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" -L"$(dirname "$($PG_CONFIG --pkglibdir)")/lib" -lpgport
+
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/retired" "$here/store/test_retired.c" "$here/unit_assert.c" "$src/store/rose_retired.c"
 
 # shellcheck disable=SC2086
@@ -82,6 +88,7 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 "$build/forget"
 "$build/claims"
 "$build/entry"
+"$build/entry_history"
 "$build/retired"
 "$build/regions"
 "$build/tail_pack"
