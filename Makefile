@@ -25,7 +25,7 @@ export PG_CONFIG
 
 MODULE_big = rose
 EXTENSION = rose
-DATA = rose--1.0.sql
+DATA = rose--1.0.sql rose--1.0--1.1.sql
 PGFILEDESC = "rose - compressed log-structured tables"
 
 SRC_DIRS = . compat util codec page store memtable \

@@ -21,6 +21,7 @@
 #include "utils/guc.h"
 
 #include "util/rose_preload.h"
+#include "util/rose_release.h"
 #include "memtable/rose_readers.h"
 #include "store/rose_pin.h"
 #include "store/rose_store.h"
@@ -104,6 +105,7 @@ _PG_init(void)
 		return;
 	rose_set_preloaded();
 
+	rose_release_define_settings();
 	rose_arena_define_settings();
 	rose_store_define_settings();
 	rose_registry_define_settings();

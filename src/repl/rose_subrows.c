@@ -38,6 +38,7 @@
 #include "utils/pg_lsn.h"
 #include "utils/snapmgr.h"
 
+#include "util/rose_release.h"
 #include "repl/rose_subrows.h"
 
 /* ---- reading ---- */
@@ -90,11 +91,8 @@ rose_subrows_begin(RoseRowScan *rs, const char *table, int natts)
 		return false;
 	begin_scan(rs, relid, AccessShareLock);
 	if (RelationGetNumberOfAttributes(rs->rel) != natts)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"rose.%s\" has %d columns, but this version of rose works with %d",
-						table, RelationGetNumberOfAttributes(rs->rel), natts),
-				 errhint("Another version of rose made the extension in this database.  Use that one, or drop the extension and create it again.")));
+		rose_release_mismatch(psprintf("\"rose.%s\" has %d columns, but this version of rose works with %d",
+									   table, RelationGetNumberOfAttributes(rs->rel), natts));
 	return true;
 }
 

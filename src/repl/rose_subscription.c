@@ -32,7 +32,7 @@
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_subrows.h"
 
-/* Columns; see rose--1.0.sql. */
+/* Columns; see rose--1.0.sql.  They cannot change without a script that makes the tables anew with their rows. */
 enum
 {
 	SUB_SUBID = 1, SUB_NAME, SUB_DBID, SUB_OWNER, SUB_ENABLED, SUB_BINARY,

@@ -9,12 +9,14 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/pg_lsn.h"
 
+#include "util/rose_release.h"
 #include "sqlfunc/rose_sql_row.h"
 
 void
@@ -67,13 +69,32 @@ rose_sql_put_error(RoseSqlRow *row, const char *message)
 	rose_sql_put_text(row, rose_sql_may_see_errors() ? message : NULL);
 }
 
+/* The columns that the function declares: an extension that was not updated yet has fewer. */
+static void
+check_columns(const RoseSqlRow *row, TupleDesc desc)
+{
+	if (unlikely(row->n < desc->natts))
+		rose_release_mismatch(psprintf("a function of rose is declared with %d columns, but this version of rose knows %d",
+									   desc->natts, row->n));
+}
+
 void
 rose_sql_emit(FunctionCallInfo fcinfo, RoseSqlRow *row)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	if (row->n != rsinfo->setDesc->natts)
-		elog(ERROR, "row of %d columns for a result of %d", row->n, rsinfo->setDesc->natts);
+	check_columns(row, rsinfo->setDesc);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
 	row->n = 0;
+}
+
+Datum
+rose_sql_return(FunctionCallInfo fcinfo, RoseSqlRow *row)
+{
+	TupleDesc	desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	check_columns(row, desc);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), row->values, row->nulls));
 }

@@ -3,7 +3,9 @@
  * rose_sql_row.h
  *	  A row of a result under construction: columns are put one after the other.
  *
- * For set-returning functions that have called InitMaterializedSRF.
+ * What a function returns has the columns that its declaration names.  New ones are put
+ * behind those that there were: where the extension has not been updated yet, they are
+ * left out.  (A function without OUT parameters, or with one, cannot get more.)
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +45,13 @@ extern void rose_sql_put_time(RoseSqlRow *row, TimestampTz time);
 extern bool rose_sql_may_see_errors(void);
 extern void rose_sql_put_error(RoseSqlRow *row, const char *message);
 
-/* The row is complete: into the result with it, and begin the next one. */
+/*
+ * The row is complete: into the result with it, and begin the next one.  For set-returning
+ * functions that have called InitMaterializedSRF.
+ */
 extern void rose_sql_emit(FunctionCallInfo fcinfo, RoseSqlRow *row);
+
+/* The row is complete, and all that the function returns. */
+extern Datum rose_sql_return(FunctionCallInfo fcinfo, RoseSqlRow *row);
 
 #endif							/* ROSE_SQL_ROW_H */

@@ -11,8 +11,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-
 #include "util/rose_preload.h"
 #include "memtable/rose_memtable.h"
 #include "lsm/snapshot/rose_declared.h"
@@ -31,25 +29,21 @@ Datum
 rose_memory(PG_FUNCTION_ARGS)
 {
 	RoseWriteStats stats;
-	TupleDesc	desc;
-	Datum		values[7];
-	bool		nulls[7] = {false};
+	RoseSqlRow	row = {0};
 	int			ntables;
 	Size		table_bytes;
 
 	rose_require_preload();
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	rose_write_stats_get(&stats);
 	rose_registry_memory(&ntables, &table_bytes);
-	values[0] = Int64GetDatum(rose_arena_total_bytes());
-	values[1] = Int64GetDatum(rose_arena_used_bytes());
-	values[2] = Int64GetDatum(stats.delays);
-	values[3] = Float8GetDatum(stats.delay_us / 1000.0);
-	values[4] = Int64GetDatum(stats.own_spills);
-	values[5] = Int32GetDatum(ntables);
-	values[6] = Int64GetDatum(table_bytes);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	rose_sql_put_int8(&row, rose_arena_total_bytes());
+	rose_sql_put_int8(&row, rose_arena_used_bytes());
+	rose_sql_put_int8(&row, stats.delays);
+	rose_sql_put(&row, Float8GetDatum(stats.delay_us / 1000.0), false);
+	rose_sql_put_int8(&row, stats.own_spills);
+	rose_sql_put(&row, Int32GetDatum(ntables), false);
+	rose_sql_put_int8(&row, table_bytes);
+	return rose_sql_return(fcinfo, &row);
 }
 
 /* ---- workers ---- */

@@ -43,16 +43,15 @@ rose_prepare()
 # Installs rose, unless exactly this build is there already.
 rose_install()
 {
-	local libdir extdir
+	local libdir extdir script same=1
 
 	libdir=$("$PG_CONFIG" --pkglibdir)
 	extdir=$("$PG_CONFIG" --sharedir)/extension
-	if cmp -s "$ROSE_ROOT/rose.so" "$libdir/rose.so" &&
-		cmp -s "$ROSE_ROOT/rose.control" "$extdir/rose.control" &&
-		cmp -s "$ROSE_ROOT/rose--1.0.sql" "$extdir/rose--1.0.sql"; then
-		return
-	fi
-	make -C "$ROSE_ROOT" install
+	cmp -s "$ROSE_ROOT/rose.so" "$libdir/rose.so" || same=''
+	for script in "$ROSE_ROOT"/rose.control "$ROSE_ROOT"/rose--*.sql; do
+		cmp -s "$script" "$extdir/${script##*/}" || same=''
+	done
+	[ -n "$same" ] || make -C "$ROSE_ROOT" install
 }
 
 # as_pg COMMAND...: run as the user that the servers run as.

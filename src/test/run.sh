@@ -109,6 +109,7 @@ unit_tests()
 		return
 	fi
 	run_suite house src/test/test_house.pl
+	run_suite packaging src/test/test_package.pl
 	run_suite unit src/test/unit/run.sh
 	run_suite bootstrap src/test/test_bootstrap.sh
 	run_suite cgroup src/test/test_cgroup.sh
