@@ -19,6 +19,9 @@
  * Operating systems give memory to a page when it is first touched, so an
  * arena that was never full costs less than its size.
  *
+ * A memtable of a temporary table has its runs from the arena of its process
+ * (rose_local_arena.c); all else is the same.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -81,7 +84,7 @@ rose_arena_define_settings(void)
 							&memtable_size_kb,
 							256 * 1024,
 							1024,
-							32 * 1024 * 1024,	/* what a RoseArenaPtr reaches */
+							31 * 1024 * 1024,	/* what a RoseArenaPtr reaches */
 							PGC_POSTMASTER,
 							GUC_UNIT_KB,
 							NULL, NULL, NULL);
@@ -189,13 +192,19 @@ rose_arena_refused_bytes(void)
 	return Max(refused_pages, 1) * FPM_PAGE_SIZE;
 }
 
-/* Give the memtable another run; its first page, or 0 if there is none. */
+/* The header of a run. */
+static inline RoseChunkShared *
+chunk_at(Size page)
+{
+	return rose_arena_at(page * (FPM_PAGE_SIZE / ROSE_ARENA_UNIT));
+}
+
+/* A run of the shared arena: its first page, or 0 if there is none. */
 static Size
-arena_add_run(RoseMemtableShared *memtable, Size npages)
+arena_get(Size npages)
 {
 	Size		page;
 	bool		ok;
-	RoseChunkShared *chunk;
 
 	LWLockAcquire(&arena->lock, LW_EXCLUSIVE);
 	ok = arena_may_use(npages) && FreePageManagerGet(arena_free_pages(), npages, &page);
@@ -203,12 +212,20 @@ arena_add_run(RoseMemtableShared *memtable, Size npages)
 		pg_atomic_fetch_add_u64(&arena->used_pages, npages);
 	LWLockRelease(&arena->lock);
 	if (!ok)
-	{
 		refused_pages = npages;
-		return 0;
-	}
+	return ok ? page : 0;
+}
 
-	chunk = (RoseChunkShared *) fpm_page_to_pointer(rose_arena_base, page);
+/* Give the memtable another run; its first page, or 0 if there is none. */
+static Size
+arena_add_run(RoseMemtableShared *memtable, Size npages)
+{
+	Size		page = memtable->local ? rose_local_arena_get(npages) : arena_get(npages);
+	RoseChunkShared *chunk;
+
+	if (page == 0)
+		return 0;
+	chunk = chunk_at(page);
 	chunk->next = memtable->chunk_first;
 	chunk->npages = npages;
 	memtable->chunk_first = page;
@@ -264,25 +281,38 @@ rose_arena_alloc(RoseMemtableShared *memtable, Size size)
 	return start / ROSE_ARENA_UNIT;
 }
 
+/* REQUIRES: arena->lock. */
+static void
+arena_put(Size page, Size npages)
+{
+	FreePageManagerPut(arena_free_pages(), page, npages);
+	pg_atomic_fetch_sub_u64(&arena->used_pages, npages);
+}
+
+static void
+release_runs(Size page, void (*put) (Size page, Size npages))
+{
+	while (page != 0)
+	{
+		Size		next = chunk_at(page)->next;
+		Size		npages = chunk_at(page)->npages;
+
+		put(page, npages);		/* writes its own bookkeeping into the run */
+		page = next;
+	}
+}
+
 void
 rose_arena_release(RoseMemtableShared *memtable)
 {
-	Size		page = memtable->chunk_first;
-
-	LWLockAcquire(&arena->lock, LW_EXCLUSIVE);
-	while (page != 0)
+	if (memtable->local)
+		release_runs(memtable->chunk_first, rose_local_arena_put);
+	else
 	{
-		RoseChunkShared *chunk =
-			(RoseChunkShared *) fpm_page_to_pointer(rose_arena_base, page);
-		Size		next = chunk->next;
-		Size		npages = chunk->npages;
-
-		/* writes its own bookkeeping into the run: read the header first */
-		FreePageManagerPut(arena_free_pages(), page, npages);
-		pg_atomic_fetch_sub_u64(&arena->used_pages, npages);
-		page = next;
+		LWLockAcquire(&arena->lock, LW_EXCLUSIVE);
+		release_runs(memtable->chunk_first, arena_put);
+		LWLockRelease(&arena->lock);
 	}
-	LWLockRelease(&arena->lock);
 	memtable->chunk_first = 0;
 	memtable->bump = 0;
 	memtable->bump_end = 0;

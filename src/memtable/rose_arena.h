@@ -4,8 +4,8 @@
  *	  Allocation from the arena, for the other files of this folder only.
  *
  * Memory belongs to a memtable and is given back with all of it.  Addresses
- * are RoseArenaPtr, valid in every process; rose_arena_at turns one into a
- * pointer of this process.
+ * are RoseArenaPtr, valid in every process, but for those of the process's own arena;
+ * rose_arena_at turns one into a pointer of this process.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,17 +15,27 @@
 #include "port/atomics.h"
 
 #include "memtable/rose_c0.h"
+#include "memtable/rose_local_arena.h"
 
 #define ROSE_ARENA_UNIT 8
 
 /* Where page 0 of the arena is mapped in this process. */
 extern char *rose_arena_base;
 
+/* What it leads to need not be there. */
+static inline char *
+rose_arena_address(RoseArenaPtr ptr)
+{
+	if (unlikely(ptr >= ROSE_LOCAL_ARENA_START))
+		return rose_local_arena_base + (Size) (ptr - ROSE_LOCAL_ARENA_START) * ROSE_ARENA_UNIT;
+	return rose_arena_base + (Size) ptr * ROSE_ARENA_UNIT;
+}
+
 static inline void *
 rose_arena_at(RoseArenaPtr ptr)
 {
 	Assert(ptr != 0);
-	return rose_arena_base + (Size) ptr * ROSE_ARENA_UNIT;
+	return rose_arena_address(ptr);
 }
 
 /*
@@ -67,7 +77,7 @@ static inline void
 rose_arena_prefetch(RoseArenaPtr ptr)
 {
 #if defined(__GNUC__)
-	__builtin_prefetch(rose_arena_base + (Size) ptr * ROSE_ARENA_UNIT);
+	__builtin_prefetch(rose_arena_address(ptr));
 
 	/* a function that did nothing but fetch ahead would do nothing in GCC's eyes, and its calls would go */
 	__asm__ __volatile__("");

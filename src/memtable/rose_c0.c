@@ -30,6 +30,7 @@ rose_c0_init(RoseC0Shared *c0, uint64 next_seq)
 	c0->age = 0;
 	c0->active = -1;
 	c0->unnumbered = false;
+	c0->local = false;
 	memset(c0->memtables, 0, sizeof(c0->memtables));
 }
 
@@ -39,6 +40,13 @@ rose_c0_set_unnumbered(RoseC0Shared *c0)
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
 	Assert(c0->unnumbered || !rose_c0_has_memtables(c0));
 	c0->unnumbered = true;
+}
+
+void
+rose_c0_set_local(RoseC0Shared *c0)
+{
+	Assert(!rose_c0_has_memtables(c0));
+	c0->local = true;
 }
 
 static int
@@ -64,6 +72,7 @@ create_memtable(RoseC0Shared *c0, const RoseSchema *schema)
 	memtable = &c0->memtables[slot];
 	memset(memtable, 0, sizeof(RoseMemtableShared));
 	memtable->oldest_xid = InvalidFullTransactionId;
+	memtable->local = c0->local;
 	memtable->first_seq = c0->next_seq;
 	if (!rose_memlist_create(memtable, schema))
 	{
@@ -295,7 +304,7 @@ rose_c0_clear(RoseC0Shared *c0)
 		any = true;
 	}
 	if (any)
-		rose_readers_wait();
+		rose_readers_wait(c0->local);
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 		rose_arena_release(&c0->memtables[slot]);
 	memset(c0->memtables, 0, sizeof(c0->memtables));	/* also makes them FREE */
@@ -320,7 +329,7 @@ rose_c0_retire(RoseC0Shared *c0, int slot)
 		begin_leaving(c0, memtable);
 		LWLockRelease(&c0->write_lock);
 	}
-	rose_readers_wait();
+	rose_readers_wait(c0->local);
 	memtable->state = ROSE_MEMTABLE_DEAD;
 	memtable->id = 0;
 

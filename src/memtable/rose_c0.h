@@ -35,6 +35,7 @@ struct RoseC0Shared
 	uint64		age;			/* grows when a memtable leaves; by who retires it, read with no lock */
 	int			active;			/* slot of the active memtable or -1; write_lock */
 	bool		unnumbered;		/* see rose_c0_set_unnumbered; write_lock */
+	bool		local;			/* see rose_c0_set_local; constant */
 	RoseMemtableShared memtables[ROSE_MAX_MEMTABLES];
 };
 
@@ -47,6 +48,12 @@ extern void rose_c0_init(RoseC0Shared *c0, uint64 next_seq);	/* new entry */
  * was said before.
  */
 extern void rose_c0_set_unnumbered(RoseC0Shared *c0);
+
+/*
+ * It is in this process's own memory, and so are its memtables: nobody else reads or
+ * writes it.  REQUIRES: nothing was written yet.
+ */
+extern void rose_c0_set_local(RoseC0Shared *c0);
 
 /* --- sections --- */
 

@@ -4,7 +4,8 @@
  *	  Memtables: the arena that they live in, their entries, and reading them.
  *
  * Memtables live in one arena in main shared memory, shared by all tables of the
- * cluster; everything in it is addressed by RoseArenaPtr (offset in 8-byte units).
+ * cluster; everything in it is addressed by RoseArenaPtr (offset in 8-byte units).  Those
+ * of temporary tables live in memory of their session (rose_local_arena.h).
  * A memtable has a slot in the C0 of its tree (rose_c0.h), which is where entries are
  * written and memtables are frozen and freed.
  *
@@ -29,7 +30,8 @@
 #include "util/rose_schema.h"
 #include "util/rose_version.h"
 
-typedef uint32 RoseArenaPtr;	/* in units of 8 bytes; 0 = none; reaches 32 GB */
+typedef uint32 RoseArenaPtr;	/* in units of 8 bytes; 0 = none; reaches 31 GB, and 1 GB of
+								 * the process's own */
 
 #define ROSE_MAX_MEMTABLES 4
 
@@ -49,6 +51,7 @@ typedef struct RoseMemtableShared
 	 * cleared when nobody reads it any more.
 	 */
 	uint64		id;				/* never reused within a server start; 0 = none */
+	bool		local;			/* it is this process's own; constant while it lives */
 	RoseMemtableState state;	/* to ACTIVE, FROZEN and FREE under write_lock, else by who
 								 * retires it */
 	uint64		left_at;		/* LEAVING: age of the C0 since then */

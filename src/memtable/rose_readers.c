@@ -137,13 +137,15 @@ rose_readers_began_before(const RoseC0Shared *c0, uint64 age)
 }
 
 void
-rose_readers_wait(void)
+rose_readers_wait(bool local)
 {
 	if (my_lock != NULL && LWLockHeldByMe(my_lock))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot free memory of a rose table in a function that compares keys of another one"),
 				 errhint("Try again, or read the table before the statement that compares keys.")));
+	if (local)
+		return;
 	pg_memory_barrier();		/* what new sections must see before a look at old ones */
 	for (int i = 0; i < readers->nlocks; i++)
 	{

@@ -23,7 +23,10 @@ extern void rose_readers_leave(const RoseC0Shared *c0);
 /* Is this process in a section of the C0 that began before its age was this? */
 extern bool rose_readers_began_before(const RoseC0Shared *c0, uint64 age);
 
-/* Wait until all sections have ended that are under way now.  REQUIRES: none is this process's. */
-extern void rose_readers_wait(void);
+/*
+ * Wait until all sections have ended that are under way now.  REQUIRES: none is this
+ * process's.  local: nobody else reads what is to be freed.
+ */
+extern void rose_readers_wait(bool local);
 
 #endif							/* ROSE_READERS_H */

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_file_name.h"
 #include "store/rose_manifest.h"
 #include "store/rose_metapage.h"
 #include "store/rose_pin.h"
@@ -28,7 +29,7 @@
 void
 rose_manifest_read(Relation rel, RoseManifest *manifest)
 {
-	RelFileLocator locator = rose_rel_locator(rel);
+	RelFileLocator locator = rose_file_name(rel);
 	Buffer		buffer;
 	const RoseMetaDisk *meta;
 

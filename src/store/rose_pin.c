@@ -27,6 +27,9 @@
  * again if a pin was handed on meanwhile: either it finds it where it came from, or where
  * it went.
  *
+ * Pins on files of temporary relations, which nobody else reads, are in no slot
+ * (rose_local_pin.c).
+ *
  * Slots also tell whether a process still lives: an incarnation number
  * changes when the slot's user ends.  Owners that are being built are listed
  * with slot and incarnation, so that the end of the process is enough to give
@@ -45,13 +48,14 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
+#include "store/rose_file_name.h"
+#include "store/rose_local_pin.h"
 #include "store/rose_pin.h"
 #include "store/rose_settled.h"
 #include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
 #define ROSE_PINS	16
-#define ROSE_PIN_ALL	PG_UINT32_MAX
 
 typedef struct RosePin
 {
@@ -196,6 +200,11 @@ rose_pin_acquire(RelFileLocator locator)
 	RosePinSlotShared *slot = get_slot();
 	uint64		generation;
 
+	if (rose_file_is_local(locator))
+	{
+		rose_local_pin_acquire(locator, pg_atomic_read_u64(&pin_shared->generation));
+		return;
+	}
 	if (my_any)
 		return;
 	for (int i = 0; i < my_npins; i++)
@@ -232,6 +241,8 @@ rose_pin_acquire(RelFileLocator locator)
 bool
 rose_pin_is_held(RelFileLocator locator)
 {
+	if (rose_file_is_local(locator))
+		return rose_local_pin_is_held(locator);
 	for (int i = 0; i < my_npins; i++)
 		if (RelFileLocatorEquals(my_pins[i], locator))
 			return true;
@@ -241,6 +252,11 @@ rose_pin_is_held(RelFileLocator locator)
 void
 rose_pin_renew(RelFileLocator locator)
 {
+	if (rose_file_is_local(locator))
+	{
+		rose_local_pin_renew(locator, pg_atomic_read_u64(&pin_shared->generation));
+		return;
+	}
 	for (int i = 0; i < my_npins; i++)
 	{
 		if (!RelFileLocatorEquals(my_pins[i], locator))
@@ -259,7 +275,10 @@ uint64
 rose_pin_generation(RelFileLocator locator)
 {
 	uint64		generation = 0;
+	TransactionId xmin;
 
+	if (rose_file_is_local(locator) && rose_local_pin_is_held(locator))
+		return rose_local_pin_generation(locator, &xmin);
 	SpinLockAcquire(&my_slot->mutex);
 	for (int i = 0; i < my_npins; i++)
 		if (RelFileLocatorEquals(my_pins[i], locator))
@@ -312,6 +331,8 @@ rose_pin_lend(int slot, LocalTransactionId lxid, uint64 generation)
 static void
 set_seen(RelFileLocator locator, uint32 seen_upto, bool looked)
 {
+	if (rose_file_is_local(locator))
+		rose_local_pin_set_seen(locator, seen_upto, looked);
 	for (int i = 0; i < my_npins; i++)
 	{
 		if (!RelFileLocatorEquals(my_pins[i], locator))
@@ -348,6 +369,7 @@ rose_pin_use_cached(RelFileLocator locator, uint32 newest)
 void
 rose_pin_release_all(void)
 {
+	rose_local_pin_release_all();
 	if (my_slot == NULL || (my_npins == 0 && !my_any))
 		return;
 	SpinLockAcquire(&my_slot->mutex);
@@ -425,6 +447,8 @@ rose_pin_oldest(RelFileLocator locator, TransactionId *xmin)
 	uint64		oldest;
 	uint64		handed_on;
 
+	if (rose_file_is_local(locator))
+		return rose_local_pin_generation(locator, xmin);
 	do
 	{
 		handed_on = pg_atomic_read_u64(&pin_shared->handed_on);
@@ -478,6 +502,11 @@ rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired, i
 {
 	uint64		handed_on;
 
+	if (rose_file_is_local(locator))
+	{
+		rose_local_pin_find_needed(locator, retired, n, upto);
+		return;
+	}
 	do
 	{
 		handed_on = pg_atomic_read_u64(&pin_shared->handed_on);

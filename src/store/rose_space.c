@@ -236,3 +236,18 @@ rose_space_give_back(Relation rel, RoseStoreShared *store, uint64 least)
 	truncate_file(rel, store);
 	UnlockRelation(rel, AccessExclusiveLock);
 }
+
+/* WAL knows nothing of the file, so nothing has to be remembered for replay. */
+void
+rose_space_cut_all(Relation rel, RoseStoreShared *store)
+{
+	BlockNumber end = end_block(rel, 0);
+
+	Assert(RelationUsesLocalBuffers(rel));
+	if (rose_file_nblocks(rel) <= end)
+		return;
+	RelationTruncate(rel, end);
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	store->alloc_hint = 0;
+	LWLockRelease(&store->alloc_lock);
+}

@@ -47,4 +47,7 @@ extern void rose_space_measure(Relation rel, RoseStoreShared *store, RoseSpace *
  */
 extern void rose_space_give_back(Relation rel, RoseStoreShared *store, uint64 least);
 
+/* All behind the metapage, of a temporary table whose manifest is empty and that nobody reads. */
+extern void rose_space_cut_all(Relation rel, RoseStoreShared *store);
+
 #endif							/* ROSE_SPACE_H */

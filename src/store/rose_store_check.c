@@ -15,6 +15,7 @@
 
 #include "miscadmin.h"
 
+#include "store/rose_file_name.h"
 #include "store/rose_manifest.h"
 #include "store/rose_metapage.h"
 #include "store/rose_store.h"
@@ -191,7 +192,7 @@ rose_store_check(Relation rel, RoseStoreShared *store,
 	PGAlignedBlock *page = palloc(sizeof(PGAlignedBlock));
 	Buffer		buffer;
 
-	Assert(RelFileLocatorEquals(store->locator, rose_rel_locator(rel)));
+	Assert(RelFileLocatorEquals(store->locator, rose_file_name(rel)));
 	check->rel = rel;
 	check->meta_block = rose_meta_block(rose_file_base(rel));
 	check->report = report;

@@ -214,6 +214,9 @@ extern XLogRecPtr rose_block_write_batch(Relation rel, int n, const BlockNumber 
 
 /* ---- rose_pin.c ---- */
 
+/* Newest owner that a transaction may have met: any. */
+#define ROSE_PIN_ALL	PG_UINT32_MAX
+
 /* Tranche of alloc_lock. */
 extern int	rose_pin_lock_tranche(void);
 

@@ -26,6 +26,7 @@ static bool page_used[FAKE_PAGES + 1];
 
 pg_prng_state pg_global_prng_state = {1, 2};
 int			MaxBackends = 1;
+int			num_temp_buffers = 1024;
 MemoryContext CurrentMemoryContext = NULL;
 
 uint64
