@@ -43,13 +43,6 @@ CREATE TABLE uniq_2 (id int, a int) USING rose;
 ALTER TABLE uniq ATTACH PARTITION uniq_2 FOR VALUES FROM (10) TO (20);
 DROP TABLE uniq, uniq_2;
 
--- temporary tables
-CREATE TEMP TABLE refused (id int) USING rose;
-CREATE TEMP TABLE refused USING rose AS SELECT 1 AS id;
-SET default_table_access_method = rose;
-CREATE TEMP TABLE refused (id int);
-RESET default_table_access_method;
-
 -- a heap table with indexes cannot become a rose table
 CREATE TABLE h (id int PRIMARY KEY, a int UNIQUE);
 ALTER TABLE h SET ACCESS METHOD rose;

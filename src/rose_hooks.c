@@ -53,6 +53,7 @@
 #include "utils/syscache.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_file_name.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_relation.h"
@@ -142,10 +143,16 @@ note_dropped_relation(Oid relid)
 
 	if (rel == NULL)
 		return;
+	/* what another session has of its temporary tables is in its own memory */
+	if (RELATION_IS_OTHER_TEMP(rel))
+	{
+		RelationClose(rel);
+		return;
+	}
 	if (rel->rd_rel->relkind == RELKIND_INDEX)
 		note_dropped_index(rel);
 	else if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
-		rose_transaction_file_dropped(rose_rel_locator(rel));
+		rose_transaction_file_dropped(rose_file_name(rel));
 	RelationClose(rel);
 }
 
@@ -235,7 +242,7 @@ note_altered_relation(Oid relid)
 	if (rel == NULL)
 		return;
 	if (rose_relation_is_rose(rel))
-		rose_registry_end_pauses(rose_rel_locator(rel));
+		rose_registry_end_pauses(rose_file_name(rel));
 	RelationClose(rel);
 }
 

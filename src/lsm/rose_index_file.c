@@ -22,7 +22,9 @@
 #include "compat/rose_compat.h"
 #include "util/rose_foreign.h"
 #include "util/rose_stop_point.h"
+#include "store/rose_file_name.h"
 #include "store/rose_metapage.h"
+#include "lsm/tree/rose_local_trees.h"
 #include "lsm/tree/rose_registry.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/rose_index_file.h"
@@ -51,10 +53,13 @@ collect_old_file(RoseTreeShared *shared, void *arg)
 static void
 note_old_files(Relation index)
 {
-	OldFiles	old = {RelationGetRelid(index), rose_rel_locator(index), NIL};
+	OldFiles	old = {RelationGetRelid(index), rose_file_name(index), NIL};
 	ListCell   *cell;
 
-	rose_registry_visit(MyDatabaseId, collect_old_file, &old);
+	if (RelationUsesLocalBuffers(index))
+		rose_local_trees_visit(collect_old_file, &old);
+	else
+		rose_registry_visit(MyDatabaseId, collect_old_file, &old);
 	foreach(cell, old.locators)
 		rose_transaction_file_dropped(*(RelFileLocator *) lfirst(cell));
 	list_free_deep(old.locators);
@@ -109,17 +114,17 @@ rose_index_file_create(Relation index, const RoseIndexDef *def)
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		create_init_fork(index, &info);
 	note_old_files(index);
-	rose_transaction_file_created(rose_rel_locator(index));
+	rose_transaction_file_created(rose_file_name(index));
 }
 
 void
 rose_index_file_dropped(Relation index)
 {
-	rose_transaction_file_dropped(rose_rel_locator(index));
+	rose_transaction_file_dropped(rose_file_name(index));
 }
 
 void
 rose_index_file_taken_over(Relation index)
 {
-	rose_transaction_file_kept(rose_rel_locator(index));
+	rose_transaction_file_kept(rose_file_name(index));
 }

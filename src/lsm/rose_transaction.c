@@ -22,6 +22,7 @@
 #include "util/rose_foreign.h"
 #include "store/rose_pin.h"
 #include "lsm/snapshot/rose_own_snapshots.h"
+#include "lsm/tree/rose_local_trees.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_write_transaction.h"
@@ -69,6 +70,7 @@ rose_transaction_file_created(RelFileLocator locator)
 
 	/* an entry of an earlier file of that name, which a prepared transaction dropped */
 	rose_registry_drop(locator);
+	rose_tree_note_stale();
 }
 
 void
@@ -168,6 +170,7 @@ end_transaction(void)
 	rose_tid_reset_all();
 	rose_pin_release_all();
 	rose_tree_end_transaction();
+	rose_local_trees_end_transaction();
 }
 
 static void

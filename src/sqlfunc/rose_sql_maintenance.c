@@ -16,6 +16,7 @@
 #include "access/genam.h"
 #include "access/relation.h"
 
+#include "store/rose_file_name.h"
 #include "store/rose_pin.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_merge.h"
@@ -68,7 +69,7 @@ for_indexes(Relation rel, void (*work) (Relation index))
 static void
 spill_relation(Relation rel)
 {
-	rose_registry_end_pauses(rose_rel_locator(rel));
+	rose_registry_end_pauses(rose_file_name(rel));
 	spill_table(rose_tree_open(rel));
 }
 
@@ -102,7 +103,7 @@ spill_fed_table_if_possible(RoseTree *tree)
 static void
 merge_relation(Relation rel)
 {
-	bool		alone = !rose_pin_is_held(rose_rel_locator(rel));
+	bool		alone = !rose_pin_is_held(rose_file_name(rel));
 	RoseTree   *tree = rose_tree_open(rel);
 
 	rose_pause_end(tree->shared->pauses);

@@ -37,9 +37,22 @@ emit_unknown(FunctionCallInfo fcinfo)
 	rose_sql_emit(fcinfo, &row);
 }
 
+/* Another session's temporary table, or an index of one. */
+static bool
+is_of_other_session(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, NoLock);
+	bool		result = rel != NULL && RELATION_IS_OTHER_TEMP(rel);
+
+	if (rel != NULL)
+		relation_close(rel, NoLock);
+	return result;
+}
+
 /*
  * Begin a result about the table that the function was given.  NULL if it is gone; or if
- * it cannot be read, because somebody has locked it or this is a standby: then a row of
+ * it cannot be read, because somebody has locked it, it is another session's temporary
+ * table, or this is a standby: then a row of
  * nulls is the result.  Views of all tables must neither wait for one nor fail.
  */
 static RoseTree *
@@ -51,6 +64,12 @@ begin_result(FunctionCallInfo fcinfo)
 	InitMaterializedSRF(fcinfo, 0);
 	if (!ConditionalLockRelationOid(relid, AccessShareLock))
 	{
+		emit_unknown(fcinfo);
+		return NULL;
+	}
+	if (is_of_other_session(relid))
+	{
+		UnlockRelationOid(relid, AccessShareLock);
 		emit_unknown(fcinfo);
 		return NULL;
 	}

@@ -53,6 +53,7 @@
 #include "utils/tuplestore.h"
 
 #include "util/rose_stop_point.h"
+#include "store/rose_file_name.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_duplicate_key.h"
@@ -139,7 +140,7 @@ set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 
 	rose_key_facts_make(RelationGetDescr(rel), nkeys, keys, &facts);
 	rose_meta_set_key(rel, nkeys, keys, &facts);
-	rose_tree_invalidate(rose_rel_locator(rel));
+	rose_tree_invalidate(rose_file_name(rel));
 	tree = rose_tree_open(rel);
 	tree->shared->hash_functions = tree->schema->hash_functions;
 	note_rekeyed(rel);

@@ -48,6 +48,7 @@
 #include "utils/syscache.h"
 
 #include "util/rose_options.h"
+#include "store/rose_file_name.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/rose_transaction.h"
 #include "tableam/rose_table_options.h"
@@ -217,7 +218,7 @@ note_changed(Relation rel)
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *cell;
 
-	rose_transaction_options_changed(rose_rel_locator(rel));
+	rose_transaction_options_changed(rose_file_name(rel));
 	foreach(cell, indexes)
 	{
 		Relation	index = RelationIdGetRelation(lfirst_oid(cell));
@@ -225,7 +226,7 @@ note_changed(Relation rel)
 		if (index == NULL)
 			continue;
 		if (rose_relation_is_secondary_index(index))
-			rose_transaction_options_changed(rose_rel_locator(index));
+			rose_transaction_options_changed(rose_file_name(index));
 		RelationClose(index);
 	}
 	list_free(indexes);

@@ -31,6 +31,7 @@
 #include "utils/snapmgr.h"
 
 #include "util/rose_foreign.h"
+#include "store/rose_file_name.h"
 #include "store/rose_manifest.h"
 #include "store/rose_metapage.h"
 #include "store/rose_pin.h"
@@ -39,12 +40,14 @@
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_duplicate_key.h"
+#include "lsm/merge/rose_empty.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_resort.h"
 #include "lsm/merge/rose_rewrite.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/rose_transaction.h"
+#include "indexam/rose_indexam.h"
 #include "tableam/rose_tableam.h"
 
 /* ---- new files ---- */
@@ -104,11 +107,6 @@ rose_set_new_file_callback(Relation rel, const RelFileLocator *locator, char per
 	RoseMetaInfo info;
 
 	rose_foreign_refuse_change(RelationGetRelationName(rel));
-	if (persistence == RELPERSISTENCE_TEMP)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("temporary tables cannot use the rose access method"),
-				 errhint("Use an unlogged table, or a temporary table USING heap.")));
 	describe_file(rel, locator, &info);
 
 	*freeze_xid = RecentXmin;
@@ -124,18 +122,28 @@ rose_set_new_file_callback(Relation rel, const RelFileLocator *locator, char per
 	}
 	smgrclose(smgr);
 
-	rose_transaction_file_created(*locator);
+	rose_transaction_file_created(rose_file_name_of(*locator, persistence));
 	if (!RelFileLocatorEquals(rose_rel_locator(rel), *locator))
-		rose_transaction_file_dropped(rose_rel_locator(rel));
+		rose_transaction_file_dropped(rose_file_name(rel));
 }
 
 /*
  * Core would be content with a truncation that cannot be rolled back, because
  * the table was made in this transaction; a new file is simpler and safe.
+ *
+ * But ON COMMIT DELETE ROWS does it at the end of each transaction, which must not change
+ * catalogs for that.  Indexes are emptied next, and built in place.
  */
 void
 rose_nontransactional_truncate(Relation rel)
 {
+	if (RelationUsesLocalBuffers(rel))
+	{
+		rose_foreign_refuse_change(RelationGetRelationName(rel));
+		rose_primary_key_attach(rel);
+		rose_empty_local(rose_tree_open_any_order(rel));
+		return;
+	}
 	rose_set_new_file(rel, rel->rd_rel->relpersistence);
 }
 
@@ -215,8 +223,8 @@ rose_copy_data(Relation rel, const RelFileLocator *locator)
 		RelationCopyStorage(RelationGetSmgr(rel), dst, INIT_FORKNUM,
 							rel->rd_rel->relpersistence);
 	}
-	rose_transaction_file_created(*locator);
-	rose_transaction_file_dropped(rose_rel_locator(rel));
+	rose_transaction_file_created(rose_file_name_of(*locator, rel->rd_rel->relpersistence));
+	rose_transaction_file_dropped(rose_file_name(rel));
 	RelationDropStorage(rel);
 	smgrclose(dst);
 }
@@ -272,7 +280,7 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 					  MultiXactId *multi_cutoff, double *num_tuples,
 					  double *tups_vacuumed, double *tups_recently_dead)
 {
-	bool		alone = !rose_pin_is_held(rose_rel_locator(old_rel));
+	bool		alone = !rose_pin_is_held(rose_file_name(old_rel));
 	RoseTree   *old_table;
 	RoseTree   *new_table;
 	RoseMetaInfo info;
@@ -289,7 +297,7 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	{
 		rose_key_facts_make(RelationGetDescr(new_rel), info.nkeys, info.keys, &info.facts);
 		rose_meta_set_key(new_rel, info.nkeys, info.keys, &info.facts);
-		rose_tree_invalidate(rose_rel_locator(new_rel));
+		rose_tree_invalidate(rose_file_name(new_rel));
 	}
 	new_table = rose_tree_open(new_rel);
 	if (old_table->shared->other_order)

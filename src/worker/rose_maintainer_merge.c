@@ -384,7 +384,7 @@ step_merge(int index, bool calm)
 static bool
 is_late(const RoseRegistryItem *item)
 {
-	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(), .nruns = item->nruns};
+	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(false), .nruns = item->nruns};
 
 	for (int level = 0; level < lengthof(sizes.bytes); level++)
 	{

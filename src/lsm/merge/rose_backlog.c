@@ -13,19 +13,23 @@
 
 #include "storage/procarray.h"
 
+#include "memtable/rose_local_arena.h"
 #include "memtable/rose_pressure.h"
+#include "store/rose_file_name.h"
 #include "lsm/merge/rose_backlog.h"
 
 uint64
-rose_pick_c0_size(void)
+rose_pick_c0_size(bool local)
 {
-	return Max(rose_pressure_share(ROSE_SHARE_C0), 1);
+	Size		total = local ? rose_local_arena_total_bytes() : rose_arena_total_bytes();
+
+	return Max(rose_pressure_part(total, ROSE_SHARE_C0), 1);
 }
 
 RoseMergeUrgency
 rose_merge_urgency(RoseTreeShared *shared)
 {
-	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(), .nruns = pg_atomic_read_u32(&shared->store.nruns)};
+	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(rose_file_is_local(shared->locator)), .nruns = pg_atomic_read_u32(&shared->store.nruns)};
 
 	rose_store_levels(&shared->store, sizes.bytes, sizes.blocks);
 	return rose_pick_urgency(&sizes);
@@ -36,7 +40,7 @@ void
 rose_merge_backlog(RoseTreeShared *shared, RoseMergeBacklog *backlog)
 {
 	memset(backlog, 0, sizeof(*backlog));
-	backlog->c0_size = rose_pick_c0_size();
+	backlog->c0_size = rose_pick_c0_size(rose_file_is_local(shared->locator));
 	backlog->nruns = (int) pg_atomic_read_u32(&shared->store.nruns);
 	backlog->run_bytes = pg_atomic_read_u64(&shared->store.level_bytes[0]);
 	backlog->c1_bytes = pg_atomic_read_u64(&shared->store.level_bytes[1]);

@@ -17,7 +17,7 @@
  * Bytes of C0 that count as its size: half of the arena is the most that one busy
  * table can fill before a spill.
  */
-extern uint64 rose_pick_c0_size(void);
+extern uint64 rose_pick_c0_size(bool local);
 
 typedef struct RoseMergeBacklog
 {

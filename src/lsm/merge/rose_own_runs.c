@@ -17,6 +17,9 @@
  * committed are joined as they pile up.  Both is done by the worker, or by the
  * transaction itself where no worker can.
  *
+ * Those of a temporary table are settled and merged as soon as a worker would do it for
+ * another table: nobody else ever will.
+ *
  * Locking: ROSE_LOCK_SPILL while entries are changed; ROSE_LOCK_MERGE while runs are
  * joined.
  *
@@ -82,7 +85,8 @@ tidy_runs(RoseTree *tree, bool worker, const RoseSpillSchemas *schemas, MemoryCo
 		input.natts = columns_of_runs(tree, &input, natts);
 	pick = rose_pick_merge(&input);
 	if (!pick.merge ||
-		(pick.kind == ROSE_PICK_MERGE && (worker || input.ncomponents < MANY_COMPONENTS)) ||
+		(pick.kind == ROSE_PICK_MERGE &&
+		 (worker || (input.ncomponents < MANY_COMPONENTS && !tree->local))) ||
 		(pick.kind != ROSE_PICK_JOIN && rose_altered_before_commit(tree)))
 		return false;
 	if (schemas->apart && pick.kind == ROSE_PICK_JOIN && pick.natts >= 0)
@@ -104,7 +108,7 @@ void
 rose_tidy_own_runs(RoseTree *tree, bool worker)
 {
 	const RoseManifest *manifest = rose_tree_manifest(tree);
-	bool		many = manifest->ncomponents >= MANY_COMPONENTS;
+	bool		many = tree->local || manifest->ncomponents >= MANY_COMPONENTS;
 	MemoryContext context;
 	RoseSpillSchemas schemas;
 

@@ -35,7 +35,7 @@ rose_pick_input(RoseTree *tree, RosePickInput *input, RosePickFlags *flags)
 
 	memset(input, 0, sizeof(*input));
 	memset(flags, 0, sizeof(*flags));
-	input->c0_size = rose_pick_c0_size();
+	input->c0_size = rose_pick_c0_size(tree->local);
 	input->ncomponents = manifest->ncomponents;
 	input->components = manifest->components;
 	input->blocked = flags->blocked;

@@ -382,6 +382,8 @@ rose_tid_share_base(RoseTree *tree, RoseTidBase *base)
 	TidNamer	namer = my_namer();
 	char		path[MAXPGPATH];
 
+	if (tree->local)
+		return false;			/* nobody else can read it */
 	if (imported.slot < 0 && !IsolationUsesXactSnapshot() && !XactHasExportedSnapshots())
 	{
 		tell(true);

@@ -9,7 +9,9 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/rel.h"
 
@@ -39,10 +41,19 @@ open_table(Relation rel)
 	return table;
 }
 
+/*
+ * Of a temporary table, core thinks that all snapshots of the session see what it has
+ * committed.  But one that was imported may be older.
+ */
 static uint64
 oldest_of_table(Relation table)
 {
-	return U64FromFullTransactionId(rose_full_xid(GetOldestNonRemovableTransactionId(table)));
+	TransactionId oldest = GetOldestNonRemovableTransactionId(table);
+
+	if (RelationUsesLocalBuffers(table) && IsolationUsesXactSnapshot() &&
+		TransactionIdIsValid(MyProc->xmin) && TransactionIdPrecedes(MyProc->xmin, oldest))
+		oldest = MyProc->xmin;
+	return U64FromFullTransactionId(rose_full_xid(oldest));
 }
 
 uint64

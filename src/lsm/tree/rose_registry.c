@@ -14,6 +14,8 @@
  * nothing to be had: the next try comes when there are some more, and in any case after a
  * while.
  *
+ * Those of temporary tables are their session's own (rose_local_trees.c).
+ *
  * Locking: one LWLock over the hash.  Backends take it once for each table
  * they meet, not once for each use: they remember entry and incarnation.
  * Pinning and eviction meet as follows.  A user publishes its pin, then (after a
@@ -37,9 +39,11 @@
 
 #include "util/rose_foreign.h"
 #include "util/rose_stop_point.h"
+#include "store/rose_file_name.h"
 #include "store/rose_pin.h"
 #include "store/rose_region_owner.h"
 #include "store/rose_store.h"
+#include "lsm/tree/rose_local_trees.h"
 #include "lsm/tree/rose_place.h"
 #include "lsm/tree/rose_registry.h"
 
@@ -194,25 +198,9 @@ next_entry(int *place)
 static void
 init_entry(RoseTreeShared *shared, int place, RelFileLocator locator, Oid relid)
 {
-	shared->locator = locator;
 	shared->place = place;
-	pg_atomic_init_u32(&shared->relid, relid);
-	pg_atomic_init_u32(&shared->in_use, 1);
-	pg_atomic_init_u64(&shared->maintained_version, 0);
-	shared->recovered = false;
-	pg_atomic_init_u64(&shared->replay.worker, 0);
-	shared->replay.begun = false;
-	shared->fed_by = InvalidOid;
-	rose_c0_init(&shared->c0, 1);
-	rose_store_shared_init(&shared->store, shared->locator);
-	pg_atomic_init_u64(&shared->bloom_probes, 0);
-	pg_atomic_init_u64(&shared->bloom_passes, 0);
-	pg_atomic_init_u64(&shared->merges, 0);
-	pg_atomic_init_u64(&shared->spills, 0);
-	rose_pause_init(shared->pauses);
-	rose_merge_stats_init(&shared->merge_stats);
-	rose_claims_init(&shared->claims, registry->lock_tranche);
 	shared->incarnation = ++registry->last_incarnation;
+	rose_registry_entry_init(shared, locator, relid, registry->lock_tranche);
 	pg_write_barrier();			/* all of it before it comes to life */
 	pg_atomic_write_u64(rose_place_life(place), shared->incarnation);
 }
@@ -449,6 +437,8 @@ rose_registry_enter(RelFileLocator locator, Oid relid, uint64 *incarnation,
 {
 	RoseTreeShared *shared;
 
+	if (rose_file_is_local(locator))
+		return rose_local_trees_enter(locator, relid, incarnation, life);
 	LWLockAcquire(&registry->lock, LW_SHARED);
 	shared = find_entry(locator);
 	if (shared == NULL)
@@ -539,7 +529,9 @@ drop_any_entry(RelFileLocator locator)
 void
 rose_registry_drop(RelFileLocator locator)
 {
-	if (!try_at_end(drop_any_entry, locator))
+	if (rose_file_is_local(locator))
+		rose_local_trees_drop(locator);
+	else if (!try_at_end(drop_any_entry, locator))
 		ereport(LOG,
 				(errmsg("shared memory of a rose table that is gone could not be freed yet"),
 				 errdetail("No memory of this process could be found to look at it.")));
@@ -560,7 +552,9 @@ mark_options_stale(RelFileLocator locator)
 void
 rose_registry_note_options(RelFileLocator locator)
 {
-	if (registry != NULL && !try_at_end(mark_options_stale, locator))
+	if (rose_file_is_local(locator))
+		rose_local_trees_note_options(locator);
+	else if (registry != NULL && !try_at_end(mark_options_stale, locator))
 		ereport(LOG,
 				(errmsg("changed options of a rose table could not be told to others yet"),
 				 errdetail("No memory of this process could be found to look at it.")));
@@ -653,7 +647,7 @@ rose_registry_end_pauses(RelFileLocator locator)
 {
 	RoseTreeShared *shared;
 
-	if (registry == NULL)
+	if (registry == NULL || rose_file_is_local(locator))
 		return;
 	LWLockAcquire(&registry->lock, LW_SHARED);
 	shared = find_entry(locator);

@@ -24,6 +24,10 @@ extern bool rose_registry_available(void);
 extern RoseTreeShared *rose_registry_enter(RelFileLocator locator, Oid relid,
 										   uint64 *incarnation, pg_atomic_uint64 **life);
 
+/* All but its place and its incarnation (rose_registry_entry.c). */
+extern void rose_registry_entry_init(RoseTreeShared *shared, RelFileLocator name, Oid relid,
+									 int claims_tranche);
+
 /*
  * Call back for each table of a database that is in use, with the registry locked:
  * the visitor takes its time in moments and no lock that comes before the registry's.

@@ -23,6 +23,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "access/xlog.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -32,6 +33,7 @@
 #include "utils/syscache.h"
 
 #include "util/rose_preload.h"
+#include "store/rose_file_name.h"
 #include "store/rose_metapage.h"
 #include "store/rose_pin.h"
 #include "lsm/tree/rose_file_rows.h"
@@ -73,6 +75,7 @@ create_handle(RelFileLocator locator)
 	RoseTree   *tree = MemoryContextAllocZero(context, sizeof(RoseTree));
 
 	tree->locator = locator;
+	tree->local = rose_file_is_local(locator);
 	tree->context = context;
 	tree->invalidations = 1;	/* schema_stamp is 0: to be made */
 	dlist_push_tail(&handles, &tree->node);
@@ -233,15 +236,19 @@ refresh_schema(RoseTree *tree)
 	tree->schema_stamp = stamp;
 }
 
+/* As core does when it reads a page of one. */
 static void
-check_supported(Relation rel)
+check_reachable(Relation rel)
 {
 	rose_require_preload();
-	if (RelationUsesLocalBuffers(rel))
+	if (RELATION_IS_OTHER_TEMP(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("temporary tables cannot use the rose access method"),
-				 errhint("Use an unlogged table, or a temporary heap table.")));
+				 errmsg("cannot access temporary tables of other sessions")));
+	if (RelationUsesLocalBuffers(rel) && IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot access temporary tables during a parallel operation")));
 }
 
 /* The first use of a handle in a transaction, or after the entry has gone. */
@@ -309,9 +316,9 @@ rose_tree_open_any_order(Relation rel)
 						RelationGetRelationName(rel)),
 				 errhint("Query it on the primary server.")));
 	if (unlikely(!rose_registry_available() || RelationUsesLocalBuffers(rel)))
-		check_supported(rel);
+		check_reachable(rel);
 
-	tree = find_handle(rose_rel_locator(rel));
+	tree = find_handle(rose_file_name(rel));
 	tree->rel = rel;
 	if (unlikely(tree->relid != RelationGetRelid(rel)))
 	{
@@ -341,6 +348,7 @@ rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 	RoseMetaInfo meta;
 
 	other->locator = tree->locator;
+	other->local = tree->local;
 	other->rel = rel;
 	other->shared = tree->shared;
 	other->incarnation = tree->incarnation;

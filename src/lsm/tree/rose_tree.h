@@ -9,6 +9,9 @@
  * it under ROSE_LOCK_RECOVER: replays the tail log into C0 and promotes or discards
  * pending runs.
  *
+ * The entries of temporary tables are not there, but in their session's own memory
+ * (rose_local_trees.c).
+ *
  * An entry may go when nobody pins the table and there is nothing in it that could not be
  * made anew.  So a pointer to an entry is good while its transaction holds the pin that
  * rose_tree_open took; later the memory may be gone.
@@ -42,7 +45,7 @@ typedef struct RoseReplayShared
 
 typedef struct RoseTreeShared
 {
-	RelFileLocator locator;		/* constant */
+	RelFileLocator locator;		/* constant: the file's name (rose_file_name.h) */
 	uint64		incarnation;	/* constant; never reused */
 	int			place;			/* constant */
 	int			next;			/* place of the next one in its bucket; registry lock */
@@ -79,7 +82,8 @@ typedef struct RoseTreeShared
  */
 typedef struct RoseTree
 {
-	RelFileLocator locator;		/* by which it is found */
+	RelFileLocator locator;		/* the file's name, by which it is found (rose_file_name.h) */
+	bool		local;			/* of a temporary table, or of an index of one */
 	Relation	rel;			/* as of the last rose_tree_open; borrowed */
 	RoseTreeShared *shared;
 	RoseSchema *schema;
@@ -201,7 +205,7 @@ extern int	rose_registry_sweep(Oid dbid);
  * The handle of an open and locked relation; cheap when nothing changed.  Attaches,
  * recovers at first touch, and pins the table's file for the transaction.  Needs a
  * transaction and no LWLock held.  Errors if rose was not preloaded, on a standby, for
- * temporary tables, and if the rows are sorted by other versions of collations than the
+ * temporary tables of other sessions, and if the rows are sorted by other versions of collations than the
  * server has.
  */
 extern RoseTree *rose_tree_open(Relation rel);

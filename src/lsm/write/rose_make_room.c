@@ -24,6 +24,8 @@
  * Who finds no room for long, because nobody may spill what is there, or because it is in
  * pieces that are too short, writes past memory (rose_direct.c).  So a write always ends.
  *
+ * Temporary tables have memory of their own (rose_local_room.c).
+ *
  * Locking: no LWLock is held by callers; spills take what they need.
  *
  *-------------------------------------------------------------------------
@@ -43,6 +45,7 @@
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_direct.h"
+#include "lsm/write/rose_local_room.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_write_stats.h"
 
@@ -342,6 +345,11 @@ rose_make_room(RoseTree *tree)
 	int			first = VainWaits;
 
 	ROSE_STOP_POINT("write-no-room");	/* no lock */
+	if (tree->local)
+	{
+		rose_local_room_make(tree);
+		return;
+	}
 	if (OidIsValid(WriteSubid))
 	{
 		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) ||

@@ -24,6 +24,8 @@
  * Nor is one that no worker can help: there is none, or the writer's own transaction has
  * locked the table against everybody.  It spills its table itself (rose_make_room.c).
  *
+ * Nor are those of temporary tables, which are nobody else's (rose_local_room.c).
+ *
  * No locks.  What is counted is in rose_write_stats.c.
  *
  *-------------------------------------------------------------------------
@@ -41,6 +43,7 @@
 #include "store/rose_store.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
+#include "lsm/write/rose_local_room.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_write_stats.h"
@@ -141,8 +144,15 @@ current_delay(RoseTree *const *trees, int ntrees)
 static inline void
 pace(RoseTree *const *trees, int ntrees, int n)
 {
-	double		delay = current_delay(trees, ntrees);
+	double		delay;
 
+	if (unlikely(trees[0]->local))
+	{
+		for (int i = 0; i < ntrees; i++)
+			rose_local_room_keep_share(trees[i]);
+		return;
+	}
+	delay = current_delay(trees, ntrees);
 	for (int i = 0; i < ntrees; i++)
 	{
 		request_spill(trees[i], n);

@@ -64,6 +64,13 @@ link_version(RoseTree *tree, RoseNewVersion *v, const RoseMemSpot *hint,
 	return ROSE_MEM_PREPARED;
 }
 
+/* What nobody can recover, as the rows of a temporary table, has no tail log. */
+static inline bool
+is_logged(const RoseTree *tree)
+{
+	return !tree->local;
+}
+
 /* Room in the tail log; false if the table has to be spilled first.  REQUIRES: a writing section. */
 static bool
 reserve_log(RoseTree *tree, const RoseNewVersion *versions, int n)
@@ -142,12 +149,13 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMem
 		return *result == ROSE_MEM_PREPARED ? n : 0;
 	}
 	rose_c0_write_begin(c0);
-	*result = begin_linking(tree, versions, n, look, true);
+	*result = begin_linking(tree, versions, n, look, is_logged(tree));
 	if (*result == ROSE_MEM_PREPARED)
 		done = link_some(tree, versions, hints, n, look, NULL, result);
 	if (done > 0)
 	{
-		log_versions(tree, versions, done);
+		if (is_logged(tree))
+			log_versions(tree, versions, done);
 		rose_make_room_found();
 	}
 	rose_c0_write_end(c0);
@@ -204,6 +212,7 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look 
 
 	if (unlikely(rose_direct_tree == tree))
 		return rose_direct_write(tree, versions, n, look, false);
+	log = log && is_logged(tree);
 	rose_c0_write_begin(c0);
 	result = begin_linking(tree, versions, n, look, log);
 	if (result == ROSE_MEM_PREPARED)
@@ -281,12 +290,13 @@ rose_write_entries(RoseTree *index, RoseNewVersion *entries, int n, RoseMemPrepa
 		return *result == ROSE_MEM_PREPARED ? n : 0;
 	}
 	rose_c0_write_begin(c0);
-	*result = begin_linking(index, entries, n, NULL, true);
+	*result = begin_linking(index, entries, n, NULL, is_logged(index));
 	if (*result == ROSE_MEM_PREPARED)
 		done = link_entries(index, entries, n, linked, result);
 	if (done > 0)
 	{
-		log_versions(index, entries, done);
+		if (is_logged(index))
+			log_versions(index, entries, done);
 		supersede_older(index, entries, linked, done);
 		rose_make_room_found();
 	}
@@ -305,6 +315,7 @@ rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place, RoseNewVersion 
 
 	if (place->memtable_id == 0)
 		return false;
+	log = log && is_logged(tree);
 	rose_c0_write_begin(c0);
 	if (!log || reserve_log(tree, lock, 1))
 		seq = rose_c0_reuse_lock(c0, place->memtable_id, place->entry, &lock->version);

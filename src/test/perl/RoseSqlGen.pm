@@ -66,7 +66,22 @@ sub ddl
 {
 	my ($self, $am) = @_;
 
-	return ddl_of_types($self->{icu}), (map { ddl_of_table($_, $am) } @{ $self->{tables} }), @{ $self->{index_ddl} // [] };
+	return $self->types, $self->tables($am);
+}
+
+# Its two parts. The second one can be had again, for tables that are made anew.
+sub types
+{
+	my ($self) = @_;
+
+	return ddl_of_types($self->{icu});
+}
+
+sub tables
+{
+	my ($self, $am) = @_;
+
+	return (map { ddl_of_table($_, $am) } @{ $self->{tables} }), @{ $self->{index_ddl} // [] };
 }
 
 # CREATE INDEX statements for a table, which remembers the indexes.

@@ -1,0 +1,16 @@
+
+# Random SQL in lockstep on temporary heap tables and on temporary rose tables (sql_differential.pl): sessions with
+# tables of their own, partitioned ones and such with foreign keys among them, which nobody but they themselves
+# spill and merge.
+use strict;
+use warnings;
+
+use FindBin;
+use PostgreSQL::Test::Cluster;
+use Test::More;
+
+# the program is loaded when that of the modules which are to be ready before is
+local $ENV{DIFF_TEMP} = 1;
+local $ENV{DIFF_INDEXES} = $ENV{DIFF_INDEXES} // (rand() < 0.5 ? 3 : 0);
+local $ENV{DIFF_STATEMENTS} = $ENV{DIFF_STATEMENTS} // 12000;
+require "$FindBin::RealBin/sql_differential.pl";
