@@ -129,26 +129,30 @@ conflict_note_own(RoseConflict *conflict, const RoseVersion *version,
 
 /*
  * Which command was the first that changed the row since: who meets the row again in that
- * command passes it over, whatever functions have done to it later.  REQUIRES: the newest
- * own version was noted, and the reader is behind it.
+ * command passes it over, whatever functions have done to it later.  But if somebody else
+ * has changed it before us, it is the last one, as in heap, where who goes on from that
+ * one's version looks at the end of the chain.  REQUIRES: the newest own version was noted, and the
+ * reader is behind it.
  */
 static void
 conflict_note_first_own(RoseConflict *conflict, RoseKeyReader *reader, uint64 seq)
 {
 	const RoseRow *row;
 	bool		committed;
+	CommandId	first = conflict->cmax;
 
-	while ((row = rose_key_reader_next(reader, &committed)) != NULL && !committed &&
-		   row->version.seq > seq)
+	while ((row = rose_key_reader_next(reader, &committed)) != NULL && row->version.seq > seq)
 	{
-		RoseXidStatus status = rose_version_status(&row->version);
+		RoseXidStatus status = committed ? ROSE_XID_COMMITTED :
+			rose_version_status(&row->version);
 
 		if (row->version.op == ROSE_OP_LOCK || status == ROSE_XID_ABORTED)
 			continue;
 		if (status != ROSE_XID_OWN)
 			return;
-		conflict->cmax = row->version.cid;
+		first = row->version.cid;
 	}
+	conflict->cmax = first;
 }
 
 /*
