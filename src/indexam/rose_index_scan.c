@@ -28,7 +28,6 @@
 #include "access/tupmacs.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/predicate.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -36,6 +35,7 @@
 #include "util/rose_index_def.h"
 #include "store/rose_metapage.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_predicate.h"
 #include "indexam/rose_indexam.h"
 
 struct RoseIndexScan
@@ -164,8 +164,6 @@ index_scan_prepare(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	/* other snapshots may see several versions of a key */
 	scan->point = IsMVCCSnapshot(iscan->xs_snapshot) && !scan->of_entries &&
 		rose_index_quals_name_keys(scan->quals);
-	if (rose_index_quals_nranges(scan->quals) > 0)
-		PredicateLockRelation(iscan->heapRelation, iscan->xs_snapshot);
 	pgstat_count_index_scan(iscan->indexRelation);
 }
 
@@ -181,9 +179,11 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	scan->taken = 0;
 	if (scan->point)
 	{
+		rose_predicate_lock_key(scan->tree, scan->range.lower, iscan->xs_snapshot);
 		scan->point_done = false;
 		return;
 	}
+	rose_predicate_lock_range(scan->tree, &scan->range, iscan->xs_snapshot);
 	if (scan->scan)
 		rose_scan_reset(scan->scan, &scan->range);
 	else
@@ -389,6 +389,7 @@ rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid)
 
 	for (int i = 0; i < rose_schema_key_width(fetch->tree->schema); i++)
 		key[i] = rose_row_getattr(fetch->row, scan->tree->schema, scan->row_key[i], &isnull);
+	rose_predicate_lock_key(fetch->tree, key, snapshot);
 	row = rose_lookup_get(lookup, snapshot, key);
 	if (row == NULL)
 		return NULL;

@@ -45,6 +45,7 @@
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/predicate.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -139,6 +140,7 @@ set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 	RoseTree   *tree;
 
 	rose_key_facts_make(RelationGetDescr(rel), nkeys, keys, &facts);
+	TransferPredicateLocksToHeapRelation(rel);
 	rose_meta_set_key(rel, nkeys, keys, &facts);
 	rose_tree_invalidate(rose_file_name(rel));
 	tree = rose_tree_open(rel);
@@ -340,9 +342,11 @@ lock_for_new_file(Relation rel)
 	rose_class_row_lock(rel);
 }
 
+/* What SERIALIZABLE transactions have locked by the old key becomes locks of the table. */
 static void
 make_file_with_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys, Oid fed_by)
 {
+	TransferPredicateLocksToHeapRelation(rel);
 	rose_next_file_set_key(RelationGetRelid(rel), nkeys, keys);
 	PG_TRY();
 	{

@@ -5,8 +5,7 @@
  *
  * A thin layer over lsm/write/rose_insert.h and rose_modify.h, which do the work.  Here:
  * who may write, the report of duplicate keys (heap leaves both to its indexes), what the
- * slot shows afterwards, statistics, and predicate locks, which rose keeps for whole
- * tables.
+ * slot shows afterwards, and statistics.
  *
  * Each insert gives the opened primary key index rose's routine before the
  * executor inserts into it.
@@ -19,13 +18,13 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "pgstat.h"
-#include "storage/predicate.h"
 #include "utils/rel.h"
 
 #include "util/rose_foreign.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_predicate.h"
 #include "lsm/write/rose_insert.h"
 #include "lsm/write/rose_modify.h"
 #include "tableam/rose_slot.h"
@@ -68,24 +67,21 @@ open_for_write(Relation rel)
 	return tree;
 }
 
-/*
- * A version was written.  Serializable transactions that have read the table, and did not
- * see it, come before us.  Those who read from now on meet the version, so nobody is
- * overlooked; they would be if this was asked before the write, which may wait for
- * others.
- */
-static inline void
-check_readers(Relation rel)
-{
-	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
-}
-
 /* A serialization failure says more than the duplicate that it leads to. */
 static void
-report_duplicate(Relation rel, const Datum *values, const bool *nulls)
+check_readers_of_duplicate(RoseTree *tree, const Datum *values)
 {
-	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
-	rose_duplicate_key_report_row(rel, values, nulls);
+	Datum		key[INDEX_MAX_KEYS];
+
+	rose_key_from_values(tree->schema, values, 0, key);
+	rose_predicate_written(tree, key);
+}
+
+static void
+report_duplicate(RoseTree *tree, const Datum *values, const bool *nulls)
+{
+	check_readers_of_duplicate(tree, values);
+	rose_duplicate_key_report_row(tree->rel, values, nulls);
 }
 
 /* ---- insert ---- */
@@ -100,8 +96,7 @@ rose_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options
 	slot_getallattrs(slot);
 	if (rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, false,
 					&slot->tts_tid) != ROSE_INSERT_OK)
-		report_duplicate(rel, slot->tts_values, slot->tts_isnull);
-	check_readers(rel);
+		report_duplicate(tree, slot->tts_values, slot->tts_isnull);
 	rose_slot_written(slot, tree, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
@@ -129,7 +124,6 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 		nulls[i] = slots[i]->tts_isnull;
 	}
 	result = rose_insert_many(tree, values, nulls, nslots, cid, tids, &ndone);
-	check_readers(rel);
 	for (int i = 0; i < nslots; i++)
 	{
 		if (i < ndone)
@@ -139,7 +133,10 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 		rose_slot_written(slots[i], tree, cid);
 	}
 	if (result != ROSE_INSERT_OK)
+	{
+		check_readers_of_duplicate(tree, values[ndone]);
 		rose_primary_key_set_duplicate(rel);
+	}
 	pgstat_count_heap_insert(rel, nslots);
 	pfree(values);
 	pfree(nulls);
@@ -168,7 +165,6 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 		rose_tid_set_not_inserted(&slot->tts_tid);
 		return;
 	}
-	check_readers(rel);
 	rose_slot_written(slot, tree, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
@@ -195,10 +191,7 @@ rose_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsho
 	TM_Result	result = rose_delete(tree, &change, changing_part);
 
 	if (result == TM_Ok)
-	{
-		check_readers(rel);
 		pgstat_count_heap_delete(rel);
-	}
 	return result;
 }
 
@@ -219,10 +212,9 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 	result = rose_update(tree, &change, slot->tts_values, slot->tts_isnull, &updated);
 	*lockmode = updated.lockmode;
 	if (updated.duplicate)
-		report_duplicate(rel, slot->tts_values, slot->tts_isnull);
+		report_duplicate(tree, slot->tts_values, slot->tts_isnull);
 	if (result == TM_Ok)
 	{
-		check_readers(rel);
 		slot->tts_tid = updated.tid;
 		rose_slot_written(slot, tree, cid);
 		rose_pgstat_count_update(rel);

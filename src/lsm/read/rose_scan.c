@@ -21,7 +21,7 @@
  * several have such rows in turns, see rose_weave.c.
  *
  * Backend-local.  Memtables are read in sections of C0, by their sources; pages as
- * cursors do.  Predicate locks of SERIALIZABLE transactions are on the whole table.
+ * cursors do.  Predicate locks of SERIALIZABLE transactions are taken by whoever scans.
  *
  *-------------------------------------------------------------------------
  */

@@ -33,6 +33,7 @@
 
 #include "util/rose_stop_point.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_predicate.h"
 #include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_pace.h"
@@ -227,6 +228,8 @@ write_batch(EntryBatch *batch)
 			rose_make_room(batch->index);
 		CHECK_FOR_INTERRUPTS();
 	}
+	for (int i = 0; i < batch->n; i++)
+		rose_predicate_written(batch->index, batch->entries[i].key);
 	batch->n = 0;
 }
 

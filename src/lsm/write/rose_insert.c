@@ -22,6 +22,7 @@
 
 #include "util/rose_stop_point.h"
 #include "lsm/read/rose_key_screen.h"
+#include "lsm/read/rose_predicate.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_direct.h"
 #include "lsm/write/rose_entries.h"
@@ -112,6 +113,8 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 		rose_entries_finish(entries, &new, result == ROSE_INSERT_OK ? 1 : 0);
 	else
 		rose_pace_writes(tree, 1);
+	if (result == ROSE_INSERT_OK)
+		rose_predicate_written(tree, new.key);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;
@@ -284,7 +287,10 @@ finish_rows(RoseTree *tree, RoseEntryWriter *entries, const InsertBatch *batch, 
 			ItemPointer tids)
 {
 	for (int i = first; i < end; i++)
+	{
 		rose_tid_assign(tree, NULL, 0, batch->versions[i].version.seq, &tids[i]);
+		rose_predicate_written(tree, batch->versions[i].key);
+	}
 	if (likely(entries == NULL))
 		rose_pace_writes(tree, end - first);
 	else

@@ -25,6 +25,7 @@
 #include "util/rose_stop_point.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_predicate.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_conflict.h"
 #include "lsm/write/rose_direct.h"
@@ -369,6 +370,8 @@ finish_change(RoseTree *tree, RoseEntryWriter *entries, const ChangePlan *plan, 
 		rose_entries_finish(entries, plan->versions, changed ? plan->nversions : 0);
 	else if (changed)
 		rose_pace_writes(tree, 1);
+	for (int i = 0; changed && i < plan->nversions; i++)
+		rose_predicate_written(tree, plan->versions[i].key);
 }
 
 TM_Result

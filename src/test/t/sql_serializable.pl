@@ -17,13 +17,14 @@ use Time::HiRes qw(usleep time);
 
 my $steps = $ENV{SERIAL_STEPS} // 2500;
 my $seed = seed_random('SERIAL_SEED');
-my $ntables = 5;
+my $ntables = 6;
 my $nkeys = 2;
 my $partitioned = 3;			# table
 my $keyless = 4;
+my $indexed = 5;				# read by an index beside that of the key
 my $nsessions = 6;
 my $node = rose_node('serial', 'autovacuum = off', "deadlock_timeout = '30ms'", 'max_prepared_transactions = 10',
-	rose_conf("rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', "rose.debug_piece_size = '8kB'"));
+	rose_conf('rose.secondary_indexes = on', "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', "rose.debug_piece_size = '8kB'"));
 
 my ($kind, $top_level, @sessions, $maintainer, @committed, %versions, $value, %count);
 
@@ -148,10 +149,11 @@ sub read_step
 	my ($s, $table) = @_;
 	my $t = $s->{t};
 	my ($from, $to) = sort { $a <=> $b } map { int rand $nkeys } 1, 2;
-	my $where = pick("id BETWEEN $from AND $to", "id = $from", 'true');
+	my $id = $table == $indexed ? pick('id', 'k') : 'id';
+	my $where = pick("$id BETWEEN $from AND $to", "$id = $from", 'true');
 
 	($from, $to) = $where eq 'true' ? (0, $nkeys - 1) : $where =~ /=/ ? ($from, $from) : ($from, $to);
-	begin_step($s, "SELECT id, v FROM $kind$table WHERE $where", sub {
+	begin_step($s, "SELECT $id, v FROM $kind$table WHERE $where", sub {
 		my ($state, $rows) = @_;
 		my %found = map { $_->[0] => $_->[1] } @$rows;
 
@@ -398,7 +400,8 @@ sub run
 	{
 		my $using = "USING $access";
 		my $key = $table == $keyless ? '' : 'PRIMARY KEY';
-		my $create = $table != $partitioned ? "CREATE TABLE $kind$table (id int $key, v int, prev int) $using"
+		my $create = $table == $indexed ? "CREATE TABLE $kind$table (id int $key, v int, prev int, k int GENERATED ALWAYS AS (id) STORED) $using; CREATE INDEX ON $kind$table (k) INCLUDE (v); CREATE INDEX ON $kind$table (k DESC)"
+		  : $table != $partitioned ? "CREATE TABLE $kind$table (id int $key, v int, prev int) $using"
 		  : "CREATE TABLE $kind$table (id int $key, v int, prev int) PARTITION BY LIST (id);"
 		  . join ';', map { "CREATE TABLE $kind${table}_$_ PARTITION OF $kind$table FOR VALUES IN ($_) $using" } 0 .. $nkeys - 1;
 
@@ -407,6 +410,8 @@ sub run
 	}
 	@sessions = map { { psql => RoseTest::Session->new($node), rests => $_ <= 3, wake => 0 } } 1 .. $nsessions;
 	$maintainer = RoseTest::Session->new($node);
+	# some lock keys, others whole tables
+	$_->{psql}->run('SET enable_seqscan = off') foreach grep { rand() < 0.7 } @sessions;
 
 	for my $n (1 .. $steps)
 	{
