@@ -22,6 +22,8 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/relation.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
@@ -31,6 +33,7 @@
 
 #include "util/rose_index_def.h"
 #include "lsm/tree/rose_index_set.h"
+#include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/write/rose_index_build.h"
 #include "lsm/rose_index_file.h"
@@ -89,6 +92,22 @@ check_method(Relation rel, Relation index)
 		refuse_kind(rel, RelationGetRelationName(index), "Rose tables have btree indexes only.", NULL);
 }
 
+/* A table of another access method; one that is not there is core's to report. */
+static bool
+is_of_others(const RangeVar *table)
+{
+	Oid			relid = RangeVarGetRelid(table, NoLock, true);
+	Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+	bool		result = true;
+
+	if (rel == NULL)
+		return true;
+	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
+		result = !rose_relation_is_rose(rel);
+	relation_close(rel, AccessShareLock);
+	return result;
+}
+
 /*
  * ALTER TABLE makes by itself, without asking for rights, the indexes that it has dropped,
  * and when it attaches a partition those of the partitioned table.
@@ -109,7 +128,7 @@ rose_index_ddl_enter_command(Node *stmt)
 
 		if (cmd->subtype == AT_AttachPartition)
 			command &= ~ROSE_INDEX_COMMAND_REMAKES;
-		if (cmd->subtype == AT_SetAccessMethod)
+		if (cmd->subtype == AT_SetAccessMethod && is_of_others(((AlterTableStmt *) stmt)->relation))
 			command |= ROSE_INDEX_COMMAND_TAKES;
 	}
 	return outer;

@@ -251,17 +251,6 @@ total_blocks(const RoseManifest *manifest)
 	return total;
 }
 
-static void
-check_cluster_index(Relation rel, Relation index)
-{
-	if (index != NULL && !index->rd_index->indisprimary)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot cluster rose table \"%s\" by index \"%s\"",
-						RelationGetRelationName(rel), RelationGetRelationName(index)),
-				 errhint("Rows are in the order of the primary key.")));
-}
-
 /*
  * CLUSTER and VACUUM FULL.  Rows are in key order anyway, so what is left to do is to
  * merge all components and to write the result to a file without gaps.  If they are in
@@ -285,7 +274,7 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	RoseTree   *new_table;
 	RoseMetaInfo info;
 
-	check_cluster_index(old_rel, index);
+	rose_cluster_check_index(old_rel, index);
 	old_table = empty_c0(old_rel, "CLUSTER or VACUUM FULL");
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	if (!old_table->shared->other_order && !rose_altered_before_commit(old_table))
