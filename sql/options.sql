@@ -38,6 +38,26 @@ SELECT * FROM shown WHERE relname = 'opt';
 ROLLBACK;
 SELECT * FROM shown WHERE relname = 'opt';
 
+-- within a command that changes them
+CREATE TABLE optev (id int PRIMARY KEY) USING rose WITH (rose.codec_effort = low);
+CREATE FUNCTION opt_trigger() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF current_setting('opt.within', true) = current_setting('opt.what') THEN RETURN; END IF;
+	PERFORM set_config('opt.within', current_setting('opt.what'), true);
+	EXECUTE 'ALTER TABLE optev SET (' || current_setting('opt.what') || ')';
+END $$;
+CREATE EVENT TRIGGER opt_event ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION opt_trigger();
+SET opt.what = 'rose.filter_bits = 13';
+ALTER TABLE optev SET (rose.spill_interval = '3min');
+ALTER TABLE optev SET (autovacuum_analyze_threshold = 10);
+ALTER TABLE optev ADD COLUMN x int;
+SET opt.what = 'autovacuum_analyze_threshold = 11';
+ALTER TABLE optev SET (rose.spill_interval = '4min');
+SELECT * FROM shown WHERE relname = 'optev';
+DROP EVENT TRIGGER opt_event;
+DROP FUNCTION opt_trigger();
+DROP TABLE optev;
+
 -- what does not change them
 VACUUM FULL opt;
 TRUNCATE opt;

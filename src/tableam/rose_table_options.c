@@ -413,6 +413,22 @@ drop_changes(AlterTableStmt *stmt)
 		stmt->cmds = foreach_delete_current(stmt->cmds, cell);
 }
 
+/*
+ * A command around this one has taken the table's options out, to put them back at its end, and it
+ * runs an event trigger meanwhile: core would not know what this one puts back.
+ */
+static void
+check_not_altering(const RoseOptionsCommand *command, Relation rel)
+{
+	for (command = command->outer; command != NULL; command = command->outer)
+		if (command->altering == RelationGetRelid(rel))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot change options of rose for table \"%s\" within a command that changes its options",
+							RelationGetRelationName(rel)),
+					 errhint("Do so in an event trigger on ddl_command_end.")));
+}
+
 static void
 plan_alter(RoseOptionsCommand *command, AlterTableStmt *stmt, AlterPlan *plan, Relation rel)
 {
@@ -424,6 +440,7 @@ plan_alter(RoseOptionsCommand *command, AlterTableStmt *stmt, AlterPlan *plan, R
 		tell_unused(RelationGetRelationName(rel), plan->unused);
 	if (had == (Datum) 0 && !plan->has_ours)
 		return;
+	check_not_altering(command, rel);
 	rose_class_row_lock(rel);
 	if (plan->nempty == plan->nchanges && plan->ncommands > plan->nchanges)
 	{
