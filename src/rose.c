@@ -36,6 +36,7 @@
 #include "lsm/write/rose_write_stats.h"
 #include "lsm/rose_transaction.h"
 #include "indexam/rose_indexam.h"
+#include "indexam/rose_or.h"
 #include "repl/rose_repl.h"
 #include "tableam/rose_tableam.h"
 #include "worker/rose_worker.h"
@@ -132,6 +133,7 @@ _PG_init(void)
 	rose_rekey_define_callbacks();
 	rose_class_row_define_callbacks();
 	rose_primary_key_define_callbacks();
+	rose_or_register();
 	rose_hooks_install();
 	rose_worker_register();
 	rose_repl_register();

@@ -3,7 +3,7 @@
  * rose_hooks.c
  *	  Core's hooks that rose uses, and what each is for.
  *
- *	  get_relation_info_hook	what the planner is told about rose tables
+ *	  get_relation_info_hook, set_rel_pathlist_hook	what the planner is told about rose tables
  *	  object_access_hook		files that are dropped with their table; primary
  *								keys that are dropped; TRUNCATE of a table that a
  *								subscription feeds; options of tables
@@ -42,6 +42,7 @@
 #include "commands/defrem.h"
 #include "executor/executor.h"
 #include "nodes/parsenodes.h"
+#include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #include "storage/lmgr.h"
@@ -62,6 +63,7 @@
 #include "lsm/rose_index_file.h"
 #include "lsm/rose_transaction.h"
 #include "indexam/rose_indexam.h"
+#include "indexam/rose_or.h"
 #include "repl/rose_repl.h"
 #include "tableam/rose_exact_statement.h"
 #include "tableam/rose_table_options.h"
@@ -71,6 +73,7 @@
 #include "rose_reindex.h"
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
+static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;
 static ExecutorStart_hook_type prev_executor_start_hook = NULL;
@@ -108,6 +111,15 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 		}
 	}
 	table_close(relation, NoLock);
+}
+
+static void
+rose_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (prev_set_rel_pathlist_hook)
+		prev_set_rel_pathlist_hook(root, rel, rti, rte);
+	if (rte->rtekind == RTE_RELATION && !rte->inh && rte->tablesample == NULL)
+		rose_or_add_paths(root, rel);
 }
 
 static PlannedStmt *
@@ -713,6 +725,8 @@ rose_hooks_install(void)
 {
 	prev_get_relation_info_hook = get_relation_info_hook;
 	get_relation_info_hook = rose_get_relation_info;
+	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = rose_set_rel_pathlist;
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = rose_object_access;
 	prev_process_utility_hook = ProcessUtility_hook;

@@ -25,6 +25,9 @@ extern void rose_primary_key_define_callbacks(void);
 struct IndexOptInfo;
 extern void rose_primary_key_plan(struct IndexOptInfo *info, bool primary);
 
+/* Was it told?  Only indexes of rose tables are. */
+extern bool rose_primary_key_is_planned(const struct IndexOptInfo *info);
+
 /* --- scans (rose_index_scan.c); contracts as in access/amapi.h --- */
 extern void rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys,
 							  ScanKey orderbys, int norderbys);

@@ -60,6 +60,7 @@
 #include "access/xloginsert.h"
 #include "catalog/pg_am.h"
 #include "miscadmin.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
@@ -67,6 +68,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/spccache.h"
 
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_duplicate_key.h"
@@ -405,6 +407,27 @@ charge_for_absent_pages(const RelOptInfo *rel, Selectivity selectivity, double l
 }
 
 /*
+ * What an index-only scan reads: rows, as all scans of the key do, of which cost_index
+ * knows nothing, since it takes every index to have entries of its own.
+ */
+static Cost
+charge_for_rows(struct PlannerInfo *root, const IndexOptInfo *info, Selectivity selectivity,
+				double loop_count)
+{
+	const RelOptInfo *rel = info->rel;
+	double		rows = Max(ceil(selectivity * rel->tuples), 1);
+	double		pages = Min(ceil(selectivity * rel->pages), rows);
+	double		random_cost;
+	double		seq_cost;
+
+	get_tablespace_page_costs(rel->reltablespace, &random_cost, &seq_cost);
+	if (loop_count > 1)
+		return index_pages_fetched(pages * loop_count, rel->pages, info->pages, root) *
+			random_cost / loop_count;
+	return pages > 0 ? random_cost + (pages - 1) * seq_cost : 0;
+}
+
+/*
  * Rows are in the index's order and come with it: what btcostestimate charges for
  * descent and conditions is kept, the heap is perfectly correlated, and index
  * entries do not cost anything besides their rows.
@@ -420,8 +443,10 @@ primary_key_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_c
 				   correlation, pages);
 	entries = *selectivity * path->indexinfo->tuples * cpu_index_tuple_cost;
 	*total_cost = Max(*startup_cost, *total_cost - entries);
-	/* may be less than startup_cost now: the sum with the pages' charge is not */
-	*total_cost -= charge_for_absent_pages(path->indexinfo->rel, *selectivity, loop_count);
+	if (path->path.pathtype == T_IndexOnlyScan)
+		*total_cost += charge_for_rows(root, path->indexinfo, *selectivity, loop_count);
+	else						/* may be less than startup_cost now: the sum with the pages' charge is not */
+		*total_cost -= charge_for_absent_pages(path->indexinfo->rel, *selectivity, loop_count);
 	*correlation = 1.0;
 }
 
@@ -441,6 +466,12 @@ secondary_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_cou
 				   correlation, pages);
 	if (path->path.pathtype != T_IndexOnlyScan)
 		*total_cost += *selectivity * path->indexinfo->rel->tuples * LOOKUP_COST * cpu_tuple_cost;
+}
+
+bool
+rose_primary_key_is_planned(const IndexOptInfo *info)
+{
+	return info->amcostestimate == primary_key_cost || info->amcostestimate == secondary_cost;
 }
 
 static void

@@ -121,7 +121,7 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	*pages = (BlockNumber) Min(Max(ceil(size.pages), ESTIMATE_MIN_PAGES),
 							   (double) MaxBlockNumber);
 	*tuples = rint(size.component_rows + size.c0_rows);
-	*allvisfrac = 0;
+	*allvisfrac = 1;			/* entries of indexes are exact: who wants nothing else reads no row */
 }
 
 /* ---- VACUUM ---- */
