@@ -1,7 +1,7 @@
 #!/bin/bash
-# Run every test of rose: unit, regression, isolation, stress, TAP.
+# Run every test of rose: unit, regression, isolation, stress, TAP, Debian packages.
 #
-#   src/test/run.sh [unit] [regress] [isolation] [stress] [tap] [crash] [NAME.pl ...]
+#   src/test/run.sh [unit] [regress] [isolation] [stress] [tap] [package] [crash] [NAME.pl ...]
 #
 # No argument means all but crash. Installs what is missing, builds and installs
 # rose, then tests a copy of the tree in a scratch folder that the server's user
@@ -234,6 +234,12 @@ tap_tests()
 	done
 }
 
+# Debian packages, where the tools for them are there; the servers are those that these packages are for.
+package_tests()
+{
+	[ -n "$ROSE_STANDIN" ] || run_suite package src/test/package.sh
+}
+
 # A file system that is soon full, in CRASH_SMALL_DISK, if this user may mount one.
 small_disk()
 {
@@ -302,13 +308,13 @@ SUITES=()
 TAP_FILES=()
 for arg in "$@"; do
 	case $arg in
-		unit | regress | isolation | stress | tap | crash) SUITES+=("$arg") ;;
+		unit | regress | isolation | stress | tap | package | crash) SUITES+=("$arg") ;;
 		*.pl) TAP_FILES+=("$arg") ;;
 		*) die "unknown suite \"$arg\"" ;;
 	esac
 done
 [ ${#TAP_FILES[@]} = 0 ] || SUITES+=(tap)
-[ ${#SUITES[@]} -gt 0 ] || SUITES=(unit regress isolation stress tap)
+[ ${#SUITES[@]} -gt 0 ] || SUITES=(unit regress isolation stress tap package)
 
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -336,6 +342,7 @@ for suite in "${SUITES[@]}"; do
 		regress) regress_tests ;;
 		isolation) isolation_tests ;;
 		stress) stress_tests ;;
+		package) package_tests ;;
 		crash) crash_tests ;;
 		tap) tap_tests "${TAP_FILES[@]}" ;;
 	esac
