@@ -38,6 +38,7 @@ const Actor actors[] = {
 	{"idle", true, false, 2000, actor_idle},
 	{"prepared", true, false, 3000, actor_prepared},
 	{"alter", true, false, 1500, actor_alter},
+	{"index", true, false, 800, actor_index},
 	{"kill", true, false, 9000, actor_kill},
 	{"restart", true, false, 20000, actor_restart},
 };
@@ -75,7 +76,7 @@ usage(void)
 {
 	fprintf(stderr, "usage: stress --conninfo=TEXT --pg-ctl=PATH --data=FOLDER --log=FILE [--seed=N] [--seconds=N]\n"
 			"       [--sessions=N] [--stuck=SECONDS] [--engine=rose|heap] [--tables=LIST] [--works=LIST] [--actors=LIST]\n"
-			"       [--traits=LIST] [--command=TEXT] [--verbose]\n"
+			"       [--traits=LIST] [--indexes=N] [--command=TEXT] [--verbose]\n"
 			"A LIST is of names, \"all\" or \"none\", separated by commas; -NAME takes one away from the default.\n");
 	fprintf(stderr, "tables:");
 	for (int i = 0; i < SHAPES; i++)
@@ -156,6 +157,7 @@ set_defaults(void)
 	options.seconds = 60;
 	options.sessions = 24;
 	options.stuck_seconds = 45;
+	options.indexes = 2;
 	options.rose = true;
 	options.shapes = (1u << SHAPES) - 1;
 	for (int i = 0; i < nworks; i++)
@@ -177,7 +179,7 @@ options_parse(int argc, char **argv)
 		{"sessions", required_argument, NULL, 'n'}, {"stuck", required_argument, NULL, 'k'},
 		{"engine", required_argument, NULL, 'e'}, {"tables", required_argument, NULL, 'T'},
 		{"works", required_argument, NULL, 'w'}, {"actors", required_argument, NULL, 'a'},
-		{"traits", required_argument, NULL, 'r'},
+		{"traits", required_argument, NULL, 'r'}, {"indexes", required_argument, NULL, 'i'},
 		{"command", required_argument, NULL, 'C'}, {"verbose", no_argument, NULL, 'v'},
 		{NULL, 0, NULL, 0}
 	};
@@ -227,6 +229,9 @@ options_parse(int argc, char **argv)
 			case 'r':
 				options.traits = parse_list(optarg, options.traits, NTRAITS, trait_name);
 				break;
+			case 'i':
+				options.indexes = atoi(optarg);
+				break;
 			case 'C':
 				options.command = optarg;
 				break;
@@ -241,9 +246,9 @@ options_parse(int argc, char **argv)
 		options.log == NULL || options.shapes == 0 || options.works == 0 ||
 		options.sessions < 1 || options.sessions > MAX_PROCESSES - 2 * MAX_ACTORS)
 		usage();
-	for (int i = 0; i < nactors && !options.rose; i++)
+	for (int i = 0; i < nactors; i++)
 	{
-		if (actors[i].rose_only)
+		if ((actors[i].rose_only && !options.rose) || (actors[i].step == actor_index && options.indexes == 0))
 			options.actors &= ~(1u << i);
 	}
 }

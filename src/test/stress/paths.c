@@ -4,6 +4,8 @@
  *	  Reads a table in all ways that there are, within one snapshot: each way
  *	  must find the same rows.
  *
+ * Some ways go by secondary indexes, if the table happens to have the right ones.
+ *
  * The caller has begun a REPEATABLE READ transaction and locked the table before
  * its snapshot was taken (a rewrite empties a table for older snapshots, with
  * heap too).  In between, another session spills and merges.
@@ -70,6 +72,23 @@ static const Path paths[] = {
 	"$T x WHERE ctid = ANY(ARRAY(SELECT ctid FROM $T WHERE $W))"},
 	{"by ctid of the key's order", ALL_COLUMNS, true, true, "enable_seqscan",
 	"$T x WHERE ctid = ANY(ARRAY(SELECT ctid FROM $T WHERE $W ORDER BY $B))"},
+	{"by v", ALL_COLUMNS, false, false, "enable_seqscan enable_bitmapscan",
+	"$T x WHERE $W AND v = ANY(ARRAY(SELECT DISTINCT v FROM $T WHERE $W))"},
+	{"by grp", ALL_COLUMNS, false, false, "enable_seqscan enable_bitmapscan",
+	"$T x WHERE $W AND grp = ANY(ARRAY(SELECT DISTINCT grp FROM $T WHERE $W))"},
+	{"by n", ALL_COLUMNS, false, false, "enable_seqscan enable_bitmapscan",
+	"$T x WHERE $W AND n >= 0"},
+	{"ids of an index", KEYS_ONLY, false, false, "enable_seqscan enable_bitmapscan",
+	"$T x WHERE $W AND v IS NOT NULL AND grp > ''"},
+	{"in order of v", ALL_COLUMNS, false, false, "enable_seqscan enable_sort",
+	"(SELECT * FROM $T WHERE $W ORDER BY v) x"},
+	{"order of v", NO_DISORDER, false, false, "enable_seqscan enable_sort",
+	"(SELECT v AS k, lag(v) OVER () AS before FROM (SELECT v FROM $T WHERE $W ORDER BY v) y) x WHERE before > k"},
+	{"order of v and others", NO_DISORDER, false, false, "enable_seqscan enable_sort",
+		"(SELECT ROW(v, id) AS k, lag(ROW(v, id)) OVER () AS before FROM (SELECT v, id FROM $T WHERE $W ORDER BY v DESC, id DESC) y) x "
+	"WHERE before < k"},
+	{"joined by v", ALL_COLUMNS, false, false, "enable_seqscan enable_bitmapscan enable_hashjoin enable_nestloop enable_sort",
+	"(SELECT DISTINCT v AS k FROM $T WHERE $W) y JOIN $T x ON x.v = y.k AND $W"},
 };
 
 #define NPATHS	((int) (sizeof(paths) / sizeof(paths[0])))

@@ -54,6 +54,7 @@ typedef struct Options
 	unsigned	works;
 	unsigned	actors;
 	unsigned	traits;
+	int			indexes;		/* secondary indexes that a table begins with, at most; 0: there are none */
 	const char *conninfo;
 	const char *pg_ctl;			/* how the server is started again */
 	const char *data;
@@ -185,6 +186,11 @@ extern const char *group_of(int64_t id);
 
 #define PAD_OF(v)	"repeat(md5((" v ")::text), %d)"
 
+/* ---- Secondary indexes (indexes.c) ---- */
+
+extern void indexes_create(Session *s, const char *table);
+extern bool indexes_change_private(Session *s, const char *table);
+
 /* ---- Reading a table in all ways (paths.c) ---- */
 
 extern bool paths_compare(Session *s, Family family, int shape, const char *where, bool churn);
@@ -256,6 +262,7 @@ extern void actor_lock(Session *s);
 extern void actor_idle(Session *s);
 extern void actor_prepared(Session *s);
 extern void actor_alter(Session *s);
+extern void actor_index(Session *s);
 extern void actor_kill(Session *s);
 extern void actor_restart(Session *s);
 

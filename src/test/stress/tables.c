@@ -181,6 +181,7 @@ tables_create(Session *s)
 			if (!(options.shapes >> shape & 1))
 				continue;
 			create_table(s, name, &shapes[shape]);
+			indexes_create(s, name);
 			if (family != ACCOUNT)
 				continue;
 			snprintf(sql, sizeof(sql), "INSERT INTO %s (id, grp, v, n, pad) SELECT i, "

@@ -56,6 +56,29 @@ verify(Session *s, const Private *t)
 	return true;
 }
 
+/* In the ways that indexes offer; v is above 0 everywhere. */
+static bool
+verify_by_index(Session *s, const Private *t)
+{
+	PGresult   *result;
+
+	if (!t->exists)
+		return true;
+	if (!session_run(s, "SET LOCAL enable_seqscan = off"))
+		return false;
+	result = session_query(s, "SELECT count(*), coalesce(sum(v), 0), count(DISTINCT id), count(pad) FROM private_%d WHERE %s", s->number,
+						   random_chance(&s->random, 50) ? "v > 0" : "pad >= ''");
+	if (result == NULL)
+		return false;
+	if (strtol(PQgetvalue(result, 0, 0), NULL, 10) != t->rows || strtoll(PQgetvalue(result, 0, 1), NULL, 10) != t->sum ||
+		strtol(PQgetvalue(result, 0, 2), NULL, 10) != t->rows || strtol(PQgetvalue(result, 0, 3), NULL, 10) != t->rows)
+		fail(s, "private_%d by an index: %s rows, sum %s, %s ids, %s texts; it has %d rows and the sum %lld", s->number,
+			 PQgetvalue(result, 0, 0), PQgetvalue(result, 0, 1), PQgetvalue(result, 0, 2), PQgetvalue(result, 0, 3), t->rows,
+			 (long long) t->sum);
+	PQclear(result);
+	return session_run(s, "SET LOCAL enable_seqscan = on");
+}
+
 static bool
 create(Session *s, Private *t)
 {
@@ -134,10 +157,12 @@ alter(Session *s, Private *t)
 static bool
 deed(Session *s, Private *t, bool undone)
 {
-	int			what = random_below(&s->random, 20);
+	int			what = random_below(&s->random, 22);
+	char		name[32];
 
+	snprintf(name, sizeof(name), "private_%d", s->number);
 	if (!t->exists)
-		return create(s, t);
+		return create(s, t) && (random_chance(&s->random, 50) || indexes_change_private(s, name));
 	if (what == 0)
 		return drop(s, t);
 	if (what < 8)
@@ -148,12 +173,14 @@ deed(Session *s, Private *t, bool undone)
 		return empty(s, t);
 	if (what < 16 && trait_enabled(undone ? TRAIT_ALTER_UNDONE : TRAIT_ALTER))
 		return alter(s, t);
+	if (what >= 20)
+		return indexes_change_private(s, name);
 	if (what < 18 && options.rose)
 	{
 		session_beside(s, "SELECT rose.%s('private_%d')", random_chance(&s->random, 70) ? "spill" : "merge", s->number);
 		return true;
 	}
-	return verify(s, t);
+	return random_chance(&s->random, 50) ? verify(s, t) : verify_by_index(s, t);
 }
 
 void
@@ -176,7 +203,7 @@ work_private(Session *s)
 		if (back)
 			t = saved;
 	}
-	good = good && verify(s, &t);
+	good = good && verify(s, &t) && verify_by_index(s, &t);
 	if (!good || random_chance(&s->random, 20))
 		transaction_abort(s);
 	else if (transaction_commit(s))
