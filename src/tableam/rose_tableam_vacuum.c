@@ -16,7 +16,6 @@
 #include <math.h>
 
 #include "access/genam.h"
-#include "access/genam.h"
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "commands/progress.h"

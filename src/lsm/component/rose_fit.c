@@ -113,7 +113,8 @@ check_key_fits(const RoseSchema *schema, const Datum *values, const bool *nulls)
 
 		if (column->nullable && nulls[column->def.attno - 1])
 			continue;
-		size = datumGetSize(values[column->def.attno - 1], column->attbyval, column->attlen);
+		size = column->attlen > 0 ? (Size) column->attlen :
+			datumGetSize(values[column->def.attno - 1], column->attbyval, column->attlen);
 		total += size;
 		if (size > ROSE_ITEM_MAX_SIZE)
 			ereport(ERROR,

@@ -233,9 +233,9 @@ write_batch(EntryBatch *batch)
 	batch->n = 0;
 }
 
-/* As core says it of a btree; what is not in the key may be of any size. */
-static void
-check_entry_fits(RoseTree *index, const RoseEntry *entry)
+/* As core says it of a btree. */
+void
+rose_entries_check_fits(RoseTree *index, const RoseEntry *entry)
 {
 	const RoseSchema *schema = index->schema;
 	Size		total = 0;
@@ -280,7 +280,7 @@ add_entry(EntryBatch *batch, RoseOp op, const RoseVersion *row, RoseEntry *entry
 	added->version.op = op;
 	if (op == ROSE_OP_PUT)
 	{
-		check_entry_fits(index, entry);
+		rose_entries_check_fits(index, entry);
 		added->row = rose_new_version_form_row(index, entry->values, entry->nulls, added->key);
 		return;
 	}

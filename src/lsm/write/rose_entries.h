@@ -45,6 +45,9 @@ extern void rose_entries_note_old(RoseEntryWriter *writer, const RoseRow *row);
  */
 extern void rose_entries_write(RoseEntryWriter *writer, const RoseNewVersion *versions, int n);
 
+/* Raises an error if the key of the entry is too long; what is not in it may be of any size. */
+extern void rose_entries_check_fits(RoseTree *index, const RoseEntry *entry);
+
 extern void rose_entries_close(RoseEntryWriter *writer);
 
 /* The last of these writes, perhaps of nothing. */

@@ -28,6 +28,7 @@
 #include "lsm/merge/rose_sorted_pieces.h"
 #include "lsm/merge/rose_version_sort.h"
 #include "lsm/read/rose_version_walk.h"
+#include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_index_build.h"
 #include "lsm/write/rose_new_run.h"
 
@@ -102,7 +103,7 @@ put_entry(IndexBuild *build, const RoseWalkVersion *version, const RoseEntry *en
 {
 	RoseVersion stamp = stamp_of(version, ROSE_OP_PUT);
 
-	rose_component_check_row_fits(build->index->schema, entry->values, entry->nulls);
+	rose_entries_check_fits(build->index, entry);
 	rose_version_sort_put(sort_for(build, version->status), &stamp, entry->values, entry->nulls, 0);
 }
 
