@@ -12,8 +12,6 @@ SET rose.secondary_indexes = on;
 CREATE INDEX ix_no ON ix USING hash (a);
 CREATE UNIQUE INDEX ix_no ON ix (c);
 ALTER TABLE ix ADD UNIQUE (c);
-CREATE INDEX ix_no ON ix ((a + 1));
-CREATE INDEX ix_no ON ix (a) WHERE a > 3;
 CREATE INDEX CONCURRENTLY ix_no ON ix (a);
 ALTER TABLE ix ADD EXCLUDE USING btree (a WITH =);
 CREATE INDEX ix_no ON ix (a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d);

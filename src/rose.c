@@ -134,6 +134,7 @@ _PG_init(void)
 	rose_class_row_define_callbacks();
 	rose_primary_key_define_callbacks();
 	rose_or_register();
+	rose_index_eval_define_callbacks();
 	rose_hooks_install();
 	rose_worker_register();
 	rose_repl_register();

@@ -83,6 +83,18 @@ static ExecutorFinish_hook_type prev_executor_finish_hook = NULL;
 
 /* ---- the planner ---- */
 
+/* How many rows a partial index has: core asks its pg_class, which only VACUUM and ANALYZE know to fill. */
+static void
+count_partial(const RelOptInfo *rel, IndexOptInfo *info)
+{
+	Relation	index = index_open(info->indexoid, NoLock);
+
+	if (rose_relation_has_tree(index))
+		info->tuples = Min(rel->tuples,
+						   rose_table_estimate_rows(rose_tree_open_any_order(index)));
+	index_close(index, NoLock);
+}
+
 static void
 rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
@@ -104,10 +116,14 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 			IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 			bool		primary = index->indexoid == rose_primary_key_index(relation);
 
-			if (primary || !rose_rekey_is_pending(relid))
-				rose_primary_key_plan(index, primary);
-			else
+			if (!primary && rose_rekey_is_pending(relid))
+			{
 				rel->indexlist = foreach_delete_current(rel->indexlist, cell);
+				continue;
+			}
+			if (index->indpred != NIL)
+				count_partial(rel, index);
+			rose_primary_key_plan(index, primary);
 		}
 	}
 	table_close(relation, NoLock);

@@ -40,6 +40,7 @@ typedef struct RoseIndexFetch
 	bool		of_entry;		/* it is the entry of a secondary index: see rose_index_entry_row */
 	bool		row_is_shared;	/* it belongs to a cached lookup: good for one fetch */
 	bool		key_only;		/* the scan gives index entries: nobody wants more of the row */
+	bool		unsure;			/* ... but whether the entry is the row's, only the row tells */
 	ItemPointerData tid;		/* its TID; of an entry one that names nothing, until its row is fetched */
 } RoseIndexFetch;
 
@@ -51,8 +52,8 @@ extern void rose_primary_key_built(Relation index);
 
 /*
  * Under the scan is an entry: the table's row that it stands for, as the snapshot sees it,
- * and its TID, which is that of the fetch from now on; NULL: there is none.  The row is a
- * cached lookup's.
+ * and its TID, which is that of the fetch from now on; NULL: there is none, or it has another
+ * entry.  The row is a cached lookup's.
  */
 extern const RoseRow *rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid);
 

@@ -6,7 +6,9 @@
  * The primary key's index is the table itself.  A secondary index is a tree of its own,
  * whose rows are entries.  They are exact: what a snapshot sees of them are the entries of
  * the rows that it sees.  So a scan that wants nothing else looks at no row; for others
- * the row is looked up by the table's key, which each entry has, when it is fetched.
+ * the row is looked up by the table's key, which each entry has, when it is fetched.  Where
+ * functions of users make the entries, only the row tells whether one is right
+ * (rose_index_validate.c).
  *
  * The scan's conditions become key ranges (rose_index_quals.c), which are scanned
  * one after the other in either direction.  If the conditions name whole keys, these are
@@ -51,6 +53,7 @@ struct RoseIndexScan
 	bool		turned;			/* its entries are stored the other way round */
 	AttrNumber	sources[INDEX_MAX_KEYS];	/* entry columns of the index's columns ... */
 	AttrNumber	row_key[INDEX_MAX_KEYS];	/* ... and of the columns of the table's key */
+	RoseIndexValidator *validator;	/* NULL: entries are exact */
 	uint32		nreturned;		/* entries, for TIDs that name nothing */
 
 	RoseIndexQuals *quals;		/* NULL: to be made at the next gettuple */
@@ -105,6 +108,13 @@ index_scan_open_entries(RoseIndexScan *scan, Relation index, const RoseSchema *s
 	scan->row_key[0] = rose_index_def_carrier(meta, ROSE_ENTRY_ROWID) + 1;
 	for (int i = 0; i < schema->nkeys; i++)
 		scan->row_key[i] = rose_index_def_carrier(meta, schema->keys[i].def.attno) + 1;
+	if (unlikely((meta->flags & ROSE_INDEX_VALIDATED) != 0))
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+		scan->validator = rose_index_validator_create(index, schema);
+		MemoryContextSwitchTo(old);
+	}
 }
 
 static RoseIndexScan *
@@ -378,11 +388,22 @@ index_scan_give_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *r
 
 /* ---- rows of entries ---- */
 
+/* The row of this key; a function that the validator has called may have looked up others. */
+static const RoseRow *
+entry_row_validated(RoseIndexFetch *fetch, Snapshot snapshot, const Datum *key)
+{
+	const RoseRow *row = rose_lookup_get(rose_lookup_cached(fetch->tree), snapshot, key);
+
+	if (row == NULL ||
+		!rose_index_validator_agrees(fetch->scan->validator, row, fetch->row->key))
+		return NULL;
+	return rose_lookup_get(rose_lookup_cached(fetch->tree), snapshot, key);
+}
+
 const RoseRow *
 rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid)
 {
 	const RoseIndexScan *scan = fetch->scan;
-	RoseLookup *lookup = rose_lookup_cached(fetch->tree);
 	Datum		key[INDEX_MAX_KEYS];
 	const RoseRow *row;
 	bool		isnull;
@@ -390,10 +411,13 @@ rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid)
 	for (int i = 0; i < rose_schema_key_width(fetch->tree->schema); i++)
 		key[i] = rose_row_getattr(fetch->row, scan->tree->schema, scan->row_key[i], &isnull);
 	rose_predicate_lock_key(fetch->tree, key, snapshot);
-	row = rose_lookup_get(lookup, snapshot, key);
+	if (unlikely(scan->validator != NULL))
+		row = entry_row_validated(fetch, snapshot, key);
+	else
+		row = rose_lookup_get(rose_lookup_cached(fetch->tree), snapshot, key);
 	if (row == NULL)
 		return NULL;
-	rose_lookup_tid(lookup, &fetch->tid);
+	rose_lookup_tid(rose_lookup_cached(fetch->tree), &fetch->tid);
 	*tid = fetch->tid;
 	return row;
 }
@@ -411,6 +435,7 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	fetch->row = NULL;
 	fetch->of_entry = scan->of_entries;
 	fetch->key_only = iscan->xs_want_itup;
+	fetch->unsure = scan->validator != NULL;
 	iscan->xs_recheck = false;
 	if (scan->quals == NULL)
 		index_scan_prepare(iscan, fetch);

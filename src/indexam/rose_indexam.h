@@ -20,8 +20,12 @@
 
 /* --- wiring --- */
 extern void rose_primary_key_define_callbacks(void);
+extern void rose_index_eval_define_callbacks(void);	/* expressions and predicates */
 
-/* Tell the planner about this index of a rose table what cannot be read off a btree; primary: it is that of the primary key. */
+/*
+ * Tell the planner about this index of a rose table what cannot be read off a btree;
+ * primary: it is that of the primary key.
+ */
 struct IndexOptInfo;
 extern void rose_primary_key_plan(struct IndexOptInfo *info, bool primary);
 
@@ -34,6 +38,19 @@ extern void rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys,
 extern bool rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction);
 extern void rose_index_markpos(IndexScanDesc iscan);
 extern void rose_index_restrpos(IndexScanDesc iscan);
+
+/* --- entries that are believed only if their row agrees (rose_index_validate.c) --- */
+typedef struct RoseIndexValidator RoseIndexValidator;
+
+/* Lives in the current context.  index: open as long as it is used; table: the schema of its table. */
+extern RoseIndexValidator *rose_index_validator_create(Relation index, const RoseSchema *table);
+
+/*
+ * Is the entry with this key that of the row?  Calls functions of users: the row may be gone
+ * afterwards, if it is a cached lookup's.
+ */
+extern bool rose_index_validator_agrees(RoseIndexValidator *validator, const RoseRow *row,
+										const Datum *key);
 
 /* --- scan keys as key ranges (rose_index_quals.c) --- */
 

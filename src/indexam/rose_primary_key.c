@@ -60,6 +60,7 @@
 #include "access/xloginsert.h"
 #include "catalog/pg_am.h"
 #include "miscadmin.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
@@ -468,10 +469,47 @@ secondary_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_cou
 		*total_cost += *selectivity * path->indexinfo->rel->tuples * LOOKUP_COST * cpu_tuple_cost;
 }
 
+/*
+ * Where an entry is believed only if its row agrees, the row is looked up twice, and the
+ * index's functions are called, which is not for a parallel worker unless they say so.
+ */
+static void
+validated_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+			   Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+			   double *correlation, double *pages)
+{
+	const IndexOptInfo *info = path->indexinfo;
+
+	secondary_cost(root, path, loop_count, startup_cost, total_cost, selectivity, correlation,
+				   pages);
+	*total_cost += *selectivity * info->rel->tuples * LOOKUP_COST * cpu_tuple_cost;
+	if (!is_parallel_safe(root, (Node *) info->indexprs) ||
+		!is_parallel_safe(root, (Node *) info->indpred))
+		path->path.parallel_safe = false;
+}
+
+static bool
+is_validated(const IndexOptInfo *info)
+{
+	Relation	index = index_open(info->indexoid, NoLock);
+	bool		validated = false;
+
+	if (rose_meta_is_of_index(index))
+	{
+		RoseMetaInfo meta;
+
+		rose_meta_read(index, &meta);
+		validated = (meta.index.flags & ROSE_INDEX_VALIDATED) != 0;
+	}
+	index_close(index, NoLock);
+	return validated;
+}
+
 bool
 rose_primary_key_is_planned(const IndexOptInfo *info)
 {
-	return info->amcostestimate == primary_key_cost || info->amcostestimate == secondary_cost;
+	return info->amcostestimate == primary_key_cost || info->amcostestimate == secondary_cost ||
+		info->amcostestimate == validated_cost;
 }
 
 static void
@@ -479,10 +517,16 @@ plan_secondary(IndexOptInfo *info)
 {
 	RelOptInfo *rel = info->rel;
 
-	info->tuples = rel->tuples;
+	if (info->indpred == NIL)
+		info->tuples = rel->tuples;
 	info->amcanparallel = false;
 	info->amhasgetbitmap = false;
 	info->amcostestimate = secondary_cost;
+	if ((info->indexprs != NIL || info->indpred != NIL) && is_validated(info))
+	{
+		memset(info->canreturn, false, info->ncolumns * sizeof(bool));
+		info->amcostestimate = validated_cost;
+	}
 }
 
 void

@@ -6,6 +6,7 @@
  * The entries that there should be are made of the rows that a scan of the table finds,
  * and are sorted; those that there are come from a scan of the index, under the same
  * snapshot.  Both go by in step: the first difference is reported, and what kind it is.
+ * An index whose entries are believed only if their row agrees may have more of them.
  *
  * The caller has locks of both relations; nothing is repaired.  The index as a tree of
  * its own is checked by rose_sql_check.c.
@@ -29,6 +30,8 @@
 static RoseVersionSort *
 sort_expected(RoseTree *table, RoseTree *index, const RoseEntryShape *shape)
 {
+	MemoryContext computed = AllocSetContextCreate(CurrentMemoryContext, "rose check index row",
+												   ALLOCSET_SMALL_SIZES);
 	RoseVersionSort *sort = rose_version_sort_begin(index->schema, false);
 	RoseScan   *scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, true);
 	int			natts = table->schema->natts;
@@ -40,11 +43,17 @@ sort_expected(RoseTree *table, RoseTree *index, const RoseEntryShape *shape)
 	while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
 	{
 		RoseEntry	entry;
+		MemoryContext old;
 
 		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(computed);
+		old = MemoryContextSwitchTo(computed);
 		rose_row_deform(row, table->schema, 1, natts, values, nulls);
-		rose_entry_of_row(shape, values, nulls,
+		rose_entry_of_row(shape, index->rel, ROSE_ENTRY_OF_OWNER, values, nulls,
 						  table->schema->nkeys == 0 ? DatumGetInt64(row->key[0]) : 0, &entry);
+		MemoryContextSwitchTo(old);
+		if (!entry.exists)
+			continue;
 		version.seq = row->version.seq;
 		version.xid = row->version.xid;
 		rose_version_sort_put(sort, &version, entry.values, entry.nulls, 0);
@@ -71,19 +80,46 @@ is_same_entry(const RoseEntryShape *shape, const RoseSchema *schema, TupleTableS
 	return true;
 }
 
-/* What is wrong: these two are the next ones, one of which may be NULL. */
-static const char *
-describe_difference(const RoseSchema *schema, TupleTableSlot *expected, const RoseRow *found)
+/* Of the next ones, either of which may be NULL: which comes first in the index's order. */
+static int
+compare_next(const RoseSchema *schema, TupleTableSlot *expected, const RoseRow *found)
 {
 	Datum		key[INDEX_MAX_KEYS];
-	int			cmp;
 
 	if (expected == NULL || found == NULL)
-		return found == NULL ? "a row has no entry" : "an entry is of no row";
+		return found == NULL ? -1 : 1;
 	rose_key_from_values(schema, expected->tts_values, 0, key);
-	cmp = rose_key_compare(schema, key, found->key, schema->nkeys);
-	return cmp < 0 ? "a row has no entry" : cmp > 0 ? "an entry is of no row" :
-		"an entry has other values than its row";
+	return rose_key_compare(schema, key, found->key, schema->nkeys);
+}
+
+/*
+ * Take the next entry that there should be, and the next one that there is; what is wrong, or
+ * NULL.  *end: there are no more.  Of one that is believed only if its row agrees, nothing
+ * but the key matters; those of no row are passed over.
+ */
+static const char *
+next_difference(RoseVersionSort *sort, RoseScan *scan, const RoseEntryShape *shape,
+				const RoseSchema *schema, bool validated, bool *end)
+{
+	RoseVersion version;
+	TupleTableSlot *expected = rose_version_sort_next(sort, &version);
+	const RoseRow *found = rose_scan_next(scan, ForwardScanDirection);
+	int			cmp;
+
+	while (validated && found != NULL && compare_next(schema, expected, found) > 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		found = rose_scan_next(scan, ForwardScanDirection);
+	}
+	*end = expected == NULL && found == NULL;
+	if (*end)
+		return NULL;
+	cmp = compare_next(schema, expected, found);
+	if (cmp != 0)
+		return cmp < 0 ? "a row has no entry" : "an entry is of no row";
+	if (!validated && !is_same_entry(shape, schema, expected, found))
+		return "an entry has other values than its row";
+	return NULL;
 }
 
 void
@@ -97,24 +133,18 @@ rose_check_index(RoseTree *table, RoseTree *index, RoseProblemCallback report, v
 	RoseVersionSort *sort;
 	RoseScan   *scan;
 	const char *problem = NULL;
+	bool		end = false;
 	uint64		nentries = 0;
 
 	rose_meta_read(index->rel, &info);
-	rose_index_set_shape(&info.index, index->schema, &shape);
+	rose_index_set_shape(index->rel, &info.index, index->schema, table->schema->natts, &shape);
 	sort = sort_expected(table, index, &shape);
 	scan = rose_scan_begin(index, GetActiveSnapshot(), NULL, true);
-	while (problem == NULL)
+	while (problem == NULL && !end)
 	{
-		RoseVersion version;
-		TupleTableSlot *expected = rose_version_sort_next(sort, &version);
-		const RoseRow *found = rose_scan_next(scan, ForwardScanDirection);
-
-		if (expected == NULL && found == NULL)
-			break;
+		problem = next_difference(sort, scan, &shape, index->schema,
+								  (info.index.flags & ROSE_INDEX_VALIDATED) != 0, &end);
 		nentries++;
-		if (expected == NULL || found == NULL ||
-			!is_same_entry(&shape, index->schema, expected, found))
-			problem = describe_difference(index->schema, expected, found);
 	}
 	rose_scan_end(scan);
 	rose_version_sort_end(sort);

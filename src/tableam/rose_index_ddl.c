@@ -164,12 +164,6 @@ check_kind(Relation rel, Relation index, IndexInfo *info)
 	if (info->ii_Unique)
 		refuse_kind(rel, name, "Indexes of rose tables beside that of the primary key cannot be unique yet.",
 					"Declare a PRIMARY KEY, or use a heap table for columns that need other unique constraints.");
-	if (info->ii_Expressions != NIL)
-		refuse_kind(rel, name, "Indexes of rose tables cannot have expressions yet.",
-					"Store the expression in a generated column, and index that.");
-	if (info->ii_Predicate != NIL)
-		refuse_kind(rel, name, "Indexes of rose tables cannot have a WHERE clause yet.",
-					"Leave the WHERE clause out.");
 }
 
 static void
@@ -198,6 +192,6 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 	rose_index_file_create(index, &def);
 
 	tree = rose_tree_open(index);
-	rose_index_set_shape(&def.meta, tree->schema, &shape);
+	rose_index_set_shape(index, &def.meta, tree->schema, table->schema->natts, &shape);
 	return (double) rose_index_build(table, tree, &shape);
 }

@@ -357,7 +357,7 @@ fetch_of_entry(RoseIndexFetch *fetch, ItemPointer tid, Snapshot snapshot, TupleT
 {
 	const RoseRow *row;
 
-	if (fetch->key_only && !may_be_current_of())
+	if (fetch->key_only && !fetch->unsure && !may_be_current_of())
 	{
 		ExecClearTuple(slot);
 		return true;

@@ -10,6 +10,8 @@
  */
 #include "postgres.h"
 
+#include "compat/rose_compat_am.h"	/* first: see there */
+
 #include "access/genam.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
@@ -18,12 +20,14 @@
 #include "utils/lsyscache.h"
 
 #include "util/rose_index_def.h"
+#include "util/rose_index_expr.h"
 
 /* ---- columns ---- */
 
 typedef struct DefMaker
 {
 	Relation	index;
+	RoseIndexExpr expr;
 	const RoseSchema *base;
 	RoseIndexDef *def;
 	int			ncolumns;		/* wanted; those beyond the places are only counted */
@@ -47,6 +51,13 @@ add_column(DefMaker *maker, int16 source, uint8 role, uint8 flags)
 		column->type = INT2OID;
 	else if (source == ROSE_ENTRY_ROWID)
 		column->type = INT8OID;
+	else if (source < 0)
+	{
+		Node	   *expression = list_nth(maker->expr.columns, rose_index_def_expression(source));
+
+		column->type = getBaseType(exprType(expression));
+		column->typmod = exprTypmod(expression);
+	}
 	else
 	{
 		Form_pg_attribute att = TupleDescAttr(maker->base->tupdesc, source - 1);
@@ -93,14 +104,17 @@ is_key_of_index(const DefMaker *maker, const RoseKeyColumnDisk *base_key)
 	return false;
 }
 
-static void
-refuse_expression(Relation index)
+/* What the index's column i, from 0, is made of. */
+static int16
+source_of(Relation index, int i)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("index \"%s\" of a rose table cannot have expressions yet",
-					RelationGetRelationName(index)),
-			 errhint("Store the expression in a generated column, and index that.")));
+	int16		nexpressions = 0;
+
+	if (index->rd_index->indkey.values[i] != 0)
+		return index->rd_index->indkey.values[i];
+	for (int j = 0; j <= i; j++)
+		nexpressions += index->rd_index->indkey.values[j] == 0;
+	return -nexpressions;
 }
 
 /* KEY columns; their places in the tree's key are taken when those of the RANKs are known. */
@@ -110,11 +124,7 @@ add_key_columns(DefMaker *maker)
 	Relation	index = maker->index;
 
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-	{
-		if (index->rd_index->indkey.values[i] <= 0)
-			refuse_expression(index);
-		(void) add_column(maker, index->rd_index->indkey.values[i], ROSE_ENTRY_KEY, 0);
-	}
+		(void) add_column(maker, source_of(index, i), ROSE_ENTRY_KEY, 0);
 	maker->def->meta.nkeys = (uint8) maker->ncolumns;
 }
 
@@ -149,8 +159,8 @@ add_ordered_keys(DefMaker *maker)
 		int16		option = index->rd_indoption[i];
 		bool		descending = ((option & INDOPTION_DESC) != 0) != turned;
 		bool		nulls_first = ((option & INDOPTION_NULLS_FIRST) != 0) != turned;
-		AttrNumber	attno = index->rd_index->indkey.values[i];
-		bool		nullable = !is_base_key(maker->base, attno);
+		int16		source = source_of(index, i);
+		bool		nullable = !is_base_key(maker->base, source);
 		RoseKeyColumnDisk key = {
 			.collation = index->rd_indcollation[i],
 			.opfamily = index->rd_opfamily[i],
@@ -158,7 +168,7 @@ add_ordered_keys(DefMaker *maker)
 		};
 
 		if (nullable)
-			add_key(maker, add_column(maker, attno, ROSE_ENTRY_RANK,
+			add_key(maker, add_column(maker, source, ROSE_ENTRY_RANK,
 									  nulls_first ? ROSE_ENTRY_NULLS_FIRST : 0),
 					&rank, ROSE_KEY_RANK | (nulls_first ? ROSE_KEY_NULLS_FIRST : 0));
 		add_key(maker, i + 1, &key,
@@ -201,13 +211,16 @@ check_limits(const DefMaker *maker)
 void
 rose_index_def_make(Relation index, const RoseSchema *base, RoseIndexDef *def)
 {
-	DefMaker	maker = {index, base, def};
+	DefMaker	maker = {.index = index, .base = base, .def = def};
 	int			first_base;
 
 	memset(def, 0, sizeof(*def));
+	rose_index_expr_read(index, &maker.expr);
 	def->meta.magic = ROSE_INDEX_MAGIC;
 	def->meta.version = ROSE_INDEX_VERSION;
 	def->meta.base_key_crc = rose_index_def_base_crc(base);
+	if (!rose_index_expr_is_lasting(&maker.expr))
+		def->meta.flags |= ROSE_INDEX_VALIDATED;
 
 	add_key_columns(&maker);
 	first_base = maker.ncolumns;
@@ -260,7 +273,9 @@ columns_are_sane(const RoseIndexMetaDisk *meta)
 		ninclude += column->role == ROSE_ENTRY_INCLUDE;
 		if (column->role < last || column->role > ROSE_ENTRY_RANK || !OidIsValid(column->type) ||
 			(column->flags & ~(column->role == ROSE_ENTRY_RANK ? ROSE_ENTRY_FLAGS : 0)) != 0 ||
-			column->source < 0 || (rowid && column->role != ROSE_ENTRY_BASEKEY))
+			(rowid && column->role != ROSE_ENTRY_BASEKEY) ||
+			(column->source < 0 && column->role != ROSE_ENTRY_KEY && column->role != ROSE_ENTRY_RANK) ||
+			column->source < -INDEX_MAX_KEYS)
 			return false;
 	}
 	return nkeys == meta->nkeys && nkeys > 0 && ninclude == meta->ninclude;

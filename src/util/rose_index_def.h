@@ -6,7 +6,7 @@
  * An entry stands for one row of the table and is one row of the index's tree.  Its
  * columns, in this order:
  *
- *	KEY		the indexed columns, in the order of CREATE INDEX
+ *	KEY		the indexed columns and expressions, in the order of CREATE INDEX
  *	BASEKEY	columns of the table's primary key that are no KEY of the same order; or
  *			the row id (int8) of a table without one
  *	INCLUDE	other columns that the index carries and that are not there already
@@ -19,6 +19,10 @@
  * The first KEY is always stored ascending.  If the index has it descending, everything
  * is stored the other way round (ROSE_INDEX_TURNED), and scans are turned.  Any other
  * column whose direction then differs is stored descending.
+ *
+ * An index is VALIDATED if its expressions or its predicate may give another result
+ * one day for the same row: then an entry may be there of what the row never was.  Which ones
+ * may is decided here, when the file is made.
  *
  * Not here: making entries from rows, and which indexes are possible at all.
  *
@@ -42,7 +46,7 @@
 
 /* Of RoseIndexMetaDisk; on disk. */
 #define ROSE_INDEX_TURNED		0x0001	/* stored the other way round than the index says */
-#define ROSE_INDEX_VALIDATED	0x0002	/* kept: entries are believed only if their row agrees */
+#define ROSE_INDEX_VALIDATED	0x0002	/* entries are believed only if their row agrees */
 #define ROSE_INDEX_INCOMPLETE	0x0004	/* kept: being built beside writers */
 #define ROSE_INDEX_FLAGS		0x0007
 
@@ -59,11 +63,19 @@
 /* RoseEntryColumnDisk.source of the row id of a table without primary key */
 #define ROSE_ENTRY_ROWID		0
 
+/* Which one, from 0, a source that is less than that names. */
+static inline int
+rose_index_def_expression(int16 source)
+{
+	return -source - 1;
+}
+
 typedef struct RoseEntryColumnDisk
 {
 	Oid			type;			/* 0 */
 	int32		typmod;			/* 4 */
-	int16		source;			/* 8: the table's column, of a RANK that of its KEY */
+	int16		source;			/* 8: the table's column, -n: the index's n-th expression; of a RANK that
+								 * of its KEY */
 	uint8		role;			/* 10: ROSE_ENTRY_KEY ... */
 	uint8		flags;			/* 11: ROSE_ENTRY_* */
 } RoseEntryColumnDisk;
@@ -103,8 +115,8 @@ typedef struct RoseIndexDef
 
 /*
  * What the file of this index is to say; base: the table's schema.  Raises an error if the
- * index has an expression, or more columns than there are places for.  Looks at the
- * relcache entry only; whether the rest of the index is possible is for others to say.
+ * index has more columns than there are places for.  Looks at the relcache entry
+ * only; whether the rest of the index is possible is for others to say.
  */
 extern void rose_index_def_make(Relation index, const RoseSchema *base, RoseIndexDef *def);
 

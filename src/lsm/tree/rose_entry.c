@@ -4,7 +4,7 @@
  *	  The entry that a row has in a secondary index, and what a change of the row changes
  *	  there.
  *
- * Plain columns only are projected.  Whether two entries are the same is asked of their
+ * Plain columns are projected here, others computed by a hook.  Whether two entries are the same is asked of their
  * images, since INCLUDE columns, and values that are equal without being the same, are
  * read from entries; whether their keys are, of the index's order.
  *
@@ -18,28 +18,40 @@
 
 #include "lsm/tree/rose_entry.h"
 
+RoseEntryEvalHook rose_entry_eval_hook = NULL;
+
 void
-rose_entry_of_row(const RoseEntryShape *shape, const Datum *values, const bool *nulls,
-				  int64 rowid, RoseEntry *entry)
+rose_entry_of_row(const RoseEntryShape *shape, Relation index, RoseEntryUser user,
+				  const Datum *values, const bool *nulls, int64 rowid, RoseEntry *entry)
 {
+	Datum		computed[INDEX_MAX_KEYS];
+	bool		computed_nulls[INDEX_MAX_KEYS];
+
 	entry->exists = true;
-	for (int i = 0; i < shape->ncolumns; i++)
+	if (unlikely(shape->evaluates))
+		entry->exists = rose_entry_eval_hook(index, user, values, nulls, computed, computed_nulls);
+	for (int i = 0; entry->exists && i < shape->ncolumns; i++)
 	{
 		const RoseEntryColumn *column = &shape->columns[i];
-		int			from = column->source - 1;
+		bool		plain = column->source > 0;
+		int			from = plain ? column->source - 1 : rose_index_def_expression(column->source);
+		bool		isnull;
 
-		entry->nulls[i] = false;
 		if (column->source == ROSE_ENTRY_ROWID)
-			entry->values[i] = Int64GetDatum(rowid);
-		else if (column->rank)
-			entry->values[i] = Int16GetDatum(rose_key_rank(nulls[from], column->null_is_less));
-		else
 		{
-			entry->nulls[i] = nulls[from];
-			entry->values[i] = nulls[from] ? (Datum) 0 : values[from];
+			entry->nulls[i] = false;
+			entry->values[i] = Int64GetDatum(rowid);
+			continue;
 		}
+		isnull = plain ? nulls[from] : computed_nulls[from];
+		entry->nulls[i] = isnull && !column->rank;
+		if (column->rank)
+			entry->values[i] = Int16GetDatum(rose_key_rank(isnull, column->null_is_less));
+		else
+			entry->values[i] = isnull ? (Datum) 0 : plain ? values[from] : computed[from];
 	}
 }
+
 
 bool
 rose_entry_same(const RoseEntryShape *shape, const RoseEntry *a, const RoseEntry *b)

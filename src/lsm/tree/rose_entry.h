@@ -17,7 +17,14 @@
  * one, and E(v) is put.  So a snapshot finds exactly the entry of the version that it
  * sees, without a look at the table.
  *
- * Pure functions; no locks.
+ * A row that the index's predicate leaves out has no entry, as if it were none.  What is
+ * computed, expressions and the predicate, is computed above this folder
+ * (rose_entry_eval_hook), of what a row was as well, each time anew.  So if a function gives
+ * another result than it gave before, the entry that a row leaves behind is not found; for an
+ * index where that is not out of the question (ROSE_INDEX_VALIDATED), an entry is believed
+ * only if the row that it leads to agrees.
+ *
+ * No locks.  Pure functions, but for what the hook calls.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +42,7 @@
 /* Where a column of an entry comes from. */
 typedef struct RoseEntryColumn
 {
-	AttrNumber	source;			/* column of the table, or ROSE_ENTRY_ROWID */
+	AttrNumber	source;			/* column of the table, ROSE_ENTRY_ROWID, or that of an expression */
 	bool		rank;			/* int2: whether that column is NULL (rose_key_rank) ... */
 	bool		null_is_less;	/* ... so that this has its place */
 	bool		byval;
@@ -45,12 +52,13 @@ typedef struct RoseEntryColumn
 typedef struct RoseEntryShape
 {
 	int			ncolumns;
+	bool		evaluates;		/* it has expressions or a predicate */
 	AttrNumber	last_source;	/* no column of the table behind this one is read */
 	Bitmapset  *depends;		/* columns of the table that are read */
 	RoseEntryColumn columns[ROSE_ENTRY_COLUMNS];
 } RoseEntryShape;
 
-/* E(v); by-reference values point to where the row's do. */
+/* E(v); by-reference values point to where the row's do, unless they are computed. */
 typedef struct RoseEntry
 {
 	bool		exists;			/* false: there is none, as for a tombstone; the rest is not set */
@@ -58,12 +66,29 @@ typedef struct RoseEntry
 	bool		nulls[ROSE_ENTRY_COLUMNS];
 } RoseEntry;
 
+/* As whom functions of users run. */
+typedef enum RoseEntryUser
+{
+	ROSE_ENTRY_OF_WRITER,		/* the current user, who writes the row */
+	ROSE_ENTRY_OF_OWNER			/* the table's owner, and restricted: the row was there before */
+} RoseEntryUser;
+
 /*
- * The entry of a row.  values, nulls: of the table's columns that the shape depends on,
- * by attno - 1, and not toasted.
+ * Compute the index's expressions for a row; false: its predicate leaves the row out.
+ * results are made in the current context, not toasted.  Raises what functions raise.
  */
-extern void rose_entry_of_row(const RoseEntryShape *shape, const Datum *values,
-							  const bool *nulls, int64 rowid, RoseEntry *entry);
+typedef bool (*RoseEntryEvalHook) (Relation index, RoseEntryUser user, const Datum *values,
+								   const bool *nulls, Datum *results, bool *result_nulls);
+extern RoseEntryEvalHook rose_entry_eval_hook;
+
+/*
+ * The entry of a row, if it has one.  values, nulls: of the table's columns that the shape
+ * depends on, by attno - 1, and not toasted.  index, user: for one that evaluates; what is
+ * computed is made in the current context.  No LWLock may be held then.
+ */
+extern void rose_entry_of_row(const RoseEntryShape *shape, Relation index, RoseEntryUser user,
+							  const Datum *values, const bool *nulls, int64 rowid,
+							  RoseEntry *entry);
 
 static inline void
 rose_entry_of_none(RoseEntry *entry)

@@ -3,7 +3,8 @@
  * rose_index_set.c
  *	  The secondary indexes of a table that its writers keep up.
  *
- * What an index's entries are made of is read from its file.  The set is made in a
+ * What an index's entries are made of is read from its file, and from the catalog which columns
+ * of the table its expressions and predicate read.  The set is made in a
  * context of its own.  rose_tree.c lets go of it when the table may have other indexes, and
  * keeps it to the end of the transaction: a write that is under way may still use it.
  *
@@ -23,13 +24,32 @@
 #include "utils/rel.h"
 #include "utils/relcache.h"
 
+#include "util/rose_index_expr.h"
 #include "util/rose_options.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_index_set.h"
 
+/* What expressions and predicate read. */
+static void
+add_depends(Relation index, int natts, RoseEntryShape *shape)
+{
+	RoseIndexExpr expr;
+	Bitmapset  *depends;
+	int			attno = -1;
+
+	shape->evaluates = rose_index_expr_is_any(index);
+	if (!shape->evaluates)
+		return;
+	rose_index_expr_read(index, &expr);
+	depends = rose_index_expr_depends(&expr, natts);
+	while ((attno = bms_next_member(depends, attno)) >= 0)
+		shape->last_source = Max(shape->last_source, attno);
+	shape->depends = bms_join(shape->depends, depends);
+}
+
 void
-rose_index_set_shape(const RoseIndexMetaDisk *meta, const RoseSchema *schema,
-					 RoseEntryShape *shape)
+rose_index_set_shape(Relation index, const RoseIndexMetaDisk *meta, const RoseSchema *schema,
+					 int natts, RoseEntryShape *shape)
 {
 	memset(shape, 0, sizeof(*shape));
 	shape->ncolumns = meta->ncolumns;
@@ -44,9 +64,10 @@ rose_index_set_shape(const RoseIndexMetaDisk *meta, const RoseSchema *schema,
 		shape->columns[i].byval = column->attbyval;
 		shape->columns[i].len = column->attlen;
 		shape->last_source = Max(shape->last_source, from->source);
-		if (from->source != ROSE_ENTRY_ROWID)
+		if (from->source > 0)
 			shape->depends = bms_add_member(shape->depends, from->source);
 	}
+	add_depends(index, natts, shape);
 }
 
 /* Does the index need entries?  The primary key's is the table itself; another may not be made yet. */
@@ -71,7 +92,7 @@ add_index(RoseTree *tree, Oid indexid, RoseIndexSet *set)
 
 		rose_meta_read(index, &info);
 		added->indexid = indexid;
-		rose_index_set_shape(&info.index, entries->schema, &added->shape);
+		rose_index_set_shape(index, &info.index, entries->schema, tree->schema->natts, &added->shape);
 		/* who hears that the table was altered hears nothing of the index */
 		rose_options_publish(&entries->shared->store.options, RelationGetRelid(tree->rel));
 		set->last_source = Max(set->last_source, added->shape.last_source);

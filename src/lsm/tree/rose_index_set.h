@@ -43,8 +43,12 @@ rose_index_set(RoseTree *tree)
 	return likely(tree->unindexed) ? NULL : rose_index_set_find(tree);
 }
 
-/* The shape of the entries of an index, as its file says; depends is made in the current context. */
-extern void rose_index_set_shape(const RoseIndexMetaDisk *meta, const RoseSchema *schema,
-								 RoseEntryShape *shape);
+/*
+ * The shape of the entries of an index, as its file says, and its expressions and predicate;
+ * schema: of the index's tree; natts: columns of the table.  depends is made in the current
+ * context.
+ */
+extern void rose_index_set_shape(Relation index, const RoseIndexMetaDisk *meta,
+								 const RoseSchema *schema, int natts, RoseEntryShape *shape);
 
 #endif							/* ROSE_INDEX_SET_H */

@@ -18,6 +18,10 @@
  * in tail logs and in runs: they have one stamp.  A crash in between leaves a transaction
  * that has not committed.
  *
+ * Functions of users, which expressions of indexes may call, run here with no lock held,
+ * when the row is written: an error that they raise fails the (sub)transaction likewise.
+ * Of a row whose columns that an index reads stay the same, nothing is computed.
+ *
  * What this does not do: ask whether a value is there already.
  *
  *-------------------------------------------------------------------------
@@ -177,20 +181,13 @@ take_hidden_rows(const RoseEntryWriter *writer, const RoseNewVersion *versions, 
 	return rows;
 }
 
-static void
-entry_of(const RoseEntryShape *shape, const TableRow *row, RoseEntry *entry)
-{
-	if (row == NULL || row->values == NULL)
-		rose_entry_of_none(entry);
-	else
-		rose_entry_of_row(shape, row->values, row->nulls, row->rowid, entry);
-}
-
 /* ---- entries ---- */
 
 /* Entries of one index on their way in. */
 typedef struct EntryBatch
 {
+	const RoseSchema *table;
+	const RoseEntryShape *shape;
 	RoseTree   *index;
 	int			n;
 	int			max;
@@ -289,34 +286,73 @@ add_entry(EntryBatch *batch, RoseOp op, const RoseVersion *row, RoseEntry *entry
 	rose_key_from_tuple(index->schema, added->row, 0, added->key);
 }
 
+static bool
+has_row(const TableRow *row)
+{
+	return row != NULL && row->values != NULL;
+}
+
+static void
+entry_of(const EntryBatch *batch, RoseEntryUser user, const TableRow *row, RoseEntry *entry)
+{
+	if (!has_row(row))
+		rose_entry_of_none(entry);
+	else
+		rose_entry_of_row(batch->shape, batch->index->rel, user, row->values, row->nulls, row->rowid,
+						  entry);
+}
+
+/* Are the columns that entries are made of the same in both rows?  Then so are their entries. */
+static bool
+is_same_source(const EntryBatch *batch, const TableRow *old, const TableRow *new)
+{
+	int			attno = -1;
+
+	if (!has_row(old) || !has_row(new))
+		return false;
+	while ((attno = bms_next_member(batch->shape->depends, attno)) >= 0)
+	{
+		const RoseTupleColumn *column = &batch->table->tuple_columns[attno - 1];
+		int			i = attno - 1;
+
+		if (old->nulls[i] != new->nulls[i] ||
+			(!old->nulls[i] &&
+			 !datum_image_eq(old->values[i], new->values[i], column->attbyval, column->attlen)))
+			return false;
+	}
+	return true;
+}
+
 /* Take the entry of a row that a new one hides out of the index, unless the new one's replaces it. */
 static void
-add_hidden(EntryBatch *batch, const RoseEntryShape *shape, const TableRow *hidden,
-		   const TableRow *new, const RoseVersion *version)
+add_hidden(EntryBatch *batch, const TableRow *hidden, const TableRow *new,
+		   const RoseVersion *version)
 {
 	RoseEntry	hidden_entry;
 	RoseEntry	new_entry;
 
 	if (hidden->values == NULL)
 		return;
-	entry_of(shape, hidden, &hidden_entry);
-	entry_of(shape, new, &new_entry);
-	if (rose_entry_compare(shape, batch->index->schema, &hidden_entry, &new_entry).tombstone)
+	entry_of(batch, ROSE_ENTRY_OF_OWNER, hidden, &hidden_entry);
+	entry_of(batch, ROSE_ENTRY_OF_WRITER, new, &new_entry);
+	if (rose_entry_compare(batch->shape, batch->index->schema, &hidden_entry, &new_entry).tombstone)
 		add_entry(batch, ROSE_OP_TOMBSTONE, version, &hidden_entry);
 }
 
 /* What the change of a row writes to an index. */
 static void
-add_change(EntryBatch *batch, const RoseEntryShape *shape, const TableRow *old,
-		   const TableRow *new, const RoseVersion *version)
+add_change(EntryBatch *batch, const TableRow *old, const TableRow *new,
+		   const RoseVersion *version)
 {
 	RoseEntry	old_entry;
 	RoseEntry	new_entry;
 	RoseEntryChange change;
 
-	entry_of(shape, old, &old_entry);
-	entry_of(shape, new, &new_entry);
-	change = rose_entry_compare(shape, batch->index->schema, &old_entry, &new_entry);
+	if (batch->shape->evaluates && is_same_source(batch, old, new))
+		return;
+	entry_of(batch, ROSE_ENTRY_OF_OWNER, old, &old_entry);
+	entry_of(batch, ROSE_ENTRY_OF_WRITER, new, &new_entry);
+	change = rose_entry_compare(batch->shape, batch->index->schema, &old_entry, &new_entry);
 	if (change.tombstone)
 		add_entry(batch, ROSE_OP_TOMBSTONE, version, &old_entry);
 	if (change.put)
@@ -331,19 +367,18 @@ rose_entries_write(RoseEntryWriter *writer, const RoseNewVersion *versions, int 
 	MemoryContext old = MemoryContextSwitchTo(context);
 	TableRow   *rows = take_rows(writer, versions, n);
 	TableRow   *hidden = take_hidden_rows(writer, versions, n);
-	EntryBatch	batch = {.max = Min(2 * n, ENTRIES_BATCH)};
+	EntryBatch	batch = {.table = writer->table->schema, .max = Min(2 * n, ENTRIES_BATCH)};
 
 	batch.entries = palloc(batch.max * sizeof(RoseNewVersion));
 	for (int i = 0; i < writer->set->n; i++)
 	{
 		batch.index = writer->trees[i + 1];
+		batch.shape = &writer->set->trees[i].shape;
 		for (int j = 0; j < n; j++)
 		{
 			if (unlikely(hidden != NULL))
-				add_hidden(&batch, &writer->set->trees[i].shape, &hidden[j], &rows[j],
-						   &versions[j].version);
-			add_change(&batch, &writer->set->trees[i].shape, j == 0 ? writer->old : NULL,
-					   &rows[j], &versions[j].version);
+				add_hidden(&batch, &hidden[j], &rows[j], &versions[j].version);
+			add_change(&batch, j == 0 ? writer->old : NULL, &rows[j], &versions[j].version);
 		}
 		if (batch.n > 0)
 			write_batch(&batch);

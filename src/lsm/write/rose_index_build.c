@@ -10,6 +10,9 @@
  * Versions of the transaction itself, which may be taken back, are sorted apart, into a
  * private run in front of the rest: they are newer than all others of their rows.
  *
+ * Of versions that no snapshot sees any more nothing is computed: an expression may fail for a row
+ * that somebody has deleted for that very reason.
+ *
  * Locking: the caller's; sources of the walk and the manifest take theirs.
  *
  * What this does not do: decide which indexes are possible, or make the file
@@ -24,6 +27,7 @@
 #include "utils/memutils.h"
 
 #include "lsm/component/rose_key_buffer.h"
+#include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_entry_history.h"
 #include "lsm/merge/rose_sorted_pieces.h"
 #include "lsm/merge/rose_version_sort.h"
@@ -37,6 +41,8 @@ typedef struct IndexBuild
 	RoseTree   *table;
 	RoseTree   *index;
 	const RoseEntryShape *shape;
+	MemoryContext computed;		/* what is computed for the versions of one key */
+	uint64		horizon;		/* every snapshot sees what older transactions committed */
 	RoseVersionSort *sort;		/* of committed versions */
 	RoseVersionSort *own_sort;	/* of the transaction's own; NULL: none so far */
 	uint64		nversions;		/* in sort */
@@ -137,10 +143,38 @@ make_room_for_history(IndexBuild *build, int n)
 	build->history = palloc_extended(build->capacity * sizeof(RoseEntryVersion), MCXT_ALLOC_HUGE);
 }
 
+/* The first version, oldest first, that some snapshot may see. */
+static int
+first_seen(const IndexBuild *build, const RoseWalkVersion *versions, int n)
+{
+	for (int i = n - 1; i > 0; i--)
+		if (versions[i].status == ROSE_XID_COMMITTED &&
+			U64FromFullTransactionId(versions[i].version.xid) < build->horizon)
+			return i;
+	return 0;
+}
+
+static void
+entry_of(const IndexBuild *build, const RoseWalkVersion *version, int64 rowid, RoseEntry *entry)
+{
+	MemoryContext old = MemoryContextSwitchTo(build->computed);
+
+	if (version->version.op == ROSE_OP_PUT)
+		rose_entry_of_row(build->shape, build->index->rel, ROSE_ENTRY_OF_OWNER, version->values,
+						  version->nulls, rowid, entry);
+	else
+		rose_entry_of_none(entry);
+	MemoryContextSwitchTo(old);
+}
+
 /* The versions of one key of the table, oldest first. */
 static void
 put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 rowid)
 {
+	int			first = first_seen(build, versions, n);
+
+	versions += first;
+	n -= first;
 	make_room_for_history(build, n);
 	for (int i = 0; i < n; i++)
 	{
@@ -148,16 +182,13 @@ put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 ro
 
 		version->own = versions[i].status != ROSE_XID_COMMITTED;
 		version->seen = !version->own && is_seen(&versions[i]);
-		if (versions[i].version.op == ROSE_OP_PUT)
-			rose_entry_of_row(build->shape, versions[i].values, versions[i].nulls, rowid,
-							  &version->entry);
-		else
-			rose_entry_of_none(&version->entry);
+		entry_of(build, &versions[i], rowid, &version->entry);
 	}
 	build->versions = versions;
 	rose_entry_history_write(build->shape, build->index->schema, build->history, n,
 							 write_entry, build);
 	build->nrows += build->history[n - 1].entry.exists;
+	MemoryContextReset(build->computed);
 }
 
 static void
@@ -245,6 +276,8 @@ rose_index_build(RoseTree *table, RoseTree *index, const RoseEntryShape *shape)
 	IndexBuild	build = {.table = table, .index = index, .shape = shape};
 	uint64		next_seq;
 
+	build.computed = AllocSetContextCreate(context, "rose index build row", ALLOCSET_SMALL_SIZES);
+	build.horizon = rose_horizon_oldest(table->rel);
 	build.sort = rose_version_sort_begin(index->schema, false);
 	collect(&build);
 	next_seq = rose_c0_next_sequence(&table->shared->c0);

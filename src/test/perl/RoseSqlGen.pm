@@ -89,14 +89,17 @@ sub index_ddl
 {
 	my ($self, $table) = @_;
 
-	return map { create_index($table, $_) } 1 .. 1 + int(rand($self->{indexes}));
+	return map { create_index($table, $_, 1) } 1 .. 1 + int(rand($self->{indexes}));
 }
 
-# A condition on the first columns of an index of the table, as one that rows are found by.
+# A condition on the first columns of an index of the table, as one that rows are found by. If the index has a
+# predicate, the condition mostly implies it.
 sub by_index
 {
 	my ($self, $table) = @_;
-	my @columns = @{ pick(values %{ $table->{indexed} }) };
+	my $name = pick(sort keys %{ $table->{indexed} });
+	my @columns = @{ $table->{indexed}{$name} };
+	my $predicate = $table->{predicate}{$name};
 	my @conditions;
 
 	foreach my $column (@columns)
@@ -111,6 +114,7 @@ sub by_index
 			sub { "$column->[0] IS NOT NULL" })->();
 		last if rare(0.4);
 	}
+	push @conditions, pick(@$predicate[ 1 .. $#$predicate ]) if $predicate && rare(0.8);
 	return join(' AND ', @conditions);
 }
 

@@ -66,6 +66,7 @@ my %gen = (
 	five => sub { "B'" . join('', map { pick(0, 1) } 1 .. 5) . "'" },
 	float => sub { pick("'NaN'", "'-0'", 0, 1.5, int(rand(100)) / 4, "'Infinity'", '1e-300') },
 	bool => sub { pick('true', 'false') },
+	digit => sub { quote(int(rand(12))) },
 	json => sub { "'{\"n\": " . int(rand(50)) . ", \"s\": \"" . word() . "\"}'" },
 	array => sub { "'{" . join(',', map { rare(0.2) ? 'NULL' : int(rand(20)) } 1 .. int(rand(5))) . "}'" },
 );
@@ -244,7 +245,8 @@ my @types = (
 	"ALTER TYPE mood ADD VALUE 'between' BEFORE 'glad'",
 	'CREATE TYPE pair AS (i int, t text COLLATE "C", n numeric)',
 	'CREATE DOMAIN matrix AS numeric[]',
-	'CREATE DOMAIN word AS text COLLATE "C" CHECK (VALUE <> \'cc\')');
+	'CREATE DOMAIN word AS text COLLATE "C" CHECK (VALUE <> \'cc\')',
+	q{CREATE FUNCTION first_digit(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN left($1, 1); END'});
 
 sub rare { return rand() < $_[0] }
 sub pick { return $_[ int(rand(@_)) ] }
@@ -290,19 +292,46 @@ sub ddl_of_table
 	} @{ $table->{parts} };
 }
 
-# CREATE INDEX of some columns of the table; NULLS and directions as they come. The table remembers it.
+# What an index of the table may have instead of a column: an expression of columns, its type, and how
+# values of it are made.
+sub expressions
+{
+	my ($table) = @_;
+	my %has = map { $_->[0] => $_->[2] } @{ $table->{columns} };
+	my @can = ([ '(a % 5)', 'int', 'smallset' ], [ '(coalesce(a, -1))', 'int', 'int' ], [ '(a IS NULL)', 'bool', 'bool' ], [ '(first_digit(a::text))', 'text', 'digit' ]);
+
+	push @can, [ '(lower(b))', 'text', 'pad' ], [ '(left(b, 2))', 'text', 'pad' ], [ '(length(b) + a::numeric)', 'numeric', 'int' ] if ($has{b} // '') eq 'pad';
+	push @can, [ '(b[1])', 'int', 'smallset' ] if ($has{b} // '') eq 'array';
+	push @can, [ "(j ->> 'n')", 'text', 'digit' ] if ($has{j} // '') eq 'json';
+	push @can, [ '(f < 2)', 'bool', 'bool' ] if ($has{f} // '') =~ /^(float|realkey)$/;
+	push @can, [ "($table->{name} IS NOT NULL)", 'bool', 'bool' ] if !$table->{parts};
+	return @can;
+}
+
+# Predicates of partial indexes, each with conditions that imply it.
+my @predicates = (
+	[ 'a > 20', 'a > 20', 'a = 25', 'a BETWEEN 30 AND 60' ], [ 'a IS NOT NULL', 'a IS NOT NULL', 'a < 70', 'a = 3' ],
+	[ 'a % 2 = 0', 'a % 2 = 0' ], [ "first_digit(a::text) <> '7'", "first_digit(a::text) <> '7'", "first_digit(a::text) <> '7' AND a < 50" ],
+	[ 'a IS NULL', 'a IS NULL' ], [ 'a < 0', 'a < 0' ]);
+
+# CREATE INDEX of some columns of the table; NULLS and directions as they come. The table remembers it. One on a table
+# that has no rows may be on an expression that fails for some; then the table never has such rows.
 sub create_index
 {
-	my ($table, $n) = @_;
+	my ($table, $n, $empty) = @_;
 	my $name = "$table->{name}_i$n";
 	my @columns = grep { $_->[2] ne 'huge' } @{ $table->{columns} };
 	my @chosen = map { splice(@columns, int(rand(@columns)), 1) } 1 .. pick(1, 1, 2, 3);
 
 	@chosen = grep { defined } @chosen;
+	$chosen[ rand @chosen ] = pick(expressions($table)) if rare(0.35);
+	$table->{predicate}{$name} = rare(0.25) ? pick(@predicates) : undef;
+	push @chosen, [ '(100 / (a - 77))', 'int', 'smallset' ] if $empty && !$table->{predicate}{$name} && rare(0.15);
 	$table->{indexed}{$name} = \@chosen;
 	my $list = join(', ', map { $_->[0] . pick('', '', ' DESC') . pick('', '', ' NULLS FIRST', ' NULLS LAST') } @chosen);
 	my $include = @columns && rare(0.3) ? ' INCLUDE (' . pick(@columns)->[0] . ')' : '';
-	return "CREATE INDEX IF NOT EXISTS $name ON $table->{name} ($list)$include";
+	my $where = $table->{predicate}{$name} ? " WHERE $table->{predicate}{$name}[0]" : '';
+	return "CREATE INDEX IF NOT EXISTS $name ON $table->{name} ($list)$include$where";
 }
 
 sub names { return join(', ', map { $_->[0] } @{ $_[0] }) }

@@ -222,7 +222,7 @@ make_version(RoseTree *tree, const RoseEntryShape *shape, HeapTuple row, RoseOp 
 	RoseEntry	entry;
 
 	heap_deform_tuple(row, tupdesc, values, nulls);
-	rose_entry_of_row(shape, values, nulls, 0, &entry);
+	rose_entry_of_row(shape, NULL, ROSE_ENTRY_OF_WRITER, values, nulls, 0, &entry);
 	rose_new_version_stamp(&version->version, op, GetCurrentCommandId(true));
 	version->row = rose_new_version_form_row(tree, entry.values, entry.nulls, version->key);
 	if (op == ROSE_OP_TOMBSTONE)

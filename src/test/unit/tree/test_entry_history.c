@@ -132,7 +132,7 @@ entry_of(int row, RoseEntry *entry)
 		return;
 	values[COL_A] = Int32GetDatum(row_a[row]);
 	values[COL_B] = Int32GetDatum(row_b[row]);
-	rose_entry_of_row(&shape, values, nulls, 0, entry);
+	rose_entry_of_row(&shape, NULL, ROSE_ENTRY_OF_WRITER, values, nulls, 0, entry);
 }
 
 static int

@@ -1,0 +1,374 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_eval.c
+ *	  Expressions and predicates of secondary indexes, evaluated for entries.
+ *
+ * Whoever makes entries of rows (lsm/tree/rose_entry.h) gets here by a hook, since lsm knows
+ * nothing of the executor.
+ *
+ * As whom.  Of a row that is being written, functions run as the one who writes it, as core's
+ * own insertion of index entries has them run.  Of a row that is there already nothing is
+ * evaluated on heap, so nobody there needs the right to call a function, or has to
+ * trust it, in order to read or to delete a row.  Therefore those run as the table's
+ * owner, as in CREATE INDEX: restricted to what is safe in anybody's session, with a
+ * search_path that nobody can have made for them, as core has it in maintenance from 17 on.
+ *
+ * What is made ready is kept for the rest of the command, in TopTransactionContext, but for what
+ * altered functions, roles or tables would make another thing of.  A function may itself
+ * change rows of the same table: then the inner evaluation has a state of its own.  One
+ * that an error has left in the middle is thrown away.
+ *
+ * Backend-local.  No LWLock may be held: functions do what they like.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "access/tupdesc.h"
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "utils/datum.h"
+#include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "util/rose_index_expr.h"
+#include "lsm/tree/rose_entry.h"
+#include "indexam/rose_indexam.h"
+
+/* The search_path of functions that run as the owner. */
+#define SAFE_SEARCH_PATH	"pg_catalog, pg_temp"
+
+typedef struct Expression
+{
+	ExprState  *state;
+	bool		byval;
+	int16		len;
+} Expression;
+
+typedef struct IndexEval
+{
+	dlist_node	node;
+	MemoryContext context;		/* all of it */
+
+	/* what it is for */
+	Oid			indexid;
+	Oid			heapid;
+	RoseEntryUser user;
+	Oid			userid;			/* who was the current user */
+	CommandId	cid;
+	bool		stale;			/* something that it depends on was altered */
+	int			busy_at;		/* nesting level of the (sub)transaction that evaluates; 0: nobody does */
+
+	Oid			owner;			/* of the table */
+	bool		guarded;		/* functions are to be kept from harm */
+	EState	   *estate;
+	ExprContext *econtext;
+	TupleTableSlot *slot;		/* the row; columns that nobody reads are NULL */
+	Bitmapset  *depends;		/* the others */
+	int			nexpressions;
+	Expression *expressions;
+	ExprState  *predicate;		/* NULL: there is none */
+} IndexEval;
+
+/* In TopTransactionContext. */
+static dlist_head kept = DLIST_STATIC_INIT(kept);
+
+/* ---- as the owner ---- */
+
+typedef struct AsOwner
+{
+	Oid			userid;
+	int			security;
+	int			guc_level;
+} AsOwner;
+
+static void
+begin_as_owner(Oid owner, AsOwner *outer)
+{
+	GetUserIdAndSecContext(&outer->userid, &outer->security);
+	SetUserIdAndSecContext(owner, outer->security | SECURITY_RESTRICTED_OPERATION);
+	outer->guc_level = NewGUCNestLevel();
+	(void) set_config_option("search_path", SAFE_SEARCH_PATH, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* If an error is raised, the end of the (sub)transaction does it. */
+static void
+end_as_owner(const AsOwner *outer)
+{
+	AtEOXact_GUC(false, outer->guc_level);
+	SetUserIdAndSecContext(outer->userid, outer->security);
+}
+
+/* The context of an error of a row that is there already: nobody expects an expression there. */
+static void
+describe_stored(void *arg)
+{
+	char	   *name = get_rel_name(*(Oid *) arg);
+
+	errcontext("entry of a stored row in index \"%s\", computed as the owner of the table with search_path \"%s\"",
+			   name != NULL ? name : "", SAFE_SEARCH_PATH);
+}
+
+/* ---- states ---- */
+
+static void
+drop_eval(IndexEval *eval, bool finished)
+{
+	dlist_delete(&eval->node);
+	if (finished)
+	{
+		ExecDropSingleTupleTableSlot(eval->slot);
+		FreeExecutorState(eval->estate);
+	}
+	MemoryContextDelete(eval->context);
+}
+
+static void
+prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
+{
+	ListCell   *cell;
+
+	eval->expressions = palloc(list_length(expr->columns) * sizeof(Expression));
+	foreach(cell, expr->columns)
+	{
+		Expression *expression = &eval->expressions[eval->nexpressions++];
+
+		expression->state = ExecPrepareExpr(lfirst(cell), eval->estate);
+		get_typlenbyval(exprType(lfirst(cell)), &expression->len, &expression->byval);
+	}
+	if (expr->predicate != NIL)
+		eval->predicate = ExecPrepareQual(expr->predicate, eval->estate);
+}
+
+static void
+fill_eval(IndexEval *eval, Relation index)
+{
+	Relation	heap = RelationIdGetRelation(eval->heapid);
+	RoseIndexExpr expr;
+	int			natts;
+
+	if (heap == NULL)
+		elog(ERROR, "could not open the table of index %u", eval->indexid);
+	rose_index_expr_read(index, &expr);
+	natts = RelationGetNumberOfAttributes(heap);
+	eval->owner = heap->rd_rel->relowner;
+	eval->slot = MakeSingleTupleTableSlot(CreateTupleDescCopy(RelationGetDescr(heap)),
+										  &TTSOpsVirtual);
+	RelationClose(heap);
+	memset(eval->slot->tts_isnull, true, natts * sizeof(bool));
+	eval->depends = rose_index_expr_depends(&expr, natts);
+	eval->guarded = eval->user == ROSE_ENTRY_OF_OWNER && !rose_index_expr_is_lasting(&expr);
+	eval->estate = CreateExecutorState();
+	eval->econtext = CreateExprContext(eval->estate);
+	eval->econtext->ecxt_scantuple = eval->slot;
+	if (eval->user == ROSE_ENTRY_OF_OWNER)
+	{
+		AsOwner		outer;
+
+		/* who may call a function is asked now, and functions in SQL are taken apart */
+		begin_as_owner(eval->owner, &outer);
+		prepare_expressions(eval, &expr);
+		end_as_owner(&outer);
+	}
+	else
+		prepare_expressions(eval, &expr);
+}
+
+static IndexEval *
+make_eval(Relation index, RoseEntryUser user)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose index expressions",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	IndexEval  *eval = palloc0(sizeof(IndexEval));
+
+	eval->context = context;
+	eval->indexid = RelationGetRelid(index);
+	eval->heapid = index->rd_index->indrelid;
+	eval->user = user;
+	eval->userid = GetUserId();
+	eval->cid = GetCurrentCommandId(false);
+	fill_eval(eval, index);
+	MemoryContextSwitchTo(old);
+	/* an error before this leaves it to the caller's context */
+	MemoryContextSetParent(context, TopTransactionContext);
+	dlist_push_head(&kept, &eval->node);
+	return eval;
+}
+
+/* One that nobody is in the middle of; those of earlier commands go. */
+static IndexEval *
+find_eval(Relation index, RoseEntryUser user)
+{
+	Oid			indexid = RelationGetRelid(index);
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &kept)
+	{
+		IndexEval  *eval = dlist_container(IndexEval, node, iter.cur);
+
+		if (eval->indexid != indexid || eval->user != user || eval->busy_at != 0)
+			continue;
+		if (!eval->stale && eval->userid == GetUserId() && eval->cid == GetCurrentCommandId(false))
+			return eval;
+		drop_eval(eval, true);
+	}
+	return make_eval(index, user);
+}
+
+/* ---- evaluation ---- */
+
+static void
+set_row(IndexEval *eval, const Datum *values, const bool *nulls)
+{
+	int			attno = -1;
+
+	ExecClearTuple(eval->slot);
+	while ((attno = bms_next_member(eval->depends, attno)) >= 0)
+	{
+		eval->slot->tts_values[attno - 1] = values[attno - 1];
+		eval->slot->tts_isnull[attno - 1] = nulls[attno - 1];
+	}
+	ExecStoreVirtualTuple(eval->slot);
+}
+
+/* In the caller's context, and as it is stored. */
+static Datum
+copy_result(const Expression *expression, Datum value)
+{
+	if (expression->byval)
+		return value;
+	if (expression->len == -1)
+		return PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+	return datumCopy(value, false, expression->len);
+}
+
+static bool
+compute(IndexEval *eval, Datum *results, bool *result_nulls)
+{
+	if (eval->predicate != NULL && !ExecQual(eval->predicate, eval->econtext))
+		return false;
+	for (int i = 0; i < eval->nexpressions; i++)
+	{
+		const Expression *expression = &eval->expressions[i];
+		Datum		value = ExecEvalExprSwitchContext(expression->state, eval->econtext,
+													  &result_nulls[i]);
+
+		results[i] = result_nulls[i] ? (Datum) 0 : copy_result(expression, value);
+	}
+	return true;
+}
+
+static bool
+compute_as_owner(IndexEval *eval, Datum *results, bool *result_nulls)
+{
+	AsOwner		outer;
+	bool		exists;
+
+	begin_as_owner(eval->owner, &outer);
+	exists = compute(eval, results, result_nulls);
+	end_as_owner(&outer);
+	return exists;
+}
+
+static bool
+index_eval(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
+		   Datum *results, bool *result_nulls)
+{
+	Oid			indexid = RelationGetRelid(index);
+	ErrorContextCallback context = {error_context_stack, describe_stored, &indexid};
+	IndexEval  *eval;
+	bool		exists;
+
+	if (user == ROSE_ENTRY_OF_OWNER)
+		error_context_stack = &context;
+	eval = find_eval(index, user);
+	set_row(eval, values, nulls);
+	eval->busy_at = GetCurrentTransactionNestLevel();
+	exists = eval->guarded ? compute_as_owner(eval, results, result_nulls)
+		: compute(eval, results, result_nulls);
+	ResetExprContext(eval->econtext);
+	eval->busy_at = 0;
+	error_context_stack = context.previous;
+	return exists;
+}
+
+/* ---- what ends a state ---- */
+
+static void
+on_relation_change(Datum arg, Oid relid)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &kept)
+	{
+		IndexEval  *eval = dlist_container(IndexEval, node, iter.cur);
+
+		if (!OidIsValid(relid) || relid == eval->indexid || relid == eval->heapid)
+			eval->stale = true;
+	}
+}
+
+/* Functions, roles and their members. */
+static void
+on_catalog_change(Datum arg, int cache, uint32 hash)
+{
+	on_relation_change(arg, InvalidOid);
+}
+
+static void
+on_transaction_event(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			dlist_init(&kept);
+			break;
+		default:
+			break;
+	}
+}
+
+/* Whoever was in the middle of one within what is rolled back will not come back to it. */
+static void
+on_subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+						void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	dlist_mutable_iter iter;
+
+	if (event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	dlist_foreach_modify(iter, &kept)
+	{
+		IndexEval  *eval = dlist_container(IndexEval, node, iter.cur);
+
+		if (eval->busy_at >= level)
+			drop_eval(eval, false);
+	}
+}
+
+void
+rose_index_eval_define_callbacks(void)
+{
+	rose_entry_eval_hook = index_eval;
+	RegisterXactCallback(on_transaction_event, NULL);
+	RegisterSubXactCallback(on_subtransaction_event, NULL);
+	CacheRegisterRelcacheCallback(on_relation_change, (Datum) 0);
+	CacheRegisterSyscacheCallback(PROCOID, on_catalog_change, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHOID, on_catalog_change, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, on_catalog_change, (Datum) 0);
+}

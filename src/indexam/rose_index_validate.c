@@ -1,0 +1,97 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_validate.c
+ *	  Is an entry that of the row that it leads to?
+ *
+ * A function of a user that makes entries may give another result than it gave when the entry
+ * was written: it reads a setting, or was replaced.  The entry that the row left behind
+ * may be there still, then, since what was taken out was another one.  So the row that
+ * a scan finds by an entry is asked again: if what is computed for it now, as its owner
+ * sees it, has another key, or none, the entry is passed over.  Entries of one tree have
+ * different keys, so no row is returned twice, and none that is gone.  A row whose function
+ * gives another result by now is found by neither until REINDEX; on heap it would be found
+ * by the old one.
+ *
+ * No locks.  Calls functions of users (rose_index_eval.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+#include "store/rose_metapage.h"
+#include "lsm/tree/rose_index_set.h"
+#include "indexam/rose_indexam.h"
+
+struct RoseIndexValidator
+{
+	Relation	index;
+	const RoseSchema *schema;	/* of its tree */
+	const RoseSchema *table;
+	RoseEntryShape shape;
+	Datum	   *values;			/* of a row */
+	bool	   *nulls;
+	MemoryContext row_context;	/* what is needed for one row */
+};
+
+RoseIndexValidator *
+rose_index_validator_create(Relation index, const RoseSchema *table)
+{
+	RoseIndexValidator *validator = palloc0(sizeof(RoseIndexValidator));
+	RoseMetaInfo info;
+
+	rose_meta_read(index, &info);
+	validator->index = index;
+	validator->schema = rose_tree_open(index)->schema;
+	validator->table = table;
+	rose_index_set_shape(index, &info.index, validator->schema, table->natts, &validator->shape);
+	validator->values = palloc(validator->shape.last_source * sizeof(Datum));
+	validator->nulls = palloc(validator->shape.last_source * sizeof(bool));
+	validator->row_context = AllocSetContextCreate(CurrentMemoryContext, "rose index validation",
+												   ALLOCSET_SMALL_SIZES);
+	return validator;
+}
+
+/* What entries are made of; the row may go while functions are called. */
+static void
+take_row(RoseIndexValidator *validator, const RoseRow *row)
+{
+	int			attno = -1;
+
+	rose_row_deform(row, validator->table, 1, validator->shape.last_source, validator->values,
+					validator->nulls);
+	while ((attno = bms_next_member(validator->shape.depends, attno)) >= 0)
+	{
+		const RoseTupleColumn *column = &validator->table->tuple_columns[attno - 1];
+		Datum	   *value = &validator->values[attno - 1];
+
+		if (!validator->nulls[attno - 1] && !column->attbyval)
+			*value = datumCopy(*value, false, column->attlen);
+	}
+}
+
+bool
+rose_index_validator_agrees(RoseIndexValidator *validator, const RoseRow *row, const Datum *key)
+{
+	const RoseSchema *schema = validator->schema;
+	MemoryContext old = MemoryContextSwitchTo(validator->row_context);
+	int64		rowid = validator->table->nkeys == 0 ? DatumGetInt64(row->key[0]) : 0;
+	RoseEntry	entry;
+	bool		agrees = false;
+
+	take_row(validator, row);
+	rose_entry_of_row(&validator->shape, validator->index, ROSE_ENTRY_OF_OWNER,
+					  validator->values, validator->nulls, rowid, &entry);
+	if (entry.exists)
+	{
+		Datum		row_key[INDEX_MAX_KEYS];
+
+		rose_entry_key(schema, &entry, row_key);
+		agrees = rose_key_compare(schema, row_key, key, schema->nkeys) == 0;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(validator->row_context);
+	return agrees;
+}

@@ -1,0 +1,157 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_expr.c
+ *	  Expressions and the predicate of an index, as they were given.  See
+ *	  rose_index_expr.h.
+ *
+ * What lasts.  Core asks of functions in an index that they are declared immutable; what a
+ * user declares need not be so, and CREATE OR REPLACE makes another function of it.  So only
+ * what core brings with it is taken to give the same for ever, on types that core brings with
+ * it: functions of arrays and rows call those of the types inside.  Of these, too, some
+ * follow what is not in the database (names of time zones) or what users can alter
+ * (configurations of text search).  Functions that fold case follow the collation, whose
+ * versions the file knows.
+ *
+ * Backend-local; no locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "access/sysattr.h"
+#include "access/transam.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/syscache.h"
+
+#include "util/rose_index_expr.h"
+
+/* A column of the index's row in the catalog, or NULL. */
+static Node *
+read_tree(Relation index, AttrNumber attno)
+{
+	bool		isnull;
+	Datum		tree = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, attno, &isnull);
+
+	return isnull ? NULL : stringToNode(TextDatumGetCString(tree));
+}
+
+static bool
+has_tree(Relation index, AttrNumber attno)
+{
+	return !heap_attisnull(index->rd_indextuple, attno, NULL);
+}
+
+bool
+rose_index_expr_is_any(Relation index)
+{
+	return has_tree(index, Anum_pg_index_indexprs) || has_tree(index, Anum_pg_index_indpred);
+}
+
+void
+rose_index_expr_read(Relation index, RoseIndexExpr *expr)
+{
+	expr->columns = (List *) read_tree(index, Anum_pg_index_indexprs);
+	expr->predicate = make_ands_implicit((Expr *) read_tree(index, Anum_pg_index_indpred));
+}
+
+/* ---- what they depend on ---- */
+
+Bitmapset *
+rose_index_expr_depends(const RoseIndexExpr *expr, int natts)
+{
+	Bitmapset  *offset = NULL;
+	Bitmapset  *depends = NULL;
+	int			i = -1;
+
+	pull_varattnos((Node *) expr->columns, 1, &offset);
+	pull_varattnos((Node *) expr->predicate, 1, &offset);
+	while ((i = bms_next_member(offset, i)) >= 0)
+	{
+		int			attno = i + FirstLowInvalidHeapAttributeNumber;
+
+		/* the row as a whole; core allows no system columns */
+		if (attno == 0)
+			depends = bms_add_range(depends, 1, natts);
+		else if (attno > 0)
+			depends = bms_add_member(depends, attno);
+	}
+	bms_free(offset);
+	return depends;
+}
+
+/* ---- what lasts ---- */
+
+static bool
+function_may_change(Oid function, void *context)
+{
+	switch (function)
+	{
+		case F_TIMEZONE_TEXT_TIMESTAMP:
+		case F_TIMEZONE_TEXT_TIMESTAMPTZ:
+		case F_TIMEZONE_TEXT_TIMETZ:
+			return true;
+		default:
+			return function >= FirstGenbkiObjectId;
+	}
+}
+
+static bool
+type_may_change(Oid type)
+{
+	return type >= FirstGenbkiObjectId || type == RECORDOID || type == REGCONFIGOID ||
+		type == REGDICTIONARYOID;
+}
+
+static bool
+may_change(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_List:
+		case T_CaseWhen:
+			break;
+		case T_Var:
+		case T_Const:
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_BoolExpr:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_CollateExpr:
+		case T_CaseExpr:
+		case T_CaseTestExpr:
+		case T_ArrayExpr:
+		case T_RowCompareExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_SubscriptingRef:
+			if (type_may_change(exprType(node)) ||
+				check_functions_in_node(node, function_may_change, context))
+				return true;
+			break;
+		default:
+			return true;		/* domains' conditions, and what is rare */
+	}
+	return expression_tree_walker(node, may_change, context);
+}
+
+bool
+rose_index_expr_is_lasting(const RoseIndexExpr *expr)
+{
+	return !may_change((Node *) expr->columns, NULL) && !may_change((Node *) expr->predicate, NULL);
+}

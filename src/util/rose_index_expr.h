@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_expr.h
+ *	  Expressions and the predicate of an index, as they were given.
+ *
+ * Core's own copies in the relcache entry have functions of users inlined and folded, as
+ * they were when that was made.  Here they are as the catalog has them: what they depend on,
+ * and whose function runs, is not decided by who came first.
+ *
+ * Backend-local; no locks.  Does not evaluate them (indexam/rose_index_eval.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_INDEX_EXPR_H
+#define ROSE_INDEX_EXPR_H
+
+#include "postgres.h"
+
+#include "nodes/bitmapset.h"
+#include "nodes/pg_list.h"
+#include "utils/rel.h"
+
+/* Has it any, or a predicate? */
+extern bool rose_index_expr_is_any(Relation index);
+
+typedef struct RoseIndexExpr
+{
+	List	   *columns;		/* the expressions among the index's columns, in their order */
+	List	   *predicate;		/* conditions, all of which have to hold; NIL: there is no predicate */
+} RoseIndexExpr;
+
+/* Made in the current context. */
+extern void rose_index_expr_read(Relation index, RoseIndexExpr *expr);
+
+/* Columns of the table, of which there are natts, that are read; made in the current context. */
+extern Bitmapset *rose_index_expr_depends(const RoseIndexExpr *expr, int natts);
+
+/*
+ * Will they give the same for the same row for ever?  Not if they call what users can
+ * replace, or what follows files that are replaced with the system's.
+ */
+extern bool rose_index_expr_is_lasting(const RoseIndexExpr *expr);
+
+#endif							/* ROSE_INDEX_EXPR_H */
