@@ -375,7 +375,10 @@ index_scan_give_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *r
 
 	if (!scan->of_entries)
 	{
-		index_scan_set_entry(iscan, scan, row->key, nulls, false);
+		/* INCLUDE columns are the row's: nobody wants them of the entry (rose_primary_key_plan) */
+		for (int i = scan->tree->schema->nkeys; i < iscan->xs_itupdesc->natts; i++)
+			any_null = nulls[i] = true;
+		index_scan_set_entry(iscan, scan, row->key, nulls, any_null);
 		return;
 	}
 	for (int i = 0; i < iscan->xs_itupdesc->natts; i++)

@@ -539,6 +539,9 @@ rose_primary_key_plan(IndexOptInfo *info, bool primary)
 		plan_secondary(info);
 		return;
 	}
+	/* INCLUDE: the row has its columns in any case, of any size */
+	for (int i = info->nkeycolumns; i < info->ncolumns; i++)
+		info->canreturn[i] = false;
 	info->pages = Max(1, rel->pages / PAGES_PER_INNER_PAGE);
 	info->tuples = rel->tuples;
 	info->tree_height = Min(2, info->pages > 1 ? 1 + info->pages / PAGES_PER_INNER_PAGE : 0);

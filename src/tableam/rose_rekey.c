@@ -440,13 +440,6 @@ check_index_supported(Relation rel, Relation index, IndexInfo *info, TableScanDe
 			 RelationGetRelationName(rel));
 	if (!index->rd_index->indisprimary)
 		return;
-	if (IndexRelationGetNumberOfAttributes(index) !=
-		IndexRelationGetNumberOfKeyAttributes(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("primary key of rose table \"%s\" cannot have INCLUDE columns",
-						RelationGetRelationName(rel)),
-				 errhint("Leave INCLUDE out: the whole row is stored with the key.")));
 	if (!index->rd_index->indimmediate)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
