@@ -146,3 +146,18 @@ SELECT * FROM inc_heap WHERE id IN (3, 4);
 CREATE TABLE inc_like (LIKE inc INCLUDING ALL) USING rose;
 SELECT pg_get_indexdef('inc_like_pkey'::regclass);
 DROP TABLE inc, inc_child, inc_heap, inc_like;
+-- of a secondary index they may be larger than an index tuple
+SET rose.secondary_indexes = on;
+CREATE TABLE inc (id int PRIMARY KEY, a int, n name, b text) USING rose;
+CREATE INDEX inc_a ON inc (a, n) INCLUDE (b);
+INSERT INTO inc SELECT i, i, 'n' || i, (SELECT string_agg(md5((i * 1000 + g)::text), '') FROM generate_series(1, 100 * i) g) FROM generate_series(1, 5) i;
+INSERT INTO inc VALUES (6, NULL, NULL, repeat('x', 100000)), (7, 7, 'n7', NULL);
+SET enable_seqscan = off;
+EXPLAIN (COSTS off) SELECT a, n, length(b) FROM inc WHERE a > 1 ORDER BY a DESC;
+SELECT a, n, length(b), md5(b) = md5((SELECT b FROM inc i WHERE id = o.a)) AS same FROM inc o WHERE a > 1 ORDER BY a DESC;
+SELECT a, n, length(b) FROM inc WHERE a IS NULL;
+ANALYZE inc;
+SELECT count(*) FROM inc WHERE a > 4;
+DROP TABLE inc;
+RESET enable_seqscan;
+RESET rose.secondary_indexes;

@@ -26,8 +26,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/itup.h"
 #include "access/tupmacs.h"
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
@@ -45,7 +47,8 @@ struct RoseIndexScan
 	MemoryContext context;
 	MemoryContext quals_context;	/* quals */
 	MemoryContext mark_context; /* mark_key */
-	MemoryContext tuple_context;	/* xs_itup */
+	MemoryContext tuple_context;	/* xs_itup, xs_hitup */
+	TupleDesc	large_desc;		/* of xs_hitup; NULL: there was none */
 	IndexTuple	entry;			/* xs_itup, if entries differ in nothing but values; or NULL */
 	uint16		offsets[INDEX_MAX_KEYS];	/* of these in it */
 	RoseTree   *tree;			/* that is scanned: the table's, or a secondary index's */
@@ -74,6 +77,9 @@ struct RoseIndexScan
 	ScanDirection mark_direction;
 	ScanDirection direction;	/* of the last call */
 };
+
+/* Columns of so many bytes are more than an index tuple can have, with its header. */
+#define LARGE_ENTRY_BYTES	8000
 
 /* After so many rows of a range, many more are expected. */
 #define ROWS_OF_LONG_RANGE	4
@@ -333,20 +339,61 @@ index_scan_keep_entry(IndexScanDesc iscan, RoseIndexScan *scan)
 	memcpy(scan->entry, iscan->xs_itup, IndexTupleSize(iscan->xs_itup));
 }
 
+/* Columns as people have them; in index tuples, names are strings. */
+static TupleDesc
+index_scan_large_descriptor(IndexScanDesc iscan, RoseIndexScan *scan)
+{
+	if (scan->large_desc == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+		scan->large_desc = CreateTupleDescCopy(iscan->xs_itupdesc);
+		for (int i = 0; i < scan->large_desc->natts; i++)
+			if (TupleDescAttr(scan->large_desc, i)->atttypid == CSTRINGOID)
+				TupleDescInitEntry(scan->large_desc, i + 1, NULL, NAMEOID, -1, 0);
+		MemoryContextSwitchTo(old);
+	}
+	return scan->large_desc;
+}
+
+/*
+ * INCLUDE columns may be of any size, index tuples may not.  The executor takes a heap tuple
+ * as well; the planner, which looks for the ends of an index, wants no more than the key.
+ */
+static void
+index_scan_form_large_entry(IndexScanDesc iscan, RoseIndexScan *scan, const Datum *values,
+							const bool *nulls)
+{
+	bool		key_nulls[INDEX_MAX_KEYS];
+
+	memset(key_nulls, true, sizeof(key_nulls));
+	memcpy(key_nulls, nulls,
+		   IndexRelationGetNumberOfKeyAttributes(iscan->indexRelation) * sizeof(bool));
+	iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) values, key_nulls);
+	iscan->xs_hitupdesc = index_scan_large_descriptor(iscan, scan);
+	iscan->xs_hitup = heap_form_tuple(iscan->xs_hitupdesc, (Datum *) values, (bool *) nulls);
+}
+
 static void
 index_scan_form_entry(IndexScanDesc iscan, RoseIndexScan *scan, const Datum *values,
 					  const bool *nulls)
 {
 	MemoryContext old;
+	bool		large = heap_compute_data_size(iscan->xs_itupdesc, (Datum *) values,
+											   (bool *) nulls) > LARGE_ENTRY_BYTES;
 
 	if (scan->tuple_context == NULL)
 		scan->tuple_context = AllocSetContextCreate(scan->context, "rose index entry",
 													ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(scan->tuple_context);
 	old = MemoryContextSwitchTo(scan->tuple_context);
-	iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) values, (bool *) nulls);
+	iscan->xs_hitup = NULL;
+	if (unlikely(large))
+		index_scan_form_large_entry(iscan, scan, values, nulls);
+	else
+		iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) values, (bool *) nulls);
 	MemoryContextSwitchTo(old);
-	if (scan->entry == NULL)
+	if (scan->entry == NULL && !large)
 		index_scan_keep_entry(iscan, scan);
 }
 
