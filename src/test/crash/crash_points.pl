@@ -43,6 +43,10 @@ my @actions = split ' ', $ENV{CRASH_ACTIONS} // 'crash error terminate';
 # Where the code cannot fail, only the whole server can: the change is made, but not noted everywhere yet.
 my %only_crash = map { $_ => 1 } qw(manifest-switched spill-published space-truncated tail-appending);
 
+# Under a lock, which nobody can be terminated in, and by a transaction that has committed: an error
+# is caught there, since memory may be short, and FATAL cannot be.
+my %no_terminate = map { $_ => 1 } qw(registry-dropping);
+
 # Reached after a restart only, by whoever is the first in a table, or needs more memory for tables than there has been
 # need of: the server is killed, and armed as it starts.
 my %after_start = map { $_ => 1 } qw(recover-judged recover-settled recover-replayed place-adding);
@@ -133,7 +137,7 @@ sub pairs
 {
 	return map {
 		my $action = $_;
-		map { $only_crash{$_} && $action ne 'crash' ? () : [ $_, $action ] } @points
+		map { ($only_crash{$_} && $action ne 'crash') || ($no_terminate{$_} && $action eq 'terminate') ? () : [ $_, $action ] } @points
 	} @actions;
 }
 
