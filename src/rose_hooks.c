@@ -123,7 +123,7 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 			}
 			if (index->indpred != NIL)
 				count_partial(rel, index);
-			rose_primary_key_plan(index, primary);
+			rose_primary_key_plan(relation, index, primary);
 		}
 	}
 	table_close(relation, NoLock);

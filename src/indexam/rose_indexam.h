@@ -27,7 +27,7 @@ extern void rose_index_eval_define_callbacks(void);	/* expressions and predicate
  * primary: it is that of the primary key.
  */
 struct IndexOptInfo;
-extern void rose_primary_key_plan(struct IndexOptInfo *info, bool primary);
+extern void rose_primary_key_plan(Relation heap, struct IndexOptInfo *info, bool primary);
 
 /* Was it told?  Only indexes of rose tables are. */
 extern bool rose_primary_key_is_planned(const struct IndexOptInfo *info);

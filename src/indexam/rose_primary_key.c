@@ -512,13 +512,50 @@ rose_primary_key_is_planned(const IndexOptInfo *info)
 		info->amcostestimate == validated_cost;
 }
 
+/* Bytes of an entry in memory beside the values, and of an expression's value. */
+#define ENTRY_OVERHEAD		16
+#define EXPRESSION_WIDTH	16
+
+static int
+column_width(Relation heap, AttrNumber attno)
+{
+	Form_pg_attribute att;
+	int			width;
+
+	if (attno <= 0)
+		return EXPRESSION_WIDTH;
+	att = TupleDescAttr(RelationGetDescr(heap), attno - 1);
+	width = get_attavgwidth(RelationGetRelid(heap), attno);
+	return width > 0 ? width : get_typavgwidth(att->atttypid, att->atttypmod);
+}
+
+/*
+ * Pages that the entries take, if they are not compressed at all.  The file may have many
+ * more: its tail log, and what merges have left free.
+ */
+static double
+pages_of_entries(Relation heap, const IndexOptInfo *info)
+{
+	Bitmapset  *key = RelationGetIndexAttrBitmap(heap, INDEX_ATTR_BITMAP_PRIMARY_KEY);
+	double		width = ENTRY_OVERHEAD;
+	int			column = -1;
+
+	for (int i = 0; i < info->ncolumns; i++)
+		width += column_width(heap, info->indexkeys[i]);
+	while ((column = bms_next_member(key, column)) >= 0)
+		width += column_width(heap, column + FirstLowInvalidHeapAttributeNumber);
+	bms_free(key);
+	return ceil(info->tuples * width / BLCKSZ);
+}
+
 static void
-plan_secondary(IndexOptInfo *info)
+plan_secondary(Relation heap, IndexOptInfo *info)
 {
 	RelOptInfo *rel = info->rel;
 
 	if (info->indpred == NIL)
 		info->tuples = rel->tuples;
+	info->pages = Max(1, Min(info->pages, pages_of_entries(heap, info)));
 	info->amcanparallel = false;
 	info->amhasgetbitmap = false;
 	info->amcostestimate = secondary_cost;
@@ -530,13 +567,13 @@ plan_secondary(IndexOptInfo *info)
 }
 
 void
-rose_primary_key_plan(IndexOptInfo *info, bool primary)
+rose_primary_key_plan(Relation heap, IndexOptInfo *info, bool primary)
 {
 	RelOptInfo *rel = info->rel;
 
 	if (!primary)
 	{
-		plan_secondary(info);
+		plan_secondary(heap, info);
 		return;
 	}
 	/* INCLUDE: the row has its columns in any case, of any size */
