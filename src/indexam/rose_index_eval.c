@@ -13,10 +13,11 @@
  * owner, as in CREATE INDEX: restricted to what is safe in anybody's session, with a
  * search_path that nobody can have made for them, as core has it in maintenance from 17 on.
  *
- * What is made ready is kept for the rest of the command, in TopTransactionContext, but for what
- * altered functions, roles or tables would make another thing of.  A function may itself
- * change rows of the same table: then the inner evaluation has a state of its own.  One
- * that an error has left in the middle is thrown away.
+ * What is made ready is kept for the rest of the command, in TopTransactionContext, and no longer
+ * than functions and roles stay what they are; a table changes between commands only.
+ * A function may itself change rows of the same table: then the inner evaluation has a
+ * state of its own.  One that an error has left in the middle is thrown away.  Those of
+ * many indexes make room for one another.
  *
  * Backend-local.  No LWLock may be held: functions do what they like.
  *
@@ -64,7 +65,7 @@ typedef struct IndexEval
 	RoseEntryUser user;
 	Oid			userid;			/* who was the current user */
 	CommandId	cid;
-	bool		stale;			/* something that it depends on was altered */
+	bool		stale;			/* functions or roles were altered */
 	int			busy_at;		/* nesting level of the (sub)transaction that evaluates; 0: nobody does */
 
 	Oid			owner;			/* of the table */
@@ -78,8 +79,12 @@ typedef struct IndexEval
 	ExprState  *predicate;		/* NULL: there is none */
 } IndexEval;
 
-/* In TopTransactionContext. */
+/* In TopTransactionContext; those made last come first. */
 static dlist_head kept = DLIST_STATIC_INIT(kept);
+static int	nkept = 0;
+
+/* So many are kept; one takes some 20 kB. */
+#define KEPT_MAX	512
 
 /* ---- as the owner ---- */
 
@@ -124,6 +129,7 @@ static void
 drop_eval(IndexEval *eval, bool finished)
 {
 	dlist_delete(&eval->node);
+	nkept--;
 	if (finished)
 	{
 		ExecDropSingleTupleTableSlot(eval->slot);
@@ -183,6 +189,21 @@ fill_eval(IndexEval *eval, Relation index)
 		prepare_expressions(eval, &expr);
 }
 
+/* The one that was made first and that nobody is in the middle of goes. */
+static void
+drop_oldest(void)
+{
+	dlist_node *node = dlist_tail_node(&kept);
+
+	while (dlist_container(IndexEval, node, node)->busy_at != 0)
+	{
+		if (!dlist_has_prev(&kept, node))
+			return;
+		node = dlist_prev_node(&kept, node);
+	}
+	drop_eval(dlist_container(IndexEval, node, node), true);
+}
+
 static IndexEval *
 make_eval(Relation index, RoseEntryUser user)
 {
@@ -201,7 +222,10 @@ make_eval(Relation index, RoseEntryUser user)
 	MemoryContextSwitchTo(old);
 	/* an error before this leaves it to the caller's context */
 	MemoryContextSetParent(context, TopTransactionContext);
+	if (nkept >= KEPT_MAX)
+		drop_oldest();
 	dlist_push_head(&kept, &eval->node);
+	nkept++;
 	return eval;
 }
 
@@ -304,25 +328,14 @@ index_eval(Relation index, RoseEntryUser user, const Datum *values, const bool *
 
 /* ---- what ends a state ---- */
 
+/* Functions, roles or their members. */
 static void
-on_relation_change(Datum arg, Oid relid)
+on_catalog_change(Datum arg, int cache, uint32 hash)
 {
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &kept)
-	{
-		IndexEval  *eval = dlist_container(IndexEval, node, iter.cur);
-
-		if (!OidIsValid(relid) || relid == eval->indexid || relid == eval->heapid)
-			eval->stale = true;
-	}
-}
-
-/* Functions, roles and their members. */
-static void
-on_catalog_change(Datum arg, int cache, uint32 hash)
-{
-	on_relation_change(arg, InvalidOid);
+		dlist_container(IndexEval, node, iter.cur)->stale = true;
 }
 
 static void
@@ -336,6 +349,7 @@ on_transaction_event(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			dlist_init(&kept);
+			nkept = 0;
 			break;
 		default:
 			break;
@@ -367,7 +381,6 @@ rose_index_eval_define_callbacks(void)
 	rose_entry_eval_hook = index_eval;
 	RegisterXactCallback(on_transaction_event, NULL);
 	RegisterSubXactCallback(on_subtransaction_event, NULL);
-	CacheRegisterRelcacheCallback(on_relation_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(PROCOID, on_catalog_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHOID, on_catalog_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, on_catalog_change, (Datum) 0);
