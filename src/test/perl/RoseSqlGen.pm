@@ -130,6 +130,7 @@ sub use_index
 	my $columns = names($table->{indexed}{$name});
 	my $condition = $self->by_index($table);
 
+	$condition = "(($condition) OR (" . $self->by_index($table) . '))' if rare(0.2);
 	return pick(
 		sub { one("SELECT * FROM $table->{name} WHERE $condition") },
 		sub { one("SELECT * FROM $table->{name} WHERE $condition") },

@@ -21,9 +21,12 @@
 static const char *const definitions[] = {
 	"(v)", "(v DESC, id)", "(grp, v)", "(grp COLLATE \"C\" DESC) INCLUDE (v)", "(v NULLS FIRST, grp DESC)", "(n, grp)",
 	"(id DESC, v) INCLUDE (pad)", "(n DESC, v DESC, id DESC, grp DESC)", "(grp) INCLUDE (n, id)",
+	"((v % 7), upper(grp))", "(v) WHERE v % 3 = 0", "((n IS NULL), grp) INCLUDE (v) WHERE v IS NOT NULL",
 };
 
-static const char *const private_definitions[] = {"(v)", "(v DESC, id DESC)", "(pad) INCLUDE (v)", "(id, v)"};
+static const char *const private_definitions[] = {
+	"(v)", "(v DESC, id DESC)", "(pad) INCLUDE (v)", "(id, v)", "((v % 5)) WHERE id % 2 = 0",
+};
 
 #define DEFINITIONS ((int) (sizeof(definitions) / sizeof(definitions[0])))
 #define PRIVATE_DEFINITIONS ((int) (sizeof(private_definitions) / sizeof(private_definitions[0])))

@@ -38,6 +38,8 @@ my @queries = (
 	'SELECT count(*), sum(v) FROM keyless_undone',
 	"SET enable_seqscan = off; SELECT id, k, v FROM indexed WHERE v = 3 ORDER BY id LIMIT 20",
 	"SET enable_seqscan = off; SELECT k, id FROM indexed WHERE k > 'k90' AND k < 'k91' ORDER BY k",
+	"SET enable_seqscan = off; SELECT id, k FROM indexed WHERE last_two(id) = 7 AND v > 5",
+	"SET enable_seqscan = off; SELECT upper(k), id + v FROM indexed WHERE upper(k) >= 'K98' AND v > 20 ORDER BY upper(k)",
 	"SET enable_seqscan = off; SELECT r, v FROM indexed_backwards WHERE r = 7::reverse_int",
 	"SET enable_seqscan = off; SELECT count(*), sum(a) FROM indexed_keyless WHERE a > 500",
 	"SELECT relname, reloptions FROM pg_class WHERE reloptions::text LIKE '%rose.%' ORDER BY 1");
@@ -125,6 +127,9 @@ CREATE TABLE indexed (id int PRIMARY KEY, k text COLLATE other, v int) USING ros
 INSERT INTO indexed SELECT g, 'k' || g, g % 50 FROM generate_series(1, 1000) g;
 CREATE INDEX indexed_k ON indexed (k) INCLUDE (v);
 CREATE INDEX indexed_v ON indexed (v DESC, id);
+CREATE FUNCTION last_two(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1 % 100; END';
+CREATE INDEX indexed_two ON indexed (last_two(id)) WHERE v > 3;
+CREATE INDEX indexed_upper ON indexed (upper(k), (id + v)) INCLUDE (k) WHERE v IS NOT NULL;
 SELECT rose.merge('indexed'), rose.merge('indexed_k');
 UPDATE indexed SET v = NULL WHERE id % 10 = 3;
 DELETE FROM indexed WHERE id % 10 = 4;
