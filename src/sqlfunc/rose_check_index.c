@@ -32,7 +32,7 @@ sort_expected(RoseTree *table, RoseTree *index, const RoseEntryShape *shape)
 {
 	MemoryContext computed = AllocSetContextCreate(CurrentMemoryContext, "rose check index row",
 												   ALLOCSET_SMALL_SIZES);
-	RoseVersionSort *sort = rose_version_sort_begin(index->schema, false);
+	RoseVersionSort *sort = rose_version_sort_begin(index->schema, false, maintenance_work_mem);
 	RoseScan   *scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, true);
 	int			natts = table->schema->natts;
 	Datum	   *values = palloc(natts * sizeof(Datum));

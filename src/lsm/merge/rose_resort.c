@@ -282,7 +282,7 @@ rose_resort_begin(RoseTree *tree, bool rows_only)
 	rose_key_buffer_init(&resort->key, context);
 	rose_meta_read(tree->rel, &meta);
 	resort->next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);
-	resort->sort = rose_version_sort_begin(resort->schema, rows_only);
+	resort->sort = rose_version_sort_begin(resort->schema, rows_only, maintenance_work_mem);
 	resort->values = palloc(resort->schema->natts * sizeof(Datum));
 	resort->nulls = palloc(resort->schema->natts * sizeof(bool));
 	for (int i = 0; i < view->manifest.ncomponents; i++)

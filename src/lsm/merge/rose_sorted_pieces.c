@@ -78,9 +78,8 @@ rose_sorted_pieces_next_key(RoseSortedPieces *pieces)
 		finish_piece(pieces);
 }
 
-void
-rose_sorted_pieces_add(RoseSortedPieces *pieces, const RoseVersion *version,
-					   const Datum *values, const bool *nulls)
+static RoseComponentBuilder *
+builder_at_hand(RoseSortedPieces *pieces)
 {
 	RoseTree   *tree = pieces->tree;
 
@@ -88,8 +87,22 @@ rose_sorted_pieces_add(RoseSortedPieces *pieces, const RoseVersion *version,
 		pieces->builder = rose_component_builder_create(tree->rel, &tree->shared->store,
 														tree->schema, pieces->piece_rows, 0,
 														pieces->context);
-	rose_component_builder_add_values(pieces->builder, version, values, nulls);
+	return pieces->builder;
+}
+
+void
+rose_sorted_pieces_add(RoseSortedPieces *pieces, const RoseVersion *version,
+					   const Datum *values, const bool *nulls)
+{
+	rose_component_builder_add_values(builder_at_hand(pieces), version, values, nulls);
 	pieces->nrows++;
+}
+
+void
+rose_sorted_pieces_add_batch(RoseSortedPieces *pieces, const RoseRowBatch *batch)
+{
+	rose_component_builder_add_batch(builder_at_hand(pieces), batch);
+	pieces->nrows += batch->n;
 }
 
 void

@@ -12,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "lsm/component/rose_component.h"
 #include "lsm/tree/rose_tree.h"
 
 typedef struct RoseSortedPieces RoseSortedPieces;
@@ -32,6 +33,9 @@ extern void rose_sorted_pieces_next_key(RoseSortedPieces *pieces);
 /* As rose_component_builder_add_values. */
 extern void rose_sorted_pieces_add(RoseSortedPieces *pieces, const RoseVersion *version,
 								   const Datum *values, const bool *nulls);
+
+/* As rose_component_builder_add_batch. */
+extern void rose_sorted_pieces_add_batch(RoseSortedPieces *pieces, const RoseRowBatch *batch);
 
 /* Publishes the last one; the tree's numbers go on from next_seq. */
 extern void rose_sorted_pieces_finish(RoseSortedPieces *pieces);

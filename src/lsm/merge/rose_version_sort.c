@@ -75,7 +75,7 @@ make_descriptor(const RoseSchema *schema)
 }
 
 static Tuplesortstate *
-begin_tuplesort(const RoseSchema *schema, bool tied, TupleDesc tupdesc)
+begin_tuplesort(const RoseSchema *schema, bool tied, TupleDesc tupdesc, int kilobytes)
 {
 	AttrNumber	attnos[INDEX_MAX_KEYS + 2];
 	Oid			operators[INDEX_MAX_KEYS + 2];
@@ -99,11 +99,11 @@ begin_tuplesort(const RoseSchema *schema, bool tied, TupleDesc tupdesc)
 	attnos[n] = sort_attno(schema, SORT_SEQ);
 	operators[n++] = rose_key_operator(INTEGER_BTREE_FAM_OID, INT8OID, BTGreaterStrategyNumber);
 	return tuplesort_begin_heap(tupdesc, n, attnos, operators, collations, nulls_first,
-								maintenance_work_mem, NULL, TUPLESORT_NONE);
+								Max(kilobytes, 64), NULL, TUPLESORT_NONE);
 }
 
 RoseVersionSort *
-rose_version_sort_begin(const RoseSchema *schema, bool tied)
+rose_version_sort_begin(const RoseSchema *schema, bool tied, int kilobytes)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose version sort",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -119,7 +119,7 @@ rose_version_sort_begin(const RoseSchema *schema, bool tied)
 	sort->tied = tied;
 	sort->in = MakeSingleTupleTableSlot(tupdesc, &TTSOpsVirtual);
 	sort->out = MakeSingleTupleTableSlot(tupdesc, &TTSOpsMinimalTuple);
-	sort->sort = begin_tuplesort(schema, tied, tupdesc);
+	sort->sort = begin_tuplesort(schema, tied, tupdesc, kilobytes);
 	MemoryContextSwitchTo(old);
 	return sort;
 }

@@ -21,10 +21,11 @@ typedef struct RoseVersionSort RoseVersionSort;
 
 /*
  * The schema must live as long.  tied: versions of a key come by a number that put is
- * told, and only then by their sequence.  Memory in a child of the current context, and
- * maintenance_work_mem and temporary files.
+ * told, and only then by their sequence.  Memory in a child of the current context, kilobytes
+ * of it for rows, and temporary files.
  */
-extern RoseVersionSort *rose_version_sort_begin(const RoseSchema *schema, bool tied);
+extern RoseVersionSort *rose_version_sort_begin(const RoseSchema *schema, bool tied,
+												int kilobytes);
 
 /*
  * All columns as they are to be stored: NULL where the operation has none.

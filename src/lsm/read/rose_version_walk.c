@@ -12,6 +12,10 @@
  * older versions into the copy of a PARTIAL one, or have forgotten numbers; copies of one
  * number are taken as one version, with all that any of them has.
  *
+ * Most rows of a table at rest are their only versions.  Who says since when all snapshots
+ * see what was committed gets these many at a time, as rows of a leaf: as far as no other
+ * source has keys (rose_source.h, "at hand").
+ *
  * Backend-local.  Memtables are read in reading sections of C0, by their sources.
  *
  * What this does not do: judge by snapshots (rose_scan.c), or leave out what nobody needs
@@ -49,6 +53,12 @@ struct RoseVersionWalk
 	int			nsources;
 	bool		positioned;		/* sources stand on the group's next version, or behind it */
 	bool		exact;			/* equal prefixes mean equal keys */
+	int			natts;			/* columns that are wanted */
+
+	/* rows that were passed last: their source stands on the first of them */
+	RoseSource *passing;		/* NULL: none */
+	RoseWalkRows passed;
+	bool		repeats;		/* older versions of key may come */
 
 	/* the group, newest first */
 	RoseKeyBuffer key;
@@ -75,6 +85,7 @@ rose_version_walk_begin(RoseTree *tree)
 	walk->schema = tree->schema;
 	walk->context = context;
 	walk->exact = rose_key_prefix_exact(tree->schema);
+	walk->natts = tree->schema->natts;
 	rose_visibility_init(&walk->vis, SnapshotAny);
 	walk->reading.tree = tree;
 	walk->reading.vis = &walk->vis;
@@ -107,6 +118,7 @@ close_sources(RoseVersionWalk *walk)
 	for (int i = 0; i < walk->nsources; i++)
 		walk->sources[i]->ops->close(walk->sources[i]);
 	walk->nsources = 0;
+	walk->passing = NULL;
 	if (walk->reading.view != NULL)
 		rose_view_release(walk->reading.view);
 	walk->reading.view = NULL;
@@ -265,15 +277,50 @@ in_group(const RoseVersionWalk *walk, const RoseSource *source)
 									 source->prefix, source->row->key) == 0;
 }
 
+/* Leave the rows behind that were passed last. */
+static void
+finish_passing(RoseVersionWalk *walk)
+{
+	RoseSource *source = walk->passing;
+	Datum		key[INDEX_MAX_KEYS];
+
+	if (source == NULL)
+		return;
+	rose_leaf_get_key(walk->passed.leaf, walk->passed.to - 1, key);
+	rose_key_buffer_set(&walk->key, walk->schema, key);
+	walk->key_done = true;
+	walk->repeats = source->repeats;
+	walk->passing = NULL;
+	source->ops->go_to(source, walk->passed.to);
+}
+
+/* The source that has the first version of the next key, or NULL. */
+static RoseSource *
+next_source(RoseVersionWalk *walk)
+{
+	RoseSource *source;
+
+	finish_passing(walk);
+	if (!walk->positioned)
+		take_sources(walk);
+	source = best_source(walk);
+	while (walk->repeats && source != NULL && in_group(walk, source))
+	{
+		rose_source_advance(source, ForwardScanDirection);
+		if (source->state == ROSE_SOURCE_GONE)
+			take_sources(walk);
+		source = best_source(walk);
+	}
+	walk->repeats = false;
+	return source;
+}
+
 /* All versions of the next key; false: there is none. */
 static bool
 gather_group(RoseVersionWalk *walk)
 {
-	RoseSource *source;
+	RoseSource *source = next_source(walk);
 
-	if (!walk->positioned)
-		take_sources(walk);
-	source = best_source(walk);
 	if (source == NULL)
 		return false;
 	begin_group(walk, source);
@@ -297,7 +344,7 @@ static void
 fill_values(RoseVersionWalk *walk, const RoseRow *row, const RoseWalkVersion *before,
 			Datum *values, bool *nulls)
 {
-	int			natts = walk->schema->natts;
+	int			natts = walk->natts;
 
 	rose_row_deform(row, walk->schema, 1, natts, values, nulls);
 	for (AttrNumber attno = 1; row->version.op == ROSE_OP_PARTIAL && attno <= natts; attno++)
@@ -311,7 +358,7 @@ fill_values(RoseVersionWalk *walk, const RoseRow *row, const RoseWalkVersion *be
 static void
 return_version(RoseVersionWalk *walk, const WalkRow *from)
 {
-	int			natts = walk->schema->natts;
+	int			natts = walk->natts;
 	const RoseWalkVersion *before = NULL;
 	RoseWalkVersion *to;
 
@@ -360,6 +407,57 @@ rose_version_walk_next(RoseVersionWalk *walk, int *n)
 		return_version(walk, &walk->rows[i]);
 	*n = walk->nversions;
 	return walk->versions;
+}
+
+/* ---- many rows at a time ---- */
+
+void
+rose_version_walk_expect_rows(RoseVersionWalk *walk, int natts, FullTransactionId oldest)
+{
+	walk->natts = natts;
+	walk->vis.xmin = oldest;
+}
+
+/* The source with the next key but for those of this one, or NULL. */
+static RoseSource *
+rival_of(const RoseVersionWalk *walk, const RoseSource *source)
+{
+	RoseSource *rival = NULL;
+
+	for (int i = 0; i < walk->nsources; i++)
+	{
+		RoseSource *other = walk->sources[i];
+
+		if (other != source && other->state == ROSE_SOURCE_ROW &&
+			(rival == NULL || source_precedes(walk, other, rival)))
+			rival = other;
+	}
+	return rival;
+}
+
+bool
+rose_version_walk_next_rows(RoseVersionWalk *walk, RoseWalkRows *rows)
+{
+	RoseSource *source;
+	RoseStretch stretch;
+	RoseLeaf   *leaf;
+
+	CHECK_FOR_INTERRUPTS();
+	source = next_source(walk);
+	release_group(walk);
+	if (source == NULL || source->entry == NULL ||
+		!source->ops->at_hand(source, rival_of(walk, source), &stretch))
+		return false;
+	leaf = (RoseLeaf *) stretch.rows;	/* it is a component's */
+	if (!leaf->rows.plain || leaf->rows.natts < walk->natts)
+		return false;
+	rose_leaf_set_window(leaf, stretch.next, true);
+	rows->leaf = leaf;
+	rows->from = stretch.next;
+	rows->to = Min(stretch.end, leaf->rows.window_first + leaf->rows.window_rows);
+	walk->passing = source;
+	walk->passed = *rows;
+	return true;
 }
 
 const Datum *

@@ -14,6 +14,7 @@
 
 #include "postgres.h"
 
+#include "lsm/component/rose_leaf.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_tree.h"
 
@@ -22,7 +23,7 @@ typedef struct RoseWalkVersion
 {
 	RoseVersion version;		/* op is PUT, or TOMBSTONE: no row; present is NULL */
 	RoseXidStatus status;		/* COMMITTED or OWN */
-	const Datum *values;		/* of all columns, if it is a PUT */
+	const Datum *values;		/* of all wanted columns, if it is a PUT */
 	const bool *nulls;
 } RoseWalkVersion;
 
@@ -42,7 +43,30 @@ extern RoseVersionWalk *rose_version_walk_begin(RoseTree *tree);
  */
 extern const RoseWalkVersion *rose_version_walk_next(RoseVersionWalk *walk, int *n);
 
-/* Their key: key width Datums. */
+/*
+ * Of rows only the first natts columns are wanted from now on; and rows that everybody sees
+ * who does not see older ones, since they are of transactions before 'oldest', may be passed
+ * by as they are.
+ */
+extern void rose_version_walk_expect_rows(RoseVersionWalk *walk, int natts,
+										  FullTransactionId oldest);
+
+/* Rows of a leaf. */
+typedef struct RoseWalkRows
+{
+	RoseLeaf   *leaf;			/* their columns are those of its window */
+	int			from;			/* slots: from this one ... */
+	int			to;				/* ... to before this one */
+} RoseWalkRows;
+
+/*
+ * If the next keys have such rows, which other versions that are retained do not matter
+ * to: passes some of them.  Valid until the next call of this or of next.  False: ask
+ * next, and try again.  REQUIRES rose_version_walk_expect_rows.
+ */
+extern bool rose_version_walk_next_rows(RoseVersionWalk *walk, RoseWalkRows *rows);
+
+/* The key of what next has returned: key width Datums. */
 extern const Datum *rose_version_walk_key(const RoseVersionWalk *walk);
 
 extern void rose_version_walk_end(RoseVersionWalk *walk);
