@@ -13,6 +13,7 @@
  *	  ProcessUtility_hook, ExecutorRun_hook, ExecutorFinish_hook	what is being run, for the
  *								snapshots that the transaction itself has open
  *	  planner_hook, ExecutorRun_hook, ExecutorFinish_hook	statements that use ctids
+ *	  ExecutorEnd_hook			rows that nobody reads any more (since 17)
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
  *
@@ -66,6 +67,7 @@
 #include "indexam/rose_or.h"
 #include "repl/rose_repl.h"
 #include "tableam/rose_exact_statement.h"
+#include "tableam/rose_slot.h"
 #include "tableam/rose_table_options.h"
 #include "tableam/rose_tableam.h"
 #include "rose_hooks.h"
@@ -80,6 +82,9 @@ static ExecutorStart_hook_type prev_executor_start_hook = NULL;
 static planner_hook_type prev_planner_hook = NULL;
 static ExecutorRun_hook_type prev_executor_run_hook = NULL;
 static ExecutorFinish_hook_type prev_executor_finish_hook = NULL;
+#ifdef ROSE_SCANS_END_UNDER_ROWS
+static ExecutorEnd_hook_type prev_executor_end_hook = NULL;
+#endif
 
 /* ---- the planner ---- */
 
@@ -736,6 +741,19 @@ rose_executor_finish(QueryDesc *query)
 	PG_END_TRY();
 }
 
+#ifdef ROSE_SCANS_END_UNDER_ROWS
+/* A scan that ends would fetch, for its slot, all that it has at hand and not read yet. */
+static void
+rose_executor_end(QueryDesc *query)
+{
+	rose_slot_clear_list(query->estate->es_tupleTable);
+	if (prev_executor_end_hook)
+		prev_executor_end_hook(query);
+	else
+		standard_ExecutorEnd(query);
+}
+#endif
+
 void
 rose_hooks_install(void)
 {
@@ -755,5 +773,9 @@ rose_hooks_install(void)
 	ExecutorRun_hook = rose_executor_run;
 	prev_executor_finish_hook = ExecutorFinish_hook;
 	ExecutorFinish_hook = rose_executor_finish;
+#ifdef ROSE_SCANS_END_UNDER_ROWS
+	prev_executor_end_hook = ExecutorEnd_hook;
+	ExecutorEnd_hook = rose_executor_end;
+#endif
 	rose_own_snapshots_watch_functions();
 }

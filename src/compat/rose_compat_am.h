@@ -86,6 +86,14 @@ rose_pgstat_count_update(Relation rel)
 #define ROSE_SLOT_IS_CURRENT_XACT(callback) .is_current_xact_tuple = callback,
 #endif
 
+/*
+ * Since 17 the executor ends its scans while slots still have their last rows, which nobody
+ * will read.  Before, it cleared the slots first.
+ */
+#if PG_VERSION_NUM >= 170000
+#define ROSE_SCANS_END_UNDER_ROWS
+#endif
+
 /* 18 lets minimal tuples have room in front of them. */
 #if PG_VERSION_NUM < 180000
 #define ROSE_COPY_MINIMAL_ARGS TupleTableSlot *slot

@@ -329,6 +329,20 @@ rose_slot_store(TupleTableSlot *slot, RoseTree *tree, const RoseRow *row,
 	slot->tts_flags &= ~TTS_FLAG_EMPTY;
 }
 
+void
+rose_slot_clear_list(List *slots)
+{
+	ListCell   *cell;
+
+	foreach(cell, slots)
+	{
+		TupleTableSlot *slot = lfirst_node(TupleTableSlot, cell);
+
+		if (ROSE_SLOT_IS(slot))
+			ExecClearTuple(slot);
+	}
+}
+
 /* The slot's memory goes.  After the end of the transaction the leaves are gone, too. */
 static void
 guard_memory_goes(void *arg)

@@ -64,6 +64,9 @@ extern void rose_slot_store_shared(TupleTableSlot *slot, RoseTree *tree,
  */
 extern void rose_slot_written(TupleTableSlot *slot, RoseTree *tree, CommandId cid);
 
+/* Clear the rose slots of a list of slots. */
+extern void rose_slot_clear_list(List *slots);
+
 /* Take the first row from a stretch that the slot is not on yet. */
 extern void rose_slot_open_stretch(TupleTableSlot *slot, RoseTree *tree,
 								   RoseStretch *stretch);
