@@ -130,6 +130,17 @@ DROP TABLE ors_costs;
 RESET enable_seqscan;
 EXPLAIN (COSTS off) SELECT sum(length(fill)) FROM ors WHERE a > 100 AND a < 900;
 
+
+-- a table that nobody has analyzed yet is taken to be as large as on heap; then it is known
+CREATE TABLE ors_new (id int, t text) USING rose WITH (autovacuum_enabled = off);
+CREATE TABLE ors_new_heap (id int, t text) USING heap WITH (autovacuum_enabled = off);
+INSERT INTO ors_new VALUES (1, 'x'), (2, 'y');
+INSERT INTO ors_new_heap VALUES (1, 'x'), (2, 'y');
+EXPLAIN SELECT * FROM ors_new_heap;
+EXPLAIN SELECT * FROM ors_new;
+ANALYZE ors_new;
+EXPLAIN (COSTS off) SELECT * FROM ors_new x JOIN ors_new y USING (id);
+DROP TABLE ors_new, ors_new_heap;
 DROP TABLE orp, ors_queries;
 DROP TABLE ors;
 DROP FUNCTION ors_same(text), ors_leak(int), ors_cost(text);

@@ -13,14 +13,18 @@
  */
 #include "postgres.h"
 
+#include "compat/rose_compat_am.h"	/* first: see there */
+
 #include <math.h>
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
+#include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "storage/procarray.h"
 #include "utils/backend_progress.h"
@@ -101,6 +105,22 @@ rose_table_estimate_rows(RoseTree *tree)
 	return rint(size.component_rows + size.c0_rows);
 }
 
+/* What heap has in a page beside the rows, and beside the values of a row. */
+#define HEAP_PAGE_ROOM		(BLCKSZ - SizeOfPageHeaderData)
+#define HEAP_ROW_OVERHEAD	(MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData))
+
+/*
+ * Rows that a table is taken to have which nobody has analyzed yet, and which has hardly
+ * any: as many as heap says, so that the plans are those.  It is likely to get more soon.
+ */
+static double
+rows_of_new_table(Relation rel, int32 *attr_widths)
+{
+	double		width = get_rel_data_width(rel, attr_widths) + HEAP_ROW_OVERHEAD;
+
+	return ESTIMATE_MIN_PAGES * floor(HEAP_PAGE_ROOM / width);
+}
+
 void
 rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 				   double *tuples, double *allvisfrac)
@@ -120,6 +140,8 @@ rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	*pages = (BlockNumber) Min(Max(ceil(size.pages), ESTIMATE_MIN_PAGES),
 							   (double) MaxBlockNumber);
 	*tuples = rint(size.component_rows + size.c0_rows);
+	if (known < 0 && size.pages < ESTIMATE_MIN_PAGES && !rel->rd_rel->relhassubclass)
+		*tuples = Max(*tuples, rows_of_new_table(rel, attr_widths));
 	*allvisfrac = 1;			/* entries of indexes are exact: who wants nothing else reads no row */
 }
 
