@@ -180,7 +180,7 @@ unlike($new, qr/\b(?:1\.0)\b/, 'nothing says 1.0');
 
 my $undescribed = q{SELECT pg_describe_object(classid, objid, 0) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 	AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'rose') AND obj_description(objid, classid::regclass::text::name) IS NULL
-	AND NOT (classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type t WHERE t.oid = objid AND typrelid <> 0))};
+	AND NOT (classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type t WHERE t.oid = objid AND (typrelid <> 0 OR typcategory = 'A')))};
 is($node->safe_psql('new', $undescribed), '', 'each object has a comment');
 
 $node->safe_psql('old', $world);
