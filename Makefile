@@ -8,6 +8,7 @@
 #   make fuzz        decoders of pages and footers, 10 million executions each
 #   make sanitize    the tests with address and undefined behaviour sanitizers, and valgrind
 #   make core-test   PostgreSQL's own regression and isolation suites on rose
+#   make matrix      the suites on each release of PostgreSQL that is installed
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
 #   make indent      lay the sources out as PostgreSQL's are: PGINDENT_DIR=.../src/tools/pgindent
 #   make stress      many sessions against invariants: ARGS="--seed=7 --seconds=600 --arena=4"
@@ -85,6 +86,9 @@ sanitize:
 core-test:
 	@src/test/core/run.sh
 
+matrix:
+	@src/test/matrix.sh $(ARGS)
+
 fresh-test:
 	@src/test/fresh.sh
 
@@ -104,4 +108,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test crash-test fuzz sanitize core-test fresh-test indent stress demo bench bench-full
+.PHONY: unit test crash-test fuzz sanitize core-test matrix fresh-test indent stress demo bench bench-full
