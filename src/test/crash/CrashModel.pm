@@ -157,6 +157,18 @@ sub prepare
 	return "${text}PREPARE TRANSACTION '$gid';\n";
 }
 
+# Those with names of their own come and go.
+sub indexes
+{
+	my $index = pick(qw(r_plain_v_idx r_plain_pad_v_idx r_pair_v_id_idx r_nokey_v_idx r_part0_v_pad_idx r_part1_v_pad_idx));
+	my ($table, $on) = @{ pick([ 'r_wide', '(v) INCLUDE (pad)' ], [ 'r_wide', '(v DESC, id)' ], [ 'r_nokey', '(pad)' ], [ 'r_part', '(pad DESC)' ]) };
+
+	return pick(
+		"SELECT rose.spill('$index');\n", "SELECT rose.merge('$index');\n", "REINDEX INDEX $index;\n", "REINDEX TABLE " . rose_table() . ";\n",
+		("BEGIN;\nCREATE INDEX IF NOT EXISTS ${table}_own ON $table $on;\n" . pick('COMMIT', 'COMMIT', 'ROLLBACK') . ";\n") x 2,
+		"BEGIN;\nDROP INDEX IF EXISTS ${table}_own;\n" . pick('COMMIT', 'ROLLBACK') . ";\n");
+}
+
 sub rose_table { return 'r_' . pick(qw(plain pair nokey wide part0 part1)) }
 
 sub maintenance
@@ -286,6 +298,15 @@ sub not_found
 	  . " (SELECT least(count(*), 300) FROM h_$name) AS m) x WHERE n <> m;";
 }
 
+# by secondary indexes, if sequential scans are off
+sub differs_by_index
+{
+	my ($name, $where) = @_;
+	my $sums = "SELECT count(*) || ' ' || coalesce(sum(v), 0) || ' ' || coalesce(sum(id), 0)";
+
+	return "SELECT '$name by an index: heap has ' || h || ', rose ' || r FROM (SELECT ($sums FROM h_$name WHERE $where) AS h, ($sums FROM r_$name WHERE $where) AS r) x WHERE h <> r;";
+}
+
 # What differs between rose and its model, as a list.
 sub problems
 {
@@ -301,7 +322,8 @@ sub problems
 	{
 		push @{ $statements{ $pair->[0] } }, differs($pair->[1]), is_unsound("r_$pair->[1]");
 	}
-	push @{ $statements{postgres} }, 'SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;', map { not_found($_) } qw(plain wide part);
+	push @{ $statements{postgres} }, 'SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;', map({ not_found($_) } qw(plain wide part)),
+		map({ my $name = $_; map { differs_by_index($name, $_) } 'v >= 0', 'v BETWEEN 100 AND 900 AND pad > \'\'' } @names);
 	return map { split /\n/, $self->{node}->safe_psql($_, join "\n", @{ $statements{$_} }) } sort keys %statements;
 }
 

@@ -16,7 +16,7 @@ use Test::More;
 my $disk = $ENV{CRASH_SMALL_DISK};
 plan skip_all => 'no small file system (CRASH_SMALL_DISK); run.sh mounts one as root' if !$disk;
 
-my $node = rose_node('full', "rose.spill_interval = '1h'", "rose.memtable_size = '4MB'", 'rose.max_merge_workers = 0', 'max_prepared_transactions = 5');
+my $node = rose_node('full', "rose.spill_interval = '1h'", "rose.memtable_size = '4MB'", 'rose.max_merge_workers = 0', 'max_prepared_transactions = 5', 'rose.secondary_indexes = on');
 stop_points_create($node);
 mkdir "$disk/space" or die "$disk/space: $!";
 $node->safe_psql('postgres', "CREATE TABLESPACE small LOCATION '$disk/space'");
@@ -51,14 +51,16 @@ sub both
 	return join '; ', map { (my $s = $statement) =~ s/\bT\b/$_/gr } "h_$table", $table;
 }
 
-foreach my $key ('PRIMARY KEY', '')
+# with a key, without one, and that it is the index of a table that is spilled and merged
+foreach my $table (qw(keyed keyless indexed))
 {
-	my $table = $key ? 'keyed' : 'keyless';
+	my $key = $table eq 'keyless' ? '' : 'PRIMARY KEY';
+	my $tree = $table eq 'indexed' ? 'indexed_pad_v_idx' : $table;
 	my $columns = "(id int $key, v int, pad text)";
 
-	sql("CREATE TABLE $table $columns USING rose TABLESPACE small; CREATE TABLE h_$table $columns");
+	sql("CREATE TABLE $table $columns USING rose TABLESPACE small; CREATE INDEX ON $table (pad, v) TABLESPACE small; CREATE TABLE h_$table $columns");
 	sql(both("INSERT INTO T SELECT g, 0, md5(g::text) FROM generate_series(1, 5000) g", $table));
-	sql("SELECT rose.merge('$table')");
+	sql("SELECT rose.merge('$tree')");
 	foreach my $stage (qw(spill-frozen spill-planned spill-carried spill-written spill-finished spill-freed merge-begun merge-read merge-built merge-published))
 	{
 		my $ctl = RoseTest::Session->new($node);
@@ -68,7 +70,7 @@ foreach my $key ('PRIMARY KEY', '')
 		sql(both("UPDATE T SET v = v + 1, pad = md5(v::text || id) WHERE id % 2 = 0", $table));
 		$open->run("BEGIN; INSERT INTO $table SELECT g, 0, md5(g::text) FROM generate_series(100001, 100100) g");
 		$ctl->run("SELECT stop_at('$stage', 'wait', 'client')");
-		my $busy = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SELECT rose.merge('$table')" ],
+		my $busy = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SELECT rose.merge('$tree')" ],
 			'>', \my $out, '2>', \my $err, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 		my $came = wait_or_end($busy);
 		fill_disk();
@@ -81,7 +83,7 @@ foreach my $key ('PRIMARY KEY', '')
 		free_disk();
 		$open->run('ROLLBACK');
 		is(same($table), '', "$table: as the model has it");
-		sql(both("UPDATE T SET v = v + 1 WHERE id <= 10", $table) . "; SELECT rose.merge('$table')");
+		sql(both("UPDATE T SET v = v + 1 WHERE id <= 10", $table) . "; SELECT rose.merge('$table'), rose.merge('${table}_pad_v_idx')");
 		is(same($table), '', "$table: with room again, after $stage, everything goes on");
 		$_->end foreach $ctl, $open;
 	}
@@ -100,14 +102,14 @@ foreach my $n (1 .. 60)
 cmp_ok($errors, '>', 0, 'writes end with an error at last');
 is(sql('SELECT count(*) FROM keyed') , sql('SELECT count(*) FROM h_keyed'), 'readers see what is committed');
 free_disk();
-sql(both("INSERT INTO T VALUES (-1, -1, 'room')", 'keyed') . "; SELECT rose.merge('keyed')");
+sql(both("INSERT INTO T VALUES (-1, -1, 'room')", 'keyed') . "; SELECT rose.merge('keyed'), rose.merge('keyed_pad_v_idx')");
 is(same('keyed'), '', 'with room again, all is there');
 fill_disk();
 crash_and_restart($node);
 is(sql('SELECT count(*) FROM keyed') , sql('SELECT count(*) FROM h_keyed'), 'a server that starts with a full disk can be read');
 free_disk();
 is(same('keyed'), '', 'and goes on');
-sql("UPDATE keyed SET v = 1; SELECT rose.merge('keyed'); DROP TABLE keyed, keyless");
+sql("UPDATE keyed SET v = 1; SELECT rose.merge('keyed'); DROP TABLE keyed, keyless, indexed");
 $node->stop;
 done_testing();
 
