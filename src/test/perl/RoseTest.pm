@@ -17,7 +17,7 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between stop_points_create wait_for_stop
   always_parallel wait_for_apply start_without_replication replication_again
-  forget_collations touch_script);
+  forget_collations touch_script error_of merge_workers no_merge_workers);
 
 # A script for pgbench whose transactions change one of the tables t1, t2, ... and read another one.
 sub touch_script
@@ -34,6 +34,37 @@ SELECT count(*) FROM t:j;
 END;
 SQL
 	return $script;
+}
+
+# What a statement that fails says; else nothing, or its warnings.
+sub error_of
+{
+	my ($node, $sql) = @_;
+	my (undef, undef, $err) = $node->psql('postgres', $sql);
+
+	return $err;
+}
+
+# So many workers may merge from now on; those that are there may go on for a while.
+sub merge_workers
+{
+	my ($node, $n) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET rose.max_merge_workers = $n");
+	$node->reload;
+	return;
+}
+
+# None, and none is left.
+sub no_merge_workers
+{
+	my ($node) = @_;
+	my $workers = "FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker'";
+
+	merge_workers($node, 0);
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) $workers");
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 $workers") or die 'a worker goes on';
+	return;
 }
 
 # Have these files of tables say that they were sorted by another version of collations, as if ICU had been updated.

@@ -208,7 +208,7 @@ exit 0 if !$rose;
 }
 
 # ---- what cannot be promised ----
-sub error_of
+sub session_error
 {
 	my ($session, $statement) = @_;
 	my $error;
@@ -227,7 +227,7 @@ sub error_of
 	import_into($worker, export_from($exporter));
 	$exporter->run('COMMIT');
 	is($worker->run('SELECT count(*) FROM k'), $rows, 'the exporter has ended: rows can be read');
-	like(error_of($worker, 'SELECT count(*) FROM k WHERE ctid IS NOT NULL'), qr/cannot use ctids of rose table "k" with this snapshot/, '... but have no names');
+	like(session_error($worker, 'SELECT count(*) FROM k WHERE ctid IS NOT NULL'), qr/cannot use ctids of rose table "k" with this snapshot/, '... but have no names');
 	$_->end for $exporter, $worker;
 }
 {
@@ -237,7 +237,7 @@ sub error_of
 	$exporter->run('BEGIN; SELECT count(*) FROM k WHERE ctid IS NOT NULL');
 	my $snapshot = $exporter->run('SELECT pg_export_snapshot()') =~ s/\s//gr;
 	import_into($worker, $snapshot);
-	like(error_of($worker, 'SELECT count(*) FROM k WHERE ctid IS NOT NULL'), qr/has used ctids before/, 'names from before a READ COMMITTED transaction has exported its snapshot');
+	like(session_error($worker, 'SELECT count(*) FROM k WHERE ctid IS NOT NULL'), qr/has used ctids before/, 'names from before a READ COMMITTED transaction has exported its snapshot');
 	$worker->run('ROLLBACK');
 	$_->end for $exporter, $worker;
 }
@@ -267,7 +267,7 @@ sub error_of
 		$other->run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM other; UPDATE $table SET v = 1 WHERE id = 1");
 		$worker->run('INSERT INTO other VALUES (1)');
 		$other->run('COMMIT');
-		like(error_of($worker, 'COMMIT'), qr/could not serialize access/, '... and overwritten by who does not see what its reader has written');
+		like(session_error($worker, 'COMMIT'), qr/could not serialize access/, '... and overwritten by who does not see what its reader has written');
 		$worker->run('ROLLBACK');
 	}
 	$_->end for $exporter, $worker, $other;

@@ -16,14 +16,6 @@ stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-sub error_of
-{
-	my ($sql) = @_;
-	my ($rc, $out, $err) = $node->psql('postgres', $sql);
-
-	return $err;
-}
-
 sub in_use { return sql('SELECT tables FROM rose.memory()') }
 sub file_of { return sql("SELECT pg_relation_filepath('$_[0]')") }
 
@@ -111,7 +103,7 @@ sql('DROP TABLE m');
 # ---- moved, copied ----
 
 sql(q{CREATE TABLESPACE elsewhere LOCATION ''; INSERT INTO t SELECT 7, 7, 2000 + g FROM generate_series(1, 100) g});
-like(error_of('ALTER INDEX ta SET TABLESPACE elsewhere'), qr/ERROR:  cannot move index "ta" of a rose table to another tablespace/, 'an index is not moved');
+like(error_of($node, 'ALTER INDEX ta SET TABLESPACE elsewhere'), qr/ERROR:  cannot move index "ta" of a rose table to another tablespace/, 'an index is not moved');
 good('t', 1102, 'not moved');
 sql('REINDEX (TABLESPACE elsewhere) INDEX ta');
 like(file_of('ta'), qr/pg_tblspc/, 'REINDEX moves it');
@@ -157,7 +149,7 @@ foreach my $command ('CREATE INDEX tk ON t (b)', 'REINDEX TABLE t', 'TRUNCATE t'
 	my $offset = -s $node->logfile;
 
 	sql("SELECT stop_at('index-file-made', 'crash')");
-	error_of($command);
+	error_of($node, $command);
 	$node->wait_for_log(qr/database system is ready to accept connections/, $offset);
 	wait_until_up($node);
 	good('t', 1203, "killed in $command");

@@ -17,7 +17,6 @@ my $node = rose_node('other_order', "rose.spill_interval = '1h'", 'rose.max_merg
 stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
-sub error_of { my ($rc, $out, $err) = $node->psql('postgres', $_[0]); return $err }
 sub files_of { return map { sql("SELECT pg_relation_filepath('$_')") } @_ }
 
 # The collation gets another locale in the catalog, as an update would bring it, and the metapages say that rows were sorted by another version.
@@ -54,27 +53,27 @@ is(sql('SELECT count(*) FROM numbers'), 1, 'a key without a collation is not con
 foreach my $statement ("SELECT v FROM u WHERE k = 'k1'", "INSERT INTO u VALUES ('new', 0)", "UPDATE u SET v = 1 WHERE k = 'k1'", 'DELETE FROM u',
 	'COPY u TO STDOUT', "SELECT rose.spill('u')", "SELECT rose.merge('u')", 'SELECT * FROM u TABLESAMPLE SYSTEM (50)', 'ALTER TABLE u ALTER v TYPE bigint')
 {
-	like(error_of($statement), $refused, "refused: $statement");
+	like(error_of($node, $statement), $refused, "refused: $statement");
 }
 foreach my $statement ('ANALYZE u', 'VACUUM u', 'EXPLAIN SELECT * FROM u', 'SELECT * FROM rose.stat_space', 'SELECT * FROM rose.stat_merge_progress', 'SELECT * FROM rose.stat_components', 'ALTER TABLE u RENAME v TO w', 'ALTER TABLE u RENAME w TO v')
 {
-	unlike(error_of($statement), qr/ERROR/, "not refused: $statement");
+	unlike(error_of($node, $statement), qr/ERROR/, "not refused: $statement");
 }
 like(sql("SELECT c::text FROM rose.check('u') c"), qr/rows are sorted by other versions of collations/, 'rose.check says it');
-like(error_of('REINDEX TABLE CONCURRENTLY u'), qr/ERROR:.*concurrently/i, 'not concurrently');
+like(error_of($node, 'REINDEX TABLE CONCURRENTLY u'), qr/ERROR:.*concurrently/i, 'not concurrently');
 is(sql("SELECT count(*) FROM pg_index WHERE NOT indisvalid"), 0, 'and nothing is left of that');
 command_ok([ 'pg_dump', '--schema-only', '-f', '/dev/null', $node->connstr('postgres') ], 'pg_dump --schema-only');
 
 # the first to touch the table adds a column
 $node->restart;
-like(error_of('BEGIN; ALTER TABLE u ADD COLUMN undone int DEFAULT 7; SELECT count(*) FROM u'), $refused, 'within ALTER TABLE'); like(error_of('SELECT count(*) FROM u'), $refused, 'and after');
+like(error_of($node, 'BEGIN; ALTER TABLE u ADD COLUMN undone int DEFAULT 7; SELECT count(*) FROM u'), $refused, 'within ALTER TABLE'); like(error_of($node, 'SELECT count(*) FROM u'), $refused, 'and after');
 sql('ALTER TABLE u ADD COLUMN added int DEFAULT 7');
-like(error_of('SELECT count(*) FROM u'), $refused, 'refused after ALTER TABLE was the first to come');
+like(error_of($node, 'SELECT count(*) FROM u'), $refused, 'refused after ALTER TABLE was the first to come');
 sql('BEGIN; ALTER TABLE u ADD COLUMN gone int; REINDEX TABLE u; ROLLBACK');
-like(error_of('SELECT count(*) FROM u'), $refused, 'REINDEX was rolled back');
+like(error_of($node, 'SELECT count(*) FROM u'), $refused, 'REINDEX was rolled back');
 is(sql("BEGIN; REINDEX TABLE u; SELECT count(*), sum(v), sum(added) FROM u; UPDATE u SET v = v; ROLLBACK"), '2501|2126250|17507', 'read before it is rolled back');
-like(error_of('SELECT count(*) FROM u'), $refused, 'rolled back again');
-like(error_of("SET lock_timeout = '100ms'; REINDEX TABLE t"), qr/lock timeout/, 'REINDEX waits for a prepared transaction');
+like(error_of($node, 'SELECT count(*) FROM u'), $refused, 'rolled back again');
+like(error_of($node, "SET lock_timeout = '100ms'; REINDEX TABLE t"), qr/lock timeout/, 'REINDEX waits for a prepared transaction');
 my $reader = RoseTest::Session->new($node);
 $reader->run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_current_snapshot()");
 sql("COMMIT PREPARED 'one'");
@@ -103,7 +102,7 @@ plain_table($_) foreach qw(t);
 sql("INSERT INTO t VALUES ('late', 1)");
 my ($file) = files_of('t');
 restart_with($now, 't');
-like(error_of('SELECT count(*) FROM t'), $refused, 'the same order, but who knows');
+like(error_of($node, 'SELECT count(*) FROM t'), $refused, 'the same order, but who knows');
 sql('REINDEX TABLE t');
 is((files_of('t'))[0], $file, 'the file is the same');
 is(sql("SELECT count(*), sum(v) FROM t"), '2501|2126251', 'with what is in memory');
@@ -117,9 +116,9 @@ foreach my $point (qw(resort-sorted resort-piece resort-written))
 	restart_with($then, 't');
 	my $session = RoseTest::Session->new($node);
 	$session->run("SELECT stop_at('$point', 'crash')");
-	error_of('REINDEX TABLE t');
+	error_of($node, 'REINDEX TABLE t');
 	wait_until_up($node);
-	like(error_of('SELECT count(*) FROM t'), $refused, "$point: the old file after a crash");
+	like(error_of($node, 'SELECT count(*) FROM t'), $refused, "$point: the old file after a crash");
 	sql('REINDEX TABLE t');
 	is(sql("SELECT count(*), sum(v) FROM t"), '2500|2126250', "$point: whole after REINDEX");
 	is(sql("SELECT count(*) FROM rose.check('t')"), 0, "$point: rose.check");
@@ -150,12 +149,12 @@ foreach my $case (sort keys %cases)
 restart_with('en-US-u-ks-level2', keys %cases);
 foreach my $case (sort keys %cases)
 {
-	like(error_of("SELECT * FROM $case"), $refused, "$case: refused");
-	like(error_of("REINDEX TABLE $case"), $duplicate, "$case: two rows with one key");
-	like(error_of("SELECT * FROM $case"), $refused, "$case: the table is as it was");
-	like(error_of("VACUUM FULL $case"), qr/could not create unique index/, "$case: VACUUM FULL finds the same");
+	like(error_of($node, "SELECT * FROM $case"), $refused, "$case: refused");
+	like(error_of($node, "REINDEX TABLE $case"), $duplicate, "$case: two rows with one key");
+	like(error_of($node, "SELECT * FROM $case"), $refused, "$case: the table is as it was");
+	like(error_of($node, "VACUUM FULL $case"), qr/could not create unique index/, "$case: VACUUM FULL finds the same");
 	is(sql("ALTER TABLE $case DROP CONSTRAINT ${case}_pkey; SELECT count(*), sum(v) FROM $case"), '502|125253', "$case: all rows without the key");
-	like(error_of("ALTER TABLE $case ADD PRIMARY KEY (k)"), qr/could not create unique index/, "$case: no key yet");
+	like(error_of($node, "ALTER TABLE $case ADD PRIMARY KEY (k)"), qr/could not create unique index/, "$case: no key yet");
 	is(sql("DELETE FROM $case WHERE k = 'aBc' AND v = 2; ALTER TABLE $case ADD PRIMARY KEY (k); SELECT v FROM $case WHERE k = 'aBC'"), 1, "$case: one has gone");
 	is(sql("SELECT count(*) FROM rose.check('$case')"), 0, "$case: rose.check");
 }
@@ -184,7 +183,7 @@ is(sql("SELECT v FROM deleted WHERE k = 'aBC'"), 4, 'found by its equal');
 is(sql("SELECT count(*) FROM rose.check('deleted')"), 0, 'rose.check');
 sql("UPDATE renamed SET k = 'ABC', v = 2");
 restart_with('en-US-u-ks-level2', 'renamed');
-like(error_of('REINDEX TABLE renamed'), $duplicate, 'a name from before: perhaps a row');
+like(error_of($node, 'REINDEX TABLE renamed'), $duplicate, 'a name from before: perhaps a row');
 is(sql("ALTER TABLE renamed DROP CONSTRAINT renamed_pkey; SELECT string_agg(k || v, ' ' ORDER BY v) FROM renamed"), 'abc1 ABC2', 'so it is shown');
 
 # --- an index in another order: VACUUM cannot spill it, so the commit log is still needed
@@ -197,7 +196,7 @@ sql("UPDATE pg_collation SET colliculocale = CASE colliculocale WHEN '$now' THEN
 forget_collations($node, [ files_of('indexed_k'), 1 ]);
 my $frozen = frozen_at();
 sql('SELECT pg_current_xact_id()') foreach 1 .. 3;
-like(error_of('VACUUM indexed'), qr/WARNING:  index "indexed_k" is sorted by other versions/, 'VACUUM says that an index is in another order');
+like(error_of($node, 'VACUUM indexed'), qr/WARNING:  index "indexed_k" is sorted by other versions/, 'VACUUM says that an index is in another order');
 is(frozen_at(), $frozen, '... and relfrozenxid stays where it is');
 is(sql("SELECT coalesce(sum(rows), 0) FROM rose.components('indexed') WHERE kind = 'memtable'"), 0, '... though the table is spilled');
 sql('REINDEX TABLE indexed');

@@ -16,21 +16,6 @@ my $node = rose_node('bottom', "rose.debug_piece_size = '256kB'", 'rose.max_merg
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub count_of { return sql("SELECT count(*) FROM rose.components('$_[0]') WHERE kind = '$_[1]'") }
 
-sub workers
-{
-	sql("ALTER SYSTEM SET rose.max_merge_workers = $_[0]");
-	$node->reload;
-	return;
-}
-
-sub no_workers
-{
-	workers(0);
-	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker'");
-	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker'") or die 'a worker goes on';
-	return;
-}
-
 # Four runs; the later ones delete and change some of what the earlier ones have.
 sub fill
 {
@@ -51,12 +36,12 @@ foreach my $key ('PRIMARY KEY', '')
 	my $what = $key ? 'with a key' : 'without';
 	my $sums = 'SELECT count(*), sum(v), sum(hashtext(id)) FROM t';
 
-	no_workers();
+	no_merge_workers($node);
 	sql("DROP TABLE IF EXISTS t; CREATE TABLE t (id text $key, v int) USING rose");
 	fill('t');
 	my $before = sql($sums);
 	cmp_ok(sql("SELECT sum(tombstones) FROM rose.components('t')"), '>', 1000, "$what: runs with tombstones");
-	workers(1);
+	merge_workers($node, 1);
 	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM rose.components('t') WHERE kind = 'run'") or die 'no merge into C1';
 	is(count_of('t', 'C2'), 0, "$what: there is no C2");
 	cmp_ok(count_of('t', 'C1'), '>', 2, "$what: C1 has several parts");

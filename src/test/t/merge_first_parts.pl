@@ -20,13 +20,6 @@ sub sql { return $node->safe_psql('postgres', $_[0]) }
 
 sub count_of { return sql("SELECT count(*) FROM rose.components('$_[0]') WHERE kind = '$_[1]'") }
 
-sub workers
-{
-	sql("ALTER SYSTEM SET rose.max_merge_workers = $_[0]");
-	$node->reload;
-	return;
-}
-
 sub compare
 {
 	my ($table, $what) = @_;
@@ -76,9 +69,9 @@ foreach my $round (1, 2)
 	{
 		sql("INSERT INTO size SELECT md5(g::text), md5('t' || g) FROM generate_series($round$run * 100000, $round$run * 100000 + 20000) g; SELECT rose.spill('size')");
 	}
-	workers(1);
+	merge_workers($node, 1);
 	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM rose.components('size') WHERE kind = 'run'") or die 'no merge into C1';
-	workers(0);
+	merge_workers($node, 0);
 	$node->restart;
 }
 my ($file, $live, $c2) = split /\|/, sql("SELECT pg_relation_size('size'), sum(bytes), count(*) FILTER (WHERE kind = 'C2') FROM rose.components('size')");
@@ -91,7 +84,7 @@ foreach my $table (sort keys %tables)
 	sql("CREATE TABLE $_ ($tables{$table}[0]) USING " . ($_ eq $table ? 'rose' : 'heap')) foreach $table, "h_$table";
 	change($table, $_) foreach 1 .. 4;
 }
-workers(1);
+merge_workers($node, 1);
 $node->poll_query_until('postgres', $quiet) or die 'no merge into C1';
 foreach my $table (sort keys %tables)
 {
@@ -99,7 +92,7 @@ foreach my $table (sort keys %tables)
 	cmp_ok(count_of($table, 'C1'), '>', 2, "$table: C1 has several parts");
 	compare($table, 'with parts of C1');
 }
-workers(0);
+merge_workers($node, 0);
 $node->restart;
 
 # --- the next merge, of all parts and four runs: it stands between two new parts, and the server dies there
@@ -115,7 +108,7 @@ foreach my $table (sort keys %tables)
 	my $seen = $reader->run($sum);
 	$control->run("SELECT stop_at('merge-published', 'wait', 'worker', 2)");
 	sql("DELETE FROM $_ WHERE v = 77") foreach $table, "h_$table";
-	workers(1);
+	merge_workers($node, 1);
 	wait_for_stop($node);
 	is(count_of($table, 'run'), 4, "$table: the runs are there between two parts");
 	compare($table, 'between two parts');
@@ -126,7 +119,7 @@ foreach my $table (sort keys %tables)
 	compare($table, 'after a crash between two parts');
 	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM rose.components('$table') WHERE kind = 'run'") or die 'no merge into C1';
 	compare($table, 'after the merge');
-	workers(0);
+	merge_workers($node, 0);
 	$node->restart;
 }
 

@@ -23,15 +23,6 @@ sub components
 	return sql("SELECT string_agg(kind || ' ' || rows, ', ') FROM rose.components('t') WHERE kind <> 'C2'");
 }
 
-sub workers
-{
-	my ($n) = @_;
-
-	sql("ALTER SYSTEM SET rose.max_merge_workers = $n");
-	$node->reload;
-	return;
-}
-
 sql('CREATE TABLE t (id int PRIMARY KEY, v int) USING rose');
 sql('INSERT INTO t SELECT g, 0 FROM generate_series(10001, 20000) g');
 sql("SELECT rose.merge('t')");
@@ -51,10 +42,10 @@ foreach my $n (0 .. 2)
 }
 is(components(), 'run 1500, run 1500, run 1500, private run 3000, run 2000', 'runs around a private one');
 
-workers(1);
+merge_workers($node, 1);
 $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM rose.components('t') WHERE kind = 'run'")
   or die 'no merge into C1';
-workers(0);
+merge_workers($node, 0);
 like(components(), qr/^private run 3000, C1 \d+, C1 \d+/, 'the parts of C1 lie behind the private run');
 $writer->query_safe('COMMIT');
 $writer->quit;

@@ -178,17 +178,11 @@ $node->safe_psql('postgres', "SELECT rose.merge('t')");
 check_contents('after growing again');
 
 # ---- a large merge into C1 makes parts of it, one after the other
-sub workers
-{
-	$node->safe_psql('postgres', "ALTER SYSTEM SET rose.max_merge_workers = $_[0]");
-	$node->reload;
-	return;
-}
 
 my $quiet = "SELECT count(*) = 0 FROM rose.components('t') WHERE kind = 'run'";
 
 change($_) foreach 7 .. 10;
-workers(1);
+merge_workers($node, 1);
 $node->poll_query_until('postgres', $quiet) or die 'no merge into C1';
 my $parts = components('C1');
 cmp_ok($parts, '>', 2, 'C1 has several parts');
@@ -204,13 +198,13 @@ is(components('run'), 4, 'two parts are made of the runs and of what was C1');
 check_contents('between two parts');
 is($reader->query_safe($sum), $first_answer, '... and an old snapshot reads the same');
 $reader->quit;
-workers(0);
+merge_workers($node, 0);
 crash_and_restart($node);
 $control->end;
 is(components('run'), 4, 'a crash leaves both');
 cmp_ok(components('C1'), '>=', $parts, '... and the parts, new and old');
 check_contents('after a crash between two parts');
-workers(1);
+merge_workers($node, 1);
 $node->poll_query_until('postgres', $quiet) or die 'no merge into C1';
 check_contents('after the next merge into C1');
 $node->safe_psql('postgres', "SELECT rose.merge('t')");

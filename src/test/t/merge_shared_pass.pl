@@ -28,30 +28,13 @@ sub contents
 	return "SELECT count(*) || ' ' || sum(v) || ' ' || md5(string_agg(id || ' ' || v || t, '' ORDER BY id)) FROM $table";
 }
 
-sub workers
-{
-	my ($n) = @_;
-
-	sql("ALTER SYSTEM SET rose.max_merge_workers = $n");
-	sql('SELECT pg_reload_conf()');
-	return;
-}
-
-sub no_workers
-{
-	workers(0);
-	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker'");
-	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker'") or die 'a worker goes on';
-	return;
-}
-
 sub both { sql($_[0] =~ s/\bTAB\b/$_/gr) foreach ('t', 'h') }
 
 # C2 of many pieces, and runs with so many tombstones that all is to be merged into C2; they are so many that merges are behind:
 # then a pass has help.
 sub make_table
 {
-	no_workers();
+	no_merge_workers($node);
 	$control->end if $control;
 	$control = RoseTest::Session->new($node);
 	sql('DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v int, t text) USING rose; TRUNCATE h');
@@ -118,7 +101,7 @@ sub stop_both
 
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT stop_at('pass-waits', 'wait', 'worker', 0, 1)");
-	workers(2);
+	merge_workers($node, 2);
 	ok(until_stopped(2), "$what: one worker has read its part, another one waits for that");
 	$first = sql("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted ORDER BY waitstart LIMIT 1");
 	$second = sql("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid <> $first");
@@ -166,7 +149,7 @@ sub stop_both
 	$cursor->run('COMMIT');
 	$writer->run('ROLLBACK');
 	$_->end foreach ($old, $cursor, $writer);
-	no_workers();
+	no_merge_workers($node);
 	sql("SELECT rose.merge('t')");
 	check('after a merge of all');
 }
@@ -195,14 +178,14 @@ foreach my $point ('merge-read', 'merge-built', 'pass-plans', 'merge-published')
 {
 	make_table();
 	$control->run("SELECT stop_at('$point', 'error', 'worker', 1, 1)");
-	workers(2);
+	merge_workers($node, 2);
 	ok($node->poll_query_until('postgres', "SELECT stop_hits('$point') > 0"), "error at $point");
 	check("error at $point, meanwhile");
 
 	# the table is left alone for a moment; if who failed was the only one, somebody else comes
 	$control->run('SELECT stop_clear()');
-	no_workers();
-	workers(2);
+	no_merge_workers($node);
+	merge_workers($node, 2);
 	ok(until_merged(), "error at $point: all is merged");
 	check("error at $point");
 }
@@ -215,7 +198,7 @@ foreach my $case ([ 'merge-helps', 'error' ], [ 'merge-helps', 'terminate' ], [ 
 	make_table();
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT stop_at('$point', '$action', 'worker', 0, 1)");
-	workers(2);
+	merge_workers($node, 2);
 	ok($node->poll_query_until('postgres', "SELECT stop_hits('$point') = 1"), "$action at $point");
 	check("$action at $point, the other one waits");
 	$control->run("SELECT go_on('merge-read')");
@@ -232,7 +215,7 @@ foreach my $case ([ 'merge-published', 1 ], [ 'pass-waits', 0 ], [ 'merge-helps'
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)") if $point ne 'merge-published';	# there must be another one
 	$control->run("SELECT stop_at('$point', 'crash', 'worker', $skip, 1)");
 	my $log = -s $node->logfile;
-	workers(2);
+	merge_workers($node, 2);
 	my $deadline = time() + $PostgreSQL::Test::Utils::timeout_default;
 
 	sleep 1 until slurp_file($node->logfile, $log) =~ /database system is ready to accept connections/ || time() > $deadline;
@@ -249,7 +232,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 {
 	make_table();
 	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 0)");
-	workers(2);
+	merge_workers($node, 2);
 	ok($node->poll_query_until('postgres', "SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE locktype = 'page' AND granted AND relation = 't'::regclass"), "$command: two workers merge the table");
 	sql($command);
 	$control->run('SELECT stop_clear()');
@@ -269,7 +252,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 {
 	make_table();
 	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 0)");
-	workers(2);
+	merge_workers($node, 2);
 	ok($node->poll_query_until('postgres', "SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE locktype = 'page' AND granted AND relation = 't'::regclass"), 'two workers merge the table');
 	my $client = RoseTest::Session->new($node);
 
@@ -287,7 +270,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 {
 	make_table();
 	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 0)");
-	workers(2);
+	merge_workers($node, 2);
 	ok($node->poll_query_until('postgres', "SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE locktype = 'page' AND granted AND relation = 't'::regclass"), 'two workers merge the table');
 	my $client = RoseTest::Session->new($node);
 
@@ -312,7 +295,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 {
 	make_table();
 	$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 2, 1)");
-	workers(1);
+	merge_workers($node, 1);
 	ok(until_stopped(1), 'a worker in a pass');
 	spill_runs(12);
 	$control->run("SELECT stop_at('merge-begun', 'wait', 'worker', 0, 1)");
@@ -344,7 +327,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 	make_table();
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT stop_at('merge-helps', 'wait', 'worker', 0, 1)");
-	workers(2);
+	merge_workers($node, 2);
 	ok(until_stopped(2), 'a pass, and who wants to help');
 	spill_runs(12);
 	my $runs = sql("SELECT count(*) FROM rose.components('t') WHERE kind = 'run'");
@@ -356,7 +339,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 	$control->run("SELECT go_on('merge-read')");
 	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind = 'run')"), 'all runs are merged');
 	check('after the pass');
-	no_workers();
+	no_merge_workers($node);
 	sql("SELECT rose.merge('t')");
 	check('after a merge of all');
 }

@@ -16,15 +16,6 @@ stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-sub workers
-{
-	my ($n) = @_;
-
-	sql("ALTER SYSTEM SET rose.max_merge_workers = $n");
-	sql('SELECT pg_reload_conf()');
-	return;
-}
-
 my $control = RoseTest::Session->new($node);
 
 # C2 and eight runs: a merge into C1 of several parts is due, large enough for a worker of its own. Who comes first may begin both: then anew.
@@ -37,13 +28,13 @@ foreach my $try (1 .. 30)
 		sql("UPDATE $table SET v = 1 WHERE id % 8 = $_; SELECT rose.spill('$table')") for 0 .. 7;
 	}
 	$control->run("SELECT stop_at('merge-built', 'wait', 'worker', 0, 2)");
-	workers(2);
+	merge_workers($node, 2);
 	my $locks = "FROM pg_locks WHERE locktype = 'page' AND granted AND relation IN ('a'::regclass, 'b'::regclass)";
 	$node->poll_query_until('postgres', "SELECT count(*) = 2 AND (count(DISTINCT pid) = 1 OR (SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)) $locks") or last;
 	%merger = map { split /\|/ } split /\n/, sql("SELECT relation::regclass, pid $locks");
 	last if $merger{a} != $merger{b};
 	diag("one worker merges both tables, try $try");
-	workers(0);
+	merge_workers($node, 0);
 	$control->run('SELECT stop_clear()');
 	$control->run("SELECT go_on('merge-built')");
 	sql("SELECT pg_terminate_backend($merger{a})");

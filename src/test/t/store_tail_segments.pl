@@ -28,15 +28,6 @@ sub again
 	return;
 }
 
-sub workers
-{
-	my ($n) = @_;
-
-	sql("ALTER SYSTEM SET rose.max_merge_workers = $n");
-	$node->reload;
-	return;
-}
-
 # --- 40 restarts with a write each, without a worker
 my @tables = qw(plain prepared undone locked);
 sql("CREATE TABLE $_ (id int PRIMARY KEY, v int) USING rose; INSERT INTO $_ VALUES (0, 0)") foreach @tables;
@@ -80,10 +71,10 @@ foreach my $n (1 .. 17)
 	sql("INSERT INTO helped VALUES ($n)");
 }
 is(segments('helped'), 17, 'a segment for each start');
-workers(1);
+merge_workers($node, 1);
 ok($node->poll_query_until('postgres', "SELECT tail_log_bytes = 0 FROM rose.stat_space WHERE relid = 'helped'::regclass"), 'the worker spills before it has to');
 is(sql('SELECT count(*), sum(id) FROM helped'), '17|153', 'with all rows');
-workers(0);
+merge_workers($node, 0);
 
 # --- appends that fail
 sub failing_inserts

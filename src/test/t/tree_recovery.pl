@@ -21,14 +21,6 @@ stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-sub error_of
-{
-	my ($sql) = @_;
-	my ($rc, $out, $err) = $node->psql('postgres', $sql);
-
-	return $err;
-}
-
 # Each kind of key; h has what r is to have.
 my %keys = (keyed => 'id int PRIMARY KEY, v int, t text', composite => 'v int, t text, id int, PRIMARY KEY (t, id)', keyless => 'id int, v int, t text');
 my @tables = sort keys %keys;
@@ -91,7 +83,7 @@ sub end_prepared
 
 	foreach my $table (@tables)
 	{
-		like(error_of("SET lock_timeout = '50ms'; UPDATE r_$table SET v = 1 WHERE id = $_"), qr/lock timeout/, "$what: $_ of $table is locked")
+		like(error_of($node, "SET lock_timeout = '50ms'; UPDATE r_$table SET v = 1 WHERE id = $_"), qr/lock timeout/, "$what: $_ of $table is locked")
 		  foreach 100012, 100005, 100050, 100058;
 		sql("COMMIT PREPARED 'p_$table'; ROLLBACK PREPARED 'q_$table'");
 	}
@@ -116,7 +108,7 @@ my $parts = 0;
 while ($parts < 30)
 {
 	$ctl->run("SELECT stop_at('recover-part', '" . ($parts % 3 ? 'error' : 'terminate') . "', 'client')");
-	last if error_of('SELECT count(*) FROM r_keyed') eq '';
+	last if error_of($node, 'SELECT count(*) FROM r_keyed') eq '';
 	$parts++;
 }
 cmp_ok($parts, '>', 3, 'a recovery has several parts');
@@ -129,8 +121,8 @@ my $pid = $slow->run('SELECT pg_backend_pid()');
 $slow->start('SELECT count(*) FROM r_composite');
 wait_for_stop($node);
 is(sql('SELECT count(*) FROM other'), 100, 'another table is recovered and read meanwhile');
-like(error_of("SET statement_timeout = '300ms'; SELECT count(*) FROM r_composite"), qr/statement timeout/, 'who waits for the recovery can be cancelled');
-like(error_of("SET statement_timeout = '300ms'; INSERT INTO r_composite VALUES (1, 'x', -1)"), qr/statement timeout/, 'and who wants to write');
+like(error_of($node, "SET statement_timeout = '300ms'; SELECT count(*) FROM r_composite"), qr/statement timeout/, 'who waits for the recovery can be cancelled');
+like(error_of($node, "SET statement_timeout = '300ms'; INSERT INTO r_composite VALUES (1, 'x', -1)"), qr/statement timeout/, 'and who wants to write');
 is(sql("SELECT pg_cancel_backend($pid)"), 't', 'the recovery is cancelled');
 eval { $slow->finish };
 like($@, qr/canceling statement due to user request/, 'at once');
@@ -146,7 +138,7 @@ $ctl = RoseTest::Session->new($node);
 foreach my $point (qw(recover-judged recover-settled recover-replayed))
 {
 	$ctl->run("SELECT stop_at('$point', 'error', 'client')");
-	like(error_of('SELECT count(*) FROM r_keyed'), qr/stop point/, "an error at $point");
+	like(error_of($node, 'SELECT count(*) FROM r_keyed'), qr/stop point/, "an error at $point");
 }
 compare('errors');
 end_prepared('errors');
@@ -161,7 +153,7 @@ foreach my $how (qw(restart crash))
 	foreach my $action (qw(error terminate))
 	{
 		sql("SELECT stop_at('recover-sorted', '$action', 'client')");
-		like(error_of('SELECT count(*) FROM r_keyed'), qr/stop point/, "$how: $action before the runs are published");
+		like(error_of($node, 'SELECT count(*) FROM r_keyed'), qr/stop point/, "$how: $action before the runs are published");
 	}
 	is(sql('SELECT used_bytes FROM rose.stat_memory'), 0, "$how: nothing of it is left in memory");
 	foreach my $point (qw(recover-part recover-sorted))

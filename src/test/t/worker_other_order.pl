@@ -17,7 +17,6 @@ my $node = rose_node('resort_background', "rose.spill_interval = '200ms'", 'auto
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
-sub error_of { my ($rc, $out, $err) = $node->psql('postgres', $_[0]); return $err }
 
 sub restart_with
 {
@@ -66,7 +65,7 @@ $node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM rose.components(
 $node->poll_query_until('postgres', "SELECT last_autoanalyze IS NOT NULL FROM pg_stat_all_tables WHERE relname = 'busy'") or fail('busy is analyzed');
 usleep(3_000_000);
 is(said_since($from, qr/WARNING:  table "own" $message/), 1, 'one message of the maintenance worker');
-like(error_of('SELECT count(*) FROM own'), $message, 'refused');
+like(error_of($node, 'SELECT count(*) FROM own'), $message, 'refused');
 is(said_since($from, qr/ERROR:.*$message/), 1, 'and no error of anybody else');
 
 # The subscription goes on without the table.
