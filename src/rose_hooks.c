@@ -152,6 +152,18 @@ rose_planner(Query *query, const char *source, int options, ParamListInfo params
 
 /* ---- dropped objects ---- */
 
+/* The relation, if it is a rose table and still there; else NULL. */
+static Relation
+open_rose_table(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+
+	if (rel == NULL || (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel)))
+		return rel;
+	RelationClose(rel);
+	return NULL;
+}
+
 static void
 note_dropped_index(Relation index)
 {
@@ -161,11 +173,10 @@ note_dropped_index(Relation index)
 		rose_index_file_dropped(index);
 	if (!index->rd_index->indisprimary)
 		return;
-	heap = RelationIdGetRelation(index->rd_index->indrelid);
+	heap = open_rose_table(index->rd_index->indrelid);
 	if (heap == NULL)
 		return;
-	if (RELKIND_HAS_TABLE_AM(heap->rd_rel->relkind) && rose_relation_is_rose(heap))
-		rose_rekey_note_dropped(RelationGetRelid(heap));
+	rose_rekey_note_dropped(RelationGetRelid(heap));
 	RelationClose(heap);
 }
 
@@ -234,6 +245,7 @@ check_created_index(Oid indexid, bool internal)
 	HeapTuple	tuple;
 	Oid			heapid = InvalidOid;
 	Relation	heap;
+	Relation	index;
 
 	pg_index = table_open(IndexRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_index_indexrelid, BTEqualStrategyNumber, F_OIDEQ,
@@ -247,19 +259,15 @@ check_created_index(Oid indexid, bool internal)
 	if (!OidIsValid(heapid))
 		return;					/* not an index, or a primary key's */
 
-	heap = RelationIdGetRelation(heapid);
+	heap = open_rose_table(heapid);
 	if (heap == NULL)
 		return;
-	if (RELKIND_HAS_TABLE_AM(heap->rd_rel->relkind) && rose_relation_is_rose(heap))
-	{
-		Relation	index = RelationIdGetRelation(indexid);
-
-		if (reindexing_concurrently)
-			refuse_concurrent_build(heap);
-		rose_index_file_taken_over(index);
-		rose_index_ddl_check_created(heap, index, internal);
-		RelationClose(index);
-	}
+	if (reindexing_concurrently)
+		refuse_concurrent_build(heap);
+	index = RelationIdGetRelation(indexid);
+	rose_index_file_taken_over(index);
+	rose_index_ddl_check_created(heap, index, internal);
+	RelationClose(index);
 	RelationClose(heap);
 }
 
@@ -271,11 +279,10 @@ note_altered_relation(Oid relid)
 
 	if (relid < FirstNormalObjectId || !RELKIND_HAS_TABLE_AM(get_rel_relkind(relid)))
 		return;
-	rel = RelationIdGetRelation(relid);
+	rel = open_rose_table(relid);
 	if (rel == NULL)
 		return;
-	if (rose_relation_is_rose(rel))
-		rose_registry_end_pauses(rose_file_name(rel));
+	rose_registry_end_pauses(rose_file_name(rel));
 	RelationClose(rel);
 }
 

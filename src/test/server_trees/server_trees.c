@@ -283,6 +283,23 @@ entry_as_text(RoseTree *tree, const RoseEntryShape *shape, const RoseRow *row)
 	return CStringGetTextDatum(out.data);
 }
 
+/* What a scan finds, as rows of a function's result. */
+static void
+return_entries(RoseTree *tree, const RoseEntryShape *shape, const RoseKeyRange *range, ReturnSetInfo *result)
+{
+	RoseScan   *scan = rose_scan_begin(tree, GetActiveSnapshot(), range, false);
+	const RoseRow *row;
+
+	while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
+	{
+		Datum		text = entry_as_text(tree, shape, row);
+		bool		isnull = false;
+
+		tuplestore_putvalues(result->setResult, result->setDesc, &text, &isnull);
+	}
+	rose_scan_end(scan);
+}
+
 Datum
 tree_entries(PG_FUNCTION_ARGS)
 {
@@ -290,20 +307,10 @@ tree_entries(PG_FUNCTION_ARGS)
 	RoseTree   *tree = rose_tree_open(index);
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	RoseEntryShape shape;
-	RoseScan   *scan;
-	const RoseRow *row;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	make_shape(tree, &shape);
-	scan = rose_scan_begin(tree, GetActiveSnapshot(), NULL, false);
-	while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
-	{
-		Datum text = entry_as_text(tree, &shape, row);
-		bool		isnull = false;
-
-		tuplestore_putvalues(result->setResult, result->setDesc, &text, &isnull);
-	}
-	rose_scan_end(scan);
+	return_entries(tree, &shape, NULL, result);
 	index_close(index, NoLock);
 	return (Datum) 0;
 }
@@ -341,20 +348,10 @@ tree_find(PG_FUNCTION_ARGS)
 	{
 		RoseNewVersion version;
 		RoseKeyRange range;
-		RoseScan   *scan;
-		const RoseRow *row;
 
 		make_version(tree, &shape, SPI_tuptable->vals[i], ROSE_OP_PUT, &version);
 		range_like(tree->schema, version.key, &range);
-		scan = rose_scan_begin(tree, GetActiveSnapshot(), &range, false);
-		while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
-		{
-			Datum text = entry_as_text(tree, &shape, row);
-			bool		isnull = false;
-
-			tuplestore_putvalues(result->setResult, result->setDesc, &text, &isnull);
-		}
-		rose_scan_end(scan);
+		return_entries(tree, &shape, &range, result);
 	}
 	SPI_finish();
 	index_close(index, NoLock);
