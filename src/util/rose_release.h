@@ -14,6 +14,8 @@
 
 #include "postgres.h"
 
+#include "compat/rose_compat.h"
+
 /* The default_version of rose.control, and what the setting rose.version shows. */
 #define ROSE_RELEASE	"1.1"
 
@@ -24,6 +26,6 @@ extern void rose_release_define_settings(void);
  * library needs it.  Says which versions they are, and what to do.  REQUIRES a
  * transaction.
  */
-extern void rose_release_mismatch(const char *message) pg_attribute_noreturn();
+pg_noreturn extern void rose_release_mismatch(const char *message);
 
 #endif							/* ROSE_RELEASE_H */
