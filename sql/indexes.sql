@@ -10,8 +10,8 @@ SET rose.secondary_indexes = on;
 
 -- kinds that there are not
 CREATE INDEX ix_no ON ix USING hash (a);
-CREATE UNIQUE INDEX ix_no ON ix (c);
-ALTER TABLE ix ADD UNIQUE (c);
+CREATE UNIQUE INDEX ix_no ON ix ((c + 1));
+CREATE UNIQUE INDEX ix_no ON ix (c) WHERE a > 3;
 CREATE INDEX CONCURRENTLY ix_no ON ix (a);
 ALTER TABLE ix ADD EXCLUDE USING btree (a WITH =);
 CREATE INDEX ix_no ON ix (a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d);

@@ -62,9 +62,11 @@
 #if PG_VERSION_NUM < 160000
 typedef bool RoseUpdateIndexes;
 #define ROSE_UPDATE_NO_INDEXES false
+#define ROSE_UPDATE_ALL_INDEXES true
 #else
 typedef TU_UpdateIndexes RoseUpdateIndexes;
 #define ROSE_UPDATE_NO_INDEXES TU_None
+#define ROSE_UPDATE_ALL_INDEXES TU_All
 #endif
 
 /* 16 counts updates that go to a new page. */

@@ -57,22 +57,24 @@ extern void rose_primary_key_built(Relation index);
  */
 extern const RoseRow *rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid);
 
-/* The next aminsert reports the conflict that a speculative insertion met. */
-extern void rose_primary_key_set_conflict(Relation heap, bool conflict);
+/*
+ * The next aminserts report the conflict that a speculative insertion met, in this unique
+ * index (InvalidOid: the primary key's); NULL: it met none, or has come to its end.
+ */
+extern void rose_primary_key_set_conflict(Relation heap, const Oid *indexid);
 
 /*
  * The aminsert for the first row that was not inserted raises the error of a duplicate
- * key: neither it nor the rows behind it were written.  At the latest, the commit does,
- * unless that is rolled back.
+ * key: rows behind it were not written, and it may have been in part.  At the latest, the
+ * commit does, unless that is rolled back.
  */
 extern void rose_primary_key_set_duplicate(Relation heap);
 
-/* The TID that such rows have: core wants some valid one to hand to aminsert. */
-static inline void
-rose_tid_set_not_inserted(ItemPointer tid)
-{
-	ItemPointerSet(tid, MaxBlockNumber, FirstOffsetNumber);
-}
+/*
+ * The TID that such rows have: core wants some valid one to hand to aminsert.  It tells which
+ * unique index is to raise the error (InvalidOid: the primary key's).
+ */
+extern void rose_tid_set_not_inserted(RoseTree *table, Oid indexid, ItemPointer tid);
 
 static inline bool
 rose_tid_is_inserted(const ItemPointerData *tid)

@@ -38,6 +38,7 @@
 
 #include "util/rose_index_def.h"
 #include "store/rose_metapage.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_predicate.h"
 #include "indexam/rose_indexam.h"
@@ -450,6 +451,41 @@ entry_row_validated(RoseIndexFetch *fetch, Snapshot snapshot, const Datum *key)
 	return rose_lookup_get(rose_lookup_cached(fetch->tree), snapshot, key);
 }
 
+/*
+ * Is this the row's entry?  An MVCC snapshot sees what belongs together.  Others see the
+ * present, and the row may have been changed since its entry was read.  While somebody
+ * changes it, whoever asks is to wait for him.
+ */
+static bool
+is_entry_of(RoseIndexFetch *fetch, const RoseRow *entry, const RoseRow *row, Snapshot snapshot)
+{
+	RoseTree   *index = fetch->scan->tree;
+	const RoseIndexTree *described;
+	Datum	   *values;
+	bool	   *nulls;
+	RoseEntry	expected;
+	Datum		key[INDEX_MAX_KEYS];
+	bool		same;
+
+	if (likely(IsMVCCSnapshot(snapshot)) ||
+		(snapshot->snapshot_type == SNAPSHOT_DIRTY &&
+		 (TransactionIdIsValid(snapshot->xmin) || TransactionIdIsValid(snapshot->xmax))))
+		return true;
+	described = rose_index_set_tree(fetch->tree, RelationGetRelid(index->rel));
+	if (described == NULL || described->shape.evaluates)
+		return true;
+	values = palloc(fetch->tree->schema->natts * sizeof(Datum));
+	nulls = palloc(fetch->tree->schema->natts * sizeof(bool));
+	rose_row_deform(row, fetch->tree->schema, 1, fetch->tree->schema->natts, values, nulls);
+	rose_entry_of_row(&described->shape, index->rel, ROSE_ENTRY_OF_OWNER, values, nulls,
+					  row->version.rowid, &expected);
+	rose_entry_key(index->schema, &expected, key);
+	same = rose_key_compare(index->schema, key, entry->key, index->schema->nkeys) == 0;
+	pfree(values);
+	pfree(nulls);
+	return same;
+}
+
 const RoseRow *
 rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid)
 {
@@ -465,7 +501,7 @@ rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid)
 		row = entry_row_validated(fetch, snapshot, key);
 	else
 		row = rose_lookup_get(rose_lookup_cached(fetch->tree), snapshot, key);
-	if (row == NULL)
+	if (row == NULL || !is_entry_of(fetch, fetch->row, row, snapshot))
 		return NULL;
 	rose_lookup_tid(rose_lookup_cached(fetch->tree), &fetch->tid);
 	*tid = fetch->tid;

@@ -20,7 +20,7 @@
 
 /* --- wiring --- */
 extern void rose_primary_key_define_callbacks(void);
-extern void rose_index_eval_define_callbacks(void);	/* expressions and predicates */
+extern void rose_index_eval_define_callbacks(void); /* expressions and predicates */
 
 /*
  * Tell the planner about this index of a rose table what cannot be read off a btree;

@@ -23,7 +23,8 @@
  *
  *	  aminsert		stores nothing.  Entries were written with the row, and uniqueness
  *					was checked then; a conflict that speculative or multiple insertions
- *					met is reported here, where core expects it
+ *					met, and what a deferrable constraint has to look at again, is reported
+ *					here, where core expects it
  *	  amrescan, amgettuple, ammarkpos, amrestrpos
  *					scan the table, or the index's tree (rose_index_scan.c).  ambeginscan and
  *					amendscan stay those of btree, because the first runs before
@@ -73,7 +74,10 @@
 
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_duplicate_key.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
+#include "lsm/write/rose_duplicate.h"
+#include "lsm/write/rose_unique_recheck.h"
 #include "indexam/rose_indexam.h"
 
 /* btree's own routine, and ours, which differs as said above; made at first use */
@@ -82,10 +86,11 @@ static IndexAmRoutine rose_routine;
 static bool routines_made = false;
 
 /*
- * Table whose speculative insertion met a conflict, or InvalidOid; nesting level of the
- * (sub)transaction that met it.
+ * Table whose speculative insertion met a conflict, or InvalidOid; in which index
+ * (InvalidOid: the primary key's); nesting level of the (sub)transaction that met it.
  */
 static Oid	conflict_in = InvalidOid;
+static Oid	conflict_index;
 static int	conflict_level;
 
 /* Table with a row with a duplicate key that was not reported yet. */
@@ -250,9 +255,10 @@ primary_key_build(Relation heap, Relation index, IndexInfo *info)
 }
 
 void
-rose_primary_key_set_conflict(Relation heap, bool conflict)
+rose_primary_key_set_conflict(Relation heap, const Oid *indexid)
 {
-	conflict_in = conflict ? RelationGetRelid(heap) : InvalidOid;
+	conflict_in = indexid != NULL ? RelationGetRelid(heap) : InvalidOid;
+	conflict_index = indexid != NULL ? *indexid : InvalidOid;
 	conflict_level = GetCurrentTransactionNestLevel();
 }
 
@@ -263,6 +269,44 @@ rose_primary_key_set_duplicate(Relation heap)
 	duplicate_level = GetCurrentTransactionNestLevel();
 }
 
+/* Place of a unique index among those of its table: in TIDs of rows that were not inserted. */
+static OffsetNumber
+place_of_index(RoseTree *table, Oid indexid)
+{
+	const RoseIndexTree *index = rose_index_set_tree(table, indexid);
+
+	return index == NULL ? FirstOffsetNumber :	/* the primary key's */
+		FirstOffsetNumber + 1 + (index - rose_index_set(table)->trees);
+}
+
+void
+rose_tid_set_not_inserted(RoseTree *table, Oid indexid, ItemPointer tid)
+{
+	ItemPointerSet(tid, MaxBlockNumber, place_of_index(table, indexid));
+}
+
+/*
+ * A speculative insertion has met a conflict, and nothing was written.  An arbiter says so, and core looks
+ * at the other row.  Any other index waits until it is known whether there is another row,
+ * and raises the error, as it would if it had the new row's entry; then core tries again.
+ */
+static bool
+answer_conflict(Relation index, Datum *values, bool *isnull, Relation heap, IndexUniqueCheck check)
+{
+	Oid			met = index->rd_index->indisprimary ? InvalidOid : RelationGetRelid(index);
+	Oid			conflict = conflict_index;
+
+	if (check == UNIQUE_CHECK_PARTIAL)
+		return false;
+	if (check != UNIQUE_CHECK_YES || met != conflict)
+		return true;
+	if (OidIsValid(met))
+		rose_unique_recheck_value(rose_tree_open(heap), index, values, isnull);
+	else
+		rose_unique_recheck_key(rose_tree_open(heap), index, values, isnull);
+	return true;
+}
+
 static bool
 primary_key_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 				   Relation heap, IndexUniqueCheck check, bool unchanged, IndexInfo *info)
@@ -270,17 +314,23 @@ primary_key_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	if (!rose_relation_is_rose(heap))
 		return btree_routine.aminsert(index, values, isnull, tid, heap, check, unchanged,
 									  info);
-	if (!index->rd_index->indisprimary)
-		return true;			/* its entries were written with the row */
-	if (conflict_in == RelationGetRelid(heap))
-		return false;
-	/* a trigger's condition that ran in between may have inserted, and failed, itself: ask the row */
-	if (!rose_tid_is_inserted(tid))
+	if (check == UNIQUE_CHECK_EXISTING)
 	{
+		rose_unique_recheck_row(rose_tree_open(heap), index, tid);
+		return true;
+	}
+	if (conflict_in == RelationGetRelid(heap))
+		return answer_conflict(index, values, isnull, heap, check);
+	/* a trigger's condition that ran in between may have inserted, and failed, itself: ask the row */
+	if (unlikely(!rose_tid_is_inserted(tid)))
+	{
+		if (place_of_index(rose_tree_open(heap), RelationGetRelid(index)) !=
+			ItemPointerGetOffsetNumber(tid))
+			return true;
 		duplicate_in = InvalidOid;
 		rose_duplicate_key_report_entry(heap, index, values, isnull);
 	}
-	return true;
+	return check != UNIQUE_CHECK_PARTIAL || !rose_duplicate_take(RelationGetRelid(index), tid);
 }
 
 static bool

@@ -7,6 +7,7 @@
  * and are sorted; those that there are come from a scan of the index, under the same
  * snapshot.  Both go by in step: the first difference is reported, and what kind it is.
  * An index whose entries are believed only if their row agrees may have more of them.
+ * Of a unique index neighbours with one value are looked for, too.
  *
  * The caller has locks of both relations; nothing is repaired.  The index as a tree of
  * its own is checked by rose_sql_check.c.
@@ -15,6 +16,8 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -24,6 +27,7 @@
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/merge/rose_version_sort.h"
 #include "lsm/read/rose_scan.h"
+#include "lsm/read/rose_unique_pair.h"
 #include "sqlfunc/rose_check_index.h"
 
 /* Sort the entries of all rows. */
@@ -122,6 +126,26 @@ next_difference(RoseVersionSort *sort, RoseScan *scan, const RoseEntryShape *sha
 	return NULL;
 }
 
+/*
+ * Have two rows one value?  While a transaction may violate a deferrable constraint, it sees
+ * rows that do.
+ */
+static const char *
+check_values(RoseTree *index, const RoseIndexTree *described)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+	char	   *description;
+
+	if (!described->unique ||
+		(described->deferrable && TransactionIdIsValid(GetTopTransactionIdIfAny())) ||
+		!rose_unique_pair_find(index, described, GetActiveSnapshot(), values, nulls))
+		return NULL;
+	description = BuildIndexValueDescription(index->rel, values, nulls);
+	return description == NULL ? "two rows have one value" :
+		psprintf("two rows have the value %s", description);
+}
+
 void
 rose_check_index(RoseTree *table, RoseTree *index, RoseProblemCallback report, void *arg)
 {
@@ -129,29 +153,37 @@ rose_check_index(RoseTree *table, RoseTree *index, RoseProblemCallback report, v
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	RoseMetaInfo info;
-	RoseEntryShape shape;
+	RoseIndexTree described;
+	const RoseEntryShape *shape = &described.shape;
 	RoseVersionSort *sort;
 	RoseScan   *scan;
 	const char *problem = NULL;
+	const char *duplicate;
 	bool		end = false;
 	uint64		nentries = 0;
 
 	rose_meta_read(index->rel, &info);
-	rose_index_set_shape(index->rel, &info.index, index->schema, table->schema->natts, &shape);
-	sort = sort_expected(table, index, &shape);
+	rose_index_set_shape(index->rel, &info.index, index->schema, table->schema->natts,
+						 &described.shape);
+	rose_index_set_uniqueness(index->rel, &info.index, &described);
+	sort = sort_expected(table, index, shape);
 	scan = rose_scan_begin(index, GetActiveSnapshot(), NULL, true);
 	while (problem == NULL && !end)
 	{
-		problem = next_difference(sort, scan, &shape, index->schema,
+		problem = next_difference(sort, scan, shape, index->schema,
 								  (info.index.flags & ROSE_INDEX_VALIDATED) != 0, &end);
 		nentries++;
 	}
 	rose_scan_end(scan);
 	rose_version_sort_end(sort);
+	duplicate = check_values(index, &described);
 	MemoryContextSwitchTo(old);
 	if (problem != NULL)
 		report(arg, InvalidBlockNumber,
 			   psprintf("index \"%s\": %s, at entry " UINT64_FORMAT,
 						RelationGetRelationName(index->rel), problem, nentries));
+	if (duplicate != NULL)
+		report(arg, InvalidBlockNumber,
+			   psprintf("index \"%s\": %s", RelationGetRelationName(index->rel), duplicate));
 	MemoryContextDelete(context);
 }

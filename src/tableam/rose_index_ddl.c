@@ -25,16 +25,20 @@
 #include "access/relation.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "util/rose_index_def.h"
+#include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_unique_pair.h"
 #include "lsm/write/rose_index_build.h"
 #include "lsm/rose_index_file.h"
 #include "tableam/rose_tableam.h"
@@ -109,6 +113,33 @@ is_of_others(const RangeVar *table)
 }
 
 /*
+ * The primary key's index has no entries, and rows lie in its order: another index cannot
+ * take its place without a rewrite, of which core does not tell us.
+ */
+static void
+check_adopted_key(const AlterTableStmt *stmt, const AlterTableCmd *cmd)
+{
+	const Constraint *constraint = (const Constraint *) cmd->def;
+	Oid			relid;
+	Relation	rel;
+
+	if (cmd->subtype != AT_AddConstraint || constraint == NULL || !IsA(constraint, Constraint) ||
+		constraint->contype != CONSTR_PRIMARY || constraint->indexname == NULL)
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+	if (rel == NULL)
+		return;
+	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot make index \"%s\" the primary key of rose table \"%s\"",
+						constraint->indexname, RelationGetRelationName(rel)),
+				 errhint("Drop the index, and add the primary key by its columns.")));
+	relation_close(rel, AccessShareLock);
+}
+
+/*
  * ALTER TABLE makes by itself, without asking for rights, the indexes that it has dropped,
  * and when it attaches a partition those of the partitioned table.
  */
@@ -126,6 +157,7 @@ rose_index_ddl_enter_command(Node *stmt)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
 
+		check_adopted_key((AlterTableStmt *) stmt, cmd);
 		if (cmd->subtype == AT_AttachPartition)
 			command &= ~ROSE_INDEX_COMMAND_REMAKES;
 		if (cmd->subtype == AT_SetAccessMethod && is_of_others(((AlterTableStmt *) stmt)->relation))
@@ -151,6 +183,37 @@ rose_index_ddl_check_created(Relation rel, Relation index, bool internal)
 	check_method(rel, index);
 }
 
+/* Who writes a row locks a partition for each of them: a process can hold 200 locks of that kind. */
+#define UNIQUE_INDEXES_MAX	100
+
+static void
+check_unique(Relation rel, Relation unique, IndexInfo *info)
+{
+	const char *name = RelationGetRelationName(unique);
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *cell;
+	int			n = 0;
+
+	if (info->ii_Expressions != NIL || info->ii_Predicate != NIL)
+		refuse_kind(rel, name, "Unique indexes of rose tables cannot have expressions, or a WHERE clause, yet.",
+					"Store the expression in a generated column, NULL for rows that are not to be unique, and index that.");
+	foreach(cell, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
+
+		n += index->rd_index->indisunique && !index->rd_index->indisprimary;
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	if (n > UNIQUE_INDEXES_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot create index \"%s\" on rose table \"%s\"",
+						name, RelationGetRelationName(rel)),
+				 errdetail("A rose table has %d unique indexes at most, beside that of the primary key.",
+						   UNIQUE_INDEXES_MAX)));
+}
+
 static void
 check_kind(Relation rel, Relation index, IndexInfo *info)
 {
@@ -162,8 +225,7 @@ check_kind(Relation rel, Relation index, IndexInfo *info)
 	if (index->rd_index->indisexclusion)
 		refuse_kind(rel, name, "Rose tables cannot have exclusion constraints.", NULL);
 	if (info->ii_Unique)
-		refuse_kind(rel, name, "Indexes of rose tables beside that of the primary key cannot be unique yet.",
-					"Declare a PRIMARY KEY, or use a heap table for columns that need other unique constraints.");
+		check_unique(rel, index, info);
 }
 
 static void
@@ -177,13 +239,25 @@ check_not_fed(Relation rel, Relation index, RoseTree *table)
 
 /* ---- how they are made ---- */
 
+/* Have two rows one value, of those that the next statement sees? */
+static void
+check_values(Relation rel, RoseTree *tree, const RoseIndexTree *described)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+
+	if (rose_unique_pair_find(tree, described, SnapshotSelf, values, nulls))
+		rose_duplicate_key_report_value(rel, tree->rel, values, nulls);
+}
+
 double
 rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 {
 	RoseTree   *table;
 	RoseTree   *tree;
 	RoseIndexDef def;
-	RoseEntryShape shape;
+	RoseIndexTree described;
+	double		nrows;
 
 	check_kind(rel, index, info);
 	table = rose_tree_open(rel);
@@ -192,6 +266,11 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 	rose_index_file_create(index, &def);
 
 	tree = rose_tree_open(index);
-	rose_index_set_shape(index, &def.meta, tree->schema, table->schema->natts, &shape);
-	return (double) rose_index_build(table, tree, &shape);
+	rose_index_set_shape(index, &def.meta, tree->schema, table->schema->natts,
+						 &described.shape);
+	rose_index_set_uniqueness(index, &def.meta, &described);
+	nrows = (double) rose_index_build(table, tree, &described.shape);
+	if (described.unique)
+		check_values(rel, tree, &described);
+	return nrows;
 }

@@ -30,8 +30,9 @@
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 
-/* The speculative insertion that is going on met a conflict and wrote nothing. */
+/* The speculative insertion that is going on met a conflict, and its row is not there. */
 static bool speculation_failed = false;
+static CommandId speculation_cid;
 
 /* ALTER TABLE puts a table's rows into this one, which takes its place: once for each. */
 static void
@@ -78,13 +79,30 @@ check_readers_of_duplicate(RoseTree *tree, const Datum *values)
 }
 
 static void
-report_duplicate(RoseTree *tree, const Datum *values, const bool *nulls)
+report_duplicate(RoseTree *tree, const Datum *values, const bool *nulls,
+				 const RoseDuplicate *duplicate)
 {
+	if (OidIsValid(duplicate->indexid))
+		rose_duplicate_key_report_index(tree->rel, duplicate->indexid, duplicate->description);
 	check_readers_of_duplicate(tree, values);
 	rose_duplicate_key_report_row(tree->rel, values, nulls);
 }
 
 /* ---- insert ---- */
+
+/* Insert and wait, or fail. */
+static void
+insert_row(RoseTree *tree, TupleTableSlot *slot, CommandId cid)
+{
+	Relation	rel = tree->rel;
+	RoseDuplicate duplicate;
+
+	if (rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, false, &slot->tts_tid,
+					&duplicate) != ROSE_INSERT_OK)
+		report_duplicate(tree, slot->tts_values, slot->tts_isnull, &duplicate);
+	rose_slot_written(slot, tree, cid);
+	pgstat_count_heap_insert(rel, 1);
+}
 
 void
 rose_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
@@ -94,11 +112,7 @@ rose_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options
 
 	rose_primary_key_attach(rel);
 	slot_getallattrs(slot);
-	if (rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, false,
-					&slot->tts_tid) != ROSE_INSERT_OK)
-		report_duplicate(tree, slot->tts_values, slot->tts_isnull);
-	rose_slot_written(slot, tree, cid);
-	pgstat_count_heap_insert(rel, 1);
+	insert_row(tree, slot, cid);
 }
 
 /*
@@ -114,6 +128,7 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 	bool	  **nulls = palloc(nslots * sizeof(bool *));
 	ItemPointer tids = palloc(nslots * sizeof(ItemPointerData));
 	int			ndone = 0;
+	RoseDuplicate duplicate;
 	RoseInsertResult result;
 
 	rose_primary_key_attach(rel);
@@ -123,13 +138,13 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 		values[i] = slots[i]->tts_values;
 		nulls[i] = slots[i]->tts_isnull;
 	}
-	result = rose_insert_many(tree, values, nulls, nslots, cid, tids, &ndone);
+	result = rose_insert_many(tree, values, nulls, nslots, cid, tids, &ndone, &duplicate);
 	for (int i = 0; i < nslots; i++)
 	{
 		if (i < ndone)
 			slots[i]->tts_tid = tids[i];
 		else
-			rose_tid_set_not_inserted(&slots[i]->tts_tid);
+			rose_tid_set_not_inserted(tree, duplicate.indexid, &slots[i]->tts_tid);
 		rose_slot_written(slots[i], tree, cid);
 	}
 	if (result != ROSE_INSERT_OK)
@@ -144,8 +159,8 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 }
 
 /*
- * ON CONFLICT.  The key is checked and written in one step, so there is no
- * tentative row that others could wait for.  A conflict is reported by the
+ * ON CONFLICT.  The key, and values of unique indexes, are checked and written in one step,
+ * so there is no tentative row that others could wait for.  A conflict is reported by the
  * aminsert that follows, and the executor looks at the other row again.
  */
 void
@@ -154,29 +169,39 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 							  uint32 token)
 {
 	RoseTree   *tree = open_for_write(rel);
+	RoseDuplicate duplicate;
 
 	rose_primary_key_attach(rel);
 	slot_getallattrs(slot);
 	speculation_failed = rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, true,
-									 &slot->tts_tid) != ROSE_INSERT_OK;
-	rose_primary_key_set_conflict(rel, speculation_failed);
+									 &slot->tts_tid, &duplicate) != ROSE_INSERT_OK;
+	rose_primary_key_set_conflict(rel, speculation_failed ? &duplicate.indexid : NULL);
+	speculation_cid = cid;
 	if (speculation_failed)
 	{
-		rose_tid_set_not_inserted(&slot->tts_tid);
+		rose_tid_set_not_inserted(tree, duplicate.indexid, &slot->tts_tid);
 		return;
 	}
 	rose_slot_written(slot, tree, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
 
+/*
+ * If the insertion met a conflict and core does not know, no arbiter was asked, because the
+ * row is not to have an entry there: then it is an insertion as any other.
+ */
 void
 rose_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 								bool succeeded)
 {
-	if (!succeeded && !speculation_failed)
-		rose_insert_abort_speculative(rose_tree_open(rel), &slot->tts_tid);
-	rose_primary_key_set_conflict(rel, false);
+	bool		failed = speculation_failed;
+
+	rose_primary_key_set_conflict(rel, NULL);
 	speculation_failed = false;
+	if (!succeeded && !failed)
+		rose_insert_abort_speculative(rose_tree_open(rel), &slot->tts_tid);
+	else if (succeeded && failed)
+		insert_row(rose_tree_open(rel), slot, speculation_cid);
 }
 
 /* ---- delete, update, lock ---- */
@@ -206,15 +231,20 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 	RoseUpdated updated;
 	TM_Result	result;
 
-	/* the index stores nothing, and uniqueness is checked by rose_update */
+	/* entries are written, and uniqueness is checked, by rose_update */
 	*update_indexes = ROSE_UPDATE_NO_INDEXES;
 	slot_getallattrs(slot);
 	result = rose_update(tree, &change, slot->tts_values, slot->tts_isnull, &updated);
 	*lockmode = updated.lockmode;
 	if (updated.duplicate)
-		report_duplicate(tree, slot->tts_values, slot->tts_isnull);
+		report_duplicate(tree, slot->tts_values, slot->tts_isnull, &updated.which);
 	if (result == TM_Ok)
 	{
+		if (unlikely(updated.recheck))
+		{
+			rose_primary_key_attach(rel);
+			*update_indexes = ROSE_UPDATE_ALL_INDEXES;
+		}
 		slot->tts_tid = updated.tid;
 		rose_slot_written(slot, tree, cid);
 		rose_pgstat_count_update(rel);

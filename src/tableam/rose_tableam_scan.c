@@ -373,6 +373,24 @@ fetch_of_entry(RoseIndexFetch *fetch, ItemPointer tid, Snapshot snapshot, TupleT
 }
 
 /*
+ * The version that a TID names.  Who has it from a trigger's event, for a deferred check,
+ * wants what the transaction has made of that row since, as heap gives it from the same
+ * page: an update that changes no column of the index is not checked by itself.
+ */
+static const RoseRow *
+fetch_by_tid(RoseIndexFetch *fetch, const ItemPointerData *tid, Snapshot snapshot)
+{
+	RoseLookup *lookup = rose_lookup_cached(fetch->tree);
+	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, snapshot);
+	ItemPointerData newest = *tid;
+
+	if (row != NULL || snapshot->snapshot_type != SNAPSHOT_SELF)
+		return row;
+	rose_lookup_latest_tid(lookup, snapshot, &newest);
+	return rose_lookup_fetch_tid(lookup, &newest, snapshot);
+}
+
+/*
  * Nearly always the TID is that of the row under the index scan, which is at hand and
  * known to be visible.  That is all that an index-only scan asks for: it clears the slot
  * at once.
@@ -392,7 +410,7 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 	if (row == NULL || !ItemPointerEquals(tid, &fetch->tid))
 	{
 		fetch->of_entry = false;
-		row = rose_lookup_fetch_tid(rose_lookup_cached(fetch->tree), tid, snapshot);
+		row = fetch_by_tid(fetch, tid, snapshot);
 		shared = true;
 	}
 	if (row == NULL)

@@ -49,7 +49,8 @@ typedef struct RoseVersion
 	TransactionId subxid;
 	CommandId	cid;
 	uint8		op;				/* RoseOp */
-	uint8		lockmode;		/* LockTupleMode of a ROSE_OP_LOCK */
+	uint8		lockmode;		/* LockTupleMode of a ROSE_OP_LOCK; of a PUT that has changed what foreign keys
+								 * may refer to LockTupleExclusive, as long as it is in memory; else 0 */
 	int64		rowid;			/* hidden row id; 0 in tables with a key */
 	uint64		moved_to;
 	const bits8 *present;		/* PARTIAL: att i present if bit i-1 set

@@ -130,12 +130,13 @@ version_visible_dirty(RoseVisibility *vis, const RoseVersion *version)
 		case ROSE_XID_IN_PROGRESS:
 			break;
 	}
+	/* a subtransaction may be rolled back long before the transaction ends */
 	if (version->op == ROSE_OP_TOMBSTONE)
 	{
-		vis->snapshot->xmax = XidFromFullTransactionId(version->xid);
+		vis->snapshot->xmax = rose_version_writer(version);
 		return false;
 	}
-	vis->snapshot->xmin = XidFromFullTransactionId(version->xid);
+	vis->snapshot->xmin = rose_version_writer(version);
 	return true;
 }
 

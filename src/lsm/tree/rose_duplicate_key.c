@@ -4,9 +4,9 @@
  *	  The errors of a key that two rows would have.
  *
  * heap leaves them to its unique index, which meets the second row when it is given its
- * entry.  The primary key of a rose table has no storage, so whoever finds the second row
- * comes here: an insert or update, the index's aminsert on behalf of a COPY, the build of
- * the index, a rewrite in another order, a bulk load, a commit.
+ * entry.  Rose tables write entries, or have none, by themselves, so whoever finds the
+ * second row comes here: an insert or update, the index's aminsert on behalf of a COPY, the build of
+ * the index, a rewrite in another order, a bulk load, a deferred check, a commit.
  *
  * Locking: an index is opened with AccessShareLock, which the transaction keeps.  Who
  * finds duplicates, and which serialization failures come before them, is not decided
@@ -75,13 +75,15 @@ rose_duplicate_key_report_entry(Relation rel, Relation index, Datum *keys, bool 
 	report_violation(rel, index, BuildIndexValueDescription(index, keys, nulls));
 }
 
-static void
-report_no_index(Relation rel, Relation index, TupleTableSlot *slot, const char *hint)
+void
+rose_duplicate_key_report_index(Relation rel, Oid indexid, const char *description)
 {
-	char	   *description;
+	report_violation(rel, index_open(indexid, AccessShareLock), description);
+}
 
-	slot_getallattrs(slot);
-	description = describe(index, slot->tts_values, slot->tts_isnull);
+static void
+report_no_index_for(Relation rel, Relation index, const char *description, const char *hint)
+{
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("could not create unique index \"%s\"", RelationGetRelationName(index)),
@@ -89,6 +91,19 @@ report_no_index(Relation rel, Relation index, TupleTableSlot *slot, const char *
 			 errdetail("Duplicate keys exist."),
 			 hint ? errhint("%s", hint) : 0,
 			 errtableconstraint(rel, RelationGetRelationName(index))));
+}
+
+static void
+report_no_index(Relation rel, Relation index, TupleTableSlot *slot, const char *hint)
+{
+	slot_getallattrs(slot);
+	report_no_index_for(rel, index, describe(index, slot->tts_values, slot->tts_isnull), hint);
+}
+
+void
+rose_duplicate_key_report_value(Relation rel, Relation index, Datum *values, bool *nulls)
+{
+	report_no_index_for(rel, index, BuildIndexValueDescription(index, values, nulls), NULL);
 }
 
 void

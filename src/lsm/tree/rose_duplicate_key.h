@@ -22,6 +22,13 @@ extern void rose_duplicate_key_report_row(Relation rel, const Datum *values,
 extern void rose_duplicate_key_report_entry(Relation rel, Relation index, Datum *keys,
 											bool *nulls);
 
+/* The same of a secondary index; description: of the value (rose_duplicate_describe), or NULL. */
+extern void rose_duplicate_key_report_index(Relation rel, Oid indexid, const char *description);
+
+/* A unique secondary index cannot be made, because two rows have this value in its columns. */
+extern void rose_duplicate_key_report_value(Relation rel, Relation index, Datum *values,
+											bool *nulls);
+
 /* The primary key's index cannot be made, because slot's key is there twice. */
 extern void rose_duplicate_key_report_build(Relation rel, Relation index,
 											TupleTableSlot *slot);

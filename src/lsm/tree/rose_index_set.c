@@ -19,6 +19,8 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
+#include "catalog/pg_index.h"
 #include "nodes/pg_list.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -78,6 +80,32 @@ is_kept_up(Relation index)
 		rose_meta_is_of_index(index);
 }
 
+static bool
+has_attribute(Relation index, AttrNumber attno)
+{
+	return !heap_attisnull(index->rd_indextuple, attno, NULL);
+}
+
+void
+rose_index_set_uniqueness(Relation index, const RoseIndexMetaDisk *meta, RoseIndexTree *described)
+{
+	described->unique = index->rd_index->indisunique;
+	described->deferrable = !index->rd_index->indimmediate;
+	described->nulls_equal = index->rd_index->indnullsnotdistinct;
+	described->nvalue = meta->nhash;
+}
+
+/* Foreign keys may refer to what is plainly unique. */
+static void
+add_refers(Relation index, RoseIndexSet *set)
+{
+	if (!index->rd_index->indisunique || has_attribute(index, Anum_pg_index_indexprs) ||
+		has_attribute(index, Anum_pg_index_indpred))
+		return;
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		set->refers = bms_add_member(set->refers, index->rd_index->indkey.values[i]);
+}
+
 /* Add an index to the set, if it is one that needs entries. */
 static void
 add_index(RoseTree *tree, Oid indexid, RoseIndexSet *set)
@@ -97,6 +125,9 @@ add_index(RoseTree *tree, Oid indexid, RoseIndexSet *set)
 		rose_options_publish(&entries->shared->store.options, RelationGetRelid(tree->rel));
 		set->last_source = Max(set->last_source, added->shape.last_source);
 		set->depends = bms_add_members(set->depends, added->shape.depends);
+		rose_index_set_uniqueness(index, &info.index, added);
+		set->nunique += added->unique;
+		add_refers(index, set);
 		set->n++;
 	}
 	index_close(index, NoLock);
@@ -138,4 +169,15 @@ rose_index_set_find(RoseTree *tree)
 	tree->grown = true;
 	tree->indexes = set;
 	return set;
+}
+
+const RoseIndexTree *
+rose_index_set_tree(RoseTree *tree, Oid indexid)
+{
+	const RoseIndexSet *set = rose_index_set(tree);
+
+	for (int i = 0; set != NULL && i < set->n; i++)
+		if (set->trees[i].indexid == indexid)
+			return &set->trees[i];
+	return NULL;
 }

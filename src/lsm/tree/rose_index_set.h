@@ -21,6 +21,10 @@ typedef struct RoseIndexTree
 {
 	Oid			indexid;
 	RoseEntryShape shape;
+	bool		unique;			/* no two rows may have one value ... */
+	bool		deferrable;		/* ... when the constraint is checked: a write only says that they may */
+	bool		nulls_equal;	/* NULLS NOT DISTINCT */
+	int			nvalue;			/* so many first columns of the tree's key are these and their ranks */
 } RoseIndexTree;
 
 typedef struct RoseIndexSet
@@ -28,6 +32,8 @@ typedef struct RoseIndexSet
 	int			n;				/* in the order of their OIDs */
 	AttrNumber	last_source;	/* no column of the table behind this one is read by any of them */
 	Bitmapset  *depends;		/* columns of the table that are */
+	int			nunique;		/* so many of them are unique */
+	Bitmapset  *refers;			/* columns that foreign keys may refer to, beside the primary key */
 	RoseIndexTree trees[FLEXIBLE_ARRAY_MEMBER];
 } RoseIndexSet;
 
@@ -50,5 +56,12 @@ rose_index_set(RoseTree *tree)
  */
 extern void rose_index_set_shape(Relation index, const RoseIndexMetaDisk *meta,
 								 const RoseSchema *schema, int natts, RoseEntryShape *shape);
+
+/* What the catalog, and the index's file, say of it; shape: it has that of its entries already. */
+extern void rose_index_set_uniqueness(Relation index, const RoseIndexMetaDisk *meta,
+									  RoseIndexTree *described);
+
+/* This index of the table; NULL: it is not kept up.  As rose_index_set. */
+extern const RoseIndexTree *rose_index_set_tree(RoseTree *tree, Oid indexid);
 
 #endif							/* ROSE_INDEX_SET_H */

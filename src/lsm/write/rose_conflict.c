@@ -6,7 +6,8 @@
  * A version that a transaction has read and wants to change is stale if a newer one of
  * the same key was committed; it must wait if a newer one, or a lock entry, belongs to a
  * transaction in progress whose lock mode conflicts.  Updates that keep the key hold the
- * row as FOR NO KEY UPDATE, tombstones as FOR UPDATE, as in heap.
+ * row as FOR NO KEY UPDATE, tombstones, and updates of what foreign keys may refer to, as FOR
+ * UPDATE, as in heap.
  *
  * Locking: the caller holds the key's partition lock, so that row locks stay as they are
  * said to be here.  New versions of the key are not kept out by it: what is said of them
@@ -17,6 +18,7 @@
 #include "postgres.h"
 
 #include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_conflict.h"
 #include "lsm/write/rose_write_reader.h"
@@ -36,12 +38,21 @@ lock_modes_conflict(LockTupleMode a, LockTupleMode b)
 	}
 }
 
+/*
+ * An update that has changed what foreign keys may refer to says so in memory and in the tail
+ * log.  A private run does not tell which one that is.
+ */
 static LockTupleMode
-version_lock_mode(const RoseVersion *version)
+version_lock_mode(const RoseTree *tree, const RoseVersion *version, bool in_component)
 {
+	bool		refers = tree->indexes != NULL && tree->indexes->refers != NULL;
+
 	if (version->op == ROSE_OP_LOCK)
 		return (LockTupleMode) version->lockmode;
-	return version->op == ROSE_OP_TOMBSTONE ? LockTupleExclusive : LockTupleNoKeyExclusive;
+	if (version->op == ROSE_OP_TOMBSTONE ||
+		(unlikely(refers) && (in_component || version->lockmode == LockTupleExclusive)))
+		return LockTupleExclusive;
+	return LockTupleNoKeyExclusive;
 }
 
 /*
@@ -96,9 +107,9 @@ conflict_note_lock(RoseConflict *conflict, const RoseVersion *lock)
  */
 static void
 conflict_note_in_progress(RoseConflict *conflict, const RoseVersion *version,
-						  LockTupleMode mode)
+						  LockTupleMode mode, LockTupleMode held)
 {
-	if (!lock_modes_conflict(mode, version_lock_mode(version)))
+	if (!lock_modes_conflict(mode, held))
 	{
 		/* who wants a shared lock carries nothing */
 		if (version->op == ROSE_OP_LOCK && mode > LockTupleShare)
@@ -208,7 +219,9 @@ rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 				return;
 			case ROSE_XID_IN_PROGRESS:
 				if (conflict->result != TM_BeingModified)
-					conflict_note_in_progress(conflict, &row->version, mode);
+					conflict_note_in_progress(conflict, &row->version, mode,
+											  version_lock_mode(tree, &row->version,
+																rose_key_reader_entry(reader) != NULL));
 				break;
 			case ROSE_XID_COMMITTED:
 				if (row->version.op != ROSE_OP_LOCK &&

@@ -22,7 +22,11 @@
  * when the row is written: an error that they raise fails the (sub)transaction likewise.
  * Of a row whose columns that an index reads stay the same, nothing is computed.
  *
- * What this does not do: ask whether a value is there already.
+ * Unique indexes come first, with the values locked that the row is to have in them, since before
+ * the row was written (rose_unique_values.h).  If one has no room, locks are let go of while it
+ * is made, and the values are looked at again before the entries are linked: it is the
+ * link of the entry that has to be under one lock with the look.
+ * Unique indexes have no expressions, so nothing is computed under locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -60,6 +64,7 @@ struct RoseEntryWriter
 	RoseTree   *table;
 	const RoseIndexSet *set;
 	TableRow   *old;			/* noted and not written yet, or NULL */
+	bool		unique_written; /* of the versions at hand unique indexes have their entries */
 	RoseTree  **trees;			/* the table, and then indexes as they are in the set */
 	Relation   *indexes;
 };
@@ -181,6 +186,101 @@ take_hidden_rows(const RoseEntryWriter *writer, const RoseNewVersion *versions, 
 	return rows;
 }
 
+/* ---- values ---- */
+
+/* A unique index computes nothing. */
+static void
+plain_entry_of(const RoseIndexTree *index, const TableRow *row, RoseEntry *entry)
+{
+	Assert(!index->shape.evaluates);
+	if (row == NULL || row->values == NULL)
+		rose_entry_of_none(entry);
+	else
+		rose_entry_of_row(&index->shape, NULL, ROSE_ENTRY_OF_WRITER, row->values, row->nulls,
+						  row->rowid, entry);
+}
+
+/*
+ * Has the new entry a value that the old one has not?  Two rows may have one of a
+ * deferrable index; there a row that gets another key of the table is a row of its own.
+ */
+static bool
+is_new_value(const RoseIndexTree *index, const RoseSchema *schema, const RoseEntry *old,
+			 const RoseEntry *new, RoseUniqueValue *value)
+{
+	if (!new->exists)
+		return false;
+	rose_entry_key(schema, new, value->key);
+	if (rose_unique_value_is_distinct(index, schema, value->key))
+		return false;
+	value->leaves = old->exists;
+	if (!old->exists)
+		return true;
+	rose_entry_key(schema, old, value->left);
+	return rose_key_compare(schema, value->key, value->left,
+							index->deferrable ? schema->nkeys : index->nvalue) != 0;
+}
+
+RoseUniqueValues *
+rose_entries_values(RoseEntryWriter *writer, const RoseNewVersion *put)
+{
+	const RoseIndexSet *set = writer->set;
+	RoseUniqueValues *values;
+	TableRow   *row;
+
+	if (set->nunique == 0)
+		return NULL;
+	values = rose_unique_values_create(writer->table, set->nunique);
+	row = take_rows(writer, put, 1);
+	for (int i = 0; i < set->n; i++)
+	{
+		const RoseIndexTree *index = &set->trees[i];
+		RoseTree   *tree = writer->trees[i + 1];
+		RoseEntry	old;
+		RoseEntry	new;
+
+		if (!index->unique)
+			continue;
+		plain_entry_of(index, writer->old, &old);
+		plain_entry_of(index, row, &new);
+		if (!is_new_value(index, tree->schema, &old, &new,
+						  rose_unique_values_add(values, tree, index)))
+			values->nvalues--;
+	}
+	return values->nvalues > 0 ? values : NULL;
+}
+
+bool
+rose_entries_have_unique(const RoseEntryWriter *writer)
+{
+	return writer->set->nunique > 0;
+}
+
+/* As heap compares them: what is equal, but not the same, is another value. */
+bool
+rose_entries_refer_change(RoseEntryWriter *writer, const RoseNewVersion *put)
+{
+	const RoseSchema *schema = writer->table->schema;
+	const TableRow *old = writer->old;
+	TableRow   *new;
+	int			attno = -1;
+
+	if (writer->set->refers == NULL || old == NULL)
+		return false;
+	new = take_rows(writer, put, 1);
+	while ((attno = bms_next_member(writer->set->refers, attno)) >= 0)
+	{
+		const RoseTupleColumn *column = &schema->tuple_columns[attno - 1];
+
+		if (old->nulls[attno - 1] != new->nulls[attno - 1] ||
+			(!old->nulls[attno - 1] &&
+			 !datum_image_eq(old->values[attno - 1], new->values[attno - 1], column->attbyval,
+							 column->attlen)))
+			return true;
+	}
+	return false;
+}
+
 /* ---- entries ---- */
 
 /* Entries of one index on their way in. */
@@ -192,6 +292,12 @@ typedef struct EntryBatch
 	int			n;
 	int			max;
 	RoseNewVersion *entries;
+
+	/* of a unique index */
+	RoseUniqueValues *values;	/* locked; or NULL */
+	bool		wait;			/* for others who have taken a value meanwhile */
+	RoseKeyState state;			/* not FREE: not locked any more, and nothing more is written ... */
+	RoseUniqueValue *taken;		/* ... because of this one */
 } EntryBatch;
 
 static int
@@ -204,6 +310,40 @@ compare_entries(const void *a, const void *b, void *arg)
 	return rose_key_compare(schema, x->key, y->key, schema->nkeys);
 }
 
+/* The values were let go of: are they still free? */
+static void
+lock_again(EntryBatch *batch)
+{
+	for (;;)
+	{
+		TransactionId xwait;
+
+		CHECK_FOR_INTERRUPTS();
+		rose_unique_values_lock(batch->values);
+		batch->state = rose_unique_values_look(batch->values, &batch->taken, &xwait);
+		if (batch->state == ROSE_KEY_FREE)
+			return;
+		rose_unique_values_unlock(batch->values);
+		if (batch->state == ROSE_KEY_LIVE || !batch->wait)
+			return;
+		rose_unique_wait(batch->taken->tree, xwait);
+	}
+}
+
+/* Nothing was written, or not all. */
+static void
+make_room(EntryBatch *batch, RoseMemPrepared written)
+{
+	if (batch->values != NULL)
+		rose_unique_values_unlock(batch->values);
+	ROSE_STOP_POINT("entries-no-room"); /* no lock */
+	if (written == ROSE_MEM_NO_ROOM)
+		rose_make_room(batch->index);
+	CHECK_FOR_INTERRUPTS();
+	if (batch->values != NULL)
+		lock_again(batch);
+}
+
 /* Until all are in. */
 static void
 write_batch(EntryBatch *batch)
@@ -213,17 +353,14 @@ write_batch(EntryBatch *batch)
 	if (batch->n >= ENTRIES_SORT)
 		qsort_arg(batch->entries, batch->n, sizeof(RoseNewVersion), compare_entries,
 				  batch->index->schema);
-	ROSE_STOP_POINT("entries-write");	/* no lock; the row is written */
-	while (done < batch->n)
+	ROSE_STOP_POINT("entries-write");	/* values of unique indexes may be locked; the row is written */
+	while (done < batch->n && batch->state == ROSE_KEY_FREE)
 	{
 		RoseMemPrepared written;
 
 		done += rose_write_entries(batch->index, batch->entries + done, batch->n - done, &written);
-		if (done == batch->n)
-			break;
-		if (written == ROSE_MEM_NO_ROOM)
-			rose_make_room(batch->index);
-		CHECK_FOR_INTERRUPTS();
+		if (done < batch->n)
+			make_room(batch, written);
 	}
 	for (int i = 0; i < batch->n; i++)
 		rose_predicate_written(batch->index, batch->entries[i].key);
@@ -359,31 +496,65 @@ add_change(EntryBatch *batch, const TableRow *old, const TableRow *new,
 		add_entry(batch, ROSE_OP_PUT, version, &new_entry);
 }
 
+/* Write the entries of all unique indexes, or of all that have not got theirs yet. */
+static void
+write_indexes(RoseEntryWriter *writer, const RoseNewVersion *versions, int n, bool unique,
+			  EntryBatch *batch)
+{
+	const RoseIndexSet *set = writer->set;
+	TableRow   *rows = take_rows(writer, versions, n);
+	TableRow   *hidden = take_hidden_rows(writer, versions, n);
+
+	batch->table = writer->table->schema;
+	batch->max = Min(2 * n, ENTRIES_BATCH);
+	batch->entries = palloc(batch->max * sizeof(RoseNewVersion));
+	for (int i = 0; i < set->n && batch->state == ROSE_KEY_FREE; i++)
+	{
+		if (unique ? !set->trees[i].unique : set->trees[i].unique && writer->unique_written)
+			continue;
+		batch->index = writer->trees[i + 1];
+		batch->shape = &set->trees[i].shape;
+		for (int j = 0; j < n; j++)
+		{
+			if (unlikely(hidden != NULL))
+				add_hidden(batch, &hidden[j], &rows[j], &versions[j].version);
+			add_change(batch, j == 0 ? writer->old : NULL, &rows[j], &versions[j].version);
+		}
+		if (batch->n > 0)
+			write_batch(batch);
+	}
+}
+
+RoseKeyState
+rose_entries_write_unique(RoseEntryWriter *writer, RoseUniqueValues *values,
+						  const RoseNewVersion *versions, int n, bool wait,
+						  RoseUniqueValue **taken)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose unique entries",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	EntryBatch	batch = {.values = values, .wait = wait, .state = ROSE_KEY_FREE};
+
+	rose_unique_values_note_row(values, versions[n - 1].version.rowid);
+	write_indexes(writer, versions, n, true, &batch);
+	writer->unique_written = true;
+	*taken = batch.taken;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return batch.state;
+}
+
 void
 rose_entries_write(RoseEntryWriter *writer, const RoseNewVersion *versions, int n)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose entries",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	TableRow   *rows = take_rows(writer, versions, n);
-	TableRow   *hidden = take_hidden_rows(writer, versions, n);
-	EntryBatch	batch = {.table = writer->table->schema, .max = Min(2 * n, ENTRIES_BATCH)};
+	EntryBatch	batch = {.state = ROSE_KEY_FREE};
 
-	batch.entries = palloc(batch.max * sizeof(RoseNewVersion));
-	for (int i = 0; i < writer->set->n; i++)
-	{
-		batch.index = writer->trees[i + 1];
-		batch.shape = &writer->set->trees[i].shape;
-		for (int j = 0; j < n; j++)
-		{
-			if (unlikely(hidden != NULL))
-				add_hidden(&batch, &hidden[j], &rows[j], &versions[j].version);
-			add_change(&batch, j == 0 ? writer->old : NULL, &rows[j], &versions[j].version);
-		}
-		if (batch.n > 0)
-			write_batch(&batch);
-	}
+	write_indexes(writer, versions, n, false, &batch);
 	writer->old = NULL;
+	writer->unique_written = false;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	rose_pace_writes_of(writer->trees, writer->set->n + 1, n);

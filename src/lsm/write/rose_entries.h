@@ -16,6 +16,7 @@
 #include "lsm/component/rose_row.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/write/rose_new_version.h"
+#include "lsm/write/rose_unique_values.h"
 
 /* A table's indexes, open for the writes of one call. */
 typedef struct RoseEntryWriter RoseEntryWriter;
@@ -34,6 +35,29 @@ rose_entries_open(RoseTree *table)
 
 /* The row that is to be changed, before it is. */
 extern void rose_entries_note_old(RoseEntryWriter *writer, const RoseRow *row);
+
+/*
+ * Values of unique indexes that the row of 'put' is to have and the row noted has not;
+ * NULL: there is none.  They are not settled; 'put' has to stay in place.
+ */
+extern RoseUniqueValues *rose_entries_values(RoseEntryWriter *writer, const RoseNewVersion *put);
+
+/* Are there unique ones among the indexes? */
+extern bool rose_entries_have_unique(const RoseEntryWriter *writer);
+
+/* Has that row another value than the row noted in a column that a foreign key may refer to? */
+extern bool rose_entries_refer_change(RoseEntryWriter *writer, const RoseNewVersion *put);
+
+/*
+ * Before rose_entries_write: these versions were written, with 'values' locked, and free.
+ * Writes the entries of unique indexes, and returns with values locked or, if not FREE, not:
+ * an index had no room, they were let go of meanwhile, and somebody else has taken one
+ * (*taken) or, if 'wait' is not set, may have.  Then the (sub)transaction has to fail, or the
+ * row to be taken out again.
+ */
+extern RoseKeyState rose_entries_write_unique(RoseEntryWriter *writer, RoseUniqueValues *values,
+											  const RoseNewVersion *versions, int n, bool wait,
+											  RoseUniqueValue **taken);
 
 /*
  * These versions of the table were written, in this order: new rows; or, if an old row was

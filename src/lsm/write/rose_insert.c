@@ -9,6 +9,9 @@
  * (rose_key_screen.h) and again, one by one, for those that may be there, then link and
  * log what is free in one go, up to a key that somebody else has written meanwhile.
  *
+ * Where a table has unique indexes beside that of its key, each row is inserted by itself,
+ * with the partition locks of its key and of its values in them (rose_unique_values.h).
+ *
  * Never waits for a transaction while it holds a partition lock.
  *
  *-------------------------------------------------------------------------
@@ -66,55 +69,164 @@ lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative,
 
 /* ---- insert ---- */
 
-RoseInsertResult
-rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId cid,
-			bool speculative, ItemPointer tid)
+/* A row on its way in. */
+typedef struct InsertRow
 {
-	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose insert",
-											   ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(work);
-	RoseEntryWriter *entries = rose_entries_open(tree);
-	RoseNewVersion new;
-	bool		unique = tree->schema->nkeys > 0;
-	int			partition = 0;
-	RoseInsertResult result = ROSE_INSERT_OK;
+	RoseTree   *tree;
+	RoseEntryWriter *entries;	/* NULL: the table has no secondary indexes */
+	RoseUniqueValues *values;	/* of unique ones, and the key; NULL: it has none of these */
+	RoseNewVersion *new;
+	bool		keyed;			/* the table has a key ... */
+	int			partition;		/* ... and this is its partition */
+	bool		speculative;
+	bool		written;		/* to the table */
+	RoseDuplicate *duplicate;
+	MemoryContext answer;		/* where that is to be described */
+} InsertRow;
 
-	rose_new_version_stamp(&new.version, ROSE_OP_PUT, cid);
-	new.row = rose_new_version_form_row(tree, values, nulls, new.key);
-	if (unique)
-		partition = rose_partition_of_key(tree, new.key);
+/* What the row is to be the only one of. */
+static void
+plan_row(InsertRow *row)
+{
+	row->keyed = row->tree->schema->nkeys > 0;
+	if (row->keyed)
+		row->partition = rose_partition_of_key(row->tree, row->new->key);
+	row->values = row->entries != NULL ? rose_entries_values(row->entries, row->new) : NULL;
+	if (likely(row->values == NULL))
+		return;
+	if (row->keyed)
+		rose_unique_values_add_key(row->values, row->new->key);
+	rose_unique_values_settle(row->values);
+}
 
+/* Another row is in the way. */
+static RoseInsertResult
+refuse_row(InsertRow *row, const RoseUniqueValue *taken)
+{
+	if (row->speculative)
+		row->duplicate->indexid = taken->index != NULL ? taken->indexid : InvalidOid;
+	else
+		rose_unique_value_describe(taken, row->answer, row->duplicate);
+	return row->speculative ? ROSE_INSERT_CONFLICT : ROSE_INSERT_DUPLICATE;
+}
+
+/* As lock_free_key, for all values that are to be free. */
+static RoseInsertResult
+lock_free_values(InsertRow *row, RoseC0Look *look)
+{
 	for (;;)
 	{
+		TransactionId xwait = InvalidTransactionId;
+		RoseUniqueValue *taken;
+		RoseKeyState state;
+
+		rose_unique_values_lock(row->values);
+		rose_write_look(row->tree, look);
+		state = rose_unique_values_look(row->values, &taken, &xwait);
+		if (state == ROSE_KEY_FREE)
+			return ROSE_INSERT_OK;
+		rose_unique_values_unlock(row->values);
+		if (row->speculative || state == ROSE_KEY_LIVE)
+			return refuse_row(row, taken);
+		rose_unique_wait(taken->tree, xwait);
+	}
+}
+
+static RoseInsertResult
+lock_row(InsertRow *row, RoseC0Look *look)
+{
+	if (unlikely(row->values != NULL))
+		return lock_free_values(row, look);
+	if (!row->keyed)
+		return ROSE_INSERT_OK;
+	return lock_free_key(row->tree, row->new->key, row->partition, row->speculative, look);
+}
+
+/* The row is written: its entries in unique indexes.  Unlocks. */
+static RoseInsertResult
+write_unique(InsertRow *row)
+{
+	RoseUniqueValue *taken;
+
+	ROSE_STOP_POINT("insert-row-written");	/* under the partition locks */
+	if (rose_entries_write_unique(row->entries, row->values, row->new, 1, !row->speculative,
+								  &taken) != ROSE_KEY_FREE)
+		return refuse_row(row, taken);
+	rose_unique_values_unlock(row->values);
+	return ROSE_INSERT_OK;
+}
+
+/* Until the row is in the table, and in its unique indexes, or may not be. */
+static RoseInsertResult
+write_row(InsertRow *row)
+{
+	for (;;)
+	{
+		RoseInsertResult result;
 		RoseC0Look	look;
 		RoseMemPrepared written;
 
 		CHECK_FOR_INTERRUPTS();
-		if (unique)
+		result = lock_row(row, &look);
+		if (result != ROSE_INSERT_OK)
+			return result;
+		ROSE_STOP_POINT("insert-row-looked");	/* under the partition locks */
+		written = rose_write_versions(row->tree, row->new, 1, row->keyed ? &look : NULL, true);
+		row->written = written == ROSE_MEM_PREPARED;
+		if (unlikely(row->values != NULL))
 		{
-			result = lock_free_key(tree, new.key, partition, speculative, &look);
-			if (result != ROSE_INSERT_OK)
-				break;
-			ROSE_STOP_POINT("insert-row-looked");	/* under the partition lock */
+			if (row->written)
+				return write_unique(row);
+			rose_unique_values_unlock(row->values);
 		}
-		written = rose_write_versions(tree, &new, 1, unique ? &look : NULL, true);
-		if (unique)
-			rose_partition_unlock(partition);
-		if (written == ROSE_MEM_PREPARED)
-		{
-			rose_tid_assign(tree, NULL, 0, new.version.seq, tid);
-			break;
-		}
+		else if (row->keyed)
+			rose_partition_unlock(row->partition);
+		if (row->written)
+			return ROSE_INSERT_OK;
 		if (written == ROSE_MEM_NO_ROOM)
-			rose_make_room(tree);
+			rose_make_room(row->tree);
 	}
+}
 
-	if (unlikely(entries != NULL))
-		rose_entries_finish(entries, &new, result == ROSE_INSERT_OK ? 1 : 0);
+/* A row is in: its name, and what has to be checked later. */
+static void
+name_row(const InsertRow *row, ItemPointer tid)
+{
+	rose_tid_assign(row->tree, NULL, 0, row->new->version.seq, tid);
+	if (unlikely(row->values != NULL))
+		(void) rose_unique_values_note_duplicates(row->values, tid);
+}
+
+RoseInsertResult
+rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId cid,
+			bool speculative, ItemPointer tid, RoseDuplicate *duplicate)
+{
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose insert",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	RoseNewVersion new;
+	InsertRow	row = {.tree = tree, .new = &new, .speculative = speculative,
+	.duplicate = duplicate, .answer = old};
+	RoseInsertResult result;
+
+	row.entries = rose_entries_open(tree);
+	duplicate->indexid = InvalidOid;
+	duplicate->description = NULL;
+	rose_new_version_stamp(&new.version, ROSE_OP_PUT, cid);
+	new.row = rose_new_version_form_row(tree, values, nulls, new.key);
+	plan_row(&row);
+
+	result = write_row(&row);
+	if (row.written)
+		name_row(&row, tid);
+	if (unlikely(row.entries != NULL))
+		rose_entries_finish(row.entries, &new, result == ROSE_INSERT_OK ? 1 : 0);
 	else
 		rose_pace_writes(tree, 1);
 	if (result == ROSE_INSERT_OK)
 		rose_predicate_written(tree, new.key);
+	else if (unlikely(row.written && result == ROSE_INSERT_CONFLICT))
+		rose_insert_abort_speculative(tree, tid);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;
@@ -326,6 +438,33 @@ insert_all(RoseTree *tree, RoseEntryWriter *entries, InsertBatch *batch, ItemPoi
 }
 
 /*
+ * The same with unique indexes, row by row: what is locked with a row are few locks, and
+ * who waits for another one does so with what is before it in the indexes.
+ */
+static RoseInsertResult
+insert_each(RoseTree *tree, RoseEntryWriter *entries, InsertBatch *batch, ItemPointer tids,
+			int *ndone, RoseDuplicate *duplicate)
+{
+	InsertRow	row = {.tree = tree, .entries = entries, .duplicate = duplicate};
+
+	row.answer = MemoryContextGetParent(CurrentMemoryContext);
+	for (*ndone = 0; *ndone < batch->n; (*ndone)++)
+	{
+		RoseInsertResult result;
+
+		row.new = &batch->versions[*ndone];
+		plan_row(&row);
+		result = write_row(&row);
+		if (result != ROSE_INSERT_OK)
+			return result;
+		name_row(&row, &tids[*ndone]);
+		rose_entries_write(entries, row.new, 1);
+		rose_predicate_written(tree, row.new->key);
+	}
+	return ROSE_INSERT_OK;
+}
+
+/*
  * Memory to insert a batch with, kept from call to call: a COPY would else get and give
  * back a few hundred kB for every thousand rows.  Lives in TopTransactionContext.  An
  * insertion that is begun while another one is under way (a comparison may run any
@@ -391,7 +530,7 @@ rose_insert_abort_subtransaction(int level)
 
 RoseInsertResult
 rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
-				 CommandId cid, ItemPointer tids, int *ndone)
+				 CommandId cid, ItemPointer tids, int *ndone, RoseDuplicate *duplicate)
 {
 	InsertMemory memory = take_memory();
 	InsertBatch *batch = memory.batch;
@@ -401,6 +540,8 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 	RoseVersion stamp;
 
 	*ndone = 0;
+	duplicate->indexid = InvalidOid;
+	duplicate->description = NULL;
 	rose_new_version_stamp(&stamp, ROSE_OP_PUT, cid);
 	while (*ndone < nrows && result == ROSE_INSERT_OK)
 	{
@@ -414,7 +555,10 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 															   nulls[*ndone + i],
 															   batch->versions[i].key);
 		}
-		result = insert_all(tree, entries, batch, tids + *ndone, &done);
+		if (unlikely(entries != NULL && rose_entries_have_unique(entries)))
+			result = insert_each(tree, entries, batch, tids + *ndone, &done, duplicate);
+		else
+			result = insert_all(tree, entries, batch, tids + *ndone, &done);
 		*ndone += done;
 		MemoryContextReset(memory.rows);
 	}

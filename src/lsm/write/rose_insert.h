@@ -17,26 +17,31 @@
 #include "storage/itemptr.h"
 
 #include "lsm/tree/rose_tree.h"
+#include "lsm/write/rose_duplicate.h"
 
 typedef enum RoseInsertResult
 {
 	ROSE_INSERT_OK,
-	ROSE_INSERT_DUPLICATE,		/* a committed (or own) row with the key is there */
+	ROSE_INSERT_DUPLICATE,		/* a committed (or own) row with the key, or with the value of a unique
+								 * index, is there; the new row may be, too, so the (sub)transaction
+								 * has to fail */
 	ROSE_INSERT_CONFLICT		/* speculative: someone else's, in progress or committed */
 } RoseInsertResult;
 
 /*
  * Insert a row (values/nulls of all columns; external and compressed values are detoasted
- * here).  Waits for transactions that hold the key.  speculative: does not wait, returns
- * CONFLICT instead.  On OK sets *tid.
+ * here).  Waits for transactions that hold the key, or a value of a unique index.  speculative:
+ * does not wait, returns CONFLICT instead, and there is no new row.  On OK sets *tid, else
+ * *duplicate, in the current context.
  */
 extern RoseInsertResult rose_insert(RoseTree *tree, const Datum *values, const bool *nulls,
-									CommandId cid, bool speculative, ItemPointer tid);
+									CommandId cid, bool speculative, ItemPointer tid,
+									RoseDuplicate *duplicate);
 
 /* Many rows, in one go (COPY); stops at the first duplicate: *ndone rows are in. */
 extern RoseInsertResult rose_insert_many(RoseTree *tree, Datum **values, bool **nulls,
-										 int nrows, CommandId cid,
-										 ItemPointer tids, int *ndone);
+										 int nrows, CommandId cid, ItemPointer tids, int *ndone,
+										 RoseDuplicate *duplicate);
 
 /* The subtransaction of this nesting level is aborted. */
 extern void rose_insert_abort_subtransaction(int level);

@@ -20,6 +20,7 @@
 
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
@@ -44,7 +45,8 @@ typedef struct TargetVersion
 	ItemPointerData tid;		/* as the statement names it */
 	uint64		seq;
 	bool		own;			/* written by the current transaction ... */
-	CommandId	cid;			/* ... in this command */
+	CommandId	cid;			/* ... in this command ... */
+	bool		refer_change;	/* ... with another value of what foreign keys may refer to */
 	Datum		key[INDEX_MAX_KEYS];
 	int			partition;
 	bool		followed;		/* it is what another version of the row became */
@@ -66,6 +68,8 @@ target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *tid,
 	target->seq = row->version.seq;
 	target->own = TransactionIdIsCurrentTransactionId(rose_version_writer(&row->version));
 	target->cid = row->version.cid;
+	target->refer_change = target->own && row->version.op == ROSE_OP_PUT &&
+		row->version.lockmode == LockTupleExclusive;
 	rose_key_copy(tree->schema, target->key, row->key, CurrentMemoryContext);
 	if (unlikely(entries != NULL))
 		rose_entries_note_old(entries, row);
@@ -186,6 +190,8 @@ typedef struct ChangePlan
 	int			nversions;
 	bool		moved;			/* to another key */
 	int			new_partition;
+	RoseUniqueValues *values;	/* of unique indexes that the row is to have, the key that it moves to among
+								 * them; NULL: none of these */
 	LockTupleMode mode;			/* in which the row is held until the end of the transaction */
 	XLTW_Oper	what;			/* for the context of errors */
 } ChangePlan;
@@ -253,6 +259,47 @@ unlock_two_partitions(int a, int b)
 		rose_partition_unlock(Min(a, b));
 }
 
+/*
+ * What the new row is the only one of, beside its key, and how much of a change it is for
+ * those who refer to it.
+ */
+static void
+plan_values(RoseTree *tree, const TargetVersion *target, RoseEntryWriter *entries, ChangePlan *plan)
+{
+	RoseNewVersion *put = &plan->versions[plan->nversions - 1];
+
+	if (target->refer_change || rose_entries_refer_change(entries, put))
+	{
+		plan->mode = LockTupleExclusive;
+		put->version.lockmode = LockTupleExclusive;
+	}
+	plan->values = rose_entries_values(entries, put);
+	if (plan->values == NULL)
+		return;
+	if (plan->moved)
+		rose_unique_values_add_key(plan->values, put->key);
+	rose_unique_values_add_partition(plan->values, target->partition);
+	rose_unique_values_settle(plan->values);
+}
+
+static void
+lock_plan(const TargetVersion *target, const ChangePlan *plan)
+{
+	if (unlikely(plan->values != NULL))
+		rose_unique_values_lock(plan->values);
+	else
+		lock_two_partitions(target->partition, plan->new_partition);
+}
+
+static void
+unlock_plan(const TargetVersion *target, const ChangePlan *plan)
+{
+	if (unlikely(plan->values != NULL))
+		rose_unique_values_unlock(plan->values);
+	else
+		unlock_two_partitions(target->partition, plan->new_partition);
+}
+
 /* Write what was planned, and repeat others' key-share locks above it. */
 static RoseMemPrepared
 write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conflict,
@@ -285,74 +332,98 @@ write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conf
 typedef struct ChangeObstacle
 {
 	RoseConflict conflict;		/* at the row that is changed */
-	RoseKeyState new_key;		/* at the key that it moves to */
-	TransactionId new_key_xwait;	/* BUSY */
+	RoseKeyState value;			/* of the key that it moves to, and values of unique indexes: the first that
+								 * is not FREE ... */
+	RoseUniqueValue *taken;		/* ... which is this; NULL: the key */
+	TransactionId value_xwait;	/* BUSY */
 	RoseMemPrepared written;	/* if neither does */
 } ChangeObstacle;
 
+static RoseKeyState
+look_at_values(RoseTree *tree, const ChangePlan *plan, ChangeObstacle *obstacle)
+{
+	if (unlikely(plan->values != NULL))
+		return rose_unique_values_look(plan->values, &obstacle->taken, &obstacle->value_xwait);
+	return plan->moved ? rose_unique_key_state(tree, plan->versions[1].key, &obstacle->value_xwait) :
+		ROSE_KEY_FREE;
+}
+
+/* The row is written: its entries in unique indexes.  False: values of them are not locked any more. */
+static bool
+write_unique(RoseEntryWriter *entries, const ChangePlan *plan, ChangeObstacle *obstacle)
+{
+	ROSE_STOP_POINT("change-row-written");	/* under partition locks */
+	obstacle->value = rose_entries_write_unique(entries, plan->values, plan->versions,
+												plan->nversions, true, &obstacle->taken);
+	return obstacle->value == ROSE_KEY_FREE;
+}
+
 /* One attempt under the partition locks. */
 static void
-try_change(RoseTree *tree, const TargetVersion *target, ChangePlan *plan, CommandId cid,
-		   ChangeObstacle *obstacle)
+try_change(RoseTree *tree, RoseEntryWriter *entries, const TargetVersion *target,
+		   ChangePlan *plan, CommandId cid, ChangeObstacle *obstacle)
 {
 	RoseC0Look	look;
 
-	obstacle->new_key = ROSE_KEY_FREE;
+	obstacle->value = ROSE_KEY_FREE;
+	obstacle->taken = NULL;
 	obstacle->written = ROSE_MEM_CHANGED;
-	lock_two_partitions(target->partition, plan->new_partition);
+	lock_plan(target, plan);
 	rose_write_look(tree, &look);
 	rose_conflict_check(tree, target->key, target->seq, plan->mode, cid, &obstacle->conflict);
-	if (obstacle->conflict.result == TM_Ok && plan->moved)
-		obstacle->new_key = rose_unique_key_state(tree, plan->versions[1].key,
-												  &obstacle->new_key_xwait);
+	if (obstacle->conflict.result == TM_Ok)
+		obstacle->value = look_at_values(tree, plan, obstacle);
 	ROSE_STOP_POINT("change-looked");	/* under partition locks */
-	if (obstacle->conflict.result == TM_Ok && obstacle->new_key == ROSE_KEY_FREE)
+	if (obstacle->conflict.result == TM_Ok && obstacle->value == ROSE_KEY_FREE)
 		obstacle->written = write_plan(tree, target, &obstacle->conflict, plan, &look);
-	unlock_two_partitions(target->partition, plan->new_partition);
+	if (unlikely(plan->values != NULL) && obstacle->written == ROSE_MEM_PREPARED &&
+		!write_unique(entries, plan, obstacle))
+		return;
+	unlock_plan(target, plan);
 }
 
-/* Until it is done, or cannot be; *duplicate: for want of a free key. */
+/* Until it is done, or cannot be; *duplicate: because of what stands in *obstacle. */
 static TM_Result
-change_target(RoseTree *tree, const RoseChange *change, TargetVersion *target,
-			  ChangePlan *plan, bool *duplicate)
+change_target(RoseTree *tree, const RoseChange *change, RoseEntryWriter *entries,
+			  TargetVersion *target, ChangePlan *plan, ChangeObstacle *obstacle, bool *duplicate)
 {
 	for (;;)
 	{
-		ChangeObstacle obstacle;
-
 		CHECK_FOR_INTERRUPTS();
-		try_change(tree, target, plan, change->cid, &obstacle);
-		if (obstacle.conflict.result == TM_BeingModified && change->wait)
-			wait_in_line(tree, target, plan->mode, &obstacle.conflict, plan->what);
-		else if (obstacle.conflict.result != TM_Ok)
+		try_change(tree, entries, target, plan, change->cid, obstacle);
+		if (obstacle->conflict.result == TM_BeingModified && change->wait)
+			wait_in_line(tree, target, plan->mode, &obstacle->conflict, plan->what);
+		else if (obstacle->conflict.result != TM_Ok)
 		{
-			rose_conflict_report(tree, &obstacle.conflict, &change->tid, change->tmfd);
-			return obstacle.conflict.result;
+			rose_conflict_report(tree, &obstacle->conflict, &change->tid, change->tmfd);
+			return obstacle->conflict.result;
 		}
-		else if (obstacle.new_key == ROSE_KEY_BUSY)
-			rose_unique_wait(tree, obstacle.new_key_xwait);
-		else if (obstacle.new_key == ROSE_KEY_LIVE)
+		else if (obstacle->value == ROSE_KEY_BUSY)
+			rose_unique_wait(obstacle->taken != NULL ? obstacle->taken->tree : tree,
+							 obstacle->value_xwait);
+		else if (obstacle->value == ROSE_KEY_LIVE)
 		{
 			*duplicate = true;
 			return TM_Ok;
 		}
-		else if (obstacle.written == ROSE_MEM_PREPARED)
+		else if (obstacle->written == ROSE_MEM_PREPARED)
 			return TM_Ok;
-		else if (obstacle.written == ROSE_MEM_NO_ROOM)
+		else if (obstacle->written == ROSE_MEM_NO_ROOM)
 			rose_make_room(tree);
 	}
 }
 
 /* A foreign key's action may ask for a row that another snapshot sees, too. */
 static TM_Result
-change_seen_target(RoseTree *tree, const RoseChange *change, TargetVersion *target,
-				   ChangePlan *plan, bool *duplicate)
+change_seen_target(RoseTree *tree, const RoseChange *change, RoseEntryWriter *entries,
+				   TargetVersion *target, ChangePlan *plan, ChangeObstacle *obstacle,
+				   bool *duplicate)
 {
 	TM_Result	result;
 
 	if (visible_to_crosscheck(tree, &change->tid, change->crosscheck))
 	{
-		result = change_target(tree, change, target, plan, duplicate);
+		result = change_target(tree, change, entries, target, plan, obstacle, duplicate);
 		queue_leave(tree, target);
 		return result;
 	}
@@ -383,17 +454,34 @@ rose_delete(RoseTree *tree, const RoseChange *change, bool changing_part)
 	RoseEntryWriter *entries = rose_entries_open(tree);
 	TargetVersion target;
 	ChangePlan	plan;
+	ChangeObstacle obstacle;
 	bool		duplicate = false;
 	TM_Result	result;
 
 	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, entries, &target))
 		unknown_tid(tree);
 	plan_delete(tree, &target, change->cid, changing_part, &plan);
-	result = change_seen_target(tree, change, &target, &plan, &duplicate);
+	result = change_seen_target(tree, change, entries, &target, &plan, &obstacle, &duplicate);
 	finish_change(tree, entries, &plan, result == TM_Ok);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;
+}
+
+/* What became of an update: another row is in the way, or the new one has a name. */
+static void
+tell_updated(RoseTree *tree, const ChangePlan *plan, const ChangeObstacle *obstacle,
+			 MemoryContext context, RoseUpdated *updated)
+{
+	if (!updated->duplicate)
+	{
+		rose_tid_assign(tree, NULL, 0, plan->versions[plan->nversions - 1].version.seq,
+						&updated->tid);
+		if (unlikely(plan->values != NULL))
+			updated->recheck = rose_unique_values_note_duplicates(plan->values, &updated->tid);
+	}
+	else if (obstacle->taken != NULL)
+		rose_unique_value_describe(obstacle->taken, context, &updated->which);
 }
 
 TM_Result
@@ -406,17 +494,20 @@ rose_update(RoseTree *tree, const RoseChange *change, const Datum *values, const
 	RoseEntryWriter *entries = rose_entries_open(tree);
 	TargetVersion target;
 	ChangePlan	plan;
+	ChangeObstacle obstacle;
 	TM_Result	result;
 
-	updated->duplicate = false;
+	memset(updated, 0, sizeof(*updated));
 	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, entries, &target))
 		unknown_tid(tree);
 	plan_update(tree, &target, values, nulls, change->cid, &plan);
+	if (unlikely(entries != NULL))
+		plan_values(tree, &target, entries, &plan);
 	updated->lockmode = plan.mode;
-	result = change_seen_target(tree, change, &target, &plan, &updated->duplicate);
-	if (result == TM_Ok && !updated->duplicate)
-		rose_tid_assign(tree, NULL, 0,
-						plan.versions[plan.nversions - 1].version.seq, &updated->tid);
+	result = change_seen_target(tree, change, entries, &target, &plan, &obstacle,
+								&updated->duplicate);
+	if (result == TM_Ok)
+		tell_updated(tree, &plan, &obstacle, old, updated);
 	finish_change(tree, entries, &plan, result == TM_Ok && !updated->duplicate);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
@@ -486,6 +577,59 @@ is_held_by_own_version(const TargetVersion *target, LockTupleMode mode)
 	return target->own && mode <= LockTupleNoKeyExclusive;
 }
 
+static Datum
+copy_column(RoseTree *tree, const RoseRow *row, AttrNumber attno, bool *isnull)
+{
+	const RoseTupleColumn *column = &tree->schema->tuple_columns[attno - 1];
+	Datum		value = rose_row_getattr(row, tree->schema, attno, isnull);
+
+	return *isnull ? (Datum) 0 : datumCopy(value, column->attbyval, column->attlen);
+}
+
+static bool
+column_differs(RoseTree *tree, const RoseRow *row, AttrNumber attno, Datum value, bool isnull)
+{
+	const RoseTupleColumn *column = &tree->schema->tuple_columns[attno - 1];
+	bool		is_null;
+	Datum		is = rose_row_getattr(row, tree->schema, attno, &is_null);
+
+	return is_null != isnull ||
+		(!isnull && !datum_image_eq(is, value, column->attbyval, column->attlen));
+}
+
+/*
+ * Has a row that was updated since another value in a column that foreign keys may refer
+ * to?  If its newest version is not found any more: it may have.
+ */
+static bool
+refer_changed(RoseTree *tree, const TargetVersion *target, const RoseConflict *conflict)
+{
+	const RoseIndexSet *set = rose_index_set(tree);
+	RoseLookup *lookup = rose_lookup_cached(tree);
+	Datum		values[MaxHeapAttributeNumber];
+	bool		nulls[MaxHeapAttributeNumber];
+	ItemPointerData newest;
+	const RoseRow *row = NULL;
+	bool		changed = false;
+	int			attno = -1;
+
+	if (likely(set == NULL || set->refers == NULL))
+		return false;
+	rose_conflict_newest_tid(tree, conflict, &newest);
+	row = rose_lookup_fetch_tid(lookup, &target->tid, SnapshotAny);
+	if (row == NULL)
+		return true;
+	while ((attno = bms_next_member(set->refers, attno)) >= 0)
+		values[attno - 1] = copy_column(tree, row, attno, &nulls[attno - 1]);
+	row = rose_lookup_fetch_tid(lookup, &newest, SnapshotAny);
+	if (row == NULL)
+		return true;
+	attno = -1;
+	while (!changed && (attno = bms_next_member(set->refers, attno)) >= 0)
+		changed = column_differs(tree, row, attno, values[attno - 1], nulls[attno - 1]);
+	return changed;
+}
+
 /* One attempt under the partition lock; says what became of writing the lock, if that was needed. */
 static RoseMemPrepared
 try_lock(RoseTree *tree, const TargetVersion *target, CommandId cid,
@@ -504,7 +648,7 @@ try_lock(RoseTree *tree, const TargetVersion *target, CommandId cid,
 	rose_conflict_check(tree, target->key, target->seq, mode, cid, conflict);
 	/* updates that kept the key do not concern who only wants to keep the key, as in heap */
 	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
-		conflict->moved_to == 0 && !target->followed)
+		conflict->moved_to == 0 && !target->followed && !refer_changed(tree, target, conflict))
 		conflict->result = TM_Ok;
 	if (conflict->result == TM_Ok && !conflict->locked && !is_held_by_own_version(target, mode) &&
 		!rose_write_reuse_lock(tree, &conflict->dead_lock, &new, log))
@@ -565,6 +709,7 @@ rose_lock_row(RoseTree *tree, RoseLookup *lookup, ItemPointer tid, CommandId cid
 	TargetVersion target;
 	TM_Result	result;
 
+	(void) rose_index_set(tree);	/* which columns others may refer to, before locks are taken */
 	*newest_tid = *tid;
 	tmfd->traversed = false;
 	if (!target_locate(tree, lookup, tid, NULL, &target))

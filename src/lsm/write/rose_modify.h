@@ -18,6 +18,7 @@
 #include "nodes/lockoptions.h"
 
 #include "lsm/read/rose_lookup.h"
+#include "lsm/write/rose_duplicate.h"
 
 /* A change of one row: what table_tuple_delete and _update are told, and where they say why it could not be. */
 typedef struct RoseChange
@@ -32,8 +33,11 @@ typedef struct RoseChange
 typedef struct RoseUpdated
 {
 	LockTupleMode lockmode;		/* in which the old row is held */
-	bool		duplicate;		/* nothing was written, because a row has the new key already ... */
+	bool		duplicate;		/* the (sub)transaction has to fail, because a row has the new key, or a value
+								 * of a unique index, already ... */
+	RoseDuplicate which;		/* ... in the current context ... */
 	ItemPointerData tid;		/* ... or on TM_Ok the new row */
+	bool		recheck;		/* deferrable constraints may be violated (rose_duplicate.h) */
 } RoseUpdated;
 
 /*

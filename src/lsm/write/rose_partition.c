@@ -5,13 +5,14 @@
  *
  * One set for the whole cluster; a key's lock is found by its hash and the table's file,
  * so that two tables, or two keys, rarely have the same one.  A process holds one of
- * them, or two for a row that moves to another key, in ascending order.
+ * them, or two for a row that moves to another key, in ascending order; and one more for
+ * each value that the row is to have in a unique index (rose_unique_values.h).
  *
  * What they do: while one is held, nobody locks the key's row, or takes over the row lock
  * of an ended transaction, and those who change the same row do not make each other look
  * again.  What they do not do: keep new versions of the key out.  Who writes many rows
  * takes none of them, so a writer asks C0 whether a version has come since its look
- * (rose_c0_look).
+ * (rose_c0_look).  That of a value is another matter: nobody links an entry of it without.
  *
  *-------------------------------------------------------------------------
  */
@@ -106,4 +107,22 @@ rose_partition_unlock(int partition)
 	LWLockRelease(&PartitionLocks[partition].lock);
 	if (unlikely(rose_direct_tree != NULL))
 		rose_direct_end();
+}
+
+static int
+compare_partitions(const void *a, const void *b)
+{
+	return *(const int *) a - *(const int *) b;
+}
+
+int
+rose_partition_sort(int *partitions, int n)
+{
+	int			kept = 0;
+
+	qsort(partitions, n, sizeof(int), compare_partitions);
+	for (int i = 0; i < n; i++)
+		if (kept == 0 || partitions[kept - 1] != partitions[i])
+			partitions[kept++] = partitions[i];
+	return kept;
 }

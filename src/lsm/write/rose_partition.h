@@ -3,7 +3,8 @@
  * rose_partition.h
  *	  Key-partition locks: those who change one row each take turns at its key.
  *
- * Partitions are locked in ascending order, before C0's locks.
+ * Partitions are locked in ascending order, before C0's locks.  A key of a unique index's
+ * tree has that of its value: all entries of one value have the same.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,5 +27,8 @@ extern int	rose_partition_of_key(RoseTree *tree, const Datum *key);
 extern void rose_partition_require_hash(RoseTree *tree);
 extern void rose_partition_lock(int partition);
 extern void rose_partition_unlock(int partition);
+
+/* Bring them in order, each once; returns how many they are. */
+extern int	rose_partition_sort(int *partitions, int n);
 
 #endif							/* ROSE_PARTITION_H */
