@@ -314,12 +314,43 @@ my @predicates = (
 	[ 'a % 2 = 0', 'a % 2 = 0' ], [ "first_digit(a::text) <> '7'", "first_digit(a::text) <> '7'", "first_digit(a::text) <> '7' AND a < 50" ],
 	[ 'a IS NULL', 'a IS NULL' ], [ 'a < 0', 'a < 0' ]);
 
+# The same for a unique index or constraint, undef if the table can have none. An immediate one is on columns that statements set to one value for all
+# rows that they change, so that which rows come first does not matter: two of them have one value then, whoever is the second one.
+sub create_unique
+{
+	my ($table, $name) = @_;
+	my $deferrable = !$table->{parts} && rare(0.2);
+	my @must = $table->{parts} ? @{ $table->{key} } : ();
+	my @columns = grep {
+		my $c = $_;
+		$c->[2] ne 'huge' && !grep { $_ == $c } @must
+	} @{ $table->{columns} };
+
+	return undef if $table->{parts} && !@must;
+	@columns = grep { $_->[0] ne 'a' && $_->[2] ne 'pad' && "$table->{name}.$_->[0]" ne 't_big.id' } @columns if !$deferrable;
+	my @chosen = (@must, grep { defined } map { splice(@columns, int(rand(@columns)), 1) } 1 .. pick(1, 1, 2));
+
+	return undef if !@chosen;
+	$table->{indexed}{$name} = \@chosen;
+	$table->{predicate}{$name} = undef;
+	$table->{unique}{$name} = names(\@chosen) if !$deferrable;
+	my $nulls = pick('', '', ' NULLS NOT DISTINCT');
+	my $include = @columns && rare(0.3) ? ' INCLUDE (' . pick(@columns)->[0] . ')' : '';
+	return "ALTER TABLE $table->{name} ADD CONSTRAINT $name UNIQUE$nulls (" . names(\@chosen) . ")$include" . pick(' DEFERRABLE', ' DEFERRABLE INITIALLY DEFERRED')
+	  if $deferrable;
+	my $list = join(', ', map { $_->[0] . pick('', '', ' DESC') . pick('', '', ' NULLS FIRST', ' NULLS LAST') } @chosen);
+	return "CREATE UNIQUE INDEX IF NOT EXISTS $name ON $table->{name} ($list)$include$nulls";
+}
+
 # CREATE INDEX of some columns of the table; NULLS and directions as they come. The table remembers it. One on a table
 # that has no rows may be on an expression that fails for some; then the table never has such rows.
 sub create_index
 {
 	my ($table, $n, $empty) = @_;
 	my $name = "$table->{name}_i$n";
+	my $unique = rare(0.3) ? create_unique($table, $name) : undef;
+	return $unique if $unique;
+
 	my @columns = grep { $_->[2] ne 'huge' } @{ $table->{columns} };
 	my @chosen = map { splice(@columns, int(rand(@columns)), 1) } 1 .. pick(1, 1, 2, 3);
 
