@@ -134,6 +134,9 @@ extern int	rose_sources_take(RoseReading *reading, bool filter, RoseSource **sou
 /* May the component have keys of the range? */
 extern bool rose_source_component_overlaps(const RoseReading *reading, int index);
 
+/* May C2 have some?  Asks filters alone: who reads a range goes to its place in C2 anyway. */
+extern bool rose_source_pieces_overlap(const RoseReading *reading);
+
 /* On to the next row; a waiting source only wakes up. */
 static inline void
 rose_source_advance(RoseSource *source, ScanDirection direction)

@@ -49,19 +49,18 @@ typedef struct ComponentSource
 
 /* ---- opening ---- */
 
-bool
-rose_source_component_overlaps(const RoseReading *reading, int index)
+/* Do its keys, from the first to the last, touch the range? */
+static bool
+is_in_range(const RoseReading *reading, int index)
 {
 	const RoseKeyRange *range = reading->range;
 	const RoseSchema *schema = reading->view->schema;
-	RoseComponent *component;
 	const RoseComponentInfo *info;
 	int			cmp;
 
 	if (range->nlower == 0 && range->nupper == 0)
 		return true;
-	component = rose_view_component(reading->view, index);
-	info = rose_component_info(component);
+	info = rose_component_info(rose_view_component(reading->view, index));
 	if (range->nlower > 0)
 	{
 		cmp = rose_key_compare(schema, info->max_key, range->lower, range->nlower);
@@ -74,9 +73,40 @@ rose_source_component_overlaps(const RoseReading *reading, int index)
 		if (range->upper_inclusive ? cmp > 0 : cmp >= 0)
 			return false;
 	}
+	return true;
+}
+
+/* Asks its filter, if all keys of the range have one hash. */
+static bool
+may_have_hash(const RoseReading *reading, int index)
+{
+	const RoseKeyRange *range = reading->range;
+
 	return range->nhashed == 0 ||
-		rose_filter_ask_prefix(component, reading->view->tree->rel, range->lower,
-							   range->nhashed, range->hash);
+		rose_filter_ask_prefix(rose_view_component(reading->view, index), reading->view->tree->rel,
+							   range->lower, range->nhashed, range->hash);
+}
+
+bool
+rose_source_component_overlaps(const RoseReading *reading, int index)
+{
+	return is_in_range(reading, index) && may_have_hash(reading, index);
+}
+
+bool
+rose_source_pieces_overlap(const RoseReading *reading)
+{
+	const RoseKeyRange *range = reading->range;
+	RoseView   *view = reading->view;
+	int			i;
+
+	if (range->nhashed == 0)
+		return true;
+	i = rose_view_find_piece(view, range->lower, range->nlower, !range->lower_inclusive);
+	for (; i < view->manifest.ncomponents && is_in_range(reading, i); i++)
+		if (may_have_hash(reading, i))
+			return true;
+	return false;
 }
 
 static ComponentSource *

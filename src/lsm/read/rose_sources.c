@@ -52,7 +52,7 @@ open_components(const RoseReading *reading, SourceList *list)
 		if (rose_component_readable(&manifest->components[i]) &&
 			rose_source_component_overlaps(reading, i))
 			add_source(list, rose_source_open_component(reading, i));
-	if (npieces > 0)
+	if (npieces > 0 && rose_source_pieces_overlap(reading))
 		add_source(list, rose_source_open_pieces(reading));
 }
 
