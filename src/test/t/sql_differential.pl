@@ -49,6 +49,8 @@ my $saved = "$PostgreSQL::Test::Utils::tmp_check/differential_$seed.sql";
 my %am = (heap => 'heap', rose => 'rose');
 # the least, so that memory is short, or the most that is usual
 my $temp_buffers = rand() < 0.6 ? '800kB' : '8MB';
+# those of a batch that lose their rows with each transaction
+my %emptied;
 
 # small pieces, so that C2 has several of them; sometimes one, as small tables have
 my $node = rose_node('differential', "statement_timeout = '60s'",
@@ -84,6 +86,8 @@ sub make_batch
 			push @statements, $item if exists $item->{sql} && !$item->{meta};
 		}
 	}
+	# foreign keys are between tables that both do or both do not
+	%emptied = map { $_ => rand() < 0.15 } grep { !/t_parent|t_child/ } $generator->leaf_names;
 	push @items, @end;
 	push @statements, grep { $_->{sql} } @end;
 	foreach my $twin (keys %am)
@@ -112,8 +116,13 @@ sub temporary_tables
 {
 	my ($twin) = @_;
 	my $buffers = $twin eq 'rose' ? "SET temp_buffers = '$temp_buffers';\n" : '';
+	my @ddl = $generator->tables($am{$twin});
 
-	return "${buffers}SET search_path = pg_temp, twin_$twin;\n" . join('', map { "$_;\n" } $generator->tables($am{$twin}));
+	foreach (@ddl)
+	{
+		$_ .= ' ON COMMIT DELETE ROWS' if s/^CREATE (?=TABLE (\w+) .* USING)/CREATE TEMP / && $emptied{$1};
+	}
+	return "${buffers}SET search_path = pg_temp, twin_$twin;\n" . join('', map { "$_;\n" } @ddl);
 }
 
 # What is in all tables, and whether they are sound.

@@ -55,6 +55,7 @@ cmp_ok($session->run("SELECT coalesce(sum(bytes), 0) FROM rose.stat_components W
 	'memory is bounded');
 cmp_ok($session->run("SELECT count(*) FROM rose.stat_components WHERE kind <> 'memtable' AND relname = 't'"), '<', 20, 'it has merged what it has spilled');
 cmp_ok(sql("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$made')"), '<', 100_000, 'there is next to no WAL');
+is($session->run("SELECT sum(tail_log_bytes) FROM rose.stat_space WHERE relname IN ('t', 'ti', 'rest')"), '0', 'nor a tail log');
 is(shared(), $before, 'no other session has them in memory');
 is(sql('SELECT used_bytes FROM rose.stat_memory'), '0', 'nor anything in the arena');
 
@@ -78,6 +79,38 @@ sql('VACUUM; ANALYZE');
 is(sql("SELECT count(*) FROM rose.stat_components WHERE relname = 't' AND kind IS NOT NULL"), '0', 'views pass over it');
 is(sql("SELECT count(*) FROM $_ WHERE relname = 't'"), '1', "$_ lists it") foreach qw(rose.stat_space rose.stat_merge_progress rose.stat_components);
 cmp_ok(sql("SELECT pg_table_size('$schema.t')"), '>', 100_000, 'its size is known');
+
+# a worker of the same session's query is as another session
+$session->run('CREATE FUNCTION count_t() RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS \'BEGIN RETURN (SELECT count(*) FROM t); END\'');
+my $parallel = always_parallel($node);
+my ($rc, $out, $err) = $node->psql('postgres', "CREATE TEMP TABLE t (id int PRIMARY KEY) USING rose; INSERT INTO t VALUES (1); $parallel; SELECT count_t()");
+like($err, qr/cannot access temporary tables during a parallel operation/, 'workers of a query cannot read it');
+
+# ---- snapshots ----
+
+# names of its rows are not shared with those that import a snapshot, and do not keep them from others'
+sql('CREATE TABLE named (id int PRIMARY KEY) USING rose; INSERT INTO named SELECT generate_series(1, 10)');
+$session->run('BEGIN');
+$session->run('SELECT count(*) FROM t WHERE ctid = (SELECT ctid FROM t WHERE id = 1)');
+my $snapshot = $session->run('SELECT pg_export_snapshot()');
+is(sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '$snapshot'; SELECT count(*) FROM named WHERE ctid = (SELECT ctid FROM named WHERE id = 3); COMMIT"), '1',
+	'who imports a snapshot of a transaction that has named temporary rows can name others');
+$session->run('COMMIT');
+
+# one that is imported is older than what the session has committed
+my $exporter = RoseTest::Session->new($node);
+$session->run("CREATE TEMP TABLE old (id int PRIMARY KEY, v text) USING rose; INSERT INTO old VALUES (1, 'old'); SELECT rose.merge('old')");
+$exporter->run('BEGIN ISOLATION LEVEL REPEATABLE READ');
+$snapshot = $exporter->run('SELECT pg_export_snapshot()');
+$session->run("UPDATE old SET v = 'new'");
+$session->run("BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '$snapshot'");
+is($session->run('SELECT v FROM old'), 'old', 'an imported snapshot sees what was');
+$session->run("SELECT rose.merge('old')");
+is($session->run('SELECT v FROM old'), 'old', 'after a merge, too');
+$session->run('COMMIT');
+$exporter->run('COMMIT');
+is($session->run("SELECT rose.merge('old'); SELECT v FROM old; DROP TABLE old"), "\nnew", 'and then it is gone');
+$exporter->end;
 
 # ---- it is idle, and costs nobody anything ----
 
