@@ -30,6 +30,7 @@
 #include "lsm/snapshot/rose_serial.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_merge.h"
+#include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_partition.h"
@@ -129,6 +130,7 @@ _PG_init(void)
 	rose_declared_define_callbacks();
 	rose_serial_define_callbacks();
 	rose_tree_define_callbacks();
+	rose_settle_register();
 	rose_transaction_define_callbacks();
 	rose_rekey_define_callbacks();
 	rose_class_row_define_callbacks();

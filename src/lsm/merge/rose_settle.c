@@ -10,6 +10,10 @@
  * 					  by a change of its manifest entry alone
  * 	  else			  it may be merged, which drops rows of what aborted
  *
+ * Workers do it, and who spills where none can.  Of a temporary table it is done when a
+ * transaction first uses it: else each reader would ask what became of its rows' writers
+ * until the next spill.
+ *
  * Locking: ROSE_LOCK_MERGE, shared with workers that merge the table, and ROSE_LOCK_SPILL
  * from the look at the runs until entries are changed, and a claim (rose_claims.h), so
  * that no merge takes one away in between.  Nothing is waited for: who merges or spills
@@ -134,4 +138,10 @@ rose_settle_private_runs(RoseTree *tree)
 		UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	}
 	UnlockPage(tree->rel, ROSE_LOCK_MERGE, ShareLock);
+}
+
+void
+rose_settle_register(void)
+{
+	rose_local_use_hook = rose_settle_private_runs;
 }

@@ -19,4 +19,7 @@
  */
 extern void rose_settle_private_runs(RoseTree *tree);
 
+/* Let this be done for a temporary table when a transaction first uses it.  _PG_init. */
+extern void rose_settle_register(void);
+
 #endif							/* ROSE_SETTLE_H */

@@ -57,6 +57,8 @@ typedef struct TreeCacheEntry
 	RoseTree   *tree;
 } TreeCacheEntry;
 
+RoseLocalUseHook rose_local_use_hook = NULL;
+
 static HTAB *tree_cache = NULL;
 static RoseTree *last_tree = NULL;
 static dlist_head handles = DLIST_STATIC_INIT(handles); /* those that this transaction uses first, then
@@ -308,6 +310,7 @@ RoseTree *
 rose_tree_open_any_order(Relation rel)
 {
 	RoseTree   *tree;
+	bool		first;
 
 	if (unlikely(RecoveryInProgress()))
 		ereport(ERROR,
@@ -325,7 +328,8 @@ rose_tree_open_any_order(Relation rel)
 		tree->relid = RelationGetRelid(rel);	/* files change hands */
 		tree->invalidations++;
 	}
-	if (tree->pinned_in != transaction_count || !rose_registry_is_bound(tree))
+	first = tree->pinned_in != transaction_count;
+	if (first || !rose_registry_is_bound(tree))
 		attach_handle(tree);
 	if (unlikely(!*(volatile bool *) &tree->shared->recovered))
 	{
@@ -337,6 +341,8 @@ rose_tree_open_any_order(Relation rel)
 		refresh_schema(tree);
 	if (unlikely(pg_atomic_read_u32(&tree->shared->store.options.stale) != 0))
 		publish_options(tree);
+	if (unlikely(first && tree->local) && rose_local_use_hook != NULL)
+		rose_local_use_hook(tree);
 	return tree;
 }
 

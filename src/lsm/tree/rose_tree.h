@@ -265,6 +265,13 @@ typedef bool (*RoseEpochCommittedHook) (Oid subid, uint64 epoch);
 extern RoseEpochCommittedHook rose_epoch_committed_hook;
 
 /*
+ * A transaction uses a temporary table for the first time.  No worker looks after that, so
+ * whoever does it for workers can do it now.  Set by rose_settle.c.
+ */
+typedef void (*RoseLocalUseHook) (RoseTree *tree);
+extern RoseLocalUseHook rose_local_use_hook;
+
+/*
  * Does another process recover this table just now?  Who has others to look after need
  * not wait for it.
  */

@@ -51,9 +51,15 @@ $session->run("INSERT INTO t $rows; INSERT INTO rest SELECT v FROM t; UPDATE t S
 is($session->run("SELECT count(*), count(*) FILTER (WHERE v = 'x') FROM t; SELECT count(DISTINCT v) FROM rest"), "39000|3900\n40000", 'the rows are there');
 is($session->run("SET enable_seqscan = off; SELECT count(*) FROM t WHERE v = 'x'"), '3900', 'and found by an index');
 is($session->run("SELECT * FROM rose.check('t')"), '', 'and sound');
+is($session->run("BEGIN; INSERT INTO rest SELECT v FROM t; SELECT rose.spill('rest'); COMMIT; SELECT count(*) FROM rest;"
+	  . " SELECT count(*) FROM rose.stat_components WHERE relname = 'rest' AND kind = 'private run'"), "\n79000\n0", 'what has committed is an ordinary run to the next transaction');
 cmp_ok($session->run("SELECT coalesce(sum(bytes), 0) FROM rose.stat_components WHERE kind = 'memtable' AND relname IN ('t', 'ti', 'rest')"), '<=', 1024 * 1024,
 	'memory is bounded');
-cmp_ok($session->run("SELECT count(*) FROM rose.stat_components WHERE kind <> 'memtable' AND relname = 't'"), '<', 20, 'it has merged what it has spilled');
+$session->run('CREATE TEMP TABLE merged (id int PRIMARY KEY, v text) USING rose');
+$session->run("INSERT INTO merged SELECT g, md5(g::text) FROM generate_series($_ * 5000 + 1, $_ * 5000 + 5000) g") foreach 0 .. 24;
+my $components = $session->run("SELECT count(*) FROM rose.stat_components WHERE kind <> 'memtable' AND relname = 'merged'");
+cmp_ok($components, '<', 12, "it has merged what it has spilled, to $components components");
+is($session->run("SELECT count(*), sum(id) FROM merged; DROP TABLE merged"), '125000|7812562500', 'all rows are there');
 cmp_ok(sql("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$made')"), '<', 100_000, 'there is next to no WAL');
 is($session->run("SELECT sum(tail_log_bytes) FROM rose.stat_space WHERE relname IN ('t', 'ti', 'rest')"), '0', 'nor a tail log');
 is(shared(), $before, 'no other session has them in memory');
