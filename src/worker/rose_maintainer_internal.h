@@ -82,7 +82,9 @@ typedef struct RoseTableNote
 	TimestampTz look_again;		/* look at the latest then; 0 = when it changes */
 	TimestampTz spill_after;	/* do not spill it earlier */
 	TimestampTz left_since;		/* its merge is left to another worker; 0 = no */
-	bool		open_private;	/* has private runs of transactions in progress */
+	uint64		open_bytes;		/* of rows in private runs of transactions in progress ... */
+	uint64		open_blocks;
+	bool		open_private;	/* ... of which it has some */
 	bool		freed;			/* its file may have free room since we looked last */
 	bool		listed;			/* among the tables as of the last look; for the sweep */
 } RoseTableNote;

@@ -93,23 +93,41 @@ has_place(void)
 	return n < MAX_MERGES && nmerges < MAX_MERGES_AND_WAITING;
 }
 
-/* Their transactions end without the manifest being switched. */
-static bool
-has_open_private(RoseTree *tree)
+/* Private runs whose transactions end without the manifest being switched. */
+static void
+note_open_private(RoseTree *tree, RoseTableNote *note)
 {
 	const RoseManifest *manifest = rose_tree_manifest(tree);
 
+	note->open_private = false;
+	note->open_bytes = note->open_blocks = 0;
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
 		RosePrivateOwners owners;
 
-		if ((manifest->components[i].flags & ROSE_COMPONENT_PRIVATE) == 0)
+		if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
 			continue;
-		(void) rose_private_owners(tree, &manifest->components[i], &owners);
-		if (owners.nopen > 0)
-			return true;
+		(void) rose_private_owners(tree, entry, &owners);
+		if (owners.nopen == 0)
+			continue;
+		note->open_private = true;
+		note->open_bytes += entry->raw_bytes;
+		note->open_blocks += entry->nblocks;
 	}
-	return false;
+}
+
+/*
+ * How late merges of a table are, as of the last look at it: with what transactions in
+ * progress have written, merges can do nothing yet.  Their runs count as such, for they
+ * are joined.
+ */
+static RoseMergeUrgency
+urgency_of(const RoseTableNote *note, RosePickSizes *sizes)
+{
+	sizes->bytes[0] -= Min(note->open_bytes, sizes->bytes[0]);
+	sizes->blocks[0] -= Min(note->open_blocks, sizes->blocks[0]);
+	return rose_pick_urgency(sizes);
 }
 
 static uint64
@@ -159,7 +177,11 @@ add_merge(RoseMerge *merge, Oid relid)
 static void
 ask_for_help_if_behind(ActiveMerge *active, RoseTree *tree)
 {
-	if (!active->is_large || rose_merge_urgency(tree->shared) != ROSE_MERGES_BEHIND)
+	RosePickSizes sizes;
+
+	rose_merge_sizes(tree->shared, &sizes);
+	if (!active->is_large ||
+		urgency_of(rose_maintainer_note(tree->shared->locator), &sizes) != ROSE_MERGES_BEHIND)
 		return;
 	active->is_large = false;
 	rose_merge_open(active->merge, tree);
@@ -224,7 +246,7 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	bool		busy;
 
 	rose_settle_private_runs(tree);
-	note->open_private = has_open_private(tree);
+	note_open_private(tree, note);
 	note->look_again = note->open_private ?
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 
@@ -391,7 +413,7 @@ is_late(const RoseRegistryItem *item)
 		sizes.bytes[level] = item->level_bytes[level];
 		sizes.blocks[level] = item->level_blocks[level];
 	}
-	return rose_pick_urgency(&sizes) != ROSE_MERGES_IN_TIME;
+	return urgency_of(rose_maintainer_note(item->locator), &sizes) != ROSE_MERGES_IN_TIME;
 }
 
 /*

@@ -26,13 +26,12 @@ rose_pick_c0_size(bool local)
 	return Max(rose_pressure_part(total, ROSE_SHARE_C0), 1);
 }
 
-RoseMergeUrgency
-rose_merge_urgency(RoseTreeShared *shared)
+void
+rose_merge_sizes(RoseTreeShared *shared, RosePickSizes *sizes)
 {
-	RosePickSizes sizes = {.c0_size = rose_pick_c0_size(rose_file_is_local(shared->locator)), .nruns = pg_atomic_read_u32(&shared->store.nruns)};
-
-	rose_store_levels(&shared->store, sizes.bytes, sizes.blocks);
-	return rose_pick_urgency(&sizes);
+	sizes->c0_size = rose_pick_c0_size(rose_file_is_local(shared->locator));
+	sizes->nruns = pg_atomic_read_u32(&shared->store.nruns);
+	rose_store_levels(&shared->store, sizes->bytes, sizes->blocks);
 }
 
 /* A process that died before it could say that it ended does not count. */

@@ -33,7 +33,7 @@ typedef struct RoseMergeBacklog
 } RoseMergeBacklog;
 extern void rose_merge_backlog(RoseTreeShared *shared, RoseMergeBacklog *backlog);
 
-/* Are merges of the table in time? */
-extern RoseMergeUrgency rose_merge_urgency(RoseTreeShared *shared);
+/* From which follows whether merges of the table are in time. */
+extern void rose_merge_sizes(RoseTreeShared *shared, RosePickSizes *sizes);
 
 #endif							/* ROSE_BACKLOG_H */

@@ -138,6 +138,27 @@ begin_rest('DROP');
 sql("SET statement_timeout = '20s'; DROP TABLE t");
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page')"), 'the merge of a table that is dropped does not rest');
 
+# ---- what a transaction in progress has written is nothing that merges could do
+make_table();
+{
+	my $open = RoseTest::Session->new($node);
+
+	# so that runs are to be merged into C1
+	sql("UPDATE t SET v = 1 WHERE id % 5 > 2; SELECT rose.spill('t')");
+	$open->run("BEGIN; INSERT INTO t SELECT g, 0, repeat(md5(g::text), 9) FROM generate_series(50001, 65000) g");
+	sql("SELECT rose.spill('t')");
+	cmp_ok(sql("SELECT sum(rows) FROM rose.components('t') WHERE kind = 'private run'"), '>', 10000, 'private runs that are large');
+	long_rests();
+	set('rose.max_merge_workers = 1');
+	ok(until_resting(), 'a worker rests beside them');
+	cmp_ok(runs('t'), '>', 0, '... and the merge is not done');
+	$open->run('COMMIT');
+	$expected = contents();
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind LIKE '%run')"), 'when it has committed, merges are late');
+	check('a transaction that was in progress');
+	$open->end;
+}
+
 # ---- tables that a worker has no place for
 no_workers();
 for my $i (1 .. 4)
