@@ -159,6 +159,7 @@ SELECT * FROM rose.check('ix');
 REINDEX TABLE ix;
 REINDEX INDEX ix_ba;
 REINDEX INDEX CONCURRENTLY ix_ba;
+DROP INDEX CONCURRENTLY ix_ba;
 SELECT count(*), sum(rows), sum(entries) FROM ix_all;
 SELECT * FROM rose.check('ix');
 

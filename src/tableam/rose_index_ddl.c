@@ -23,6 +23,7 @@
 
 #include "access/genam.h"
 #include "access/relation.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -140,6 +141,36 @@ check_adopted_key(const AlterTableStmt *stmt, const AlterTableCmd *cmd)
 }
 
 /*
+ * DROP INDEX CONCURRENTLY ends two transactions before the index goes, and others use it
+ * meanwhile; the file would be forgotten at the end of the first.
+ */
+static void
+check_dropped(const DropStmt *stmt)
+{
+	ListCell   *cell;
+
+	if (stmt->removeType != OBJECT_INDEX || !stmt->concurrent)
+		return;
+	foreach(cell, stmt->objects)
+	{
+		RangeVar   *name = makeRangeVarFromNameList(lfirst_node(List, cell));
+		Oid			indexid = RangeVarGetRelid(name, NoLock, true);
+		Oid			relid = OidIsValid(indexid) ? IndexGetRelation(indexid, true) : InvalidOid;
+		Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+
+		if (rel == NULL)
+			continue;
+		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("index \"%s\" of rose table \"%s\" cannot be dropped concurrently",
+							name->relname, RelationGetRelationName(rel)),
+					 errhint("Leave CONCURRENTLY out.")));
+		relation_close(rel, AccessShareLock);
+	}
+}
+
+/*
  * ALTER TABLE makes by itself, without asking for rights, the indexes that it has dropped,
  * and when it attaches a partition those of the partitioned table.
  */
@@ -150,6 +181,8 @@ rose_index_ddl_enter_command(Node *stmt)
 	ListCell   *cell;
 
 	command = 0;
+	if (IsA(stmt, DropStmt))
+		check_dropped((const DropStmt *) stmt);
 	if (!IsA(stmt, AlterTableStmt))
 		return outer;
 	command = ROSE_INDEX_COMMAND_REMAKES;
