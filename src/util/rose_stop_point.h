@@ -20,8 +20,7 @@
 
 #include "postgres.h"
 
-/* True: what ROSE_STOP_POINT_SKIPS asks about is not to be done. */
-typedef bool (*RoseStopPointHook) (const char *name);
+typedef void (*RoseStopPointHook) (const char *name);
 
 /* NULL, but in test clusters. */
 extern PGDLLEXPORT RoseStopPointHook rose_stop_point_hook;
@@ -29,11 +28,7 @@ extern PGDLLEXPORT RoseStopPointHook rose_stop_point_hook;
 #define ROSE_STOP_POINT(name) \
 	do { \
 		if (unlikely(rose_stop_point_hook != NULL)) \
-			(void) rose_stop_point_hook(name); \
+			rose_stop_point_hook(name); \
 	} while (0)
-
-/* A protection that a test can take out, to see what happens without it. */
-#define ROSE_STOP_POINT_SKIPS(name) \
-	(unlikely(rose_stop_point_hook != NULL) && rose_stop_point_hook(name))
 
 #endif							/* ROSE_STOP_POINT_H */

@@ -192,8 +192,9 @@ publish_options(RoseTree *tree)
 						 of_index != NULL ? of_index->indrelid : tree->relid);
 }
 
-void
-rose_tree_forget_indexes(RoseTree *tree)
+/* The table may have other indexes by now. */
+static void
+forget_indexes(RoseTree *tree)
 {
 	tree->unindexed = false;
 	if (tree->indexes != NULL)
@@ -214,7 +215,7 @@ refresh_schema(RoseTree *tree)
 	TupleDesc	tupdesc;
 	RoseSchema *schema;
 
-	rose_tree_forget_indexes(tree);
+	forget_indexes(tree);
 	rose_meta_read(tree->rel, &meta);
 	tupdesc = rose_file_descriptor(tree->rel, &meta);
 	if (tree->schema == NULL || !same_key(tree->schema, &meta) ||
