@@ -244,17 +244,15 @@ rose_page_builder_pack(RosePageBuilder *builder, char *page)
 }
 
 bool
-rose_page_add_extra(char *page, const char *data, int size, int end)
+rose_page_add_extra(char *page, const char *data, int size)
 {
 	PageHeader	standard = (PageHeader) page;
-	int			start = end - (int) MAXALIGN(size);
+	int			special = BLCKSZ - (int) MAXALIGN(size);
 
 	Assert(standard->pd_special == BLCKSZ);
-	Assert(end == BLCKSZ ? size > ROSE_FOREIGN_SPECIAL : end == BLCKSZ - ROSE_FOREIGN_SPECIAL);
-	if (start < standard->pd_lower + ROSE_PAGE_SLOP)
+	if (special < standard->pd_lower + ROSE_PAGE_SLOP)
 		return false;
-	memcpy(page + start, data, size);
-	standard->pd_upper = (LocationIndex) start;
-	standard->pd_special = (LocationIndex) (end < BLCKSZ ? end : start);
+	memcpy(page + special, data, size);
+	standard->pd_upper = standard->pd_special = (LocationIndex) special;
 	return true;
 }

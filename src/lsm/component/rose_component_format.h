@@ -66,12 +66,8 @@
 	(MAXALIGN(SizeOfPageHeaderData) + sizeof(RosePageHeaderDisk))
 #define ROSE_PAGE_BODY_SIZE		(BLCKSZ - ROSE_PAGE_BODY)
 
-/* Blocks of a Bloom filter in a page whose content ends there (rose_page_end). */
-static inline uint32
-rose_bloom_blocks_of_page(int end)
-{
-	return (uint32) (end - (int) ROSE_PAGE_BODY) / ROSE_BLOOM_BLOCK_SIZE;
-}
+StaticAssertDecl(ROSE_PAGE_BODY_SIZE >= ROSE_BLOOM_BLOCKS_PER_PAGE * ROSE_BLOOM_BLOCK_SIZE,
+				 "a Bloom page holds its blocks");
 
 /* RosePageHeaderDisk.flags of a leaf: which rare system columns are in use. */
 #define ROSE_LEAF_HAS_PRESENT	0x01

@@ -29,8 +29,7 @@ struct RoseOverflowWriter
 	MemoryContext context;
 	uint32		component_id;
 	RoseBlockWriter *writer;
-	char	   *page;			/* being filled ... */
-	Size		page_end;		/* ... up to here */
+	char	   *page;			/* being filled */
 	BlockNumber block;			/* its block; InvalidBlockNumber: none yet */
 	Size		end;			/* of its data */
 	uint64		npages;
@@ -49,7 +48,6 @@ rose_overflow_writer_create(uint32 component_id, RoseBlockWriter *writer,
 	overflow->writer = writer;
 	overflow->block = InvalidBlockNumber;
 	overflow->page = MemoryContextAllocZero(context, BLCKSZ);
-	overflow->page_end = rose_blockwriter_page_end(writer);
 	return overflow;
 }
 
@@ -69,7 +67,7 @@ overflow_make_room(RoseOverflowWriter *overflow)
 	BlockNumber next;
 	BlockNumber previous = overflow->block;
 
-	if (previous != InvalidBlockNumber && overflow->end < overflow->page_end)
+	if (previous != InvalidBlockNumber && overflow->end < BLCKSZ)
 		return;
 	next = rose_blockwriter_reserve(overflow->writer);
 	if (previous != InvalidBlockNumber)
@@ -88,7 +86,7 @@ overflow_append(RoseOverflowWriter *overflow, const char *data, Size length)
 		Size		n;
 
 		overflow_make_room(overflow);
-		n = Min(length, overflow->page_end - overflow->end);
+		n = Min(length, BLCKSZ - overflow->end);
 		memcpy(overflow->page + overflow->end, data, n);
 		overflow->end += n;
 		data += n;
