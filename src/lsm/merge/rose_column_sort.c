@@ -42,7 +42,7 @@ typedef struct Chunk
 	Size		n;
 	Size		capacity;
 	Size		row_bytes;		/* of items and columns by value, a row */
-	RoseSortItem   *items;
+	RoseSortItem *items;
 	Datum	  **values;			/* [natts][capacity] */
 	bool	  **nulls;
 	MemoryContext pieces;

@@ -292,7 +292,7 @@ return_entries(RoseTree *tree, const RoseEntryShape *shape, const RoseKeyRange *
 
 	while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
 	{
-		Datum		text = entry_as_text(tree, shape, row);
+		Datum text = entry_as_text(tree, shape, row);
 		bool		isnull = false;
 
 		tuplestore_putvalues(result->setResult, result->setDesc, &text, &isnull);
