@@ -54,7 +54,10 @@ facts (object, fact) AS (
 			('query: ' || CASE WHEN c.relkind IN ('v', 'm') THEN pg_catalog.pg_get_viewdef(c.oid) END),
 			('index: ' || CASE WHEN c.relkind = 'i' THEN pg_catalog.pg_get_indexdef(c.oid) END)) AS f (fact)
 	UNION ALL SELECT c.oid::pg_catalog.regclass::text, pg_catalog.format('column %s: %s %s storage %s not null %s privileges %s options %s comment %s',
-		attnum, attname, pg_catalog.format_type(atttypid, atttypmod), attstorage, attnotnull, attacl, attoptions, pg_catalog.col_description(c.oid, attnum))
+		attnum, attname, pg_catalog.format_type(atttypid, atttypmod), attstorage, attnotnull, attacl,
+		-- some builds of the server number each column when it is made
+		(SELECT pg_catalog.array_agg(o) FROM pg_catalog.unnest(attoptions) o WHERE NOT pg_catalog.starts_with(o, 'pg_attver=')),
+		pg_catalog.col_description(c.oid, attnum))
 	FROM relation c JOIN pg_catalog.pg_attribute ON attrelid = c.oid AND attnum > 0
 	UNION ALL SELECT seqrelid::pg_catalog.regclass::text,
 		pg_catalog.format('sequence: %s %s %s %s %s %s %s', seqtypid::pg_catalog.regtype, seqstart, seqincrement, seqmax, seqmin, seqcache, seqcycle)
