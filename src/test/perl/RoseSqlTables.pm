@@ -293,7 +293,8 @@ sub ddl_of_table
 }
 
 # What an index of the table may have instead of a column: an expression of columns, its type, and how
-# values of it are made.
+# values of it are made. None of the whole row: ADD COLUMN changes what that is, and indexes stay as they
+# are, on heap too.
 sub expressions
 {
 	my ($table) = @_;
@@ -304,7 +305,6 @@ sub expressions
 	push @can, [ '(b[1])', 'int', 'smallset' ] if ($has{b} // '') eq 'array';
 	push @can, [ "(j ->> 'n')", 'text', 'digit' ] if ($has{j} // '') eq 'json';
 	push @can, [ '(f < 2)', 'bool', 'bool' ] if ($has{f} // '') =~ /^(float|realkey)$/;
-	push @can, [ "($table->{name} IS NOT NULL)", 'bool', 'bool' ] if !$table->{parts};
 	return @can;
 }
 
