@@ -4,7 +4,7 @@
 # while the rows are in memory, in components, and in both. The answers are heap's.
 #
 #   COLUMNS_SEED    repeat a run
-#   COLUMNS_TABLES  how many; default 12
+#   COLUMNS_TABLES  how many; default 8
 use strict;
 use warnings;
 
@@ -15,7 +15,7 @@ use Test::More;
 plan skip_all => 'the stand-in is heap' if $ENV{ROSE_STANDIN};
 
 my $seed = seed_random('COLUMNS_SEED');
-my $tables = $ENV{COLUMNS_TABLES} // 12;
+my $tables = $ENV{COLUMNS_TABLES} // 8;
 my ($compared, $problems) = (0, 0);
 
 # Type, and a value as an expression of a number.
