@@ -84,19 +84,35 @@ rose_page_header_const(const char *page)
 
 
 /*
+ * Pages of an index's file end with so many bytes of zero, in which btree has its special
+ * space (store/README.md).  Those of a table's file have none.
+ */
+#define ROSE_FOREIGN_SPECIAL	16
+
+/* Where what is ours on the page ends, as its header says. */
+static inline int
+rose_page_end(const char *page)
+{
+	return ((const PageHeaderData *) page)->pd_special == BLCKSZ - ROSE_FOREIGN_SPECIAL ?
+		BLCKSZ - ROSE_FOREIGN_SPECIAL : BLCKSZ;
+}
+
+/*
  * What rose_page_add_extra has put there, as far as the page says, and as many bytes,
  * rounded up; NULL: there is nothing.  The page is not looked at otherwise.
  */
 static inline const char *
 rose_page_extra(const char *page, int *size)
 {
-	int			special = ((const PageHeaderData *) page)->pd_special;
+	const PageHeaderData *standard = (const PageHeaderData *) page;
+	int			end = rose_page_end(page);
+	int			start = end < BLCKSZ ? standard->pd_upper : standard->pd_special;
 
-	if (special >= BLCKSZ || special < MAXALIGN(SizeOfPageHeaderData) + sizeof(RosePageHeaderDisk) ||
-		special != MAXALIGN(special))
+	if (start >= end || start < MAXALIGN(SizeOfPageHeaderData) + sizeof(RosePageHeaderDisk) ||
+		start != MAXALIGN(start))
 		return NULL;
-	*size = BLCKSZ - special;
-	return page + special;
+	*size = end - start;
+	return page + start;
 }
 
 /* ---- Building ---- */
@@ -174,11 +190,12 @@ extern int	rose_page_builder_size(RosePageBuilder *builder);
 extern int	rose_page_builder_pack(RosePageBuilder *builder, char *page);
 
 /*
- * Put something of the caller's behind the rows of a page that was packed, into the
- * special space of the page: at its end, from a multiple of MAXALIGN on.  False: there is
- * no room, and nothing was changed.
+ * Put something of the caller's behind the rows of a page that was packed: up to end, from
+ * a multiple of MAXALIGN on.  end: BLCKSZ, and it is the page's special space, of more than
+ * ROSE_FOREIGN_SPECIAL bytes; or that many before, and it stands before the special space.
+ * False: there is no room, and nothing was changed.
  */
-extern bool rose_page_add_extra(char *page, const char *data, int size);
+extern bool rose_page_add_extra(char *page, const char *data, int size, int end);
 
 /* Forget the accepted rows. */
 extern void rose_page_builder_reset(RosePageBuilder *builder);

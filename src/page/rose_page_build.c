@@ -244,15 +244,17 @@ rose_page_builder_pack(RosePageBuilder *builder, char *page)
 }
 
 bool
-rose_page_add_extra(char *page, const char *data, int size)
+rose_page_add_extra(char *page, const char *data, int size, int end)
 {
 	PageHeader	standard = (PageHeader) page;
-	int			special = BLCKSZ - (int) MAXALIGN(size);
+	int			start = end - (int) MAXALIGN(size);
 
 	Assert(standard->pd_special == BLCKSZ);
-	if (special < standard->pd_lower + ROSE_PAGE_SLOP)
+	Assert(end == BLCKSZ ? size > ROSE_FOREIGN_SPECIAL : end == BLCKSZ - ROSE_FOREIGN_SPECIAL);
+	if (start < standard->pd_lower + ROSE_PAGE_SLOP)
 		return false;
-	memcpy(page + special, data, size);
-	standard->pd_upper = standard->pd_special = (LocationIndex) special;
+	memcpy(page + start, data, size);
+	standard->pd_upper = (LocationIndex) start;
+	standard->pd_special = (LocationIndex) (end < BLCKSZ ? end : start);
 	return true;
 }

@@ -74,7 +74,7 @@ static bool
 tail_is_zero(const char *image)
 {
 	int			end = ((const PageHeaderData *) image)->pd_lower;
-	int			upper = ((const PageHeaderData *) image)->pd_upper;
+	int			upper = rose_page_zero_end((const PageHeaderData *) image);
 
 	return image[end] == 0 && memcmp(image + end, image + end + 1, upper - end - 1) == 0;
 }

@@ -10,9 +10,13 @@
  *		zero bytes				from pd_lower to pd_upper
  *		special space			what rose_page_add_extra has put there; most pages have none
  *
+ * A page of an index's file has ROSE_FOREIGN_SPECIAL bytes of zero as its special space,
+ * and what rose_page_add_extra has put there before them, from pd_upper on.
+ *
  * A segment is the column's null map (rose_nullmap.h), then its codec's data.  It ends
  * where the next column's begins, the last one at pd_lower.  At least ROSE_PAGE_SLOP
- * bytes from there on stay zero, because readers load whole words.
+ * bytes from there on stay zero, because readers load whole words: those of an empty
+ * special space are as good as any.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,6 +42,16 @@ StaticAssertDecl(sizeof(RoseDirectoryEntryDisk) == 4, "on-disk size");
 #define ROSE_DIR_ALL_FLAGS	(ROSE_NULL_FORM_MASK | ROSE_DIR_INLINE)
 
 #define ROSE_PAGE_SLOP		ROSE_BITPACK_SLOP
+
+StaticAssertDecl(ROSE_FOREIGN_SPECIAL <= ROSE_PAGE_SLOP, "a page has as many rows with it as without");
+
+/* Up to where nothing but zero comes behind the data, in a page whose header is sane. */
+static inline int
+rose_page_zero_end(const PageHeaderData *standard)
+{
+	return standard->pd_upper == BLCKSZ - ROSE_FOREIGN_SPECIAL &&
+		standard->pd_special == BLCKSZ - ROSE_FOREIGN_SPECIAL ? BLCKSZ : standard->pd_upper;
+}
 
 #define ROSE_PAGE_DIRECTORY_OFFSET \
 	(MAXALIGN(SizeOfPageHeaderData) + sizeof(RosePageHeaderDisk))

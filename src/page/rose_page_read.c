@@ -83,7 +83,8 @@ check_header(const char *image, int max_ncols, char **detail)
 	*detail = NULL;
 	if (standard->pd_pagesize_version != (BLCKSZ | PG_PAGE_LAYOUT_VERSION) ||
 		standard->pd_special > BLCKSZ || standard->pd_special != MAXALIGN(standard->pd_special) ||
-		standard->pd_upper != standard->pd_special)
+		standard->pd_upper > standard->pd_special || standard->pd_upper != MAXALIGN(standard->pd_upper) ||
+		(standard->pd_upper != standard->pd_special && rose_page_end(image) == BLCKSZ))
 		return "page header is not that of a rose page";
 	if (header->magic != ROSE_PAGE_MAGIC)
 	{
@@ -106,7 +107,7 @@ check_header(const char *image, int max_ncols, char **detail)
 		return "number of columns is out of range";
 	}
 	if (standard->pd_lower < ROSE_PAGE_DATA_OFFSET(header->ncols) ||
-		standard->pd_lower + ROSE_PAGE_SLOP > standard->pd_upper)
+		standard->pd_lower + ROSE_PAGE_SLOP > rose_page_zero_end(standard))
 		return "end of data is out of range";
 	return NULL;
 }

@@ -204,13 +204,31 @@ rose_blockwriter_reserve(RoseBlockWriter *writer)
 		writer->extent_used++;
 }
 
+int
+rose_blockwriter_page_end(const RoseBlockWriter *writer)
+{
+	return rose_file_page_end(writer->rel);
+}
+
+/* In the file of an index: the special space, if what is behind the rows has not left it already. */
+static void
+leave_special_space(const RoseBlockWriter *writer, char *page)
+{
+	PageHeader	standard = (PageHeader) page;
+
+	if (rose_file_special(writer->rel) == 0 || standard->pd_special != BLCKSZ)
+		return;
+	standard->pd_upper = standard->pd_special = (LocationIndex) rose_file_page_end(writer->rel);
+}
+
 static void
 check_page_to_write(const RoseBlockWriter *writer, BlockNumber block, const char *page)
 {
 	const RosePageHeaderDisk *header = rose_page_header_const(page);
 	LocationIndex lower = ((const PageHeaderData *) page)->pd_lower;
 
-	if (PageIsNew((Page) page) || lower < ROSE_PAGE_CONTENT || lower > BLCKSZ ||
+	if (PageIsNew((Page) page) || lower < ROSE_PAGE_CONTENT ||
+		lower > rose_file_page_end(writer->rel) ||
 		header->magic != ROSE_PAGE_MAGIC || header->component_id != writer->owner)
 		elog(ERROR, "page for block %u of \"%s\" is not one of component %u",
 			 block, RelationGetRelationName(writer->rel), writer->owner);
@@ -236,6 +254,7 @@ rose_blockwriter_write(RoseBlockWriter *writer, BlockNumber block, const char *p
 	}
 	writer->pending[i] = block;
 	memcpy(writer->pages[i].data, page, BLCKSZ);
+	leave_special_space(writer, writer->pages[i].data);
 	writer->npending = Max(writer->npending, i + 1);
 }
 

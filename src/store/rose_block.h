@@ -40,6 +40,9 @@ extern BlockNumber rose_blockwriter_reserve(RoseBlockWriter *writer);
 extern void rose_blockwriter_write(RoseBlockWriter *writer, BlockNumber block,
 								   const char *page);
 
+/* Where what the caller puts on a page has to end; the store does the rest. */
+extern int	rose_blockwriter_page_end(const RoseBlockWriter *writer);
+
 /* Blocks reserved so far. */
 extern uint64 rose_blockwriter_nblocks(const RoseBlockWriter *writer);
 extern void rose_blockwriter_finish(RoseBlockWriter *writer);

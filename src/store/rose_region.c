@@ -111,7 +111,7 @@ set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
 	map = rose_map_of(page);
 	if (new)
 	{
-		PageInit(page, BLCKSZ, 0);
+		PageInit(page, BLCKSZ, rose_file_special(rel));
 		map->magic = ROSE_MAP_MAGIC;
 		map->version = ROSE_MAP_VERSION;
 		((PageHeader) page)->pd_lower = ROSE_PAGE_CONTENT + sizeof(RoseMapDisk);

@@ -55,6 +55,7 @@
 
 #include "storage/bufpage.h"
 
+#include "page/rose_page.h"
 #include "store/rose_manifest.h"
 #include "store/rose_metapage.h"
 #include "store/rose_store.h"
@@ -66,12 +67,6 @@
 #define ROSE_REGION_BLOCKS	8
 
 #define ROSE_PAGE_CONTENT	MAXALIGN(SizeOfPageHeaderData)	/* offset */
-
-/*
- * In the file of an index each page has so many bytes of zero at its end, as pages of
- * btree have their special space: see "Files of indexes" in README.md.
- */
-#define ROSE_FOREIGN_SPECIAL	16
 
 #define ROSE_SMALL_REGIONS	64	/* regions of one block, at the start of the file */
 
@@ -177,7 +172,8 @@ typedef struct RoseMapDisk
 
 StaticAssertDecl(offsetof(RoseMapDisk, entries) == 16, "on-disk offset");
 StaticAssertDecl(sizeof(RoseMapDisk) == 16 + 4 * ROSE_MAP_REGIONS, "on-disk size");
-StaticAssertDecl(sizeof(RoseMapDisk) <= BLCKSZ - ROSE_PAGE_CONTENT, "map fits a page");
+StaticAssertDecl(sizeof(RoseMapDisk) <= BLCKSZ - ROSE_FOREIGN_SPECIAL - ROSE_PAGE_CONTENT,
+				 "map fits a page");
 
 static inline RoseMapDisk *
 rose_map_of(Page page)
@@ -321,7 +317,7 @@ rose_regions_touched(BlockNumber base, BlockNumber nblocks)
 /*
  * The pages of a segment, chained by next, hold one stream of bytes: records,
  * one directly after the other and unaligned.  A page's share of it goes from
- * ROSE_TAIL_CONTENT to pd_lower.
+ * ROSE_TAIL_CONTENT to pd_lower, on a full page to its end (rose_file_page_end).
  */
 typedef struct RoseTailPageDisk
 {
@@ -339,7 +335,6 @@ StaticAssertDecl(offsetof(RoseTailPageDisk, next) == 16, "on-disk offset");
 StaticAssertDecl(sizeof(RoseTailPageDisk) == 24, "on-disk size");
 
 #define ROSE_TAIL_CONTENT	(ROSE_PAGE_CONTENT + sizeof(RoseTailPageDisk))
-#define ROSE_TAIL_CAPACITY	(BLCKSZ - ROSE_TAIL_CONTENT)
 
 static inline RoseTailPageDisk *
 rose_tail_page_of(Page page)

@@ -28,6 +28,19 @@ rose_file_base(Relation rel)
 	return rel->rd_rel->relkind == RELKIND_INDEX ? ROSE_INDEX_BASE : ROSE_TABLE_BASE;
 }
 
+/* The special space that its pages have; where what is ours on them ends. */
+static inline int
+rose_file_special(Relation rel)
+{
+	return rose_file_base(rel) == ROSE_INDEX_BASE ? ROSE_FOREIGN_SPECIAL : 0;
+}
+
+static inline int
+rose_file_page_end(Relation rel)
+{
+	return BLCKSZ - rose_file_special(rel);
+}
+
 /* ---- rose_store.c ---- */
 
 /* Raise logged_lsn. */

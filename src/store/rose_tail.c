@@ -61,6 +61,13 @@
 
 /* ---- Segments and room ---- */
 
+/* Bytes of the stream that a page holds. */
+static inline Size
+page_capacity(Relation rel)
+{
+	return rose_file_page_end(rel) - ROSE_TAIL_CONTENT;
+}
+
 static void
 forget_segment(RoseStoreShared *store)
 {
@@ -148,11 +155,11 @@ take_block(RoseStoreShared *store)
 
 /* The segment's next page, empty. */
 static void
-init_page(RoseStoreShared *store, uint32 segment, Page page)
+init_page(Relation rel, RoseStoreShared *store, uint32 segment, Page page)
 {
 	RoseTailPageDisk *header;
 
-	PageInit(page, BLCKSZ, 0);
+	PageInit(page, BLCKSZ, rose_file_special(rel));
 	header = rose_tail_page_of(page);
 	header->magic = ROSE_TAIL_MAGIC;
 	header->version = ROSE_TAIL_VERSION;
@@ -174,10 +181,10 @@ write_first_page(Relation rel, RoseStoreShared *store, uint32 segment)
 	BlockNumber block = take_block(store);
 	PGAlignedBlock page;
 
-	init_page(store, segment, page.data);
+	init_page(rel, store, segment, page.data);
 	rose_block_write_batch(rel, 1, &block, &page, write_mode(rel), InvalidXLogRecPtr, NULL);
 	store->tail_block = block;
-	store->tail_room = BLCKSZ - ROSE_TAIL_CONTENT;
+	store->tail_room = page_capacity(rel);
 }
 
 /* The list names the segment only when it has a page. */
@@ -198,12 +205,12 @@ open_segment(Relation rel, RoseStoreShared *store)
 }
 
 static Size
-room_left(const RoseStoreShared *store)
+room_left(Relation rel, const RoseStoreShared *store)
 {
 	Size		room = store->tail_room;
 
 	for (int i = 0; i < store->tail_nextents; i++)
-		room += (Size) store->tail_extents[i].nblocks * ROSE_TAIL_CAPACITY;
+		room += (Size) store->tail_extents[i].nblocks * page_capacity(rel);
 	return room;
 }
 
@@ -246,6 +253,8 @@ bool
 rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout, Size nbytes,
 				  bool for_spill)
 {
+	Size		capacity = page_capacity(rel);
+
 	nbytes += layout_record_size(store, layout);
 	if (needs_segment(store))
 	{
@@ -253,9 +262,9 @@ rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout
 			return false;
 		open_segment(rel, store);
 	}
-	while (room_left(store) < nbytes)
+	while (room_left(rel, store) < nbytes)
 	{
-		Size		missing = (nbytes - room_left(store) + ROSE_TAIL_CAPACITY - 1) / ROSE_TAIL_CAPACITY;
+		Size		missing = (nbytes - room_left(rel, store) + capacity - 1) / capacity;
 		int			want = Min(TAIL_MOST_BLOCKS, 1 + store->tail_pages / 2);
 
 		want = Max(want, (int) Min(missing, ROSE_MAP_REGIONS * ROSE_REGION_BLOCKS));
@@ -311,8 +320,8 @@ register_fragment(const char *page, uint16 *header, uint16 offset, uint16 length
 /*
  * Log and apply what was put on the old page: headers and bytes behind those that it had.
  * GenericXLogFinish would find the same by comparing the whole page, for each row; that
- * took half the time of an INSERT.  The page has no special space, and what is behind
- * pd_lower is zero, as generic redo makes it.
+ * took half the time of an INSERT.  What is behind pd_lower is zero, as generic redo makes
+ * it, and so is the special space, if the page has one.
  */
 static void
 log_old_page(TailAppend *append)
@@ -393,7 +402,7 @@ next_page(TailAppend *append)
 	append->blocks[append->npages] = block;
 	append->page = append->pages[append->npages++].data;
 	append->block = block;
-	init_page(store, store->tail_segment, append->page);
+	init_page(append->rel, store, store->tail_segment, append->page);
 	if (append->npages == append->maxpages)
 		write_batch(append);
 }
@@ -414,12 +423,12 @@ put(TailAppend *append, const void *data, Size length)
 		PageHeader	header = (PageHeader) append->page;
 		Size		part;
 
-		if (header->pd_lower == BLCKSZ)
+		if (header->pd_lower == header->pd_special)
 		{
 			next_page(append);
 			continue;
 		}
-		part = Min(length, (Size) (BLCKSZ - header->pd_lower));
+		part = Min(length, (Size) (header->pd_special - header->pd_lower));
 		memcpy((char *) append->page + header->pd_lower, from, part);
 		header->pd_lower += part;
 		from += part;
@@ -630,7 +639,7 @@ begin_append(TailAppend *append, Relation rel, RoseStoreShared *store, Size nbyt
 	memset(append, 0, offsetof(TailAppend, old_page));
 	append->npages = 0;
 	/* one more than there can be, if it is few: what fits is written once */
-	append->maxpages = Min(nbytes / ROSE_TAIL_CAPACITY + 2, ROSE_BLOCK_BATCH);
+	append->maxpages = Min(nbytes / page_capacity(rel) + 2, ROSE_BLOCK_BATCH);
 	append->pages = NULL;
 	append->rel = rel;
 	append->store = store;
@@ -648,7 +657,7 @@ begin_append(TailAppend *append, Relation rel, RoseStoreShared *store, Size nbyt
 static void
 end_append(TailAppend *append)
 {
-	uint32		room = BLCKSZ - ((PageHeader) append->page)->pd_lower;
+	uint32		room = ((PageHeader) append->page)->pd_special - ((PageHeader) append->page)->pd_lower;
 
 	write_pages(append);
 	append->store->tail_block = append->block;

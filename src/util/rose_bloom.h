@@ -7,9 +7,9 @@
  * block, so that a lookup touches one cache line and, on disk, one page.  The
  * filter itself has no header: the owner stores nblocks and nprobes with it.
  *
- * Typical use on disk: store ROSE_BLOOM_BLOCKS_PER_PAGE blocks after each
- * page header; to probe, compute rose_bloom_block(), read that page, and call
- * rose_bloom_block_test().  In memory the whole-array functions do the same.
+ * Typical use on disk: store as many blocks in each page as it holds; to probe, compute
+ * rose_bloom_block(), read that page, and call rose_bloom_block_test().  In memory the
+ * whole-array functions do the same.
  *
  * The caller brings a well-mixed 64-bit hash of the key.  The use of its bits is part of
  * the on-disk format.  There are no locks and no allocation here.
@@ -25,9 +25,6 @@
 
 #define ROSE_BLOOM_BLOCK_SIZE	64	/* bytes */
 #define ROSE_BLOOM_MAX_PROBES	16
-
-#define ROSE_BLOOM_BLOCKS_PER_PAGE \
-	((int) ((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) / ROSE_BLOOM_BLOCK_SIZE))
 
 /* Size and probe count of a filter. */
 typedef struct RoseBloomShape

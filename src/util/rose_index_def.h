@@ -39,7 +39,8 @@
 #include "util/rose_schema.h"
 
 #define ROSE_INDEX_MAGIC	0x58534F52	/* "ROSX" */
-#define ROSE_INDEX_VERSION	1
+/* 1: pages without special space */
+#define ROSE_INDEX_VERSION	2
 
 /* Most columns of an entry; on disk.  There is room for no more on the metapage. */
 #define ROSE_ENTRY_COLUMNS	48

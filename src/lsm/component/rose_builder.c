@@ -660,10 +660,11 @@ write_footer_pages(RoseComponentBuilder *builder, const StringInfoData *stream)
 	BlockNumber first = rose_blockwriter_reserve(builder->writer);
 	BlockNumber block = first;
 	BlockNumber previous = InvalidBlockNumber;
+	int			size = rose_blockwriter_page_end(builder->writer) - (int) ROSE_PAGE_BODY;
 
-	for (int at = 0; at < stream->len; at += ROSE_PAGE_BODY_SIZE)
+	for (int at = 0; at < stream->len; at += size)
 	{
-		int			n = Min(stream->len - at, (int) ROSE_PAGE_BODY_SIZE);
+		int			n = Min(stream->len - at, size);
 		bool		last = at + n == stream->len;
 		BlockNumber next = last ? InvalidBlockNumber : rose_blockwriter_reserve(builder->writer);
 
@@ -692,7 +693,8 @@ write_footer(RoseComponentBuilder *builder)
 	builder->footer_in_leaf = builder->group.nleaves == 1;
 	make_footer(builder, &stream);
 	if (builder->footer_in_leaf &&
-		rose_page_add_extra(builder->page, stream.data, stream.len))
+		rose_page_add_extra(builder->page, stream.data, stream.len,
+							rose_blockwriter_page_end(builder->writer)))
 	{
 		rose_blockwriter_write(builder->writer, builder->group.first_leaf, builder->page);
 		return builder->group.first_leaf;

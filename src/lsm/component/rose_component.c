@@ -85,10 +85,10 @@ footer_part(Relation rel, const RoseComponentEntryDisk *entry, BlockNumber block
 	return extra;
 }
 
-/* Read the whole stream into context. */
+/* Read the whole stream into context.  *page_end: see rose_page_end. */
 static char *
 footer_read(Relation rel, const RoseSchema *schema, const RoseComponentEntryDisk *entry,
-			MemoryContext context)
+			MemoryContext context, int *page_end)
 {
 	PGAlignedBlock page;
 	BlockNumber block = entry->footer_block;
@@ -113,6 +113,7 @@ footer_read(Relation rel, const RoseSchema *schema, const RoseComponentEntryDisk
 				footer_corrupted(entry, "It ends too early.");
 			memcpy(&header, part, sizeof(header));
 			footer_check_header(&header, entry, schema);
+			*page_end = rose_page_end(page.data);
 			total = header.total_bytes;
 			stream = MemoryContextAlloc(context, MAXALIGN(total));
 		}
@@ -330,11 +331,15 @@ rose_component_open(Relation rel, const RoseSchema *schema,
 	MemoryContext own = AllocSetContextCreate(context, "rose component",
 											  ALLOCSET_SMALL_SIZES);
 	RoseComponent *component = MemoryContextAllocZero(own, sizeof(RoseComponent));
+	int			page_end = BLCKSZ;
+	char	   *stream;
 
 	component->context = own;
 	component->schema = schema;
 	component->info.entry = *entry;
-	footer_load(component, schema, footer_read(rel, schema, entry, own));
+	stream = footer_read(rel, schema, entry, own, &page_end);
+	component->bloom_per_page = rose_bloom_blocks_of_page(page_end);
+	footer_load(component, schema, stream);
 	component->has_filter = component->nparts > 0;
 	if (component->has_filter)
 		component->has_filter = rose_filter_ask_suits(component, rel);

@@ -66,8 +66,12 @@
 	(MAXALIGN(SizeOfPageHeaderData) + sizeof(RosePageHeaderDisk))
 #define ROSE_PAGE_BODY_SIZE		(BLCKSZ - ROSE_PAGE_BODY)
 
-StaticAssertDecl(ROSE_PAGE_BODY_SIZE >= ROSE_BLOOM_BLOCKS_PER_PAGE * ROSE_BLOOM_BLOCK_SIZE,
-				 "a Bloom page holds its blocks");
+/* Blocks of a Bloom filter in a page whose content ends there (rose_page_end). */
+static inline uint32
+rose_bloom_blocks_of_page(int end)
+{
+	return (uint32) (end - (int) ROSE_PAGE_BODY) / ROSE_BLOOM_BLOCK_SIZE;
+}
 
 /* RosePageHeaderDisk.flags of a leaf: which rare system columns are in use. */
 #define ROSE_LEAF_HAS_PRESENT	0x01

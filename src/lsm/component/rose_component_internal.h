@@ -46,7 +46,8 @@ struct RoseComponent
 	int			nparts;			/* of the Bloom filter; 0 = there is none */
 	RoseFilterPart *parts;
 	int			nextents;
-	RoseExtentDisk *extents;	/* of the Bloom pages */
+	RoseExtentDisk *extents;	/* of the Bloom pages ... */
+	uint32		bloom_per_page; /* ... each of which has so many blocks */
 	Datum		min_key[INDEX_MAX_KEYS];
 	Datum		max_key[INDEX_MAX_KEYS];
 

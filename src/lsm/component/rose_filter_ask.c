@@ -87,14 +87,15 @@ copy_part(const RoseComponent *component, Relation rel, const RoseFilterPart *pa
 {
 	char	   *to = filter + (Size) part->first_block * ROSE_BLOOM_BLOCK_SIZE;
 	uint32		nblocks = part->shape.nblocks;
+	uint32		per_page = component->bloom_per_page;
 
-	for (uint32 from = 0; from < nblocks; from += ROSE_BLOOM_BLOCKS_PER_PAGE)
+	for (uint32 from = 0; from < nblocks; from += per_page)
 	{
-		uint32		n = Min(nblocks - from, (uint32) ROSE_BLOOM_BLOCKS_PER_PAGE);
+		uint32		n = Min(nblocks - from, per_page);
 		Buffer		buffer;
 
 		CHECK_FOR_INTERRUPTS();
-		buffer = lock_page(component, rel, part, from / ROSE_BLOOM_BLOCKS_PER_PAGE);
+		buffer = lock_page(component, rel, part, from / per_page);
 		memcpy(to + (Size) from * ROSE_BLOOM_BLOCK_SIZE,
 			   (char *) BufferGetPage(buffer) + ROSE_PAGE_BODY,
 			   (Size) n * ROSE_BLOOM_BLOCK_SIZE);
@@ -192,9 +193,9 @@ ask_part(RoseComponent *component, Relation rel, const RoseFilterPart *part, uin
 	if (component->filter != NULL)
 		return rose_bloom_block_test(copied_block(component, part, hash), part->shape.nprobes, hash);
 	block = rose_bloom_block(&part->shape, hash);
-	buffer = lock_page(component, rel, part, block / ROSE_BLOOM_BLOCKS_PER_PAGE);
+	buffer = lock_page(component, rel, part, block / component->bloom_per_page);
 	found = rose_bloom_block_test((char *) BufferGetPage(buffer) + ROSE_PAGE_BODY +
-								  (block % ROSE_BLOOM_BLOCKS_PER_PAGE) * ROSE_BLOOM_BLOCK_SIZE,
+								  (block % component->bloom_per_page) * ROSE_BLOOM_BLOCK_SIZE,
 								  part->shape.nprobes, hash);
 	UnlockReleaseBuffer(buffer);
 	return found;

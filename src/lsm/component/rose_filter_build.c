@@ -133,12 +133,12 @@ static void
 write_bits(RoseFilterBuilder *filter, const RoseBloomShape *shape, const char *bits)
 {
 	PGAlignedBlock page;
+	uint32		per_page = rose_bloom_blocks_of_page(rose_blockwriter_page_end(filter->writer));
 
-	for (uint32 from = 0; from < shape->nblocks; from += ROSE_BLOOM_BLOCKS_PER_PAGE)
+	for (uint32 from = 0; from < shape->nblocks; from += per_page)
 	{
 		BlockNumber block = rose_blockwriter_reserve(filter->writer);
-		Size		bytes = (Size) Min(shape->nblocks - from, (uint32) ROSE_BLOOM_BLOCKS_PER_PAGE) *
-			ROSE_BLOOM_BLOCK_SIZE;
+		Size		bytes = (Size) Min(shape->nblocks - from, per_page) * ROSE_BLOOM_BLOCK_SIZE;
 
 		rose_component_init_page(page.data, filter->owner, ROSE_PAGE_BLOOM);
 		memcpy(page.data + ROSE_PAGE_BODY, bits + (Size) from * ROSE_BLOOM_BLOCK_SIZE, bytes);

@@ -20,9 +20,11 @@
 #include "lsm/component/rose_component_internal.h"
 
 static uint32
-pages_of(uint32 nblocks)
+pages_of(const RoseComponent *component, uint32 nblocks)
 {
-	return nblocks / ROSE_BLOOM_BLOCKS_PER_PAGE + (nblocks % ROSE_BLOOM_BLOCKS_PER_PAGE > 0);
+	uint32		per_page = component->bloom_per_page;
+
+	return nblocks / per_page + (nblocks % per_page > 0);
 }
 
 /* Where the parts' pages begin; false: the extents have other pages than the parts. */
@@ -36,7 +38,7 @@ place_parts(RoseComponent *component)
 	for (int i = 0; i < component->nparts; i++)
 	{
 		RoseFilterPart *part = &component->parts[i];
-		uint32		npages = pages_of(part->shape.nblocks);
+		uint32		npages = pages_of(component, part->shape.nblocks);
 
 		while (extent < component->nextents && skip >= component->extents[extent].nblocks)
 		{

@@ -29,7 +29,8 @@ struct RoseOverflowWriter
 	MemoryContext context;
 	uint32		component_id;
 	RoseBlockWriter *writer;
-	char	   *page;			/* being filled */
+	char	   *page;			/* being filled ... */
+	Size		page_end;		/* ... up to here */
 	BlockNumber block;			/* its block; InvalidBlockNumber: none yet */
 	Size		end;			/* of its data */
 	uint64		npages;
@@ -48,6 +49,7 @@ rose_overflow_writer_create(uint32 component_id, RoseBlockWriter *writer,
 	overflow->writer = writer;
 	overflow->block = InvalidBlockNumber;
 	overflow->page = MemoryContextAllocZero(context, BLCKSZ);
+	overflow->page_end = rose_blockwriter_page_end(writer);
 	return overflow;
 }
 
@@ -67,7 +69,7 @@ overflow_make_room(RoseOverflowWriter *overflow)
 	BlockNumber next;
 	BlockNumber previous = overflow->block;
 
-	if (previous != InvalidBlockNumber && overflow->end < BLCKSZ)
+	if (previous != InvalidBlockNumber && overflow->end < overflow->page_end)
 		return;
 	next = rose_blockwriter_reserve(overflow->writer);
 	if (previous != InvalidBlockNumber)
@@ -86,7 +88,7 @@ overflow_append(RoseOverflowWriter *overflow, const char *data, Size length)
 		Size		n;
 
 		overflow_make_room(overflow);
-		n = Min(length, BLCKSZ - overflow->end);
+		n = Min(length, overflow->page_end - overflow->end);
 		memcpy(overflow->page + overflow->end, data, n);
 		overflow->end += n;
 		data += n;

@@ -187,7 +187,7 @@ use_component(const RoseSchema *schema, RoseComponent *component)
 
 		looked_at += rose_filter_part_page(component, part, 0) +
 			rose_filter_part_page(component, part,
-								  (part->shape.nblocks - 1) / ROSE_BLOOM_BLOCKS_PER_PAGE);
+								  (part->shape.nblocks - 1) / component->bloom_per_page);
 	}
 	for (int i = 0; i < component->ncols; i++)
 		looked_at += component->descs[i].attlen + component->descs[i].kind;

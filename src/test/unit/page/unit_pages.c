@@ -187,13 +187,30 @@ verify_page(RosePageReader *reader, UnitColumn *columns, int ncols, const char *
 	return rose_page_check(page, ncols, descs, note_problem, NULL) == 0;
 }
 
+/* As the store writes it to the file of an index, however full the page is. */
+static bool
+verify_special_space(RosePageReader *reader, UnitColumn *columns, int ncols, int nrows)
+{
+	PageHeader	standard = (PageHeader) page_space;
+	int			found;
+	bool		good;
+
+	standard->pd_upper = standard->pd_special = BLCKSZ - ROSE_FOREIGN_SPECIAL;
+	good = standard->pd_lower <= standard->pd_upper && rose_page_end(page_space) == standard->pd_upper &&
+		rose_page_extra(page_space, &found) == NULL &&
+		verify_page(reader, columns, ncols, page_space, nrows);
+	standard->pd_upper = standard->pd_special = BLCKSZ;
+	return good;
+}
+
 /* With something behind the rows, if there is room, the page is as good. */
 static bool
 verify_extra(RosePageReader *reader, UnitColumn *columns, int ncols, int nrows)
 {
 	static char extra[BLCKSZ];
 	int			free = BLCKSZ - ((PageHeader) page_space)->pd_lower;
-	int			size = (int) unit_random_below(BLCKSZ / 2) + 1;
+	int			size = (int) unit_random_below(BLCKSZ / 2) + ROSE_FOREIGN_SPECIAL + 1;
+	int			end = BLCKSZ - (int) unit_random_below(2) * ROSE_FOREIGN_SPECIAL;
 	int			found = 0;
 	const char *data;
 
@@ -201,8 +218,8 @@ verify_extra(RosePageReader *reader, UnitColumn *columns, int ncols, int nrows)
 		return false;
 	for (int i = 0; i < size; i++)
 		extra[i] = (char) unit_random();
-	if (!rose_page_add_extra(page_space, extra, size))
-		return size + 16 + MAXIMUM_ALIGNOF > free && rose_page_extra(page_space, &found) == NULL;
+	if (!rose_page_add_extra(page_space, extra, size, end))
+		return size + 16 + BLCKSZ - end + MAXIMUM_ALIGNOF > free && rose_page_extra(page_space, &found) == NULL;
 	data = rose_page_extra(page_space, &found);
 	return size < free && found == (int) MAXALIGN(size) && memcmp(data, extra, size) == 0 &&
 		verify_page(reader, columns, ncols, page_space, nrows);
@@ -236,6 +253,7 @@ round_trip(UnitColumn *columns, int ncols, int npages, int max_rows, int *total_
 			rose_page_builder_pack(builder, page_space) == nrows &&
 			((PageHeader) page_space)->pd_lower <= bound && bound <= BLCKSZ &&
 			verify_page(reader, columns, ncols, page_space, nrows) &&
+			verify_special_space(reader, columns, ncols, nrows) &&
 			verify_extra(reader, columns, ncols, nrows);
 		count_codecs(page_space, ncols);
 		for (c = 0; c < ncols; c++)
@@ -622,7 +640,7 @@ test_header_errors(void)
 			"header: a page of another version is refused: %s", unit_error_message());
 
 	rose_page_header(page_space)->version--;
-	unit_ok(rose_page_add_extra(page_space, "extra", 6) && rose_page_check(page_space, 1, &desc, note_problem, NULL) == 0,
+	unit_ok(rose_page_add_extra(page_space, "something behind the rows", 26, BLCKSZ) && rose_page_check(page_space, 1, &desc, note_problem, NULL) == 0,
 			"header: something behind the rows");
 	((PageHeader) page_space)->pd_upper -= 8;
 	UNIT_CATCH(failed, rose_page_reader_init(reader, page_space));
