@@ -38,7 +38,7 @@ CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY RANGE (id);
 CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (10) USING rose;
 REINDEX TABLE CONCURRENTLY parted;
 SELECT indexrelid::regclass, indisvalid FROM pg_index
- WHERE indrelid IN ('r'::regclass, 'mixed.t'::regclass, 'parted_1'::regclass) ORDER BY 1::text;
+ WHERE indrelid IN ('r'::regclass, 'mixed.t'::regclass, 'parted_1'::regclass) ORDER BY indexrelid::regclass::text;
 REINDEX TABLE r;
 REINDEX SCHEMA mixed;
 

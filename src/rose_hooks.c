@@ -33,6 +33,7 @@
 #include "access/table.h"
 #include "access/transam.h"
 #include "access/xlog.h"
+#include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -70,9 +71,9 @@
 #include "tableam/rose_slot.h"
 #include "tableam/rose_table_options.h"
 #include "tableam/rose_tableam.h"
+#include "rose_concurrently.h"
 #include "rose_hooks.h"
 #include "rose_publications.h"
-#include "rose_reindex.h"
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
@@ -165,12 +166,17 @@ open_rose_table(Oid relid)
 }
 
 static void
-note_dropped_index(Relation index)
+note_dropped_index(Relation index, bool concurrently)
 {
 	Relation	heap;
 
 	if (rose_relation_is_secondary_index(index))
-		rose_index_file_dropped(index);
+	{
+		if (concurrently)
+			rose_index_file_dropped_late(index);
+		else
+			rose_index_file_dropped(index);
+	}
 	if (!index->rd_index->indisprimary)
 		return;
 	heap = open_rose_table(index->rd_index->indrelid);
@@ -181,8 +187,10 @@ note_dropped_index(Relation index)
 }
 
 static void
-note_dropped_relation(Oid relid)
+note_dropped_relation(Oid relid, const ObjectAccessDrop *drop)
 {
+	bool		concurrently = drop != NULL &&
+		(drop->dropflags & PERFORM_DELETION_CONCURRENTLY) != 0;
 	Relation	rel = RelationIdGetRelation(relid);
 
 	if (rel == NULL)
@@ -194,7 +202,7 @@ note_dropped_relation(Oid relid)
 		return;
 	}
 	if (rel->rd_rel->relkind == RELKIND_INDEX)
-		note_dropped_index(rel);
+		note_dropped_index(rel, concurrently);
 	else if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
 		rose_transaction_file_dropped(rose_file_name(rel));
 	RelationClose(rel);
@@ -218,24 +226,17 @@ check_truncate(Oid relid)
 
 /* ---- made indexes ---- */
 
-/* REINDEX CONCURRENTLY is going on; only for the words of an error. */
-static bool reindexing_concurrently = false;
-
+/* An index of a rose table; pg_index: its row there. */
 static void
-refuse_concurrent_build(Relation heap)
+check_created_index_of(Relation heap, Relation index, HeapTuple pg_index, bool internal)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
-					RelationGetRelationName(heap)),
-			 errhint("Leave CONCURRENTLY out.")));
+	rose_index_file_taken_over(index);
+	if (!rose_concurrently_is_reindex())
+		rose_index_ddl_check_created(heap, index, internal);
+	rose_concurrently_check_created(heap, index, pg_index);
 }
 
-/*
- * REINDEX CONCURRENTLY of a schema, or of a partitioned table, makes its copies
- * of indexes in one transaction and builds them in another: refused there, they
- * would stay.  The catalog rows are not visible to others, nor in the caches, yet.
- */
+/* The catalog rows are not visible to others, nor in the caches, yet. */
 static void
 check_created_index(Oid indexid, bool internal)
 {
@@ -243,7 +244,7 @@ check_created_index(Oid indexid, bool internal)
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
-	Oid			heapid = InvalidOid;
+	HeapTuple	copy;
 	Relation	heap;
 	Relation	index;
 
@@ -252,21 +253,17 @@ check_created_index(Oid indexid, bool internal)
 				ObjectIdGetDatum(indexid));
 	scan = systable_beginscan(pg_index, IndexRelidIndexId, true, SnapshotSelf, 1, &key);
 	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple) && !((Form_pg_index) GETSTRUCT(tuple))->indisprimary)
-		heapid = ((Form_pg_index) GETSTRUCT(tuple))->indrelid;
+	copy = HeapTupleIsValid(tuple) ? heap_copytuple(tuple) : NULL;
 	systable_endscan(scan);
 	table_close(pg_index, AccessShareLock);
-	if (!OidIsValid(heapid))
+	if (copy == NULL || ((Form_pg_index) GETSTRUCT(copy))->indisprimary)
 		return;					/* not an index, or a primary key's */
 
-	heap = open_rose_table(heapid);
+	heap = open_rose_table(((Form_pg_index) GETSTRUCT(copy))->indrelid);
 	if (heap == NULL)
 		return;
-	if (reindexing_concurrently)
-		refuse_concurrent_build(heap);
 	index = RelationIdGetRelation(indexid);
-	rose_index_file_taken_over(index);
-	rose_index_ddl_check_created(heap, index, internal);
+	check_created_index_of(heap, index, copy, internal);
 	RelationClose(index);
 	RelationClose(heap);
 }
@@ -339,7 +336,7 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 	if (subid != 0)
 		return;
 	if (access == OAT_DROP)
-		note_dropped_relation(objectid);
+		note_dropped_relation(objectid, arg);
 	else if (access == OAT_POST_CREATE)
 	{
 		check_created_index(objectid,
@@ -356,25 +353,6 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 }
 
 /* ---- commands ---- */
-
-/* REINDEX and CREATE INDEX CONCURRENTLY leave invalid indexes behind when they fail late. */
-static void
-refuse_concurrently(RangeVar *relation, ReindexObjectType kind)
-{
-	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
-	Relation	rel;
-
-	if (OidIsValid(relid) && kind == REINDEX_OBJECT_INDEX)
-		relid = IndexGetRelation(relid, true);
-	if (!OidIsValid(relid))
-		return;
-	rel = try_relation_open(relid, AccessShareLock);
-	if (rel == NULL)
-		return;
-	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
-		refuse_concurrent_build(rel);
-	relation_close(rel, AccessShareLock);
-}
 
 /* Does the command give tables an access method (other than rose, which needs no TOAST table)? */
 static bool
@@ -446,28 +424,16 @@ check_refresh(const RefreshMatViewStmt *stmt)
 		rose_repl_check_refresh(relid);
 }
 
-/* True: the command is not to be run. */
-static bool
+static void
 before_command(Node *stmt)
 {
-	reindexing_concurrently = IsA(stmt, ReindexStmt) &&
-		rose_reindex_is_concurrent((ReindexStmt *) stmt);
-	if (IsA(stmt, IndexStmt) && ((IndexStmt *) stmt)->concurrent)
-		refuse_concurrently(((IndexStmt *) stmt)->relation, REINDEX_OBJECT_TABLE);
-	else if (reindexing_concurrently && !RecoveryInProgress())
-	{
-		if (rose_reindex_skips((ReindexStmt *) stmt))
-			return true;
-		if (((ReindexStmt *) stmt)->kind == REINDEX_OBJECT_INDEX)
-			refuse_concurrently(((ReindexStmt *) stmt)->relation, REINDEX_OBJECT_INDEX);
-	}
-	else if (IsA(stmt, AlterTableStmt))
+	rose_concurrently_begin(stmt);
+	if (IsA(stmt, AlterTableStmt))
 		check_altered_table((AlterTableStmt *) stmt);
 	else if (IsA(stmt, RefreshMatViewStmt))
 		check_refresh((RefreshMatViewStmt *) stmt);
 	else if (IsA(stmt, CreatePublicationStmt) || IsA(stmt, AlterPublicationStmt))
 		check_publication(stmt);
-	return false;
 }
 
 /* Name of the database whose files the command removes or moves, or NULL. */
@@ -633,23 +599,17 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	const char *snapshot = imported_snapshot(stmt);
 	RangeVar   *published = rose_publications_table_of(stmt);
 	const char *database = NULL;
-	bool		skip = false;
 
 	rose_declared_note_command(of_client, stmt);
 	if (in_transaction)
 	{
 		rose_snapshot_declare();
-		skip = before_command(stmt);
+		before_command(stmt);
 		if (!RecoveryInProgress())
 			database = database_of_command(stmt);
 	}
 
-	if (skip)
-	{
-		if (completion != NULL)
-			SetQueryCompletion(completion, CMDTAG_REINDEX, 0);
-	}
-	else if (IsA(stmt, AlterTableStmt) && sets_access_method((AlterTableStmt *) stmt))
+	if (IsA(stmt, AlterTableStmt) && sets_access_method((AlterTableStmt *) stmt))
 		run_leaving_command(pstmt, query, read_only, context, params, env, dest,
 							completion);
 	else if (database != NULL)
@@ -666,6 +626,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	{
 		/* imported, and still open where it came from, as we hope */
 		rose_snapshot_declare();
+		rose_index_file_note_dropped();
 		rose_rekey_pending();
 		if (published != NULL)
 			rose_publications_check_member(published);

@@ -15,6 +15,7 @@
 
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lock.h"
 #include "storage/smgr.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -141,6 +142,20 @@ rose_slot_lxid(int slot)
 	return proc->lxid;
 #else
 	return proc->vxid.lxid;
+#endif
+}
+
+/* Does this transaction hold such a lock of the relation, or, from 17 on, a stronger one? */
+static inline bool
+rose_relation_oid_is_locked(Oid relid, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+#if PG_VERSION_NUM < 170000
+	return LockHeldByMe(&tag, mode);
+#else
+	return LockHeldByMe(&tag, mode, true);
 #endif
 }
 

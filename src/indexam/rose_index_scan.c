@@ -39,6 +39,7 @@
 #include "util/rose_index_def.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_index_set.h"
+#include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_predicate.h"
 #include "indexam/rose_indexam.h"
@@ -135,7 +136,7 @@ index_scan_create(Relation index, RoseIndexFetch *fetch)
 	scan->quals_context = AllocSetContextCreate(context, "rose index scan conditions",
 												ALLOCSET_SMALL_SIZES);
 	scan->tree = fetch->tree;
-	if (!index->rd_index->indisprimary)
+	if (!rose_relation_is_key_index(index))
 		index_scan_open_entries(scan, index, fetch->tree->schema);
 	return scan;
 }

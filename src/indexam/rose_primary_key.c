@@ -56,26 +56,35 @@
 #include <math.h>
 
 #include "access/amapi.h"
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/nbtree.h"
+#include "access/stratnum.h"
+#include "access/table.h"
 #include "access/xact.h"
 #include "access/xloginsert.h"
+#include "catalog/indexing.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
+#include "utils/fmgroids.h"
 #include "utils/index_selfuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
+#include "util/rose_stop_point.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
+#include "lsm/tree/rose_tree.h"
 #include "lsm/write/rose_duplicate.h"
 #include "lsm/write/rose_unique_recheck.h"
 #include "indexam/rose_indexam.h"
@@ -141,7 +150,7 @@ poison_fork(Relation index, ForkNumber fork)
 static void
 poison(Relation index)
 {
-	if (!index->rd_index->indisprimary)
+	if (rose_meta_is_of_index(index))
 	{
 		rose_meta_poison(index);
 		return;
@@ -293,7 +302,7 @@ rose_tid_set_not_inserted(RoseTree *table, Oid indexid, ItemPointer tid)
 static bool
 answer_conflict(Relation index, Datum *values, bool *isnull, Relation heap, IndexUniqueCheck check)
 {
-	Oid			met = index->rd_index->indisprimary ? InvalidOid : RelationGetRelid(index);
+	Oid			met = rose_relation_is_key_index(index) ? InvalidOid : RelationGetRelid(index);
 	Oid			conflict = conflict_index;
 
 	if (check == UNIQUE_CHECK_PARTIAL)
@@ -423,11 +432,58 @@ attach_secondary_indexes(Relation heap, Oid primary)
 	list_free(indexes);
 }
 
+/*
+ * Indexes that DROP INDEX or REINDEX CONCURRENTLY has taken off the list since a statement
+ * that is going on has opened them: core still writes to them.  It holds their locks, so
+ * they cannot go.
+ */
+static void
+attach_dead_indexes(Relation heap)
+{
+	Relation	pg_index = table_open(IndexRelationId, AccessShareLock);
+	List	   *dead = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	ListCell   *cell;
+
+	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationGetRelid(heap)));
+	scan = systable_beginscan(pg_index, IndexIndrelidIndexId, true, NULL, 1, &key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
+
+		if (!form->indislive && rose_relation_oid_is_locked(form->indexrelid, RowExclusiveLock))
+			dead = lappend_oid(dead, form->indexrelid);
+	}
+	systable_endscan(scan);
+	table_close(pg_index, AccessShareLock);
+	foreach(cell, dead)
+		attach_index(lfirst_oid(cell));
+	list_free(dead);
+}
+
+/* If the list may be another one than at the last look. */
+static void
+attach_dropped_indexes(Relation heap)
+{
+	RoseTree   *tree = rose_tree_open_any_order(heap);
+	uint64		stamp = tree->invalidations;
+
+	if (likely(tree->attached == stamp))
+		return;
+	attach_dead_indexes(heap);
+	tree->attached = stamp;
+}
+
 void
 rose_primary_key_attach(Relation heap)
 {
 	Oid			indexid = rose_primary_key_index(heap);
 
+	if (ROSE_STOP_POINT_SKIPS("index-attached"))
+		return;
 	if (unlikely(to_poison != NIL))
 		poison_pending();
 	if (OidIsValid(indexid))
@@ -435,6 +491,7 @@ rose_primary_key_attach(Relation heap)
 	/* rose_primary_key_index has seen to the list */
 	if (unlikely(list_length(heap->rd_indexlist) > (OidIsValid(indexid) ? 1 : 0)))
 		attach_secondary_indexes(heap, indexid);
+	attach_dropped_indexes(heap);
 }
 
 /* ---- the planner ---- */

@@ -8,7 +8,11 @@
  * are looked for: those of other files go when the transaction commits.  One that is not
  * found so (its file changed hands since) goes with a sweep.
  *
- * All under AccessExclusiveLock on the index; takes the registry's lock for a moment.
+ * A build beside writers (CREATE INDEX CONCURRENTLY) fills a file that an earlier
+ * transaction has made, and that stays if the build fails, since others write to it by
+ * then.
+ *
+ * All but that under AccessExclusiveLock on the index; takes the registry's lock for a moment.
  *
  *-------------------------------------------------------------------------
  */
@@ -101,7 +105,7 @@ create_init_fork(Relation index, const RoseMetaInfo *info)
 }
 
 void
-rose_index_file_create(Relation index, const RoseIndexDef *def)
+rose_index_file_create(Relation index, const RoseIndexDef *def, bool beside)
 {
 	char		persistence = index->rd_rel->relpersistence;
 	RoseMetaInfo info;
@@ -109,10 +113,14 @@ rose_index_file_create(Relation index, const RoseIndexDef *def)
 	Assert(rose_relation_is_index(index));
 	rose_foreign_refuse_change(RelationGetRelationName(index));
 	describe_file(def, &info);
+	if (beside)
+		info.index.flags |= ROSE_INDEX_UNKEPT | ROSE_INDEX_INCOMPLETE;
 	rose_meta_create(RelationGetSmgr(index), MAIN_FORKNUM, persistence, &info);
 	ROSE_STOP_POINT("index-file-made");
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		create_init_fork(index, &info);
+	if (beside)
+		return;
 	note_old_files(index);
 	rose_transaction_file_created(rose_file_name(index));
 }
@@ -121,6 +129,31 @@ void
 rose_index_file_dropped(Relation index)
 {
 	rose_transaction_file_dropped(rose_file_name(index));
+}
+
+/* Of the command that is under way. */
+static bool dropped_late = false;
+static RelFileLocator dropped_locator;
+
+void
+rose_index_file_dropped_late(Relation index)
+{
+	dropped_late = true;
+	dropped_locator = rose_rel_locator(index);
+}
+
+void
+rose_index_file_note_dropped(void)
+{
+	if (dropped_late)
+		rose_transaction_file_dropped(dropped_locator);
+	dropped_late = false;
+}
+
+void
+rose_index_file_forget_dropped(void)
+{
+	dropped_late = false;
 }
 
 void

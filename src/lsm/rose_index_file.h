@@ -24,11 +24,22 @@
  *
  * Block 0 is poisoned.  Core's build writes it anew when rows have been gathered; so call
  * rose_meta_poison after that, at the latest before the transaction commits.
+ *
+ * beside: the transaction did not make the file, and others write to the table, though not
+ * to the index yet (rose_index_beside_begin).  REQUIRES: RowExclusiveLock.
  */
-extern void rose_index_file_create(Relation index, const RoseIndexDef *def);
+extern void rose_index_file_create(Relation index, const RoseIndexDef *def, bool beside);
 
 /* An index of a rose table is being dropped. */
 extern void rose_index_file_dropped(Relation index);
+
+/*
+ * By DROP INDEX CONCURRENTLY, which tells so in the first of its transactions: it is dropped
+ * by the last one, which calls note_dropped.  forget_dropped: before another command.
+ */
+extern void rose_index_file_dropped_late(Relation index);
+extern void rose_index_file_note_dropped(void);
+extern void rose_index_file_forget_dropped(void);
 
 /*
  * An index was made.  If it has the file of one that is dropped by the same command (ALTER

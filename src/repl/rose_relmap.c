@@ -63,20 +63,42 @@ static bool tables_changed = false; /* a table was invalidated, or may have been
  * Which local tables fit
  */
 
-/* What a subscription writes does not go to other indexes than the primary key's. */
+/* Other indexes than the primary key's that anybody may read. */
+static int
+count_other_indexes(Relation rel)
+{
+	Oid			primary = rose_primary_key_index(rel);
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *cell;
+	int			n = 0;
+
+	foreach(cell, indexes)
+	{
+		Relation	index = RelationIdGetRelation(lfirst_oid(cell));
+
+		if (index == NULL)
+			continue;
+		n += lfirst_oid(cell) != primary && index->rd_index->indisvalid;
+		RelationClose(index);
+	}
+	list_free(indexes);
+	return n;
+}
+
+/*
+ * What a subscription writes does not go to other indexes than the primary key's.  REINDEX
+ * CONCURRENTLY of that has another one beside it for a while.
+ */
 static void
 require_no_indexes(Relation rel)
 {
-	List	   *indexes = RelationGetIndexList(rel);
-
-	if (list_length(indexes) > (OidIsValid(rose_primary_key_index(rel)) ? 1 : 0))
+	if (count_other_indexes(rel) > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot replicate into \"%s.%s\", which has indexes beside that of the primary key",
 						get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel)),
 				 errdetail("Replicated changes are not written to such indexes yet."),
 				 errhint("Drop them.")));
-	list_free(indexes);
 }
 
 static void

@@ -235,13 +235,13 @@ check_tree(RoseTree *tree, CheckState *state)
 	return true;
 }
 
-/* A secondary index as a tree, and against its table if writers keep it up. */
+/* A secondary index as a tree, and against its table if it may be read. */
 static void
 check_index(RoseTree *table, Relation index, CheckState *state)
 {
 	RoseTree   *tree = rose_tree_open_any_order(index);
 
-	if (check_tree(tree, state) && !table->shared->other_order && index->rd_index->indisready)
+	if (check_tree(tree, state) && !table->shared->other_order && index->rd_index->indisvalid)
 		rose_check_index(table, tree, report_problem, state);
 }
 

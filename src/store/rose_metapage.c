@@ -82,6 +82,16 @@ init_page(Page page, const RoseMetaInfo *info)
 	((PageHeader) page)->pd_lower = ROSE_META_INDEX + sizeof(RoseIndexMetaDisk);
 }
 
+/* An empty index has all entries, and is kept up as soon as it is there. */
+static RoseIndexMetaDisk
+index_of_init_fork(const RoseMetaInfo *info)
+{
+	RoseIndexMetaDisk index = info->index;
+
+	index.flags &= ~(ROSE_INDEX_INCOMPLETE | ROSE_INDEX_UNKEPT);
+	return index;
+}
+
 /*
  * The root is our metapage, which looks to btree like a page of level 0.  (Level 0 was of
  * no use here: btree takes a root that it remembers without looking at the page.)
@@ -134,6 +144,8 @@ rose_meta_create(SMgrRelation smgr, ForkNumber fork, char persistence,
 		write_new_page(smgr, fork, BTREE_METAPAGE, page.data, log);
 	}
 	init_page(page.data, info);
+	if (info->of_index && fork == INIT_FORKNUM)
+		*rose_index_meta_of(page.data) = index_of_init_fork(info);
 	write_new_page(smgr, fork,
 				   rose_meta_block(info->of_index ? ROSE_INDEX_BASE : ROSE_TABLE_BASE),
 				   page.data, log);
@@ -270,7 +282,7 @@ rose_meta_update_init_fork(Relation rel)
 	meta = rose_meta_of(BufferGetPage(buffer));
 	set_description(meta, &info);
 	if (info.of_index)
-		*rose_index_meta_of(BufferGetPage(buffer)) = info.index;
+		*rose_index_meta_of(BufferGetPage(buffer)) = index_of_init_fork(&info);
 	meta->fed_by = info.fed_by;
 	MarkBufferDirty(buffer);
 	log_newpage_buffer(buffer, true);
@@ -339,6 +351,16 @@ rose_meta_is_of_index(Relation index)
 		rose_meta_of(BufferGetPage(buffer))->magic == ROSE_META_MAGIC;
 	UnlockReleaseBuffer(buffer);
 	return ours;
+}
+
+void
+rose_meta_clear_index_flag(Relation index, uint16 flag)
+{
+	RoseMetaEdit edit;
+	RoseMetaDisk *meta = rose_meta_edit_begin(index, &edit);
+
+	rose_index_meta_of((Page) ((char *) meta - ROSE_PAGE_CONTENT))->flags &= ~flag;
+	(void) rose_meta_edit_finish(&edit);
 }
 
 /* An init fork is WAL-logged always. */

@@ -69,6 +69,9 @@ extern void rose_meta_update_init_fork(Relation rel);
 /* Is the file of this index one of ours? */
 extern bool rose_meta_is_of_index(Relation index);
 
+/* Take this flag (ROSE_INDEX_*) back.  An init fork never has those of a build. */
+extern void rose_meta_clear_index_flag(Relation index, uint16 flag);
+
 /*
  * Whoever searches an index by btree's own means, past our routine, must meet an error:
  * an empty btree would find nothing.  Block 0 is made so by rose_meta_create; core's

@@ -21,12 +21,15 @@
  */
 #include "postgres.h"
 
+#include "compat/rose_compat_am.h"	/* first: see there */
+
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
-#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
@@ -35,11 +38,13 @@
 #include "utils/snapmgr.h"
 
 #include "util/rose_index_def.h"
+#include "store/rose_metapage.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_unique_pair.h"
+#include "lsm/write/rose_index_beside.h"
 #include "lsm/write/rose_index_build.h"
 #include "lsm/rose_index_file.h"
 #include "tableam/rose_tableam.h"
@@ -141,36 +146,6 @@ check_adopted_key(const AlterTableStmt *stmt, const AlterTableCmd *cmd)
 }
 
 /*
- * DROP INDEX CONCURRENTLY ends two transactions before the index goes, and others use it
- * meanwhile; the file would be forgotten at the end of the first.
- */
-static void
-check_dropped(const DropStmt *stmt)
-{
-	ListCell   *cell;
-
-	if (stmt->removeType != OBJECT_INDEX || !stmt->concurrent)
-		return;
-	foreach(cell, stmt->objects)
-	{
-		RangeVar   *name = makeRangeVarFromNameList(lfirst_node(List, cell));
-		Oid			indexid = RangeVarGetRelid(name, NoLock, true);
-		Oid			relid = OidIsValid(indexid) ? IndexGetRelation(indexid, true) : InvalidOid;
-		Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
-
-		if (rel == NULL)
-			continue;
-		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("index \"%s\" of rose table \"%s\" cannot be dropped concurrently",
-							name->relname, RelationGetRelationName(rel)),
-					 errhint("Leave CONCURRENTLY out.")));
-		relation_close(rel, AccessShareLock);
-	}
-}
-
-/*
  * ALTER TABLE makes by itself, without asking for rights, the indexes that it has dropped,
  * and when it attaches a partition those of the partitioned table.
  */
@@ -181,8 +156,6 @@ rose_index_ddl_enter_command(Node *stmt)
 	ListCell   *cell;
 
 	command = 0;
-	if (IsA(stmt, DropStmt))
-		check_dropped((const DropStmt *) stmt);
 	if (!IsA(stmt, AlterTableStmt))
 		return outer;
 	command = ROSE_INDEX_COMMAND_REMAKES;
@@ -296,9 +269,14 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 	table = rose_tree_open(rel);
 	check_not_fed(rel, index, table);
 	rose_index_def_make(index, table->schema, &def);
-	rose_index_file_create(index, &def);
+	rose_index_file_create(index, &def, info->ii_Concurrent);
 
 	tree = rose_tree_open(index);
+	if (info->ii_Concurrent)
+	{
+		rose_index_beside_begin(table, tree);
+		return rose_table_estimate_rows(table);
+	}
 	rose_index_set_shape(index, &def.meta, tree->schema, table->schema->natts,
 						 &described.shape);
 	rose_index_set_uniqueness(index, &def.meta, &described);
@@ -306,4 +284,109 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 	if (described.unique)
 		check_values(rel, tree, &described);
 	return nrows;
+}
+
+/* ---- beside writers ---- */
+
+static bool
+is_of_columns(Relation primary, Form_pg_index index)
+{
+	int			n = IndexRelationGetNumberOfKeyAttributes(primary);
+
+	if (index->indnatts != n)
+		return false;
+	for (int i = 0; i < n; i++)
+		if (index->indkey.values[i] != primary->rd_index->indkey.values[i])
+			return false;
+	return true;
+}
+
+static bool
+is_of_key(Relation rel, Form_pg_index form)
+{
+	Oid			primary_id = rose_primary_key_index(rel);
+	Relation	primary;
+	bool		same;
+
+	if (!OidIsValid(primary_id))
+		return false;
+	primary = index_open(primary_id, AccessShareLock);
+	same = is_of_columns(primary, form);
+	index_close(primary, NoLock);
+	return same;
+}
+
+/* Is there a unique index of the key's columns beside the primary key's?  Then it is not known which one a copy is of. */
+static bool
+has_like_key(Relation rel)
+{
+	Oid			primary_id = rose_primary_key_index(rel);
+	ListCell   *cell;
+	bool		found = false;
+
+	foreach(cell, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
+
+		found = found || (lfirst_oid(cell) != primary_id && index->rd_index->indisunique &&
+						  index->rd_index->indisvalid && is_of_key(rel, index->rd_index));
+		index_close(index, NoLock);
+	}
+	return found;
+}
+
+bool
+rose_index_ddl_is_copied_key(Relation rel, Form_pg_index form)
+{
+	return form->indisunique && !form->indisprimary && is_of_key(rel, form);
+}
+
+void
+rose_index_ddl_check_order(Relation rel)
+{
+	if (rose_tree_open_any_order(rel)->shared->other_order)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rose table \"%s\" cannot be sorted anew concurrently",
+						RelationGetRelationName(rel)),
+				 errhint("Leave CONCURRENTLY out.")));
+}
+
+void
+rose_index_ddl_check_beside(Relation rel, Relation index, HeapTuple pg_index, bool copied)
+{
+	Form_pg_index form = (Form_pg_index) GETSTRUCT(pg_index);
+	const char *name = RelationGetRelationName(index);
+	RoseTree   *table = rose_tree_open_any_order(rel);
+
+	if (copied && rose_index_ddl_is_copied_key(rel, form) && !has_like_key(rel))
+	{
+		rose_index_ddl_check_order(rel);
+		return;
+	}
+	if (form->indisunique)
+		refuse_kind(rel, name, "Unique indexes of rose tables cannot be built concurrently yet.",
+					"Leave CONCURRENTLY out.");
+	check_not_fed(rel, index, table);
+	if (table->shared->other_order)
+		rose_tree_report_order(table, ERROR);
+}
+
+void
+rose_index_validate_scan(Relation rel, Relation index, IndexInfo *info, Snapshot snapshot,
+						 ValidateIndexState *state)
+{
+	RoseTree   *table = rose_tree_open(rel);
+	RoseTree   *tree;
+	RoseMetaInfo meta;
+	RoseEntryShape shape;
+
+	if (rose_index_ddl_is_copied_key(rel, index->rd_index))
+		return;
+	check_not_fed(rel, index, table);
+	tree = rose_tree_open(index);
+	rose_meta_read(index, &meta);
+	rose_index_set_shape(index, &meta.index, tree->schema, table->schema->natts, &shape);
+	state->htups = state->tups_inserted =
+		(double) rose_index_beside_complete(table, tree, &shape, snapshot);
 }

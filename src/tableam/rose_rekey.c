@@ -12,7 +12,8 @@
  *		an empty file of this very subtransaction gets the key; otherwise the
  *		table gets a new file, into which all rows are sorted.
  *		REINDEX does the same, and finds the same key; only if a file of other versions of collations is in
- *		the wrong order, it gets a new file as well.
+ *		the wrong order, it gets a new file as well.  REINDEX CONCURRENTLY puts another index in the place
+ *		of the primary key's; that is virtual as well, and has no effect on the file.
  *	  - The primary key is dropped, perhaps only for a moment (ALTER COLUMN
  *		TYPE drops and makes it again).  The object access hook notes the table,
  *		and at the end of the command those that still have no primary key are
@@ -427,14 +428,8 @@ settle_order(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *k
 /* ---- the primary key's index is built ---- */
 
 static void
-check_index_supported(Relation rel, Relation index, IndexInfo *info, TableScanDesc scan)
+check_index_supported(Relation rel, Relation index, TableScanDesc scan)
 {
-	if (info->ii_Concurrent)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
-						RelationGetRelationName(rel)),
-				 errhint("Leave CONCURRENTLY out.")));
 	if (scan != NULL)
 		elog(ERROR, "parallel build of an index of rose table \"%s\"",
 			 RelationGetRelationName(rel));
@@ -459,8 +454,13 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
 	int			nkeys;
 
-	check_index_supported(rel, index, info, scan);
+	check_index_supported(rel, index, scan);
 	rose_primary_key_built(index);
+	if (info->ii_Concurrent && rose_index_ddl_is_copied_key(rel, index->rd_index))
+	{
+		rose_index_ddl_check_order(rel);
+		return rose_table_estimate_rows(rose_tree_open(rel));
+	}
 	if (!index->rd_index->indisprimary)
 		return rose_index_ddl_build(rel, index, info);
 
@@ -475,16 +475,6 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 		return 0;
 	}
 	return (double) rewrite_with_key(rel, index, nkeys, keys);
-}
-
-void
-rose_index_validate_scan(Relation rel, Relation index, IndexInfo *info, Snapshot snapshot,
-						 ValidateIndexState *state)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("indexes of rose table \"%s\" cannot be built concurrently",
-					RelationGetRelationName(rel))));
 }
 
 /* ---- the primary key is dropped ---- */

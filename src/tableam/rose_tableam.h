@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
+#include "catalog/pg_index.h"
 
 #include "compat/rose_compat_am.h"
 #include "indexam/rose_index_fetch.h"
@@ -137,11 +138,19 @@ extern double rose_index_build_range_scan(Relation rel, Relation index,
 										  BlockNumber start_blockno, BlockNumber numblocks,
 										  IndexBuildCallback callback, void *callback_state,
 										  TableScanDesc scan);
+
+/* --- builds of secondary indexes (rose_index_ddl.c) --- */
+
+/* Returns the number of rows. */
+extern double rose_index_ddl_build(Relation rel, Relation index, struct IndexInfo *info);
 extern void rose_index_validate_scan(Relation rel, Relation index, struct IndexInfo *info,
 									 Snapshot snapshot, struct ValidateIndexState *state);
 
-/* Build a secondary index; returns the number of rows. */
-extern double rose_index_ddl_build(Relation rel, Relation index, struct IndexInfo *info);
+/*
+ * Is it what REINDEX CONCURRENTLY puts in the place of the primary key's index?  It is not
+ * that yet, but as virtual.
+ */
+extern bool rose_index_ddl_is_copied_key(Relation rel, FormData_pg_index *form);
 
 /* Key that the next file of this table gets, instead of that of its present file. */
 extern void rose_next_file_set_key(Oid relid, int nkeys, const RoseKeyColumnDisk *keys);
@@ -165,6 +174,16 @@ extern void rose_refuse_secondary_index(Relation rel, const char *index_name);
  * by itself, as it does when it has dropped it to make it anew.
  */
 extern void rose_index_ddl_check_created(Relation rel, Relation index, bool internal);
+
+/*
+ * Raise the error for an index that cannot be built beside writers, before it is known to
+ * others.  pg_index: its row there; copied: by REINDEX CONCURRENTLY.
+ */
+extern void rose_index_ddl_check_beside(Relation rel, Relation index, HeapTuple pg_index,
+										bool copied);
+
+/* Rows of the table are sorted anew by REINDEX, not CONCURRENTLY: an error if that is needed. */
+extern void rose_index_ddl_check_order(Relation rel);
 
 /* Around each utility statement; leave_command gets what enter_command has returned. */
 extern int	rose_index_ddl_enter_command(Node *stmt);

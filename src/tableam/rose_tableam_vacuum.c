@@ -184,7 +184,7 @@ oldest_needed_xid(RoseTree *tree, TransactionId horizon)
 {
 	TransactionId relfrozenxid = tree->rel->rd_rel->relfrozenxid;
 	TransactionId oldest = oldest_xid_of_tree(tree, horizon, relfrozenxid);
-	const RoseIndexSet *set = rose_index_set(tree);
+	const RoseIndexSet *set = rose_index_set_current(tree);
 
 	for (int i = 0; set != NULL && i < set->n; i++)
 	{

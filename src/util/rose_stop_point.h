@@ -20,7 +20,8 @@
 
 #include "postgres.h"
 
-typedef void (*RoseStopPointHook) (const char *name);
+/* True: what ROSE_STOP_POINT_SKIPS asks about is not to be done. */
+typedef bool (*RoseStopPointHook) (const char *name);
 
 /* NULL, but in test clusters. */
 extern PGDLLEXPORT RoseStopPointHook rose_stop_point_hook;
@@ -28,7 +29,11 @@ extern PGDLLEXPORT RoseStopPointHook rose_stop_point_hook;
 #define ROSE_STOP_POINT(name) \
 	do { \
 		if (unlikely(rose_stop_point_hook != NULL)) \
-			rose_stop_point_hook(name); \
+			(void) rose_stop_point_hook(name); \
 	} while (0)
+
+/* A protection that a test can take out, to see what happens without it. */
+#define ROSE_STOP_POINT_SKIPS(name) \
+	(unlikely(rose_stop_point_hook != NULL) && rose_stop_point_hook(name))
 
 #endif							/* ROSE_STOP_POINT_H */

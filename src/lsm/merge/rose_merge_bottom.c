@@ -43,10 +43,14 @@ is_own(const RoseMerge *merge, const RoseComponentEntryDisk *entry)
 }
 
 bool
-rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest)
+rose_merge_at_bottom(const RoseMerge *merge, RoseTree *tree)
 {
+	bool		incomplete = rose_tree_is_incomplete(tree);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
 	int			newest = 0;
 
+	if (incomplete)
+		return false;
 	while (newest < manifest->ncomponents &&
 		   !is_input(merge, manifest->components[newest].id))
 		newest++;

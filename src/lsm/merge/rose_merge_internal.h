@@ -145,7 +145,7 @@ extern RoseMergeFate rose_private_judge_row(RosePrivateJudge *judge, const RoseR
  * Is everything from the newest input on an input, a part of C1 that the merge has made,
  * or C2 that it takes along?
  */
-extern bool rose_merge_at_bottom(const RoseMerge *merge, const RoseManifest *manifest);
+extern bool rose_merge_at_bottom(const RoseMerge *merge, RoseTree *tree);
 
 /* Could a merge of this component alone, at the bottom, forget what it has to forget now? */
 extern bool rose_merge_could_forget(RoseTree *tree, const RoseComponentEntryDisk *entry);

@@ -30,12 +30,13 @@
 static void
 pick_everything(RoseTree *tree, RosePickResult *pick)
 {
+	bool		incomplete = rose_tree_is_incomplete(tree);
 	const RoseManifest *manifest = rose_tree_manifest(tree);
 
 	memset(pick, 0, sizeof(*pick));
 	pick->merge = true;
 	pick->thorough = true;
-	pick->target_level = rose_merge_pass_possible(manifest) ? 2 : 1;
+	pick->target_level = !incomplete && rose_merge_pass_possible(manifest) ? 2 : 1;
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];

@@ -40,7 +40,7 @@ open_compactor(RoseMerge *merge, RoseTree *tree)
 	int			options = (merge->keep ? ROSE_BUILD_KEEP : 0) |
 		(merge->target_level == 0 ? ROSE_BUILD_RUN : merge->target_level == 1 ? ROSE_BUILD_C1 : 0);
 	bool		bottom = !merge->kind->keeps_open &&
-		rose_merge_at_bottom(merge, rose_tree_manifest(tree));
+		rose_merge_at_bottom(merge, tree);
 	uint64		forget_xid;
 
 	for (int i = 0; i < merge->stride.nsources; i++)

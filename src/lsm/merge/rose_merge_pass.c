@@ -364,7 +364,7 @@ find_stride(StridePlan *plan, RoseStridesTaken *stride)
 	if (plan->taken.takes_rest)
 		return false;
 	plan->manifest = rose_tree_manifest(plan->tree);
-	plan->horizon = rose_merge_at_bottom(merge, plan->manifest) ?
+	plan->horizon = rose_merge_at_bottom(merge, plan->tree) ?
 		rose_horizon_oldest(plan->tree->rel) : 0;
 	look_at_inputs(plan);
 	choose_pieces(plan, plan->tree, first_piece_to_do(plan));

@@ -31,10 +31,12 @@ partly(const RosePrivateOwners *owners)
 void
 rose_pick_input(RoseTree *tree, RosePickInput *input, RosePickFlags *flags)
 {
+	bool		incomplete = rose_tree_is_incomplete(tree);
 	const RoseManifest *manifest = rose_tree_manifest(tree);
 
 	memset(input, 0, sizeof(*input));
 	memset(flags, 0, sizeof(*flags));
+	input->incomplete = incomplete;
 	input->c0_size = rose_pick_c0_size(tree->local);
 	input->ncomponents = manifest->ncomponents;
 	input->components = manifest->components;

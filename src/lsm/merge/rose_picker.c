@@ -25,6 +25,9 @@
  * C2 has several pieces, which a merge into it takes along as far as it needs
  * to (rose_merge_pass.c); here they count as one.
  *
+ * An index that is built beside writers gets its oldest component last.  It has no C2
+ * before, and C1 goes on growing.
+ *
  * Components that may not be merged now (pending, private runs of transactions in
  * progress) are passed over.  Before all that come private runs: those of transactions in
  * progress are joined when they are many, so that their number stays bounded; one of
@@ -241,7 +244,8 @@ static bool
 pick_tombstones(const PickState *state, RosePickResult *result)
 {
 	/* what is passed over may lie below the tombstones, which then stay */
-	if (state->any_blocked || state->old_tombstones < PICK_MIN_TOMBSTONES ||
+	if (state->any_blocked || state->input->incomplete ||
+		state->old_tombstones < PICK_MIN_TOMBSTONES ||
 		state->old_tombstones < PICK_TOMBSTONE_PART * state->nrows)
 		return false;
 	*result = pick(state, newest_of_all(state), oldest_of_all(state), 2);
@@ -300,7 +304,7 @@ pick_c1_into_c2(const PickState *state, RosePickResult *result)
 {
 	int			oldest = oldest_of_all(state);
 
-	if (state->c1_newest < 0 || state->c2_blocked)
+	if (state->c1_newest < 0 || state->c2_blocked || state->input->incomplete)
 		return false;
 	if (do_runs_fill_c1(state))
 	{

@@ -43,6 +43,7 @@ typedef struct RosePickInput
 	const bool *busy;			/* inputs of merges under way; NULL = none */
 	const int16 *natts;			/* private runs may be joined if they have as many columns; -1 = with any;
 								 * NULL = all may */
+	bool		incomplete;		/* the oldest component is still to come: no C2 */
 	uint64		horizon;		/* full xid that every snapshot is past; 0 = unknown */
 	double		min_ratio;		/* R is at least this */
 } RosePickInput;

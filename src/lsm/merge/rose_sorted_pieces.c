@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_sorted_pieces.c
- *	  Versions in order become C2 of an empty tree.  See rose_sorted_pieces.h.
+ *	  Versions in order become C2 of a tree that has none.  See rose_sorted_pieces.h.
  *
  * A piece is published when it is full.  Who reads the tree meanwhile would find a part of
  * it, so nobody may.
@@ -29,12 +29,12 @@ struct RoseSortedPieces
 	uint64		piece_rows;		/* that it is to have */
 	uint64		nrows;			/* that it has */
 	uint64		max_xid;
+	bool		below;			/* of what others write to the tree meanwhile */
 	RoseManifestEdit edit;
 };
 
-RoseSortedPieces *
-rose_sorted_pieces_begin(RoseTree *tree, uint64 nversions, uint64 nblocks, uint64 next_seq,
-						 uint64 max_xid)
+static RoseSortedPieces *
+begin_pieces(RoseTree *tree, uint64 nversions, uint64 nblocks)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose sorted pieces",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -42,12 +42,35 @@ rose_sorted_pieces_begin(RoseTree *tree, uint64 nversions, uint64 nblocks, uint6
 	uint64		piece_rows = (uint64) ((double) nversions * rose_merge_piece_blocks(nblocks) /
 									   Max(nblocks, 1)) + 1;
 
-	Assert(rose_tree_manifest(tree)->ncomponents == 0);
 	pieces->tree = tree;
 	pieces->context = context;
 	pieces->piece_rows = Min(piece_rows, nversions + 1);
+	return pieces;
+}
+
+RoseSortedPieces *
+rose_sorted_pieces_begin(RoseTree *tree, uint64 nversions, uint64 nblocks, uint64 next_seq,
+						 uint64 max_xid)
+{
+	RoseSortedPieces *pieces = begin_pieces(tree, nversions, nblocks);
+
+	Assert(rose_tree_manifest(tree)->ncomponents == 0);
 	pieces->max_xid = max_xid;
 	pieces->edit.next_seq = next_seq;
+	return pieces;
+}
+
+RoseSortedPieces *
+rose_sorted_pieces_begin_below(RoseTree *tree, uint64 nversions, uint64 nblocks)
+{
+	RoseSortedPieces *pieces = begin_pieces(tree, nversions, nblocks);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+
+	Assert(tree->shared->incomplete);
+	if (manifest->ncomponents > 0 && manifest->components[manifest->ncomponents - 1].level == 2)
+		elog(ERROR, "incomplete index \"%s\" has a component at the bottom",
+			 RelationGetRelationName(tree->rel));
+	pieces->below = true;
 	return pieces;
 }
 
@@ -111,7 +134,10 @@ rose_sorted_pieces_finish(RoseSortedPieces *pieces)
 	RoseTree   *tree = pieces->tree;
 
 	finish_piece(pieces);
-	rose_c0_raise_sequence(&tree->shared->c0, pieces->edit.next_seq);
-	rose_settled_all(tree->rel, &tree->shared->store);
+	if (!pieces->below)
+	{
+		rose_c0_raise_sequence(&tree->shared->c0, pieces->edit.next_seq);
+		rose_settled_all(tree->rel, &tree->shared->store);
+	}
 	MemoryContextDelete(pieces->context);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_sorted_pieces.h
- *	  Versions in order become C2 of an empty tree, in pieces.
+ *	  Versions in order become C2 of a tree that has none, in pieces.
  *
  * For who writes a tree anew, in this folder and the rooms above.
  *
@@ -26,6 +26,14 @@ typedef struct RoseSortedPieces RoseSortedPieces;
 extern RoseSortedPieces *rose_sorted_pieces_begin(RoseTree *tree, uint64 nversions,
 												  uint64 nblocks, uint64 next_seq,
 												  uint64 max_xid);
+
+/*
+ * The same beside writers, spills and merges: below all that there is.  REQUIRES: the tree
+ * is incomplete (RoseTreeShared), which keeps merges from making a C2; nobody reads it before
+ * the last piece is published; all versions are forgotten ones.
+ */
+extern RoseSortedPieces *rose_sorted_pieces_begin_below(RoseTree *tree, uint64 nversions,
+														uint64 nblocks);
 
 /* The versions that come have another key than those before: a piece may end here. */
 extern void rose_sorted_pieces_next_key(RoseSortedPieces *pieces);

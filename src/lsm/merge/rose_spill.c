@@ -258,7 +258,8 @@ write_runs(Spill *spill)
 {
 	RoseTree   *tree = spill->tree;
 	const RoseSchema *schema = spill->schemas->committed;
-	const RoseManifest *manifest = rose_tree_manifest(tree);
+	bool		incomplete = rose_tree_is_incomplete(tree);
+	bool		bottom = rose_tree_manifest(tree)->ncomponents == 0 && !incomplete;
 	MemoryContext old = MemoryContextSwitchTo(spill->entry_context);
 	RoseMemCursor cursor;
 	uint64		nversions = 0;
@@ -268,7 +269,7 @@ write_runs(Spill *spill)
 									   rose_spill_plan_committed(spill->plan),
 									   ROSE_BUILD_RUN,
 									   rose_horizon_get(tree->rel, spill->context),
-									   manifest->ncomponents == 0, spill->context);
+									   bottom, spill->context);
 	spill->private_runs = rose_spill_private_create(tree, spill->schemas,
 													rose_spill_plan_private(spill->plan),
 													spill->context);

@@ -8,9 +8,13 @@
  * context of its own.  rose_tree.c lets go of it when the table may have other indexes, and
  * keeps it to the end of the transaction: a write that is under way may still use it.
  *
- * A set follows from the table's relcache entry.  An index that comes or goes invalidates
- * that; and no command makes or drops one of a table that somebody else writes to, but in
- * ways that are refused (CONCURRENTLY).
+ * A set follows from the table's relcache entry, and from the files of its indexes.  An
+ * index that comes or goes invalidates the first, and no command makes or drops one of a
+ * table that somebody else writes to, but CONCURRENTLY.  Then an index is known to all
+ * before its file is made, and from which version on writers keep it up is one moment for
+ * all of them: index_generation changes, and whoever links a row sees whether it goes by
+ * a set of that generation (write/rose_index_beside.h).  When such an index is dropped,
+ * it is of no use to anybody long before it goes: some writers may keep it up, others not.
  *
  * Backend-local.  Does not write entries: see write/rose_entries.c.
  *
@@ -74,10 +78,13 @@ rose_index_set_shape(Relation index, const RoseIndexMetaDisk *meta, const RoseSc
 
 /* Does the index need entries?  The primary key's is the table itself; another may not be made yet. */
 static bool
-is_kept_up(Relation index)
+is_kept_up(Relation index, RoseMetaInfo *info)
 {
-	return index->rd_index->indislive && !index->rd_index->indisprimary &&
-		rose_meta_is_of_index(index);
+	if (!index->rd_index->indislive || index->rd_index->indisprimary ||
+		!rose_meta_is_of_index(index))
+		return false;
+	rose_meta_read(index, info);
+	return (info->index.flags & ROSE_INDEX_UNKEPT) == 0;
 }
 
 static bool
@@ -112,12 +119,13 @@ add_index(RoseTree *tree, Oid indexid, RoseIndexSet *set)
 {
 	Relation	index = index_open(indexid, RowExclusiveLock);
 	RoseIndexTree *added = &set->trees[set->n];
+	RoseMetaInfo info;
 
-	if (is_kept_up(index))
+	if (is_kept_up(index, &info))
 	{
-		RoseMetaInfo info;
 		RoseTree   *entries = rose_tree_open_any_order(index);
 
+		/* another cluster's file has become this one's with that */
 		rose_meta_read(index, &info);
 		added->indexid = indexid;
 		rose_index_set_shape(index, &info.index, entries->schema, tree->schema->natts, &added->shape);
@@ -154,6 +162,7 @@ rose_index_set_find(RoseTree *tree)
 
 	if (tree->unindexed || tree->indexes != NULL)
 		return tree->indexes;
+	tree->index_generation = rose_index_generation(tree);
 	context = AllocSetContextCreate(CurrentMemoryContext, "rose index set",
 									ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(context);

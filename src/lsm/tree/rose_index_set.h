@@ -50,6 +50,40 @@ rose_index_set(RoseTree *tree)
 }
 
 /*
+ * Grows when writers have to keep up another index.  A set is good for who writes a row
+ * if this is still what it was when the set was made (tree->index_generation); exact in a
+ * writing section of the table's C0.
+ */
+static inline uint64
+rose_index_generation(RoseTree *tree)
+{
+	uint64		generation = pg_atomic_read_u64(&tree->shared->index_generation);
+
+	pg_read_barrier();			/* before files of indexes are looked at */
+	return generation;
+}
+
+/* Of what has no entries, as row locks have none. */
+#define ROSE_INDEXES_ANY	PG_UINT64_MAX
+
+/* Are these still the indexes to be kept up?  REQUIRES: a writing section of the table's C0. */
+static inline bool
+rose_index_set_is_of(RoseTree *tree, uint64 generation)
+{
+	return likely(generation == pg_atomic_read_u64(&tree->shared->index_generation)) ||
+		generation == ROSE_INDEXES_ANY;
+}
+
+/* As of now, for who is not told that it is outdated. */
+static inline const RoseIndexSet *
+rose_index_set_current(RoseTree *tree)
+{
+	if (tree->index_generation != rose_index_generation(tree))
+		rose_tree_forget_indexes(tree);
+	return rose_index_set(tree);
+}
+
+/*
  * The shape of the entries of an index, as its file says, and its expressions and predicate;
  * schema: of the index's tree; natts: columns of the table.  depends is made in the current
  * context.

@@ -192,9 +192,8 @@ publish_options(RoseTree *tree)
 						 of_index != NULL ? of_index->indrelid : tree->relid);
 }
 
-/* The table may have other indexes by now. */
-static void
-forget_indexes(RoseTree *tree)
+void
+rose_tree_forget_indexes(RoseTree *tree)
 {
 	tree->unindexed = false;
 	if (tree->indexes != NULL)
@@ -215,7 +214,7 @@ refresh_schema(RoseTree *tree)
 	TupleDesc	tupdesc;
 	RoseSchema *schema;
 
-	forget_indexes(tree);
+	rose_tree_forget_indexes(tree);
 	rose_meta_read(tree->rel, &meta);
 	tupdesc = rose_file_descriptor(tree->rel, &meta);
 	if (tree->schema == NULL || !same_key(tree->schema, &meta) ||

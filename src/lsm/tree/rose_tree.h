@@ -62,6 +62,10 @@ typedef struct RoseTreeShared
 								 * has now, and the tail log is not read; set with recovered,
 								 * cleared by REINDEX under ROSE_LOCK_RECOVER */
 	Oid			fed_by;			/* subscription feeding it, 0 = none; writing section of c0 */
+	pg_atomic_uint64 index_generation;	/* of a table: grows when an index begins to be kept up beside
+										 * writers; changed in a writing section of c0 */
+	bool		incomplete;		/* of an index: what is its oldest component comes last (ROSE_INDEX_INCOMPLETE);
+								 * set with recovered, cleared when that has come; read before the manifest */
 	RoseC0Shared c0;			/* see rose_c0.h */
 	RoseStoreShared store;		/* see rose_store.h */
 	pg_atomic_uint64 bloom_probes;	/* statistics; no lock */
@@ -94,6 +98,10 @@ typedef struct RoseTree
 	/* private to rose_index_set.c and rose_tree.c */
 	bool		unindexed;		/* it has no secondary indexes; false: it may have */
 	struct RoseIndexSet *indexes;	/* or NULL: not known; the only chunk of its context that others know */
+	uint64		index_generation;	/* of shared, when that was found out */
+
+	/* private to indexam */
+	uint64		attached;		/* invalidations as of the last look for indexes that are being dropped */
 
 	/* private to rose_view.c */
 	struct RoseView *view;		/* the newest one; or NULL */
@@ -232,6 +240,9 @@ extern void rose_tree_note_order(RoseTree *tree);
 extern RoseTree *rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context);
 extern void rose_tree_close_as(RoseTree *tree);
 
+/* The table may have other secondary indexes than this handle knows. */
+extern void rose_tree_forget_indexes(RoseTree *tree);
+
 /*
  * The metapage's key or feeding subscription was changed: handles of this
  * process look again at the next open.  Others learn it from the relcache
@@ -258,6 +269,16 @@ extern void rose_tree_note_stale(void);
  * a view (rose_view.h).
  */
 extern const RoseManifest *rose_tree_manifest(RoseTree *tree);
+
+/* RoseTreeShared.incomplete.  Who asks for the manifest as well does that afterwards. */
+static inline bool
+rose_tree_is_incomplete(const RoseTree *tree)
+{
+	bool		incomplete = *(const volatile bool *) &tree->shared->incomplete;
+
+	pg_read_barrier();
+	return incomplete;
+}
 
 /* Decide on a PENDING run after a crash: is this epoch of this subscription
  * committed?  Set by the replication layer.  Called in a transaction, no LWLock held. */

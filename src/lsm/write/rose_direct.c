@@ -12,8 +12,8 @@
  *	2. the writer looks at its keys again and writes as ever; the functions that write versions come
  *	here (rose_direct_write)
  *	3. if memory has nothing of these keys, the versions get numbers and are written to a private run
- *	4. in a writing section of C0: if memory still has nothing of these keys, and the writer's look still
- *	holds, the run is published in front of all components, and looks of others that began before do not hold any
+ *	4. in a writing section of C0: if memory still has nothing of these keys, and the writer's look and
+ *	indexes still hold, the run is published in front of all components, and looks of others that began before do not hold any
  *	more (rose_c0_note_elsewhere).  Else somebody was faster, the run is given up, and the writer begins anew
  *	5. rose_direct_end: ROSE_LOCK_SPILL is let go, by the write, or when the writer unlocks the key because it is
  *	not to write.  So nobody holds it while he waits for a transaction
@@ -40,6 +40,7 @@
 #include "util/rose_stop_point.h"
 #include "store/rose_store.h"
 #include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_direct.h"
@@ -179,16 +180,18 @@ sort_versions(const RoseSchema *schema, const RoseNewVersion *versions, int n)
 
 /* Is what the writer knows of these keys still so?  REQUIRES: a writing section. */
 static bool
-may_publish(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look)
+may_publish(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look,
+			uint64 generation)
 {
-	return (look == NULL || rose_c0_look_ends(&tree->shared->c0, look)) &&
+	return rose_index_set_is_of(tree, generation) &&
+		(look == NULL || rose_c0_look_ends(&tree->shared->c0, look)) &&
 		!are_keys_in_memory(tree, versions, n);
 }
 
 /* False: it may not be. */
 static bool
 publish_run(RoseTree *tree, RoseComponentBuilder *builder, const RoseNewVersion *versions, int n,
-			RoseC0Look *look, uint64 next_seq)
+			RoseC0Look *look, uint64 generation, uint64 next_seq)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseNewRun	run;
@@ -198,7 +201,7 @@ publish_run(RoseTree *tree, RoseComponentBuilder *builder, const RoseNewVersion 
 	ROSE_STOP_POINT("direct-built");	/* a single row's partition locks may be held */
 
 	rose_c0_write_begin(c0);
-	publish = may_publish(tree, versions, n, look);
+	publish = may_publish(tree, versions, n, look, generation);
 	if (publish)
 	{
 		rose_new_run_publish(&run);
@@ -212,7 +215,7 @@ publish_run(RoseTree *tree, RoseComponentBuilder *builder, const RoseNewVersion 
 
 static bool
 write_run(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look,
-		  uint64 next_seq)
+		  uint64 generation, uint64 next_seq)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose direct write",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -234,7 +237,7 @@ write_run(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *loo
 		row.key = sorted[i]->key;
 		rose_component_builder_add(builder, &row);
 	}
-	published = publish_run(tree, builder, versions, n, look, next_seq);
+	published = publish_run(tree, builder, versions, n, look, generation, next_seq);
 	rose_component_builder_free(builder);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -243,7 +246,8 @@ write_run(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *loo
 
 /* Give the versions numbers and write them; if that cannot be, they are as they were. */
 static bool
-write_numbered(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look)
+write_numbered(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look,
+			   uint64 generation)
 {
 	Size		bytes = n * sizeof(RoseNewVersion);
 	RoseNewVersion *unnumbered = memcpy(palloc(bytes), versions, bytes);
@@ -252,7 +256,7 @@ write_numbered(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look
 
 	for (int i = 0; i < n; i++)
 		rose_new_version_number(tree, &versions[i], first + i);
-	written = write_run(tree, versions, n, look, first + n);
+	written = write_run(tree, versions, n, look, generation, first + n);
 	if (!written)
 		memcpy(versions, unnumbered, bytes);
 	pfree(unnumbered);
@@ -268,16 +272,16 @@ write_as_numbered(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0L
 	for (int i = 0; i < n; i++)
 		next_seq = Max(next_seq, versions[i].version.seq + 1);
 	rose_c0_raise_sequence(&tree->shared->c0, next_seq);
-	return write_run(tree, versions, n, look, next_seq);
+	return write_run(tree, versions, n, look, ROSE_INDEXES_ANY, next_seq);
 }
 
 RoseMemPrepared
 rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look,
-				  bool numbered)
+				  uint64 generation, bool numbered)
 {
 	bool		written = !are_keys_in_memory(tree, versions, n) &&
 		(numbered ? write_as_numbered(tree, versions, n, look) :
-		 write_numbered(tree, versions, n, look));
+		 write_numbered(tree, versions, n, look, generation));
 
 	if (written)
 		rose_write_stats_count_own_spill();

@@ -27,10 +27,11 @@ extern RoseTree *rose_direct_tree;
 
 /*
  * Write all of them, or none: somebody has written, or may have written, one of the keys
- * since the look.  numbered: they have their numbers already.
+ * since the look, or other indexes are to be kept up than those of this generation.
+ * numbered: they have their numbers already.
  */
 extern RoseMemPrepared rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n,
-										 RoseC0Look *look, bool numbered);
+										 RoseC0Look *look, uint64 generation, bool numbered);
 
 /* Nothing more comes. */
 extern void rose_direct_end(void);

@@ -97,6 +97,18 @@ rose_entries_close(RoseEntryWriter *writer)
 	pfree(writer);
 }
 
+void
+rose_entries_reopen(RoseTree *table, RoseEntries *entries)
+{
+	MemoryContext old = MemoryContextSwitchTo(entries->context);
+
+	if (entries->writer != NULL)
+		rose_entries_close(entries->writer);
+	rose_tree_forget_indexes(table);
+	rose_entries_open(table, entries);
+	MemoryContextSwitchTo(old);
+}
+
 /* ---- rows ---- */
 
 static void

@@ -4,7 +4,9 @@
  *	  Entries of secondary indexes, written with the rows that they are of.
  *
  * For this folder only.  An insertion or a change opens the indexes, tells what the row
- * was, writes the row, and then its entries.  No LWLock may be held in any of these.
+ * was, writes the row, and then its entries.  The row is written only if these are still
+ * the indexes that writers keep up (generation); else it opens them anew.  No LWLock may be
+ * held in any of these.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,16 +23,34 @@
 /* A table's indexes, open for the writes of one call. */
 typedef struct RoseEntryWriter RoseEntryWriter;
 
-/* In the current context, in which all of the writer lives. */
+typedef struct RoseEntries
+{
+	RoseEntryWriter *writer;	/* NULL: the table has no secondary indexes */
+	uint64		generation;		/* what is written with it is told this (rose_write.h) */
+	MemoryContext context;		/* in which all of it lives */
+} RoseEntries;
+
 extern RoseEntryWriter *rose_entries_open_set(RoseTree *table, const RoseIndexSet *set);
 
-/* NULL: the table has no secondary indexes. */
-static inline RoseEntryWriter *
-rose_entries_open(RoseTree *table)
+/* In the current context. */
+static inline void
+rose_entries_open(RoseTree *table, RoseEntries *entries)
 {
 	const RoseIndexSet *set = rose_index_set(table);
 
-	return likely(set == NULL) ? NULL : rose_entries_open_set(table, set);
+	entries->generation = table->index_generation;
+	entries->context = CurrentMemoryContext;
+	entries->writer = likely(set == NULL) ? NULL : rose_entries_open_set(table, set);
+}
+
+/* They may be other indexes by now: open those.  What was noted of an old row is gone. */
+extern void rose_entries_reopen(RoseTree *table, RoseEntries *entries);
+
+/* May a row be written with them, as far as can be told now? */
+static inline bool
+rose_entries_are_current(RoseTree *table, const RoseEntries *entries)
+{
+	return likely(entries->generation == rose_index_generation(table));
 }
 
 /* The row that is to be changed, before it is. */

@@ -73,7 +73,7 @@ lock_free_key(RoseTree *tree, const Datum *key, int partition, bool speculative,
 typedef struct InsertRow
 {
 	RoseTree   *tree;
-	RoseEntryWriter *entries;	/* NULL: the table has no secondary indexes */
+	RoseEntries entries;
 	RoseUniqueValues *values;	/* of unique ones, and the key; NULL: it has none of these */
 	RoseNewVersion *new;
 	bool		keyed;			/* the table has a key ... */
@@ -91,7 +91,8 @@ plan_row(InsertRow *row)
 	row->keyed = row->tree->schema->nkeys > 0;
 	if (row->keyed)
 		row->partition = rose_partition_of_key(row->tree, row->new->key);
-	row->values = row->entries != NULL ? rose_entries_values(row->entries, row->new) : NULL;
+	row->values = row->entries.writer != NULL ?
+		rose_entries_values(row->entries.writer, row->new) : NULL;
 	if (likely(row->values == NULL))
 		return;
 	if (row->keyed)
@@ -149,7 +150,7 @@ write_unique(InsertRow *row)
 	RoseUniqueValue *taken;
 
 	ROSE_STOP_POINT("insert-row-written");	/* under the partition locks */
-	if (rose_entries_write_unique(row->entries, row->values, row->new, 1, !row->speculative,
+	if (rose_entries_write_unique(row->entries.writer, row->values, row->new, 1, !row->speculative,
 								  &taken) != ROSE_KEY_FREE)
 		return refuse_row(row, taken);
 	rose_unique_values_unlock(row->values);
@@ -167,11 +168,17 @@ write_row(InsertRow *row)
 		RoseMemPrepared written;
 
 		CHECK_FOR_INTERRUPTS();
+		if (!rose_entries_are_current(row->tree, &row->entries))
+		{
+			rose_entries_reopen(row->tree, &row->entries);
+			plan_row(row);
+		}
 		result = lock_row(row, &look);
 		if (result != ROSE_INSERT_OK)
 			return result;
 		ROSE_STOP_POINT("insert-row-looked");	/* under the partition locks */
-		written = rose_write_versions(row->tree, row->new, 1, row->keyed ? &look : NULL, true);
+		written = rose_write_versions(row->tree, row->new, 1, row->keyed ? &look : NULL,
+									  row->entries.generation, true);
 		row->written = written == ROSE_MEM_PREPARED;
 		if (unlikely(row->values != NULL))
 		{
@@ -209,7 +216,7 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 	.duplicate = duplicate, .answer = old};
 	RoseInsertResult result;
 
-	row.entries = rose_entries_open(tree);
+	rose_entries_open(tree, &row.entries);
 	duplicate->indexid = InvalidOid;
 	duplicate->description = NULL;
 	rose_new_version_stamp(&new.version, ROSE_OP_PUT, cid);
@@ -219,8 +226,8 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 	result = write_row(&row);
 	if (row.written)
 		name_row(&row, tid);
-	if (unlikely(row.entries != NULL))
-		rose_entries_finish(row.entries, &new, result == ROSE_INSERT_OK ? 1 : 0);
+	if (unlikely(row.entries.writer != NULL))
+		rose_entries_finish(row.entries.writer, &new, result == ROSE_INSERT_OK ? 1 : 0);
 	else
 		rose_pace_writes(tree, 1);
 	if (result == ROSE_INSERT_OK)
@@ -366,7 +373,8 @@ typedef struct InsertObstacle
 
 /* Insert rows whose keys differ.  Returns how many went in, in order. */
 static int
-insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, InsertObstacle *obstacle)
+insert_rows(RoseTree *tree, const RoseEntries *entries, InsertBatch *batch, int first, int end,
+			InsertObstacle *obstacle)
 {
 	RoseNewVersion *versions = batch->versions + first;
 	RoseC0Look	look;
@@ -377,7 +385,7 @@ insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, InsertObstac
 	obstacle->written = ROSE_MEM_PREPARED;
 	if (tree->schema->nkeys == 0)
 		return rose_write_some_versions(tree, versions, NULL, end - first, NULL,
-										&obstacle->written);
+										entries->generation, &obstacle->written);
 
 	rose_partition_require_hash(tree);
 	rose_write_look(tree, &look);
@@ -385,7 +393,7 @@ insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, InsertObstac
 	ROSE_STOP_POINT("insert-looked");	/* no lock */
 	if (free_keys > 0)
 		done = rose_write_some_versions(tree, versions, batch->hints + first, free_keys,
-										&look, &obstacle->written);
+										&look, entries->generation, &obstacle->written);
 	else
 		rose_direct_end();		/* nobody waits with what that has locked */
 	if (done < free_keys)
@@ -395,7 +403,7 @@ insert_rows(RoseTree *tree, InsertBatch *batch, int first, int end, InsertObstac
 
 /* Rows 'first' to before 'end' of a batch are in the table. */
 static void
-finish_rows(RoseTree *tree, RoseEntryWriter *entries, const InsertBatch *batch, int first, int end,
+finish_rows(RoseTree *tree, const RoseEntries *entries, const InsertBatch *batch, int first, int end,
 			ItemPointer tids)
 {
 	for (int i = first; i < end; i++)
@@ -403,15 +411,15 @@ finish_rows(RoseTree *tree, RoseEntryWriter *entries, const InsertBatch *batch, 
 		rose_tid_assign(tree, NULL, 0, batch->versions[i].version.seq, &tids[i]);
 		rose_predicate_written(tree, batch->versions[i].key);
 	}
-	if (likely(entries == NULL))
+	if (likely(entries->writer == NULL))
 		rose_pace_writes(tree, end - first);
 	else
-		rose_entries_write(entries, batch->versions + first, end - first);
+		rose_entries_write(entries->writer, batch->versions + first, end - first);
 }
 
 /* Insert a batch; *ndone rows went in, all of them unless a key is a duplicate. */
 static RoseInsertResult
-insert_all(RoseTree *tree, RoseEntryWriter *entries, InsertBatch *batch, ItemPointer tids,
+insert_all(RoseTree *tree, RoseEntries *entries, InsertBatch *batch, ItemPointer tids,
 		   int *ndone)
 {
 	int			distinct = tree->schema->nkeys == 0 ? batch->n : look_at_keys(tree, batch);
@@ -420,8 +428,11 @@ insert_all(RoseTree *tree, RoseEntryWriter *entries, InsertBatch *batch, ItemPoi
 	while (*ndone < distinct)
 	{
 		InsertObstacle obstacle;
-		int			done = insert_rows(tree, batch, *ndone, distinct, &obstacle);
+		int			done;
 
+		if (!rose_entries_are_current(tree, entries))
+			rose_entries_reopen(tree, entries);
+		done = insert_rows(tree, entries, batch, *ndone, distinct, &obstacle);
 		finish_rows(tree, entries, batch, *ndone, *ndone + done, tids);
 		*ndone += done;
 		if (*ndone == distinct)
@@ -442,10 +453,10 @@ insert_all(RoseTree *tree, RoseEntryWriter *entries, InsertBatch *batch, ItemPoi
  * who waits for another one does so with what is before it in the indexes.
  */
 static RoseInsertResult
-insert_each(RoseTree *tree, RoseEntryWriter *entries, InsertBatch *batch, ItemPointer tids,
+insert_each(RoseTree *tree, RoseEntries *entries, InsertBatch *batch, ItemPointer tids,
 			int *ndone, RoseDuplicate *duplicate)
 {
-	InsertRow	row = {.tree = tree, .entries = entries, .duplicate = duplicate};
+	InsertRow	row = {.tree = tree, .entries = *entries, .duplicate = duplicate};
 
 	row.answer = MemoryContextGetParent(CurrentMemoryContext);
 	for (*ndone = 0; *ndone < batch->n; (*ndone)++)
@@ -455,10 +466,11 @@ insert_each(RoseTree *tree, RoseEntryWriter *entries, InsertBatch *batch, ItemPo
 		row.new = &batch->versions[*ndone];
 		plan_row(&row);
 		result = write_row(&row);
+		*entries = row.entries;
 		if (result != ROSE_INSERT_OK)
 			return result;
 		name_row(&row, &tids[*ndone]);
-		rose_entries_write(entries, row.new, 1);
+		rose_entries_write(entries->writer, row.new, 1);
 		rose_predicate_written(tree, row.new->key);
 	}
 	return ROSE_INSERT_OK;
@@ -534,11 +546,13 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 {
 	InsertMemory memory = take_memory();
 	InsertBatch *batch = memory.batch;
-	RoseEntryWriter *entries = rose_entries_open(tree);
-	MemoryContext old = MemoryContextSwitchTo(memory.rows);
+	RoseEntries entries;
+	MemoryContext old;
 	RoseInsertResult result = ROSE_INSERT_OK;
 	RoseVersion stamp;
 
+	rose_entries_open(tree, &entries);
+	old = MemoryContextSwitchTo(memory.rows);
 	*ndone = 0;
 	duplicate->indexid = InvalidOid;
 	duplicate->description = NULL;
@@ -555,15 +569,15 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 															   nulls[*ndone + i],
 															   batch->versions[i].key);
 		}
-		if (unlikely(entries != NULL && rose_entries_have_unique(entries)))
-			result = insert_each(tree, entries, batch, tids + *ndone, &done, duplicate);
+		if (unlikely(entries.writer != NULL && rose_entries_have_unique(entries.writer)))
+			result = insert_each(tree, &entries, batch, tids + *ndone, &done, duplicate);
 		else
-			result = insert_all(tree, entries, batch, tids + *ndone, &done);
+			result = insert_all(tree, &entries, batch, tids + *ndone, &done);
 		*ndone += done;
 		MemoryContextReset(memory.rows);
 	}
-	if (entries != NULL)
-		rose_entries_close(entries);
+	if (entries.writer != NULL)
+		rose_entries_close(entries.writer);
 	MemoryContextSwitchTo(old);
 	give_back_memory(memory);
 	return result;

@@ -303,14 +303,14 @@ unlock_plan(const TargetVersion *target, const ChangePlan *plan)
 /* Write what was planned, and repeat others' key-share locks above it. */
 static RoseMemPrepared
 write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conflict,
-		   ChangePlan *plan, RoseC0Look *look)
+		   ChangePlan *plan, RoseC0Look *look, uint64 generation)
 {
 	Size		planned = plan->nversions * sizeof(RoseNewVersion);
 	RoseNewVersion *versions;
 	RoseMemPrepared written;
 
 	if (conflict->nlocks == 0)
-		return rose_write_versions(tree, plan->versions, plan->nversions, look, true);
+		return rose_write_versions(tree, plan->versions, plan->nversions, look, generation, true);
 
 	versions = palloc(planned + conflict->nlocks * sizeof(RoseNewVersion));
 	memcpy(versions, plan->versions, planned);
@@ -322,7 +322,8 @@ write_plan(RoseTree *tree, const TargetVersion *target, const RoseConflict *conf
 		memcpy(lock->key, target->key, sizeof(lock->key));
 		lock->row = rose_new_version_form_key_row(tree, target->key);
 	}
-	written = rose_write_versions(tree, versions, plan->nversions + conflict->nlocks, look, true);
+	written = rose_write_versions(tree, versions, plan->nversions + conflict->nlocks, look,
+								  generation, true);
 	memcpy(plan->versions, versions, planned);
 	pfree(versions);
 	return written;
@@ -360,7 +361,7 @@ write_unique(RoseEntryWriter *entries, const ChangePlan *plan, ChangeObstacle *o
 
 /* One attempt under the partition locks. */
 static void
-try_change(RoseTree *tree, RoseEntryWriter *entries, const TargetVersion *target,
+try_change(RoseTree *tree, const RoseEntries *entries, const TargetVersion *target,
 		   ChangePlan *plan, CommandId cid, ChangeObstacle *obstacle)
 {
 	RoseC0Look	look;
@@ -375,21 +376,42 @@ try_change(RoseTree *tree, RoseEntryWriter *entries, const TargetVersion *target
 		obstacle->value = look_at_values(tree, plan, obstacle);
 	ROSE_STOP_POINT("change-looked");	/* under partition locks */
 	if (obstacle->conflict.result == TM_Ok && obstacle->value == ROSE_KEY_FREE)
-		obstacle->written = write_plan(tree, target, &obstacle->conflict, plan, &look);
+		obstacle->written = write_plan(tree, target, &obstacle->conflict, plan, &look,
+									   entries->generation);
 	if (unlikely(plan->values != NULL) && obstacle->written == ROSE_MEM_PREPARED &&
-		!write_unique(entries, plan, obstacle))
+		!write_unique(entries->writer, plan, obstacle))
 		return;
 	unlock_plan(target, plan);
 }
 
+/* Open other indexes, which need to be told the row; what is planned for them may be another thing. */
+static void
+reopen_entries(RoseTree *tree, const TargetVersion *target, RoseEntries *entries, ChangePlan *plan)
+{
+	const RoseRow *row;
+
+	rose_entries_reopen(tree, entries);
+	plan->values = NULL;
+	if (entries->writer == NULL)
+		return;
+	row = rose_lookup_fetch_tid(rose_lookup_cached(tree), &target->tid, SnapshotAny);
+	if (row == NULL)
+		unknown_tid(tree);
+	rose_entries_note_old(entries->writer, row);
+	if (plan->what == XLTW_Update)
+		plan_values(tree, target, entries->writer, plan);
+}
+
 /* Until it is done, or cannot be; *duplicate: because of what stands in *obstacle. */
 static TM_Result
-change_target(RoseTree *tree, const RoseChange *change, RoseEntryWriter *entries,
+change_target(RoseTree *tree, const RoseChange *change, RoseEntries *entries,
 			  TargetVersion *target, ChangePlan *plan, ChangeObstacle *obstacle, bool *duplicate)
 {
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (!rose_entries_are_current(tree, entries))
+			reopen_entries(tree, target, entries, plan);
 		try_change(tree, entries, target, plan, change->cid, obstacle);
 		if (obstacle->conflict.result == TM_BeingModified && change->wait)
 			wait_in_line(tree, target, plan->mode, &obstacle->conflict, plan->what);
@@ -415,7 +437,7 @@ change_target(RoseTree *tree, const RoseChange *change, RoseEntryWriter *entries
 
 /* A foreign key's action may ask for a row that another snapshot sees, too. */
 static TM_Result
-change_seen_target(RoseTree *tree, const RoseChange *change, RoseEntryWriter *entries,
+change_seen_target(RoseTree *tree, const RoseChange *change, RoseEntries *entries,
 				   TargetVersion *target, ChangePlan *plan, ChangeObstacle *obstacle,
 				   bool *duplicate)
 {
@@ -435,10 +457,10 @@ change_seen_target(RoseTree *tree, const RoseChange *change, RoseEntryWriter *en
 
 /* The table has what was planned, if anything was written. */
 static void
-finish_change(RoseTree *tree, RoseEntryWriter *entries, const ChangePlan *plan, bool changed)
+finish_change(RoseTree *tree, const RoseEntries *entries, const ChangePlan *plan, bool changed)
 {
-	if (unlikely(entries != NULL))
-		rose_entries_finish(entries, plan->versions, changed ? plan->nversions : 0);
+	if (unlikely(entries->writer != NULL))
+		rose_entries_finish(entries->writer, plan->versions, changed ? plan->nversions : 0);
 	else if (changed)
 		rose_pace_writes(tree, 1);
 	for (int i = 0; changed && i < plan->nversions; i++)
@@ -451,18 +473,19 @@ rose_delete(RoseTree *tree, const RoseChange *change, bool changing_part)
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose delete",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
-	RoseEntryWriter *entries = rose_entries_open(tree);
+	RoseEntries entries;
 	TargetVersion target;
 	ChangePlan	plan;
 	ChangeObstacle obstacle;
 	bool		duplicate = false;
 	TM_Result	result;
 
-	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, entries, &target))
+	rose_entries_open(tree, &entries);
+	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, entries.writer, &target))
 		unknown_tid(tree);
 	plan_delete(tree, &target, change->cid, changing_part, &plan);
-	result = change_seen_target(tree, change, entries, &target, &plan, &obstacle, &duplicate);
-	finish_change(tree, entries, &plan, result == TM_Ok);
+	result = change_seen_target(tree, change, &entries, &target, &plan, &obstacle, &duplicate);
+	finish_change(tree, &entries, &plan, result == TM_Ok);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;
@@ -491,24 +514,25 @@ rose_update(RoseTree *tree, const RoseChange *change, const Datum *values, const
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose update",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
-	RoseEntryWriter *entries = rose_entries_open(tree);
+	RoseEntries entries;
 	TargetVersion target;
 	ChangePlan	plan;
 	ChangeObstacle obstacle;
 	TM_Result	result;
 
 	memset(updated, 0, sizeof(*updated));
-	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, entries, &target))
+	rose_entries_open(tree, &entries);
+	if (!target_locate(tree, rose_lookup_cached(tree), &change->tid, entries.writer, &target))
 		unknown_tid(tree);
 	plan_update(tree, &target, values, nulls, change->cid, &plan);
-	if (unlikely(entries != NULL))
-		plan_values(tree, &target, entries, &plan);
+	if (unlikely(entries.writer != NULL))
+		plan_values(tree, &target, entries.writer, &plan);
 	updated->lockmode = plan.mode;
-	result = change_seen_target(tree, change, entries, &target, &plan, &obstacle,
+	result = change_seen_target(tree, change, &entries, &target, &plan, &obstacle,
 								&updated->duplicate);
 	if (result == TM_Ok)
 		tell_updated(tree, &plan, &obstacle, old, updated);
-	finish_change(tree, entries, &plan, result == TM_Ok && !updated->duplicate);
+	finish_change(tree, &entries, &plan, result == TM_Ok && !updated->duplicate);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;
@@ -652,7 +676,7 @@ try_lock(RoseTree *tree, const TargetVersion *target, CommandId cid,
 		conflict->result = TM_Ok;
 	if (conflict->result == TM_Ok && !conflict->locked && !is_held_by_own_version(target, mode) &&
 		!rose_write_reuse_lock(tree, &conflict->dead_lock, &new, log))
-		written = rose_write_versions(tree, &new, 1, &look, log);
+		written = rose_write_versions(tree, &new, 1, &look, ROSE_INDEXES_ANY, log);
 	rose_partition_unlock(target->partition);
 	return written;
 }

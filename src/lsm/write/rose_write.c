@@ -29,6 +29,7 @@
 
 #include "store/rose_tail.h"
 #include "lsm/snapshot/rose_own_snapshots.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/write/rose_direct.h"
 #include "lsm/write/rose_make_room.h"
@@ -103,8 +104,11 @@ log_versions(RoseTree *tree, const RoseNewVersion *versions, int n)
 
 /* May these versions be linked, after that look?  REQUIRES: a writing section. */
 static RoseMemPrepared
-begin_linking(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look, bool log)
+begin_linking(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look *look,
+			  uint64 generation, bool log)
 {
+	if (!rose_index_set_is_of(tree, generation))
+		return ROSE_MEM_CHANGED;
 	if (look != NULL && !rose_c0_look_ends(&tree->shared->c0, look))
 		return ROSE_MEM_CHANGED;
 	return !log || reserve_log(tree, versions, n) ? ROSE_MEM_PREPARED : ROSE_MEM_NO_ROOM;
@@ -138,18 +142,18 @@ link_some(RoseTree *tree, RoseNewVersion *versions, const RoseMemSpot *hints, in
 /* Link and log up to n versions; returns how many. */
 int
 rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMemSpot *hints,
-						 int n, RoseC0Look *look, RoseMemPrepared *result)
+						 int n, RoseC0Look *look, uint64 generation, RoseMemPrepared *result)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	int			done = 0;
 
 	if (unlikely(rose_direct_tree == tree))
 	{
-		*result = rose_direct_write(tree, versions, n, look, false);
+		*result = rose_direct_write(tree, versions, n, look, generation, false);
 		return *result == ROSE_MEM_PREPARED ? n : 0;
 	}
 	rose_c0_write_begin(c0);
-	*result = begin_linking(tree, versions, n, look, is_logged(tree));
+	*result = begin_linking(tree, versions, n, look, generation, is_logged(tree));
 	if (*result == ROSE_MEM_PREPARED)
 		done = link_some(tree, versions, hints, n, look, NULL, result);
 	if (done > 0)
@@ -202,7 +206,8 @@ supersede_older(RoseTree *tree, const RoseNewVersion *versions, const RoseArenaP
  * moved.  One that was linked already is killed before anyone can rely on it.
  */
 RoseMemPrepared
-rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look, bool log)
+rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look,
+					uint64 generation, bool log)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseArenaPtr few[4];
@@ -211,10 +216,10 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look 
 	int			done = 0;
 
 	if (unlikely(rose_direct_tree == tree))
-		return rose_direct_write(tree, versions, n, look, false);
+		return rose_direct_write(tree, versions, n, look, generation, false);
 	log = log && is_logged(tree);
 	rose_c0_write_begin(c0);
-	result = begin_linking(tree, versions, n, look, log);
+	result = begin_linking(tree, versions, n, look, generation, log);
 	if (result == ROSE_MEM_PREPARED)
 		done = link_some(tree, versions, NULL, n, look, linked, &result);
 	if (result != ROSE_MEM_PREPARED)
@@ -286,11 +291,11 @@ rose_write_entries(RoseTree *index, RoseNewVersion *entries, int n, RoseMemPrepa
 
 	if (unlikely(rose_direct_tree == index))
 	{
-		*result = rose_direct_write(index, entries, n, NULL, true);
+		*result = rose_direct_write(index, entries, n, NULL, ROSE_INDEXES_ANY, true);
 		return *result == ROSE_MEM_PREPARED ? n : 0;
 	}
 	rose_c0_write_begin(c0);
-	*result = begin_linking(index, entries, n, NULL, is_logged(index));
+	*result = begin_linking(index, entries, n, NULL, ROSE_INDEXES_ANY, is_logged(index));
 	if (*result == ROSE_MEM_PREPARED)
 		done = link_entries(index, entries, n, linked, result);
 	if (done > 0)

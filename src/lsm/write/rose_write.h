@@ -24,10 +24,11 @@
  *
  * Nothing is written if C0 has no room: let go of all locks, call rose_make_room and
  * start over.  Nor if somebody has written one of the keys since the look, or may have:
- * let go of all locks and look again.
+ * let go of all locks and look again.  The same if writers have to keep up other indexes
+ * than those of this generation (RoseEntries): then open these first.
  */
 extern RoseMemPrepared rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n,
-										   RoseC0Look *look, bool log);
+										   RoseC0Look *look, uint64 generation, bool log);
 
 /*
  * As many as can be, in their order; returns how many, and in *result why not the next
@@ -35,7 +36,7 @@ extern RoseMemPrepared rose_write_versions(RoseTree *tree, RoseNewVersion *versi
  */
 extern int	rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 									 const RoseMemSpot *hints, int n, RoseC0Look *look,
-									 RoseMemPrepared *result);
+									 uint64 generation, RoseMemPrepared *result);
 
 /*
  * The same for entries of an index, which have their numbers from the table already; in

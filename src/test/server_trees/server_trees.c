@@ -51,6 +51,7 @@
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_entry.h"
 #include "lsm/tree/rose_file_rows.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/write/rose_make_room.h"
@@ -84,7 +85,7 @@ make_tree(Relation heap, Relation index)
 	RoseIndexDef def;
 
 	rose_index_def_make(index, rose_tree_open(heap)->schema, &def);
-	rose_index_file_create(index, &def);
+	rose_index_file_create(index, &def, false);
 }
 
 static Oid
@@ -208,7 +209,7 @@ make_shape(RoseTree *tree, RoseEntryShape *shape)
 static void
 write_batch(RoseTree *tree, RoseNewVersion *versions, int n)
 {
-	while (n > 0 && rose_write_versions(tree, versions, n, NULL, true) != ROSE_MEM_PREPARED)
+	while (n > 0 && rose_write_versions(tree, versions, n, NULL, ROSE_INDEXES_ANY, true) != ROSE_MEM_PREPARED)
 		rose_make_room(tree);
 }
 

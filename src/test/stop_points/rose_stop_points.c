@@ -9,7 +9,7 @@
  *
  *	stop_at(name, action, who, skip, times)
  *		arm a stop point.  action: 'wait', 'error', 'terminate' (FATAL), 'crash'
- *		(SIGKILL to itself).  who: 'any', 'client', 'worker'.  The first 'skip'
+ *		(SIGKILL to itself), 'skip' (ROSE_STOP_POINT_SKIPS is true).  who: 'any', 'client', 'worker'.  The first 'skip'
  *		arrivals pass; it acts on the next 'times' ones, 0 = on all.
  *	go_on(name)
  *		disarm a stop point and release those that wait there; in the session that
@@ -61,7 +61,8 @@ typedef enum StopAction
 	STOP_ERROR,
 	STOP_TERMINATE,
 	STOP_CRASH,
-	STOP_LIMIT
+	STOP_LIMIT,
+	STOP_SKIP
 } StopAction;
 
 typedef enum StopWho
@@ -171,11 +172,11 @@ wait_here(const char *name)
 }
 
 /* RoseStopPointHook */
-static void
+static bool
 stop_here(const char *name)
 {
 	if (stop_points == NULL)
-		return;
+		return false;
 	switch (arrive(name))
 	{
 		case STOP_NOT:
@@ -202,7 +203,10 @@ stop_here(const char *name)
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("limit at stop point \"%s\"", name)));
 			break;
+		case STOP_SKIP:
+			return true;
 	}
+	return false;
 }
 
 /* ---- functions ---- */
@@ -236,7 +240,7 @@ static void
 set_point(StopPoint *point, const char *name, const char *action, const char *who,
 		  int skip, int times)
 {
-	static const char *const actions[] = {"not", "wait", "error", "terminate", "crash", "limit", NULL};
+	static const char *const actions[] = {"not", "wait", "error", "terminate", "crash", "limit", "skip", NULL};
 	static const char *const whos[] = {"any", "client", "worker", NULL};
 
 	memset(point, 0, sizeof(*point));

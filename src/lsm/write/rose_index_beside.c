@@ -1,0 +1,160 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_index_beside.c
+ *	  The build of a secondary index beside writers.  See rose_index_beside.h.
+ *
+ * To begin is a cut between two versions of the table: a flag of the index's file and the
+ * table's index_generation change in a writing section of its C0, in which each version
+ * gets its number.  Who writes one there sees whether it goes by the indexes of that
+ * generation.
+ *
+ * What was there before the cut comes last, and is the oldest component.  So until then
+ * the tree has no C2, and nothing in it is at the bottom (RoseTreeShared.incomplete): no
+ * tombstone goes, and no number is forgotten.
+ *
+ * Locking: a writing section of the table's C0, and in it the index's metapage; sources of
+ * the scan and the manifest take theirs.
+ *
+ * What this does not do: wait for anybody, which is core's part, or make the file
+ * (tableam/rose_index_ddl.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "util/rose_stop_point.h"
+#include "store/rose_metapage.h"
+#include "lsm/component/rose_row.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/merge/rose_sorted_pieces.h"
+#include "lsm/merge/rose_version_sort.h"
+#include "lsm/read/rose_scan.h"
+#include "lsm/write/rose_index_beside.h"
+
+void
+rose_index_beside_begin(RoseTree *table, RoseTree *index)
+{
+	RoseC0Shared *c0 = &table->shared->c0;
+
+	ROSE_STOP_POINT("index-beside-made");	/* no LWLock */
+	rose_c0_write_begin(c0);
+	rose_meta_clear_index_flag(index->rel, ROSE_INDEX_UNKEPT);
+	pg_write_barrier();			/* who sees the new generation sees the flag */
+	pg_atomic_fetch_add_u64(&table->shared->index_generation, 1);
+	rose_c0_write_end(c0);
+	ROSE_STOP_POINT("index-beside-begun");	/* no LWLock */
+}
+
+/* ---- entries of the rows that a snapshot sees ---- */
+
+/*
+ * Such an entry is the oldest version of its key, and everybody who will read the index
+ * sees it: a forgotten version.  Its transaction is any that ended before all that the
+ * snapshot may not see.
+ */
+static RoseVersion
+stamp_of_all(Snapshot snapshot)
+{
+	TransactionId xid = snapshot->xmin;
+	RoseVersion stamp = {.op = ROSE_OP_PUT, .seq = ROSE_SEQ_OLDEST};
+
+	TransactionIdRetreat(xid);
+	stamp.xid = rose_full_xid(xid);
+	return stamp;
+}
+
+/* Returns how many rows there are. */
+static uint64
+collect(RoseTree *table, RoseTree *index, const RoseEntryShape *shape, Snapshot snapshot,
+		RoseVersionSort *sort)
+{
+	RoseScan   *scan = rose_scan_begin(table, snapshot, NULL, true);
+	bool		by_row_id = table->schema->nkeys == 0;
+	Datum	   *values = palloc(Max(shape->last_source, 1) * sizeof(Datum));
+	bool	   *nulls = palloc(Max(shape->last_source, 1) * sizeof(bool));
+	RoseVersion stamp = stamp_of_all(snapshot);
+	MemoryContext computed = AllocSetContextCreate(CurrentMemoryContext, "rose index entry",
+												   ALLOCSET_DEFAULT_SIZES);
+	uint64		nrows = 0;
+	const RoseRow *row;
+
+	while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
+	{
+		RoseEntry	entry;
+		MemoryContext old;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(computed);
+		old = MemoryContextSwitchTo(computed);
+		if (shape->last_source > 0)
+			rose_row_deform(row, table->schema, 1, shape->last_source, values, nulls);
+		rose_entry_of_row(shape, index->rel, ROSE_ENTRY_OF_OWNER, values, nulls,
+						  by_row_id ? DatumGetInt64(row->key[0]) : 0, &entry);
+		MemoryContextSwitchTo(old);
+		if (!entry.exists)
+			continue;
+		rose_component_check_row_fits(index->schema, entry.values, entry.nulls);
+		rose_version_sort_put(sort, &stamp, entry.values, entry.nulls, 0);
+		nrows++;
+	}
+	rose_scan_end(scan);
+	return nrows;
+}
+
+/* ---- out ---- */
+
+static uint64
+blocks_of(RoseTree *table)
+{
+	const RoseManifest *manifest = rose_tree_manifest(table);
+	uint64		nblocks = rose_c0_bytes(&table->shared->c0) / BLCKSZ;
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+		nblocks += manifest->components[i].nblocks;
+	return nblocks;
+}
+
+/* Each entry has another key. */
+static void
+write_below(RoseTree *table, RoseTree *index, RoseVersionSort *sort, uint64 nrows)
+{
+	RoseSortedPieces *pieces = rose_sorted_pieces_begin_below(index, nrows, blocks_of(table));
+	TupleTableSlot *slot;
+	RoseVersion version;
+
+	rose_version_sort_perform(sort);
+	while ((slot = rose_version_sort_next(sort, &version)) != NULL)
+	{
+		rose_sorted_pieces_next_key(pieces);
+		rose_sorted_pieces_add(pieces, &version, slot->tts_values, slot->tts_isnull);
+	}
+	rose_sorted_pieces_finish(pieces);
+}
+
+uint64
+rose_index_beside_complete(RoseTree *table, RoseTree *index, const RoseEntryShape *shape,
+						   Snapshot snapshot)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose index beside writers",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	RoseVersionSort *sort = rose_version_sort_begin(index->schema, false, maintenance_work_mem);
+	uint64		nrows;
+
+	Assert(index->shared->incomplete);
+	ROSE_STOP_POINT("index-beside-snapshot");	/* no LWLock */
+	nrows = collect(table, index, shape, snapshot, sort);
+	ROSE_STOP_POINT("index-beside-read");	/* no LWLock */
+	write_below(table, index, sort, nrows);
+	rose_version_sort_end(sort);
+	rose_meta_clear_index_flag(index->rel, ROSE_INDEX_INCOMPLETE);
+	pg_write_barrier();			/* who sees that it is complete sees its C2 in the manifest */
+	index->shared->incomplete = false;
+	ROSE_STOP_POINT("index-beside-complete");	/* no LWLock */
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return nrows;
+}
