@@ -12,6 +12,12 @@
  * trust it, in order to read or to delete a row.  Therefore those run as the table's
  * owner, as in CREATE INDEX: restricted to what is safe in anybody's session, with a
  * search_path that nobody can have made for them, as core has it in maintenance from 17 on.
+ * Who changes a row of his own table calls the same function for the new row anyway, and so does it as
+ * himself for the old one: functions that plan queries would plan them anew for each search_path.
+ *
+ * Nor does a function that fails by now hinder anybody on heap from deleting the row.  So of a
+ * row that goes, or is changed, it is called in a subtransaction, and no entry is found
+ * if it fails.
  *
  * What is made ready is kept for the rest of the command, in TopTransactionContext, and no longer
  * than functions and roles stay what they are; a table changes between commands only.
@@ -38,6 +44,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/syscache.h"
 
 #include "util/rose_index_expr.h"
@@ -305,14 +312,15 @@ compute_as_owner(IndexEval *eval, Datum *results, bool *result_nulls)
 }
 
 static bool
-index_eval(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
-		   Datum *results, bool *result_nulls)
+evaluate(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
+		 Datum *results, bool *result_nulls)
 {
 	Oid			indexid = RelationGetRelid(index);
 	ErrorContextCallback context = {error_context_stack, describe_stored, &indexid};
 	IndexEval  *eval;
 	bool		exists;
 
+	Assert(user == ROSE_ENTRY_OF_WRITER || user == ROSE_ENTRY_OF_OWNER);
 	if (user == ROSE_ENTRY_OF_OWNER)
 		error_context_stack = &context;
 	eval = find_eval(index, user);
@@ -324,6 +332,88 @@ index_eval(Relation index, RoseEntryUser user, const Datum *values, const bool *
 	eval->busy_at = 0;
 	error_context_stack = context.previous;
 	return exists;
+}
+
+/* ---- rows that go ---- */
+
+/* Is the current user the owner, in his own name?  Not in SECURITY DEFINER functions, nor for foreign keys. */
+static bool
+is_owner_himself(Relation index)
+{
+	Oid			userid;
+	int			security;
+
+	GetUserIdAndSecContext(&userid, &security);
+	return security == 0 && userid == index->rd_rel->relowner;
+}
+
+/* Is the error what the function says of the row, and not that something else is to end? */
+static bool
+is_about_row(const ErrorData *error)
+{
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
+	{
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_SYSTEM_ERROR:
+		case ERRCODE_INTERNAL_ERROR:
+			return false;
+		default:
+			return true;
+	}
+}
+
+/* As evaluate; false if a function fails. */
+static bool
+evaluate_gone(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
+			  Datum *results, bool *result_nulls)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner resources = CurrentResourceOwner;
+	volatile bool exists = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		exists = evaluate(index, user, values, nulls, results, result_nulls);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = resources;
+		if (!is_about_row(error))
+			ReThrowError(error);
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = resources;
+	return exists;
+}
+
+static bool
+index_eval(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
+		   Datum *results, bool *result_nulls)
+{
+	switch (user)
+	{
+		case ROSE_ENTRY_OF_DELETED:
+			return evaluate_gone(index, ROSE_ENTRY_OF_OWNER, values, nulls, results, result_nulls);
+		case ROSE_ENTRY_OF_CHANGED:
+			user = is_owner_himself(index) ? ROSE_ENTRY_OF_WRITER : ROSE_ENTRY_OF_OWNER;
+			return evaluate_gone(index, user, values, nulls, results, result_nulls);
+		default:
+			return evaluate(index, user, values, nulls, results, result_nulls);
+	}
 }
 
 /* ---- what ends a state ---- */

@@ -22,7 +22,8 @@
  * (rose_entry_eval_hook), of what a row was as well, each time anew.  So if a function gives
  * another result than it gave before, the entry that a row leaves behind is not found; for an
  * index where that is not out of the question (ROSE_INDEX_VALIDATED), an entry is believed
- * only if the row that it leads to agrees.
+ * only if the row that it leads to agrees.  Therefore the entry of a row that goes may stay, too, if
+ * its function fails by now: on heap nobody would have called it.
  *
  * No locks.  Pure functions, but for what the hook calls.
  *
@@ -52,7 +53,8 @@ typedef struct RoseEntryColumn
 typedef struct RoseEntryShape
 {
 	int			ncolumns;
-	bool		evaluates;		/* it has expressions or a predicate */
+	bool		evaluates;		/* it has expressions or a predicate ... */
+	bool		validated;		/* ... that may give another result one day (ROSE_INDEX_VALIDATED) */
 	AttrNumber	last_source;	/* no column of the table behind this one is read */
 	Bitmapset  *depends;		/* columns of the table that are read */
 	RoseEntryColumn columns[ROSE_ENTRY_COLUMNS];
@@ -70,7 +72,11 @@ typedef struct RoseEntry
 typedef enum RoseEntryUser
 {
 	ROSE_ENTRY_OF_WRITER,		/* the current user, who writes the row */
-	ROSE_ENTRY_OF_OWNER			/* the table's owner, and restricted: the row was there before */
+	ROSE_ENTRY_OF_OWNER,		/* the table's owner, and restricted: the row was there before */
+
+	/* of an index that is VALIDATED alone, and for writes: if a function fails, there is no entry */
+	ROSE_ENTRY_OF_DELETED,		/* as the owner */
+	ROSE_ENTRY_OF_CHANGED		/* as the writer, if he is the owner himself; else as the owner */
 } RoseEntryUser;
 
 /*

@@ -59,6 +59,7 @@ rose_index_set_shape(Relation index, const RoseIndexMetaDisk *meta, const RoseSc
 {
 	memset(shape, 0, sizeof(*shape));
 	shape->ncolumns = meta->ncolumns;
+	shape->validated = (meta->flags & ROSE_INDEX_VALIDATED) != 0;
 	for (int i = 0; i < meta->ncolumns; i++)
 	{
 		const RoseEntryColumnDisk *from = &meta->columns[i];

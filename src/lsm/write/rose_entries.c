@@ -19,7 +19,8 @@
  * that has not committed.
  *
  * Functions of users, which expressions of indexes may call, run here with no lock held,
- * when the row is written: an error that they raise fails the (sub)transaction likewise.
+ * when the row is written: an error that they raise fails the (sub)transaction likewise, unless it
+ * is about what the row was.
  * Of a row whose columns that an index reads stay the same, nothing is computed.
  *
  * Unique indexes come first, with the values locked that the row is to have in them, since before
@@ -472,6 +473,17 @@ is_same_source(const EntryBatch *batch, const TableRow *old, const TableRow *new
 	return true;
 }
 
+/* The entry that a row had, which is deleted or, if there is a new one, changed. */
+static void
+old_entry_of(const EntryBatch *batch, const TableRow *row, const TableRow *new, RoseEntry *entry)
+{
+	RoseEntryUser user = ROSE_ENTRY_OF_OWNER;
+
+	if (batch->shape->validated)
+		user = has_row(new) ? ROSE_ENTRY_OF_CHANGED : ROSE_ENTRY_OF_DELETED;
+	entry_of(batch, user, row, entry);
+}
+
 /* Take the entry of a row that a new one hides out of the index, unless the new one's replaces it. */
 static void
 add_hidden(EntryBatch *batch, const TableRow *hidden, const TableRow *new,
@@ -482,7 +494,7 @@ add_hidden(EntryBatch *batch, const TableRow *hidden, const TableRow *new,
 
 	if (hidden->values == NULL)
 		return;
-	entry_of(batch, ROSE_ENTRY_OF_OWNER, hidden, &hidden_entry);
+	old_entry_of(batch, hidden, new, &hidden_entry);
 	entry_of(batch, ROSE_ENTRY_OF_WRITER, new, &new_entry);
 	if (rose_entry_compare(batch->shape, batch->index->schema, &hidden_entry, &new_entry).tombstone)
 		add_entry(batch, ROSE_OP_TOMBSTONE, version, &hidden_entry);
@@ -499,7 +511,7 @@ add_change(EntryBatch *batch, const TableRow *old, const TableRow *new,
 
 	if (batch->shape->evaluates && is_same_source(batch, old, new))
 		return;
-	entry_of(batch, ROSE_ENTRY_OF_OWNER, old, &old_entry);
+	old_entry_of(batch, old, new, &old_entry);
 	entry_of(batch, ROSE_ENTRY_OF_WRITER, new, &new_entry);
 	change = rose_entry_compare(batch->shape, batch->index->schema, &old_entry, &new_entry);
 	if (change.tombstone)
