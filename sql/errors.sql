@@ -18,14 +18,6 @@ INSERT INTO r VALUES (1, 1, 'x') ON CONFLICT (a) DO NOTHING;
 -- primary keys of a kind that is not supported
 CREATE TABLE refused (id int PRIMARY KEY DEFERRABLE) USING rose;
 
-SET rose.secondary_indexes = on;
-CREATE TABLE adopt (id int NOT NULL UNIQUE) USING rose;
-ALTER TABLE adopt ADD PRIMARY KEY USING INDEX adopt_id_key;
-CREATE UNIQUE INDEX adopt_2 ON adopt (id);
-ALTER TABLE adopt ADD CONSTRAINT adopt_pkey PRIMARY KEY USING INDEX adopt_2;
-DROP TABLE adopt;
-RESET rose.secondary_indexes;
-
 -- concurrently: nothing is left behind
 CREATE INDEX CONCURRENTLY r_a ON r (a);
 CREATE UNIQUE INDEX CONCURRENTLY ON r (id);

@@ -118,31 +118,19 @@ is_of_others(const RangeVar *table)
 	return result;
 }
 
-/*
- * The primary key's index has no entries, and rows lie in its order: another index cannot
- * take its place without a rewrite, of which core does not tell us.
- */
+/* The table whose primary key the command makes of an index that there is is settled at its end. */
 static void
-check_adopted_key(const AlterTableStmt *stmt, const AlterTableCmd *cmd)
+note_adopted_key(const AlterTableStmt *stmt, const AlterTableCmd *cmd)
 {
 	const Constraint *constraint = (const Constraint *) cmd->def;
 	Oid			relid;
-	Relation	rel;
 
 	if (cmd->subtype != AT_AddConstraint || constraint == NULL || !IsA(constraint, Constraint) ||
 		constraint->contype != CONSTR_PRIMARY || constraint->indexname == NULL)
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
-	if (rel == NULL)
-		return;
-	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot make index \"%s\" the primary key of rose table \"%s\"",
-						constraint->indexname, RelationGetRelationName(rel)),
-				 errhint("Drop the index, and add the primary key by its columns.")));
-	relation_close(rel, AccessShareLock);
+	if (OidIsValid(relid))
+		rose_rekey_note_adopted(relid);
 }
 
 /*
@@ -163,7 +151,7 @@ rose_index_ddl_enter_command(Node *stmt)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
 
-		check_adopted_key((AlterTableStmt *) stmt, cmd);
+		note_adopted_key((AlterTableStmt *) stmt, cmd);
 		if (cmd->subtype == AT_AttachPartition)
 			command &= ~ROSE_INDEX_COMMAND_REMAKES;
 		if (cmd->subtype == AT_SetAccessMethod && is_of_others(((AlterTableStmt *) stmt)->relation))

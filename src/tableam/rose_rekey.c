@@ -4,7 +4,7 @@
  *	  The physical key follows the primary key.
  *
  * Rows are stored in the order of a key that the metapage names; the catalog's
- * primary key must be that key, and a table without one is keyed by row ids.  Two events
+ * primary key must be that key, and a table without one is keyed by row ids.  Three events
  * can part them:
  *
  *	  - The primary key's index is built.  Core calls index_build_range_scan,
@@ -18,6 +18,9 @@
  *		TYPE drops and makes it again).  The object access hook notes the table,
  *		and at the end of the command those that still have no primary key are
  *		rewritten in the order of row ids.
+ *	  - A unique index becomes the primary key (ADD PRIMARY KEY USING INDEX).  Core
+ *		builds nothing then, so at the end of the command that index is, which is the first event
+ *		again; until then nobody may use it.
  *
  * Entries of secondary indexes have the key of their row.  At the end of a command that has
  * given a table another key, these indexes are built anew; until then nobody may use
@@ -67,6 +70,9 @@
 
 /* Tables whose primary key was dropped by this transaction; in TopTransactionContext. */
 static List *dropped_keys = NIL;
+
+/* Tables that an index may have become the primary key of, while it has entries still. */
+static List *adopted_keys = NIL;
 
 /* Tables that have another key now, by which their indexes do not name rows yet. */
 static List *rekeyed = NIL;
@@ -126,11 +132,11 @@ may_set_key_in_place(Relation rel)
 }
 
 static void
-note_rekeyed(Relation rel)
+note_relation(List **relids, Oid relid)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 
-	rekeyed = list_append_unique_oid(rekeyed, RelationGetRelid(rel));
+	*relids = list_append_unique_oid(*relids, relid);
 	MemoryContextSwitchTo(old);
 }
 
@@ -146,7 +152,7 @@ set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 	rose_tree_invalidate(rose_file_name(rel));
 	tree = rose_tree_open(rel);
 	tree->shared->hash_functions = tree->schema->hash_functions;
-	note_rekeyed(rel);
+	note_relation(&rekeyed, RelationGetRelid(rel));
 }
 
 /* ---- rows in the order of the new key ---- */
@@ -386,7 +392,7 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 	if (sorter.sort)
 		tuplesort_performsort(sorter.sort);
 	make_file_with_key(rel, nkeys, keys, old_info.fed_by);
-	note_rekeyed(rel);
+	note_relation(&rekeyed, RelationGetRelid(rel));
 
 	nrows = load_rows(rel, index, &sorter);
 	sorter_end(&sorter);
@@ -482,10 +488,7 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 void
 rose_rekey_note_dropped(Oid relid)
 {
-	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
-
-	dropped_keys = list_append_unique_oid(dropped_keys, relid);
-	MemoryContextSwitchTo(old);
+	note_relation(&dropped_keys, relid);
 }
 
 /* Does the table have the key that its primary key, or the lack of one, asks for? */
@@ -528,9 +531,54 @@ settle_dropped_key(Oid relid)
 	relation_close(rel, NoLock);
 }
 
-bool
-rose_rekey_is_pending(Oid relid)
+/* ---- an index becomes the primary key ---- */
+
+void
+rose_rekey_note_adopted(Oid relid)
 {
+	note_relation(&adopted_keys, relid);
+}
+
+/* Has the primary key's index entries, of when it was another one? */
+static bool
+has_entries_still(Oid indexid)
+{
+	Relation	index = index_open(indexid, AccessShareLock);
+	bool		result = index->rd_index->indisprimary && rose_meta_is_of_index(index);
+
+	index_close(index, AccessShareLock);
+	return result;
+}
+
+/* The command may have failed, in a subtransaction: then there is nothing to do. */
+static void
+settle_adopted_key(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	List	   *indexes = NIL;
+	ListCell   *cell;
+	char		persistence;
+
+	if (rel == NULL)
+		return;
+	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && rose_relation_is_rose(rel))
+		indexes = RelationGetIndexList(rel);
+	persistence = rel->rd_rel->relpersistence;
+	relation_close(rel, NoLock);
+	foreach(cell, indexes)
+	{
+		if (has_entries_still(lfirst_oid(cell)))
+			rose_reindex_index(lfirst_oid(cell), persistence);
+	}
+}
+
+/* ---- the end of a command ---- */
+
+bool
+rose_rekey_is_pending(Oid relid, Oid indexid, bool primary)
+{
+	if (primary)
+		return list_member_oid(adopted_keys, relid) && has_entries_still(indexid);
 	return list_member_oid(rekeyed, relid);
 }
 
@@ -564,9 +612,17 @@ reindex_rekeyed(Oid relid)
 void
 rose_rekey_pending(void)
 {
-	if (dropped_keys == NIL && rekeyed == NIL)
+	if (dropped_keys == NIL && adopted_keys == NIL && rekeyed == NIL)
 		return;
 	CommandCounterIncrement();
+	while (adopted_keys != NIL)
+	{
+		Oid			relid = linitial_oid(adopted_keys);
+
+		settle_adopted_key(relid);
+		CommandCounterIncrement();
+		adopted_keys = list_delete_oid(adopted_keys, relid);
+	}
 	while (dropped_keys != NIL)
 	{
 		Oid			relid = linitial_oid(dropped_keys);
@@ -597,6 +653,7 @@ rekey_on_transaction_event(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_ABORT:
 			dropped_keys = NIL;
+			adopted_keys = NIL;
 			rekeyed = NIL;
 			break;
 		default:

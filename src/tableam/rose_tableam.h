@@ -192,14 +192,21 @@ extern void rose_index_ddl_leave_command(int outer);
 /* The primary key index of a rose table is being dropped. */
 extern void rose_rekey_note_dropped(Oid relid);
 
+/* A command that begins makes an index of this table, if it is one of ours, its primary key. */
+extern void rose_rekey_note_adopted(Oid relid);
+
 /*
  * End of a command: tables that lost their primary key get keyed by row ids
- * (unless they have the key again, or are gone).  Also done before commit.
+ * (unless they have the key again, or are gone), and those that took an index for it
+ * by that.  Also done before commit.
  */
 extern void rose_rekey_pending(void);
 
-/* Has the table another key than its secondary indexes know, up to the end of the command? */
-extern bool rose_rekey_is_pending(Oid relid);
+/*
+ * Has the table another key than this index of it knows, up to the end of the command?  That
+ * is the primary key's if it was another index before, or any other one of a table with a new key.
+ */
+extern bool rose_rekey_is_pending(Oid relid, Oid indexid, bool primary);
 extern void rose_rekey_define_callbacks(void);
 
 /* --- the table's row in pg_class (rose_class_row.c) --- */
