@@ -371,6 +371,21 @@ sets_access_method(const AlterTableStmt *stmt)
 	return false;
 }
 
+/* ADD PRIMARY KEY USING INDEX is settled at the end of the command. */
+static void
+note_adopted_key(const AlterTableStmt *stmt, const AlterTableCmd *cmd)
+{
+	const Constraint *constraint = (const Constraint *) cmd->def;
+	Oid			relid;
+
+	if (cmd->subtype != AT_AddConstraint || constraint == NULL || !IsA(constraint, Constraint) ||
+		constraint->contype != CONSTR_PRIMARY || constraint->indexname == NULL)
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (OidIsValid(relid))
+		rose_rekey_note_adopted(relid);
+}
+
 /*
  * ALTER TABLE that changes what a table is: not while a subscription feeds it, and not
  * behind the back of a publication.  Who changes the name meanwhile is met by the worker,
@@ -386,6 +401,7 @@ check_altered_table(const AlterTableStmt *stmt)
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
 		Oid			relid;
 
+		note_adopted_key(stmt, cmd);
 		if (cmd->subtype != AT_SetAccessMethod && cmd->subtype != AT_SetUnLogged)
 			continue;
 		relid = RangeVarGetRelid(stmt->relation, NoLock, true);

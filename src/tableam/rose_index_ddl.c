@@ -118,21 +118,6 @@ is_of_others(const RangeVar *table)
 	return result;
 }
 
-/* The table whose primary key the command makes of an index that there is is settled at its end. */
-static void
-note_adopted_key(const AlterTableStmt *stmt, const AlterTableCmd *cmd)
-{
-	const Constraint *constraint = (const Constraint *) cmd->def;
-	Oid			relid;
-
-	if (cmd->subtype != AT_AddConstraint || constraint == NULL || !IsA(constraint, Constraint) ||
-		constraint->contype != CONSTR_PRIMARY || constraint->indexname == NULL)
-		return;
-	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	if (OidIsValid(relid))
-		rose_rekey_note_adopted(relid);
-}
-
 /*
  * ALTER TABLE makes by itself, without asking for rights, the indexes that it has dropped,
  * and when it attaches a partition those of the partitioned table.
@@ -151,7 +136,6 @@ rose_index_ddl_enter_command(Node *stmt)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
 
-		note_adopted_key((AlterTableStmt *) stmt, cmd);
 		if (cmd->subtype == AT_AttachPartition)
 			command &= ~ROSE_INDEX_COMMAND_REMAKES;
 		if (cmd->subtype == AT_SetAccessMethod && is_of_others(((AlterTableStmt *) stmt)->relation))
