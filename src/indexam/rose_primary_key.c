@@ -328,7 +328,8 @@ primary_key_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		rose_unique_recheck_row(rose_tree_open(heap), index, tid);
 		return true;
 	}
-	if (conflict_in == RelationGetRelid(heap))
+	/* index expressions may call what inserts rows, too */
+	if (conflict_in == RelationGetRelid(heap) && !rose_tid_is_inserted(tid))
 		return answer_conflict(index, values, isnull, heap, check);
 	/* a trigger's condition that ran in between may have inserted, and failed, itself: ask the row */
 	if (unlikely(!rose_tid_is_inserted(tid)))

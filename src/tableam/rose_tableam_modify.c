@@ -30,8 +30,7 @@
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 
-/* The speculative insertion that is going on met a conflict, and its row is not there. */
-static bool speculation_failed = false;
+/* The command of the speculative insertion that is going on. */
 static CommandId speculation_cid;
 
 /* ALTER TABLE puts a table's rows into this one, which takes its place: once for each. */
@@ -173,15 +172,15 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 
 	rose_primary_key_attach(rel);
 	slot_getallattrs(slot);
-	speculation_failed = rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, true,
-									 &slot->tts_tid, &duplicate) != ROSE_INSERT_OK;
-	rose_primary_key_set_conflict(rel, speculation_failed ? &duplicate.indexid : NULL);
 	speculation_cid = cid;
-	if (speculation_failed)
+	if (rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, true, &slot->tts_tid,
+					&duplicate) != ROSE_INSERT_OK)
 	{
+		rose_primary_key_set_conflict(rel, &duplicate.indexid);
 		rose_tid_set_not_inserted(tree, duplicate.indexid, &slot->tts_tid);
 		return;
 	}
+	rose_primary_key_set_conflict(rel, NULL);
 	rose_slot_written(slot, tree, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
@@ -194,12 +193,11 @@ void
 rose_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 								bool succeeded)
 {
-	bool		failed = speculation_failed;
+	bool		failed = !rose_tid_is_inserted(&slot->tts_tid);
 
 	rose_primary_key_set_conflict(rel, NULL);
-	speculation_failed = false;
 	if (!succeeded && !failed)
-		rose_insert_abort_speculative(rose_tree_open(rel), &slot->tts_tid);
+		rose_insert_abort_speculative(rose_tree_open(rel), &slot->tts_tid, speculation_cid);
 	else if (succeeded && failed)
 		insert_row(rose_tree_open(rel), slot, speculation_cid);
 }

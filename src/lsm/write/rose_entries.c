@@ -214,8 +214,10 @@ plain_entry_of(const RoseIndexTree *index, const TableRow *row, RoseEntry *entry
 }
 
 /*
- * Has the new entry a value that the old one has not?  Two rows may have one of a
- * deferrable index; there a row that gets another key of the table is a row of its own.
+ * Has the new entry a value that the old one has not?  A row that gets another key of the
+ * table is a row of its own: of a deferrable index two rows may have one value; and who
+ * looks at it meanwhile must not pass by the place of the new entry before it is there, and
+ * meet the tombstone of the old one when that is committed.
  */
 static bool
 is_new_value(const RoseIndexTree *index, const RoseSchema *schema, const RoseEntry *old,
@@ -230,8 +232,7 @@ is_new_value(const RoseIndexTree *index, const RoseSchema *schema, const RoseEnt
 	if (!old->exists)
 		return true;
 	rose_entry_key(schema, old, value->left);
-	return rose_key_compare(schema, value->key, value->left,
-							index->deferrable ? schema->nkeys : index->nvalue) != 0;
+	return rose_key_compare(schema, value->key, value->left, schema->nkeys) != 0;
 }
 
 RoseUniqueValues *

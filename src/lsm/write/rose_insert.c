@@ -233,17 +233,17 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 	if (result == ROSE_INSERT_OK)
 		rose_predicate_written(tree, new.key);
 	else if (unlikely(row.written && result == ROSE_INSERT_CONFLICT))
-		rose_insert_abort_speculative(tree, tid);
+		rose_insert_abort_speculative(tree, tid, cid);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 	return result;
 }
 
 void
-rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid)
+rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid, CommandId cid)
 {
 	TM_FailureData tmfd;
-	RoseChange	change = {*tid, GetCurrentCommandId(true) + 1, InvalidSnapshot, false, &tmfd};
+	RoseChange	change = {*tid, cid, InvalidSnapshot, false, &tmfd};
 	TM_Result	result = rose_delete(tree, &change, false);
 
 	if (result != TM_Ok)

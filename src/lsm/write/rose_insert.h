@@ -46,8 +46,11 @@ extern RoseInsertResult rose_insert_many(RoseTree *tree, Datum **values, bool **
 /* The subtransaction of this nesting level is aborted. */
 extern void rose_insert_abort_subtransaction(int level);
 
-/* Speculative insertion failed: kill the own version with this TID. */
-extern void rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid);
+/*
+ * Speculative insertion failed: take the row with this TID out again, which was inserted by
+ * command cid.  It goes in the same command, so no snapshot ever sees it.
+ */
+extern void rose_insert_abort_speculative(RoseTree *tree, ItemPointer tid, CommandId cid);
 
 
 #endif							/* ROSE_INSERT_H */

@@ -73,6 +73,19 @@ SKIP:
 			}
 		}
 	}
+
+	# A row that gets another key and keeps its value: another place in the index, which nobody may have passed by.
+	sql('TRUNCATE t; INSERT INTO t VALUES (101, 101, 0)');
+	$ctl->run("SELECT stop_at('change-row-written', 'wait', 'client')");
+	$first->start('UPDATE t SET id = 1 WHERE id = 101');
+	wait_for_stop($node);
+	$second->start('INSERT INTO t VALUES (2, 101, 0)');
+	$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'RoseKeyPartition'")
+	  or die 'nobody waits for the value';
+	$ctl->run("SELECT go_on('change-row-written')");
+	finish($first);
+	finish($second);
+	is(sql('SELECT id FROM t WHERE a = 101'), 1, 'the value of a row that moves is locked');
 	sql('DROP TABLE t');
 	$_->end foreach $ctl, $first, $second;
 }
