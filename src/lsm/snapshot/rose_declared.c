@@ -146,10 +146,15 @@ rose_declared_content(Snapshot snapshot)
 bool
 rose_declared_add(RoseDeclaredSlotShared *slot, const RoseDeclaredContent *content)
 {
-	const RoseDeclaredMember *last = &slot->members[slot->nmembers - 1];
-	int			first = slot->nmembers > 0 ? last->first + last->nxip : 0;
 	RoseDeclaredMember *member;
+	int			first = 0;
 
+	if (slot->nmembers > 0)
+	{
+		const RoseDeclaredMember *last = &slot->members[slot->nmembers - 1];
+
+		first = last->first + last->nxip;
+	}
 	if (slot->nmembers == ROSE_DECLARED_MEMBERS ||
 		first + content->nxip > rose_declared_shared->nxids)
 		return false;
