@@ -10,8 +10,9 @@
  * there, however old.
  *
  *	- a table with half of the arena is spilled
- *	- when the arena is nearly full, the largest tables are, until half of it is free;
- *	  but not one that this session is using at the moment, other than to write this row
+ *	- when the arena is nearly full, the largest tables are, however small, until half of it
+ *	  is free: who finds nothing to spill looks again at each row, at all tables.  But not
+ *	  one that this session is using at the moment, other than to write this row
  *	- a table of which most is what its transaction has superseded is spilled, as others are
  *	- a row that finds no room even so (there is none in one piece, or what takes the memory
  *	  is in use) goes past memory (rose_direct.c)
@@ -42,7 +43,7 @@
 #define SHARE_OF_TABLE		ROSE_SHARE_C0	/* a table with so much is spilled */
 #define MARK_FULL			ROSE_MARK_LOCKED_NOTHING	/* from here on others are, ... */
 #define MARK_ENOUGH			ROSE_MARK_LOCKED_LESS	/* ... down to this ... */
-#define SHARE_WORTH_SPILL	ROSE_SHARE_WORTH_SPILL	/* ... if they have so much */
+#define SHARE_WORTH_SPILL	ROSE_SHARE_WORTH_SPILL	/* that which is written to, if it has so much */
 
 /* A temporary table, or an index of one. */
 typedef struct Candidate
@@ -83,12 +84,12 @@ collect(RoseTreeShared *shared, void *arg)
 	Candidate  *item;
 	uint64		bytes = rose_c0_bytes(&shared->c0);
 
-	if (bytes < part(SHARE_WORTH_SPILL))
+	if (bytes == 0)
 		return;
 	if (candidates->n == candidates->size)
 	{
 		candidates->size *= 2;
-		candidates->items = repalloc(candidates->items, candidates->size * sizeof(Candidate));
+		candidates->items = repalloc_huge(candidates->items, candidates->size * sizeof(Candidate));
 	}
 	item = &candidates->items[candidates->n++];
 	item->name = shared->locator;

@@ -217,6 +217,15 @@ is($session->run("SELECT count(*) FROM $same; SELECT count(*) FROM rose.check('$
 $session->end;
 is(sql("SELECT count(*) FROM $same"), '110', 'the other one is there');
 
+# ---- more tables than pages of memory, each with next to nothing ----
+
+$session = RoseTest::Session->new($node);
+$session->run("DO \$\$ BEGIN FOR i IN 1 .. 300 LOOP EXECUTE format('CREATE TEMP TABLE small%s (id int PRIMARY KEY) USING rose', i); EXECUTE format('INSERT INTO small%s VALUES (1)', i); END LOOP; END \$\$");
+cmp_ok($session->run("SELECT sum(bytes) FROM rose.stat_components WHERE kind = 'memtable' AND relname LIKE 'small%'"), '<', 900 * 1024, 'those that have little are spilled, too');
+is($session->run("SELECT count(*) FROM small1; SELECT count(*) FROM small300; SELECT count(*) FROM rose.stat_components WHERE relname LIKE 'small%' AND rows = 1"), "1\n1\n300",
+	'all rows are there');
+$session->end;
+
 # ---- memory of a session that makes and drops many ----
 
 $session = RoseTest::Session->new($node);
