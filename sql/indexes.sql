@@ -12,7 +12,7 @@ SET rose.secondary_indexes = on;
 CREATE INDEX ix_no ON ix USING hash (a);
 CREATE UNIQUE INDEX ix_no ON ix ((c + 1));
 CREATE UNIQUE INDEX ix_no ON ix (c) WHERE a > 3;
-CREATE UNIQUE INDEX CONCURRENTLY ix_no ON ix (a);
+CREATE UNIQUE INDEX CONCURRENTLY ix_no ON ix ((a + 1));
 ALTER TABLE ix ADD EXCLUDE USING btree (a WITH =);
 CREATE INDEX ix_no ON ix (a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d);
 SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'ix'::regclass;

@@ -148,6 +148,7 @@ void
 rose_concurrently_begin(Node *stmt)
 {
 	rose_index_file_forget_dropped();
+	rose_index_ddl_forget_copies();
 	creating = IsA(stmt, IndexStmt) && ((IndexStmt *) stmt)->concurrent;
 	reindexing = IsA(stmt, ReindexStmt) && is_concurrent_reindex((ReindexStmt *) stmt);
 	if (reindexing && !RecoveryInProgress())

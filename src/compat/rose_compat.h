@@ -159,6 +159,20 @@ rose_relation_oid_is_locked(Oid relid, LOCKMODE mode)
 #endif
 }
 
+/* Exactly such a lock?  17 made that a choice. */
+static inline bool
+rose_relation_oid_is_locked_so(Oid relid, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+#if PG_VERSION_NUM < 170000
+	return LockHeldByMe(&tag, mode);
+#else
+	return LockHeldByMe(&tag, mode, false);
+#endif
+}
+
 /* 18 made it a choice whether a deferrable key counts. */
 static inline Oid
 rose_primary_key_index(Relation rel)

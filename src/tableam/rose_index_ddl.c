@@ -26,6 +26,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -34,6 +35,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -46,6 +48,7 @@
 #include "lsm/read/rose_unique_pair.h"
 #include "lsm/write/rose_index_beside.h"
 #include "lsm/write/rose_index_build.h"
+#include "lsm/write/rose_unique_beside.h"
 #include "lsm/rose_index_file.h"
 #include "tableam/rose_tableam.h"
 
@@ -165,14 +168,13 @@ rose_index_ddl_check_created(Relation rel, Relation index, bool internal)
 #define UNIQUE_INDEXES_MAX	100
 
 static void
-check_unique(Relation rel, Relation unique, IndexInfo *info)
+check_unique(Relation rel, const char *name, bool plain)
 {
-	const char *name = RelationGetRelationName(unique);
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *cell;
 	int			n = 0;
 
-	if (info->ii_Expressions != NIL || info->ii_Predicate != NIL)
+	if (!plain)
 		refuse_kind(rel, name, "Unique indexes of rose tables cannot have expressions, or a WHERE clause, yet.",
 					"Store the expression in a generated column, NULL for rows that are not to be unique, and index that.");
 	foreach(cell, indexes)
@@ -203,7 +205,7 @@ check_kind(Relation rel, Relation index, IndexInfo *info)
 	if (index->rd_index->indisexclusion)
 		refuse_kind(rel, name, "Rose tables cannot have exclusion constraints.", NULL);
 	if (info->ii_Unique)
-		check_unique(rel, index, info);
+		check_unique(rel, name, info->ii_Expressions == NIL && info->ii_Predicate == NIL);
 }
 
 static void
@@ -217,6 +219,16 @@ check_not_fed(Relation rel, Relation index, RoseTree *table)
 
 /* ---- how they are made ---- */
 
+static void
+describe_index(RoseTree *table, RoseTree *tree, const RoseIndexMetaDisk *meta,
+			   RoseIndexTree *described)
+{
+	memset(described, 0, sizeof(*described));
+	described->indexid = RelationGetRelid(tree->rel);
+	rose_index_set_shape(tree->rel, meta, tree->schema, table->schema->natts, &described->shape);
+	rose_index_set_uniqueness(tree->rel, meta, described);
+}
+
 /* Have two rows one value, of those that the next statement sees? */
 static void
 check_values(Relation rel, RoseTree *tree, const RoseIndexTree *described)
@@ -226,6 +238,22 @@ check_values(Relation rel, RoseTree *tree, const RoseIndexTree *described)
 
 	if (rose_unique_pair_find(tree, described, SnapshotSelf, values, nulls))
 		rose_duplicate_key_report_value(rel, tree->rel, values, nulls);
+}
+
+/*
+ * Beside writers: the beginning.  What two rows have by now is found while nobody keeps up the
+ * index, and so never enforces it.
+ */
+static void
+begin_beside(RoseTree *table, RoseTree *tree, const RoseIndexTree *described)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+
+	if (described->unique &&
+		rose_index_beside_find_pair(table, tree, described, GetActiveSnapshot(), values, nulls))
+		rose_duplicate_key_report_value(table->rel, tree->rel, values, nulls);
+	rose_index_beside_begin(table, tree);
 }
 
 double
@@ -244,14 +272,12 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 	rose_index_file_create(index, &def, info->ii_Concurrent);
 
 	tree = rose_tree_open(index);
+	describe_index(table, tree, &def.meta, &described);
 	if (info->ii_Concurrent)
 	{
-		rose_index_beside_begin(table, tree);
+		begin_beside(table, tree, &described);
 		return rose_table_estimate_rows(table);
 	}
-	rose_index_set_shape(index, &def.meta, tree->schema, table->schema->natts,
-						 &described.shape);
-	rose_index_set_uniqueness(index, &def.meta, &described);
 	nrows = (double) rose_index_build(table, tree, &described.shape);
 	if (described.unique)
 		check_values(rel, tree, &described);
@@ -260,57 +286,50 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 
 /* ---- beside writers ---- */
 
-static bool
-is_of_columns(Relation primary, Form_pg_index index)
+/* Indexes that REINDEX CONCURRENTLY has made to take the place of a primary key's, in the command at hand. */
+static List *copied_keys = NIL;
+
+void
+rose_index_ddl_forget_copies(void)
 {
-	int			n = IndexRelationGetNumberOfKeyAttributes(primary);
-
-	if (index->indnatts != n)
-		return false;
-	for (int i = 0; i < n; i++)
-		if (index->indkey.values[i] != primary->rd_index->indkey.values[i])
-			return false;
-	return true;
-}
-
-static bool
-is_of_key(Relation rel, Form_pg_index form)
-{
-	Oid			primary_id = rose_primary_key_index(rel);
-	Relation	primary;
-	bool		same;
-
-	if (!OidIsValid(primary_id))
-		return false;
-	primary = index_open(primary_id, AccessShareLock);
-	same = is_of_columns(primary, form);
-	index_close(primary, NoLock);
-	return same;
-}
-
-/* Is there a unique index of the key's columns beside the primary key's?  Then it is not known which one a copy is of. */
-static bool
-has_like_key(Relation rel)
-{
-	Oid			primary_id = rose_primary_key_index(rel);
-	ListCell   *cell;
-	bool		found = false;
-
-	foreach(cell, RelationGetIndexList(rel))
-	{
-		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
-
-		found = found || (lfirst_oid(cell) != primary_id && index->rd_index->indisunique &&
-						  index->rd_index->indisvalid && is_of_key(rel, index->rd_index));
-		index_close(index, NoLock);
-	}
-	return found;
+	list_free(copied_keys);
+	copied_keys = NIL;
 }
 
 bool
-rose_index_ddl_is_copied_key(Relation rel, Form_pg_index form)
+rose_index_ddl_is_copied_key(Oid indexid)
 {
-	return form->indisunique && !form->indisprimary && is_of_key(rel, form);
+	return list_member_oid(copied_keys, indexid);
+}
+
+/*
+ * Is the index that REINDEX CONCURRENTLY is making a copy of the primary key's?  Core does not
+ * tell of which one it is, and another may have the same columns; but it locks them one by one,
+ * each for its copy and until all are made.
+ */
+static bool
+is_copy_of_key(Relation rel)
+{
+	Oid			primary_id = rose_primary_key_index(rel);
+	ListCell   *cell;
+
+	if (!OidIsValid(primary_id) || !rose_relation_oid_is_locked_so(primary_id, RowExclusiveLock))
+		return false;
+	foreach(cell, copied_keys)
+	{
+		if (IndexGetRelation(lfirst_oid(cell), true) == RelationGetRelid(rel))
+			return false;		/* it has one already */
+	}
+	return true;
+}
+
+static void
+note_copied_key(Oid indexid)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	copied_keys = lappend_oid(copied_keys, indexid);
+	MemoryContextSwitchTo(old);
 }
 
 void
@@ -327,21 +346,34 @@ rose_index_ddl_check_order(Relation rel)
 void
 rose_index_ddl_check_beside(Relation rel, Relation index, HeapTuple pg_index, bool copied)
 {
-	Form_pg_index form = (Form_pg_index) GETSTRUCT(pg_index);
-	const char *name = RelationGetRelationName(index);
 	RoseTree   *table = rose_tree_open_any_order(rel);
 
-	if (copied && rose_index_ddl_is_copied_key(rel, form) && !has_like_key(rel))
+	if (copied && is_copy_of_key(rel))
 	{
 		rose_index_ddl_check_order(rel);
+		note_copied_key(RelationGetRelid(index));
 		return;
 	}
-	if (form->indisunique)
-		refuse_kind(rel, name, "Unique indexes of rose tables cannot be built concurrently yet.",
-					"Leave CONCURRENTLY out.");
+	if (((Form_pg_index) GETSTRUCT(pg_index))->indisunique)
+		check_unique(rel, RelationGetRelationName(index),
+					 heap_attisnull(pg_index, Anum_pg_index_indexprs, NULL) &&
+					 heap_attisnull(pg_index, Anum_pg_index_indpred, NULL));
 	check_not_fed(rel, index, table);
 	if (table->shared->other_order)
 		rose_tree_report_order(table, ERROR);
+}
+
+/* The end: the index gets what was there before, and what two rows have got meanwhile is found. */
+static double
+complete_beside(RoseTree *table, RoseTree *tree, const RoseIndexTree *described, Snapshot snapshot)
+{
+	uint64		nrows = rose_index_beside_complete(table, tree, &described->shape, snapshot);
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+
+	if (described->unique && rose_unique_beside_find(tree, described, values, nulls))
+		rose_duplicate_key_report_value(table->rel, tree->rel, values, nulls);
+	return (double) nrows;
 }
 
 void
@@ -351,14 +383,13 @@ rose_index_validate_scan(Relation rel, Relation index, IndexInfo *info, Snapshot
 	RoseTree   *table = rose_tree_open(rel);
 	RoseTree   *tree;
 	RoseMetaInfo meta;
-	RoseEntryShape shape;
+	RoseIndexTree described;
 
-	if (rose_index_ddl_is_copied_key(rel, index->rd_index))
+	if (rose_index_ddl_is_copied_key(RelationGetRelid(index)))
 		return;
 	check_not_fed(rel, index, table);
 	tree = rose_tree_open(index);
 	rose_meta_read(index, &meta);
-	rose_index_set_shape(index, &meta.index, tree->schema, table->schema->natts, &shape);
-	state->htups = state->tups_inserted =
-		(double) rose_index_beside_complete(table, tree, &shape, snapshot);
+	describe_index(table, tree, &meta.index, &described);
+	state->htups = state->tups_inserted = complete_beside(table, tree, &described, snapshot);
 }

@@ -462,7 +462,7 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 
 	check_index_supported(rel, index, scan);
 	rose_primary_key_built(index);
-	if (info->ii_Concurrent && rose_index_ddl_is_copied_key(rel, index->rd_index))
+	if (info->ii_Concurrent && rose_index_ddl_is_copied_key(RelationGetRelid(index)))
 	{
 		rose_index_ddl_check_order(rel);
 		return rose_table_estimate_rows(rose_tree_open(rel));

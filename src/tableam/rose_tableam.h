@@ -147,10 +147,13 @@ extern void rose_index_validate_scan(Relation rel, Relation index, struct IndexI
 									 Snapshot snapshot, struct ValidateIndexState *state);
 
 /*
- * Is it what REINDEX CONCURRENTLY puts in the place of the primary key's index?  It is not
- * that yet, but as virtual.
+ * Is it what REINDEX CONCURRENTLY, the command at hand, puts in the place of the primary key's
+ * index?  It is not that yet, but as virtual.
  */
-extern bool rose_index_ddl_is_copied_key(Relation rel, FormData_pg_index *form);
+extern bool rose_index_ddl_is_copied_key(Oid indexid);
+
+/* Another command begins. */
+extern void rose_index_ddl_forget_copies(void);
 
 /* Key that the next file of this table gets, instead of that of its present file. */
 extern void rose_next_file_set_key(Oid relid, int nkeys, const RoseKeyColumnDisk *keys);

@@ -17,16 +17,20 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "catalog/index.h"
+#include "executor/executor.h"
 #include "pgstat.h"
 #include "utils/rel.h"
 
 #include "util/rose_foreign.h"
 #include "lsm/tree/rose_duplicate_key.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_predicate.h"
 #include "lsm/write/rose_insert.h"
 #include "lsm/write/rose_modify.h"
+#include "lsm/write/rose_unique_recheck.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 
@@ -85,6 +89,18 @@ report_duplicate(RoseTree *tree, const Datum *values, const bool *nulls,
 		rose_duplicate_key_report_index(tree->rel, duplicate->indexid, duplicate->description);
 	check_readers_of_duplicate(tree, values);
 	rose_duplicate_key_report_row(tree->rel, values, nulls);
+}
+
+/*
+ * Index of whose entries the executor may know nothing: it is built or dropped beside
+ * writers, and not in all lists of indexes that statements have.
+ */
+static bool
+is_unknown_index(RoseTree *tree, Oid indexid)
+{
+	const RoseIndexTree *index = OidIsValid(indexid) ? rose_index_set_tree(tree, indexid) : NULL;
+
+	return index != NULL && !index->valid;
 }
 
 /* ---- insert ---- */
@@ -148,6 +164,8 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 	}
 	if (result != ROSE_INSERT_OK)
 	{
+		if (unlikely(is_unknown_index(tree, duplicate.indexid)))
+			report_duplicate(tree, values[ndone], nulls[ndone], &duplicate);
 		check_readers_of_duplicate(tree, values[ndone]);
 		rose_primary_key_set_duplicate(rel);
 	}
@@ -155,6 +173,41 @@ rose_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 	pfree(values);
 	pfree(nulls);
 	pfree(tids);
+}
+
+/* Until no other row has the new one's value in this index, or an error. */
+static void
+wait_for_value(Relation rel, Oid indexid, TupleTableSlot *slot)
+{
+	RoseTree   *tree = rose_tree_open(rel);
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+	EState	   *estate;
+	Relation	index;
+
+	if (rose_index_set_tree(tree, indexid) == NULL)
+		return;
+	estate = CreateExecutorState();
+	GetPerTupleExprContext(estate)->ecxt_scantuple = slot;
+	index = index_open(indexid, RowExclusiveLock);
+	FormIndexDatum(BuildIndexInfo(index), slot, estate, values, nulls);
+	rose_unique_recheck_value(tree, index, values, nulls);
+	index_close(index, NoLock);
+	FreeExecutorState(estate);
+}
+
+/* True: there is a conflict with what the executor will look at, and nothing was written. */
+static bool
+insert_speculatively(RoseTree *tree, TupleTableSlot *slot, CommandId cid, RoseDuplicate *duplicate)
+{
+	while (rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, true, &slot->tts_tid,
+					   duplicate) != ROSE_INSERT_OK)
+	{
+		if (likely(!is_unknown_index(tree, duplicate->indexid)))
+			return true;
+		wait_for_value(tree->rel, duplicate->indexid, slot);
+	}
+	return false;
 }
 
 /*
@@ -173,8 +226,7 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 	rose_primary_key_attach(rel);
 	slot_getallattrs(slot);
 	speculation_cid = cid;
-	if (rose_insert(tree, slot->tts_values, slot->tts_isnull, cid, true, &slot->tts_tid,
-					&duplicate) != ROSE_INSERT_OK)
+	if (insert_speculatively(tree, slot, cid, &duplicate))
 	{
 		rose_primary_key_set_conflict(rel, &duplicate.indexid);
 		rose_tid_set_not_inserted(tree, duplicate.indexid, &slot->tts_tid);

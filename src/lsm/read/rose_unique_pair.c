@@ -29,14 +29,14 @@ may_repeat(const RoseIndexTree *index, const RoseSchema *schema, const Datum *ke
 	return false;
 }
 
-static void
-take_value(const RoseIndexTree *index, const RoseSchema *schema, const Datum *key,
-		   Datum *values, bool *nulls)
+void
+rose_unique_pair_take(const RoseIndexTree *index, const RoseSchema *schema, const Datum *key,
+					  MemoryContext context, Datum *values, bool *nulls)
 {
 	Datum		copy[INDEX_MAX_KEYS];
 	int			n = 0;
 
-	rose_key_copy(schema, copy, key, CurrentMemoryContext);
+	rose_key_copy(schema, copy, key, context);
 	for (int i = 0; i < index->nvalue; i++)
 	{
 		if (schema->keys[i].def.flags & ROSE_KEY_RANK)
@@ -64,7 +64,7 @@ rose_unique_pair_find(RoseTree *tree, const RoseIndexTree *index, Snapshot snaps
 			continue;
 		found = last.valid && rose_key_compare(schema, last.key, entry->key, index->nvalue) == 0;
 		if (found)
-			take_value(index, schema, entry->key, values, nulls);
+			rose_unique_pair_take(index, schema, entry->key, CurrentMemoryContext, values, nulls);
 		else
 			rose_key_buffer_set(&last, schema, entry->key);
 	}

@@ -24,4 +24,9 @@
 extern bool rose_unique_pair_find(RoseTree *tree, const RoseIndexTree *index, Snapshot snapshot,
 								  Datum *values, bool *nulls);
 
+/* The value of an entry with this key, by the index's columns, in that context. */
+extern void rose_unique_pair_take(const RoseIndexTree *index, const RoseSchema *schema,
+								  const Datum *key, MemoryContext context, Datum *values,
+								  bool *nulls);
+
 #endif							/* ROSE_UNIQUE_PAIR_H */

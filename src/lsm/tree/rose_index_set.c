@@ -129,6 +129,7 @@ add_index(RoseTree *tree, Oid indexid, RoseIndexSet *set)
 		/* another cluster's file has become this one's with that */
 		rose_meta_read(index, &info);
 		added->indexid = indexid;
+		added->valid = index->rd_index->indisvalid;
 		rose_index_set_shape(index, &info.index, entries->schema, tree->schema->natts, &added->shape);
 		/* who hears that the table was altered hears nothing of the index */
 		rose_options_publish(&entries->shared->store.options, RelationGetRelid(tree->rel));

@@ -21,6 +21,8 @@ typedef struct RoseIndexTree
 {
 	Oid			indexid;
 	RoseEntryShape shape;
+	bool		valid;			/* false: it is being built or dropped beside writers, or that has failed; who
+								 * runs statements may not have it open */
 	bool		unique;			/* no two rows may have one value ... */
 	bool		deferrable;		/* ... when the constraint is checked: a write only says that they may */
 	bool		nulls_equal;	/* NULLS NOT DISTINCT */

@@ -338,6 +338,8 @@ lock_again(EntryBatch *batch)
 		if (batch->state == ROSE_KEY_FREE)
 			return;
 		rose_unique_values_unlock(batch->values);
+		if (rose_unique_value_is_over(batch->taken))
+			continue;
 		if (batch->state == ROSE_KEY_LIVE || !batch->wait)
 			return;
 		rose_unique_wait(batch->taken->tree, xwait);

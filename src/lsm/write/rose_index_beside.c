@@ -15,8 +15,9 @@
  * Locking: a writing section of the table's C0, and in it the index's metapage; sources of
  * the scan and the manifest take theirs.
  *
- * What this does not do: wait for anybody, which is core's part, or make the file
- * (tableam/rose_index_ddl.c).
+ * What this does not do: wait for anybody, which is core's part, make the file
+ * (tableam/rose_index_ddl.c), or find values that writers have made two of
+ * (rose_unique_beside.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -27,12 +28,15 @@
 
 #include "util/rose_stop_point.h"
 #include "store/rose_metapage.h"
+#include "lsm/component/rose_key_buffer.h"
 #include "lsm/component/rose_row.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/merge/rose_sorted_pieces.h"
 #include "lsm/merge/rose_version_sort.h"
 #include "lsm/read/rose_scan.h"
+#include "lsm/read/rose_unique_pair.h"
 #include "lsm/write/rose_index_beside.h"
+#include "lsm/write/rose_unique_values.h"
 
 void
 rose_index_beside_begin(RoseTree *table, RoseTree *index)
@@ -104,6 +108,58 @@ collect(RoseTree *table, RoseTree *index, const RoseEntryShape *shape, Snapshot 
 	return nrows;
 }
 
+/* ---- values that two rows have ---- */
+
+/* Entries come in the order of their values. */
+static bool
+find_pair(RoseTree *index, const RoseIndexTree *described, RoseVersionSort *sort,
+		  MemoryContext context, Datum *values, bool *nulls)
+{
+	const RoseSchema *schema = index->schema;
+	RoseKeyBuffer last;
+	TupleTableSlot *slot;
+	RoseVersion version;
+
+	rose_key_buffer_init(&last, CurrentMemoryContext);
+	rose_version_sort_perform(sort);
+	while ((slot = rose_version_sort_next(sort, &version)) != NULL)
+	{
+		Datum		key[INDEX_MAX_KEYS];
+
+		CHECK_FOR_INTERRUPTS();
+		rose_key_from_values(schema, slot->tts_values, 0, key);
+		if (rose_unique_value_is_distinct(described, schema, key))
+			continue;
+		if (last.valid && rose_key_compare(schema, last.key, key, described->nvalue) == 0)
+		{
+			rose_unique_pair_take(described, schema, key, context, values, nulls);
+			return true;
+		}
+		rose_key_buffer_set(&last, schema, key);
+	}
+	return false;
+}
+
+bool
+rose_index_beside_find_pair(RoseTree *table, RoseTree *index, const RoseIndexTree *described,
+							Snapshot snapshot, Datum *values, bool *nulls)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext context = AllocSetContextCreate(caller, "rose values beside writers",
+												  ALLOCSET_DEFAULT_SIZES);
+	RoseVersionSort *sort;
+	bool		found;
+
+	MemoryContextSwitchTo(context);
+	sort = rose_version_sort_begin(index->schema, false, maintenance_work_mem);
+	(void) collect(table, index, &described->shape, snapshot, sort);
+	found = find_pair(index, described, sort, caller, values, nulls);
+	rose_version_sort_end(sort);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+	return found;
+}
+
 /* ---- out ---- */
 
 static uint64
@@ -134,6 +190,14 @@ write_below(RoseTree *table, RoseTree *index, RoseVersionSort *sort, uint64 nrow
 	rose_sorted_pieces_finish(pieces);
 }
 
+static void
+note_complete(RoseTree *index)
+{
+	rose_meta_clear_index_flag(index->rel, ROSE_INDEX_INCOMPLETE);
+	pg_write_barrier();			/* who sees that it is complete sees its C2 in the manifest */
+	index->shared->incomplete = false;
+}
+
 uint64
 rose_index_beside_complete(RoseTree *table, RoseTree *index, const RoseEntryShape *shape,
 						   Snapshot snapshot)
@@ -150,9 +214,7 @@ rose_index_beside_complete(RoseTree *table, RoseTree *index, const RoseEntryShap
 	ROSE_STOP_POINT("index-beside-read");	/* no LWLock */
 	write_below(table, index, sort, nrows);
 	rose_version_sort_end(sort);
-	rose_meta_clear_index_flag(index->rel, ROSE_INDEX_INCOMPLETE);
-	pg_write_barrier();			/* who sees that it is complete sees its C2 in the manifest */
-	index->shared->incomplete = false;
+	note_complete(index);
 	ROSE_STOP_POINT("index-beside-complete");	/* no LWLock */
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

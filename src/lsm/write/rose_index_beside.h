@@ -16,6 +16,7 @@
 #include "utils/snapshot.h"
 
 #include "lsm/tree/rose_entry.h"
+#include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_tree.h"
 
 /*
@@ -24,6 +25,14 @@
  * and of none that has one.  REQUIRES: all who may write to the table know the index.
  */
 extern void rose_index_beside_begin(RoseTree *table, RoseTree *index);
+
+/*
+ * Before that, of a unique index: the first value that two rows have which this snapshot sees, as
+ * rose_unique_pair_find tells it; false: there is none.
+ */
+extern bool rose_index_beside_find_pair(RoseTree *table, RoseTree *index,
+										const RoseIndexTree *described, Snapshot snapshot,
+										Datum *values, bool *nulls);
 
 /*
  * Put the entries of the rows that this snapshot sees under all that writers have written,

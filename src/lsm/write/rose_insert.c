@@ -127,6 +127,8 @@ lock_free_values(InsertRow *row, RoseC0Look *look)
 		if (state == ROSE_KEY_FREE)
 			return ROSE_INSERT_OK;
 		rose_unique_values_unlock(row->values);
+		if (rose_unique_value_is_over(taken))
+			continue;
 		if (row->speculative || state == ROSE_KEY_LIVE)
 			return refuse_row(row, taken);
 		rose_unique_wait(taken->tree, xwait);
@@ -417,7 +419,16 @@ finish_rows(RoseTree *tree, const RoseEntries *entries, const InsertBatch *batch
 		rose_entries_write(entries->writer, batch->versions + first, end - first);
 }
 
-/* Insert a batch; *ndone rows went in, all of them unless a key is a duplicate. */
+static bool
+have_unique(const RoseEntries *entries)
+{
+	return unlikely(entries->writer != NULL && rose_entries_have_unique(entries->writer));
+}
+
+/*
+ * Insert a batch; *ndone rows went in, all of them unless a key is a duplicate, or there is a
+ * unique index since.
+ */
 static RoseInsertResult
 insert_all(RoseTree *tree, RoseEntries *entries, InsertBatch *batch, ItemPointer tids,
 		   int *ndone)
@@ -432,6 +443,8 @@ insert_all(RoseTree *tree, RoseEntries *entries, InsertBatch *batch, ItemPointer
 
 		if (!rose_entries_are_current(tree, entries))
 			rose_entries_reopen(tree, entries);
+		if (have_unique(entries))
+			return ROSE_INSERT_OK;
 		done = insert_rows(tree, entries, batch, *ndone, distinct, &obstacle);
 		finish_rows(tree, entries, batch, *ndone, *ndone + done, tids);
 		*ndone += done;
@@ -569,7 +582,7 @@ rose_insert_many(RoseTree *tree, Datum **values, bool **nulls, int nrows,
 															   nulls[*ndone + i],
 															   batch->versions[i].key);
 		}
-		if (unlikely(entries.writer != NULL && rose_entries_have_unique(entries.writer)))
+		if (have_unique(&entries))
 			result = insert_each(tree, &entries, batch, tids + *ndone, &done, duplicate);
 		else
 			result = insert_all(tree, &entries, batch, tids + *ndone, &done);

@@ -420,6 +420,9 @@ change_target(RoseTree *tree, const RoseChange *change, RoseEntries *entries,
 			rose_conflict_report(tree, &obstacle->conflict, &change->tid, change->tmfd);
 			return obstacle->conflict.result;
 		}
+		else if (obstacle->taken != NULL && obstacle->written != ROSE_MEM_PREPARED &&
+				 rose_unique_value_is_over(obstacle->taken))
+			continue;
 		else if (obstacle->value == ROSE_KEY_BUSY)
 			rose_unique_wait(obstacle->taken != NULL ? obstacle->taken->tree : tree,
 							 obstacle->value_xwait);

@@ -30,8 +30,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_index.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "compat/rose_compat.h"
 #include "lsm/read/rose_predicate.h"
@@ -143,9 +147,9 @@ rose_unique_value_is_distinct(const RoseIndexTree *index, const RoseSchema *sche
 	return false;
 }
 
-/* All entries of the value of this one. */
-static void
-range_of_value(const RoseSchema *schema, int nvalue, const Datum *key, RoseKeyRange *range)
+void
+rose_unique_value_range(const RoseSchema *schema, int nvalue, const Datum *key,
+						RoseKeyRange *range)
 {
 	memset(range, 0, sizeof(*range));
 	range->nlower = range->nupper = nvalue;
@@ -177,7 +181,7 @@ rose_unique_value_state(RoseTree *index, int nvalue, const Datum *key, const Dat
 	const RoseRow *entry;
 
 	InitDirtySnapshot(snapshot);
-	range_of_value(schema, nvalue, key, &range);
+	rose_unique_value_range(schema, nvalue, key, &range);
 	scan = rose_scan_begin(index, &snapshot, &range, false);
 	while (state == ROSE_KEY_FREE &&
 		   (entry = rose_scan_next_keyed(scan, ForwardScanDirection)) != NULL)
@@ -212,7 +216,7 @@ rose_unique_values_look(RoseUniqueValues *values, RoseUniqueValue **taken, Trans
 	for (int i = 0; i < values->nvalues; i++)
 	{
 		RoseUniqueValue *value = &values->values[i];
-		RoseKeyState state = look_at(values, value, xwait);
+		RoseKeyState state = value->over ? ROSE_KEY_FREE : look_at(values, value, xwait);
 
 		if (value->index != NULL && value->index->deferrable)
 			value->duplicate = state != ROSE_KEY_FREE;
@@ -223,6 +227,22 @@ rose_unique_values_look(RoseUniqueValues *values, RoseUniqueValue **taken, Trans
 		}
 	}
 	return ROSE_KEY_FREE;
+}
+
+bool
+rose_unique_value_is_over(RoseUniqueValue *value)
+{
+	HeapTuple	tuple;
+
+	if (value->index == NULL)
+		return false;
+	AcceptInvalidationMessages();
+	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(value->indexid));
+	value->over = !HeapTupleIsValid(tuple) ||
+		!((Form_pg_index) GETSTRUCT(tuple))->indislive;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return value->over;
 }
 
 /* ---- what becomes of it ---- */

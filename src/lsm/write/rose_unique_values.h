@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "lsm/tree/rose_index_set.h"
+#include "lsm/read/rose_key_range.h"
 #include "lsm/write/rose_duplicate.h"
 #include "lsm/write/rose_unique.h"
 
@@ -27,6 +28,7 @@ typedef struct RoseUniqueValue
 	Datum		left[INDEX_MAX_KEYS];	/* ... and of the one that it has still, if it has one */
 	bool		leaves;
 	bool		duplicate;		/* deferrable: when it was looked at, another row may have had it */
+	bool		over;			/* nobody looks at it any more: rose_unique_value_is_over */
 } RoseUniqueValue;
 
 typedef struct RoseUniqueValues
@@ -67,6 +69,13 @@ extern void rose_unique_values_unlock(const RoseUniqueValues *values);
 extern RoseKeyState rose_unique_values_look(RoseUniqueValues *values, RoseUniqueValue **taken,
 											TransactionId *xwait);
 
+/*
+ * It was taken; but the index is being dropped beside writers (DROP INDEX or REINDEX
+ * CONCURRENTLY), some of whom do not keep it up any more, so what it says is not so?  Then
+ * the next look passes it over.  No LWLock may be held.
+ */
+extern bool rose_unique_value_is_over(RoseUniqueValue *value);
+
 /* The row has got its number: without a key its entries have another row id than was known before. */
 extern void rose_unique_values_note_row(RoseUniqueValues *values, int64 rowid);
 
@@ -86,6 +95,10 @@ extern bool rose_unique_values_note_duplicates(const RoseUniqueValues *values,
 extern RoseKeyState rose_unique_value_state(RoseTree *index, int nvalue, const Datum *key,
 											const Datum *own, const Datum *left,
 											TransactionId *xwait, bool *found);
+
+/* All entries of the value that the first nvalue columns of this key are. */
+extern void rose_unique_value_range(const RoseSchema *schema, int nvalue, const Datum *key,
+									RoseKeyRange *range);
 
 /* Is this a value that any number of rows may have, since there is a NULL in it? */
 extern bool rose_unique_value_is_distinct(const RoseIndexTree *index, const RoseSchema *schema,
