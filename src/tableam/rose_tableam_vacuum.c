@@ -38,6 +38,7 @@
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_spill.h"
+#include "lsm/write/rose_index_beside.h"
 #include "tableam/rose_tableam.h"
 
 /*
@@ -257,6 +258,7 @@ vacuum_indexes(Relation rel, bool truncate)
 		{
 			RoseTree   *tree = rose_tree_open_any_order(index);
 
+			rose_index_beside_give_up(tree);	/* VACUUM has the table's lock for builds */
 			spill_for_vacuum(tree);
 			if (truncate)
 				give_back_space(index, tree);

@@ -27,6 +27,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "storage/lmgr.h"
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
@@ -35,6 +36,7 @@
 #include "lsm/merge/rose_backlog.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
+#include "lsm/write/rose_index_beside.h"
 #include "worker/rose_maintainer_internal.h"
 
 #define MERGE_STEP_MS			100 /* longest transaction of a merge, about, ... */
@@ -277,6 +279,18 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	return true;
 }
 
+/* An index whose build beside writers has failed would have no C2. */
+static void
+give_up_failed_build(RoseTree *index)
+{
+	Oid			table = index->rel->rd_index->indrelid;
+
+	if (!ConditionalLockRelationOid(table, ShareUpdateExclusiveLock))
+		return;					/* it is being built, perhaps */
+	rose_index_beside_give_up(index);
+	UnlockRelationOid(table, ShareUpdateExclusiveLock);
+}
+
 static bool
 look_at_table(const RoseRegistryItem *item)
 {
@@ -288,6 +302,8 @@ look_at_table(const RoseRegistryItem *item)
 	{
 		note->manifest_version = item->manifest_version;
 		note->incarnation = item->incarnation;
+		if (unlikely(rose_tree_is_incomplete(tree)))
+			give_up_failed_build(tree);
 		begun = pick_and_begin(tree, note, item->relid);
 	}
 	rose_maintainer_end();

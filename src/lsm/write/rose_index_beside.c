@@ -10,7 +10,9 @@
  *
  * What was there before the cut comes last, and is the oldest component.  So until then
  * the tree has no C2, and nothing in it is at the bottom (RoseTreeShared.incomplete): no
- * tombstone goes, and no number is forgotten.
+ * tombstone goes, and no number is forgotten.  If the build fails, that ends when somebody
+ * who merges or vacuums finds that nobody is building it; what is there of its oldest component
+ * then is that.
  *
  * Locking: a writing section of the table's C0, and in it the index's metapage; sources of
  * the scan and the manifest take theirs.
@@ -219,4 +221,11 @@ rose_index_beside_complete(RoseTree *table, RoseTree *index, const RoseEntryShap
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return nrows;
+}
+
+void
+rose_index_beside_give_up(RoseTree *index)
+{
+	if (index->shared->incomplete)
+		note_complete(index);
 }

@@ -43,4 +43,11 @@ extern bool rose_index_beside_find_pair(RoseTree *table, RoseTree *index,
 extern uint64 rose_index_beside_complete(RoseTree *table, RoseTree *index,
 										 const RoseEntryShape *shape, Snapshot snapshot);
 
+/*
+ * A build that has failed leaves a tree that would wait for its oldest component for ever: there
+ * will be none.  REQUIRES: nobody builds the index, as a ShareUpdateExclusiveLock on the table
+ * says.
+ */
+extern void rose_index_beside_give_up(RoseTree *index);
+
 #endif							/* ROSE_INDEX_BESIDE_H */
