@@ -348,6 +348,15 @@ UPDATE t SET b = 5 WHERE id = 3;
 RESET ROLE;
 SELECT id FROM t WHERE a = 3;
 SELECT * FROM rose.check('t');
+-- an owner that is rolled back is none
+GRANT EXECUTE ON FUNCTION who TO xe_user;
+BEGIN;
+SAVEPOINT s;
+ALTER TABLE t OWNER TO xe_user;
+SELECT id FROM t WHERE a = 3;
+ROLLBACK TO s;
+SELECT id FROM t WHERE a = 3;
+COMMIT;
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA xs CASCADE;

@@ -72,7 +72,8 @@ typedef struct IndexEval
 	RoseEntryUser user;
 	Oid			userid;			/* who was the current user */
 	CommandId	cid;
-	bool		stale;			/* functions or roles were altered */
+	int			made_at;		/* nesting level of the (sub)transaction that made it */
+	bool		stale;			/* functions, roles or the table were altered */
 	int			busy_at;		/* nesting level of the (sub)transaction that evaluates; 0: nobody does */
 
 	Oid			owner;			/* of the table */
@@ -225,6 +226,7 @@ make_eval(Relation index, RoseEntryUser user)
 	eval->user = user;
 	eval->userid = GetUserId();
 	eval->cid = GetCurrentCommandId(false);
+	eval->made_at = GetCurrentTransactionNestLevel();
 	fill_eval(eval, index);
 	MemoryContextSwitchTo(old);
 	/* an error before this leaves it to the caller's context */
@@ -446,7 +448,10 @@ on_transaction_event(XactEvent event, void *arg)
 	}
 }
 
-/* Whoever was in the middle of one within what is rolled back will not come back to it. */
+/*
+ * Whoever was in the middle of one within what is rolled back will not come back to it.  Nor is the
+ * table what it was there, while commands count on as before.
+ */
 static void
 on_subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 						void *arg)
@@ -462,6 +467,8 @@ on_subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransactio
 
 		if (eval->busy_at >= level)
 			drop_eval(eval, false);
+		else if (eval->made_at >= level)
+			eval->stale = true;
 	}
 }
 
