@@ -53,9 +53,10 @@ extern void rose_primary_key_built(Relation index);
 /*
  * Under the scan is an entry: the table's row that it stands for, as the snapshot sees it,
  * and its TID, which is that of the fetch from now on; NULL: there is none, or it has another
- * entry.  The row is a cached lookup's.
+ * entry.  *shared: the row is a cached lookup's; else it is good until the scan goes on.
  */
-extern const RoseRow *rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid);
+extern const RoseRow *rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid,
+										   bool *shared);
 
 /*
  * The next aminserts report the conflict that a speculative insertion met, in this unique

@@ -6,7 +6,8 @@
  * The primary key's index is the table itself.  A secondary index is a tree of its own,
  * whose rows are entries.  They are exact: what a snapshot sees of them are the entries of
  * the rows that it sees.  So a scan that wants nothing else looks at no row; for others
- * the row is looked up by the table's key, which each entry has, when it is fetched.  Where
+ * the row is looked up by the table's key, which each entry has: when it is fetched, or
+ * before, together with those of the next entries (rose_index_batch.c).  Where
  * functions of users make the entries, only the row tells whether one is right
  * (rose_index_validate.c).
  *
@@ -42,6 +43,7 @@
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_predicate.h"
+#include "indexam/rose_index_batch.h"
 #include "indexam/rose_indexam.h"
 
 struct RoseIndexScan
@@ -60,10 +62,13 @@ struct RoseIndexScan
 	AttrNumber	row_key[INDEX_MAX_KEYS];	/* ... and of the columns of the table's key */
 	RoseIndexValidator *validator;	/* NULL: entries are exact */
 	uint32		nreturned;		/* entries, for TIDs that name nothing */
+	bool		batched;		/* rows of entries are looked up together ... */
+	RoseIndexBatch batch;		/* ... in this; not open: scan stands on the entry that was given out */
 
 	RoseIndexQuals *quals;		/* NULL: to be made at the next gettuple */
 	RoseScan   *scan;			/* NULL until the first gettuple */
-	RoseKeyRange range;			/* being scanned */
+	RoseKeyRange range;			/* being scanned ... */
+	bool		cut;			/* ... but for what is before the place where the scan turned */
 	uint64		range_number;
 	int			taken;			/* rows in one direction, to so many as say that the range is long */
 	ScanDirection taken_direction;
@@ -125,6 +130,20 @@ index_scan_open_entries(RoseIndexScan *scan, Relation index, const RoseSchema *s
 	}
 }
 
+/*
+ * May rows be looked up before they are fetched?  Not if nobody fetches them; nor if what is read must be
+ * noted, which is to be what was asked for.
+ */
+static bool
+index_scan_is_batched(IndexScanDesc iscan, const RoseIndexFetch *fetch)
+{
+	const RoseIndexScan *scan = fetch->scan;
+
+	return scan->of_entries && scan->validator == NULL && !iscan->xs_want_itup &&
+		IsMVCCSnapshot(iscan->xs_snapshot) &&
+		!rose_predicate_is_needed(fetch->tree, iscan->xs_snapshot);
+}
+
 static RoseIndexScan *
 index_scan_create(Relation index, RoseIndexFetch *fetch)
 {
@@ -138,6 +157,7 @@ index_scan_create(Relation index, RoseIndexFetch *fetch)
 	scan->tree = fetch->tree;
 	if (!rose_relation_is_key_index(index))
 		index_scan_open_entries(scan, index, fetch->tree->schema);
+	rose_index_batch_init(&scan->batch, scan->tree, fetch->tree, context);
 	return scan;
 }
 
@@ -146,6 +166,7 @@ rose_index_scan_free(RoseIndexScan *scan)
 {
 	if (scan->scan)
 		rose_scan_end(scan->scan);
+	rose_index_batch_free(&scan->batch);
 	MemoryContextDelete(scan->context);
 }
 
@@ -163,6 +184,7 @@ rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys, ScanKey orderbys
 	fetch->scan->quals = NULL;
 	fetch->scan->active = false;
 	fetch->scan->marked = false;
+	rose_index_batch_drop(&fetch->scan->batch, 1);
 	MemoryContextReset(fetch->scan->quals_context);
 }
 
@@ -182,6 +204,7 @@ index_scan_prepare(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	/* other snapshots may see several versions of a key */
 	scan->point = IsMVCCSnapshot(iscan->xs_snapshot) && !scan->of_entries &&
 		rose_index_quals_name_keys(scan->quals);
+	scan->batched = index_scan_is_batched(iscan, fetch);
 	pgstat_count_index_scan(iscan->indexRelation);
 }
 
@@ -195,6 +218,8 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	rose_index_quals_range(scan->quals, number, &scan->range);
 	scan->active = true;
 	scan->taken = 0;
+	scan->cut = false;
+	rose_index_batch_drop(&scan->batch, 0);
 	if (scan->point)
 	{
 		rose_predicate_lock_key(scan->tree, scan->range.lower, iscan->xs_snapshot);
@@ -211,6 +236,28 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 		scan->scan = rose_scan_begin(scan->tree, iscan->xs_snapshot, &scan->range, false);
 		MemoryContextSwitchTo(old);
 	}
+}
+
+/* Have the range's scan go on behind a row of it, whatever it has passed. */
+static void
+index_scan_go_behind(RoseIndexScan *scan, const Datum *key, ScanDirection direction)
+{
+	int			width = rose_schema_key_width(scan->tree->schema);
+
+	rose_index_quals_range(scan->quals, scan->range_number, &scan->range);
+	if (ScanDirectionIsForward(direction))
+	{
+		memcpy(scan->range.lower, key, width * sizeof(Datum));
+		scan->range.nlower = width;
+		scan->range.lower_inclusive = false;
+	}
+	else
+	{
+		memcpy(scan->range.upper, key, width * sizeof(Datum));
+		scan->range.nupper = width;
+		scan->range.upper_inclusive = false;
+	}
+	rose_scan_reset(scan->scan, &scan->range);
 }
 
 /* The next row of a long range; of rows at hand nothing but the key is touched. */
@@ -243,16 +290,57 @@ index_scan_next_of_many(RoseIndexFetch *fetch)
 	return &scan->row;
 }
 
-/* The next entry of the range, or NULL. */
+/* Take the entries of a batch of n from the range, and look up their rows. */
+static void
+index_scan_fill_batch(RoseIndexScan *scan, const RoseSchema *table, Snapshot snapshot)
+{
+	RoseIndexBatch *batch = &scan->batch;
+	int			width = rose_schema_key_width(table);
+
+	while (!batch->last && !rose_index_batch_is_full(batch))
+	{
+		const RoseRow *row = rose_scan_next_keyed(scan->scan, scan->direction);
+		Datum		row_key[INDEX_MAX_KEYS];
+		bool		isnull;
+
+		batch->last = row == NULL;
+		if (row == NULL || !rose_index_quals_match(scan->quals, row->key))
+			continue;
+		for (int i = 0; i < width; i++)
+			row_key[i] = rose_row_getattr(row, scan->tree->schema, scan->row_key[i], &isnull);
+		rose_index_batch_add(batch, row->key, row_key);
+	}
+	rose_index_batch_look_up(batch, snapshot);
+}
+
+/* The next entry of the range, or NULL; one of a batch meets all conditions. */
 static const RoseRow *
-index_scan_next_entry(RoseIndexFetch *fetch)
+index_scan_next_entry(RoseIndexFetch *fetch, Snapshot snapshot)
 {
 	RoseIndexScan *scan = fetch->scan;
+	RoseIndexBatch *batch = &scan->batch;
 
 	/* blocks count up, so that the planner soon gives up to look for an end */
 	ItemPointerSet(&fetch->tid, NO_ROW_BLOCK + scan->nreturned++ % NO_ROW_BLOCKS,
 				   FirstOffsetNumber);
-	return rose_scan_next_keyed(scan->scan, scan->direction);
+	if (!scan->batched)
+		return rose_scan_next_keyed(scan->scan, scan->direction);
+	if (rose_index_batch_is_open(batch) && batch->direction != scan->direction)
+	{
+		/* the range's scan is past the entries that were given out; from here on it cannot turn by itself */
+		index_scan_go_behind(scan, batch->entry.key, scan->direction);
+		rose_index_batch_drop(batch, 2);
+		scan->cut = true;
+	}
+	if (!rose_index_batch_has_entry(batch))
+	{
+		if (batch->last)
+			return NULL;
+		if (!rose_index_batch_begin(batch, scan->direction, !scan->cut))
+			return rose_scan_next_keyed(scan->scan, scan->direction);
+		index_scan_fill_batch(scan, fetch->tree->schema, snapshot);
+	}
+	return rose_index_batch_has_entry(batch) ? rose_index_batch_next(batch) : NULL;
 }
 
 /* The next row of the range, or NULL; fetch->tid names it.  That of a point meets all conditions. */
@@ -264,7 +352,7 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	const RoseRow *row;
 
 	if (scan->of_entries)
-		return index_scan_next_entry(fetch);
+		return index_scan_next_entry(fetch, iscan->xs_snapshot);
 	if (!scan->point)
 	{
 		/* who turns leaves the stretch by taking a row in the other way */
@@ -488,15 +576,24 @@ is_entry_of(RoseIndexFetch *fetch, const RoseRow *entry, const RoseRow *row, Sna
 }
 
 const RoseRow *
-rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid)
+rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid, bool *shared)
 {
-	const RoseIndexScan *scan = fetch->scan;
+	RoseIndexScan *scan = fetch->scan;
+	bool		of_batch = fetch->row == &scan->batch.entry;
 	Datum		key[INDEX_MAX_KEYS];
 	const RoseRow *row;
 	bool		isnull;
 
+	*shared = false;
+	if (of_batch && (row = rose_index_batch_row(&scan->batch, &fetch->tid)) != NULL)
+	{
+		*tid = fetch->tid;
+		return row;
+	}
+	*shared = true;
 	for (int i = 0; i < rose_schema_key_width(fetch->tree->schema); i++)
-		key[i] = rose_row_getattr(fetch->row, scan->tree->schema, scan->row_key[i], &isnull);
+		key[i] = of_batch ? rose_index_batch_row_key(&scan->batch)[i] :
+			rose_row_getattr(fetch->row, scan->tree->schema, scan->row_key[i], &isnull);
 	rose_predicate_lock_key(fetch->tree, key, snapshot);
 	if (unlikely(scan->validator != NULL))
 		row = entry_row_validated(fetch, snapshot, key);
@@ -534,7 +631,8 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	for (;;)
 	{
 		row = index_scan_next_row(iscan, fetch);
-		if (row && (scan->point || rose_index_quals_match(scan->quals, row->key)))
+		if (row && (scan->point || row == &scan->batch.entry ||
+					rose_index_quals_match(scan->quals, row->key)))
 			break;
 		if (row == NULL && !index_scan_next_range(iscan, fetch, forward))
 			return false;
@@ -582,33 +680,21 @@ rose_index_restrpos(IndexScanDesc iscan)
 {
 	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
 	RoseIndexScan *scan = fetch->scan;
-	int			width = rose_schema_key_width(scan->tree->schema);
 
 	fetch->row = NULL;
 	scan->active = false;
+	rose_index_batch_drop(&scan->batch, 1);
 	if (!scan->marked)
 		return;
 
 	scan->range_number = scan->mark_range;
-	rose_index_quals_range(scan->quals, scan->mark_range, &scan->range);
 	if (scan->point)
 	{
+		rose_index_quals_range(scan->quals, scan->mark_range, &scan->range);
 		scan->point_done = true;
 		scan->active = true;
 		return;
 	}
-	if (ScanDirectionIsForward(scan->mark_direction))
-	{
-		memcpy(scan->range.lower, scan->mark_key, width * sizeof(Datum));
-		scan->range.nlower = width;
-		scan->range.lower_inclusive = false;
-	}
-	else
-	{
-		memcpy(scan->range.upper, scan->mark_key, width * sizeof(Datum));
-		scan->range.nupper = width;
-		scan->range.upper_inclusive = false;
-	}
-	rose_scan_reset(scan->scan, &scan->range);
+	index_scan_go_behind(scan, scan->mark_key, scan->mark_direction);
 	scan->active = true;
 }

@@ -243,7 +243,8 @@ void
 rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema, const Datum *const *keys,
 			  int n, bool ascending, bool *found, RoseMemSpot *spots)
 {
-	memset(spots, 0, n * sizeof(RoseMemSpot));
+	if (spots != NULL)
+		memset(spots, 0, n * sizeof(RoseMemSpot));
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
 	{
 		const RoseMemtableShared *memtable = &c0->memtables[slot];

@@ -258,7 +258,7 @@ typedef struct RoseMemSpot
  * Which of these n whole keys may C0 have a version of?  Sets found[i] for them, also for
  * one that is hidden or taken back, and leaves the others.  Waits for memory once for
  * many keys.  ascending: the keys are in strictly ascending order.  Sets spots for
- * writing them.
+ * writing them, unless NULL.
  */
 extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
 						  const Datum *const *keys, int n, bool ascending, bool *found,

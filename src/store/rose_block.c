@@ -383,3 +383,12 @@ rose_block_lock_owned(Relation rel, BlockNumber block, uint32 owner)
 	check_page_read(rel, block, owner, BufferGetPage(buffer));
 	return buffer;
 }
+
+Buffer
+rose_block_pin_owned(Relation rel, BlockNumber block, uint32 owner)
+{
+	Buffer		buffer = rose_block_lock_owned(rel, block, owner);
+
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return buffer;
+}

@@ -67,4 +67,7 @@ extern void rose_block_read_owned(Relation rel, BlockNumber block, uint32 owner,
  */
 extern Buffer rose_block_lock_owned(Relation rel, BlockNumber block, uint32 owner);
 
+/* The same, pinned and not locked: pages of components never change.  ReleaseBuffer it before the statement ends. */
+extern Buffer rose_block_pin_owned(Relation rel, BlockNumber block, uint32 owner);
+
 #endif							/* ROSE_BLOCK_H */

@@ -356,17 +356,20 @@ static bool
 fetch_of_entry(RoseIndexFetch *fetch, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
 {
 	const RoseRow *row;
+	bool		shared;
 
 	if (fetch->key_only && !fetch->unsure && !may_be_current_of())
 	{
 		ExecClearTuple(slot);
 		return true;
 	}
-	row = rose_index_entry_row(fetch, snapshot, tid);
+	row = rose_index_entry_row(fetch, snapshot, tid, &shared);
 	if (row == NULL)
 		return false;
 	if (fetch->key_only)
 		ExecClearTuple(slot);
+	else if (!shared)
+		rose_slot_store(slot, fetch->tree, row, tid);
 	else
 		rose_slot_store_shared(slot, fetch->tree, row, tid);
 	return true;

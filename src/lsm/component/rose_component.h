@@ -143,6 +143,16 @@ extern bool rose_component_cursor_next(RoseComponentCursor *cursor);
 extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
 
 /*
+ * For who looks up many keys in ascending order, and keeps no row.  borrow: leaves are looked at where they
+ * are, in their buffers.  seek_on: to the newest version of a whole key, or what is behind
+ * it, as seek does; REQUIRES that it comes behind that of the last seek_on since the cursor had
+ * no leaf.  give_back: the cursor keeps no leaf; before the caller returns.
+ */
+extern void rose_component_cursor_borrow(RoseComponentCursor *cursor);
+extern bool rose_component_cursor_seek_on(RoseComponentCursor *cursor, const Datum *key);
+extern void rose_component_cursor_give_back(RoseComponentCursor *cursor);
+
+/*
  * The current row; valid until the cursor moves.  To keep it longer, hold the
  * leaf and copy the struct and the key array: what the key's Datums point to,
  * and version.present, live as long as the leaf.  A leaf lives at most as long

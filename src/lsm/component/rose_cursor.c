@@ -58,6 +58,7 @@ struct RoseComponentCursor
 	int			moves;			/* next and prev since the last seek */
 	int			misses;			/* neighbours not in shared buffers, less those that were */
 	int			disturbed;		/* leaves for which it matters that others read, too */
+	bool		borrows;		/* leaves are looked at where they are: see rose_component_cursor_borrow */
 	RoseReadahead *readahead;	/* NULL until it pays */
 	CursorRowState row_state;
 	RoseRow		row;
@@ -226,7 +227,9 @@ static void
 load_leaf(RoseComponentCursor *cursor, BlockNumber block)
 {
 	cursor->row_state = CURSOR_NO_ROW;
-	if (cursor->leaf == NULL || cursor->leaf->block != block)
+	if (cursor->borrows && (cursor->leaf == NULL || cursor->leaf->block != block))
+		rose_leaf_borrow(free_leaf(cursor), block);
+	else if (cursor->leaf == NULL || cursor->leaf->block != block)
 		rose_leaf_load(free_leaf(cursor), block, cursor->strategy);
 	else
 		rose_leaf_need(cursor->leaf);
@@ -406,6 +409,49 @@ rose_component_cursor_seek(RoseComponentCursor *cursor, const Datum *key, int nc
 	if (!settle(cursor, lo))
 		return false;
 	return is_left_out(cursor) ? rose_component_cursor_first(cursor) : true;
+}
+
+/* The leaf at hand is one that the descent to this key or to one before it has led to. */
+static bool
+is_in_leaf(RoseComponentCursor *cursor, const Datum *key)
+{
+	Datum		last[INDEX_MAX_KEYS];
+
+	if (cursor->leaf == NULL || cursor->leaf->block == InvalidBlockNumber || cursor->first_ordinal > 0)
+		return false;
+	rose_leaf_get_key(cursor->leaf, cursor->leaf->rows.nrows - 1, last);
+	return rose_key_compare(cursor->schema, key, last,
+							rose_schema_key_width(cursor->schema)) <= 0;
+}
+
+bool
+rose_component_cursor_seek_on(RoseComponentCursor *cursor, const Datum *key)
+{
+	int			width = rose_schema_key_width(cursor->schema);
+	int			lo = 0;
+	int			hi;
+
+	if (!is_in_leaf(cursor, key))
+		return rose_component_cursor_seek(cursor, key, width, PG_UINT64_MAX);
+	hi = cursor->leaf->rows.nrows;
+	(void) rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, width, &lo, &hi);
+	return settle(cursor, lo);
+}
+
+void
+rose_component_cursor_borrow(RoseComponentCursor *cursor)
+{
+	cursor->borrows = true;
+}
+
+void
+rose_component_cursor_give_back(RoseComponentCursor *cursor)
+{
+	Assert(cursor->borrows);
+	cursor->slot = -1;
+	cursor->row_state = CURSOR_NO_ROW;
+	if (cursor->leaf != NULL)
+		rose_leaf_give_back(cursor->leaf);
 }
 
 bool

@@ -4,7 +4,8 @@
  *	  Private copies of leaves: rows of a component that stay in place (rose_rows.h).
  *
  * A leaf is copied from its buffer once and then read without pin or lock; that may be
- * put off until somebody needs more of it than its number of rows.  Values are read one
+ * put off until somebody needs more of it than its number of rows.  Who looks at it for a
+ * moment only has it read where it is, under a pin (rose_leaf_borrow).  Values are read one
  * at a time when a row was looked up.  When a cursor walks the leaf it puts a window of
  * rows around its place, and a column of which many values are asked for is decoded for
  * the whole window.
@@ -23,6 +24,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "store/rose_block.h"
 #include "lsm/component/rose_component_internal.h"
 
 /* Rows of a cursor's first window, and by how much the next ones are larger. */
@@ -55,7 +57,7 @@ rose_leaf_create(RoseComponent *component, Relation rel, const RoseSchema *schem
 	leaf->component_id = component->info.entry.id;
 	leaf->rows.natts = component->info.natts;
 	leaf->reader = rose_page_reader_create(component->ncols, descs, own);
-	leaf->image = MemoryContextAlloc(own, BLCKSZ);
+	leaf->borrowed = InvalidBuffer;
 	leaf->block = InvalidBlockNumber;
 	leaf->columns = MemoryContextAllocZero(own, component->ncols * sizeof(RoseRowsColumn));
 	leaf->rows.columns = leaf->columns + ROSE_SYSCOLS;
@@ -101,16 +103,13 @@ leaf_ncols(const RoseLeaf *leaf, const RosePageHeaderDisk *header)
 		ROSE_SYSCOLS + leaf->rows.natts;
 }
 
+/* The page was read, and is in place. */
 static void
-leaf_read(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
+leaf_attach(RoseLeaf *leaf, BlockNumber block, const char *page)
 {
 	const RosePageHeaderDisk *header;
-	int64		reads = pgBufferUsage.shared_blks_read;
 
-	CHECK_FOR_INTERRUPTS();
-	rose_component_read_page(leaf->rel, leaf->component_id, block, ROSE_PAGE_LEAF,
-							 leaf->image, strategy);
-	rose_page_reader_init(leaf->reader, leaf->image);
+	rose_page_reader_init(leaf->reader, page);
 	header = rose_page_reader_header(leaf->reader);
 	leaf->rows.nrows = rose_page_reader_nrows(leaf->reader);
 	if (leaf->rows.nrows == 0 || rose_page_reader_ncols(leaf->reader) != leaf_ncols(leaf, header))
@@ -124,6 +123,19 @@ leaf_read(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
 	leaf->first_ordinal = header->first_ordinal;
 	leaf->flags = header->flags;
 	leaf->rows.plain = (leaf->flags & ROSE_LEAF_HAS_OVERFLOW) == 0;
+}
+
+static void
+leaf_read(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
+{
+	int64		reads = pgBufferUsage.shared_blks_read;
+
+	CHECK_FOR_INTERRUPTS();
+	if (leaf->image == NULL)
+		leaf->image = MemoryContextAlloc(leaf->rows.context, BLCKSZ);
+	rose_component_read_page(leaf->rel, leaf->component_id, block, ROSE_PAGE_LEAF,
+							 leaf->image, strategy);
+	leaf_attach(leaf, block, leaf->image);
 	leaf->read = pgBufferUsage.shared_blks_read == reads ? ROSE_LEAF_CACHED : ROSE_LEAF_MISSED;
 }
 
@@ -133,6 +145,26 @@ rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy)
 	leaf_forget(leaf);
 	leaf_read(leaf, block, strategy);
 	leaf->block = block;
+}
+
+void
+rose_leaf_borrow(RoseLeaf *leaf, BlockNumber block)
+{
+	rose_leaf_give_back(leaf);
+	CHECK_FOR_INTERRUPTS();
+	leaf->borrowed = rose_block_pin_owned(leaf->rel, block, leaf->component_id);
+	rose_component_check_page_kind(leaf->rel, block, ROSE_PAGE_LEAF, BufferGetPage(leaf->borrowed));
+	leaf_attach(leaf, block, BufferGetPage(leaf->borrowed));
+	leaf->block = block;
+}
+
+void
+rose_leaf_give_back(RoseLeaf *leaf)
+{
+	leaf_forget(leaf);
+	if (BufferIsValid(leaf->borrowed))
+		ReleaseBuffer(leaf->borrowed);
+	leaf->borrowed = InvalidBuffer;
 }
 
 void

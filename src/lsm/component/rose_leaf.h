@@ -42,7 +42,8 @@ struct RoseLeaf
 	Relation	rel;			/* for overflow pages; borrowed */
 	uint32		component_id;
 	RosePageReader *reader;
-	char	   *image;
+	char	   *image;			/* the copy; of one that only borrows: NULL */
+	Buffer		borrowed;		/* that the page is read in instead, pinned; or InvalidBuffer */
 	BlockNumber block;			/* InvalidBlockNumber: nothing loaded */
 	bool		pending;		/* block, first_ordinal and nrows are known; the rest
 								 * is read when it is needed, with strategy */
@@ -68,7 +69,14 @@ extern void rose_leaf_abandon(RoseLeaf *leaf);
 extern void rose_leaf_load(RoseLeaf *leaf, BlockNumber block, BufferAccessStrategy strategy);
 
 /*
- * The same without reading it: that is done when somebody asks for a value.  Who takes
+ * The same for a look of a moment, at the page in its buffer: until rose_leaf_give_back,
+ * in the same call of who looks, and nobody holds the leaf meanwhile.
+ */
+extern void rose_leaf_borrow(RoseLeaf *leaf, BlockNumber block);
+extern void rose_leaf_give_back(RoseLeaf *leaf);
+
+/*
+ * The same as rose_leaf_load without reading it: that is done when somebody asks for a value.  Who takes
  * values from a leaf, in rose_leaf.c, calls rose_leaf_need first; likewise who looks at
  * prev, next, flags or the reader.
  */

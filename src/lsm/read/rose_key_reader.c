@@ -12,9 +12,8 @@
  * those may lie behind it.  Whoever asks for the rows has to find out about their writers
  * anyway, and stops at one that is not aborted: that one is newer than what comes behind.
  *
- * The oldest component has nearly all keys, and who looks for a key that exists asks its
- * Bloom filter in vain, for another page that may have to be read.  So queries leave that
- * filter out as long as they keep finding what they look for.
+ * Queries leave the oldest component's Bloom filter out as long as they keep finding what they
+ * look for (rose_hits.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -27,12 +26,8 @@
 #include "store/rose_store.h"
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_view.h"
+#include "lsm/read/rose_hits.h"
 #include "lsm/read/rose_key_reader.h"
-
-/* So many hits in a row, less some for each miss, and the oldest filter is left out. */
-#define HITS_BEFORE_TRUST	32
-#define HITS_PER_MISS		16
-#define HITS_MAX			256
 
 typedef struct CachedCursor
 {
@@ -392,14 +387,6 @@ next_component(RoseKeyReader *reader)
 	return index < manifest->ncomponents ? index : -1;
 }
 
-/* Found or missed in the oldest component: a miss weighs as much as several hits. */
-static void
-note_oldest(RoseTree *tree, bool found)
-{
-	tree->lookup_hits = found ? Min(tree->lookup_hits + 1, HITS_MAX) :
-		Max(tree->lookup_hits - HITS_PER_MISS, 0);
-}
-
 /* May the component at disk_index have the key? */
 static bool
 may_contain(RoseKeyReader *reader, RoseComponent *component)
@@ -408,8 +395,7 @@ may_contain(RoseKeyReader *reader, RoseComponent *component)
 
 	if (!rose_component_in_range(component, reader->key))
 		return false;
-	if (is_oldest(reader) && reader->expect_hits &&
-		tree->lookup_hits >= HITS_BEFORE_TRUST)
+	if (is_oldest(reader) && reader->expect_hits && rose_hits_expected(tree))
 		return true;
 	if (!reader->hashed)
 	{
@@ -419,7 +405,7 @@ may_contain(RoseKeyReader *reader, RoseComponent *component)
 	if (rose_filter_ask(component, tree->rel, reader->key, reader->hash))
 		return true;
 	if (is_oldest(reader))
-		note_oldest(tree, false);
+		rose_hits_note(tree, false);
 	return false;
 }
 
@@ -502,7 +488,7 @@ next_from_disk(RoseKeyReader *reader)
 		row = more ? rose_component_cursor_keyed_row(reader->disk) : NULL;
 		found = row != NULL && key_matches(reader, row->key);
 		if (first && is_oldest(reader))
-			note_oldest(reader->tree, found);
+			rose_hits_note(reader->tree, found);
 		if (!found)
 		{
 			reader->disk = NULL;

@@ -98,8 +98,8 @@ prefix_of_bound(const RoseSchema *schema, const Datum *key, int ncols, bool grea
 
 /* ---- readers ---- */
 
-static bool
-is_needed(RoseTree *tree, Snapshot snapshot)
+bool
+rose_predicate_is_needed(RoseTree *tree, Snapshot snapshot)
 {
 	return IsolationIsSerializable() &&
 		CheckForSerializableConflictOutNeeded(tree->rel, snapshot);
@@ -138,7 +138,7 @@ rose_predicate_lock_key(RoseTree *tree, const Datum *key, Snapshot snapshot)
 {
 	uint64		prefix;
 
-	if (!is_needed(tree, snapshot))
+	if (!rose_predicate_is_needed(tree, snapshot))
 		return;
 	if (hash_is_settled(tree->schema))
 	{
@@ -156,7 +156,7 @@ rose_predicate_lock_range(RoseTree *tree, const RoseKeyRange *range, Snapshot sn
 	uint64		first;
 	uint64		last;
 
-	if (!is_needed(tree, snapshot))
+	if (!rose_predicate_is_needed(tree, snapshot))
 		return;
 	if (range->nhashed > 0 && hash_is_settled(schema))
 	{

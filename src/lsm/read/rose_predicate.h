@@ -19,6 +19,9 @@
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_key_range.h"
 
+/* Does the transaction lock what it reads with this snapshot? */
+extern bool rose_predicate_is_needed(RoseTree *tree, Snapshot snapshot);
+
 /* One key, whether there is a row or not. */
 extern void rose_predicate_lock_key(RoseTree *tree, const Datum *key, Snapshot snapshot);
 

@@ -93,7 +93,7 @@ typedef struct RoseTree
 	RoseSchema *schema;
 	MemoryContext context;		/* owns it, schema, views and components */
 
-	int			lookup_hits;	/* see rose_key_reader.c */
+	int			lookup_hits;	/* see lsm/read/rose_hits.h */
 
 	/* private to rose_index_set.c and rose_tree.c */
 	bool		unindexed;		/* it has no secondary indexes; false: it may have */

@@ -18,6 +18,10 @@
  *	tree_find(index, query)
  *		The same of the entries that have the indexed values of a row that the query finds,
  *		row by row, as a scan finds them that asks filters first.
+ *	tree_lookup_many(table, query)
+ *		Look up the keys that the query finds (columns in the key's order; of a table without key,
+ *		row ids) together, twice, and one by one.  The second time it is known which columns are wanted.
+ *		Returns what differs, and how many keys there were and rows were found together.
  *	tree_block_zero(index, what)
  *		'search' it as btree would; 'clear' and 'poison' it, as core's build and ours do.
  *
@@ -42,6 +46,7 @@
 #include "storage/bufmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -53,6 +58,8 @@
 #include "lsm/tree/rose_file_rows.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_many.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_new_version.h"
@@ -68,6 +75,7 @@ PG_FUNCTION_INFO_V1(tree_remake);
 PG_FUNCTION_INFO_V1(tree_write);
 PG_FUNCTION_INFO_V1(tree_entries);
 PG_FUNCTION_INFO_V1(tree_find);
+PG_FUNCTION_INFO_V1(tree_lookup_many);
 PG_FUNCTION_INFO_V1(tree_block_zero);
 
 /* ---- made ---- */
@@ -357,6 +365,110 @@ tree_find(PG_FUNCTION_ARGS)
 	SPI_finish();
 	index_close(index, NoLock);
 	return (Datum) 0;
+}
+
+/* ---- many keys together ---- */
+
+static void
+key_of_result(const RoseSchema *schema, uint64 i, Datum *key)
+{
+	bool		isnull;
+
+	for (int j = 0; j < rose_schema_key_width(schema); j++)
+		key[j] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, j + 1, &isnull);
+}
+
+/* What is different in two rows of one key, or NULL.  The first one's columns are asked for from a place on. */
+static const char *
+row_difference(const RoseSchema *schema, const RoseRow *a, const RoseRow *b, AttrNumber from)
+{
+	bool		a_null;
+	bool		b_null;
+
+	if (a->version.seq != b->version.seq || a->version.op != b->version.op ||
+		U64FromFullTransactionId(a->version.xid) != U64FromFullTransactionId(b->version.xid))
+		return "version";
+	for (int i = 0; i < schema->natts; i++)
+	{
+		AttrNumber	attno = (from + i) % schema->natts + 1;
+		const RoseTupleColumn *column = &schema->tuple_columns[attno - 1];
+		Datum		x = rose_row_getattr(a, schema, attno, &a_null);
+		Datum		y = rose_row_getattr(b, schema, attno, &b_null);
+
+		if (a_null != b_null || (!a_null && !datum_image_eq(x, y, column->attbyval, column->attlen)))
+			return psprintf("column %d", attno);
+	}
+	return NULL;
+}
+
+/* Look at key i one by one, too: what is different, or NULL. */
+static const char *
+compare_lookups(RoseTree *tree, RoseLookupMany *many, int i, const Datum *key)
+{
+	const RoseSchema *schema = tree->schema;
+	RoseLookup *lookup = rose_lookup_cached(tree);
+	ItemPointerData tid;
+	uint64		seq;
+	const RoseRow *row = rose_lookup_many_row(many, i, &tid);
+	const RoseRow *single;
+	const char *difference;
+
+	if (rose_key_compare(schema, rose_lookup_many_key(many, i), key,
+						 rose_schema_key_width(schema)) != 0)
+		return "key";
+	if (row == NULL)
+		return NULL;
+	single = rose_lookup_get(lookup, GetActiveSnapshot(), key);
+	if (single == NULL)
+		return "a row that is not seen";
+	difference = row_difference(schema, row, single, i % 3);
+	seq = single->version.seq;
+	/* names differ from place to place, but lead to the same version */
+	single = rose_lookup_fetch_tid(lookup, &tid, SnapshotAny);
+	if (difference == NULL && (single == NULL || single->version.seq != seq))
+		return "TID";
+	return difference;
+}
+
+Datum
+tree_lookup_many(PG_FUNCTION_ARGS)
+{
+	Relation	table = table_open(PG_GETARG_OID(0), AccessShareLock);
+	RoseTree   *tree = rose_tree_open(table);
+	RoseLookupMany *many = rose_lookup_many_create(tree, CurrentMemoryContext);
+	Datum		key[INDEX_MAX_KEYS];
+	StringInfoData result;
+	int			found = 0;
+	int			n;
+
+	initStringInfo(&result);
+	SPI_connect();
+	if (SPI_execute(text_to_cstring(PG_GETARG_TEXT_PP(1)), true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "the query is not one that finds keys");
+	n = (int) SPI_processed;
+	for (int round = 0; round < 2; round++)
+	{
+		rose_lookup_many_begin(many, n);
+		for (int i = 0; i < n; i++)
+		{
+			key_of_result(tree->schema, i, key);
+			rose_lookup_many_add(many, key);
+		}
+		found = rose_lookup_many_run(many, GetActiveSnapshot());
+		for (int i = 0; i < n; i++)
+		{
+			const char *difference;
+
+			key_of_result(tree->schema, i, key);
+			difference = compare_lookups(tree, many, i, key);
+			if (difference != NULL)
+				appendStringInfo(&result, "round %d, key %d: %s; ", round, i, difference);
+		}
+	}
+	rose_lookup_many_free(many);
+	SPI_finish();
+	table_close(table, NoLock);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s%d %d", result.data, n, found)));
 }
 
 /* ---- block 0 ---- */

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_found_rows.h
+ *	  Rows that were looked up together, as rows in place (lsm/component/rose_rows.h).
+ *
+ * Slots are in the order of who asked for the rows.  A slot may be without a row.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_FOUND_ROWS_H
+#define ROSE_FOUND_ROWS_H
+
+#include "postgres.h"
+
+#include "lsm/component/rose_row.h"
+#include "lsm/tree/rose_tree.h"
+
+typedef struct RoseFoundRows RoseFoundRows; /* its first member is a RoseRows */
+
+/* For nslots rows, of which these first columns are likely to be wanted. */
+extern RoseFoundRows *rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber wanted,
+											 MemoryContext context);
+
+/* Release by who made them, when its context goes: a tuple slot may keep them longer.  NULL is allowed. */
+extern void rose_found_rows_abandon(RoseFoundRows *found);
+
+/* How many first columns were asked for; what is known of earlier ones included. */
+extern AttrNumber rose_found_rows_asked(const RoseFoundRows *found);
+
+/* The next slot is to have the row of this key, which is copied. */
+extern void rose_found_rows_add_key(RoseFoundRows *found, const Datum *key);
+extern int	rose_found_rows_count(const RoseFoundRows *found);
+extern const Datum *rose_found_rows_key(const RoseFoundRows *found, int slot);
+
+/* Take over this whole row of a leaf.  False: there is no room for more rows. */
+extern bool rose_found_rows_set(RoseFoundRows *found, int slot, const RoseRow *row,
+								RoseComponent *component);
+
+/* Make row that of a slot, which has one. */
+extern void rose_found_rows_get(RoseFoundRows *found, int slot, RoseRow *row);
+
+#endif							/* ROSE_FOUND_ROWS_H */

@@ -1,0 +1,411 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_lookup_many.c
+ *	  Lookups of many keys together.  See rose_lookup_many.h.
+ *
+ * The keys are sorted.  Memtables are asked for all of them in one reading section of C0, and
+ * the view is taken before that ends.  Then each component, newest first, is asked for
+ * those that are left: its filter for all, and a cursor for those that may be there, which
+ * only moves forward, and looks at each leaf where it is, in its buffer.
+ *
+ * What is answered here is the plain case: no memtable has the key, nor may a private run
+ * have it, and the newest version in any component is a whole row that the snapshot sees.  That is
+ * the answer, because sources are asked newest first (invariants in src/README.md).
+ * All else is left to a lookup of the single key (rose_lookup.c), which may come later:
+ * what an MVCC snapshot sees does not change.  So are rows with values in overflow pages,
+ * which would have to be read before anybody wants them, and what there is no memory for.
+ *
+ * Backend-local.  Pins of buffers are held within one call only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "store/rose_store.h"
+#include "lsm/component/rose_leaf.h"
+#include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_view.h"
+#include "lsm/read/rose_found_rows.h"
+#include "lsm/read/rose_hits.h"
+#include "lsm/read/rose_lookup_many.h"
+#include "lsm/read/rose_tid.h"
+
+/* Keys looked up together, at most; and bytes of their columns by value. */
+#define MANY_MAX		4096
+#define MANY_BYTES		(1024 * 1024)
+
+/* A key that is still looked for. */
+typedef struct SortedKey
+{
+	uint64		prefix;
+	const Datum *key;
+	int			number;			/* as it was added */
+} SortedKey;
+
+typedef struct ManyCursor
+{
+	uint32		component_id;
+	RoseComponentCursor *cursor;
+} ManyCursor;
+
+struct RoseLookupMany
+{
+	RoseTree   *tree;
+	MemoryContext context;
+	RoseFoundRows *found;		/* NULL: nothing begun */
+	AttrNumber	asked;			/* columns, of rows before */
+	RoseView   *view;			/* that rows were found in, held; or NULL */
+	Snapshot	snapshot;		/* borrowed */
+	RoseVisibility vis;
+	int			nfound;
+	int			ncursors;
+	ManyCursor	cursors[ROSE_MAX_COMPONENTS];
+	RoseRow		row;
+
+	/* by number of a key, and of those that are left; capacity of each */
+	int			capacity;
+	int16	   *places;			/* of the row's component in the view; -1: not found */
+	SortedKey  *left;			/* in order */
+	int			nleft;
+	const Datum **keys;
+	uint64	   *hashes;
+	int		   *which;
+	bool	   *maybe;
+};
+
+RoseLookupMany *
+rose_lookup_many_create(RoseTree *tree, MemoryContext context)
+{
+	MemoryContext own = AllocSetContextCreate(context, "rose lookup of many", ALLOCSET_DEFAULT_SIZES);
+	RoseLookupMany *many = MemoryContextAllocZero(own, sizeof(RoseLookupMany));
+
+	many->tree = tree;
+	many->context = own;
+	return many;
+}
+
+static void
+let_go(RoseLookupMany *many)
+{
+	if (many->found != NULL)
+	{
+		many->asked = rose_found_rows_asked(many->found);
+		rose_found_rows_abandon(many->found);
+		many->found = NULL;
+	}
+	if (many->view != NULL)
+	{
+		rose_view_release(many->view);
+		many->view = NULL;
+	}
+}
+
+void
+rose_lookup_many_free(RoseLookupMany *many)
+{
+	let_go(many);
+	for (int i = 0; i < many->ncursors; i++)
+		rose_component_cursor_free(many->cursors[i].cursor);
+	MemoryContextDelete(many->context);
+}
+
+int
+rose_lookup_many_max(const RoseLookupMany *many)
+{
+	int			asked = many->found != NULL ? rose_found_rows_asked(many->found) : many->asked;
+
+	return Min(MANY_MAX, MANY_BYTES / (sizeof(Datum) + asked * (sizeof(Datum) + sizeof(bool))));
+}
+
+/* ---- keys ---- */
+
+static void
+make_room(RoseLookupMany *many, int n)
+{
+	MemoryContext context = many->context;
+
+	if (n <= many->capacity)
+		return;
+	if (many->capacity > 0)
+	{
+		many->capacity = 0;
+		pfree(many->places);
+		pfree(many->left);
+		pfree(many->keys);
+		pfree(many->hashes);
+		pfree(many->which);
+		pfree(many->maybe);
+	}
+	many->places = MemoryContextAlloc(context, n * sizeof(int16));
+	many->left = MemoryContextAlloc(context, n * sizeof(SortedKey));
+	many->keys = MemoryContextAlloc(context, n * sizeof(Datum *));
+	many->hashes = MemoryContextAlloc(context, n * sizeof(uint64));
+	many->which = MemoryContextAlloc(context, n * sizeof(int));
+	many->maybe = MemoryContextAlloc(context, n * sizeof(bool));
+	many->capacity = n;
+}
+
+void
+rose_lookup_many_begin(RoseLookupMany *many, int n)
+{
+	let_go(many);
+	make_room(many, n);
+	many->found = rose_found_rows_create(many->tree, n, many->asked, many->context);
+}
+
+void
+rose_lookup_many_add(RoseLookupMany *many, const Datum *key)
+{
+	many->places[rose_found_rows_count(many->found)] = -1;
+	rose_found_rows_add_key(many->found, key);
+}
+
+const Datum *
+rose_lookup_many_key(const RoseLookupMany *many, int i)
+{
+	return rose_found_rows_key(many->found, i);
+}
+
+static int
+compare_keys(const void *a, const void *b, void *arg)
+{
+	const SortedKey *x = a;
+	const SortedKey *y = b;
+	const RoseSchema *schema = arg;
+
+	if (x->prefix != y->prefix)
+		return x->prefix < y->prefix ? -1 : 1;
+	return rose_key_compare(schema, x->key, y->key, rose_schema_key_width(schema));
+}
+
+static void
+sort_keys(RoseLookupMany *many)
+{
+	RoseSchema *schema = many->tree->schema;
+	int			n = rose_found_rows_count(many->found);
+
+	for (int i = 0; i < n; i++)
+	{
+		many->left[i].key = rose_found_rows_key(many->found, i);
+		many->left[i].prefix = rose_key_prefix(schema, many->left[i].key);
+		many->left[i].number = i;
+	}
+	qsort_arg(many->left, n, sizeof(SortedKey), compare_keys, schema);
+	many->nleft = n;
+}
+
+/* ---- memory ---- */
+
+/* Leave out the keys that memory may have, and take the view. */
+static void
+ask_memory(RoseLookupMany *many)
+{
+	RoseTree   *tree = many->tree;
+	RoseC0Shared *c0 = &tree->shared->c0;
+	int			n = many->nleft;
+
+	for (int i = 0; i < n; i++)
+	{
+		many->keys[i] = many->left[i].key;
+		many->maybe[i] = false;
+	}
+	rose_c0_read_begin(c0);
+	rose_c0_probe(c0, tree->schema, many->keys, n, true, many->maybe, NULL);
+	many->view = rose_view_take(tree);
+	rose_c0_read_end(c0);
+
+	many->nleft = 0;
+	for (int i = 0; i < n; i++)
+		if (!many->maybe[i])
+			many->left[many->nleft++] = many->left[i];
+}
+
+/* ---- components ---- */
+
+static RoseComponentCursor *
+cursor_for(RoseLookupMany *many, const RoseComponentEntryDisk *entry, RoseComponent *component)
+{
+	RoseTree   *tree = many->tree;
+	ManyCursor *slot = NULL;
+
+	for (int i = 0; i < many->ncursors && slot == NULL; i++)
+		if (many->cursors[i].component_id == entry->id)
+			slot = &many->cursors[i];
+	if (slot == NULL)
+	{
+		if (many->ncursors == ROSE_MAX_COMPONENTS)
+		{
+			for (int i = 0; i < many->ncursors; i++)
+				rose_component_cursor_free(many->cursors[i].cursor);
+			many->ncursors = 0;
+		}
+		slot = &many->cursors[many->ncursors];
+		slot->cursor = rose_component_cursor_create(component, tree->rel, tree->schema, NULL,
+													many->context);
+		slot->component_id = entry->id;
+		rose_component_cursor_borrow(slot->cursor);
+		many->ncursors++;
+	}
+	rose_component_cursor_rebind(slot->cursor, tree->rel);
+	rose_component_cursor_set_first(slot->cursor, entry->first_ordinal);
+	return slot->cursor;
+}
+
+/*
+ * Which of the keys [from, to) that are left may be in the component?  Sets which to them, and
+ * returns how many.  trust: all that are in its range.
+ */
+static int
+ask_filter(RoseLookupMany *many, RoseComponent *component, int from, int to, bool trust)
+{
+	RoseTree   *tree = many->tree;
+	int			n = 0;
+	int			nmaybe = 0;
+
+	for (int i = from; i < to; i++)
+	{
+		if (!rose_component_in_range(component, many->left[i].key))
+			continue;
+		many->keys[i] = many->left[i].key;
+		many->which[n++] = i;
+	}
+	if (trust || n == 0)
+		return n;
+	for (int i = 0; i < n; i++)
+	{
+		many->hashes[many->which[i]] = rose_key_hash(tree->schema, many->keys[many->which[i]]);
+		many->maybe[many->which[i]] = false;
+	}
+	rose_filter_ask_many(component, tree->rel, many->keys, many->hashes, many->which, n,
+						 many->maybe);
+	for (int i = 0; i < n; i++)
+		if (many->maybe[many->which[i]])
+			many->which[nmaybe++] = many->which[i];
+	return nmaybe;
+}
+
+/* Is the version under the cursor, which is the newest of its key, the answer?  Then take it over. */
+static void
+take_row(RoseLookupMany *many, RoseComponentCursor *cursor, RoseComponent *component, int place,
+		 int number)
+{
+	const RoseRow *row = rose_component_cursor_row(cursor);
+	int			slot;
+
+	if (row->version.op == ROSE_OP_PUT && rose_version_visible(&many->vis, &row->version, true) &&
+		rose_leaf_is_self_contained(rose_component_cursor_leaf(cursor, &slot)) &&
+		rose_found_rows_set(many->found, number, row, component))
+	{
+		many->places[number] = place;
+		many->nfound++;
+	}
+}
+
+/* Look for the keys [from, to) that are left in a component; those of which it has a version have a key of NULL then. */
+static void
+ask_component(RoseLookupMany *many, int place, int from, int to, bool oldest)
+{
+	RoseTree   *tree = many->tree;
+	const RoseComponentEntryDisk *entry = rose_view_entry(many->view, place);
+	int			width = rose_schema_key_width(tree->schema);
+	RoseComponent *component;
+	RoseComponentCursor *cursor;
+	int			n;
+
+	if (!rose_component_readable(entry))
+		return;
+	component = rose_view_component(many->view, place);
+	n = ask_filter(many, component, from, to, oldest && rose_hits_expected(tree));
+	if (n == 0)
+		return;
+	cursor = cursor_for(many, entry, component);
+	for (int i = 0; i < n; i++)
+	{
+		SortedKey  *key = &many->left[many->which[i]];
+		bool		found = true;
+
+		if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
+		{
+			found = !rose_component_cursor_is_before(cursor, key->key) &&
+				rose_component_cursor_seek_on(cursor, key->key) &&
+				rose_key_compare(tree->schema, rose_component_cursor_keyed_row(cursor)->key,
+								 key->key, width) == 0;
+			if (found)
+				take_row(many, cursor, component, place, key->number);
+			if (oldest)
+				rose_hits_note(tree, found);
+		}
+		if (found)
+			key->key = NULL;
+	}
+	rose_component_cursor_give_back(cursor);
+}
+
+/* Of the keys [from, to) leave those that have one still. */
+static void
+drop_answered(RoseLookupMany *many)
+{
+	int			n = 0;
+
+	for (int i = 0; i < many->nleft; i++)
+		if (many->left[i].key != NULL)
+			many->left[n++] = many->left[i];
+	many->nleft = n;
+}
+
+/* A key is in one of C2's pieces at most, and the first keys are in the first pieces. */
+static void
+ask_pieces(RoseLookupMany *many)
+{
+	RoseView   *view = many->view;
+	int			width = rose_schema_key_width(many->tree->schema);
+	int			from = 0;
+
+	while (from < many->nleft)
+	{
+		int			place = rose_view_find_piece(view, many->left[from].key, width, false);
+		const RoseComponentInfo *info;
+		int			to = from + 1;
+
+		if (place >= view->manifest.ncomponents)
+			return;
+		info = rose_component_info(rose_view_component(view, place));
+		while (to < many->nleft && rose_key_compare(many->tree->schema, many->left[to].key,
+													info->max_key, width) <= 0)
+			to++;
+		ask_component(many, place, from, to, true);
+		from = to;
+	}
+}
+
+int
+rose_lookup_many_run(RoseLookupMany *many, Snapshot snapshot)
+{
+	Assert(IsMVCCSnapshot(snapshot) && many->view == NULL);
+	rose_tid_prepare(many->tree);
+	many->snapshot = snapshot;
+	many->nfound = 0;
+	rose_visibility_init(&many->vis, snapshot);
+	sort_keys(many);
+	ask_memory(many);
+	for (int i = 0; i < many->view->first_piece && many->nleft > 0; i++)
+	{
+		ask_component(many, i, 0, many->nleft, i == many->view->manifest.ncomponents - 1);
+		drop_answered(many);
+	}
+	ask_pieces(many);
+	return many->nfound;
+}
+
+const RoseRow *
+rose_lookup_many_row(RoseLookupMany *many, int i, ItemPointer tid)
+{
+	if (many->places[i] < 0)
+		return NULL;
+	rose_found_rows_get(many->found, i, &many->row);
+	rose_tid_name(many->tree, rose_view_entry(many->view, many->places[i]), &many->row,
+				  many->snapshot, tid);
+	return &many->row;
+}

@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_lookup_many.h
+ *	  Lookups of many keys together, in any order.
+ *
+ * For scans of secondary indexes, which know the keys of the rows that come next.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_LOOKUP_MANY_H
+#define ROSE_LOOKUP_MANY_H
+
+#include "postgres.h"
+
+#include "storage/itemptr.h"
+#include "utils/snapshot.h"
+
+#include "lsm/component/rose_row.h"
+#include "lsm/tree/rose_tree.h"
+
+typedef struct RoseLookupMany RoseLookupMany;
+
+/* In a child of the context.  For one transaction at most. */
+extern RoseLookupMany *rose_lookup_many_create(RoseTree *tree, MemoryContext context);
+extern void rose_lookup_many_free(RoseLookupMany *many);
+
+/* As many keys are worth being looked up together as this, at most. */
+extern int	rose_lookup_many_max(const RoseLookupMany *many);
+
+/*
+ * Begin anew, with room for n keys; add them; look them up with an MVCC snapshot that
+ * need not report what it reads (rose_predicate_is_needed).  Numbers of keys are from 0, as
+ * they were added.  Returns how many rows were found.
+ */
+extern void rose_lookup_many_begin(RoseLookupMany *many, int n);
+extern void rose_lookup_many_add(RoseLookupMany *many, const Datum *key);
+extern int	rose_lookup_many_run(RoseLookupMany *many, Snapshot snapshot);
+
+/* Lives until the next begin. */
+extern const Datum *rose_lookup_many_key(const RoseLookupMany *many, int i);
+
+/*
+ * The row of key i, and its TID.  NULL: it was not found this way, which says nothing; it
+ * is rose_lookup_get's.  The row is valid until the next call; its rows, until they are let go of.
+ */
+extern const RoseRow *rose_lookup_many_row(RoseLookupMany *many, int i, ItemPointer tid);
+
+#endif							/* ROSE_LOOKUP_MANY_H */
