@@ -24,7 +24,9 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/relation.h"
 #include "access/xlog.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -293,6 +295,25 @@ rose_tree_report_order(RoseTree *tree, int elevel)
 					 meta.of_index ? "INDEX" : "TABLE",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(tree->rel)),
 												RelationGetRelationName(tree->rel)))));
+}
+
+Relation
+rose_tree_relation_at_rest(Oid relid, RelFileLocator name)
+{
+	Relation	rel;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return NULL;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+	{
+		UnlockRelationOid(relid, AccessShareLock);
+		return NULL;
+	}
+	if (RelFileLocatorEquals(rose_file_name(rel), name) && rel->rd_refcnt == 1)
+		return rel;
+	relation_close(rel, AccessShareLock);
+	return NULL;
 }
 
 RoseTree *

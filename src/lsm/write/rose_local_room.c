@@ -27,12 +27,10 @@
 
 #include "access/relation.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/memutils.h"
 
 #include "memtable/rose_local_arena.h"
 #include "memtable/rose_pressure.h"
-#include "store/rose_file_name.h"
 #include "lsm/tree/rose_local_trees.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
@@ -106,23 +104,15 @@ compare_bytes(const void *a, const void *b)
 	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
 }
 
-/* Who uses it at the moment may have changed its columns in the catalog, and go on reading it. */
 static bool
 spill_other(const Candidate *item)
 {
-	Relation	rel;
-	bool		spilled = false;
+	Relation	rel = rose_tree_relation_at_rest(item->relid, item->name);
+	bool		spilled;
 
-	if (!ConditionalLockRelationOid(item->relid, AccessShareLock))
-		return false;
-	rel = try_relation_open(item->relid, NoLock);
 	if (rel == NULL)
-	{
-		UnlockRelationOid(item->relid, AccessShareLock);
 		return false;
-	}
-	if (RelFileLocatorEquals(rose_file_name(rel), item->name) && rel->rd_refcnt == 1)
-		spilled = spill(rose_tree_open(rel));
+	spilled = spill(rose_tree_open(rel));
 	relation_close(rel, AccessShareLock);
 	return spilled;
 }

@@ -134,32 +134,19 @@ spill_here(RoseTree *tree, bool worker)
 	return true;
 }
 
-/*
- * Spill another table, if this transaction has locked it against everybody; any: or if
- * nobody has.  Not one that this session is using: ALTER TABLE, for one, has changed its
- * columns in the catalog while it reads it.
- */
+/* Spill another table, if this transaction has locked it against everybody; any: or if nobody has. */
 static bool
 spill_other(const RoseRegistryItem *item, bool any)
 {
-	Relation	rel;
+	Relation	rel = rose_tree_relation_at_rest(item->relid, item->locator);
 	bool		spilled = false;
 
-	if (!ConditionalLockRelationOid(item->relid, AccessShareLock))
-		return false;
-	rel = try_relation_open(item->relid, NoLock);
 	if (rel == NULL)
-	{
-		UnlockRelationOid(item->relid, AccessShareLock);
 		return false;
-	}
-	if (RelFileLocatorEquals(rose_rel_locator(rel), item->locator) && rel->rd_refcnt == 1)
-	{
-		if (CheckRelationLockedByMe(rel, AccessExclusiveLock, false))
-			spilled = spill_locked(rose_tree_open(rel));
-		else if (any)
-			spilled = spill_here(rose_tree_open(rel), false);
-	}
+	if (CheckRelationLockedByMe(rel, AccessExclusiveLock, false))
+		spilled = spill_locked(rose_tree_open(rel));
+	else if (any)
+		spilled = spill_here(rose_tree_open(rel), false);
 	relation_close(rel, AccessShareLock);
 	return spilled;
 }
