@@ -49,7 +49,7 @@
 #define ROSE_INDEX_TURNED		0x0001	/* stored the other way round than the index says */
 #define ROSE_INDEX_VALIDATED	0x0002	/* entries are believed only if their row agrees */
 #define ROSE_INDEX_INCOMPLETE	0x0004	/* built beside writers, or it was to be: without the entries of
-									 * rows that were there before */
+																			 * rows that were there before */
 #define ROSE_INDEX_UNKEPT		0x0008	/* writers do not keep it up yet */
 #define ROSE_INDEX_FLAGS		0x000F
 
