@@ -573,15 +573,17 @@ append_end(const RangeEnd *end, int nprefix, int *ncols, Datum *values, bool *in
 	*inclusive = end->ncols > 0 ? end->inclusive : true;
 }
 
-/* Whole keys are looked up, so it is of use for ranges of keys only. */
+/*
+ * Whole keys have one, too: lookups do not need it, but not all whole keys are looked up (what ON CONFLICT asks
+ * for is not, for it sees rows that are not committed).
+ */
 static void
 set_hash(const RoseIndexQuals *quals, RoseKeyRange *range)
 {
 	const RoseSchema *schema = quals->schema;
 
 	range->nhashed = 0;
-	if (schema->hash_columns < schema->nkeys && schema->hash_columns > 0 &&
-		quals->nprefix >= schema->hash_columns)
+	if (schema->hash_columns > 0 && quals->nprefix >= schema->hash_columns)
 	{
 		range->nhashed = schema->hash_columns;
 		range->hash = rose_key_hash(schema, range->lower);
