@@ -10,9 +10,11 @@ SET rose.secondary_indexes = on;
 
 -- kinds that there are not
 CREATE INDEX ix_no ON ix USING hash (a);
-CREATE UNIQUE INDEX ix_no ON ix ((c + 1));
-CREATE UNIQUE INDEX ix_no ON ix (c) WHERE a > 3;
-CREATE UNIQUE INDEX CONCURRENTLY ix_no ON ix ((a + 1));
+CREATE FUNCTION ix_users(int) RETURNS int IMMUTABLE LANGUAGE sql BEGIN ATOMIC SELECT 1 / $1; END;
+CREATE UNIQUE INDEX ix_no ON ix (ix_users(a));
+CREATE UNIQUE INDEX ix_no ON ix (c) WHERE ix_users(a) > 3;
+CREATE UNIQUE INDEX CONCURRENTLY ix_no ON ix (ix_users(a));
+DROP FUNCTION ix_users;
 ALTER TABLE ix ADD EXCLUDE USING btree (a WITH =);
 CREATE INDEX ix_no ON ix (a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d);
 SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'ix'::regclass;

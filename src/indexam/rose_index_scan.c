@@ -561,15 +561,17 @@ is_entry_of(RoseIndexFetch *fetch, const RoseRow *entry, const RoseRow *row, Sna
 		 (TransactionIdIsValid(snapshot->xmin) || TransactionIdIsValid(snapshot->xmax))))
 		return true;
 	described = rose_index_set_tree(fetch->tree, RelationGetRelid(index->rel));
-	if (described == NULL || described->shape.evaluates)
+	if (described == NULL || described->shape.validated)
 		return true;
 	values = palloc(fetch->tree->schema->natts * sizeof(Datum));
 	nulls = palloc(fetch->tree->schema->natts * sizeof(bool));
 	rose_row_deform(row, fetch->tree->schema, 1, fetch->tree->schema->natts, values, nulls);
 	rose_entry_of_row(&described->shape, index->rel, ROSE_ENTRY_OF_OWNER, values, nulls,
 					  row->version.rowid, &expected);
-	rose_entry_key(index->schema, &expected, key);
-	same = rose_key_compare(index->schema, key, entry->key, index->schema->nkeys) == 0;
+	if (expected.exists)
+		rose_entry_key(index->schema, &expected, key);
+	same = expected.exists &&
+		rose_key_compare(index->schema, key, entry->key, index->schema->nkeys) == 0;
 	pfree(values);
 	pfree(nulls);
 	return same;

@@ -40,6 +40,7 @@
 #include "utils/snapmgr.h"
 
 #include "util/rose_index_def.h"
+#include "util/rose_index_expr.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_index_set.h"
@@ -167,16 +168,31 @@ rose_index_ddl_check_created(Relation rel, Relation index, bool internal)
 /* Who writes a row locks a partition for each of them: a process can hold 200 locks of that kind. */
 #define UNIQUE_INDEXES_MAX	100
 
+/*
+ * An entry that a function of a user has made may be one that its row has not any more, and
+ * only the row tells; who looks at a value does so with locks that no function may be called
+ * with.
+ */
 static void
-check_unique(Relation rel, const char *name, bool plain)
+check_lasting(Relation rel, const char *name, HeapTuple pg_index)
+{
+	RoseIndexExpr expr;
+
+	rose_index_expr_read_tuple(pg_index, &expr);
+	if (!rose_index_expr_is_lasting(&expr))
+		refuse_kind(rel, name,
+					"Expressions and WHERE clauses of unique indexes of rose tables consist of built-in functions, on built-in types and enums.",
+					"Store the expression in a generated column, NULL for rows that are not to be unique, and index that.");
+}
+
+static void
+check_unique(Relation rel, const char *name, HeapTuple pg_index)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *cell;
 	int			n = 0;
 
-	if (!plain)
-		refuse_kind(rel, name, "Unique indexes of rose tables cannot have expressions, or a WHERE clause, yet.",
-					"Store the expression in a generated column, NULL for rows that are not to be unique, and index that.");
+	check_lasting(rel, name, pg_index);
 	foreach(cell, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
@@ -205,7 +221,7 @@ check_kind(Relation rel, Relation index, IndexInfo *info)
 	if (index->rd_index->indisexclusion)
 		refuse_kind(rel, name, "Rose tables cannot have exclusion constraints.", NULL);
 	if (info->ii_Unique)
-		check_unique(rel, name, info->ii_Expressions == NIL && info->ii_Predicate == NIL);
+		check_unique(rel, name, index->rd_indextuple);
 }
 
 static void
@@ -355,9 +371,7 @@ rose_index_ddl_check_beside(Relation rel, Relation index, HeapTuple pg_index, bo
 		return;
 	}
 	if (((Form_pg_index) GETSTRUCT(pg_index))->indisunique)
-		check_unique(rel, RelationGetRelationName(index),
-					 heap_attisnull(pg_index, Anum_pg_index_indexprs, NULL) &&
-					 heap_attisnull(pg_index, Anum_pg_index_indpred, NULL));
+		check_unique(rel, RelationGetRelationName(index), pg_index);
 	check_not_fed(rel, index, table);
 	if (table->shared->other_order)
 		rose_tree_report_order(table, ERROR);

@@ -7,7 +7,7 @@
  * What lasts.  Core asks of functions in an index that they are declared immutable; what a
  * user declares need not be so, and CREATE OR REPLACE makes another function of it.  So only
  * what core brings with it is taken to give the same for ever, on types that core brings with
- * it: functions of arrays and rows call those of the types inside.  Of these, too, some
+ * it, or on enums: functions of arrays and rows call those of the types inside.  Of these, too, some
  * follow what is not in the database (names of time zones) or what users can alter
  * (configurations of text search).  Functions that fold case follow the collation, whose
  * versions the file knows.
@@ -28,16 +28,17 @@
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "util/rose_index_expr.h"
 
 /* A column of the index's row in the catalog, or NULL. */
 static Node *
-read_tree(Relation index, AttrNumber attno)
+read_tree(HeapTuple pg_index, AttrNumber attno)
 {
 	bool		isnull;
-	Datum		tree = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, attno, &isnull);
+	Datum		tree = SysCacheGetAttr(INDEXRELID, pg_index, attno, &isnull);
 
 	return isnull ? NULL : stringToNode(TextDatumGetCString(tree));
 }
@@ -55,10 +56,16 @@ rose_index_expr_is_any(Relation index)
 }
 
 void
+rose_index_expr_read_tuple(HeapTuple pg_index, RoseIndexExpr *expr)
+{
+	expr->columns = (List *) read_tree(pg_index, Anum_pg_index_indexprs);
+	expr->predicate = make_ands_implicit((Expr *) read_tree(pg_index, Anum_pg_index_indpred));
+}
+
+void
 rose_index_expr_read(Relation index, RoseIndexExpr *expr)
 {
-	expr->columns = (List *) read_tree(index, Anum_pg_index_indexprs);
-	expr->predicate = make_ands_implicit((Expr *) read_tree(index, Anum_pg_index_indpred));
+	rose_index_expr_read_tuple(index->rd_indextuple, expr);
 }
 
 /* ---- what they depend on ---- */
@@ -102,11 +109,16 @@ function_may_change(Oid function, void *context)
 	}
 }
 
+/* Labels of enums are renamed and added, but those that there are keep their order. */
 static bool
 type_may_change(Oid type)
 {
-	return type >= FirstGenbkiObjectId || type == RECORDOID || type == REGCONFIGOID ||
-		type == REGDICTIONARYOID;
+	Oid			element = get_element_type(type);
+
+	if (OidIsValid(element))
+		type = element;
+	return (type >= FirstGenbkiObjectId && !type_is_enum(type)) || type == RECORDOID ||
+		type == REGCONFIGOID || type == REGDICTIONARYOID;
 }
 
 static bool

@@ -16,6 +16,7 @@
 
 #include "postgres.h"
 
+#include "access/htup.h"
 #include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
@@ -29,8 +30,9 @@ typedef struct RoseIndexExpr
 	List	   *predicate;		/* conditions, all of which have to hold; NIL: there is no predicate */
 } RoseIndexExpr;
 
-/* Made in the current context. */
+/* Made in the current context; of an index, or of its row of pg_index. */
 extern void rose_index_expr_read(Relation index, RoseIndexExpr *expr);
+extern void rose_index_expr_read_tuple(HeapTuple pg_index, RoseIndexExpr *expr);
 
 /* Columns of the table, of which there are natts, that are read; made in the current context. */
 extern Bitmapset *rose_index_expr_depends(const RoseIndexExpr *expr, int natts);

@@ -27,7 +27,9 @@
  * the row was written (rose_unique_values.h).  If one has no room, locks are let go of while it
  * is made, and the values are looked at again before the entries are linked: it is the
  * link of the entry that has to be under one lock with the look.
- * Unique indexes have no expressions, so nothing is computed under locks.
+ * What they compute is computed before anything is locked; only entries that a new row
+ * hides from the transaction's own snapshot are written later, for who they are is known
+ * when it is written.
  *
  *-------------------------------------------------------------------------
  */
@@ -60,11 +62,19 @@ typedef struct TableRow
 	int64		rowid;
 } TableRow;
 
+/* Of an index that evaluates: what the row noted has had there, and what the new one is to have. */
+typedef struct ComputedEntries
+{
+	RoseEntry	old;
+	RoseEntry	new;
+} ComputedEntries;
+
 struct RoseEntryWriter
 {
 	RoseTree   *table;
 	const RoseIndexSet *set;
 	TableRow   *old;			/* noted and not written yet, or NULL */
+	ComputedEntries **computed; /* by index: of unique ones, before values are locked; NULL: not computed */
 	bool		unique_written; /* of the versions at hand unique indexes have their entries */
 	RoseTree  **trees;			/* the table, and then indexes as they are in the set */
 	Relation   *indexes;
@@ -79,6 +89,7 @@ rose_entries_open_set(RoseTree *table, const RoseIndexSet *set)
 	writer->set = set;
 	writer->trees = palloc((set->n + 1) * sizeof(RoseTree *));
 	writer->indexes = palloc(set->n * sizeof(Relation));
+	writer->computed = palloc0(set->n * sizeof(ComputedEntries *));
 	writer->trees[0] = table;
 	for (int i = 0; i < set->n; i++)
 	{
@@ -94,6 +105,7 @@ rose_entries_close(RoseEntryWriter *writer)
 	for (int i = 0; i < writer->set->n; i++)
 		index_close(writer->indexes[i], NoLock);
 	pfree(writer->indexes);
+	pfree(writer->computed);
 	pfree(writer->trees);
 	pfree(writer);
 }
@@ -201,16 +213,42 @@ take_hidden_rows(const RoseEntryWriter *writer, const RoseNewVersion *versions, 
 
 /* ---- values ---- */
 
-/* A unique index computes nothing. */
-static void
-plain_entry_of(const RoseIndexTree *index, const TableRow *row, RoseEntry *entry)
+static bool
+has_row(const TableRow *row)
 {
-	Assert(!index->shape.evaluates);
-	if (row == NULL || row->values == NULL)
+	return row != NULL && row->values != NULL;
+}
+
+/* Are the columns that entries are made of the same in both rows?  Then so are their entries. */
+static bool
+is_same_source(const RoseSchema *table, const RoseEntryShape *shape, const TableRow *old,
+			   const TableRow *new)
+{
+	int			attno = -1;
+
+	if (!has_row(old) || !has_row(new))
+		return false;
+	while ((attno = bms_next_member(shape->depends, attno)) >= 0)
+	{
+		const RoseTupleColumn *column = &table->tuple_columns[attno - 1];
+		int			i = attno - 1;
+
+		if (old->nulls[i] != new->nulls[i] ||
+			(!old->nulls[i] &&
+			 !datum_image_eq(old->values[i], new->values[i], column->attbyval, column->attlen)))
+			return false;
+	}
+	return true;
+}
+
+static void
+entry_of(const RoseEntryShape *shape, Relation index, RoseEntryUser user, const TableRow *row,
+		 RoseEntry *entry)
+{
+	if (!has_row(row))
 		rose_entry_of_none(entry);
 	else
-		rose_entry_of_row(&index->shape, NULL, ROSE_ENTRY_OF_WRITER, row->values, row->nulls,
-						  row->rowid, entry);
+		rose_entry_of_row(shape, index, user, row->values, row->nulls, row->rowid, entry);
 }
 
 /*
@@ -235,6 +273,32 @@ is_new_value(const RoseIndexTree *index, const RoseSchema *schema, const RoseEnt
 	return rose_key_compare(schema, value->key, value->left, schema->nkeys) != 0;
 }
 
+/*
+ * The value that the row is to have in the i-th index, which is unique, and has not; false:
+ * none.  No LWLock is held: what is computed is kept for when the entry is written.
+ */
+static bool
+find_value(RoseEntryWriter *writer, int i, const TableRow *row, RoseUniqueValue *value)
+{
+	const RoseEntryShape *shape = &writer->set->trees[i].shape;
+	Relation	index = writer->indexes[i];
+	RoseEntry	old;
+	RoseEntry	new;
+
+	writer->computed[i] = NULL;
+	if (shape->evaluates && is_same_source(writer->table->schema, shape, writer->old, row))
+		return false;
+	entry_of(shape, index, ROSE_ENTRY_OF_OWNER, writer->old, &old);
+	entry_of(shape, index, ROSE_ENTRY_OF_WRITER, row, &new);
+	if (shape->evaluates)
+	{
+		writer->computed[i] = palloc(sizeof(ComputedEntries));
+		writer->computed[i]->old = old;
+		writer->computed[i]->new = new;
+	}
+	return is_new_value(&writer->set->trees[i], writer->trees[i + 1]->schema, &old, &new, value);
+}
+
 RoseUniqueValues *
 rose_entries_values(RoseEntryWriter *writer, const RoseNewVersion *put)
 {
@@ -248,17 +312,9 @@ rose_entries_values(RoseEntryWriter *writer, const RoseNewVersion *put)
 	row = take_rows(writer, put, 1);
 	for (int i = 0; i < set->n; i++)
 	{
-		const RoseIndexTree *index = &set->trees[i];
-		RoseTree   *tree = writer->trees[i + 1];
-		RoseEntry	old;
-		RoseEntry	new;
-
-		if (!index->unique)
-			continue;
-		plain_entry_of(index, writer->old, &old);
-		plain_entry_of(index, row, &new);
-		if (!is_new_value(index, tree->schema, &old, &new,
-						  rose_unique_values_add(values, tree, index)))
+		if (set->trees[i].unique &&
+			!find_value(writer, i, row,
+						rose_unique_values_add(values, writer->trees[i + 1], &set->trees[i])))
 			values->nvalues--;
 	}
 	return values->nvalues > 0 ? values : NULL;
@@ -306,6 +362,7 @@ typedef struct EntryBatch
 	int			n;
 	int			max;
 	RoseNewVersion *entries;
+	const ComputedEntries *computed;	/* NULL: to be computed */
 
 	/* of a unique index */
 	RoseUniqueValues *values;	/* locked; or NULL */
@@ -439,43 +496,6 @@ add_entry(EntryBatch *batch, RoseOp op, const RoseVersion *row, RoseEntry *entry
 	rose_key_from_tuple(index->schema, added->row, 0, added->key);
 }
 
-static bool
-has_row(const TableRow *row)
-{
-	return row != NULL && row->values != NULL;
-}
-
-static void
-entry_of(const EntryBatch *batch, RoseEntryUser user, const TableRow *row, RoseEntry *entry)
-{
-	if (!has_row(row))
-		rose_entry_of_none(entry);
-	else
-		rose_entry_of_row(batch->shape, batch->index->rel, user, row->values, row->nulls, row->rowid,
-						  entry);
-}
-
-/* Are the columns that entries are made of the same in both rows?  Then so are their entries. */
-static bool
-is_same_source(const EntryBatch *batch, const TableRow *old, const TableRow *new)
-{
-	int			attno = -1;
-
-	if (!has_row(old) || !has_row(new))
-		return false;
-	while ((attno = bms_next_member(batch->shape->depends, attno)) >= 0)
-	{
-		const RoseTupleColumn *column = &batch->table->tuple_columns[attno - 1];
-		int			i = attno - 1;
-
-		if (old->nulls[i] != new->nulls[i] ||
-			(!old->nulls[i] &&
-			 !datum_image_eq(old->values[i], new->values[i], column->attbyval, column->attlen)))
-			return false;
-	}
-	return true;
-}
-
 /* The entry that a row had, which is deleted or, if there is a new one, changed. */
 static void
 old_entry_of(const EntryBatch *batch, const TableRow *row, const TableRow *new, RoseEntry *entry)
@@ -484,7 +504,7 @@ old_entry_of(const EntryBatch *batch, const TableRow *row, const TableRow *new, 
 
 	if (batch->shape->validated)
 		user = has_row(new) ? ROSE_ENTRY_OF_CHANGED : ROSE_ENTRY_OF_DELETED;
-	entry_of(batch, user, row, entry);
+	entry_of(batch->shape, batch->index->rel, user, row, entry);
 }
 
 /* Take the entry of a row that a new one hides out of the index, unless the new one's replaces it. */
@@ -498,9 +518,35 @@ add_hidden(EntryBatch *batch, const TableRow *hidden, const TableRow *new,
 	if (hidden->values == NULL)
 		return;
 	old_entry_of(batch, hidden, new, &hidden_entry);
-	entry_of(batch, ROSE_ENTRY_OF_WRITER, new, &new_entry);
+	entry_of(batch->shape, batch->index->rel, ROSE_ENTRY_OF_WRITER, new, &new_entry);
 	if (rose_entry_compare(batch->shape, batch->index->schema, &hidden_entry, &new_entry).tombstone)
 		add_entry(batch, ROSE_OP_TOMBSTONE, version, &hidden_entry);
+}
+
+static void
+entries_of_change(const EntryBatch *batch, const TableRow *old, const TableRow *new,
+				  RoseEntry *old_entry, RoseEntry *new_entry)
+{
+	const ComputedEntries *computed = batch->computed;
+
+	Assert(computed != NULL || !batch->shape->evaluates || batch->values == NULL);
+	if (computed == NULL)
+	{
+		old_entry_of(batch, old, new, old_entry);
+		entry_of(batch->shape, batch->index->rel, ROSE_ENTRY_OF_WRITER, new, new_entry);
+		return;
+	}
+	rose_entry_of_none(old_entry);
+	rose_entry_of_none(new_entry);
+	if (has_row(old))
+		*old_entry = computed->old;
+	if (!has_row(new))
+		return;
+	*new_entry = computed->new;
+	/* a row of a table without key has got its id when it was written */
+	for (int i = 0; new_entry->exists && i < batch->shape->ncolumns; i++)
+		if (batch->shape->columns[i].source == ROSE_ENTRY_ROWID)
+			new_entry->values[i] = Int64GetDatum(new->rowid);
 }
 
 /* What the change of a row writes to an index. */
@@ -512,10 +558,9 @@ add_change(EntryBatch *batch, const TableRow *old, const TableRow *new,
 	RoseEntry	new_entry;
 	RoseEntryChange change;
 
-	if (batch->shape->evaluates && is_same_source(batch, old, new))
+	if (batch->shape->evaluates && is_same_source(batch->table, batch->shape, old, new))
 		return;
-	old_entry_of(batch, old, new, &old_entry);
-	entry_of(batch, ROSE_ENTRY_OF_WRITER, new, &new_entry);
+	entries_of_change(batch, old, new, &old_entry, &new_entry);
 	change = rose_entry_compare(batch->shape, batch->index->schema, &old_entry, &new_entry);
 	if (change.tombstone)
 		add_entry(batch, ROSE_OP_TOMBSTONE, version, &old_entry);
@@ -537,15 +582,21 @@ write_indexes(RoseEntryWriter *writer, const RoseNewVersion *versions, int n, bo
 	batch->entries = palloc(batch->max * sizeof(RoseNewVersion));
 	for (int i = 0; i < set->n && batch->state == ROSE_KEY_FREE; i++)
 	{
-		if (unique ? !set->trees[i].unique : set->trees[i].unique && writer->unique_written)
+		const RoseIndexTree *index = &set->trees[i];
+		bool		written = !unique && index->unique && writer->unique_written;
+		bool		locked = unique && index->shape.evaluates;
+
+		if ((unique && !index->unique) || (written && !index->shape.evaluates))
 			continue;
 		batch->index = writer->trees[i + 1];
-		batch->shape = &set->trees[i].shape;
+		batch->shape = &index->shape;
+		batch->computed = writer->computed[i];
 		for (int j = 0; j < n; j++)
 		{
-			if (unlikely(hidden != NULL))
+			if (unlikely(hidden != NULL) && !locked)
 				add_hidden(batch, &hidden[j], &rows[j], &versions[j].version);
-			add_change(batch, j == 0 ? writer->old : NULL, &rows[j], &versions[j].version);
+			if (!written)
+				add_change(batch, j == 0 ? writer->old : NULL, &rows[j], &versions[j].version);
 		}
 		if (batch->n > 0)
 			write_batch(batch);
@@ -582,6 +633,7 @@ rose_entries_write(RoseEntryWriter *writer, const RoseNewVersion *versions, int 
 	write_indexes(writer, versions, n, false, &batch);
 	writer->old = NULL;
 	writer->unique_written = false;
+	memset(writer->computed, 0, writer->set->n * sizeof(ComputedEntries *));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	rose_pace_writes_of(writer->trees, writer->set->n + 1, n);

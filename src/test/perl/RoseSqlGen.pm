@@ -277,8 +277,8 @@ sub upsert
 	{
 		return one("$sql ON CONFLICT DO NOTHING" . returning());
 	}
-	my @arbiters = (names($table->{key}), values %{ $table->{unique} // {} });
-	$sql .= ' ON CONFLICT (' . pick(sort @arbiters) . ') DO UPDATE SET a = '
+	my @arbiters = ('(' . names($table->{key}) . ')', values %{ $table->{unique} // {} });
+	$sql .= ' ON CONFLICT ' . pick(sort @arbiters) . ' DO UPDATE SET a = '
 	  . pick('EXCLUDED.a', "coalesce($table->{name}.a, 0) % 1000 + 1", 'NULL');
 	$sql .= " WHERE $table->{name}.a % 3 = 0" if rare(0.2);
 	return one($sql . returning());

@@ -314,6 +314,17 @@ my @predicates = (
 	[ 'a % 2 = 0', 'a % 2 = 0' ], [ "first_digit(a::text) <> '7'", "first_digit(a::text) <> '7'", "first_digit(a::text) <> '7' AND a < 50" ],
 	[ 'a IS NULL', 'a IS NULL' ], [ 'a < 0', 'a < 0' ]);
 
+# An expression of the column for a unique index, or the column.
+sub unique_expression
+{
+	my ($column) = @_;
+	my ($name, $type, $values) = @$column;
+
+	return [ pick("($name / 2)", "($name % 50)", "(abs($name))"), $type, $values ] if $type =~ /^(?:int|bigint|smallint)$/;
+	return [ pick("(lower($name))", "(left($name, 3))", "(coalesce($name, 'none'))"), $type, $values ] if $type =~ /^text/;
+	return $column;
+}
+
 # The same for a unique index or constraint, undef if the table can have none. An immediate one is on columns that statements set to one value for all
 # rows that they change, so that which rows come first does not matter: two of them have one value then, whoever is the second one.
 sub create_unique
@@ -331,15 +342,28 @@ sub create_unique
 	my @chosen = (@must, grep { defined } map { splice(@columns, int(rand(@columns)), 1) } 1 .. pick(1, 1, 2));
 
 	return undef if !@chosen;
-	$table->{indexed}{$name} = \@chosen;
+	my $where = '';
+
 	$table->{predicate}{$name} = undef;
-	$table->{unique}{$name} = names(\@chosen) if !$deferrable;
+	if (!$deferrable && !$table->{parts})
+	{
+		$chosen[-1] = unique_expression($chosen[-1]) if rare(0.5);
+		if (@columns && rare(0.4))
+		{
+			my $condition = pick(@columns)->[0] . pick(' IS NOT NULL', ' IS NULL');
+
+			$table->{predicate}{$name} = [ $condition, $condition ];
+			$where = " WHERE $condition";
+		}
+	}
+	$table->{indexed}{$name} = \@chosen;
+	$table->{unique}{$name} = '(' . names(\@chosen) . ")$where" if !$deferrable;
 	my $nulls = pick('', '', ' NULLS NOT DISTINCT');
 	my $include = @columns && rare(0.3) ? ' INCLUDE (' . pick(@columns)->[0] . ')' : '';
 	return "ALTER TABLE $table->{name} ADD CONSTRAINT $name UNIQUE$nulls (" . names(\@chosen) . ")$include" . pick(' DEFERRABLE', ' DEFERRABLE INITIALLY DEFERRED')
 	  if $deferrable;
 	my $list = join(', ', map { $_->[0] . pick('', '', ' DESC') . pick('', '', ' NULLS FIRST', ' NULLS LAST') } @chosen);
-	return "CREATE UNIQUE INDEX IF NOT EXISTS $name ON $table->{name} ($list)$include$nulls";
+	return "CREATE UNIQUE INDEX IF NOT EXISTS $name ON $table->{name} ($list)$include$nulls$where";
 }
 
 # CREATE INDEX of some columns of the table; NULLS and directions as they come. The table remembers it. One on a table

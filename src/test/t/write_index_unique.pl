@@ -38,38 +38,43 @@ SKIP:
 	skip 'the stand-in has no stop points' if $ENV{ROSE_STANDIN};
 
 	stop_points_create($node);
-	sql('CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE, b int) USING rose');
-
 	my ($ctl, $first, $second) = map { RoseTest::Session->new($node) } 1 .. 3;
-	my %writes = (
-		insert => [ 'insert', 'INSERT INTO t VALUES (%d, 5, 0)' ],
-		'do nothing' => [ 'insert', 'INSERT INTO t VALUES (%d, 5, 0) ON CONFLICT DO NOTHING' ],
-		upsert => [ 'insert', 'INSERT INTO t VALUES (%d, 5, 0) ON CONFLICT (a) DO UPDATE SET b = 100' ],
-		copy => [ 'insert', "COPY t FROM PROGRAM 'echo %d,5,0' (FORMAT csv)" ],
-		update => [ 'change', 'UPDATE t SET a = 5 WHERE id = %d + 100' ]);
 
-	# Who stands still has the value's lock: the other one waits for that, not for a transaction.
-	foreach my $one (sort keys %writes)
+	foreach my $arbiter ('(a)', '(abs(a)) WHERE b >= 0')
 	{
-		foreach my $step ('row-looked', 'row-written')
-		{
-			foreach my $other (sort keys %writes)
-			{
-				my $point = "$writes{$one}[0]-" . ($writes{$one}[0] eq 'change' && $step eq 'row-looked' ? 'looked' : $step);
+		my $v = $arbiter eq '(a)' ? 5 : -5;
+		my %writes = (
+			insert => [ 'insert', 'INSERT INTO t VALUES (%d, 5, 0)' ],
+			'do nothing' => [ 'insert', 'INSERT INTO t VALUES (%d, 5, 0) ON CONFLICT DO NOTHING' ],
+			upsert => [ 'insert', "INSERT INTO t VALUES (%d, $v, 0) ON CONFLICT $arbiter DO UPDATE SET b = 100" ],
+			copy => [ 'insert', "COPY t FROM PROGRAM 'echo %d,$v,0' (FORMAT csv)" ],
+			update => [ 'change', 'UPDATE t SET a = 5, b = 0 WHERE id = %d + 100' ]);
 
-				sql('TRUNCATE t; INSERT INTO t VALUES (101, 101, 0), (102, 102, 0)');
-				$ctl->run("SELECT stop_at('$point', 'wait', 'client')");
-				$first->start(sprintf($writes{$one}[1], 1));
-				wait_for_stop($node);
-				$second->start(sprintf($writes{$other}[1], 2));
-				$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'RoseKeyPartition'")
-				  or die 'nobody waits for the value';
-				$ctl->run("SELECT go_on('$point')");
-				finish($first);
-				finish($second);
-				is(sql('SELECT count(*) FROM t WHERE a = 5'), 1, "$one stops at $step, $other: one row has the value");
-				is(sql("SELECT count(*) FROM rose.check('t')"), 0, '... and entries are those of rows');
-				$ctl->run('SELECT stop_clear()');
+		sql("DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, a int, b int) USING rose; CREATE UNIQUE INDEX ON t $arbiter");
+
+		# Who stands still has the value's lock: the other one waits for that, not for a transaction.
+		foreach my $one (sort keys %writes)
+		{
+			foreach my $step ('row-looked', 'row-written')
+			{
+				foreach my $other (sort keys %writes)
+				{
+					my $point = "$writes{$one}[0]-" . ($writes{$one}[0] eq 'change' && $step eq 'row-looked' ? 'looked' : $step);
+
+					sql('TRUNCATE t; INSERT INTO t VALUES (101, 101, 0), (102, 102, -1)');
+					$ctl->run("SELECT stop_at('$point', 'wait', 'client')");
+					$first->start(sprintf($writes{$one}[1], 1));
+					wait_for_stop($node);
+					$second->start(sprintf($writes{$other}[1], 2));
+					$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'RoseKeyPartition'")
+					  or die 'nobody waits for the value';
+					$ctl->run("SELECT go_on('$point')");
+					finish($first);
+					finish($second);
+					is(sql('SELECT count(*) FROM t WHERE abs(a) = 5 AND b >= 0'), 1, "$arbiter: $one stops at $step, $other: one row has the value");
+					is(sql("SELECT count(*) FROM rose.check('t')"), 0, '... and entries are those of rows');
+					$ctl->run('SELECT stop_clear()');
+				}
 			}
 		}
 	}
@@ -92,12 +97,22 @@ SKIP:
 
 # ---- many sessions ----
 
-foreach my $kind ([ 'with a key', 'id int PRIMARY KEY, a int UNIQUE, b int DEFAULT 0' ], [ 'without one', 'id int, a int, b int DEFAULT 0, UNIQUE (a) INCLUDE (b)' ])
+# Columns, and what may be the arbiter of ON CONFLICT, if that is not a column.
+my @kinds = (
+	[ 'with a key', 'id int PRIMARY KEY, a int UNIQUE, b int DEFAULT 0' ],
+	[ 'without one', 'id int, a int, b int DEFAULT 0, UNIQUE (a) INCLUDE (b)' ],
+	[ 'partial, on an expression', 'id int PRIMARY KEY, a int, b int DEFAULT 0', '(abs(a * 2)) WHERE b >= 0' ]);
+
+foreach my $kind (@kinds)
 {
-	my ($name, $columns) = @$kind;
+	my ($name, $columns, $index) = @$kind;
+	my $arbiter = $index // '(a)';
+	my $create = $index ? "CREATE UNIQUE INDEX t_a_key ON t $index" : '';
+	my $among = $index ? 'WHERE b >= 0' : '';
 
 	sql(<<"SQL");
 CREATE TABLE t ($columns) USING $using;
+$create;
 CREATE TABLE model (id int, a int, b int);
 CREATE INDEX ON model (id);
 CREATE SEQUENCE ids;
@@ -109,7 +124,7 @@ BEGIN
 		BEGIN
 			FOR i IN 1 .. 1 + (random() * 3)::int LOOP
 				new := nextval('ids'); v := random() * nvalues; w := random() * nvalues;
-				CASE (random() * 8)::int
+				CASE (random() * 9)::int
 				WHEN 0 THEN
 					INSERT INTO t VALUES (new, v);
 					INSERT INTO model VALUES (new, v, 0);
@@ -117,7 +132,7 @@ BEGIN
 					INSERT INTO t VALUES (new, v) ON CONFLICT DO NOTHING RETURNING id INTO found_id;
 					IF FOUND THEN INSERT INTO model VALUES (new, v, 0); END IF;
 				WHEN 2 THEN
-					INSERT INTO t VALUES (new, v) ON CONFLICT (a) DO UPDATE SET b = t.b + 1 RETURNING id, b INTO r;
+					INSERT INTO t VALUES (new, v) ON CONFLICT $arbiter DO UPDATE SET b = t.b + 1 RETURNING id, b INTO r;
 					IF r.id = new THEN INSERT INTO model VALUES (new, v, 0);
 					ELSE UPDATE model SET b = b + 1 WHERE id = r.id; END IF;
 				WHEN 3 THEN
@@ -125,8 +140,8 @@ BEGIN
 						UPDATE model SET a = w WHERE id = r.id;
 					END LOOP;
 				WHEN 4 THEN
-					UPDATE t SET id = new, b = 7 WHERE a = v RETURNING id INTO found_id;
-					IF FOUND THEN DELETE FROM model WHERE a = v; INSERT INTO model VALUES (new, v, 7); END IF;
+					UPDATE t SET id = new, b = 7 WHERE a = v AND b >= 0 RETURNING id INTO found_id;
+					IF FOUND THEN DELETE FROM model WHERE a = v AND b >= 0; INSERT INTO model VALUES (new, v, 7); END IF;
 				WHEN 5 THEN
 					FOR r IN DELETE FROM t WHERE a = v RETURNING id LOOP
 						DELETE FROM model WHERE id = r.id;
@@ -139,11 +154,16 @@ BEGIN
 					INSERT INTO model VALUES (new, v, 0);
 				WHEN 7 THEN
 					BEGIN
-						INSERT INTO t VALUES (new, v) ON CONFLICT (a) DO UPDATE SET a = w, b = -1;
+						INSERT INTO t VALUES (new, v) ON CONFLICT $arbiter DO UPDATE SET a = w, b = -1;
 						RAISE EXCEPTION 'back' USING ERRCODE = 'RB000';
 					EXCEPTION WHEN SQLSTATE 'RB000' OR unique_violation THEN
 						NULL;
 					END;
+				WHEN 8 THEN
+					-- out of the predicate, if there is one, and in again
+					FOR r IN UPDATE t SET b = -1 - b WHERE a = v RETURNING id LOOP
+						UPDATE model SET b = -1 - b WHERE id = r.id;
+					END LOOP;
 				ELSE
 					FOR r IN UPDATE t SET b = b + 1 WHERE a BETWEEN v AND v + 2 RETURNING id LOOP
 						UPDATE model SET b = b + 1 WHERE id = r.id;
@@ -190,7 +210,7 @@ SQL
 		$_->{run}->finish;
 		is(${ $_->{err} }, '', 'a writer has met no error');
 	}
-	is(sql('SELECT count(*) FROM (SELECT a FROM t GROUP BY a HAVING count(*) > 1) d'), 0, "$name: no two rows have one value");
+	is(sql("SELECT count(*) FROM (SELECT a FROM t $among GROUP BY a HAVING count(*) > 1) d"), 0, "$name: no two rows have one value");
 	is(sql('SELECT count(*) FROM (TABLE t EXCEPT ALL TABLE model) d'), 0, '... all rows are the model\'s');
 	is(sql('SELECT count(*) FROM (TABLE model EXCEPT ALL TABLE t) d'), 0, '... and none is missing');
 	is(sql("SELECT count(*) FROM rose.check('t')"), 0, '... and entries are those of rows') if $using eq 'rose';
