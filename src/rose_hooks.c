@@ -396,6 +396,7 @@ check_altered_table(const AlterTableStmt *stmt)
 {
 	ListCell   *cell;
 
+	rose_row_types_check_altered(stmt);
 	foreach(cell, stmt->cmds)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);

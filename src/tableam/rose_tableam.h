@@ -120,6 +120,12 @@ extern void rose_vacuum(Relation rel, struct VacuumParams *params,
 extern void rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 							   double *tuples, double *allvisfrac);
 
+/* --- row types in keys (rose_row_types.c) --- */
+
+/* Refuse ALTER TABLE and ALTER TYPE that change the columns of such a type. */
+struct AlterTableStmt;
+extern void rose_row_types_check_altered(const struct AlterTableStmt *stmt);
+
 /* --- CLUSTER (rose_cluster.c) --- */
 
 /* Refuse to cluster the table by this index, unless it is the primary key's or NULL. */
