@@ -165,7 +165,9 @@ rose_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
 		case MaxCommandIdAttributeNumber:
 			return CommandIdGetDatum(rslot->row.version.cid);
 		case MaxTransactionIdAttributeNumber:
-			/* versions do not know what supersedes them */
+			/* versions do not know what supersedes them, nor who has locked them */
+			if (rslot->version == ROSE_SLOT_REPLACES_LOCKED)
+				return TransactionIdGetDatum(rose_slot_xmin(&rslot->row.version));
 			return TransactionIdGetDatum(InvalidTransactionId);
 		default:
 			elog(ERROR, "invalid system attribute number %d", attnum);
@@ -429,4 +431,13 @@ rose_slot_written(TupleTableSlot *slot, RoseTree *tree, CommandId cid)
 	rslot->row.version.cid = cid;
 	rslot->row.version.op = ROSE_OP_PUT;
 	rslot->version = ROSE_SLOT_HAS_VERSION;
+}
+
+void
+rose_slot_replaces_locked(TupleTableSlot *slot)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	if (ROSE_SLOT_IS(slot))
+		rslot->version = ROSE_SLOT_REPLACES_LOCKED;
 }

@@ -26,6 +26,7 @@ typedef enum RoseSlotVersion
 {
 	ROSE_SLOT_NO_VERSION,
 	ROSE_SLOT_HAS_VERSION,		/* row.version is that of the slot's row */
+	ROSE_SLOT_REPLACES_LOCKED,	/* likewise, and it replaces one that its command had locked */
 	ROSE_SLOT_VERSION_IN_ROWS	/* it is to be asked of the rows that it is one of */
 } RoseSlotVersion;
 
@@ -63,6 +64,9 @@ extern void rose_slot_store_shared(TupleTableSlot *slot, RoseTree *tree,
  * kind of slot.
  */
 extern void rose_slot_written(TupleTableSlot *slot, RoseTree *tree, CommandId cid);
+
+/* What was just written replaces a row that its command had locked: xmax says so. */
+extern void rose_slot_replaces_locked(TupleTableSlot *slot);
 
 /* Clear the rose slots of a list of slots. */
 extern void rose_slot_clear_list(List *slots);

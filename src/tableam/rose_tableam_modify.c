@@ -20,8 +20,10 @@
 #include "catalog/index.h"
 #include "executor/executor.h"
 #include "pgstat.h"
+#include "storage/proc.h"
 #include "utils/rel.h"
 
+#include "compat/rose_compat.h"
 #include "util/rose_foreign.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_index_set.h"
@@ -270,6 +272,36 @@ rose_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsho
 	return result;
 }
 
+/*
+ * The row that was locked last, by its command.  Who updates it then, as ON CONFLICT DO
+ * UPDATE does, finds his own lock in the new row's xmax: statements ask RETURNING for xmax = 0
+ * to tell rows that were inserted from those that were there.
+ */
+static struct
+{
+	Oid			relid;
+	ItemPointerData tid;
+	CommandId	cid;
+	LocalTransactionId lxid;
+}			last_locked;
+
+static void
+note_locked(Relation rel, const ItemPointerData *tid, CommandId cid)
+{
+	last_locked.relid = RelationGetRelid(rel);
+	last_locked.tid = *tid;
+	last_locked.cid = cid;
+	last_locked.lxid = rose_my_lxid();
+}
+
+static bool
+was_locked(Relation rel, const ItemPointerData *tid, CommandId cid)
+{
+	return last_locked.relid == RelationGetRelid(rel) &&
+		ItemPointerEquals(&last_locked.tid, unconstify(ItemPointerData *, tid)) &&
+		last_locked.cid == cid && last_locked.lxid == rose_my_lxid();
+}
+
 TM_Result
 rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
 				  Snapshot snapshot, Snapshot crosscheck, bool wait,
@@ -297,6 +329,8 @@ rose_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 		}
 		slot->tts_tid = updated.tid;
 		rose_slot_written(slot, tree, cid);
+		if (was_locked(rel, &change.tid, cid))
+			rose_slot_replaces_locked(slot);
 		rose_pgstat_count_update(rel);
 	}
 	return result;
@@ -322,7 +356,10 @@ rose_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot
 						   &row, &newest, tmfd);
 	/* the caller goes on with the version that was locked, or looks why it was not */
 	if (result == TM_Ok)
+	{
 		*tid = newest;
+		note_locked(rel, tid, cid);
+	}
 	if (row)
 		rose_slot_store_shared(slot, tree, row, &newest);
 	return result;
