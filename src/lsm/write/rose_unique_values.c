@@ -85,13 +85,25 @@ rose_unique_values_add_partition(RoseUniqueValues *values, int partition)
 	values->partitions[values->npartitions++] = partition;
 }
 
+static bool
+is_valid(const RoseUniqueValue *value)
+{
+	return value->index == NULL || value->index->valid;
+}
+
+/*
+ * Indexes that are not valid come last: where REINDEX CONCURRENTLY has two with one definition, it
+ * is the valid one that ON CONFLICT knows.
+ */
 static int
 compare_values(const void *a, const void *b)
 {
-	Oid			x = ((const RoseUniqueValue *) a)->indexid;
-	Oid			y = ((const RoseUniqueValue *) b)->indexid;
+	const RoseUniqueValue *x = a;
+	const RoseUniqueValue *y = b;
 
-	return x < y ? -1 : x > y;
+	if (is_valid(x) != is_valid(y))
+		return is_valid(x) ? -1 : 1;
+	return x->indexid < y->indexid ? -1 : x->indexid > y->indexid;
 }
 
 void

@@ -36,7 +36,7 @@ typedef struct RoseUniqueValues
 	RoseTree   *table;
 	bool		row_written;	/* the row is in the table, entries may not be */
 	int			nvalues;
-	RoseUniqueValue *values;	/* in the order of their indexes' OIDs, as core checks them */
+	RoseUniqueValue *values;	/* in the order of their indexes' OIDs, as core checks them; of valid ones first */
 	int			npartitions;
 	int		   *partitions;		/* of the values, and others that are to be locked with them */
 } RoseUniqueValues;
