@@ -124,6 +124,21 @@ is(sql("SELECT * FROM rose.check('k')"), '', 'columns that were added');
 is(sql("SET enable_seqscan = off; SELECT count(*), min(z), count(y) FROM k WHERE x = 7"), sql("SELECT count(*), 'zed', count(y) FROM k WHERE x = 7"),
 	'their values are found');
 
+# Rows whose older versions are kept behind them, some of them in the next leaf, though nobody needs them any more.
+sql(<<'SQL');
+CREATE TABLE kept (id int PRIMARY KEY, a int, w text) USING rose;
+INSERT INTO kept SELECT g, g, (SELECT string_agg(md5((g * 100 + i)::text), '') FROM generate_series(1, 20 + g % 40) i) FROM generate_series(1, 3000) g;
+SQL
+my $older = RoseTest::Session->new($node);
+$older->run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM kept");
+sql("UPDATE kept SET a = a + 10000 WHERE id % 4 = 0");
+sql("SELECT rose.spill('kept')");
+sql("UPDATE kept SET a = a + 100000, w = w || 'x' WHERE id % 5 = 0");
+sql("SELECT rose.spill('kept'), rose.merge('kept')");
+$older->end;
+sql("CREATE INDEX kept_a ON kept (a)");
+is(sql("SELECT * FROM rose.check('kept')"), '', 'a row has one entry, whatever is kept of it');
+
 # Values of many kilobytes, so that there are more runs than are merged at a time; no value at all in a column.
 sql(<<'SQL');
 CREATE TABLE wide (id int PRIMARY KEY, v int, x int, w text) USING rose;
