@@ -61,6 +61,7 @@ struct RoseIndexScan
 	AttrNumber	sources[INDEX_MAX_KEYS];	/* entry columns of the index's columns ... */
 	AttrNumber	row_key[INDEX_MAX_KEYS];	/* ... and of the columns of the table's key */
 	RoseIndexValidator *validator;	/* NULL: entries are exact */
+	IndexScanDesc wants_entry;	/* with a validator: whose xs_itup is to be that of the row; or NULL */
 	uint32		nreturned;		/* entries, for TIDs that name nothing */
 	bool		batched;		/* rows of entries are looked up together ... */
 	RoseIndexBatch batch;		/* ... in this; not open: scan stands on the entry that was given out */
@@ -528,15 +529,39 @@ index_scan_give_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *r
 
 /* ---- rows of entries ---- */
 
+/* Whoever reads the entry has that which is made of the row. */
+static void
+replace_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseEntry *entry)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+	bool		any_null = false;
+
+	for (int i = 0; i < iscan->xs_itupdesc->natts; i++)
+	{
+		values[i] = entry->values[scan->sources[i] - 1];
+		nulls[i] = entry->nulls[scan->sources[i] - 1];
+		any_null |= nulls[i];
+	}
+	index_scan_set_entry(iscan, scan, values, nulls, any_null);
+}
+
 /* The row of this key; a function that the validator has called may have looked up others. */
 static const RoseRow *
 entry_row_validated(RoseIndexFetch *fetch, Snapshot snapshot, const Datum *key)
 {
+	RoseIndexScan *scan = fetch->scan;
 	const RoseRow *row = rose_lookup_get(rose_lookup_cached(fetch->tree), snapshot, key);
+	const RoseEntry *entry = NULL;
 
-	if (row == NULL ||
-		!rose_index_validator_agrees(fetch->scan->validator, row, fetch->row->key))
+	if (row != NULL)
+		entry = rose_index_validator_agrees(scan->validator, row, fetch->row->key);
+	if (entry == NULL)
 		return NULL;
+	if (scan->wants_entry != NULL)
+		replace_entry(scan->wants_entry, scan, entry);
+	if (!rose_index_validator_calls(scan->validator))
+		return row;
 	return rose_lookup_get(rose_lookup_cached(fetch->tree), snapshot, key);
 }
 
@@ -622,6 +647,7 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	fetch->of_entry = scan->of_entries;
 	fetch->key_only = iscan->xs_want_itup;
 	fetch->unsure = scan->validator != NULL;
+	scan->wants_entry = iscan->xs_want_itup ? iscan : NULL;
 	iscan->xs_recheck = false;
 	if (scan->quals == NULL)
 		index_scan_prepare(iscan, fetch);

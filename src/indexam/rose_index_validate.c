@@ -12,6 +12,10 @@
  * gives another result by now is found by neither until REINDEX; on heap it would be found
  * by the old one.
  *
+ * What a subscription has written blindly leaves its old entries behind, too.  Nothing but its key
+ * is to be believed of an entry there: the same one may stand for several versions of the row.  So
+ * whoever wants the entry itself gets it as it is made of the row.
+ *
  * No locks.  Calls functions of users (rose_index_eval.c).
  *
  *-------------------------------------------------------------------------
@@ -31,6 +35,7 @@ struct RoseIndexValidator
 	const RoseSchema *schema;	/* of its tree */
 	const RoseSchema *table;
 	RoseEntryShape shape;
+	RoseEntry	entry;			/* of the row that was asked last, in row_context */
 	Datum	   *values;			/* of a row */
 	bool	   *nulls;
 	MemoryContext row_context;	/* what is needed for one row */
@@ -54,7 +59,7 @@ rose_index_validator_create(Relation index, const RoseSchema *table)
 	return validator;
 }
 
-/* What entries are made of; the row may go while functions are called. */
+/* What entries are made of; the row may go if functions are called. */
 static void
 take_row(RoseIndexValidator *validator, const RoseRow *row)
 {
@@ -62,7 +67,8 @@ take_row(RoseIndexValidator *validator, const RoseRow *row)
 
 	rose_row_deform(row, validator->table, 1, validator->shape.last_source, validator->values,
 					validator->nulls);
-	while ((attno = bms_next_member(validator->shape.depends, attno)) >= 0)
+	while (validator->shape.evaluates &&
+		   (attno = bms_next_member(validator->shape.depends, attno)) >= 0)
 	{
 		const RoseTupleColumn *column = &validator->table->tuple_columns[attno - 1];
 		Datum	   *value = &validator->values[attno - 1];
@@ -72,26 +78,29 @@ take_row(RoseIndexValidator *validator, const RoseRow *row)
 	}
 }
 
-bool
+const RoseEntry *
 rose_index_validator_agrees(RoseIndexValidator *validator, const RoseRow *row, const Datum *key)
 {
 	const RoseSchema *schema = validator->schema;
-	MemoryContext old = MemoryContextSwitchTo(validator->row_context);
 	int64		rowid = validator->table->nkeys == 0 ? DatumGetInt64(row->key[0]) : 0;
-	RoseEntry	entry;
-	bool		agrees = false;
+	RoseEntry  *entry = &validator->entry;
+	Datum		row_key[INDEX_MAX_KEYS];
+	MemoryContext old;
 
+	MemoryContextReset(validator->row_context);
+	old = MemoryContextSwitchTo(validator->row_context);
 	take_row(validator, row);
 	rose_entry_of_row(&validator->shape, validator->index, ROSE_ENTRY_OF_OWNER,
-					  validator->values, validator->nulls, rowid, &entry);
-	if (entry.exists)
-	{
-		Datum		row_key[INDEX_MAX_KEYS];
-
-		rose_entry_key(schema, &entry, row_key);
-		agrees = rose_key_compare(schema, row_key, key, schema->nkeys) == 0;
-	}
+					  validator->values, validator->nulls, rowid, entry);
 	MemoryContextSwitchTo(old);
-	MemoryContextReset(validator->row_context);
-	return agrees;
+	if (!entry->exists)
+		return NULL;
+	rose_entry_key(schema, entry, row_key);
+	return rose_key_compare(schema, row_key, key, schema->nkeys) == 0 ? entry : NULL;
+}
+
+bool
+rose_index_validator_calls(const RoseIndexValidator *validator)
+{
+	return validator->shape.evaluates;
 }

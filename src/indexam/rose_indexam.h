@@ -16,6 +16,7 @@
 #include "access/genam.h"
 #include "access/relscan.h"
 
+#include "lsm/tree/rose_entry.h"
 #include "indexam/rose_index_fetch.h"
 
 /* --- wiring --- */
@@ -46,11 +47,14 @@ typedef struct RoseIndexValidator RoseIndexValidator;
 extern RoseIndexValidator *rose_index_validator_create(Relation index, const RoseSchema *table);
 
 /*
- * Is the entry with this key that of the row?  Calls functions of users: the row may be gone
- * afterwards, if it is a cached lookup's.
+ * Is the entry with this key that of the row?  Then that, as it is made of the row, and good as
+ * long as that is, and until the next call; else NULL.
  */
-extern bool rose_index_validator_agrees(RoseIndexValidator *validator, const RoseRow *row,
-										const Datum *key);
+extern const RoseEntry *rose_index_validator_agrees(RoseIndexValidator *validator,
+													const RoseRow *row, const Datum *key);
+
+/* Does that call functions?  Then the row may be gone afterwards, if it is a cached lookup's. */
+extern bool rose_index_validator_calls(const RoseIndexValidator *validator);
 
 /* --- scan keys as key ranges (rose_index_quals.c) --- */
 

@@ -667,7 +667,7 @@ plan_secondary(Relation heap, IndexOptInfo *info)
 	info->amcanparallel = false;
 	info->amhasgetbitmap = false;
 	info->amcostestimate = secondary_cost;
-	if ((info->indexprs != NIL || info->indpred != NIL) && is_validated(info))
+	if (is_validated(info))
 	{
 		memset(info->canreturn, false, info->ncolumns * sizeof(bool));
 		info->amcostestimate = validated_cost;

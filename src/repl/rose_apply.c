@@ -6,8 +6,9 @@
  * INSERT and UPDATE become a PUT, DELETE a TOMBSTONE, a change of the key both.  An
  * UPDATE that leaves a large value untouched does not carry it and becomes a PARTIAL
  * version; so does an INSERT that a row filter made of such an UPDATE.  Nothing is read,
- * but in two cases: the key changes and a large value, which has to move along, does not;
- * and an expression of the table (rose_rules.h) looks at a value that was not sent.
+ * but in three cases: the key changes and a large value, which has to move along, does not;
+ * an expression of the table (rose_rules.h) looks at a value that was not sent; and an
+ * index has such a column beside one that was sent.
  *
  * TRUNCATE gives the table a new file, which is durable when the local transaction
  * is, while ordinary changes wait for their epoch.  So the batch is cut before the
@@ -36,7 +37,7 @@
 #include "memtable/rose_pressure.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_lookup.h"
-#include "lsm/write/rose_blind.h"
+#include "lsm/write/rose_blind_entries.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
@@ -309,14 +310,16 @@ write_whole(RoseReplRel *entry)
 
 /*
  * Write a row of which only what is present is known.  If nothing is below it, it is no
- * row: the upstream has one that never came here.
+ * row: the upstream has one that never came here.  key_is_same: it is the very same as that of
+ * the row that is below.
  */
 static void
-write_incomplete(RoseReplRel *entry)
+write_incomplete(RoseReplRel *entry, bool key_is_same)
 {
 	Datum		key[INDEX_MAX_KEYS];
 
-	if (!rose_rules_apply_partial(entry->rules, entry->values, entry->nulls, entry->present))
+	if (!rose_rules_apply_partial(entry->rules, entry->values, entry->nulls, entry->present) ||
+		rose_blind_needs_row(entry->indexes, entry->present, key_is_same))
 	{
 		rose_component_require_key(entry->table->schema, entry->nulls);
 		rose_key_from_values(entry->table->schema, entry->values, 0, key);
@@ -345,7 +348,7 @@ apply_insert(void)
 	{
 		require_key(entry, "an INSERT without its unchanged large values");
 		(void) read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
-		write_incomplete(entry);
+		write_incomplete(entry, false);
 		entry->counts.incomplete++;
 	}
 	rose_apply.progress.inserts++;
@@ -420,8 +423,9 @@ apply_update(void)
 			unchanged = !complete_from_table(entry, old_key);
 		rose_gather_row(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
 	}
+	/* the upstream sends the old key if that is another one, or was large */
 	if (unchanged)
-		write_incomplete(entry);
+		write_incomplete(entry, !change.has_old);
 	else
 		write_whole(entry);
 	rose_apply.progress.updates++;

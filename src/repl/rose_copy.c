@@ -6,7 +6,7 @@
  * All tables that wait for their copy are copied in one go: one connection, one
  * snapshot of the upstream (that of a temporary slot's consistent point S), one
  * local transaction, one epoch.  The rows are sorted and bulk-loaded into a
- * component a table.  So either all of it is there, at position S, or, whatever goes
+ * component a table, and then their entries into one an index.  So either all of it is there, at position S, or, whatever goes
  * wrong, nothing is left behind and the next try starts anew.
  *
  * The stream then goes on from where it was, and skips a table's changes up to its
@@ -40,6 +40,7 @@
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_scan.h"
+#include "lsm/write/rose_blind_load.h"
 #include "lsm/write/rose_bulkload.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
@@ -266,6 +267,17 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 	rose_subscription_set_columns(rose_apply.sub->subid, RelationGetRelid(rel), map);
 }
 
+/* Of all rows of the table, which are there by now. */
+static void
+copy_entries(RoseBlindIndexes *indexes, uint64 epoch)
+{
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rose_blind_load_entries(indexes, GetActiveSnapshot(), rose_apply.sub->subid, epoch);
+	PopActiveSnapshot();
+	rose_blind_indexes_close(indexes);
+}
+
 /* Returns the number of rows. */
 static uint64
 copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
@@ -277,8 +289,11 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 	List	   *local_names = NIL;
 	CopyFromState cstate;
 	RoseBulkLoad *load;
+	RoseBlindIndexes *indexes;
 
 	require_empty(table);
+	rose_feeding_require_indexes(rel);
+	indexes = rose_blind_indexes_open(table, CurrentMemoryContext);
 	find_remote(conn, listed);
 	ROSE_STOP_POINT("copy-found");
 	choose_columns(conn, rel, listed, &remote_names, &local_names);
@@ -292,6 +307,8 @@ copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
 	nrows = load_rows(cstate, load, rel);
 	rose_bulkload_finish(load);
 	EndCopyFrom(cstate);
+	if (indexes != NULL)
+		copy_entries(indexes, epoch);
 	rose_upstream_check_copied(conn, &listed->remote);
 	return nrows;
 }

@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
@@ -36,6 +37,7 @@
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
 #include "store/rose_store.h"
+#include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_make_room.h"
@@ -70,7 +72,28 @@ list_tables(void)
 	return result;
 }
 
-/* Call back if it is (still) a rose table. */
+/* REQUIRES: the table is locked, so they cannot go. */
+static void
+visit_indexes(Relation rel, TableCallback callback, uint64 epoch)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index;
+
+		CHECK_FOR_INTERRUPTS();
+		rose_flight_lock_table(lfirst_oid(lc));
+		index = index_open(lfirst_oid(lc), NoLock);
+		if (rose_relation_has_tree(index))
+			callback(rose_tree_open_any_order(index), epoch);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+}
+
+/* Call back if it is (still) a rose table, and for its indexes. */
 static void
 visit_table(Oid relid, TableCallback callback, uint64 epoch)
 {
@@ -87,13 +110,16 @@ visit_table(Oid relid, TableCallback callback, uint64 epoch)
 	}
 	if (rel->rd_rel->relkind == RELKIND_RELATION &&
 		rel->rd_rel->relam == get_table_am_oid("rose", false))
+	{
 		callback(rose_tree_open_any_order(rel), epoch);
+		visit_indexes(rel, callback, epoch);
+	}
 	relation_close(rel, NoLock);
 }
 
 /*
- * Every table in a transaction of its own, so that locks and pins of many tables
- * are not held together; and the upstream hears from us in between.
+ * Every table, with its indexes, in a transaction of its own, so that locks and pins of many
+ * tables are not held together; and the upstream hears from us in between.
  */
 static void
 for_each_table(TableCallback callback, uint64 epoch)
@@ -139,10 +165,12 @@ publish_table(RoseTree *table, uint64 epoch)
 	rose_epoch_publish(table, rose_apply.sub->subid, epoch);
 }
 
+/* Its indexes go with the table. */
 static void
 feed_table(RoseTree *table, uint64 epoch)
 {
-	rose_repl_feed(table->rel, rose_apply.sub->subid);
+	if (!rose_relation_is_index(table->rel))
+		rose_repl_feed(table->rel, rose_apply.sub->subid);
 }
 
 static void

@@ -20,7 +20,7 @@
 #include "access/xact.h"
 #include "utils/memutils.h"
 
-#include "lsm/write/rose_blind.h"
+#include "lsm/write/rose_blind_entries.h"
 #include "lsm/write/rose_pace.h"
 #include "repl/rose_repl_internal.h"
 
@@ -47,6 +47,17 @@ rose_gather_forget(void)
 		MemoryContextReset(gathered.context);
 }
 
+static void
+pace(const RoseReplRel *entry, int n)
+{
+	RoseTree   *const *trees = &entry->table;
+	int			ntrees = 1;
+
+	if (entry->indexes != NULL)
+		trees = rose_blind_trees(entry->indexes, &ntrees);
+	rose_pace_writes_of(trees, ntrees, n);
+}
+
 /* Write a table's rows, from the first that is gathered, which is 'from'. */
 static void
 write_table(int from)
@@ -63,11 +74,11 @@ write_table(int from)
 		gathered.entries[i] = NULL;
 	}
 	rose_apply.blame.rel = entry;
-	rose_blind_write(entry->table, rows, n, GetCurrentCommandId(true));
+	rose_blind_write(entry->table, entry->indexes, rows, n, GetCurrentCommandId(true));
 
 	/* Towards the end of the memory that is left, at the speed of what frees some. */
 	if (rose_apply.epochs.flight != 0)
-		rose_pace_writes(entry->table, n);
+		pace(entry, n);
 }
 
 void
@@ -105,6 +116,7 @@ rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values, const bool *
 												 0, 64 * 1024, GATHER_BYTES);
 	old = MemoryContextSwitchTo(gathered.context);
 	rose_blind_form(entry->table, op, values, nulls, present, row);
+	gathered.nbytes += rose_blind_form_entries(entry->indexes, values, nulls, row);
 	MemoryContextSwitchTo(old);
 
 	gathered.entries[gathered.n++] = entry;

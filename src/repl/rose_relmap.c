@@ -42,8 +42,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "lsm/tree/rose_feed.h"
-#include "lsm/merge/rose_spill.h"
+#include "lsm/write/rose_blind_entries.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 #include "repl/rose_subrows.h"
@@ -62,44 +61,6 @@ static bool tables_changed = false; /* a table was invalidated, or may have been
 /* ---------------------------------------------------------------------
  * Which local tables fit
  */
-
-/* Other indexes than the primary key's that anybody may read. */
-static int
-count_other_indexes(Relation rel)
-{
-	Oid			primary = rose_primary_key_index(rel);
-	List	   *indexes = RelationGetIndexList(rel);
-	ListCell   *cell;
-	int			n = 0;
-
-	foreach(cell, indexes)
-	{
-		Relation	index = RelationIdGetRelation(lfirst_oid(cell));
-
-		if (index == NULL)
-			continue;
-		n += lfirst_oid(cell) != primary && index->rd_index->indisvalid;
-		RelationClose(index);
-	}
-	list_free(indexes);
-	return n;
-}
-
-/*
- * What a subscription writes does not go to other indexes than the primary key's.  REINDEX
- * CONCURRENTLY of that has another one beside it for a while.
- */
-static void
-require_no_indexes(Relation rel)
-{
-	if (count_other_indexes(rel) > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot replicate into \"%s.%s\", which has indexes beside that of the primary key",
-						get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel)),
-				 errdetail("Replicated changes are not written to such indexes yet."),
-				 errhint("Drop them.")));
-}
 
 static void
 require_target(Relation rel)
@@ -120,7 +81,7 @@ require_target(Relation rel)
 						nspname, RelationGetRelationName(rel)),
 				 errdetail("It would be empty after a crash, and the upstream does not send its rows again."),
 				 errhint("Use ALTER TABLE ... SET LOGGED.")));
-	require_no_indexes(rel);
+	rose_feeding_require_indexes(rel);
 }
 
 Oid
@@ -143,48 +104,8 @@ rose_repl_target_table(const RoseUpstreamTable *remote)
 }
 
 /* ---------------------------------------------------------------------
- * Feeding
+ * What may be done with them
  */
-
-void
-rose_repl_feed(Relation rel, Oid subid)
-{
-	RoseTree   *table = rose_tree_open_any_order(rel);
-	Oid			fed_by = rose_feed_subscription(table);
-	bool		blame;
-
-	if (rose_feed_is_recorded(table, subid))
-		return;
-	if (OidIsValid(fed_by) && fed_by != subid && rose_subscription_of_table(RelationGetRelid(rel)) != subid)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("table \"%s\" is fed by another subscription", RelationGetRelationName(rel))));
-
-	/* Who writes to it says what is wrong with it; see there whose fault that is. */
-	if (table->shared->other_order)
-		return;
-	require_no_indexes(rel);
-
-	/* Local rows leave the memtable, whose recovery is ours from now on. */
-	blame = rose_apply.blame.certain;
-	rose_apply.blame.certain = false;
-	rose_spill(table, InvalidOid, 0);
-	rose_apply.blame.certain = blame;
-	rose_feed_begin(table, subid);
-}
-
-void
-rose_repl_unfeed(Oid relid, Oid subid)
-{
-	Relation	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
-
-	if (rel == NULL)
-		return;
-	if (rel->rd_rel->relkind == RELKIND_RELATION &&
-		rel->rd_rel->relam == get_table_am_oid("rose", true))
-		rose_feed_end(rose_tree_open_any_order(rel), subid);
-	relation_close(rel, NoLock);
-}
 
 void
 rose_repl_check_truncate(Oid relid)
@@ -698,6 +619,7 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	rose_repl_feed(entry->rel, relmap_subid);
 	entry->table = rose_tree_open(entry->rel);
 	entry->rules = rose_rules_create(entry->rel, entry->context);
+	entry->indexes = rose_blind_indexes_open(entry->table, entry->context);
 	if (entry->columns == NULL && !map_columns(entry))
 	{
 		rose_apply.remote.cut_needed = true;
@@ -715,6 +637,9 @@ rose_relmap_close(RoseReplRel *entry)
 	if (entry->rules != NULL)
 		rose_rules_free(entry->rules);
 	entry->rules = NULL;
+	if (entry->indexes != NULL)
+		rose_blind_indexes_close(entry->indexes);
+	entry->indexes = NULL;
 	table_close(entry->rel, NoLock);
 	entry->rel = NULL;
 	entry->table = NULL;

@@ -244,6 +244,7 @@ typedef struct RoseReplRel
 
 	Relation	rel;			/* open in the current batch, or NULL; then also ... */
 	RoseTree   *table;
+	struct RoseBlindIndexes *indexes;	/* or NULL: it has none */
 	RoseRules  *rules;
 	RoseReplTableCounts counts; /* since the last batch */
 } RoseReplRel;
@@ -277,8 +278,11 @@ extern void rose_relmap_flush_counts(bool keep);
 /* Since the last call, something has happened to a table of the subscription. */
 extern bool rose_relmap_tables_changed(void);
 
-/* Make the table the subscription's, if it is not yet.  REQUIRES: a lock on rel that excludes other feeders. */
+/* Make the table, and its indexes, the subscription's, if they are not yet (rose_feeding.c).  REQUIRES: a lock on rel that excludes other feeders. */
 extern void rose_repl_feed(Relation rel, Oid subid);
+
+/* Error if the table has an index beside the primary key's that cannot be fed. */
+extern void rose_feeding_require_indexes(Relation rel);
 
 /* ---------------------------------------------------------------------
  * The apply process.  One instance in each worker.

@@ -322,6 +322,7 @@ rose_meta_adopt(Relation rel, const RoseMetaInfo *info)
 	rose_meta_update_init_fork(rel);
 }
 
+/* Blind writes leave entries in an index that no row has any more. */
 void
 rose_meta_set_fed_by(Relation rel, Oid subid)
 {
@@ -329,6 +330,8 @@ rose_meta_set_fed_by(Relation rel, Oid subid)
 	RoseMetaDisk *meta = rose_meta_edit_begin(rel, &edit);
 
 	meta->fed_by = subid;
+	if (OidIsValid(subid) && rose_file_base(rel) == ROSE_INDEX_BASE)
+		rose_index_meta_of((Page) ((char *) meta - ROSE_PAGE_CONTENT))->flags |= ROSE_INDEX_VALIDATED;
 	rose_meta_edit_finish(&edit);
 	rose_meta_update_init_fork(rel);
 }

@@ -61,6 +61,8 @@ extern void rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *
 
 /* The file is one of this cluster, and of this release, from now on: what info says of key and layout. */
 extern void rose_meta_adopt(Relation rel, const RoseMetaInfo *info);
+
+/* Entries of an index that a subscription feeds are believed only if their row agrees, from then on. */
 extern void rose_meta_set_fed_by(Relation rel, Oid subid);
 
 /* What the main fork says of key, columns and entries, to an init fork that is there already. */

@@ -43,6 +43,7 @@
 #include "util/rose_index_expr.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_duplicate_key.h"
+#include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_tree.h"
@@ -224,13 +225,20 @@ check_kind(Relation rel, Relation index, IndexInfo *info)
 		check_unique(rel, name, index->rd_indextuple);
 }
 
+/* Replicated changes are written blindly. */
 static void
-check_not_fed(Relation rel, Relation index, RoseTree *table)
+check_fed(Relation rel, Relation index, RoseTree *table, bool concurrent)
 {
-	if (OidIsValid(table->shared->fed_by))
+	if (!OidIsValid(table->shared->fed_by))
+		return;
+	if (concurrent)
 		refuse_kind(rel, RelationGetRelationName(index),
-					"Tables that a subscription feeds cannot have indexes but that of the primary key yet.",
-					"End the replication with rose.drop_subscription() first.");
+					"A subscription feeds the table, and indexes of such ones cannot be built concurrently.",
+					"Leave CONCURRENTLY out: queries go on, only changes of the upstream wait.");
+	if (index->rd_index->indisunique)
+		refuse_kind(rel, RelationGetRelationName(index),
+					"A subscription feeds the table, and replicated changes are written without a look at what is there.",
+					"Create an index that is not unique, or end the replication with rose.drop_subscription() first.");
 }
 
 /* ---- how they are made ---- */
@@ -283,11 +291,13 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 
 	check_kind(rel, index, info);
 	table = rose_tree_open(rel);
-	check_not_fed(rel, index, table);
+	check_fed(rel, index, table, info->ii_Concurrent);
 	rose_index_def_make(index, table->schema, &def);
 	rose_index_file_create(index, &def, info->ii_Concurrent);
 
 	tree = rose_tree_open(index);
+	if (OidIsValid(table->shared->fed_by))
+		rose_feed_begin(tree, table->shared->fed_by);
 	describe_index(table, tree, &def.meta, &described);
 	if (info->ii_Concurrent)
 	{
@@ -372,7 +382,7 @@ rose_index_ddl_check_beside(Relation rel, Relation index, HeapTuple pg_index, bo
 	}
 	if (((Form_pg_index) GETSTRUCT(pg_index))->indisunique)
 		check_unique(rel, RelationGetRelationName(index), pg_index);
-	check_not_fed(rel, index, table);
+	check_fed(rel, index, table, true);
 	if (table->shared->other_order)
 		rose_tree_report_order(table, ERROR);
 }
@@ -401,7 +411,7 @@ rose_index_validate_scan(Relation rel, Relation index, IndexInfo *info, Snapshot
 
 	if (rose_index_ddl_is_copied_key(RelationGetRelid(index)))
 		return;
-	check_not_fed(rel, index, table);
+	check_fed(rel, index, table, true);
 	tree = rose_tree_open(index);
 	rose_meta_read(index, &meta);
 	describe_index(table, tree, &meta.index, &described);

@@ -22,7 +22,8 @@
  *
  * An index is VALIDATED if its expressions or its predicate may give another result
  * one day for the same row: then an entry may be there of what the row never was.  Which ones
- * may is decided here, when the file is made.
+ * may is decided here, when the file is made.  So is one that a subscription writes to, or did:
+ * nobody takes out what rows leave behind there.
  *
  * Not here: making entries from rows, and which indexes are possible at all.
  *

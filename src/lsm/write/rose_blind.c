@@ -21,6 +21,7 @@
 #include "access/xact.h"
 
 #include "lsm/write/rose_blind.h"
+#include "lsm/write/rose_blind_entries.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_new_version.h"
 #include "lsm/write/rose_pace.h"
@@ -76,6 +77,7 @@ rose_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool *null
 	require_key(tree, op);
 	out->op = op;
 	out->present = NULL;
+	out->entries = NULL;
 	out->key = palloc(rose_schema_key_width(schema) * sizeof(Datum));
 	if (op == ROSE_OP_TOMBSTONE)
 	{
@@ -134,9 +136,10 @@ link_row(RoseTree *tree, RoseVersion *version, const RoseBlindRow *row,
 	return true;
 }
 
-/* Returns how many there was room for. */
+/* Returns how many there was room for.  seqs: to note their numbers, or NULL. */
 static int
-link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n, int *nagain)
+link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n, uint64 *seqs,
+		  int *nagain)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemSpot hints[BLIND_WARM] = {{0}};
@@ -149,6 +152,8 @@ link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n,
 			warm(tree, rows + done, n - done, hints);
 		if (!link_row(tree, version, &rows[done], &hints[done % BLIND_WARM], nagain))
 			break;
+		if (seqs != NULL)
+			seqs[done] = version->seq;
 	}
 	rose_c0_write_end(c0);
 	return done;
@@ -183,15 +188,36 @@ leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, R
 	return n - from;
 }
 
+/* Write rows, of which no more are left out, and their entries.  *nagain as link_row's. */
+static void
+write_rows(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows, int n,
+		   RoseVersion *version, int *nagain)
+{
+	uint64	   *seqs = indexes != NULL ? palloc(n * sizeof(uint64)) : NULL;
+	RoseTree   *const *trees = &tree;
+	int			ntrees = 1;
+	int			done = 0;
+
+	if (indexes != NULL)
+		trees = rose_blind_trees(indexes, &ntrees);
+	while ((done += link_rows(tree, version, rows + done, n - done,
+							  seqs != NULL ? seqs + done : NULL, nagain)) < n)
+		rose_make_room_among(trees, ntrees, 0);
+	if (likely(indexes == NULL))
+		return;
+	rose_blind_write_entries(indexes, rows, seqs, n, version, &same_command);
+	pfree(seqs);
+}
+
 void
-rose_blind_write(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid)
+rose_blind_write(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows, int n,
+				 CommandId cid)
 {
 	static bool again = false;	/* keys came again, of late */
 	RoseBlindRow *left = NULL;
 	RoseVersion version;
 	int			nrows = n;
 	int			nagain = 0;
-	int			done = 0;
 
 	rose_new_version_stamp(&version, ROSE_OP_PUT, cid);
 	if (again && n > 1 && tree->schema->nkeys > 0)
@@ -200,8 +226,7 @@ rose_blind_write(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid)
 		nrows = leave_out_overtaken(tree->schema, rows, n, left);
 		rows = left;
 	}
-	while ((done += link_rows(tree, &version, rows + done, nrows - done, &nagain)) < nrows)
-		rose_make_room(tree);
+	write_rows(tree, indexes, rows, nrows, &version, &nagain);
 	again = nagain + n - nrows > n / BLIND_AGAIN_PART;
 	if (left)
 		pfree(left);

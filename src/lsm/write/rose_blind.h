@@ -27,14 +27,22 @@ typedef struct RoseBlindRow
 	MinimalTuple row;
 	const bits8 *present;		/* PARTIAL only */
 	Datum	   *key;			/* points into row */
+	struct RoseBlindEntry *entries; /* of each index (rose_blind_entries.h); NULL: none is written */
 } RoseBlindRow;
+
+/* Secondary indexes of a table, open for blind writes. */
+typedef struct RoseBlindIndexes RoseBlindIndexes;
 
 extern void rose_blind_form(RoseTree *tree, RoseOp op, const Datum *values,
 							const bool *nulls, const bits8 *present,
 							RoseBlindRow *out);
 
-/* Write n of them, in this order.  Waits for room in C0 (may spill the table's own C0 in this process). */
-extern void rose_blind_write(RoseTree *tree, const RoseBlindRow *rows, int n, CommandId cid);
+/*
+ * Write n of them, in this order, and then their entries.  Waits for room in C0 (may spill the table's own
+ * C0, and that of its indexes, in this process).  indexes: or NULL.
+ */
+extern void rose_blind_write(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows,
+							 int n, CommandId cid);
 
 
 #endif							/* ROSE_BLIND_H */

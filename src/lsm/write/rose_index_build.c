@@ -14,6 +14,8 @@
  * Versions of the transaction itself, which may be taken back, are sorted apart, into a
  * private run in front of the rest: they are newer than all others of their rows.
  *
+ * Entries of a table that a subscription feeds have no stamps of their own: all are settled.
+ *
  * Of versions that no snapshot sees any more nothing is computed: an expression may fail for a row
  * that somebody has deleted for that very reason.
  *
@@ -49,6 +51,7 @@ typedef struct IndexBuild
 	RoseTree   *table;
 	RoseTree   *index;
 	const RoseEntryShape *shape;
+	bool		fed;			/* the table: entries have no stamps */
 	FullTransactionId oldest;	/* all snapshots see what was committed before */
 	MemoryContext computed;		/* what is computed for the versions of one key */
 	RoseColumnSort *settled;	/* entries of rows whose only version matters, which all see */
@@ -245,6 +248,35 @@ put_settled(IndexBuild *build, const RoseEntry *entry)
 	build->nsettled++;
 }
 
+static int
+compare_entries(const void *a, const void *b, void *schema)
+{
+	Datum		x[INDEX_MAX_KEYS];
+	Datum		y[INDEX_MAX_KEYS];
+
+	rose_entry_key(schema, *(const RoseEntry *const *) a, x);
+	rose_entry_key(schema, *(const RoseEntry *const *) b, y);
+	return rose_key_compare(schema, x, y, ((const RoseSchema *) schema)->nkeys);
+}
+
+/* Each entry that any of the versions has, once: equal keys are of the same entry. */
+static void
+put_all_entries(IndexBuild *build, int n)
+{
+	const RoseEntry **entries = palloc(n * sizeof(RoseEntry *));
+	RoseSchema *schema = build->index->schema;
+	int			nentries = 0;
+
+	for (int i = 0; i < n; i++)
+		if (build->history[i].entry.exists)
+			entries[nentries++] = &build->history[i].entry;
+	qsort_arg(entries, nentries, sizeof(RoseEntry *), compare_entries, schema);
+	for (int i = 0; i < nentries; i++)
+		if (i == 0 || compare_entries(&entries[i - 1], &entries[i], schema) != 0)
+			put_settled(build, entries[i]);
+	pfree(entries);
+}
+
 /* The versions of one key of the table, oldest first. */
 static void
 put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 rowid)
@@ -264,6 +296,8 @@ put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 ro
 	}
 	if (n == 1 && is_settled(build, &versions[0]))
 		put_settled(build, &build->history[0].entry);
+	else if (build->fed)
+		put_all_entries(build, n);
 	else
 	{
 		build->versions = versions;
@@ -551,6 +585,7 @@ rose_index_build(RoseTree *table, RoseTree *index, const RoseEntryShape *shape)
 	IndexBuild	build = {.table = table, .index = index, .shape = shape};
 	uint64		next_seq;
 
+	build.fed = OidIsValid(table->shared->fed_by);
 	build.computed = AllocSetContextCreate(context, "rose index build row", ALLOCSET_SMALL_SIZES);
 	build.oldest = FullTransactionIdFromU64(rose_horizon_oldest(table->rel));
 	build.settled = rose_column_sort_begin(index->schema, memory_of_build(), check_settled, index);

@@ -18,6 +18,10 @@
  * finds there what it would have found had the index been there always.  Returns how many
  * rows the newest of them have.  REQUIRES: a lock of the table against writers, and
  * that nobody else knows the index yet.
+ *
+ * A table that a subscription feeds has versions that a crash takes back, but not out of the
+ * index.  So the index of such a one gets all entries that any snapshot wants, and every
+ * snapshot sees them: whether one is its row's, only the row tells (ROSE_INDEX_VALIDATED).
  */
 extern uint64 rose_index_build(RoseTree *table, RoseTree *index, const RoseEntryShape *shape);
 

@@ -362,3 +362,27 @@ rose_make_room(RoseTree *tree)
 	VainWaits = 0;
 	report_no_room(tree);
 }
+
+void
+rose_make_room_among(RoseTree *const *trees, int ntrees, int wanted)
+{
+	Size		bytes = rose_c0_bytes(&trees[wanted]->shared->c0);
+	bool		spilled = false;
+
+	if (!OidIsValid(WriteSubid) || ntrees == 1)
+	{
+		rose_make_room(trees[wanted]);
+		return;
+	}
+	ROSE_STOP_POINT("write-no-room");	/* no lock */
+	if (rose_wait_for_epoch_hook && rose_wait_for_epoch_hook())
+		return;
+	for (int i = 0; i < ntrees; i++)
+	{
+		/* what has less would only become many small runs */
+		if (i == wanted || rose_c0_bytes(&trees[i]->shared->c0) > bytes)
+			spilled |= rose_spill(trees[i], WriteSubid, WriteEpoch);
+	}
+	if (!spilled)
+		rose_make_room(trees[wanted]);
+}

@@ -311,6 +311,27 @@ rose_write_entries(RoseTree *index, RoseNewVersion *entries, int n, RoseMemPrepa
 	return done;
 }
 
+/* Blind writes of a transaction have one stamp, so rules are the writer's. */
+int
+rose_write_blind_entries(RoseTree *index, const RoseNewVersion *entries, int n,
+						 const RoseOwnRules *rules)
+{
+	RoseC0Shared *c0 = &index->shared->c0;
+	RoseArenaPtr few[4];
+	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
+	RoseMemPrepared result;
+	int			done;
+
+	rose_c0_write_begin(c0);
+	done = link_entries(index, entries, n, linked, &result);
+	for (int i = 0; i < done; i++)
+		(void) rose_c0_supersede(c0, index->schema, entries[i].key, linked[i], rules);
+	rose_c0_write_end(c0);
+	if (linked != few)
+		pfree(linked);
+	return done;
+}
+
 bool
 rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place, RoseNewVersion *lock,
 					  bool log)

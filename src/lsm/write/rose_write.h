@@ -46,6 +46,13 @@ extern int	rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions,
 extern int	rose_write_entries(RoseTree *index, RoseNewVersion *entries, int n,
 							   RoseMemPrepared *result);
 
+/*
+ * The same for blind writes, which are not logged, in the order of entries of one key; returns how
+ * many there was room for.  rules: what the transaction says of its own versions.
+ */
+extern int	rose_write_blind_entries(RoseTree *index, const RoseNewVersion *entries, int n,
+									 const RoseOwnRules *rules);
+
 /* A writer is about to look at keys that it wants to write. */
 static inline void
 rose_write_look(RoseTree *tree, RoseC0Look *look)

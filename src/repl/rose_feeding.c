@@ -1,0 +1,186 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_feeding.c
+ *	  Tables become a subscription's, with their indexes, and are let go.
+ *
+ * Who feeds a tree is in its file (lsm/tree/rose_feed.h).  From then on its memtables are
+ * its subscription's to spill, and nothing of it is logged: so nothing may be written blindly to a tree that
+ * does not know.  Each batch looks, of the table and each index, before it writes: an index
+ * may have been made meanwhile, or a file may be a new one.
+ *
+ * Entries are written blindly, too (lsm/write/rose_blind_entries.h).  That is possible for indexes that
+ * are not unique, and for none that is being built beside writers: it would lack what was written
+ * by another way.
+ *
+ * Locking: a lock of the table that excludes other feeders, and AccessShareLock of its indexes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "commands/defrem.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "store/rose_metapage.h"
+#include "lsm/tree/rose_feed.h"
+#include "lsm/tree/rose_relation.h"
+#include "lsm/merge/rose_spill.h"
+#include "repl/rose_repl_internal.h"
+
+/* REINDEX CONCURRENTLY of the primary key has another index beside it for a while, which has no entries. */
+static void
+require_not_unique(Relation rel, Relation index)
+{
+	if (!index->rd_index->indisunique || rose_relation_is_key_index(index))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot replicate into \"%s.%s\", which has unique index \"%s\" beside that of the primary key",
+					get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel),
+					RelationGetRelationName(index)),
+			 errdetail("Replicated changes are written without a look at what is there."),
+			 errhint("Drop it. An index that is not unique is possible.")));
+}
+
+/* One that will be complete, or dropped: a worker tries again. */
+static void
+require_complete(Relation rel, Relation index)
+{
+	RoseMetaInfo info;
+
+	if (!rose_relation_has_tree(index))
+		return;
+	rose_meta_read(index, &info);
+	if ((info.index.flags & (ROSE_INDEX_INCOMPLETE | ROSE_INDEX_UNKEPT)) == 0)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("cannot replicate into \"%s.%s\" while its index \"%s\" is built concurrently",
+					get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel),
+					RelationGetRelationName(index)),
+			 errhint("If nobody builds it any more, drop it.")));
+}
+
+void
+rose_feeding_require_indexes(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		require_not_unique(rel, index);
+		require_complete(rel, index);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+}
+
+/* Local rows leave the memtable, whose recovery is ours from now on. */
+static void
+feed_tree(RoseTree *tree, Oid subid)
+{
+	bool		blame = rose_apply.blame.certain;
+
+	rose_apply.blame.certain = false;
+	rose_spill(tree, InvalidOid, 0);
+	rose_apply.blame.certain = blame;
+	rose_feed_begin(tree, subid);
+}
+
+/*
+ * All indexes; false: one is in another order, and who writes to it says so.
+ */
+static bool
+feed_indexes(Relation rel, Oid subid)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+	bool		fed = true;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (rose_relation_has_tree(index))
+		{
+			RoseTree   *tree = rose_tree_open_any_order(index);
+
+			if (tree->shared->other_order)
+				fed = false;
+			else if (!rose_feed_is_recorded(tree, subid))
+			{
+				require_complete(rel, index);
+				feed_tree(tree, subid);
+			}
+		}
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	return fed;
+}
+
+static bool
+is_of_other(Relation rel, Oid fed_by, Oid subid)
+{
+	return OidIsValid(fed_by) && fed_by != subid &&
+		rose_subscription_of_table(RelationGetRelid(rel)) != subid;
+}
+
+void
+rose_repl_feed(Relation rel, Oid subid)
+{
+	RoseTree   *table = rose_tree_open_any_order(rel);
+	bool		recorded = rose_feed_is_recorded(table, subid);
+
+	if (!recorded && is_of_other(rel, rose_feed_subscription(table), subid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("table \"%s\" is fed by another subscription", RelationGetRelationName(rel))));
+
+	/* Who writes to it says what is wrong with it; see there whose fault that is. */
+	if (!recorded && table->shared->other_order)
+		return;
+	if (!recorded)
+		rose_feeding_require_indexes(rel);
+
+	/* indexes first: a crash must not leave a table that is fed, and an index that is not */
+	if (feed_indexes(rel, subid) && !recorded)
+		feed_tree(table, subid);
+}
+
+static void
+unfeed(Relation rel, Oid subid)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (rose_relation_has_tree(index))
+			rose_feed_end(rose_tree_open_any_order(index), subid);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	rose_feed_end(rose_tree_open_any_order(rel), subid);
+}
+
+void
+rose_repl_unfeed(Oid relid, Oid subid)
+{
+	Relation	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
+
+	if (rel == NULL)
+		return;
+	if (rel->rd_rel->relkind == RELKIND_RELATION &&
+		rel->rd_rel->relam == get_table_am_oid("rose", true))
+		unfeed(rel, subid);
+	relation_close(rel, NoLock);
+}
