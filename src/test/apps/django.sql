@@ -219,6 +219,12 @@ COMMIT;
 CREATE INDEX CONCURRENTLY "order_state_placed" ON "store_order" ("state", "placed");
 DROP INDEX CONCURRENTLY IF EXISTS "product_made";
 
+-- store 0005
+BEGIN;
+CREATE UNIQUE INDEX "task_runs_once" ON "task_queue" ("name") WHERE "state" = 'running';
+CREATE UNIQUE INDEX "category_name" ON "store_category" ((LOWER("name")), "parent_id");
+COMMIT;
+
 -- work
 SELECT "accounts_kind"."id", "accounts_kind"."app", "accounts_kind"."model" FROM "accounts_kind" WHERE ("accounts_kind"."app" = 'store' AND "accounts_kind"."model" = 'product') LIMIT 21;
 BEGIN;
