@@ -212,6 +212,15 @@ sub normal
 	return join("\n", @rows, $answer->{status}, $answer->{message});
 }
 
+# Two rules are broken by one row: a value of an index cannot be computed, and another one is taken. Which error comes
+# first depends on the order in which indexes are written, which heap takes from their OIDs.
+sub broke_two_rules
+{
+	my @status = sort map { $_ && substr($_->{status}, 0, 5) } @_;
+
+	return $indexes && $status[0] =~ /^22/ && $status[1] eq '23505';
+}
+
 sub report_difference
 {
 	my ($n, $statements, $answers) = @_;
@@ -282,7 +291,7 @@ BATCH: while ($done < $wanted)
 	{
 		my ($heap, $rose) = map { normal($answers->{$_}[$n], $statements->[$n]) } qw(heap rose);
 		$errors++ if $answers->{heap}[$n] && $answers->{heap}[$n]{status} !~ /^00000/;
-		if ($heap ne $rose)
+		if ($heap ne $rose && !broke_two_rules(map { $answers->{$_}[$n] } qw(heap rose)))
 		{
 			$different = 1;
 			report_difference($n, $statements, $answers);
