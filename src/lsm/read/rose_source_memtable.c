@@ -6,10 +6,8 @@
  * Rows come in batches (rose_mem_batch.c), which grow.  From what is asked of a batch's
  * rows the source learns what to copy for the next one.
  *
- * Locking: a reading section of C0 while a batch is filled.  What is kept in between is
- * the memtable's id, by which a memtable that was freed is noticed, and the cursor.  Where
- * entries go from a memtable (rose_recycle.c), so may the one under the cursor: then there
- * is a copy of it, by which its place is found again.
+ * Locking: a reading section of C0 while a batch is filled.  Nothing is kept in between
+ * but the memtable's id, by which a memtable that was freed is noticed.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,9 +34,6 @@ typedef struct MemtableSource
 	RoseMemBatch *batch;
 	RoseMemBatch *spare;		/* the one before, which somebody kept; or NULL */
 	ScanDirection direction;
-	char	   *place;			/* copy of the entry under the cursor, if there is one */
-	Size		place_size;		/* bytes there is room for */
-	bool		has_place;
 	int			next;			/* row of the batch to return next */
 	bool		filled;			/* a batch before this one */
 	bool		large;			/* rows of the last batch were large */
@@ -118,44 +113,6 @@ typedef struct MemtableBound
 	bool		inclusive;
 } MemtableBound;
 
-/* What to find the place of the cursor by, in the next section.  REQUIRES a reading section. */
-static void
-keep_place(MemtableSource *source)
-{
-	const void *image;
-	Size		size;
-
-	source->has_place = source->mem.current != 0 && rose_mem_cursor_may_fall(&source->mem);
-	if (!source->has_place)
-		return;
-	image = rose_memtable_image(source->mem.current, &size);
-	if (size > source->place_size)
-	{
-		if (source->place != NULL)
-			pfree(source->place);
-		source->place = NULL;
-		source->place_size = 0;
-		source->place = MemoryContextAllocHuge(source->base.reading->context, size * 2);
-		source->place_size = size * 2;
-	}
-	memcpy(source->place, image, size);
-}
-
-/*
- * May the cursor go on where it is?  False: its place is lost, as that of a memtable that
- * is gone.  REQUIRES a reading section.
- */
-static bool
-find_place(MemtableSource *source, bool forward)
-{
-	if (rose_mem_cursor_stands(&source->mem))
-		return true;
-	if (!source->has_place)
-		return false;
-	(void) rose_mem_cursor_seek_image(&source->mem, source->place, forward);
-	return true;
-}
-
 /* Put the cursor where a scan begins.  REQUIRES a reading section. */
 static bool
 place_cursor(MemtableSource *source, ScanDirection direction, const MemtableBound *bound)
@@ -180,26 +137,22 @@ place_cursor(MemtableSource *source, ScanDirection direction, const MemtableBoun
 	return rose_mem_cursor_first(cursor);
 }
 
-/* The next batch; false: the memtable is gone, or as good as that. */
+/* The next batch; false: the memtable is gone. */
 static bool
 fill_batch(MemtableSource *source, ScanDirection direction, const MemtableBound *bound)
 {
 	RoseC0Shared *c0 = source->mem.c0;
-	bool		forward = ScanDirectionIsForward(direction);
 	bool		alive;
 
 	CHECK_FOR_INTERRUPTS();
 	start_batch(source);
 	rose_c0_read_begin(c0);
-	alive = rose_mem_cursor_alive(&source->mem) &&
-		(bound != NULL || find_place(source, forward));
+	alive = rose_mem_cursor_alive(&source->mem);
 	if (alive)
-	{
-		rose_mem_batch_fill(source->batch, &source->mem, source->base.reading->vis, forward,
-							source->base.seen, columns_to_fill(source),
+		rose_mem_batch_fill(source->batch, &source->mem, source->base.reading->vis,
+							ScanDirectionIsForward(direction), source->base.seen,
+							columns_to_fill(source),
 							place_cursor(source, direction, bound));
-		keep_place(source);
-	}
 	rose_c0_read_end(c0);
 	if (!alive)
 	{
