@@ -60,6 +60,8 @@ CREATE INDEX ON r_plain (pad, v DESC);
 CREATE INDEX ON r_pair (v DESC, id);
 CREATE INDEX ON r_nokey (v);
 CREATE INDEX ON r_part (v, pad);
+CREATE UNIQUE INDEX ON r_pair (v, b, id);
+CREATE UNIQUE INDEX ON r_wide (abs(v), id) WHERE v >= 0;
 SQL
 	CrashWork::create($self->{node});
 	my $fed = 'id int PRIMARY KEY, n bigint, big text';
@@ -71,6 +73,7 @@ SQL
 	}
 	$self->{upstream}->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE ' . join(', ', @fed_tables));
 	subscribe($self->{upstream}, $self->{node});
+	$self->sql("SET rose.secondary_indexes = on; CREATE INDEX ${_}_n ON $_ (n)") foreach @fed_tables;
 	return $self;
 }
 
@@ -160,7 +163,7 @@ sub prepare
 # Those with names of their own come and go.
 sub indexes
 {
-	my $index = pick(qw(r_plain_v_idx r_plain_pad_v_idx r_pair_v_id_idx r_nokey_v_idx r_part0_v_pad_idx r_part1_v_pad_idx));
+	my $index = pick(qw(r_plain_v_idx r_plain_pad_v_idx r_pair_v_id_idx r_nokey_v_idx r_part0_v_pad_idx r_part1_v_pad_idx r_pair_v_b_id_idx r_wide_abs_id_idx f_left_n f_right_n));
 	my ($table, $on) = @{ pick([ 'r_wide', '(v) INCLUDE (pad)' ], [ 'r_wide', '(v DESC, id)' ], [ 'r_nokey', '(pad)' ], [ 'r_part', '(pad DESC)' ]) };
 
 	return pick(

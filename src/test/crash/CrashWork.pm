@@ -14,11 +14,14 @@ use warnings;
 # maintenance come to is not listed.
 my %kinds = (
 	'copy-found' => \&copy_again,
+	'change-row-written' => \&change_unique,
 	'database-moved' => \&move_database,
 	'insert-looked' => \&copy_rows,
+	'insert-row-written' => \&change_unique,
 	'lookup-partial' => \&read_fed,
 	'place-adding' => \&many_tables,
 	'place-mapping' => \&many_tables,
+	'scan-back-stretch' => \&read_back,
 	'snapshot-noted' => \&check_keys,
 	'snapshot-other' => \&check_keys,
 	'space-locked' => \&shrink,
@@ -64,6 +67,7 @@ CREATE TABLE ${side}_large (id int PRIMARY KEY, v bigint, pad text) USING $am;
 CREATE TABLE ${side}_space (id int PRIMARY KEY, v bigint, pad text) USING $am;
 SQL
 	}
+	$node->safe_psql('postgres', 'SET rose.secondary_indexes = on; CREATE UNIQUE INDEX ON r_large (v, id); CREATE UNIQUE INDEX ON r_child (parent, v, id)');
 	$node->safe_psql('postgres', 'CREATE DATABASE other');
 	$node->safe_psql('other', 'CREATE EXTENSION rose; CREATE TABLE r_t (id int PRIMARY KEY, v bigint) USING rose; CREATE TABLE h_t (id int PRIMARY KEY, v bigint)');
 	return;
@@ -172,6 +176,37 @@ sub fill_memory
 	  . both("INSERT INTO T_large SELECT 10000 + g, 1, repeat(md5(g::text), 28000) FROM generate_series(1, 14) g ON CONFLICT (id) DO UPDATE SET v = T_large.v + 1")
 	  . end_of_transaction()
 	  . both_alone('DELETE FROM T_large WHERE id > 10000');
+}
+
+# Rows with unique values, one by one, which nobody else has.
+sub change_unique
+{
+	my $text = '';
+
+	for (1 .. 8)
+	{
+		my $id = 8000 + int(rand(50));
+
+		$text .= "BEGIN;\n"
+		  . both(
+			"INSERT INTO T_large VALUES ($id, 1, 'u') ON CONFLICT (id) DO UPDATE SET v = T_large.v + 1",
+			"UPDATE T_large SET v = v + 1 WHERE id = $id",
+			"UPDATE T_large SET id = id + 100 WHERE id = $id AND NOT EXISTS (SELECT FROM T_large WHERE id = $id + 100)",
+			"DELETE FROM T_large WHERE id = $id + 100")
+		  . end_of_transaction();
+	}
+	return $text;
+}
+
+# Rows in memory, the other way round. Nobody spills those of a transaction that is under way.
+sub read_back
+{
+	return "BEGIN;\n"
+	  . both("INSERT INTO T_space SELECT g, 1, 'b' FROM generate_series(5001, 8000) g ON CONFLICT (id) DO UPDATE SET v = T_space.v + 1")
+	  . "SET LOCAL enable_seqscan = off;\nSET LOCAL enable_sort = off;\n"
+	  . "SELECT sum(v) FROM (SELECT v FROM r_space WHERE id > 5000 ORDER BY id DESC) x;\n" x 4
+	  . both('DELETE FROM T_space WHERE id > 5000')
+	  . end_of_transaction();
 }
 
 # A file whose end is free, and then cut off by VACUUM.
