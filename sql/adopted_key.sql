@@ -81,5 +81,33 @@ INSERT INTO ak_refers VALUES (21, 1);
 INSERT INTO ak_refers VALUES (20, 1);
 DELETE FROM ak_part WHERE v = 20;
 SELECT count(*) FROM rose.check('ak_part');
+
+-- commands within the command: they do not settle what that has not come to yet
+CREATE FUNCTION ak_value() RETURNS int LANGUAGE plpgsql AS $$ BEGIN CREATE TEMP TABLE IF NOT EXISTS ak_noise (a int); RETURN 7; END $$;
+CREATE TABLE ak_within (a int NOT NULL, b int PRIMARY KEY, c int);
+CREATE UNIQUE INDEX ak_within_a ON ak_within (a);
+CREATE INDEX ak_within_c ON ak_within (c);
+INSERT INTO ak_within SELECT g, 100 - g, g % 3 FROM generate_series(1, 50) g;
+SET client_min_messages = warning;
+ALTER TABLE ak_within DROP CONSTRAINT ak_within_pkey, ADD PRIMARY KEY USING INDEX ak_within_a, ADD COLUMN d int DEFAULT ak_value();
+ALTER TABLE ak_within DROP CONSTRAINT ak_within_a, ADD PRIMARY KEY (b), ADD COLUMN e int DEFAULT ak_value();
+ALTER TABLE ak_within DROP CONSTRAINT ak_within_pkey, ADD COLUMN f int GENERATED ALWAYS AS IDENTITY PRIMARY KEY;
+RESET client_min_messages;
+\d ak_within
+SELECT count(*), sum(a), sum(d), sum(e), count(DISTINCT f) FROM ak_within WHERE c = 1;
+SELECT count(*) FROM rose.check('ak_within');
+
+-- a command that failed has left nothing to do
+SELECT pg_relation_filenode('ak_within_c') AS file_before \gset
+BEGIN;
+SAVEPOINT s;
+ALTER TABLE ak_within DROP CONSTRAINT ak_within_pkey, ADD PRIMARY KEY (c);
+ROLLBACK TO s;
+DO $$ BEGIN ALTER TABLE ak_within DROP CONSTRAINT ak_within_pkey, ADD PRIMARY KEY (d); EXCEPTION WHEN unique_violation THEN RAISE NOTICE 'as it was'; END $$;
+SELECT count(*) FROM pg_locks WHERE relation = 'ak_within'::regclass AND mode = 'AccessExclusiveLock';
+COMMIT;
+SELECT pg_relation_filenode('ak_within_c') = :file_before AS same_file;
+DROP TABLE ak_within, ak_noise;
+DROP FUNCTION ak_value;
 DROP TABLE ak, ak_child, ak_parent, ak_temp, ak_parts, ak_refers;
 DROP FUNCTION ak_look;

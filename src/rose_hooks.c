@@ -371,21 +371,6 @@ sets_access_method(const AlterTableStmt *stmt)
 	return false;
 }
 
-/* ADD PRIMARY KEY USING INDEX is settled at the end of the command. */
-static void
-note_adopted_key(const AlterTableStmt *stmt, const AlterTableCmd *cmd)
-{
-	const Constraint *constraint = (const Constraint *) cmd->def;
-	Oid			relid;
-
-	if (cmd->subtype != AT_AddConstraint || constraint == NULL || !IsA(constraint, Constraint) ||
-		constraint->contype != CONSTR_PRIMARY || constraint->indexname == NULL)
-		return;
-	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	if (OidIsValid(relid))
-		rose_rekey_note_adopted(relid);
-}
-
 /*
  * ALTER TABLE that changes what a table is: not while a subscription feeds it, and not
  * behind the back of a publication.  Who changes the name meanwhile is met by the worker,
@@ -402,7 +387,6 @@ check_altered_table(const AlterTableStmt *stmt)
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
 		Oid			relid;
 
-		note_adopted_key(stmt, cmd);
 		if (cmd->subtype != AT_SetAccessMethod && cmd->subtype != AT_SetUnLogged)
 			continue;
 		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
@@ -503,18 +487,22 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 {
 	int			outer = rose_own_snapshots_enter_command(pstmt->utilityStmt, context);
 	int			outer_indexes = rose_index_ddl_enter_command(pstmt->utilityStmt);
+	int			outer_keys = rose_rekey_enter_notes();
 	RoseOptionsCommand options;
 
 	rose_table_options_begin(&options);
 	PG_TRY();
 	{
+		rose_rekey_begin_command(pstmt->utilityStmt);
 		pstmt = rose_table_options_take(&options, pstmt);
 		call_process_utility(pstmt, query, read_only, context, params, env, dest, completion);
 		rose_table_options_end(&options);
+		rose_rekey_end_command();
 	}
 	PG_FINALLY();
 	{
 		rose_table_options_leave(&options);
+		rose_rekey_leave_notes(outer_keys);
 		rose_index_ddl_leave_command(outer_indexes);
 		rose_own_snapshots_leave(outer);
 	}
@@ -644,7 +632,6 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 		/* imported, and still open where it came from, as we hope */
 		rose_snapshot_declare();
 		rose_index_file_note_dropped();
-		rose_rekey_pending();
 		if (published != NULL)
 			rose_publications_check_member(published);
 	}

@@ -26,6 +26,8 @@
  * given a table another key, these indexes are built anew; until then nobody may use
  * them.
  *
+ * What is left for the end of a command is noted in rose_rekey_notes.c.
+ *
  * All are transactional, because a new file is.  Rows that the transaction's
  * latest snapshot does not see are not copied, as in other rewrites of ALTER TABLE.
  *
@@ -45,6 +47,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -65,17 +68,9 @@
 #include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_resort.h"
 #include "lsm/write/rose_bulkload.h"
+#include "tableam/rose_rekey_notes.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
-
-/* Tables whose primary key was dropped by this transaction; in TopTransactionContext. */
-static List *dropped_keys = NIL;
-
-/* Tables that an index may have become the primary key of, while it has entries still. */
-static List *adopted_keys = NIL;
-
-/* Tables that have another key now, by which their indexes do not name rows yet. */
-static List *rekeyed = NIL;
 
 /* ---- key definitions ---- */
 
@@ -132,15 +127,6 @@ may_set_key_in_place(Relation rel)
 }
 
 static void
-note_relation(List **relids, Oid relid)
-{
-	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
-
-	*relids = list_append_unique_oid(*relids, relid);
-	MemoryContextSwitchTo(old);
-}
-
-static void
 set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 {
 	RoseKeyFacts facts;
@@ -152,7 +138,7 @@ set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 	rose_tree_invalidate(rose_file_name(rel));
 	tree = rose_tree_open(rel);
 	tree->shared->hash_functions = tree->schema->hash_functions;
-	note_relation(&rekeyed, RelationGetRelid(rel));
+	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
 }
 
 /* ---- rows in the order of the new key ---- */
@@ -392,7 +378,7 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 	if (sorter.sort)
 		tuplesort_performsort(sorter.sort);
 	make_file_with_key(rel, nkeys, keys, old_info.fed_by);
-	note_relation(&rekeyed, RelationGetRelid(rel));
+	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
 
 	nrows = load_rows(rel, index, &sorter);
 	sorter_end(&sorter);
@@ -488,7 +474,7 @@ rose_index_build_range_scan(Relation rel, Relation index, IndexInfo *info, bool 
 void
 rose_rekey_note_dropped(Oid relid)
 {
-	note_relation(&dropped_keys, relid);
+	rose_rekey_note(ROSE_REKEY_DROPPED, relid);
 }
 
 /* Does the table have the key that its primary key, or the lack of one, asks for? */
@@ -533,10 +519,25 @@ settle_dropped_key(Oid relid)
 
 /* ---- an index becomes the primary key ---- */
 
-void
-rose_rekey_note_adopted(Oid relid)
+/* Core settles nothing: what the command says is enough to look at the table when it is done. */
+static void
+note_adopted_keys(const AlterTableStmt *stmt)
 {
-	note_relation(&adopted_keys, relid);
+	ListCell   *cell;
+
+	foreach(cell, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
+		const Constraint *constraint = (const Constraint *) cmd->def;
+		Oid			relid;
+
+		if (cmd->subtype != AT_AddConstraint || constraint == NULL || !IsA(constraint, Constraint) ||
+			constraint->contype != CONSTR_PRIMARY || constraint->indexname == NULL)
+			continue;
+		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+		if (OidIsValid(relid))
+			rose_rekey_note(ROSE_REKEY_ADOPTED, relid);
+	}
 }
 
 /* Has the primary key's index entries, of when it was another one? */
@@ -578,8 +579,8 @@ bool
 rose_rekey_is_pending(Oid relid, Oid indexid, bool primary)
 {
 	if (primary)
-		return list_member_oid(adopted_keys, relid) && has_entries_still(indexid);
-	return list_member_oid(rekeyed, relid);
+		return rose_rekey_is_noted(ROSE_REKEY_ADOPTED, relid) && has_entries_still(indexid);
+	return rose_rekey_is_noted(ROSE_REKEY_REKEYED, relid);
 }
 
 /* Build the secondary indexes of a table anew; it may be gone. */
@@ -609,35 +610,45 @@ reindex_rekeyed(Oid relid)
 	}
 }
 
-void
-rose_rekey_pending(void)
+/* What the command that is being run has noted, or everything. */
+static void
+settle_pending(bool all)
 {
-	if (dropped_keys == NIL && adopted_keys == NIL && rekeyed == NIL)
+	Oid			relid;
+
+	if (likely(!rose_rekey_has_notes()))
 		return;
 	CommandCounterIncrement();
-	while (adopted_keys != NIL)
+	while (OidIsValid(relid = rose_rekey_next_note(ROSE_REKEY_ADOPTED, all)))
 	{
-		Oid			relid = linitial_oid(adopted_keys);
-
 		settle_adopted_key(relid);
 		CommandCounterIncrement();
-		adopted_keys = list_delete_oid(adopted_keys, relid);
+		rose_rekey_remove_note(ROSE_REKEY_ADOPTED, relid);
 	}
-	while (dropped_keys != NIL)
+	while (OidIsValid(relid = rose_rekey_next_note(ROSE_REKEY_DROPPED, all)))
 	{
-		Oid			relid = linitial_oid(dropped_keys);
-
-		dropped_keys = list_delete_first(dropped_keys);
+		rose_rekey_remove_note(ROSE_REKEY_DROPPED, relid);
 		settle_dropped_key(relid);
 	}
 	CommandCounterIncrement();
-	while (rekeyed != NIL)
+	while (OidIsValid(relid = rose_rekey_next_note(ROSE_REKEY_REKEYED, all)))
 	{
-		Oid			relid = linitial_oid(rekeyed);
-
-		rekeyed = list_delete_first(rekeyed);
+		rose_rekey_remove_note(ROSE_REKEY_REKEYED, relid);
 		reindex_rekeyed(relid);
 	}
+}
+
+void
+rose_rekey_begin_command(Node *stmt)
+{
+	if (IsA(stmt, AlterTableStmt))
+		note_adopted_keys((AlterTableStmt *) stmt);
+}
+
+void
+rose_rekey_end_command(void)
+{
+	settle_pending(false);
 }
 
 static void
@@ -647,14 +658,12 @@ rekey_on_transaction_event(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			rose_rekey_pending();
+			settle_pending(true);
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_ABORT:
-			dropped_keys = NIL;
-			adopted_keys = NIL;
-			rekeyed = NIL;
+			rose_rekey_forget_notes();
 			break;
 		default:
 			break;
@@ -665,4 +674,5 @@ void
 rose_rekey_define_callbacks(void)
 {
 	RegisterXactCallback(rekey_on_transaction_event, NULL);
+	rose_rekey_notes_define_callbacks();
 }

@@ -201,15 +201,15 @@ extern void rose_index_ddl_leave_command(int outer);
 /* The primary key index of a rose table is being dropped. */
 extern void rose_rekey_note_dropped(Oid relid);
 
-/* A command that begins makes an index of this table, if it is one of ours, its primary key. */
-extern void rose_rekey_note_adopted(Oid relid);
-
 /*
- * End of a command: tables that lost their primary key get keyed by row ids
- * (unless they have the key again, or are gone), and those that took an index for it
- * by that.  Also done before commit.
+ * Around each utility statement; leave_notes gets what enter_notes has returned.  At the end
+ * tables that lost their primary key get keyed by row ids (unless they have the key again,
+ * or are gone), and those that took an index for it by that.
  */
-extern void rose_rekey_pending(void);
+extern int	rose_rekey_enter_notes(void);
+extern void rose_rekey_begin_command(Node *stmt);
+extern void rose_rekey_end_command(void);
+extern void rose_rekey_leave_notes(int outer);
 
 /*
  * Has the table another key than this index of it knows, up to the end of the command?  That
