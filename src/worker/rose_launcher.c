@@ -246,14 +246,18 @@ start_worker(Oid dbid, bool visit)
 	return result;
 }
 
-/* Take a slot for a helper that this database's workers have asked for; -1: there is to be none. */
+/*
+ * Take a slot for a helper that this database's workers have asked for; -1: there is to be
+ * none.  If the one that asked has died, it would not be a helper: the first one comes first.
+ */
 static int
 claim_helper_slot(RoseWorkerSlotShared *database)
 {
 	RoseWorkerSlotShared *slot = NULL;
 
 	LWLockAcquire(&rose_workers->lock, LW_EXCLUSIVE);
-	if (database->help_wanted && rose_worker_count() < rose_max_merge_workers &&
+	if (database->help_wanted && database->state != ROSE_WORKER_STOPPED &&
+		rose_worker_count() < rose_max_merge_workers &&
 		database->no_help_before <= GetCurrentTimestamp())
 		slot = rose_worker_make_helper_slot(database->info.dbid);
 	if (slot != NULL)

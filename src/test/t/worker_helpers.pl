@@ -129,6 +129,22 @@ $control->run("SELECT go_on('merge-paused')");
 ok(until_merged('a') && until_merged('b'), 'both tables are merged');
 check_rows($_, 'by one worker') for 'a', 'b';
 
+# ---- who has asked for help and dies is followed by a first worker, which may rest, not by its helper
+workers(0);
+sql('DROP TABLE a, b');
+make_runs('a', 'b');
+$control->run("SELECT stop_at('merge-paused', 'wait', 'worker', 0, 0)");
+workers(1);
+ok(until_waiting(1), 'one worker, who has asked for help');
+$control->run("SELECT stop_at('worker-ending', 'wait', 'worker', 0, 0)");
+my $asker = sql('SELECT pid FROM rose.stat_worker WHERE pid IS NOT NULL');
+is(sql("SELECT pg_terminate_backend($asker, 60000)"), 't', '... is killed');
+ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM rose.stat_worker WHERE pid <> $asker)"), 'there is another one');
+is(sql("SELECT string_agg(helper::text, ',') FROM rose.stat_worker WHERE pid <> $asker"), 0, '... the first one again');
+$control->run("SELECT go_on('worker-ending'), go_on('merge-paused')");
+ok(until_merged('a') && until_merged('b'), 'both tables are merged');
+check_rows($_, 'after the death of who has asked') for 'a', 'b';
+
 # ---- small merges are not worth another process
 workers(0);
 sql('DROP TABLE a, b');

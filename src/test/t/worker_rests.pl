@@ -161,6 +161,7 @@ make_table();
 
 # ---- tables that a worker has no place for
 no_workers();
+sql('DROP TABLE t');			# a merge of it would take a place
 for my $i (1 .. 4)
 {
 	sql("CREATE TABLE place$i (id int PRIMARY KEY, t text) USING rose; INSERT INTO place$i SELECT g, md5(g::text) FROM generate_series(1, 20000) g");
