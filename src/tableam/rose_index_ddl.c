@@ -182,7 +182,7 @@ check_lasting(Relation rel, const char *name, HeapTuple pg_index)
 	rose_index_expr_read_tuple(pg_index, &expr);
 	if (!rose_index_expr_is_lasting(&expr))
 		refuse_kind(rel, name,
-					"Expressions and WHERE clauses of unique indexes of rose tables consist of built-in functions, on built-in types and enums.",
+					"Expressions and WHERE clauses of unique indexes of rose tables consist of built-in functions, on built-in types, domains of them, and enums.",
 					"Store the expression in a generated column, NULL for rows that are not to be unique, and index that.");
 }
 

@@ -7,7 +7,7 @@
  * What lasts.  Core asks of functions in an index that they are declared immutable; what a
  * user declares need not be so, and CREATE OR REPLACE makes another function of it.  So only
  * what core brings with it is taken to give the same for ever, on types that core brings with
- * it, or on enums: functions of arrays and rows call those of the types inside.  Of these, too, some
+ * it, domains of these, or enums: functions of arrays and rows call those of the types inside.  Of these, too, some
  * follow what is not in the database (names of time zones) or what users can alter
  * (configurations of text search).  Functions that fold case follow the collation, whose
  * versions the file knows.
@@ -109,14 +109,19 @@ function_may_change(Oid function, void *context)
 	}
 }
 
-/* Labels of enums are renamed and added, but those that there are keep their order. */
+/*
+ * Labels of enums are renamed and added, but those that there are keep their order.  Values of
+ * domains are those of their base types; the conditions are asked when a value becomes one.
+ */
 static bool
 type_may_change(Oid type)
 {
-	Oid			element = get_element_type(type);
+	Oid			element;
 
+	type = getBaseType(type);
+	element = get_element_type(type);
 	if (OidIsValid(element))
-		type = element;
+		type = getBaseType(element);
 	return (type >= FirstGenbkiObjectId && !type_is_enum(type)) || type == RECORDOID ||
 		type == REGCONFIGOID || type == REGDICTIONARYOID;
 }
