@@ -145,9 +145,9 @@ rose_slot_lxid(int slot)
 #endif
 }
 
-/* Does this transaction hold such a lock of the relation, or, from 17 on, a stronger one? */
+/* Does this transaction hold such a lock of the relation?  From 17 on also if it is a stronger one and that will do. */
 static inline bool
-rose_relation_oid_is_locked(Oid relid, LOCKMODE mode)
+rose_relation_oid_is_locked(Oid relid, LOCKMODE mode, bool or_stronger)
 {
 	LOCKTAG		tag;
 
@@ -155,21 +155,7 @@ rose_relation_oid_is_locked(Oid relid, LOCKMODE mode)
 #if PG_VERSION_NUM < 170000
 	return LockHeldByMe(&tag, mode);
 #else
-	return LockHeldByMe(&tag, mode, true);
-#endif
-}
-
-/* Exactly such a lock?  17 made that a choice. */
-static inline bool
-rose_relation_oid_is_locked_so(Oid relid, LOCKMODE mode)
-{
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-#if PG_VERSION_NUM < 170000
-	return LockHeldByMe(&tag, mode);
-#else
-	return LockHeldByMe(&tag, mode, false);
+	return LockHeldByMe(&tag, mode, or_stronger);
 #endif
 }
 

@@ -455,7 +455,7 @@ attach_dead_indexes(Relation heap)
 	{
 		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
 
-		if (!form->indislive && rose_relation_oid_is_locked(form->indexrelid, RowExclusiveLock))
+		if (!form->indislive && rose_relation_oid_is_locked(form->indexrelid, RowExclusiveLock, true))
 			dead = lappend_oid(dead, form->indexrelid);
 	}
 	systable_endscan(scan);

@@ -339,7 +339,7 @@ is_copy_of_key(Relation rel)
 	Oid			primary_id = rose_primary_key_index(rel);
 	ListCell   *cell;
 
-	if (!OidIsValid(primary_id) || !rose_relation_oid_is_locked_so(primary_id, RowExclusiveLock))
+	if (!OidIsValid(primary_id) || !rose_relation_oid_is_locked(primary_id, RowExclusiveLock, false))
 		return false;
 	foreach(cell, copied_keys)
 	{
