@@ -71,13 +71,11 @@ rose_leaf_create(RoseComponent *component, Relation rel, const RoseSchema *schem
 void
 rose_leaf_abandon(RoseLeaf *leaf)
 {
-	if (leaf != NULL && leaf->rows.refcount > 1)
-	{
+	if (leaf == NULL)
+		return;
+	if (leaf->rows.refcount > 1)
 		rose_leaf_need(leaf);
-		MemoryContextSetParent(leaf->rows.context, TopTransactionContext);
-	}
-	if (leaf != NULL)
-		rose_rows_release(&leaf->rows);
+	rose_rows_abandon(&leaf->rows);
 }
 
 /* Let go of the page that it has. */

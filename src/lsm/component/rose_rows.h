@@ -120,6 +120,18 @@ rose_rows_release(RoseRows *rows)
 		MemoryContextDelete(rows->context);
 }
 
+/*
+ * Release by who made them, when its context goes: a tuple slot may keep them longer, but not
+ * beyond the transaction.
+ */
+static inline void
+rose_rows_abandon(RoseRows *rows)
+{
+	if (rows->refcount > 1)
+		MemoryContextSetParent(rows->context, TopTransactionContext);
+	rose_rows_release(rows);
+}
+
 static inline bool
 rose_rows_in_window(const RoseRows *rows, int slot)
 {

@@ -103,11 +103,7 @@ rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber wanted, MemoryCont
 void
 rose_found_rows_abandon(RoseFoundRows *found)
 {
-	if (found == NULL)
-		return;
-	if (found->rows.refcount > 1)
-		MemoryContextSetParent(found->rows.context, TopTransactionContext);
-	rose_rows_release(&found->rows);
+	rose_rows_abandon(&found->rows);
 }
 
 AttrNumber

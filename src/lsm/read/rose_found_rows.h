@@ -21,7 +21,7 @@ typedef struct RoseFoundRows RoseFoundRows; /* its first member is a RoseRows */
 extern RoseFoundRows *rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber wanted,
 											 MemoryContext context);
 
-/* Release by who made them, when its context goes: a tuple slot may keep them longer.  NULL is allowed. */
+/* See rose_rows_abandon. */
 extern void rose_found_rows_abandon(RoseFoundRows *found);
 
 /* How many first columns were asked for; what is known of earlier ones included. */

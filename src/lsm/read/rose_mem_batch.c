@@ -91,11 +91,8 @@ rose_mem_batch_abandon(RoseMemBatch *batch)
 	if (batch == NULL)
 		return;
 	if (batch->rows.refcount > 1)
-	{
 		rose_mem_batch_fetch(batch);
-		MemoryContextSetParent(batch->rows.context, TopTransactionContext);
-	}
-	rose_rows_release(&batch->rows);
+	rose_rows_abandon(&batch->rows);
 }
 
 /* ---- filling ---- */
