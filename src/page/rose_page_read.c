@@ -38,7 +38,10 @@ create_reader(int ncols, const RoseColumnDesc *descs, Size init_size, MemoryCont
 												 0, init_size, ALLOCSET_DEFAULT_MAXSIZE);
 	reader->ncols = ncols;
 	reader->descs = copy;
-	reader->columns = MemoryContextAllocZero(context, ncols * sizeof(RoseColumnReader));
+	/* some 400 bytes each, which opening a column fills in */
+	reader->columns = MemoryContextAlloc(context, ncols * sizeof(RoseColumnReader));
+	for (int c = 0; c < ncols; c++)
+		reader->columns[c].generation = 0;
 	return reader;
 }
 
