@@ -1,6 +1,5 @@
 -- ADD PRIMARY KEY USING INDEX: the table is sorted by the columns of an index that it has
 SET default_table_access_method = rose;
-SET rose.secondary_indexes = on;
 CREATE TABLE ak (a int NOT NULL, b text NOT NULL, c int);
 CREATE UNIQUE INDEX ak_ab ON ak (b, a);
 CREATE INDEX ak_c ON ak (c);

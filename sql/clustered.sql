@@ -1,5 +1,4 @@
 -- By which indexes tables are clustered: that of the primary key only.
-SET rose.secondary_indexes = on;
 CREATE TABLE clu (id int PRIMARY KEY, a int) USING rose;
 CREATE INDEX clu_a ON clu (a);
 INSERT INTO clu SELECT i, -i FROM generate_series(1, 10) i;

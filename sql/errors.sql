@@ -2,7 +2,8 @@
 CREATE TABLE r (id int PRIMARY KEY, a int, b text) USING rose;
 INSERT INTO r SELECT i, i, 'b' || i FROM generate_series(1, 10) i;
 
--- secondary indexes and unique constraints
+-- secondary indexes and unique constraints, while the setting is off
+SET rose.secondary_indexes = off;
 CREATE INDEX r_a ON r (a);
 CREATE UNIQUE INDEX r_a ON r (a);
 CREATE INDEX r_a ON r USING hash (a);
@@ -47,6 +48,7 @@ CREATE TABLE h (id int PRIMARY KEY, a int UNIQUE);
 ALTER TABLE h SET ACCESS METHOD rose;
 ALTER TABLE h DROP CONSTRAINT h_a_key;
 ALTER TABLE h SET ACCESS METHOD rose;
+RESET rose.secondary_indexes;
 
 -- rewrites of what the transaction changed
 BEGIN;
@@ -120,7 +122,6 @@ SELECT count(*) FROM rt_keyed WHERE c = ROW(5, 5)::rt;
 INSERT INTO rt_keyed VALUES (ROW(5, 5)::rt, 0);
 SELECT count(*) FROM rose.check('rt_keyed');
 ALTER TABLE rt_keyed DROP CONSTRAINT rt_keyed_pkey;
-SET rose.secondary_indexes = on;
 CREATE TABLE rt_indexed (id int PRIMARY KEY, d rt_domain, o rt_outer) USING rose;
 CREATE INDEX rt_indexed_d ON rt_indexed (id, d);
 CREATE INDEX rt_indexed_i ON rt_indexed (id) INCLUDE (o);
@@ -143,7 +144,6 @@ DROP INDEX rt_cast;
 ALTER TYPE rt DROP ATTRIBUTE z CASCADE;
 ALTER TABLE rt_indexed ADD e int, DROP o;
 SELECT c FROM rt_keyed WHERE b = 5;
-RESET rose.secondary_indexes;
 DROP TABLE rt_keyed, rt_heap, rt_indexed, rt_typed;
 DROP DOMAIN rt_domain;
 DROP TYPE rt_outer, rt;

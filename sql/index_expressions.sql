@@ -1,6 +1,5 @@
 -- Indexes on expressions, and with a predicate: beside heap, by the same statements.
 SET client_min_messages = warning;
-SET rose.secondary_indexes = on;
 SET timezone = 'UTC';
 CREATE FUNCTION xf_step(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1 % 7; END';
 CREATE FUNCTION xf_half(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 / 2';

@@ -5,8 +5,9 @@ INSERT INTO ix SELECT i, i % 10, 'b' || i % 7, i / 3.0, date '2026-01-01' + i % 
 INSERT INTO ix VALUES (501, NULL, NULL, NULL, NULL), (502, 3, NULL, NULL, NULL), (503, NULL, 'b1', 1, NULL);
 
 -- none while the setting is off
+SET rose.secondary_indexes = off;
 CREATE INDEX ix_a ON ix (a);
-SET rose.secondary_indexes = on;
+RESET rose.secondary_indexes;
 
 -- kinds that there are not
 CREATE INDEX ix_no ON ix USING hash (a);
@@ -285,7 +286,7 @@ ALTER TABLE ix_heap ALTER a TYPE bigint, SET ACCESS METHOD rose;
 CREATE TABLE ix_parted2 PARTITION OF ix_parted FOR VALUES FROM (100) TO (200) USING rose;
 CREATE TABLE ix_parted3 (id int PRIMARY KEY, a bigint) USING rose;
 ALTER TABLE ix_parted ATTACH PARTITION ix_parted3 FOR VALUES FROM (200) TO (300);
-SET rose.secondary_indexes = on;
+RESET rose.secondary_indexes;
 DROP TABLE ix_stay, ix_heap, ix_parted, ix_parted3;
 
 -- partitions

@@ -147,7 +147,6 @@ CREATE TABLE inc_like (LIKE inc INCLUDING ALL) USING rose;
 SELECT pg_get_indexdef('inc_like_pkey'::regclass);
 DROP TABLE inc, inc_child, inc_heap, inc_like;
 -- of a secondary index they may be larger than an index tuple
-SET rose.secondary_indexes = on;
 CREATE TABLE inc (id int PRIMARY KEY, a int, n name, b text) USING rose;
 CREATE INDEX inc_a ON inc (a, n) INCLUDE (b);
 INSERT INTO inc SELECT i, i, 'n' || i, (SELECT string_agg(md5((i * 1000 + g)::text), '') FROM generate_series(1, 100 * i) g) FROM generate_series(1, 5) i;
@@ -160,4 +159,3 @@ ANALYZE inc;
 SELECT count(*) FROM inc WHERE a > 4;
 DROP TABLE inc;
 RESET enable_seqscan;
-RESET rose.secondary_indexes;

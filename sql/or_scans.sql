@@ -1,6 +1,5 @@
 -- Conditions joined by OR, each looked up in an index of its own; and what scans of entries alone cost.
 SET client_min_messages = warning;
-SET rose.secondary_indexes = on;
 CREATE TABLE ors (id int PRIMARY KEY, a int, b text COLLATE "C", c int, fill text) USING rose;
 CREATE INDEX ors_a ON ors (a);
 CREATE INDEX ors_b ON ors (b);
@@ -53,6 +52,8 @@ EXECUTE ors_get(1, 'b1');
 EXECUTE ors_get(2, NULL);
 RESET plan_cache_mode;
 SELECT g, x.* FROM generate_series(1, 3) g, LATERAL (SELECT count(*), sum(id) FROM ors WHERE a = g OR b = 'b' || g OFFSET 0) x ORDER BY g;
+-- PostgreSQL 18 would leave out a join of a table with itself by its key
+DO $$ BEGIN IF current_setting('server_version_num')::int >= 180000 THEN SET enable_self_join_elimination = off; END IF; END $$;
 EXPLAIN (COSTS off) SELECT count(*) FROM ors x JOIN ors y ON x.id = y.id AND (y.a = 1 OR y.b = 'b1') WHERE x.a = 4 OR x.b = 'b1';
 SELECT count(*) FROM ors x JOIN ors y ON x.id = y.id AND (y.a = 1 OR y.b = 'b1') WHERE x.a = 4 OR x.a = 1;
 BEGIN;

@@ -143,12 +143,9 @@ SELECT count(*), sum(n) FROM t;
 SELECT * FROM rose.check('t');
 
 -- secondary indexes
-CREATE INDEX refused ON t (n);
-SET rose.secondary_indexes = on;
 CREATE INDEX t_n ON t (n, w);
 CREATE TEMP TABLE indexed (id int PRIMARY KEY, v int) ON COMMIT DELETE ROWS;
 CREATE INDEX indexed_v ON indexed (v);
-RESET rose.secondary_indexes;
 UPDATE t SET n = id % 3;
 SET enable_seqscan = off;
 EXPLAIN (COSTS OFF) SELECT id, n FROM t WHERE n = 1;

@@ -1,7 +1,6 @@
 -- Unique secondary indexes: what two rows may not have in common, and how it is told.
 SET client_min_messages = warning;
 SET default_table_access_method = rose;
-SET rose.secondary_indexes = on;
 CREATE TABLE u (id int PRIMARY KEY, a int UNIQUE, b text, c int, d text, UNIQUE (b, c));
 INSERT INTO u VALUES (1,1,'x',1,'p'),(2,2,'x',2,'q'),(3,NULL,'x',NULL,'r'),(4,NULL,'x',NULL,'s');
 INSERT INTO u VALUES (5,1,'y',1,'');

@@ -1,7 +1,6 @@
 -- Unique indexes on expressions, and partial ones.
 SET client_min_messages = warning;
 SET default_table_access_method = rose;
-SET rose.secondary_indexes = on;
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE TABLE ue (id int PRIMARY KEY, email text, name text, active bool DEFAULT true, n int, m mood);
 INSERT INTO ue VALUES (1, 'Ann@x', 'ann', true, 1, 'ok'), (2, 'bob@x', 'bob', true, 2, 'sad'), (3, 'BOB@x', 'bob', false, 3, 'ok'), (4, NULL, NULL, NULL, NULL, NULL);

@@ -8,7 +8,7 @@
  * versions that the table has (lsm/write/rose_index_build.c), and btbuild is given none.
  * What it writes into block 0 is poisoned later (indexam/rose_primary_key.c).
  *
- * While rose.secondary_indexes is off, no new one can be made.  Those that there are stay,
+ * While rose.secondary_indexes is off (it is on by default), no new one can be made.  Those that there are stay,
  * whatever makes their files anew: TRUNCATE, REINDEX, rewrites, and ALTER TABLE that drops
  * an index and makes it again.  pg_upgrade makes those that there are, too.
  *
@@ -55,7 +55,7 @@
 #include "tableam/rose_tableam.h"
 
 /* rose.secondary_indexes */
-static bool secondary_indexes = false;
+static bool secondary_indexes = true;
 
 /* What the command that is being run does to indexes that there are (ROSE_INDEX_COMMAND_*). */
 static int	command = 0;
@@ -68,9 +68,9 @@ rose_index_ddl_define_settings(void)
 {
 	DefineCustomBoolVariable("rose.secondary_indexes",
 							 "Allows indexes of rose tables beside that of the primary key.",
-							 "They are being worked on: not for data that matters.",
+							 "Those that there are stay and are kept up to date, whatever this says.",
 							 &secondary_indexes,
-							 false,
+							 true,
 							 PGC_USERSET,
 							 GUC_NOT_IN_SAMPLE,
 							 NULL, NULL, NULL);
@@ -78,15 +78,15 @@ rose_index_ddl_define_settings(void)
 
 /* ---- what there may be ---- */
 
-void
-rose_refuse_secondary_index(Relation rel, const char *index_name)
+static void
+refuse_while_off(Relation rel, const char *index_name)
 {
 	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot create index \"%s\" on rose table \"%s\"",
 					index_name, RelationGetRelationName(rel)),
-			 errdetail("Rose tables have no indexes but that of the primary key yet."),
-			 errhint("Declare a PRIMARY KEY, or use a heap table for columns that need other indexes or unique constraints.")));
+			 errdetail("%s is off, so rose tables get no indexes but that of the primary key.", "rose.secondary_indexes"),
+			 errhint("Set it to on for this session: SET rose.secondary_indexes = on.")));
 }
 
 static void
@@ -161,9 +161,9 @@ rose_index_ddl_check_created(Relation rel, Relation index, bool internal)
 	bool		remade = IsBinaryUpgrade ||
 		(internal && (command & ROSE_INDEX_COMMAND_REMAKES) != 0);
 
-	if (!secondary_indexes && !remade)
-		rose_refuse_secondary_index(rel, RelationGetRelationName(index));
 	check_method(rel, index);
+	if (!secondary_indexes && !remade)
+		refuse_while_off(rel, RelationGetRelationName(index));
 }
 
 /* Who writes a row locks a partition for each of them: a process can hold 200 locks of that kind. */
@@ -216,9 +216,9 @@ check_kind(Relation rel, Relation index, IndexInfo *info)
 {
 	const char *name = RelationGetRelationName(index);
 
-	if (!secondary_indexes && (command & ROSE_INDEX_COMMAND_TAKES) != 0)
-		rose_refuse_secondary_index(rel, name);
 	check_method(rel, index);
+	if (!secondary_indexes && (command & ROSE_INDEX_COMMAND_TAKES) != 0)
+		refuse_while_off(rel, name);
 	if (index->rd_index->indisexclusion)
 		refuse_kind(rel, name, "Rose tables cannot have exclusion constraints.", NULL);
 	if (info->ii_Unique)

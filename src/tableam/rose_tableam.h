@@ -175,12 +175,9 @@ extern double rose_table_estimate_rows(RoseTree *tree);
 /* --- secondary indexes (rose_index_ddl.c) --- */
 extern void rose_index_ddl_define_settings(void);	/* rose.secondary_indexes; _PG_init */
 
-/* Raise the error for an index that is not the primary key's, while there may be none. */
-extern void rose_refuse_secondary_index(Relation rel, const char *index_name);
-
 /*
- * The same if there may be none, or none by this access method.  internal: core makes it
- * by itself, as it does when it has dropped it to make it anew.
+ * Raise the error for a new index that there may not be: by the setting, or by this access method.
+ * internal: core makes it by itself, as it does when it has dropped it to make it anew.
  */
 extern void rose_index_ddl_check_created(Relation rel, Relation index, bool internal);
 

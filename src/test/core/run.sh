@@ -102,8 +102,7 @@ write_schedule()
 start_core()
 {
 	rose_conf 'max_prepared_transactions = 10' 'max_locks_per_transaction = 128' 'fsync = off' 'wal_level = logical' \
-		'max_worker_processes = 16' "log_line_prefix = '%m [%p] %e '" "default_table_access_method = '$CORE_AM'" \
-		'rose.secondary_indexes = on' | cluster_init "$1"
+		'max_worker_processes = 16' "log_line_prefix = '%m [%p] %e '" "default_table_access_method = '$CORE_AM'" | cluster_init "$1"
 	cluster_start "$1"
 }
 

@@ -54,7 +54,6 @@ SQL
 	}
 	# rose.check compares them with their tables
 	$self->sql(<<'SQL');
-SET rose.secondary_indexes = on;
 CREATE INDEX ON r_plain (v);
 CREATE INDEX ON r_plain (pad, v DESC);
 CREATE INDEX ON r_pair (v DESC, id);
@@ -73,7 +72,7 @@ SQL
 	}
 	$self->{upstream}->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE ' . join(', ', @fed_tables));
 	subscribe($self->{upstream}, $self->{node});
-	$self->sql("SET rose.secondary_indexes = on; CREATE INDEX ${_}_n ON $_ (n)") foreach @fed_tables;
+	$self->sql("CREATE INDEX ${_}_n ON $_ (n)") foreach @fed_tables;
 	return $self;
 }
 

@@ -67,7 +67,7 @@ CREATE TABLE ${side}_large (id int PRIMARY KEY, v bigint, pad text) USING $am;
 CREATE TABLE ${side}_space (id int PRIMARY KEY, v bigint, pad text) USING $am;
 SQL
 	}
-	$node->safe_psql('postgres', 'SET rose.secondary_indexes = on; CREATE UNIQUE INDEX ON r_large (v, id); CREATE UNIQUE INDEX ON r_child (parent, v, id)');
+	$node->safe_psql('postgres', 'CREATE UNIQUE INDEX ON r_large (v, id); CREATE UNIQUE INDEX ON r_child (parent, v, id)');
 	$node->safe_psql('postgres', 'CREATE DATABASE other');
 	$node->safe_psql('other', 'CREATE EXTENSION rose; CREATE TABLE r_t (id int PRIMARY KEY, v bigint) USING rose; CREATE TABLE h_t (id int PRIMARY KEY, v bigint)');
 	return;

@@ -28,7 +28,7 @@ my $shim = CrashFault->new;
 $shim->preload;
 my $node = rose_node('faults', 'fsync = on', "rose.memtable_size = '8MB'", "rose.spill_interval = '1s'", "rose.debug_piece_size = '64kB'",
 	'rose.background_spill_size = 0', "shared_buffers = '1MB'", "wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'",
-	'restart_after_crash = on', 'max_prepared_transactions = 50', "checkpoint_timeout = '30s'", 'rose.secondary_indexes = on');
+	'restart_after_crash = on', 'max_prepared_transactions = 50', "checkpoint_timeout = '30s'");
 my $model = CrashModel->new(node => $node, upstream => $upstream,
 	# what the faults themselves make statements and workers say
 	allow => 'No space left on device|Input/output error|could not (?:extend|write|read|fsync)|could not be spilled|checkpoint request failed|PANIC');

@@ -55,8 +55,7 @@ my $upstream = upstream_node('synchronous_commit = off');
 my $node = rose_node('crash', "rose.memtable_size = '8MB'", "rose.spill_interval = '1s'", "rose.debug_piece_size = '64kB'", 'rose.background_spill_size = 0',
 	'rose.max_merge_workers = 1',		# so that databases take turns
 	'rose.max_tables = 16',			# so that many take more memory
-	"wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'", 'restart_after_crash = on', 'max_prepared_transactions = 50',
-	'rose.secondary_indexes = on');
+	"wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'", 'restart_after_crash = on', 'max_prepared_transactions = 50');
 stop_points_create($node);
 my $model = CrashModel->new(node => $node, upstream => $upstream);
 my %acted;

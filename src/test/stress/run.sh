@@ -40,7 +40,7 @@ settings()
 {
 	local setting
 
-	rose_conf "rose.memtable_size = '${ARENA}MB'" 'rose.secondary_indexes = on' ${PIECE:+"rose.debug_piece_size = '$PIECE'"}
+	rose_conf "rose.memtable_size = '${ARENA}MB'" ${PIECE:+"rose.debug_piece_size = '$PIECE'"}
 	cat <<-CONF
 		max_connections = 200
 		max_prepared_transactions = 150

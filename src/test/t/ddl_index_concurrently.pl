@@ -20,7 +20,7 @@ my $seed = seed_random('CONCURRENTLY_SEED');
 my $steps = $ENV{CONCURRENTLY_STEPS} // 300;
 my $rounds = $ENV{CONCURRENTLY_ROUNDS} // 2;
 my $node = rose_node('concurrently', 'autovacuum = off', 'fsync = off', 'max_prepared_transactions = 20', "deadlock_timeout = '50ms'", 'restart_after_crash = on',
-	"rose.memtable_size = '4MB'", 'rose.secondary_indexes = on');
+	"rose.memtable_size = '4MB'");
 my $files = $node->basedir;
 my $names = 0;
 

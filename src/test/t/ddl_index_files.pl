@@ -11,7 +11,7 @@ use Test::More;
 plan skip_all => 'heap has files of its own' if $ENV{ROSE_STANDIN};
 
 my $node = rose_node('index_ddl', 'autovacuum = off', "rose.spill_interval = '1d'", "rose.idle_table_timeout = '1d'", 'max_prepared_transactions = 4',
-	'restart_after_crash = on', 'rose.secondary_indexes = on', 'allow_in_place_tablespaces = on');
+	'restart_after_crash = on', 'allow_in_place_tablespaces = on');
 stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

@@ -11,7 +11,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no stop points' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('interrupted', 'rose.secondary_indexes = on', 'autovacuum = off', 'restart_after_crash = on', 'max_prepared_transactions = 5', "log_statement = 'none'");
+my $node = rose_node('interrupted', 'autovacuum = off', 'restart_after_crash = on', 'max_prepared_transactions = 5', "log_statement = 'none'");
 stop_points_create($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

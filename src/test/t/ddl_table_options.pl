@@ -67,7 +67,7 @@ sub with_index
 {
 	my ($table, $with) = @_;
 
-	sql("SET rose.secondary_indexes = on; CREATE TABLE $table (id int PRIMARY KEY, v int) USING rose $with; CREATE INDEX ${table}_v ON $table (v);
+	sql("CREATE TABLE $table (id int PRIMARY KEY, v int) USING rose $with; CREATE INDEX ${table}_v ON $table (v);
 		INSERT INTO $table SELECT i, i FROM generate_series(1, 10) i");
 	return;
 }

@@ -16,7 +16,7 @@ plan skip_all => 'the stand-in has no trees' if $ENV{ROSE_STANDIN};
 
 my $seed = seed_random('MANY_SEED');
 my $walks = $ENV{MANY_WALKS} // 12;
-my $node = rose_node('lookup_many', 'autovacuum = off', 'fsync = off', 'rose.secondary_indexes = on', 'max_prepared_transactions = 5', 'enable_seqscan = off',
+my $node = rose_node('lookup_many', 'autovacuum = off', 'fsync = off', 'max_prepared_transactions = 5', 'enable_seqscan = off',
 	'enable_bitmapscan = off', 'enable_sort = off');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

@@ -8,7 +8,7 @@ use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
-my $node = rose_node('dump_indexes', rose_conf('rose.secondary_indexes = on'));
+my $node = rose_node('dump_indexes');
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $using = $ENV{ROSE_STANDIN} ? 'heap' : 'rose';
 local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);

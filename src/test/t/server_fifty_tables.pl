@@ -8,7 +8,7 @@ use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
-my $node = rose_node('fifty', "default_table_access_method = rose", rose_conf('rose.secondary_indexes = on'));
+my $node = rose_node('fifty', "default_table_access_method = rose");
 my $dir = PostgreSQL::Test::Utils::tempdir;
 local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);
 

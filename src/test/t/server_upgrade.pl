@@ -122,7 +122,6 @@ SELECT rose.spill('wide');
 CREATE TABLE numbered (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v serial) USING rose;
 INSERT INTO numbered SELECT FROM generate_series(1, 5);
 
-SET rose.secondary_indexes = on;
 CREATE TABLE indexed (id int PRIMARY KEY, k text COLLATE other, v int) USING rose;
 INSERT INTO indexed SELECT g, 'k' || g, g % 50 FROM generate_series(1, 1000) g;
 CREATE INDEX indexed_k ON indexed (k) INCLUDE (v);
@@ -140,7 +139,6 @@ CREATE TABLE indexed_keyless (a int, b text) USING rose;
 CREATE INDEX indexed_keyless_a ON indexed_keyless (a);
 INSERT INTO indexed_keyless SELECT g, 'b' || g FROM generate_series(1, 1000) g;
 SELECT rose.spill('indexed_keyless_a');
-RESET rose.secondary_indexes;
 
 CREATE TABLE undone (id int PRIMARY KEY, v int) USING rose;
 INSERT INTO undone SELECT g, 0 FROM generate_series(1, 1000) g;

@@ -22,7 +22,7 @@ sub database
 
 	$node->safe_psql('postgres', "CREATE DATABASE $dbname TEMPLATE template0");
 	rose_create($node, $dbname);
-	$node->safe_psql('postgres', join(';', map { "ALTER DATABASE $dbname SET $_" } "default_table_access_method = $am", rose_conf('rose.secondary_indexes = on')));
+	$node->safe_psql('postgres', join(';', map { "ALTER DATABASE $dbname SET $_" } "default_table_access_method = $am"));
 	return $dbname;
 }
 

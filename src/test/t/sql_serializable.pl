@@ -24,7 +24,7 @@ my $keyless = 4;
 my $indexed = 5;				# read by an index beside that of the key
 my $nsessions = 6;
 my $node = rose_node('serial', 'autovacuum = off', "deadlock_timeout = '30ms'", 'max_prepared_transactions = 10',
-	rose_conf('rose.secondary_indexes = on', "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', "rose.debug_piece_size = '8kB'"));
+	rose_conf("rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', "rose.debug_piece_size = '8kB'"));
 
 my ($kind, $top_level, @sessions, $maintainer, @committed, %versions, $value, %count);
 

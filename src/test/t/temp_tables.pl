@@ -45,7 +45,7 @@ my $before = shared();
 my $session = RoseTest::Session->new($node);
 my $lsn = sql('SELECT pg_current_wal_insert_lsn()');
 
-$session->run('SET rose.secondary_indexes = on; CREATE TEMP TABLE t (id int PRIMARY KEY, v text) USING rose; CREATE INDEX ti ON t (v); CREATE TEMP TABLE rest (v text) USING rose');
+$session->run('CREATE TEMP TABLE t (id int PRIMARY KEY, v text) USING rose; CREATE INDEX ti ON t (v); CREATE TEMP TABLE rest (v text) USING rose');
 my $made = sql('SELECT pg_current_wal_insert_lsn()');
 $session->run("INSERT INTO t $rows; INSERT INTO rest SELECT v FROM t; UPDATE t SET v = 'x' WHERE id % 10 = 0; DELETE FROM t WHERE id > 39000");
 is($session->run("SELECT count(*), count(*) FILTER (WHERE v = 'x') FROM t; SELECT count(DISTINCT v) FROM rest"), "39000|3900\n40000", 'the rows are there');

@@ -9,7 +9,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no filters' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('index_filters', 'autovacuum = off', "rose.spill_interval = '1d'", 'rose.secondary_indexes = on');
+my $node = rose_node('index_filters', 'autovacuum = off', "rose.spill_interval = '1d'");
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 

@@ -10,7 +10,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has btrees' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('unswapped', 'rose.secondary_indexes = on', 'autovacuum = off');
+my $node = rose_node('unswapped', 'autovacuum = off');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 

@@ -11,7 +11,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in builds as heap does' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('index_build', 'autovacuum = off', "rose.spill_interval = '1d'", 'rose.secondary_indexes = on',
+my $node = rose_node('index_build', 'autovacuum = off', "rose.spill_interval = '1d'",
 	"maintenance_work_mem = '1MB'", 'log_temp_files = 0', 'max_parallel_workers_per_gather = 0');
 stop_points_create($node);
 

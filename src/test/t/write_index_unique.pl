@@ -16,7 +16,7 @@ my $seconds = $ENV{UNIQUE_SECONDS} // 15;
 my $sessions = $ENV{UNIQUE_SESSIONS} // 8;
 my $seed = seed_random('UNIQUE_SEED');
 my $node = rose_node('index_unique', 'autovacuum = off', 'fsync = off', 'max_connections = 60', "deadlock_timeout = '20ms'", 'max_prepared_transactions = 20',
-	rose_conf("rose.memtable_size = '4MB'", "rose.debug_piece_size = '8kB'", 'rose.secondary_indexes = on'));
+	rose_conf("rose.memtable_size = '4MB'", "rose.debug_piece_size = '8kB'"));
 my $using = $ENV{ROSE_STANDIN} ? 'heap' : 'rose';
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

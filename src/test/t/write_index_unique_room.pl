@@ -10,8 +10,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no trees' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('unique_no_room', "rose.memtable_size = '1MB'", "rose.spill_interval = '1h'", 'autovacuum = off', 'fsync = off',
-	'rose.secondary_indexes = on');
+my $node = rose_node('unique_no_room', "rose.memtable_size = '1MB'", "rose.spill_interval = '1h'", 'autovacuum = off', 'fsync = off');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
