@@ -6,8 +6,8 @@
  * Batches are of 1, 2, 4 ... entries, so that who wants one row pays for one, and who
  * stops somewhere has paid for twice as many at most.  The first one is no batch: its entry
  * is given out as it comes, and its row looked up when it is fetched.  That is also what is
- * done where most rows turn out to be in memory, since lookups of many leave these to single ones
- * (rose_lookup_many.c).
+ * done for a while where most rows turn out to be in memory, since lookups of many leave these
+ * to single ones (rose_lookup_many.c).
  *
  * Rows are looked up before they are fetched, with the scan's snapshot, which must be an
  * MVCC one: it sees the same row at any time.  Who wants to change or lock the row gets
@@ -26,8 +26,9 @@
 /* Bytes of entries' keys, about, in a batch. */
 #define KEY_BYTES_MAX	(512 * 1024)
 
-/* A batch of so many rows tells where rows are. */
+/* A batch of so many rows tells where rows are; and that for so many times as many. */
 #define TELLING_ROWS	8
+#define ROWS_TOLD_OF	16
 
 void
 rose_index_batch_init(RoseIndexBatch *batch, RoseTree *index, RoseTree *table,
@@ -49,6 +50,14 @@ rose_index_batch_free(RoseIndexBatch *batch)
 }
 
 void
+rose_index_batch_end(RoseIndexBatch *batch)
+{
+	if (batch->many != NULL)
+		rose_lookup_many_end(batch->many);
+	batch->looked_up = false;
+}
+
+void
 rose_index_batch_drop(RoseIndexBatch *batch, int size)
 {
 	batch->n = batch->next = 0;
@@ -64,7 +73,12 @@ rose_index_batch_begin(RoseIndexBatch *batch, ScanDirection direction, bool may_
 {
 	rose_index_batch_drop(batch, 0);
 	batch->max = batch->size;
-	if (may_be_single && (batch->useless || batch->max == 1))
+	if (may_be_single && batch->singles > 0)
+	{
+		batch->singles--;
+		return false;
+	}
+	if (may_be_single && batch->max == 1)
 	{
 		batch->size = 2;
 		return false;
@@ -107,9 +121,11 @@ rose_index_batch_look_up(RoseIndexBatch *batch, Snapshot snapshot)
 {
 	if (batch->n < 2)
 		return;
-	batch->useless = rose_lookup_many_run(batch->many, snapshot) < batch->n / 2 &&
-		batch->n >= TELLING_ROWS;
 	batch->looked_up = true;
+	if (rose_lookup_many_run(batch->many, snapshot) >= batch->n / 2 || batch->n < TELLING_ROWS)
+		return;
+	batch->singles = batch->n * ROWS_TOLD_OF;
+	batch->size = TELLING_ROWS;
 }
 
 /* ---- given out ---- */

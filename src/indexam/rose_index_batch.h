@@ -37,13 +37,16 @@ typedef struct RoseIndexBatch
 	int			next;
 	int			size;			/* of the next one */
 	bool		looked_up;
-	bool		useless;		/* rows are not where many are looked up at once */
+	int			singles;		/* so many entries come by themselves: rows are not where many are looked up at once */
 } RoseIndexBatch;
 
 /* context lives as long as the batch. */
 extern void rose_index_batch_init(RoseIndexBatch *batch, RoseTree *index, RoseTree *table,
 								  MemoryContext context);
 extern void rose_index_batch_free(RoseIndexBatch *batch);
+
+/* All entries were given out, and fetched: their rows may go. */
+extern void rose_index_batch_end(RoseIndexBatch *batch);
 
 /* Forget the entries.  size: of the next batch; 0: as it would have been. */
 extern void rose_index_batch_drop(RoseIndexBatch *batch, int size);

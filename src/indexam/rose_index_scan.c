@@ -397,6 +397,7 @@ index_scan_next_range(IndexScanDesc iscan, RoseIndexFetch *fetch, bool forward)
 	else if (forward ? scan->range_number + 1 >= nranges : scan->range_number == 0)
 	{
 		scan->active = false;
+		rose_index_batch_end(&scan->batch);
 		return false;
 	}
 	else

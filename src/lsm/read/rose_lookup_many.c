@@ -86,8 +86,8 @@ rose_lookup_many_create(RoseTree *tree, MemoryContext context)
 	return many;
 }
 
-static void
-let_go(RoseLookupMany *many)
+void
+rose_lookup_many_end(RoseLookupMany *many)
 {
 	if (many->found != NULL)
 	{
@@ -105,7 +105,7 @@ let_go(RoseLookupMany *many)
 void
 rose_lookup_many_free(RoseLookupMany *many)
 {
-	let_go(many);
+	rose_lookup_many_end(many);
 	for (int i = 0; i < many->ncursors; i++)
 		rose_component_cursor_free(many->cursors[i].cursor);
 	MemoryContextDelete(many->context);
@@ -150,7 +150,7 @@ make_room(RoseLookupMany *many, int n)
 void
 rose_lookup_many_begin(RoseLookupMany *many, int n)
 {
-	let_go(many);
+	rose_lookup_many_end(many);
 	make_room(many, n);
 	many->found = rose_found_rows_create(many->tree, n, many->asked, many->context);
 }

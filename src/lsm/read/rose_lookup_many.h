@@ -36,7 +36,10 @@ extern void rose_lookup_many_begin(RoseLookupMany *many, int n);
 extern void rose_lookup_many_add(RoseLookupMany *many, const Datum *key);
 extern int	rose_lookup_many_run(RoseLookupMany *many, Snapshot snapshot);
 
-/* Lives until the next begin. */
+/* Nobody wants the rows any more, but for who holds them; what they took is free. */
+extern void rose_lookup_many_end(RoseLookupMany *many);
+
+/* Lives until the next begin, or the end. */
 extern const Datum *rose_lookup_many_key(const RoseLookupMany *many, int i);
 
 /*

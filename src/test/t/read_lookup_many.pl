@@ -199,6 +199,23 @@ for my $what (sort keys %queries)
 	is($said{r}, $said{h}, $what);
 }
 
+# ---- what batches take, and where they come back ----
+
+# Bytes that rows looked up together take, beside a cursor that was moved so far.
+sub bytes_behind
+{
+	my ($query, $move) = @_;
+	return sql("BEGIN; DECLARE c CURSOR FOR $query; MOVE $move FROM c;
+		SELECT coalesce(sum(total_bytes), 0) FROM pg_backend_memory_contexts WHERE name = 'rose found rows'; COMMIT");
+}
+
+sql(q{CREATE TABLE mixed (k int PRIMARY KEY, a int, b text) USING rose; CREATE INDEX mixed_a ON mixed (a, k);
+	INSERT INTO mixed SELECT i, i, repeat('x', 100) FROM generate_series(1, 20000) i;
+	SELECT rose.spill('mixed'), rose.merge('mixed'); UPDATE mixed SET b = 'new' WHERE a < 200; ANALYZE mixed});
+my $ordered = 'SELECT * FROM mixed WHERE a > 0 ORDER BY a, k';
+cmp_ok(bytes_behind($ordered, 10000), '>', 100000, 'rows behind those in memory are looked up together');
+is(bytes_behind($ordered, 'ALL'), 0, 'rows that were looked up go when their scan has come to its end');
+
 # ---- SERIALIZABLE: what was not fetched was not read ----
 
 my ($one, $two) = map { RoseTest::Session->new($node) } 1 .. 2;
