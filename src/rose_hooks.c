@@ -565,6 +565,8 @@ run_database_command(const char *name, PlannedStmt *pstmt, const char *query, bo
 		ROSE_STOP_POINT("database-moved");
 		if (OidIsValid(database) && (drops || tablespace_of_database(database) != tablespace))
 			rose_registry_drop_database(database);
+		if (OidIsValid(database) && drops)
+			rose_repl_forget_database(database);
 	}
 	PG_FINALLY();
 	{

@@ -269,6 +269,9 @@ typedef struct RoseReplSnapshot
 /* Copies of this database's entries; returns how many (at most max). */
 extern int	rose_repl_list(RoseReplSnapshot *out, int max);
 extern bool rose_repl_get(Oid subid, RoseReplSnapshot *out);
+
+/* The database was dropped: nothing of it is started any more. */
+extern void rose_repl_forget_database(Oid dbid);
 extern int	rose_max_subscriptions;
 
 typedef struct RoseReplTableCounts

@@ -118,7 +118,7 @@ extern bool rose_repl_needs_worker(const RoseReplSubShared *entry);
 extern void rose_repl_wake_launcher(void);
 
 /* A worker's side. */
-extern RoseReplSubShared *rose_repl_attach(Oid subid);	/* NULL: not needed (any more) */
+extern RoseReplSubShared *rose_repl_attach(Oid dbid, Oid subid);	/* NULL: not needed (any more) */
 extern void rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
 							  const RoseReplProgress *progress);
 

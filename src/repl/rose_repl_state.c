@@ -170,6 +170,26 @@ rose_repl_entry_free(RoseReplSubShared *entry)
 	entry->reserved_by = 0;
 }
 
+void
+rose_repl_forget_database(Oid dbid)
+{
+	if (rose_repl_shared == NULL)
+		return;
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < rose_max_subscriptions; i++)
+	{
+		RoseReplSubShared *entry = &rose_repl_shared->subs[i];
+
+		if (entry->dbid != dbid)
+			continue;
+		entry->wanted = entry->drain = false;
+		/* a worker on its way in fails, and frees it */
+		if (entry->pid == 0)
+			rose_repl_entry_free(entry);
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
 /* REQUIRES: lock.  A worker is to run: for good, or to drain. */
 bool
 rose_repl_needs_worker(const RoseReplSubShared *entry)
@@ -188,13 +208,29 @@ rose_repl_wake_launcher(void)
  * A worker's side
  */
 
+/* REQUIRES: lock exclusive. */
+static void
+note_error(RoseReplSubShared *entry, const char *message, RoseReplStatus status)
+{
+	strlcpy(entry->last_error, message, ROSE_REPL_ERROR_LENGTH);
+	entry->last_error_time = GetCurrentTimestamp();
+	SpinLockAcquire(&entry->mutex);
+	entry->status = status;
+	SpinLockRelease(&entry->mutex);
+}
+
 static void
 detach(int code, Datum arg)
 {
 	RoseReplSubShared *entry = attached;
-	int			delay = restart_delay_ms >= 0 ? restart_delay_ms : wal_retrieve_retry_interval;
+	bool		reported = restart_delay_ms >= 0;
+	int			delay = reported ? restart_delay_ms : wal_retrieve_retry_interval;
 
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	/* FATAL, which the worker does not catch: whoever waits for it must hear of that */
+	if (!reported && IsInitProcessingMode())
+		note_error(entry, "the worker could not connect to its database; see the server log",
+				   ROSE_REPL_ERROR);
 	entry->pid = 0;
 	entry->latch = NULL;
 	entry->start_time = delay == 0 ? 0 :
@@ -203,6 +239,8 @@ detach(int code, Datum arg)
 	if (entry->status != ROSE_REPL_ERROR && entry->status != ROSE_REPL_BLOCKED)
 		entry->status = ROSE_REPL_STOPPED;
 	SpinLockRelease(&entry->mutex);
+	if (IsInitProcessingMode() && !rose_repl_needs_worker(entry))
+		rose_repl_entry_free(entry);
 	rose_repl_wake_launcher();
 	LWLockRelease(&rose_repl_shared->lock);
 	attached = NULL;
@@ -214,12 +252,12 @@ detach(int code, Datum arg)
  * the delay that rose_repl_publish or rose_repl_report_error last said.
  */
 RoseReplSubShared *
-rose_repl_attach(Oid subid)
+rose_repl_attach(Oid dbid, Oid subid)
 {
 	RoseReplSubShared *entry;
 
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	entry = rose_repl_entry(MyDatabaseId, subid);
+	entry = rose_repl_entry(dbid, subid);
 	if (entry != NULL && entry->pid == 0 && rose_repl_needs_worker(entry))
 	{
 		entry->pid = MyProcPid;
@@ -251,12 +289,8 @@ rose_repl_report_error(RoseReplSubShared *entry, const char *message, const char
 					   int retry_ms)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	strlcpy(entry->last_error, message, ROSE_REPL_ERROR_LENGTH);
-	entry->last_error_time = GetCurrentTimestamp();
 	strlcpy(entry->blocked, blocked != NULL ? blocked : "", ROSE_BLOCKED_LENGTH);
-	SpinLockAcquire(&entry->mutex);
-	entry->status = blocked != NULL ? ROSE_REPL_BLOCKED : ROSE_REPL_ERROR;
-	SpinLockRelease(&entry->mutex);
+	note_error(entry, message, blocked != NULL ? ROSE_REPL_BLOCKED : ROSE_REPL_ERROR);
 	LWLockRelease(&rose_repl_shared->lock);
 	restart_delay_ms = retry_ms;
 }

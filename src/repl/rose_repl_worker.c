@@ -108,22 +108,34 @@ pause_table(Oid relid, const char *message, const char *error_code)
 
 /*
  * Who reads a subscription's last error need not be among those who may read a row of a
- * table with row security, which the error may show.
+ * table with row security, which the error may show.  Nor is it known that there is none if
+ * that cannot be read, on a full disk for one.
  */
 static bool
-has_row_security(Oid relid)
+may_have_row_security(Oid relid)
 {
-	HeapTuple	tuple;
-	bool		result = false;
+	volatile bool result = true;
 
-	StartTransactionCommand();
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	if (HeapTupleIsValid(tuple))
+	PG_TRY();
 	{
-		result = ((Form_pg_class) GETSTRUCT(tuple))->relrowsecurity;
-		ReleaseSysCache(tuple);
+		HeapTuple	tuple;
+
+		StartTransactionCommand();
+		tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+		result = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relrowsecurity;
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		CommitTransactionCommand();
 	}
-	CommitTransactionCommand();
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(TopMemoryContext);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		result = true;
+	}
+	PG_END_TRY();
 	return result;
 }
 
@@ -186,7 +198,7 @@ handle_error(void)
 
 	AbortOutOfAnyTransaction();
 	error_code = unpack_sql_state(edata->sqlerrcode);
-	discreet = OidIsValid(relid) && has_row_security(relid);
+	discreet = OidIsValid(relid) && may_have_row_security(relid);
 	MemoryContextSwitchTo(TopMemoryContext);
 	rose_repl_report_error(rose_apply.shared,
 						   discreet ? discreet_message(relid, error_code) : message.data,
@@ -365,8 +377,8 @@ rose_repl_worker_main(Datum arg)
 	Oid			dbid;
 
 	memcpy(&dbid, MyBgworkerEntry->bgw_extra, sizeof(dbid));
-	rose_repl_set_up_process(dbid);
-	rose_apply.shared = rose_repl_attach(subid);
+	/* before it can fail: who waits for the worker must hear of that */
+	rose_apply.shared = rose_repl_attach(dbid, subid);
 	if (rose_apply.shared == NULL)
 		proc_exit(0);
 	rose_apply.message_context = AllocSetContextCreate(TopMemoryContext, "rose apply message",
@@ -378,6 +390,7 @@ rose_repl_worker_main(Datum arg)
 
 	PG_TRY();
 	{
+		rose_repl_set_up_process(dbid);
 		if (rose_repl_load_subscription(subid))
 			rose_flight_finish_left();
 		if (rose_repl_load_subscription(subid))
