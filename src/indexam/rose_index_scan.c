@@ -140,8 +140,7 @@ index_scan_is_batched(IndexScanDesc iscan, const RoseIndexFetch *fetch)
 {
 	const RoseIndexScan *scan = fetch->scan;
 
-	return scan->of_entries && scan->validator == NULL && !iscan->xs_want_itup &&
-		IsMVCCSnapshot(iscan->xs_snapshot) &&
+	return scan->of_entries && !iscan->xs_want_itup && IsMVCCSnapshot(iscan->xs_snapshot) &&
 		!rose_predicate_is_needed(fetch->tree, iscan->xs_snapshot);
 }
 
@@ -613,9 +612,12 @@ rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid, 
 	bool		isnull;
 
 	*shared = false;
-	if (of_batch && (row = rose_index_batch_row(&scan->batch, &fetch->tid)) != NULL)
+	if (of_batch && (row = rose_index_batch_row(&scan->batch, tid)) != NULL)
 	{
-		*tid = fetch->tid;
+		if (scan->validator != NULL &&
+			rose_index_validator_agrees(scan->validator, row, fetch->row->key) == NULL)
+			return NULL;
+		fetch->tid = *tid;
 		return row;
 	}
 	*shared = true;
