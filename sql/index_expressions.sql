@@ -423,3 +423,29 @@ SELECT * FROM rose.check('xp2');
 RESET enable_indexscan;
 DROP TABLE xp;
 DROP FUNCTION xf_step, xf_half, xf_liar, xf_both, xf_rows, xf_plan, xf_caught, xf_write, xf_nest;
+
+-- rows that cannot have an entry, beside writers: the index that is left is nobody's concern
+SET default_table_access_method = rose;
+\set VERBOSITY terse
+CREATE TABLE xz (id int PRIMARY KEY, a int);
+INSERT INTO xz VALUES (1, 0), (2, 0), (3, 1), (4, 0);
+CREATE INDEX CONCURRENTLY xz_i ON xz ((10 / a));
+UPDATE xz SET a = 2 WHERE id = 1;
+DELETE FROM xz WHERE id = 2;
+UPDATE xz SET id = 14 WHERE id = 4;
+INSERT INTO xz VALUES (5, 0) ON CONFLICT DO NOTHING;
+DROP INDEX xz_i;
+CREATE UNIQUE INDEX CONCURRENTLY xz_i ON xz ((10 / a));
+UPDATE xz SET a = 5 WHERE id = 14;
+INSERT INTO xz VALUES (20, 0);
+DELETE FROM xz WHERE id = 5;
+REINDEX INDEX CONCURRENTLY xz_i;
+DELETE FROM xz WHERE a = 0;
+REINDEX INDEX CONCURRENTLY xz_i;
+INSERT INTO xz VALUES (21, 0);
+INSERT INTO xz VALUES (22, 5);
+SELECT * FROM xz ORDER BY id;
+SELECT * FROM rose.check('xz');
+\set VERBOSITY default
+DROP TABLE xz;
+RESET default_table_access_method;

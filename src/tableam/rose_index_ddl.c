@@ -265,8 +265,8 @@ check_values(Relation rel, RoseTree *tree, const RoseIndexTree *described)
 }
 
 /*
- * Beside writers: the beginning.  What two rows have by now is found while nobody keeps up the
- * index, and so never enforces it.
+ * Beside writers: the beginning.  What two rows have by now, and rows that cannot have an entry, are
+ * found while nobody keeps up the index, and so never enforces it.
  */
 static void
 begin_beside(RoseTree *table, RoseTree *tree, const RoseIndexTree *described)
@@ -274,8 +274,9 @@ begin_beside(RoseTree *table, RoseTree *tree, const RoseIndexTree *described)
 	Datum		values[INDEX_MAX_KEYS];
 	bool		nulls[INDEX_MAX_KEYS];
 
-	if (described->unique &&
-		rose_index_beside_find_pair(table, tree, described, GetActiveSnapshot(), values, nulls))
+	if (!described->unique)
+		rose_index_beside_check(table, tree, &described->shape, GetActiveSnapshot());
+	else if (rose_index_beside_find_pair(table, tree, described, GetActiveSnapshot(), values, nulls))
 		rose_duplicate_key_report_value(table->rel, tree->rel, values, nulls);
 	rose_index_beside_begin(table, tree);
 }

@@ -206,6 +206,10 @@ extern int	rose_component_cursor_find(RoseComponentCursor *cursor, const Datum *
 extern void rose_component_check_row_fits(const RoseSchema *schema,
 										  const Datum *values, const bool *nulls);
 
+/* Could a component store a version with this key?  Of the columns those of the key are looked at. */
+extern bool rose_component_key_fits(const RoseSchema *schema, const Datum *values,
+									const bool *nulls);
+
 /*
  * Raise ERRCODE_NOT_NULL_VIOLATION if one of the key's columns is NULL.  The executor has
  * seen to that for rows of commands; rows from elsewhere may be anything.

@@ -100,12 +100,14 @@ rose_component_require_key(const RoseSchema *schema, const bool *nulls)
 	}
 }
 
-/* Returns the key's size. */
+/* *too_long: the first column that is, of *longest bytes; NULL: none. */
 static Size
-check_key_fits(const RoseSchema *schema, const Datum *values, const bool *nulls)
+key_size_of(const RoseSchema *schema, const Datum *values, const bool *nulls,
+			const RoseKeyColumn **too_long, Size *longest)
 {
 	Size		total = 0;
 
+	*too_long = NULL;
 	for (int j = 0; j < schema->nkeys; j++)
 	{
 		const RoseKeyColumn *column = &schema->keys[j];
@@ -116,13 +118,29 @@ check_key_fits(const RoseSchema *schema, const Datum *values, const bool *nulls)
 		size = column->attlen > 0 ? (Size) column->attlen :
 			datumGetSize(values[column->def.attno - 1], column->attbyval, column->attlen);
 		total += size;
-		if (size > ROSE_ITEM_MAX_SIZE)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("key column \"%s\" is too long: %zu bytes, at most %d are possible",
-							NameStr(TupleDescAttr(schema->tupdesc, column->def.attno - 1)->attname),
-							size, ROSE_ITEM_MAX_SIZE)));
+		if (size > ROSE_ITEM_MAX_SIZE && *too_long == NULL)
+		{
+			*too_long = column;
+			*longest = size;
+		}
 	}
+	return total;
+}
+
+/* Returns the key's size. */
+static Size
+check_key_fits(const RoseSchema *schema, const Datum *values, const bool *nulls)
+{
+	const RoseKeyColumn *too_long;
+	Size		longest;
+	Size		total = key_size_of(schema, values, nulls, &too_long, &longest);
+
+	if (too_long != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("key column \"%s\" is too long: %zu bytes, at most %d are possible",
+						NameStr(TupleDescAttr(schema->tupdesc, too_long->def.attno - 1)->attname),
+						longest, ROSE_ITEM_MAX_SIZE)));
 	if (total > ROSE_KEY_MAX_SIZE)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -184,6 +202,24 @@ try_narrow_row(const RoseSchema *schema, const Datum *values, const bool *value_
 	return fits;
 }
 
+/* A page has room for a key of this size, in columns that are not too long. */
+static bool
+is_easy(const RoseSchema *schema, Size key_size)
+{
+	return key_size + (Size) rose_fit_narrow_columns(schema) * FIT_COLUMN_OVERHEAD <= FIT_EASY_LIMIT;
+}
+
+bool
+rose_component_key_fits(const RoseSchema *schema, const Datum *values, const bool *nulls)
+{
+	const RoseKeyColumn *too_long;
+	Size		longest;
+	Size		key_size = key_size_of(schema, values, nulls, &too_long, &longest);
+
+	return too_long == NULL && key_size <= ROSE_KEY_MAX_SIZE &&
+		(is_easy(schema, key_size) || try_narrow_row(schema, values, nulls));
+}
+
 void
 rose_component_check_row_fits(const RoseSchema *schema, const Datum *values,
 							  const bool *nulls)
@@ -192,8 +228,7 @@ rose_component_check_row_fits(const RoseSchema *schema, const Datum *values,
 
 	rose_component_require_key(schema, nulls);
 	key_size = check_key_fits(schema, values, nulls);
-	if (key_size + (Size) rose_fit_narrow_columns(schema) * FIT_COLUMN_OVERHEAD > FIT_EASY_LIMIT &&
-		!try_narrow_row(schema, values, nulls))
+	if (!is_easy(schema, key_size) && !try_narrow_row(schema, values, nulls))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("primary key is too long for a table of so many columns: %zu bytes",

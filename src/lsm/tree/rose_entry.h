@@ -74,7 +74,7 @@ typedef enum RoseEntryUser
 	ROSE_ENTRY_OF_WRITER,		/* the current user, who writes the row */
 	ROSE_ENTRY_OF_OWNER,		/* the table's owner, and restricted: the row was there before */
 
-	/* of an index that is VALIDATED alone, and for writes: if a function fails, there is no entry */
+	/* for writes, of an index that is VALIDATED or not valid (yet): if a function fails, there is no entry */
 	ROSE_ENTRY_OF_DELETED,		/* as the owner */
 	ROSE_ENTRY_OF_CHANGED		/* as the writer, if he is the owner himself; else as the owner */
 } RoseEntryUser;

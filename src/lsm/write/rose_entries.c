@@ -43,6 +43,7 @@
 #include "utils/snapmgr.h"
 
 #include "util/rose_stop_point.h"
+#include "lsm/component/rose_component.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_predicate.h"
 #include "lsm/write/rose_entries.h"
@@ -252,6 +253,22 @@ entry_of(const RoseEntryShape *shape, Relation index, RoseEntryUser user, const 
 }
 
 /*
+ * The entry that a row had, which is deleted or, if there is a new one, changed.  What fails
+ * for it has no entry: functions of users need not give what they gave, and rows that are
+ * older than an index which is built beside writers may be what that fails on.
+ */
+static void
+old_entry_of(const RoseIndexTree *described, Relation index, const TableRow *row,
+			 const TableRow *new, RoseEntry *entry)
+{
+	RoseEntryUser user = ROSE_ENTRY_OF_OWNER;
+
+	if (described->shape.validated || !described->valid)
+		user = has_row(new) ? ROSE_ENTRY_OF_CHANGED : ROSE_ENTRY_OF_DELETED;
+	entry_of(&described->shape, index, user, row, entry);
+}
+
+/*
  * Has the new entry a value that the old one has not?  A row that gets another key of the
  * table is a row of its own: of a deferrable index two rows may have one value; and who
  * looks at it meanwhile must not pass by the place of the new entry before it is there, and
@@ -280,7 +297,8 @@ is_new_value(const RoseIndexTree *index, const RoseSchema *schema, const RoseEnt
 static bool
 find_value(RoseEntryWriter *writer, int i, const TableRow *row, RoseUniqueValue *value)
 {
-	const RoseEntryShape *shape = &writer->set->trees[i].shape;
+	const RoseIndexTree *described = &writer->set->trees[i];
+	const RoseEntryShape *shape = &described->shape;
 	Relation	index = writer->indexes[i];
 	RoseEntry	old;
 	RoseEntry	new;
@@ -288,7 +306,7 @@ find_value(RoseEntryWriter *writer, int i, const TableRow *row, RoseUniqueValue 
 	writer->computed[i] = NULL;
 	if (shape->evaluates && is_same_source(writer->table->schema, shape, writer->old, row))
 		return false;
-	entry_of(shape, index, ROSE_ENTRY_OF_OWNER, writer->old, &old);
+	old_entry_of(described, index, writer->old, row, &old);
 	entry_of(shape, index, ROSE_ENTRY_OF_WRITER, row, &new);
 	if (shape->evaluates)
 	{
@@ -296,7 +314,7 @@ find_value(RoseEntryWriter *writer, int i, const TableRow *row, RoseUniqueValue 
 		writer->computed[i]->old = old;
 		writer->computed[i]->new = new;
 	}
-	return is_new_value(&writer->set->trees[i], writer->trees[i + 1]->schema, &old, &new, value);
+	return is_new_value(described, writer->trees[i + 1]->schema, &old, &new, value);
 }
 
 RoseUniqueValues *
@@ -357,6 +375,7 @@ rose_entries_refer_change(RoseEntryWriter *writer, const RoseNewVersion *put)
 typedef struct EntryBatch
 {
 	const RoseSchema *table;
+	const RoseIndexTree *described;
 	const RoseEntryShape *shape;
 	RoseTree   *index;
 	int			n;
@@ -469,13 +488,19 @@ rose_entries_check_fits(RoseTree *index, const RoseEntry *entry)
 	}
 }
 
-/* A version of an entry, with the stamps of its row's. */
+/*
+ * A version of an entry, with the stamps of its row's.  An old entry that is too long is not
+ * there: the row is older than the index, whose build beside writers fails, or will.
+ */
 static void
 add_entry(EntryBatch *batch, RoseOp op, const RoseVersion *row, RoseEntry *entry)
 {
 	RoseTree   *index = batch->index;
 	RoseNewVersion *added;
 
+	if (op == ROSE_OP_TOMBSTONE &&
+		!rose_component_key_fits(index->schema, entry->values, entry->nulls))
+		return;
 	if (batch->n == batch->max)
 		write_batch(batch);
 	added = &batch->entries[batch->n++];
@@ -496,17 +521,6 @@ add_entry(EntryBatch *batch, RoseOp op, const RoseVersion *row, RoseEntry *entry
 	rose_key_from_tuple(index->schema, added->row, 0, added->key);
 }
 
-/* The entry that a row had, which is deleted or, if there is a new one, changed. */
-static void
-old_entry_of(const EntryBatch *batch, const TableRow *row, const TableRow *new, RoseEntry *entry)
-{
-	RoseEntryUser user = ROSE_ENTRY_OF_OWNER;
-
-	if (batch->shape->validated)
-		user = has_row(new) ? ROSE_ENTRY_OF_CHANGED : ROSE_ENTRY_OF_DELETED;
-	entry_of(batch->shape, batch->index->rel, user, row, entry);
-}
-
 /* Take the entry of a row that a new one hides out of the index, unless the new one's replaces it. */
 static void
 add_hidden(EntryBatch *batch, const TableRow *hidden, const TableRow *new,
@@ -517,7 +531,7 @@ add_hidden(EntryBatch *batch, const TableRow *hidden, const TableRow *new,
 
 	if (hidden->values == NULL)
 		return;
-	old_entry_of(batch, hidden, new, &hidden_entry);
+	old_entry_of(batch->described, batch->index->rel, hidden, new, &hidden_entry);
 	entry_of(batch->shape, batch->index->rel, ROSE_ENTRY_OF_WRITER, new, &new_entry);
 	if (rose_entry_compare(batch->shape, batch->index->schema, &hidden_entry, &new_entry).tombstone)
 		add_entry(batch, ROSE_OP_TOMBSTONE, version, &hidden_entry);
@@ -532,7 +546,7 @@ entries_of_change(const EntryBatch *batch, const TableRow *old, const TableRow *
 	Assert(computed != NULL || !batch->shape->evaluates || batch->values == NULL);
 	if (computed == NULL)
 	{
-		old_entry_of(batch, old, new, old_entry);
+		old_entry_of(batch->described, batch->index->rel, old, new, old_entry);
 		entry_of(batch->shape, batch->index->rel, ROSE_ENTRY_OF_WRITER, new, new_entry);
 		return;
 	}
@@ -589,6 +603,7 @@ write_indexes(RoseEntryWriter *writer, const RoseNewVersion *versions, int n, bo
 		if ((unique && !index->unique) || (written && !index->shape.evaluates))
 			continue;
 		batch->index = writer->trees[i + 1];
+		batch->described = index;
 		batch->shape = &index->shape;
 		batch->computed = writer->computed[i];
 		for (int j = 0; j < n; j++)

@@ -37,6 +37,7 @@
 #include "lsm/merge/rose_version_sort.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/read/rose_unique_pair.h"
+#include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_index_beside.h"
 #include "lsm/write/rose_unique_values.h"
 
@@ -72,7 +73,7 @@ stamp_of_all(Snapshot snapshot)
 	return stamp;
 }
 
-/* Returns how many rows there are. */
+/* Returns how many rows there are.  sort: NULL if nobody wants their entries. */
 static uint64
 collect(RoseTree *table, RoseTree *index, const RoseEntryShape *shape, Snapshot snapshot,
 		RoseVersionSort *sort)
@@ -102,12 +103,44 @@ collect(RoseTree *table, RoseTree *index, const RoseEntryShape *shape, Snapshot 
 		MemoryContextSwitchTo(old);
 		if (!entry.exists)
 			continue;
+		rose_entries_check_fits(index, &entry);
 		rose_component_check_row_fits(index->schema, entry.values, entry.nulls);
-		rose_version_sort_put(sort, &stamp, entry.values, entry.nulls, 0);
+		if (sort != NULL)
+			rose_version_sort_put(sort, &stamp, entry.values, entry.nulls, 0);
 		nrows++;
 	}
 	rose_scan_end(scan);
 	return nrows;
+}
+
+/* ---- rows that cannot have an entry ---- */
+
+static bool
+may_refuse_rows(const RoseSchema *schema, const RoseEntryShape *shape)
+{
+	if (shape->evaluates)
+		return true;
+	for (int i = 0; i < schema->nkeys; i++)
+		if (schema->keys[i].attlen < 0)
+			return true;
+	return false;
+}
+
+void
+rose_index_beside_check(RoseTree *table, RoseTree *index, const RoseEntryShape *shape,
+						Snapshot snapshot)
+{
+	MemoryContext context;
+	MemoryContext old;
+
+	if (!may_refuse_rows(index->schema, shape))
+		return;
+	context = AllocSetContextCreate(CurrentMemoryContext, "rose rows beside writers",
+									ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	(void) collect(table, index, shape, snapshot, NULL);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
 }
 
 /* ---- values that two rows have ---- */

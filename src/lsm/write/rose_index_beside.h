@@ -34,6 +34,10 @@ extern bool rose_index_beside_find_pair(RoseTree *table, RoseTree *index,
 										const RoseIndexTree *described, Snapshot snapshot,
 										Datum *values, bool *nulls);
 
+/* And of others: raises an error if a row that it sees cannot have an entry. */
+extern void rose_index_beside_check(RoseTree *table, RoseTree *index, const RoseEntryShape *shape,
+									Snapshot snapshot);
+
 /*
  * Put the entries of the rows that this snapshot sees under all that writers have written,
  * and the index is complete: for this snapshot, and those that are taken later.  Returns
