@@ -48,6 +48,7 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
+#include "util/rose_foreign.h"
 #include "store/rose_file_name.h"
 #include "store/rose_local_pin.h"
 #include "store/rose_pin.h"
@@ -99,6 +100,7 @@ static int	my_npins;
 static bool my_any;
 static RelFileLocator my_pins[ROSE_PINS];
 static bool my_looked[ROSE_PINS];	/* has read that manifest */
+static bool keeps_nothing = false;	/* see rose_pin_move_on */
 
 Size
 rose_pin_shmem_size(void)
@@ -269,6 +271,20 @@ rose_pin_renew(RelFileLocator locator)
 		my_looked[i] = false;
 	}
 	pg_memory_barrier();		/* before the next look at the manifest */
+}
+
+void
+rose_pin_keep_nothing(void)
+{
+	keeps_nothing = true;
+}
+
+/* A function of users may have left a cursor open, on the very file. */
+void
+rose_pin_move_on(RelFileLocator locator)
+{
+	if (keeps_nothing && likely(!rose_foreign_used))
+		rose_pin_renew(locator);
 }
 
 uint64

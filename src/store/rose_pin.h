@@ -38,6 +38,16 @@ extern bool rose_pin_is_held(RelFileLocator locator);
 extern void rose_pin_renew(RelFileLocator locator);
 
 /*
+ * A process whose transactions only spill and merge says so once.  From then on, at a
+ * moment at which it needs nothing of what it has seen of the file but memory and what
+ * nobody else may take out of the manifest, its pin moves on: what others replace beside
+ * a long step is free as soon as readers are done with it.  In other processes nothing
+ * happens.
+ */
+extern void rose_pin_keep_nothing(void);
+extern void rose_pin_move_on(RelFileLocator locator);
+
+/*
  * Around each look at a manifest, which rose_manifest_read does; and when a copy
  * from an earlier transaction is still good.  newest: see RoseManifest.newest_owner.
  */

@@ -52,6 +52,7 @@
 #include "util/rose_gentle.h"
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
+#include "store/rose_pin.h"
 #include "store/rose_space.h"
 #include "store/rose_store.h"
 #include "lsm/merge/rose_picker.h"
@@ -454,6 +455,7 @@ rose_maintainer_main(Datum arg)
 		return;
 	connect_database(DatumGetObjectId(arg));
 	rose_gentle_begin(has_slack);
+	rose_pin_keep_nothing();
 
 	PG_TRY();
 	{

@@ -21,6 +21,7 @@
 
 #include "util/rose_gentle.h"
 #include "store/rose_manifest.h"
+#include "store/rose_pin.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/merge/rose_merge_internal.h"
 
@@ -208,6 +209,10 @@ merge_batch(RoseMerge *merge)
 	return true;
 }
 
+/*
+ * A worker needs no pin for its claimed sources.  Private runs are others' business, too:
+ * who finds that their transactions have ended may drop them.
+ */
 bool
 rose_merge_output_fill(RoseMerge *merge, int budget_ms)
 {
@@ -227,6 +232,8 @@ rose_merge_output_fill(RoseMerge *merge, int budget_ms)
 			rose_gentle_row();
 		}
 		CHECK_FOR_INTERRUPTS();
+		if (merge->judge == NULL)
+			rose_pin_move_on(merge->locator);
 		if (budget_ms == 0)
 			continue;
 		INSTR_TIME_SET_CURRENT(now);

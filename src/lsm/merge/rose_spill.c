@@ -48,6 +48,7 @@
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
 #include "store/rose_manifest.h"
+#include "store/rose_pin.h"
 #include "store/rose_settled.h"
 #include "store/rose_store.h"
 #include "store/rose_tail.h"
@@ -284,7 +285,10 @@ write_runs(Spill *spill)
 
 		MemoryContextReset(spill->entry_context);
 		if (++nversions % INTERRUPT_EVERY == 0)
+		{
 			CHECK_FOR_INTERRUPTS();
+			rose_pin_move_on(tree->locator);	/* reads memory only */
+		}
 		rose_gentle_row();
 		rose_mem_cursor_get(&cursor, &entry);
 		fate = rose_spill_plan_fate(spill->plan, &entry, &owner);
