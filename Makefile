@@ -7,7 +7,7 @@
 #   make crash-test  every stop point, torn pages, failing and full disks
 #   make fuzz        decoders of pages and footers, 10 million executions each
 #   make sanitize    the tests with address and undefined behaviour sanitizers, and valgrind
-#   make core-test   PostgreSQL's own regression and isolation suites on rose
+#   make core-test   PostgreSQL's own suites on rose: ARGS='regress subscription'
 #   make matrix      the suites on each release of PostgreSQL that is installed
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
 #   make indent      lay the sources out as PostgreSQL's are: PGINDENT_DIR=.../src/tools/pgindent
@@ -84,7 +84,7 @@ sanitize:
 	@src/test/sanitize.sh
 
 core-test:
-	@src/test/core/run.sh
+	@src/test/core/run.sh $(ARGS)
 
 matrix:
 	@src/test/matrix.sh $(ARGS)

@@ -1,11 +1,13 @@
 #!/bin/bash
 # PostgreSQL's own suites with rose as the default access method.
 #
-#   src/test/core/run.sh [SUITE...]             isolation and regress without arguments
+#   src/test/core/run.sh [SUITE...]             all without arguments
 #   src/test/core/run.sh --write [SUITE...]     print what differs, as lines for the list
 #
-# Suites are isolation, regress, contrib and modules (of extensions whose tests make
-# tables and do not look into heap's or btree's pages), contrib/NAME and modules/NAME.
+# Suites are isolation, regress, contrib and modules (extensions whose tests make tables,
+# but for amcheck and pageinspect, which take the pages of a rose index for btree's, as
+# README.md says), subscription, and tap (other TAP files that make tables); contrib/NAME,
+# modules/NAME and tap/NAME are one of them.
 #
 # Which tests differ, and why, is in expected-differences beside this file. Fails if
 # another test differs, one of the list differs otherwise or no longer does, or the
@@ -22,13 +24,19 @@
 set -u
 
 . "$(dirname "$0")/../cluster.sh"
+. "$(dirname "$0")/tap.sh"
 
 HERE=$ROSE_ROOT/src/test/core
 LIST=$HERE/expected-differences
 CORE_BUILD=${CORE_BUILD:-/var/tmp/rose-assert}
 CORE_AM=${CORE_AM:-rose}
-CONTRIB='bloom btree_gin btree_gist citext cube earthdistance file_fdw hstore intarray isn lo ltree pg_trgm pgcrypto seg tablefunc unaccent'
-MODULES='delay_execution dummy_seclabel plsample test_ddl_deparse test_extensions test_parser test_pg_dump test_predtest test_rls_hooks'
+CONTRIB='auto_explain bloom btree_gin btree_gist citext cube dblink dict_int dict_xsyn earthdistance file_fdw fuzzystrmatch
+	hstore intarray isn lo ltree pg_freespacemap pg_stat_statements pg_surgery pg_trgm pg_visibility pg_walinspect pgcrypto
+	pgstattuple postgres_fdw seg tablefunc test_decoding tsm_system_rows tsm_system_time unaccent'
+MODULES='brin commit_ts delay_execution dummy_seclabel plsample snapshot_too_old spgist_name_ops test_custom_types
+	test_ddl_deparse test_extensions test_oat_hooks test_parser test_pg_dump test_predtest test_rls_hooks unsafe_tests worker_spi'
+TAP='contrib/auto_explain contrib/vacuumlo src/test/modules/libpq_pipeline src/test/modules/test_misc src/test/modules/commit_ts
+	src/bin/pgbench src/bin/scripts'
 WRITE=''
 SUITES=()
 PASSED=0
@@ -37,11 +45,11 @@ FAILED=0
 for argument in "$@"; do
 	case $argument in
 		--write) WRITE=1 ;;
-		isolation | regress | contrib | modules | contrib/* | modules/*) SUITES+=("$argument") ;;
+		isolation | regress | contrib | modules | tap | subscription | contrib/* | modules/* | tap/*) SUITES+=("$argument") ;;
 		*) die "unknown suite \"$argument\"" ;;
 	esac
 done
-[ ${#SUITES[@]} -gt 0 ] || SUITES=(isolation regress)
+[ ${#SUITES[@]} -gt 0 ] || SUITES=(isolation regress contrib modules tap subscription)
 
 # result NAME [PROBLEM]: counts and prints one test.
 result()
@@ -98,18 +106,21 @@ write_schedule()
 		as_pg tee "$in/parallel_schedule" >"$in/log"
 }
 
-# start_core CLUSTER
+# start_core CLUSTER [FILE]: with the settings of the file, too.
 start_core()
 {
-	rose_conf 'max_prepared_transactions = 10' 'max_locks_per_transaction = 128' 'fsync = off' 'wal_level = logical' \
-		'max_worker_processes = 16' "log_line_prefix = '%m [%p] %e '" "default_table_access_method = '$CORE_AM'" | cluster_init "$1"
+	{
+		rose_conf 'max_prepared_transactions = 10' 'max_locks_per_transaction = 128' 'fsync = off' 'wal_level = logical' \
+			'max_worker_processes = 16' "log_line_prefix = '%m [%p] %d %e '" "default_table_access_method = '$CORE_AM'"
+		[ -z "${2:-}" ] || sed -E "s/^(shared_preload_libraries) *= *'?([^']*)'?/\1 = 'rose, \2'/" "$2"
+	} | cluster_init "$1"
 	cluster_start "$1"
 }
 
 # run_core SUITE CLUSTER FOLDER PROGRAM ARGUMENT...
 run_core()
 {
-	local suite=$1 cluster=$2 folder=$3 program=$4 out=$SCRATCH/out/$1
+	local suite=$1 cluster=$2 folder=$3 program=$4 out=$SCRATCH/out/$1/$(dirname "$4")
 	shift 4
 
 	as_pg mkdir -p "$out/results" "$out/testtablespace"
@@ -170,31 +181,70 @@ run_isolation()
 	look_for_crashes core_isolation
 }
 
-# tests_of FOLDER VARIABLE: what a makefile says; nothing if the tests need settings of their own.
-tests_of()
+# variable_of FOLDER VARIABLE: what a makefile says.
+variable_of()
 {
-	perl -0ne 's/\\\n/ /g; exit if /temp-config/; print $1 if /^'"$2"'\s*=\s*(.*)$/m' "$1/Makefile" | sed 's/\$([^)]*)//g'
+	perl -0ne 's/\\\n/ /g; print $1 if /^'"$2"'\s*\+?=\s*(.*)$/m' "$1/Makefile"
 }
 
-# run_modules KIND NAME...: tests of extensions, each in a database of its own.
+# tests_of FOLDER VARIABLE: names of tests.
+tests_of() { variable_of "$1" "$2" | sed 's/\$([^)]*)//g'; }
+
+# options_of FOLDER VARIABLE: what else the makefile tells pg_regress.
+options_of() { variable_of "$1" "$2" | grep -oE -- '--(load-extension|create-role)=[^ ]+'; }
+
+# settings_of FOLDER: the file with settings that the tests ask for; nothing if none.
+settings_of()
+{
+	sed -nE 's|.*--temp-config[= ]\$\(top_srcdir\)/([^ ]+).*|\1|p' "$1/Makefile" | head -n 1
+}
+
+# folder_of KIND/NAME
+folder_of()
+{
+	case $1 in
+		contrib/*) echo "$CORE_BUILD/source/$1" ;;
+		*) echo "$CORE_BUILD/source/src/test/$1" ;;
+	esac
+}
+
+# run_module KIND/NAME CLUSTER DATABASE: the tests of one extension.
+run_module()
+{
+	local module=$1 cluster=$2 database=$3 folder tests
+
+	folder=$(folder_of "$module")
+	tests=$(tests_of "$folder" REGRESS)
+	# shellcheck disable=SC2046,SC2086
+	[ -z "${tests// /}" ] || run_core "$module" "$cluster" "$folder" regress/pg_regress \
+		--dbname="$database" $(options_of "$folder" REGRESS_OPTS) $tests
+	tests=$(tests_of "$folder" ISOLATION)
+	# shellcheck disable=SC2046,SC2086
+	[ -z "${tests// /}" ] || run_core "$module" "$cluster" "$folder" isolation/pg_isolation_regress \
+		--dbname="iso_${module##*/}" $(options_of "$folder" ISOLATION_OPTS) $tests
+}
+
+# run_modules KIND NAME...: each extension in a database of its own, on one cluster;
+# those that ask for settings have a cluster of their own, too.
 run_modules()
 {
-	local kind=$1 cluster=core_$1_$2 folder name tests
+	local kind=$1 cluster=core_$1_$2 name alone=()
 	shift
 
 	start_core "$cluster"
 	for name in "$@"; do
-		folder=$CORE_BUILD/source/contrib/$name
-		[ "$kind" = contrib ] || folder=$CORE_BUILD/source/src/test/modules/$name
-		name=$kind/$name
-		tests=$(tests_of "$folder" REGRESS)
-		# shellcheck disable=SC2086
-		[ -z "${tests// /}" ] || run_core "$name" "$cluster" "$folder" regress/pg_regress --dbname="regress_$(basename "$folder")" $tests
-		tests=$(tests_of "$folder" ISOLATION)
-		# shellcheck disable=SC2086
-		[ -z "${tests// /}" ] || run_core "$name" "$cluster" "$folder" isolation/pg_isolation_regress --dbname="iso_$(basename "$folder")" $tests
+		if [ -n "$(settings_of "$(folder_of "$kind/$name")")" ]; then
+			alone+=("$name")
+		else
+			run_module "$kind/$name" "$cluster" "regress_$name"
+		fi
 	done
 	look_for_crashes "$cluster"
+	for name in "${alone[@]}"; do
+		start_core "core_alone_$name" "$CORE_BUILD/source/$(settings_of "$(folder_of "$kind/$name")")"
+		run_module "$kind/$name" "core_alone_$name" contrib_regression
+		look_for_crashes "core_alone_$name"
+	done
 }
 
 # What no difference excuses.
@@ -229,6 +279,7 @@ trap 'exit 130' INT TERM
 PG_CONFIG=$CORE_BUILD/postgresql/bin/pg_config
 export PG_CONFIG
 scratch core
+export PGHOST=$SCRATCH				# for servers that connect to themselves
 mkdir "$SCRATCH/rose"
 tar -C "$ROSE_ROOT" --exclude=./.git --exclude='*.o' --exclude='*.so' -cf - . | tar -C "$SCRATCH/rose" -xf -
 ROSE_ROOT=$SCRATCH/rose
@@ -242,6 +293,9 @@ for suite in "${SUITES[@]}"; do
 		contrib) run_modules contrib $CONTRIB ;;
 		# shellcheck disable=SC2086
 		modules) run_modules modules $MODULES ;;
+		tap) for folder in $TAP; do run_tap "tap/${folder##*/}" "$CORE_BUILD/source/$folder"; done ;;
+		tap/*) for folder in $TAP; do [ "${folder##*/}" != "${suite#*/}" ] || run_tap "$suite" "$CORE_BUILD/source/$folder"; done ;;
+		subscription) run_tap subscription "$CORE_BUILD/source/src/test/subscription" ;;
 		*/*) run_modules "${suite%%/*}" "${suite#*/}" ;;
 	esac
 done
