@@ -39,6 +39,7 @@
 #include "lsm/read/rose_unique_pair.h"
 #include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_index_beside.h"
+#include "lsm/write/rose_index_build.h"
 #include "lsm/write/rose_unique_values.h"
 
 void
@@ -197,22 +198,11 @@ rose_index_beside_find_pair(RoseTree *table, RoseTree *index, const RoseIndexTre
 
 /* ---- out ---- */
 
-static uint64
-blocks_of(RoseTree *table)
-{
-	const RoseManifest *manifest = rose_tree_manifest(table);
-	uint64		nblocks = rose_c0_bytes(&table->shared->c0) / BLCKSZ;
-
-	for (int i = 0; i < manifest->ncomponents; i++)
-		nblocks += manifest->components[i].nblocks;
-	return nblocks;
-}
-
 /* Each entry has another key. */
 static void
 write_below(RoseTree *table, RoseTree *index, RoseVersionSort *sort, uint64 nrows)
 {
-	RoseSortedPieces *pieces = rose_sorted_pieces_begin_below(index, nrows, blocks_of(table));
+	RoseSortedPieces *pieces = rose_sorted_pieces_begin_below(index, nrows, rose_index_build_blocks(table));
 	TupleTableSlot *slot;
 	RoseVersion version;
 

@@ -378,9 +378,8 @@ collect(IndexBuild *build)
 
 /* ---- out ---- */
 
-/* Blocks that the entries are likely to take: as many as the rows that they are of. */
-static uint64
-blocks_of_table(RoseTree *table)
+uint64
+rose_index_build_blocks(RoseTree *table)
 {
 	const RoseManifest *manifest = rose_tree_manifest(table);
 	uint64		nblocks = rose_c0_bytes(&table->shared->c0) / BLCKSZ;
@@ -529,7 +528,7 @@ write_pieces(IndexBuild *build, uint64 next_seq)
 
 	output->build = build;
 	output->pieces = rose_sorted_pieces_begin(build->index, build->nsettled + build->nversions,
-											  blocks_of_table(build->table), next_seq, 0);
+											  rose_index_build_blocks(build->table), next_seq, 0);
 	for (int i = 0; i < ROSE_COLUMN_SORT_ROWS; i++)
 	{
 		output->seq[i] = Int64GetDatum((int64) ROSE_SEQ_OLDEST);

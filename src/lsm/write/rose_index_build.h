@@ -25,4 +25,7 @@
  */
 extern uint64 rose_index_build(RoseTree *table, RoseTree *index, const RoseEntryShape *shape);
 
+/* Blocks that the entries are likely to take: as many as the rows that they are of. */
+extern uint64 rose_index_build_blocks(RoseTree *table);
+
 #endif							/* ROSE_INDEX_BUILD_H */
