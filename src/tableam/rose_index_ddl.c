@@ -31,6 +31,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "commands/defrem.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
@@ -103,8 +104,15 @@ refuse_kind(Relation rel, const char *index_name, const char *detail, const char
 static void
 check_method(Relation rel, Relation index)
 {
-	if (index->rd_rel->relam != BTREE_AM_OID)
-		refuse_kind(rel, RelationGetRelationName(index), "Rose tables have btree indexes only.", NULL);
+	Oid			method = index->rd_rel->relam;
+
+	if (method == BTREE_AM_OID)
+		return;
+	refuse_kind(rel, RelationGetRelationName(index),
+				psprintf("Rose tables have btree indexes; those of type %s are not built yet.", get_am_name(method)),
+				method == HASH_AM_OID ? "A btree index finds equal values, too." :
+				method == BRIN_AM_OID ? "A btree index finds ranges, too, and the primary key finds those of its first columns." :
+				NULL);
 }
 
 /* A table of another access method; one that is not there is core's to report. */
