@@ -327,8 +327,6 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 		rose_declared_note_start();
 		return;
 	}
-	if (classid == IndexRelationId && access == OAT_POST_ALTER)
-		rose_cluster_check_marked(objectid);
 	if (classid != RelationRelationId)
 		return;
 	if (access == OAT_POST_ALTER)
@@ -395,10 +393,7 @@ check_altered_table(const AlterTableStmt *stmt)
 		rose_repl_check_alter(relid, cmd->subtype == AT_SetUnLogged);
 		if (cmd->subtype == AT_SetAccessMethod &&
 			strcmp(cmd->name != NULL ? cmd->name : default_table_access_method, "rose") == 0)
-		{
 			rose_publications_check_table(relid);
-			rose_cluster_check_taken(relid);
-		}
 	}
 }
 

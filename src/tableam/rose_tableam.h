@@ -126,17 +126,6 @@ extern void rose_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pa
 struct AlterTableStmt;
 extern void rose_row_types_check_altered(const struct AlterTableStmt *stmt);
 
-/* --- CLUSTER (rose_cluster.c) --- */
-
-/* Refuse to cluster the table by this index, unless it is the primary key's or NULL. */
-extern void rose_cluster_check_index(Relation rel, Relation index);
-
-/* The row of this index in pg_index was changed: is it one of ours that is to be clustered by now? */
-extern void rose_cluster_check_marked(Oid indexid);
-
-/* A table that is to become one of ours. */
-extern void rose_cluster_check_taken(Oid relid);
-
 /* --- the key (rose_rekey.c) --- */
 extern double rose_index_build_range_scan(Relation rel, Relation index,
 										  struct IndexInfo *info, bool allow_sync,
