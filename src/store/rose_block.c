@@ -29,8 +29,8 @@
 #include "store/rose_store.h"
 #include "store/rose_store_internal.h"
 
-/* A writer asks for this part of what it has, up to so many blocks at a time. */
-#define EXTENT_PART				4
+/* A writer asks for this part of what it has, up to so many blocks at a time: the file grows by what it does not need in the end. */
+#define EXTENT_PART				16
 #define MAX_EXTENT_BLOCKS		(32 * ROSE_REGION_BLOCKS)
 
 struct RoseBlockWriter

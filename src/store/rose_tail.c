@@ -48,6 +48,9 @@
 /* Blocks taken ahead of their use, at most. */
 #define TAIL_MOST_BLOCKS		(32 * ROSE_REGION_BLOCKS)
 
+/* ... and this part of what the segment has: nobody else can use them until its spill. */
+#define TAIL_AHEAD_PART			16
+
 /*
  * The last places in the list of extents are for what is taken at the end of the file:
  * regions of one size are contiguous there but for map pages.
@@ -265,7 +268,7 @@ rose_tail_reserve(Relation rel, RoseStoreShared *store, const RoseLayout *layout
 	while (room_left(rel, store) < nbytes)
 	{
 		Size		missing = (nbytes - room_left(rel, store) + capacity - 1) / capacity;
-		int			want = Min(TAIL_MOST_BLOCKS, 1 + store->tail_pages / 2);
+		int			want = Min(TAIL_MOST_BLOCKS, 1 + store->tail_pages / TAIL_AHEAD_PART);
 
 		want = Max(want, (int) Min(missing, ROSE_MAP_REGIONS * ROSE_REGION_BLOCKS));
 		add_extent(rel, store, store->tail_segment, want,

@@ -144,5 +144,21 @@ foreach my $stage (qw(spill-carried spill-finished manifest-switched spill-publi
 sql("COMMIT PREPARED 'c'");
 is(sql('SELECT count(*), min(id), max(id) FROM crashed'), ($n + 1) . "|-1|$n", 'all is there in the end');
 
+# --- what a segment takes ahead of its use, which nobody else can use, is a small part of it
+sql('CREATE TABLE ahead (id int PRIMARY KEY, t text) USING rose');
+sql('INSERT INTO ahead SELECT -g, (SELECT string_agg(md5(g::text || i), NULL) FROM generate_series(1, 31) i) FROM generate_series(1, 4000) g');
+sql("SELECT rose.spill('ahead'); DELETE FROM ahead; SELECT rose.merge('ahead')");
+cmp_ok(sql("SELECT free_bytes / 8192 FROM rose.space('ahead')"), '>', 400, 'there is free room');
+my $most = 0;
+foreach my $n (0 .. 39)
+{
+	sql("DO \$\$ BEGIN FOR i IN ${n}01 .. ${n}20 LOOP INSERT INTO ahead VALUES (i, repeat(md5(i::text), 31)); END LOOP; END \$\$");
+	my $blocks = segments('ahead') / (($n + 1) * 20 * 1060 / 8192);
+	$most = $blocks if $n >= 19 && $blocks > $most;
+}
+note(sprintf('%.2f times what the rows take', $most));
+cmp_ok($most, '<', 1.25, 'the tail log takes little more than its rows');
+is(sql("SELECT count(*) FROM rose.check('ahead')"), 0, 'rose.check');
+
 $node->stop;
 done_testing();
