@@ -448,4 +448,19 @@ SELECT * FROM xz ORDER BY id;
 SELECT * FROM rose.check('xz');
 \set VERBOSITY default
 DROP TABLE xz;
+
+-- functions that run commands while indexes are built
+CREATE FUNCTION xf_utility() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'EXPLAIN SELECT 1'; RETURN 1; END $$;
+CREATE FUNCTION xf_calls(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN $1 + public.xf_utility() - 1; END $$;
+CREATE TABLE xu (a int, id int PRIMARY KEY);
+INSERT INTO xu SELECT i, i FROM generate_series(1, 20) i;
+CREATE INDEX xu_i ON xu (xf_calls(a));
+CREATE INDEX CONCURRENTLY xu_j ON xu (xf_calls(a));
+REINDEX TABLE CONCURRENTLY xu;
+DROP INDEX CONCURRENTLY xu_j;
+\d xu
+INSERT INTO xu VALUES (1, 1);
+SELECT * FROM rose.check('xu');
+DROP TABLE xu;
+DROP FUNCTION xf_utility, xf_calls;
 RESET default_table_access_method;

@@ -45,6 +45,9 @@
 static bool creating = false;
 static bool reindexing = false;
 
+/* Such a command has begun and not ended: what functions run meanwhile is no concern of ours. */
+static bool running = false;
+
 /* ---- tables whose rows are not in order ---- */
 
 static void
@@ -144,15 +147,37 @@ is_concurrent_reindex(const ReindexStmt *stmt)
 	return false;
 }
 
-void
-rose_concurrently_begin(Node *stmt)
+static bool
+is_concurrent_drop(const Node *stmt)
 {
+	return IsA(stmt, DropStmt) && ((const DropStmt *) stmt)->concurrent;
+}
+
+bool
+rose_concurrently_enter(Node *stmt)
+{
+	if (running)
+		return false;
 	rose_index_file_forget_dropped();
 	rose_index_ddl_forget_copies();
 	creating = IsA(stmt, IndexStmt) && ((IndexStmt *) stmt)->concurrent;
 	reindexing = IsA(stmt, ReindexStmt) && is_concurrent_reindex((ReindexStmt *) stmt);
-	if (reindexing && !RecoveryInProgress())
+	running = creating || reindexing || is_concurrent_drop(stmt);
+	return running;
+}
+
+void
+rose_concurrently_check(Node *stmt)
+{
+	if (reindexing && IsA(stmt, ReindexStmt) && !RecoveryInProgress())
 		check_reindex((ReindexStmt *) stmt);
+}
+
+void
+rose_concurrently_leave(bool entered)
+{
+	if (entered)
+		running = false;
 }
 
 bool

@@ -423,7 +423,6 @@ check_refresh(const RefreshMatViewStmt *stmt)
 static void
 before_command(Node *stmt)
 {
-	rose_concurrently_begin(stmt);
 	if (IsA(stmt, AlterTableStmt))
 		check_altered_table((AlterTableStmt *) stmt);
 	else if (IsA(stmt, RefreshMatViewStmt))
@@ -480,6 +479,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env,
 			DestReceiver *dest, QueryCompletion *completion)
 {
+	bool		concurrently = rose_concurrently_enter(pstmt->utilityStmt);
 	int			outer = rose_own_snapshots_enter_command(pstmt->utilityStmt, context);
 	int			outer_indexes = rose_index_ddl_enter_command(pstmt->utilityStmt);
 	int			outer_keys = rose_rekey_enter_notes();
@@ -488,6 +488,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	rose_table_options_begin(&options);
 	PG_TRY();
 	{
+		rose_concurrently_check(pstmt->utilityStmt);
 		rose_rekey_begin_command(pstmt->utilityStmt);
 		pstmt = rose_table_options_take(&options, pstmt);
 		call_process_utility(pstmt, query, read_only, context, params, env, dest, completion);
@@ -497,6 +498,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	PG_FINALLY();
 	{
 		rose_table_options_leave(&options);
+		rose_concurrently_leave(concurrently);
 		rose_rekey_leave_notes(outer_keys);
 		rose_index_ddl_leave_command(outer_indexes);
 		rose_own_snapshots_leave(outer);
