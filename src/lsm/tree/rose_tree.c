@@ -298,7 +298,7 @@ rose_tree_report_order(RoseTree *tree, int elevel)
 }
 
 Relation
-rose_tree_relation_at_rest(Oid relid, RelFileLocator name)
+rose_tree_relation_of(Oid relid, RelFileLocator name)
 {
 	Relation	rel;
 
@@ -310,7 +310,18 @@ rose_tree_relation_at_rest(Oid relid, RelFileLocator name)
 		UnlockRelationOid(relid, AccessShareLock);
 		return NULL;
 	}
-	if (RelFileLocatorEquals(rose_file_name(rel), name) && rel->rd_refcnt == 1)
+	if (RelFileLocatorEquals(rose_file_name(rel), name))
+		return rel;
+	relation_close(rel, AccessShareLock);
+	return NULL;
+}
+
+Relation
+rose_tree_relation_at_rest(Oid relid, RelFileLocator name)
+{
+	Relation	rel = rose_tree_relation_of(relid, name);
+
+	if (rel == NULL || rel->rd_refcnt == 1)
 		return rel;
 	relation_close(rel, AccessShareLock);
 	return NULL;

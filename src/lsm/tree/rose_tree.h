@@ -220,9 +220,14 @@ extern RoseTree *rose_tree_open(Relation rel);
 
 /*
  * A relation by what the entry of its file says, for who would spill it while he is at
- * something else; NULL if others have it locked, it has another file by now, or is gone.  Nor
- * is it opened if this session is using it: ALTER TABLE, for one, has changed its columns in
- * the catalog while it reads it.  Close it with its AccessShareLock.
+ * something else; NULL if others have it locked, it has another file by now, or is gone.
+ * Close it with its AccessShareLock.
+ */
+extern Relation rose_tree_relation_of(Oid relid, RelFileLocator name);
+
+/*
+ * Nor is it opened if this session is using it: ALTER TABLE, for one, has changed its columns
+ * in the catalog while it reads it.
  */
 extern Relation rose_tree_relation_at_rest(Oid relid, RelFileLocator name);
 

@@ -194,15 +194,11 @@ write_rows(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows, 
 		   RoseVersion *version, int *nagain)
 {
 	uint64	   *seqs = indexes != NULL ? palloc(n * sizeof(uint64)) : NULL;
-	RoseTree   *const *trees = &tree;
-	int			ntrees = 1;
 	int			done = 0;
 
-	if (indexes != NULL)
-		trees = rose_blind_trees(indexes, &ntrees);
 	while ((done += link_rows(tree, version, rows + done, n - done,
 							  seqs != NULL ? seqs + done : NULL, nagain)) < n)
-		rose_make_room_among(trees, ntrees, 0);
+		rose_make_room(tree);
 	if (likely(indexes == NULL))
 		return;
 	rose_blind_write_entries(indexes, rows, seqs, n, version, &same_command);

@@ -278,7 +278,7 @@ rose_blind_write_entries(RoseBlindIndexes *indexes, const RoseBlindRow *rows, co
 
 		while ((done += rose_write_blind_entries(indexes->trees[i + 1], entries + done,
 												 nentries - done, rules)) < nentries)
-			rose_make_room_among(indexes->trees, indexes->set->n + 1, i + 1);
+			rose_make_room(indexes->trees[i + 1]);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(indexes->context);

@@ -111,23 +111,16 @@ spill_locked(RoseTree *tree)
 	return true;
 }
 
-/*
- * Spill the table that is written to: if it is fed by this process, so that nobody
- * else may, or if no worker comes.
- */
+/* Spill a table that nobody else may, or to which no worker comes. */
 static bool
 spill_here(RoseTree *tree, bool worker)
 {
-	bool		fed = OidIsValid(WriteSubid);
-
-	if (!fed && is_locked(tree))
+	if (is_locked(tree))
 		return spill_locked(tree);
-	if (worker && !fed && !rose_spill_has_room(tree))
+	if (worker && !rose_spill_has_room(tree))
 		return false;			/* it merges meanwhile */
-	if (!rose_spill(tree, WriteSubid, WriteEpoch))
+	if (!rose_spill(tree, InvalidOid, 0))
 		return false;
-	if (fed)
-		return true;
 	rose_write_stats_count_own_spill();
 	if (!worker)
 		rose_tidy_own_runs(tree, false);
@@ -160,6 +153,18 @@ compare_c0_bytes(const void *a, const void *b)
 	return x->c0_bytes > y->c0_bytes ? -1 : x->c0_bytes < y->c0_bytes;
 }
 
+/* The trees of a database, those with most in C0 first. */
+static RoseRegistryItem *
+list_by_c0_bytes(Oid dbid, int *n)
+{
+	int			most = rose_registry_list(dbid, NULL, 0);
+	RoseRegistryItem *items = palloc(Max(most, 1) * sizeof(RoseRegistryItem));
+
+	*n = Min(most, rose_registry_list(dbid, items, most));
+	qsort(items, *n, sizeof(RoseRegistryItem), compare_c0_bytes);
+	return items;
+}
+
 /*
  * Spill other tables of at least so many bytes that no worker can, the largest first: all
  * of them, or until one was.
@@ -167,18 +172,47 @@ compare_c0_bytes(const void *a, const void *b)
 static bool
 spill_others(Oid dbid, Size worth, bool any, bool all)
 {
-	int			n = rose_registry_list(dbid, NULL, 0);
-	RoseRegistryItem *items = palloc(Max(n, 1) * sizeof(RoseRegistryItem));
+	int			n;
+	RoseRegistryItem *items = list_by_c0_bytes(dbid, &n);
 	bool		spilled = false;
 
-	n = Min(n, rose_registry_list(dbid, items, n));
-	qsort(items, n, sizeof(RoseRegistryItem), compare_c0_bytes);
 	for (int i = 0; i < n && (all || !spilled) && items[i].c0_bytes >= worth; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(items[i].fed_by) && !items[i].other_order &&
 			spill_other(&items[i], any))
 			spilled = true;
+	}
+	pfree(items);
+	return spilled;
+}
+
+/*
+ * For the replication worker, which finds no room in this tree: spill that, and all that
+ * its subscription feeds that have more.  In a large transaction others of its tables and their
+ * indexes may have all the memory, and nobody else may spill them.  What has less would
+ * only become many small runs.
+ */
+static bool
+spill_fed(RoseTree *tree)
+{
+	Size		bytes = rose_c0_bytes(&tree->shared->c0);
+	int			n;
+	RoseRegistryItem *items = list_by_c0_bytes(rose_locator_db(tree->locator), &n);
+	bool		spilled = rose_spill(tree, WriteSubid, WriteEpoch);
+
+	for (int i = 0; i < n && items[i].c0_bytes > bytes; i++)
+	{
+		Relation	rel;
+
+		CHECK_FOR_INTERRUPTS();
+		if (items[i].fed_by != WriteSubid || items[i].other_order)
+			continue;
+		rel = rose_tree_relation_of(items[i].relid, items[i].locator);
+		if (rel == NULL)
+			continue;
+		spilled |= rose_spill(rose_tree_open(rel), WriteSubid, WriteEpoch);
+		relation_close(rel, AccessShareLock);
 	}
 	pfree(items);
 	return spilled;
@@ -288,7 +322,7 @@ nap(void)
 static bool
 spill_something(RoseTree *tree, bool worker)
 {
-	return spill_here(tree, worker) ||
+	return (OidIsValid(WriteSubid) ? spill_fed(tree) : spill_here(tree, worker)) ||
 		spill_others(rose_locator_db(tree->locator), rose_pressure_share(ROSE_SHARE_WORTH_SPILL),
 					 !worker, false);
 }
@@ -339,8 +373,7 @@ rose_make_room(RoseTree *tree)
 	}
 	if (OidIsValid(WriteSubid))
 	{
-		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) ||
-			spill_here(tree, false))
+		if ((rose_wait_for_epoch_hook && rose_wait_for_epoch_hook()) || spill_fed(tree))
 			return;
 	}
 	for (int waits = first; waits < max_waits; waits++)
@@ -361,28 +394,4 @@ rose_make_room(RoseTree *tree)
 	}
 	VainWaits = 0;
 	report_no_room(tree);
-}
-
-void
-rose_make_room_among(RoseTree *const *trees, int ntrees, int wanted)
-{
-	Size		bytes = rose_c0_bytes(&trees[wanted]->shared->c0);
-	bool		spilled = false;
-
-	if (!OidIsValid(WriteSubid) || ntrees == 1)
-	{
-		rose_make_room(trees[wanted]);
-		return;
-	}
-	ROSE_STOP_POINT("write-no-room");	/* no lock */
-	if (rose_wait_for_epoch_hook && rose_wait_for_epoch_hook())
-		return;
-	for (int i = 0; i < ntrees; i++)
-	{
-		/* what has less would only become many small runs */
-		if (i == wanted || rose_c0_bytes(&trees[i]->shared->c0) > bytes)
-			spilled |= rose_spill(trees[i], WriteSubid, WriteEpoch);
-	}
-	if (!spilled)
-		rose_make_room(trees[wanted]);
 }

@@ -31,12 +31,6 @@ extern RoseWaitForEpochHook rose_wait_for_epoch_hook;
 /* C0 had no room for what this process wanted to write: wait for some, or make it.  No LWLock may be held. */
 extern void rose_make_room(RoseTree *tree);
 
-/*
- * The same for the replication worker, which has no room in trees[wanted]: the memory may be in another one of
- * these, which nobody else may spill either.
- */
-extern void rose_make_room_among(RoseTree *const *trees, int ntrees, int wanted);
-
 /* It has written something. */
 extern void rose_make_room_found(void);
 extern void rose_make_room_end_transaction(void);
