@@ -16,11 +16,15 @@ my %kinds = (
 	'copy-found' => \&copy_again,
 	'change-row-written' => \&change_unique,
 	'database-moved' => \&move_database,
+	'entries-no-room' => \&fill_memory_by_entries,
+	'index-file-made' => \&make_index,
 	'insert-looked' => \&copy_rows,
 	'insert-row-written' => \&change_unique,
 	'lookup-partial' => \&read_fed,
+	'merge-rests' => \&merge_in_time,
 	'place-adding' => \&many_tables,
 	'place-mapping' => \&many_tables,
+	'private-judging' => \&large_transaction,
 	'scan-back-stretch' => \&read_back,
 	'snapshot-noted' => \&check_keys,
 	'snapshot-other' => \&check_keys,
@@ -65,16 +69,17 @@ CREATE TABLE ${side}_parent (id int PRIMARY KEY) USING $am;
 CREATE TABLE ${side}_child (id int PRIMARY KEY, parent int REFERENCES ${side}_parent ON DELETE RESTRICT, v bigint) USING $am;
 CREATE TABLE ${side}_large (id int PRIMARY KEY, v bigint, pad text) USING $am;
 CREATE TABLE ${side}_space (id int PRIMARY KEY, v bigint, pad text) USING $am;
+CREATE TABLE ${side}_entry (id int PRIMARY KEY, v bigint, pad text) USING $am;
 SQL
 	}
-	$node->safe_psql('postgres', 'CREATE UNIQUE INDEX ON r_large (v, id); CREATE UNIQUE INDEX ON r_child (parent, v, id)');
+	$node->safe_psql('postgres', 'CREATE UNIQUE INDEX ON r_large (v, id); CREATE UNIQUE INDEX ON r_child (parent, v, id); CREATE INDEX ON r_entry (v) INCLUDE (pad)');
 	$node->safe_psql('postgres', 'CREATE DATABASE other');
 	$node->safe_psql('other', 'CREATE EXTENSION rose; CREATE TABLE r_t (id int PRIMARY KEY, v bigint) USING rose; CREATE TABLE h_t (id int PRIMARY KEY, v bigint)');
 	return;
 }
 
 # Pairs of tables, as [ database, name without r_ and h_ ].
-sub compared { return (map({ [ 'postgres', $_ ] } qw(parent child large space)), [ 'other', 't' ]) }
+sub compared { return (map({ [ 'postgres', $_ ] } qw(parent child large space entry)), [ 'other', 't' ]) }
 
 # The statement on heap, then on rose; its tables are written T_name.
 sub both
@@ -178,6 +183,22 @@ sub fill_memory
 	  . both_alone('DELETE FROM T_large WHERE id > 10000');
 }
 
+# The same with entries of an index, while what is written of the rows themselves is one column.
+sub fill_memory_by_entries
+{
+	return both_alone("INSERT INTO T_entry SELECT g, 1, repeat(md5(g::text), 28000) FROM generate_series(1, 14) g ON CONFLICT (id) DO UPDATE SET v = T_entry.v + 1")
+	  . "BEGIN;\n"
+	  . both('UPDATE T_entry SET v = v + 1', 'UPDATE T_entry SET v = v + 1')
+	  . end_of_transaction()
+	  . both_alone('DELETE FROM T_entry WHERE id > ' . int(rand(14)));
+}
+
+# Indexes that are made, made anew, and dropped.
+sub make_index
+{
+	return join '', map { "BEGIN;\nCREATE INDEX IF NOT EXISTS r_child_made ON r_child (v, parent);\nREINDEX TABLE r_child;\n" . end_of_transaction() . "DROP INDEX IF EXISTS r_child_made;\n" } 1 .. 3;
+}
+
 # Rows with unique values, one by one, which nobody else has.
 sub change_unique
 {
@@ -207,6 +228,17 @@ sub read_back
 	  . "SELECT sum(v) FROM (SELECT v FROM r_space WHERE id > 5000 ORDER BY id DESC) x;\n" x 4
 	  . both('DELETE FROM T_space WHERE id > 5000')
 	  . end_of_transaction();
+}
+
+# A run with so many tombstones that a worker merges it, but so small that it is in no hurry.
+sub merge_in_time
+{
+	return both_alone("INSERT INTO T_space SELECT g, 1, md5(g::text) FROM generate_series(10001, 30000) g ON CONFLICT (id) DO UPDATE SET v = T_space.v + 1")
+	  . "SELECT rose.merge('r_space');\n"
+	  . both_alone('DELETE FROM T_space WHERE id > 10000 AND id % 5 < 2')
+	  . "SELECT rose.spill('r_space');\n"
+	  . "DO 'BEGIN FOR i IN 1 .. 100 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rose.components(''r_space'') WHERE kind = ''run''); PERFORM pg_sleep(0.1); END LOOP; END';\n"
+	  . both_alone('DELETE FROM T_space WHERE id > 10000');
 }
 
 # A file whose end is free, and then cut off by VACUUM.
