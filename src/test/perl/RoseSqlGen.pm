@@ -520,13 +520,14 @@ sub subquery
 			"SELECT count(*) FROM (SELECT * FROM $table->{name} UNION ALL SELECT * FROM $table->{name}) u"));
 }
 
+# Where one transaction has updated a row and then deleted it, heap's KEY SHARE waits, whatever it is told.
 sub lock_rows
 {
 	my ($self, $table) = @_;
 	my $order = @{ $table->{key} } ? names($table->{key}) : names($table->{columns});
 
 	return one("SELECT * FROM $table->{name} WHERE " . where($table) . pick('', " ORDER BY $order")
-		  . ' FOR ' . pick('UPDATE', 'NO KEY UPDATE', 'SHARE', 'KEY SHARE') . pick('', ' NOWAIT', ' SKIP LOCKED'));
+		  . ' FOR ' . pick(map({ ($_, "$_ NOWAIT", "$_ SKIP LOCKED") } 'UPDATE', 'NO KEY UPDATE', 'SHARE'), ('KEY SHARE') x 3));
 }
 
 sub prepared
