@@ -43,6 +43,9 @@
 #include "lsm/write/rose_make_room.h"
 #include "repl/rose_repl_internal.h"
 
+/* While the upstream waits for one, epochs come no more often than this. */
+#define ROSE_EPOCH_AWAITED_MS	1000
+
 /* A table with more components gets no runs just because time has passed. */
 #define ROSE_EPOCH_MANY_COMPONENTS	(ROSE_MAX_COMPONENTS * 2 / 3)
 
@@ -232,11 +235,24 @@ rose_epoch_memory_is_due(void)
 		rose_pressure_share(ROSE_SHARE_OWN_EPOCH);
 }
 
+/*
+ * A server that shuts down waits until those who stream from it have confirmed all that they
+ * got, and asks them again and again.  It must not wait for rose.spill_interval.
+ */
+void
+rose_epoch_upstream_asks(TimestampTz now)
+{
+	if (rose_apply.epochs.dirty &&
+		TimestampDifferenceExceeds(rose_apply.epochs.last, now, ROSE_EPOCH_AWAITED_MS))
+		rose_apply.epochs.awaited = true;
+}
+
 bool
 rose_epoch_is_due(TimestampTz now)
 {
 	return rose_apply.epochs.dirty && rose_apply.epochs.flight == 0 &&
-		(TimestampDifferenceExceeds(rose_apply.epochs.last, now, rose_spill_interval) ||
+		(rose_apply.epochs.awaited ||
+		 TimestampDifferenceExceeds(rose_apply.epochs.last, now, rose_spill_interval) ||
 		 rose_epoch_memory_is_due());
 }
 
@@ -266,6 +282,7 @@ static void
 begin_next(uint64 epoch)
 {
 	rose_apply.epochs.dirty = false;
+	rose_apply.epochs.awaited = false;
 	rose_apply.epochs.last = GetCurrentTimestamp();
 	received_before = rose_apply.progress.received_bytes;
 	rose_make_room_set_epoch(rose_apply.sub->subid, epoch + 1);
@@ -311,7 +328,10 @@ rose_epoch_begin_in_time(void)
 	if (!crowded)
 		rose_epoch_begin();
 	else
+	{
+		rose_apply.epochs.awaited = false;
 		rose_apply.epochs.last = GetCurrentTimestamp();
+	}
 }
 
 /* ---------------------------------------------------------------------

@@ -329,6 +329,7 @@ typedef struct RoseApplyEpochs
 	bool		dirty;			/* committed batches that no epoch covers, not even the one
 								 * in flight */
 	uint64		flight;			/* epoch in flight, 0 = none */
+	bool		awaited;		/* the upstream waits for the next one */
 	TimestampTz last;
 	XLogRecPtr	recorded_lsn;	/* durable_lsn of the state row, flushed: the most that may be
 								 * confirmed */
@@ -419,6 +420,7 @@ extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCom
 
 /* It is committed and published. */
 extern void rose_epoch_landed(uint64 epoch, XLogRecPtr lsn);
+extern void rose_epoch_upstream_asks(TimestampTz now);
 extern bool rose_epoch_is_due(TimestampTz now);
 extern bool rose_epoch_memory_is_due(void);
 

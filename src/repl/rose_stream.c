@@ -240,7 +240,10 @@ handle_message(Stream *stream, char *data, int len)
 		if (!rose_apply.remote.open)
 			rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, end);
 		if (reply)
+		{
+			rose_epoch_upstream_asks(stream->heard);
 			send_feedback(stream, stream->heard, true, true, false);
+		}
 	}
 	return result;
 }

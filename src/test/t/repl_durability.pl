@@ -119,6 +119,15 @@ is(down('SELECT (SELECT sum(n) FROM left_side), (SELECT sum(n) FROM right_side)'
 go_on();
 is(difference(@tables), '', 'equal');
 
+# --- an upstream that shuts down waits for what it has sent, but not for the interval
+up("BEGIN; UPDATE left_side SET n = n - 1; UPDATE right_side SET n = n + 1; COMMIT");
+caught_up();
+is(down('SELECT durable_lsn < applied_lsn FROM rose.stat_subscription'), 't', 'applied but not durable');
+ok($upstream->stop('fast', fail_ok => 1), 'the upstream shuts down');
+is(down('SELECT durable_lsn = applied_lsn FROM rose.stat_subscription'), 't', 'all of it is durable');
+$upstream->start;
+is(difference(@tables), '', 'equal');
+
 # --- a rewrite does not make durable what no epoch covers
 up("CREATE TABLE log (n int); ALTER PUBLICATION p ADD TABLE log");
 down("CREATE TABLE log (n int) USING rose; SELECT rose.alter_subscription('s', refresh => true)");
