@@ -26,7 +26,8 @@ export PG_CONFIG
 
 MODULE_big = rose
 EXTENSION = rose
-DATA = rose--1.0.sql rose--1.0--1.1.sql
+DATA = rose--1.0.sql rose--1.0--1.1.sql rose--1.0.control
+DATA_built = rose--1.1.sql
 PGFILEDESC = "rose - compressed log-structured tables"
 
 SRC_DIRS = . compat util codec page store memtable \
@@ -67,6 +68,12 @@ all install clean installcheck:
 	@echo 'Run src/test/bootstrap.sh as root, or set PG_CONFIG.' >&2
 	@exit 1
 endif
+
+# A new extension of 1.1 is one of 1.0 that was updated, but for the schema, which it makes itself, unless there is one.
+rose--1.1.sql: rose--1.0.sql rose--1.0--1.1.sql Makefile
+	{ printf '%s\n\n' '/* $@ */' '\echo Use "CREATE EXTENSION rose" to load this file. \quit' \
+	"DO 'BEGIN IF pg_catalog.to_regnamespace(''rose'') IS NULL THEN CREATE SCHEMA rose; END IF; END';"; \
+	cat $(filter %.sql,$^); } >$@.tmp && mv $@.tmp $@
 
 unit:
 	@src/test/unit/run.sh

@@ -39,3 +39,29 @@ $$;
 
 COMMENT ON FUNCTION rose.tableam_handler(internal) IS 'rose table access method handler';
 COMMENT ON SEQUENCE rose.subscription_subid_seq IS 'numbers of subscriptions';
+
+-- The schema was the one that the extension is in, or made by a user before. It becomes an object of the extension, so dumps do not have it,
+-- but for privileges that are not those of a new one; who owned it still does.
+DO $$
+DECLARE
+	ext pg_catalog.oid := (SELECT oid FROM pg_catalog.pg_extension WHERE extname OPERATOR(pg_catalog.=) 'rose');
+	nsp pg_catalog.oid := 'rose'::pg_catalog.regnamespace;
+BEGIN
+	UPDATE pg_catalog.pg_extension SET extnamespace = 'pg_catalog'::pg_catalog.regnamespace
+	WHERE oid OPERATOR(pg_catalog.=) ext;
+	DELETE FROM pg_catalog.pg_depend
+	WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass AND objid OPERATOR(pg_catalog.=) ext
+	AND refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass;
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_depend
+			WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass AND objid OPERATOR(pg_catalog.=) nsp
+			AND deptype OPERATOR(pg_catalog.=) 'e') THEN
+		ALTER EXTENSION rose ADD SCHEMA rose;
+		UPDATE pg_catalog.pg_init_privs SET initprivs = (
+			SELECT ARRAY[pg_catalog.format('%1$I=UC/%1$I', rolname)::pg_catalog.aclitem, pg_catalog.format('=U/%I', rolname)::pg_catalog.aclitem]
+			FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) n.nspowner WHERE n.oid OPERATOR(pg_catalog.=) nsp)
+		WHERE classoid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass AND objoid OPERATOR(pg_catalog.=) nsp;
+	END IF;
+END
+$$;
+
+COMMENT ON SCHEMA rose IS 'functions and views of rose';

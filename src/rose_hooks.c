@@ -72,6 +72,7 @@
 #include "tableam/rose_table_options.h"
 #include "tableam/rose_tableam.h"
 #include "rose_concurrently.h"
+#include "rose_extension.h"
 #include "rose_hooks.h"
 #include "rose_publications.h"
 
@@ -474,6 +475,25 @@ call_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 								completion);
 }
 
+/* The same in a database that the extension is not in. */
+static void
+call_missing_extension(PlannedStmt *pstmt, const char *query, bool read_only,
+					   ProcessUtilityContext context, ParamListInfo params,
+					   QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion)
+{
+	MemoryContext outer = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		call_process_utility(pstmt, query, read_only, context, params, env, dest, completion);
+	}
+	PG_CATCH();
+	{
+		rose_extension_rethrow(outer);
+	}
+	PG_END_TRY();
+}
+
 static void
 run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env,
@@ -490,8 +510,13 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	{
 		rose_concurrently_check(pstmt->utilityStmt);
 		rose_rekey_begin_command(pstmt->utilityStmt);
-		pstmt = rose_table_options_take(&options, pstmt);
-		call_process_utility(pstmt, query, read_only, context, params, env, dest, completion);
+		pstmt = rose_table_options_take(&options, rose_extension_take(pstmt));
+		if (rose_extension_is_missed(pstmt->utilityStmt))
+			call_missing_extension(pstmt, query, read_only, context, params, env, dest,
+								   completion);
+		else
+			call_process_utility(pstmt, query, read_only, context, params, env, dest,
+								 completion);
 		rose_table_options_end(&options);
 		rose_rekey_end_command();
 	}

@@ -48,7 +48,7 @@ rose_install()
 	libdir=$("$PG_CONFIG" --pkglibdir)
 	extdir=$("$PG_CONFIG" --sharedir)/extension
 	cmp -s "$ROSE_ROOT/rose.so" "$libdir/rose.so" || same=''
-	for script in "$ROSE_ROOT"/rose.control "$ROSE_ROOT"/rose--*.sql; do
+	for script in "$ROSE_ROOT"/rose*.control "$ROSE_ROOT"/rose--*.sql; do
 		cmp -s "$script" "$extdir/${script##*/}" || same=''
 	done
 	[ -n "$same" ] || make -C "$ROSE_ROOT" install

@@ -47,7 +47,7 @@ for package in "$WORK"/postgresql-*-rose_*.deb; do
 	version=${version%%-*}
 	dpkg-deb -c "$package" >"$WORK/contents" 2>&1
 	for file in "usr/lib/postgresql/$version/lib/rose.so" "usr/share/postgresql/$version/extension/rose.control" \
-		$(cd "$ROOT" && for script in rose--*.sql; do echo "usr/share/postgresql/$version/extension/$script"; done) \
+		$(cd "$ROOT" && for script in rose--*.sql rose--*.control; do echo "usr/share/postgresql/$version/extension/$script"; done) \
 		"usr/share/doc/postgresql-$version-rose/copyright"; do
 		grep -q " ./$file\$" "$WORK/contents"
 		ok $? "$name has $file"

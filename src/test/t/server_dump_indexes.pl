@@ -144,7 +144,7 @@ sub dump_of
 	my ($out, $err) = run_command([ 'pg_dump', @options, $dbname ]);
 
 	die $err if $out eq '' || $err ne '';
-	return join "\n", grep { !/^(?:SET default_table_access_method|\\(?:un)?restrict|--.*$|$|SELECT pg_catalog\.setval)/ && !/EXTENSION|SCHEMA rose/ } split /\n/, $out;
+	return join "\n", grep { !/^(?:SET default_table_access_method|\\(?:un)?restrict|--.*$|$|SELECT pg_catalog\.setval)/ && !/EXTENSION/ } split /\n/, $out;
 }
 
 # Rows of a table come in another order from heap: sorted.
