@@ -23,6 +23,15 @@ sub temp_files
 	return grep { m{/t\d+_\d+[^/]*$} } glob($node->data_dir . '/base/*/t*');
 }
 
+# They go when the transaction that has dropped their tables has ended.
+sub files_left
+{
+	my $deadline = time() + $PostgreSQL::Test::Utils::timeout_default;
+
+	sleep 1 while temp_files() && time() < $deadline;
+	return join(' ', temp_files());
+}
+
 sub refused
 {
 	my ($sql, $error, $what) = @_;
@@ -138,7 +147,7 @@ cmp_ok(scalar(temp_files()), '<', 12, 'what it has made is gone with it');
 cmp_ok(scalar(temp_files()), '>', 0, 'there are files');
 $session->end;
 $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_class WHERE relpersistence = 't'") or die 'tables are left';
-is(join(' ', temp_files()), '', 'no file is left');
+is(files_left(), '', 'no file is left');
 
 $session = RoseTest::Session->new($node);
 $session->run("CREATE TEMP TABLE t (id int PRIMARY KEY, v text) USING rose; INSERT INTO t $rows");
@@ -146,9 +155,9 @@ my $pid = $session->run('SELECT pg_backend_pid()');
 $session->start("INSERT INTO t SELECT g, md5(g::text) FROM generate_series(50000, 9000000) g");
 sql("SELECT pg_sleep(0.5); SELECT pg_terminate_backend($pid)");
 $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_class WHERE relpersistence = 't'") or die 'tables are left';
-is(join(' ', temp_files()), '', 'no file is left of a session that was ended in the middle');
+is(files_left(), '', 'no file is left of a session that was ended in the middle');
 # those of permanent tables that rest leave when a worker comes by
-ok($node->poll_query_until("postgres", "SELECT tables <= 1 FROM rose.stat_memory"), "nor an entry");
+ok($node->poll_query_until('postgres', 'SELECT tables <= 1 FROM rose.stat_memory'), 'nor an entry');
 
 # ---- many sessions, each with more than its memory, beside one that writes a permanent table ----
 
@@ -173,7 +182,7 @@ is(sql('SELECT used_bytes FROM rose.stat_memory'), '0', 'nothing is in the arena
 
 kill 'KILL', $sessions[0]->run('SELECT pg_backend_pid()');
 wait_until_up($node);
-is(join(' ', temp_files()), '', 'no file is left when a process was killed');
+is(files_left(), '', 'no file is left when a process was killed');
 $_->end foreach @sessions;
 is(sql('SELECT count(*) FROM p'), '60000', 'the permanent table has its rows');
 
@@ -188,7 +197,7 @@ $session = RoseTest::Session->new($node);
 $session->run("CREATE TEMP TABLE t (id int PRIMARY KEY, v text) USING rose; INSERT INTO t $rows");
 crash_and_restart($node);
 $session->end;
-is(join(' ', temp_files()), '', 'no file is left when the server was killed');
+is(files_left(), '', 'no file is left when the server was killed');
 
 # ---- a permanent table whose file has the same number ----
 
