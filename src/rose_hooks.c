@@ -693,9 +693,12 @@ static void
 rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_RUN_ONCE_PARAM)
 {
 	bool		before = rose_tid_exact;
+	Snapshot	any_order_before = rose_scan_any_order;
 	int			outer = rose_own_snapshots_enter_query(query->snapshot, false);
 
 	rose_tid_exact = rose_exact_statement_is_marked(query->plannedstmt);
+	rose_scan_any_order = (query->estate->es_top_eflags & EXEC_FLAG_BACKWARD) != 0 ? NULL :
+		query->estate->es_snapshot;
 	PG_TRY();
 	{
 		run_query(query, direction, count ROSE_RUN_ONCE_ARG);
@@ -703,6 +706,7 @@ rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_R
 	PG_FINALLY();
 	{
 		rose_tid_exact = before;
+		rose_scan_any_order = any_order_before;
 		rose_own_snapshots_leave(outer);
 	}
 	PG_END_TRY();

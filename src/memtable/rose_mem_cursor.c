@@ -192,6 +192,33 @@ rose_mem_cursor_take_plain(RoseMemCursor *cursor, bool forward, const RoseMemSee
 								   forward, seen, columns, from, to);
 }
 
+int
+rose_mem_cursor_take_arrivals(const RoseMemCursor *cursor, RoseMemArrivals *at,
+							  const RoseMemSeen *seen, const RoseMemColumns *columns,
+							  int from, int to)
+{
+	Assert(rose_mem_cursor_alive(cursor) && !cursor->c0->unnumbered);
+	return rose_memlist_take_arrivals(cursor_memtable(cursor), at, seen, columns, from, to);
+}
+
+bool
+rose_mem_cursor_newer(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
+{
+	RoseArenaPtr ptr = rose_memlist_before(cursor_memtable(cursor)->head, entry->ptr);
+	Datum		key[INDEX_MAX_KEYS];
+	RoseMemTarget target;
+
+	if (ptr == 0 || rose_mementry_at(ptr)->prefix != entry->prefix)
+		return false;
+	rose_key_from_tuple(cursor->schema, entry->row, entry->version.rowid, key);
+	rose_memlist_target(&target, cursor->schema, key, rose_schema_key_width(cursor->schema),
+						ROSE_BEFORE_KEY, 0);
+	if (!rose_memlist_has_key(rose_mementry_at(ptr), &target))
+		return false;
+	rose_memlist_get(cursor->schema, ptr, entry);
+	return true;
+}
+
 /* Do all entries come before this key?  Often so where keys only ever grow. */
 static bool
 ends_before(const RoseMemtableShared *memtable, const RoseSchema *schema, const Datum *key)

@@ -31,6 +31,7 @@
 #include "postgres.h"
 
 #include "memtable/rose_memtree.h"
+#include "memtable/rose_seqindex.h"
 
 /* The prefix of a row id is the row id with this turned over. */
 #define ROWID_SIGN_BIT	(UINT64CONST(1) << 63)
@@ -228,6 +229,10 @@ rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
 	if (!rose_memtree_reserve(memtable, &path))
 		return ROSE_MEM_NO_ROOM;
 	entry->next = before->next;
+	if (before->prefix == entry->prefix)
+		entry->flags |= ROSE_ENTRY_PRECEDED;
+	if (entry->next != 0 && rose_mementry_at(entry->next)->prefix == entry->prefix)
+		rose_mementry_at(entry->next)->flags |= ROSE_ENTRY_PRECEDED;
 
 	/* all of the entry before the links to it */
 	rose_arena_link_publish(&before->next, ptr);
@@ -434,6 +439,57 @@ rose_memlist_take_plain(const RoseMemtableShared *memtable, RoseArenaPtr *ptr, R
 		at = plain_neighbour(memtable, entry, at, forward);
 	}
 	*ptr = at;
+	return i;
+}
+
+/* Entries that follow each other in memory are fetched so many ahead. */
+#define ARRIVALS_AHEAD 12
+
+static inline void
+fetch_arrival(RoseArenaPtr ptr, int row_bytes)
+{
+	int			end = (MAXALIGN(sizeof(RoseMemEntryShared)) + row_bytes - 1) / ROSE_ARENA_UNIT;
+
+	for (int at = 0; at <= end; at += 64 / ROSE_ARENA_UNIT)
+		rose_arena_prefetch(ptr + at);
+}
+
+int
+rose_memlist_take_arrivals(const RoseMemtableShared *memtable, RoseMemArrivals *at,
+						   const RoseMemSeen *seen, const RoseMemColumns *columns, int from, int to)
+{
+	RoseArenaPtr entries[ROSE_SEQINDEX_LEAF];
+	int			i = from;
+
+	at->other = 0;
+	while (i < to && at->looks > 0)
+	{
+		int			n = rose_seqindex_walk(memtable, &at->seq, entries);
+
+		at->at_end = n == 0;
+		if (n == 0)
+			break;
+		at->looks -= n;
+		for (int k = 0; k < n; k++)
+		{
+			const RoseMemEntryShared *entry = rose_mementry_at(entries[k]);
+
+			if (k + ARRIVALS_AHEAD < n)
+				fetch_arrival(entries[k + ARRIVALS_AHEAD], at->row_bytes);
+			if (!entry->linked || entry->op == ROSE_OP_LOCK || (entry->hints & ROSE_MEM_HINT_ABORTED))
+				continue;
+			if (i == to || !is_plain(entry, seen) || (entry->flags & ROSE_ENTRY_PRECEDED))
+			{
+				at->seq = entry->seq;
+				at->other = i == to ? 0 : entries[k];
+				return i;
+			}
+			columns->ptrs[i] = entries[k];
+			columns->prefixes[i] = entry->prefix;
+			columns->seqs[i] = entry->seq;
+			columns->rows[i++] = entry_row(entry);
+		}
+	}
 	return i;
 }
 

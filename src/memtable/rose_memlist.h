@@ -19,6 +19,13 @@
 #define ROSE_ENTRY_HAS_ROWID	0x04	/* nothing: prefix is made from it */
 
 /*
+ * Comes later, and stays for good: when an entry came before it in the list that has the same prefix, and so
+ * may be a newer version of its key.  write_lock, lock-free readers.  It is set before the
+ * other one is shown.
+ */
+#define ROSE_ENTRY_PRECEDED		0x08
+
+/*
  * An entry.  All but the fields marked otherwise are constant once the entry
  * is in the list.
  */
@@ -31,7 +38,7 @@ typedef struct RoseMemEntryShared
 	CommandId	cid;			/* 28; with hints SKIP or BACK: a RoseArenaPtr */
 	uint8		op;				/* 32: RoseOp */
 	uint8		lockmode;		/* 33 */
-	uint8		flags;			/* 34: ROSE_ENTRY_HAS_* */
+	volatile uint8 flags;		/* 34: ROSE_ENTRY_HAS_*, and ROSE_ENTRY_PRECEDED */
 	uint8		present_bytes;	/* 35: of the bitmap at the end, 0 = none */
 	volatile uint8 linked;		/* 36: shown to readers; write_lock */
 	volatile uint8 hints;		/* 37: ROSE_MEM_HINT_*; anybody, no lock */
@@ -106,6 +113,11 @@ extern int	rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMe
 extern int	rose_memlist_take_plain(const RoseMemtableShared *memtable, RoseArenaPtr *ptr,
 									RoseMemAhead *ahead, bool forward, const RoseMemSeen *seen,
 									const RoseMemColumns *columns, int from, int to);
+
+/* See rose_mem_cursor_take_arrivals. */
+extern int	rose_memlist_take_arrivals(const RoseMemtableShared *memtable, RoseMemArrivals *at,
+									   const RoseMemSeen *seen, const RoseMemColumns *columns,
+									   int from, int to);
 
 /* --- positions; all REQUIRE a reading section --- */
 

@@ -224,6 +224,30 @@ typedef struct RoseMemColumns
 extern int	rose_mem_cursor_take_plain(RoseMemCursor *cursor, bool forward, const RoseMemSeen *seen,
 									   const RoseMemColumns *columns, int from, int to);
 
+/* A walk over a memtable in the order of numbers, which is that in which its entries came, mostly. */
+typedef struct RoseMemArrivals
+{
+	uint64		seq;			/* the next number to look at */
+	RoseArenaPtr other;			/* the entry that has it, which is not plain; or 0 */
+	bool		at_end;			/* there was none behind those taken */
+	int			looks;			/* entries to look at, about; what is left of them */
+	int			row_bytes;		/* of each row that will be looked at */
+} RoseMemArrivals;
+
+/*
+ * Of the entries from at->seq on, those that need no second look: whole rows, committed
+ * and seen, of whose keys there is no newer version in this memtable.  They are put into
+ * columns[from..to); returns behind which slot they end.  Locks, and what was rolled
+ * back, are passed over.  Nothing is kept that a later section could not begin with.
+ * REQUIRES that the C0 is numbered.
+ */
+extern int	rose_mem_cursor_take_arrivals(const RoseMemCursor *cursor, RoseMemArrivals *at,
+										  const RoseMemSeen *seen, const RoseMemColumns *columns,
+										  int from, int to);
+
+/* Replace an entry by the next newer one of its key, if there is any. */
+extern bool rose_mem_cursor_newer(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
+
 /*
  * An image: the bytes of an entry, to be copied as they are (to a MAXALIGNed place).  What
  * is in it is asked of the copy: its row, or all parts, as cursor_get gives those of an

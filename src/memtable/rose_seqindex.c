@@ -22,6 +22,8 @@
 #define ROSE_SEQ_BITS	6
 #define ROSE_SEQ_FANOUT (1 << ROSE_SEQ_BITS)
 
+StaticAssertDecl(ROSE_SEQ_FANOUT == ROSE_SEQINDEX_LEAF, "a walk takes a leaf");
+
 typedef struct RoseSeqNodeShared
 {
 	uint64		prefix;			/* constant: seq >> (shift + ROSE_SEQ_BITS) */
@@ -136,5 +138,71 @@ rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq)
 		if (ptr == 0 || node->shift == 0)
 			return ptr;
 		node = rose_arena_at(ptr);
+	}
+}
+
+/* The first number that a node covers. */
+static inline uint64
+first_of(const RoseSeqNodeShared *node)
+{
+	return node->shift + ROSE_SEQ_BITS >= 64 ? 0 : node->prefix << (node->shift + ROSE_SEQ_BITS);
+}
+
+/*
+ * The leaf with the first number from *seq on that there may be an entry of, which *seq
+ * becomes; NULL and *seq is behind the node, or 0 if nothing is: try again from there.
+ */
+static const RoseSeqNodeShared *
+walk_down(const RoseSeqNodeShared *node, uint64 *seq)
+{
+	for (;;)
+	{
+		uint64		first = first_of(node);
+		RoseArenaPtr ptr = 0;
+		int			i;
+
+		for (i = child_of(*seq, node->shift); i < ROSE_SEQ_FANOUT; i++)
+		{
+			ptr = rose_arena_link_read(&node->child[i]);
+			if (ptr != 0)
+				break;
+			*seq = first + ((uint64) (i + 1) << node->shift);
+		}
+		if (i == ROSE_SEQ_FANOUT)
+			return NULL;
+		if (node->shift == 0)
+			return node;
+		node = rose_arena_at(ptr);
+	}
+}
+
+int
+rose_seqindex_walk(const RoseMemtableShared *memtable, uint64 *seq, RoseArenaPtr *entries)
+{
+	for (;;)
+	{
+		RoseArenaPtr ptr = rose_arena_link_read(&memtable->seq_index);
+		const RoseSeqNodeShared *node;
+		int			n = 0;
+
+		if (ptr == 0)
+			return 0;
+		node = rose_arena_at(ptr);
+		if (prefix_of(*seq, node->shift) > node->prefix)
+			return 0;
+		*seq = Max(*seq, first_of(node));
+		node = walk_down(node, seq);
+		for (int i = node == NULL ? ROSE_SEQ_FANOUT : child_of(*seq, 0); i < ROSE_SEQ_FANOUT; i++)
+		{
+			entries[n] = rose_arena_link_read(&node->child[i]);
+			n += entries[n] != 0;
+		}
+		if (n > 0)
+		{
+			*seq = first_of(node) + ROSE_SEQ_FANOUT;
+			return n;
+		}
+		if (*seq == 0)
+			return 0;			/* behind the greatest number that there can be */
 	}
 }

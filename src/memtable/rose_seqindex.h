@@ -22,4 +22,12 @@ extern void rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry);
 /* The entry, or 0.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq);
 
+/*
+ * Entries in the order of their numbers, from *seq on: some, but one at least if there is
+ * any.  Returns how many; *seq goes behind them.  REQUIRES: a reading section.
+ */
+#define ROSE_SEQINDEX_LEAF 64	/* at most */
+extern int	rose_seqindex_walk(const RoseMemtableShared *memtable, uint64 *seq,
+							   RoseArenaPtr *entries);
+
 #endif							/* ROSE_SEQINDEX_H */

@@ -17,6 +17,7 @@
 #include "catalog/pg_index.h"
 
 #include "compat/rose_compat_am.h"
+#include "lsm/read/rose_arrival.h"
 #include "indexam/rose_index_fetch.h"
 
 typedef struct RoseSlices RoseSlices;
@@ -29,7 +30,10 @@ typedef struct RoseTableScan
 	bool		own_table;		/* table was made for this scan */
 	MemoryContext context;		/* where scan and slices are made */
 	RoseScan   *scan;
-	RoseStretch *stretch;		/* of scan, if rows may be taken from it; or NULL */
+	RoseStretch *stretch;		/* of scan or arrival, if rows may be taken from it; or NULL */
+	bool		any_order;		/* who asks takes rows in whatever order, and forward */
+	RoseArrival *arrival;		/* instead of scan, at first; or NULL */
+	uint64		left_at;		/* it has given out what has smaller numbers; 0: nothing */
 	RoseSlices *slices;			/* ANALYZE and TABLESAMPLE */
 	bool		asked;			/* parallel scan: tried to be the one who scans ... */
 	bool		granted;		/* ... and is */
@@ -40,6 +44,12 @@ extern void rose_tableam_define_settings(void); /* rose.read_mode; _PG_init */
 extern void rose_tableam_register(void);	/* for rose_relation_is_rose; _PG_init */
 
 /* --- reading (rose_tableam_scan.c) --- */
+
+/*
+ * The snapshot of the query that is being run, if that never turns: whoever begins a
+ * sequential scan with it takes rows in any order.  Or NULL.
+ */
+extern Snapshot rose_scan_any_order;
 extern TableScanDesc rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys,
 											  struct ScanKeyData *keys,
 											  ParallelTableScanDesc pscan, uint32 flags);

@@ -3,7 +3,8 @@
  * rose_tableam_scan.c
  *	  Reading: sequential scans, rows by TID, and the table side of index scans.
  *
- * A thin layer over lsm/read/rose_scan.h.  Scans come in key order.  One process
+ * A thin layer over lsm/read/rose_scan.h.  Scans come in key order, but for those of queries that never
+ * turn, of tables that are in memory (lsm/read/rose_arrival.h).  One process
  * scans for all in a parallel scan: the first that asks.  (The planner is told
  * not to make parallel scans of rose tables; this keeps them correct if it does.)
  *
@@ -35,6 +36,8 @@ typedef struct RoseParallelScanShared
 	pg_atomic_uint32 claimed;	/* a process scans; no lock */
 } RoseParallelScanShared;
 
+Snapshot	rose_scan_any_order = NULL;
+
 /* ---- scans ---- */
 
 TableScanDesc
@@ -56,6 +59,8 @@ rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys, struct Scan
 			memcpy(scan->base.rs_key, keys, sizeof(ScanKeyData) * nkeys);
 	}
 	scan->context = CurrentMemoryContext;
+	scan->any_order = (flags & SO_TYPE_SEQSCAN) != 0 && snapshot == rose_scan_any_order &&
+		snapshot != NULL && pscan == NULL && nkeys == 0;
 	scan->tree = (flags & SO_TYPE_ANALYZE) ? rose_tree_open_any_order(rel) : rose_tree_open(rel);
 
 	/* who looks for a ctid may have it from another transaction, with its snapshot, and have read nothing yet */
@@ -106,10 +111,29 @@ scan_start(RoseTableScan *scan, TupleTableSlot *slot)
 		scan->tree = rose_tree_open_as(rel, slot->tts_tupleDescriptor, scan->context);
 		scan->own_table = true;
 	}
-	scan->scan = rose_scan_begin(scan->tree, scan->base.rs_snapshot, NULL, scan_is_bulk(scan));
-	if (scan->base.rs_nkeys == 0)
+	else if (scan->any_order)
+		scan->arrival = rose_arrival_begin(scan->tree, scan->base.rs_snapshot);
+	if (scan->arrival != NULL)
+		scan->stretch = rose_arrival_stretch(scan->arrival);
+	else
+		scan->scan = rose_scan_begin(scan->tree, scan->base.rs_snapshot, NULL, scan_is_bulk(scan));
+	if (scan->arrival == NULL && scan->base.rs_nkeys == 0)
 		scan->stretch = rose_scan_stretch(scan->scan);
 	MemoryContextSwitchTo(old);
+}
+
+/* Back to where scan_start begins. */
+static void
+scan_stop(RoseTableScan *scan)
+{
+	if (scan->scan)
+		rose_scan_end(scan->scan);
+	if (scan->arrival)
+		rose_arrival_end(scan->arrival);
+	scan->scan = NULL;
+	scan->arrival = NULL;
+	scan->stretch = NULL;
+	scan->left_at = 0;
 }
 
 void
@@ -117,8 +141,7 @@ rose_scan_end_callback(TableScanDesc sscan)
 {
 	RoseTableScan *scan = (RoseTableScan *) sscan;
 
-	if (scan->scan)
-		rose_scan_end(scan->scan);
+	scan_stop(scan);
 	if (scan->slices)
 		rose_slices_free(scan->slices);
 	if (scan->own_table)
@@ -139,7 +162,9 @@ rose_scan_rescan(TableScanDesc sscan, struct ScanKeyData *keys, bool set_params,
 
 	if (keys && sscan->rs_nkeys > 0)
 		memcpy(sscan->rs_key, keys, sizeof(ScanKeyData) * sscan->rs_nkeys);
-	if (scan->scan)
+	if (scan->arrival != NULL || scan->left_at > 0)
+		scan_stop(scan);
+	else if (scan->scan)
 		rose_scan_reset(scan->scan, NULL);
 	if (sscan->rs_flags & SO_TYPE_SEQSCAN)
 		pgstat_count_heap_scan(sscan->rs_rd);
@@ -188,6 +213,18 @@ scan_keys_match(const RoseTableScan *scan, const RoseRow *row)
 	return true;
 }
 
+/* The next row that was not given out in the order of arrival. */
+static const RoseRow *
+scan_next_left(RoseTableScan *scan, ScanDirection direction)
+{
+	const RoseRow *row;
+
+	do
+		row = rose_scan_next(scan->scan, direction);
+	while (row != NULL && row->version.seq < scan->left_at);
+	return row;
+}
+
 /* The next row, not from a stretch. */
 static bool
 scan_store_row(RoseTableScan *scan, const RoseRow *row, TupleTableSlot *slot)
@@ -213,7 +250,8 @@ scan_next_row(RoseTableScan *scan, ScanDirection direction, TupleTableSlot *slot
 	if (scan_is_granted(scan))
 	{
 		do
-			row = rose_scan_next_keyed(scan->scan, direction);
+			row = scan->left_at > 0 ? scan_next_left(scan, direction) :
+				rose_scan_next_keyed(scan->scan, direction);
 		while (row && !scan_keys_match(scan, row));
 	}
 	return scan_store_row(scan, row, slot);
@@ -240,16 +278,54 @@ scan_next_stretch(RoseTableScan *scan, TupleTableSlot *slot)
 	return scan_store_row(scan, row, slot);
 }
 
+/* The same in the order of arrival: true, or there is none, or the scan is one in the order of keys from here on. */
+static bool
+scan_next_arrivals(RoseTableScan *scan, TupleTableSlot *slot)
+{
+	MemoryContext old;
+
+	ExecClearTuple(slot);
+	switch (rose_arrival_next(scan->arrival))
+	{
+		case ROSE_ARRIVAL_ROWS:
+			pgstat_count_heap_getnext(scan->base.rs_rd);
+			rose_slot_open_stretch(slot, scan->tree, scan->stretch);
+			return true;
+		case ROSE_ARRIVAL_END:
+			return false;
+		case ROSE_ARRIVAL_LEFT:
+			break;
+	}
+	scan->left_at = rose_arrival_next_seq(scan->arrival);
+	rose_arrival_end(scan->arrival);
+	scan->arrival = NULL;
+	scan->stretch = NULL;
+	old = MemoryContextSwitchTo(scan->context);
+	scan->scan = rose_scan_begin(scan->tree, scan->base.rs_snapshot, NULL, scan_is_bulk(scan));
+	MemoryContextSwitchTo(old);
+	return false;
+}
+
 /* The next row if the stretch has none, or the slot is not on it; kept apart, to keep what is done for each row short. */
 static pg_noinline bool
 scan_getnextslot_slowly(RoseTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 {
-	if (scan->scan == NULL)
+	if (scan->scan == NULL && scan->arrival == NULL)
 		scan_start(scan, slot);
+	if (scan->any_order && ScanDirectionIsBackward(direction))
+		elog(ERROR, "scan of \"%s\" turns, which its query was not to do",
+			 RelationGetRelationName(scan->base.rs_rd));
+	if (scan->arrival != NULL && !rose_stretch_has_row(scan->stretch))
+	{
+		if (scan_next_arrivals(scan, slot))
+			return true;
+		if (scan->arrival != NULL)
+			return false;
+	}
 	if (scan->stretch == NULL || !ScanDirectionIsForward(direction))
 	{
 		/* who turns leaves the stretch, which may be a backward one, by taking a row by itself */
-		scan->stretch = ScanDirectionIsForward(direction) && scan->base.rs_nkeys == 0 ?
+		scan->stretch = ScanDirectionIsForward(direction) && scan->base.rs_nkeys == 0 && scan->left_at == 0 ?
 			rose_scan_stretch(scan->scan) : NULL;
 		return scan_next_row(scan, direction, slot);
 	}

@@ -33,8 +33,6 @@
 #define TAKE_MAX		32		/* entries taken from the memtable together */
 #define TAKE_FEW		8		/* ... of which the first one is not plain, and others may be */
 
-static const RoseRowsOps batch_rows_ops;
-
 /* ---- life ---- */
 
 /* How many first columns have the whole key, if all of these can be decoded; else 0. */
@@ -57,7 +55,7 @@ rose_mem_batch_create(RoseTree *tree, MemoryContext context)
 	RoseMemBatch *batch = MemoryContextAllocZero(own, sizeof(RoseMemBatch));
 	int			width = rose_schema_key_width(schema);
 
-	batch->rows.ops = &batch_rows_ops;
+	batch->rows.ops = &rose_mem_batch_rows;
 	batch->rows.refcount = 1;
 	batch->rows.context = own;
 	batch->rows.schema = schema;
@@ -476,6 +474,20 @@ copy_plain(RoseMemBatch *batch, RoseMemCursor *cursor, const RoseMemColumns *col
 	}
 }
 
+/* Slots from..to have plain rows. */
+static void
+keep_plain(RoseMemBatch *batch, RoseMemCursor *cursor, const RoseMemColumns *columns, int from, int to,
+		   bool *room)
+{
+	memset(batch->ops + from, ROSE_OP_PUT, to - from);
+	memset(batch->made + from, false, to - from);
+	batch->rows.nrows = to;
+	if (batch->columns > 0)
+		take_columns(batch, from, to);
+	if (!batch->pending)
+		copy_plain(batch, cursor, columns, from, room);
+}
+
 /*
  * Add the next entries, as long as they need no second look: nearly all of them, mostly.
  * Returns how many; false in *room: there is no more.
@@ -489,13 +501,7 @@ add_plain(RoseMemBatch *batch, RoseMemCursor *cursor, const RoseVisibility *vis,
 	int			to = batch->pending ? batch->limit : Min(from + TAKE_MAX, batch->limit);
 
 	to = rose_mem_cursor_take_plain(cursor, batch->forward, &seen, &columns, from, to);
-	memset(batch->ops + from, ROSE_OP_PUT, to - from);
-	memset(batch->made + from, false, to - from);
-	batch->rows.nrows = to;
-	if (batch->columns > 0)
-		take_columns(batch, from, to);
-	if (!batch->pending)
-		copy_plain(batch, cursor, &columns, from, room);
+	keep_plain(batch, cursor, &columns, from, to, room);
 	return batch->rows.nrows - from;
 }
 
@@ -573,6 +579,17 @@ note_rows(RoseMemBatch *batch)
 	batch->rows.window_rows = n;
 }
 
+/* Before the first row. */
+static void
+start_rows(RoseMemBatch *batch, const RoseMemCursor *cursor, bool forward, int columns)
+{
+	batch->forward = forward;
+	batch->pending = columns != ROSE_MEM_BATCH_ALL;
+	batch->columns = Max(columns, 0);
+	start_columns(batch);
+	batch->mem = *cursor;
+}
+
 void
 rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
 					bool forward, bool filter, int columns, bool on_entry)
@@ -581,11 +598,7 @@ rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *
 	int			visits = 0;
 	int			nold = 0;
 
-	batch->forward = forward;
-	batch->pending = columns != ROSE_MEM_BATCH_ALL;
-	batch->columns = Max(columns, 0);
-	start_columns(batch);
-	batch->mem = *cursor;
+	start_rows(batch, cursor, forward, columns);
 	if (on_entry && batch->limit >= LIMIT_OF_WALK)
 		rose_mem_cursor_walk(cursor, forward, bytes_of_columns(batch, columns));
 	while (room && cursor->current != 0 && batch->rows.nrows < batch->limit && visits < VISIT_MAX)
@@ -601,6 +614,71 @@ rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *
 	note_rows(batch);
 	batch->at_end = !on_entry || cursor->current == 0;
 	batch->limit = Min(batch->limit * 2, ROSE_MEM_BATCH_ROWS);
+}
+
+/* ---- filling in the order of arrival ---- */
+
+/* Does the snapshot see a newer version of an entry's key? */
+static bool
+is_replaced(const RoseMemCursor *cursor, RoseVisibility *vis, const RoseMemEntryRef *entry)
+{
+	RoseMemEntryRef newer = *entry;
+
+	while (rose_mem_cursor_newer(cursor, &newer))
+		if (rose_entry_visible(vis, &newer))
+			return true;
+	return false;
+}
+
+/* Add an entry that is not plain, if it is a row; false: it takes more than that to know. */
+static bool
+add_arrival(RoseMemBatch *batch, const RoseMemCursor *cursor, RoseVisibility *vis, RoseArenaPtr ptr)
+{
+	RoseMemEntryRef entry;
+
+	rose_memtable_get(cursor->c0, cursor->schema, ptr, &entry);
+	if (!rose_entry_visible(vis, &entry))
+		return true;
+	if (entry.version.op == ROSE_OP_PARTIAL)
+		return false;
+	if (entry.version.op == ROSE_OP_PUT && !is_replaced(cursor, vis, &entry))
+		add_entry(batch, &entry);
+	return true;
+}
+
+bool
+rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
+							 RoseMemArrivals *at, int columns)
+{
+	const RoseMemColumns parts = {batch->places, batch->prefixes, batch->seqs, batch->tuples};
+	bool		room = true;
+	bool		known = true;
+
+	start_rows(batch, cursor, true, columns);
+	at->looks = VISIT_MAX;
+	at->at_end = false;
+	at->row_bytes = bytes_of_columns(batch, columns);
+	while (known && room && !at->at_end && at->looks > 0 && batch->rows.nrows < batch->limit)
+	{
+		const RoseMemSeen seen = {vis->xmin, vis->last_committed};
+		int			from = batch->rows.nrows;
+		int			to = batch->pending ? batch->limit : Min(from + TAKE_MAX, batch->limit);
+
+		keep_plain(batch, cursor, &parts, from,
+				   rose_mem_cursor_take_arrivals(cursor, at, &seen, &parts, from, to), &room);
+		if (!room)
+			at->seq = batch->seqs[batch->rows.nrows];
+		else if (at->other != 0)
+		{
+			room = batch->used + batch->more_bytes < BYTES_MAX;
+			known = !room || add_arrival(batch, cursor, vis, at->other);
+			at->seq += room && known;
+		}
+	}
+	note_rows(batch);
+	batch->at_end = room && known && at->at_end;
+	batch->limit = Min(batch->limit * 2, ROSE_MEM_BATCH_ROWS);
+	return known;
 }
 
 /* ---- searching ---- */
@@ -645,100 +723,3 @@ rose_mem_batch_find(RoseMemBatch *batch, int i, const Datum *key, int ncols,
 	}
 	return lo;
 }
-
-/* ---- batches as rows ---- */
-
-/* From the columns that were decoded while the batch was filled; false: it is not among them. */
-static bool
-key_of_columns(RoseMemBatch *batch, int slot, Datum *key)
-{
-	const RoseSchema *schema = batch->rows.schema;
-
-	if (batch->key_columns == 0)
-		return false;
-	if (slot > 0)
-		batch->asked = Max(batch->asked, batch->key_columns);
-	if (batch->columns < batch->key_columns)
-		return false;
-	for (int i = 0; i < schema->nkeys; i++)
-		key[i] = batch->rows.columns[schema->keys[i].def.attno - 1].values[slot];
-	return true;
-}
-
-static void
-batch_key(RoseRows *rows, int slot, Datum *key)
-{
-	RoseMemBatch *batch = (RoseMemBatch *) rows;
-	int64		rowid = 0;
-
-	if (key_of_columns(batch, slot, key))
-		return;
-	if (batch->key_columns == 0 || (batch->pending && batch->places[slot] != 0))
-	{
-		rose_mem_batch_need(batch, slot);
-		rowid = batch->refs[slot].version.rowid;
-	}
-	rose_key_from_tuple(rows->schema, batch->tuples[slot], rowid, key);
-}
-
-static void
-batch_version(RoseRows *rows, int slot, RoseVersion *version)
-{
-	RoseMemBatch *batch = (RoseMemBatch *) rows;
-
-	rose_mem_batch_need(batch, slot);
-	*version = batch->refs[slot].version;
-}
-
-static Datum
-batch_attr(RoseRows *rows, int slot, AttrNumber attno, bool *isnull)
-{
-	RoseMemBatch *batch = (RoseMemBatch *) rows;
-
-	rose_mem_batch_need(batch, slot);
-	return rose_row_getattr(&batch->refs[slot], rows->schema, attno, isnull);
-}
-
-static int
-batch_attrs(RoseRows *rows, int slot, AttrNumber from, AttrNumber to, Datum *values, bool *nulls)
-{
-	RoseMemBatch *batch = (RoseMemBatch *) rows;
-
-	/* an aggregate copies the first row of all, whatever it needs */
-	if (slot > 0)
-		batch->asked = Max(batch->asked, to);
-	if (unlikely(batch->pending && batch->places[slot] != 0))
-		rose_mem_batch_fetch(batch);
-	rose_tuple_deform(batch->tuples[slot], rows->schema, to, values, nulls);
-	return to;
-}
-
-/* Those that were decoded while the batch was filled. */
-static const Datum *
-batch_column(RoseRows *rows, AttrNumber attno, int slot, int *n, const bool **nulls)
-{
-	const RoseRowsColumn *column;
-
-	if (attno == ROSE_ROWS_ROWID || attno > rows->natts ||
-		rows->columns[attno - 1].stamp != rows->stamp)
-		return NULL;
-	column = &rows->columns[attno - 1];
-	*n = Min(*n, rows->nrows - slot);
-	*nulls = column->nulls + slot;
-	return column->values + slot;
-}
-
-static int
-batch_find(RoseRows *rows, int slot, const Datum *key, int ncols, const uint64 *prefix, bool after)
-{
-	return rose_mem_batch_find((RoseMemBatch *) rows, slot, key, ncols, prefix, after);
-}
-
-static const RoseRowsOps batch_rows_ops = {
-	.key = batch_key,
-	.version = batch_version,
-	.attr = batch_attr,
-	.attrs = batch_attrs,
-	.column = batch_column,
-	.find = batch_find
-};

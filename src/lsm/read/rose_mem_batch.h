@@ -25,6 +25,9 @@
 
 #define ROSE_MEM_BATCH_ROWS		256 /* at most */
 
+/* What batches are as rows (rose_mem_batch_rows.c). */
+extern const RoseRowsOps rose_mem_batch_rows;
+
 typedef struct RoseMemBatch
 {
 	RoseRows	rows;			/* the window is all of them */
@@ -90,6 +93,15 @@ extern void rose_mem_batch_start(RoseMemBatch *batch);
 #define ROSE_MEM_BATCH_ALL		(-1)
 extern void rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
 								bool forward, bool filter, int columns, bool on_entry);
+
+/*
+ * The same in the order of numbers, from at->seq on, for a snapshot for which the cursor's
+ * memtable is all that there is: rows that are the newest of their keys that it sees.
+ * False: the next version is not a row by itself, and what it stands for has to be
+ * found in another way.  at->seq goes behind what was looked at.
+ */
+extern bool rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cursor,
+										 RoseVisibility *vis, RoseMemArrivals *at, int columns);
 
 /* Fetch the rows that are pending.  REQUIRES that no lock is held. */
 extern void rose_mem_batch_fetch(RoseMemBatch *batch);

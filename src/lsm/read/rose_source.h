@@ -117,6 +117,14 @@ struct RoseSource
 /* REQUIRES a reading section; the source is not positioned.  filter: leave out what the snapshot does not see. */
 extern RoseSource *rose_source_open_memtable(const RoseReading *reading, int slot, bool filter);
 
+/*
+ * The same of the only memtable of a view without components, whose rows come in the order
+ * of their numbers, forward only, and are all at hand.  It is GONE, too, when it comes to a
+ * version that is not a row by itself.  Which number comes next?
+ */
+extern RoseSource *rose_source_open_arrivals(const RoseReading *reading, int slot);
+extern uint64 rose_source_next_arrival(const RoseSource *source);
+
 /* The component at this place of the view's manifest. */
 extern RoseSource *rose_source_open_component(const RoseReading *reading, int index);
 

@@ -34,6 +34,9 @@ typedef struct MemtableSource
 	RoseMemBatch *batch;
 	RoseMemBatch *spare;		/* the one before, which somebody kept; or NULL */
 	ScanDirection direction;
+	bool		by_arrival;		/* rows come in the order of their numbers ... */
+	bool		unknown;		/* ... and the next one is not to be had so */
+	RoseMemArrivals arrivals;
 	int			next;			/* row of the batch to return next */
 	bool		filled;			/* a batch before this one */
 	bool		large;			/* rows of the last batch were large */
@@ -137,7 +140,7 @@ place_cursor(MemtableSource *source, ScanDirection direction, const MemtableBoun
 	return rose_mem_cursor_first(cursor);
 }
 
-/* The next batch; false: the memtable is gone. */
+/* The next batch; false: the memtable is gone, or does not say what the next row is. */
 static bool
 fill_batch(MemtableSource *source, ScanDirection direction, const MemtableBound *bound)
 {
@@ -147,8 +150,12 @@ fill_batch(MemtableSource *source, ScanDirection direction, const MemtableBound 
 	CHECK_FOR_INTERRUPTS();
 	start_batch(source);
 	rose_c0_read_begin(c0);
-	alive = rose_mem_cursor_alive(&source->mem);
-	if (alive)
+	alive = rose_mem_cursor_alive(&source->mem) && !source->unknown;
+	if (alive && source->by_arrival)
+		source->unknown = !rose_mem_batch_fill_arrivals(source->batch, &source->mem,
+														source->base.reading->vis, &source->arrivals,
+														columns_to_fill(source));
+	else if (alive)
 		rose_mem_batch_fill(source->batch, &source->mem, source->base.reading->vis,
 							ScanDirectionIsForward(direction), source->base.seen,
 							columns_to_fill(source),
@@ -303,4 +310,20 @@ rose_source_open_memtable(const RoseReading *reading, int slot, bool filter)
 	rose_mem_cursor_open(&source->mem, &tree->shared->c0, tree->schema, slot);
 	source->batch = rose_mem_batch_create(tree, reading->context);
 	return &source->base;
+}
+
+RoseSource *
+rose_source_open_arrivals(const RoseReading *reading, int slot)
+{
+	RoseSource *base = rose_source_open_memtable(reading, slot, true);
+
+	((MemtableSource *) base)->by_arrival = true;
+	return base;
+}
+
+uint64
+rose_source_next_arrival(const RoseSource *source)
+{
+	Assert(((const MemtableSource *) source)->by_arrival);
+	return ((const MemtableSource *) source)->arrivals.seq;
 }

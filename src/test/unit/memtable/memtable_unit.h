@@ -30,8 +30,9 @@ extern void check_entry(const RoseSchema *schema, const RoseMemEntryRef *ref,
 extern bool prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size padding,
 					RoseMemPending *pending);
 
-/* ---- memtable_keys.c, memtable_stress.c ---- */
+/* ---- memtable_arrivals.c, memtable_keys.c, memtable_stress.c ---- */
 
+extern void test_arrivals(const RoseSchema *schema, uint64 max_number);
 extern void test_prefixes(void);
 extern void test_stress(RoseSchema *schema, uint64 max_number);
 extern void test_append(void);

@@ -2,7 +2,8 @@
  *
  * test_memtable.c
  *	  Unit test of src/memtable: order, cursors, the sequence index, arena
- *	  exhaustion and reuse; with memtable_keys.c and memtable_stress.c.
+ *	  exhaustion and reuse; with memtable_arrivals.c, memtable_keys.c and
+ *	  memtable_stress.c.
  *
  * Needs no server: memtable_server.c fakes what the module wants from one.  A program of
  * its own, because it fakes more than the other unit tests and uses threads; run.sh
@@ -536,6 +537,10 @@ main(void)
 	test_model(&rowid_schema, UINT64CONST(1) << 62);
 	test_model(&bytes_schema, 5000);
 	test_model(&bytes_schema, UINT64CONST(1) << 31);
+	test_arrivals(&rowid_schema, 500);
+	test_arrivals(&rowid_schema, 100000007);
+	test_arrivals(&bytes_schema, 500);
+	test_arrivals(&bytes_schema, 100000007);
 	test_old_sequences();
 	test_unnumbered();
 	test_wider_bitmap();

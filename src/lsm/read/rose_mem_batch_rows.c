@@ -1,0 +1,112 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_mem_batch_rows.c
+ *	  What is asked of a batch of a memtable's rows, as rows in place
+ *	  (lsm/component/rose_rows.h).
+ *
+ * Columns that were decoded while the batch was filled are taken from there.  Anything else
+ * needs the rows, and fetches those that are pending.  How a batch comes to have rows is
+ * in rose_mem_batch.c.
+ *
+ * Backend-local.  No lock is held: fetching takes a reading section.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm/read/rose_mem_batch.h"
+
+/* From the columns that were decoded while the batch was filled; false: it is not among them. */
+static bool
+key_of_columns(RoseMemBatch *batch, int slot, Datum *key)
+{
+	const RoseSchema *schema = batch->rows.schema;
+
+	if (batch->key_columns == 0)
+		return false;
+	if (slot > 0)
+		batch->asked = Max(batch->asked, batch->key_columns);
+	if (batch->columns < batch->key_columns)
+		return false;
+	for (int i = 0; i < schema->nkeys; i++)
+		key[i] = batch->rows.columns[schema->keys[i].def.attno - 1].values[slot];
+	return true;
+}
+
+static void
+batch_key(RoseRows *rows, int slot, Datum *key)
+{
+	RoseMemBatch *batch = (RoseMemBatch *) rows;
+	int64		rowid = 0;
+
+	if (key_of_columns(batch, slot, key))
+		return;
+	if (batch->key_columns == 0 || (batch->pending && batch->places[slot] != 0))
+	{
+		rose_mem_batch_need(batch, slot);
+		rowid = batch->refs[slot].version.rowid;
+	}
+	rose_key_from_tuple(rows->schema, batch->tuples[slot], rowid, key);
+}
+
+static void
+batch_version(RoseRows *rows, int slot, RoseVersion *version)
+{
+	RoseMemBatch *batch = (RoseMemBatch *) rows;
+
+	rose_mem_batch_need(batch, slot);
+	*version = batch->refs[slot].version;
+}
+
+static Datum
+batch_attr(RoseRows *rows, int slot, AttrNumber attno, bool *isnull)
+{
+	RoseMemBatch *batch = (RoseMemBatch *) rows;
+
+	rose_mem_batch_need(batch, slot);
+	return rose_row_getattr(&batch->refs[slot], rows->schema, attno, isnull);
+}
+
+static int
+batch_attrs(RoseRows *rows, int slot, AttrNumber from, AttrNumber to, Datum *values, bool *nulls)
+{
+	RoseMemBatch *batch = (RoseMemBatch *) rows;
+
+	/* an aggregate copies the first row of all, whatever it needs */
+	if (slot > 0)
+		batch->asked = Max(batch->asked, to);
+	if (unlikely(batch->pending && batch->places[slot] != 0))
+		rose_mem_batch_fetch(batch);
+	rose_tuple_deform(batch->tuples[slot], rows->schema, to, values, nulls);
+	return to;
+}
+
+/* Those that were decoded while the batch was filled. */
+static const Datum *
+batch_column(RoseRows *rows, AttrNumber attno, int slot, int *n, const bool **nulls)
+{
+	const RoseRowsColumn *column;
+
+	if (attno == ROSE_ROWS_ROWID || attno > rows->natts ||
+		rows->columns[attno - 1].stamp != rows->stamp)
+		return NULL;
+	column = &rows->columns[attno - 1];
+	*n = Min(*n, rows->nrows - slot);
+	*nulls = column->nulls + slot;
+	return column->values + slot;
+}
+
+static int
+batch_find(RoseRows *rows, int slot, const Datum *key, int ncols, const uint64 *prefix, bool after)
+{
+	return rose_mem_batch_find((RoseMemBatch *) rows, slot, key, ncols, prefix, after);
+}
+
+const RoseRowsOps rose_mem_batch_rows = {
+	.key = batch_key,
+	.version = batch_version,
+	.attr = batch_attr,
+	.attrs = batch_attrs,
+	.column = batch_column,
+	.find = batch_find
+};
