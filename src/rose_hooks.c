@@ -688,6 +688,19 @@ run_query(QueryDesc *query, ScanDirection direction, uint64 count ROSE_RUN_ONCE_
 	rose_declared_run_end(&run, count != 0);
 }
 
+/*
+ * Does a query take rows in whatever order?  Not if it may turn; nor if it locks or changes
+ * rows, since those that do so for the same rows had better meet them in one order.
+ */
+static bool
+takes_any_order(const QueryDesc *query)
+{
+	const PlannedStmt *stmt = query->plannedstmt;
+
+	return (query->estate->es_top_eflags & EXEC_FLAG_BACKWARD) == 0 &&
+		stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE && stmt->rowMarks == NIL;
+}
+
 /* A statement can be within another one, and a cursor's goes on from time to time. */
 static void
 rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_RUN_ONCE_PARAM)
@@ -697,8 +710,7 @@ rose_executor_run(QueryDesc *query, ScanDirection direction, uint64 count ROSE_R
 	int			outer = rose_own_snapshots_enter_query(query->snapshot, false);
 
 	rose_tid_exact = rose_exact_statement_is_marked(query->plannedstmt);
-	rose_scan_any_order = (query->estate->es_top_eflags & EXEC_FLAG_BACKWARD) != 0 ? NULL :
-		query->estate->es_snapshot;
+	rose_scan_any_order = takes_any_order(query) ? query->estate->es_snapshot : NULL;
 	PG_TRY();
 	{
 		run_query(query, direction, count ROSE_RUN_ONCE_ARG);

@@ -46,8 +46,8 @@ extern void rose_tableam_register(void);	/* for rose_relation_is_rose; _PG_init 
 /* --- reading (rose_tableam_scan.c) --- */
 
 /*
- * The snapshot of the query that is being run, if that never turns: whoever begins a
- * sequential scan with it takes rows in any order.  Or NULL.
+ * The snapshot of the query that is being run, if that only reads and never turns: whoever
+ * begins a sequential scan with it takes rows in any order.  Or NULL.
  */
 extern Snapshot rose_scan_any_order;
 extern TableScanDesc rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys,

@@ -3,8 +3,8 @@
  * rose_tableam_scan.c
  *	  Reading: sequential scans, rows by TID, and the table side of index scans.
  *
- * A thin layer over lsm/read/rose_scan.h.  Scans come in key order, but for those of queries that never
- * turn, of tables that are in memory (lsm/read/rose_arrival.h).  One process
+ * A thin layer over lsm/read/rose_scan.h.  Scans come in key order, but for those of queries that only
+ * read and never turn, of tables that are in memory (lsm/read/rose_arrival.h).  One process
  * scans for all in a parallel scan: the first that asks.  (The planner is told
  * not to make parallel scans of rose tables; this keeps them correct if it does.)
  *

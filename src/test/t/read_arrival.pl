@@ -11,7 +11,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no memory' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('arrival', "rose.memtable_size = '64MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'autovacuum = off');
+my $node = rose_node('arrival', "rose.memtable_size = '64MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'autovacuum = off', 'max_prepared_transactions = 2');
 my $steps = $ENV{ROSE_ARRIVAL_STEPS} // 250;
 my $seed = $ENV{ROSE_SEED} // 4711;
 
@@ -42,13 +42,14 @@ is(sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT id FROM a; MOVE 500 FROM c; FE
 is(sql("BEGIN; DECLARE c CURSOR FOR SELECT id FROM a; MOVE 500 FROM c; FETCH 2 FROM c; FETCH BACKWARD 2 FROM c"), "500\n501\n500\n499", '... or does not say that he will not');
 is(sql("SELECT count(*) FROM a x, LATERAL (SELECT count(*) AS n FROM a y WHERE y.v < x.id % 10) z WHERE n <> x.id % 10"), 0, 'scans that are begun anew');
 is(sql("SELECT count(*) FROM a WHERE ctid IN (SELECT ctid FROM a WHERE v % 3 = 0)"), 334, 'ctids');
-is(sql("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*), sum(v) FROM a; COMMIT"), '1000|499500', 'serializable');
 sql('UPDATE a SET v = v + 1000 WHERE v % 2 = 0');
 is(sql('SELECT count(*), count(DISTINCT id), min(v) FROM a'), '1000|1000|1', 'rows that were replaced');
 is(sql('WITH x AS (UPDATE a SET v = v + 1 RETURNING id), y AS (SELECT count(*) FROM a) SELECT (SELECT count(*) FROM x), (SELECT * FROM y), (SELECT count(*) FROM a)'),
 	'1000|1000|1000', 'rows that the query changes');
 sql('INSERT INTO a SELECT id + 1000, v, t FROM a');
 is(sql('SELECT count(*), count(DISTINCT id) FROM a'), '2000|2000', 'a table put into itself');
+
+my $before;
 
 # Keys whose prefixes are equal, and rows of which more than a few need a second look.
 sql(<<'SQL');
@@ -59,6 +60,118 @@ UPDATE p SET v = v + 1 WHERE b = 1;
 DELETE FROM p WHERE b = 2;
 SQL
 is(sql('SELECT b, count(*), count(DISTINCT a), sum(v) FROM p GROUP BY b ORDER BY b'), "0|167|167|167\n1|167|167|334", 'keys with equal prefixes');
+
+# ---- who reads in the order of keys ----
+
+# Two that lock the same rows in different orders wait for each other; and versions get their names by what is on disk.
+$before = batches();
+sql('UPDATE p SET v = v + 1; BEGIN; DELETE FROM p; ROLLBACK; BEGIN; INSERT INTO p SELECT a, b + 5, v FROM p; ROLLBACK');
+is(sql('SELECT count(*) FROM (SELECT 1 FROM p FOR KEY SHARE) x'), 334, 'a query that locks rows');
+is(sql('WITH x AS (UPDATE p SET v = v - 1 RETURNING v) SELECT count(*) FROM x, (SELECT count(*) FROM p) y'), 334, '... or changes them');
+is(sql('SELECT count(DISTINCT ctid) FROM p'), 334, '... or uses ctids');
+is(batches(), $before, '... does so in the order of keys');
+
+# Each of two reads what the other one writes, and one of them before, which the lock of the table does not tell.
+sql('CREATE TABLE s (id int PRIMARY KEY, v int) USING rose; INSERT INTO s SELECT g, 0 FROM generate_series(1, 100) g');
+{
+	my @both = map { RoseTest::Session->new($node) } 1 .. 2;
+	my @ends;
+
+	# by the key: a scan would lock the table
+	$_->run('SET enable_seqscan = off; BEGIN ISOLATION LEVEL SERIALIZABLE') foreach @both;
+	$both[0]->run('UPDATE s SET v = 1 WHERE id = 1');
+	$both[1]->run('UPDATE s SET v = 1 WHERE id = 2');
+	$_->run('SET enable_seqscan = on; SET enable_indexscan = off; SET enable_bitmapscan = off') foreach @both;
+	is(join(' ', map { $_->run('SELECT sum(v) FROM s') } @both), '1 1', 'serializable transactions see what they wrote themselves');
+	push @ends, eval { $_->run('COMMIT'); 'committed' } // 'failed' foreach @both;
+	is("@ends", 'committed failed', '... and hear of what they do not see');
+	$_->end foreach @both;
+}
+
+# ---- numbers that come in another order, and scans that outlive their memory ----
+
+sql('CREATE TABLE c (id int PRIMARY KEY, v int, t text) USING rose');
+my $own = RoseTest::Session->new($node);
+
+# What a spill carries over comes behind what was written meanwhile: of other rows, and of the same.
+$own->run("BEGIN; INSERT INTO c SELECT g * 7 % 200, 0, 'old' FROM generate_series(1, 200) g; SAVEPOINT s; UPDATE c SET v = 1 WHERE id % 5 = 0");
+my $spill = RoseTest::Session->new($node);
+$keeper->run("SELECT stop_at('spill-frozen', 'wait')");
+$spill->start("SELECT rose.spill('c')");
+wait_for_stop($node);
+$own->run("UPDATE c SET v = v + 2 WHERE id % 2 = 0; INSERT INTO c SELECT g, 5, 'new' FROM generate_series(300, 200, -1) g");
+$keeper->run("SELECT go_on('spill-frozen')");
+$spill->finish;
+$before = batches();
+my $expected = sql("SELECT count(*), count(DISTINCT id), sum(v) FROM (SELECT g AS id, CASE WHEN g % 5 = 0 THEN 1 ELSE 0 END + CASE WHEN g % 2 = 0 THEN 2 ELSE 0 END AS v FROM generate_series(0, 199) g
+	UNION ALL SELECT g, 5 FROM generate_series(200, 300) g) x");
+is($own->run('SELECT count(*), count(DISTINCT id), sum(v) FROM c'), $expected, 'older versions that came behind newer ones');
+is($own->run('SAVEPOINT t; DELETE FROM c WHERE id % 3 = 0; ROLLBACK TO t; SELECT count(*), count(DISTINCT id), sum(v) FROM c'), $expected, '... after some were taken back');
+is(sql('SELECT count(*) FROM c'), 0, '... nobody else sees them');
+$own->run('COMMIT');
+is(sql('SELECT count(*), count(DISTINCT id), sum(v) FROM c'), $expected, '... until they are committed');
+cmp_ok(batches(), '>', $before + 2, '... in the order of arrival');
+
+# Prepared, and carried over.
+sql("TRUNCATE c; INSERT INTO c SELECT g * 7 % 200, 0, 'old' FROM generate_series(1, 200) g; BEGIN; UPDATE c SET v = 1 WHERE id % 2 = 0; DELETE FROM c WHERE id % 5 = 0; INSERT INTO c VALUES (1000, 7, ''); PREPARE TRANSACTION 'p'");
+is(sql('SELECT count(*), sum(v) FROM c'), '200|0', 'rows that were prepared are not seen');
+sql("COMMIT PREPARED 'p'");
+is(sql('SELECT count(*), sum(v) FROM c'), '161|87', '... but when they are committed');
+
+# A cursor that is first used in a subtransaction that goes, while its memory does.
+foreach my $step ("SELECT rose.spill('c')", "SELECT rose.spill('c'); SELECT rose.merge('c')")
+{
+	sql("TRUNCATE c; INSERT INTO c SELECT g * 7919 % 3000, g, md5(g::text) FROM generate_series(1, 3000) g; DELETE FROM c WHERE id % 4 = 0");
+	$expected = sql('SELECT id, v, t FROM c ORDER BY id');
+	$own->run("BEGIN; DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT id, v, t FROM c; DECLARE d NO SCROLL CURSOR FOR SELECT id, v, t FROM c; SAVEPOINT s");
+	my %first = map { $_ => $own->run("FETCH 700 FROM $_") } qw(c d);
+	$own->run("UPDATE c SET v = -1, t = ''; ROLLBACK TO s; UPDATE c SET t = '' WHERE id % 2 = 0");
+	sql('UPDATE c SET v = -2 WHERE id % 2 = 1');
+	$keeper->run($step);
+	my $d = $own->run('FETCH ALL FROM d');
+	is(join("\n", sort { $a <=> $b } map { split(/\n/) } $first{d}, $d), $expected, 'a cursor over the end of a subtransaction and of its memory');
+	$own->run('COMMIT');
+	is(join("\n", sort { $a <=> $b } map { split(/\n/) } $first{c}, $own->run('FETCH ALL FROM c')), $expected, '... and WITH HOLD');
+	$own->run('CLOSE c');
+}
+
+# Temporary tables are in their session's memory, which it spills and merges itself.
+foreach my $step ("SELECT rose.spill('x')", "SELECT rose.spill('x'); SELECT rose.merge('x')")
+{
+	$own->run("CREATE TEMP TABLE x (id int PRIMARY KEY, v int, t text) USING rose; INSERT INTO x SELECT g * 7919 % 3000, g, md5(g::text) FROM generate_series(1, 3000) g; UPDATE x SET v = v WHERE id % 3 = 0");
+	$before = batches();
+	$own->run('BEGIN; DECLARE c NO SCROLL CURSOR FOR SELECT id, v, t FROM x');
+	my $rows = $own->run('FETCH 1000 FROM c');
+	cmp_ok(batches(), '>', $before, 'a temporary table');
+	$own->run("UPDATE x SET t = '', v = 0; $step; INSERT INTO x SELECT id + 5000, v, t FROM x; $step");
+	$rows = join("\n", sort { $a <=> $b } map { split(/\n/) } $rows, $own->run('FETCH ALL FROM c'));
+	is($rows, sql('SELECT g * 7919 % 3000, g, md5(g::text) FROM generate_series(1, 3000) g ORDER BY 1'), '... that is spilled under a cursor');
+	$own->run('COMMIT; DROP TABLE x');
+}
+$_->end foreach $own, $spill;
+
+# ---- functions that write what is read ----
+
+sql(<<'SQL');
+CREATE TABLE f (id int PRIMARY KEY, v int) USING rose;
+INSERT INTO f SELECT g * 7 % 500, 0 FROM generate_series(1, 500) g;
+CREATE FUNCTION rewrite(n int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	x record;
+	rows int := 0;
+BEGIN
+	UPDATE f SET v = v + 1 WHERE id = (n + 250) % 500;
+	INSERT INTO f VALUES (n + 1000, 0) ON CONFLICT (id) DO UPDATE SET v = f.v + 1;
+	DELETE FROM f WHERE id = n + 1000 AND n % 2 = 0;
+	IF n % 100 = 0 THEN
+		FOR x IN SELECT id, v FROM f LOOP rows := rows + 1; END LOOP;
+		ASSERT rows = (SELECT count(*) FROM f);
+	END IF;
+	RETURN 1;
+END $$;
+SQL
+is(sql('SELECT sum(rewrite(id)), count(DISTINCT id), sum(v) FROM f'), '500|500|0', 'a query whose functions write what it reads');
+is(sql('SELECT count(*), count(DISTINCT id), sum(v), sum(v) FILTER (WHERE id < 500) FROM f'), '750|750|500|500', '... has written it once');
 
 # ---- beside everything ----
 
@@ -144,7 +257,7 @@ my %steps = (
 # a table that is in memory alone is what this is about
 my @mix = (('change') x 12, ('read') x 5, ('others_read') x 5, ('cursors') x 4, ('fetch') x 4, ('begin') x 2, ('savepoint') x 3, ('rollback_to') x 2, ('end') x 2,
 	'end_read', 'end_read', 'spill', 'merge', ('empty') x 5);
-my $before = batches();
+$before = batches();
 for my $i (1 .. $steps)
 {
 	my $name = any(@mix);
