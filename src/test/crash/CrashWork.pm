@@ -17,6 +17,7 @@ my %kinds = (
 	'change-row-written' => \&change_unique,
 	'database-moved' => \&move_database,
 	'entries-no-room' => \&fill_memory_by_entries,
+	map({ $_ => \&make_index_beside } qw(index-beside-made index-beside-begun index-beside-snapshot index-beside-read index-beside-complete unique-beside-waited)),
 	'index-file-made' => \&make_index,
 	'insert-looked' => \&copy_rows,
 	'insert-row-written' => \&change_unique,
@@ -197,6 +198,18 @@ sub fill_memory_by_entries
 sub make_index
 {
 	return join '', map { "BEGIN;\nCREATE INDEX IF NOT EXISTS r_child_made ON r_child (v, parent);\nREINDEX TABLE r_child;\n" . end_of_transaction() . "DROP INDEX IF EXISTS r_child_made;\n" } 1 .. 3;
+}
+
+# The same beside CrashModel's writers. What broke off is left as an index that is not valid.
+sub make_index_beside
+{
+	my $drop_invalid = "DO 'DECLARE i regclass; BEGIN FOR i IN SELECT indexrelid FROM pg_index WHERE NOT indisvalid AND indrelid = ''r_pair''::regclass LOOP EXECUTE format(''DROP INDEX %s'', i); END LOOP; END';\n";
+
+	# it waits for all that has the table, as they do for it
+	return "SET lock_timeout = '2s';\n" . join '', map {
+		"${drop_invalid}CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS r_pair_beside ON r_pair (v DESC, b, id) INCLUDE (pad);\n"
+		  . "REINDEX TABLE CONCURRENTLY r_pair;\nDROP INDEX CONCURRENTLY IF EXISTS r_pair_beside;\n"
+	} 1 .. 2;
 }
 
 # Rows with unique values, one by one, which nobody else has.
