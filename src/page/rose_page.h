@@ -248,6 +248,13 @@ extern void rose_page_decode(RosePageReader *reader, int col, int from, int n,
 							 Datum *values, bool *nulls);
 
 /*
+ * The values of n slots, in ascending order: values[i] and nulls[i] are those of slots[i].  A slot may
+ * come more than once.  Cheaper than one by one, and much so where slots lie close together.
+ */
+extern void rose_page_gather(RosePageReader *reader, int col, const int *slots, int n,
+							 Datum *values, bool *nulls);
+
+/*
  * Narrow [lo, hi), within which the column is ascending and has no NULL, to the slots
  * whose value equals 'value'.  If there are none, *first == *last is where the value
  * would be inserted.  Call it column by column over a key to find a row without

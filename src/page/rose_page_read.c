@@ -399,6 +399,67 @@ rose_page_decode(RosePageReader *reader, int col, int from, int n, Datum *values
 					 values + done, nulls + done);
 }
 
+/* One slot of so many pays for decoding all of them; and of slots so few do not. */
+#define SLOTS_TO_DECODE			4
+#define ITEM_SLOTS_TO_DECODE	2
+#define GATHERED_TO_DECODE		4
+
+static void
+gather_decoded(RoseColumnReader *column, const int *slots, int n, Datum *values, bool *nulls)
+{
+	Datum		chunk[CHUNK_SIZE];
+	bool		chunk_nulls[CHUNK_SIZE];
+	int			done = 0;
+
+	while (done < n)
+	{
+		int			first = slots[done];
+		int			end = done + 1;
+
+		while (end < n && slots[end] - first < CHUNK_SIZE)
+			end++;
+		decode_chunk(column, first, slots[end - 1] - first + 1, chunk, chunk_nulls);
+		for (; done < end; done++)
+		{
+			Assert(slots[done] >= first);
+			values[done] = chunk[slots[done] - first];
+			nulls[done] = chunk_nulls[slots[done] - first];
+		}
+	}
+}
+
+static void
+gather_scattered(RoseColumnReader *column, const int *slots, int n, Datum *values, bool *nulls)
+{
+	RoseSegment *segment = &column->segment;
+	bool		all = column->nulls.form == ROSE_NULLS_NONE;
+
+	for (int j = 0; j < n; j++)
+	{
+		int			i = likely(all && slots[j] < segment->n) ? slots[j] : value_number(column, slots[j]);
+
+		nulls[j] = i < 0;
+		values[j] = i < 0 ? (Datum) 0 : value_datum(segment, i);
+	}
+}
+
+void
+rose_page_gather(RosePageReader *reader, int col, const int *slots, int n, Datum *values, bool *nulls)
+{
+	RoseColumnReader *column = get_column(reader, col);
+	int			factor = column->segment.desc->attbyval ? SLOTS_TO_DECODE : ITEM_SLOTS_TO_DECODE;
+	int			span;
+
+	if (n == 0)
+		return;
+	span = slots[n - 1] - slots[0] + 1;
+	check_range(reader, slots[0], span);
+	if (n >= GATHERED_TO_DECODE && span <= n * factor)
+		gather_decoded(column, slots, n, values, nulls);
+	else
+		gather_scattered(column, slots, n, values, nulls);
+}
+
 /* ---- Searching ---- */
 
 static void

@@ -144,12 +144,13 @@ extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
 
 /*
  * For who looks up many keys in ascending order, and keeps no row.  borrow: leaves are looked at where they
- * are, in their buffers.  seek_on: to the newest version of a whole key, or what is behind
- * it, as seek does; REQUIRES that it comes behind that of the last seek_on since the cursor had
- * no leaf.  give_back: the cursor keeps no leaf; before the caller returns.
+ * are, in their buffers.  find_here: does the leaf at hand tell whether there is a version of a whole key?  Then
+ * *found, and if so the cursor is on the newest one; REQUIRES that no key before this one was looked for since
+ * the cursor had no leaf.  If it does not tell, seek does, and takes another leaf.  give_back: the
+ * cursor keeps no leaf; before the caller returns.
  */
 extern void rose_component_cursor_borrow(RoseComponentCursor *cursor);
-extern bool rose_component_cursor_seek_on(RoseComponentCursor *cursor, const Datum *key);
+extern bool rose_component_cursor_find_here(RoseComponentCursor *cursor, const Datum *key, bool *found);
 extern void rose_component_cursor_give_back(RoseComponentCursor *cursor);
 
 /*

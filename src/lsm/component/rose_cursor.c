@@ -59,6 +59,8 @@ struct RoseComponentCursor
 	int			misses;			/* neighbours not in shared buffers, less those that were */
 	int			disturbed;		/* leaves for which it matters that others read, too */
 	bool		borrows;		/* leaves are looked at where they are: see rose_component_cursor_borrow */
+	bool		last_key_known; /* of that leaf: */
+	Datum		last_key[INDEX_MAX_KEYS];
 	RoseReadahead *readahead;	/* NULL until it pays */
 	CursorRowState row_state;
 	RoseRow		row;
@@ -228,7 +230,10 @@ load_leaf(RoseComponentCursor *cursor, BlockNumber block)
 {
 	cursor->row_state = CURSOR_NO_ROW;
 	if (cursor->borrows && (cursor->leaf == NULL || cursor->leaf->block != block))
+	{
+		cursor->last_key_known = false;
 		rose_leaf_borrow(free_leaf(cursor), block);
+	}
 	else if (cursor->leaf == NULL || cursor->leaf->block != block)
 		rose_leaf_load(free_leaf(cursor), block, cursor->strategy);
 	else
@@ -415,27 +420,29 @@ rose_component_cursor_seek(RoseComponentCursor *cursor, const Datum *key, int nc
 static bool
 is_in_leaf(RoseComponentCursor *cursor, const Datum *key)
 {
-	Datum		last[INDEX_MAX_KEYS];
-
 	if (cursor->leaf == NULL || cursor->leaf->block == InvalidBlockNumber || cursor->first_ordinal > 0)
 		return false;
-	rose_leaf_get_key(cursor->leaf, cursor->leaf->rows.nrows - 1, last);
-	return rose_key_compare(cursor->schema, key, last,
+	if (!cursor->last_key_known)
+		rose_leaf_get_key(cursor->leaf, cursor->leaf->rows.nrows - 1, cursor->last_key);
+	cursor->last_key_known = true;
+	return rose_key_compare(cursor->schema, key, cursor->last_key,
 							rose_schema_key_width(cursor->schema)) <= 0;
 }
 
 bool
-rose_component_cursor_seek_on(RoseComponentCursor *cursor, const Datum *key)
+rose_component_cursor_find_here(RoseComponentCursor *cursor, const Datum *key, bool *found)
 {
-	int			width = rose_schema_key_width(cursor->schema);
-	int			lo = 0;
+	int			lo = Max(cursor->slot, 0);
 	int			hi;
 
 	if (!is_in_leaf(cursor, key))
-		return rose_component_cursor_seek(cursor, key, width, PG_UINT64_MAX);
+		return false;
 	hi = cursor->leaf->rows.nrows;
-	(void) rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key, width, &lo, &hi);
-	return settle(cursor, lo);
+	*found = rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key,
+							  rose_schema_key_width(cursor->schema), &lo, &hi);
+	cursor->slot = Min(lo, cursor->leaf->rows.nrows - 1);
+	cursor->row_state = CURSOR_NO_ROW;
+	return true;
 }
 
 void
@@ -450,6 +457,7 @@ rose_component_cursor_give_back(RoseComponentCursor *cursor)
 	Assert(cursor->borrows);
 	cursor->slot = -1;
 	cursor->row_state = CURSOR_NO_ROW;
+	cursor->last_key_known = false;
 	if (cursor->leaf != NULL)
 		rose_leaf_give_back(cursor->leaf);
 }

@@ -468,6 +468,37 @@ rose_leaf_only_puts(RoseLeaf *leaf)
 		min == ROSE_OP_PUT && max == ROSE_OP_PUT;
 }
 
+/* The value that all rows have in a column of integers. */
+static bool
+only_value(RoseLeaf *leaf, int col, int64 *value)
+{
+	int64		max;
+
+	return rose_page_minmax(leaf->reader, col, value, &max) && *value == max;
+}
+
+bool
+rose_leaf_common_version(RoseLeaf *leaf, RoseVersion *version)
+{
+	int64		xid;
+	int64		op;
+
+	Assert(rose_leaf_is_self_contained(leaf));
+	if (leaf->flags != 0 || !only_value(leaf, ROSE_SYSCOL_OP, &op) ||
+		!only_value(leaf, ROSE_SYSCOL_XID, &xid))
+		return false;
+	memset(version, 0, sizeof(*version));
+	version->xid = FullTransactionIdFromU64((uint64) xid);
+	version->op = (uint8) op;
+	return true;
+}
+
+void
+rose_leaf_gather_seq(RoseLeaf *leaf, const int *slots, int n, Datum *seqs, bool *nulls)
+{
+	rose_page_gather(leaf->reader, ROSE_SYSCOL_SEQ, slots, n, seqs, nulls);
+}
+
 bool
 rose_leaf_is_self_contained(const RoseLeaf *leaf)
 {
@@ -569,6 +600,22 @@ leaf_attrs(RoseRows *rows, int slot, AttrNumber from, AttrNumber to, Datum *valu
 	for (AttrNumber attno = from; attno <= to; attno++)
 		values[attno - 1] = leaf_attr(rows, slot, attno, &nulls[attno - 1]);
 	return to;
+}
+
+void
+rose_leaf_gather(RoseLeaf *leaf, AttrNumber attno, const int *slots, int n, Datum *values,
+				 bool *nulls)
+{
+	const RoseSchema *schema = leaf->rows.schema;
+
+	Assert(rose_leaf_is_self_contained(leaf));
+	if (attno <= leaf->rows.natts && !TupleDescAttr(schema->tupdesc, attno - 1)->attisdropped)
+	{
+		rose_page_gather(leaf->reader, ROSE_SYSCOLS + attno - 1, slots, n, values, nulls);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		values[i] = leaf_attr(&leaf->rows, slots[i], attno, &nulls[i]);
 }
 
 /* ---- leaves as rows ---- */

@@ -114,6 +114,22 @@ extern void rose_leaf_get_keyed_row(RoseLeaf *leaf, int slot, RoseRow *row, Datu
 extern const Datum *rose_leaf_window_column(RoseLeaf *leaf, int col, const bool **nulls);
 extern void rose_leaf_get_version(RoseLeaf *leaf, int slot, RoseVersion *version);
 
+/*
+ * A column of the slots, which ascend, into values[i] and nulls[i]; values by reference live as long as the
+ * page stays.  Only of a leaf that rose_leaf_is_self_contained.
+ */
+extern void rose_leaf_gather(RoseLeaf *leaf, AttrNumber attno, const int *slots, int n,
+							 Datum *values, bool *nulls);
+
+/*
+ * Were all rows of the leaf written by one transaction with the same operation, as far as is known without looking at
+ * them?  Then what their versions have in common: all but seq and rowid.  Only of a leaf that rose_leaf_is_self_contained.
+ */
+extern bool rose_leaf_common_version(RoseLeaf *leaf, RoseVersion *version);
+
+/* Of such a leaf: the sequence numbers of the slots, which ascend. */
+extern void rose_leaf_gather_seq(RoseLeaf *leaf, const int *slots, int n, Datum *seqs, bool *nulls);
+
 /* The key of a slot. */
 extern void rose_leaf_get_key(RoseLeaf *leaf, int slot, Datum *key);
 

@@ -26,6 +26,9 @@
 /* All of them take about so much memory; then no more rows are taken. */
 #define BYTES_MAX	(2 * 1024 * 1024)
 
+/* Values by reference share pieces of so much. */
+#define ROOM_BYTES	4096
+
 /* A row, but for its columns. */
 typedef struct FoundRow
 {
@@ -42,7 +45,9 @@ struct RoseFoundRows
 	int			capacity;		/* slots */
 	AttrNumber	taken;			/* first columns that are taken over */
 	AttrNumber	asked;
-	Size		bytes;			/* of values by reference */
+	Size		bytes;			/* of values by reference ... */
+	char	   *room;			/* ... for more of which there is room here */
+	Size		room_bytes;
 	Datum	   *keys;			/* width for each slot */
 	FoundRow   *places;
 	Datum	   *values;			/* of a row that is being taken over */
@@ -137,6 +142,26 @@ rose_found_rows_key(const RoseFoundRows *found, int slot)
 	return found->keys + slot * found->width;
 }
 
+static char *
+room_for(RoseFoundRows *found, Size size)
+{
+	char	   *room;
+
+	size = MAXALIGN(size);
+	found->bytes += size;
+	if (size > ROOM_BYTES / 4)
+		return MemoryContextAllocHuge(found->rows.context, size);
+	if (size > found->room_bytes)
+	{
+		found->room = MemoryContextAlloc(found->rows.context, ROOM_BYTES);
+		found->room_bytes = ROOM_BYTES;
+	}
+	room = found->room;
+	found->room += size;
+	found->room_bytes -= size;
+	return room;
+}
+
 /* A value of a leaf's. */
 static Datum
 keep_value(RoseFoundRows *found, AttrNumber attno, Datum value)
@@ -148,36 +173,49 @@ keep_value(RoseFoundRows *found, AttrNumber attno, Datum value)
 	if (column->attbyval)
 		return value;
 	size = datumGetSize(value, false, column->attlen);
-	copy = MemoryContextAllocHuge(found->rows.context, size);
+	copy = room_for(found, size);
 	memcpy(copy, DatumGetPointer(value), size);
-	found->bytes += MAXALIGN(size);
 	return PointerGetDatum(copy);
 }
 
 bool
-rose_found_rows_set(RoseFoundRows *found, int slot, const RoseRow *row, RoseComponent *component)
+rose_found_rows_set(RoseFoundRows *found, int slot, const RoseVersion *version,
+					RoseComponent *component, uint64 ordinal)
 {
 	FoundRow   *place = &found->places[slot];
 
 	if (found->bytes >= BYTES_MAX)
 		return false;
-	Assert(row->rows != NULL && row->version.op == ROSE_OP_PUT);
-	place->version = row->version;
+	Assert(version->op == ROSE_OP_PUT);
+	place->version = *version;
 	place->component = component;
-	place->ordinal = row->ordinal;
-	if (found->taken > 0)
-		(void) row->rows->ops->attrs(row->rows, row->slot, 1, found->taken, found->values,
-									 found->nulls);
+	place->ordinal = ordinal;
+	return true;
+}
+
+void
+rose_found_rows_take(RoseFoundRows *found, RoseLeaf *leaf, const int *leaf_slots, const int *slots,
+					 int n, bool seqs)
+{
+	Datum		values[ROSE_FOUND_ROWS_TAKE];
+	bool		nulls[ROSE_FOUND_ROWS_TAKE];
+
+	Assert(n <= ROSE_FOUND_ROWS_TAKE);
+	if (seqs)
+		rose_leaf_gather_seq(leaf, leaf_slots, n, values, nulls);
+	for (int i = 0; seqs && i < n; i++)
+		found->places[slots[i]].version.seq = nulls[i] ? 0 : (uint64) DatumGetInt64(values[i]);
 	for (AttrNumber attno = 1; attno <= found->taken; attno++)
 	{
 		RoseRowsColumn *column = &found->rows.columns[attno - 1];
-		bool		isnull = found->nulls[attno - 1];
 
-		column->nulls[slot] = isnull;
-		column->values[slot] = isnull ? (Datum) 0 :
-			keep_value(found, attno, found->values[attno - 1]);
+		rose_leaf_gather(leaf, attno, leaf_slots, n, values, nulls);
+		for (int i = 0; i < n; i++)
+		{
+			column->nulls[slots[i]] = nulls[i];
+			column->values[slots[i]] = nulls[i] ? (Datum) 0 : keep_value(found, attno, values[i]);
+		}
 	}
-	return true;
 }
 
 void

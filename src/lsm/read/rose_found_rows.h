@@ -12,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "lsm/component/rose_leaf.h"
 #include "lsm/component/rose_row.h"
 #include "lsm/tree/rose_tree.h"
 
@@ -32,9 +33,18 @@ extern void rose_found_rows_add_key(RoseFoundRows *found, const Datum *key);
 extern int	rose_found_rows_count(const RoseFoundRows *found);
 extern const Datum *rose_found_rows_key(const RoseFoundRows *found, int slot);
 
-/* Take over this whole row of a leaf.  False: there is no room for more rows. */
-extern bool rose_found_rows_set(RoseFoundRows *found, int slot, const RoseRow *row,
-								RoseComponent *component);
+/*
+ * A slot has this whole row: a version of its key, at a place in a component.  False: there is no room for more
+ * rows.  Before they are given out, and while their leaf is there, take has their columns copied: those of n
+ * rows of a leaf, leaf_slots, which ascend, for the same number of slots.  seqs: and the versions' sequence numbers.
+ */
+extern bool rose_found_rows_set(RoseFoundRows *found, int slot, const RoseVersion *version,
+								RoseComponent *component, uint64 ordinal);
+extern void rose_found_rows_take(RoseFoundRows *found, RoseLeaf *leaf, const int *leaf_slots,
+								 const int *slots, int n, bool seqs);
+
+/* Most rows that may be taken in one go. */
+#define ROSE_FOUND_ROWS_TAKE	256
 
 /* Make row that of a slot, which has one. */
 extern void rose_found_rows_get(RoseFoundRows *found, int slot, RoseRow *row);

@@ -36,6 +36,11 @@
 #define MANY_MAX		4096
 #define MANY_BYTES		(1024 * 1024)
 
+/* So many and more are sorted by the digits of their prefixes, which have so many bits. */
+#define DIGITS_MIN		96
+#define DIGIT_BITS		8
+#define DIGITS			(1 << DIGIT_BITS)
+
 /* A key that is still looked for. */
 typedef struct SortedKey
 {
@@ -50,6 +55,19 @@ typedef struct ManyCursor
 	RoseComponentCursor *cursor;
 } ManyCursor;
 
+/* The leaf that a cursor stands on, and rows of it that were found and whose columns are still to be taken. */
+typedef struct ManyLeaf
+{
+	RoseLeaf   *leaf;			/* NULL: not looked at yet */
+	bool		usable;			/* its rows have all values in place */
+	bool		alike;			/* and versions that differ in seq and rowid alone, each of ... */
+	RoseVersion version;
+	bool		wanted;			/* ... which is an answer */
+	int			n;
+	int			leaf_slots[ROSE_FOUND_ROWS_TAKE];
+	int			numbers[ROSE_FOUND_ROWS_TAKE];
+} ManyLeaf;
+
 struct RoseLookupMany
 {
 	RoseTree   *tree;
@@ -63,12 +81,14 @@ struct RoseLookupMany
 	int			ncursors;
 	ManyCursor	cursors[ROSE_MAX_COMPONENTS];
 	RoseRow		row;
+	ManyLeaf	at;				/* while a component is asked */
 
 	/* by number of a key, and of those that are left; capacity of each */
 	int			capacity;
 	int16	   *places;			/* of the row's component in the view; -1: not found */
 	SortedKey  *left;			/* in order */
 	int			nleft;
+	SortedKey  *spare;			/* while they are sorted */
 	const Datum **keys;
 	uint64	   *hashes;
 	int		   *which;
@@ -133,6 +153,7 @@ make_room(RoseLookupMany *many, int n)
 		many->capacity = 0;
 		pfree(many->places);
 		pfree(many->left);
+		pfree(many->spare);
 		pfree(many->keys);
 		pfree(many->hashes);
 		pfree(many->which);
@@ -140,6 +161,7 @@ make_room(RoseLookupMany *many, int n)
 	}
 	many->places = MemoryContextAlloc(context, n * sizeof(int16));
 	many->left = MemoryContextAlloc(context, n * sizeof(SortedKey));
+	many->spare = MemoryContextAlloc(context, n * sizeof(SortedKey));
 	many->keys = MemoryContextAlloc(context, n * sizeof(Datum *));
 	many->hashes = MemoryContextAlloc(context, n * sizeof(uint64));
 	many->which = MemoryContextAlloc(context, n * sizeof(int));
@@ -180,20 +202,87 @@ compare_keys(const void *a, const void *b, void *arg)
 	return rose_key_compare(schema, x->key, y->key, rose_schema_key_width(schema));
 }
 
+/* One pass over all keys: by the digit of their prefixes, less min, at these bits. */
+static void
+sort_by_digit(const SortedKey *from, SortedKey *to, int n, uint64 min, int shift)
+{
+	int			places[DIGITS] = {0};
+	int			sum = 0;
+
+	for (int i = 0; i < n; i++)
+		places[((from[i].prefix - min) >> shift) & (DIGITS - 1)]++;
+	for (int digit = 0; digit < DIGITS; digit++)
+	{
+		int			count = places[digit];
+
+		places[digit] = sum;
+		sum += count;
+	}
+	for (int i = 0; i < n; i++)
+		to[places[((from[i].prefix - min) >> shift) & (DIGITS - 1)]++] = from[i];
+}
+
+/* Sort the keys by their prefixes, of which none is outside of [min, max]. */
+static void
+sort_by_prefix(RoseLookupMany *many, int n, uint64 min, uint64 max)
+{
+	for (int shift = 0; shift < 64 && (max - min) >> shift != 0; shift += DIGIT_BITS)
+	{
+		SortedKey  *sorted = many->spare;
+
+		sort_by_digit(many->left, sorted, n, min, shift);
+		many->spare = many->left;
+		many->left = sorted;
+	}
+}
+
+/* Keys in the order of their prefixes: sort those that have the same one. */
+static void
+sort_alike(RoseLookupMany *many, int n)
+{
+	int			to;
+
+	for (int from = 0; from < n; from = to)
+	{
+		to = from + 1;
+		while (to < n && many->left[to].prefix == many->left[from].prefix)
+			to++;
+		if (to - from > 1)
+			qsort_arg(many->left + from, to - from, sizeof(SortedKey), compare_keys,
+					  many->tree->schema);
+	}
+}
+
 static void
 sort_keys(RoseLookupMany *many)
 {
 	RoseSchema *schema = many->tree->schema;
 	int			n = rose_found_rows_count(many->found);
+	uint64		min = PG_UINT64_MAX;
+	uint64		max = 0;
+	bool		ascending = true;
 
 	for (int i = 0; i < n; i++)
 	{
-		many->left[i].key = rose_found_rows_key(many->found, i);
-		many->left[i].prefix = rose_key_prefix(schema, many->left[i].key);
-		many->left[i].number = i;
+		SortedKey  *key = &many->left[i];
+
+		key->key = rose_found_rows_key(many->found, i);
+		key->prefix = rose_key_prefix(schema, key->key);
+		key->number = i;
+		ascending = ascending && (i == 0 || key->prefix > max);
+		min = Min(min, key->prefix);
+		max = Max(max, key->prefix);
 	}
-	qsort_arg(many->left, n, sizeof(SortedKey), compare_keys, schema);
 	many->nleft = n;
+	if (ascending)
+		return;
+	if (n < DIGITS_MIN)
+	{
+		qsort_arg(many->left, n, sizeof(SortedKey), compare_keys, schema);
+		return;
+	}
+	sort_by_prefix(many, n, min, max);
+	sort_alike(many, n);
 }
 
 /* ---- memory ---- */
@@ -255,7 +344,7 @@ cursor_for(RoseLookupMany *many, const RoseComponentEntryDisk *entry, RoseCompon
 
 /*
  * Which of the keys [from, to) that are left may be in the component?  Sets which to them, and
- * returns how many.  trust: all that are in its range.
+ * returns how many.  trust: all that are in its range, which are neighbours.
  */
 static int
 ask_filter(RoseLookupMany *many, RoseComponent *component, int from, int to, bool trust)
@@ -264,10 +353,12 @@ ask_filter(RoseLookupMany *many, RoseComponent *component, int from, int to, boo
 	int			n = 0;
 	int			nmaybe = 0;
 
+	while (from < to && !rose_component_in_range(component, many->left[from].key))
+		from++;
+	while (from < to && !rose_component_in_range(component, many->left[to - 1].key))
+		to--;
 	for (int i = from; i < to; i++)
 	{
-		if (!rose_component_in_range(component, many->left[i].key))
-			continue;
 		many->keys[i] = many->left[i].key;
 		many->which[n++] = i;
 	}
@@ -286,21 +377,88 @@ ask_filter(RoseLookupMany *many, RoseComponent *component, int from, int to, boo
 	return nmaybe;
 }
 
-/* Is the version under the cursor, which is the newest of its key, the answer?  Then take it over. */
+static void
+take_columns(RoseLookupMany *many)
+{
+	ManyLeaf   *at = &many->at;
+
+	if (at->n > 0)
+		rose_found_rows_take(many->found, at->leaf, at->leaf_slots, at->numbers, at->n, at->alike);
+	at->n = 0;
+}
+
+/* The cursor goes to another leaf. */
+static void
+leave_leaf(RoseLookupMany *many)
+{
+	take_columns(many);
+	many->at.leaf = NULL;
+}
+
+static bool
+is_answer(RoseLookupMany *many, const RoseVersion *version)
+{
+	return version->op == ROSE_OP_PUT && rose_version_visible(&many->vis, version, true);
+}
+
+static void
+enter_leaf(RoseLookupMany *many, RoseLeaf *leaf)
+{
+	ManyLeaf   *at = &many->at;
+
+	at->leaf = leaf;
+	at->usable = rose_leaf_is_self_contained(leaf);
+	at->alike = at->usable && rose_leaf_common_version(leaf, &at->version);
+	at->wanted = at->alike && is_answer(many, &at->version);
+}
+
+/* The cursor is on the newest version of a key.  Is it the answer?  Then take it over. */
 static void
 take_row(RoseLookupMany *many, RoseComponentCursor *cursor, RoseComponent *component, int place,
-		 int number)
+		 const SortedKey *key)
 {
-	const RoseRow *row = rose_component_cursor_row(cursor);
+	ManyLeaf   *at = &many->at;
 	int			slot;
+	RoseLeaf   *leaf = rose_component_cursor_leaf(cursor, &slot);
 
-	if (row->version.op == ROSE_OP_PUT && rose_version_visible(&many->vis, &row->version, true) &&
-		rose_leaf_is_self_contained(rose_component_cursor_leaf(cursor, &slot)) &&
-		rose_found_rows_set(many->found, number, row, component))
+	if (at->leaf == NULL)
+		enter_leaf(many, leaf);
+	Assert(at->leaf == leaf);
+	if (!at->usable || (at->alike && !at->wanted))
+		return;
+	if (!at->alike)
 	{
-		many->places[number] = place;
-		many->nfound++;
+		rose_leaf_get_version(leaf, slot, &at->version);
+		if (!is_answer(many, &at->version))
+			return;
 	}
+	else if (many->tree->schema->nkeys == 0)
+		at->version.rowid = DatumGetInt64(key->key[0]);
+	if (!rose_found_rows_set(many->found, key->number, &at->version, component,
+							 leaf->first_ordinal + slot))
+		return;
+	if (at->n == ROSE_FOUND_ROWS_TAKE)
+		take_columns(many);
+	at->leaf_slots[at->n] = slot;
+	at->numbers[at->n++] = key->number;
+	many->places[key->number] = place;
+	many->nfound++;
+}
+
+/* Is there a version of the key?  Then the cursor is on the newest one. */
+static bool
+find_key(RoseLookupMany *many, RoseComponentCursor *cursor, const Datum *key)
+{
+	const RoseSchema *schema = many->tree->schema;
+	int			width = rose_schema_key_width(schema);
+	bool		found;
+
+	if (rose_component_cursor_find_here(cursor, key, &found))
+		return found;
+	leave_leaf(many);
+	return !rose_component_cursor_is_before(cursor, key) &&
+		rose_component_cursor_seek(cursor, key, width, PG_UINT64_MAX) &&
+		rose_key_compare(schema, rose_component_cursor_keyed_row(cursor)->key, key, width) == 0;
 }
 
 /* Look for the keys [from, to) that are left in a component; those of which it has a version have a key of NULL then. */
@@ -309,7 +467,7 @@ ask_component(RoseLookupMany *many, int place, int from, int to, bool oldest)
 {
 	RoseTree   *tree = many->tree;
 	const RoseComponentEntryDisk *entry = rose_view_entry(many->view, place);
-	int			width = rose_schema_key_width(tree->schema);
+	bool		private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 	RoseComponent *component;
 	RoseComponentCursor *cursor;
 	int			n;
@@ -324,22 +482,16 @@ ask_component(RoseLookupMany *many, int place, int from, int to, bool oldest)
 	for (int i = 0; i < n; i++)
 	{
 		SortedKey  *key = &many->left[many->which[i]];
-		bool		found = true;
+		bool		found = private || find_key(many, cursor, key->key);
 
-		if ((entry->flags & ROSE_COMPONENT_PRIVATE) == 0)
-		{
-			found = !rose_component_cursor_is_before(cursor, key->key) &&
-				rose_component_cursor_seek_on(cursor, key->key) &&
-				rose_key_compare(tree->schema, rose_component_cursor_keyed_row(cursor)->key,
-								 key->key, width) == 0;
-			if (found)
-				take_row(many, cursor, component, place, key->number);
-			if (oldest)
-				rose_hits_note(tree, found);
-		}
+		if (found && !private)
+			take_row(many, cursor, component, place, key);
+		if (oldest && !private)
+			rose_hits_note(tree, found);
 		if (found)
 			key->key = NULL;
 	}
+	leave_leaf(many);
 	rose_component_cursor_give_back(cursor);
 }
 

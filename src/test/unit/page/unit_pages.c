@@ -89,6 +89,43 @@ verify_decode(RosePageReader *reader, const UnitColumn *column, int c, int nrows
 	return good;
 }
 
+/* Slots as lookups of many keys have them: scattered, close together, and both in turns. */
+static bool
+verify_gather(RosePageReader *reader, const UnitColumn *column, int c, int nrows)
+{
+	Datum	   *values = malloc(nrows * sizeof(Datum));
+	bool	   *nulls = malloc(nrows * sizeof(bool));
+	int		   *slots = malloc(nrows * sizeof(int));
+	bool		good = true;
+	int			round;
+
+	for (round = 0; round < 6 && good; round++)
+	{
+		int			n = 0;
+		int			step = 2;
+		int			slot;
+		int			i;
+
+		for (slot = (int) unit_random_below(nrows); slot < nrows && n < nrows; slot += (int) unit_random_below(step))
+		{
+			slots[n++] = slot;
+			if (unit_random_below(20) == 0)
+				step = 2 + (int) unit_random_below(round < 3 ? 5 : 400);
+		}
+		rose_page_gather(reader, c, slots, n, values, nulls);
+		for (i = 0; i < n && good; i++)
+			good = nulls[i] == column->nulls[slots[i]] &&
+				(nulls[i] || unit_column_equal(column, values[i], column->values[slots[i]]));
+		if (!good)
+			unit_note("gather: column %d (%s) row %d of %d is wrong", c,
+					  unit_shape_name(column->shape), slots[i - 1], nrows);
+	}
+	free(values);
+	free(nulls);
+	free(slots);
+	return good;
+}
+
 /* Compare a search with a linear scan. */
 static bool
 verify_search_once(RosePageReader *reader, UnitColumn *column, int c, int lo, int hi, Datum value)
@@ -180,6 +217,7 @@ verify_page(RosePageReader *reader, UnitColumn *columns, int ncols, const char *
 		if (nrows > 0 &&
 			!(verify_get(reader, &columns[c], c, nrows) &&
 			  verify_decode(reader, &columns[c], c, nrows) &&
+			  verify_gather(reader, &columns[c], c, nrows) &&
 			  (!columns[c].sorted || verify_search(reader, &columns[c], c, nrows)) &&
 			  verify_minmax(reader, &columns[c], c, nrows)))
 			return false;

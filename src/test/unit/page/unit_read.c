@@ -50,6 +50,7 @@ unit_read_page(RosePageReader *reader, const RoseColumnDesc *descs, const char *
 {
 	static Datum values[1000];
 	static bool nulls[1000];
+	static int	slots[1000];
 	int			c;
 
 	rose_page_reader_init(reader, image);
@@ -82,6 +83,16 @@ unit_read_page(RosePageReader *reader, const RoseColumnDesc *descs, const char *
 			if (!nulls[i])
 				touch(desc, values[i]);
 		}
+		for (i = 0; i < n; i++)
+		{
+			int			step = (int) unit_random_below(5);
+
+			slots[i] = i == 0 ? from : Min(slots[i - 1] + step, from + n - 1);
+		}
+		rose_page_gather(reader, c, slots, n, values, nulls);
+		for (i = 0; i < n; i++)
+			if (!nulls[i])
+				touch(desc, values[i]);
 		rose_page_minmax(reader, c, &min, &max);
 		if (any_null)
 			continue;
