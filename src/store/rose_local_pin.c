@@ -24,6 +24,7 @@ typedef struct LocalPin
 {
 	RelFileLocator file;
 	uint64		generation;
+	uint64		needs_from;		/* nothing that was retired before: see rose_pin.c */
 	uint32		seen_upto;		/* newest owner id that may be in use */
 	TransactionId xmin;			/* of the snapshots at hand; invalid = none */
 	bool		looked;			/* has read the manifest */
@@ -49,6 +50,7 @@ static void
 begin_pin(LocalPin *pin, uint64 generation)
 {
 	pin->generation = generation;
+	pin->needs_from = generation;
 	pin->seen_upto = ROSE_PIN_ALL;
 	pin->xmin = MyProc->xmin;
 	pin->looked = false;
@@ -90,6 +92,18 @@ rose_local_pin_renew(RelFileLocator file, uint64 generation)
 }
 
 void
+rose_local_pin_let_go(RelFileLocator file, uint64 generation)
+{
+	LocalPin   *pin = find_pin(file);
+
+	if (pin == NULL)
+		return;
+	pin->needs_from = generation;
+	pin->seen_upto = ROSE_PIN_ALL;
+	pin->looked = false;
+}
+
+void
 rose_local_pin_set_seen(RelFileLocator file, uint32 seen_upto, bool looked)
 {
 	LocalPin   *pin = find_pin(file);
@@ -107,7 +121,7 @@ rose_local_pin_find_needed(RelFileLocator file, const RoseRetiredShared *retired
 	const LocalPin *pin = find_pin(file);
 
 	for (int i = 0; i < n; i++)
-		upto[i] = pin != NULL && pin->generation <= retired[i].generation ? pin->seen_upto : 0;
+		upto[i] = pin != NULL && pin->needs_from <= retired[i].generation ? pin->seen_upto : 0;
 }
 
 void

@@ -13,6 +13,7 @@
 /* As those of rose_pin.h. */
 extern void rose_local_pin_acquire(RelFileLocator file, uint64 generation);
 extern bool rose_local_pin_is_held(RelFileLocator file);
+extern void rose_local_pin_let_go(RelFileLocator file, uint64 generation);
 extern void rose_local_pin_renew(RelFileLocator file, uint64 generation);
 extern void rose_local_pin_set_seen(RelFileLocator file, uint32 seen_upto, bool looked);
 extern void rose_local_pin_find_needed(RelFileLocator file, const RoseRetiredShared *retired,

@@ -13,6 +13,10 @@
  * Without it, one long transaction would keep all that merges make and replace.  It is
  * ROSE_PIN_ALL from before a look until after it, and until the first one.
  *
+ * A transaction that needs nothing any more of what it has met so far says so
+ * (rose_pin_let_go): then its pin keeps what is retired later.  Merges still forget nothing
+ * that they could not before: names by sequence number stay good.
+ *
  * And a pin keeps the transaction's xmin of that moment: together with the generation it
  * says what the transaction can have seen of the file at all (rose_settled.c).
  *
@@ -61,7 +65,8 @@
 typedef struct RosePin
 {
 	RelFileLocator locator;
-	uint64		generation;
+	uint64		generation;		/* of the first look */
+	uint64		needs_from;		/* ... or later: nothing that was retired before is needed */
 	uint32		seen_upto;		/* newest owner id that may be in use */
 	TransactionId xmin;			/* of the snapshots at hand; invalid = none */
 } RosePin;
@@ -221,6 +226,7 @@ rose_pin_acquire(RelFileLocator locator)
 		SpinLockAcquire(&slot->mutex);
 		slot->pins[my_npins].locator = locator;
 		slot->pins[my_npins].generation = generation;
+		slot->pins[my_npins].needs_from = generation;
 		slot->pins[my_npins].seen_upto = ROSE_PIN_ALL;
 		slot->pins[my_npins].xmin = MyProc->xmin;
 		slot->npins = my_npins + 1;
@@ -265,6 +271,7 @@ rose_pin_renew(RelFileLocator locator)
 			continue;
 		SpinLockAcquire(&my_slot->mutex);
 		my_slot->pins[i].generation = pg_atomic_read_u64(&pin_shared->generation);
+		my_slot->pins[i].needs_from = my_slot->pins[i].generation;
 		my_slot->pins[i].seen_upto = ROSE_PIN_ALL;
 		my_slot->pins[i].xmin = MyProc->xmin;
 		SpinLockRelease(&my_slot->mutex);
@@ -318,6 +325,7 @@ rose_pin_backdate(RelFileLocator locator, uint64 generation, uint32 newest)
 		if (!RelFileLocatorEquals(my_pins[i], locator))
 			continue;
 		my_slot->pins[i].generation = Min(my_slot->pins[i].generation, generation);
+		my_slot->pins[i].needs_from = Min(my_slot->pins[i].needs_from, generation);
 		my_slot->pins[i].seen_upto = Max(my_slot->pins[i].seen_upto, newest);
 		found = true;
 	}
@@ -380,6 +388,29 @@ void
 rose_pin_use_cached(RelFileLocator locator, uint32 newest)
 {
 	set_seen(locator, newest, false);
+}
+
+void
+rose_pin_let_go(RelFileLocator locator)
+{
+	uint64		generation = pg_atomic_read_u64(&pin_shared->generation);
+
+	if (rose_file_is_local(locator))
+	{
+		rose_local_pin_let_go(locator, generation);
+		return;
+	}
+	for (int i = 0; i < my_npins; i++)
+	{
+		if (!RelFileLocatorEquals(my_pins[i], locator))
+			continue;
+		SpinLockAcquire(&my_slot->mutex);
+		my_slot->pins[i].needs_from = generation;
+		my_slot->pins[i].seen_upto = ROSE_PIN_ALL;
+		SpinLockRelease(&my_slot->mutex);
+		my_looked[i] = false;
+	}
+	pg_memory_barrier();		/* before the next look at the manifest */
 }
 
 void
@@ -493,7 +524,7 @@ find_needed(RelFileLocator locator, const RoseRetiredShared *retired, int n, uin
 		{
 			if (RelFileLocatorEquals(slot->pins[j].locator, locator))
 			{
-				generation = slot->pins[j].generation;
+				generation = slot->pins[j].needs_from;
 				seen_upto = slot->pins[j].seen_upto;
 			}
 		}

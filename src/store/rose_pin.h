@@ -55,6 +55,13 @@ extern void rose_pin_begin_look(RelFileLocator locator);
 extern void rose_pin_end_look(RelFileLocator locator, uint32 newest);
 extern void rose_pin_use_cached(RelFileLocator locator, uint32 newest);
 
+/*
+ * Of what the transaction has met in the file it needs nothing any more but what it finds
+ * by sequence numbers, and it will look at the manifest before it reads components.  What
+ * merges may forget is as before.
+ */
+extern void rose_pin_let_go(RelFileLocator locator);
+
 /* For each of n places, the greatest owner id that a transaction may still need of it; 0 = none. */
 extern void rose_pin_find_needed(RelFileLocator locator, const RoseRetiredShared *retired,
 								 int n, uint32 *upto);

@@ -113,7 +113,7 @@ static void
 settle_runs(RoseTree *tree)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
-	RoseView   *view = rose_view_present(tree);
+	RoseView   *view = rose_view_glance(tree);
 	uint64		seen = view->manifest.version;
 	uint32		ids[ROSE_MAX_COMPONENTS];
 	int			nids;

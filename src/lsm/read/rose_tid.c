@@ -252,6 +252,14 @@ rose_tid_resolve(RoseTree *tree, const ItemPointerData *tid, RoseTidTarget *targ
 	return true;
 }
 
+bool
+rose_tid_names_places(RoseTree *tree)
+{
+	const RoseTidMap *map = rose_tid_map(tree, false);
+
+	return map != NULL && (map->nranges > 0 || map->base != NULL);
+}
+
 static int
 tid_pair_compare(const void *a, const void *b)
 {

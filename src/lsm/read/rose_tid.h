@@ -117,6 +117,9 @@ extern bool rose_tid_resolve(RoseTree *tree, const ItemPointerData *tid,
 extern bool rose_tid_find_in_components(RoseTree *tree, uint64 seq,
 										RoseTidTarget *target);
 
+/* Does a name of this transaction stand for a place in a component? */
+extern bool rose_tid_names_places(RoseTree *tree);
+
 /* End of the top-level transaction: forget everything. */
 extern void rose_tid_reset_all(void);
 

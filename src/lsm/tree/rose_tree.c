@@ -384,6 +384,7 @@ rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context)
 	RoseTree   *other = MemoryContextAllocZero(context, sizeof(RoseTree));
 	RoseMetaInfo meta;
 
+	tree->kept_in = tree->pinned_in;	/* the other's views are not among its own */
 	other->locator = tree->locator;
 	other->local = tree->local;
 	other->rel = rel;

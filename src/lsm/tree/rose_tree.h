@@ -108,6 +108,8 @@ typedef struct RoseTree
 	dlist_head	old_views;		/* that somebody holds, or that were lent */
 	MemoryContext retired;		/* what goes at the end of the transaction; or NULL */
 	uint64		looked_in;		/* transaction that used the manifest */
+	uint64		let_go_at;		/* store.manifest_version as of the last rose_write_let_go */
+	uint64		kept_in;		/* transaction that keeps all components that it meets (also by rose_tree.c) */
 
 	/* private to rose_tree.c */
 	Oid			relid;			/* of rel */

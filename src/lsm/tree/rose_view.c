@@ -136,7 +136,7 @@ look(RoseTree *tree)
 }
 
 RoseView *
-rose_view_present(RoseTree *tree)
+rose_view_glance(RoseTree *tree)
 {
 	RoseView   *view = look(tree);
 
@@ -144,10 +144,32 @@ rose_view_present(RoseTree *tree)
 	return view;
 }
 
+RoseView *
+rose_view_present(RoseTree *tree)
+{
+	tree->kept_in = tree->pinned_in;
+	return rose_view_glance(tree);
+}
+
 const RoseManifest *
 rose_tree_manifest(RoseTree *tree)
 {
-	return &rose_view_present(tree)->manifest;
+	return &rose_view_glance(tree)->manifest;
+}
+
+bool
+rose_view_is_held(RoseTree *tree)
+{
+	dlist_iter	iter;
+
+	if (tree->kept_in == tree->pinned_in || (tree->view != NULL && tree->view->refcount > 0))
+		return true;
+	dlist_foreach(iter, &tree->old_views)
+	{
+		if (dlist_container(RoseView, node, iter.cur)->refcount > 0)
+			return true;
+	}
+	return false;
 }
 
 /* ---- memtables ---- */

@@ -67,6 +67,12 @@ extern void rose_view_release(RoseView *view);
  */
 extern RoseView *rose_view_present(RoseTree *tree);
 
+/* The same for who is done with the components before the transaction does anything else. */
+extern RoseView *rose_view_glance(RoseTree *tree);
+
+/* Does anybody hold a view of the tree, or has rose_view_present been asked for one in this transaction? */
+extern bool rose_view_is_held(RoseTree *tree);
+
 static inline const RoseComponentEntryDisk *
 rose_view_entry(const RoseView *view, int i)
 {

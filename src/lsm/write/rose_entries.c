@@ -50,6 +50,7 @@
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_write.h"
+#include "lsm/write/rose_write_reader.h"
 
 /* Entries written in one section; fewer are not sorted. */
 #define ENTRIES_BATCH	256
@@ -96,6 +97,7 @@ rose_entries_open_set(RoseTree *table, const RoseIndexSet *set)
 	{
 		writer->indexes[i] = index_open(set->trees[i].indexid, RowExclusiveLock);
 		writer->trees[i + 1] = rose_tree_open(writer->indexes[i]);
+		rose_write_let_go(writer->trees[i + 1]);
 	}
 	return writer;
 }

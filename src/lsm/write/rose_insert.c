@@ -37,6 +37,7 @@
 #include "lsm/write/rose_partition.h"
 #include "lsm/write/rose_unique.h"
 #include "lsm/write/rose_write.h"
+#include "lsm/write/rose_write_reader.h"
 
 #define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked in one writing section */
 
@@ -218,6 +219,7 @@ rose_insert(RoseTree *tree, const Datum *values, const bool *nulls, CommandId ci
 	.duplicate = duplicate, .answer = old};
 	RoseInsertResult result;
 
+	rose_write_let_go(tree);
 	rose_entries_open(tree, &row.entries);
 	duplicate->indexid = InvalidOid;
 	duplicate->description = NULL;
@@ -441,6 +443,7 @@ insert_all(RoseTree *tree, RoseEntries *entries, InsertBatch *batch, ItemPointer
 		InsertObstacle obstacle;
 		int			done;
 
+		rose_write_let_go(tree);
 		if (!rose_entries_are_current(tree, entries))
 			rose_entries_reopen(tree, entries);
 		if (have_unique(entries))

@@ -19,4 +19,10 @@ extern RoseKeyReader *rose_write_reader(RoseTree *tree);
 
 extern void rose_write_reader_forget(void); /* the transaction ends */
 
+/*
+ * Before a row is looked for and written: what merges have replaced is not kept for this transaction, if
+ * it reads nothing of the table but by this reader.
+ */
+extern void rose_write_let_go(RoseTree *tree);
+
 #endif							/* ROSE_WRITE_READER_H */
