@@ -3,8 +3,8 @@
  * rose_index_batch.c
  *	  Entries of an index whose rows are looked up together.  See rose_index_batch.h.
  *
- * Batches are of 1, 2, 4 ... entries, so that who wants one row pays for one, and who
- * stops somewhere has paid for twice as many at most.  The first one is no batch: its entry
+ * Batches are of 1, 2, 4 ... 64, 256 ... entries, so that who wants one row pays for one, and who
+ * stops somewhere has paid for twice as many at most, or four times if they are many.  The first one is no batch: its entry
  * is given out as it comes, and its row looked up when it is fetched.  That is also what is
  * done for a while where most rows turn out to be in memory, since lookups of many leave these
  * to single ones (rose_lookup_many.c).
@@ -25,6 +25,9 @@
 
 /* Bytes of entries' keys, about, in a batch. */
 #define KEY_BYTES_MAX	(512 * 1024)
+
+/* A batch of so many is followed by one four times as large: the more rows, the more of a leaf are found at once. */
+#define LARGE_ROWS		64
 
 /* A batch of so many rows tells where rows are; and that for so many times as many. */
 #define TELLING_ROWS	8
@@ -90,7 +93,7 @@ rose_index_batch_begin(RoseIndexBatch *batch, ScanDirection direction, bool may_
 													ALLOCSET_DEFAULT_SIZES);
 	}
 	batch->max = Min(batch->max, rose_lookup_many_max(batch->many));
-	batch->size = batch->max * 2;
+	batch->size = batch->max * (batch->max < LARGE_ROWS ? 2 : 4);
 	batch->direction = direction;
 	batch->looked_up = false;
 	MemoryContextReset(batch->keys_context);

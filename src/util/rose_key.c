@@ -460,8 +460,14 @@ rose_key_copy(const RoseSchema *schema, Datum *dst, const Datum *src,
 	}
 	oldcontext = MemoryContextSwitchTo(context);
 	for (int i = 0; i < schema->nkeys; i++)
-		dst[i] = rose_key_is_null(schema, src, i) ? (Datum) 0 :
-			datumCopy(src[i], schema->keys[i].attbyval, schema->keys[i].attlen);
+	{
+		const RoseKeyColumn *column = &schema->keys[i];
+
+		if (rose_key_is_null(schema, src, i))
+			dst[i] = (Datum) 0;
+		else
+			dst[i] = column->attbyval ? src[i] : datumCopy(src[i], false, column->attlen);
+	}
 	MemoryContextSwitchTo(oldcontext);
 }
 

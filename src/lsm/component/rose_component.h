@@ -146,11 +146,12 @@ extern bool rose_component_cursor_prev(RoseComponentCursor *cursor);
  * For who looks up many keys in ascending order, and keeps no row.  borrow: leaves are looked at where they
  * are, in their buffers.  find_here: does the leaf at hand tell whether there is a version of a whole key?  Then
  * *found, and if so the cursor is on the newest one; REQUIRES that no key before this one was looked for since
- * the cursor had no leaf.  If it does not tell, seek does, and takes another leaf.  give_back: the
+ * the cursor had no leaf.  If it does not tell, seek_key does, and takes another leaf.  give_back: the
  * cursor keeps no leaf; before the caller returns.
  */
 extern void rose_component_cursor_borrow(RoseComponentCursor *cursor);
 extern bool rose_component_cursor_find_here(RoseComponentCursor *cursor, const Datum *key, bool *found);
+extern bool rose_component_cursor_seek_key(RoseComponentCursor *cursor, const Datum *key);
 extern void rose_component_cursor_give_back(RoseComponentCursor *cursor);
 
 /*

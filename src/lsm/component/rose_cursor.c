@@ -59,6 +59,7 @@ struct RoseComponentCursor
 	int			misses;			/* neighbours not in shared buffers, less those that were */
 	int			disturbed;		/* leaves for which it matters that others read, too */
 	bool		borrows;		/* leaves are looked at where they are: see rose_component_cursor_borrow */
+	int			stride;			/* slots between the last two keys looked for there */
 	bool		last_key_known; /* of that leaf: */
 	Datum		last_key[INDEX_MAX_KEYS];
 	RoseReadahead *readahead;	/* NULL until it pays */
@@ -429,20 +430,55 @@ is_in_leaf(RoseComponentCursor *cursor, const Datum *key)
 							rose_schema_key_width(cursor->schema)) <= 0;
 }
 
+/* Is the key in slots from..hi of the leaf?  *slot: where, or where it would be. */
+static bool
+find_between(RoseComponentCursor *cursor, const Datum *key, int from, int hi, int *slot)
+{
+	*slot = from;
+	return rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key,
+							rose_schema_key_width(cursor->schema), slot, &hi);
+}
+
 bool
 rose_component_cursor_find_here(RoseComponentCursor *cursor, const Datum *key, bool *found)
 {
-	int			lo = Max(cursor->slot, 0);
+	int			from = Max(cursor->slot, 0);
 	int			hi;
+	int			slot;
 
 	if (!is_in_leaf(cursor, key))
 		return false;
-	hi = cursor->leaf->rows.nrows;
-	*found = rose_page_narrow(cursor->leaf->reader, cursor->schema, false, key,
-							  rose_schema_key_width(cursor->schema), &lo, &hi);
-	cursor->slot = Min(lo, cursor->leaf->rows.nrows - 1);
+	/* not much farther away than the one before was */
+	hi = Min(from + 2 * cursor->stride + 2, cursor->leaf->rows.nrows);
+	*found = find_between(cursor, key, from, hi, &slot);
+	if (!*found && slot == hi)
+		*found = find_between(cursor, key, hi, cursor->leaf->rows.nrows, &slot);
+	Assert(slot < cursor->leaf->rows.nrows);
+	cursor->stride = slot - from;
+	cursor->slot = slot;
 	cursor->row_state = CURSOR_NO_ROW;
 	return true;
+}
+
+bool
+rose_component_cursor_seek_key(RoseComponentCursor *cursor, const Datum *key)
+{
+	int			width = rose_schema_key_width(cursor->schema);
+	SeekTarget	target = {.kind = SEEK_LOWER, .key = key, .ncols = width, .seq = PG_UINT64_MAX};
+	bool		found;
+	int			slot;
+
+	descend(cursor, &target);
+	cursor->stride = cursor->leaf->rows.nrows / 2;
+	found = find_between(cursor, key, 0, cursor->leaf->rows.nrows, &slot);
+	if (!settle(cursor, slot))
+		return false;
+	if (found && !is_left_out(cursor))
+		return true;
+	if (is_left_out(cursor) && !rose_component_cursor_first(cursor))
+		return false;
+	return rose_key_compare(cursor->schema, rose_component_cursor_keyed_row(cursor)->key, key,
+							width) == 0;
 }
 
 void

@@ -207,14 +207,22 @@ rose_found_rows_take(RoseFoundRows *found, RoseLeaf *leaf, const int *leaf_slots
 		found->places[slots[i]].version.seq = nulls[i] ? 0 : (uint64) DatumGetInt64(values[i]);
 	for (AttrNumber attno = 1; attno <= found->taken; attno++)
 	{
+		const RoseTupleColumn *tuple_column = &found->rows.schema->tuple_columns[attno - 1];
 		RoseRowsColumn *column = &found->rows.columns[attno - 1];
 
 		rose_leaf_gather(leaf, attno, leaf_slots, n, values, nulls);
-		for (int i = 0; i < n; i++)
-		{
-			column->nulls[slots[i]] = nulls[i];
-			column->values[slots[i]] = nulls[i] ? (Datum) 0 : keep_value(found, attno, values[i]);
-		}
+		if (tuple_column->attbyval)
+			for (int i = 0; i < n; i++)
+			{
+				column->nulls[slots[i]] = nulls[i];
+				column->values[slots[i]] = values[i];
+			}
+		else
+			for (int i = 0; i < n; i++)
+			{
+				column->nulls[slots[i]] = nulls[i];
+				column->values[slots[i]] = nulls[i] ? (Datum) 0 : keep_value(found, attno, values[i]);
+			}
 	}
 }
 

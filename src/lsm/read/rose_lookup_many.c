@@ -449,16 +449,13 @@ take_row(RoseLookupMany *many, RoseComponentCursor *cursor, RoseComponent *compo
 static bool
 find_key(RoseLookupMany *many, RoseComponentCursor *cursor, const Datum *key)
 {
-	const RoseSchema *schema = many->tree->schema;
-	int			width = rose_schema_key_width(schema);
 	bool		found;
 
 	if (rose_component_cursor_find_here(cursor, key, &found))
 		return found;
 	leave_leaf(many);
 	return !rose_component_cursor_is_before(cursor, key) &&
-		rose_component_cursor_seek(cursor, key, width, PG_UINT64_MAX) &&
-		rose_key_compare(schema, rose_component_cursor_keyed_row(cursor)->key, key, width) == 0;
+		rose_component_cursor_seek_key(cursor, key);
 }
 
 /* Look for the keys [from, to) that are left in a component; those of which it has a version have a key of NULL then. */
