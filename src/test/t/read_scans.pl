@@ -265,8 +265,7 @@ foreach my $round (1 .. $rounds)
 }
 
 # More runs than that, all of them with rows in turns.
-$node->safe_psql('postgres', 'ALTER SYSTEM SET rose.max_merge_workers = 0; SELECT pg_reload_conf()');
-$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM rose.stat_worker WHERE state IN ('merging', 'resting')") or die 'merges go on';
+no_merge_workers($node);
 foreach my $name (sort keys %tables)
 {
 	my $t = $tables{$name};

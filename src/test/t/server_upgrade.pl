@@ -173,7 +173,8 @@ sub answers { my ($node) = @_; return join "\n", map { $node->safe_psql('postgre
 foreach my $mode (qw(copy link))
 {
 	my $old = upgrade_source("old_$mode", settings => \@settings, checksums => $mode eq 'link');
-	my $new = upgrade_target("new_$mode", $old, settings => \@settings);
+	# indexes that there are come along, whether new ones may be made or not
+	my $new = upgrade_target("new_$mode", $old, settings => [ @settings, $mode eq 'link' ? 'rose.secondary_indexes = off' : () ]);
 
 	$old->start;
 	rose_create($old, 'postgres');
@@ -202,6 +203,14 @@ foreach my $mode (qw(copy link))
 	is($new->safe_psql('postgres', "SELECT v FROM reindexed WHERE k = 'a'"), 2, "$mode: REINDEX first");
 	is(answers($new), $want, "$mode: answers");
 	is($new->safe_psql('postgres', $problems), '', "$mode: rose.check");
+
+	if ($mode eq 'link')
+	{
+		($rc, $out, $err) = $new->psql('postgres', 'CREATE INDEX another ON indexed (v)');
+		like($err, qr/cannot create index "another" on rose table "indexed"/, "$mode: a new index is refused");
+		$new->safe_psql('postgres', 'REINDEX TABLE indexed; REINDEX INDEX indexed_keyless_a');
+		is(answers($new), $want, "$mode: answers when indexes were made anew");
+	}
 
 	# and it goes on
 	$new->safe_psql('postgres', $_) foreach
