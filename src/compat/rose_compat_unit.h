@@ -57,8 +57,10 @@ verify_compact_attribute(TupleDesc tupdesc, int attnum)
 /* What rose_my_backend_slot reads, for who stands in for the server: the first backend.  17 renamed it. */
 #if PG_VERSION_NUM < 170000
 #define ROSE_UNIT_DEFINE_BACKEND_SLOT	int MyBackendId = 1
+#define ROSE_UNIT_SET_BACKEND_SLOT(slot)	(MyBackendId = (slot) + 1)
 #else
 #define ROSE_UNIT_DEFINE_BACKEND_SLOT	ProcNumber MyProcNumber = 0
+#define ROSE_UNIT_SET_BACKEND_SLOT(slot)	(MyProcNumber = (slot))
 #endif
 
 #endif							/* ROSE_COMPAT_UNIT_H */

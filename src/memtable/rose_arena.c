@@ -281,6 +281,15 @@ rose_arena_alloc(RoseMemtableShared *memtable, Size size)
 	return start / ROSE_ARENA_UNIT;
 }
 
+bool
+rose_arena_undo(RoseMemtableShared *memtable, RoseArenaPtr ptr, Size size)
+{
+	if ((uint64) ptr * ROSE_ARENA_UNIT + MAXALIGN(size) != memtable->bump)
+		return false;
+	memtable->bump -= MAXALIGN(size);
+	return true;
+}
+
 /* REQUIRES: arena->lock. */
 static void
 arena_put(Size page, Size npages)

@@ -44,6 +44,9 @@ rose_arena_at(RoseArenaPtr ptr)
  */
 extern RoseArenaPtr rose_arena_alloc(RoseMemtableShared *memtable, Size size);
 
+/* Undo an allocation, if it was the memtable's last one; else false.  REQUIRES: as alloc. */
+extern bool rose_arena_undo(RoseMemtableShared *memtable, RoseArenaPtr ptr, Size size);
+
 /* Give back all memory of a memtable.  REQUIRES: that nobody
  * reads or writes it any more. */
 extern void rose_arena_release(RoseMemtableShared *memtable);

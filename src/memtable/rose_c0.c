@@ -133,7 +133,10 @@ rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *schema,
 								 hint->memtable_id == memtable->id ? hint->leaf : 0, look,
 								 entry);
 	if (result != ROSE_MEM_PREPARED)
+	{
+		rose_memlist_discard(memtable, entry);
 		return result;
+	}
 	if (seq_slot != NULL)
 		rose_seqindex_store(seq_slot, entry);
 
@@ -564,6 +567,12 @@ uint64
 rose_c0_superseded_bytes(const RoseC0Shared *c0)
 {
 	return sum_of(c0, offsetof(RoseMemtableShared, superseded));
+}
+
+uint64
+rose_c0_withdrawn_bytes(const RoseC0Shared *c0)
+{
+	return sum_of(c0, offsetof(RoseMemtableShared, withdrawn));
 }
 
 TimestampTz

@@ -277,7 +277,8 @@ extern bool rose_c0_is_empty(const RoseC0Shared *c0);
 extern bool rose_c0_has_memtables(const RoseC0Shared *c0);
 extern uint64 rose_c0_bytes(const RoseC0Shared *c0);
 extern uint64 rose_c0_versions(const RoseC0Shared *c0); /* see rose_memtable_versions */
-extern uint64 rose_c0_superseded_bytes(const RoseC0Shared *c0);
+extern uint64 rose_c0_superseded_bytes(const RoseC0Shared *c0); /* that memory is not in use */
+extern uint64 rose_c0_withdrawn_bytes(const RoseC0Shared *c0);	/* about as many has the tail log of these */
 extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
 
 /*

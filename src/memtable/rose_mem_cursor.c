@@ -6,7 +6,8 @@
  *
  * A cursor stands on an entry of the sorted list.  It knows its memtable by the
  * slot and by the id that the slot had when the cursor was opened, so it can
- * tell that the memtable was freed since.  Entries that are not linked are
+ * tell that the memtable was freed since.  By the memtable's turn it knows whether the
+ * entry may have been taken out since (rose_recycle.c).  Entries that are not linked are
  * passed over.  What a snapshot sees of the rest is for upper layers.
  *
  * Locking: all within a reading section (rose_c0.h), or by who keeps the
@@ -19,6 +20,7 @@
 #include "port/atomics.h"
 
 #include "memtable/rose_c0.h"
+#include "memtable/rose_memahead.h"
 #include "memtable/rose_memlist.h"
 #include "memtable/rose_memtree.h"
 #include "memtable/rose_seqindex.h"
@@ -35,6 +37,7 @@ rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 	cursor->current = 0;
 	cursor->ahead.parent = 0;
 	cursor->ahead.row_bytes = 0;
+	cursor->turn = 0;
 	cursor->memtable_id = rose_c0_memtable_id(c0, slot);
 }
 
@@ -51,6 +54,36 @@ cursor_memtable(const RoseMemCursor *cursor)
 {
 	Assert(rose_mem_cursor_alive(cursor));
 	return &cursor->c0->memtables[cursor->slot];
+}
+
+static inline uint32
+current_turn(const RoseMemCursor *cursor)
+{
+	uint32		turn = *(const volatile uint32 *) &cursor_memtable(cursor)->turn;
+
+	pg_read_barrier();			/* the turn before what is looked at */
+	return turn;
+}
+
+bool
+rose_mem_cursor_stands(const RoseMemCursor *cursor)
+{
+	return rose_mem_cursor_alive(cursor) &&
+		(cursor->current == 0 || cursor->turn == current_turn(cursor));
+}
+
+bool
+rose_mem_cursor_may_fall(const RoseMemCursor *cursor)
+{
+	return *(const volatile RoseArenaPtr *) &cursor_memtable(cursor)->recycler != 0;
+}
+
+/* Before a search from the beginning. */
+static inline const RoseMemtableShared *
+begin_search(RoseMemCursor *cursor)
+{
+	cursor->turn = current_turn(cursor);
+	return cursor_memtable(cursor);
 }
 
 /* Stand on this entry, or the head, if it is linked, else on the one before. */
@@ -86,7 +119,7 @@ rose_mem_cursor_seek(RoseMemCursor *cursor, const Datum *key, int ncols, uint64 
 	RoseArenaPtr beyond;
 
 	cursor->ahead.parent = 0;
-	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, seq,
+	rose_memlist_find(begin_search(cursor), cursor->schema, key, ncols, bound, seq,
 					  &before, &beyond);
 	return cursor_settle_on(cursor, beyond);
 }
@@ -99,15 +132,42 @@ rose_mem_cursor_seek_last(RoseMemCursor *cursor, const Datum *key, int ncols,
 	RoseArenaPtr before;
 	RoseArenaPtr beyond;
 
-	rose_memlist_find(cursor_memtable(cursor), cursor->schema, key, ncols, bound, 0,
+	rose_memlist_find(begin_search(cursor), cursor->schema, key, ncols, bound, 0,
 					  &before, &beyond);
+	return cursor_settle_back(cursor, before);
+}
+
+bool
+rose_mem_cursor_seek_image(RoseMemCursor *cursor, const void *image, bool forward)
+{
+	int			width = rose_schema_key_width(cursor->schema);
+	RoseArenaPtr before;
+	RoseArenaPtr beyond;
+	RoseMemEntryRef entry;
+	Datum		key[INDEX_MAX_KEYS];
+
+	rose_memtable_image_get(cursor->schema, image, &entry);
+	rose_key_from_tuple(cursor->schema, entry.row, entry.version.rowid, key);
+	if (forward)
+		return rose_mem_cursor_seek(cursor, key, width, entry.version.seq);
+	cursor->ahead.parent = 0;
+	rose_memlist_find(begin_search(cursor), cursor->schema, key, width, ROSE_BEFORE_VERSION,
+					  entry.version.seq, &before, &beyond);
+	if (beyond != 0 && rose_mementry_at(beyond)->seq == entry.version.seq)
+	{
+		RoseMemTarget target;
+
+		rose_memlist_target(&target, cursor->schema, key, width, ROSE_BEFORE_KEY, 0);
+		if (rose_memlist_has_key(rose_mementry_at(beyond), &target))
+			before = beyond;
+	}
 	return cursor_settle_back(cursor, before);
 }
 
 bool
 rose_mem_cursor_first(RoseMemCursor *cursor)
 {
-	rose_memtree_ahead_start(cursor_memtable(cursor), &cursor->ahead);
+	rose_memahead_start(begin_search(cursor), &cursor->ahead);
 	cursor->current = rose_memlist_after(cursor_memtable(cursor)->head);
 	return cursor->current != 0;
 }
@@ -131,16 +191,16 @@ rose_mem_cursor_walk(RoseMemCursor *cursor, bool forward, int row_bytes)
 	RoseMemTarget target;
 
 	cursor->ahead.row_bytes = row_bytes;
-	if (cursor->current == 0 || rose_memtree_ahead_is_on(&cursor->ahead, forward))
+	if (cursor->current == 0 || rose_memahead_is_on(&cursor->ahead, forward))
 		return;
 	target_of_current(cursor, &target, key);
-	rose_memtree_ahead_at(cursor_memtable(cursor), &cursor->ahead, forward, &target);
+	rose_memahead_at(cursor_memtable(cursor), &cursor->ahead, forward, &target);
 }
 
 bool
 rose_mem_cursor_last(RoseMemCursor *cursor)
 {
-	return cursor_settle_back(cursor, rose_memlist_find_last(cursor_memtable(cursor)));
+	return cursor_settle_back(cursor, rose_memlist_find_last(begin_search(cursor)));
 }
 
 bool
@@ -148,7 +208,7 @@ rose_mem_cursor_next(RoseMemCursor *cursor)
 {
 	if (cursor->current != 0)
 	{
-		rose_memtree_ahead_step(&cursor->ahead);
+		rose_memahead_step(&cursor->ahead);
 		cursor->current = rose_memlist_after(cursor->current);
 	}
 	return cursor->current != 0;
@@ -333,6 +393,12 @@ rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema, RoseArenaPtr ptr,
 				  RoseMemEntryRef *entry)
 {
 	rose_memlist_get(schema, ptr, entry);
+}
+
+uint64
+rose_memtable_seq(RoseArenaPtr ptr)
+{
+	return rose_mementry_at(ptr)->seq;
 }
 
 void

@@ -4,21 +4,20 @@
  *	  The entries of a memtable and the sorted list that they form: one writer,
  *	  lock-free readers.
  *
- * Entry in the arena, MAXALIGNed:
- *
- *	  RoseMemEntryShared | moved_to | row | present bitmap
- *
- * where moved_to and row are MAXALIGNed and there only if flags say so.
- *
  * Locking: the writer holds write_lock, readers are in a reading section.  The writer
  * fills an entry, its own links included, then a write barrier, then the links that lead
  * to it.  A reader follows a link, then a read barrier, then looks at the entry.  So
- * whoever finds an entry finds all of it.  Links of other entries only ever change from
+ * whoever finds an entry finds all of it.  Links of other entries change from
  * one valid neighbour to a nearer one: a reader that follows the old one misses the new
  * entry, as if it had come by a little earlier.
  *
  * An entry comes into the list hidden; 'linked' shows it (see
- * rose_c0_prepare).  Nobody ever takes an entry out.
+ * rose_c0_prepare).  One that is dead may be taken out: its neighbours' links change to
+ * each other then, and its own stay as they are.  A reader that is on it goes on by them,
+ * to what was its neighbour then, and so on, until it meets one that is in the list.  On
+ * the way it misses only what has come since it was taken out, which is after the
+ * reader's section began.  Its memory is used again when no such section is left
+ * (rose_recycle.c).
  *
  * Places are found with the tree (rose_memtree.c), which is told of an entry after
  * the list.
@@ -30,37 +29,13 @@
  */
 #include "postgres.h"
 
+#include "memtable/rose_memahead.h"
 #include "memtable/rose_memtree.h"
+#include "memtable/rose_recycle.h"
 #include "memtable/rose_seqindex.h"
 
 /* The prefix of a row id is the row id with this turned over. */
 #define ROWID_SIGN_BIT	(UINT64CONST(1) << 63)
-
-static inline char *
-entry_moved_to(const RoseMemEntryShared *entry)
-{
-	return (char *) entry + MAXALIGN(sizeof(RoseMemEntryShared));
-}
-
-static inline MinimalTuple
-entry_row(const RoseMemEntryShared *entry)
-{
-	char	   *data = entry_moved_to(entry);
-
-	if (entry->flags & ROSE_ENTRY_HAS_MOVED_TO)
-		data += MAXALIGN(sizeof(uint64));
-	return (MinimalTuple) data;
-}
-
-static inline bits8 *
-entry_present(const RoseMemEntryShared *entry)
-{
-	MinimalTuple row = entry_row(entry);
-
-	if (entry->flags & ROSE_ENTRY_HAS_ROW)
-		return (bits8 *) row + MAXALIGN(row->t_len);
-	return (bits8 *) row;
-}
 
 bool
 rose_memlist_create(RoseMemtableShared *memtable, const RoseSchema *schema)
@@ -84,6 +59,7 @@ rose_memlist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 	Size		size = MAXALIGN(sizeof(RoseMemEntryShared));
 	RoseArenaPtr ptr;
 	RoseMemEntryShared *entry;
+	uint16		slack;
 
 	Assert(version->op >= ROSE_OP_PUT && version->op <= ROSE_OP_LOCK);
 	Assert(row != NULL || schema->nkeys == 0);
@@ -91,11 +67,12 @@ rose_memlist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 	size += row != NULL ? MAXALIGN(row->t_len) : 0;
 	size += present_bytes;
 
-	ptr = rose_arena_alloc(memtable, size);
+	ptr = rose_recycle_alloc(memtable, size, &slack);
 	if (ptr == 0)
 		return 0;
 	entry = rose_mementry_at(ptr);
 	memset(entry, 0, MAXALIGN(sizeof(RoseMemEntryShared)));
+	entry->slack = slack;
 	entry->prefix = prefix;
 	entry->seq = version->seq;
 	entry->xid = version->xid;
@@ -112,15 +89,15 @@ rose_memlist_make_entry(RoseMemtableShared *memtable, const RoseSchema *schema,
 	if (version->moved_to != 0)
 	{
 		entry->flags |= ROSE_ENTRY_HAS_MOVED_TO;
-		memcpy(entry_moved_to(entry), &version->moved_to, sizeof(uint64));
+		memcpy(rose_mementry_moved_to(entry), &version->moved_to, sizeof(uint64));
 	}
 	if (row != NULL)
 	{
 		entry->flags |= ROSE_ENTRY_HAS_ROW;
-		memcpy(entry_row(entry), row, row->t_len);
+		memcpy(rose_mementry_row(entry), row, row->t_len);
 	}
 	if (present_bytes > 0)
-		memcpy(entry_present(entry), version->present, present_bytes);
+		memcpy(rose_mementry_present(entry), version->present, present_bytes);
 	return ptr;
 }
 
@@ -153,7 +130,7 @@ compare_key(const RoseMemEntryShared *entry, const RoseMemTarget *target)
 		return 0;
 	for (int i = schema->prefix_columns; i < target->ncols; i++)
 	{
-		Datum		value = rose_key_column_of_tuple(schema, entry_row(entry), i);
+		Datum		value = rose_key_column_of_tuple(schema, rose_mementry_row(entry), i);
 		int			cmp = rose_key_compare_column(schema, i, value, target->key[i]);
 
 		if (cmp != 0)
@@ -166,12 +143,6 @@ bool
 rose_memlist_has_key(const RoseMemEntryShared *entry, const RoseMemTarget *target)
 {
 	return compare_key(entry, target) == 0;
-}
-
-Size
-rose_memlist_entry_bytes(const RoseMemEntryShared *entry)
-{
-	return (char *) entry_present(entry) - (const char *) entry + entry->present_bytes;
 }
 
 bool
@@ -242,6 +213,22 @@ rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
 	return ROSE_MEM_PREPARED;
 }
 
+void
+rose_memlist_take_out(RoseArenaPtr ptr)
+{
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
+	rose_arena_link_publish(&rose_mementry_at(entry->prev)->next, entry->next);
+	if (entry->next != 0)
+		rose_arena_link_publish(&rose_mementry_at(entry->next)->prev, entry->prev);
+}
+
+void
+rose_memlist_discard(RoseMemtableShared *memtable, RoseArenaPtr ptr)
+{
+	rose_recycle_unused(memtable, ptr, rose_mementry_piece_bytes(rose_mementry_at(ptr)));
+}
+
 /*
  * A bitmap that was stored when the table had fewer columns says nothing of
  * the new ones, which means that they are not present.
@@ -253,9 +240,9 @@ present_of_entry(const RoseMemEntryShared *entry, const RoseSchema *schema)
 	bits8	   *wider;
 
 	if (entry->present_bytes >= nbytes)
-		return entry_present(entry);
+		return rose_mementry_present(entry);
 	wider = palloc0(nbytes);
-	memcpy(wider, entry_present(entry), entry->present_bytes);
+	memcpy(wider, rose_mementry_present(entry), entry->present_bytes);
 	return wider;
 }
 
@@ -267,7 +254,7 @@ get_parts(const RoseSchema *schema, const RoseMemEntryShared *entry, RoseMemEntr
 
 	ref->prefix = entry->prefix;
 	ref->hints = entry->hints;
-	ref->row = (entry->flags & ROSE_ENTRY_HAS_ROW) ? entry_row(entry) : NULL;
+	ref->row = (entry->flags & ROSE_ENTRY_HAS_ROW) ? rose_mementry_row(entry) : NULL;
 	version->seq = entry->seq;
 	version->xid = entry->xid;
 	version->subxid = entry->subxid;
@@ -278,7 +265,7 @@ get_parts(const RoseSchema *schema, const RoseMemEntryShared *entry, RoseMemEntr
 		(int64) (entry->prefix ^ ROWID_SIGN_BIT) : 0;
 	version->moved_to = 0;
 	if (entry->flags & ROSE_ENTRY_HAS_MOVED_TO)
-		memcpy(&version->moved_to, entry_moved_to(entry), sizeof(uint64));
+		memcpy(&version->moved_to, rose_mementry_moved_to(entry), sizeof(uint64));
 	version->present = entry->present_bytes == 0 ? NULL : present_of_entry(entry, schema);
 }
 
@@ -349,24 +336,11 @@ rose_memlist_find_last(const RoseMemtableShared *memtable)
 	return at;
 }
 
-/* The other end of a row of dead entries (rose_supersede.c), if this is the end that the hint says; else the entry. */
-static inline RoseArenaPtr
-other_end(RoseArenaPtr ptr, uint8 hint)
-{
-	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
-
-	if (likely((entry->hints & hint) == 0))
-		return ptr;
-	pg_read_barrier();			/* the hint before what it says of cid */
-	return *(const volatile CommandId *) &entry->cid;
-}
-
 RoseArenaPtr
 rose_memlist_after(RoseArenaPtr ptr)
 {
 	do
 	{
-		ptr = other_end(ptr, ROSE_MEM_HINT_SKIP);
 		ptr = rose_arena_link_read(&rose_mementry_at(ptr)->next);
 	} while (ptr != 0 && !rose_memlist_is_linked(ptr));
 	if (ptr != 0)
@@ -383,7 +357,7 @@ rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMemAhead *ahe
 	while (*ptr != 0 && taken < n)
 	{
 		get_entry(schema, *ptr, &refs[taken++]);
-		rose_memtree_ahead_step(ahead);
+		rose_memahead_step(ahead);
 		*ptr = rose_memlist_after(*ptr);
 	}
 	return taken;
@@ -434,8 +408,8 @@ rose_memlist_take_plain(const RoseMemtableShared *memtable, RoseArenaPtr *ptr, R
 		columns->ptrs[i] = at;
 		columns->prefixes[i] = entry->prefix;
 		columns->seqs[i] = entry->seq;
-		columns->rows[i] = entry_row(entry);
-		rose_memtree_ahead_step(ahead);
+		columns->rows[i] = rose_mementry_row(entry);
+		rose_memahead_step(ahead);
 		at = plain_neighbour(memtable, entry, at, forward);
 	}
 	*ptr = at;
@@ -487,7 +461,7 @@ rose_memlist_take_arrivals(const RoseMemtableShared *memtable, RoseMemArrivals *
 			columns->ptrs[i] = entries[k];
 			columns->prefixes[i] = entry->prefix;
 			columns->seqs[i] = entry->seq;
-			columns->rows[i++] = entry_row(entry);
+			columns->rows[i++] = rose_mementry_row(entry);
 		}
 	}
 	return i;
@@ -500,7 +474,7 @@ rose_memtable_image(RoseArenaPtr ptr, Size *bytes)
 {
 	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
 
-	*bytes = rose_memlist_entry_bytes(entry);
+	*bytes = rose_mementry_bytes(entry);
 	return entry;
 }
 
@@ -536,7 +510,7 @@ rose_memtable_image_row(const void *image)
 {
 	const RoseMemEntryShared *entry = image;
 
-	return (entry->flags & ROSE_ENTRY_HAS_ROW) ? entry_row(entry) : NULL;
+	return (entry->flags & ROSE_ENTRY_HAS_ROW) ? rose_mementry_row(entry) : NULL;
 }
 
 void
@@ -553,7 +527,6 @@ rose_memlist_before(RoseArenaPtr head, RoseArenaPtr ptr)
 	{
 		if (ptr == head)
 			return 0;
-		ptr = other_end(ptr, ROSE_MEM_HINT_BACK);
 		ptr = rose_arena_link_read(&rose_mementry_at(ptr)->prev);
 	} while (ptr != head && !rose_memlist_is_linked(ptr));
 	return ptr == head ? 0 : ptr;

@@ -11,45 +11,7 @@
 #ifndef ROSE_MEMLIST_H
 #define ROSE_MEMLIST_H
 
-#include "memtable/rose_arena.h"
-
-/* What follows the fixed part of an entry, in this order. */
-#define ROSE_ENTRY_HAS_MOVED_TO 0x01	/* uint64 */
-#define ROSE_ENTRY_HAS_ROW		0x02	/* MinimalTuple */
-#define ROSE_ENTRY_HAS_ROWID	0x04	/* nothing: prefix is made from it */
-
-/*
- * Comes later, and stays for good: when an entry came before it in the list that has the same prefix, and so
- * may be a newer version of its key.  write_lock, lock-free readers.  It is set before the
- * other one is shown.
- */
-#define ROSE_ENTRY_PRECEDED		0x08
-
-/*
- * An entry.  All but the fields marked otherwise are constant once the entry
- * is in the list.
- */
-typedef struct RoseMemEntryShared
-{
-	uint64		prefix;			/* 0: first word of the key's prefix */
-	uint64		seq;			/* 8 */
-	FullTransactionId xid;		/* 16 */
-	TransactionId subxid;		/* 24 */
-	CommandId	cid;			/* 28; with hints SKIP or BACK: a RoseArenaPtr */
-	uint8		op;				/* 32: RoseOp */
-	uint8		lockmode;		/* 33 */
-	volatile uint8 flags;		/* 34: ROSE_ENTRY_HAS_*, and ROSE_ENTRY_PRECEDED */
-	uint8		present_bytes;	/* 35: of the bitmap at the end, 0 = none */
-	volatile uint8 linked;		/* 36: shown to readers; write_lock */
-	volatile uint8 hints;		/* 37: ROSE_MEM_HINT_*; anybody, no lock */
-	uint16		padding;		/* 38 */
-	RoseArenaPtr prev;			/* 40: predecessor or the head; write_lock,
-								 * lock-free readers */
-	RoseArenaPtr next;			/* 44: successor, 0 = none; write_lock,
-								 * lock-free readers */
-} RoseMemEntryShared;
-
-StaticAssertDecl(sizeof(RoseMemEntryShared) == 48, "entries should stay small");
+#include "memtable/rose_mementry.h"
 
 typedef enum RoseMemBound
 {
@@ -141,8 +103,14 @@ extern bool rose_memlist_key_follows(RoseArenaPtr before, const RoseMemTarget *t
 /* Has this entry the target's key? */
 extern bool rose_memlist_has_key(const RoseMemEntryShared *entry, const RoseMemTarget *target);
 
-/* What an entry takes in the arena. */
-extern Size rose_memlist_entry_bytes(const RoseMemEntryShared *entry);
+/*
+ * Take an entry out of the list.  Who has found it before may still go on from it.
+ * REQUIRES: write_lock, and that nobody finds it any more in another way.
+ */
+extern void rose_memlist_take_out(RoseArenaPtr ptr);
+
+/* Give up a filled entry that did not come into the list.  REQUIRES: write_lock. */
+extern void rose_memlist_discard(RoseMemtableShared *memtable, RoseArenaPtr ptr);
 
 /* Last of all, linked or not; the head if there is none. */
 extern RoseArenaPtr rose_memlist_find_last(const RoseMemtableShared *memtable);
@@ -150,12 +118,6 @@ extern RoseArenaPtr rose_memlist_find_last(const RoseMemtableShared *memtable);
 /* Linked neighbours of an entry or of the head; 0 off the end. */
 extern RoseArenaPtr rose_memlist_after(RoseArenaPtr ptr);
 extern RoseArenaPtr rose_memlist_before(RoseArenaPtr head, RoseArenaPtr ptr);
-
-static inline RoseMemEntryShared *
-rose_mementry_at(RoseArenaPtr ptr)
-{
-	return rose_arena_at(ptr);
-}
 
 static inline bool
 rose_memlist_is_linked(RoseArenaPtr ptr)

@@ -55,6 +55,10 @@ typedef struct RoseMemtableShared
 	RoseMemtableState state;	/* to ACTIVE, FROZEN and FREE under write_lock, else by who
 								 * retires it */
 	uint64		left_at;		/* LEAVING: age of the C0 since then */
+	uint32		turn;			/* grows before memory of entries that were taken out is used again;
+								 * write_lock, lock-free readers */
+	RoseArenaPtr recycler;		/* what knows that memory, 0 = none was taken out; write_lock,
+								 * lock-free readers */
 	RoseArenaPtr head;			/* before the first entry of the sorted list */
 	RoseArenaPtr tree;			/* root of the tree over it; write_lock,
 								 * lock-free readers */
@@ -67,8 +71,11 @@ typedef struct RoseMemtableShared
 	uint64		max_seq;		/* write_lock */
 	uint64		nentries;		/* write_lock */
 	uint64		nbytes;			/* arena bytes held; write_lock */
-	uint64		nsuperseded;	/* entries that rose_c0_supersede has taken back; write_lock */
-	uint64		superseded;		/* what they take of nbytes; write_lock */
+	uint64		nsuperseded;	/* entries that rose_c0_supersede has taken back, and that are in the
+								 * list still; write_lock */
+	uint64		superseded;		/* of nbytes, what they take, and what was taken out and is not in use
+								 * again; write_lock */
+	uint64		withdrawn;		/* what all took that rose_c0_supersede has ever taken back; write_lock */
 	TimestampTz first_write;	/* write_lock; 0 = empty */
 	uint32		chunk_first;	/* newest page run owned, 0 = none; write_lock */
 	uint64		bump;			/* allocation point, byte in arena; write_lock */
@@ -107,13 +114,11 @@ typedef struct RoseMemEntryRef
 } RoseMemEntryRef;
 
 /*
- * Hint bits.  They are what changes of a linked entry, with the command id of one that
- * was taken back; and of a lock that is reused, all does.
+ * Hint bits.  They are what changes of a linked entry; and of a lock that is reused, all
+ * does.
  */
 #define ROSE_MEM_HINT_COMMITTED 0x01
 #define ROSE_MEM_HINT_ABORTED	0x02	/* or taken back by its own transaction */
-#define ROSE_MEM_HINT_SKIP		0x04	/* the same goes for what follows, see rose_supersede.c */
-#define ROSE_MEM_HINT_BACK		0x08	/* and for what comes before */
 
 /* --- shared memory and settings (memtable/rose_arena.c) --- */
 extern void rose_arena_define_settings(void);	/* rose.memtable_size */
@@ -159,6 +164,7 @@ typedef struct RoseMemCursor
 	const RoseSchema *schema;
 	int			slot;
 	uint64		memtable_id;	/* slot's id when opened */
+	uint32		turn;			/* the memtable's, before current was found */
 	RoseArenaPtr current;		/* entry under the cursor, 0 = off either end */
 	RoseMemAhead ahead;
 } RoseMemCursor;
@@ -169,6 +175,21 @@ extern void rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 
 /* False when the memtable was freed since open: do not touch the cursor. */
 extern bool rose_mem_cursor_alive(const RoseMemCursor *cursor);
+
+/*
+ * In a later section than the one in which it was positioned: false also when the entry
+ * under the cursor may have been taken out since.  Then it must be positioned anew.
+ */
+extern bool rose_mem_cursor_stands(const RoseMemCursor *cursor);
+
+/* May stands become false of this cursor, while it is alive?  A hint: if not, nothing was taken out so far. */
+extern bool rose_mem_cursor_may_fall(const RoseMemCursor *cursor);
+
+/*
+ * Put it where an entry was, of which image is a copy (rose_memtable_image): on that one,
+ * or if it is not there any more, on the next one in this direction.
+ */
+extern bool rose_mem_cursor_seek_image(RoseMemCursor *cursor, const void *image, bool forward);
 
 /* First entry >= (first ncols columns of key, seq descending from seq; seq is
  * ignored when ncols < key width). */
@@ -300,6 +321,7 @@ extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);
 extern void rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema,
 							  RoseArenaPtr ptr, RoseMemEntryRef *entry);
+extern uint64 rose_memtable_seq(RoseArenaPtr ptr);
 extern void rose_memtable_set_hint(RoseArenaPtr ptr, uint8 hint);
 
 #endif							/* ROSE_MEMTABLE_H */

@@ -13,54 +13,27 @@
  *	  leaf:		  prefix and entry
  *
  * The first item of an inner node counts as smaller than everything.  Nodes of a level
- * are linked to the right.  Items are never taken out; a node that is full is split, and
- * its upper items go to a new node at its right.  So what a node or a separator covers
- * only ever gets narrower, at its right end.
+ * are linked to the right.  A node that is full is split, and its upper items go to a new
+ * node at its right.  So what a node or a separator covers only ever gets narrower, at its
+ * right end.
+ *
+ * Items are taken out of leaves, but never the first one of a leaf that has another one
+ * at its left: separators above name that entry.  So nodes stay, and none gets empty.
  *
  * Locking: the writer holds write_lock, readers are in a reading section.  Readers may
  * see a node while its items are shifted or split off, and items whose prefix is of one
  * entry and whose pointer is of its neighbour.  They rely on this only: each slot below
- * any count that a node ever had holds pointers to a complete entry and a complete node
- * of the level below.  So a reader may be led too far to the left, where links to the
- * right and in the end the list help, or too far to the right, which it notices when it
- * looks at the entry that it found, and starts over.
+ * a count that they have read holds pointers to a complete entry and a complete node of the
+ * level below; an entry that has been taken out since stays complete until their section
+ * ends.  So a reader may be led too far to the left, where links to the right and in the
+ * end the list help, or too far to the right, which it notices when it looks at the entry
+ * that it found, and starts over.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "memtable/rose_memtree.h"
-
-#define ROSE_MEMTREE_FANOUT 40
-
-typedef struct RoseMemNodeShared
-{
-	uint32		count;			/* 0: items; write_lock, lock-free readers */
-	uint8		level;			/* 4: constant; 0 = leaf */
-	bool		leftmost;		/* 5: constant; first node of its level */
-	bool		wide;			/* 6: constant, the same for all nodes of a tree */
-	uint8		unused;			/* 7 */
-	RoseArenaPtr right;			/* 8: next node of the level, 0 = none;
-								 * write_lock, lock-free readers */
-	uint32		padding;		/* 12 */
-
-	/* write_lock, lock-free readers */
-	uint64		prefix[ROSE_MEMTREE_FANOUT];	/* 16: first words */
-	RoseArenaPtr entry[ROSE_MEMTREE_FANOUT];
-
-	/*
-	 * As many again: children, if it is an inner node; then, if it is wide, the second
-	 * words of prefixes (node_second).
-	 */
-	RoseArenaPtr child[FLEXIBLE_ARRAY_MEMBER];
-} RoseMemNodeShared;
-
-#define NODE_CHILDREN_SIZE	(ROSE_MEMTREE_FANOUT * sizeof(RoseArenaPtr))
-#define NODE_SECOND_SIZE	(ROSE_MEMTREE_FANOUT * sizeof(uint64))
-
-StaticAssertDecl(offsetof(RoseMemNodeShared, child) % sizeof(uint64) == 0 &&
-				 NODE_CHILDREN_SIZE % sizeof(uint64) == 0,
-				 "second words must be aligned");
+#include "memtable/rose_memnode.h"
 
 /* What is put into a node. */
 typedef struct TreeItem
@@ -70,27 +43,6 @@ typedef struct TreeItem
 	RoseArenaPtr entry;
 	RoseArenaPtr child;			/* if it is an inner node */
 } TreeItem;
-
-static inline RoseMemNodeShared *
-node_at(RoseArenaPtr ptr)
-{
-	return rose_arena_at(ptr);
-}
-
-static inline uint64 *
-node_second(const RoseMemNodeShared *node)
-{
-	return (uint64 *) ((char *) node->child + (node->level > 0 ? NODE_CHILDREN_SIZE : 0));
-}
-
-static inline int
-node_count(const RoseMemNodeShared *node)
-{
-	int			count = *(const volatile uint32 *) &node->count;
-
-	pg_read_barrier();			/* then the items */
-	return count;
-}
 
 /* Wait for the lines of a node together, not one after the other. */
 static inline void
@@ -119,7 +71,6 @@ item_is_before(const RoseMemNodeShared *node, int i, const RoseMemTarget *target
 								  target);
 }
 
-/* How many of the first n items are before the target, 'from' of them for sure. */
 static int
 items_before(const RoseMemNodeShared *node, int from, int n, const RoseMemTarget *target)
 {
@@ -154,6 +105,13 @@ items_before(const RoseMemNodeShared *node, int from, int n, const RoseMemTarget
 		}
 	}
 	return from;
+}
+
+int
+rose_memtree_items_before(const RoseMemNodeShared *node, int from, int n,
+						  const RoseMemTarget *target)
+{
+	return items_before(node, from, n, target);
 }
 
 /*
@@ -283,237 +241,6 @@ rose_memtree_find_many(const RoseMemtableShared *memtable, const RoseMemTarget *
 			found[i] = rose_memtree_find(memtable, &targets[i]);
 }
 
-/* Most bytes of a row to fetch. */
-#define AHEAD_ROW_BYTES 120
-
-/* Entries lie close together if so many of them take so many units each, on average. */
-#define AHEAD_DENSE_SAMPLE 8
-#define AHEAD_DENSE_UNITS (512 / ROSE_ARENA_UNIT)
-
-/* Such entries are fetched so many at a time. */
-#define AHEAD_SOME 4
-
-/* Others are fetched so many leaves ahead; to do so still earlier was slower. */
-#define AHEAD_FAR 1
-
-/* Leaves themselves are fetched before that. */
-#define AHEAD_LEAVES 8
-
-/* Fetch entries from..to of a leaf, without 'to'. */
-static void
-ahead_fetch(const RoseMemNodeShared *leaf, int from, int to, int row_bytes)
-{
-	int			end = (MAXALIGN(sizeof(RoseMemEntryShared)) +
-					   Min(row_bytes, AHEAD_ROW_BYTES) - 1) / ROSE_ARENA_UNIT;
-
-	/* the lines from the one that an entry begins in to the one that it ends in */
-	for (int i = from; i < to; i++)
-	{
-		RoseArenaPtr entry = rose_arena_link_read(&leaf->entry[i]);
-
-		for (int at = 0; at < end; at += 64 / ROSE_ARENA_UNIT)
-			rose_arena_prefetch(entry + at);
-		rose_arena_prefetch(entry + end);
-	}
-}
-
-/*
- * Do the entries of a leaf lie close together, as those do that were written in their
- * order?  The first few will do, which are in one piece of memory.
- */
-static bool
-are_dense(const RoseMemNodeShared *leaf)
-{
-	int			last = Min(node_count(leaf), AHEAD_DENSE_SAMPLE) - 1;
-	RoseArenaPtr from = rose_arena_link_read(&leaf->entry[0]);
-	RoseArenaPtr to = rose_arena_link_read(&leaf->entry[Max(last, 0)]);
-
-	return to >= from && to - from <= last * AHEAD_DENSE_UNITS;
-}
-
-/* Some entries of the next leaf, for the next few steps; with the last ones all that it has left. */
-static void
-ahead_fetch_some(RoseMemAhead *ahead)
-{
-	const RoseMemNodeShared *next = node_at(ahead->some);
-	int			n = node_count(next);
-	int			from = Min(ahead->at, n);
-	int			to;
-
-	ahead->due = Min(ahead->at + AHEAD_SOME, ahead->count);
-	to = ahead->due == ahead->count ? n : Min(ahead->due, n);
-	if (ahead->forward)
-		ahead_fetch(next, from, to, ahead->row_bytes);
-	else
-		ahead_fetch(next, n - to, n - from, ahead->row_bytes);
-}
-
-/*
- * The leaf that is so many steps ahead, by the inner node that names it, since links from
- * one leaf to the next could only be followed one after the other; or 0.  Forward it may
- * be one of the next inner node's.
- */
-static RoseArenaPtr
-ahead_leaf(const RoseMemAhead *ahead, int steps)
-{
-	const RoseMemNodeShared *parent = node_at(ahead->parent);
-	int			count = node_count(parent);
-	int			index = ahead->index + (ahead->forward ? steps : -steps);
-
-	if (index >= count && parent->right != 0)
-	{
-		index -= count;
-		parent = node_at(rose_arena_link_read(&parent->right));
-		count = node_count(parent);
-	}
-	return index >= 0 && index < count ? rose_arena_link_read(&parent->child[index]) : 0;
-}
-
-/* Fetch what ahead_fetch will look at. */
-static inline void
-ahead_fetch_leaf(RoseArenaPtr leaf)
-{
-	if (leaf == 0)
-		return;
-	rose_arena_prefetch(leaf);
-	for (Size at = offsetof(RoseMemNodeShared, entry); at < offsetof(RoseMemNodeShared, child); at += 64)
-		rose_arena_prefetch(leaf + at / ROSE_ARENA_UNIT);
-}
-
-/* Fetch what ahead_leaf will look at. */
-static inline void
-ahead_fetch_parent(RoseArenaPtr parent)
-{
-	if (parent == 0)
-		return;
-	rose_arena_prefetch(parent);
-	for (Size at = 0; at < NODE_CHILDREN_SIZE; at += 64)
-		rose_arena_prefetch(parent + (offsetof(RoseMemNodeShared, child) + at) / ROSE_ARENA_UNIT);
-}
-
-static void
-ahead_fetch_entries(const RoseMemAhead *ahead, int steps)
-{
-	RoseArenaPtr leaf = ahead_leaf(ahead, steps);
-
-	if (leaf != 0)
-		ahead_fetch(node_at(leaf), 0, node_count(node_at(leaf)), ahead->row_bytes);
-}
-
-/*
- * The walk comes to a leaf: fetch entries of one that follows, and leaves further ahead.
- *
- * Entries that lie anywhere are fetched together: a processor waits for many pages of the
- * table of pages at a time only if it is asked for them with little else in between.
- * Those that are close together cost nothing but the bytes, which come while others are
- * looked at: a few are fetched at a time.
- */
-static void
-ahead_enter(RoseMemAhead *ahead)
-{
-	RoseArenaPtr leaf = ahead_leaf(ahead, 0);
-
-	ahead->at = 0;
-	ahead->some = 0;
-	if (leaf == 0)
-	{
-		ahead->parent = 0;
-		return;
-	}
-	ahead->count = ahead->due = node_count(node_at(leaf));
-	ahead_fetch_leaf(ahead_leaf(ahead, AHEAD_LEAVES));
-	if (ahead->index == 0 && ahead->forward)
-		ahead_fetch_parent(node_at(ahead->parent)->right);
-	/* asked of the leaf at hand, which is in the cache */
-	if (are_dense(node_at(leaf)))
-		ahead->some = ahead_leaf(ahead, 1);
-	else
-		ahead_fetch_entries(ahead, AHEAD_FAR);
-	if (ahead->some != 0)
-		ahead_fetch_some(ahead);
-}
-
-/* Begin where ahead->index is of ahead->parent, which is 0 if there is but one leaf. */
-static void
-ahead_begin(RoseMemAhead *ahead)
-{
-	if (ahead->parent == 0)
-		return;
-	for (int steps = 1; steps < AHEAD_LEAVES; steps++)
-		ahead_fetch_leaf(ahead_leaf(ahead, steps));
-	for (int steps = 0; steps < AHEAD_FAR; steps++)
-		ahead_fetch_entries(ahead, steps);
-	ahead_enter(ahead);
-}
-
-void
-rose_memtree_ahead_start(const RoseMemtableShared *memtable, RoseMemAhead *ahead)
-{
-	RoseArenaPtr ptr = rose_arena_link_read(&memtable->tree);
-
-	ahead->parent = 0;
-	ahead->index = 0;
-	ahead->forward = true;
-	while (node_at(ptr)->level > 0)
-	{
-		ahead->parent = ptr;
-		ptr = rose_arena_link_read(&node_at(ptr)->child[0]);
-	}
-	ahead_begin(ahead);
-}
-
-void
-rose_memtree_ahead_at(const RoseMemtableShared *memtable, RoseMemAhead *ahead, bool forward,
-					  const RoseMemTarget *target)
-{
-	RoseArenaPtr ptr = rose_arena_link_read(&memtable->tree);
-	int			nbefore;
-
-	ahead->parent = 0;
-	ahead->forward = forward;
-	while (node_at(ptr)->level > 0)
-	{
-		const RoseMemNodeShared *node = node_at(ptr);
-
-		ahead->parent = ptr;
-		ahead->index = items_before(node, 1, node_count(node), target) - 1;
-		ptr = rose_arena_link_read(&node->child[ahead->index]);
-	}
-	ahead_begin(ahead);
-	if (ahead->parent == 0)
-		return;
-	nbefore = items_before(node_at(ptr), 0, ahead->count, target);
-	ahead->at = forward ? nbefore : Max(ahead->count - 1 - nbefore, 0);
-	if (ahead->some != 0)
-		ahead_fetch_some(ahead);
-}
-
-/* On to the next leaf.  Backward a walk ends with its inner node. */
-static void
-ahead_next_leaf(RoseMemAhead *ahead)
-{
-	ahead->index += ahead->forward ? 1 : -1;
-	if (ahead->index < 0)
-		ahead->parent = 0;
-	else if (ahead->index >= node_count(node_at(ahead->parent)))
-	{
-		ahead->parent = rose_arena_link_read(&node_at(ahead->parent)->right);
-		ahead->index = 0;
-	}
-	if (ahead->parent != 0)
-		ahead_enter(ahead);
-}
-
-/* If the writer changes nodes meanwhile, we fetch a little too early or late. */
-void
-rose_memtree_ahead_due(RoseMemAhead *ahead)
-{
-	if (ahead->some != 0 && ahead->at < ahead->count)
-		ahead_fetch_some(ahead);
-	else
-		ahead_next_leaf(ahead);
-}
-
 RoseArenaPtr
 rose_memtree_find_last(const RoseMemtableShared *memtable)
 {
@@ -592,7 +319,7 @@ rose_memtree_locate(const RoseMemtableShared *memtable, const RoseMemTarget *tar
 	}
 }
 
-/* ---- growing ---- */
+/* ---- changing ---- */
 
 static RoseArenaPtr
 make_node(RoseMemtableShared *memtable, int level, bool wide)
@@ -692,15 +419,62 @@ insert_item(RoseMemNodeShared *node, int at, const TreeItem *item)
 	set_count(node, count + 1);
 }
 
+static void
+remove_item(RoseMemNodeShared *node, int at)
+{
+	int			count = node->count;
+
+	for (int i = at; i < count - 1; i++)
+	{
+		TreeItem	moved = get_item(node, i + 1);
+
+		set_item(node, i, &moved);
+	}
+	set_count(node, count - 1);
+}
+
+bool
+rose_memtree_remove(RoseMemtableShared *memtable, const RoseMemTarget *target,
+					RoseArenaPtr entry)
+{
+	RoseMemNodeShared *node = node_at(memtable->tree);
+	int			nbefore;
+
+	for (;;)
+	{
+		nbefore = items_before(node, node->level > 0 ? 1 : 0, node->count, target);
+		if (node->level == 0)
+			break;
+		node = node_at(node->child[nbefore - 1]);
+	}
+	if (nbefore == node->count || node->entry[nbefore] != entry)
+		return false;			/* what the next leaf begins with is not before the target */
+	Assert(nbefore > 0 || node->leftmost);
+	remove_item(node, nbefore);
+	return true;
+}
+
+/*
+ * Does an item that goes behind all others leave the node full?  So where keys only ever
+ * grow.  Not if what follows has its prefix, as where a key that follows is updated again
+ * and again: each version would get a node.
+ */
+static inline bool
+leaves_full(const RoseMemNodeShared *node, int at, const TreeItem *item)
+{
+	return at == ROSE_MEMTREE_FANOUT &&
+		(node->right == 0 || node_at(node->right)->prefix[0] != item->prefix);
+}
+
 /*
  * Move the upper half of a full node to a new one at its right, and put the item
- * into the one where it belongs.  Keys that only ever grow leave full nodes behind.
+ * into the one where it belongs.
  */
 static void
 split_node(RoseMemNodeShared *node, RoseArenaPtr right_ptr, int at, const TreeItem *item)
 {
 	RoseMemNodeShared *right = node_at(right_ptr);
-	int			keep = at == ROSE_MEMTREE_FANOUT ? at : ROSE_MEMTREE_FANOUT / 2;
+	int			keep = leaves_full(node, at, item) ? at : ROSE_MEMTREE_FANOUT / 2;
 	bool		goes_right = at > keep || keep == ROSE_MEMTREE_FANOUT;
 
 	for (int i = keep; i < ROSE_MEMTREE_FANOUT; i++)

@@ -51,6 +51,13 @@ extern void rose_memtree_add(RoseMemtableShared *memtable, RoseMemTreePath *path
 							 const RoseMemTarget *target, RoseArenaPtr entry);
 
 /*
+ * Take out an entry, which is the target.  False, and nothing is done, if a leaf but the first one begins
+ * with it.  REQUIRES: write_lock.
+ */
+extern bool rose_memtree_remove(RoseMemtableShared *memtable, const RoseMemTarget *target,
+								RoseArenaPtr entry);
+
+/*
  * An entry before the target, near it, or the head.  While a writer is at work it may not
  * be the last one before the target: go on by the list.  REQUIRES: a reading section.
  */
@@ -65,30 +72,6 @@ extern RoseArenaPtr rose_memtree_find(const RoseMemtableShared *memtable,
 extern void rose_memtree_find_many(const RoseMemtableShared *memtable,
 								   const RoseMemTarget *targets, int n,
 								   RoseArenaPtr *found, RoseArenaPtr *leaves);
-
-/*
- * For walks over the list: start before the first entry, or in the middle, at the first
- * entry that is not before the target, take a step with each entry, and those that come
- * next are fetched ahead.
- */
-extern void rose_memtree_ahead_start(const RoseMemtableShared *memtable,
-									 RoseMemAhead *ahead);
-extern void rose_memtree_ahead_at(const RoseMemtableShared *memtable, RoseMemAhead *ahead,
-								  bool forward, const RoseMemTarget *target);
-extern void rose_memtree_ahead_due(RoseMemAhead *ahead);
-
-static inline bool
-rose_memtree_ahead_is_on(const RoseMemAhead *ahead, bool forward)
-{
-	return ahead->parent != 0 && ahead->forward == forward;
-}
-
-static inline void
-rose_memtree_ahead_step(RoseMemAhead *ahead)
-{
-	if (ahead->parent != 0 && ++ahead->at >= ahead->due)
-		rose_memtree_ahead_due(ahead);
-}
 
 /* An entry near the end of the list, or the head.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_memtree_find_last(const RoseMemtableShared *memtable);

@@ -112,9 +112,9 @@ typedef enum RoseShare
 	ROSE_SHARE_PACED = 16,
 
 	/*
-	 * 1/32: a table with so much that its writers have superseded themselves, if that is
-	 * half of what it has, is spilled by the next of them, who has little to write down
-	 * then.
+	 * 1/32: where writers have superseded so much themselves, if that is half of what the
+	 * table has, the next of them spills it, and has little to write down then.  Mostly it
+	 * is the tail log that has so much; memory is used again before.
 	 */
 	ROSE_SHARE_SUPERSEDED = 32,
 

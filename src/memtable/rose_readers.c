@@ -14,6 +14,9 @@
  * the memtable notes which.  A section has the age that it began with, and still finds
  * what has left at a later one.
  *
+ * Who cannot wait asks instead, reader by reader, and goes on another time where one is in
+ * a section (rose_readers_are_past).
+ *
  * Sections of two trees, or of one, may be nested: a comparison function of a user's may
  * read tables.  The lock is taken with the first and let go with the last of them.
  *
@@ -41,6 +44,7 @@ typedef struct RoseReadersShared
 {
 	int			tranche;		/* constant */
 	int			nlocks;			/* constant */
+	pg_atomic_uint32 nused;		/* of the locks, the first so many were ever taken; only grows */
 	LWLockPadded locks[FLEXIBLE_ARRAY_MEMBER];	/* by backend */
 } RoseReadersShared;
 
@@ -81,6 +85,7 @@ rose_readers_shmem_init(bool found)
 	{
 		readers->tranche = LWLockNewTrancheId();
 		readers->nlocks = MaxBackends;
+		pg_atomic_init_u32(&readers->nused, 0);
 		for (int i = 0; i < readers->nlocks; i++)
 			LWLockInitialize(lock_of(i), readers->tranche);
 	}
@@ -91,9 +96,14 @@ static LWLock *
 find_my_lock(void)
 {
 	int			index = rose_my_backend_slot();
+	uint32		nused;
 
 	if (index < 0 || index >= readers->nlocks)
 		elog(ERROR, "process has no backend slot");
+	/* before the first section: who does not see it yet has done what that section must see */
+	nused = pg_atomic_read_u32(&readers->nused);
+	while (nused <= (uint32) index && !pg_atomic_compare_exchange_u32(&readers->nused, &nused, index + 1))
+		;
 	return lock_of(index);
 }
 
@@ -152,4 +162,22 @@ rose_readers_wait(bool local)
 		LWLockAcquire(lock_of(i), LW_EXCLUSIVE);
 		LWLockRelease(lock_of(i));
 	}
+}
+
+bool
+rose_readers_are_past(bool local, int *next)
+{
+	if (my_lock != NULL && LWLockHeldByMe(my_lock))
+		return false;
+	if (local)
+		return true;
+	if (*next == 0)
+		pg_memory_barrier();	/* what new sections must see before a look at old ones */
+	for (; *next < (int) pg_atomic_read_u32(&readers->nused); (*next)++)
+	{
+		if (!LWLockConditionalAcquire(lock_of(*next), LW_EXCLUSIVE))
+			return false;
+		LWLockRelease(lock_of(*next));
+	}
+	return true;
 }

@@ -29,4 +29,10 @@ extern bool rose_readers_began_before(const RoseC0Shared *c0, uint64 age);
  */
 extern void rose_readers_wait(bool local);
 
+/*
+ * The same without waiting: have all sections ended that were under way when *next was
+ * 0?  If not, ask again later: *next says how many readers are known to have passed.
+ */
+extern bool rose_readers_are_past(bool local, int *next);
+
 #endif							/* ROSE_READERS_H */

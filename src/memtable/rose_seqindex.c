@@ -10,13 +10,15 @@
  * entries carried over with much older sequences are found as well.
  *
  * Locking: one writer, under write_lock.  Nodes are filled before they are
- * published by one store of a RoseArenaPtr, after a write barrier, and never
- * go before the memtable does; readers need no lock but a reading section.
+ * published by one store of a RoseArenaPtr, after a write barrier; readers need no lock
+ * but a reading section.  A node but the root goes when it is empty, and who is in it
+ * still finds it empty until his section ends (rose_recycle.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "memtable/rose_recycle.h"
 #include "memtable/rose_seqindex.h"
 
 #define ROSE_SEQ_BITS	6
@@ -28,9 +30,16 @@ typedef struct RoseSeqNodeShared
 {
 	uint64		prefix;			/* constant: seq >> (shift + ROSE_SEQ_BITS) */
 	uint32		shift;			/* constant: 0 = children are entries */
-	uint32		padding;
+	RoseArenaPtr chain;			/* of nodes that were taken out; write_lock */
 	RoseArenaPtr child[ROSE_SEQ_FANOUT];	/* write_lock, lock-free readers */
 } RoseSeqNodeShared;
+
+StaticAssertDecl(sizeof(RoseSeqNodeShared) == ROSE_SEQ_NODE_BYTES &&
+				 offsetof(RoseSeqNodeShared, chain) == ROSE_SEQ_NODE_CHAIN,
+				 "rose_recycle.c knows nodes by these");
+
+/* As many levels as 64 bits have. */
+#define ROSE_SEQ_MAX_LEVELS 11
 
 /* The bits above a node with this shift. */
 static inline uint64
@@ -48,7 +57,8 @@ child_of(uint64 seq, uint32 shift)
 static RoseArenaPtr
 make_node(RoseMemtableShared *memtable, uint64 prefix, uint32 shift)
 {
-	RoseArenaPtr ptr = rose_arena_alloc(memtable, sizeof(RoseSeqNodeShared));
+	uint16		slack;			/* none: nodes have a size of their own */
+	RoseArenaPtr ptr = rose_recycle_alloc(memtable, sizeof(RoseSeqNodeShared), &slack);
 	RoseSeqNodeShared *node;
 
 	if (ptr == 0)
@@ -119,6 +129,46 @@ void
 rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry)
 {
 	rose_arena_link_publish(slot, entry);
+}
+
+static bool
+is_empty(const RoseSeqNodeShared *node)
+{
+	for (int i = 0; i < ROSE_SEQ_FANOUT; i++)
+		if (node->child[i] != 0)
+			return false;
+	return true;
+}
+
+void
+rose_seqindex_remove(RoseMemtableShared *memtable, uint64 seq, RoseArenaPtr entry)
+{
+	RoseArenaPtr *links[ROSE_SEQ_MAX_LEVELS + 1];	/* the root, and what leads down from it */
+	int			n = 0;
+
+	links[0] = &memtable->seq_index;
+	for (uint32 shift = 1; shift > 0;)
+	{
+		RoseSeqNodeShared *node;
+
+		if (*links[n] == 0)
+			return;
+		node = rose_arena_at(*links[n]);
+		if (node->prefix != prefix_of(seq, node->shift))
+			return;
+		shift = node->shift;
+		links[++n] = &node->child[child_of(seq, shift)];
+	}
+	if (*links[n] != entry)
+		return;
+	*(volatile RoseArenaPtr *) links[n] = 0;
+	while (--n > 0 && is_empty(rose_arena_at(*links[n])))
+	{
+		RoseArenaPtr node = *links[n];
+
+		*(volatile RoseArenaPtr *) links[n] = 0;
+		rose_recycle_put(memtable, ROSE_PIECE_NODE, node);
+	}
 }
 
 RoseArenaPtr

@@ -19,6 +19,13 @@
 extern RoseArenaPtr *rose_seqindex_reserve(RoseMemtableShared *memtable, uint64 seq);
 extern void rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry);
 
+/* Forget an entry, which has this number.  REQUIRES: write_lock exclusive. */
+extern void rose_seqindex_remove(RoseMemtableShared *memtable, uint64 seq, RoseArenaPtr entry);
+
+/* What a node takes, and where in it a node that was taken out has a link (rose_recycle.c). */
+#define ROSE_SEQ_NODE_BYTES 272
+#define ROSE_SEQ_NODE_CHAIN 12
+
 /* The entry, or 0.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq);
 

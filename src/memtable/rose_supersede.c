@@ -18,37 +18,32 @@
  * became of a row (rose_gc.h).  But of several tombstones they ask for the oldest one,
  * which stands on the row that they know, and of the rest the newest one alone decides.
  *
- * Rows of the dead.  They stay in the list, where a reader would walk over a million of
- * them.  So the first one of a row of them knows the last one (hint SKIP), and the last
- * one the first (hint BACK), and readers go from one end to the other (rose_memlist.c).
- * What nobody wants to know of the dead any more makes room for that: the command id,
- * which means something to their own transaction alone, and that is who writes here.
- * Nothing ever comes in between two of the dead, as long as both have got their numbers
- * in this memtable's time: a new version of the key has a greater number than both, and
- * one that is carried over from an older memtable a smaller one.  Those that were carried
- * over themselves are in no row.
+ * The dead are taken out of the memtable at once, and their memory is used again
+ * (rose_recycle.c).  What the tree cannot take out, the first entry of one of its leaves,
+ * stays in the list, dead.
  *
- * Pointers are only ever set anew to an entry that is further away, within one row of the
- * dead.  So whoever reads an old one is led right, too.
+ * Of entries that a spill has carried over from an older memtable the originals are there
+ * still, alive.  A spill that fails and is repeated may carry them over again: each comes
+ * behind the newer version that stands for it, and lives and goes with its transaction as
+ * that does.
  *
  * Locking: the writing section in which the new version was linked.
  *
- * What this does not do: give memory back, which is for the spill of the memtable.  It
- * knows no snapshots either; the caller has rules for that.
+ * What this does not do: know snapshots; the caller has rules for that.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "port/atomics.h"
-
 #include "memtable/rose_c0.h"
-#include "memtable/rose_memlist.h"
+#include "memtable/rose_memtree.h"
+#include "memtable/rose_recycle.h"
+#include "memtable/rose_seqindex.h"
 
 /*
- * Entries behind a new one that are looked at; a row of the dead counts for two.  Usually
- * there is the version before, which the statement that has written the new one still
- * looks at, and the one before that, which goes.
+ * Entries behind a new one that are looked at.  Usually there is the version before,
+ * which the statement that has written the new one still looks at, and the one before
+ * that, which goes.
  */
 #define SUPERSEDE_LOOKS 12
 
@@ -59,10 +54,9 @@ typedef struct SupersedeWalk
 	const RoseOwnRules *rules;
 	const RoseMemEntryShared *newest;
 	const RoseMemEntryShared *above;	/* the next newer whole version that stays */
-	RoseMemEntryShared *tombstone;	/* one that may go if there is an older one, or NULL */
-	RoseArenaPtr dead_first;	/* the row of the dead that is being walked over, or 0 */
-	RoseArenaPtr dead_last;
-	int			taken_back;
+	RoseArenaPtr tombstone;		/* one that may go if there is an older one, or 0 */
+	int			ndead;			/* that were taken back */
+	RoseArenaPtr dead[SUPERSEDE_LOOKS];
 } SupersedeWalk;
 
 static inline bool
@@ -72,84 +66,79 @@ is_dead(const RoseMemEntryShared *entry)
 }
 
 static void
-kill(SupersedeWalk *walk, RoseMemEntryShared *entry)
+kill(SupersedeWalk *walk, RoseArenaPtr ptr)
 {
+	RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
 	entry->hints |= ROSE_MEM_HINT_ABORTED;
 	walk->memtable->nsuperseded++;
-	walk->memtable->superseded += rose_memlist_entry_bytes(entry);
-	walk->taken_back++;
-}
-
-/* Have an end of a row of the dead point to the other one. */
-static void
-point(RoseMemEntryShared *end, RoseArenaPtr other, uint8 hint)
-{
-	end->cid = other;
-	pg_write_barrier();
-	end->hints |= hint;
-}
-
-static void
-end_dead(SupersedeWalk *walk)
-{
-	if (walk->dead_first != walk->dead_last)
-	{
-		point(rose_mementry_at(walk->dead_first), walk->dead_last, ROSE_MEM_HINT_SKIP);
-		point(rose_mementry_at(walk->dead_last), walk->dead_first, ROSE_MEM_HINT_BACK);
-	}
-	walk->dead_first = walk->dead_last = 0;
-}
-
-/* One more dead entry, and the rest of its row; returns where that ends. */
-static RoseArenaPtr
-pass_dead(SupersedeWalk *walk, RoseArenaPtr ptr)
-{
-	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
-
-	if (entry->seq < walk->memtable->first_seq)
-	{
-		end_dead(walk);
-		return ptr;
-	}
-	if (walk->dead_first == 0)
-		walk->dead_first = ptr;
-	walk->dead_last = (entry->hints & ROSE_MEM_HINT_SKIP) != 0 ? entry->cid : ptr;
-	return walk->dead_last;
+	walk->memtable->superseded += rose_mementry_piece_bytes(entry);
+	walk->memtable->withdrawn += rose_mementry_piece_bytes(entry);
+	walk->dead[walk->ndead++] = ptr;
 }
 
 /* Does a version stay, although there are newer ones?  REQUIRES: its transaction's own, not rolled back. */
 static bool
-stays(SupersedeWalk *walk, RoseMemEntryShared *entry)
+stays(SupersedeWalk *walk, RoseArenaPtr ptr)
 {
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
 	const RoseMemEntryShared *above = walk->above;
 
-	if (entry->op == ROSE_OP_TOMBSTONE && walk->tombstone != NULL)
+	if (entry->op == ROSE_OP_TOMBSTONE && walk->tombstone != 0)
 	{
 		kill(walk, walk->tombstone);
-		walk->tombstone = NULL;
+		walk->tombstone = 0;
 	}
 	if ((entry->subxid != above->subxid && walk->rules->undone_apart(entry->cid, above->cid)) ||
 		walk->rules->told_apart(entry->cid, above->cid) ||
 		(entry->flags & ROSE_ENTRY_HAS_MOVED_TO) != 0)
 		return true;
 	if (entry->op == ROSE_OP_TOMBSTONE)
-		walk->tombstone = entry;
+		walk->tombstone = ptr;
 	return entry->op == ROSE_OP_TOMBSTONE;
 }
 
 /* Look at one more version; false: the rest is somebody else's. */
 static bool
-look_at(SupersedeWalk *walk, RoseMemEntryShared *entry)
+look_at(SupersedeWalk *walk, RoseArenaPtr ptr)
 {
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
 	if (!FullTransactionIdEquals(entry->xid, walk->newest->xid))
 		return false;
 	if (TransactionIdIsValid(entry->subxid) && walk->rules->is_undone(entry->subxid))
-		kill(walk, entry);
-	else if (!stays(walk, entry))
-		kill(walk, entry);
+		kill(walk, ptr);
+	else if (!stays(walk, ptr))
+		kill(walk, ptr);
 	else if (entry->op != ROSE_OP_PARTIAL)
 		walk->above = entry;
 	return true;
+}
+
+/*
+ * Take the dead out: first where they are looked for, then from the list.  An error in a
+ * comparison leaves them where they are.
+ */
+static void
+take_out(SupersedeWalk *walk, RoseMemTarget *target)
+{
+	RoseMemtableShared *memtable = walk->memtable;
+
+	target->bound = ROSE_BEFORE_VERSION;
+	for (int i = 0; i < walk->ndead; i++)
+	{
+		RoseArenaPtr ptr = walk->dead[i];
+
+		target->seq = rose_mementry_at(ptr)->seq;
+		if (!rose_memtree_remove(memtable, target, ptr))
+			continue;
+		rose_seqindex_remove(memtable, target->seq, ptr);
+		rose_memlist_take_out(ptr);
+		memtable->nentries--;
+		memtable->nsuperseded--;
+		rose_recycle_put(memtable, ROSE_PIECE_ENTRY, ptr);
+	}
+	rose_recycle_turn(memtable);
 }
 
 int
@@ -169,20 +158,17 @@ rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
 	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema), ROSE_BEFORE_KEY, 0);
 	for (int looks = 0; looks < SUPERSEDE_LOOKS; looks++)
 	{
-		RoseMemEntryShared *older;
+		const RoseMemEntryShared *older;
 
 		ptr = rose_mementry_at(ptr)->next;
 		older = ptr != 0 ? rose_mementry_at(ptr) : NULL;
 		if (older == NULL || !rose_memlist_has_key(older, &target))
 			break;
 		if (!is_dead(older) && older->linked && older->op != ROSE_OP_LOCK &&
-			!look_at(&walk, older))
+			!look_at(&walk, ptr))
 			break;
-		if (is_dead(older))
-			ptr = pass_dead(&walk, ptr);
-		else
-			end_dead(&walk);
 	}
-	end_dead(&walk);
-	return walk.taken_back;
+	if (walk.ndead > 0)
+		take_out(&walk, &target);
+	return walk.ndead;
 }

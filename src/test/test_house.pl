@@ -223,7 +223,7 @@ my %known = map { $_ => 1 } (
 	'lsm/snapshot: rose_declared.c rose_declared_live.c rose_serial.c rose_visibility.c',
 	'memtable: rose_arena.c rose_pressure.h',
 	'memtable: rose_c0.c rose_mem_cursor.c',
-	'memtable: rose_memlist.c rose_memtree.c',
+	'memtable: rose_memahead.c rose_memlist.c rose_memtree.c',
 	'page: rose_page_append.c rose_page_build.c rose_page_plan.c',
 	'repl: rose_apply.c rose_batch.c rose_copy.c rose_epoch.c rose_flight.c rose_relmap.c rose_repl_internal.h'
 	  . ' rose_repl_worker.c rose_stream.c rose_upstream_identity.c',

@@ -60,7 +60,7 @@ struct RoseKeyReader
 
 	/* memory phase */
 	RoseMemCursor mem[ROSE_MAX_MEMTABLES];
-	bool		moved;			/* one of them was freed */
+	bool		moved;			/* they were positioned anew */
 	uint64		disk_below;		/* 'below' when components come; 0 = as it is then */
 	bool		mem_valid[ROSE_MAX_MEMTABLES];	/* has a version of the key */
 	RoseMemPlace place;			/* of the current row */
@@ -237,12 +237,14 @@ position_memory(RoseKeyReader *reader)
 	reader->phase = KEY_READER_MEMORY;
 }
 
-/* Has one of the view's memtables been freed?  REQUIRES a reading section. */
+/* Has one of the view's memtables been freed, or the place in it been lost?  REQUIRES a reading section. */
 static bool
 lost_memtable(const RoseKeyReader *reader)
 {
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
-		if (reader->view->memtables[slot] != 0 && !rose_mem_cursor_alive(&reader->mem[slot]))
+		if (reader->view->memtables[slot] != 0 &&
+			!(reader->mem_valid[slot] ? rose_mem_cursor_stands(&reader->mem[slot]) :
+			  rose_mem_cursor_alive(&reader->mem[slot])))
 			return true;
 	return false;
 }
@@ -282,7 +284,7 @@ begin_disk(RoseKeyReader *reader)
 
 /*
  * The newest version not returned yet among the view's memtables.  If one of them was
- * freed, another view is taken.
+ * freed, or memory in it is used again, another view is taken.
  */
 static const RoseRow *
 next_from_memory(RoseKeyReader *reader)

@@ -56,7 +56,7 @@ extern const RoseRow *rose_key_reader_next(RoseKeyReader *reader, bool *committe
 extern bool rose_key_reader_in_order(const RoseKeyReader *reader, const RoseRow *row);
 
 /*
- * Memory that next() looked at has been freed since start.  The rows before and after
+ * Memory that next() looked at has been freed or used again since start.  The rows before and after
  * that are of different views: each is right by itself, but a merge may have folded what
  * lay between them into a newer one, which was passed.  Who puts rows together has to
  * start again.

@@ -197,6 +197,7 @@ lookup_descend(RoseLookup *lookup, RoseVisibility *vis, bool serializable)
 				CheckForSerializableConflictOut(lookup->tree->rel,
 												XidFromFullTransactionId(row->version.xid),
 												vis->snapshot);
+			ROSE_STOP_POINT("lookup-unseen");
 			continue;
 		}
 		if (row->version.op == ROSE_OP_TOMBSTONE)

@@ -181,7 +181,18 @@ note_tuple(RoseMemBatch *batch, int i, MinimalTuple tuple)
 	batch->places[i] = 0;
 }
 
-/* Copy a row that was put off.  REQUIRES a reading section, and that the memtable is alive. */
+static void
+version_is_gone(const RoseMemBatch *batch, int i)
+{
+	elog(ERROR, "version " UINT64_FORMAT " of table \"%s\" is gone",
+		 batch->seqs[i], RelationGetRelationName(batch->tree->rel));
+}
+
+/*
+ * Copy a row that was put off.  The snapshot sees it, so it was not taken out
+ * (memtable/rose_recycle.c); if it was all the same, that shows.  REQUIRES a reading
+ * section, and that the memtable is alive.
+ */
 static void
 copy_pending(RoseMemBatch *batch, int i)
 {
@@ -190,6 +201,8 @@ copy_pending(RoseMemBatch *batch, int i)
 
 	if (batch->places[i] == 0)
 		return;
+	if (unlikely(rose_memtable_seq(batch->places[i]) != batch->seqs[i]))
+		version_is_gone(batch, i);
 	image = rose_memtable_image(batch->places[i], &size);
 	batch->images[i] = copy_bytes(batch, image, size);
 	note_tuple(batch, i, rose_memtable_image_row(batch->images[i]));
@@ -342,8 +355,7 @@ find_pending(RoseMemBatch *batch, int i)
 	rose_tid_assign(tree, NULL, 0, seq, &tid);
 	row = rose_lookup_fetch_tid(rose_lookup_cached(tree), &tid, SnapshotAny);
 	if (row == NULL)
-		elog(ERROR, "version " UINT64_FORMAT " of table \"%s\" is gone",
-			 seq, RelationGetRelationName(tree->rel));
+		version_is_gone(batch, i);
 	if (row->tuple == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(batch->more);

@@ -6,8 +6,10 @@
  * Rows come in batches (rose_mem_batch.c), which grow.  From what is asked of a batch's
  * rows the source learns what to copy for the next one.
  *
- * Locking: a reading section of C0 while a batch is filled.  Nothing is kept in between
- * but the memtable's id, by which a memtable that was freed is noticed.
+ * Locking: a reading section of C0 while a batch is filled.  What is kept in between is
+ * the memtable's id, by which a memtable that was freed is noticed, and the cursor.  Where
+ * entries go from a memtable (rose_recycle.c), so may the one under the cursor: then there
+ * is a copy of it, by which its place is found again.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,6 +39,9 @@ typedef struct MemtableSource
 	bool		by_arrival;		/* rows come in the order of their numbers ... */
 	bool		unknown;		/* ... and the next one is not to be had so */
 	RoseMemArrivals arrivals;
+	char	   *place;			/* copy of the entry under the cursor, if there is one */
+	Size		place_size;		/* bytes there is room for */
+	bool		has_place;
 	int			next;			/* row of the batch to return next */
 	bool		filled;			/* a batch before this one */
 	bool		large;			/* rows of the last batch were large */
@@ -97,12 +102,14 @@ start_batch(MemtableSource *source)
 
 /*
  * Columns of the next batch: what nobody asked for in those before is not likely to be
- * wanted.
+ * wanted.  Rows may be left where they are only if nobody takes them out: only an MVCC
+ * snapshot never sees what others may still supersede.
  */
 static int
 columns_to_fill(const MemtableSource *source)
 {
 	if (!source->base.seen || !source->filled || source->large ||
+		source->base.reading->vis->kind != ROSE_SNAPSHOT_MVCC ||
 		source->asked > source->base.reading->tree->schema->nfixed_byval)
 		return ROSE_MEM_BATCH_ALL;
 	return source->asked;
@@ -115,6 +122,44 @@ typedef struct MemtableBound
 	int			ncols;
 	bool		inclusive;
 } MemtableBound;
+
+/* What to find the place of the cursor by, in the next section.  REQUIRES a reading section. */
+static void
+keep_place(MemtableSource *source)
+{
+	const void *image;
+	Size		size;
+
+	source->has_place = source->mem.current != 0 && rose_mem_cursor_may_fall(&source->mem);
+	if (!source->has_place)
+		return;
+	image = rose_memtable_image(source->mem.current, &size);
+	if (size > source->place_size)
+	{
+		if (source->place != NULL)
+			pfree(source->place);
+		source->place = NULL;
+		source->place_size = 0;
+		source->place = MemoryContextAllocHuge(source->base.reading->context, size * 2);
+		source->place_size = size * 2;
+	}
+	memcpy(source->place, image, size);
+}
+
+/*
+ * May the cursor go on where it is?  False: its place is lost, as that of a memtable that
+ * is gone.  REQUIRES a reading section.
+ */
+static bool
+find_place(MemtableSource *source, bool forward)
+{
+	if (rose_mem_cursor_stands(&source->mem))
+		return true;
+	if (!source->has_place)
+		return false;
+	(void) rose_mem_cursor_seek_image(&source->mem, source->place, forward);
+	return true;
+}
 
 /* Put the cursor where a scan begins.  REQUIRES a reading section. */
 static bool
@@ -140,26 +185,30 @@ place_cursor(MemtableSource *source, ScanDirection direction, const MemtableBoun
 	return rose_mem_cursor_first(cursor);
 }
 
-/* The next batch; false: the memtable is gone, or does not say what the next row is. */
+/* The next batch; false: the memtable is gone, or as good as that, or does not say what the next row is. */
 static bool
 fill_batch(MemtableSource *source, ScanDirection direction, const MemtableBound *bound)
 {
 	RoseC0Shared *c0 = source->mem.c0;
+	bool		forward = ScanDirectionIsForward(direction);
 	bool		alive;
 
 	CHECK_FOR_INTERRUPTS();
 	start_batch(source);
 	rose_c0_read_begin(c0);
-	alive = rose_mem_cursor_alive(&source->mem) && !source->unknown;
+	alive = rose_mem_cursor_alive(&source->mem) && !source->unknown &&
+		(bound != NULL || source->by_arrival || find_place(source, forward));
 	if (alive && source->by_arrival)
 		source->unknown = !rose_mem_batch_fill_arrivals(source->batch, &source->mem,
 														source->base.reading->vis, &source->arrivals,
 														columns_to_fill(source));
 	else if (alive)
-		rose_mem_batch_fill(source->batch, &source->mem, source->base.reading->vis,
-							ScanDirectionIsForward(direction), source->base.seen,
-							columns_to_fill(source),
+	{
+		rose_mem_batch_fill(source->batch, &source->mem, source->base.reading->vis, forward,
+							source->base.seen, columns_to_fill(source),
 							place_cursor(source, direction, bound));
+		keep_place(source);
+	}
 	rose_c0_read_end(c0);
 	if (!alive)
 	{

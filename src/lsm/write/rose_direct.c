@@ -119,7 +119,7 @@ is_new_row(const RoseTree *tree, const RoseNewVersion *v)
 	return tree->schema->nkeys == 0 && v->version.rowid == 0;
 }
 
-/* REQUIRES: ROSE_LOCK_SPILL, or memtables may be freed. */
+/* REQUIRES: a section, and ROSE_LOCK_SPILL. */
 static bool
 is_key_in_memtable(RoseTree *tree, int slot, const Datum *key)
 {
@@ -140,7 +140,7 @@ is_key_in_memtable(RoseTree *tree, int slot, const Datum *key)
 	return rose_key_compare(schema, found, key, width) == 0;
 }
 
-/* Has memory any version of these keys, at this moment?  REQUIRES: ROSE_LOCK_SPILL. */
+/* Has memory any version of these keys, at this moment?  REQUIRES: a section, and ROSE_LOCK_SPILL. */
 static bool
 are_keys_in_memory(RoseTree *tree, const RoseNewVersion *versions, int n)
 {
@@ -279,7 +279,13 @@ RoseMemPrepared
 rose_direct_write(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look,
 				  uint64 generation, bool numbered)
 {
-	bool		written = !are_keys_in_memory(tree, versions, n) &&
+	RoseC0Shared *c0 = &tree->shared->c0;
+	bool		written;
+
+	rose_c0_read_begin(c0);
+	written = !are_keys_in_memory(tree, versions, n);
+	rose_c0_read_end(c0);
+	written = written &&
 		(numbered ? write_as_numbered(tree, versions, n, look) :
 		 write_numbered(tree, versions, n, look, generation));
 

@@ -17,9 +17,9 @@
  * quarter each there are sixteen with a 64th, then others with a 256th, and when an
  * eighth is left, with a 1024th, which is as good as nothing in a small arena.
  *
- * A writer also spills a table of which most is what its own transaction has superseded
- * (rose_c0_supersede), whoever else may: there is little to write down, and nobody else
- * hurries.
+ * A writer also spills a table whose tail log is mostly of what its own transaction has
+ * superseded (rose_c0_supersede), whoever else may: there is little to write down, and
+ * nobody else hurries.
  *
  * Who finds no room for long, because nobody may spill what is there, or because it is in
  * pieces that are too short, writes past memory (rose_direct.c).  So a write always ends.
@@ -261,15 +261,15 @@ rose_make_room_keep_share(RoseTree *tree, bool worker)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	Size		bytes = rose_c0_bytes(c0);
-	Size		superseded = rose_c0_superseded_bytes(c0);
+	Size		withdrawn = rose_c0_withdrawn_bytes(c0);
 
 	if (OidIsValid(tree->shared->fed_by))
 		return;
 	note_table(tree);
 	if (bytes >= rose_pressure_share(share_of_locked()) && (!worker || is_locked(tree)))
 		(void) spill_here(tree, worker);
-	else if (superseded >= bytes / 2 &&
-			 superseded >= rose_pressure_share(ROSE_SHARE_SUPERSEDED) &&
+	else if (withdrawn >= bytes / 2 &&
+			 withdrawn >= rose_pressure_share(ROSE_SHARE_SUPERSEDED) &&
 			 rose_spill_has_room(tree) && rose_spill(tree, InvalidOid, 0))
 		rose_write_stats_count_own_spill();
 }

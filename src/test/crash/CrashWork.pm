@@ -22,6 +22,7 @@ my %kinds = (
 	'insert-looked' => \&copy_rows,
 	'insert-row-written' => \&change_unique,
 	'lookup-partial' => \&read_fed,
+	'lookup-unseen' => \&look_past_prepared,
 	'merge-rests' => \&merge_in_time,
 	'place-adding' => \&many_tables,
 	'place-mapping' => \&many_tables,
@@ -135,6 +136,23 @@ sub read_fed
 	for (1 .. 40)
 	{
 		$text .= 'SELECT n, length(big) FROM f_left WHERE id = ' . (1 + int(rand(300))) . ";\nSELECT pg_sleep(0.02);\n";
+	}
+	return $text;
+}
+
+# Rows that are looked up while a prepared transaction has written other versions of them.
+sub look_past_prepared
+{
+	my $text = "SET enable_seqscan = off;\n";
+
+	for (1 .. 10)
+	{
+		my $n = int(rand(300));
+		my $gid = 'unseen' . int(rand(1_000_000_000));
+
+		$text .= both_alone("INSERT INTO T_parent VALUES ($n) ON CONFLICT DO NOTHING", "INSERT INTO T_child VALUES ($n, $n, 0) ON CONFLICT DO NOTHING");
+		$text .= "BEGIN;\n" . both("UPDATE T_child SET v = v + 1 WHERE id = $n") . "PREPARE TRANSACTION '$gid';\n";
+		$text .= "SELECT v FROM r_child WHERE id = $n;\nCOMMIT PREPARED '$gid';\n";
 	}
 	return $text;
 }

@@ -275,8 +275,8 @@ foreach my $way (sort keys %ways)
 	is(sql("SELECT c::text FROM unnest('{m,m_noted,m_parent,m_bare}'::regclass[]) t, rose.check(t) c"), '', "$way: nothing is wrong");
 }
 
-# Nor does the planner take what has gone for rows.
-sql("TRUNCATE m; INSERT INTO m SELECT g, 0, 'w' FROM generate_series(1, 5) g; DO 'BEGIN FOR i IN 1..1000 LOOP UPDATE m SET v = v + 1 WHERE id = 1 + i % 5; END LOOP; END'");
+# Nor does the planner take what has gone for rows. (What is small and was never analyzed it takes for a new table, as in heap.)
+sql("TRUNCATE m; INSERT INTO m SELECT g, 0, 'w' FROM generate_series(1, 5) g; ANALYZE m; DO 'BEGIN FOR i IN 1..1000 LOOP UPDATE m SET v = v + 1 WHERE id = 1 + i % 5; END LOOP; END'");
 my ($estimate) = sql('EXPLAIN SELECT FROM m') =~ /rows=(\d+)/;
 cmp_ok($estimate, '<', 60, 'the planner counts rows, and not how often they were written');
 

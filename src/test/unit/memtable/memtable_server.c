@@ -11,6 +11,8 @@
 #include "memtable_unit.h"
 
 #include "common/pg_prng.h"
+#include "compat/rose_compat.h"
+#include "compat/rose_compat_unit.h"
 #include "memtable/rose_arena.h"
 #include "miscadmin.h"
 #include "storage/shmem.h"
@@ -19,13 +21,15 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+#include <sched.h>
+
 #define FAKE_PAGES 4096			/* 16 MB */
 
 static char shared_memory[(FAKE_PAGES + 2) * FPM_PAGE_SIZE + 4096];
 static bool page_used[FAKE_PAGES + 1];
 
 pg_prng_state pg_global_prng_state = {1, 2};
-int			MaxBackends = 1;
+int			MaxBackends = FAKE_READERS;
 int			num_temp_buffers = 1024;
 MemoryContext CurrentMemoryContext = NULL;
 
@@ -75,7 +79,9 @@ ShmemInitStruct(const char *name, Size size, bool *found)
 int
 LWLockNewTrancheId(void)
 {
-	return 100;
+	static int	next = FAKE_TRANCHE_READERS - 2;	/* the arena has two of them first */
+
+	return next++;
 }
 
 void
@@ -83,27 +89,85 @@ LWLockRegisterTranche(int tranche, const char *name)
 {
 }
 
+/*
+ * Locks of reading sections are real ones, the others are not: only the writer thread
+ * allocates, so there is nothing to lock out.  Readers that are threads have no section of
+ * the module, which knows one process, but take its locks themselves.
+ */
+static LWLock *readers_locks[FAKE_READERS];
+static int	nreaders_locks = 0;
+
 void
 LWLockInitialize(LWLock *lock, int tranche)
 {
+	if (tranche == FAKE_TRANCHE_READERS)
+	{
+		CHECK(nreaders_locks < FAKE_READERS);
+		readers_locks[nreaders_locks++] = lock;
+		pg_atomic_init_u32(&lock->state, 0);
+	}
 }
 
-/* Only the writer thread allocates, so there is nothing to lock out. */
+static bool
+is_readers_lock(const LWLock *lock)
+{
+	for (int i = 0; i < nreaders_locks; i++)
+		if (readers_locks[i] == lock)
+			return true;
+	return false;
+}
+
+bool
+LWLockConditionalAcquire(LWLock *lock, LWLockMode mode)
+{
+	uint32		is_free = 0;
+
+	CHECK(is_readers_lock(lock));
+	return pg_atomic_compare_exchange_u32(&lock->state, &is_free, 1);
+}
+
 bool
 LWLockAcquire(LWLock *lock, LWLockMode mode)
 {
+	while (is_readers_lock(lock) && !LWLockConditionalAcquire(lock, mode))
+		sched_yield();
 	return true;
 }
 
 void
 LWLockRelease(LWLock *lock)
 {
+	if (is_readers_lock(lock))
+		pg_atomic_exchange_u32(&lock->state, 0);
 }
 
 bool
 LWLockHeldByMe(LWLock *lock)
 {
-	return true;
+	return !is_readers_lock(lock) || pg_atomic_read_u32(&lock->state) != 0;
+}
+
+void
+reader_enter(int reader)
+{
+	CHECK(LWLockAcquire(readers_locks[reader], LW_SHARED));
+}
+
+void
+reader_leave(int reader)
+{
+	LWLockRelease(readers_locks[reader]);
+}
+
+/* The module is to look at the locks of all readers: it has met the last one of them. */
+void
+make_readers(void)
+{
+	RoseC0Shared any = {0};
+
+	ROSE_UNIT_SET_BACKEND_SLOT(FAKE_READERS - 1);
+	rose_readers_enter(&any);
+	rose_readers_leave(&any);
 }
 
 bool

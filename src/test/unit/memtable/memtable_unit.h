@@ -30,11 +30,24 @@ extern void check_entry(const RoseSchema *schema, const RoseMemEntryRef *ref,
 extern bool prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size padding,
 					RoseMemPending *pending);
 
-/* ---- memtable_arrivals.c, memtable_keys.c, memtable_stress.c ---- */
+/* ---- memtable_server.c ---- */
+
+/* Readers have a section each; the last one's lock is nobody's. */
+#define FAKE_READERS			5
+#define FAKE_TRANCHE_READERS	102
+extern void make_readers(void);
+extern void reader_enter(int reader);
+extern void reader_leave(int reader);
+
+/* ---- memtable_arrivals.c, memtable_keys.c, memtable_stress.c, memtable_recycle.c ---- */
 
 extern void test_arrivals(const RoseSchema *schema, uint64 max_number);
 extern void test_prefixes(void);
 extern void test_stress(RoseSchema *schema, uint64 max_number);
 extern void test_append(void);
+extern void test_recycling(RoseSchema *schema);
+extern void test_recycling_full_leaves(RoseSchema *schema);
+extern void test_recycling_held(RoseSchema *schema, int first);
+extern void test_recycling_readers(RoseSchema *schema, uint64 max_number);
 
 #endif							/* MEMTABLE_UNIT_H */

@@ -2,8 +2,8 @@
  *
  * test_memtable.c
  *	  Unit test of src/memtable: order, cursors, the sequence index, arena
- *	  exhaustion and reuse; with memtable_arrivals.c, memtable_keys.c and
- *	  memtable_stress.c.
+ *	  exhaustion and reuse; with memtable_arrivals.c, memtable_keys.c,
+ *	  memtable_stress.c and memtable_recycle.c.
  *
  * Needs no server: memtable_server.c fakes what the module wants from one.  A program of
  * its own, because it fakes more than the other unit tests and uses threads; run.sh
@@ -530,6 +530,7 @@ main(void)
 	rose_arena_define_settings();
 	rose_arena_shmem_init(false);
 	rose_readers_shmem_init(false);
+	make_readers();
 	make_schemas();
 
 	test_prefixes();
@@ -554,6 +555,17 @@ main(void)
 	test_stress(&bytes_schema, 5000);
 	test_stress(&bytes_schema, 100000007);
 	test_append();
+	test_recycling(&rowid_schema);
+	test_recycling(&bytes_schema);
+	test_recycling_full_leaves(&rowid_schema);
+	test_recycling_full_leaves(&bytes_schema);
+	test_recycling_held(&rowid_schema, FAKE_READERS - 2);
+	test_recycling_held(&bytes_schema, FAKE_READERS - 2);
+	test_recycling_held(&bytes_schema, FAKE_READERS - 1);
+	test_recycling_readers(&rowid_schema, 2000);
+	test_recycling_readers(&rowid_schema, 100000007);
+	test_recycling_readers(&bytes_schema, 2000);
+	test_recycling_readers(&bytes_schema, 100000007);
 	printf("# memtable: all checks passed\n");
 	return 0;
 }
