@@ -103,10 +103,7 @@ cursor_settle_back(RoseMemCursor *cursor, RoseArenaPtr ptr)
 static bool
 cursor_settle_on(RoseMemCursor *cursor, RoseArenaPtr ptr)
 {
-	if (ptr == 0 || rose_memlist_is_linked(ptr))
-		cursor->current = ptr;
-	else
-		cursor->current = rose_memlist_after(ptr);
+	cursor->current = rose_memlist_linked_from(ptr);
 	return cursor->current != 0;
 }
 

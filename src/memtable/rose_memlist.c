@@ -336,13 +336,29 @@ rose_memlist_find_last(const RoseMemtableShared *memtable)
 	return at;
 }
 
+/*
+ * An entry that is passed over may be linked the next moment, and what it supersedes, which
+ * is right behind it, taken out.  So where the way goes on from it is read before the look
+ * whether it is linked: then all that it supersedes is still on that way.
+ */
+RoseArenaPtr
+rose_memlist_linked_from(RoseArenaPtr ptr)
+{
+	while (ptr != 0)
+	{
+		RoseArenaPtr next = rose_arena_link_read(&rose_mementry_at(ptr)->next);
+
+		if (rose_memlist_is_linked(ptr))
+			break;
+		ptr = next;
+	}
+	return ptr;
+}
+
 RoseArenaPtr
 rose_memlist_after(RoseArenaPtr ptr)
 {
-	do
-	{
-		ptr = rose_arena_link_read(&rose_mementry_at(ptr)->next);
-	} while (ptr != 0 && !rose_memlist_is_linked(ptr));
+	ptr = rose_memlist_linked_from(rose_arena_link_read(&rose_mementry_at(ptr)->next));
 	if (ptr != 0)
 		rose_arena_prefetch(rose_mementry_at(ptr)->next);
 	return ptr;

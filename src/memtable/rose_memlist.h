@@ -115,6 +115,9 @@ extern void rose_memlist_discard(RoseMemtableShared *memtable, RoseArenaPtr ptr)
 /* Last of all, linked or not; the head if there is none. */
 extern RoseArenaPtr rose_memlist_find_last(const RoseMemtableShared *memtable);
 
+/* The entry, or the first one behind it that is linked; 0 off the end. */
+extern RoseArenaPtr rose_memlist_linked_from(RoseArenaPtr ptr);
+
 /* Linked neighbours of an entry or of the head; 0 off the end. */
 extern RoseArenaPtr rose_memlist_after(RoseArenaPtr ptr);
 extern RoseArenaPtr rose_memlist_before(RoseArenaPtr head, RoseArenaPtr ptr);

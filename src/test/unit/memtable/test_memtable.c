@@ -566,6 +566,8 @@ main(void)
 	test_recycling_readers(&rowid_schema, 100000007);
 	test_recycling_readers(&bytes_schema, 2000);
 	test_recycling_readers(&bytes_schema, 100000007);
+	test_interrupted(&rowid_schema);
+	test_interrupted(&bytes_schema);
 	printf("# memtable: all checks passed\n");
 	return 0;
 }
