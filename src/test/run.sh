@@ -6,7 +6,8 @@
 # No argument means all but crash. Installs what is missing, builds and installs
 # rose, then tests a copy of the tree in a scratch folder that the server's user
 # owns (servers do not run as root). On a failure the relevant logs are printed
-# and the copy is kept. The last line is always "N passed, N failed".
+# and the copy is kept, and what failed is said once more at the end, in few lines,
+# for who sees the end only. The last line is always "N passed, N failed".
 #
 # ROSE_STANDIN=1 runs the same tests on heap (see standin.sql): that is how
 # expected output is checked, for a rose table must answer what heap answers.
@@ -23,7 +24,9 @@ FAILED=0
 KEEP=''
 COPY=''
 MOUNTED=''
+DIGEST=''						# what failed, a few lines for each suite
 LOG_TAIL=60
+DIGEST_LINES=14
 TEST_JOBS=${TEST_JOBS:-$(($(nproc) + 1))}
 LONG_FILES=(sql_differential.pl read_columns.pl repl_upstream_identity.pl sql_indexes.pl merge_shared_pass.pl worker_left_merges.pl
 	crash_replica.pl temp_differential.pl)
@@ -35,7 +38,19 @@ finish()
 	[ -z "$MOUNTED" ] || umount -l "$MOUNTED"
 	rose_cleanup
 	[ -z "$KEEP" ] || echo "kept for a look: $COPY"
+	[ -z "$DIGEST" ] || head -n $DIGEST_LINES <<<"${DIGEST%$'\n'}"
 	echo "$PASSED passed, $FAILED failed"
+}
+
+# digest SUITE OUTPUT STATUS: the tests of OUTPUT that failed, each with the start of what is said
+# behind it; where none is named, what was said last.
+digest()
+{
+	local lines
+
+	lines=$(awk '/^not ok |^#   Failed test |\.\.\. (FAILED|failed)/ { left = 7 } /^ok |\.\.\. ok/ { left = 0 } left-- > 0 { print substr($0, 1, 160) }' "$2")
+	[ -n "$lines" ] || lines=$(grep -v '^$' "$2" | tail -n 4 | cut -c1-160)
+	DIGEST+="failed: $1 (exit status $3)"$'\n'$lines$'\n'
 }
 
 # tally SUITE OUTPUT STATUS: counts the results that OUTPUT lists, in the formats
@@ -57,7 +72,7 @@ tally()
 	PASSED=$((PASSED + good))
 	FAILED=$((FAILED + bad))
 	echo "-- $suite: $good passed, $bad failed, $SECONDS s since the start"
-	[ "$bad" = 0 ] || { KEEP=1; ROSE_KEEP=1; return 1; }
+	[ "$bad" = 0 ] || { digest "$suite" "$output" "$status"; KEEP=1; ROSE_KEEP=1; return 1; }
 }
 
 # suite_output COMMAND...: run in the copy, as the servers' user.
@@ -99,6 +114,7 @@ regress_suite()
 	if ! run_suite "$suite" "$program" --bindir="$PG_BIN" --inputdir="$inputdir" \
 		--outputdir="$out" --dbname=regression $connect "$@"; then
 		[ ! -f "$out/regression.diffs" ] || cat "$out/regression.diffs"
+		DIGEST+=$(grep '^[-+]' "$out/regression.diffs" 2>/dev/null | head -n 8 | cut -c1-160)$'\n'
 		echo "-- server log"
 		tail -n $LOG_TAIL "$out/log/postmaster.log" "$SCRATCH/$suite.log" 2>/dev/null
 	fi
