@@ -42,6 +42,7 @@
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_predicate.h"
 #include "indexam/rose_index_batch.h"
 #include "indexam/rose_indexam.h"

@@ -24,6 +24,7 @@
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_local_trees.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_write_transaction.h"
 #include "lsm/rose_transaction.h"
@@ -162,11 +163,12 @@ settle_options(void)
 /* ---- callbacks ---- */
 
 static void
-end_transaction(void)
+end_transaction(bool committed)
 {
 	settle_options();
 	rose_own_snapshots_reset();
 	rose_write_transaction_end();
+	rose_lookup_cache_end_transaction(committed);
 	rose_tid_reset_all();
 	rose_pin_release_all();
 	rose_tree_end_transaction();
@@ -181,16 +183,16 @@ on_transaction_event(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 			settle_files(1, true);
-			end_transaction();
+			end_transaction(true);
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			settle_files(1, false);
-			end_transaction();
+			end_transaction(false);
 			break;
 		case XACT_EVENT_PREPARE:
 			forget_files();
-			end_transaction();
+			end_transaction(false);
 			break;
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:

@@ -29,6 +29,7 @@
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_predicate.h"
 #include "lsm/write/rose_insert.h"
 #include "lsm/write/rose_modify.h"

@@ -27,6 +27,7 @@
 #include "utils/snapmgr.h"
 
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 

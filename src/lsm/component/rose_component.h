@@ -115,6 +115,12 @@ extern RoseComponentCursor *rose_component_cursor_create(RoseComponent *componen
 														 BufferAccessStrategy strategy,
 														 MemoryContext context);
 extern void rose_component_cursor_free(RoseComponentCursor *cursor);
+
+/* Nobody holds rows that it has returned, and values of them take so many bytes at most. */
+extern bool rose_component_cursor_may_rest(const RoseComponentCursor *cursor, Size bytes);
+
+extern bool rose_component_cursor_is_of(const RoseComponentCursor *cursor,
+										const RoseComponent *component);
 extern const RoseComponentInfo *rose_component_cursor_info(const RoseComponentCursor *cursor);
 
 /*

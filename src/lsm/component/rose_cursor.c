@@ -97,6 +97,25 @@ rose_component_cursor_free(RoseComponentCursor *cursor)
 	MemoryContextDelete(cursor->context);
 }
 
+static bool
+leaf_may_rest(const RoseLeaf *leaf, Size bytes)
+{
+	return leaf == NULL ||
+		(leaf->rows.refcount == 1 && leaf->extra_context->mem_allocated <= bytes);
+}
+
+bool
+rose_component_cursor_may_rest(const RoseComponentCursor *cursor, Size bytes)
+{
+	return leaf_may_rest(cursor->leaf, bytes) && leaf_may_rest(cursor->spare, bytes);
+}
+
+bool
+rose_component_cursor_is_of(const RoseComponentCursor *cursor, const RoseComponent *component)
+{
+	return cursor->component == component;
+}
+
 const RoseComponentInfo *
 rose_component_cursor_info(const RoseComponentCursor *cursor)
 {

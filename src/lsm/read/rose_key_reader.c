@@ -29,6 +29,10 @@
 #include "lsm/read/rose_hits.h"
 #include "lsm/read/rose_key_reader.h"
 
+/* What rests has rows of so many bytes, and cursors, at most. */
+#define RESTING_BYTES		((Size) 64 * 1024)
+#define RESTING_CURSORS		8
+
 typedef struct CachedCursor
 {
 	uint32		component_id;
@@ -55,6 +59,8 @@ struct RoseKeyReader
 	uint64		below;			/* versions returned so far are >= this; not locks, nor those of
 								 * private runs */
 	uint64		lock_below;		/* the same for locks, in the memory phase */
+	uint64		above;			/* of other components than private runs, those are passed over that
+								 * have nothing newer */
 	bool		expect_hits;
 	bool		locks_only;		/* versions are not wanted any more */
 
@@ -101,6 +107,22 @@ rose_key_reader_free(RoseKeyReader *reader)
 	MemoryContextDelete(reader->context);
 }
 
+bool
+rose_key_reader_rest(RoseKeyReader *reader)
+{
+	bool		alone = reader->buffer_size <= RESTING_BYTES && reader->ncursors <= RESTING_CURSORS;
+
+	if (reader->view != NULL)
+		rose_view_release(reader->view);
+	reader->view = NULL;
+	reader->key = NULL;
+	reader->disk = NULL;
+	reader->phase = KEY_READER_DONE;
+	for (int i = 0; i < reader->ncursors && alone; i++)
+		alone = rose_component_cursor_may_rest(reader->cursors[i].cursor, RESTING_BYTES);
+	return alone;
+}
+
 void
 rose_key_reader_expect_hits(RoseKeyReader *reader)
 {
@@ -114,6 +136,7 @@ rose_key_reader_start(RoseKeyReader *reader, const Datum *key, uint64 below)
 	reader->hashed = false;
 	reader->below = below;
 	reader->lock_below = below;
+	reader->above = 0;
 	reader->locks_only = false;
 	reader->moved = false;
 	reader->disk_below = 0;
@@ -133,6 +156,12 @@ void
 rose_key_reader_repeat_from(RoseKeyReader *reader, uint64 seq)
 {
 	reader->disk_below = seq + 1;
+}
+
+void
+rose_key_reader_only_newer(RoseKeyReader *reader, uint64 seq)
+{
+	reader->above = seq;
 }
 
 void
@@ -331,14 +360,22 @@ next_from_memory(RoseKeyReader *reader)
 	return result;
 }
 
-static RoseComponentCursor *
-cursor_for(RoseKeyReader *reader, const RoseComponentEntryDisk *entry, RoseComponent *component)
+RoseComponentCursor *
+rose_key_reader_cursor(RoseKeyReader *reader, const RoseComponentEntryDisk *entry,
+					   RoseComponent *component)
 {
 	CachedCursor *slot;
 
 	for (int i = 0; i < reader->ncursors; i++)
 		if (reader->cursors[i].component_id == entry->id)
 		{
+			/* one that was kept from another file of that name */
+			if (unlikely(!rose_component_cursor_is_of(reader->cursors[i].cursor, component)))
+			{
+				rose_component_cursor_free(reader->cursors[i].cursor);
+				reader->cursors[i] = reader->cursors[--reader->ncursors];
+				break;
+			}
 			/* a reader outlives statements, and the relcache entry may not */
 			rose_component_cursor_rebind(reader->cursors[i].cursor, reader->tree->rel);
 			rose_component_cursor_set_first(reader->cursors[i].cursor, entry->first_ordinal);
@@ -447,12 +484,12 @@ enter_component(RoseKeyReader *reader, bool *more)
 		entry = rose_view_entry(reader->view, reader->disk_index);
 		private = (entry->flags & ROSE_COMPONENT_PRIVATE) != 0;
 		if (!rose_component_readable(entry) || (reader->locks_only && !may_have_locks(entry)) ||
-			(!private && entry->min_seq >= reader->below))
+			(!private && (entry->min_seq >= reader->below || entry->max_seq <= reader->above)))
 			continue;
 		component = rose_view_component(reader->view, reader->disk_index);
 		if (!may_contain(reader, component))
 			continue;
-		cursor = cursor_for(reader, entry, component);
+		cursor = rose_key_reader_cursor(reader, entry, component);
 		if (rose_component_cursor_is_before(cursor, reader->key))
 			continue;
 		reader->disk = cursor;

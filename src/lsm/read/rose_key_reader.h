@@ -32,9 +32,12 @@ typedef struct RoseMemPlace
 	RoseArenaPtr entry;			/* to be used only while that memtable lives */
 } RoseMemPlace;
 
-/* For one transaction at most. */
+/* For one transaction at most, unless it rests when that ends. */
 extern RoseKeyReader *rose_key_reader_create(RoseTree *tree, MemoryContext parent);
 extern void rose_key_reader_free(RoseKeyReader *reader);
+
+/* See rose_lookup_rest.  REQUIRES: no component that it has read is about to go. */
+extern bool rose_key_reader_rest(RoseKeyReader *reader);
 
 /* The reader is used for keys that are likely to be there: queries, not insertions. */
 extern void rose_key_reader_expect_hits(RoseKeyReader *reader);
@@ -70,6 +73,9 @@ extern bool rose_key_reader_moved(const RoseKeyReader *reader);
  */
 extern void rose_key_reader_repeat_from(RoseKeyReader *reader, uint64 seq);
 
+/* Asked for once it is started: who asks needs no versions up to this one, though some may come. */
+extern void rose_key_reader_only_newer(RoseKeyReader *reader, uint64 seq);
+
 /* From now on versions are passed over: next() returns row locks only. */
 extern void rose_key_reader_locks_only(RoseKeyReader *reader);
 
@@ -78,6 +84,11 @@ extern const RoseComponentEntryDisk *rose_key_reader_entry(const RoseKeyReader *
 
 /* The place of the row that next() returned last. */
 extern RoseMemPlace rose_key_reader_place(const RoseKeyReader *reader);
+
+/* Its cursor on a component, for who moves it between searches; the next one may move it. */
+extern RoseComponentCursor *rose_key_reader_cursor(RoseKeyReader *reader,
+												   const RoseComponentEntryDisk *entry,
+												   RoseComponent *component);
 
 /* Copy the C0 version with this sequence; false if no memtable has it. */
 extern bool rose_key_reader_find_seq(RoseKeyReader *reader, uint64 seq, RoseRow *row);

@@ -8,8 +8,8 @@
  * reader's.
  *
  * What the versions of a key are is the key reader's to find (rose_key_reader.c), whether
- * one is seen snapshot/rose_visibility.c's; here is which of them is the answer.  A
- * lookup of a transaction is kept for the next one.
+ * one is seen snapshot/rose_visibility.c's; here is which of them is the answer.
+ * rose_lookup_cache.c keeps lookups for the next who needs one.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,11 +17,9 @@
 
 #include "miscadmin.h"
 #include "storage/predicate.h"
-#include "storage/proc.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
-#include "util/rose_foreign.h"
 #include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
 #include "lsm/component/rose_partial.h"
@@ -33,6 +31,9 @@
 
 /* So often a key is read again that is spilled while it is read. */
 #define LOOKUP_MAX_VIEWS	100
+
+/* A lookup that rests has no more than this of a row or a key. */
+#define RESTING_BYTES		((Size) 64 * 1024)
 
 struct RoseLookup
 {
@@ -47,10 +48,7 @@ struct RoseLookup
 	bool		in_component;
 	RoseComponentEntryDisk entry;	/* then its component */
 
-	/* fetching by TID */
-	RoseComponentCursor *cursor;
-	RoseComponent *cursor_component;
-	MemoryContext key_context;	/* key of the TID's version */
+	MemoryContext key_context;	/* key of a TID's version */
 };
 
 RoseLookup *
@@ -73,74 +71,18 @@ rose_lookup_create(RoseTree *tree)
 void
 rose_lookup_free(RoseLookup *lookup)
 {
-	if (lookup->cursor)
-		rose_component_cursor_free(lookup->cursor);
 	rose_key_reader_free(lookup->reader);
 	MemoryContextDelete(lookup->context);
 }
 
-/*
- * Lookups of the current transaction, for callers that need one for a moment only.  They
- * live in TopTransactionContext, so all that is to do at its end is to forget them.
- *
- * A function that compares keys may be called in the middle of a lookup, and look up rows
- * itself.  So those of each depth of such calls are kept apart.
- */
-#define CACHED_LOOKUPS 8
-
-typedef struct CachedLookups
+bool
+rose_lookup_rest(RoseLookup *lookup)
 {
-	int			n;
-	int			victim;			/* to be replaced next, once all are in use */
-	struct
-	{
-		RoseTree   *tree;
-		RoseSchema *schema;
-		RoseLookup *lookup;
-	}			entries[CACHED_LOOKUPS];
-} CachedLookups;
-
-static CachedLookups cached[ROSE_FOREIGN_MAX_DEPTH + 1];
-static LocalTransactionId cached_in = InvalidLocalTransactionId;	/* they are of this transaction */
-
-void
-rose_lookup_forget_cached(void)
-{
-	for (int i = 0; i < lengthof(cached); i++)
-		cached[i].n = 0;
-}
-
-RoseLookup *
-rose_lookup_cached(RoseTree *tree)
-{
-	CachedLookups *cache = &cached[rose_foreign_depth()];
-	MemoryContext old;
-	int			i;
-
-	if (cached_in != rose_my_lxid())
-	{
-		rose_lookup_forget_cached();
-		cached_in = rose_my_lxid();
-	}
-	for (i = 0; i < cache->n; i++)
-		if (cache->entries[i].tree == tree && cache->entries[i].schema == tree->schema)
-			return cache->entries[i].lookup;
-
-	if (i == CACHED_LOOKUPS)
-	{
-		i = cache->victim;
-		cache->victim = (i + 1) % CACHED_LOOKUPS;
-		rose_lookup_free(cache->entries[i].lookup);
-		cache->entries[i] = cache->entries[--cache->n];
-		i = cache->n;
-	}
-	old = MemoryContextSwitchTo(TopTransactionContext);
-	cache->entries[i].lookup = rose_lookup_create(tree);
-	MemoryContextSwitchTo(old);
-	cache->entries[i].tree = tree;
-	cache->entries[i].schema = tree->schema;
-	cache->n++;
-	return cache->entries[i].lookup;
+	lookup->snapshot = NULL;
+	lookup->partial.active = false;
+	return rose_key_reader_rest(lookup->reader) &&
+		lookup->key_context->mem_allocated <= RESTING_BYTES &&
+		lookup->partial.context->mem_allocated <= RESTING_BYTES;
 }
 
 /* Remember where the result came from, for its TID. */
@@ -268,6 +210,7 @@ lookup_locate(RoseLookup *lookup, const ItemPointerData *tid)
 {
 	RoseTree   *tree = lookup->tree;
 	RoseTidTarget target;
+	RoseComponentCursor *cursor;
 
 	if (!rose_tid_resolve(tree, tid, &target))
 		return false;
@@ -289,21 +232,10 @@ lookup_locate(RoseLookup *lookup, const ItemPointerData *tid)
 		}
 	}
 
-	if (lookup->cursor == NULL || lookup->cursor_component != target.component)
-	{
-		if (lookup->cursor)
-			rose_component_cursor_free(lookup->cursor);
-		lookup->cursor = NULL;
-		lookup->cursor = rose_component_cursor_create(target.component, tree->rel,
-													  tree->schema, NULL,
-													  lookup->context);
-		lookup->cursor_component = target.component;
-	}
-	else
-		rose_component_cursor_rebind(lookup->cursor, tree->rel);
-	if (!rose_component_cursor_seek_ordinal(lookup->cursor, target.ordinal))
+	cursor = rose_key_reader_cursor(lookup->reader, target.entry, target.component);
+	if (!rose_component_cursor_seek_ordinal(cursor, target.ordinal))
 		return false;
-	lookup->row = *rose_component_cursor_row(lookup->cursor);
+	lookup->row = *rose_component_cursor_row(cursor);
 	lookup->in_component = true;
 	lookup->entry = *target.entry;
 	return true;

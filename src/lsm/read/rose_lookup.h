@@ -29,11 +29,10 @@ extern void rose_lookup_tid(RoseLookup *lookup, ItemPointer tid);
 extern void rose_lookup_free(RoseLookup *lookup);
 
 /*
- * A lookup of the current transaction, not to be freed.  Others use it too: take
- * what it returns before anything else may look up a row of the table.
+ * The transaction ends, and the lookup may be used in others: lets go of what is of this
+ * one.  False: somebody has rows of it.  Raises no error.
  */
-extern RoseLookup *rose_lookup_cached(RoseTree *tree);
-extern void rose_lookup_forget_cached(void);	/* at the end of a transaction */
+extern bool rose_lookup_rest(RoseLookup *lookup);
 
 /*
  * TIDs name a version for the rest of the top-level transaction, in this backend.  fetch:

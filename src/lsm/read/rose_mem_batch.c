@@ -21,6 +21,7 @@
 #include "utils/snapmgr.h"
 
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_mem_batch.h"
 #include "lsm/read/rose_scan.h"
 

@@ -107,6 +107,7 @@ typedef struct RoseTree
 	struct RoseView *view;		/* the newest one; or NULL */
 	dlist_head	old_views;		/* that somebody holds, or that were lent */
 	MemoryContext retired;		/* what goes at the end of the transaction; or NULL */
+	uint64		replaced;		/* grows when something comes there (also for read/rose_lookup_cache.c) */
 	uint64		looked_in;		/* transaction that used the manifest */
 	uint64		let_go_at;		/* store.manifest_version as of the last rose_write_let_go */
 	uint64		kept_in;		/* transaction that keeps all components that it meets (also by rose_tree.c) */

@@ -31,6 +31,7 @@
 MemoryContext
 rose_view_retired_context(RoseTree *tree)
 {
+	tree->replaced++;
 	if (tree->retired == NULL)
 		tree->retired = AllocSetContextCreate(tree->context, "rose retired",
 											  ALLOCSET_SMALL_SIZES);

@@ -19,9 +19,9 @@
 
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_index_set.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_conflict.h"
-#include "lsm/write/rose_write_reader.h"
 
 /* Row lock conflicts, as in the manual's table. */
 static bool
@@ -182,7 +182,7 @@ void
 rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 					LockTupleMode mode, CommandId cid, RoseConflict *conflict)
 {
-	RoseKeyReader *reader = rose_write_reader(tree);
+	RoseKeyReader *reader = rose_lookup_cached_reader(tree);
 	const RoseRow *row;
 	bool		committed;
 	bool		above_all = true;
@@ -190,6 +190,7 @@ rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 	memset(conflict, 0, sizeof(*conflict));
 	conflict->result = TM_Ok;
 	rose_key_reader_start(reader, key, PG_UINT64_MAX);
+	rose_key_reader_only_newer(reader, seq);
 
 	/* even if we must wait: whether we are a locker ourselves decides how */
 	while ((row = rose_key_reader_next(reader, &committed)) != NULL)

@@ -50,7 +50,7 @@
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_write.h"
-#include "lsm/write/rose_write_reader.h"
+#include "lsm/write/rose_write_let_go.h"
 
 /* Entries written in one section; fewer are not sorted. */
 #define ENTRIES_BATCH	256

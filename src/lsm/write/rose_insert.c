@@ -37,7 +37,7 @@
 #include "lsm/write/rose_partition.h"
 #include "lsm/write/rose_unique.h"
 #include "lsm/write/rose_write.h"
-#include "lsm/write/rose_write_reader.h"
+#include "lsm/write/rose_write_let_go.h"
 
 #define INSERT_BATCH ROSE_SCREEN_MAX	/* rows linked in one writing section */
 

@@ -26,6 +26,7 @@
 #include "util/rose_stop_point.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_predicate.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_conflict.h"

@@ -18,8 +18,8 @@
 
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/write/rose_unique.h"
-#include "lsm/write/rose_write_reader.h"
 
 /* Does what is below a PARTIAL make it a row?  Only a table that a subscription has fed has any. */
 static bool
@@ -35,7 +35,7 @@ has_row(RoseTree *tree, const Datum *key)
 RoseKeyState
 rose_unique_key_state(RoseTree *tree, const Datum *key, TransactionId *xwait)
 {
-	RoseKeyReader *reader = rose_write_reader(tree);
+	RoseKeyReader *reader = rose_lookup_cached_reader(tree);
 	const RoseRow *row;
 	bool		committed;
 

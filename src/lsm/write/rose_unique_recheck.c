@@ -29,6 +29,7 @@
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/write/rose_unique_recheck.h"
 #include "lsm/write/rose_unique_values.h"
 

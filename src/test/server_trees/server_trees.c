@@ -59,6 +59,7 @@
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_lookup_many.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/write/rose_make_room.h"
