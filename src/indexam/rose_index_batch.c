@@ -23,7 +23,7 @@
 
 #include "indexam/rose_index_batch.h"
 
-/* Bytes of entries' keys, about, in a batch. */
+/* Bytes of entries' keys, about, in a batch; of their columns alone, half of it at most. */
 #define KEY_BYTES_MAX	(512 * 1024)
 
 /* A batch of so many is followed by one four times as large: the more rows, the more of a leaf are found at once. */
@@ -93,6 +93,7 @@ rose_index_batch_begin(RoseIndexBatch *batch, ScanDirection direction, bool may_
 													ALLOCSET_DEFAULT_SIZES);
 	}
 	batch->max = Min(batch->max, rose_lookup_many_max(batch->many));
+	batch->max = Min(batch->max, KEY_BYTES_MAX / 2 / (batch->width * sizeof(Datum)));
 	batch->size = batch->max * (batch->max < LARGE_ROWS ? 2 : 4);
 	batch->direction = direction;
 	batch->looked_up = false;
@@ -115,6 +116,8 @@ rose_index_batch_add(RoseIndexBatch *batch, const Datum *key, const Datum *row_k
 bool
 rose_index_batch_is_full(const RoseIndexBatch *batch)
 {
+	if (batch->n == 0)
+		return false;			/* who finds none in it takes the range to have ended */
 	return batch->n == batch->max ||
 		MemoryContextMemAllocated(batch->keys_context, false) > KEY_BYTES_MAX;
 }

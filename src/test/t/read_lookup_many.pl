@@ -221,6 +221,23 @@ my $ordered = 'SELECT * FROM mixed WHERE a > 0 ORDER BY a, k';
 cmp_ok(bytes_behind($ordered, 10000), '>', 100000, 'rows behind those in memory are looked up together');
 is(bytes_behind($ordered, 'ALL'), 0, 'rows that were looked up go when their scan has come to its end');
 
+# ---- indexes of many columns: keys of a batch take the memory that it may have ----
+
+foreach my $columns (8, 15)
+{
+	my $names = join ', ', map { "c$_" } 1 .. $columns;
+	my $values = join ', ', 'i % 3', map { "i * $_" } 2 .. $columns;
+
+	sql("CREATE TABLE wide (k int PRIMARY KEY, v int, " . ($names =~ s/(c\d+)/$1 int/gr) . ") USING rose; CREATE INDEX ON wide ($names);
+		INSERT INTO wide SELECT i, i, $values FROM generate_series(1, 12000) i; SELECT rose.spill('wide'); SELECT rose.merge('wide'); ANALYZE wide");
+	my $all = 'FROM wide WHERE c1 >= 0';
+	my $ordered = "SELECT c1, v $all ORDER BY c1 DIRECTION, c2 DIRECTION";
+	like(sql("EXPLAIN SELECT v $all"), qr/Index Scan using wide_c1/, "an index of $columns columns is scanned");
+	is(sql("SELECT count(v), sum(v) $all"), '12000|72006000', '... to its end');
+	is(sql("SELECT count(v), sum(v) FROM (" . ($ordered =~ s/DIRECTION/$_/gr) . ') s'), '12000|72006000', "... to its end, $_") foreach qw(ASC DESC);
+	sql('DROP TABLE wide');
+}
+
 # ---- entries that rows have left, in batches ----
 
 sql(q{CREATE FUNCTION shifted(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1 + current_setting($$my.shift$$)::int; END';
