@@ -86,6 +86,15 @@ rose_index_batch_begin(RoseIndexBatch *batch, ScanDirection direction, bool may_
 		batch->size = 2;
 		return false;
 	}
+	batch->direction = direction;
+	batch->looked_up = false;
+	return true;
+}
+
+/* Make room for the entries, the first of which has come: most ranges of lookups end without one. */
+static void
+make_room(RoseIndexBatch *batch)
+{
 	if (batch->many == NULL)
 	{
 		batch->many = rose_lookup_many_create(batch->table, batch->context);
@@ -95,18 +104,17 @@ rose_index_batch_begin(RoseIndexBatch *batch, ScanDirection direction, bool may_
 	batch->max = Min(batch->max, rose_lookup_many_max(batch->many));
 	batch->max = Min(batch->max, KEY_BYTES_MAX / 2 / (batch->width * sizeof(Datum)));
 	batch->size = batch->max * (batch->max < LARGE_ROWS ? 2 : 4);
-	batch->direction = direction;
-	batch->looked_up = false;
 	MemoryContextReset(batch->keys_context);
 	batch->keys = MemoryContextAlloc(batch->keys_context, batch->max * batch->width * sizeof(Datum));
 	rose_lookup_many_begin(batch->many, batch->max);
-	return true;
 }
 
 void
 rose_index_batch_add(RoseIndexBatch *batch, const Datum *key, const Datum *row_key)
 {
 	Assert(!rose_index_batch_is_full(batch));
+	if (batch->n == 0)
+		make_room(batch);
 	rose_key_copy(batch->index->schema, batch->keys + batch->n * batch->width, key,
 				  batch->keys_context);
 	rose_lookup_many_add(batch->many, row_key);

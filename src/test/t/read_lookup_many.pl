@@ -220,6 +220,13 @@ sql(q{CREATE TABLE mixed (k int PRIMARY KEY, a int, b text) USING rose; CREATE I
 my $ordered = 'SELECT * FROM mixed WHERE a > 0 ORDER BY a, k';
 cmp_ok(bytes_behind($ordered, 10000), '>', 100000, 'rows behind those in memory are looked up together');
 is(bytes_behind($ordered, 'ALL'), 0, 'rows that were looked up go when their scan has come to its end');
+foreach (['a = 500', 1, 0], ['a = -5', 0, 0], ['a IN (500, 700, 900)', 3, 1], ['a BETWEEN 500 AND 505', 6, 1])
+{
+	my ($where, $rows, $many) = @$_;
+	is(sql("BEGIN; DECLARE c CURSOR FOR SELECT b FROM mixed WHERE $where ORDER BY a, k; SELECT count(*) FROM mixed WHERE $where; MOVE ALL FROM c;
+		SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'rose lookup of many'; COMMIT"), "$rows\n$many",
+		"$where: lookups of many are " . ($many ? 'made' : 'not made for a single row'));
+}
 
 # ---- indexes of many columns: keys of a batch take the memory that it may have ----
 
