@@ -16,7 +16,7 @@ use Test::More;
 my $seed = seed_random('MODEL_SEED');
 my $seconds = $ENV{MODEL_SECONDS} // 20;
 my $node = rose_node('index_model', 'autovacuum = off', 'fsync = off', 'max_connections = 60', 'max_prepared_transactions = 20', "deadlock_timeout = '20ms'",
-	rose_conf("rose.memtable_size = '4MB'", "rose.debug_piece_size = '8kB'", 'rose.secondary_indexes = on'));
+	rose_conf("rose.memtable_size = '4MB'", "rose.debug_piece_size = '64kB'", 'rose.secondary_indexes = on'));
 my @tables = qw(t k);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
