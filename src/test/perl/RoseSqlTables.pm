@@ -321,7 +321,7 @@ sub unique_expression
 	my ($name, $type, $values) = @$column;
 
 	return [ pick("($name / 2)", "($name % 50)", "(abs($name))"), $type, $values ] if $type =~ /^(?:int|bigint|smallint)$/;
-	return [ pick("(lower($name))", "(left($name, 3))", "(coalesce($name, 'none'))"), $type, $values ] if $type =~ /^text/;
+	return [ pick("(lower($name))", "(left($name, 3))", "(coalesce($name, 'none'))"), $type, $values ] if $type =~ /^text(?!\[)/;
 	return $column;
 }
 
