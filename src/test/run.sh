@@ -43,12 +43,14 @@ finish()
 }
 
 # digest SUITE OUTPUT STATUS: the tests of OUTPUT that failed, each with the start of what is said
-# behind it; where none is named, what was said last.
+# behind it; where none is named, why it died, or what was said last.
 digest()
 {
 	local lines
 
 	lines=$(awk '/^not ok |^#   Failed test |\.\.\. (FAILED|failed)/ { left = 7 } /^ok |\.\.\. ok/ { left = 0 } left-- > 0 { print substr($0, 1, 160) }' "$2")
+	# one that died has said why in its log
+	[ -n "$lines" ] || lines=$(grep -hE 'ERROR|error running|died|timed out|timeout' "$COPY/tmp_check/log/regress_log_$1" 2>/dev/null | tail -n 4 | cut -c1-240)
 	[ -n "$lines" ] || lines=$(grep -v '^$' "$2" | tail -n 4 | cut -c1-160)
 	DIGEST+="failed: $1 (exit status $3)"$'\n'$lines$'\n'
 }
