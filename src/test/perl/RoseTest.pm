@@ -189,6 +189,17 @@ sub rose_conf
 	return $ENV{ROSE_STANDIN} ? () : @_;
 }
 
+# A process's parent and its state, as proc(5) has them.
+sub process_state
+{
+	my ($pid) = @_;
+
+	open my $fh, '<', "/proc/$pid/stat" or return (0, '');
+	my $line = <$fh> // '';
+	close $fh;
+	return $line =~ /^\d+ \(.*\) (\S) (\d+) /s ? ($2, $1) : (0, '');
+}
+
 # SIGKILL to the postmaster and all its children at once, as a power cut would.
 sub crash
 {
@@ -196,15 +207,12 @@ sub crash
 	my $postmaster = $node->{_pid};
 	my @children;
 
-	# Stop the postmaster first, so that it starts no more children.
+	# Stop the postmaster first, so that it starts no more children; it may be at that on another processor.
 	kill 'STOP', $postmaster;
-	foreach my $stat (glob '/proc/[0-9]*/stat')
+	usleep(1000) while (process_state($postmaster))[1] =~ /[RSD]/;
+	foreach my $pid (map { m{(\d+)} } glob '/proc/[0-9]*')
 	{
-		open my $fh, '<', $stat or next;
-		my $line = <$fh>;
-		close $fh;
-		push @children, $1
-		  if defined $line && $line =~ /^(\d+) \(.*\) \S (\d+) / && $2 == $postmaster;
+		push @children, $pid if (process_state($pid))[0] == $postmaster;
 	}
 	kill 'KILL', @children;
 	$node->kill9;
