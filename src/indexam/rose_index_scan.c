@@ -11,7 +11,7 @@
  * functions of users make the entries, only the row tells whether one is right
  * (rose_index_validate.c).
  *
- * The scan's conditions become key ranges (rose_index_quals.c), which are scanned
+ * The scan's conditions become key ranges (rose_key_quals.c), which are scanned
  * one after the other in either direction.  If the conditions name whole keys, these are
  * looked up instead: a lookup asks Bloom filters and stops at the newest row.
  * The row found stays in the RoseIndexFetch, where the fetch of the heap row that
@@ -41,6 +41,7 @@
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
+#include "lsm/read/rose_key_quals.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_predicate.h"
@@ -67,7 +68,7 @@ struct RoseIndexScan
 	bool		batched;		/* rows of entries are looked up together ... */
 	RoseIndexBatch batch;		/* ... in this; not open: scan stands on the entry that was given out */
 
-	RoseIndexQuals *quals;		/* NULL: to be made at the next gettuple */
+	RoseKeyQuals *quals;		/* NULL: to be made at the next gettuple */
 	RoseScan   *scan;			/* NULL until the first gettuple */
 	RoseKeyRange range;			/* being scanned ... */
 	bool		cut;			/* ... but for what is before the place where the scan turned */
@@ -198,13 +199,13 @@ index_scan_prepare(IndexScanDesc iscan, RoseIndexFetch *fetch)
 
 	if (iscan->parallel_scan)
 		elog(ERROR, "parallel scan of an index of a rose table");
-	scan->quals = rose_index_quals_create(scan->tree->schema, iscan->keyData,
+	scan->quals = rose_key_quals_create(scan->tree->schema, iscan->keyData,
 										  iscan->numberOfKeys);
 	MemoryContextSwitchTo(old);
 
 	/* other snapshots may see several versions of a key */
 	scan->point = IsMVCCSnapshot(iscan->xs_snapshot) && !scan->of_entries &&
-		rose_index_quals_name_keys(scan->quals);
+		rose_key_quals_name_keys(scan->quals);
 	scan->batched = index_scan_is_batched(iscan, fetch);
 	pgstat_count_index_scan(iscan->indexRelation);
 }
@@ -216,7 +217,7 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	RoseIndexScan *scan = fetch->scan;
 
 	scan->range_number = number;
-	rose_index_quals_range(scan->quals, number, &scan->range);
+	rose_key_quals_range(scan->quals, number, &scan->range);
 	scan->active = true;
 	scan->taken = 0;
 	scan->cut = false;
@@ -245,7 +246,7 @@ index_scan_go_behind(RoseIndexScan *scan, const Datum *key, ScanDirection direct
 {
 	int			width = rose_schema_key_width(scan->tree->schema);
 
-	rose_index_quals_range(scan->quals, scan->range_number, &scan->range);
+	rose_key_quals_range(scan->quals, scan->range_number, &scan->range);
 	if (ScanDirectionIsForward(direction))
 	{
 		memcpy(scan->range.lower, key, width * sizeof(Datum));
@@ -305,7 +306,7 @@ index_scan_fill_batch(RoseIndexScan *scan, const RoseSchema *table, Snapshot sna
 		bool		isnull;
 
 		batch->last = row == NULL;
-		if (row == NULL || !rose_index_quals_match(scan->quals, row->key))
+		if (row == NULL || !rose_key_quals_match(scan->quals, row->key))
 			continue;
 		for (int i = 0; i < width; i++)
 			row_key[i] = rose_row_getattr(row, scan->tree->schema, scan->row_key[i], &isnull);
@@ -373,7 +374,7 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	scan->point_done = true;
 
 	/* what the lookup returns is not kept, and an operator may look up rows itself: ask it before */
-	if (!rose_index_quals_match(scan->quals, scan->range.lower))
+	if (!rose_key_quals_match(scan->quals, scan->range.lower))
 		return NULL;
 	lookup = rose_lookup_cached(fetch->tree);
 	row = rose_lookup_get(lookup, iscan->xs_snapshot, scan->range.lower);
@@ -387,7 +388,7 @@ static bool
 index_scan_next_range(IndexScanDesc iscan, RoseIndexFetch *fetch, bool forward)
 {
 	RoseIndexScan *scan = fetch->scan;
-	uint64		nranges = rose_index_quals_nranges(scan->quals);
+	uint64		nranges = rose_key_quals_nranges(scan->quals);
 	uint64		next;
 
 	if (nranges == 0)
@@ -664,7 +665,7 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	{
 		row = index_scan_next_row(iscan, fetch);
 		if (row && (scan->point || row == &scan->batch.entry ||
-					rose_index_quals_match(scan->quals, row->key)))
+					rose_key_quals_match(scan->quals, row->key)))
 			break;
 		if (row == NULL && !index_scan_next_range(iscan, fetch, forward))
 			return false;
@@ -722,7 +723,7 @@ rose_index_restrpos(IndexScanDesc iscan)
 	scan->range_number = scan->mark_range;
 	if (scan->point)
 	{
-		rose_index_quals_range(scan->quals, scan->mark_range, &scan->range);
+		rose_key_quals_range(scan->quals, scan->mark_range, &scan->range);
 		scan->point_done = true;
 		scan->active = true;
 		return;

@@ -56,32 +56,4 @@ extern const RoseEntry *rose_index_validator_agrees(RoseIndexValidator *validato
 /* Does that call functions?  Then the row may be gone afterwards, if it is a cached lookup's. */
 extern bool rose_index_validator_calls(const RoseIndexValidator *validator);
 
-/* --- scan keys as key ranges (rose_index_quals.c) --- */
-
-/*
- * What the scan keys of an index scan mean: key ranges, in key order and
- * without overlap, and conditions that each row in them must still be checked for.
- */
-typedef struct RoseIndexQuals RoseIndexQuals;
-
-/*
- * Lives in the current context; refers to keys, and to their arguments.  schema: of the
- * table, for its primary key's index; or of an index's tree.  Column i of the index is
- * the i-th key column that is no rank.  The order of the ranges is that of the tree.
- */
-extern RoseIndexQuals *rose_index_quals_create(const RoseSchema *schema, ScanKey keys,
-											   int nkeys);
-
-/* Is each range a single whole key (in its lower bound)? */
-extern bool rose_index_quals_name_keys(const RoseIndexQuals *quals);
-
-/* Number of ranges; 0: no row can match. */
-extern uint64 rose_index_quals_nranges(const RoseIndexQuals *quals);
-
-/* Range number i in key order; its Datums live as long as quals. */
-extern void rose_index_quals_range(const RoseIndexQuals *quals, uint64 i, RoseKeyRange *range);
-
-/* Does a row with this key satisfy what the ranges do not say? */
-extern bool rose_index_quals_match(const RoseIndexQuals *quals, const Datum *key);
-
 #endif							/* ROSE_INDEXAM_H */

@@ -27,7 +27,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "indexam/rose_indexam.h"
+#include "lsm/read/rose_key_quals.h"
 
 #include "server_unit.h"
 
@@ -319,16 +319,16 @@ is_tight(const Tester *tester, ScanKey keys, int nkeys)
 static void
 check_conditions(Tester *tester, ScanKey keys, int nkeys, int round)
 {
-	RoseIndexQuals *quals = rose_index_quals_create(tester->schema, keys, nkeys);
+	RoseKeyQuals *quals = rose_key_quals_create(tester->schema, keys, nkeys);
 	int			at = 0;			/* in the sorted rows: all before are as they should be */
 	int			nread = 0;
 	int			nfound = 0;
 
-	for (uint64 r = 0; r < rose_index_quals_nranges(quals); r++)
+	for (uint64 r = 0; r < rose_key_quals_nranges(quals); r++)
 	{
 		RoseKeyRange range;
 
-		rose_index_quals_range(quals, r, &range);
+		rose_key_quals_range(quals, r, &range);
 		for (int i = 0; i < tester->nrows; i++)
 		{
 			const Row  *row = tester->sorted[i];
@@ -336,7 +336,7 @@ check_conditions(Tester *tester, ScanKey keys, int nkeys, int round)
 			if (!in_range(tester, &range, row))
 				continue;
 			nread++;
-			if (!rose_index_quals_match(quals, row->key))
+			if (!rose_key_quals_match(quals, row->key))
 				continue;
 			nfound++;
 			CHECK(i >= at, "round %d: row %d comes late or twice", NAME(tester), round, i);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * rose_round.c
+ * rose_key_round.c
  *	  Values that a key column is compared with, as values of the column's type.
  *
  * Backend-local; no locks.  What becomes of a value that is not exact is for
- * rose_index_quals.c to say.
+ * rose_key_quals.c to say.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 #include "utils/float.h"
 #include "utils/timestamp.h"
 
-#include "indexam/rose_round.h"
+#include "lsm/read/rose_key_round.h"
 
 static bool
 get_integer(Oid type, Datum value, int64 *result)

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_round.h
+ * rose_key_round.h
  *	  Values that a key column is compared with, as values of the column's type.
  *
  * For operators whose right side is of another type (an int4 column compared with an
@@ -9,8 +9,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_ROUND_H
-#define ROSE_ROUND_H
+#ifndef ROSE_KEY_ROUND_H
+#define ROSE_KEY_ROUND_H
 
 #include "postgres.h"
 
@@ -29,4 +29,4 @@ typedef enum RoseRounding
 extern RoseRounding rose_round_value(const RoseKeyColumn *column, Oid subtype, Datum value,
 									 Datum *result);
 
-#endif							/* ROSE_ROUND_H */
+#endif							/* ROSE_KEY_ROUND_H */

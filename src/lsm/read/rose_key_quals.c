@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_index_quals.c
+ * rose_key_quals.c
  *	  Scan keys of an index scan as key ranges and remaining conditions.
  *
  * Leading columns with an equality (col = x, col = ANY (array)) form the
@@ -11,7 +11,7 @@
  * on each row.
  *
  * Bounds need values of the key column's type.  Those of another type are rounded to it
- * (rose_round.h): col >= v implies col >= round(v), and the condition stays as a check.
+ * (rose_key_round.h): col >= v implies col >= round(v), and the condition stays as a check.
  * Where that is not possible it is a check only.
  *
  * An index column that may be NULL has its rank in the key before it (rose_index_def.h).  A
@@ -30,8 +30,9 @@
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
-#include "indexam/rose_indexam.h"
-#include "indexam/rose_round.h"
+#include "util/rose_index_def.h"
+#include "lsm/read/rose_key_quals.h"
+#include "lsm/read/rose_key_round.h"
 
 /* A condition to be checked on each row. */
 typedef struct RowCheck
@@ -57,7 +58,7 @@ typedef struct RangeEnd
 	bool		inclusive;
 } RangeEnd;
 
-struct RoseIndexQuals
+struct RoseKeyQuals
 {
 	const RoseSchema *schema;
 	int			ncolumns;		/* of the index that are in the key */
@@ -75,7 +76,7 @@ struct RoseIndexQuals
 
 typedef struct Builder
 {
-	RoseIndexQuals *quals;
+	RoseKeyQuals *quals;
 	ScanKey		keys;
 	int			nkeys;
 	bool	   *used;			/* expressed by the ranges: needs no check */
@@ -96,27 +97,27 @@ compare_for_qsort(const void *a, const void *b, void *arg)
 
 /* In what follows, a column is one of the index, from 0. */
 static const RoseKeyColumn *
-key_column(const RoseIndexQuals *quals, int column)
+key_column(const RoseKeyQuals *quals, int column)
 {
 	return &quals->schema->keys[quals->at[column]];
 }
 
 /* The key's order, which may be the other way round than that of the values. */
 static SortSupport
-column_order(const RoseIndexQuals *quals, int column)
+column_order(const RoseKeyQuals *quals, int column)
 {
 	return unconstify(SortSupportData *, &key_column(quals, column)->ssup);
 }
 
 static bool
-is_descending(const RoseIndexQuals *quals, int column)
+is_descending(const RoseKeyQuals *quals, int column)
 {
 	return (key_column(quals, column)->def.flags & ROSE_KEY_DESCENDING) != 0;
 }
 
 /* The next key column has this value in all ranges. */
 static void
-push_value(RoseIndexQuals *quals, Datum value)
+push_value(RoseKeyQuals *quals, Datum value)
 {
 	PrefixColumn *prefix = &quals->prefix[quals->nprefix++];
 
@@ -126,7 +127,7 @@ push_value(RoseIndexQuals *quals, Datum value)
 
 /* Rows in which the column is NULL, or is not, alone.  A column without rank never is. */
 static void
-push_rank(RoseIndexQuals *quals, int column, bool isnull)
+push_rank(RoseKeyQuals *quals, int column, bool isnull)
 {
 	const RoseKeyColumn *key = key_column(quals, column);
 
@@ -161,7 +162,7 @@ array_elements(ScanKey key, Datum **elems, Oid *type)
 static bool
 add_array_prefix(Builder *builder, int column, int index)
 {
-	RoseIndexQuals *quals = builder->quals;
+	RoseKeyQuals *quals = builder->quals;
 	ScanKey		key = &builder->keys[index];
 	PrefixColumn *prefix;
 	SortSupport ssup = column_order(quals, column);
@@ -203,7 +204,7 @@ add_array_prefix(Builder *builder, int column, int index)
 static bool
 add_value_prefix(Builder *builder, int column, int index)
 {
-	RoseIndexQuals *quals = builder->quals;
+	RoseKeyQuals *quals = builder->quals;
 	ScanKey		key = &builder->keys[index];
 	Datum		value = 0;
 	RoseRounding rounding = rose_round_value(key_column(quals, column), key->sk_subtype,
@@ -354,7 +355,7 @@ static void
 add_array_comparison(Builder *builder, int column, int index)
 {
 	ScanKey		key = &builder->keys[index];
-	const RoseIndexQuals *quals = builder->quals;
+	const RoseKeyQuals *quals = builder->quals;
 	bool		lower = is_lower(builder, column, key->sk_strategy);
 	RangeEnd	end = {.ncols = 1, .inclusive = is_inclusive(key->sk_strategy)};
 	Datum	   *elems;
@@ -382,7 +383,7 @@ add_array_comparison(Builder *builder, int column, int index)
 
 /* The next member of a row comparison as more of a range's end; false: it ends before. */
 static bool
-extend_end(const RoseIndexQuals *quals, int column, ScanKey member, RangeEnd *end)
+extend_end(const RoseKeyQuals *quals, int column, ScanKey member, RangeEnd *end)
 {
 	Datum	   *value;
 
@@ -407,7 +408,7 @@ extend_end(const RoseIndexQuals *quals, int column, ScanKey member, RangeEnd *en
 static void
 add_row_comparison(Builder *builder, int column, int index)
 {
-	RoseIndexQuals *quals = builder->quals;
+	RoseKeyQuals *quals = builder->quals;
 	ScanKey		header = &builder->keys[index];
 	ScanKey		member = (ScanKey) DatumGetPointer(header->sk_argument);
 	RangeEnd	end = {0};
@@ -495,7 +496,7 @@ settle_nulls(Builder *builder)
 static void
 add_checks(Builder *builder)
 {
-	RoseIndexQuals *quals = builder->quals;
+	RoseKeyQuals *quals = builder->quals;
 
 	quals->checks = palloc(Max(1, builder->nkeys) * sizeof(RowCheck));
 	for (int i = 0; i < builder->nkeys; i++)
@@ -516,17 +517,17 @@ add_checks(Builder *builder)
 
 /* Ranks are no columns of the index; the columns of the table's key behind those of the index are harmless. */
 static void
-find_columns(RoseIndexQuals *quals)
+find_columns(RoseKeyQuals *quals)
 {
 	for (int i = 0; i < quals->schema->nkeys; i++)
 		if ((quals->schema->keys[i].def.flags & ROSE_KEY_RANK) == 0)
 			quals->at[quals->ncolumns++] = (uint8) i;
 }
 
-RoseIndexQuals *
-rose_index_quals_create(const RoseSchema *schema, ScanKey keys, int nkeys)
+RoseKeyQuals *
+rose_key_quals_create(const RoseSchema *schema, ScanKey keys, int nkeys)
 {
-	RoseIndexQuals *quals = palloc0(sizeof(RoseIndexQuals));
+	RoseKeyQuals *quals = palloc0(sizeof(RoseKeyQuals));
 	Builder		builder = {quals, keys, nkeys};
 	int			column = 0;
 
@@ -554,13 +555,13 @@ rose_index_quals_create(const RoseSchema *schema, ScanKey keys, int nkeys)
 /* ---- using ---- */
 
 bool
-rose_index_quals_name_keys(const RoseIndexQuals *quals)
+rose_key_quals_name_keys(const RoseKeyQuals *quals)
 {
 	return quals->nprefix == quals->schema->nkeys;
 }
 
 uint64
-rose_index_quals_nranges(const RoseIndexQuals *quals)
+rose_key_quals_nranges(const RoseKeyQuals *quals)
 {
 	return quals->nranges;
 }
@@ -578,7 +579,7 @@ append_end(const RangeEnd *end, int nprefix, int *ncols, Datum *values, bool *in
  * for is not, for it sees rows that are not committed).
  */
 static void
-set_hash(const RoseIndexQuals *quals, RoseKeyRange *range)
+set_hash(const RoseKeyQuals *quals, RoseKeyRange *range)
 {
 	const RoseSchema *schema = quals->schema;
 
@@ -591,7 +592,7 @@ set_hash(const RoseIndexQuals *quals, RoseKeyRange *range)
 }
 
 void
-rose_index_quals_range(const RoseIndexQuals *quals, uint64 i, RoseKeyRange *range)
+rose_key_quals_range(const RoseKeyQuals *quals, uint64 i, RoseKeyRange *range)
 {
 	Assert(i < quals->nranges);
 	for (int column = quals->nprefix - 1; column >= 0; column--)
@@ -621,7 +622,7 @@ call_operator(ScanKey key, Datum value, Datum argument)
 
 /* The members' functions are three-way comparisons; the first difference decides. */
 static bool
-row_comparison_holds(const RoseIndexQuals *quals, ScanKey header, const Datum *key)
+row_comparison_holds(const RoseKeyQuals *quals, ScanKey header, const Datum *key)
 {
 	ScanKey		member = (ScanKey) DatumGetPointer(header->sk_argument);
 	int32		cmp;
@@ -654,7 +655,7 @@ row_comparison_holds(const RoseIndexQuals *quals, ScanKey header, const Datum *k
 }
 
 static bool
-check_holds(const RoseIndexQuals *quals, const RowCheck *check, const Datum *key)
+check_holds(const RoseKeyQuals *quals, const RowCheck *check, const Datum *key)
 {
 	bool		isnull = rose_key_is_null(quals->schema, key, check->at);
 
@@ -673,7 +674,7 @@ check_holds(const RoseIndexQuals *quals, const RowCheck *check, const Datum *key
 }
 
 bool
-rose_index_quals_match(const RoseIndexQuals *quals, const Datum *key)
+rose_key_quals_match(const RoseKeyQuals *quals, const Datum *key)
 {
 	for (int i = 0; i < quals->nchecks; i++)
 		if (!check_holds(quals, &quals->checks[i], key))
