@@ -1,0 +1,122 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_batch.h
+ *	  Rows of a table for who takes many of them, column by column.
+ *
+ * A batch is some rows that the snapshot sees: whole ones, and the newest of their keys.
+ * Nobody above looks at versions.  Rows are named by numbers, 0 to nrows - 1; not all of
+ * them need take part (include).  A batch is a leaf, a batch of a memtable's rows, rows
+ * picked from several of both, or a few rows that were found one by one: who takes it
+ * does not see the difference, but in time.
+ *
+ * A batch may be one of a leaf that was not read yet.  It is read when a value is asked
+ * for, so who only counts reads none.
+ *
+ * How long things live: a batch, and what its values by reference point to, until the next call of
+ * rose_batches_next, _rescan or _end.  Arrays are the caller's, and may be used again for
+ * the next rows at once.
+ *
+ * MVCC snapshots only, and forward only.  Predicate locks of SERIALIZABLE transactions are taken here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_BATCH_H
+#define ROSE_BATCH_H
+
+#include "postgres.h"
+
+#include "nodes/bitmapset.h"
+#include "storage/itemptr.h"
+#include "utils/snapshot.h"
+
+#include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_key_quals.h"
+
+/* Row numbers fit uint16. */
+#define ROSE_BATCH_MAX_ROWS	65535
+
+/* The caller's; what is private is only there to have no call for a batch. */
+typedef struct RoseBatch
+{
+	int			nrows;			/* > 0 */
+	int			nincluded;		/* > 0 */
+	const uint64 *include;		/* bit i % 64 of word i / 64: row i takes part; NULL: all do */
+
+	/* private to rose_batch.c */
+	const struct RoseBatchOps *ops;
+	struct RoseBatches *owner;
+	void	   *rows;
+	int			first;
+} RoseBatch;
+
+typedef struct RoseBatchRequest
+{
+	const RoseKeyQuals *keys;	/* which rows, all of these conditions included; NULL: all rows */
+	const Bitmapset *columns;	/* attribute numbers (from 1) of which many values will be asked for */
+	bool		ordered;		/* rows in the order of keys.  False is for queries that only read: who locks or
+								 * changes rows could wait for others who do so in another order */
+	bool		bulk;			/* keep little of it in the buffer cache */
+} RoseBatchRequest;
+
+/* What was done so far, since begin. */
+typedef struct RoseBatchCounts
+{
+	uint64		leaves;			/* batches that were leaves, or parts of one */
+	uint64		unread_leaves;	/* ... of which no value was asked for */
+	uint64		memory;			/* that were a memtable's rows */
+	uint64		woven;			/* rows picked from several sources */
+	uint64		single;			/* rows found one by one */
+} RoseBatchCounts;
+
+typedef struct RoseBatches RoseBatches;
+
+/*
+ * Memory in a child of the current context.  tree, request->keys (until the next rescan) and request->columns
+ * must stay.
+ */
+extern RoseBatches *rose_batches_begin(RoseTree *tree, Snapshot snapshot, const RoseBatchRequest *request);
+
+/* The next batch, which has a row at least; false: there is none, and will be none before a rescan. */
+extern bool rose_batches_next(RoseBatches *batches, RoseBatch *batch);
+
+/*
+ * How many rows of those that are to come need not be read to know that they are there?
+ * They are left out of the batches that follow.  To be asked before the first batch.
+ */
+extern uint64 rose_batches_count(RoseBatches *batches);
+
+/* Start over, with these keys (NULL: all rows). */
+extern void rose_batches_rescan(RoseBatches *batches, const RoseKeyQuals *keys);
+extern void rose_batches_end(RoseBatches *batches);
+extern const RoseBatchCounts *rose_batches_counts(const RoseBatches *batches);
+
+/*
+ * A column (attribute number, from 1) of rows [first, first + n), whether they take part or not: values[i] and
+ * nulls[i] are of row first + i.  The value of a NULL is 0.  Returns whether there is a NULL.  Dropped columns are NULL; columns
+ * that were added since have what older rows have of them.
+ */
+extern bool rose_batch_datums(RoseBatch *batch, AttrNumber attno, int first, int n,
+							  Datum *values, bool *nulls);
+
+/*
+ * The same of a column that is passed by value, as words: what is in the column's width
+ * (attlen), with its sign.  So integers, dates, times, bool, "char" and money are in the
+ * order of words; oids are not; floats are their bits.
+ */
+extern bool rose_batch_words(RoseBatch *batch, AttrNumber attno, int first, int n,
+							 int64 *words, bool *nulls);
+
+/* The same of some rows, in ascending order, when these are few: values[i] and nulls[i] are of row rows[i]. */
+extern void rose_batch_pick(RoseBatch *batch, AttrNumber attno, const uint16 *rows, int n,
+							Datum *values, bool *nulls);
+
+/* Of one row. */
+extern Datum rose_batch_value(RoseBatch *batch, AttrNumber attno, int row, bool *isnull);
+
+/* The name of a row (rose_tid.h). */
+extern void rose_batch_tid(RoseBatch *batch, int row, ItemPointer tid);
+
+/* Its version, of which xid, subxid and cid are good. */
+extern void rose_batch_version(RoseBatch *batch, int row, RoseVersion *version);
+
+#endif							/* ROSE_BATCH_H */
