@@ -33,6 +33,9 @@ extern void rose_primary_key_plan(Relation heap, struct IndexOptInfo *info, bool
 /* Was it told?  Only indexes of rose tables are. */
 extern bool rose_primary_key_is_planned(const struct IndexOptInfo *info);
 
+/* ... as that of the primary key? */
+extern bool rose_primary_key_is_planned_as_key(const struct IndexOptInfo *info);
+
 /* --- scans (rose_index_scan.c); contracts as in access/amapi.h --- */
 extern void rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys,
 							  ScanKey orderbys, int norderbys);

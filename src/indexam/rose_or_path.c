@@ -9,8 +9,7 @@
  * given already (rose_or_scan.c).
  *
  * For each arm core is asked which index scans there are, as if the table had that
- * condition in place of the whole: with copies of the table's and its indexes' planner
- * structs, since these say what conditions there are.  The cheapest ones are children of the scan.
+ * condition in place of the whole (rose_index_paths.c).  The cheapest ones are children of the scan.
  *
  * Backend-local; planning takes locks before us.  Conditions of joins, and arms
  * that are not on the table alone, are left to core.
@@ -27,9 +26,9 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
-#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 
+#include "indexam/rose_index_paths.h"
 #include "indexam/rose_indexam.h"
 #include "indexam/rose_or.h"
 
@@ -69,57 +68,19 @@ other_conditions(RelOptInfo *rel, RestrictInfo *without)
 	return others;
 }
 
-/* Its rows come whole, whatever the query wants of them. */
-static IndexOptInfo *
-index_with(const IndexOptInfo *index, RelOptInfo *rel, List *conditions)
-{
-	IndexOptInfo *copy = palloc(sizeof(IndexOptInfo));
-
-	*copy = *index;
-	copy->rel = rel;
-	copy->indrestrictinfo = conditions;
-	copy->canreturn = palloc0(index->ncolumns * sizeof(bool));
-	return copy;
-}
-
-/* The table as if it had these conditions only. */
-static RelOptInfo *
-table_with(PlannerInfo *root, RelOptInfo *rel, List *conditions)
-{
-	RelOptInfo *copy = palloc(sizeof(RelOptInfo));
-	ListCell   *cell;
-
-	*copy = *rel;
-	copy->baserestrictinfo = conditions;
-	copy->joininfo = NIL;
-	copy->has_eclass_joins = false;
-	copy->consider_parallel = false;
-	copy->pathlist = copy->partial_pathlist = NIL;
-	copy->rows = clamp_row_est(rel->tuples *
-							   clauselist_selectivity(root, conditions, 0, JOIN_INNER, NULL));
-	copy->indexlist = NIL;
-	foreach(cell, rel->indexlist)
-		copy->indexlist = lappend(copy->indexlist,
-								  index_with(lfirst_node(IndexOptInfo, cell), copy, conditions));
-	return copy;
-}
-
 /* The cheapest index scan for an arm, or NULL. */
 static Path *
 path_of_arm(PlannerInfo *root, RelOptInfo *rel, Node *arm, List *others)
 {
-	RelOptInfo *table = table_with(root, rel, list_concat(conditions_of_arm(arm), others));
+	List	   *paths = rose_index_paths(root, rel, list_concat(conditions_of_arm(arm), others), NULL);
 	Path	   *best = NULL;
 	ListCell   *cell;
 
-	create_index_paths(root, table);
-	foreach(cell, table->pathlist)
+	foreach(cell, paths)
 	{
 		Path	   *path = lfirst(cell);
 
-		if (IsA(path, IndexPath) && path->pathtype == T_IndexScan &&
-			path->param_info == NULL && ((IndexPath *) path)->indexclauses != NIL &&
-			(best == NULL || path->total_cost < best->total_cost))
+		if (best == NULL || path->total_cost < best->total_cost)
 			best = path;
 	}
 	return best;

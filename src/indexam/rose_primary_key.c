@@ -627,6 +627,12 @@ rose_primary_key_is_planned(const IndexOptInfo *info)
 		info->amcostestimate == validated_cost;
 }
 
+bool
+rose_primary_key_is_planned_as_key(const IndexOptInfo *info)
+{
+	return info->amcostestimate == primary_key_cost;
+}
+
 /* Bytes of an entry in memory beside the values, and of an expression's value. */
 #define ENTRY_OVERHEAD		16
 #define EXPRESSION_WIDTH	16

@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node.h
+ *	  The executor's nodes that read rose tables in batches: wiring.
+ *
+ * For rose.c and the hooks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_NODE_H
+#define ROSE_NODE_H
+
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "nodes/pathnodes.h"
+
+/* --- settings (rose_node_settings.c) --- */
+extern bool rose_node_scan_enabled; /* rose.enable_scan */
+extern int	rose_node_vector_rows;	/* rose.vector_rows */
+extern void rose_node_define_settings(void);	/* _PG_init */
+
+/*
+ * Offer the planner a Rose Scan of a table; called when it has all other paths of it but those of
+ * rose_or_add_paths.
+ */
+extern void rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte);
+
+extern void rose_node_register(void);	/* _PG_init */
+
+#endif							/* ROSE_NODE_H */

@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_scan.h
+ *	  Rose Scan: what its plan says, and how that becomes rows.
+ *
+ * For this folder only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_NODE_SCAN_H
+#define ROSE_NODE_SCAN_H
+
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
+
+/* Rows that are decoded and checked together. */
+#define ROSE_NODE_VECTOR_ROWS	2048
+
+/*
+ * The plan.  scan.plan.qual: residual conditions, checked row by row.  custom_exprs is a list of
+ * ROSE_NODE_EXPRS lists of conditions; none is in two of them.  All refer to the table's columns,
+ * as those of a sequential scan do.  custom_private is a list of integers.
+ */
+typedef enum RoseNodeExprs
+{
+	ROSE_NODE_KEYS,				/* key ranges, as an index scan's: column first */
+	ROSE_NODE_FILTERS,			/* vectorised */
+	ROSE_NODE_EXPRS
+} RoseNodeExprs;
+
+typedef enum RoseNodePrivate
+{
+	ROSE_NODE_ORDERED,			/* somebody relies on the order of keys */
+	ROSE_NODE_PRIVATE
+} RoseNodePrivate;
+
+extern const CustomScanMethods rose_node_scan_methods;
+
+/* --- which condition is checked how (rose_node_clauses.c) --- */
+typedef struct RoseNodeClauses
+{
+	List	   *filters;		/* RestrictInfos */
+	List	   *residual;
+} RoseNodeClauses;
+
+/* --- costs (rose_node_cost.c) --- */
+
+/* Fill the path's costs; key: what part of the table the key ranges select, keys: by so many conditions. */
+extern void rose_node_cost_scan(PlannerInfo *root, CustomPath *path, const RoseNodeClauses *clauses,
+								List *keys);
+
+#endif							/* ROSE_NODE_SCAN_H */

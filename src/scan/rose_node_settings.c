@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_settings.c
+ *	  Settings of the executor's nodes.
+ *
+ * Backend-local; no locks.  What the settings mean is where they are asked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/guc.h"
+
+#include "scan/rose_node.h"
+#include "scan/rose_node_scan.h"
+
+bool		rose_node_scan_enabled = true;
+int			rose_node_vector_rows = ROSE_NODE_VECTOR_ROWS;
+
+void
+rose_node_define_settings(void)
+{
+	DefineCustomBoolVariable("rose.enable_scan",
+							 "Enables the planner's use of Rose Scan plans.",
+							 "Rose Scan reads rose tables in batches, and checks simple conditions for many rows at a time.",
+							 &rose_node_scan_enabled,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.vector_rows",
+							"Rows that a Rose Scan decodes and checks together, at most.",
+							"For tests: results do not depend on it.",
+							&rose_node_vector_rows,
+							ROSE_NODE_VECTOR_ROWS,
+							1,
+							ROSE_NODE_VECTOR_ROWS,
+							PGC_USERSET,
+							GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
+							NULL, NULL, NULL);
+}
