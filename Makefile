@@ -32,7 +32,7 @@ PGFILEDESC = "rose - compressed log-structured tables"
 
 SRC_DIRS = . compat util codec page store memtable \
 	lsm/snapshot lsm/component lsm/tree lsm/read lsm/merge lsm/write lsm \
-	indexam tableam worker repl sqlfunc
+	indexam tableam worker repl sqlfunc scan
 OBJS = $(patsubst %.c,%.o,$(sort $(foreach dir,$(SRC_DIRS:%=src/%),$(wildcard $(dir)/*.c))))
 
 # WERROR= turns off "warnings are errors" for compilers that we have not met.

@@ -41,6 +41,7 @@
 #include "repl/rose_repl.h"
 #include "tableam/rose_tableam.h"
 #include "worker/rose_worker.h"
+#include "scan/rose_node.h"
 #include "rose_hooks.h"
 
 PG_MODULE_MAGIC;
@@ -119,6 +120,7 @@ _PG_init(void)
 	rose_index_ddl_define_settings();
 	rose_worker_define_settings();
 	rose_repl_define_settings();
+	rose_node_define_settings();
 	MarkGUCPrefixReserved("rose");
 
 	prev_shmem_request_hook = shmem_request_hook;
@@ -136,6 +138,7 @@ _PG_init(void)
 	rose_class_row_define_callbacks();
 	rose_primary_key_define_callbacks();
 	rose_or_register();
+	rose_node_register();
 	rose_index_eval_define_callbacks();
 	rose_hooks_install();
 	rose_worker_register();

@@ -71,6 +71,7 @@
 #include "tableam/rose_slot.h"
 #include "tableam/rose_table_options.h"
 #include "tableam/rose_tableam.h"
+#include "scan/rose_node.h"
 #include "rose_concurrently.h"
 #include "rose_extension.h"
 #include "rose_hooks.h"
@@ -141,8 +142,10 @@ rose_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEnt
 {
 	if (prev_set_rel_pathlist_hook)
 		prev_set_rel_pathlist_hook(root, rel, rti, rte);
-	if (rte->rtekind == RTE_RELATION && !rte->inh && rte->tablesample == NULL)
-		rose_or_add_paths(root, rel);
+	if (rte->rtekind != RTE_RELATION || rte->inh || rte->tablesample != NULL)
+		return;
+	rose_node_add_paths(root, rel, rte);
+	rose_or_add_paths(root, rel);
 }
 
 static PlannedStmt *

@@ -47,10 +47,13 @@ typedef struct RoseNodeClauses
 	List	   *residual;
 } RoseNodeClauses;
 
+/* Conditions (RestrictInfos, in the order in which core would check them) that the keys (IndexClauses) do not enforce. */
+extern void rose_node_clauses_split(RelOptInfo *rel, List *clauses, List *keys,
+									RoseNodeClauses *split);
+
 /* --- costs (rose_node_cost.c) --- */
 
-/* Fill the path's costs; key: what part of the table the key ranges select, keys: by so many conditions. */
-extern void rose_node_cost_scan(PlannerInfo *root, CustomPath *path, const RoseNodeClauses *clauses,
-								List *keys);
+/* Fill the path's rows and costs, of a scan of the ranges of keys (IndexClauses; NIL: of all). */
+extern void rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys);
 
 #endif							/* ROSE_NODE_SCAN_H */

@@ -417,6 +417,29 @@ rose_slot_switch_stretch(TupleTableSlot *slot, RoseStretch *stretch)
 }
 
 void
+rose_slot_open_values(TupleTableSlot *slot, RoseTree *tree)
+{
+	int			natts = slot->tts_tupleDescriptor->natts;
+
+	rose_slot_check(slot, tree);
+	rose_slot_clear(slot);
+	memset(slot->tts_values, 0, natts * sizeof(Datum));
+	memset(slot->tts_isnull, true, natts * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+	slot->tts_tableOid = RelationGetRelid(tree->rel);
+}
+
+void
+rose_slot_set_version(TupleTableSlot *slot, const RoseVersion *version)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	rslot->row.version = *version;
+	rslot->row.version.present = NULL;
+	rslot->version = ROSE_SLOT_HAS_VERSION;
+}
+
+void
 rose_slot_written(TupleTableSlot *slot, RoseTree *tree, CommandId cid)
 {
 	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;

@@ -78,6 +78,22 @@ extern void rose_slot_open_stretch(TupleTableSlot *slot, RoseTree *tree,
 /* The same if the slot holds a row of another stretch of this scan. */
 extern void rose_slot_switch_stretch(TupleTableSlot *slot, RoseStretch *stretch);
 
+/*
+ * Make the slot ready for values that the caller puts into it, for one row after the other: all
+ * columns are NULL.  That holds until somebody clears the slot, or makes it keep what it has
+ * (rose_slot_takes_values).
+ */
+extern void rose_slot_open_values(TupleTableSlot *slot, RoseTree *tree);
+
+static inline bool
+rose_slot_takes_values(const TupleTableSlot *slot)
+{
+	return !TTS_EMPTY(slot) && !TTS_SHOULDFREE(slot);
+}
+
+/* The version that those values are of. */
+extern void rose_slot_set_version(TupleTableSlot *slot, const RoseVersion *version);
+
 /* Does the slot hold a row of a stretch of this table? */
 static inline bool
 rose_slot_in_stretch(const TupleTableSlot *slot, const RoseTree *tree)

@@ -1,0 +1,71 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_column.c
+ *	  The columns that a node takes from batches.
+ *
+ * Columns are decoded when a row is there that somebody wants, for all rows that were selected with
+ * it: those between the first and the last of them, or, if these are few among many, one by one.
+ *
+ * Values by reference point to where the batch has them.  Backend-local; no locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "scan/rose_node_column.h"
+
+/* Of so many rows less than one is selected: these are picked. */
+#define PICK_BELOW		32
+
+RoseNodeColumns *
+rose_node_columns_create(int ncolumns, int max_rows)
+{
+	RoseNodeColumns *columns = palloc0(offsetof(RoseNodeColumns, columns) +
+									   ncolumns * sizeof(RoseNodeColumn));
+
+	columns->context = CurrentMemoryContext;
+	columns->max_rows = max_rows;
+	return columns;
+}
+
+void
+rose_node_columns_add(RoseNodeColumns *columns, AttrNumber attno, int target)
+{
+	RoseNodeColumn *column = &columns->columns[columns->ncolumns++];
+
+	column->attno = attno;
+	column->target = target;
+}
+
+static void
+make_room(RoseNodeColumns *columns, RoseNodeColumn *column)
+{
+	if (column->values != NULL)
+		return;
+	column->values = MemoryContextAlloc(columns->context, columns->max_rows * sizeof(Datum));
+	column->nulls = MemoryContextAlloc(columns->context, columns->max_rows * sizeof(bool));
+}
+
+void
+rose_node_columns_load(RoseNodeColumns *columns, const RoseNodeRows *rows)
+{
+	int			first = rose_node_rows_at(rows, 0);
+	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
+	bool		pick = rows->n * PICK_BELOW < n;
+
+	Assert(n <= columns->max_rows);
+	for (int c = 0; c < columns->ncolumns; c++)
+	{
+		RoseNodeColumn *column = &columns->columns[c];
+
+		make_room(columns, column);
+		if (pick)
+			rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, column->values,
+							column->nulls);
+		else
+			(void) rose_batch_datums(rows->batch, column->attno, first, n, column->values,
+									 column->nulls);
+	}
+	columns->first = pick ? -1 : first;
+	columns->loaded = true;
+}

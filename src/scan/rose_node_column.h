@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_column.h
+ *	  The columns that a node takes from batches.
+ *
+ * For this folder only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_NODE_COLUMN_H
+#define ROSE_NODE_COLUMN_H
+
+#include "postgres.h"
+
+#include "executor/tuptable.h"
+#include "nodes/bitmapset.h"
+
+#include "lsm/read/rose_batch.h"
+#include "scan/rose_node_scan.h"
+
+/* The rows of a batch that were selected among some that were looked at together. */
+typedef struct RoseNodeRows
+{
+	RoseBatch  *batch;
+	int			n;				/* selected rows */
+	bool		all;			/* they are first, first + 1, ...; else: */
+	int			first;
+	uint16		rows[ROSE_NODE_VECTOR_ROWS];
+} RoseNodeRows;
+
+static inline int
+rose_node_rows_at(const RoseNodeRows *rows, int i)
+{
+	return rows->all ? rows->first + i : rows->rows[i];
+}
+
+typedef struct RoseNodeColumn
+{
+	AttrNumber	attno;
+	int			target;			/* where it goes, in a slot */
+	Datum	   *values;			/* of the rows, NULL before the first */
+	bool	   *nulls;
+} RoseNodeColumn;
+
+/* Columns that are decoded together, if one of them is wanted. */
+typedef struct RoseNodeColumns
+{
+	MemoryContext context;
+	int			max_rows;
+	int			first;			/* values[i] is of row first + i; -1: of the i-th selected row */
+	bool		loaded;			/* for the rows at hand */
+	int			ncolumns;
+	RoseNodeColumn columns[FLEXIBLE_ARRAY_MEMBER];
+} RoseNodeColumns;
+
+/* In the current context; room for ncolumns, none of which is there yet. */
+extern RoseNodeColumns *rose_node_columns_create(int ncolumns, int max_rows);
+extern void rose_node_columns_add(RoseNodeColumns *columns, AttrNumber attno, int target);
+
+/* Decode them for these rows; n > 0. */
+extern void rose_node_columns_load(RoseNodeColumns *columns, const RoseNodeRows *rows);
+
+/* Put the columns of the i-th selected row to their places. */
+static inline void
+rose_node_columns_put(RoseNodeColumns *columns, const RoseNodeRows *rows, int i,
+					  Datum *values, bool *nulls)
+{
+	int			at;
+
+	if (unlikely(!columns->loaded))
+		rose_node_columns_load(columns, rows);
+	at = columns->first < 0 ? i : rose_node_rows_at(rows, i) - columns->first;
+	for (int c = 0; c < columns->ncolumns; c++)
+	{
+		const RoseNodeColumn *column = &columns->columns[c];
+
+		values[column->target] = column->values[at];
+		nulls[column->target] = column->nulls[at];
+	}
+}
+
+#endif							/* ROSE_NODE_COLUMN_H */

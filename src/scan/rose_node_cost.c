@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_cost.c
+ *	  What a Rose Scan costs, in the planner's units.
+ *
+ * It reads the pages of its key ranges in order.  A row that a filter looks at, and one that is
+ * given out, are cheap beside what core charges for a tuple; a residual condition costs what it
+ * costs elsewhere.  A charge at the start keeps small tables, and scans that end after a few rows,
+ * with the plain scan, which has less to set up.
+ *
+ * Settings that core has for plain scans count: enable_seqscan and enable_indexscan say whether there is a
+ * path (rose_node_paths.c), so they are not asked here.
+ *
+ * Backend-local; no locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include <math.h>
+
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "utils/spccache.h"
+
+#include "scan/rose_node_scan.h"
+
+/* To begin with, and for each range of keys beside the descent: what tuples' processing saves in some hundred rows. */
+#define STARTUP_COST		2.0
+
+/* Of cpu_operator_cost: a filter's look at a row. */
+#define FILTER_PART			0.02
+
+/* Of cpu_tuple_cost: a row that is given out. */
+#define ROW_PART			0.3
+
+/* Who keeps rows in order takes what is in memory in an order that memory is slower in. */
+#define ORDER_FACTOR		1.02
+
+/* Part of the table's rows that conditions (RestrictInfos) select. */
+static Selectivity
+selectivity_of(PlannerInfo *root, RelOptInfo *rel, List *conditions)
+{
+	return clauselist_selectivity(root, conditions, rel->relid, JOIN_INNER, NULL);
+}
+
+static List *
+conditions_of_keys(List *keys)
+{
+	List	   *conditions = NIL;
+	ListCell   *cell;
+
+	foreach(cell, keys)
+		conditions = list_append_unique_ptr(conditions, lfirst_node(IndexClause, cell)->rinfo);
+	return conditions;
+}
+
+/* Finding the first row of the range. */
+static Cost
+descent_cost(double tuples)
+{
+	return tuples > 1 ? ceil(log2(tuples)) * cpu_operator_cost : 0;
+}
+
+void
+rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
+{
+	RelOptInfo *rel = path->path.parent;
+	ParamPathInfo *param = path->path.param_info;
+	List	   *conditions = conditions_of_keys(keys);
+	Selectivity key = selectivity_of(root, rel, conditions);
+	double		rows = clamp_row_est(rel->tuples * key);
+	RoseNodeClauses split;
+	QualCost	residual;
+	Cost		run;
+	double		seq_page;
+
+	path->path.rows = param ? param->ppi_rows : rel->rows;
+	get_tablespace_page_costs(rel->reltablespace, NULL, &seq_page);
+	run = ceil(rel->pages * key) * seq_page;
+
+	rose_node_clauses_split(rel, rel->baserestrictinfo, keys, &split);
+	run += rows * list_length(split.filters) * FILTER_PART * cpu_operator_cost;
+
+	conditions = list_concat(conditions, split.filters);
+	rows = Max(clamp_row_est(rel->tuples * selectivity_of(root, rel, conditions)),
+			   path->path.rows);
+	if (param != NULL)
+		split.residual = list_concat(split.residual, param->ppi_clauses);
+	cost_qual_eval(&residual, split.residual, root);
+	run += rows * (residual.per_tuple + ROW_PART * cpu_tuple_cost);
+	run += path->path.pathtarget->cost.per_tuple * path->path.rows;
+
+	path->path.startup_cost = STARTUP_COST + residual.startup + path->path.pathtarget->cost.startup;
+	if (keys != NIL)
+		path->path.startup_cost += descent_cost(rel->tuples);
+	if (path->path.pathkeys != NIL)
+		run *= ORDER_FACTOR;
+	path->path.total_cost = path->path.startup_cost + run;
+}

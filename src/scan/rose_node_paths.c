@@ -1,0 +1,257 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_paths.c
+ *	  Rose Scan: what the planner is told, and the plan that it gets.
+ *
+ * A Rose Scan reads a table, or ranges of its primary key, in the order of the key or in any.
+ * What core knows of the key's index says which conditions are ranges (rose_index_paths.c); the others are
+ * filters and residual conditions (rose_node_clauses.c).  The plain scans' paths stay: they are better for
+ * few rows.
+ *
+ * Nearly all queries of some applications are lookups by key.  So the first thing to find out, in
+ * less than a microsecond, is that a table is small, or that few rows are wanted and the key finds them.
+ *
+ * core's settings for plain scans hold: without enable_seqscan there is no Rose Scan of a whole
+ * table, without enable_indexscan none of ranges.
+ *
+ * The plan says nothing about storage, so it stays good whatever is merged.  Backend-local; planning
+ * takes locks before us.  Joins by key (parameterised paths) are left to index scans, backward
+ * scans too; there are no parallel ones.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "access/stratnum.h"
+#include "catalog/pg_class.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/lsyscache.h"
+#include "utils/relcache.h"
+
+#include "lsm/tree/rose_relation.h"
+#include "indexam/rose_index_paths.h"
+#include "indexam/rose_indexam.h"
+#include "scan/rose_node.h"
+#include "scan/rose_node_scan.h"
+
+/* A table of fewer rows is not cheaper to read in batches. */
+#define FEW_TABLE_ROWS	200
+
+/* So few rows are the key's index's, if it finds them. */
+#define FEW_ROWS		100
+
+static Plan *scan_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+					   List *clauses, List *children);
+
+static const CustomPathMethods scan_path_methods = {
+	.CustomName = "Rose Scan",
+	.PlanCustomPath = scan_plan,
+};
+
+/* ---- is it worth a look? ---- */
+
+/* What the planner was told of the primary key's index; NULL: there is none. */
+static IndexOptInfo *
+key_of(RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
+
+		if (rose_primary_key_is_planned_as_key(index))
+			return index;
+	}
+	return NULL;
+}
+
+/* Does the key's index find the few rows that are wanted? */
+static bool
+is_lookup(RelOptInfo *rel, const IndexOptInfo *key)
+{
+	ListCell   *cell;
+
+	if (rel->rows >= FEW_ROWS || key == NULL)
+		return false;
+	foreach(cell, rel->pathlist)
+	{
+		const IndexPath *path = lfirst(cell);
+
+		if (IsA(path, IndexPath) && path->indexinfo == key && path->indexclauses != NIL)
+			return true;
+	}
+	return false;
+}
+
+/* Tables without indexes are not known by those. */
+static bool
+is_rose(const RelOptInfo *rel, const RangeTblEntry *rte)
+{
+	Relation	relation;
+	bool		result;
+
+	if (rel->indexlist != NIL)
+		return rose_primary_key_is_planned(linitial_node(IndexOptInfo, rel->indexlist));
+	if (!RELKIND_HAS_TABLE_AM(rte->relkind))
+		return false;
+	relation = RelationIdGetRelation(rte->relid);
+	if (relation == NULL)
+		return false;
+	result = rose_relation_is_rose(relation);
+	RelationClose(relation);
+	return result;
+}
+
+/* ---- key ranges ---- */
+
+/* Does the condition fix its column, so that ranges may go on with the next one? */
+static bool
+fixes_column(const IndexOptInfo *key, const IndexClause *clause)
+{
+	RestrictInfo *rinfo = linitial_node(RestrictInfo, clause->indexquals);
+	Node	   *qual = (Node *) rinfo->clause;
+	Oid			op;
+
+	if (IsA(qual, OpExpr))
+		op = ((OpExpr *) qual)->opno;
+	else if (IsA(qual, ScalarArrayOpExpr))
+		op = ((ScalarArrayOpExpr *) qual)->opno;
+	else
+		return false;
+	return get_op_opfamily_strategy(op, key->opfamily[clause->indexcol]) == BTEqualStrategyNumber;
+}
+
+/*
+ * Of what the index takes, what ends up as ranges: the conditions of the first columns, up to
+ * one that is not fixed by a value.  Filters check the others faster than the scan would.
+ */
+static List *
+leading_clauses(const IndexOptInfo *key, List *clauses)
+{
+	List	   *leading = NIL;
+	int			column = 0;
+	bool		fixed = false;
+	ListCell   *cell;
+
+	/* they come in the order of columns */
+	foreach(cell, clauses)
+	{
+		IndexClause *clause = lfirst_node(IndexClause, cell);
+
+		if (clause->indexcol > column)
+		{
+			if (!fixed || clause->indexcol > column + 1)
+				break;
+			column = clause->indexcol;
+			fixed = false;
+		}
+		leading = lappend(leading, clause);
+		fixed |= fixes_column(key, clause);
+	}
+	return leading;
+}
+
+/* The conditions (IndexClauses) that are ranges of the key. */
+static List *
+find_key_clauses(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *key)
+{
+	List	   *most = NIL;
+	ListCell   *cell;
+
+	if (key == NULL || rel->baserestrictinfo == NIL || !enable_indexscan ||
+		!bms_is_empty(rel->lateral_relids))
+		return NIL;
+	foreach(cell, rose_index_paths(root, rel, rel->baserestrictinfo, key))
+	{
+		List	   *clauses = ((IndexPath *) lfirst(cell))->indexclauses;
+
+		if (list_length(clauses) > list_length(most))
+			most = clauses;
+	}
+	return leading_clauses(key, most);
+}
+
+/* ---- paths ---- */
+
+static void
+add_scan_path(PlannerInfo *root, RelOptInfo *rel, List *keys, List *pathkeys)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
+	path->path.parallel_safe = rel->consider_parallel;
+	path->path.pathkeys = pathkeys;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_private = keys;
+	path->methods = &scan_path_methods;
+	rose_node_cost_scan(root, path, keys);
+	add_path(rel, &path->path);
+}
+
+void
+rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)
+{
+	IndexOptInfo *key;
+	List	   *keys;
+	List	   *pathkeys = NIL;
+
+	if (!rose_node_scan_enabled || rel->tuples < FEW_TABLE_ROWS)
+		return;
+	key = key_of(rel);
+	if (is_lookup(rel, key) || !is_rose(rel, rte) || IS_DUMMY_REL(rel))
+		return;
+	keys = find_key_clauses(root, rel, key);
+	if (keys == NIL && !enable_seqscan)
+		return;
+	if (key != NULL && has_useful_pathkeys(root, rel))
+		pathkeys = truncate_useless_pathkeys(root, rel,
+											 build_index_pathkeys(root, key, ForwardScanDirection));
+	add_scan_path(root, rel, keys, NIL);
+	if (pathkeys != NIL)
+		add_scan_path(root, rel, keys, pathkeys);
+}
+
+/* ---- the plan ---- */
+
+/* The conditions of ranges, in the form in which the index takes them: its column first. */
+static List *
+quals_of_keys(List *keys)
+{
+	List	   *quals = NIL;
+	ListCell   *cell;
+
+	foreach(cell, keys)
+		quals = list_concat(quals,
+							get_actual_clauses(lfirst_node(IndexClause, cell)->indexquals));
+	return quals;
+}
+
+static Plan *
+scan_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+		  List *children)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	List	   *keys = path->custom_private;
+	RoseNodeClauses split;
+
+	rose_node_clauses_split(rel, clauses, keys, &split);
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = extract_actual_clauses(split.residual, false);
+	scan->scan.scanrelid = rel->relid;
+	scan->flags = path->flags;
+	scan->custom_exprs = list_make2(copyObject(quals_of_keys(keys)),
+									extract_actual_clauses(split.filters, false));
+	scan->custom_private = list_make1_int(path->path.pathkeys != NIL);
+	scan->methods = &rose_node_scan_methods;
+	return &scan->scan.plan;
+}

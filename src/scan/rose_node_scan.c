@@ -1,0 +1,547 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_scan.c
+ *	  Rose Scan: rows of a table, taken from it in batches.
+ *
+ * Batches have what the snapshot sees, in the ranges of the key (rose_node_keys.c).  Of a batch some rows
+ * are looked at together: filters select among them (rose_node_quals.c), then columns are decoded
+ * (rose_node_column.c), then rows are given out one by one, if the residual conditions hold.  The first
+ * rows that are looked at are few, for who wants no more of them.
+ *
+ * The slot.  The scan's slot is one of a rose table, which takes system columns, and other versions that
+ * EvalPlanQual brings.  Core has compiled expressions for a slot that has its values at all times, so these
+ * are put there first: those that the plan uses.  Where the result is nothing but columns, they go to the
+ * result's slot at once.
+ *
+ * Values by reference are those of the batch, and good until the next row is asked for.
+ *
+ * EvalPlanQual gives another version of a row, or fetches one: that is for core's ExecScan, with all
+ * conditions as expressions.
+ *
+ * Forward only: core puts a Material node above for who turns, or marks a place.  Backend-local; locks are
+ * those of lsm/read.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "access/sysattr.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "optimizer/optimizer.h"
+#include "pgstat.h"
+#include "port/pg_bitutils.h"
+#include "storage/bufmgr.h"
+#include "tcop/pquery.h"
+#include "utils/portal.h"
+#include "utils/rel.h"
+
+#include "tableam/rose_slot.h"
+#include "tableam/rose_tableam.h"
+#include "scan/rose_node.h"
+#include "scan/rose_node_state.h"
+
+/* Rows to look at first, and how many times as many next. */
+#define FIRST_STEP		64
+#define STEP_FACTOR		4
+
+/* Values of a vector's columns, together, at most: they are to stay in the cache. */
+#define VECTOR_VALUES	32768
+
+static const CustomExecMethods scan_exec_methods;
+
+static Node *
+scan_create(CustomScan *plan)
+{
+	RoseNodeScan *scan = palloc0(sizeof(RoseNodeScan));
+
+	NodeSetTag(scan, T_CustomScanState);
+	scan->css.methods = &scan_exec_methods;
+	return (Node *) scan;
+}
+
+/* ---- begin: columns ---- */
+
+/* Members of a set made by pull_varattnos. */
+#define SYSTEM(attno)	((attno) - FirstLowInvalidHeapAttributeNumber)
+
+/* The user columns in such a set, by attribute number. */
+static Bitmapset *
+user_columns(const Bitmapset *members, TupleDesc desc)
+{
+	bool		whole = bms_is_member(SYSTEM(0), members);
+	Bitmapset  *columns = NULL;
+
+	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
+	{
+		if ((whole || bms_is_member(SYSTEM(attno), members)) &&
+			!TupleDescAttr(desc, attno - 1)->attisdropped)
+			columns = bms_add_member(columns, attno);
+	}
+	return columns;
+}
+
+/* WHERE CURRENT OF asks a portal's scan where it is; the portal must have a name for that. */
+static bool
+may_be_current_of(void)
+{
+	return ActivePortal != NULL && ActivePortal->name[0] != '\0';
+}
+
+static void
+note_system_columns(RoseNodeScan *scan, const Bitmapset *members)
+{
+	scan->wants_tid = bms_is_member(SYSTEM(SelfItemPointerAttributeNumber), members) ||
+		may_be_current_of();
+	scan->wants_version = bms_is_member(SYSTEM(MinTransactionIdAttributeNumber), members) ||
+		bms_is_member(SYSTEM(MinCommandIdAttributeNumber), members) ||
+		bms_is_member(SYSTEM(MaxTransactionIdAttributeNumber), members) ||
+		bms_is_member(SYSTEM(MaxCommandIdAttributeNumber), members);
+}
+
+static RoseNodeColumns *
+columns_of(const Bitmapset *attnos, int max_rows)
+{
+	RoseNodeColumns *columns = rose_node_columns_create(bms_num_members(attnos), max_rows);
+	int			attno = -1;
+
+	while ((attno = bms_next_member(attnos, attno)) >= 0)
+		rose_node_columns_add(columns, attno, attno - 1);
+	return columns;
+}
+
+/* Is the result nothing but columns? */
+static bool
+result_is_columns(const Plan *plan)
+{
+	ListCell   *cell;
+
+	foreach(cell, plan->targetlist)
+	{
+		const Var  *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
+
+		if (!IsA(var, Var) || var->varattno <= 0)
+			return false;
+	}
+	return true;
+}
+
+static RoseNodeColumns *
+columns_of_result(const Plan *plan, int max_rows)
+{
+	RoseNodeColumns *columns = rose_node_columns_create(list_length(plan->targetlist), max_rows);
+	ListCell   *cell;
+
+	foreach(cell, plan->targetlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, cell);
+
+		rose_node_columns_add(columns, ((Var *) entry->expr)->varattno, entry->resno - 1);
+	}
+	return columns;
+}
+
+static int
+vector_rows(int ncolumns)
+{
+	int			rows = Min(ROSE_NODE_VECTOR_ROWS, VECTOR_VALUES / Max(ncolumns, 1));
+
+	return Min(Max(rows, FIRST_STEP), rose_node_vector_rows);
+}
+
+static void
+find_columns(RoseNodeScan *scan, List *filters)
+{
+	Plan	   *plan = scan->css.ss.ps.plan;
+	Index		relid = ((Scan *) plan)->scanrelid;
+	TupleDesc	desc = RelationGetDescr(scan->css.ss.ss_currentRelation);
+	Bitmapset  *members = NULL;
+	Bitmapset  *early;
+	Bitmapset  *late;
+
+	pull_varattnos((Node *) plan->qual, relid, &members);
+	early = user_columns(members, desc);
+	pull_varattnos((Node *) plan->targetlist, relid, &members);
+	late = bms_difference(user_columns(members, desc), early);
+	note_system_columns(scan, members);
+	pull_varattnos((Node *) filters, relid, &members);
+	scan->used = user_columns(members, desc);
+	scan->max_step = vector_rows(bms_num_members(scan->used));
+
+	scan->early = columns_of(early, scan->max_step);
+	scan->direct = plan->qual == NIL && scan->css.ss.ps.ps_ProjInfo != NULL &&
+		scan->css.ss.ps.state->es_epq_active == NULL && result_is_columns(plan);
+	scan->late = scan->direct ? columns_of_result(plan, scan->max_step) :
+		columns_of(late, scan->max_step);
+}
+
+/* ---- begin ---- */
+
+/*
+ * Core has made a virtual slot, and expressions for it, which ask for no columns: they take them to
+ * be there.  A slot of the table does as well, since we see to that.
+ */
+static void
+take_table_slot(ScanState *ss, EState *estate)
+{
+	ss->ss_ScanTupleSlot = ExecAllocTableSlot(&estate->es_tupleTable,
+											  RelationGetDescr(ss->ss_currentRelation),
+											  &rose_slot_ops);
+	if (ss->ps.ps_ProjInfo == NULL)
+	{
+		/* who takes it sees that it is none of core's */
+		ss->ps.resultopsset = true;
+		ss->ps.resultopsfixed = false;
+		ss->ps.resultops = NULL;
+	}
+}
+
+static void
+scan_begin(CustomScanState *css, EState *estate, int eflags)
+{
+	RoseNodeScan *scan = (RoseNodeScan *) css;
+	CustomScan *plan = castNode(CustomScan, css->ss.ps.plan);
+	List	   *keys = list_nth(plan->custom_exprs, ROSE_NODE_KEYS);
+	List	   *filters = list_nth(plan->custom_exprs, ROSE_NODE_FILTERS);
+
+	take_table_slot(&css->ss, estate);
+	find_columns(scan, filters);
+	scan->ordered = list_nth_int(plan->custom_private, ROSE_NODE_ORDERED) != 0;
+	if (keys != NIL)
+		scan->keys = rose_node_keys_create(&css->ss, keys);
+	if (filters != NIL)
+		scan->filters = rose_node_quals_create(filters, &css->ss.ps);
+	if (estate->es_epq_active != NULL)
+		scan->checks = ExecInitQual(list_concat_copy(keys, filters), &css->ss.ps);
+}
+
+/* ---- batches ---- */
+
+/* Would the scan push too much else out of the cache?  The limit is heap's. */
+static bool
+is_bulk(const RoseNodeScan *scan)
+{
+	return scan->keys == NULL &&
+		RelationGetNumberOfBlocks(scan->css.ss.ss_currentRelation) > NBuffers / 4;
+}
+
+static void
+begin_batches(RoseNodeScan *scan, const RoseKeyQuals *keys)
+{
+	EState	   *estate = scan->css.ss.ps.state;
+	RoseBatchRequest request = {0};
+
+	request.keys = keys;
+	request.columns = scan->used;
+	request.ordered = scan->ordered || estate->es_snapshot != rose_scan_any_order;
+	request.bulk = is_bulk(scan);
+	scan->batches = rose_batches_begin(scan->tree, estate->es_snapshot, &request);
+}
+
+/* Before the first row, and when the scan is to begin anew. */
+static void
+make_ready(RoseNodeScan *scan)
+{
+	Relation	rel = scan->css.ss.ss_currentRelation;
+	MemoryContext old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
+	const RoseKeyQuals *keys = NULL;
+
+	if (scan->tree == NULL)
+		scan->tree = rose_tree_open(rel);
+	if (scan->filters != NULL)
+		rose_node_quals_start(scan->filters);
+	if (scan->keys != NULL)
+	{
+		keys = rose_node_keys_evaluate(scan->keys, scan->tree->schema);
+		pgstat_count_index_scan(rose_node_keys_index(scan->keys));
+	}
+	else
+		pgstat_count_heap_scan(rel);
+	if (scan->batches == NULL)
+		begin_batches(scan, keys);
+	else
+		rose_batches_rescan(scan->batches, keys);
+	scan->batch.nrows = 0;
+	scan->at = 0;
+	scan->rows.n = scan->taken = 0;
+	scan->step = Min(FIRST_STEP, scan->max_step);
+	scan->ready = true;
+	MemoryContextSwitchTo(old);
+}
+
+/* So many rows were read: as a plain scan counts them, or one of the key's index. */
+static void
+count_rows(const RoseNodeScan *scan, int n)
+{
+	Relation	rel = scan->css.ss.ss_currentRelation;
+
+	if (scan->keys == NULL)
+	{
+		pgstat_count_index_tuples(rel, n);	/* for a table these are rows of scans */
+		return;
+	}
+	pgstat_count_index_tuples(rose_node_keys_index(scan->keys), n);
+	for (int i = 0; i < n; i++)
+		pgstat_count_heap_fetch(rel);
+}
+
+/* ---- selection ---- */
+
+#define WORD_BITS		64
+#define MASK_WORDS		(ROSE_NODE_VECTOR_ROWS / WORD_BITS)
+
+/* Those of rows [first, first + n) that take part; returns how many. */
+static int
+fill_mask(const RoseBatch *batch, int first, int n, uint64 *mask)
+{
+	int			words = (n + WORD_BITS - 1) / WORD_BITS;
+	int			shift = first % WORD_BITS;
+	int			last = (batch->nrows - 1) / WORD_BITS;
+	int			count = 0;
+
+	for (int i = 0; i < words; i++)
+	{
+		int			at = first / WORD_BITS + i;
+
+		mask[i] = ~UINT64CONST(0);
+		if (batch->include != NULL)
+		{
+			mask[i] = batch->include[at] >> shift;
+			if (shift > 0 && at < last)
+				mask[i] |= batch->include[at + 1] << (WORD_BITS - shift);
+		}
+		if (i == words - 1 && n % WORD_BITS > 0)
+			mask[i] &= (UINT64CONST(1) << (n % WORD_BITS)) - 1;
+		count += pg_popcount64(mask[i]);
+	}
+	return count;
+}
+
+static void
+list_rows(RoseNodeRows *rows, int first, int n, const uint64 *mask)
+{
+	uint16	   *next = rows->rows;
+
+	for (int i = 0; i * WORD_BITS < n; i++)
+	{
+		for (uint64 left = mask[i]; left != 0; left &= left - 1)
+			*next++ = (uint16) (first + i * WORD_BITS + pg_rightmost_one_pos64(left));
+	}
+	rows->n = (int) (next - rows->rows);
+}
+
+/* Among rows [first, first + n) of the batch; false: no row is selected. */
+static bool
+select_rows(RoseNodeScan *scan, int first, int n)
+{
+	RoseNodeRows *rows = &scan->rows;
+	uint64		mask[MASK_WORDS];
+	int			there = n;
+	int			left = n;
+
+	if (scan->batch.include != NULL || scan->filters != NULL)
+		left = there = fill_mask(&scan->batch, first, n, mask);
+	if (scan->filters != NULL && there > 0)
+		left = rose_node_quals_narrow(scan->filters, &scan->batch, first, n, mask);
+	count_rows(scan, there);
+	scan->removed += there - left;
+
+	rows->batch = &scan->batch;
+	rows->first = first;
+	rows->all = left == n;
+	rows->n = left;
+	if (!rows->all)
+		list_rows(rows, first, n, mask);
+	return rows->n > 0;
+}
+
+bool
+rose_node_scan_next_rows(RoseNodeScan *scan)
+{
+	if (unlikely(!scan->ready))
+		make_ready(scan);
+	scan->early->loaded = scan->late->loaded = false;
+	scan->taken = 0;
+	scan->rows.n = 0;
+	for (;;)
+	{
+		int			first = scan->at;
+		int			n;
+
+		CHECK_FOR_INTERRUPTS();
+		if (first >= scan->batch.nrows)
+		{
+			scan->at = 0;
+			scan->batch.nrows = 0;
+			if (!rose_batches_next(scan->batches, &scan->batch))
+				return false;
+			first = 0;
+		}
+		n = Min(scan->step, scan->batch.nrows - first);
+		scan->step = Min(scan->step * STEP_FACTOR, scan->max_step);
+		scan->at = first + n;
+		if (select_rows(scan, first, n))
+			return true;
+	}
+}
+
+/* ---- rows ---- */
+
+/* Have the slot show the next row, as far as residual conditions look at it; false: there is none. */
+static bool
+next_row(RoseNodeScan *scan)
+{
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+	int			i;
+
+	if (scan->taken >= scan->rows.n && !rose_node_scan_next_rows(scan))
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	i = scan->taken++;
+	if (unlikely(!rose_slot_takes_values(slot)))
+		rose_slot_open_values(slot, scan->tree);
+	if (scan->wants_tid)
+		rose_batch_tid(&scan->batch, rose_node_rows_at(&scan->rows, i), &slot->tts_tid);
+	if (unlikely(scan->wants_version))
+	{
+		RoseVersion version = {0};
+
+		rose_batch_version(&scan->batch, rose_node_rows_at(&scan->rows, i), &version);
+		rose_slot_set_version(slot, &version);
+	}
+	if (scan->early->ncolumns > 0)
+		rose_node_columns_put(scan->early, &scan->rows, i, slot->tts_values, slot->tts_isnull);
+	return true;
+}
+
+/* Put the other columns of the row that was taken last to where the result is made of them. */
+static void
+complete_row(RoseNodeScan *scan, TupleTableSlot *slot)
+{
+	if (scan->late->ncolumns > 0)
+		rose_node_columns_put(scan->late, &scan->rows, scan->taken - 1, slot->tts_values,
+							  slot->tts_isnull);
+}
+
+/* Rows whose result is columns. */
+static TupleTableSlot *
+exec_direct(RoseNodeScan *scan)
+{
+	TupleTableSlot *result = scan->css.ss.ps.ps_ResultTupleSlot;
+
+	if (!next_row(scan))
+		return ExecClearTuple(result);
+	if (unlikely(!rose_slot_takes_values(result)))
+	{
+		ExecClearTuple(result);
+		ExecStoreVirtualTuple(result);
+	}
+	complete_row(scan, result);
+	return result;
+}
+
+static TupleTableSlot *
+exec_checked(RoseNodeScan *scan)
+{
+	ScanState  *ss = &scan->css.ss;
+	ExprContext *econtext = ss->ps.ps_ExprContext;
+	ProjectionInfo *projection = ss->ps.ps_ProjInfo;
+	TupleTableSlot *slot = ss->ss_ScanTupleSlot;
+
+	ResetExprContext(econtext);
+	while (next_row(scan))
+	{
+		econtext->ecxt_scantuple = slot;
+		if (ss->ps.qual == NULL || ExecQual(ss->ps.qual, econtext))
+		{
+			complete_row(scan, slot);
+			return projection ? ExecProject(projection) : slot;
+		}
+		InstrCountFiltered1(ss, 1);
+		ResetExprContext(econtext);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return projection ? ExecClearTuple(projection->pi_state.resultslot) : slot;
+}
+
+/* ---- EvalPlanQual ---- */
+
+/* A table that is not rechecked is scanned as ever, but core looks at its residual conditions. */
+static TupleTableSlot *
+next_of_unchecked(ScanState *ss)
+{
+	RoseNodeScan *scan = (RoseNodeScan *) ss;
+
+	if (next_row(scan))
+		complete_row(scan, ss->ss_ScanTupleSlot);
+	return ss->ss_ScanTupleSlot;
+}
+
+/* Another version of a row: what we would have checked of it.  Core checks the rest. */
+static bool
+recheck(ScanState *ss, TupleTableSlot *slot)
+{
+	ExprContext *econtext = ss->ps.ps_ExprContext;
+
+	slot_getallattrs(slot);
+	econtext->ecxt_scantuple = slot;
+	return ExecQualAndReset(((RoseNodeScan *) ss)->checks, econtext);
+}
+
+static TupleTableSlot *
+scan_exec(CustomScanState *css)
+{
+	RoseNodeScan *scan = (RoseNodeScan *) css;
+
+	if (unlikely(css->ss.ps.state->es_epq_active != NULL))
+		return ExecScan(&css->ss, next_of_unchecked, recheck);
+	return scan->direct ? exec_direct(scan) : exec_checked(scan);
+}
+
+/* ---- rescan, end ---- */
+
+static void
+scan_rescan(CustomScanState *css)
+{
+	RoseNodeScan *scan = (RoseNodeScan *) css;
+
+	scan->ready = false;
+	scan->rows.n = scan->taken = 0;
+	ExecScanReScan(&css->ss);
+}
+
+static void
+scan_end(CustomScanState *css)
+{
+	RoseNodeScan *scan = (RoseNodeScan *) css;
+
+	if (scan->batches != NULL)
+		rose_batches_end(scan->batches);
+	if (scan->keys != NULL)
+		rose_node_keys_end(scan->keys);
+}
+
+static const CustomExecMethods scan_exec_methods = {
+	.CustomName = "Rose Scan",
+	.BeginCustomScan = scan_begin,
+	.ExecCustomScan = scan_exec,
+	.EndCustomScan = scan_end,
+	.ReScanCustomScan = scan_rescan,
+	.ExplainCustomScan = rose_node_explain_scan,
+};
+
+const CustomScanMethods rose_node_scan_methods = {
+	.CustomName = "Rose Scan",
+	.CreateCustomScanState = scan_create,
+};
+
+void
+rose_node_register(void)
+{
+	RegisterCustomScanMethods(&rose_node_scan_methods);
+}

@@ -1,0 +1,65 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_state.h
+ *	  A Rose Scan that is being executed.
+ *
+ * For this folder only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_NODE_STATE_H
+#define ROSE_NODE_STATE_H
+
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "nodes/execnodes.h"
+
+#include "lsm/read/rose_batch.h"
+#include "scan/rose_node_column.h"
+#include "scan/rose_node_keys.h"
+#include "scan/rose_node_quals.h"
+
+typedef struct RoseNodeScan
+{
+	CustomScanState css;		/* first */
+
+	/* what is read */
+	RoseTree   *tree;			/* NULL before the first row */
+	RoseNodeKeys *keys;			/* NULL: all of the table */
+	RoseNodeQuals *filters;		/* NULL: there are none */
+	Bitmapset  *used;			/* attribute numbers, from 1 */
+	bool		ordered;		/* by key */
+	ExprState  *checks;			/* of keys and filters, for another version of a row; in EvalPlanQual only */
+
+	/* what is made of it */
+	RoseNodeColumns *early;		/* what residual conditions need */
+	RoseNodeColumns *late;		/* what else the result needs */
+	bool		direct;			/* late columns are the result, and there are no residual conditions */
+	bool		wants_tid;
+	bool		wants_version;	/* xmin and the like */
+
+	/* where it is */
+	bool		ready;			/* it began, or began anew */
+	RoseBatches *batches;		/* NULL before the first row */
+	RoseBatch	batch;
+	int			at;				/* rows of the batch before this one have been looked at */
+	int			step;			/* rows to look at next, at most ... */
+	int			max_step;		/* ... and ever */
+	RoseNodeRows rows;			/* selected ... */
+	int			taken;			/* ... of which so many were given out */
+
+	uint64		removed;		/* by filters */
+} RoseNodeScan;
+
+/*
+ * The next rows that keys and filters select: in scan->rows, at least one; false: there are none.
+ * For who takes rows together.
+ */
+extern bool rose_node_scan_next_rows(RoseNodeScan *scan);
+
+/* What EXPLAIN says of it (rose_node_explain.c). */
+extern void rose_node_explain_scan(CustomScanState *css, List *ancestors, struct ExplainState *es);
+
+#endif							/* ROSE_NODE_STATE_H */
