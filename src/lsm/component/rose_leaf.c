@@ -654,6 +654,56 @@ leaf_column(RoseRows *rows, AttrNumber attno, int slot, int *n, const bool **nul
 	return values + at;
 }
 
+/* Has the page what the column is, as it is? */
+static bool
+is_in_page(RoseLeaf *leaf, AttrNumber attno)
+{
+	if (attno > leaf->rows.natts || TupleDescAttr(leaf->rows.schema->tupdesc, attno - 1)->attisdropped)
+		return false;
+	rose_leaf_need(leaf);
+	return leaf->rows.plain;
+}
+
+static void
+leaf_decode(RoseRows *rows, AttrNumber attno, int slot, int n, const Bitmapset *also,
+			Datum *values, bool *nulls)
+{
+	RoseLeaf   *leaf = (RoseLeaf *) rows;
+
+	if (likely(is_in_page(leaf, attno)))
+		rose_page_decode(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, n, values, nulls);
+	else
+		for (int i = 0; i < n; i++)
+			values[i] = leaf_attr(rows, slot + i, attno, &nulls[i]);
+}
+
+/* Slots that are handed on together. */
+#define PICK_SLOTS	128
+
+static void
+leaf_pick(RoseRows *rows, AttrNumber attno, int slot, const uint16 *offsets, int n,
+		  Datum *values, bool *nulls)
+{
+	RoseLeaf   *leaf = (RoseLeaf *) rows;
+	int			slots[PICK_SLOTS];
+
+	if (unlikely(!is_in_page(leaf, attno)))
+	{
+		for (int i = 0; i < n; i++)
+			values[i] = leaf_attr(rows, slot + offsets[i], attno, &nulls[i]);
+		return;
+	}
+	for (int done = 0; done < n; done += PICK_SLOTS)
+	{
+		int			some = Min(n - done, PICK_SLOTS);
+
+		for (int i = 0; i < some; i++)
+			slots[i] = slot + offsets[done + i];
+		rose_page_gather(leaf->reader, ROSE_SYSCOLS + attno - 1, slots, some, values + done,
+						 nulls + done);
+	}
+}
+
 static void
 leaf_ahead(RoseRows *rows, int slot)
 {
@@ -672,6 +722,8 @@ static const RoseRowsOps leaf_rows_ops = {
 	.attr = leaf_attr,
 	.attrs = leaf_attrs,
 	.column = leaf_column,
+	.decode = leaf_decode,
+	.pick = leaf_pick,
 	.ahead = leaf_ahead,
 	.find = leaf_find
 };

@@ -24,6 +24,7 @@
 
 #include "postgres.h"
 
+#include "nodes/bitmapset.h"
 #include "utils/memutils.h"
 
 #include "util/rose_schema.h"
@@ -56,6 +57,16 @@ typedef struct RoseRowsOps
 	 */
 	const Datum *(*column) (RoseRows *rows, AttrNumber attno, int slot, int *n,
 							const bool **nulls);
+
+	/*
+	 * A column, of any type, of rows [slot, slot + n) into values[i] and nulls[i], whatever the
+	 * window is; a NULL's value is 0.  also (or NULL): columns of which the same will be asked.
+	 */
+	void		(*decode) (RoseRows *rows, AttrNumber attno, int slot, int n,
+						   const Bitmapset *also, Datum *values, bool *nulls);
+	/* The same of n rows, slot + offsets[i], in ascending order, when these are few. */
+	void		(*pick) (RoseRows *rows, AttrNumber attno, int slot, const uint16 *offsets, int n,
+						 Datum *values, bool *nulls);
 
 	/* Columns of this row and of most behind it will be asked for. */
 	void		(*ahead) (RoseRows *rows, int slot);

@@ -29,6 +29,7 @@
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
 
+#include "lsm/component/rose_row.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_key_quals.h"
 
@@ -43,16 +44,18 @@ typedef struct RoseBatch
 	const uint64 *include;		/* bit i % 64 of word i / 64: row i takes part; NULL: all do */
 
 	/* private to rose_batch.c */
-	const struct RoseBatchOps *ops;
 	struct RoseBatches *owner;
-	void	   *rows;
+	RoseRows   *rows;			/* rows first ... of these; NULL: the owner's gathered ones */
 	int			first;
+	uint64		first_tid;
 } RoseBatch;
 
 typedef struct RoseBatchRequest
 {
-	const RoseKeyQuals *keys;	/* which rows, all of these conditions included; NULL: all rows */
+	const RoseKeyQuals *keys;	/* rows that meet these conditions; NULL: all rows */
+	bool		unchecked;		/* give rows that the conditions' ranges do not leave out: the caller checks them */
 	const Bitmapset *columns;	/* attribute numbers (from 1) of which many values will be asked for */
+	bool		named;			/* rose_batch_tid will be asked for */
 	bool		ordered;		/* rows in the order of keys.  False is for queries that only read: who locks or
 								 * changes rows could wait for others who do so in another order */
 	bool		bulk;			/* keep little of it in the buffer cache */
@@ -113,7 +116,7 @@ extern void rose_batch_pick(RoseBatch *batch, AttrNumber attno, const uint16 *ro
 /* Of one row. */
 extern Datum rose_batch_value(RoseBatch *batch, AttrNumber attno, int row, bool *isnull);
 
-/* The name of a row (rose_tid.h). */
+/* The name of a row (rose_tid.h), if the request said so. */
 extern void rose_batch_tid(RoseBatch *batch, int row, ItemPointer tid);
 
 /* Its version, of which xid, subxid and cid are good. */

@@ -674,6 +674,12 @@ check_holds(const RoseKeyQuals *quals, const RowCheck *check, const Datum *key)
 }
 
 bool
+rose_key_quals_has_checks(const RoseKeyQuals *quals)
+{
+	return quals->nchecks > 0;
+}
+
+bool
 rose_key_quals_match(const RoseKeyQuals *quals, const Datum *key)
 {
 	for (int i = 0; i < quals->nchecks; i++)

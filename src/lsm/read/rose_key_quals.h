@@ -38,6 +38,9 @@ extern uint64 rose_key_quals_nranges(const RoseKeyQuals *quals);
 /* Range number i in key order; its Datums live as long as quals. */
 extern void rose_key_quals_range(const RoseKeyQuals *quals, uint64 i, RoseKeyRange *range);
 
+/* Is there anything that the ranges do not say? */
+extern bool rose_key_quals_has_checks(const RoseKeyQuals *quals);
+
 /* Does a row with this key satisfy what the ranges do not say? */
 extern bool rose_key_quals_match(const RoseKeyQuals *quals, const Datum *key);
 

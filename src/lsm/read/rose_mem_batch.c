@@ -62,7 +62,7 @@ rose_mem_batch_create(RoseTree *tree, MemoryContext context)
 	batch->rows.schema = schema;
 	batch->rows.plain = true;
 	batch->rows.natts = schema->nfixed_byval;
-	batch->rows.columns = MemoryContextAllocZero(own, schema->nfixed_byval * sizeof(RoseRowsColumn));
+	batch->rows.columns = MemoryContextAllocZero(own, schema->natts * sizeof(RoseRowsColumn));
 	batch->tree = tree;
 	batch->key_columns = count_key_columns(schema);
 	batch->limit = ROWS_FIRST;
@@ -209,29 +209,42 @@ copy_pending(RoseMemBatch *batch, int i)
 	note_tuple(batch, i, rose_memtable_image_row(batch->images[i]));
 }
 
+/* The column's values are to be put here. */
+static RoseRowsColumn *
+start_column(RoseMemBatch *batch, int c)
+{
+	RoseRowsColumn *column = &batch->rows.columns[c];
+
+	if (column->values == NULL)
+	{
+		column->values = MemoryContextAlloc(batch->rows.context, ROSE_MEM_BATCH_ROWS *
+											(sizeof(Datum) + sizeof(bool)));
+		column->nulls = (bool *) (column->values + ROSE_MEM_BATCH_ROWS);
+	}
+	column->stamp = batch->rows.stamp;
+	return column;
+}
+
+/* Room for a row's columns. */
+static void
+make_row_values(RoseMemBatch *batch)
+{
+	int			natts = batch->rows.schema->natts;
+
+	if (batch->values != NULL)
+		return;
+	batch->values = MemoryContextAlloc(batch->rows.context, natts * (sizeof(Datum) + sizeof(bool)));
+	batch->nulls = (bool *) (batch->values + natts);
+}
+
 /* Room for the columns that are decoded while the batch is filled. */
 static void
 start_columns(RoseMemBatch *batch)
 {
 	for (int c = 0; c < batch->columns; c++)
-	{
-		RoseRowsColumn *column = &batch->rows.columns[c];
-
-		if (column->values == NULL)
-		{
-			column->values = MemoryContextAlloc(batch->rows.context, ROSE_MEM_BATCH_ROWS *
-												(sizeof(Datum) + sizeof(bool)));
-			column->nulls = (bool *) (column->values + ROSE_MEM_BATCH_ROWS);
-		}
-		column->stamp = batch->rows.stamp;
-	}
-	if (batch->columns > 0 && batch->values == NULL)
-	{
-		int			natts = batch->rows.schema->natts;
-
-		batch->values = MemoryContextAlloc(batch->rows.context, natts * (sizeof(Datum) + sizeof(bool)));
-		batch->nulls = (bool *) (batch->values + natts);
-	}
+		(void) start_column(batch, c);
+	if (batch->columns > 0)
+		make_row_values(batch);
 }
 
 /* Does a tuple have all of the first n columns, where tuple_columns says? */
@@ -692,6 +705,40 @@ rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVis
 	batch->at_end = room && known && at->at_end;
 	batch->limit = Min(batch->limit * 2, ROSE_MEM_BATCH_ROWS);
 	return known;
+}
+
+/* ---- columns of all rows ---- */
+
+void
+rose_mem_batch_decode(RoseMemBatch *batch, AttrNumber attno, const Bitmapset *also)
+{
+	const RoseSchema *schema = batch->rows.schema;
+	AttrNumber	upto = attno;
+	int			c;
+
+	(void) start_column(batch, attno - 1);
+	for (c = -1; (c = bms_next_member(also, c)) >= 0;)
+		if (batch->rows.columns[c - 1].stamp != batch->rows.stamp)
+		{
+			(void) start_column(batch, c - 1);
+			upto = Max(upto, c);
+		}
+	batch->asked = Max(batch->asked, upto);
+	rose_mem_batch_fetch(batch);
+	make_row_values(batch);
+	for (int i = 0; i < batch->rows.nrows; i++)
+	{
+		if (batch->ops[i] != ROSE_OP_PUT)
+			continue;
+		rose_tuple_deform(batch->tuples[i], schema, upto, batch->values, batch->nulls);
+		batch->rows.columns[attno - 1].values[i] = batch->values[attno - 1];
+		batch->rows.columns[attno - 1].nulls[i] = batch->nulls[attno - 1];
+		for (c = -1; (c = bms_next_member(also, c)) >= 0 && c <= upto;)
+		{
+			batch->rows.columns[c - 1].values[i] = batch->values[c - 1];
+			batch->rows.columns[c - 1].nulls[i] = batch->nulls[c - 1];
+		}
+	}
 }
 
 /* ---- searching ---- */

@@ -106,6 +106,12 @@ extern bool rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cur
 /* Fetch the rows that are pending.  REQUIRES that no lock is held. */
 extern void rose_mem_batch_fetch(RoseMemBatch *batch);
 
+/*
+ * Decode a column of all whole rows, and, if that is to be done, others as well, into rows.columns.  REQUIRES as
+ * before, and that the column was not decoded.
+ */
+extern void rose_mem_batch_decode(RoseMemBatch *batch, AttrNumber attno, const Bitmapset *also);
+
 /* Fill in refs[i] of a row that is not pending. */
 extern void rose_mem_batch_make(RoseMemBatch *batch, int i);
 

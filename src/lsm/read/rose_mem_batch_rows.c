@@ -96,6 +96,40 @@ batch_column(RoseRows *rows, AttrNumber attno, int slot, int *n, const bool **nu
 	return column->values + slot;
 }
 
+/* A column of all rows, by slot. */
+static const RoseRowsColumn *
+need_column(RoseRows *rows, AttrNumber attno, const Bitmapset *also)
+{
+	const RoseRowsColumn *column = &rows->columns[attno - 1];
+
+	if (column->stamp != rows->stamp)
+		rose_mem_batch_decode((RoseMemBatch *) rows, attno, also);
+	return column;
+}
+
+static void
+batch_decode(RoseRows *rows, AttrNumber attno, int slot, int n, const Bitmapset *also,
+			 Datum *values, bool *nulls)
+{
+	const RoseRowsColumn *column = need_column(rows, attno, also);
+
+	memcpy(values, column->values + slot, n * sizeof(Datum));
+	memcpy(nulls, column->nulls + slot, n * sizeof(bool));
+}
+
+static void
+batch_pick(RoseRows *rows, AttrNumber attno, int slot, const uint16 *offsets, int n,
+		   Datum *values, bool *nulls)
+{
+	const RoseRowsColumn *column = need_column(rows, attno, NULL);
+
+	for (int i = 0; i < n; i++)
+	{
+		values[i] = column->values[slot + offsets[i]];
+		nulls[i] = column->nulls[slot + offsets[i]];
+	}
+}
+
 static int
 batch_find(RoseRows *rows, int slot, const Datum *key, int ncols, const uint64 *prefix, bool after)
 {
@@ -108,5 +142,7 @@ const RoseRowsOps rose_mem_batch_rows = {
 	.attr = batch_attr,
 	.attrs = batch_attrs,
 	.column = batch_column,
+	.decode = batch_decode,
+	.pick = batch_pick,
 	.find = batch_find
 };
