@@ -30,7 +30,7 @@ DATA = rose--1.0.sql rose--1.0--1.1.sql rose--1.0.control
 DATA_built = rose--1.1.sql
 PGFILEDESC = "rose - compressed log-structured tables"
 
-SRC_DIRS = . compat util codec page store memtable \
+SRC_DIRS = . compat util codec page vector store memtable \
 	lsm/snapshot lsm/component lsm/tree lsm/read lsm/merge lsm/write lsm \
 	indexam tableam worker repl sqlfunc scan
 OBJS = $(patsubst %.c,%.o,$(sort $(foreach dir,$(SRC_DIRS:%=src/%),$(wildcard $(dir)/*.c))))
@@ -57,7 +57,7 @@ EXTRA_CLEAN = $(OBJS:.o=.d) tmp_inst tmp_inst_iso output_iso results \
 	regression.diffs regression.out tmp_check
 
 # Loops for the vector unit.
-src/codec/rose_kernels.o src/util/rose_bitpack.o: override CFLAGS += -O3
+src/codec/rose_kernels.o src/util/rose_bitpack.o src/vector/rose_vec_kernels.o: override CFLAGS += -O3
 
 ifneq ($(wildcard $(PGXS)),)
 include $(PGXS)

@@ -9,7 +9,7 @@
  *
  * So a filter is checked before residual conditions that core has put before it.  A row that one of these
  * hides must not become known by that: a condition of a higher security level overtakes only if it
- * is leakproof.  Nor is a volatile condition overtaken, since others may see how often it was asked.
+ * is leakproof.  Nor does one overtake that evaluates what may fail, for rows that others would have left out.  Nor is a volatile condition overtaken, since others may see how often it was asked.
  *
  * Backend-local; planning takes locks before us.  What filters can say is decided in rose_node_quals.c.
  *
@@ -57,7 +57,9 @@ rose_node_clauses_split(RelOptInfo *rel, List *clauses, List *keys, RoseNodeClau
 		if (rinfo->pseudoconstant || is_redundant_with_indexclauses(rinfo, keys))
 			continue;
 		if (rose_node_quals_takes((Node *) rinfo->clause, rel->relid) &&
-			may_overtake(rinfo, split->residual))
+			may_overtake(rinfo, split->residual) &&
+			(split->residual == NIL ||
+			 !rose_node_quals_evaluates((Node *) rinfo->clause, rel->relid)))
 			split->filters = lappend(split->filters, rinfo);
 		else
 			split->residual = lappend(split->residual, rinfo);

@@ -3,7 +3,15 @@
  * rose_node_quals.c
  *	  Conditions that are checked for many rows at a time.
  *
- * So far there are none.
+ * A condition is a tree of filters.  Each tells for some rows, as masks, for which of them it is true and for
+ * which it is NULL.  A comparison becomes a set of words (util/rose_wordset.h) in the order of the column; those of
+ * types whose order is not that of words are taken for equality only.
+ *
+ * What is evaluated.  What a column is compared with is evaluated once a (re)scan, and not before a row has come to
+ * where an expression of core's would evaluate it: it may fail, or be a subquery.  So each filter gets the
+ * rows that still need it, and does nothing if there are none.  The comparisons themselves cannot fail.
+ *
+ * Which conditions may be checked before others is for rose_node_clauses.c.  Texts are not compared here.
  *
  * Backend-local; no locks.
  *
@@ -13,28 +21,329 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "executor/executor.h"
+#include "optimizer/optimizer.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "util/rose_mask.h"
+#include "vector/rose_vec_kernels.h"
+#include "scan/rose_node_filter.h"
 #include "scan/rose_node_quals.h"
+#include "scan/rose_node_scan.h"
+
+#define MASK_WORDS		ROSE_MASK_WORDS(ROSE_NODE_VECTOR_ROWS)
+
+/* A column of the rows at hand. */
+typedef struct FilterColumn
+{
+	AttrNumber	attno;
+	bool		loaded;
+	bool		by_value;		/* words are there, not only nulls */
+	int64	   *words;
+	uint64		nulls[MASK_WORDS];
+} FilterColumn;
+
+struct RoseNodeQuals
+{
+	List	   *filters;		/* RoseNodeFilters; all must be true */
+	ExprContext *econtext;
+	MemoryContext context;		/* of the sets */
+	int			ncolumns;
+	FilterColumn *columns;
+	Datum	   *values;			/* scratch, a vector long */
+	bool	   *nulls;
+
+	/* rows at hand */
+	RoseBatch  *batch;
+	int			first;
+	int			n;
+};
+
+/* What a filter says of rows: neither is false. */
+typedef struct Answer
+{
+	uint64		yes[MASK_WORDS];
+	uint64		unknown[MASK_WORDS];
+} Answer;
 
 bool
 rose_node_quals_takes(Node *clause, Index relid)
 {
-	return false;
+	return rose_node_filter_compile(clause, relid, NULL) != NULL;
 }
+
+static bool
+evaluates(const RoseNodeFilter *filter)
+{
+	ListCell   *cell;
+
+	foreach(cell, filter->args)
+	{
+		if (evaluates(lfirst(cell)))
+			return true;
+	}
+	return filter->evaluates;
+}
+
+bool
+rose_node_quals_evaluates(Node *clause, Index relid)
+{
+	return evaluates(rose_node_filter_compile(clause, relid, NULL));
+}
+
+/* ---- columns ---- */
+
+static void
+add_columns(RoseNodeQuals *quals, RoseNodeFilter *filter)
+{
+	ListCell   *cell;
+	int			i;
+
+	foreach(cell, filter->args)
+		add_columns(quals, lfirst(cell));
+	if (filter->attno == 0)
+		return;
+	for (i = 0; i < quals->ncolumns && quals->columns[i].attno != filter->attno; i++)
+		;
+	if (i == quals->ncolumns)
+	{
+		quals->columns = repalloc(quals->columns, (i + 1) * sizeof(FilterColumn));
+		memset(&quals->columns[i], 0, sizeof(FilterColumn));
+		quals->columns[i].attno = filter->attno;
+		quals->columns[i].by_value = filter->by_value;
+		quals->columns[i].words = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
+		quals->ncolumns++;
+	}
+	filter->column = i;
+}
+
+static FilterColumn *
+load_column(RoseNodeQuals *quals, int number)
+{
+	FilterColumn *column = &quals->columns[number];
+	bool		any;
+
+	if (column->loaded)
+		return column;
+	if (column->by_value)
+		any = rose_batch_words(quals->batch, column->attno, quals->first, quals->n,
+							   column->words, quals->nulls);
+	else
+		any = rose_batch_datums(quals->batch, column->attno, quals->first, quals->n,
+								quals->values, quals->nulls);
+	if (any)
+		rose_vec_mask_of_bools(quals->nulls, quals->n, column->nulls);
+	else
+		rose_mask_clear(column->nulls, quals->n);
+	column->loaded = true;
+	return column;
+}
+
+/* ---- answers ---- */
+
+static void answer(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed,
+				   Answer *result);
+
+static void
+answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, Answer *result)
+{
+	FilterColumn *column;
+	const int64 *words;
+
+	if (!filter->ready)
+		rose_node_filter_evaluate(filter, quals->econtext, quals->context);
+	if (filter->outcome == ROSE_FILTER_NEVER)
+		return;
+	if (filter->outcome == ROSE_FILTER_UNKNOWN)
+	{
+		rose_mask_fill(result->unknown, quals->n);
+		return;
+	}
+	column = load_column(quals, filter->column);
+	words = column->words;
+	if (filter->kind != ROSE_WORDS_PLAIN)
+	{
+		int64	   *mapped = (int64 *) quals->values;
+
+		memcpy(mapped, words, quals->n * sizeof(int64));
+		if (filter->kind == ROSE_WORDS_FLOAT4)
+			rose_vec_float4_words(mapped, quals->n);
+		else
+			rose_vec_float8_words(mapped, quals->n);
+		words = mapped;
+	}
+	rose_vec_select(words, quals->n, &filter->set, result->yes);
+	for (int w = 0; w < ROSE_MASK_WORDS(quals->n); w++)
+	{
+		result->yes[w] &= ~column->nulls[w];
+		result->unknown[w] = column->nulls[w];
+	}
+	if (filter->else_unknown)
+	{
+		rose_mask_fill(result->unknown, quals->n);
+		for (int w = 0; w < ROSE_MASK_WORDS(quals->n); w++)
+			result->unknown[w] &= ~result->yes[w];
+	}
+}
+
+static void
+answer_null(RoseNodeQuals *quals, RoseNodeFilter *filter, Answer *result)
+{
+	FilterColumn *column = load_column(quals, filter->column);
+
+	memcpy(result->yes, column->nulls, ROSE_MASK_WORDS(quals->n) * sizeof(uint64));
+}
+
+/* AND and OR: each argument is asked for the rows that those before it leave open. */
+static void
+answer_list(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answer *result)
+{
+	bool		is_and = filter->type == ROSE_FILTER_AND;
+	int			words = ROSE_MASK_WORDS(quals->n);
+	uint64		open[MASK_WORDS];
+	ListCell   *cell;
+
+	memcpy(open, needed, words * sizeof(uint64));
+	if (is_and)
+		memcpy(result->yes, needed, words * sizeof(uint64));
+	foreach(cell, filter->args)
+	{
+		Answer		part;
+
+		if (rose_mask_is_empty(open, quals->n))
+			break;
+		answer(quals, lfirst(cell), open, &part);
+		for (int w = 0; w < words; w++)
+		{
+			if (is_and)
+			{
+				/* what is not open is false already */
+				open[w] &= part.yes[w] | part.unknown[w];
+				result->unknown[w] = (result->unknown[w] | part.unknown[w]) & open[w];
+				result->yes[w] = open[w] & ~result->unknown[w];
+			}
+			else
+			{
+				result->yes[w] |= part.yes[w] & open[w];
+				open[w] &= ~part.yes[w];
+				result->unknown[w] = (result->unknown[w] | part.unknown[w]) & open[w];
+			}
+		}
+	}
+}
+
+/* NOT, and IS TRUE and the like, of one argument. */
+static void
+answer_one(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answer *result)
+{
+	Answer		part;
+
+	answer(quals, linitial(filter->args), needed, &part);
+	for (int w = 0; w < ROSE_MASK_WORDS(quals->n); w++)
+	{
+		uint64		no = needed[w] & ~part.yes[w] & ~part.unknown[w];
+
+		switch (filter->type)
+		{
+			case ROSE_FILTER_NOT:
+				result->yes[w] = no;
+				result->unknown[w] = part.unknown[w];
+				break;
+			case ROSE_FILTER_IS_TRUE:
+				result->yes[w] = part.yes[w];
+				break;
+			case ROSE_FILTER_IS_FALSE:
+				result->yes[w] = no;
+				break;
+			default:
+				result->yes[w] = part.unknown[w];
+				break;
+		}
+	}
+}
+
+/* Of the rows that are needed; of others nothing is said. */
+static void
+answer(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answer *result)
+{
+	rose_mask_clear(result->yes, quals->n);
+	rose_mask_clear(result->unknown, quals->n);
+	switch (filter->type)
+	{
+		case ROSE_FILTER_COMPARE:
+			answer_compare(quals, filter, result);
+			break;
+		case ROSE_FILTER_IS_NULL:
+			answer_null(quals, filter, result);
+			break;
+		case ROSE_FILTER_AND:
+		case ROSE_FILTER_OR:
+			answer_list(quals, filter, needed, result);
+			break;
+		default:
+			answer_one(quals, filter, needed, result);
+			break;
+	}
+}
+
+/* ---- interface ---- */
 
 RoseNodeQuals *
 rose_node_quals_create(List *clauses, PlanState *planstate)
 {
-	Assert(clauses == NIL);
-	return NULL;
+	RoseNodeQuals *quals = palloc0(sizeof(RoseNodeQuals));
+	Index		relid = ((Scan *) planstate->plan)->scanrelid;
+	ListCell   *cell;
+
+	quals->econtext = planstate->ps_ExprContext;
+	quals->context = AllocSetContextCreate(CurrentMemoryContext, "rose scan filters",
+										   ALLOCSET_SMALL_SIZES);
+	quals->columns = palloc(sizeof(FilterColumn));
+	quals->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(Datum));
+	quals->nulls = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
+	foreach(cell, clauses)
+	{
+		RoseNodeFilter *filter = rose_node_filter_compile(lfirst(cell), relid, planstate);
+
+		if (filter == NULL)
+			elog(ERROR, "condition of a Rose Scan cannot be a filter");
+		add_columns(quals, filter);
+		quals->filters = lappend(quals->filters, filter);
+	}
+	return quals;
 }
 
 void
 rose_node_quals_start(RoseNodeQuals *quals)
 {
+	ListCell   *cell;
+
+	foreach(cell, quals->filters)
+		rose_node_filter_reset(lfirst(cell));
+	MemoryContextReset(quals->context);
 }
 
 int
 rose_node_quals_narrow(RoseNodeQuals *quals, RoseBatch *batch, int first, int n, uint64 *mask)
 {
-	return n;
+	ListCell   *cell;
+
+	quals->batch = batch;
+	quals->first = first;
+	quals->n = n;
+	for (int i = 0; i < quals->ncolumns; i++)
+		quals->columns[i].loaded = false;
+	foreach(cell, quals->filters)
+	{
+		Answer		result;
+
+		if (rose_mask_is_empty(mask, n))
+			break;
+		answer(quals, lfirst(cell), mask, &result);
+		for (int w = 0; w < ROSE_MASK_WORDS(n); w++)
+			mask[w] &= result.yes[w];
+	}
+	return rose_mask_count(mask, n);
 }

@@ -21,6 +21,9 @@
 /* Can this condition on the relation be a filter?  For the planner. */
 extern bool rose_node_quals_takes(Node *clause, Index relid);
 
+/* Of one that can: does it evaluate something that may fail, or run a subquery? */
+extern bool rose_node_quals_evaluates(Node *clause, Index relid);
+
 /* Filters of such conditions, in the current context; the values they compare with are evaluated in planstate. */
 typedef struct RoseNodeQuals RoseNodeQuals;
 extern RoseNodeQuals *rose_node_quals_create(List *clauses, PlanState *planstate);

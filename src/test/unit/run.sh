@@ -49,6 +49,12 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/memtable" \
 	"$here"/memtable/*.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
 
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/vector" "$here"/vector/*.c "$here"/unit_assert.c "$src"/vector/*.c "$src"/util/rose_wordset.c \
+	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" \
+	-L"$(dirname "$($PG_CONFIG --pkglibdir)")/lib" -lpgport -lm
+
 for name in gc picker forget; do
 	# shellcheck disable=SC2086
 	$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
@@ -82,6 +88,7 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/tail_pack" "$here/store/test_tail_pack.c" "$here/unit_assert.c" "$src/store/rose_tail_pack.c" \
 	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" -llz4
 
+"$build/vector"
 "$build/memtable"
 "$build/gc"
 "$build/picker"
