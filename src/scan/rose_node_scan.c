@@ -238,6 +238,7 @@ begin_batches(RoseNodeScan *scan, const RoseKeyQuals *keys)
 	request.columns = scan->used;
 	request.ordered = scan->ordered || estate->es_snapshot != rose_scan_any_order;
 	request.bulk = is_bulk(scan);
+	request.named = scan->wants_tid;
 	scan->batches = rose_batches_begin(scan->tree, estate->es_snapshot, &request);
 }
 
