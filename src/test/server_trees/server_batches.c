@@ -1,0 +1,365 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_batches.c
+ *	  Batches of a table's rows against what a scan returns.
+ *
+ *	tree_batches(table, ordered, seed)
+ *		Read the table by a scan, and by batches, with the command's snapshot, and compare all
+ *		rows: their columns, asked for in all ways and in random parts, names and versions.  seed decides on
+ *		these, and which columns are announced.  Returns what differs first, or '', and how many rows, batches, and rows
+ *		by kind of batch there were.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "common/pg_prng.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "lsm/read/rose_batch.h"
+#include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_cache.h"
+#include "lsm/read/rose_scan.h"
+
+PG_FUNCTION_INFO_V1(tree_batches);
+
+/* A row, copied. */
+typedef struct Row
+{
+	Datum	   *key;
+	Datum	   *values;
+	bool	   *nulls;
+	RoseVersion version;
+	ItemPointerData tid;
+	bool		met;
+} Row;
+
+typedef struct Comparer
+{
+	RoseTree   *tree;
+	bool		ordered;
+	pg_prng_state random;
+	Row		   *rows;
+	int			nrows;
+	int			next;
+	int			nbatches;
+	StringInfo	said;
+	Datum	   *values;
+	bool	   *nulls;
+} Comparer;
+
+static int
+below(Comparer *comparer, int n)
+{
+	return (int) (pg_prng_uint64(&comparer->random) % n);
+}
+
+/* ---- what a scan returns ---- */
+
+static void
+copy_row(Comparer *comparer, const RoseRow *row, Row *copy)
+{
+	const RoseSchema *schema = comparer->tree->schema;
+
+	copy->key = palloc(rose_schema_key_width(schema) * sizeof(Datum));
+	copy->values = palloc(schema->natts * sizeof(Datum));
+	copy->nulls = palloc(schema->natts * sizeof(bool));
+	rose_key_copy(schema, copy->key, row->key, CurrentMemoryContext);
+	rose_row_deform(row, schema, 1, schema->natts, copy->values, copy->nulls);
+	for (int i = 0; i < schema->natts; i++)
+		if (!copy->nulls[i])
+			copy->values[i] = datumCopy(copy->values[i], schema->tuple_columns[i].attbyval,
+										schema->tuple_columns[i].attlen);
+	copy->version = row->version;
+	copy->met = false;
+}
+
+static void
+read_by_scan(Comparer *comparer)
+{
+	RoseScan   *scan = rose_scan_begin(comparer->tree, GetActiveSnapshot(), NULL, false);
+	const RoseRow *row;
+	int			capacity = 1024;
+
+	comparer->rows = MemoryContextAllocHuge(CurrentMemoryContext, capacity * sizeof(Row));
+	while ((row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
+	{
+		if (comparer->nrows == capacity)
+		{
+			capacity *= 2;
+			comparer->rows = repalloc_huge(comparer->rows, capacity * sizeof(Row));
+		}
+		copy_row(comparer, row, &comparer->rows[comparer->nrows]);
+		rose_scan_tid(scan, &comparer->rows[comparer->nrows++].tid);
+	}
+	rose_scan_end(scan);
+}
+
+/* ---- comparing ---- */
+
+/* The row of this key; in order, the next one. */
+static Row *
+find_row(Comparer *comparer, const Datum *key)
+{
+	const RoseSchema *schema = comparer->tree->schema;
+	int			lo = comparer->ordered ? comparer->next++ : 0;
+	int			hi = comparer->ordered ? lo : comparer->nrows - 1;
+
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (rose_key_compare(schema, comparer->rows[mid].key, key, rose_schema_key_width(schema)) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo >= comparer->nrows || comparer->rows[lo].met ||
+		rose_key_compare(schema, comparer->rows[lo].key, key, rose_schema_key_width(schema)) != 0)
+		return NULL;
+	comparer->rows[lo].met = true;
+	return &comparer->rows[lo];
+}
+
+static void
+say(Comparer *comparer, const char *what, int row, int attno)
+{
+	if (comparer->said->len == 0)
+		appendStringInfo(comparer->said, "batch %d, row %d, column %d: %s; ", comparer->nbatches, row,
+						 attno, what);
+}
+
+static void
+compare_value(Comparer *comparer, const Row *expected, int row, AttrNumber attno, Datum value,
+			  bool isnull, const char *how)
+{
+	const RoseTupleColumn *column = &comparer->tree->schema->tuple_columns[attno - 1];
+
+	if (isnull != expected->nulls[attno - 1])
+		say(comparer, how, row, attno);
+	else if (isnull ? value != 0 :
+			 !datum_image_eq(value, expected->values[attno - 1], column->attbyval, column->attlen))
+		say(comparer, how, row, attno);
+}
+
+static void
+compare_word(Comparer *comparer, const Row *expected, int row, AttrNumber attno, int64 word,
+			 bool isnull)
+{
+	Datum		value = expected->values[attno - 1];
+	int64		expected_word = 0;
+
+	switch (comparer->tree->schema->tuple_columns[attno - 1].attlen)
+	{
+		case 1:
+			expected_word = (int8) value;
+			break;
+		case 2:
+			expected_word = (int16) value;
+			break;
+		case 4:
+			expected_word = (int32) value;
+			break;
+		case 8:
+			expected_word = (int64) value;
+			break;
+	}
+	if (isnull != expected->nulls[attno - 1] || word != (isnull ? 0 : expected_word))
+		say(comparer, "word", row, attno);
+}
+
+/* A column of all rows of a batch, in random parts. */
+static void
+compare_column(Comparer *comparer, RoseBatch *batch, Row **expected, AttrNumber attno)
+{
+	bool		byval = comparer->tree->schema->tuple_columns[attno - 1].attbyval;
+	int			first = 0;
+
+	while (first < batch->nrows)
+	{
+		int			limit = below(comparer, 3) == 0 ? 10 : 3000;
+		int			n = 1 + below(comparer, Min(batch->nrows - first, limit));
+		bool		words = byval && below(comparer, 2) == 0;
+		bool		any = false;
+		bool		said;
+
+		if (below(comparer, 8) == 0)
+			first = below(comparer, batch->nrows - n + 1);
+		if (words)
+			said = rose_batch_words(batch, attno, first, n, (int64 *) comparer->values, comparer->nulls);
+		else
+			said = rose_batch_datums(batch, attno, first, n, comparer->values, comparer->nulls);
+		for (int i = 0; i < n; i++)
+		{
+			any |= comparer->nulls[i];
+			if (expected[first + i] == NULL)
+				continue;
+			if (words)
+				compare_word(comparer, expected[first + i], first + i, attno,
+							 (int64) comparer->values[i], comparer->nulls[i]);
+			else
+				compare_value(comparer, expected[first + i], first + i, attno, comparer->values[i],
+							  comparer->nulls[i], "value");
+		}
+		if (any != said)
+			say(comparer, "a NULL, or none", first, attno);
+		first += n;
+	}
+}
+
+static void
+compare_some(Comparer *comparer, RoseBatch *batch, Row **expected, AttrNumber attno)
+{
+	uint16	   *rows = palloc(batch->nrows * sizeof(uint16));
+	int			n = 0;
+	int			step = 1 + below(comparer, 50);
+
+	for (int i = below(comparer, step); i < batch->nrows; i += 1 + below(comparer, step))
+		rows[n++] = (uint16) i;
+	if (n > 0)
+		rose_batch_pick(batch, attno, rows, n, comparer->values, comparer->nulls);
+	for (int i = 0; i < n; i++)
+	{
+		Datum		value;
+		bool		isnull;
+
+		if (expected[rows[i]] == NULL)
+			continue;
+		compare_value(comparer, expected[rows[i]], rows[i], attno, comparer->values[i],
+					  comparer->nulls[i], "picked value");
+		if (below(comparer, 4) != 0)
+			continue;
+		value = rose_batch_value(batch, attno, rows[i], &isnull);
+		compare_value(comparer, expected[rows[i]], rows[i], attno, isnull ? 0 : value, isnull,
+					  "single value");
+	}
+	pfree(rows);
+}
+
+/* What a row's name leads to is the row. */
+static void
+compare_name(Comparer *comparer, RoseBatch *batch, const Row *expected, int i)
+{
+	const RoseSchema *schema = comparer->tree->schema;
+	const RoseRow *row;
+	ItemPointerData tid;
+	RoseVersion version;
+
+	rose_batch_version(batch, i, &version);
+	if (!FullTransactionIdEquals(version.xid, expected->version.xid) ||
+		version.subxid != expected->version.subxid || version.cid != expected->version.cid)
+		say(comparer, "version", i, 0);
+	rose_batch_tid(batch, i, &tid);
+	row = rose_lookup_fetch_tid(rose_lookup_cached(comparer->tree), &tid, GetActiveSnapshot());
+	if (row == NULL || row->key == NULL ||
+		rose_key_compare(schema, row->key, expected->key, rose_schema_key_width(schema)) != 0)
+		say(comparer, "name", i, 0);
+}
+
+/* Which rows of the scan are those of the batch? */
+static Row **
+find_rows(Comparer *comparer, RoseBatch *batch)
+{
+	const RoseSchema *schema = comparer->tree->schema;
+	Row		  **expected = palloc(batch->nrows * sizeof(Row *));
+
+	for (int i = 0; i < batch->nrows; i++)
+	{
+		Datum		key[INDEX_MAX_KEYS];
+		bool		isnull;
+
+		for (int j = 0; j < schema->nkeys; j++)
+			key[j] = rose_batch_value(batch, schema->keys[j].def.attno, i, &isnull);
+		if (schema->nkeys == 0)
+			key[0] = comparer->next < comparer->nrows ? comparer->rows[comparer->next].key[0] : 0;
+		expected[i] = find_row(comparer, key);
+		if (expected[i] == NULL)
+			say(comparer, "not a row that is expected here", i, 0);
+	}
+	return expected;
+}
+
+static void
+compare_batch(Comparer *comparer, RoseBatch *batch)
+{
+	const RoseSchema *schema = comparer->tree->schema;
+	bool		values_first = below(comparer, 2) == 0;
+	Row		  **expected;
+
+	if (!values_first)
+		for (AttrNumber attno = 1; attno <= schema->natts; attno++)
+			(void) rose_batch_datums(batch, attno, 0, batch->nrows, comparer->values, comparer->nulls);
+	expected = find_rows(comparer, batch);
+	for (AttrNumber attno = 1; attno <= schema->natts; attno++)
+	{
+		if (below(comparer, 4) > 0)
+			compare_column(comparer, batch, expected, attno);
+		if (below(comparer, 2) > 0)
+			compare_some(comparer, batch, expected, attno);
+	}
+	for (int i = 0; i < batch->nrows; i += 1 + below(comparer, 20))
+		if (expected[i] != NULL)
+			compare_name(comparer, batch, expected[i], i);
+	pfree(expected);
+}
+
+/* ---- face ---- */
+
+static void
+read_by_batches(Comparer *comparer, StringInfo result)
+{
+	RoseBatchRequest request = {.ordered = comparer->ordered,.named = true};
+	RoseBatches *batches;
+	RoseBatch	batch;
+	int			nrows = 0;
+	Bitmapset  *columns = NULL;
+
+	for (AttrNumber attno = 1; attno <= comparer->tree->schema->natts; attno++)
+		if (below(comparer, 2) == 0)
+			columns = bms_add_member(columns, attno);
+	request.columns = columns;
+	batches = rose_batches_begin(comparer->tree, GetActiveSnapshot(), &request);
+	while (rose_batches_next(batches, &batch))
+	{
+		comparer->nbatches++;
+		nrows += batch.nrows;
+		if (batch.include != NULL || batch.nincluded != batch.nrows)
+			say(comparer, "rows are left out", 0, 0);
+		if (below(comparer, 10) != 0)
+			compare_batch(comparer, &batch);
+		else if (comparer->ordered)
+			comparer->next += batch.nrows;
+	}
+	if (nrows != comparer->nrows)
+		appendStringInfo(comparer->said, "%d rows instead of %d; ", nrows, comparer->nrows);
+	appendStringInfo(result, "%d " UINT64_FORMAT " " UINT64_FORMAT " " UINT64_FORMAT " " UINT64_FORMAT " " UINT64_FORMAT,
+					 nrows, rose_batches_counts(batches)->leaves, rose_batches_counts(batches)->unread_leaves,
+					 rose_batches_counts(batches)->memory, rose_batches_counts(batches)->woven,
+					 rose_batches_counts(batches)->single);
+	rose_batches_end(batches);
+}
+
+Datum
+tree_batches(PG_FUNCTION_ARGS)
+{
+	Relation	table = table_open(PG_GETARG_OID(0), AccessShareLock);
+	Comparer	comparer = {.tree = rose_tree_open(table)};
+	StringInfo	result = makeStringInfo();
+
+	comparer.ordered = PG_GETARG_BOOL(1) || comparer.tree->schema->nkeys == 0;
+	comparer.said = makeStringInfo();
+	comparer.values = palloc(ROSE_BATCH_MAX_ROWS * sizeof(Datum));
+	comparer.nulls = palloc(ROSE_BATCH_MAX_ROWS * sizeof(bool));
+	pg_prng_seed(&comparer.random, PG_GETARG_INT32(2));
+	read_by_scan(&comparer);
+	read_by_batches(&comparer, result);
+	appendStringInfo(comparer.said, "%s", result->data);
+	table_close(table, NoLock);
+	PG_RETURN_TEXT_P(cstring_to_text(comparer.said->data));
+}
