@@ -1,0 +1,367 @@
+
+# Random queries of the tables of RoseScanGen: what may be asked of a table, and how. Uses rand() only.
+#
+# A query is { query => [ { sql, ordered, plan, either }, ... ], check => sub }: statements of which each is compared
+# with heap's; plan: its plan is looked at; either: heap may fail where rose does not, for the order in which conditions
+# are asked is the planner's. check gets the rows of all statements and says what is wrong with them, if anything is.
+package RoseScanQueries;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use RoseSqlTables;
+
+our @EXPORT = qw(query condition);
+
+# Types whose values compare with one another.
+my %cross = (
+	int => [qw(int2 int4 int8 numeric float8)], float => [qw(float4 float8 numeric)], numeric => [qw(numeric float8 int4)],
+	day => [qw(date timestamp timestamptz)], text => [qw(text varchar)], bpchar => [qw(bpchar text)], name => [qw(name text)]);
+my %constants = (
+	int2 => [ 0, 1, -1, 32767, 7 ], int4 => [ 0, 3, -5, 50, 2147483647, 149 ], int8 => [ "'-9223372036854775808'", 2147483648, -2147483649, 0, 42 ],
+	numeric => [ "'NaN'", 0.5, 2.5, '1e30', -3, 10 ], float8 => [ "'NaN'", "'-0'", 0.1, 1.5, "'Infinity'", '1e300', 12 ], float4 => [ "'NaN'", "'-0'", 0.1, 1.1, "'-Infinity'" ],
+	date => [ "'2000-01-03'", "'infinity'", "'-infinity'", "'5874897-12-31'", "'4713-01-01 BC'", "'2026-01-09'" ],
+	timestamp => [ "'2000-01-01 00:00:07'", "'infinity'", "'294276-12-31 23:59:59.999999'", "'2026-01-01 12:00'", "'2000-01-05'" ],
+	timestamptz => [ "'2026-01-01 10:00+00'", "'-infinity'", "'2000-01-05 00:00+01'" ], text => [ "'w5'", "''", "'common/prefix/77'", "'b'", "'p5'" ],
+	varchar => [ "'v7'", "'w'" ], bpchar => [ "'p77'", "'p5  '", "''" ], name => [ "'n5'", "'b'" ]);
+my @comparisons = ('=', '<>', '<', '<=', '>', '>=');
+
+# ---------------------------------------------------------------------------
+# Conditions
+# ---------------------------------------------------------------------------
+
+# Something to compare the column with: a value of its own, another one, a constant of another type, or a parameter.
+# $ctx: params (a list that grows), outer (SQL and type of a value of an outer row), or neither.
+sub constant
+{
+	my ($column, $ctx) = @_;
+
+	return "$ctx->{outer}{$column->{type}}" if $ctx->{outer} && $ctx->{outer}{ $column->{type} } && rare(0.7);
+	my $type = $column->{type};
+	my $value = rare(0.7) ? pick(@{ $column->{pool} }) : '(' . value([ $column->{name}, $type, $column->{values} ], 0) . ")::$type";
+
+	if (!$ctx->{same} && rare(0.25) && $cross{ $column->{family} })
+	{
+		$type = pick(@{ $cross{ $column->{family} } });
+		$value = pick(@{ $constants{$type} }) . "::$type";
+	}
+	$value = (1 + int(rand(4000))) . '' if $column->{name} eq 'n' && rare(0.8);
+	if ($ctx->{params} && rare(0.8))
+	{
+		push @{ $ctx->{params} }, [ $type, $value ];
+		return '$' . @{ $ctx->{params} };
+	}
+	return "(SELECT $value)" if rare(0.06) && !$ctx->{flat};
+	return $value;
+}
+
+sub list
+{
+	my ($column, $ctx) = @_;
+	my @values = map { constant($column, $ctx) } 1 .. pick(1, 2, 4, 12);
+
+	push @values, "NULL::$column->{type}" if rare(0.15);
+	return join(', ', @values);
+}
+
+# Some residual condition: one that no filter knows.
+sub odd
+{
+	my ($table, $column, $ctx) = @_;
+	my $name = ($ctx->{prefix} // '') . $column->{name};
+	my $n = ($ctx->{prefix} // '') . 'n';
+
+	return pick(
+		sub { "length($name\::text) % 3 = 1" },
+		sub { "$name\::text LIKE '%" . pick('a', '1', '-', 'w5') . "%'" },
+		sub { "coalesce($name, " . pick(@{ $column->{pool} }) . ') ' . pick('=', '<>') . ' ' . pick(@{ $column->{pool} }) },
+		sub { "$n % " . pick(2, 5, 13) . ' = 1' },
+		sub { "$name IS " . pick('', 'NOT ') . 'DISTINCT FROM ' . constant($column, $ctx) },
+		sub { "($n, $name) " . pick('<', '>=') . ' (' . constant($table->{n}, $ctx) . ", $name)" },
+		sub { "CASE WHEN $name IS NULL THEN $n > 100 ELSE $n < 600 END" },
+		sub { "$name = ANY (ARRAY(SELECT $name FROM $table->{name} z WHERE z.n < 20))" })->();
+}
+
+sub leaf
+{
+	my ($table, $ctx) = @_;
+	my @columns = grep { !$ctx->{early} || !$_->{late} } @{ $table->{columns} };
+	my $column = rare(0.15) && @{ $table->{key} } ? pick(@{ $table->{key} }) : rare(0.15) ? $table->{n} : pick(@columns);
+	my $name = ($ctx->{prefix} // '') . $column->{name};
+
+	if ($column->{family} eq 'bool' && rare(0.6))
+	{
+		return pick($name, "NOT $name", "$name IS " . pick('', 'NOT ') . pick('TRUE', 'FALSE', 'UNKNOWN'), "$name = " . pick('true', 'false'));
+	}
+	return pick(
+		sub { "$name " . pick(@comparisons) . ' ' . constant($column, $ctx) },
+		sub { "$name " . pick(@comparisons) . ' ' . constant($column, $ctx) },
+		sub { "$name " . pick(@comparisons) . ' ' . constant($column, $ctx) },
+		sub { constant($column, $ctx) . ' ' . pick(@comparisons) . " $name" },
+		sub { "$name >= " . constant($column, $ctx) . " AND $name < " . constant($column, $ctx) },
+		sub { "$name " . pick('', 'NOT ') . 'BETWEEN ' . constant($column, $ctx) . ' AND ' . constant($column, $ctx) },
+		sub { "$name " . pick('', '', 'NOT ') . 'IN (' . list($column, $ctx) . ')' },
+		sub {
+			return "$name IS NULL" if $column->{type} =~ /\[\]/;
+			return "$name " . pick(@comparisons) . ' ' . pick('ANY', 'ALL') . ' (ARRAY[' . list($column, { same => 1 }) . "]::$column->{type}\[])";
+		},
+		sub { "$name IS " . pick('', 'NOT ') . 'NULL' },
+		sub { "$name IS " . pick('', 'NOT ') . 'NULL' },
+		sub { odd($table, $column, $ctx) })->();
+}
+
+sub tree
+{
+	my ($table, $ctx, $depth) = @_;
+
+	return '(' . leaf($table, $ctx) . ')' if $depth == 0 || rare(0.35);
+	return pick(
+		sub { '(' . join(' AND ', map { tree($table, $ctx, $depth - 1) } 1 .. pick(2, 2, 3)) . ')' },
+		sub { '(' . join(' OR ', map { tree($table, $ctx, $depth - 1) } 1 .. pick(2, 2, 3)) . ')' },
+		sub { '(NOT ' . tree($table, $ctx, $depth - 1) . ')' },
+		sub { '(' . tree($table, $ctx, $depth - 1) . ' IS ' . pick('', 'NOT ') . pick('TRUE', 'FALSE', 'UNKNOWN') . ')' })->();
+}
+
+# A condition of rows of the table.
+sub condition
+{
+	my ($table, $ctx) = @_;
+
+	return join(' AND ', map { tree($table, $ctx // {}, pick(0, 0, 1, 2)) } 1 .. pick(1, 1, 1, 2, 3));
+}
+
+# ---------------------------------------------------------------------------
+# Queries
+# ---------------------------------------------------------------------------
+
+# Some columns and expressions.
+sub targets
+{
+	my ($table, $prefix, $early) = @_;
+	my @columns = grep { !$early || !$_->{late} } @{ $table->{columns} };
+	my @chosen = map { $prefix . pick(@columns)->{name} } 1 .. pick(1, 1, 2, 3, 5);
+
+	push @chosen, "${prefix}n" if rare(0.5);
+	push @chosen, $prefix . pick(@columns)->{name} . ' IS NULL' if rare(0.2);
+	push @chosen, "${prefix}n % 10 + 1" if rare(0.2);
+	return join(', ', @chosen);
+}
+
+# Many rows as one: how many there are, and a hash.
+sub hashed
+{
+	my ($sql) = @_;
+
+	return "SELECT count(*), md5(string_agg(x, '|' ORDER BY x COLLATE \"C\")) FROM (SELECT s::text AS x FROM ($sql) s) y";
+}
+
+sub rows_of
+{
+	my ($table, $where) = @_;
+	my $sql = 'SELECT ' . (rare(0.3) ? '*' : rare(0.1) ? 't' : targets($table, '')) . " FROM $table->{name} t" . ($where eq '' ? '' : " WHERE $where");
+
+	return $sql =~ /SELECT t / || ($table->{most} <= 800 && rare(0.7)) || rare(0.2) ? $sql : hashed($sql);
+}
+
+sub one_query { return { query => [ { sql => $_[0], plan => 1, ordered => $_[1] } ] } }
+
+sub by_n { return pick('n', 'n DESC') }
+
+sub by_key
+{
+	my ($table) = @_;
+
+	return @{ $table->{key} } ? join(', ', map { $_->{name} } @{ $table->{key} }) : 'n';
+}
+
+sub ordered
+{
+	my ($table) = @_;
+	my $order = rare(0.75) ? by_key($table) : by_n();
+
+	return one_query('SELECT ' . targets($table, '') . " FROM $table->{name} WHERE " . condition($table) . " ORDER BY $order"
+		  . pick(' LIMIT 20', ' LIMIT 300 OFFSET 7', $table->{most} <= 3000 ? '' : ' LIMIT 1000'), 1);
+}
+
+sub aggregate
+{
+	my ($table) = @_;
+	my $column = pick(@{ $table->{columns} });
+	my $can = $column->{type} !~ /bool|uuid|bytea|range|jsonb|char"|name|varbit|pair|\[\]|mood/ || $column->{type} eq 'int[]';
+	my @list = ('count(*)', "count($column->{name})", "sum(n::numeric) FILTER (WHERE " . condition($table) . ')', $can ? "min($column->{name})" : 'min(n)', $can ? "max($column->{name})" : 'max(n)');
+	my $where = rare(0.7) ? ' WHERE ' . condition($table) : '';
+
+	return one_query('SELECT ' . pick(@list) . ', ' . pick(@list) . " FROM $table->{name}$where") if rare(0.5);
+	my $group = $column->{wide} || $column->{type} eq 'pair' ? 'n % 5' : $column->{name};
+	# values that are equal may look different: which of them stands for its group?
+	$group = "($group)::text" if $group ne 'n % 5';
+	return one_query("SELECT $group, count(*), min(n) FROM $table->{name}$where GROUP BY 1" . (rare(0.3) ? ' HAVING count(*) > 2' : ''));
+}
+
+sub prepared
+{
+	my ($table) = @_;
+	my $ctx = { params => [], flat => 1 };
+	my $where = condition($table, $ctx);
+	my @params = @{ $ctx->{params} };
+	my $execute = sub { 'EXECUTE q' . (@params ? '(' . join(', ', map { rare(0.1) ? 'NULL' : rare(0.2) && /^[-0-9]+$/ ? int(rand(3000)) : $_ } @_) . ')' : '') };
+
+	return {
+		query => [
+			{ sql => 'SET plan_cache_mode = ' . pick('force_generic_plan', 'force_generic_plan', 'auto') },
+			{ sql => 'PREPARE q' . (@params ? '(' . join(', ', map { $_->[0] } @params) . ')' : '') . ' AS ' . rows_of($table, $where) },
+			(map { { sql => $execute->(map { $_->[1] =~ s/\(SELECT (.*)\)/$1/r } @params), plan => 1 } } 1 .. 2),
+			{ sql => 'DEALLOCATE q' }, { sql => 'RESET plan_cache_mode' } ] };
+}
+
+sub lateral
+{
+	my ($table) = @_;
+	my @columns = grep { $_->{type} !~ /pair/ } @{ $table->{columns} };
+	my $column = pick(@columns);
+	my $values = join(', ', map { '(' . constant($column, { flat => 1, same => 1 }) . ')' } 1 .. pick(2, 5));
+	my $ctx = { outer => { $column->{type} => 'v.x' }, prefix => 't.' };
+	my $where = "t.$column->{name} " . pick(@comparisons) . ' v.x' . (rare(0.5) ? ' AND ' . condition($table, $ctx) : '');
+
+	return one_query("SELECT v.x::text, s.* FROM (VALUES $values) v(x) CROSS JOIN LATERAL (SELECT count(*), min(n), max(n) FROM $table->{name} t WHERE $where"
+		  . pick('', ' OFFSET 0') . ') s') if rare(0.6);
+	return one_query("SELECT v.x::text, s.n FROM (VALUES $values) v(x), LATERAL (SELECT n FROM $table->{name} t WHERE $where ORDER BY n LIMIT 5) s");
+}
+
+sub subplan
+{
+	my ($table, $other) = @_;
+	my $inner = condition($other, { prefix => 'o.', flat => 1 });
+
+	return one_query("SELECT count(*), sum(t.n) FROM $table->{name} t WHERE " . condition($table, { prefix => 't.' }) . ' AND ' . pick(
+			"t.n IN (SELECT o.n FROM $other->{name} o WHERE $inner)",
+			"t.n NOT IN (SELECT o.n FROM $other->{name} o WHERE $inner)",
+			"EXISTS (SELECT FROM $other->{name} o WHERE o.n = t.n + 3 AND $inner)",
+			"t.n > (SELECT avg(o.n) FROM $other->{name} o WHERE $inner)",
+			"(t.n < 30 AND (SELECT count(*) FROM $other->{name} o WHERE o.n < t.n AND $inner) % 2 = 0)"));
+}
+
+sub joined
+{
+	my ($table, $other) = @_;
+
+	return one_query(pick('SELECT count(*), sum(t.n), sum(o.n)', 'SELECT count(*), count(DISTINCT o.n % 50)') . " FROM $table->{name} t " . pick('JOIN', 'LEFT JOIN', 'FULL JOIN')
+		  . " $other->{name} o ON t.n = o.n WHERE " . condition($table, { prefix => 't.' }) . pick('', ' AND ' . condition($other, { prefix => 'o.' })));
+}
+
+# In a transaction of its own, or taken back.
+sub within
+{
+	my ($inside, @statements) = @_;
+
+	return { query => [ { sql => $inside ? 'SAVEPOINT q' : 'BEGIN' }, @statements, $inside ? ({ sql => 'ROLLBACK TO q' }, { sql => 'RELEASE q' }) : { sql => 'ROLLBACK' } ] };
+}
+
+sub cursor
+{
+	my ($table, $other, $inside) = @_;
+	my $ordered = rare(0.7);
+	my $order = $ordered ? ' ORDER BY ' . by_key($table) : '';
+	my @moves = map { 'FETCH ' . pick(qw(1 7 FORWARD PRIOR NEXT LAST FIRST), 'BACKWARD 9', 'ABSOLUTE 11', 'RELATIVE -3', 'ABSOLUTE -2', '100') . ' FROM q' } 1 .. 7;
+
+	# the order of other rows is not known: all of them, and back
+	@moves = ('FETCH ALL FROM q', 'FETCH BACKWARD ALL FROM q', 'FETCH ALL FROM q') if !$ordered;
+	my $declare = ($ordered || rare(0.5) ? 'SCROLL' : 'NO SCROLL') . ' CURSOR FOR SELECT n, ' . targets($table, '') . " FROM $table->{name} WHERE " . condition($table) . $order;
+
+	@moves = ('FETCH ALL FROM q') if $declare =~ /^NO/;
+	return within($inside, { sql => "DECLARE q $declare", plan => 1 }, map { { sql => $_, ordered => $ordered } } @moves);
+}
+
+sub changes
+{
+	my ($table, $other, $inside) = @_;
+	my $name = $table->{name};
+	my $where = condition($table);
+	my @can = grep { !$_->{key} && $_->{name} ne 'n' } @{ $table->{columns} };
+	my $set = @can ? do { my $c = pick(@can); "$c->{name} = " . pick(@{ $c->{pool} }) } : 'n = n';
+	my $from = "FROM $other->{name} o WHERE o.n = t.n AND " . condition($table, { prefix => 't.' });
+	my $statement = pick("DELETE FROM $name WHERE $where RETURNING n", "UPDATE $name SET $set WHERE $where RETURNING n", "UPDATE $name SET $set WHERE $where",
+		"UPDATE $name t SET $set $from RETURNING t.n", 'DELETE FROM ' . "$name t USING" . substr($from, 4) . ' RETURNING t.n',
+		"SELECT n FROM $name WHERE $where FOR UPDATE", "WITH d AS (DELETE FROM $name WHERE $where RETURNING n) SELECT count(*), sum(n) FROM d");
+
+	return within($inside, { sql => $statement, plan => 1 }, { sql => "SELECT count(*), sum(n) FROM $name WHERE $where", plan => 1 },
+		{ sql => hashed("SELECT * FROM $name") });
+}
+
+# A condition, its negation and neither are all rows, and nothing twice.
+sub partitioned
+{
+	my ($table) = @_;
+	my $p = condition($table);
+	my $of = "SELECT count(*), coalesce(sum(n::int8), 0) FROM $table->{name}";
+	my $q = one_query("$of WHERE $p");
+
+	push @{ $q->{query} }, map { { sql => "$of$_", plan => 1 } } " WHERE NOT ($p)", " WHERE ($p) IS NULL", '';
+	$q->{check} = sub {
+		my @all = map { [ split /\|/, $_ ] } @_;
+		return $all[0][0] + $all[1][0] + $all[2][0] == $all[3][0] && $all[0][1] + $all[1][1] + $all[2][1] == $all[3][1] ? '' : 'the three parts are not all rows';
+	};
+	return $q;
+}
+
+# What a condition finds is what it is true for.
+sub optimised
+{
+	my ($table) = @_;
+	my $p = condition($table);
+	my $q = one_query("SELECT count(*) FROM $table->{name} WHERE $p");
+
+	push @{ $q->{query} }, { sql => "SELECT coalesce(sum((($p) IS TRUE)::int), 0) FROM $table->{name}", plan => 1 };
+	$q->{check} = sub { return $_[0] eq $_[1] ? '' : 'the condition finds others than those for which it is true' };
+	return $q;
+}
+
+# A role that sees some rows, and functions that would tell of others.
+sub guarded
+{
+	my ($table, $other, $inside) = @_;
+	my $view = rare(0.5);
+	my $shown = rare(0.8) ? "shown_$table->{name}($table->{guard}{name})" : 'true';
+	my $where = join(' AND ', rare(0.5) ? ($shown, condition($table, { early => 1, flat => 1 })) : (condition($table, { early => 1, flat => 1 }), $shown));
+	my $sql = pick('SELECT count(*), min(n)', 'SELECT ' . targets($table, '', 1)) . ' FROM ' . ($view ? 'view_' : '') . "$table->{name} WHERE $where";
+
+	return one_query($sql) if $view;
+	return { query => [ { sql => 'SET ROLE scan_reader' }, { sql => $sql, plan => 1 }, { sql => 'RESET ROLE' } ] };
+}
+
+# Conditions that fail for some rows: for those that come to them.
+sub failing
+{
+	my ($table) = @_;
+	my $fails = pick('100 / (n % 5) > 3', 'n * 2147483647 > 0', '100 / (n - ' . int(rand(2000)) . ') < 50', pick(@{ $table->{columns} })->{name} . '::text::int > 5');
+	my $leaf = '(' . leaf($table, { flat => 1 }) . ')';
+
+	return one_query("SELECT count(*), sum(n) FROM $table->{name} WHERE $leaf AND $fails") if rare(0.5);
+	my $q = one_query("SELECT count(*), sum(n) FROM $table->{name} WHERE $fails AND $leaf");
+	$q->{query}[0]{either} = 1;
+	return $q;
+}
+
+sub query
+{
+	my ($tables, $inside) = @_;
+	my $table = pick(@$tables);
+	my @kinds = (
+		[ 20, sub { one_query(rows_of($table, condition($table))) } ], [ 3, sub { one_query(rows_of($table, '')) } ],
+		[ 3, sub { one_query("SELECT count(*) FROM (SELECT n FROM $table->{name} WHERE " . condition($table) . ' LIMIT ' . pick(1, 10, 500) . ') s') } ],
+		[ 8, \&ordered ], [ 10, \&aggregate ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
+		[ 5, \&cursor ], [ 6, \&changes ], [ 8, \&partitioned ], [ 4, \&optimised ], [ 5, \&guarded ], [ 4, \&failing ]);
+	my $total = 0;
+
+	$total += $_->[0] foreach @kinds;
+	my $at = rand($total);
+	foreach my $kind (@kinds)
+	{
+		$at -= $kind->[0];
+		return $kind->[1]->($table, pick(@$tables), $inside) if $at < 0;
+	}
+	die 'no kind of query';
+}
+
+1;

@@ -1,0 +1,274 @@
+
+# Random queries of random tables: with Rose Scan the same as without it, and as on heap.
+#
+# The twins have the same names in two schemas of one database. Both are brought into the same states (RoseScanGen);
+# then each query (RoseScanQueries) is asked of heap, and of rose without Rose Scan, with it, and with other settings.
+# Rows must be the same, in their order where there is one, floats by their bits, and errors by their codes. Some
+# queries are checked by themselves: a condition, its negation and neither make all rows; what a condition finds is
+# what it is true for. Environment:
+#
+#   DIFF_SEED		repeat a run
+#   DIFF_QUERIES	how many queries, default 500
+#   DIFF_ROUND		queries before there are other tables, default 100
+#   DIFF_KEEP		1: go on after a difference
+use strict;
+use warnings;
+
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RoseScanGen;
+use RoseSqlTables;
+use RoseTest;
+use Test::More;
+
+plan skip_all => 'the stand-in has no Rose Scan' if $ENV{ROSE_STANDIN};
+
+my $wanted = $ENV{DIFF_QUERIES} // 500;
+my $round = $ENV{DIFF_ROUND} // 100;
+my $seed = seed_random('DIFF_SEED');
+my $dir = PostgreSQL::Test::Utils::tempdir;
+my $saved = "$PostgreSQL::Test::Utils::tmp_check/scan_differential_$seed.sql";
+my @modes = qw(off on other);
+my $node = rose_node('scan_differential', "statement_timeout = '60s'", 'autovacuum = off', 'jit = off',
+	'rose.debug_piece_size = ' . (rand() < 0.5 ? "'64kB'" : "'32MB'"), 'rose.max_merge_workers = 0');
+local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);
+my $generator = RoseScanGen->new;
+
+$node->safe_psql('postgres', join(";\n", 'CREATE ROLE scan_reader', map {
+	("CREATE SCHEMA twin_$_", "GRANT USAGE ON SCHEMA twin_$_ TO scan_reader", "SET search_path = twin_$_", $generator->ddl) } qw(heap rose)));
+
+# Which plans are chosen; the answers must not depend on it. Mostly none that reads a table in another way.
+sub plans
+{
+	my @off = map { rare(0.15) ? $_ : () } qw(enable_indexscan enable_hashjoin enable_mergejoin enable_nestloop enable_sort enable_material enable_hashagg);
+
+	push @off, map { rare(0.7) ? $_ : () } qw(enable_bitmapscan enable_indexonlyscan);
+	return join('', map { "SET $_ = off;\n" } @off);
+}
+
+sub session
+{
+	my ($twin) = @_;
+
+	return "SET search_path = twin_$twin;\nSET client_min_messages = error;\nSET extra_float_digits = 1;\nSET intervalstyle = postgres;\n";
+}
+
+# What rose is told for each mode.
+sub settings_of
+{
+	my ($mode) = @_;
+
+	return 'SET rose.enable_scan = ' . ($mode eq 'off' ? 'off' : 'on') . ";\n" . ($mode eq 'other' ? 'SET rose.vector_rows = ' . pick(1, 7, 64) : 'RESET rose.vector_rows') . ";\n";
+}
+
+sub marked
+{
+	my ($sql, $mark) = @_;
+
+	return "$sql;\n\\echo '@@ $mark' :SQLSTATE :ROW_COUNT\n\\if :ERROR\n\\echo :LAST_ERROR_MESSAGE\n\\endif\n";
+}
+
+# The scripts of both twins for some items.
+sub scripts
+{
+	my ($items, $ddl) = @_;
+	my %script;
+
+	$_->{plans} = plans() foreach grep { $_->{query} } @$items;
+	foreach my $twin (qw(heap rose))
+	{
+		my $text = "\\pset format unaligned\n\\pset tuples_only\n\\pset null '<null>'\n\\set ON_ERROR_ROLLBACK on\n" . session($twin);
+
+		$text .= marked($_, 'ddl') foreach @{ $ddl->{$twin} };
+		foreach my $n (0 .. $#$items)
+		{
+			my $item = $items->[$n];
+
+			$text .= write_of($item, $n, $twin) if $item->{write};
+			$text .= churn_of($item) if $item->{churn} && $twin eq 'rose';
+			next if !$item->{query};
+			$text .= "RESET ALL;\n" . session($twin) . $item->{plans};
+			foreach my $mode ($twin eq 'heap' ? 'heap' : @modes)
+			{
+				my $i = 0;
+
+				$text .= settings_of($mode) if $mode ne 'heap';
+				foreach my $statement (@{ $item->{query} })
+				{
+					$text .= marked("EXPLAIN (COSTS off) $statement->{sql}", "plan $n $i") if $mode eq 'on' && $statement->{plan};
+					$text .= marked($statement->{sql}, "$mode $n " . $i++);
+				}
+			}
+		}
+		$script{$twin} = $text;
+	}
+	return \%script;
+}
+
+sub write_of
+{
+	my ($item, $n, $twin) = @_;
+
+	return marked($item->{write}, "write $n 0") if !$item->{inside};
+	return "\\! psql -Xq -o /dev/null -c 'SET client_min_messages = error; SET search_path = twin_$twin' -c \"" . ($item->{write} =~ s/(["\$`\\])/\\$1/gr) . "\" 2>>$dir/beside_$twin.err\n";
+}
+
+sub churn_of
+{
+	my ($item) = @_;
+	my $call = "SELECT rose.$item->{what}('twin_rose.$item->{churn}')";
+
+	return "\\! psql -Xq -o /dev/null -c \"SET lock_timeout = '20s'\" -c \"$call\" 2>>$dir/churn.err\n" if $item->{inside};
+	return "\\o /dev/null\n$call;\n\\o\n\\if :ERROR\n\\echo '!!' :LAST_ERROR_MESSAGE\n\\endif\n";
+}
+
+# Both at the same time; what was said, by mark.
+sub run_scripts
+{
+	my ($script) = @_;
+	my (%session, %answers);
+
+	foreach my $twin (qw(heap rose))
+	{
+		unlink "$dir/$twin.sql";
+		append_to_file("$dir/$twin.sql", $script->{$twin});
+		$session{$twin} = IPC::Run::start([ 'psql', '-Xq', '-f', "$dir/$twin.sql" ], '>', "$dir/$twin.out", '2>', "$dir/$twin.err");
+	}
+	$session{$_}->finish foreach qw(heap rose);
+	foreach my $twin (qw(heap rose))
+	{
+		my @sections = split /^@@ (\S+(?: \d+ \d+)?) (.*)\n/m, slurp_file("$dir/$twin.out");
+		my $rows = shift @sections;
+
+		while (@sections)
+		{
+			my ($mark, $status, $next) = splice(@sections, 0, 3);
+			my $message = '';
+
+			$message = $1 if $status !~ /^00000/ && $next =~ s/\A(.*\n)//;
+			die "$mark: $message" if $mark eq 'ddl' && $message;
+			$answers{"$twin $mark"} = { rows => [ split /\n/, $rows =~ s/^!!.*\n//mgr, -1 ], status => $status, message => $message };
+			pop @{ $answers{"$twin $mark"}{rows} };
+			$rows = $next;
+		}
+	}
+	return \%answers;
+}
+
+# An answer as it is compared. Of errors the code: which row comes first is not defined.
+sub normal
+{
+	my ($answer, $statement) = @_;
+
+	return 'no answer: the session ended' if !$answer;
+	return 'error ' . substr($answer->{status}, 0, 5) if $answer->{status} !~ /^00000/;
+	return join("\n", ($statement->{ordered} ? @{ $answer->{rows} } : sort @{ $answer->{rows} }), $answer->{status});
+}
+
+sub report
+{
+	my ($title, %answers) = @_;
+
+	diag("DIFF_SEED=$seed: $title");
+	foreach my $who (sort keys %answers)
+	{
+		diag("--- $who: " . (length $answers{$who} > 1500 ? substr($answers{$who}, 0, 1500) . ' ...' : $answers{$who}));
+	}
+	diag("all statements of these tables: $saved; server log: " . $node->logfile);
+	return 1;
+}
+
+my %count = map { $_ => 0 } qw(queries scans plans errors checks);
+
+# Compares what was said to one item; true: something is wrong.
+sub compare_item
+{
+	my ($item, $n, $answers) = @_;
+	my $wrong = 0;
+
+	if ($item->{write} && !$item->{inside})
+	{
+		my %said = map { $_ => normal($answers->{"$_ write $n 0"}, {}) } qw(heap rose);
+		return $said{heap} ne $said{rose} && report($item->{write}, %said);
+	}
+	return 0 if !$item->{query};
+	$count{queries}++;
+	foreach my $i (0 .. $#{ $item->{query} })
+	{
+		my $statement = $item->{query}[$i];
+		my %said = map { $_ => normal($answers->{ ($_ eq 'heap' ? 'heap' : 'rose') . " $_ $n $i" }, $statement) } 'heap', @modes;
+		my $plan = $answers->{"rose plan $n $i"};
+
+		$count{errors}++ if $said{heap} =~ /^error/;
+		if ($plan && $plan->{status} =~ /^00000/)
+		{
+			$count{plans}++;
+			$count{scans}++ if grep { /Custom Scan \(Rose Scan\)/ } @{ $plan->{rows} };
+		}
+		foreach my $mode (@modes)
+		{
+			next if $said{$mode} eq $said{heap} || ($statement->{either} && $said{heap} =~ /^error/);
+			report("$mode: $statement->{sql}", heap => $said{heap}, $mode => $said{$mode}, plan => join("\n", @{ ($plan // {})->{rows} // [] }));
+			$wrong = 1;
+			last;
+		}
+	}
+	return $wrong if !$item->{check};
+	foreach my $mode (@modes)
+	{
+		my @all = map { $answers->{"rose $mode $n $_"} } 0 .. $#{ $item->{query} };
+
+		next if grep { !$_ || $_->{status} !~ /^00000/ } @all;
+		my $said = $item->{check}->(map { $_->{rows}[0] } @all);
+		$count{checks}++;
+		$wrong |= report("$mode: $said: $item->{query}[0]{sql}", map { $_ => $all[$_]{rows}[0] } 0 .. $#all) if $said;
+	}
+	return $wrong;
+}
+
+# What others could not do. That a transaction's table is in the way of a merge is no fault.
+sub refused
+{
+	my @lines = slurp_file("$dir/rose.out") =~ /^!!.(.*)/mg;
+
+	foreach my $twin (qw(churn beside_heap beside_rose))
+	{
+		next if !-f "$dir/$twin.err";
+		push @lines, slurp_file("$dir/$twin.err") =~ /^(.*(?:ERROR|PANIC|FATAL|connection).*)/mg;
+		unlink "$dir/$twin.err";
+	}
+	return grep { !/current transaction is aborted/ } @lines;
+}
+
+my $different = 0;
+while ($count{queries} < $wanted && (!$different || $ENV{DIFF_KEEP}))
+{
+	my $ddl = $generator->renew(qw(heap rose));
+	my @items = $generator->load;
+	my $before = $count{queries};
+
+	push @items, $generator->next_block while (grep { $_->{query} } @items) < $round;
+	my $script = scripts(\@items, $ddl);
+	unlink $saved;
+	append_to_file($saved, $script->{rose});
+	my $answers = run_scripts($script);
+	foreach my $n (0 .. $#items)
+	{
+		next if !compare_item($items[$n], $n, $answers);
+		$different = 1;
+		last if !$ENV{DIFF_KEEP};
+	}
+	my @refused = refused();
+	$different |= report("failed: $_") foreach @refused;
+	die 'no queries' if $count{queries} == $before;
+}
+note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{errors} errors, $count{checks} checks");
+ok(!$different, "the same rows with Rose Scan, without, and on heap ($count{queries} queries)");
+ok($different || $count{queries} >= $wanted, "$wanted queries were compared");
+cmp_ok($count{scans}, '>', 0.4 * $count{plans}, 'a good share of the plans has a Rose Scan');
+cmp_ok($count{errors}, '<', 0.2 * $count{queries}, 'most queries have an answer');
+cmp_ok($count{checks}, '>', 0, 'some were checked by themselves');
+unlink $saved if !$different;
+$node->stop;
+done_testing();
