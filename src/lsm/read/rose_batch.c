@@ -24,6 +24,7 @@
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 
+#include "util/rose_stop_point.h"
 #include "lsm/component/rose_leaf.h"
 #include "lsm/read/rose_arrival.h"
 #include "lsm/read/rose_batch.h"
@@ -374,6 +375,7 @@ rose_batches_next(RoseBatches *batches, RoseBatch *batch)
 	for (;;)
 	{
 		let_go(batches);
+		ROSE_STOP_POINT("batches-next");
 		if (!next_in_range(batches, batch))
 		{
 			if (!next_range(batches))
@@ -387,12 +389,6 @@ rose_batches_next(RoseBatches *batches, RoseBatch *batch)
 		if (!check || check_rows(batches, batch))
 			return true;
 	}
-}
-
-uint64
-rose_batches_count(RoseBatches *batches)
-{
-	return 0;
 }
 
 static inline bool

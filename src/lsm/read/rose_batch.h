@@ -82,12 +82,6 @@ extern RoseBatches *rose_batches_begin(RoseTree *tree, Snapshot snapshot, const 
 /* The next batch, which has a row at least; false: there is none, and will be none before a rescan. */
 extern bool rose_batches_next(RoseBatches *batches, RoseBatch *batch);
 
-/*
- * How many rows of those that are to come need not be read to know that they are there?
- * They are left out of the batches that follow.  To be asked before the first batch.
- */
-extern uint64 rose_batches_count(RoseBatches *batches);
-
 /* Start over, with these keys (NULL: all rows). */
 extern void rose_batches_rescan(RoseBatches *batches, const RoseKeyQuals *keys);
 extern void rose_batches_end(RoseBatches *batches);

@@ -83,9 +83,28 @@ sub odd
 		sub { "$name = ANY (ARRAY(SELECT $name FROM $table->{name} z WHERE z.n < 20))" })->();
 }
 
+# What ranges of the key may say, or say in part.
+sub of_key
+{
+	my ($table, $ctx) = @_;
+	my @key = @{ $table->{key} };
+	my $same = { %$ctx, same => 1 };
+	my $columns = join(', ', map { ($ctx->{prefix} // '') . $_->{name} } @key);
+	my $first = ($ctx->{prefix} // '') . $key[0]{name};
+	my $in = "$first IN (" . list($key[0], $same) . ')';
+
+	return pick(
+		sub { "($columns) " . pick('<', '<=', '>', '>=') . ' (' . join(', ', map { constant($_, $same) } @key) . ')' },
+		sub { "$in AND $first " . pick(@comparisons) . ' ' . constant($key[0], $same) },
+		sub { "$first >= " . constant($key[0], $same) . ' AND ' . ($ctx->{prefix} // '') . "$key[-1]{name} " . pick(@comparisons) . ' ' . constant($key[-1], $same) },
+		sub { $in . ' AND ' . ($ctx->{prefix} // '') . "$key[-1]{name} " . pick('<', '>=') . ' ' . constant($key[-1], $same) },
+		sub { "$first = " . constant($key[0], $same) . ' AND ' . ($ctx->{prefix} // '') . "$key[-1]{name} " . pick('<', '>=') . ' ' . constant($key[-1], $same) })->();
+}
+
 sub leaf
 {
 	my ($table, $ctx) = @_;
+	return of_key($table, $ctx) if @{ $table->{key} } && rare(0.12);
 	my @columns = grep { !$ctx->{early} || !$_->{late} } @{ $table->{columns} };
 	my $column = rare(0.15) && @{ $table->{key} } ? pick(@{ $table->{key} }) : rare(0.15) ? $table->{n} : pick(@columns);
 	my $name = ($ctx->{prefix} // '') . $column->{name};

@@ -9,15 +9,23 @@
  *		these, and which columns are announced.  Returns what differs first, or '', and how many rows, batches, and rows
  *		by kind of batch there were.
  *
+ *	tree_batches_of_keys(table, ordered, seed)
+ *		The same of rows that meet random conditions on the primary key: of each row of the scan these
+ *		conditions are asked.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/nbtree.h"
 #include "access/table.h"
 #include "common/pg_prng.h"
 #include "fmgr.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -26,8 +34,13 @@
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_scan.h"
+#include "lsm/tree/rose_relation.h"
+
+#define MAX_CONDITIONS	4
+#define MAX_ELEMENTS	5
 
 PG_FUNCTION_INFO_V1(tree_batches);
+PG_FUNCTION_INFO_V1(tree_batches_of_keys);
 
 /* A row, copied. */
 typedef struct Row
@@ -52,6 +65,9 @@ typedef struct Comparer
 	StringInfo	said;
 	Datum	   *values;
 	bool	   *nulls;
+	int			nkeys;
+	ScanKeyData keys[MAX_CONDITIONS];	/* conditions of the rows that are wanted */
+	uint64		left_out;		/* rows that did not take part */
 } Comparer;
 
 static int
@@ -101,7 +117,103 @@ read_by_scan(Comparer *comparer)
 	rose_scan_end(scan);
 }
 
+/* ---- conditions on the key ---- */
+
+/* The value of a key column (from 0) in some row. */
+static Datum
+some_value(Comparer *comparer, int column)
+{
+	const Row  *row = &comparer->rows[below(comparer, comparer->nrows)];
+
+	return row->values[comparer->tree->schema->keys[column].def.attno - 1];
+}
+
+static Datum
+some_array(Comparer *comparer, Oid type, int column)
+{
+	int			n = below(comparer, MAX_ELEMENTS + 1);
+	Datum		values[MAX_ELEMENTS];
+	int16		len;
+	bool		byval;
+	char		align;
+
+	get_typlenbyvalalign(type, &len, &byval, &align);
+	for (int i = 0; i < n; i++)
+		values[i] = some_value(comparer, column);
+	return PointerGetDatum(construct_array(values, n, type, len, byval, align));
+}
+
+static void
+make_condition(Comparer *comparer, Relation index, int column)
+{
+	bool		is_array = below(comparer, 4) == 0;
+	int			strategy = is_array || below(comparer, 3) == 0 ? BTEqualStrategyNumber :
+		1 + below(comparer, BTMaxStrategyNumber);
+	Oid			type = index->rd_opcintype[column];
+	Oid			op = get_opfamily_member(index->rd_opfamily[column], type, type, strategy);
+
+	ScanKeyEntryInitialize(&comparer->keys[comparer->nkeys++], is_array ? SK_SEARCHARRAY : 0, column + 1,
+						   strategy, type, index->rd_indcollation[column], get_opcode(op),
+						   is_array ? some_array(comparer, type, column) :
+						   some_value(comparer, column));
+}
+
+static void
+make_conditions(Comparer *comparer, Relation table)
+{
+	Relation	index = index_open(rose_primary_key_index(table), AccessShareLock);
+
+	for (int column = 0; column < comparer->tree->schema->nkeys && comparer->nrows > 0; column++)
+		while (comparer->nkeys < MAX_CONDITIONS && below(comparer, 2) == 0)
+			make_condition(comparer, index, column);
+	index_close(index, NoLock);
+}
+
+static bool
+meets(const Comparer *comparer, const Row *row)
+{
+	for (int k = 0; k < comparer->nkeys; k++)
+	{
+		ScanKey		key = (ScanKey) &comparer->keys[k];
+		Datum		value = row->values[comparer->tree->schema->keys[key->sk_attno - 1].def.attno - 1];
+		bool		found = false;
+
+		if (key->sk_flags & SK_SEARCHARRAY)
+		{
+			ArrayIterator iterator = array_create_iterator(DatumGetArrayTypeP(key->sk_argument), 0, NULL);
+			Datum		element;
+			bool		isnull;
+
+			while (!found && array_iterate(iterator, &element, &isnull))
+				found = DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation, value, element));
+		}
+		else
+			found = DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation, value, key->sk_argument));
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* Keep the rows that meet them. */
+static void
+keep_wanted(Comparer *comparer)
+{
+	int			n = 0;
+
+	for (int i = 0; i < comparer->nrows; i++)
+		if (meets(comparer, &comparer->rows[i]))
+			comparer->rows[n++] = comparer->rows[i];
+	comparer->nrows = n;
+}
+
 /* ---- comparing ---- */
+
+static bool
+takes_part(const RoseBatch *batch, int row)
+{
+	return batch->include == NULL || (batch->include[row / 64] >> (row % 64) & 1) != 0;
+}
 
 /* The row of this key; in order, the next one. */
 static Row *
@@ -274,6 +386,12 @@ find_rows(Comparer *comparer, RoseBatch *batch)
 		Datum		key[INDEX_MAX_KEYS];
 		bool		isnull;
 
+		if (!takes_part(batch, i))
+		{
+			expected[i] = NULL;
+			comparer->left_out++;
+			continue;
+		}
 		for (int j = 0; j < schema->nkeys; j++)
 			key[j] = rose_batch_value(batch, schema->keys[j].def.attno, i, &isnull);
 		if (schema->nkeys == 0)
@@ -318,23 +436,29 @@ read_by_batches(Comparer *comparer, StringInfo result)
 	RoseBatches *batches;
 	RoseBatch	batch;
 	int			nrows = 0;
+	int			included;
 	Bitmapset  *columns = NULL;
 
 	for (AttrNumber attno = 1; attno <= comparer->tree->schema->natts; attno++)
 		if (below(comparer, 2) == 0)
 			columns = bms_add_member(columns, attno);
 	request.columns = columns;
+	if (comparer->nkeys > 0)
+		request.keys = rose_key_quals_create(comparer->tree->schema, comparer->keys, comparer->nkeys);
 	batches = rose_batches_begin(comparer->tree, GetActiveSnapshot(), &request);
 	while (rose_batches_next(batches, &batch))
 	{
 		comparer->nbatches++;
-		nrows += batch.nrows;
-		if (batch.include != NULL || batch.nincluded != batch.nrows)
-			say(comparer, "rows are left out", 0, 0);
+		nrows += batch.nincluded;
+		included = 0;
+		for (int i = 0; i < batch.nrows; i++)
+			included += takes_part(&batch, i);
+		if (included != batch.nincluded || (comparer->nkeys == 0 && included != batch.nrows))
+			say(comparer, "other rows take part than it says", 0, 0);
 		if (below(comparer, 10) != 0)
 			compare_batch(comparer, &batch);
 		else if (comparer->ordered)
-			comparer->next += batch.nrows;
+			comparer->next += batch.nincluded;
 	}
 	if (nrows != comparer->nrows)
 		appendStringInfo(comparer->said, "%d rows instead of %d; ", nrows, comparer->nrows);
@@ -345,8 +469,8 @@ read_by_batches(Comparer *comparer, StringInfo result)
 	rose_batches_end(batches);
 }
 
-Datum
-tree_batches(PG_FUNCTION_ARGS)
+static Datum
+compare_all(FunctionCallInfo fcinfo, bool of_keys)
 {
 	Relation	table = table_open(PG_GETARG_OID(0), AccessShareLock);
 	Comparer	comparer = {.tree = rose_tree_open(table)};
@@ -358,8 +482,27 @@ tree_batches(PG_FUNCTION_ARGS)
 	comparer.nulls = palloc(ROSE_BATCH_MAX_ROWS * sizeof(bool));
 	pg_prng_seed(&comparer.random, PG_GETARG_INT32(2));
 	read_by_scan(&comparer);
+	if (of_keys)
+	{
+		make_conditions(&comparer, table);
+		keep_wanted(&comparer);
+	}
 	read_by_batches(&comparer, result);
 	appendStringInfo(comparer.said, "%s", result->data);
+	if (of_keys)
+		appendStringInfo(comparer.said, " " UINT64_FORMAT, comparer.left_out);
 	table_close(table, NoLock);
-	PG_RETURN_TEXT_P(cstring_to_text(comparer.said->data));
+	return PointerGetDatum(cstring_to_text(comparer.said->data));
+}
+
+Datum
+tree_batches(PG_FUNCTION_ARGS)
+{
+	return compare_all(fcinfo, false);
+}
+
+Datum
+tree_batches_of_keys(PG_FUNCTION_ARGS)
+{
+	return compare_all(fcinfo, true);
 }
