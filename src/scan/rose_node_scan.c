@@ -33,12 +33,12 @@
 #include "nodes/extensible.h"
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
-#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "tcop/pquery.h"
 #include "utils/portal.h"
 #include "utils/rel.h"
 
+#include "util/rose_mask.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 #include "scan/rose_node.h"
@@ -291,60 +291,17 @@ count_rows(const RoseNodeScan *scan, int n)
 
 /* ---- selection ---- */
 
-#define WORD_BITS		64
-#define MASK_WORDS		(ROSE_NODE_VECTOR_ROWS / WORD_BITS)
-
-/* Those of rows [first, first + n) that take part; returns how many. */
-static int
-fill_mask(const RoseBatch *batch, int first, int n, uint64 *mask)
-{
-	int			words = (n + WORD_BITS - 1) / WORD_BITS;
-	int			shift = first % WORD_BITS;
-	int			last = (batch->nrows - 1) / WORD_BITS;
-	int			count = 0;
-
-	for (int i = 0; i < words; i++)
-	{
-		int			at = first / WORD_BITS + i;
-
-		mask[i] = ~UINT64CONST(0);
-		if (batch->include != NULL)
-		{
-			mask[i] = batch->include[at] >> shift;
-			if (shift > 0 && at < last)
-				mask[i] |= batch->include[at + 1] << (WORD_BITS - shift);
-		}
-		if (i == words - 1 && n % WORD_BITS > 0)
-			mask[i] &= (UINT64CONST(1) << (n % WORD_BITS)) - 1;
-		count += pg_popcount64(mask[i]);
-	}
-	return count;
-}
-
-static void
-list_rows(RoseNodeRows *rows, int first, int n, const uint64 *mask)
-{
-	uint16	   *next = rows->rows;
-
-	for (int i = 0; i * WORD_BITS < n; i++)
-	{
-		for (uint64 left = mask[i]; left != 0; left &= left - 1)
-			*next++ = (uint16) (first + i * WORD_BITS + pg_rightmost_one_pos64(left));
-	}
-	rows->n = (int) (next - rows->rows);
-}
-
 /* Among rows [first, first + n) of the batch; false: no row is selected. */
 static bool
 select_rows(RoseNodeScan *scan, int first, int n)
 {
 	RoseNodeRows *rows = &scan->rows;
-	uint64		mask[MASK_WORDS];
+	uint64		mask[ROSE_MASK_WORDS(ROSE_NODE_VECTOR_ROWS)];
 	int			there = n;
 	int			left = n;
 
 	if (scan->batch.include != NULL || scan->filters != NULL)
-		left = there = fill_mask(&scan->batch, first, n, mask);
+		left = there = rose_mask_part(scan->batch.include, scan->batch.nrows, first, n, mask);
 	if (scan->filters != NULL && there > 0)
 		left = rose_node_quals_narrow(scan->filters, &scan->batch, first, n, mask);
 	count_rows(scan, there);
@@ -355,7 +312,7 @@ select_rows(RoseNodeScan *scan, int first, int n)
 	rows->all = left == n;
 	rows->n = left;
 	if (!rows->all)
-		list_rows(rows, first, n, mask);
+		(void) rose_mask_list(mask, n, first, rows->rows);
 	return rows->n > 0;
 }
 

@@ -59,4 +59,46 @@ rose_mask_count(const uint64 *mask, int n)
 	return count;
 }
 
+/*
+ * Rows [first, first + n) of another mask, or of rows that all take part (NULL), as rows [0, n); nrows
+ * is how many rows the other one has.  Returns how many take part.
+ */
+static inline int
+rose_mask_part(const uint64 *from, int nrows, int first, int n, uint64 *mask)
+{
+	int			shift = first % ROSE_MASK_BITS;
+	int			last = (nrows - 1) / ROSE_MASK_BITS;
+
+	if (from == NULL)
+	{
+		rose_mask_fill(mask, n);
+		return n;
+	}
+	for (int w = 0; w < ROSE_MASK_WORDS(n); w++)
+	{
+		int			at = first / ROSE_MASK_BITS + w;
+
+		mask[w] = from[at] >> shift;
+		if (shift > 0 && at < last)
+			mask[w] |= from[at + 1] << (ROSE_MASK_BITS - shift);
+	}
+	if (n % ROSE_MASK_BITS > 0)
+		mask[n / ROSE_MASK_BITS] &= (UINT64CONST(1) << (n % ROSE_MASK_BITS)) - 1;
+	return rose_mask_count(mask, n);
+}
+
+/* The numbers of the rows in a mask, each plus first; returns how many. */
+static inline int
+rose_mask_list(const uint64 *mask, int n, int first, uint16 *rows)
+{
+	uint16	   *next = rows;
+
+	for (int w = 0; w < ROSE_MASK_WORDS(n); w++)
+	{
+		for (uint64 left = mask[w]; left != 0; left &= left - 1)
+			*next++ = (uint16) (first + w * ROSE_MASK_BITS + pg_rightmost_one_pos64(left));
+	}
+	return (int) (next - rows);
+}
+
 #endif							/* ROSE_MASK_H */

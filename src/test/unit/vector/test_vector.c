@@ -142,6 +142,40 @@ test_masks(void)
 	}
 }
 
+/* Parts of a mask, and of rows that all take part, and the rows' numbers. */
+static void
+test_parts(void)
+{
+	bool		bools[MAX_ROWS];
+	uint64		all[ROSE_MASK_WORDS(MAX_ROWS)];
+
+	for (int i = 0; i < MAX_ROWS; i++)
+		bools[i] = draw() % 3 == 0;
+	for (int nrows = 1; nrows <= MAX_ROWS; nrows++)
+	{
+		rose_vec_mask_of_bools(bools, nrows, all);
+		for (int first = 0; first < nrows; first++)
+		{
+			int			n = 1 + (int) (draw() % (uint64) (nrows - first));
+			uint64		part[ROSE_MASK_WORDS(MAX_ROWS)];
+			uint16		rows[MAX_ROWS];
+			int			count = rose_mask_part(all, nrows, first, n, part);
+			int			seen = 0;
+
+			CHECK(rose_mask_list(part, n, first, rows) == count);
+			for (int i = 0; i < n; i++)
+			{
+				CHECK(rose_mask_has(part, i) == bools[first + i]);
+				if (bools[first + i])
+					CHECK(rows[seen++] == first + i);
+			}
+			CHECK(seen == count);
+			CHECK(rose_mask_part(NULL, nrows, first, n, part) == n);
+			CHECK(rose_mask_count(part, n) == n);
+		}
+	}
+}
+
 /* PostgreSQL's order. */
 static int
 compare_floats(double a, double b)
@@ -196,6 +230,7 @@ main(void)
 {
 	test_sets();
 	test_masks();
+	test_parts();
 	test_floats();
 	return 0;
 }
