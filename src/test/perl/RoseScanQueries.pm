@@ -1,8 +1,8 @@
 
 # Random queries of the tables of RoseScanGen: what may be asked of a table, and how. Uses rand() only.
 #
-# A query is { query => [ { sql, ordered, plan, either }, ... ], check => sub }: statements of which each is compared
-# with heap's; plan: its plan is looked at; either: heap may fail where rose does not, for the order in which conditions
+# A query is { query => [ { sql, ordered, plan, either }, { churn, what }, ... ], check => sub }: statements of which
+# each is compared with heap's, and what another session does to rose's table meanwhile; plan: its plan is looked at; either: heap may fail where rose does not, for the order in which conditions
 # are asked is the planner's. check gets the rows of all statements and says what is wrong with them, if anything is.
 package RoseScanQueries;
 
@@ -12,7 +12,7 @@ use warnings;
 use Exporter 'import';
 use RoseSqlTables;
 
-our @EXPORT = qw(query condition);
+our @EXPORT = qw(query condition leaves);
 
 # Types whose values compare with one another.
 my %cross = (
@@ -20,12 +20,20 @@ my %cross = (
 	day => [qw(date timestamp timestamptz)], text => [qw(text varchar)], bpchar => [qw(bpchar text)], name => [qw(name text)]);
 my %constants = (
 	int2 => [ 0, 1, -1, 32767, 7 ], int4 => [ 0, 3, -5, 50, 2147483647, 149 ], int8 => [ "'-9223372036854775808'", 2147483648, -2147483649, 0, 42 ],
-	numeric => [ "'NaN'", 0.5, 2.5, '1e30', -3, 10 ], float8 => [ "'NaN'", "'-0'", 0.1, 1.5, "'Infinity'", '1e300', 12 ], float4 => [ "'NaN'", "'-0'", 0.1, 1.1, "'-Infinity'" ],
+	numeric => [ "'NaN'", 0.5, 2.5, '1e30', -3, 10 ], float8 => [ "'NaN'", "'-0'", 0, 0, 0.1, 1.5, "'Infinity'", '1e300', 12 ], float4 => [ "'NaN'", "'-0'", 0, 0.1, 1.1, "'-Infinity'" ],
 	date => [ "'2000-01-03'", "'infinity'", "'-infinity'", "'5874897-12-31'", "'4713-01-01 BC'", "'2026-01-09'" ],
 	timestamp => [ "'2000-01-01 00:00:07'", "'infinity'", "'294276-12-31 23:59:59.999999'", "'2026-01-01 12:00'", "'2000-01-05'" ],
 	timestamptz => [ "'2026-01-01 10:00+00'", "'-infinity'", "'2000-01-05 00:00+01'" ], text => [ "'w5'", "''", "'common/prefix/77'", "'b'", "'p5'" ],
 	varchar => [ "'v7'", "'w'" ], bpchar => [ "'p77'", "'p5  '", "''" ], name => [ "'n5'", "'b'" ]);
 my @comparisons = ('=', '<>', '<', '<=', '>', '>=');
+
+# The table, or its partitions.
+sub leaves
+{
+	my ($table) = @_;
+
+	return $table->{parts} ? map { "$table->{name}_$_" } 0 .. $table->{parts} - 1 : ($table->{name});
+}
 
 # ---------------------------------------------------------------------------
 # Conditions
@@ -126,7 +134,7 @@ sub leaf
 			return "$name " . pick(@comparisons) . ' ' . pick('ANY', 'ALL') . ' (ARRAY[' . list($column, { same => 1 }) . "]::$column->{type}\[])";
 		},
 		sub { "$name IS " . pick('', 'NOT ') . 'NULL' },
-		sub { "$name IS " . pick('', 'NOT ') . 'NULL' },
+		sub { "($name " . pick(@comparisons) . ' ' . constant($column, $ctx) . ') IS ' . pick('', 'NOT ') . pick('TRUE', 'FALSE', 'UNKNOWN') },
 		sub { odd($table, $column, $ctx) })->();
 }
 
@@ -286,10 +294,14 @@ sub cursor
 
 	# the order of other rows is not known: all of them, and back
 	@moves = ('FETCH ALL FROM q', 'FETCH BACKWARD ALL FROM q', 'FETCH ALL FROM q') if !$ordered;
-	my $declare = ($ordered || rare(0.5) ? 'SCROLL' : 'NO SCROLL') . ' CURSOR FOR SELECT n, ' . targets($table, '') . " FROM $table->{name} WHERE " . condition($table) . $order;
+	my $declare = pick('SCROLL', 'NO SCROLL') . ' CURSOR FOR SELECT n, ' . targets($table, '') . " FROM $table->{name} WHERE " . condition($table) . $order;
 
-	@moves = ('FETCH ALL FROM q') if $declare =~ /^NO/;
-	return within($inside, { sql => "DECLARE q $declare", plan => 1 }, map { { sql => $_, ordered => $ordered } } @moves);
+	@moves = $ordered ? ('FETCH 10 FROM q', 'FETCH 300 FROM q', 'FETCH ALL FROM q') : ('FETCH ALL FROM q') if $declare =~ /^NO/;
+	my @statements = map { { sql => $_, ordered => $ordered } } @moves;
+
+	# what the cursor reads goes elsewhere under it
+	splice(@statements, 1, 0, map { { churn => $_, what => pick('spill', 'spill', 'merge') } } leaves($table)) if rare(0.6);
+	return within($inside, { sql => "DECLARE q $declare", plan => 1 }, @statements);
 }
 
 sub changes
