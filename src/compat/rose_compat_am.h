@@ -47,6 +47,11 @@
 #define ROSE_RUN_ONCE_ARG
 #endif
 
+/* 16 lets a custom scan say what slot it scans. */
+#if PG_VERSION_NUM >= 160000
+#define ROSE_HAVE_CUSTOM_SLOT_OPS
+#endif
+
 /* 16 renamed everything called relfilenode. */
 #if PG_VERSION_NUM < 160000
 #define ROSE_SET_NEW_FILE_CALLBACK relation_set_new_filenode

@@ -30,7 +30,7 @@ show_conditions(const char *label, List *conditions, CustomScanState *css, List 
 	context = set_deparse_context_plan(es->deparse_cxt, css->ss.ps.plan, ancestors);
 	ExplainPropertyText(label,
 						deparse_expression((Node *) make_ands_explicit(conditions), context,
-										   es->verbose || list_length(es->rtable) > 1, false),
+										   es->verbose, false),
 						es);
 }
 

@@ -9,7 +9,7 @@
  * few rows.
  *
  * Nearly all queries of some applications are lookups by key.  So the first thing to find out, in
- * less than a microsecond, is that a table is small, or that few rows are wanted and the key finds them.
+ * less than a microsecond, is that a table is small, or that the key finds the few rows that are wanted.
  *
  * core's settings for plain scans hold: without enable_seqscan there is no Rose Scan of a whole
  * table, without enable_indexscan none of ranges.
@@ -43,7 +43,7 @@
 /* A table of fewer rows is not cheaper to read in batches. */
 #define FEW_TABLE_ROWS	200
 
-/* So few rows are the key's index's, if it finds them. */
+/* So few rows are its index's, if the key finds them. */
 #define FEW_ROWS		100
 
 static Plan *scan_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
@@ -72,7 +72,7 @@ key_of(RelOptInfo *rel)
 	return NULL;
 }
 
-/* Does the key's index find the few rows that are wanted? */
+/* Does the key's index find what is wanted, looking at few rows? */
 static bool
 is_lookup(RelOptInfo *rel, const IndexOptInfo *key)
 {
@@ -84,7 +84,8 @@ is_lookup(RelOptInfo *rel, const IndexOptInfo *key)
 	{
 		const IndexPath *path = lfirst(cell);
 
-		if (IsA(path, IndexPath) && path->indexinfo == key && path->indexclauses != NIL)
+		if (IsA(path, IndexPath) && path->indexinfo == key && path->indexclauses != NIL &&
+			path->path.param_info == NULL && path->indexselectivity * rel->tuples < FEW_ROWS)
 			return true;
 	}
 	return false;

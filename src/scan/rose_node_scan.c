@@ -9,9 +9,8 @@
  * rows that are looked at are few, for who wants no more of them.
  *
  * The slot.  The scan's slot is one of a rose table, which takes system columns, and other versions that
- * EvalPlanQual brings.  Core has compiled expressions for a slot that has its values at all times, so these
- * are put there first: those that the plan uses.  Where the result is nothing but columns, they go to the
- * result's slot at once.
+ * EvalPlanQual brings.  What the plan uses is put there before expressions look at it, and what it does not use is NULL.
+ * Where the result is nothing but columns, they go to the result's slot at once.
  *
  * Values by reference are those of the batch, and good until the next row is asked for.
  *
@@ -60,6 +59,9 @@ scan_create(CustomScan *plan)
 
 	NodeSetTag(scan, T_CustomScanState);
 	scan->css.methods = &scan_exec_methods;
+#ifdef ROSE_HAVE_CUSTOM_SLOT_OPS
+	scan->css.slotOps = &rose_slot_ops;
+#endif
 	return (Node *) scan;
 }
 
@@ -180,24 +182,17 @@ find_columns(RoseNodeScan *scan, List *filters)
 
 /* ---- begin ---- */
 
-/*
- * Core has made a virtual slot, and expressions for it, which ask for no columns: they take them to
- * be there.  A slot of the table does as well, since we see to that.
- */
+#ifndef ROSE_HAVE_CUSTOM_SLOT_OPS
+/* Core has made a virtual slot, and expressions for that. */
 static void
 take_table_slot(ScanState *ss, EState *estate)
 {
-	ss->ss_ScanTupleSlot = ExecAllocTableSlot(&estate->es_tupleTable,
-											  RelationGetDescr(ss->ss_currentRelation),
-											  &rose_slot_ops);
-	if (ss->ps.ps_ProjInfo == NULL)
-	{
-		/* who takes it sees that it is none of core's */
-		ss->ps.resultopsset = true;
-		ss->ps.resultopsfixed = false;
-		ss->ps.resultops = NULL;
-	}
+	ExecInitScanTupleSlot(estate, ss, RelationGetDescr(ss->ss_currentRelation), &rose_slot_ops);
+	ss->ps.subPlan = NIL;		/* those of the expressions */
+	ExecAssignScanProjectionInfo(ss);
+	ss->ps.qual = ExecInitQual(ss->ps.plan->qual, &ss->ps);
 }
+#endif
 
 static void
 scan_begin(CustomScanState *css, EState *estate, int eflags)
@@ -207,7 +202,9 @@ scan_begin(CustomScanState *css, EState *estate, int eflags)
 	List	   *keys = list_nth(plan->custom_exprs, ROSE_NODE_KEYS);
 	List	   *filters = list_nth(plan->custom_exprs, ROSE_NODE_FILTERS);
 
+#ifndef ROSE_HAVE_CUSTOM_SLOT_OPS
 	take_table_slot(&css->ss, estate);
+#endif
 	find_columns(scan, filters);
 	scan->ordered = list_nth_int(plan->custom_private, ROSE_NODE_ORDERED) != 0;
 	if (keys != NIL)

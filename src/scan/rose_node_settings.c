@@ -14,7 +14,7 @@
 #include "scan/rose_node.h"
 #include "scan/rose_node_scan.h"
 
-bool		rose_node_scan_enabled = true;
+bool		rose_node_scan_enabled = false;
 int			rose_node_vector_rows = ROSE_NODE_VECTOR_ROWS;
 
 void
@@ -24,7 +24,7 @@ rose_node_define_settings(void)
 							 "Enables the planner's use of Rose Scan plans.",
 							 "Rose Scan reads rose tables in batches, and checks simple conditions for many rows at a time.",
 							 &rose_node_scan_enabled,
-							 true,
+							 false,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
