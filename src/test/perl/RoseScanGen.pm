@@ -128,7 +128,7 @@ sub make_table
 	}
 	# those of the key are anywhere
 	splice(@other, int(rand(@other + 1)), 0, $_) foreach @columns;
-	my $table = { name => $name, columns => \@other, key => $key, n => $n, next => 1, most => $ncolumns > 8 ? 1500 : pick(800, 3000, 12000) };
+	my $table = { name => $name, columns => \@other, key => $key, n => $n, next => 1, most => $ncolumns > 8 ? 1500 : pick(800, 2000, 6000) };
 
 	$table->{parts} = pick(2, 3) if rare(0.15);
 	$table->{gone} = [ map { make_column("gone$_", pick(@types)) } 1 .. pick(0, 0, 1, 2) ];

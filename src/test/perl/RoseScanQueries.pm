@@ -112,7 +112,7 @@ sub of_key
 sub leaf
 {
 	my ($table, $ctx) = @_;
-	return of_key($table, $ctx) if @{ $table->{key} } && rare(0.12);
+	return of_key($table, $ctx) if @{ $table->{key} } && rare(0.2);
 	my @columns = grep { !$ctx->{early} || !$_->{late} } @{ $table->{columns} };
 	my $column = rare(0.15) && @{ $table->{key} } ? pick(@{ $table->{key} }) : rare(0.15) ? $table->{n} : pick(@columns);
 	my $name = ($ctx->{prefix} // '') . $column->{name};
@@ -266,7 +266,7 @@ sub subplan
 			"t.n NOT IN (SELECT o.n FROM $other->{name} o WHERE $inner)",
 			"EXISTS (SELECT FROM $other->{name} o WHERE o.n = t.n + 3 AND $inner)",
 			"t.n > (SELECT avg(o.n) FROM $other->{name} o WHERE $inner)",
-			"(t.n < 30 AND (SELECT count(*) FROM $other->{name} o WHERE o.n < t.n AND $inner) % 2 = 0)"));
+			"(t.n < 8 AND (SELECT count(*) FROM $other->{name} o WHERE o.n < t.n AND $inner) % 2 = 0)"));
 }
 
 sub joined
