@@ -109,9 +109,24 @@ sub of_key
 		sub { "$first = " . constant($key[0], $same) . ' AND ' . ($ctx->{prefix} // '') . "$key[-1]{name} " . pick('<', '>=') . ' ' . constant($key[-1], $same) })->();
 }
 
+# What filters say many rows at a time, of a column that has NULLs if there is one.
+sub filtered
+{
+	my ($table, $ctx) = @_;
+	my @can = grep { $_->{family} =~ /^(int|float|day|bool|oid|mood|char|"char"|money)$/ && (!$ctx->{early} || !$_->{late}) } @{ $table->{columns} };
+	my $column = pick((grep { $_->{nulls} } @can), pick(@can));
+	my $name = ($ctx->{prefix} // '') . $column->{name};
+	my $of = pick(@comparisons, '<>', '=') . ' ';
+	my $with = $column->{family} eq 'float' && rare(0.2) ? pick('0::float8', "'-0'::float4", "'NaN'::float8") : constant($column, { %$ctx, same => rare(0.7) });
+	my $text = pick("$name $of$with", "$name $of$with", "$name $of$with", "$name IN (" . list($column, $ctx) . ')', "$name NOT IN (" . list($column, $ctx) . ')', "$name IS NULL");
+
+	return rare(0.4) ? "($text) IS " . pick('', 'NOT ') . pick('TRUE', 'FALSE', 'UNKNOWN') : $text;
+}
+
 sub leaf
 {
 	my ($table, $ctx) = @_;
+	return filtered($table, $ctx) if $ctx->{pure};
 	return of_key($table, $ctx) if @{ $table->{key} } && rare(0.2);
 	my @columns = grep { !$ctx->{early} || !$_->{late} } @{ $table->{columns} };
 	my $column = rare(0.15) && @{ $table->{key} } ? pick(@{ $table->{key} }) : rare(0.15) ? $table->{n} : pick(@columns);
@@ -155,7 +170,10 @@ sub condition
 {
 	my ($table, $ctx) = @_;
 
-	return join(' AND ', map { tree($table, $ctx // {}, pick(0, 0, 1, 2)) } 1 .. pick(1, 1, 1, 2, 3));
+	# some are checked many rows at a time from end to end
+	my $with = { %{ $ctx // {} }, pure => rare(0.45) };
+
+	return join(' AND ', map { tree($table, $with, pick(0, 0, 1, 2)) } 1 .. pick(1, 1, 1, 2, 3));
 }
 
 # ---------------------------------------------------------------------------
