@@ -28,7 +28,7 @@ DIGEST=''						# what failed, a few lines for each suite
 LOG_TAIL=60
 DIGEST_LINES=14
 TEST_JOBS=${TEST_JOBS:-$(($(nproc) + 1))}
-LONG_FILES=(sql_differential.pl read_columns.pl repl_upstream_identity.pl sql_indexes.pl merge_shared_pass.pl worker_left_merges.pl
+LONG_FILES=(sql_differential.pl scan_differential.pl read_columns.pl repl_upstream_identity.pl sql_indexes.pl merge_shared_pass.pl worker_left_merges.pl
 	crash_replica.pl temp_differential.pl)
 declare -A RUNNING=()			# TAP files that run beside this script: name by process
 
