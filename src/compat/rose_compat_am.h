@@ -197,6 +197,19 @@ rose_am_autovacuum(void)
 #endif
 }
 
+/* Core counts one at a time, and 16 renamed its counters. */
+static inline void
+rose_pgstat_count_heap_fetches(Relation rel, int n)
+{
+	if (!pgstat_should_count_relation(rel))
+		return;
+#if PG_VERSION_NUM < 160000
+	rel->pgstat_info->t_counts.t_tuples_fetched += n;
+#else
+	rel->pgstat_info->counts.tuples_fetched += n;
+#endif
+}
+
 /* 16 replaced the ownership checks of each kind of object by one. */
 static inline bool
 rose_user_owns_relation(Oid relid, Oid userid)

@@ -282,8 +282,7 @@ count_rows(const RoseNodeScan *scan, int n)
 		return;
 	}
 	pgstat_count_index_tuples(rose_node_keys_index(scan->keys), n);
-	for (int i = 0; i < n; i++)
-		pgstat_count_heap_fetch(rel);
+	rose_pgstat_count_heap_fetches(rel, n);
 }
 
 /* ---- selection ---- */

@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include "port/pg_bswap.h"
+
 #include "util/rose_mask.h"
 #include "vector/rose_vec_kernels.h"
 
@@ -26,7 +28,7 @@
 /* Sets of up to so many ranges are compared range by range. */
 #define FEW_RANGES		4
 
-/* Rows that go through an array of bytes together. */
+/* Rows that go through an array of bytes together: those of a word of a mask. */
 #define STRIDE			ROSE_MASK_BITS
 
 #define INFINITY_BITS	INT64CONST(0x7FF0000000000000)
@@ -69,53 +71,81 @@ rose_vec_float4_words(int64 *words, int n)
 	}
 }
 
-/* Of n <= STRIDE bytes, which are 0 or 1. */
+/* Of eight bytes, which are 0 or 1. */
 static inline uint64
-bits_of_bytes(const uint8 *bytes, int n)
+bits_of_eight(const uint8 *bytes)
+{
+	uint64		word;
+
+	memcpy(&word, bytes, sizeof(word));
+#ifdef WORDS_BIGENDIAN
+	word = pg_bswap64(word);
+#endif
+	/* bit 8 * i of the word goes to bit 56 + i of the product */
+	return word * UINT64CONST(0x0102040810204080) >> 56;
+}
+
+/* Of STRIDE bytes, which are 0 or 1. */
+static inline uint64
+bits_of_bytes(const uint8 *bytes)
 {
 	uint64		bits = 0;
 
-	for (int i = 0; i < n; i++)
-		bits |= (uint64) bytes[i] << i;
+	for (int i = 0; i < STRIDE; i += 8)
+		bits |= bits_of_eight(bytes + i) << i;
 	return bits;
 }
 
+/* Add what is in the range to the mask. */
 VECTORIZED static void
-compare_range(const int64 *x, int n, int64 low, int64 high, uint8 *bytes)
+select_range(const int64 *x, int n, int64 low, int64 high, uint64 *mask)
 {
-	for (int i = 0; i < n; i++)
-		bytes[i] |= (x[i] >= low) & (x[i] <= high);
+	int			whole = n - n % STRIDE;
+	uint8		bytes[STRIDE];
+
+	for (const int64 *end = x + whole; x < end; x += STRIDE)
+	{
+		for (int i = 0; i < STRIDE; i++)
+			bytes[i] = (x[i] >= low) & (x[i] <= high);
+		*mask++ |= bits_of_bytes(bytes);
+	}
+	if (whole == n)
+		return;
+	memset(bytes, 0, sizeof(bytes));
+	for (int i = 0; i < n - whole; i++)
+		bytes[i] = (x[i] >= low) & (x[i] <= high);
+	*mask |= bits_of_bytes(bytes);
 }
 
 static void
-compare_list(const int64 *x, int n, const RoseWordSet *set, uint8 *bytes)
+select_list(const int64 *x, int n, const RoseWordSet *set, uint64 *mask)
 {
 	for (int i = 0; i < n; i++)
-		bytes[i] = rose_wordset_has(set, x[i]);
+		mask[i / STRIDE] |= (uint64) rose_wordset_has(set, x[i]) << (i % STRIDE);
 }
 
 void
 rose_vec_select(const int64 *x, int n, const RoseWordSet *set, uint64 *mask)
 {
-	for (int at = 0; at < n; at += STRIDE)
+	rose_mask_clear(mask, n);
+	if (set->nranges > FEW_RANGES)
+		select_list(x, n, set, mask);
+	else
 	{
-		int			count = Min(STRIDE, n - at);
-		uint8		bytes[STRIDE] = {0};
-
-		if (set->nranges > FEW_RANGES)
-			compare_list(x + at, count, set, bytes);
-		else
-		{
-			for (int r = 0; r < set->nranges; r++)
-				compare_range(x + at, count, set->ranges[r].low, set->ranges[r].high, bytes);
-		}
-		mask[at / STRIDE] = bits_of_bytes(bytes, count);
+		for (int r = 0; r < set->nranges; r++)
+			select_range(x, n, set->ranges[r].low, set->ranges[r].high, mask);
 	}
 }
 
 void
 rose_vec_mask_of_bools(const bool *x, int n, uint64 *mask)
 {
-	for (int at = 0; at < n; at += STRIDE)
-		mask[at / STRIDE] = bits_of_bytes((const uint8 *) x + at, Min(STRIDE, n - at));
+	int			whole = n - n % STRIDE;
+
+	for (int at = 0; at < whole; at += STRIDE)
+		mask[at / STRIDE] = bits_of_bytes((const uint8 *) x + at);
+	if (whole < n)
+		mask[whole / STRIDE] = 0;
+	for (int i = whole; i < n; i++)
+		mask[whole / STRIDE] |= (uint64) x[i] << (i - whole);
 }
