@@ -200,7 +200,7 @@ index_scan_prepare(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	if (iscan->parallel_scan)
 		elog(ERROR, "parallel scan of an index of a rose table");
 	scan->quals = rose_key_quals_create(scan->tree->schema, iscan->keyData,
-										  iscan->numberOfKeys);
+										iscan->numberOfKeys);
 	MemoryContextSwitchTo(old);
 
 	/* other snapshots may see several versions of a key */

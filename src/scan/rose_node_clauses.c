@@ -9,7 +9,8 @@
  *
  * So a filter is checked before residual conditions that core has put before it.  A row that one of these
  * hides must not become known by that: a condition of a higher security level overtakes only if it
- * is leakproof.  Nor does one overtake that evaluates what may fail, for rows that others would have left out.  Nor is a volatile condition overtaken, since others may see how often it was asked.
+ * is leakproof.  Nor does one overtake that evaluates what may fail, for rows that others would have left
+ * out.  Nor is a volatile condition overtaken, since others may see how often it was asked.
  *
  * Backend-local; planning takes locks before us.  What filters can say is decided in rose_node_quals.c.
  *

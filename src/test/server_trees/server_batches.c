@@ -432,7 +432,7 @@ compare_batch(Comparer *comparer, RoseBatch *batch)
 static void
 read_by_batches(Comparer *comparer, StringInfo result)
 {
-	RoseBatchRequest request = {.ordered = comparer->ordered,.named = true};
+	RoseBatchRequest request = {.ordered = comparer->ordered, .named = true};
 	RoseBatches *batches;
 	RoseBatch	batch;
 	int			nrows = 0;
