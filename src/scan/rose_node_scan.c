@@ -48,7 +48,7 @@
 #define STEP_FACTOR		4
 
 /* Values of a vector's columns, together, at most: they are to stay in the cache. */
-#define VECTOR_VALUES	32768
+#define VECTOR_VALUES	5120
 
 static const CustomExecMethods scan_exec_methods;
 
