@@ -92,6 +92,22 @@ STEP: for my $step (1 .. $steps)
 	$stopped++;
 	like($said, qr/^[\d ]+$/, "step $step: $ask, changed $changes times beside") or last STEP;
 }
+
+# Large enough for the order of arrival by itself; and spilled in the middle of that.
+sql('CREATE TABLE big (k int PRIMARY KEY, n int, b text) USING rose');
+sql("INSERT INTO big SELECT i * 7919 % 30000, i, repeat(md5(i::text), 12) FROM generate_series(0, 29999) i");
+$keeper->run("SELECT stop_clear(); SELECT stop_at('arrival-batch', 'skip', 'any', 0, 0)");
+like($reader->run("SELECT tree_batches('big', false, 1)"), qr/^30000 0 0 [\d ]+$/, 'a large table in memory');
+my $of_arrival = $keeper->run("SELECT stop_hits('arrival-batch')");
+cmp_ok($of_arrival, '>', 2, '... in the order of arrival');
+$keeper->run("SELECT stop_at('arrival-batch', 'wait', 'client', " . int($of_arrival / 2) . ', 1)');
+$reader->start("SELECT tree_batches('big', false, 2)");
+wait_for_stop($node);
+sql('UPDATE big SET n = -n WHERE k % 3 = 0; DELETE FROM big WHERE k % 10 = 1');
+sql("SELECT rose.spill('big')");
+$keeper->run("SELECT go_on('arrival-batch')");
+like($reader->finish, qr/^30000 0 0 \d+ 0 [1-9]\d*$/, '... that is spilled meanwhile');
+
 cmp_ok($stopped, '>', $steps / 2, 'scans were stopped');
 cmp_ok(sql("SELECT partials FROM rose.stat_subscription_tables WHERE relid = 'fed'::regclass"), '>', 0, 'parts of rows came');
 is(sql("SELECT count(*) FROM rose.check('$_')"), 0, "nothing is wrong with $_") foreach @tables;
