@@ -13,6 +13,7 @@ use warnings;
 # Kinds by the stop points that need them. A point that CrashModel's writers and its
 # maintenance come to is not listed.
 my %kinds = (
+	'arrival-batch' => \&read_arrivals,
 	'copy-found' => \&copy_again,
 	'change-row-written' => \&change_unique,
 	'database-moved' => \&move_database,
@@ -53,7 +54,8 @@ sub work
 	my ($point, $connstr) = @_;
 	my $kind = $kinds{ $point // '' } // pick(@more, map { $kinds{$_} } sort keys %kinds);
 
-	return $kind->($connstr);
+	# others' locks, and prepared transactions that earlier cycles have left, are not waited for for ever
+	return "SET lock_timeout = '2s';\n" . $kind->($connstr);
 }
 
 sub needs_work { return exists $kinds{ $_[0] // '' } }
@@ -103,7 +105,7 @@ sub copy_again
 	return "SELECT rose.alter_subscription('s', resync => 'f_copied');\n";
 }
 
-# COPY, of rows that are there or not.
+# COPY, of rows that are there or not, into a table without a unique index: many rows in one go.
 sub copy_rows
 {
 	my $text = '';
@@ -114,10 +116,19 @@ sub copy_rows
 		my $to = $from + pick(1, 20, 400);
 
 		$text .= "BEGIN;\n";
-		$text .= both("DELETE FROM T_large WHERE id BETWEEN $from AND $to") if chance(0.8);
-		$text .= both("COPY T_large FROM PROGRAM 'seq -f %.0f,1,x $from $to' (FORMAT csv)") . end_of_transaction();
+		$text .= both("DELETE FROM T_entry WHERE id BETWEEN $from AND $to") if chance(0.8);
+		$text .= both("COPY T_entry FROM PROGRAM 'seq -f %.0f,1,x $from $to' (FORMAT csv)") . end_of_transaction();
 	}
 	return $text;
+}
+
+# Small tables in memory, as large ones are read.
+sub read_arrivals
+{
+	return "SELECT stop_at('arrival-small', 'skip', 'any', 0, 0);\n" . join '', map {
+		"BEGIN;\nCREATE TABLE arrived (id int PRIMARY KEY, v int) USING rose;\nINSERT INTO arrived SELECT g, g FROM generate_series(1, 500) g;\n"
+		  . "SELECT count(*), sum(v) FROM arrived;\nROLLBACK;\n"
+	} 1 .. 4;
 }
 
 # More tables at a time than all processes have memory for.
@@ -223,8 +234,7 @@ sub make_index_beside
 {
 	my $drop_invalid = "DO 'DECLARE i regclass; BEGIN FOR i IN SELECT indexrelid FROM pg_index WHERE NOT indisvalid AND indrelid = ''r_pair''::regclass LOOP EXECUTE format(''DROP INDEX %s'', i); END LOOP; END';\n";
 
-	# it waits for all that has the table, as they do for it
-	return "SET lock_timeout = '2s';\n" . join '', map {
+	return join '', map {
 		"${drop_invalid}CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS r_pair_beside ON r_pair (v DESC, b, id) INCLUDE (pad);\n"
 		  . "REINDEX TABLE CONCURRENTLY r_pair;\nDROP INDEX CONCURRENTLY IF EXISTS r_pair_beside;\n"
 	} 1 .. 2;
