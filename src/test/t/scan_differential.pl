@@ -49,7 +49,7 @@ sub plans
 	my @off = map { rare(0.15) ? $_ : () } qw(enable_indexscan enable_hashjoin enable_mergejoin enable_nestloop enable_sort enable_material enable_hashagg);
 
 	push @off, map { rare(0.7) ? $_ : () } qw(enable_bitmapscan enable_indexonlyscan);
-	return join('', map { "SET $_ = off;\n" } @off);
+	return join('', (map { "SET $_ = off;\n" } @off), rare(0.1) ? always_parallel($node) . ";\n" : '');
 }
 
 sub session
