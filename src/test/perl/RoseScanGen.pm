@@ -207,14 +207,14 @@ sub insert
 	  . " FROM generate_series($from, " . ($table->{next} - 1) . ') i' . (rare(0.3) ? ' ORDER BY hashint4(i)' : '');
 }
 
-# Rows get other values of some columns. Whatever is moved out of a condition may be found by an older version, and
+# Conditions are those that cannot fail, or there might be other rows on heap. Rows get other values of some columns. Whatever is moved out of a condition may be found by an older version, and
 # what is moved into it may be hidden by one.
 sub update
 {
 	my ($table) = @_;
 	my $salt = int(rand(10000));
 	my @can = grep { $_->{name} ne 'n' && !$_->{unique} } @{ $table->{columns} };
-	my $where = rare(0.4) ? 'n % ' . pick(2, 3, 10, 50, 200) . ' = 0' : condition($table);
+	my $where = rare(0.4) ? 'n % ' . pick(2, 3, 10, 50, 200) . ' = 0' : condition($table, { same => 1 });
 
 	@can = grep { !$_->{key} } @can if $table->{parts} && @can > 1;
 	return "UPDATE $table->{name} SET n = n WHERE $where" if !@can;
@@ -227,7 +227,7 @@ sub delete_rows
 {
 	my ($table) = @_;
 
-	return "DELETE FROM $table->{name} WHERE n % " . pick(7, 20, 100) . ' = ' . int(rand(7)) . (rare(0.5) ? ' AND ' . condition($table) : '');
+	return "DELETE FROM $table->{name} WHERE n % " . pick(7, 20, 100) . ' = ' . int(rand(7)) . (rare(0.5) ? ' AND ' . condition($table, { same => 1 }) : '');
 }
 
 sub write_rows

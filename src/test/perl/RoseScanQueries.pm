@@ -1,9 +1,10 @@
 
 # Random queries of the tables of RoseScanGen: what may be asked of a table, and how. Uses rand() only.
 #
-# A query is { query => [ { sql, ordered, plan, either }, { churn, what }, ... ], check => sub }: statements of which
-# each is compared with heap's, and what another session does to rose's table meanwhile; plan: its plan is looked at; either: heap may fail where rose does not, for the order in which conditions
-# are asked is the planner's. check gets the rows of all statements and says what is wrong with them, if anything is.
+# A query is { query => [ { sql, ordered, plan, sure }, { churn, what }, ... ], check => sub }: statements of which each
+# is compared with heap's, and what another session does to rose's table meanwhile. plan: its plan is looked at. sure: it
+# fails on both or on none; of others one may fail alone, for the order in which conditions are asked is the planner's.
+# check gets the rows of all statements and says what is wrong with them, if anything is.
 package RoseScanQueries;
 
 use strict;
@@ -233,8 +234,10 @@ sub aggregate
 {
 	my ($table) = @_;
 	my $column = pick(@{ $table->{columns} });
-	my $can = $column->{type} !~ /bool|uuid|bytea|range|jsonb|char"|name|varbit|pair|\[\]|mood/ || $column->{type} eq 'int[]';
-	my @list = ('count(*)', "count($column->{name})", "sum(n::numeric) FILTER (WHERE " . condition($table) . ')', $can ? "min($column->{name})" : 'min(n)', $can ? "max($column->{name})" : 'max(n)');
+	my $can = $column->{type} !~ /bool|uuid|bytea|range|jsonb|char"|name|varbit|pair|\[\]|mood|interval/ || $column->{type} eq 'int[]';
+	# of values that are equal it is not defined which one is the least
+	my $value = !$can ? 'n' : $column->{family} eq 'float' ? "$column->{name} + 0" : $column->{family} eq 'numeric' ? "trim_scale($column->{name})" : $column->{name};
+	my @list = ('count(*)', "count($column->{name})", "sum(n::numeric) FILTER (WHERE " . condition($table) . ')', "min($value)", "max($value)");
 	my $where = rare(0.7) ? ' WHERE ' . condition($table) : '';
 
 	return one_query('SELECT ' . pick(@list) . ', ' . pick(@list) . " FROM $table->{name}$where") if rare(0.5);
@@ -385,10 +388,13 @@ sub failing
 	my ($table) = @_;
 	my $fails = pick('100 / (n % 5) > 3', 'n * 2147483647 > 0', '100 / (n - ' . int(rand(2000)) . ') < 50', pick(@{ $table->{columns} })->{name} . '::text::int > 5');
 	my $leaf = '(' . leaf($table, { flat => 1 }) . ')';
+	my @plain = grep { !$_->{key} && $_->{name} ne 'n' } @{ $table->{columns} };
 
-	return one_query("SELECT count(*), sum(n) FROM $table->{name} WHERE $leaf AND $fails") if rare(0.5);
-	my $q = one_query("SELECT count(*), sum(n) FROM $table->{name} WHERE $fails AND $leaf");
-	$q->{query}[0]{either} = 1;
+	return one_query("SELECT count(*), sum(n) FROM $table->{name} WHERE " . pick("$fails AND $leaf", "$leaf AND $fails")) if !@plain || rare(0.5);
+	# one comparison is cheaper than what fails, so it is first
+	my $column = pick(@plain);
+	my $q = one_query("SELECT count(*), sum(n) FROM $table->{name} WHERE $column->{name} " . pick(@comparisons) . ' ' . pick(@{ $column->{pool} }) . " AND $fails");
+	$q->{query}[0]{sure} = 1;
 	return $q;
 }
 
