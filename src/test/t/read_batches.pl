@@ -125,6 +125,8 @@ STEP: for my $step (1 .. $steps)
 		$reading = !$reading;
 	}
 }
+$session->run(insert('u')) for 1 .. 3;
+agree($session, 'u', 'at the end') for 1 .. 10;
 cmp_ok($left_out, '>', 0, 'rows that their key leaves out');
 $_->end for $session, $old, $beside;
 $node->stop;
