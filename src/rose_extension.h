@@ -12,6 +12,8 @@
 
 #include "nodes/plannodes.h"
 
+#include "compat/rose_compat.h"
+
 /* CREATE EXTENSION rose SCHEMA rose, as older dumps have it, becomes one without SCHEMA. */
 extern PlannedStmt *rose_extension_take(PlannedStmt *pstmt);
 
@@ -21,6 +23,6 @@ extern PlannedStmt *rose_extension_take(PlannedStmt *pstmt);
  * context that was current before it.
  */
 extern bool rose_extension_is_missed(Node *stmt);
-extern void rose_extension_rethrow(MemoryContext context) pg_attribute_noreturn();
+pg_noreturn extern void rose_extension_rethrow(MemoryContext context);
 
 #endif							/* ROSE_EXTENSION_H */
