@@ -89,7 +89,7 @@ sub odd
 		sub { "$name IS " . pick('', 'NOT ') . 'DISTINCT FROM ' . constant($column, $ctx) },
 		sub { "($n, $name) " . pick('<', '>=') . ' (' . constant($table->{n}, $ctx) . ", $name)" },
 		sub { "CASE WHEN $name IS NULL THEN $n > 100 ELSE $n < 600 END" },
-		sub { "$name = ANY (ARRAY(SELECT $name FROM $table->{name} z WHERE z.n < 20))" })->();
+		sub { "$name = ANY (ARRAY(SELECT z.$column->{name} FROM $table->{name} z WHERE z.n < 20))" })->();
 }
 
 # What ranges of the key may say, or say in part.
