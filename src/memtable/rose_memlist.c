@@ -184,6 +184,18 @@ has_come_since(const RoseMemEntryShared *before, const RoseMemTarget *target,
 	return false;
 }
 
+/*
+ * Is there an entry, and of this key?  That it has the prefix is not enough: the first columns of
+ * a key may fill that.
+ */
+static inline bool
+is_of_key(const RoseMemtableShared *memtable, RoseArenaPtr ptr, const RoseMemTarget *target,
+		  uint64 prefix)
+{
+	return ptr != 0 && ptr != memtable->head && rose_mementry_at(ptr)->prefix == prefix &&
+		compare_key(rose_mementry_at(ptr), target) == 0;
+}
+
 RoseMemPrepared
 rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
 					RoseArenaPtr near, const RoseC0Look *look, RoseArenaPtr ptr)
@@ -200,9 +212,9 @@ rose_memlist_insert(RoseMemtableShared *memtable, const RoseMemTarget *target,
 	if (!rose_memtree_reserve(memtable, &path))
 		return ROSE_MEM_NO_ROOM;
 	entry->next = before->next;
-	if (before->prefix == entry->prefix)
+	if (is_of_key(memtable, entry->prev, target, entry->prefix))
 		entry->flags |= ROSE_ENTRY_PRECEDED;
-	if (entry->next != 0 && rose_mementry_at(entry->next)->prefix == entry->prefix)
+	if (is_of_key(memtable, entry->next, target, entry->prefix))
 		rose_mementry_at(entry->next)->flags |= ROSE_ENTRY_PRECEDED;
 
 	/* all of the entry before the links to it */

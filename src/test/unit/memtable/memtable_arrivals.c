@@ -15,6 +15,7 @@
 #define ENTRIES	2000
 #define GAP		40				/* some leaves of the index have one entry, others many */
 #define MANY	100
+#define HIDDEN_EVERY	100
 
 static uint64 numbers[ENTRIES * GAP];	/* by sequence; 0: none */
 
@@ -31,6 +32,13 @@ static inline bool
 is_there(uint64 seq)
 {
 	return numbers[seq] != 0 && seq % 11 != 0;
+}
+
+/* Of these everybody knows at once, if nothing newer is there, that they are rows. */
+static inline bool
+is_plain(uint64 seq)
+{
+	return seq % 3 != 0 && seq % 7 != 0 && seq < ENTRIES * GAP / 2;
 }
 
 /* The entries' numbers up to here are those that were not dead. */
@@ -71,6 +79,7 @@ check_arrivals(const RoseMemCursor *cursor)
 	RoseMemArrivals at = {0};
 	uint64		last = 0;
 	int			nplain = 0;
+	int			nalone = 0;
 
 	while (!at.at_end)
 	{
@@ -84,7 +93,7 @@ check_arrivals(const RoseMemCursor *cursor)
 			RoseMemEntryRef ref;
 
 			check_passed(&last, seqs[i]);
-			CHECK(seqs[i] % 3 != 0 && seqs[i] % 7 != 0 && seqs[i] < ENTRIES * GAP / 2);
+			CHECK(is_plain(seqs[i]));
 			CHECK(next_newer(seqs[i]) == 0);
 			rose_memtable_get(&c0, cursor->schema, ptrs[i], &ref);
 			check_entry(cursor->schema, &ref, numbers[seqs[i]], seqs[i]);
@@ -95,9 +104,12 @@ check_arrivals(const RoseMemCursor *cursor)
 			continue;
 		check_passed(&last, at.seq);
 		check_other(cursor, at.other);
+		nalone += is_plain(at.seq) && next_newer(at.seq) == 0;
 		at.seq++;
 	}
 	CHECK(last == ENTRIES * GAP - 1);
+	/* before these is a hidden entry of their key, not merely of their prefix */
+	CHECK(nalone <= ENTRIES / HIDDEN_EVERY);
 	return nplain;
 }
 
@@ -125,7 +137,7 @@ test_arrivals(const RoseSchema *schema, uint64 max_number)
 		rose_memtable_set_hint(rose_memtable_find_seq(&c0, c0.active, seq),
 							   (seq % 7 == 0 ? 0 : ROSE_MEM_HINT_COMMITTED) |
 							   (seq % 11 == 0 ? ROSE_MEM_HINT_ABORTED : 0));
-		if (i % 100 == 0)
+		if (i % HIDDEN_EVERY == 0)
 			CHECK(prepare(schema, number, ENTRIES * GAP + i, 0, &hidden));
 	}
 	rose_mem_cursor_open(&cursor, &c0, schema, c0.active);
