@@ -15,15 +15,8 @@
 
 #include <math.h>
 
+#include "util/rose_vectorized.h"
 #include "codec/rose_kernels.h"
-
-/* sanitizers are not ready yet when such a choice is made */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && \
-	defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define VECTORIZED	__attribute__((target_clones("avx2", "default")))
-#else
-#define VECTORIZED
-#endif
 
 /* Values compared before it is asked whether one of them differed. */
 #define STRIDE		32
@@ -32,7 +25,7 @@
 #define MAX_INTEGER		2251799813685248.0	/* 2^51 */
 #define ROUNDER			6755399441055744.0	/* 1.5 * 2^52 */
 
-VECTORIZED void
+ROSE_VECTORIZED void
 rose_kernel_bounds(const int64 *x, int n, int64 *low, int64 *high)
 {
 	int64		min = *low;
@@ -48,7 +41,7 @@ rose_kernel_bounds(const int64 *x, int n, int64 *low, int64 *high)
 	*high = max;
 }
 
-VECTORIZED int
+ROSE_VECTORIZED int
 rose_kernel_changes(const int64 *x, int n)
 {
 	int64		changes = 0;
@@ -59,7 +52,7 @@ rose_kernel_changes(const int64 *x, int n)
 	return (int) changes;
 }
 
-VECTORIZED int
+ROSE_VECTORIZED int
 rose_kernel_count_below(const int64 *x, int n, int64 value)
 {
 	int64		count = 0;
@@ -70,7 +63,7 @@ rose_kernel_count_below(const int64 *x, int n, int64 value)
 	return (int) count;
 }
 
-VECTORIZED int
+ROSE_VECTORIZED int
 rose_kernel_run_end(const int64 *x, int from, int n, int64 value)
 {
 	int			i = from;
@@ -91,7 +84,7 @@ rose_kernel_run_end(const int64 *x, int from, int n, int64 value)
 	return i;
 }
 
-VECTORIZED void
+ROSE_VECTORIZED void
 rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out)
 {
 	int			i;
@@ -100,7 +93,7 @@ rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out)
 		out[i] = (uint64) x[i] - (uint64) base;
 }
 
-VECTORIZED bool
+ROSE_VECTORIZED bool
 rose_kernel_multiples(const int64 *x, int n, int64 base, const RoseDivisor *divisor)
 {
 	const RoseDivisor by = *divisor;
@@ -112,7 +105,7 @@ rose_kernel_multiples(const int64 *x, int n, int64 base, const RoseDivisor *divi
 	return odd == 0;
 }
 
-VECTORIZED void
+ROSE_VECTORIZED void
 rose_kernel_divide(const int64 *x, int n, int64 base, const RoseDivisor *divisor, uint64 *out)
 {
 	const RoseDivisor by = *divisor;
@@ -122,7 +115,7 @@ rose_kernel_divide(const int64 *x, int n, int64 base, const RoseDivisor *divisor
 		out[i] = rose_divide(&by, (uint64) x[i] - (uint64) base);
 }
 
-VECTORIZED int
+ROSE_VECTORIZED int
 rose_kernel_count_outside(const int64 *x, int n, int64 base, uint64 top)
 {
 	int64		count = 0;
@@ -133,7 +126,7 @@ rose_kernel_count_outside(const int64 *x, int n, int64 base, uint64 top)
 	return (int) count;
 }
 
-VECTORIZED int
+ROSE_VECTORIZED int
 rose_kernel_count_odd(const int64 *x, int n, int64 base, const RoseDivisor *divisor, uint64 limit)
 {
 	const RoseDivisor by = *divisor;
@@ -145,7 +138,7 @@ rose_kernel_count_odd(const int64 *x, int n, int64 base, const RoseDivisor *divi
 	return (int) count;
 }
 
-VECTORIZED void
+ROSE_VECTORIZED void
 rose_kernel_extend_signs(const Datum *x, int n, int unused_bits, int64 *out)
 {
 	int			i;
@@ -170,7 +163,7 @@ rose_kernel_extend_signs(const Datum *x, int n, int unused_bits, int64 *out)
 	}
 }
 
-VECTORIZED void
+ROSE_VECTORIZED void
 rose_kernel_distances(const int64 *x, int n, int64 slope, int fraction_bits, int first, int64 *out)
 {
 	uint64		product = (uint64) slope * (uint64) (int64) first;
@@ -184,7 +177,7 @@ rose_kernel_distances(const int64 *x, int n, int64 slope, int fraction_bits, int
 	}
 }
 
-VECTORIZED void
+ROSE_VECTORIZED void
 rose_kernel_differences(const int64 *x, int n, int64 *out)
 {
 	int			i;
@@ -197,7 +190,7 @@ rose_kernel_differences(const int64 *x, int n, int64 *out)
  * The way to the integer may be off by one in the last digit, which is why the way back
  * is tried.  The integer is read off the sum with ROUNDER, whose last bit counts 1.
  */
-VECTORIZED void
+ROSE_VECTORIZED void
 rose_kernel_decimals(const double *x, int n, double power, int64 none, int64 *out)
 {
 	const double rounder = ROUNDER;

@@ -15,15 +15,8 @@
 #include "port/pg_bswap.h"
 
 #include "util/rose_mask.h"
+#include "util/rose_vectorized.h"
 #include "vector/rose_vec_kernels.h"
-
-/* sanitizers are not ready yet when such a choice is made */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && \
-	defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define VECTORIZED	__attribute__((target_clones("avx2", "default")))
-#else
-#define VECTORIZED
-#endif
 
 /* Sets of up to so many ranges are compared range by range. */
 #define FEW_RANGES		4
@@ -51,7 +44,7 @@ rose_vec_float8_word(double value)
 	return word_of_bits(bits);
 }
 
-VECTORIZED void
+ROSE_VECTORIZED void
 rose_vec_float8_words(int64 *words, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -97,7 +90,7 @@ bits_of_bytes(const uint8 *bytes)
 }
 
 /* Add what is in the range to the mask. */
-VECTORIZED static void
+ROSE_VECTORIZED static void
 select_range(const int64 *x, int n, int64 low, int64 high, uint64 *mask)
 {
 	int			whole = n - n % STRIDE;

@@ -369,8 +369,7 @@ check_rows(RoseBatches *batches, RoseBatch *batch)
 bool
 rose_batches_next(RoseBatches *batches, RoseBatch *batch)
 {
-	bool		check = batches->keys != NULL && !batches->request.unchecked &&
-		rose_key_quals_has_checks(batches->keys);
+	bool		check = batches->keys != NULL && rose_key_quals_has_checks(batches->keys);
 
 	for (;;)
 	{

@@ -53,7 +53,6 @@ typedef struct RoseBatch
 typedef struct RoseBatchRequest
 {
 	const RoseKeyQuals *keys;	/* rows that meet these conditions; NULL: all rows */
-	bool		unchecked;		/* give rows that the conditions' ranges do not leave out: the caller checks them */
 	const Bitmapset *columns;	/* attribute numbers (from 1) of which many values will be asked for */
 	bool		named;			/* rose_batch_tid will be asked for */
 	bool		ordered;		/* rows in the order of keys.  False is for queries that only read: who locks or
