@@ -62,6 +62,9 @@ src/codec/rose_kernels.o src/util/rose_bitpack.o src/vector/rose_vec_kernels.o: 
 ifneq ($(wildcard $(PGXS)),)
 include $(PGXS)
 -include $(OBJS:.o=.d)
+# From 16 on symbols of modules are hidden. Libraries of the tests reach below SQL, into
+# the rose that users get, so they stay visible, as they are in 15.
+override CFLAGS += -fvisibility=default
 else
 all install clean installcheck:
 	@echo 'PostgreSQL server headers are missing ($(PG_CONFIG) --pgxs finds nothing).' >&2
