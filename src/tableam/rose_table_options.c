@@ -54,9 +54,13 @@
 #include "tableam/rose_table_options.h"
 #include "tableam/rose_tableam.h"
 
-/* Storage parameters of core that rose tables make no use of. */
+/*
+ * Storage parameters of core that rose tables make no use of.  parallel_workers is not
+ * among them: it is an upper bound, which 0 keeps within, and what it is set to will count
+ * when there are parallel scans.
+ */
 static const char *const unused_parameters[] = {
-	"fillfactor", "toast_tuple_target", "parallel_workers", "user_catalog_table",
+	"fillfactor", "toast_tuple_target", "user_catalog_table",
 	"vacuum_index_cleanup", "vacuum_max_eager_freeze_failure_rate",
 	"autovacuum_freeze_min_age", "autovacuum_freeze_table_age",
 	"autovacuum_multixact_freeze_min_age", "autovacuum_multixact_freeze_table_age"
@@ -170,19 +174,13 @@ tell_unused(const char *relname, List *names)
 {
 	StringInfoData list;
 	ListCell   *cell;
-	bool		workers = false;
 
 	if (names == NIL)
 		return;
 	initStringInfo(&list);
 	foreach(cell, names)
-	{
 		appendStringInfo(&list, "%s%s", list.len == 0 ? "" : ", ", (char *) lfirst(cell));
-		workers |= strcmp(lfirst(cell), "parallel_workers") == 0;
-	}
-	ereport(NOTICE,
-			(errmsg("rose table \"%s\" makes no use of %s", relname, list.data),
-			 workers ? errdetail("parallel_workers is kept for parallel scans, which are not built yet.") : 0));
+	ereport(NOTICE, (errmsg("rose table \"%s\" makes no use of %s", relname, list.data)));
 }
 
 /* ---- the row in pg_class ---- */
