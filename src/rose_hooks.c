@@ -3,7 +3,7 @@
  * rose_hooks.c
  *	  Core's hooks that rose uses, and what each is for.
  *
- *	  get_relation_info_hook, set_rel_pathlist_hook	what the planner is told about rose tables
+ *	  get_relation_info_hook, set_rel_pathlist_hook, create_upper_paths_hook	what the planner is told about rose tables
  *	  object_access_hook		files that are dropped with their table; primary
  *								keys that are dropped; TRUNCATE of a table that a
  *								subscription feeds; options of tables
@@ -79,6 +79,7 @@
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
+static create_upper_paths_hook_type prev_create_upper_paths_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;
 static ExecutorStart_hook_type prev_executor_start_hook = NULL;
@@ -146,6 +147,16 @@ rose_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEnt
 		return;
 	rose_node_add_paths(root, rel, rte);
 	rose_or_add_paths(root, rel);
+}
+
+static void
+rose_create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+						RelOptInfo *output, void *extra)
+{
+	if (prev_create_upper_paths_hook)
+		prev_create_upper_paths_hook(root, stage, input, output, extra);
+	if (stage == UPPERREL_GROUP_AGG)
+		rose_node_add_aggregate_paths(root, input, output, extra);
 }
 
 static PlannedStmt *
@@ -287,40 +298,6 @@ note_altered_relation(Oid relid)
 	RelationClose(rel);
 }
 
-/* Core would copy an index's file as it is, without what is in memory. */
-static void
-check_moved_index(Oid indexid)
-{
-	Relation	index = RelationIdGetRelation(indexid);
-	Relation	pg_class;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			tablespace = InvalidOid;
-
-	if (index == NULL)
-		return;
-	if (index->rd_rel->relkind == RELKIND_INDEX && rose_relation_has_tree(index))
-	{
-		pg_class = table_open(RelationRelationId, AccessShareLock);
-		ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
-					ObjectIdGetDatum(indexid));
-		scan = systable_beginscan(pg_class, ClassOidIndexId, true, SnapshotSelf, 1, &key);
-		tuple = systable_getnext(scan);
-		tablespace = HeapTupleIsValid(tuple) ? ((Form_pg_class) GETSTRUCT(tuple))->reltablespace :
-			index->rd_rel->reltablespace;
-		systable_endscan(scan);
-		table_close(pg_class, AccessShareLock);
-		if (tablespace != index->rd_rel->reltablespace)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot move index \"%s\" of a rose table to another tablespace",
-							RelationGetRelationName(index)),
-					 errhint("Use REINDEX (TABLESPACE ...).")));
-	}
-	RelationClose(index);
-}
-
 static void
 rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, void *arg)
 {
@@ -347,7 +324,7 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 	}
 	else if (access == OAT_POST_ALTER)
 	{
-		check_moved_index(objectid);
+		rose_index_ddl_check_moved(objectid);
 		rose_table_options_note_altered(objectid);
 	}
 	else if (access == OAT_TRUNCATE)
@@ -776,6 +753,8 @@ rose_hooks_install(void)
 	get_relation_info_hook = rose_get_relation_info;
 	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = rose_set_rel_pathlist;
+	prev_create_upper_paths_hook = create_upper_paths_hook;
+	create_upper_paths_hook = rose_create_upper_paths;
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = rose_object_access;
 	prev_process_utility_hook = ProcessUtility_hook;

@@ -18,6 +18,7 @@
 
 /* --- settings (rose_node_settings.c) --- */
 extern bool rose_node_scan_enabled; /* rose.enable_scan */
+extern bool rose_node_aggregate_enabled;	/* rose.enable_aggregate */
 extern int	rose_node_vector_rows;	/* rose.vector_rows */
 extern void rose_node_define_settings(void);	/* _PG_init */
 
@@ -26,6 +27,12 @@ extern void rose_node_define_settings(void);	/* _PG_init */
  * rose_or_add_paths.
  */
 extern void rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte);
+
+/*
+ * Offer the planner a Rose Aggregate; for create_upper_paths_hook, at UPPERREL_GROUP_AGG.  extra: a GroupPathExtraData.
+ */
+extern void rose_node_add_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
+										  void *extra);
 
 extern void rose_node_register(void);	/* _PG_init */
 

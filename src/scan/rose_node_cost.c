@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_node_cost.c
- *	  What a Rose Scan costs, in the planner's units.
+ *	  What a Rose Scan costs, and a Rose Aggregate of it, in the planner's units.
  *
  * It reads the pages of its key ranges in order.  A row that a filter looks at, and one that is
  * given out, are cheap beside what core charges for a tuple; a residual condition costs what it
@@ -35,6 +35,9 @@
 
 /* Of cpu_tuple_cost: a row that is given out. */
 #define ROW_PART			0.3
+
+/* Of cpu_operator_cost: an aggregate's look at a row. */
+#define AGGREGATE_PART		0.03
 
 /* Who keeps rows in order takes what is in memory in an order that memory is slower in. */
 #define ORDER_FACTOR		1.02
@@ -99,4 +102,16 @@ rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 	if (path->path.pathkeys != NIL)
 		run *= ORDER_FACTOR;
 	path->path.total_cost = path->path.startup_cost + run;
+}
+
+/* Rows are not given out one by one, which the scan's costs have. */
+void
+rose_node_cost_aggregate(CustomPath *path, const Path *scan, int naggregates)
+{
+	Cost		run = scan->total_cost - scan->startup_cost;
+
+	run -= scan->rows * ROW_PART * cpu_tuple_cost;
+	run += scan->rows * naggregates * AGGREGATE_PART * cpu_operator_cost;
+	path->path.rows = 1;
+	path->path.startup_cost = path->path.total_cost = scan->startup_cost + Max(run, 0);
 }

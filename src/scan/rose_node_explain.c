@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_node_explain.c
- *	  What EXPLAIN says of a Rose Scan.
+ *	  What EXPLAIN says of a Rose Scan, and of a Rose Aggregate.
  *
  * Residual conditions are core's to show ("Filter").  Backend-local; no locks.
  *
@@ -86,4 +86,22 @@ rose_node_explain_scan(CustomScanState *css, List *ancestors, ExplainState *es)
 		show_columns(scan, es);
 	if (es->analyze && es->verbose && scan->batches != NULL)
 		show_batches(scan, es);
+}
+
+void
+rose_node_explain_agg(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	CustomScan *plan = castNode(CustomScan, css->ss.ps.plan);
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, css->ss.ps.plan, ancestors);
+	List	   *names = NIL;
+	ListCell   *cell;
+
+	foreach(cell, plan->custom_scan_tlist)
+	{
+		Aggref	   *aggref = copyObject(castNode(Aggref, lfirst_node(TargetEntry, cell)->expr));
+
+		aggref->aggsplit = AGGSPLIT_SIMPLE; /* "PARTIAL" would be said of each */
+		names = lappend(names, deparse_expression((Node *) aggref, context, es->verbose, false));
+	}
+	ExplainPropertyList("Vectorized Aggregates", names, es);
 }

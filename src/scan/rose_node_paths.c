@@ -84,6 +84,8 @@ is_lookup(RelOptInfo *rel, const IndexOptInfo *key)
 	{
 		const IndexPath *path = lfirst(cell);
 
+		if (IsA(path, ProjectionPath))
+			path = (const IndexPath *) ((const ProjectionPath *) path)->subpath;
 		if (IsA(path, IndexPath) && path->indexinfo == key && path->indexclauses != NIL &&
 			path->path.param_info == NULL && path->indexselectivity * rel->tuples < FEW_ROWS)
 			return true;
@@ -181,14 +183,14 @@ find_key_clauses(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *key)
 
 /* ---- paths ---- */
 
-static void
-add_scan_path(PlannerInfo *root, RelOptInfo *rel, List *keys, List *pathkeys)
+static CustomPath *
+make_scan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *keys, List *pathkeys)
 {
 	CustomPath *path = makeNode(CustomPath);
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
-	path->path.pathtarget = rel->reltarget;
+	path->path.pathtarget = target;
 	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
 	path->path.parallel_safe = rel->consider_parallel;
 	path->path.pathkeys = pathkeys;
@@ -196,7 +198,33 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, List *keys, List *pathkeys)
 	path->custom_private = keys;
 	path->methods = &scan_path_methods;
 	rose_node_cost_scan(root, path, keys);
-	add_path(rel, &path->path);
+	return path;
+}
+
+/* Is a Rose Scan worth a look?  If so, *key is the table's key, if there is one, and *keys what it finds. */
+static bool
+is_candidate(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, IndexOptInfo **key,
+			 List **keys)
+{
+	if (!rose_node_scan_enabled || rel->tuples < FEW_TABLE_ROWS)
+		return false;
+	*key = key_of(rel);
+	if (is_lookup(rel, *key) || !is_rose(rel, rte) || IS_DUMMY_REL(rel))
+		return false;
+	*keys = find_key_clauses(root, rel, *key);
+	return *keys != NIL || enable_seqscan;
+}
+
+CustomPath *
+rose_node_scan_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
+					PathTarget *target)
+{
+	IndexOptInfo *key;
+	List	   *keys;
+
+	if (rte->inh || rte->tablesample != NULL || !is_candidate(root, rel, rte, &key, &keys))
+		return NULL;
+	return make_scan_path(root, rel, target, keys, NIL);
 }
 
 void
@@ -206,20 +234,14 @@ rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte
 	List	   *keys;
 	List	   *pathkeys = NIL;
 
-	if (!rose_node_scan_enabled || rel->tuples < FEW_TABLE_ROWS)
-		return;
-	key = key_of(rel);
-	if (is_lookup(rel, key) || !is_rose(rel, rte) || IS_DUMMY_REL(rel))
-		return;
-	keys = find_key_clauses(root, rel, key);
-	if (keys == NIL && !enable_seqscan)
+	if (!is_candidate(root, rel, rte, &key, &keys))
 		return;
 	if (key != NULL && has_useful_pathkeys(root, rel))
 		pathkeys = truncate_useless_pathkeys(root, rel,
 											 build_index_pathkeys(root, key, ForwardScanDirection));
-	add_scan_path(root, rel, keys, NIL);
+	add_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, NIL)->path);
 	if (pathkeys != NIL)
-		add_scan_path(root, rel, keys, pathkeys);
+		add_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, pathkeys)->path);
 }
 
 /* ---- the plan ---- */

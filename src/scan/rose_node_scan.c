@@ -41,6 +41,7 @@
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 #include "scan/rose_node.h"
+#include "scan/rose_node_agg.h"
 #include "scan/rose_node_state.h"
 
 /* Rows to look at first, and how many times as many next. */
@@ -344,6 +345,45 @@ rose_node_scan_next_rows(RoseNodeScan *scan)
 
 /* ---- rows ---- */
 
+static bool next_row(RoseNodeScan *scan);
+
+/* Of the selected rows keep those for which the residual conditions are true. */
+static void
+keep_passing(RoseNodeScan *scan)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	RoseNodeRows *rows = &scan->rows;
+	int			n = 0;
+
+	while (scan->taken < rows->n)
+	{
+		int			row = rose_node_rows_at(rows, scan->taken);
+
+		ResetExprContext(econtext);
+		(void) next_row(scan);
+		econtext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
+		if (ExecQual(scan->css.ss.ps.qual, econtext))
+			rows->rows[n++] = (uint16) row; /* not behind the one that was looked at */
+		else
+			InstrCountFiltered1(&scan->css.ss, 1);
+	}
+	rows->all = rows->all && n == rows->n;
+	rows->n = n;
+}
+
+bool
+rose_node_scan_next_passing(RoseNodeScan *scan)
+{
+	while (rose_node_scan_next_rows(scan))
+	{
+		if (scan->css.ss.ps.qual != NULL)
+			keep_passing(scan);
+		if (scan->rows.n > 0)
+			return true;
+	}
+	return false;
+}
+
 /* Have the slot show the next row, as far as residual conditions look at it; false: there is none. */
 static bool
 next_row(RoseNodeScan *scan)
@@ -498,4 +538,5 @@ void
 rose_node_register(void)
 {
 	RegisterCustomScanMethods(&rose_node_scan_methods);
+	RegisterCustomScanMethods(&rose_node_agg_methods);
 }

@@ -51,9 +51,18 @@ typedef struct RoseNodeClauses
 extern void rose_node_clauses_split(RelOptInfo *rel, List *clauses, List *keys,
 									RoseNodeClauses *split);
 
+/* --- paths (rose_node_paths.c) --- */
+
+/* Of the plain table with this target, in no order; NULL: it is not one of rose's, or better read otherwise. */
+extern CustomPath *rose_node_scan_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
+									   PathTarget *target);
+
 /* --- costs (rose_node_cost.c) --- */
 
 /* Fill the path's rows and costs, of a scan of the ranges of keys (IndexClauses; NIL: of all). */
 extern void rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys);
+
+/* Fill rows and costs of a path that takes the scan's rows for so many aggregates. */
+extern void rose_node_cost_aggregate(CustomPath *path, const Path *scan, int naggregates);
 
 #endif							/* ROSE_NODE_SCAN_H */

@@ -15,6 +15,7 @@
 #include "scan/rose_node_scan.h"
 
 bool		rose_node_scan_enabled = false;
+bool		rose_node_aggregate_enabled = false;
 int			rose_node_vector_rows = ROSE_NODE_VECTOR_ROWS;
 
 void
@@ -24,6 +25,14 @@ rose_node_define_settings(void)
 							 "Enables the planner's use of Rose Scan plans.",
 							 "Rose Scan reads rose tables in batches, and checks simple conditions for many rows at a time.",
 							 &rose_node_scan_enabled,
+							 false,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("rose.enable_aggregate",
+							 "Enables the planner's use of Rose Aggregate plans.",
+							 "Rose Aggregate takes many rows of a Rose Scan at a time; without rose.enable_scan there is none.",
+							 &rose_node_aggregate_enabled,
 							 false,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,

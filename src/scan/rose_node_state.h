@@ -59,7 +59,11 @@ typedef struct RoseNodeScan
  */
 extern bool rose_node_scan_next_rows(RoseNodeScan *scan);
 
+/* The same of those that residual conditions select, too.  Who calls it takes no single rows. */
+extern bool rose_node_scan_next_passing(RoseNodeScan *scan);
+
 /* What EXPLAIN says of it (rose_node_explain.c). */
 extern void rose_node_explain_scan(CustomScanState *css, List *ancestors, struct ExplainState *es);
+extern void rose_node_explain_agg(CustomScanState *css, List *ancestors, struct ExplainState *es);
 
 #endif							/* ROSE_NODE_STATE_H */

@@ -26,6 +26,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
@@ -35,6 +36,7 @@
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -425,4 +427,39 @@ rose_index_validate_scan(Relation rel, Relation index, IndexInfo *info, Snapshot
 	rose_meta_read(index, &meta);
 	describe_index(table, tree, &meta.index, &described);
 	state->htups = state->tups_inserted = complete_beside(table, tree, &described, snapshot);
+}
+
+/* ---- another tablespace ---- */
+
+void
+rose_index_ddl_check_moved(Oid indexid)
+{
+	Relation	index = RelationIdGetRelation(indexid);
+	Relation	pg_class;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			tablespace = InvalidOid;
+
+	if (index == NULL)
+		return;
+	if (index->rd_rel->relkind == RELKIND_INDEX && rose_relation_has_tree(index))
+	{
+		pg_class = table_open(RelationRelationId, AccessShareLock);
+		ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
+					ObjectIdGetDatum(indexid));
+		scan = systable_beginscan(pg_class, ClassOidIndexId, true, SnapshotSelf, 1, &key);
+		tuple = systable_getnext(scan);
+		tablespace = HeapTupleIsValid(tuple) ? ((Form_pg_class) GETSTRUCT(tuple))->reltablespace :
+			index->rd_rel->reltablespace;
+		systable_endscan(scan);
+		table_close(pg_class, AccessShareLock);
+		if (tablespace != index->rd_rel->reltablespace)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot move index \"%s\" of a rose table to another tablespace",
+							RelationGetRelationName(index)),
+					 errhint("Use REINDEX (TABLESPACE ...).")));
+	}
+	RelationClose(index);
 }

@@ -190,6 +190,9 @@ extern void rose_index_ddl_check_beside(Relation rel, Relation index, HeapTuple 
 /* Rows of the table are sorted anew by REINDEX, not CONCURRENTLY: an error if that is needed. */
 extern void rose_index_ddl_check_order(Relation rel);
 
+/* An index was altered: core would copy its file to another tablespace as it is, without what is in memory. */
+extern void rose_index_ddl_check_moved(Oid indexid);
+
 /* Around each utility statement; leave_command gets what enter_command has returned. */
 extern int	rose_index_ddl_enter_command(Node *stmt);
 extern void rose_index_ddl_leave_command(int outer);

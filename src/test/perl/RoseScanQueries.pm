@@ -2,7 +2,7 @@
 # Random queries of the tables of RoseScanGen: what may be asked of a table, and how. Uses rand() only.
 #
 # A query is { query => [ { sql, ordered, plan, sure }, { churn, what }, ... ], check => sub }: statements of which each
-# is compared with heap's, and what another session does to rose's table meanwhile. plan: its plan is looked at. sure: it
+# is compared with heap's (alone: with that of rose's plain plan), and what another session does to rose's table meanwhile. plan: its plan is looked at. sure: it
 # fails on both or on none; of others one may fail alone, for the order in which conditions are asked is the planner's.
 # check gets the rows of all statements and says what is wrong with them, if anything is.
 package RoseScanQueries;
@@ -247,6 +247,28 @@ sub aggregate
 	return one_query("SELECT $group, count(*), min(n) FROM $table->{name}$where GROUP BY 1" . (rare(0.3) ? ' HAVING count(*) > 2' : ''));
 }
 
+# What is aggregated many rows at a time. Sums of floats depend on the order, which heap has another of: those are
+# compared among rose's plans.
+sub vectors
+{
+	my ($table) = @_;
+	my (@list, $alone);
+
+	foreach (1 .. pick(1, 2, 4, 8))
+	{
+		my $column = pick(@{ $table->{columns} }, $table->{n});
+		my $type = $column->{type};
+		my @of = $type =~ /^int[248]$/ ? qw(sum avg min max bit_and bit_or) : $type =~ /^float[48]$/ ? qw(sum avg min max sum avg)
+		  : $type =~ /^(date|time|timestamp|timestamptz|money|oid)$/ ? qw(min max) : $type eq 'bool' ? qw(bool_and bool_or every) : ('count');
+
+		push @list, rare(0.2) ? 'count(*)' : pick(@of, 'count') . "($column->{name})";
+		$alone = 1 if $type =~ /^float/;
+	}
+	my $sql = 'SELECT ' . join(', ', @list) . " FROM $table->{name}" . (rare(0.6) ? ' WHERE ' . condition($table) : '')
+	  . (rare(0.1) ? ' HAVING count(*) > 3' : '');
+	return { query => [ { sql => $sql, plan => 1, alone => $alone } ] };
+}
+
 sub prepared
 {
 	my ($table) = @_;
@@ -405,7 +427,7 @@ sub query
 	my @kinds = (
 		[ 20, sub { one_query(rows_of($table, condition($table))) } ], [ 3, sub { one_query(rows_of($table, '')) } ],
 		[ 3, sub { one_query("SELECT count(*) FROM (SELECT n FROM $table->{name} WHERE " . condition($table) . ' LIMIT ' . pick(1, 10, 500) . ') s') } ],
-		[ 8, \&ordered ], [ 10, \&aggregate ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
+		[ 8, \&ordered ], [ 10, \&aggregate ], [ 15, \&vectors ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
 		[ 5, \&cursor ], [ 6, \&changes ], [ 8, \&partitioned ], [ 4, \&optimised ], [ 5, \&guarded ], [ 4, \&failing ]);
 	my $total = 0;
 

@@ -64,7 +64,7 @@ sub settings_of
 {
 	my ($mode) = @_;
 
-	return 'SET rose.enable_scan = ' . ($mode eq 'off' ? 'off' : 'on') . ";\n" . ($mode eq 'other' ? 'SET rose.vector_rows = ' . pick(1, 7, 64) : 'RESET rose.vector_rows') . ";\n";
+	return join('', map { "SET rose.enable_$_ = " . ($mode eq 'off' ? 'off' : 'on') . ";\n" } qw(scan aggregate)) . ($mode eq 'other' ? 'SET rose.vector_rows = ' . pick(1, 7, 64) : 'RESET rose.vector_rows') . ";\n";
 }
 
 sub marked
@@ -192,7 +192,7 @@ sub fails_alone
 	return (grep { /^error 22/ } @_) == 1 && !grep { /^error (?!22)|^no answer/ } @_;
 }
 
-my %count = map { $_ => 0 } qw(queries scans plans errors checks);
+my %count = map { $_ => 0 } qw(queries scans aggregates plans errors checks);
 
 # Compares what was said to one item; true: something is wrong.
 sub compare_item
@@ -220,13 +220,15 @@ sub compare_item
 		{
 			$count{plans}++;
 			$count{scans}++ if grep { /Custom Scan \(Rose Scan\)/ } @{ $plan->{rows} };
+			$count{aggregates}++ if grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
 		}
+		my $model = $statement->{alone} ? 'off' : 'heap';
 		foreach my $mode (@modes)
 		{
-			next if $left{$mode} || $said{$mode} eq $said{heap};
+			next if $left{$mode} || $said{$mode} eq $said{$model};
 			# one of them did not come to the row for which a condition fails; the others of these statements may be about that
-			next if !$statement->{sure} && ($left{$mode} = fails_alone(@said{ 'heap', $mode }));
-			report("$mode: $statement->{sql}", heap => $said{heap}, $mode => $said{$mode}, plan => join("\n", @{ ($plan // {})->{rows} // [] }));
+			next if !$statement->{sure} && ($left{$mode} = fails_alone(@said{ $model, $mode }));
+			report("$mode: $statement->{sql}", $model => $said{$model}, $mode => $said{$mode}, plan => join("\n", @{ ($plan // {})->{rows} // [] }));
 			$wrong = 1;
 			last;
 		}
@@ -278,10 +280,11 @@ while ($count{queries} < $wanted && (!$different || $ENV{DIFF_KEEP}))
 	$different |= report("failed: $_") foreach @refused;
 	die 'no queries' if !$different && $count{queries} == $before;
 }
-note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{errors} errors, $count{checks} checks");
+note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{aggregates} with a Rose Aggregate, $count{errors} errors, $count{checks} checks");
 ok(!$different, "the same rows with Rose Scan, without, and on heap ($count{queries} queries)");
 ok($different || $count{queries} >= $wanted, "$wanted queries were compared");
 cmp_ok($count{scans}, '>', 0.4 * $count{plans}, 'a good share of the plans has a Rose Scan');
+cmp_ok($count{aggregates}, '>', 0.05 * $count{plans}, 'some have a Rose Aggregate');
 cmp_ok($count{errors}, '<', 0.2 * $count{queries}, 'most queries have an answer');
 cmp_ok($count{checks}, '>', 0, 'some were checked by themselves');
 unlink $saved if !$different;

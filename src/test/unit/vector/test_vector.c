@@ -13,6 +13,7 @@
 
 #include "util/rose_mask.h"
 #include "util/rose_wordset.h"
+#include "vector/rose_vec_agg.h"
 #include "vector/rose_vec_kernels.h"
 
 #define MAX_ROWS	130
@@ -225,6 +226,92 @@ test_floats(void)
 	CHECK(rose_vec_float8_word(-0.0) == -1 && rose_vec_float8_word(0.0) == 0);
 }
 
+/* Each loop against one value at a time, of every length and from every place. */
+static void
+check_aggregates(const int64 *x, int n)
+{
+	uint64		sum = 0;
+	int128		wide = 0;
+	int64		min = PG_INT64_MAX;
+	int64		max = PG_INT64_MIN;
+	int64		all = -1;
+	int64		any = 0;
+	int64		high;
+	int64		low;
+
+	for (int i = 0; i < n; i++)
+	{
+		sum += (uint64) x[i];
+		wide += x[i];
+		min = Min(min, x[i]);
+		max = Max(max, x[i]);
+		all &= x[i];
+		any |= x[i];
+	}
+	rose_vec_sum_parts(x, n, &high, &low);
+	CHECK_AT(rose_vec_sum(x, n) == (int64) sum, " %d\n", n);
+	CHECK_AT((int128) high * (INT64CONST(1) << 32) + low == wide, " %d\n", n);
+	CHECK_AT(rose_vec_min(x, n) == min && rose_vec_max(x, n) == max, " %d\n", n);
+	CHECK_AT(rose_vec_and(x, n) == all && rose_vec_or(x, n) == any, " %d\n", n);
+}
+
+static void
+check_kept(const int64 *x, int n)
+{
+	int64		kept[MAX_ROWS];
+	int64		picked[MAX_ROWS];
+	bool		nulls[MAX_ROWS];
+	uint16		rows[MAX_ROWS];
+	int			nrows = 0;
+	int			at = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		nulls[i] = draw() % 3 == 0;
+		if (draw() % 2 == 0)
+			rows[nrows++] = (uint16) (i + 40);
+	}
+	memcpy(kept, x, n * sizeof(int64));
+	memcpy(picked, x, n * sizeof(int64));
+	CHECK(rose_vec_keep_rows(picked, nulls, rows, 40, nrows) <= nrows);
+	for (int i = 0; i < nrows; i++)
+	{
+		if (!nulls[rows[i] - 40])
+			CHECK_AT(picked[at++] == x[rows[i] - 40], " %d\n", i);
+	}
+	nrows = rose_vec_keep(kept, nulls, n);
+	at = 0;
+	for (int i = 0; i < n; i++)
+	{
+		if (!nulls[i])
+			CHECK_AT(kept[at++] == x[i], " %d\n", i);
+	}
+	CHECK_AT(at == nrows, " %d %d\n", at, nrows);
+}
+
+static void
+test_aggregates(void)
+{
+	int64		x[MAX_ROWS];
+
+	for (int round = 0; round < 200; round++)
+	{
+		int			n = (int) (draw() % MAX_ROWS);
+		int			first = n > 0 ? (int) (draw() % n) : 0;
+
+		for (int i = 0; i < n; i++)
+			x[i] = draw_word();
+		check_aggregates(x + first, n - first);
+		check_kept(x, n);
+	}
+	for (int i = 0; i < MAX_ROWS; i++)
+		x[i] = i % 2 == 0 ? PG_INT64_MAX : PG_INT64_MIN;
+	check_aggregates(x, MAX_ROWS);
+	for (int i = 0; i < MAX_ROWS; i++)
+		x[i] = PG_INT64_MIN;
+	check_aggregates(x, MAX_ROWS);
+}
+
 int
 main(void)
 {
@@ -232,5 +319,6 @@ main(void)
 	test_masks();
 	test_parts();
 	test_floats();
+	test_aggregates();
 	return 0;
 }

@@ -1,0 +1,281 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_agg.c
+ *	  Rose Aggregate: partial states of aggregates over the rows of a Rose Scan.
+ *
+ * It takes rows from the scan below many at a time, columns and not tuples: the scan's filters and residual
+ * conditions have selected them, and each column that an aggregate takes is decoded once.  At the end it
+ * gives out one row of states, for core's Finalize Aggregate above; of no rows it gives out none.
+ *
+ * Rows come in the order in which the scan would give them out, so sums of floats are those of a plain plan.
+ *
+ * Forward only, and the result is not kept: who rescans has it made again.  Backend-local; locks are those of
+ * lsm/read.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "utils/rel.h"
+
+#include "vector/rose_vec_agg.h"
+#include "scan/rose_node_agg.h"
+#include "scan/rose_node_state.h"
+
+/* Of so many rows less than one is selected: these are picked. */
+#define PICK_BELOW		32
+
+/* A column that aggregates take. */
+typedef struct AggColumn
+{
+	AttrNumber	attno;
+	int			length;			/* of a value; -1: it is by reference, and only counted */
+} AggColumn;
+
+typedef struct RoseNodeAgg
+{
+	CustomScanState css;		/* first */
+	RoseNodeScan *scan;
+	bool		done;
+
+	int			ncolumns;
+	AggColumn  *columns;
+	int64	   *values;			/* of the column at hand */
+	bool	   *nulls;
+
+	int			nstates;
+	RoseNodeAggState *states;
+} RoseNodeAgg;
+
+static const CustomExecMethods agg_exec_methods;
+
+static Node *
+agg_create(CustomScan *plan)
+{
+	RoseNodeAgg *agg = palloc0(sizeof(RoseNodeAgg));
+
+	NodeSetTag(agg, T_CustomScanState);
+	agg->css.methods = &agg_exec_methods;
+	return (Node *) agg;
+}
+
+/* ---- begin ---- */
+
+static int
+add_column(RoseNodeAgg *agg, AttrNumber attno)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(agg->scan->css.ss.ss_currentRelation),
+										  attno - 1);
+
+	for (int i = 0; i < agg->ncolumns; i++)
+	{
+		if (agg->columns[i].attno == attno)
+			return i;
+	}
+	agg->columns[agg->ncolumns].attno = attno;
+	agg->columns[agg->ncolumns].length = att->attbyval ? att->attlen : -1;
+	return agg->ncolumns++;
+}
+
+static void
+add_state(RoseNodeAgg *agg, const Aggref *aggref)
+{
+	RoseNodeAggState *state = &agg->states[agg->nstates++];
+	const Var  *column;
+
+	state->kind = rose_node_agg_kind(aggref, &column);
+	if (state->kind == ROSE_AGG_NONE)
+		elog(ERROR, "aggregate function %u is not known to Rose Aggregate", aggref->aggfnoid);
+	state->column = -1;
+	if (column == NULL)
+		return;
+	state->column = add_column(agg, column->varattno);
+	state->type = linitial_oid(aggref->aggargtypes);
+}
+
+static void
+agg_begin(CustomScanState *css, EState *estate, int eflags)
+{
+	RoseNodeAgg *agg = (RoseNodeAgg *) css;
+	CustomScan *plan = castNode(CustomScan, css->ss.ps.plan);
+	PlanState  *child = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
+	ListCell   *cell;
+
+	css->custom_ps = list_make1(child);
+	agg->scan = (RoseNodeScan *) castNode(CustomScanState, child);
+	agg->columns = palloc(list_length(plan->custom_scan_tlist) * sizeof(AggColumn));
+	agg->states = palloc0(list_length(plan->custom_scan_tlist) * sizeof(RoseNodeAggState));
+	foreach(cell, plan->custom_scan_tlist)
+		add_state(agg, castNode(Aggref, lfirst_node(TargetEntry, cell)->expr));
+	agg->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
+	agg->nulls = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
+}
+
+/* ---- rows ---- */
+
+/* What a value is, of what was picked as a Datum. */
+static void
+words_of_datums(int64 *values, int n, int length)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (length == sizeof(int32))
+			values[i] = (int32) values[i];
+		else if (length == sizeof(int16))
+			values[i] = (int16) values[i];
+		else if (length == sizeof(int8))
+			values[i] = (int8) values[i];
+	}
+}
+
+/* Decode the column of the selected rows; values of NULLs are left out.  Returns how many are left. */
+static int
+load_column(RoseNodeAgg *agg, const AggColumn *column)
+{
+	const RoseNodeRows *rows = &agg->scan->rows;
+	int			first = rose_node_rows_at(rows, 0);
+	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
+	bool		null;
+
+	if (rows->n * PICK_BELOW < n)
+	{
+		rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, (Datum *) agg->values,
+						agg->nulls);
+		words_of_datums(agg->values, rows->n, column->length);
+		return rose_vec_keep(agg->values, agg->nulls, rows->n);
+	}
+	if (column->length < 0)
+		null = rose_batch_datums(rows->batch, column->attno, first, n, (Datum *) agg->values,
+								 agg->nulls);
+	else
+		null = rose_batch_words(rows->batch, column->attno, first, n, agg->values, agg->nulls);
+	if (rows->n < n)
+		return rose_vec_keep_rows(agg->values, agg->nulls, rows->rows, first, rows->n);
+	return null ? rose_vec_keep(agg->values, agg->nulls, n) : n;
+}
+
+/* The scan's selected rows. */
+static void
+take_rows(RoseNodeAgg *agg)
+{
+	for (int c = 0; c < agg->ncolumns; c++)
+	{
+		int			n = load_column(agg, &agg->columns[c]);
+
+		for (int i = 0; i < agg->nstates; i++)
+		{
+			if (agg->states[i].column == c)
+				rose_node_agg_state_take(&agg->states[i], agg->values, n);
+		}
+	}
+	for (int i = 0; i < agg->nstates; i++)
+	{
+		if (agg->states[i].column < 0)
+			agg->states[i].n += agg->scan->rows.n;
+	}
+}
+
+/* Ask the scan for rows, as if it were run; what it counts is counted there. */
+static bool
+next_rows(RoseNodeScan *scan)
+{
+	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	bool		found;
+
+	if (instrument != NULL)
+		InstrStartNode(instrument);
+	found = rose_node_scan_next_passing(scan);
+	if (instrument != NULL)
+		InstrStopNode(instrument, found ? scan->rows.n : 0);
+	return found;
+}
+
+/* False: there was no row. */
+static bool
+take_all(RoseNodeAgg *agg)
+{
+	bool		any = false;
+
+	for (int i = 0; i < agg->nstates; i++)
+		rose_node_agg_state_reset(&agg->states[i]);
+	while (next_rows(agg->scan))
+	{
+		any = true;
+		take_rows(agg);
+	}
+	return any;
+}
+
+/* ---- the row of states ---- */
+
+static void
+emit(RoseNodeAgg *agg, TupleTableSlot *slot)
+{
+	MemoryContext memory = agg->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory;
+	MemoryContext old = MemoryContextSwitchTo(memory);
+
+	for (int i = 0; i < agg->nstates; i++)
+		slot->tts_values[i] = rose_node_agg_state_emit(&agg->states[i], &slot->tts_isnull[i]);
+	ExecStoreVirtualTuple(slot);
+	MemoryContextSwitchTo(old);
+}
+
+static TupleTableSlot *
+agg_exec(CustomScanState *css)
+{
+	RoseNodeAgg *agg = (RoseNodeAgg *) css;
+	ScanState  *ss = &css->ss;
+	TupleTableSlot *slot = ss->ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	ResetExprContext(ss->ps.ps_ExprContext);
+	if (agg->done || !take_all(agg))
+	{
+		agg->done = true;
+		return ss->ps.ps_ProjInfo ? ExecClearTuple(ss->ps.ps_ProjInfo->pi_state.resultslot) : slot;
+	}
+	agg->done = true;
+	emit(agg, slot);
+	if (ss->ps.ps_ProjInfo == NULL)
+		return slot;
+	ss->ps.ps_ExprContext->ecxt_scantuple = slot;
+	return ExecProject(ss->ps.ps_ProjInfo);
+}
+
+static void
+agg_rescan(CustomScanState *css)
+{
+	RoseNodeAgg *agg = (RoseNodeAgg *) css;
+	PlanState  *child = &agg->scan->css.ss.ps;
+
+	agg->done = false;
+	ExecClearTuple(css->ss.ss_ScanTupleSlot);
+	if (css->ss.ps.chgParam != NULL)
+		UpdateChangedParamSet(child, css->ss.ps.chgParam);
+	ExecReScan(child);
+}
+
+static void
+agg_end(CustomScanState *css)
+{
+	ExecEndNode(&((RoseNodeAgg *) css)->scan->css.ss.ps);
+}
+
+static const CustomExecMethods agg_exec_methods = {
+	.CustomName = "Rose Aggregate",
+	.BeginCustomScan = agg_begin,
+	.ExecCustomScan = agg_exec,
+	.EndCustomScan = agg_end,
+	.ReScanCustomScan = agg_rescan,
+	.ExplainCustomScan = rose_node_explain_agg,
+};
+
+const CustomScanMethods rose_node_agg_methods = {
+	.CustomName = "Rose Aggregate",
+	.CreateCustomScanState = agg_create,
+};

@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_agg.h
+ *	  Rose Aggregate: which aggregates it knows, and their states.
+ *
+ * For this folder only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_NODE_AGG_H
+#define ROSE_NODE_AGG_H
+
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
+#include "nodes/primnodes.h"
+
+/* What is done with the values of a column that are not NULL. */
+typedef enum RoseNodeAggKind
+{
+	ROSE_AGG_NONE,				/* not known */
+	ROSE_AGG_ROWS,				/* rows are counted, whatever is in them */
+	ROSE_AGG_COUNT,
+	ROSE_AGG_SUM,				/* int8, modulo 2^64, or NULL */
+	ROSE_AGG_AVG,				/* int8[2]: number, sum modulo 2^64 */
+	ROSE_AGG_SUM_WIDE,			/* int8_avg_serialize's: number, sum */
+	ROSE_AGG_SUM_FLOAT4,
+	ROSE_AGG_SUM_FLOAT8,
+	ROSE_AGG_ACCUM_FLOAT4,		/* float8[3]: number, sum, sum of squared differences */
+	ROSE_AGG_ACCUM_FLOAT8,
+	ROSE_AGG_MIN,
+	ROSE_AGG_MAX,
+	ROSE_AGG_MIN_FLOAT4,
+	ROSE_AGG_MIN_FLOAT8,
+	ROSE_AGG_MAX_FLOAT4,
+	ROSE_AGG_MAX_FLOAT8,
+	ROSE_AGG_AND,
+	ROSE_AGG_OR
+} RoseNodeAggKind;
+
+/* The state of an aggregate over the values so far. */
+typedef struct RoseNodeAggState
+{
+	RoseNodeAggKind kind;
+	Oid			type;			/* of the values; of ROWS and COUNT: nobody's business */
+	int			column;			/* rose_node_agg.c's number of it; ROWS: none */
+	int64		n;				/* values */
+	int64		word;			/* sum, extreme or bits */
+#ifdef HAVE_INT128
+	int128		wide;			/* sum */
+#endif
+	float4		real4;
+	float8		real8;			/* sum or extreme; of ACCUM the sum, ... */
+	float8		squares;		/* ... and this */
+} RoseNodeAggState;
+
+/* --- what can be aggregated (rose_node_agg_kinds.c) --- */
+
+/*
+ * ROSE_AGG_NONE: this node cannot do it.  *column: the column of the relation that it takes; NULL: it counts rows.
+ */
+extern RoseNodeAggKind rose_node_agg_kind(const Aggref *aggref, const Var **column);
+
+/* --- states (rose_node_agg_state.c) --- */
+extern void rose_node_agg_state_reset(RoseNodeAggState *state);
+
+/* Take so many values, none of them NULL, as rose_batch_words has them; of COUNT only their number. */
+extern void rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n);
+
+/* The state as core's Finalize Aggregate takes it, in the current context. */
+extern Datum rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnull);
+
+/* Are emitted states those of core's functions?  Asked once in a session. */
+extern bool rose_node_agg_states_agree(void);
+
+/* --- the plan (rose_node_agg_paths.c, rose_node_agg.c) --- */
+
+/*
+ * scanrelid is 0, custom_scan_tlist is a list of partial Aggrefs of columns of the scan's table; custom_plans is the
+ * Rose Scan.
+ */
+extern const CustomScanMethods rose_node_agg_methods;
+
+#endif							/* ROSE_NODE_AGG_H */

@@ -1,0 +1,123 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_agg_kinds.c
+ *	  Which aggregates a Rose Aggregate knows.
+ *
+ * They are known by the functions' OIDs, never by names, which anybody may give to functions.  What is not here is
+ * core's to aggregate, row by row: with DISTINCT, ORDER BY or FILTER, of expressions, of other types.
+ *
+ * Backend-local; no locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "catalog/pg_aggregate.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+
+#include "scan/rose_node_agg.h"
+
+typedef struct KnownAggregate
+{
+	Oid			function;
+	RoseNodeAggKind kind;
+} KnownAggregate;
+
+static const KnownAggregate known[] = {
+	{F_COUNT_, ROSE_AGG_ROWS},
+	{F_COUNT_ANY, ROSE_AGG_COUNT},
+	{F_SUM_INT2, ROSE_AGG_SUM},
+	{F_SUM_INT4, ROSE_AGG_SUM},
+	{F_AVG_INT2, ROSE_AGG_AVG},
+	{F_AVG_INT4, ROSE_AGG_AVG},
+#ifdef HAVE_INT128
+	{F_SUM_INT8, ROSE_AGG_SUM_WIDE},
+	{F_AVG_INT8, ROSE_AGG_SUM_WIDE},
+#endif
+	{F_SUM_FLOAT4, ROSE_AGG_SUM_FLOAT4},
+	{F_SUM_FLOAT8, ROSE_AGG_SUM_FLOAT8},
+	{F_AVG_FLOAT4, ROSE_AGG_ACCUM_FLOAT4},
+	{F_AVG_FLOAT8, ROSE_AGG_ACCUM_FLOAT8},
+	{F_MIN_INT2, ROSE_AGG_MIN},
+	{F_MIN_INT4, ROSE_AGG_MIN},
+	{F_MIN_INT8, ROSE_AGG_MIN},
+	{F_MIN_OID, ROSE_AGG_MIN},
+	{F_MIN_DATE, ROSE_AGG_MIN},
+	{F_MIN_TIME, ROSE_AGG_MIN},
+	{F_MIN_TIMESTAMP, ROSE_AGG_MIN},
+	{F_MIN_TIMESTAMPTZ, ROSE_AGG_MIN},
+	{F_MIN_MONEY, ROSE_AGG_MIN},
+	{F_MAX_INT2, ROSE_AGG_MAX},
+	{F_MAX_INT4, ROSE_AGG_MAX},
+	{F_MAX_INT8, ROSE_AGG_MAX},
+	{F_MAX_OID, ROSE_AGG_MAX},
+	{F_MAX_DATE, ROSE_AGG_MAX},
+	{F_MAX_TIME, ROSE_AGG_MAX},
+	{F_MAX_TIMESTAMP, ROSE_AGG_MAX},
+	{F_MAX_TIMESTAMPTZ, ROSE_AGG_MAX},
+	{F_MAX_MONEY, ROSE_AGG_MAX},
+	{F_MIN_FLOAT4, ROSE_AGG_MIN_FLOAT4},
+	{F_MIN_FLOAT8, ROSE_AGG_MIN_FLOAT8},
+	{F_MAX_FLOAT4, ROSE_AGG_MAX_FLOAT4},
+	{F_MAX_FLOAT8, ROSE_AGG_MAX_FLOAT8},
+	{F_BOOL_AND, ROSE_AGG_AND},
+	{F_EVERY, ROSE_AGG_AND},
+	{F_BOOL_OR, ROSE_AGG_OR},
+	{F_BIT_AND_INT2, ROSE_AGG_AND},
+	{F_BIT_AND_INT4, ROSE_AGG_AND},
+	{F_BIT_AND_INT8, ROSE_AGG_AND},
+	{F_BIT_OR_INT2, ROSE_AGG_OR},
+	{F_BIT_OR_INT4, ROSE_AGG_OR},
+	{F_BIT_OR_INT8, ROSE_AGG_OR},
+};
+
+static RoseNodeAggKind
+kind_of_function(Oid function)
+{
+	for (int i = 0; i < lengthof(known); i++)
+	{
+		if (known[i].function == function)
+			return known[i].kind;
+	}
+	return ROSE_AGG_NONE;
+}
+
+/* A column, perhaps seen as another type that has the same values; else NULL. */
+static const Var *
+column_of(const Node *argument)
+{
+	const Var  *var;
+
+	while (IsA(argument, RelabelType))
+		argument = (const Node *) ((const RelabelType *) argument)->arg;
+	var = (const Var *) argument;
+	if (!IsA(var, Var) || var->varlevelsup > 0 || var->varattno <= 0)
+		return NULL;
+	return var;
+}
+
+RoseNodeAggKind
+rose_node_agg_kind(const Aggref *aggref, const Var **column)
+{
+	RoseNodeAggKind kind = kind_of_function(aggref->aggfnoid);
+	const Node *argument;
+
+	*column = NULL;
+	if (aggref->aggkind != AGGKIND_NORMAL || aggref->aggvariadic || aggref->agglevelsup > 0 ||
+		aggref->aggdistinct != NIL || aggref->aggorder != NIL || aggref->aggfilter != NULL)
+		return ROSE_AGG_NONE;
+	if (kind == ROSE_AGG_NONE || kind == ROSE_AGG_ROWS)
+		return kind;
+	argument = (const Node *) linitial_node(TargetEntry, aggref->args)->expr;
+	if (kind == ROSE_AGG_COUNT && IsA(argument, Const) && !((const Const *) argument)->constisnull)
+		return ROSE_AGG_ROWS;
+	*column = column_of(argument);
+	if (*column == NULL)
+		return ROSE_AGG_NONE;
+	if (kind != ROSE_AGG_COUNT && !get_typbyval((*column)->vartype))
+		return ROSE_AGG_NONE;
+	return kind;
+}

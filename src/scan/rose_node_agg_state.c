@@ -1,0 +1,519 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_agg_state.c
+ *	  States of aggregates, and the form in which core takes them.
+ *
+ * A state is what core's transition function would have after the same values in the same order, to the bit; so
+ * floats are taken one after the other, with core's checks, and raise its errors.  Integers wrap where core's do.
+ *
+ * The form of a partial state is core's, and no interface that it promises: rose_node_agg_states_agree has core's
+ * functions make some, and if they are not ours, nothing is aggregated here.
+ *
+ * Backend-local; no locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "libpq/pqformat.h"
+#include "nodes/execnodes.h"
+#include "utils/array.h"
+#include "utils/datum.h"
+#include "utils/float.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+
+#include "vector/rose_vec_agg.h"
+#include "scan/rose_node_agg.h"
+
+void
+rose_node_agg_state_reset(RoseNodeAggState *state)
+{
+	state->n = 0;
+	state->word = 0;
+#ifdef HAVE_INT128
+	state->wide = 0;
+#endif
+	state->real4 = 0;
+	state->real8 = state->squares = 0;
+}
+
+/* ---- integers ---- */
+
+static void
+take_wide(RoseNodeAggState *state, const int64 *values, int n)
+{
+#ifdef HAVE_INT128
+	int64		high;
+	int64		low;
+
+	rose_vec_sum_parts(values, n, &high, &low);
+	state->wide += (int128) high * (INT64CONST(1) << 32) + low;
+#endif
+}
+
+static inline int64
+word_of_oid(int64 word)
+{
+	return (uint32) word;
+}
+
+/* Their words are not in their order. */
+static void
+take_oids(RoseNodeAggState *state, const int64 *values, int n)
+{
+	bool		max = state->kind == ROSE_AGG_MAX;
+	int64		best = state->n > 0 ? state->word : word_of_oid(values[0]);
+
+	for (int i = 0; i < n; i++)
+	{
+		int64		word = word_of_oid(values[i]);
+
+		if (max ? word > best : word < best)
+			best = word;
+	}
+	state->word = best;
+}
+
+static void
+take_extreme(RoseNodeAggState *state, const int64 *values, int n)
+{
+	int64		best;
+
+	if (state->type == OIDOID)
+	{
+		take_oids(state, values, n);
+		return;
+	}
+	best = state->kind == ROSE_AGG_MAX ? rose_vec_max(values, n) : rose_vec_min(values, n);
+	if (state->n == 0)
+		state->word = best;
+	else
+		state->word = state->kind == ROSE_AGG_MAX ? Max(state->word, best) : Min(state->word, best);
+}
+
+static void
+take_bits(RoseNodeAggState *state, const int64 *values, int n)
+{
+	int64		bits = state->kind == ROSE_AGG_AND ? rose_vec_and(values, n) : rose_vec_or(values, n);
+
+	if (state->n == 0)
+		state->word = bits;
+	else
+		state->word = state->kind == ROSE_AGG_AND ? state->word & bits : state->word | bits;
+}
+
+/* ---- floats, in their order ---- */
+
+static inline float8
+float8_of(int64 word)
+{
+	float8		value;
+
+	memcpy(&value, &word, sizeof(value));
+	return value;
+}
+
+static inline float4
+float4_of(int64 word)
+{
+	int32		bits = (int32) word;
+	float4		value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* The first value is the sum as it is: that of -0 is -0. */
+static void
+sum_float8(RoseNodeAggState *state, const int64 *values, int n)
+{
+	float8		sum = state->n > 0 ? state->real8 : float8_of(values[0]);
+
+	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
+		sum = float8_pl(sum, float8_of(values[i]));
+	state->real8 = sum;
+}
+
+static void
+sum_float4(RoseNodeAggState *state, const int64 *values, int n)
+{
+	float4		sum = state->n > 0 ? state->real4 : float4_of(values[0]);
+
+	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
+		sum = float4_pl(sum, float4_of(values[i]));
+	state->real4 = sum;
+}
+
+/* Of equal values, as 0 and -0 are, the last one stands. */
+static void
+extreme_float8(RoseNodeAggState *state, const int64 *values, int n)
+{
+	bool		max = state->kind == ROSE_AGG_MAX_FLOAT8;
+	float8		best = state->n > 0 ? state->real8 : float8_of(values[0]);
+
+	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
+	{
+		float8		value = float8_of(values[i]);
+
+		if (max ? !float8_gt(best, value) : !float8_lt(best, value))
+			best = value;
+	}
+	state->real8 = best;
+}
+
+static void
+extreme_float4(RoseNodeAggState *state, const int64 *values, int n)
+{
+	bool		max = state->kind == ROSE_AGG_MAX_FLOAT4;
+	float4		best = state->n > 0 ? state->real4 : float4_of(values[0]);
+
+	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
+	{
+		float4		value = float4_of(values[i]);
+
+		if (max ? !float4_gt(best, value) : !float4_lt(best, value))
+			best = value;
+	}
+	state->real4 = best;
+}
+
+/* One step of Youngs and Cramer; before: values taken before this one. */
+static inline void
+accumulate(RoseNodeAggState *state, float8 value, int64 before)
+{
+	float8		old_sum = state->real8;
+	float8		count = (float8) before + 1.0;
+	float8		difference;
+
+	state->real8 += value;
+	if (before == 0)
+	{
+		if (isnan(value) || isinf(value))
+			state->squares = get_float8_nan();
+		return;
+	}
+	difference = value * count - state->real8;
+	state->squares += difference * difference / (count * (float8) before);
+	if (unlikely(isinf(state->real8) || isinf(state->squares)))
+	{
+		if (!isinf(old_sum) && !isinf(value))
+			float_overflow_error();
+		state->squares = get_float8_nan();
+	}
+}
+
+static void
+accumulate_all(RoseNodeAggState *state, const int64 *values, int n)
+{
+	if (state->kind == ROSE_AGG_ACCUM_FLOAT4)
+	{
+		for (int i = 0; i < n; i++)
+			accumulate(state, (float8) float4_of(values[i]), state->n + i);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		accumulate(state, float8_of(values[i]), state->n + i);
+}
+
+void
+rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
+{
+	if (n == 0)
+		return;
+	switch (state->kind)
+	{
+		case ROSE_AGG_SUM:
+		case ROSE_AGG_AVG:
+			state->word = (int64) ((uint64) state->word + (uint64) rose_vec_sum(values, n));
+			break;
+		case ROSE_AGG_SUM_WIDE:
+			take_wide(state, values, n);
+			break;
+		case ROSE_AGG_SUM_FLOAT4:
+			sum_float4(state, values, n);
+			break;
+		case ROSE_AGG_SUM_FLOAT8:
+			sum_float8(state, values, n);
+			break;
+		case ROSE_AGG_ACCUM_FLOAT4:
+		case ROSE_AGG_ACCUM_FLOAT8:
+			accumulate_all(state, values, n);
+			break;
+		case ROSE_AGG_MIN:
+		case ROSE_AGG_MAX:
+			take_extreme(state, values, n);
+			break;
+		case ROSE_AGG_MIN_FLOAT4:
+		case ROSE_AGG_MAX_FLOAT4:
+			extreme_float4(state, values, n);
+			break;
+		case ROSE_AGG_MIN_FLOAT8:
+		case ROSE_AGG_MAX_FLOAT8:
+			extreme_float8(state, values, n);
+			break;
+		case ROSE_AGG_AND:
+		case ROSE_AGG_OR:
+			take_bits(state, values, n);
+			break;
+		case ROSE_AGG_ROWS:
+		case ROSE_AGG_COUNT:
+		case ROSE_AGG_NONE:
+			break;
+	}
+	state->n += n;
+}
+
+/* ---- core's form ---- */
+
+/* A value of the column's type. */
+static Datum
+datum_of_word(const RoseNodeAggState *state)
+{
+	switch (state->type)
+	{
+		case BOOLOID:
+			return BoolGetDatum(state->word != 0);
+		case INT2OID:
+			return Int16GetDatum((int16) state->word);
+		case INT4OID:
+		case DATEOID:
+			return Int32GetDatum((int32) state->word);
+		case OIDOID:
+			return ObjectIdGetDatum((Oid) state->word);
+		default:
+			return Int64GetDatum(state->word);
+	}
+}
+
+static Datum
+array_of_int8(int64 a, int64 b)
+{
+	Datum		values[2] = {Int64GetDatum(a), Int64GetDatum(b)};
+
+	return PointerGetDatum(construct_array(values, 2, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+										   TYPALIGN_DOUBLE));
+}
+
+static Datum
+array_of_float8(float8 a, float8 b, float8 c)
+{
+	Datum		values[3] = {Float8GetDatum(a), Float8GetDatum(b), Float8GetDatum(c)};
+
+	return PointerGetDatum(construct_array(values, 3, FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL,
+										   TYPALIGN_DOUBLE));
+}
+
+#ifdef HAVE_INT128
+
+/* A numeric's digits, as core's serial functions write them. */
+#define DIGIT_BASE		10000
+#define MAX_DIGITS		10		/* of 2^127 */
+#define SIGN_NEGATIVE	0x4000
+
+static Datum
+wide_sum(const RoseNodeAggState *state)
+{
+	uint128		left = state->wide < 0 ? -(uint128) state->wide : (uint128) state->wide;
+	int16		digits[MAX_DIGITS];
+	int			ndigits = 0;
+	StringInfoData buf;
+
+	for (; left > 0; left /= DIGIT_BASE)
+		digits[ndigits++] = (int16) (left % DIGIT_BASE);
+	pq_begintypsend(&buf);
+	pq_sendint64(&buf, state->n);
+	pq_sendint32(&buf, ndigits);
+	pq_sendint32(&buf, Max(ndigits - 1, 0));	/* weight of the first one */
+	pq_sendint32(&buf, state->wide < 0 ? SIGN_NEGATIVE : 0);
+	pq_sendint32(&buf, 0);		/* digits behind the point */
+	while (ndigits > 0)
+		pq_sendint16(&buf, digits[--ndigits]);
+	return PointerGetDatum(pq_endtypsend(&buf));
+}
+
+#endif
+
+Datum
+rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnull)
+{
+	*isnull = false;
+	switch (state->kind)
+	{
+		case ROSE_AGG_ROWS:
+		case ROSE_AGG_COUNT:
+			return Int64GetDatum(state->n);
+		case ROSE_AGG_AVG:
+			return array_of_int8(state->n, state->word);
+		case ROSE_AGG_ACCUM_FLOAT4:
+		case ROSE_AGG_ACCUM_FLOAT8:
+			return array_of_float8((float8) state->n, state->real8, state->squares);
+#ifdef HAVE_INT128
+		case ROSE_AGG_SUM_WIDE:
+			return wide_sum(state);
+#endif
+		default:
+			break;
+	}
+	*isnull = state->n == 0;
+	if (*isnull)
+		return (Datum) 0;
+	switch (state->kind)
+	{
+		case ROSE_AGG_SUM:
+			return Int64GetDatum(state->word);
+		case ROSE_AGG_SUM_FLOAT4:
+		case ROSE_AGG_MIN_FLOAT4:
+		case ROSE_AGG_MAX_FLOAT4:
+			return Float4GetDatum(state->real4);
+		case ROSE_AGG_SUM_FLOAT8:
+		case ROSE_AGG_MIN_FLOAT8:
+		case ROSE_AGG_MAX_FLOAT8:
+			return Float8GetDatum(state->real8);
+		default:
+			return datum_of_word(state);
+	}
+}
+
+/* ---- is it core's? ---- */
+
+/* An aggregate of which core is asked for its state. */
+typedef struct Sample
+{
+	RoseNodeAggKind kind;
+	Oid			transition;
+	Oid			serial;			/* 0: none */
+	Oid			start;			/* array type of the first state, of zeros; 0: it is NULL */
+	int			nzeros;
+	bool		is_real;
+} Sample;
+
+static const Sample samples[] = {
+	{ROSE_AGG_AVG, F_INT4_AVG_ACCUM, 0, INT8OID, 2, false},
+	{ROSE_AGG_SUM_WIDE, F_INT8_AVG_ACCUM, F_INT8_AVG_SERIALIZE, 0, 0, false},
+	{ROSE_AGG_ACCUM_FLOAT8, F_FLOAT8_ACCUM, 0, FLOAT8OID, 3, true},
+};
+
+#define SAMPLE_VALUES	3
+
+static const int64 sample_words[2][SAMPLE_VALUES] = {
+	{12, -2000000000, 7},
+	{-1, 2147483647, 2147480000}
+};
+static const int64 sample_wide[SAMPLE_VALUES] = {PG_INT64_MAX, PG_INT64_MAX, 1234500000000};
+
+static int64
+sample_value(const Sample *sample, int round, int i)
+{
+	float8		real = sample_words[round][i] / 3.0;
+	int64		bits;
+
+	if (sample->kind == ROSE_AGG_SUM_WIDE && round > 0)
+		return sample_wide[i];
+	if (!sample->is_real)
+		return sample_words[round][i];
+	memcpy(&bits, &real, sizeof(bits));
+	return bits;
+}
+
+/* A call of core's in the place of an Agg node. */
+static Datum
+call_core(AggState *place, Oid function, NullableDatum a, NullableDatum b, int nargs)
+{
+	LOCAL_FCINFO(fcinfo, 2);
+	FmgrInfo	info;
+
+	fmgr_info(function, &info);
+	InitFunctionCallInfoData(*fcinfo, &info, nargs, InvalidOid, (Node *) place, NULL);
+	fcinfo->args[0] = a;
+	fcinfo->args[1] = b;
+	return FunctionCallInvoke(fcinfo);
+}
+
+static Datum
+core_state(AggState *place, const Sample *sample, int round)
+{
+	NullableDatum state = {(Datum) 0, true};
+	NullableDatum value = {(Datum) 0, false};
+
+	if (sample->start != 0)
+	{
+		state.value = sample->is_real ? array_of_float8(0, 0, 0) : array_of_int8(0, 0);
+		state.isnull = false;
+	}
+	for (int i = 0; i < SAMPLE_VALUES; i++)
+	{
+		value.value = Int64GetDatum(sample_value(sample, round, i));
+		state.value = call_core(place, sample->transition, state, value, 2);
+		state.isnull = false;
+	}
+	if (sample->serial != 0)
+		return call_core(place, sample->serial, state, value, 1);
+	return state.value;
+}
+
+static bool
+sample_agrees(AggState *place, const Sample *sample, int round)
+{
+	RoseNodeAggState state = {.kind = sample->kind};
+	int64		values[SAMPLE_VALUES];
+	bool		isnull;
+
+	for (int i = 0; i < SAMPLE_VALUES; i++)
+		values[i] = sample_value(sample, round, i);
+	rose_node_agg_state_reset(&state);
+	rose_node_agg_state_take(&state, values, SAMPLE_VALUES);
+	return datumIsEqual(rose_node_agg_state_emit(&state, &isnull), core_state(place, sample, round),
+						false, -1);
+}
+
+static bool
+all_agree(void)
+{
+	AggState   *place = makeNode(AggState);
+
+	place->curaggcontext = makeNode(ExprContext);
+	place->curaggcontext->ecxt_per_tuple_memory = CurrentMemoryContext;
+	for (int i = 0; i < lengthof(samples); i++)
+	{
+#ifndef HAVE_INT128
+		if (samples[i].kind == ROSE_AGG_SUM_WIDE)
+			continue;
+#endif
+		if (!sample_agrees(place, &samples[i], 0) || !sample_agrees(place, &samples[i], 1))
+		{
+			ereport(LOG,
+					(errmsg("partial states of aggregates have another form than rose knows"),
+					 errdetail("Function %u makes other ones. Rose Aggregate is not used.",
+							   samples[i].transition)));
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+rose_node_agg_states_agree(void)
+{
+	static bool asked = false;
+	static bool agree = false;
+
+	if (!asked)
+	{
+		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose aggregate samples",
+													  ALLOCSET_SMALL_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		agree = all_agree();
+		asked = true;
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(context);
+	}
+	return agree;
+}
