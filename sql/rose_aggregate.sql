@@ -23,9 +23,9 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	RETURN SQLSTATE || ' ' || SQLERRM;
 END $$;
-CREATE FUNCTION rag_plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+CREATE FUNCTION rag_plan(query text, options text = 'COSTS off') RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
-	RETURN QUERY EXECUTE 'EXPLAIN (COSTS off) ' || query;
+	RETURN QUERY EXECUTE 'EXPLAIN (' || options || ') ' || query;
 END $$;
 CREATE FUNCTION rag_same(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -100,6 +100,41 @@ ROLLBACK TO s;
 SELECT rag_all_same();
 ROLLBACK;
 SELECT rag_all_same();
+
+-- rows of a table at rest are counted, not read
+CREATE FUNCTION rag_leaves() RETURNS text LANGUAGE sql AS $$
+	SELECT substring(line FROM 'leaves=\d+') FROM rag_plan('SELECT count(*), count(1) FROM rag', 'COSTS off, ANALYZE, VERBOSE, BUFFERS off, TIMING off, SUMMARY off') line WHERE line ~ 'leaves'
+$$;
+-- once nobody runs who was there before the rows
+CREATE FUNCTION rag_counted_soon() RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. 1800 LOOP
+		IF rag_leaves() = 'leaves=0' THEN
+			RETURN true;
+		END IF;
+		PERFORM pg_sleep(0.1);
+	END LOOP;
+	RETURN false;
+END $$;
+SELECT rose.merge('rag');
+SELECT rag_counted_soon(), rag_same('SELECT count(*) FROM @');
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT rag_same('SELECT count(*) FROM @');
+ROLLBACK;
+BEGIN;
+CALL rag_both('DELETE FROM @ WHERE a = 1 AND b = 4');
+SELECT rag_leaves() = 'leaves=0' AS counted, rag_same('SELECT count(*) FROM @');
+CALL rag_both('INSERT INTO @ (a, b) VALUES (77, 1)');
+SELECT rag_same('SELECT count(*) FROM @');
+ROLLBACK;
+SELECT rag_counted_soon(), rag_same('SELECT count(*) FROM @');
+CALL rag_both('UPDATE @ SET c = 3 WHERE a = 9 AND b = 9');
+CALL rag_both('DELETE FROM @ WHERE a = 9 AND b = 8');
+SELECT rag_same('SELECT count(*) FROM @');
+SELECT rose.spill('rag');
+SELECT rag_same('SELECT count(*) FROM @');
+SELECT rose.merge('rag');
+SELECT rag_counted_soon(), rag_same('SELECT count(*) FROM @');
 
 -- plans
 EXPLAIN (COSTS off, VERBOSE) SELECT count(*), sum(c) / 2, avg(f) FROM rag WHERE a > 3 AND c > 5 AND length(t) > 3 HAVING max(r) > 1;
@@ -233,7 +268,7 @@ RESET ROLE;
 GRANT EXECUTE ON FUNCTION sum(int) TO public;
 
 DROP TABLE rag, rag_heap, rag_queries, rag_float, rag_float_heap, rag_int, rag_other, rag_parts, rag_secret;
-DROP FUNCTION rag_said, rag_plan, rag_same, rag_all_same, rag_floats, rag_leak;
+DROP FUNCTION rag_said, rag_plan, rag_same, rag_all_same, rag_floats, rag_leak, rag_leaves, rag_counted_soon;
 DROP PROCEDURE rag_both;
 DROP DOMAIN rag_domain;
 DROP ROLE rag_user;

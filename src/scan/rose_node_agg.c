@@ -7,6 +7,8 @@
  * conditions have selected them, and each column that an aggregate takes is decoded once.  At the end it
  * gives out one row of states, for core's Finalize Aggregate above; of no rows it gives out none.
  *
+ * Rows of a table at rest are counted without reading any.
+ *
  * Rows come in the order in which the scan would give them out, so sums of floats are those of a plain plan.
  *
  * Forward only, and the result is not kept: who rescans has it made again.  Backend-local; locks are those of
@@ -195,14 +197,38 @@ next_rows(RoseNodeScan *scan)
 	return found;
 }
 
+/* All states count rows: perhaps the scan knows how many there are. */
+static bool
+count_unread(RoseNodeAgg *agg, uint64 *rows)
+{
+	Instrumentation *instrument = agg->scan->css.ss.ps.instrument;
+	bool		counted;
+
+	if (agg->ncolumns > 0)
+		return false;
+	if (instrument != NULL)
+		InstrStartNode(instrument);
+	counted = rose_node_scan_count(agg->scan, rows);
+	if (instrument != NULL)
+		InstrStopNode(instrument, counted ? (double) *rows : 0);
+	return counted;
+}
+
 /* False: there was no row. */
 static bool
 take_all(RoseNodeAgg *agg)
 {
 	bool		any = false;
+	uint64		rows;
 
 	for (int i = 0; i < agg->nstates; i++)
 		rose_node_agg_state_reset(&agg->states[i]);
+	if (count_unread(agg, &rows))
+	{
+		for (int i = 0; i < agg->nstates; i++)
+			agg->states[i].n = (int64) rows;
+		return rows > 0;
+	}
 	while (next_rows(agg->scan))
 	{
 		any = true;

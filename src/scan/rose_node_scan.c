@@ -273,7 +273,7 @@ make_ready(RoseNodeScan *scan)
 
 /* So many rows were read: as a plain scan counts them, or one of the key's index. */
 static void
-count_rows(const RoseNodeScan *scan, int n)
+count_rows(const RoseNodeScan *scan, int64 n)
 {
 	Relation	rel = scan->css.ss.ss_currentRelation;
 
@@ -341,6 +341,19 @@ rose_node_scan_next_rows(RoseNodeScan *scan)
 		if (select_rows(scan, first, n))
 			return true;
 	}
+}
+
+bool
+rose_node_scan_count(RoseNodeScan *scan, uint64 *rows)
+{
+	if (scan->filters != NULL || scan->keys != NULL || scan->css.ss.ps.qual != NULL)
+		return false;
+	if (!scan->ready)
+		make_ready(scan);
+	if (!rose_batches_count(scan->batches, rows))
+		return false;
+	count_rows(scan, (int64) *rows);
+	return true;
 }
 
 /* ---- rows ---- */

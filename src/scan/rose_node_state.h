@@ -62,6 +62,9 @@ extern bool rose_node_scan_next_rows(RoseNodeScan *scan);
 /* The same of those that residual conditions select, too.  Who calls it takes no single rows. */
 extern bool rose_node_scan_next_passing(RoseNodeScan *scan);
 
+/* How many rows there are, if all are selected and they need not be read for that.  Before any rows. */
+extern bool rose_node_scan_count(RoseNodeScan *scan, uint64 *rows);
+
 /* What EXPLAIN says of it (rose_node_explain.c). */
 extern void rose_node_explain_scan(CustomScanState *css, List *ancestors, struct ExplainState *es);
 extern void rose_node_explain_agg(CustomScanState *css, List *ancestors, struct ExplainState *es);

@@ -28,6 +28,7 @@
 #include "lsm/component/rose_leaf.h"
 #include "lsm/read/rose_arrival.h"
 #include "lsm/read/rose_batch.h"
+#include "lsm/read/rose_count.h"
 #include "lsm/read/rose_gather.h"
 #include "lsm/read/rose_predicate.h"
 #include "lsm/read/rose_scan.h"
@@ -388,6 +389,24 @@ rose_batches_next(RoseBatches *batches, RoseBatch *batch)
 		if (!check || check_rows(batches, batch))
 			return true;
 	}
+}
+
+bool
+rose_batches_count(RoseBatches *batches, uint64 *rows)
+{
+	MemoryContext old;
+	bool		counted;
+
+	Assert(batches->place == BATCHES_START);
+	if (batches->keys != NULL)
+		return false;
+	old = MemoryContextSwitchTo(batches->context);
+	PredicateLockRelation(batches->tree->rel, batches->snapshot);
+	counted = rose_count_settled(batches->tree, batches->snapshot, rows);
+	MemoryContextSwitchTo(old);
+	if (counted)
+		batches->place = BATCHES_END;
+	return counted;
 }
 
 static inline bool

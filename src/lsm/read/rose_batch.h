@@ -81,6 +81,12 @@ extern RoseBatches *rose_batches_begin(RoseTree *tree, Snapshot snapshot, const 
 /* The next batch, which has a row at least; false: there is none, and will be none before a rescan. */
 extern bool rose_batches_next(RoseBatches *batches, RoseBatch *batch);
 
+/*
+ * How many rows there are, if that is known without reading them: then there is no next batch.  Before the first one
+ * is asked for; false: ask for them.
+ */
+extern bool rose_batches_count(RoseBatches *batches, uint64 *rows);
+
 /* Start over, with these keys (NULL: all rows). */
 extern void rose_batches_rescan(RoseBatches *batches, const RoseKeyQuals *keys);
 extern void rose_batches_end(RoseBatches *batches);

@@ -92,6 +92,11 @@ typedef struct RoseSourceOps
 	 * nothing but their number needs to be known.
 	 */
 	bool		(*next_rows) (RoseSource *source, RoseStretch *stretch);
+	/*
+	 * How many rows all of its versions are, in a range of all keys; false: that is not known without reading them.
+	 * Wherever it is.
+	 */
+	bool		(*count) (RoseSource *source, uint64 *rows);
 	/* Go to a slot of the rows at hand, as at_hand gives them. */
 	const RoseRow *(*take) (RoseSource *source, int slot);
 	/* On to a slot of the rows in place, or if that is behind the last one, to the next rows. */

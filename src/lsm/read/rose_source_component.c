@@ -433,6 +433,17 @@ component_next_rows(RoseSource *base, RoseStretch *stretch)
 	return leaf != NULL && set_stretch(source, leaf, 0, leaf->rows.nrows, stretch);
 }
 
+static bool
+component_count(RoseSource *base, uint64 *rows)
+{
+	ComponentSource *source = (ComponentSource *) base;
+
+	if (base->repeats || !component_is_settled(source))
+		return false;
+	*rows = source->entry.nrows - source->entry.first_ordinal;
+	return true;
+}
+
 static const RoseSourceOps component_ops = {
 	.position = component_position,
 	.wake = component_wake,
@@ -441,6 +452,7 @@ static const RoseSourceOps component_ops = {
 	.at_hand = component_at_hand,
 	.at_hand_backward = component_at_hand_backward,
 	.next_rows = component_next_rows,
+	.count = component_count,
 	.take = component_take,
 	.go_to = component_go_to,
 	.close = component_close
@@ -547,6 +559,33 @@ chain_close(RoseSource *base)
 			rose_component_cursor_free(chain->cursors[i]);
 }
 
+/* Pieces do not overlap, but a key that had versions in two of them would be two rows. */
+static bool
+chain_count(RoseSource *base, uint64 *rows)
+{
+	ComponentSource *source = (ComponentSource *) base;
+	RoseView   *view = base->reading->view;
+	const Datum *before = NULL;
+
+	*rows = 0;
+	for (int i = view->first_piece; has_piece(view, i); i++)
+	{
+		const RoseComponentInfo *info = rose_component_info(rose_view_component(view, i));
+		uint64		in_piece;
+
+		set_piece(source, i);
+		if (!component_count(base, &in_piece))
+			return false;
+		if (before != NULL && info->min_key != NULL &&
+			rose_key_compare(view->schema, before, info->min_key,
+							 rose_schema_key_width(view->schema)) >= 0)
+			return false;
+		before = info->max_key;
+		*rows += in_piece;
+	}
+	return true;
+}
+
 static const RoseSourceOps chain_ops = {
 	.position = chain_position,
 	.advance = chain_advance,
@@ -554,6 +593,7 @@ static const RoseSourceOps chain_ops = {
 	.at_hand = component_at_hand,
 	.at_hand_backward = component_at_hand_backward,
 	.next_rows = component_next_rows,
+	.count = chain_count,
 	.take = component_take,
 	.go_to = chain_go_to,
 	.close = chain_close

@@ -254,6 +254,7 @@ sub vectors
 	my ($table) = @_;
 	my (@list, $alone);
 
+	return { query => [ { sql => "SELECT count(*) FROM $table->{name}", plan => 1 } ] } if rare(0.2);
 	foreach (1 .. pick(1, 2, 4, 8))
 	{
 		my $column = pick(@{ $table->{columns} }, $table->{n});
