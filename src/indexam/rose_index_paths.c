@@ -16,9 +16,11 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "access/stratnum.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
+#include "utils/lsyscache.h"
 
 #include "indexam/rose_index_paths.h"
 
@@ -78,4 +80,49 @@ rose_index_paths(PlannerInfo *root, RelOptInfo *rel, List *conditions, const Ind
 			paths = lappend(paths, path);
 	}
 	return paths;
+}
+
+/* ---- ranges ---- */
+
+/* Does the condition fix its column, so that ranges may go on with the next one? */
+static bool
+fixes_column(const IndexOptInfo *index, const IndexClause *clause)
+{
+	RestrictInfo *rinfo = linitial_node(RestrictInfo, clause->indexquals);
+	Node	   *qual = (Node *) rinfo->clause;
+	Oid			op;
+
+	if (IsA(qual, OpExpr))
+		op = ((OpExpr *) qual)->opno;
+	else if (IsA(qual, ScalarArrayOpExpr))
+		op = ((ScalarArrayOpExpr *) qual)->opno;
+	else
+		return false;
+	return get_op_opfamily_strategy(op, index->opfamily[clause->indexcol]) == BTEqualStrategyNumber;
+}
+
+List *
+rose_index_leading_clauses(const IndexOptInfo *index, List *clauses)
+{
+	List	   *leading = NIL;
+	int			column = 0;
+	bool		fixed = false;
+	ListCell   *cell;
+
+	/* they come in the order of columns */
+	foreach(cell, clauses)
+	{
+		IndexClause *clause = lfirst_node(IndexClause, cell);
+
+		if (clause->indexcol > column)
+		{
+			if (!fixed || clause->indexcol > column + 1)
+				break;
+			column = clause->indexcol;
+			fixed = false;
+		}
+		leading = lappend(leading, clause);
+		fixed |= fixes_column(index, clause);
+	}
+	return leading;
 }

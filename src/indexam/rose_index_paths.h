@@ -26,4 +26,10 @@
 extern List *rose_index_paths(PlannerInfo *root, RelOptInfo *rel, List *conditions,
 							  const IndexOptInfo *only);
 
+/*
+ * Of conditions (IndexClauses, in the order of columns) those that end up as ranges: of the first columns, up to
+ * one that is not fixed by a value.  The others are checked on each row of the ranges.
+ */
+extern List *rose_index_leading_clauses(const IndexOptInfo *index, List *clauses);
+
 #endif							/* ROSE_INDEX_PATHS_H */

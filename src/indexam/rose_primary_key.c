@@ -87,6 +87,7 @@
 #include "lsm/tree/rose_tree.h"
 #include "lsm/write/rose_duplicate.h"
 #include "lsm/write/rose_unique_recheck.h"
+#include "indexam/rose_index_paths.h"
 #include "indexam/rose_indexam.h"
 
 /* btree's own routine, and ours, which differs as said above; made at first use */
@@ -537,6 +538,38 @@ charge_for_rows(struct PlannerInfo *root, const IndexOptInfo *info, Selectivity 
 }
 
 /*
+ * Conditions that are not ranges are checked on each row of those that are: rows that do not meet
+ * them are read and looked at as a scan of the table does it.  cost_index charges for the pages of
+ * those that do, and btcostestimate for each row of the ranges its conditions, and an entry.
+ */
+static Cost
+charge_for_passed_rows(struct PlannerInfo *root, const IndexPath *path, Selectivity selectivity,
+					   double loop_count)
+{
+	const RelOptInfo *rel = path->indexinfo->rel;
+	List	   *leading;
+	List	   *conditions = NIL;
+	Selectivity passed;
+	double		seq_page;
+	ListCell   *cell;
+
+	if (path->indexclauses == NIL || llast_node(IndexClause, path->indexclauses)->indexcol == 0)
+		return 0;
+	leading = rose_index_leading_clauses(path->indexinfo, path->indexclauses);
+	if (list_length(leading) == list_length(path->indexclauses))
+		return 0;
+	foreach(cell, leading)
+		conditions = list_append_unique_ptr(conditions, lfirst_node(IndexClause, cell)->rinfo);
+	passed = clauselist_selectivity(root, conditions, rel->relid, JOIN_INNER, NULL) - selectivity;
+	if (passed <= 0)
+		return 0;
+	get_tablespace_page_costs(rel->reltablespace, NULL, &seq_page);
+	/* repeated scans find most pages in memory: cost_index says it of those that it knows of, too */
+	return (loop_count > 1 ? 0 : passed * rel->pages * seq_page) +
+		passed * rel->tuples * (cpu_tuple_cost - cpu_index_tuple_cost);
+}
+
+/*
  * Rows are in the index's order and come with it: what btcostestimate charges for
  * descent and conditions is kept, the heap is perfectly correlated, and index
  * entries do not cost anything besides their rows.
@@ -552,6 +585,7 @@ primary_key_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_c
 				   correlation, pages);
 	entries = *selectivity * path->indexinfo->tuples * cpu_index_tuple_cost;
 	*total_cost = Max(*startup_cost, *total_cost - entries);
+	*total_cost += charge_for_passed_rows(root, path, *selectivity, loop_count);
 	if (path->path.pathtype == T_IndexOnlyScan)
 		*total_cost += charge_for_rows(root, path->indexinfo, *selectivity, loop_count);
 	else						/* may be less than startup_cost now: the sum with the pages' charge is not */

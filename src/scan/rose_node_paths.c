@@ -24,14 +24,12 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
-#include "access/stratnum.h"
 #include "catalog/pg_class.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
-#include "utils/lsyscache.h"
 #include "utils/relcache.h"
 
 #include "lsm/tree/rose_relation.h"
@@ -87,6 +85,7 @@ is_lookup(RelOptInfo *rel, const IndexOptInfo *key)
 		if (IsA(path, ProjectionPath))
 			path = (const IndexPath *) ((const ProjectionPath *) path)->subpath;
 		if (IsA(path, IndexPath) && path->indexinfo == key && path->indexclauses != NIL &&
+			linitial_node(IndexClause, path->indexclauses)->indexcol == 0 &&
 			path->path.param_info == NULL && path->indexselectivity * rel->tuples < FEW_ROWS)
 			return true;
 	}
@@ -114,54 +113,7 @@ is_rose(const RelOptInfo *rel, const RangeTblEntry *rte)
 
 /* ---- key ranges ---- */
 
-/* Does the condition fix its column, so that ranges may go on with the next one? */
-static bool
-fixes_column(const IndexOptInfo *key, const IndexClause *clause)
-{
-	RestrictInfo *rinfo = linitial_node(RestrictInfo, clause->indexquals);
-	Node	   *qual = (Node *) rinfo->clause;
-	Oid			op;
-
-	if (IsA(qual, OpExpr))
-		op = ((OpExpr *) qual)->opno;
-	else if (IsA(qual, ScalarArrayOpExpr))
-		op = ((ScalarArrayOpExpr *) qual)->opno;
-	else
-		return false;
-	return get_op_opfamily_strategy(op, key->opfamily[clause->indexcol]) == BTEqualStrategyNumber;
-}
-
-/*
- * Of what the index takes, what ends up as ranges: the conditions of the first columns, up to
- * one that is not fixed by a value.  Filters check the others faster than the scan would.
- */
-static List *
-leading_clauses(const IndexOptInfo *key, List *clauses)
-{
-	List	   *leading = NIL;
-	int			column = 0;
-	bool		fixed = false;
-	ListCell   *cell;
-
-	/* they come in the order of columns */
-	foreach(cell, clauses)
-	{
-		IndexClause *clause = lfirst_node(IndexClause, cell);
-
-		if (clause->indexcol > column)
-		{
-			if (!fixed || clause->indexcol > column + 1)
-				break;
-			column = clause->indexcol;
-			fixed = false;
-		}
-		leading = lappend(leading, clause);
-		fixed |= fixes_column(key, clause);
-	}
-	return leading;
-}
-
-/* The conditions (IndexClauses) that are ranges of the key. */
+/* The conditions (IndexClauses) that are ranges of the key; filters check the others faster than the scan would. */
 static List *
 find_key_clauses(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *key)
 {
@@ -178,7 +130,7 @@ find_key_clauses(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *key)
 		if (list_length(clauses) > list_length(most))
 			most = clauses;
 	}
-	return leading_clauses(key, most);
+	return rose_index_leading_clauses(key, most);
 }
 
 /* ---- paths ---- */
