@@ -94,23 +94,28 @@ run_suite()
 	tally "$suite" "$SCRATCH/$suite.out" "${PIPESTATUS[0]}"
 }
 
-# A pg_regress run of its own cluster or, for the stand-in, of one prepared here.
+# A pg_regress run of its own cluster or, for the stand-in, of one prepared here. Without
+# autovacuum: its snapshots come at any time, and keep what tests say is gone.
 # regress_suite SUITE PROGRAM INPUTDIR TEST...
 regress_suite()
 {
-	local suite=$1 program=$2 inputdir=$3 out=$COPY/out_$1 connect
+	local suite=$1 program=$2 inputdir=$3 out=$COPY/out_$1 conf=$COPY/out_$1/test.conf connect
 	shift 3
 
 	as_pg mkdir -p "$out"
+	{
+		cat "$COPY/src/test/test.conf"
+		echo 'autovacuum = off'
+	} | as_pg tee "$conf" >/dev/null
 	if [ -n "$ROSE_STANDIN" ]; then
-		cluster_init "$suite" <"$COPY/src/test/test.conf"
+		cluster_init "$suite" <"$conf"
 		cluster_start "$suite"
 		sql "$suite" -c "CREATE DATABASE regression TEMPLATE template0"
 		as_pg "$PG_BIN/psql" -Xq -v ON_ERROR_STOP=1 -d "$(cluster_conninfo "$suite") dbname=regression" \
 			-f "$COPY/src/test/standin.sql"
 		connect="--use-existing --host=$SCRATCH --port=$(cluster_port "$suite") --user=postgres"
 	else
-		connect="--encoding=UTF8 --no-locale --temp-instance=$out/instance --temp-config=$COPY/src/test/test.conf --load-extension=rose"
+		connect="--encoding=UTF8 --no-locale --temp-instance=$out/instance --temp-config=$conf --load-extension=rose"
 	fi
 	# shellcheck disable=SC2086
 	if ! run_suite "$suite" "$program" --bindir="$PG_BIN" --inputdir="$inputdir" \
