@@ -43,12 +43,10 @@
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_merge_internal.h"
+#include "lsm/merge/rose_pieces.h"
 
 /* A piece is not aimed to be smaller than this part of C2 and its inputs. */
 #define PIECES_OF_ALL		20
-
-/* More pieces than this, and small ones are joined even if nothing else is due. */
-#define MANY_PIECES			28
 
 /* Old tombstones that are this part of a piece make it worth rewriting. */
 #define TOMBSTONE_PART		0.25
@@ -182,6 +180,12 @@ rest_blocks(const RoseComponentEntryDisk *entry)
 	return rose_component_rest(entry, entry->nblocks);
 }
 
+static int
+count_pieces(const StridePlan *plan)
+{
+	return plan->manifest->ncomponents - rose_manifest_first_piece(plan->manifest);
+}
+
 static bool
 inputs_have_rows(const StridePlan *plan, bool up_to_ends)
 {
@@ -197,29 +201,22 @@ inputs_have_rows(const StridePlan *plan, bool up_to_ends)
 static bool
 must_take(const StridePlan *plan, const RoseComponentEntryDisk *entry, bool last)
 {
-	bool		small = rest_blocks(entry) < plan->merge->piece_blocks / 2;
-	int			npieces = plan->manifest->ncomponents -
-		rose_manifest_first_piece(plan->manifest);
+	bool		small = rose_pieces_is_small(plan->merge->piece_blocks, rest_blocks(entry));
 
 	if (inputs_have_rows(plan, true) ||
 		needs_cleaning(plan->merge, plan->tree, entry, plan->horizon))
 		return true;
 	if (last)
 		return small && inputs_have_rows(plan, false);
-	return small && npieces > MANY_PIECES;
+	return small && count_pieces(plan) > ROSE_PIECES_MANY;
 }
 
 /* Should the stride take this one, too?  So far it has little to do. */
 static bool
 should_join(const StridePlan *plan, const RoseComponentEntryDisk *next)
 {
-	const RoseMerge *merge = plan->merge;
-	int			npieces = plan->manifest->ncomponents -
-		rose_manifest_first_piece(plan->manifest);
-
-	return plan->nblocks < merge->piece_blocks / 2 &&
-		(npieces > MANY_PIECES ||
-		 plan->nblocks + rest_blocks(next) <= 2 * merge->piece_blocks);
+	return rose_pieces_should_join(plan->merge->piece_blocks, count_pieces(plan), plan->nblocks,
+								   rest_blocks(next));
 }
 
 static void
@@ -292,11 +289,10 @@ static int
 size_outputs(StridePlan *plan)
 {
 	RoseMerge  *merge = plan->merge;
+	int			others = count_pieces(plan) - merge->stride.npieces + plan->taken.noutputs;
 	int			room = ROSE_MERGE_MOST_COMPONENTS - plan->manifest->ncomponents - plan->taken.noutputs;
-	uint64		n = 1;
+	uint64		n = rose_pieces_to_make(merge->piece_blocks, plan->nblocks, others, room);
 
-	if (plan->nblocks > 2 * merge->piece_blocks)
-		n = Min(plan->nblocks / merge->piece_blocks, (uint64) Max(room, 1));
 	merge->stride.cut_rows = n > 1 ? plan->nrows / n + 1 : PG_UINT64_MAX;
 	merge->stride.expected_rows = plan->nrows / n + 1;
 	return (int) n;

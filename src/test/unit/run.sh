@@ -55,7 +55,7 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" \
 	-L"$(dirname "$($PG_CONFIG --pkglibdir)")/lib" -lpgport -lm
 
-for name in gc picker forget; do
+for name in gc picker pieces forget; do
 	# shellcheck disable=SC2086
 	$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 		-o "$build/$name" "$here/merge/test_$name.c" "$here/unit_assert.c" "$src/lsm/merge/rose_$name.c" -lm
@@ -92,6 +92,7 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 "$build/memtable"
 "$build/gc"
 "$build/picker"
+"$build/pieces"
 "$build/forget"
 "$build/claims"
 "$build/entry"
