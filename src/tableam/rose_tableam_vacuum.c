@@ -224,8 +224,8 @@ spill_for_vacuum(RoseTree *tree)
 		rose_tree_report_order(tree, WARNING);
 		return;
 	}
-	if (!OidIsValid(tree->shared->fed_by) && rose_spill_has_room(tree))
-		(void) rose_spill(tree, InvalidOid, 0);
+	if (!OidIsValid(tree->shared->fed_by))
+		(void) rose_spill_if_room(tree);
 	rose_settle_private_runs(tree);
 }
 

@@ -100,7 +100,7 @@ spill_alone(RoseTree *tree)
 
 	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock))
 		return false;
-	spilled = rose_spill_has_room(tree) && rose_spill(tree, InvalidOid, 0);
+	spilled = rose_spill_if_room(tree);
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	return spilled;
 }

@@ -23,7 +23,6 @@
 #include "store/rose_settled.h"
 #include "lsm/tree/rose_registry.h"
 #include "lsm/merge/rose_epoch_runs.h"
-#include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill_internal.h"
 
 typedef struct EpochFreeze
@@ -73,19 +72,21 @@ rose_epoch_spill(RoseTree *tree, Oid subid, uint64 epoch)
 	RoseC0Shared *c0 = &tree->shared->c0;
 	const RoseSpillSchemas schemas = {.committed = tree->schema, .open = tree->schema};	/* applied by nobody who alters */
 	bool		spilled = false;
+	RoseSpillTurn turn;
 	int			slot;
 
 	if (tree->shared->fed_by != subid)
 		return false;
-	rose_tidy_full_manifest(tree);
-	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_spill_turn_begin(&turn, tree, true);
 	while ((slot = rose_c0_oldest_frozen_for(c0, epoch)) >= 0)
 	{
+		if (rose_spill_turn_look(&turn) == ROSE_SPILL_LOOK_AGAIN)
+			continue;
 		rose_spill_memtable(tree, &schemas, slot, subid, epoch, 0);
 		spilled = true;
 	}
 	rose_c0_drop_unused(c0);
-	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_spill_turn_end(&turn);
 	return spilled;
 }
 

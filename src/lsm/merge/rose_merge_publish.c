@@ -278,4 +278,7 @@ rose_merge_publish_part(RoseMerge *merge, RoseTree *tree, uint32 behind)
 		merge->stride.sources[i]->from = source_position(merge, i);
 	if (merge->out.has_merged)
 		merge->last_output = merge->out.merged.id;
+	/* spills have made more components since this was planned: what is left becomes one */
+	if (rose_tree_manifest(tree)->ncomponents > ROSE_MERGE_MOST_COMPONENTS)
+		merge->stride.cut_rows = merge->stride.least_rows = PG_UINT64_MAX;
 }

@@ -44,6 +44,9 @@
 /* So many components: merges cannot be left to others. */
 #define MANY_COMPONENTS		(ROSE_MAX_COMPONENTS / 2)
 
+/* What a spill makes of a memtable: one of committed rows, and a private one. */
+#define SPILL_RUNS			2
+
 /* ---- without a worker ---- */
 
 /*
@@ -104,20 +107,21 @@ tidy_runs(RoseTree *tree, bool worker, const RoseSpillSchemas *schemas, MemoryCo
  * It gives way when somebody waits for that, and loses what it has; so wait only if it is
  * time.
  */
-void
+bool
 rose_tidy_own_runs(RoseTree *tree, bool worker)
 {
 	const RoseManifest *manifest = rose_tree_manifest(tree);
 	bool		many = tree->local || manifest->ncomponents >= MANY_COMPONENTS;
 	MemoryContext context;
 	RoseSpillSchemas schemas;
+	bool		done = false;
 
 	if (!rose_manifest_has_private_runs(manifest) && (worker || !many))
-		return;
+		return false;
 	if (!ConditionalLockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock))
 	{
 		if (!many)
-			return;
+			return false;
 		LockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock);
 	}
 	rose_claims_drop(&tree->shared->claims);
@@ -128,19 +132,25 @@ rose_tidy_own_runs(RoseTree *tree, bool worker)
 		if (many)
 			rose_settle_private_runs(tree);
 		while (tidy_runs(tree, worker, &schemas, context))
+		{
 			CHECK_FOR_INTERRUPTS();
+			done = true;
+		}
 	}
 	MemoryContextDelete(context);
 	UnlockPage(tree->rel, ROSE_LOCK_MERGE, ExclusiveLock);
+	return done;
 }
 
 /* To wait for the merges of a table that a worker looks after would keep a subscription's stream waiting. */
-void
+bool
 rose_tidy_full_manifest(RoseTree *tree)
 {
-	if (rose_spill_has_room(tree) ||
-		(OidIsValid(tree->shared->fed_by) && rose_request_spill_hook != NULL &&
-		 rose_request_spill_hook(rose_locator_db(tree->locator))))
-		return;
-	rose_tidy_own_runs(tree, false);
+	if (rose_spill_has_room(tree))
+		return true;
+	if (OidIsValid(tree->shared->fed_by) && rose_request_spill_hook != NULL &&
+		rose_tree_manifest(tree)->ncomponents <= ROSE_MAX_COMPONENTS - SPILL_RUNS &&
+		rose_request_spill_hook(rose_locator_db(tree->locator)))
+		return false;
+	return rose_tidy_own_runs(tree, false) || rose_spill_has_room(tree);
 }

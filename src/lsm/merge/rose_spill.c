@@ -30,7 +30,11 @@
  * Who spills may have altered the table and not committed that; then the rows of others
  * are written by the columns that they had before (rose_altered.h).
  *
- * Locking: ROSE_LOCK_SPILL throughout, so that nobody else frees the memtable:
+ * A manifest that is full takes no run.  So each memtable needs a look at it, under the
+ * lock; if there is no room, components are merged first, for which the lock is let go,
+ * since who merges takes it for moments (rose_spill_turn_look).
+ *
+ * Locking: ROSE_LOCK_SPILL throughout the spill of a memtable, so that nobody else frees it:
  * it is read without sections.  Memtables are spilled oldest first.
  *
  *-------------------------------------------------------------------------
@@ -480,11 +484,58 @@ drop_idle_tails(RoseTree *tree)
 	return drop;
 }
 
-/* All that is in C0.  REQUIRES: ROSE_LOCK_SPILL. */
+/* ---- room in the manifest ---- */
+
+bool
+rose_spill_has_room(RoseTree *tree)
+{
+	return rose_tree_manifest(tree)->ncomponents <= SPILL_MOST_COMPONENTS;
+}
+
+void
+rose_spill_turn_begin(RoseSpillTurn *turn, RoseTree *tree, bool tidies)
+{
+	turn->tree = tree;
+	turn->tidies = tidies;
+	turn->may_help = tidies && rose_tidy_full_manifest(tree);
+	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+}
+
+/*
+ * Others who have looked for room while there was some may have had their turns before us.
+ * If nothing can be done about it, there may still be room enough for this one.
+ */
+RoseSpillRoom
+rose_spill_turn_look(RoseSpillTurn *turn)
+{
+	RoseTree   *tree = turn->tree;
+
+	if (rose_spill_has_room(tree))
+		return ROSE_SPILL_ROOM;
+	if (!turn->tidies)
+		return ROSE_SPILL_NO_ROOM;
+	if (!turn->may_help)
+		return ROSE_SPILL_ROOM;
+	rose_spill_turn_end(turn);
+	turn->may_help = rose_tidy_full_manifest(tree);
+	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	return ROSE_SPILL_LOOK_AGAIN;
+}
+
+void
+rose_spill_turn_end(RoseSpillTurn *turn)
+{
+	UnlockPage(turn->tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+}
+
+/* ---- all memtables ---- */
+
+/* All that is in C0, or as much as there is room for. */
 static bool
-spill_memtables(RoseTree *tree, const RoseSpillSchemas *schemas, Oid subid, uint64 epoch,
+spill_memtables(RoseSpillTurn *turn, const RoseSpillSchemas *schemas, Oid subid, uint64 epoch,
 				uint64 private_xid)
 {
+	RoseTree   *tree = turn->tree;
 	RoseC0Shared *c0 = &tree->shared->c0;
 	bool		frozen = false;
 	bool		spilled = false;
@@ -495,6 +546,12 @@ spill_memtables(RoseTree *tree, const RoseSpillSchemas *schemas, Oid subid, uint
 
 		if (slot >= 0)
 		{
+			RoseSpillRoom room = rose_spill_turn_look(turn);
+
+			if (room == ROSE_SPILL_NO_ROOM)
+				return spilled;
+			if (room == ROSE_SPILL_LOOK_AGAIN)
+				continue;
 			rose_spill_memtable(tree, schemas, slot, subid, epoch, private_xid);
 			spilled = true;
 			continue;
@@ -509,10 +566,11 @@ spill_memtables(RoseTree *tree, const RoseSpillSchemas *schemas, Oid subid, uint
 }
 
 static bool
-spill_c0(RoseTree *tree, Oid subid, uint64 epoch, uint64 private_xid)
+spill_c0(RoseTree *tree, Oid subid, uint64 epoch, uint64 private_xid, bool tidies)
 {
 	Oid			fed_by = tree->shared->fed_by;
 	MemoryContext context;
+	RoseSpillTurn turn;
 	RoseSpillSchemas schemas;
 	bool		spilled;
 
@@ -537,13 +595,11 @@ spill_c0(RoseTree *tree, Oid subid, uint64 epoch, uint64 private_xid)
 		MemoryContextDelete(context);
 		return false;
 	}
-	if (private_xid != ROSE_SPILL_WHOLE)
-		rose_tidy_full_manifest(tree);
-	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	spilled = spill_memtables(tree, &schemas, subid, epoch, private_xid);
+	rose_spill_turn_begin(&turn, tree, tidies);
+	spilled = spill_memtables(&turn, &schemas, subid, epoch, private_xid);
 	if (!OidIsValid(fed_by) && drop_idle_tails(tree))
 		spilled = true;
-	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
+	rose_spill_turn_end(&turn);
 	MemoryContextDelete(context);
 	return spilled;
 }
@@ -551,19 +607,19 @@ spill_c0(RoseTree *tree, Oid subid, uint64 epoch, uint64 private_xid)
 bool
 rose_spill(RoseTree *tree, Oid subid, uint64 epoch)
 {
-	return spill_c0(tree, subid, epoch, 0);
+	return spill_c0(tree, subid, epoch, 0, true);
+}
+
+bool
+rose_spill_if_room(RoseTree *tree)
+{
+	return rose_spill_has_room(tree) && spill_c0(tree, InvalidOid, 0, 0, false);
 }
 
 bool
 rose_spill_whole(RoseTree *tree)
 {
-	return spill_c0(tree, InvalidOid, 0, ROSE_SPILL_WHOLE);
-}
-
-bool
-rose_spill_has_room(RoseTree *tree)
-{
-	return rose_tree_manifest(tree)->ncomponents <= SPILL_MOST_COMPONENTS;
+	return rose_spill_has_room(tree) && spill_c0(tree, InvalidOid, 0, ROSE_SPILL_WHOLE, false);
 }
 
 bool
@@ -571,5 +627,5 @@ rose_spill_own(RoseTree *tree, Oid subid, uint64 epoch)
 {
 	FullTransactionId xid = GetTopFullTransactionIdIfAny();
 
-	return spill_c0(tree, subid, epoch, U64FromFullTransactionId(xid));
+	return spill_c0(tree, subid, epoch, U64FromFullTransactionId(xid), true);
 }

@@ -4,7 +4,7 @@
  *	  Spills: C0 becomes runs.
  *
  * A spill, and whatever changes private or pending runs, holds the table's
- * ROSE_LOCK_SPILL to the end of its work; it never takes ROSE_LOCK_MERGE.
+ * ROSE_LOCK_SPILL to the end of its work; it never takes ROSE_LOCK_MERGE while it does.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +41,8 @@ extern bool rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, int own_
  * Spill all of the table's C0 as of now: freeze, write a run (committed
  * versions), carry in-progress versions over into the new memtable (or into a
  * private run if they are many), publish, free the memtable.  Takes
- * ROSE_LOCK_SPILL, waiting for it. Returns true if something was spilled.
+ * ROSE_LOCK_SPILL, waiting for it, and ROSE_LOCK_MERGE before that if there are so many
+ * components that some must be merged first.  Returns true if something was spilled.
  *
  * epoch != 0: the run is published PENDING and the frozen memtable stays
  * readable until rose_epoch_publish.  If memory is short, the run is
@@ -59,6 +60,12 @@ extern bool rose_spill_is_due(uint64 c0_bytes, TimestampTz first_write, int own_
 extern bool rose_spill(RoseTree *tree, Oid subid, uint64 epoch);
 
 /*
+ * The same for an ordinary table as far as there is room in the manifest: where a spill
+ * can be put off, merges go first.  The caller may hold ROSE_LOCK_SPILL.
+ */
+extern bool rose_spill_if_room(RoseTree *tree);
+
+/*
  * The same, and what the current transaction has written leaves C0, too: for a
  * private run, pending for this epoch.  So a transaction can commit its rows
  * and its epoch at once.
@@ -66,15 +73,14 @@ extern bool rose_spill(RoseTree *tree, Oid subid, uint64 epoch);
 extern bool rose_spill_own(RoseTree *tree, Oid subid, uint64 epoch);
 
 /*
- * The same for an ordinary table, and nothing at all stays in C0, of no transaction; but
- * what others write meanwhile.
+ * The same as rose_spill_if_room, and nothing at all stays in C0, of no transaction; but
+ * what others write meanwhile, and what there was no room for.
  */
 extern bool rose_spill_whole(RoseTree *tree);
 
 /*
- * Has the table so few components that a spill leaves room for merges to publish what
- * they make?  Where a spill can be put off, merges go first: a manifest that is full
- * takes neither.
+ * Has the table so few components that the spill of a memtable leaves room for merges to
+ * publish what they make?  A manifest that is full takes neither.
  */
 extern bool rose_spill_has_room(RoseTree *tree);
 

@@ -78,8 +78,7 @@ rose_direct_begin(RoseTree *tree, bool worker)
 		return false;
 	rose_tidy_own_runs(tree, worker);
 	LockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
-	if (rose_spill_has_room(tree))
-		(void) rose_spill_whole(tree);
+	(void) rose_spill_whole(tree);
 	if (rose_tree_manifest(tree)->ncomponents > ROSE_MAX_COMPONENTS - DIRECT_COMPONENTS)
 	{
 		UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);

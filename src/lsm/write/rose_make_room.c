@@ -117,9 +117,8 @@ spill_here(RoseTree *tree, bool worker)
 {
 	if (is_locked(tree))
 		return spill_locked(tree);
-	if (worker && !rose_spill_has_room(tree))
-		return false;			/* it merges meanwhile */
-	if (!rose_spill(tree, InvalidOid, 0))
+	/* a worker merges meanwhile what there is too much of */
+	if (!(worker ? rose_spill_if_room(tree) : rose_spill(tree, InvalidOid, 0)))
 		return false;
 	rose_write_stats_count_own_spill();
 	if (!worker)
@@ -270,7 +269,7 @@ rose_make_room_keep_share(RoseTree *tree, bool worker)
 		(void) spill_here(tree, worker);
 	else if (withdrawn >= bytes / 2 &&
 			 withdrawn >= rose_pressure_share(ROSE_SHARE_SUPERSEDED) &&
-			 rose_spill_has_room(tree) && rose_spill(tree, InvalidOid, 0))
+			 rose_spill_if_room(tree))
 		rose_write_stats_count_own_spill();
 }
 
