@@ -33,6 +33,8 @@ my $model = CrashModel->new(node => $node, upstream => $upstream,
 	# what the faults themselves make statements and workers say
 	allow => 'No space left on device|Input/output error|could not (?:extend|write|read|fsync)|could not be spilled|checkpoint request failed|PANIC');
 
+stop_points_create($node);		# some work is steered by them
+
 # How far into a cycle's calls a fault strikes; some are rarer. Torn are only pages that lose something by it.
 my %reach = (full => 800, write => 800, read => 200, sync => 6, kill => 800, torn => 60);
 
