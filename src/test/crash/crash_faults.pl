@@ -30,8 +30,8 @@ my $node = rose_node('faults', 'fsync = on', "rose.memtable_size = '8MB'", "rose
 	'rose.background_spill_size = 0', "shared_buffers = '1MB'", "wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'",
 	'restart_after_crash = on', 'max_prepared_transactions = 50', "checkpoint_timeout = '30s'");
 my $model = CrashModel->new(node => $node, upstream => $upstream,
-	# what the faults themselves make statements and workers say
-	allow => 'No space left on device|Input/output error|could not (?:extend|write|read|fsync)|could not be spilled|checkpoint request failed|PANIC');
+	# what the faults themselves make statements and workers say, and a cursor that was to have the rows of a statement that failed
+	allow => 'is not positioned on a row|No space left on device|Input/output error|could not (?:extend|write|read|fsync)|could not be spilled|checkpoint request failed|PANIC');
 
 stop_points_create($node);		# some work is steered by them
 
