@@ -14,7 +14,8 @@
  * The numbers go up by one.  Only the worker of the subscription begins epochs, and
  * never while a batch is open.
  *
- * Locking: tables as usual for who freezes and spills (lsm/merge/rose_epoch_runs.h).
+ * Locking: tables as usual for who freezes and spills (lsm/merge/rose_epoch_runs.h), each
+ * with all its indexes or not at all.
  * When an epoch is due is rose_stream.c's to say.
  *
  *-------------------------------------------------------------------------
@@ -75,48 +76,91 @@ list_tables(void)
 	return result;
 }
 
-/* REQUIRES: the table is locked, so they cannot go. */
-static void
-visit_indexes(Relation rel, TableCallback callback, uint64 epoch)
+static bool
+is_rose_table(Relation rel)
 {
-	List	   *indexes = RelationGetIndexList(rel);
+	return rel->rd_rel->relkind == RELKIND_RELATION &&
+		rel->rd_rel->relam == get_table_am_oid("rose", false);
+}
+
+/* All of them, and InvalidOid; or none, and one that somebody else has locked. */
+static Oid
+try_lock_indexes(List *indexes)
+{
 	ListCell   *lc;
 
 	foreach(lc, indexes)
 	{
-		Relation	index;
+		if (ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
+			continue;
+		for (int i = 0; i < foreach_current_index(lc); i++)
+			UnlockRelationOid(list_nth_oid(indexes, i), AccessShareLock);
+		return lfirst_oid(lc);
+	}
+	return InvalidOid;
+}
+
+/*
+ * A table and its indexes, locked for reading all together; NULL if it is not (any more) a
+ * rose table.
+ *
+ * REINDEX has an index locked when it finds that it needs the whole table (rose_rekey.c).
+ * So whoever waited for the index with a lock of the table in hand would wait for one who
+ * waits for him, and of a spiller, which never queues, the server would not even know.
+ */
+static Relation
+lock_with_indexes(Oid relid, List **indexes)
+{
+	for (;;)
+	{
+		Relation	rel;
+		Oid			busy;
 
 		CHECK_FOR_INTERRUPTS();
-		rose_flight_lock_table(lfirst_oid(lc));
-		index = index_open(lfirst_oid(lc), NoLock);
-		if (rose_relation_has_tree(index))
-			callback(rose_tree_open_any_order(index), epoch);
-		index_close(index, NoLock);
+		rose_flight_lock_relation(relid);
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		{
+			UnlockRelationOid(relid, AccessShareLock);
+			return NULL;
+		}
+		rel = relation_open(relid, NoLock);
+		if (!is_rose_table(rel))
+		{
+			relation_close(rel, AccessShareLock);
+			return NULL;
+		}
+		*indexes = RelationGetIndexList(rel);
+		busy = try_lock_indexes(*indexes);
+		if (!OidIsValid(busy))
+			return rel;
+		list_free(*indexes);
+		relation_close(rel, AccessShareLock);
+		rose_flight_lock_relation(busy);
+		UnlockRelationOid(busy, AccessShareLock);
 	}
-	list_free(indexes);
 }
 
 /* Call back if it is (still) a rose table, and for its indexes. */
 static void
 visit_table(Oid relid, TableCallback callback, uint64 epoch)
 {
-	Relation	rel;
+	List	   *indexes;
+	ListCell   *lc;
+	Relation	rel = lock_with_indexes(relid, &indexes);
 
-	CHECK_FOR_INTERRUPTS();
-	rose_flight_lock_table(relid);
-	rel = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ?
-		relation_open(relid, NoLock) : NULL;
 	if (rel == NULL)
-	{
-		UnlockRelationOid(relid, AccessShareLock);
 		return;
-	}
-	if (rel->rd_rel->relkind == RELKIND_RELATION &&
-		rel->rd_rel->relam == get_table_am_oid("rose", false))
+	callback(rose_tree_open_any_order(rel), epoch);
+	foreach(lc, indexes)
 	{
-		callback(rose_tree_open_any_order(rel), epoch);
-		visit_indexes(rel, callback, epoch);
+		Relation	index = index_open(lfirst_oid(lc), NoLock);
+
+		CHECK_FOR_INTERRUPTS();
+		if (rose_relation_has_tree(index))
+			callback(rose_tree_open_any_order(index), epoch);
+		index_close(index, NoLock);
 	}
+	list_free(indexes);
 	relation_close(rel, NoLock);
 }
 

@@ -133,10 +133,10 @@ write_epoch(const RoseFlightShared *copy)
 }
 
 /*
- * Lock a table for reading.  The spiller never queues (see the top of this file).
+ * Lock a table or an index for reading.  The spiller never queues (see the top of this file).
  */
 void
-rose_flight_lock_table(Oid relid)
+rose_flight_lock_relation(Oid relid)
 {
 	RoseFlightShared *flight = &rose_apply.shared->flight;
 

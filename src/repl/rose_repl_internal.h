@@ -452,7 +452,7 @@ extern void rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside);
 extern bool rose_flight_poll(void); /* true: none is in flight any more */
 extern bool rose_flight_wait(void); /* true: it took a while */
 extern void rose_flight_finish_left(void);	/* by the worker's predecessor */
-extern void rose_flight_lock_table(Oid relid);	/* AccessShareLock */
+extern void rose_flight_lock_relation(Oid relid);	/* AccessShareLock */
 
 /* Initial copy of all tables that wait for one (rose_copy.c). */
 extern void rose_copy_tables(void);

@@ -406,6 +406,7 @@ settle_order(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *k
 		rose_tree_note_order(tree);
 		return (uint64) rose_table_estimate_rows(tree);
 	}
+	ROSE_STOP_POINT("resort-needed");
 	lock_for_new_file(rel);
 	rose_check_rewrite(rel);
 	rose_meta_read(rel, &info);

@@ -35,7 +35,7 @@ my %elsewhere = (
 	# a pass is shared when its database has several workers
 	'merge-helps' => 'merge_shared_pass.pl', 'pass-waits' => 'merge_shared_pass.pl',
 	# a table is sorted anew when a collation has changed; that test knows crashes only
-	map { $_ => 'ddl_other_order.pl' } qw(resort-sorted resort-piece resort-written));
+	map { $_ => 'ddl_other_order.pl' } qw(resort-needed resort-sorted resort-piece resort-written));
 
 my @points = split ' ', $ENV{CRASH_POINTS} // join ' ', grep { !$elsewhere{$_} } points_in_source();
 my @actions = split ' ', $ENV{CRASH_ACTIONS} // 'crash error terminate';

@@ -110,7 +110,7 @@ $node->restart;
 is(sql("SELECT v FROM t WHERE k = 'late'"), 1, 'after a restart');
 
 # --- crashes in the midst of it
-foreach my $point (qw(resort-sorted resort-piece resort-written))
+foreach my $point (qw(resort-needed resort-sorted resort-piece resort-written))
 {
 	plain_table('t');
 	restart_with($then, 't');
