@@ -302,7 +302,22 @@ sub wait_for_stop
 	return;
 }
 
-# Until a server that restarts itself lets somebody in.
+# Has a process of the server died, without the postmaster having heard of it?
+sub death_is_news
+{
+	my ($node) = @_;
+
+	foreach my $pid (map { m{(\d+)} } glob '/proc/[0-9]*')
+	{
+		my ($parent, $state) = process_state($pid);
+
+		return 1 if $parent == $node->{_pid} && $state =~ /[ZX]/;
+	}
+	return 0;
+}
+
+# Until a server that restarts itself, because a process died, lets somebody in. One that has not heard
+# of the death yet would let him in, too, and end what he does a moment later.
 sub wait_until_up
 {
 	my ($node) = @_;
@@ -311,10 +326,10 @@ sub wait_until_up
 	while (time() < $deadline)
 	{
 		# A psql that is refused may be gone before it was told what to ask.
-		my $status = eval { scalar $node->psql('postgres', 'SELECT true') };
+		my $status = death_is_news($node) ? undef : eval { scalar $node->psql('postgres', 'SELECT true') };
 
-		return if defined $status && $status == 0;
-		usleep(100_000);
+		return if defined $status && $status == 0 && !death_is_news($node);
+		usleep(20_000);
 	}
 	die 'the server did not come back';
 }
