@@ -34,6 +34,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "util/rose_background_settings.h"
 #include "repl/rose_repl_internal.h"
 
 /* Looks at the entries at least this often. */
@@ -126,6 +127,7 @@ rose_repl_starter_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	rose_background_settings_fix();
 
 	StartTransactionCommand();
 	if (!OidIsValid(get_extension_oid("rose", true)))
@@ -265,6 +267,7 @@ rose_repl_launcher_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	rose_background_settings_fix();
 	launcher_attach();
 
 	for (;;)

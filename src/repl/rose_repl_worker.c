@@ -33,6 +33,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "util/rose_background_settings.h"
 #include "repl/rose_repl_internal.h"
 
 /* A subscription that is blocked looks again after so long. */
@@ -214,7 +215,10 @@ handle_error(void)
  * Start and end
  */
 
-/* Read the subscription; false: there is nothing to do for it. */
+/*
+ * Read the subscription, and commit as it says from here on: whoever writes an epoch waits
+ * for standbys or does not.  False: there is nothing to do for it.
+ */
 bool
 rose_repl_load_subscription(Oid subid)
 {
@@ -225,7 +229,11 @@ rose_repl_load_subscription(Oid subid)
 	rose_apply.sub = rose_subscription_get(subid);
 	MemoryContextSwitchTo(old);
 	CommitTransactionCommand();
-	return rose_apply.sub != NULL;
+	if (rose_apply.sub == NULL)
+		return false;
+	SetConfigOption("synchronous_commit", rose_apply.sub->synchronous_commit,
+					PGC_BACKEND, PGC_S_OVERRIDE);
+	return true;
 }
 
 /* Take up where the last worker of this server's life was, or the last epoch. */
@@ -363,8 +371,8 @@ rose_repl_set_up_process(Oid dbid)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
 
-	/* Types' input functions must not be led astray; nothing here fires triggers. */
-	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	rose_background_settings_fix();
+	/* nothing here fires triggers */
 	SetConfigOption("session_replication_role", "replica", PGC_SUSET, PGC_S_OVERRIDE);
 	/* The upstream sends text in our encoding, whatever the settings of the database or owner say. */
 	SetConfigOption("client_encoding", GetDatabaseEncodingName(), PGC_SUSET, PGC_S_OVERRIDE);
@@ -395,8 +403,6 @@ rose_repl_worker_main(Datum arg)
 			rose_flight_finish_left();
 		if (rose_repl_load_subscription(subid))
 		{
-			SetConfigOption("synchronous_commit", rose_apply.sub->synchronous_commit,
-							PGC_BACKEND, PGC_S_OVERRIDE);
 			rose_apply.status = ROSE_REPL_STARTING;
 			ereport(LOG, (errmsg("rose subscription \"%s\" has started", rose_apply.sub->name)));
 			run();

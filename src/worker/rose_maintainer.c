@@ -49,6 +49,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "util/rose_background_settings.h"
 #include "util/rose_gentle.h"
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
@@ -432,12 +433,7 @@ connect_database(Oid dbid)
 {
 	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
 	give_way_to_others();
-	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("statement_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("idle_in_transaction_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET,
-					PGC_S_OVERRIDE);
+	rose_background_settings_fix();
 }
 
 void
