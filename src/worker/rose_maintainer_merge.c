@@ -323,6 +323,49 @@ may_be_due(const RoseRegistryItem *item, TimestampTz now)
 		!rose_maintainer_leaves_alone(item, ROSE_PAUSE_MERGES);
 }
 
+/*
+ * Has a transaction ended whose private runs have counted as nothing that merges could
+ * do?  What it has committed may make them late.
+ */
+static void
+look_at_private_runs(const RoseRegistryItem *item, TimestampTz now)
+{
+	RoseTableNote *note = rose_maintainer_note(item->locator);
+	RoseTree   *tree = rose_maintainer_begin(ROSE_WORK_MERGE, item->relid);
+
+	note->look_again = TimestampTzPlusMilliseconds(now, RECHECK_MS);
+	if (tree != NULL)
+	{
+		rose_settle_private_runs(tree);
+		note_open_private(tree, note);
+		if (!note->open_private)
+			note->manifest_version = PG_UINT64_MAX; /* as soon as there is a place */
+	}
+	rose_maintainer_end();
+}
+
+/*
+ * Tables that may have as many merges as they have, or for which there is no place: they
+ * are looked at for no other merge, but for how late theirs are.
+ */
+static void
+look_at_full_tables(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		full = !has_place();
+
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+	{
+		const RoseRegistryItem *item = &rose_maintainer_items[i];
+		const RoseTableNote *note = rose_maintainer_note(item->locator);
+
+		if (note->open_private && note->look_again <= now && !item->other_order &&
+			(full || merges_of_table(item->locator) >= MAX_MERGES_OF_TABLE) &&
+			!rose_maintainer_leaves_alone(item, ROSE_PAUSE_MERGES))
+			look_at_private_runs(item, now);
+	}
+}
+
 /* Look for a merge to begin; true if one was begun. */
 static bool
 find_merge(void)
@@ -478,6 +521,8 @@ rose_maintainer_merge_step(bool may_begin, bool may_rest)
 	resting = false;
 	if (worked || nmerges == 0)
 		return worked;
+	if (may_begin)
+		look_at_full_tables();
 	calm = may_rest && !is_hurried();
 	if (calm)
 		begin_rest();

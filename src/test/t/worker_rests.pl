@@ -159,6 +159,26 @@ make_table();
 	$open->end;
 }
 
+# ---- the same when the table has as many merges as it may have: no other one is looked for, but its end is noticed
+begin_rest('two merges');
+{
+	my $open = RoseTest::Session->new($node);
+
+	sql("SELECT stop_at('merge-begun', 'skip', 'worker', 0, 0)");	# they are counted
+	$open->run("BEGIN; INSERT INTO t SELECT g, 0, repeat(md5(g::text), 9) FROM generate_series(50001, 65000) g");
+	sql("SELECT rose.spill('t')");
+	sql("UPDATE t SET v = 1 WHERE id = 5 * $_ + 2; SELECT rose.spill('t')") for 1 .. 4;
+	ok($node->poll_query_until('postgres', "SELECT stop_hits('merge-begun') >= 1"), 'another one is begun');
+	sleep 3;					# it has looked at all of them
+	ok(until_resting(), '... and the worker rests');
+	cmp_ok(sql("SELECT sum(rows) FROM rose.components('t') WHERE kind = 'private run'"), '>', 10000, '... beside private runs that are large');
+	$open->run('COMMIT');
+	$expected = contents();
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind LIKE '%run')"), 'when the transaction has committed, they are late');
+	check('two merges that rest');
+	$open->end;
+}
+
 # ---- tables that a worker has no place for
 no_workers();
 sql('DROP TABLE t');			# a merge of it would take a place
