@@ -13,6 +13,7 @@ DECLARE
     query text;
     mine text;
     heaps text;
+    batches bool;
 BEGIN
     FOREACH query IN ARRAY ARRAY[
         'SELECT count(*) FROM @', 'SELECT sum(a) FROM @', 'SELECT count(a), count(c), count(d) FROM @',
@@ -22,11 +23,15 @@ BEGIN
         'SELECT a % 5, count(*), sum(c) FROM @ GROUP BY 1 ORDER BY 1',
         'SELECT count(*) FROM @ x JOIN @ y ON y.k = x.c / 7 WHERE x.a > 900', 'SELECT count(*) FROM @ WHERE xmin IS NULL OR c IS NULL']
     LOOP
-        EXECUTE replace(query, '@', 'mem') || ' LIMIT 1' INTO mine;
         EXECUTE replace(query, '@', 'mem_heap') || ' LIMIT 1' INTO heaps;
-        IF mine IS DISTINCT FROM heaps THEN
-            RETURN NEXT query || ': ' || coalesce(mine, 'NULL') || ', not ' || coalesce(heaps, 'NULL');
-        END IF;
+        FOREACH batches IN ARRAY ARRAY[true, false]
+        LOOP
+            PERFORM set_config('rose.enable_scan', batches::text, false);
+            EXECUTE replace(query, '@', 'mem') || ' LIMIT 1' INTO mine;
+            IF mine IS DISTINCT FROM heaps THEN
+                RETURN NEXT query || ': ' || coalesce(mine, 'NULL') || ', not ' || coalesce(heaps, 'NULL');
+            END IF;
+        END LOOP;
     END LOOP;
 END $$;
 CALL in_both('INSERT INTO @ SELECT i * 7919 % 3001, i % 1000, i % 7, i * 7::bigint, i / 8.0, repeat(''note '', i % 9) || i FROM generate_series(1, 3000) i');

@@ -1,6 +1,8 @@
 -- Scans that take many rows of a leaf at once, compared with a heap table:
 -- several components, versions of one key side by side, snapshots older than
--- parts of a leaf, cursors over spills and merges, changes of direction.
+-- parts of a leaf, cursors over spills and merges, changes of direction. Those
+-- of Rose Scans are in rose_scan.sql.
+SET rose.enable_scan = off;
 
 CREATE TABLE st (id int PRIMARY KEY, a int, t text, n numeric) USING rose;
 CREATE TABLE st_heap (LIKE st INCLUDING ALL) USING heap;
@@ -11,13 +13,25 @@ BEGIN
 	EXECUTE replace(statement, '@', 'st');
 	EXECUTE replace(statement, '@', 'st_heap');
 END $$;
-CREATE FUNCTION st_same() RETURNS text LANGUAGE sql AS $$
+CREATE FUNCTION st_compared() RETURNS text LANGUAGE sql AS $$
 	SELECT CASE WHEN r = h AND r2 = h2 THEN 'same' ELSE format('rose %s %s, heap %s %s', r, r2, h, h2) END
 	FROM (SELECT format('%s %s %s %s %s', count(*), count(a), sum(a), sum(id::bigint * a), sum(hashtext(t))) r FROM st) x,
 		(SELECT format('%s %s %s %s %s', count(*), count(a), sum(a), sum(id::bigint * a), sum(hashtext(t))) h FROM st_heap) y,
 		(SELECT md5(string_agg(s::text, '|' ORDER BY id)) r2 FROM st s) z,
 		(SELECT md5(string_agg(s::text, '|' ORDER BY id)) h2 FROM st_heap s) w
 $$;
+-- by plain scans, and by Rose Scans
+CREATE FUNCTION st_same() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	batches text;
+	plain text;
+BEGIN
+	SET rose.enable_scan = on;
+	EXECUTE 'SELECT st_compared()' INTO batches;
+	SET rose.enable_scan = off;
+	EXECUTE 'SELECT st_compared()' INTO plain;
+	RETURN CASE WHEN plain = batches THEN plain ELSE format('plain %s, in batches %s', plain, batches) END;
+END $$;
 
 CALL st_both($$INSERT INTO @ SELECT i, CASE WHEN i % 7 = 0 THEN NULL ELSE i % 1000 END,
 	CASE WHEN i % 5 = 0 THEN NULL ELSE md5(i::text) END, i / 3.0 FROM generate_series(1, 20000) i$$);

@@ -38,9 +38,6 @@
 #include "scan/rose_node.h"
 #include "scan/rose_node_scan.h"
 
-/* A table of fewer rows is not cheaper to read in batches. */
-#define FEW_TABLE_ROWS	200
-
 /* So few rows are its index's, if the key finds them. */
 #define FEW_ROWS		100
 
@@ -76,7 +73,7 @@ is_lookup(RelOptInfo *rel, const IndexOptInfo *key)
 {
 	ListCell   *cell;
 
-	if (rel->rows >= FEW_ROWS || key == NULL)
+	if (rel->rows >= FEW_ROWS || key == NULL || rose_node_scan_min_rows == 0)
 		return false;
 	foreach(cell, rel->pathlist)
 	{
@@ -158,7 +155,7 @@ static bool
 is_candidate(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, IndexOptInfo **key,
 			 List **keys)
 {
-	if (!rose_node_scan_enabled || rel->tuples < FEW_TABLE_ROWS)
+	if (!rose_node_scan_enabled || rel->tuples < rose_node_scan_min_rows)
 		return false;
 	*key = key_of(rel);
 	if (is_lookup(rel, *key) || !is_rose(rel, rte) || IS_DUMMY_REL(rel))

@@ -20,6 +20,9 @@
 /* Rows that are decoded and checked together. */
 #define ROSE_NODE_VECTOR_ROWS	2048
 
+/* A table of fewer rows is not cheaper to read in batches. */
+#define ROSE_NODE_SCAN_MIN_ROWS	200
+
 /*
  * The plan.  scan.plan.qual: residual conditions, checked row by row.  custom_exprs is a list of
  * ROSE_NODE_EXPRS lists of conditions; none is in two of them.  All refer to the table's columns,

@@ -14,9 +14,10 @@
 #include "scan/rose_node.h"
 #include "scan/rose_node_scan.h"
 
-bool		rose_node_scan_enabled = false;
+bool		rose_node_scan_enabled = true;
 bool		rose_node_aggregate_enabled = false;
 int			rose_node_vector_rows = ROSE_NODE_VECTOR_ROWS;
+int			rose_node_scan_min_rows = ROSE_NODE_SCAN_MIN_ROWS;
 
 void
 rose_node_define_settings(void)
@@ -25,7 +26,7 @@ rose_node_define_settings(void)
 							 "Enables the planner's use of Rose Scan plans.",
 							 "Rose Scan reads rose tables in batches, and checks simple conditions for many rows at a time.",
 							 &rose_node_scan_enabled,
-							 false,
+							 true,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
@@ -37,6 +38,16 @@ rose_node_define_settings(void)
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.scan_min_rows",
+							"Rows that a table has at least, for the planner to look at a Rose Scan.",
+							"For tests: with 0 tables of any size and lookups by key may get one, if it seems cheaper.",
+							&rose_node_scan_min_rows,
+							ROSE_NODE_SCAN_MIN_ROWS,
+							0,
+							ROSE_NODE_SCAN_MIN_ROWS,
+							PGC_USERSET,
+							GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
+							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.vector_rows",
 							"Rows that a Rose Scan decodes and checks together, at most.",
 							"For tests: results do not depend on it.",

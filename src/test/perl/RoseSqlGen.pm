@@ -13,6 +13,7 @@ use warnings;
 
 use RoseSqlCross;
 use RoseSqlTables;
+use RoseTest qw(scan_settings);
 
 # new(tables => [names], icu => whether the server has ICU, ctid => whether rows
 # are also found by ctid, indexes => at most so many a table): all tables if none are named, but
@@ -229,8 +230,9 @@ sub settings
 {
 	my ($self) = @_;
 
-	return map { { sql => "SET $_ = " . pick('on', 'on', 'off') } }
-	  qw(enable_seqscan enable_indexscan enable_indexonlyscan enable_hashjoin enable_mergejoin enable_nestloop enable_sort enable_material enable_memoize);
+	return ((map { { sql => "SET $_" } } 'rose.enable_scan = on', 'rose.scan_min_rows = 200', 'cpu_tuple_cost = 0.01', scan_settings()),
+		map { { sql => "SET $_ = " . pick('on', 'on', 'off') } }
+	  qw(enable_seqscan enable_indexscan enable_indexonlyscan enable_hashjoin enable_mergejoin enable_nestloop enable_sort enable_material enable_memoize));
 }
 
 sub statement

@@ -16,7 +16,7 @@ use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between stop_points_create wait_for_stop
-  always_parallel wait_for_apply start_without_replication replication_again
+  always_parallel scan_settings wait_for_apply start_without_replication replication_again
   forget_collations touch_script error_of merge_workers no_merge_workers);
 
 # A script for pgbench whose transactions change one of the tables t1, t2, ... and read another one.
@@ -181,6 +181,17 @@ sub always_parallel
 	my ($node) = @_;
 
 	return 'SET ' . ($node->pg_version < 16 ? 'force_parallel_mode' : 'debug_parallel_query') . ' = on';
+}
+
+# Whether tables are read by Rose Scans, at random: never, as the planner likes, or nearly always, small ones too. For a
+# server's configuration, or for SET.
+sub scan_settings
+{
+	my $vector = 'rose.vector_rows = ' . (1, 7, 64, 2048)[ rand 4 ];
+	my $aggregate = 'rose.enable_aggregate = ' . ('on', 'off')[ rand 2 ];
+	my @ways = ([ 'rose.enable_scan = off' ], [$aggregate], [ 'rose.scan_min_rows = 0', 'cpu_tuple_cost = 1', $vector, $aggregate ]);
+
+	return rose_conf(@{ $ways[ rand @ways ] });
 }
 
 # Settings of rose, none for the stand-in.

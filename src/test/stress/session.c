@@ -146,11 +146,26 @@ connect_as(Session *s, const char *suffix)
 	return conn;
 }
 
+/* Whether tables are read by Rose Scans: never, as the planner likes, or nearly always. */
+static const char *
+scan_settings(Session *s)
+{
+	static const char *const settings[] = {
+		"SET rose.enable_scan = off",
+		"SET rose.enable_aggregate = on",
+		"SET rose.enable_aggregate = on; SET rose.scan_min_rows = 0; SET cpu_tuple_cost = 1",
+		"SET rose.scan_min_rows = 0; SET cpu_tuple_cost = 1; SET rose.vector_rows = 7",
+	};
+
+	return settings[random_below(&s->random, sizeof(settings) / sizeof(settings[0]))];
+}
+
 /* Connects, for as long as it takes a server to come up again. */
 void
 session_connect(Session *s)
 {
 	int64_t		deadline = now_us() + (int64_t) 2 * options.stuck_seconds * 1000000;
+	char		sql[512];
 
 	s->in_transaction = false;
 	for (;;)
@@ -167,7 +182,10 @@ session_connect(Session *s)
 
 			s->process->backend = PQbackendPID(s->conn);
 			session_remember(s, "(connected)");
-			result = PQexec(s->conn, "SET lock_timeout = '10s'; SET extra_float_digits = 1; SET client_min_messages = error");
+			snprintf(sql, sizeof(sql), "SET lock_timeout = '10s'; SET extra_float_digits = 1; SET client_min_messages = error; %s",
+					 scan_settings(s));
+			session_remember(s, sql);
+			result = PQexec(s->conn, sql);
 			if (PQresultStatus(result) == PGRES_COMMAND_OK)
 			{
 				PQclear(result);

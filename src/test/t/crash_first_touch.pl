@@ -19,7 +19,7 @@ use Time::HiRes qw(usleep);
 my $cycles = $ENV{TOUCH_CYCLES} // 2;
 my $arena = $ENV{TOUCH_ARENA} // 4;
 my $seed = seed_random('TOUCH_SEED');
-my $node = rose_node('touch', 'autovacuum = off', 'fsync = off', 'max_prepared_transactions = 40', 'max_connections = 60', "deadlock_timeout = '100ms'", "log_min_messages = 'error'",
+my $node = rose_node('touch', scan_settings(), 'autovacuum = off', 'fsync = off', 'max_prepared_transactions = 40', 'max_connections = 60', "deadlock_timeout = '100ms'", "log_min_messages = 'error'",
 	rose_conf("rose.memtable_size = '" . 4 * $arena . "MB'", "rose.spill_interval = '" . pick('1h', '1h', '1s') . "'", "rose.idle_table_timeout = '1s'", 'rose.max_merge_workers = ' . pick(0, 1, 3), "rose.debug_piece_size = '8kB'", "maintenance_work_mem = '1MB'"));
 my @names = qw(keyed composite keyless parts parts_keyed);
 my $prepared = 0;

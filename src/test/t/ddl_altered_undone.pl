@@ -10,7 +10,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no memory of its own' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('altered', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'autovacuum = off', 'fsync = off',
+my $node = rose_node('altered', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", scan_settings(), 'autovacuum = off', 'fsync = off',
 	'max_prepared_transactions = 5', "statement_timeout = '50s'");
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

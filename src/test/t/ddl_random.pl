@@ -18,7 +18,7 @@ plan skip_all => 'the stand-in has no memory of its own' if $ENV{ROSE_STANDIN};
 
 my $steps = $ENV{ALTER_STEPS} // 400;
 my $seed = seed_random('ALTER_SEED');
-my $node = rose_node('alter', "rose.memtable_size = '4MB'", "rose.spill_interval = '1s'", 'autovacuum = off', 'fsync = off',
+my $node = rose_node('alter', "rose.memtable_size = '4MB'", "rose.spill_interval = '1s'", scan_settings(), 'autovacuum = off', 'fsync = off',
 	'max_prepared_transactions = 2', 'allow_in_place_tablespaces = on');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

@@ -29,7 +29,7 @@ my @types = (
 	[ 'bytea', 'decode(md5(%1$s::text), %2$shex%2$s)' ], [ 'char(7)', '(%1$s %% 1000)::text::char(7)' ], [ 'date', q{date '2026-01-01' + (%1$s %% 1000)::int} ],
 	[ 'point', 'point(%1$s, 2)' ], [ 'jsonb', q{jsonb_build_object('a', %1$s)} ]);
 
-my $node = rose_node('columns', "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'autovacuum = off', "TimeZone = 'UTC'");
+my $node = rose_node('columns', "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', scan_settings(), 'autovacuum = off', "TimeZone = 'UTC'");
 my %session = map { $_ => RoseTest::Session->new($node) } qw(heap rose);
 
 foreach my $twin (qw(heap rose))

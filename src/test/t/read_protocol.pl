@@ -169,7 +169,7 @@ sub ask
 }
 
 my @settings = ('SET enable_seqscan = off', 'SET enable_hashjoin = off; SET enable_mergejoin = off', 'SET plan_cache_mode = force_generic_plan',
-	always_parallel($node) . '; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0', 'SET cursor_tuple_fraction = 0.01', 'RESET ALL');
+	always_parallel($node) . '; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0', 'SET cursor_tuple_fraction = 0.01', (map { join '; ', map { "SET $_" } scan_settings() } 1 .. 2), 'RESET ALL');
 
 # Outside a transaction.
 sub begin

@@ -20,7 +20,7 @@ my $steps = $ENV{ROLLED_BACK_STEPS} // 900;
 my $seed = seed_random('ROLLED_BACK_SEED');
 my $rows = 1000;	# keys 1 .. 1000, and moved ones 1001 .. 2000
 my $node = rose_node(
-	'rolled_back_random', "rose.memtable_size = '1MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'autovacuum = off',
+	'rolled_back_random', "rose.memtable_size = '1MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', scan_settings(), 'autovacuum = off',
 	'max_prepared_transactions = 10', "statement_timeout = '100s'",
 	"rose.debug_piece_size = " . (rand() < 0.5 ? "'8kB'" : "'32MB'"));
 

@@ -17,7 +17,7 @@ use Test::More;
 
 my $steps = $ENV{CURSORS_STEPS} // 1500;
 my $seed = seed_random('CURSORS_SEED');
-my $node = rose_node('cursors', 'autovacuum = off', 'fsync = off', rose_conf("rose.debug_piece_size = '8kB'", "rose.spill_interval = '1h'"));
+my $node = rose_node('cursors', 'autovacuum = off', 'fsync = off', rose_conf("rose.debug_piece_size = '8kB'", "rose.spill_interval = '1h'"), scan_settings());
 my $max = 3000;		# keys
 
 sub pick { return $_[ rand @_ ] }
@@ -194,7 +194,8 @@ sub within
 	return change() if $dice < 0.65;
 	return query() if $dice < 0.70;
 	return join_of_two() if $dice < 0.73;
-	return 'SET LOCAL enable_' . pick(qw(seqscan indexscan indexonlyscan hashjoin mergejoin nestloop sort material memoize)) . ' = ' . pick('on', 'off') if $dice < 0.75;
+	return 'SET LOCAL ' . pick(scan_settings(), 'rose.enable_scan = on') if $dice < 0.74;
+	return 'SET LOCAL enable_' . pick(qw(seqscan indexscan indexonlyscan hashjoin mergejoin nestloop sort material memoize)) . ' = ' . pick('on', 'off') if $dice < 0.76;
 	return 'SAVEPOINT s' . ++$savepoints if $dice < 0.78;
 	return roll_back_to_savepoint() if $dice < 0.82 && $savepoints;
 	return fail() if $dice < 0.86 && $savepoints;

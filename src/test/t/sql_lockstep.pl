@@ -28,7 +28,7 @@ my $steps = $ENV{LOCKSTEP_STEPS} // 1500;
 my $show_before = 40;
 my $seed = seed_random('LOCKSTEP_SEED');
 
-my $node = rose_node('lockstep', 'autovacuum = off', rose_conf("rose.debug_piece_size = '8kB'"));
+my $node = rose_node('lockstep', 'autovacuum = off', rose_conf("rose.debug_piece_size = '8kB'"), scan_settings());
 my $generator = RoseSqlGen->new(tables => [ split /,/, $ENV{LOCKSTEP_TABLES} // 't_big,t_multi,t_num,t_nokey,t_parent,t_child,t_hash,t_range,t_list,t_wide' ]);
 my @leaves = $generator->leaf_names;
 my @names = $generator->table_names;

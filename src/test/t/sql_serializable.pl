@@ -433,6 +433,10 @@ sub connect_sessions
 	$maintainer = RoseTest::Session->new($node);
 	# some lock keys, others whole tables
 	$_->{psql}->run('SET enable_seqscan = off') foreach grep { rand() < 0.7 } @sessions;
+	foreach my $session (@sessions)
+	{
+		$session->{psql}->run("SET $_") foreach scan_settings();
+	}
 	return;
 }
 

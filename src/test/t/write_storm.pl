@@ -22,7 +22,7 @@ my $sessions = $ENV{STORM_SESSIONS} // 8;
 my $keys = $ENV{STORM_KEYS} // 60;
 my $arena = $ENV{STORM_ARENA} // 4;
 my $seed = seed_random('STORM_SEED');
-my $node = rose_node('storm', 'autovacuum = off', 'fsync = off', 'max_connections = 100', 'max_prepared_transactions = 20', 'deadlock_timeout = 50ms',
+my $node = rose_node('storm', scan_settings(), 'autovacuum = off', 'fsync = off', 'max_connections = 100', 'max_prepared_transactions = 20', 'deadlock_timeout = 50ms',
 	rose_conf("rose.memtable_size = '${arena}MB'", "rose.debug_piece_size = '8kB'"));
 my $files = $node->basedir;
 my $conninfo = $node->connstr('postgres');
