@@ -350,3 +350,17 @@ cpu_seconds()
 		}
 		END { printf("%.2f", ticks / hz) }'
 }
+
+# worker_cpu SIDE: of a replica: microseconds of processor time that the apply process has used, and
+# the kernel's part.
+worker_cpu()
+{
+	local pid
+
+	if [ "$1" = rose ] && [ -z "$ROSE_STANDIN" ]; then
+		pid=$(sql rose -c "SELECT pid FROM rose.stat_subscription")
+	else
+		pid=$(sql "$1" -c "SELECT pid FROM pg_stat_subscription WHERE relid IS NULL")
+	fi
+	sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | awk -v hz="$(getconf CLK_TCK)" '{ printf("%.0f %.0f", ($12 + $13) * 1e6 / hz, $13 * 1e6 / hz) }'
+}
