@@ -28,6 +28,10 @@
 
 #include "repl/rose_repl_internal.h"
 
+/* What ending a batch costs is an average over about so many; one that was held up counts for no more than this. */
+#define COST_WEIGHT		8
+#define COST_MAX_US		5000
+
 /* Counts as they were when the open batch began. */
 static RoseReplProgress before_batch;
 
@@ -49,14 +53,25 @@ rose_batch_ensure(void)
 	MemoryContextSwitchTo(rose_apply.message_context);
 }
 
+/* Ends of batches that gathered rows or none cost about the same; the rows themselves are not counted. */
+static void
+learn_cost(TimestampTz begun)
+{
+	int64	   *cost = &rose_apply.batch.cost_us;
+
+	*cost += (Min(GetCurrentTimestamp() - begun, COST_MAX_US) - *cost) / COST_WEIGHT;
+}
+
 void
 rose_batch_commit(void)
 {
 	bool		wrote;
+	TimestampTz begun;
 
 	if (!rose_apply.batch.open)
 		return;
 	rose_gather_write();
+	begun = GetCurrentTimestamp();
 	rose_relmap_close_all();
 	PopActiveSnapshot();
 	wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
@@ -73,6 +88,7 @@ rose_batch_commit(void)
 
 	rose_relmap_flush_counts(true);
 	pgstat_report_stat(false);
+	learn_cost(begun);
 	MemoryContextSwitchTo(rose_apply.message_context);
 }
 

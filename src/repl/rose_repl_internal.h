@@ -310,6 +310,7 @@ typedef struct RoseApplyBatch
 {
 	bool		open;
 	TimestampTz start;
+	int64		cost_us;		/* of ending one, on average of the last few */
 	XLogRecPtr	first;			/* commit LSN of the first upstream transaction in it */
 	XLogRecPtr	reached_lsn;	/* what will be applied when it commits ... */
 	RoseUpstreamCommit reached; /* ... and the last transaction of that */

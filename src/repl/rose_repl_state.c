@@ -44,8 +44,8 @@ void
 rose_repl_define_settings(void)
 {
 	DefineCustomIntVariable("rose.batch_interval",
-							"Sets how long upstream transactions are gathered into one local transaction.",
-							"Zero commits each upstream transaction by itself.",
+							"Sets how long upstream transactions of a backlog are gathered into one local transaction.",
+							"When all that the upstream has sent is read, they are committed after some milliseconds. Zero commits each upstream transaction by itself.",
 							&rose_batch_interval,
 							200, 0, 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,

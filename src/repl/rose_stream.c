@@ -3,9 +3,9 @@
  * rose_stream.c
  *	  The loop that reads the stream and decides when batches and epochs end.
  *
- * Policy lives here: a batch ends between upstream transactions when rose.batch_interval
- * has passed or nothing came for a few milliseconds; an epoch follows when
- * rose.spill_interval has passed, the arena fills, or somebody asked.  What is confirmed
+ * Policy lives here: a batch ends between upstream transactions when all that has come is
+ * in it and it is worth its commit, or when rose.batch_interval has passed; an epoch
+ * follows when rose.spill_interval has passed, the arena fills, or somebody asked.  What is confirmed
  * to the upstream is what the state row says, flushed, and nothing else: so the slot is
  * never ahead of the replica, whatever is lost here, and a slot that is ahead is not ours
  * any more (rose_upstream_identity.c).  While nothing of ours happens, the row is moved
@@ -38,8 +38,13 @@
 #include "lsm/merge/rose_spill.h"
 #include "repl/rose_repl_internal.h"
 
-/* A batch waits this long for more before it commits early. */
-#define ROSE_BATCH_LINGER_MS	10
+/*
+ * A batch that has all that the upstream has sent ends after so long, so that readers see
+ * it; or after so many times what its end costs, which bounds what commits cost
+ * altogether.
+ */
+#define ROSE_BATCH_LINGER_US	2000
+#define ROSE_BATCH_COST_FACTOR	20
 /* The upstream is asked for the end of its WAL this often, */
 #define ROSE_MONITOR_MS			1000
 /* and again after a failure no sooner than this. */
@@ -198,14 +203,29 @@ note_received(Stream *stream, XLogRecPtr lsn, TimestampTz send_time)
 	progress->heard_time = stream->heard;
 }
 
+/*
+ * For how long the open batch still gathers, if more is there to be read, and if it is to
+ * come first.
+ */
+static int64
+batch_wait_us(TimestampTz now, bool more)
+{
+	int64		all = (int64) rose_batch_interval * 1000;
+
+	if (!more)
+		all = Min(all, Max(ROSE_BATCH_LINGER_US,
+						   ROSE_BATCH_COST_FACTOR * rose_apply.batch.cost_us));
+	return rose_apply.batch.start + all - now;
+}
+
 /* Upstream transactions gathered for long enough, or enough of them? */
 static void
-maybe_end_batch(TimestampTz now)
+maybe_end_batch(TimestampTz now, bool more)
 {
 	if (!rose_apply.batch.open || rose_apply.remote.open)
 		return;
-	if (rose_batch_interval == 0 || rose_epoch_memory_is_due() ||
-		TimestampDifferenceExceeds(rose_apply.batch.start, now, rose_batch_interval))
+	/* now may be a little earlier than the batch */
+	if (rose_batch_interval == 0 || batch_wait_us(now, more) <= 0 || rose_epoch_memory_is_due())
 		rose_batch_commit();
 }
 
@@ -227,7 +247,7 @@ handle_message(Stream *stream, char *data, int len)
 		rose_apply.progress.received_bytes += len;
 		result = rose_apply_message(&s);
 		if (was_in_remote && !rose_apply.remote.open && result == ROSE_APPLY_GO_ON)
-			maybe_end_batch(stream->heard);
+			maybe_end_batch(stream->heard, true);
 	}
 	else if (type == 'k')
 	{
@@ -250,17 +270,16 @@ handle_message(Stream *stream, char *data, int len)
 
 /*
  * Everything that can be read without waiting, or as much as it can before there may
- * be something else to do; *ended: the upstream closed the stream; *nmessages:
+ * be something else to do (*more); *ended: the upstream closed the stream; *nmessages:
  * how many there were.
  */
 static RoseApplyResult
-read_available(Stream *stream, pgsocket *fd, bool *ended, int *nmessages)
+read_available(Stream *stream, pgsocket *fd, bool *more, bool *ended, int *nmessages)
 {
 	char	   *data;
 	int			len;
 	TimestampTz begun = 0;
 
-	*ended = false;
 	*nmessages = 0;
 	while ((len = walrcv_receive(stream->conn, &data, fd)) > 0)
 	{
@@ -282,6 +301,7 @@ read_available(Stream *stream, pgsocket *fd, bool *ended, int *nmessages)
 		if (look && TimestampDifferenceExceeds(begun, stream->heard, ROSE_CHORES_MS))
 			break;
 	}
+	*more = len > 0;
 	*ended = len < 0;
 	return ROSE_APPLY_GO_ON;
 }
@@ -421,7 +441,7 @@ wait_time(TimestampTz now)
 	long		ms = ROSE_MONITOR_MS;
 
 	if (rose_apply.batch.open && !rose_apply.remote.open)
-		ms = Min(ROSE_BATCH_LINGER_MS, Max(rose_batch_interval, 1));
+		ms = Max(batch_wait_us(now, false) + 999, 1000) / 1000;
 	else if (rose_apply.epochs.dirty && !rose_apply.batch.open && rose_apply.epochs.flight == 0)
 		ms = Min(ms, TimestampDifferenceMilliseconds(now,
 													 TimestampTzPlusMilliseconds(rose_apply.epochs.last,
@@ -544,23 +564,24 @@ stream_loop(Stream *stream)
 		uint64		received_before = rose_apply.progress.received_bytes;
 		pgsocket	fd = PGINVALID_SOCKET;
 		int			nmessages;
+		bool		more;
 		bool		ended;
 		bool		due;
 
-		if (read_available(stream, &fd, &ended, &nmessages) == ROSE_APPLY_RESTART)
+		if (read_available(stream, &fd, &more, &ended, &nmessages) == ROSE_APPLY_RESTART)
 			return ROSE_APPLY_RESTART;
 		if (ended)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("the upstream ended the stream")));
 
-		maybe_end_batch(GetCurrentTimestamp());
+		maybe_end_batch(GetCurrentTimestamp(), more);
 		due = !rose_apply.batch.open && rose_epoch_is_due(GetCurrentTimestamp());
 		if (due)
 			rose_epoch_begin_in_time();
 		if (do_chores(stream))
 			return ROSE_APPLY_GO_ON;
-		if (due)
+		if (due || more)
 			continue;
 		if (nmessages > 0)
 			gather(stream, nmessages,
