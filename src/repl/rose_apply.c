@@ -498,6 +498,7 @@ apply_truncate(StringInfo s)
 		rose_relmap_require_local(entry);
 		rose_apply.blame.rel = entry;
 		rels = lappend(rels, table_open(entry->relid, NoLock));
+		entry->truncated = entry->counts;
 		entry->counts.truncates++;
 		rose_apply.progress.truncates++;
 	}

@@ -21,7 +21,6 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -71,6 +70,7 @@ rose_batch_commit(void)
 	if (!rose_apply.batch.open)
 		return;
 	rose_gather_write();
+	rose_relmap_count_rows();
 	begun = GetCurrentTimestamp();
 	rose_relmap_close_all();
 	PopActiveSnapshot();
@@ -87,7 +87,7 @@ rose_batch_commit(void)
 	RESUME_INTERRUPTS();
 
 	rose_relmap_flush_counts(true);
-	pgstat_report_stat(false);
+	rose_repl_stats_report(rose_apply.remote.durable_at_once);
 	learn_cost(begun);
 	MemoryContextSwitchTo(rose_apply.message_context);
 }

@@ -405,7 +405,10 @@ copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
 		durable_lsn = sync_lsn;
 	mark_tables(relids, ROSE_REL_READY, sync_lsn);
 	rose_epoch_record(epoch, durable_lsn, &rose_apply.progress.last_commit);
+	for (int i = 0; i < n; i++)
+		rose_repl_stats_count(counts[i].relid, counts[i].copied, 0, 0);
 	commit_local();
+	rose_repl_stats_report(false);
 
 	if (!others)
 		rose_apply.progress.applied_lsn = durable_lsn;

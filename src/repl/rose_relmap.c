@@ -249,6 +249,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 	bool		found;
 	RoseReplRel *entry = hash_search(relmap, &remote->remoteid, HASH_ENTER, &found);
 	RoseReplTableCounts counts = {0};
+	RoseReplTableCounts truncated = {0};
 	MemoryContext old;
 
 	if (found)
@@ -256,6 +257,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 		if (entry->rel != NULL)
 			rose_relmap_close(entry);
 		counts = entry->counts;
+		truncated = entry->truncated;
 		if (OidIsValid(entry->relid))
 			counts.relid = entry->relid;
 		MemoryContextDelete(entry->context);
@@ -263,6 +265,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 	memset(((char *) entry) + sizeof(entry->remoteid), 0,
 		   sizeof(RoseReplRel) - sizeof(entry->remoteid));
 	entry->counts = counts;
+	entry->truncated = truncated;
 
 	entry->context = AllocSetContextCreate(relmap_context, "rose relation map entry",
 										   ALLOCSET_SMALL_SIZES);
@@ -671,5 +674,20 @@ rose_relmap_flush_counts(bool keep)
 		if (keep)
 			rose_repl_add_table_counts(relmap_subid, &entry->counts);
 		memset(&entry->counts, 0, sizeof(entry->counts));
+		memset(&entry->truncated, 0, sizeof(entry->truncated));
 	}
+}
+
+void
+rose_relmap_count_rows(void)
+{
+	HASH_SEQ_STATUS status;
+	RoseReplRel *entry;
+
+	hash_seq_init(&status, relmap);
+	while ((entry = hash_seq_search(&status)) != NULL)
+		rose_repl_stats_count(OidIsValid(entry->relid) ? entry->relid : entry->counts.relid,
+							  entry->counts.inserts - entry->truncated.inserts,
+							  entry->counts.updates - entry->truncated.updates,
+							  entry->counts.deletes - entry->truncated.deletes);
 }

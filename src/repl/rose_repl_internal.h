@@ -247,6 +247,7 @@ typedef struct RoseReplRel
 	struct RoseBlindIndexes *indexes;	/* or NULL: it has none */
 	RoseRules  *rules;
 	RoseReplTableCounts counts; /* since the last batch */
+	RoseReplTableCounts truncated;	/* ... and what they were when this one last truncated it */
 } RoseReplRel;
 
 extern void rose_relmap_init(Oid subid);
@@ -274,6 +275,9 @@ extern void rose_relmap_require_local(RoseReplRel *entry);
 extern void rose_relmap_close(RoseReplRel *entry);
 extern void rose_relmap_close_all(void);	/* before the end of a batch */
 extern void rose_relmap_flush_counts(bool keep);
+
+/* What the open batch has done to each table, for core's statistics.  REQUIRES: it is about to commit. */
+extern void rose_relmap_count_rows(void);
 
 /* Since the last call, something has happened to a table of the subscription. */
 extern bool rose_relmap_tables_changed(void);
@@ -400,6 +404,15 @@ extern void rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values,
 							const bool *nulls, const bits8 *present);
 extern void rose_gather_write(void);
 extern void rose_gather_forget(void);
+
+/*
+ * Core's statistics (rose_repl_stats.c): count rows, of a table that the transaction at hand
+ * has locked and that is about to commit; report them; and, between transactions, those
+ * that could not be reported yet.
+ */
+extern void rose_repl_stats_count(Oid relid, uint64 inserts, uint64 updates, uint64 deletes);
+extern void rose_repl_stats_report(bool at_once);
+extern void rose_repl_stats_report_left(TimestampTz now);
 
 /* Batches (rose_batch.c). */
 extern void rose_batch_ensure(void);
