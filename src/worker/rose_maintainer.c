@@ -83,7 +83,7 @@ note_backlog(void)
 {
 	runs_many = false;
 	for (int i = 0; i < rose_maintainer_nitems; i++)
-		if (rose_maintainer_items[i].nruns > ROSE_PICK_SLACK_RUNS)
+		if (rose_maintainer_runs(&rose_maintainer_items[i]) > ROSE_PICK_SLACK_RUNS)
 			runs_many = true;
 }
 

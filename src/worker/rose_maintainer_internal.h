@@ -84,7 +84,8 @@ typedef struct RoseTableNote
 	TimestampTz left_since;		/* its merge is left to another worker; 0 = no */
 	uint64		open_bytes;		/* of rows in private runs of transactions in progress ... */
 	uint64		open_blocks;
-	bool		open_private;	/* ... of which it has some */
+	uint32		open_runs;		/* ... of which it has so many */
+	bool		open_private;	/* ... some */
 	bool		freed;			/* its file may have free room since we looked last */
 	bool		listed;			/* among the tables as of the last look; for the sweep */
 } RoseTableNote;
@@ -103,6 +104,9 @@ extern bool rose_maintainer_visit_step(void);
 extern bool rose_maintainer_has_unvisited(void);
 
 extern RoseTableNote *rose_maintainer_note(RelFileLocator locator);
+
+/* How many runs has a table that merges could have less of?  Usual private ones do not count. */
+extern uint32 rose_maintainer_runs(const RoseRegistryItem *item);
 
 /* Has a table private runs of transactions in progress, whose end nothing else tells us? */
 extern bool rose_maintainer_waits_for_private(void);

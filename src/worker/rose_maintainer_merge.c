@@ -102,6 +102,7 @@ note_open_private(RoseTree *tree, RoseTableNote *note)
 	const RoseManifest *manifest = rose_tree_manifest(tree);
 
 	note->open_private = false;
+	note->open_runs = 0;
 	note->open_bytes = note->open_blocks = 0;
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
@@ -114,6 +115,7 @@ note_open_private(RoseTree *tree, RoseTableNote *note)
 		if (owners.nopen == 0)
 			continue;
 		note->open_private = true;
+		note->open_runs++;
 		note->open_bytes += entry->raw_bytes;
 		note->open_blocks += entry->nblocks;
 	}
@@ -121,14 +123,15 @@ note_open_private(RoseTree *tree, RoseTableNote *note)
 
 /*
  * How late merges of a table are, as of the last look at it: with what transactions in
- * progress have written, merges can do nothing yet.  Their runs count as such, for they
- * are joined.
+ * progress have written, merges can do nothing yet.  Their runs count if there are more
+ * than usual, for they are joined.
  */
 static RoseMergeUrgency
 urgency_of(const RoseTableNote *note, RosePickSizes *sizes)
 {
 	sizes->bytes[0] -= Min(note->open_bytes, sizes->bytes[0]);
 	sizes->blocks[0] -= Min(note->open_blocks, sizes->blocks[0]);
+	sizes->nopen = note->open_runs;
 	return rose_pick_urgency(sizes);
 }
 

@@ -31,6 +31,7 @@
 
 #include "compat/rose_compat.h"
 #include "lsm/tree/rose_relation.h"
+#include "lsm/merge/rose_picker.h"
 #include "worker/rose_maintainer_internal.h"
 
 RoseRegistryItem *rose_maintainer_items = NULL;
@@ -301,6 +302,14 @@ bool
 rose_maintainer_has_unvisited(void)
 {
 	return unvisited != NIL || locked != NIL;
+}
+
+uint32
+rose_maintainer_runs(const RoseRegistryItem *item)
+{
+	uint32		usual = Min(rose_maintainer_note(item->locator)->open_runs, ROSE_USUAL_PRIVATE_RUNS);
+
+	return item->nruns - Min(item->nruns, usual);
 }
 
 /* Only tables of the list: a note may outlive its table. */

@@ -30,8 +30,10 @@
  *
  * Components that may not be merged now (pending, private runs of transactions in
  * progress) are passed over.  Before all that come private runs: those of transactions in
- * progress are joined when they are many, so that their number stays bounded; one of
- * which a good part has ended is split, when it is in the way of others, for nothing goes
+ * progress are joined when they are many, so that their number stays bounded, but no more
+ * in one go than a third of the table: that much room a join takes beside what it reads,
+ * and a single INSERT may be most of the table.  One of which a good part has ended is
+ * split, when it is in the way of others, for nothing goes
  * past what is committed.  At last those that are over but could not become ordinary as
  * they are, are rewritten.
  *
@@ -62,8 +64,12 @@
 /* Tombstones above this part of all versions cause a merge. */
 #define PICK_TOMBSTONE_PART		0.25
 #define PICK_MIN_TOMBSTONES		1000
-/* Join private runs of transactions in progress when there are this many of like size. */
+/* Join private runs of transactions in progress when there are this many of like size, ... */
 #define PICK_PRIVATE_RUNS		6
+/* ... or two of which each is at least this part of C0; */
+#define PICK_PRIVATE_LARGE		8
+/* and at most this part of the table in one go, or as much as C0. */
+#define PICK_PRIVATE_PART		3
 /* The manifest fills up: fewer will do, ... */
 #define PICK_CROWDED			(ROSE_MAX_COMPONENTS / 2)
 /* ... and any sizes. */
@@ -368,18 +374,40 @@ is_open_private(const RosePickInput *input, int i)
 		input->components[i].level == 0;
 }
 
+/* Row bytes that one join of private runs may take. */
+static uint64
+most_to_join(const RosePickInput *input)
+{
+	uint64		total = 0;
+
+	for (int i = 0; i < input->ncomponents; i++)
+		total += rose_component_rest(&input->components[i], input->components[i].raw_bytes);
+	return Max(total / PICK_PRIVATE_PART, input->c0_size);
+}
+
+/* So many private runs are worth a join, if the smallest of them has so many bytes. */
+static int
+least_to_join(const RosePickInput *input, uint64 smallest)
+{
+	bool		few = input->ncomponents >= PICK_CROWDED ||
+		smallest >= Max(input->c0_size / PICK_PRIVATE_LARGE, 1);
+
+	return few ? 2 : PICK_PRIVATE_RUNS;
+}
+
 /*
- * The private runs of transactions in progress from run i on, newest first, as
- * far as each next one is at most twice what was taken (so each row is
- * rewritten a logarithmic number of times).  None is left out that may have versions of
- * the same transactions: they may be of the same keys.
+ * The private runs of transactions in progress from run i on, newest first, as far as
+ * each next one is at most twice what was taken (so each row is rewritten a logarithmic
+ * number of times), and all together not more than most.  None is left out that may have
+ * versions of the same transactions: they may be of the same keys.
  */
 static bool
-pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
+pick_private_runs(const RosePickInput *input, int i, uint64 most, RosePickResult *result)
 {
 	const RoseComponentEntryDisk *newest = &input->components[i];
 	bool		any_size = input->ncomponents >= PICK_VERY_CROWDED;
 	uint64		taken = 0;
+	uint64		smallest = PG_UINT64_MAX;
 
 	result->ninputs = 0;
 	result->natts = -1;
@@ -397,13 +425,15 @@ pick_private_runs(const RosePickInput *input, int i, RosePickResult *result)
 		if (entry->state != newest->state || entry->epoch != newest->epoch ||
 			(input->busy != NULL && input->busy[j]) ||
 			(result->natts >= 0 && natts >= 0 && natts != result->natts) ||
-			(result->ninputs > 0 && entry->raw_bytes > 2 * taken && !any_size))
+			(result->ninputs > 0 && !any_size &&
+			 (entry->raw_bytes > 2 * taken || taken + entry->raw_bytes > most)))
 			break;
 		result->natts = Max(result->natts, natts);
 		taken += entry->raw_bytes;
+		smallest = Min(smallest, entry->raw_bytes);
 		result->inputs[result->ninputs++] = entry->id;
 	}
-	if (result->ninputs < (input->ncomponents >= PICK_CROWDED ? 2 : PICK_PRIVATE_RUNS))
+	if (result->ninputs < least_to_join(input, smallest))
 		return false;
 	result->merge = true;
 	result->target_level = 0;
@@ -447,11 +477,12 @@ rose_pick_merge(const RosePickInput *input)
 {
 	PickState	state;
 	RosePickResult result = {0};
+	uint64		most = most_to_join(input);
 
 	survey(&state, input);
 	result.ratio = state.ratio;
 	for (int i = 0; i < input->ncomponents; i++)
-		if (is_open_private(input, i) && pick_private_runs(input, i, &result))
+		if (is_open_private(input, i) && pick_private_runs(input, i, most, &result))
 			return result;
 	result.ninputs = 0;
 	if (pick_split(input, &result) ||
@@ -473,13 +504,14 @@ rose_pick_urgency(const RosePickSizes *sizes)
 	double		ratio = Max(ROSE_PICK_MIN_RATIO, sqrt((bytes + sizes->bytes[2]) / c0_size));
 	double		above = bytes;
 	double		due = ratio * c0_size;
+	uint32		nruns = sizes->nruns - Min(Min(sizes->nopen, ROSE_USUAL_PRIVATE_RUNS), sizes->nruns);
 
 	if (ratio >= PICK_LARGE_RATIO)
 	{
 		above = (double) (sizes->blocks[0] + sizes->blocks[1]);
 		due = (double) sizes->blocks[2] / PICK_C1_PART;
 	}
-	if (sizes->nruns > ROSE_PICK_SLACK_RUNS || above > PICK_BEHIND * due)
+	if (nruns > ROSE_PICK_SLACK_RUNS || above > PICK_BEHIND * due)
 		return ROSE_MERGES_BEHIND;
 	return above > PICK_LATE * due ? ROSE_MERGES_LATE : ROSE_MERGES_IN_TIME;
 }

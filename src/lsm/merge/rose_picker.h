@@ -68,6 +68,12 @@ extern RosePickResult rose_pick_merge(const RosePickInput *input);
 /* A table with more runs than this has its merges behind: half of what slows its writers. */
 #define ROSE_PICK_SLACK_RUNS	(ROSE_MAX_COMPONENTS / 6)
 
+/*
+ * So many private runs a table may well have while one transaction fills it, although
+ * they are joined (rose_picker.c): nothing is behind because of them.
+ */
+#define ROSE_USUAL_PRIVATE_RUNS 12
+
 /* R is at least this. */
 #define ROSE_PICK_MIN_RATIO		3.0
 
@@ -87,6 +93,7 @@ typedef struct RosePickSizes
 {
 	uint64		c0_size;
 	uint32		nruns;
+	uint32		nopen;			/* of these, private ones of transactions in progress; 0 if not known */
 	uint64		bytes[3];		/* of rows, in runs, C1 and C2 */
 	uint64		blocks[3];
 } RosePickSizes;

@@ -215,6 +215,99 @@ add_private(RosePickPartly part, uint64 bytes)
 	partly[ncomponents - 1] = part;
 }
 
+/* Joins of private runs take a third of the table, or C0 together, and large runs two at a time. */
+static void
+test_join_sizes(void)
+{
+	RosePickResult pick;
+
+	clear();
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE / 8 - 1);
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE / 8);
+	CHECK(!ask().merge);		/* one of them is small: there may be more soon */
+	table[0].raw_bytes = C0_SIZE / 8;
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 0) && pick.kind == ROSE_PICK_JOIN);
+	table[1].raw_bytes = C0_SIZE / 4 + 1;
+	CHECK(!ask().merge);		/* of unlike size */
+
+	/* together as large as C0, whatever the table has, ... */
+	clear();
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE / 2);
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE / 2);
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 0));
+	table[1].raw_bytes++;
+	CHECK(!ask().merge);
+
+	/* ... or a third of it: all of it counts, but for what has moved */
+	table[0].raw_bytes = table[1].raw_bytes = 2 * C0_SIZE;
+	CHECK(!ask().merge);
+	add(1, 3 * C0_SIZE);
+	add(2, 5 * C0_SIZE);
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 0));
+	table[2].first_ordinal = 10;
+	CHECK(!ask().merge);
+
+	/* what is older is joined when the newest one is not */
+	clear();
+	add_private(ROSE_PICK_NOT_PARTLY, 10);
+	for (int i = 0; i < 7; i++)
+		add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE);
+	pick = ask();
+	CHECK(picked(&pick, 1, 2, 0));
+}
+
+/* One transaction fills a table: joins need little room beside it, its runs are few, and rows are not written often. */
+static void
+simulate_large_transaction(uint64 run_bytes, int nruns, int max_runs, double max_amplification)
+{
+	uint64		total = 0;
+	uint64		written = 0;
+
+	clear();
+	for (int i = 0; i < nruns; i++)
+	{
+		RosePickResult pick;
+		int			n = ncomponents;
+
+		memmove(&table[1], &table[0], n * sizeof(table[0]));
+		ncomponents = 0;
+		add_private(ROSE_PICK_NOT_PARTLY, run_bytes);
+		ncomponents = n + 1;
+		blocked[n] = true;
+		total += run_bytes;
+		while ((pick = ask()).merge)
+		{
+			uint64		bytes = 0;
+
+			CHECK(pick.kind == ROSE_PICK_JOIN && pick.ninputs >= 2);
+			for (int j = 0, k = 0; j < ncomponents; j++)
+			{
+				bool		taken = k < pick.ninputs && table[j].id == pick.inputs[k];
+
+				k += taken;
+				bytes += taken ? table[j].raw_bytes : 0;
+			}
+			CHECK(bytes <= Max(total / 3, C0_SIZE));
+			for (int j = 0; j < ncomponents; j++)
+				if (table[j].id == pick.inputs[0])
+				{
+					table[j].raw_bytes = table[j].nrows = bytes;
+					table[j].id = next_id++;
+					ncomponents -= pick.ninputs - 1;
+					memmove(&table[j + 1], &table[j + pick.ninputs],
+							(ncomponents - j - 1) * sizeof(table[0]));
+					break;
+				}
+			written += bytes;
+		}
+		CHECK(ncomponents <= max_runs);
+	}
+	CHECK(written <= max_amplification * total);
+}
+
 /* Of some of its transactions the rows are committed. */
 static void
 test_partly(void)
@@ -650,6 +743,14 @@ urgency(uint32 nruns, double above, double c2, uint64 above_blocks, uint64 c2_bl
 	return rose_pick_urgency(&sizes);
 }
 
+static RoseMergeUrgency
+urgency_beside(uint32 nruns, uint32 nopen)
+{
+	RosePickSizes sizes = {.c0_size = 1000, .nruns = nruns, .nopen = nopen};
+
+	return rose_pick_urgency(&sizes);
+}
+
 static void
 test_urgency(void)
 {
@@ -668,6 +769,10 @@ test_urgency(void)
 	/* runs, whatever their sizes */
 	CHECK(urgency(ROSE_MAX_COMPONENTS / 6, 1, 90, 1, 1000) == ROSE_MERGES_IN_TIME);
 	CHECK(urgency(ROSE_MAX_COMPONENTS / 6 + 1, 1, 90, 1, 1000) == ROSE_MERGES_BEHIND);
+	/* but for as many private ones as are usual */
+	CHECK(urgency_beside(ROSE_PICK_SLACK_RUNS + 5, 5) == ROSE_MERGES_IN_TIME);
+	CHECK(urgency_beside(ROSE_PICK_SLACK_RUNS + 6, 5) == ROSE_MERGES_BEHIND);
+	CHECK(urgency_beside(ROSE_PICK_SLACK_RUNS + 20, 20) == ROSE_MERGES_BEHIND);
 }
 
 int
@@ -680,6 +785,12 @@ main(void)
 	test_private();
 	memset(blocked, 0, sizeof(blocked));
 	test_partly();
+	test_join_sizes();
+	simulate_large_transaction(C0_SIZE, 10, ROSE_USUAL_PRIVATE_RUNS, 1.2);
+	simulate_large_transaction(C0_SIZE, 100, ROSE_USUAL_PRIVATE_RUNS, 3.6);
+	simulate_large_transaction(C0_SIZE, 3000, ROSE_USUAL_PRIVATE_RUNS, 7.5);
+	simulate_large_transaction(C0_SIZE / 4, 1000, ROSE_USUAL_PRIVATE_RUNS, 6.0);
+	simulate_large_transaction(C0_SIZE / 100, 3000, ROSE_USUAL_PRIVATE_RUNS + 5, 7.0);
 	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
 	test_passing();
