@@ -189,7 +189,7 @@ $epoch = progress('epoch');
 up("INSERT INTO large SELECT g, repeat(md5(g::text), 4) FROM generate_series(1, 20000) g");
 into_flight('state');
 my $waits = progress('spill_waits');
-up("UPDATE large SET t = t || 'x' WHERE id % 2 = $_") foreach (0, 1, 0, 1);
+up("UPDATE large SET t = t || 'x' WHERE id % 2 = $_") foreach (0, 1) x 4;		# more than there is memory for
 my $lsn = up('SELECT pg_current_wal_flush_lsn()');
 until_true("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = (SELECT pid FROM rose.stat_subscription) AND wait_event = 'Extension' AND backend_xid IS NOT NULL)");
 is(progress("applied_lsn < '$lsn'"), 't', 'memory is full: applying waits');
@@ -203,7 +203,7 @@ down("SELECT rose.spill('a')");
 $epoch = progress('epoch');
 up("UPDATE large SET t = t || 'y'");
 into_flight('b');
-up("UPDATE large SET t = t || 'z' WHERE id % 2 = $_") foreach (0, 1, 0, 1);
+up("UPDATE large SET t = t || 'z' WHERE id % 2 = $_") foreach (0, 1) x 4;		# more than there is memory for
 until_true("SELECT last_error ~ 'a table is locked against that' FROM rose.stat_subscription");
 pass('a batch that waits for a spiller that waits for a lock gives up');
 release('table');
@@ -231,7 +231,7 @@ up("UPDATE large SET t = t || 'v'");
 caught_up();
 $replica->psql('postgres', "SET statement_timeout = '1s'; SELECT rose.spill('a')");
 until_true("SELECT count(*) = 1 $spiller");
-up("UPDATE large SET t = t || 'w' WHERE id % 2 = $_") foreach (0, 1, 0, 1);
+up("UPDATE large SET t = t || 'w' WHERE id % 2 = $_") foreach (0, 1) x 4;		# more than there is memory for
 ok($client->finish, 'a client that has locked the state table gets the lock that the batch has');
 like(progress('last_error'), qr/waits for somebody who waits for this batch/, 'as the batch gives up');
 same('after the client');
