@@ -238,6 +238,7 @@ typedef struct RoseReplProgress
 	TimestampTz upstream_time;	/* the upstream's clock in its last message ... */
 	TimestampTz heard_time;		/* ... and ours when it arrived */
 	RoseUpstreamCommit last_commit; /* the last applied transaction that was sent */
+	TimestampTz asked_time;		/* ours when the end of its WAL, upstream_lsn, was last learned */
 	TimestampTz fresh_time;		/* upstream time at which nothing was missing */
 	uint64		epoch;
 	uint64		inserts;

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
@@ -212,7 +213,10 @@ rose_repl_wake_launcher(void)
 static void
 note_error(RoseReplSubShared *entry, const char *message, RoseReplStatus status)
 {
-	strlcpy(entry->last_error, message, ROSE_REPL_ERROR_LENGTH);
+	int			len = pg_mbcliplen(message, strlen(message), ROSE_REPL_ERROR_LENGTH - 1);
+
+	memcpy(entry->last_error, message, len);
+	entry->last_error[len] = '\0';
 	entry->last_error_time = GetCurrentTimestamp();
 	SpinLockAcquire(&entry->mutex);
 	entry->status = status;

@@ -116,8 +116,10 @@ settle_positions(void)
 	progress->applied_lsn = Max(progress->applied_lsn, rose_apply.batch.reached_lsn);
 	if (!rose_apply.epochs.dirty && rose_apply.epochs.flight == 0)
 		progress->durable_lsn = Max(progress->durable_lsn, progress->applied_lsn);
-	if (progress->applied_lsn >= Max(progress->upstream_lsn, progress->received_lsn))
-		progress->fresh_time = progress->upstream_time;
+	if (progress->heard_time != 0 &&
+		progress->applied_lsn >= Max(progress->upstream_lsn, progress->received_lsn))
+		progress->fresh_time = progress->upstream_time +
+			Max(progress->asked_time - progress->heard_time, 0);
 }
 
 /*
@@ -151,7 +153,13 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 	news = rose_apply.epochs.recorded_lsn > stream->told_durable ||
 		progress->applied_lsn > stream->told_applied ||
 		TimestampDifferenceExceeds(stream->told, now, wal_receiver_status_interval * 1000);
-	if (!force && (!news || wal_receiver_status_interval <= 0))
+	if (!force && wal_receiver_status_interval <= 0)
+	{
+		/* the upstream asks when it wants to know, but who waits here looks at this */
+		rose_repl_publish(rose_apply.shared, rose_apply.status, progress);
+		return;
+	}
+	if (!force && !news)
 		return;
 
 	/*
@@ -358,7 +366,13 @@ ask_monitor(TimestampTz now)
 		rose_upstream_disconnect(monitor);
 		monitor = NULL;
 	}
-	rose_apply.progress.upstream_lsn = Max(rose_apply.progress.upstream_lsn, lsn);
+	if (!XLogRecPtrIsInvalid(lsn))
+	{
+		rose_apply.progress.upstream_lsn = Max(rose_apply.progress.upstream_lsn, lsn);
+		rose_apply.progress.asked_time = GetCurrentTimestamp();
+		settle_positions();
+		rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
+	}
 	monitor_next = TimestampTzPlusMilliseconds(now, XLogRecPtrIsInvalid(lsn) ?
 											   ROSE_MONITOR_RETRY_MS : ROSE_MONITOR_MS);
 }

@@ -38,28 +38,37 @@ status_name(const RoseReplSnapshot *snapshot)
 	return NULL;
 }
 
-/* What the upstream has and we have not applied, in bytes of its WAL and in time. */
+/*
+ * A worker that runs asks for the end of the upstream's WAL once a second.  One that has
+ * not heard of it for so long waits for something, or the upstream is away.
+ */
+#define ROSE_LAG_CERTAIN_MS		5000
+
+/*
+ * What the upstream has and we have not applied, in bytes of its WAL and in time.  That it
+ * is nothing is said only if it is known: else the bytes are unknown, and time goes on.
+ */
 static void
 put_lag(RoseSqlRow *row, const RoseReplSnapshot *snapshot)
 {
 	const RoseReplProgress *p = &snapshot->progress;
 	XLogRecPtr	end = Max(p->upstream_lsn, p->received_lsn);
 	TimestampTz base = Max(p->last_commit.time, p->fresh_time);
+	TimestampTz now = GetCurrentTimestamp();
 	bool		known = !XLogRecPtrIsInvalid(p->applied_lsn) && !XLogRecPtrIsInvalid(end);
-	bool		behind = p->applied_lsn < end;
+	bool		behind = known && p->applied_lsn < end;
+	bool		certain = known && snapshot->pid != 0 &&
+		!TimestampDifferenceExceeds(Max(p->heard_time, p->asked_time), now, ROSE_LAG_CERTAIN_MS);
 
-	rose_sql_put(row, Int64GetDatum(behind ? (int64) (end - p->applied_lsn) : 0), !known);
-	if (snapshot->pid != 0 && known && !behind)
+	rose_sql_put(row, Int64GetDatum(behind ? (int64) (end - p->applied_lsn) : 0),
+				 !behind && !certain);
+	if (certain && !behind)
 		rose_sql_put_int8(row, 0);
 	else if (base == 0)
 		rose_sql_put(row, (Datum) 0, true);
 	else
-	{
 		/* the upstream's clock now, by its last message */
-		TimestampTz now = p->upstream_time + (GetCurrentTimestamp() - p->heard_time);
-
-		rose_sql_put_int8(row, Max(now - base, 0) / 1000);
-	}
+		rose_sql_put_int8(row, Max(p->upstream_time + (now - p->heard_time) - base, 0) / 1000);
 }
 
 static void
