@@ -26,6 +26,7 @@
 #include "pgstat.h"
 #include "replication/slot.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -455,14 +456,23 @@ connect_for_drop(const RoseSubscription *sub)
 	return conn;
 }
 
+/*
+ * conn: to the upstream, whose slot is dropped; NULL: keep it.  A table that was let go is
+ * so for good, whatever becomes of this transaction, so that comes last, when nothing is
+ * left to wait for.
+ */
 static void
-drop_local(const RoseSubscription *sub)
+drop(const RoseSubscription *sub, struct WalReceiverConn *conn)
 {
 	List	   *tables = rose_subscription_tables(sub->subid);
 	ListCell   *lc;
 
 	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 	rose_subscription_delete(sub->subid);
+	foreach(lc, tables)
+		LockRelationOid(((RoseSubscriptionTable *) lfirst(lc))->relid, ShareUpdateExclusiveLock);
+	if (conn != NULL)
+		rose_upstream_drop_slot(conn, sub->slot_name);
 	foreach(lc, tables)
 		rose_repl_unfeed(((RoseSubscriptionTable *) lfirst(lc))->relid, sub->subid);
 	rose_repl_dropped_at_commit(sub->subid);
@@ -479,7 +489,7 @@ rose_drop_subscription(PG_FUNCTION_ARGS)
 	sub = lock_subscription(text_arg(fcinfo, DROP_NAME, NULL));
 	if (bool_arg(fcinfo, DROP_KEEP_SLOT, false))
 	{
-		drop_local(sub);
+		drop(sub, NULL);
 		PG_RETURN_VOID();
 	}
 
@@ -489,8 +499,7 @@ rose_drop_subscription(PG_FUNCTION_ARGS)
 	{
 		require_known_upstream(conn, sub,
 							   "Drop the subscription with keep_slot => true, and its slot where it is, with pg_drop_replication_slot().");
-		drop_local(sub);
-		rose_upstream_drop_slot(conn, sub->slot_name);
+		drop(sub, conn);
 	}
 	PG_FINALLY();
 	{
