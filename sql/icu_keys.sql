@@ -47,3 +47,28 @@ DELETE FROM folded WHERE k = 'roSE';
 SELECT * FROM folded;
 DROP TABLE folded;
 DROP COLLATION any_case;
+
+-- groups: texts that are equal and differ are told apart by core
+SET rose.enable_aggregate = on;
+CREATE COLLATION blind_groups (provider = icu, locale = 'und-u-ks-level1', deterministic = false);
+CREATE TABLE grouped_text (id int PRIMARY KEY, t text COLLATE blind_groups, d text) USING rose;
+INSERT INTO grouped_text SELECT i, (ARRAY['a', 'A', 'b'])[i % 3 + 1], (ARRAY['a', 'A', 'b'])[i % 3 + 1] FROM generate_series(1, 1000) i;
+ANALYZE grouped_text;
+SELECT upper(t), count(*) FROM grouped_text GROUP BY t ORDER BY 1;
+SELECT d, count(*) FROM grouped_text GROUP BY d ORDER BY d COLLATE "C";
+SELECT upper(d COLLATE blind_groups), count(*) FROM grouped_text GROUP BY d COLLATE blind_groups ORDER BY 1;
+CREATE FUNCTION grouped_by(expression text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	found bool = false;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS off) SELECT count(*) FROM grouped_text GROUP BY ' || expression LOOP
+		found := found OR line ~ 'Rose Aggregate';
+	END LOOP;
+	RETURN found;
+END $$;
+SELECT grouped_by('t') AS blind, grouped_by('d') AS plain, grouped_by('d COLLATE blind_groups') AS made_blind, grouped_by('t COLLATE "en-x-icu"') AS made_plain;
+DROP FUNCTION grouped_by;
+DROP TABLE grouped_text;
+DROP COLLATION blind_groups;
+RESET rose.enable_aggregate;

@@ -5,7 +5,8 @@
  *
  * It takes rows from the scan below many at a time, columns and not tuples: the scan's filters and residual
  * conditions have selected them, and each column that an aggregate takes is decoded once.  At the end it
- * gives out one row of states, for core's Finalize Aggregate above; of no rows it gives out none.
+ * gives out one row of states, for core's Finalize Aggregate above; of no rows it gives out none.  With GROUP BY it is
+ * another one: rose_node_group.c.
  *
  * Rows of a table at rest are counted without reading any.
  *
@@ -27,6 +28,7 @@
 
 #include "vector/rose_vec_agg.h"
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_group.h"
 #include "scan/rose_node_state.h"
 
 /* Of so many rows less than one is selected: these are picked. */
@@ -59,8 +61,11 @@ static const CustomExecMethods agg_exec_methods;
 static Node *
 agg_create(CustomScan *plan)
 {
-	RoseNodeAgg *agg = palloc0(sizeof(RoseNodeAgg));
+	RoseNodeAgg *agg;
 
+	if (rose_node_group_is(plan))
+		return rose_node_group_create(plan);
+	agg = palloc0(sizeof(RoseNodeAgg));
 	NodeSetTag(agg, T_CustomScanState);
 	agg->css.methods = &agg_exec_methods;
 	return (Node *) agg;
@@ -182,21 +187,6 @@ take_rows(RoseNodeAgg *agg)
 	}
 }
 
-/* Ask the scan for rows, as if it were run; what it counts is counted there. */
-static bool
-next_rows(RoseNodeScan *scan)
-{
-	Instrumentation *instrument = scan->css.ss.ps.instrument;
-	bool		found;
-
-	if (instrument != NULL)
-		InstrStartNode(instrument);
-	found = rose_node_scan_next_passing(scan);
-	if (instrument != NULL)
-		InstrStopNode(instrument, found ? scan->rows.n : 0);
-	return found;
-}
-
 /* All states count rows: perhaps the scan knows how many there are. */
 static bool
 count_unread(RoseNodeAgg *agg, uint64 *rows)
@@ -229,7 +219,7 @@ take_all(RoseNodeAgg *agg)
 			agg->states[i].n = (int64) rows;
 		return rows > 0;
 	}
-	while (next_rows(agg->scan))
+	while (rose_node_agg_next_rows(agg->scan))
 	{
 		any = true;
 		take_rows(agg);

@@ -18,6 +18,8 @@
 #include "nodes/pathnodes.h"
 #include "nodes/primnodes.h"
 
+struct RoseNodeScan;
+
 /* What is done with the values of a column that are not NULL. */
 typedef enum RoseNodeAggKind
 {
@@ -76,12 +78,21 @@ extern Datum rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnul
 /* Are emitted states those of core's functions?  Asked once in a session. */
 extern bool rose_node_agg_states_agree(void);
 
-/* --- the plan (rose_node_agg_paths.c, rose_node_agg.c) --- */
+/* --- rows of the scan below (rose_node_agg_rows.c) --- */
+
+/* The scan's next rows, as if it were run: in scan->rows; false: there are none. */
+extern bool rose_node_agg_next_rows(struct RoseNodeScan *scan);
+
+/* --- the plan (rose_node_agg_plan.c, rose_node_agg.c) --- */
 
 /*
  * scanrelid is 0, custom_scan_tlist is a list of partial Aggrefs of columns of the scan's table; custom_plans is the
- * Rose Scan.
+ * Rose Scan.  With groups (custom_private is not NIL: rose_node_group.h) columns are among the list, too.
  */
 extern const CustomScanMethods rose_node_agg_methods;
+
+/* A path of the scan's partial aggregates, as target says; costs are to be filled in. */
+extern CustomPath *rose_node_agg_path(PlannerInfo *root, RelOptInfo *grouped, PathTarget *target,
+									  CustomPath *scan);
 
 #endif							/* ROSE_NODE_AGG_H */

@@ -5,7 +5,7 @@
  *
  * Offered are partial aggregates of a Rose Scan, under core's Finalize Aggregate, which does HAVING, final functions
  * and expressions over aggregates.  So it is of a query over one table, all of whose aggregates are known
- * (rose_node_agg_kinds.c) and of columns.  There are no groups yet.
+ * (rose_node_agg_kinds.c) and of columns, as are those that it groups by (rose_node_group_kinds.c).
  *
  * The scan is a path of its own: by now core has changed what those of the table give out.
  *
@@ -26,17 +26,11 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 
+#include "compat/rose_compat_plan.h"
 #include "scan/rose_node.h"
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_group.h"
 #include "scan/rose_node_scan.h"
-
-static Plan *agg_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-					  List *clauses, List *children);
-
-static const CustomPathMethods agg_path_methods = {
-	.CustomName = "Rose Aggregate",
-	.PlanCustomPath = agg_plan,
-};
 
 /* ---- is it worth a look? ---- */
 
@@ -63,43 +57,105 @@ is_candidate(PlannerInfo *root, const RelOptInfo *input, const GroupPathExtraDat
 	if (input->reloptkind != RELOPT_BASEREL || input->rtekind != RTE_RELATION ||
 		extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL)
 		return false;
-	if (!parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL ||
-		parse->hasTargetSRFs || (extra->flags & GROUPING_CAN_PARTIAL_AGG) == 0)
+	if (parse->groupClause != NIL ? rose_group_clause(root) == NIL : !parse->hasAggs)
+		return false;
+	if (parse->groupingSets != NIL || parse->hasTargetSRFs ||
+		(extra->flags & GROUPING_CAN_PARTIAL_AGG) == 0)
 		return false;
 	return bms_is_empty(input->lateral_relids) && !has_pseudoconstants(input);
 }
 
 /* ---- targets ---- */
 
-/* The partial aggregates of which the query's are made; NULL: they are not all known. */
-static PathTarget *
-partial_target(PlannerInfo *root, const RelOptInfo *grouped, Node *having)
+/* Is it one of the query's GROUP BY, and if so, told apart by which operator? */
+static bool
+is_group_key(PlannerInfo *root, const PathTarget *target, int i, Oid *equality)
 {
-	PathTarget *target = create_empty_pathtarget();
-	List	   *exprs = list_copy(grouped->reltarget->exprs);
+	Index		reference = get_pathtarget_sortgroupref(target, i);
+	SortGroupClause *clause;
+
+	if (reference == 0)
+		return false;
+	clause = get_sortgroupref_clause_noerr(reference, rose_group_clause(root));
+	if (clause == NULL)
+		return false;
+	*equality = clause->eqop;
+	return true;
+}
+
+/* The columns by which the query groups go to target; what else its result is made of, to others.  False: not all are known. */
+static bool
+add_group_keys(PlannerInfo *root, const RelOptInfo *grouped, PathTarget *target, List **others)
+{
+	int			i = 0;
 	ListCell   *cell;
 
-	if (having != NULL)
-		exprs = lappend(exprs, having);
-	add_new_columns_to_pathtarget(target,
-								  pull_var_clause((Node *) exprs,
-												  PVC_INCLUDE_AGGREGATES |
-												  PVC_RECURSE_WINDOWFUNCS |
-												  PVC_INCLUDE_PLACEHOLDERS));
+	foreach(cell, grouped->reltarget->exprs)
+	{
+		Expr	   *expr = lfirst(cell);
+		const Var  *column;
+		Oid			equality;
+
+		if (!is_group_key(root, grouped->reltarget, i++, &equality))
+		{
+			*others = lappend(*others, expr);
+			continue;
+		}
+		if (rose_node_group_key_kind((Node *) expr, equality, &column) == ROSE_KEY_NONE)
+			return false;
+		add_column_to_pathtarget(target, expr, get_pathtarget_sortgroupref(grouped->reltarget, i - 1));
+	}
+	return true;
+}
+
+/* Have what is aggregated be aggregated in part; false: not all of it is known. */
+static bool
+make_partial(PathTarget *target)
+{
+	ListCell   *cell;
+
 	foreach(cell, target->exprs)
 	{
 		const Var  *column;
 		Aggref	   *partial;
 
-		if (!IsA(lfirst(cell), Aggref) ||
-			rose_node_agg_kind(lfirst_node(Aggref, cell), &column) == ROSE_AGG_NONE)
-			return NULL;
+		if (!IsA(lfirst(cell), Aggref))
+		{
+			/* a column by which the query groups, or one that it determines */
+			if (rose_node_group_key_kind(lfirst(cell), InvalidOid, &column) == ROSE_KEY_NONE)
+				return false;
+			continue;
+		}
+		if (rose_node_agg_kind(lfirst_node(Aggref, cell), &column) == ROSE_AGG_NONE)
+			return false;
 		partial = makeNode(Aggref);
 		memcpy(partial, lfirst(cell), sizeof(Aggref));
 		mark_partial_aggref(partial, AGGSPLIT_INITIAL_SERIAL);
 		lfirst(cell) = partial;
 	}
-	return target->exprs == NIL ? NULL : set_pathtarget_cost_width(root, target);
+	return true;
+}
+
+/* The keys, and partial aggregates, of which the query's result is made; NULL: they are not all known. */
+static PathTarget *
+partial_target(PlannerInfo *root, const RelOptInfo *grouped, Node *having)
+{
+	PathTarget *target = create_empty_pathtarget();
+	List	   *others = NIL;
+
+	if (!add_group_keys(root, grouped, target, &others))
+		return NULL;
+	if (having != NULL)
+		others = lappend(others, having);
+	add_new_columns_to_pathtarget(target,
+								  pull_var_clause((Node *) others,
+												  PVC_INCLUDE_AGGREGATES |
+												  PVC_RECURSE_WINDOWFUNCS |
+												  PVC_INCLUDE_PLACEHOLDERS));
+	if (!make_partial(target) || target->exprs == NIL ||
+		list_length(target->exprs) > ROSE_VEC_GROUP_COLUMNS)
+		return NULL;
+	return set_pathtarget_cost_width(root, target);
 }
 
 /* The columns that they take. */
@@ -113,7 +169,10 @@ scan_target(PlannerInfo *root, const PathTarget *partial)
 	{
 		const Var  *column;
 
-		(void) rose_node_agg_kind(lfirst_node(Aggref, cell), &column);
+		if (IsA(lfirst(cell), Aggref))
+			(void) rose_node_agg_kind(lfirst_node(Aggref, cell), &column);
+		else
+			(void) rose_node_group_key_kind(lfirst(cell), InvalidOid, &column);
 		if (column != NULL)
 			add_new_column_to_pathtarget(target, (Expr *) unconstify(Var *, column));
 	}
@@ -126,14 +185,9 @@ static void
 add_paths(PlannerInfo *root, RelOptInfo *grouped, PathTarget *target, CustomPath *scan,
 		  Node *having)
 {
-	CustomPath *path = makeNode(CustomPath);
+	CustomPath *path = rose_node_agg_path(root, grouped, target, scan);
 	AggClauseCosts costs;
 
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = fetch_upper_rel(root, UPPERREL_PARTIAL_GROUP_AGG, grouped->relids);
-	path->path.pathtarget = target;
-	path->custom_paths = list_make1(scan);
-	path->methods = &agg_path_methods;
 	rose_node_cost_aggregate(path, &scan->path, list_length(target->exprs));
 
 	MemSet(&costs, 0, sizeof(costs));
@@ -156,26 +210,14 @@ rose_node_add_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *
 	target = partial_target(root, grouped, grouping->havingQual);
 	if (target == NULL)
 		return;
+	if (root->parse->groupClause != NIL)
+	{
+		rose_node_group_add_paths(root, input, grouped, extra, target, scan_target(root, target));
+		return;
+	}
 	scan = rose_node_scan_path(root, input, planner_rt_fetch(input->relid, root),
 							   scan_target(root, target));
 	if (scan == NULL || !rose_node_agg_states_agree())
 		return;
 	add_paths(root, grouped, target, scan, grouping->havingQual);
-}
-
-/* ---- the plan ---- */
-
-static Plan *
-agg_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
-		 List *children)
-{
-	CustomScan *agg = makeNode(CustomScan);
-
-	agg->scan.plan.targetlist = tlist;
-	agg->scan.scanrelid = 0;
-	agg->flags = path->flags;
-	agg->custom_plans = children;
-	agg->custom_scan_tlist = copyObject(tlist);
-	agg->methods = &rose_node_agg_methods;
-	return &agg->scan.plan;
 }

@@ -17,20 +17,18 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
-#include <math.h>
-
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "libpq/pqformat.h"
 #include "nodes/execnodes.h"
 #include "utils/array.h"
 #include "utils/datum.h"
-#include "utils/float.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 
 #include "vector/rose_vec_agg.h"
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_agg_float.h"
 
 void
 rose_node_agg_state_reset(RoseNodeAggState *state)
@@ -111,43 +109,24 @@ take_bits(RoseNodeAggState *state, const int64 *values, int n)
 
 /* ---- floats, in their order ---- */
 
-static inline float8
-float8_of(int64 word)
-{
-	float8		value;
-
-	memcpy(&value, &word, sizeof(value));
-	return value;
-}
-
-static inline float4
-float4_of(int64 word)
-{
-	int32		bits = (int32) word;
-	float4		value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
 /* The first value is the sum as it is: that of -0 is -0. */
 static void
 sum_float8(RoseNodeAggState *state, const int64 *values, int n)
 {
-	float8		sum = state->n > 0 ? state->real8 : float8_of(values[0]);
+	float8		sum = state->n > 0 ? state->real8 : rose_node_float8_of(values[0]);
 
 	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
-		sum = float8_pl(sum, float8_of(values[i]));
+		sum = float8_pl(sum, rose_node_float8_of(values[i]));
 	state->real8 = sum;
 }
 
 static void
 sum_float4(RoseNodeAggState *state, const int64 *values, int n)
 {
-	float4		sum = state->n > 0 ? state->real4 : float4_of(values[0]);
+	float4		sum = state->n > 0 ? state->real4 : rose_node_float4_of(values[0]);
 
 	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
-		sum = float4_pl(sum, float4_of(values[i]));
+		sum = float4_pl(sum, rose_node_float4_of(values[i]));
 	state->real4 = sum;
 }
 
@@ -156,11 +135,11 @@ static void
 extreme_float8(RoseNodeAggState *state, const int64 *values, int n)
 {
 	bool		max = state->kind == ROSE_AGG_MAX_FLOAT8;
-	float8		best = state->n > 0 ? state->real8 : float8_of(values[0]);
+	float8		best = state->n > 0 ? state->real8 : rose_node_float8_of(values[0]);
 
 	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
 	{
-		float8		value = float8_of(values[i]);
+		float8		value = rose_node_float8_of(values[i]);
 
 		if (max ? !float8_gt(best, value) : !float8_lt(best, value))
 			best = value;
@@ -172,41 +151,16 @@ static void
 extreme_float4(RoseNodeAggState *state, const int64 *values, int n)
 {
 	bool		max = state->kind == ROSE_AGG_MAX_FLOAT4;
-	float4		best = state->n > 0 ? state->real4 : float4_of(values[0]);
+	float4		best = state->n > 0 ? state->real4 : rose_node_float4_of(values[0]);
 
 	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
 	{
-		float4		value = float4_of(values[i]);
+		float4		value = rose_node_float4_of(values[i]);
 
 		if (max ? !float4_gt(best, value) : !float4_lt(best, value))
 			best = value;
 	}
 	state->real4 = best;
-}
-
-/* One step of Youngs and Cramer; before: values taken before this one. */
-static inline void
-accumulate(RoseNodeAggState *state, float8 value, int64 before)
-{
-	float8		old_sum = state->real8;
-	float8		count = (float8) before + 1.0;
-	float8		difference;
-
-	state->real8 += value;
-	if (before == 0)
-	{
-		if (isnan(value) || isinf(value))
-			state->squares = get_float8_nan();
-		return;
-	}
-	difference = value * count - state->real8;
-	state->squares += difference * difference / (count * (float8) before);
-	if (unlikely(isinf(state->real8) || isinf(state->squares)))
-	{
-		if (!isinf(old_sum) && !isinf(value))
-			float_overflow_error();
-		state->squares = get_float8_nan();
-	}
 }
 
 static void
@@ -215,11 +169,13 @@ accumulate_all(RoseNodeAggState *state, const int64 *values, int n)
 	if (state->kind == ROSE_AGG_ACCUM_FLOAT4)
 	{
 		for (int i = 0; i < n; i++)
-			accumulate(state, (float8) float4_of(values[i]), state->n + i);
+			rose_node_float_accumulate(&state->real8, &state->squares,
+									   (float8) rose_node_float4_of(values[i]), state->n + i);
 		return;
 	}
 	for (int i = 0; i < n; i++)
-		accumulate(state, float8_of(values[i]), state->n + i);
+		rose_node_float_accumulate(&state->real8, &state->squares, rose_node_float8_of(values[i]),
+								   state->n + i);
 }
 
 void

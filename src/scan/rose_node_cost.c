@@ -39,6 +39,12 @@
 /* Of cpu_operator_cost: an aggregate's look at a row. */
 #define AGGREGATE_PART		0.03
 
+/* Of cpu_operator_cost: finding a row's group. */
+#define GROUP_PART			0.1
+
+/* The same: giving out a group. */
+#define GROUPS_PART			2
+
 /* Who keeps rows in order takes what is in memory in an order that memory is slower in. */
 #define ORDER_FACTOR		1.02
 
@@ -114,4 +120,18 @@ rose_node_cost_aggregate(CustomPath *path, const Path *scan, int naggregates)
 	run += scan->rows * naggregates * AGGREGATE_PART * cpu_operator_cost;
 	path->path.rows = 1;
 	path->path.startup_cost = path->path.total_cost = scan->startup_cost + Max(run, 0);
+}
+
+/* The same with groups: each row's is found, and each is given out.  Where they come in order, they do so from the start. */
+void
+rose_node_cost_groups(CustomPath *path, const Path *scan, int ncolumns, double ngroups)
+{
+	rose_node_cost_aggregate(path, scan, ncolumns);
+	path->path.rows = ngroups;
+	path->path.total_cost += scan->rows * GROUP_PART * cpu_operator_cost;
+	if (path->path.pathkeys == NIL)
+		path->path.startup_cost = path->path.total_cost;
+	else
+		path->path.startup_cost = scan->startup_cost;
+	path->path.total_cost += ngroups * (cpu_tuple_cost + GROUPS_PART * cpu_operator_cost);
 }

@@ -176,6 +176,20 @@ rose_node_scan_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte
 	return make_scan_path(root, rel, target, keys, NIL);
 }
 
+CustomPath *
+rose_node_scan_ordered_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
+							PathTarget *target)
+{
+	IndexOptInfo *key;
+	List	   *keys;
+
+	if (rte->inh || rte->tablesample != NULL || !is_candidate(root, rel, rte, &key, &keys) ||
+		key == NULL)
+		return NULL;
+	return make_scan_path(root, rel, target, keys,
+						  build_index_pathkeys(root, key, ForwardScanDirection));
+}
+
 void
 rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)
 {

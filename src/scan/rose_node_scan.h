@@ -60,6 +60,10 @@ extern void rose_node_clauses_split(RelOptInfo *rel, List *clauses, List *keys,
 extern CustomPath *rose_node_scan_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
 									   PathTarget *target);
 
+/* The same in the order of its key; NULL as well if it has none. */
+extern CustomPath *rose_node_scan_ordered_path(PlannerInfo *root, RelOptInfo *rel,
+											   const RangeTblEntry *rte, PathTarget *target);
+
 /* --- costs (rose_node_cost.c) --- */
 
 /* Fill the path's rows and costs, of a scan of the ranges of keys (IndexClauses; NIL: of all). */
@@ -67,5 +71,8 @@ extern void rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 
 /* Fill rows and costs of a path that takes the scan's rows for so many aggregates. */
 extern void rose_node_cost_aggregate(CustomPath *path, const Path *scan, int naggregates);
+
+/* The same of one that makes so many groups, by so many columns and for so many aggregates together. */
+extern void rose_node_cost_groups(CustomPath *path, const Path *scan, int ncolumns, double ngroups);
 
 #endif							/* ROSE_NODE_SCAN_H */

@@ -17,6 +17,7 @@
 bool		rose_node_scan_enabled = true;
 bool		rose_node_aggregate_enabled = false;
 int			rose_node_vector_rows = ROSE_NODE_VECTOR_ROWS;
+int			rose_node_aggregate_memory = -1;
 int			rose_node_scan_min_rows = ROSE_NODE_SCAN_MIN_ROWS;
 
 void
@@ -38,6 +39,16 @@ rose_node_define_settings(void)
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.aggregate_memory",
+							"Memory that the groups of a Rose Aggregate may take; -1: as much as hash tables may.",
+							"For tests: what does not fit is given out in parts, with the same results but for the order in which floats are added.",
+							&rose_node_aggregate_memory,
+							-1,
+							-1,
+							MAX_KILOBYTES,
+							PGC_USERSET,
+							GUC_UNIT_KB | GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
+							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.scan_min_rows",
 							"Rows that a table has at least, for the planner to look at a Rose Scan.",
 							"For tests: with 0 tables of any size and lookups by key may get one, if it seems cheaper.",

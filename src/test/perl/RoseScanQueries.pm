@@ -28,6 +28,9 @@ my %constants = (
 	varchar => [ "'v7'", "'w'" ], bpchar => [ "'p77'", "'p5  '", "''" ], name => [ "'n5'", "'b'" ]);
 my @comparisons = ('=', '<>', '<', '<=', '>', '>=');
 
+# With these all plans add up floats in one order, and each sum in one part.
+my @one_order = ('rose.aggregate_memory = -1', 'enable_sort = off', 'enable_hashagg = on', 'enable_indexscan = off', 'enable_bitmapscan = off', 'max_parallel_workers_per_gather = 0');
+
 # The table, or its partitions.
 sub leaves
 {
@@ -252,22 +255,84 @@ sub aggregate
 sub vectors
 {
 	my ($table) = @_;
-	my (@list, $alone);
 
 	return { query => [ { sql => "SELECT count(*) FROM $table->{name}", plan => 1 } ] } if rare(0.2);
-	foreach (1 .. pick(1, 2, 4, 8))
+	my ($floats, @list) = vector_aggregates($table, pick(1, 2, 4, 8));
+	my $sql = 'SELECT ' . join(', ', @list) . " FROM $table->{name}" . (rare(0.6) ? ' WHERE ' . condition($table) : '')
+	  . (rare(0.1) ? ' HAVING count(*) > 3' : '');
+	return { query => [ (map { { sql => "SET $_" } } $floats ? @one_order : ()), { sql => $sql, plan => 1, alone => $floats } ] };
+}
+
+# Aggregates that are made many rows at a time, and whether they depend on the order of rows.
+sub vector_aggregates
+{
+	my ($table, $number) = @_;
+	my (@list, $floats);
+
+	foreach (1 .. $number)
 	{
 		my $column = pick(@{ $table->{columns} }, $table->{n});
 		my $type = $column->{type};
-		my @of = $type =~ /^int[248]$/ ? qw(sum avg min max bit_and bit_or) : $type =~ /^float[48]$/ ? qw(sum avg min max sum avg)
+		my @of = $type =~ /^(int|bigint|smallint)$/ ? qw(sum avg min max bit_and bit_or) : $column->{family} eq 'float' ? qw(min max min max sum avg)
 		  : $type =~ /^(date|time|timestamp|timestamptz|money|oid)$/ ? qw(min max) : $type eq 'bool' ? qw(bool_and bool_or every) : ('count');
+		my $of = rare(0.25) ? 'count(*)' : pick(@of, 'count') . "($column->{name})";
 
-		push @list, rare(0.2) ? 'count(*)' : pick(@of, 'count') . "($column->{name})";
-		$alone = 1 if $type =~ /^float/;
+		# of equal zeros the last one is the least
+		$of = "$of + 0" if $of =~ /^m/ && $column->{family} eq 'float';
+		$floats = 1 if $of =~ /^(sum|avg)/ && $column->{family} eq 'float';
+		push @list, $of;
 	}
-	my $sql = 'SELECT ' . join(', ', @list) . " FROM $table->{name}" . (rare(0.6) ? ' WHERE ' . condition($table) : '')
-	  . (rare(0.1) ? ' HAVING count(*) > 3' : '');
-	return { query => [ { sql => $sql, plan => 1, alone => $alone } ] };
+	return ($floats, @list);
+}
+
+# What a key looks like does not depend on which of its equal values came first.
+sub shown_key
+{
+	my ($column) = @_;
+
+	return $column->{family} eq 'float' ? "$column->{name} + 0" : $column->{family} eq 'numeric' ? "trim_scale($column->{name})" : $column->{name};
+}
+
+# Groups of many rows at a time: by columns of all sorts, also by the first ones of the key, which come in order; in little memory, too.
+sub grouped
+{
+	my ($table) = @_;
+	my @key = @{ $table->{key} };
+	my @can = grep { $_->{family} =~ /^(int|float|numeric|text|bpchar|day|uuid|bool|oid|mood|char|"char"|bytea|money|lsn)$/ && !$_->{wide} && !$_->{unique} && $_->{name} ne 'n' }
+	  @{ $table->{columns} };
+	# mostly by columns of few values
+	my @few = grep { !defined $_->{own} || $_->{own} =~ /% (?:\d\d|100)\b|\/ (?:20|30|50|100)\b/ } @can;
+	@can = @few if @few && rare(0.75);
+	my @by = @key > 1 && rare(0.3) ? ($key[0]) : rare(0.05) || !@can ? pick(@{ $table->{columns} }) : map { pick(@can) } 1 .. pick(1, 1, 1, 2, 3);
+	my %seen;
+	@by = grep { !$seen{ $_->{name} }++ && $_->{type} ne 'pair' } @by;
+	@by = ($table->{n}) if !@by;
+	my ($floats, @list) = vector_aggregates($table, pick(1, 2, 4));
+	my $expression = pick('', ', count(*) * 2 - 1', ', max(n) - min(n)', ', CASE WHEN count(*) > 2 THEN sum(n) END', ', sum(n)::numeric / count(*)');
+	my $names = join(', ', map { $_->{name} } @by);
+	my $sql = 'SELECT ' . join(', ', (map { shown_key($_) } @by), rare(0.05) ? () : (@list)) . "$expression FROM $table->{name}";
+	my $where = rare(0.5) ? ' WHERE ' . condition($table) : '';
+	my $having = rare(0.25) ? ' HAVING ' . pick('count(*) > 2', 'min(n) < 500', 'max(n) IS NOT NULL AND ' . "$by[0]{name} IS NOT NULL", 'sum(n) > 1000', 'count(*) < 0') : '';
+	my $order = !$floats && rare(0.3) ? " ORDER BY $names" . pick('', ' LIMIT 7', ' LIMIT 100 OFFSET 2') : '';
+
+	return lateral_groups($table, $by[0], \@list) if !$floats && !$by[0]{wide} && rare(0.15);
+	my @set = rare(0.3) ? 'SET work_mem = ' . pick("'64kB'", "'256kB'") : ();
+	@set = map { "SET $_" } @one_order if $floats;
+	return {
+		query => [
+			(map { { sql => $_ } } @set),
+			{ sql => "$sql$where GROUP BY $names$having$order", plan => 1, grouped => !$table->{parts}, ordered => $order ne '', alone => $floats } ] };
+}
+
+# The same in the inner side of a loop.
+sub lateral_groups
+{
+	my ($table, $by, $list) = @_;
+	my @values = map { int(rand(3000)) } 1 .. 4;
+	my $key = shown_key($by);
+
+	return one_query('SELECT v.x, s.* FROM (VALUES ' . join(', ', map { "($_)" } @values) . ") v(x) CROSS JOIN LATERAL (SELECT $key AS k, " . join(', ', map { "$list->[$_] AS a$_" } 0 .. $#$list)
+		  . " FROM $table->{name} WHERE n " . pick('<', '>=', '<>') . " v.x GROUP BY $by->{name}) s");
 }
 
 sub prepared
@@ -428,7 +493,7 @@ sub query
 	my @kinds = (
 		[ 20, sub { one_query(rows_of($table, condition($table))) } ], [ 3, sub { one_query(rows_of($table, '')) } ],
 		[ 3, sub { one_query("SELECT count(*) FROM (SELECT n FROM $table->{name} WHERE " . condition($table) . ' LIMIT ' . pick(1, 10, 500) . ') s') } ],
-		[ 8, \&ordered ], [ 10, \&aggregate ], [ 15, \&vectors ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
+		[ 8, \&ordered ], [ 10, \&aggregate ], [ 15, \&vectors ], [ 25, \&grouped ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
 		[ 5, \&cursor ], [ 6, \&changes ], [ 8, \&partitioned ], [ 4, \&optimised ], [ 5, \&guarded ], [ 4, \&failing ]);
 	my $total = 0;
 

@@ -64,7 +64,10 @@ sub settings_of
 {
 	my ($mode) = @_;
 
-	return join('', map { "SET rose.enable_$_ = " . ($mode eq 'off' ? 'off' : 'on') . ";\n" } qw(scan aggregate)) . ($mode eq 'other' ? 'SET rose.vector_rows = ' . pick(1, 7, 64) : 'RESET rose.vector_rows') . ";\n";
+	my $text = join('', map { "SET rose.enable_$_ = " . ($mode eq 'off' ? 'off' : 'on') . ";\n" } qw(scan aggregate));
+
+	return "${text}RESET rose.vector_rows;\nRESET rose.aggregate_memory;\n" if $mode ne 'other';
+	return "${text}SET rose.vector_rows = " . pick(1, 7, 64, 2048) . ";\nSET rose.aggregate_memory = '" . pick(0, 4, 16, 64) . "kB';\n";
 }
 
 sub marked
@@ -192,7 +195,7 @@ sub fails_alone
 	return (grep { /^error 22/ } @_) == 1 && !grep { /^error (?!22)|^no answer/ } @_;
 }
 
-my %count = map { $_ => 0 } qw(queries scans aggregates plans errors checks);
+my %count = map { $_ => 0 } qw(queries scans aggregates groups groupable plans errors checks);
 
 # Compares what was said to one item; true: something is wrong.
 sub compare_item
@@ -220,6 +223,8 @@ sub compare_item
 		{
 			$count{plans}++;
 			$count{scans}++ if grep { /Custom Scan \(Rose Scan\)/ } @{ $plan->{rows} };
+			$count{groupable}++ if $statement->{grouped};
+			$count{groups}++ if $statement->{grouped} && grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
 			$count{aggregates}++ if grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
 		}
 		my $model = $statement->{alone} ? 'off' : 'heap';
@@ -280,10 +285,11 @@ while ($count{queries} < $wanted && (!$different || $ENV{DIFF_KEEP}))
 	$different |= report("failed: $_") foreach @refused;
 	die 'no queries' if !$different && $count{queries} == $before;
 }
-note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{aggregates} with a Rose Aggregate, $count{errors} errors, $count{checks} checks");
+note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{aggregates} with a Rose Aggregate, of $count{groupable} with groups $count{groups}, $count{errors} errors, $count{checks} checks");
 ok(!$different, "the same rows with Rose Scan, without, and on heap ($count{queries} queries)");
 ok($different || $count{queries} >= $wanted, "$wanted queries were compared");
 cmp_ok($count{scans}, '>', 0.4 * $count{plans}, 'a good share of the plans has a Rose Scan');
+cmp_ok($count{groups}, '>', 0.3 * $count{groupable}, 'a good share of those with groups has one, too');
 cmp_ok($count{aggregates}, '>', 0.05 * $count{plans}, 'some have a Rose Aggregate');
 cmp_ok($count{errors}, '<', 0.2 * $count{queries}, 'most queries have an answer');
 cmp_ok($count{checks}, '>', 0, 'some were checked by themselves');

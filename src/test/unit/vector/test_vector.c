@@ -16,6 +16,8 @@
 #include "vector/rose_vec_agg.h"
 #include "vector/rose_vec_kernels.h"
 
+#include "vector_unit.h"
+
 #define MAX_ROWS	130
 #define MAX_RANGES	12
 
@@ -320,5 +322,6 @@ main(void)
 	test_parts();
 	test_floats();
 	test_aggregates();
+	test_groups();
 	return 0;
 }

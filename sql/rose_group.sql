@@ -1,0 +1,257 @@
+-- Rose Aggregate with GROUP BY: groups of many rows at a time. The same as row by row, and as of heap, whatever state the table is in.
+SET client_min_messages = warning;
+SET rose.enable_scan = on;
+SET rose.enable_aggregate = on;
+SET extra_float_digits = 1;
+CREATE TABLE rgr (a int, b int, i2 int2, gone text, i8 int8, o oid, d date, ts timestamp, u bool, ch "char", f float8, r float4, n numeric, t text, v varchar(20), p char(8), g uuid, y bytea, c int8, PRIMARY KEY (a, b)) USING rose;
+ALTER TABLE rgr DROP COLUMN gone;
+CREATE TABLE rgr_heap (LIKE rgr INCLUDING ALL) USING heap;
+
+-- the same to both
+CREATE PROCEDURE rgr_both(statement text) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE replace(statement, '@', 'rgr');
+	EXECUTE replace(statement, '@', 'rgr_heap');
+END $$;
+CREATE FUNCTION rgr_plan(query text, options text = 'COSTS off') RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE 'EXPLAIN (' || options || ') ' || query;
+END $$;
+CREATE FUNCTION rgr_said(query text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+	said text[];
+BEGIN
+	EXECUTE 'SELECT array_agg(x::text ' || CASE WHEN query ~ 'ORDER BY' THEN '' ELSE 'ORDER BY x::text' END || ') FROM (' || query || ') x' INTO said;
+	RETURN said;
+EXCEPTION WHEN OTHERS THEN
+	RETURN ARRAY[SQLSTATE, SQLERRM];
+END $$;
+-- a query of @: by Rose Aggregate, in much memory and in none; by core's aggregates of the same rows; and of heap
+CREATE FUNCTION rgr_same(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	vectors text[] := rgr_said(replace(query, '@', 'rgr'));
+	parts text[];
+	rows text[];
+	heap text[] := rgr_said(replace(query, '@', 'rgr_heap'));
+BEGIN
+	IF query !~ '777' AND NOT EXISTS (SELECT FROM rgr_plan(replace(query, '@', 'rgr')) line WHERE line ~ 'Rose Aggregate') THEN
+		RAISE 'not by Rose Aggregate: %', query;
+	END IF;
+	SET LOCAL rose.aggregate_memory = '4kB';
+	parts := rgr_said(replace(query, '@', 'rgr'));
+	SET LOCAL rose.aggregate_memory = -1;
+	SET LOCAL rose.enable_aggregate = off;
+	rows := rgr_said(replace(query, '@', 'rgr'));
+	SET LOCAL rose.enable_aggregate = on;
+	IF vectors IS DISTINCT FROM rows OR query !~ '(sum|avg)\([fr]\)' AND (vectors IS DISTINCT FROM heap OR vectors IS DISTINCT FROM parts) THEN
+		RAISE EXCEPTION E'%\nvectors %\nrows %\nheap %\nparts %', query, vectors, rows, heap, parts;
+	END IF;
+	RETURN coalesce(array_length(vectors, 1), 0);
+END $$;
+CREATE TABLE rgr_queries (n serial, q text);
+-- of equal values that look different any may be shown
+INSERT INTO rgr_queries (q)
+	SELECT 'SELECT ' || keys[1] || ', ' || list || ' FROM @' || cond || ' GROUP BY ' || coalesce(keys[2], keys[1]) || hav
+	FROM (VALUES (ARRAY['i2']), (ARRAY['i8']), (ARRAY['o']), (ARRAY['d']), (ARRAY['ts']), (ARRAY['u']), (ARRAY['ch']), (ARRAY['f + 0', 'f']), (ARRAY['r + 0', 'r']), (ARRAY['trim_scale(n)', 'n']),
+		(ARRAY['t']), (ARRAY['v']), (ARRAY['p']), (ARRAY['g']), (ARRAY['y']), (ARRAY['a']), (ARRAY['u, i2, t']), (ARRAY['trim_scale(n), p, d', 'n, p, d']), (ARRAY['v::text', 'v::text'])) k (keys),
+	(VALUES ('count(*)', ''), ('count(*), count(c), count(t), sum(a), avg(b), sum(c), min(c), max(i2)', ' HAVING count(*) > 3 AND max(c) IS NOT NULL'), ('bool_and(u), bit_or(a), max(o), min(ts), avg(c)', ''),
+		('min(f) + 0, max(r) + 0', '')) l (list, hav), (VALUES (''), (' WHERE c % 7 <> 3 AND a >= 2'), (' WHERE c = 777')) w (cond);
+INSERT INTO rgr_queries (q) VALUES ('SELECT i2, t FROM @ GROUP BY i2, t'), ('SELECT max(c), i2 FROM @ GROUP BY i2 ORDER BY i2 DESC NULLS FIRST'), ('SELECT a, count(*) FROM @ GROUP BY a ORDER BY a DESC'),
+	('SELECT count(*) FROM @ GROUP BY t HAVING t IS NULL OR max(c) > 500'), ('SELECT i2, sum(c) + count(*), i2 * 2, CASE WHEN i2 > 3 THEN max(c) END FROM @ GROUP BY i2'), ('SELECT i2, sum(f), avg(r), sum(r) FROM @ GROUP BY i2'),
+	('SELECT t, avg(f) FROM @ GROUP BY t'), ('SELECT i2, rank() OVER (ORDER BY count(*), i2) FROM @ GROUP BY i2'), ('SELECT i2, count(*) FROM @ WHERE u GROUP BY u, i2'), ('SELECT u, count(*) FROM @ GROUP BY 1 ORDER BY count(*), 1 LIMIT 2');
+CREATE FUNCTION rgr_all_same() RETURNS text LANGUAGE sql AS $$
+	SELECT count(*) || ' ' || sum(groups) FROM (SELECT rgr_same(q) AS groups FROM rgr_queries ORDER BY n) x
+$$;
+
+-- in memory; in a run; merged; merged, with newer versions above
+CALL rgr_both($$INSERT INTO @ SELECT i % 10, i / 10, CASE WHEN i % 11 > 0 THEN i / 50 END, i % 13 * 1000000000000, (i % 3 + 2147483646::int8)::oid, date '2020-01-01' + i % 17, timestamp '2020-01-01' + i % 7 * interval '1 day',
+	CASE WHEN i % 3 > 0 THEN i % 2 = 0 END, chr(97 + i % 5)::"char", (ARRAY['NaN', '0', '-0', '1.5', '-Infinity', NULL])[i % 6 + 1]::float8, (ARRAY['NaN', '0', '-0', '1.1', NULL])[i % 5 + 1]::float4,
+	(ARRAY['1', '1.0', '1.00', '0', '0.000', 'NaN', '-12345678.901', '-12345678.9010', '1e20', NULL])[i % 10 + 1]::numeric, CASE WHEN i % 9 > 0 THEN 'text ' || i % 23 END, 'v' || repeat('x', i % 4), repeat('p', i % 3),
+	md5((i % 6)::text)::uuid, substring('\x000102030405'::bytea FROM 1 FOR i % 5), CASE WHEN i % 8 > 0 THEN i END FROM generate_series(1, 1000) i$$);
+ANALYZE rgr;
+SELECT rgr_all_same();
+SELECT rose.spill('rgr');
+SELECT rgr_all_same();
+SELECT rose.merge('rgr');
+SELECT rgr_all_same();
+CALL rgr_both($$UPDATE @ SET t = 'changed', i2 = i2 + 1, f = -f WHERE a = 3 AND c % 5 = 0$$);
+CALL rgr_both($$DELETE FROM @ WHERE a = 4 AND c % 5 < 3$$);
+SELECT rgr_all_same();
+SELECT rose.spill('rgr');
+CALL rgr_both($$UPDATE @ SET c = -c, p = 'pp', v = 'w' WHERE a = 6 AND b < 40$$);
+CALL rgr_both($$INSERT INTO @ (a, b) VALUES (-1, 0), (5, 1000), (100, -1)$$);
+SELECT rgr_all_same();
+SET rose.vector_rows = 1;
+SELECT rgr_all_same();
+SET rose.vector_rows = 7;
+SELECT rgr_all_same();
+RESET rose.vector_rows;
+
+-- own changes, and what is rolled back
+BEGIN;
+CALL rgr_both($$UPDATE @ SET i2 = 5, t = NULL WHERE a = 8 AND c > 100$$);
+SAVEPOINT s;
+CALL rgr_both($$DELETE FROM @ WHERE a = 2$$);
+CALL rgr_both($$INSERT INTO @ (a, b, c, t) SELECT i, -5, i, 'own' FROM generate_series(1, 20) i$$);
+SELECT rgr_all_same();
+ROLLBACK TO s;
+SELECT rgr_all_same();
+ROLLBACK;
+SELECT rgr_all_same();
+
+-- a column that older rows do not have
+CALL rgr_both($$ALTER TABLE @ ADD COLUMN added text DEFAULT 'older', ADD COLUMN empty int8$$);
+CALL rgr_both($$UPDATE @ SET added = 'younger', empty = a WHERE a = 7 AND c % 3 = 0$$);
+INSERT INTO rgr_queries (q) VALUES ('SELECT added, count(*), sum(empty) FROM @ GROUP BY added'), ('SELECT empty, added, min(added::text COLLATE "C") IS NULL, count(empty) FROM @ WHERE c = 777 GROUP BY empty, added');
+SELECT rgr_all_same();
+
+-- plans
+EXPLAIN (COSTS off, VERBOSE) SELECT i2, count(*), sum(c) / 2 FROM rgr WHERE a > 3 AND c > 5 AND length(t) > 3 GROUP BY i2 HAVING max(r) > 1;
+EXPLAIN (COSTS off) SELECT t, p, count(*) FROM rgr GROUP BY t, p ORDER BY t, p;
+EXPLAIN (COSTS off) SELECT i2 FROM rgr GROUP BY i2;
+-- core's
+SELECT q FROM unnest(ARRAY['i2 + 1', 'lower(t)', 'ROLLUP (i2)', 'i2, rgr', 'jsonb_build_array(a)', 'a, b', 'tableoid', 'interval ''1 h'' * a']) q
+	WHERE EXISTS (SELECT FROM rgr_plan('SELECT count(*) FROM rgr GROUP BY ' || q) line WHERE line ~ 'Rose Aggregate');
+SELECT q FROM unnest(ARRAY['count(DISTINCT c)', 'sum(c + 1)', 'sum(c) FILTER (WHERE a > 3)', 'max(t)', 'string_agg(t, '','')', 'count(rgr)', 'grouping(i2)']) q
+	WHERE EXISTS (SELECT FROM rgr_plan('SELECT ' || q || ' FROM rgr GROUP BY i2') line WHERE line ~ 'Rose Aggregate');
+SELECT count(*) FROM rgr_plan('SELECT DISTINCT i2 FROM rgr') line WHERE line ~ 'Rose Aggregate';
+SELECT count(*) FROM rgr_plan('SELECT x.i2, count(*) FROM rgr x JOIN rgr y USING (a) GROUP BY 1') line WHERE line ~ 'Rose Aggregate';
+-- how groups are found, and what memory does; groups in the order of the key
+CREATE TABLE rgr_many (a int, b int, runs int, few int, many int, txt text, PRIMARY KEY (a, b)) USING rose;
+CREATE TABLE rgr_many_heap (LIKE rgr_many INCLUDING ALL) USING heap;
+INSERT INTO rgr_many_heap SELECT i / 100, i % 100, i / 5000, i * 7 % 11, i * 7919 % 10007 * 100003, 'a text of some length ' || i % 2000 FROM generate_series(0, 29999) i;
+INSERT INTO rgr_many SELECT * FROM rgr_many_heap;
+SELECT rose.merge('rgr_many');
+ANALYZE rgr_many;
+ANALYZE rgr_many_heap;
+CREATE FUNCTION rgr_how(query text, memory text = '-1') RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('rose.aggregate_memory', memory, true);
+	-- in a text of its own: how many vectors there are depends on how much a leaf holds
+	RETURN QUERY SELECT regexp_replace(regexp_replace(btrim(line), '=[1-9]\d*', '=some', 'g'), '(Flushes): [1-9]\d*', '\1: some') FROM rgr_plan(query, 'COSTS off, ANALYZE, BUFFERS off, TIMING off, SUMMARY off') line
+		WHERE line ~ 'Groups:|Flushes|Ordered|Aggregate ' AND line !~ 'HashAggregate .*Batches';
+	PERFORM set_config('rose.aggregate_memory', '-1', true);
+END $$;
+SELECT * FROM rgr_how('SELECT runs, count(*), sum(few) FROM rgr_many GROUP BY runs');
+SELECT * FROM rgr_how('SELECT few, count(*), sum(many) FROM rgr_many GROUP BY few');
+SELECT * FROM rgr_how('SELECT many % 10, count(*) FROM (SELECT many, count(*) FROM rgr_many WHERE a < 250 GROUP BY many OFFSET 0) x GROUP BY 1');
+SELECT * FROM rgr_how('SELECT txt, count(*) FROM rgr_many GROUP BY txt', '64kB');
+SELECT * FROM rgr_how('SELECT a, count(*), max(many) FROM rgr_many GROUP BY a');
+SELECT * FROM rgr_how('SELECT a, count(*), max(many) FROM rgr_many GROUP BY a', '0');
+CREATE FUNCTION rgr_many_same(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	heap text[] := rgr_said(replace(query, '@', 'rgr_many_heap'));
+	said text := '';
+BEGIN
+	FOREACH said IN ARRAY ARRAY['-1', '0', '8kB', '64kB', '256kB'] LOOP
+		PERFORM set_config('rose.aggregate_memory', said, true);
+		IF rgr_said(replace(query, '@', 'rgr_many')) IS DISTINCT FROM heap THEN
+			RAISE EXCEPTION '% in %', query, said;
+		END IF;
+	END LOOP;
+	PERFORM set_config('rose.aggregate_memory', '-1', true);
+	RETURN array_length(heap, 1);
+END $$;
+SELECT rgr_many_same(q) FROM unnest(ARRAY['SELECT runs, count(*), sum(few) FROM @ GROUP BY runs', 'SELECT few, count(*), sum(many) FROM @ GROUP BY few', 'SELECT many, count(*), min(a) FROM @ WHERE few <> 3 GROUP BY many',
+	'SELECT txt, count(*), avg(b) FROM @ GROUP BY txt', 'SELECT few, txt, count(*) FROM @ WHERE a % 2 = 1 GROUP BY few, txt', 'SELECT a, count(*), max(many) FROM @ GROUP BY a ORDER BY a', 'SELECT a, runs, count(*) FROM @ WHERE b < 50 GROUP BY runs, a',
+	'SELECT a, count(*) FROM @ WHERE a BETWEEN 17 AND 230 AND few > 2 GROUP BY a ORDER BY a LIMIT 20']) q;
+EXPLAIN (COSTS off) SELECT a, count(*), max(many) FROM rgr_many GROUP BY a ORDER BY a LIMIT 3;
+EXPLAIN (COSTS off) SELECT b, count(*) FROM rgr_many WHERE a = 7 GROUP BY b;
+SELECT a, count(*), max(many) FROM rgr_many GROUP BY a ORDER BY a LIMIT 3;
+-- too many groups for it to pay, or for memory
+SELECT count(*) FROM rgr_plan('SELECT a, b, count(*) FROM rgr_many GROUP BY a, b') line WHERE line ~ 'Rose Aggregate';
+SET work_mem = '64kB';
+SELECT count(*) FROM rgr_plan('SELECT txt, count(*) FROM rgr_many GROUP BY txt') line WHERE line ~ 'Rose Aggregate';
+SELECT count(*) FROM rgr_plan('SELECT a, count(*) FROM rgr_many GROUP BY a') line WHERE line ~ 'Rose Aggregate';
+RESET work_mem;
+
+-- the estimate is wrong: no group has a second row, and rows are passed on
+CREATE TABLE rgr_wrong (id int PRIMARY KEY, k int8, t text) USING rose;
+INSERT INTO rgr_wrong SELECT i, 1, 'x' FROM generate_series(1, 30000) i;
+ANALYZE rgr_wrong;
+UPDATE rgr_wrong SET k = id * 1000003::int8, t = 'text ' || id;
+SELECT * FROM rgr_how('SELECT k, t, count(*) FROM rgr_wrong GROUP BY k, t', '64kB') line WHERE line ~ 'Groups|Flushes';
+SET rose.aggregate_memory = '64kB';
+SELECT count(*), sum(c), sum(k), min(t), max(t) FROM (SELECT k, t, count(*) AS c FROM rgr_wrong GROUP BY k, t OFFSET 0) x;
+SELECT count(*), sum(c), sum(k), min(t), max(t) FROM (SELECT k, t, count(*) AS c FROM rgr_wrong GROUP BY k, t HAVING count(t) = 1 OFFSET 0) x;
+RESET rose.aggregate_memory;
+
+-- sums of floats are those of the plain plan, and errors are core's
+CREATE TABLE rgr_float (id int PRIMARY KEY, k int, f float8, r float4) USING rose;
+INSERT INTO rgr_float SELECT i, i * 7 % 13, CASE i % 5 WHEN 0 THEN 1e16 WHEN 1 THEN -1e16 ELSE i / 7.0 END, i / 3.0 FROM generate_series(1, 3000) i;
+ANALYZE rgr_float;
+SELECT count(*) FROM rgr_plan('SELECT k, sum(f), avg(f), sum(r), avg(r) FROM rgr_float GROUP BY k') line WHERE line ~ 'Rose Aggregate';
+CREATE TABLE rgr_sums AS SELECT k, sum(f), avg(f) AS af, sum(r) AS sr, avg(r) AS ar FROM rgr_float GROUP BY k;
+SET rose.enable_aggregate = off;
+SELECT count(*) FROM rgr_sums JOIN (SELECT k, sum(f), avg(f) AS af, sum(r) AS sr, avg(r) AS ar FROM rgr_float GROUP BY k) x USING (k, sum, af, sr, ar);
+SET rose.enable_aggregate = on;
+UPDATE rgr_float SET f = 1e308 WHERE k = 5;
+SELECT k, sum(f) FROM rgr_float GROUP BY k;
+SELECT k, avg(f) FROM rgr_float GROUP BY k;
+
+-- parameters, rescans, cursors
+PREPARE rgr_p (int, int8) AS SELECT i2, count(*), sum(c) FROM rgr WHERE a >= $1 AND c < $2 GROUP BY i2 HAVING count(*) > 2 ORDER BY i2 LIMIT 3;
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS off) EXECUTE rgr_p (3, 500);
+EXECUTE rgr_p (3, 500);
+EXECUTE rgr_p (7, 900000);
+EXECUTE rgr_p (NULL, 900);
+ALTER TABLE rgr ADD COLUMN later int;
+EXECUTE rgr_p (3, 500);
+ALTER TABLE rgr DROP COLUMN later;
+EXECUTE rgr_p (3, 500);
+RESET plan_cache_mode;
+SET enable_memoize = off;
+SET enable_material = off;
+EXPLAIN (COSTS off) SELECT lo, s.* FROM generate_series(-1, 12, 4) lo, LATERAL (SELECT t, count(*) FROM rgr WHERE c % 7 > lo GROUP BY t) s;
+SELECT lo, count(*), sum(n) FROM generate_series(-1, 12, 4) lo, LATERAL (SELECT t, count(*) AS n FROM rgr WHERE c % 7 > lo GROUP BY t) s GROUP BY lo ORDER BY lo;
+SELECT lo, count(*), sum(n) FROM generate_series(-1, 12, 4) lo, LATERAL (SELECT t, count(*) AS n FROM rgr_heap WHERE c % 7 > lo GROUP BY t) s GROUP BY lo ORDER BY lo;
+RESET enable_memoize;
+RESET enable_material;
+BEGIN;
+DECLARE rgr_c SCROLL CURSOR FOR SELECT i2, count(*) FROM rgr GROUP BY i2 ORDER BY i2;
+FETCH 3 FROM rgr_c;
+FETCH BACKWARD 2 FROM rgr_c;
+FETCH LAST FROM rgr_c;
+ROLLBACK;
+
+-- large keys; domains and enums; partitions
+CREATE DOMAIN rgr_domain AS text CHECK (VALUE <> 'no');
+CREATE TYPE rgr_mood AS ENUM ('sad', 'glad');
+CREATE TABLE rgr_other (id int PRIMARY KEY, big text, dom rgr_domain, mood rgr_mood) USING rose;
+INSERT INTO rgr_other SELECT i, repeat('large ' || i % 3, 4000), 'd' || i % 4, (ARRAY['sad', 'glad'])[i % 2 + 1]::rgr_mood FROM generate_series(1, 900) i;
+SELECT rose.merge('rgr_other');
+ANALYZE rgr_other;
+SELECT md5(big), count(*) FROM rgr_other GROUP BY big ORDER BY 1;
+SET rose.aggregate_memory = '64kB';
+SELECT md5(big), count(*) FROM rgr_other GROUP BY big ORDER BY 1;
+RESET rose.aggregate_memory;
+EXPLAIN (COSTS off) SELECT dom, mood, count(*) FROM rgr_other GROUP BY dom, mood;
+SELECT dom, mood, count(*) FROM rgr_other GROUP BY dom, mood ORDER BY dom, mood;
+CREATE TABLE rgr_parts (id int, v int) PARTITION BY RANGE (id);
+CREATE TABLE rgr_part_1 PARTITION OF rgr_parts FOR VALUES FROM (0) TO (1000) USING rose;
+CREATE TABLE rgr_part_2 PARTITION OF rgr_parts FOR VALUES FROM (1000) TO (3000) USING rose;
+INSERT INTO rgr_parts SELECT i, i % 7 FROM generate_series(0, 2999) i;
+ANALYZE rgr_parts;
+SELECT v, count(*) FROM rgr_parts GROUP BY v ORDER BY v;
+SELECT v, count(*) FROM rgr_part_1 GROUP BY v ORDER BY v;
+
+-- row security: a function that leaks sees no hidden row
+CREATE TABLE rgr_secret (id int PRIMARY KEY, owner text, v int) USING rose;
+INSERT INTO rgr_secret SELECT i, CASE WHEN i % 2 = 0 THEN 'rgr_user' ELSE 'other' END, i % 10 FROM generate_series(1, 1000) i;
+ANALYZE rgr_secret;
+CREATE FUNCTION rgr_leak(int) RETURNS bool LANGUAGE plpgsql COST 0.0001 AS $$ BEGIN IF $1 % 2 = 1 THEN RAISE 'leaked %', $1; END IF; RETURN true; END $$;
+CREATE ROLE rgr_user;
+GRANT SELECT ON rgr_secret TO rgr_user;
+ALTER TABLE rgr_secret ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rgr_own ON rgr_secret USING (owner = current_user);
+SET ROLE rgr_user;
+SELECT v, count(*) FROM rgr_secret WHERE rgr_leak(id) GROUP BY v ORDER BY v;
+RESET ROLE;
+
+DROP TABLE rgr, rgr_heap, rgr_queries, rgr_many, rgr_many_heap, rgr_wrong, rgr_float, rgr_sums, rgr_other, rgr_parts, rgr_secret;
+DROP FUNCTION rgr_said, rgr_plan, rgr_same, rgr_all_same, rgr_how, rgr_many_same, rgr_leak;
+DROP PROCEDURE rgr_both;
+DROP DOMAIN rgr_domain;
+DROP TYPE rgr_mood;
+DROP ROLE rgr_user;

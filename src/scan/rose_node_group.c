@@ -1,0 +1,517 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_group.c
+ *	  Rose Aggregate with groups: partial states of aggregates over the rows of a Rose Scan, by group.
+ *
+ * Rows are taken from the scan below many at a time.  Of their keys words are made (rose_node_group_keys.c), by which each row's
+ * group is found, and then each aggregate takes its column's values together with the groups' numbers.  How groups are found
+ * depends on the rows at hand: in runs of rows with one key the first is looked up, words that are close to one another are looked up
+ * by code, and others are hashed (rose_vec_group.h).
+ *
+ * What is given out are partial states, for core's Finalize Aggregate above, which takes any number of them for a group.  So memory is
+ * bounded without a file: when there is no room for more groups, those that are there are given out, and the table begins empty.
+ * Where grouping has not made fewer of them some times in a row, rows are passed on for a while, each as a state of its own.
+ *
+ * Where groups are by the first columns of the table's key, and the scan is in its order, a group is complete when the next one
+ * comes.  Groups are given out in that order, and one stays.
+ *
+ * Rows come in the order in which the scan would give them out, so sums of floats are those of a plain plan, unless a group is
+ * given out in parts.  Groups are given out in the order in which their first rows came.
+ *
+ * Forward only, and the result is not kept.  Backend-local; locks are those of lsm/read.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "scan/rose_node.h"
+#include "scan/rose_node_group.h"
+#include "scan/rose_node_group_cells.h"
+#include "scan/rose_node_state.h"
+
+/* Rows of a run, on average, from which on runs are cheaper than single rows. */
+#define RUN_ROWS		32
+
+/* Ordered groups that are given out together. */
+#define ORDERED_GROUPS	1024
+
+/* Fewer rows a group than this have not made fewer of them ... */
+#define POOR_ROWS		2
+
+/* ... and after so many times in a row ... */
+#define POOR_TIMES		3
+
+/* ... so many rows are passed on. */
+#define PASSED_ROWS		(1 << 20)
+
+static const CustomExecMethods group_exec_methods;
+
+bool
+rose_node_group_is(const CustomScan *plan)
+{
+	return plan->custom_private != NIL;
+}
+
+Node *
+rose_node_group_create(CustomScan *plan)
+{
+	RoseNodeGroup *group = palloc0(sizeof(RoseNodeGroup));
+
+	NodeSetTag(group, T_CustomScanState);
+	group->css.methods = &group_exec_methods;
+	return (Node *) group;
+}
+
+/* ---- begin ---- */
+
+static int
+add_column(RoseNodeGroup *group, const Var *column)
+{
+	TupleDesc	desc = RelationGetDescr(group->scan->css.ss.ss_currentRelation);
+
+	return rose_node_group_columns_add(&group->columns, desc, column->varattno);
+}
+
+static void
+add_agg(RoseNodeGroup *group, const Aggref *aggref, int target)
+{
+	RoseNodeGroupAgg *agg = &group->table.aggs[group->table.naggs++];
+	const Var  *column;
+
+	agg->kind = rose_node_agg_kind(aggref, &column);
+	if (agg->kind == ROSE_AGG_NONE)
+		elog(ERROR, "aggregate function %u is not known to Rose Aggregate", aggref->aggfnoid);
+	agg->target = target;
+	agg->column = -1;
+	if (column == NULL)
+		return;
+	agg->column = add_column(group, column);
+	agg->type = linitial_oid(aggref->aggargtypes);
+}
+
+static void
+add_key(RoseNodeGroup *group, const Node *expr, int target)
+{
+	TupleDesc	desc = RelationGetDescr(group->scan->css.ss.ss_currentRelation);
+	RoseNodeGroupKey *key = &group->table.keys[group->table.nkeys++];
+	const Var  *column;
+
+	key->kind = rose_node_group_key_kind(expr, InvalidOid, &column);
+	if (key->kind == ROSE_KEY_NONE || group->table.nkeys > ROSE_VEC_GROUP_COLUMNS)
+		elog(ERROR, "key of groups is not known to Rose Aggregate");
+	key->typlen = TupleDescAttr(desc, column->varattno - 1)->attlen;
+	key->column = add_column(group, column);
+	key->target = target;
+	rose_node_group_key_init(key);
+}
+
+static void
+make_arrays(RoseNodeGroup *group)
+{
+	int			n = ROSE_NODE_VECTOR_ROWS;
+
+	group->flags = palloc(n * sizeof(uint32));
+	group->hashes = palloc(n * sizeof(uint32));
+	group->found = palloc(n * sizeof(uint32));
+	group->kept = palloc(n * sizeof(uint32));
+	group->values = palloc(n * sizeof(int64));
+	group->added = palloc(n * sizeof(uint16));
+	group->starts = palloc((n / RUN_ROWS + 2) * sizeof(uint16));
+	group->run_groups = palloc((n / RUN_ROWS + 2) * sizeof(uint32));
+}
+
+static Size
+memory_limit(void)
+{
+	if (rose_node_aggregate_memory >= 0)
+		return (Size) rose_node_aggregate_memory * 1024;
+	return get_hash_memory_limit();
+}
+
+static void
+group_begin(CustomScanState *css, EState *estate, int eflags)
+{
+	RoseNodeGroup *group = (RoseNodeGroup *) css;
+	CustomScan *plan = castNode(CustomScan, css->ss.ps.plan);
+	PlanState  *child = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
+	int			n = list_length(plan->custom_scan_tlist);
+	ListCell   *cell;
+
+	css->custom_ps = list_make1(child);
+	group->scan = (RoseNodeScan *) castNode(CustomScanState, child);
+	group->ordered = list_nth_int(plan->custom_private, ROSE_GROUP_ORDERED) != 0;
+	group->columns.columns = palloc0(n * sizeof(RoseNodeGroupColumn));
+	group->table.aggs = palloc0(n * sizeof(RoseNodeGroupAgg));
+	group->table.keys = palloc0(n * sizeof(RoseNodeGroupKey));
+	foreach(cell, plan->custom_scan_tlist)
+	{
+		const Node *expr = (Node *) lfirst_node(TargetEntry, cell)->expr;
+
+		if (IsA(expr, Aggref))
+			add_agg(group, (const Aggref *) expr, foreach_current_index(cell));
+		else
+			add_key(group, expr, foreach_current_index(cell));
+	}
+	make_arrays(group);
+	rose_node_group_table_init(&group->table, memory_limit());
+}
+
+/* ---- keys of the rows at hand ---- */
+
+/* The scan's next rows; false: there are none. */
+static bool
+next_rows(RoseNodeGroup *group)
+{
+	group->nrows = group->taken = 0;
+	if (group->ended || !rose_node_agg_next_rows(group->scan))
+	{
+		group->ended = true;
+		return false;
+	}
+	ResetExprContext(group->css.ss.ps.ps_ExprContext);
+	group->nrows = group->scan->rows.n;
+	rose_node_group_columns_start(&group->columns, &group->scan->rows);
+	for (int k = 0; k < group->table.nkeys; k++)
+		rose_node_group_key_start(&group->table.keys[k]);
+	return true;
+}
+
+/* Which keys of rows [from, to) are NULL; false: none is. */
+static bool
+find_flags(RoseNodeGroup *group, int from, int to)
+{
+	bool		any = false;
+
+	for (int k = 0; k < group->table.nkeys; k++)
+	{
+		const RoseNodeGroupColumn *column = &group->columns.columns[group->table.keys[k].column];
+
+		if (!column->any_null)
+			continue;
+		if (!any)
+			memset(group->flags, 0, (to - from) * sizeof(uint32));
+		any = true;
+		for (int i = from; i < to; i++)
+			group->flags[i - from] |= (uint32) column->nulls[i] << k;
+	}
+	return any;
+}
+
+/* Words of rows from group->taken on; returns behind which row there is too much in memory, or all of them are there. */
+static int
+make_keys(RoseNodeGroup *group, Size rest)
+{
+	RoseNodeGroupTable *table = &group->table;
+	int			from = group->taken;
+	int			to = group->nrows;
+	MemoryContext old = MemoryContextSwitchTo(group->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+
+	for (int k = 0; k < table->nkeys; k++)
+	{
+		RoseNodeGroupKey *key = &table->keys[k];
+		RoseNodeGroupColumn *column = rose_node_group_columns_load(&group->columns, key->column);
+
+		to = rose_node_group_key_words(key, column, from, to, rest);
+		group->keys.words[k] = (key->words != NULL ? key->words : column->values) + from;
+	}
+	MemoryContextSwitchTo(old);
+	group->keys.nwords = table->nkeys;
+	group->keys.flags = find_flags(group, from, to) ? group->flags : NULL;
+	return to;
+}
+
+/* ---- groups of the rows at hand ---- */
+
+/* Returns how many groups are new. */
+static int
+find_groups(RoseNodeGroup *group, int n)
+{
+	RoseVecGroups *groups = &group->table.groups;
+	int			nadded;
+
+	group->nruns = rose_vec_group_runs(&group->keys, n, n / RUN_ROWS, group->starts);
+	if (group->nruns > 0)
+	{
+		group->strategies[group->nruns == 1 ? ROSE_GROUP_ONE : ROSE_GROUP_RUNS]++;
+		return rose_vec_group_find_some(groups, &group->keys, group->starts, group->nruns,
+										group->run_groups, group->added);
+	}
+	nadded = rose_vec_group_find_dense(groups, &group->table.dense, &group->keys, n, group->hashes,
+									   group->found, group->added);
+	if (nadded >= 0)
+	{
+		group->strategies[ROSE_GROUP_DENSE]++;
+		return nadded;
+	}
+	group->strategies[ROSE_GROUP_HASHED]++;
+	return rose_vec_group_find(groups, &group->keys, n, group->hashes, group->found, group->added);
+}
+
+static int
+run_end(const RoseNodeGroup *group, int run, int n)
+{
+	return run + 1 < group->nruns ? group->starts[run + 1] : n;
+}
+
+/* What is known of runs for each row. */
+static void
+spread_runs(RoseNodeGroup *group, int n)
+{
+	for (int run = 0; run < group->nruns; run++)
+	{
+		int			end = run_end(group, run, n);
+
+		for (int i = group->starts[run]; i < end; i++)
+			group->found[i] = group->run_groups[run];
+	}
+}
+
+/* ---- aggregates ---- */
+
+/* One with values of runs, none of them NULL. */
+static void
+take_runs(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const int64 *values, int n)
+{
+	for (int run = 0; run < group->nruns; run++)
+	{
+		int			start = group->starts[run];
+		int			rows = run_end(group, run, n) - start;
+		RoseNodeAggState state = {.kind = agg->kind,.type = agg->type};
+
+		rose_node_cell_load(agg->cells, group->run_groups[run], &state);
+		if (agg->kind == ROSE_AGG_ROWS)
+			state.n += rows;
+		else
+			rose_node_agg_state_take(&state, values + start, rows);
+		rose_node_cell_store(agg->cells, group->run_groups[run], &state);
+	}
+}
+
+/* Rows without a value are left out. */
+static void
+take_values(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const RoseNodeGroupColumn *column, int from,
+			int n)
+{
+	memcpy(group->values, column->values + from, n * sizeof(int64));
+	n = rose_vec_group_keep(group->values, group->kept, group->found, column->nulls + from, n);
+	rose_node_cells_take(agg->kind, agg->type, agg->cells, group->kept, group->values, n);
+}
+
+static void
+take_aggs(RoseNodeGroup *group, int from, int n)
+{
+	bool		spread = group->nruns == 0;
+
+	for (int a = 0; a < group->table.naggs; a++)
+	{
+		RoseNodeGroupAgg *agg = &group->table.aggs[a];
+		RoseNodeGroupColumn *column = agg->column < 0 ? NULL :
+			rose_node_group_columns_load(&group->columns, agg->column);
+		bool		nulls = column != NULL && column->any_null;
+
+		if (group->nruns > 0 && !nulls)
+		{
+			take_runs(group, agg, column != NULL ? column->values + from : NULL, n);
+			continue;
+		}
+		if (!spread)
+			spread_runs(group, n);
+		spread = true;
+		if (column == NULL)
+			rose_node_cells_count(agg->cells, group->found, n);
+		else if (nulls)
+			take_values(group, agg, column, from, n);
+		else
+			rose_node_cells_take(agg->kind, agg->type, agg->cells, group->found,
+								 column->values + from, n);
+	}
+}
+
+/* ---- rows that are not grouped ---- */
+
+static void
+pass_rows(RoseNodeGroup *group)
+{
+	RoseNodeGroupTable *table = &group->table;
+	int			n = group->nrows - group->taken;
+
+	for (int k = 0; k < table->nkeys; k++)
+	{
+		RoseNodeGroupKey *key = &table->keys[k];
+		RoseNodeGroupColumn *column = rose_node_group_columns_load(&group->columns, key->column);
+
+		group->keys.words[k] = column->values + group->taken;
+		for (int i = 0; i < n && key->values != NULL; i++)
+			key->values[i] = (Datum) column->values[group->taken + i];
+	}
+	group->keys.nwords = table->nkeys;
+	group->keys.flags = find_flags(group, group->taken, group->nrows) ? group->flags : NULL;
+	rose_vec_group_append(&table->groups, &group->keys, n);
+	for (int i = 0; i < n; i++)
+		group->found[i] = i;
+	group->nruns = 0;
+	take_aggs(group, group->taken, n);
+	group->passing -= Min(group->passing, (uint64) n);
+	group->strategies[ROSE_GROUP_PASSED]++;
+	group->taken = group->nrows;
+}
+
+/* ---- filling the table ---- */
+
+/* There is no room: all groups are given out. */
+static void
+flush(RoseNodeGroup *group)
+{
+	uint32		ngroups = group->table.groups.ngroups;
+
+	group->end = ngroups;
+	group->flushes++;
+	group->poor = group->rows_since < (uint64) ngroups * POOR_ROWS ? group->poor + 1 : 0;
+	group->rows_since = 0;
+	if (group->poor < POOR_TIMES || group->ordered)
+		return;
+	group->poor = 0;
+	group->passing = PASSED_ROWS;
+}
+
+/* Some of the rows at hand; false: there is no room. */
+static bool
+take_some(RoseNodeGroup *group)
+{
+	RoseNodeGroupTable *table = &group->table;
+	uint32		first = table->groups.ngroups;
+	int			from = group->taken;
+	int			n;
+
+	if (!rose_node_group_table_make_room(table, group->nrows - from))
+		return false;
+	n = make_keys(group, rose_node_group_table_rest(table)) - from;
+	rose_node_group_table_note(table, &group->columns, first, from, group->added,
+							   find_groups(group, n));
+	take_aggs(group, from, n);
+	group->rows_since += n;
+	group->taken += n;
+	return true;
+}
+
+/* Have groups to give out; false: there are none any more. */
+static bool
+fill(RoseNodeGroup *group)
+{
+	RoseNodeGroupTable *table = &group->table;
+
+	rose_node_group_table_forget(table, group->end);
+	group->at = group->end = 0;
+	for (;;)
+	{
+		if (group->taken == group->nrows && !next_rows(group))
+		{
+			group->end = table->groups.ngroups;
+			return group->end > 0;
+		}
+		if (group->passing > 0 && rose_node_group_table_make_room(table, group->nrows - group->taken))
+		{
+			pass_rows(group);
+			group->end = table->groups.ngroups;
+			return true;
+		}
+		if (!take_some(group))
+		{
+			flush(group);
+			return true;
+		}
+		if (group->ordered && table->groups.ngroups > ORDERED_GROUPS)
+		{
+			group->end = table->groups.ngroups - 1;
+			return true;
+		}
+	}
+}
+
+/* ---- giving out ---- */
+
+static void
+emit(RoseNodeGroup *group, uint32 number, TupleTableSlot *slot)
+{
+	const RoseNodeGroupTable *table = &group->table;
+	MemoryContext memory = group->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory;
+	MemoryContext old = MemoryContextSwitchTo(memory);
+
+	for (int k = 0; k < table->nkeys; k++)
+	{
+		int			target = table->keys[k].target;
+
+		slot->tts_values[target] = rose_node_group_key_value(&table->keys[k], &table->groups, number,
+															 k, &slot->tts_isnull[target]);
+	}
+	for (int a = 0; a < table->naggs; a++)
+	{
+		const RoseNodeGroupAgg *agg = &table->aggs[a];
+		RoseNodeAggState state = {.kind = agg->kind,.type = agg->type};
+
+		rose_node_cell_load(agg->cells, number, &state);
+		slot->tts_values[agg->target] = rose_node_agg_state_emit(&state, &slot->tts_isnull[agg->target]);
+	}
+	ExecStoreVirtualTuple(slot);
+	MemoryContextSwitchTo(old);
+}
+
+static TupleTableSlot *
+group_exec(CustomScanState *css)
+{
+	RoseNodeGroup *group = (RoseNodeGroup *) css;
+	ScanState  *ss = &css->ss;
+	TupleTableSlot *slot = ss->ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	ResetExprContext(ss->ps.ps_ExprContext);
+	if (group->at == group->end && !fill(group))
+		return ss->ps.ps_ProjInfo ? ExecClearTuple(ss->ps.ps_ProjInfo->pi_state.resultslot) : slot;
+	emit(group, group->at++, slot);
+	if (ss->ps.ps_ProjInfo == NULL)
+		return slot;
+	ss->ps.ps_ExprContext->ecxt_scantuple = slot;
+	return ExecProject(ss->ps.ps_ProjInfo);
+}
+
+static void
+group_rescan(CustomScanState *css)
+{
+	RoseNodeGroup *group = (RoseNodeGroup *) css;
+	PlanState  *child = &group->scan->css.ss.ps;
+
+	ExecClearTuple(css->ss.ss_ScanTupleSlot);
+	rose_node_group_table_forget(&group->table, group->table.groups.ngroups);
+	group->at = group->end = 0;
+	group->nrows = group->taken = 0;
+	group->ended = false;
+	group->rows_since = 0;
+	group->poor = 0;
+	group->passing = 0;
+	if (css->ss.ps.chgParam != NULL)
+		UpdateChangedParamSet(child, css->ss.ps.chgParam);
+	ExecReScan(child);
+}
+
+static void
+group_end(CustomScanState *css)
+{
+	ExecEndNode(&((RoseNodeGroup *) css)->scan->css.ss.ps);
+}
+
+static const CustomExecMethods group_exec_methods = {
+	.CustomName = "Rose Aggregate",
+	.BeginCustomScan = group_begin,
+	.ExecCustomScan = group_exec,
+	.EndCustomScan = group_end,
+	.ReScanCustomScan = group_rescan,
+	.ExplainCustomScan = rose_node_group_explain,
+};

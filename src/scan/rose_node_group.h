@@ -1,0 +1,214 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_group.h
+ *	  Rose Aggregate with groups: its keys, columns and table.
+ *
+ * For this folder only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_NODE_GROUP_H
+#define ROSE_NODE_GROUP_H
+
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "vector/rose_vec_group.h"
+#include "scan/rose_node_agg.h"
+#include "scan/rose_node_column.h"
+#include "scan/rose_node_group_intern.h"
+
+/* custom_private of a plan with groups */
+typedef enum RoseNodeGroupPrivate
+{
+	ROSE_GROUP_ORDERED,			/* groups are given out in the order of the table's key: rows of one come together */
+	ROSE_GROUP_PRIVATE
+} RoseNodeGroupPrivate;
+
+/* How equal values of a column are made equal words. */
+typedef enum RoseNodeKeyKind
+{
+	ROSE_KEY_NONE,				/* not known */
+	ROSE_KEY_WORD,				/* they are */
+	ROSE_KEY_FLOAT4,			/* -0 is 0, NaN is NaN */
+	ROSE_KEY_FLOAT8,
+	ROSE_KEY_BYTES,				/* by reference, equal bytes: their number */
+	ROSE_KEY_BPCHAR,			/* the same without blanks at the end */
+	ROSE_KEY_NUMERIC			/* the same without zeros at the end */
+} RoseNodeKeyKind;
+
+/* --- what may be a key (rose_node_group_kinds.c) --- */
+
+/*
+ * ROSE_KEY_NONE: this node cannot group by it.  *column: the column of the relation that it is.  equality: the operator by which
+ * values are to be told apart; or InvalidOid, that of the type.
+ */
+extern RoseNodeKeyKind rose_node_group_key_kind(const Node *expr, Oid equality, const Var **column);
+
+/* --- columns of the rows at hand (rose_node_group_columns.c) --- */
+typedef struct RoseNodeGroupColumn
+{
+	AttrNumber	attno;
+	int			length;			/* of a value; -1: it is by reference, and values are Datums */
+	bool		loaded;
+	bool		any_null;
+	int64	   *values;			/* of selected rows, one after the other; of NULLs 0 */
+	bool	   *nulls;
+} RoseNodeGroupColumn;
+
+typedef struct RoseNodeGroupColumns
+{
+	const RoseNodeRows *rows;
+	int			ncolumns;
+	RoseNodeGroupColumn *columns;
+} RoseNodeGroupColumns;
+
+/* The number of a column, which is added if it is not there.  There is room for it. */
+extern int	rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc,
+										AttrNumber attno);
+
+/* These are the rows at hand. */
+extern void rose_node_group_columns_start(RoseNodeGroupColumns *columns, const RoseNodeRows *rows);
+
+extern RoseNodeGroupColumn *rose_node_group_columns_load(RoseNodeGroupColumns *columns, int number);
+
+/* --- keys (rose_node_group_keys.c) --- */
+typedef struct RoseNodeKeyMemo
+{
+	Datum		value;
+	uint32		stamp;
+	uint32		number;
+} RoseNodeKeyMemo;
+
+typedef struct RoseNodeGroupKey
+{
+	RoseNodeKeyKind kind;
+	int			typlen;
+	int			column;			/* its number */
+	int			target;			/* where it goes, in a slot */
+	int64	   *words;			/* of selected rows; NULL: the column's values are it */
+
+	/* if words do not tell the value */
+	Datum	   *values;			/* of groups, that of the row that came first */
+	RoseNodeIntern *intern;		/* by reference only; or NULL */
+	uint32		stamp;			/* counts rows at hand */
+	RoseNodeKeyMemo *memo;		/* of values that stand in one place */
+} RoseNodeGroupKey;
+
+extern void rose_node_group_key_init(RoseNodeGroupKey *key);
+
+/* There are other rows at hand. */
+extern void rose_node_group_key_start(RoseNodeGroupKey *key);
+
+/* Make words of rows [from, to); returns the row before which there is too much in memory, more than limit, or to. */
+extern int	rose_node_group_key_words(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column,
+									  int from, int to, Size limit);
+
+/* The value of a group's key. */
+extern Datum rose_node_group_key_value(const RoseNodeGroupKey *key, const RoseVecGroups *groups,
+									   uint32 group, int number, bool *isnull);
+
+/* --- groups (rose_node_group_table.c) --- */
+typedef struct RoseNodeGroupAgg
+{
+	RoseNodeAggKind kind;
+	Oid			type;
+	int			column;			/* its number; of ROSE_AGG_ROWS: -1 */
+	int			target;
+	char	   *cells;			/* rose_node_group_cells.h */
+} RoseNodeGroupAgg;
+
+typedef struct RoseNodeGroupTable
+{
+	MemoryContext context;
+	Size		limit;			/* bytes */
+	Size		peak;
+	int			nkeys;
+	RoseNodeGroupKey *keys;
+	int			naggs;
+	RoseNodeGroupAgg *aggs;
+	RoseVecGroups groups;
+	RoseVecDense dense;
+} RoseNodeGroupTable;
+
+/* keys and aggs are there. */
+extern void rose_node_group_table_init(RoseNodeGroupTable *table, Size limit);
+
+/* Room for n groups more; false: give out those that there are first. */
+extern bool rose_node_group_table_make_room(RoseNodeGroupTable *table, int n);
+
+/* Bytes that keys' values may take beside it. */
+extern Size rose_node_group_table_rest(const RoseNodeGroupTable *table);
+
+/* Notes the values of groups from first on: rows[] of the vector. */
+extern void rose_node_group_table_note(RoseNodeGroupTable *table,
+									   const RoseNodeGroupColumns *columns, uint32 first,
+									   int from, const uint16 *rows, int n);
+
+/* Forget groups [0, n); those behind stay, of which there is one at most. */
+extern void rose_node_group_table_forget(RoseNodeGroupTable *table, uint32 n);
+
+/* --- execution (rose_node_group.c) --- */
+
+/* Does a plan of a Rose Aggregate have groups?  If so, its state. */
+extern bool rose_node_group_is(const CustomScan *plan);
+extern Node *rose_node_group_create(CustomScan *plan);
+
+typedef enum RoseNodeGroupStrategy
+{
+	ROSE_GROUP_ONE,				/* all rows at hand are of one group */
+	ROSE_GROUP_RUNS,
+	ROSE_GROUP_DENSE,
+	ROSE_GROUP_HASHED,
+	ROSE_GROUP_PASSED,
+	ROSE_GROUP_STRATEGIES
+} RoseNodeGroupStrategy;
+
+typedef struct RoseNodeGroup
+{
+	CustomScanState css;		/* first */
+	struct RoseNodeScan *scan;
+	bool		ordered;
+	RoseNodeGroupColumns columns;
+	RoseNodeGroupTable table;
+
+	/* rows at hand */
+	int			nrows;
+	int			taken;			/* of them */
+	RoseVecKeys keys;
+	uint32	   *flags;			/* arrays as long as a vector */
+	uint32	   *hashes;
+	uint32	   *found;
+	uint32	   *kept;
+	int64	   *values;
+	uint16	   *added;
+	uint16	   *starts;			/* of runs */
+	uint32	   *run_groups;
+	int			nruns;			/* 0: rows are not taken by runs */
+
+	/* what is given out */
+	bool		ended;			/* there are no rows any more */
+	uint32		at;				/* groups before this one were ... */
+	uint32		end;			/* ... and those from this one on are not ready */
+
+	/* does grouping make fewer of them? */
+	uint64		rows_since;		/* since the table was empty */
+	int			poor;			/* times in a row that it did not */
+	uint64		passing;		/* rows that are passed on without asking */
+
+	uint64		strategies[ROSE_GROUP_STRATEGIES];	/* vectors, or parts of one */
+	uint64		flushes;
+} RoseNodeGroup;
+
+/* What EXPLAIN says of it (rose_node_group_explain.c). */
+extern void rose_node_group_explain(CustomScanState *css, List *ancestors,
+									struct ExplainState *es);
+
+/* --- costs, paths (rose_node_group_paths.c) --- */
+
+/* Offer paths that group by the query's GROUP BY; target: of partial aggregates and keys. */
+extern void rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
+									  void *extra, PathTarget *partial, PathTarget *scanned);
+
+#endif							/* ROSE_NODE_GROUP_H */

@@ -1,0 +1,352 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_group_cells.c
+ *	  States of one aggregate over many groups.
+ *
+ * They are in an array, by the number of the group, and no larger than they need to be.  What values do to them is what
+ * they do to one state (rose_node_agg_state.c), to the bit: each group takes its values one after the other.
+ *
+ * Backend-local; no locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "catalog/pg_type.h"
+#include "utils/float.h"
+
+#include "scan/rose_node_agg_float.h"
+#include "scan/rose_node_group_cells.h"
+
+typedef struct CountCell
+{
+	int64		n;				/* values; first in all of them */
+} CountCell;
+
+typedef struct WordCell
+{
+	int64		n;
+	int64		word;
+} WordCell;
+
+typedef struct WideCell
+{
+	int64		n;
+	uint64		low;			/* sum, of 128 bits */
+	int64		high;
+} WideCell;
+
+typedef struct Float4Cell
+{
+	int64		n;
+	float4		real;
+} Float4Cell;
+
+typedef struct Float8Cell
+{
+	int64		n;
+	float8		real;
+} Float8Cell;
+
+typedef struct AccumCell
+{
+	int64		n;
+	float8		sum;
+	float8		squares;
+} AccumCell;
+
+Size
+rose_node_cell_size(RoseNodeAggKind kind)
+{
+	switch (kind)
+	{
+		case ROSE_AGG_ROWS:
+		case ROSE_AGG_COUNT:
+			return sizeof(CountCell);
+		case ROSE_AGG_SUM_WIDE:
+			return sizeof(WideCell);
+		case ROSE_AGG_ACCUM_FLOAT4:
+		case ROSE_AGG_ACCUM_FLOAT8:
+			return sizeof(AccumCell);
+		default:
+			StaticAssertStmt(sizeof(WordCell) == sizeof(Float8Cell) &&
+							 sizeof(WordCell) == sizeof(Float4Cell), "cells of one size");
+			return sizeof(WordCell);
+	}
+}
+
+/* ---- integers ---- */
+
+void
+rose_node_cells_count(char *cells, const uint32 *groups, int n)
+{
+	CountCell  *counts = (CountCell *) cells;
+
+	for (int i = 0; i < n; i++)
+		counts[groups[i]].n++;
+}
+
+static void
+take_sums(WordCell *cells, const uint32 *groups, const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		WordCell   *cell = &cells[groups[i]];
+
+		cell->n++;
+		cell->word = (int64) ((uint64) cell->word + (uint64) values[i]);
+	}
+}
+
+static void
+take_wide(WideCell *cells, const uint32 *groups, const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		WideCell   *cell = &cells[groups[i]];
+		uint64		low = cell->low + (uint64) values[i];
+
+		cell->n++;
+		cell->high += (low < cell->low) - (values[i] < 0);
+		cell->low = low;
+	}
+}
+
+/* The words of oids are not in their order. */
+static void
+take_extremes(WordCell *cells, bool max, bool is_oid, const uint32 *groups, const int64 *values,
+			  int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		WordCell   *cell = &cells[groups[i]];
+		int64		word = is_oid ? (int64) (uint32) values[i] : values[i];
+
+		if (cell->n++ == 0 || (max ? word > cell->word : word < cell->word))
+			cell->word = word;
+	}
+}
+
+static void
+take_bits(WordCell *cells, bool is_and, const uint32 *groups, const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		WordCell   *cell = &cells[groups[i]];
+
+		if (cell->n++ == 0)
+			cell->word = values[i];
+		else if (is_and)
+			cell->word &= values[i];
+		else
+			cell->word |= values[i];
+	}
+}
+
+/* ---- floats ---- */
+
+static void
+sum_float8(Float8Cell *cells, const uint32 *groups, const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Float8Cell *cell = &cells[groups[i]];
+		float8		value = rose_node_float8_of(values[i]);
+
+		cell->real = cell->n++ == 0 ? value : float8_pl(cell->real, value);
+	}
+}
+
+static void
+sum_float4(Float4Cell *cells, const uint32 *groups, const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Float4Cell *cell = &cells[groups[i]];
+		float4		value = rose_node_float4_of(values[i]);
+
+		cell->real = cell->n++ == 0 ? value : float4_pl(cell->real, value);
+	}
+}
+
+/* Of equal values the last one stands. */
+static void
+extreme_float8(Float8Cell *cells, bool max, const uint32 *groups, const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Float8Cell *cell = &cells[groups[i]];
+		float8		value = rose_node_float8_of(values[i]);
+
+		if (cell->n++ == 0 ||
+			(max ? !float8_gt(cell->real, value) : !float8_lt(cell->real, value)))
+			cell->real = value;
+	}
+}
+
+static void
+extreme_float4(Float4Cell *cells, bool max, const uint32 *groups, const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Float4Cell *cell = &cells[groups[i]];
+		float4		value = rose_node_float4_of(values[i]);
+
+		if (cell->n++ == 0 ||
+			(max ? !float4_gt(cell->real, value) : !float4_lt(cell->real, value)))
+			cell->real = value;
+	}
+}
+
+static void
+accumulate(AccumCell *cells, bool is_float4, const uint32 *groups, const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		AccumCell  *cell = &cells[groups[i]];
+		float8		value = is_float4 ? (float8) rose_node_float4_of(values[i]) :
+			rose_node_float8_of(values[i]);
+
+		rose_node_float_accumulate(&cell->sum, &cell->squares, value, cell->n++);
+	}
+}
+
+void
+rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *groups,
+					 const int64 *values, int n)
+{
+	switch (kind)
+	{
+		case ROSE_AGG_COUNT:
+			rose_node_cells_count(cells, groups, n);
+			break;
+		case ROSE_AGG_SUM:
+		case ROSE_AGG_AVG:
+			take_sums((WordCell *) cells, groups, values, n);
+			break;
+		case ROSE_AGG_SUM_WIDE:
+			take_wide((WideCell *) cells, groups, values, n);
+			break;
+		case ROSE_AGG_SUM_FLOAT4:
+			sum_float4((Float4Cell *) cells, groups, values, n);
+			break;
+		case ROSE_AGG_SUM_FLOAT8:
+			sum_float8((Float8Cell *) cells, groups, values, n);
+			break;
+		case ROSE_AGG_ACCUM_FLOAT4:
+		case ROSE_AGG_ACCUM_FLOAT8:
+			accumulate((AccumCell *) cells, kind == ROSE_AGG_ACCUM_FLOAT4, groups, values, n);
+			break;
+		case ROSE_AGG_MIN:
+		case ROSE_AGG_MAX:
+			take_extremes((WordCell *) cells, kind == ROSE_AGG_MAX, type == OIDOID, groups, values,
+						  n);
+			break;
+		case ROSE_AGG_MIN_FLOAT4:
+		case ROSE_AGG_MAX_FLOAT4:
+			extreme_float4((Float4Cell *) cells, kind == ROSE_AGG_MAX_FLOAT4, groups, values, n);
+			break;
+		case ROSE_AGG_MIN_FLOAT8:
+		case ROSE_AGG_MAX_FLOAT8:
+			extreme_float8((Float8Cell *) cells, kind == ROSE_AGG_MAX_FLOAT8, groups, values, n);
+			break;
+		case ROSE_AGG_AND:
+		case ROSE_AGG_OR:
+			take_bits((WordCell *) cells, kind == ROSE_AGG_AND, groups, values, n);
+			break;
+		case ROSE_AGG_ROWS:
+		case ROSE_AGG_NONE:
+			Assert(false);
+			break;
+	}
+}
+
+/* ---- single states ---- */
+
+#ifdef HAVE_INT128
+static int128
+load_wide(const WideCell *cell)
+{
+	return (int128) (((uint128) (uint64) cell->high << 64) | cell->low);
+}
+#endif
+
+void
+rose_node_cell_load(const char *cells, uint32 group, RoseNodeAggState *state)
+{
+	const char *cell = cells + group * rose_node_cell_size(state->kind);
+
+	rose_node_agg_state_reset(state);
+	state->n = ((const CountCell *) cell)->n;
+	switch (state->kind)
+	{
+		case ROSE_AGG_ROWS:
+		case ROSE_AGG_COUNT:
+		case ROSE_AGG_NONE:
+			break;
+		case ROSE_AGG_SUM_WIDE:
+#ifdef HAVE_INT128
+			state->wide = load_wide((const WideCell *) cell);
+#endif
+			break;
+		case ROSE_AGG_SUM_FLOAT4:
+		case ROSE_AGG_MIN_FLOAT4:
+		case ROSE_AGG_MAX_FLOAT4:
+			state->real4 = ((const Float4Cell *) cell)->real;
+			break;
+		case ROSE_AGG_SUM_FLOAT8:
+		case ROSE_AGG_MIN_FLOAT8:
+		case ROSE_AGG_MAX_FLOAT8:
+			state->real8 = ((const Float8Cell *) cell)->real;
+			break;
+		case ROSE_AGG_ACCUM_FLOAT4:
+		case ROSE_AGG_ACCUM_FLOAT8:
+			state->real8 = ((const AccumCell *) cell)->sum;
+			state->squares = ((const AccumCell *) cell)->squares;
+			break;
+		default:
+			state->word = ((const WordCell *) cell)->word;
+			break;
+	}
+}
+
+void
+rose_node_cell_store(char *cells, uint32 group, const RoseNodeAggState *state)
+{
+	char	   *cell = cells + group * rose_node_cell_size(state->kind);
+
+	((CountCell *) cell)->n = state->n;
+	switch (state->kind)
+	{
+		case ROSE_AGG_ROWS:
+		case ROSE_AGG_COUNT:
+		case ROSE_AGG_NONE:
+			break;
+		case ROSE_AGG_SUM_WIDE:
+#ifdef HAVE_INT128
+			((WideCell *) cell)->low = (uint64) state->wide;
+			((WideCell *) cell)->high = (int64) (state->wide >> 64);
+#endif
+			break;
+		case ROSE_AGG_SUM_FLOAT4:
+		case ROSE_AGG_MIN_FLOAT4:
+		case ROSE_AGG_MAX_FLOAT4:
+			((Float4Cell *) cell)->real = state->real4;
+			break;
+		case ROSE_AGG_SUM_FLOAT8:
+		case ROSE_AGG_MIN_FLOAT8:
+		case ROSE_AGG_MAX_FLOAT8:
+			((Float8Cell *) cell)->real = state->real8;
+			break;
+		case ROSE_AGG_ACCUM_FLOAT4:
+		case ROSE_AGG_ACCUM_FLOAT8:
+			((AccumCell *) cell)->sum = state->real8;
+			((AccumCell *) cell)->squares = state->squares;
+			break;
+		default:
+			((WordCell *) cell)->word = state->word;
+			break;
+	}
+}

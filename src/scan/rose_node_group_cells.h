@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_group_cells.h
+ *	  States of one aggregate over many groups.
+ *
+ * For this folder only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_NODE_GROUP_CELLS_H
+#define ROSE_NODE_GROUP_CELLS_H
+
+#include "postgres.h"
+
+#include "scan/rose_node_agg.h"
+
+/* Bytes of a group's state; the state of no values is all zeros. */
+extern Size rose_node_cell_size(RoseNodeAggKind kind);
+
+/* A row more in each of these groups. */
+extern void rose_node_cells_count(char *cells, const uint32 *groups, int n);
+
+/* values[i], which is not NULL, is of group groups[i]: as rose_node_agg_state_take. */
+extern void rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *groups,
+								 const int64 *values, int n);
+
+/* Between a group's cell and a state, which has kind and type. */
+extern void rose_node_cell_load(const char *cells, uint32 group, RoseNodeAggState *state);
+extern void rose_node_cell_store(char *cells, uint32 group, const RoseNodeAggState *state);
+
+#endif							/* ROSE_NODE_GROUP_CELLS_H */

@@ -1,0 +1,195 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_group_paths.c
+ *	  Rose Aggregate with groups: what the planner is told.
+ *
+ * There are two ways.  Groups of a scan in any order are in a table until all rows are there.  Groups by the first columns of the
+ * table's key, of a scan in its order, are given out in that order, one after the other, so that core's Finalize GroupAggregate needs
+ * no sort.
+ *
+ * Neither is offered if there are too many groups: where grouping makes few rows fewer it costs more than it saves, and a table that
+ * is larger than memory may be is given out in parts, so that nothing is known of how many states there will be.
+ *
+ * Backend-local; planning takes locks before us.  Not parallel.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "miscadmin.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planner.h"
+#include "optimizer/prep.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "utils/selfuncs.h"
+
+#include "compat/rose_compat_plan.h"
+#include "scan/rose_node.h"
+#include "scan/rose_node_agg.h"
+#include "scan/rose_node_group.h"
+#include "scan/rose_node_scan.h"
+
+/* Rows of a group, on average, for it to be worth anything. */
+#define MIN_ROWS_PER_GROUP	3
+
+/* What a group takes in memory, beside its values by reference: its key, slots, and a state of an aggregate. */
+#define GROUP_BYTES			40
+#define AGG_BYTES			20
+
+/* What is common to the paths. */
+typedef struct GroupRequest
+{
+	PlannerInfo *root;
+	RelOptInfo *grouped;
+	GroupPathExtraData *extra;
+	PathTarget *partial;
+	double		ngroups;
+	AggClauseCosts costs;
+} GroupRequest;
+
+static bool
+fits_memory(const GroupRequest *request)
+{
+	double		bytes = GROUP_BYTES + request->partial->width +
+		AGG_BYTES * list_length(request->partial->exprs);
+
+	return request->ngroups * bytes <= get_hash_memory_limit();
+}
+
+/* Is this column of the table's one that the query groups by? */
+static bool
+is_grouped_by(List *exprs, AttrNumber attno)
+{
+	ListCell   *cell;
+
+	foreach(cell, exprs)
+	{
+		const Var  *column;
+
+		if (rose_node_group_key_kind(lfirst(cell), InvalidOid, &column) != ROSE_KEY_NONE &&
+			column->varattno == attno)
+			return true;
+	}
+	return false;
+}
+
+/* Is each row a group of its own, whatever is estimated? */
+static bool
+groups_are_rows(const RelOptInfo *rel, List *exprs)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->indexlist)
+	{
+		const IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
+		bool		all = index->unique && index->indpred == NIL;
+
+		for (int i = 0; i < index->nkeycolumns && all; i++)
+			all = is_grouped_by(exprs, (AttrNumber) index->indexkeys[i]);
+		if (all)
+			return true;
+	}
+	return false;
+}
+
+/* The part of the scan's order in which groups come; NIL: they do not come one after the other. */
+static List *
+order_of_groups(PlannerInfo *root, List *pathkeys)
+{
+	int			n = list_length(root->group_pathkeys);
+	int			i = 0;
+	ListCell   *cell;
+
+	if (n == 0 || list_length(pathkeys) < n)
+		return NIL;
+	foreach(cell, pathkeys)
+	{
+		const PathKey *pathkey = lfirst_node(PathKey, cell);
+		bool		found = false;
+		ListCell   *other;
+
+		if (i++ == n)
+			break;
+		foreach(other, root->group_pathkeys)
+			found |= lfirst_node(PathKey, other)->pk_eclass == pathkey->pk_eclass;
+		if (!found)
+			return NIL;
+	}
+	return list_truncate(list_copy(pathkeys), n);
+}
+
+static Path *
+group_path(GroupRequest *request, CustomPath *scan, List *pathkeys)
+{
+	CustomPath *path = rose_node_agg_path(request->root, request->grouped, request->partial, scan);
+
+	path->path.pathkeys = pathkeys;
+	path->custom_private = list_make1_int(pathkeys != NIL);
+	rose_node_cost_groups(path, &scan->path, list_length(request->partial->exprs), request->ngroups);
+	return &path->path;
+}
+
+/* Core's node above, and the path that it makes of ours. */
+static void
+add_finalized(GroupRequest *request, Path *path, AggStrategy strategy)
+{
+	PlannerInfo *root = request->root;
+
+	add_path(request->grouped,
+			 (Path *) create_agg_path(root, request->grouped, path, request->grouped->reltarget,
+									  strategy, AGGSPLIT_FINAL_DESERIAL,
+									  rose_group_clause(root), (List *) request->extra->havingQual,
+									  &request->costs, request->ngroups));
+}
+
+static void
+add_hashed(GroupRequest *request, CustomPath *scan)
+{
+	Path	   *path = group_path(request, scan, NIL);
+
+	if (request->extra->flags & GROUPING_CAN_USE_HASH)
+		add_finalized(request, path, AGG_HASHED);
+	if (request->extra->flags & GROUPING_CAN_USE_SORT)
+		add_finalized(request,
+					  (Path *) create_sort_path(request->root, request->grouped, path,
+												request->root->group_pathkeys, -1.0),
+					  AGG_SORTED);
+}
+
+static void
+add_ordered(GroupRequest *request, CustomPath *scan)
+{
+	List	   *pathkeys = order_of_groups(request->root, scan->path.pathkeys);
+
+	if (pathkeys != NIL && (request->extra->flags & GROUPING_CAN_USE_SORT))
+		add_finalized(request, group_path(request, scan, pathkeys), AGG_SORTED);
+}
+
+void
+rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, void *extra,
+						  PathTarget *partial, PathTarget *scanned)
+{
+	const RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
+	List	   *exprs = get_sortgrouplist_exprs(rose_group_clause(root), root->parse->targetList);
+	GroupRequest request = {.root = root,.grouped = grouped,.extra = extra,.partial = partial};
+	CustomPath *scan;
+
+	request.ngroups = estimate_num_groups(root, exprs, input->rows, NULL, NULL);
+	if (request.ngroups * MIN_ROWS_PER_GROUP > input->rows || groups_are_rows(input, exprs))
+		return;
+	scan = rose_node_scan_path(root, input, rte, scanned);
+	if (scan == NULL || !rose_node_agg_states_agree())
+		return;
+	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &request.costs);
+	if (fits_memory(&request))
+		add_hashed(&request, scan);
+	scan = rose_node_scan_ordered_path(root, input, rte, scanned);
+	if (scan != NULL)
+		add_ordered(&request, scan);
+}

@@ -1,0 +1,225 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_group_table.c
+ *	  The memory of a Rose Aggregate's groups.
+ *
+ * Keys, values and states are in arrays by the group's number, which grow together, within a limit.  There is no room beyond
+ * it: then who owns the table gives out what is there, as partial states of groups that may come again, and it begins empty.
+ * A vector of new groups is always taken, whatever the limit is.
+ *
+ * Backend-local; no locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "utils/memutils.h"
+
+#include "scan/rose_node_group.h"
+#include "scan/rose_node_group_cells.h"
+
+#define FIRST_GROUPS	64
+
+/* Slots of the hash table, a group. */
+#define SLOTS_PER_GROUP 2
+
+static bool
+has_values(const RoseNodeGroupKey *key)
+{
+	return key->kind != ROSE_KEY_WORD;
+}
+
+static Size
+bytes_per_group(const RoseNodeGroupTable *table)
+{
+	Size		bytes = (table->nkeys + 1) * sizeof(int64) + SLOTS_PER_GROUP * sizeof(RoseVecGroupSlot);
+
+	for (int k = 0; k < table->nkeys; k++)
+	{
+		if (has_values(&table->keys[k]))
+			bytes += sizeof(Datum);
+	}
+	for (int a = 0; a < table->naggs; a++)
+		bytes += rose_node_cell_size(table->aggs[a].kind);
+	return bytes;
+}
+
+static Size
+memory_of_values(const RoseNodeGroupTable *table)
+{
+	Size		bytes = 0;
+
+	for (int k = 0; k < table->nkeys; k++)
+	{
+		if (table->keys[k].intern != NULL)
+			bytes += rose_node_intern_memory(table->keys[k].intern);
+	}
+	return bytes;
+}
+
+Size
+rose_node_group_table_rest(const RoseNodeGroupTable *table)
+{
+	Size		used = table->groups.capacity * bytes_per_group(table);
+
+	return used < table->limit ? table->limit - used : 0;
+}
+
+/* ---- growing ---- */
+
+/* An array that has room for more; what is new is zero. */
+static void *
+grow(const RoseNodeGroupTable *table, void *array, uint32 old, uint32 new, Size size)
+{
+	char	   *result;
+
+	if (array == NULL)
+		result = MemoryContextAllocHuge(table->context, new * size);
+	else
+		result = repalloc_huge(array, new * size);
+	memset(result + old * size, 0, (new - old) * size);
+	return result;
+}
+
+static void
+grow_slots(RoseNodeGroupTable *table, uint32 capacity)
+{
+	RoseVecGroups *groups = &table->groups;
+
+	if (groups->slots != NULL)
+		pfree(groups->slots);
+	groups->nslots = capacity * SLOTS_PER_GROUP;
+	groups->slots = MemoryContextAllocExtended(table->context,
+											   groups->nslots * sizeof(RoseVecGroupSlot),
+											   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	rose_vec_group_rehash(groups);
+}
+
+static void
+grow_to(RoseNodeGroupTable *table, uint32 capacity)
+{
+	RoseVecGroups *groups = &table->groups;
+	uint32		old = groups->capacity;
+
+	groups->keys = grow(table, groups->keys, old, capacity, (table->nkeys + 1) * sizeof(int64));
+	for (int k = 0; k < table->nkeys; k++)
+	{
+		RoseNodeGroupKey *key = &table->keys[k];
+
+		if (has_values(key))
+			key->values = grow(table, key->values, old, capacity, sizeof(Datum));
+	}
+	for (int a = 0; a < table->naggs; a++)
+	{
+		RoseNodeGroupAgg *agg = &table->aggs[a];
+
+		agg->cells = grow(table, agg->cells, old, capacity, rose_node_cell_size(agg->kind));
+	}
+	groups->capacity = capacity;
+	grow_slots(table, capacity);
+}
+
+void
+rose_node_group_table_init(RoseNodeGroupTable *table, Size limit)
+{
+	table->context = CurrentMemoryContext;
+	table->limit = limit;
+	table->groups.nwords = table->nkeys;
+	rose_vec_dense_reset(&table->dense);
+	grow_to(table, FIRST_GROUPS);
+}
+
+bool
+rose_node_group_table_make_room(RoseNodeGroupTable *table, int n)
+{
+	RoseVecGroups *groups = &table->groups;
+	Size		values = memory_of_values(table);
+	uint32		capacity = groups->capacity;
+
+	table->peak = Max(table->peak, capacity * bytes_per_group(table) + values);
+	if (groups->ngroups > 0 && values + capacity * bytes_per_group(table) > table->limit)
+		return false;
+	if (groups->ngroups + n <= capacity)
+		return true;
+	while (capacity < groups->ngroups + n)
+		capacity *= 2;
+	if (groups->ngroups > 0 && values + capacity * bytes_per_group(table) > table->limit)
+		return false;
+	grow_to(table, capacity);
+	return true;
+}
+
+/* ---- groups ---- */
+
+void
+rose_node_group_table_note(RoseNodeGroupTable *table, const RoseNodeGroupColumns *columns,
+						   uint32 first, int from, const uint16 *rows, int n)
+{
+	for (int k = 0; k < table->nkeys; k++)
+	{
+		RoseNodeGroupKey *key = &table->keys[k];
+		const RoseNodeGroupColumn *column = &columns->columns[key->column];
+
+		if (!has_values(key))
+			continue;
+		for (int i = 0; i < n; i++)
+		{
+			int			row = from + rows[i];
+
+			if (key->intern != NULL && !column->nulls[row])
+				key->values[first + i] = rose_node_intern_value(key->intern, (uint32) key->words[row]);
+			else
+				key->values[first + i] = (Datum) column->values[row];
+		}
+	}
+}
+
+/* The group takes the place of the first one. */
+static void
+move_to_front(RoseNodeGroupTable *table, uint32 group)
+{
+	Size		width = (table->nkeys + 1) * sizeof(int64);
+
+	memcpy(table->groups.keys, rose_vec_group_key(&table->groups, group), width);
+	for (int k = 0; k < table->nkeys; k++)
+	{
+		if (has_values(&table->keys[k]))
+			table->keys[k].values[0] = table->keys[k].values[group];
+	}
+	for (int a = 0; a < table->naggs; a++)
+	{
+		Size		size = rose_node_cell_size(table->aggs[a].kind);
+
+		memmove(table->aggs[a].cells, table->aggs[a].cells + group * size, size);
+	}
+}
+
+void
+rose_node_group_table_forget(RoseNodeGroupTable *table, uint32 n)
+{
+	RoseVecGroups *groups = &table->groups;
+	uint32		there = groups->ngroups;
+	uint32		left = there - n;
+
+	Assert(n <= there && left <= 1);
+	if (left > 0)
+		move_to_front(table, n);
+	for (int a = 0; a < table->naggs; a++)
+	{
+		Size		size = rose_node_cell_size(table->aggs[a].kind);
+
+		memset(table->aggs[a].cells + left * size, 0, (there - left) * size);
+	}
+	for (int k = 0; k < table->nkeys && left == 0; k++)
+	{
+		if (table->keys[k].intern != NULL)
+			rose_node_intern_reset(table->keys[k].intern);
+		rose_node_group_key_start(&table->keys[k]);
+	}
+	rose_vec_group_reset(groups);
+	rose_vec_dense_reset(&table->dense);
+	groups->ngroups = left;
+	rose_vec_group_rehash(groups);
+}
