@@ -65,3 +65,81 @@ END
 $$;
 
 COMMENT ON SCHEMA rose IS 'functions and views of rose';
+
+-- Subscriptions are foreign servers, too: so they have an owner, are in dumps, and keep the extension.
+
+CREATE FUNCTION rose.subscription_validator(text[], oid) RETURNS void
+AS 'MODULE_PATHNAME', 'rose_subscription_validator' LANGUAGE C STRICT;
+COMMENT ON FUNCTION rose.subscription_validator(text[], oid) IS 'options of servers that are subscriptions';
+
+CREATE FOREIGN DATA WRAPPER rose_subscription VALIDATOR rose.subscription_validator;
+COMMENT ON FOREIGN DATA WRAPPER rose_subscription IS 'its servers are subscriptions; change them with rose.alter_subscription only';
+
+-- Those that there are. Servers are not objects of the extension: a dump has them.
+DO $$
+DECLARE
+	sub pg_catalog.record;
+	role pg_catalog.name;
+BEGIN
+	FOR sub IN SELECT * FROM rose.subscription
+		WHERE dbid OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+	LOOP
+		IF EXISTS (SELECT FROM pg_catalog.pg_foreign_server WHERE srvname OPERATOR(pg_catalog.=) sub.subname) THEN
+			RAISE EXCEPTION USING
+				ERRCODE = 'duplicate_object',
+				MESSAGE = pg_catalog.format('foreign server "%s" already exists', sub.subname),
+				DETAIL = 'The rose subscription of this name is to have a foreign server of its name.',
+				HINT = 'Rename the server with ALTER SERVER ... RENAME TO.';
+		END IF;
+		EXECUTE pg_catalog.format('CREATE SERVER %I FOREIGN DATA WRAPPER rose_subscription OPTIONS (publications %L, %s"binary" %L, synchronous_commit %L)',
+			sub.subname, sub.publications, pg_catalog.format(CASE WHEN sub.slot_name IS NULL THEN '' ELSE 'slot_name %L, ' END, sub.slot_name),
+			CASE WHEN sub.binary_format THEN 'true' ELSE 'false' END, sub.synchronous_commit);
+		EXECUTE pg_catalog.format('ALTER EXTENSION rose DROP SERVER %I', sub.subname);
+		SELECT rolname INTO role FROM pg_catalog.pg_roles WHERE oid OPERATOR(pg_catalog.=) sub.owner;
+		-- a subscription whose owner is gone waits for another one: ALTER SERVER ... OWNER TO
+		IF FOUND THEN
+			EXECUTE pg_catalog.format('ALTER SERVER %I OWNER TO %I', sub.subname, role);
+		END IF;
+	END LOOP;
+END
+$$;
+
+CREATE OR REPLACE VIEW rose.stat_subscription AS
+SELECT s.subid, s.subname, p.pid,
+	CASE WHEN s.conninfo IS NULL THEN 'restored'
+		WHEN s.enabled OR p.pid IS NOT NULL THEN coalesce(p.state, 'stopped') ELSE 'disabled' END AS state,
+	p.received_lsn, p.applied_lsn, coalesce(p.durable_lsn, t.durable_lsn) AS durable_lsn,
+	p.confirmed_lsn, p.upstream_lsn, p.lag_bytes, p.lag_ms,
+	p.inserts, p.updates, p.deletes, p.truncates, p.old_row_reads, p.skipped,
+	p.copied_rows, p.received_bytes, p.transactions, p.batches, p.epochs,
+	t.epoch, p.spill_waits, p.spill_wait_ms, p.last_commit_time, p.last_error, p.last_error_time,
+	p.blocked_reason
+FROM rose.subscription s
+JOIN rose.subscription_state t USING (subid)
+LEFT JOIN rose.subscription_progress() p USING (subid)
+WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
+
+CREATE OR REPLACE VIEW rose.stat_subscription_tables AS
+SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname,
+	CASE WHEN t.oid IS NULL THEN 'dropped' ELSE r.state END AS state, r.sync_lsn,
+	coalesce(c.inserts, 0) AS inserts, coalesce(c.updates, 0) AS updates,
+	coalesce(c.deletes, 0) AS deletes, coalesce(c.truncates, 0) AS truncates,
+	coalesce(c.partials, 0) AS partials, coalesce(c.incomplete_inserts, 0) AS incomplete_inserts,
+	coalesce(c.copied_rows, 0) AS copied_rows,
+	-- the text may show any row and column: not to those whom privileges or row security keep from some
+	CASE WHEN NOT pg_catalog.row_security_active(r.relid)
+		AND (pg_catalog.pg_has_role(t.relowner, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+		THEN r.last_error ELSE 'error ' || r.error_code END AS last_error,
+	r.error_lsn, pg_catalog.format('%I.%I', r.remote_schema, r.remote_name) AS upstream_relation
+FROM rose.subscription s
+JOIN rose.subscription_rel r USING (subid)
+LEFT JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) t.relnamespace
+LEFT JOIN LATERAL rose.subscription_table_counts(r.subid, r.relid) c ON true
+WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+UNION ALL
+SELECT s.subid, s.subname, NULL, NULL, NULL, 'new', NULL, 0, 0, 0, 0, 0, 0, 0, NULL,
+	n.first_lsn, pg_catalog.format('%I.%I', n.remote_schema, n.remote_name)
+FROM rose.subscription s
+JOIN rose.subscription_new n USING (subid)
+WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());

@@ -6,7 +6,8 @@
  *	  get_relation_info_hook, set_rel_pathlist_hook, create_upper_paths_hook	what the planner is told about rose tables
  *	  object_access_hook		files that are dropped with their table; primary
  *								keys that are dropped; TRUNCATE of a table that a
- *								subscription feeds; options of tables
+ *								subscription feeds; options of tables; foreign servers
+ *								that are subscriptions
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end; options of tables
  *	  ExecutorStart_hook, ExecutorRun_hook	snapshots that are declared to garbage collection
@@ -39,6 +40,7 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_index.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -67,6 +69,7 @@
 #include "indexam/rose_indexam.h"
 #include "indexam/rose_or.h"
 #include "repl/rose_repl.h"
+#include "repl/rose_subscription_server.h"
 #include "tableam/rose_exact_statement.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_table_options.h"
@@ -308,6 +311,8 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 		rose_declared_note_start();
 		return;
 	}
+	if (classid == ForeignServerRelationId && subid == 0)
+		rose_subscription_server_note(access, objectid);
 	if (classid != RelationRelationId)
 		return;
 	if (access == OAT_POST_ALTER)
@@ -561,6 +566,8 @@ run_database_command(const char *name, PlannedStmt *pstmt, const char *query, bo
 
 	PG_TRY();
 	{
+		if (drops && OidIsValid(database))
+			rose_repl_check_drop_database(database);
 		tablespace = tablespace_of_database(database);
 		rose_registry_reach_all();
 		run_command(pstmt, query, read_only, context, params, env, dest, completion);

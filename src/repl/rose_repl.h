@@ -60,7 +60,7 @@ typedef struct RoseSubscription
 	char	   *synchronous_commit;
 	char	   *slot_name;
 	List	   *publications;	/* of String nodes */
-	char	   *conninfo;
+	char	   *conninfo;		/* NULL: it is out of a dump, which has none */
 	uint64		epoch;			/* last committed epoch */
 	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for */
 	char	   *system_id;		/* of the upstream; NULL: it is not known yet */
@@ -122,6 +122,7 @@ extern bool rose_subscription_synced(Oid subid, int *nerrors);
 /* Writes; name, conninfo etc. from sub, subid is assigned and returned. */
 extern Oid	rose_subscription_insert(const RoseSubscription *sub);
 extern void rose_subscription_update(const RoseSubscription *sub);
+extern void rose_subscription_set_owner(Oid subid, Oid owner);
 
 /* The state row: everything up to here is durable. */
 extern void rose_subscription_set_state(Oid subid, uint64 epoch, XLogRecPtr durable_lsn,
@@ -270,6 +271,9 @@ typedef struct RoseReplSnapshot
 /* Copies of this database's entries; returns how many (at most max). */
 extern int	rose_repl_list(RoseReplSnapshot *out, int max);
 extern bool rose_repl_get(Oid subid, RoseReplSnapshot *out);
+
+/* Error if the database has subscriptions (rose_subscription_server.c).  REQUIRES: it is locked. */
+extern void rose_repl_check_drop_database(Oid dbid);
 
 /* The database was dropped: nothing of it is started any more. */
 extern void rose_repl_forget_database(Oid dbid);

@@ -113,6 +113,7 @@ extern RoseReplSubShared *rose_repl_entry_make(Oid dbid, Oid subid, const char *
 
 /* REQUIRES: lock exclusive. */
 extern void rose_repl_entry_free(RoseReplSubShared *entry);
+extern int	rose_repl_count_running(Oid dbid);	/* takes the lock; running, or to run */
 extern void rose_repl_require_shared(void); /* error if rose was not preloaded */
 extern bool rose_repl_needs_worker(const RoseReplSubShared *entry);
 extern void rose_repl_wake_launcher(void);

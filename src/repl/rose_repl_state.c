@@ -171,6 +171,25 @@ rose_repl_entry_free(RoseReplSubShared *entry)
 	entry->reserved_by = 0;
 }
 
+int
+rose_repl_count_running(Oid dbid)
+{
+	int			n = 0;
+
+	if (rose_repl_shared == NULL)
+		return 0;
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	for (int i = 0; i < rose_max_subscriptions; i++)
+	{
+		const RoseReplSubShared *entry = &rose_repl_shared->subs[i];
+
+		if (entry->dbid == dbid && (entry->wanted || entry->pid != 0))
+			n++;
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return n;
+}
+
 void
 rose_repl_forget_database(Oid dbid)
 {

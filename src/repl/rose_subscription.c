@@ -158,7 +158,7 @@ form_subscription(const RoseRowScan *cs)
 	if (!rose_subrows_isnull(cs, SUB_SLOT_NAME))
 		sub->slot_name = pstrdup(NameStr(*DatumGetName(rose_subrows_value(cs, SUB_SLOT_NAME))));
 	sub->publications = text_array_to_strings(rose_subrows_value(cs, SUB_PUBLICATIONS));
-	sub->conninfo = TextDatumGetCString(rose_subrows_value(cs, SUB_CONNINFO));
+	sub->conninfo = string_value(cs, SUB_CONNINFO);
 	return sub;
 }
 
@@ -372,7 +372,7 @@ set_changeable_columns(RoseRowEdit *row, const RoseSubscription *sub)
 	else
 		rose_row_set_null(row, SUB_SLOT_NAME);
 	rose_row_set(row, SUB_PUBLICATIONS, strings_to_text_array(sub->publications));
-	rose_row_set(row, SUB_CONNINFO, CStringGetTextDatum(sub->conninfo));
+	rose_row_set_text(row, SUB_CONNINFO, sub->conninfo);
 }
 
 /* An id that no subscription of this database has had. */
@@ -413,6 +413,15 @@ rose_subscription_update(const RoseSubscription *sub)
 
 	set_changeable_columns(&row, sub);
 	rose_subrows_update("subscription", ROSE_SUBROWS_OF(sub->subid), &row);
+}
+
+void
+rose_subscription_set_owner(Oid subid, Oid owner)
+{
+	RoseRowEdit row = {0};
+
+	rose_row_set(&row, SUB_OWNER, ObjectIdGetDatum(owner));
+	rose_subrows_update("subscription", ROSE_SUBROWS_OF(subid), &row);
 }
 
 void

@@ -36,6 +36,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "repl/rose_subscription_server.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
@@ -265,6 +266,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 
 	sub.subid = rose_subscription_insert(&sub);
 	rose_repl_reserve(sub.subid, sub.name);
+	rose_subscription_server_save(&sub);
 	if (do_connect)
 		create_with_upstream(&sub, create_slot, copy_data);
 	else
@@ -364,6 +366,18 @@ accept_upstream(const RoseSubscription *sub)
 	PG_END_TRY();
 }
 
+/* One that comes from a dump has no connection string until it is given one. */
+static void
+require_conninfo(const RoseSubscription *sub, const char *hint)
+{
+	if (sub->conninfo == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("rose subscription \"%s\" has no connection string", sub->name),
+				 errdetail("It comes from a dump, which does not carry that."),
+				 errhint("%s", hint)));
+}
+
 /* Nothing but 'resync' yet.  True: it was given. */
 static bool
 accept_arg(FunctionCallInfo fcinfo)
@@ -386,6 +400,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 {
 	RoseSubscription *sub;
 	bool		accept;
+	bool		refresh;
 
 	require_superuser("alter");
 	require_arg(fcinfo, ALTER_NAME, "the name");
@@ -399,15 +414,20 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	sub->conninfo = text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
 	sub->slot_name = text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
 	ReplicationSlotValidateName(sub->slot_name, ERROR);
-	rose_upstream_check_conninfo(sub->conninfo);
 	if (!PG_ARGISNULL(ALTER_PUBLICATIONS))
 		sub->publications = publications_arg(fcinfo, ALTER_PUBLICATIONS);
+	refresh = bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS));
+	if (sub->enabled || refresh || accept)
+		require_conninfo(sub, "Give it one with conninfo => '...'.");
+	if (sub->conninfo != NULL)
+		rose_upstream_check_conninfo(sub->conninfo);
 	rose_subscription_update(sub);
 	rose_repl_reserve(sub->subid, sub->name);
+	rose_subscription_server_save(sub);
 
 	if (accept)
 		accept_upstream(sub);
-	else if (bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS)))
+	else if (refresh)
 		refresh_with_upstream(sub, bool_arg(fcinfo, ALTER_COPY_DATA, true));
 	if (!PG_ARGISNULL(ALTER_RESYNC))
 	{
@@ -469,6 +489,7 @@ drop(const RoseSubscription *sub, struct WalReceiverConn *conn)
 
 	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 	rose_subscription_delete(sub->subid);
+	rose_subscription_server_drop(sub->name);
 	foreach(lc, tables)
 		LockRelationOid(((RoseSubscriptionTable *) lfirst(lc))->relid, ShareUpdateExclusiveLock);
 	if (conn != NULL)
@@ -494,6 +515,7 @@ rose_drop_subscription(PG_FUNCTION_ARGS)
 	}
 
 	PreventInTransactionBlock(true, "rose.drop_subscription with keep_slot => false");
+	require_conninfo(sub, "Drop it with keep_slot => true.");
 	conn = connect_for_drop(sub);
 	PG_TRY();
 	{

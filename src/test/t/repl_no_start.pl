@@ -1,6 +1,6 @@
 # A replication worker that does not get as far as its database: whoever waits for it
-# hears of that, and goes on when it can; and a database that is dropped leaves nothing
-# to be started.
+# hears of that, and goes on when it can; and a database that is dropped, without its subscription,
+# leaves nothing to be started.
 use strict;
 use warnings;
 
@@ -51,6 +51,8 @@ elsewhere('CREATE DATABASE other');
 $replica->safe_psql('other', 'CREATE EXTENSION rose; CREATE TABLE t (id int PRIMARY KEY, n int) USING rose');
 $replica->safe_psql('other', "SELECT rose.create_subscription('o', \$\$$conninfo\$\$, '{p}')");
 $replica->poll_query_until('other', "SELECT state = 'streaming' FROM rose.stat_subscription") or die 'it does not stream';
+like(error_of($replica, 'DROP DATABASE other WITH (FORCE)'), qr/database "other" is being used by rose subscriptions/, 'its database is not dropped');
+$replica->safe_psql('other', "SELECT rose.drop_subscription('o')");
 elsewhere('DROP DATABASE other WITH (FORCE)');
 $upstream->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_replication_slots WHERE active') or die 'somebody streams';
 ok($replica->poll_query_until('template1', q(SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type ~ '^rose replication worker'))), 'no worker');

@@ -19,6 +19,8 @@ my @tables = qw(ints words pairs bare parts_1 parts_2);
 my @catalogs = qw(subscription subscription_rel subscription_new subscription_state);
 my ($upstream, $replica);
 
+my $servers = 'SELECT srvname, srvowner::regrole, ARRAY(SELECT unnest(srvoptions) ORDER BY 1) FROM pg_foreign_server';
+
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
 
@@ -94,6 +96,8 @@ foreach my $mode (qw(copy link))
 	down("SELECT rose.alter_subscription('s', enabled => false)");
 	ok($replica->poll_query_until('postgres', 'SELECT pid IS NULL FROM rose.stat_subscription'), "$mode: disabled");
 	my $before = catalogs();
+	my $server = down($servers);
+	like($server, qr/^s\|/, "$mode: a server");
 	my $last_error = down("SELECT last_error FROM rose.subscription_rel WHERE state = 'error'");
 	$replica->stop;
 	change(3);
@@ -102,6 +106,8 @@ foreach my $mode (qw(copy link))
 	$replica = $new;
 	$replica->start;
 	is(catalogs(), $before, "$mode: catalogs");
+	is(down($servers), $server, "$mode: its server");
+	like(($replica->psql('template1', 'DROP DATABASE postgres'))[2], qr/database "postgres" is being used by rose subscriptions/, "$mode: and its database is kept");
 	is(down($states) =~ s/\|.*//gr, join("\n", sort @tables, 'broken'), "$mode: the tables are the same ones");
 	down("SELECT rose.alter_subscription('s', enabled => true)");
 	are_same("$mode, upgraded");

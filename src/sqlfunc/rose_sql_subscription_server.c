@@ -1,0 +1,57 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_subscription_server.c
+ *	  The validator of the wrapper rose_subscription.
+ *
+ * What its servers are for is in repl/rose_subscription_server.c.  User mappings and
+ * foreign tables of them mean nothing, so they have no options.
+ *
+ * Needs no lock: it looks at its arguments only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/reloptions.h"
+#include "catalog/pg_foreign_server.h"
+#include "commands/defrem.h"
+#include "fmgr.h"
+#include "replication/slot.h"
+#include "utils/guc.h"
+
+#include "repl/rose_subscription_server.h"
+
+PG_FUNCTION_INFO_V1(rose_subscription_validator);
+
+static void
+check_value(DefElem *def)
+{
+	if (strcmp(def->defname, "binary") == 0)
+		(void) defGetBoolean(def);
+	else if (strcmp(def->defname, "synchronous_commit") == 0)
+		(void) set_config_option("synchronous_commit", defGetString(def), PGC_BACKEND,
+								 PGC_S_TEST, GUC_ACTION_SET, false, 0, false);
+	else if (strcmp(def->defname, "slot_name") == 0)
+		ReplicationSlotValidateName(defGetString(def), ERROR);
+}
+
+Datum
+rose_subscription_validator(PG_FUNCTION_ARGS)
+{
+	List	   *options = untransformRelOptions(PG_GETARG_DATUM(0));
+	Oid			catalog = PG_GETARG_OID(1);
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (catalog != ForeignServerRelationId || !rose_subscription_server_knows(def->defname))
+			ereport(ERROR,
+					(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
+					 errmsg("invalid option \"%s\"", def->defname),
+					 errhint("Create and change subscriptions with rose.create_subscription() and rose.alter_subscription().")));
+		check_value(def);
+	}
+	PG_RETURN_VOID();
+}
