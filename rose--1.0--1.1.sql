@@ -104,6 +104,11 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION rose.subscription_waits(OUT subid oid, OUT relid oid, OUT since timestamptz)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_waits';
+COMMENT ON FUNCTION rose.subscription_waits()
+IS 'this database''s subscriptions that wait for a table or an index that somebody has locked';
+
 CREATE OR REPLACE VIEW rose.stat_subscription AS
 SELECT s.subid, s.subname, p.pid,
 	CASE WHEN s.conninfo IS NULL THEN 'restored'
@@ -113,10 +118,17 @@ SELECT s.subid, s.subname, p.pid,
 	p.inserts, p.updates, p.deletes, p.truncates, p.old_row_reads, p.skipped,
 	p.copied_rows, p.received_bytes, p.transactions, p.batches, p.epochs,
 	t.epoch, p.spill_waits, p.spill_wait_ms, p.last_commit_time, p.last_error, p.last_error_time,
-	p.blocked_reason
+	p.blocked_reason,
+	w.relid::pg_catalog.regclass AS waiting_for, w.since AS waiting_since,
+	-- who writes an epoch does not queue for a lock
+	coalesce(nullif(pg_catalog.pg_blocking_pids(p.pid), '{}'),
+		(SELECT pg_catalog.array_agg(DISTINCT coalesce(l.pid, 0)) FROM pg_catalog.pg_locks l
+		WHERE l.locktype = 'relation' AND l.database = s.dbid AND l.relation = w.relid
+		AND l.mode = 'AccessExclusiveLock')) AS waiting_pids
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)
+LEFT JOIN rose.subscription_waits() w USING (subid)
 WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
 
 CREATE OR REPLACE VIEW rose.stat_subscription_tables AS

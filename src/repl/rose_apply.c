@@ -494,7 +494,7 @@ apply_truncate(StringInfo s)
 		if (rose_apply_can_be_cut())
 			return ROSE_APPLY_RESTART;
 		rose_relmap_close(entry);
-		LockRelationOid(entry->relid, AccessExclusiveLock);
+		rose_repl_lock_table(entry->relid, AccessExclusiveLock);
 		rose_relmap_require_local(entry);
 		rose_apply.blame.rel = entry;
 		rels = lappend(rels, table_open(entry->relid, NoLock));

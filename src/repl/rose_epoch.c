@@ -15,7 +15,9 @@
  * never while a batch is open.
  *
  * Locking: tables as usual for who freezes and spills (lsm/merge/rose_epoch_runs.h), each
- * with all its indexes or not at all.
+ * with all its indexes or not at all, and never by queueing.  A table that somebody has
+ * locked holds an epoch up only if it has rows that are to be written for it; whatever else is to be
+ * done with it is done later.
  * When an epoch is due is rose_stream.c's to say.
  *
  *-------------------------------------------------------------------------
@@ -26,9 +28,11 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -49,6 +53,13 @@
 
 /* A table with more components gets no runs just because time has passed. */
 #define ROSE_EPOCH_MANY_COMPONENTS	(ROSE_MAX_COMPONENTS * 2 / 3)
+
+/* Tables that somebody has locked are published, and fed, later: another try after so long. */
+#define ROSE_EPOCH_CATCH_UP_MS	1000
+
+static List *unpublished = NIL; /* in TopMemoryContext */
+static List *unfed = NIL;		/* in TopMemoryContext */
+static TimestampTz caught_up = 0;
 
 static uint64 received_before = 0;	/* bytes received before the last epoch */
 
@@ -101,55 +112,55 @@ try_lock_indexes(List *indexes)
 }
 
 /*
- * A table and its indexes, locked for reading all together; NULL if it is not (any more) a
- * rose table.
+ * A table and its indexes, locked for reading all together; *rel is NULL if it is not (any
+ * more) a rose table.  Or none of them, and the one that somebody has locked is returned.
  *
  * REINDEX has an index locked when it finds that it needs the whole table (rose_rekey.c).
  * So whoever waited for the index with a lock of the table in hand would wait for one who
- * waits for him, and of a spiller, which never queues, the server would not even know.
+ * waits for him, and of one who does not queue, the server would not even know.
  */
-static Relation
-lock_with_indexes(Oid relid, List **indexes)
+static Oid
+try_lock_with_indexes(Oid relid, Relation *rel, List **indexes)
 {
-	for (;;)
-	{
-		Relation	rel;
-		Oid			busy;
+	Oid			busy;
 
-		CHECK_FOR_INTERRUPTS();
-		rose_flight_lock_relation(relid);
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		{
-			UnlockRelationOid(relid, AccessShareLock);
-			return NULL;
-		}
-		rel = relation_open(relid, NoLock);
-		if (!is_rose_table(rel))
-		{
-			relation_close(rel, AccessShareLock);
-			return NULL;
-		}
-		*indexes = RelationGetIndexList(rel);
-		busy = try_lock_indexes(*indexes);
-		if (!OidIsValid(busy))
-			return rel;
-		list_free(*indexes);
-		relation_close(rel, AccessShareLock);
-		rose_flight_lock_relation(busy);
-		UnlockRelationOid(busy, AccessShareLock);
+	*rel = NULL;
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return relid;
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+	{
+		UnlockRelationOid(relid, AccessShareLock);
+		return InvalidOid;
 	}
+	*rel = relation_open(relid, NoLock);
+	if (!is_rose_table(*rel))
+	{
+		relation_close(*rel, AccessShareLock);
+		*rel = NULL;
+		return InvalidOid;
+	}
+	*indexes = RelationGetIndexList(*rel);
+	busy = try_lock_indexes(*indexes);
+	if (OidIsValid(busy))
+	{
+		list_free(*indexes);
+		relation_close(*rel, AccessShareLock);
+		*rel = NULL;
+	}
+	return busy;
 }
 
-/* Call back if it is (still) a rose table, and for its indexes. */
-static void
+/* Call back if it is (still) a rose table, and for its indexes; or return the one that somebody has locked. */
+static Oid
 visit_table(Oid relid, TableCallback callback, uint64 epoch)
 {
 	List	   *indexes;
 	ListCell   *lc;
-	Relation	rel = lock_with_indexes(relid, &indexes);
+	Relation	rel;
+	Oid			busy = try_lock_with_indexes(relid, &rel, &indexes);
 
 	if (rel == NULL)
-		return;
+		return busy;
 	callback(rose_tree_open_any_order(rel), epoch);
 	foreach(lc, indexes)
 	{
@@ -162,29 +173,111 @@ visit_table(Oid relid, TableCallback callback, uint64 epoch)
 	}
 	list_free(indexes);
 	relation_close(rel, NoLock);
+	return InvalidOid;
 }
+
+/* Tables that somebody has locked, and which relation of each that is. */
+typedef struct LockedTables
+{
+	List	   *relids;
+	List	   *busy;
+} LockedTables;
 
 /*
  * Every table, with its indexes, in a transaction of its own, so that locks and pins of many
- * tables are not held together; and the upstream hears from us in between.
+ * tables are not held together; and the upstream hears from us in between.  Those that
+ * somebody has locked are passed over.
  */
-static void
-for_each_table(TableCallback callback, uint64 epoch)
+static LockedTables
+visit_tables(const List *relids, TableCallback callback, uint64 epoch)
 {
-	List	   *tables = list_tables();
+	LockedTables locked = {NIL, NIL};
 	ListCell   *lc;
 
-	foreach(lc, tables)
+	foreach(lc, relids)
 	{
+		Oid			busy;
+
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
-		visit_table(lfirst_oid(lc), callback, epoch);
+		busy = visit_table(lfirst_oid(lc), callback, epoch);
 		PopActiveSnapshot();
 		CommitTransactionCommand();
 		MemoryContextSwitchTo(rose_apply.message_context);
+		if (OidIsValid(busy))
+		{
+			locked.relids = lappend_oid(locked.relids, lfirst_oid(lc));
+			locked.busy = lappend_oid(locked.busy, busy);
+		}
 		rose_apply_keep_alive();
+		CHECK_FOR_INTERRUPTS();
 	}
-	list_free(tables);
+	return locked;
+}
+
+/* The relation whose lock keeps one of the needed ones, which may be indexes, from being visited. */
+static Oid
+find_busy(const LockedTables *locked, const List *needed)
+{
+	Oid			busy = InvalidOid;
+	ListCell   *lc;
+
+	StartTransactionCommand();
+	foreach(lc, needed)
+	{
+		Oid			relid = lfirst_oid(lc);
+		ListCell   *lt;
+
+		if (get_rel_relkind(relid) == RELKIND_INDEX)
+			relid = IndexGetRelation(relid, true);
+		foreach(lt, locked->relids)
+		{
+			if (lfirst_oid(lt) == relid)
+				busy = list_nth_oid(locked->busy, foreach_current_index(lt));
+		}
+	}
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+	/* who had opened a file last may be outdated */
+	return OidIsValid(busy) ? busy : linitial_oid(locked->busy);
+}
+
+/*
+ * Visit all tables.  Of those that somebody has locked only such are waited for in which
+ * something is left to be done for this epoch: idle ones hold up nobody.
+ */
+static void
+visit_as_needed(TableCallback callback, List *(*left) (uint64 epoch), uint64 epoch)
+{
+	LockedTables locked = visit_tables(list_tables(), callback, epoch);
+	bool		waited = false;
+	List	   *needed;
+
+	while (locked.relids != NIL && (needed = left(epoch)) != NIL)
+	{
+		LockedTables before = locked;
+
+		rose_flight_wait_for_lock(find_busy(&locked, needed));
+		waited = true;
+		locked = visit_tables(before.relids, callback, epoch);
+		list_free(before.relids);
+		list_free(before.busy);
+		list_free(needed);
+	}
+	if (waited)
+		rose_flight_wait_for_lock(InvalidOid);
+}
+
+/* Visit these tables; *later: those that somebody has locked, to be visited when they are not. */
+static void
+visit_or_later(List **later, List *relids, TableCallback callback, uint64 epoch)
+{
+	LockedTables locked = visit_tables(relids, callback, epoch);
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	list_free(*later);
+	*later = list_copy(locked.relids);
+	MemoryContextSwitchTo(old);
 }
 
 /* One that has no slot for a new memtable, because spills have failed: all of it. */
@@ -228,11 +321,22 @@ recover_table(RoseTree *table, uint64 epoch)
 	feed_table(table, epoch);
 }
 
-/* Tables may have got new files (ALTER TABLE), which do not know who feeds them. */
+/*
+ * Tables may have got new files (ALTER TABLE), which do not know who feeds them.  Before
+ * one is written to that is seen to in any case.
+ */
 void
 rose_epoch_feed_tables(void)
 {
-	for_each_table(feed_table, 0);
+	visit_or_later(&unfed, list_tables(), feed_table, 0);
+}
+
+/* Does the open batch have rows of the table, or may it? */
+static bool
+is_locked_by_batch(Oid relid)
+{
+	return rose_relation_oid_is_locked(relid, RowExclusiveLock, true) ||
+		rose_relation_oid_is_locked(relid, AccessExclusiveLock, false);
 }
 
 /* In the open batch: its rows become runs of this epoch, to be committed with it. */
@@ -243,13 +347,46 @@ rose_epoch_spill_batch(uint64 epoch)
 
 	Assert(rose_apply.batch.open);
 	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
-		visit_table(((RoseSubscriptionTable *) lfirst(lc))->relid, spill_own_rows, epoch);
+	{
+		Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
+		Oid			busy;
+
+		if (!is_locked_by_batch(relid))
+			continue;
+		/* an index that was made meanwhile, if anything */
+		while (OidIsValid(busy = visit_table(relid, spill_own_rows, epoch)))
+			rose_repl_lock_table(busy, AccessShareLock);
+	}
 }
 
 void
 rose_epoch_publish_tables(uint64 epoch)
 {
-	for_each_table(publish_table, epoch);
+	visit_or_later(&unpublished, list_tables(), publish_table, epoch);
+}
+
+/*
+ * Readers of a table that is not published use its memtables, so that may wait.  Its runs
+ * are those of a committed epoch, whoever else comes to publish them: the next epoch, the
+ * next worker, or recovery.
+ */
+void
+rose_epoch_catch_up(TimestampTz now)
+{
+	uint64		epoch = rose_apply.progress.epoch;
+
+	if (unpublished == NIL && unfed == NIL && !rose_apply.epochs.unpublished)
+		return;
+	if (!rose_apply.epochs.unpublished && !TimestampDifferenceExceeds(caught_up, now, ROSE_EPOCH_CATCH_UP_MS))
+		return;
+	caught_up = now;
+	if (rose_apply.epochs.unpublished)
+		rose_epoch_publish_tables(epoch);
+	else if (unpublished != NIL)
+		visit_or_later(&unpublished, unpublished, publish_table, epoch);
+	rose_apply.epochs.unpublished = false;
+	if (unfed != NIL)
+		visit_or_later(&unfed, unfed, feed_table, 0);
 }
 
 /*
@@ -262,8 +399,12 @@ rose_epoch_publish_tables(uint64 epoch)
 void
 rose_epoch_recover(void)
 {
-	for_each_table(recover_table, rose_apply.progress.epoch);
-	rose_make_room_set_epoch(rose_apply.sub->subid, rose_apply.progress.epoch + 1);
+	uint64		epoch = rose_apply.progress.epoch;
+
+	visit_or_later(&unfed, list_tables(), recover_table, epoch);
+	if (epoch > 0 && unfed != NIL)
+		visit_or_later(&unpublished, unfed, publish_table, epoch);
+	rose_make_room_set_epoch(rose_apply.sub->subid, epoch + 1);
 }
 
 /*
@@ -368,7 +509,7 @@ rose_epoch_begin_in_time(void)
 {
 	crowded = false;
 	if (!rose_epoch_memory_is_due())
-		for_each_table(look_whether_crowded, 0);
+		(void) visit_tables(list_tables(), look_whether_crowded, 0);
 	if (!crowded)
 		rose_epoch_begin();
 	else
@@ -381,6 +522,22 @@ rose_epoch_begin_in_time(void)
 /* ---------------------------------------------------------------------
  * From boundary to landing
  */
+
+/* Some table could not freeze all that it has; which one is not known. */
+static List *
+stuck_tables(uint64 epoch)
+{
+	uint64		nbytes;
+
+	return rose_epoch_freeze(rose_apply.sub->subid, epoch, &nbytes) ? NIL :
+		list_make1_oid(InvalidOid);
+}
+
+static List *
+unspilled_tables(uint64 epoch)
+{
+	return rose_epoch_unspilled(rose_apply.sub->subid, epoch);
+}
 
 /*
  * An error while memtables are frozen does no harm: they are part of the next
@@ -397,7 +554,7 @@ begin_epoch(bool may_be_beside)
 	if (!rose_apply.epochs.dirty)
 		return;
 	if (!rose_epoch_freeze(rose_apply.sub->subid, epoch, &frozen_bytes))
-		for_each_table(spill_stuck_table, epoch);
+		visit_as_needed(spill_stuck_table, stuck_tables, epoch);
 	ROSE_STOP_POINT("epoch-frozen");
 	begin_next(epoch);
 	rose_flight_begin(epoch, lsn, may_be_beside &&
@@ -411,10 +568,10 @@ rose_epoch_begin(void)
 	begin_epoch(true);
 }
 
-void
+bool
 rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit)
 {
-	for_each_table(spill_table, epoch);
+	visit_as_needed(spill_table, unspilled_tables, epoch);
 	ROSE_STOP_POINT("epoch-spilled");
 
 	StartTransactionCommand();
@@ -428,6 +585,7 @@ rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_co
 	ROSE_STOP_POINT("epoch-committed");
 
 	rose_epoch_publish_tables(epoch);
+	return unpublished == NIL;
 }
 
 void

@@ -154,33 +154,59 @@ rose_repl_feed(Relation rel, Oid subid)
 		feed_tree(table, subid);
 }
 
+typedef void (*TreeCallback) (RoseTree *tree, Oid subid);
+
+/* The table and its indexes, if it is (still) a rose table.  Locked until the transaction ends. */
 static void
-unfeed(Relation rel, Oid subid)
+for_trees(Oid relid, TreeCallback callback, Oid subid)
 {
-	List	   *indexes = RelationGetIndexList(rel);
+	Relation	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
+	List	   *indexes;
 	ListCell   *lc;
 
+	if (rel == NULL)
+		return;
+	if (rel->rd_rel->relkind != RELKIND_RELATION ||
+		rel->rd_rel->relam != get_table_am_oid("rose", true))
+	{
+		relation_close(rel, NoLock);
+		return;
+	}
+	indexes = RelationGetIndexList(rel);
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
 		if (rose_relation_has_tree(index))
-			rose_feed_end(rose_tree_open_any_order(index), subid);
+			callback(rose_tree_open_any_order(index), subid);
 		index_close(index, NoLock);
 	}
 	list_free(indexes);
-	rose_feed_end(rose_tree_open_any_order(rel), subid);
+	callback(rose_tree_open_any_order(rel), subid);
+	relation_close(rel, NoLock);
+}
+
+static void
+settle(RoseTree *tree, Oid subid)
+{
+	rose_epoch_publish_committed(tree);
+}
+
+void
+rose_repl_settle(Oid relid)
+{
+	for_trees(relid, settle, InvalidOid);
+}
+
+static void
+unfeed(RoseTree *tree, Oid subid)
+{
+	rose_epoch_publish_committed(tree);
+	rose_feed_end(tree, subid);
 }
 
 void
 rose_repl_unfeed(Oid relid, Oid subid)
 {
-	Relation	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
-
-	if (rel == NULL)
-		return;
-	if (rel->rd_rel->relkind == RELKIND_RELATION &&
-		rel->rd_rel->relam == get_table_am_oid("rose", true))
-		unfeed(rel, subid);
-	relation_close(rel, NoLock);
+	for_trees(relid, unfeed, subid);
 }

@@ -39,9 +39,6 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/lmgr.h"
-#include "utils/array.h"
-#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -85,6 +82,7 @@ flight_exit(int code, Datum arg)
 	{
 		flight->state = ROSE_FLIGHT_FAILED;
 		flight->pid = 0;
+		memset(&flight->blocked, 0, sizeof(flight->blocked));
 		wake_apply_worker();
 	}
 	LWLockRelease(&rose_repl_shared->lock);
@@ -111,7 +109,7 @@ take_over(uint64 epoch, RoseFlightShared *copy)
 	{
 		flight->state = ROSE_FLIGHT_RUNNING;
 		flight->pid = MyProcPid;
-		flight->blocked_since = 0;
+		memset(&flight->blocked, 0, sizeof(flight->blocked));
 		*copy = *flight;
 	}
 	LWLockRelease(&rose_repl_shared->lock);
@@ -122,43 +120,39 @@ take_over(uint64 epoch, RoseFlightShared *copy)
 static void
 write_epoch(const RoseFlightShared *copy)
 {
-	rose_epoch_write(copy->epoch, copy->lsn, &copy->last_commit);
+	bool		published = rose_epoch_write(copy->epoch, copy->lsn, &copy->last_commit);
 
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	rose_apply.shared->flight.state = ROSE_FLIGHT_LANDED;
+	rose_apply.shared->flight.unpublished = !published;
 	rose_apply.shared->flight.pid = 0;
 	if (am_spiller)
 		wake_apply_worker();
 	LWLockRelease(&rose_repl_shared->lock);
 }
 
-/*
- * Lock a table or an index for reading.  The spiller never queues (see the top of this file).
- */
-void
-rose_flight_lock_relation(Oid relid)
+/* It has not said so before, or not of this one. */
+static void
+note_blocked(RoseReplWaitShared *wait, Oid relid)
 {
-	RoseFlightShared *flight = &rose_apply.shared->flight;
-
-	if (!am_spiller)
-	{
-		LockRelationOid(relid, AccessShareLock);
-		return;
-	}
-	while (!ConditionalLockRelationOid(relid, AccessShareLock))
-	{
-		LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-		if (flight->blocked_since == 0)
-			flight->blocked_since = GetCurrentTimestamp();
-		LWLockRelease(&rose_repl_shared->lock);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 ROSE_FLIGHT_RETRY_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	flight->blocked_since = 0;
+	if (wait->relid == InvalidOid || relid == InvalidOid)
+		wait->since = OidIsValid(relid) ? GetCurrentTimestamp() : 0;
+	wait->relid = relid;
 	LWLockRelease(&rose_repl_shared->lock);
+}
+
+/* The spiller never queues (see the top of this file), nor does the worker, which has the upstream to talk to. */
+void
+rose_flight_wait_for_lock(Oid relid)
+{
+	note_blocked(am_spiller ? &rose_apply.shared->flight.blocked : &rose_apply.shared->waiting, relid);
+	if (!OidIsValid(relid))
+		return;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ROSE_FLIGHT_RETRY_MS, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
 }
 
 /* The process that writes one epoch. */
@@ -236,7 +230,8 @@ rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside)
 	flight->lsn = lsn;
 	flight->last_commit = rose_apply.progress.last_commit;
 	flight->pid = 0;
-	flight->blocked_since = 0;
+	memset(&flight->blocked, 0, sizeof(flight->blocked));
+	flight->unpublished = false;
 	LWLockRelease(&rose_repl_shared->lock);
 	rose_apply.epochs.flight = epoch;
 
@@ -264,6 +259,7 @@ land(const RoseFlightShared *copy)
 		pfree(spiller);
 	spiller = NULL;
 	rose_apply.epochs.flight = 0;
+	rose_apply.epochs.unpublished |= copy->unpublished;
 	rose_epoch_landed(copy->epoch, copy->lsn);
 }
 
@@ -301,33 +297,6 @@ rose_flight_poll(void)
 	return true;
 }
 
-/*
- * Does this process wait for a lock that we hold, or for somebody who does?  The server
- * cannot see that deadlock, as we wait for no lock.  Those who wait may have got on
- * meanwhile: then the batch is given up in vain, and no more.
- */
-static bool
-waits_for_our_lock(int pid)
-{
-	List	   *waiting = list_make1_int(pid);
-	bool		ours = false;
-
-	for (int i = 0; i < list_length(waiting) && !ours; i++)
-	{
-		Datum		pids = DirectFunctionCall1(pg_blocking_pids,
-											   Int32GetDatum(list_nth_int(waiting, i)));
-		ArrayType  *array = DatumGetArrayTypeP(pids);
-		int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-
-		/* 0: a prepared transaction, which waits for nobody */
-		for (int j = 0; j < n; j++)
-			waiting = list_append_unique_int(waiting, ((int32 *) ARR_DATA_PTR(array))[j]);
-		ours = list_member_int(waiting, MyProcPid);
-	}
-	list_free(waiting);
-	return ours;
-}
-
 /* Whoever writes the epoch, or is to, or 0. */
 static int
 writer_pid(const RoseFlightShared *copy)
@@ -353,15 +322,15 @@ check_prospects(bool deadlock)
 				 errmsg("no room in memory before epoch " UINT64_FORMAT " is written, and its process has ended",
 						copy.epoch),
 				 errdetail("The worker starts over with writing it.")));
-	if (copy.blocked_since != 0 &&
-		TimestampDifferenceExceeds(copy.blocked_since, GetCurrentTimestamp(),
+	if (OidIsValid(copy.blocked.relid) &&
+		TimestampDifferenceExceeds(copy.blocked.since, GetCurrentTimestamp(),
 								   ROSE_FLIGHT_BLOCKED_MS))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 				 errmsg("no room in memory before epoch " UINT64_FORMAT " is written, and a table is locked against that",
 						copy.epoch),
 				 errdetail("The worker gives up its batch and starts over with writing it.")));
-	if (deadlock && pid != 0 && waits_for_our_lock(pid))
+	if (deadlock && pid != 0 && rose_repl_waits_for_us(pid))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 				 errmsg("no room in memory before epoch " UINT64_FORMAT " is written, whose process waits for somebody who waits for this batch",

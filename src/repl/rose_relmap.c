@@ -605,7 +605,7 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 		return entry;
 
 	/* Taking the lock may tell that the table has changed, but not that another one is ours. */
-	LockRelationOid(entry->relid, RowExclusiveLock);
+	rose_repl_lock_table(entry->relid, RowExclusiveLock);
 	entry = rose_relmap_lookup(remoteid, commit_lsn);
 	if (entry == NULL)
 		return NULL;

@@ -263,6 +263,8 @@ typedef struct RoseReplSnapshot
 	int			pid;			/* 0: no worker */
 	RoseReplStatus status;
 	RoseReplProgress progress;
+	Oid			waiting;		/* the relation whose lock it waits for, or invalid */
+	TimestampTz waiting_since;
 	TimestampTz last_error_time;
 	char		last_error[ROSE_REPL_ERROR_LENGTH];
 	char		blocked[ROSE_BLOCKED_LENGTH];	/* why, if it is */
@@ -339,7 +341,16 @@ extern void rose_repl_check_alter(Oid relid, bool unlogged);
 /* Error if it is one of rose's own materialized views, which a refresh without data would empty. */
 extern void rose_repl_check_refresh(Oid relid);
 
-/* The subscription no longer feeds the table (drained before); InvalidOid: whichever does. */
+/*
+ * The subscription no longer feeds the table (drained before); InvalidOid: whichever does.
+ * REQUIRES: rose_repl_settle, if the subscription itself goes.
+ */
 extern void rose_repl_unfeed(Oid relid, Oid subid);
+
+/*
+ * Publish what a committed epoch has left in the table, since somebody had it locked.  When the subscription is
+ * gone, nobody can tell any more that the epoch was committed.
+ */
+extern void rose_repl_settle(Oid relid);
 
 #endif							/* ROSE_REPL_H */

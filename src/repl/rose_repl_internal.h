@@ -31,6 +31,13 @@ struct WalReceiverConn;
 /* ---------------------------------------------------------------------
  * Shared state.  membership and requests: RoseReplShared.lock.
  */
+/* What a process waits for; see rose_repl_locks.c. */
+typedef struct RoseReplWaitShared
+{
+	Oid			relid;			/* a table or an index that somebody has locked; 0 = none */
+	TimestampTz since;
+} RoseReplWaitShared;
+
 /* An epoch in flight; see rose_flight.c. */
 typedef enum RoseFlightState
 {
@@ -38,7 +45,7 @@ typedef enum RoseFlightState
 	ROSE_FLIGHT_ASKED,			/* a spiller is to come */
 	ROSE_FLIGHT_RUNNING,		/* pid writes it */
 	ROSE_FLIGHT_FAILED,			/* whoever wrote it has ended */
-	ROSE_FLIGHT_LANDED			/* committed and published */
+	ROSE_FLIGHT_LANDED			/* committed; published but for tables that somebody has locked */
 } RoseFlightState;
 
 typedef struct RoseFlightShared
@@ -48,7 +55,8 @@ typedef struct RoseFlightShared
 	XLogRecPtr	lsn;			/* the upstream position that it stands for ... */
 	RoseUpstreamCommit last_commit; /* ... and the last transaction before it */
 	int			pid;
-	TimestampTz blocked_since;	/* the spiller cannot lock a table; 0 = it is not so */
+	RoseReplWaitShared blocked; /* the spiller cannot lock this */
+	bool		unpublished;	/* of a landed one: tables are left to be published */
 } RoseFlightShared;
 
 typedef struct RoseReplSubShared
@@ -70,6 +78,7 @@ typedef struct RoseReplSubShared
 	uint64		epoch_asked;	/* lock; counts requests for an epoch */
 	uint64		epoch_served;	/* lock; the last one that was served */
 	RoseFlightShared flight;	/* lock */
+	RoseReplWaitShared waiting; /* lock; the worker */
 
 	slock_t		mutex;			/* protects what follows */
 	RoseReplStatus status;
@@ -336,6 +345,7 @@ typedef struct RoseApplyEpochs
 								 * in flight */
 	uint64		flight;			/* epoch in flight, 0 = none */
 	bool		awaited;		/* the upstream waits for the next one */
+	bool		unpublished;	/* the spiller has left tables to be published */
 	TimestampTz last;
 	XLogRecPtr	recorded_lsn;	/* durable_lsn of the state row, flushed: the most that may be
 								 * confirmed */
@@ -430,8 +440,8 @@ extern void rose_epoch_commit(void);
 extern void rose_epoch_begin(void);
 extern void rose_epoch_begin_in_time(void); /* may be put off */
 
-/* For whoever writes it: everything between its boundary and its landing, in transactions of its own. */
-extern void rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
+/* For whoever writes it: everything between its boundary and its landing, in transactions of its own.  False: tables are left to be published. */
+extern bool rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
 
 /* It is committed and published. */
 extern void rose_epoch_landed(uint64 epoch, XLogRecPtr lsn);
@@ -451,8 +461,11 @@ extern void rose_epoch_spill_batch(uint64 epoch);
 /* Make the tables the subscription's again that lost that with their file. */
 extern void rose_epoch_feed_tables(void);
 
-/* After its commit: publish the runs, in a transaction of its own, then note it, and that it covers all. */
+/* After its commit: publish the runs, in transactions of their own, then note it, and that it covers all. */
 extern void rose_epoch_publish_tables(uint64 epoch);
+
+/* Publish and feed what could not be so far, as somebody has locked it.  REQUIRES: no open batch. */
+extern void rose_epoch_catch_up(TimestampTz now);
 extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
 
 /* An epoch in flight (rose_flight.c). */
@@ -467,7 +480,20 @@ extern void rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside);
 extern bool rose_flight_poll(void); /* true: none is in flight any more */
 extern bool rose_flight_wait(void); /* true: it took a while */
 extern void rose_flight_finish_left(void);	/* by the worker's predecessor */
-extern void rose_flight_lock_relation(Oid relid);	/* AccessShareLock */
+
+/* For whoever writes an epoch, between two attempts to lock a relation: wait a little.  InvalidOid: it has been locked. */
+extern void rose_flight_wait_for_lock(Oid relid);
+
+/*
+ * Tables that somebody has locked (rose_repl_locks.c).
+ *
+ * lock_table: for a batch; the upstream hears from us meanwhile.  waits_for_us: does a
+ * process wait for a lock of this one, or for somebody who does?  request_is_hopeless: do
+ * those who serve a request of this process?
+ */
+extern void rose_repl_lock_table(Oid relid, LOCKMODE mode);
+extern bool rose_repl_waits_for_us(int pid);
+extern bool rose_repl_request_is_hopeless(Oid subid);
 
 /* Initial copy of all tables that wait for one (rose_copy.c). */
 extern void rose_copy_tables(void);

@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -228,16 +229,22 @@ typedef struct RequestWait
 	TimestampTz error_time;		/* of the worker's last error that was seen */
 	int			nerrors;		/* seen while waiting */
 	bool		may_see;		/* the caller may read errors, which have values of any table */
+	Oid			subid;
+	TimestampTz looked;			/* for a deadlock */
+	int			sqlerrcode;		/* of what is returned as a failure */
 } RequestWait;
 
 static void
-begin_wait(RequestWait *wait, const char *what, int timeout_s)
+begin_wait(RequestWait *wait, Oid subid, const char *what, int timeout_s)
 {
 	wait->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 												 timeout_s * INT64CONST(1000));
 	wait->what = what;
 	wait->error_time = -1;
 	wait->nerrors = 0;
+	wait->subid = subid;
+	wait->looked = GetCurrentTimestamp();
+	wait->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
 	wait->may_see = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
 
@@ -258,9 +265,24 @@ worker_failure(RequestWait *wait, const RoseReplSubShared *entry)
 	return psprintf("the replication worker cannot %s: %s", wait->what, entry->last_error);
 }
 
+/* The server does not see a deadlock with the worker: nobody waits for a lock of its. */
+static bool
+is_deadlock(RequestWait *wait)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (!TimestampDifferenceExceeds(wait->looked, now, DeadlockTimeout))
+		return false;
+	wait->looked = now;
+	if (!rose_repl_request_is_hopeless(wait->subid))
+		return false;
+	wait->sqlerrcode = ERRCODE_T_R_DEADLOCK_DETECTED;
+	return true;
+}
+
 /* Sleep for a little; why not to wait any longer, or NULL. */
 static char *
-wait_a_little(const RequestWait *wait)
+wait_a_little(RequestWait *wait)
 {
 	int			rc;
 
@@ -269,17 +291,22 @@ wait_a_little(const RequestWait *wait)
 	if (rc & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
+	if (is_deadlock(wait))
+		return psprintf("the replication worker cannot %s while it waits for a lock that this transaction holds, or somebody who waits for it",
+						wait->what);
 	if (GetCurrentTimestamp() <= wait->deadline)
 		return NULL;
 	return psprintf("timed out while waiting for the replication worker to %s", wait->what);
 }
 
 static void
-report_failure(const char *failure)
+report_failure(const RequestWait *wait, const char *failure)
 {
 	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			(errcode(wait->sqlerrcode),
 			 errmsg_internal("%s", failure),
+			 wait->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ?
+			 errhint("Do this in a transaction that has locked no table of the subscription.") :
 			 errhint("See last_error in rose.stat_subscription and the server log.")));
 }
 
@@ -346,7 +373,7 @@ wait_until_drained(Oid subid, RequestWait *wait)
 		if (failure == NULL)
 			failure = wait_a_little(wait);
 		if (failure != NULL)
-			report_failure(failure);
+			report_failure(wait, failure);
 	}
 }
 
@@ -359,7 +386,7 @@ rose_repl_drain(Oid subid, int timeout_s)
 	RequestWait wait;
 
 	rose_repl_require_shared();
-	begin_wait(&wait, "stop", timeout_s);
+	begin_wait(&wait, subid, "stop", timeout_s);
 	if (!ask_to_drain(subid))
 		return;
 	pending_add(ROSE_PENDING_DRAINED, subid);
@@ -412,29 +439,38 @@ is_served(Oid subid, uint64 ticket, RequestWait *wait, char **failure)
 	return served;
 }
 
-char *
-rose_repl_try_spill(Oid subid, int timeout_s)
+/* What went wrong, or NULL. */
+static char *
+spill(RequestWait *wait, int timeout_s)
 {
-	RequestWait wait;
 	uint64		ticket;
 	char	   *failure = NULL;
 
 	rose_repl_require_shared();
-	begin_wait(&wait, "commit an epoch", timeout_s);
-	ticket = ask_for_epoch(subid);
-	while (ticket != 0 && failure == NULL && !is_served(subid, ticket, &wait, &failure))
+	begin_wait(wait, wait->subid, "commit an epoch", timeout_s);
+	ticket = ask_for_epoch(wait->subid);
+	while (ticket != 0 && failure == NULL && !is_served(wait->subid, ticket, wait, &failure))
 	{
 		if (failure == NULL)
-			failure = wait_a_little(&wait);
+			failure = wait_a_little(wait);
 	}
 	return failure;
+}
+
+char *
+rose_repl_try_spill(Oid subid, int timeout_s)
+{
+	RequestWait wait = {.subid = subid};
+
+	return spill(&wait, timeout_s);
 }
 
 void
 rose_repl_spill(Oid subid, int timeout_s)
 {
-	char	   *failure = rose_repl_try_spill(subid, timeout_s);
+	RequestWait wait = {.subid = subid};
+	char	   *failure = spill(&wait, timeout_s);
 
 	if (failure != NULL)
-		report_failure(failure);
+		report_failure(&wait, failure);
 }

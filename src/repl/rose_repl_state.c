@@ -153,6 +153,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	entry->reload = entry->drain = entry->drained = entry->text_needed = false;
 	entry->epoch_asked = entry->epoch_served = 0;
 	memset(&entry->flight, 0, sizeof(entry->flight));
+	memset(&entry->waiting, 0, sizeof(entry->waiting));
 	entry->last_error_time = 0;
 	entry->last_error[0] = '\0';
 	entry->blocked[0] = '\0';
@@ -256,6 +257,7 @@ detach(int code, Datum arg)
 				   ROSE_REPL_ERROR);
 	entry->pid = 0;
 	entry->latch = NULL;
+	memset(&entry->waiting, 0, sizeof(entry->waiting));
 	entry->start_time = delay == 0 ? 0 :
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay);
 	SpinLockAcquire(&entry->mutex);
@@ -357,6 +359,13 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 	out->status = entry->status;
 	out->progress = entry->progress;
 	SpinLockRelease(&entry->mutex);
+	out->waiting = entry->waiting.relid;
+	out->waiting_since = entry->waiting.since;
+	if (!OidIsValid(out->waiting))
+	{
+		out->waiting = entry->flight.blocked.relid;
+		out->waiting_since = entry->flight.blocked.since;
+	}
 	out->last_error_time = entry->last_error_time;
 	strlcpy(out->last_error, entry->last_error, ROSE_REPL_ERROR_LENGTH);
 	strlcpy(out->blocked, out->status == ROSE_REPL_BLOCKED ? entry->blocked : "",

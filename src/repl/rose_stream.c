@@ -554,6 +554,7 @@ do_chores(Stream *stream)
 			check_owner();
 		if (rose_relmap_tables_changed())
 			rose_epoch_feed_tables();
+		rose_epoch_catch_up(GetCurrentTimestamp());
 		rose_repl_stats_report_left(GetCurrentTimestamp());
 	}
 	send_feedback(stream, GetCurrentTimestamp(), false, false, false);

@@ -19,6 +19,7 @@
 #include "store/rose_file_name.h"
 #include "store/rose_pin.h"
 #include "lsm/tree/rose_relation.h"
+#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_spill.h"
 #include "repl/rose_repl.h"
@@ -43,7 +44,11 @@ spill_table(RoseTree *tree)
 	Oid			subid = tree->shared->fed_by;
 
 	if (OidIsValid(subid))
+	{
 		rose_repl_spill(subid, FEED_SPILL_TIMEOUT);
+		/* if somebody had it locked, or no worker runs */
+		rose_epoch_publish_committed(tree);
+	}
 	else
 		(void) rose_spill(tree, InvalidOid, 0);
 }

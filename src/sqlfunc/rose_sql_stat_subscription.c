@@ -15,6 +15,7 @@
 #include "sqlfunc/rose_sql_row.h"
 
 PG_FUNCTION_INFO_V1(rose_subscription_progress);
+PG_FUNCTION_INFO_V1(rose_subscription_waits);
 PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
 
 static const char *
@@ -117,6 +118,28 @@ rose_subscription_progress(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		put_progress(&row, &snapshots[i]);
+		rose_sql_emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/* Subscriptions that wait for a table or an index that somebody has locked. */
+Datum
+rose_subscription_waits(PG_FUNCTION_ARGS)
+{
+	RoseReplSnapshot *snapshots = palloc0(sizeof(RoseReplSnapshot) * Max(rose_max_subscriptions, 1));
+	int			n;
+	RoseSqlRow	row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	n = rose_repl_list(snapshots, rose_max_subscriptions);
+	for (int i = 0; i < n; i++)
+	{
+		if (!OidIsValid(snapshots[i].waiting))
+			continue;
+		rose_sql_put(&row, ObjectIdGetDatum(snapshots[i].subid), false);
+		rose_sql_put(&row, ObjectIdGetDatum(snapshots[i].waiting), false);
+		rose_sql_put_time(&row, snapshots[i].waiting_since);
 		rose_sql_emit(fcinfo, &row);
 	}
 	return (Datum) 0;

@@ -488,6 +488,8 @@ drop(const RoseSubscription *sub, struct WalReceiverConn *conn)
 	ListCell   *lc;
 
 	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+	foreach(lc, tables)
+		rose_repl_settle(((RoseSubscriptionTable *) lfirst(lc))->relid);
 	rose_subscription_delete(sub->subid);
 	rose_subscription_server_drop(sub->name);
 	foreach(lc, tables)

@@ -42,6 +42,7 @@
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/merge/rose_empty.h"
+#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_resort.h"
@@ -162,10 +163,13 @@ rose_check_rewrite(Relation old)
 {
 	RoseTree   *tree = rose_tree_open_any_order(old);
 	const RoseManifest *manifest;
-	bool		durable = rose_c0_is_empty(&tree->shared->c0);
+	bool		durable;
 
 	if (!OidIsValid(tree->shared->fed_by))
 		return;
+	/* whoever waited for this lock may have kept the table from being published */
+	rose_epoch_publish_committed(tree);
+	durable = rose_c0_is_empty(&tree->shared->c0);
 	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
 		durable &= manifest->components[i].state != ROSE_COMPONENT_PENDING;

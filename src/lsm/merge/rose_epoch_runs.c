@@ -21,6 +21,7 @@
 #include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
 #include "store/rose_settled.h"
+#include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_registry.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_spill_internal.h"
@@ -90,6 +91,32 @@ rose_epoch_spill(RoseTree *tree, Oid subid, uint64 epoch)
 	return spilled;
 }
 
+typedef struct EpochLook
+{
+	Oid			subid;
+	uint64		epoch;
+	List	   *relids;
+} EpochLook;
+
+static void
+look_for_unspilled(RoseTreeShared *shared, void *arg)
+{
+	EpochLook  *look = arg;
+
+	if (shared->recovered && shared->fed_by == look->subid &&
+		rose_c0_oldest_frozen_for(&shared->c0, look->epoch) >= 0)
+		look->relids = lappend_oid(look->relids, pg_atomic_read_u32(&shared->relid));
+}
+
+List *
+rose_epoch_unspilled(Oid subid, uint64 epoch)
+{
+	EpochLook	look = {subid, epoch, NIL};
+
+	rose_registry_visit(MyDatabaseId, look_for_unspilled, &look);
+	return look.relids;
+}
+
 /* An epoch takes earlier ones with it, whose positions it is behind. */
 static bool
 is_settled(uint64 of_epoch, uint64 epoch)
@@ -129,4 +156,25 @@ rose_epoch_publish(RoseTree *tree, Oid subid, uint64 epoch)
 	UnlockPage(tree->rel, ROSE_LOCK_SPILL, ExclusiveLock);
 	pfree(manifest);
 	pfree(edit);
+}
+
+void
+rose_epoch_publish_committed(RoseTree *tree)
+{
+	Oid			subid = rose_feed_subscription(tree);
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+	uint64		epoch = 0;
+
+	if (!OidIsValid(subid) || rose_epoch_committed_hook == NULL)
+		return;
+	for (int i = 0; i < manifest->ncomponents; i++)
+	{
+		const RoseComponentEntryDisk *entry = &manifest->components[i];
+
+		if (entry->state == ROSE_COMPONENT_PENDING && entry->subid == subid &&
+			entry->epoch > epoch && rose_epoch_committed_hook(subid, entry->epoch))
+			epoch = entry->epoch;
+	}
+	if (epoch != 0)
+		rose_epoch_publish(tree, subid, epoch);
 }

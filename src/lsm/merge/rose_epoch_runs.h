@@ -24,14 +24,22 @@
  * rose_spill.
  *
  * rose_epoch_spill: what is for this epoch.
+ *
+ * rose_epoch_unspilled: tables and indexes with something for this epoch that is in no run yet, as
+ * a list of OIDs, by which who opened the file last knew it; NIL: nothing is left.  Takes moments and no
+ * locks on tables, either.
  */
 extern bool rose_epoch_freeze(Oid subid, uint64 epoch, uint64 *nbytes);
 extern bool rose_epoch_spill(RoseTree *tree, Oid subid, uint64 epoch);
+extern List *rose_epoch_unspilled(Oid subid, uint64 epoch);
 
 /*
  * The epoch's position is committed: its pending runs, and those of earlier
  * epochs, become live, their memtables are freed.
  */
 extern void rose_epoch_publish(RoseTree *tree, Oid subid, uint64 epoch);
+
+/* What is left to be published of a tree that a subscription feeds, by which epochs it has committed.  REQUIRES: a transaction. */
+extern void rose_epoch_publish_committed(RoseTree *tree);
 
 #endif							/* ROSE_EPOCH_RUNS_H */
