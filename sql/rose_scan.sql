@@ -177,6 +177,10 @@ DELETE FROM rsc WHERE CURRENT OF rsc_d RETURNING a, b;
 DECLARE rsc_e CURSOR FOR SELECT a, b FROM rsc WHERE n > 300 AND f > 100 FOR UPDATE;
 MOVE 2 FROM rsc_e;
 UPDATE rsc SET t = 'here' WHERE CURRENT OF rsc_e RETURNING a, b, t;
+DECLARE rsc_f SCROLL CURSOR FOR SELECT a, b FROM rsc WHERE n > 300 AND f > 100;
+MOVE 3 FROM rsc_f;
+FETCH PRIOR FROM rsc_f;
+UPDATE rsc SET t = 'scrolled' WHERE CURRENT OF rsc_f RETURNING a, b, t;
 ROLLBACK;
 
 -- changes of rows that are found so

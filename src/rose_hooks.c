@@ -14,6 +14,7 @@
  *	  ProcessUtility_hook, ExecutorRun_hook, ExecutorFinish_hook	what is being run, for the
  *								snapshots that the transaction itself has open
  *	  planner_hook, ExecutorRun_hook, ExecutorFinish_hook	statements that use ctids
+ *	  planner_hook				SCROLL cursors
  *	  ExecutorEnd_hook			rows that nobody reads any more (since 17)
  *
  * Policy and mechanism are elsewhere: here is only who is called when.
@@ -165,8 +166,21 @@ rose_create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *
 static PlannedStmt *
 rose_planner(Query *query, const char *source, int options, ParamListInfo params)
 {
-	return rose_exact_statement_plan(prev_planner_hook ? prev_planner_hook : standard_planner,
-									 query, source, options, params);
+	bool		before = rose_node_plans_scroll;
+	PlannedStmt *stmt;
+
+	rose_node_plans_scroll = (options & CURSOR_OPT_SCROLL) != 0;
+	PG_TRY();
+	{
+		stmt = rose_exact_statement_plan(prev_planner_hook ? prev_planner_hook : standard_planner,
+										 query, source, options, params);
+	}
+	PG_FINALLY();
+	{
+		rose_node_plans_scroll = before;
+	}
+	PG_END_TRY();
+	return stmt;
 }
 
 /* ---- dropped objects ---- */

@@ -36,6 +36,12 @@ extern void rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeT
 extern void rose_node_add_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
 										  void *extra);
 
+/*
+ * The statement that is being planned is that of a SCROLL cursor.  Plans can be made while others are, so
+ * who sets it puts back what it was.
+ */
+extern bool rose_node_plans_scroll;
+
 extern void rose_node_register(void);	/* _PG_init */
 
 #endif							/* ROSE_NODE_H */

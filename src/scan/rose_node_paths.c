@@ -14,6 +14,9 @@
  * core's settings for plain scans hold: without enable_seqscan there is no Rose Scan of a whole
  * table, without enable_indexscan none of ranges.
  *
+ * A SCROLL cursor over one table gets a plain scan, which turns: under the Material node that core would put above
+ * ours, WHERE CURRENT OF does not find the row.
+ *
  * The plan says nothing about storage, so it stays good whatever is merged.  Backend-local; planning
  * takes locks before us.  Joins by key (parameterised paths) are left to index scans, backward
  * scans too; there are no parallel ones.
@@ -40,6 +43,8 @@
 
 /* So few rows are its index's, if the key finds them. */
 #define FEW_ROWS		100
+
+bool		rose_node_plans_scroll = false;
 
 static Plan *scan_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 					   List *clauses, List *children);
@@ -190,6 +195,16 @@ rose_node_scan_ordered_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEn
 						  build_index_pathkeys(root, key, ForwardScanDirection));
 }
 
+/* May somebody ask a cursor where this scan is, after having turned it? */
+static bool
+is_scrolled(const PlannerInfo *root)
+{
+	const Query *parse = root->parse;
+
+	return rose_node_plans_scroll && bms_membership(root->all_baserels) == BMS_SINGLETON &&
+		!parse->hasAggs && parse->groupClause == NIL && parse->groupingSets == NIL;
+}
+
 void
 rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)
 {
@@ -197,7 +212,7 @@ rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte
 	List	   *keys;
 	List	   *pathkeys = NIL;
 
-	if (!is_candidate(root, rel, rte, &key, &keys))
+	if (is_scrolled(root) || !is_candidate(root, rel, rte, &key, &keys))
 		return;
 	if (key != NULL && has_useful_pathkeys(root, rel))
 		pathkeys = truncate_useless_pathkeys(root, rel,
