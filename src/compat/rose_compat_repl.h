@@ -12,7 +12,7 @@
 
 #include "postgres.h"
 
-#include "commands/tablecmds.h"
+#include "catalog/index.h"
 #include "replication/walreceiver.h"
 #include "storage/latch.h"
 
@@ -70,14 +70,16 @@ rose_create_wait_event_set(MemoryContext context, int nevents)
 #endif
 }
 
-/* 16 added run_as_table_owner. */
+/* 17 added the statement, for event triggers. */
 static inline void
-rose_execute_truncate(List *rels, List *relids, List *relids_logged, bool restart_seqs)
+rose_reindex_relation(Oid relid, int flags)
 {
-#if PG_VERSION_NUM >= 160000
-	ExecuteTruncateGuts(rels, relids, relids_logged, DROP_RESTRICT, restart_seqs, false);
+	ReindexParams params = {0};
+
+#if PG_VERSION_NUM >= 170000
+	reindex_relation(NULL, relid, flags, &params);
 #else
-	ExecuteTruncateGuts(rels, relids, relids_logged, DROP_RESTRICT, restart_seqs);
+	reindex_relation(relid, flags, &params);
 #endif
 }
 

@@ -4,13 +4,19 @@
  *	  Emptying tables, of whichever owners: because the upstream has truncated them, or
  *	  because they are to be copied again.
  *
- * Tables that reference each other have to be truncated in one go, whoever owns them.
  * Whether that may be done was decided before, by who made the subscription or asks for
  * the copy; so no privileges are looked at, and an owner who may not truncate his table,
  * or use its schema, is in nobody's way.  What the tables' owners have attached to them
- * runs as those owners, as ever (rose_rights.h).  One truncation has the rights of one
- * role, so tables with triggers of several owners are truncated one owner after the
- * other, each with the tables that foreign keys tie to them.
+ * runs as those owners, as ever (rose_rights.h).
+ *
+ * Nor are foreign keys looked at, as in all that is replicated.  PostgreSQL's TRUNCATE
+ * refuses a table that others reference, whatever the session's role, so it cannot be used
+ * here: the upstream may have truncated those as well, while they are no tables of the
+ * subscription or wait for their copy, and a table that is copied again has its
+ * referenced rows again when that is done.
+ *
+ * An empty file takes the place of the table's and of its indexes'.  That is undone if
+ * the transaction aborts.
  *
  * Locking: the caller holds AccessExclusiveLock on the tables.
  *
@@ -18,17 +24,23 @@
  */
 #include "postgres.h"
 
+#include "access/heapam_xlog.h"
+#include "access/table.h"
+#include "access/xloginsert.h"
 #include "catalog/catalog.h"
 #include "catalog/dependency.h"
-#include "catalog/heap.h"
+#include "catalog/index.h"
 #include "catalog/pg_trigger.h"
 #include "commands/sequence.h"
-#include "commands/tablecmds.h"
 #include "commands/trigger.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/lmgr.h"
-#include "utils/lsyscache.h"
+#include "storage/predicate.h"
 #include "utils/rel.h"
 
+#include "compat/rose_compat_am.h"
 #include "compat/rose_compat_repl.h"
 #include "repl/rose_repl.h"
 #include "repl/rose_rights.h"
@@ -52,94 +64,78 @@ fires_trigger(Relation rel)
 	return false;
 }
 
-/* One of these references the table. */
-static bool
-is_referenced_by(Oid relid, List *relids)
-{
-	List	   *referencing = heap_truncate_find_FKs(list_make1_oid(relid));
-
-	return list_length(list_difference_oid(referencing, relids)) < list_length(referencing);
-}
-
-/* The tables among rels that reference the table, and those that it references, in turn. */
-static List *
-tied_tables(Relation rel, List *rels)
-{
-	List	   *tied = list_make1(rel);
-	bool		grown = true;
-
-	while (grown)
-	{
-		List	   *relids = NIL;
-		List	   *referencing;
-		ListCell   *lc;
-
-		grown = false;
-		foreach(lc, tied)
-			relids = lappend_oid(relids, RelationGetRelid((Relation) lfirst(lc)));
-		referencing = heap_truncate_find_FKs(relids);
-		foreach(lc, rels)
-		{
-			Relation	other = lfirst(lc);
-			Oid			relid = RelationGetRelid(other);
-
-			if (list_member_oid(relids, relid))
-				continue;
-			if (list_member_oid(referencing, relid) || is_referenced_by(relid, relids))
-			{
-				tied = lappend(tied, other);
-				grown = true;
-			}
-		}
-	}
-	return tied;
-}
-
-/* As this role, whose triggers are the only ones; invalid: there are none. */
+/* Those of one table, before or after it is emptied, as its owner. */
 static void
-truncate_together(List *rels, Oid owner, bool logged)
+fire_triggers(Relation rel, bool before)
 {
-	List	   *relids = NIL;
-	List	   *relids_logged = NIL;
+	ResultRelInfo *info;
+	EState	   *estate;
 	RoseRights	rights;
-	ListCell   *lc;
 
-	foreach(lc, rels)
+	if (!fires_trigger(rel))
+		return;
+	rose_rights_take(rel->rd_rel->relowner, &rights);
+	estate = CreateExecutorState();
+	info = makeNode(ResultRelInfo);
+	InitResultRelInfo(info, rel, 0, NULL, 0);
+	estate->es_opened_result_relations = list_make1(info);
+	if (before)
+		ExecBSTruncateTriggers(estate, info);
+	else
 	{
-		Relation	rel = lfirst(lc);
-
-		relids = lappend_oid(relids, RelationGetRelid(rel));
-		if (logged && RelationIsLogicallyLogged(rel))
-			relids_logged = lappend_oid(relids_logged, RelationGetRelid(rel));
+		AfterTriggerBeginQuery();
+		ExecASTruncateTriggers(estate, info);
+		AfterTriggerEndQuery(estate);
 	}
-	if (OidIsValid(owner))
-		rose_rights_take(owner, &rights);
-	rose_execute_truncate(rels, relids, relids_logged, false);
-	if (OidIsValid(owner))
-		rose_rights_give_back(&rights);
+	FreeExecutorState(estate);
+	rose_rights_give_back(&rights);
 }
 
-/* The owner of those that fire triggers, or invalid; *several: they have several owners. */
-static Oid
-owner_of_triggers(List *rels, bool *several)
+static void
+set_new_files(Relation rel)
 {
-	Oid			owner = InvalidOid;
+	Oid			toast_relid = rel->rd_rel->reltoastrelid;
+
+	CheckTableForSerializableConflictIn(rel);
+	rose_set_new_file(rel, rel->rd_rel->relpersistence);
+	if (OidIsValid(toast_relid))
+	{
+		Relation	toast = table_open(toast_relid, AccessExclusiveLock);
+
+		rose_set_new_file(toast, toast->rd_rel->relpersistence);
+		table_close(toast, NoLock);
+	}
+	rose_reindex_relation(RelationGetRelid(rel), REINDEX_REL_PROCESS_TOAST);
+	pgstat_count_truncate(rel);
+}
+
+/* For who decodes our WAL. */
+static void
+log_truncation(List *rels)
+{
+	xl_heap_truncate xlrec = {0};
+	Oid		   *relids = palloc(sizeof(Oid) * Max(list_length(rels), 1));
 	ListCell   *lc;
 
-	*several = false;
 	foreach(lc, rels)
 	{
 		Relation	rel = lfirst(lc);
 
-		if (!fires_trigger(rel))
-			continue;
-		*several |= OidIsValid(owner) && owner != rel->rd_rel->relowner;
-		owner = rel->rd_rel->relowner;
+		if (RelationIsLogicallyLogged(rel))
+			relids[xlrec.nrelids++] = RelationGetRelid(rel);
 	}
-	return owner;
+	if (xlrec.nrelids > 0)
+	{
+		xlrec.dbId = MyDatabaseId;
+		XLogBeginInsert();
+		XLogRegisterData((char *) &xlrec, SizeOfHeapTruncate);
+		XLogRegisterData((char *) relids, sizeof(Oid) * xlrec.nrelids);
+		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+		(void) XLogInsert(RM_HEAP_ID, XLOG_HEAP_TRUNCATE);
+	}
+	pfree(relids);
 }
 
-/* It is not part of the truncation itself, which demands that one role owns all of the sequences. */
 static void
 restart_sequences(Relation rel)
 {
@@ -155,34 +151,20 @@ restart_sequences(Relation rel)
 void
 rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged)
 {
-	List	   *left = list_copy(rels);
-	bool		several;
-	Oid			owner = owner_of_triggers(rels, &several);
 	ListCell   *lc;
 
-	if (!several && rels != NIL)
-	{
-		truncate_together(rels, owner, logged);
-		left = NIL;
-	}
-	while (left != NIL)
-	{
-		List	   *group = tied_tables(linitial(left), left);
-
-		owner = owner_of_triggers(group, &several);
-		if (several)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot truncate tables together that have triggers of several owners"),
-					 errdetail("Foreign keys tie them to table \"%s\".",
-							   RelationGetRelationName((Relation) linitial(group))),
-					 errhint("Give the tables one owner, or drop or disable their triggers on TRUNCATE.")));
-		truncate_together(group, owner, logged);
-		left = list_difference_ptr(left, group);
-	}
+	/* in the order of TRUNCATE: an error of a trigger comes before anything is done */
+	foreach(lc, rels)
+		fire_triggers(lfirst(lc), true);
+	foreach(lc, rels)
+		set_new_files(lfirst(lc));
 	foreach(lc, rels)
 	{
 		if (restart_seqs)
 			restart_sequences(lfirst(lc));
 	}
+	if (logged)
+		log_truncation(rels);
+	foreach(lc, rels)
+		fire_triggers(lfirst(lc), false);
 }
