@@ -109,6 +109,72 @@ RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_
 COMMENT ON FUNCTION rose.subscription_waits()
 IS 'this database''s subscriptions that wait for a table or an index that somebody has locked';
 
+-- what becomes of a subscription when a change of a table fails
+
+CREATE MATERIALIZED VIEW rose.subscription_options (
+	subid,
+	on_error							-- stop or pause; stop, if it has no row
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text
+WHERE rose.refuse_refresh();
+CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
+COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
+REVOKE ALL ON rose.subscription_options FROM PUBLIC;
+
+DROP FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text);
+CREATE FUNCTION rose.create_subscription(
+	name text,
+	conninfo text,
+	publications text[],
+	connect boolean DEFAULT true,
+	create_slot boolean DEFAULT NULL,
+	slot_name text DEFAULT NULL,
+	enabled boolean DEFAULT NULL,
+	copy_data boolean DEFAULT NULL,
+	binary boolean DEFAULT true,
+	synchronous_commit text DEFAULT 'off',
+	durability text DEFAULT 'upstream',
+	on_error text DEFAULT 'stop')
+RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text)
+IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
+
+DROP FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text);
+CREATE FUNCTION rose.alter_subscription(
+	name text,
+	conninfo text DEFAULT NULL,
+	publications text[] DEFAULT NULL,
+	slot_name text DEFAULT NULL,
+	enabled boolean DEFAULT NULL,
+	binary boolean DEFAULT NULL,
+	synchronous_commit text DEFAULT NULL,
+	refresh boolean DEFAULT NULL,
+	copy_data boolean DEFAULT NULL,
+	resync regclass DEFAULT NULL,
+	accept text DEFAULT NULL,
+	on_error text DEFAULT NULL,
+	skip_lsn pg_lsn DEFAULT NULL)
+RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn)
+IS 'change a subscription; what is null stays as it is';
+
+CREATE FUNCTION rose.pause_table(subscription text, relation regclass)
+RETURNS void LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_pause_table';
+COMMENT ON FUNCTION rose.pause_table(text, regclass)
+IS 'apply no more changes of a table; the upstream keeps them';
+
+CREATE FUNCTION rose.resume_table(subscription text, relation regclass)
+RETURNS void LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_resume_table';
+COMMENT ON FUNCTION rose.resume_table(text, regclass)
+IS 'apply what a paused table has missed, and what follows';
+
+REVOKE ALL ON FUNCTION
+	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text),
+	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn),
+	rose.pause_table(text, regclass),
+	rose.resume_table(text, regclass)
+FROM PUBLIC;
+
 CREATE OR REPLACE VIEW rose.stat_subscription AS
 SELECT s.subid, s.subname, p.pid,
 	CASE WHEN s.conninfo IS NULL THEN 'restored'
@@ -124,11 +190,17 @@ SELECT s.subid, s.subname, p.pid,
 	coalesce(nullif(pg_catalog.pg_blocking_pids(p.pid), '{}'),
 		(SELECT pg_catalog.array_agg(DISTINCT coalesce(l.pid, 0)) FROM pg_catalog.pg_locks l
 		WHERE l.locktype = 'relation' AND l.database = s.dbid AND l.relation = w.relid
-		AND l.mode = 'AccessExclusiveLock')) AS waiting_pids
+		AND l.mode = 'AccessExclusiveLock')) AS waiting_pids,
+	coalesce(o.on_error, 'stop') AS on_error,
+	-- the upstream keeps its WAL from there on for paused tables, and that is so much
+	h.held_lsn, pg_catalog.pg_wal_lsn_diff(p.upstream_lsn, h.held_lsn)::pg_catalog.int8 AS held_bytes
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)
 LEFT JOIN rose.subscription_waits() w USING (subid)
+LEFT JOIN rose.subscription_options o USING (subid)
+CROSS JOIN LATERAL (SELECT pg_catalog.min(r.error_lsn) AS held_lsn FROM rose.subscription_rel r
+	WHERE r.subid OPERATOR(pg_catalog.=) s.subid AND r.state OPERATOR(pg_catalog.=) 'paused') h
 WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
 
 CREATE OR REPLACE VIEW rose.stat_subscription_tables AS

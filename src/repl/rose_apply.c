@@ -522,6 +522,25 @@ apply_truncate(StringInfo s)
  * Transactions and descriptions
  */
 
+/*
+ * All that comes before the transaction that commits here becomes durable: as transactions
+ * are sent in the order of their commits, that is all before its commit record.
+ */
+static void
+cut_before(XLogRecPtr lsn)
+{
+	RoseReplProgress *progress = &rose_apply.progress;
+
+	rose_batch_commit();
+	rose_epoch_commit();
+	rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, lsn);
+	progress->applied_lsn = Max(progress->applied_lsn, lsn);
+	progress->durable_lsn = Max(progress->durable_lsn, progress->applied_lsn);
+	if (progress->durable_lsn > rose_apply.epochs.recorded_lsn)
+		rose_epoch_record_idle();
+	rose_repl_publish(rose_apply.shared, rose_apply.status, progress);
+}
+
 static void
 apply_begin(StringInfo s)
 {
@@ -541,16 +560,15 @@ apply_begin(StringInfo s)
 
 	if (begin.final_lsn == rose_apply.epochs.solo_lsn)
 	{
-		rose_batch_commit();
-		rose_epoch_commit();
+		cut_before(begin.final_lsn);
 		rose_apply.epochs.solo_lsn = InvalidXLogRecPtr;
 	}
 }
 
 /*
- * A transaction that truncated, or from which on columns are others, takes its position
- * along in the local commit, which makes the empty files, and what is known of columns,
- * durable; so its rows have to be in runs by then.
+ * A transaction that truncated, or from which on columns are others, or of which something
+ * is passed over, takes its position along in the local commit, which makes the empty
+ * files, and what is known of tables, durable; so its rows have to be in runs by then.
  */
 static void
 commit_at_once(XLogRecPtr end_lsn)
@@ -559,6 +577,7 @@ commit_at_once(XLogRecPtr end_lsn)
 
 	Assert(rose_apply.epochs.flight == 0);
 	rose_gather_write();
+	rose_relmap_end_passed();
 	if (rose_apply.remote.changes > 0)
 		rose_epoch_spill_batch(epoch);
 	rose_epoch_record(epoch, end_lsn, &rose_apply.batch.reached);

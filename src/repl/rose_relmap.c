@@ -250,6 +250,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 	RoseReplRel *entry = hash_search(relmap, &remote->remoteid, HASH_ENTER, &found);
 	RoseReplTableCounts counts = {0};
 	RoseReplTableCounts truncated = {0};
+	uint64		passed = 0;
 	MemoryContext old;
 
 	if (found)
@@ -258,6 +259,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 			rose_relmap_close(entry);
 		counts = entry->counts;
 		truncated = entry->truncated;
+		passed = entry->passed;
 		if (OidIsValid(entry->relid))
 			counts.relid = entry->relid;
 		MemoryContextDelete(entry->context);
@@ -266,6 +268,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 		   sizeof(RoseReplRel) - sizeof(entry->remoteid));
 	entry->counts = counts;
 	entry->truncated = truncated;
+	entry->passed = passed;
 
 	entry->context = AllocSetContextCreate(relmap_context, "rose relation map entry",
 										   ALLOCSET_SMALL_SIZES);
@@ -293,7 +296,10 @@ rose_relmap_forget(void)
 	tables_valid = false;
 	hash_seq_init(&status, relmap);
 	while ((entry = hash_seq_search(&status)) != NULL)
+	{
 		entry->mapped = entry->noted = false;
+		entry->passed = 0;
+	}
 }
 
 bool
@@ -381,14 +387,16 @@ map_table(RoseReplRel *entry)
 		follow_rename(table, &entry->remote);
 	entry->relid = table != NULL ? table->relid : InvalidOid;
 	entry->ready = false;
-	entry->sync_lsn = entry->until_lsn = InvalidXLogRecPtr;
+	entry->sync_lsn = entry->until_lsn = entry->pass_lsn = InvalidXLogRecPtr;
 	if (table != NULL)
 	{
 		entry->sync_lsn = table->sync_lsn;
-		if (strcmp(table->state, ROSE_REL_READY) == 0)
+		if (rose_subscription_table_is_live(table))
 			entry->until_lsn = PG_UINT64_MAX;
-		else if (strcmp(table->state, ROSE_REL_ERROR) == 0)
+		else if (strcmp(table->state, ROSE_REL_ERROR) == 0 || strcmp(table->state, ROSE_REL_PAUSED) == 0)
 			entry->until_lsn = table->error_lsn;
+		if (strcmp(table->state, ROSE_REL_SKIPPING) == 0)
+			entry->pass_lsn = table->error_lsn;
 		entry->ready = entry->until_lsn != InvalidXLogRecPtr;
 	}
 	entry->mapped = true;
@@ -574,6 +582,45 @@ map_columns(RoseReplRel *entry)
 	return true;
 }
 
+/*
+ * Somebody has said that it is to be so.  That it was done must be known for as long as
+ * the upstream may send the transaction again, so it is durable as soon as it is done.
+ */
+static void
+pass_over(RoseReplRel *entry)
+{
+	if (rose_apply_can_be_cut())
+	{
+		rose_apply.remote.cut_needed = true;
+		return;
+	}
+	rose_apply.remote.durable_at_once = true;
+	entry->passed++;
+}
+
+void
+rose_relmap_end_passed(void)
+{
+	HASH_SEQ_STATUS status;
+	RoseReplRel *entry;
+
+	hash_seq_init(&status, relmap);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		if (entry->passed == 0)
+			continue;
+		ereport(LOG,
+				(errmsg("rose subscription \"%s\" has passed over " UINT64_FORMAT " changes of table \"%s.%s\" in the transaction committed at %X/%X",
+						rose_apply.sub->name, entry->passed, entry->remote.nspname,
+						entry->remote.relname, LSN_FORMAT_ARGS(rose_apply.remote.commit_lsn))));
+		rose_subscription_set_table(relmap_subid, entry->relid, ROSE_REL_READY, entry->sync_lsn,
+									NULL, NULL, InvalidXLogRecPtr);
+		entry->passed = 0;
+		entry->mapped = false;
+		tables_valid = false;
+	}
+}
+
 RoseReplRel *
 rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 {
@@ -590,6 +637,11 @@ rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 		note_new(entry, commit_lsn);
 	if (!entry->ready || commit_lsn < entry->sync_lsn || commit_lsn >= entry->until_lsn)
 		return NULL;
+	if (commit_lsn == entry->pass_lsn)
+	{
+		pass_over(entry);
+		return NULL;
+	}
 	if (entry->recreated)
 		report_recreated(entry);
 	return entry;

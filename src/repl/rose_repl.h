@@ -48,7 +48,14 @@ typedef struct RoseUpstreamCommit
 #define ROSE_REL_INIT		"init"	/* waits for its copy */
 #define ROSE_REL_COPYING	"copying"
 #define ROSE_REL_READY		"ready" /* copied; changes after sync_lsn are applied */
-#define ROSE_REL_ERROR		"error" /* paused: changes from error_lsn on are skipped until a resync */
+#define ROSE_REL_FAILED		"failed"	/* ready, but its change at error_lsn failed: that is tried again */
+#define ROSE_REL_SKIPPING	"skipping"	/* ready, but its changes at error_lsn will be passed over */
+#define ROSE_REL_PAUSED		"paused"	/* changes from error_lsn on wait, in the upstream's WAL */
+#define ROSE_REL_ERROR		"error" /* changes from error_lsn on are lost: it has to be copied again */
+
+/* rose.subscription_options.on_error: what becomes of the others when a table's change fails */
+#define ROSE_ON_ERROR_STOP	"stop"
+#define ROSE_ON_ERROR_PAUSE	"pause"
 
 typedef struct RoseSubscription
 {
@@ -61,6 +68,7 @@ typedef struct RoseSubscription
 	char	   *slot_name;
 	List	   *publications;	/* of String nodes */
 	char	   *conninfo;		/* NULL: it is out of a dump, which has none */
+	bool		pause_on_error; /* else it stops */
 	uint64		epoch;			/* last committed epoch */
 	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for */
 	char	   *system_id;		/* of the upstream; NULL: it is not known yet */
@@ -100,7 +108,7 @@ typedef struct RoseSubscriptionTable
 	Oid			relid;
 	char	   *state;
 	XLogRecPtr	sync_lsn;		/* commits before it are in the copy */
-	XLogRecPtr	error_lsn;		/* if paused: commits from there on are not applied; invalid: none is */
+	XLogRecPtr	error_lsn;		/* see the states; if it is invalid, no change was applied */
 	RoseUpstreamTable remote;
 	RoseColumnMap *columns;		/* NULL: not known yet */
 } RoseSubscriptionTable;
@@ -116,7 +124,10 @@ extern List *rose_subscription_tables(Oid subid);
 /* The one of them that is this table here, or NULL. */
 extern RoseSubscriptionTable *rose_subscription_find_table(List *tables, Oid relid);
 
-/* Every table is ready or in error. */
+/* Changes of it are applied: all of them, but for those of one transaction if it is skipping. */
+extern bool rose_subscription_table_is_live(const RoseSubscriptionTable *table);
+
+/* Every table has its copy, or will not get it: then it is in error. */
 extern bool rose_subscription_synced(Oid subid, int *nerrors);
 
 /* Writes; name, conninfo etc. from sub, subid is assigned and returned. */
@@ -132,6 +143,17 @@ extern void rose_subscription_add_table(Oid subid, Oid relid, const RoseUpstream
 										const char *state);
 extern void rose_subscription_set_columns(Oid subid, Oid relid, const RoseColumnMap *columns);
 extern void rose_subscription_remove_table(Oid subid, Oid relid);
+
+/* NULL error and SQLSTATE, and an invalid LSN, set NULL. */
+extern void rose_subscription_set_table(Oid subid, Oid relid, const char *state,
+										XLogRecPtr sync_lsn, const char *error,
+										const char *error_code, XLogRecPtr error_lsn);
+
+/* The state alone, of one that has an error_lsn. */
+extern void rose_subscription_set_state_of_table(Oid subid, Oid relid, const char *state);
+
+/* Commits before this position are in the table already. */
+extern void rose_subscription_set_sync(Oid subid, Oid relid, XLogRecPtr sync_lsn);
 
 /* Tables that only the upstream has: forget them all; they are noted again at their next change. */
 extern void rose_subscription_forget_new(Oid subid);
@@ -182,6 +204,7 @@ extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *sl
 #define ROSE_BLOCKED_SLOT_LOST		"slot_lost"
 #define ROSE_BLOCKED_SLOT_AHEAD		"slot_ahead"
 #define ROSE_BLOCKED_OWNER			"owner"
+#define ROSE_BLOCKED_TABLE_ERROR	"table_error"
 #define ROSE_BLOCKED_LENGTH			32
 
 typedef struct RoseUpstreamIdentity
@@ -280,6 +303,7 @@ extern void rose_repl_check_drop_database(Oid dbid);
 /* The database was dropped: nothing of it is started any more. */
 extern void rose_repl_forget_database(Oid dbid);
 extern int	rose_max_subscriptions;
+extern int	rose_max_paused_wal_size;	/* MB; -1 = any */
 
 typedef struct RoseReplTableCounts
 {
@@ -306,6 +330,9 @@ extern void rose_repl_reserve(Oid subid, const char *name);
 
 /* When this transaction commits: start, restart or stop the worker, as the row then says. */
 extern void rose_repl_changed_at_commit(Oid subid);
+
+/* When this transaction commits: positions that are not in the state row mean nothing any more.  REQUIRES: drained. */
+extern void rose_repl_rewound_at_commit(Oid subid);
 
 /* When this transaction commits: forget the entry. */
 extern void rose_repl_dropped_at_commit(Oid subid);

@@ -135,6 +135,9 @@ extern void rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
 /* blocked: the reason (ROSE_BLOCKED_...), or NULL */
 extern void rose_repl_report_error(RoseReplSubShared *entry, const char *message,
 								   const char *blocked, int retry_ms);
+
+/* The next worker is to come after so long, whatever was said before. */
+extern void rose_repl_restart_after(int ms);
 extern void rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts);
 
 /* Settings */
@@ -144,10 +147,6 @@ extern int	rose_background_spill_size; /* kB */
 /* ---------------------------------------------------------------------
  * Catalog writes of the worker; each needs a transaction and a snapshot.
  */
-/* NULL error and SQLSTATE, and an invalid LSN, set NULL. */
-extern void rose_subscription_set_table(Oid subid, Oid relid, const char *state,
-										XLogRecPtr sync_lsn, const char *error,
-										const char *error_code, XLogRecPtr error_lsn);
 extern void rose_subscription_set_remote(Oid subid, Oid relid, const RoseUpstreamTable *remote);
 
 /* Not if it is there already. */
@@ -242,6 +241,8 @@ typedef struct RoseReplRel
 	bool		ready;			/* not: changes are skipped, as the table's state says */
 	XLogRecPtr	sync_lsn;		/* commits before it are skipped: the copy has them */
 	XLogRecPtr	until_lsn;		/* commits from there on are skipped: it is paused */
+	XLogRecPtr	pass_lsn;		/* the commit at this position is passed over; or invalid */
+	uint64		passed;			/* changes of it that were */
 	int			natts;
 	RoseReplColumn *columns;	/* natts */
 	bool		identity;		/* the local key is part of the replica identity */
@@ -288,6 +289,12 @@ extern void rose_relmap_flush_counts(bool keep);
 
 /* What the open batch has done to each table, for core's statistics.  REQUIRES: it is about to commit. */
 extern void rose_relmap_count_rows(void);
+
+/*
+ * The transaction at hand is complete: tables of which it passed changes over go on after
+ * it.  REQUIRES: an open batch, or none has passed any.
+ */
+extern void rose_relmap_end_passed(void);
 
 /* Since the last call, something has happened to a table of the subscription. */
 extern bool rose_relmap_tables_changed(void);
@@ -359,7 +366,14 @@ typedef struct RoseApplyFormat
 	bool		text_needed;	/* some table does; see RoseReplSubShared */
 } RoseApplyFormat;
 
-/* What is being done, for error messages and for whom an error pauses. */
+/* Positions at which tables have failed or are paused (rose_table_error.c). */
+typedef struct RoseApplyStops
+{
+	XLogRecPtr	failed_lsn;		/* the first transaction that failed; invalid: none */
+	XLogRecPtr	held_lsn;		/* paused tables need the WAL from there on; invalid: none is paused */
+} RoseApplyStops;
+
+/* What is being done, for error messages and whose an error is. */
 typedef struct RoseApplyBlame
 {
 	char		command;		/* message type, 0 = none */
@@ -382,6 +396,7 @@ typedef struct RoseApply
 	RoseApplyStart start;
 	RoseApplyEpochs epochs;
 	RoseApplyFormat format;
+	RoseApplyStops stops;
 	RoseApplyBlame blame;
 
 	bool		owner_doubtful; /* roles have changed since the owner was looked at */
@@ -495,11 +510,48 @@ extern void rose_repl_lock_table(Oid relid, LOCKMODE mode);
 extern bool rose_repl_waits_for_us(int pid);
 extern bool rose_repl_request_is_hopeless(Oid subid);
 
+/* ---------------------------------------------------------------------
+ * Tables' errors (rose_table_error.c).
+ */
+
+/*
+ * The table whose definition or data the error comes from, or invalid.  REQUIRES: nothing
+ * was undone yet, as for rose_table_error_stops.
+ */
+extern Oid	rose_table_error_at_fault(int sqlerrcode);
+
+/* An error of a table stops the stream, and all that comes before it is durable. */
+extern bool rose_table_error_stops(void);
+
+/* The transaction has been aborted; from here on, what changes may be a reason to try again. */
+extern void rose_table_error_undone(void);
+
+/* For the subscription's last error: where it stops, why, and what to do. */
+extern char *rose_table_error_explain(const char *why);
+
+/* The table's row says what happened.  REQUIRES: no transaction. */
+extern void rose_table_error_record(Oid relid, const char *message, const char *error_code);
+
+/* Until there is a reason to try again. */
+extern void rose_table_error_wait(void);
+
+/* Before the stream begins: what earlier workers and backends have left in rose.subscription_rel. */
+extern void rose_table_error_take_up(void);
+
+/* Between batches: what has failed before is behind us; what is kept for paused tables has become too much. */
+extern void rose_table_error_look(void);
+
+/* The upstream has discarded what comes before its slot's position.  REQUIRES: a transaction. */
+extern void rose_table_error_lose(XLogRecPtr lsn, const char *why);
+
 /* Initial copy of all tables that wait for one (rose_copy.c). */
 extern void rose_copy_tables(void);
 
 /* The stream (rose_stream.c): until the subscription changes or is to be drained. */
 extern void rose_stream_run(void);
+
+/* After an error: the upstream hears no more of us. */
+extern void rose_stream_give_up(void);
 
 /* A connection beside it, for queries.  REQUIRES: a transaction. */
 extern struct WalReceiverConn *rose_stream_side_connection(void);

@@ -32,6 +32,7 @@ typedef enum RosePendingKind
 {
 	ROSE_PENDING_RESERVED,
 	ROSE_PENDING_CHANGED,
+	ROSE_PENDING_REWOUND,
 	ROSE_PENDING_DROPPED,
 	ROSE_PENDING_DRAINED
 } RosePendingKind;
@@ -59,6 +60,20 @@ unblock(RoseReplSubShared *entry)
 	SpinLockRelease(&entry->mutex);
 }
 
+/* Nothing is applied beyond the state row. */
+static void
+forget_positions(RoseReplSubShared *entry)
+{
+	RoseReplProgress *progress = &entry->progress;
+
+	SpinLockAcquire(&entry->mutex);
+	progress->received_lsn = progress->applied_lsn = progress->durable_lsn =
+		progress->confirmed_lsn = InvalidXLogRecPtr;
+	memset(&progress->last_commit, 0, sizeof(progress->last_commit));
+	progress->fresh_time = 0;
+	SpinLockRelease(&entry->mutex);
+}
+
 /* REQUIRES: lock exclusive.  The transaction committed. */
 static void
 pending_commit(const RosePending *item, RoseReplSubShared *entry)
@@ -75,6 +90,9 @@ pending_commit(const RosePending *item, RoseReplSubShared *entry)
 			unblock(entry);
 			if (entry->latch != NULL)
 				SetLatch(entry->latch);
+			break;
+		case ROSE_PENDING_REWOUND:
+			forget_positions(entry);
 			break;
 		case ROSE_PENDING_DROPPED:
 			rose_repl_entry_free(entry);
@@ -210,6 +228,12 @@ void
 rose_repl_changed_at_commit(Oid subid)
 {
 	pending_add(ROSE_PENDING_CHANGED, subid);
+}
+
+void
+rose_repl_rewound_at_commit(Oid subid)
+{
+	pending_add(ROSE_PENDING_REWOUND, subid);
 }
 
 void

@@ -32,6 +32,7 @@ RoseReplShared *rose_repl_shared = NULL;
 int			rose_batch_interval = 200;
 int			rose_background_spill_size = 1024;
 int			rose_max_subscriptions = 16;
+int			rose_max_paused_wal_size = 10240;
 
 static HTAB *rose_repl_tables = NULL;
 static RoseReplSubShared *attached = NULL;
@@ -57,6 +58,13 @@ rose_repl_define_settings(void)
 							&rose_background_spill_size,
 							1024, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_KB,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.max_paused_wal_size",
+							"Sets how much WAL an upstream keeps for paused tables of a subscription.",
+							"Tables that have been paused for longer have to be copied again. -1 means that it keeps all.",
+							&rose_max_paused_wal_size,
+							10240, -1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MB,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.max_subscriptions",
 							"Sets how many subscriptions the server can run at a time.",
@@ -318,6 +326,12 @@ rose_repl_report_error(RoseReplSubShared *entry, const char *message, const char
 	note_error(entry, message, blocked != NULL ? ROSE_REPL_BLOCKED : ROSE_REPL_ERROR);
 	LWLockRelease(&rose_repl_shared->lock);
 	restart_delay_ms = retry_ms;
+}
+
+void
+rose_repl_restart_after(int ms)
+{
+	restart_delay_ms = ms;
 }
 
 void

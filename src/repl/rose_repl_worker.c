@@ -8,8 +8,8 @@
  * one again.  It puts epochs in order that a predecessor left, copies tables that wait
  * for it and then streams until it is told to stop or to start over, or an error occurs.
  * Any change of the subscription ends the worker in good order (everything durable); the
- * launcher starts the next one.  After an error that comes from one table, that table is
- * paused, so that the next worker leaves it alone.
+ * launcher starts the next one.  What becomes of an error that comes from one table is
+ * rose_table_error.c's to say.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,68 +44,6 @@ RoseApply	rose_apply;
 /* ---------------------------------------------------------------------
  * Errors
  */
-
-/*
- * May an error of this class pass by itself?  Then it is nobody's fault, wherever it
- * was raised, and the worker just tries again.
- */
-static bool
-may_pass(int sqlerrcode)
-{
-	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
-	{
-		case ERRCODE_CONNECTION_EXCEPTION:
-		case ERRCODE_INVALID_TRANSACTION_STATE:
-		case ERRCODE_TRANSACTION_ROLLBACK:
-		case ERRCODE_INSUFFICIENT_RESOURCES:
-		case ERRCODE_OPERATOR_INTERVENTION:
-		case ERRCODE_SYSTEM_ERROR:
-		case ERRCODE_CONFIG_FILE_ERROR:
-		case ERRCODE_INTERNAL_ERROR:
-			return true;
-		default:
-			return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
-	}
-}
-
-/*
- * The table whose definition or data the error comes from, or invalid.  Where it was
- * raised decides: while a change of it was converted or checked, or the table was copied.
- */
-static Oid
-table_at_fault(int sqlerrcode)
-{
-	if (may_pass(sqlerrcode))
-		return InvalidOid;
-	if (OidIsValid(rose_apply.blame.copying))
-		return rose_apply.blame.copying;
-	return rose_apply.blame.certain && rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : InvalidOid;
-}
-
-/*
- * Its changes are skipped from the transaction at hand on, and the other tables go on.
- * What came before in the batch that is given up comes again, and is applied.
- */
-static void
-pause_table(Oid relid, const char *message, const char *error_code)
-{
-	XLogRecPtr	lsn = OidIsValid(rose_apply.blame.copying) ? InvalidXLogRecPtr :
-		rose_apply.remote.commit_lsn;
-	ListCell   *lc;
-
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
-	{
-		RoseSubscriptionTable *table = lfirst(lc);
-
-		if (table->relid == relid)
-			rose_subscription_set_table(rose_apply.sub->subid, relid, ROSE_REL_ERROR,
-										table->sync_lsn, message, error_code, lsn);
-	}
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-}
 
 /*
  * Who reads a subscription's last error need not be among those who may read a row of a
@@ -161,32 +99,11 @@ keep_reason(const char *reason)
 	CommitTransactionCommand();
 }
 
-static int
-retry_after(bool pause)
+/* Everything that the error says, in TopMemoryContext. */
+static char *
+form_message(const ErrorData *edata)
 {
-	if (pause)
-		return 0;
-	return rose_apply.blocked != NULL ? ROSE_BLOCKED_RETRY_MS : wal_retrieve_retry_interval;
-}
-
-/* Report the current error and end the process. */
-static void
-handle_error(void)
-{
-	ErrorData  *edata;
 	StringInfoData message;
-	Oid			relid = rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : rose_apply.blame.copying;
-	Oid			at_fault;
-	const char *error_code;
-	bool		discreet;
-
-	MemoryContextSwitchTo(TopMemoryContext);
-	edata = CopyErrorData();
-	EmitErrorReport();
-	FlushErrorState();
-	error_context_stack = NULL;
-	rose_apply.blame.command = 0;
-	at_fault = table_at_fault(edata->sqlerrcode);
 
 	initStringInfo(&message);
 	appendStringInfoString(&message, edata->message);
@@ -196,18 +113,60 @@ handle_error(void)
 		appendStringInfo(&message, "; %s", edata->context);
 	if (edata->hint != NULL)
 		appendStringInfo(&message, "; hint: %s", edata->hint);
+	return message.data;
+}
+
+/*
+ * A table's error: note it, and have another worker go on at once; or, if nothing can be
+ * done before the cause is put right, when that may have happened.
+ */
+static void
+handle_table_error(Oid relid, const char *message, const char *error_code, bool stops)
+{
+	rose_stream_give_up();
+	rose_table_error_record(relid, message, error_code);
+	rose_repl_restart_after(0);
+	if (stops)
+		rose_table_error_wait();
+}
+
+/* Report the current error and end the process. */
+static void
+handle_error(void)
+{
+	ErrorData  *edata;
+	char	   *message;
+	char	   *shown;
+	Oid			relid = rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : rose_apply.blame.copying;
+	Oid			at_fault;
+	const char *error_code;
+	const char *blocked = rose_apply.blocked;
+	bool		stops;
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	edata = CopyErrorData();
+	EmitErrorReport();
+	FlushErrorState();
+	error_context_stack = NULL;
+	rose_apply.blame.command = 0;
+	at_fault = rose_table_error_at_fault(edata->sqlerrcode);
+	stops = OidIsValid(at_fault) && rose_table_error_stops();
+	if (stops)
+		blocked = ROSE_BLOCKED_TABLE_ERROR;
+	message = form_message(edata);
 
 	AbortOutOfAnyTransaction();
+	rose_table_error_undone();
 	error_code = unpack_sql_state(edata->sqlerrcode);
-	discreet = OidIsValid(relid) && may_have_row_security(relid);
+	shown = OidIsValid(relid) && may_have_row_security(relid) ?
+		discreet_message(relid, error_code) : message;
 	MemoryContextSwitchTo(TopMemoryContext);
-	rose_repl_report_error(rose_apply.shared,
-						   discreet ? discreet_message(relid, error_code) : message.data,
-						   rose_apply.blocked, retry_after(OidIsValid(at_fault)));
+	rose_repl_report_error(rose_apply.shared, stops ? rose_table_error_explain(shown) : shown, blocked,
+						   rose_apply.blocked != NULL ? ROSE_BLOCKED_RETRY_MS : wal_retrieve_retry_interval);
 	if (rose_apply.blocked != NULL)
 		keep_reason(rose_apply.blocked);
 	if (OidIsValid(at_fault))
-		pause_table(at_fault, message.data, error_code);
+		handle_table_error(at_fault, message, error_code, stops);
 	proc_exit(1);
 }
 
@@ -306,6 +265,19 @@ become_owner(void)
 	SetSessionAuthorization(rose_apply.sub->owner, true);
 }
 
+/* Who changes a subscription that has stopped takes the state row's position for that of its tables. */
+static void
+record_position(void)
+{
+	RoseReplProgress *progress = &rose_apply.progress;
+
+	if (rose_apply.sub == NULL)
+		return;
+	progress->durable_lsn = Max(progress->durable_lsn, progress->applied_lsn);
+	if (progress->durable_lsn > rose_apply.epochs.recorded_lsn)
+		rose_epoch_record_idle();
+}
+
 /* Everything applied is durable: the worker stops, or another one takes over at once. */
 static void
 end_in_good_order(void)
@@ -314,6 +286,7 @@ end_in_good_order(void)
 	bool		stay;
 
 	rose_epoch_commit();
+	record_position();
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	stay = shared->drain || rose_apply.sub == NULL ||
 		(!rose_apply.sub->enabled && !shared->reload);
@@ -352,6 +325,7 @@ run(void)
 	{
 		become_owner();
 		rose_copy_tables();
+		rose_table_error_take_up();
 		error_context_stack = &callback;
 		rose_stream_run();
 		error_context_stack = callback.previous;

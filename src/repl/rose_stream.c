@@ -94,6 +94,7 @@ typedef struct Stream
 } Stream;
 
 static Stream *current = NULL;	/* NULL: none runs */
+static WalReceiverConn *streaming = NULL;	/* current's connection */
 static WalReceiverConn *monitor = NULL;
 static TimestampTz monitor_next = 0;
 
@@ -141,6 +142,40 @@ record_idle(Stream *stream, TimestampTz now, bool asked)
 	stream->recorded = now;
 }
 
+/* The slot may be moved so far: what is durable here, but not past what paused tables wait for. */
+static XLogRecPtr
+confirmable_lsn(const Stream *stream)
+{
+	XLogRecPtr	held = rose_apply.stops.held_lsn;
+	XLogRecPtr	lsn = Min(rose_apply.epochs.recorded_lsn, stream->heard_lsn);
+
+	return XLogRecPtrIsInvalid(held) ? lsn : Min(lsn, held);
+}
+
+/*
+ * A server that shuts down waits until what it has sent is confirmed or, of those who
+ * confirm nothing, written.  So while paused tables hold the slot, we say where it is to stand once, and
+ * nothing of that from then on.
+ */
+static void
+tell(Stream *stream, bool request_reply)
+{
+	RoseReplProgress *progress = &rose_apply.progress;
+	XLogRecPtr	confirmable = confirmable_lsn(stream);
+	bool		held = confirmable < Min(rose_apply.epochs.recorded_lsn, stream->heard_lsn);
+	bool		told = stream->told_durable >= confirmable;
+
+	stream->told_received = Max(stream->told_received,
+								Min(Max(progress->received_lsn, progress->applied_lsn),
+									stream->heard_lsn));
+	stream->told_durable = Max(stream->told_durable, confirmable);
+	stream->told_applied = Max(stream->told_applied,
+							   Min(progress->applied_lsn, stream->heard_lsn));
+	rose_upstream_feedback(stream->conn, stream->told_received,
+						   held && told ? InvalidXLogRecPtr : stream->told_durable,
+						   stream->told_applied, request_reply);
+}
+
 /* asked: the upstream waits for it. */
 static void
 send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool request_reply)
@@ -150,7 +185,7 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 
 	settle_positions();
 	record_idle(stream, now, asked);
-	news = rose_apply.epochs.recorded_lsn > stream->told_durable ||
+	news = confirmable_lsn(stream) > stream->told_durable ||
 		progress->applied_lsn > stream->told_applied ||
 		TimestampDifferenceExceeds(stream->told, now, wal_receiver_status_interval * 1000);
 	if (!force && wal_receiver_status_interval <= 0)
@@ -173,15 +208,7 @@ send_feedback(Stream *stream, TimestampTz now, bool force, bool asked, bool requ
 		stream->told = now;
 		return;
 	}
-	stream->told_received = Max(stream->told_received,
-								Min(Max(progress->received_lsn, progress->applied_lsn),
-									stream->heard_lsn));
-	stream->told_durable = Max(stream->told_durable,
-							   Min(rose_apply.epochs.recorded_lsn, stream->heard_lsn));
-	stream->told_applied = Max(stream->told_applied,
-							   Min(progress->applied_lsn, stream->heard_lsn));
-	rose_upstream_feedback(stream->conn, stream->told_received, stream->told_durable,
-						   stream->told_applied, request_reply);
+	tell(stream, request_reply);
 	stream->told = now;
 	progress->confirmed_lsn = stream->told_durable;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, progress);
@@ -555,6 +582,7 @@ do_chores(Stream *stream)
 		if (rose_relmap_tables_changed())
 			rose_epoch_feed_tables();
 		rose_epoch_catch_up(GetCurrentTimestamp());
+		rose_table_error_look();
 		rose_repl_stats_report_left(GetCurrentTimestamp());
 	}
 	send_feedback(stream, GetCurrentTimestamp(), false, false, false);
@@ -649,6 +677,18 @@ begin_stream(Stream *stream)
 }
 
 void
+rose_stream_give_up(void)
+{
+	rose_apply.keep_alive = NULL;
+	current = NULL;
+	if (streaming != NULL)
+		rose_upstream_disconnect(streaming);
+	if (monitor != NULL)
+		rose_upstream_disconnect(monitor);
+	streaming = monitor = NULL;
+}
+
+void
 rose_stream_run(void)
 {
 	RoseApplyResult result;
@@ -659,7 +699,7 @@ rose_stream_run(void)
 
 		rose_apply.remote.open = false;
 		choose_format();
-		stream.conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+		stream.conn = streaming = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
 		begin_stream(&stream);
 		stream.gather_us = ROSE_GATHER_US;
 		current = &stream;
@@ -677,6 +717,7 @@ rose_stream_run(void)
 		current = NULL;
 		if (stream.waits != NULL)
 			FreeWaitEventSet(stream.waits);
+		streaming = NULL;
 		rose_upstream_disconnect(stream.conn);
 	} while (result == ROSE_APPLY_RESTART);
 }

@@ -48,6 +48,11 @@ enum
 };
 enum
 {
+	OPT_SUBID = 1, OPT_ON_ERROR,
+	OPT_NATTS = OPT_ON_ERROR
+};
+enum
+{
 	NEW_SUBID = 1, NEW_REMOTE_RELID, NEW_REMOTE_SCHEMA, NEW_REMOTE_NAME, NEW_FIRST_LSN,
 	NEW_NATTS = NEW_FIRST_LSN
 };
@@ -135,6 +140,26 @@ read_state(Oid subid, RoseSubscription *out)
 	return found;
 }
 
+/* Options that have come with version 1.1; false: it has no row, or the extension is of before. */
+static bool
+read_options(Oid subid, RoseSubscription *out)
+{
+	RoseRowScan cs;
+	bool		found = false;
+
+	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
+		return false;
+	while (rose_subrows_next(&cs))
+	{
+		if (DatumGetObjectId(rose_subrows_value(&cs, OPT_SUBID)) != subid)
+			continue;
+		out->pause_on_error = strcmp(string_value(&cs, OPT_ON_ERROR), ROSE_ON_ERROR_PAUSE) == 0;
+		found = true;
+	}
+	rose_subrows_end(&cs);
+	return found;
+}
+
 /* rose_epoch_committed_hook: a dropped subscription has committed nothing. */
 bool
 rose_subscription_epoch_committed(Oid subid, uint64 epoch)
@@ -187,6 +212,7 @@ rose_subscription_list(void)
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("rose subscription \"%s\" has no row in rose.subscription_state",
 							sub->name)));
+		(void) read_options(sub->subid, sub);
 	}
 	return result;
 }
@@ -316,6 +342,14 @@ rose_subscription_find_table(List *tables, Oid relid)
 }
 
 bool
+rose_subscription_table_is_live(const RoseSubscriptionTable *table)
+{
+	return strcmp(table->state, ROSE_REL_READY) == 0 ||
+		strcmp(table->state, ROSE_REL_FAILED) == 0 ||
+		strcmp(table->state, ROSE_REL_SKIPPING) == 0;
+}
+
+bool
 rose_subscription_synced(Oid subid, int *nerrors)
 {
 	List	   *tables = rose_subscription_tables(subid);
@@ -329,7 +363,7 @@ rose_subscription_synced(Oid subid, int *nerrors)
 
 		if (strcmp(table->state, ROSE_REL_ERROR) == 0)
 			(*nerrors)++;
-		else if (strcmp(table->state, ROSE_REL_READY) != 0)
+		else if (!rose_subscription_table_is_live(table) && strcmp(table->state, ROSE_REL_PAUSED) != 0)
 			synced = false;
 	}
 	list_free_deep(tables);
@@ -375,6 +409,24 @@ set_changeable_columns(RoseRowEdit *row, const RoseSubscription *sub)
 	rose_row_set_text(row, SUB_CONNINFO, sub->conninfo);
 }
 
+/* What it says otherwise than by default; nothing, if the extension is of before the options. */
+static void
+write_options(Oid subid, const RoseSubscription *sub)
+{
+	RoseRowEdit row = {0};
+	RoseSubscription now = {0};
+	bool		have = read_options(subid, &now);
+
+	if (now.pause_on_error == sub->pause_on_error)
+		return;
+	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
+	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
+	if (have)
+		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
+	else
+		rose_subrows_insert("subscription_options", &row);
+}
+
 /* An id that no subscription of this database has had. */
 static Oid
 new_subid(void)
@@ -403,6 +455,7 @@ rose_subscription_insert(const RoseSubscription *sub)
 	rose_row_set(&state, STATE_EPOCH, Int64GetDatum(0));
 	rose_row_set(&state, STATE_DURABLE_LSN, LSNGetDatum(sub->durable_lsn));
 	rose_subrows_insert("subscription_state", &state);
+	write_options(subid, sub);
 	return subid;
 }
 
@@ -413,6 +466,7 @@ rose_subscription_update(const RoseSubscription *sub)
 
 	set_changeable_columns(&row, sub);
 	rose_subrows_update("subscription", ROSE_SUBROWS_OF(sub->subid), &row);
+	write_options(sub->subid, sub);
 }
 
 void
@@ -427,7 +481,11 @@ rose_subscription_set_owner(Oid subid, Oid owner)
 void
 rose_subscription_delete(Oid subid)
 {
+	RoseSubscription options = {0};
+
 	rose_subscription_forget_new(subid);
+	if (read_options(subid, &options))
+		rose_subrows_delete("subscription_options", ROSE_SUBROWS_OF(subid));
 	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF(subid));
 	rose_subrows_delete("subscription_state", ROSE_SUBROWS_OF(subid));
 	rose_subrows_delete("subscription", ROSE_SUBROWS_OF(subid));
@@ -548,6 +606,24 @@ rose_subscription_set_table(Oid subid, Oid relid, const char *state, XLogRecPtr 
 	rose_row_set_text(&row, REL_LAST_ERROR, error);
 	rose_row_set_text(&row, REL_ERROR_CODE, error_code);
 	rose_row_set_lsn(&row, REL_ERROR_LSN, error_lsn);
+	rose_subrows_update("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
+}
+
+void
+rose_subscription_set_state_of_table(Oid subid, Oid relid, const char *state)
+{
+	RoseRowEdit row = {0};
+
+	rose_row_set(&row, REL_STATE, CStringGetTextDatum(state));
+	rose_subrows_update("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
+}
+
+void
+rose_subscription_set_sync(Oid subid, Oid relid, XLogRecPtr sync_lsn)
+{
+	RoseRowEdit row = {0};
+
+	rose_row_set_lsn(&row, REL_SYNC_LSN, sync_lsn);
 	rose_subrows_update("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
 }
 

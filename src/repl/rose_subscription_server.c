@@ -65,9 +65,10 @@
 #define OPTION_SLOT_NAME			"slot_name"
 #define OPTION_BINARY				"binary"
 #define OPTION_SYNCHRONOUS_COMMIT	"synchronous_commit"
+#define OPTION_ON_ERROR				"on_error"	/* not there: stop */
 
 static const char *const option_names[] = {
-	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT
+	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR
 };
 
 /* The extension's own wrapper; InvalidOid: there is none. */
@@ -228,6 +229,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->slot_name;
 	if (strcmp(name, OPTION_BINARY) == 0)
 		return sub->binary ? "true" : "false";
+	if (strcmp(name, OPTION_ON_ERROR) == 0)
+		return sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : NULL;
 	return sub->synchronous_commit;
 }
 
@@ -371,6 +374,7 @@ restore(const ForeignServer *server)
 	char	   *binary = find_option(server->options, OPTION_BINARY);
 	char	   *commit = find_option(server->options, OPTION_SYNCHRONOUS_COMMIT);
 	char	   *slot_name = find_option(server->options, OPTION_SLOT_NAME);
+	char	   *on_error = find_option(server->options, OPTION_ON_ERROR);
 
 	if (!superuser())
 		ereport(ERROR,
@@ -382,6 +386,7 @@ restore(const ForeignServer *server)
 	if (binary != NULL)
 		(void) parse_bool(binary, &sub.binary);
 	sub.synchronous_commit = commit != NULL ? commit : "off";
+	sub.pause_on_error = on_error != NULL && strcmp(on_error, ROSE_ON_ERROR_PAUSE) == 0;
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

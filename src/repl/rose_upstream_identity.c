@@ -318,6 +318,9 @@ check_slot(WalReceiverConn *conn)
 								 name, LSN_FORMAT_ARGS(slot.confirmed_lsn),
 								 LSN_FORMAT_ARGS(rose_apply.epochs.recorded_lsn)),
 						HINT_RESYNC);
+	if (!XLogRecPtrIsInvalid(rose_apply.stops.held_lsn) && slot.confirmed_lsn > rose_apply.stops.held_lsn)
+		rose_table_error_lose(slot.confirmed_lsn,
+							  "the upstream's replication slot was moved past the position at which it was paused; have it copied again with rose.alter_subscription(..., resync => ...)");
 	expect_last_commit(&slot);
 }
 

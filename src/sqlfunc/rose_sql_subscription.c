@@ -42,6 +42,8 @@
 
 PG_FUNCTION_INFO_V1(rose_create_subscription);
 PG_FUNCTION_INFO_V1(rose_alter_subscription);
+PG_FUNCTION_INFO_V1(rose_pause_table);
+PG_FUNCTION_INFO_V1(rose_resume_table);
 PG_FUNCTION_INFO_V1(rose_drop_subscription);
 PG_FUNCTION_INFO_V1(rose_wait_for_sync);
 PG_FUNCTION_INFO_V1(rose_wait_for_lsn);
@@ -108,6 +110,32 @@ publications_arg(FunctionCallInfo fcinfo, int n)
 	return result;
 }
 
+/* An argument that came with version 1.1 of the extension. */
+static bool
+is_given(FunctionCallInfo fcinfo, int n)
+{
+	return PG_NARGS() > n && !PG_ARGISNULL(n);
+}
+
+/* True: pause. */
+static bool
+on_error_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
+{
+	char	   *value;
+
+	if (!is_given(fcinfo, n))
+		return otherwise;
+	value = text_arg(fcinfo, n, NULL);
+	if (strcmp(value, ROSE_ON_ERROR_PAUSE) == 0)
+		return true;
+	if (strcmp(value, ROSE_ON_ERROR_STOP) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for on_error: \"%s\"", value),
+				 errhint("Valid values are \"stop\" and \"pause\".")));
+	return false;
+}
+
 static char *
 synchronous_commit_arg(FunctionCallInfo fcinfo, int n, const char *otherwise)
 {
@@ -164,7 +192,7 @@ enum
 {
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
-	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY
+	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR
 };
 
 static void
@@ -249,6 +277,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.enabled = bool_arg(fcinfo, CREATE_ENABLED, do_connect);
 	sub.binary = bool_arg(fcinfo, CREATE_BINARY, true);
 	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
+	sub.pause_on_error = on_error_arg(fcinfo, CREATE_ON_ERROR, false);
 	sub.slot_name = text_arg(fcinfo, CREATE_SLOT_NAME, sub.name);
 	sub.publications = publications_arg(fcinfo, CREATE_PUBLICATIONS);
 	sub.conninfo = text_arg(fcinfo, CREATE_CONNINFO, NULL);
@@ -286,7 +315,7 @@ enum
 {
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
-	ALTER_ACCEPT
+	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -411,6 +440,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	sub->binary = bool_arg(fcinfo, ALTER_BINARY, sub->binary);
 	sub->synchronous_commit = synchronous_commit_arg(fcinfo, ALTER_SYNCHRONOUS_COMMIT,
 													 sub->synchronous_commit);
+	sub->pause_on_error = on_error_arg(fcinfo, ALTER_ON_ERROR, sub->pause_on_error);
 	sub->conninfo = text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
 	sub->slot_name = text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
 	ReplicationSlotValidateName(sub->slot_name, ERROR);
@@ -429,12 +459,45 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 		accept_upstream(sub);
 	else if (refresh)
 		refresh_with_upstream(sub, bool_arg(fcinfo, ALTER_COPY_DATA, true));
+	if (is_given(fcinfo, ALTER_SKIP_LSN))
+	{
+		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+		rose_sql_skip(rose_subscription_get(sub->subid), PG_GETARG_LSN(ALTER_SKIP_LSN));
+	}
 	if (!PG_ARGISNULL(ALTER_RESYNC))
 	{
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_resync_table(sub, PG_GETARG_OID(ALTER_RESYNC));
 	}
 	rose_repl_changed_at_commit(sub->subid);
+	PG_RETURN_VOID();
+}
+
+/* For what is done to one of its tables: locked, drained, and as it is then. */
+static RoseSubscription *
+drained_subscription(FunctionCallInfo fcinfo, int n)
+{
+	RoseSubscription *sub;
+
+	require_superuser("alter");
+	sub = lock_subscription(text_arg(fcinfo, n, NULL));
+	rose_repl_reserve(sub->subid, sub->name);
+	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+	rose_repl_changed_at_commit(sub->subid);
+	return rose_subscription_get(sub->subid);
+}
+
+Datum
+rose_pause_table(PG_FUNCTION_ARGS)
+{
+	rose_sql_pause_table(drained_subscription(fcinfo, 0), PG_GETARG_OID(1));
+	PG_RETURN_VOID();
+}
+
+Datum
+rose_resume_table(PG_FUNCTION_ARGS)
+{
+	rose_sql_resume_table(drained_subscription(fcinfo, 0), PG_GETARG_OID(1));
 	PG_RETURN_VOID();
 }
 
@@ -599,17 +662,21 @@ rose_wait_for_sync(PG_FUNCTION_ARGS)
 	if (nerrors > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%d table(s) of rose subscription \"%s\" are paused after an error",
+				 errmsg("%d table(s) of rose subscription \"%s\" could not be copied, or have to be copied again",
 						nerrors, sub->name),
 				 errhint("See last_error in rose.stat_subscription_tables.")));
 	PG_RETURN_VOID();
 }
 
-/* Positions of an upstream that is not the one that was applied mean nothing. */
+/*
+ * Positions of an upstream that is not the one that was applied mean nothing.  One that stopped
+ * at an error of a table is at the position that it says, and does not go on by itself.
+ */
 static void
-require_not_blocked(const RoseSubscription *sub, const RoseReplSnapshot *snapshot)
+require_not_blocked(const RoseSubscription *sub, const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
 {
-	if (snapshot->blocked[0] == '\0')
+	if (snapshot->blocked[0] == '\0' ||
+		(strcmp(snapshot->blocked, ROSE_BLOCKED_TABLE_ERROR) == 0 && snapshot->progress.applied_lsn >= lsn))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -631,14 +698,14 @@ tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
 	{
 		RoseSubscriptionTable *tree = lfirst(lc);
 
-		if (strcmp(tree->state, ROSE_REL_READY) == 0)
+		if (rose_subscription_table_is_live(tree))
 			continue;
-		if (strcmp(tree->state, ROSE_REL_ERROR) != 0)
+		if (strcmp(tree->state, ROSE_REL_ERROR) != 0 && strcmp(tree->state, ROSE_REL_PAUSED) != 0)
 			result = false;		/* waits for its copy */
 		else if (tree->error_lsn < lsn)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("table \"%s.%s\" of rose subscription \"%s\" is paused after an error, before %X/%X",
+					 errmsg("table \"%s.%s\" of rose subscription \"%s\" is paused, or in error, before %X/%X",
 							tree->remote.nspname, tree->remote.relname, sub->name,
 							LSN_FORMAT_ARGS(lsn)),
 					 errhint("See last_error in rose.stat_subscription_tables.  To wait for another table, give it as the last argument.")));
@@ -667,7 +734,7 @@ rose_wait_for_lsn(PG_FUNCTION_ARGS)
 		bool		known = rose_repl_get(sub->subid, &snapshot);
 
 		if (known)
-			require_not_blocked(sub, &snapshot);
+			require_not_blocked(sub, &snapshot, lsn);
 		/* a worker that starts has not looked yet whose positions these are */
 		if (known && snapshot.status != ROSE_REPL_STARTING &&
 			snapshot.progress.applied_lsn >= lsn && tables_have(sub, relid, lsn))

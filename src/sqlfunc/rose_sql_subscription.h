@@ -36,6 +36,14 @@ extern void rose_sql_resync_table(const RoseSubscription *sub, Oid relid);
  */
 extern void rose_sql_accept_tables(struct WalReceiverConn *conn, const RoseSubscription *sub);
 
+/* rose_sql_pause.c.  REQUIRES: drained, and sub was read after that. */
+extern void rose_sql_pause_table(const RoseSubscription *sub, Oid relid);
+extern void rose_sql_resume_table(const RoseSubscription *sub, Oid relid);
+
+/* Pass over what has failed at this position, or (0/0) not after all what was to be passed over. */
+extern void rose_sql_skip(const RoseSubscription *sub, XLogRecPtr lsn);
+
+/* rose_sql_subscription_tables.c */
 /* The one of them with this relid, or an error. */
 extern RoseSubscriptionTable *rose_sql_require_table(const RoseSubscription *sub, List *tables,
 													 Oid relid);

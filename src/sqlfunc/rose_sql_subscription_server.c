@@ -33,6 +33,11 @@ check_value(DefElem *def)
 								 PGC_S_TEST, GUC_ACTION_SET, false, 0, false);
 	else if (strcmp(def->defname, "slot_name") == 0)
 		ReplicationSlotValidateName(defGetString(def), ERROR);
+	else if (strcmp(def->defname, "on_error") == 0 && strcmp(defGetString(def), ROSE_ON_ERROR_STOP) != 0 &&
+			 strcmp(defGetString(def), ROSE_ON_ERROR_PAUSE) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for on_error: \"%s\"", defGetString(def))));
 }
 
 Datum

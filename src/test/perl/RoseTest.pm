@@ -148,13 +148,13 @@ sub integer_type
 }
 
 # Subscription s to publication p of the upstream's database of the same name, postgres unless
-# it is given; returns when the initial copy is done.
+# it is given, with further arguments; returns when the initial copy is done.
 sub subscribe
 {
-	my ($upstream, $replica, $dbname) = @_;
+	my ($upstream, $replica, $dbname, @more) = @_;
 	my $conninfo = $upstream->connstr($dbname // 'postgres');
 
-	$replica->safe_psql($dbname // 'postgres', "SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'])");
+	$replica->safe_psql($dbname // 'postgres', "SELECT rose.create_subscription('s', \$\$$conninfo\$\$, " . join(', ', "ARRAY['p']", @more) . ')');
 	$replica->safe_psql($dbname // 'postgres', "SELECT rose.wait_for_sync('s', $PostgreSQL::Test::Utils::timeout_default)");
 	return;
 }

@@ -32,7 +32,7 @@ sub paused
 {
 	my ($name, $table, $pattern) = @_;
 
-	ok($replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass"), "$name: paused");
+	ok($replica->poll_query_until('postgres', "SELECT state IN ('paused', 'error') FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass"), "$name: paused");
 	like(down("SELECT last_error FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass"), $pattern, $name);
 	return;
 }
@@ -63,7 +63,7 @@ foreach my $table (@tables)
 	down("CREATE TABLE $table (c text, id int PRIMARY KEY, b int, a int) USING rose");
 }
 up('CREATE PUBLICATION p FOR TABLE ' . join(', ', grep { $_ ne 'uncopied' } @tables));
-subscribe($upstream, $replica);
+subscribe($upstream, $replica, undef, q{on_error => 'pause'});
 my $all = 'id, a, b, c';
 
 # --- names that change upstream
@@ -170,7 +170,7 @@ resynced('made anew', 'anew', 'id, a, c, x');
 
 # --- without a copy they are known from the first change on
 up('CREATE PUBLICATION p2 FOR TABLE uncopied');
-down("SELECT rose.create_subscription('u', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['p2'], copy_data => false)");
+down("SELECT rose.create_subscription('u', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['p2'], copy_data => false, on_error => 'pause')");
 up('DELETE FROM uncopied; INSERT INTO uncopied VALUES (3, 30, 300)');
 wait_for_apply($upstream, $replica, 'postgres', 'u');
 up('ALTER TABLE uncopied RENAME a TO x; ALTER TABLE uncopied RENAME b TO a; ALTER TABLE uncopied RENAME x TO b; INSERT INTO uncopied VALUES (4, 40, 400)');

@@ -160,7 +160,7 @@ sql('DROP DATABASE old; DROP ROLE former');
 my $dump = $node->basedir . '/dump.sql';
 up('INSERT INTO t VALUES (5, 5)');
 same('before the dump');
-sql("SELECT rose.alter_subscription('s', enabled => false)");
+sql("SELECT rose.alter_subscription('s', enabled => false, on_error => 'pause')");
 until_in('postgres', 'SELECT pid IS NULL FROM rose.stat_subscription') or die 'it runs';
 $node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
 my $text = slurp_file($dump);
@@ -173,6 +173,7 @@ is($status, 0, 'it is restored') or diag($err);
 is(in('restored', 'SELECT subname, state FROM rose.stat_subscription'), 's|restored', 'and is shown as that');
 is(in('restored', 'SELECT owner::regrole, enabled, binary_format, synchronous_commit, slot_name, publications, conninfo IS NULL FROM rose.subscription'),
 	'other|f|t|off|s|{p}|t', 'with all but the connection string');
+is(in('restored', 'SELECT on_error FROM rose.stat_subscription'), 'pause', 'and what it does with errors');
 is(in('restored', 'SET ROLE nobody; SELECT state FROM rose.stat_subscription'), 'restored', 'for everybody');
 fails('template1', 'DROP DATABASE restored', qr/There is 1 subscription/, 'it keeps its database');
 fails('restored', "SELECT rose.alter_subscription('s', enabled => true)", qr/ERROR:  55000: rose subscription "s" has no connection string\nDETAIL:  It comes from a dump.*\nHINT:  Give it one/, 'it does not start without one');

@@ -22,7 +22,7 @@ sub paused
 {
 	my ($table, $pattern, $name) = @_;
 
-	$replica->poll_query_until('postgres', "SELECT state = 'error' FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass")
+	$replica->poll_query_until('postgres', "SELECT state IN ('paused', 'error') FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass")
 	  or fail("$name: paused");
 	like(down("SELECT last_error FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass"), $pattern, $name);
 	return;
@@ -76,7 +76,7 @@ CREATE TABLE bounded PARTITION OF whole FOR VALUES FROM (0) TO (100) USING rose;
 CREATE TABLE keyless (id int NOT NULL, v int) USING rose;
 CREATE TABLE other (id int PRIMARY KEY) USING rose;
 SQL
-subscribe($upstream, $replica);
+subscribe($upstream, $replica, undef, q{on_error => 'pause'});
 
 refused('checked', "INSERT INTO checked VALUES (1, 1, 'a', $big)", 'INSERT INTO checked SELECT 2, -1, w, doc FROM checked', 'DELETE FROM checked WHERE id = 2',
 	qr/new row for relation "checked" violates check constraint "checked_v_check"/, 'CHECK of an INSERT');
@@ -122,7 +122,7 @@ CREATE TABLE both_sides (id int PRIMARY KEY, a int, g int GENERATED ALWAYS AS (a
 CREATE TABLE theirs (id int PRIMARY KEY, a int, g int GENERATED ALWAYS AS (a * 3) STORED) USING rose;
 CREATE TABLE plain_here (id int PRIMARY KEY, a int, g int) USING rose;
 SQL
-down("SELECT rose.create_subscription('g', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['g'])");
+down("SELECT rose.create_subscription('g', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['g'], on_error => 'pause')");
 down("SELECT rose.wait_for_sync('g', $timeout)");
 
 sub generated

@@ -254,7 +254,7 @@ sub settled
 	my ($name, $lsn) = @_;
 	my $err = ($replica->psql('postgres', "SELECT rose.wait_for_lsn('s', '$lsn', $timeout, '" . qualified($name) . "')"))[2];
 
-	return $err eq '' ? 'ready' : $err =~ /is paused after an error/ ? 'paused' : "not settled: $err " . down('SELECT state, last_error FROM rose.stat_subscription');
+	return $err eq '' ? 'ready' : $err =~ /is paused, or in error/ ? 'paused' : "not settled: $err " . down('SELECT state, last_error FROM rose.stat_subscription');
 }
 
 # The table here anew, as the upstream's is now.
@@ -291,7 +291,7 @@ sub mend
 	if ($how eq 'resync')
 	{
 		down("SELECT rose.alter_subscription('s', resync => '" . qualified($name) . "')");
-		$replica->poll_query_until('postgres', "SELECT state IN ('ready', 'error') FROM rose.subscription_rel WHERE relid = '" . qualified($name) . "'::regclass");
+		$replica->poll_query_until('postgres', "SELECT state IN ('ready', 'paused', 'error') FROM rose.subscription_rel WHERE relid = '" . qualified($name) . "'::regclass");
 	}
 	anew($name) if state_of($name, 'state') ne 'ready';
 	return;
@@ -339,7 +339,7 @@ sub quiet
 
 there_do(insert($_, there($_))) foreach grep { $_ ne 'child' } @fed, 'leaf';
 my $conninfo = $upstream->connstr('postgres');
-down("SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p', 'i', 'r'])");
+down("SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p', 'i', 'r'], on_error => 'pause')");
 down("SELECT rose.wait_for_sync('s', $timeout)");
 ok(quiet(0), 'copied');
 foreach my $round (1 .. $rounds)

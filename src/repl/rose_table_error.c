@@ -1,0 +1,323 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_table_error.c
+ *	  Errors of tables, and tables that are paused: what rose.subscription_rel says of them,
+ *	  and what the worker does about it.
+ *
+ * An error that comes from one table's definition or data stops the stream before the
+ * upstream transaction at which it was raised, or, if the subscription says so, pauses that
+ * table while the others go on.  Neither loses a change: a stream that stops confirms nothing, and for a
+ * table that is paused the slot is not moved past the position at which it was.  So the upstream keeps
+ * its WAL from there on, and the table can go on with it (rose_sql_pause.c).
+ *
+ * "Stops" takes two workers.  The first to meet the error notes the position.  The next one has an epoch end
+ * before that transaction (solo_lsn), so when it fails again, all that comes before
+ * is durable, and nothing was given up.  Then it waits, without a connection, for a
+ * reason to try again.
+ *
+ * What an upstream keeps for paused tables is limited (rose.max_paused_wal_size); a table
+ * that needs more is let go, and its state says so.
+ *
+ * Locking: none but those of the rows' table, for moments.  The worker writes these rows
+ * while it runs, others when it is drained.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "replication/walreceiver.h"
+#include "storage/latch.h"
+#include "utils/inval.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "repl/rose_repl_internal.h"
+
+/* A subscription that has stopped tries again after so long, */
+#define ROSE_STOPPED_RETRY_MS	30000
+/* and looks this often whether it should do so sooner. */
+#define ROSE_STOPPED_LOOK_MS	200
+
+/* What the last error's text may take of the subscription's, beside what to do. */
+#define ROSE_STOPPED_WHY_LENGTH	(ROSE_REPL_ERROR_LENGTH - 500)
+
+static void
+begin_local(void)
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+static void
+commit_local(void)
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
+/* ---------------------------------------------------------------------
+ * Whose error it is
+ */
+
+/*
+ * May an error of this class pass by itself?  Then it is nobody's fault, wherever it
+ * was raised, and the worker just tries again.
+ */
+static bool
+may_pass(int sqlerrcode)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	{
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_INVALID_TRANSACTION_STATE:
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_SYSTEM_ERROR:
+		case ERRCODE_CONFIG_FILE_ERROR:
+		case ERRCODE_INTERNAL_ERROR:
+			return true;
+		default:
+			return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+	}
+}
+
+/* Where it was raised decides: while a change was converted or checked, or the table was copied. */
+Oid
+rose_table_error_at_fault(int sqlerrcode)
+{
+	if (may_pass(sqlerrcode))
+		return InvalidOid;
+	if (OidIsValid(rose_apply.blame.copying))
+		return rose_apply.blame.copying;
+	return rose_apply.blame.certain && rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : InvalidOid;
+}
+
+bool
+rose_table_error_stops(void)
+{
+	return !OidIsValid(rose_apply.blame.copying) && !rose_apply.sub->pause_on_error &&
+		rose_apply.progress.applied_lsn >= rose_apply.remote.commit_lsn;
+}
+
+/* ---------------------------------------------------------------------
+ * What is said about it
+ */
+
+char *
+rose_table_error_explain(const char *why)
+{
+	int			len = pg_mbcliplen(why, strlen(why), ROSE_STOPPED_WHY_LENGTH);
+	XLogRecPtr	lsn = rose_apply.remote.commit_lsn;
+
+	return psprintf("stopped at the transaction committed at %X/%X, by an error of table \"%s.%s\": %.*s%s;"
+					" hint: Put the cause right here, and it goes on without a copy."
+					"  Or call rose.alter_subscription(..., skip_lsn => '%X/%X'), which passes over the table's changes in that transaction,"
+					" or rose.pause_table, so that the other tables go on.",
+					LSN_FORMAT_ARGS(lsn), rose_apply.blame.rel->remote.nspname,
+					rose_apply.blame.rel->remote.relname, len, why, why[len] != '\0' ? "..." : "",
+					LSN_FORMAT_ARGS(lsn));
+}
+
+void
+rose_table_error_record(Oid relid, const char *message, const char *error_code)
+{
+	bool		copying = OidIsValid(rose_apply.blame.copying);
+	const char *state = copying ? ROSE_REL_ERROR :
+		rose_apply.sub->pause_on_error ? ROSE_REL_PAUSED : ROSE_REL_FAILED;
+	XLogRecPtr	lsn = copying ? InvalidXLogRecPtr : rose_apply.remote.commit_lsn;
+	RoseSubscriptionTable *table;
+
+	begin_local();
+	table = rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid);
+	if (table != NULL)
+		rose_subscription_set_table(rose_apply.sub->subid, relid, state, table->sync_lsn,
+									message, error_code, lsn);
+	commit_local();
+}
+
+/* ---------------------------------------------------------------------
+ * Waiting for the cause to be put right
+ */
+
+/* A type, a domain's constraint or a function has changed. */
+static bool code_changed = false;
+
+static void
+note_code_change(Datum arg, int cacheid, uint32 hash)
+{
+	code_changed = true;
+}
+
+static void
+watch_code(void)
+{
+	static bool registered = false;
+
+	if (registered)
+		return;
+	CacheRegisterSyscacheCallback(TYPEOID, note_code_change, (Datum) 0);
+	CacheRegisterSyscacheCallback(ENUMOID, note_code_change, (Datum) 0);
+	CacheRegisterSyscacheCallback(PROCOID, note_code_change, (Datum) 0);
+	registered = true;
+}
+
+/* What the transaction itself did to tables that has been given up is no reason to try again. */
+void
+rose_table_error_undone(void)
+{
+	(void) rose_relmap_tables_changed();
+	code_changed = false;
+}
+
+/* Somebody wants something of the worker: the next one sees to it. */
+static bool
+is_asked(void)
+{
+	const RoseReplSubShared *shared = rose_apply.shared;
+	bool		asked;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	asked = shared->drain || shared->reload || shared->epoch_served < shared->epoch_asked;
+	LWLockRelease(&rose_repl_shared->lock);
+	return asked;
+}
+
+/*
+ * Altering a table is a reason to try again at once, for that is how most causes are put
+ * right.  Types and functions change for other reasons as well, so for those not
+ * more often than after any other error.
+ */
+void
+rose_table_error_wait(void)
+{
+	TimestampTz begun = GetCurrentTimestamp();
+
+	for (;;)
+	{
+		TimestampTz now;
+
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 ROSE_STOPPED_LOOK_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		AcceptInvalidationMessages();
+		now = GetCurrentTimestamp();
+		if (rose_relmap_tables_changed() || is_asked() ||
+			(code_changed && TimestampDifferenceExceeds(begun, now, wal_retrieve_retry_interval)) ||
+			TimestampDifferenceExceeds(begun, now, ROSE_STOPPED_RETRY_MS))
+			return;
+	}
+}
+
+/* ---------------------------------------------------------------------
+ * What earlier workers and backends have left
+ */
+
+static void
+lower(XLogRecPtr *lsn, XLogRecPtr to)
+{
+	if (XLogRecPtrIsInvalid(*lsn) || to < *lsn)
+		*lsn = to;
+}
+
+/* REQUIRES: a transaction. */
+static void
+read_stops(void)
+{
+	RoseApplyStops *stops = &rose_apply.stops;
+	Oid			subid = rose_apply.sub->subid;
+	ListCell   *lc;
+
+	memset(stops, 0, sizeof(*stops));
+	foreach(lc, rose_subscription_tables(subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (strcmp(table->state, ROSE_REL_PAUSED) == 0)
+			lower(&stops->held_lsn, table->error_lsn);
+		if (!rose_subscription_table_is_live(table) || XLogRecPtrIsInvalid(table->error_lsn))
+			continue;
+		if (table->error_lsn >= rose_apply.progress.applied_lsn)
+			lower(&stops->failed_lsn, table->error_lsn);
+		else
+			/* it was put right, or there was nothing to pass over */
+			rose_subscription_set_table(subid, table->relid, ROSE_REL_READY, table->sync_lsn,
+										NULL, NULL, InvalidXLogRecPtr);
+	}
+}
+
+void
+rose_table_error_take_up(void)
+{
+	watch_code();
+	begin_local();
+	read_stops();
+	commit_local();
+	if (!XLogRecPtrIsInvalid(rose_apply.stops.failed_lsn))
+		rose_apply.epochs.solo_lsn = rose_apply.stops.failed_lsn;
+}
+
+void
+rose_table_error_lose(XLogRecPtr lsn, const char *why)
+{
+	Oid			subid = rose_apply.sub->subid;
+	ListCell   *lc;
+
+	foreach(lc, rose_subscription_tables(subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (strcmp(table->state, ROSE_REL_PAUSED) != 0 || table->error_lsn >= lsn)
+			continue;
+		ereport(LOG,
+				(errmsg("rose subscription \"%s\": paused table \"%s.%s\" cannot go on, but has to be copied again",
+						rose_apply.sub->name, table->remote.nspname, table->remote.relname),
+				 errdetail_internal("%s", why)));
+		rose_subscription_set_table(subid, table->relid, ROSE_REL_ERROR, table->sync_lsn, why,
+									unpack_sql_state(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+									table->error_lsn);
+	}
+	read_stops();
+	/* before the slot is moved */
+	ForceSyncCommit();
+}
+
+static void
+look_at_held_wal(void)
+{
+	XLogRecPtr	held = rose_apply.stops.held_lsn;
+	XLogRecPtr	end = rose_apply.progress.upstream_lsn;
+	uint64		limit = (uint64) Max(rose_max_paused_wal_size, 0) * 1024 * 1024;
+
+	if (XLogRecPtrIsInvalid(held) || rose_max_paused_wal_size < 0 ||
+		end <= held || end - held <= limit)
+		return;
+	begin_local();
+	rose_table_error_lose(end - limit,
+						  psprintf("it was paused for more of the upstream's WAL than rose.max_paused_wal_size (%d MB); have it copied again with rose.alter_subscription(..., resync => ...)",
+								   rose_max_paused_wal_size));
+	commit_local();
+}
+
+void
+rose_table_error_look(void)
+{
+	XLogRecPtr	failed = rose_apply.stops.failed_lsn;
+
+	if (!XLogRecPtrIsInvalid(failed) && rose_apply.progress.applied_lsn > failed)
+	{
+		ereport(LOG,
+				(errmsg("rose subscription \"%s\" has gone on past the transaction committed at %X/%X",
+						rose_apply.sub->name, LSN_FORMAT_ARGS(failed))));
+		rose_table_error_take_up();
+	}
+	look_at_held_wal();
+}
