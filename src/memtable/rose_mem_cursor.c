@@ -242,11 +242,11 @@ rose_mem_cursor_return_to(RoseMemCursor *cursor, RoseArenaPtr entry)
 
 int
 rose_mem_cursor_take_plain(RoseMemCursor *cursor, bool forward, const RoseMemSeen *seen,
-						   const RoseMemColumns *columns, int from, int to)
+						   const RoseMemColumns *columns, int from, int to, bool whole)
 {
 	Assert(rose_mem_cursor_alive(cursor));
-	return rose_memlist_take_plain(cursor_memtable(cursor), &cursor->current, &cursor->ahead,
-								   forward, seen, columns, from, to);
+	return rose_memlist_take_plain(cursor_memtable(cursor), cursor->schema, &cursor->current,
+								   &cursor->ahead, forward, seen, columns, from, to, whole);
 }
 
 int
@@ -255,22 +255,15 @@ rose_mem_cursor_take_arrivals(const RoseMemCursor *cursor, RoseMemArrivals *at,
 							  int from, int to)
 {
 	Assert(rose_mem_cursor_alive(cursor) && !cursor->c0->unnumbered);
-	return rose_memlist_take_arrivals(cursor_memtable(cursor), at, seen, columns, from, to);
+	return rose_memlist_take_arrivals(cursor_memtable(cursor), cursor->schema, at, seen, columns, from, to);
 }
 
 bool
 rose_mem_cursor_newer(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
 {
-	RoseArenaPtr ptr = rose_memlist_before(cursor_memtable(cursor)->head, entry->ptr);
-	Datum		key[INDEX_MAX_KEYS];
-	RoseMemTarget target;
+	RoseArenaPtr ptr = rose_memlist_newer(cursor_memtable(cursor), cursor->schema, entry->ptr);
 
-	if (ptr == 0 || rose_mementry_at(ptr)->prefix != entry->prefix)
-		return false;
-	rose_key_from_tuple(cursor->schema, entry->row, entry->version.rowid, key);
-	rose_memlist_target(&target, cursor->schema, key, rose_schema_key_width(cursor->schema),
-						ROSE_BEFORE_KEY, 0);
-	if (!rose_memlist_has_key(rose_mementry_at(ptr), &target))
+	if (ptr == 0)
 		return false;
 	rose_memlist_get(cursor->schema, ptr, entry);
 	return true;

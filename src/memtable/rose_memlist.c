@@ -391,20 +391,58 @@ rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMemAhead *ahe
 	return taken;
 }
 
+/* ---- newer versions ---- */
+
+/* Have two entries one key?  REQUIRES that their prefixes are equal. */
+static bool
+have_same_key(const RoseSchema *schema, const RoseMemEntryShared *entry, const RoseMemEntryShared *other)
+{
+	Datum		key[INDEX_MAX_KEYS];
+	RoseMemTarget target;
+
+	if (rose_key_prefix_exact(schema))
+		return true;
+	rose_key_from_tuple(schema, rose_mementry_row(entry), 0, key);
+	rose_memlist_target(&target, schema, key, schema->nkeys, ROSE_BEFORE_KEY, 0);
+	return rose_memlist_has_key(other, &target);
+}
+
+RoseArenaPtr
+rose_memlist_newer(const RoseMemtableShared *memtable, const RoseSchema *schema, RoseArenaPtr ptr)
+{
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
+	/* most have none, and then nothing else is touched */
+	if ((entry->flags & ROSE_ENTRY_PRECEDED) == 0)
+		return 0;
+	ptr = rose_memlist_before(memtable->head, ptr);
+	if (ptr == 0 || rose_mementry_at(ptr)->prefix != entry->prefix ||
+		!have_same_key(schema, entry, rose_mementry_at(ptr)))
+		return 0;
+	return ptr;
+}
+
 /* ---- many entries at a time ---- */
 
+/* A version that was committed, and is seen for sure. */
 static inline bool
-is_plain(const RoseMemEntryShared *entry, const RoseMemSeen *seen)
+is_seen(const RoseMemEntryShared *entry, const RoseMemSeen *seen)
 {
 	const uint8 known = ROSE_MEM_HINT_COMMITTED | ROSE_MEM_HINT_ABORTED;
 
-	if (entry->op != ROSE_OP_PUT || (entry->hints & known) != ROSE_MEM_HINT_COMMITTED)
+	if ((entry->hints & known) != ROSE_MEM_HINT_COMMITTED)
 		return false;
 	if (FullTransactionIdPrecedes(entry->xid, seen->xmin))
 		return true;
 	return TransactionIdIsValid(seen->writer) &&
 		seen->writer == (TransactionIdIsValid(entry->subxid) ? entry->subxid :
 						 XidFromFullTransactionId(entry->xid));
+}
+
+static inline bool
+is_plain(const RoseMemEntryShared *entry, const RoseMemSeen *seen)
+{
+	return entry->op == ROSE_OP_PUT && is_seen(entry, seen);
 }
 
 /* The linked neighbour of an entry that is not dead. */
@@ -419,24 +457,60 @@ plain_neighbour(const RoseMemtableShared *memtable, const RoseMemEntryShared *en
 	return next;
 }
 
-int
-rose_memlist_take_plain(const RoseMemtableShared *memtable, RoseArenaPtr *ptr, RoseMemAhead *ahead,
-						bool forward, const RoseMemSeen *seen, const RoseMemColumns *columns,
-						int from, int to)
+/* So many older versions of a key are passed over together; whoever meets more may look for the next key. */
+#define OLD_TOGETHER 8
+
+/*
+ * The first entry that is not an older version of the key of one that was taken, or of
+ * which there are many.  Whether they are seen, and what they are, makes no difference.
+ */
+static RoseArenaPtr
+pass_old(const RoseMemtableShared *memtable, RoseArenaPtr at, RoseMemAhead *ahead, uint64 prefix)
 {
+	for (int n = 0; at != 0 && n < OLD_TOGETHER; n++)
+	{
+		if (rose_mementry_at(at)->prefix != prefix)
+			break;
+		rose_memahead_step(ahead);
+		at = rose_memlist_after(at);
+	}
+	return at;
+}
+
+int
+rose_memlist_take_plain(const RoseMemtableShared *memtable, const RoseSchema *schema, RoseArenaPtr *ptr,
+						RoseMemAhead *ahead, bool forward, const RoseMemSeen *seen,
+						const RoseMemColumns *columns, int from, int to, bool whole)
+{
+	const bool	exact = rose_key_prefix_exact(schema);
 	RoseArenaPtr at = *ptr;
 	int			i = from;
 
-	for (; at != 0 && i < to; i++)
+	while (at != 0)
 	{
 		RoseMemEntryShared *entry = rose_mementry_at(at);
 
-		if (!is_plain(entry, seen) || (i > 0 && entry->prefix == columns->prefixes[i - 1]))
+		if (i > 0 && entry->prefix == columns->prefixes[i - 1])
+		{
+			if (!exact)
+				break;
+			if (forward && (i > from || whole))
+			{
+				at = pass_old(memtable, at, ahead, entry->prefix);
+				if (at != 0 && rose_mementry_at(at)->prefix == entry->prefix)
+					break;
+				continue;
+			}
+			if (forward || i == from || !is_plain(entry, seen))
+				break;
+			i--;				/* it is the newer one */
+		}
+		if (i == to || !is_plain(entry, seen))
 			break;
 		columns->ptrs[i] = at;
 		columns->prefixes[i] = entry->prefix;
 		columns->seqs[i] = entry->seq;
-		columns->rows[i] = rose_mementry_row(entry);
+		columns->rows[i++] = rose_mementry_row(entry);
 		rose_memahead_step(ahead);
 		at = plain_neighbour(memtable, entry, at, forward);
 	}
@@ -444,8 +518,13 @@ rose_memlist_take_plain(const RoseMemtableShared *memtable, RoseArenaPtr *ptr, R
 	return i;
 }
 
+/* ---- in the order of arrival ---- */
+
 /* Entries that follow each other in memory are fetched so many ahead. */
 #define ARRIVALS_AHEAD 12
+
+/* ... and what has come before them in the list so many. */
+#define NEWER_AHEAD 6
 
 static inline void
 fetch_arrival(RoseArenaPtr ptr, int row_bytes)
@@ -456,41 +535,132 @@ fetch_arrival(RoseArenaPtr ptr, int row_bytes)
 		rose_arena_prefetch(ptr + at);
 }
 
-int
-rose_memlist_take_arrivals(const RoseMemtableShared *memtable, RoseMemArrivals *at,
-						   const RoseMemSeen *seen, const RoseMemColumns *columns, int from, int to)
+/* What will be looked at when the walk comes to the entries that follow this one. */
+static inline void
+fetch_arrivals(const RoseMemArrivals *at, int k)
 {
-	RoseArenaPtr entries[ROSE_SEQINDEX_LEAF];
+	if (k + ARRIVALS_AHEAD < at->n)
+		fetch_arrival(at->entries[k + ARRIVALS_AHEAD], at->row_bytes);
+	if (k + NEWER_AHEAD < at->n)
+	{
+		const RoseMemEntryShared *entry = rose_mementry_at(at->entries[k + NEWER_AHEAD]);
+
+		if (entry->flags & ROSE_ENTRY_PRECEDED)
+			rose_arena_prefetch(entry->prev);
+	}
+}
+
+/* Have the entries of the next leaf at hand; false: there is none. */
+static bool
+next_arrivals(const RoseMemtableShared *memtable, RoseMemArrivals *at)
+{
+	at->behind = at->seq;
+	at->next = 0;
+	at->n = rose_seqindex_walk(memtable, &at->behind, &at->leaf, at->entries);
+	at->at_end = at->leaf == 0;
+	at->looks -= 1 + at->n;
+	return !at->at_end;
+}
+
+typedef enum NewerVersion
+{
+	NEWER_NONE,					/* there is none */
+	NEWER_SEEN,					/* there is one that stands for the key, and is seen */
+	NEWER_SEEN_BY_ALL,
+	NEWER_UNKNOWN				/* there is one; it takes a second look to know what it says */
+} NewerVersion;
+
+/* Is there a newer version of the key of an entry that was preceded?  Dead ones and locks are none. */
+static NewerVersion
+look_for_newer(const RoseMemtableShared *memtable, const RoseSchema *schema, RoseArenaPtr ptr,
+			   const RoseMemSeen *seen, FullTransactionId everyone)
+{
+	while ((ptr = rose_memlist_newer(memtable, schema, ptr)) != 0)
+	{
+		const RoseMemEntryShared *newer = rose_mementry_at(ptr);
+
+		if (newer->op == ROSE_OP_LOCK || (newer->hints & ROSE_MEM_HINT_ABORTED) != 0)
+			continue;
+		if (newer->op == ROSE_OP_PARTIAL || !is_seen(newer, seen))
+			return NEWER_UNKNOWN;
+		return FullTransactionIdPrecedes(newer->xid, everyone) ? NEWER_SEEN_BY_ALL : NEWER_SEEN;
+	}
+	return NEWER_NONE;
+}
+
+typedef enum ArrivalKind
+{
+	ARRIVAL_PLAIN,
+	ARRIVAL_PASSED,
+	ARRIVAL_HIDDEN,				/* passed over, by later walks too, whoever walks */
+	ARRIVAL_OTHER
+} ArrivalKind;
+
+/*
+ * What is an entry to the walk?  A tombstone stands for no row, whoever sees it, nor does
+ * what was rolled back; and for none either, whoever looks, what a newer version stands for that all see.
+ */
+static inline ArrivalKind
+kind_of_arrival(const RoseMemtableShared *memtable, const RoseSchema *schema, RoseArenaPtr ptr,
+				const RoseMemSeen *seen, FullTransactionId everyone)
+{
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
+	if (!entry->linked || entry->op == ROSE_OP_LOCK)
+		return ARRIVAL_PASSED;
+	if (entry->op == ROSE_OP_TOMBSTONE || (entry->hints & ROSE_MEM_HINT_ABORTED) != 0)
+		return ARRIVAL_HIDDEN;
+	if (entry->flags & ROSE_ENTRY_PRECEDED)
+		switch (look_for_newer(memtable, schema, ptr, seen, everyone))
+		{
+			case NEWER_NONE:
+				break;
+			case NEWER_SEEN:
+				return ARRIVAL_PASSED;
+			case NEWER_SEEN_BY_ALL:
+				return ARRIVAL_HIDDEN;
+			case NEWER_UNKNOWN:
+				return ARRIVAL_OTHER;
+		}
+	return is_plain(entry, seen) ? ARRIVAL_PLAIN : ARRIVAL_OTHER;
+}
+
+int
+rose_memlist_take_arrivals(const RoseMemtableShared *memtable, const RoseSchema *schema,
+						   RoseMemArrivals *at, const RoseMemSeen *seen, const RoseMemColumns *columns,
+						   int from, int to)
+{
 	int			i = from;
 
 	at->other = 0;
-	while (i < to && at->looks > 0)
+	while (i < to && (at->next < at->n || (at->looks > 0 && next_arrivals(memtable, at))))
 	{
-		int			n = rose_seqindex_walk(memtable, &at->seq, entries);
-
-		at->at_end = n == 0;
-		if (n == 0)
-			break;
-		at->looks -= n;
-		for (int k = 0; k < n; k++)
+		while (i < to && at->next < at->n)
 		{
-			const RoseMemEntryShared *entry = rose_mementry_at(entries[k]);
+			RoseArenaPtr ptr = at->entries[at->next];
+			const RoseMemEntryShared *entry = rose_mementry_at(ptr);
 
-			if (k + ARRIVALS_AHEAD < n)
-				fetch_arrival(entries[k + ARRIVALS_AHEAD], at->row_bytes);
-			if (!entry->linked || entry->op == ROSE_OP_LOCK || (entry->hints & ROSE_MEM_HINT_ABORTED))
-				continue;
-			if (i == to || !is_plain(entry, seen) || (entry->flags & ROSE_ENTRY_PRECEDED))
+			fetch_arrivals(at, at->next++);
+			switch (kind_of_arrival(memtable, schema, ptr, seen, at->everyone))
 			{
-				at->seq = entry->seq;
-				at->other = i == to ? 0 : entries[k];
-				return i;
+				case ARRIVAL_PLAIN:
+					columns->ptrs[i] = ptr;
+					columns->prefixes[i] = entry->prefix;
+					columns->seqs[i] = entry->seq;
+					columns->rows[i++] = rose_mementry_row(entry);
+					break;
+				case ARRIVAL_PASSED:
+					break;
+				case ARRIVAL_HIDDEN:
+					rose_seqindex_hide(at->leaf, entry->seq);
+					break;
+				case ARRIVAL_OTHER:
+					at->seq = entry->seq;
+					at->other = ptr;
+					return i;
 			}
-			columns->ptrs[i] = entries[k];
-			columns->prefixes[i] = entry->prefix;
-			columns->seqs[i] = entry->seq;
-			columns->rows[i++] = rose_mementry_row(entry);
 		}
+		at->seq = at->next < at->n ? rose_mementry_at(at->entries[at->next])->seq : at->behind;
 	}
 	return i;
 }

@@ -72,14 +72,19 @@ extern int	rose_memlist_take(const RoseSchema *schema, RoseArenaPtr *ptr, RoseMe
 							  RoseMemEntryRef *refs, int n);
 
 /* See rose_mem_cursor_take_plain. */
-extern int	rose_memlist_take_plain(const RoseMemtableShared *memtable, RoseArenaPtr *ptr,
-									RoseMemAhead *ahead, bool forward, const RoseMemSeen *seen,
-									const RoseMemColumns *columns, int from, int to);
+extern int	rose_memlist_take_plain(const RoseMemtableShared *memtable, const RoseSchema *schema,
+									RoseArenaPtr *ptr, RoseMemAhead *ahead, bool forward,
+									const RoseMemSeen *seen, const RoseMemColumns *columns,
+									int from, int to, bool whole);
 
 /* See rose_mem_cursor_take_arrivals. */
-extern int	rose_memlist_take_arrivals(const RoseMemtableShared *memtable, RoseMemArrivals *at,
-									   const RoseMemSeen *seen, const RoseMemColumns *columns,
-									   int from, int to);
+extern int	rose_memlist_take_arrivals(const RoseMemtableShared *memtable, const RoseSchema *schema,
+									   RoseMemArrivals *at, const RoseMemSeen *seen,
+									   const RoseMemColumns *columns, int from, int to);
+
+/* The next newer version of an entry's key that is linked, or 0. */
+extern RoseArenaPtr rose_memlist_newer(const RoseMemtableShared *memtable, const RoseSchema *schema,
+									   RoseArenaPtr ptr);
 
 /* --- positions; all REQUIRE a reading section --- */
 

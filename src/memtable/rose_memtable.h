@@ -241,25 +241,43 @@ typedef struct RoseMemColumns
  * before it.  They are put into columns[from..to), where what is at from - 1 counts as the
  * one before.  Returns behind which slot they end; the cursor stands on the first entry
  * that is not taken.
+ *
+ * Where equal prefixes are equal keys, a key's older versions are passed over: forward
+ * behind a row that was taken, a few; backward by having the newer one in its place.
+ * whole: what is at from - 1 is a whole version that is seen, so it is such a row.
  */
 extern int	rose_mem_cursor_take_plain(RoseMemCursor *cursor, bool forward, const RoseMemSeen *seen,
-									   const RoseMemColumns *columns, int from, int to);
+									   const RoseMemColumns *columns, int from, int to, bool whole);
 
-/* A walk over a memtable in the order of numbers, which is that in which its entries came, mostly. */
+/*
+ * A walk over a memtable in the order of numbers, which is that in which its entries came,
+ * mostly.  One is of a section: a later one begins with its seq alone.
+ */
+#define ROSE_MEM_ARRIVALS_MANY	64
 typedef struct RoseMemArrivals
 {
 	uint64		seq;			/* the next number to look at */
-	RoseArenaPtr other;			/* the entry that has it, which is not plain; or 0 */
+	FullTransactionId everyone; /* what older ones have committed all snapshots see that there are, or
+								 * will be; 0: not known */
+	RoseArenaPtr other;			/* the entry that has this number, which is not plain; or 0 */
 	bool		at_end;			/* there was none behind those taken */
 	int			looks;			/* entries to look at, about; what is left of them */
 	int			row_bytes;		/* of each row that will be looked at */
+
+	/* private: entries that were found together */
+	RoseArenaPtr leaf;			/* of the sequence index, that has them */
+	uint64		behind;			/* the next number behind them */
+	int			n;
+	int			next;			/* to be looked at */
+	RoseArenaPtr entries[ROSE_MEM_ARRIVALS_MANY];
 } RoseMemArrivals;
 
 /*
  * Of the entries from at->seq on, those that need no second look: whole rows, committed
  * and seen, of whose keys there is no newer version in this memtable.  They are put into
- * columns[from..to); returns behind which slot they end.  Locks, and what was rolled
- * back, are passed over.  Nothing is kept that a later section could not begin with.
+ * columns[from..to); returns behind which slot they end.  Passed over are locks, tombstones,
+ * what was rolled back, and versions of whose keys there is a newer one, whole, committed and
+ * seen.  What nobody will ever need of these is marked, and later walks do not meet it.
  * REQUIRES that the C0 is numbered.
  */
 extern int	rose_mem_cursor_take_arrivals(const RoseMemCursor *cursor, RoseMemArrivals *at,

@@ -14,6 +14,9 @@
  * but a reading section.  A node but the root goes when it is empty, and who is in it
  * still finds it empty until his section ends (rose_recycle.c).
  *
+ * Readers mark in leaves what walks need not meet again.  Numbers are never given twice, so a
+ * mark is good as long as the leaf is.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -31,6 +34,7 @@ typedef struct RoseSeqNodeShared
 	uint64		prefix;			/* constant: seq >> (shift + ROSE_SEQ_BITS) */
 	uint32		shift;			/* constant: 0 = children are entries */
 	RoseArenaPtr chain;			/* of nodes that were taken out; write_lock */
+	volatile uint64 hidden;		/* bit i: walks pass child i, an entry; a hint: anybody, no lock */
 	RoseArenaPtr child[ROSE_SEQ_FANOUT];	/* write_lock, lock-free readers */
 } RoseSeqNodeShared;
 
@@ -200,40 +204,41 @@ first_of(const RoseSeqNodeShared *node)
 
 /*
  * The leaf with the first number from *seq on that there may be an entry of, which *seq
- * becomes; NULL and *seq is behind the node, or 0 if nothing is: try again from there.
+ * becomes; 0 and *seq is behind the node, or 0 if nothing is: try again from there.
  */
-static const RoseSeqNodeShared *
-walk_down(const RoseSeqNodeShared *node, uint64 *seq)
+static RoseArenaPtr
+walk_down(RoseArenaPtr ptr, uint64 *seq)
 {
 	for (;;)
 	{
+		const RoseSeqNodeShared *node = rose_arena_at(ptr);
 		uint64		first = first_of(node);
-		RoseArenaPtr ptr = 0;
+		RoseArenaPtr below = 0;
 		int			i;
 
 		for (i = child_of(*seq, node->shift); i < ROSE_SEQ_FANOUT; i++)
 		{
-			ptr = rose_arena_link_read(&node->child[i]);
-			if (ptr != 0)
+			below = rose_arena_link_read(&node->child[i]);
+			if (below != 0)
 				break;
 			*seq = first + ((uint64) (i + 1) << node->shift);
 		}
 		if (i == ROSE_SEQ_FANOUT)
-			return NULL;
+			return 0;
 		if (node->shift == 0)
-			return node;
-		node = rose_arena_at(ptr);
+			return ptr;
+		ptr = below;
 	}
 }
 
-int
-rose_seqindex_walk(const RoseMemtableShared *memtable, uint64 *seq, RoseArenaPtr *entries)
+/* The leaf with the first number from *seq on; 0: there is none. */
+static RoseArenaPtr
+walk_to_leaf(const RoseMemtableShared *memtable, uint64 *seq)
 {
-	for (;;)
+	do
 	{
 		RoseArenaPtr ptr = rose_arena_link_read(&memtable->seq_index);
 		const RoseSeqNodeShared *node;
-		int			n = 0;
 
 		if (ptr == 0)
 			return 0;
@@ -241,18 +246,41 @@ rose_seqindex_walk(const RoseMemtableShared *memtable, uint64 *seq, RoseArenaPtr
 		if (prefix_of(*seq, node->shift) > node->prefix)
 			return 0;
 		*seq = Max(*seq, first_of(node));
-		node = walk_down(node, seq);
-		for (int i = node == NULL ? ROSE_SEQ_FANOUT : child_of(*seq, 0); i < ROSE_SEQ_FANOUT; i++)
-		{
-			entries[n] = rose_arena_link_read(&node->child[i]);
-			n += entries[n] != 0;
-		}
-		if (n > 0)
-		{
-			*seq = first_of(node) + ROSE_SEQ_FANOUT;
-			return n;
-		}
-		if (*seq == 0)
-			return 0;			/* behind the greatest number that there can be */
+		ptr = walk_down(ptr, seq);
+		if (ptr != 0)
+			return ptr;
+	} while (*seq != 0);		/* behind the greatest number that there can be */
+	return 0;
+}
+
+int
+rose_seqindex_walk(const RoseMemtableShared *memtable, uint64 *seq, RoseArenaPtr *leaf,
+				   RoseArenaPtr *entries)
+{
+	const RoseSeqNodeShared *node;
+	uint64		hidden;
+	int			n = 0;
+
+	*leaf = walk_to_leaf(memtable, seq);
+	if (*leaf == 0)
+		return 0;
+	node = rose_arena_at(*leaf);
+	hidden = node->hidden;
+	for (int i = child_of(*seq, 0); i < ROSE_SEQ_FANOUT; i++)
+	{
+		entries[n] = rose_arena_link_read(&node->child[i]);
+		n += entries[n] != 0 && (hidden >> i & 1) == 0;
 	}
+	*seq = first_of(node) + ROSE_SEQ_FANOUT;
+	return n;
+}
+
+void
+rose_seqindex_hide(RoseArenaPtr leaf, uint64 seq)
+{
+	RoseSeqNodeShared *node = rose_arena_at(leaf);
+
+	Assert(node->shift == 0 && node->prefix == prefix_of(seq, 0));
+	/* two who set a bit at once may lose one: it is set again */
+	node->hidden |= UINT64CONST(1) << child_of(seq, 0);
 }

@@ -23,18 +23,25 @@ extern void rose_seqindex_store(RoseArenaPtr *slot, RoseArenaPtr entry);
 extern void rose_seqindex_remove(RoseMemtableShared *memtable, uint64 seq, RoseArenaPtr entry);
 
 /* What a node takes, and where in it a node that was taken out has a link (rose_recycle.c). */
-#define ROSE_SEQ_NODE_BYTES 272
+#define ROSE_SEQ_NODE_BYTES 280
 #define ROSE_SEQ_NODE_CHAIN 12
 
 /* The entry, or 0.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_seqindex_find(const RoseMemtableShared *memtable, uint64 seq);
 
 /*
- * Entries in the order of their numbers, from *seq on: some, but one at least if there is
- * any.  Returns how many; *seq goes behind them.  REQUIRES: a reading section.
+ * Entries in the order of their numbers, from *seq on, but for those that are hidden: of
+ * one leaf at most, so there may be none.  Returns how many; *seq goes behind them.  *leaf
+ * becomes 0 if there are no more of any kind.  REQUIRES: a reading section.
  */
-#define ROSE_SEQINDEX_LEAF 64	/* at most */
+#define ROSE_SEQINDEX_LEAF ROSE_MEM_ARRIVALS_MANY	/* at most */
 extern int	rose_seqindex_walk(const RoseMemtableShared *memtable, uint64 *seq,
-							   RoseArenaPtr *entries);
+							   RoseArenaPtr *leaf, RoseArenaPtr *entries);
+
+/*
+ * Walks need not meet the entry with this number, of a leaf that one has come to in this
+ * section, ever again.  It is found by its number as ever.
+ */
+extern void rose_seqindex_hide(RoseArenaPtr leaf, uint64 seq);
 
 #endif							/* ROSE_SEQINDEX_H */

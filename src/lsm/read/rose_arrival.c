@@ -6,7 +6,8 @@
  * The view must be one memtable, and no component: then the newest version of a key that
  * the snapshot sees is there, and if it is a row it is a result.  Entries are met by their
  * numbers, with the sequence index.  Each says whether one may be there that is newer
- * (ROSE_ENTRY_PRECEDED); only then the list is looked at.
+ * (ROSE_ENTRY_PRECEDED); only then the list is looked at.  A version that has a newer one which
+ * every snapshot sees, now and later, is marked, and no scan by arrival meets it again.
  *
  * What is left out: a snapshot that sees whatever there is (only MVCC ones stay what they are, so that a
  * number parts what was given out from what was not); SERIALIZABLE transactions, which
@@ -31,6 +32,7 @@
 
 #include "util/rose_stop_point.h"
 #include "lsm/snapshot/rose_declared.h"
+#include "lsm/snapshot/rose_horizon.h"
 #include "lsm/read/rose_arrival.h"
 #include "lsm/read/rose_source.h"
 #include "lsm/read/rose_tid.h"
@@ -80,6 +82,7 @@ rose_arrival_begin(RoseTree *tree, Snapshot snapshot)
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseArrival *arrival;
 	MemoryContext context;
+	FullTransactionId everyone;
 	int			slot;
 
 	if (!is_worth_it(tree) || snapshot->snapshot_type != SNAPSHOT_MVCC || rose_tid_exact ||
@@ -94,11 +97,12 @@ rose_arrival_begin(RoseTree *tree, Snapshot snapshot)
 	arrival->reading.range = &arrival->range;
 	arrival->reading.context = context;
 
+	everyone = FullTransactionIdFromU64(rose_horizon_oldest(tree->rel));
 	rose_c0_read_begin(c0);
 	arrival->reading.view = rose_view_take(tree);
 	slot = find_only_memtable(arrival->reading.view);
 	if (slot >= 0)
-		arrival->source = rose_source_open_arrivals(&arrival->reading, slot);
+		arrival->source = rose_source_open_arrivals(&arrival->reading, slot, everyone);
 	rose_c0_read_end(c0);
 	if (slot >= 0)
 		return arrival;

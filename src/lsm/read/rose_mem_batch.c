@@ -526,7 +526,8 @@ add_plain(RoseMemBatch *batch, RoseMemCursor *cursor, const RoseVisibility *vis,
 	int			from = batch->rows.nrows;
 	int			to = batch->pending ? batch->limit : Min(from + TAKE_MAX, batch->limit);
 
-	to = rose_mem_cursor_take_plain(cursor, batch->forward, &seen, &columns, from, to);
+	to = rose_mem_cursor_take_plain(cursor, batch->forward, &seen, &columns, from, to,
+									from > 0 && batch->ops[from - 1] != ROSE_OP_PARTIAL);
 	keep_plain(batch, cursor, &columns, from, to, room);
 	return batch->rows.nrows - from;
 }
@@ -674,35 +675,35 @@ add_arrival(RoseMemBatch *batch, const RoseMemCursor *cursor, RoseVisibility *vi
 
 bool
 rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *vis,
-							 RoseMemArrivals *at, int columns)
+							 uint64 *seq, FullTransactionId everyone, int columns)
 {
 	const RoseMemColumns parts = {batch->places, batch->prefixes, batch->seqs, batch->tuples};
+	RoseMemArrivals at = {.seq = *seq, .everyone = everyone, .looks = VISIT_MAX};
 	bool		room = true;
 	bool		known = true;
 
 	start_rows(batch, cursor, true, columns);
-	at->looks = VISIT_MAX;
-	at->at_end = false;
-	at->row_bytes = bytes_of_columns(batch, columns);
-	while (known && room && !at->at_end && at->looks > 0 && batch->rows.nrows < batch->limit)
+	at.row_bytes = bytes_of_columns(batch, columns);
+	while (known && room && !at.at_end && at.looks > 0 && batch->rows.nrows < batch->limit)
 	{
 		const RoseMemSeen seen = {vis->xmin, vis->last_committed};
 		int			from = batch->rows.nrows;
 		int			to = batch->pending ? batch->limit : Min(from + TAKE_MAX, batch->limit);
 
 		keep_plain(batch, cursor, &parts, from,
-				   rose_mem_cursor_take_arrivals(cursor, at, &seen, &parts, from, to), &room);
+				   rose_mem_cursor_take_arrivals(cursor, &at, &seen, &parts, from, to), &room);
 		if (!room)
-			at->seq = batch->seqs[batch->rows.nrows];
-		else if (at->other != 0)
+			at.seq = batch->seqs[batch->rows.nrows];
+		else if (at.other != 0)
 		{
 			room = batch->used + batch->more_bytes < BYTES_MAX;
-			known = !room || add_arrival(batch, cursor, vis, at->other);
-			at->seq += room && known;
+			known = !room || add_arrival(batch, cursor, vis, at.other);
+			at.seq += room && known;
 		}
 	}
+	*seq = at.seq;
 	note_rows(batch);
-	batch->at_end = room && known && at->at_end;
+	batch->at_end = room && known && at.at_end;
 	batch->limit = Min(batch->limit * 2, ROSE_MEM_BATCH_ROWS);
 	return known;
 }

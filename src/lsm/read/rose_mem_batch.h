@@ -95,13 +95,14 @@ extern void rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, Rose
 								bool forward, bool filter, int columns, bool on_entry);
 
 /*
- * The same in the order of numbers, from at->seq on, for a snapshot for which the cursor's
+ * The same in the order of numbers, from *seq on, for a snapshot for which the cursor's
  * memtable is all that there is: rows that are the newest of their keys that it sees.
  * False: the next version is not a row by itself, and what it stands for has to be
- * found in another way.  at->seq goes behind what was looked at.
+ * found in another way.  *seq goes behind what was looked at.  everyone: as RoseMemArrivals.
  */
 extern bool rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cursor,
-										 RoseVisibility *vis, RoseMemArrivals *at, int columns);
+										 RoseVisibility *vis, uint64 *seq,
+										 FullTransactionId everyone, int columns);
 
 /* Fetch the rows that are pending.  REQUIRES that no lock is held. */
 extern void rose_mem_batch_fetch(RoseMemBatch *batch);

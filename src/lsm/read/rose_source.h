@@ -125,9 +125,11 @@ extern RoseSource *rose_source_open_memtable(const RoseReading *reading, int slo
 /*
  * The same of the only memtable of a view without components, whose rows come in the order
  * of their numbers, forward only, and are all at hand.  It is GONE, too, when it comes to a
- * version that is not a row by itself.  Which number comes next?
+ * version that is not a row by itself.  Which number comes next?  everyone: what older
+ * transactions have committed everyone sees, as RoseMemArrivals says.
  */
-extern RoseSource *rose_source_open_arrivals(const RoseReading *reading, int slot);
+extern RoseSource *rose_source_open_arrivals(const RoseReading *reading, int slot,
+											 FullTransactionId everyone);
 extern uint64 rose_source_next_arrival(const RoseSource *source);
 
 /* The component at this place of the view's manifest. */

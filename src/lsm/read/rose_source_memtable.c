@@ -38,7 +38,8 @@ typedef struct MemtableSource
 	ScanDirection direction;
 	bool		by_arrival;		/* rows come in the order of their numbers ... */
 	bool		unknown;		/* ... and the next one is not to be had so */
-	RoseMemArrivals arrivals;
+	uint64		next_seq;		/* ... from this one on */
+	FullTransactionId everyone; /* see RoseMemArrivals */
 	char	   *place;			/* copy of the entry under the cursor, if there is one */
 	Size		place_size;		/* bytes there is room for */
 	bool		has_place;
@@ -200,8 +201,8 @@ fill_batch(MemtableSource *source, ScanDirection direction, const MemtableBound 
 		(bound != NULL || source->by_arrival || find_place(source, forward));
 	if (alive && source->by_arrival)
 		source->unknown = !rose_mem_batch_fill_arrivals(source->batch, &source->mem,
-														source->base.reading->vis, &source->arrivals,
-														columns_to_fill(source));
+														source->base.reading->vis, &source->next_seq,
+														source->everyone, columns_to_fill(source));
 	else if (alive)
 	{
 		rose_mem_batch_fill(source->batch, &source->mem, source->base.reading->vis, forward,
@@ -362,17 +363,18 @@ rose_source_open_memtable(const RoseReading *reading, int slot, bool filter)
 }
 
 RoseSource *
-rose_source_open_arrivals(const RoseReading *reading, int slot)
+rose_source_open_arrivals(const RoseReading *reading, int slot, FullTransactionId everyone)
 {
-	RoseSource *base = rose_source_open_memtable(reading, slot, true);
+	MemtableSource *source = (MemtableSource *) rose_source_open_memtable(reading, slot, true);
 
-	((MemtableSource *) base)->by_arrival = true;
-	return base;
+	source->by_arrival = true;
+	source->everyone = everyone;
+	return &source->base;
 }
 
 uint64
 rose_source_next_arrival(const RoseSource *source)
 {
 	Assert(((const MemtableSource *) source)->by_arrival);
-	return ((const MemtableSource *) source)->arrivals.seq;
+	return ((const MemtableSource *) source)->next_seq;
 }

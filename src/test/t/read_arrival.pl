@@ -61,6 +61,68 @@ DELETE FROM p WHERE b = 2;
 SQL
 is(sql('SELECT b, count(*), count(DISTINCT a), sum(v) FROM p GROUP BY b ORDER BY b'), "0|167|167|167\n1|167|167|334", 'keys with equal prefixes');
 
+# Rows so long that a batch is full in the middle of those that are found together.
+sql(<<'SQL');
+CREATE TABLE l (id int PRIMARY KEY, v int, t text) USING rose;
+INSERT INTO l SELECT g * 7919 % 300, g, repeat(md5(g::text), 90 + g % 7) FROM generate_series(0, 299) g;
+UPDATE l SET v = v + 1000 WHERE v % 3 = 0;
+SQL
+foreach my $again (1, 2)
+{
+	is(sql('SELECT count(*), count(DISTINCT id), sum(v), count(DISTINCT t), sum(length(t)) FROM (SELECT * FROM l OFFSET 0) x'),
+		sql('SELECT count(*), count(*), sum(g) + 100 * 1000, count(*), sum(32 * (90 + g % 7)) FROM generate_series(0, 299) g'), 'rows of some kB');
+}
+
+# ---- rows that later transactions have updated, deleted and inserted again ----
+
+# Each round has a snapshot; all read in the order of arrival, in that of keys, and backward.
+foreach my $key ('int', 'text', 'int, int', 'numeric')
+{
+	my $columns = $key eq 'int, int' ? 'id, w' : 'id';
+	my $first = $key eq 'text' ? "'a long common beginning of ' || lpad(g::text, 5, '0')" : $key eq 'int, int' ? 'g / 4' : 'g';
+
+	sql("CREATE TABLE u_$_ (id " . ($key =~ s/,.*//r) . ", w int, v int, t text, PRIMARY KEY ($columns))" . ($_ eq 'rose' ? ' USING rose' : '')) foreach qw(heap rose);
+	my @sessions;
+	foreach my $round (0 .. 12)
+	{
+		foreach my $twin (qw(heap rose))
+		{
+			if ($round == 0)
+			{
+				sql("INSERT INTO u_$twin SELECT $first, g % 4, g, md5(g::text) FROM (SELECT i * 7919 % 400 AS g FROM generate_series(0, 399) i) x");
+				next;
+			}
+			sql("UPDATE u_$twin SET v = v + 1000 WHERE v % 13 >= $round");
+			sql("UPDATE u_$twin SET t = right(t || 'x', 40) WHERE v % 7 = 0") foreach 1 .. 2;
+			sql("BEGIN; UPDATE u_$twin SET v = -1; ROLLBACK; DELETE FROM u_$twin WHERE v % 50 = $round; INSERT INTO u_$twin SELECT $first, g % 4, g, 'again' FROM generate_series(0, 399) g ON CONFLICT DO NOTHING") if $round % 3 == 0;
+		}
+		if ($round % 4 == 1)
+		{
+			push @sessions, RoseTest::Session->new($node);
+			$sessions[-1]->run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM u_rose");
+		}
+		foreach my $session ($keeper, @sessions)
+		{
+			my $all = sub { my ($twin, $rest) = @_; return $session->run("SELECT id, w, v, t FROM u_$twin $rest") };
+			my $heap = $all->('heap', "ORDER BY $columns");
+
+			$session->run('SET enable_sort = off');
+			my @found = ($all->('rose', "ORDER BY $columns"), join("\n", reverse split(/\n/, $all->('rose', 'ORDER BY ' . ($columns =~ s/(,|$)/ DESC$1/gr)))));
+			$session->run('RESET enable_sort');
+			push @found, $session->run("SELECT * FROM (SELECT id, w, v, t FROM u_rose OFFSET 0) x ORDER BY $columns") foreach 1, 2;
+			my @differ = grep { $found[$_] ne $heap } 0 .. $#found;
+			is("@differ", '', "key $key, round $round, snapshot " . ($session == $keeper ? 'of now' : 'of before')) if @differ || $round == 12;
+		}
+		# the oldest one goes, so that what all see is known
+		if ($round % 4 == 0 && @sessions > 1)
+		{
+			$_->run('COMMIT'), $_->end foreach shift @sessions;
+		}
+	}
+	$_->run('COMMIT'), $_->end foreach @sessions;
+	sql("DROP TABLE u_heap, u_rose");
+}
+
 # ---- who reads in the order of keys ----
 
 # Two that lock the same rows in different orders wait for each other; and versions get their names by what is on disk.

@@ -509,17 +509,20 @@ walk_arrivals(int reader)
 	uint64		seqs[50];
 	MinimalTuple rows[50];
 	const RoseMemColumns columns = {ptrs, prefixes, seqs, rows};
-	RoseMemArrivals at = {.seq = 0};
 	uint64		wanted[NHOT];
 	uint64		met[NHOT] = {0};
 	uint64		last = 0;
+	uint64		next = 0;
+	bool		at_end = false;
 	RoseMemCursor cursor;
 	int			ncold = 0;
 
 	for (int i = 0; i < NHOT; i++)
 		wanted[i] = promised[i];
-	while (!at.at_end && !done)
+	while (!at_end && !done)
 	{
+		RoseMemArrivals at = {.seq = next};
+
 		reader_enter(reader);
 		rose_mem_cursor_open(&cursor, &c0, readers_schema, 0);
 		for (int n = 0; n < 5 && !at.at_end; n++)
@@ -531,6 +534,8 @@ walk_arrivals(int reader)
 			check_arrivals(&cursor, &at, &columns, end, &last, met, &ncold);
 			at.seq += at.other != 0;
 		}
+		next = at.seq;
+		at_end = at.at_end;
 		reader_leave(reader);
 	}
 	CHECK(done || ncold == NCOLD);

@@ -182,6 +182,61 @@ check_taken(const RoseSchema *schema, const RoseMemColumns *taken, int i, int in
 	free(copy);
 }
 
+/* Have two entries the same prefix? */
+static bool
+share_prefix(const RoseSchema *schema, int a, int b)
+{
+	int			bits = rose_key_prefix_exact(schema) ? 0 : 8;	/* see make_row */
+
+	return model[a].number >> bits == model[b].number >> bits;
+}
+
+/* How many of an entry's key from it on are passed over together? */
+static int
+model_pass_old(int index)
+{
+	int			n = 0;
+
+	while (n < 8 && index + n < NMODEL && model[index + n].number == model[index].number)
+		n++;
+	return n;
+}
+
+/*
+ * What is to be taken from *index on, behind an entry that was taken before (or -1), into
+ * taken[0..room).  Returns how many; *index goes behind them.
+ */
+static int
+model_take(const RoseSchema *schema, bool forward, int before, bool whole, int *index, int *taken, int room)
+{
+	bool		exact = rose_key_prefix_exact(schema);
+	int			n = 0;
+
+	while (*index >= 0 && *index < NMODEL)
+	{
+		int			last = n > 0 ? taken[n - 1] : before;
+
+		if (last >= 0 && share_prefix(schema, *index, last))
+		{
+			if (exact && forward && (n > 0 || whole))
+			{
+				*index += model_pass_old(*index);
+				if (*index < NMODEL && share_prefix(schema, *index, last))
+					break;
+				continue;
+			}
+			if (!exact || forward || n == 0 || !model_is_plain(*index))
+				break;
+			n--;
+		}
+		if (n == room || !model_is_plain(*index))
+			break;
+		taken[n++] = *index;
+		*index += forward ? 1 : -1;
+	}
+	return n;
+}
+
 /*
  * All entries, plain ones in runs of up to PLAIN_MANY that go on behind those taken
  * before, or begin anew.  Returns how many runs had more than one.
@@ -193,38 +248,38 @@ check_plain(RoseMemCursor *cursor, bool forward)
 	uint64		prefixes[PLAIN_MANY];
 	uint64		seqs[PLAIN_MANY];
 	MinimalTuple rows[PLAIN_MANY];
+	int			expected[PLAIN_MANY];
 	const RoseMemColumns taken = {ptrs, prefixes, seqs, rows};
-	RoseMemEntryRef ref;
-	int			step = forward ? 1 : -1;
 	int			index = forward ? 0 : NMODEL - 1;
+	int			before = -1;
 	int			from = 0;
 	int			nlong = 0;
 	bool		more = forward ? rose_mem_cursor_first(cursor) : rose_mem_cursor_last(cursor);
 
 	while (more)
 	{
+		bool		whole = from > 0 && pg_prng_uint64(&pg_global_prng_state) % 2 == 0;
+		int			n;
 		int			end;
 
 		check_at(cursor, true, index);
+		n = model_take(cursor->schema, forward, from > 0 ? before : -1, whole, &index, expected, PLAIN_MANY - from);
 		rose_mem_cursor_walk(cursor, forward, 16);
-		end = rose_mem_cursor_take_plain(cursor, forward, &seen_half, &taken, from, PLAIN_MANY);
-		for (int i = from; i < end; i++, index += step)
+		end = rose_mem_cursor_take_plain(cursor, forward, &seen_half, &taken, from, PLAIN_MANY, whole);
+		CHECK(end == from + n);
+		for (int i = from; i < end; i++)
 		{
-			CHECK(model_is_plain(index));
 			CHECK(i == 0 || prefixes[i] != prefixes[i - 1]);
-			check_taken(cursor->schema, &taken, i, index);
+			check_taken(cursor->schema, &taken, i, expected[i - from]);
+			before = expected[i - from];
 		}
-		nlong += end - from > 1;
+		nlong += n > 1;
 		check_at(cursor, cursor->current != 0, index);
-		if (cursor->current != 0)
-			rose_mem_cursor_get(cursor, &ref);
-		CHECK(cursor->current == 0 || end == PLAIN_MANY || !model_is_plain(index) ||
-			  (end > 0 && ref.prefix == prefixes[end - 1]));
 		more = cursor->current != 0;
-		if (more && end == from)
+		if (more && n == 0)
 		{
 			more = forward ? rose_mem_cursor_next(cursor) : rose_mem_cursor_prev(cursor);
-			index += step;
+			index += forward ? 1 : -1;
 			end = 0;
 		}
 		from = end < PLAIN_MANY ? end : 0;
