@@ -13,7 +13,8 @@
 
 #include "postgres.h"
 
-#include "access/htup.h"
+#include "access/htup_details.h"
+#include "access/tupmacs.h"
 
 #include "util/rose_schema.h"
 #include "util/rose_version.h"
@@ -45,5 +46,30 @@ extern void rose_row_deform(const RoseRow *row, const RoseSchema *schema,
 /* The first natts columns of a tuple. */
 extern void rose_tuple_deform(MinimalTuple tuple, const RoseSchema *schema, int natts,
 							  Datum *values, bool *nulls);
+
+/* Is a column (from 0) at a fixed place in tuples without NULL, or the first one behind those that are? */
+static inline bool
+rose_tuple_may_fetch(const RoseSchema *schema, int column)
+{
+	return column <= schema->nfixed && !schema->tuple_columns[column].dropped;
+}
+
+/* Such a column of a tuple that has it, and no NULL. */
+static inline Datum
+rose_tuple_fetch(MinimalTuple tuple, const RoseSchema *schema, int column)
+{
+	const RoseTupleColumn *place = &schema->tuple_columns[column];
+	const char *data = (const char *) tuple - MINIMAL_TUPLE_OFFSET + tuple->t_hoff;
+	Size		offset = place->offset;
+
+	if (column == schema->nfixed)
+	{
+		offset = column == 0 ? 0 : place[-1].offset + place[-1].attlen;
+		/* a varlena with a short header is not aligned, and does not begin as padding does */
+		if (place->attlen != -1 || !VARATT_NOT_PAD_BYTE(data + offset))
+			offset = TYPEALIGN(place->align, offset);
+	}
+	return fetch_att(data + offset, place->attbyval, place->attlen);
+}
 
 #endif							/* ROSE_ROW_H */

@@ -6,8 +6,7 @@
  * Entries are copied as they are, behind each other, into one piece of memory, which is
  * used again for the next batch and grows with what batches need.  Keys and versions are
  * taken from them only when somebody asks.  Most entries need no second look, and come as
- * parts in arrays (rose_mem_cursor_take_plain).  Of rows of which only the first columns are wanted, the values of these
- * are written into arrays, from where rose_rows_attrs takes them.
+ * parts in arrays (rose_mem_cursor_take_plain).  Columns as arrays are in rose_mem_batch_columns.c.
  *
  * Backend-local.  A batch is freed when its last holder lets go.  While its source lives
  * it belongs to the scan's memory, so that it goes with it after an error.
@@ -209,114 +208,6 @@ copy_pending(RoseMemBatch *batch, int i)
 	note_tuple(batch, i, rose_memtable_image_row(batch->images[i]));
 }
 
-/* The column's values are to be put here. */
-static RoseRowsColumn *
-start_column(RoseMemBatch *batch, int c)
-{
-	RoseRowsColumn *column = &batch->rows.columns[c];
-
-	if (column->values == NULL)
-	{
-		column->values = MemoryContextAlloc(batch->rows.context, ROSE_MEM_BATCH_ROWS *
-											(sizeof(Datum) + sizeof(bool)));
-		column->nulls = (bool *) (column->values + ROSE_MEM_BATCH_ROWS);
-	}
-	column->stamp = batch->rows.stamp;
-	return column;
-}
-
-/* Room for a row's columns. */
-static void
-make_row_values(RoseMemBatch *batch)
-{
-	int			natts = batch->rows.schema->natts;
-
-	if (batch->values != NULL)
-		return;
-	batch->values = MemoryContextAlloc(batch->rows.context, natts * (sizeof(Datum) + sizeof(bool)));
-	batch->nulls = (bool *) (batch->values + natts);
-}
-
-/* Room for the columns that are decoded while the batch is filled. */
-static void
-start_columns(RoseMemBatch *batch)
-{
-	for (int c = 0; c < batch->columns; c++)
-		(void) start_column(batch, c);
-	if (batch->columns > 0)
-		make_row_values(batch);
-}
-
-/* Does a tuple have all of the first n columns, where tuple_columns says? */
-static inline bool
-has_columns(MinimalTuple tuple, int n)
-{
-	return (tuple->t_infomask & HEAP_HASNULL) == 0 && HeapTupleHeaderGetNatts(tuple) >= n;
-}
-
-/* Decode the first columns of a row that does not have them where others do. */
-static void
-take_odd_columns(RoseMemBatch *batch, int i)
-{
-	RoseRowsColumn *columns = batch->rows.columns;
-
-	rose_tuple_deform(batch->tuples[i], batch->rows.schema, batch->columns,
-					  batch->values, batch->nulls);
-	for (int c = 0; c < batch->columns; c++)
-	{
-		columns[c].values[i] = batch->values[c];
-		columns[c].nulls[i] = batch->nulls[c];
-	}
-}
-
-#define TAKE_VALUES(type, to_datum) \
-	for (int i = from; i < end; i++) \
-		values[i] = to_datum(*(const type *) ((const char *) tuples[i] - MINIMAL_TUPLE_OFFSET + \
-											  tuples[i]->t_hoff + offset))
-
-/* A column of rows that have it where it is expected. */
-static void
-take_column(RoseMemBatch *batch, int c, int from, int end)
-{
-	const MinimalTuple *tuples = batch->tuples;
-	const int32 offset = batch->rows.schema->tuple_columns[c].offset;
-	Datum	   *values = batch->rows.columns[c].values;
-
-	switch (batch->rows.schema->tuple_columns[c].attlen)
-	{
-		case sizeof(char):
-			TAKE_VALUES(char, CharGetDatum);
-			break;
-		case sizeof(int16):
-			TAKE_VALUES(int16, Int16GetDatum);
-			break;
-		case sizeof(int32):
-			TAKE_VALUES(int32, Int32GetDatum);
-			break;
-		default:
-			TAKE_VALUES(Datum, (Datum));
-	}
-	memset(batch->rows.columns[c].nulls + from, false, (end - from) * sizeof(bool));
-}
-
-/* Decode the first columns of rows. */
-static void
-take_columns(RoseMemBatch *batch, int from, int to)
-{
-	while (from < to)
-	{
-		int			end = from;
-
-		while (end < to && has_columns(batch->tuples[end], batch->columns))
-			end++;
-		for (int c = 0; c < batch->columns && from < end; c++)
-			take_column(batch, c, from, end);
-		if (end < to)
-			take_odd_columns(batch, end++);
-		from = end;
-	}
-}
-
 static void
 copy_all_pending(RoseMemBatch *batch)
 {
@@ -344,7 +235,7 @@ add_entry(RoseMemBatch *batch, const RoseMemEntryRef *entry)
 		batch->rows.stamp++;	/* what was decoded does not count */
 	}
 	if (batch->columns > 0)
-		take_columns(batch, i, i + 1);
+		rose_mem_batch_take_columns(batch, i, i + 1);
 	if (!batch->pending)
 		copy_pending(batch, i);
 }
@@ -509,7 +400,7 @@ keep_plain(RoseMemBatch *batch, RoseMemCursor *cursor, const RoseMemColumns *col
 	memset(batch->made + from, false, to - from);
 	batch->rows.nrows = to;
 	if (batch->columns > 0)
-		take_columns(batch, from, to);
+		rose_mem_batch_take_columns(batch, from, to);
 	if (!batch->pending)
 		copy_plain(batch, cursor, columns, from, room);
 }
@@ -613,7 +504,7 @@ start_rows(RoseMemBatch *batch, const RoseMemCursor *cursor, bool forward, int c
 	batch->forward = forward;
 	batch->pending = columns != ROSE_MEM_BATCH_ALL;
 	batch->columns = Max(columns, 0);
-	start_columns(batch);
+	rose_mem_batch_start_columns(batch);
 	batch->mem = *cursor;
 }
 
@@ -706,40 +597,6 @@ rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVis
 	batch->at_end = room && known && at.at_end;
 	batch->limit = Min(batch->limit * 2, ROSE_MEM_BATCH_ROWS);
 	return known;
-}
-
-/* ---- columns of all rows ---- */
-
-void
-rose_mem_batch_decode(RoseMemBatch *batch, AttrNumber attno, const Bitmapset *also)
-{
-	const RoseSchema *schema = batch->rows.schema;
-	AttrNumber	upto = attno;
-	int			c;
-
-	(void) start_column(batch, attno - 1);
-	for (c = -1; (c = bms_next_member(also, c)) >= 0;)
-		if (batch->rows.columns[c - 1].stamp != batch->rows.stamp)
-		{
-			(void) start_column(batch, c - 1);
-			upto = Max(upto, c);
-		}
-	batch->asked = Max(batch->asked, upto);
-	rose_mem_batch_fetch(batch);
-	make_row_values(batch);
-	for (int i = 0; i < batch->rows.nrows; i++)
-	{
-		if (batch->ops[i] != ROSE_OP_PUT)
-			continue;
-		rose_tuple_deform(batch->tuples[i], schema, upto, batch->values, batch->nulls);
-		batch->rows.columns[attno - 1].values[i] = batch->values[attno - 1];
-		batch->rows.columns[attno - 1].nulls[i] = batch->nulls[attno - 1];
-		for (c = -1; (c = bms_next_member(also, c)) >= 0 && c <= upto;)
-		{
-			batch->rows.columns[c - 1].values[i] = batch->values[c - 1];
-			batch->rows.columns[c - 1].nulls[i] = batch->nulls[c - 1];
-		}
-	}
 }
 
 /* ---- searching ---- */

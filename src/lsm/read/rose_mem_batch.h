@@ -104,12 +104,16 @@ extern bool rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cur
 										 RoseVisibility *vis, uint64 *seq,
 										 FullTransactionId everyone, int columns);
 
+/* For who fills one: room for batch->columns, and these of rows [from, to) (rose_mem_batch_columns.c). */
+extern void rose_mem_batch_start_columns(RoseMemBatch *batch);
+extern void rose_mem_batch_take_columns(RoseMemBatch *batch, int from, int to);
+
 /* Fetch the rows that are pending.  REQUIRES that no lock is held. */
 extern void rose_mem_batch_fetch(RoseMemBatch *batch);
 
 /*
- * Decode a column of all whole rows, and, if that is to be done, others as well, into rows.columns.  REQUIRES as
- * before, and that the column was not decoded.
+ * Decode a column of all whole rows, and, if that is to be done, others as well, into rows.columns.  REQUIRES that
+ * no row is pending, and that the column was not decoded.
  */
 extern void rose_mem_batch_decode(RoseMemBatch *batch, AttrNumber attno, const Bitmapset *also);
 

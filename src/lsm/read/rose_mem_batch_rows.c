@@ -103,7 +103,10 @@ need_column(RoseRows *rows, AttrNumber attno, const Bitmapset *also)
 	const RoseRowsColumn *column = &rows->columns[attno - 1];
 
 	if (column->stamp != rows->stamp)
+	{
+		rose_mem_batch_fetch((RoseMemBatch *) rows);
 		rose_mem_batch_decode((RoseMemBatch *) rows, attno, also);
+	}
 	return column;
 }
 
