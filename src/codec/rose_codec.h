@@ -178,6 +178,7 @@ typedef struct RoseSegment
 	bool	   *block_done;
 	RosePrefixBlock **prefix_blocks;	/* those that are unpacked */
 	char	  **unpacked_items; /* the same; NULL: none */
+	uint32	   *pairs;			/* by byte: the two characters in it; NULL: not made */
 } RoseSegment;
 
 /* Columns that a codec is for. */

@@ -15,7 +15,7 @@
  *
  * The second form is for what has another header or a character that was not there when
  * the plan was made, so a plan takes every item.  An item is unpacked when it is read,
- * once, into memory of the reader.
+ * once, into memory of the reader: by itself, or many of them into one piece.
  *
  * Backend-local.  Not for items whose header has four bytes: those are kept as they are.
  *
@@ -30,6 +30,10 @@
 #define MAX_WIDTH		6
 #define MAX_CHARS		(1 << MAX_WIDTH)
 #define MAX_PAYLOAD		(VARATT_SHORT_MAX - VARHDRSZ_SHORT)
+
+/* Items that are unpacked together, and what is no pair of characters. */
+#define CHUNK			64
+#define BAD_PAIR		(1U << 16)
 
 /* What precedes an item that is there as it is. */
 #define AS_IT_IS		'\0'
@@ -286,6 +290,7 @@ item_chars_open(RoseSegment *seg)
 	if (seg->end - seg->raw < (ptrdiff_t) seg->index.raw_size)
 		return "items are cut off";
 	seg->unpacked_items = NULL;
+	seg->pairs = NULL;
 	return NULL;
 }
 
@@ -338,24 +343,84 @@ read_packed(const RoseSegment *seg, const char *p, char *chars)
 	return good;
 }
 
-static char *
-unpack_item(RoseSegment *seg, const char *p, uint32 size)
+/* Which two characters is a byte, of four bits each?  It pays for many items. */
+static void
+make_pairs(RoseSegment *seg)
 {
-	char	   *item;
+	const uint8 *table = (const uint8 *) seg->codes;
+
+	seg->pairs = MemoryContextAlloc(seg->context, 256 * sizeof(uint32));
+	for (int byte = 0; byte < 256; byte++)
+	{
+		int			low = byte & 15;
+		int			high = byte >> 4;
+
+		seg->pairs[byte] = low < seg->nunits && high < seg->nunits ?
+			table[low] | (uint32) table[high] << 8 : BAD_PAIR;
+	}
+}
+
+/* read_packed, with pairs. */
+static bool
+read_pairs(const RoseSegment *seg, const char *p, char *chars)
+{
+	const uint8 *in = (const uint8 *) p + VARHDRSZ_SHORT;
+	uint32		nchars = VARSIZE_1B(p) - VARHDRSZ_SHORT;
+	uint32		all = 0;
+
+	for (uint32 j = 0; j + 1 < nchars; j += 2)
+	{
+		uint32		pair = seg->pairs[*in++];
+
+		chars[j] = (char) pair;
+		chars[j + 1] = (char) (pair >> 8);
+		all |= pair;
+	}
+	if (nchars % 2 == 1)
+	{
+		uint32		number = *in & 15;
+
+		if (number >= (uint32) seg->nunits)
+			return false;
+		chars[nchars - 1] = seg->codes[number];
+	}
+	return (all & BAD_PAIR) == 0;
+}
+
+/* Bytes of the item in these ones, unpacked. */
+static uint32
+unpacked_size(const RoseSegment *seg, const char *p, uint32 size)
+{
+	if (*p == AS_IT_IS && size > 1)
+		return size - 1;
+	if (!is_packed_item(seg, p, size))
+		rose_codec_corrupt(seg, "item is not a value of its type");
+	return VARSIZE_1B(p);
+}
+
+/* into has room for it, aligned as items are. */
+static void
+unpack_item(const RoseSegment *seg, const char *p, uint32 size, char *into)
+{
+	bool		good;
 
 	if (*p == AS_IT_IS && size > 1)
 	{
-		item = MemoryContextAlloc(seg->context, size - 1);
-		memcpy(item, p + 1, size - 1);
-		return item;
+		memcpy(into, p + 1, size - 1);
+		return;
 	}
-	if (!is_packed_item(seg, p, size))
-		rose_codec_corrupt(seg, "item is not a value of its type");
-	item = MemoryContextAlloc(seg->context, VARSIZE_1B(p));
-	item[0] = p[0];
-	if (!read_packed(seg, p, item + VARHDRSZ_SHORT))
+	into[0] = p[0];
+	good = seg->pairs != NULL ? read_pairs(seg, p, into + VARHDRSZ_SHORT) :
+		read_packed(seg, p, into + VARHDRSZ_SHORT);
+	if (!good)
 		rose_codec_corrupt(seg, "character is out of range");
-	return item;
+}
+
+static void
+make_unpacked_items(RoseSegment *seg)
+{
+	if (seg->unpacked_items == NULL)
+		seg->unpacked_items = MemoryContextAllocZero(seg->context, seg->n * sizeof(char *));
 }
 
 static const char *
@@ -367,12 +432,69 @@ item_chars_get(RoseSegment *seg, int i, uint32 *size)
 
 	rose_item_index_get(seg, &seg->index, (uint32) i, &start, &end);
 	p = seg->raw + start;
-	if (seg->unpacked_items == NULL)
-		seg->unpacked_items = MemoryContextAllocZero(seg->context, seg->n * sizeof(char *));
+	*size = unpacked_size(seg, p, end - start);
+	make_unpacked_items(seg);
 	if (seg->unpacked_items[i] == NULL)
-		seg->unpacked_items[i] = unpack_item(seg, p, end - start);
-	*size = *p == AS_IT_IS ? end - start - 1 : VARSIZE_1B(p);
+	{
+		char	   *item = MemoryContextAlloc(seg->context, *size);
+
+		unpack_item(seg, p, end - start, item);
+		seg->unpacked_items[i] = item;
+	}
 	return seg->unpacked_items[i];
+}
+
+/* Unpack what is not yet unpacked of a chunk's items. */
+static void
+unpack_chunk(RoseSegment *seg, char **items, const uint32 *starts, int n)
+{
+	uint32		sizes[CHUNK];
+	Size		total = 0;
+	char	   *into;
+
+	for (int i = 0; i < n; i++)
+	{
+		sizes[i] = items[i] != NULL ? 0 :
+			INTALIGN(unpacked_size(seg, seg->raw + starts[i], starts[i + 1] - starts[i]));
+		total += sizes[i];
+	}
+	if (total == 0)
+		return;
+	into = MemoryContextAlloc(seg->context, total);
+	for (int i = 0; i < n; i++)
+	{
+		if (items[i] != NULL)
+			continue;
+		unpack_item(seg, seg->raw + starts[i], starts[i + 1] - starts[i], into);
+		items[i] = into;
+		into += sizes[i];
+	}
+}
+
+static void
+item_chars_decode(RoseSegment *seg, int from, int n, Datum *values)
+{
+	uint32		starts[CHUNK + 1];
+
+	make_unpacked_items(seg);
+	if (seg->code_width == 4 && seg->pairs == NULL && n >= CHUNK)
+		make_pairs(seg);
+	for (int done = 0; done < n; done += CHUNK)
+	{
+		int			m = Min(n - done, CHUNK);
+		char	  **items = seg->unpacked_items + from + done;
+
+		rose_item_index_get_many(seg, &seg->index, from + done, m, starts);
+		unpack_chunk(seg, items, starts, m);
+		for (int i = 0; i < m; i++)
+		{
+			/* what was packed is one for sure */
+			if (seg->raw[starts[i]] == AS_IT_IS &&
+				rose_item_value(seg->desc, items[i], starts[i + 1] - starts[i] - 1) != items[i])
+				rose_codec_corrupt(seg, "item is not a value of its type");
+			values[done + i] = PointerGetDatum(items[i]);
+		}
+	}
 }
 
 static const char *
@@ -407,5 +529,6 @@ const RoseCodec rose_codec_item_chars = {
 	.pack = item_chars_pack,
 	.open = item_chars_open,
 	.get_item = item_chars_get,
+	.decode_items = item_chars_decode,
 	.check = item_chars_check,
 };

@@ -111,6 +111,31 @@ rose_item_index_get(const RoseSegment *seg, const RoseItemIndex *index, uint32 i
 	*end = (uint32) to;
 }
 
+void
+rose_item_index_get_many(const RoseSegment *seg, const RoseItemIndex *index, int from, int n,
+						 uint32 *starts)
+{
+	uint64		excess[DECODE_CHUNK];
+	uint64		start = from == 0 ? 0 : end_at(index, (uint32) from - 1);
+
+	starts[0] = (uint32) Min(start, PG_UINT32_MAX);
+	for (int done = 0; done < n; done += DECODE_CHUNK)
+	{
+		int			m = Min(n - done, DECODE_CHUNK);
+
+		rose_bitpack_read(index->bits, index->width, from + done, m, excess);
+		for (int i = done; i < done + m; i++)
+		{
+			uint64		end = (uint64) (from + i + 1) * index->stride + excess[i - done];
+
+			if (unlikely(start >= end || end > index->raw_size))
+				rose_codec_corrupt(seg, "item is out of range");
+			starts[i + 1] = (uint32) end;
+			start = end;
+		}
+	}
+}
+
 const char *
 rose_item_index_check(const RoseItemIndex *index)
 {

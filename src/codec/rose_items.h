@@ -63,6 +63,10 @@ extern const char *rose_item_index_open(RoseItemIndex *index, int n, uint32 max_
 extern void rose_item_index_get(const RoseSegment *seg, const RoseItemIndex *index, uint32 i,
 								uint32 *start, uint32 *end);
 
+/* Bounds of items [from, from + n): starts of n + 1 items, the last one being the end.  The same error. */
+extern void rose_item_index_get_many(const RoseSegment *seg, const RoseItemIndex *index,
+									 int from, int n, uint32 *starts);
+
 /* The values in items [from, from + n) of the raw area; an error if one is not a value. */
 extern void rose_item_index_decode(const RoseSegment *seg, const RoseItemIndex *index,
 								   int from, int n, Datum *values);
