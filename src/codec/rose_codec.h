@@ -239,6 +239,13 @@ struct RoseCodec
 	int64		(*get) (const RoseSegment *seg, int i);
 	void		(*decode) (const RoseSegment *seg, int from, int n, int64 *values);
 
+	/*
+	 * Values [from, from + n), n > 0, as runs: values[k] is that of starts[k], counted from from, up to starts[k + 1]; starts ascend
+	 * from 0.  Returns how many runs there are; 0: there are more than max_runs.  NULL: it has none.
+	 */
+	int			(*runs) (const RoseSegment *seg, int from, int n, int max_runs, int64 *values,
+						 uint16 *starts);
+
 	/* First slot in [lo, hi) whose value is >= value, or hi; values ascend. */
 	int			(*lower_bound) (const RoseSegment *seg, int lo, int hi, int64 value);
 

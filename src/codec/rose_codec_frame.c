@@ -181,6 +181,14 @@ constant_decode(const RoseSegment *seg, int from, int n, int64 *values)
 }
 
 static int
+constant_runs(const RoseSegment *seg, int from, int n, int max_runs, int64 *values, uint16 *starts)
+{
+	values[0] = seg->packed.base;
+	starts[0] = 0;
+	return 1;
+}
+
+static int
 constant_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 {
 	return seg->packed.base < value ? hi : lo;
@@ -207,6 +215,7 @@ const RoseCodec rose_codec_constant = {
 	.open = constant_open,
 	.get = constant_get,
 	.decode = constant_decode,
+	.runs = constant_runs,
 	.lower_bound = constant_lower_bound,
 	.bounds = constant_bounds,
 	.check = constant_check,

@@ -348,6 +348,43 @@ rle_decode(const RoseSegment *seg, int from, int n, int64 *values)
 	}
 }
 
+/* On a bad page runs may be empty, or end before others: these are left out. */
+static int
+rle_runs(const RoseSegment *seg, int from, int n, int max_runs, int64 *values, uint16 *starts)
+{
+	const RosePositions *positions = &seg->packed.positions;
+	int			run = find_run(seg, from);
+	int			last = find_run(seg, from + n - 1);
+	int			bucket = from >> positions->shift;
+	int			nruns = 0;
+	int			i = 0;
+
+	if (last - run >= max_runs)
+		return 0;
+	while (run < last)
+	{
+		int			m = Min(last - run, RUNS_DECODED);
+		int64		run_values[RUNS_DECODED];
+
+		read_run_values(seg, run, m, run_values);
+		for (int k = 0; k < m; k++, run++)
+		{
+			int			end = Min(rose_positions_next(positions, run, &bucket) - from, n);
+
+			values[nruns] = run_values[k];
+			starts[nruns] = (uint16) i;
+			nruns += end > i;
+			i = Max(i, end);
+		}
+	}
+	if (i < n)
+	{
+		values[nruns] = run_value(seg, run);
+		starts[nruns++] = (uint16) i;
+	}
+	return nruns;
+}
+
 static int
 rle_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 {
@@ -409,6 +446,7 @@ const RoseCodec rose_codec_rle = {
 	.open = rle_open,
 	.get = rle_get,
 	.decode = rle_decode,
+	.runs = rle_runs,
 	.lower_bound = rle_lower_bound,
 	.check = rle_check,
 };

@@ -248,6 +248,14 @@ extern void rose_page_decode(RosePageReader *reader, int col, int from, int n,
 							 Datum *values, bool *nulls);
 
 /*
+ * The values of slots [from, from + n), n > 0, of a column by value, as runs, if the page has them so and none is NULL: values[k] is that of
+ * slot from + starts[k] and of those before from + starts[k + 1]; neighbours may have the same.  starts[0] is 0.  Returns how many there
+ * are; 0: it has not, or there are more than max_runs, which both arrays have room for.
+ */
+extern int	rose_page_runs(RosePageReader *reader, int col, int from, int n, int max_runs,
+						   int64 *values, uint16 *starts);
+
+/*
  * The values of n slots, in ascending order: values[i] and nulls[i] are those of slots[i].  A slot may
  * come more than once.  Cheaper than one by one, and much so where slots lie close together.
  */

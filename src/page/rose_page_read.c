@@ -399,6 +399,20 @@ rose_page_decode(RosePageReader *reader, int col, int from, int n, Datum *values
 					 values + done, nulls + done);
 }
 
+int
+rose_page_runs(RosePageReader *reader, int col, int from, int n, int max_runs, int64 *values,
+			   uint16 *starts)
+{
+	RoseColumnReader *column = get_column(reader, col);
+	RoseSegment *segment = &column->segment;
+
+	check_range(reader, from, n);
+	if (n <= 0 || max_runs <= 0 || column->nulls.form != ROSE_NULLS_NONE || from + n > segment->n ||
+		segment->codec == NULL || segment->codec->runs == NULL)
+		return 0;
+	return segment->codec->runs(segment, from, n, max_runs, values, starts);
+}
+
 /* One slot of so many pays for decoding all of them; and of slots so few do not. */
 #define SLOTS_TO_DECODE			4
 #define ITEM_SLOTS_TO_DECODE	2

@@ -40,6 +40,9 @@
 /* Rows of a run, on average, from which on runs are cheaper than single rows. */
 #define RUN_ROWS		32
 
+/* The same, from which on their groups are looked up once a run. */
+#define SHORT_RUN_ROWS	2
+
 /* Ordered groups that are given out together. */
 #define ORDERED_GROUPS	1024
 
@@ -120,12 +123,12 @@ make_arrays(RoseNodeGroup *group)
 
 	group->flags = palloc(n * sizeof(uint32));
 	group->hashes = palloc(n * sizeof(uint32));
-	group->found = palloc(n * sizeof(uint32));
+	group->found = palloc((n + ROSE_VEC_GROUP_SPARE) * sizeof(uint32));
 	group->kept = palloc(n * sizeof(uint32));
-	group->values = palloc(n * sizeof(int64));
+	group->values = palloc((n + 1) * sizeof(int64));
 	group->added = palloc(n * sizeof(uint16));
-	group->starts = palloc((n / RUN_ROWS + 2) * sizeof(uint16));
-	group->run_groups = palloc((n / RUN_ROWS + 2) * sizeof(uint32));
+	group->starts = palloc((n / SHORT_RUN_ROWS + ROSE_VEC_GROUP_RUN_SPARE) * sizeof(uint16));
+	group->run_groups = palloc(n / SHORT_RUN_ROWS * sizeof(uint32));
 }
 
 static Size
@@ -230,19 +233,28 @@ make_keys(RoseNodeGroup *group, Size rest)
 
 /* ---- groups of the rows at hand ---- */
 
+/* Groups of runs that have so many rows on average; -1: they have fewer. */
+static int
+find_runs(RoseNodeGroup *group, int n, int rows_of_run)
+{
+	group->nruns = rose_vec_group_runs(&group->keys, n, n / rows_of_run, group->starts);
+	if (group->nruns == 0)
+		return -1;
+	return rose_vec_group_find_some(&group->table.groups, &group->keys, group->starts, group->nruns,
+									group->run_groups, group->added);
+}
+
 /* Returns how many groups are new. */
 static int
 find_groups(RoseNodeGroup *group, int n)
 {
 	RoseVecGroups *groups = &group->table.groups;
-	int			nadded;
+	int			nadded = find_runs(group, n, RUN_ROWS);
 
-	group->nruns = rose_vec_group_runs(&group->keys, n, n / RUN_ROWS, group->starts);
-	if (group->nruns > 0)
+	if (nadded >= 0)
 	{
 		group->strategies[group->nruns == 1 ? ROSE_GROUP_ONE : ROSE_GROUP_RUNS]++;
-		return rose_vec_group_find_some(groups, &group->keys, group->starts, group->nruns,
-										group->run_groups, group->added);
+		return nadded;
 	}
 	nadded = rose_vec_group_find_dense(groups, &group->table.dense, &group->keys, n, group->hashes,
 									   group->found, group->added);
@@ -252,6 +264,9 @@ find_groups(RoseNodeGroup *group, int n)
 		return nadded;
 	}
 	group->strategies[ROSE_GROUP_HASHED]++;
+	nadded = find_runs(group, n, SHORT_RUN_ROWS);
+	if (nadded >= 0)
+		return nadded;
 	return rose_vec_group_find(groups, &group->keys, n, group->hashes, group->found, group->added);
 }
 
@@ -261,24 +276,39 @@ run_end(const RoseNodeGroup *group, int run, int n)
 	return run + 1 < group->nruns ? group->starts[run + 1] : n;
 }
 
-/* What is known of runs for each row. */
-static void
-spread_runs(RoseNodeGroup *group, int n)
+/*
+ * The same of rows whose only key is stored as runs, without decoding it; -1: it is not.  Then there are no values to be noted, and
+ * added[] says nothing.
+ */
+static int
+find_stored_runs(RoseNodeGroup *group, int n)
 {
-	for (int run = 0; run < group->nruns; run++)
-	{
-		int			end = run_end(group, run, n);
+	const RoseNodeGroupTable *table = &group->table;
+	const RoseNodeRows *rows = &group->scan->rows;
+	const RoseNodeGroupKey *key = &table->keys[0];
+	int			nadded;
 
-		for (int i = group->starts[run]; i < end; i++)
-			group->found[i] = group->run_groups[run];
-	}
+	if (table->nkeys > 1 || key->kind != ROSE_KEY_WORD || !rows->all)
+		return -1;
+	group->nruns = rose_batch_runs(rows->batch, group->columns.columns[key->column].attno,
+								   rows->first + group->taken, n, n / SHORT_RUN_ROWS, group->values,
+								   group->starts);
+	if (group->nruns == 0)
+		return -1;
+	group->keys.nwords = 1;
+	group->keys.words[0] = group->values;
+	group->keys.flags = NULL;
+	nadded = rose_vec_group_find(&group->table.groups, &group->keys, group->nruns, group->hashes,
+								 group->run_groups, group->added);
+	group->strategies[group->nruns == 1 ? ROSE_GROUP_ONE : ROSE_GROUP_RUNS]++;
+	return nadded;
 }
 
 /* ---- aggregates ---- */
 
-/* One with values of runs, none of them NULL. */
+/* One with values of long runs, none of them NULL. */
 static void
-take_runs(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const int64 *values, int n)
+take_long_runs(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const int64 *values, int n)
 {
 	for (int run = 0; run < group->nruns; run++)
 	{
@@ -287,12 +317,32 @@ take_runs(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const int64 *values, int 
 		RoseNodeAggState state = {.kind = agg->kind,.type = agg->type};
 
 		rose_node_cell_load(agg->cells, group->run_groups[run], &state);
-		if (agg->kind == ROSE_AGG_ROWS)
-			state.n += rows;
-		else
-			rose_node_agg_state_take(&state, values + start, rows);
+		rose_node_agg_state_take(&state, values + start, rows);
 		rose_node_cell_store(agg->cells, group->run_groups[run], &state);
 	}
+}
+
+/* The same of any runs; false: it is cheaper row by row. */
+static bool
+take_runs(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const int64 *values, int n)
+{
+	if (group->nruns * RUN_ROWS <= n)
+		take_long_runs(group, agg, values, n);
+	else if (agg->kind == ROSE_AGG_SUM || agg->kind == ROSE_AGG_AVG)
+		rose_node_cells_sum_runs(agg->cells, group->run_groups, group->starts, group->nruns, values,
+								 n, group->values);
+	else
+		return false;
+	return true;
+}
+
+/* Have found tell what is known of runs. */
+static void
+spread_runs(RoseNodeGroup *group, int n)
+{
+	if (!group->spread)
+		rose_vec_group_spread(group->starts, group->nruns, n, group->run_groups, group->found);
+	group->spread = true;
 }
 
 /* Rows without a value are left out. */
@@ -305,29 +355,36 @@ take_values(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const RoseNodeGroupColu
 	rose_node_cells_take(agg->kind, agg->type, agg->cells, group->kept, group->values, n);
 }
 
+/* One that counts rows. */
+static void
+count_rows(RoseNodeGroup *group, RoseNodeGroupAgg *agg, int n)
+{
+	if (group->nruns > 0)
+		rose_node_cells_count_runs(agg->cells, group->run_groups, group->starts, group->nruns, n);
+	else
+		rose_node_cells_count(agg->cells, group->found, n);
+}
+
 static void
 take_aggs(RoseNodeGroup *group, int from, int n)
 {
-	bool		spread = group->nruns == 0;
-
+	group->spread = group->nruns == 0;
 	for (int a = 0; a < group->table.naggs; a++)
 	{
 		RoseNodeGroupAgg *agg = &group->table.aggs[a];
-		RoseNodeGroupColumn *column = agg->column < 0 ? NULL :
-			rose_node_group_columns_load(&group->columns, agg->column);
-		bool		nulls = column != NULL && column->any_null;
+		RoseNodeGroupColumn *column;
 
-		if (group->nruns > 0 && !nulls)
+		if (agg->column < 0)
 		{
-			take_runs(group, agg, column != NULL ? column->values + from : NULL, n);
+			count_rows(group, agg, n);
 			continue;
 		}
-		if (!spread)
-			spread_runs(group, n);
-		spread = true;
-		if (column == NULL)
-			rose_node_cells_count(agg->cells, group->found, n);
-		else if (nulls)
+		column = rose_node_group_columns_load(&group->columns, agg->column);
+		if (group->nruns > 0 && !column->any_null &&
+			take_runs(group, agg, column->values + from, n))
+			continue;
+		spread_runs(group, n);
+		if (column->any_null)
 			take_values(group, agg, column, from, n);
 		else
 			rose_node_cells_take(agg->kind, agg->type, agg->cells, group->found,
@@ -393,9 +450,13 @@ take_some(RoseNodeGroup *group)
 
 	if (!rose_node_group_table_make_room(table, group->nrows - from))
 		return false;
-	n = make_keys(group, rose_node_group_table_rest(table)) - from;
-	rose_node_group_table_note(table, &group->columns, first, from, group->added,
-							   find_groups(group, n));
+	n = group->nrows - from;
+	if (find_stored_runs(group, n) < 0)
+	{
+		n = make_keys(group, rose_node_group_table_rest(table)) - from;
+		rose_node_group_table_note(table, &group->columns, first, from, group->added,
+								   find_groups(group, n));
+	}
 	take_aggs(group, from, n);
 	group->rows_since += n;
 	group->taken += n;

@@ -185,7 +185,8 @@ typedef struct RoseNodeGroup
 	uint16	   *added;
 	uint16	   *starts;			/* of runs */
 	uint32	   *run_groups;
-	int			nruns;			/* 0: rows are not taken by runs */
+	int			nruns;			/* 0: nothing is known of runs */
+	bool		spread;			/* found tells rows' groups, also where runs are known */
 
 	/* what is given out */
 	bool		ended;			/* there are no rows any more */

@@ -88,6 +88,41 @@ rose_node_cells_count(char *cells, const uint32 *groups, int n)
 		counts[groups[i]].n++;
 }
 
+void
+rose_node_cells_count_runs(char *cells, const uint32 *run_groups, const uint16 *starts, int nruns,
+						   int n)
+{
+	CountCell  *counts = (CountCell *) cells;
+
+	for (int run = 0; run < nruns - 1; run++)
+		counts[run_groups[run]].n += starts[run + 1] - starts[run];
+	counts[run_groups[nruns - 1]].n += n - starts[nruns - 1];
+}
+
+void
+rose_node_cells_sum_runs(char *cells, const uint32 *run_groups, const uint16 *starts, int nruns,
+						 const int64 *values, int n, int64 *sums)
+{
+	WordCell   *words = (WordCell *) cells;
+	uint64		sum = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		sums[i] = (int64) sum;
+		sum += (uint64) values[i];
+	}
+	sums[n] = (int64) sum;
+	for (int run = 0; run < nruns; run++)
+	{
+		int			start = starts[run];
+		int			end = run + 1 < nruns ? starts[run + 1] : n;
+		WordCell   *cell = &words[run_groups[run]];
+
+		cell->n += end - start;
+		cell->word = (int64) ((uint64) cell->word + (uint64) sums[end] - (uint64) sums[start]);
+	}
+}
+
 static void
 take_sums(WordCell *cells, const uint32 *groups, const int64 *values, int n)
 {

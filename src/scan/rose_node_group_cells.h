@@ -20,6 +20,14 @@ extern Size rose_node_cell_size(RoseNodeAggKind kind);
 /* A row more in each of these groups. */
 extern void rose_node_cells_count(char *cells, const uint32 *groups, int n);
 
+/* The same of runs of rows, the k-th of which begins at starts[k]; there are n rows. */
+extern void rose_node_cells_count_runs(char *cells, const uint32 *run_groups, const uint16 *starts,
+									   int nruns, int n);
+
+/* The same of their sums, modulo 2^64: of ROSE_AGG_SUM and ROSE_AGG_AVG.  sums: room for n + 1 words. */
+extern void rose_node_cells_sum_runs(char *cells, const uint32 *run_groups, const uint16 *starts,
+									 int nruns, const int64 *values, int n, int64 *sums);
+
 /* values[i], which is not NULL, is of group groups[i]: as rose_node_agg_state_take. */
 extern void rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *groups,
 								 const int64 *values, int n);

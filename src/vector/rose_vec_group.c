@@ -21,8 +21,8 @@
 
 #define MULTIPLIER	UINT64CONST(0x9E3779B97F4A7C15)
 
-/* Rows between which changes are looked for together. */
-#define RUN_BLOCK	64
+/* Rows among which changes are looked for together. */
+#define RUN_BLOCK	ROSE_VEC_GROUP_RUN_SPARE
 
 /* Tables of more slots are not in the nearest cache: slots are fetched so many rows before they are looked at. */
 #define FAR_SLOTS	4096
@@ -214,29 +214,30 @@ has_change(const int64 *x, int first, int n)
 	return differences != 0;
 }
 
-static bool
-changes_at(const RoseVecKeys *keys, int row)
+/* changes[i]: does row first + i have another word than the one before? */
+ROSE_VECTORIZED static void
+add_changes(const int64 *x, int first, int n, uint8 *changes)
 {
-	for (int c = 0; c < keys->nwords; c++)
-	{
-		if (keys->words[c][row] != keys->words[c][row - 1])
-			return true;
-	}
-	return keys->flags != NULL && keys->flags[row] != keys->flags[row - 1];
+	for (int i = 0; i < n; i++)
+		changes[i] |= x[first + i] != x[first + i - 1];
 }
 
-/* Among rows of a block; flags are looked at one by one. */
+/* Among rows of a block; false: there is none. */
 static bool
-block_changes(const RoseVecKeys *keys, int first, int n)
+block_changes(const RoseVecKeys *keys, int first, int n, uint8 *changes)
 {
-	if (keys->flags != NULL)
-		return true;
+	bool		any = keys->flags != NULL;
+
+	for (int c = 0; c < keys->nwords && !any; c++)
+		any = has_change(keys->words[c], first, n);
+	if (!any)
+		return false;
+	memset(changes, 0, RUN_BLOCK);
 	for (int c = 0; c < keys->nwords; c++)
-	{
-		if (has_change(keys->words[c], first, n))
-			return true;
-	}
-	return false;
+		add_changes(keys->words[c], first, n, changes);
+	for (int i = 0; i < n && keys->flags != NULL; i++)
+		changes[i] |= keys->flags[first + i] != keys->flags[first + i - 1];
+	return true;
 }
 
 int
@@ -249,20 +250,37 @@ rose_vec_group_runs(const RoseVecKeys *keys, int n, int max_runs, uint16 *starts
 	starts[0] = 0;
 	for (int first = 1; first < n; first += RUN_BLOCK)
 	{
-		int			end = Min(first + RUN_BLOCK, n);
+		int			rows = Min(RUN_BLOCK, n - first);
+		uint8		changes[RUN_BLOCK];
 
-		if (!block_changes(keys, first, end - first))
+		if (!block_changes(keys, first, rows, changes))
 			continue;
-		for (int row = first; row < end; row++)
+		for (int i = 0; i < rows; i++)
 		{
-			if (!changes_at(keys, row))
-				continue;
-			if (nruns == max_runs)
-				return 0;
-			starts[nruns++] = (uint16) row;
+			starts[nruns] = (uint16) (first + i);
+			nruns += changes[i];
 		}
+		if (nruns > max_runs)
+			return 0;
 	}
 	return nruns;
+}
+
+/* Each run's first rows are written at once, whether they are its own or of the next ones, which write them again. */
+void
+rose_vec_group_spread(const uint16 *starts, int nruns, int n, const uint32 *run_groups, uint32 *found)
+{
+	for (int run = 0; run < nruns; run++)
+	{
+		int			end = run + 1 < nruns ? starts[run + 1] : n;
+		uint32	   *to = found + starts[run];
+		uint32		group = run_groups[run];
+
+		for (int i = 0; i < ROSE_VEC_GROUP_SPARE; i++)
+			to[i] = group;
+		for (uint32 *at = to + ROSE_VEC_GROUP_SPARE; at < found + end; at++)
+			*at = group;
+	}
 }
 
 /* ---- by code ---- */

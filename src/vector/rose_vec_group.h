@@ -18,6 +18,10 @@
 /* Columns of a key, at most: flags has a bit for each. */
 #define ROSE_VEC_GROUP_COLUMNS	32
 
+/* Room that functions need behind what they write. */
+#define ROSE_VEC_GROUP_RUN_SPARE	64
+#define ROSE_VEC_GROUP_SPARE		8
+
 /* Columns that are looked up by code, at most, and how many codes there are together. */
 #define ROSE_VEC_DENSE_COLUMNS	4
 #define ROSE_VEC_DENSE_CODES	16384
@@ -77,9 +81,13 @@ extern void rose_vec_group_rehash(RoseVecGroups *groups);
 
 /*
  * Where the key changes: starts[0] is 0, and starts[k] the first row of the k-th run of rows with the same key.  Returns how many runs
- * there are; 0: there are more than max_runs.
+ * there are; 0: there are more than max_runs.  starts has room for max_runs and ROSE_VEC_GROUP_RUN_SPARE more.
  */
 extern int	rose_vec_group_runs(const RoseVecKeys *keys, int n, int max_runs, uint16 *starts);
+
+/* found[i] is the group of the run that row i is in; there is room for ROSE_VEC_GROUP_SPARE rows more. */
+extern void rose_vec_group_spread(const uint16 *starts, int nruns, int n, const uint32 *run_groups,
+								  uint32 *found);
 
 /*
  * The groups of rows [0, n) into found[]; those that there are not yet are added, and the row that did so noted in added[].  Returns how

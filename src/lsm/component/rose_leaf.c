@@ -677,6 +677,17 @@ leaf_decode(RoseRows *rows, AttrNumber attno, int slot, int n, const Bitmapset *
 			values[i] = leaf_attr(rows, slot + i, attno, &nulls[i]);
 }
 
+static int
+leaf_runs(RoseRows *rows, AttrNumber attno, int slot, int n, int max_runs, int64 *values,
+		  uint16 *starts)
+{
+	RoseLeaf   *leaf = (RoseLeaf *) rows;
+
+	if (!is_in_page(leaf, attno))
+		return 0;
+	return rose_page_runs(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, n, max_runs, values, starts);
+}
+
 /* Slots that are handed on together. */
 #define PICK_SLOTS	128
 
@@ -723,6 +734,7 @@ static const RoseRowsOps leaf_rows_ops = {
 	.attrs = leaf_attrs,
 	.column = leaf_column,
 	.decode = leaf_decode,
+	.runs = leaf_runs,
 	.pick = leaf_pick,
 	.ahead = leaf_ahead,
 	.find = leaf_find

@@ -25,6 +25,7 @@
 #include "utils/memutils.h"
 
 #include "util/rose_stop_point.h"
+#include "codec/rose_kernels.h"
 #include "lsm/component/rose_leaf.h"
 #include "lsm/read/rose_arrival.h"
 #include "lsm/read/rose_batch.h"
@@ -436,24 +437,21 @@ rose_batch_words(RoseBatch *batch, AttrNumber attno, int first, int n, int64 *wo
 	bool		result = rose_batch_datums(batch, attno, first, n, (Datum *) words, nulls);
 
 	Assert(column->attbyval);
-	switch (column->attlen)
-	{
-		case sizeof(int32):
-			for (int i = 0; i < n; i++)
-				words[i] = (int32) words[i];
-			break;
-		case sizeof(int16):
-			for (int i = 0; i < n; i++)
-				words[i] = (int16) words[i];
-			break;
-		case sizeof(int8):
-			for (int i = 0; i < n; i++)
-				words[i] = (int8) words[i];
-			break;
-		default:
-			break;
-	}
+	if (column->attlen < (int) sizeof(int64))
+		rose_kernel_extend_signs((const Datum *) words, n, 64 - 8 * column->attlen, words);
 	return result;
+}
+
+int
+rose_batch_runs(RoseBatch *batch, AttrNumber attno, int first, int n, int max_runs, int64 *values,
+				uint16 *starts)
+{
+	RoseRows   *rows = batch->rows;
+
+	Assert(first >= 0 && n > 0 && first + n <= batch->nrows);
+	if (rows == NULL || rows->ops->runs == NULL)
+		return 0;
+	return rows->ops->runs(rows, attno, batch->first + first, n, max_runs, values, starts);
 }
 
 void

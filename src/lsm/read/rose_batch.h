@@ -108,7 +108,15 @@ extern bool rose_batch_datums(RoseBatch *batch, AttrNumber attno, int first, int
 extern bool rose_batch_words(RoseBatch *batch, AttrNumber attno, int first, int n,
 							 int64 *words, bool *nulls);
 
-/* The same of some rows, in ascending order, when these are few: values[i] and nulls[i] are of row rows[i]. */
+/*
+ * A column that is passed by value as runs of rows with one value, if that is how it is stored and none is NULL: rows from
+ * first + starts[k] on have values[k], neighbours perhaps the same; starts[0] is 0.  Returns how many runs there are; 0: it is not, or
+ * there are more than max_runs.
+ */
+extern int	rose_batch_runs(RoseBatch *batch, AttrNumber attno, int first, int n, int max_runs,
+							int64 *values, uint16 *starts);
+
+/* As rose_batch_datums, of some rows, in ascending order, when these are few: values[i] and nulls[i] are of row rows[i]. */
 extern void rose_batch_pick(RoseBatch *batch, AttrNumber attno, const uint16 *rows, int n,
 							Datum *values, bool *nulls);
 

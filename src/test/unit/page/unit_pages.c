@@ -20,6 +20,7 @@
 
 /* How often each codec was written. */
 static int	codec_uses[ROSE_NUM_CODECS];
+static int	runs_seen;
 
 static char page_space[BLCKSZ] __attribute__((aligned(8)));
 
@@ -86,6 +87,47 @@ verify_decode(RosePageReader *reader, const UnitColumn *column, int c, int nrows
 	}
 	free(values);
 	free(nulls);
+	return good;
+}
+
+static bool
+is_by_value(const RoseColumnDesc *desc)
+{
+	return desc->kind == ROSE_COLUMN_INT || desc->kind == ROSE_COLUMN_FLOAT;
+}
+
+/* Where a page has runs, they are the column's. */
+static bool
+verify_runs(RosePageReader *reader, const UnitColumn *column, int c, int nrows)
+{
+	int64	   *values = malloc(nrows * sizeof(int64));
+	uint16	   *starts = malloc(nrows * sizeof(uint16));
+	bool		good = true;
+
+	for (int round = 0; round < 4 && good; round++)
+	{
+		int			from = (int) unit_random_below(nrows);
+		int			n = 1 + (int) unit_random_below(nrows - from);
+		int			nruns = rose_page_runs(reader, c, from, n, n, values, starts);
+		int			run = 0;
+
+		runs_seen += nruns > 1;
+		good = nruns == 0 || starts[0] == 0;
+		for (int i = 0; i < n && nruns > 0 && good; i++)
+		{
+			run += run + 1 < nruns && starts[run + 1] == i;
+			good = !column->nulls[from + i] &&
+				unit_column_equal(column, (Datum) values[run], column->values[from + i]);
+		}
+		good &= run == Max(nruns - 1, 0);
+		if (nruns > 1 && rose_page_runs(reader, c, from, n, nruns - 1, values, starts) != 0)
+			good = false;
+		if (!good)
+			unit_note("runs: column %d (%s) rows %d of %d are wrong", c,
+					  unit_shape_name(column->shape), from, nrows);
+	}
+	free(values);
+	free(starts);
 	return good;
 }
 
@@ -218,6 +260,7 @@ verify_page(RosePageReader *reader, UnitColumn *columns, int ncols, const char *
 			!(verify_get(reader, &columns[c], c, nrows) &&
 			  verify_decode(reader, &columns[c], c, nrows) &&
 			  verify_gather(reader, &columns[c], c, nrows) &&
+			  (!is_by_value(&descs[c]) || verify_runs(reader, &columns[c], c, nrows)) &&
 			  (!columns[c].sorted || verify_search(reader, &columns[c], c, nrows)) &&
 			  verify_minmax(reader, &columns[c], c, nrows)))
 			return false;
@@ -708,6 +751,7 @@ test_codec_coverage(void)
 {
 	int			id;
 
+	unit_ok(runs_seen > 20, "runs were found %d times", runs_seen);
 	for (id = 1; id < ROSE_NUM_CODECS; id++)
 	{
 		const RoseCodec *codec = rose_codec_lookup(id);

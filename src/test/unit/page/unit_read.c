@@ -45,6 +45,25 @@ compare_anything(Datum stored, Datum value, void *arg)
 	return (int) unit_random_below(3) - 1;
 }
 
+/* Whatever is on the page, runs are within what was asked for, and ascend. */
+static void
+read_runs(RosePageReader *reader, int c, int from, int n)
+{
+	int64		values[200];
+	uint16		starts[200];
+	int			max_runs = 1 + (int) unit_random_below(lengthof(values));
+	int			nruns = rose_page_runs(reader, c, from, n, max_runs, values, starts);
+
+	if (nruns < 0 || nruns > max_runs || (nruns > 0 && starts[0] != 0))
+		abort();
+	for (int k = 0; k < nruns; k++)
+	{
+		touched += (uint64) values[k];
+		if (starts[k] >= n || (k > 0 && starts[k] <= starts[k - 1]))
+			abort();
+	}
+}
+
 void
 unit_read_page(RosePageReader *reader, const RoseColumnDesc *descs, const char *image)
 {
@@ -93,6 +112,8 @@ unit_read_page(RosePageReader *reader, const RoseColumnDesc *descs, const char *
 		for (i = 0; i < n; i++)
 			if (!nulls[i])
 				touch(desc, values[i]);
+		if (desc->kind == ROSE_COLUMN_INT || desc->kind == ROSE_COLUMN_FLOAT)
+			read_runs(reader, c, from, n);
 		rose_page_minmax(reader, c, &min, &max);
 		if (any_null)
 			continue;

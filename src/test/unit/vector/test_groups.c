@@ -187,6 +187,24 @@ count_runs(int n, uint16 *starts)
 	return nruns;
 }
 
+/* What is known of runs, for each row. */
+static void
+check_spread_runs(const uint16 *starts, int nruns, int n)
+{
+	uint32		run_groups[MAX_ROWS];
+	uint32		found[MAX_ROWS + ROSE_VEC_GROUP_SPARE];
+	int			run = -1;
+
+	for (int k = 0; k < nruns; k++)
+		run_groups[k] = (uint32) draw();
+	rose_vec_group_spread(starts, nruns, n, run_groups, found);
+	for (int i = 0; i < n; i++)
+	{
+		run += run + 1 < nruns && starts[run + 1] == i;
+		CHECK(found[i] == run_groups[run]);
+	}
+}
+
 static int
 check_runs(int n, uint16 *starts)
 {
@@ -197,7 +215,8 @@ check_runs(int n, uint16 *starts)
 	CHECK(nruns == there && memcmp(starts, model_starts, nruns * sizeof(uint16)) == 0);
 	CHECK(rose_vec_group_runs(&keys, n, there, starts) == there);
 	CHECK(rose_vec_group_runs(&keys, n, there - 1, starts) == 0);
-	memcpy(starts, model_starts, sizeof(model_starts));
+	memcpy(starts, model_starts, nruns * sizeof(uint16));
+	check_spread_runs(starts, nruns, n);
 	return nruns;
 }
 
@@ -208,7 +227,7 @@ check_rows(const Shape *shape, int n)
 	uint32		hashes[MAX_ROWS];
 	uint32		found[MAX_ROWS];
 	uint16		added[MAX_ROWS];
-	uint16		starts[MAX_ROWS];
+	uint16		starts[MAX_ROWS + ROSE_VEC_GROUP_RUN_SPARE];
 	int			nruns;
 	int			nadded = -1;
 
