@@ -32,6 +32,7 @@
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_spill.h"
+#include "lsm/read/rose_interval.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_partition.h"
 #include "lsm/write/rose_write_stats.h"
@@ -115,6 +116,7 @@ _PG_init(void)
 	rose_spill_define_settings();
 	rose_component_define_settings();
 	rose_merge_define_settings();
+	rose_interval_define_settings();
 	rose_pause_define_settings();
 	rose_tableam_define_settings();
 	rose_index_ddl_define_settings();

@@ -122,7 +122,7 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 	{
 		ListCell   *cell;
 
-		/* one process scans a table; and no parallel build of its key */
+		/* one process makes plain scans (rose_node_parallel.c has the others), and builds the key */
 		rel->rel_parallel_workers = 0;
 		foreach(cell, rel->indexlist)
 		{

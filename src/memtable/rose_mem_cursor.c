@@ -363,6 +363,51 @@ rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 	}
 }
 
+/* ---- parts ---- */
+
+#define MAX_PARTING_KEYS	256
+
+int
+rose_memtable_largest(const RoseC0Shared *c0, uint64 *versions)
+{
+	int			largest = -1;
+
+	*versions = 0;
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+	{
+		uint64		there = rose_c0_has_memtable(c0, slot) ?
+			rose_memtable_versions(&c0->memtables[slot]) : 0;
+
+		if (there <= *versions)
+			continue;
+		*versions = there;
+		largest = slot;
+	}
+	return largest;
+}
+
+void
+rose_memtable_part_keys(RoseC0Shared *c0, const RoseSchema *schema, int slot, int n,
+						RoseMemTakeKey take, void *arg)
+{
+	RoseArenaPtr entries[MAX_PARTING_KEYS];
+	int			nfound;
+
+	if (!rose_c0_has_memtable(c0, slot))
+		return;
+	pg_read_barrier();			/* state before what it publishes */
+	nfound = rose_memtree_part(&c0->memtables[slot], Min(n, MAX_PARTING_KEYS), entries);
+	for (int i = 0; i < nfound; i++)
+	{
+		Datum		key[INDEX_MAX_KEYS];
+		RoseMemEntryRef entry;
+
+		rose_memlist_get(schema, entries[i], &entry);
+		rose_key_from_tuple(schema, entry.row, entry.version.rowid, key);
+		take(arg, key);
+	}
+}
+
 /* ---- by sequence ---- */
 
 RoseArenaPtr

@@ -335,6 +335,19 @@ extern void rose_c0_probe(const RoseC0Shared *c0, const RoseSchema *schema,
 extern void rose_c0_warm_active(const RoseC0Shared *c0, const RoseSchema *schema,
 								const Datum *const *keys, int n, RoseMemSpot *spots);
 
+/* The slot of the memtable with most versions, and about how many these are; -1: there are none. */
+extern int	rose_memtable_largest(const RoseC0Shared *c0, uint64 *versions);
+
+/*
+ * Keys that part what is in a memtable into about equal parts, n of them at most: take is called
+ * for each, in their order but for what a writer has just moved.  It may raise errors; the key is good until
+ * it returns.  Not of a memtable that was freed.
+ */
+typedef void (*RoseMemTakeKey) (void *arg, const Datum *key);
+
+extern void rose_memtable_part_keys(RoseC0Shared *c0, const RoseSchema *schema, int slot, int n,
+									RoseMemTakeKey take, void *arg);
+
 /* Entry with this sequence in a memtable, or 0; always 0 in a C0 that is unnumbered (rose_c0.h). */
 extern RoseArenaPtr rose_memtable_find_seq(RoseC0Shared *c0, int slot, uint64 seq);
 extern void rose_memtable_get(RoseC0Shared *c0, const RoseSchema *schema,

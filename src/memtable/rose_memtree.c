@@ -261,6 +261,46 @@ rose_memtree_find_last(const RoseMemtableShared *memtable)
 	}
 }
 
+/* Nodes of a level, from its leftmost one on. */
+static int
+count_nodes(RoseArenaPtr ptr)
+{
+	int			n = 0;
+
+	for (; ptr != 0; ptr = rose_arena_link_read(&node_at(ptr)->right))
+		n++;
+	return n;
+}
+
+/* Nodes of one level have about the same number of entries below them. */
+int
+rose_memtree_part(const RoseMemtableShared *memtable, int n, RoseArenaPtr *entries)
+{
+	RoseArenaPtr ptr = rose_arena_link_read(&memtable->tree);
+	int			nnodes = count_nodes(ptr);
+	int			nfound = 0;
+	int64		last_part = 0;
+
+	while (nnodes <= n && node_at(ptr)->level > 0)
+	{
+		(void) node_count(node_at(ptr));	/* then its items */
+		ptr = rose_arena_link_read(&node_at(ptr)->child[0]);
+		nnodes = count_nodes(ptr);
+	}
+	for (int i = 0; ptr != 0 && nfound < n; i++)
+	{
+		RoseMemNodeShared *node = node_at(ptr);
+		int64		part = (int64) i * (n + 1) / nnodes;
+
+		/* what the first part begins with parts nothing */
+		if (part > last_part && node_count(node) > 0)
+			entries[nfound++] = rose_arena_link_read(&node->entry[0]);
+		last_part = part;
+		ptr = rose_arena_link_read(&node->right);
+	}
+	return nfound;
+}
+
 /* Does the target belong into this leaf, between two of its items or at its end, and is there room? */
 static bool
 is_place(RoseArenaPtr leaf, const RoseMemTarget *target, int *nbefore)

@@ -76,4 +76,10 @@ extern void rose_memtree_find_many(const RoseMemtableShared *memtable,
 /* An entry near the end of the list, or the head.  REQUIRES: a reading section. */
 extern RoseArenaPtr rose_memtree_find_last(const RoseMemtableShared *memtable);
 
+/*
+ * Up to n entries that part the list into about equal parts, in its order, but for what a
+ * writer has just moved.  Returns how many.  REQUIRES: a reading section.
+ */
+extern int	rose_memtree_part(const RoseMemtableShared *memtable, int n, RoseArenaPtr *entries);
+
 #endif							/* ROSE_MEMTREE_H */

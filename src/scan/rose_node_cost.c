@@ -30,6 +30,9 @@
 /* To begin with, and for each range of keys beside the descent: what tuples' processing saves in some hundred rows. */
 #define STARTUP_COST		2.0
 
+/* Of seq_page_cost: what is not reading a page but making values of it. */
+#define DECODE_PART			0.5
+
 /* Of cpu_operator_cost: a filter's look at a row. */
 #define FILTER_PART			0.02
 
@@ -73,6 +76,17 @@ descent_cost(double tuples)
 	return tuples > 1 ? ceil(log2(tuples)) * cpu_operator_cost : 0;
 }
 
+/* Processes that share the work of a partial path; the leader has less time for it the more workers it serves. */
+static double
+count_processes(const Path *path)
+{
+	double		leader = 1.0 - 0.3 * path->parallel_workers;
+
+	if (path->parallel_workers == 0)
+		return 1;
+	return path->parallel_workers + (parallel_leader_participation ? Max(leader, 0) : 0);
+}
+
 void
 rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 {
@@ -83,12 +97,15 @@ rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 	double		rows = clamp_row_est(rel->tuples * key);
 	RoseNodeClauses split;
 	QualCost	residual;
-	Cost		run;
+	double		processes = count_processes(&path->path);
 	double		seq_page;
+	Cost		pages;
+	Cost		run;
 
 	path->path.rows = param ? param->ppi_rows : rel->rows;
 	get_tablespace_page_costs(rel->reltablespace, NULL, &seq_page);
-	run = ceil(rel->pages * key) * seq_page;
+	pages = ceil(rel->pages * key) * seq_page;
+	run = pages * DECODE_PART;
 
 	rose_node_clauses_split(rel, rel->baserestrictinfo, keys, &split);
 	run += rows * list_length(split.filters) * FILTER_PART * cpu_operator_cost;
@@ -105,6 +122,10 @@ rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 	path->path.startup_cost = STARTUP_COST + residual.startup + path->path.pathtarget->cost.startup;
 	if (keys != NIL)
 		path->path.startup_cost += descent_cost(rel->tuples);
+
+	/* several processes read no faster from the disk, and core makes no difference for what is in memory */
+	path->path.rows = clamp_row_est(path->path.rows / processes);
+	run = run / processes + pages * (1 - DECODE_PART);
 	if (path->path.pathkeys != NIL)
 		run *= ORDER_FACTOR;
 	path->path.total_cost = path->path.startup_cost + run;

@@ -38,12 +38,14 @@ static void
 show_removed(const RoseNodeScan *scan, ExplainState *es)
 {
 	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	RoseNodeCounts counts;
 
 	if (instrument == NULL || scan->filters == NULL)
 		return;
-	if (scan->removed > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+	rose_node_parallel_count(scan, &counts);
+	if (counts.removed > 0 || es->format != EXPLAIN_FORMAT_TEXT)
 		ExplainPropertyFloat("Rows Removed by Vectorized Filter", NULL,
-							 scan->removed / Max(instrument->nloops, 1), 0, es);
+							 counts.removed / Max(instrument->nloops, 1), 0, es);
 }
 
 static void
@@ -57,12 +59,16 @@ show_columns(const RoseNodeScan *scan, ExplainState *es)
 	ExplainPropertyText("Columns", psprintf("%d of %d", bms_num_members(scan->used), there), es);
 }
 
-/* What batches were: of all loops. */
+/* What batches were: of all loops, and of all processes; nothing if the scan was never begun. */
 static void
 show_batches(const RoseNodeScan *scan, ExplainState *es)
 {
-	const RoseBatchCounts *counts = rose_batches_counts(scan->batches);
+	RoseNodeCounts all;
+	const RoseBatchCounts *counts = &all.batches;
 
+	if (scan->batches == NULL && scan->css.ss.ps.instrument->nloops == 0)
+		return;
+	rose_node_parallel_count(scan, &all);
 	ExplainPropertyText("Batches",
 						psprintf("leaves=" UINT64_FORMAT " (unread=" UINT64_FORMAT ")"
 								 " memory=" UINT64_FORMAT " woven=" UINT64_FORMAT
@@ -84,7 +90,7 @@ rose_node_explain_scan(CustomScanState *css, List *ancestors, ExplainState *es)
 		show_removed(scan, es);
 	if (es->verbose)
 		show_columns(scan, es);
-	if (es->analyze && es->verbose && scan->batches != NULL)
+	if (es->analyze && es->verbose)
 		show_batches(scan, es);
 }
 

@@ -19,7 +19,10 @@
  *
  * The plan says nothing about storage, so it stays good whatever is merged.  Backend-local; planning
  * takes locks before us.  Joins by key (parameterised paths) are left to index scans, backward
- * scans too; there are no parallel ones.
+ * scans too.
+ *
+ * A table that is large enough also gets partial paths, of which several processes execute one
+ * (rose_node_parallel.c): one in any order, and one in the key's if that is of use.
  *
  *-------------------------------------------------------------------------
  */
@@ -138,7 +141,8 @@ find_key_clauses(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *key)
 /* ---- paths ---- */
 
 static CustomPath *
-make_scan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *keys, List *pathkeys)
+make_scan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *keys, List *pathkeys,
+			   int workers)
 {
 	CustomPath *path = makeNode(CustomPath);
 
@@ -147,6 +151,8 @@ make_scan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *key
 	path->path.pathtarget = target;
 	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
 	path->path.parallel_safe = rel->consider_parallel;
+	path->path.parallel_aware = workers > 0;
+	path->path.parallel_workers = workers;
 	path->path.pathkeys = pathkeys;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_private = keys;
@@ -178,7 +184,40 @@ rose_node_scan_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte
 
 	if (rte->inh || rte->tablesample != NULL || !is_candidate(root, rel, rte, &key, &keys))
 		return NULL;
-	return make_scan_path(root, rel, target, keys, NIL);
+	return make_scan_path(root, rel, target, keys, NIL, 0);
+}
+
+/* Does one process read it sooner than others are there?  Nearly all queries of some applications are such. */
+static bool
+is_small(const RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	if (rel->rows >= FEW_ROWS)
+		return false;
+	foreach(cell, rel->pathlist)
+	{
+		const Path *path = lfirst(cell);
+
+		if (path->param_info == NULL && path->total_cost < parallel_setup_cost)
+			return true;
+	}
+	return false;
+}
+
+/* For several processes. */
+static void
+add_partial_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, List *keys,
+				  List *pathkeys)
+{
+	int			workers = is_small(rel) ? 0 : rose_node_parallel_workers(rel, rte);
+
+	if (workers == 0)
+		return;
+	add_partial_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, NIL, workers)->path);
+	if (pathkeys != NIL)
+		add_partial_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, pathkeys,
+											  workers)->path);
 }
 
 CustomPath *
@@ -192,7 +231,7 @@ rose_node_scan_ordered_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEn
 		key == NULL)
 		return NULL;
 	return make_scan_path(root, rel, target, keys,
-						  build_index_pathkeys(root, key, ForwardScanDirection));
+						  build_index_pathkeys(root, key, ForwardScanDirection), 0);
 }
 
 /* May somebody ask a cursor where this scan is, after having turned it? */
@@ -217,9 +256,10 @@ rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte
 	if (key != NULL && has_useful_pathkeys(root, rel))
 		pathkeys = truncate_useless_pathkeys(root, rel,
 											 build_index_pathkeys(root, key, ForwardScanDirection));
-	add_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, NIL)->path);
+	add_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, NIL, 0)->path);
 	if (pathkeys != NIL)
-		add_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, pathkeys)->path);
+		add_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, pathkeys, 0)->path);
+	add_partial_paths(root, rel, rte, keys, pathkeys);
 }
 
 /* ---- the plan ---- */

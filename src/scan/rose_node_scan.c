@@ -87,18 +87,19 @@ user_columns(const Bitmapset *members, TupleDesc desc)
 	return columns;
 }
 
-/* WHERE CURRENT OF asks a portal's scan where it is; the portal must have a name for that. */
+/* WHERE CURRENT OF asks a portal's scan where it is; the portal must have a name for that, and one process. */
 static bool
-may_be_current_of(void)
+may_be_current_of(const RoseNodeScan *scan)
 {
-	return ActivePortal != NULL && ActivePortal->name[0] != '\0';
+	return ActivePortal != NULL && ActivePortal->name[0] != '\0' &&
+		!scan->css.ss.ps.plan->parallel_aware;
 }
 
 static void
 note_system_columns(RoseNodeScan *scan, const Bitmapset *members)
 {
 	scan->wants_tid = bms_is_member(SYSTEM(SelfItemPointerAttributeNumber), members) ||
-		may_be_current_of();
+		may_be_current_of(scan);
 	scan->wants_version = bms_is_member(SYSTEM(MinTransactionIdAttributeNumber), members) ||
 		bms_is_member(SYSTEM(MinCommandIdAttributeNumber), members) ||
 		bms_is_member(SYSTEM(MaxTransactionIdAttributeNumber), members) ||
@@ -234,7 +235,9 @@ begin_batches(RoseNodeScan *scan, const RoseKeyQuals *keys)
 
 	request.keys = keys;
 	request.columns = scan->used;
-	request.ordered = scan->ordered || estate->es_snapshot != rose_scan_any_order;
+	request.intervals = scan->intervals;
+	request.ordered = scan->ordered || scan->intervals != NULL ||
+		estate->es_snapshot != rose_scan_any_order;
 	request.bulk = is_bulk(scan);
 	request.named = scan->wants_tid;
 	scan->batches = rose_batches_begin(scan->tree, estate->es_snapshot, &request);
@@ -259,10 +262,11 @@ make_ready(RoseNodeScan *scan)
 	}
 	else
 		pgstat_count_heap_scan(rel);
+	scan->intervals = rose_node_parallel_intervals(scan);
 	if (scan->batches == NULL)
 		begin_batches(scan, keys);
 	else
-		rose_batches_rescan(scan->batches, keys);
+		rose_batches_rescan(scan->batches, keys, scan->intervals);
 	scan->batch.nrows = 0;
 	scan->at = 0;
 	scan->rows.n = scan->taken = 0;
@@ -539,6 +543,11 @@ static const CustomExecMethods scan_exec_methods = {
 	.ExecCustomScan = scan_exec,
 	.EndCustomScan = scan_end,
 	.ReScanCustomScan = scan_rescan,
+	.EstimateDSMCustomScan = rose_node_parallel_estimate,
+	.InitializeDSMCustomScan = rose_node_parallel_share,
+	.ReInitializeDSMCustomScan = rose_node_parallel_restart,
+	.InitializeWorkerCustomScan = rose_node_parallel_join,
+	.ShutdownCustomScan = rose_node_parallel_leave,
 	.ExplainCustomScan = rose_node_explain_scan,
 };
 

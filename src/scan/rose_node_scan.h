@@ -64,9 +64,17 @@ extern CustomPath *rose_node_scan_path(PlannerInfo *root, RelOptInfo *rel, const
 extern CustomPath *rose_node_scan_ordered_path(PlannerInfo *root, RelOptInfo *rel,
 											   const RangeTblEntry *rte, PathTarget *target);
 
+/* --- several processes (rose_node_parallel.c) --- */
+
+/* So many workers beside the leader; 0: it reads the table alone. */
+extern int	rose_node_parallel_workers(RelOptInfo *rel, const RangeTblEntry *rte);
+
 /* --- costs (rose_node_cost.c) --- */
 
-/* Fill the path's rows and costs, of a scan of the ranges of keys (IndexClauses; NIL: of all). */
+/*
+ * Fill the path's rows and costs, of a scan of the ranges of keys (IndexClauses; NIL: of all).  REQUIRES: the path's
+ * parallel_workers are set.
+ */
 extern void rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys);
 
 /* Fill rows and costs of a path that takes the scan's rows for so many aggregates. */

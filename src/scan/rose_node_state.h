@@ -14,12 +14,22 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "access/parallel.h"
 #include "nodes/execnodes.h"
+#include "storage/shm_toc.h"
 
 #include "lsm/read/rose_batch.h"
+#include "lsm/read/rose_interval.h"
 #include "scan/rose_node_column.h"
 #include "scan/rose_node_keys.h"
 #include "scan/rose_node_quals.h"
+
+/* What EXPLAIN shows. */
+typedef struct RoseNodeCounts
+{
+	uint64		removed;		/* by filters */
+	RoseBatchCounts batches;
+} RoseNodeCounts;
 
 typedef struct RoseNodeScan
 {
@@ -51,6 +61,12 @@ typedef struct RoseNodeScan
 	int			taken;			/* ... of which so many were given out */
 
 	uint64		removed;		/* by filters */
+
+	/* a parallel query (rose_node_parallel.c); NULL: this process reads all */
+	struct RoseNodeParallelShared *shared;	/* NULL also when it has ended */
+	RoseIntervals *intervals;	/* those of shared, NULL before the first row */
+	RoseIntervalBounds *bounds; /* of the leader, before they are shared */
+	RoseNodeCounts others;		/* what other processes have done, when they have ended */
 } RoseNodeScan;
 
 /*
@@ -64,6 +80,21 @@ extern bool rose_node_scan_next_passing(RoseNodeScan *scan);
 
 /* How many rows there are, if all are selected and they need not be read for that.  Before any rows. */
 extern bool rose_node_scan_count(RoseNodeScan *scan, uint64 *rows);
+
+/* --- several processes (rose_node_parallel.c) --- */
+
+/* Callbacks of the executor. */
+extern Size rose_node_parallel_estimate(CustomScanState *css, ParallelContext *context);
+extern void rose_node_parallel_share(CustomScanState *css, ParallelContext *context, void *shared);
+extern void rose_node_parallel_restart(CustomScanState *css, ParallelContext *context, void *shared);
+extern void rose_node_parallel_join(CustomScanState *css, shm_toc *toc, void *shared);
+extern void rose_node_parallel_leave(CustomScanState *css);
+
+/* The intervals to read, in the current context; NULL: all.  REQUIRES: the tree is open. */
+extern RoseIntervals *rose_node_parallel_intervals(RoseNodeScan *scan);
+
+/* What was done so far, by this process and those that have ended. */
+extern void rose_node_parallel_count(const RoseNodeScan *scan, RoseNodeCounts *counts);
 
 /* What EXPLAIN says of it (rose_node_explain.c). */
 extern void rose_node_explain_scan(CustomScanState *css, List *ancestors, struct ExplainState *es);

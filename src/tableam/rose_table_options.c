@@ -56,8 +56,7 @@
 
 /*
  * Storage parameters of core that rose tables make no use of.  parallel_workers is not
- * among them: it is an upper bound, which 0 keeps within, and what it is set to will count
- * when there are parallel scans.
+ * among them: Rose Scans do (scan/rose_node_parallel.c).
  */
 static const char *const unused_parameters[] = {
 	"fillfactor", "toast_tuple_target", "user_catalog_table",

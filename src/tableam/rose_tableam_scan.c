@@ -6,7 +6,7 @@
  * A thin layer over lsm/read/rose_scan.h.  Scans come in key order, but for those of queries that only
  * read and never turn, of tables that are in memory (lsm/read/rose_arrival.h).  One process
  * scans for all in a parallel scan: the first that asks.  (The planner is told
- * not to make parallel scans of rose tables; this keeps them correct if it does.)
+ * to make parallel scans of rose tables by scan/rose_node_parallel.c alone; this keeps others correct.)
  *
  * Locks are those that scans and lookups take; none is held between two calls.
  *

@@ -161,6 +161,13 @@ extern bool rose_component_cursor_seek_key(RoseComponentCursor *cursor, const Da
 extern void rose_component_cursor_give_back(RoseComponentCursor *cursor);
 
 /*
+ * Where the leaf that has this row begins, as first columns of a key: no key from there on is smaller, and none before
+ * is greater.  Returns their number; 0: nothing is before it.  Reads inner pages alone.  The Datums are good until the
+ * cursor is used again.
+ */
+extern int	rose_component_cursor_bound(RoseComponentCursor *cursor, uint64 ordinal, Datum *key);
+
+/*
  * The current row; valid until the cursor moves.  To keep it longer, hold the
  * leaf and copy the struct and the key array: what the key's Datums point to,
  * and version.present, live as long as the leaf.  A leaf lives at most as long

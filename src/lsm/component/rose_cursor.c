@@ -622,6 +622,31 @@ find_leaf(RoseComponentCursor *cursor, uint64 ordinal, uint64 *end)
 	return block;
 }
 
+int
+rose_component_cursor_bound(RoseComponentCursor *cursor, uint64 ordinal, Datum *key)
+{
+	BlockNumber block = cursor->component->group.root;
+	RosePageReader *reader = NULL;
+	int			slot = 0;
+	int			ncols = 0;
+	bool		isnull;
+
+	for (int depth = 0; depth < cursor->component->group.height; depth++)
+	{
+		reader = inner_reader(cursor, depth, block);
+		slot = rose_inner_find_ordinal(reader, ordinal);
+		block = rose_inner_child(reader, slot);
+	}
+	while (reader != NULL && ncols < rose_schema_key_width(cursor->schema))
+	{
+		key[ncols] = rose_page_get(reader, ROSE_INNERCOLS + ncols, slot, &isnull);
+		if (isnull)
+			break;
+		ncols++;
+	}
+	return ncols;
+}
+
 RoseLeaf *
 rose_component_cursor_next_leaf(RoseComponentCursor *cursor)
 {

@@ -12,7 +12,8 @@
  * A scan stays where it is while its caller works at a batch: what rows in place it has are
  * there until it is called again.  Gathered rows are held.
  *
- * Ranges of keys are scanned one after the other.
+ * Ranges of keys are scanned one after the other.  In a parallel query each interval that this process gets
+ * has parts of some of them; both come in the order of keys, so they are gone through once.
  *
  * Backend-local.  Locks are those that scans take, and predicate locks.
  *
@@ -50,8 +51,11 @@ struct RoseBatches
 	const RoseKeyQuals *keys;	/* NULL: all rows */
 
 	BatchesPlace place;
-	uint64		range_number;
-	RoseKeyRange range;
+	uint64		next_range;		/* number of the range to look at next */
+	RoseKeyRange range;			/* at hand */
+	bool		in_interval;	/* parallel: there is one at hand */
+	RoseKeyRange interval;
+	uint64		first_range;	/* parallel: ranges before this one are done with */
 	RoseScan   *scan;			/* NULL until it is needed */
 	RoseArrival *arrival;		/* in place of it; or NULL */
 	uint64		left_at;		/* of the scan, rows with smaller sequence numbers were given out; 0: none were */
@@ -100,12 +104,15 @@ let_go(RoseBatches *batches)
 }
 
 void
-rose_batches_rescan(RoseBatches *batches, const RoseKeyQuals *keys)
+rose_batches_rescan(RoseBatches *batches, const RoseKeyQuals *keys, RoseIntervals *intervals)
 {
 	let_go(batches);
 	stop_arrival(batches);
 	batches->keys = keys;
+	batches->request.intervals = intervals;
 	batches->place = BATCHES_START;
+	batches->next_range = batches->first_range = 0;
+	batches->in_interval = false;
 	batches->left_at = 0;
 }
 
@@ -156,30 +163,102 @@ enter_whole(RoseBatches *batches)
 		start_scan(batches, NULL);
 }
 
+static uint64
+count_ranges(const RoseBatches *batches)
+{
+	return batches->keys == NULL ? 1 : rose_key_quals_nranges(batches->keys);
+}
+
+static void
+get_range(const RoseBatches *batches, uint64 number, RoseKeyRange *range)
+{
+	if (batches->keys != NULL)
+		rose_key_quals_range(batches->keys, number, range);
+	else
+		memset(range, 0, sizeof(*range));
+}
+
+/* The range at hand, or a part of the whole table. */
+static void
+enter_range(RoseBatches *batches)
+{
+	if (batches->keys == NULL)
+		PredicateLockRelation(batches->tree->rel, batches->snapshot);
+	else
+		rose_predicate_lock_range(batches->tree, &batches->range, batches->snapshot);
+	start_scan(batches, &batches->range);
+}
+
+/* All of the next range. */
+static bool
+enter_next_range(RoseBatches *batches)
+{
+	if (batches->next_range >= count_ranges(batches))
+		return false;
+	if (batches->keys == NULL)
+		enter_whole(batches);
+	else
+	{
+		get_range(batches, batches->next_range, &batches->range);
+		enter_range(batches);
+	}
+	batches->next_range++;
+	return true;
+}
+
+/* The next part of a range that is in the interval at hand; false: there is none. */
+static bool
+enter_part(RoseBatches *batches)
+{
+	while (batches->next_range < count_ranges(batches))
+	{
+		get_range(batches, batches->next_range, &batches->range);
+		switch (rose_interval_cut(batches->tree->schema, &batches->interval, &batches->range))
+		{
+			case ROSE_CUT_BEFORE:
+				batches->first_range = ++batches->next_range;
+				break;
+			case ROSE_CUT_INSIDE:
+				batches->first_range = batches->next_range++;	/* it may go on in the next interval */
+				enter_range(batches);
+				return true;
+			case ROSE_CUT_BEHIND:
+				return false;
+		}
+	}
+	return false;
+}
+
+/* The same in this interval, or in the next one that this process gets. */
+static bool
+enter_next_part(RoseBatches *batches)
+{
+	for (;;)
+	{
+		if (batches->in_interval && enter_part(batches))
+			return true;
+		CHECK_FOR_INTERRUPTS();
+		ROSE_STOP_POINT("batches-interval");
+		batches->in_interval = batches->first_range < count_ranges(batches) &&
+			rose_interval_next(batches->request.intervals, &batches->interval);
+		if (!batches->in_interval)
+			return false;
+		batches->next_range = batches->first_range;
+	}
+}
+
 /* Go to the next range; false: there is none. */
 static bool
 next_range(RoseBatches *batches)
 {
-	uint64		nranges = batches->keys == NULL ? 1 : rose_key_quals_nranges(batches->keys);
-	uint64		next = batches->place == BATCHES_START ? 0 : batches->range_number + 1;
+	bool		found = false;
 
-	if (batches->place == BATCHES_END || next >= nranges)
-	{
-		batches->place = BATCHES_END;
-		return false;
-	}
 	CHECK_FOR_INTERRUPTS();
-	batches->place = BATCHES_IN_RANGE;
-	batches->range_number = next;
-	if (batches->keys == NULL)
-	{
-		enter_whole(batches);
-		return true;
-	}
-	rose_key_quals_range(batches->keys, next, &batches->range);
-	rose_predicate_lock_range(batches->tree, &batches->range, batches->snapshot);
-	start_scan(batches, &batches->range);
-	return true;
+	if (batches->place != BATCHES_END)
+		found = batches->request.intervals != NULL ? enter_next_part(batches) :
+			enter_next_range(batches);
+	batches->place = found ? BATCHES_IN_RANGE : BATCHES_END;
+	return found;
 }
 
 /* ---- what a scan has next ---- */
@@ -399,7 +478,7 @@ rose_batches_count(RoseBatches *batches, uint64 *rows)
 	bool		counted;
 
 	Assert(batches->place == BATCHES_START);
-	if (batches->keys != NULL)
+	if (batches->keys != NULL || batches->request.intervals != NULL)
 		return false;
 	old = MemoryContextSwitchTo(batches->context);
 	PredicateLockRelation(batches->tree->rel, batches->snapshot);

@@ -31,6 +31,7 @@
 
 #include "lsm/component/rose_row.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_interval.h"
 #include "lsm/read/rose_key_quals.h"
 
 /* Row numbers fit uint16. */
@@ -58,6 +59,7 @@ typedef struct RoseBatchRequest
 	bool		ordered;		/* rows in the order of keys.  False is for queries that only read: who locks or
 								 * changes rows could wait for others who do so in another order */
 	bool		bulk;			/* keep little of it in the buffer cache */
+	RoseIntervals *intervals;	/* parallel: rows of those that this process gets, in order; NULL: all rows */
 } RoseBatchRequest;
 
 /* What was done so far, since begin. */
@@ -87,8 +89,9 @@ extern bool rose_batches_next(RoseBatches *batches, RoseBatch *batch);
  */
 extern bool rose_batches_count(RoseBatches *batches, uint64 *rows);
 
-/* Start over, with these keys (NULL: all rows). */
-extern void rose_batches_rescan(RoseBatches *batches, const RoseKeyQuals *keys);
+/* Start over, with these keys (NULL: all rows) and intervals (NULL: all rows). */
+extern void rose_batches_rescan(RoseBatches *batches, const RoseKeyQuals *keys,
+								RoseIntervals *intervals);
 extern void rose_batches_end(RoseBatches *batches);
 extern const RoseBatchCounts *rose_batches_counts(const RoseBatches *batches);
 

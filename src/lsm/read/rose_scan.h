@@ -103,6 +103,4 @@ extern bool rose_scan_next_piece(RoseScan *scan);
  */
 extern const RoseRow *rose_scan_next_stretch(RoseScan *scan, ScanDirection direction);
 
-/* Parallel scans: split into nparts by key is later; one process scans for now. */
-
 #endif							/* ROSE_SCAN_H */

@@ -13,6 +13,11 @@
  *		The same of rows that meet random conditions on the primary key: of each row of the scan these
  *		conditions are asked.
  *
+ *	tree_batches_in_parts(table, of_keys, seed)
+ *		The same by several readers who take intervals of keys from one list (rose_interval.h), as the processes of
+ *		a parallel query do, in random turns; each must get its rows in the order of keys.  Returns what differs
+ *		first, or '', and how many rows and intervals there were.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -31,6 +36,7 @@
 #include "utils/snapmgr.h"
 
 #include "lsm/read/rose_batch.h"
+#include "lsm/read/rose_interval.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_scan.h"
@@ -38,9 +44,11 @@
 
 #define MAX_CONDITIONS	4
 #define MAX_ELEMENTS	5
+#define MAX_READERS		4
 
 PG_FUNCTION_INFO_V1(tree_batches);
 PG_FUNCTION_INFO_V1(tree_batches_of_keys);
+PG_FUNCTION_INFO_V1(tree_batches_in_parts);
 
 /* A row, copied. */
 typedef struct Row
@@ -68,6 +76,7 @@ typedef struct Comparer
 	int			nkeys;
 	ScanKeyData keys[MAX_CONDITIONS];	/* conditions of the rows that are wanted */
 	uint64		left_out;		/* rows that did not take part */
+	int		   *last;			/* in parts: the row that the reader at hand had last; else NULL */
 } Comparer;
 
 static int
@@ -235,6 +244,12 @@ find_row(Comparer *comparer, const Datum *key)
 	if (lo >= comparer->nrows || comparer->rows[lo].met ||
 		rose_key_compare(schema, comparer->rows[lo].key, key, rose_schema_key_width(schema)) != 0)
 		return NULL;
+	if (comparer->last != NULL)
+	{
+		if (lo <= *comparer->last)
+			return NULL;
+		*comparer->last = lo;
+	}
 	comparer->rows[lo].met = true;
 	return &comparer->rows[lo];
 }
@@ -377,6 +392,20 @@ compare_name(Comparer *comparer, RoseBatch *batch, const Row *expected, int i)
 		say(comparer, "name", i, 0);
 }
 
+/* The number of a row of a table without key: by its name, or, if all rows come in order, that of the next one. */
+static Datum
+row_number(Comparer *comparer, RoseBatch *batch, int i)
+{
+	const RoseRow *row;
+	ItemPointerData tid;
+
+	if (comparer->ordered)
+		return comparer->next < comparer->nrows ? comparer->rows[comparer->next].key[0] : 0;
+	rose_batch_tid(batch, i, &tid);
+	row = rose_lookup_fetch_tid(rose_lookup_cached(comparer->tree), &tid, GetActiveSnapshot());
+	return row != NULL && row->key != NULL ? row->key[0] : 0;
+}
+
 /* Which rows of the scan are those of the batch? */
 static Row **
 find_rows(Comparer *comparer, RoseBatch *batch)
@@ -398,7 +427,7 @@ find_rows(Comparer *comparer, RoseBatch *batch)
 		for (int j = 0; j < schema->nkeys; j++)
 			key[j] = rose_batch_value(batch, schema->keys[j].def.attno, i, &isnull);
 		if (schema->nkeys == 0)
-			key[0] = comparer->next < comparer->nrows ? comparer->rows[comparer->next].key[0] : 0;
+			key[0] = row_number(comparer, batch, i);
 		expected[i] = find_row(comparer, key);
 		if (expected[i] == NULL)
 			say(comparer, "not a row that is expected here", i, 0);
@@ -433,38 +462,62 @@ compare_batch(Comparer *comparer, RoseBatch *batch)
 /* ---- face ---- */
 
 static void
-read_by_batches(Comparer *comparer, StringInfo result)
+make_request(Comparer *comparer, RoseBatchRequest *request)
 {
-	RoseBatchRequest request = {.ordered = comparer->ordered, .named = true};
-	RoseBatches *batches;
-	RoseBatch	batch;
-	int			nrows = 0;
-	int			included;
 	Bitmapset  *columns = NULL;
 
+	memset(request, 0, sizeof(*request));
 	for (AttrNumber attno = 1; attno <= comparer->tree->schema->natts; attno++)
 		if (below(comparer, 2) == 0)
 			columns = bms_add_member(columns, attno);
-	request.columns = columns;
+	request->ordered = comparer->ordered;
+	request->named = true;
+	request->columns = columns;
 	if (comparer->nkeys > 0)
-		request.keys = rose_key_quals_create(comparer->tree->schema, comparer->keys, comparer->nkeys);
-	batches = rose_batches_begin(comparer->tree, GetActiveSnapshot(), &request);
-	while (rose_batches_next(batches, &batch))
-	{
-		comparer->nbatches++;
-		nrows += batch.nincluded;
-		included = 0;
-		for (int i = 0; i < batch.nrows; i++)
-			included += takes_part(&batch, i);
-		if (included != batch.nincluded || (comparer->nkeys == 0 && included != batch.nrows))
-			say(comparer, "other rows take part than it says", 0, 0);
-		if (below(comparer, 10) != 0)
-			compare_batch(comparer, &batch);
-		else if (comparer->ordered)
-			comparer->next += batch.nincluded;
-	}
+		request->keys = rose_key_quals_create(comparer->tree->schema, comparer->keys, comparer->nkeys);
+}
+
+/* Compare the next batch; false: there is none. */
+static bool
+read_batch(Comparer *comparer, RoseBatches *batches, int *nrows)
+{
+	RoseBatch	batch;
+	int			included = 0;
+
+	if (!rose_batches_next(batches, &batch))
+		return false;
+	comparer->nbatches++;
+	*nrows += batch.nincluded;
+	for (int i = 0; i < batch.nrows; i++)
+		included += takes_part(&batch, i);
+	if (included != batch.nincluded || (comparer->nkeys == 0 && included != batch.nrows))
+		say(comparer, "other rows take part than it says", 0, 0);
+	if (below(comparer, 10) != 0)
+		compare_batch(comparer, &batch);
+	else if (comparer->ordered)
+		comparer->next += batch.nincluded;
+	return true;
+}
+
+static void
+say_number(Comparer *comparer, int nrows)
+{
 	if (nrows != comparer->nrows)
 		appendStringInfo(comparer->said, "%d rows instead of %d; ", nrows, comparer->nrows);
+}
+
+static void
+read_by_batches(Comparer *comparer, StringInfo result)
+{
+	RoseBatchRequest request;
+	RoseBatches *batches;
+	int			nrows = 0;
+
+	make_request(comparer, &request);
+	batches = rose_batches_begin(comparer->tree, GetActiveSnapshot(), &request);
+	while (read_batch(comparer, batches, &nrows))
+		continue;
+	say_number(comparer, nrows);
 	appendStringInfo(result, "%d " UINT64_FORMAT " " UINT64_FORMAT " " UINT64_FORMAT " " UINT64_FORMAT " " UINT64_FORMAT,
 					 nrows, rose_batches_counts(batches)->leaves, rose_batches_counts(batches)->unread_leaves,
 					 rose_batches_counts(batches)->memory, rose_batches_counts(batches)->woven,
@@ -472,14 +525,68 @@ read_by_batches(Comparer *comparer, StringInfo result)
 	rose_batches_end(batches);
 }
 
+/* Several readers, in turns. */
+static void
+read_in_parts(Comparer *comparer, RoseIntervalsShared *shared, int *nrows)
+{
+	RoseBatchRequest request;
+	RoseBatches *readers[MAX_READERS];
+	int			last[MAX_READERS];
+	int			n = 1 + below(comparer, MAX_READERS);
+	int			left = n;
+
+	make_request(comparer, &request);
+	for (int i = 0; i < n; i++)
+	{
+		request.intervals = rose_interval_attach(shared, comparer->tree->schema);
+		readers[i] = rose_batches_begin(comparer->tree, GetActiveSnapshot(), &request);
+		last[i] = -1;
+	}
+	while (left > 0)
+	{
+		int			i = below(comparer, left);
+
+		comparer->last = &last[i];
+		if (read_batch(comparer, readers[i], nrows))
+			continue;
+		rose_batches_end(readers[i]);
+		left--;
+		readers[i] = readers[left];
+		last[i] = last[left];
+	}
+}
+
+/* Twice, for who begins anew gets the same. */
+static void
+read_by_parts(Comparer *comparer, StringInfo result)
+{
+	RoseIntervalBounds bounds;
+	RoseIntervalsShared *shared;
+	int			nrows = 0;
+
+	rose_interval_choose(comparer->tree, &bounds);
+	shared = palloc(rose_interval_shared_size(&bounds));
+	rose_interval_share(shared, &bounds);
+	for (int turn = 0; turn < 2; turn++)
+	{
+		nrows = 0;
+		for (int i = 0; i < comparer->nrows; i++)
+			comparer->rows[i].met = false;
+		read_in_parts(comparer, shared, &nrows);
+		say_number(comparer, nrows);
+		rose_interval_restart(shared);
+	}
+	appendStringInfo(result, "%d %u", nrows, bounds.n + 1);
+}
+
 static Datum
-compare_all(FunctionCallInfo fcinfo, bool of_keys)
+compare_all(FunctionCallInfo fcinfo, bool of_keys, bool in_parts)
 {
 	Relation	table = table_open(PG_GETARG_OID(0), AccessShareLock);
 	Comparer	comparer = {.tree = rose_tree_open(table)};
 	StringInfo	result = makeStringInfo();
 
-	comparer.ordered = PG_GETARG_BOOL(1) || comparer.tree->schema->nkeys == 0;
+	comparer.ordered = !in_parts && (PG_GETARG_BOOL(1) || comparer.tree->schema->nkeys == 0);
 	comparer.said = makeStringInfo();
 	comparer.values = palloc(ROSE_BATCH_MAX_ROWS * sizeof(Datum));
 	comparer.nulls = palloc(ROSE_BATCH_MAX_ROWS * sizeof(bool));
@@ -490,9 +597,12 @@ compare_all(FunctionCallInfo fcinfo, bool of_keys)
 		make_conditions(&comparer, table);
 		keep_wanted(&comparer);
 	}
-	read_by_batches(&comparer, result);
+	if (in_parts)
+		read_by_parts(&comparer, result);
+	else
+		read_by_batches(&comparer, result);
 	appendStringInfo(comparer.said, "%s", result->data);
-	if (of_keys)
+	if (of_keys && !in_parts)
 		appendStringInfo(comparer.said, " " UINT64_FORMAT, comparer.left_out);
 	table_close(table, NoLock);
 	return PointerGetDatum(cstring_to_text(comparer.said->data));
@@ -501,11 +611,17 @@ compare_all(FunctionCallInfo fcinfo, bool of_keys)
 Datum
 tree_batches(PG_FUNCTION_ARGS)
 {
-	return compare_all(fcinfo, false);
+	return compare_all(fcinfo, false, false);
 }
 
 Datum
 tree_batches_of_keys(PG_FUNCTION_ARGS)
 {
-	return compare_all(fcinfo, true);
+	return compare_all(fcinfo, true, false);
+}
+
+Datum
+tree_batches_in_parts(PG_FUNCTION_ARGS)
+{
+	return compare_all(fcinfo, PG_GETARG_BOOL(1), true);
 }

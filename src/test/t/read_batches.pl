@@ -1,5 +1,5 @@
 # Batches of a table's rows (lsm/read/rose_batch.h) against what a scan with the same snapshot returns: rows, columns asked for in all ways,
-# names, versions. Below SQL (src/test/server_trees). Tables with keys of one and of two columns, by reference too, and without key, and a temporary one,
+# names, versions; by one reader, and by several who share the table's keys among them. Below SQL (src/test/server_trees). Tables with keys of one and of two columns, by reference too, and without key, and a temporary one,
 # in random states. Environment:
 #
 #   BATCHES_SEED	repeat a run
@@ -26,6 +26,7 @@ my %tables = (
 my $names = 'a, b, c, f, s, x, d, k';
 my %added;
 my $left_out = 0;
+my ($intervals, $readings) = (0, 0);
 
 # A whole number, both included.
 sub between { return int($_[0] + rand($_[1] - $_[0] + 1)) }
@@ -38,6 +39,7 @@ my $beside = RoseTest::Session->new($node);
 my $reading = 0;
 
 sql('CREATE FUNCTION tree_batches(regclass, bool, int) RETURNS text LANGUAGE C STRICT AS \'rose_server_trees\'');
+sql('CREATE FUNCTION tree_batches_in_parts(regclass, bool, int) RETURNS text LANGUAGE C STRICT AS \'rose_server_trees\'');
 sql('CREATE FUNCTION tree_batches_of_keys(regclass, bool, int) RETURNS text LANGUAGE C STRICT AS \'rose_server_trees\'');
 stop_points_create($node);
 $session->run(($_ eq 'tmp' ? 'CREATE TEMP TABLE ' : 'CREATE TABLE ') . "$_ ($tables{$_}) USING rose") for sort keys %tables;
@@ -91,6 +93,13 @@ sub agree
 		like($said, qr/^\d+ \d+ \d+ \d+ \d+ \d+ \d+$/, "$what: $table, of keys") or return 0;
 		$left_out += $1 if $said =~ / (\d+)$/;
 	}
+	for my $of_keys ('false', $table eq 'v' ? () : 'true')
+	{
+		my $said = $who->run("SET rose.interval_leaves = 1; SELECT tree_batches_in_parts('$table', $of_keys, " . between(1, 1_000_000) . ')');
+		like($said, qr/^\d+ \d+$/, "$what: $table, in parts, of keys $of_keys") or return 0;
+		$intervals += $1 if $said =~ / (\d+)$/;
+		$readings++;
+	}
 	return 1;
 }
 
@@ -128,6 +137,7 @@ STEP: for my $step (1 .. $steps)
 $session->run(insert('u')) for 1 .. 3;
 agree($session, 'u', 'at the end') for 1 .. 10;
 cmp_ok($left_out, '>', 0, 'rows that their key leaves out');
+cmp_ok($intervals, '>', 3 * $readings, 'many intervals');
 $_->end for $session, $old, $beside;
 $node->stop;
 done_testing();

@@ -32,7 +32,7 @@ sub up { return $upstream->safe_psql('postgres', $_[0]) }
 
 sub pick { return $_[ int(rand(@_)) ] }
 
-sql("CREATE FUNCTION $_(regclass, bool, int) RETURNS text LANGUAGE C STRICT AS 'rose_server_trees'") foreach qw(tree_batches tree_batches_of_keys);
+sql("CREATE FUNCTION $_(regclass, bool, int) RETURNS text LANGUAGE C STRICT AS 'rose_server_trees'") foreach qw(tree_batches tree_batches_of_keys tree_batches_in_parts);
 stop_points_create($node);
 sql('CREATE TABLE t (k int PRIMARY KEY, n int, large text) USING rose');
 sql('CREATE TABLE u (n int, l text COLLATE "C", k int, large text, PRIMARY KEY (l, k)) USING rose');
@@ -44,6 +44,7 @@ subscribe($upstream, $node);
 
 my $keeper = RoseTest::Session->new($node);
 my $reader = RoseTest::Session->new($node);
+$reader->run('SET rose.interval_leaves = 1');
 my $reader_pid = $reader->run('SELECT pg_backend_pid()');
 
 # Something that changes the table, or where its rows are.
@@ -87,7 +88,7 @@ STEP: for my $step (1 .. $steps)
 	next if sql("SELECT count(*) FROM $table") == 0;
 	my $of_keys = $table ne 'v' && rand() < 0.3;
 	my $ordered = $of_keys || rand() < 0.4 ? 'true' : 'false';
-	my $ask = ($of_keys ? 'tree_batches_of_keys' : 'tree_batches') . "('$table', $ordered, " . between(1, 1_000_000) . ')';
+	my $ask = rand() < 0.4 ? "tree_batches_in_parts('$table', " . ($of_keys ? 'true' : 'false') . ', ' . between(1, 1_000_000) . ')' : ($of_keys ? 'tree_batches_of_keys' : 'tree_batches') . "('$table', $ordered, " . between(1, 1_000_000) . ')';
 
 	# in the order of arrival, however small the table is
 	$keeper->run("SELECT stop_clear(); SELECT stop_at('arrival-small', 'skip', 'any', 0, 0); SELECT stop_at('batches-next', 'skip', 'any', 0, 0)");

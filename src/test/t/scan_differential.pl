@@ -2,7 +2,7 @@
 # Random queries of random tables: with Rose Scan the same as without it, and as on heap.
 #
 # The twins have the same names in two schemas of one database. Both are brought into the same states (RoseScanGen);
-# then each query (RoseScanQueries) is asked of heap, and of rose without Rose Scan, with it, and with other settings.
+# then each query (RoseScanQueries) is asked of heap, and of rose without Rose Scan, with it, and with other settings, some by several processes.
 # Rows must be the same, in their order where there is one, floats by their bits, and errors by their codes. Some
 # queries are checked by themselves: a condition, its negation and neither make all rows; what a condition finds is
 # what it is true for. Environment:
@@ -46,10 +46,21 @@ $keeper->run("SELECT stop_at('arrival-small', 'skip', 'any', 0, 0)") if rand() <
 # Which plans are chosen; the answers must not depend on it. Mostly none that reads a table in another way.
 sub plans
 {
+	my ($item) = @_;
 	my @off = map { rare(0.15) ? $_ : () } qw(enable_indexscan enable_hashjoin enable_mergejoin enable_nestloop enable_sort enable_material enable_hashagg);
 
 	push @off, map { rare(0.7) ? $_ : () } qw(enable_bitmapscan enable_indexonlyscan);
-	return join('', (map { "SET $_ = off;\n" } @off), rare(0.1) ? always_parallel($node) . ";\n" : '');
+	return join('', (map { "SET $_ = off;\n" } @off), rare(0.1) ? always_parallel($node) . ";\n" : '', rare(0.3) ? parallel($item) : '');
+}
+
+# By several processes, if the order in which they have rows does not show: sums of floats depend on it.
+sub parallel
+{
+	my ($item) = @_;
+
+	return '' if grep { $_->{alone} } @{ $item->{query} };
+	return join('', map { "SET $_;\n" } 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0', 'min_parallel_table_scan_size = 0', 'rose.interval_leaves = ' . pick(1, 1, 5),
+		'max_parallel_workers_per_gather = ' . pick(1, 2, 2, 3), 'parallel_leader_participation = ' . pick('on', 'off'));
 }
 
 sub session
@@ -83,7 +94,7 @@ sub scripts
 	my ($items, $ddl) = @_;
 	my %script;
 
-	$_->{plans} = plans() foreach grep { $_->{query} } @$items;
+	$_->{plans} = plans($_) foreach grep { $_->{query} } @$items;
 	foreach my $twin (qw(heap rose))
 	{
 		my $text = "\\pset format unaligned\n\\pset tuples_only\n\\pset null '<null>'\n\\set ON_ERROR_ROLLBACK on\n" . session($twin);
@@ -195,7 +206,7 @@ sub fails_alone
 	return (grep { /^error 22/ } @_) == 1 && !grep { /^error (?!22)|^no answer/ } @_;
 }
 
-my %count = map { $_ => 0 } qw(queries scans aggregates groups groupable plans errors checks);
+my %count = map { $_ => 0 } qw(queries scans parallel aggregates groups groupable plans errors checks);
 
 # Compares what was said to one item; true: something is wrong.
 sub compare_item
@@ -223,6 +234,7 @@ sub compare_item
 		{
 			$count{plans}++;
 			$count{scans}++ if grep { /Custom Scan \(Rose Scan\)/ } @{ $plan->{rows} };
+			$count{parallel}++ if grep { /Parallel Custom Scan \(Rose Scan\)/ } @{ $plan->{rows} };
 			$count{groupable}++ if $statement->{grouped};
 			$count{groups}++ if $statement->{grouped} && grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
 			$count{aggregates}++ if grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
@@ -285,12 +297,13 @@ while ($count{queries} < $wanted && (!$different || $ENV{DIFF_KEEP}))
 	$different |= report("failed: $_") foreach @refused;
 	die 'no queries' if !$different && $count{queries} == $before;
 }
-note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{aggregates} with a Rose Aggregate, of $count{groupable} with groups $count{groups}, $count{errors} errors, $count{checks} checks");
+note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{parallel} of them parallel, $count{aggregates} with a Rose Aggregate, of $count{groupable} with groups $count{groups}, $count{errors} errors, $count{checks} checks");
 ok(!$different, "the same rows with Rose Scan, without, and on heap ($count{queries} queries)");
 ok($different || $count{queries} >= $wanted, "$wanted queries were compared");
 cmp_ok($count{scans}, '>', 0.4 * $count{plans}, 'a good share of the plans has a Rose Scan');
 cmp_ok($count{groups}, '>', 0.3 * $count{groupable}, 'a good share of those with groups has one, too');
 cmp_ok($count{aggregates}, '>', 0.05 * $count{plans}, 'some have a Rose Aggregate');
+cmp_ok($count{parallel}, '>', 0.03 * $count{plans}, 'some have a parallel one');
 cmp_ok($count{errors}, '<', 0.2 * $count{queries}, 'most queries have an answer');
 cmp_ok($count{checks}, '>', 0, 'some were checked by themselves');
 unlink $saved if !$different;
