@@ -255,7 +255,7 @@ require_key(RoseReplRel *entry, const char *verb)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot replicate %s of table \"%s.%s\", which has no primary key here",
 						verb, entry->remote.nspname, entry->remote.relname),
-				 errhint("Give the table the upstream's primary key and resync it with rose.alter_subscription, or publish only its inserts.")));
+				 errhint("Give the table the upstream's primary key, or publish only its inserts.")));
 	if (!entry->identity)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -469,6 +469,12 @@ apply_change(void)
  * TRUNCATE
  */
 
+static void
+blame_table(Relation rel)
+{
+	rose_apply.blame.rel = rose_relmap_find(RelationGetRelid(rel));
+}
+
 static RoseApplyResult
 apply_truncate(StringInfo s)
 {
@@ -507,9 +513,10 @@ apply_truncate(StringInfo s)
 
 	rose_apply.blame.certain = true;
 	/* without further cascading, as core does */
-	rose_repl_truncate_tables(rels, restart_seqs, false);
+	rose_repl_truncate_tables(rels, restart_seqs, false, blame_table);
 	foreach(lc, rels)
 	{
+		blame_table(lfirst(lc));
 		rose_repl_feed(lfirst(lc), rose_apply.sub->subid);
 		table_close(lfirst(lc), NoLock);
 	}

@@ -330,7 +330,7 @@ new_pair(Relation rel, const RoseColumnMap *map, const char *name)
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("table \"%s\" has no column \"%s\", which the upstream publishes",
 						RelationGetRelationName(rel), name),
-				 errhint("Add the column here with ALTER TABLE, then resync the table.")));
+				 errhint("Add the column here with ALTER TABLE.")));
 	if (find_local(map, attnum) >= 0)
 		report_other_column(rel, name, "on the upstream");
 	return attnum;

@@ -684,6 +684,23 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	return entry;
 }
 
+RoseReplRel *
+rose_relmap_find(Oid relid)
+{
+	HASH_SEQ_STATUS status;
+	RoseReplRel *entry;
+
+	hash_seq_init(&status, relmap);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		if (entry->relid != relid || entry->recreated)
+			continue;
+		hash_seq_term(&status);
+		return entry;
+	}
+	return NULL;
+}
+
 void
 rose_relmap_close(RoseReplRel *entry)
 {

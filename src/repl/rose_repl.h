@@ -18,6 +18,7 @@
 #include "access/xlogdefs.h"
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
+#include "utils/relcache.h"
 
 /* --- wiring, for _PG_init (rose_repl_state.c, rose_repl_launcher.c) --- */
 extern void rose_repl_define_settings(void);	/* rose.batch_interval, rose.max_subscriptions */
@@ -358,9 +359,11 @@ extern void rose_repl_check_truncate(Oid relid);
 
 /*
  * Empty the tables (open Relations) together; what their owners have attached to them
- * runs as those.  logged: decoding is told of it.  REQUIRES: AccessExclusiveLock on each.
+ * runs as those.  logged: decoding is told of it.  at: called (if it is not NULL) with each
+ * before something is done to it.  REQUIRES: AccessExclusiveLock on each.
  */
-extern void rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged);
+extern void rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged,
+									  void (*at) (Relation rel));
 
 /* Error if a subscription feeds the table and it would become unlogged or a table of another access method. */
 extern void rose_repl_check_alter(Oid relid, bool unlogged);

@@ -281,6 +281,9 @@ extern RoseReplRel *rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit
 /* The table of a change, neither opened nor locked; NULL as for rose_relmap_open. */
 extern RoseReplRel *rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn);
 
+/* What was last heard of a table of ours, or NULL. */
+extern RoseReplRel *rose_relmap_find(Oid relid);
+
 /* Error if the local table is gone.  REQUIRES: a lock on its oid. */
 extern void rose_relmap_require_local(RoseReplRel *entry);
 extern void rose_relmap_close(RoseReplRel *entry);

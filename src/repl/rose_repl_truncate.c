@@ -149,22 +149,31 @@ restart_sequences(Relation rel)
 }
 
 void
-rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged)
+rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged, void (*at) (Relation rel))
 {
 	ListCell   *lc;
 
 	/* in the order of TRUNCATE: an error of a trigger comes before anything is done */
 	foreach(lc, rels)
+	{
+		if (at != NULL)
+			at(lfirst(lc));
 		fire_triggers(lfirst(lc), true);
-	foreach(lc, rels)
-		set_new_files(lfirst(lc));
+	}
 	foreach(lc, rels)
 	{
+		if (at != NULL)
+			at(lfirst(lc));
+		set_new_files(lfirst(lc));
 		if (restart_seqs)
 			restart_sequences(lfirst(lc));
 	}
 	if (logged)
 		log_truncation(rels);
 	foreach(lc, rels)
+	{
+		if (at != NULL)
+			at(lfirst(lc));
 		fire_triggers(lfirst(lc), false);
+	}
 }

@@ -162,7 +162,7 @@ truncate_tables(List *relids)
 		CheckTableNotInUse(rel, "TRUNCATE");
 		rels = lappend(rels, rel);
 	}
-	rose_repl_truncate_tables(rels, false, true);
+	rose_repl_truncate_tables(rels, false, true, NULL);
 	foreach(lc, rels)
 		table_close(lfirst(lc), NoLock);
 }

@@ -171,6 +171,14 @@ cmp_ok(down('SELECT count(*) FROM nokey'), '>', 900, 'the other tables are as th
 down('ALTER TABLE t DROP CONSTRAINT t_id_check');
 goes_on('a TRUNCATE');
 
+# A trigger of one of those that are truncated together: its error is that table's.
+down("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN RAISE EXCEPTION 'not %', TG_RELNAME; END \$\$;"
+	. ' CREATE TRIGGER refuse AFTER TRUNCATE ON comp EXECUTE FUNCTION refuse(); ALTER TABLE comp ENABLE ALWAYS TRIGGER refuse');
+up("BEGIN; TRUNCATE other, comp, nokey; INSERT INTO comp VALUES (2, 'x', 2); COMMIT");
+stopped('comp', qr/not comp/, 'a trigger of TRUNCATE');
+down('DROP TRIGGER refuse ON comp');
+goes_on('a trigger of TRUNCATE');
+
 # Two tables fail, one after the other, in one transaction.
 down('ALTER TABLE t ADD CHECK (id <> 50); ALTER TABLE comp ADD CHECK (a <> 50)');
 together("BEGIN; INSERT INTO other VALUES (50, 'in it'); INSERT INTO t (id) VALUES (50); INSERT INTO comp VALUES (50, 'x', 1); COMMIT");
