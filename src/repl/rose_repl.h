@@ -338,6 +338,9 @@ extern void rose_repl_rewound_at_commit(Oid subid);
 /* When this transaction commits: forget the entry. */
 extern void rose_repl_dropped_at_commit(Oid subid);
 
+/* When this transaction commits: rose_repl_unfeed.  Locks the table (ShareUpdateExclusiveLock). */
+extern void rose_repl_unfeed_at_commit(Oid relid, Oid subid);
+
 /*
  * Have the worker make everything durable that is applied, and stop it.  Works
  * without the upstream.  Error if that takes longer than timeout_s; the

@@ -5,7 +5,7 @@
  *
  * What a transaction asks for (a new, changed or dropped subscription) takes effect
  * when it commits, by the end-of-transaction callback, which cannot fail: whatever
- * needs room was reserved before.  A drain and an epoch are asked for and waited
+ * needs room was reserved before.  Tables are let go right before.  A drain and an epoch are asked for and waited
  * for at once; a drain is undone if the transaction then aborts.  What was asked for in
  * a subtransaction that aborts is taken back with it.
  *
@@ -20,9 +20,11 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -34,13 +36,15 @@ typedef enum RosePendingKind
 	ROSE_PENDING_CHANGED,
 	ROSE_PENDING_REWOUND,
 	ROSE_PENDING_DROPPED,
-	ROSE_PENDING_DRAINED
+	ROSE_PENDING_DRAINED,
+	ROSE_PENDING_LET_GO
 } RosePendingKind;
 
 typedef struct RosePending
 {
 	RosePendingKind kind;
 	Oid			subid;
+	Oid			relid;			/* to be let go, else invalid */
 	SubTransactionId level;		/* that asked for it, or the parent of one that has committed */
 } RosePending;
 
@@ -98,6 +102,7 @@ pending_commit(const RosePending *item, RoseReplSubShared *entry)
 			rose_repl_entry_free(entry);
 			break;
 		case ROSE_PENDING_DRAINED:
+		case ROSE_PENDING_LET_GO:
 			break;
 	}
 }
@@ -116,6 +121,26 @@ pending_abort(const RosePending *item, RoseReplSubShared *entry)
 	}
 }
 
+/*
+ * That nobody feeds a table any more is in its file for good, whatever becomes of the
+ * transaction; so that comes when little can keep it from committing.
+ */
+static void
+let_tables_go(void)
+{
+	ListCell   *lc;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	foreach(lc, pending)
+	{
+		RosePending *item = lfirst(lc);
+
+		if (item->kind == ROSE_PENDING_LET_GO)
+			rose_repl_unfeed(item->relid, item->subid);
+	}
+	PopActiveSnapshot();
+}
+
 static void
 end_of_transaction(XactEvent event, void *arg)
 {
@@ -124,6 +149,8 @@ end_of_transaction(XactEvent event, void *arg)
 
 	if (pending == NIL)
 		return;
+	if (event == XACT_EVENT_PRE_COMMIT)
+		let_tables_go();
 	if (event == XACT_EVENT_PRE_PREPARE)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -179,7 +206,7 @@ end_of_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionI
 }
 
 static void
-pending_add(RosePendingKind kind, Oid subid)
+pending_add(RosePendingKind kind, Oid subid, Oid relid)
 {
 	static bool registered = false;
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
@@ -193,6 +220,7 @@ pending_add(RosePendingKind kind, Oid subid)
 	}
 	item->kind = kind;
 	item->subid = subid;
+	item->relid = relid;
 	item->level = GetCurrentSubTransactionId();
 	pending = lappend(pending, item);
 	MemoryContextSwitchTo(old);
@@ -205,7 +233,7 @@ rose_repl_reserve(Oid subid, const char *name)
 	bool		made = false;
 
 	rose_repl_require_shared();
-	pending_add(ROSE_PENDING_RESERVED, subid);
+	pending_add(ROSE_PENDING_RESERVED, subid, InvalidOid);
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	entry = rose_repl_entry(MyDatabaseId, subid);
 	if (entry == NULL)
@@ -227,19 +255,27 @@ rose_repl_reserve(Oid subid, const char *name)
 void
 rose_repl_changed_at_commit(Oid subid)
 {
-	pending_add(ROSE_PENDING_CHANGED, subid);
+	pending_add(ROSE_PENDING_CHANGED, subid, InvalidOid);
 }
 
 void
 rose_repl_rewound_at_commit(Oid subid)
 {
-	pending_add(ROSE_PENDING_REWOUND, subid);
+	pending_add(ROSE_PENDING_REWOUND, subid, InvalidOid);
 }
 
 void
 rose_repl_dropped_at_commit(Oid subid)
 {
-	pending_add(ROSE_PENDING_DROPPED, subid);
+	pending_add(ROSE_PENDING_DROPPED, subid, InvalidOid);
+}
+
+void
+rose_repl_unfeed_at_commit(Oid relid, Oid subid)
+{
+	/* nothing is left to wait for then */
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	pending_add(ROSE_PENDING_LET_GO, subid, relid);
 }
 
 /* ---------------------------------------------------------------------
@@ -413,7 +449,7 @@ rose_repl_drain(Oid subid, int timeout_s)
 	begin_wait(&wait, subid, "stop", timeout_s);
 	if (!ask_to_drain(subid))
 		return;
-	pending_add(ROSE_PENDING_DRAINED, subid);
+	pending_add(ROSE_PENDING_DRAINED, subid, InvalidOid);
 
 	PG_ENSURE_ERROR_CLEANUP(cancel_drain, ObjectIdGetDatum(subid));
 	{

@@ -26,7 +26,6 @@
 #include "pgstat.h"
 #include "replication/slot.h"
 #include "storage/latch.h"
-#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -539,11 +538,7 @@ connect_for_drop(const RoseSubscription *sub)
 	return conn;
 }
 
-/*
- * conn: to the upstream, whose slot is dropped; NULL: keep it.  A table that was let go is
- * so for good, whatever becomes of this transaction, so that comes last, when nothing is
- * left to wait for.
- */
+/* conn: to the upstream, whose slot is dropped; NULL: keep it. */
 static void
 drop(const RoseSubscription *sub, struct WalReceiverConn *conn)
 {
@@ -556,11 +551,10 @@ drop(const RoseSubscription *sub, struct WalReceiverConn *conn)
 	rose_subscription_delete(sub->subid);
 	rose_subscription_server_drop(sub->name);
 	foreach(lc, tables)
-		LockRelationOid(((RoseSubscriptionTable *) lfirst(lc))->relid, ShareUpdateExclusiveLock);
+		rose_repl_unfeed_at_commit(((RoseSubscriptionTable *) lfirst(lc))->relid, sub->subid);
+	/* the one thing that does not roll back, so it comes when nothing is left to wait for */
 	if (conn != NULL)
 		rose_upstream_drop_slot(conn, sub->slot_name);
-	foreach(lc, tables)
-		rose_repl_unfeed(((RoseSubscriptionTable *) lfirst(lc))->relid, sub->subid);
 	rose_repl_dropped_at_commit(sub->subid);
 }
 

@@ -138,7 +138,7 @@ rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *su
 		if (list_member_oid(keep, relid))
 			continue;
 		rose_subscription_remove_table(sub->subid, relid);
-		rose_repl_unfeed(relid, sub->subid);
+		rose_repl_unfeed_at_commit(relid, sub->subid);
 	}
 	foreach(lc, add)
 		add_table(sub, lfirst(lc), copy_data);
@@ -172,7 +172,6 @@ rose_sql_resync_table(const RoseSubscription *sub, Oid relid)
 {
 	RoseSubscriptionTable *tree = rose_sql_require_table(sub, rose_subscription_tables(sub->subid), relid);
 
-	rose_repl_unfeed(relid, sub->subid);
 	rose_subscription_remove_table(sub->subid, relid);
 	truncate_tables(list_make1_oid(relid));
 	rose_subscription_add_table(sub->subid, relid, &tree->remote, ROSE_REL_INIT);
@@ -192,7 +191,6 @@ empty_tables(const RoseSubscription *sub)
 	{
 		RoseSubscriptionTable *tree = lfirst(lc);
 
-		rose_repl_unfeed(tree->relid, sub->subid);
 		rose_subscription_remove_table(sub->subid, tree->relid);
 		if (get_rel_name(tree->relid) != NULL)
 			relids = lappend_oid(relids, tree->relid);
