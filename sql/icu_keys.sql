@@ -46,6 +46,18 @@ SELECT * FROM folded WHERE k = 'Rose';
 DELETE FROM folded WHERE k = 'roSE';
 SELECT * FROM folded;
 DROP TABLE folded;
+
+-- of texts that are equal and not the same, Rose Aggregate takes the one that core's aggregates take
+CREATE TABLE cases (id int PRIMARY KEY, t text COLLATE any_case) USING rose;
+INSERT INTO cases SELECT i, (ARRAY['zZ', 'Zz', 'ZZ', 'm', 'AA', 'aA', 'Aa'])[1 + i % 7] FROM generate_series(1, 3001) i;
+ANALYZE cases;
+SET rose.enable_aggregate = on;
+EXPLAIN (COSTS off) SELECT min(t), max(t) FROM cases;
+SELECT min(t), max(t) FROM cases;
+SET rose.enable_aggregate = off;
+SELECT min(t), max(t) FROM cases;
+RESET rose.enable_aggregate;
+DROP TABLE cases;
 DROP COLLATION any_case;
 
 -- groups: texts that are equal and differ are told apart by core

@@ -51,7 +51,7 @@ INSERT INTO rag_queries (q)
 		'count(*)', 'count(*), count(c), count(t), count(1)', 'sum(a), sum(b), sum(c), avg(a), avg(b), avg(c)',
 		'sum(f), sum(r), avg(f), avg(r)', 'min(f), max(f), min(r), max(r)', 'min(a), max(a), min(b), max(b), min(c), max(c)',
 		'min(o), max(o), min(d), max(d), min(ts), max(ts), min(tz), max(tz), min(ti), max(ti), min(m), max(m)',
-		'bool_and(u), bool_or(u), every(u), bit_and(a), bit_or(a), bit_and(b), bit_or(b), bit_and(c), bit_or(c)',
+		'min(t), max(t), count(t)', 'bool_and(u), bool_or(u), every(u), bit_and(a), bit_or(a), bit_and(b), bit_or(b), bit_and(c), bit_or(c)',
 		'sum(c) + 1 - count(*), avg(a) * max(b), CASE WHEN count(*) > 3 THEN max(c) END']) list,
 	unnest(ARRAY['', ' WHERE c > 500', ' WHERE c % 7 <> 3 AND a >= 2', ' WHERE a BETWEEN 3 AND 6 AND c % 3 <> 1 AND f > 20', ' WHERE c = 777', ' WHERE c < -5000000',
 		' WHERE t IS NULL AND a IN (1, 5, 7)', ' HAVING count(*) > 30 AND max(c) > 4', ' HAVING count(*) < 0']) cond;
@@ -88,6 +88,23 @@ SELECT rag_all_same();
 SET rose.vector_rows = 7;
 SELECT rag_all_same();
 RESET rose.vector_rows;
+
+-- texts: none, empty, long, by bytes and by the database's order; a varchar, which is one
+CREATE TABLE rag_text (id int PRIMARY KEY, t text, c text COLLATE "C", v varchar(3000), long text) USING rose;
+CREATE TABLE rag_heap_text (LIKE rag_text INCLUDING ALL) USING heap;
+INSERT INTO rag_heap_text SELECT i, CASE WHEN i % 7 > 0 THEN substr(md5(i::text), 1, i % 33) END, chr(65 + i * 31 % 58) || i, repeat(chr(97 + i % 26), i % 40), repeat(md5(i::text), 120 - i % 90)
+	FROM generate_series(0, 2999) i;
+INSERT INTO rag_text SELECT * FROM rag_heap_text ORDER BY id * 7919 % 3000;
+ANALYZE rag_text;
+CREATE FUNCTION rag_texts() RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT md5(rag_same('SELECT ' || list || ' FROM @_text' || cond)) FROM unnest(ARRAY['min(t), max(t)', 'min(c), max(c), max(t), min(id)', 'min(v), max(v)', 'min(long), max(long)']) list,
+		unnest(ARRAY['', ' WHERE length(t) > 20 OR id > 300', ' WHERE id BETWEEN 500 AND 1700']) cond
+$$;
+CREATE TABLE rag_texts_said AS SELECT rag_texts() AS said;
+SELECT count(*), count(DISTINCT said) FROM rag_texts_said;
+SELECT rose.merge('rag_text');
+SELECT count(*) FROM ((SELECT rag_texts() EXCEPT TABLE rag_texts_said) UNION ALL (TABLE rag_texts_said EXCEPT SELECT rag_texts())) x;
+SELECT rag_same('SELECT min(t), max(t), min(v), max(v) FROM @_text WHERE length(t) > 20');
 
 -- own changes, and what is rolled back
 BEGIN;
@@ -140,8 +157,8 @@ SELECT rag_counted_soon(), rag_same('SELECT count(*) FROM @');
 EXPLAIN (COSTS off, VERBOSE) SELECT count(*), sum(c) / 2, avg(f) FROM rag WHERE a > 3 AND c > 5 AND length(t) > 3 HAVING max(r) > 1;
 EXPLAIN (COSTS off) SELECT count(*) FROM rag;
 -- core's
-SELECT q FROM unnest(ARRAY['count(DISTINCT c)', 'sum(c + 1)', 'sum(c) FILTER (WHERE a > 3)', 'max(t)', 'sum(c ORDER BY a)', 'count(rag)', 'count(NULL)', 'stddev(f)',
-	'count(*), max(t)', 'percentile_disc(0.5) WITHIN GROUP (ORDER BY f)', 'max(xmin::text::int8)']) q
+SELECT q FROM unnest(ARRAY['count(DISTINCT c)', 'sum(c + 1)', 'sum(c) FILTER (WHERE a > 3)', 'max(t || t)', 'sum(c ORDER BY a)', 'count(rag)', 'count(NULL)', 'stddev(f)',
+	'count(*), max(m::text)', 'max(t::char(9))', 'max(t ORDER BY a)', 'percentile_disc(0.5) WITHIN GROUP (ORDER BY f)', 'max(xmin::text::int8)']) q
 	WHERE EXISTS (SELECT FROM rag_plan('SELECT ' || q || ' FROM rag') line WHERE line ~ 'Rose Aggregate');
 SELECT count(*) FROM rag_plan('SELECT count(*) FROM rag x JOIN rag y USING (a)') line WHERE line ~ 'Rose Aggregate';
 SELECT count(*) FROM rag_plan('SELECT count(*) FROM rag TABLESAMPLE SYSTEM (10)') line WHERE line ~ 'Rose Aggregate';

@@ -38,7 +38,7 @@
 typedef struct AggColumn
 {
 	AttrNumber	attno;
-	int			length;			/* of a value; -1: it is by reference, and only counted */
+	int			length;			/* of a value; -1: it is by reference */
 } AggColumn;
 
 typedef struct RoseNodeAgg
@@ -103,6 +103,8 @@ add_state(RoseNodeAgg *agg, const Aggref *aggref)
 		return;
 	state->column = add_column(agg, column->varattno);
 	state->type = linitial_oid(aggref->aggargtypes);
+	if (ROSE_AGG_IS_OF_TEXT(state->kind))
+		rose_node_agg_state_set_collation(state, aggref->inputcollid, CurrentMemoryContext);
 }
 
 static void
@@ -170,15 +172,20 @@ load_column(RoseNodeAgg *agg, const AggColumn *column)
 static void
 take_rows(RoseNodeAgg *agg)
 {
+	ExprContext *econtext = agg->css.ss.ps.ps_ExprContext;
+
+	ResetExprContext(econtext);
 	for (int c = 0; c < agg->ncolumns; c++)
 	{
 		int			n = load_column(agg, &agg->columns[c]);
+		MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 
 		for (int i = 0; i < agg->nstates; i++)
 		{
 			if (agg->states[i].column == c)
 				rose_node_agg_state_take(&agg->states[i], agg->values, n);
 		}
+		MemoryContextSwitchTo(old);
 	}
 	for (int i = 0; i < agg->nstates; i++)
 	{

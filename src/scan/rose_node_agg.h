@@ -40,14 +40,22 @@ typedef enum RoseNodeAggKind
 	ROSE_AGG_MAX_FLOAT4,
 	ROSE_AGG_MAX_FLOAT8,
 	ROSE_AGG_AND,
-	ROSE_AGG_OR
+	ROSE_AGG_OR,
+	ROSE_AGG_MIN_TEXT,
+	ROSE_AGG_MAX_TEXT
 } RoseNodeAggKind;
+
+/* Is the kind of texts?  Then its values are Datums. */
+#define ROSE_AGG_IS_OF_TEXT(kind) ((kind) == ROSE_AGG_MIN_TEXT || (kind) == ROSE_AGG_MAX_TEXT)
 
 /* The state of an aggregate over the values so far. */
 typedef struct RoseNodeAggState
 {
 	RoseNodeAggKind kind;
 	Oid			type;			/* of the values; of ROWS and COUNT: nobody's business */
+	Oid			collation;		/* of texts */
+	bool		bytewise;		/* ... which it compares by their bytes */
+	MemoryContext context;		/* for texts */
 	int			column;			/* rose_node_agg.c's number of it; ROWS: none */
 	int64		n;				/* values */
 	int64		word;			/* sum, extreme or bits */
@@ -57,6 +65,8 @@ typedef struct RoseNodeAggState
 	float4		real4;
 	float8		real8;			/* sum or extreme; of ACCUM the sum, ... */
 	float8		squares;		/* ... and this */
+	struct varlena *text;		/* extreme, a copy; or NULL */
+	Size		text_room;		/* bytes there is room for */
 } RoseNodeAggState;
 
 /* --- what can be aggregated (rose_node_agg_kinds.c) --- */
@@ -69,7 +79,13 @@ extern RoseNodeAggKind rose_node_agg_kind(const Aggref *aggref, const Var **colu
 /* --- states (rose_node_agg_state.c) --- */
 extern void rose_node_agg_state_reset(RoseNodeAggState *state);
 
-/* Take so many values, none of them NULL, as rose_batch_words has them; of COUNT only their number. */
+/* Of a kind of texts: before anything else. */
+extern void rose_node_agg_state_set_collation(RoseNodeAggState *state, Oid collation, MemoryContext context);
+
+/*
+ * Take so many values, none of them NULL, as rose_batch_words has them; of COUNT only their number.
+ * What is detoasted is left in the current context.
+ */
 extern void rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n);
 
 /* The state as core's Finalize Aggregate takes it, in the current context. */

@@ -72,6 +72,8 @@ static const KnownAggregate known[] = {
 	{F_BIT_OR_INT2, ROSE_AGG_OR},
 	{F_BIT_OR_INT4, ROSE_AGG_OR},
 	{F_BIT_OR_INT8, ROSE_AGG_OR},
+	{F_MIN_TEXT, ROSE_AGG_MIN_TEXT},
+	{F_MAX_TEXT, ROSE_AGG_MAX_TEXT},
 };
 
 static RoseNodeAggKind
@@ -117,7 +119,7 @@ rose_node_agg_kind(const Aggref *aggref, const Var **column)
 	*column = column_of(argument);
 	if (*column == NULL)
 		return ROSE_AGG_NONE;
-	if (kind != ROSE_AGG_COUNT && !get_typbyval((*column)->vartype))
+	if (kind != ROSE_AGG_COUNT && !ROSE_AGG_IS_OF_TEXT(kind) && !get_typbyval((*column)->vartype))
 		return ROSE_AGG_NONE;
 	return kind;
 }

@@ -108,15 +108,16 @@ add_group_keys(PlannerInfo *root, const RelOptInfo *grouped, PathTarget *target,
 	return true;
 }
 
-/* Have what is aggregated be aggregated in part; false: not all of it is known. */
+/* Have what is aggregated be aggregated in part; false: not all of it is known.  Of texts there are no states by group. */
 static bool
-make_partial(PathTarget *target)
+make_partial(PathTarget *target, bool has_groups)
 {
 	ListCell   *cell;
 
 	foreach(cell, target->exprs)
 	{
 		const Var  *column;
+		RoseNodeAggKind kind;
 		Aggref	   *partial;
 
 		if (!IsA(lfirst(cell), Aggref))
@@ -126,7 +127,8 @@ make_partial(PathTarget *target)
 				return false;
 			continue;
 		}
-		if (rose_node_agg_kind(lfirst_node(Aggref, cell), &column) == ROSE_AGG_NONE)
+		kind = rose_node_agg_kind(lfirst_node(Aggref, cell), &column);
+		if (kind == ROSE_AGG_NONE || (has_groups && ROSE_AGG_IS_OF_TEXT(kind)))
 			return false;
 		partial = makeNode(Aggref);
 		memcpy(partial, lfirst(cell), sizeof(Aggref));
@@ -152,7 +154,7 @@ partial_target(PlannerInfo *root, const RelOptInfo *grouped, Node *having)
 												  PVC_INCLUDE_AGGREGATES |
 												  PVC_RECURSE_WINDOWFUNCS |
 												  PVC_INCLUDE_PLACEHOLDERS));
-	if (!make_partial(target) || target->exprs == NIL ||
+	if (!make_partial(target, root->parse->groupClause != NIL) || target->exprs == NIL ||
 		list_length(target->exprs) > ROSE_VEC_GROUP_COLUMNS)
 		return NULL;
 	return set_pathtarget_cost_width(root, target);

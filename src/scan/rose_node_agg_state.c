@@ -25,7 +25,10 @@
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
+#include "utils/pg_locale.h"
+#include "utils/varlena.h"
 
+#include "compat/rose_compat.h"
 #include "vector/rose_vec_agg.h"
 #include "scan/rose_node_agg.h"
 #include "scan/rose_node_agg_float.h"
@@ -178,6 +181,64 @@ accumulate_all(RoseNodeAggState *state, const int64 *values, int n)
 								   state->n + i);
 }
 
+/* ---- texts ---- */
+
+void
+rose_node_agg_state_set_collation(RoseNodeAggState *state, Oid collation, MemoryContext context)
+{
+	state->collation = collation;
+	state->bytewise = OidIsValid(collation) && rose_collation_is_c(collation);
+	state->context = context;
+}
+
+static inline int
+compare_texts(const RoseNodeAggState *state, const struct varlena *a, const struct varlena *b)
+{
+	int			a_size = VARSIZE_ANY_EXHDR(a);
+	int			b_size = VARSIZE_ANY_EXHDR(b);
+	int			cmp;
+
+	if (!state->bytewise)
+		return varstr_cmp(VARDATA_ANY(a), a_size, VARDATA_ANY(b), b_size, state->collation);
+	cmp = memcmp(VARDATA_ANY(a), VARDATA_ANY(b), Min(a_size, b_size));
+	return cmp != 0 ? cmp : a_size - b_size;
+}
+
+static void
+keep_text(RoseNodeAggState *state, const struct varlena *value)
+{
+	Size		size = VARSIZE_ANY(value);
+
+	if (size > state->text_room)
+	{
+		if (state->text != NULL)
+			pfree(state->text);
+		state->text_room = 0;
+		state->text = MemoryContextAllocHuge(state->context, size * 2);
+		state->text_room = size * 2;
+	}
+	memcpy(state->text, value, size);
+}
+
+/* Of equal values, which need not be the same, the last one stands. */
+static void
+extreme_text(RoseNodeAggState *state, const int64 *values, int n)
+{
+	bool		max = state->kind == ROSE_AGG_MAX_TEXT;
+	const struct varlena *best = state->n > 0 ? state->text : NULL;
+
+	for (int i = 0; i < n; i++)
+	{
+		const struct varlena *value = PG_DETOAST_DATUM_PACKED((Datum) values[i]);
+		int			cmp = best != NULL ? compare_texts(state, best, value) : 0;
+
+		if (max ? cmp <= 0 : cmp >= 0)
+			best = value;
+	}
+	if (best != state->text)
+		keep_text(state, best);
+}
+
 void
 rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 {
@@ -217,6 +278,10 @@ rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 		case ROSE_AGG_AND:
 		case ROSE_AGG_OR:
 			take_bits(state, values, n);
+			break;
+		case ROSE_AGG_MIN_TEXT:
+		case ROSE_AGG_MAX_TEXT:
+			extreme_text(state, values, n);
 			break;
 		case ROSE_AGG_ROWS:
 		case ROSE_AGG_COUNT:
@@ -332,6 +397,9 @@ rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnull)
 		case ROSE_AGG_MIN_FLOAT8:
 		case ROSE_AGG_MAX_FLOAT8:
 			return Float8GetDatum(state->real8);
+		case ROSE_AGG_MIN_TEXT:
+		case ROSE_AGG_MAX_TEXT:
+			return datumCopy(PointerGetDatum(state->text), false, -1);
 		default:
 			return datum_of_word(state);
 	}

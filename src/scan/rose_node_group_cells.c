@@ -292,6 +292,8 @@ rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *
 			take_bits((WordCell *) cells, kind == ROSE_AGG_AND, groups, values, n);
 			break;
 		case ROSE_AGG_ROWS:
+		case ROSE_AGG_MIN_TEXT:
+		case ROSE_AGG_MAX_TEXT:
 		case ROSE_AGG_NONE:
 			Assert(false);
 			break;
