@@ -433,7 +433,7 @@ ends_inside(const RoseSchema *schema, const RoseKeyRange *range, const RoseKeyRa
 	cmp = compare_ends(schema, range->upper, range->nupper, interval->upper, interval->nupper);
 	if (cmp != 0)
 		return cmp < 0;
-	return range->nupper > interval->nupper || !range->upper_inclusive;
+	return range->nupper <= interval->nupper && !range->upper_inclusive;
 }
 
 RoseIntervalCut
