@@ -31,6 +31,7 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -49,6 +50,8 @@
 #define ROSE_MONITOR_MS			1000
 /* and again after a failure no sooner than this. */
 #define ROSE_MONITOR_RETRY_MS	30000
+/* The stream waits no longer for an answer. */
+#define ROSE_MONITOR_PATIENCE_MS	2000
 
 /*
  * A stream that flows is left alone for a while after all of it was read, so that the
@@ -356,7 +359,20 @@ rose_stream_side_connection(void)
 	return monitor;
 }
 
-/* A failure here is no reason to stop: it is reported and tried again later. */
+static void
+end_patience(void)
+{
+	disable_timeout(STATEMENT_TIMEOUT, true);
+	/* it may have come when the answer was there */
+	if (get_timeout_indicator(STATEMENT_TIMEOUT, true))
+		QueryCancelPending = false;
+}
+
+/*
+ * A failure here is no reason to stop: it is reported and tried again later.  No answer for a
+ * while is one, too; a process that stands still, or a network, must not keep the stream
+ * waiting that another one sends.
+ */
 static void
 ask_monitor(TimestampTz now)
 {
@@ -365,17 +381,20 @@ ask_monitor(TimestampTz now)
 	if (now < monitor_next || rose_apply.batch.open || rose_apply.remote.open)
 		return;
 	StartTransactionCommand();
+	enable_timeout_after(STATEMENT_TIMEOUT, ROSE_MONITOR_PATIENCE_MS);
 	PG_TRY();
 	{
 		lsn = rose_upstream_wal_end(rose_stream_side_connection());
+		end_patience();
 	}
 	PG_CATCH();
 	{
 		ErrorData  *edata;
 
+		end_patience();
 		MemoryContextSwitchTo(rose_apply.message_context);
 		edata = CopyErrorData();
-		if (edata->sqlerrcode != ERRCODE_CONNECTION_FAILURE)
+		if (edata->sqlerrcode != ERRCODE_CONNECTION_FAILURE && edata->sqlerrcode != ERRCODE_QUERY_CANCELED)
 			PG_RE_THROW();
 		FlushErrorState();
 		AbortCurrentTransaction();
