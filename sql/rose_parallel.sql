@@ -104,6 +104,22 @@ SELECT * FROM (VALUES (1), (2)) v(x) LEFT JOIN (SELECT k FROM rpl WHERE v >= 900
 SELECT count(*) FROM (SELECT 1 FROM rpl WHERE v > 10 LIMIT 100) s;
 RESET enable_material;
 
+-- aggregates of many rows at a time; rows that need not be read are counted by one process
+SET rose.enable_aggregate = on;
+EXPLAIN (COSTS off) SELECT count(*), sum(v), min(k) FROM rpl WHERE v > 100 HAVING count(*) > 3;
+SELECT count(*), sum(v), min(k) FROM rpl WHERE v > 100 HAVING count(*) > 3;
+EXPLAIN (COSTS off) SELECT t, count(*), sum(v) FROM rpl GROUP BY t;
+SELECT t, count(*), sum(v) FROM rpl GROUP BY t ORDER BY t LIMIT 3;
+EXPLAIN (COSTS off) SELECT count(*) FROM rpl;
+SELECT count(*) FROM rpl;
+SELECT rpl_differ();
+SET parallel_leader_participation = off;
+SELECT count(*), sum(v), min(k) FROM rpl WHERE v > 100;
+SELECT count(*), sum(v), min(k) FROM rpl WHERE v > 10000;
+SELECT count(*) FROM (SELECT t, g, count(*), sum(v) FROM rpl GROUP BY t, g) s;
+RESET parallel_leader_participation;
+RESET rose.enable_aggregate;
+
 -- no key; partitions
 CREATE TABLE rpl_nokey (a int, b text) USING rose;
 INSERT INTO rpl_nokey SELECT i % 100, 'b' || i FROM generate_series(1, 40000) i;

@@ -111,4 +111,7 @@ extern const CustomScanMethods rose_node_agg_methods;
 extern CustomPath *rose_node_agg_path(PlannerInfo *root, RelOptInfo *grouped, PathTarget *target,
 									  CustomPath *scan);
 
+/* The states of all processes, of such a path of a partial scan. */
+extern Path *rose_node_agg_gather_path(PlannerInfo *root, CustomPath *path);
+
 #endif							/* ROSE_NODE_AGG_H */

@@ -9,7 +9,9 @@
  *
  * The scan is a path of its own: by now core has changed what those of the table give out.
  *
- * Backend-local; planning takes locks before us.  Not parallel.
+ * Several processes may make states, each of the rows that it reads, which core finishes as well.
+ *
+ * Backend-local; planning takes locks before us.
  *
  *-------------------------------------------------------------------------
  */
@@ -188,13 +190,16 @@ add_paths(PlannerInfo *root, RelOptInfo *grouped, PathTarget *target, CustomPath
 		  Node *having)
 {
 	CustomPath *path = rose_node_agg_path(root, grouped, target, scan);
+	Path	   *states = &path->path;
 	AggClauseCosts costs;
 
 	rose_node_cost_aggregate(path, &scan->path, list_length(target->exprs));
+	if (scan->path.parallel_workers > 0)
+		states = rose_node_agg_gather_path(root, path);
 
 	MemSet(&costs, 0, sizeof(costs));
 	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
-	add_path(grouped, (Path *) create_agg_path(root, grouped, &path->path, grouped->reltarget,
+	add_path(grouped, (Path *) create_agg_path(root, grouped, states, grouped->reltarget,
 											   AGG_PLAIN, AGGSPLIT_FINAL_DESERIAL, NIL,
 											   (List *) having, &costs, 1));
 }
@@ -222,4 +227,12 @@ rose_node_add_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *
 	if (scan == NULL || !rose_node_agg_states_agree())
 		return;
 	add_paths(root, grouped, target, scan, grouping->havingQual);
+	/* rows alone are counted without reading them, by one process, if the table is at rest */
+	if (!grouped->consider_parallel ||
+		(scan->path.pathtarget->exprs == NIL && input->baserestrictinfo == NIL))
+		return;
+	scan = rose_node_scan_partial_path(root, input, planner_rt_fetch(input->relid, root),
+									   scan_target(root, target));
+	if (scan != NULL)
+		add_paths(root, grouped, target, scan, grouping->havingQual);
 }

@@ -11,6 +11,7 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 
 #include "scan/rose_node_agg.h"
@@ -33,7 +34,20 @@ rose_node_agg_path(PlannerInfo *root, RelOptInfo *grouped, PathTarget *target, C
 	path->path.pathtarget = target;
 	path->custom_paths = list_make1(scan);
 	path->methods = &agg_path_methods;
+	/* each process makes states of the rows that it reads */
+	path->path.parallel_workers = scan->path.parallel_workers;
+	path->path.parallel_safe = scan->path.parallel_workers > 0;
 	return path;
+}
+
+Path *
+rose_node_agg_gather_path(PlannerInfo *root, CustomPath *path)
+{
+	int			processes = path->path.parallel_workers + (parallel_leader_participation ? 1 : 0);
+	double		rows = path->path.rows * processes;
+
+	return (Path *) create_gather_path(root, path->path.parent, &path->path, path->path.pathtarget,
+									   NULL, &rows);
 }
 
 static Plan *

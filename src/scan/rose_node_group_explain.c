@@ -66,7 +66,8 @@ rose_node_group_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 	ExplainPropertyList(group->ordered ? "Ordered Group Key" : "Group Key", keys, es);
 	if (aggs != NIL)
 		ExplainPropertyList("Vectorized Aggregates", aggs, es);
-	if (!es->analyze)
+	/* of several processes, what the workers did is not told */
+	if (!es->analyze || ((Plan *) linitial(plan->custom_plans))->parallel_aware)
 		return;
 	show_strategies(group, es);
 	show_memory(group, es);

@@ -10,7 +10,9 @@
  * Neither is offered if there are too many groups: where grouping makes few rows fewer it costs more than it saves, and a table that
  * is larger than memory may be is given out in parts, so that nothing is known of how many states there will be.
  *
- * Backend-local; planning takes locks before us.  Not parallel.
+ * The first way is offered for several processes, too: each has groups of its own.
+ *
+ * Backend-local; planning takes locks before us.
  *
  *-------------------------------------------------------------------------
  */
@@ -153,6 +155,8 @@ add_hashed(GroupRequest *request, CustomPath *scan)
 {
 	Path	   *path = group_path(request, scan, NIL);
 
+	if (scan->path.parallel_workers > 0)
+		path = rose_node_agg_gather_path(request->root, (CustomPath *) path);
 	if (request->extra->flags & GROUPING_CAN_USE_HASH)
 		add_finalized(request, path, AGG_HASHED);
 	if (request->extra->flags & GROUPING_CAN_USE_SORT)
@@ -189,6 +193,12 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &request.costs);
 	if (fits_memory(&request))
 		add_hashed(&request, scan);
+	if (fits_memory(&request) && grouped->consider_parallel)
+	{
+		scan = rose_node_scan_partial_path(root, input, rte, scanned);
+		if (scan != NULL)
+			add_hashed(&request, scan);
+	}
 	scan = rose_node_scan_ordered_path(root, input, rte, scanned);
 	if (scan != NULL)
 		add_ordered(&request, scan);

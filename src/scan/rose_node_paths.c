@@ -221,6 +221,21 @@ add_partial_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, 
 }
 
 CustomPath *
+rose_node_scan_partial_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
+							PathTarget *target)
+{
+	IndexOptInfo *key;
+	List	   *keys;
+	int			workers;
+
+	if (rte->inh || rte->tablesample != NULL || !is_candidate(root, rel, rte, &key, &keys) ||
+		is_small(rel))
+		return NULL;
+	workers = rose_node_parallel_workers(rel, rte);
+	return workers > 0 ? make_scan_path(root, rel, target, keys, NIL, workers) : NULL;
+}
+
+CustomPath *
 rose_node_scan_ordered_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
 							PathTarget *target)
 {

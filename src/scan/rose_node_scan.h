@@ -60,6 +60,10 @@ extern void rose_node_clauses_split(RelOptInfo *rel, List *clauses, List *keys,
 extern CustomPath *rose_node_scan_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
 									   PathTarget *target);
 
+/* The same by several processes; NULL as well if one reads it alone. */
+extern CustomPath *rose_node_scan_partial_path(PlannerInfo *root, RelOptInfo *rel,
+											   const RangeTblEntry *rte, PathTarget *target);
+
 /* The same in the order of its key; NULL as well if it has none. */
 extern CustomPath *rose_node_scan_ordered_path(PlannerInfo *root, RelOptInfo *rel,
 											   const RangeTblEntry *rte, PathTarget *target);
