@@ -18,6 +18,10 @@
  *		a parallel query do, in random turns; each must get its rows in the order of keys.  Returns what differs
  *		first, or '', and how many rows and intervals there were.
  *
+ *	tree_interval_cuts(table, seed)
+ *		Random ranges, of whole keys and of first columns, that are cut by random intervals: which of the table's keys
+ *		are in what is left?  Returns what is wrong, or '', and how many keys were in both.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -45,10 +49,13 @@
 #define MAX_CONDITIONS	4
 #define MAX_ELEMENTS	5
 #define MAX_READERS		4
+#define CUTS			300
+#define KEYS_OF_CUT		40
 
 PG_FUNCTION_INFO_V1(tree_batches);
 PG_FUNCTION_INFO_V1(tree_batches_of_keys);
 PG_FUNCTION_INFO_V1(tree_batches_in_parts);
+PG_FUNCTION_INFO_V1(tree_interval_cuts);
 
 /* A row, copied. */
 typedef struct Row
@@ -459,7 +466,7 @@ compare_batch(Comparer *comparer, RoseBatch *batch)
 	pfree(expected);
 }
 
-/* ---- face ---- */
+/* ---- readings ---- */
 
 static void
 make_request(Comparer *comparer, RoseBatchRequest *request)
@@ -578,6 +585,107 @@ read_by_parts(Comparer *comparer, StringInfo result)
 	}
 	appendStringInfo(result, "%d %u", nrows, bounds.n + 1);
 }
+
+/* ---- ranges in intervals ---- */
+
+static const Datum *
+some_key(Comparer *comparer)
+{
+	return comparer->rows[below(comparer, comparer->nrows)].key;
+}
+
+/* First columns of some key, or none. */
+static int
+some_bound(Comparer *comparer, Datum *bound)
+{
+	int			width = rose_schema_key_width(comparer->tree->schema);
+
+	memcpy(bound, some_key(comparer), width * sizeof(Datum));
+	return below(comparer, width + 1);
+}
+
+static bool
+is_before(const RoseSchema *schema, const RoseKeyRange *range, const Datum *key)
+{
+	int			cmp = rose_key_compare(schema, key, range->lower, range->nlower);
+
+	return range->nlower > 0 && (range->lower_inclusive ? cmp < 0 : cmp <= 0);
+}
+
+static bool
+is_behind(const RoseSchema *schema, const RoseKeyRange *range, const Datum *key)
+{
+	int			cmp = rose_key_compare(schema, key, range->upper, range->nupper);
+
+	return range->nupper > 0 && (range->upper_inclusive ? cmp > 0 : cmp >= 0);
+}
+
+static bool
+is_inside(const RoseSchema *schema, const RoseKeyRange *range, const Datum *key)
+{
+	return !is_before(schema, range, key) && !is_behind(schema, range, key);
+}
+
+static void
+some_range(Comparer *comparer, RoseKeyRange *range, bool is_interval)
+{
+	memset(range, 0, sizeof(*range));
+	range->nlower = some_bound(comparer, range->lower);
+	range->nupper = some_bound(comparer, range->upper);
+	range->lower_inclusive = is_interval || below(comparer, 2) == 0;
+	range->upper_inclusive = !is_interval && below(comparer, 2) == 0;
+}
+
+/* Returns how many of some keys are in both. */
+static int
+check_cut(Comparer *comparer)
+{
+	const RoseSchema *schema = comparer->tree->schema;
+	RoseKeyRange range;
+	RoseKeyRange interval;
+	RoseKeyRange left;
+	RoseIntervalCut cut;
+	int			n = 0;
+
+	some_range(comparer, &range, false);
+	some_range(comparer, &interval, true);
+	left = range;
+	cut = rose_interval_cut(schema, &interval, &left);
+	for (int i = 0; i < KEYS_OF_CUT; i++)
+	{
+		const Datum *key = some_key(comparer);
+		bool		in_range = is_inside(schema, &range, key);
+		bool		both = in_range && is_inside(schema, &interval, key);
+
+		n += both;
+		if (both != (cut == ROSE_CUT_INSIDE && is_inside(schema, &left, key)))
+			say(comparer, "a key that is in both, or what is left, and not in the other", i, cut);
+		if (in_range && cut == ROSE_CUT_BEFORE && !is_before(schema, &interval, key))
+			say(comparer, "a key that is not before the interval", i, cut);
+		if (in_range && cut == ROSE_CUT_BEHIND && !is_behind(schema, &interval, key))
+			say(comparer, "a key that is not behind the interval", i, cut);
+	}
+	return n;
+}
+
+Datum
+tree_interval_cuts(PG_FUNCTION_ARGS)
+{
+	Relation	table = table_open(PG_GETARG_OID(0), AccessShareLock);
+	Comparer	comparer = {.tree = rose_tree_open(table)};
+	int			n = 0;
+
+	comparer.said = makeStringInfo();
+	pg_prng_seed(&comparer.random, PG_GETARG_INT32(1));
+	read_by_scan(&comparer);
+	for (int i = 0; i < CUTS && comparer.nrows > 0; i++)
+		n += check_cut(&comparer);
+	appendStringInfo(comparer.said, "%d", n);
+	table_close(table, NoLock);
+	return PointerGetDatum(cstring_to_text(comparer.said->data));
+}
+
+/* ---- face ---- */
 
 static Datum
 compare_all(FunctionCallInfo fcinfo, bool of_keys, bool in_parts)

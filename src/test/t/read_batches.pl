@@ -39,6 +39,7 @@ my $beside = RoseTest::Session->new($node);
 my $reading = 0;
 
 sql('CREATE FUNCTION tree_batches(regclass, bool, int) RETURNS text LANGUAGE C STRICT AS \'rose_server_trees\'');
+sql('CREATE FUNCTION tree_interval_cuts(regclass, int) RETURNS text LANGUAGE C STRICT AS \'rose_server_trees\'');
 sql('CREATE FUNCTION tree_batches_in_parts(regclass, bool, int) RETURNS text LANGUAGE C STRICT AS \'rose_server_trees\'');
 sql('CREATE FUNCTION tree_batches_of_keys(regclass, bool, int) RETURNS text LANGUAGE C STRICT AS \'rose_server_trees\'');
 stop_points_create($node);
@@ -135,6 +136,12 @@ STEP: for my $step (1 .. $steps)
 	}
 }
 $session->run(insert('u')) for 1 .. 3;
+for my $table (qw(t u v), ('u') x 5)
+{
+	my $said = $session->run("SELECT tree_interval_cuts('$table', " . between(1, 1_000_000) . ')');
+	like($said, qr/^\d+$/, "ranges of $table in intervals");
+	cmp_ok($said, '>', 0, '... that have keys in common') if $said =~ /^\d+$/ && $table eq 'u';
+}
 agree($session, 'u', 'at the end') for 1 .. 10;
 cmp_ok($left_out, '>', 0, 'rows that their key leaves out');
 cmp_ok($intervals, '>', 3 * $readings, 'many intervals');
