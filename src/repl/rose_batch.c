@@ -119,6 +119,9 @@ rose_batch_abort(void)
 	rose_apply.batch.open = false;
 	rose_apply.remote.open = false;
 	restore_progress();
+	/* or it would be taken for applied, as no batch is open any more */
+	rose_apply.batch.reached_lsn = rose_apply.progress.applied_lsn;
+	rose_apply.batch.reached = rose_apply.progress.last_commit;
 	rose_relmap_flush_counts(false);
 	rose_relmap_forget();
 	MemoryContextSwitchTo(rose_apply.message_context);
