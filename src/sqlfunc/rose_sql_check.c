@@ -64,7 +64,7 @@ check_components(RoseTree *tree, CheckState *state)
 	{
 		CHECK_FOR_INTERRUPTS();
 		rose_component_check(rose_view_component(view, i), tree->rel, tree->schema,
-							 report_problem, state);
+							 rose_view_entry(view, i)->first_ordinal, report_problem, state);
 	}
 	if (state->nproblems == 0)
 		rose_tree_check(tree, report_problem, state);

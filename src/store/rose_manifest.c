@@ -14,6 +14,9 @@
  * between make sure that either the reader sees the new manifest, or the next purge sees
  * the reader's pin with a generation that is not newer than the retired component's.
  *
+ * What a component sheds by a trim is retired in the same way, under an owner id of its
+ * own, and has no regions yet: they go to it after the switch (rose_shed.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -306,15 +309,32 @@ rose_manifest_note_levels(RoseStoreShared *store, int ncomponents,
 	}
 }
 
+/* Owners of which readers need something that those of the new manifest do not.  REQUIRES: it is not edited yet. */
+static int
+find_replaced(const RoseMetaDisk *meta, const RoseManifestEdit *edit, uint32 *ids)
+{
+	int			n = edit->nremove;
+
+	memcpy(ids, edit->remove, n * sizeof(uint32));
+	for (int i = 0; i < edit->ntrim; i++)
+	{
+		const RoseComponentEntryDisk *entry = &meta->components[find_component(meta, edit->trim[i].id)];
+
+		if ((entry->flags & ROSE_COMPONENT_SHRINKS) != 0 &&
+			entry->first_ordinal < edit->trim[i].first_ordinal)
+			ids[n++] = rose_component_shed_owner(entry->id);
+	}
+	return n;
+}
+
 /* After the switch: no error can be raised here. */
 static void
-retire_removed(RoseStoreShared *store, const RoseManifestEdit *edit)
+retire(RoseStoreShared *store, const uint32 *ids, int n)
 {
 	uint64		generation = rose_pin_retire_generation();
 
-	for (int i = 0; i < edit->nremove; i++)
-		store->nretired = rose_retired_note(store->retired, store->nretired,
-											edit->remove[i], generation);
+	for (int i = 0; i < n; i++)
+		store->nretired = rose_retired_note(store->retired, store->nretired, ids[i], generation);
 }
 
 void
@@ -324,11 +344,14 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 	RoseMetaDisk *meta;
 	uint64		version;
 	bool		drops_tails;
+	uint32		replaced[2 * ROSE_MAX_COMPONENTS];
+	int			nreplaced;
 
 	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
 	rose_region_owner_purge_retired(store);
 	meta = rose_meta_edit_begin(rel, &change);
 	check_edit(rel, store, meta, edit);
+	nreplaced = find_replaced(meta, edit, replaced);
 
 	rose_settled_edit(store, meta, edit);
 	edit_components(meta, edit);
@@ -345,8 +368,8 @@ rose_manifest_apply(Relation rel, RoseStoreShared *store, const RoseManifestEdit
 	ROSE_STOP_POINT("manifest-switched");	/* under alloc_lock */
 
 	pg_atomic_write_u64(&store->manifest_version, version);
-	if (edit->nremove > 0)
-		retire_removed(store, edit);
+	if (nreplaced > 0)
+		retire(store, replaced, nreplaced);
 	if (drops_tails)
 		rose_region_owner_note_freed(store);
 	LWLockRelease(&store->alloc_lock);

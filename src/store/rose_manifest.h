@@ -43,6 +43,8 @@ typedef enum RoseComponentState
 #define ROSE_COMPONENT_OWNERS		0x0020
 /* no row lock in it */
 #define ROSE_COMPONENT_NO_LOCKS		0x0040
+/* the id behind its own is an owner, too: of the regions that only trimmed versions had */
+#define ROSE_COMPONENT_SHRINKS		0x0080
 
 typedef struct RoseComponentEntryDisk
 {
@@ -78,6 +80,13 @@ rose_component_rest(const RoseComponentEntryDisk *entry, uint64 whole)
 	return (uint64) ((double) whole * (entry->nrows - entry->first_ordinal) / entry->nrows);
 }
 
+/* Who has the regions that a component which SHRINKS has given up. */
+static inline uint32
+rose_component_shed_owner(uint32 id)
+{
+	return id + 1;
+}
+
 /* Backend copy of the manifest, newest component first. */
 typedef struct RoseManifest
 {
@@ -101,7 +110,8 @@ extern void rose_manifest_read(Relation rel, RoseManifest *manifest);
  *
  * An update leaves first_ordinal as it is; that is changed by a trim, which
  * says that the component's versions before first_ordinal are found elsewhere
- * from now on.
+ * from now on.  A component that SHRINKS retires the owner of what it sheds with each
+ * trim; its regions go to that one later (rose_shed.h).
  *
  * A failed check (an id to remove is not there, too many components) raises an error
  * and changes nothing.  Clear the struct before filling it.

@@ -67,47 +67,31 @@ rose_map_lock(Relation rel, uint32 group)
 	return buffer;
 }
 
-static void
-fill_entries(uint32 *entries, int nregions, uint32 entry)
+/* A change of the map of one group. */
+typedef struct MapEdit
 {
-	for (int i = 0; i < nregions; i++)
-		entries[i] = entry;
-}
+	RoseMetaEdit meta;			/* of group 0 */
+	Buffer		buffer;			/* of others; else invalid */
+	GenericXLogState *xlog;
+} MapEdit;
 
-/* Of the first regions of the file. */
-static XLogRecPtr
-set_small_entries(Relation rel, uint32 first, int nregions, uint32 entry)
+/* The entries, to be changed.  REQUIRES: the map page is in the file. */
+static uint32 *
+map_edit_begin(Relation rel, uint32 group, MapEdit *edit)
 {
-	RoseMetaEdit edit;
-	RoseMetaDisk *meta = rose_meta_edit_begin(rel, &edit);
-
-	Assert(first + nregions <= ROSE_SMALL_REGIONS);
-	fill_entries(&meta->small_map[first], nregions, entry);
-	return rose_meta_edit_finish(&edit);
-}
-
-/* Set entries of regions of one group.  REQUIRES: the map page is in the file. */
-static XLogRecPtr
-set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
-{
-	uint32		group = rose_region_group(first);
 	BlockNumber block = rose_map_block(rose_file_base(rel), group);
-	uint32		index = first - rose_group_first(group);
-	Buffer		buffer;
-	GenericXLogState *state;
 	Page		page;
 	RoseMapDisk *map;
 	bool		new;
-	XLogRecPtr	lsn;
 
+	edit->buffer = InvalidBuffer;
 	if (group == 0)
-		return set_small_entries(rel, first, nregions, entry);
-	Assert(index + nregions <= ROSE_MAP_REGIONS);
-	buffer = ReadBuffer(rel, block);
-	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	new = PageIsNew(BufferGetPage(buffer));
-	state = GenericXLogStart(rel);
-	page = GenericXLogRegisterBuffer(state, buffer, new ? GENERIC_XLOG_FULL_IMAGE : 0);
+		return rose_meta_edit_begin(rel, &edit->meta)->small_map;
+	edit->buffer = ReadBuffer(rel, block);
+	LockBuffer(edit->buffer, BUFFER_LOCK_EXCLUSIVE);
+	new = PageIsNew(BufferGetPage(edit->buffer));
+	edit->xlog = GenericXLogStart(rel);
+	page = GenericXLogRegisterBuffer(edit->xlog, edit->buffer, new ? GENERIC_XLOG_FULL_IMAGE : 0);
 	map = rose_map_of(page);
 	if (new)
 	{
@@ -118,11 +102,33 @@ set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
 	}
 	else
 		check_map(rel, block, page);
+	return map->entries;
+}
 
-	fill_entries(&map->entries[index], nregions, entry);
-	lsn = GenericXLogFinish(state);
-	UnlockReleaseBuffer(buffer);
+static XLogRecPtr
+map_edit_finish(MapEdit *edit)
+{
+	XLogRecPtr	lsn;
+
+	if (!BufferIsValid(edit->buffer))
+		return rose_meta_edit_finish(&edit->meta);
+	lsn = GenericXLogFinish(edit->xlog);
+	UnlockReleaseBuffer(edit->buffer);
 	return lsn;
+}
+
+/* Set entries of regions of one group.  REQUIRES: the map page is in the file. */
+static XLogRecPtr
+set_entries(Relation rel, uint32 first, int nregions, uint32 entry)
+{
+	uint32		group = rose_region_group(first);
+	MapEdit		edit;
+	uint32	   *entries = map_edit_begin(rel, group, &edit) + (first - rose_group_first(group));
+
+	Assert(first + nregions <= rose_group_first(group + 1));
+	for (int i = 0; i < nregions; i++)
+		entries[i] = entry;
+	return map_edit_finish(&edit);
 }
 
 /* ---- Looking for free regions ---- */
@@ -323,5 +329,31 @@ rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
 	rose_region_owner_note_freed(store);
 	rose_zones_note_free(&store->zones, first, nregions);
 	store->alloc_hint = Min(store->alloc_hint, first);
+	LWLockRelease(&store->alloc_lock);
+}
+
+/* Both owners may live or not: what is free then, the next search finds. */
+void
+rose_region_hand_over(Relation rel, RoseStoreShared *store, uint32 from, uint32 to,
+					  const uint32 *regions, int n)
+{
+	LWLockAcquire(&store->alloc_lock, LW_EXCLUSIVE);
+	for (int i = 0; i < n;)
+	{
+		uint32		group = rose_region_group(regions[i]);
+		uint32		first = rose_group_first(group);
+		MapEdit		edit;
+		uint32	   *entries = map_edit_begin(rel, group, &edit);
+
+		for (; i < n && rose_region_group(regions[i]) == group; i++)
+		{
+			if (entries[regions[i] - first] != from)
+				continue;
+			entries[regions[i] - first] = to;
+			rose_zones_note_free(&store->zones, regions[i], 1);
+		}
+		(void) map_edit_finish(&edit);
+	}
+	rose_region_owner_note_freed(store);
 	LWLockRelease(&store->alloc_lock);
 }

@@ -237,20 +237,21 @@ prepare_own_list(void)
 	}
 }
 
+/* The first of so many. */
 static uint32
-reserve_id(Relation rel)
+reserve_ids(Relation rel, int n)
 {
 	RoseMetaEdit edit;
 	RoseMetaDisk *meta = rose_meta_edit_begin(rel, &edit);
 	uint32		id = meta->next_owner;
 
-	if (id > ROSE_MAX_OWNER)
+	if (id > ROSE_MAX_OWNER - (n - 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("table \"%s\" has used up its component ids",
 						RelationGetRelationName(rel)),
 				 errhint("Rewrite the table with VACUUM FULL.")));
-	meta->next_owner++;
+	meta->next_owner += n;
 	rose_meta_edit_finish(&edit);
 	return id;
 }
@@ -278,7 +279,7 @@ find_place(Relation rel, RoseStoreShared *store, bool keep)
 }
 
 uint32
-rose_region_owner_begin(Relation rel, RoseStoreShared *store, bool keep)
+rose_region_owner_begin(Relation rel, RoseStoreShared *store, int nids, bool keep)
 {
 	RoseOwnOwner own;
 	RoseBuildingShared *building;
@@ -292,7 +293,7 @@ rose_region_owner_begin(Relation rel, RoseStoreShared *store, bool keep)
 	purge_building(store);
 	building = find_place(rel, store, keep);
 
-	own.id = reserve_id(rel);
+	own.id = reserve_ids(rel, nids);
 	building->id = own.id;
 	building->slot = slot;
 	building->incarnation = incarnation;

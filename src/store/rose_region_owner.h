@@ -18,11 +18,12 @@
 #include "store/rose_store.h"
 
 /*
- * Reserve a new owner id and list it as being built.  It stays listed until
+ * Reserve a new owner id, or two that follow each other, and list the first one as being
+ * built: a component has a second one for what it sheds (rose_shed.h).  It stays listed until
  * rose_region_owner_end, the end of the process or, unless keep is set (merges), the
  * abort of the (sub)transaction or the end of the top-level one.
  */
-extern uint32 rose_region_owner_begin(Relation rel, RoseStoreShared *store, bool keep);
+extern uint32 rose_region_owner_begin(Relation rel, RoseStoreShared *store, int nids, bool keep);
 
 /* It is in the manifest now, or it is given up.  Does nothing if it is not listed. */
 extern void rose_region_owner_end(RoseStoreShared *store, uint32 owner);

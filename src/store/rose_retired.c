@@ -9,7 +9,8 @@
  * one of them.  A range has one id at first.  When all places are taken, two neighbours
  * become one, with everything between them and the newer generation.  Of a range, that is
  * kept which a transaction can have met that has a pin of its generation or an older one:
- * nothing is freed early, some things late.
+ * nothing is freed early, some things late.  What a component sheds has one id, which is
+ * retired again with each trim: its place has the newest generation then.
  *
  * What lies between two neighbours: owners that live anyway (in the manifest, or being
  * built), ones that other places hold, and, kept in vain, components without readers and
@@ -70,6 +71,14 @@ rose_retired_note(RoseRetiredShared *retired, int n, uint32 id, uint64 generatio
 {
 	int			at;
 
+	for (at = 0; at < n && retired[at].first <= id; at++)
+	{
+		if (retired[at].first == id && retired[at].last == id)
+		{
+			retired[at].generation = Max(retired[at].generation, generation);
+			return n;
+		}
+	}
 	if (n == ROSE_MAX_RETIRED)
 		n = join_cheapest(retired, n);
 	for (at = n; at > 0 && retired[at - 1].first > id; at--)

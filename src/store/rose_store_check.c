@@ -49,10 +49,10 @@ problem(StoreCheck *check, BlockNumber block, const char *fmt,...)
 
 /* Map entry of a region; 0 if nobody's. */
 static uint32
-map_entry(StoreCheck *check, uint32 region)
+map_entry(Relation rel, uint32 region)
 {
 	uint32		group = rose_region_group(region);
-	Buffer		buffer = rose_map_lock(check->rel, group);
+	Buffer		buffer = rose_map_lock(rel, group);
 	uint32		entry = 0;
 
 	if (BufferIsValid(buffer))
@@ -95,7 +95,7 @@ check_components(StoreCheck *check)
 			problem(check, check->meta_block, "component %u has a lowest sequence above its highest",
 					entry->id);
 		if (rose_block_is_fixed(base, entry->footer_block) ||
-			map_entry(check, rose_block_region(base, entry->footer_block)) != entry->id)
+			map_entry(check->rel, rose_block_region(base, entry->footer_block)) != entry->id)
 			problem(check, check->meta_block, "footer of component %u is in block %u, which does not belong to it",
 					entry->id, entry->footer_block);
 	}
@@ -136,7 +136,9 @@ check_maps(StoreCheck *check)
 		const RoseComponentEntryDisk *entry = &check->meta.components[i];
 		uint64		blocks = check->component_blocks[i];
 
-		if (blocks < entry->nblocks)
+		/* what it has shed is not its own any more; does it lack more than that? its pages tell */
+		if (blocks < entry->nblocks &&
+			((entry->flags & ROSE_COMPONENT_SHRINKS) == 0 || entry->first_ordinal == 0))
 			problem(check, check->meta_block, "component %u has " UINT64_FORMAT " blocks, but regions with only " UINT64_FORMAT,
 					entry->id, entry->nblocks, blocks);
 	}
@@ -170,7 +172,7 @@ check_tail(StoreCheck *check, const RoseTailSegmentDisk *tail, PGAlignedBlock *p
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (rose_block_is_fixed(base, block) ||
-			map_entry(check, rose_block_region(base, block)) != (tail->id | ROSE_MAP_TAIL))
+			map_entry(check->rel, rose_block_region(base, block)) != (tail->id | ROSE_MAP_TAIL))
 		{
 			if (tail_is_listed(check, tail->id))
 				problem(check, block, "page %u of tail segment %u does not belong to it",
@@ -182,6 +184,25 @@ check_tail(StoreCheck *check, const RoseTailSegmentDisk *tail, PGAlignedBlock *p
 		block = rose_tail_page_of(page->data)->next;
 		number++;
 	} while (block != InvalidBlockNumber);
+}
+
+bool
+rose_store_check_owner(Relation rel, uint32 id, uint64 first_ordinal, BlockNumber block)
+{
+	uint32		entry = map_entry(rel, rose_block_region(rose_file_base(rel), block));
+	Buffer		buffer;
+	const RoseMetaDisk *meta;
+	bool		since = true;
+
+	if (entry == id)
+		return true;
+	buffer = rose_meta_lock(rel, BUFFER_LOCK_SHARE);
+	meta = rose_meta_of(BufferGetPage(buffer));
+	for (int i = 0; i < meta->ncomponents; i++)
+		if (meta->components[i].id == id)
+			since = meta->components[i].first_ordinal > first_ordinal;
+	UnlockReleaseBuffer(buffer);
+	return since && entry == rose_component_shed_owner(id);
 }
 
 void

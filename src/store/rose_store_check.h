@@ -25,4 +25,10 @@ typedef void (*RoseProblemCallback) (void *arg, BlockNumber block, const char *m
 extern void rose_store_check(Relation rel, RoseStoreShared *store,
 							 RoseProblemCallback report, void *arg);
 
+/*
+ * Is a block that a component has in its versions from this one on in a region of it?
+ * What it has shed since the caller looked at the manifest is its shed owner's.
+ */
+extern bool rose_store_check_owner(Relation rel, uint32 id, uint64 first_ordinal, BlockNumber block);
+
 #endif							/* ROSE_STORE_CHECK_H */

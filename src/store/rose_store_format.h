@@ -35,7 +35,8 @@
  *		0x0010					REPAIR, kept for indexes
  *		0x0020					ROSE_COMPONENT_OWNERS
  *		0x0040					ROSE_COMPONENT_NO_LOCKS
- *		0x0080 and up			free
+ *		0x0080					ROSE_COMPONENT_SHRINKS
+ *		0x0100 and up			free
  *	RoseMapDisk.reserved		not in use
  *	RoseTailPageDisk.flags, reserved
  *								not in use

@@ -86,8 +86,9 @@ typedef struct RoseOwnerRange
 } RoseOwnerRange;
 
 /*
- * Note one more in a list, which is in the order of first.  Returns their number, which
- * is never more than ROSE_MAX_RETIRED; cannot fail.
+ * Note one more in a list, which is in the order of first, or once more one that has a
+ * place for itself.  Returns their number, which is never more than ROSE_MAX_RETIRED;
+ * cannot fail.
  */
 extern int	rose_retired_note(RoseRetiredShared *retired, int n, uint32 id,
 							  uint64 generation);
@@ -195,6 +196,13 @@ extern void rose_region_search_from_start(RoseStoreShared *store);
 /* Give back regions of this owner that were not used.  Takes alloc_lock. */
 extern void rose_region_release(Relation rel, RoseStoreShared *store, uint32 owner,
 								uint32 first, int nregions);
+
+/*
+ * Those of these regions, n in ascending order, that are one owner's become another one's.
+ * Takes alloc_lock.
+ */
+extern void rose_region_hand_over(Relation rel, RoseStoreShared *store, uint32 from, uint32 to,
+								  const uint32 *regions, int n);
 
 /*
  * The page with the map of a group (rose_map_entries), share-locked; InvalidBuffer if it

@@ -197,7 +197,7 @@ open_segment(Relation rel, RoseStoreShared *store)
 	uint32		id;
 
 	forget_segment(store);
-	id = rose_region_owner_begin(rel, store, false);
+	id = rose_region_owner_begin(rel, store, 1, false);
 	add_extent(rel, store, id, 1, false);
 	write_first_page(rel, store, id);
 	ROSE_STOP_POINT("tail-opening");	/* in a writing section */

@@ -56,7 +56,7 @@ rose_component_builder_create(Relation rel, RoseStoreShared *store,
 	builder->schema = schema;
 	builder->private_run = (options & ROSE_BUILD_PRIVATE) != 0;
 	builder->key_exact = rose_key_prefix_exact(schema);
-	builder->owner = rose_region_owner_begin(rel, store, (options & ROSE_BUILD_KEEP) != 0);
+	builder->owner = rose_region_owner_begin(rel, store, 2, (options & ROSE_BUILD_KEEP) != 0);
 	builder->writer = rose_blockwriter_create(rel, store, builder->owner, own);
 	builder->tree = rose_tree_builder_create(schema, builder->owner, builder->writer, own);
 
@@ -720,6 +720,7 @@ fill_entry(const RoseComponentBuilder *builder, BlockNumber footer_block,
 		(builder->nowners > 1 ? ROSE_COMPONENT_OWNERS : 0) |
 		(builder->unique_keys ? ROSE_COMPONENT_UNIQUE_KEYS : 0) |
 		(builder->has_locks ? 0 : ROSE_COMPONENT_NO_LOCKS) |
+		(footer->overflow_values == 0 ? ROSE_COMPONENT_SHRINKS : 0) |
 		(footer->ntombstones + footer->npartials == 0 && footer->nwriters == 0 ?
 		 ROSE_COMPONENT_ONLY_PUTS : 0);
 	entry->nrows = footer->nrows;

@@ -25,6 +25,21 @@
 
 /* ---- pages ---- */
 
+void
+rose_component_read_inner(const RoseComponent *component, Relation rel, BlockNumber block,
+						  char *image, RosePageReader *reader)
+{
+	rose_page_reader_close(reader);
+	rose_component_read_page(rel, component->info.entry.id, block, ROSE_PAGE_INNER, image, NULL);
+	rose_page_reader_init(reader, image);
+	if (rose_page_reader_nrows(reader) == 0 ||
+		rose_page_reader_ncols(reader) != component->ninnercols)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("inner page at block %u of component %u is malformed",
+						block, component->info.entry.id)));
+}
+
 /* ---- footer ---- */
 
 static void

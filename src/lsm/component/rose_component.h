@@ -104,6 +104,15 @@ extern void rose_filter_ask_many(RoseComponent *component, Relation rel,
 								 const Datum *const *keys, const uint64 *hashes,
 								 const int *which, int n, bool *maybe);
 
+/*
+ * The regions of a component that SHRINKS which nobody needs any more when its versions
+ * from 'from' on, before which all have moved, to before 'to' have moved, too.  In the
+ * current memory context.
+ */
+struct RoseShed;
+extern struct RoseShed *rose_component_find_shed(const RoseComponent *component, Relation rel,
+												 uint64 from, uint64 to);
+
 /* ---------------------------------------------------------------------
  * Cursor over one component.
  */
@@ -125,7 +134,8 @@ extern const RoseComponentInfo *rose_component_cursor_info(const RoseComponentCu
 
 /*
  * Leave out the versions before this ordinal (the manifest entry's
- * first_ordinal); only seek_ordinal goes to them still.
+ * first_ordinal); only seek_ordinal goes to them still.  Pages that have no others are
+ * not read then: they may be somebody else's.
  */
 extern void rose_component_cursor_set_first(RoseComponentCursor *cursor, uint64 first_ordinal);
 
@@ -302,9 +312,12 @@ extern void rose_component_builder_finish(RoseComponentBuilder *builder,
 extern void rose_component_builder_free(RoseComponentBuilder *builder);
 extern void rose_component_builder_rebind(RoseComponentBuilder *builder, Relation rel);
 
-/* For rose.check: every page, order, ordinals, Bloom filter, min/max, counts. */
+/*
+ * For rose.check: every page, order, ordinals, Bloom filter, min/max, counts.  If it
+ * SHRINKS, only what those need who leave out the versions before first_ordinal.
+ */
 extern void rose_component_check(RoseComponent *component, Relation rel,
-								 const RoseSchema *schema,
+								 const RoseSchema *schema, uint64 first_ordinal,
 								 RoseProblemCallback report, void *arg);
 
 #endif							/* ROSE_COMPONENT_H */

@@ -3,7 +3,8 @@
  * rose_component_check.c
  *	  Does a component hold together?  For rose.check().
  *
- * All leaves are walked from the first to the last.  Each page is checked by
+ * All leaves are walked from the first to the last, or from the first one that is needed
+ * if those before may be gone (ROSE_COMPONENT_SHRINKS).  Each page is checked by
  * itself, then rows against the order, the key range, the Bloom filter and the
  * counts of the footer, and the tree by looking up the first row of every
  * leaf, by key and by ordinal.  A page that does not decode ends the check of
@@ -33,6 +34,10 @@ typedef struct ComponentCheck
 	BlockNumber block;			/* at hand */
 	int			nproblems;
 	RoseComponentCursor *probe; /* looks up rows through the tree */
+	BlockNumber first_leaf;		/* at which the walk begins ... */
+	BlockNumber before_first;	/* ... behind this one ... */
+	uint64		start;			/* ... and with this row */
+	uint64		needed_from;	/* the first row that is needed */
 	RoseKeyBuffer last;
 	uint64		last_seq;
 	RoseFooterDisk found;		/* counts as found */
@@ -191,15 +196,19 @@ check_leaves(ComponentCheck *check, MemoryContext context)
 	int			natts = check->schema->natts;
 	Datum	   *values = palloc0((natts + 1) * sizeof(Datum));
 	bool	   *nulls = palloc0((natts + 1) * sizeof(bool));
-	BlockNumber block = component->group.first_leaf;
-	BlockNumber previous = InvalidBlockNumber;
+	BlockNumber block = check->first_leaf;
+	BlockNumber previous = check->before_first;
 
+	check->found.nrows = check->start;
 	while (block != InvalidBlockNumber && check->nleaves < component->group.nleaves)
 	{
 		if (!check_image(check, block))
 			break;
 		rose_leaf_load(leaf, block, NULL);
 		check_leaf_links(check, leaf, previous);
+		if (check->start > 0 &&
+			!rose_store_check_owner(check->rel, component->info.entry.id, check->needed_from, block))
+			problem(check, "a leaf that is needed is in a region of another owner");
 		for (int slot = 0; slot < leaf->rows.nrows; slot++)
 		{
 			RoseRow		row;
@@ -235,14 +244,17 @@ check_totals(ComponentCheck *check)
 	const RoseComponentEntryDisk *entry = &check->component->info.entry;
 
 	check->block = entry->footer_block;
-	check_count(check, "leaves", check->nleaves, check->component->group.nleaves);
 	check_count(check, "rows", check->found.nrows, footer->nrows);
-	check_count(check, "keys", check->found.ndistinct, footer->ndistinct);
-	check_count(check, "tombstones", check->found.ntombstones, footer->ntombstones);
-	check_count(check, "partial rows", check->found.npartials, footer->npartials);
 	check_count(check, "rows in the manifest", entry->nrows, footer->nrows);
+	if (check->start == 0)
+	{
+		check_count(check, "leaves", check->nleaves, check->component->group.nleaves);
+		check_count(check, "keys", check->found.ndistinct, footer->ndistinct);
+		check_count(check, "tombstones", check->found.ntombstones, footer->ntombstones);
+		check_count(check, "partial rows", check->found.npartials, footer->npartials);
+	}
 	if ((entry->flags & ROSE_COMPONENT_UNIQUE_KEYS) &&
-		check->found.ndistinct != check->found.nrows)
+		check->found.ndistinct != check->found.nrows - check->start)
 		problem(check, "keys repeat, but the manifest says that they do not");
 	if ((entry->flags & ROSE_COMPONENT_ONLY_PUTS) &&
 		check->found.ntombstones + check->found.npartials > 0)
@@ -251,9 +263,29 @@ check_totals(ComponentCheck *check)
 		problem(check, "it has row locks, but the manifest says that it does not");
 }
 
+/* Where the walk begins: at the leaf of the first row that is needed. */
+static void
+find_start(ComponentCheck *check)
+{
+	const RoseComponent *component = check->component;
+	const RoseLeaf *leaf;
+	int			slot;
+
+	check->first_leaf = component->group.first_leaf;
+	check->before_first = InvalidBlockNumber;
+	if ((component->info.entry.flags & ROSE_COMPONENT_SHRINKS) == 0 ||
+		!rose_component_cursor_seek_ordinal(check->probe, check->needed_from))
+		return;
+	leaf = rose_component_cursor_leaf(check->probe, &slot);
+	check->first_leaf = leaf->block;
+	check->before_first = leaf->prev;
+	check->start = leaf->first_ordinal;
+	rose_component_cursor_set_first(check->probe, check->start);
+}
+
 void
 rose_component_check(RoseComponent *component, Relation rel, const RoseSchema *schema,
-					 RoseProblemCallback report, void *arg)
+					 uint64 first_ordinal, RoseProblemCallback report, void *arg)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose component check",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -266,8 +298,10 @@ rose_component_check(RoseComponent *component, Relation rel, const RoseSchema *s
 	check.report = report;
 	check.arg = arg;
 	check.probe = rose_component_cursor_create(component, rel, schema, NULL, context);
+	check.needed_from = first_ordinal;
 	rose_key_buffer_init(&check.last, context);
 
+	find_start(&check);
 	check_leaves(&check, context);
 	check_totals(&check);
 

@@ -63,6 +63,10 @@ struct RoseComponent
 	RosePageReader *root_reader;
 };
 
+/* Read an inner page into image, and check it. */
+extern void rose_component_read_inner(const RoseComponent *component, Relation rel, BlockNumber block,
+									  char *image, RosePageReader *reader);
+
 /* ---- pages that are not multicolumn (rose_component_page.c) ---- */
 
 /* That a page is of this kind and format. */

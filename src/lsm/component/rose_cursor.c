@@ -166,16 +166,7 @@ rose_component_cursor_is_before(RoseComponentCursor *cursor, const Datum *key)
 static void
 read_inner(RoseComponentCursor *cursor, BlockNumber block, char *image, RosePageReader *reader)
 {
-	rose_page_reader_close(reader);
-	rose_component_read_page(cursor->rel, cursor->component->info.entry.id, block,
-							 ROSE_PAGE_INNER, image, NULL);
-	rose_page_reader_init(reader, image);
-	if (rose_page_reader_nrows(reader) == 0 ||
-		rose_page_reader_ncols(reader) != cursor->component->ninnercols)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("inner page at block %u of component %u is malformed",
-						block, cursor->component->info.entry.id)));
+	rose_component_read_inner(cursor->component, cursor->rel, block, image, reader);
 }
 
 static RosePageReader *
@@ -322,7 +313,18 @@ typedef struct SeekTarget
 	uint64		ordinal;
 } SeekTarget;
 
-/* Load the leaf in which the target is or would be. */
+/*
+ * The slot to go down at, not before the first row that is not left out: pages that have
+ * only rows before it may be others' by now.
+ */
+static int
+skip_left_out(const RoseComponentCursor *cursor, RosePageReader *reader, int slot)
+{
+	return cursor->first_ordinal == 0 ? slot :
+		Max(slot, rose_inner_find_ordinal(reader, cursor->first_ordinal));
+}
+
+/* Load the leaf in which the target is or would be; but for SEEK_ORDINAL, none of which all rows are left out. */
 static void
 descend(RoseComponentCursor *cursor, const SeekTarget *target)
 {
@@ -340,12 +342,14 @@ descend(RoseComponentCursor *cursor, const SeekTarget *target)
 		switch (target->kind)
 		{
 			case SEEK_LOWER:
-				slot = rose_inner_find_lower(reader, cursor->schema, target->key,
-											 target->ncols, target->seq);
+				slot = skip_left_out(cursor, reader,
+									 rose_inner_find_lower(reader, cursor->schema, target->key,
+														   target->ncols, target->seq));
 				break;
 			case SEEK_UPPER:
-				slot = rose_inner_find_upper(reader, cursor->schema, target->key,
-											 target->ncols);
+				slot = skip_left_out(cursor, reader,
+									 rose_inner_find_upper(reader, cursor->schema, target->key,
+														   target->ncols));
 				break;
 			case SEEK_ORDINAL:
 				slot = rose_inner_find_ordinal(reader, target->ordinal);
@@ -358,7 +362,10 @@ descend(RoseComponentCursor *cursor, const SeekTarget *target)
 
 /* ---- positions ---- */
 
-/* Stand on a slot of the loaded leaf, or on its neighbour's if it is out of range. */
+/*
+ * Stand on a slot of the loaded leaf, or on its neighbour's if it is out of range.  A
+ * neighbour of which all rows are left out is not read.
+ */
 static bool
 settle(RoseComponentCursor *cursor, int slot)
 {
@@ -374,7 +381,8 @@ settle(RoseComponentCursor *cursor, int slot)
 	}
 	neighbour = slot < 0 ? leaf->prev : leaf->next;
 	cursor->slot = -1;
-	if (neighbour == InvalidBlockNumber)
+	if (neighbour == InvalidBlockNumber ||
+		(slot < 0 && leaf->first_ordinal <= cursor->first_ordinal))
 		return false;
 	load_neighbour(cursor, neighbour, slot >= 0);
 	cursor->slot = slot < 0 ? cursor->leaf->rows.nrows - 1 : 0;

@@ -167,6 +167,7 @@ find_end(const RoseMerge *merge, RoseMergeInput *input, const Datum *key)
 
 	if (input->from == input->entry.nrows)
 		return input->from;
+	rose_component_cursor_set_first(input->seeker, input->from);
 	if (!rose_component_cursor_seek(input->seeker, key,
 									rose_schema_key_width(merge->schema), 0))
 		return input->entry.nrows;

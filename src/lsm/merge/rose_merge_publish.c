@@ -24,6 +24,7 @@
 #include "util/rose_stop_point.h"
 #include "store/rose_manifest.h"
 #include "store/rose_settled.h"
+#include "store/rose_shed.h"
 #include "lsm/merge/rose_merge_internal.h"
 
 const RoseComponentEntryDisk *
@@ -250,25 +251,40 @@ oldest_source_left(const RoseMerge *merge)
 	return oldest;
 }
 
+/* What goes out of the sources, and what those that are left shed. */
+static void
+edit_sources(const RoseMerge *merge, RoseTree *tree, int place, RoseManifestEdit *edit, List **sheds)
+{
+	for (int i = 0; i < merge->stride.nsources; i++)
+	{
+		const RoseMergeInput *source = merge->stride.sources[i];
+		uint64		position = source_position(merge, i);
+
+		if (source->from == source->entry.nrows)
+			continue;			/* removed when an earlier part was published */
+		if (position == source->entry.nrows)
+		{
+			rose_edit_remove(edit, source->entry.id);
+			continue;
+		}
+		if (position > source->from || i == place)
+			rose_edit_trim(edit, source->entry.id, position);
+		if (position > source->from && (source->entry.flags & ROSE_COMPONENT_SHRINKS))
+			*sheds = lappend(*sheds, rose_component_find_shed(source->component, tree->rel,
+															  source->from, position));
+	}
+}
+
 /* The first part of C1 has no key in common with its oldest input once that is trimmed; the next ones follow it. */
 void
 rose_merge_publish_part(RoseMerge *merge, RoseTree *tree, uint32 behind)
 {
 	RoseManifestEdit *edit = palloc0(sizeof(RoseManifestEdit));
 	int			place = behind == 0 && merge->last_output == 0 ? oldest_source_left(merge) : -1;
+	List	   *sheds = NIL;
+	ListCell   *lc;
 
-	for (int i = 0; i < merge->stride.nsources; i++)
-	{
-		RoseMergeInput *source = merge->stride.sources[i];
-		uint64		position = source_position(merge, i);
-
-		if (source->from == source->entry.nrows)
-			continue;			/* removed when an earlier part was published */
-		if (position == source->entry.nrows)
-			rose_edit_remove(edit, source->entry.id);
-		else if (position > source->from || i == place)
-			rose_edit_trim(edit, source->entry.id, position);
-	}
+	edit_sources(merge, tree, place, edit, &sheds);
 	add_output(merge, edit);
 	edit->add_behind = merge->last_output != 0 ? merge->last_output : behind;
 	rose_manifest_apply(tree->rel, &tree->shared->store, edit);
@@ -281,4 +297,11 @@ rose_merge_publish_part(RoseMerge *merge, RoseTree *tree, uint32 behind)
 	/* spills have made more components since this was planned: what is left becomes one */
 	if (rose_tree_manifest(tree)->ncomponents > ROSE_MERGE_MOST_COMPONENTS)
 		merge->stride.cut_rows = merge->stride.least_rows = PG_UINT64_MAX;
+
+	/* the part is published: what fails from here on costs room only, until the sources go */
+	ROSE_STOP_POINT("merge-trimmed");
+	foreach(lc, sheds)
+		rose_shed_hand_over(tree->rel, &tree->shared->store, lfirst(lc));
+	if (sheds != NIL)
+		ROSE_STOP_POINT("merge-shed");
 }

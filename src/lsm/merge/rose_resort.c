@@ -102,7 +102,7 @@ rose_resort_is_needless(RoseTree *tree)
 	{
 		CHECK_FOR_INTERRUPTS();
 		rose_component_check(rose_view_component(view, i), tree->rel, tree->schema,
-							 count_problem, &nproblems);
+							 rose_view_entry(view, i)->first_ordinal, count_problem, &nproblems);
 	}
 	if (nproblems == 0)
 		rose_tree_check_pieces(tree, count_problem, &nproblems);

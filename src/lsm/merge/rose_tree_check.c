@@ -7,7 +7,7 @@
  *
  *	  pieces	the components of level 2 have disjoint key ranges, in ascending order
  *	  moved		what has moved to other components (first_ordinal) ends with the last version
- *				of a key
+ *				of a key, as far as it is still there
  *	  order		from one component to the next older one the sequence numbers of a key fall, and
  *				behind a forgotten version (ROSE_SEQ_OLDEST) it has none
  *
@@ -99,12 +99,31 @@ check_piece(TableCheck *check, int index)
 	rose_component_cursor_free(cursor);
 }
 
+/* Of a component that SHRINKS, the row before is only there if it is in the same leaf. */
+static bool
+has_row_before(TableCheck *check, int index)
+{
+	const RoseComponentEntryDisk *entry = &check->manifest->components[index];
+	RoseComponentCursor *cursor;
+	int			slot;
+
+	if ((entry->flags & ROSE_COMPONENT_SHRINKS) == 0)
+		return true;
+	cursor = cursor_at(check, index, entry->first_ordinal);
+	(void) rose_component_cursor_leaf(cursor, &slot);
+	rose_component_cursor_free(cursor);
+	return slot > 0;
+}
+
 static void
 check_moved(TableCheck *check, int index)
 {
 	const RoseComponentEntryDisk *entry = &check->manifest->components[index];
-	RoseComponentCursor *cursor = cursor_at(check, index, entry->first_ordinal - 1);
+	RoseComponentCursor *cursor;
 
+	if (!has_row_before(check, index))
+		return;
+	cursor = cursor_at(check, index, entry->first_ordinal - 1);
 	rose_key_buffer_set(&check->key, check->tree->schema, rose_component_cursor_row(cursor)->key);
 	if (rose_component_cursor_next(cursor) &&
 		compare_keys(check, check->key.key, rose_component_cursor_row(cursor)->key) == 0)

@@ -301,6 +301,8 @@ tid_range_build_pairs(RoseTree *tree, RoseTidRange *range, uint64 least)
 		rose_component_cursor_create(rose_tid_range_open(tree, range), tree->rel,
 									 tree->schema, NULL, work);
 
+	/* what had moved when the range was made is not kept for the transaction */
+	rose_component_cursor_set_first(cursor, range->entry.first_ordinal);
 	ROSE_STOP_POINT("tid-pairs");
 	if (rose_component_cursor_first(cursor))
 	{

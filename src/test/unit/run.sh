@@ -85,6 +85,11 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/shed" "$here/store/test_shed.c" "$here/unit_assert.c" "$src/store/rose_shed.c" \
+	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" -L"$(dirname "$($PG_CONFIG --pkglibdir)")/lib" -lpgport
+
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/tail_pack" "$here/store/test_tail_pack.c" "$here/unit_assert.c" "$src/store/rose_tail_pack.c" \
 	-L"$($PG_CONFIG --libdir)" -L"$($PG_CONFIG --pkglibdir)" -llz4
 
@@ -99,5 +104,6 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 "$build/entry_history"
 "$build/retired"
 "$build/regions"
+"$build/shed"
 "$build/tail_pack"
 "$build/unit" "$@"

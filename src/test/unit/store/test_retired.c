@@ -254,6 +254,25 @@ test_neighbours(void)
 	CHECK(list[49].first == 491 && list[49].last == 491 && list[49].generation == 6000);
 }
 
+/* What a component sheds is retired with each trim, and has one place. */
+static void
+test_again(void)
+{
+	uint32		upto[3] = {100, 0, 100};
+	bool		freed;
+
+	nlist = 0;
+	for (int i = 0; i < 3; i++)
+		nlist = rose_retired_note(list, nlist, 10 * (i + 1), 5);
+	nlist = rose_retired_note(list, nlist, 20, 9);
+	CHECK(nlist == 3 && list[1].first == 20 && list[1].last == 20 && list[1].generation == 9);
+	CHECK(list[0].generation == 5 && list[2].generation == 5);
+	nlist = rose_retired_keep(list, nlist, upto, &freed);
+	CHECK(nlist == 2 && freed);
+	nlist = rose_retired_note(list, nlist, 20, 11);
+	CHECK(nlist == 3 && list[1].first == 20 && list[1].generation == 11);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -261,6 +280,7 @@ main(int argc, char **argv)
 
 	test_exact();
 	test_neighbours();
+	test_again();
 	for (int i = 0; i < lengthof(durations); i++)
 	{
 		double		worst = 0;
