@@ -138,6 +138,11 @@ SELECT * FROM rgr_how('SELECT many % 10, count(*) FROM (SELECT many, count(*) FR
 SELECT * FROM rgr_how('SELECT txt, count(*) FROM rgr_many GROUP BY txt', '64kB');
 SELECT * FROM rgr_how('SELECT a, count(*), max(many) FROM rgr_many GROUP BY a');
 SELECT * FROM rgr_how('SELECT a, count(*), max(many) FROM rgr_many GROUP BY a', '0');
+-- equal values that look different make one state, though core would put several together
+CREATE FUNCTION rgr_states(query text) RETURNS text LANGUAGE sql AS $$
+	SELECT substring(line FROM 'rows=(\d+)') FROM rgr_plan(query, 'COSTS off, ANALYZE, BUFFERS off, TIMING off, SUMMARY off') line WHERE line ~ 'Rose Aggregate'
+$$;
+SELECT key, rgr_states('SELECT count(*) FROM rgr GROUP BY ' || key) FROM unnest(ARRAY['f', 'r', 'n', 'p', 't', 'u']) key;
 CREATE FUNCTION rgr_many_same(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	heap text[] := rgr_said(replace(query, '@', 'rgr_many_heap'));
@@ -250,7 +255,7 @@ SELECT v, count(*) FROM rgr_secret WHERE rgr_leak(id) GROUP BY v ORDER BY v;
 RESET ROLE;
 
 DROP TABLE rgr, rgr_heap, rgr_queries, rgr_many, rgr_many_heap, rgr_wrong, rgr_float, rgr_sums, rgr_other, rgr_parts, rgr_secret;
-DROP FUNCTION rgr_said, rgr_plan, rgr_same, rgr_all_same, rgr_how, rgr_many_same, rgr_leak;
+DROP FUNCTION rgr_said, rgr_plan, rgr_same, rgr_all_same, rgr_how, rgr_states, rgr_many_same, rgr_leak;
 DROP PROCEDURE rgr_both;
 DROP DOMAIN rgr_domain;
 DROP TYPE rgr_mood;
