@@ -26,14 +26,14 @@ typedef enum RoseNodeGroupPrivate
 	ROSE_GROUP_PRIVATE
 } RoseNodeGroupPrivate;
 
-/* How equal values of a column are made equal words. */
+/* How a column's values are made words, so that equal words are equal values. */
 typedef enum RoseNodeKeyKind
 {
 	ROSE_KEY_NONE,				/* not known */
-	ROSE_KEY_WORD,				/* they are */
+	ROSE_KEY_WORD,				/* they are words */
 	ROSE_KEY_FLOAT4,			/* -0 is 0, NaN is NaN */
 	ROSE_KEY_FLOAT8,
-	ROSE_KEY_BYTES,				/* by reference, equal bytes: their number */
+	ROSE_KEY_BYTES,				/* by reference: the number of their bytes */
 	ROSE_KEY_BPCHAR,			/* the same without blanks at the end */
 	ROSE_KEY_NUMERIC			/* the same without zeros at the end */
 } RoseNodeKeyKind;

@@ -3,9 +3,10 @@
  * rose_node_group_kinds.c
  *	  By which columns a Rose Aggregate can group.
  *
- * It compares words and bytes, not by functions of types.  So equal values must have equal bytes, or have to be made so in a way
- * that is known here: by the functions that compare them, never by names.  Texts whose collation calls different bytes equal
- * are left to core, as are types that are not here.
+ * It compares words and bytes, not by functions of types: values with the same bytes are equal, whatever the type and its collation.
+ * Values that are equal may have different bytes.  Then a group comes in several parts, which core puts together, as it does with those of
+ * a table that was given out before: it compares by the type's own function.  Where it is known how to make such values the same, it is
+ * done, to have fewer of them; the functions that compare them say so, never names.
  *
  * Backend-local; no locks.
  *
@@ -29,24 +30,8 @@ typedef struct KnownEquality
 } KnownEquality;
 
 static const KnownEquality known[] = {
-	{F_BOOLEQ, ROSE_KEY_WORD},
-	{F_CHAREQ, ROSE_KEY_WORD},
-	{F_INT2EQ, ROSE_KEY_WORD},
-	{F_INT4EQ, ROSE_KEY_WORD},
-	{F_INT8EQ, ROSE_KEY_WORD},
-	{F_OIDEQ, ROSE_KEY_WORD},
-	{F_DATE_EQ, ROSE_KEY_WORD},
-	{F_TIME_EQ, ROSE_KEY_WORD},
-	{F_TIMESTAMP_EQ, ROSE_KEY_WORD},
-	{F_TIMESTAMPTZ_EQ, ROSE_KEY_WORD},
-	{F_CASH_EQ, ROSE_KEY_WORD},
-	{F_ENUM_EQ, ROSE_KEY_WORD},
-	{F_PG_LSN_EQ, ROSE_KEY_WORD},
 	{F_FLOAT4EQ, ROSE_KEY_FLOAT4},
 	{F_FLOAT8EQ, ROSE_KEY_FLOAT8},
-	{F_TEXTEQ, ROSE_KEY_BYTES},
-	{F_UUID_EQ, ROSE_KEY_BYTES},
-	{F_BYTEAEQ, ROSE_KEY_BYTES},
 	{F_BPCHAREQ, ROSE_KEY_BPCHAR},
 	{F_NUMERIC_EQ, ROSE_KEY_NUMERIC},
 };
@@ -76,30 +61,23 @@ column_of(const Node *expr)
 	return var;
 }
 
-/* Are values that are equal in this collation the same? */
-static bool
-collation_is_fit(Oid type, Oid collation)
-{
-	if (!type_is_collatable(type))
-		return true;
-	return OidIsValid(collation) && get_collation_isdeterministic(collation);
-}
-
 RoseNodeKeyKind
 rose_node_group_key_kind(const Node *expr, Oid equality, const Var **column)
 {
-	Oid			type = exprType(expr);
-	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_EQ_OPR);
+	TypeCacheEntry *entry = lookup_type_cache(exprType(expr), TYPECACHE_EQ_OPR);
 	RoseNodeKeyKind kind;
+	int16		length;
+	bool		by_value;
 	bool		by_word;
 
 	*column = column_of(expr);
 	if (*column == NULL || !OidIsValid(entry->eq_opr) ||
 		(OidIsValid(equality) && equality != entry->eq_opr))
 		return ROSE_KEY_NONE;
+	get_typlenbyval((*column)->vartype, &length, &by_value);
 	kind = kind_of_function(get_opcode(entry->eq_opr));
+	if (kind == ROSE_KEY_NONE)
+		kind = by_value ? ROSE_KEY_WORD : ROSE_KEY_BYTES;
 	by_word = kind == ROSE_KEY_WORD || kind == ROSE_KEY_FLOAT4 || kind == ROSE_KEY_FLOAT8;
-	if (kind == ROSE_KEY_NONE || get_typbyval((*column)->vartype) != by_word)
-		return ROSE_KEY_NONE;
-	return collation_is_fit(type, exprCollation(expr)) ? kind : ROSE_KEY_NONE;
+	return by_value == by_word && length >= -1 ? kind : ROSE_KEY_NONE;
 }

@@ -290,6 +290,7 @@ sub shown_key
 {
 	my ($column) = @_;
 
+	return "$column->{name} IS NULL" if $column->{family} =~ /^(interval|jsonb|floats|timetz|inet|range)$/;
 	return $column->{family} eq 'float' ? "$column->{name} + 0" : $column->{family} eq 'numeric' ? "trim_scale($column->{name})" : $column->{name};
 }
 
@@ -298,7 +299,7 @@ sub grouped
 {
 	my ($table) = @_;
 	my @key = @{ $table->{key} };
-	my @can = grep { $_->{family} =~ /^(int|float|numeric|text|bpchar|day|uuid|bool|oid|mood|char|"char"|bytea|money|lsn)$/ && !$_->{wide} && !$_->{unique} && $_->{name} ne 'n' }
+	my @can = grep { $_->{type} ne 'pair' && !$_->{wide} && !$_->{unique} && $_->{name} ne 'n' }
 	  @{ $table->{columns} };
 	# mostly by columns of few values
 	my @few = grep { !defined $_->{own} || $_->{own} =~ /% (?:\d\d|100)\b|\/ (?:20|30|50|100)\b/ } @can;
