@@ -258,6 +258,12 @@ rose_mem_cursor_take_arrivals(const RoseMemCursor *cursor, RoseMemArrivals *at,
 	return rose_memlist_take_arrivals(cursor_memtable(cursor), cursor->schema, at, seen, columns, from, to);
 }
 
+void
+rose_mem_cursor_hide_other(const RoseMemArrivals *at)
+{
+	rose_seqindex_hide(at->leaf, rose_mementry_at(at->other)->seq);
+}
+
 bool
 rose_mem_cursor_newer(const RoseMemCursor *cursor, RoseMemEntryRef *entry)
 {

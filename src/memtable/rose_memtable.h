@@ -284,6 +284,9 @@ extern int	rose_mem_cursor_take_arrivals(const RoseMemCursor *cursor, RoseMemArr
 										  const RoseMemSeen *seen, const RoseMemColumns *columns,
 										  int from, int to);
 
+/* A newer version, which everyone sees, was found to stand for at->other: that is marked, too.  REQUIRES the same section. */
+extern void rose_mem_cursor_hide_other(const RoseMemArrivals *at);
+
 /* Replace an entry by the next newer one of its key, if there is any. */
 extern bool rose_mem_cursor_newer(const RoseMemCursor *cursor, RoseMemEntryRef *entry);
 

@@ -536,30 +536,38 @@ rose_mem_batch_fill(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVisibility *
 
 /* ---- filling in the order of arrival ---- */
 
-/* Does the snapshot see a newer version of an entry's key? */
+/* Does the snapshot see a newer version of the key of the entry that the walk is at? */
 static bool
-is_replaced(const RoseMemCursor *cursor, RoseVisibility *vis, const RoseMemEntryRef *entry)
+is_replaced(const RoseMemCursor *cursor, RoseVisibility *vis, const RoseMemArrivals *at,
+			const RoseMemEntryRef *entry)
 {
 	RoseMemEntryRef newer = *entry;
 
 	while (rose_mem_cursor_newer(cursor, &newer))
-		if (rose_entry_visible(vis, &newer))
-			return true;
+	{
+		if (!rose_entry_visible(vis, &newer))
+			continue;
+		if (newer.version.op != ROSE_OP_PARTIAL &&
+			FullTransactionIdPrecedes(newer.version.xid, at->everyone))
+			rose_mem_cursor_hide_other(at);
+		return true;
+	}
 	return false;
 }
 
-/* Add an entry that is not plain, if it is a row; false: it takes more than that to know. */
+/* Add the walk's entry that is not plain, if it is a row; false: it takes more than that to know. */
 static bool
-add_arrival(RoseMemBatch *batch, const RoseMemCursor *cursor, RoseVisibility *vis, RoseArenaPtr ptr)
+add_arrival(RoseMemBatch *batch, const RoseMemCursor *cursor, RoseVisibility *vis,
+			const RoseMemArrivals *at)
 {
 	RoseMemEntryRef entry;
 
-	rose_memtable_get(cursor->c0, cursor->schema, ptr, &entry);
+	rose_memtable_get(cursor->c0, cursor->schema, at->other, &entry);
 	if (!rose_entry_visible(vis, &entry))
 		return true;
 	if (entry.version.op == ROSE_OP_PARTIAL)
 		return false;
-	if (entry.version.op == ROSE_OP_PUT && !is_replaced(cursor, vis, &entry))
+	if (entry.version.op == ROSE_OP_PUT && !is_replaced(cursor, vis, at, &entry))
 		add_entry(batch, &entry);
 	return true;
 }
@@ -588,7 +596,7 @@ rose_mem_batch_fill_arrivals(RoseMemBatch *batch, RoseMemCursor *cursor, RoseVis
 		else if (at.other != 0)
 		{
 			room = batch->used + batch->more_bytes < BYTES_MAX;
-			known = !room || add_arrival(batch, cursor, vis, at.other);
+			known = !room || add_arrival(batch, cursor, vis, &at);
 			at.seq += room && known;
 		}
 	}

@@ -204,6 +204,32 @@ count_hidden(void)
 	return n;
 }
 
+/* The first entry that is not plain is one that a second look finds replaced. */
+static void
+check_hide_other(const RoseMemCursor *cursor)
+{
+	RoseArenaPtr ptrs[MANY];
+	uint64		words[2][MANY];
+	MinimalTuple rows[MANY];
+	const RoseMemColumns taken = {ptrs, words[0], words[1], rows};
+	const RoseMemSeen seen = {{seen_before}, InvalidTransactionId};
+	RoseMemArrivals at = {.everyone = {everyone}, .looks = PG_INT32_MAX};
+	int			nmet = count_met(cursor);
+	RoseArenaPtr hidden;
+
+	while (at.other == 0)
+		(void) rose_mem_cursor_take_arrivals(cursor, &at, &seen, &taken, 0, MANY);
+	hidden = at.other;
+	rose_mem_cursor_hide_other(&at);
+	CHECK(count_met(cursor) == nmet - 1);
+	memset(&at, 0, offsetof(RoseMemArrivals, entries));
+	at.looks = PG_INT32_MAX;
+	do
+		(void) rose_mem_cursor_take_arrivals(cursor, &at, &seen, &taken, 0, MANY);
+	while (at.other == 0);
+	CHECK(at.other != hidden);
+}
+
 /* Each walk gives what it would if there had been none before it. */
 static void
 check_walks(const RoseMemCursor *cursor, bool many)
@@ -225,6 +251,7 @@ check_walks(const RoseMemCursor *cursor, bool many)
 	CHECK(check_arrivals(cursor, half) == nplain);
 	for (uint64 seq = 1; seq < ENTRIES * GAP; seq++)
 		CHECK((numbers[seq] != 0) == (rose_memtable_find_seq(&c0, c0.active, seq) != 0));
+	check_hide_other(cursor);
 }
 
 /* Entries come in any order of their numbers, as some do that are carried over. */
