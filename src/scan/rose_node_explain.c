@@ -11,6 +11,8 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include <math.h>
+
 #include "nodes/makefuncs.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
@@ -38,14 +40,12 @@ static void
 show_removed(const RoseNodeScan *scan, ExplainState *es)
 {
 	Instrumentation *instrument = scan->css.ss.ps.instrument;
-	RoseNodeCounts counts;
 
 	if (instrument == NULL || scan->filters == NULL)
 		return;
-	rose_node_parallel_count(scan, &counts);
-	if (counts.removed > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+	if (instrument->nfiltered2 > 0 || es->format != EXPLAIN_FORMAT_TEXT)
 		ExplainPropertyFloat("Rows Removed by Vectorized Filter", NULL,
-							 counts.removed / Max(instrument->nloops, 1), 0, es);
+							 floor(instrument->nfiltered2 / Max(instrument->nloops, 1)), 0, es);
 }
 
 static void

@@ -123,7 +123,6 @@ static void
 count_own(const RoseNodeScan *scan, RoseNodeCounts *counts)
 {
 	memset(counts, 0, sizeof(*counts));
-	counts->removed = scan->removed;
 	if (scan->batches != NULL)
 		counts->batches = *rose_batches_counts(scan->batches);
 }

@@ -306,7 +306,7 @@ select_rows(RoseNodeScan *scan, int first, int n)
 	if (scan->filters != NULL && there > 0)
 		left = rose_node_quals_narrow(scan->filters, &scan->batch, first, n, mask);
 	count_rows(scan, there);
-	scan->removed += there - left;
+	InstrCountFiltered2(&scan->css.ss, there - left);	/* core adds up those of workers */
 
 	rows->batch = &scan->batch;
 	rows->first = first;

@@ -27,7 +27,6 @@
 /* What EXPLAIN shows. */
 typedef struct RoseNodeCounts
 {
-	uint64		removed;		/* by filters */
 	RoseBatchCounts batches;
 } RoseNodeCounts;
 
@@ -59,8 +58,6 @@ typedef struct RoseNodeScan
 	int			max_step;		/* ... and ever */
 	RoseNodeRows rows;			/* selected ... */
 	int			taken;			/* ... of which so many were given out */
-
-	uint64		removed;		/* by filters */
 
 	/* a parallel query (rose_node_parallel.c); NULL: this process reads all */
 	struct RoseNodeParallelShared *shared;	/* NULL also when it has ended */
