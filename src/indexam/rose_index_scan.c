@@ -38,7 +38,6 @@
 #include "utils/snapmgr.h"
 
 #include "util/rose_index_def.h"
-#include "store/rose_metapage.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_key_quals.h"
@@ -104,12 +103,11 @@ struct RoseIndexScan
 static void
 index_scan_open_entries(RoseIndexScan *scan, Relation index, const RoseSchema *schema)
 {
-	RoseMetaInfo info;
-	const RoseIndexMetaDisk *meta = &info.index;
+	const RoseIndexMetaDisk *meta;
 	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
 
 	scan->tree = rose_tree_open(index);
-	rose_meta_read(index, &info);
+	meta = rose_tree_index_meta(scan->tree);
 	if (meta->base_key_crc != rose_index_def_base_crc(schema))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
@@ -157,7 +155,7 @@ index_scan_create(Relation index, RoseIndexFetch *fetch)
 	scan->quals_context = AllocSetContextCreate(context, "rose index scan conditions",
 												ALLOCSET_SMALL_SIZES);
 	scan->tree = fetch->tree;
-	if (!rose_relation_is_key_index(index))
+	if (!rose_tree_is_key_index(index))
 		index_scan_open_entries(scan, index, fetch->tree->schema);
 	rose_index_batch_init(&scan->batch, scan->tree, fetch->tree, context);
 	return scan;

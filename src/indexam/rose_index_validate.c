@@ -25,7 +25,6 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
-#include "store/rose_metapage.h"
 #include "lsm/tree/rose_index_set.h"
 #include "indexam/rose_indexam.h"
 
@@ -45,13 +44,12 @@ RoseIndexValidator *
 rose_index_validator_create(Relation index, const RoseSchema *table)
 {
 	RoseIndexValidator *validator = palloc0(sizeof(RoseIndexValidator));
-	RoseMetaInfo info;
+	RoseTree   *tree = rose_tree_open(index);
 
-	rose_meta_read(index, &info);
 	validator->index = index;
-	validator->schema = rose_tree_open(index)->schema;
+	validator->schema = tree->schema;
 	validator->table = table;
-	rose_index_set_shape(index, &info.index, validator->schema, table->natts, &validator->shape);
+	rose_index_set_shape(index, rose_tree_index_meta(tree), validator->schema, table->natts, &validator->shape);
 	validator->values = palloc(validator->shape.last_source * sizeof(Datum));
 	validator->nulls = palloc(validator->shape.last_source * sizeof(bool));
 	validator->row_context = AllocSetContextCreate(CurrentMemoryContext, "rose index validation",

@@ -16,8 +16,8 @@
  * amrescan, and tuple_insert, multi_insert and tuple_insert_speculative before
  * the executor inserts index entries.  There rose_primary_key_attach() is called, for
  * all indexes of the table.
- * The routine belongs to the relcache entry and goes when that is rebuilt; doing it
- * again costs two hash lookups.
+ * The routine belongs to the relcache entry and goes when that is rebuilt, which is after an
+ * invalidation of some relation; so it is done again when there was one.
  *
  * What.  Only functions that are reached after one of those points are replaced:
  *
@@ -303,7 +303,7 @@ rose_tid_set_not_inserted(RoseTree *table, Oid indexid, ItemPointer tid)
 static bool
 answer_conflict(Relation index, Datum *values, bool *isnull, Relation heap, IndexUniqueCheck check)
 {
-	Oid			met = rose_relation_is_key_index(index) ? InvalidOid : RelationGetRelid(index);
+	Oid			met = rose_tree_is_key_index(index) ? InvalidOid : RelationGetRelid(index);
 	Oid			conflict = conflict_index;
 
 	if (check == UNIQUE_CHECK_PARTIAL)
@@ -468,9 +468,8 @@ attach_dead_indexes(Relation heap)
 
 /* If the list may be another one than at the last look. */
 static void
-attach_dropped_indexes(Relation heap)
+attach_dropped_indexes(RoseTree *tree, Relation heap)
 {
-	RoseTree   *tree = rose_tree_open_any_order(heap);
 	uint64		stamp = tree->invalidations;
 
 	if (likely(tree->attached == stamp))
@@ -479,21 +478,36 @@ attach_dropped_indexes(Relation heap)
 	tree->attached = stamp;
 }
 
-void
-rose_primary_key_attach(Relation heap)
+static void
+attach_indexes(RoseTree *tree, Relation heap)
 {
 	Oid			indexid = rose_primary_key_index(heap);
 
-	if (ROSE_STOP_POINT_SKIPS("index-attached"))
-		return;
-	if (unlikely(to_poison != NIL))
-		poison_pending();
 	if (OidIsValid(indexid))
 		attach_index(indexid);
 	/* rose_primary_key_index has seen to the list */
 	if (unlikely(list_length(heap->rd_indexlist) > (OidIsValid(indexid) ? 1 : 0)))
 		attach_secondary_indexes(heap, indexid);
-	attach_dropped_indexes(heap);
+	attach_dropped_indexes(tree, heap);
+}
+
+/* The routines stay as long as this process has heard of no relation that was changed, nor the table's list of indexes. */
+void
+rose_primary_key_attach(Relation heap)
+{
+	RoseTree   *tree;
+	uint64		changes;
+
+	if (ROSE_STOP_POINT_SKIPS("index-attached"))
+		return;
+	if (unlikely(to_poison != NIL))
+		poison_pending();
+	tree = rose_tree_open_any_order(heap);
+	changes = rose_tree_relcache_changes();
+	if (likely(tree->attached_at == changes))
+		return;
+	attach_indexes(tree, heap);
+	tree->attached_at = changes;
 }
 
 /* ---- the planner ---- */
@@ -641,17 +655,13 @@ static bool
 is_validated(const IndexOptInfo *info)
 {
 	Relation	index = index_open(info->indexoid, NoLock);
-	bool		validated = false;
+	uint16		flags = 0;
 
-	if (rose_meta_is_of_index(index))
-	{
-		RoseMetaInfo meta;
-
-		rose_meta_read(index, &meta);
-		validated = (meta.index.flags & ROSE_INDEX_VALIDATED) != 0;
-	}
+	/* a pin for each index of each table that a transaction plans to read would be many */
+	if (rose_tree_is_known_index(index) || rose_meta_is_of_index(index))
+		(void) rose_meta_index_flags(index, &flags);
 	index_close(index, NoLock);
-	return validated;
+	return (flags & ROSE_INDEX_VALIDATED) != 0;
 }
 
 bool

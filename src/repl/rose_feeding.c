@@ -34,7 +34,7 @@
 static void
 require_not_unique(Relation rel, Relation index)
 {
-	if (!index->rd_index->indisunique || rose_relation_is_key_index(index))
+	if (!index->rd_index->indisunique || rose_tree_is_key_index(index))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -341,17 +341,23 @@ rose_meta_set_fed_by(Relation rel, Oid subid)
 bool
 rose_meta_is_of_index(Relation index)
 {
-	BlockNumber block = rose_meta_block(ROSE_INDEX_BASE);
-	Buffer		buffer;
+	uint16		flags;
+
+	return rose_file_nblocks(index) > rose_meta_block(ROSE_INDEX_BASE) &&
+		rose_meta_index_flags(index, &flags);
+}
+
+bool
+rose_meta_index_flags(Relation index, uint16 *flags)
+{
+	Buffer		buffer = ReadBuffer(index, rose_meta_block(ROSE_INDEX_BASE));
+	Page		page = BufferGetPage(buffer);
 	bool		ours;
 
 	Assert(rose_file_base(index) == ROSE_INDEX_BASE);
-	if (rose_file_nblocks(index) <= block)
-		return false;
-	buffer = ReadBuffer(index, block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	ours = !PageIsNew(BufferGetPage(buffer)) &&
-		rose_meta_of(BufferGetPage(buffer))->magic == ROSE_META_MAGIC;
+	ours = !PageIsNew(page) && rose_meta_of(page)->magic == ROSE_META_MAGIC;
+	*flags = ours ? rose_index_meta_of(page)->flags : 0;
 	UnlockReleaseBuffer(buffer);
 	return ours;
 }

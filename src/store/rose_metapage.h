@@ -71,6 +71,9 @@ extern void rose_meta_update_init_fork(Relation rel);
 /* Is the file of this index one of ours? */
 extern bool rose_meta_is_of_index(Relation index);
 
+/* The same of a file that has its block, with the flags (ROSE_INDEX_*) of one of ours. */
+extern bool rose_meta_index_flags(Relation index, uint16 *flags);
+
 /* Take this flag (ROSE_INDEX_*) back.  An init fork never has those of a build. */
 extern void rose_meta_clear_index_flag(Relation index, uint16 flag);
 

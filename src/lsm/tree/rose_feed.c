@@ -34,13 +34,21 @@ rose_feed_is_recorded(RoseTree *tree, Oid subid)
 	return info.fed_by == subid && rose_feed_subscription(tree) == subid;
 }
 
+/* Whoever has read the metapage before (rose_tree_index_meta) reads it again from now on. */
+static void
+record(RoseTree *tree, Oid subid)
+{
+	rose_meta_set_fed_by(tree->rel, subid);
+	pg_atomic_fetch_add_u64(&tree->shared->fed_changes, 1); /* full barrier */
+}
+
 void
 rose_feed_begin(RoseTree *tree, Oid subid)
 {
 	rose_c0_write_begin(&tree->shared->c0);
 	tree->shared->fed_by = subid;
 	rose_c0_write_end(&tree->shared->c0);
-	rose_meta_set_fed_by(tree->rel, subid);
+	record(tree, subid);
 }
 
 void
@@ -55,5 +63,5 @@ rose_feed_end(RoseTree *tree, Oid subid)
 		tree->shared->fed_by = InvalidOid;
 	rose_c0_write_end(&tree->shared->c0);
 	if (ours)
-		rose_meta_set_fed_by(tree->rel, InvalidOid);
+		record(tree, InvalidOid);
 }

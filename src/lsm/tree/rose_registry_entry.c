@@ -22,6 +22,7 @@ rose_registry_entry_init(RoseTreeShared *shared, RelFileLocator name, Oid relid,
 	pg_atomic_init_u32(&shared->in_use, 1);
 	pg_atomic_init_u64(&shared->maintained_version, 0);
 	pg_atomic_init_u64(&shared->index_generation, 0);
+	pg_atomic_init_u64(&shared->fed_changes, 0);
 	shared->recovered = false;
 	pg_atomic_init_u64(&shared->replay.worker, 0);
 	shared->replay.begun = false;

@@ -38,13 +38,6 @@ rose_relation_is_secondary_index(Relation rel)
 }
 
 bool
-rose_relation_is_key_index(Relation index)
-{
-	return index->rd_index->indisprimary ||
-		(index->rd_index->indisunique && !rose_meta_is_of_index(index));
-}
-
-bool
 rose_relation_has_tree(Relation rel)
 {
 	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))

@@ -39,13 +39,6 @@ rose_relation_is_index(Relation rel)
 extern bool rose_relation_is_secondary_index(Relation rel);
 
 /*
- * Is this index of a rose table that of the primary key, or the one that REINDEX
- * CONCURRENTLY puts in its place, or has replaced by it?  One becomes the other while
- * statements go on.
- */
-extern bool rose_relation_is_key_index(Relation index);
-
-/*
  * Has it a tree: a rose table, or a secondary index whose file was made?  One without is a
  * relation of any other kind, or an index that is being built.
  */

@@ -68,6 +68,7 @@ static dlist_head handles = DLIST_STATIC_INIT(handles); /* those that this trans
 static Size handle_bytes = 0;	/* of all, as far as they were measured */
 static uint64 transaction_count = 1;	/* 0 is never current */
 static bool sweep_needed = false;	/* some handle may be stale */
+static uint64 relcache_changes = 1; /* see rose_tree_relcache_changes */
 
 /* ---- cache ---- */
 
@@ -235,6 +236,10 @@ refresh_schema(RoseTree *tree)
 		rose_schema_warm(tree->schema);
 	if (meta.of_index)
 		FreeTupleDesc(tupdesc);
+	tree->of_index = meta.of_index;
+	if (tree->index_meta != NULL)
+		pfree(tree->index_meta);
+	tree->index_meta = NULL;
 	publish_options(tree);
 	tree->schema_stamp = stamp;
 }
@@ -406,19 +411,62 @@ rose_tree_close_as(RoseTree *tree)
 	pfree(tree);
 }
 
+/* The handle of a file, if there is one. */
+static RoseTree *
+peek_handle(RelFileLocator locator)
+{
+	TreeCacheEntry *entry = NULL;
+
+	if (tree_cache != NULL)
+		entry = hash_search(tree_cache, &locator, HASH_FIND, NULL);
+	return entry != NULL ? entry->tree : NULL;
+}
+
 void
 rose_tree_invalidate(RelFileLocator locator)
 {
-	TreeCacheEntry *entry;
+	RoseTree   *tree = peek_handle(locator);
 
-	if (tree_cache == NULL)
-		return;
-	entry = hash_search(tree_cache, &locator, HASH_FIND, NULL);
-	if (entry != NULL && entry->tree != NULL)
+	if (tree != NULL)
 	{
-		entry->tree->invalidations++;
+		tree->invalidations++;
 		sweep_needed = true;
 	}
+}
+
+bool
+rose_tree_is_known_index(Relation index)
+{
+	const RoseTree *tree = peek_handle(rose_file_name(index));
+
+	return tree != NULL && tree->of_index && tree->schema_stamp == tree->invalidations &&
+		rose_registry_is_bound(tree);
+}
+
+bool
+rose_tree_is_key_index(Relation index)
+{
+	return index->rd_index->indisprimary ||
+		(index->rd_index->indisunique && !rose_tree_is_known_index(index) &&
+		 !rose_meta_is_of_index(index));
+}
+
+const RoseIndexMetaDisk *
+rose_tree_index_meta(RoseTree *tree)
+{
+	uint64		changes = pg_atomic_read_u64(&tree->shared->fed_changes);
+	RoseMetaInfo meta;
+
+	Assert(tree->of_index);
+	if (likely(tree->index_meta != NULL && tree->fed_seen == changes))
+		return tree->index_meta;
+	pg_read_barrier();			/* the count before the page */
+	rose_meta_read(tree->rel, &meta);
+	if (tree->index_meta == NULL)
+		tree->index_meta = MemoryContextAlloc(tree->context, sizeof(RoseIndexMetaDisk));
+	*tree->index_meta = meta.index;
+	tree->fed_seen = changes;
+	return tree->index_meta;
 }
 
 /* ---- callbacks ---- */
@@ -456,6 +504,7 @@ on_relcache_invalidation(Datum arg, Oid relid)
 {
 	dlist_iter	iter;
 
+	relcache_changes++;
 	dlist_foreach(iter, &handles)
 	{
 		RoseTree   *tree = dlist_container(RoseTree, node, iter.cur);
@@ -466,6 +515,12 @@ on_relcache_invalidation(Datum arg, Oid relid)
 			sweep_needed = true;
 		}
 	}
+}
+
+uint64
+rose_tree_relcache_changes(void)
+{
+	return relcache_changes;
 }
 
 /* Labels of some enum have changed: keys may have new ones. */

@@ -25,6 +25,7 @@
 
 #include "lib/ilist.h"
 
+#include "util/rose_index_def.h"
 #include "memtable/rose_c0.h"
 #include "store/rose_manifest.h"
 #include "store/rose_store.h"
@@ -64,6 +65,8 @@ typedef struct RoseTreeShared
 	Oid			fed_by;			/* subscription feeding it, 0 = none; writing section of c0 */
 	pg_atomic_uint64 index_generation;	/* of a table: grows when an index begins to be kept up beside
 										 * writers; changed in a writing section of c0 */
+	pg_atomic_uint64 fed_changes;	/* grows when the metapage has come to say another subscription, and with
+									 * that, of an index, whether entries are believed; no lock */
 	bool		incomplete;		/* of an index: what is its oldest component comes last (ROSE_INDEX_INCOMPLETE);
 								 * set with recovered, cleared when that has come; read before the manifest */
 	RoseC0Shared c0;			/* see rose_c0.h */
@@ -102,6 +105,7 @@ typedef struct RoseTree
 
 	/* private to indexam */
 	uint64		attached;		/* invalidations as of the last look for indexes that are being dropped */
+	uint64		attached_at;	/* rose_tree_relcache_changes() before indexes were last given routines */
 
 	/* private to rose_view.c */
 	struct RoseView *view;		/* the newest one; or NULL */
@@ -118,6 +122,9 @@ typedef struct RoseTree
 	pg_atomic_uint64 *life;		/* ... and what is the same as long as it is there */
 	uint64		invalidations;	/* relcache invalidations so far ... */
 	uint64		schema_stamp;	/* ... and as of the last check of schema */
+	bool		of_index;		/* as of that */
+	RoseIndexMetaDisk *index_meta;	/* of the file of an index, as of fed_seen; or NULL */
+	uint64		fed_seen;		/* shared->fed_changes before the metapage was read */
 	uint64		pinned_in;		/* transaction (local count) that holds a pin */
 	dlist_node	node;			/* among all handles */
 	bool		grown;			/* since it was measured (also by rose_view.c) */
@@ -256,6 +263,25 @@ extern void rose_tree_note_order(RoseTree *tree);
 extern RoseTree *rose_tree_open_as(Relation rel, TupleDesc tupdesc, MemoryContext context);
 extern void rose_tree_close_as(RoseTree *tree);
 
+/*
+ * Of an index: what its file says of its entries, but for flags of a build that is going on
+ * (ROSE_INDEX_UNKEPT, ROSE_INDEX_INCOMPLETE), as of now.  Reads the metapage only if it may say something else
+ * than before.  Good until the tree is opened or asked again.
+ */
+extern const RoseIndexMetaDisk *rose_tree_index_meta(RoseTree *tree);
+
+/*
+ * Is it known, without reading anything, that this index has a tree?  False: it may have one.
+ */
+extern bool rose_tree_is_known_index(Relation index);
+
+/*
+ * Is this index of a rose table that of the primary key, or the one that REINDEX
+ * CONCURRENTLY puts in its place, or has replaced by it?  One becomes the other while
+ * statements go on.
+ */
+extern bool rose_tree_is_key_index(Relation index);
+
 /* The table may have other secondary indexes than this handle knows. */
 extern void rose_tree_forget_indexes(RoseTree *tree);
 
@@ -271,6 +297,9 @@ extern void rose_tree_invalidate(RelFileLocator locator);
  * nothing may fail: so have all of it within reach.
  */
 extern void rose_registry_reach_all(void);
+
+/* Grows, from 1 on, with each invalidation of any relation: as long as it stays, so does what relcache entries have. */
+extern uint64 rose_tree_relcache_changes(void);
 
 extern void rose_tree_define_callbacks(void);	/* relcache, syscache; _PG_init */
 
