@@ -22,15 +22,20 @@
 #include "lsm/tree/rose_view.h"
 #include "lsm/read/rose_tid_internal.h"
 
-static MemoryContext TidContext = NULL;
-static HTAB *TidMaps = NULL;
+/* Most transactions use so few tables, and need no hash of them. */
+#define FEW_MAPS	8
+
+static MemoryContext TidContext = NULL; /* stays, but is reset */
+static RoseTidMap FewMaps[FEW_MAPS];
+static int	NFewMaps = 0;
+static HTAB *TidMaps = NULL;	/* of those for which there is no room there */
 static RoseTidMap *LastMap = NULL;
 
 static void
 init_map(RoseTidMap *map)
 {
 	memset((char *) map + sizeof(map->locator), 0, sizeof(*map) - sizeof(map->locator));
-	map->maxranges = 8;
+	map->maxranges = 4;
 	map->ranges = MemoryContextAlloc(TidContext, map->maxranges * sizeof(RoseTidRange *));
 	map->salt = rose_tid_salt();
 	/* anywhere in the first half of its quarter */
@@ -38,22 +43,42 @@ init_map(RoseTidMap *map)
 		(BlockNumber) (map->salt % (ROSE_TID_OTHER_BLOCK / 2));
 }
 
-RoseTidMap *
-rose_tid_map(RoseTree *tree, bool create)
+/* The tree's map, if it is one of few. */
+static RoseTidMap *
+find_few(const RoseTree *tree)
+{
+	for (int i = 0; i < NFewMaps; i++)
+		if (RelFileLocatorEquals(FewMaps[i].locator, tree->locator))
+			return &FewMaps[i];
+	return NULL;
+}
+
+static RoseTidMap *
+make_few(const RoseTree *tree)
+{
+	RoseTidMap *map = &FewMaps[NFewMaps];
+
+	if (TidContext == NULL)
+		TidContext = AllocSetContextCreate(TopMemoryContext, "rose TIDs",
+										   ALLOCSET_DEFAULT_SIZES);
+	map->locator = tree->locator;
+	init_map(map);
+	NFewMaps++;
+	return map;
+}
+
+static RoseTidMap *
+map_of_many(const RoseTree *tree, bool create)
 {
 	RoseTidMap *map;
 	bool		found;
 
-	if (LastMap && RelFileLocatorEquals(LastMap->locator, tree->locator))
-		return LastMap;
 	if (TidMaps == NULL)
 	{
 		HASHCTL		ctl = {0};
 
 		if (!create)
 			return NULL;
-		TidContext = AllocSetContextCreate(TopMemoryContext, "rose TIDs",
-										   ALLOCSET_SMALL_SIZES);
 		ctl.keysize = sizeof(RelFileLocator);
 		ctl.entrysize = sizeof(RoseTidMap);
 		ctl.hcxt = TidContext;
@@ -65,7 +90,23 @@ rose_tid_map(RoseTree *tree, bool create)
 		return NULL;
 	if (!found)
 		init_map(map);
-	LastMap = map;
+	return map;
+}
+
+RoseTidMap *
+rose_tid_map(RoseTree *tree, bool create)
+{
+	RoseTidMap *map;
+
+	if (LastMap && RelFileLocatorEquals(LastMap->locator, tree->locator))
+		return LastMap;
+	map = find_few(tree);
+	if (map == NULL && NFewMaps == FEW_MAPS)
+		map = map_of_many(tree, create);
+	else if (map == NULL && create)
+		map = make_few(tree);
+	if (map != NULL)
+		LastMap = map;
 	return map;
 }
 
@@ -80,12 +121,11 @@ void
 rose_tid_reset_all(void)
 {
 	rose_tid_share_end();
-	if (TidContext == NULL)
-		return;
-	MemoryContextDelete(TidContext);
-	TidContext = NULL;
-	TidMaps = NULL;
 	LastMap = NULL;
+	TidMaps = NULL;
+	NFewMaps = 0;
+	if (TidContext != NULL)
+		MemoryContextReset(TidContext);
 }
 
 void
