@@ -674,6 +674,7 @@ rose_executor_start(QueryDesc *query, int eflags)
 		prev_executor_start_hook(query, eflags);
 	else
 		standard_ExecutorStart(query, eflags);
+	rose_slot_note_plans(query->planstate);
 }
 
 static void

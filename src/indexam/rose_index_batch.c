@@ -103,6 +103,7 @@ make_room(RoseIndexBatch *batch)
 	}
 	batch->max = Min(batch->max, rose_lookup_many_max(batch->many));
 	batch->max = Min(batch->max, KEY_BYTES_MAX / 2 / (batch->width * sizeof(Datum)));
+	rose_lookup_many_want(batch->many, batch->wanted);
 	batch->size = batch->max * (batch->max < LARGE_ROWS ? 2 : 4);
 	MemoryContextReset(batch->keys_context);
 	batch->keys = MemoryContextAlloc(batch->keys_context, batch->max * batch->width * sizeof(Datum));

@@ -23,6 +23,7 @@ typedef struct RoseIndexBatch
 	ScanDirection direction;	/* in which its entries were taken */
 	bool		last;			/* there are no entries behind it in the range */
 	RoseRow		entry;			/* the one that was given out last: its key alone */
+	const RoseWanted *wanted;	/* set by who knows: what is read of rows; or NULL */
 
 	/* private to rose_index_batch.c */
 	RoseTree   *index;

@@ -20,6 +20,7 @@
 
 #include "lsm/tree/rose_view.h"
 #include "lsm/read/rose_scan.h"
+#include "lsm/read/rose_wanted.h"
 
 /*
  * The table side of an index scan; scan->xs_heapfetch of the executor's scan.
@@ -42,6 +43,10 @@ typedef struct RoseIndexFetch
 	bool		key_only;		/* the scan gives index entries: nobody wants more of the row */
 	bool		unsure;			/* ... but whether the entry is the row's, only the row tells */
 	ItemPointerData tid;		/* its TID; of an entry one that names nothing, until its row is fetched */
+
+	/* set by the table side: in which slot rows are put, and which columns are read of that; NULL: not known */
+	TupleTableSlot *slot;
+	const RoseWanted *(*wanted) (TupleTableSlot *slot);
 } RoseIndexFetch;
 
 /* Give the opened indexes of this rose table rose's routine. */

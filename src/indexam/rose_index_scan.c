@@ -338,6 +338,9 @@ index_scan_next_entry(RoseIndexFetch *fetch, Snapshot snapshot)
 			return NULL;
 		if (!rose_index_batch_begin(batch, scan->direction, !scan->cut))
 			return rose_scan_next_keyed(scan->scan, scan->direction);
+		/* who makes an entry of the row reads other columns of it */
+		if (scan->validator == NULL && fetch->slot != NULL)
+			batch->wanted = fetch->wanted(fetch->slot);
 		index_scan_fill_batch(scan, fetch->tree->schema, snapshot);
 	}
 	return rose_index_batch_has_entry(batch) ? rose_index_batch_next(batch) : NULL;

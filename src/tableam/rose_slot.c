@@ -32,6 +32,9 @@
 #include "compat/rose_compat_am.h"
 #include "tableam/rose_slot.h"
 
+/* Of so many columns it is worth asking which are read. */
+#define COLUMNS_TO_CHOOSE	4
+
 /* In the slot's memory, but not in the slot, which may be freed before: a callback stays. */
 struct RoseSlotGuard
 {
@@ -52,6 +55,10 @@ rose_slot_init(TupleTableSlot *slot)
 	rslot->buffer_size = 0;
 	rslot->rows_are_shared = false;
 	rslot->guard = NULL;
+	rslot->plan = NULL;
+	rslot->reader = NULL;
+	rslot->wanted = NULL;
+	rslot->skipped = false;
 }
 
 /* Let go of the row; decoded values that point into it become invalid. */
@@ -106,6 +113,50 @@ rose_slot_release(TupleTableSlot *slot)
 	rslot->guard = NULL;
 }
 
+/* The columns up to natts that are wanted; others are NULL. */
+static void
+take_wanted(RoseTupleSlot *rslot, const RoseWanted *wanted, int natts)
+{
+	TupleTableSlot *slot = &rslot->base.base;
+	const RoseRow *row = &rslot->row;
+	int			nvalid = slot->tts_nvalid;
+
+	rslot->skipped = true;
+	memset(slot->tts_values + nvalid, 0, (natts - nvalid) * sizeof(Datum));
+	memset(slot->tts_isnull + nvalid, true, (natts - nvalid) * sizeof(bool));
+	for (int i = 0; i < wanted->n && wanted->attnos[i] <= natts; i++)
+		if (wanted->attnos[i] > nvalid)
+			(void) rose_rows_attrs(row->rows, row->slot, wanted->attnos[i], wanted->attnos[i],
+								   slot->tts_values, slot->tts_isnull);
+	slot->tts_nvalid = natts;
+}
+
+/* Of rows in place. */
+static void
+take_columns(RoseTupleSlot *rslot, int natts)
+{
+	TupleTableSlot *slot = &rslot->base.base;
+	const RoseRow *row = &rslot->row;
+	const RoseWanted *wanted = NULL;
+
+	if (rslot->in_stretch && unlikely(!rose_rows_in_window(row->rows, row->slot)))
+		row->rows->ops->ahead(row->rows, row->slot);
+	if (slot->tts_nvalid == 0)
+		rslot->skipped = false;
+	if (natts >= COLUMNS_TO_CHOOSE)
+		wanted = rose_slot_wanted(rslot);
+	if (wanted != NULL && natts <= wanted->last)
+	{
+		take_wanted(rslot, wanted, natts);
+		return;
+	}
+	if (rslot->skipped)
+		slot->tts_nvalid = 0;	/* somebody wants what the plan does not */
+	rslot->skipped = false;
+	slot->tts_nvalid = rose_rows_attrs(row->rows, row->slot, slot->tts_nvalid + 1, natts,
+									   slot->tts_values, slot->tts_isnull);
+}
+
 static void
 rose_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 {
@@ -115,16 +166,32 @@ rose_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 	if (!rslot->has_row)
 		elog(ERROR, "rose slot has no row to take columns from");
 
-	if (row->tuple != NULL)
-		rose_tuple_deform(row->tuple, rslot->schema, natts, slot->tts_values, slot->tts_isnull);
-	else
+	if (row->tuple == NULL)
 	{
-		if (rslot->in_stretch && unlikely(!rose_rows_in_window(row->rows, row->slot)))
-			row->rows->ops->ahead(row->rows, row->slot);
-		natts = rose_rows_attrs(row->rows, row->slot, slot->tts_nvalid + 1, natts,
-								slot->tts_values, slot->tts_isnull);
+		take_columns(rslot, natts);
+		return;
 	}
+	rose_tuple_deform(row->tuple, rslot->schema, natts, slot->tts_values, slot->tts_isnull);
 	slot->tts_nvalid = natts;
+}
+
+/* All columns, of a row that is kept or copied, those that were skipped, too. */
+static void
+take_all(TupleTableSlot *slot)
+{
+	RoseTupleSlot *rslot = (RoseTupleSlot *) slot;
+
+	if (rslot->has_row && rslot->skipped && rslot->row.tuple == NULL)
+	{
+		rslot->skipped = false;
+		slot->tts_nvalid = 0;
+		(void) rose_rows_attrs(rslot->row.rows, rslot->row.slot, 1,
+							   slot->tts_tupleDescriptor->natts, slot->tts_values,
+							   slot->tts_isnull);
+		slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
+		return;
+	}
+	slot_getallattrs(slot);
 }
 
 /*
@@ -215,7 +282,7 @@ rose_slot_materialize(TupleTableSlot *slot)
 		if (rslot->row.tuple != NULL)
 			return;
 		rose_slot_need_version(rslot);
-		slot_getallattrs(slot);
+		take_all(slot);
 	}
 	TTSOpsVirtual.materialize(slot);
 	rose_slot_drop_row(rslot);
@@ -227,6 +294,8 @@ rose_slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	RoseTupleSlot *rdst = (RoseTupleSlot *) dst;
 
 	rose_slot_clear(dst);
+	if (ROSE_SLOT_IS(src))
+		take_all(src);
 	TTSOpsVirtual.copyslot(dst, src);
 	if (ROSE_SLOT_IS(src))
 	{
@@ -250,7 +319,7 @@ rose_slot_get_all(TupleTableSlot *slot)
 {
 	MemoryContext old = MemoryContextSwitchTo(slot->tts_mcxt);
 
-	slot_getallattrs(slot);
+	take_all(slot);
 	MemoryContextSwitchTo(old);
 }
 

@@ -14,9 +14,12 @@
 #include "postgres.h"
 
 #include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+#include "nodes/plannodes.h"
 
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
+#include "lsm/read/rose_wanted.h"
 
 extern const TupleTableSlotOps rose_slot_ops;
 
@@ -45,7 +48,32 @@ typedef struct RoseTupleSlot
 	Size		buffer_size;
 	bool		rows_are_shared;	/* row.rows belong to a cached lookup */
 	RoseSlotGuard *guard;		/* NULL until it had one like that */
+	const Scan *plan;			/* that alone reads the slot, and was not asked for columns yet; or NULL ... */
+	const Plan *reader;			/* ... whose rows go as they are to this one, which alone reads them; or NULL */
+	const RoseWanted *wanted;	/* columns that it reads; NULL: not known, or all up to the last one */
+	bool		skipped;		/* others before tts_nvalid are not there */
 } RoseTupleSlot;
+
+/* The executor has made these nodes: their slots have the plans that read them (rose_slot_wanted.c). */
+extern void rose_slot_note_plans(PlanState *state);
+
+/* REQUIRES plan. */
+extern const RoseWanted *rose_slot_find_wanted(RoseTupleSlot *rslot);
+
+/* Is it the slot of a scan that the executor has made, and keeps until it ends the scan? */
+static inline bool
+rose_slot_is_of_plan(const TupleTableSlot *slot)
+{
+	return ROSE_SLOT_IS(slot) && (((const RoseTupleSlot *) slot)->plan != NULL ||
+								  ((const RoseTupleSlot *) slot)->wanted != NULL);
+}
+
+/* The columns that are read of the slot's rows, if it is known that others before them are not; or NULL. */
+static inline const RoseWanted *
+rose_slot_wanted(RoseTupleSlot *rslot)
+{
+	return unlikely(rslot->plan != NULL) ? rose_slot_find_wanted(rslot) : rslot->wanted;
+}
 
 /*
  * Put a row of this table into the slot.  The slot keeps it alive (rows in place by

@@ -385,6 +385,12 @@ rose_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc pscan)
 
 /* ---- the table side of index scans ---- */
 
+static const RoseWanted *
+wanted_of_slot(TupleTableSlot *slot)
+{
+	return rose_slot_wanted((RoseTupleSlot *) slot);
+}
+
 IndexFetchTableData *
 rose_index_fetch_begin(Relation rel)
 {
@@ -394,6 +400,7 @@ rose_index_fetch_begin(Relation rel)
 	fetch->base.rel = rel;
 	fetch->tree = rose_tree_open(rel);
 	fetch->context = CurrentMemoryContext;
+	fetch->wanted = wanted_of_slot;
 	return &fetch->base;
 }
 
@@ -483,6 +490,7 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 	const RoseRow *row = fetch->row;
 	bool		shared = fetch->row_is_shared;
 
+	fetch->slot = rose_slot_is_of_plan(slot) ? slot : NULL;
 	*call_again = false;
 	if (all_dead)
 		*all_dead = false;

@@ -43,7 +43,8 @@ struct RoseFoundRows
 	RoseTree   *tree;
 	int			width;			/* of keys */
 	int			capacity;		/* slots */
-	AttrNumber	taken;			/* first columns that are taken over */
+	int			ntaken;			/* columns that are taken over ... */
+	AttrNumber *taken;			/* ... and which */
 	AttrNumber	asked;
 	Size		bytes;			/* of values by reference ... */
 	char	   *room;			/* ... for more of which there is room here */
@@ -59,29 +60,48 @@ struct RoseFoundRows
 
 static const RoseRowsOps found_rows_ops;
 
+/* Which columns are taken over. */
+static void
+choose_columns(RoseFoundRows *found, const RoseWanted *wanted, MemoryContext own)
+{
+	AttrNumber	asked = found->asked;
+
+	if (wanted == NULL)
+	{
+		found->taken = MemoryContextAlloc(own, Max(1, asked) * sizeof(AttrNumber));
+		for (found->ntaken = 0; found->ntaken < asked; found->ntaken++)
+			found->taken[found->ntaken] = (AttrNumber) (found->ntaken + 1);
+		return;
+	}
+	found->taken = MemoryContextAlloc(own, wanted->n * sizeof(AttrNumber));
+	for (int i = 0; i < wanted->n && (asked == 0 || wanted->attnos[i] <= asked); i++)
+		found->taken[found->ntaken++] = wanted->attnos[i];
+}
+
 static void
 make_columns(RoseFoundRows *found, MemoryContext own)
 {
 	RoseRows   *rows = &found->rows;
-	char	   *memory = MemoryContextAllocHuge(own, Max(1, (Size) found->taken * found->capacity *
+	char	   *memory = MemoryContextAllocHuge(own, Max(1, (Size) found->ntaken * found->capacity *
 														 (sizeof(Datum) + sizeof(bool))));
 
 	rows->columns = MemoryContextAllocZero(own, rows->natts * sizeof(RoseRowsColumn));
 	rows->stamp = 1;
-	for (int i = 0; i < found->taken; i++)
+	for (int i = 0; i < found->ntaken; i++)
 	{
-		RoseRowsColumn *column = &rows->columns[i];
+		RoseRowsColumn *column = &rows->columns[found->taken[i] - 1];
 
 		column->stamp = rows->stamp;
 		column->capacity = found->capacity;
 		column->values = (Datum *) memory + (Size) i * found->capacity;
-		column->nulls = (bool *) ((Datum *) memory + (Size) found->taken * found->capacity) +
+		column->nulls = (bool *) ((Datum *) memory + (Size) found->ntaken * found->capacity) +
 			(Size) i * found->capacity;
 	}
 }
 
 RoseFoundRows *
-rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber wanted, MemoryContext context)
+rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber asked, const RoseWanted *wanted,
+					   MemoryContext context)
 {
 	const RoseSchema *schema = tree->schema;
 	MemoryContext own = AllocSetContextCreate(context, "rose found rows", ALLOCSET_DEFAULT_SIZES);
@@ -90,7 +110,7 @@ rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber wanted, MemoryCont
 	found->tree = tree;
 	found->width = rose_schema_key_width(schema);
 	found->capacity = nslots;
-	found->taken = found->asked = Min(wanted, schema->natts);
+	found->asked = Min(asked, schema->natts);
 	found->keys = MemoryContextAlloc(own, nslots * found->width * sizeof(Datum));
 	found->places = MemoryContextAlloc(own, nslots * sizeof(FoundRow));
 	found->values = MemoryContextAlloc(own, schema->natts * sizeof(Datum));
@@ -101,6 +121,7 @@ rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber wanted, MemoryCont
 	found->rows.schema = schema;
 	found->rows.natts = schema->natts;
 	found->rows.plain = true;
+	choose_columns(found, wanted, own);
 	make_columns(found, own);
 	return found;
 }
@@ -205,8 +226,9 @@ rose_found_rows_take(RoseFoundRows *found, RoseLeaf *leaf, const int *leaf_slots
 		rose_leaf_gather_seq(leaf, leaf_slots, n, values, nulls);
 	for (int i = 0; seqs && i < n; i++)
 		found->places[slots[i]].version.seq = nulls[i] ? 0 : (uint64) DatumGetInt64(values[i]);
-	for (AttrNumber attno = 1; attno <= found->taken; attno++)
+	for (int t = 0; t < found->ntaken; t++)
 	{
+		AttrNumber	attno = found->taken[t];
 		const RoseTupleColumn *tuple_column = &found->rows.schema->tuple_columns[attno - 1];
 		RoseRowsColumn *column = &found->rows.columns[attno - 1];
 
@@ -289,7 +311,7 @@ found_attrs(RoseRows *rows, int slot, AttrNumber from, AttrNumber to, Datum *val
 	{
 		int			i = attno - 1;
 
-		if (attno <= found->taken)
+		if (rows->columns[i].stamp == rows->stamp)
 		{
 			values[i] = rows->columns[i].values[slot];
 			nulls[i] = rows->columns[i].nulls[slot];

@@ -15,12 +15,16 @@
 #include "lsm/component/rose_leaf.h"
 #include "lsm/component/rose_row.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_wanted.h"
 
 typedef struct RoseFoundRows RoseFoundRows; /* its first member is a RoseRows */
 
-/* For nslots rows, of which these first columns are likely to be wanted. */
-extern RoseFoundRows *rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber wanted,
-											 MemoryContext context);
+/*
+ * For nslots rows, of which so many first columns are likely to be asked for; wanted (or NULL): nobody asks for others
+ * than these, and if no column was asked for yet, for all of these.
+ */
+extern RoseFoundRows *rose_found_rows_create(RoseTree *tree, int nslots, AttrNumber asked,
+											 const RoseWanted *wanted, MemoryContext context);
 
 /* See rose_rows_abandon. */
 extern void rose_found_rows_abandon(RoseFoundRows *found);

@@ -74,6 +74,7 @@ struct RoseLookupMany
 	MemoryContext context;
 	RoseFoundRows *found;		/* NULL: nothing begun */
 	AttrNumber	asked;			/* columns, of rows before */
+	const RoseWanted *wanted;	/* see rose_lookup_many_want */
 	RoseView   *view;			/* that rows were found in, held; or NULL */
 	Snapshot	snapshot;		/* borrowed */
 	RoseVisibility vis;
@@ -174,7 +175,13 @@ rose_lookup_many_begin(RoseLookupMany *many, int n)
 {
 	rose_lookup_many_end(many);
 	make_room(many, n);
-	many->found = rose_found_rows_create(many->tree, n, many->asked, many->context);
+	many->found = rose_found_rows_create(many->tree, n, many->asked, many->wanted, many->context);
+}
+
+void
+rose_lookup_many_want(RoseLookupMany *many, const RoseWanted *wanted)
+{
+	many->wanted = wanted;
 }
 
 void

@@ -17,6 +17,7 @@
 
 #include "lsm/component/rose_row.h"
 #include "lsm/tree/rose_tree.h"
+#include "lsm/read/rose_wanted.h"
 
 typedef struct RoseLookupMany RoseLookupMany;
 
@@ -33,6 +34,9 @@ extern int	rose_lookup_many_max(const RoseLookupMany *many);
  * they were added.  Returns how many rows were found.
  */
 extern void rose_lookup_many_begin(RoseLookupMany *many, int n);
+
+/* From the next begin on, nobody asks for others than these columns of rows; NULL: anybody may ask for any.  It stays where it is. */
+extern void rose_lookup_many_want(RoseLookupMany *many, const RoseWanted *wanted);
 extern void rose_lookup_many_add(RoseLookupMany *many, const Datum *key);
 extern int	rose_lookup_many_run(RoseLookupMany *many, Snapshot snapshot);
 
