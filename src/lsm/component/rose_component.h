@@ -145,6 +145,15 @@ extern bool rose_component_cursor_is_before(RoseComponentCursor *cursor, const D
 /* After the relation was reopened. */
 extern void rose_component_cursor_rebind(RoseComponentCursor *cursor, Relation rel);
 
+/*
+ * For who keeps cursors from one use to the next: those that have nothing of a long walk, and of this schema.
+ * The cursor's memory, with the pages that it has, goes from one context to another; it is on no row then, and
+ * to be rebound.
+ */
+extern bool rose_component_cursor_may_be_kept(const RoseComponentCursor *cursor,
+											  const RoseSchema *schema);
+extern void rose_component_cursor_pass_on(RoseComponentCursor *cursor, MemoryContext context);
+
 /* All position and return whether there is a row there.  seek: first version
  * >= (first ncols of key, seq descending from seq; ignored when ncols < key width).
  * seek_last: last version whose first ncols key columns are <= key (< if !inclusive). */

@@ -97,6 +97,39 @@ rose_component_cursor_free(RoseComponentCursor *cursor)
 	MemoryContextDelete(cursor->context);
 }
 
+/* Of a leaf: it changes hands with its cursor.  Whoever else has it must not find that it is still to be read. */
+static void
+pass_on_leaf(RoseLeaf *leaf, MemoryContext context)
+{
+	if (leaf == NULL)
+		return;
+	if (leaf->rows.refcount > 1)
+		rose_leaf_need(leaf);
+	MemoryContextSetParent(leaf->rows.context, context);
+	rose_leaf_reset_window(leaf);
+	leaf->read = ROSE_LEAF_NOT_READ;
+}
+
+void
+rose_component_cursor_pass_on(RoseComponentCursor *cursor, MemoryContext context)
+{
+	Assert(rose_component_cursor_may_be_kept(cursor, cursor->schema));
+	pass_on_leaf(cursor->leaf, context);
+	pass_on_leaf(cursor->spare, context);
+	MemoryContextSetParent(cursor->context, context);
+	cursor->leaf_parent = context;
+	cursor->slot = -1;
+	cursor->row_state = CURSOR_NO_ROW;
+	cursor->moves = cursor->misses = cursor->disturbed = 0;
+}
+
+bool
+rose_component_cursor_may_be_kept(const RoseComponentCursor *cursor, const RoseSchema *schema)
+{
+	return cursor->schema == schema && cursor->strategy == NULL && cursor->readahead == NULL &&
+		!cursor->borrows;
+}
+
 static bool
 leaf_may_rest(const RoseLeaf *leaf, Size bytes)
 {
@@ -313,6 +346,16 @@ typedef struct SeekTarget
 	uint64		ordinal;
 } SeekTarget;
 
+/* A search begins. */
+static void
+begin_search(RoseComponentCursor *cursor)
+{
+	cursor->slot = -1;
+	cursor->moves = 0;
+	if (cursor->leaf)
+		rose_leaf_reset_window(cursor->leaf);
+}
+
 /*
  * The slot to go down at, not before the first row that is not left out: pages that have
  * only rows before it may be others' by now.
@@ -330,10 +373,7 @@ descend(RoseComponentCursor *cursor, const SeekTarget *target)
 {
 	BlockNumber block = cursor->component->group.root;
 
-	cursor->slot = -1;
-	cursor->moves = 0;
-	if (cursor->leaf)
-		rose_leaf_reset_window(cursor->leaf);
+	begin_search(cursor);
 	for (int depth = 0; depth < cursor->component->group.height; depth++)
 	{
 		RosePageReader *reader = inner_reader(cursor, depth, block);
@@ -543,6 +583,16 @@ rose_component_cursor_seek_last(RoseComponentCursor *cursor, const Datum *key,
 	return stop_before_first(cursor, settle(cursor, found && inclusive ? hi - 1 : lo - 1));
 }
 
+/* Is it a row of the leaf at hand? */
+static bool
+has_ordinal(const RoseComponentCursor *cursor, uint64 ordinal)
+{
+	const RoseLeaf *leaf = cursor->leaf;
+
+	return leaf != NULL && leaf->block != InvalidBlockNumber && !leaf->pending &&
+		ordinal - leaf->first_ordinal < (uint64) leaf->rows.nrows;
+}
+
 bool
 rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint64 ordinal)
 {
@@ -551,7 +601,10 @@ rose_component_cursor_seek_ordinal(RoseComponentCursor *cursor, uint64 ordinal)
 	cursor->slot = -1;
 	if (ordinal >= cursor->component->footer.nrows)
 		return false;
-	descend(cursor, &target);
+	if (has_ordinal(cursor, ordinal))
+		begin_search(cursor);
+	else
+		descend(cursor, &target);
 	if (ordinal < cursor->leaf->first_ordinal ||
 		ordinal - cursor->leaf->first_ordinal >= cursor->leaf->rows.nrows)
 		ereport(ERROR,
@@ -596,6 +649,8 @@ bool
 rose_component_cursor_goto(RoseComponentCursor *cursor, int slot)
 {
 	Assert(cursor->slot >= 0 && slot >= cursor->slot);
+	if (slot == cursor->slot)
+		return true;
 	cursor->moves += slot - cursor->slot;
 	if (!settle(cursor, slot))
 		return false;

@@ -22,8 +22,7 @@ rose_partial_init(RosePartial *partial, const RoseSchema *schema, MemoryContext 
 {
 	memset(partial, 0, sizeof(*partial));
 	partial->schema = schema;
-	partial->context = AllocSetContextCreate(parent, "rose partial row",
-											 ALLOCSET_SMALL_SIZES);
+	partial->parent = parent;
 }
 
 /* Take the columns that row has and nobody newer gave. */
@@ -57,7 +56,11 @@ rose_partial_start(RosePartial *partial, const RoseRow *row)
 {
 	int			natts = partial->schema->natts;
 
-	MemoryContextReset(partial->context);
+	if (partial->context == NULL)
+		partial->context = AllocSetContextCreate(partial->parent, "rose partial row",
+												 ALLOCSET_SMALL_SIZES);
+	else
+		MemoryContextReset(partial->context);
 	partial->values = MemoryContextAllocZero(partial->context, natts * sizeof(Datum));
 	partial->nulls = MemoryContextAllocZero(partial->context, natts * sizeof(bool));
 	partial->have = MemoryContextAllocZero(partial->context, ROSE_PRESENT_BYTES(natts));

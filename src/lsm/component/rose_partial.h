@@ -17,7 +17,8 @@
 typedef struct RosePartial
 {
 	const RoseSchema *schema;
-	MemoryContext context;		/* reset by each start */
+	MemoryContext parent;
+	MemoryContext context;		/* made by the first start, reset by each; NULL: there was none */
 	bool		active;
 	RoseVersion version;		/* of the newest one */
 	Datum	   *values;

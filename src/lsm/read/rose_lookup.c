@@ -82,7 +82,8 @@ rose_lookup_rest(RoseLookup *lookup)
 	lookup->partial.active = false;
 	return rose_key_reader_rest(lookup->reader) &&
 		lookup->key_context->mem_allocated <= RESTING_BYTES &&
-		lookup->partial.context->mem_allocated <= RESTING_BYTES;
+		(lookup->partial.context == NULL ||
+		 lookup->partial.context->mem_allocated <= RESTING_BYTES);
 }
 
 /* Remember where the result came from, for its TID. */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_lookup_cache.c
- *	  Lookups and readers of keys that are kept, for callers that need one for a moment only.
+ *	  Lookups, readers of keys and cursors that are kept, for callers that need one for a moment only.
  *
  * To make one, and to find the way down a component again, costs more than to use it once.
  * So those of the tables that were used last are kept, and a transaction of a few rows
@@ -13,6 +13,9 @@
  *	  - when the tree has replaced anything, a component or its schema, since the end of the
  *		transaction that used it last: what it refers to is gone (RoseTree.replaced)
  *	  - if a tuple slot still has one of its rows, or rows were large.
+ *
+ * A cursor is kept for scans of a few rows, and belongs to the scan as long as that uses it: to
+ * its memory, too, with which it goes if the scan is not ended but fails.
  *
  * A function that compares keys may be called in the middle of a lookup, and look up rows
  * itself.  So those of each depth of such calls are kept apart.
@@ -35,6 +38,10 @@
 /* Tables, of each depth. */
 #define KEPT_TABLES		8
 
+/* Cursors of each of these, and bytes of values of rows that one of them has. */
+#define KEPT_CURSORS	4
+#define RESTING_BYTES	((Size) 64 * 1024)
+
 typedef struct KeptLookups
 {
 	RoseTree   *tree;			/* NULL: nothing is kept here */
@@ -46,6 +53,11 @@ typedef struct KeptLookups
 	MemoryContextCallback callback; /* of it */
 	RoseLookup *lookup;			/* or NULL */
 	RoseKeyReader *reader;		/* or NULL */
+	int			ncursors;
+	int			most_cursors;	/* that there were */
+	RoseComponentCursor *cursors[KEPT_CURSORS]; /* those used last come last */
+	RoseRows   *rows;			/* of a memtable's source; or NULL */
+	bool		had_rows;
 } KeptLookups;
 
 static KeptLookups kept[ROSE_FOREIGN_MAX_DEPTH + 1][KEPT_TABLES];
@@ -59,6 +71,8 @@ forget(KeptLookups *entry)
 	entry->lxid = InvalidLocalTransactionId;
 	entry->lookup = NULL;
 	entry->reader = NULL;
+	entry->ncursors = 0;
+	entry->rows = NULL;
 }
 
 /* The memory goes, with the tree's handle. */
@@ -84,6 +98,11 @@ let_go(KeptLookups *entry)
 	RoseLookup *lookup = entry->lookup;
 
 	forget_reader(entry);
+	while (entry->ncursors > 0)
+		rose_component_cursor_free(entry->cursors[--entry->ncursors]);
+	if (entry->rows != NULL)
+		rose_rows_abandon(entry->rows);
+	entry->rows = NULL;
 	entry->lookup = NULL;
 	if (lookup != NULL)
 		rose_lookup_free(lookup);
@@ -115,6 +134,8 @@ begin(KeptLookups *entries, RoseTree *tree)
 	MemoryContextRegisterResetCallback(entry->context, &entry->callback);
 	entry->tree = tree;
 	entry->schema = tree->schema;
+	entry->most_cursors = 0;
+	entry->had_rows = false;
 	tree->grown = true;
 	return entry;
 }
@@ -180,6 +201,90 @@ rose_lookup_cached_reader(RoseTree *tree)
 	return entry->reader;
 }
 
+/* Take the i-th cursor out. */
+static RoseComponentCursor *
+take_out(KeptLookups *entry, int i)
+{
+	RoseComponentCursor *cursor = entry->cursors[i];
+
+	entry->ncursors--;
+	for (; i < entry->ncursors; i++)
+		entry->cursors[i] = entry->cursors[i + 1];
+	return cursor;
+}
+
+RoseComponentCursor *
+rose_lookup_cache_take_cursor(RoseTree *tree, RoseComponent *component, MemoryContext context)
+{
+	KeptLookups *entry = find(kept[rose_foreign_depth()], tree);
+
+	for (int i = 0; entry != NULL && i < entry->ncursors; i++)
+		if (rose_component_cursor_is_of(entry->cursors[i], component))
+		{
+			RoseComponentCursor *cursor = take_out(entry, i);
+
+			rose_component_cursor_pass_on(cursor, context);
+			rose_component_cursor_rebind(cursor, tree->rel);
+			return cursor;
+		}
+	return NULL;
+}
+
+void
+rose_lookup_cache_give_cursor(RoseTree *tree, RoseComponentCursor *cursor)
+{
+	KeptLookups *entry;
+
+	if (!rose_component_cursor_may_be_kept(cursor, tree->schema))
+	{
+		rose_component_cursor_free(cursor);
+		return;
+	}
+	entry = entry_of(tree);
+	if (entry->ncursors == KEPT_CURSORS)
+		rose_component_cursor_free(take_out(entry, 0));
+	rose_component_cursor_pass_on(cursor, entry->context);
+	entry->cursors[entry->ncursors++] = cursor;
+	if (entry->ncursors > entry->most_cursors)
+	{
+		entry->most_cursors = entry->ncursors;
+		tree->grown = true;
+	}
+}
+
+RoseRows *
+rose_lookup_cache_take_rows(RoseTree *tree, MemoryContext context)
+{
+	KeptLookups *entry = find(kept[rose_foreign_depth()], tree);
+	RoseRows   *rows = entry != NULL ? entry->rows : NULL;
+
+	if (rows == NULL)
+		return NULL;
+	MemoryContextSetParent(rows->context, context);
+	entry->rows = NULL;
+	return rows;
+}
+
+void
+rose_lookup_cache_give_rows(RoseTree *tree, RoseRows *rows)
+{
+	KeptLookups *entry = NULL;
+
+	Assert(rows->refcount == 1);
+	if (rows->schema == tree->schema)
+		entry = entry_of(tree);
+	if (entry == NULL || entry->rows != NULL)
+	{
+		rose_rows_abandon(rows);
+		return;
+	}
+	MemoryContextSetParent(rows->context, entry->context);
+	entry->rows = rows;
+	if (!entry->had_rows)
+		tree->grown = true;
+	entry->had_rows = true;
+}
+
 void
 rose_lookup_cache_forget_reader(RoseTree *tree)
 {
@@ -199,6 +304,9 @@ come_to_rest(KeptLookups *entry)
 		result = rose_lookup_rest(entry->lookup);
 	if (entry->reader != NULL)
 		result = rose_key_reader_rest(entry->reader) && result;
+	for (int i = entry->ncursors - 1; i >= 0; i--)
+		if (!rose_component_cursor_may_rest(entry->cursors[i], RESTING_BYTES))
+			rose_component_cursor_free(take_out(entry, i));
 	return result;
 }
 

@@ -28,6 +28,7 @@
 #define LIMIT_OF_WALK	64		/* who takes so many rows takes many more */
 #define BYTES_FIRST		1024
 #define BYTES_MAX		(64 * 1024)
+#define KEPT_BYTES_MAX	(192 * 1024)	/* of one that is kept */
 #define OLD_VERSIONS_MAX	8	/* passed one by one, before the rest is skipped */
 #define VISIT_MAX		4096	/* entries looked at under one hold of the lock */
 #define TAKE_MAX		32		/* entries taken from the memtable together */
@@ -91,6 +92,19 @@ rose_mem_batch_abandon(RoseMemBatch *batch)
 	if (batch->rows.refcount > 1)
 		rose_mem_batch_fetch(batch);
 	rose_rows_abandon(&batch->rows);
+}
+
+bool
+rose_mem_batch_renew(RoseMemBatch *batch)
+{
+	if (batch->rows.refcount > 1 || batch->more_bytes > 0 || batch->capacity > BYTES_FIRST ||
+		batch->rows.context->mem_allocated > KEPT_BYTES_MAX)
+		return false;
+	rose_mem_batch_start(batch);
+	batch->limit = ROWS_FIRST;
+	batch->longest_before = 0;
+	batch->columns = 0;
+	return true;
 }
 
 /* ---- filling ---- */

@@ -78,6 +78,9 @@ extern RoseMemBatch *rose_mem_batch_create(RoseTree *tree, MemoryContext context
 /* Release by who made it, when its context goes: a tuple slot may keep it longer.  NULL is allowed. */
 extern void rose_mem_batch_abandon(RoseMemBatch *batch);
 
+/* If nobody else holds it, and it has become no larger than batches of a few rows are: make it as good as a new one; else false. */
+extern bool rose_mem_batch_renew(RoseMemBatch *batch);
+
 /* Empty it.  REQUIRES that nobody else holds it. */
 extern void rose_mem_batch_start(RoseMemBatch *batch);
 

@@ -60,6 +60,9 @@ typedef struct RoseLeft
  */
 extern bool rose_stretch_begin(RoseOutput *output, RoseSource *source, const RoseSource *rival);
 
+/* All of its rows were taken.  Was that the last of the scan? */
+extern bool rose_stretch_is_last(const RoseOutput *output);
+
 /*
  * All of its rows were taken: if nothing but the next ones of the same source can follow,
  * they become the stretch.  Who calls this takes a row next.

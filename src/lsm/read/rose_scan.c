@@ -77,7 +77,7 @@ struct RoseScan
 
 	RoseRow		row;			/* the result */
 	Datum		row_key[INDEX_MAX_KEYS];
-	MemoryContext row_context;	/* of the row kept by a backward scan */
+	MemoryContext row_context;	/* of the row kept by a backward scan; NULL: there was none */
 	bool		row_from_lookup;
 	bool		row_in_component;
 	RoseComponentEntryDisk row_entry;	/* id 0: none yet */
@@ -121,8 +121,6 @@ rose_scan_begin(RoseTree *tree, Snapshot snapshot, const RoseKeyRange *range, bo
 	scan->output.context = context;
 	scan->group_context = AllocSetContextCreate(context, "rose scan key",
 												ALLOCSET_SMALL_SIZES);
-	scan->row_context = AllocSetContextCreate(context, "rose scan row",
-											  ALLOCSET_SMALL_SIZES);
 	if (bulk)
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
@@ -393,7 +391,11 @@ scan_take_row(RoseScan *scan, const RoseSource *source, bool hold)
 	if (!hold)
 		return;
 
-	MemoryContextReset(scan->row_context);
+	if (scan->row_context == NULL)
+		scan->row_context = AllocSetContextCreate(scan->context, "rose scan row",
+												  ALLOCSET_SMALL_SIZES);
+	else
+		MemoryContextReset(scan->row_context);
 	if (scan->row.tuple)
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->row_context);
@@ -530,7 +532,14 @@ scan_next_forward(RoseScan *scan, bool many, bool *in_stretch)
 	if (*in_stretch)
 		return NULL;
 	if (rose_stretch_is_open(&scan->output.stretch))
+	{
+		if (rose_stretch_is_last(&scan->output))
+		{
+			scan_leave(scan, SCAN_AFTER_LAST);
+			return NULL;
+		}
 		scan_leave_stretch(scan);
+	}
 
 	for (;;)
 	{

@@ -61,6 +61,7 @@ typedef struct RoseStretch
 	RoseRows   *rows;			/* NULL: no stretch is open */
 	int			next;			/* slot of the next row */
 	int			end;
+	bool		last;			/* what its source has behind it is not in the range */
 	uint64		first_tid;		/* number of slot 0's TID, or, if rows have sequence numbers at hand, the
 								 * salt of TIDs that are made of those (rose_tid.h) */
 } RoseStretch;

@@ -27,6 +27,8 @@
 #include "store/rose_manifest.h"
 #include "store/rose_store.h"
 #include "lsm/component/rose_leaf.h"
+#include "lsm/read/rose_hits.h"
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_source.h"
 
 /* The pieces of C2, by their index in the manifest, and where in them the source is. */
@@ -43,8 +45,10 @@ typedef struct ComponentSource
 	RoseComponentEntryDisk entry;	/* of the same */
 	RoseRow		edge;			/* the row while it is waiting */
 	BlockNumber judged_block;	/* leaf that settled_end is about */
-	int			settled_end;	/* its first row that is not at hand */
+	int			settled_end;	/* its first row that is not at hand ... */
+	bool		range_ends;		/* ... as it is behind the range */
 	RosePieceChain *chain;		/* NULL: it is the only piece */
+	bool		of_pieces;		/* it has all of C2 */
 } ComponentSource;
 
 /* ---- opening ---- */
@@ -100,12 +104,13 @@ rose_source_pieces_overlap(const RoseReading *reading)
 	RoseView   *view = reading->view;
 	int			i;
 
-	if (range->nhashed == 0)
+	if (range->nhashed == 0 || rose_hits_expected(view->tree))
 		return true;
 	i = rose_view_find_piece(view, range->lower, range->nlower, !range->lower_inclusive);
 	for (; i < view->manifest.ncomponents && is_in_range(reading, i); i++)
 		if (may_have_hash(reading, i))
 			return true;
+	rose_hits_note(view->tree, false);
 	return false;
 }
 
@@ -132,17 +137,37 @@ set_component(ComponentSource *source, RoseComponentCursor *cursor,
 	source->base.repeats = (entry->flags & ROSE_COMPONENT_UNIQUE_KEYS) == 0;
 }
 
+/* Are rows of a range read, which may be so few that to make cursors for them is a good part of it? */
+static bool
+reads_range(const RoseReading *reading)
+{
+	return reading->range->nlower + reading->range->nupper > 0 && reading->strategy == NULL;
+}
+
 /* On a component of the view. */
 static RoseComponentCursor *
 make_cursor(const RoseReading *reading, int index)
 {
 	RoseView   *view = reading->view;
-	RoseComponentCursor *cursor = rose_component_cursor_create(rose_view_component(view, index),
-															   view->tree->rel, view->schema,
-															   reading->strategy, reading->context);
+	RoseComponent *component = rose_view_component(view, index);
+	RoseComponentCursor *cursor = NULL;
 
+	if (reads_range(reading) && view->schema == view->tree->schema)
+		cursor = rose_lookup_cache_take_cursor(view->tree, component, reading->context);
+	if (cursor == NULL)
+		cursor = rose_component_cursor_create(component, view->tree->rel, view->schema,
+											  reading->strategy, reading->context);
 	rose_component_cursor_set_first(cursor, rose_view_entry(view, index)->first_ordinal);
 	return cursor;
+}
+
+static void
+leave_cursor(const RoseReading *reading, RoseComponentCursor *cursor)
+{
+	if (reads_range(reading))
+		rose_lookup_cache_give_cursor(reading->tree, cursor);
+	else
+		rose_component_cursor_free(cursor);
 }
 
 static bool
@@ -215,6 +240,22 @@ take_cursor_row(ComponentSource *source, bool found)
 						found ? rose_component_cursor_keyed_row(source->cursor) : NULL);
 }
 
+/*
+ * Positioned in C2, for whose filter nobody may have been asked (rose_hits.h): has it keys of the range, as far as all of
+ * these have one hash?
+ */
+static void
+note_hit(const ComponentSource *source)
+{
+	const RoseReading *reading = source->base.reading;
+	const RoseKeyRange *range = reading->range;
+
+	if (source->of_pieces && range->nhashed > 0)
+		rose_hits_note(reading->tree, source->base.state == ROSE_SOURCE_ROW &&
+					   rose_key_compare(reading->tree->schema, source->base.row->key, range->lower,
+										range->nhashed) == 0);
+}
+
 static void
 component_position(RoseSource *base, ScanDirection direction, const Datum *key, int ncols,
 				   bool inclusive)
@@ -226,6 +267,7 @@ component_position(RoseSource *base, ScanDirection direction, const Datum *key, 
 	if (!base->waiting)
 	{
 		take_cursor_row(source, place_cursor(source, direction, key, ncols, inclusive));
+		note_hit(source);
 		return;
 	}
 	memset(&source->edge, 0, sizeof(source->edge));
@@ -284,7 +326,7 @@ component_go_to(RoseSource *base, int slot)
 static void
 component_close(RoseSource *base)
 {
-	rose_component_cursor_free(((ComponentSource *) base)->cursor);
+	leave_cursor(base->reading, ((ComponentSource *) base)->cursor);
 }
 
 /* ---- rows at hand ---- */
@@ -322,11 +364,13 @@ judge_leaf(ComponentSource *source, RoseLeaf *leaf)
 
 	source->judged_block = leaf->block;
 	source->settled_end = 0;
+	source->range_ends = false;
 	if (!leaf_is_settled(source, leaf))
 		return;
 	source->settled_end = range->nupper == 0 ? leaf->rows.nrows :
 		rose_component_cursor_find(source->cursor, range->upper, range->nupper,
 								   range->upper_inclusive);
+	source->range_ends = source->settled_end < leaf->rows.nrows;
 }
 
 /* The slot behind the first key that the leaf goes on with in [slot + 1, end). */
@@ -373,6 +417,7 @@ set_stretch(const ComponentSource *source, RoseLeaf *leaf, int next, int end, Ro
 	stretch->rows = &leaf->rows;
 	stretch->next = next;
 	stretch->end = end;
+	stretch->last = false;
 	return true;
 }
 
@@ -394,7 +439,10 @@ component_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretc
 		return false;
 	if (base->repeats)
 		end = find_repeated_key(leaf, slot, end);
-	return set_stretch(source, leaf, slot, end, stretch);
+	if (!set_stretch(source, leaf, slot, end, stretch))
+		return false;
+	stretch->last = source->range_ends && end == source->settled_end;
+	return true;
 }
 
 static bool
@@ -530,6 +578,7 @@ chain_position(RoseSource *base, ScanDirection direction, const Datum *key, int 
 	ComponentSource *source = (ComponentSource *) base;
 
 	take_cursor_row(source, place_in_chain(source, direction, key, ncols, inclusive));
+	note_hit(source);
 }
 
 static void
@@ -556,7 +605,7 @@ chain_close(RoseSource *base)
 
 	for (int i = 0; i < ROSE_MAX_COMPONENTS; i++)
 		if (chain->cursors[i] != NULL)
-			rose_component_cursor_free(chain->cursors[i]);
+			leave_cursor(base->reading, chain->cursors[i]);
 }
 
 /* Pieces do not overlap, but a key that had versions in two of them would be two rows. */
@@ -606,8 +655,14 @@ rose_source_open_pieces(const RoseReading *reading)
 	ComponentSource *source;
 
 	if (view->manifest.ncomponents - view->first_piece == 1)
-		return rose_source_open_component(reading, view->first_piece);
+	{
+		RoseSource *only = rose_source_open_component(reading, view->first_piece);
+
+		((ComponentSource *) only)->of_pieces = true;
+		return only;
+	}
 	source = make_source(reading, &chain_ops);
+	source->of_pieces = true;
 	source->chain = MemoryContextAllocZero(reading->context, sizeof(RosePieceChain));
 	set_piece(source, view->first_piece);
 	return &source->base;

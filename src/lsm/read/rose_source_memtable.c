@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_mem_batch.h"
 #include "lsm/read/rose_source.h"
 
@@ -309,6 +310,7 @@ memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch
 	bool		inclusive = batch->forward ? range->upper_inclusive : range->lower_inclusive;
 	int			first = source->next - 1;
 	int			nrows = batch->rows.nrows;
+	int			range_end = nrows;
 	int			end;
 
 	if (!base->seen)
@@ -316,7 +318,8 @@ memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch
 	end = end_of_whole_rows(batch, first);
 	/* mostly the last row, which is there, is in the range: no other is looked at */
 	if (ncols > 0 && rose_mem_batch_find(batch, nrows - 1, bound, ncols, NULL, inclusive) < nrows)
-		end = Min(end, rose_mem_batch_find(batch, first, bound, ncols, NULL, inclusive));
+		range_end = rose_mem_batch_find(batch, first, bound, ncols, NULL, inclusive);
+	end = Min(end, range_end);
 	if (rival != NULL && first < end)
 		end = Min(end, rose_mem_batch_find(batch, first, rival->row->key,
 										   rose_schema_key_width(batch->rows.schema),
@@ -326,8 +329,16 @@ memtable_at_hand(RoseSource *base, const RoseSource *rival, RoseStretch *stretch
 	stretch->rows = &batch->rows;
 	stretch->next = first;
 	stretch->end = end;
+	stretch->last = range_end < nrows && end == range_end;
 	stretch->first_tid = rose_tid_memory_salt(base->reading->tree, batch->min_seq, batch->max_seq);
 	return true;
+}
+
+/* Of a range there may be so few rows that to make a batch for them is a good part of it. */
+static bool
+reads_range(const RoseReading *reading)
+{
+	return reading->range != NULL && reading->range->nlower + reading->range->nupper > 0;
 }
 
 static void
@@ -335,7 +346,10 @@ memtable_close(RoseSource *base)
 {
 	MemtableSource *source = (MemtableSource *) base;
 
-	rose_mem_batch_abandon(source->batch);
+	if (reads_range(base->reading) && rose_mem_batch_renew(source->batch))
+		rose_lookup_cache_give_rows(base->reading->tree, &source->batch->rows);
+	else
+		rose_mem_batch_abandon(source->batch);
 	rose_mem_batch_abandon(source->spare);
 }
 
@@ -358,7 +372,10 @@ rose_source_open_memtable(const RoseReading *reading, int slot, bool filter)
 	source->base.reading = reading;
 	source->base.seen = filter;
 	rose_mem_cursor_open(&source->mem, &tree->shared->c0, tree->schema, slot);
-	source->batch = rose_mem_batch_create(tree, reading->context);
+	if (reads_range(reading))
+		source->batch = (RoseMemBatch *) rose_lookup_cache_take_rows(tree, reading->context);
+	if (source->batch == NULL)
+		source->batch = rose_mem_batch_create(tree, reading->context);
 	return &source->base;
 }
 

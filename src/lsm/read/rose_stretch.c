@@ -37,6 +37,13 @@ rose_stretch_begin(RoseOutput *output, RoseSource *source, const RoseSource *riv
 }
 
 bool
+rose_stretch_is_last(const RoseOutput *output)
+{
+	Assert(!rose_stretch_has_row(&output->stretch));
+	return output->stretch.last && output->alone && !rose_weave_is_open(output);
+}
+
+bool
 rose_stretch_go_on(RoseOutput *output)
 {
 	RoseStretch *stretch = &output->stretch;

@@ -387,6 +387,7 @@ rose_weave_next(RoseOutput *output)
 	stretch->first_tid = strand->first_tid;
 	stretch->next = output->first = piece->first;
 	stretch->end = piece->end;
+	stretch->last = false;
 	output->source = strand->source;
 	return true;
 }
