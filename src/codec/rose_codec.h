@@ -177,6 +177,7 @@ typedef struct RoseSegment
 	char	   *unpacked;		/* item bytes of compressed blocks */
 	bool	   *block_done;
 	RosePrefixBlock **prefix_blocks;	/* those that are unpacked */
+	int			near;			/* item that was asked for last, or will be next; -1: not known */
 	char	  **unpacked_items; /* the same; NULL: none */
 	uint32	   *pairs;			/* by byte: the two characters in it; NULL: not made */
 } RoseSegment;

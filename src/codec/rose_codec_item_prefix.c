@@ -296,6 +296,7 @@ prefix_open(RoseSegment *seg)
 	if (seg->raw > seg->end)
 		return "segment is cut off";
 	seg->prefix_blocks = NULL;
+	seg->near = -1;
 	return NULL;
 }
 
@@ -309,24 +310,27 @@ block_start(const RoseSegment *seg, int k)
 	return start < seg->end - seg->raw ? seg->raw + start : NULL;
 }
 
+/* The header of an item of so many bytes; returns where these are to be. */
+static inline char *
+start_item(const RoseSegment *seg, char *at, int length)
+{
+	if (is_short(seg->desc, length))
+	{
+		SET_VARSIZE_SHORT(at, length + VARHDRSZ_SHORT);
+		return at + VARHDRSZ_SHORT;
+	}
+	SET_VARSIZE(at, length + VARHDRSZ);
+	return at + VARHDRSZ;
+}
+
 /* Make an item of these bytes, of which 'shared' come from 'last'. */
 static char *
 make_item(const RoseSegment *seg, char *at, const char *last, int shared, const char *rest,
 		  int nrest, uint32 *size)
 {
 	int			length = shared + nrest;
-	char	   *bytes;
+	char	   *bytes = start_item(seg, at, length);
 
-	if (is_short(seg->desc, length))
-	{
-		SET_VARSIZE_SHORT(at, length + VARHDRSZ_SHORT);
-		bytes = at + VARHDRSZ_SHORT;
-	}
-	else
-	{
-		SET_VARSIZE(at, length + VARHDRSZ);
-		bytes = at + VARHDRSZ;
-	}
 	memcpy(bytes, last, shared);
 	memcpy(bytes + shared, rest, nrest);
 	*size = (uint32) (bytes + length - at);
@@ -341,13 +345,13 @@ typedef struct PrefixEntry
 	const char *rest;
 } PrefixEntry;
 
-/* Parse a block; returns its number of items, or -1 if it is damaged. */
+/* Parse the first items of a block, most at most; returns how many there are, or -1 if it is damaged. */
 static int
-parse_block(const RoseSegment *seg, int k, PrefixEntry *entries, Size *total)
+parse_block(const RoseSegment *seg, int k, int most, PrefixEntry *entries, Size *total)
 {
 	const char *p = block_start(seg, k);
 	int			first = k * RESTART_INTERVAL;
-	int			nitems = Min(RESTART_INTERVAL, seg->n - first);
+	int			nitems = Min(most, seg->n - first);
 	uint64		escape = rose_width_mask(seg->packed.width);
 	uint64		length = 0;
 	int			j;
@@ -393,6 +397,17 @@ parse_block(const RoseSegment *seg, int k, PrefixEntry *entries, Size *total)
 	return nitems;
 }
 
+/* Of a block one item was made alone; for the next one it is unpacked, or they would be many. */
+static RosePrefixBlock asked_once;
+
+static inline void
+make_block_table(RoseSegment *seg)
+{
+	if (seg->prefix_blocks == NULL)
+		seg->prefix_blocks = MemoryContextAllocZero(seg->context,
+													seg->nunits * sizeof(RosePrefixBlock *));
+}
+
 /* Unpack block k, once.  NULL if it is damaged. */
 static const RosePrefixBlock *
 unpack_block(RoseSegment *seg, int k)
@@ -405,12 +420,10 @@ unpack_block(RoseSegment *seg, int k)
 	int			nitems;
 	int			j;
 
-	if (seg->prefix_blocks == NULL)
-		seg->prefix_blocks = MemoryContextAllocZero(seg->context,
-													seg->nunits * sizeof(RosePrefixBlock *));
-	if (seg->prefix_blocks[k] != NULL)
+	make_block_table(seg);
+	if (seg->prefix_blocks[k] != NULL && seg->prefix_blocks[k] != &asked_once)
 		return seg->prefix_blocks[k];
-	nitems = parse_block(seg, k, entries, &total);
+	nitems = parse_block(seg, k, RESTART_INTERVAL, entries, &total);
 	if (nitems < 0)
 		return NULL;
 
@@ -428,11 +441,60 @@ unpack_block(RoseSegment *seg, int k)
 	return block;
 }
 
+/*
+ * Make item j of block k alone: what it shares comes from the items before, as far as each of them does
+ * not share it in turn.  NULL if the block is damaged.
+ */
+static const char *
+unpack_item(RoseSegment *seg, int k, int j, uint32 *size)
+{
+	PrefixEntry entries[RESTART_INTERVAL];
+	Size		total;
+	int			shared;
+	char	   *item;
+	char	   *bytes;
+
+	if (parse_block(seg, k, j + 1, entries, &total) != j + 1)
+		return NULL;
+	shared = entries[j].shared;
+	item = MemoryContextAlloc(seg->context, VARHDRSZ + shared + entries[j].nrest);
+	bytes = start_item(seg, item, shared + entries[j].nrest);
+	memcpy(bytes + shared, entries[j].rest, entries[j].nrest);
+	for (int from = j - 1; shared > 0; from--)
+	{
+		const PrefixEntry *entry = &entries[from];
+
+		if (entry->shared >= shared)
+			continue;
+		memcpy(bytes + entry->shared, entry->rest, shared - entry->shared);
+		shared = entry->shared;
+	}
+	*size = (uint32) (bytes + entries[j].shared + entries[j].nrest - item);
+	return item;
+}
+
+/*
+ * Is item i of block k asked for by itself, as far as that is known: neither behind the last one, nor in its
+ * block, nor in one of which another was?
+ */
+static bool
+is_single(RoseSegment *seg, int i, int k)
+{
+	if (seg->near >= 0 && (i == seg->near + 1 || k == seg->near / RESTART_INTERVAL))
+		return false;
+	make_block_table(seg);
+	if (seg->prefix_blocks[k] != NULL)
+		return false;
+	seg->prefix_blocks[k] = &asked_once;
+	return true;
+}
+
 static const char *
 prefix_get(RoseSegment *seg, int i, uint32 *size)
 {
 	int			k = i / RESTART_INTERVAL;
 	const RosePrefixBlock *block;
+	bool		single;
 
 	if (i % RESTART_INTERVAL == 0)
 	{
@@ -441,9 +503,20 @@ prefix_get(RoseSegment *seg, int i, uint32 *size)
 		/* in place */
 		if (p != NULL && *p != 0 && !seg->desc->long_headers)
 		{
+			seg->near = i;
 			*size = (uint32) (seg->end - p);
 			return p;
 		}
+	}
+	single = is_single(seg, i, k);
+	seg->near = i;
+	if (single)
+	{
+		const char *item = unpack_item(seg, k, i % RESTART_INTERVAL, size);
+
+		if (item == NULL)
+			rose_codec_corrupt(seg, "block of items is damaged");
+		return item;
 	}
 	block = unpack_block(seg, k);
 	if (block == NULL)

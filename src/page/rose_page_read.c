@@ -507,6 +507,7 @@ search_bound(RoseSegment *segment, int lo, int hi, Datum value, RoseDatumCompare
 		/* as long as there is a cheap one within, and not the first */
 		if (restart > 0 && (hi - 1) / restart * restart > lo)
 			mid = Max(mid / restart, lo / restart + 1) * restart;
+		segment->near = mid;	/* others around it will follow */
 		order = compare(value_datum(segment, mid), value, arg);
 		if (order < 0 || (after && order == 0))
 			lo = mid + 1;
