@@ -76,7 +76,7 @@ sql("SELECT rose.merge('rose_$_')") for 1 .. $tables - 2;
 sub disturb
 {
 	my ($n, $open) = @_;
-	my $what = some($open ? 2 : 9);
+	my $what = some($open ? 2 : 10);
 	my ($from, $many) = (1 + some(600), 1 + some(60));
 	my $indexes = "FROM pg_index WHERE indrelid = 'rose_$n'::regclass AND NOT indisprimary";
 	if ($what == 0) { sql("SELECT rose.spill('rose_$n'); SELECT rose.spill(indexrelid::regclass) $indexes") }
@@ -86,6 +86,7 @@ sub disturb
 	elsif ($what == 6) { $columns++; sql("ALTER TABLE ${_}_$n ADD COLUMN c$columns int DEFAULT $columns") for qw(heap rose) }
 	elsif ($what == 7) { sql("VACUUM FULL ${_}_$n; REINDEX TABLE ${_}_$n") for qw(heap rose) }
 	elsif ($what == 8) { make($n) }
+	elsif ($what == 9) { sql("DROP INDEX IF EXISTS ${_}_x$n; CREATE INDEX ${_}_x$n ON ${_}_$n (a, k)") for qw(heap rose) }
 	return;
 }
 
