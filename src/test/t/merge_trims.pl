@@ -126,6 +126,10 @@ sub compare
 }
 
 # ---- beside a pass: who began before it, and who begins during it
+# Parts of filters lie between leaves here, and stay.
+sql('ALTER SYSTEM SET rose.debug_filter_part = 400');
+$node->reload;
+
 sub rest_of_cursors
 {
 	my ($old, $what, $fetch, $table) = @_;
