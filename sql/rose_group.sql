@@ -128,7 +128,7 @@ CREATE FUNCTION rgr_how(query text, memory text = '-1') RETURNS SETOF text LANGU
 BEGIN
 	PERFORM set_config('rose.aggregate_memory', memory, true);
 	-- in a text of its own: how many vectors there are depends on how much a leaf holds
-	RETURN QUERY SELECT regexp_replace(regexp_replace(btrim(line), '=[1-9]\d*', '=some', 'g'), '(Flushes): [1-9]\d*', '\1: some') FROM rgr_plan(query, 'COSTS off, ANALYZE, BUFFERS off, TIMING off, SUMMARY off') line
+	RETURN QUERY SELECT regexp_replace(regexp_replace(btrim(line), '=[1-9][\d.]*', '=some', 'g'), '(Flushes): [1-9]\d*', '\1: some') FROM rgr_plan(query, 'COSTS off, ANALYZE, BUFFERS off, TIMING off, SUMMARY off') line
 		WHERE line ~ 'Groups:|Flushes|Ordered|Aggregate ' AND line !~ 'HashAggregate .*Batches';
 	PERFORM set_config('rose.aggregate_memory', '-1', true);
 END $$;
