@@ -127,21 +127,6 @@ agg_begin(CustomScanState *css, EState *estate, int eflags)
 
 /* ---- rows ---- */
 
-/* What a value is, of what was picked as a Datum. */
-static void
-words_of_datums(int64 *values, int n, int length)
-{
-	for (int i = 0; i < n; i++)
-	{
-		if (length == sizeof(int32))
-			values[i] = (int32) values[i];
-		else if (length == sizeof(int16))
-			values[i] = (int16) values[i];
-		else if (length == sizeof(int8))
-			values[i] = (int8) values[i];
-	}
-}
-
 /* Decode the column of the selected rows; values of NULLs are left out.  Returns how many are left. */
 static int
 load_column(RoseNodeAgg *agg, const AggColumn *column)
@@ -155,7 +140,7 @@ load_column(RoseNodeAgg *agg, const AggColumn *column)
 	{
 		rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, (Datum *) agg->values,
 						agg->nulls);
-		words_of_datums(agg->values, rows->n, column->length);
+		rose_node_agg_words_of_datums(agg->values, rows->n, column->length);
 		return rose_vec_keep(agg->values, agg->nulls, rows->n);
 	}
 	if (column->length < 0)

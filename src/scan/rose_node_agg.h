@@ -99,6 +99,9 @@ extern bool rose_node_agg_states_agree(void);
 /* The scan's next rows, as if it were run: in scan->rows; false: there are none. */
 extern bool rose_node_agg_next_rows(struct RoseNodeScan *scan);
 
+/* What values are that were picked as Datums, of this length. */
+extern void rose_node_agg_words_of_datums(int64 *values, int n, int length);
+
 /* --- the plan (rose_node_agg_plan.c, rose_node_agg.c) --- */
 
 /*

@@ -46,21 +46,6 @@ rose_node_group_columns_start(RoseNodeGroupColumns *columns, const RoseNodeRows 
 		columns->columns[i].loaded = false;
 }
 
-/* What a value is, of what was picked as a Datum. */
-static void
-words_of_datums(int64 *values, int n, int length)
-{
-	for (int i = 0; i < n; i++)
-	{
-		if (length == sizeof(int32))
-			values[i] = (int32) values[i];
-		else if (length == sizeof(int16))
-			values[i] = (int16) values[i];
-		else if (length == sizeof(int8))
-			values[i] = (int8) values[i];
-	}
-}
-
 /* Of rows from the first selected one to the last. */
 static bool
 decode(RoseNodeGroupColumn *column, const RoseNodeRows *rows, int first, int n)
@@ -109,7 +94,7 @@ rose_node_group_columns_load(RoseNodeGroupColumns *columns, int number)
 	{
 		rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, (Datum *) column->values,
 						column->nulls);
-		words_of_datums(column->values, rows->n, column->length);
+		rose_node_agg_words_of_datums(column->values, rows->n, column->length);
 		null = true;
 	}
 	else
