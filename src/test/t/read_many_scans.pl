@@ -30,6 +30,8 @@ foreach my $round (1 .. 3)
 	sql("UPDATE p SET v = v + 1 WHERE id % 3 = $round % 3");
 }
 
+# Of the eight tables that were read last, up to four cursors of scans of ranges are kept.
+my $kept = 8 * 4;
 my $session = RoseTest::Session->new($node);
 my $scans = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'rose leaf'";
 my $rows = $parts * 10;
@@ -47,9 +49,9 @@ foreach my $what ([ 'all partitions', 'SELECT id, v FROM p' ],
 	is($session->run('FETCH 1 FROM c') ne '', 1, "$name: the first row");
 	my $forward = $session->run('MOVE ABSOLUTE 0 IN c') . $session->run('FETCH ALL FROM c');
 	is_deeply([ sort split /\n/, $forward ], \@sorted, "$name: all rows");
-	cmp_ok($session->run($scans), '<=', 8, "$name: of $parts tables that were read nearly none has pages in memory");
+	cmp_ok($session->run($scans), '<=', $kept, "$name: of $parts tables that were read nearly none has pages in memory");
 	is(join("\n", reverse split /\n/, $session->run('FETCH BACKWARD ALL FROM c')), $forward, "$name: and back again");
-	cmp_ok($session->run($scans), '<=', 8, "$name: the same at the start");
+	cmp_ok($session->run($scans), '<=', $kept, "$name: the same at the start");
 	is($session->run('FETCH ALL FROM c'), $forward, "$name: and once more");
 	$session->run('COMMIT');
 }
