@@ -308,9 +308,12 @@ sub wait_for_stop
 {
 	my ($node) = @_;
 
-	$node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
-	  or die 'nobody comes to the stop point';
-	return;
+	return if $node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)");
+	# who should have come, and what he does instead
+	Test::More::diag($node->safe_psql('postgres', $_))
+	  foreach ("SELECT pid, backend_type, state, wait_event_type, wait_event, xact_start, query FROM pg_stat_activity", 'SELECT * FROM rose.stat_worker', 'SELECT * FROM rose.stat_merge_progress',
+		'SELECT relname, kind, id, state, rows, bytes FROM rose.stat_components', 'SHOW rose.max_merge_workers');
+	die 'nobody comes to the stop point';
 }
 
 # Has a process of the server died, without the postmaster having heard of it?
