@@ -66,7 +66,7 @@
 #define PICK_MIN_TOMBSTONES		1000
 /* Join private runs of transactions in progress when there are this many of like size, ... */
 #define PICK_PRIVATE_RUNS		6
-/* ... or two of which each is at least this part of C0; */
+/* ... or two among them that are each at least this part of C0; */
 #define PICK_PRIVATE_LARGE		8
 /* and at most this part of the table in one go, or as much as C0. */
 #define PICK_PRIVATE_PART		3
@@ -385,14 +385,20 @@ most_to_join(const RosePickInput *input)
 	return Max(total / PICK_PRIVATE_PART, input->c0_size);
 }
 
-/* So many private runs are worth a join, if the smallest of them has so many bytes. */
-static int
-least_to_join(const RosePickInput *input, uint64 smallest)
+static bool
+is_large_private(const RosePickInput *input, uint64 bytes)
 {
-	bool		few = input->ncomponents >= PICK_CROWDED ||
-		smallest >= Max(input->c0_size / PICK_PRIVATE_LARGE, 1);
+	return bytes >= Max(input->c0_size / PICK_PRIVATE_LARGE, 1);
+}
 
-	return few ? 2 : PICK_PRIVATE_RUNS;
+/*
+ * So many private runs are worth a join, if so many of them are large.  Small ones between
+ * these change nothing: with them, what one join may take is full before there are many.
+ */
+static int
+least_to_join(const RosePickInput *input, int nlarge)
+{
+	return input->ncomponents >= PICK_CROWDED || nlarge >= 2 ? 2 : PICK_PRIVATE_RUNS;
 }
 
 /*
@@ -407,7 +413,7 @@ pick_private_runs(const RosePickInput *input, int i, uint64 most, RosePickResult
 	const RoseComponentEntryDisk *newest = &input->components[i];
 	bool		any_size = input->ncomponents >= PICK_VERY_CROWDED;
 	uint64		taken = 0;
-	uint64		smallest = PG_UINT64_MAX;
+	int			nlarge = 0;
 
 	result->ninputs = 0;
 	result->natts = -1;
@@ -430,10 +436,10 @@ pick_private_runs(const RosePickInput *input, int i, uint64 most, RosePickResult
 			break;
 		result->natts = Max(result->natts, natts);
 		taken += entry->raw_bytes;
-		smallest = Min(smallest, entry->raw_bytes);
+		nlarge += is_large_private(input, entry->raw_bytes);
 		result->inputs[result->ninputs++] = entry->id;
 	}
-	if (result->ninputs < least_to_join(input, smallest))
+	if (result->ninputs < least_to_join(input, nlarge))
 		return false;
 	result->merge = true;
 	result->target_level = 0;

@@ -250,6 +250,18 @@ test_join_sizes(void)
 	table[2].first_ordinal = 10;
 	CHECK(!ask().merge);
 
+	/* small ones between large ones go along, and do not keep them apart until the manifest fills up */
+	clear();
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE / 3);
+	add_private(ROSE_PICK_NOT_PARTLY, 1);
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE / 3);
+	add_private(ROSE_PICK_NOT_PARTLY, 1);
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE / 3);
+	pick = ask();
+	CHECK(picked(&pick, 0, 3, 0));	/* all five are more than C0 */
+	table[2].raw_bytes = table[4].raw_bytes = C0_SIZE / 8 - 1;
+	CHECK(!ask().merge);		/* one large one: there may be more soon */
+
 	/* what is older is joined when the newest one is not */
 	clear();
 	add_private(ROSE_PICK_NOT_PARTLY, 10);
@@ -259,9 +271,13 @@ test_join_sizes(void)
 	CHECK(picked(&pick, 1, 2, 0));
 }
 
-/* One transaction fills a table: joins need little room beside it, its runs are few, and rows are not written often. */
+/*
+ * One transaction fills a table, by runs of two sizes in turns: joins need little room beside it, its runs are few, and
+ * rows are not written often.
+ */
 static void
-simulate_large_transaction(uint64 run_bytes, int nruns, int max_runs, double max_amplification)
+simulate_large_transaction(uint64 run_bytes, uint64 other_bytes, int nruns, int max_runs,
+						   double max_amplification)
 {
 	uint64		total = 0;
 	uint64		written = 0;
@@ -274,10 +290,10 @@ simulate_large_transaction(uint64 run_bytes, int nruns, int max_runs, double max
 
 		memmove(&table[1], &table[0], n * sizeof(table[0]));
 		ncomponents = 0;
-		add_private(ROSE_PICK_NOT_PARTLY, run_bytes);
+		add_private(ROSE_PICK_NOT_PARTLY, i % 2 == 0 ? run_bytes : other_bytes);
 		ncomponents = n + 1;
 		blocked[n] = true;
-		total += run_bytes;
+		total += table[0].raw_bytes;
 		while ((pick = ask()).merge)
 		{
 			uint64		bytes = 0;
@@ -786,11 +802,13 @@ main(void)
 	memset(blocked, 0, sizeof(blocked));
 	test_partly();
 	test_join_sizes();
-	simulate_large_transaction(C0_SIZE, 10, ROSE_USUAL_PRIVATE_RUNS, 1.2);
-	simulate_large_transaction(C0_SIZE, 100, ROSE_USUAL_PRIVATE_RUNS, 3.6);
-	simulate_large_transaction(C0_SIZE, 3000, ROSE_USUAL_PRIVATE_RUNS, 7.5);
-	simulate_large_transaction(C0_SIZE / 4, 1000, ROSE_USUAL_PRIVATE_RUNS, 6.0);
-	simulate_large_transaction(C0_SIZE / 100, 3000, ROSE_USUAL_PRIVATE_RUNS + 5, 7.0);
+	simulate_large_transaction(C0_SIZE, C0_SIZE, 10, ROSE_USUAL_PRIVATE_RUNS, 1.2);
+	simulate_large_transaction(C0_SIZE, C0_SIZE, 100, ROSE_USUAL_PRIVATE_RUNS, 3.6);
+	simulate_large_transaction(C0_SIZE, C0_SIZE, 3000, ROSE_USUAL_PRIVATE_RUNS, 7.5);
+	simulate_large_transaction(C0_SIZE / 4, C0_SIZE / 4, 1000, ROSE_USUAL_PRIVATE_RUNS, 6.0);
+	simulate_large_transaction(C0_SIZE / 100, C0_SIZE / 100, 3000, ROSE_USUAL_PRIVATE_RUNS + 5, 7.0);
+	simulate_large_transaction(C0_SIZE, C0_SIZE / 10, 1000, ROSE_USUAL_PRIVATE_RUNS, 6.0);
+	simulate_large_transaction(C0_SIZE / 3, C0_SIZE / 50, 1000, ROSE_USUAL_PRIVATE_RUNS, 6.0);
 	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
 	test_passing();
