@@ -142,6 +142,24 @@ EXPLAIN SELECT * FROM ors_new;
 ANALYZE ors_new;
 EXPLAIN (COSTS off) SELECT * FROM ors_new x JOIN ors_new y USING (id);
 DROP TABLE ors_new, ors_new_heap;
+
+-- columns that no child reads, before others that one does: in what is returned, in an arm before, in what is written
+CREATE TABLE orw (id int PRIMARY KEY, a text, b text, c int, d int) USING rose;
+CREATE INDEX orw_a ON orw (a);
+CREATE INDEX orw_c ON orw (c);
+INSERT INTO orw SELECT i, 'a' || i, 'b' || i, i, i FROM generate_series(1, 1000) i;
+SELECT rose.spill('orw');
+ANALYZE orw;
+SET enable_seqscan = off;
+EXPLAIN (COSTS off) SELECT b, a FROM orw WHERE c = 5 OR (id IN (7, 8) AND d > 0);
+SELECT b, a FROM orw WHERE c = 5 OR (id IN (7, 8) AND d > 0);
+SELECT count(*), count(a) FROM orw WHERE a = 'a7' OR (id IN (7, 8) AND d > 0);
+SELECT d, string_agg(b, ',') FROM orw WHERE c = 5 OR (id IN (7, 8) AND d > 0) GROUP BY d;
+UPDATE orw SET b = coalesce(a, 'lost') WHERE c = 5 OR (id IN (7, 8) AND d > 0) RETURNING *;
+-- partly in memory
+SELECT b, a FROM orw WHERE c = 5 OR (id BETWEEN 6 AND 9 AND d > 0);
+RESET enable_seqscan;
+DROP TABLE orw;
 DROP TABLE orp, ors_queries;
 DROP TABLE ors;
 DROP FUNCTION ors_same(text), ors_leak(int), ors_cost(text);

@@ -9,7 +9,8 @@
  * who has the row otherwise (a trigger, a row lock, EvalPlanQual) has it from another slot, and
  * without a projection the target list names all columns.  An aggregate without groups takes the row as it is, and
  * its expressions say what it reads.  So when the executor has started, the slots of its
- * index scans of rose tables are told their plans.
+ * index scans of rose tables are told their plans.  Not those below a node that is not core's: it may read its
+ * children's slots itself, as a scan of conditions joined by OR does (indexam/rose_or_scan.c), and any column of them.
  *
  * Which columns that are is found out when a row of several columns is asked for, once for each
  * execution; for a row with a column or two it would cost more than it saves.
@@ -50,6 +51,21 @@ is_without_groups(const Agg *agg)
 	return agg->aggstrategy == AGG_PLAIN && agg->numCols == 0 && agg->chain == NIL;
 }
 
+/* What reads their slots is not in their plans. */
+static void
+forget_children(CustomScanState *state)
+{
+	ListCell   *cell;
+
+	foreach(cell, state->custom_ps)
+	{
+		RoseTupleSlot *rslot = slot_of_scan(lfirst(cell));
+
+		if (rslot != NULL)
+			rslot->plan = NULL;
+	}
+}
+
 /* Before its children. */
 static bool
 note_plan(PlanState *state, void *context)
@@ -64,7 +80,10 @@ note_plan(PlanState *state, void *context)
 		if (rslot != NULL && outerPlanState(state)->ps_ProjInfo == NULL)
 			rslot->reader = state->plan;
 	}
-	return planstate_tree_walker(state, note_plan, context);
+	(void) planstate_tree_walker(state, note_plan, context);
+	if (IsA(state, CustomScanState))
+		forget_children((CustomScanState *) state);
+	return false;
 }
 
 void
