@@ -26,7 +26,7 @@ COPY=''
 MOUNTED=''
 DIGEST=''						# what failed, a few lines for each suite
 LOG_TAIL=60
-DIGEST_LINES=14
+DIGEST_LINES=24
 TEST_JOBS=${TEST_JOBS:-$(($(nproc) + 1))}
 LONG_FILES=(sql_differential.pl scan_differential.pl read_columns.pl repl_upstream_identity.pl sql_indexes.pl merge_shared_pass.pl worker_left_merges.pl
 	crash_replica.pl temp_differential.pl)
@@ -43,16 +43,19 @@ finish()
 }
 
 # digest SUITE OUTPUT STATUS: the tests of OUTPUT that failed, each with the start of what is said
-# behind it; where none is named, why it died, or what was said last.
+# behind it; where none is named, why it died, or what was said last. Before that the seeds by which it can be
+# had again (seed_random in RoseTest.pm), and the start of what was first said about one: the first difference, mostly.
 digest()
 {
-	local lines
+	local lines seeds first
 
 	lines=$(awk '/^not ok |^#   Failed test |\.\.\. (FAILED|failed)/ { left = 7 } /^ok |\.\.\. ok/ { left = 0 } left-- > 0 { print substr($0, 1, 160) }' "$2")
 	# one that died has said why in its log
 	[ -n "$lines" ] || lines=$(grep -hE 'ERROR|error running|died|timed out|timeout' "$COPY/tmp_check/log/regress_log_$1" 2>/dev/null | tail -n 4 | cut -c1-240)
 	[ -n "$lines" ] || lines=$(grep -v '^$' "$2" | tail -n 4 | cut -c1-160)
-	DIGEST+="failed: $1 (exit status $3)"$'\n'$lines$'\n'
+	seeds=$(grep -oE '^# [A-Z_]*SEED=[0-9]+$' "$2" | head -n 4 | tr -d '#\n')
+	first=$(awk '!seen && /^# .*SEED=[0-9]+[^0-9]/ { seen = 1; left = 3 } left > 0 { print substr($0, 1, 300); left-- }' "$2")
+	DIGEST+="failed: $1 (exit status $3)${seeds:+,$seeds}"$'\n'${first:+$first$'\n'}$lines$'\n'
 }
 
 # tally SUITE OUTPUT STATUS: counts the results that OUTPUT lists, in the formats

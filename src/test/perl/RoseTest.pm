@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
-  table_hash seed_random random_between stop_points_create wait_for_stop
+  table_hash seed_random random_between first_unequal stop_points_create wait_for_stop
   always_parallel scan_settings wait_for_apply start_without_replication replication_again
   forget_collations touch_script error_of merge_workers no_merge_workers);
 
@@ -368,6 +368,16 @@ sub seed_random
 	srand($seed);
 	Test::More::diag("$variable=$seed");
 	return $seed;
+}
+
+# Where two answers differ first, each of lines: heap's and rose's.
+sub first_unequal
+{
+	my @lines = map { [ split /\n/, $_, -1 ] } @_;
+	my $n = 0;
+
+	$n++ while defined $lines[0][$n] && defined $lines[1][$n] && $lines[0][$n] eq $lines[1][$n];
+	return map { (qw(heap rose))[$_] . ', line ' . ($n + 1) . ': ' . ($lines[$_][$n] // '(no more)') } 0, 1;
 }
 
 sub random_between

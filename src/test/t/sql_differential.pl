@@ -23,7 +23,8 @@
 # comes before it.
 #
 # At the first difference the statement, both answers and the statements before
-# it are printed, and all statements so far are saved for psql.
+# it are printed, and all statements so far are saved for psql. What the difference is
+# is said once more behind the test that fails, for who sees little more than that.
 use strict;
 use warnings;
 
@@ -281,6 +282,7 @@ sub forgotten
 }
 
 my ($done, $batches, $different, $errors, $forgotten) = (0, 0, 0, 0, 0);
+my @why;
 my @first;
 BATCH: while ($done < $wanted)
 {
@@ -296,6 +298,7 @@ BATCH: while ($done < $wanted)
 		{
 			$different = 1;
 			report_difference($n, $statements, $answers);
+			@why = ($statements->[$n]{sql}, first_unequal($heap, $rose));
 			last BATCH;
 		}
 	}
@@ -316,12 +319,14 @@ BATCH: while ($done < $wanted)
 		diag($_) foreach @problems;
 		diag("all statements so far: $saved");
 		$different = 1;
+		@why = ("after batch $batches", (map { "spill or merge failed: $_" } @refused), @problems);
 		last;
 	}
 	@first = $restarts && !$temp && rand() < 0.2 ? restart() : ();
 }
-ok(!$different, "the same answers on heap and on rose ($done statements in $batches batches, $errors of them errors)");
-ok($done >= $wanted, "$wanted statements were compared");
+ok(!$different, "the same answers on heap and on rose ($done statements in $batches batches, $errors of them errors)")
+  or diag("DIFF_SEED=$seed: ", join("\n", map { substr($_, 0, 400) } @why));
+ok($different || $done >= $wanted, "$wanted statements were compared");
 cmp_ok($forgotten, '>', 0, 'merges have forgotten sequence numbers') if !$temp;
 cmp_ok($errors, '<', 0.35 * ($done || 1), 'most statements did something');
 
