@@ -1,7 +1,8 @@
 
 # Columns: tables of random columns (fixed and variable, by value and by reference, with NULLs, generated, dropped,
 # and added with a default when there were rows), of which the first ones, some or all are read by all ways of reading,
-# while the rows are in memory, in components, and in both. The answers are heap's.
+# while the rows are in memory, in components, and in both; and one or two that nothing else names, beside conditions on
+# others, by indexes. The answers are heap's.
 #
 #   COLUMNS_SEED    repeat a run
 #   COLUMNS_TABLES  how many; default 8
@@ -16,7 +17,7 @@ plan skip_all => 'the stand-in is heap' if $ENV{ROSE_STANDIN};
 
 my $seed = seed_random('COLUMNS_SEED');
 my $tables = $ENV{COLUMNS_TABLES} // 8;
-my ($compared, $problems) = (0, 0);
+my ($compared, $problems, $made) = (0, 0, 0);
 
 # Type, and a value as an expression of a number.
 my @types = (
@@ -78,6 +79,32 @@ sub insert_rows
 	return;
 }
 
+# A few rows by the indexes, of which one or two columns are read, and others for a condition: sometimes of some of the
+# rows alone.
+sub read_few
+{
+	my ($t) = @_;
+	my @names = map { $_->{name} } @{ $t->{columns} };
+	my $is = sub { pick(@names) . pick(' IS NULL', ' IS NOT NULL', ' IS NOT NULL') };
+	my @ids = map { 1 + int(rand(700)) } 1 .. 8;
+
+	foreach my $where (
+		"id % 50 = $ids[0] % 50 AND " . $is->(),
+		"id BETWEEN $ids[1] AND $ids[1] + 30 AND " . $is->(),
+		"id % 50 = $ids[2] % 50 OR (id IN ($ids[3], $ids[4], $ids[5]) AND " . $is->() . ')',
+		"(id % 50 = $ids[6] % 50 AND " . $is->() . ") OR (id BETWEEN $ids[7] AND $ids[7] + 9 AND " . $is->() . ') OR id % 50 = 7')
+	{
+		my ($one, $other) = map { "coalesce($_\::text, '~')" } pick(@names), pick(@names);
+
+		both("SELECT $one, $other FROM $t->{name} WHERE $where ORDER BY 1, 2");
+		both("SELECT count(*), sum(hashtext($one)::bigint) FROM $t->{name} WHERE $where");
+	}
+	my ($one) = map { "coalesce($_\::text, '~')" } pick(@names);
+	both("SELECT count(*), sum(hashtext(x.v)::bigint) FROM generate_series(1, 600, 37) g, LATERAL (SELECT $one AS v FROM $t->{name} WHERE id % 50 = g % 50 OR (id = g AND "
+		  . $is->() . ') OFFSET 0) x');
+	return;
+}
+
 sub read_all
 {
 	my ($t) = @_;
@@ -96,6 +123,7 @@ sub read_all
 		both("SELECT id FROM $t->{name} WHERE id BETWEEN 100 AND 420 ORDER BY id");
 		both("SELECT count(*), min(id), max(id) FROM $t->{name} WHERE id > 17");
 	}
+	read_few($t);
 	both("SELECT x.* FROM generate_series(1, 600, 37) g, LATERAL (SELECT * FROM $t->{name} WHERE id = g) x ORDER BY x.id");
 	return;
 }
@@ -108,6 +136,8 @@ foreach my $number (1 .. $tables)
 	splice(@{ $t->{columns} }, int(rand(2)) * int(rand(@{ $t->{columns} })), 0, { name => 'id', type => 'bigint', expr => '%s', nulls => 0 });
 	push @{ $t->{columns} }, { name => 'g', type => 'int8 GENERATED ALWAYS AS (id * 2) STORED', generated => 1 } if $generated;
 	both("CREATE TABLE $t->{name} (" . join(', ', map { "$_->{name} $_->{type}" } @{ $t->{columns} }) . ', PRIMARY KEY (id)) USING AM');
+	both("CREATE INDEX ON $t->{name} ((id % 50))");
+	$made++;
 	insert_rows($t, 1, 400);
 	read_all($t);
 	for (1 .. 2)
@@ -134,7 +164,7 @@ foreach my $number (1 .. $tables)
 	last if $problems > 5;
 }
 is($problems, 0, "$compared answers were the same on heap and on rose");
-is($node->safe_psql('postgres', "SELECT rose.check('twin_rose.t$_')"), '', "t$_ is sound") foreach 1 .. $tables;
+is($node->safe_psql('postgres', "SELECT rose.check('twin_rose.t$_')"), '', "t$_ is sound") foreach 1 .. $made;
 $_->end foreach values %session;
 $node->stop;
 done_testing();
