@@ -273,10 +273,17 @@ is_registered(CommandRange range, const pairingheap_node *node, int *left)
 	return false;
 }
 
-/* May a snapshot be open, or a query going on, with one of these command ids? */
+/*
+ * May a snapshot be open that sees what the one command has written and not what the
+ * other has, or a query be going on that is the earlier one?  All queries have their
+ * snapshots registered; what is hidden only reads, and sees nothing of the command whose
+ * id it has.
+ */
 static bool
-is_open(CommandRange range)
+is_open(CommandId earlier, CommandId later)
 {
+	const CommandRange read_by = {earlier + 1, later};
+	const CommandRange of_queries = {earlier, later};
 	const Mark *query = &marks[nmarks - 1];
 	const pairingheap_node *root;
 	int			left = MAX_REGISTERED;
@@ -285,22 +292,22 @@ is_open(CommandRange range)
 		query->snapshot->regd_count == 0 || !ActiveSnapshotSet() ||
 		GetActiveSnapshot() != query->snapshot)
 		return true;
-	if (overlap(range, below_marks))
+	if (overlap(read_by, below_marks))
 		return true;
 	for (int i = 0; i < nmarks - 1; i++)
-		if (overlap(range, marks[i].hidden))
+		if (overlap(read_by, marks[i].hidden))
 			return true;
 	root = &query->snapshot->ph_node;
 	while (root->prev_or_parent != NULL)
 		root = root->prev_or_parent;
-	return is_registered(range, root, &left);
+	return is_registered(of_queries, root, &left);
 }
 
 /* What a query has written stays until it ends: it may meet the row again, and ask who has changed it first. */
 static bool
 told_apart(CommandId earlier, CommandId later)
 {
-	return earlier != later && is_open((CommandRange) {earlier, later});
+	return earlier != later && is_open(earlier, later);
 }
 
 static bool
@@ -309,7 +316,7 @@ told_apart_by_name(CommandId earlier, CommandId later)
 	for (int i = 0; i < Min(nmarks, MAX_MARKS) - 1; i++)
 		if (marks[i].fires)
 			return true;
-	return is_open((CommandRange) {earlier, later});
+	return is_open(earlier, later);
 }
 
 static bool
