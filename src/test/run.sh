@@ -28,8 +28,11 @@ DIGEST=''						# what failed, a few lines for each suite
 LOG_TAIL=60
 DIGEST_LINES=24
 TEST_JOBS=${TEST_JOBS:-$(($(nproc) + 1))}
-LONG_FILES=(sql_differential.pl scan_differential.pl read_columns.pl repl_upstream_identity.pl sql_indexes.pl merge_shared_pass.pl worker_left_merges.pl
-	crash_replica.pl temp_differential.pl)
+LONG_FILES=(read_columns.pl crash_replica.pl sql_differential.pl repl_indexes.pl ddl_altered_undone.pl crash_stop_points.pl
+	store_tail_segments.pl read_long_reader.pl sql_indexes.pl temp_differential.pl tree_index_random.pl scan_types.pl repl_upstream_identity.pl repl_disturbed.pl)
+# TAP files that wait for most of their time, for what a server does in seconds and minutes: one of them runs beside the others
+WAITING_FILES=(merge_shared_pass.pl worker_left_merges.pl worker_rests.pl tree_idle_tables.pl repl_idle_locks.pl worker_for_all.pl worker_helpers.pl worker_other_order.pl repl_stats.pl
+	repl_epoch_in_flight.pl repl_on_error.pl repl_pause.pl worker_ends.pl worker_pauses.pl worker_small_tables.pl repl_monitor_hangs.pl repl_lag.pl)
 declare -A RUNNING=()			# TAP files that run beside this script: name by process
 
 finish()
@@ -183,7 +186,7 @@ with_tap()
 		"TESTDIR=$COPY" "TESTDATADIR=$COPY/tmp_check" "TESTLOGDIR=$COPY/tmp_check/log" \
 		"PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
 		"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl:$COPY/$(dirname "$file")" "TEMP_CONFIG=$COPY/src/test/test.conf" \
-		"ROSE_STANDIN=$ROSE_STANDIN" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
+		"ROSE_STANDIN=$ROSE_STANDIN" "ROSE_INITDB=$COPY/initdb" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
 		prove --verbose --timer "$file"
 }
 
@@ -242,28 +245,81 @@ tap_end()
 	done
 }
 
+# What TAP files copy instead of doing it each (RoseTest.pm, init_node).
+initdb_once()
+{
+	local kind
+
+	[ ! -d "$COPY/initdb" ] || return 0
+	for kind in rose upstream; do
+		as_pg env -u LC_ALL -u LC_CTYPE -u LC_COLLATE LANG=C.UTF-8 \
+			"$PG_BIN/initdb" -D "$COPY/initdb/$kind" -A trust -N >"$SCRATCH/initdb.out" 2>&1 || { cat "$SCRATCH/initdb.out" >&2; die "initdb failed"; }
+	done
+}
+
+# The path of a TAP file, in the copy.
+tap_path()
+{
+	local file
+
+	file=src/test/t/$(basename "$1" .pl).pl
+	[ -f "$COPY/$file" ] || file=src/test/crash/$(basename "$1")
+	echo "$file"
+}
+
+tap_waits()
+{
+	[[ " ${WAITING_FILES[*]} " == *" $(basename "$1" .pl).pl "* ]]
+}
+
+# Run TAP files beside each other: TEST_JOBS of those that are in working, and one of those in waiting, or
+# more when no others are left.
+tap_beside()
+{
+	local nwaiting base
+
+	while :; do
+		nwaiting=0
+		for base in "${RUNNING[@]}"; do
+			! tap_waits "$base" || nwaiting=$((nwaiting + 1))
+		done
+		if [ ${#waiting[@]} -gt 0 ] && { [ $nwaiting = 0 ] || [ ${#working[@]} = 0 ]; } && [ ${#RUNNING[@]} -le "$TEST_JOBS" ]; then
+			tap_start "$(tap_path "${waiting[0]}")"
+			waiting=("${waiting[@]:1}")
+		elif [ ${#working[@]} -gt 0 ] && [ $((${#RUNNING[@]} - nwaiting)) -lt "$TEST_JOBS" ]; then
+			tap_start "$(tap_path "${working[0]}")"
+			working=("${working[@]:1}")
+		elif [ ${#RUNNING[@]} -gt 0 ]; then
+			tap_collect
+		else
+			break
+		fi
+	done
+}
+
 tap_tests()
 {
-	local files=("$@") file
+	local files=("$@") file working=() waiting=()
 
+	initdb_once
+	for file in "${files[@]}"; do
+		[ -f "$COPY/src/test/t/$(basename "$file" .pl).pl" ] || small_disk
+	done
 	if [ ${#files[@]} = 0 ]; then
 		# the longest ones first, so that none has the machine for itself at the end
 		mapfile -t files < <(printf '%s\n' "${LONG_FILES[@]}" && cd "$COPY/src/test/t" &&
 			printf '%s\n' *.pl | grep -vxF "$(printf '%s\n' "${LONG_FILES[@]}")")
 	fi
+	if [ ${#files[@]} = 1 ] || [ "$TEST_JOBS" = 1 ]; then
+		for file in "${files[@]}"; do
+			tap_file "$(tap_path "$file")"
+		done
+		return
+	fi
 	for file in "${files[@]}"; do
-		file=src/test/t/$(basename "$file" .pl).pl
-		[ -f "$COPY/$file" ] || { file=src/test/crash/$(basename "$file"); small_disk; }
-		if [ ${#files[@]} = 1 ] || [ "$TEST_JOBS" = 1 ]; then
-			tap_file "$file"
-			continue
-		fi
-		[ ${#RUNNING[@]} -lt "$TEST_JOBS" ] || tap_collect
-		tap_start "$file"
+		if tap_waits "$file"; then waiting+=("$file"); else working+=("$file"); fi
 	done
-	while [ ${#RUNNING[@]} -gt 0 ]; do
-		tap_collect
-	done
+	tap_beside
 }
 
 # Debian packages, where the tools for them are there; the servers are those that these packages are for.
@@ -290,6 +346,7 @@ crash_tests()
 {
 	local file
 
+	initdb_once
 	small_disk
 	for file in "$COPY"/src/test/crash/*.pl; do
 		tap_file "src/test/crash/$(basename "$file")"
