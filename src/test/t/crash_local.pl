@@ -22,7 +22,7 @@ use Time::HiRes qw(usleep);
 
 my $clients = 3;
 my $accounts = 40;
-my $rounds = $ENV{CRASH_ROUNDS} // 20;
+my $rounds = $ENV{CRASH_ROUNDS} // 14;
 my $backend_kills = 6;
 my $ahead = 4000;    # transactions a session has prepared for one round
 my $seed = seed_random('CRASH_SEED');

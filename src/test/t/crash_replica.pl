@@ -13,7 +13,7 @@ use RoseTest;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $rounds = $ENV{CRASH_ROUNDS} // 20;
+my $rounds = $ENV{CRASH_ROUNDS} // 14;
 my $scale = 2;
 my $round_seconds = 3;
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;

@@ -122,7 +122,7 @@ my $reader = RoseTest::Session->new($node);
 $reader->run('BEGIN');
 open_cursors($reader);
 my $deadline = time() + $PostgreSQL::Test::Utils::timeout_default;
-while (replaced() < 300 && time() < $deadline)
+while (replaced() < 80 && time() < $deadline)
 {
 	for (1 .. 20)
 	{
@@ -130,9 +130,9 @@ while (replaced() < 300 && time() < $deadline)
 		$reader->run('SELECT v FROM r WHERE id = 200');
 	}
 }
-cmp_ok(replaced(), '>=', 300, 'the worker merges beside a reader');
+cmp_ok(replaced(), '>=', 80, 'the worker merges beside a reader');
 ok($node->poll_query_until('postgres', "SELECT count(*) < 10 FROM rose.components('r') WHERE kind = 'run'"), 'and gets through');
-cmp_ok(replaced(), '>=', 300, 'which is still there');
+cmp_ok(replaced(), '>=', 80, 'which is still there');
 sql("ALTER SYSTEM SET rose.max_merge_workers = 0");
 sql("ALTER SYSTEM RESET rose.spill_interval");
 is(sql("SELECT count(*) FROM rose.check('r')"), 0, 'rose.check');

@@ -7,7 +7,7 @@
 # sessions run the same text. Environment:
 #
 #   DIFF_SEED        repeat a run (its spills and merges beside the session vary)
-#   DIFF_STATEMENTS  how many statements, default 12000
+#   DIFF_STATEMENTS  how many statements, default 9000
 #   DIFF_BATCH       statements a session, default 600; contents are compared
 #                    and rose.check is asked after each
 #   DIFF_TABLES      names of the tables to use, separated by commas
@@ -36,7 +36,7 @@ use RoseSqlGen;
 use RoseTest;
 use Test::More;
 
-my $wanted = $ENV{DIFF_STATEMENTS} // 12000;
+my $wanted = $ENV{DIFF_STATEMENTS} // 9000;
 my $batch_size = $ENV{DIFF_BATCH} // 600;
 my $churn = $ENV{DIFF_CHURN} // 1;
 my $restarts = $ENV{DIFF_RESTARTS} // 1;

@@ -12,5 +12,5 @@ plan skip_all => 'the stand-in has no indexes of its own' if $ENV{ROSE_STANDIN};
 
 # the program is loaded when that of the modules which are to be ready before is
 local $ENV{DIFF_INDEXES} = $ENV{DIFF_INDEXES} // 4;
-local $ENV{DIFF_STATEMENTS} = $ENV{DIFF_STATEMENTS} // 16000;
+local $ENV{DIFF_STATEMENTS} = $ENV{DIFF_STATEMENTS} // 11000;
 require "$FindBin::RealBin/sql_differential.pl";

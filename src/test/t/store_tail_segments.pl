@@ -28,12 +28,12 @@ sub again
 	return;
 }
 
-# --- 40 restarts with a write each, without a worker
+# --- restarts, more than there may be segments, with a write each, without a worker
 my @tables = qw(plain prepared undone locked);
 sql("CREATE TABLE $_ (id int PRIMARY KEY, v int) USING rose; INSERT INTO $_ VALUES (0, 0)") foreach @tables;
 sql("BEGIN; INSERT INTO prepared VALUES (1000, 1); UPDATE prepared SET v = -1 WHERE id = 0; PREPARE TRANSACTION 'p'");
 sql("BEGIN; SELECT FROM locked WHERE id = 0 FOR UPDATE; PREPARE TRANSACTION 'l'");
-my $restarts = 40;
+my $restarts = 31;
 foreach my $n (1 .. $restarts)
 {
 	again();

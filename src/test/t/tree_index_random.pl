@@ -3,7 +3,7 @@
 # that the table says, and be sound. Only functions of the test write to them (src/test/server_trees).
 #
 #	INDEX_RANDOM_SEED		repeat a run
-#	INDEX_RANDOM_TREES		how many trees, default 12
+#	INDEX_RANDOM_TREES		how many trees, default 9
 use strict;
 use warnings;
 
@@ -15,7 +15,7 @@ use Test::More;
 plan skip_all => 'the stand-in has no trees' if $ENV{ROSE_STANDIN};
 
 my $seed = seed_random('INDEX_RANDOM_SEED');
-my $wanted = $ENV{INDEX_RANDOM_TREES} // 12;
+my $wanted = $ENV{INDEX_RANDOM_TREES} // 9;
 my $node = rose_node('index_random', 'autovacuum = off', "rose.spill_interval = '1d'", 'rose.memtable_size = 16MB',
 	"rose.debug_piece_size = '8kB'", 'rose.debug_filter_part = ' . one_of(16, 100, 100000), 'rose.max_merge_workers = ' . one_of(0, 2));
 
