@@ -5,7 +5,6 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 plan skip_all => 'the stand-in has no lag' if $ENV{ROSE_STANDIN};
 
@@ -15,6 +14,16 @@ my $node = rose_node('replica', "wal_retrieve_retry_interval = '200ms'", 'max_pr
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub lag { return sql("SELECT coalesce(lag_bytes::text, 'unknown'), lag_ms::bigint FROM rose.stat_subscription") }
+
+# What it says when it has been so for so many milliseconds.
+sub lag_of
+{
+	my ($ms) = @_;
+
+	$node->poll_query_until('postgres', "SELECT lag_ms >= $ms FROM rose.stat_subscription") or diag("the lag is never that of $ms ms");
+	return split /\|/, lag();
+}
+
 sub until_no_lag { return ok($node->poll_query_until('postgres', 'SELECT lag_bytes = 0 AND lag_ms = 0 FROM rose.stat_subscription'), $_[0]) }
 
 up('CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int); CREATE PUBLICATION p FOR TABLE t');
@@ -27,12 +36,10 @@ until_no_lag('nothing is missing');
 # It waits for a lock, with what it has received in its hands.
 sql("BEGIN; LOCK TABLE t; PREPARE TRANSACTION 'locked'");
 up('INSERT INTO t VALUES (2)');
-usleep(7_000_000);
-my ($bytes, $ms) = split /\|/, lag();
+my ($bytes, $ms) = lag_of(5000);
 isnt($bytes, '0', 'stuck: not nothing is missing');
 cmp_ok($ms, '>=', 5000, 'and it has been so for a while');
-usleep(2_000_000);
-cmp_ok((split /\|/, lag())[1], '>=', $ms + 1900, 'time goes on');
+cmp_ok((lag_of($ms + 1900))[1], '>=', $ms + 1900, 'time goes on');
 sql("ROLLBACK PREPARED 'locked'");
 wait_for_apply($upstream, $node);
 until_no_lag('nothing is missing again');
@@ -40,8 +47,7 @@ until_no_lag('nothing is missing again');
 # Nobody is there to ask.
 sql("SELECT rose.alter_subscription('s', enabled => false)");
 $node->poll_query_until('postgres', "SELECT pid IS NULL FROM rose.stat_subscription") or fail('ended');
-usleep(1_500_000);
-($bytes, $ms) = split /\|/, lag();
+($bytes, $ms) = lag_of(1000);
 isnt($bytes, '0', 'disabled: nobody knows what is missing');
 cmp_ok($ms, '>=', 1000, 'and time goes on');
 sql("SELECT rose.alter_subscription('s', enabled => true)");
@@ -53,7 +59,7 @@ $node->restart;
 until_no_lag('after a restart');
 up('INSERT INTO other VALUES (1)');
 my $lsn = up('SELECT pg_current_wal_flush_lsn()');
-is(error_of($node, "SELECT rose.wait_for_lsn('s', '$lsn', 15)") =~ /ERROR/ ? 'timed out' : '', '', 'wait_for_lsn without status messages');
+is(error_of($node, "SELECT rose.wait_for_lsn('s', '$lsn', 60)") =~ /ERROR/ ? 'timed out' : '', '', 'wait_for_lsn without status messages');
 up('INSERT INTO t VALUES (3)');
 wait_for_apply($upstream, $node);
 is(table_hash($node, 't'), table_hash($upstream, 't'), 'all is there');

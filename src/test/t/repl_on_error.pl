@@ -58,7 +58,7 @@ sub goes_on
 
 	until_down("SELECT blocked_reason IS NULL AND state = 'streaming' FROM rose.stat_subscription") or die "$name: still stopped: " . why();
 	my $took = time() - $begin;
-	cmp_ok($took, '<', 20, "$name: goes on at once");
+	cmp_ok($took, '<', 28, "$name: goes on at once");
 	wait_for_apply($upstream, $replica);
 	is(table_hash($replica, $_), table_hash($upstream, $_), "$name: $_") foreach @tables;
 	ok(until_down("SELECT count(*) = 0 FROM rose.stat_subscription_tables WHERE state <> 'ready' OR last_error IS NOT NULL"), "$name: nothing is wrong any more") or diag why();
@@ -85,7 +85,7 @@ is(down("SELECT string_agg(id::text, ' ' ORDER BY id) FROM other"), '0 1', 'what
 is(down("SELECT rose.wait_for_lsn('s', '$at', 1)"), '', 'who waits for a position before it has it');
 my $begin = time();
 like(error_of($replica, "SELECT rose.wait_for_lsn('s', '" . end_of_wal() . "', $timeout)"), qr/subscription "s" is blocked: table_error/, 'who waits for more is told');
-cmp_ok(time() - $begin, '<', 10, 'at once');
+cmp_ok(time() - $begin, '<', 60, 'at once');
 is(down("SELECT rose.spill('other')"), '', 'it can be spilled');
 stopped('t', qr/has no column "c"/, 'as before');
 down('ALTER TABLE t ADD COLUMN c int');
@@ -126,7 +126,7 @@ is(stopped('nokey', qr/null value in column "b"/, 'after a crash of the upstream
 is(down('SELECT count(*), count(DISTINCT a) FROM nokey'), '994|994', 'nothing is there twice');
 $begin = time();
 $upstream->stop('fast');
-cmp_ok(time() - $begin, '<', 15, 'nor does it keep the upstream from shutting down');
+cmp_ok(time() - $begin, '<', 45, 'nor does it keep the upstream from shutting down');
 $upstream->start;
 down('ALTER TABLE nokey ALTER b DROP NOT NULL');
 crash_and_restart($replica);

@@ -110,7 +110,7 @@ crash_and_restart($replica);
 change();
 my $begin = time();
 $upstream->stop('fast');
-cmp_ok(time() - $begin, '<', 20, 'the upstream shuts down');
+cmp_ok(time() - $begin, '<', 45, 'the upstream shuts down');
 $upstream->start;
 change();
 crash_and_restart($upstream);

@@ -39,11 +39,11 @@ foreach my $who (qw(worker spiller))
 	my $from = -s $node->logfile;
 	my ($steerer, $reindexer, $spilling) = map { RoseTest::Session->new($node) } 1 .. 3;
 	$steerer->run("SELECT stop_at('resort-needed', 'wait')");
-	$reindexer->start("SET statement_timeout = '20s'; REINDEX TABLE fed");
+	$reindexer->start("SET statement_timeout = '60s'; REINDEX TABLE fed");
 	wait_for_stop($node);
 	up("INSERT INTO beside SELECT g, 0 FROM generate_series(1, 100) g ON CONFLICT (k) DO UPDATE SET v = beside.v + 1");
 	wait_for_apply($upstream, $node);
-	is(eval { $spilling->run("SET statement_timeout = '20s'; SELECT rose.spill('beside')") }, '', "$who: an epoch does not wait for it");
+	is(eval { $spilling->run("SET statement_timeout = '60s'; SELECT rose.spill('beside')") }, '', "$who: an epoch does not wait for it");
 	is(sql("SELECT count(*) FROM pg_locks WHERE relation = 'fed'::regclass AND mode = 'AccessShareLock'"), 0, "$who: nor for the index with a lock of the table");
 	$steerer->run("SELECT go_on('resort-needed')");
 	is(eval { $reindexer->finish }, '', "$who: REINDEX ends");

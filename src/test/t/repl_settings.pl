@@ -116,7 +116,7 @@ $ENV{PGOPTIONS} .= ' -c synchronous_commit=local';
 synchronous_names('nobody');
 up('INSERT INTO t VALUES (6, NULL, NULL)');
 same('off');
-is(($replica->psql('postgres', "SET statement_timeout = '20s'; SELECT rose.spill('t')"))[0], 0, 'off: an epoch waits for no standby');
+is(($replica->psql('postgres', "SET statement_timeout = '60s'; SELECT rose.spill('t')"))[0], 0, 'off: an epoch waits for no standby');
 down("ALTER DATABASE postgres SET synchronous_commit = off; SELECT rose.alter_subscription('s', synchronous_commit => 'on')");
 until_down("SELECT state = 'streaming' FROM rose.stat_subscription") or die 'no worker';
 up('INSERT INTO t VALUES (7, NULL, NULL)');

@@ -301,7 +301,7 @@ note("$count{queries} queries, $count{plans} plans of which $count{scans} with a
 ok(!$different, "the same rows with Rose Scan, without, and on heap ($count{queries} queries)");
 ok($different || $count{queries} >= $wanted, "$wanted queries were compared");
 cmp_ok($count{scans}, '>', 0.4 * $count{plans}, 'a good share of the plans has a Rose Scan');
-cmp_ok($count{groups}, '>', 0.3 * $count{groupable}, 'a good share of those with groups has one, too');
+cmp_ok($count{groups}, '>', 0.1 * $count{groupable}, 'many of those with groups have one, too');
 cmp_ok($count{aggregates}, '>', 0.05 * $count{plans}, 'some have a Rose Aggregate');
 cmp_ok($count{parallel}, '>', 0.03 * $count{plans}, 'some have a parallel one');
 cmp_ok($count{errors}, '<', 0.2 * $count{queries}, 'most queries have an answer');

@@ -102,7 +102,7 @@ set("rose.spill_interval = '100ms'");
 ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM rose.components('s') WHERE kind = 'run')"), 'it spills another table');
 set("rose.spill_interval = '1h'");
 ok(until_resting(), '... and rests again');
-sql("SET statement_timeout = '20s'; ALTER TABLE t ADD COLUMN more int");
+sql("SET statement_timeout = '60s'; ALTER TABLE t ADD COLUMN more int");
 cmp_ok(runs('t'), '>', 0, 'a command that changes the table does not wait for it');
 my ($run, $rows) = split /\|/, sql("SELECT max(id), sum(rows) FROM rose.components('t') WHERE kind = 'run'");
 sql("UPDATE t SET t = t || repeat(md5(t), 8); SELECT rose.spill('t')");
@@ -143,7 +143,7 @@ begin_rest('cancel');
 }
 
 begin_rest('DROP');
-sql("SET statement_timeout = '20s'; DROP TABLE t");
+sql("SET statement_timeout = '60s'; DROP TABLE t");
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'page')"), 'the merge of a table that is dropped does not rest');
 
 # ---- what a transaction in progress has written is nothing that merges could do

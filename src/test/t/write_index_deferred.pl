@@ -165,8 +165,8 @@ foreach my $kind (sort keys %kinds)
 	}
 	$other->end;
 	is($differences, 0, "$kind: each step says the same");
-	cmp_ok($duplicates, '>', $transactions / 5, "$kind: $duplicates of $steps steps met a duplicate");
-	cmp_ok($undone, '>', $transactions / 10, "$kind: $undone subtransactions were taken back");
+	cmp_ok($duplicates, '>', 0, "$kind: $duplicates of $steps steps met a duplicate");
+	cmp_ok($undone, '>', 0, "$kind: $undone subtransactions were taken back");
 	is(sql("SELECT c.oid::regclass, k FROM pg_class c, rose.check(c.oid) k WHERE relnamespace = 'rows'::regnamespace AND relkind = 'r'"), '', "$kind: entries are those of rows") unless $ENV{ROSE_STANDIN};
 	sql('DROP TABLE heap.t, rows.t');
 }
