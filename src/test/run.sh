@@ -31,7 +31,7 @@ TEST_JOBS=${TEST_JOBS:-$(($(nproc) + 1))}
 LONG_FILES=(read_columns.pl crash_replica.pl sql_differential.pl repl_indexes.pl ddl_altered_undone.pl crash_stop_points.pl
 	store_tail_segments.pl read_long_reader.pl sql_indexes.pl temp_differential.pl tree_index_random.pl scan_types.pl repl_upstream_identity.pl repl_disturbed.pl)
 # TAP files that wait for most of their time, for what a server does in seconds and minutes: one of them runs beside the others
-WAITING_FILES=(merge_shared_pass.pl worker_left_merges.pl worker_rests.pl tree_idle_tables.pl repl_idle_locks.pl worker_for_all.pl worker_helpers.pl worker_other_order.pl repl_stats.pl
+WAITING_FILES=(worker_left_merges.pl merge_shared_pass.pl worker_rests.pl tree_idle_tables.pl repl_idle_locks.pl worker_for_all.pl worker_helpers.pl worker_other_order.pl repl_stats.pl
 	repl_epoch_in_flight.pl repl_on_error.pl repl_pause.pl worker_ends.pl worker_pauses.pl worker_small_tables.pl repl_monitor_hangs.pl repl_lag.pl)
 declare -A RUNNING=()			# TAP files that run beside this script: name by process
 
@@ -299,7 +299,7 @@ tap_beside()
 
 tap_tests()
 {
-	local files=("$@") file working=() waiting=()
+	local files=("$@") file first working=() waiting=()
 
 	initdb_once
 	for file in "${files[@]}"; do
@@ -307,8 +307,9 @@ tap_tests()
 	done
 	if [ ${#files[@]} = 0 ]; then
 		# the longest ones first, so that none has the machine for itself at the end
-		mapfile -t files < <(printf '%s\n' "${LONG_FILES[@]}" && cd "$COPY/src/test/t" &&
-			printf '%s\n' *.pl | grep -vxF "$(printf '%s\n' "${LONG_FILES[@]}")")
+		first=("${WAITING_FILES[@]}" "${LONG_FILES[@]}")
+		mapfile -t files < <(printf '%s\n' "${first[@]}" && cd "$COPY/src/test/t" &&
+			printf '%s\n' *.pl | grep -vxF "$(printf '%s\n' "${first[@]}")")
 	fi
 	if [ ${#files[@]} = 1 ] || [ "$TEST_JOBS" = 1 ]; then
 		for file in "${files[@]}"; do
