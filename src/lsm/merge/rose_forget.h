@@ -27,8 +27,8 @@ typedef struct RoseForgetInput
 	int			nsources;		/* of one output, newest first */
 	const RoseComponentEntryDisk *sources[ROSE_MAX_COMPONENTS];
 	bool		bottom;			/* nothing older than the sources is left below */
-	uint64		horizon;		/* full xid: every snapshot sees what is older; as it was
-								 * before the pins were looked at */
+	uint64		horizon;		/* full xid: every snapshot sees what is older, and finds all of it
+								 * ended; as it was before the pins were looked at */
 	uint64		settled;		/* all sources are since then, or ROSE_UNSETTLED */
 	uint64		oldest_pin;		/* generation of the table's oldest pin ... */
 	uint64		pinned_xmin;	/* ... and the least full xmin of pins; 0 = none */

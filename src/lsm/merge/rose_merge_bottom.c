@@ -84,7 +84,7 @@ rose_merge_may_forget(RoseTree *tree, const RoseComponentEntryDisk *const *sourc
 	}
 	input.settled = *settled;
 	/* in this order: who takes a pin after the look at pins has a newer snapshot or counts here */
-	input.horizon = rose_horizon_oldest(tree->rel);
+	input.horizon = rose_horizon_ended(tree->rel);
 	input.oldest_pin = rose_pin_oldest(tree->locator, &xmin);
 	input.pinned_xmin = TransactionIdIsValid(xmin) ?
 		U64FromFullTransactionId(rose_full_xid(xmin)) : 0;

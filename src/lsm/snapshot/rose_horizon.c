@@ -66,6 +66,18 @@ rose_horizon_oldest(Relation rel)
 	return oldest;
 }
 
+uint64
+rose_horizon_ended(Relation rel)
+{
+	uint64		running = U64FromFullTransactionId(rose_full_xid(GetOldestActiveTransactionId()));
+	uint64		result = Min(running, rose_horizon_oldest(rel));
+
+	/* those snapshots that core leaves out of a temporary table's horizon are this session's */
+	if (RelationUsesLocalBuffers(rel) && TransactionIdIsValid(MyProc->xmin))
+		result = Min(result, U64FromFullTransactionId(rose_full_xid(MyProc->xmin)));
+	return result;
+}
+
 RoseHorizon *
 rose_horizon_get(Relation rel, MemoryContext context)
 {

@@ -100,4 +100,12 @@ extern RoseHorizon *rose_horizon_get(Relation rel, MemoryContext context);
 /* Its first boundary alone. */
 extern uint64 rose_horizon_oldest(Relation rel);
 
+/*
+ * What is older has ended, whoever's it was, and so it is for every snapshot that reads the table: for who stores an id
+ * that is not the writer's.  The first boundary does not say that.  It is about what this database's transactions have
+ * committed, for a temporary table what this session's have; behind it others may run, and snapshots see nothing of a
+ * transaction that was running when they were taken.
+ */
+extern uint64 rose_horizon_ended(Relation rel);
+
 #endif							/* ROSE_HORIZON_H */

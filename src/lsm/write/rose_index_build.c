@@ -524,7 +524,7 @@ static void
 write_pieces(IndexBuild *build, uint64 next_seq)
 {
 	Output	   *output = palloc0(sizeof(Output));
-	uint64		xid = U64FromFullTransactionId(build->oldest) - 1;
+	uint64		xid = rose_horizon_ended(build->table->rel) - 1;
 
 	output->build = build;
 	output->pieces = rose_sorted_pieces_begin(build->index, build->nsettled + build->nversions,

@@ -125,6 +125,16 @@ is($session->run('SELECT v FROM old'), 'old', 'after a merge, too');
 $session->run('COMMIT');
 $exporter->run('COMMIT');
 is($session->run("SELECT rose.merge('old'); SELECT v FROM old; DROP TABLE old"), "\nnew", 'and then it is gone');
+
+# What is stored for all to see is nothing that another session is in the middle of, though it is older than what this one does.
+my $busy = RoseTest::Session->new($node);
+$session->run("CREATE TEMP TABLE stamped (id int, v text) USING rose; INSERT INTO stamped VALUES (1, 'a'), (2, 'b')");
+$busy->run('BEGIN; SELECT txid_current()');
+$session->run('CREATE INDEX stamped_v ON stamped (v)');
+is($session->run("SELECT count(*) FROM stamped WHERE v >= 'a'; SELECT * FROM rose.check('stamped')"), '2', 'rows are found by an index that is built beside another session');
+$busy->run('COMMIT');
+$session->run('DROP TABLE stamped');
+$busy->end;
 $exporter->end;
 
 # ---- it is idle, and costs nobody anything ----
