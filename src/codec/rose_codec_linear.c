@@ -20,6 +20,11 @@
 
 #define FRACTION_BITS	ROSE_SLOPE_FRACTION_BITS
 
+/* Among so many values and more, a search begins where the line passes ... */
+#define GUESS_MIN		8
+/* ... unless they lie farther from it than that part of them. */
+#define GUESS_FEW		16
+
 static inline int64
 line_at(int64 slope, bool whole_slope, int i)
 {
@@ -117,16 +122,77 @@ linear_decode(const RoseSegment *seg, int from, int n, int64 *values)
 		rose_patches_apply(&seg->patches, from, n, values);
 }
 
+static inline bool
+is_below(const RosePackedWords *packed, int i, int64 value)
+{
+	return add_line(packed, rose_packed_narrow(packed, i), i) < value;
+}
+
+/*
+ * Where in [lo, hi) the line passes the value, about; -1 if that says little, because values lie
+ * far from the line.  Nothing but a guess, so it does not matter what is rounded or wraps.
+ */
+static int
+guess_place(const RosePackedWords *packed, int lo, int hi, int64 value)
+{
+	double		slope = (double) packed->slope / (packed->whole_slope ? 1 : 1 << FRACTION_BITS);
+	double		half_width = 0.5 * (double) packed->step * (double) rose_width_mask(packed->width);
+	double		place = ((double) rose_wrap_sub(value, packed->base) - half_width) / slope;
+
+	if (!(half_width * GUESS_FEW <= slope * (hi - lo)))
+		return -1;
+	return !(place > lo) ? lo : place >= hi ? hi - 1 : (int) place;
+}
+
+/* Narrow [lo, hi) around a place, in steps that double. */
+static void
+gallop(const RosePackedWords *packed, int place, int64 value, int *lo, int *hi)
+{
+	if (is_below(packed, place, value))
+	{
+		*lo = place + 1;
+		for (int step = 1; *lo + step < *hi; step *= 2)
+		{
+			if (!is_below(packed, *lo + step - 1, value))
+			{
+				*hi = *lo + step - 1;
+				return;
+			}
+			*lo += step;
+		}
+		return;
+	}
+	*hi = place;
+	for (int step = 1; *hi - step > *lo; step *= 2)
+	{
+		if (is_below(packed, *hi - step, value))
+		{
+			*lo = *hi - step + 1;
+			return;
+		}
+		*hi -= step;
+	}
+}
+
 static int
 linear_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 {
-	if (seg->patches.n > 0 || seg->packed.nwide > 0)
+	const RosePackedWords *packed = &seg->packed;
+
+	if (seg->patches.n > 0 || packed->nwide > 0)
 		return rose_codec_lower_bound(seg, lo, hi, value);
+	if (hi - lo >= GUESS_MIN)
+	{
+		int			place = guess_place(packed, lo, hi, value);
+
+		if (place >= 0)
+			gallop(packed, place, value, &lo, &hi);
+	}
 	while (lo < hi)
 	{
 		int			mid = (lo + hi) / 2;
 
-		if (add_line(&seg->packed, rose_packed_narrow(&seg->packed, mid), mid) < value)
+		if (is_below(packed, mid, value))
 			lo = mid + 1;
 		else
 			hi = mid;

@@ -3,8 +3,9 @@
  * rose_index_batch.c
  *	  Entries of an index whose rows are looked up together.  See rose_index_batch.h.
  *
- * Batches are of 1, 2, 4 ... 64, 256 ... entries, so that who wants one row pays for one, and who
- * stops somewhere has paid for twice as many at most, or four times if they are many.  The first one is no batch: its entry
+ * Batches are of 1, 2, 8, 32 ... entries, so that who wants one row pays for one, and who
+ * stops somewhere has paid for four times as many at most.  Each asks every component anew, and finds the more rows in a leaf
+ * the more it looks for, so they are to be few.  The first one is no batch: its entry
  * is given out as it comes, and its row looked up when it is fetched.  That is also what is
  * done for a while where most rows turn out to be in memory, since lookups of many leave these
  * to single ones (rose_lookup_many.c).
@@ -21,13 +22,14 @@
 
 #include "utils/memutils.h"
 
+#include "lsm/read/rose_lookup_cache.h"
 #include "indexam/rose_index_batch.h"
 
 /* Bytes of entries' keys, about, in a batch; of their columns alone, half of it at most. */
 #define KEY_BYTES_MAX	(512 * 1024)
 
-/* A batch of so many is followed by one four times as large: the more rows, the more of a leaf are found at once. */
-#define LARGE_ROWS		64
+/* A batch is followed by one so many times as large. */
+#define GROWTH			4
 
 /* A batch of so many rows tells where rows are; and that for so many times as many. */
 #define TELLING_ROWS	8
@@ -49,7 +51,7 @@ void
 rose_index_batch_free(RoseIndexBatch *batch)
 {
 	if (batch->many != NULL)
-		rose_lookup_many_free(batch->many);
+		rose_lookup_cache_give_many(batch->table, batch->many);
 }
 
 void
@@ -97,14 +99,14 @@ make_room(RoseIndexBatch *batch)
 {
 	if (batch->many == NULL)
 	{
-		batch->many = rose_lookup_many_create(batch->table, batch->context);
+		batch->many = rose_lookup_cache_take_many(batch->table, batch->context);
 		batch->keys_context = AllocSetContextCreate(batch->context, "rose index batch",
 													ALLOCSET_DEFAULT_SIZES);
 	}
 	batch->max = Min(batch->max, rose_lookup_many_max(batch->many));
 	batch->max = Min(batch->max, KEY_BYTES_MAX / 2 / (batch->width * sizeof(Datum)));
 	rose_lookup_many_want(batch->many, batch->wanted);
-	batch->size = batch->max * (batch->max < LARGE_ROWS ? 2 : 4);
+	batch->size = batch->max * GROWTH;
 	MemoryContextReset(batch->keys_context);
 	batch->keys = MemoryContextAlloc(batch->keys_context, batch->max * batch->width * sizeof(Datum));
 	rose_lookup_many_begin(batch->many, batch->max);

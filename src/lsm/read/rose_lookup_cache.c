@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_lookup_cache.c
- *	  Lookups, readers of keys and cursors that are kept, for callers that need one for a moment only.
+ *	  Lookups, also of many keys, readers of keys and cursors that are kept, for callers that need one for a moment only.
  *
  * To make one, and to find the way down a component again, costs more than to use it once.
  * So those of the tables that were used last are kept, and a transaction of a few rows
@@ -42,6 +42,9 @@
 #define KEPT_CURSORS	4
 #define RESTING_BYTES	((Size) 64 * 1024)
 
+/* Bytes of lookups of many keys, which have a cursor for each component. */
+#define RESTING_MANY_BYTES	((Size) 512 * 1024)
+
 typedef struct KeptLookups
 {
 	RoseTree   *tree;			/* NULL: nothing is kept here */
@@ -58,6 +61,8 @@ typedef struct KeptLookups
 	RoseComponentCursor *cursors[KEPT_CURSORS]; /* those used last come last */
 	RoseRows   *rows;			/* of a memtable's source; or NULL */
 	bool		had_rows;
+	RoseLookupMany *many;		/* or NULL */
+	bool		had_many;
 } KeptLookups;
 
 static KeptLookups kept[ROSE_FOREIGN_MAX_DEPTH + 1][KEPT_TABLES];
@@ -73,6 +78,7 @@ forget(KeptLookups *entry)
 	entry->reader = NULL;
 	entry->ncursors = 0;
 	entry->rows = NULL;
+	entry->many = NULL;
 }
 
 /* The memory goes, with the tree's handle. */
@@ -93,11 +99,22 @@ forget_reader(KeptLookups *entry)
 }
 
 static void
+forget_many(KeptLookups *entry)
+{
+	RoseLookupMany *many = entry->many;
+
+	entry->many = NULL;
+	if (many != NULL)
+		rose_lookup_many_free(many);
+}
+
+static void
 let_go(KeptLookups *entry)
 {
 	RoseLookup *lookup = entry->lookup;
 
 	forget_reader(entry);
+	forget_many(entry);
 	while (entry->ncursors > 0)
 		rose_component_cursor_free(entry->cursors[--entry->ncursors]);
 	if (entry->rows != NULL)
@@ -135,7 +152,7 @@ begin(KeptLookups *entries, RoseTree *tree)
 	entry->tree = tree;
 	entry->schema = tree->schema;
 	entry->most_cursors = 0;
-	entry->had_rows = false;
+	entry->had_rows = entry->had_many = false;
 	tree->grown = true;
 	return entry;
 }
@@ -285,6 +302,38 @@ rose_lookup_cache_give_rows(RoseTree *tree, RoseRows *rows)
 	entry->had_rows = true;
 }
 
+RoseLookupMany *
+rose_lookup_cache_take_many(RoseTree *tree, MemoryContext context)
+{
+	KeptLookups *entry = find(kept[rose_foreign_depth()], tree);
+	RoseLookupMany *many = entry != NULL ? entry->many : NULL;
+
+	if (many == NULL)
+		return rose_lookup_many_create(tree, context);
+	entry->many = NULL;
+	rose_lookup_many_pass_on(many, context);
+	return many;
+}
+
+void
+rose_lookup_cache_give_many(RoseTree *tree, RoseLookupMany *many)
+{
+	KeptLookups *entry = NULL;
+
+	if (rose_lookup_many_is_for(many, tree->schema))
+		entry = entry_of(tree);
+	if (entry == NULL || entry->many != NULL)
+	{
+		rose_lookup_many_free(many);
+		return;
+	}
+	rose_lookup_many_pass_on(many, entry->context);
+	entry->many = many;
+	if (!entry->had_many)
+		tree->grown = true;
+	entry->had_many = true;
+}
+
 void
 rose_lookup_cache_forget_reader(RoseTree *tree)
 {
@@ -307,6 +356,8 @@ come_to_rest(KeptLookups *entry)
 	for (int i = entry->ncursors - 1; i >= 0; i--)
 		if (!rose_component_cursor_may_rest(entry->cursors[i], RESTING_BYTES))
 			rose_component_cursor_free(take_out(entry, i));
+	if (entry->many != NULL && !rose_lookup_many_may_rest(entry->many, RESTING_MANY_BYTES))
+		forget_many(entry);
 	return result;
 }
 

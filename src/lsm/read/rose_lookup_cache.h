@@ -16,6 +16,7 @@
 #include "lsm/component/rose_rows.h"
 #include "lsm/read/rose_key_reader.h"
 #include "lsm/read/rose_lookup.h"
+#include "lsm/read/rose_lookup_many.h"
 
 extern RoseLookup *rose_lookup_cached(RoseTree *tree);
 
@@ -33,6 +34,10 @@ extern void rose_lookup_cache_give_cursor(RoseTree *tree, RoseComponentCursor *c
 /* The same of rows of a memtable's source, which nobody else holds. */
 extern RoseRows *rose_lookup_cache_take_rows(RoseTree *tree, MemoryContext context);
 extern void rose_lookup_cache_give_rows(RoseTree *tree, RoseRows *rows);
+
+/* The same of lookups of many keys, but that there is always one: else it is made. */
+extern RoseLookupMany *rose_lookup_cache_take_many(RoseTree *tree, MemoryContext context);
+extern void rose_lookup_cache_give_many(RoseTree *tree, RoseLookupMany *many);
 
 /* It has no use for what it has met any more: its view, and its places in components. */
 extern void rose_lookup_cache_forget_reader(RoseTree *tree);

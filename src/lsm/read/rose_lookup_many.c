@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
 #include "store/rose_store.h"
@@ -36,10 +37,10 @@
 #define MANY_MAX		4096
 #define MANY_BYTES		(1024 * 1024)
 
-/* So many and more are sorted by the digits of their prefixes, which have so many bits. */
-#define DIGITS_MIN		96
+/* They are sorted by the digits of their prefixes, which have so many bits, if there are so many for each digit. */
 #define DIGIT_BITS		8
 #define DIGITS			(1 << DIGIT_BITS)
+#define KEYS_A_DIGIT	10
 
 /* A key that is still looked for. */
 typedef struct SortedKey
@@ -48,12 +49,6 @@ typedef struct SortedKey
 	const Datum *key;
 	int			number;			/* as it was added */
 } SortedKey;
-
-typedef struct ManyCursor
-{
-	uint32		component_id;
-	RoseComponentCursor *cursor;
-} ManyCursor;
 
 /* The leaf that a cursor stands on, and rows of it that were found and whose columns are still to be taken. */
 typedef struct ManyLeaf
@@ -71,6 +66,7 @@ typedef struct ManyLeaf
 struct RoseLookupMany
 {
 	RoseTree   *tree;
+	const RoseSchema *schema;	/* cursors' */
 	MemoryContext context;
 	RoseFoundRows *found;		/* NULL: nothing begun */
 	AttrNumber	asked;			/* columns, of rows before */
@@ -80,7 +76,8 @@ struct RoseLookupMany
 	RoseVisibility vis;
 	int			nfound;
 	int			ncursors;
-	ManyCursor	cursors[ROSE_MAX_COMPONENTS];
+	RoseComponentCursor *cursors[ROSE_MAX_COMPONENTS];
+	bool		grown;			/* by a cursor, since it was measured */
 	RoseRow		row;
 	ManyLeaf	at;				/* while a component is asked */
 
@@ -103,6 +100,7 @@ rose_lookup_many_create(RoseTree *tree, MemoryContext context)
 	RoseLookupMany *many = MemoryContextAllocZero(own, sizeof(RoseLookupMany));
 
 	many->tree = tree;
+	many->schema = tree->schema;
 	many->context = own;
 	return many;
 }
@@ -128,8 +126,32 @@ rose_lookup_many_free(RoseLookupMany *many)
 {
 	rose_lookup_many_end(many);
 	for (int i = 0; i < many->ncursors; i++)
-		rose_component_cursor_free(many->cursors[i].cursor);
+		rose_component_cursor_free(many->cursors[i]);
 	MemoryContextDelete(many->context);
+}
+
+bool
+rose_lookup_many_is_for(const RoseLookupMany *many, const RoseSchema *schema)
+{
+	return many->schema == schema;
+}
+
+void
+rose_lookup_many_pass_on(RoseLookupMany *many, MemoryContext context)
+{
+	rose_lookup_many_end(many);
+	MemoryContextSetParent(many->context, context);
+	many->asked = 0;
+	many->wanted = NULL;
+}
+
+bool
+rose_lookup_many_may_rest(RoseLookupMany *many, Size bytes)
+{
+	bool		result = !many->grown || MemoryContextMemAllocated(many->context, true) <= bytes;
+
+	many->grown = false;
+	return result;
 }
 
 int
@@ -229,15 +251,26 @@ sort_by_digit(const SortedKey *from, SortedKey *to, int n, uint64 min, int shift
 		to[places[((from[i].prefix - min) >> shift) & (DIGITS - 1)]++] = from[i];
 }
 
-/* Sort the keys by their prefixes, of which none is outside of [min, max]. */
-static void
-sort_by_prefix(RoseLookupMany *many, int n, uint64 min, uint64 max)
+/* Digits from bit 'lowest' on of prefixes that differ by so much at most. */
+static int
+count_digits(uint64 span, int lowest)
 {
-	for (int shift = 0; shift < 64 && (max - min) >> shift != 0; shift += DIGIT_BITS)
+	int			digits = 0;
+
+	for (span >>= lowest; span != 0; span >>= DIGIT_BITS)
+		digits++;
+	return digits;
+}
+
+/* Sort the keys by so many digits of their prefixes, less min, from bit 'lowest' on. */
+static void
+sort_by_prefix(RoseLookupMany *many, int n, uint64 min, int lowest, int digits)
+{
+	for (int digit = 0; digit < digits; digit++)
 	{
 		SortedKey  *sorted = many->spare;
 
-		sort_by_digit(many->left, sorted, n, min, shift);
+		sort_by_digit(many->left, sorted, n, min, lowest + digit * DIGIT_BITS);
 		many->spare = many->left;
 		many->left = sorted;
 	}
@@ -267,7 +300,10 @@ sort_keys(RoseLookupMany *many)
 	int			n = rose_found_rows_count(many->found);
 	uint64		min = PG_UINT64_MAX;
 	uint64		max = 0;
+	uint64		unlike = 0;		/* bits in which prefixes differ; of short numbers these are the upper ones */
 	bool		ascending = true;
+	int			lowest;
+	int			digits;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -279,16 +315,19 @@ sort_keys(RoseLookupMany *many)
 		ascending = ascending && (i == 0 || key->prefix > max);
 		min = Min(min, key->prefix);
 		max = Max(max, key->prefix);
+		unlike |= key->prefix ^ many->left[0].prefix;
 	}
 	many->nleft = n;
 	if (ascending)
 		return;
-	if (n < DIGITS_MIN)
+	lowest = unlike == 0 ? 0 : pg_rightmost_one_pos64(unlike);
+	digits = count_digits(max - min, lowest);
+	if (n < digits * KEYS_A_DIGIT)
 	{
 		qsort_arg(many->left, n, sizeof(SortedKey), compare_keys, schema);
 		return;
 	}
-	sort_by_prefix(many, n, min, max);
+	sort_by_prefix(many, n, min, lowest, digits);
 	sort_alike(many, n);
 }
 
@@ -320,33 +359,30 @@ ask_memory(RoseLookupMany *many)
 
 /* ---- components ---- */
 
+/* One that stands nowhere and is on this very component: others may have had its id. */
 static RoseComponentCursor *
 cursor_for(RoseLookupMany *many, const RoseComponentEntryDisk *entry, RoseComponent *component)
 {
 	RoseTree   *tree = many->tree;
-	ManyCursor *slot = NULL;
+	RoseComponentCursor *cursor = NULL;
 
-	for (int i = 0; i < many->ncursors && slot == NULL; i++)
-		if (many->cursors[i].component_id == entry->id)
-			slot = &many->cursors[i];
-	if (slot == NULL)
+	for (int i = 0; i < many->ncursors && cursor == NULL; i++)
+		if (rose_component_cursor_is_of(many->cursors[i], component))
+			cursor = many->cursors[i];
+	if (cursor == NULL)
 	{
 		if (many->ncursors == ROSE_MAX_COMPONENTS)
-		{
-			for (int i = 0; i < many->ncursors; i++)
-				rose_component_cursor_free(many->cursors[i].cursor);
-			many->ncursors = 0;
-		}
-		slot = &many->cursors[many->ncursors];
-		slot->cursor = rose_component_cursor_create(component, tree->rel, tree->schema, NULL,
-													many->context);
-		slot->component_id = entry->id;
-		rose_component_cursor_borrow(slot->cursor);
-		many->ncursors++;
+			while (many->ncursors > 0)
+				rose_component_cursor_free(many->cursors[--many->ncursors]);
+		cursor = rose_component_cursor_create(component, tree->rel, tree->schema, NULL,
+											  many->context);
+		rose_component_cursor_borrow(cursor);
+		many->cursors[many->ncursors++] = cursor;
+		many->grown = true;
 	}
-	rose_component_cursor_rebind(slot->cursor, tree->rel);
-	rose_component_cursor_set_first(slot->cursor, entry->first_ordinal);
-	return slot->cursor;
+	rose_component_cursor_rebind(cursor, tree->rel);
+	rose_component_cursor_set_first(cursor, entry->first_ordinal);
+	return cursor;
 }
 
 /*

@@ -21,9 +21,17 @@
 
 typedef struct RoseLookupMany RoseLookupMany;
 
-/* In a child of the context.  For one transaction at most. */
+/* In a child of the context.  For one transaction at most, but for who keeps it (rose_lookup_cache.h). */
 extern RoseLookupMany *rose_lookup_many_create(RoseTree *tree, MemoryContext context);
 extern void rose_lookup_many_free(RoseLookupMany *many);
+
+/*
+ * For who keeps it: is it good for a tree with this schema?  Forget all but the ways down components, and be a child
+ * of another context.  Does it take no more memory than so much?
+ */
+extern bool rose_lookup_many_is_for(const RoseLookupMany *many, const RoseSchema *schema);
+extern void rose_lookup_many_pass_on(RoseLookupMany *many, MemoryContext context);
+extern bool rose_lookup_many_may_rest(RoseLookupMany *many, Size bytes);
 
 /* As many keys are worth being looked up together as this, at most. */
 extern int	rose_lookup_many_max(const RoseLookupMany *many);

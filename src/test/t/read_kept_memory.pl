@@ -148,6 +148,22 @@ is(sql("SELECT replaced_bytes FROM rose.space('t')"), 0, 'nor does one that does
 $session->run('COMMIT');
 row_is(5, '15|row 5');
 
+# --- lookups of many keys, for scans of an index
+my $of_many = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'rose lookup of many'";
+fresh($columns);
+sql('CREATE INDEX t_v ON t (v)');
+$session->run('SET enable_seqscan = off; SET enable_sort = off');
+is($session->run('SELECT count(t), min(id) FROM t WHERE v = 3'), '100|3', 'rows by an index');
+is($session->run($of_many), 1, 'what has looked them up is kept');
+is($session->run("SELECT count(t), max(t) FROM t WHERE v BETWEEN 4 AND 5"), '200|row 995', 'other rows by it');
+is($session->run($of_many), 1, 'it is the only one');
+replace(3);
+is($session->run('SELECT count(t), min(id) FROM t WHERE v = 13'), '1|3', 'a row in other components');
+is($session->run('SELECT count(t), min(id) FROM t WHERE v = 3'), '99|13', 'and those that are left');
+is($session->run($of_many), 1, 'one is kept');
+$session->run('BEGIN; SELECT count(t) FROM t WHERE v = 3; ROLLBACK');
+is($session->run($of_many), 0, 'none is after a transaction that was rolled back');
+
 # --- how much
 my $bytes = "SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name ~ '^rose (lookup|key reader|component cursor|leaf|partial|page reader)'";
 fresh($columns);
