@@ -11,8 +11,9 @@
 #
 # Which tests differ, and why, is in expected-differences beside this file. Fails if
 # another test differs, one of the list differs otherwise or no longer does, or the
-# server crashed, failed an assertion or reported an internal error (XX...). "order" in
-# the list is for tests that print the same lines in another order.
+# server crashed, failed an assertion or reported an internal error (XX...). In the list,
+# "plans" is for tests that print other plans and nothing else, "order" for those that print
+# the same lines in another order, plans aside.
 #
 # Statements that are refused leave publications behind in "publication", which
 # would then keep other tests from updates: they are dropped after it.
@@ -79,10 +80,27 @@ difference()
 		mine && /^[-+]/ && !/^(---|\+\+\+) /' "$1/regression.diffs"
 }
 
-# only_ordered OUT TEST: are the lines that went those that came?
-only_ordered()
+# without_plans FILE: plans, whether EXPLAIN prints them or a function of the test's, are a word.
+without_plans()
 {
-	cmp -s <(difference "$1" "$2" | sed -n 's/^-//p' | sort) <(difference "$1" "$2" | sed -n 's/^+//p' | sort)
+	awk '
+		/^ *(QUERY PLAN|explain_[a-z_]+) *$/ { plan = 1; print "a plan"; next }
+		plan && /^(\([0-9]+ rows?\))?$/ { plan = 0; next }
+		!plan' "$1"
+}
+
+# kind_of_difference OUT TEST: "plans", "order" (plans aside), or nothing for any other.
+kind_of_difference()
+{
+	local expected result left
+
+	read -r expected result < <(sed -nE "s|^diff -U3 ([^ ]+) ([^ ]*/results/$2\\.out)$|\\1 \\2|p" "$1/regression.diffs") || return
+	left=$(diff -U0 <(without_plans "$expected") <(without_plans "$result") | tail -n +3 | grep -E '^[-+]')
+	if [ -z "$left" ]; then
+		echo plans
+	elif cmp -s <(sed -n 's/^-//p' <<<"$left" | sort) <(sed -n 's/^+//p' <<<"$left" | sort); then
+		echo order
+	fi
 }
 
 # Drop what "publication" could not, as a test of its own behind it.
@@ -141,27 +159,28 @@ run_core()
 
 compare_core()
 {
-	local suite=$1 out=$2 test verdict lines known
+	local suite=$1 out=$2 test verdict lines kind known
 
 	while read -r test verdict; do
 		known=$(expected "$suite/$test")
 		lines=0
-		[ "$verdict" = ok ] || lines=$(different_lines "$out" "$test")
-		if [ "$lines" != 0 ] && only_ordered "$out" "$test"; then
-			lines=order
+		kind=''
+		if [ "$verdict" != ok ]; then
+			lines=$(different_lines "$out" "$test")
+			kind=$(kind_of_difference "$out" "$test")
 		fi
 		if [ -n "$WRITE" ]; then
-			[ "$verdict" = ok ] || printf '%s/%s\t%s\n' "$suite" "$test" "$lines"
+			[ "$verdict" = ok ] || printf '%s/%s\t%s\n' "$suite" "$test" "${kind:-$lines}"
 		elif [ "$verdict" = ok ]; then
 			result "$suite/$test" "${known:+no longer differs: take it off the list}"
 		elif [ -z "$known" ]; then
 			result "$suite/$test" "differs in $lines lines"
 			awk -v file="/results/$test.out" '/^diff / { mine = index($0, file) > 0 } mine' \
 				"$out/regression.diffs" | head -n 40
-		elif [ "$known" = - ] || [ "$known" = "$lines" ]; then
+		elif [ "$known" = - ] || [ "$known" = "$lines" ] || [ "$known" = "$kind" ]; then
 			result "$suite/$test"
 		else
-			result "$suite/$test" "differs in $lines lines, expected are $known"
+			result "$suite/$test" "differs in $lines lines${kind:+ ($kind)}, expected are $known"
 		fi
 	done < <(sed -nE 's/^(test| {4,}) *([^ ]+) +\.\.\. (ok|FAILED|failed).*/\2 \3/p' "$out/out")
 }
