@@ -109,13 +109,19 @@ RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_
 COMMENT ON FUNCTION rose.subscription_waits()
 IS 'this database''s subscriptions that wait for a table or an index that somebody has locked';
 
--- what becomes of a subscription when a change of a table fails
+CREATE FUNCTION rose.subscription_streams(OUT subid oid, OUT transactions int8, OUT bytes int8, OUT streamed int8)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_streams';
+COMMENT ON FUNCTION rose.subscription_streams()
+IS 'this database''s subscriptions, with what they have of transactions in progress, and how many were applied that came so';
+
+-- what becomes of a subscription when a change of a table fails, and other options
 
 CREATE MATERIALIZED VIEW rose.subscription_options (
 	subid,
-	on_error							-- stop or pause; stop, if it has no row
+	on_error,							-- stop or pause; stop, if it has no row
+	streaming							-- true, if it has no row
 ) USING heap AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool
 WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
 COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
@@ -134,9 +140,10 @@ CREATE FUNCTION rose.create_subscription(
 	binary boolean DEFAULT true,
 	synchronous_commit text DEFAULT 'off',
 	durability text DEFAULT 'upstream',
-	on_error text DEFAULT 'stop')
+	on_error text DEFAULT 'stop',
+	streaming boolean DEFAULT true)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
-COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text)
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean)
 IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
 
 DROP FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text);
@@ -153,9 +160,10 @@ CREATE FUNCTION rose.alter_subscription(
 	resync regclass DEFAULT NULL,
 	accept text DEFAULT NULL,
 	on_error text DEFAULT NULL,
-	skip_lsn pg_lsn DEFAULT NULL)
+	skip_lsn pg_lsn DEFAULT NULL,
+	streaming boolean DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
-COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn)
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean)
 IS 'change a subscription; what is null stays as it is';
 
 CREATE FUNCTION rose.pause_table(subscription text, relation regclass)
@@ -169,8 +177,8 @@ COMMENT ON FUNCTION rose.resume_table(text, regclass)
 IS 'apply what a paused table has missed, and what follows';
 
 REVOKE ALL ON FUNCTION
-	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text),
-	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn),
+	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean),
+	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean),
 	rose.pause_table(text, regclass),
 	rose.resume_table(text, regclass)
 FROM PUBLIC;
@@ -193,11 +201,15 @@ SELECT s.subid, s.subname, p.pid,
 		AND l.mode = 'AccessExclusiveLock')) AS waiting_pids,
 	coalesce(o.on_error, 'stop') AS on_error,
 	-- the upstream keeps its WAL from there on for paused tables, and that is so much
-	h.held_lsn, pg_catalog.pg_wal_lsn_diff(p.upstream_lsn, h.held_lsn)::pg_catalog.int8 AS held_bytes
+	h.held_lsn, pg_catalog.pg_wal_lsn_diff(p.upstream_lsn, h.held_lsn)::pg_catalog.int8 AS held_bytes,
+	coalesce(o.streaming, true) AS streaming,
+	-- transactions in progress upstream: how many, what of them is here in files, and how many have come so and were applied
+	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)
 LEFT JOIN rose.subscription_waits() w USING (subid)
+LEFT JOIN rose.subscription_streams() f USING (subid)
 LEFT JOIN rose.subscription_options o USING (subid)
 CROSS JOIN LATERAL (SELECT pg_catalog.min(r.error_lsn) AS held_lsn FROM rose.subscription_rel r
 	WHERE r.subid OPERATOR(pg_catalog.=) s.subid AND r.state OPERATOR(pg_catalog.=) 'paused') h

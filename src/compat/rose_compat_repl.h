@@ -59,6 +59,17 @@ rose_walrcv_create_slot(WalReceiverConn *conn, const char *slotname, bool tempor
 #endif
 }
 
+/* 16 made it a choice of three; "parallel" is for those who apply before the commit. */
+static inline void
+rose_walrcv_set_streaming(WalRcvStreamOptions *options, bool on)
+{
+#if PG_VERSION_NUM >= 160000
+	options->proto.logical.streaming_str = on ? pstrdup("on") : NULL;
+#else
+	options->proto.logical.streaming = on;
+#endif
+}
+
 /* 17 has sets belong to a resource owner; this one to none.  It must be freed by hand. */
 static inline WaitEventSet *
 rose_create_wait_event_set(MemoryContext context, int nevents)

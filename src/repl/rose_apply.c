@@ -549,27 +549,48 @@ cut_before(XLogRecPtr lsn)
 }
 
 static void
+begin_remote(XLogRecPtr commit_lsn, TransactionId xid, TimestampTz time)
+{
+	rose_apply.remote.open = true;
+	rose_apply.remote.commit_lsn = commit_lsn;
+	rose_apply.remote.commit.lsn = commit_lsn;
+	rose_apply.remote.commit.xid = xid;
+	rose_apply.remote.commit.time = time;
+	rose_apply.remote.commit.publications = rose_apply.start.publications;
+	rose_upstream_identity_check_commit(&rose_apply.remote.commit);
+	rose_apply.remote.passing = commit_lsn < rose_apply.start.lsn;
+	rose_apply.remote.is_sent = false;
+	rose_apply.remote.durable_at_once = false;
+	rose_apply.remote.changes = 0;
+
+	if (commit_lsn == rose_apply.epochs.solo_lsn)
+	{
+		cut_before(commit_lsn);
+		rose_apply.epochs.solo_lsn = InvalidXLogRecPtr;
+	}
+}
+
+static void
 apply_begin(StringInfo s)
 {
 	LogicalRepBeginData begin;
 
 	logicalrep_read_begin(s, &begin);
-	rose_apply.remote.open = true;
-	rose_apply.remote.commit_lsn = begin.final_lsn;
-	rose_apply.remote.commit.lsn = begin.final_lsn;
-	rose_apply.remote.commit.xid = begin.xid;
-	rose_apply.remote.commit.time = begin.committime;
-	rose_apply.remote.commit.publications = rose_apply.start.publications;
-	rose_upstream_identity_check_commit(&rose_apply.remote.commit);
-	rose_apply.remote.passing = begin.final_lsn < rose_apply.start.lsn;
-	rose_apply.remote.durable_at_once = false;
-	rose_apply.remote.changes = 0;
+	begin_remote(begin.final_lsn, begin.xid, begin.committime);
+	rose_apply.remote.is_sent = true;
+}
 
-	if (begin.final_lsn == rose_apply.epochs.solo_lsn)
-	{
-		cut_before(begin.final_lsn);
-		rose_apply.epochs.solo_lsn = InvalidXLogRecPtr;
-	}
+/* It was sent before; its changes come now, one by one (rose_apply_replay). */
+static void
+apply_stream_commit(StringInfo s)
+{
+	LogicalRepCommitData commit;
+	TransactionId xid = logicalrep_read_stream_commit(s, &commit);
+
+	begin_remote(commit.commit_lsn, xid, commit.committime);
+	rose_streamed_begin_replay(xid, &commit);
+	if (!rose_apply.remote.passing && rose_apply_can_be_cut() && rose_streamed_should_be_alone())
+		cut_before(commit.commit_lsn);
 }
 
 /*
@@ -595,6 +616,25 @@ commit_at_once(XLogRecPtr end_lsn)
 }
 
 static void
+end_remote(XLogRecPtr end_lsn)
+{
+	rose_apply.remote.open = false;
+	if (rose_apply.remote.passing)
+		return;
+	rose_apply.batch.reached_lsn = end_lsn;
+	if (rose_apply.remote.is_sent)
+		rose_apply.batch.reached = rose_apply.remote.commit;
+	rose_apply.progress.transactions++;
+	if (!rose_apply.batch.open)
+	{
+		rose_apply.progress.applied_lsn = end_lsn;
+		rose_apply.progress.last_commit = rose_apply.batch.reached;
+	}
+	else if (rose_apply.remote.durable_at_once)
+		commit_at_once(end_lsn);
+}
+
+static void
 apply_commit(StringInfo s)
 {
 	LogicalRepCommitData commit;
@@ -606,29 +646,23 @@ apply_commit(StringInfo s)
 				 errmsg("the upstream sent a commit at %X/%X in the transaction that commits at %X/%X",
 						LSN_FORMAT_ARGS(commit.commit_lsn),
 						LSN_FORMAT_ARGS(rose_apply.remote.commit_lsn))));
-	rose_apply.remote.open = false;
-	if (rose_apply.remote.passing)
-		return;
-	rose_apply.batch.reached_lsn = commit.end_lsn;
-	rose_apply.batch.reached = rose_apply.remote.commit;
-	rose_apply.progress.transactions++;
-	if (!rose_apply.batch.open)
-	{
-		rose_apply.progress.applied_lsn = commit.end_lsn;
-		rose_apply.progress.last_commit = rose_apply.batch.reached;
-	}
-	else if (rose_apply.remote.durable_at_once)
-		commit_at_once(commit.end_lsn);
+	end_remote(commit.end_lsn);
 }
 
 /* Before its first value: the upstream itself fails if it has no binary format for that. */
+static void
+look_at_format(const LogicalRepRelation *remote)
+{
+	if (rose_apply.format.binary && rose_relmap_needs_text(remote))
+		rose_apply.format.text_needed = true;
+}
+
 static void
 apply_relation(StringInfo s)
 {
 	LogicalRepRelation *remote = logicalrep_read_rel(s);
 
-	if (rose_apply.format.binary && rose_relmap_needs_text(remote))
-		rose_apply.format.text_needed = true;
+	look_at_format(remote);
 	rose_gather_write();
 	rose_relmap_update(remote);
 }
@@ -637,9 +671,17 @@ RoseApplyResult
 rose_apply_message(StringInfo s)
 {
 	RoseApplyResult result = ROSE_APPLY_GO_ON;
+	StringInfoData description;
 
+	if (rose_streamed_take(s, &description))
+	{
+		if (description.data != NULL)
+			look_at_format(logicalrep_read_rel(&description));
+		return rose_apply.format.binary && rose_apply.format.text_needed ? ROSE_APPLY_RESTART : ROSE_APPLY_GO_ON;
+	}
 	if (rose_apply.remote.open && memory_is_short())
 		return ROSE_APPLY_RESTART;
+	rose_apply.epochs.applied_bytes += s->len;
 	rose_apply.blame.command = pq_getmsgbyte(s);
 	rose_apply.blame.rel = NULL;
 	rose_apply.blame.certain = false;
@@ -651,6 +693,9 @@ rose_apply_message(StringInfo s)
 			break;
 		case LOGICAL_REP_MSG_COMMIT:
 			apply_commit(s);
+			break;
+		case LOGICAL_REP_MSG_STREAM_COMMIT:
+			apply_stream_commit(s);
 			break;
 		case LOGICAL_REP_MSG_INSERT:
 		case LOGICAL_REP_MSG_UPDATE:
@@ -683,4 +728,21 @@ rose_apply_message(StringInfo s)
 	rose_apply.blame.certain = false;
 	key_tuple = NULL;
 	return result;
+}
+
+RoseApplyResult
+rose_apply_replay(void)
+{
+	StringInfoData s;
+
+	if (rose_streamed_next(&s))
+	{
+		rose_apply.remote.is_sent |= s.data[0] != LOGICAL_REP_MSG_RELATION;
+		return rose_apply_message(&s);
+	}
+
+	rose_apply.blame.command = LOGICAL_REP_MSG_STREAM_COMMIT;
+	end_remote(rose_streamed_end_replay());
+	rose_apply.blame.command = 0;
+	return ROSE_APPLY_GO_ON;
 }

@@ -105,6 +105,8 @@ restore_progress(void)
 	rose_apply.progress.confirmed_lsn = now.confirmed_lsn;
 	rose_apply.progress.spill_waits = now.spill_waits;
 	rose_apply.progress.spill_wait_ms = now.spill_wait_ms;
+	rose_apply.progress.streams = now.streams;
+	rose_apply.progress.stream_bytes = now.stream_bytes;
 }
 
 /* Give up what the open batch did; the stream has to be read again from applied_lsn. */

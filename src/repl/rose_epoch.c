@@ -61,7 +61,7 @@ static List *unpublished = NIL; /* in TopMemoryContext */
 static List *unfed = NIL;		/* in TopMemoryContext */
 static TimestampTz caught_up = 0;
 
-static uint64 received_before = 0;	/* bytes received before the last epoch */
+static uint64 applied_before = 0;	/* bytes applied before the last epoch */
 
 typedef void (*TableCallback) (RoseTree *table, uint64 epoch);
 
@@ -416,7 +416,7 @@ rose_epoch_memory_is_due(void)
 {
 	return rose_apply.epochs.flight == 0 &&
 		rose_pressure_reached(ROSE_MARK_EPOCH) &&
-		rose_apply.progress.received_bytes - received_before >
+		rose_apply.epochs.applied_bytes - applied_before >
 		rose_pressure_share(ROSE_SHARE_OWN_EPOCH);
 }
 
@@ -469,7 +469,7 @@ begin_next(uint64 epoch)
 	rose_apply.epochs.dirty = false;
 	rose_apply.epochs.awaited = false;
 	rose_apply.epochs.last = GetCurrentTimestamp();
-	received_before = rose_apply.progress.received_bytes;
+	applied_before = rose_apply.epochs.applied_bytes;
 	rose_make_room_set_epoch(rose_apply.sub->subid, epoch + 1);
 }
 

@@ -70,6 +70,7 @@ typedef struct RoseSubscription
 	List	   *publications;	/* of String nodes */
 	char	   *conninfo;		/* NULL: it is out of a dump, which has none */
 	bool		pause_on_error; /* else it stops */
+	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
 	uint64		epoch;			/* last committed epoch */
 	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for */
 	char	   *system_id;		/* of the upstream; NULL: it is not known yet */
@@ -279,6 +280,9 @@ typedef struct RoseReplProgress
 	uint64		received_bytes;
 	uint64		spill_waits;	/* how often applying had to wait for an epoch in flight ... */
 	uint64		spill_wait_ms;	/* ... and for how long in all */
+	uint64		streams;		/* transactions in progress that were received in part ... */
+	uint64		stream_bytes;	/* ... what of them is kept in files */
+	uint64		streamed;		/* ... and how many of them were applied, as they committed */
 } RoseReplProgress;
 
 typedef struct RoseReplSnapshot

@@ -324,6 +324,7 @@ typedef struct RoseApplyRemote
 	XLogRecPtr	commit_lsn;		/* its commit record */
 	RoseUpstreamCommit commit;	/* that, and more of it */
 	bool		passing;		/* it was applied before: nothing of it is */
+	bool		is_sent;		/* whenever the upstream is asked for it: not if nothing is left of what it streamed */
 	bool		durable_at_once;	/* it truncated a table, or changed columns */
 	bool		cut_needed;		/* it has to be applied on its own */
 	uint64		changes;		/* its changes that were applied, but truncates */
@@ -357,6 +358,7 @@ typedef struct RoseApplyEpochs
 	bool		awaited;		/* the upstream waits for the next one */
 	bool		unpublished;	/* the spiller has left tables to be published */
 	TimestampTz last;
+	uint64		applied_bytes;	/* of all messages that were applied, be it in vain */
 	XLogRecPtr	recorded_lsn;	/* durable_lsn of the state row, flushed: the most that may be
 								 * confirmed */
 	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
@@ -423,7 +425,28 @@ extern bool rose_apply_can_be_cut(void);
 
 /* One message of pgoutput. */
 extern RoseApplyResult rose_apply_message(StringInfo s);
+
+/* The next message of a streamed transaction that has committed, or its end.  REQUIRES: rose_streamed_is_replayed. */
+extern RoseApplyResult rose_apply_replay(void);
 extern void rose_apply_error_context(void *arg);
+
+/*
+ * Transactions that the upstream sends before they commit (rose_streamed.c).
+ *
+ * forget: of another connection; to be called before the first use.  take: a message that
+ * is part of one, or says something of one, but that it has committed; false: it is something
+ * else.  If it describes a table, description is that, behind the type; else its data is NULL.
+ * begin_replay: it has committed, and comes now; should_be_alone: what came before should
+ * be durable first, as an epoch.  next: its next message, in the message context.  end_replay:
+ * after the last one; the end of its commit record.
+ */
+extern void rose_streamed_forget(void);
+extern bool rose_streamed_take(StringInfo s, StringInfo description);
+extern void rose_streamed_begin_replay(TransactionId xid, const LogicalRepCommitData *commit);
+extern bool rose_streamed_is_replayed(void);
+extern bool rose_streamed_should_be_alone(void);
+extern bool rose_streamed_next(StringInfo out);
+extern XLogRecPtr rose_streamed_end_replay(void);
 
 /*
  * Rows gathered before they are written (rose_gather.c).  REQUIRES: an open batch, in

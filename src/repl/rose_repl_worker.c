@@ -346,6 +346,8 @@ rose_repl_set_up_process(Oid dbid)
 	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
 
 	rose_background_settings_fix();
+	/* what a transaction has is nothing that a limit here could make less; and an error would come again */
+	SetConfigOption("temp_file_limit", "-1", PGC_SUSET, PGC_S_OVERRIDE);
 	/* nothing here fires triggers */
 	SetConfigOption("session_replication_role", "replica", PGC_SUSET, PGC_S_OVERRIDE);
 	/* The upstream sends text in our encoding, whatever the settings of the database or owner say. */

@@ -307,6 +307,20 @@ handle_message(Stream *stream, char *data, int len)
 }
 
 /*
+ * A message of a streamed transaction that has committed, from its file.  The socket is left
+ * alone meanwhile.
+ */
+static RoseApplyResult
+replay_message(Stream *stream)
+{
+	RoseApplyResult result = rose_apply_replay();
+
+	if (!rose_apply.remote.open && result == ROSE_APPLY_GO_ON)
+		maybe_end_batch(stream->heard, true);
+	return result;
+}
+
+/*
  * Everything that can be read without waiting, or as much as it can before there may
  * be something else to do (*more); *ended: the upstream closed the stream; *nmessages:
  * how many there were.
@@ -314,12 +328,13 @@ handle_message(Stream *stream, char *data, int len)
 static RoseApplyResult
 read_available(Stream *stream, pgsocket *fd, bool *more, bool *ended, int *nmessages)
 {
-	char	   *data;
-	int			len;
+	char	   *data = NULL;
+	int			len = 1;
 	TimestampTz begun = 0;
+	RoseApplyResult result;
 
 	*nmessages = 0;
-	while ((len = walrcv_receive(stream->conn, &data, fd)) > 0)
+	while (rose_streamed_is_replayed() || (len = walrcv_receive(stream->conn, &data, fd)) > 0)
 	{
 		bool		look = (*nmessages)++ % ROSE_MESSAGES_PER_LOOK == 0;
 		bool		was_open = rose_apply.batch.open;
@@ -331,7 +346,8 @@ read_available(Stream *stream, pgsocket *fd, bool *more, bool *ended, int *nmess
 			begun = stream->heard;
 		stream->pinged = false;
 		MemoryContextSwitchTo(rose_apply.message_context);
-		if (handle_message(stream, data, len) == ROSE_APPLY_RESTART)
+		result = rose_streamed_is_replayed() ? replay_message(stream) : handle_message(stream, data, len);
+		if (result == ROSE_APPLY_RESTART)
 			return ROSE_APPLY_RESTART;
 		MemoryContextReset(rose_apply.message_context);
 		if ((look || was_open) && !rose_apply.batch.open && rose_epoch_is_due(stream->heard))
@@ -586,6 +602,8 @@ check_owner(void)
 static bool
 do_chores(Stream *stream)
 {
+	if (rose_streamed_is_replayed())
+		keep_alive();
 	if (serve_requests())
 	{
 		/* so that the next worker need not ask for the last transaction again */
@@ -717,6 +735,7 @@ rose_stream_run(void)
 		Stream		stream = {0};
 
 		rose_apply.remote.open = false;
+		rose_streamed_forget();
 		choose_format();
 		stream.conn = streaming = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
 		begin_stream(&stream);
@@ -729,8 +748,14 @@ rose_stream_run(void)
 		result = stream_loop(&stream);
 		if (result == ROSE_APPLY_RESTART)
 		{
-			rose_apply.epochs.solo_lsn = rose_apply.remote.commit_lsn;
-			rose_batch_abort();
+			if (rose_apply.remote.open)
+			{
+				rose_apply.epochs.solo_lsn = rose_apply.remote.commit_lsn;
+				rose_batch_abort();
+			}
+			else
+				/* by a description of a transaction in progress */
+				rose_batch_commit();
 		}
 		rose_apply.keep_alive = NULL;
 		current = NULL;
@@ -739,4 +764,5 @@ rose_stream_run(void)
 		streaming = NULL;
 		rose_upstream_disconnect(stream.conn);
 	} while (result == ROSE_APPLY_RESTART);
+	rose_streamed_forget();
 }

@@ -48,8 +48,8 @@ enum
 };
 enum
 {
-	OPT_SUBID = 1, OPT_ON_ERROR,
-	OPT_NATTS = OPT_ON_ERROR
+	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING,
+	OPT_NATTS = OPT_STREAMING
 };
 enum
 {
@@ -140,13 +140,15 @@ read_state(Oid subid, RoseSubscription *out)
 	return found;
 }
 
-/* Options that have come with version 1.1; false: it has no row, or the extension is of before. */
+/* Options that have come with version 1.1; false: it has no row, or the extension is of before, and they are as by default. */
 static bool
 read_options(Oid subid, RoseSubscription *out)
 {
 	RoseRowScan cs;
 	bool		found = false;
 
+	out->pause_on_error = false;
+	out->streaming = true;
 	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
 		return false;
 	while (rose_subrows_next(&cs))
@@ -154,6 +156,7 @@ read_options(Oid subid, RoseSubscription *out)
 		if (DatumGetObjectId(rose_subrows_value(&cs, OPT_SUBID)) != subid)
 			continue;
 		out->pause_on_error = strcmp(string_value(&cs, OPT_ON_ERROR), ROSE_ON_ERROR_PAUSE) == 0;
+		out->streaming = DatumGetBool(rose_subrows_value(&cs, OPT_STREAMING));
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -417,10 +420,11 @@ write_options(Oid subid, const RoseSubscription *sub)
 	RoseSubscription now = {0};
 	bool		have = read_options(subid, &now);
 
-	if (now.pause_on_error == sub->pause_on_error)
+	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming)
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
+	rose_row_set(&row, OPT_STREAMING, BoolGetDatum(sub->streaming));
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else

@@ -66,9 +66,11 @@
 #define OPTION_BINARY				"binary"
 #define OPTION_SYNCHRONOUS_COMMIT	"synchronous_commit"
 #define OPTION_ON_ERROR				"on_error"	/* not there: stop */
+#define OPTION_STREAMING			"streaming"	/* not there: true */
 
 static const char *const option_names[] = {
-	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR
+	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
+	OPTION_STREAMING
 };
 
 /* The extension's own wrapper; InvalidOid: there is none. */
@@ -231,6 +233,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->binary ? "true" : "false";
 	if (strcmp(name, OPTION_ON_ERROR) == 0)
 		return sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : NULL;
+	if (strcmp(name, OPTION_STREAMING) == 0)
+		return sub->streaming ? NULL : "false";
 	return sub->synchronous_commit;
 }
 
@@ -375,6 +379,7 @@ restore(const ForeignServer *server)
 	char	   *commit = find_option(server->options, OPTION_SYNCHRONOUS_COMMIT);
 	char	   *slot_name = find_option(server->options, OPTION_SLOT_NAME);
 	char	   *on_error = find_option(server->options, OPTION_ON_ERROR);
+	char	   *streaming = find_option(server->options, OPTION_STREAMING);
 
 	if (!superuser())
 		ereport(ERROR,
@@ -387,6 +392,9 @@ restore(const ForeignServer *server)
 		(void) parse_bool(binary, &sub.binary);
 	sub.synchronous_commit = commit != NULL ? commit : "off";
 	sub.pause_on_error = on_error != NULL && strcmp(on_error, ROSE_ON_ERROR_PAUSE) == 0;
+	sub.streaming = true;
+	if (streaming != NULL)
+		(void) parse_bool(streaming, &sub.streaming);
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

@@ -32,6 +32,9 @@
 /* The most columns that rose_upstream_row reads. */
 #define ROSE_UPSTREAM_ROW_COLUMNS	4
 
+/* Since then upstreams send transactions in progress. */
+#define ROSE_STREAMING_VERSION		140000
+
 static void
 load_library(void)
 {
@@ -503,13 +506,15 @@ rose_upstream_start(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecP
 					bool binary)
 {
 	WalRcvStreamOptions options = {0};
+	bool		streaming = sub->streaming && walrcv_server_version(conn) >= ROSE_STREAMING_VERSION;
 
 	options.logical = true;
 	options.slotname = sub->slot_name;
 	options.startpoint = start;
-	options.proto.logical.proto_version = LOGICALREP_PROTO_VERSION_NUM;
+	options.proto.logical.proto_version = streaming ? LOGICALREP_PROTO_STREAM_VERSION_NUM : LOGICALREP_PROTO_VERSION_NUM;
 	options.proto.logical.publication_names = sub->publications;
 	options.proto.logical.binary = binary;
+	rose_walrcv_set_streaming(&options, streaming);
 	walrcv_startstreaming(conn, &options);
 }
 

@@ -16,6 +16,7 @@
 
 PG_FUNCTION_INFO_V1(rose_subscription_progress);
 PG_FUNCTION_INFO_V1(rose_subscription_waits);
+PG_FUNCTION_INFO_V1(rose_subscription_streams);
 PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
 
 static const char *
@@ -140,6 +141,29 @@ rose_subscription_waits(PG_FUNCTION_ARGS)
 		rose_sql_put(&row, ObjectIdGetDatum(snapshots[i].subid), false);
 		rose_sql_put(&row, ObjectIdGetDatum(snapshots[i].waiting), false);
 		rose_sql_put_time(&row, snapshots[i].waiting_since);
+		rose_sql_emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/* Transactions in progress, of which a worker that runs has something, and what it knows of earlier ones. */
+Datum
+rose_subscription_streams(PG_FUNCTION_ARGS)
+{
+	RoseReplSnapshot *snapshots = palloc0(sizeof(RoseReplSnapshot) * Max(rose_max_subscriptions, 1));
+	int			n;
+	RoseSqlRow	row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	n = rose_repl_list(snapshots, rose_max_subscriptions);
+	for (int i = 0; i < n; i++)
+	{
+		bool		runs = snapshots[i].pid != 0;
+
+		rose_sql_put(&row, ObjectIdGetDatum(snapshots[i].subid), false);
+		rose_sql_put_int8(&row, runs ? snapshots[i].progress.streams : 0);
+		rose_sql_put_int8(&row, runs ? snapshots[i].progress.stream_bytes : 0);
+		rose_sql_put_int8(&row, snapshots[i].progress.streamed);
 		rose_sql_emit(fcinfo, &row);
 	}
 	return (Datum) 0;

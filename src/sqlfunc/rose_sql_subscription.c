@@ -191,7 +191,7 @@ enum
 {
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
-	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR
+	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING
 };
 
 static void
@@ -277,6 +277,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.binary = bool_arg(fcinfo, CREATE_BINARY, true);
 	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
 	sub.pause_on_error = on_error_arg(fcinfo, CREATE_ON_ERROR, false);
+	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
 	sub.slot_name = text_arg(fcinfo, CREATE_SLOT_NAME, sub.name);
 	sub.publications = publications_arg(fcinfo, CREATE_PUBLICATIONS);
 	sub.conninfo = text_arg(fcinfo, CREATE_CONNINFO, NULL);
@@ -314,7 +315,7 @@ enum
 {
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
-	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN
+	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -440,6 +441,8 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	sub->synchronous_commit = synchronous_commit_arg(fcinfo, ALTER_SYNCHRONOUS_COMMIT,
 													 sub->synchronous_commit);
 	sub->pause_on_error = on_error_arg(fcinfo, ALTER_ON_ERROR, sub->pause_on_error);
+	if (is_given(fcinfo, ALTER_STREAMING))
+		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
 	sub->conninfo = text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
 	sub->slot_name = text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
 	ReplicationSlotValidateName(sub->slot_name, ERROR);

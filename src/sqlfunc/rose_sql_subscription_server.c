@@ -26,7 +26,7 @@ PG_FUNCTION_INFO_V1(rose_subscription_validator);
 static void
 check_value(DefElem *def)
 {
-	if (strcmp(def->defname, "binary") == 0)
+	if (strcmp(def->defname, "binary") == 0 || strcmp(def->defname, "streaming") == 0)
 		(void) defGetBoolean(def);
 	else if (strcmp(def->defname, "synchronous_commit") == 0)
 		(void) set_config_option("synchronous_commit", defGetString(def), PGC_BACKEND,

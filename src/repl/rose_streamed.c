@@ -1,0 +1,437 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_streamed.c
+ *	  Upstream transactions that are sent before they commit: kept in files until they do.
+ *
+ * An upstream whose logical_decoding_work_mem is full sends the changes of its largest
+ * transaction in progress, a block of messages at a time, and goes on with others.  Here
+ * each such transaction has a temporary file, to which its messages are appended as they
+ * come.  When the upstream says that it has committed, the file is read as if the upstream
+ * sent the transaction then (rose_apply.c), in the same order among all commits.  When it
+ * says that a subtransaction was rolled back, what was kept since that one's first message
+ * goes: whatever came after that is of it, or of subtransactions that end before it and
+ * with it.
+ *
+ * Files hold, for each message, its length (4) and the message without the transaction id
+ * that messages of streamed transactions have.
+ *
+ * Descriptions of tables are part of the transaction, and are heard of when it is applied:
+ * the upstream sends them once in each, and again after something of it was rolled back.
+ * When it commits, the upstream takes them for known outside as well.
+ *
+ * Files are nothing that has to survive: the slot is never moved past a transaction in
+ * progress, so a connection that follows gets all of it again.  They have no owner but the process, and go
+ * with it; bytes that a rolled back subtransaction leaves at the end of a file are used by
+ * what follows.
+ *
+ * State of the apply worker; no locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "libpq/pqformat.h"
+#include "storage/buffile.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#include "util/rose_stop_point.h"
+#include "memtable/rose_pressure.h"
+#include "repl/rose_repl_internal.h"
+
+/* A subtransaction, and how much its transaction's file had before its first message. */
+typedef struct Subxact
+{
+	TransactionId xid;
+	int64		start;
+} Subxact;
+
+typedef struct SubxactPlace
+{
+	TransactionId xid;			/* hash key */
+	int			no;				/* in the list of those */
+} SubxactPlace;
+
+typedef struct Streamed
+{
+	TransactionId xid;			/* hash key */
+	MemoryContext context;		/* owns what follows */
+	BufFile    *file;
+	int64		nbytes;			/* of the file that count */
+	Subxact    *subxacts;		/* in the order of their first messages */
+	int			nsubxacts;
+	int			maxsubxacts;
+	HTAB	   *places;			/* of SubxactPlace; NULL: there are none */
+	TransactionId last;			/* whose message was kept last */
+	bool		truncates;		/* or did, before something was rolled back */
+} Streamed;
+
+static MemoryContext streamed_context = NULL;
+static HTAB *streams = NULL;
+static Streamed *receiving = NULL;	/* a block of it has begun */
+
+/* The transaction that has committed, and is read from its file. */
+static struct
+{
+	Streamed   *stream;			/* NULL: none */
+	int64		left;
+	XLogRecPtr	end_lsn;		/* of its commit record */
+}			replay;
+
+/* ---------------------------------------------------------------------
+ * Streams
+ */
+
+static HTAB *
+create_hash(const char *name, MemoryContext context, Size keysize, Size entrysize)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = keysize;
+	ctl.entrysize = entrysize;
+	ctl.hcxt = context;
+	return hash_create(name, 32, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+static void
+close_stream(Streamed *stream)
+{
+	rose_apply.progress.streams--;
+	rose_apply.progress.stream_bytes -= stream->nbytes;
+	if (stream->file != NULL)
+		BufFileClose(stream->file);
+	MemoryContextDelete(stream->context);
+	(void) hash_search(streams, &stream->xid, HASH_REMOVE, NULL);
+}
+
+void
+rose_streamed_forget(void)
+{
+	HASH_SEQ_STATUS status;
+	Streamed   *stream;
+
+	if (streamed_context != NULL)
+	{
+		hash_seq_init(&status, streams);
+		while ((stream = hash_seq_search(&status)) != NULL)
+			close_stream(stream);
+		MemoryContextDelete(streamed_context);
+	}
+	streamed_context = AllocSetContextCreate(TopMemoryContext, "rose streamed transactions",
+											 ALLOCSET_DEFAULT_SIZES);
+	streams = create_hash("rose streamed transactions", streamed_context,
+						  sizeof(TransactionId), sizeof(Streamed));
+	receiving = NULL;
+	memset(&replay, 0, sizeof(replay));
+	rose_apply.progress.streams = 0;
+	rose_apply.progress.stream_bytes = 0;
+}
+
+/* Its file belongs to no resource owner: batches begin and end meanwhile. */
+static Streamed *
+open_stream(TransactionId xid)
+{
+	Streamed   *stream;
+	MemoryContext context = AllocSetContextCreate(streamed_context, "rose streamed transaction",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	ResourceOwner owner = CurrentResourceOwner;
+	BufFile    *file;
+
+	CurrentResourceOwner = NULL;
+	file = BufFileCreateTemp(true);
+	CurrentResourceOwner = owner;
+	MemoryContextSwitchTo(old);
+
+	stream = hash_search(streams, &xid, HASH_ENTER, NULL);
+	memset(((char *) stream) + sizeof(xid), 0, sizeof(Streamed) - sizeof(xid));
+	stream->context = context;
+	stream->file = file;
+	rose_apply.progress.streams++;
+	return stream;
+}
+
+static void
+seek(Streamed *stream, int64 at)
+{
+	if (BufFileSeek(stream->file, 0, (off_t) at, SEEK_SET) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek in the temporary file of upstream transaction %u", stream->xid)));
+}
+
+static void
+append(Streamed *stream, void *data, int len)
+{
+	BufFileWrite(stream->file, data, len);
+	stream->nbytes += len;
+	rose_apply.progress.stream_bytes += len;
+}
+
+static void
+cut_to(Streamed *stream, int64 nbytes)
+{
+	seek(stream, nbytes);
+	rose_apply.progress.stream_bytes -= stream->nbytes - nbytes;
+	stream->nbytes = nbytes;
+}
+
+/* ---------------------------------------------------------------------
+ * Subtransactions
+ */
+
+static void
+note_subxact(Streamed *stream, TransactionId xid)
+{
+	SubxactPlace *place;
+	bool		found;
+
+	if (xid == stream->last)
+		return;
+	stream->last = xid;
+	if (xid == stream->xid)
+		return;
+	if (stream->places == NULL)
+	{
+		stream->places = create_hash("rose streamed subtransactions", stream->context,
+									 sizeof(TransactionId), sizeof(SubxactPlace));
+		stream->maxsubxacts = 16;
+		stream->subxacts = MemoryContextAlloc(stream->context, sizeof(Subxact) * stream->maxsubxacts);
+	}
+	place = hash_search(stream->places, &xid, HASH_ENTER, &found);
+	if (found)
+		return;
+	place->no = stream->nsubxacts;
+	if (stream->nsubxacts == stream->maxsubxacts)
+	{
+		stream->maxsubxacts *= 2;
+		stream->subxacts = repalloc_huge(stream->subxacts, sizeof(Subxact) * stream->maxsubxacts);
+	}
+	stream->subxacts[stream->nsubxacts].xid = xid;
+	stream->subxacts[stream->nsubxacts++].start = stream->nbytes;
+}
+
+/* One that has no messages is not known, and nothing goes with it. */
+static void
+roll_back(Streamed *stream, TransactionId xid)
+{
+	SubxactPlace *place = stream->places == NULL ? NULL :
+		hash_search(stream->places, &xid, HASH_FIND, NULL);
+	int			no;
+
+	if (place == NULL)
+		return;
+	no = place->no;
+	cut_to(stream, stream->subxacts[no].start);
+	while (stream->nsubxacts > no)
+	{
+		stream->nsubxacts--;
+		(void) hash_search(stream->places, &stream->subxacts[stream->nsubxacts].xid, HASH_REMOVE, NULL);
+	}
+	stream->last = InvalidTransactionId;
+}
+
+/* ---------------------------------------------------------------------
+ * Messages of a connection
+ */
+
+static void
+start_block(StringInfo s)
+{
+	bool		is_first;
+	TransactionId xid = logicalrep_read_stream_start(s, &is_first);
+
+	receiving = hash_search(streams, &xid, HASH_FIND, NULL);
+	if (is_first && receiving != NULL)
+		close_stream(receiving);
+	if (is_first)
+		receiving = open_stream(xid);
+	if (receiving == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the upstream goes on with transaction %u, whose beginning it did not send", xid)));
+}
+
+static void
+stop_block(void)
+{
+	receiving = NULL;
+	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
+	ROSE_STOP_POINT("stream-kept");
+}
+
+/* Of one that is not known there is nothing to discard. */
+static void
+abort_stream(StringInfo s)
+{
+	TransactionId xid = pq_getmsgint(s, 4);
+	TransactionId subxid = pq_getmsgint(s, 4);
+	Streamed   *stream = hash_search(streams, &xid, HASH_FIND, NULL);
+
+	if (stream == NULL)
+		return;
+	if (xid == subxid)
+		close_stream(stream);
+	else
+		roll_back(stream, subxid);
+	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
+}
+
+static void
+keep_message(char type, StringInfo s, StringInfo description)
+{
+	TransactionId xid = pq_getmsgint(s, 4);
+	int32		len = 1 + (s->len - s->cursor);
+
+	note_subxact(receiving, xid);
+	if (type == LOGICAL_REP_MSG_TRUNCATE)
+		receiving->truncates = true;
+	append(receiving, &len, sizeof(len));
+	append(receiving, &type, 1);
+	append(receiving, s->data + s->cursor, s->len - s->cursor);
+	if (type == LOGICAL_REP_MSG_RELATION)
+		*description = *s;
+}
+
+/* What is part of a block, but of no use here, or anywhere. */
+static void
+pass_message(char type)
+{
+	switch (type)
+	{
+		case LOGICAL_REP_MSG_TYPE:
+		case LOGICAL_REP_MSG_ORIGIN:
+		case LOGICAL_REP_MSG_MESSAGE:
+			return;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("unexpected logical replication message type \"%c\" within a part of transaction %u",
+							type, receiving->xid)));
+	}
+}
+
+/* Only a part that has begun ends, and nothing else happens meanwhile. */
+static void
+require_order(char type)
+{
+	if ((receiving != NULL) != (type == LOGICAL_REP_MSG_STREAM_STOP) || rose_apply.remote.open)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("logical replication message type \"%c\" is out of order", type)));
+}
+
+bool
+rose_streamed_take(StringInfo s, StringInfo description)
+{
+	char		type = s->data[s->cursor];
+
+	description->data = NULL;
+	if (type == LOGICAL_REP_MSG_STREAM_START || type == LOGICAL_REP_MSG_STREAM_STOP ||
+		type == LOGICAL_REP_MSG_STREAM_ABORT)
+	{
+		require_order(type);
+		s->cursor++;
+		if (type == LOGICAL_REP_MSG_STREAM_START)
+			start_block(s);
+		else if (type == LOGICAL_REP_MSG_STREAM_STOP)
+			stop_block();
+		else
+			abort_stream(s);
+		return true;
+	}
+	if (receiving == NULL)
+		return false;
+	s->cursor++;
+	if (type == LOGICAL_REP_MSG_INSERT || type == LOGICAL_REP_MSG_UPDATE || type == LOGICAL_REP_MSG_DELETE ||
+		type == LOGICAL_REP_MSG_TRUNCATE || type == LOGICAL_REP_MSG_RELATION)
+		keep_message(type, s, description);
+	else
+		pass_message(type);
+	return true;
+}
+
+/* ---------------------------------------------------------------------
+ * Replay
+ */
+
+bool
+rose_streamed_is_replayed(void)
+{
+	return replay.stream != NULL;
+}
+
+/*
+ * The memory that it takes may be what is not there, so that it would be found only in the
+ * midst of it that others must make room before; and a table is never truncated with others'
+ * changes at hand (rose_apply.c).  Either would have the upstream send all of it again.
+ */
+bool
+rose_streamed_should_be_alone(void)
+{
+	Size		limit = rose_pressure_part(rose_arena_total_bytes(), ROSE_MARK_APPLY_CUT);
+
+	return replay.stream->truncates || rose_arena_used_bytes() + 2 * replay.stream->nbytes >= limit;
+}
+
+void
+rose_streamed_begin_replay(TransactionId xid, const LogicalRepCommitData *commit)
+{
+	Streamed   *stream = hash_search(streams, &xid, HASH_FIND, NULL);
+
+	if (stream == NULL || receiving != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the upstream committed transaction %u at %X/%X without having sent it",
+						xid, LSN_FORMAT_ARGS(commit->commit_lsn))));
+	seek(stream, 0);
+	replay.stream = stream;
+	replay.left = stream->nbytes;
+	replay.end_lsn = commit->end_lsn;
+	ROSE_STOP_POINT("stream-committed");
+}
+
+static void
+read_file(void *data, int64 len)
+{
+	if (len > replay.left || BufFileRead(replay.stream->file, data, len) != (size_t) len)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the temporary file of upstream transaction %u is too short", replay.stream->xid)));
+	replay.left -= len;
+}
+
+/* As libpq has them, there is a byte behind it (rose_wire.h). */
+bool
+rose_streamed_next(StringInfo out)
+{
+	int32		len;
+
+	if (replay.left == 0)
+		return false;
+	read_file(&len, sizeof(len));
+	if (len <= 0 || len > replay.left)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the temporary file of upstream transaction %u has a message of length %d", replay.stream->xid, len)));
+	out->data = MemoryContextAllocHuge(rose_apply.message_context, (Size) len + 1);
+	read_file(out->data, len);
+	out->data[len] = '\0';
+	out->len = len;
+	out->maxlen = -1;
+	out->cursor = 0;
+	return true;
+}
+
+XLogRecPtr
+rose_streamed_end_replay(void)
+{
+	XLogRecPtr	end_lsn = replay.end_lsn;
+
+	ROSE_STOP_POINT("stream-replayed");
+	close_stream(replay.stream);
+	memset(&replay, 0, sizeof(replay));
+	rose_apply.progress.streamed++;
+	return end_lsn;
+}
