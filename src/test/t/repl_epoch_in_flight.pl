@@ -210,9 +210,12 @@ pass('a batch that waits for a spiller that waits for a lock gives up');
 release('table');
 same('after the lock');
 
-# --- the same, and the spiller waits for a client that waits for the batch
+# --- the same, and the spiller waits for a client that waits for the batch. There is something to be made durable when the client
+# comes: else the worker, when it has been idle for a while, waits for the state table itself, and applies nothing.
 down("SELECT rose.spill('a')");
 $epoch = progress('epoch');
+up("UPDATE large SET t = t || 'v'");
+caught_up();
 my $client = IPC::Run::start([ 'psql', '-XAtq', '-d', $replica->connstr('postgres'), '-c', <<'SQL' ]);
 BEGIN;
 CREATE INDEX hold ON rose.subscription_state (epoch);
@@ -228,8 +231,6 @@ LOCK TABLE large;
 ROLLBACK;
 SQL
 until_true("SELECT EXISTS (SELECT FROM pg_locks WHERE granted AND mode = 'ShareLock' AND relation = 'rose.subscription_state'::regclass)");
-up("UPDATE large SET t = t || 'v'");
-caught_up();
 $replica->psql('postgres', "SET statement_timeout = '1s'; SELECT rose.spill('a')");
 until_true("SELECT count(*) = 1 $spiller");
 up("UPDATE large SET t = t || 'w' WHERE id % 2 = $_") foreach (0, 1) x 4;		# more than there is memory for
