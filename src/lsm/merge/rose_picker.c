@@ -68,8 +68,9 @@
 #define PICK_PRIVATE_RUNS		6
 /* ... or two among them that are each at least this part of C0; */
 #define PICK_PRIVATE_LARGE		8
-/* and at most this part of the table in one go, or as much as C0. */
-#define PICK_PRIVATE_PART		3
+/* and at most this part of the table in one go, and this one in all that go on, or as much as C0. */
+#define PICK_PRIVATE_PART		5
+#define PICK_PRIVATE_TOGETHER	4
 /* The manifest fills up: fewer will do, ... */
 #define PICK_CROWDED			(ROSE_MAX_COMPONENTS / 2)
 /* ... and any sizes. */
@@ -374,15 +375,30 @@ is_open_private(const RosePickInput *input, int i)
 		input->components[i].level == 0;
 }
 
-/* Row bytes that one join of private runs may take. */
+/*
+ * Row bytes that one more join of private runs may take: a part of the table, and with
+ * those under way no more than a somewhat larger part, for each needs room for what it
+ * makes beside what it reads.  The difference is for small joins beside a large one, which
+ * may take long.
+ */
 static uint64
 most_to_join(const RosePickInput *input)
 {
 	uint64		total = 0;
+	uint64		joining = 0;
 
 	for (int i = 0; i < input->ncomponents; i++)
-		total += rose_component_rest(&input->components[i], input->components[i].raw_bytes);
-	return Max(total / PICK_PRIVATE_PART, input->c0_size);
+	{
+		const RoseComponentEntryDisk *entry = &input->components[i];
+		uint64		bytes = rose_component_rest(entry, entry->raw_bytes);
+
+		total += bytes;
+		if (input->busy != NULL && input->busy[i] && (entry->flags & ROSE_COMPONENT_PRIVATE))
+			joining += bytes;
+	}
+	joining = Min(joining, total / PICK_PRIVATE_TOGETHER);
+	return Max(Min(total / PICK_PRIVATE_PART, total / PICK_PRIVATE_TOGETHER - joining),
+			   input->c0_size);
 }
 
 static bool

@@ -72,7 +72,7 @@ extern RosePickResult rose_pick_merge(const RosePickInput *input);
  * So many private runs a table may well have while one transaction fills it, although
  * they are joined (rose_picker.c): nothing is behind because of them.
  */
-#define ROSE_USUAL_PRIVATE_RUNS 12
+#define ROSE_USUAL_PRIVATE_RUNS 14
 
 /* R is at least this. */
 #define ROSE_PICK_MIN_RATIO		3.0

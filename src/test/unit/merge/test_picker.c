@@ -215,7 +215,7 @@ add_private(RosePickPartly part, uint64 bytes)
 	partly[ncomponents - 1] = part;
 }
 
-/* Joins of private runs take a third of the table, or C0 together, and large runs two at a time. */
+/* Joins of private runs take a fifth of the table, or C0 together, and large runs two at a time. */
 static void
 test_join_sizes(void)
 {
@@ -240,11 +240,11 @@ test_join_sizes(void)
 	table[1].raw_bytes++;
 	CHECK(!ask().merge);
 
-	/* ... or a third of it: all of it counts, but for what has moved */
+	/* ... or a fifth of it: all of it counts, but for what has moved */
 	table[0].raw_bytes = table[1].raw_bytes = 2 * C0_SIZE;
 	CHECK(!ask().merge);
 	add(1, 3 * C0_SIZE);
-	add(2, 5 * C0_SIZE);
+	add(2, 13 * C0_SIZE);
 	pick = ask();
 	CHECK(picked(&pick, 0, 1, 0));
 	table[2].first_ordinal = 10;
@@ -265,7 +265,7 @@ test_join_sizes(void)
 	/* what is older is joined when the newest one is not */
 	clear();
 	add_private(ROSE_PICK_NOT_PARTLY, 10);
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 10; i++)
 		add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE);
 	pick = ask();
 	CHECK(picked(&pick, 1, 2, 0));
@@ -306,7 +306,7 @@ simulate_large_transaction(uint64 run_bytes, uint64 other_bytes, int nruns, int 
 				k += taken;
 				bytes += taken ? table[j].raw_bytes : 0;
 			}
-			CHECK(bytes <= Max(total / 3, C0_SIZE));
+			CHECK(bytes <= Max(total / 5, C0_SIZE));
 			for (int j = 0; j < ncomponents; j++)
 				if (table[j].id == pick.inputs[0])
 				{
@@ -322,6 +322,157 @@ simulate_large_transaction(uint64 run_bytes, uint64 other_bytes, int nruns, int 
 		CHECK(ncomponents <= max_runs);
 	}
 	CHECK(written <= max_amplification * total);
+}
+
+/* Joins that go on beside each other take a quarter of the table, or C0 each. */
+static void
+test_joins_together(void)
+{
+	RosePickResult pick;
+
+	clear();
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE);
+	add_private(ROSE_PICK_NOT_PARTLY, C0_SIZE);
+	add_private(ROSE_PICK_NOT_PARTLY, 4 * C0_SIZE);
+	add_private(ROSE_PICK_NOT_PARTLY, 4 * C0_SIZE);
+	add(2, 30 * C0_SIZE);
+	pick = ask();
+	CHECK(picked(&pick, 0, 2, 0));
+	busy[2] = busy[3] = true;	/* a fifth of it is being joined: there is room for a twentieth */
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 0));
+	table[0].raw_bytes += 40;
+	CHECK(!ask().merge);
+	table[2].raw_bytes = 20 * C0_SIZE;	/* less than nothing is left */
+	CHECK(!ask().merge);
+	table[0].raw_bytes = table[1].raw_bytes = C0_SIZE / 2;
+	pick = ask();
+	CHECK(picked(&pick, 0, 1, 0));
+	busy[2] = busy[3] = false;
+}
+
+/* ---- a large transaction, and several processes that join its runs ---- */
+
+#define NJOINERS	3
+
+/* What a process is joining. */
+typedef struct Joiner
+{
+	RosePickResult pick;		/* merge = false: nothing */
+	uint64		bytes;
+	double		left;			/* bytes that come to the table until it is done */
+} Joiner;
+
+static bool
+is_joined_by(const Joiner *joiner, uint32 id)
+{
+	for (int i = 0; joiner->pick.merge && i < joiner->pick.ninputs; i++)
+		if (joiner->pick.inputs[i] == id)
+			return true;
+	return false;
+}
+
+static void
+begin_joins(Joiner *joiners, double speed)
+{
+	for (int j = 0; j < NJOINERS; j++)
+	{
+		Joiner	   *joiner = &joiners[j];
+
+		if (joiner->pick.merge)
+			continue;
+		for (int i = 0; i < ncomponents; i++)
+		{
+			blocked[i] = true;
+			busy[i] = false;
+			for (int k = 0; k < NJOINERS; k++)
+				busy[i] |= is_joined_by(&joiners[k], table[i].id);
+		}
+		joiner->pick = ask();
+		joiner->bytes = 0;
+		for (int i = 0; i < ncomponents; i++)
+			if (is_joined_by(joiner, table[i].id))
+				joiner->bytes += table[i].raw_bytes;
+		joiner->left = joiner->bytes / speed;
+	}
+}
+
+/* The newest input becomes the output, and the others go. */
+static void
+end_join(Joiner *joiner)
+{
+	int			n = 0;
+
+	for (int i = 0; i < ncomponents; i++)
+	{
+		if (is_joined_by(joiner, table[i].id) && table[i].id != joiner->pick.inputs[0])
+			continue;
+		table[n++] = table[i];
+		if (table[n - 1].id == joiner->pick.inputs[0])
+			table[n - 1].raw_bytes = table[n - 1].nrows = joiner->bytes;
+	}
+	ncomponents = n;
+	joiner->pick.merge = false;
+}
+
+/*
+ * While so many bytes come, joins go on, each of them speed times as fast as these come.
+ * What is being made is room beside the table; returns the most that this was of it.
+ */
+static double
+pass_time(Joiner *joiners, uint64 bytes, uint64 total, double speed)
+{
+	double		time = bytes;
+	double		most = 0;
+
+	while (time > 0)
+	{
+		double		step = time;
+		uint64		building = 0;
+
+		begin_joins(joiners, speed);
+		for (int j = 0; j < NJOINERS; j++)
+			if (joiners[j].pick.merge)
+			{
+				building += joiners[j].bytes;
+				step = Min(step, joiners[j].left);
+			}
+		most = Max(most, (double) building / Max(total, 10 * C0_SIZE));
+		time -= step;
+		for (int j = 0; j < NJOINERS; j++)
+			if (joiners[j].pick.merge && (joiners[j].left -= step) <= 0)
+				end_join(&joiners[j]);
+	}
+	return most;
+}
+
+/* Runs do not pile up, and joins beside each other need no more room than one might. */
+static void
+simulate_joiners(uint64 run_bytes, int nruns, double speed, int max_runs, double max_room)
+{
+	Joiner		joiners[NJOINERS];
+	uint64		total = 0;
+	double		room = 0;
+	int			most_runs = 0;
+
+	memset(joiners, 0, sizeof(joiners));
+	clear();
+	for (int i = 0; i < nruns; i++)
+	{
+		int			n = ncomponents;
+
+		memmove(&table[1], &table[0], n * sizeof(table[0]));
+		ncomponents = 0;
+		add_private(ROSE_PICK_NOT_PARTLY, run_bytes);
+		ncomponents = n + 1;
+		total += run_bytes;
+		room = Max(room, pass_time(joiners, run_bytes, total, speed));
+		most_runs = Max(most_runs, ncomponents);
+	}
+	printf("# joiners: " UINT64_FORMAT " bytes, %d runs, speed %.1f: %d runs at most, room %.2f\n", run_bytes, nruns, speed, most_runs, room);
+	CHECK(most_runs <= max_runs);
+	CHECK(room <= max_room);
+	memset(busy, 0, sizeof(busy));
 }
 
 /* Of some of its transactions the rows are committed. */
@@ -802,12 +953,16 @@ main(void)
 	memset(blocked, 0, sizeof(blocked));
 	test_partly();
 	test_join_sizes();
+	test_joins_together();
+	simulate_joiners(C0_SIZE, 300, 1.5, 25, 0.26);
+	simulate_joiners(C0_SIZE, 1000, 3.0, 22, 0.26);
+	simulate_joiners(C0_SIZE / 4, 600, 3.0, 25, 0.26);
 	simulate_large_transaction(C0_SIZE, C0_SIZE, 10, ROSE_USUAL_PRIVATE_RUNS, 1.2);
 	simulate_large_transaction(C0_SIZE, C0_SIZE, 100, ROSE_USUAL_PRIVATE_RUNS, 3.6);
 	simulate_large_transaction(C0_SIZE, C0_SIZE, 3000, ROSE_USUAL_PRIVATE_RUNS, 7.5);
 	simulate_large_transaction(C0_SIZE / 4, C0_SIZE / 4, 1000, ROSE_USUAL_PRIVATE_RUNS, 6.0);
 	simulate_large_transaction(C0_SIZE / 100, C0_SIZE / 100, 3000, ROSE_USUAL_PRIVATE_RUNS + 5, 7.0);
-	simulate_large_transaction(C0_SIZE, C0_SIZE / 10, 1000, ROSE_USUAL_PRIVATE_RUNS, 6.0);
+	simulate_large_transaction(C0_SIZE, C0_SIZE / 10, 1000, ROSE_USUAL_PRIVATE_RUNS + 5, 6.0);
 	simulate_large_transaction(C0_SIZE / 3, C0_SIZE / 50, 1000, ROSE_USUAL_PRIVATE_RUNS, 6.0);
 	memset(busy, 0, sizeof(busy));
 	memset(blocked, 0, sizeof(blocked));
