@@ -35,9 +35,9 @@
 #include "store/rose_space.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
-#include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_spill.h"
+#include "lsm/merge/rose_tidy.h"
 #include "lsm/write/rose_index_beside.h"
 #include "tableam/rose_tableam.h"
 

@@ -34,8 +34,8 @@
 #include "store/rose_manifest.h"
 #include "store/rose_store.h"
 #include "lsm/merge/rose_backlog.h"
-#include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_settle.h"
+#include "lsm/merge/rose_tidy.h"
 #include "lsm/write/rose_index_beside.h"
 #include "worker/rose_maintainer_internal.h"
 

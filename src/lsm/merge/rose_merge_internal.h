@@ -19,7 +19,7 @@
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_merge_cursor.h"
 #include "lsm/merge/rose_merge_kind.h"
-#include "lsm/merge/rose_own_runs.h"
+#include "lsm/merge/rose_tidy.h"
 
 /* Most components that may be merged by one stride. */
 #define ROSE_MERGE_MAX_SOURCES	ROSE_MAX_COMPONENTS

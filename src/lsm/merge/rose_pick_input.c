@@ -15,8 +15,8 @@
 #include "store/rose_manifest.h"
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/merge/rose_backlog.h"
-#include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_picker.h"
+#include "lsm/merge/rose_tidy.h"
 
 static RosePickPartly
 partly(const RosePrivateOwners *owners)

@@ -32,9 +32,9 @@
 #include "store/rose_tail_replay.h"
 #include "lsm/component/rose_key_buffer.h"
 #include "lsm/tree/rose_view.h"
-#include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_resort.h"
 #include "lsm/merge/rose_sorted_pieces.h"
+#include "lsm/merge/rose_tidy.h"
 #include "lsm/merge/rose_tree_check.h"
 #include "lsm/merge/rose_version_sort.h"
 

@@ -62,10 +62,10 @@
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/merge/rose_compactor.h"
 #include "lsm/merge/rose_epoch_runs.h"
-#include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill_internal.h"
 #include "lsm/merge/rose_spill_plan.h"
 #include "lsm/merge/rose_spill_private.h"
+#include "lsm/merge/rose_tidy.h"
 
 /* Versions carried over in one writing section. */
 #define CARRY_BATCH			128

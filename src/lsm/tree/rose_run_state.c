@@ -5,8 +5,8 @@
  *
  * A private run has rows of transactions that were in progress when it was made.  The
  * answer is of the moment in which it is asked for; only what has ended stays so.  No
- * locks: the commit log and the processes are asked.  What is done about it is
- * rose_own_runs.c's.
+ * locks: the commit log and the processes are asked.  What is done about it is merge's
+ * (rose_settle.c, rose_picker.c).
  *
  *-------------------------------------------------------------------------
  */

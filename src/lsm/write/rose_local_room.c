@@ -32,8 +32,8 @@
 #include "memtable/rose_local_arena.h"
 #include "memtable/rose_pressure.h"
 #include "lsm/tree/rose_local_trees.h"
-#include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_spill.h"
+#include "lsm/merge/rose_tidy.h"
 #include "lsm/write/rose_direct.h"
 #include "lsm/write/rose_local_room.h"
 

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * rose_own_runs.h
- *	  Private runs: what to do when transactions that own them have ended.
+ * rose_tidy.h
+ *	  Merges in the process that writes, where no worker does them.
  *
- * For those who write or spill where no worker can: they leave no more private runs
- * behind than a table can bear.  No LWLock may be held.
+ * So that nobody leaves more runs behind than a table can bear.  No LWLock may be held.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_OWN_RUNS_H
-#define ROSE_OWN_RUNS_H
+#ifndef ROSE_TIDY_H
+#define ROSE_TIDY_H
 
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/tree/rose_tree.h"
@@ -30,4 +29,4 @@ extern bool rose_tidy_own_runs(RoseTree *tree, bool worker);
  */
 extern bool rose_tidy_full_manifest(RoseTree *tree);
 
-#endif							/* ROSE_OWN_RUNS_H */
+#endif							/* ROSE_TIDY_H */

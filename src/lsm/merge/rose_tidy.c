@@ -1,24 +1,16 @@
 /*-------------------------------------------------------------------------
  *
- * rose_own_runs.c
- *	  Private runs after their transaction has ended.
+ * rose_tidy.c
+ *	  Merges in the process that writes, where no worker does them, or can.
  *
- * A private run has rows of transactions that were in progress when it was made: of one
- * that is large, or of all that a spill did not carry over.  Readers judge them as they
- * judge those in C0.  When all its transactions have ended, and
+ * A table that its transaction has locked, or has just made, is out of the worker's reach,
+ * and a temporary one always.  Its private runs would pile up: so who has spilled joins
+ * them, and splits those of which some transactions have committed.  Without a worker, or
+ * with so many components that a spill would leave no room in the manifest, he merges
+ * what is committed, too.
  *
- *	  all aborted	  the run is dropped
- *	  all committed	  and no subtransaction wrote rows: it is an ordinary run from now on,
- *					  by a change of its manifest entry alone
- *	  else			  it may be merged, which drops rows of what aborted
- *
- * When some have committed and others go on, it can be split: an ordinary run, and a
- * private one with what is left, in its place.  Private runs of which nothing has
- * committed are joined as they pile up.  Both is done by the worker, or by the
- * transaction itself where no worker can.
- *
- * Those of a temporary table are settled and merged as soon as a worker would do it for
- * another table: nobody else ever will.
+ * What is merged is the picker's decision (rose_picker.c).  What becomes of a private run
+ * when its transactions have ended is in rose_settle.c.
  *
  * Locking: ROSE_LOCK_SPILL while entries are changed; ROSE_LOCK_MERGE while runs are
  * joined.
@@ -36,10 +28,10 @@
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_merge.h"
-#include "lsm/merge/rose_own_runs.h"
 #include "lsm/merge/rose_picker.h"
 #include "lsm/merge/rose_settle.h"
 #include "lsm/merge/rose_spill.h"
+#include "lsm/merge/rose_tidy.h"
 
 /* So many components: merges cannot be left to others. */
 #define MANY_COMPONENTS		(ROSE_MAX_COMPONENTS / 2)
