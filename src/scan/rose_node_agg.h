@@ -62,8 +62,8 @@ typedef struct RoseNodeAggState
 #ifdef HAVE_INT128
 	int128		wide;			/* sum */
 #endif
-	float4		real4;
-	float8		real8;			/* sum or extreme; of ACCUM the sum, ... */
+	float4		real4;			/* sum */
+	float8		real8;			/* sum or extreme, also of float4; of ACCUM the sum, ... */
 	float8		squares;		/* ... and this */
 	struct varlena *text;		/* extreme, a copy; or NULL */
 	Size		text_room;		/* bytes there is room for */

@@ -35,6 +35,20 @@ rose_node_float4_of(int64 word)
 	return value;
 }
 
+/* Each float4 is a float8 as well, which compares as it does. */
+static inline float8
+rose_node_float_of(int64 word, bool is_float4)
+{
+	return is_float4 ? (float8) rose_node_float4_of(word) : rose_node_float8_of(word);
+}
+
+/* The greater or the smaller one; of equal values, as 0 and -0 are, the one that came last. */
+static inline float8
+rose_node_float_extreme(bool max, float8 best, float8 value)
+{
+	return (max ? float8_gt(best, value) : float8_lt(best, value)) ? best : value;
+}
+
 /* One step of Youngs and Cramer; before: values taken before this one. */
 static inline void
 rose_node_float_accumulate(float8 *sum, float8 *squares, float8 value, int64 before)

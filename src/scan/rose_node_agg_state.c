@@ -133,52 +133,25 @@ sum_float4(RoseNodeAggState *state, const int64 *values, int n)
 	state->real4 = sum;
 }
 
-/* Of equal values, as 0 and -0 are, the last one stands. */
+/* Those of float4 are kept as float8. */
 static void
-extreme_float8(RoseNodeAggState *state, const int64 *values, int n)
+extreme_float(RoseNodeAggState *state, bool max, bool is_float4, const int64 *values, int n)
 {
-	bool		max = state->kind == ROSE_AGG_MAX_FLOAT8;
-	float8		best = state->n > 0 ? state->real8 : rose_node_float8_of(values[0]);
+	float8		best = state->n > 0 ? state->real8 : rose_node_float_of(values[0], is_float4);
 
 	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
-	{
-		float8		value = rose_node_float8_of(values[i]);
-
-		if (max ? !float8_gt(best, value) : !float8_lt(best, value))
-			best = value;
-	}
+		best = rose_node_float_extreme(max, best, rose_node_float_of(values[i], is_float4));
 	state->real8 = best;
-}
-
-static void
-extreme_float4(RoseNodeAggState *state, const int64 *values, int n)
-{
-	bool		max = state->kind == ROSE_AGG_MAX_FLOAT4;
-	float4		best = state->n > 0 ? state->real4 : rose_node_float4_of(values[0]);
-
-	for (int i = state->n > 0 ? 0 : 1; i < n; i++)
-	{
-		float4		value = rose_node_float4_of(values[i]);
-
-		if (max ? !float4_gt(best, value) : !float4_lt(best, value))
-			best = value;
-	}
-	state->real4 = best;
 }
 
 static void
 accumulate_all(RoseNodeAggState *state, const int64 *values, int n)
 {
-	if (state->kind == ROSE_AGG_ACCUM_FLOAT4)
-	{
-		for (int i = 0; i < n; i++)
-			rose_node_float_accumulate(&state->real8, &state->squares,
-									   (float8) rose_node_float4_of(values[i]), state->n + i);
-		return;
-	}
+	bool		is_float4 = state->kind == ROSE_AGG_ACCUM_FLOAT4;
+
 	for (int i = 0; i < n; i++)
-		rose_node_float_accumulate(&state->real8, &state->squares, rose_node_float8_of(values[i]),
-								   state->n + i);
+		rose_node_float_accumulate(&state->real8, &state->squares,
+								   rose_node_float_of(values[i], is_float4), state->n + i);
 }
 
 /* ---- texts ---- */
@@ -269,11 +242,11 @@ rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 			break;
 		case ROSE_AGG_MIN_FLOAT4:
 		case ROSE_AGG_MAX_FLOAT4:
-			extreme_float4(state, values, n);
+			extreme_float(state, state->kind == ROSE_AGG_MAX_FLOAT4, true, values, n);
 			break;
 		case ROSE_AGG_MIN_FLOAT8:
 		case ROSE_AGG_MAX_FLOAT8:
-			extreme_float8(state, values, n);
+			extreme_float(state, state->kind == ROSE_AGG_MAX_FLOAT8, false, values, n);
 			break;
 		case ROSE_AGG_AND:
 		case ROSE_AGG_OR:
@@ -390,9 +363,10 @@ rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnull)
 		case ROSE_AGG_SUM:
 			return Int64GetDatum(state->word);
 		case ROSE_AGG_SUM_FLOAT4:
+			return Float4GetDatum(state->real4);
 		case ROSE_AGG_MIN_FLOAT4:
 		case ROSE_AGG_MAX_FLOAT4:
-			return Float4GetDatum(state->real4);
+			return Float4GetDatum((float4) state->real8);
 		case ROSE_AGG_SUM_FLOAT8:
 		case ROSE_AGG_MIN_FLOAT8:
 		case ROSE_AGG_MAX_FLOAT8:

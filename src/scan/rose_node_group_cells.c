@@ -206,32 +206,17 @@ sum_float4(Float4Cell *cells, const uint32 *groups, const int64 *values, int n)
 	}
 }
 
-/* Of equal values the last one stands. */
+/* Those of float4 are kept as float8. */
 static void
-extreme_float8(Float8Cell *cells, bool max, const uint32 *groups, const int64 *values, int n)
+extreme_float(Float8Cell *cells, bool max, bool is_float4, const uint32 *groups,
+			  const int64 *values, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
 		Float8Cell *cell = &cells[groups[i]];
-		float8		value = rose_node_float8_of(values[i]);
+		float8		value = rose_node_float_of(values[i], is_float4);
 
-		if (cell->n++ == 0 ||
-			(max ? !float8_gt(cell->real, value) : !float8_lt(cell->real, value)))
-			cell->real = value;
-	}
-}
-
-static void
-extreme_float4(Float4Cell *cells, bool max, const uint32 *groups, const int64 *values, int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		Float4Cell *cell = &cells[groups[i]];
-		float4		value = rose_node_float4_of(values[i]);
-
-		if (cell->n++ == 0 ||
-			(max ? !float4_gt(cell->real, value) : !float4_lt(cell->real, value)))
-			cell->real = value;
+		cell->real = cell->n++ == 0 ? value : rose_node_float_extreme(max, cell->real, value);
 	}
 }
 
@@ -241,8 +226,7 @@ accumulate(AccumCell *cells, bool is_float4, const uint32 *groups, const int64 *
 	for (int i = 0; i < n; i++)
 	{
 		AccumCell  *cell = &cells[groups[i]];
-		float8		value = is_float4 ? (float8) rose_node_float4_of(values[i]) :
-			rose_node_float8_of(values[i]);
+		float8		value = rose_node_float_of(values[i], is_float4);
 
 		rose_node_float_accumulate(&cell->sum, &cell->squares, value, cell->n++);
 	}
@@ -281,11 +265,13 @@ rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *
 			break;
 		case ROSE_AGG_MIN_FLOAT4:
 		case ROSE_AGG_MAX_FLOAT4:
-			extreme_float4((Float4Cell *) cells, kind == ROSE_AGG_MAX_FLOAT4, groups, values, n);
+			extreme_float((Float8Cell *) cells, kind == ROSE_AGG_MAX_FLOAT4, true, groups, values,
+						  n);
 			break;
 		case ROSE_AGG_MIN_FLOAT8:
 		case ROSE_AGG_MAX_FLOAT8:
-			extreme_float8((Float8Cell *) cells, kind == ROSE_AGG_MAX_FLOAT8, groups, values, n);
+			extreme_float((Float8Cell *) cells, kind == ROSE_AGG_MAX_FLOAT8, false, groups, values,
+						  n);
 			break;
 		case ROSE_AGG_AND:
 		case ROSE_AGG_OR:
@@ -329,11 +315,11 @@ rose_node_cell_load(const char *cells, uint32 group, RoseNodeAggState *state)
 #endif
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
-		case ROSE_AGG_MIN_FLOAT4:
-		case ROSE_AGG_MAX_FLOAT4:
 			state->real4 = ((const Float4Cell *) cell)->real;
 			break;
 		case ROSE_AGG_SUM_FLOAT8:
+		case ROSE_AGG_MIN_FLOAT4:
+		case ROSE_AGG_MAX_FLOAT4:
 		case ROSE_AGG_MIN_FLOAT8:
 		case ROSE_AGG_MAX_FLOAT8:
 			state->real8 = ((const Float8Cell *) cell)->real;
@@ -368,11 +354,11 @@ rose_node_cell_store(char *cells, uint32 group, const RoseNodeAggState *state)
 #endif
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
-		case ROSE_AGG_MIN_FLOAT4:
-		case ROSE_AGG_MAX_FLOAT4:
 			((Float4Cell *) cell)->real = state->real4;
 			break;
 		case ROSE_AGG_SUM_FLOAT8:
+		case ROSE_AGG_MIN_FLOAT4:
+		case ROSE_AGG_MAX_FLOAT4:
 		case ROSE_AGG_MIN_FLOAT8:
 		case ROSE_AGG_MAX_FLOAT8:
 			((Float8Cell *) cell)->real = state->real8;
