@@ -1,6 +1,8 @@
 -- Rose Scan by several processes: plans, and the same rows as by one, with and without the leader.
 SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 2;
+-- for the most part what core makes of their rows
+SET rose.enable_aggregate = off;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET rose.interval_leaves = 1;
@@ -118,7 +120,7 @@ SELECT count(*), sum(v), min(k) FROM rpl WHERE v > 100;
 SELECT count(*), sum(v), min(k) FROM rpl WHERE v > 10000;
 SELECT count(*) FROM (SELECT t, g, count(*), sum(v) FROM rpl GROUP BY t, g) s;
 RESET parallel_leader_participation;
-RESET rose.enable_aggregate;
+SET rose.enable_aggregate = off;
 
 -- no key; partitions
 CREATE TABLE rpl_nokey (a int, b text) USING rose;

@@ -2,6 +2,8 @@
 -- plain scans, and as from heap, whatever state the table is in.
 SET client_min_messages = warning;
 SET rose.enable_scan = on;
+-- rows, not aggregates of them
+SET rose.enable_aggregate = off;
 CREATE TABLE rsc (a int, b text COLLATE "C", c int8, gone int, d date, f float8, n numeric, t text, u bool, PRIMARY KEY (a, b)) USING rose;
 ALTER TABLE rsc DROP COLUMN gone;
 CREATE TABLE rsc_heap (LIKE rsc INCLUDING ALL) USING heap;

@@ -98,6 +98,7 @@ add_state(RoseNodeAgg *agg, const Aggref *aggref)
 	state->kind = rose_node_agg_kind(aggref, &column);
 	if (state->kind == ROSE_AGG_NONE)
 		elog(ERROR, "aggregate function %u is not known to Rose Aggregate", aggref->aggfnoid);
+	state->room = rose_node_agg_room(state->kind);
 	state->column = -1;
 	if (column == NULL)
 		return;
@@ -228,7 +229,7 @@ emit(RoseNodeAgg *agg, TupleTableSlot *slot)
 	MemoryContext old = MemoryContextSwitchTo(memory);
 
 	for (int i = 0; i < agg->nstates; i++)
-		slot->tts_values[i] = rose_node_agg_state_emit(&agg->states[i], &slot->tts_isnull[i]);
+		slot->tts_values[i] = rose_node_agg_state_emit(&agg->states[i], agg->states[i].room, &slot->tts_isnull[i]);
 	ExecStoreVirtualTuple(slot);
 	MemoryContextSwitchTo(old);
 }

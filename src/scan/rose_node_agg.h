@@ -48,6 +48,10 @@ typedef enum RoseNodeAggKind
 /* Is the kind of texts?  Then its values are Datums. */
 #define ROSE_AGG_IS_OF_TEXT(kind) ((kind) == ROSE_AGG_MIN_TEXT || (kind) == ROSE_AGG_MAX_TEXT)
 
+/* Does it add up floats?  Then the order in which values come shows, and which of them are added up apart from others. */
+#define ROSE_AGG_ADDS_FLOATS(kind) \
+	((kind) >= ROSE_AGG_SUM_FLOAT4 && (kind) <= ROSE_AGG_ACCUM_FLOAT8)
+
 /* The state of an aggregate over the values so far. */
 typedef struct RoseNodeAggState
 {
@@ -65,6 +69,7 @@ typedef struct RoseNodeAggState
 	float4		real4;			/* sum */
 	float8		real8;			/* sum or extreme, also of float4; of ACCUM the sum, ... */
 	float8		squares;		/* ... and this */
+	void	   *room;			/* for what is emitted */
 	struct varlena *text;		/* extreme, a copy; or NULL */
 	Size		text_room;		/* bytes there is room for */
 } RoseNodeAggState;
@@ -88,8 +93,16 @@ extern void rose_node_agg_state_set_collation(RoseNodeAggState *state, Oid colla
  */
 extern void rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n);
 
-/* The state as core's Finalize Aggregate takes it, in the current context. */
-extern Datum rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnull);
+/*
+ * The state as core's Finalize Aggregate takes it, in the current context, or in room: of rose_node_agg_room, which is what the kind needs
+ * for that, until the next one is made there.
+ */
+extern void *rose_node_agg_room(RoseNodeAggKind kind);
+extern Datum rose_node_agg_state_emit(const RoseNodeAggState *state, void *room, bool *isnull);
+
+/* The same of one value, or of none, without a state.  Not of texts. */
+extern Datum rose_node_agg_single(RoseNodeAggKind kind, Oid type, int64 value, bool none, void *room,
+								  bool *isnull);
 
 /* Are emitted states those of core's functions?  Asked once in a session. */
 extern bool rose_node_agg_states_agree(void);

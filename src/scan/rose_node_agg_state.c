@@ -19,8 +19,8 @@
 
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
-#include "libpq/pqformat.h"
 #include "nodes/execnodes.h"
+#include "port/pg_bswap.h"
 #include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
@@ -268,40 +268,52 @@ rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 
 /* A value of the column's type. */
 static Datum
-datum_of_word(const RoseNodeAggState *state)
+datum_of_word(Oid type, int64 word)
 {
-	switch (state->type)
+	switch (type)
 	{
 		case BOOLOID:
-			return BoolGetDatum(state->word != 0);
+			return BoolGetDatum(word != 0);
 		case INT2OID:
-			return Int16GetDatum((int16) state->word);
+			return Int16GetDatum((int16) word);
 		case INT4OID:
 		case DATEOID:
-			return Int32GetDatum((int32) state->word);
+			return Int32GetDatum((int32) word);
 		case OIDOID:
-			return ObjectIdGetDatum((Oid) state->word);
+			return ObjectIdGetDatum((Oid) word);
 		default:
-			return Int64GetDatum(state->word);
+			return Int64GetDatum(word);
 	}
 }
 
-static Datum
-array_of_int8(int64 a, int64 b)
+/* Arrays of numbers, which are put into them. */
+static ArrayType *
+array_of(Oid type, int n)
 {
-	Datum		values[2] = {Int64GetDatum(a), Int64GetDatum(b)};
+	Datum		values[3] = {0};
 
-	return PointerGetDatum(construct_array(values, 2, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
-										   TYPALIGN_DOUBLE));
+	return construct_array(values, n, type, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
 }
 
 static Datum
-array_of_float8(float8 a, float8 b, float8 c)
+put_int8s(ArrayType *array, int64 a, int64 b)
 {
-	Datum		values[3] = {Float8GetDatum(a), Float8GetDatum(b), Float8GetDatum(c)};
+	int64	   *values = (int64 *) ARR_DATA_PTR(array);
 
-	return PointerGetDatum(construct_array(values, 3, FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL,
-										   TYPALIGN_DOUBLE));
+	values[0] = a;
+	values[1] = b;
+	return PointerGetDatum(array);
+}
+
+static Datum
+put_float8s(ArrayType *array, float8 a, float8 b, float8 c)
+{
+	float8	   *values = (float8 *) ARR_DATA_PTR(array);
+
+	values[0] = a;
+	values[1] = b;
+	values[2] = c;
+	return PointerGetDatum(array);
 }
 
 #ifdef HAVE_INT128
@@ -311,31 +323,73 @@ array_of_float8(float8 a, float8 b, float8 c)
 #define MAX_DIGITS		10		/* of 2^127 */
 #define SIGN_NEGATIVE	0x4000
 
-static Datum
-wide_sum(const RoseNodeAggState *state)
+/* What they write: the number of values, then a sum. */
+typedef struct WideBytes
 {
-	uint128		left = state->wide < 0 ? -(uint128) state->wide : (uint128) state->wide;
-	int16		digits[MAX_DIGITS];
-	int			ndigits = 0;
-	StringInfoData buf;
+	int32		header;			/* varlena's */
+	uint32		n[2];
+	uint32		ndigits;
+	uint32		weight;			/* of the first digit */
+	uint32		sign;
+	uint32		scale;			/* digits behind the point */
+	uint16		digits[MAX_DIGITS];
+} WideBytes;
 
-	for (; left > 0; left /= DIGIT_BASE)
+/* From the last one on.  Most sums are of 64 bits, which are divided faster. */
+static int
+digits_of(uint128 left, int16 *digits)
+{
+	int			ndigits = 0;
+	uint64		low;
+
+	for (; left > PG_UINT64_MAX; left /= DIGIT_BASE)
 		digits[ndigits++] = (int16) (left % DIGIT_BASE);
-	pq_begintypsend(&buf);
-	pq_sendint64(&buf, state->n);
-	pq_sendint32(&buf, ndigits);
-	pq_sendint32(&buf, Max(ndigits - 1, 0));	/* weight of the first one */
-	pq_sendint32(&buf, state->wide < 0 ? SIGN_NEGATIVE : 0);
-	pq_sendint32(&buf, 0);		/* digits behind the point */
-	while (ndigits > 0)
-		pq_sendint16(&buf, digits[--ndigits]);
-	return PointerGetDatum(pq_endtypsend(&buf));
+	for (low = (uint64) left; low > 0; low /= DIGIT_BASE)
+		digits[ndigits++] = (int16) (low % DIGIT_BASE);
+	return ndigits;
+}
+
+static Datum
+write_wide(WideBytes *bytes, int64 n, int128 sum)
+{
+	int16		digits[MAX_DIGITS];
+	int			ndigits = digits_of(sum < 0 ? -(uint128) sum : (uint128) sum, digits);
+
+	SET_VARSIZE(bytes, offsetof(WideBytes, digits) + ndigits * sizeof(uint16));
+	bytes->n[0] = pg_hton32((uint32) ((uint64) n >> 32));
+	bytes->n[1] = pg_hton32((uint32) n);
+	bytes->ndigits = pg_hton32(ndigits);
+	bytes->weight = pg_hton32(Max(ndigits - 1, 0));
+	bytes->sign = pg_hton32(sum < 0 ? SIGN_NEGATIVE : 0);
+	bytes->scale = 0;
+	for (int i = 0; i < ndigits; i++)
+		bytes->digits[i] = pg_hton16((uint16) digits[ndigits - 1 - i]);
+	return PointerGetDatum(bytes);
 }
 
 #endif
 
+void *
+rose_node_agg_room(RoseNodeAggKind kind)
+{
+	switch (kind)
+	{
+		case ROSE_AGG_AVG:
+			return array_of(INT8OID, 2);
+		case ROSE_AGG_ACCUM_FLOAT4:
+		case ROSE_AGG_ACCUM_FLOAT8:
+			return array_of(FLOAT8OID, 3);
+#ifdef HAVE_INT128
+		case ROSE_AGG_SUM_WIDE:
+			return palloc(sizeof(WideBytes));
+#endif
+		default:
+			return NULL;
+	}
+}
+
 Datum
-rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnull)
+rose_node_agg_state_emit(const RoseNodeAggState *state, void *room, bool *isnull)
 {
 	*isnull = false;
 	switch (state->kind)
@@ -344,13 +398,13 @@ rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnull)
 		case ROSE_AGG_COUNT:
 			return Int64GetDatum(state->n);
 		case ROSE_AGG_AVG:
-			return array_of_int8(state->n, state->word);
+			return put_int8s(room, state->n, state->word);
 		case ROSE_AGG_ACCUM_FLOAT4:
 		case ROSE_AGG_ACCUM_FLOAT8:
-			return array_of_float8((float8) state->n, state->real8, state->squares);
+			return put_float8s(room, (float8) state->n, state->real8, state->squares);
 #ifdef HAVE_INT128
 		case ROSE_AGG_SUM_WIDE:
-			return wide_sum(state);
+			return write_wide(room, state->n, state->wide);
 #endif
 		default:
 			break;
@@ -375,7 +429,64 @@ rose_node_agg_state_emit(const RoseNodeAggState *state, bool *isnull)
 		case ROSE_AGG_MAX_TEXT:
 			return datumCopy(PointerGetDatum(state->text), false, -1);
 		default:
-			return datum_of_word(state);
+			return datum_of_word(state->type, state->word);
+	}
+}
+
+/* ---- the same of one value ---- */
+
+static Datum
+single_accumulated(ArrayType *array, float8 value, bool none)
+{
+	float8		sum = 0;
+	float8		squares = 0;
+
+	if (!none)
+		rose_node_float_accumulate(&sum, &squares, value, 0);
+	return put_float8s(array, none ? 0 : 1, sum, squares);
+}
+
+Datum
+rose_node_agg_single(RoseNodeAggKind kind, Oid type, int64 value, bool none, void *room,
+					 bool *isnull)
+{
+	*isnull = false;
+	switch (kind)
+	{
+		case ROSE_AGG_ROWS:
+			return Int64GetDatum(1);
+		case ROSE_AGG_COUNT:
+			return Int64GetDatum(none ? 0 : 1);
+		case ROSE_AGG_AVG:
+			return put_int8s(room, none ? 0 : 1, none ? 0 : value);
+		case ROSE_AGG_ACCUM_FLOAT4:
+		case ROSE_AGG_ACCUM_FLOAT8:
+			return single_accumulated(room, rose_node_float_of(value, kind == ROSE_AGG_ACCUM_FLOAT4),
+									  none);
+#ifdef HAVE_INT128
+		case ROSE_AGG_SUM_WIDE:
+			return write_wide(room, none ? 0 : 1, none ? 0 : value);
+#endif
+		default:
+			break;
+	}
+	*isnull = none;
+	if (none)
+		return (Datum) 0;
+	switch (kind)
+	{
+		case ROSE_AGG_SUM:
+			return Int64GetDatum(value);
+		case ROSE_AGG_SUM_FLOAT4:
+		case ROSE_AGG_MIN_FLOAT4:
+		case ROSE_AGG_MAX_FLOAT4:
+			return Float4GetDatum(rose_node_float4_of(value));
+		case ROSE_AGG_SUM_FLOAT8:
+		case ROSE_AGG_MIN_FLOAT8:
+		case ROSE_AGG_MAX_FLOAT8:
+			return Float8GetDatum(rose_node_float8_of(value));
+		default:
+			return datum_of_word(type, value);
 	}
 }
 
@@ -442,7 +553,7 @@ core_state(AggState *place, const Sample *sample, int round)
 
 	if (sample->start != 0)
 	{
-		state.value = sample->is_real ? array_of_float8(0, 0, 0) : array_of_int8(0, 0);
+		state.value = PointerGetDatum(array_of(sample->start, sample->nzeros));
 		state.isnull = false;
 	}
 	for (int i = 0; i < SAMPLE_VALUES; i++)
@@ -467,7 +578,8 @@ sample_agrees(AggState *place, const Sample *sample, int round)
 		values[i] = sample_value(sample, round, i);
 	rose_node_agg_state_reset(&state);
 	rose_node_agg_state_take(&state, values, SAMPLE_VALUES);
-	return datumIsEqual(rose_node_agg_state_emit(&state, &isnull), core_state(place, sample, round),
+	return datumIsEqual(rose_node_agg_state_emit(&state, rose_node_agg_room(sample->kind), &isnull),
+						core_state(place, sample, round),
 						false, -1);
 }
 

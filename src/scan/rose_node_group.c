@@ -10,13 +10,13 @@
  *
  * What is given out are partial states, for core's Finalize Aggregate above, which takes any number of them for a group.  So memory is
  * bounded without a file: when there is no room for more groups, those that are there are given out, and the table begins empty.
- * Where grouping has not made fewer of them some times in a row, rows are passed on for a while, each as a state of its own.
+ * Where grouping does not make fewer of them, rows are passed on, each as a state of its own (rose_node_group_pass.c).
  *
  * Where groups are by the first columns of the table's key, and the scan is in its order, a group is complete when the next one
  * comes.  Groups are given out in that order, and one stays.
  *
- * Rows come in the order in which the scan would give them out, so sums of floats are those of a plain plan, unless a group is
- * given out in parts.  Groups are given out in the order in which their first rows came.
+ * Rows come in the order in which the scan would give them out, so sums of floats are those of a plain plan.  Groups are
+ * given out in the order in which their first rows came.
  *
  * Forward only, and the result is not kept.  Backend-local; locks are those of lsm/read.
  *
@@ -45,15 +45,6 @@
 
 /* Ordered groups that are given out together. */
 #define ORDERED_GROUPS	1024
-
-/* Fewer rows a group than this have not made fewer of them ... */
-#define POOR_ROWS		2
-
-/* ... and after so many times in a row ... */
-#define POOR_TIMES		3
-
-/* ... so many rows are passed on. */
-#define PASSED_ROWS		(1 << 20)
 
 static const CustomExecMethods group_exec_methods;
 
@@ -164,6 +155,7 @@ group_begin(CustomScanState *css, EState *estate, int eflags)
 			add_key(group, expr, foreach_current_index(cell));
 	}
 	make_arrays(group);
+	rose_node_group_pass_init(group);
 	rose_node_group_table_init(&group->table, memory_limit());
 }
 
@@ -392,51 +384,15 @@ take_aggs(RoseNodeGroup *group, int from, int n)
 	}
 }
 
-/* ---- rows that are not grouped ---- */
-
-static void
-pass_rows(RoseNodeGroup *group)
-{
-	RoseNodeGroupTable *table = &group->table;
-	int			n = group->nrows - group->taken;
-
-	for (int k = 0; k < table->nkeys; k++)
-	{
-		RoseNodeGroupKey *key = &table->keys[k];
-		RoseNodeGroupColumn *column = rose_node_group_columns_load(&group->columns, key->column);
-
-		group->keys.words[k] = column->values + group->taken;
-		for (int i = 0; i < n && key->values != NULL; i++)
-			key->values[i] = (Datum) column->values[group->taken + i];
-	}
-	group->keys.nwords = table->nkeys;
-	group->keys.flags = find_flags(group, group->taken, group->nrows) ? group->flags : NULL;
-	rose_vec_group_append(&table->groups, &group->keys, n);
-	for (int i = 0; i < n; i++)
-		group->found[i] = i;
-	group->nruns = 0;
-	take_aggs(group, group->taken, n);
-	group->passing -= Min(group->passing, (uint64) n);
-	group->strategies[ROSE_GROUP_PASSED]++;
-	group->taken = group->nrows;
-}
-
 /* ---- filling the table ---- */
 
-/* There is no room: all groups are given out. */
+/* All groups that are complete, or may come in parts, are given out; judged: though there is room. */
 static void
-flush(RoseNodeGroup *group)
+flush(RoseNodeGroup *group, bool judged)
 {
-	uint32		ngroups = group->table.groups.ngroups;
-
-	group->end = ngroups;
+	group->end = group->table.groups.ngroups - (group->ordered ? 1 : 0);
 	group->flushes++;
-	group->poor = group->rows_since < (uint64) ngroups * POOR_ROWS ? group->poor + 1 : 0;
-	group->rows_since = 0;
-	if (group->poor < POOR_TIMES || group->ordered)
-		return;
-	group->poor = 0;
-	group->passing = PASSED_ROWS;
+	rose_node_group_pass_choose(group, judged);
 }
 
 /* Some of the rows at hand; false: there is no room. */
@@ -448,7 +404,7 @@ take_some(RoseNodeGroup *group)
 	int			from = group->taken;
 	int			n;
 
-	if (!rose_node_group_table_make_room(table, group->nrows - from))
+	if (!rose_node_group_table_make_room(table, group->nrows - from, group->ordered ? 1 : 0))
 		return false;
 	n = group->nrows - from;
 	if (find_stored_runs(group, n) < 0)
@@ -459,11 +415,12 @@ take_some(RoseNodeGroup *group)
 	}
 	take_aggs(group, from, n);
 	group->rows_since += n;
+	group->rows_seen += n;
 	group->taken += n;
 	return true;
 }
 
-/* Have groups to give out; false: there are none any more. */
+/* Have groups to give out, or rows; false: there are none any more. */
 static bool
 fill(RoseNodeGroup *group)
 {
@@ -473,20 +430,22 @@ fill(RoseNodeGroup *group)
 	group->at = group->end = 0;
 	for (;;)
 	{
+		bool		taken;
+
 		if (group->taken == group->nrows && !next_rows(group))
 		{
 			group->end = table->groups.ngroups;
 			return group->end > 0;
 		}
-		if (group->passing > 0 && rose_node_group_table_make_room(table, group->nrows - group->taken))
+		if (group->passing > 0)
 		{
-			pass_rows(group);
-			group->end = table->groups.ngroups;
+			rose_node_group_pass_rows(group);
 			return true;
 		}
-		if (!take_some(group))
+		taken = take_some(group);
+		if (!taken || rose_node_group_pass_judge(group))
 		{
-			flush(group);
+			flush(group, taken);
 			return true;
 		}
 		if (group->ordered && table->groups.ngroups > ORDERED_GROUPS)
@@ -519,7 +478,8 @@ emit(RoseNodeGroup *group, uint32 number, TupleTableSlot *slot)
 		RoseNodeAggState state = {.kind = agg->kind,.type = agg->type};
 
 		rose_node_cell_load(agg->cells, number, &state);
-		slot->tts_values[agg->target] = rose_node_agg_state_emit(&state, &slot->tts_isnull[agg->target]);
+		slot->tts_values[agg->target] = rose_node_agg_state_emit(&state, agg->room,
+																 &slot->tts_isnull[agg->target]);
 	}
 	ExecStoreVirtualTuple(slot);
 	MemoryContextSwitchTo(old);
@@ -534,9 +494,12 @@ group_exec(CustomScanState *css)
 
 	ExecClearTuple(slot);
 	ResetExprContext(ss->ps.ps_ExprContext);
-	if (group->at == group->end && !fill(group))
+	if (group->at == group->end && group->passed == group->passed_end && !fill(group))
 		return ss->ps.ps_ProjInfo ? ExecClearTuple(ss->ps.ps_ProjInfo->pi_state.resultslot) : slot;
-	emit(group, group->at++, slot);
+	if (group->passed < group->passed_end)
+		rose_node_group_pass_emit(group, slot);
+	else
+		emit(group, group->at++, slot);
 	if (ss->ps.ps_ProjInfo == NULL)
 		return slot;
 	ss->ps.ps_ExprContext->ecxt_scantuple = slot;
@@ -554,9 +517,7 @@ group_rescan(CustomScanState *css)
 	group->at = group->end = 0;
 	group->nrows = group->taken = 0;
 	group->ended = false;
-	group->rows_since = 0;
-	group->poor = 0;
-	group->passing = 0;
+	rose_node_group_pass_reset(group);
 	if (css->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(child, css->ss.ps.chgParam);
 	ExecReScan(child);

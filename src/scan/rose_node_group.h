@@ -101,6 +101,9 @@ extern void rose_node_group_key_init(RoseNodeGroupKey *key);
 /* There are other rows at hand. */
 extern void rose_node_group_key_start(RoseNodeGroupKey *key);
 
+/* Forget all values but that of the first group, whose word is given, and may become another one. */
+extern void rose_node_group_key_forget(RoseNodeGroupKey *key, int64 *word);
+
 /* Make words of rows [from, to); returns the row before which there is too much in memory, more than limit, or to. */
 extern int	rose_node_group_key_words(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column,
 									  int from, int to, Size limit);
@@ -117,6 +120,7 @@ typedef struct RoseNodeGroupAgg
 	int			column;			/* its number; of ROSE_AGG_ROWS: -1 */
 	int			target;
 	char	   *cells;			/* rose_node_group_cells.h */
+	void	   *room;			/* for a state that is emitted */
 } RoseNodeGroupAgg;
 
 typedef struct RoseNodeGroupTable
@@ -135,11 +139,14 @@ typedef struct RoseNodeGroupTable
 /* keys and aggs are there. */
 extern void rose_node_group_table_init(RoseNodeGroupTable *table, Size limit);
 
-/* Room for n groups more; false: give out those that there are first. */
-extern bool rose_node_group_table_make_room(RoseNodeGroupTable *table, int n);
+/* Room for n groups more; false: give out those that there are first, all but those that stay. */
+extern bool rose_node_group_table_make_room(RoseNodeGroupTable *table, int n, uint32 stay);
 
 /* Bytes that keys' values may take beside it. */
 extern Size rose_node_group_table_rest(const RoseNodeGroupTable *table);
+
+/* So many groups like those that there are may be there, about. */
+extern double rose_node_group_table_most(const RoseNodeGroupTable *table);
 
 /* Notes the values of groups from first on: rows[] of the vector. */
 extern void rose_node_group_table_note(RoseNodeGroupTable *table,
@@ -193,14 +200,38 @@ typedef struct RoseNodeGroup
 	uint32		at;				/* groups before this one were ... */
 	uint32		end;			/* ... and those from this one on are not ready */
 
-	/* does grouping make fewer of them? */
+	/* does grouping make fewer of them?  (rose_node_group_pass.c) */
+	bool		in_one_part;	/* who adds up floats has each group in one part */
+	bool		judged;			/* it was asked since the table was empty */
 	uint64		rows_since;		/* since the table was empty */
-	int			poor;			/* times in a row that it did not */
+	uint64		rows_seen;		/* since the scan began */
 	uint64		passing;		/* rows that are passed on without asking */
+	int			passed;			/* rows at hand before this one were given out ... */
+	int			passed_end;		/* ... and those before this one will be */
 
 	uint64		strategies[ROSE_GROUP_STRATEGIES];	/* vectors, or parts of one */
 	uint64		flushes;
 } RoseNodeGroup;
+
+/* --- rows that are not grouped (rose_node_group_pass.c) --- */
+
+/* keys and aggregates are there. */
+extern void rose_node_group_pass_init(RoseNodeGroup *group);
+
+/* The scan begins anew. */
+extern void rose_node_group_pass_reset(RoseNodeGroup *group);
+
+/* Rows were grouped.  True: it is not worth it, as it seems. */
+extern bool rose_node_group_pass_judge(RoseNodeGroup *group);
+
+/* The table is given out, as it is full, or was judged: are rows to be passed on next? */
+extern void rose_node_group_pass_choose(RoseNodeGroup *group, bool judged);
+
+/* Have the rows at hand that were not taken be passed on. */
+extern void rose_node_group_pass_rows(RoseNodeGroup *group);
+
+/* One of them. */
+extern void rose_node_group_pass_emit(RoseNodeGroup *group, TupleTableSlot *slot);
 
 /* What EXPLAIN says of it (rose_node_group_explain.c). */
 extern void rose_node_group_explain(CustomScanState *css, List *ancestors,

@@ -17,6 +17,7 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 
 #include "compat/rose_compat_varatt.h"
@@ -100,6 +101,22 @@ number_of(RoseNodeGroupKey *key, Datum value)
 	if (key->kind == ROSE_KEY_NUMERIC)
 		return number_of_numeric(key, value, bytes, length);
 	return rose_node_intern_add(key->intern, bytes, length, value, key->typlen);
+}
+
+/* Its number is another one then. */
+void
+rose_node_group_key_forget(RoseNodeGroupKey *key, int64 *word)
+{
+	Datum		value;
+
+	if (key->intern == NULL)
+		return;
+	value = datumCopy(key->values[0], false, key->typlen);
+	rose_node_intern_reset(key->intern);
+	rose_node_group_key_start(key);
+	*word = number_of(key, value);
+	key->values[0] = rose_node_intern_value(key->intern, (uint32) *word);
+	pfree(DatumGetPointer(value));
 }
 
 static inline uint32

@@ -8,7 +8,9 @@
  * no sort.
  *
  * Neither is offered if there are too many groups: where grouping makes few rows fewer it costs more than it saves, and a table that
- * is larger than memory may be is given out in parts, so that nothing is known of how many states there will be.
+ * is larger than memory may be is given out in parts, so that nothing is known of how many states there will be.  Estimates may be wrong by far.
+ * Then rows are passed on, or groups are given out that have a row or two, which costs not much more than core's own plan.  In order it costs least,
+ * so groups are made in order wherever they can be.
  *
  * The first way is offered for several processes, too: each has groups of its own.
  *
@@ -150,6 +152,23 @@ add_finalized(GroupRequest *request, Path *path, AggStrategy strategy)
 									  &request->costs, request->ngroups));
 }
 
+/* Core adds up parts of a group in the order in which they are given to it, and a sort has them in any. */
+static bool
+needs_order(const PathTarget *partial)
+{
+	ListCell   *cell;
+
+	foreach(cell, partial->exprs)
+	{
+		const Var  *column;
+
+		if (IsA(lfirst(cell), Aggref) &&
+			ROSE_AGG_ADDS_FLOATS(rose_node_agg_kind(lfirst_node(Aggref, cell), &column)))
+			return true;
+	}
+	return false;
+}
+
 static void
 add_hashed(GroupRequest *request, CustomPath *scan)
 {
@@ -159,20 +178,23 @@ add_hashed(GroupRequest *request, CustomPath *scan)
 		path = rose_node_agg_gather_path(request->root, (CustomPath *) path);
 	if (request->extra->flags & GROUPING_CAN_USE_HASH)
 		add_finalized(request, path, AGG_HASHED);
-	if (request->extra->flags & GROUPING_CAN_USE_SORT)
+	if ((request->extra->flags & GROUPING_CAN_USE_SORT) && !needs_order(request->partial))
 		add_finalized(request,
 					  (Path *) create_sort_path(request->root, request->grouped, path,
 												request->root->group_pathkeys, -1.0),
 					  AGG_SORTED);
 }
 
-static void
+/* False: groups do not come in order. */
+static bool
 add_ordered(GroupRequest *request, CustomPath *scan)
 {
 	List	   *pathkeys = order_of_groups(request->root, scan->path.pathkeys);
 
-	if (pathkeys != NIL && (request->extra->flags & GROUPING_CAN_USE_SORT))
-		add_finalized(request, group_path(request, scan, pathkeys), AGG_SORTED);
+	if (pathkeys == NIL || (request->extra->flags & GROUPING_CAN_USE_SORT) == 0)
+		return false;
+	add_finalized(request, group_path(request, scan, pathkeys), AGG_SORTED);
+	return true;
 }
 
 void
@@ -183,6 +205,7 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	List	   *exprs = get_sortgrouplist_exprs(rose_group_clause(root), root->parse->targetList);
 	GroupRequest request = {.root = root,.grouped = grouped,.extra = extra,.partial = partial};
 	CustomPath *scan;
+	CustomPath *ordered;
 
 	request.ngroups = estimate_num_groups(root, exprs, input->rows, NULL, NULL);
 	if (request.ngroups * MIN_ROWS_PER_GROUP > input->rows || groups_are_rows(input, exprs))
@@ -191,7 +214,9 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	if (scan == NULL || !rose_node_agg_states_agree())
 		return;
 	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &request.costs);
-	if (fits_memory(&request))
+	/* in order, whatever is estimated: a little dearer at worst, and by far cheaper if there are more groups than that */
+	ordered = rose_node_scan_ordered_path(root, input, rte, scanned);
+	if (!(ordered != NULL && add_ordered(&request, ordered)) && fits_memory(&request))
 		add_hashed(&request, scan);
 	if (fits_memory(&request) && grouped->consider_parallel)
 	{
@@ -199,7 +224,4 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 		if (scan != NULL)
 			add_hashed(&request, scan);
 	}
-	scan = rose_node_scan_ordered_path(root, input, rte, scanned);
-	if (scan != NULL)
-		add_ordered(&request, scan);
 }

@@ -5,7 +5,8 @@
  *
  * Keys, values and states are in arrays by the group's number, which grow together, within a limit.  There is no room beyond
  * it: then who owns the table gives out what is there, as partial states of groups that may come again, and it begins empty.
- * A vector of new groups is always taken, whatever the limit is.
+ * A vector of new groups is always taken, whatever the limit is.  Where groups come in order, the last one stays, which may be
+ * incomplete.
  *
  * Backend-local; no locks.
  *
@@ -65,6 +66,14 @@ rose_node_group_table_rest(const RoseNodeGroupTable *table)
 	Size		used = table->groups.capacity * bytes_per_group(table);
 
 	return used < table->limit ? table->limit - used : 0;
+}
+
+double
+rose_node_group_table_most(const RoseNodeGroupTable *table)
+{
+	double		values = (double) memory_of_values(table) / Max(table->groups.ngroups, 1);
+
+	return table->limit / (bytes_per_group(table) + values);
 }
 
 /* ---- growing ---- */
@@ -132,20 +141,20 @@ rose_node_group_table_init(RoseNodeGroupTable *table, Size limit)
 }
 
 bool
-rose_node_group_table_make_room(RoseNodeGroupTable *table, int n)
+rose_node_group_table_make_room(RoseNodeGroupTable *table, int n, uint32 stay)
 {
 	RoseVecGroups *groups = &table->groups;
 	Size		values = memory_of_values(table);
 	uint32		capacity = groups->capacity;
 
 	table->peak = Max(table->peak, capacity * bytes_per_group(table) + values);
-	if (groups->ngroups > 0 && values + capacity * bytes_per_group(table) > table->limit)
+	if (groups->ngroups > stay && values + capacity * bytes_per_group(table) > table->limit)
 		return false;
 	if (groups->ngroups + n <= capacity)
 		return true;
 	while (capacity < groups->ngroups + n)
 		capacity *= 2;
-	if (groups->ngroups > 0 && values + capacity * bytes_per_group(table) > table->limit)
+	if (groups->ngroups > stay && values + capacity * bytes_per_group(table) > table->limit)
 		return false;
 	grow_to(table, capacity);
 	return true;
@@ -196,6 +205,22 @@ move_to_front(RoseNodeGroupTable *table, uint32 group)
 	}
 }
 
+/* Of a key, but those of the groups that are left. */
+static void
+forget_values(RoseNodeGroupTable *table, int k, uint32 left)
+{
+	RoseNodeGroupKey *key = &table->keys[k];
+
+	if (left > 0 && (rose_vec_group_flags(&table->groups, 0) >> k & 1) == 0)
+	{
+		rose_node_group_key_forget(key, &table->groups.keys[k]);
+		return;
+	}
+	if (key->intern != NULL)
+		rose_node_intern_reset(key->intern);
+	rose_node_group_key_start(key);
+}
+
 void
 rose_node_group_table_forget(RoseNodeGroupTable *table, uint32 n)
 {
@@ -212,12 +237,8 @@ rose_node_group_table_forget(RoseNodeGroupTable *table, uint32 n)
 
 		memset(table->aggs[a].cells + left * size, 0, (there - left) * size);
 	}
-	for (int k = 0; k < table->nkeys && left == 0; k++)
-	{
-		if (table->keys[k].intern != NULL)
-			rose_node_intern_reset(table->keys[k].intern);
-		rose_node_group_key_start(&table->keys[k]);
-	}
+	for (int k = 0; k < table->nkeys; k++)
+		forget_values(table, k, left);
 	rose_vec_group_reset(groups);
 	rose_vec_dense_reset(&table->dense);
 	groups->ngroups = left;

@@ -193,14 +193,6 @@ rose_vec_group_find_some(RoseVecGroups *groups, const RoseVecKeys *keys, const u
 	return nadded;
 }
 
-void
-rose_vec_group_append(RoseVecGroups *groups, const RoseVecKeys *keys, int n)
-{
-	Assert(groups->ngroups == 0);
-	for (int i = 0; i < n; i++)
-		(void) add_group(groups, keys, i);
-}
-
 /* ---- runs ---- */
 
 /* Is there a change of words between rows [first - 1, first + n)? */

@@ -108,9 +108,6 @@ extern int	rose_vec_group_find_dense(RoseVecGroups *groups, RoseVecDense *dense,
 /* Groups' numbers were forgotten. */
 extern void rose_vec_dense_reset(RoseVecDense *dense);
 
-/* Each row is a group of its own, whatever its key.  No group may be there, and none may be looked for before the next reset. */
-extern void rose_vec_group_append(RoseVecGroups *groups, const RoseVecKeys *keys, int n);
-
 /* Of values[i] and groups[i] keep those that are not NULL, in their order; returns how many. */
 extern int	rose_vec_group_keep(int64 *values, uint32 *kept, const uint32 *groups, const bool *nulls,
 								int n);

@@ -255,21 +255,6 @@ check_rows(const Shape *shape, int n)
 }
 
 static void
-check_append(const Shape *shape, int n)
-{
-	rose_vec_group_reset(&groups);
-	draw_rows(shape, n);
-	make_room(n);
-	rose_vec_group_append(&groups, &keys, n);
-	CHECK(groups.ngroups == (uint32) n);
-	for (int i = 0; i < n; i++)
-	{
-		CHECK(rose_vec_group_key(&groups, i)[0] == words[0][i]);
-		CHECK(rose_vec_group_flags(&groups, i) == (shape->flags ? flags[i] : 0));
-	}
-}
-
-static void
 check_keep(void)
 {
 	int64		values[MAX_ROWS];
@@ -342,7 +327,6 @@ test_groups(void)
 		begin(&shape);
 		for (int part = 0; part < 6; part++)
 			by_code += check_rows(&shape, 1 + (int) (draw() % MAX_ROWS));
-		check_append(&shape, 1 + (int) (draw() % MAX_ROWS));
 		end();
 		check_keep();
 	}
