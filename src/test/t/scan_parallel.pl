@@ -119,9 +119,13 @@ sub random_query
 my $off = 'SET max_parallel_workers_per_gather = 0';
 sub on
 {
+	my %ways = map { $_ => rand() < 0.2 ? 'off' : 'on' } qw(enable_indexscan enable_hashagg enable_sort enable_gathermerge enable_hashjoin);
+
+	# with neither all rows are joined with all, which takes minutes on a busy machine
+	$ways{enable_hashjoin} = 'on' if $ways{enable_sort} eq 'off';
 	return join('; ', 'SET max_parallel_workers_per_gather = ' . between(1, 4), 'SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0',
 		'SET rose.scan_min_rows = 0', 'SET cpu_tuple_cost = 1', 'SET rose.interval_leaves = ' . pick(1, 1, 3), 'SET rose.enable_aggregate = ' . pick('on', 'off'), 'SET parallel_leader_participation = ' . pick('on', 'off'),
-		'SET rose.vector_rows = ' . pick(1, 64, 2048), 'SET enable_material = off', map { "SET $_ = " . (rand() < 0.2 ? 'off' : 'on') } qw(enable_indexscan enable_hashagg enable_sort enable_gathermerge enable_hashjoin));
+		'SET rose.vector_rows = ' . pick(1, 64, 2048), 'SET enable_material = off', map { "SET $_ = $ways{$_}" } sort keys %ways);
 }
 
 # One query in this session, three times. Spills and merges may go on meanwhile.
