@@ -239,3 +239,33 @@ SELECT s.subid, s.subname, NULL, NULL, NULL, 'new', NULL, 0, 0, 0, 0, 0, 0, 0, N
 FROM rose.subscription s
 JOIN rose.subscription_new n USING (subid)
 WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
+
+-- tables that are copied, or wait for it
+
+CREATE FUNCTION rose.copy_progress(OUT subid oid, OUT relid oid, OUT pid integer, OUT phase text,
+	OUT rows bigint, OUT bytes bigint, OUT percent double precision, OUT time_left interval,
+	OUT started timestamptz)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_copy_progress';
+COMMENT ON FUNCTION rose.copy_progress()
+IS 'tables of this database''s subscriptions that are being copied';
+
+CREATE FUNCTION rose.copy_retry(subid oid, relid regclass, OUT failures integer, OUT next_try timestamptz)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_copy_retry';
+COMMENT ON FUNCTION rose.copy_retry(oid, regclass)
+IS 'how often the copy of a table has failed, and when it is tried again';
+
+CREATE VIEW rose.stat_copy_progress AS
+SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname, r.state,
+	p.pid, p.phase, p.rows, p.bytes, p.percent, p.time_left, p.started, f.failures, f.next_try
+FROM rose.subscription s
+JOIN rose.subscription_rel r USING (subid)
+JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid
+JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) t.relnamespace
+LEFT JOIN rose.copy_progress() p ON p.subid OPERATOR(pg_catalog.=) r.subid AND p.relid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid
+LEFT JOIN LATERAL rose.copy_retry(r.subid, r.relid) f ON true
+WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+	AND (r.state OPERATOR(pg_catalog.=) ANY ('{init,copying,copied}')
+		OR r.state OPERATOR(pg_catalog.=) 'error' AND r.error_lsn IS NULL);
+COMMENT ON VIEW rose.stat_copy_progress
+IS 'tables of this database''s subscriptions that wait for their copy, or are being copied: how far that is';
+GRANT SELECT ON rose.stat_copy_progress TO PUBLIC;

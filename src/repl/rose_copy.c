@@ -1,28 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * rose_copy.c
- *	  The initial copy of tables.
+ *	  The copy of one table.
  *
- * All tables that wait for their copy are copied in one go: one connection, one
- * snapshot of the upstream (that of a temporary slot's consistent point S), one
- * local transaction, one epoch.  The rows are sorted and bulk-loaded into a
- * component a table, and then their entries into one an index.  So either all of it is there, at position S, or, whatever goes
- * wrong, nothing is left behind and the next try starts anew.
+ * Its rows are read in a snapshot of the upstream, that of a temporary slot's consistent
+ * point, sorted, and bulk-loaded into a component, and then their entries into one an
+ * index.  All that is of one local transaction, and as durable as its commit: so
+ * either all of it is there, or, whatever goes wrong, nothing is left behind.
  *
- * The stream then goes on from where it was, and skips a table's changes up to its
- * sync_lsn = S.  If no table was there before, the subscription itself stands at S.
+ * COPY takes the upstream's table and its columns by name; once it has the rows, and with
+ * them a lock on whichever table had the name, the names must still be those of the
+ * table's oid and the columns' numbers.
  *
- * Locking: the tables, as for any writing, until the local transaction ends.  Which
- * tables wait for a copy is in rose.subscription_rel.
+ * Locking: the table, as for any writing, until the local transaction ends; the caller has it.
+ * Which process does this, and when, is not said here (rose_copy_worker.c, rose_copies.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "access/table.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "commands/copy.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -30,15 +28,14 @@
 #include "pgstat.h"
 #include "replication/walreceiver.h"
 #include "storage/lmgr.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
 #include "util/rose_stop_point.h"
+#include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_tree.h"
-#include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_scan.h"
 #include "lsm/write/rose_blind_load.h"
 #include "lsm/write/rose_bulkload.h"
@@ -51,6 +48,7 @@
 /* The source that COPY reads from: it takes no argument along. */
 static WalReceiverConn *source_conn = NULL;
 static StringInfoData source_data;
+static uint64 source_bytes = 0; /* read so far */
 
 static int
 read_source(void *out, int minread, int maxread)
@@ -88,6 +86,7 @@ read_source(void *out, int minread, int maxread)
 		}
 		source_data.data = data;
 		source_data.len = len;
+		source_bytes += len;
 		source_data.cursor = 0;
 	}
 	return nread;
@@ -154,9 +153,8 @@ load_rows(CopyFromState cstate, RoseBulkLoad *load, Relation rel)
 		MemoryContextSwitchTo(old);
 		if (!more)
 			break;
-		rose_apply.progress.copied_rows++;
 		if (++nrows % ROSE_COPY_REPORT_ROWS == 0)
-			rose_repl_publish(rose_apply.shared, ROSE_REPL_COPYING, &rose_apply.progress);
+			rose_copy_places_tell(ROSE_COPY_READING, nrows, source_bytes);
 	}
 	error_context_stack = callback.previous;
 	rose_rules_free(rules);
@@ -164,13 +162,18 @@ load_rows(CopyFromState cstate, RoseBulkLoad *load, Relation rel)
 	return nrows;
 }
 
+/* As it is by now, when it is locked. */
 static void
 require_empty(RoseTree *table)
 {
-	RoseScan   *scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, false);
-	bool		empty = rose_scan_next(scan, ForwardScanDirection) == NULL;
+	RoseScan   *scan;
+	bool		empty;
 
+	PushActiveSnapshot(GetLatestSnapshot());
+	scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, false);
+	empty = rose_scan_next(scan, ForwardScanDirection) == NULL;
 	rose_scan_end(scan);
+	PopActiveSnapshot();
 	if (!empty)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -269,177 +272,110 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 
 /* Of all rows of the table, which are there by now. */
 static void
-copy_entries(RoseBlindIndexes *indexes, uint64 epoch)
+copy_entries(RoseBlindIndexes *indexes)
 {
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	rose_blind_load_entries(indexes, GetActiveSnapshot(), rose_apply.sub->subid, epoch);
+	rose_blind_load_entries(indexes, GetActiveSnapshot());
 	PopActiveSnapshot();
 	rose_blind_indexes_close(indexes);
 }
 
-/* Returns the number of rows. */
-static uint64
-copy_table(WalReceiverConn *conn, Relation rel, uint64 epoch)
+/*
+ * Nobody else writes to a table that is fed; one that is not yet will be, and is copied
+ * then.
+ */
+static void
+require_fed(RoseTree *table)
 {
-	RoseTree   *table = rose_tree_open(rel);
+	if (!rose_feed_is_recorded(table, rose_apply.sub->subid))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("table \"%s\" is not the subscription's to write to yet",
+						RelationGetRelationName(table->rel)),
+				 errdetail("Somebody had it locked, or it has got a new file.  It will be tried again.")));
+}
+
+/* Everything that can be wrong before there are rows; the columns that are to be copied. */
+static RoseSubscriptionTable *
+prepare(WalReceiverConn *conn, Relation rel, List **remote_names, List **local_names)
+{
 	RoseSubscriptionTable *listed = require_listed(rel);
-	uint64		nrows;
+
+	rose_relmap_require_target(rel);
+	require_empty(rose_tree_open(rel));
+	find_remote(conn, listed);
+	choose_columns(conn, rel, listed, remote_names, local_names);
+	rose_upstream_require_select(conn, &listed->remote, *remote_names);
+	return listed;
+}
+
+/* One that somebody has locked is not waited for: who copies it looks again. */
+void
+rose_copy_check(WalReceiverConn *conn, Oid relid)
+{
+	Relation	rel;
 	List	   *remote_names = NIL;
 	List	   *local_names = NIL;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the table with OID %u does not exist any more", relid),
+				 errhint("Create it again, or take it out of the publication; then call rose.alter_subscription with refresh => true.")));
+	(void) prepare(conn, rel, &remote_names, &local_names);
+	relation_close(rel, NoLock);
+}
+
+static uint64
+load_table(WalReceiverConn *conn, Relation rel, List *local_names)
+{
+	RoseTree   *table = rose_tree_open(rel);
 	CopyFromState cstate;
 	RoseBulkLoad *load;
-	RoseBlindIndexes *indexes;
-
-	require_empty(table);
-	rose_feeding_require_indexes(rel);
-	indexes = rose_blind_indexes_open(table, CurrentMemoryContext);
-	find_remote(conn, listed);
-	ROSE_STOP_POINT("copy-found");
-	choose_columns(conn, rel, listed, &remote_names, &local_names);
-	rose_upstream_start_copy(conn, rose_apply.sub->publications, &listed->remote, remote_names);
+	uint64		nrows;
 
 	source_conn = conn;
+	source_bytes = 0;
 	memset(&source_data, 0, sizeof(source_data));
 	cstate = begin_copy(rel, local_names);
 	load = rose_bulkload_begin(table, GetCurrentCommandId(true), false,
-							   target_level(table), rose_apply.sub->subid, epoch);
+							   target_level(table), InvalidOid, 0);
 	nrows = load_rows(cstate, load, rel);
+	rose_copy_places_tell(ROSE_COPY_WRITING, nrows, source_bytes);
 	rose_bulkload_finish(load);
 	EndCopyFrom(cstate);
-	if (indexes != NULL)
-		copy_entries(indexes, epoch);
-	rose_upstream_check_copied(conn, &listed->remote);
 	return nrows;
 }
 
-/* ---------------------------------------------------------------------
- * All tables that wait
- */
-
-/* Relids of the tables that wait; *others: there are tables that do not. */
-static List *
-waiting_tables(bool *others)
+uint64
+rose_copy_table(WalReceiverConn *conn, Relation rel)
 {
-	List	   *result = NIL;
-	ListCell   *lc;
+	List	   *remote_names = NIL;
+	List	   *local_names = NIL;
+	RoseBlindIndexes *indexes;
+	RoseSubscriptionTable *listed;
+	uint64		nrows;
+	int64		expected_rows;
+	int64		expected_bytes;
 
-	*others = false;
-	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	require_fed(rose_tree_open(rel));
+	listed = prepare(conn, rel, &remote_names, &local_names);
+	ROSE_STOP_POINT("copy-found");
+	rose_upstream_estimate(conn, listed->remote.relid, &expected_rows, &expected_bytes);
+	rose_copy_places_expect(expected_rows, expected_bytes);
+	rose_upstream_start_copy(conn, rose_apply.sub->publications, &listed->remote, remote_names);
+
+	indexes = rose_blind_indexes_open(rose_tree_open(rel), CurrentMemoryContext);
+	nrows = load_table(conn, rel, local_names);
+	if (indexes != NULL)
 	{
-		RoseSubscriptionTable *table = lfirst(lc);
-
-		if (strcmp(table->state, ROSE_REL_INIT) == 0 ||
-			strcmp(table->state, ROSE_REL_COPYING) == 0)
-		{
-			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-			result = lappend_oid(result, table->relid);
-			MemoryContextSwitchTo(old);
-		}
-		else
-			*others = true;
+		rose_copy_places_tell(ROSE_COPY_INDEXES, nrows, source_bytes);
+		copy_entries(indexes);
 	}
-	return result;
-}
-
-static void
-mark_tables(List *relids, const char *state, XLogRecPtr sync_lsn)
-{
-	ListCell   *lc;
-
-	foreach(lc, relids)
-		rose_subscription_set_table(rose_apply.sub->subid, lfirst_oid(lc), state, sync_lsn,
-									NULL, NULL, InvalidXLogRecPtr);
-}
-
-static void
-begin_local(void)
-{
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-static void
-commit_local(void)
-{
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(rose_apply.message_context);
-}
-
-static void
-copy_and_commit(WalReceiverConn *conn, List *relids, bool others)
-{
-	uint64		epoch = rose_apply.progress.epoch + 1;
-	XLogRecPtr	durable_lsn = rose_apply.progress.durable_lsn;
-	XLogRecPtr	sync_lsn;
-	char		slot[NAMEDATALEN];
-	RoseReplTableCounts *counts = MemoryContextAllocZero(TopMemoryContext,
-														 sizeof(*counts) * list_length(relids));
-	int			n = 0;
-	ListCell   *lc;
-
-	snprintf(slot, sizeof(slot), "rose_%u_sync_" UINT64_FORMAT, rose_apply.sub->subid,
-			 GetSystemIdentifier());
-	begin_local();
-	rose_upstream_begin_copy(conn, slot, &sync_lsn);
-	foreach(lc, relids)
-	{
-		Relation	rel = try_relation_open(lfirst_oid(lc), RowExclusiveLock);
-
-		if (rel == NULL)
-			continue;			/* dropped meanwhile: said at its first change */
-		rose_apply.blame.copying = RelationGetRelid(rel);
-		ereport(LOG,
-				(errmsg("rose subscription \"%s\" copies table \"%s\"",
-						rose_apply.sub->name, RelationGetRelationName(rel))));
-		counts[n].relid = RelationGetRelid(rel);
-		counts[n++].copied = copy_table(conn, rel, epoch);
-		table_close(rel, NoLock);
-		rose_apply.blame.copying = InvalidOid;
-	}
-	rose_upstream_command(conn, "COMMIT");
-
-	if (!others)
-		durable_lsn = sync_lsn;
-	mark_tables(relids, ROSE_REL_READY, sync_lsn);
-	rose_epoch_record(epoch, durable_lsn, &rose_apply.progress.last_commit);
-	for (int i = 0; i < n; i++)
-		rose_repl_stats_count(counts[i].relid, counts[i].copied, 0, 0);
-	commit_local();
-	rose_repl_stats_report(false);
-
-	if (!others)
-		rose_apply.progress.applied_lsn = durable_lsn;
-	rose_epoch_publish_tables(epoch);
-	rose_epoch_recorded(epoch, durable_lsn);
-	while (n > 0)
-		rose_repl_add_table_counts(rose_apply.sub->subid, &counts[--n]);
-	pfree(counts);
-}
-
-void
-rose_copy_tables(void)
-{
-	WalReceiverConn *conn;
-	List	   *relids;
-	bool		others;
-
-	begin_local();
-	relids = waiting_tables(&others);
-	mark_tables(relids, ROSE_REL_COPYING, InvalidXLogRecPtr);
-	commit_local();
-	if (relids == NIL)
-		return;
-
-	/* The copy's epoch must not take anything along that was applied before. */
-	rose_epoch_commit();
-	rose_repl_publish(rose_apply.shared, ROSE_REPL_COPYING, &rose_apply.progress);
-
-	conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
-	(void) rose_upstream_identity_check(conn, false);
-	copy_and_commit(conn, relids, others);
-	rose_upstream_disconnect(conn);
-	list_free(relids);
+	rose_upstream_check_copied(conn, &listed->remote);
+	return nrows;
 }

@@ -62,8 +62,8 @@ static bool tables_changed = false; /* a table was invalidated, or may have been
  * Which local tables fit
  */
 
-static void
-require_target(Relation rel)
+void
+rose_relmap_require_target(Relation rel)
 {
 	const char *nspname = get_namespace_name(RelationGetNamespace(rel));
 
@@ -98,7 +98,7 @@ rose_repl_target_table(const RoseUpstreamTable *remote)
 				 errhint("Create it with the upstream's columns and primary key, and USING rose.")));
 
 	rel = table_open(relid, NoLock);
-	require_target(rel);
+	rose_relmap_require_target(rel);
 	table_close(rel, NoLock);
 	return relid;
 }
@@ -383,7 +383,9 @@ map_table(RoseReplRel *entry)
 	entry->columns = NULL;
 
 	table = find_remote(&entry->remote, &entry->recreated);
-	if (table != NULL && !entry->recreated && !has_name(table, &entry->remote))
+	/* of one that is being copied, its copier says what it is called */
+	if (table != NULL && !entry->recreated && !has_name(table, &entry->remote) &&
+		rose_subscription_table_is_live(table))
 		follow_rename(table, &entry->remote);
 	entry->relid = table != NULL ? table->relid : InvalidOid;
 	entry->ready = false;
@@ -670,7 +672,7 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	MemoryContextSwitchTo(old);
 
 	rose_apply.blame.certain = true;
-	require_target(entry->rel);
+	rose_relmap_require_target(entry->rel);
 	rose_repl_feed(entry->rel, relmap_subid);
 	entry->table = rose_tree_open(entry->rel);
 	entry->rules = rose_rules_create(entry->rel, entry->context);

@@ -47,12 +47,14 @@ typedef struct RoseUpstreamCommit
 
 /* rose.subscription_rel.state */
 #define ROSE_REL_INIT		"init"	/* waits for its copy */
-#define ROSE_REL_COPYING	"copying"
+#define ROSE_REL_COPYING	"copying"	/* a process is at it, or was; sync_lsn: the copy will be of later */
+#define ROSE_REL_COPIED		"copied"	/* it has what comes before sync_lsn; the stream has not gone back there yet */
 #define ROSE_REL_READY		"ready" /* copied; changes after sync_lsn are applied */
 #define ROSE_REL_FAILED		"failed"	/* ready, but its change at error_lsn failed: that is tried again */
 #define ROSE_REL_SKIPPING	"skipping"	/* ready, but its changes at error_lsn will be passed over */
 #define ROSE_REL_PAUSED		"paused"	/* changes from error_lsn on wait, in the upstream's WAL */
-#define ROSE_REL_ERROR		"error" /* changes from error_lsn on are lost: it has to be copied again */
+#define ROSE_REL_ERROR		"error" /* changes from error_lsn on are lost: it has to be copied again; or, if that is
+									 * invalid, its copy has failed, and is tried again */
 
 /* rose.subscription_options.on_error: what becomes of the others when a table's change fails */
 #define ROSE_ON_ERROR_STOP	"stop"
@@ -129,6 +131,9 @@ extern RoseSubscriptionTable *rose_subscription_find_table(List *tables, Oid rel
 /* Changes of it are applied: all of them, but for those of one transaction if it is skipping. */
 extern bool rose_subscription_table_is_live(const RoseSubscriptionTable *table);
 
+/* It is to be copied, for the first time or again. */
+extern bool rose_subscription_table_waits(const RoseSubscriptionTable *table);
+
 /* Every table has its copy, or will not get it: then it is in error. */
 extern bool rose_subscription_synced(Oid subid, int *nerrors);
 
@@ -162,6 +167,14 @@ extern void rose_subscription_forget_new(Oid subid);
 
 /* All tables are to be copied anew, from an upstream that is not known yet. */
 extern void rose_subscription_forget_upstream(Oid subid);
+
+/*
+ * The stream goes back to a position (rose_rewind.c), for those of the subscription's tables that lack what comes
+ * after it: the state row says so, and the rows of the others that they have all.  durable: where the stream was.
+ * REQUIRES: nothing is applied meanwhile.
+ */
+extern void rose_rewind_to(Oid subid, uint64 epoch, XLogRecPtr durable, List *tables, List *lacking,
+						   XLogRecPtr lsn);
 
 /* Serialise DDL on one subscription: locks its row until the transaction ends. */
 extern void rose_subscription_lock(Oid subid);
@@ -321,6 +334,45 @@ typedef struct RoseReplTableCounts
 	uint64		incomplete;		/* inserts without all values: no row, until what they lack comes */
 	uint64		copied;
 } RoseReplTableCounts;
+
+/* A table that is being copied. */
+typedef enum RoseCopyPhase
+{
+	ROSE_COPY_CONNECTING = 0,
+	ROSE_COPY_READING,			/* the upstream's rows, which are sorted if there is a key */
+	ROSE_COPY_WRITING,			/* them */
+	ROSE_COPY_INDEXES
+} RoseCopyPhase;
+
+typedef struct RoseReplCopy
+{
+	Oid			subid;
+	Oid			relid;
+	int			pid;
+	RoseCopyPhase phase;
+	TimestampTz since;
+	uint64		rows;
+	uint64		bytes;			/* as they are sent */
+	int64		expected_rows;	/* by the upstream's statistics; 0: not known */
+	int64		expected_bytes; /* of its table */
+} RoseReplCopy;
+
+/* A subscription copies no more tables than that at a time. */
+#define ROSE_MAX_COPIES		16
+
+/* Those of this database; returns how many (at most max). */
+extern int	rose_repl_list_copies(RoseReplCopy *out, int max);
+extern int	rose_max_copy_workers;
+
+/* When a table whose copy has failed is tried again. */
+typedef struct RoseReplRetry
+{
+	int			failures;
+	TimestampTz next;
+} RoseReplRetry;
+
+/* False: it has not failed, or nothing is known. */
+extern bool rose_repl_table_retry(Oid subid, Oid relid, RoseReplRetry *out);
 
 /* Counts of one table since the server started; false if nothing is known. */
 extern bool rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out);

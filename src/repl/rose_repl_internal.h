@@ -59,6 +59,22 @@ typedef struct RoseFlightShared
 	bool		unpublished;	/* of a landed one: tables are left to be published */
 } RoseFlightShared;
 
+/* A table that is being copied, or is to be (rose_copy_places.c). */
+typedef struct RoseReplCopyShared
+{
+	Oid			relid;			/* 0 = free */
+	uint64		ticket;			/* whoever comes must have the same one */
+	int			pid;			/* 0: he has not come yet */
+	bool		stopped;		/* he was told to end */
+	bool		committed;		/* it is done */
+	RoseCopyPhase phase;
+	TimestampTz since;			/* that he was asked for, or has come */
+	uint64		rows;
+	uint64		bytes;
+	int64		expected_rows;
+	int64		expected_bytes;
+} RoseReplCopyShared;
+
 typedef struct RoseReplSubShared
 {
 	Oid			dbid;			/* lock; 0 = free */
@@ -79,6 +95,10 @@ typedef struct RoseReplSubShared
 	uint64		epoch_served;	/* lock; the last one that was served */
 	RoseFlightShared flight;	/* lock */
 	RoseReplWaitShared waiting; /* lock; the worker */
+	RoseReplCopyShared copies[ROSE_MAX_COPIES]; /* lock */
+	uint64		copy_tickets;	/* lock; the last one that was given out */
+	uint64		copies_ended;	/* lock; counts those who have left their place */
+	uint64		copied_rows;	/* lock; of copies that are done */
 
 	slock_t		mutex;			/* protects what follows */
 	RoseReplStatus status;
@@ -99,6 +119,7 @@ typedef struct RoseReplTableShared
 {
 	RoseReplTableKey key;		/* hash key */
 	RoseReplTableCounts counts; /* tables_lock */
+	RoseReplRetry retry;		/* tables_lock */
 } RoseReplTableShared;
 
 typedef struct RoseReplShared
@@ -139,6 +160,10 @@ extern void rose_repl_report_error(RoseReplSubShared *entry, const char *message
 /* The next worker is to come after so long, whatever was said before. */
 extern void rose_repl_restart_after(int ms);
 extern void rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts);
+extern void rose_repl_set_table_retry(Oid subid, Oid relid, const RoseReplRetry *retry);
+
+/* Tables whose copies have failed are due at once. */
+extern void rose_repl_forget_retries(Oid subid);
 
 /* Settings */
 extern int	rose_batch_interval;	/* ms */
@@ -148,6 +173,9 @@ extern int	rose_background_spill_size; /* kB */
  * Catalog writes of the worker; each needs a transaction and a snapshot.
  */
 extern void rose_subscription_set_remote(Oid subid, Oid relid, const RoseUpstreamTable *remote);
+
+/* It is being copied; the copy will be of later than this. */
+extern void rose_subscription_set_copying(Oid subid, Oid relid, XLogRecPtr lsn);
 
 /* Not if it is there already. */
 extern void rose_subscription_note_new(Oid subid, const RoseUpstreamTable *remote, XLogRecPtr lsn);
@@ -176,6 +204,12 @@ extern void rose_upstream_command(struct WalReceiverConn *conn, const char *comm
 
 /* End of the upstream's WAL, or invalid if the connection failed. */
 extern XLogRecPtr rose_upstream_wal_end(struct WalReceiverConn *conn);
+
+/* How many rows, and bytes, the table has by the upstream's statistics; 0: not known. */
+extern void rose_upstream_estimate(struct WalReceiverConn *conn, Oid relid, int64 *rows, int64 *bytes);
+
+/* Error if the rows may not be read. */
+extern void rose_upstream_require_select(struct WalReceiverConn *conn, const RoseUpstreamTable *table, List *columns);
 
 /* Begin a transaction whose snapshot is that of a temporary slot at *lsn. */
 extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *slot,
@@ -262,6 +296,9 @@ typedef struct RoseReplRel
 } RoseReplRel;
 
 extern void rose_relmap_init(Oid subid);
+
+/* Error if no subscription can write to it. */
+extern void rose_relmap_require_target(Relation rel);
 
 /* A Relation message. */
 extern void rose_relmap_update(LogicalRepRelation *remote);
@@ -378,6 +415,17 @@ typedef struct RoseApplyStops
 	XLogRecPtr	held_lsn;		/* paused tables need the WAL from there on; invalid: none is paused */
 } RoseApplyStops;
 
+/* Tables that are being copied, or wait for that, beside the stream (rose_copies.c). */
+typedef struct RoseApplyCopies
+{
+	bool		outstanding;	/* there are some */
+	TimestampTz look;			/* when to look at them again, at the latest */
+	TimestampTz copied;			/* since when one has waited for the stream to go back; 0: none does */
+	XLogRecPtr	hold;			/* they need the WAL from there on; none: PG_UINT64_MAX */
+	bool		starting_over;	/* the worker ends, for the next one to go on elsewhere; what is being copied
+								 * goes on */
+} RoseApplyCopies;
+
 /* What is being done, for error messages and whose an error is. */
 typedef struct RoseApplyBlame
 {
@@ -385,7 +433,6 @@ typedef struct RoseApplyBlame
 	RoseReplRel *rel;			/* table of the change, or NULL */
 	bool		certain;		/* an error now is rel's: it comes from the definition or a change of it */
 	bool		writing;		/* rows of earlier changes are written to rel */
-	Oid			copying;		/* table being copied, or invalid */
 } RoseApplyBlame;
 
 typedef struct RoseApply
@@ -402,6 +449,7 @@ typedef struct RoseApply
 	RoseApplyEpochs epochs;
 	RoseApplyFormat format;
 	RoseApplyStops stops;
+	RoseApplyCopies copies;
 	RoseApplyBlame blame;
 
 	bool		owner_doubtful; /* roles have changed since the owner was looked at */
@@ -570,8 +618,50 @@ extern void rose_table_error_look(void);
 /* The upstream has discarded what comes before its slot's position.  REQUIRES: a transaction. */
 extern void rose_table_error_lose(XLogRecPtr lsn, const char *why);
 
-/* Initial copy of all tables that wait for one (rose_copy.c). */
-extern void rose_copy_tables(void);
+/* The table could not be copied: its row says so, if it still says that it is being copied.  REQUIRES: no transaction. */
+extern void rose_table_error_record_copy(Oid relid, const char *message, int sqlerrcode);
+
+/* May an error of this class pass by itself? */
+extern bool rose_table_error_may_pass(int sqlerrcode);
+
+/* ---------------------------------------------------------------------
+ * Copies.
+ */
+
+/* One table, in the transaction at hand, from the connection's (rose_copy.c).  check: could it be copied?  Error if not. */
+extern void rose_copy_check(struct WalReceiverConn *conn, Oid relid);
+extern uint64 rose_copy_table(struct WalReceiverConn *conn, Relation rel);
+
+/* The process that copies one table (rose_copy_worker.c).  here: in this one, whatever comes of it. */
+extern bool rose_copy_worker_start(Oid relid, uint64 ticket);
+extern void rose_copy_worker_here(Oid relid, uint64 ticket);
+
+/* Which tables are copied, and what comes after that, in the worker (rose_copies.c). */
+extern bool rose_copies_before_stream(void);	/* false: the worker is to end */
+
+/* REQUIRES: between batches.  True: the worker is to end, and the next one to go on from an earlier position, or to copy. */
+extern bool rose_copies_look(TimestampTz now);
+
+/* The worker ends: so do copies.  REQUIRES: no transaction. */
+extern void rose_copies_end(void);
+
+/* Places of copies (rose_copy_places.c). */
+extern int	rose_copy_places_taken(Oid *relids);	/* at most ROSE_MAX_COPIES */
+extern bool rose_copy_places_take(Oid relid, uint64 *ticket);
+extern void rose_copy_places_give_back(Oid relid);
+extern void rose_copy_places_clear(void);
+extern bool rose_copy_places_changed(void);
+extern bool rose_copy_places_enter(Oid relid, uint64 ticket);
+extern void rose_copy_places_leave(void);
+extern void rose_copy_places_expect(int64 rows, int64 bytes);
+extern void rose_copy_places_tell(RoseCopyPhase phase, uint64 rows, uint64 bytes);
+extern void rose_copy_places_committed(Oid relid);
+extern void rose_copy_places_note_failure(Oid relid, bool may_pass);
+extern TimestampTz rose_copy_places_due(Oid relid);
+
+/* Transactions beside batches (rose_repl_local.c). */
+extern void rose_repl_local_begin(void);
+extern void rose_repl_local_commit(void);
 
 /* The stream (rose_stream.c): until the subscription changes or is to be drained. */
 extern void rose_stream_run(void);
@@ -587,12 +677,19 @@ extern PGDLLEXPORT void rose_repl_launcher_main(Datum arg);
 extern PGDLLEXPORT void rose_repl_starter_main(Datum arg);
 extern PGDLLEXPORT void rose_repl_worker_main(Datum arg);
 extern PGDLLEXPORT void rose_repl_spiller_main(Datum arg);
+extern PGDLLEXPORT void rose_repl_copier_main(Datum arg);
 
 /* Connected, with the settings that apply needs (rose_repl_worker.c). */
 extern void rose_repl_set_up_process(Oid dbid);
 
 /* Error if the owner is no superuser (any more).  REQUIRES: a transaction. */
 extern void rose_repl_check_owner(void);
+
+/* From here on the process runs as the owner.  REQUIRES: no transaction. */
+extern void rose_repl_become_owner(void);
+
+/* Everything that the error says. */
+extern char *rose_repl_form_message(const ErrorData *edata);
 
 /* Read it into rose_apply.sub; false: it is gone. */
 extern bool rose_repl_load_subscription(Oid subid);

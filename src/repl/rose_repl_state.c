@@ -33,6 +33,7 @@ int			rose_batch_interval = 200;
 int			rose_background_spill_size = 1024;
 int			rose_max_subscriptions = 16;
 int			rose_max_paused_wal_size = 10240;
+int			rose_max_copy_workers = 2;
 
 static HTAB *rose_repl_tables = NULL;
 static RoseReplSubShared *attached = NULL;
@@ -65,6 +66,13 @@ rose_repl_define_settings(void)
 							&rose_max_paused_wal_size,
 							10240, -1, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.max_copy_workers",
+							"Sets how many tables of a subscription are copied at a time, beside the stream.",
+							"Zero has the subscription's worker copy them one after the other, before it streams.",
+							&rose_max_copy_workers,
+							2, 0, ROSE_MAX_COPIES,
+							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.max_subscriptions",
 							"Sets how many subscriptions the server can run at a time.",
@@ -162,6 +170,8 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	entry->epoch_asked = entry->epoch_served = 0;
 	memset(&entry->flight, 0, sizeof(entry->flight));
 	memset(&entry->waiting, 0, sizeof(entry->waiting));
+	memset(entry->copies, 0, sizeof(entry->copies));
+	entry->copy_tickets = entry->copies_ended = entry->copied_rows = 0;
 	entry->last_error_time = 0;
 	entry->last_error[0] = '\0';
 	entry->blocked[0] = '\0';
@@ -334,20 +344,32 @@ rose_repl_restart_after(int ms)
 	restart_delay_ms = ms;
 }
 
+/* REQUIRES: tables_lock exclusive.  NULL: there is no room. */
+static RoseReplTableShared *
+enter_table(Oid subid, Oid relid)
+{
+	RoseReplTableKey key = {MyDatabaseId, subid, relid};
+	bool		found;
+	RoseReplTableShared *table = hash_search(rose_repl_tables, &key, HASH_ENTER_NULL, &found);
+
+	if (table != NULL && !found)
+	{
+		memset(&table->counts, 0, sizeof(table->counts));
+		memset(&table->retry, 0, sizeof(table->retry));
+		table->counts.relid = relid;
+	}
+	return table;
+}
+
 void
 rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts)
 {
-	RoseReplTableKey key = {MyDatabaseId, subid, counts->relid};
 	RoseReplTableShared *table;
-	bool		found;
 
 	LWLockAcquire(&rose_repl_shared->tables_lock, LW_EXCLUSIVE);
-	table = hash_search(rose_repl_tables, &key, HASH_ENTER_NULL, &found);
+	table = enter_table(subid, counts->relid);
 	if (table != NULL)
 	{
-		if (!found)
-			memset(&table->counts, 0, sizeof(table->counts));
-		table->counts.relid = counts->relid;
 		table->counts.inserts += counts->inserts;
 		table->counts.updates += counts->updates;
 		table->counts.deletes += counts->deletes;
@@ -355,6 +377,34 @@ rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts)
 		table->counts.partials += counts->partials;
 		table->counts.incomplete += counts->incomplete;
 		table->counts.copied += counts->copied;
+	}
+	LWLockRelease(&rose_repl_shared->tables_lock);
+}
+
+void
+rose_repl_set_table_retry(Oid subid, Oid relid, const RoseReplRetry *retry)
+{
+	RoseReplTableShared *table;
+
+	LWLockAcquire(&rose_repl_shared->tables_lock, LW_EXCLUSIVE);
+	table = enter_table(subid, relid);
+	if (table != NULL)
+		table->retry = *retry;
+	LWLockRelease(&rose_repl_shared->tables_lock);
+}
+
+void
+rose_repl_forget_retries(Oid subid)
+{
+	HASH_SEQ_STATUS status;
+	RoseReplTableShared *table;
+
+	LWLockAcquire(&rose_repl_shared->tables_lock, LW_EXCLUSIVE);
+	hash_seq_init(&status, rose_repl_tables);
+	while ((table = hash_seq_search(&status)) != NULL)
+	{
+		if (table->key.dbid == MyDatabaseId && table->key.subid == subid)
+			memset(&table->retry, 0, sizeof(table->retry));
 	}
 	LWLockRelease(&rose_repl_shared->tables_lock);
 }
@@ -373,6 +423,9 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 	out->status = entry->status;
 	out->progress = entry->progress;
 	SpinLockRelease(&entry->mutex);
+	out->progress.copied_rows = entry->copied_rows;
+	for (int i = 0; i < ROSE_MAX_COPIES; i++)
+		out->progress.copied_rows += OidIsValid(entry->copies[i].relid) ? entry->copies[i].rows : 0;
 	out->waiting = entry->waiting.relid;
 	out->waiting_since = entry->waiting.since;
 	if (!OidIsValid(out->waiting))
@@ -429,4 +482,21 @@ rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out)
 		*out = table->counts;
 	LWLockRelease(&rose_repl_shared->tables_lock);
 	return table != NULL;
+}
+
+bool
+rose_repl_table_retry(Oid subid, Oid relid, RoseReplRetry *out)
+{
+	RoseReplTableKey key = {MyDatabaseId, subid, relid};
+	RoseReplTableShared *table;
+	bool		known;
+
+	rose_repl_require_shared();
+	LWLockAcquire(&rose_repl_shared->tables_lock, LW_SHARED);
+	table = hash_search(rose_repl_tables, &key, HASH_FIND, NULL);
+	known = table != NULL && table->retry.next != 0;
+	if (known)
+		*out = table->retry;
+	LWLockRelease(&rose_repl_shared->tables_lock);
+	return known;
 }

@@ -99,9 +99,8 @@ keep_reason(const char *reason)
 	CommitTransactionCommand();
 }
 
-/* Everything that the error says, in TopMemoryContext. */
-static char *
-form_message(const ErrorData *edata)
+char *
+rose_repl_form_message(const ErrorData *edata)
 {
 	StringInfoData message;
 
@@ -137,7 +136,7 @@ handle_error(void)
 	ErrorData  *edata;
 	char	   *message;
 	char	   *shown;
-	Oid			relid = rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : rose_apply.blame.copying;
+	Oid			relid = rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : InvalidOid;
 	Oid			at_fault;
 	const char *error_code;
 	const char *blocked = rose_apply.blocked;
@@ -153,7 +152,7 @@ handle_error(void)
 	stops = OidIsValid(at_fault) && rose_table_error_stops();
 	if (stops)
 		blocked = ROSE_BLOCKED_TABLE_ERROR;
-	message = form_message(edata);
+	message = rose_repl_form_message(edata);
 
 	AbortOutOfAnyTransaction();
 	rose_table_error_undone();
@@ -254,9 +253,8 @@ rose_repl_check_owner(void)
 					"Drop the subscription and create it again.");
 }
 
-/* From here on it runs as the owner. */
-static void
-become_owner(void)
+void
+rose_repl_become_owner(void)
 {
 	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);
 	StartTransactionCommand();
@@ -285,6 +283,7 @@ end_in_good_order(void)
 	RoseReplSubShared *shared = rose_apply.shared;
 	bool		stay;
 
+	rose_copies_end();
 	rose_epoch_commit();
 	record_position();
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
@@ -323,14 +322,19 @@ run(void)
 	LWLockRelease(&rose_repl_shared->lock);
 	if (rose_apply.sub->enabled && !drain)
 	{
-		become_owner();
-		rose_copy_tables();
-		rose_table_error_take_up();
-		error_context_stack = &callback;
-		rose_stream_run();
-		error_context_stack = callback.previous;
+		rose_repl_become_owner();
+		if (rose_copies_before_stream())
+		{
+			rose_table_error_take_up();
+			error_context_stack = &callback;
+			rose_stream_run();
+			error_context_stack = callback.previous;
+		}
 	}
-	end_in_good_order();
+	if (!rose_apply.copies.starting_over)
+		end_in_good_order();
+	else
+		rose_repl_publish(rose_apply.shared, ROSE_REPL_STOPPED, &rose_apply.progress);
 }
 
 /*

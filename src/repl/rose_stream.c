@@ -145,13 +145,14 @@ record_idle(Stream *stream, TimestampTz now, bool asked)
 	stream->recorded = now;
 }
 
-/* The slot may be moved so far: what is durable here, but not past what paused tables wait for. */
+/* The slot may be moved so far: what is durable here, but not past what tables that are paused, or being copied, wait for. */
 static XLogRecPtr
 confirmable_lsn(const Stream *stream)
 {
 	XLogRecPtr	held = rose_apply.stops.held_lsn;
 	XLogRecPtr	lsn = Min(rose_apply.epochs.recorded_lsn, stream->heard_lsn);
 
+	lsn = Min(lsn, rose_apply.copies.hold);
 	return XLogRecPtrIsInvalid(held) ? lsn : Min(lsn, held);
 }
 
@@ -620,6 +621,8 @@ do_chores(Stream *stream)
 			rose_epoch_feed_tables();
 		rose_epoch_catch_up(GetCurrentTimestamp());
 		rose_table_error_look();
+		if (rose_copies_look(GetCurrentTimestamp()))
+			return true;
 		rose_repl_stats_report_left(GetCurrentTimestamp());
 	}
 	send_feedback(stream, GetCurrentTimestamp(), false, false, false);

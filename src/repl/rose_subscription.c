@@ -27,6 +27,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
 #include "repl/rose_repl_internal.h"
@@ -353,6 +354,26 @@ rose_subscription_table_is_live(const RoseSubscriptionTable *table)
 }
 
 bool
+rose_subscription_table_waits(const RoseSubscriptionTable *table)
+{
+	return strcmp(table->state, ROSE_REL_INIT) == 0 ||
+		strcmp(table->state, ROSE_REL_COPYING) == 0 ||
+		(strcmp(table->state, ROSE_REL_ERROR) == 0 && XLogRecPtrIsInvalid(table->error_lsn));
+}
+
+/* One whose copy has failed, but is tried at once, has not failed yet. */
+static bool
+has_failed(Oid subid, const RoseSubscriptionTable *table)
+{
+	RoseReplRetry retry;
+
+	if (strcmp(table->state, ROSE_REL_ERROR) != 0)
+		return false;
+	return !rose_subscription_table_waits(table) ||
+		(rose_repl_table_retry(subid, table->relid, &retry) && retry.next > GetCurrentTimestamp());
+}
+
+bool
 rose_subscription_synced(Oid subid, int *nerrors)
 {
 	List	   *tables = rose_subscription_tables(subid);
@@ -364,7 +385,7 @@ rose_subscription_synced(Oid subid, int *nerrors)
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
 
-		if (strcmp(table->state, ROSE_REL_ERROR) == 0)
+		if (has_failed(subid, table))
 			(*nerrors)++;
 		else if (!rose_subscription_table_is_live(table) && strcmp(table->state, ROSE_REL_PAUSED) != 0)
 			synced = false;
@@ -619,6 +640,16 @@ rose_subscription_set_state_of_table(Oid subid, Oid relid, const char *state)
 	RoseRowEdit row = {0};
 
 	rose_row_set(&row, REL_STATE, CStringGetTextDatum(state));
+	rose_subrows_update("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
+}
+
+void
+rose_subscription_set_copying(Oid subid, Oid relid, XLogRecPtr lsn)
+{
+	RoseRowEdit row = {0};
+
+	rose_row_set(&row, REL_STATE, CStringGetTextDatum(ROSE_REL_COPYING));
+	rose_row_set_lsn(&row, REL_SYNC_LSN, lsn);
 	rose_subrows_update("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
 }
 

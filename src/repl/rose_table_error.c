@@ -32,7 +32,6 @@
 #include "replication/walreceiver.h"
 #include "storage/latch.h"
 #include "utils/inval.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -47,21 +46,6 @@
 /* What the last error's text may take of the subscription's, beside what to do. */
 #define ROSE_STOPPED_WHY_LENGTH	(ROSE_REPL_ERROR_LENGTH - 500)
 
-static void
-begin_local(void)
-{
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-static void
-commit_local(void)
-{
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(rose_apply.message_context);
-}
-
 /* ---------------------------------------------------------------------
  * Whose error it is
  */
@@ -70,8 +54,8 @@ commit_local(void)
  * May an error of this class pass by itself?  Then it is nobody's fault, wherever it
  * was raised, and the worker just tries again.
  */
-static bool
-may_pass(int sqlerrcode)
+bool
+rose_table_error_may_pass(int sqlerrcode)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
 	{
@@ -89,21 +73,19 @@ may_pass(int sqlerrcode)
 	}
 }
 
-/* Where it was raised decides: while a change was converted or checked, or the table was copied. */
+/* Where it was raised decides: while a change was converted or checked. */
 Oid
 rose_table_error_at_fault(int sqlerrcode)
 {
-	if (may_pass(sqlerrcode))
+	if (rose_table_error_may_pass(sqlerrcode))
 		return InvalidOid;
-	if (OidIsValid(rose_apply.blame.copying))
-		return rose_apply.blame.copying;
 	return rose_apply.blame.certain && rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : InvalidOid;
 }
 
 bool
 rose_table_error_stops(void)
 {
-	return !OidIsValid(rose_apply.blame.copying) && !rose_apply.sub->pause_on_error &&
+	return !rose_apply.sub->pause_on_error &&
 		rose_apply.progress.applied_lsn >= rose_apply.remote.commit_lsn;
 }
 
@@ -129,18 +111,35 @@ rose_table_error_explain(const char *why)
 void
 rose_table_error_record(Oid relid, const char *message, const char *error_code)
 {
-	bool		copying = OidIsValid(rose_apply.blame.copying);
-	const char *state = copying ? ROSE_REL_ERROR :
-		rose_apply.sub->pause_on_error ? ROSE_REL_PAUSED : ROSE_REL_FAILED;
-	XLogRecPtr	lsn = copying ? InvalidXLogRecPtr : rose_apply.remote.commit_lsn;
+	const char *state = rose_apply.sub->pause_on_error ? ROSE_REL_PAUSED : ROSE_REL_FAILED;
 	RoseSubscriptionTable *table;
 
-	begin_local();
+	rose_repl_local_begin();
 	table = rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid);
 	if (table != NULL)
 		rose_subscription_set_table(rose_apply.sub->subid, relid, state, table->sync_lsn,
-									message, error_code, lsn);
-	commit_local();
+									message, error_code, rose_apply.remote.commit_lsn);
+	rose_repl_local_commit();
+}
+
+/*
+ * It is tried again in any case.  In error is one that could not be copied for a reason of
+ * its own.
+ */
+void
+rose_table_error_record_copy(Oid relid, const char *message, int sqlerrcode)
+{
+	bool		passes = rose_table_error_may_pass(sqlerrcode);
+	RoseSubscriptionTable *table;
+
+	rose_repl_local_begin();
+	table = rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid);
+	if (table != NULL && rose_subscription_table_waits(table))
+		rose_subscription_set_table(rose_apply.sub->subid, relid, passes ? ROSE_REL_INIT : ROSE_REL_ERROR,
+									InvalidXLogRecPtr, message, unpack_sql_state(sqlerrcode),
+									InvalidXLogRecPtr);
+	rose_repl_local_commit();
+	rose_copy_places_note_failure(relid, passes);
 }
 
 /* ---------------------------------------------------------------------
@@ -241,7 +240,7 @@ read_stops(void)
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
 
-		if (strcmp(table->state, ROSE_REL_PAUSED) == 0)
+		if (strcmp(table->state, ROSE_REL_PAUSED) == 0 && !XLogRecPtrIsInvalid(table->error_lsn))
 			lower(&stops->held_lsn, table->error_lsn);
 		if (!rose_subscription_table_is_live(table) || XLogRecPtrIsInvalid(table->error_lsn))
 			continue;
@@ -258,9 +257,9 @@ void
 rose_table_error_take_up(void)
 {
 	watch_code();
-	begin_local();
+	rose_repl_local_begin();
 	read_stops();
-	commit_local();
+	rose_repl_local_commit();
 	if (!XLogRecPtrIsInvalid(rose_apply.stops.failed_lsn))
 		rose_apply.epochs.solo_lsn = rose_apply.stops.failed_lsn;
 }
@@ -275,7 +274,8 @@ rose_table_error_lose(XLogRecPtr lsn, const char *why)
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
 
-		if (strcmp(table->state, ROSE_REL_PAUSED) != 0 || table->error_lsn >= lsn)
+		if (strcmp(table->state, ROSE_REL_PAUSED) != 0 || XLogRecPtrIsInvalid(table->error_lsn) ||
+			table->error_lsn >= lsn)
 			continue;
 		ereport(LOG,
 				(errmsg("rose subscription \"%s\": paused table \"%s.%s\" cannot go on, but has to be copied again",
@@ -300,11 +300,11 @@ look_at_held_wal(void)
 	if (XLogRecPtrIsInvalid(held) || rose_max_paused_wal_size < 0 ||
 		end <= held || end - held <= limit)
 		return;
-	begin_local();
+	rose_repl_local_begin();
 	rose_table_error_lose(end - limit,
 						  psprintf("it was paused for more of the upstream's WAL than rose.max_paused_wal_size (%d MB); have it copied again with rose.alter_subscription(..., resync => ...)",
 								   rose_max_paused_wal_size));
-	commit_local();
+	rose_repl_local_commit();
 }
 
 void

@@ -431,6 +431,51 @@ is_plain_table(WalReceiverConn *conn, const char *nspname, const char *relname)
 	return strcmp(linitial(kinds), "r") == 0;
 }
 
+/* Of partitions, if it has some: statistics of the whole may be missing. */
+void
+rose_upstream_estimate(WalReceiverConn *conn, Oid relid, int64 *rows, int64 *bytes)
+{
+	char	   *values[2] = {NULL, NULL};
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "SELECT pg_catalog.sum(greatest(c.reltuples, 0))::pg_catalog.int8::pg_catalog.text,"
+					 " pg_catalog.sum(pg_catalog.pg_table_size(c.oid))::pg_catalog.int8::pg_catalog.text"
+					 " FROM pg_catalog.pg_class c WHERE c.relkind = 'r' AND (c.oid = %u", relid);
+	if (walrcv_server_version(conn) >= 120000)
+		appendStringInfo(&sql, " OR c.oid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree(%u) t)", relid);
+	appendStringInfoString(&sql, ")");
+	(void) rose_upstream_row(conn, sql.data, 2, values, "read the size of a table");
+	*rows = values[0] != NULL ? strtoll(values[0], NULL, 10) : 0;
+	*bytes = values[1] != NULL ? strtoll(values[1], NULL, 10) : 0;
+}
+
+/* Of row security, COPY itself speaks. */
+void
+rose_upstream_require_select(WalReceiverConn *conn, const RoseUpstreamTable *table, List *columns)
+{
+	char	   *values[1];
+	StringInfoData sql;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "SELECT (pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE')"
+					 " AND (pg_catalog.has_table_privilege(c.oid, 'SELECT') OR (%s", columns == NIL ? "false" : "true");
+	foreach(lc, columns)
+		appendStringInfo(&sql, " AND pg_catalog.has_column_privilege(c.oid, %s, 'SELECT')",
+						 quote_literal_cstr(lfirst(lc)));
+	appendStringInfo(&sql, ")))::pg_catalog.text FROM pg_catalog.pg_class c WHERE c.oid = %u", table->relid);
+	if (!rose_upstream_row(conn, sql.data, 1, values, "ask whether a table may be read") ||
+		values[0] == NULL || strcmp(values[0], "true") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the subscription's role may not read table \"%s.%s\" on the upstream",
+						table->nspname, table->relname),
+				 errhint("GRANT it SELECT there, and USAGE of the schema.")));
+}
+
 void
 rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 						 const RoseUpstreamTable *table, List *columns)
@@ -461,7 +506,8 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 	res = walrcv_exec(conn, sql, 0, NULL);
 	if (res->status != WALRCV_OK_COPY_OUT)
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(res->status == WALRCV_ERROR && res->sqlstate != 0 ? res->sqlstate :
+						 ERRCODE_CONNECTION_FAILURE),
 				 errmsg("could not start the copy of table \"%s.%s\": %s", nspname, relname,
 						res->err != NULL ? res->err : "unexpected result")));
 	walrcv_clear_result(res);

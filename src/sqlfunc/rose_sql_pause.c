@@ -25,13 +25,23 @@
 
 /*
  * As the worker is drained, the table has all that is before the state row's position,
- * and nothing after it, unless its copy is of later.
+ * and nothing after it, unless its copy is of later.  One that waits for its copy just waits for
+ * longer, and one that is copied has what is before the copy's position.
  */
 void
 rose_sql_pause_table(const RoseSubscription *sub, Oid relid)
 {
 	RoseSubscriptionTable *table = rose_sql_require_table(sub, rose_subscription_tables(sub->subid), relid);
 
+	if (rose_subscription_table_waits(table) || strcmp(table->state, ROSE_REL_COPIED) == 0)
+	{
+		bool		copied = !rose_subscription_table_waits(table);
+
+		rose_subscription_set_table(sub->subid, relid, ROSE_REL_PAUSED,
+									copied ? table->sync_lsn : InvalidXLogRecPtr, NULL, NULL,
+									copied ? table->sync_lsn : InvalidXLogRecPtr);
+		return;
+	}
 	if (!rose_subscription_table_is_live(table))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -46,36 +56,15 @@ rose_sql_pause_table(const RoseSubscription *sub, Oid relid)
 								sub->durable_lsn);
 }
 
-/* What another table has already, when the stream goes back: everything before this position. */
-static XLogRecPtr
-has_until(const RoseSubscription *sub, const RoseSubscriptionTable *table)
-{
-	XLogRecPtr	lsn = rose_subscription_table_is_live(table) ? sub->durable_lsn : table->error_lsn;
-
-	return Max(lsn, table->sync_lsn);
-}
-
 /* To what these tables lack, if others are further. */
 static void
 go_back(const RoseSubscription *sub, List *tables, List *resumed)
 {
-	RoseUpstreamCommit none = {0};
 	XLogRecPtr	lsn = ((RoseSubscriptionTable *) linitial(resumed))->error_lsn;
-	ListCell   *lc;
 
 	if (lsn > sub->durable_lsn)
 		return;
-	foreach(lc, tables)
-	{
-		RoseSubscriptionTable *table = lfirst(lc);
-
-		/* what waits for its copy gets a position then */
-		if (list_member_ptr(resumed, table) || strcmp(table->state, ROSE_REL_INIT) == 0 ||
-			strcmp(table->state, ROSE_REL_COPYING) == 0)
-			continue;
-		rose_subscription_set_sync(sub->subid, table->relid, has_until(sub, table));
-	}
-	rose_subscription_set_state(sub->subid, sub->epoch, lsn, &none);
+	rose_rewind_to(sub->subid, sub->epoch, sub->durable_lsn, tables, resumed, lsn);
 	rose_repl_rewound_at_commit(sub->subid);
 }
 
@@ -92,6 +81,13 @@ rose_sql_resume_table(const RoseSubscription *sub, Oid relid)
 						get_rel_name(relid), sub->name, table->state),
 				 strcmp(table->state, ROSE_REL_ERROR) == 0 ?
 				 errhint("The upstream does not keep what it lacks.  Have it copied again with rose.alter_subscription(..., resync => ...).") : 0));
+	if (XLogRecPtrIsInvalid(table->error_lsn))
+	{
+		/* it was never copied */
+		rose_subscription_set_table(sub->subid, relid, ROSE_REL_INIT, InvalidXLogRecPtr, NULL, NULL,
+									InvalidXLogRecPtr);
+		return;
+	}
 	go_back(sub, tables, list_make1(table));
 	rose_subscription_set_table(sub->subid, relid, ROSE_REL_READY, table->sync_lsn, NULL, NULL,
 								InvalidXLogRecPtr);

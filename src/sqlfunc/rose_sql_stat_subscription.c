@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_sql_stat_subscription.c
- *	  Functions behind the views rose.stat_subscription and stat_subscription_tables.
+ *	  Functions behind the views rose.stat_subscription, stat_subscription_tables and stat_copy_progress.
  *
  * They only look, at the shared state of the workers.
  *
@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include "utils/timestamp.h"
+
 #include "repl/rose_repl.h"
 #include "sqlfunc/rose_sql_row.h"
 
@@ -18,6 +20,8 @@ PG_FUNCTION_INFO_V1(rose_subscription_progress);
 PG_FUNCTION_INFO_V1(rose_subscription_waits);
 PG_FUNCTION_INFO_V1(rose_subscription_streams);
 PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
+PG_FUNCTION_INFO_V1(rose_copy_progress);
+PG_FUNCTION_INFO_V1(rose_copy_retry);
 
 static const char *
 status_name(const RoseReplSnapshot *snapshot)
@@ -186,6 +190,97 @@ rose_subscription_table_counts(PG_FUNCTION_ARGS)
 		rose_sql_put_int8(&row, counts.partials);
 		rose_sql_put_int8(&row, counts.incomplete);
 		rose_sql_put_int8(&row, counts.copied);
+		rose_sql_emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+static const char *
+phase_name(RoseCopyPhase phase)
+{
+	switch (phase)
+	{
+		case ROSE_COPY_CONNECTING:
+			return "connecting";
+		case ROSE_COPY_READING:
+			return "reading";
+		case ROSE_COPY_WRITING:
+			return "writing";
+		case ROSE_COPY_INDEXES:
+			return "indexes";
+	}
+	return NULL;
+}
+
+/*
+ * Of what is read, by the upstream's statistics: of rows, or of bytes if it has none of those.  They
+ * may be old, and a row filter is not in them.  Negative: not known.
+ */
+static double
+percent_read(const RoseReplCopy *copy)
+{
+	double		share = -0.01;
+
+	if (copy->phase == ROSE_COPY_WRITING || copy->phase == ROSE_COPY_INDEXES)
+		return 100;
+	if (copy->expected_rows > 0)
+		share = (double) copy->rows / copy->expected_rows;
+	else if (copy->expected_bytes > 0)
+		share = (double) copy->bytes / copy->expected_bytes;
+	return Min(share, 1) * 100;
+}
+
+/* Until all is read. */
+static void
+put_time_left(RoseSqlRow *row, const RoseReplCopy *copy, double percent)
+{
+	Interval   *left = palloc0(sizeof(Interval));
+
+	if (percent > 0)
+		left->time = (GetCurrentTimestamp() - copy->since) * ((100 - percent) / percent);
+	rose_sql_put(row, IntervalPGetDatum(left), percent <= 0 || percent >= 100);
+}
+
+Datum
+rose_copy_progress(PG_FUNCTION_ARGS)
+{
+	int			max = Max(rose_max_subscriptions, 1) * ROSE_MAX_COPIES;
+	RoseReplCopy *copies = palloc0(sizeof(RoseReplCopy) * max);
+	int			n;
+	RoseSqlRow	row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	n = rose_repl_list_copies(copies, max);
+	for (int i = 0; i < n; i++)
+	{
+		double		percent = percent_read(&copies[i]);
+
+		rose_sql_put(&row, ObjectIdGetDatum(copies[i].subid), false);
+		rose_sql_put(&row, ObjectIdGetDatum(copies[i].relid), false);
+		rose_sql_put(&row, Int32GetDatum(copies[i].pid), false);
+		rose_sql_put_text(&row, phase_name(copies[i].phase));
+		rose_sql_put_int8(&row, copies[i].rows);
+		rose_sql_put_int8(&row, copies[i].bytes);
+		rose_sql_put(&row, Float8GetDatum(percent), percent < 0);
+		put_time_left(&row, &copies[i], percent);
+		rose_sql_put_time(&row, copies[i].since);
+		rose_sql_emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/* subid, relid: one row, or none if it has not failed. */
+Datum
+rose_copy_retry(PG_FUNCTION_ARGS)
+{
+	RoseReplRetry retry;
+	RoseSqlRow	row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (rose_repl_table_retry(PG_GETARG_OID(0), PG_GETARG_OID(1), &retry))
+	{
+		rose_sql_put(&row, Int32GetDatum(retry.failures), false);
+		rose_sql_put_time(&row, retry.next);
 		rose_sql_emit(fcinfo, &row);
 	}
 	return (Datum) 0;

@@ -636,6 +636,29 @@ look_context(void)
 								 ALLOCSET_DEFAULT_SIZES);
 }
 
+/*
+ * The copies are of different positions.  Is the stream past all of them, so that the tables are of one?  One that does
+ * not run will not get there.
+ */
+static bool
+is_past_copies(const RoseSubscription *sub)
+{
+	RoseReplSnapshot snapshot;
+	ListCell   *lc;
+
+	if (!rose_repl_get(sub->subid, &snapshot) || snapshot.blocked[0] != '\0' ||
+		!rose_subscription_get(sub->subid)->enabled)
+		return true;
+	foreach(lc, rose_subscription_tables(sub->subid))
+	{
+		RoseSubscriptionTable *tree = lfirst(lc);
+
+		if (rose_subscription_table_is_live(tree) && tree->sync_lsn > snapshot.progress.applied_lsn)
+			return false;
+	}
+	return true;
+}
+
 Datum
 rose_wait_for_sync(PG_FUNCTION_ARGS)
 {
@@ -648,7 +671,7 @@ rose_wait_for_sync(PG_FUNCTION_ARGS)
 	require_arg(fcinfo, 0, "the name");
 	sub = find_subscription(text_arg(fcinfo, 0, NULL));
 	old = MemoryContextSwitchTo(look);
-	while (!rose_subscription_synced(sub->subid, &nerrors))
+	while (!rose_subscription_synced(sub->subid, &nerrors) || !is_past_copies(sub))
 	{
 		if (nerrors > 0)
 			break;
@@ -710,6 +733,13 @@ tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
 	return result;
 }
 
+/* A worker that starts has not looked yet whose positions these are. */
+static bool
+is_applied(const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
+{
+	return snapshot->status != ROSE_REPL_STARTING && snapshot->progress.applied_lsn >= lsn;
+}
+
 Datum
 rose_wait_for_lsn(PG_FUNCTION_ARGS)
 {
@@ -732,10 +762,12 @@ rose_wait_for_lsn(PG_FUNCTION_ARGS)
 
 		if (known)
 			require_not_blocked(sub, &snapshot, lsn);
-		/* a worker that starts has not looked yet whose positions these are */
-		if (known && snapshot.status != ROSE_REPL_STARTING &&
-			snapshot.progress.applied_lsn >= lsn && tables_have(sub, relid, lsn))
-			break;
+		if (known && is_applied(&snapshot, lsn) && tables_have(sub, relid, lsn))
+		{
+			/* for tables that were copied, the stream goes back before they are there */
+			if (rose_repl_get(sub->subid, &snapshot) && is_applied(&snapshot, lsn))
+				break;
+		}
 		wait_or_time_out(sub, deadline, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
 		MemoryContextReset(look);
 	}

@@ -4,7 +4,7 @@
  *	  Entries of rows that a subscription has loaded in bulk.  See rose_blind_load.h.
  *
  * The table is read once for each index.  Entries have the stamps of their rows and are
- * sorted into a run, which is the transaction's own and pending, as the rows are: so both
+ * sorted into a run, which is the transaction's own, as that of the rows is: so both
  * are there, or neither, whatever happens.
  *
  * Locking: the caller has the table to itself; the manifest takes its locks.
@@ -80,7 +80,7 @@ load_rows(EntryLoad *load, Snapshot snapshot)
 }
 
 static void
-publish(EntryLoad *load, RoseComponentBuilder *builder, Oid subid, uint64 epoch)
+publish(EntryLoad *load, RoseComponentBuilder *builder)
 {
 	bool		alone = rose_c0_was_empty(&load->index->shared->c0) &&
 		rose_tree_manifest(load->index)->ncomponents == 0;
@@ -89,16 +89,12 @@ publish(EntryLoad *load, RoseComponentBuilder *builder, Oid subid, uint64 epoch)
 	rose_c0_raise_sequence(&load->index->shared->c0, load->next_seq);
 	rose_new_run_finish(&run, load->index, builder, load->next_seq);
 	run.entry->level = alone ? 2 : 0;
-	run.entry->state = ROSE_COMPONENT_PENDING;
-	run.entry->flags |= ROSE_COMPONENT_READ_PENDING;
-	run.entry->subid = subid;
-	run.entry->epoch = epoch;
 	rose_new_run_publish(&run);
 	rose_new_run_note(&run);
 }
 
 static void
-write_run(EntryLoad *load, Oid subid, uint64 epoch)
+write_run(EntryLoad *load)
 {
 	RoseTree   *index = load->index;
 	RoseComponentBuilder *builder;
@@ -111,24 +107,24 @@ write_run(EntryLoad *load, Oid subid, uint64 epoch)
 	rose_version_sort_perform(load->sort);
 	while ((slot = rose_version_sort_next(load->sort, &version)) != NULL)
 		rose_component_builder_add_values(builder, &version, slot->tts_values, slot->tts_isnull);
-	publish(load, builder, subid, epoch);
+	publish(load, builder);
 	rose_component_builder_free(builder);
 }
 
 static void
-load_index(EntryLoad *load, Snapshot snapshot, Oid subid, uint64 epoch)
+load_index(EntryLoad *load, Snapshot snapshot)
 {
 	load->computed = AllocSetContextCreate(CurrentMemoryContext, "rose blind load row",
 										   ALLOCSET_SMALL_SIZES);
 	load->sort = rose_version_sort_begin(load->index->schema, false, maintenance_work_mem);
 	load_rows(load, snapshot);
 	if (load->nentries > 0)
-		write_run(load, subid, epoch);
+		write_run(load);
 	rose_version_sort_end(load->sort);
 }
 
 void
-rose_blind_load_entries(RoseBlindIndexes *indexes, Snapshot snapshot, Oid subid, uint64 epoch)
+rose_blind_load_entries(RoseBlindIndexes *indexes, Snapshot snapshot)
 {
 	int			ntrees;
 	RoseTree   *const *trees = rose_blind_trees(indexes, &ntrees);
@@ -141,7 +137,7 @@ rose_blind_load_entries(RoseBlindIndexes *indexes, Snapshot snapshot, Oid subid,
 		EntryLoad	load = {.table = trees[0], .index = trees[i]};
 
 		load.shape = rose_blind_shape(indexes, i - 1);
-		load_index(&load, snapshot, subid, epoch);
+		load_index(&load, snapshot);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 	}

@@ -16,10 +16,9 @@
 
 /*
  * The entries of all rows that this snapshot sees, which the current transaction has written:
- * into one private run of each index, pending for this epoch as that of the rows is.  Calls
- * functions of users, as the table's owner.
+ * into one private run of each index, as durable as the transaction is.  Calls functions of users,
+ * as the table's owner.
  */
-extern void rose_blind_load_entries(RoseBlindIndexes *indexes, Snapshot snapshot, Oid subid,
-									uint64 epoch);
+extern void rose_blind_load_entries(RoseBlindIndexes *indexes, Snapshot snapshot);
 
 #endif							/* ROSE_BLIND_LOAD_H */

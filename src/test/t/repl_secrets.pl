@@ -185,7 +185,14 @@ like(as($_, $wait), qr/timed out while waiting(?!.*secret word)/s, "a timeout, f
 down('ALTER TABLE e ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY');
 is(as($_, $of_table), 'error 23514', "row security: the table's error, for $_") foreach qw(owner statistician granted neighbour);
 like(as('postgres', $of_table), qr/secret word/, 'row security: for superusers');
+# of a copy that fails, the table says so, and nothing is said of the subscription
 down("SELECT rose.alter_subscription('e', resync => 'e')");
+$replica->poll_query_until('postgres', "SELECT state = 'error' AND last_error ~ 'secret word' FROM rose.stat_subscription_tables WHERE relid = 'e'::regclass") or fail('copy fails');
+is(as($_, $of_table), 'error 23514', "row security: the error of a copy, for $_") foreach qw(owner statistician granted neighbour);
+up("UPDATE e SET v = 'x'");
+down("SELECT rose.alter_subscription('e', resync => 'e')");
+down("SELECT rose.wait_for_sync('e', $timeout)");
+up("INSERT INTO e VALUES (2, 'secret word')");
 $replica->poll_query_until('postgres', "SELECT last_error ~ 'error 23514 of table' FROM rose.stat_subscription WHERE subname = 'e'") or fail('error shown');
 unlike(as($_, $of_subscription), qr/secret word/, "row security: the subscription's error, for $_") foreach qw(statistician postgres);
 up("UPDATE e SET v = 'x'");

@@ -1,0 +1,483 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_copies.c
+ *	  Which tables of a subscription are copied, when, and how the stream takes them in.
+ *
+ * The subscription's worker decides.  Tables that wait for a copy are looked at together, before
+ * one byte of them is copied, so that whatever is wrong with some is known at once.
+ * Then each is copied by itself (rose_copy_worker.c), a few at a time, while the stream goes on
+ * with those that are there.
+ *
+ * A table that is copied has everything up to a position of its own, and by then the stream
+ * is further.  So the stream goes back to the earliest of these positions
+ * (rose_rewind.c), for all that are copied at once: when nothing is copied any more, or one
+ * has waited for long enough.  Until it does, their changes are skipped, and the upstream keeps
+ * them: while a table is copied or waits, no later position is confirmed than that
+ * which was when its copy began (RoseApplyCopies.hold).
+ *
+ * As long as no table has changes to be applied there is nothing to stream for, and the worker
+ * waits for the copies.  Then the stream begins at the earliest position.
+ *
+ * Locking: none while it waits.  A table's row is written by who copies it as long as it has a
+ * place (rose_copy_places.c), and by the worker else.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "replication/walreceiver.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "util/rose_stop_point.h"
+#include "repl/rose_repl_internal.h"
+
+/* Tables are looked at again after so long, whatever is heard of them. */
+#define ROSE_COPIES_LOOK_MS		1000
+/* While it waits for copies, the worker sees to requests this often. */
+#define ROSE_COPIES_NAP_MS		50
+/* A table that is copied waits no longer than this for others. */
+#define ROSE_COPIED_PATIENCE_MS	60000
+
+/* What the rows of the tables say. */
+typedef struct Look
+{
+	List	   *due;			/* to be copied now */
+	List	   *abandoned;		/* nobody copies them, though their rows say so */
+	int			running;		/* or to run */
+	Oid			copying[ROSE_MAX_COPIES];
+	int			ncopied;
+	XLogRecPtr	first;			/* the earliest position of a copied one */
+	XLogRecPtr	hold;			/* see RoseApplyCopies */
+	bool		live;			/* the changes of some are applied */
+	TimestampTz next;			/* when the next one is due; 0: none waits for that */
+} Look;
+
+/* ---------------------------------------------------------------------
+ * Looking
+ */
+
+static bool
+is_running(const Look *look, Oid relid)
+{
+	for (int i = 0; i < look->running; i++)
+	{
+		if (look->copying[i] == relid)
+			return true;
+	}
+	return false;
+}
+
+static void
+look_at_waiting(Look *look, const RoseSubscriptionTable *table, TimestampTz now)
+{
+	bool		copying = strcmp(table->state, ROSE_REL_COPYING) == 0;
+	TimestampTz due = rose_copy_places_due(table->relid);
+	MemoryContext old;
+
+	if (is_running(look, table->relid))
+	{
+		look->hold = Min(look->hold, table->sync_lsn);
+		return;
+	}
+	old = MemoryContextSwitchTo(rose_apply.message_context);
+	if (due <= now)
+		look->due = lappend_oid(look->due, table->relid);
+	else
+	{
+		look->next = look->next == 0 ? due : Min(look->next, due);
+		if (copying)
+			look->abandoned = lappend_oid(look->abandoned, table->relid);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Who leaves his place has written the row before, so places are looked at before rows;
+ * and who takes one is this process.
+ */
+static void
+look_at_tables(Look *look)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	ListCell   *lc;
+
+	memset(look, 0, sizeof(*look));
+	look->first = look->hold = PG_UINT64_MAX;
+	look->running = rose_copy_places_taken(look->copying);
+	rose_repl_local_begin();
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		look->live |= rose_subscription_table_is_live(table);
+		if (rose_subscription_table_waits(table))
+			look_at_waiting(look, table, now);
+		if (strcmp(table->state, ROSE_REL_COPIED) != 0)
+			continue;
+		look->ncopied++;
+		look->first = Min(look->first, table->sync_lsn);
+		look->hold = Min(look->hold, table->sync_lsn);
+	}
+	rose_repl_local_commit();
+}
+
+/* What the stream, and the next look, have to know. */
+static void
+remember(const Look *look)
+{
+	RoseApplyCopies *copies = &rose_apply.copies;
+	TimestampTz now = GetCurrentTimestamp();
+
+	copies->outstanding = look->running > 0 || look->ncopied > 0 || look->due != NIL || look->next != 0;
+	copies->hold = look->hold;
+	if (look->ncopied == 0)
+		copies->copied = 0;
+	else if (copies->copied == 0)
+		copies->copied = now;
+	copies->look = TimestampTzPlusMilliseconds(now, ROSE_COPIES_LOOK_MS);
+}
+
+/* ---------------------------------------------------------------------
+ * Before copies begin
+ */
+
+static void
+check_table(WalReceiverConn *conn, Oid relid)
+{
+	PG_TRY();
+	{
+		rose_repl_local_begin();
+		rose_copy_check(conn, relid);
+		rose_repl_local_commit();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		MemoryContextSwitchTo(rose_apply.message_context);
+		edata = CopyErrorData();
+		/* of the connection, for one, there is more to be said than of a table */
+		if (rose_table_error_may_pass(edata->sqlerrcode) &&
+			edata->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+			PG_RE_THROW();
+		EmitErrorReport();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		MemoryContextSwitchTo(rose_apply.message_context);
+		rose_table_error_record_copy(relid, rose_repl_form_message(edata), edata->sqlerrcode);
+	}
+	PG_END_TRY();
+}
+
+/* Whatever is wrong with some of them, on either side, is known before the first is copied. */
+static void
+check_tables(List *relids)
+{
+	WalReceiverConn *conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+	ListCell   *lc;
+
+	(void) rose_upstream_identity_check(conn, false);
+	foreach(lc, relids)
+	{
+		CHECK_FOR_INTERRUPTS();
+		check_table(conn, lfirst_oid(lc));
+	}
+	rose_upstream_disconnect(conn);
+}
+
+/* ---------------------------------------------------------------------
+ * Beginning and ending copies
+ */
+
+static void
+set_state(List *relids, const char *state)
+{
+	ListCell   *lc;
+
+	if (relids == NIL)
+		return;
+	rose_repl_local_begin();
+	foreach(lc, relids)
+		rose_subscription_set_state_of_table(rose_apply.sub->subid, lfirst_oid(lc), state);
+	rose_repl_local_commit();
+}
+
+/*
+ * Its row says from where on the upstream must keep WAL, before the copy's slot
+ * is made; that slot stands later.  False: there is no place.
+ */
+static bool
+claim(Oid relid, uint64 *ticket)
+{
+	if (!rose_copy_places_take(relid, ticket))
+		return false;
+	rose_repl_local_begin();
+	rose_subscription_set_copying(rose_apply.sub->subid, relid, rose_apply.epochs.recorded_lsn);
+	rose_repl_local_commit();
+	rose_apply.copies.hold = Min(rose_apply.copies.hold, rose_apply.epochs.recorded_lsn);
+	return true;
+}
+
+/* As many as may be copied at a time; false: it cannot be done by other processes. */
+static bool
+start_copiers(const Look *look)
+{
+	int			running = look->running;
+	ListCell   *lc;
+
+	foreach(lc, look->due)
+	{
+		uint64		ticket;
+
+		if (running >= rose_max_copy_workers)
+			return running > 0;
+		if (!claim(lfirst_oid(lc), &ticket))
+			return true;
+		if (!rose_copy_worker_start(lfirst_oid(lc), ticket))
+		{
+			rose_copy_places_give_back(lfirst_oid(lc));
+			return running > 0;
+		}
+		running++;
+	}
+	return true;
+}
+
+/* Somebody wants something of the worker that must not wait for a copy. */
+static bool
+must_end(void)
+{
+	const RoseReplSubShared *shared = rose_apply.shared;
+	bool		result;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	result = shared->drain || shared->reload;
+	LWLockRelease(&rose_repl_shared->lock);
+	return result;
+}
+
+/* All that are due, one after the other. */
+static void
+copy_here(const List *relids)
+{
+	ListCell   *lc;
+
+	foreach(lc, relids)
+	{
+		uint64		ticket;
+
+		if (must_end())
+			break;
+		if (claim(lfirst_oid(lc), &ticket))
+			rose_copy_worker_here(lfirst_oid(lc), ticket);
+	}
+}
+
+/* ---------------------------------------------------------------------
+ * Taking them in
+ */
+
+/*
+ * Who waits for a position looks at this one, and then whether the tables are there: so
+ * it goes back first.
+ */
+static void
+move_to(XLogRecPtr lsn)
+{
+	RoseReplProgress *progress = &rose_apply.progress;
+
+	if (lsn == progress->applied_lsn)
+		return;
+	progress->applied_lsn = progress->durable_lsn = lsn;
+	memset(&progress->last_commit, 0, sizeof(progress->last_commit));
+	progress->fresh_time = 0;
+	rose_apply.batch.reached_lsn = lsn;
+	rose_apply.batch.reached = progress->last_commit;
+	rose_repl_publish(rose_apply.shared, rose_apply.status, progress);
+}
+
+static List *
+copied_among(List *tables)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (strcmp(table->state, ROSE_REL_COPIED) == 0)
+			result = lappend(result, table);
+	}
+	return result;
+}
+
+/* REQUIRES: no open batch. */
+static void
+take_in(const Look *look)
+{
+	RoseSubscription *sub = rose_apply.sub;
+	XLogRecPtr	applied;
+	XLogRecPtr	lsn;
+	List	   *tables;
+	ListCell   *lc;
+
+	/* the state row says how far the others are, in case this fails */
+	rose_epoch_commit();
+	applied = rose_apply.progress.applied_lsn;
+	rose_apply.progress.durable_lsn = applied;
+	if (applied > rose_apply.epochs.recorded_lsn)
+		rose_epoch_record_idle();
+	lsn = look->live ? Min(look->first, applied) : look->first;
+	move_to(lsn);
+
+	rose_repl_local_begin();
+	tables = rose_subscription_tables(sub->subid);
+	if (lsn != applied)
+		rose_rewind_to(sub->subid, rose_apply.progress.epoch, applied, tables, copied_among(tables), lsn);
+	foreach(lc, copied_among(tables))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		rose_subscription_set_table(sub->subid, table->relid, ROSE_REL_READY, table->sync_lsn,
+									NULL, NULL, InvalidXLogRecPtr);
+	}
+	ForceSyncCommit();
+	ROSE_STOP_POINT("copies-taken-in");
+	rose_repl_local_commit();
+	rose_apply.epochs.recorded_lsn = lsn;
+	ereport(LOG,
+			(errmsg("rose subscription \"%s\" goes on at %X/%X with tables that were copied: %d",
+					sub->name, LSN_FORMAT_ARGS(lsn), look->ncopied)));
+}
+
+/* None is copied any more, or one has waited for others that may take for long. */
+static bool
+is_time(const Look *look)
+{
+	if (look->ncopied == 0)
+		return false;
+	if (look->running == 0 && look->due == NIL)
+		return true;
+	return TimestampDifferenceExceeds(rose_apply.copies.copied, GetCurrentTimestamp(),
+									  ROSE_COPIED_PATIENCE_MS);
+}
+
+/* ---------------------------------------------------------------------
+ * Before the stream, and beside it
+ */
+
+/* What was asked for is served: nothing is applied that is not durable. */
+static void
+serve_requests(void)
+{
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->epoch_served = rose_apply.shared->epoch_asked;
+	LWLockRelease(&rose_repl_shared->lock);
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+/* False: there is nothing to wait for, or the stream has something to do. */
+static bool
+wait_for_copies(const Look *look)
+{
+	if (must_end() || look->live || is_time(look) || (look->running == 0 && look->due == NIL))
+		return false;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ROSE_COPIES_NAP_MS, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	serve_requests();
+	return true;
+}
+
+bool
+rose_copies_before_stream(void)
+{
+	Look		look;
+
+	look_at_tables(&look);
+	if (look.due != NIL)
+	{
+		check_tables(look.due);
+		rose_repl_publish(rose_apply.shared, ROSE_REPL_COPYING, &rose_apply.progress);
+	}
+	do
+	{
+		MemoryContextReset(rose_apply.message_context);
+		look_at_tables(&look);
+		set_state(look.abandoned, ROSE_REL_INIT);
+		remember(&look);
+		if (look.due != NIL && !start_copiers(&look))
+			copy_here(look.due);
+		if (look.due != NIL)
+		{
+			look_at_tables(&look);
+			remember(&look);
+		}
+	} while (wait_for_copies(&look));
+	if (must_end())
+		return false;
+	if (is_time(&look))
+	{
+		take_in(&look);
+		look_at_tables(&look);
+		remember(&look);
+	}
+	return true;
+}
+
+bool
+rose_copies_look(TimestampTz now)
+{
+	Look		look;
+
+	if (!rose_apply.copies.outstanding ||
+		(!rose_copy_places_changed() && now < rose_apply.copies.look))
+		return false;
+	look_at_tables(&look);
+	set_state(look.abandoned, ROSE_REL_INIT);
+	remember(&look);
+	/* if nobody else can, the next worker copies before it streams */
+	if (!start_copiers(&look))
+		rose_epoch_commit();
+	else if (is_time(&look))
+		take_in(&look);
+	else
+		return false;
+	rose_apply.copies.starting_over = true;
+	return true;
+}
+
+void
+rose_copies_end(void)
+{
+	List	   *copying = NIL;
+	ListCell   *lc;
+
+	rose_copy_places_clear();
+	if (rose_apply.sub == NULL)
+		return;
+	rose_repl_local_begin();
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (strcmp(table->state, ROSE_REL_COPYING) == 0)
+			copying = lappend_oid(copying, table->relid);
+	}
+	foreach(lc, copying)
+		rose_subscription_set_state_of_table(rose_apply.sub->subid, lfirst_oid(lc), ROSE_REL_INIT);
+	rose_repl_local_commit();
+}

@@ -1,0 +1,315 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_copy_places.c
+ *	  Who copies which table of a subscription, how far he is, and when one that failed is due again.
+ *
+ * A subscription has a few places in shared memory, one for each table that is being
+ * copied.  Its worker takes a place and says for whom; the process that copies
+ * enters it, and leaves it when it ends, however that comes about.  So a worker that
+ * replaces another one knows which copies run.  What came of a copy is in the table's row.
+ *
+ * A table whose copy has failed is due again after a while, which doubles with each
+ * failure.  That is kept with the table's counts, and forgotten when the
+ * subscription is changed.
+ *
+ * Locking: rose_repl_shared->lock for the places, never while waiting.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/timestamp.h"
+
+#include "repl/rose_repl_internal.h"
+
+/* A process that was asked for has this long to show up. */
+#define ROSE_COPY_START_MS		30000
+
+/* The first and the longest wait of a table whose copy has failed. */
+#define ROSE_COPY_RETRY_MS		5000
+#define ROSE_COPY_RETRY_MAX_MS	600000
+
+/* Looks again whether copies have ended after so long. */
+#define ROSE_COPY_NAP_MS		20
+
+static RoseReplCopyShared *mine = NULL; /* the place that this process has entered */
+
+/* ---------------------------------------------------------------------
+ * The worker's side
+ */
+
+/* REQUIRES: lock. */
+static RoseReplCopyShared *
+find_place(Oid relid)
+{
+	for (int i = 0; i < ROSE_MAX_COPIES; i++)
+	{
+		RoseReplCopyShared *place = &rose_apply.shared->copies[i];
+
+		if (place->relid == relid)
+			return place;
+	}
+	return NULL;
+}
+
+/* REQUIRES: lock exclusive.  Somebody was asked for and has not come. */
+static void
+give_up_late(RoseReplCopyShared *place)
+{
+	if (OidIsValid(place->relid) && place->pid == 0 &&
+		TimestampDifferenceExceeds(place->since, GetCurrentTimestamp(), ROSE_COPY_START_MS))
+		place->relid = InvalidOid;
+}
+
+int
+rose_copy_places_taken(Oid *relids)
+{
+	int			n = 0;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ROSE_MAX_COPIES; i++)
+	{
+		RoseReplCopyShared *place = &rose_apply.shared->copies[i];
+
+		give_up_late(place);
+		if (OidIsValid(place->relid))
+			relids[n++] = place->relid;
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return n;
+}
+
+bool
+rose_copy_places_take(Oid relid, uint64 *ticket)
+{
+	RoseReplCopyShared *place;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	place = find_place(InvalidOid);
+	if (place != NULL)
+	{
+		memset(place, 0, sizeof(*place));
+		place->relid = relid;
+		place->since = GetCurrentTimestamp();
+		place->ticket = *ticket = ++rose_apply.shared->copy_tickets;
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return place != NULL;
+}
+
+void
+rose_copy_places_give_back(Oid relid)
+{
+	RoseReplCopyShared *place;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	place = find_place(relid);
+	if (place != NULL)
+		place->relid = InvalidOid;
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
+/* Whoever has entered a place is told to end, and nobody enters any more; true: all have left. */
+static bool
+ask_to_leave(void)
+{
+	bool		left = true;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ROSE_MAX_COPIES; i++)
+	{
+		RoseReplCopyShared *place = &rose_apply.shared->copies[i];
+
+		if (OidIsValid(place->relid) && place->pid == 0)
+			place->relid = InvalidOid;
+		if (!OidIsValid(place->relid) || place->pid == MyProcPid)
+			continue;
+		left = false;
+		if (!place->stopped)
+			kill(place->pid, SIGTERM);
+		place->stopped = true;
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return left;
+}
+
+void
+rose_copy_places_clear(void)
+{
+	while (!ask_to_leave())
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 ROSE_COPY_NAP_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* Something has happened to a copy since the last call. */
+bool
+rose_copy_places_changed(void)
+{
+	static uint64 seen = 0;
+	uint64		now;
+	bool		result;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	now = rose_apply.shared->copies_ended;
+	LWLockRelease(&rose_repl_shared->lock);
+	result = now != seen;
+	seen = now;
+	return result;
+}
+
+/* ---------------------------------------------------------------------
+ * The side of who copies
+ */
+
+static void
+leave(int code, Datum arg)
+{
+	if (mine == NULL)
+		return;
+	/* somebody else has told the process to end in the middle of it */
+	if (!mine->stopped && !mine->committed)
+		rose_copy_places_note_failure(mine->relid, true);
+	rose_copy_places_leave();
+}
+
+bool
+rose_copy_places_enter(Oid relid, uint64 ticket)
+{
+	static bool registered = false;
+	RoseReplCopyShared *place;
+
+	if (!registered)
+		before_shmem_exit(leave, (Datum) 0);
+	registered = true;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	place = find_place(relid);
+	if (place != NULL && place->ticket == ticket)
+	{
+		place->pid = MyProcPid;
+		place->since = GetCurrentTimestamp();
+		mine = place;
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return mine != NULL;
+}
+
+void
+rose_copy_places_leave(void)
+{
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	if (mine->committed)
+		rose_apply.shared->copied_rows += mine->rows;
+	mine->relid = InvalidOid;
+	mine->pid = 0;
+	rose_apply.shared->copies_ended++;
+	if (rose_apply.shared->latch != NULL)
+		SetLatch(rose_apply.shared->latch);
+	LWLockRelease(&rose_repl_shared->lock);
+	mine = NULL;
+}
+
+void
+rose_copy_places_expect(int64 rows, int64 bytes)
+{
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	mine->expected_rows = rows;
+	mine->expected_bytes = bytes;
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
+void
+rose_copy_places_tell(RoseCopyPhase phase, uint64 rows, uint64 bytes)
+{
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	mine->phase = phase;
+	mine->rows = rows;
+	mine->bytes = bytes;
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
+void
+rose_copy_places_committed(Oid relid)
+{
+	const RoseReplRetry none = {0};
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	mine->committed = true;
+	LWLockRelease(&rose_repl_shared->lock);
+	rose_repl_set_table_retry(rose_apply.sub->subid, relid, &none);
+}
+
+/* ---------------------------------------------------------------------
+ * Tables that have failed
+ */
+
+void
+rose_copy_places_note_failure(Oid relid, bool may_pass)
+{
+	RoseReplRetry retry = {0};
+	int64		wait = ROSE_COPY_RETRY_MS;
+
+	(void) rose_repl_table_retry(rose_apply.sub->subid, relid, &retry);
+	/* where nobody was to be reached, it does not take longer each time */
+	for (int i = 0; i < retry.failures && wait < ROSE_COPY_RETRY_MAX_MS; i++)
+		wait *= 2;
+	if (!may_pass)
+		retry.failures++;
+	retry.next = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Min(wait, ROSE_COPY_RETRY_MAX_MS));
+	rose_repl_set_table_retry(rose_apply.sub->subid, relid, &retry);
+}
+
+TimestampTz
+rose_copy_places_due(Oid relid)
+{
+	RoseReplRetry retry = {0};
+
+	(void) rose_repl_table_retry(rose_apply.sub->subid, relid, &retry);
+	return retry.next;
+}
+
+/* ---------------------------------------------------------------------
+ * Looking at it
+ */
+
+int
+rose_repl_list_copies(RoseReplCopy *out, int max)
+{
+	int			n = 0;
+
+	rose_repl_require_shared();
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	for (int i = 0; i < rose_max_subscriptions; i++)
+	{
+		const RoseReplSubShared *sub = &rose_repl_shared->subs[i];
+
+		for (int j = 0; sub->dbid == MyDatabaseId && j < ROSE_MAX_COPIES && n < max; j++)
+		{
+			const RoseReplCopyShared *place = &sub->copies[j];
+
+			if (!OidIsValid(place->relid) || place->pid == 0)
+				continue;
+			out[n].subid = sub->subid;
+			out[n].relid = place->relid;
+			out[n].pid = place->pid;
+			out[n].phase = place->phase;
+			out[n].since = place->since;
+			out[n].rows = place->rows;
+			out[n].bytes = place->bytes;
+			out[n].expected_rows = place->expected_rows;
+			out[n++].expected_bytes = place->expected_bytes;
+		}
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return n;
+}

@@ -1,0 +1,216 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_copy_worker.c
+ *	  One table is copied: by a process of its own, beside the stream, or by the subscription's worker.
+ *
+ * One connection, one slot, one local transaction, which also says in the table's row
+ * that it is copied, and up to which position.  What goes wrong is the table's: its
+ * row says so, and neither the subscription nor other tables are concerned.
+ *
+ * The process that copies may be cancelled or ended at any time; the subscription's worker
+ * has whoever copies end when it ends itself for a change of the subscription.
+ *
+ * Locking: the table in RowExclusiveLock, until the local transaction ends.  What comes
+ * before and after is rose_copies.c's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "replication/walreceiver.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "util/rose_stop_point.h"
+#include "repl/rose_repl_internal.h"
+
+/* What of the system's identifier has room in a slot's name: 16 digits. */
+#define SLOT_NAME_SYSTEMS	UINT64CONST(10000000000000000)
+
+/* See wait_in_place. */
+#define NOT_NOTED_WAIT_MS	5000
+
+typedef struct CopierArgs
+{
+	Oid			dbid;
+	Oid			subid;
+	Oid			relid;
+	uint64		ticket;
+} CopierArgs;
+
+bool
+rose_copy_worker_start(Oid relid, uint64 ticket)
+{
+	BackgroundWorker worker = {0};
+	CopierArgs	args = {MyDatabaseId, rose_apply.sub->subid, relid, ticket};
+
+	StaticAssertStmt(sizeof(args) <= BGW_EXTRALEN, "a copier's arguments must fit");
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker.bgw_library_name, "rose", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "rose_repl_copier_main", BGW_MAXLEN);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "rose replication copier for \"%s\", table %u",
+			 rose_apply.sub->name, relid);
+	strlcpy(worker.bgw_type, "rose replication copier", BGW_MAXLEN);
+	memcpy(worker.bgw_extra, &args, sizeof(args));
+	return RegisterDynamicBackgroundWorker(&worker, NULL);
+}
+
+/* Where the stream will go on with it must not be past, and nobody has got this table another way meanwhile. */
+static void
+require_place(Oid relid, XLogRecPtr sync_lsn)
+{
+	RoseSubscriptionTable *table;
+
+	table = rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid);
+	if (table == NULL || strcmp(table->state, ROSE_REL_COPYING) != 0)
+		elog(ERROR, "table %u of subscription %u is not to be copied", relid, rose_apply.sub->subid);
+	if (sync_lsn < table->sync_lsn)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the upstream's WAL ends at %X/%X, but the copy has to be of later than %X/%X",
+						LSN_FORMAT_ARGS(sync_lsn), LSN_FORMAT_ARGS(table->sync_lsn))));
+}
+
+/*
+ * Of this server's system, database, subscription and table; and of this try, for the upstream may not have noticed
+ * yet that nobody waits any more for the slot of the last one.
+ */
+static char *
+slot_name(Oid relid)
+{
+	return psprintf("rose_%u_%u_%u_" UINT64_FORMAT "_%x", MyDatabaseId, rose_apply.sub->subid, relid,
+					GetSystemIdentifier() % SLOT_NAME_SYSTEMS, (uint32) GetCurrentTimestamp());
+}
+
+static void
+copy_and_commit(WalReceiverConn *conn, Oid relid)
+{
+	RoseReplTableCounts counts = {.relid = relid};
+	XLogRecPtr	sync_lsn;
+	Relation	rel;
+
+	rose_repl_local_begin();
+	rel = try_relation_open(relid, RowExclusiveLock);
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the table with OID %u does not exist any more", relid)));
+	ereport(LOG,
+			(errmsg("rose subscription \"%s\" copies table \"%s\"",
+					rose_apply.sub->name, RelationGetRelationName(rel))));
+	rose_upstream_begin_copy(conn, slot_name(relid), &sync_lsn);
+	require_place(relid, sync_lsn);
+	counts.copied = rose_copy_table(conn, rel);
+	rose_upstream_command(conn, "COMMIT");
+	relation_close(rel, NoLock);
+	ROSE_STOP_POINT("copy-loaded");
+
+	rose_subscription_set_table(rose_apply.sub->subid, relid, ROSE_REL_COPIED, sync_lsn,
+								NULL, NULL, InvalidXLogRecPtr);
+	rose_repl_stats_count(relid, counts.copied, 0, 0);
+	ForceSyncCommit();
+	HOLD_INTERRUPTS();
+	rose_repl_local_commit();
+	rose_copy_places_committed(relid);
+	RESUME_INTERRUPTS();
+	ROSE_STOP_POINT("copy-committed");
+	rose_repl_stats_report(true);
+	rose_repl_add_table_counts(rose_apply.sub->subid, &counts);
+}
+
+/* For the connection of the copy, too: whose rows they are. */
+static void
+check_upstream(WalReceiverConn *conn)
+{
+	StartTransactionCommand();
+	rose_upstream_identity_check_monitor(conn);
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
+static void
+record_error(Oid relid)
+{
+	ErrorData  *edata;
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	edata = CopyErrorData();
+	EmitErrorReport();
+	FlushErrorState();
+	error_context_stack = NULL;
+	AbortOutOfAnyTransaction();
+	MemoryContextSwitchTo(rose_apply.message_context);
+	rose_table_error_record_copy(relid, rose_repl_form_message(edata), edata->sqlerrcode);
+	FreeErrorData(edata);
+}
+
+/* It must not be tried again at once, also if there was no room to note when it should. */
+static void
+wait_in_place(Oid relid)
+{
+	if (rose_copy_places_due(relid) != 0)
+		return;
+	(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, NOT_NOTED_WAIT_MS, PG_WAIT_EXTENSION);
+	CHECK_FOR_INTERRUPTS();
+}
+
+void
+rose_copy_worker_here(Oid relid, uint64 ticket)
+{
+	WalReceiverConn *volatile conn = NULL;
+	ErrorContextCallback *context = error_context_stack;
+
+	if (!rose_copy_places_enter(relid, ticket))
+		return;
+	PG_TRY();
+	{
+		conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+		check_upstream(conn);
+		copy_and_commit(conn, relid);
+	}
+	PG_CATCH();
+	{
+		record_error(relid);
+		wait_in_place(relid);
+	}
+	PG_END_TRY();
+	error_context_stack = context;
+	if (conn != NULL)
+		rose_upstream_disconnect(conn);
+	rose_copy_places_leave();
+}
+
+/* The process that copies one table. */
+void
+rose_repl_copier_main(Datum arg)
+{
+	CopierArgs	args;
+
+	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
+	rose_repl_set_up_process(args.dbid);
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	rose_apply.shared = rose_repl_entry(args.dbid, args.subid);
+	LWLockRelease(&rose_repl_shared->lock);
+	if (rose_apply.shared == NULL)
+		proc_exit(0);
+	rose_apply.message_context = AllocSetContextCreate(TopMemoryContext, "rose copier",
+													   ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(rose_apply.message_context);
+	if (rose_repl_load_subscription(args.subid) && rose_apply.sub->enabled)
+	{
+		rose_repl_become_owner();
+		rose_copy_worker_here(args.relid, args.ticket);
+	}
+	proc_exit(0);
+}
