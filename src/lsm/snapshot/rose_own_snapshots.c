@@ -310,9 +310,16 @@ told_apart(CommandId earlier, CommandId later)
 	return earlier != later && is_open(earlier, later);
 }
 
+/*
+ * Who calls functions without a query of his own, as core's apply worker does, may have written a
+ * row himself and fire its triggers one after the other, with no snapshot that is registered.
+ */
 static bool
 told_apart_by_name(CommandId earlier, CommandId later)
 {
+	if (nmarks > 0 && marks[0].kind == MARK_FUNCTION &&
+		overlap((CommandRange) {earlier, later}, below_marks))
+		return true;
 	for (int i = 0; i < Min(nmarks, MAX_MARKS) - 1; i++)
 		if (marks[i].fires)
 			return true;

@@ -4,7 +4,7 @@
 # about is who may still look at a version that the transaction has replaced: expressions of functions that call
 # functions that write, each with a snapshot that nobody tells of; cursors of all kinds, of the client and in functions;
 # triggers before, after and deferred; actions of foreign keys; what exceptions and savepoints bring back. Then
-# counts: whatever way thousands of updates of a key come, few versions stay.
+# counts: whatever way thousands of updates of a key come, few versions stay. Last, who calls triggers without a query.
 use strict;
 use warnings;
 
@@ -15,7 +15,7 @@ use Test::More;
 plan skip_all => 'the stand-in has no memtables' if $ENV{ROSE_STANDIN};
 
 seed_random('HOT_SEED');
-my $node = rose_node('hotf', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0');
+my $node = rose_node('hotf', "rose.memtable_size = '4MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'wal_level = logical');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
@@ -361,5 +361,28 @@ my ($buffers) = $explained =~ /Buffers: ([^\n]*)/;
 my $pages = 0;
 $pages += $1 while $buffers =~ /(?:hit|read)=(\d+)/g;
 cmp_ok($pages, '<', 40, 'an update reads a few pages of them');
+
+# ---- PostgreSQL's own apply worker ----
+
+# It has no query: it writes a row, and then its triggers are called, one after the other. What the first does to the row
+# must leave the second one the row as it was written.
+sql($_) foreach 'CREATE DATABASE origin', 'CREATE TABLE applied (id int PRIMARY KEY, v int) USING rose', <<'SQL';
+CREATE TABLE seen (id int, written int, now int);
+CREATE FUNCTION change_it() RETURNS trigger LANGUAGE plpgsql AS
+	'BEGIN FOR i IN 1..3 LOOP UPDATE public.applied SET v = v + 1 WHERE id = NEW.id; END LOOP; RETURN NULL; END';
+CREATE FUNCTION note_it() RETURNS trigger LANGUAGE plpgsql AS
+	'BEGIN INSERT INTO public.seen SELECT NEW.id, NEW.v, v FROM public.applied WHERE id = NEW.id; RETURN NULL; END';
+CREATE TRIGGER a AFTER INSERT ON applied FOR EACH ROW EXECUTE FUNCTION change_it();
+CREATE TRIGGER b AFTER INSERT ON applied FOR EACH ROW EXECUTE FUNCTION note_it();
+ALTER TABLE applied ENABLE ALWAYS TRIGGER a, ENABLE ALWAYS TRIGGER b;
+SQL
+$node->safe_psql('origin', 'CREATE TABLE applied (id int PRIMARY KEY, v int); CREATE PUBLICATION p FOR TABLE applied');
+$node->safe_psql('origin', "SELECT pg_create_logical_replication_slot('native', 'pgoutput')");
+sql('CREATE SUBSCRIPTION native CONNECTION $$' . $node->connstr('origin') . "\$\$ PUBLICATION p WITH (create_slot = false, slot_name = 'native', copy_data = false)");
+$node->safe_psql('origin', 'INSERT INTO applied VALUES (1, 10), (2, 20)');
+$node->poll_query_until('postgres', "SELECT (SELECT count(*) FROM seen) = 2 OR (SELECT apply_error_count FROM pg_stat_subscription_stats WHERE subname = 'native') > 0")
+  or die 'nothing is applied';
+is(sql('SELECT a.*, s.written, s.now FROM applied a LEFT JOIN seen s USING (id) ORDER BY 1'), "1|13|10|13\n2|23|20|23", "triggers of rows that PostgreSQL's own subscription writes");
+sql('DROP SUBSCRIPTION native');
 
 done_testing();
