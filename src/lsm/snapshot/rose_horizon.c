@@ -72,9 +72,9 @@ rose_horizon_ended(Relation rel)
 	uint64		running = U64FromFullTransactionId(rose_full_xid(GetOldestActiveTransactionId()));
 	uint64		result = Min(running, rose_horizon_oldest(rel));
 
-	/* those snapshots that core leaves out of a temporary table's horizon are this session's */
-	if (RelationUsesLocalBuffers(rel) && TransactionIdIsValid(MyProc->xmin))
-		result = Min(result, U64FromFullTransactionId(rose_full_xid(MyProc->xmin)));
+	/* core leaves snapshots out of a temporary table's horizon: this session's, and those of others that it may import */
+	if (RelationUsesLocalBuffers(rel))
+		result = Min(result, U64FromFullTransactionId(rose_full_xid(GetOldestNonRemovableTransactionId(NULL))));
 	return result;
 }
 

@@ -524,7 +524,7 @@ static void
 write_pieces(IndexBuild *build, uint64 next_seq)
 {
 	Output	   *output = palloc0(sizeof(Output));
-	uint64		xid = rose_horizon_ended(build->table->rel) - 1;
+	uint64		xid = U64FromFullTransactionId(build->oldest) - 1;
 
 	output->build = build;
 	output->pieces = rose_sorted_pieces_begin(build->index, build->nsettled + build->nversions,
@@ -586,7 +586,7 @@ rose_index_build(RoseTree *table, RoseTree *index, const RoseEntryShape *shape)
 
 	build.fed = OidIsValid(table->shared->fed_by);
 	build.computed = AllocSetContextCreate(context, "rose index build row", ALLOCSET_SMALL_SIZES);
-	build.oldest = FullTransactionIdFromU64(rose_horizon_oldest(table->rel));
+	build.oldest = FullTransactionIdFromU64(rose_horizon_ended(table->rel));
 	build.settled = rose_column_sort_begin(index->schema, memory_of_build(), check_settled, index);
 	report_phase(PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN, rows_of_table(table));
 	collect(&build);

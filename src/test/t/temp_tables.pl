@@ -134,6 +134,26 @@ $session->run('CREATE INDEX stamped_v ON stamped (v)');
 is($session->run("SELECT count(*) FROM stamped WHERE v >= 'a'; SELECT * FROM rose.check('stamped')"), '2', 'rows are found by an index that is built beside another session');
 $busy->run('COMMIT');
 $session->run('DROP TABLE stamped');
+
+# Nor what the snapshot of another session does not see, which this one may import later.
+foreach my $case ([ 'an index that was built', 'CREATE INDEX shared_v ON shared (v)' ], [ 'a merge', "SELECT rose.merge('shared')" ])
+{
+	my ($what, $do) = @$case;
+
+	$session->run("CREATE TEMP TABLE shared (id int PRIMARY KEY, v int) USING rose; INSERT INTO shared SELECT g, g % 100 FROM generate_series(1, 2000) g");
+	$exporter->run('BEGIN ISOLATION LEVEL REPEATABLE READ');
+	$snapshot = $exporter->run('SELECT pg_export_snapshot()');
+	$busy->run('SELECT txid_current()') foreach 1 .. 5;
+	$session->run('INSERT INTO shared SELECT g, 7 FROM generate_series(5001, 5010) g');
+	$busy->run('SELECT txid_current()');
+	$session->run($do);
+	$session->run("BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '$snapshot'");
+	is($session->run("SET LOCAL enable_seqscan = $_; SET LOCAL enable_indexscan = " . ($_ eq 'on' ? 'off' : 'on') . '; SELECT count(*) FROM shared WHERE v = 7'), '20',
+		"a snapshot that is imported after $what (sequential scans $_)")
+	  foreach qw(on off);
+	$session->run('COMMIT; DROP TABLE shared');
+	$exporter->run('COMMIT');
+}
 $busy->end;
 $exporter->end;
 
