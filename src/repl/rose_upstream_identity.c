@@ -171,11 +171,32 @@ check_system(const RoseUpstreamIdentity *identity)
 						HINT_RESYNC);
 }
 
+/*
+ * Tables may be further than the stream: those that are copied, and all that the stream has gone back for.  What they
+ * have must be of this history, too.  REQUIRES: a transaction.
+ */
+static XLogRecPtr
+furthest(void)
+{
+	XLogRecPtr	result = rose_apply.progress.applied_lsn;
+	ListCell   *lc;
+
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		/* what waits for its copy has no rows, and what is in error gets others */
+		if (!rose_subscription_table_waits(table) && strcmp(table->state, ROSE_REL_ERROR) != 0)
+			result = Max(result, table->sync_lsn);
+	}
+	return result;
+}
+
 static void
 check_timeline(WalReceiverConn *conn, const RoseUpstreamIdentity *identity)
 {
 	const RoseSubscription *sub = rose_apply.sub;
-	XLogRecPtr	applied = rose_apply.progress.applied_lsn;
+	XLogRecPtr	applied = furthest();
 	XLogRecPtr	end;
 
 	if (sub->timeline == 0 || identity->timeline == sub->timeline)
@@ -196,7 +217,7 @@ check_timeline(WalReceiverConn *conn, const RoseUpstreamIdentity *identity)
 static void
 check_wal_end(const RoseUpstreamIdentity *identity)
 {
-	XLogRecPtr	applied = rose_apply.progress.applied_lsn;
+	XLogRecPtr	applied = furthest();
 
 	if (identity->wal_end >= applied)
 		return;
