@@ -42,8 +42,8 @@
 #define ROSE_COPIES_LOOK_MS		1000
 /* While it waits for copies, the worker sees to requests this often. */
 #define ROSE_COPIES_NAP_MS		50
-/* A table that is copied waits no longer than this for others. */
-#define ROSE_COPIED_PATIENCE_MS	60000
+/* When there was no process for a copy, it is asked for again after so long. */
+#define ROSE_NO_PROCESS_MS		5000
 
 /* What the rows of the tables say. */
 typedef struct Look
@@ -232,6 +232,9 @@ start_copiers(const Look *look)
 	int			running = look->running;
 	ListCell   *lc;
 
+	/* asking writes the table's row */
+	if (running > 0 && !TimestampDifferenceExceeds(rose_apply.copies.no_process, GetCurrentTimestamp(), ROSE_NO_PROCESS_MS))
+		return true;
 	foreach(lc, look->due)
 	{
 		uint64		ticket;
@@ -243,6 +246,7 @@ start_copiers(const Look *look)
 		if (!rose_copy_worker_start(lfirst_oid(lc), ticket))
 		{
 			rose_copy_places_give_back(lfirst_oid(lc));
+			rose_apply.copies.no_process = GetCurrentTimestamp();
 			return running > 0;
 		}
 		running++;
@@ -319,6 +323,17 @@ copied_among(List *tables)
 	return result;
 }
 
+static XLogRecPtr
+earliest_of(List *tables)
+{
+	XLogRecPtr	result = PG_UINT64_MAX;
+	ListCell   *lc;
+
+	foreach(lc, tables)
+		result = Min(result, ((RoseSubscriptionTable *) lfirst(lc))->sync_lsn);
+	return result;
+}
+
 /* REQUIRES: no open batch. */
 static void
 take_in(const Look *look)
@@ -327,22 +342,33 @@ take_in(const Look *look)
 	XLogRecPtr	applied;
 	XLogRecPtr	lsn;
 	List	   *tables;
+	List	   *copied;
 	ListCell   *lc;
 
+	ROSE_STOP_POINT("copies-looked");
 	/* the state row says how far the others are, in case this fails */
 	rose_epoch_commit();
 	applied = rose_apply.progress.applied_lsn;
 	rose_apply.progress.durable_lsn = applied;
 	if (applied > rose_apply.epochs.recorded_lsn)
 		rose_epoch_record_idle();
-	lsn = look->live ? Min(look->first, applied) : look->first;
-	move_to(lsn);
 
 	rose_repl_local_begin();
 	tables = rose_subscription_tables(sub->subid);
+	/* not those of the look: others may have been copied since, of earlier positions */
+	copied = copied_among(tables);
+	if (copied == NIL)
+	{
+		rose_repl_local_commit();
+		return;
+	}
+	lsn = earliest_of(copied);
+	if (look->live)
+		lsn = Min(lsn, applied);
+	move_to(lsn);
 	if (lsn != applied)
-		rose_rewind_to(sub->subid, rose_apply.progress.epoch, applied, tables, copied_among(tables), lsn);
-	foreach(lc, copied_among(tables))
+		rose_rewind_to(sub->subid, rose_apply.progress.epoch, applied, tables, copied, lsn);
+	foreach(lc, copied)
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
 
@@ -355,7 +381,7 @@ take_in(const Look *look)
 	rose_apply.epochs.recorded_lsn = lsn;
 	ereport(LOG,
 			(errmsg("rose subscription \"%s\" goes on at %X/%X with tables that were copied: %d",
-					sub->name, LSN_FORMAT_ARGS(lsn), look->ncopied)));
+					sub->name, LSN_FORMAT_ARGS(lsn), list_length(copied))));
 }
 
 /* None is copied any more, or one has waited for others that may take for long. */
@@ -367,7 +393,7 @@ is_time(const Look *look)
 	if (look->running == 0 && look->due == NIL)
 		return true;
 	return TimestampDifferenceExceeds(rose_apply.copies.copied, GetCurrentTimestamp(),
-									  ROSE_COPIED_PATIENCE_MS);
+									  rose_copied_patience);
 }
 
 /* ---------------------------------------------------------------------

@@ -363,6 +363,7 @@ typedef struct RoseReplCopy
 /* Those of this database; returns how many (at most max). */
 extern int	rose_repl_list_copies(RoseReplCopy *out, int max);
 extern int	rose_max_copy_workers;
+extern int	rose_copied_patience;	/* ms */
 
 /* When a table whose copy has failed is tried again. */
 typedef struct RoseReplRetry

@@ -421,6 +421,7 @@ typedef struct RoseApplyCopies
 	bool		outstanding;	/* there are some */
 	TimestampTz look;			/* when to look at them again, at the latest */
 	TimestampTz copied;			/* since when one has waited for the stream to go back; 0: none does */
+	TimestampTz no_process;		/* when one was last asked for in vain */
 	XLogRecPtr	hold;			/* they need the WAL from there on; none: PG_UINT64_MAX */
 	bool		starting_over;	/* the worker ends, for the next one to go on elsewhere; what is being copied
 								 * goes on */

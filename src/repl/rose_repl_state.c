@@ -34,6 +34,7 @@ int			rose_background_spill_size = 1024;
 int			rose_max_subscriptions = 16;
 int			rose_max_paused_wal_size = 10240;
 int			rose_max_copy_workers = 2;
+int			rose_copied_patience = 60 * 1000;
 
 static HTAB *rose_repl_tables = NULL;
 static RoseReplSubShared *attached = NULL;
@@ -73,6 +74,13 @@ rose_repl_define_settings(void)
 							&rose_max_copy_workers,
 							2, 0, ROSE_MAX_COPIES,
 							PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.debug_copied_patience",
+							"Sets how long a table that is copied waits for others, before the stream takes it in.",
+							"For tests of rose.",
+							&rose_copied_patience,
+							60 * 1000, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS | GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.max_subscriptions",
 							"Sets how many subscriptions the server can run at a time.",

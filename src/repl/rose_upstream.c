@@ -322,6 +322,8 @@ rose_upstream_drop_slot(WalReceiverConn *conn, const char *slot)
 void
 rose_upstream_begin_copy(WalReceiverConn *conn, const char *slot, XLogRecPtr *lsn)
 {
+	/* rows that a policy hides are an error: the stream would have their changes */
+	rose_upstream_command(conn, "SET row_security = off");
 	rose_upstream_command(conn, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
 	(void) rose_walrcv_create_slot(conn, slot, true, CRS_USE_SNAPSHOT, lsn);
 }
@@ -451,7 +453,7 @@ rose_upstream_estimate(WalReceiverConn *conn, Oid relid, int64 *rows, int64 *byt
 	*bytes = values[1] != NULL ? strtoll(values[1], NULL, 10) : 0;
 }
 
-/* Of row security, COPY itself speaks. */
+/* Of row security, COPY itself speaks (rose_upstream_begin_copy). */
 void
 rose_upstream_require_select(WalReceiverConn *conn, const RoseUpstreamTable *table, List *columns)
 {

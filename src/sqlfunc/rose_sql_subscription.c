@@ -643,11 +643,12 @@ look_context(void)
 static bool
 is_past_copies(const RoseSubscription *sub)
 {
+	RoseSubscription *now = rose_subscription_get(sub->subid);
 	RoseReplSnapshot snapshot;
 	ListCell   *lc;
 
-	if (!rose_repl_get(sub->subid, &snapshot) || snapshot.blocked[0] != '\0' ||
-		!rose_subscription_get(sub->subid)->enabled)
+	/* or it has been dropped */
+	if (now == NULL || !now->enabled || !rose_repl_get(sub->subid, &snapshot) || snapshot.blocked[0] != '\0')
 		return true;
 	foreach(lc, rose_subscription_tables(sub->subid))
 	{

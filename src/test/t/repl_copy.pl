@@ -191,6 +191,43 @@ applied();
 same('without processes for it, the worker copies', 'good', @new);
 is(down("SELECT string_agg(msg, '; ') FROM rose.check('composite')"), '', 'indexes are whole');
 
+# --- one that is copied while others are about to be taken in, of an earlier position
+up(<<'SQL');
+CREATE TABLE early (id int PRIMARY KEY, v text);
+CREATE TABLE late (id int PRIMARY KEY, v text);
+INSERT INTO early SELECT i, 'row' FROM generate_series(1, 100) i;
+INSERT INTO late SELECT i, 'row' FROM generate_series(1, 100) i;
+GRANT SELECT ON early TO reader;
+ALTER PUBLICATION p ADD TABLE early, late;
+SQL
+down('CREATE TABLE early (id int PRIMARY KEY, v text) USING rose; CREATE TABLE late (id int PRIMARY KEY, v text) USING rose');
+$replica->append_conf('postgresql.conf', "rose.max_copy_workers = 2\nrose.debug_copied_patience = 0");
+down('ALTER SYSTEM RESET rose.max_copy_workers; SELECT pg_reload_conf()');
+$control->run("SELECT stop_at('copy-loaded', 'wait', 'worker', 0, 1)");
+down("SELECT rose.alter_subscription('s', refresh => true)");
+wait_for_stop($replica);
+up("INSERT INTO early SELECT i, 'after its copy' FROM generate_series(1001, 1010) i; INSERT INTO good VALUES (-77, 'x')");
+$control->run("SELECT stop_at('copies-looked', 'wait', 'worker', 0, 1)");
+up('GRANT SELECT ON late TO reader');
+becomes('late', "state = 'copied'", 'a later one is copied');
+$replica->poll_query_until('postgres', "SELECT stop_hits('copies-looked') = 1") or die 'nothing is taken in';
+$control->run("SELECT go_on('copy-loaded')");
+becomes('early', "state = 'copied'", 'and then the earlier one, when the later one is about to be taken in');
+$control->run("SELECT go_on('copies-looked')");
+down("SELECT rose.wait_for_sync('s', $timeout)");
+applied();
+same('nothing is missing of either', qw(good early late));
+
+# --- rows that a policy hides are not left out
+up('CREATE TABLE guarded (id int PRIMARY KEY, v text); INSERT INTO guarded VALUES (1, \'hidden\'); ALTER TABLE guarded ENABLE ROW LEVEL SECURITY; GRANT SELECT ON guarded TO reader; ALTER PUBLICATION p ADD TABLE guarded');
+down('CREATE TABLE guarded (id int PRIMARY KEY, v text) USING rose');
+down("SELECT rose.alter_subscription('s', refresh => true)");
+becomes('guarded', "state = 'error' AND last_error ~ 'row-level security'", 'a policy is an error of its table');
+up('ALTER ROLE reader BYPASSRLS');
+becomes('guarded', "state = 'ready'", 'who is not subject to it copies all');
+applied();
+same('all rows', 'guarded');
+
 $replica->stop;
 $upstream->stop;
 done_testing();
