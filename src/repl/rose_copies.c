@@ -343,6 +343,7 @@ take_in(const Look *look)
 	XLogRecPtr	lsn;
 	List	   *tables;
 	List	   *copied;
+	int			ncopied;
 	ListCell   *lc;
 
 	ROSE_STOP_POINT("copies-looked");
@@ -362,6 +363,7 @@ take_in(const Look *look)
 		rose_repl_local_commit();
 		return;
 	}
+	ncopied = list_length(copied);
 	lsn = earliest_of(copied);
 	if (look->live)
 		lsn = Min(lsn, applied);
@@ -381,7 +383,7 @@ take_in(const Look *look)
 	rose_apply.epochs.recorded_lsn = lsn;
 	ereport(LOG,
 			(errmsg("rose subscription \"%s\" goes on at %X/%X with tables that were copied: %d",
-					sub->name, LSN_FORMAT_ARGS(lsn), list_length(copied))));
+					sub->name, LSN_FORMAT_ARGS(lsn), ncopied)));
 }
 
 /* None is copied any more, or one has waited for others that may take for long. */
