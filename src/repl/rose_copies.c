@@ -53,7 +53,6 @@ typedef struct Look
 	int			running;		/* or to run */
 	Oid			copying[ROSE_MAX_COPIES];
 	int			ncopied;
-	XLogRecPtr	first;			/* the earliest position of a copied one */
 	XLogRecPtr	hold;			/* see RoseApplyCopies */
 	bool		live;			/* the changes of some are applied */
 	TimestampTz next;			/* when the next one is due; 0: none waits for that */
@@ -109,7 +108,7 @@ look_at_tables(Look *look)
 	ListCell   *lc;
 
 	memset(look, 0, sizeof(*look));
-	look->first = look->hold = PG_UINT64_MAX;
+	look->hold = PG_UINT64_MAX;
 	look->running = rose_copy_places_taken(look->copying);
 	rose_repl_local_begin();
 	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
@@ -122,7 +121,6 @@ look_at_tables(Look *look)
 		if (strcmp(table->state, ROSE_REL_COPIED) != 0)
 			continue;
 		look->ncopied++;
-		look->first = Min(look->first, table->sync_lsn);
 		look->hold = Min(look->hold, table->sync_lsn);
 	}
 	rose_repl_local_commit();
