@@ -82,15 +82,19 @@ bench_end()
 }
 
 # same WHAT A B: notes a difference for bench_end, and prints "yes" or "NO".
-# Not in a subshell: the note would be lost. SAME has the answer.
+# Not in a subshell: the note would be lost. SAME has the answer. Nothing at all on
+# both sides is no answer: what asked for it has failed.
 same()
 {
 	SAME=yes
-	[ "$2" != "$3" ] || return 0
+	[ "$2" != "$3" ] || [ -z "$2" ] || return 0
 	SAME=NO
 	DIFFERENT="$1 differs: \"$2\" and \"$3\""
 	say "$DIFFERENT"
 }
+
+# problems CLUSTER TABLE: how many rose.check finds, and one of them.
+problems() { sql "$1" -c "SELECT count(*) || coalesce(': ' || min(msg), '') FROM rose.check('$2')"; }
 
 # A number from -1 to 1 for SQL's setseed().
 seed_fraction() { calc "$SEED * 7919 % 100003 / 100003" %.6f; }
