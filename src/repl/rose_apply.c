@@ -247,23 +247,6 @@ begin_change(LogicalRepRelId remoteid)
 	return entry;
 }
 
-static void
-require_key(RoseReplRel *entry, const char *verb)
-{
-	if (entry->table->schema->nkeys == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot replicate %s of table \"%s.%s\", which has no primary key here",
-						verb, entry->remote.nspname, entry->remote.relname),
-				 errhint("Give the table the upstream's primary key, or publish only its inserts.")));
-	if (!entry->identity)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot replicate %s of table \"%s.%s\": the upstream's replica identity does not contain the primary key that the table has here",
-						verb, entry->remote.nspname, entry->remote.relname),
-				 errhint("Use the same primary key on both sides, or ALTER TABLE ... REPLICA IDENTITY FULL on the upstream.")));
-}
-
 /*
  * Take the values that the new row lacks from the one that the table has; false: it has
  * none.
@@ -346,7 +329,7 @@ apply_insert(void)
 		write_whole(entry);
 	else
 	{
-		require_key(entry, "an INSERT without its unchanged large values");
+		rose_relmap_require_identity(entry, "an INSERT without its unchanged large values");
 		(void) read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
 		write_incomplete(entry, false);
 		entry->counts.incomplete++;
@@ -408,7 +391,7 @@ apply_update(void)
 	if (entry == NULL)
 		return;
 	key_tuple = change.has_old ? &change.old : &change.new;
-	require_key(entry, "an UPDATE");
+	rose_relmap_require_identity(entry, "an UPDATE");
 
 	unchanged = read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
 	if (change.has_old)
@@ -441,7 +424,7 @@ apply_delete(void)
 	if (entry == NULL)
 		return;
 	key_tuple = &change.old;
-	require_key(entry, "a DELETE");
+	rose_relmap_require_identity(entry, "a DELETE");
 	read_row(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
 	rose_gather_row(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
 	rose_apply.progress.deletes++;

@@ -449,22 +449,6 @@ rose_relmap_require_local(RoseReplRel *entry)
 			 errhint("Create it again, or take it out of the publication; then call rose.alter_subscription with refresh => true.")));
 }
 
-/* The primary key columns are all in the replica identity. */
-static bool
-key_in_identity(const RoseReplRel *entry)
-{
-	const RoseSchema *schema = entry->table->schema;
-
-	for (int i = 0; i < schema->nkeys; i++)
-	{
-		int			remote = entry->columns[schema->keys[i].def.attno - 1].remote;
-
-		if (remote < 0 || !bms_is_member(remote, entry->remote.attkeys))
-			return false;
-	}
-	return schema->nkeys > 0;
-}
-
 /* The numbers of the columns in the upstream's description, once for each description. */
 static void
 identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
@@ -542,6 +526,8 @@ map_columns(RoseReplRel *entry)
 	MemoryContext old;
 	int		   *remote_of = palloc(sizeof(int) * Max(desc->natts, 1));
 	int16	   *local_of = match_columns(entry);
+	int16		asked[INDEX_MAX_KEYS];
+	int			nasked;
 
 	if (local_of == NULL)
 		return false;
@@ -580,7 +566,10 @@ map_columns(RoseReplRel *entry)
 	entry->present = palloc0(ROSE_PRESENT_BYTES(Max(desc->natts, 1)));
 	MemoryContextSwitchTo(old);
 
-	entry->identity = key_in_identity(entry);
+	nasked = rose_relmap_check_identity(entry, asked);
+	if (nasked > 0)
+		entry->deferrable = rose_upstream_key_is_deferrable(rose_stream_side_connection(), entry->remoteid,
+															asked, nasked);
 	return true;
 }
 

@@ -225,6 +225,9 @@ extern bool rose_upstream_find_table(struct WalReceiverConn *conn, List *publica
 /* All columns of a table, as the connection's transaction sees them; none: there is no such table. */
 extern void rose_upstream_columns(struct WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out);
 
+/* Is a constraint on some of these columns, or all, deferrable, and none that is not? */
+extern bool rose_upstream_key_is_deferrable(struct WalReceiverConn *conn, Oid relid, const int16 *attnums, int n);
+
 /* Those of them that the publications have. */
 extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *publications,
 											const RoseUpstreamTable *table, RoseUpstreamColumns *out);
@@ -280,6 +283,7 @@ typedef struct RoseReplRel
 	int			natts;
 	RoseReplColumn *columns;	/* natts */
 	bool		identity;		/* the local key is part of the replica identity */
+	bool		deferrable;		/* ... and two rows of the upstream may have one until a transaction ends */
 	bool		binary_fits;	/* values in binary format mean the same on both sides */
 	Datum	   *values;			/* natts each; scratch of one change */
 	bool	   *nulls;
@@ -320,6 +324,15 @@ extern RoseReplRel *rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr comm
 
 /* What was last heard of a table of ours, or NULL. */
 extern RoseReplRel *rose_relmap_find(Oid relid);
+
+/*
+ * Whether the upstream's identity is the local key (rose_relmap_identity.c).  Returns how many columns the
+ * upstream is to be asked about, and their numbers there: may it have two rows of one key for a while?
+ */
+extern int	rose_relmap_check_identity(RoseReplRel *entry, int16 *attnums);
+
+/* Error if a change that names an old row cannot be applied; verb: as "an UPDATE". */
+extern void rose_relmap_require_identity(const RoseReplRel *entry, const char *verb);
 
 /* Error if the local table is gone.  REQUIRES: a lock on its oid. */
 extern void rose_relmap_require_local(RoseReplRel *entry);

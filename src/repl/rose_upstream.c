@@ -360,6 +360,26 @@ rose_upstream_columns(WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out
 				  out);
 }
 
+bool
+rose_upstream_key_is_deferrable(WalReceiverConn *conn, Oid relid, const int16 *attnums, int n)
+{
+	StringInfoData sql;
+	List	   *found;
+
+	initStringInfo(&sql);
+	/* columns that INCLUDE adds came with 11 */
+	appendStringInfo(&sql,
+					 "SELECT pg_catalog.bool_or(i.indimmediate)::pg_catalog.text FROM pg_catalog.pg_index i"
+					 " WHERE i.indrelid = %u AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL"
+					 " AND (i.indkey::pg_catalog.int2[])[0:i.%s - 1] OPERATOR(pg_catalog.<@) '{",
+					 relid, walrcv_server_version(conn) >= 110000 ? "indnkeyatts" : "indnatts");
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&sql, "%s%d", i > 0 ? "," : "", attnums[i]);
+	appendStringInfoString(&sql, "}'::pg_catalog.int2[]");
+	found = query_strings(conn, sql.data, "read the keys of a table");
+	return found != NIL && linitial(found) != NULL && strcmp(linitial(found), "false") == 0;
+}
+
 /*
  * Generated columns exist since 12 and can be published since 18, whose view of
  * publications has those that are.

@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_relmap_identity.c
+ *	  Does an upstream's replica identity say which row of a local table is meant?
+ *
+ * Changes of rows are blind: a row goes where its key says, and takes the place of what
+ * is there.  So the local key has to be part of what the upstream sends of an old row, and
+ * no two rows of the upstream may have one key, not even for a while.  If its constraint is
+ * deferrable they may, until the transaction ends: "UPDATE t SET id = id + 1" comes as 1 to 2,
+ * then 2 to 3, and the second takes away what the first has written.  A primary key that is
+ * the replica identity is never deferrable, but REPLICA IDENTITY FULL, or another index, needs
+ * none that is not.
+ *
+ * That no constraint at all has the upstream's rows differ in the local key is not looked at:
+ * whoever has made the key says that they do.
+ *
+ * Locking: the caller has the table open and locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+
+#include "repl/rose_repl_internal.h"
+
+/* The primary key columns are all in the replica identity; by their places there. */
+static bool
+key_in_identity(const RoseReplRel *entry, int *remotes)
+{
+	const RoseSchema *schema = entry->table->schema;
+
+	for (int i = 0; i < schema->nkeys; i++)
+	{
+		remotes[i] = entry->columns[schema->keys[i].def.attno - 1].remote;
+		if (remotes[i] < 0 || !bms_is_member(remotes[i], entry->remote.attkeys))
+			return false;
+	}
+	return schema->nkeys > 0;
+}
+
+int
+rose_relmap_check_identity(RoseReplRel *entry, int16 *attnums)
+{
+	int			remotes[INDEX_MAX_KEYS];
+
+	entry->deferrable = false;
+	entry->identity = key_in_identity(entry, remotes);
+	if (!entry->identity || entry->remote_attnums == NULL ||
+		entry->remote.replident == REPLICA_IDENTITY_DEFAULT)
+		return 0;
+	for (int i = 0; i < entry->table->schema->nkeys; i++)
+		attnums[i] = entry->remote_attnums[remotes[i]];
+	return entry->table->schema->nkeys;
+}
+
+void
+rose_relmap_require_identity(const RoseReplRel *entry, const char *verb)
+{
+	const char *nspname = entry->remote.nspname;
+	const char *relname = entry->remote.relname;
+
+	if (entry->table->schema->nkeys == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot replicate %s of table \"%s.%s\", which has no primary key here",
+						verb, nspname, relname),
+				 errhint("Give the table the upstream's primary key, or publish only its inserts.")));
+	if (!entry->identity)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot replicate %s of table \"%s.%s\": the upstream's replica identity does not contain the primary key that the table has here",
+						verb, nspname, relname),
+				 errhint("Use the same primary key on both sides, or ALTER TABLE ... REPLICA IDENTITY FULL on the upstream.")));
+	if (entry->deferrable)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot replicate %s of table \"%s.%s\": the upstream's key is deferrable",
+						verb, nspname, relname),
+				 errdetail("Until a transaction ends, two rows may have one key there; here one would take the place of the other."),
+				 errhint("Make the upstream's constraint one that is not deferrable.")));
+}
