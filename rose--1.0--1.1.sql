@@ -269,3 +269,14 @@ WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d 
 COMMENT ON VIEW rose.stat_copy_progress
 IS 'tables of this database''s subscriptions that wait for their copy, or are being copied: how far that is';
 GRANT SELECT ON rose.stat_copy_progress TO PUBLIC;
+
+-- what differs from the upstream
+
+CREATE FUNCTION rose.verify(subscription text, relations regclass[] DEFAULT NULL,
+	timeout_seconds integer DEFAULT 60, max_keys integer DEFAULT 1000,
+	OUT schemaname text, OUT relname text, OUT key text,
+	OUT upstream_rows bigint, OUT replica_rows bigint, OUT problem text)
+RETURNS SETOF record LANGUAGE c AS 'MODULE_PATHNAME', 'rose_verify';
+COMMENT ON FUNCTION rose.verify(text, regclass[], integer, integer)
+IS 'compare tables of a subscription with the upstream''s, as both were at one position; one row for each difference';
+REVOKE ALL ON FUNCTION rose.verify(text, regclass[], integer, integer) FROM PUBLIC;

@@ -534,6 +534,11 @@ cut_before(XLogRecPtr lsn)
 static void
 begin_remote(XLogRecPtr commit_lsn, TransactionId xid, TimestampTz time)
 {
+	while (rose_verify_hold_is_due(rose_apply.shared, commit_lsn))
+	{
+		rose_batch_commit();
+		rose_verify_hold_stand(rose_apply.shared, rose_apply.keep_alive);
+	}
 	rose_apply.remote.open = true;
 	rose_apply.remote.commit_lsn = commit_lsn;
 	rose_apply.remote.commit.lsn = commit_lsn;

@@ -75,6 +75,27 @@ typedef struct RoseReplCopyShared
 	int64		expected_bytes;
 } RoseReplCopyShared;
 
+/* The worker stands still for a backend's snapshots (rose_verify_hold.c). */
+typedef enum RoseHoldState
+{
+	ROSE_HOLD_NONE = 0,
+	ROSE_HOLD_ASKED,			/* the worker is to stand still between two upstream transactions */
+	ROSE_HOLD_STANDS,			/* it does, until it is told a position that is still to come */
+	ROSE_HOLD_GOES,				/* it goes on to lsn */
+	ROSE_HOLD_REACHED,			/* it stands still there */
+	ROSE_HOLD_LAPSED			/* it has gone on, as nobody said anything for too long; or it has ended */
+} RoseHoldState;
+
+typedef struct RoseHoldShared
+{
+	RoseHoldState state;
+	int			pid;			/* who has asked; 0 = nobody */
+	Latch	   *latch;			/* his */
+	XLogRecPtr	lsn;			/* what commits before it is applied, and nothing else, when it is reached */
+	TimestampTz since;			/* that the worker stands still ... */
+	int64		stood_us;		/* ... and for how long it did before, for him */
+} RoseHoldShared;
+
 typedef struct RoseReplSubShared
 {
 	Oid			dbid;			/* lock; 0 = free */
@@ -99,6 +120,7 @@ typedef struct RoseReplSubShared
 	uint64		copy_tickets;	/* lock; the last one that was given out */
 	uint64		copies_ended;	/* lock; counts those who have left their place */
 	uint64		copied_rows;	/* lock; of copies that are done */
+	RoseHoldShared hold;		/* lock */
 
 	slock_t		mutex;			/* protects what follows */
 	RoseReplStatus status;
@@ -232,9 +254,16 @@ extern bool rose_upstream_key_is_deferrable(struct WalReceiverConn *conn, Oid re
 extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *publications,
 											const RoseUpstreamTable *table, RoseUpstreamColumns *out);
 
+/* What follows FROM, in a query for the table's published rows. */
+extern char *rose_upstream_source(struct WalReceiverConn *conn, List *publications,
+								  const RoseUpstreamTable *table);
+
 /* COPY ... TO STDOUT of these columns was started. */
 extern void rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
 									 const RoseUpstreamTable *table, List *columns);
+
+/* Has it, and have its columns, still the names that a query has used?  REQUIRES: the query locked them. */
+extern bool rose_upstream_has_names(struct WalReceiverConn *conn, const RoseUpstreamTable *table);
 
 /* After a copy: error, which may pass, if the rows were of another table that had got its name, or columns of others. */
 extern void rose_upstream_check_copied(struct WalReceiverConn *conn, const RoseUpstreamTable *table);
@@ -672,6 +701,28 @@ extern void rose_copy_places_tell(RoseCopyPhase phase, uint64 rows, uint64 bytes
 extern void rose_copy_places_committed(Oid relid);
 extern void rose_copy_places_note_failure(Oid relid, bool may_pass);
 extern TimestampTz rose_copy_places_due(Oid relid);
+
+/*
+ * Standing still for a backend that compares the tables (rose_verify_hold.c): between two upstream transactions, lsn being
+ * where the next one commits, or where the stream is.  stand: until the backend lets it go, or for too long.  REQUIRES:
+ * it is due, and no batch is open.
+ */
+extern bool rose_verify_hold_is_due(const RoseReplSubShared *shared, XLogRecPtr lsn);
+extern void rose_verify_hold_stand(RoseReplSubShared *shared, void (*keep_alive) (void));
+
+/*
+ * The backend's side (rose_verify_position.c).  One at a time: begin waits for its turn, and returns when the worker stands
+ * still; it must be followed by end, whatever happens.  go: the worker goes on to lsn; wait: until it stands still there.
+ * False: it did not stand still any more, or has ended.  end: true if it has stood still there until now; *stood_us: for how
+ * long in all.
+ */
+extern void rose_verify_position_begin(const RoseSubscription *sub, TimestampTz deadline);
+extern bool rose_verify_position_go(const RoseSubscription *sub, XLogRecPtr lsn);
+extern bool rose_verify_position_wait(const RoseSubscription *sub, TimestampTz deadline);
+extern bool rose_verify_position_end(Oid subid, int64 *stood_us);
+
+/* Sleep for a little; error if the subscription cannot do what is waited for ("to ..."), or after the deadline.  why: said then, or NULL. */
+extern void rose_verify_position_nap(const RoseSubscription *sub, TimestampTz deadline, const char *what, const char *why);
 
 /* Transactions beside batches (rose_repl_local.c). */
 extern void rose_repl_local_begin(void);

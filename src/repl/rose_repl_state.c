@@ -178,6 +178,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	entry->epoch_asked = entry->epoch_served = 0;
 	memset(&entry->flight, 0, sizeof(entry->flight));
 	memset(&entry->waiting, 0, sizeof(entry->waiting));
+	memset(&entry->hold, 0, sizeof(entry->hold));
 	memset(entry->copies, 0, sizeof(entry->copies));
 	entry->copy_tickets = entry->copies_ended = entry->copied_rows = 0;
 	entry->last_error_time = 0;
@@ -284,6 +285,13 @@ detach(int code, Datum arg)
 	entry->pid = 0;
 	entry->latch = NULL;
 	memset(&entry->waiting, 0, sizeof(entry->waiting));
+	/* who has it stand still must not wait for it */
+	if (entry->hold.state != ROSE_HOLD_NONE)
+	{
+		entry->hold.state = ROSE_HOLD_LAPSED;
+		if (entry->hold.latch != NULL)
+			SetLatch(entry->hold.latch);
+	}
 	entry->start_time = delay == 0 ? 0 :
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay);
 	SpinLockAcquire(&entry->mutex);

@@ -612,6 +612,12 @@ do_chores(Stream *stream)
 		return true;
 	}
 	ask_monitor(GetCurrentTimestamp());
+	while (!rose_apply.remote.open &&
+		   rose_verify_hold_is_due(rose_apply.shared, Max(rose_apply.progress.applied_lsn, rose_apply.batch.reached_lsn)))
+	{
+		rose_batch_commit();
+		rose_verify_hold_stand(rose_apply.shared, rose_apply.keep_alive);
+	}
 	if (!rose_apply.remote.open && !rose_apply.batch.open)
 	{
 		AcceptInvalidationMessages();

@@ -498,14 +498,35 @@ rose_upstream_require_select(WalReceiverConn *conn, const RoseUpstreamTable *tab
 				 errhint("GRANT it SELECT there, and USAGE of the schema.")));
 }
 
+/* *whole: it is all rows of one table. */
+static char *
+source(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table, bool *whole)
+{
+	char	   *filter = row_filter(conn, literal_list(publications), table->nspname, table->relname);
+	bool		plain = is_plain_table(conn, table->nspname, table->relname);
+
+	*whole = plain && filter == NULL;
+	return psprintf("%s%s%s%s", plain ? "ONLY " : "",
+					quote_qualified_identifier(table->nspname, table->relname),
+					filter != NULL ? " WHERE " : "", filter != NULL ? filter : "");
+}
+
+char *
+rose_upstream_source(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table)
+{
+	bool		whole;
+
+	return source(conn, publications, table, &whole);
+}
+
 void
 rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 						 const RoseUpstreamTable *table, List *columns)
 {
 	const char *nspname = table->nspname;
 	const char *relname = table->relname;
-	char	   *filter = row_filter(conn, literal_list(publications), nspname, relname);
-	bool		plain = is_plain_table(conn, nspname, relname);
+	bool		whole;
+	char	   *from = source(conn, publications, table, &whole);
 	StringInfoData names;
 	char	   *sql;
 	WalRcvExecResult *res;
@@ -516,14 +537,11 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_identifier(lfirst(lc)));
 
 	/* COPY itself takes no generated columns, which 18 may have among these */
-	if (plain && filter == NULL && columns != NIL && walrcv_server_version(conn) < 180000)
+	if (whole && columns != NIL && walrcv_server_version(conn) < 180000)
 		sql = psprintf("COPY %s (%s) TO STDOUT",
 					   quote_qualified_identifier(nspname, relname), names.data);
 	else
-		sql = psprintf("COPY (SELECT %s FROM %s%s%s%s) TO STDOUT",
-					   names.data, plain ? "ONLY " : "",
-					   quote_qualified_identifier(nspname, relname),
-					   filter != NULL ? " WHERE " : "", filter != NULL ? filter : "");
+		sql = psprintf("COPY (SELECT %s FROM %s) TO STDOUT", names.data, from);
 
 	res = walrcv_exec(conn, sql, 0, NULL);
 	if (res->status != WALRCV_OK_COPY_OUT)
@@ -536,13 +554,13 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 }
 
 /*
- * The copy named the table and its columns, and its rows were those of whichever had the
- * names when it began.  Since then, until the upstream's transaction ends, that table is
+ * A query names the table and its columns, and its rows are those of whichever has the
+ * names when it begins.  Since then, until the upstream's transaction ends, that table is
  * locked, so the names are still theirs.  Functions look at what is there now; the query
  * itself sees what was there at the transaction's snapshot.
  */
-void
-rose_upstream_check_copied(WalReceiverConn *conn, const RoseUpstreamTable *table)
+bool
+rose_upstream_has_names(WalReceiverConn *conn, const RoseUpstreamTable *table)
 {
 	char	   *values[2] = {NULL, NULL};
 
@@ -555,9 +573,15 @@ rose_upstream_check_copied(WalReceiverConn *conn, const RoseUpstreamTable *table
 									  quote_literal_cstr(quote_qualified_identifier(table->nspname,
 																					table->relname)),
 									  table->relid),
-							 2, values, "look at the table that was copied");
-	if (values[0] == NULL || (Oid) strtoul(values[0], NULL, 10) != table->relid ||
-		values[1] == NULL || strcmp(values[1], "0") != 0)
+							 2, values, "look at the table that was read");
+	return values[0] != NULL && (Oid) strtoul(values[0], NULL, 10) == table->relid &&
+		values[1] != NULL && strcmp(values[1], "0") == 0;
+}
+
+void
+rose_upstream_check_copied(WalReceiverConn *conn, const RoseUpstreamTable *table)
+{
+	if (!rose_upstream_has_names(conn, table))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("the upstream's table \"%s.%s\", or a column of it, was renamed or replaced while its copy began",

@@ -1,0 +1,99 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_verify.h
+ *	  Comparing a subscription's tables with the upstream's, at one position.
+ *
+ * For the SQL function, and for the files that do it: rose_verify.c has the snapshots and says
+ * what is compared, rose_verify_table.c compares one table, rose_verify_query.c asks both sides.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_VERIFY_H
+#define ROSE_VERIFY_H
+
+#include "postgres.h"
+
+#include "utils/snapshot.h"
+#include "utils/timestamp.h"
+
+#include "repl/rose_repl.h"
+
+/* Something that is not as it should be, or that was not compared. */
+typedef struct RoseVerifyProblem
+{
+	const char *nspname;
+	const char *relname;
+	const char *key;			/* the row's, as text; NULL: it is of the table, or of many rows */
+	int64		upstream_rows;	/* -1: not known */
+	int64		replica_rows;
+	const char *problem;
+} RoseVerifyProblem;
+
+typedef struct RoseVerifyOptions
+{
+	List	   *relids;			/* NIL: all tables */
+	int			timeout_s;		/* for reaching the position */
+	int64		max_keys;		/* of one table that are named */
+	void		(*report) (void *arg, const RoseVerifyProblem *problem);
+	void	   *arg;
+} RoseVerifyOptions;
+
+/* REQUIRES: a superuser, in a READ COMMITTED transaction. */
+extern void rose_verify_subscription(const RoseSubscription *sub, const RoseVerifyOptions *options);
+
+/* ---------------------------------------------------------------------
+ * Among the files
+ */
+
+/* What one side is asked with. */
+typedef struct RoseVerifySide
+{
+	char	   *source;			/* what follows FROM */
+	char	   *row;			/* of all columns that are compared, as text */
+	char	   *key;			/* of the key, as text; NULL: there is none */
+} RoseVerifySide;
+
+typedef struct RoseVerifyTable
+{
+	Oid			relid;
+	Oid			owner;
+	char	   *nspname;
+	char	   *relname;
+	RoseUpstreamTable remote;
+	char	   *problem;		/* why it is not compared, or NULL */
+	bool		locked;			/* here, for the comparison */
+	RoseVerifySide upstream;
+	RoseVerifySide here;
+	int64		expected_rows;	/* 0: not known */
+} RoseVerifyTable;
+
+typedef struct RoseVerify
+{
+	const RoseSubscription *sub;
+	const RoseVerifyOptions *options;
+	TimestampTz deadline;
+	struct WalReceiverConn *conn;
+	Snapshot	snapshot;		/* here; that of the upstream is its transaction's */
+	XLogRecPtr	lsn;			/* of both */
+	bool		other_encoding; /* texts are hashed in another one than the database's */
+	List	   *tables;			/* of RoseVerifyTable */
+} RoseVerify;
+
+/* rose_verify_table.c */
+extern void rose_verify_table_compare(RoseVerify *verify, const RoseVerifyTable *table);
+extern void rose_verify_table_report(RoseVerify *verify, const RoseVerifyTable *table, const char *key,
+									 int64 upstream_rows, int64 replica_rows, const char *problem);
+
+/*
+ * rose_verify_query.c: the settings by which both sides write values; each row of a query, of so many text columns (NULL
+ * for NULL), goes to a function.
+ */
+#define ROSE_VERIFY_COLUMNS 3
+
+typedef void (*RoseVerifyRow) (void *arg, char **values);
+
+extern void rose_verify_query_set_up(RoseVerify *verify);
+extern void rose_verify_query_upstream(RoseVerify *verify, const char *sql, int ncols, RoseVerifyRow row, void *arg);
+extern void rose_verify_query_here(RoseVerify *verify, Oid owner, const char *sql, int ncols, RoseVerifyRow row, void *arg);
+
+#endif							/* ROSE_VERIFY_H */
