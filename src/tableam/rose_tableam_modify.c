@@ -3,7 +3,7 @@
  * rose_tableam_modify.c
  *	  Writing: inserts, updates, deletes and row locks of the executor.
  *
- * A thin layer over lsm/write/rose_insert.h and rose_modify.h, which do the work.  Here:
+ * A thin layer over lsm/write/rose_insert.h, rose_modify.h and rose_lock_row.h, which do the work.  Here:
  * who may write, the report of duplicate keys (heap leaves both to its indexes), what the
  * slot shows afterwards, and statistics.
  *
@@ -32,6 +32,7 @@
 #include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_predicate.h"
 #include "lsm/write/rose_insert.h"
+#include "lsm/write/rose_lock_row.h"
 #include "lsm/write/rose_modify.h"
 #include "lsm/write/rose_unique_recheck.h"
 #include "tableam/rose_slot.h"

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_modify.h
- *	  UPDATE, DELETE and row locks by TID.
+ *	  UPDATE and DELETE by TID.
  *
  * PostgreSQL's rules of conflicts hold: what the functions return, and what they say in
  * TM_FailureData, is what heap's would.  All may wait for other transactions and for
@@ -15,7 +15,6 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
-#include "nodes/lockoptions.h"
 
 #include "lsm/read/rose_lookup.h"
 #include "lsm/write/rose_duplicate.h"
@@ -41,19 +40,11 @@ typedef struct RoseUpdated
 } RoseUpdated;
 
 /*
- * As table_tuple_delete, _update, _lock: same TM_Result and TM_FailureData rules.
+ * As table_tuple_delete and _update: same TM_Result and TM_FailureData rules.
  * changing_part: the row goes on in another partition.
  */
 extern TM_Result rose_delete(RoseTree *tree, const RoseChange *change, bool changing_part);
 extern TM_Result rose_update(RoseTree *tree, const RoseChange *change, const Datum *values,
 							 const bool *nulls, RoseUpdated *updated);
-
-/* On TM_Ok *row is the locked version (valid until the next call with lookup). */
-extern TM_Result rose_lock_row(RoseTree *tree, RoseLookup *lookup, ItemPointer tid,
-							   CommandId cid, LockTupleMode mode,
-							   LockWaitPolicy wait_policy, uint8 flags,
-							   const RoseRow **row, ItemPointer newest_tid,
-							   TM_FailureData *tmfd);
-
 
 #endif							/* ROSE_MODIFY_H */

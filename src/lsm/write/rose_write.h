@@ -4,7 +4,7 @@
  *	  Writing versions: the primitives that inserts, changes, row locks and blind
  *	  writes use.
  *
- * For this folder only; others write through rose_insert.h, rose_modify.h, rose_blind.h
+ * For this folder only; others write through rose_insert.h, rose_modify.h, rose_lock_row.h, rose_blind.h
  * and rose_bulkload.h.
  *
  *-------------------------------------------------------------------------
