@@ -68,6 +68,7 @@
 #include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_resort.h"
 #include "lsm/write/rose_bulkload.h"
+#include "tableam/rose_rekey_columns.h"
 #include "tableam/rose_rekey_notes.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
@@ -223,12 +224,7 @@ check_key_not_null(Relation rel, TupleTableSlot *slot, int nkeys,
 
 		(void) slot_getattr(slot, keys[i].attno, &isnull);
 		if (isnull)
-			ereport(ERROR,
-					(errcode(ERRCODE_NOT_NULL_VIOLATION),
-					 errmsg("column \"%s\" of relation \"%s\" contains null values",
-							NameStr(TupleDescAttr(RelationGetDescr(rel), keys[i].attno - 1)->attname),
-							RelationGetRelationName(rel)),
-					 errtablecol(rel, keys[i].attno)));
+			rose_rekey_columns_report_null(rel, keys[i].attno);
 	}
 }
 
@@ -354,6 +350,27 @@ make_file_with_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys, Oid f
 		rose_meta_set_fed_by(rel, fed_by);
 }
 
+/* The rows go one by one.  See below. */
+static uint64
+rewrite_rows(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys, Oid fed_by)
+{
+	RowSorter	sorter;
+	uint64		nrows;
+
+	sorter_begin(&sorter, CreateTupleDescCopy(RelationGetDescr(rel)), nkeys, keys);
+	if (rose_tree_open_any_order(rel)->shared->other_order)
+		collect_unsorted_rows(rel, &sorter, nkeys, keys);
+	else
+		collect_rows(rel, &sorter, nkeys, keys);
+	if (sorter.sort)
+		tuplesort_performsort(sorter.sort);
+	make_file_with_key(rel, nkeys, keys, fed_by);
+	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
+	nrows = load_rows(rel, index, &sorter);
+	sorter_end(&sorter);
+	return nrows;
+}
+
 /*
  * Give the table a new file with this key and all its rows.  index: the primary
  * key's, for messages; NULL if the new key is the row id.  The old file cannot
@@ -364,24 +381,21 @@ static uint64
 rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys)
 {
 	RoseMetaInfo old_info;
-	RowSorter	sorter;
+	RoseRekeyColumns *columns = NULL;
 	uint64		nrows;
 
 	lock_for_new_file(rel);
 	rose_check_rewrite(rel);
 	rose_meta_read(rel, &old_info);
-	sorter_begin(&sorter, CreateTupleDescCopy(RelationGetDescr(rel)), nkeys, keys);
-	if (rose_tree_open_any_order(rel)->shared->other_order)
-		collect_unsorted_rows(rel, &sorter, nkeys, keys);
-	else
-		collect_rows(rel, &sorter, nkeys, keys);
-	if (sorter.sort)
-		tuplesort_performsort(sorter.sort);
+	if (!rose_tree_open_any_order(rel)->shared->other_order)
+		columns = rose_rekey_columns_begin(rel, nkeys, keys);
+	if (columns == NULL)
+		return rewrite_rows(rel, index, nkeys, keys, old_info.fed_by);
+	rose_rekey_columns_collect(columns, rel);
 	make_file_with_key(rel, nkeys, keys, old_info.fed_by);
 	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
-
-	nrows = load_rows(rel, index, &sorter);
-	sorter_end(&sorter);
+	nrows = rose_rekey_columns_load(columns, rel, index);
+	rose_rekey_columns_end(columns);
 	return nrows;
 }
 

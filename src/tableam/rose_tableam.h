@@ -50,6 +50,9 @@ extern void rose_tableam_register(void);	/* for rose_relation_is_rose; _PG_init 
  * begins a sequential scan with it takes rows in any order.  Or NULL.
  */
 extern Snapshot rose_scan_any_order;
+
+/* Are rows of these descriptors stored alike? */
+extern bool rose_scan_same_layout(TupleDesc a, TupleDesc b);
 extern TableScanDesc rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys,
 											  struct ScanKeyData *keys,
 											  ParallelTableScanDesc pscan, uint32 flags);

@@ -72,9 +72,8 @@ rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys, struct Scan
 	return &scan->base;
 }
 
-/* Are rows of these descriptors stored alike? */
-static bool
-same_layout(TupleDesc a, TupleDesc b)
+bool
+rose_scan_same_layout(TupleDesc a, TupleDesc b)
 {
 	if (a->natts != b->natts)
 		return false;
@@ -107,7 +106,7 @@ scan_start(RoseTableScan *scan, TupleTableSlot *slot)
 	Relation	rel = scan->base.rs_rd;
 	MemoryContext old = MemoryContextSwitchTo(scan->context);
 
-	if (!same_layout(slot->tts_tupleDescriptor, scan->tree->schema->tupdesc))
+	if (!rose_scan_same_layout(slot->tts_tupleDescriptor, scan->tree->schema->tupdesc))
 	{
 		scan->tree = rose_tree_open_as(rel, slot->tts_tupleDescriptor, scan->context);
 		scan->own_table = true;

@@ -333,8 +333,8 @@ append_narrow_row(RoseComponentBuilder *builder, const RoseVersion *version, con
 	builder->has_narrow = true;
 }
 
-static void
-note_owner(RoseComponentBuilder *builder, uint64 xid)
+void
+rose_component_note_owner(RoseComponentBuilder *builder, uint64 xid)
 {
 	int			at = builder->nowners;
 
@@ -373,7 +373,7 @@ count_row(RoseComponentBuilder *builder, const RoseVersion *version, Size row_si
 	footer->min_seq = Min(footer->min_seq, version->seq);
 	footer->max_seq = Max(footer->max_seq, version->seq);
 	if (builder->private_run && xid != builder->last_owner)
-		note_owner(builder, xid);
+		rose_component_note_owner(builder, xid);
 }
 
 /* ---- order ---- */

@@ -3,7 +3,7 @@
  * rose_builder_batch.c
  *	  Many rows at a time into a component, column by column.
  *
- * For merges, whose rows come from leaves that were decoded by columns anyway.  Only
+ * For merges and others, whose rows come from leaves that were decoded by columns anyway.  Only
  * whole rows of different keys come in batches.  What a batch saves is what the way of a
  * row (rose_component_builder_add_values) does again and again: setting system columns
  * that are constant, comparing keys that whoever merges has compared, looking for values
@@ -45,6 +45,10 @@ add_row(RoseComponentBuilder *builder, const RoseRowBatch *batch, int i)
 	version.xid = FullTransactionIdFromU64((uint64) DatumGetInt64(batch->xid[i]));
 	if (batch->rowid != NULL)
 		version.rowid = DatumGetInt64(batch->rowid[i]);
+	if (batch->subxid != NULL)
+		version.subxid = (TransactionId) DatumGetInt32(batch->subxid[i]);
+	if (batch->cid != NULL)
+		version.cid = (CommandId) DatumGetInt32(batch->cid[i]);
 	for (int a = 0; a < builder->schema->natts; a++)
 	{
 		builder->row_nulls[a] = batch->values[a] == NULL ||
@@ -163,6 +167,8 @@ count_rows(RoseComponentBuilder *builder, const RoseRowBatch *batch, Size bytes)
 
 	footer->nrows += batch->n;
 	footer->raw_bytes += bytes;
+	if (batch->subxid != NULL)
+		footer->nwriters += batch->n;
 	for (int i = 0; i < batch->n; i++)
 	{
 		uint64		xid = (uint64) DatumGetInt64(batch->xid[i]);
@@ -172,6 +178,8 @@ count_rows(RoseComponentBuilder *builder, const RoseRowBatch *batch, Size bytes)
 		footer->max_xid = Max(footer->max_xid, xid);
 		footer->min_seq = Min(footer->min_seq, seq);
 		footer->max_seq = Max(footer->max_seq, seq);
+		if (builder->private_run && xid != builder->last_owner)
+			rose_component_note_owner(builder, xid);
 	}
 }
 
@@ -196,6 +204,8 @@ set_columns(const RoseComponentBuilder *builder, const RoseRowBatch *batch, cons
 	columns[ROSE_SYSCOL_XID].values = batch->xid;
 	columns[ROSE_SYSCOL_OP].values = ops;
 	columns[ROSE_SYSCOL_ROWID].values = batch->rowid;
+	columns[ROSE_SYSCOL_SUBXID].values = batch->subxid;
+	columns[ROSE_SYSCOL_CID].values = batch->cid;
 	for (int a = 0; a < builder->schema->natts; a++)
 	{
 		columns[ROSE_SYSCOLS + a].values = batch->values[a];
@@ -224,6 +234,8 @@ append_rows(RoseComponentBuilder *builder, const RoseRowBatch *batch)
 												 batch->n - done, &result);
 		if (done > 0)
 			note_last(builder, batch, done - 1);
+		if (builder->private_run)
+			builder->leaf_flags |= ROSE_LEAF_HAS_WRITER;
 		if (done == batch->n)
 			return;
 		if (result == ROSE_APPEND_TOO_LARGE)
@@ -241,7 +253,7 @@ rose_component_builder_add_batch(RoseComponentBuilder *builder, const RoseRowBat
 	Datum		key[INDEX_MAX_KEYS];
 	Size		bytes;
 
-	Assert(!builder->private_run && batch->n > 0);
+	Assert(batch->n > 0 && builder->private_run == (batch->cid != NULL));
 	Assert(builder->schema->natts <= ROSE_BATCH_MAX_COLUMNS);
 	Assert(builder->narrow == NULL);	/* it takes more columns */
 	MemoryContextReset(builder->row_context);

@@ -134,4 +134,7 @@ extern void rose_component_next_leaf(RoseComponentBuilder *builder, const Datum 
 extern bool rose_component_check_order(RoseComponentBuilder *builder, const RoseVersion *version,
 									   const Datum *key);
 
+/* A private run has rows of this transaction. */
+extern void rose_component_note_owner(RoseComponentBuilder *builder, uint64 xid);
+
 #endif							/* ROSE_BUILDER_INTERNAL_H */

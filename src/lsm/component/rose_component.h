@@ -264,6 +264,10 @@ typedef struct RoseRowBatch
 	const Datum *rowid;			/* of a table without key, else NULL */
 	const Datum *seq;
 	const Datum *xid;			/* full ones */
+
+	/* of a private run */
+	const Datum *subxid;		/* NULL: none was written in a subtransaction */
+	const Datum *cid;
 } RoseRowBatch;
 
 /* The key of row i: key width Datums, which live as long as the batch. */
@@ -309,7 +313,7 @@ extern void rose_component_builder_add_values(RoseComponentBuilder *builder,
 											  const RoseVersion *version,
 											  const Datum *values, const bool *nulls);
 
-/* The same for many rows.  Not for a builder of private runs. */
+/* The same for many rows. */
 extern void rose_component_builder_add_batch(RoseComponentBuilder *builder,
 											 const RoseRowBatch *batch);
 

@@ -49,6 +49,13 @@ struct RoseBulkLoad
 	uint64		nrows;
 	uint64		number_next,	/* sequence numbers taken for it */
 				number_end;
+
+	/* of rows that are put together */
+	int			capacity;		/* of each array */
+	Datum	   *seqs;
+	Datum	   *xids;
+	Datum	   *subxids;
+	Datum	   *cids;
 };
 
 static Tuplesortstate *
@@ -162,6 +169,44 @@ rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls)
 			key[0] = Int64GetDatum((int64) seq);
 		add_row(load, row, key, seq);
 	}
+	MemoryContextSwitchTo(old);
+}
+
+/* Room for the stamps of n rows, of which all but the numbers are the same for all. */
+static void
+make_stamps(RoseBulkLoad *load, int n)
+{
+	if (n <= load->capacity)
+		return;
+	load->capacity = n;
+	load->seqs = palloc(n * sizeof(Datum));
+	load->xids = palloc(n * sizeof(Datum));
+	load->subxids = palloc(n * sizeof(Datum));
+	load->cids = palloc(n * sizeof(Datum));
+	for (int i = 0; i < n; i++)
+	{
+		load->xids[i] = Int64GetDatum((int64) U64FromFullTransactionId(load->stamp.xid));
+		load->subxids[i] = Int32GetDatum((int32) load->stamp.subxid);
+		load->cids[i] = Int32GetDatum((int32) load->stamp.cid);
+	}
+}
+
+void
+rose_bulkload_put_rows(RoseBulkLoad *load, RoseRowBatch *rows)
+{
+	MemoryContext old = MemoryContextSwitchTo(load->context);
+
+	Assert(load->sort == NULL && load->tree->schema->nkeys > 0);
+	ensure_builder(load, 0);
+	make_stamps(load, rows->n);
+	for (int i = 0; i < rows->n; i++)
+		load->seqs[i] = Int64GetDatum((int64) next_number(load, NUMBER_CHUNK));
+	rows->seq = load->seqs;
+	rows->xid = load->xids;
+	rows->subxid = TransactionIdIsValid(load->stamp.subxid) ? load->subxids : NULL;
+	rows->cid = load->cids;
+	rose_component_builder_add_batch(load->builder, rows);
+	load->nrows += rows->n;
 	MemoryContextSwitchTo(old);
 }
 

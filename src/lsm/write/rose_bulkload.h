@@ -13,6 +13,7 @@
 
 #include "postgres.h"
 
+#include "lsm/component/rose_component.h"
 #include "lsm/tree/rose_tree.h"
 
 /*
@@ -25,7 +26,12 @@ typedef struct RoseBulkLoad RoseBulkLoad;
 extern RoseBulkLoad *rose_bulkload_begin(RoseTree *tree, CommandId cid, bool sorted,
 										 int level, Oid subid, uint64 epoch);
 extern void rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls);
-extern uint64 rose_bulkload_finish(RoseBulkLoad *load); /* rows */
 
+/*
+ * Many rows of a table with a key, in its order: of a load that said so, and of values as they are stored, which were
+ * seen to fit.  Sets their numbers and writers.
+ */
+extern void rose_bulkload_put_rows(RoseBulkLoad *load, RoseRowBatch *rows);
+extern uint64 rose_bulkload_finish(RoseBulkLoad *load); /* rows */
 
 #endif							/* ROSE_BULKLOAD_H */
