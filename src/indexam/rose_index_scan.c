@@ -60,7 +60,8 @@ struct RoseIndexScan
 	bool		of_entries;		/* the latter; then: */
 	bool		turned;			/* its entries are stored the other way round */
 	AttrNumber	sources[INDEX_MAX_KEYS];	/* entry columns of the index's columns ... */
-	AttrNumber	row_key[INDEX_MAX_KEYS];	/* ... and of the columns of the table's key */
+	AttrNumber	row_key[INDEX_MAX_KEYS];	/* ... and of the columns of the table's key, ... */
+	int			row_key_at[INDEX_MAX_KEYS]; /* ... which are these of the entry's key; or -1 */
 	RoseIndexValidator *validator;	/* NULL: entries are exact */
 	IndexScanDesc wants_entry;	/* with a validator: whose xs_itup is to be that of the row; or NULL */
 	uint32		nreturned;		/* entries, for TIDs that name nothing */
@@ -99,6 +100,16 @@ struct RoseIndexScan
 
 /* ---- begin, end ---- */
 
+/* Which column of keys this one of rows is; -1: it is none. */
+static int
+key_column_of(const RoseSchema *schema, AttrNumber attno)
+{
+	for (int j = 0; j < schema->nkeys; j++)
+		if (schema->keys[j].def.attno == attno)
+			return j;
+	return -1;
+}
+
 /* The index is a tree: what its entries' columns are. */
 static void
 index_scan_open_entries(RoseIndexScan *scan, Relation index, const RoseSchema *schema)
@@ -122,6 +133,8 @@ index_scan_open_entries(RoseIndexScan *scan, Relation index, const RoseSchema *s
 	scan->row_key[0] = rose_index_def_carrier(meta, ROSE_ENTRY_ROWID) + 1;
 	for (int i = 0; i < schema->nkeys; i++)
 		scan->row_key[i] = rose_index_def_carrier(meta, schema->keys[i].def.attno) + 1;
+	for (int i = 0; i < rose_schema_key_width(schema); i++)
+		scan->row_key_at[i] = key_column_of(scan->tree->schema, scan->row_key[i]);
 	if (unlikely((meta->flags & ROSE_INDEX_VALIDATED) != 0))
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->context);
@@ -260,11 +273,13 @@ index_scan_go_behind(RoseIndexScan *scan, const Datum *key, ScanDirection direct
 	rose_scan_reset(scan->scan, &scan->range);
 }
 
-/* The next row of a long range; of rows at hand nothing but the key is touched. */
+/*
+ * The next row of a long range; of rows at hand nothing but the key is touched.  REQUIRES: the row before was taken in
+ * this direction.
+ */
 static const RoseRow *
-index_scan_next_of_many(RoseIndexFetch *fetch)
+index_scan_take_of_many(RoseIndexScan *scan)
 {
-	RoseIndexScan *scan = fetch->scan;
 	RoseStretch *stretch = rose_scan_stretch(scan->scan);
 	RoseRows   *rows;
 	int			slot;
@@ -273,8 +288,6 @@ index_scan_next_of_many(RoseIndexFetch *fetch)
 	{
 		const RoseRow *row = rose_scan_next_stretch(scan->scan, scan->direction);
 
-		if (row)
-			rose_scan_tid(scan->scan, &fetch->tid);
 		if (row || !rose_stretch_has_row(stretch))
 			return row;
 	}
@@ -286,28 +299,55 @@ index_scan_next_of_many(RoseIndexFetch *fetch)
 	scan->row.key = scan->key;
 	scan->row.rows = rows;
 	scan->row.slot = slot;
-	rose_stretch_tid(stretch, slot, &fetch->tid);
 	return &scan->row;
 }
 
-/* Take the entries of a batch of n from the range, and look up their rows. */
+/* The same, and its TID. */
+static const RoseRow *
+index_scan_next_of_many(RoseIndexFetch *fetch)
+{
+	RoseIndexScan *scan = fetch->scan;
+	const RoseRow *row = index_scan_take_of_many(scan);
+
+	if (row == &scan->row)
+		rose_stretch_tid(rose_scan_stretch(scan->scan), row->slot, &fetch->tid);
+	else if (row)
+		rose_scan_tid(scan->scan, &fetch->tid);
+	return row;
+}
+
+/* The key of an entry's row, if it is read from the entry. */
+static void
+index_scan_read_row_key(const RoseIndexScan *scan, const RoseRow *entry, int width, Datum *row_key)
+{
+	bool		isnull;
+
+	for (int i = 0; i < width; i++)
+		row_key[i] = scan->row_key_at[i] >= 0 ? entry->key[scan->row_key_at[i]] :
+			rose_row_getattr(entry, scan->tree->schema, scan->row_key[i], &isnull);
+}
+
+/*
+ * Take the entries of a batch of n from the range, and look up their rows.  Of a few entries each is taken by itself; so is
+ * the first one, since the range may have turned.
+ */
 static void
 index_scan_fill_batch(RoseIndexScan *scan, const RoseSchema *table, Snapshot snapshot)
 {
 	RoseIndexBatch *batch = &scan->batch;
 	int			width = rose_schema_key_width(table);
+	int			taken = 0;
 
 	while (!batch->last && !rose_index_batch_is_full(batch))
 	{
-		const RoseRow *row = rose_scan_next_keyed(scan->scan, scan->direction);
+		const RoseRow *row = taken++ < ROWS_OF_LONG_RANGE ?
+			rose_scan_next_keyed(scan->scan, scan->direction) : index_scan_take_of_many(scan);
 		Datum		row_key[INDEX_MAX_KEYS];
-		bool		isnull;
 
 		batch->last = row == NULL;
 		if (row == NULL || !rose_key_quals_match(scan->quals, row->key))
 			continue;
-		for (int i = 0; i < width; i++)
-			row_key[i] = rose_row_getattr(row, scan->tree->schema, scan->row_key[i], &isnull);
+		index_scan_read_row_key(scan, row, width, row_key);
 		rose_index_batch_add(batch, row->key, row_key);
 	}
 	rose_index_batch_look_up(batch, snapshot);

@@ -384,11 +384,23 @@ rose_block_lock_owned(Relation rel, BlockNumber block, uint32 owner)
 	return buffer;
 }
 
+/*
+ * Who has the component from a manifest comes behind the last change of its pages, so there is nothing to wait for at
+ * the page's lock.  Not so on a standby, where replay may be writing another component's page into the block.
+ */
 Buffer
 rose_block_pin_owned(Relation rel, BlockNumber block, uint32 owner)
 {
-	Buffer		buffer = rose_block_lock_owned(rel, block, owner);
+	Buffer		buffer;
 
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	if (unlikely(RecoveryInProgress()))
+	{
+		buffer = rose_block_lock_owned(rel, block, owner);
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		return buffer;
+	}
+	Assert(owner != 0);
+	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, NULL);
+	check_page_read(rel, block, owner, BufferGetPage(buffer));
 	return buffer;
 }

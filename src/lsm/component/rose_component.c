@@ -380,6 +380,21 @@ rose_component_info(const RoseComponent *component)
 	return &component->info;
 }
 
+bool
+rose_component_common_version(const RoseComponent *component, RoseVersion *version)
+{
+	const RoseFooterDisk *footer = &component->footer;
+
+	if (footer->ntombstones > 0 || footer->npartials > 0 || footer->nwriters > 0 ||
+		footer->min_xid != footer->max_xid || footer->min_seq != footer->max_seq)
+		return false;
+	memset(version, 0, sizeof(*version));
+	version->xid = component->info.min_xid;
+	version->seq = footer->min_seq;
+	version->op = ROSE_OP_PUT;
+	return true;
+}
+
 /* ---- range ---- */
 
 bool

@@ -81,6 +81,13 @@ extern void rose_component_retire(RoseComponent *component, MemoryContext contex
 extern const RoseComponentInfo *rose_component_info(const RoseComponent *component);
 
 /*
+ * Have all of its rows been written with the same operation, number and transaction, as far as is known without reading
+ * them?  After a merge that has forgotten numbers they have.  Then what their versions have in common: all but rowid.
+ * Leaves with flags have more to say of theirs (rose_leaf.h).
+ */
+extern bool rose_component_common_version(const RoseComponent *component, RoseVersion *version);
+
+/*
  * False: no version of this key is in it.  By min/max key, which reads nothing, and
  * by the Bloom filter, which reads a page; hash is that of the key.
  */

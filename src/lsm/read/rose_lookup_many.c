@@ -58,10 +58,22 @@ typedef struct ManyLeaf
 	bool		alike;			/* and versions that differ in seq and rowid alone, each of ... */
 	RoseVersion version;
 	bool		wanted;			/* ... which is an answer */
+	bool		numbered;		/* and in rowid alone: seq is known */
 	int			n;
 	int			leaf_slots[ROSE_FOUND_ROWS_TAKE];
 	int			numbers[ROSE_FOUND_ROWS_TAKE];
 } ManyLeaf;
+
+/* The component that is asked. */
+typedef struct ManyComponent
+{
+	RoseComponent *component;
+	int			place;			/* in the view */
+	bool		alike;			/* versions are, as far as leaves do not say more of theirs */
+	RoseVersion version;
+	bool		wanted;			/* which is an answer */
+	bool		named;			/* first_names has its first row's */
+} ManyComponent;
 
 struct RoseLookupMany
 {
@@ -79,7 +91,10 @@ struct RoseLookupMany
 	RoseComponentCursor *cursors[ROSE_MAX_COMPONENTS];
 	bool		grown;			/* by a cursor, since it was measured */
 	RoseRow		row;
+	ManyComponent in;			/* while a component is asked */
 	ManyLeaf	at;				/* while a component is asked */
+	bool		names_places;	/* rows have names by their places ... */
+	uint64		first_names[ROSE_MAX_COMPONENTS];	/* ... as numbers, by component: that of its row 0, if one was found */
 
 	/* by number of a key, and of those that are left; capacity of each */
 	int			capacity;
@@ -426,7 +441,8 @@ take_columns(RoseLookupMany *many)
 	ManyLeaf   *at = &many->at;
 
 	if (at->n > 0)
-		rose_found_rows_take(many->found, at->leaf, at->leaf_slots, at->numbers, at->n, at->alike);
+		rose_found_rows_take(many->found, at->leaf, at->leaf_slots, at->numbers, at->n,
+							 at->alike && !at->numbered);
 	at->n = 0;
 }
 
@@ -444,6 +460,19 @@ is_answer(RoseLookupMany *many, const RoseVersion *version)
 	return version->op == ROSE_OP_PUT && rose_version_visible(&many->vis, version, true);
 }
 
+/* What is known of a component's rows without reading them. */
+static void
+enter_component(RoseLookupMany *many, RoseComponent *component, int place)
+{
+	ManyComponent *in = &many->in;
+
+	in->component = component;
+	in->place = place;
+	in->named = false;
+	in->alike = rose_component_common_version(component, &in->version);
+	in->wanted = in->alike && is_answer(many, &in->version);
+}
+
 static void
 enter_leaf(RoseLookupMany *many, RoseLeaf *leaf)
 {
@@ -451,14 +480,33 @@ enter_leaf(RoseLookupMany *many, RoseLeaf *leaf)
 
 	at->leaf = leaf;
 	at->usable = rose_leaf_is_self_contained(leaf);
+	at->numbered = many->in.alike && leaf->flags == 0;
+	if (at->numbered)
+	{
+		at->alike = true;
+		at->version = many->in.version;
+		at->wanted = many->in.wanted;
+		return;
+	}
 	at->alike = at->usable && rose_leaf_common_version(leaf, &at->version);
 	at->wanted = at->alike && is_answer(many, &at->version);
 }
 
+/* The first row of the component that is asked was found. */
+static void
+name_first(RoseLookupMany *many)
+{
+	ManyComponent *in = &many->in;
+
+	in->named = true;
+	if (many->names_places)
+		many->names_places = rose_tid_first_number(many->tree, rose_view_entry(many->view, in->place),
+												   &many->first_names[in->place]);
+}
+
 /* The cursor is on the newest version of a key.  Is it the answer?  Then take it over. */
 static void
-take_row(RoseLookupMany *many, RoseComponentCursor *cursor, RoseComponent *component, int place,
-		 const SortedKey *key)
+take_row(RoseLookupMany *many, RoseComponentCursor *cursor, const SortedKey *key)
 {
 	ManyLeaf   *at = &many->at;
 	int			slot;
@@ -477,14 +525,16 @@ take_row(RoseLookupMany *many, RoseComponentCursor *cursor, RoseComponent *compo
 	}
 	else if (many->tree->schema->nkeys == 0)
 		at->version.rowid = DatumGetInt64(key->key[0]);
-	if (!rose_found_rows_set(many->found, key->number, &at->version, component,
+	if (!rose_found_rows_set(many->found, key->number, &at->version, many->in.component,
 							 leaf->first_ordinal + slot))
 		return;
+	if (!many->in.named)
+		name_first(many);
 	if (at->n == ROSE_FOUND_ROWS_TAKE)
 		take_columns(many);
 	at->leaf_slots[at->n] = slot;
 	at->numbers[at->n++] = key->number;
-	many->places[key->number] = place;
+	many->places[key->number] = many->in.place;
 	many->nfound++;
 }
 
@@ -518,6 +568,7 @@ ask_component(RoseLookupMany *many, int place, int from, int to, bool oldest)
 	n = ask_filter(many, component, from, to, oldest && rose_hits_expected(tree));
 	if (n == 0)
 		return;
+	enter_component(many, component, place);
 	cursor = cursor_for(many, entry, component);
 	for (int i = 0; i < n; i++)
 	{
@@ -525,7 +576,7 @@ ask_component(RoseLookupMany *many, int place, int from, int to, bool oldest)
 		bool		found = private || find_key(many, cursor, key->key);
 
 		if (found && !private)
-			take_row(many, cursor, component, place, key);
+			take_row(many, cursor, key);
 		if (oldest && !private)
 			rose_hits_note(tree, found);
 		if (found)
@@ -579,6 +630,7 @@ rose_lookup_many_run(RoseLookupMany *many, Snapshot snapshot)
 	rose_tid_prepare(many->tree);
 	many->snapshot = snapshot;
 	many->nfound = 0;
+	many->names_places = !rose_tid_exact;
 	rose_visibility_init(&many->vis, snapshot);
 	sort_keys(many);
 	ask_memory(many);
@@ -597,7 +649,10 @@ rose_lookup_many_row(RoseLookupMany *many, int i, ItemPointer tid)
 	if (many->places[i] < 0)
 		return NULL;
 	rose_found_rows_get(many->found, i, &many->row);
-	rose_tid_name(many->tree, rose_view_entry(many->view, many->places[i]), &many->row,
-				  many->snapshot, tid);
+	if (likely(many->names_places && !rose_tid_exact))
+		rose_tid_from_number(many->first_names[many->places[i]] + many->row.ordinal, tid);
+	else
+		rose_tid_name(many->tree, rose_view_entry(many->view, many->places[i]), &many->row,
+					  many->snapshot, tid);
 	return &many->row;
 }
