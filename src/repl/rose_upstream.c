@@ -169,6 +169,29 @@ literal_list(List *strings)
 	return buf.data;
 }
 
+/* An upstream cannot send the changes of such a table.  Column lists came with 15. */
+static void
+check_column_lists(WalReceiverConn *conn, List *publications)
+{
+	List	   *found;
+
+	if (walrcv_server_version(conn) < 150000)
+		return;
+	found = query_strings(conn,
+						  psprintf("SELECT t.schemaname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) t.tablename"
+								   " FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN (%s)"
+								   " GROUP BY t.schemaname, t.tablename"
+								   " HAVING pg_catalog.count(DISTINCT t.attnames) OPERATOR(pg_catalog.>) 1"
+								   " ORDER BY 1 LIMIT 1", literal_list(publications)),
+						  "read the column lists of the upstream's publications");
+	if (found != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot use different column lists for table \"%s\" in different publications",
+						(char *) linitial(found)),
+				 errhint("Give it the same list in all publications of the subscription.")));
+}
+
 void
 rose_upstream_check_publications(WalReceiverConn *conn, List *publications)
 {
@@ -193,6 +216,7 @@ rose_upstream_check_publications(WalReceiverConn *conn, List *publications)
 					 errmsg("publication \"%s\" does not exist on the upstream", name),
 					 errhint("Create it there first, with CREATE PUBLICATION.")));
 	}
+	check_column_lists(conn, publications);
 }
 
 /* The view knows names only. */

@@ -168,6 +168,19 @@ paused('made anew, resynced', 'anew', qr/table "anew" has no column "x", which t
 down('ALTER TABLE anew ADD x int');
 resynced('made anew', 'anew', 'id, a, c, x');
 
+# --- an upstream cannot send a table that its publications have other columns of
+up('CREATE TABLE "Listed" (id int PRIMARY KEY, a int, b int); CREATE PUBLICATION l1 FOR TABLE "Listed" (id, a); CREATE PUBLICATION l2 FOR TABLE "Listed" (id, b); CREATE PUBLICATION l3 FOR TABLE "Listed" (a, id)');
+down('CREATE TABLE "Listed" (id int PRIMARY KEY, a int, b int) USING rose');
+my $listed = "SELECT rose.create_subscription('l', \$\$" . $upstream->connstr('postgres') . '$$, ARRAY[%s])';
+my $other_lists = qr/cannot use different column lists for table "public.Listed" in different publications/;
+like(error_of($replica, sprintf $listed, "'l1', 'l2'"), $other_lists, 'other column lists');
+down(sprintf $listed, "'l1', 'l3'");
+like(error_of($replica, "SELECT rose.alter_subscription('l', publications => ARRAY['l3', 'l2'])"), $other_lists, 'other column lists later');
+up('INSERT INTO "Listed" VALUES (1, 2, 3)');
+wait_for_apply($upstream, $replica, 'postgres', 'l');
+is(rows_of($replica, '"Listed"', 'id, a, b'), '1|2|', 'the same column list twice');
+down("SELECT rose.drop_subscription('l')");
+
 # --- without a copy they are known from the first change on
 up('CREATE PUBLICATION p2 FOR TABLE uncopied');
 down("SELECT rose.create_subscription('u', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['p2'], copy_data => false, on_error => 'pause')");
