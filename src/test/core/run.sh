@@ -6,8 +6,9 @@
 #
 # Suites are isolation, regress, contrib and modules (extensions whose tests make tables,
 # but for amcheck and pageinspect, which take the pages of a rose index for btree's, as
-# README.md says), subscription, and tap (other TAP files that make tables); contrib/NAME,
-# modules/NAME and tap/NAME are one of them.
+# README.md says), pl (PL/pgSQL's own), subscription, consumer (the files of subscription with subscriptions of
+# rose), and tap (other TAP files that make tables); contrib/NAME, modules/NAME, tap/NAME,
+# subscription/FILE and consumer/FILE are one of them.
 #
 # Which tests differ, and why, is in expected-differences beside this file. Fails if
 # another test differs, one of the list differs otherwise or no longer does, or the
@@ -46,11 +47,12 @@ FAILED=0
 for argument in "$@"; do
 	case $argument in
 		--write) WRITE=1 ;;
-		isolation | regress | contrib | modules | tap | subscription | contrib/* | modules/* | tap/*) SUITES+=("$argument") ;;
+		isolation | regress | contrib | modules | pl | tap | subscription | consumer) SUITES+=("$argument") ;;
+		contrib/* | modules/* | tap/* | subscription/* | consumer/*) SUITES+=("$argument") ;;
 		*) die "unknown suite \"$argument\"" ;;
 	esac
 done
-[ ${#SUITES[@]} -gt 0 ] || SUITES=(isolation regress contrib modules tap subscription)
+[ ${#SUITES[@]} -gt 0 ] || SUITES=(isolation regress contrib modules pl tap subscription consumer)
 
 # result NAME [PROBLEM]: counts and prints one test.
 result()
@@ -223,6 +225,7 @@ folder_of()
 {
 	case $1 in
 		contrib/*) echo "$CORE_BUILD/source/$1" ;;
+		pl/*) echo "$CORE_BUILD/source/src/$1/src" ;;
 		*) echo "$CORE_BUILD/source/src/test/$1" ;;
 	esac
 }
@@ -302,6 +305,7 @@ export PGHOST=$SCRATCH				# for servers that connect to themselves
 mkdir "$SCRATCH/rose"
 tar -C "$ROSE_ROOT" --exclude=./.git --exclude='*.o' --exclude='*.so' -cf - . | tar -C "$SCRATCH/rose" -xf -
 ROSE_ROOT=$SCRATCH/rose
+HERE=$ROSE_ROOT/src/test/core		# which the servers' user can read
 rose_prepare
 for suite in "${SUITES[@]}"; do
 	[ -n "$WRITE" ] || echo "== $suite"
@@ -312,9 +316,11 @@ for suite in "${SUITES[@]}"; do
 		contrib) run_modules contrib $CONTRIB ;;
 		# shellcheck disable=SC2086
 		modules) run_modules modules $MODULES ;;
+		pl) run_modules pl plpgsql ;;
 		tap) for folder in $TAP; do run_tap "tap/${folder##*/}" "$CORE_BUILD/source/$folder"; done ;;
 		tap/*) for folder in $TAP; do [ "${folder##*/}" != "${suite#*/}" ] || run_tap "$suite" "$CORE_BUILD/source/$folder"; done ;;
-		subscription) run_tap subscription "$CORE_BUILD/source/src/test/subscription" ;;
+		subscription | consumer) run_tap "$suite" "$CORE_BUILD/source/src/test/subscription" ;;
+		subscription/* | consumer/*) run_tap "${suite%%/*}" "$CORE_BUILD/source/src/test/subscription" "${suite#*/}" ;;
 		*/*) run_modules "${suite%%/*}" "${suite#*/}" ;;
 	esac
 done

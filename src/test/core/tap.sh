@@ -5,6 +5,10 @@
 # tables are not decoded, so in "subscription" those clusters have rose tables whose
 # names say that they subscribe and not that they publish; elsewhere all have.
 #
+# "consumer" runs the files of "subscription" with subscriptions of rose: RoseConsumer.pm
+# says in its words what they say in PostgreSQL's, and consumer-edits takes out of them
+# what rose differs in by design.
+#
 # In the list of differences, the number is that of failed checks.
 
 # write_initdb FILE: for all tests; CORE_SUITE tells it which suite it is.
@@ -25,9 +29,17 @@ write_initdb()
 		echo "shared_preload_libraries = 'rose'" >>"\$data/postgresql.conf"
 		echo 'max_worker_processes = 16' >>"\$data/postgresql.conf"
 		case \$CORE_SUITE:\${data%/pgdata} in
-			subscription:*publisher*) exit 0 ;;
-			subscription:*subscriber* | tap/*)
+			subscription:*publisher* | consumer:*publisher*) exit 0 ;;
+			subscription:*subscriber* | consumer:*subscriber* | subscription:*node_C* | consumer:*node_C* | tap/*)
 				echo "default_table_access_method = '$CORE_AM'" >>"\$data/postgresql.conf"
+				;;
+		esac
+		case \$CORE_SUITE in
+			consumer)
+				for database in template1 postgres; do
+					"$PG_BIN/postgres" --single -j -D "\$data" "\$database" <"$HERE/consumer.sql" >/dev/null 2>>"\$data/../rose.log"
+				done
+				echo "rose.spill_interval = '1s'" >>"\$data/postgresql.conf"
 				;;
 		esac
 		exit 0
@@ -39,15 +51,25 @@ write_initdb()
 tap_file()
 {
 	local suite=$1 folder=$2 name out
+	local file=$3 modules=()
 	name=$(basename "$3" .pl)
 	out=$SCRATCH/out/$suite/$name
 
 	as_pg mkdir -p "$out"
+	if [ "$suite" = consumer ]; then
+		if grep -q "^! $name: " "$HERE/consumer-edits"; then
+			sed -n "s|^! $name: |not run - $suite/$name: |p" "$HERE/consumer-edits"
+			return
+		fi
+		file=$out/$name.pl
+		perl "$HERE/edit.pl" "$HERE/consumer-edits" "$3" >"$file" || { result "$suite/$name" "could not be edited"; return; }
+		modules=(-I "$HERE" -MRoseConsumer)
+	fi
 	(
 		cd "$folder" &&
 			as_pg env PATH="$SCRATCH/bin:$PG_BIN:$folder:$PATH" CORE_SUITE="$suite" TEMP_CONFIG="$SCRATCH/tap.conf" TESTDIR="$out" \
-				TMPDIR="$SCRATCH" PGUSER=postgres PG_REGRESS="$CORE_BUILD/source/src/test/regress/pg_regress" \
-				perl -I "$CORE_BUILD/source/src/test/perl" "$3"
+				TMPDIR="$SCRATCH" PGUSER=postgres PG_REGRESS="$CORE_BUILD/source/src/test/regress/pg_regress" with_icu=yes \
+				PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" perl -I "$CORE_BUILD/source/src/test/perl" "${modules[@]}" "$file"
 	) >"$out/out" 2>&1 </dev/null
 	tap_result "$suite/$name" "$out" $?
 }
@@ -59,6 +81,10 @@ tap_result()
 
 	known=$(expected "$test")
 	failed=$(grep -c '^not ok' "$out/out")
+	if grep -q '^1\.\.0 # SKIP' "$out/out"; then
+		echo "skipped - $test: $(sed -n 's/^1\.\.0 # SKIP *//p' "$out/out")"
+		return
+	fi
 	if [ -n "$WRITE" ]; then
 		[ "$status" = 0 ] || printf '%s\t%s\n' "$test" "$failed"
 	elif [ "$status" = 0 ]; then
@@ -77,7 +103,7 @@ tap_result()
 	[ -z "$found" ] || result "$test: no internal error" "$found"
 }
 
-# run_tap SUITE FOLDER: all files of the folder.
+# run_tap SUITE FOLDER [FILE]: all files of the folder, or one.
 run_tap()
 {
 	local file
@@ -87,7 +113,7 @@ run_tap()
 		write_initdb "$SCRATCH/bin/initdb"
 		echo "log_line_prefix = '%m [%p] %e %q%a '" | as_pg tee "$SCRATCH/tap.conf" >/dev/null
 	fi
-	for file in "$2"/t/*.pl; do
+	for file in "$2"/t/${3:-*}.pl; do
 		tap_file "$1" "$2" "$file"
 	done
 }
