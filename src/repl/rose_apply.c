@@ -10,9 +10,7 @@
  * an expression of the table (rose_rules.h) looks at a value that was not sent; and an
  * index has such a column beside one that was sent.
  *
- * TRUNCATE gives the table a new file, which is durable when the local transaction
- * is, while ordinary changes wait for their epoch.  So the batch is cut before the
- * upstream transaction that truncates: see README.md, "TRUNCATE".
+ * TRUNCATE is rose_truncated.c's.  Which partition of a table takes a row is rose_target.c's.
  *
  * Errors name the table, the message, the key and the upstream's commit position
  * (rose_apply_error_context).
@@ -24,11 +22,9 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
-#include "storage/lmgr.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -131,13 +127,13 @@ describe_binary(Oid type, const RoseWireColumn *value, StringInfo out)
 
 /* The key of a row as the upstream sent it, for error messages. */
 static void
-describe_key(RoseReplRel *entry, const RoseWireTuple *tuple, StringInfo out)
+describe_key(const RoseReplTarget *target, const RoseWireTuple *tuple, StringInfo out)
 {
-	const RoseSchema *schema = entry->table->schema;
+	const RoseSchema *schema = target->table->schema;
 
 	for (int i = 0; i < schema->nkeys; i++)
 	{
-		const RoseReplColumn *column = &entry->columns[schema->keys[i].def.attno - 1];
+		const RoseReplColumn *column = &target->of->columns[rose_route_column(target->part, schema->keys[i].def.attno - 1)];
 		const RoseWireColumn *value;
 
 		appendStringInfoString(out, i > 0 ? ", " : "");
@@ -158,6 +154,7 @@ describe_key(RoseReplRel *entry, const RoseWireTuple *tuple, StringInfo out)
 
 static RoseWireChange change;	/* at hand */
 static RoseWireTuple *key_tuple = NULL; /* of it */
+static const RoseReplTarget *key_target = NULL; /* whose key it is, or NULL: it is not known yet */
 
 void
 rose_apply_error_context(void *arg)
@@ -180,8 +177,8 @@ rose_apply_error_context(void *arg)
 		return;
 	}
 	initStringInfo(&key);
-	if (key_tuple != NULL && rose_apply.blame.rel->table != NULL)
-		describe_key(rose_apply.blame.rel, key_tuple, &key);
+	if (key_tuple != NULL && key_target != NULL && key_target->table != NULL)
+		describe_key(key_target, key_tuple, &key);
 	errcontext("applying upstream message \"%c\" for table \"%s.%s\"%s%s%s of the transaction committed at %X/%X",
 			   rose_apply.blame.command, rose_apply.blame.rel->remote.nspname, rose_apply.blame.rel->remote.relname,
 			   key.len > 0 ? ", key (" : "", key.data, key.len > 0 ? ")," : "",
@@ -244,17 +241,28 @@ begin_change(LogicalRepRelId remoteid)
 	}
 	rose_apply.remote.changes++;
 	rose_apply.blame.certain = true;	/* until the end of the change */
+	key_target = entry->route == NULL ? &entry->target : NULL;
 	return entry;
 }
 
+/* A change that names an old row needs to know it. */
+static void
+require_identity(RoseReplTarget *target, const char *verb)
+{
+	if (unlikely(!target->identity_known))
+		rose_relmap_learn_identity(target);
+	rose_relmap_require_identity(target, verb);
+}
+
 /*
- * Take the values that the new row lacks from the one that the table has; false: it has
+ * Take the values that the new row lacks from the one that the target has; false: it has
  * none.
  */
 static bool
-complete_from_table(RoseReplRel *entry, const Datum *key)
+complete_from_table(RoseReplTarget *target, const Datum *key)
 {
-	RoseSchema *schema = entry->table->schema;
+	RoseReplRel *entry = target->of;
+	RoseSchema *schema = target->table->schema;
 	RoseLookup *lookup;
 	const RoseRow *row;
 	Snapshot	snapshot;
@@ -262,22 +270,22 @@ complete_from_table(RoseReplRel *entry, const Datum *key)
 	rose_gather_write();
 	CommandCounterIncrement();
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	lookup = rose_lookup_create(entry->table);
+	lookup = rose_lookup_create(target->table);
 	row = rose_lookup_get(lookup, snapshot, key);
 	rose_apply.progress.old_row_reads++;
 
-	for (int i = 0; i < entry->natts && row != NULL; i++)
+	for (int i = 0; i < RelationGetNumberOfAttributes(target->rel) && row != NULL; i++)
 	{
-		RoseReplColumn *column = &entry->columns[i];
+		int			c = rose_route_column(target->part, i);
 		int16		typlen;
 		bool		typbyval;
 
-		if (column->remote < 0 || rose_present_test(entry->present, i + 1))
+		if (c < 0 || entry->columns[c].remote < 0 || rose_present_test(entry->present, c + 1))
 			continue;
-		entry->values[i] = rose_row_getattr(row, schema, i + 1, &entry->nulls[i]);
-		get_typlenbyval(column->type, &typlen, &typbyval);
-		if (!entry->nulls[i])
-			entry->values[i] = datumCopy(entry->values[i], typbyval, typlen);
+		entry->values[c] = rose_row_getattr(row, schema, i + 1, &entry->nulls[c]);
+		get_typlenbyval(entry->columns[c].type, &typlen, &typbyval);
+		if (!entry->nulls[c])
+			entry->values[c] = datumCopy(entry->values[c], typbyval, typlen);
 	}
 	rose_lookup_free(lookup);
 	UnregisterSnapshot(snapshot);
@@ -285,10 +293,11 @@ complete_from_table(RoseReplRel *entry, const Datum *key)
 }
 
 static void
-write_whole(RoseReplRel *entry)
+write_whole(RoseReplTarget *target)
 {
-	rose_rules_apply(entry->rules, entry->values, entry->nulls);
-	rose_gather_row(entry, ROSE_OP_PUT, entry->values, entry->nulls, NULL);
+	rose_target_take_new(target, false);
+	rose_rules_apply(target->rules, target->values, target->nulls);
+	rose_gather_row(target, ROSE_OP_PUT, target->values, target->nulls, NULL);
 }
 
 /*
@@ -297,45 +306,61 @@ write_whole(RoseReplRel *entry)
  * the row that is below.
  */
 static void
-write_incomplete(RoseReplRel *entry, bool key_is_same)
+write_incomplete(RoseReplTarget *target, bool key_is_same)
 {
 	Datum		key[INDEX_MAX_KEYS];
 
-	if (!rose_rules_apply_partial(entry->rules, entry->values, entry->nulls, entry->present) ||
-		rose_blind_needs_row(entry->indexes, entry->present, key_is_same))
+	rose_target_take_new(target, true);
+	if (!rose_rules_apply_partial(target->rules, target->values, target->nulls, target->present) ||
+		rose_blind_needs_row(target->indexes, target->present, key_is_same))
 	{
-		rose_component_require_key(entry->table->schema, entry->nulls);
-		rose_key_from_values(entry->table->schema, entry->values, 0, key);
-		if (complete_from_table(entry, key))
+		rose_component_require_key(target->table->schema, target->nulls);
+		rose_key_from_values(target->table->schema, target->values, 0, key);
+		if (complete_from_table(target, key))
 		{
-			write_whole(entry);
+			write_whole(target);
 			return;
 		}
 	}
-	rose_gather_row(entry, ROSE_OP_PARTIAL, entry->values, entry->nulls, entry->present);
-	entry->counts.partials++;
+	rose_gather_row(target, ROSE_OP_PARTIAL, target->values, target->nulls, target->present);
+	target->of->counts.partials++;
+}
+
+/* The row that the upstream had before is gone. */
+static void
+write_tombstone(RoseReplTarget *target)
+{
+	rose_gather_row(target, ROSE_OP_TOMBSTONE, target->old_values, target->old_nulls, NULL);
 }
 
 static void
 apply_insert(void)
 {
 	RoseReplRel *entry;
+	RoseReplTarget *target;
 
 	entry = begin_change(change.relid);
 	if (entry == NULL)
 		return;
 	key_tuple = &change.new;
 	if (likely(!read_row(entry, &change.new, entry->values, entry->nulls, NULL)))
-		write_whole(entry);
+	{
+		key_target = target = rose_target_of_new(entry, false, NULL);
+		write_whole(target);
+	}
 	else
 	{
-		rose_relmap_require_identity(entry, "an INSERT without its unchanged large values");
+		const char *verb = "an INSERT without its unchanged large values";
+
 		(void) read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
-		write_incomplete(entry, false);
+		key_target = target = rose_target_of_new(entry, true, verb);
+		require_identity(target, verb);
+		write_incomplete(target, false);
 		entry->counts.incomplete++;
 	}
 	rose_apply.progress.inserts++;
 	entry->counts.inserts++;
+	target->inserts++;
 }
 
 /*
@@ -367,31 +392,62 @@ complete_from_old(RoseReplRel *entry, const RoseWireTuple *old)
 	return missing;
 }
 
+/* Has the new row another key than the old one, or another place? */
 static bool
-key_changed(RoseReplRel *entry, Datum *old_key)
+has_moved(const RoseReplTarget *target, const RoseReplTarget *old_target, Datum *old_key)
 {
-	const RoseSchema *schema = entry->table->schema;
+	const RoseSchema *schema = target->table->schema;
 	Datum		new_key[INDEX_MAX_KEYS];
 
-	rose_component_require_key(schema, entry->old_nulls);
-	rose_component_require_key(schema, entry->nulls);
-	rose_key_from_values(schema, entry->old_values, 0, old_key);
-	rose_key_from_values(schema, entry->values, 0, new_key);
-	return rose_key_compare(schema, old_key, new_key, schema->nkeys) != 0;
+	rose_component_require_key(old_target->table->schema, old_target->old_nulls);
+	rose_component_require_key(schema, target->nulls);
+	rose_key_from_values(old_target->table->schema, old_target->old_values, 0, old_key);
+	rose_key_from_values(schema, target->values, 0, new_key);
+	return target != old_target || rose_key_compare(schema, old_key, new_key, schema->nkeys) != 0;
+}
+
+/* The old row's place, in whose columns it is taken then. */
+static RoseReplTarget *
+target_of_old(RoseReplRel *entry, const char *verb)
+{
+	RoseReplTarget *target = rose_target_of_old(entry, verb);
+
+	require_identity(target, verb);
+	rose_target_take_old(target);
+	return target;
+}
+
+/* Core counts a row that moves from one partition to another as deleted and inserted. */
+static void
+count_update(RoseReplTarget *target, RoseReplTarget *old_target)
+{
+	rose_apply.progress.updates++;
+	target->of->counts.updates++;
+	if (target == old_target)
+		target->updates++;
+	else
+	{
+		old_target->deletes++;
+		target->inserts++;
+	}
 }
 
 static void
 apply_update(void)
 {
+	const char *verb = "an UPDATE";
 	Datum		old_key[INDEX_MAX_KEYS];
 	bool		unchanged;
 	RoseReplRel *entry;
+	RoseReplTarget *target;
+	RoseReplTarget *old_target;
 
 	entry = begin_change(change.relid);
 	if (entry == NULL)
 		return;
 	key_tuple = change.has_old ? &change.old : &change.new;
-	rose_relmap_require_identity(entry, "an UPDATE");
+	if (entry->route == NULL)
+		require_identity(&entry->target, verb);
 
 	unchanged = read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
 	if (change.has_old)
@@ -400,35 +456,46 @@ apply_update(void)
 		if (unchanged)
 			unchanged = complete_from_old(entry, &change.old);
 	}
-	if (change.has_old && key_changed(entry, old_key))
+	key_target = target = old_target = rose_target_of_new(entry, unchanged, verb);
+	require_identity(target, verb);
+	if (change.has_old)
+	{
+		old_target = target_of_old(entry, verb);
+		rose_target_take_new(target, false);
+	}
+	if (change.has_old && has_moved(target, old_target, old_key))
 	{
 		if (unchanged)
-			unchanged = !complete_from_table(entry, old_key);
-		rose_gather_row(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
+			unchanged = !complete_from_table(old_target, old_key);
+		write_tombstone(old_target);
 	}
 	/* the upstream sends the old key if that is another one, or was large */
 	if (unchanged)
-		write_incomplete(entry, !change.has_old);
+		write_incomplete(target, !change.has_old);
 	else
-		write_whole(entry);
-	rose_apply.progress.updates++;
-	entry->counts.updates++;
+		write_whole(target);
+	count_update(target, old_target);
 }
 
 static void
 apply_delete(void)
 {
+	const char *verb = "a DELETE";
 	RoseReplRel *entry;
+	RoseReplTarget *target;
 
 	entry = begin_change(change.relid);
 	if (entry == NULL)
 		return;
 	key_tuple = &change.old;
-	rose_relmap_require_identity(entry, "a DELETE");
+	if (entry->route == NULL)
+		require_identity(&entry->target, verb);
 	read_row(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
-	rose_gather_row(entry, ROSE_OP_TOMBSTONE, entry->old_values, entry->old_nulls, NULL);
+	key_target = target = target_of_old(entry, verb);
+	write_tombstone(target);
 	rose_apply.progress.deletes++;
 	entry->counts.deletes++;
+	target->deletes++;
 }
 
 static void
@@ -446,66 +513,6 @@ apply_change(void)
 			apply_delete();
 			break;
 	}
-}
-
-/* ---------------------------------------------------------------------
- * TRUNCATE
- */
-
-static void
-blame_table(Relation rel)
-{
-	rose_apply.blame.rel = rose_relmap_find(RelationGetRelid(rel));
-}
-
-static RoseApplyResult
-apply_truncate(StringInfo s)
-{
-	bool		cascade;
-	bool		restart_seqs;
-	List	   *remote_ids = logicalrep_read_truncate(s, &cascade, &restart_seqs);
-	List	   *rels = NIL;
-	ListCell   *lc;
-
-	if (rose_apply.remote.passing)
-		return ROSE_APPLY_GO_ON;
-	rose_batch_ensure();
-	rose_gather_write();
-	foreach(lc, remote_ids)
-	{
-		RoseReplRel *entry = rose_relmap_lookup(lfirst_oid(lc), rose_apply.remote.commit_lsn);
-
-		if (entry == NULL)
-		{
-			rose_apply.progress.skipped++;
-			continue;
-		}
-		if (rose_apply_can_be_cut())
-			return ROSE_APPLY_RESTART;
-		rose_relmap_close(entry);
-		rose_repl_lock_table(entry->relid, AccessExclusiveLock);
-		rose_relmap_require_local(entry);
-		rose_apply.blame.rel = entry;
-		rels = lappend(rels, table_open(entry->relid, NoLock));
-		entry->truncated = entry->counts;
-		entry->counts.truncates++;
-		rose_apply.progress.truncates++;
-	}
-	if (rels == NIL)
-		return ROSE_APPLY_GO_ON;
-
-	rose_apply.blame.certain = true;
-	/* without further cascading, as core does */
-	rose_repl_truncate_tables(rels, restart_seqs, false, blame_table);
-	foreach(lc, rels)
-	{
-		blame_table(lfirst(lc));
-		rose_repl_feed(lfirst(lc), rose_apply.sub->subid);
-		table_close(lfirst(lc), NoLock);
-	}
-	rose_apply.blame.certain = false;
-	rose_apply.remote.durable_at_once = true;
-	return ROSE_APPLY_GO_ON;
 }
 
 /* ---------------------------------------------------------------------
@@ -674,6 +681,7 @@ rose_apply_message(StringInfo s)
 	rose_apply.blame.rel = NULL;
 	rose_apply.blame.certain = false;
 	key_tuple = NULL;
+	key_target = NULL;
 	switch (rose_apply.blame.command)
 	{
 		case LOGICAL_REP_MSG_BEGIN:
@@ -693,7 +701,7 @@ rose_apply_message(StringInfo s)
 			apply_change();
 			break;
 		case LOGICAL_REP_MSG_TRUNCATE:
-			result = apply_truncate(s);
+			result = rose_truncated_apply(s);
 			break;
 		case LOGICAL_REP_MSG_RELATION:
 			apply_relation(s);
@@ -715,6 +723,7 @@ rose_apply_message(StringInfo s)
 	rose_apply.blame.rel = NULL;
 	rose_apply.blame.certain = false;
 	key_tuple = NULL;
+	key_target = NULL;
 	return result;
 }
 

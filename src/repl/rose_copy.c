@@ -12,6 +12,9 @@
  * them a lock on whichever table had the name, the names must still be those of the
  * table's oid and the columns' numbers.
  *
+ * Rows of a partitioned table are sorted and loaded for each partition by itself, all in the one
+ * transaction.
+ *
  * Locking: the table, as for any writing, until the local transaction ends; the caller has it.
  * Which process does this, and when, is not said here (rose_copy_worker.c, rose_copies.c).
  *
@@ -28,6 +31,7 @@
 #include "pgstat.h"
 #include "replication/walreceiver.h"
 #include "storage/lmgr.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -122,13 +126,184 @@ next_row(CopyFromState cstate, Oid as_owner, ExprContext *econtext, Datum *value
 	return more;
 }
 
-/* The rows that COPY yields go into the load; returns their number. */
+/* ---------------------------------------------------------------------
+ * What takes the rows: the table, or partitions of it
+ */
+
+/* Sorting needs that much in any case. */
+#define ROSE_COPY_MIN_MEMORY_KB	64
+
+typedef struct CopyTarget
+{
+	const RoseRoutePart *part;	/* NULL: it is the table itself */
+	RoseTree   *table;
+	RoseRules  *rules;
+	RoseBlindIndexes *indexes;	/* or NULL: it has none */
+	RoseBulkLoad *load;
+	Datum	   *values;			/* a row in its own columns; NULL: they are the table's */
+	bool	   *nulls;
+} CopyTarget;
+
+typedef struct CopyTargets
+{
+	MemoryContext context;
+	int			memory_kb;		/* for each */
+	RoseRoute  *route;			/* NULL: the table is not partitioned, and the only one */
+	List	   *all;			/* CopyTarget */
+} CopyTargets;
+
+/* Level 2 takes a component only if nothing lies above it. */
+static int
+target_level(RoseTree *table)
+{
+	return rose_c0_was_empty(&table->shared->c0) && rose_tree_manifest(table)->ncomponents == 0 ? 2 : 0;
+}
+
+/*
+ * Nobody else writes to a table that is fed; one that is not yet will be, and is copied
+ * then.
+ */
+static void
+require_fed(RoseTree *table)
+{
+	if (!rose_feed_is_recorded(table, rose_apply.sub->subid))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("table \"%s\" is not the subscription's to write to yet",
+						RelationGetRelationName(table->rel)),
+				 errdetail("Somebody had it locked, or it has got a new file.  It will be tried again.")));
+}
+
+static CopyTarget *
+open_target(CopyTargets *targets, Relation rel, const RoseRoutePart *part)
+{
+	MemoryContext old = MemoryContextSwitchTo(targets->context);
+	CopyTarget *target = palloc0(sizeof(CopyTarget));
+
+	rose_target_tables_require(rel);
+	target->part = part;
+	target->table = rose_tree_open(rel);
+	require_fed(target->table);
+	target->rules = rose_rules_create(rel, CurrentMemoryContext);
+	if (part != NULL && part->in_bounds)
+		rose_rules_trust_bounds(target->rules);
+	target->indexes = rose_blind_indexes_open(target->table, CurrentMemoryContext);
+	target->load = rose_bulkload_begin(target->table, GetCurrentCommandId(true), false,
+									   target_level(target->table), InvalidOid, 0, targets->memory_kb);
+	if (part != NULL && part->from != NULL)
+	{
+		target->values = palloc(sizeof(Datum) * Max(part->natts, 1));
+		target->nulls = palloc(sizeof(bool) * Max(part->natts, 1));
+	}
+	targets->all = lappend(targets->all, target);
+	MemoryContextSwitchTo(old);
+	return target;
+}
+
+static void
+lock_partition(Oid relid)
+{
+	LockRelationOid(relid, RowExclusiveLock);
+	if (rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot copy into partition \"%s\", which has the rows of another table of the upstream",
+						get_rel_name(relid))));
+}
+
+static void
+begin_targets(CopyTargets *targets, Relation rel)
+{
+	int			n = list_length(rose_target_tables_of(RelationGetRelid(rel)));
+
+	memset(targets, 0, sizeof(*targets));
+	targets->context = CurrentMemoryContext;
+	targets->memory_kb = Max(maintenance_work_mem / n, ROSE_COPY_MIN_MEMORY_KB);
+	if (rose_target_tables_has_rows(rel))
+		(void) open_target(targets, rel, NULL);
+	else
+		targets->route = rose_route_create(rel, lock_partition, targets->context);
+}
+
+static CopyTarget *
+find_target(CopyTargets *targets, const Datum *values, const bool *nulls)
+{
+	RoseRoutePart *part;
+
+	if (targets->route == NULL)
+		return linitial(targets->all);
+	part = rose_route_find(targets->route, values, nulls, NULL, NULL);
+	if (part->owner == NULL)
+		part->owner = open_target(targets, part->rel, part);
+	return part->owner;
+}
+
+static void
+put_row(CopyTargets *targets, Datum *values, bool *nulls)
+{
+	CopyTarget *target = find_target(targets, values, nulls);
+
+	if (target->values != NULL)
+	{
+		rose_route_convert(target->part, values, nulls, target->values, target->nulls);
+		values = target->values;
+		nulls = target->nulls;
+	}
+	rose_rules_apply(target->rules, values, nulls);
+	rose_bulkload_put(target->load, values, nulls);
+}
+
+/* The sorted rows are written. */
+static void
+finish_loads(CopyTargets *targets)
+{
+	ListCell   *lc;
+
+	foreach(lc, targets->all)
+	{
+		CopyTarget *target = lfirst(lc);
+
+		rose_repl_stats_keep(RelationGetRelid(target->table->rel),
+							 rose_bulkload_finish(target->load), 0, 0);
+		rose_rules_free(target->rules);
+	}
+}
+
+/* Of all rows of a table, which are there by now. */
+static void
+copy_entries(RoseBlindIndexes *indexes)
+{
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rose_blind_load_entries(indexes, GetActiveSnapshot());
+	PopActiveSnapshot();
+	rose_blind_indexes_close(indexes);
+}
+
+static void
+end_targets(CopyTargets *targets, uint64 nrows)
+{
+	ListCell   *lc;
+
+	foreach(lc, targets->all)
+	{
+		CopyTarget *target = lfirst(lc);
+
+		if (target->indexes == NULL)
+			continue;
+		rose_copy_places_tell(ROSE_COPY_INDEXES, nrows, source_bytes);
+		copy_entries(target->indexes);
+	}
+	if (targets->route != NULL)
+		rose_route_free(targets->route);
+}
+
+/* The rows that COPY yields go into the loads; returns their number. */
 static uint64
-load_rows(CopyFromState cstate, RoseBulkLoad *load, Relation rel)
+load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel)
 {
 	int			natts = RelationGetNumberOfAttributes(rel);
 	Oid			as_owner = rows_have_code(rel) ? rel->rd_rel->relowner : InvalidOid;
-	RoseRules  *rules = rose_rules_create(rel, CurrentMemoryContext);
 	EState	   *estate = CreateExecutorState();
 	ExprContext *econtext = GetPerTupleExprContext(estate);
 	Datum	   *values = palloc(sizeof(Datum) * Max(natts, 1));
@@ -146,10 +321,7 @@ load_rows(CopyFromState cstate, RoseBulkLoad *load, Relation rel)
 		old = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
 		more = next_row(cstate, as_owner, econtext, values, nulls);
 		if (more)
-		{
-			rose_rules_apply(rules, values, nulls);
-			rose_bulkload_put(load, values, nulls);
-		}
+			put_row(targets, values, nulls);
 		MemoryContextSwitchTo(old);
 		if (!more)
 			break;
@@ -157,7 +329,6 @@ load_rows(CopyFromState cstate, RoseBulkLoad *load, Relation rel)
 			rose_copy_places_tell(ROSE_COPY_READING, nrows, source_bytes);
 	}
 	error_context_stack = callback.previous;
-	rose_rules_free(rules);
 	FreeExecutorState(estate);
 	return nrows;
 }
@@ -182,11 +353,28 @@ require_empty(RoseTree *table)
 				 errhint("TRUNCATE it (the subscription must not feed it meanwhile) or subscribe with copy_data => false.")));
 }
 
-/* Level 2 takes a component only if nothing lies above it. */
-static int
-target_level(RoseTree *table)
+/* The table, or its partitions.  Unless they are waited for, those that somebody has locked are passed over. */
+static void
+require_of_all(Relation rel, bool wait, void (*require) (RoseTree *table))
 {
-	return rose_c0_was_empty(&table->shared->c0) && rose_tree_manifest(table)->ncomponents == 0 ? 2 : 0;
+	ListCell   *lc;
+
+	foreach(lc, rose_target_tables_of(RelationGetRelid(rel)))
+	{
+		Relation	table;
+
+		if (wait)
+			LockRelationOid(lfirst_oid(lc), AccessShareLock);
+		else if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
+			continue;
+		table = try_relation_open(lfirst_oid(lc), NoLock);
+		if (table == NULL)
+			continue;
+		rose_target_tables_require(table);
+		if (rose_target_tables_has_rows(table))
+			require(rose_tree_open(table));
+		relation_close(table, NoLock);
+	}
 }
 
 /* As the table's owner: defaults of columns that are not in the list may be evaluated. */
@@ -270,40 +458,13 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 	rose_subscription_set_columns(rose_apply.sub->subid, RelationGetRelid(rel), map);
 }
 
-/* Of all rows of the table, which are there by now. */
-static void
-copy_entries(RoseBlindIndexes *indexes)
-{
-	CommandCounterIncrement();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	rose_blind_load_entries(indexes, GetActiveSnapshot());
-	PopActiveSnapshot();
-	rose_blind_indexes_close(indexes);
-}
-
-/*
- * Nobody else writes to a table that is fed; one that is not yet will be, and is copied
- * then.
- */
-static void
-require_fed(RoseTree *table)
-{
-	if (!rose_feed_is_recorded(table, rose_apply.sub->subid))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("table \"%s\" is not the subscription's to write to yet",
-						RelationGetRelationName(table->rel)),
-				 errdetail("Somebody had it locked, or it has got a new file.  It will be tried again.")));
-}
-
 /* Everything that can be wrong before there are rows; the columns that are to be copied. */
 static RoseSubscriptionTable *
-prepare(WalReceiverConn *conn, Relation rel, List **remote_names, List **local_names)
+prepare(WalReceiverConn *conn, Relation rel, bool wait, List **remote_names, List **local_names)
 {
 	RoseSubscriptionTable *listed = require_listed(rel);
 
-	rose_relmap_require_target(rel);
-	require_empty(rose_tree_open(rel));
+	require_of_all(rel, wait, require_empty);
 	find_remote(conn, listed);
 	choose_columns(conn, rel, listed, remote_names, local_names);
 	rose_upstream_require_select(conn, &listed->remote, *remote_names);
@@ -326,27 +487,23 @@ rose_copy_check(WalReceiverConn *conn, Oid relid)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("the table with OID %u does not exist any more", relid),
 				 errhint("Create it again, or take it out of the publication; then call rose.alter_subscription with refresh => true.")));
-	(void) prepare(conn, rel, &remote_names, &local_names);
+	(void) prepare(conn, rel, false, &remote_names, &local_names);
 	relation_close(rel, NoLock);
 }
 
 static uint64
-load_table(WalReceiverConn *conn, Relation rel, List *local_names)
+load_table(WalReceiverConn *conn, Relation rel, CopyTargets *targets, List *local_names)
 {
-	RoseTree   *table = rose_tree_open(rel);
 	CopyFromState cstate;
-	RoseBulkLoad *load;
 	uint64		nrows;
 
 	source_conn = conn;
 	source_bytes = 0;
 	memset(&source_data, 0, sizeof(source_data));
 	cstate = begin_copy(rel, local_names);
-	load = rose_bulkload_begin(table, GetCurrentCommandId(true), false,
-							   target_level(table), InvalidOid, 0);
-	nrows = load_rows(cstate, load, rel);
+	nrows = load_rows(cstate, targets, rel);
 	rose_copy_places_tell(ROSE_COPY_WRITING, nrows, source_bytes);
-	rose_bulkload_finish(load);
+	finish_loads(targets);
 	EndCopyFrom(cstate);
 	return nrows;
 }
@@ -356,26 +513,23 @@ rose_copy_table(WalReceiverConn *conn, Relation rel)
 {
 	List	   *remote_names = NIL;
 	List	   *local_names = NIL;
-	RoseBlindIndexes *indexes;
+	CopyTargets targets;
 	RoseSubscriptionTable *listed;
 	uint64		nrows;
 	int64		expected_rows;
 	int64		expected_bytes;
 
-	require_fed(rose_tree_open(rel));
-	listed = prepare(conn, rel, &remote_names, &local_names);
+	rose_repl_stats_forget_kept();
+	require_of_all(rel, true, require_fed);
+	listed = prepare(conn, rel, true, &remote_names, &local_names);
 	ROSE_STOP_POINT("copy-found");
 	rose_upstream_estimate(conn, listed->remote.relid, &expected_rows, &expected_bytes);
 	rose_copy_places_expect(expected_rows, expected_bytes);
 	rose_upstream_start_copy(conn, rose_apply.sub->publications, &listed->remote, remote_names);
 
-	indexes = rose_blind_indexes_open(rose_tree_open(rel), CurrentMemoryContext);
-	nrows = load_table(conn, rel, local_names);
-	if (indexes != NULL)
-	{
-		rose_copy_places_tell(ROSE_COPY_INDEXES, nrows, source_bytes);
-		copy_entries(indexes);
-	}
+	begin_targets(&targets, rel);
+	nrows = load_table(conn, rel, &targets, local_names);
+	end_targets(&targets, nrows);
 	rose_upstream_check_copied(conn, &listed->remote);
 	return nrows;
 }

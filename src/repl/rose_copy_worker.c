@@ -118,7 +118,7 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 
 	rose_subscription_set_table(rose_apply.sub->subid, relid, ROSE_REL_COPIED, sync_lsn,
 								NULL, NULL, InvalidXLogRecPtr);
-	rose_repl_stats_count(relid, counts.copied, 0, 0);
+	rose_repl_stats_count_kept();
 	ForceSyncCommit();
 	HOLD_INTERRUPTS();
 	rose_repl_local_commit();

@@ -61,30 +61,40 @@ static List *unpublished = NIL; /* in TopMemoryContext */
 static List *unfed = NIL;		/* in TopMemoryContext */
 static TimestampTz caught_up = 0;
 
+/* Partitions that were detached may have to be let go: those that an earlier worker left, for one. */
+static bool strays_doubtful = true;
+static TimestampTz strays_looked = 0;
+
 static uint64 applied_before = 0;	/* bytes applied before the last epoch */
 
 typedef void (*TableCallback) (RoseTree *table, uint64 epoch);
 
-/* The subscription's tables, in the message context. */
+/* In the message context. */
 static List *
-list_tables(void)
+list_by(List *(*list) (Oid subid))
 {
-	List	   *result = NIL;
-	ListCell   *lc;
-	MemoryContext old;
+	List	   *result;
 
 	StartTransactionCommand();
-	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
-	{
-		RoseSubscriptionTable *table = lfirst(lc);
-
-		old = MemoryContextSwitchTo(rose_apply.message_context);
-		result = lappend_oid(result, table->relid);
-		MemoryContextSwitchTo(old);
-	}
+	MemoryContextSwitchTo(rose_apply.message_context);
+	result = list(rose_apply.sub->subid);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rose_apply.message_context);
 	return result;
+}
+
+/* The subscription's tables, and partitions of them. */
+static List *
+list_tables(void)
+{
+	return list_by(rose_partitions_tables);
+}
+
+/* All that it feeds: partitions that were detached, too. */
+static List *
+list_fed(void)
+{
+	return list_concat(list_tables(), list_by(rose_partitions_strays));
 }
 
 static bool
@@ -249,7 +259,7 @@ find_busy(const LockedTables *locked, const List *needed)
 static void
 visit_as_needed(TableCallback callback, List *(*left) (uint64 epoch), uint64 epoch)
 {
-	LockedTables locked = visit_tables(list_tables(), callback, epoch);
+	LockedTables locked = visit_tables(list_fed(), callback, epoch);
 	bool		waited = false;
 	List	   *needed;
 
@@ -309,7 +319,11 @@ publish_table(RoseTree *table, uint64 epoch)
 static void
 feed_table(RoseTree *table, uint64 epoch)
 {
-	if (!rose_relation_is_index(table->rel))
+	if (rose_relation_is_index(table->rel))
+		return;
+	if (table->rel->rd_rel->relispartition)
+		rose_feeding_try(table->rel, rose_apply.sub->subid);
+	else
 		rose_repl_feed(table->rel, rose_apply.sub->subid);
 }
 
@@ -346,9 +360,9 @@ rose_epoch_spill_batch(uint64 epoch)
 	ListCell   *lc;
 
 	Assert(rose_apply.batch.open);
-	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	foreach(lc, rose_partitions_tables(rose_apply.sub->subid))
 	{
-		Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
+		Oid			relid = lfirst_oid(lc);
 		Oid			busy;
 
 		if (!is_locked_by_batch(relid))
@@ -362,7 +376,7 @@ rose_epoch_spill_batch(uint64 epoch)
 void
 rose_epoch_publish_tables(uint64 epoch)
 {
-	visit_or_later(&unpublished, list_tables(), publish_table, epoch);
+	visit_or_later(&unpublished, list_fed(), publish_table, epoch);
 }
 
 /*
@@ -402,6 +416,8 @@ rose_epoch_recover(void)
 	uint64		epoch = rose_apply.progress.epoch;
 
 	visit_or_later(&unfed, list_tables(), recover_table, epoch);
+	if (epoch > 0)
+		(void) visit_tables(list_by(rose_partitions_strays), publish_table, epoch);
 	if (epoch > 0 && unfed != NIL)
 		visit_or_later(&unpublished, unfed, publish_table, epoch);
 	rose_make_room_set_epoch(rose_apply.sub->subid, epoch + 1);
@@ -594,4 +610,56 @@ rose_epoch_commit(void)
 	(void) rose_flight_wait();
 	begin_epoch(false);
 	Assert(rose_apply.epochs.flight == 0);
+}
+
+/* ---------------------------------------------------------------------
+ * Partitions that were detached
+ */
+
+/* False: somebody has it locked. */
+static bool
+let_go(Oid relid)
+{
+	bool		locked;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	locked = ConditionalLockRelationOid(relid, ShareUpdateExclusiveLock);
+	if (locked)
+	{
+		rose_repl_unfeed(relid, rose_apply.sub->subid);
+		ereport(LOG,
+				(errmsg("rose subscription \"%s\" has let go of table \"%s\", which is no partition of its tables any more",
+						rose_apply.sub->name, get_rel_name(relid))));
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+	return locked;
+}
+
+void
+rose_epoch_doubt_strays(void)
+{
+	strays_doubtful = true;
+	strays_looked = 0;
+}
+
+/* They may have rows that no epoch covers. */
+void
+rose_epoch_let_go(TimestampTz now)
+{
+	List	   *strays;
+	ListCell   *lc;
+
+	if (!strays_doubtful || !TimestampDifferenceExceeds(strays_looked, now, ROSE_EPOCH_CATCH_UP_MS))
+		return;
+	strays_looked = now;
+	strays_doubtful = false;
+	strays = list_by(rose_partitions_strays);
+	if (strays == NIL)
+		return;
+	rose_epoch_commit();
+	foreach(lc, strays)
+		strays_doubtful |= !let_go(lfirst_oid(lc));
 }

@@ -31,10 +31,16 @@
 #include "repl/rose_repl_internal.h"
 
 /* REINDEX CONCURRENTLY of the primary key has another index beside it for a while, which has no entries. */
+static bool
+is_unique_beside_key(Relation index)
+{
+	return index->rd_index->indisunique && !rose_tree_is_key_index(index);
+}
+
 static void
 require_not_unique(Relation rel, Relation index)
 {
-	if (!index->rd_index->indisunique || rose_tree_is_key_index(index))
+	if (!is_unique_beside_key(index))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -45,16 +51,23 @@ require_not_unique(Relation rel, Relation index)
 			 errhint("Drop it. An index that is not unique is possible.")));
 }
 
-/* One that will be complete, or dropped: a worker tries again. */
-static void
-require_complete(Relation rel, Relation index)
+/* It will be complete, or dropped. */
+static bool
+is_incomplete(Relation index)
 {
 	RoseMetaInfo info;
 
 	if (!rose_relation_has_tree(index))
-		return;
+		return false;
 	rose_meta_read(index, &info);
-	if ((info.index.flags & (ROSE_INDEX_INCOMPLETE | ROSE_INDEX_UNKEPT)) == 0)
+	return (info.index.flags & (ROSE_INDEX_INCOMPLETE | ROSE_INDEX_UNKEPT)) != 0;
+}
+
+/* A worker tries again. */
+static void
+require_complete(Relation rel, Relation index)
+{
+	if (!is_incomplete(index))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
@@ -79,6 +92,24 @@ rose_feeding_require_indexes(Relation rel)
 		index_close(index, NoLock);
 	}
 	list_free(indexes);
+}
+
+static bool
+indexes_fit(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+	bool		fit = true;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		fit &= !is_unique_beside_key(index) && !is_incomplete(index);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	return fit;
 }
 
 /* Local rows leave the memtable, whose recovery is ours from now on. */
@@ -152,6 +183,17 @@ rose_repl_feed(Relation rel, Oid subid)
 	/* indexes first: a crash must not leave a table that is fed, and an index that is not */
 	if (feed_indexes(rel, subid) && !recorded)
 		feed_tree(table, subid);
+}
+
+void
+rose_feeding_try(Relation rel, Oid subid)
+{
+	RoseTree   *table = rose_tree_open_any_order(rel);
+
+	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT || !indexes_fit(rel) ||
+		is_of_other(rel, rose_feed_subscription(table), subid))
+		return;
+	rose_repl_feed(rel, subid);
 }
 
 typedef void (*TreeCallback) (RoseTree *tree, Oid subid);

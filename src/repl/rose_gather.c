@@ -33,7 +33,7 @@ static struct
 	MemoryContext context;		/* of the rows; NULL before the first */
 	int			n;
 	Size		nbytes;
-	RoseReplRel *entries[GATHER_ROWS];	/* NULL: written */
+	RoseReplTarget *targets[GATHER_ROWS];	/* NULL: written */
 	RoseBlindRow rows[GATHER_ROWS];
 }			gathered;
 
@@ -48,13 +48,13 @@ rose_gather_forget(void)
 }
 
 static void
-pace(const RoseReplRel *entry, int n)
+pace(const RoseReplTarget *target, int n)
 {
-	RoseTree   *const *trees = &entry->table;
+	RoseTree   *const *trees = &target->table;
 	int			ntrees = 1;
 
-	if (entry->indexes != NULL)
-		trees = rose_blind_trees(entry->indexes, &ntrees);
+	if (target->indexes != NULL)
+		trees = rose_blind_trees(target->indexes, &ntrees);
 	rose_pace_writes_of(trees, ntrees, n);
 }
 
@@ -62,23 +62,23 @@ pace(const RoseReplRel *entry, int n)
 static void
 write_table(int from)
 {
-	RoseReplRel *entry = gathered.entries[from];
+	RoseReplTarget *target = gathered.targets[from];
 	RoseBlindRow rows[GATHER_ROWS];
 	int			n = 0;
 
 	for (int i = from; i < gathered.n; i++)
 	{
-		if (gathered.entries[i] != entry)
+		if (gathered.targets[i] != target)
 			continue;
 		rows[n++] = gathered.rows[i];
-		gathered.entries[i] = NULL;
+		gathered.targets[i] = NULL;
 	}
-	rose_apply.blame.rel = entry;
-	rose_blind_write(entry->table, entry->indexes, rows, n, GetCurrentCommandId(true));
+	rose_apply.blame.rel = target->of;
+	rose_blind_write(target->table, target->indexes, rows, n, GetCurrentCommandId(true));
 
 	/* Towards the end of the memory that is left, at the speed of what frees some. */
 	if (rose_apply.epochs.flight != 0)
-		pace(entry, n);
+		pace(target, n);
 }
 
 void
@@ -95,7 +95,7 @@ rose_gather_write(void)
 	rose_apply.blame.certain = false;	/* the rows are well-formed: what is missing now is room */
 	for (int i = 0; i < gathered.n; i++)
 	{
-		if (gathered.entries[i] != NULL)
+		if (gathered.targets[i] != NULL)
 			write_table(i);
 	}
 	MemoryContextSwitchTo(old);
@@ -105,7 +105,7 @@ rose_gather_write(void)
 }
 
 void
-rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values, const bool *nulls,
+rose_gather_row(RoseReplTarget *target, RoseOp op, const Datum *values, const bool *nulls,
 				const bits8 *present)
 {
 	RoseBlindRow *row = &gathered.rows[gathered.n];
@@ -115,11 +115,11 @@ rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values, const bool *
 		gathered.context = AllocSetContextCreate(TopMemoryContext, "rose gathered rows",
 												 0, 64 * 1024, GATHER_BYTES);
 	old = MemoryContextSwitchTo(gathered.context);
-	rose_blind_form(entry->table, op, values, nulls, present, row);
-	gathered.nbytes += rose_blind_form_entries(entry->indexes, values, nulls, row);
+	rose_blind_form(target->table, op, values, nulls, present, row);
+	gathered.nbytes += rose_blind_form_entries(target->indexes, values, nulls, row);
 	MemoryContextSwitchTo(old);
 
-	gathered.entries[gathered.n++] = entry;
+	gathered.targets[gathered.n++] = target;
 	gathered.nbytes += row->row->t_len;
 	if (gathered.n == GATHER_ROWS || gathered.nbytes >= GATHER_BYTES)
 		rose_gather_write();

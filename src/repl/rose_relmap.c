@@ -29,11 +29,8 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/transam.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
-#include "commands/defrem.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -42,10 +39,8 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "lsm/write/rose_blind_entries.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
-#include "repl/rose_subrows.h"
 
 static MemoryContext relmap_context = NULL;
 static HTAB *relmap = NULL;
@@ -57,97 +52,6 @@ static MemoryContext tables_context = NULL;
 static List *tables = NIL;
 static bool tables_valid = false;
 static bool tables_changed = false; /* a table was invalidated, or may have been */
-
-/* ---------------------------------------------------------------------
- * Which local tables fit
- */
-
-void
-rose_relmap_require_target(Relation rel)
-{
-	const char *nspname = get_namespace_name(RelationGetNamespace(rel));
-
-	if (rel->rd_rel->relkind != RELKIND_RELATION ||
-		rel->rd_rel->relam != get_table_am_oid("rose", true))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot replicate into \"%s.%s\", which is not a rose table",
-						nspname, RelationGetRelationName(rel)),
-				 errhint("Use ALTER TABLE ... SET ACCESS METHOD rose, or subscribe to it with CREATE SUBSCRIPTION.")));
-	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot replicate into \"%s.%s\", which is not a permanent table",
-						nspname, RelationGetRelationName(rel)),
-				 errdetail("It would be empty after a crash, and the upstream does not send its rows again."),
-				 errhint("Use ALTER TABLE ... SET LOGGED.")));
-	rose_feeding_require_indexes(rel);
-}
-
-Oid
-rose_repl_target_table(const RoseUpstreamTable *remote)
-{
-	RangeVar   *rv = makeRangeVar(remote->nspname, remote->relname, -1);
-	Oid			relid = RangeVarGetRelid(rv, AccessShareLock, true);
-	Relation	rel;
-
-	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" does not exist", rv->schemaname, rv->relname),
-				 errhint("Create it with the upstream's columns and primary key, and USING rose.")));
-
-	rel = table_open(relid, NoLock);
-	rose_relmap_require_target(rel);
-	table_close(rel, NoLock);
-	return relid;
-}
-
-/* ---------------------------------------------------------------------
- * What may be done with them
- */
-
-void
-rose_repl_check_truncate(Oid relid)
-{
-	Oid			subid = rose_subscription_of_table(relid);
-
-	if (OidIsValid(subid))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot truncate table \"%s\" because a subscription feeds it",
-						get_rel_name(relid)),
-				 errhint("Truncate it on the upstream, or have it copied again with rose.alter_subscription(..., resync => ...).")));
-}
-
-void
-rose_repl_check_alter(Oid relid, bool unlogged)
-{
-	Oid			subid = rose_subscription_of_table(relid);
-
-	if (!OidIsValid(subid))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_IN_USE),
-			 unlogged ?
-			 errmsg("cannot make table \"%s\" unlogged because a subscription feeds it",
-					get_rel_name(relid)) :
-			 errmsg("cannot change the access method of table \"%s\" because a subscription feeds it",
-					get_rel_name(relid)),
-			 errdetail("It is part of rose subscription \"%s\".", rose_subscription_get(subid)->name),
-			 errhint("Take it out of the subscription's publications and call rose.alter_subscription with refresh => true, or drop the subscription.")));
-}
-
-void
-rose_repl_check_refresh(Oid relid)
-{
-	if (rose_subrows_is_table(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot refresh a materialized view of rose"),
-				 errdetail("It holds subscriptions or their state, which a refresh would delete."),
-				 errhint("To delete a subscription, call rose.drop_subscription.")));
-}
 
 /* ---------------------------------------------------------------------
  * Formats
@@ -215,7 +119,8 @@ relmap_invalidate(Datum arg, Oid relid)
 	HASH_SEQ_STATUS status;
 	RoseReplRel *entry;
 
-	if (!OidIsValid(relid) || !tables_valid || rose_subscription_find_table(tables, relid) != NULL)
+	if (!OidIsValid(relid) || !tables_valid || rose_subscription_find_table(tables, relid) != NULL ||
+		rose_partitions_is_known(relid))
 		tables_changed = true;
 	hash_seq_init(&status, relmap);
 	while ((entry = hash_seq_search(&status)) != NULL)
@@ -251,6 +156,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 	RoseReplTableCounts counts = {0};
 	RoseReplTableCounts truncated = {0};
 	uint64		passed = 0;
+	bool		partitioned = false;
 	MemoryContext old;
 
 	if (found)
@@ -260,6 +166,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 		counts = entry->counts;
 		truncated = entry->truncated;
 		passed = entry->passed;
+		partitioned = entry->partitioned;
 		if (OidIsValid(entry->relid))
 			counts.relid = entry->relid;
 		MemoryContextDelete(entry->context);
@@ -269,6 +176,7 @@ rose_relmap_update(LogicalRepRelation *remote)
 	entry->counts = counts;
 	entry->truncated = truncated;
 	entry->passed = passed;
+	entry->partitioned = partitioned;
 
 	entry->context = AllocSetContextCreate(relmap_context, "rose relation map entry",
 										   ALLOCSET_SMALL_SIZES);
@@ -381,6 +289,7 @@ map_table(RoseReplRel *entry)
 		MemoryContextDelete(entry->map_context);
 	entry->map_context = NULL;
 	entry->columns = NULL;
+	entry->keys_asked = NIL;
 
 	table = find_remote(&entry->remote, &entry->recreated);
 	/* of one that is being copied, its copier says what it is called */
@@ -447,6 +356,20 @@ rose_relmap_require_local(RoseReplRel *entry)
 			 errmsg("the table with OID %u, which had the rows of the upstream's table \"%s.%s\", does not exist any more",
 					entry->relid, entry->remote.nspname, entry->remote.relname),
 			 errhint("Create it again, or take it out of the publication; then call rose.alter_subscription with refresh => true.")));
+}
+
+/* The local columns whose values come with the upstream's replica identity. */
+static Bitmapset *
+columns_in_identity(const RoseReplRel *entry)
+{
+	Bitmapset  *result = NULL;
+
+	for (int i = 0; i < entry->natts; i++)
+	{
+		if (entry->columns[i].remote >= 0 && bms_is_member(entry->columns[i].remote, entry->remote.attkeys))
+			result = bms_add_member(result, i + 1);
+	}
+	return result;
 }
 
 /* The numbers of the columns in the upstream's description, once for each description. */
@@ -526,8 +449,6 @@ map_columns(RoseReplRel *entry)
 	MemoryContext old;
 	int		   *remote_of = palloc(sizeof(int) * Max(desc->natts, 1));
 	int16	   *local_of = match_columns(entry);
-	int16		asked[INDEX_MAX_KEYS];
-	int			nasked;
 
 	if (local_of == NULL)
 		return false;
@@ -564,13 +485,50 @@ map_columns(RoseReplRel *entry)
 	entry->old_values = palloc0(sizeof(Datum) * Max(desc->natts, 1));
 	entry->old_nulls = palloc0(sizeof(bool) * Max(desc->natts, 1));
 	entry->present = palloc0(ROSE_PRESENT_BYTES(Max(desc->natts, 1)));
+	entry->identity = columns_in_identity(entry);
 	MemoryContextSwitchTo(old);
-
-	nasked = rose_relmap_check_identity(entry, asked);
-	if (nasked > 0)
-		entry->deferrable = rose_upstream_key_is_deferrable(rose_stream_side_connection(), entry->remoteid,
-															asked, nasked);
 	return true;
+}
+
+/* The upstream was asked about the key of one of the local tables that take rows. */
+typedef struct KeyAsked
+{
+	Oid			relid;
+	bool		deferrable;
+} KeyAsked;
+
+static bool
+ask_for_key(RoseReplTarget *target, const int16 *attnums, int n)
+{
+	RoseReplRel *entry = target->of;
+	Oid			relid = RelationGetRelid(target->rel);
+	MemoryContext old;
+	KeyAsked   *key;
+	ListCell   *lc;
+
+	foreach(lc, entry->keys_asked)
+	{
+		key = lfirst(lc);
+		if (key->relid == relid)
+			return key->deferrable;
+	}
+	old = MemoryContextSwitchTo(entry->map_context);
+	key = palloc(sizeof(KeyAsked));
+	key->relid = relid;
+	key->deferrable = rose_upstream_key_is_deferrable(rose_stream_side_connection(), entry->remoteid, attnums, n);
+	entry->keys_asked = lappend(entry->keys_asked, key);
+	MemoryContextSwitchTo(old);
+	return key->deferrable;
+}
+
+void
+rose_relmap_learn_identity(RoseReplTarget *target)
+{
+	int16		attnums[INDEX_MAX_KEYS];
+	int			n = rose_relmap_check_identity(target, attnums);
+
+	target->deferrable = n > 0 && ask_for_key(target, attnums, n);
+	target->identity_known = true;
 }
 
 /*
@@ -638,6 +596,20 @@ rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	return entry;
 }
 
+/* Rows of two tables of the upstream must not be mixed. */
+static void
+lock_partition(Oid relid)
+{
+	rose_repl_lock_table(relid, RowExclusiveLock);
+	read_tables();
+	if (rose_subscription_find_table(tables, relid) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot replicate into partition \"%s\", which has the rows of another table of the upstream",
+						get_rel_name(relid)),
+				 errhint("Detach it, or take that table out of the publication.")));
+}
+
 RoseReplRel *
 rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 {
@@ -661,16 +633,19 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	MemoryContextSwitchTo(old);
 
 	rose_apply.blame.certain = true;
-	rose_relmap_require_target(entry->rel);
-	rose_repl_feed(entry->rel, relmap_subid);
-	entry->table = rose_tree_open(entry->rel);
-	entry->rules = rose_rules_create(entry->rel, entry->context);
-	entry->indexes = rose_blind_indexes_open(entry->table, entry->context);
+	entry->subid = relmap_subid;
+	entry->partitioned = !rose_target_tables_has_rows(entry->rel);
+	if (entry->partitioned)
+		entry->route = rose_target_open_route(entry, lock_partition);
+	else
+		rose_target_open(&entry->target, entry, entry->rel, NULL, entry->context);
 	if (entry->columns == NULL && !map_columns(entry))
 	{
 		rose_apply.remote.cut_needed = true;
 		entry = NULL;
 	}
+	else if (!entry->partitioned)
+		rose_target_bind(&entry->target);
 	rose_apply.blame.certain = false;
 	return entry;
 }
@@ -697,15 +672,11 @@ rose_relmap_close(RoseReplRel *entry)
 {
 	if (entry->rel == NULL)
 		return;
-	if (entry->rules != NULL)
-		rose_rules_free(entry->rules);
-	entry->rules = NULL;
-	if (entry->indexes != NULL)
-		rose_blind_indexes_close(entry->indexes);
-	entry->indexes = NULL;
+	if (entry->route != NULL)
+		rose_target_close_route(entry);
+	rose_target_close(&entry->target);
 	table_close(entry->rel, NoLock);
 	entry->rel = NULL;
-	entry->table = NULL;
 	open_rels = list_delete_ptr(open_rels, entry);
 }
 
@@ -736,8 +707,10 @@ rose_relmap_flush_counts(bool keep)
 		memset(&entry->counts, 0, sizeof(entry->counts));
 		memset(&entry->truncated, 0, sizeof(entry->truncated));
 	}
+	rose_repl_stats_forget_kept();
 }
 
+/* Rows of a partitioned table count for its partitions. */
 void
 rose_relmap_count_rows(void)
 {
@@ -746,8 +719,14 @@ rose_relmap_count_rows(void)
 
 	hash_seq_init(&status, relmap);
 	while ((entry = hash_seq_search(&status)) != NULL)
-		rose_repl_stats_count(OidIsValid(entry->relid) ? entry->relid : entry->counts.relid,
-							  entry->counts.inserts - entry->truncated.inserts,
-							  entry->counts.updates - entry->truncated.updates,
-							  entry->counts.deletes - entry->truncated.deletes);
+	{
+		if (entry->route != NULL)
+			rose_target_keep_counts(entry);
+		else if (!entry->partitioned)
+			rose_repl_stats_count(OidIsValid(entry->relid) ? entry->relid : entry->counts.relid,
+								  entry->counts.inserts - entry->truncated.inserts,
+								  entry->counts.updates - entry->truncated.updates,
+								  entry->counts.deletes - entry->truncated.deletes);
+	}
+	rose_repl_stats_count_kept();
 }

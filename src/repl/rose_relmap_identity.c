@@ -21,62 +21,79 @@
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
+#include "utils/rel.h"
 
 #include "repl/rose_repl_internal.h"
 
-/* The primary key columns are all in the replica identity; by their places there. */
+/*
+ * The primary key columns are all in the replica identity; by their places there.  Of a partition, so are
+ * those that lead to it.
+ */
 static bool
-key_in_identity(const RoseReplRel *entry, int *remotes)
+key_in_identity(const RoseReplTarget *target, int *remotes)
 {
-	const RoseSchema *schema = entry->table->schema;
+	const RoseSchema *schema = target->table->schema;
+	const RoseReplRel *entry = target->of;
 
 	for (int i = 0; i < schema->nkeys; i++)
 	{
-		remotes[i] = entry->columns[schema->keys[i].def.attno - 1].remote;
-		if (remotes[i] < 0 || !bms_is_member(remotes[i], entry->remote.attkeys))
+		int			column = rose_route_column(target->part, schema->keys[i].def.attno - 1);
+
+		if (!bms_is_member(column + 1, entry->identity))
 			return false;
+		remotes[i] = entry->columns[column].remote;
 	}
-	return schema->nkeys > 0;
+	return schema->nkeys > 0 &&
+		(target->part == NULL || bms_is_subset(target->part->asked, entry->identity));
 }
 
 int
-rose_relmap_check_identity(RoseReplRel *entry, int16 *attnums)
+rose_relmap_check_identity(RoseReplTarget *target, int16 *attnums)
 {
+	const RoseReplRel *entry = target->of;
 	int			remotes[INDEX_MAX_KEYS];
 
-	entry->deferrable = false;
-	entry->identity = key_in_identity(entry, remotes);
-	if (!entry->identity || entry->remote_attnums == NULL ||
+	target->identity = key_in_identity(target, remotes);
+	if (!target->identity || entry->remote_attnums == NULL ||
 		entry->remote.replident == REPLICA_IDENTITY_DEFAULT)
 		return 0;
-	for (int i = 0; i < entry->table->schema->nkeys; i++)
+	for (int i = 0; i < target->table->schema->nkeys; i++)
 		attnums[i] = entry->remote_attnums[remotes[i]];
-	return entry->table->schema->nkeys;
+	return target->table->schema->nkeys;
 }
 
-void
-rose_relmap_require_identity(const RoseReplRel *entry, const char *verb)
+static void
+report_no_identity(const RoseReplTarget *target, const char *verb)
 {
-	const char *nspname = entry->remote.nspname;
-	const char *relname = entry->remote.relname;
+	const char *nspname = target->of->remote.nspname;
+	const char *relname = target->of->remote.relname;
 
-	if (entry->table->schema->nkeys == 0)
+	if (target->table->schema->nkeys == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot replicate %s of table \"%s.%s\", which has no primary key here",
 						verb, nspname, relname),
 				 errhint("Give the table the upstream's primary key, or publish only its inserts.")));
-	if (!entry->identity)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot replicate %s of table \"%s.%s\": the upstream's replica identity does not contain the primary key that the table has here",
-						verb, nspname, relname),
-				 errhint("Use the same primary key on both sides, or ALTER TABLE ... REPLICA IDENTITY FULL on the upstream.")));
-	if (entry->deferrable)
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 target->part == NULL ?
+			 errmsg("cannot replicate %s of table \"%s.%s\": the upstream's replica identity does not contain the primary key that the table has here",
+					verb, nspname, relname) :
+			 errmsg("cannot replicate %s of table \"%s.%s\": the upstream's replica identity does not contain the primary key, or the partition key, that partition \"%s\" has here",
+					verb, nspname, relname, RelationGetRelationName(target->rel)),
+			 errhint("Use the same primary key on both sides, or ALTER TABLE ... REPLICA IDENTITY FULL on the upstream.")));
+}
+
+void
+rose_relmap_require_identity(const RoseReplTarget *target, const char *verb)
+{
+	if (!target->identity)
+		report_no_identity(target, verb);
+	if (target->deferrable)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot replicate %s of table \"%s.%s\": the upstream's key is deferrable",
-						verb, nspname, relname),
+						verb, target->of->remote.nspname, target->of->remote.relname),
 				 errdetail("Until a transaction ends, two rows may have one key there; here one would take the place of the other."),
 				 errhint("Make the upstream's constraint one that is not deferrable.")));
 }

@@ -183,7 +183,7 @@ extern bool rose_subscription_try_lock(Oid subid);	/* false: somebody has it */
 /* Until the transaction ends, nobody else gives this table to a subscription. */
 extern void rose_subscription_lock_table(Oid relid);
 
-/* The subscription of this database that has the table, or InvalidOid. */
+/* The subscription of this database that has the table, or one that it is a partition of; or InvalidOid. */
 extern Oid	rose_subscription_of_table(Oid relid);
 
 /* ---------------------------------------------------------------------
@@ -248,8 +248,18 @@ extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *sl
 /* The state row from now on. */
 extern void rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity);
 
-/* The local table of that name as a target: checked to be a rose table. */
+/* The local table of that name as a target: checked to be a rose table, or partitioned into such. */
 extern Oid	rose_repl_target_table(const RoseUpstreamTable *remote);
+
+/* The table, and, if it is partitioned, all its partitions, of all levels (rose_target_tables.c). */
+extern List *rose_target_tables_of(Oid relid);
+
+/*
+ * The subscription's tables, with their partitions; and those that were, and are fed yet: one that was detached is
+ * not let go of at once (rose_partitions.c).
+ */
+extern List *rose_partitions_tables(Oid subid);
+extern List *rose_partitions_strays(Oid subid);
 
 /* ---------------------------------------------------------------------
  * The workers' shared state (rose_repl_state.c).

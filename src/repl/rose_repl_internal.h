@@ -24,7 +24,9 @@
 #include "repl/rose_columns.h"
 #include "repl/rose_repl.h"
 #include "repl/rose_repl_value.h"
+#include "repl/rose_route.h"
 #include "repl/rose_rules.h"
+#include "repl/rose_target.h"
 
 struct WalReceiverConn;
 
@@ -311,8 +313,9 @@ typedef struct RoseReplRel
 	uint64		passed;			/* changes of it that were */
 	int			natts;
 	RoseReplColumn *columns;	/* natts */
-	bool		identity;		/* the local key is part of the replica identity */
-	bool		deferrable;		/* ... and two rows of the upstream may have one until a transaction ends */
+	Bitmapset  *identity;		/* local columns that are part of the replica identity */
+	List	   *keys_asked;		/* of the upstream (rose_relmap_learn_identity) */
+	bool		partitioned;	/* the local table is */
 	bool		binary_fits;	/* values in binary format mean the same on both sides */
 	Datum	   *values;			/* natts each; scratch of one change */
 	bool	   *nulls;
@@ -321,17 +324,14 @@ typedef struct RoseReplRel
 	bits8	   *present;
 
 	Relation	rel;			/* open in the current batch, or NULL; then also ... */
-	RoseTree   *table;
-	struct RoseBlindIndexes *indexes;	/* or NULL: it has none */
-	RoseRules  *rules;
+	Oid			subid;			/* ... whose it is */
+	RoseReplTarget target;		/* ... what takes its rows, or, if it is partitioned, */
+	RoseRoute  *route;			/* where they go */
 	RoseReplTableCounts counts; /* since the last batch */
 	RoseReplTableCounts truncated;	/* ... and what they were when this one last truncated it */
 } RoseReplRel;
 
 extern void rose_relmap_init(Oid subid);
-
-/* Error if no subscription can write to it. */
-extern void rose_relmap_require_target(Relation rel);
 
 /* A Relation message. */
 extern void rose_relmap_update(LogicalRepRelation *remote);
@@ -358,10 +358,13 @@ extern RoseReplRel *rose_relmap_find(Oid relid);
  * Whether the upstream's identity is the local key (rose_relmap_identity.c).  Returns how many columns the
  * upstream is to be asked about, and their numbers there: may it have two rows of one key for a while?
  */
-extern int	rose_relmap_check_identity(RoseReplRel *entry, int16 *attnums);
+extern int	rose_relmap_check_identity(RoseReplTarget *target, int16 *attnums);
+
+/* Whether it is, and what the upstream says to that.  REQUIRES: the columns are mapped. */
+extern void rose_relmap_learn_identity(RoseReplTarget *target);
 
 /* Error if a change that names an old row cannot be applied; verb: as "an UPDATE". */
-extern void rose_relmap_require_identity(const RoseReplRel *entry, const char *verb);
+extern void rose_relmap_require_identity(const RoseReplTarget *target, const char *verb);
 
 /* Error if the local table is gone.  REQUIRES: a lock on its oid. */
 extern void rose_relmap_require_local(RoseReplRel *entry);
@@ -381,8 +384,18 @@ extern void rose_relmap_end_passed(void);
 /* Since the last call, something has happened to a table of the subscription. */
 extern bool rose_relmap_tables_changed(void);
 
+/* ---------------------------------------------------------------------
+ * Local tables.
+ */
+
+/* A partition of one of the subscription's tables, on any level (rose_partitions.c).  May be called in a callback. */
+extern bool rose_partitions_is_known(Oid relid);
+
 /* Make the table, and its indexes, the subscription's, if they are not yet (rose_feeding.c).  REQUIRES: a lock on rel that excludes other feeders. */
 extern void rose_repl_feed(Relation rel, Oid subid);
+
+/* The same for a partition; nothing is done if it cannot be fed, since only who writes to it need say so. */
+extern void rose_feeding_try(Relation rel, Oid subid);
 
 /* Error if the table has an index beside the primary key's that cannot be fed. */
 extern void rose_feeding_require_indexes(Relation rel);
@@ -521,6 +534,9 @@ extern RoseApplyResult rose_apply_message(StringInfo s);
 extern RoseApplyResult rose_apply_replay(void);
 extern void rose_apply_error_context(void *arg);
 
+/* A TRUNCATE message, behind its type (rose_truncated.c). */
+extern RoseApplyResult rose_truncated_apply(StringInfo s);
+
 /*
  * Transactions that the upstream sends before they commit (rose_streamed.c).
  *
@@ -543,7 +559,7 @@ extern XLogRecPtr rose_streamed_end_replay(void);
  * Rows gathered before they are written (rose_gather.c).  REQUIRES: an open batch, in
  * which the tables stay open until what was gathered is written or forgotten.
  */
-extern void rose_gather_row(RoseReplRel *entry, RoseOp op, const Datum *values,
+extern void rose_gather_row(RoseReplTarget *target, RoseOp op, const Datum *values,
 							const bool *nulls, const bits8 *present);
 extern void rose_gather_write(void);
 extern void rose_gather_forget(void);
@@ -554,6 +570,12 @@ extern void rose_gather_forget(void);
  * that could not be reported yet.
  */
 extern void rose_repl_stats_count(Oid relid, uint64 inserts, uint64 updates, uint64 deletes);
+
+/* Of partitions, and of tables that are copied: to be counted together when the transaction commits, or to be forgotten. */
+extern void rose_repl_stats_keep(Oid relid, uint64 inserts, uint64 updates, uint64 deletes);
+extern void rose_repl_stats_count_kept(void);
+extern void rose_repl_stats_forget_kept(void);
+extern void rose_repl_stats_forget_kept_of(Oid relid);
 extern void rose_repl_stats_report(bool at_once);
 extern void rose_repl_stats_report_left(TimestampTz now);
 
@@ -599,6 +621,10 @@ extern void rose_epoch_publish_tables(uint64 epoch);
 /* Publish and feed what could not be so far, as somebody has locked it.  REQUIRES: no open batch. */
 extern void rose_epoch_catch_up(TimestampTz now);
 extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
+
+/* Tables have changed: partitions may have been detached.  They are let go; REQUIRES: no open batch. */
+extern void rose_epoch_doubt_strays(void);
+extern void rose_epoch_let_go(TimestampTz now);
 
 /* An epoch in flight (rose_flight.c). */
 typedef struct RoseSpillerArgs

@@ -23,6 +23,7 @@
 
 #include "access/table.h"
 #include "pgstat.h"
+#include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
 #include "repl/rose_repl_internal.h"
@@ -45,6 +46,71 @@ rose_repl_stats_count(Oid relid, uint64 inserts, uint64 updates, uint64 deletes)
 	for (uint64 i = 0; i < deletes; i++)
 		pgstat_count_heap_delete(rel);
 	table_close(rel, NoLock);
+}
+
+/*
+ * What partitions have got in the transaction at hand, since they are closed and opened again in it.
+ */
+typedef struct KeptCounts
+{
+	Oid			relid;			/* hash key */
+	uint64		inserts;
+	uint64		updates;
+	uint64		deletes;
+} KeptCounts;
+
+static HTAB *kept = NULL;
+
+void
+rose_repl_stats_keep(Oid relid, uint64 inserts, uint64 updates, uint64 deletes)
+{
+	KeptCounts *counts;
+	bool		found;
+
+	if (inserts + updates + deletes == 0)
+		return;
+	if (kept == NULL)
+	{
+		HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(KeptCounts)};
+
+		kept = hash_create("rose counts of partitions", 16, &ctl, HASH_ELEM | HASH_BLOBS);
+	}
+	counts = hash_search(kept, &relid, HASH_ENTER, &found);
+	if (!found)
+		counts->inserts = counts->updates = counts->deletes = 0;
+	counts->inserts += inserts;
+	counts->updates += updates;
+	counts->deletes += deletes;
+}
+
+void
+rose_repl_stats_forget_kept(void)
+{
+	if (kept != NULL)
+		hash_destroy(kept);
+	kept = NULL;
+}
+
+/* The transaction has truncated it. */
+void
+rose_repl_stats_forget_kept_of(Oid relid)
+{
+	if (kept != NULL)
+		(void) hash_search(kept, &relid, HASH_REMOVE, NULL);
+}
+
+void
+rose_repl_stats_count_kept(void)
+{
+	HASH_SEQ_STATUS status;
+	KeptCounts *counts;
+
+	if (kept == NULL)
+		return;
+	hash_seq_init(&status, kept);
+	while ((counts = hash_seq_search(&status)) != NULL)
+		rose_repl_stats_count(counts->relid, counts->inserts, counts->updates, counts->deletes);
+	rose_repl_stats_forget_kept();
 }
 
 /*

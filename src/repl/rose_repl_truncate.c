@@ -42,7 +42,7 @@
 
 #include "compat/rose_compat_am.h"
 #include "compat/rose_compat_repl.h"
-#include "repl/rose_repl.h"
+#include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
 /* Does TRUNCATE fire a trigger of the table in this session? */
@@ -164,7 +164,8 @@ rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged, void (*at)
 	{
 		if (at != NULL)
 			at(lfirst(lc));
-		set_new_files(lfirst(lc));
+		if (rose_target_tables_has_rows(lfirst(lc)))
+			set_new_files(lfirst(lc));
 		if (restart_seqs)
 			restart_sequences(lfirst(lc));
 	}

@@ -95,6 +95,12 @@ rose_rules_free(RoseRules *rules)
 	MemoryContextDelete(rules->context);
 }
 
+void
+rose_rules_trust_bounds(RoseRules *rules)
+{
+	rules->bounds = false;
+}
+
 /* ---- NOT NULL ---- */
 
 static void

@@ -20,6 +20,9 @@ typedef struct RoseRules RoseRules;
 extern RoseRules *rose_rules_create(Relation rel, MemoryContext parent);
 extern void rose_rules_free(RoseRules *rules);
 
+/* Rows come by the bounds of the partition, so these need not be looked at. */
+extern void rose_rules_trust_bounds(RoseRules *rules);
+
 /*
  * Compute the generated columns of a row, and raise an error if the table does not take
  * it.  What is computed stays until the next row.

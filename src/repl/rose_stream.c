@@ -624,7 +624,11 @@ do_chores(Stream *stream)
 		if (rose_apply.owner_doubtful)
 			check_owner();
 		if (rose_relmap_tables_changed())
+		{
 			rose_epoch_feed_tables();
+			rose_epoch_doubt_strays();
+		}
+		rose_epoch_let_go(GetCurrentTimestamp());
 		rose_epoch_catch_up(GetCurrentTimestamp());
 		rose_table_error_look();
 		if (rose_copies_look(GetCurrentTimestamp()))

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
@@ -397,8 +398,11 @@ rose_subscription_synced(Oid subid, int *nerrors)
 Oid
 rose_subscription_of_table(Oid relid)
 {
+	List	   *relids = list_make1_oid(relid);
 	ListCell   *lc;
 
+	if (get_rel_relispartition(relid))
+		relids = list_concat(relids, get_partition_ancestors(relid));
 	foreach(lc, rose_subscription_list())
 	{
 		RoseSubscription *sub = lfirst(lc);
@@ -406,7 +410,7 @@ rose_subscription_of_table(Oid relid)
 
 		foreach(lt, rose_subscription_tables(sub->subid))
 		{
-			if (((RoseSubscriptionTable *) lfirst(lt))->relid == relid)
+			if (list_member_oid(relids, ((RoseSubscriptionTable *) lfirst(lt))->relid))
 				return sub->subid;
 		}
 	}

@@ -186,7 +186,7 @@ form_sides(RoseVerify *verify, RoseVerifyTable *table, Relation rel, const RoseC
 	rose_upstream_published_columns(verify->conn, publications, &found, &remote);
 	form_columns(table, rel, map, &remote);
 	table->upstream.source = rose_upstream_source(verify->conn, publications, &found);
-	table->here.source = psprintf("ONLY %s", quote_qualified_identifier(table->nspname, table->relname));
+	table->here.source = psprintf("%s%s", rose_target_tables_has_rows(rel) ? "ONLY " : "", quote_qualified_identifier(table->nspname, table->relname));
 	rose_upstream_estimate(verify->conn, found.relid, &table->expected_rows, &bytes);
 	table->expected_rows = Max(table->expected_rows, (int64) Max(rel->rd_rel->reltuples, 0));
 }

@@ -18,6 +18,7 @@
 
 #include "store/rose_file_name.h"
 #include "store/rose_pin.h"
+#include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_merge.h"
@@ -128,6 +129,16 @@ rose_sql_merge(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* One that was a partition of a subscription's table may have rows that no epoch covers yet. */
+static void
+spill_detached(RoseTree *tree)
+{
+	Oid			subid = rose_feed_subscription(tree);
+
+	if (OidIsValid(subid) && rose_subscription_get(subid) != NULL)
+		spill_table(tree);
+}
+
 /*
  * A copy of a database, or of its tables' files, has tables that a subscription
  * feeds but not the subscription itself.  This makes them ordinary tables.
@@ -146,6 +157,7 @@ rose_sql_detach(PG_FUNCTION_ARGS)
 				 errmsg("table \"%s\" belongs to rose subscription \"%s\"",
 						RelationGetRelationName(rel), rose_subscription_get(subid)->name),
 				 errhint("Drop the subscription, or take the table out of its publications and call rose.alter_subscription with refresh => true.")));
+	spill_detached(rose_tree_open_any_order(rel));
 	rose_repl_unfeed(relid, InvalidOid);
 	relation_close(rel, NoLock);
 	PG_RETURN_VOID();

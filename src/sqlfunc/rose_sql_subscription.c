@@ -545,16 +545,17 @@ connect_for_drop(const RoseSubscription *sub)
 static void
 drop(const RoseSubscription *sub, struct WalReceiverConn *conn)
 {
-	List	   *tables = rose_subscription_tables(sub->subid);
+	List	   *tables;
 	ListCell   *lc;
 
 	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+	tables = list_concat(rose_partitions_tables(sub->subid), rose_partitions_strays(sub->subid));
 	foreach(lc, tables)
-		rose_repl_settle(((RoseSubscriptionTable *) lfirst(lc))->relid);
+		rose_repl_settle(lfirst_oid(lc));
 	rose_subscription_delete(sub->subid);
 	rose_subscription_server_drop(sub->name);
 	foreach(lc, tables)
-		rose_repl_unfeed_at_commit(((RoseSubscriptionTable *) lfirst(lc))->relid, sub->subid);
+		rose_repl_unfeed_at_commit(lfirst_oid(lc), sub->subid);
 	/* the one thing that does not roll back, so it comes when nothing is left to wait for */
 	if (conn != NULL)
 		rose_upstream_drop_slot(conn, sub->slot_name);

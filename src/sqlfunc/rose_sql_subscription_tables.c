@@ -17,16 +17,32 @@
 #include "access/table.h"
 #include "commands/tablecmds.h"
 #include "nodes/pg_list.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "sqlfunc/rose_sql_subscription.h"
 
+/* Its partitions have its rows, and so must have no other's. */
 static void
-add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool copy_data)
+require_free_partition(Oid relid, Oid table)
 {
-	Oid			relid = rose_repl_target_table(remote);
 	Oid			other;
+
+	rose_subscription_lock_table(relid);
+	other = rose_subscription_of_table(relid);
+	if (OidIsValid(other))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("partition \"%s\" of table \"%s\" belongs to rose subscription \"%s\"",
+						get_rel_name(relid), get_rel_name(table), rose_subscription_get(other)->name)));
+}
+
+static void
+require_free(const RoseSubscription *sub, Oid relid, const RoseUpstreamTable *remote)
+{
+	Oid			other;
+	ListCell   *lc;
 
 	rose_subscription_lock_table(relid);
 	other = rose_subscription_of_table(relid);
@@ -35,6 +51,8 @@ add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool cop
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("table \"%s\" has the rows of another table of the upstream than \"%s.%s\"",
 						get_rel_name(relid), remote->nspname, remote->relname),
+				 get_rel_relispartition(relid) ?
+				 errdetail("It, or a table that it is a partition of, belongs to the subscription.") :
 				 errdetail("The other table had this name before, and was renamed."),
 				 errhint("Rename the table here as well, and create one for the other.")));
 	if (OidIsValid(other))
@@ -42,6 +60,16 @@ add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool cop
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("table \"%s\" belongs to another rose subscription, \"%s\"",
 						get_rel_name(relid), rose_subscription_get(other)->name)));
+	for_each_from(lc, rose_target_tables_of(relid), 1)
+		require_free_partition(lfirst_oid(lc), relid);
+}
+
+static void
+add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool copy_data)
+{
+	Oid			relid = rose_repl_target_table(remote);
+
+	require_free(sub, relid, remote);
 	rose_subscription_add_table(sub->subid, relid, remote,
 								copy_data ? ROSE_REL_INIT : ROSE_REL_READY);
 }
@@ -113,6 +141,15 @@ find_table_of(List *tables, const RoseUpstreamTable *remote, List *published)
 	return namesake;
 }
 
+static void
+unfeed_at_commit(const RoseSubscription *sub, List *relids)
+{
+	ListCell   *lc;
+
+	foreach(lc, relids)
+		rose_repl_unfeed_at_commit(lfirst_oid(lc), sub->subid);
+}
+
 void
 rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool copy_data)
 {
@@ -138,11 +175,29 @@ rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *su
 		if (list_member_oid(keep, relid))
 			continue;
 		rose_subscription_remove_table(sub->subid, relid);
-		rose_repl_unfeed_at_commit(relid, sub->subid);
+		unfeed_at_commit(sub, rose_target_tables_of(relid));
 	}
 	foreach(lc, add)
 		add_table(sub, lfirst(lc), copy_data);
 	rose_subscription_forget_new(sub->subid);
+}
+
+/* With its partitions; one that comes before the table is locked is one that it has then. */
+static List *
+open_to_truncate(Oid relid)
+{
+	List	   *rels = NIL;
+	ListCell   *lc;
+
+	LockRelationOid(relid, AccessExclusiveLock);
+	foreach(lc, rose_target_tables_of(relid))
+	{
+		Relation	rel = table_open(lfirst_oid(lc), AccessExclusiveLock);
+
+		CheckTableNotInUse(rel, "TRUNCATE");
+		rels = lappend(rels, rel);
+	}
+	return rels;
 }
 
 /*
@@ -156,12 +211,7 @@ truncate_tables(List *relids)
 	ListCell   *lc;
 
 	foreach(lc, relids)
-	{
-		Relation	rel = table_open(lfirst_oid(lc), AccessExclusiveLock);
-
-		CheckTableNotInUse(rel, "TRUNCATE");
-		rels = lappend(rels, rel);
-	}
+		rels = list_concat(rels, open_to_truncate(lfirst_oid(lc)));
 	rose_repl_truncate_tables(rels, false, true, NULL);
 	foreach(lc, rels)
 		table_close(lfirst(lc), NoLock);

@@ -285,7 +285,7 @@ load_rows(Relation rel, Relation index, RowSorter *sorter)
 {
 	RoseTree   *tree = rose_tree_open(rel);
 	RoseBulkLoad *load = rose_bulkload_begin(tree, GetCurrentCommandId(true), true, 0,
-											 InvalidOid, 0);
+											 InvalidOid, 0, maintenance_work_mem);
 	Datum		keys[2][INDEX_MAX_KEYS];
 	MemoryContext contexts[2];
 	Datum	   *last = NULL;

@@ -191,7 +191,7 @@ uint64
 rose_rekey_columns_load(RoseRekeyColumns *columns, Relation rel, Relation index)
 {
 	RoseBulkLoad *load = rose_bulkload_begin(rose_tree_open(rel), GetCurrentCommandId(true), true, 0,
-											 InvalidOid, 0);
+											 InvalidOid, 0, maintenance_work_mem);
 	RoseKeyBuffer last;
 	RoseRowBatch *rows;
 

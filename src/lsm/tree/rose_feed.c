@@ -11,8 +11,11 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_feed.h"
+#include "lsm/tree/rose_registry.h"
 
 Oid
 rose_feed_subscription(RoseTree *tree)
@@ -64,4 +67,28 @@ rose_feed_end(RoseTree *tree, Oid subid)
 	rose_c0_write_end(&tree->shared->c0);
 	if (ours)
 		record(tree, InvalidOid);
+}
+
+typedef struct FedTrees
+{
+	Oid			subid;
+	List	   *relids;
+} FedTrees;
+
+static void
+look_for_fed(RoseTreeShared *shared, void *arg)
+{
+	FedTrees   *fed = arg;
+
+	if (shared->fed_by == fed->subid)
+		fed->relids = lappend_oid(fed->relids, pg_atomic_read_u32(&shared->relid));
+}
+
+List *
+rose_feed_list(Oid subid)
+{
+	FedTrees	fed = {subid, NIL};
+
+	rose_registry_visit(MyDatabaseId, look_for_fed, &fed);
+	return fed.relids;
 }

@@ -10,6 +10,8 @@
 #ifndef ROSE_FEED_H
 #define ROSE_FEED_H
 
+#include "nodes/pg_list.h"
+
 #include "lsm/tree/rose_tree.h"
 
 /* InvalidOid: none. */
@@ -23,5 +25,11 @@ extern void rose_feed_begin(RoseTree *tree, Oid subid);
 
 /* If this subscription feeds it, or, with InvalidOid, any. */
 extern void rose_feed_end(RoseTree *tree, Oid subid);
+
+/*
+ * Tables and indexes that it feeds, as a list of OIDs, by which who opened the file last knew it; not
+ * those that nobody has opened since the server's start.
+ */
+extern List *rose_feed_list(Oid subid);
 
 #endif							/* ROSE_FEED_H */

@@ -59,7 +59,7 @@ struct RoseBulkLoad
 };
 
 static Tuplesortstate *
-begin_sort(const RoseSchema *schema)
+begin_sort(const RoseSchema *schema, int memory_kb)
 {
 	AttrNumber	attnos[INDEX_MAX_KEYS];
 	Oid			operators[INDEX_MAX_KEYS];
@@ -76,13 +76,13 @@ begin_sort(const RoseSchema *schema)
 		nulls_first[i] = false;
 	}
 	return tuplesort_begin_heap(schema->tupdesc, schema->nkeys, attnos, operators,
-								collations, nulls_first, maintenance_work_mem, NULL,
+								collations, nulls_first, memory_kb, NULL,
 								TUPLESORT_NONE);
 }
 
 RoseBulkLoad *
 rose_bulkload_begin(RoseTree *tree, CommandId cid, bool sorted, int level,
-					Oid subid, uint64 epoch)
+					Oid subid, uint64 epoch, int memory_kb)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose bulk load",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -99,7 +99,7 @@ rose_bulkload_begin(RoseTree *tree, CommandId cid, bool sorted, int level,
 	rose_new_version_stamp(&load->stamp, ROSE_OP_PUT, cid);
 	load->slot = MakeSingleTupleTableSlot(tree->schema->tupdesc, &TTSOpsMinimalTuple);
 	if (tree->schema->nkeys > 0 && !sorted)
-		load->sort = begin_sort(tree->schema);
+		load->sort = begin_sort(tree->schema, memory_kb);
 	MemoryContextSwitchTo(old);
 	return load;
 }

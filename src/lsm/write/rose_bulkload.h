@@ -20,11 +20,11 @@
  * Bulk load: rows become one private run owned by the current transaction (visible to
  * others when it commits).  sorted: they come in the order of their keys, of which no two
  * are equal; else they are sorted, and equal keys are an error.  level: 0 or 2 (table must
- * be empty for 2).
+ * be empty for 2).  memory_kb: for sorting.
  */
 typedef struct RoseBulkLoad RoseBulkLoad;
 extern RoseBulkLoad *rose_bulkload_begin(RoseTree *tree, CommandId cid, bool sorted,
-										 int level, Oid subid, uint64 epoch);
+										 int level, Oid subid, uint64 epoch, int memory_kb);
 extern void rose_bulkload_put(RoseBulkLoad *load, const Datum *values, const bool *nulls);
 
 /*
