@@ -368,3 +368,44 @@ worker_cpu()
 	fi
 	sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | awk -v hz="$(getconf CLK_TCK)" '{ printf("%.0f %.0f", ($12 + $13) * 1e6 / hz, $13 * 1e6 / hz) }'
 }
+
+# ----------------------------------------------------------------------------
+# Beats: rows with the time of their commit, and how old they are when a replica shows them
+# ----------------------------------------------------------------------------
+
+BEAT_TABLE='beat (n bigint PRIMARY KEY, at timestamptz)'
+
+# beats_make CLUSTER: what pgbench needs to write beats, $SCRATCH/beat.sql.
+beats_make()
+{
+	sql "$1" -c 'CREATE SEQUENCE beats'
+	as_pg tee "$SCRATCH/beat.sql" >/dev/null <<<"INSERT INTO beat VALUES (nextval('beats'), clock_timestamp());"
+}
+
+# beats_watch SIDE LAST SECONDS FILE: until beat LAST or a later one is there, the age of each when it is
+# seen, in milliseconds; a thousand looks a second. Fails when it takes longer.
+beats_watch()
+{
+	sql "$1" 2>"$4.said" <<-SQL || die "no beats: $(tail -3 "$4.said")"
+		SET client_min_messages = info;
+		DO \$\$
+		DECLARE
+			seen bigint := (SELECT coalesce(max(n), 0) FROM beat);
+			b record;
+			patience timestamptz := clock_timestamp() + interval '$3 s';
+		BEGIN
+			WHILE seen < $2 LOOP
+				FOR b IN SELECT n, clock_timestamp() - at AS age FROM beat WHERE n > seen ORDER BY n LOOP
+					RAISE INFO '% %', b.n, extract(epoch FROM b.age) * 1000;
+					seen := b.n;
+				END LOOP;
+				COMMIT;
+				PERFORM pg_sleep(0.001);
+				IF clock_timestamp() > patience THEN
+					RAISE 'beat % of $2 is the last', seen;
+				END IF;
+			END LOOP;
+		END \$\$;
+	SQL
+	sed -n 's/^.*INFO:  [0-9]* \([0-9.]*\)$/\1/p' "$4.said" >"$4"
+}
