@@ -40,6 +40,7 @@
 #include "utils/timestamp.h"
 
 #include "compat/rose_compat_repl.h"
+#include "util/rose_stop_point.h"
 #include "repl/rose_columns.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_verify.h"
@@ -562,6 +563,7 @@ rose_verify_subscription(const RoseSubscription *sub, const RoseVerifyOptions *o
 		verify->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), options->timeout_s * INT64CONST(1000));
 		if (has_tables_to_compare(verify))
 			reach_position(verify);
+		ROSE_STOP_POINT("verify-taken");
 		compare_tables(verify);
 		if (options->relids == NIL)
 			report_new(verify, rose_subscription_tables(sub->subid));

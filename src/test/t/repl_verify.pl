@@ -197,6 +197,23 @@ $_->start(verify()) foreach $caller, $second;
 is(down(verify()) . $caller->finish . $second->finish, '', 'for three at a time');
 cmp_ok(up("SELECT pg_current_wal_lsn() - '$before'"), '>', 10000, 'there were changes meanwhile');
 
+# ---- between the snapshots and the comparison ----
+
+# The stream goes on, and what it brings is not of the position; nobody empties a table upstream.
+my $control = RoseTest::Session->new($replica);
+sub stop_caller { $control->run("SELECT stop_at('verify-taken', 'wait', 'client')"); $caller->start(verify()); wait_for_stop($replica); return }
+stop_caller();
+$second->run('SELECT pg_backend_pid()');
+up('UPDATE filtered SET v = v || 1; DELETE FROM keyed; INSERT INTO nothing VALUES (77777)');
+$writer->start('TRUNCATE nothing');
+ok($upstream->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 'nothing'::regclass"), 'TRUNCATE waits upstream');
+wait_for_apply($upstream, $replica);
+is(down('SELECT count(*) FROM keyed'), 0, 'changes come meanwhile');
+$control->run("SELECT go_on('verify-taken')");
+is($caller->finish, '', 'they are of later');
+$writer->finish;
+verified('the table was emptied', '');
+
 # ---- who ends in the middle ----
 
 # The worker, while it stands still, both times.
@@ -210,7 +227,22 @@ foreach my $skip (0, 1)
 $pgbench->signal('INT');
 $pgbench->finish;
 
-# One whose worker stands still is cancelled: the worker goes on, and the next one gets his turn.
+# The caller, or the upstream, between the snapshots and the comparison.
+stop_caller();
+down("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%rose.verify(%' AND pid <> pg_backend_pid() AND wait_event_type = 'Lock'");
+ok(!eval { $caller->finish; 1 }, 'the caller is gone');
+$control->run("SELECT go_on('verify-taken')");
+ok($upstream->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'walsender'"), 'and his connection');
+$caller = RoseTest::Session->new($replica);
+stop_caller();
+$upstream->restart('immediate');
+$control->run("SELECT go_on('verify-taken')");
+ok(!eval { $caller->finish; 1 }, 'the upstream is gone');
+like($caller->{err}, qr/ERROR:  could not look at the table that was read/, 'which is said');
+($caller, $writer) = (RoseTest::Session->new($replica), RoseTest::Session->new($upstream));
+verified('and works again', '');
+
+# One that waits for a lock upstream.
 $writer->run('BEGIN; LOCK TABLE typed');
 $caller->start(verify());
 ok($upstream->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 'typed'::regclass"), 'it waits for a lock upstream');
@@ -218,10 +250,24 @@ $upstream->restart('immediate');
 ok(!eval { $caller->finish; 1 }, 'the upstream is restarted');
 like($caller->{err}, qr/ERROR/, 'which is an error');
 $writer = RoseTest::Session->new($upstream);
-verified('and works again', '');
+verified('and works again, too', '');
 no_slots('after all that');
-$writer->end;
-$second->end;
+$_->end foreach $writer, $second, $control;
+
+# ---- another encoding ----
+
+$upstream->safe_psql('postgres', "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+down("CREATE DATABASE latin ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0");
+rose_create($replica, 'latin');
+$upstream->safe_psql('latin', "CREATE TABLE t (k text PRIMARY KEY, v text); INSERT INTO t SELECT U&'\\00e9' || g, U&'\\00fc' || g FROM generate_series(1, 100) g; CREATE PUBLICATION p FOR TABLE t");
+$replica->safe_psql('latin', 'CREATE TABLE t (k text PRIMARY KEY, v text) USING rose');
+subscribe($upstream, $replica, 'latin', "slot_name => 'latin'");
+is($replica->safe_psql('latin', verify()), '', 'it is equal');
+$upstream->safe_psql('latin', "ALTER PUBLICATION p SET (publish = 'truncate')");
+$upstream->safe_psql('latin', "UPDATE t SET v = U&'\\00fd' WHERE k = U&'\\00e97'");
+is($replica->safe_psql('latin', verify()), "public t (\xc3\xa97) 1 1 different", 'and it is not');
+$replica->safe_psql('latin', "SELECT rose.drop_subscription('s')");
+
 down("SELECT rose.alter_subscription('s', enabled => false)");
 like(error_of($replica, "SELECT rose.verify('s')"), qr/rose subscription "s" is not enabled/, 'disabled');
 done_testing();
