@@ -27,6 +27,7 @@
 #include "access/sysattr.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "nodes/bitmapset.h"
 #include "replication/walreceiver.h"
@@ -398,6 +399,26 @@ take_upstream_snapshot(RoseVerify *verify, const char *slot)
 	return taken;
 }
 
+/* With its partitions, if it has some. */
+static bool
+lock_table_here(RoseVerifyTable *table)
+{
+	ListCell   *lc;
+
+	if (!ConditionalLockRelationOid(table->relid, AccessShareLock))
+		return false;
+	table->locked = list_make1_oid(table->relid);
+	foreach(lc, find_all_inheritors(table->relid, NoLock, NULL))
+	{
+		if (lfirst_oid(lc) == table->relid)
+			continue;
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
+			return false;
+		table->locked = lappend_oid(table->locked, lfirst_oid(lc));
+	}
+	return true;
+}
+
 /* Those that somebody has locked are not waited for: the worker stands still.  False: one is. */
 static bool
 lock_here(RoseVerify *verify)
@@ -408,10 +429,7 @@ lock_here(RoseVerify *verify)
 	{
 		RoseVerifyTable *table = lfirst(lc);
 
-		if (table->problem != NULL)
-			continue;
-		table->locked = ConditionalLockRelationOid(table->relid, AccessShareLock);
-		if (!table->locked)
+		if (table->problem == NULL && !lock_table_here(table))
 			return false;
 	}
 	return true;
@@ -478,13 +496,12 @@ static void
 unlock_here(const RoseVerify *verify)
 {
 	ListCell   *lc;
+	ListCell   *ll;
 
 	foreach(lc, verify->tables)
 	{
-		RoseVerifyTable *table = lfirst(lc);
-
-		if (table->locked)
-			UnlockRelationOid(table->relid, AccessShareLock);
+		foreach(ll, ((RoseVerifyTable *) lfirst(lc))->locked)
+			UnlockRelationOid(lfirst_oid(ll), AccessShareLock);
 	}
 }
 

@@ -61,7 +61,7 @@ typedef struct RoseVerifyTable
 	char	   *relname;
 	RoseUpstreamTable remote;
 	char	   *problem;		/* why it is not compared, or NULL */
-	bool		locked;			/* here, for the comparison */
+	List	   *locked;			/* it and its partitions, as far as they are locked here for the comparison */
 	RoseVerifySide upstream;
 	RoseVerifySide here;
 	int64		expected_rows;	/* 0: not known */

@@ -31,17 +31,18 @@ my $types = q{CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN small AS int
 my $shadows = q{CREATE FUNCTION odd.count() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION odd.hashtextextended(text, bigint) RETURNS bigint LANGUAGE sql AS 'SELECT random()::bigint';
 	CREATE OPERATOR odd.& (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = int8pl)};
 my @key_of = (
-	[ 'typed', 'id' ], [ 'comp', 'k, n' ], [ 'odd."sel""ect ü"', '"Key"' ], [ 'keyed', 'v' ], [ 'root', 'id' ], [ 'filtered', 'id' ], [ 'nothing', 'id' ]);
+	[ 'typed', 'id' ], [ 'comp', 'k, n' ], [ 'odd."sel""ect ü"', '"Key"' ], [ 'keyed', 'v' ], [ 'root', 'id' ], [ 'here', 'id' ], [ 'filtered', 'id' ], [ 'nothing', 'id' ]);
 my $columns = 'id int PRIMARY KEY, f float8, g real, n numeric, ts timestamptz, iv interval, d date, a numeric[], s small, m mood, j jsonb, b bytea, c money, t text, p pair, u uuid, r int4range, x bit(5)';
 my $same = q{CREATE TABLE comp (k text COLLATE "POSIX", n numeric, v text, PRIMARY KEY (n, k)) A; CREATE TABLE nokey (a int, b text) A; CREATE TABLE nothing (id int PRIMARY KEY) A;
 	CREATE TABLE odd."sel""ect ü" ("Key" text PRIMARY KEY, "select" text, " " int) A; CREATE TABLE keyed (v varchar(20), w float8, PRIMARY KEY (v)) A};
 up("$types; CREATE TABLE typed ($columns); " . $same =~ s/\bA\b//gr . q{; CREATE TABLE root (id int PRIMARY KEY, v text) PARTITION BY RANGE (id); CREATE TABLE root1 PARTITION OF root FOR VALUES FROM (0) TO (100);
 	CREATE TABLE root2 PARTITION OF root FOR VALUES FROM (100) TO (100000); CREATE TABLE filtered (gone int, id int PRIMARY KEY, hidden text, v text, region text NOT NULL); ALTER TABLE filtered DROP COLUMN gone;
-	CREATE TABLE other (id int PRIMARY KEY);
-	CREATE PUBLICATION p FOR TABLE typed, comp, nokey, nothing, odd."sel""ect ü", keyed, root, filtered (id, v, region) WHERE (region = 'eu'), other WITH (publish_via_partition_root = true);
+	CREATE TABLE other (id int PRIMARY KEY); CREATE TABLE here (id int PRIMARY KEY, v text); INSERT INTO here SELECT g, g FROM generate_series(1, 100) g;
+	CREATE PUBLICATION p FOR TABLE typed, comp, nokey, nothing, odd."sel""ect ü", keyed, root, filtered (id, v, region) WHERE (region = 'eu'), other, here WITH (publish_via_partition_root = true);
 	CREATE UNIQUE INDEX i ON filtered (id, region); ALTER TABLE filtered REPLICA IDENTITY USING INDEX i});
 down("$types; $shadows; CREATE TABLE typed ($columns) USING rose; " . $same =~ s/\bA\b/USING rose/gr . q{; CREATE TABLE root (v text, id int PRIMARY KEY) USING rose; CREATE TABLE filtered (region text, ours int, v2 text, id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED) USING rose;
-	ALTER TABLE filtered RENAME v2 TO v; CREATE TABLE other (id int PRIMARY KEY) USING rose});
+	ALTER TABLE filtered RENAME v2 TO v; CREATE TABLE other (id int PRIMARY KEY) USING rose;
+	CREATE TABLE here (v text, id int PRIMARY KEY) PARTITION BY HASH (id); CREATE TABLE here1 PARTITION OF here FOR VALUES WITH (MODULUS 2, REMAINDER 0) USING rose; CREATE TABLE here2 (id int PRIMARY KEY, v text) USING rose; ALTER TABLE here ATTACH PARTITION here2 FOR VALUES WITH (MODULUS 2, REMAINDER 1)});
 
 up(q{INSERT INTO typed SELECT g, CASE g % 5 WHEN 0 THEN 'NaN' WHEN 1 THEN '-0' WHEN 2 THEN 1e300 / g ELSE random() END, random(), CASE g % 4 WHEN 0 THEN 'NaN' WHEN 1 THEN g::numeric(10, 3) WHEN 2 THEN g ELSE 1e20 / g END,
 	now() - g * interval '1 hour 1 us', make_interval(0, g, 0, -g, 1, 0, g / 7.0), CASE WHEN g % 9 = 0 THEN 'infinity' ELSE date '2000-01-01' - g END, CASE WHEN g % 3 > 0 THEN ARRAY[g, NULL, g / 3.0] END, g, (ARRAY['sad', 'ok', NULL])[1 + g % 3]::mood,
@@ -77,7 +78,7 @@ sub oracle
 	foreach my $one (@key_of)
 	{
 		my ($table, $key) = @$one;
-		my $row = $table eq 'root' ? 'ROW(id, v)' : $table eq 'filtered' ? 'ROW(id, v, region)' : 'whole';
+		my $row = $table =~ /root|here/ ? 'ROW(id, v)' : $table eq 'filtered' ? 'ROW(id, v, region)' : 'whole';
 		my $where = $table eq 'filtered' ? "WHERE region = 'eu'" : '';
 		my $all = "$settings; SELECT ROW($key)::text || chr(1) || $row" . "::text FROM $table whole $where";
 		my %upstream = map { split /\x01/, $_, 2 } split /\n/, up($all);
@@ -113,11 +114,12 @@ my @change = (
 	sub { 'UPDATE odd."sel""ect ü" SET "select" = \'"\' WHERE " " = ' . int(rand 50) },
 	sub { 'UPDATE keyed SET v = upper(v), w = -w WHERE w = ' . int(rand 700) },
 	sub { "UPDATE root SET v = v || 'x' WHERE id = " . int(rand 300) },
+	sub { 'DELETE FROM here WHERE id = ' . int(rand 100) },
 	sub { 'UPDATE filtered SET region = ' . (qw('eu' 'us'))[ rand 2 ] . ", hidden = 'x' WHERE id = " . int(rand 200) },
 	sub { 'INSERT INTO nothing VALUES (' . int(rand 100) . ') ON CONFLICT DO NOTHING' });
 
-in_secret("UPDATE typed SET f = 0 WHERE f = '-0' AND id = 6; UPDATE typed SET n = 1.00 WHERE id = 1; UPDATE typed SET n = n, t = '' WHERE id = 52");
-cmp_ok(found_all('one that = does not see, and another'), '>=', 3, 'they are found');
+in_secret("DELETE FROM here WHERE id IN (1, 2); UPDATE typed SET f = 0 WHERE f = '-0' AND id = 6; UPDATE typed SET n = 1.00 WHERE id = 1; UPDATE typed SET n = n, t = '' WHERE id = 52");
+cmp_ok(found_all('one that = does not see, and another'), '>=', 5, 'they are found');
 in_secret(join ';', map { $change[ rand @change ]->() } 1 .. 60);
 cmp_ok(found_all('random ones'), '>', 10, 'there are many');
 in_secret("INSERT INTO nokey VALUES (9, 'nine')");
@@ -126,7 +128,7 @@ in_secret('UPDATE keyed SET w = w + 1');
 like(down(verify("'{keyed}'") =~ s/timeout_seconds/max_keys => 10, timeout_seconds/r), qr/^(?:public keyed \([^\n]*\n){10}public keyed \d+ \d+ more differences, among so many rows$/, 'no more keys than are wanted, and that there are others');
 
 # They end with a copy.
-down("SELECT rose.alter_subscription('s', resync => '$_')") foreach 'typed', 'comp', 'odd."sel""ect ü"', 'keyed', 'root', 'filtered', 'nothing', 'nokey';
+down("SELECT rose.alter_subscription('s', resync => '$_')") foreach 'typed', 'comp', 'odd."sel""ect ü"', 'keyed', 'root', 'here', 'filtered', 'nothing', 'nokey';
 down("SELECT rose.wait_for_sync('s', $timeout)");
 verified('after copies', '');
 
