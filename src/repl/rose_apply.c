@@ -30,6 +30,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/read/rose_lookup.h"
@@ -648,7 +649,7 @@ apply_commit(StringInfo s)
 static void
 look_at_format(const LogicalRepRelation *remote)
 {
-	if (rose_apply.format.binary && rose_relmap_needs_text(remote))
+	if (rose_apply.format.binary && rose_description_needs_text(remote))
 		rose_apply.format.text_needed = true;
 }
 
@@ -656,10 +657,15 @@ static void
 apply_relation(StringInfo s)
 {
 	LogicalRepRelation *remote = logicalrep_read_rel(s);
+	bool		replayed = rose_streamed_is_replayed();
+	uint64		heard = replayed ? pq_getmsgint64(s) : ++rose_apply.descriptions;
 
+	/* as an upstream that takes it for known */
+	if (!replayed && ROSE_STOP_POINT_SKIPS("description-sent"))
+		return;
 	look_at_format(remote);
 	rose_gather_write();
-	rose_relmap_update(remote);
+	rose_relmap_update(remote, heard);
 }
 
 RoseApplyResult
@@ -739,6 +745,7 @@ rose_apply_replay(void)
 	}
 
 	rose_apply.blame.command = LOGICAL_REP_MSG_STREAM_COMMIT;
+	rose_relmap_end_replay();
 	end_remote(rose_streamed_end_replay());
 	rose_apply.blame.command = 0;
 	return ROSE_APPLY_GO_ON;

@@ -4,7 +4,9 @@
  *	  From the upstream's relations to local tables.
  *
  * The upstream describes a relation before its first change and after each change of
- * its definition; the descriptions are kept for the life of the stream.  What is
+ * its definition; the descriptions are kept for the life of the stream.  Those of a transaction that was sent
+ * before it committed may be older than what stands here: then they hold for its changes only, for an
+ * upstream may take what it has sent last for known.  What is
  * derived from the local side (column map, input functions, whether changes
  * are to be applied) is made at the first use and again after an invalidation of
  * the local table or a change of the subscription.
@@ -28,7 +30,6 @@
 
 #include "access/relation.h"
 #include "access/table.h"
-#include "access/transam.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -52,62 +53,6 @@ static MemoryContext tables_context = NULL;
 static List *tables = NIL;
 static bool tables_valid = false;
 static bool tables_changed = false; /* a table was invalidated, or may have been */
-
-/* ---------------------------------------------------------------------
- * Formats
- */
-
-/*
- * Does a type of the upstream, in binary format, mean the same here?  Only a built-in
- * one: others may have the same name and another format, or contain the oid of
- * a type, or the upstream fails to send them, as some part of them has no binary
- * format.  A reg* type's binary format is an oid of the upstream, while its text is a
- * name that is looked up here.
- */
-static bool
-binary_means_the_same(Oid type)
-{
-	switch (type)
-	{
-		case REGPROCOID:
-		case REGPROCARRAYOID:
-		case REGPROCEDUREOID:
-		case REGPROCEDUREARRAYOID:
-		case REGOPEROID:
-		case REGOPERARRAYOID:
-		case REGOPERATOROID:
-		case REGOPERATORARRAYOID:
-		case REGCLASSOID:
-		case REGCLASSARRAYOID:
-		case REGTYPEOID:
-		case REGTYPEARRAYOID:
-		case REGCONFIGOID:
-		case REGCONFIGARRAYOID:
-		case REGDICTIONARYOID:
-		case REGDICTIONARYARRAYOID:
-		case REGNAMESPACEOID:
-		case REGNAMESPACEARRAYOID:
-		case REGROLEOID:
-		case REGROLEARRAYOID:
-		case REGCOLLATIONOID:
-		case REGCOLLATIONARRAYOID:
-		case ACLITEMARRAYOID:	/* its elements have no binary format */
-			return false;
-		default:
-			return type < FirstGenbkiObjectId;
-	}
-}
-
-bool
-rose_relmap_needs_text(const LogicalRepRelation *remote)
-{
-	for (int i = 0; i < remote->natts; i++)
-	{
-		if (!binary_means_the_same(remote->atttyps[i]))
-			return true;
-	}
-	return false;
-}
 
 /* ---------------------------------------------------------------------
  * The map
@@ -148,51 +93,92 @@ rose_relmap_init(Oid subid)
 	CacheRegisterRelcacheCallback(relmap_invalidate, (Datum) 0);
 }
 
+/* What the description does not change. */
+static void
+forget_description(RoseReplRel *entry)
+{
+	RoseReplRel old = *entry;
+
+	if (OidIsValid(entry->relid))
+		old.counts.relid = entry->relid;
+	MemoryContextDelete(entry->context);
+	memset(entry, 0, sizeof(RoseReplRel));
+	entry->remoteid = old.remoteid;
+	entry->counts = old.counts;
+	entry->truncated = old.truncated;
+	entry->passed = old.passed;
+	entry->partitioned = old.partitioned;
+	entry->later = old.later;
+	entry->later_context = old.later_context;
+	entry->later_heard = old.later_heard;
+}
+
+/* For the changes of the transaction at hand another description holds; this one again when it ends. */
+static void
+keep_for_later(RoseReplRel *entry)
+{
+	entry->later_context = AllocSetContextCreate(relmap_context, "rose later description",
+												 ALLOCSET_SMALL_SIZES);
+	entry->later = MemoryContextAlloc(entry->later_context, sizeof(LogicalRepRelation));
+	rose_description_copy(entry->later, &entry->remote, entry->later_context);
+	entry->later_heard = entry->heard;
+}
+
+static void
+forget_later(RoseReplRel *entry)
+{
+	if (entry->later != NULL)
+		MemoryContextDelete(entry->later_context);
+	entry->later = NULL;
+	entry->later_context = NULL;
+}
+
 void
-rose_relmap_update(LogicalRepRelation *remote)
+rose_relmap_update(const LogicalRepRelation *remote, uint64 heard)
 {
 	bool		found;
 	RoseReplRel *entry = hash_search(relmap, &remote->remoteid, HASH_ENTER, &found);
-	RoseReplTableCounts counts = {0};
-	RoseReplTableCounts truncated = {0};
-	uint64		passed = 0;
-	bool		partitioned = false;
-	MemoryContext old;
 
-	if (found)
+	if (!found)
+		memset(((char *) entry) + sizeof(entry->remoteid), 0,
+			   sizeof(RoseReplRel) - sizeof(entry->remoteid));
+	else
 	{
+		if (heard < entry->heard && rose_description_equal(remote, &entry->remote))
+			return;
 		if (entry->rel != NULL)
 			rose_relmap_close(entry);
-		counts = entry->counts;
-		truncated = entry->truncated;
-		passed = entry->passed;
-		partitioned = entry->partitioned;
-		if (OidIsValid(entry->relid))
-			counts.relid = entry->relid;
-		MemoryContextDelete(entry->context);
+		if (entry->later != NULL && heard > entry->later_heard)
+			forget_later(entry);
+		else if (entry->later == NULL && heard < entry->heard)
+			keep_for_later(entry);
+		forget_description(entry);
 	}
-	memset(((char *) entry) + sizeof(entry->remoteid), 0,
-		   sizeof(RoseReplRel) - sizeof(entry->remoteid));
-	entry->counts = counts;
-	entry->truncated = truncated;
-	entry->passed = passed;
-	entry->partitioned = partitioned;
-
+	entry->heard = heard;
 	entry->context = AllocSetContextCreate(relmap_context, "rose relation map entry",
 										   ALLOCSET_SMALL_SIZES);
-	old = MemoryContextSwitchTo(entry->context);
-	entry->remote = *remote;
-	entry->remote.nspname = pstrdup(remote->nspname);
-	entry->remote.relname = pstrdup(remote->relname);
-	entry->remote.attnames = palloc(sizeof(char *) * Max(remote->natts, 1));
-	entry->remote.atttyps = palloc(sizeof(Oid) * Max(remote->natts, 1));
-	for (int i = 0; i < remote->natts; i++)
+	rose_description_copy(&entry->remote, remote, entry->context);
+}
+
+void
+rose_relmap_end_replay(void)
+{
+	HASH_SEQ_STATUS status;
+	RoseReplRel *entry;
+
+	hash_seq_init(&status, relmap);
+	while ((entry = hash_seq_search(&status)) != NULL)
 	{
-		entry->remote.attnames[i] = pstrdup(remote->attnames[i]);
-		entry->remote.atttyps[i] = remote->atttyps[i];
+		LogicalRepRelation *later = entry->later;
+		MemoryContext context = entry->later_context;
+
+		if (later == NULL)
+			continue;
+		rose_gather_write();
+		entry->later = NULL;
+		rose_relmap_update(later, entry->later_heard);
+		MemoryContextDelete(context);
 	}
-	entry->remote.attkeys = bms_copy(remote->attkeys);
-	MemoryContextSwitchTo(old);
 }
 
 void
@@ -475,7 +461,7 @@ map_columns(RoseReplRel *entry)
 		if (column->remote < 0)
 			continue;
 		if (entry->remote.atttyps[column->remote] != att->atttypid ||
-			!binary_means_the_same(att->atttypid))
+			!rose_description_binary_fits(att->atttypid))
 			entry->binary_fits = false;
 		getTypeInputInfo(att->atttypid, &input, &column->input_ioparam);
 		fmgr_info(input, &column->input);

@@ -301,6 +301,11 @@ typedef struct RoseReplRel
 
 	bool		mapped;			/* what follows is valid */
 	bool		identified;		/* numbers of the remote columns were asked for; also ... */
+	uint64		heard;			/* its place in the order in which descriptions have come */
+	LogicalRepRelation *later;	/* one that has come later, and holds again when the transaction at hand
+								 * ends; or NULL */
+	MemoryContext later_context;	/* owns it */
+	uint64		later_heard;
 	int16	   *remote_attnums; /* ... these, or NULL: they cannot be known */
 	MemoryContext map_context;	/* owns it */
 	Oid			relid;			/* local table, or invalid: the subscription has none for it */
@@ -333,14 +338,14 @@ typedef struct RoseReplRel
 
 extern void rose_relmap_init(Oid subid);
 
-/* A Relation message. */
-extern void rose_relmap_update(LogicalRepRelation *remote);
+/* A Relation message; heard: its place in the order in which they have come. */
+extern void rose_relmap_update(const LogicalRepRelation *remote, uint64 heard);
+
+/* The end of a transaction that was sent before it committed: what has come after its descriptions holds again. */
+extern void rose_relmap_end_replay(void);
 
 /* The open batch is given up, and what was derived in it. */
 extern void rose_relmap_forget(void);
-
-/* Some column's type has to come as text. */
-extern bool rose_relmap_needs_text(const LogicalRepRelation *remote);
 
 /*
  * The table of a change, open and locked (RowExclusiveLock) in the current batch; NULL:
@@ -489,6 +494,14 @@ typedef struct RoseApplyBlame
 	RoseReplRel *rel;			/* table of the change, or NULL */
 	bool		certain;		/* an error now is rel's: it comes from the definition or a change of it */
 	bool		writing;		/* rows of earlier changes are written to rel */
+/* Descriptions of tables (rose_description.c). */
+extern void rose_description_copy(LogicalRepRelation *to, const LogicalRepRelation *from, MemoryContext context);
+extern bool rose_description_equal(const LogicalRepRelation *a, const LogicalRepRelation *b);
+
+/* Does a type, in binary format, mean the same on both sides?  Has some column to come as text? */
+extern bool rose_description_binary_fits(Oid type);
+extern bool rose_description_needs_text(const LogicalRepRelation *remote);
+
 } RoseApplyBlame;
 
 typedef struct RoseApply
@@ -515,6 +528,7 @@ typedef struct RoseApply
 } RoseApply;
 
 extern RoseApply rose_apply;
+	uint64		descriptions;	/* that have come, of all connections */
 
 /* The upstream hears from us now and then, for those who keep the stream waiting. */
 static inline void

@@ -13,7 +13,8 @@
  * with it.
  *
  * Files hold, for each message, its length (4) and the message without the transaction id
- * that messages of streamed transactions have.
+ * that messages of streamed transactions have; behind a description of a table (8) its place in the order in
+ * which descriptions have come.
  *
  * Descriptions of tables are part of the transaction, and are heard of when it is applied:
  * the upstream sends them once in each, and again after something of it was rolled back.
@@ -31,6 +32,7 @@
 #include "postgres.h"
 
 #include "libpq/pqformat.h"
+#include "port/pg_bswap.h"
 #include "storage/buffile.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -282,7 +284,8 @@ static void
 keep_message(char type, StringInfo s, StringInfo description)
 {
 	TransactionId xid = pq_getmsgint(s, 4);
-	int32		len = 1 + (s->len - s->cursor);
+	bool		describes = type == LOGICAL_REP_MSG_RELATION;
+	int32		len = 1 + (s->len - s->cursor) + (describes ? sizeof(uint64) : 0);
 
 	note_subxact(receiving, xid);
 	if (type == LOGICAL_REP_MSG_TRUNCATE)
@@ -290,8 +293,13 @@ keep_message(char type, StringInfo s, StringInfo description)
 	append(receiving, &len, sizeof(len));
 	append(receiving, &type, 1);
 	append(receiving, s->data + s->cursor, s->len - s->cursor);
-	if (type == LOGICAL_REP_MSG_RELATION)
+	if (describes)
+	{
+		uint64		heard = pg_hton64(++rose_apply.descriptions);
+
+		append(receiving, &heard, sizeof(heard));
 		*description = *s;
+	}
 }
 
 /* What is part of a block, but of no use here, or anywhere. */
