@@ -26,6 +26,9 @@
 #include "replication/walreceiver.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
@@ -93,6 +96,20 @@ slot_name(Oid relid)
 					GetSystemIdentifier() % SLOT_NAME_SYSTEMS, (uint32) GetCurrentTimestamp());
 }
 
+/*
+ * What he is no more by now must not be done in his name: nor can the table help it.  The worker blocks the
+ * subscription, and what has become of the table then is tried again.
+ */
+void
+rose_copy_worker_require_owner(void)
+{
+	AcceptInvalidationMessages();
+	if (!superuser_arg(rose_apply.sub->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_OPERATOR_INTERVENTION),
+				 errmsg("the owner of rose subscription \"%s\" is not a superuser", rose_apply.sub->name)));
+}
+
 static void
 copy_and_commit(WalReceiverConn *conn, Oid relid)
 {
@@ -122,6 +139,8 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 	ForceSyncCommit();
 	HOLD_INTERRUPTS();
 	rose_repl_local_commit();
+	rose_copy_worker_require_owner();
+	rose_upstream_identity_check_copied(conn);
 	rose_copy_places_committed(relid);
 	RESUME_INTERRUPTS();
 	ROSE_STOP_POINT("copy-committed");
@@ -140,6 +159,7 @@ check_upstream(WalReceiverConn *conn)
 }
 
 static void
+	rose_copy_worker_require_owner();
 record_error(Oid relid)
 {
 	ErrorData  *edata;
@@ -209,8 +229,9 @@ rose_repl_copier_main(Datum arg)
 	MemoryContextSwitchTo(rose_apply.message_context);
 	if (rose_repl_load_subscription(args.subid) && rose_apply.sub->enabled)
 	{
-		rose_repl_become_owner();
-		rose_copy_worker_here(args.relid, args.ticket);
+		/* whether he may is asked at the place, which others wait for */
+		SetSessionAuthorization(rose_apply.sub->owner, true);
+		(void) rose_copy_worker_here(args.relid, args.ticket);
 	}
 	proc_exit(0);
 }

@@ -180,6 +180,9 @@ extern void rose_rewind_to(Oid subid, uint64 epoch, XLogRecPtr durable, List *ta
 extern void rose_subscription_lock(Oid subid);
 extern bool rose_subscription_try_lock(Oid subid);	/* false: somebody has it */
 
+/* Until the transaction ends, nobody else looks at who the upstream is in order to change that, or to rely on it. */
+extern void rose_subscription_lock_identity(Oid subid);
+
 /* Until the transaction ends, nobody else gives this table to a subscription. */
 extern void rose_subscription_lock_table(Oid relid);
 

@@ -290,6 +290,9 @@ pg_noreturn extern void rose_repl_block(const char *reason, const char *why, con
 /* REQUIRES: a transaction. */
 extern void rose_upstream_identity_check_monitor(struct WalReceiverConn *conn);
 
+/* REQUIRES: the transaction that makes the copied rows visible.  Who the upstream is does not change until it ends. */
+extern void rose_upstream_identity_check_copied(struct WalReceiverConn *conn);
+
 /* ---------------------------------------------------------------------
  * Relation map (rose_relmap.c): from the upstream's relation ids to local tables.
  */
@@ -719,6 +722,9 @@ extern uint64 rose_copy_table(struct WalReceiverConn *conn, Relation rel);
 extern bool rose_copy_worker_start(Oid relid, uint64 ticket);
 extern void rose_copy_worker_here(Oid relid, uint64 ticket);
 
+/* Error, which passes, if the subscription's owner is no superuser (any more).  REQUIRES: a transaction. */
+extern void rose_copy_worker_require_owner(void);
+
 /* Which tables are copied, and what comes after that, in the worker (rose_copies.c). */
 extern bool rose_copies_before_stream(void);	/* false: the worker is to end */
 
@@ -800,3 +806,6 @@ extern char *rose_repl_form_message(const ErrorData *edata);
 extern bool rose_repl_load_subscription(Oid subid);
 
 #endif							/* ROSE_REPL_INTERNAL_H */
+/* That, if roles have changed since the last look.  REQUIRES: no transaction. */
+extern void rose_repl_look_at_owner(void);
+

@@ -254,6 +254,18 @@ rose_repl_check_owner(void)
 }
 
 void
+void
+rose_repl_look_at_owner(void)
+{
+	AcceptInvalidationMessages();
+	if (!rose_apply.owner_doubtful)
+		return;
+	StartTransactionCommand();
+	rose_repl_check_owner();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
 rose_repl_become_owner(void)
 {
 	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);

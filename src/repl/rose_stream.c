@@ -28,7 +28,6 @@
 #include "postmaster/interrupt.h"
 #include "replication/walreceiver.h"
 #include "utils/guc.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
@@ -590,15 +589,6 @@ wait_for_data(Stream *stream, pgsocket fd)
 	}
 }
 
-static void
-check_owner(void)
-{
-	StartTransactionCommand();
-	rose_repl_check_owner();
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(rose_apply.message_context);
-}
-
 /* What has to be done now and then, between messages.  True: the worker is to end. */
 static bool
 do_chores(Stream *stream)
@@ -620,9 +610,7 @@ do_chores(Stream *stream)
 	}
 	if (!rose_apply.remote.open && !rose_apply.batch.open)
 	{
-		AcceptInvalidationMessages();
-		if (rose_apply.owner_doubtful)
-			check_owner();
+		rose_repl_look_at_owner();
 		if (rose_relmap_tables_changed())
 		{
 			rose_epoch_feed_tables();

@@ -530,6 +530,12 @@ bool
 rose_subscription_try_lock(Oid subid)
 {
 	return rose_subrows_try_lock("subscription", subid);
+void
+rose_subscription_lock_identity(Oid subid)
+{
+	rose_subrows_lock("subscription_state", subid);
+}
+
 }
 
 void

@@ -303,10 +303,32 @@ rose_upstream_identity_check_end(XLogRecPtr end)
  * The slot
  */
 
+/* Tables may have been copied before: what has come between that and the slot, nobody would send. */
+static void
+require_not_past_copies(const RoseUpstreamSlot *slot)
+{
+	ListCell   *lc;
+
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		const RoseSubscriptionTable *table = lfirst(lc);
+
+		if (!rose_subscription_table_is_live(table) && strcmp(table->state, ROSE_REL_COPIED) != 0)
+			continue;
+		if (!XLogRecPtrIsInvalid(table->sync_lsn) && table->sync_lsn < slot->confirmed_lsn)
+			rose_repl_block(ROSE_BLOCKED_SLOT_AHEAD,
+							psprintf("replication slot \"%s\" stands at %X/%X, but table \"%s.%s\" has been copied before, up to %X/%X only",
+									 rose_apply.sub->slot_name, LSN_FORMAT_ARGS(slot->confirmed_lsn),
+									 table->remote.nspname, table->remote.relname, LSN_FORMAT_ARGS(table->sync_lsn)),
+							"Have the table copied again with rose.alter_subscription(..., resync => ...).");
+	}
+}
+
 /* A slot that was made by hand, before anything was applied: where it stands is where we start. */
 static void
 take_over_slot(const RoseUpstreamSlot *slot)
 {
+	require_not_past_copies(slot);
 	ereport(LOG,
 			(errmsg("rose subscription \"%s\" starts where replication slot \"%s\" stands, at %X/%X",
 					rose_apply.sub->name, rose_apply.sub->slot_name,
@@ -345,6 +367,16 @@ check_slot(WalReceiverConn *conn)
 	expect_last_commit(&slot);
 }
 
+/*
+ * A copy that commits asks who the upstream is, and what it is taken for here may change at that moment: so either it
+ * sees the change, or who makes the change sees what the copy has (furthest).  Until the transaction ends.
+ */
+static void
+lock_identity(void)
+{
+	rose_subscription_lock_identity(rose_apply.sub->subid);
+}
+
 /* What was not known before, or has gone on, is known from now on. */
 static void
 remember(const RoseUpstreamIdentity *identity)
@@ -376,6 +408,8 @@ rose_upstream_identity_check(WalReceiverConn *conn, bool with_slot)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	rose_upstream_identity_ask(conn, &identity);
+	if (rose_apply.sub->system_id == NULL || identity.timeline != rose_apply.sub->timeline)
+		lock_identity();
 	check_system(&identity);
 	check_timeline(conn, &identity);
 	check_wal_end(&identity);
@@ -388,6 +422,15 @@ rose_upstream_identity_check(WalReceiverConn *conn, bool with_slot)
 	return identity.wal_end;
 }
 
+static void
+require_same(const RoseSubscription *sub, const RoseUpstreamIdentity *identity)
+{
+	if (sub == NULL || !rose_upstream_identity_is_known(sub, identity) || identity->timeline != sub->timeline)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the connection leads to another server than the stream comes from")));
+}
+
 /* For the connection that only tells the end of WAL: of another server's it would mean nothing. */
 void
 rose_upstream_identity_check_monitor(WalReceiverConn *conn)
@@ -395,9 +438,19 @@ rose_upstream_identity_check_monitor(WalReceiverConn *conn)
 	RoseUpstreamIdentity identity;
 
 	rose_upstream_identity_ask(conn, &identity);
-	if (!rose_upstream_identity_is_known(rose_apply.sub, &identity) ||
-		identity.timeline != rose_apply.sub->timeline)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("the connection leads to another server than the stream comes from")));
+	require_same(rose_apply.sub, &identity);
+}
+
+/*
+ * For a copy that is about to commit.  It may have taken for hours, and an old primary goes on while the
+ * stream has followed its successor: rows of after they parted are of no upstream of ours.
+ */
+void
+rose_upstream_identity_check_copied(WalReceiverConn *conn)
+{
+	RoseUpstreamIdentity identity;
+
+	rose_upstream_identity_ask(conn, &identity);
+	lock_identity();
+	require_same(rose_subscription_get(rose_apply.sub->subid), &identity);
 }
