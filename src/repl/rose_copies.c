@@ -6,12 +6,14 @@
  * The subscription's worker decides.  Tables that wait for a copy are looked at together, before
  * one byte of them is copied, so that whatever is wrong with some is known at once.
  * Then each is copied by itself (rose_copy_worker.c), a few at a time, while the stream goes on
- * with those that are there.
+ * with those that are there.  When there is no process for that, the worker copies one itself,
+ * between two batches; the stream stays connected, and goes on before the next one.
  *
  * A table that is copied has everything up to a position of its own, and by then the stream
  * is further.  So the stream goes back to the earliest of these positions
  * (rose_rewind.c), for all that are copied at once: when nothing is copied any more, or one
- * has waited for long enough.  Until it does, their changes are skipped, and the upstream keeps
+ * has waited for long enough.  That is for longer while the upstream has sent parts of transactions in
+ * progress, which it would have to send again.  Until it does, their changes are skipped, and the upstream keeps
  * them: while a table is copied or waits, no later position is confirmed than that
  * which was when its copy began (RoseApplyCopies.hold).
  *
@@ -44,6 +46,16 @@
 #define ROSE_COPIES_NAP_MS		50
 /* When there was no process for a copy, it is asked for again after so long. */
 #define ROSE_NO_PROCESS_MS		5000
+/* After a copy that failed in this process, the stream has at least so long. */
+#define ROSE_HERE_FAILED_MS		5000
+/* While a copy is made here, the upstream hears from us, and requests are looked at, about this often. */
+#define ROSE_HERE_LOOK_MS		200
+/*
+ * While parts of transactions in progress are here, tables that are copied wait for so long; each time that it was in
+ * vain for twice as long, up to an hour.
+ */
+#define ROSE_OPEN_PATIENCE_MS	60000
+#define ROSE_OPEN_PATIENCE_MAX	6
 
 /* What the rows of the tables say. */
 typedef struct Look
@@ -126,6 +138,26 @@ look_at_tables(Look *look)
 	rose_repl_local_commit();
 }
 
+/* How often transactions in progress were received anew for tables that were copied, since none was, or was to be. */
+static void
+set_anew(int n)
+{
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->received_anew = n;
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
+static int
+get_anew(void)
+{
+	int			n;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	n = rose_apply.shared->received_anew;
+	LWLockRelease(&rose_repl_shared->lock);
+	return n;
+}
+
 /* What the stream, and the next look, have to know. */
 static void
 remember(const Look *look)
@@ -134,6 +166,8 @@ remember(const Look *look)
 	TimestampTz now = GetCurrentTimestamp();
 
 	copies->outstanding = look->running > 0 || look->ncopied > 0 || look->due != NIL || look->next != 0;
+	if (look->running == 0 && look->ncopied == 0 && look->due == NIL)
+		set_anew(0);
 	copies->hold = look->hold;
 	if (look->ncopied == 0)
 		copies->copied = 0;
@@ -231,8 +265,9 @@ start_copiers(const Look *look)
 	ListCell   *lc;
 
 	/* asking writes the table's row */
-	if (running > 0 && !TimestampDifferenceExceeds(rose_apply.copies.no_process, GetCurrentTimestamp(), ROSE_NO_PROCESS_MS))
-		return true;
+	if (look->due != NIL &&
+		!TimestampDifferenceExceeds(rose_apply.copies.no_process, GetCurrentTimestamp(), ROSE_NO_PROCESS_MS))
+		return running > 0;
 	foreach(lc, look->due)
 	{
 		uint64		ticket;
@@ -265,21 +300,83 @@ must_end(void)
 	return result;
 }
 
-/* All that are due, one after the other. */
+/* What was asked for is served: nothing is applied that is not durable. */
 static void
-copy_here(const List *relids)
+serve_requests(void)
 {
-	ListCell   *lc;
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->epoch_served = rose_apply.shared->epoch_asked;
+	LWLockRelease(&rose_repl_shared->lock);
+}
 
-	foreach(lc, relids)
-	{
-		uint64		ticket;
+static void
+show_status(RoseReplStatus status)
+{
+	rose_apply.status = status;
+	rose_repl_publish(rose_apply.shared, status, &rose_apply.progress);
+}
 
-		if (must_end())
-			break;
-		if (claim(lfirst_oid(lc), &ticket))
-			rose_copy_worker_here(lfirst_oid(lc), ticket);
-	}
+/*
+ * In this process.  Nothing is applied meanwhile; what was before is made durable, so that no memory is held and
+ * whoever asks for an epoch need not wait.
+ */
+static void
+copy_here(Oid relid)
+{
+	RoseApplyCopies *copies = &rose_apply.copies;
+	RoseReplStatus status = rose_apply.status;
+	TimestampTz begun;
+	uint64		ticket;
+
+	rose_epoch_commit();
+	if (must_end() || !claim(relid, &ticket))
+		return;
+	begun = GetCurrentTimestamp();
+	copies->here = true;
+	show_status(ROSE_REPL_COPYING);
+	copies->here_failed = !rose_copy_worker_here(relid, ticket);
+	copies->here = false;
+	show_status(status);
+	copies->here_ended = GetCurrentTimestamp();
+	copies->here_next = copies->here_ended +
+		(copies->here_failed ? ROSE_HERE_FAILED_MS * INT64CONST(1000) : copies->here_ended - begun);
+	/* there may be one for the next */
+	copies->no_process = 0;
+}
+
+/*
+ * Between two copies that are made here the stream catches up, or at least has as long as the copy has taken.
+ */
+static bool
+stream_has_had_its_turn(void)
+{
+	const RoseApplyCopies *copies = &rose_apply.copies;
+	const RoseReplProgress *progress = &rose_apply.progress;
+
+	if (GetCurrentTimestamp() >= copies->here_next)
+		return true;
+	return !copies->here_failed && progress->asked_time > copies->here_ended &&
+		progress->applied_lsn >= Max(progress->upstream_lsn, progress->received_lsn);
+}
+
+void
+rose_copies_breathe(void)
+{
+	static TimestampTz looked = 0;
+	TimestampTz now;
+
+	if (!rose_apply.copies.here)
+		return;
+	now = GetCurrentTimestamp();
+	if (!TimestampDifferenceExceeds(looked, now, ROSE_HERE_LOOK_MS))
+		return;
+	looked = now;
+	rose_apply_keep_alive();
+	serve_requests();
+	if (must_end())
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("the copy was given up because the subscription is to be changed, or its worker to start over")));
 }
 
 /* ---------------------------------------------------------------------
@@ -379,60 +476,95 @@ take_in(const Look *look)
 	ROSE_STOP_POINT("copies-taken-in");
 	rose_repl_local_commit();
 	rose_apply.epochs.recorded_lsn = lsn;
+	if (rose_apply.progress.streams > 0)
+		set_anew(get_anew() + 1);
 	ereport(LOG,
 			(errmsg("rose subscription \"%s\" goes on at %X/%X with tables that were copied: %d",
 					sub->name, LSN_FORMAT_ARGS(lsn), ncopied)));
 }
 
-/* None is copied any more, or one has waited for others that may take for long. */
+/*
+ * None is copied any more, or one has waited for others that may take for long.  Transactions in progress of which parts
+ * are here come again from their beginnings, so for their sake those that have failed are waited for, too.
+ */
 static bool
 is_time(const Look *look)
 {
+	bool		open = rose_apply.progress.streams > 0;
+	int64		patience = rose_copied_patience;
+
 	if (look->ncopied == 0)
 		return false;
-	if (look->running == 0 && look->due == NIL)
+	if (look->running == 0 && look->due == NIL && !(open && look->next != 0))
 		return true;
-	return TimestampDifferenceExceeds(rose_apply.copies.copied, GetCurrentTimestamp(),
-									  rose_copied_patience);
+	if (open)
+		patience = Max(patience, (int64) ROSE_OPEN_PATIENCE_MS << Min(get_anew(), ROSE_OPEN_PATIENCE_MAX));
+	return TimestampDifferenceExceeds(rose_apply.copies.copied, GetCurrentTimestamp(), (int) patience);
 }
 
 /* ---------------------------------------------------------------------
  * Before the stream, and beside it
  */
 
-/* What was asked for is served: nothing is applied that is not durable. */
-static void
-serve_requests(void)
+/* False: there is nothing to wait for, or the stream has something to do. */
+static bool
+wait_for_copies(const Look *look, long nap_ms)
 {
-	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	rose_apply.shared->epoch_served = rose_apply.shared->epoch_asked;
-	LWLockRelease(&rose_repl_shared->lock);
+	if (must_end() || look->live || is_time(look) || (look->running == 0 && look->due == NIL))
+		return false;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 nap_ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	rose_repl_look_at_owner();
+	serve_requests();
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 	}
+	return true;
 }
 
-/* False: there is nothing to wait for, or the stream has something to do. */
-static bool
-wait_for_copies(const Look *look)
+/*
+ * Whoever has changed the subscription may have put right why tables could not be copied: so they wait as if they had
+ * not been tried.
+ */
+static void
+retry_failed(void)
 {
-	if (must_end() || look->live || is_time(look) || (look->running == 0 && look->due == NIL))
-		return false;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 ROSE_COPIES_NAP_MS, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	serve_requests();
-	return true;
+	List	   *failed = NIL;
+	ListCell   *lc;
+
+	if (!rose_repl_retries_copies(rose_apply.sub->subid))
+		return;
+	rose_repl_forget_retries(rose_apply.sub->subid);
+	rose_repl_local_begin();
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (strcmp(table->state, ROSE_REL_ERROR) == 0 && rose_subscription_table_waits(table))
+			failed = lappend_oid(failed, table->relid);
+	}
+	foreach(lc, failed)
+		rose_subscription_set_state_of_table(rose_apply.sub->subid, lfirst_oid(lc), ROSE_REL_INIT);
+	rose_repl_local_commit();
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	/* or it was changed again, which the next worker sees to */
+	if (!rose_apply.shared->reload)
+		rose_apply.shared->retry_copies = false;
+	LWLockRelease(&rose_repl_shared->lock);
 }
 
 bool
 rose_copies_before_stream(void)
 {
 	Look		look;
+	bool		here;
 
+	retry_failed();
 	look_at_tables(&look);
 	if (look.due != NIL)
 	{
@@ -445,14 +577,16 @@ rose_copies_before_stream(void)
 		look_at_tables(&look);
 		set_state(look.abandoned, ROSE_REL_INIT);
 		remember(&look);
-		if (look.due != NIL && !start_copiers(&look))
-			copy_here(look.due);
+		/* beside a stream, if there is something to stream for */
+		here = !start_copiers(&look) && !look.live;
+		if (here)
+			copy_here(linitial_oid(look.due));
 		if (look.due != NIL)
 		{
 			look_at_tables(&look);
 			remember(&look);
 		}
-	} while (wait_for_copies(&look));
+	} while (wait_for_copies(&look, here ? 0 : ROSE_COPIES_NAP_MS));
 	if (must_end())
 		return false;
 	if (is_time(&look))
@@ -475,13 +609,15 @@ rose_copies_look(TimestampTz now)
 	look_at_tables(&look);
 	set_state(look.abandoned, ROSE_REL_INIT);
 	remember(&look);
-	/* if nobody else can, the next worker copies before it streams */
-	if (!start_copiers(&look))
-		rose_epoch_commit();
-	else if (is_time(&look))
-		take_in(&look);
-	else
+	if (!start_copiers(&look) && stream_has_had_its_turn())
+	{
+		copy_here(linitial_oid(look.due));
+		look_at_tables(&look);
+		remember(&look);
+	}
+	if (!is_time(&look))
 		return false;
+	take_in(&look);
 	rose_apply.copies.starting_over = true;
 	return true;
 }

@@ -46,8 +46,9 @@
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
-/* Rows between two reports of progress. */
-#define ROSE_COPY_REPORT_ROWS	10000
+/* Rows, or bytes, between two reports of progress. */
+#define ROSE_COPY_REPORT_ROWS	256
+#define ROSE_COPY_REPORT_BYTES	(64 * 1024)
 
 /* The source that COPY reads from: it takes no argument along. */
 static WalReceiverConn *source_conn = NULL;
@@ -86,6 +87,7 @@ read_source(void *out, int minread, int maxread)
 									 WL_EXIT_ON_PM_DEATH,
 									 fd, 1000L, WAIT_EVENT_LOGICAL_SYNC_DATA);
 			ResetLatch(MyLatch);
+			rose_apply.copies.breathe();
 			continue;
 		}
 		source_data.data = data;
@@ -203,7 +205,7 @@ open_target(CopyTargets *targets, Relation rel, const RoseRoutePart *part)
 static void
 lock_partition(Oid relid)
 {
-	LockRelationOid(relid, RowExclusiveLock);
+	rose_copy_places_lock(relid);
 	if (rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -298,6 +300,15 @@ end_targets(CopyTargets *targets, uint64 nrows)
 		rose_route_free(targets->route);
 }
 
+/* How far it is; and whether it should go on. */
+static void
+report_reading(uint64 nrows)
+{
+	rose_copy_places_tell(ROSE_COPY_READING, nrows, source_bytes);
+	ROSE_STOP_POINT("copy-reading");
+	rose_apply.copies.breathe();
+}
+
 /* The rows that COPY yields go into the loads; returns their number. */
 static uint64
 load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel)
@@ -310,6 +321,7 @@ load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel)
 	bool	   *nulls = palloc(sizeof(bool) * Max(natts, 1));
 	ErrorContextCallback callback = {error_context_stack, CopyFromErrorCallback, cstate};
 	uint64		nrows = 0;
+	uint64		reported = 0;
 
 	error_context_stack = &callback;
 	for (;;)
@@ -325,8 +337,11 @@ load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel)
 		MemoryContextSwitchTo(old);
 		if (!more)
 			break;
-		if (++nrows % ROSE_COPY_REPORT_ROWS == 0)
-			rose_copy_places_tell(ROSE_COPY_READING, nrows, source_bytes);
+		if (++nrows % ROSE_COPY_REPORT_ROWS == 0 || source_bytes - reported > ROSE_COPY_REPORT_BYTES)
+		{
+			report_reading(nrows);
+			reported = source_bytes;
+		}
 	}
 	error_context_stack = callback.previous;
 	FreeExecutorState(estate);
@@ -516,16 +531,12 @@ rose_copy_table(WalReceiverConn *conn, Relation rel)
 	CopyTargets targets;
 	RoseSubscriptionTable *listed;
 	uint64		nrows;
-	int64		expected_rows;
-	int64		expected_bytes;
 
 	rose_repl_stats_forget_kept();
 	require_of_all(rel, true, require_fed);
 	listed = prepare(conn, rel, true, &remote_names, &local_names);
 	ROSE_STOP_POINT("copy-found");
-	rose_upstream_estimate(conn, listed->remote.relid, &expected_rows, &expected_bytes);
-	rose_copy_places_expect(expected_rows, expected_bytes);
-	rose_upstream_start_copy(conn, rose_apply.sub->publications, &listed->remote, remote_names);
+	rose_copy_places_expect(rose_upstream_start_copy(conn, rose_apply.sub->publications, &listed->remote, remote_names));
 
 	begin_targets(&targets, rel);
 	nrows = load_table(conn, rel, &targets, local_names);

@@ -24,6 +24,8 @@
 #include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #include "repl/rose_repl_internal.h"
@@ -204,6 +206,19 @@ rose_copy_places_enter(Oid relid, uint64 ticket)
 	return mine != NULL;
 }
 
+/* The stream does not wait with the worker for a table that somebody has locked. */
+void
+rose_copy_places_lock(Oid relid)
+{
+	if (!rose_apply.copies.here)
+		LockRelationOid(relid, RowExclusiveLock);
+	else if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("table \"%s\" is locked", get_rel_name(relid)),
+				 errdetail("It will be tried again.")));
+}
+
 void
 rose_copy_places_leave(void)
 {
@@ -220,11 +235,12 @@ rose_copy_places_leave(void)
 }
 
 void
-rose_copy_places_expect(int64 rows, int64 bytes)
+rose_copy_places_expect(int64 rows)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	mine->phase = ROSE_COPY_READING;
+	mine->reading_since = GetCurrentTimestamp();
 	mine->expected_rows = rows;
-	mine->expected_bytes = bytes;
 	LWLockRelease(&rose_repl_shared->lock);
 }
 
@@ -304,10 +320,10 @@ rose_repl_list_copies(RoseReplCopy *out, int max)
 			out[n].pid = place->pid;
 			out[n].phase = place->phase;
 			out[n].since = place->since;
+			out[n].reading_since = place->reading_since;
 			out[n].rows = place->rows;
 			out[n].bytes = place->bytes;
-			out[n].expected_rows = place->expected_rows;
-			out[n++].expected_bytes = place->expected_bytes;
+			out[n++].expected_rows = place->expected_rows;
 		}
 	}
 	LWLockRelease(&rose_repl_shared->lock);

@@ -26,9 +26,7 @@
 #include "replication/walreceiver.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/lmgr.h"
 #include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
@@ -100,8 +98,8 @@ slot_name(Oid relid)
  * What he is no more by now must not be done in his name: nor can the table help it.  The worker blocks the
  * subscription, and what has become of the table then is tried again.
  */
-void
-rose_copy_worker_require_owner(void)
+static void
+require_owner(void)
 {
 	AcceptInvalidationMessages();
 	if (!superuser_arg(rose_apply.sub->owner))
@@ -118,6 +116,7 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 	Relation	rel;
 
 	rose_repl_local_begin();
+	rose_copy_places_lock(relid);
 	rel = try_relation_open(relid, RowExclusiveLock);
 	if (rel == NULL)
 		ereport(ERROR,
@@ -133,14 +132,14 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 	relation_close(rel, NoLock);
 	ROSE_STOP_POINT("copy-loaded");
 
+	require_owner();
+	rose_upstream_identity_check_copied(conn);
 	rose_subscription_set_table(rose_apply.sub->subid, relid, ROSE_REL_COPIED, sync_lsn,
 								NULL, NULL, InvalidXLogRecPtr);
 	rose_repl_stats_count_kept();
 	ForceSyncCommit();
 	HOLD_INTERRUPTS();
 	rose_repl_local_commit();
-	rose_copy_worker_require_owner();
-	rose_upstream_identity_check_copied(conn);
 	rose_copy_places_committed(relid);
 	RESUME_INTERRUPTS();
 	ROSE_STOP_POINT("copy-committed");
@@ -153,13 +152,13 @@ static void
 check_upstream(WalReceiverConn *conn)
 {
 	StartTransactionCommand();
+	require_owner();
 	rose_upstream_identity_check_monitor(conn);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rose_apply.message_context);
 }
 
 static void
-	rose_copy_worker_require_owner();
 record_error(Oid relid)
 {
 	ErrorData  *edata;
@@ -175,29 +174,40 @@ record_error(Oid relid)
 	FreeErrorData(edata);
 }
 
+/* While rows are read. */
+static void
+breathe(void)
+{
+	require_owner();
+	rose_copies_breathe();
+}
+
 /* It must not be tried again at once, also if there was no room to note when it should. */
 static void
 wait_in_place(Oid relid)
 {
-	if (rose_copy_places_due(relid) != 0)
+	if (rose_copy_places_due(relid) != 0 || rose_apply.keep_alive != NULL)
 		return;
 	(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, NOT_NOTED_WAIT_MS, PG_WAIT_EXTENSION);
 	CHECK_FOR_INTERRUPTS();
 }
 
-void
+bool
 rose_copy_worker_here(Oid relid, uint64 ticket)
 {
 	WalReceiverConn *volatile conn = NULL;
+	volatile bool copied = false;
 	ErrorContextCallback *context = error_context_stack;
 
 	if (!rose_copy_places_enter(relid, ticket))
-		return;
+		return false;
+	rose_apply.copies.breathe = breathe;
 	PG_TRY();
 	{
 		conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
 		check_upstream(conn);
 		copy_and_commit(conn, relid);
+		copied = true;
 	}
 	PG_CATCH();
 	{
@@ -205,10 +215,12 @@ rose_copy_worker_here(Oid relid, uint64 ticket)
 		wait_in_place(relid);
 	}
 	PG_END_TRY();
+	rose_apply.copies.breathe = NULL;
 	error_context_stack = context;
 	if (conn != NULL)
 		rose_upstream_disconnect(conn);
 	rose_copy_places_leave();
+	return copied;
 }
 
 /* The process that copies one table. */

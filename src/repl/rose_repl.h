@@ -364,10 +364,10 @@ typedef struct RoseReplCopy
 	int			pid;
 	RoseCopyPhase phase;
 	TimestampTz since;
+	TimestampTz reading_since;	/* 0: not yet */
 	uint64		rows;
 	uint64		bytes;			/* as they are sent */
-	int64		expected_rows;	/* by the upstream's statistics; 0: not known */
-	int64		expected_bytes; /* of its table */
+	int64		expected_rows;	/* as the upstream estimates; negative: not known */
 } RoseReplCopy;
 
 /* A subscription copies no more tables than that at a time. */
@@ -387,6 +387,9 @@ typedef struct RoseReplRetry
 
 /* False: it has not failed, or nothing is known. */
 extern bool rose_repl_table_retry(Oid subid, Oid relid, RoseReplRetry *out);
+
+/* The subscription was changed, so tables whose copies have failed are tried again, which their rows do not say yet. */
+extern bool rose_repl_retries_copies(Oid subid);
 
 /* Counts of one table since the server started; false if nothing is known. */
 extern bool rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out);

@@ -22,6 +22,7 @@
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "repl/rose_columns.h"
+#include "repl/rose_copies.h"
 #include "repl/rose_repl.h"
 #include "repl/rose_repl_value.h"
 #include "repl/rose_route.h"
@@ -71,10 +72,10 @@ typedef struct RoseReplCopyShared
 	bool		committed;		/* it is done */
 	RoseCopyPhase phase;
 	TimestampTz since;			/* that he was asked for, or has come */
+	TimestampTz reading_since;
 	uint64		rows;
 	uint64		bytes;
-	int64		expected_rows;
-	int64		expected_bytes;
+	int64		expected_rows;	/* negative: not known */
 } RoseReplCopyShared;
 
 /* The worker stands still for a backend's snapshots (rose_verify_hold.c). */
@@ -110,6 +111,7 @@ typedef struct RoseReplSubShared
 	int			pid;			/* lock; the worker, 0 = none */
 	Latch	   *latch;			/* lock; its latch */
 	bool		reload;			/* lock; the row has changed */
+	bool		retry_copies;	/* lock; it has, and tables in error have not been made to wait for another copy yet */
 	bool		drain;			/* lock; commit an epoch and stop */
 	bool		drained;		/* lock; done so */
 	bool		text_needed;	/* lock; values must not come in binary format; until a worker
@@ -123,6 +125,8 @@ typedef struct RoseReplSubShared
 	uint64		copies_ended;	/* lock; counts those who have left their place */
 	uint64		copied_rows;	/* lock; of copies that are done */
 	RoseHoldShared hold;		/* lock */
+	int			received_anew;	/* lock; how often transactions in progress had to come again for tables
+								 * that were copied, since none of those waits */
 
 	slock_t		mutex;			/* protects what follows */
 	RoseReplStatus status;
@@ -260,8 +264,8 @@ extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *
 extern char *rose_upstream_source(struct WalReceiverConn *conn, List *publications,
 								  const RoseUpstreamTable *table);
 
-/* COPY ... TO STDOUT of these columns was started. */
-extern void rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
+/* COPY ... TO STDOUT of these columns was started.  How many rows will come, as the upstream estimates; -1: not known. */
+extern int64 rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
 									 const RoseUpstreamTable *table, List *columns);
 
 /* Has it, and have its columns, still the names that a query has used?  REQUIRES: the query locked them. */
@@ -301,14 +305,14 @@ typedef struct RoseReplRel
 	LogicalRepRelId remoteid;	/* hash key */
 	MemoryContext context;		/* owns remote */
 	LogicalRepRelation remote;
-
-	bool		mapped;			/* what follows is valid */
-	bool		identified;		/* numbers of the remote columns were asked for; also ... */
 	uint64		heard;			/* its place in the order in which descriptions have come */
 	LogicalRepRelation *later;	/* one that has come later, and holds again when the transaction at hand
 								 * ends; or NULL */
 	MemoryContext later_context;	/* owns it */
 	uint64		later_heard;
+
+	bool		mapped;			/* what follows is valid */
+	bool		identified;		/* numbers of the remote columns were asked for; also ... */
 	int16	   *remote_attnums; /* ... these, or NULL: they cannot be known */
 	MemoryContext map_context;	/* owns it */
 	Oid			relid;			/* local table, or invalid: the subscription has none for it */
@@ -485,18 +489,16 @@ typedef struct RoseApplyCopies
 	TimestampTz look;			/* when to look at them again, at the latest */
 	TimestampTz copied;			/* since when one has waited for the stream to go back; 0: none does */
 	TimestampTz no_process;		/* when one was last asked for in vain */
+	void		(*breathe) (void);	/* now and then while rows are copied; NULL: none are */
+	bool		here;			/* this process copies one itself */
+	bool		here_failed;	/* the last one that it copied; also when that ... */
+	TimestampTz here_ended;		/* ... ended, and when it may copy ... */
+	TimestampTz here_next;		/* ... the next one, if the stream does not catch up sooner */
 	XLogRecPtr	hold;			/* they need the WAL from there on; none: PG_UINT64_MAX */
 	bool		starting_over;	/* the worker ends, for the next one to go on elsewhere; what is being copied
 								 * goes on */
 } RoseApplyCopies;
 
-/* What is being done, for error messages and whose an error is. */
-typedef struct RoseApplyBlame
-{
-	char		command;		/* message type, 0 = none */
-	RoseReplRel *rel;			/* table of the change, or NULL */
-	bool		certain;		/* an error now is rel's: it comes from the definition or a change of it */
-	bool		writing;		/* rows of earlier changes are written to rel */
 /* Descriptions of tables (rose_description.c). */
 extern void rose_description_copy(LogicalRepRelation *to, const LogicalRepRelation *from, MemoryContext context);
 extern bool rose_description_equal(const LogicalRepRelation *a, const LogicalRepRelation *b);
@@ -505,6 +507,13 @@ extern bool rose_description_equal(const LogicalRepRelation *a, const LogicalRep
 extern bool rose_description_binary_fits(Oid type);
 extern bool rose_description_needs_text(const LogicalRepRelation *remote);
 
+/* What is being done, for error messages and whose an error is. */
+typedef struct RoseApplyBlame
+{
+	char		command;		/* message type, 0 = none */
+	RoseReplRel *rel;			/* table of the change, or NULL */
+	bool		certain;		/* an error now is rel's: it comes from the definition or a change of it */
+	bool		writing;		/* rows of earlier changes are written to rel */
 } RoseApplyBlame;
 
 typedef struct RoseApply
@@ -524,6 +533,7 @@ typedef struct RoseApply
 	RoseApplyCopies copies;
 	RoseApplyBlame blame;
 
+	uint64		descriptions;	/* that have come, of all connections */
 	bool		owner_doubtful; /* roles have changed since the owner was looked at */
 	const char *blocked;		/* why this worker cannot go on (ROSE_BLOCKED_...), or NULL */
 
@@ -531,7 +541,6 @@ typedef struct RoseApply
 } RoseApply;
 
 extern RoseApply rose_apply;
-	uint64		descriptions;	/* that have come, of all connections */
 
 /* The upstream hears from us now and then, for those who keep the stream waiting. */
 static inline void
@@ -566,6 +575,7 @@ extern RoseApplyResult rose_truncated_apply(StringInfo s);
  */
 extern void rose_streamed_forget(void);
 extern bool rose_streamed_take(StringInfo s, StringInfo description);
+extern void rose_streamed_error_context(void);
 extern void rose_streamed_begin_replay(TransactionId xid, const LogicalRepCommitData *commit);
 extern bool rose_streamed_is_replayed(void);
 extern bool rose_streamed_should_be_alone(void);
@@ -710,44 +720,6 @@ extern void rose_table_error_record_copy(Oid relid, const char *message, int sql
 /* May an error of this class pass by itself? */
 extern bool rose_table_error_may_pass(int sqlerrcode);
 
-/* ---------------------------------------------------------------------
- * Copies.
- */
-
-/* One table, in the transaction at hand, from the connection's (rose_copy.c).  check: could it be copied?  Error if not. */
-extern void rose_copy_check(struct WalReceiverConn *conn, Oid relid);
-extern uint64 rose_copy_table(struct WalReceiverConn *conn, Relation rel);
-
-/* The process that copies one table (rose_copy_worker.c).  here: in this one, whatever comes of it. */
-extern bool rose_copy_worker_start(Oid relid, uint64 ticket);
-extern void rose_copy_worker_here(Oid relid, uint64 ticket);
-
-/* Error, which passes, if the subscription's owner is no superuser (any more).  REQUIRES: a transaction. */
-extern void rose_copy_worker_require_owner(void);
-
-/* Which tables are copied, and what comes after that, in the worker (rose_copies.c). */
-extern bool rose_copies_before_stream(void);	/* false: the worker is to end */
-
-/* REQUIRES: between batches.  True: the worker is to end, and the next one to go on from an earlier position, or to copy. */
-extern bool rose_copies_look(TimestampTz now);
-
-/* The worker ends: so do copies.  REQUIRES: no transaction. */
-extern void rose_copies_end(void);
-
-/* Places of copies (rose_copy_places.c). */
-extern int	rose_copy_places_taken(Oid *relids);	/* at most ROSE_MAX_COPIES */
-extern bool rose_copy_places_take(Oid relid, uint64 *ticket);
-extern void rose_copy_places_give_back(Oid relid);
-extern void rose_copy_places_clear(void);
-extern bool rose_copy_places_changed(void);
-extern bool rose_copy_places_enter(Oid relid, uint64 ticket);
-extern void rose_copy_places_leave(void);
-extern void rose_copy_places_expect(int64 rows, int64 bytes);
-extern void rose_copy_places_tell(RoseCopyPhase phase, uint64 rows, uint64 bytes);
-extern void rose_copy_places_committed(Oid relid);
-extern void rose_copy_places_note_failure(Oid relid, bool may_pass);
-extern TimestampTz rose_copy_places_due(Oid relid);
-
 /*
  * Standing still for a backend that compares the tables (rose_verify_hold.c): between two upstream transactions, lsn being
  * where the next one commits, or where the stream is.  stand: until the backend lets it go, or for too long.  REQUIRES:
@@ -796,6 +768,9 @@ extern void rose_repl_set_up_process(Oid dbid);
 /* Error if the owner is no superuser (any more).  REQUIRES: a transaction. */
 extern void rose_repl_check_owner(void);
 
+/* That, if roles have changed since the last look.  REQUIRES: no transaction. */
+extern void rose_repl_look_at_owner(void);
+
 /* From here on the process runs as the owner.  REQUIRES: no transaction. */
 extern void rose_repl_become_owner(void);
 
@@ -806,6 +781,3 @@ extern char *rose_repl_form_message(const ErrorData *edata);
 extern bool rose_repl_load_subscription(Oid subid);
 
 #endif							/* ROSE_REPL_INTERNAL_H */
-/* That, if roles have changed since the last look.  REQUIRES: no transaction. */
-extern void rose_repl_look_at_owner(void);
-

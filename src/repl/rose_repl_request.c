@@ -88,8 +88,10 @@ pending_commit(const RosePending *item, RoseReplSubShared *entry)
 			entry->reserved_by = 0;
 			break;
 		case ROSE_PENDING_CHANGED:
+			/* which may have put right why tables could not be copied */
 			entry->wanted = true;
 			entry->reload = true;
+			entry->retry_copies = true;
 			entry->start_time = 0;
 			unblock(entry);
 			if (entry->latch != NULL)
@@ -141,21 +143,6 @@ let_tables_go(void)
 	PopActiveSnapshot();
 }
 
-/* Whoever changes a subscription may have put right why tables could not be copied. */
-static void
-forget_retries(void)
-{
-	ListCell   *lc;
-
-	foreach(lc, pending)
-	{
-		RosePending *item = lfirst(lc);
-
-		if (item->kind == ROSE_PENDING_CHANGED)
-			rose_repl_forget_retries(item->subid);
-	}
-}
-
 static void
 end_of_transaction(XactEvent event, void *arg)
 {
@@ -166,8 +153,6 @@ end_of_transaction(XactEvent event, void *arg)
 		return;
 	if (event == XACT_EVENT_PRE_COMMIT)
 		let_tables_go();
-	if (commit)
-		forget_retries();
 	if (event == XACT_EVENT_PRE_PREPARE)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -23,6 +23,7 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+#include "util/rose_stop_point.h"
 #include "repl/rose_repl_internal.h"
 
 /* Tables whose changes are counted; more of them just go uncounted. */
@@ -70,7 +71,7 @@ rose_repl_define_settings(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.max_copy_workers",
 							"Sets how many tables of a subscription are copied at a time, beside the stream.",
-							"Zero has the subscription's worker copy them one after the other, before it streams.",
+							"Zero has the subscription's worker copy them itself, one after the other, and stream in between.",
 							&rose_max_copy_workers,
 							2, 0, ROSE_MAX_COPIES,
 							PGC_SIGHUP, 0,
@@ -174,13 +175,14 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	entry->start_time = 0;
 	entry->pid = 0;
 	entry->latch = NULL;
-	entry->reload = entry->drain = entry->drained = entry->text_needed = false;
+	entry->reload = entry->retry_copies = entry->drain = entry->drained = entry->text_needed = false;
 	entry->epoch_asked = entry->epoch_served = 0;
 	memset(&entry->flight, 0, sizeof(entry->flight));
 	memset(&entry->waiting, 0, sizeof(entry->waiting));
 	memset(&entry->hold, 0, sizeof(entry->hold));
 	memset(entry->copies, 0, sizeof(entry->copies));
 	entry->copy_tickets = entry->copies_ended = entry->copied_rows = 0;
+	entry->received_anew = 0;
 	entry->last_error_time = 0;
 	entry->last_error[0] = '\0';
 	entry->blocked[0] = '\0';
@@ -366,8 +368,12 @@ enter_table(Oid subid, Oid relid)
 {
 	RoseReplTableKey key = {MyDatabaseId, subid, relid};
 	bool		found;
-	RoseReplTableShared *table = hash_search(rose_repl_tables, &key, HASH_ENTER_NULL, &found);
+	RoseReplTableShared *table;
 
+	/* as if there were that many */
+	if (ROSE_STOP_POINT_SKIPS("table-counts-room"))
+		return NULL;
+	table = hash_search(rose_repl_tables, &key, HASH_ENTER_NULL, &found);
 	if (table != NULL && !found)
 	{
 		memset(&table->counts, 0, sizeof(table->counts));
@@ -428,6 +434,20 @@ rose_repl_forget_retries(Oid subid)
 /* ---------------------------------------------------------------------
  * Looking at it
  */
+
+bool
+rose_repl_retries_copies(Oid subid)
+{
+	const RoseReplSubShared *entry;
+	bool		result;
+
+	rose_repl_require_shared();
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	entry = rose_repl_entry(MyDatabaseId, subid);
+	result = entry != NULL && entry->retry_copies;
+	LWLockRelease(&rose_repl_shared->lock);
+	return result;
+}
 
 /* REQUIRES: lock. */
 static void

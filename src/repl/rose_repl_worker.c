@@ -203,6 +203,7 @@ take_up(void)
 	if (!rose_repl_get(rose_apply.sub->subid, &last))
 		elog(ERROR, "subscription %u has lost its entry", rose_apply.sub->subid);
 	rose_apply.progress = last.progress;
+	rose_apply.progress.streams = rose_apply.progress.stream_bytes = 0;
 	rose_apply.epochs.recorded_lsn = rose_apply.sub->durable_lsn;
 	if (XLogRecPtrIsInvalid(rose_apply.epochs.recorded_lsn))
 	{
@@ -254,7 +255,6 @@ rose_repl_check_owner(void)
 }
 
 void
-void
 rose_repl_look_at_owner(void)
 {
 	AcceptInvalidationMessages();
@@ -266,6 +266,7 @@ rose_repl_look_at_owner(void)
 	MemoryContextSwitchTo(rose_apply.message_context);
 }
 
+void
 rose_repl_become_owner(void)
 {
 	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);

@@ -134,7 +134,7 @@ record_idle(Stream *stream, TimestampTz now, bool asked)
 {
 	XLogRecPtr	durable = rose_apply.progress.durable_lsn;
 
-	if (rose_apply.remote.open || rose_apply.batch.open || rose_apply.epochs.dirty ||
+	if (rose_apply.remote.open || rose_apply.batch.open || rose_apply.copies.here || rose_apply.epochs.dirty ||
 		rose_apply.epochs.flight != 0 || durable <= rose_apply.epochs.recorded_lsn)
 		return;
 	if (!asked && durable - rose_apply.epochs.recorded_lsn < ROSE_RECORD_IDLE_BYTES &&
@@ -530,15 +530,17 @@ static void
 check_silence(Stream *stream, TimestampTz now)
 {
 	bool		ping = false;
+	/* nobody has listened while this process copied a table */
+	TimestampTz heard = Max(stream->heard, rose_apply.copies.here_ended);
 
 	if (wal_receiver_timeout > 0)
 	{
-		if (TimestampDifferenceExceeds(stream->heard, now, wal_receiver_timeout))
+		if (TimestampDifferenceExceeds(heard, now, wal_receiver_timeout))
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("the upstream was silent for longer than wal_receiver_timeout")));
 		ping = !stream->pinged &&
-			TimestampDifferenceExceeds(stream->heard, now, wal_receiver_timeout / 2);
+			TimestampDifferenceExceeds(heard, now, wal_receiver_timeout / 2);
 	}
 	if (ping)
 	{

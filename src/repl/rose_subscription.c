@@ -362,21 +362,19 @@ rose_subscription_table_waits(const RoseSubscriptionTable *table)
 		(strcmp(table->state, ROSE_REL_ERROR) == 0 && XLogRecPtrIsInvalid(table->error_lsn));
 }
 
-/* One whose copy has failed, but is tried at once, has not failed yet. */
+/* retried: one whose copy has failed has not failed yet, for it is tried at once. */
 static bool
-has_failed(Oid subid, const RoseSubscriptionTable *table)
+has_failed(const RoseSubscriptionTable *table, bool retried)
 {
-	RoseReplRetry retry;
-
-	if (strcmp(table->state, ROSE_REL_ERROR) != 0)
-		return false;
-	return !rose_subscription_table_waits(table) ||
-		(rose_repl_table_retry(subid, table->relid, &retry) && retry.next > GetCurrentTimestamp());
+	return strcmp(table->state, ROSE_REL_ERROR) == 0 &&
+		!(retried && rose_subscription_table_waits(table));
 }
 
 bool
 rose_subscription_synced(Oid subid, int *nerrors)
 {
+	/* before the rows are read, which say so when this does not any more */
+	bool		retried = rose_repl_retries_copies(subid);
 	List	   *tables = rose_subscription_tables(subid);
 	ListCell   *lc;
 	bool		synced = true;
@@ -386,7 +384,7 @@ rose_subscription_synced(Oid subid, int *nerrors)
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
 
-		if (has_failed(subid, table))
+		if (has_failed(table, retried))
 			(*nerrors)++;
 		else if (!rose_subscription_table_is_live(table) && strcmp(table->state, ROSE_REL_PAUSED) != 0)
 			synced = false;
@@ -530,12 +528,12 @@ bool
 rose_subscription_try_lock(Oid subid)
 {
 	return rose_subrows_try_lock("subscription", subid);
+}
+
 void
 rose_subscription_lock_identity(Oid subid)
 {
 	rose_subrows_lock("subscription_state", subid);
-}
-
 }
 
 void

@@ -543,7 +543,37 @@ rose_upstream_source(WalReceiverConn *conn, List *publications, const RoseUpstre
 	return source(conn, publications, table, &whole);
 }
 
-void
+/*
+ * How many rows these are, as the upstream's planner sees it: it knows of filters and partitions, and what has become of the
+ * table since it was analyzed last.  -1: it does not say, and what is wrong will be said of the copy.
+ */
+static int64
+estimate(WalReceiverConn *conn, const char *from)
+{
+	Oid			types[1] = {TEXTOID};
+	WalRcvExecResult *res;
+	int64		result = -1;
+
+	rose_upstream_command(conn, "SAVEPOINT estimate");
+	res = walrcv_exec(conn, psprintf("EXPLAIN SELECT FROM %s", from), 1, types);
+	if (res->status == WALRCV_OK_TUPLES)
+	{
+		TupleTableSlot *slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
+		bool		isnull;
+		char	   *at;
+
+		/* of the whole plan, in its first line */
+		if (tuplestore_gettupleslot(res->tuplestore, true, false, slot) &&
+			(at = strstr(TextDatumGetCString(slot_getattr(slot, 1, &isnull)), " rows=")) != NULL)
+			result = strtoll(at + strlen(" rows="), NULL, 10);
+		ExecDropSingleTupleTableSlot(slot);
+	}
+	walrcv_clear_result(res);
+	rose_upstream_command(conn, "ROLLBACK TO SAVEPOINT estimate");
+	return result;
+}
+
+int64
 rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 						 const RoseUpstreamTable *table, List *columns)
 {
@@ -551,6 +581,7 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 	const char *relname = table->relname;
 	bool		whole;
 	char	   *from = source(conn, publications, table, &whole);
+	int64		expected = estimate(conn, from);
 	StringInfoData names;
 	char	   *sql;
 	WalRcvExecResult *res;
@@ -575,6 +606,7 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 				 errmsg("could not start the copy of table \"%s.%s\": %s", nspname, relname,
 						res->err != NULL ? res->err : "unexpected result")));
 	walrcv_clear_result(res);
+	return expected;
 }
 
 /*

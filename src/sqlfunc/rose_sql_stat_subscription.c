@@ -212,22 +212,18 @@ phase_name(RoseCopyPhase phase)
 	return NULL;
 }
 
-/*
- * Of what is read, by the upstream's statistics: of rows, or of bytes if it has none of those.  They
- * may be old, and a row filter is not in them.  Negative: not known.
- */
+/* What a copy that reads may have come to, at most: it has not ended. */
+#define MOST_PERCENT_READ	99.9
+
+/* Of the rows, as the upstream estimates them.  Negative: not known. */
 static double
 percent_read(const RoseReplCopy *copy)
 {
-	double		share = -0.01;
-
 	if (copy->phase == ROSE_COPY_WRITING || copy->phase == ROSE_COPY_INDEXES)
 		return 100;
-	if (copy->expected_rows > 0)
-		share = (double) copy->rows / copy->expected_rows;
-	else if (copy->expected_bytes > 0)
-		share = (double) copy->bytes / copy->expected_bytes;
-	return Min(share, 1) * 100;
+	if (copy->phase == ROSE_COPY_CONNECTING || copy->expected_rows < 0)
+		return -1;
+	return Min(100.0 * copy->rows / Max(copy->expected_rows, 1), MOST_PERCENT_READ);
 }
 
 /* Until all is read. */
@@ -237,7 +233,7 @@ put_time_left(RoseSqlRow *row, const RoseReplCopy *copy, double percent)
 	Interval   *left = palloc0(sizeof(Interval));
 
 	if (percent > 0)
-		left->time = (GetCurrentTimestamp() - copy->since) * ((100 - percent) / percent);
+		left->time = (GetCurrentTimestamp() - copy->reading_since) * ((100 - percent) / percent);
 	rose_sql_put(row, IntervalPGetDatum(left), percent <= 0 || percent >= 100);
 }
 
