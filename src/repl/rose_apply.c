@@ -170,7 +170,10 @@ rose_apply_error_context(void *arg)
 		return;
 	}
 	if (rose_apply.blame.command == 0)
+	{
+		rose_streamed_error_context();
 		return;
+	}
 	if (rose_apply.blame.rel == NULL)
 	{
 		errcontext("applying upstream message \"%c\" of the transaction committed at %X/%X",

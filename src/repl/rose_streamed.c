@@ -360,6 +360,13 @@ rose_streamed_take(StringInfo s, StringInfo description)
 	return true;
 }
 
+void
+rose_streamed_error_context(void)
+{
+	if (receiving != NULL)
+		errcontext("keeping what the upstream has sent of transaction %u, which is in progress there", receiving->xid);
+}
+
 /* ---------------------------------------------------------------------
  * Replay
  */
