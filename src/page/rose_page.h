@@ -216,7 +216,7 @@ extern void rose_page_reader_free(RosePageReader *reader);
 /*
  * Put the reader on an image, which the caller keeps in place and unchanged (a
  * pinned buffer: component pages never change) until the reader is put on
- * another one or closed.  Header and directory are checked here, each column
+ * another one or closed.  The header is checked here, each column
  * when it is first used; a bad page is an ERRCODE_DATA_CORRUPTED error.
  *
  * Older pages may have fewer columns than the reader (ALTER TABLE ADD COLUMN):

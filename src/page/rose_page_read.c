@@ -3,8 +3,8 @@
  * rose_page_read.c
  *	  Reading multicolumn pages.
  *
- * Putting a reader on an image checks header and directory only, so that a lookup pays
- * for the columns it uses.  A column is parsed, and its bounds are checked, when it is
+ * Putting a reader on an image checks the header only, so that a lookup pays
+ * for the columns it uses.  A column is parsed, and its entry in the directory and its bounds are checked, when it is
  * first used.  Past that no content can lead a codec outside the image; see rose_codec.h.
  *
  * Works on an image that the caller keeps unchanged; no locks.
@@ -121,30 +121,23 @@ has_segment(const RoseDirectoryEntryDisk *entry)
 	return entry->codec != ROSE_CODEC_NONE && (entry->flags & ROSE_DIR_INLINE) == 0;
 }
 
-/* Check the offsets, from the last column to the first, and note where segments end. */
+/* Where a column's segment ends: where the next one begins.  Returns what is wrong, or NULL. */
 static const char *
-read_directory(RosePageReader *reader, const char *image)
+find_end(const RosePageReader *reader, int col, const char **end)
 {
-	const RoseDirectoryEntryDisk *directory =
-		(const RoseDirectoryEntryDisk *) (image + ROSE_PAGE_DIRECTORY_OFFSET);
-	int			ncols = rose_page_header_const(image)->ncols;
-	uint16		end = ((const PageHeaderData *) image)->pd_lower;
-	int			c;
+	const RoseDirectoryEntryDisk *entry = &reader->directory[col];
+	uint16		last = ((const PageHeaderData *) reader->image)->pd_lower;
+	uint16		offset = last;
 
-	for (c = ncols - 1; c >= 0; c--)
-	{
-		const RoseDirectoryEntryDisk *entry = &directory[c];
-
-		if (entry->flags & ~ROSE_DIR_ALL_FLAGS)
-			return "directory entry has unknown flags";
-		if (!has_segment(entry))
-			continue;
-		if (entry->offset > end || entry->offset < ROSE_PAGE_DATA_OFFSET(ncols))
-			return "segment is out of range";
-		reader->columns[c].end = end;
-		end = entry->offset;
-	}
-	reader->directory = directory;
+	for (int c = col + 1; c < reader->page_ncols; c++)
+		if (has_segment(&reader->directory[c]))
+		{
+			offset = reader->directory[c].offset;
+			break;
+		}
+	if (offset > last || entry->offset > offset || entry->offset < ROSE_PAGE_DATA_OFFSET(reader->page_ncols))
+		return "segment is out of range";
+	*end = reader->image + offset;
 	return NULL;
 }
 
@@ -156,10 +149,9 @@ rose_page_reader_attach(RosePageReader *reader, const char *image, char **detail
 	Assert((uintptr_t) image % MAXIMUM_ALIGNOF == 0);
 	rose_page_reader_close(reader);
 	problem = check_header(image, reader->ncols, detail);
-	if (problem == NULL)
-		problem = read_directory(reader, image);
 	if (problem != NULL)
 		return problem;
+	reader->directory = (const RoseDirectoryEntryDisk *) (image + ROSE_PAGE_DIRECTORY_OFFSET);
 	reader->image = image;
 	reader->nrows = rose_page_header_const(image)->nrows;
 	reader->page_ncols = rose_page_header_const(image)->ncols;
@@ -209,6 +201,8 @@ rose_page_reader_open_column(RosePageReader *reader, int col)
 	RoseNullForm form = entry->flags & ROSE_NULL_FORM_MASK;
 	const char *problem;
 
+	if (entry->flags & ~ROSE_DIR_ALL_FLAGS)
+		return "directory entry has unknown flags";
 	segment->codec = rose_codec_lookup(entry->codec);
 	segment->desc = &reader->descs[col];
 	segment->image = reader->image;
@@ -239,7 +233,9 @@ rose_page_reader_open_column(RosePageReader *reader, int col)
 		return rose_nullmap_open(&column->nulls, form, reader->nrows,
 								 segment->start, segment->end, &segment->start);
 	}
-	segment->end = reader->image + column->end;
+	problem = find_end(reader, col, &segment->end);
+	if (problem != NULL)
+		return problem;
 	problem = rose_nullmap_open(&column->nulls, form, reader->nrows,
 								reader->image + entry->offset, segment->end,
 								&segment->start);

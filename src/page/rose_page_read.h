@@ -16,7 +16,6 @@
 typedef struct RoseColumnReader
 {
 	uint64		generation;		/* opened if it is the reader's */
-	uint16		end;			/* of the segment */
 	RoseNullMap nulls;
 	RoseSegment segment;
 } RoseColumnReader;
@@ -38,7 +37,7 @@ struct RosePageReader
 };
 
 /*
- * Check header and directory and put the reader on the image.  Returns NULL, or
+ * Check the header and put the reader on the image.  Returns NULL, or
  * what is wrong, with *detail set if there is more to say.
  */
 extern const char *rose_page_reader_attach(RosePageReader *reader, const char *image,

@@ -61,6 +61,8 @@ struct RoseComponent
 	/* the root, if it is an inner page; read on first use */
 	char	   *root_image;
 	RosePageReader *root_reader;
+	int			root_searches;	/* for whole keys, to so many as make it worth the next */
+	struct RoseInnerArray *root_array;	/* the same decoded; or NULL */
 };
 
 /* Read an inner page into image, and check it. */
@@ -188,6 +190,43 @@ extern int	rose_inner_find_lower(RosePageReader *reader, const RoseSchema *schem
 extern int	rose_inner_find_upper(RosePageReader *reader, const RoseSchema *schema,
 								  const Datum *key, int ncols);
 extern int	rose_inner_find_ordinal(RosePageReader *reader, uint64 ordinal);
+
+/*
+ * What is searched for whole keys of one integer in an inner page in which no key goes on from leaf to leaf: separators,
+ * of which the first one is less than all keys, and children.  Most components have one inner page, and to search it as
+ * it is stored, in its codecs, is a good part of a lookup.
+ */
+typedef struct RoseInnerArray
+{
+	int			n;
+	int64	   *separators;
+	BlockNumber *children;
+} RoseInnerArray;
+
+/* NULL: it is another page, or has other keys. */
+extern RoseInnerArray *rose_inner_array_make(RosePageReader *reader, const RoseSchema *schema,
+											 MemoryContext context);
+
+/* As rose_inner_find_lower. */
+static inline int
+rose_inner_array_find(const RoseInnerArray *array, const RoseSchema *schema, Datum key)
+{
+	int64		value = schema->nkeys > 0 ? rose_key_int(&schema->keys[0], key) : DatumGetInt64(key);
+	int			lo = 0;
+	int			hi = array->n;
+
+	/* separators[lo] <= value < separators[hi] */
+	while (hi - lo > 1)
+	{
+		int			middle = (lo + hi) / 2;
+
+		if (array->separators[middle] <= value)
+			lo = middle;
+		else
+			hi = middle;
+	}
+	return lo;
+}
 extern BlockNumber rose_inner_child(RosePageReader *reader, int slot);
 extern uint64 rose_inner_ordinal(RosePageReader *reader, int slot);
 

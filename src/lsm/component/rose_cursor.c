@@ -25,6 +25,9 @@
 /* ... as long as others read from the disk, too, every so many leaves. */
 #define LEAVES_UNDISTURBED		64
 
+/* So many searches for keys in a component, and more are expected. */
+#define SEARCHES_BEFORE_ARRAY	8
+
 /* An inner page that the last seek went through. */
 typedef struct CursorFrame
 {
@@ -367,14 +370,33 @@ skip_left_out(const RoseComponentCursor *cursor, RosePageReader *reader, int slo
 		Max(slot, rose_inner_find_ordinal(reader, cursor->first_ordinal));
 }
 
+/* The root as arrays, if it is searched often, and for what these are for. */
+static const RoseInnerArray *
+root_array(RoseComponentCursor *cursor, const SeekTarget *target)
+{
+	RoseComponent *component = cursor->component;
+
+	if (component->group.height == 0 || cursor->first_ordinal > 0 || target->kind != SEEK_LOWER ||
+		target->ncols != 1 || rose_schema_key_width(cursor->schema) != 1)
+		return NULL;
+	if (component->root_searches < SEARCHES_BEFORE_ARRAY &&
+		++component->root_searches == SEARCHES_BEFORE_ARRAY)
+		component->root_array = rose_inner_array_make(root_reader(cursor), cursor->schema,
+													  component->context);
+	return component->root_array;
+}
+
 /* Load the leaf in which the target is or would be; but for SEEK_ORDINAL, none of which all rows are left out. */
 static void
 descend(RoseComponentCursor *cursor, const SeekTarget *target)
 {
 	BlockNumber block = cursor->component->group.root;
+	const RoseInnerArray *array = root_array(cursor, target);
 
 	begin_search(cursor);
-	for (int depth = 0; depth < cursor->component->group.height; depth++)
+	if (array != NULL)
+		block = array->children[rose_inner_array_find(array, cursor->schema, target->key[0])];
+	for (int depth = array != NULL ? 1 : 0; depth < cursor->component->group.height; depth++)
 	{
 		RosePageReader *reader = inner_reader(cursor, depth, block);
 		int			slot = 0;

@@ -340,3 +340,42 @@ rose_inner_find_ordinal(RosePageReader *reader, uint64 ordinal)
 					 Int64GetDatum((int64) ordinal), NULL, NULL, &first, &last);
 	return first < last ? first : Max(first - 1, 0);
 }
+
+/* ---- an inner page as arrays ---- */
+
+RoseInnerArray *
+rose_inner_array_make(RosePageReader *reader, const RoseSchema *schema, MemoryContext context)
+{
+	int			n = rose_page_reader_nrows(reader);
+	RoseInnerArray *array;
+	bool		isnull;
+
+	if (rose_schema_key_width(schema) != 1 || (schema->nkeys > 0 && !schema->keys[0].int_order))
+		return NULL;
+	for (int i = 0; i < n; i++)
+	{
+		int64		seq = DatumGetInt64(rose_page_get(reader, ROSE_INNERCOL_SEQ, i, &isnull));
+
+		if (isnull || seq != ROSE_SEPARATOR_ANY)
+			return NULL;
+		(void) rose_page_get(reader, ROSE_INNERCOLS, i, &isnull);
+		if (isnull && i > 0)
+			return NULL;
+	}
+	array = MemoryContextAlloc(context, sizeof(RoseInnerArray));
+	array->n = n;
+	array->separators = MemoryContextAlloc(context, n * sizeof(int64));
+	array->children = MemoryContextAlloc(context, n * sizeof(BlockNumber));
+	for (int i = 0; i < n; i++)
+	{
+		Datum		separator = rose_page_get(reader, ROSE_INNERCOLS, i, &isnull);
+
+		if (isnull)
+			array->separators[i] = PG_INT64_MIN;
+		else
+			array->separators[i] = schema->nkeys > 0 ? rose_key_int(&schema->keys[0], separator) :
+				DatumGetInt64(separator);
+		array->children[i] = rose_inner_child(reader, i);
+	}
+	return array;
+}

@@ -43,7 +43,7 @@
 #define RESTING_BYTES	((Size) 64 * 1024)
 
 /* Bytes of lookups of many keys, which have a cursor for each component. */
-#define RESTING_MANY_BYTES	((Size) 512 * 1024)
+#define RESTING_MANY_BYTES	((Size) 1024 * 1024)
 
 typedef struct KeptLookups
 {
