@@ -12,6 +12,7 @@
 
 #include "storage/lock.h"
 
+#include "compat/rose_compat.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_new_version.h"
@@ -39,7 +40,7 @@ extern bool rose_target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPoi
 							   RoseEntryWriter *entries, RoseTarget *target);
 
 /* The error of a TID that names no version. */
-extern void rose_target_unknown(RoseTree *tree) pg_attribute_noreturn();
+pg_noreturn extern void rose_target_unknown(RoseTree *tree);
 
 /* The version's row id: in a table without key it is the key. */
 static inline int64
