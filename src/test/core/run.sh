@@ -23,6 +23,8 @@
 # ../source_build.sh with a build that has assertions (default: made in
 # /var/tmp/rose-assert and kept there). CORE_AM=heap runs the suites on heap: that is the
 # yardstick, with which only the tests of the list "no longer differ".
+#
+# Of src/test/recovery, what needs no queries on a standby is run.
 set -u
 
 . "$(dirname "$0")/../cluster.sh"
@@ -38,7 +40,8 @@ CONTRIB='auto_explain bloom btree_gin btree_gist citext cube dblink dict_int dic
 MODULES='brin commit_ts delay_execution dummy_seclabel plsample snapshot_too_old spgist_name_ops test_custom_types
 	test_ddl_deparse test_extensions test_oat_hooks test_parser test_pg_dump test_predtest test_rls_hooks unsafe_tests worker_spi'
 TAP='contrib/auto_explain contrib/vacuumlo src/test/modules/libpq_pipeline src/test/modules/test_misc src/test/modules/commit_ts
-	src/bin/pgbench src/bin/scripts'
+	src/bin/pgbench src/bin/scripts
+	src/test/recovery:012_subtransactions,013_crash_restart,014_unlogged_reinit,018_wal_optimize,022_crash_temp_files,023_pitr_prepared_xact,033_replay_tsp_drops,034_create_database,037_invalid_database'
 WRITE=''
 SUITES=()
 PASSED=0
@@ -269,6 +272,17 @@ run_modules()
 	done
 }
 
+# run_tap_entry ENTRY: of TAP: a folder, and which of its files, if not all.
+run_tap_entry()
+{
+	local folder=${1%%:*} files=() file
+
+	[ "$folder" = "$1" ] || IFS=, read -ra files <<<"${1#*:}"
+	for file in "${files[@]-}"; do
+		run_tap "tap/${folder##*/}" "$CORE_BUILD/source/$folder" "$file"
+	done
+}
+
 # What no difference excuses.
 look_for_crashes()
 {
@@ -317,8 +331,8 @@ for suite in "${SUITES[@]}"; do
 		# shellcheck disable=SC2086
 		modules) run_modules modules $MODULES ;;
 		pl) run_modules pl plpgsql ;;
-		tap) for folder in $TAP; do run_tap "tap/${folder##*/}" "$CORE_BUILD/source/$folder"; done ;;
-		tap/*) for folder in $TAP; do [ "${folder##*/}" != "${suite#*/}" ] || run_tap "$suite" "$CORE_BUILD/source/$folder"; done ;;
+		tap) for entry in $TAP; do run_tap_entry "$entry"; done ;;
+		tap/*) for entry in $TAP; do [[ ${entry%%:*} != */${suite#*/} ]] || run_tap_entry "$entry"; done ;;
 		subscription | consumer) run_tap "$suite" "$CORE_BUILD/source/src/test/subscription" ;;
 		subscription/* | consumer/*) run_tap "${suite%%/*}" "$CORE_BUILD/source/src/test/subscription" "${suite#*/}" ;;
 		*/*) run_modules "${suite%%/*}" "${suite#*/}" ;;
