@@ -116,7 +116,8 @@ SELECT q FROM unnest(ARRAY['count(DISTINCT c)', 'sum(c + 1)', 'sum(c) FILTER (WH
 	WHERE EXISTS (SELECT FROM rgr_plan('SELECT ' || q || ' FROM rgr GROUP BY i2') line WHERE line ~ 'Rose Aggregate');
 SELECT count(*) FROM rgr_plan('SELECT DISTINCT i2 FROM rgr') line WHERE line ~ 'Rose Aggregate';
 SELECT count(*) FROM rgr_plan('SELECT x.i2, count(*) FROM rgr x JOIN rgr y USING (a) GROUP BY 1') line WHERE line ~ 'Rose Aggregate';
--- how groups are found, and what memory does; groups in the order of the key
+-- without a choice: how groups are found, and what memory does; groups in the order of the key
+SET rose.aggregate_sample = 0;
 CREATE TABLE rgr_many (a int, b int, runs int, few int, many int, txt text, PRIMARY KEY (a, b)) USING rose;
 CREATE TABLE rgr_many_heap (LIKE rgr_many INCLUDING ALL) USING heap;
 INSERT INTO rgr_many_heap SELECT i / 100, i % 100, i / 5000, i * 7 % 11, i * 7919 % 10007 * 100003, 'a text of some length ' || i % 2000 FROM generate_series(0, 29999) i;
@@ -149,12 +150,12 @@ DECLARE
 	said text := '';
 BEGIN
 	FOREACH said IN ARRAY ARRAY['-1', '0', '8kB', '64kB', '256kB'] LOOP
-		PERFORM set_config('rose.aggregate_memory', said, true);
+		PERFORM set_config('rose.aggregate_memory', said, true), set_config('rose.aggregate_sample', CASE said WHEN '0' THEN '0' WHEN '8kB' THEN '3000' WHEN '64kB' THEN '1' ELSE '-1' END, true);
 		IF rgr_said(replace(query, '@', 'rgr_many')) IS DISTINCT FROM heap THEN
 			RAISE EXCEPTION '% in %', query, said;
 		END IF;
 	END LOOP;
-	PERFORM set_config('rose.aggregate_memory', '-1', true);
+	PERFORM set_config('rose.aggregate_memory', '-1', true), set_config('rose.aggregate_sample', '0', true);
 	RETURN array_length(heap, 1);
 END $$;
 SELECT rgr_many_same(q) FROM unnest(ARRAY['SELECT runs, count(*), sum(few) FROM @ GROUP BY runs', 'SELECT few, count(*), sum(many) FROM @ GROUP BY few', 'SELECT many, count(*), min(a) FROM @ WHERE few <> 3 GROUP BY many',
@@ -260,6 +261,80 @@ FETCH BACKWARD 2 FROM rgr_c;
 FETCH LAST FROM rgr_c;
 ROLLBACK;
 
+-- a choice: by vectors, or by rows where far more groups come than were estimated, before anything was given out; also again and again
+RESET rose.aggregate_sample;
+CREATE FUNCTION rgr_chosen(query text, memory text = '-1') RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('rose.aggregate_memory', memory, true);
+	RETURN QUERY SELECT regexp_replace(btrim(line), '\(actual rows=[1-9].*', '(rows)') FROM rgr_plan(query, 'COSTS off, ANALYZE, BUFFERS off, TIMING off, SUMMARY off') line
+		WHERE line ~ 'Chosen|GroupAggregate|HashAggregate|Rose Aggregate';
+	PERFORM set_config('rose.aggregate_memory', '-1', true);
+END $$;
+SELECT * FROM rgr_chosen('SELECT runs, count(*), sum(few) FROM rgr_many GROUP BY runs');
+SELECT * FROM rgr_chosen('SELECT k, t, count(*) FROM rgr_wrong GROUP BY k, t');
+SELECT * FROM rgr_chosen('SELECT k, sum(id) FROM rgr_wrong GROUP BY k');
+-- in order: with two rows of each group there may be a choice, by what is added up
+CREATE TABLE rgr_pairs (a int, b int, c int8, PRIMARY KEY (a, b)) USING rose;
+INSERT INTO rgr_pairs SELECT i / 2, i % 2, i FROM generate_series(0, 19999) i;
+SELECT rose.merge('rgr_pairs');
+ANALYZE rgr_pairs;
+ALTER TABLE rgr_pairs ALTER a SET (n_distinct = 100);
+ANALYZE rgr_pairs;
+SELECT * FROM rgr_chosen('SELECT a, sum(c) FROM rgr_pairs GROUP BY a ORDER BY a LIMIT 1000');
+SELECT * FROM rgr_chosen('SELECT a, count(*) FROM rgr_pairs GROUP BY a ORDER BY a LIMIT 1000');
+SELECT count(*), sum(s), min(s), bool_and(s = 4 * a + 1), sum(n) FROM (SELECT a, sum(c) AS s, count(*) AS n FROM rgr_pairs GROUP BY a OFFSET 0) x;
+-- conditions are asked once of a row where it shows, and subplans are in one plan
+CREATE SEQUENCE rgr_seq;
+SELECT count(*), sum(n), nextval('rgr_seq') FROM (SELECT k, t, count(*) AS n FROM rgr_wrong WHERE nextval('rgr_seq') > 0 GROUP BY k, t OFFSET 0) x;
+SELECT count(*) FROM rgr_plan('SELECT k, count(*) FROM rgr_wrong GROUP BY k HAVING count(*) > ALL (SELECT 0 FROM rgr_float y WHERE y.id = max(rgr_wrong.id))') line WHERE line ~ 'Rose (Aggregate|Choice)';
+-- a result that is not what groups are made of, HAVING, windows, parameters that change, a cursor
+CREATE FUNCTION rgr_choices(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	first text[];
+	said text[];
+	sample text;
+BEGIN
+	FOREACH sample IN ARRAY ARRAY['0', '-1', '1', '500', '9000'] LOOP
+		PERFORM set_config('rose.aggregate_sample', sample, true);
+		said := rgr_said(query);
+		first := coalesce(first, said);
+		IF said IS DISTINCT FROM first THEN
+			RAISE EXCEPTION '% with %', query, sample;
+		END IF;
+	END LOOP;
+	PERFORM set_config('rose.enable_aggregate', 'off', true);
+	IF rgr_said(query) IS DISTINCT FROM first THEN
+		RAISE EXCEPTION '%', query;
+	END IF;
+	PERFORM set_config('rose.enable_aggregate', 'on', true), set_config('rose.aggregate_sample', '-1', true);
+	RETURN array_length(first, 1) || ' ' || left(first[1], 40);
+END $$;
+SELECT rgr_choices(q) FROM unnest(ARRAY['SELECT k + 1, 7, sum(id) * 2, t || count(*) FROM rgr_wrong WHERE id < 9000 GROUP BY k, t HAVING max(id) % 3 > 0', 'SELECT few, rank() OVER (ORDER BY sum(many), few), max(a) - min(a) FROM rgr_many GROUP BY few',
+	'SELECT lo, few, s FROM generate_series(-1, 12, 4) lo, LATERAL (SELECT few, sum(many) AS s FROM rgr_many WHERE b > lo GROUP BY few) x', 'SELECT few, (SELECT sum(s) FROM (SELECT few, sum(many) AS s FROM rgr_many y WHERE y.few < x.few GROUP BY few) z) FROM rgr_many x WHERE a < 3 GROUP BY few',
+	'SELECT a, sum(c) + a FROM rgr_pairs WHERE b >= 0 GROUP BY a HAVING count(*) = 2 ORDER BY a DESC LIMIT 7', 'SELECT k, count(*) FROM rgr_wrong WHERE id > 1000000 GROUP BY k', 'SELECT k, count(*) FROM rgr_wrong WHERE 1 / (id - 25000) < 5 GROUP BY k',
+	'SELECT k, avg(f), sum(r) FROM rgr_single GROUP BY k']) q;
+SET plan_cache_mode = force_generic_plan;
+PREPARE rgr_q (int) AS SELECT few, count(*), sum(many) FROM rgr_many WHERE a >= $1 GROUP BY few ORDER BY few LIMIT 2;
+EXECUTE rgr_q (3);
+ALTER TABLE rgr_many ADD COLUMN later int;
+SET rose.aggregate_sample = 700;
+EXECUTE rgr_q (290);
+EXECUTE rgr_q (3);
+RESET plan_cache_mode;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+DECLARE rgr_d SCROLL CURSOR FOR SELECT few, count(*) FROM rgr_many GROUP BY few ORDER BY few;
+FETCH 2 FROM rgr_d;
+DELETE FROM rgr_many WHERE few = 3;
+FETCH 2 FROM rgr_d;
+FETCH BACKWARD 3 FROM rgr_d;
+SAVEPOINT s;
+UPDATE rgr_many SET few = 0 WHERE few = 4;
+SELECT few, count(*) FROM rgr_many GROUP BY few ORDER BY few LIMIT 2;
+ROLLBACK TO s;
+SELECT few, count(*) FROM rgr_many GROUP BY few ORDER BY few LIMIT 2;
+ROLLBACK;
+RESET rose.aggregate_sample;
+
 -- large keys; domains and enums; partitions
 CREATE DOMAIN rgr_domain AS text CHECK (VALUE <> 'no');
 CREATE TYPE rgr_mood AS ENUM ('sad', 'glad');
@@ -294,8 +369,10 @@ SET ROLE rgr_user;
 SELECT v, count(*) FROM rgr_secret WHERE rgr_leak(id) GROUP BY v ORDER BY v;
 RESET ROLE;
 
-DROP TABLE rgr, rgr_heap, rgr_queries, rgr_many, rgr_many_heap, rgr_wrong, rgr_float, rgr_sums, rgr_other, rgr_parts, rgr_secret, rgr_ordered, rgr_single, rgr_answers;
-DROP FUNCTION rgr_said, rgr_plan, rgr_same, rgr_all_same, rgr_how, rgr_states, rgr_many_same, rgr_leak, rgr_single;
+DROP TABLE rgr, rgr_heap, rgr_queries, rgr_many, rgr_many_heap, rgr_wrong, rgr_float, rgr_sums, rgr_other, rgr_parts, rgr_secret, rgr_ordered, rgr_single, rgr_answers, rgr_pairs;
+DROP SEQUENCE rgr_seq;
+DEALLOCATE rgr_q;
+DROP FUNCTION rgr_said, rgr_plan, rgr_same, rgr_all_same, rgr_how, rgr_states, rgr_many_same, rgr_leak, rgr_single, rgr_chosen, rgr_choices;
 DROP PROCEDURE rgr_both;
 DROP DOMAIN rgr_domain;
 DROP TYPE rgr_mood;

@@ -21,6 +21,7 @@ extern bool rose_node_scan_enabled; /* rose.enable_scan */
 extern bool rose_node_aggregate_enabled;	/* rose.enable_aggregate */
 extern int	rose_node_vector_rows;	/* rose.vector_rows */
 extern int	rose_node_aggregate_memory; /* rose.aggregate_memory */
+extern int	rose_node_aggregate_sample; /* rose.aggregate_sample */
 extern int	rose_node_scan_min_rows;	/* rose.scan_min_rows */
 extern void rose_node_define_settings(void);	/* _PG_init */
 

@@ -52,6 +52,9 @@ typedef enum RoseNodeAggKind
 #define ROSE_AGG_ADDS_FLOATS(kind) \
 	((kind) >= ROSE_AGG_SUM_FLOAT4 && (kind) <= ROSE_AGG_ACCUM_FLOAT8)
 
+/* Is a state of it serialised, and read again by core? */
+#define ROSE_AGG_IS_WIDE(kind) ((kind) == ROSE_AGG_SUM_WIDE)
+
 /* The state of an aggregate over the values so far. */
 typedef struct RoseNodeAggState
 {

@@ -43,9 +43,6 @@
 /* The same, from which on their groups are looked up once a run. */
 #define SHORT_RUN_ROWS	2
 
-/* Ordered groups that are given out together. */
-#define ORDERED_GROUPS	1024
-
 static const CustomExecMethods group_exec_methods;
 
 bool
@@ -142,6 +139,7 @@ group_begin(CustomScanState *css, EState *estate, int eflags)
 	css->custom_ps = list_make1(child);
 	group->scan = (RoseNodeScan *) castNode(CustomScanState, child);
 	group->ordered = list_nth_int(plan->custom_private, ROSE_GROUP_ORDERED) != 0;
+	group->expected = list_nth_int(plan->custom_private, ROSE_GROUP_ESTIMATE);
 	group->columns.columns = palloc0(n * sizeof(RoseNodeGroupColumn));
 	group->table.aggs = palloc0(n * sizeof(RoseNodeGroupAgg));
 	group->table.keys = palloc0(n * sizeof(RoseNodeGroupKey));
@@ -420,6 +418,15 @@ take_some(RoseNodeGroup *group)
 	return true;
 }
 
+/* Nothing was given out, and nothing will be: another plan is run. */
+static void
+retreat(RoseNodeGroup *group)
+{
+	rose_node_group_table_forget(&group->table, group->table.groups.ngroups);
+	group->nrows = group->taken = 0;
+	group->ended = group->retreated = true;
+}
+
 /* Have groups to give out, or rows; false: there are none any more. */
 static bool
 fill(RoseNodeGroup *group)
@@ -443,12 +450,17 @@ fill(RoseNodeGroup *group)
 			return true;
 		}
 		taken = take_some(group);
+		if (rose_node_group_pass_retreats(group, !taken))
+		{
+			retreat(group);
+			return false;
+		}
 		if (!taken || rose_node_group_pass_judge(group))
 		{
 			flush(group, taken);
 			return true;
 		}
-		if (group->ordered && table->groups.ngroups > ORDERED_GROUPS)
+		if (group->ordered && table->groups.ngroups > ROSE_GROUP_ORDERED_GROUPS)
 		{
 			group->end = table->groups.ngroups - 1;
 			return true;

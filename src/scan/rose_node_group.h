@@ -23,8 +23,15 @@
 typedef enum RoseNodeGroupPrivate
 {
 	ROSE_GROUP_ORDERED,			/* groups are given out in the order of the table's key: rows of one come together */
+	ROSE_GROUP_ESTIMATE,		/* how many groups the planner expects */
 	ROSE_GROUP_PRIVATE
 } RoseNodeGroupPrivate;
+
+/*
+ * Rows of a group from which on it pays that states are made of them, which core puts together.  Wide ones (ROSE_AGG_IS_WIDE) take
+ * core long to read.
+ */
+#define ROSE_GROUP_ROWS_THAT_PAY(wide)	((wide) ? 16 : 4)
 
 /* How a column's values are made words, so that equal words are equal values. */
 typedef enum RoseNodeKeyKind
@@ -206,12 +213,20 @@ typedef struct RoseNodeGroup
 	uint64		rows_since;		/* since the table was empty */
 	uint64		rows_seen;		/* since the scan began */
 	uint64		passing;		/* rows that are passed on without asking */
+	bool		may_retreat;	/* there is another plan (rose_node_choice.h) ... */
+	bool		retreated;		/* ... which is to be run */
+	uint64		sample;			/* rows after which it is asked whether it is; 0: it is not asked any more */
+	bool		wide;			/* states are large, and core takes long to read them */
+	double		expected;		/* groups */
 	int			passed;			/* rows at hand before this one were given out ... */
 	int			passed_end;		/* ... and those before this one will be */
 
 	uint64		strategies[ROSE_GROUP_STRATEGIES];	/* vectors, or parts of one */
 	uint64		flushes;
 } RoseNodeGroup;
+
+/* Ordered groups that are given out together. */
+#define ROSE_GROUP_ORDERED_GROUPS	1024
 
 /* --- rows that are not grouped (rose_node_group_pass.c) --- */
 
@@ -223,6 +238,9 @@ extern void rose_node_group_pass_reset(RoseNodeGroup *group);
 
 /* Rows were grouped.  True: it is not worth it, as it seems. */
 extern bool rose_node_group_pass_judge(RoseNodeGroup *group);
+
+/* Rows were grouped; full: and there is no room.  True: nothing was given out, and another plan had better be run. */
+extern bool rose_node_group_pass_retreats(RoseNodeGroup *group, bool full);
 
 /* The table is given out, as it is full, or was judged: are rows to be passed on next? */
 extern void rose_node_group_pass_choose(RoseNodeGroup *group, bool judged);

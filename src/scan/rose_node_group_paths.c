@@ -9,7 +9,8 @@
  *
  * Neither is offered if there are too many groups: where grouping makes few rows fewer it costs more than it saves, and a table that
  * is larger than memory may be is given out in parts, so that nothing is known of how many states there will be.  Estimates may be wrong by far.
- * Then rows are passed on, or groups are given out that have a row or two, which costs not much more than core's own plan.  In order it costs least,
+ * So there is a second plan for groups of a large table, row by row, which is run instead if it turns out so (rose_node_choice.h).  Without
+ * it rows are passed on, or groups are given out that have a row or two, which costs more than core's own plan.  In order it costs least,
  * so groups are made in order wherever they can be.
  *
  * The first way is offered for several processes, too: each has groups of its own.
@@ -36,6 +37,7 @@
 #include "compat/rose_compat_plan.h"
 #include "scan/rose_node.h"
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_choice.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_scan.h"
 
@@ -50,11 +52,14 @@
 typedef struct GroupRequest
 {
 	PlannerInfo *root;
+	RelOptInfo *input;
 	RelOptInfo *grouped;
 	GroupPathExtraData *extra;
 	PathTarget *partial;
 	double		ngroups;
 	AggClauseCosts costs;
+	AggClauseCosts whole_costs; /* of aggregates that are not in parts */
+	bool		choice;			/* there is to be another plan */
 } GroupRequest;
 
 static bool
@@ -134,22 +139,55 @@ group_path(GroupRequest *request, CustomPath *scan, List *pathkeys)
 	CustomPath *path = rose_node_agg_path(request->root, request->grouped, request->partial, scan);
 
 	path->path.pathkeys = pathkeys;
-	path->custom_private = list_make1_int(pathkeys != NIL);
+	path->custom_private = list_make2_int(pathkeys != NIL, (int) Min(request->ngroups, INT_MAX));
 	rose_node_cost_groups(path, &scan->path, list_length(request->partial->exprs), request->ngroups);
 	return &path->path;
 }
 
-/* Core's node above, and the path that it makes of ours. */
-static void
-add_finalized(GroupRequest *request, Path *path, AggStrategy strategy)
+static Path *
+core_path(GroupRequest *request, Path *path, AggStrategy strategy, AggSplit split,
+		  const AggClauseCosts *costs)
 {
 	PlannerInfo *root = request->root;
 
-	add_path(request->grouped,
-			 (Path *) create_agg_path(root, request->grouped, path, request->grouped->reltarget,
-									  strategy, AGGSPLIT_FINAL_DESERIAL,
-									  rose_group_clause(root), (List *) request->extra->havingQual,
-									  &request->costs, request->ngroups));
+	return (Path *) create_agg_path(root, request->grouped, path, request->grouped->reltarget,
+									strategy, split, rose_group_clause(root),
+									(List *) request->extra->havingQual, costs, request->ngroups);
+}
+
+static Path *
+sorted_path(GroupRequest *request, Path *path)
+{
+	PlannerInfo *root = request->root;
+
+	return (Path *) create_sort_path(root, request->grouped, path, root->group_pathkeys, -1.0);
+}
+
+/* The same groups, row by row: in the order of the scan, or in any. */
+static Path *
+rows_path(GroupRequest *request, AggStrategy strategy, bool ordered)
+{
+	PlannerInfo *root = request->root;
+	RelOptInfo *input = request->input;
+	const RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
+	CustomPath *scan = ordered ? rose_node_scan_ordered_path(root, input, rte, input->reltarget) :
+		rose_node_scan_path(root, input, rte, input->reltarget);
+	Path	   *path = &scan->path;
+
+	if (strategy == AGG_SORTED && !ordered)
+		path = sorted_path(request, path);
+	return core_path(request, path, strategy, AGGSPLIT_SIMPLE, &request->whole_costs);
+}
+
+/* Core's node above, and the path that it makes of ours. */
+static void
+add_finalized(GroupRequest *request, Path *path, AggStrategy strategy, bool ordered)
+{
+	Path	   *final = core_path(request, path, strategy, AGGSPLIT_FINAL_DESERIAL, &request->costs);
+
+	if (request->choice)
+		final = rose_node_choice_path(final, rows_path(request, strategy, ordered));
+	add_path(request->grouped, final);
 }
 
 /* Core adds up parts of a group in the order in which they are given to it, and a sort has them in any. */
@@ -169,6 +207,23 @@ needs_order(const PathTarget *partial)
 	return false;
 }
 
+/* Who has a choice takes it for rows if it does not pay, so it is not begun where that is expected. */
+static bool
+is_expected_to_pay(const GroupRequest *request)
+{
+	bool		wide = false;
+	ListCell   *cell;
+
+	foreach(cell, request->partial->exprs)
+	{
+		const Var  *column;
+
+		if (IsA(lfirst(cell), Aggref))
+			wide |= ROSE_AGG_IS_WIDE(rose_node_agg_kind(lfirst_node(Aggref, cell), &column));
+	}
+	return request->ngroups * ROSE_GROUP_ROWS_THAT_PAY(wide) <= request->input->rows;
+}
+
 static void
 add_hashed(GroupRequest *request, CustomPath *scan)
 {
@@ -177,12 +232,12 @@ add_hashed(GroupRequest *request, CustomPath *scan)
 	if (scan->path.parallel_workers > 0)
 		path = rose_node_agg_gather_path(request->root, (CustomPath *) path);
 	if (request->extra->flags & GROUPING_CAN_USE_HASH)
-		add_finalized(request, path, AGG_HASHED);
+		add_finalized(request, path, AGG_HASHED, false);
+	/* who has a choice sorts what comes of it: sorting all rows is no plan to fall back on where they can be hashed */
+	if (request->choice && (request->extra->flags & GROUPING_CAN_USE_HASH))
+		return;
 	if ((request->extra->flags & GROUPING_CAN_USE_SORT) && !needs_order(request->partial))
-		add_finalized(request,
-					  (Path *) create_sort_path(request->root, request->grouped, path,
-												request->root->group_pathkeys, -1.0),
-					  AGG_SORTED);
+		add_finalized(request, sorted_path(request, path), AGG_SORTED, false);
 }
 
 /* False: groups do not come in order. */
@@ -193,8 +248,20 @@ add_ordered(GroupRequest *request, CustomPath *scan)
 
 	if (pathkeys == NIL || (request->extra->flags & GROUPING_CAN_USE_SORT) == 0)
 		return false;
-	add_finalized(request, group_path(request, scan, pathkeys), AGG_SORTED);
+	add_finalized(request, group_path(request, scan, pathkeys), AGG_SORTED, true);
 	return true;
+}
+
+/* Is there to be a choice?  False: there should be, but cannot. */
+static bool
+find_choice(GroupRequest *request)
+{
+	if (rose_node_aggregate_sample == 0 ||
+		(rose_node_aggregate_sample < 0 && request->input->tuples < ROSE_CHOICE_MIN_ROWS))
+		return true;
+	request->choice = true;
+	get_agg_clause_costs(request->root, AGGSPLIT_SIMPLE, &request->whole_costs);
+	return rose_node_choice_is_safe(request->input, request->grouped, request->extra->havingQual);
 }
 
 void
@@ -203,7 +270,7 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 {
 	const RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
 	List	   *exprs = get_sortgrouplist_exprs(rose_group_clause(root), root->parse->targetList);
-	GroupRequest request = {.root = root,.grouped = grouped,.extra = extra,.partial = partial};
+	GroupRequest request = {.root = root,.input = input,.grouped = grouped,.extra = extra,.partial = partial};
 	CustomPath *scan;
 	CustomPath *ordered;
 
@@ -214,10 +281,14 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	if (scan == NULL || !rose_node_agg_states_agree())
 		return;
 	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &request.costs);
+	if (!find_choice(&request))
+		return;
 	/* in order, whatever is estimated: a little dearer at worst, and by far cheaper if there are more groups than that */
 	ordered = rose_node_scan_ordered_path(root, input, rte, scanned);
-	if (!(ordered != NULL && add_ordered(&request, ordered)) && fits_memory(&request))
+	if (!(ordered != NULL && add_ordered(&request, ordered)) && fits_memory(&request) &&
+		(!request.choice || rose_node_aggregate_sample > 0 || is_expected_to_pay(&request)))
 		add_hashed(&request, scan);
+	request.choice = false;
 	if (fits_memory(&request) && grouped->consider_parallel)
 	{
 		scan = rose_node_scan_partial_path(root, input, rte, scanned);

@@ -18,6 +18,7 @@ bool		rose_node_scan_enabled = true;
 bool		rose_node_aggregate_enabled = false;
 int			rose_node_vector_rows = ROSE_NODE_VECTOR_ROWS;
 int			rose_node_aggregate_memory = -1;
+int			rose_node_aggregate_sample = -1;
 int			rose_node_scan_min_rows = ROSE_NODE_SCAN_MIN_ROWS;
 
 void
@@ -48,6 +49,16 @@ rose_node_define_settings(void)
 							MAX_KILOBYTES,
 							PGC_USERSET,
 							GUC_UNIT_KB | GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.aggregate_sample",
+							"Rows after which a Rose Choice turns to rows; -1: when it is seen that it is better, 0: there is no Rose Choice.",
+							"For tests: with more than 0 tables of any size have one, which turns whatever is seen.",
+							&rose_node_aggregate_sample,
+							-1,
+							-1,
+							INT_MAX,
+							PGC_USERSET,
+							GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.scan_min_rows",
 							"Rows that a table has at least, for the planner to look at a Rose Scan.",

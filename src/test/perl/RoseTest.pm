@@ -209,7 +209,8 @@ sub scan_settings
 {
 	my $vector = 'rose.vector_rows = ' . (1, 7, 64, 2048)[ rand 4 ];
 	my $aggregate = 'rose.enable_aggregate = ' . ('on', 'off')[ rand 2 ];
-	my @ways = ([ 'rose.enable_scan = off' ], [$aggregate], [ 'rose.scan_min_rows = 0', 'cpu_tuple_cost = 1', $vector, $aggregate ]);
+	my $sample = 'rose.aggregate_sample = ' . (-1, 0, 1, 70)[ rand 4 ];
+	my @ways = ([ 'rose.enable_scan = off' ], [$aggregate], [ 'rose.scan_min_rows = 0', 'cpu_tuple_cost = 1', $vector, $aggregate, $sample ]);
 
 	return rose_conf(@{ $ways[ rand @ways ] });
 }

@@ -154,7 +154,8 @@ scan_settings(Session *s)
 		"SET rose.enable_scan = off",
 		"SET rose.enable_aggregate = on",
 		"SET rose.enable_aggregate = on; SET rose.scan_min_rows = 0; SET cpu_tuple_cost = 1",
-		"SET rose.scan_min_rows = 0; SET cpu_tuple_cost = 1; SET rose.vector_rows = 7",
+		"SET rose.aggregate_sample = 100; SET rose.scan_min_rows = 0; SET cpu_tuple_cost = 1",
+		"SET rose.enable_aggregate = off; SET rose.scan_min_rows = 0; SET cpu_tuple_cost = 1; SET rose.vector_rows = 7",
 	};
 
 	return settings[random_below(&s->random, sizeof(settings) / sizeof(settings[0]))];

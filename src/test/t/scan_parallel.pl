@@ -124,7 +124,7 @@ sub on
 	# with neither all rows are joined with all, which takes minutes on a busy machine
 	$ways{enable_hashjoin} = 'on' if $ways{enable_sort} eq 'off';
 	return join('; ', 'SET max_parallel_workers_per_gather = ' . between(1, 4), 'SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0',
-		'SET rose.scan_min_rows = 0', 'SET cpu_tuple_cost = 1', 'SET rose.interval_leaves = ' . pick(1, 1, 3), 'SET rose.enable_aggregate = ' . pick('on', 'off'), 'SET parallel_leader_participation = ' . pick('on', 'off'),
+		'SET rose.scan_min_rows = 0', 'SET cpu_tuple_cost = 1', 'SET rose.interval_leaves = ' . pick(1, 1, 3), 'SET rose.enable_aggregate = ' . pick('on', 'off'), 'SET rose.aggregate_sample = ' . pick(-1, 0, 1, 200), 'SET parallel_leader_participation = ' . pick('on', 'off'),
 		'SET rose.vector_rows = ' . pick(1, 64, 2048), 'SET enable_material = off', map { "SET $_ = $ways{$_}" } sort keys %ways);
 }
 
@@ -231,7 +231,7 @@ my $all = "SELECT count(*), sum(n) FROM twin_rose.number";
 sql('INSERT INTO twin_rose.number SELECT i, i, i, md5(i::text) FROM generate_series(1000000, 1040000) i');
 sql("SELECT rose.merge('twin_rose.number')");
 my $expected = sql($all);
-my $settings = 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET rose.interval_leaves = 1; SET parallel_leader_participation = off';
+my $settings = 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET rose.interval_leaves = 1; SET parallel_leader_participation = off; SET rose.enable_aggregate = off';
 my $workers = "FROM pg_stat_activity WHERE backend_type = 'parallel worker'";
 my $keeper = RoseTest::Session->new($node);
 

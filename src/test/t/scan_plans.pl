@@ -79,7 +79,7 @@ sub tune
 {
 	my @settings = rare(0.6) ? ('rose.enable_scan = on', 'rose.scan_min_rows = 0', 'cpu_tuple_cost = 1') : ('rose.enable_scan = on', 'rose.scan_min_rows = 200', 'cpu_tuple_cost = 0.01', scan_settings());
 
-	push @settings, 'rose.enable_aggregate = ' . pick('on', 'off');
+	push @settings, 'rose.enable_aggregate = ' . pick('on', 'off'), 'rose.aggregate_sample = ' . pick(-1, 0, 1, 100);
 	ask($asker{rose}, "SET $_") foreach @settings;
 	return;
 }
