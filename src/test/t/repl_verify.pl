@@ -105,10 +105,12 @@ sub found_all
 	return scalar @expected;
 }
 
+my @set = ('f = -f * 1.0000001', 'n = n * 1.00', q{ts = ts + '1us'}, q{iv = iv + '1us'}, 'a = a || NULL::numeric', q{m = 'sad'}, q{b = b || '\x00'}, q{t = t || 'x'}, 't = NULL', q{t = ''}, 'g = g * 1.0001',
+	q{j = '{"a": 1.0}'}, q{p = ROW(1, '')::pair});
 my @change = (
 	sub { "INSERT INTO typed (id, t) VALUES (" . (1000 + int rand 100000) . ", 'new') ON CONFLICT DO NOTHING" },
 	sub { 'DELETE FROM typed WHERE id = ' . int(rand 900) },
-	sub { 'UPDATE typed SET ' . (qw(f=-f*1.0000001 n=n*1.00 ts=ts+'1us' iv=iv+'1us' a=a||NULL::numeric m='sad' b=b||'\x00' t=t||'x' t=NULL g=g*1.0001 j='{"a":1.0}' p=ROW(1,'')::pair), "t = ''")[ rand 13 ] . ' WHERE id = ' . int(rand 900) },
+	sub { 'UPDATE typed SET ' . $set[ rand @set ] . ' WHERE id = ' . int(rand 900) },
 	sub { 'UPDATE comp SET n = n * 1.00 + ' . (int rand 2) . ' WHERE v = $$v' . int(rand 600) . '$$' },
 	sub { 'DELETE FROM comp WHERE v = $$v' . int(rand 600) . '$$' },
 	sub { 'UPDATE odd."sel""ect ü" SET "select" = \'"\' WHERE " " = ' . int(rand 50) },
