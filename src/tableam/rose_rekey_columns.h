@@ -14,6 +14,7 @@
 
 #include "utils/rel.h"
 
+#include "compat/rose_compat.h"
 #include "util/rose_schema.h"
 
 typedef struct RoseRekeyColumns RoseRekeyColumns;
