@@ -286,6 +286,8 @@ SELECT count(*), sum(s), min(s), bool_and(s = 4 * a + 1), sum(n) FROM (SELECT a,
 -- conditions are asked once of a row where it shows, and subplans are in one plan
 CREATE SEQUENCE rgr_seq;
 SELECT count(*), sum(n), nextval('rgr_seq') FROM (SELECT k, t, count(*) AS n FROM rgr_wrong WHERE nextval('rgr_seq') > 0 GROUP BY k, t OFFSET 0) x;
+SELECT count(*), sum(n), nextval('rgr_seq') FROM (SELECT k, t, count(*) AS n FROM rgr_wrong WHERE (SELECT nextval('rgr_seq') + 0 * k) > 0 GROUP BY k, t OFFSET 0) x;
+SELECT count(*) FILTER (WHERE a = b), count(*) FROM (SELECT runs, nextval('rgr_seq') AS a, nextval('rgr_seq') AS b, count(*) FROM rgr_many GROUP BY runs OFFSET 0) x;
 SELECT count(*) FROM rgr_plan('SELECT k, count(*) FROM rgr_wrong GROUP BY k HAVING count(*) > ALL (SELECT 0 FROM rgr_float y WHERE y.id = max(rgr_wrong.id))') line WHERE line ~ 'Rose (Aggregate|Choice)';
 -- a result that is not what groups are made of, HAVING, windows, parameters that change, a cursor
 CREATE FUNCTION rgr_choices(query text) RETURNS text LANGUAGE plpgsql AS $$

@@ -79,6 +79,7 @@
 #include "rose_concurrently.h"
 #include "rose_extension.h"
 #include "rose_hooks.h"
+#include "rose_partition_ddl.h"
 #include "rose_publications.h"
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
@@ -628,6 +629,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	bool		in_transaction = !IsA(stmt, TransactionStmt);
 	const char *snapshot = imported_snapshot(stmt);
 	RangeVar   *published = rose_publications_table_of(stmt);
+	RosePartitionCommand partitions = rose_partition_ddl_of(stmt);
 	const char *database = NULL;
 
 	rose_declared_note_command(of_client, stmt);
@@ -659,6 +661,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 		rose_index_file_note_dropped();
 		if (published != NULL)
 			rose_publications_check_member(published);
+		rose_partition_ddl_check(&partitions);
 	}
 }
 

@@ -55,6 +55,6 @@ extern void rose_copy_places_note_failure(Oid relid, bool may_pass);
 extern TimestampTz rose_copy_places_due(Oid relid);
 
 /* The table, or a partition, as for writing, until the transaction ends. */
-extern void rose_copy_places_lock(Oid relid);
+extern void rose_copy_places_lock(Oid relid, LOCKMODE mode);
 
 #endif							/* ROSE_COPIES_H */

@@ -205,7 +205,7 @@ open_target(CopyTargets *targets, Relation rel, const RoseRoutePart *part)
 static void
 lock_partition(Oid relid)
 {
-	rose_copy_places_lock(relid);
+	rose_copy_places_lock(relid, RowExclusiveLock);
 	if (rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -379,7 +379,7 @@ require_of_all(Relation rel, bool wait, void (*require) (RoseTree *table))
 		Relation	table;
 
 		if (wait)
-			LockRelationOid(lfirst_oid(lc), AccessShareLock);
+			rose_copy_places_lock(lfirst_oid(lc), AccessShareLock);
 		else if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
 			continue;
 		table = try_relation_open(lfirst_oid(lc), NoLock);

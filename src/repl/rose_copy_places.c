@@ -208,11 +208,11 @@ rose_copy_places_enter(Oid relid, uint64 ticket)
 
 /* The stream does not wait with the worker for a table that somebody has locked. */
 void
-rose_copy_places_lock(Oid relid)
+rose_copy_places_lock(Oid relid, LOCKMODE mode)
 {
 	if (!rose_apply.copies.here)
-		LockRelationOid(relid, RowExclusiveLock);
-	else if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
+		LockRelationOid(relid, mode);
+	else if (!ConditionalLockRelationOid(relid, mode))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("table \"%s\" is locked", get_rel_name(relid)),

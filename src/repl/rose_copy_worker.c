@@ -116,7 +116,7 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 	Relation	rel;
 
 	rose_repl_local_begin();
-	rose_copy_places_lock(relid);
+	rose_copy_places_lock(relid, RowExclusiveLock);
 	rel = try_relation_open(relid, RowExclusiveLock);
 	if (rel == NULL)
 		ereport(ERROR,
@@ -211,6 +211,8 @@ rose_copy_worker_here(Oid relid, uint64 ticket)
 	}
 	PG_CATCH();
 	{
+		/* of rows that never came; the next batch would count them */
+		rose_repl_stats_forget_kept();
 		record_error(relid);
 		wait_in_place(relid);
 	}

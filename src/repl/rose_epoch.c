@@ -94,7 +94,7 @@ list_tables(void)
 static List *
 list_fed(void)
 {
-	return list_concat(list_tables(), list_by(rose_partitions_strays));
+	return list_by(rose_partitions_with_strays);
 }
 
 static bool

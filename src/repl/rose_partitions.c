@@ -91,17 +91,15 @@ stray_of(Oid relid, HTAB *members)
 	return relkind == RELKIND_RELATION && !is_in_set(members, relid) ? relid : InvalidOid;
 }
 
-List *
-rose_partitions_strays(Oid subid)
+/* Which of these, that are fed, are none of the subscription's tables. */
+static List *
+find_strays(const List *fed, const List *tables)
 {
 	HTAB	   *members = make_set("rose tables of a subscription", CurrentMemoryContext);
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	/* first: what was not fed yet when they are listed may be one that has come since */
-	List	   *fed = rose_feed_list(subid);
-
-	foreach(lc, rose_partitions_tables(subid))
+	foreach(lc, tables)
 		(void) hash_search(members, &lfirst_oid(lc), HASH_ENTER, NULL);
 	foreach(lc, fed)
 	{
@@ -112,4 +110,25 @@ rose_partitions_strays(Oid subid)
 	}
 	hash_destroy(members);
 	return result;
+}
+
+/*
+ * What is fed is listed first: what was not fed yet when the tables are listed may be one that has come since, and one that
+ * is attached again meanwhile is in the one list or the other.
+ */
+List *
+rose_partitions_strays(Oid subid)
+{
+	List	   *fed = rose_feed_list(subid);
+
+	return find_strays(fed, rose_partitions_tables(subid));
+}
+
+List *
+rose_partitions_with_strays(Oid subid)
+{
+	List	   *fed = rose_feed_list(subid);
+	List	   *tables = rose_partitions_tables(subid);
+
+	return list_concat(tables, find_strays(fed, tables));
 }

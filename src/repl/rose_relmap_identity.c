@@ -9,7 +9,7 @@
  * deferrable they may, until the transaction ends: "UPDATE t SET id = id + 1" comes as 1 to 2,
  * then 2 to 3, and the second takes away what the first has written.  A primary key that is
  * the replica identity is never deferrable, but REPLICA IDENTITY FULL, or another index, needs
- * none that is not.
+ * none that is not; nor does a primary key of which the key here is a part.
  *
  * That no constraint at all has the upstream's rows differ in the local key is not looked at:
  * whoever has made the key says that they do.
@@ -54,8 +54,10 @@ rose_relmap_check_identity(RoseReplTarget *target, int16 *attnums)
 	int			remotes[INDEX_MAX_KEYS];
 
 	target->identity = key_in_identity(target, remotes);
+	/* a primary key that is the identity is not deferrable; of a part of it, another constraint may be the one that counts */
 	if (!target->identity || entry->remote_attnums == NULL ||
-		entry->remote.replident == REPLICA_IDENTITY_DEFAULT)
+		(entry->remote.replident == REPLICA_IDENTITY_DEFAULT &&
+		 target->table->schema->nkeys == bms_num_members(entry->remote.attkeys)))
 		return 0;
 	for (int i = 0; i < target->table->schema->nkeys; i++)
 		attnums[i] = entry->remote_attnums[remotes[i]];

@@ -263,6 +263,7 @@ extern List *rose_target_tables_of(Oid relid);
  */
 extern List *rose_partitions_tables(Oid subid);
 extern List *rose_partitions_strays(Oid subid);
+extern List *rose_partitions_with_strays(Oid subid);	/* both */
 
 /* ---------------------------------------------------------------------
  * The workers' shared state (rose_repl_state.c).

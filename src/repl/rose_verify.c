@@ -143,6 +143,7 @@ form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, con
 
 	for (int i = 0; i < lengthof(names); i++)
 		initStringInfo(&names[i]);
+	table->upstream.key = table->here.key = NULL;
 	table->problem = match_columns(rel, map, remote, local_of);
 	if (table->problem != NULL)
 		return;
@@ -169,12 +170,23 @@ form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, con
 	table->here.key = psprintf("ROW(%s)::pg_catalog.text", names[3].data);
 }
 
+/* Names of here, which hold as long as the table is locked. */
+static void
+form_here(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map)
+{
+	table->nspname = get_namespace_name(RelationGetNamespace(rel));
+	table->relname = pstrdup(RelationGetRelationName(rel));
+	table->owner = rel->rd_rel->relowner;
+	form_columns(table, rel, map, &table->columns);
+	table->here.source = psprintf("%s%s", rose_target_tables_has_rows(rel) ? "ONLY " : "",
+								  quote_qualified_identifier(table->nspname, table->relname));
+}
+
 /* What is published of it, and where that is here.  The table is open, and not locked any longer than that. */
 static void
 form_sides(RoseVerify *verify, RoseVerifyTable *table, Relation rel, const RoseColumnMap *map)
 {
 	List	   *publications = verify->sub->publications;
-	RoseUpstreamColumns remote;
 	RoseUpstreamTable found;
 	int64		bytes;
 
@@ -185,10 +197,9 @@ form_sides(RoseVerify *verify, RoseVerifyTable *table, Relation rel, const RoseC
 		return;
 	}
 	table->remote = found;
-	rose_upstream_published_columns(verify->conn, publications, &found, &remote);
-	form_columns(table, rel, map, &remote);
+	rose_upstream_published_columns(verify->conn, publications, &found, &table->columns);
+	form_here(table, rel, map);
 	table->upstream.source = rose_upstream_source(verify->conn, publications, &found);
-	table->here.source = psprintf("%s%s", rose_target_tables_has_rows(rel) ? "ONLY " : "", quote_qualified_identifier(table->nspname, table->relname));
 	rose_upstream_estimate(verify->conn, found.relid, &table->expected_rows, &bytes);
 	table->expected_rows = Max(table->expected_rows, (int64) Max(rel->rd_rel->reltuples, 0));
 }
@@ -435,6 +446,21 @@ lock_here(RoseVerify *verify)
 	return true;
 }
 
+/* It was not locked since it was looked at, and is now. */
+static void
+look_at_names_again(RoseVerifyTable *table, const RoseColumnMap *map)
+{
+	Relation	rel = try_relation_open(table->relid, NoLock);
+
+	if (rel == NULL)
+	{
+		table->problem = "not compared: it does not exist here any more";
+		return;
+	}
+	form_here(table, rel, map);
+	relation_close(rel, NoLock);
+}
+
 /* States may have changed since they were looked at, and a table may be further than the stream. */
 static void
 look_again(RoseVerify *verify)
@@ -455,6 +481,8 @@ look_again(RoseVerify *verify)
 			table->problem = problem_of_state(now);
 		if (table->problem == NULL && now->sync_lsn > verify->lsn)
 			table->problem = "not compared: it is further than the stream, which has gone back for another table";
+		if (table->problem == NULL)
+			look_at_names_again(table, now->columns);
 	}
 }
 
@@ -469,6 +497,7 @@ try_position(RoseVerify *verify)
 	rose_verify_position_begin(sub, verify->deadline);
 	if (!take_upstream_snapshot(verify, slot) || !rose_verify_position_go(sub, verify->lsn))
 		return false;
+	rose_upstream_command(verify->conn, "SET LOCAL lock_timeout = 0");
 	rose_upstream_drop_slot(verify->conn, slot);
 	if (!rose_verify_position_wait(sub, verify->deadline) || !lock_here(verify))
 		return false;

@@ -60,6 +60,7 @@ typedef struct RoseVerifyTable
 	char	   *nspname;
 	char	   *relname;
 	RoseUpstreamTable remote;
+	RoseUpstreamColumns columns;	/* there, that are published */
 	char	   *problem;		/* why it is not compared, or NULL */
 	List	   *locked;			/* it and its partitions, as far as they are locked here for the comparison */
 	RoseVerifySide upstream;

@@ -8,7 +8,8 @@
  * Before a Rose Aggregate gives out anything it may say that it is not worth it (rose_node_group_pass.c): it retreats, which looks above
  * as if there were no rows, and so nothing was given out here either.  Then the second plan is run instead, from the start.
  *
- * So conditions are asked twice of some rows: there is no choice, and no Rose Aggregate with groups of a large table, where they are volatile.
+ * So conditions are asked twice of some rows: there is no choice, and no Rose Aggregate with groups of a large table, where they are volatile, or have
+ * subplans, which may be.
  * Both plans have the query's expressions over aggregates, which therefore must have no subplans.
  *
  * Who has retreated does not try again when it is run again.  What the first plan has in memory stays until the end.
@@ -61,10 +62,15 @@ rose_node_choice_is_safe(const RelOptInfo *input, const RelOptInfo *grouped, con
 
 	foreach(cell, input->baserestrictinfo)
 	{
-		if (contain_volatile_functions((Node *) lfirst_node(RestrictInfo, cell)->clause))
+		Node	   *clause = (Node *) lfirst_node(RestrictInfo, cell)->clause;
+
+		/* what is in a subplan is not looked at */
+		if (contain_volatile_functions(clause) || contain_subplans(clause))
 			return false;
 	}
+	/* columns of a plan are found by what they compute: two that are alike, and volatile, would be one */
 	return !contain_volatile_functions((Node *) input->reltarget->exprs) &&
+		!contain_volatile_functions((Node *) grouped->reltarget->exprs) &&
 		!contain_subplans((Node *) grouped->reltarget->exprs) &&
 		!contain_subplans(unconstify(Node *, having));
 }

@@ -463,6 +463,7 @@ fill(RoseNodeGroup *group)
 		if (group->ordered && table->groups.ngroups > ROSE_GROUP_ORDERED_GROUPS)
 		{
 			group->end = table->groups.ngroups - 1;
+			group->sample = 0;	/* too late to retreat */
 			return true;
 		}
 	}

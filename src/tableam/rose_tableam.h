@@ -90,6 +90,12 @@ extern bool rose_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *
 extern void rose_slices_free(RoseSlices *slices);
 
 /* --- rewriting (rose_tableam_ddl.c) --- */
+
+/*
+ * Is all that a subscription has written to it covered by an epoch?  Of tables that none feeds: yes.  True for as long as
+ * the caller's lock keeps writers out.
+ */
+extern bool rose_rows_are_durable(Relation rel);
 extern void rose_check_rewrite(Relation old);	/* error if its rows must not go into a new file now */
 
 /* --- writing (rose_tableam_modify.c) --- */

@@ -151,6 +151,24 @@ rose_nontransactional_truncate(Relation rel)
 
 /* ---- moving and rewriting ---- */
 
+bool
+rose_rows_are_durable(Relation rel)
+{
+	RoseTree   *tree = rose_tree_open_any_order(rel);
+	const RoseManifest *manifest;
+	bool		durable;
+
+	if (!OidIsValid(tree->shared->fed_by))
+		return true;
+	/* whoever waited for this lock may have kept the table from being published */
+	rose_epoch_publish_committed(tree);
+	durable = rose_c0_is_empty(&tree->shared->c0);
+	manifest = rose_tree_manifest(tree);
+	for (int i = 0; i < manifest->ncomponents; i++)
+		durable &= manifest->components[i].state != ROSE_COMPONENT_PENDING;
+	return durable;
+}
+
 /*
  * The rows of a new file are durable with its transaction, those that a subscription
  * writes with their epoch.  Were rows that no epoch covers rewritten, the table
@@ -161,19 +179,7 @@ rose_nontransactional_truncate(Relation rel)
 void
 rose_check_rewrite(Relation old)
 {
-	RoseTree   *tree = rose_tree_open_any_order(old);
-	const RoseManifest *manifest;
-	bool		durable;
-
-	if (!OidIsValid(tree->shared->fed_by))
-		return;
-	/* whoever waited for this lock may have kept the table from being published */
-	rose_epoch_publish_committed(tree);
-	durable = rose_c0_is_empty(&tree->shared->c0);
-	manifest = rose_tree_manifest(tree);
-	for (int i = 0; i < manifest->ncomponents; i++)
-		durable &= manifest->components[i].state != ROSE_COMPONENT_PENDING;
-	if (!durable)
+	if (!rose_rows_are_durable(old))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot rewrite table \"%s\" while a subscription has changes in it that are not yet durable",

@@ -55,6 +55,7 @@ my %there = (
 	whole => 'whole (id int PRIMARY KEY DEFERRABLE, v text)',
 	pair => 'pair (a int, b int, v text, PRIMARY KEY (a, b) DEFERRABLE INITIALLY DEFERRED)',
 	part => 'part (id int PRIMARY KEY DEFERRABLE, k int NOT NULL, v text, UNIQUE (id, k))',
+	prefix => 'prefix (a int UNIQUE DEFERRABLE, b int, v text, PRIMARY KEY (a, b))',
 	beside => 'beside (id int PRIMARY KEY DEFERRABLE, v text)',
 	more => 'more (v text, gone int, id int PRIMARY KEY)',
 	keyless => 'keyless (id int, v text)');
@@ -65,10 +66,11 @@ up('CREATE UNIQUE INDEX beside_id ON beside (id); CREATE UNIQUE INDEX more_id ON
 up('ALTER TABLE part REPLICA IDENTITY USING INDEX part_id_k_key');
 up("ALTER TABLE $_ REPLICA IDENTITY FULL") foreach qw(whole pair beside more keyless);
 down('CREATE TABLE whole (id int PRIMARY KEY, v text) USING rose; CREATE TABLE pair (a int, b int, v text, PRIMARY KEY (b, a)) USING rose;'
+	. 'CREATE TABLE prefix (a int PRIMARY KEY, b int, v text) USING rose;'
 	. 'CREATE TABLE part (id int PRIMARY KEY, k int, v text) USING rose; CREATE TABLE beside (id int PRIMARY KEY, v text) USING rose;'
 	. 'CREATE TABLE more (v text, id int PRIMARY KEY) USING rose; CREATE TABLE keyless (id int PRIMARY KEY, v text) USING rose');
 up("INSERT INTO $_ (id, v) SELECT g, g FROM generate_series(1, 5) g") foreach qw(whole beside more keyless);
-up('INSERT INTO pair SELECT g, g, g FROM generate_series(1, 5) g; INSERT INTO part SELECT g, g, g FROM generate_series(1, 5) g');
+up('INSERT INTO pair SELECT g, g, g FROM generate_series(1, 5) g; INSERT INTO prefix SELECT g, g, g FROM generate_series(1, 5) g; INSERT INTO part SELECT g, g, g FROM generate_series(1, 5) g');
 up('CREATE PUBLICATION p FOR TABLE ' . join ', ', @tables);
 subscribe($upstream, $replica, undef, q{on_error => 'pause'});
 
@@ -82,6 +84,8 @@ refused('whole', 'UPDATE whole SET id = id + 1', 'an UPDATE');
 # the new one is there before the old one goes
 refused('pair', "BEGIN; INSERT INTO pair VALUES (3, 3, 'new'); DELETE FROM pair WHERE a = 3 AND v <> 'new'; COMMIT", 'a DELETE');
 refused('part', 'UPDATE part SET id = id + 1', 'an UPDATE');
+# a part of the primary key that is the identity
+refused('prefix', 'UPDATE prefix SET a = a + 1', 'an UPDATE');
 
 # a key that is not deferrable, be it of the same columns or beside one that is
 foreach my $table (qw(beside more keyless))
@@ -91,10 +95,10 @@ foreach my $table (qw(beside more keyless))
 }
 
 # what puts it right
-resynced($_) foreach qw(whole pair part);
-up('ALTER TABLE whole DROP CONSTRAINT whole_pkey, ADD PRIMARY KEY (id); CREATE UNIQUE INDEX pair_b ON pair (b); CREATE UNIQUE INDEX part_id ON part (id)');
-up("UPDATE whole SET id = id + 100, v = 'moved'; UPDATE pair SET b = b + 100 WHERE a > 3; DELETE FROM pair WHERE a = 2; UPDATE part SET id = id + 100");
-same($_, 'a key that is not deferrable was made') foreach qw(whole pair part);
+resynced($_) foreach qw(whole pair part prefix);
+up('ALTER TABLE whole DROP CONSTRAINT whole_pkey, ADD PRIMARY KEY (id); CREATE UNIQUE INDEX pair_b ON pair (b); CREATE UNIQUE INDEX part_id ON part (id); CREATE UNIQUE INDEX prefix_a ON prefix (a)');
+up("UPDATE whole SET id = id + 100, v = 'moved'; UPDATE pair SET b = b + 100 WHERE a > 3; DELETE FROM pair WHERE a = 2; UPDATE part SET id = id + 100; UPDATE prefix SET a = a + 100");
+same($_, 'a key that is not deferrable was made') foreach qw(whole pair part prefix);
 
 $replica->stop;
 $upstream->stop;

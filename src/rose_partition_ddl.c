@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_partition_ddl.c
+ *	  Commands by which partitions come and go.
+ *
+ * They are durable at once, while what a subscription has written is not before an epoch covers it.  If a crash
+ * takes back what the command rested on, nothing puts it right: the stream repeats the changes and sends them to
+ * where rows belong by then.  So they are refused while there are such changes in
+ *
+ * - the default partition beside a new one: a row that was deleted there would be there again, and in the new one's range;
+ * - a partition that is detached: rows that it had would be missing for good.
+ *
+ * Looked at when the command has been run, and has these tables locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "lsm/tree/rose_relation.h"
+#include "tableam/rose_tableam.h"
+#include "rose_partition_ddl.h"
+
+static void
+note_subcommand(const AlterTableStmt *stmt, const AlterTableCmd *cmd, RosePartitionCommand *command)
+{
+	switch (cmd->subtype)
+	{
+		case AT_AttachPartition:
+			command->parent = copyObject(stmt->relation);
+			break;
+		case AT_DetachPartition:
+		case AT_DetachPartitionFinalize:
+			command->detached = copyObject(castNode(PartitionCmd, cmd->def)->name);
+			break;
+		default:
+			break;
+	}
+}
+
+RosePartitionCommand
+rose_partition_ddl_of(Node *stmt)
+{
+	RosePartitionCommand command = {NULL, NULL};
+	ListCell   *lc;
+
+	if (IsA(stmt, CreateStmt) && ((CreateStmt *) stmt)->partbound != NULL)
+		command.parent = copyObject(linitial_node(RangeVar, ((CreateStmt *) stmt)->inhRelations));
+	else if (IsA(stmt, AlterTableStmt))
+		foreach(lc, ((AlterTableStmt *) stmt)->cmds)
+			note_subcommand((AlterTableStmt *) stmt, lfirst_node(AlterTableCmd, lc), &command);
+	return command;
+}
+
+/* A table of this table or tree of partitions whose changes are not durable, or NULL. */
+static const char *
+find_not_durable(Oid relid)
+{
+	const char *found = NULL;
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, AccessShareLock, NULL))
+	{
+		Relation	rel = try_relation_open(lfirst_oid(lc), NoLock);
+
+		if (rel == NULL)
+			continue;
+		if (rel->rd_rel->relkind == RELKIND_RELATION && rose_relation_is_rose(rel) && !rose_rows_are_durable(rel))
+			found = pstrdup(RelationGetRelationName(rel));
+		relation_close(rel, NoLock);
+		if (found != NULL)
+			break;
+	}
+	return found;
+}
+
+#define SPILL_FIRST \
+	"Call rose.spill() for the table first. If changes keep coming, disable the subscription with rose.alter_subscription(..., enabled => false) meanwhile."
+
+static void
+check_parent(const RangeVar *parent)
+{
+	Oid			relid = RangeVarGetRelid(parent, NoLock, true);
+	const char *name;
+
+	if (!OidIsValid(relid) || !OidIsValid(relid = get_default_partition_oid(relid)) ||
+		(name = find_not_durable(relid)) == NULL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot add a partition beside the default one while a subscription has changes in table \"%s\" that are not yet durable",
+					name),
+			 errhint(SPILL_FIRST)));
+}
+
+static void
+check_detached(const RangeVar *detached)
+{
+	Oid			relid = RangeVarGetRelid(detached, NoLock, true);
+	const char *name;
+
+	if (!OidIsValid(relid) || (name = find_not_durable(relid)) == NULL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot detach a partition while a subscription has changes in table \"%s\" that are not yet durable",
+					name),
+			 errhint(SPILL_FIRST)));
+}
+
+void
+rose_partition_ddl_check(const RosePartitionCommand *command)
+{
+	if (command->parent != NULL)
+		check_parent(command->parent);
+	if (command->detached != NULL)
+		check_detached(command->detached);
+}
