@@ -30,11 +30,13 @@
 #include "partitioning/partdesc.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/ruleutils.h"
 
+#include "util/rose_stop_point.h"
 #include "repl/rose_rights.h"
 #include "repl/rose_route.h"
 
@@ -358,6 +360,22 @@ find_partition(RouteNode *node, Datum *key, bool *isnull, bool *by_default)
 	return index >= 0 ? desc->oids[index] : InvalidOid;
 }
 
+/*
+ * The same, by bounds of now where that matters: a partition may have been attached since the batch began, for which nobody
+ * waits for us, unless there is a default partition and we have that open.
+ */
+static Oid
+find_partition_now(RouteNode *node, Datum *key, bool *isnull, bool *by_default)
+{
+	Oid			found = find_partition(node, key, isnull, by_default);
+
+	if (OidIsValid(found) && !*by_default)
+		return found;
+	ROSE_STOP_POINT("route-without");
+	AcceptInvalidationMessages();
+	return find_partition(node, key, isnull, by_default);
+}
+
 /* ---------------------------------------------------------------------
  * Errors
  */
@@ -432,7 +450,7 @@ rose_route_find(RoseRoute *route, const Datum *values, const bool *nulls,
 
 		require_known(node, known, verb);
 		form_key(route, node, values, nulls, key, isnull);
-		relid = find_partition(node, key, isnull, &by_default);
+		relid = find_partition_now(node, key, isnull, &by_default);
 		if (!OidIsValid(relid))
 			report_no_partition(node, key, isnull);
 		node = open_node(route, relid, node->asks, node->part.in_bounds && !by_default);

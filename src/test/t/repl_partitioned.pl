@@ -176,6 +176,21 @@ like(error_of($replica, 'INSERT INTO ev_2 VALUES (50, 1)'), qr/because a subscri
 up("INSERT INTO m VALUES (110, 'a', 1, 'x') ON CONFLICT (id, k) DO UPDATE SET v = 1; UPDATE m SET v = 200000 WHERE id = 110 AND k = 'a'");
 stops('a CHECK of a partition', 'm', qr/new row for relation "m_mid_a" violates check constraint/, 'ALTER TABLE m_mid_a DROP CONSTRAINT m_mid_a_v_check');
 
+# one that comes after the batch has begun, when its row is looked for
+stop_points_create($replica);
+my $control = RoseTest::Session->new($replica);
+$control->run("SELECT stop_at('route-without', 'wait', 'worker')");
+down('CREATE TABLE ev_late (v int, ts int) USING rose');
+up('INSERT INTO ev VALUES (1, -2), (95, 2)');
+wait_for_stop($replica);
+down("SET statement_timeout = '${timeout}s'; ALTER TABLE ev ATTACH PARTITION ev_late FOR VALUES FROM (90) TO (100)");
+$control->run("SELECT go_on('route-without')");
+wait_for_apply($upstream, $replica);
+is(down('SELECT ts, v FROM ev_late'), '95|2', 'a partition that came in the middle of a batch');
+is(down("SELECT last_error IS NULL OR last_error !~ '95' FROM rose.stat_subscription"), 't', 'was not missed');
+$control->run('SELECT stop_clear()');
+undef $control;
+
 # --- partitions come and go
 down('CREATE TABLE ev_3 (v int, ts int) USING rose; INSERT INTO ev_3 VALUES (7, 61)');
 down('ALTER TABLE ev ATTACH PARTITION ev_3 FOR VALUES FROM (60) TO (80)');
