@@ -84,6 +84,19 @@ SELECT 1 FROM rose.merge('nk');
 SELECT count(*), sum(g) FROM nk;
 SELECT count(*) FROM rose.check('nk');
 
+-- of a row in pg_class that is the transaction's own, nobody else has to be kept out
+CREATE TABLE nk_own (a int, b int);
+BEGIN;
+SAVEPOINT s;
+ALTER TABLE nk_own ADD c int;
+ALTER TABLE nk_own ADD PRIMARY KEY (a);
+ROLLBACK TO s;
+SELECT mode FROM pg_locks WHERE locktype = 'tuple' AND relation = 'pg_class'::regclass AND pid = pg_backend_pid();
+ALTER TABLE nk_own ADD PRIMARY KEY (a);
+SELECT mode FROM pg_locks WHERE locktype = 'tuple' AND relation = 'pg_class'::regclass AND pid = pg_backend_pid();
+ROLLBACK;
+DROP TABLE nk_own;
+
 -- no rows, one row, and secondary indexes
 CREATE TABLE nk_few (a int, b int);
 CREATE INDEX nk_few_b ON nk_few (b);

@@ -22,8 +22,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -72,8 +74,9 @@ release_last(void)
 	(void) LockRelease(&held[nheld], TUPLE_LOCK_MODE, true);
 }
 
+/* The row's newest version that we know; *own: this transaction has written it. */
 static ItemPointerData
-newest_known(Oid relid)
+newest_known(Oid relid, bool *own)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	ItemPointerData tid;
@@ -81,6 +84,7 @@ newest_known(Oid relid)
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for relation %u", relid);
 	tid = tuple->t_self;
+	*own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	ReleaseSysCache(tuple);
 	return tid;
 }
@@ -113,8 +117,12 @@ rose_class_row_lock(Relation rel)
 
 	for (;;)
 	{
-		ItemPointerData tid = newest_known(RelationGetRelid(rel));
+		bool		own;
+		ItemPointerData tid = newest_known(RelationGetRelid(rel), &own);
 
+		/* nobody else sees it; and if it is rolled back, another table's row may get its place */
+		if (own)
+			break;
 		hold_tuple(pg_class, &tid);
 		if (wait_for_changes(pg_class, &tid))
 			break;

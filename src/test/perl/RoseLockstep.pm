@@ -86,6 +86,19 @@ sub waiting
 	  $node->safe_psql('postgres', "SELECT application_name FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 's%.%'");
 }
 
+# Locks that somebody waits for, with who has them.
+sub locks
+{
+	my ($node) = @_;
+
+	return $node->safe_psql('postgres', <<'SQL') . "\n";
+SELECT a.application_name, a.backend_type, l.locktype, coalesce(l.relation::regclass::text, l.transactionid::text, l.objid::text), l.mode, l.granted
+FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
+WHERE EXISTS (SELECT FROM pg_locks w WHERE NOT w.granted AND (w.locktype, w.database, w.relation, w.page, w.tuple, w.transactionid, w.classid, w.objid, w.virtualxid)
+	IS NOT DISTINCT FROM (l.locktype, l.database, l.relation, l.page, l.tuple, l.transactionid, l.classid, l.objid, l.virtualxid))
+SQL
+}
+
 # Until both sides have answered (true), or both wait for a lock (false). A statement that has failed
 # on one side may wait on the other: which of several rows is met first is nobody's promise. That it
 # was done on one side while it waits on the other is: then this dies.
@@ -110,7 +123,7 @@ sub wait_or_block
 			$self->{waits}++;
 			return 0;
 		}
-		die "only $blocked[0] waits for a lock: $self->{sql}\n" if @open == 1 && @blocked == 1 && $passed > 20;
+		die "only $blocked[0] waits for a lock: $self->{sql}\n" . locks($self->{node}) if @open == 1 && @blocked == 1 && $passed > 20;
 		die "no answer from @open: $self->{sql}\n" if $passed > $PostgreSQL::Test::Utils::timeout_default;
 	}
 	return 1;
