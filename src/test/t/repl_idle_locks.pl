@@ -90,7 +90,8 @@ sub waits_for
 	my ($relation, $name, $pids) = @_;
 
 	return ok(until_sql("SELECT waiting_for = '$relation'::regclass AND waiting_since < now() AND waiting_pids " . ($pids // '<> \'{}\'') . ' FROM rose.stat_subscription'), $name)
-	  || diag(sql('SELECT waiting_for, waiting_since, waiting_pids, pid FROM rose.stat_subscription'));
+	  || diag(sql("SELECT waiting_for, waiting_since, waiting_pids, pid, epochs, applied_lsn, durable_lsn, '$before_change' FROM rose.stat_subscription"),
+		sql('SELECT pid, backend_type, state, wait_event_type, wait_event, pg_blocking_pids(pid), query FROM pg_stat_activity'));
 }
 
 up(join ';', map { "CREATE TABLE $_ (id int PRIMARY KEY, v int)" } qw(t u v));
@@ -140,9 +141,15 @@ foreach my $own (1, 0)
 	$locker->run('ROLLBACK');
 
 	# --- one that has changes
-	change(qw(t u));
-	same("$who: applied");
-	$locker->run('BEGIN; LOCK TABLE u');
+	for (1 .. 10)
+	{
+		change(qw(t u));
+		wait_for_apply($upstream, $node);
+		$locker->run('BEGIN; LOCK TABLE u');
+		# anew if the worker had made all durable by itself before that
+		last if sql("SELECT durable_lsn <= '$before_change' FROM rose.stat_subscription") eq 't';
+		$locker->run('ROLLBACK');
+	}
 	my $spill = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SELECT rose.spill('t')" ]);
 	waits_for('u', "$who: a table with changes is waited for", "= '{$locker_pid}'");
 	sleep(6);
