@@ -102,6 +102,19 @@ for my $name (sort keys %text)
 }
 none(\@upward, 'includes go down only');
 
+# ---- names of headers: guards are made of them, so of two of one name a file that needs both would get one ----
+
+my (%headers, @twice);
+
+foreach my $name (grep { /\.h$/ } sort keys %text)
+{
+	my $base = $name =~ s{.*/}{}r;
+
+	push @twice, "$name and $headers{$base}" if exists $headers{$base};
+	$headers{$base} = $name;
+}
+none(\@twice, 'headers have names of their own');
+
 # ---- the order of includes: PostgreSQL's base, what has to be first, the system, PostgreSQL, ours from below ----
 
 # What an include sorts by.

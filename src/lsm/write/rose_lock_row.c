@@ -25,8 +25,8 @@
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_new_version.h"
 #include "lsm/write/rose_partition.h"
+#include "lsm/write/rose_row_target.h"
 #include "lsm/write/rose_row_wait.h"
-#include "lsm/write/rose_target.h"
 #include "lsm/write/rose_write.h"
 
 /*
@@ -37,13 +37,13 @@
  */
 static void
 follow_to_newest(RoseTree *tree, RoseLookup *lookup, const RoseConflict *conflict,
-				 ItemPointer tid, RoseTarget *target)
+				 ItemPointer tid, RoseRowTarget *target)
 {
 	ItemPointerData newest;
 
 	rose_row_wait_leave(tree, target);
 	rose_conflict_newest_tid(tree, conflict, &newest);
-	if (rose_target_locate(tree, lookup, &newest, NULL, target))
+	if (rose_row_target_locate(tree, lookup, &newest, NULL, target))
 	{
 		target->followed = true;
 		*tid = newest;
@@ -62,7 +62,7 @@ follow_to_newest(RoseTree *tree, RoseLookup *lookup, const RoseConflict *conflic
  * above it.
  */
 static bool
-is_held_by_own_version(const RoseTarget *target, LockTupleMode mode)
+is_held_by_own_version(const RoseRowTarget *target, LockTupleMode mode)
 {
 	return target->own && mode <= LockTupleNoKeyExclusive;
 }
@@ -92,7 +92,7 @@ column_differs(RoseTree *tree, const RoseRow *row, AttrNumber attno, Datum value
  * to?  If its newest version is not found any more: it may have.
  */
 static bool
-refer_changed(RoseTree *tree, const RoseTarget *target, const RoseConflict *conflict)
+refer_changed(RoseTree *tree, const RoseRowTarget *target, const RoseConflict *conflict)
 {
 	const RoseIndexSet *set = rose_index_set(tree);
 	RoseLookup *lookup = rose_lookup_cached(tree);
@@ -122,7 +122,7 @@ refer_changed(RoseTree *tree, const RoseTarget *target, const RoseConflict *conf
 
 /* One attempt under the partition lock; says what became of writing the lock, if that was needed. */
 static RoseMemPrepared
-try_lock(RoseTree *tree, const RoseTarget *target, CommandId cid,
+try_lock(RoseTree *tree, const RoseRowTarget *target, CommandId cid,
 		 LockTupleMode mode, RoseConflict *conflict)
 {
 	RoseNewVersion new;
@@ -130,7 +130,7 @@ try_lock(RoseTree *tree, const RoseTarget *target, CommandId cid,
 	RoseMemPrepared written = ROSE_MEM_PREPARED;
 	bool		log = rose_tree_logs_locks();
 
-	rose_target_key_version(tree, target, ROSE_OP_LOCK, cid, &new);
+	rose_row_target_key_version(tree, target, ROSE_OP_LOCK, cid, &new);
 	new.version.lockmode = (uint8) mode;
 
 	rose_partition_lock(target->partition);
@@ -149,7 +149,7 @@ try_lock(RoseTree *tree, const RoseTarget *target, CommandId cid,
 
 /* Lock the target or what became of it; *tid follows. */
 static TM_Result
-lock_target(RoseTree *tree, RoseLookup *lookup, RoseTarget *target, ItemPointer tid,
+lock_target(RoseTree *tree, RoseLookup *lookup, RoseRowTarget *target, ItemPointer tid,
 			CommandId cid, LockTupleMode mode, LockWaitPolicy policy, bool follow,
 			TM_FailureData *tmfd)
 {
@@ -196,14 +196,14 @@ rose_lock_row(RoseTree *tree, RoseLookup *lookup, ItemPointer tid, CommandId cid
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "rose row lock",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
-	RoseTarget target;
+	RoseRowTarget target;
 	TM_Result	result;
 
 	(void) rose_index_set(tree);	/* which columns others may refer to, before locks are taken */
 	*newest_tid = *tid;
 	tmfd->traversed = false;
-	if (!rose_target_locate(tree, lookup, tid, NULL, &target))
-		rose_target_unknown(tree);
+	if (!rose_row_target_locate(tree, lookup, tid, NULL, &target))
+		rose_row_target_unknown(tree);
 	if (target.own && target.cid >= cid)
 		result = TM_Invisible;	/* of this very command: ON CONFLICT meets a row twice */
 	else

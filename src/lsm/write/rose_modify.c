@@ -30,8 +30,8 @@
 #include "lsm/write/rose_new_version.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_partition.h"
+#include "lsm/write/rose_row_target.h"
 #include "lsm/write/rose_row_wait.h"
-#include "lsm/write/rose_target.h"
 #include "lsm/write/rose_unique.h"
 #include "lsm/write/rose_write.h"
 
@@ -56,11 +56,11 @@ typedef struct ChangePlan
 } ChangePlan;
 
 static void
-plan_delete(RoseTree *tree, const RoseTarget *target, CommandId cid, bool changing_part,
+plan_delete(RoseTree *tree, const RoseRowTarget *target, CommandId cid, bool changing_part,
 			ChangePlan *plan)
 {
 	memset(plan, 0, sizeof(*plan));
-	rose_target_key_version(tree, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
+	rose_row_target_key_version(tree, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
 	if (changing_part)
 		plan->versions[0].version.moved_to = ROSE_MOVED_TO_PARTITION;
 	plan->nversions = 1;
@@ -70,7 +70,7 @@ plan_delete(RoseTree *tree, const RoseTarget *target, CommandId cid, bool changi
 }
 
 static void
-plan_update(RoseTree *tree, const RoseTarget *target, const Datum *values,
+plan_update(RoseTree *tree, const RoseRowTarget *target, const Datum *values,
 			const bool *nulls, CommandId cid, ChangePlan *plan)
 {
 	RoseNewVersion *put = &plan->versions[0];
@@ -78,7 +78,7 @@ plan_update(RoseTree *tree, const RoseTarget *target, const Datum *values,
 
 	memset(plan, 0, sizeof(*plan));
 	rose_new_version_stamp(&put->version, ROSE_OP_PUT, cid);
-	put->version.rowid = rose_target_rowid(tree, target);
+	put->version.rowid = rose_row_target_rowid(tree, target);
 	put->row = rose_new_version_form_row(tree, values, nulls, put->key);
 	plan->nversions = 1;
 	plan->mode = LockTupleNoKeyExclusive;
@@ -96,7 +96,7 @@ plan_update(RoseTree *tree, const RoseTarget *target, const Datum *values,
 	plan->mode = LockTupleExclusive;
 	plan->versions[1] = plan->versions[0];
 	plan->versions[1].version.moved_to = ROSE_MOVED_HERE;
-	rose_target_key_version(tree, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
+	rose_row_target_key_version(tree, target, ROSE_OP_TOMBSTONE, cid, &plan->versions[0]);
 	plan->versions[0].version.moved_to = 1; /* filled in when sequences are known */
 	plan->nversions = 2;
 	plan->new_partition = rose_partition_of_key(tree, plan->versions[1].key);
@@ -123,7 +123,7 @@ unlock_two_partitions(int a, int b)
  * those who refer to it.
  */
 static void
-plan_values(RoseTree *tree, const RoseTarget *target, RoseEntryWriter *entries, ChangePlan *plan)
+plan_values(RoseTree *tree, const RoseRowTarget *target, RoseEntryWriter *entries, ChangePlan *plan)
 {
 	RoseNewVersion *put = &plan->versions[plan->nversions - 1];
 
@@ -142,7 +142,7 @@ plan_values(RoseTree *tree, const RoseTarget *target, RoseEntryWriter *entries, 
 }
 
 static void
-lock_plan(const RoseTarget *target, const ChangePlan *plan)
+lock_plan(const RoseRowTarget *target, const ChangePlan *plan)
 {
 	if (unlikely(plan->values != NULL))
 		rose_unique_values_lock(plan->values);
@@ -151,7 +151,7 @@ lock_plan(const RoseTarget *target, const ChangePlan *plan)
 }
 
 static void
-unlock_plan(const RoseTarget *target, const ChangePlan *plan)
+unlock_plan(const RoseRowTarget *target, const ChangePlan *plan)
 {
 	if (unlikely(plan->values != NULL))
 		rose_unique_values_unlock(plan->values);
@@ -161,7 +161,7 @@ unlock_plan(const RoseTarget *target, const ChangePlan *plan)
 
 /* Write what was planned, and repeat others' key-share locks above it. */
 static RoseMemPrepared
-write_plan(RoseTree *tree, const RoseTarget *target, const RoseConflict *conflict,
+write_plan(RoseTree *tree, const RoseRowTarget *target, const RoseConflict *conflict,
 		   ChangePlan *plan, RoseC0Look *look, uint64 generation)
 {
 	Size		planned = plan->nversions * sizeof(RoseNewVersion);
@@ -220,7 +220,7 @@ write_unique(RoseEntryWriter *entries, const ChangePlan *plan, ChangeObstacle *o
 
 /* One attempt under the partition locks. */
 static void
-try_change(RoseTree *tree, const RoseEntries *entries, const RoseTarget *target,
+try_change(RoseTree *tree, const RoseEntries *entries, const RoseRowTarget *target,
 		   ChangePlan *plan, CommandId cid, ChangeObstacle *obstacle)
 {
 	RoseC0Look	look;
@@ -245,7 +245,7 @@ try_change(RoseTree *tree, const RoseEntries *entries, const RoseTarget *target,
 
 /* Open other indexes, which need to be told the row; what is planned for them may be another thing. */
 static void
-reopen_entries(RoseTree *tree, const RoseTarget *target, RoseEntries *entries, ChangePlan *plan)
+reopen_entries(RoseTree *tree, const RoseRowTarget *target, RoseEntries *entries, ChangePlan *plan)
 {
 	const RoseRow *row;
 
@@ -255,7 +255,7 @@ reopen_entries(RoseTree *tree, const RoseTarget *target, RoseEntries *entries, C
 		return;
 	row = rose_lookup_fetch_tid(rose_lookup_cached(tree), &target->tid, SnapshotAny);
 	if (row == NULL)
-		rose_target_unknown(tree);
+		rose_row_target_unknown(tree);
 	rose_entries_note_old(entries->writer, row);
 	if (plan->what == XLTW_Update)
 		plan_values(tree, target, entries->writer, plan);
@@ -264,7 +264,7 @@ reopen_entries(RoseTree *tree, const RoseTarget *target, RoseEntries *entries, C
 /* Until it is done, or cannot be; *duplicate: because of what stands in *obstacle. */
 static TM_Result
 change_target(RoseTree *tree, const RoseChange *change, RoseEntries *entries,
-			  RoseTarget *target, ChangePlan *plan, ChangeObstacle *obstacle, bool *duplicate)
+			  RoseRowTarget *target, ChangePlan *plan, ChangeObstacle *obstacle, bool *duplicate)
 {
 	for (;;)
 	{
@@ -300,7 +300,7 @@ change_target(RoseTree *tree, const RoseChange *change, RoseEntries *entries,
 /* A foreign key's action may ask for a row that another snapshot sees, too. */
 static TM_Result
 change_seen_target(RoseTree *tree, const RoseChange *change, RoseEntries *entries,
-				   RoseTarget *target, ChangePlan *plan, ChangeObstacle *obstacle,
+				   RoseRowTarget *target, ChangePlan *plan, ChangeObstacle *obstacle,
 				   bool *duplicate)
 {
 	TM_Result	result;
@@ -336,15 +336,15 @@ rose_delete(RoseTree *tree, const RoseChange *change, bool changing_part)
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
 	RoseEntries entries;
-	RoseTarget target;
+	RoseRowTarget target;
 	ChangePlan	plan;
 	ChangeObstacle obstacle;
 	bool		duplicate = false;
 	TM_Result	result;
 
 	rose_entries_open(tree, &entries);
-	if (!rose_target_locate(tree, rose_lookup_cached(tree), &change->tid, entries.writer, &target))
-		rose_target_unknown(tree);
+	if (!rose_row_target_locate(tree, rose_lookup_cached(tree), &change->tid, entries.writer, &target))
+		rose_row_target_unknown(tree);
 	plan_delete(tree, &target, change->cid, changing_part, &plan);
 	result = change_seen_target(tree, change, &entries, &target, &plan, &obstacle, &duplicate);
 	finish_change(tree, &entries, &plan, result == TM_Ok);
@@ -377,15 +377,15 @@ rose_update(RoseTree *tree, const RoseChange *change, const Datum *values, const
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
 	RoseEntries entries;
-	RoseTarget target;
+	RoseRowTarget target;
 	ChangePlan	plan;
 	ChangeObstacle obstacle;
 	TM_Result	result;
 
 	memset(updated, 0, sizeof(*updated));
 	rose_entries_open(tree, &entries);
-	if (!rose_target_locate(tree, rose_lookup_cached(tree), &change->tid, entries.writer, &target))
-		rose_target_unknown(tree);
+	if (!rose_row_target_locate(tree, rose_lookup_cached(tree), &change->tid, entries.writer, &target))
+		rose_row_target_unknown(tree);
 	plan_update(tree, &target, values, nulls, change->cid, &plan);
 	if (unlikely(entries.writer != NULL))
 		plan_values(tree, &target, entries.writer, &plan);

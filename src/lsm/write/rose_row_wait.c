@@ -36,7 +36,7 @@ queue_lock_mode(LockTupleMode mode)
 
 /* Name of a key for the lock manager: keys whose hashes collide share a line. */
 static void
-queue_name(RoseTree *tree, const RoseTarget *target, ItemPointer tid)
+queue_name(RoseTree *tree, const RoseRowTarget *target, ItemPointer tid)
 {
 	uint64		hash = tree->schema->nkeys == 0 ? (uint64) DatumGetInt64(target->key[0]) :
 		rose_key_hash(tree->schema, target->key);
@@ -46,7 +46,7 @@ queue_name(RoseTree *tree, const RoseTarget *target, ItemPointer tid)
 
 /* Get in line; false if that would mean to wait and policy says not to. */
 static bool
-enter(RoseTree *tree, RoseTarget *target, LockTupleMode mode,
+enter(RoseTree *tree, RoseRowTarget *target, LockTupleMode mode,
 	  LockWaitPolicy policy)
 {
 	if (target->queued)
@@ -63,7 +63,7 @@ enter(RoseTree *tree, RoseTarget *target, LockTupleMode mode,
 }
 
 void
-rose_row_wait_leave(RoseTree *tree, RoseTarget *target)
+rose_row_wait_leave(RoseTree *tree, RoseRowTarget *target)
 {
 	if (target->queued)
 		UnlockTuple(tree->rel, &target->queue_tid, target->queue_mode);
@@ -71,7 +71,7 @@ rose_row_wait_leave(RoseTree *tree, RoseTarget *target)
 }
 
 void
-rose_row_wait(RoseTree *tree, RoseTarget *target, LockTupleMode mode,
+rose_row_wait(RoseTree *tree, RoseRowTarget *target, LockTupleMode mode,
 			  const RoseConflict *conflict, XLTW_Oper what)
 {
 	if (!conflict->locker)
@@ -80,7 +80,7 @@ rose_row_wait(RoseTree *tree, RoseTarget *target, LockTupleMode mode,
 }
 
 bool
-rose_row_wait_by_policy(RoseTree *tree, RoseTarget *target, LockTupleMode mode,
+rose_row_wait_by_policy(RoseTree *tree, RoseRowTarget *target, LockTupleMode mode,
 						const RoseConflict *conflict, LockWaitPolicy policy)
 {
 	if (policy == LockWaitBlock)

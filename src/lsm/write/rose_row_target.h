@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * rose_target.h
+ * rose_row_target.h
  *	  The version that an UPDATE, a DELETE or a row lock is about.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ROSE_TARGET_H
-#define ROSE_TARGET_H
+#ifndef ROSE_ROW_TARGET_H
+#define ROSE_ROW_TARGET_H
 
 #include "postgres.h"
 
@@ -17,7 +17,7 @@
 #include "lsm/write/rose_entries.h"
 #include "lsm/write/rose_new_version.h"
 
-typedef struct RoseTarget
+typedef struct RoseRowTarget
 {
 	ItemPointerData tid;		/* as the statement names it */
 	uint64		seq;
@@ -30,27 +30,27 @@ typedef struct RoseTarget
 	bool		queued;			/* we hold the tuple lock ... */
 	LOCKMODE	queue_mode;		/* ... in this mode */
 	ItemPointerData queue_tid;	/* ... under this name */
-} RoseTarget;
+} RoseRowTarget;
 
 /*
  * Find the TID's version, copying its key into the current memory context; false if the TID names none.
  * entries: is told the row; or NULL.
  */
-extern bool rose_target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *tid,
-							   RoseEntryWriter *entries, RoseTarget *target);
+extern bool rose_row_target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *tid,
+								   RoseEntryWriter *entries, RoseRowTarget *target);
 
 /* The error of a TID that names no version. */
-pg_noreturn extern void rose_target_unknown(RoseTree *tree);
+pg_noreturn extern void rose_row_target_unknown(RoseTree *tree);
 
 /* The version's row id: in a table without key it is the key. */
 static inline int64
-rose_target_rowid(RoseTree *tree, const RoseTarget *target)
+rose_row_target_rowid(RoseTree *tree, const RoseRowTarget *target)
 {
 	return tree->schema->nkeys == 0 ? DatumGetInt64(target->key[0]) : 0;
 }
 
 /* A new version of the target's key that has no columns but those of the key. */
-extern void rose_target_key_version(RoseTree *tree, const RoseTarget *target, RoseOp op,
-									CommandId cid, RoseNewVersion *new);
+extern void rose_row_target_key_version(RoseTree *tree, const RoseRowTarget *target, RoseOp op,
+										CommandId cid, RoseNewVersion *new);
 
-#endif							/* ROSE_TARGET_H */
+#endif							/* ROSE_ROW_TARGET_H */

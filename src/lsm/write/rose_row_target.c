@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rose_target.c
+ * rose_row_target.c
  *	  The version that an UPDATE, a DELETE or a row lock is about: finding it by its TID.
  *
  * Private to the backend, no locks.  What happened to its key since it was read is
@@ -14,11 +14,11 @@
 
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/write/rose_partition.h"
-#include "lsm/write/rose_target.h"
+#include "lsm/write/rose_row_target.h"
 
 bool
-rose_target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *tid,
-				   RoseEntryWriter *entries, RoseTarget *target)
+rose_row_target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *tid,
+					   RoseEntryWriter *entries, RoseRowTarget *target)
 {
 	const RoseRow *row = rose_lookup_fetch_tid(lookup, tid, SnapshotAny);
 
@@ -40,7 +40,7 @@ rose_target_locate(RoseTree *tree, RoseLookup *lookup, const ItemPointerData *ti
 }
 
 void
-rose_target_unknown(RoseTree *tree)
+rose_row_target_unknown(RoseTree *tree)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -50,11 +50,11 @@ rose_target_unknown(RoseTree *tree)
 }
 
 void
-rose_target_key_version(RoseTree *tree, const RoseTarget *target, RoseOp op,
-						CommandId cid, RoseNewVersion *new)
+rose_row_target_key_version(RoseTree *tree, const RoseRowTarget *target, RoseOp op,
+							CommandId cid, RoseNewVersion *new)
 {
 	rose_new_version_stamp(&new->version, op, cid);
-	new->version.rowid = rose_target_rowid(tree, target);
+	new->version.rowid = rose_row_target_rowid(tree, target);
 	memcpy(new->key, target->key, sizeof(new->key));
 	new->row = rose_new_version_form_key_row(tree, target->key);
 }
