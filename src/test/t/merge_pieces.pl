@@ -16,8 +16,8 @@ if ($ENV{ROSE_STANDIN})
 	plan skip_all => 'heap has no pieces';
 }
 
-my $rows = 300_000;
-my $node = rose_node('pieces', "rose.debug_piece_size = '256kB'", 'rose.max_merge_workers = 0', 'autovacuum = off',
+my $rows = 120_000;
+my $node = rose_node('pieces', "rose.debug_piece_size = '96kB'", 'rose.max_merge_workers = 0', 'autovacuum = off',
 	"rose.spill_interval = '1h'");
 my %hash;
 
