@@ -39,6 +39,7 @@ typedef struct WalkRow
 {
 	RoseRow		row;
 	RoseXidStatus status;
+	bool		spilled;
 } WalkRow;
 
 struct RoseVersionWalk
@@ -243,6 +244,8 @@ gather(RoseVersionWalk *walk, RoseSource *source)
 	if (walk->nrows == walk->capacity)
 		grow(walk);
 	walk->rows[walk->nrows].status = status;
+	walk->rows[walk->nrows].spilled = source->entry != NULL &&
+		source->entry->state == ROSE_COMPONENT_LIVE;
 	row = &walk->rows[walk->nrows].row;
 	*row = *source->row;
 	row->key = walk->key.key;
@@ -361,13 +364,17 @@ return_version(RoseVersionWalk *walk, const WalkRow *from)
 	int			natts = walk->natts;
 	const RoseWalkVersion *before = NULL;
 	RoseWalkVersion *to;
+	bool		spilled = from->spilled;
 
 	if (walk->nversions > 0)
 	{
 		before = &walk->versions[walk->nversions - 1];
 		/* a copy of it: what both have goes into one */
 		if (before->version.seq == from->row.version.seq)
+		{
+			spilled |= before->spilled;
 			walk->nversions--;
+		}
 	}
 	to = &walk->versions[walk->nversions++];
 	if (from->row.version.op == ROSE_OP_TOMBSTONE ||
@@ -390,6 +397,7 @@ return_version(RoseVersionWalk *walk, const WalkRow *from)
 	to->version.op = to->values != NULL ? ROSE_OP_PUT : ROSE_OP_TOMBSTONE;
 	to->version.present = NULL;
 	to->status = from->status;
+	to->spilled = spilled;
 }
 
 const RoseWalkVersion *

@@ -23,6 +23,7 @@ typedef struct RoseWalkVersion
 {
 	RoseVersion version;		/* op is PUT, or TOMBSTONE: no row; present is NULL */
 	RoseXidStatus status;		/* COMMITTED or OWN */
+	bool		spilled;		/* a component that waits for no epoch has it */
 	const Datum *values;		/* of all wanted columns, if it is a PUT */
 	const bool *nulls;
 } RoseWalkVersion;

@@ -14,7 +14,9 @@
  * Versions of the transaction itself, which may be taken back, are sorted apart, into a
  * private run in front of the rest: they are newer than all others of their rows.
  *
- * Entries of a table that a subscription feeds have no stamps of their own: all are settled.
+ * Entries of a table that a subscription feeds have no stamps of their own: all are settled. A crash takes
+ * versions of such a table away that no epoch has made durable, but not the new file: so
+ * the version that would come back has its entry, too.
  *
  * Of versions that no snapshot sees any more nothing is computed: an expression may fail for a row
  * that somebody has deleted for that very reason.
@@ -277,15 +279,31 @@ put_all_entries(IndexBuild *build, int n)
 	pfree(entries);
 }
 
+/*
+ * If a crash would take away the first version that some snapshot may see: the one that would
+ * be there instead; NULL: none.
+ */
+static const RoseWalkVersion *
+version_after_crash(const IndexBuild *build, const RoseWalkVersion *versions, int first)
+{
+	if (!build->fed)
+		return NULL;
+	for (int i = first; i >= 0; i--)
+		if (versions[i].spilled)
+			return i < first ? &versions[i] : NULL;
+	return NULL;
+}
+
 /* The versions of one key of the table, oldest first. */
 static void
 put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 rowid)
 {
 	int			first = first_seen(build, versions, n);
+	const RoseWalkVersion *again = version_after_crash(build, versions, first);
 
 	versions += first;
 	n -= first;
-	make_room_for_history(build, n);
+	make_room_for_history(build, n + 1);
 	for (int i = 0; i < n; i++)
 	{
 		RoseEntryVersion *version = &build->history[i];
@@ -294,10 +312,12 @@ put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 ro
 		version->seen = !version->own && is_seen(&versions[i]);
 		entry_of(build, &versions[i], rowid, &version->entry);
 	}
-	if (n == 1 && is_settled(build, &versions[0]))
+	if (again != NULL)
+		entry_of(build, again, rowid, &build->history[n].entry);
+	if (n == 1 && again == NULL && is_settled(build, &versions[0]))
 		put_settled(build, &build->history[0].entry);
 	else if (build->fed)
-		put_all_entries(build, n);
+		put_all_entries(build, n + (again != NULL));
 	else
 	{
 		build->versions = versions;
