@@ -26,8 +26,8 @@ sub alter
 		sub { 'DROP COLUMN IF EXISTS z' . int(rand(3)) });
 
 	push @can, sub { 'ALTER a TYPE ' . pick('int', 'bigint', 'numeric') } if !$table->{fixed}{a};
-	# a partition key keeps its type
-	push @can, sub { "ALTER $first->[0] TYPE " . pick('int', 'bigint') } if $first && $first->[1] eq 'int' && !$table->{parts};
+	# A partition key keeps its type. Where a deferrable index has the column, too, the order of both decides whether ON CONFLICT meets it before it finds a row.
+	push @can, sub { "ALTER $first->[0] TYPE " . pick('int', 'bigint') } if $first && $first->[1] eq 'int' && !$table->{parts} && !$table->{in_deferrable}{ $first->[0] };
 	push @can, sub { 'ALTER b TYPE ' . pick('text', 'varchar(5000)') } if grep { $_->[0] eq 'b' && $_->[2] eq 'pad' } @{ $table->{other} };
 	return one("ALTER TABLE $name " . pick(@can)->());
 }

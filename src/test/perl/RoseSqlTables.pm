@@ -363,6 +363,8 @@ sub create_unique
 	$table->{unique}{$name} = '(' . names(\@chosen) . ")$where" if !$deferrable;
 	my $nulls = pick('', '', ' NULLS NOT DISTINCT');
 	my $include = @columns && rare(0.3) ? ' INCLUDE (' . pick(@columns)->[0] . ')' : '';
+	# alter() asks: a new type of a column makes all indexes of it anew, in an order that is the catalog's luck
+	$table->{in_deferrable}{$_} = 1 foreach $deferrable ? ("$include " . names(\@chosen)) =~ /\w+/g : ();
 	return "ALTER TABLE $table->{name} ADD CONSTRAINT $name UNIQUE$nulls (" . names(\@chosen) . ")$include" . pick(' DEFERRABLE', ' DEFERRABLE INITIALLY DEFERRED')
 	  if $deferrable;
 	my $list = join(', ', map { $_->[0] . pick('', '', ' DESC') . pick('', '', ' NULLS FIRST', ' NULLS LAST') } @chosen);
