@@ -5,8 +5,9 @@
  *
  * INSERT and UPDATE become a PUT, DELETE a TOMBSTONE, a change of the key both.  An
  * UPDATE that leaves a large value untouched does not carry it and becomes a PARTIAL
- * version; so does an INSERT that a row filter made of such an UPDATE.  Nothing is read,
- * but in three cases: the key changes and a large value, which has to move along, does not;
+ * version; so does an INSERT that a row filter made of such an UPDATE, and an UPDATE of a table with
+ * columns that the upstream has not, which are left as they are.  Nothing is read,
+ * but in three cases: the key changes and a value that is not sent has to move along;
  * an expression of the table (rose_rules.h) looks at a value that was not sent; and an
  * index has such a column beside one that was sent.
  *
@@ -47,7 +48,8 @@
 
 /*
  * Fill values and nulls of all local columns; sets present and returns true if a value
- * was not sent because it did not change.
+ * was not sent because it did not change.  Of those that only the local table has none
+ * is present; without 'present' they are null.
  */
 static bool
 read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
@@ -66,6 +68,11 @@ read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
 
 		values[i] = (Datum) 0;
 		nulls[i] = true;
+		if (unlikely(column->kept) && present != NULL)
+		{
+			unchanged = true;
+			continue;
+		}
 		if (column->remote >= 0)
 		{
 			if (column->remote >= tuple->ncols)
@@ -284,7 +291,7 @@ complete_from_table(RoseReplTarget *target, const Datum *key)
 		int16		typlen;
 		bool		typbyval;
 
-		if (c < 0 || entry->columns[c].remote < 0 || rose_present_test(entry->present, c + 1))
+		if (c < 0 || rose_present_test(entry->present, c + 1))
 			continue;
 		entry->values[c] = rose_row_getattr(row, schema, i + 1, &entry->nulls[c]);
 		get_typlenbyval(entry->columns[c].type, &typlen, &typbyval);
@@ -349,6 +356,8 @@ apply_insert(void)
 	key_tuple = &change.new;
 	if (likely(!read_row(entry, &change.new, entry->values, entry->nulls, NULL)))
 	{
+		if (unlikely(entry->defaults != NULL))
+			rose_defaults_fill(entry->defaults, entry->values, entry->nulls);
 		key_target = target = rose_target_of_new(entry, false, NULL);
 		write_whole(target);
 	}
@@ -381,9 +390,9 @@ complete_from_old(RoseReplRel *entry, const RoseWireTuple *old)
 	{
 		int			remote = entry->columns[i].remote;
 
-		if (remote < 0 || rose_present_test(entry->present, i + 1))
+		if (rose_present_test(entry->present, i + 1))
 			continue;
-		if (!bms_is_member(remote, entry->remote.attkeys) ||
+		if (remote < 0 || !bms_is_member(remote, entry->remote.attkeys) ||
 			old->columns[remote].kind == ROSE_WIRE_UNCHANGED)
 		{
 			missing = true;

@@ -355,24 +355,16 @@ rose_columns_match(Relation rel, const RoseColumnMap *map, const RoseUpstreamCol
 	}
 }
 
-/* One that the upstream does not have. */
+/* One that the upstream does not have: new rows have its default, or NULL. */
 static void
 check_local_only_column(Relation rel, Form_pg_attribute att)
 {
-	const char *problem = NULL;
-
-	if (att->atthasdef || att->attidentity)
-		problem = "it has a default";
-	else if (get_typdefault(att->atttypid) != NULL)
-		problem = "its type has a default";
-	else if (att->attnotnull)
-		problem = "it is NOT NULL";
-	if (problem != NULL)
+	if (att->attnotnull && !att->atthasdef && !att->attidentity && get_typdefault(att->atttypid) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot replicate into table \"%s\": column \"%s\" is not published by the upstream, and %s",
-						RelationGetRelationName(rel), NameStr(att->attname), problem),
-				 errhint("Publish the column, or drop its default or NOT NULL here.")));
+				 errmsg("cannot replicate into table \"%s\": column \"%s\" is not published by the upstream, and it is NOT NULL without a default",
+						RelationGetRelationName(rel), NameStr(att->attname)),
+				 errhint("Publish the column, or give it a default or drop its NOT NULL here.")));
 }
 
 void

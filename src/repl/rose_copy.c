@@ -311,10 +311,10 @@ report_reading(uint64 nrows)
 
 /* The rows that COPY yields go into the loads; returns their number. */
 static uint64
-load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel)
+load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel, bool have_code)
 {
 	int			natts = RelationGetNumberOfAttributes(rel);
-	Oid			as_owner = rows_have_code(rel) ? rel->rd_rel->relowner : InvalidOid;
+	Oid			as_owner = have_code ? rel->rd_rel->relowner : InvalidOid;
 	EState	   *estate = CreateExecutorState();
 	ExprContext *econtext = GetPerTupleExprContext(estate);
 	Datum	   *values = palloc(sizeof(Datum) * Max(natts, 1));
@@ -516,7 +516,7 @@ load_table(WalReceiverConn *conn, Relation rel, CopyTargets *targets, List *loca
 	source_bytes = 0;
 	memset(&source_data, 0, sizeof(source_data));
 	cstate = begin_copy(rel, local_names);
-	nrows = load_rows(cstate, targets, rel);
+	nrows = load_rows(cstate, targets, rel, rows_have_code(rel) || rose_defaults_of_others(rel, local_names));
 	rose_copy_places_tell(ROSE_COPY_WRITING, nrows, source_bytes);
 	finish_loads(targets);
 	EndCopyFrom(cstate);

@@ -453,6 +453,7 @@ map_columns(RoseReplRel *entry)
 		Oid			input;
 
 		column->remote = remote_of[i];
+		column->kept = column->remote < 0 && !att->attisdropped && !att->attgenerated;
 		column->type = att->atttypid;
 		column->typmod = att->atttypmod;
 		column->direct = rose_repl_direct(att->atttypid, att->atttypmod);
@@ -472,6 +473,7 @@ map_columns(RoseReplRel *entry)
 	entry->old_nulls = palloc0(sizeof(bool) * Max(desc->natts, 1));
 	entry->present = palloc0(ROSE_PRESENT_BYTES(Max(desc->natts, 1)));
 	entry->identity = columns_in_identity(entry);
+	entry->defaults = rose_defaults_create(entry->rel, entry->columns);
 	MemoryContextSwitchTo(old);
 	return true;
 }

@@ -23,6 +23,7 @@
 #include "lsm/merge/rose_epoch_runs.h"
 #include "repl/rose_columns.h"
 #include "repl/rose_copies.h"
+#include "repl/rose_defaults.h"
 #include "repl/rose_repl.h"
 #include "repl/rose_repl_value.h"
 #include "repl/rose_route.h"
@@ -325,6 +326,7 @@ typedef struct RoseReplRel
 	uint64		passed;			/* changes of it that were */
 	int			natts;
 	RoseReplColumn *columns;	/* natts */
+	RoseDefaults *defaults;		/* of new rows, or NULL: there are none */
 	Bitmapset  *identity;		/* local columns that are part of the replica identity */
 	List	   *keys_asked;		/* of the upstream (rose_relmap_learn_identity) */
 	bool		partitioned;	/* the local table is */

@@ -247,9 +247,9 @@ up("ALTER TABLE bad1 ADD COLUMN more int; INSERT INTO bad1 VALUES (3, 'three', 3
 paused('bad1', qr/has no column "more", which the upstream publishes.*hint: Add the column/s, 'a column that is not here');
 down('ALTER TABLE bad1 ADD COLUMN more int');
 resynced('bad1', 'column added');
-down("ALTER TABLE bad2 ADD COLUMN mine int DEFAULT 5");
+down("ALTER TABLE bad2 ADD COLUMN mine int NOT NULL DEFAULT 5; ALTER TABLE bad2 ALTER mine DROP DEFAULT");
 up("INSERT INTO bad2 VALUES (2, 'two')");
-paused('bad2', qr/column "mine" is not published by the upstream, and it has a default/, 'a default of our own');
+paused('bad2', qr/column "mine" is not published by the upstream, and it is NOT NULL without a default/, 'a value of our own that nobody gives');
 down('ALTER TABLE bad2 DROP COLUMN mine');
 resynced('bad2', 'column dropped');
 up('ALTER TABLE bad2 REPLICA IDENTITY FULL; ALTER TABLE nokey REPLICA IDENTITY FULL; UPDATE nokey SET b = 1 WHERE a = 1');
