@@ -119,9 +119,10 @@ IS 'this database''s subscriptions, with what they have of transactions in progr
 CREATE MATERIALIZED VIEW rose.subscription_options (
 	subid,
 	on_error,							-- stop or pause; stop, if it has no row
-	streaming							-- true, if it has no row
+	streaming,							-- true, if it has no row
+	tables								-- JSON: names here of the upstream's tables; null: the same ones
 ) USING heap AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text
 WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
 COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
@@ -141,9 +142,10 @@ CREATE FUNCTION rose.create_subscription(
 	synchronous_commit text DEFAULT 'off',
 	durability text DEFAULT 'upstream',
 	on_error text DEFAULT 'stop',
-	streaming boolean DEFAULT true)
+	streaming boolean DEFAULT true,
+	tables jsonb DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
-COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean)
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb)
 IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
 
 DROP FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text);
@@ -161,9 +163,10 @@ CREATE FUNCTION rose.alter_subscription(
 	accept text DEFAULT NULL,
 	on_error text DEFAULT NULL,
 	skip_lsn pg_lsn DEFAULT NULL,
-	streaming boolean DEFAULT NULL)
+	streaming boolean DEFAULT NULL,
+	tables jsonb DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
-COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean)
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb)
 IS 'change a subscription; what is null stays as it is';
 
 CREATE FUNCTION rose.pause_table(subscription text, relation regclass)
@@ -177,8 +180,8 @@ COMMENT ON FUNCTION rose.resume_table(text, regclass)
 IS 'apply what a paused table has missed, and what follows';
 
 REVOKE ALL ON FUNCTION
-	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean),
-	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean),
+	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb),
+	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb),
 	rose.pause_table(text, regclass),
 	rose.resume_table(text, regclass)
 FROM PUBLIC;
@@ -204,7 +207,8 @@ SELECT s.subid, s.subname, p.pid,
 	h.held_lsn, pg_catalog.pg_wal_lsn_diff(p.upstream_lsn, h.held_lsn)::pg_catalog.int8 AS held_bytes,
 	coalesce(o.streaming, true) AS streaming,
 	-- transactions in progress upstream: how many, what of them is here in files, and how many have come so and were applied
-	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions
+	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions,
+	o.tables::pg_catalog.jsonb AS tables
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)

@@ -171,8 +171,9 @@ rose_apply_error_context(void *arg)
 
 	if (rose_apply.blame.writing)
 	{
-		errcontext("writing changes of table \"%s.%s\" before the transaction committed at %X/%X, or of it",
+		errcontext("writing changes of table \"%s.%s\"%s before the transaction committed at %X/%X, or of it",
 				   rose_apply.blame.rel->remote.nspname, rose_apply.blame.rel->remote.relname,
+				   rose_apply.blame.rel->called_here,
 				   LSN_FORMAT_ARGS(rose_apply.remote.commit_lsn));
 		return;
 	}
@@ -190,8 +191,9 @@ rose_apply_error_context(void *arg)
 	initStringInfo(&key);
 	if (key_tuple != NULL && key_target != NULL && key_target->table != NULL)
 		describe_key(key_target, key_tuple, &key);
-	errcontext("applying upstream message \"%c\" for table \"%s.%s\"%s%s%s of the transaction committed at %X/%X",
+	errcontext("applying upstream message \"%c\" for table \"%s.%s\"%s%s%s%s of the transaction committed at %X/%X",
 			   rose_apply.blame.command, rose_apply.blame.rel->remote.nspname, rose_apply.blame.rel->remote.relname,
+			   rose_apply.blame.rel->called_here,
 			   key.len > 0 ? ", key (" : "", key.data, key.len > 0 ? ")," : "",
 			   LSN_FORMAT_ARGS(rose_apply.remote.commit_lsn));
 	pfree(key.data);

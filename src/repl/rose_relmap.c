@@ -598,6 +598,19 @@ lock_partition(Oid relid)
 				 errhint("Detach it, or take that table out of the publication.")));
 }
 
+/* For messages, which name the upstream's table. */
+static void
+note_local_name(RoseReplRel *entry)
+{
+	const char *nspname = get_namespace_name(RelationGetNamespace(entry->rel));
+	const char *relname = RelationGetRelationName(entry->rel);
+
+	entry->called_here[0] = '\0';
+	if (nspname != NULL &&
+		(strcmp(nspname, entry->remote.nspname) != 0 || strcmp(relname, entry->remote.relname) != 0))
+		snprintf(entry->called_here, sizeof(entry->called_here), " (here \"%s.%s\")", nspname, relname);
+}
+
 RoseReplRel *
 rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 {
@@ -622,6 +635,7 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 
 	rose_apply.blame.certain = true;
 	entry->subid = relmap_subid;
+	note_local_name(entry);
 	entry->partitioned = !rose_target_tables_has_rows(entry->rel);
 	if (entry->partitioned)
 		entry->route = rose_target_open_route(entry, lock_partition);

@@ -73,6 +73,7 @@ typedef struct RoseSubscription
 	char	   *conninfo;		/* NULL: it is out of a dump, which has none */
 	bool		pause_on_error; /* else it stops */
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
+	char	   *tables;			/* names that its tables have here (rose_mapping.c), or NULL: the same ones */
 	uint64		epoch;			/* last committed epoch */
 	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for */
 	char	   *system_id;		/* of the upstream; NULL: it is not known yet */
@@ -251,8 +252,8 @@ extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *sl
 /* The state row from now on. */
 extern void rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity);
 
-/* The local table of that name as a target: checked to be a rose table, or partitioned into such. */
-extern Oid	rose_repl_target_table(const RoseUpstreamTable *remote);
+/* The local table for one of the upstream, by the names that the mapping says: checked to be a rose table, or partitioned into such. */
+extern Oid	rose_repl_target_table(const char *mapping, const RoseUpstreamTable *remote);
 
 /* The table, and, if it is partitioned, all its partitions, of all levels (rose_target_tables.c). */
 extern List *rose_target_tables_of(Oid relid);

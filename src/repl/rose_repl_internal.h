@@ -339,6 +339,7 @@ typedef struct RoseReplRel
 
 	Relation	rel;			/* open in the current batch, or NULL; then also ... */
 	Oid			subid;			/* ... whose it is */
+	char		called_here[2 * NAMEDATALEN + 16];	/* for messages, if the local table has another name; or empty */
 	RoseReplTarget target;		/* ... what takes its rows, or, if it is partitioned, */
 	RoseRoute  *route;			/* where they go */
 	RoseReplTableCounts counts; /* since the last batch */

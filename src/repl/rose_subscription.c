@@ -50,8 +50,8 @@ enum
 };
 enum
 {
-	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING,
-	OPT_NATTS = OPT_STREAMING
+	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES,
+	OPT_NATTS = OPT_TABLES
 };
 enum
 {
@@ -151,6 +151,7 @@ read_options(Oid subid, RoseSubscription *out)
 
 	out->pause_on_error = false;
 	out->streaming = true;
+	out->tables = NULL;
 	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
 		return false;
 	while (rose_subrows_next(&cs))
@@ -159,6 +160,7 @@ read_options(Oid subid, RoseSubscription *out)
 			continue;
 		out->pause_on_error = strcmp(string_value(&cs, OPT_ON_ERROR), ROSE_ON_ERROR_PAUSE) == 0;
 		out->streaming = DatumGetBool(rose_subrows_value(&cs, OPT_STREAMING));
+		out->tables = string_value(&cs, OPT_TABLES);
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -435,6 +437,12 @@ set_changeable_columns(RoseRowEdit *row, const RoseSubscription *sub)
 	rose_row_set_text(row, SUB_CONNINFO, sub->conninfo);
 }
 
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
 /* What it says otherwise than by default; nothing, if the extension is of before the options. */
 static void
 write_options(Oid subid, const RoseSubscription *sub)
@@ -443,11 +451,13 @@ write_options(Oid subid, const RoseSubscription *sub)
 	RoseSubscription now = {0};
 	bool		have = read_options(subid, &now);
 
-	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming)
+	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming &&
+		same_text(now.tables, sub->tables))
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
 	rose_row_set(&row, OPT_STREAMING, BoolGetDatum(sub->streaming));
+	rose_row_set_text(&row, OPT_TABLES, sub->tables);
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else

@@ -67,10 +67,11 @@
 #define OPTION_SYNCHRONOUS_COMMIT	"synchronous_commit"
 #define OPTION_ON_ERROR				"on_error"	/* not there: stop */
 #define OPTION_STREAMING			"streaming"	/* not there: true */
+#define OPTION_TABLES				"tables"	/* not there: the same names */
 
 static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
-	OPTION_STREAMING
+	OPTION_STREAMING, OPTION_TABLES
 };
 
 /* The extension's own wrapper; InvalidOid: there is none. */
@@ -235,6 +236,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : NULL;
 	if (strcmp(name, OPTION_STREAMING) == 0)
 		return sub->streaming ? NULL : "false";
+	if (strcmp(name, OPTION_TABLES) == 0)
+		return sub->tables;
 	return sub->synchronous_commit;
 }
 
@@ -395,6 +398,7 @@ restore(const ForeignServer *server)
 	sub.streaming = true;
 	if (streaming != NULL)
 		(void) parse_bool(streaming, &sub.streaming);
+	sub.tables = find_option(server->options, OPTION_TABLES);
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

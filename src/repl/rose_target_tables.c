@@ -27,6 +27,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "repl/rose_mapping.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_subrows.h"
 
@@ -114,9 +115,10 @@ rose_target_tables_require_all(Relation rel)
 }
 
 Oid
-rose_repl_target_table(const RoseUpstreamTable *remote)
+rose_repl_target_table(const char *mapping, const RoseUpstreamTable *remote)
 {
-	RangeVar   *rv = makeRangeVar(remote->nspname, remote->relname, -1);
+	RoseUpstreamTable local = rose_mapping_target(mapping, remote);
+	RangeVar   *rv = makeRangeVar(local.nspname, local.relname, -1);
 	Oid			relid = RangeVarGetRelid(rv, AccessShareLock, true);
 	Relation	rel;
 
@@ -124,6 +126,9 @@ rose_repl_target_table(const RoseUpstreamTable *remote)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s.%s\" does not exist", rv->schemaname, rv->relname),
+				 mapping == NULL ? 0 :
+				 errdetail("It is to have the rows of the upstream's table \"%s.%s\".",
+						   remote->nspname, remote->relname),
 				 errhint("Create it with the upstream's columns and primary key, and USING rose.")));
 
 	rel = table_open(relid, NoLock);

@@ -35,6 +35,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "repl/rose_mapping.h"
 #include "repl/rose_subscription_server.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_subscription.h"
@@ -135,6 +136,15 @@ on_error_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
 	return false;
 }
 
+/* Names that tables have here, as they are kept; NULL: the same ones. */
+static char *
+tables_arg(FunctionCallInfo fcinfo, int n, char *otherwise)
+{
+	if (!is_given(fcinfo, n))
+		return otherwise;
+	return rose_mapping_check(DatumGetCString(DirectFunctionCall1(jsonb_out, PG_GETARG_DATUM(n))));
+}
+
 static char *
 synchronous_commit_arg(FunctionCallInfo fcinfo, int n, const char *otherwise)
 {
@@ -191,7 +201,7 @@ enum
 {
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
-	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING
+	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING, CREATE_TABLES
 };
 
 static void
@@ -278,6 +288,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
 	sub.pause_on_error = on_error_arg(fcinfo, CREATE_ON_ERROR, false);
 	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
+	sub.tables = tables_arg(fcinfo, CREATE_TABLES, NULL);
 	sub.slot_name = text_arg(fcinfo, CREATE_SLOT_NAME, sub.name);
 	sub.publications = publications_arg(fcinfo, CREATE_PUBLICATIONS);
 	sub.conninfo = text_arg(fcinfo, CREATE_CONNINFO, NULL);
@@ -315,7 +326,7 @@ enum
 {
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
-	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING
+	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -334,7 +345,7 @@ require_known_upstream(struct WalReceiverConn *conn, const RoseSubscription *sub
 }
 
 static void
-refresh_with_upstream(const RoseSubscription *sub, bool copy_data)
+refresh_with_upstream(const RoseSubscription *sub, const char *mapped_before, bool copy_data)
 {
 	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
 
@@ -344,7 +355,7 @@ refresh_with_upstream(const RoseSubscription *sub, bool copy_data)
 							   "Put the connection string right, or take this upstream over with accept => 'resync'.");
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
-		rose_sql_refresh_tables(conn, sub, copy_data);
+		rose_sql_refresh_tables(conn, sub, mapped_before, copy_data);
 	}
 	PG_FINALLY();
 	{
@@ -407,12 +418,16 @@ require_conninfo(const RoseSubscription *sub, const char *hint)
 				 errhint("%s", hint)));
 }
 
-/* Nothing but 'resync' yet.  True: it was given. */
+/* Nothing but 'resync' yet, and with nothing that it contradicts.  True: it was given. */
 static bool
 accept_arg(FunctionCallInfo fcinfo)
 {
 	char	   *accept = text_arg(fcinfo, ALTER_ACCEPT, NULL);
 
+	if (is_given(fcinfo, ALTER_TABLES) && (accept != NULL || !bool_arg(fcinfo, ALTER_REFRESH, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("tables needs a refresh, and cannot be given together with accept")));
 	if (accept == NULL)
 		return false;
 	if (strcmp(accept, "resync") != 0)
@@ -428,6 +443,7 @@ Datum
 rose_alter_subscription(PG_FUNCTION_ARGS)
 {
 	RoseSubscription *sub;
+	const char *mapped_before;
 	bool		accept;
 	bool		refresh;
 
@@ -443,12 +459,14 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	sub->pause_on_error = on_error_arg(fcinfo, ALTER_ON_ERROR, sub->pause_on_error);
 	if (is_given(fcinfo, ALTER_STREAMING))
 		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
+	mapped_before = sub->tables;
+	sub->tables = tables_arg(fcinfo, ALTER_TABLES, sub->tables);
 	sub->conninfo = text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
 	sub->slot_name = text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
 	ReplicationSlotValidateName(sub->slot_name, ERROR);
 	if (!PG_ARGISNULL(ALTER_PUBLICATIONS))
 		sub->publications = publications_arg(fcinfo, ALTER_PUBLICATIONS);
-	refresh = bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS));
+	refresh = bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS) || is_given(fcinfo, ALTER_TABLES));
 	if (sub->enabled || refresh || accept)
 		require_conninfo(sub, "Give it one with conninfo => '...'.");
 	if (sub->conninfo != NULL)
@@ -460,7 +478,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	if (accept)
 		accept_upstream(sub);
 	else if (refresh)
-		refresh_with_upstream(sub, bool_arg(fcinfo, ALTER_COPY_DATA, true));
+		refresh_with_upstream(sub, mapped_before, bool_arg(fcinfo, ALTER_COPY_DATA, true));
 	if (is_given(fcinfo, ALTER_SKIP_LSN))
 	{
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);

@@ -23,9 +23,9 @@ extern void rose_sql_add_tables(struct WalReceiverConn *conn, const RoseSubscrip
 								bool copy_data);
 
 /* The rest REQUIRES: drained. */
-/* Bring the tables in line with the publications. */
+/* Bring the tables in line with the publications, and with another mapping of names than before. */
 extern void rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub,
-									bool copy_data);
+									const char *mapped_before, bool copy_data);
 
 /* Empty the table and have it copied again. */
 extern void rose_sql_resync_table(const RoseSubscription *sub, Oid relid);

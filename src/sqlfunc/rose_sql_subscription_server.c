@@ -19,6 +19,7 @@
 #include "replication/slot.h"
 #include "utils/guc.h"
 
+#include "repl/rose_mapping.h"
 #include "repl/rose_subscription_server.h"
 
 PG_FUNCTION_INFO_V1(rose_subscription_validator);
@@ -33,6 +34,8 @@ check_value(DefElem *def)
 								 PGC_S_TEST, GUC_ACTION_SET, false, 0, false);
 	else if (strcmp(def->defname, "slot_name") == 0)
 		ReplicationSlotValidateName(defGetString(def), ERROR);
+	else if (strcmp(def->defname, "tables") == 0)
+		(void) rose_mapping_check(defGetString(def));
 	else if (strcmp(def->defname, "on_error") == 0 && strcmp(defGetString(def), ROSE_ON_ERROR_STOP) != 0 &&
 			 strcmp(defGetString(def), ROSE_ON_ERROR_PAUSE) != 0)
 		ereport(ERROR,

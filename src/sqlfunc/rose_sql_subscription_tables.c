@@ -21,6 +21,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "repl/rose_mapping.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
 /* Its partitions have its rows, and so must have no other's. */
@@ -53,7 +54,11 @@ require_free(const RoseSubscription *sub, Oid relid, const RoseUpstreamTable *re
 						get_rel_name(relid), remote->nspname, remote->relname),
 				 get_rel_relispartition(relid) ?
 				 errdetail("It, or a table that it is a partition of, belongs to the subscription.") :
+				 sub->tables != NULL ?
+				 errdetail("By the names that the subscription's option \"tables\" gives, or gave, two tables of the upstream go to one here.") :
 				 errdetail("The other table had this name before, and was renamed."),
+				 sub->tables != NULL ?
+				 errhint("Give each a table of its own with rose.alter_subscription(..., tables => ...).") :
 				 errhint("Rename the table here as well, and create one for the other.")));
 	if (OidIsValid(other))
 		ereport(ERROR,
@@ -67,7 +72,7 @@ require_free(const RoseSubscription *sub, Oid relid, const RoseUpstreamTable *re
 static void
 add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool copy_data)
 {
-	Oid			relid = rose_repl_target_table(remote);
+	Oid			relid = rose_repl_target_table(sub->tables, remote);
 
 	require_free(sub, relid, remote);
 	rose_subscription_add_table(sub->subid, relid, remote,
@@ -150,8 +155,25 @@ unfeed_at_commit(const RoseSubscription *sub, List *relids)
 		rose_repl_unfeed_at_commit(lfirst_oid(lc), sub->subid);
 }
 
+/*
+ * Does the mapping name another table than before for one of the subscription's, and than it has?  If it says the same as
+ * before, the table stays where it is, whatever that is called by now.
+ */
+static bool
+is_mapped_elsewhere(const RoseSubscription *sub, const char *mapped_before, const RoseSubscriptionTable *tree,
+					const RoseUpstreamTable *remote)
+{
+	RoseUpstreamTable before = rose_mapping_target(mapped_before, remote);
+	RoseUpstreamTable now = rose_mapping_target(sub->tables, remote);
+
+	if (strcmp(before.nspname, now.nspname) == 0 && strcmp(before.relname, now.relname) == 0)
+		return false;
+	return rose_repl_target_table(sub->tables, remote) != tree->relid;
+}
+
 void
-rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, bool copy_data)
+rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, const char *mapped_before,
+						bool copy_data)
 {
 	List	   *have = rose_subscription_tables(sub->subid);
 	List	   *keep = NIL;
@@ -163,7 +185,7 @@ rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *su
 	{
 		RoseSubscriptionTable *tree = find_table_of(have, lfirst(lc), published);
 
-		if (tree != NULL)
+		if (tree != NULL && !is_mapped_elsewhere(sub, mapped_before, tree, lfirst(lc)))
 			keep = lappend_oid(keep, tree->relid);
 		else
 			add = lappend(add, lfirst(lc));
