@@ -222,6 +222,7 @@ extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *sl
 #define ROSE_BLOCKED_SLOT_MISSING	"slot_missing"
 #define ROSE_BLOCKED_SLOT_LOST		"slot_lost"
 #define ROSE_BLOCKED_SLOT_AHEAD		"slot_ahead"
+#define ROSE_BLOCKED_SLOT_TWO_PHASE	"slot_two_phase"
 #define ROSE_BLOCKED_OWNER			"owner"
 #define ROSE_BLOCKED_TABLE_ERROR	"table_error"
 #define ROSE_BLOCKED_LENGTH			32
@@ -238,6 +239,7 @@ typedef struct RoseUpstreamIdentity
 typedef struct RoseUpstreamSlot
 {
 	bool		usable;			/* ours by plugin and database, and it has its WAL */
+	bool		two_phase;		/* transactions are sent when they are prepared, whatever is asked of it */
 	XLogRecPtr	confirmed_lsn;
 } RoseUpstreamSlot;
 
@@ -248,6 +250,9 @@ extern bool rose_upstream_identity_is_known(const RoseSubscription *sub,
 											const RoseUpstreamIdentity *identity);
 extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *slot,
 									RoseUpstreamSlot *out);
+
+/* Error if there is a slot of this name that sends transactions before they commit, as it was made so. */
+extern void rose_upstream_refuse_two_phase(struct WalReceiverConn *conn, const char *slot);
 
 /* The state row from now on. */
 extern void rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity);

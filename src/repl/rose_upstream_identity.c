@@ -94,9 +94,9 @@ rose_upstream_find_slot(WalReceiverConn *conn, const char *slot, RoseUpstreamSlo
 {
 	int			version = walrcv_server_version(conn);
 	const char *lost;
-	char	   *values[2];
+	char	   *values[3];
 
-	/* 13 brought wal_status, 16 and 17 slots that a standby invalidates */
+	/* 13 brought wal_status, 16 and 17 slots that a standby invalidates; pgoutput knows two_phase since 15 */
 	if (version >= 170000)
 		lost = "s.wal_status OPERATOR(pg_catalog.=) 'lost' OR s.invalidation_reason IS NOT NULL";
 	else if (version >= 160000)
@@ -108,15 +108,30 @@ rose_upstream_find_slot(WalReceiverConn *conn, const char *slot, RoseUpstreamSlo
 	if (!rose_upstream_row(conn,
 						   psprintf("SELECT (s.plugin IS NOT DISTINCT FROM 'pgoutput'"
 									" AND s.database IS NOT DISTINCT FROM pg_catalog.current_database()"
-									" AND NOT (%s))::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text"
+									" AND NOT (%s))::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text,"
+									" (%s)::pg_catalog.text"
 									" FROM pg_catalog.pg_replication_slots s"
 									" WHERE s.slot_name OPERATOR(pg_catalog.=) %s",
-									lost, quote_literal_cstr(slot)),
-						   2, values, "look at the replication slot"))
+									lost, version >= 150000 ? "s.two_phase" : "false", quote_literal_cstr(slot)),
+						   3, values, "look at the replication slot"))
 		return false;
 	out->usable = values[0] != NULL && strcmp(values[0], "true") == 0 && values[1] != NULL;
 	out->confirmed_lsn = values[1] != NULL ? parse_lsn(values[1]) : InvalidXLogRecPtr;
+	out->two_phase = values[2] != NULL && strcmp(values[2], "true") == 0;
 	return true;
+}
+
+void
+rose_upstream_refuse_two_phase(WalReceiverConn *conn, const char *name)
+{
+	RoseUpstreamSlot slot;
+
+	if (rose_upstream_find_slot(conn, name, &slot) && slot.two_phase)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("replication slot \"%s\" was made with two_phase", name),
+				 errdetail("The upstream sends transactions of such a slot when they are prepared, whatever a subscription asks for."),
+				 errhint("Use a slot without two_phase.  Prepared transactions come when they are committed.")));
 }
 
 /* Where the upstream's history left a timeline; invalid: it was never on it. */
@@ -353,6 +368,10 @@ check_slot(WalReceiverConn *conn)
 		rose_repl_block(ROSE_BLOCKED_SLOT_LOST,
 						psprintf("replication slot \"%s\" is not of pgoutput and this database, or has lost its WAL", name),
 						HINT_RESYNC);
+	if (slot.two_phase)
+		rose_repl_block(ROSE_BLOCKED_SLOT_TWO_PHASE,
+						psprintf("replication slot \"%s\" was made with two_phase, so the upstream sends transactions before it is known whether they commit", name),
+						"Have all tables copied again with rose.alter_subscription(..., accept => 'resync'), which makes a slot without two_phase.");
 	if (XLogRecPtrIsInvalid(rose_apply.epochs.recorded_lsn))
 		take_over_slot(&slot);
 	else if (slot.confirmed_lsn > rose_apply.epochs.recorded_lsn)

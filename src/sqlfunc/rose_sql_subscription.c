@@ -252,6 +252,8 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 	{
 		rose_upstream_identity_ask(conn, &identity);
 		rose_upstream_check_publications(conn, sub->publications);
+		if (!create_slot)
+			rose_upstream_refuse_two_phase(conn, sub->slot_name);
 		rose_sql_add_tables(conn, sub, copy_data);
 		rose_subscription_set_identity(sub->subid, &identity);
 		/* Last, as it is the one thing that does not roll back. */
@@ -376,7 +378,7 @@ ensure_slot(struct WalReceiverConn *conn, const RoseSubscription *sub)
 	if (rose_upstream_find_slot(conn, sub->slot_name, &slot))
 	{
 		/* one that was told of WAL beyond the end would pass over what is written there */
-		if (slot.usable && slot.confirmed_lsn <= identity.wal_end)
+		if (slot.usable && !slot.two_phase && slot.confirmed_lsn <= identity.wal_end)
 			return;
 		rose_upstream_drop_slot(conn, sub->slot_name);
 	}
