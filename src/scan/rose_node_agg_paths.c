@@ -212,7 +212,9 @@ rose_node_add_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *
 	PathTarget *target;
 	CustomPath *scan;
 
-	if (!is_candidate(root, input, grouping))
+	/* most tables of most queries get no Rose Scan, which is sooner known than what is aggregated */
+	if (!is_candidate(root, input, grouping) ||
+		!rose_node_scan_is_worth_a_look(input, planner_rt_fetch(input->relid, root)))
 		return;
 	target = partial_target(root, grouped, grouping->havingQual);
 	if (target == NULL)

@@ -161,16 +161,21 @@ make_scan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *key
 	return path;
 }
 
+bool
+rose_node_scan_is_worth_a_look(RelOptInfo *rel, const RangeTblEntry *rte)
+{
+	return rose_node_scan_enabled && rel->tuples >= rose_node_scan_min_rows &&
+		!is_lookup(rel, key_of(rel)) && is_rose(rel, rte);
+}
+
 /* Is a Rose Scan worth a look?  If so, *key is the table's key, if there is one, and *keys what it finds. */
 static bool
 is_candidate(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, IndexOptInfo **key,
 			 List **keys)
 {
-	if (!rose_node_scan_enabled || rel->tuples < rose_node_scan_min_rows)
+	if (!rose_node_scan_is_worth_a_look(rel, rte) || IS_DUMMY_REL(rel))
 		return false;
 	*key = key_of(rel);
-	if (is_lookup(rel, *key) || !is_rose(rel, rte) || IS_DUMMY_REL(rel))
-		return false;
 	*keys = find_key_clauses(root, rel, *key);
 	return *keys != NIL || enable_seqscan;
 }

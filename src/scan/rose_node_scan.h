@@ -56,6 +56,9 @@ extern void rose_node_clauses_split(RelOptInfo *rel, List *clauses, List *keys,
 
 /* --- paths (rose_node_paths.c) --- */
 
+/* Quick: may one of the following be offered?  Not of small tables, lookups by key, and tables that are not rose's. */
+extern bool rose_node_scan_is_worth_a_look(RelOptInfo *rel, const RangeTblEntry *rte);
+
 /* Of the plain table with this target, in no order; NULL: it is not one of rose's, or better read otherwise. */
 extern CustomPath *rose_node_scan_path(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
 									   PathTarget *target);
