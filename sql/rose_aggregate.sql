@@ -1,7 +1,6 @@
 -- Rose Aggregate: aggregates of many rows at a time. The same as row by row, and as of heap, whatever state the table is in.
 SET client_min_messages = warning;
 SET rose.enable_scan = on;
-SET rose.enable_aggregate = on;
 SET extra_float_digits = 1;
 CREATE TABLE rag (a int, b int2, c int8, gone text, o oid, d date, ts timestamp, tz timestamptz, ti time, m money, f float8, r float4, u bool, t text, PRIMARY KEY (a, b)) USING rose;
 ALTER TABLE rag DROP COLUMN gone;

@@ -1,7 +1,6 @@
 -- Rose Aggregate with GROUP BY: groups of many rows at a time. The same as row by row, and as of heap, whatever state the table is in.
 SET client_min_messages = warning;
 SET rose.enable_scan = on;
-SET rose.enable_aggregate = on;
 SET extra_float_digits = 1;
 CREATE TABLE rgr (a int, b int, i2 int2, gone text, i8 int8, o oid, d date, ts timestamp, u bool, ch "char", f float8, r float4, n numeric, t text, v varchar(20), p char(8), g uuid, y bytea, c int8, PRIMARY KEY (a, b)) USING rose;
 ALTER TABLE rgr DROP COLUMN gone;

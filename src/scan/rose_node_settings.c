@@ -15,7 +15,7 @@
 #include "scan/rose_node_scan.h"
 
 bool		rose_node_scan_enabled = true;
-bool		rose_node_aggregate_enabled = false;
+bool		rose_node_aggregate_enabled = true;
 int			rose_node_vector_rows = ROSE_NODE_VECTOR_ROWS;
 int			rose_node_aggregate_memory = -1;
 int			rose_node_aggregate_sample = -1;
@@ -36,7 +36,7 @@ rose_node_define_settings(void)
 							 "Enables the planner's use of Rose Aggregate plans.",
 							 "Rose Aggregate takes many rows of a Rose Scan at a time; without rose.enable_scan there is none.",
 							 &rose_node_aggregate_enabled,
-							 false,
+							 true,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);

@@ -374,11 +374,11 @@ foreach my $columns ('*', 'id')
 	$session{churn}->run('SELECT stop_clear()');
 }
 
-# Who only counts rows at rest reads inner pages, no leaves.
+# Who only counts rows at rest reads inner pages, no leaves; by a Rose Aggregate none at all.
 sub blocks_of
 {
-	my ($sql) = @_;
-	my $plan = $node->safe_psql('postgres', "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF, FORMAT JSON) $sql");
+	my ($sql, $aggregate) = @_;
+	my $plan = $node->safe_psql('postgres', "SET rose.enable_aggregate = $aggregate; EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF, FORMAT JSON) $sql");
 	my ($hit) = $plan =~ /"Shared Hit Blocks": (\d+)/;
 	my ($read) = $plan =~ /"Shared Read Blocks": (\d+)/;
 
@@ -387,9 +387,14 @@ sub blocks_of
 $node->safe_psql('postgres', "ALTER SYSTEM SET rose.debug_piece_size = '32MB'; SELECT pg_reload_conf()");
 $node->safe_psql('postgres', $_) foreach ('CREATE TABLE counted (id int PRIMARY KEY, t text) USING rose',
 	q{INSERT INTO counted SELECT i, md5(i::text) FROM generate_series(1, 20000) i}, q{SELECT rose.spill('counted')}, q{SELECT rose.merge('counted')});
-is($node->safe_psql('postgres', 'SELECT count(*) FROM counted'), '20000', 'all are counted');
-my ($counted, $summed) = (blocks_of('SELECT count(*) FROM counted'), blocks_of('SELECT sum(id) FROM counted'));
-cmp_ok($counted, '<', $summed / 3, "count(*) read $counted blocks, sum $summed");
+my %counted = map { $_ => blocks_of('SELECT count(*) FROM counted', $_) } qw(on off);
+my $summed = blocks_of('SELECT sum(id) FROM counted', 'off');
+foreach my $aggregate (qw(on off))
+{
+	is($node->safe_psql('postgres', "SET rose.enable_aggregate = $aggregate; SELECT count(*) FROM counted"), '20000', "Rose Aggregate $aggregate: all are counted");
+	cmp_ok($counted{$aggregate}, '<', $summed / 3, "... count(*) read $counted{$aggregate} blocks, sum $summed");
+}
+cmp_ok($counted{on}, '<', $counted{off}, 'Rose Aggregate reads fewer');
 $_->end foreach values %session;
 $node->stop;
 done_testing();
