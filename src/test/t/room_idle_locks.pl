@@ -55,7 +55,7 @@ tables();
 sql("BEGIN; LOCK TABLE a; INSERT INTO a SELECT g, $wide FROM generate_series(1, $rows) g; PREPARE TRANSACTION 'idle'");
 others_write('a prepared transaction');
 sql("COMMIT PREPARED 'idle'");
-is(sql("SELECT count(*) FROM a"), $rows, 'what it wrote is there');
+is(sql("SELECT count(a) FROM a"), $rows, 'what it wrote is there');
 
 # Many of them.
 {
