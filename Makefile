@@ -11,6 +11,7 @@
 #   make matrix      the suites on each release of PostgreSQL that is installed
 #   make fresh-test  demo and test on fresh Debian machines, bare and half installed (as root)
 #   make indent      lay the sources out as PostgreSQL's are: PGINDENT_DIR=.../src/tools/pgindent
+#   make soak        a replica under daily life for an hour: SOAK_SECONDS=600
 #   make stress      many sessions against invariants: ARGS="--seed=7 --seconds=600 --arena=4"
 #   make demo        watch a pgbench primary replicate into rose tables
 #   make bench       the benchmarks, small sizes
@@ -108,6 +109,9 @@ indent:
 stress:
 	@src/test/stress/run.sh $(ARGS)
 
+soak:
+	@src/test/run.sh soak
+
 demo:
 	@src/test/demo.sh
 
@@ -118,4 +122,4 @@ bench:
 bench-full:
 	@bench/all --full
 
-.PHONY: unit test crash-test fuzz sanitize core-test matrix fresh-test indent stress demo bench bench-full
+.PHONY: unit test crash-test fuzz sanitize core-test matrix fresh-test indent stress soak demo bench bench-full

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Run every test of rose: unit, regression, isolation, stress, TAP, Debian packages.
 #
-#   src/test/run.sh [unit] [regress] [isolation] [stress] [tap] [package] [crash] [NAME.pl ...]
+#   src/test/run.sh [unit] [regress] [isolation] [stress] [tap] [package] [crash] [soak] [NAME.pl ...]
 #
-# No argument means all but crash. Installs what is missing, builds and installs
+# No argument means all but crash and soak. Installs what is missing, builds and installs
 # rose, then tests a copy of the tree in a scratch folder that the server's user
 # owns (servers do not run as root). On a failure the relevant logs are printed
 # and the copy is kept, and what failed is said once more at the end, in few lines,
@@ -399,7 +399,7 @@ SUITES=()
 TAP_FILES=()
 for arg in "$@"; do
 	case $arg in
-		unit | regress | isolation | stress | tap | package | crash) SUITES+=("$arg") ;;
+		unit | regress | isolation | stress | tap | package | crash | soak) SUITES+=("$arg") ;;
 		*.pl) TAP_FILES+=("$arg") ;;
 		*) die "unknown suite \"$arg\"" ;;
 	esac
@@ -435,6 +435,7 @@ for suite in "${SUITES[@]}"; do
 		stress) stress_tests ;;
 		package) package_tests ;;
 		crash) crash_tests ;;
+		soak) initdb_once; tap_file src/test/soak/soak.pl ;;
 		tap) tap_tests "${TAP_FILES[@]}" ;;
 	esac
 done
