@@ -120,9 +120,10 @@ CREATE MATERIALIZED VIEW rose.subscription_options (
 	subid,
 	on_error,							-- stop or pause; stop, if it has no row
 	streaming,							-- true, if it has no row
-	tables								-- JSON: names here of the upstream's tables; null: the same ones
+	tables,								-- JSON: names here of the upstream's tables; null: the same ones
+	constants							-- JSON: values of local columns; null: none
 ) USING heap AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text
 WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
 COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
@@ -143,9 +144,10 @@ CREATE FUNCTION rose.create_subscription(
 	durability text DEFAULT 'upstream',
 	on_error text DEFAULT 'stop',
 	streaming boolean DEFAULT true,
-	tables jsonb DEFAULT NULL)
+	tables jsonb DEFAULT NULL,
+	constants jsonb DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
-COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb)
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb)
 IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
 
 DROP FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text);
@@ -180,7 +182,7 @@ COMMENT ON FUNCTION rose.resume_table(text, regclass)
 IS 'apply what a paused table has missed, and what follows';
 
 REVOKE ALL ON FUNCTION
-	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb),
+	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb),
 	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb),
 	rose.pause_table(text, regclass),
 	rose.resume_table(text, regclass)
@@ -208,7 +210,7 @@ SELECT s.subid, s.subname, p.pid,
 	coalesce(o.streaming, true) AS streaming,
 	-- transactions in progress upstream: how many, what of them is here in files, and how many have come so and were applied
 	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions,
-	o.tables::pg_catalog.jsonb AS tables
+	o.tables::pg_catalog.jsonb AS tables, o.constants::pg_catalog.jsonb AS constants
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)

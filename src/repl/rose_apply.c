@@ -48,8 +48,8 @@
 
 /*
  * Fill values and nulls of all local columns; sets present and returns true if a value
- * was not sent because it did not change.  Of those that only the local table has none
- * is present; without 'present' they are null.
+ * was not sent because it did not change.  Of those that only the local table has none but
+ * constants are present; without 'present' they are null.
  */
 static bool
 read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
@@ -68,9 +68,13 @@ read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
 
 		values[i] = (Datum) 0;
 		nulls[i] = true;
-		if (unlikely(column->kept) && present != NULL)
+		if (unlikely(column->remote < 0) && (column->constant || (column->kept && present != NULL)))
 		{
-			unchanged = true;
+			unchanged |= !column->constant;
+			nulls[i] = !column->constant;
+			values[i] = column->value;
+			if (column->constant && present != NULL)
+				rose_present_set(present, i + 1);
 			continue;
 		}
 		if (column->remote >= 0)

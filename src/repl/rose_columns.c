@@ -367,8 +367,18 @@ check_local_only_column(Relation rel, Form_pg_attribute att)
 				 errhint("Publish the column, or give it a default or drop its NOT NULL here.")));
 }
 
+static void
+report_constant(Relation rel, Form_pg_attribute att)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+			 errmsg("cannot replicate into table \"%s\": column \"%s\" is published by the upstream, and the subscription has a constant for it",
+					RelationGetRelationName(rel), NameStr(att->attname)),
+			 errhint("Leave the column out of the publication with a column list, or make the subscription without the constant.")));
+}
+
 void
-rose_columns_invert(Relation rel, int nremote, const int16 *local_of, int *remote_of)
+rose_columns_invert(Relation rel, int nremote, const int16 *local_of, const Bitmapset *constants, int *remote_of)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 
@@ -386,6 +396,11 @@ rose_columns_invert(Relation rel, int nremote, const int16 *local_of, int *remot
 
 		if (att->attgenerated)
 			remote_of[i] = -1;	/* computed here, whatever the upstream says */
+		else if (bms_is_member(i + 1, constants))
+		{
+			if (remote_of[i] >= 0)
+				report_constant(rel, att);
+		}
 		else if (remote_of[i] < 0 && !att->attisdropped)
 			check_local_only_column(rel, att);
 	}

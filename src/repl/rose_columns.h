@@ -12,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "nodes/bitmapset.h"
 #include "utils/relcache.h"
 
 #include "repl/rose_repl.h"
@@ -40,9 +41,10 @@ extern RoseColumnMap *rose_columns_still_there(Relation rel, const RoseColumnMap
 
 /*
  * The other way round: for local column i + 1 the upstream's, counted from 0, or -1: it
- * is computed here, or stays NULL; error if it may not.
+ * is computed here, or stays NULL; error if it may not.  constants: columns that have values of the subscription.
  */
-extern void rose_columns_invert(Relation rel, int nremote, const int16 *local_of, int *remote_of);
+extern void rose_columns_invert(Relation rel, int nremote, const int16 *local_of, const Bitmapset *constants,
+								int *remote_of);
 
 /* The pairs from now on; before: those until then, or NULL. */
 extern RoseColumnMap *rose_columns_form(const RoseColumnMap *before,

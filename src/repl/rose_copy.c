@@ -43,6 +43,7 @@
 #include "lsm/read/rose_scan.h"
 #include "lsm/write/rose_blind_load.h"
 #include "lsm/write/rose_bulkload.h"
+#include "repl/rose_constants.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
@@ -322,6 +323,7 @@ load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel, bool have_co
 	ErrorContextCallback callback = {error_context_stack, CopyFromErrorCallback, cstate};
 	uint64		nrows = 0;
 	uint64		reported = 0;
+	RoseConstants *constants = rose_constants_create(rel, rose_apply.sub->constants);
 
 	error_context_stack = &callback;
 	for (;;)
@@ -333,7 +335,10 @@ load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel, bool have_co
 		old = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
 		more = next_row(cstate, as_owner, econtext, values, nulls);
 		if (more)
+		{
+			rose_constants_fill(constants, values, nulls);
 			put_row(targets, values, nulls);
+		}
 		MemoryContextSwitchTo(old);
 		if (!more)
 			break;
@@ -459,7 +464,7 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 	rose_upstream_published_columns(conn, rose_apply.sub->publications, &table->remote, &remote);
 	local_of = palloc(sizeof(int16) * Max(remote.n, 1));
 	rose_columns_match(rel, rose_columns_still_there(rel, table->columns, &remote), &remote, local_of);
-	rose_columns_invert(rel, remote.n, local_of, remote_of);
+	rose_columns_invert(rel, remote.n, local_of, rose_constants_create(rel, rose_apply.sub->constants)->attnums, remote_of);
 	for (int i = 0; i < remote.n; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), local_of[i] - 1);

@@ -40,6 +40,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "repl/rose_constants.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
@@ -344,7 +345,7 @@ rose_relmap_require_local(RoseReplRel *entry)
 			 errhint("Create it again, or take it out of the publication; then call rose.alter_subscription with refresh => true.")));
 }
 
-/* The local columns whose values come with the upstream's replica identity. */
+/* The local columns whose values come with the upstream's replica identity, or are known. */
 static Bitmapset *
 columns_in_identity(const RoseReplRel *entry)
 {
@@ -352,7 +353,8 @@ columns_in_identity(const RoseReplRel *entry)
 
 	for (int i = 0; i < entry->natts; i++)
 	{
-		if (entry->columns[i].remote >= 0 && bms_is_member(entry->columns[i].remote, entry->remote.attkeys))
+		if (entry->columns[i].constant ||
+			(entry->columns[i].remote >= 0 && bms_is_member(entry->columns[i].remote, entry->remote.attkeys)))
 			result = bms_add_member(result, i + 1);
 	}
 	return result;
@@ -427,6 +429,19 @@ match_columns(RoseReplRel *entry)
 	return local_of;
 }
 
+static void
+set_constants(RoseReplRel *entry, const RoseConstants *constants)
+{
+	for (int i = 0; i < constants->n; i++)
+	{
+		RoseReplColumn *column = &entry->columns[constants->columns[i].attnum - 1];
+
+		column->kept = false;
+		column->constant = true;
+		column->value = constants->columns[i].value;
+	}
+}
+
 /* What is needed to apply a change; false: the batch must be cut first.  REQUIRES: the table is open. */
 static bool
 map_columns(RoseReplRel *entry)
@@ -435,13 +450,15 @@ map_columns(RoseReplRel *entry)
 	MemoryContext old;
 	int		   *remote_of = palloc(sizeof(int) * Max(desc->natts, 1));
 	int16	   *local_of = match_columns(entry);
+	RoseConstants *constants;
 
 	if (local_of == NULL)
 		return false;
-	rose_columns_invert(entry->rel, entry->remote.natts, local_of, remote_of);
 	entry->map_context = AllocSetContextCreate(entry->context, "rose column map",
 											   ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(entry->map_context);
+	constants = rose_constants_create(entry->rel, rose_apply.sub->constants);
+	rose_columns_invert(entry->rel, entry->remote.natts, local_of, constants->attnums, remote_of);
 
 	entry->natts = desc->natts;
 	entry->binary_fits = true;
@@ -467,6 +484,7 @@ map_columns(RoseReplRel *entry)
 		getTypeInputInfo(att->atttypid, &input, &column->input_ioparam);
 		fmgr_info(input, &column->input);
 	}
+	set_constants(entry, constants);
 	entry->values = palloc0(sizeof(Datum) * Max(desc->natts, 1));
 	entry->nulls = palloc0(sizeof(bool) * Max(desc->natts, 1));
 	entry->old_values = palloc0(sizeof(Datum) * Max(desc->natts, 1));

@@ -26,14 +26,16 @@
 #include "repl/rose_repl_internal.h"
 
 /*
- * The primary key columns are all in the replica identity; by their places there.  Of a partition, so are
- * those that lead to it.
+ * The primary key columns are all in the replica identity, or constants of the subscription; the places of the former
+ * there, *n of them.  Of a partition, so are those that lead to it.  Of constants alone all rows would have one key.
  */
 static bool
-key_in_identity(const RoseReplTarget *target, int *remotes)
+key_in_identity(const RoseReplTarget *target, int *remotes, int *n)
 {
 	const RoseSchema *schema = target->table->schema;
 	const RoseReplRel *entry = target->of;
+
+	*n = 0;
 
 	for (int i = 0; i < schema->nkeys; i++)
 	{
@@ -41,9 +43,10 @@ key_in_identity(const RoseReplTarget *target, int *remotes)
 
 		if (!bms_is_member(column + 1, entry->identity))
 			return false;
-		remotes[i] = entry->columns[column].remote;
+		if (!entry->columns[column].constant)
+			remotes[(*n)++] = entry->columns[column].remote;
 	}
-	return schema->nkeys > 0 &&
+	return *n > 0 &&
 		(target->part == NULL || bms_is_subset(target->part->asked, entry->identity));
 }
 
@@ -52,16 +55,17 @@ rose_relmap_check_identity(RoseReplTarget *target, int16 *attnums)
 {
 	const RoseReplRel *entry = target->of;
 	int			remotes[INDEX_MAX_KEYS];
+	int			n;
 
-	target->identity = key_in_identity(target, remotes);
+	target->identity = key_in_identity(target, remotes, &n);
 	/* a primary key that is the identity is not deferrable; of a part of it, another constraint may be the one that counts */
 	if (!target->identity || entry->remote_attnums == NULL ||
 		(entry->remote.replident == REPLICA_IDENTITY_DEFAULT &&
-		 target->table->schema->nkeys == bms_num_members(entry->remote.attkeys)))
+		 n == bms_num_members(entry->remote.attkeys)))
 		return 0;
-	for (int i = 0; i < target->table->schema->nkeys; i++)
+	for (int i = 0; i < n; i++)
 		attnums[i] = entry->remote_attnums[remotes[i]];
-	return target->table->schema->nkeys;
+	return n;
 }
 
 static void

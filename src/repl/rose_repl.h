@@ -74,6 +74,7 @@ typedef struct RoseSubscription
 	bool		pause_on_error; /* else it stops */
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
 	char	   *tables;			/* names that its tables have here (rose_mapping.c), or NULL: the same ones */
+	char	   *constants;		/* of local columns in all of its rows (rose_constants.c), or NULL */
 	uint64		epoch;			/* last committed epoch */
 	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for */
 	char	   *system_id;		/* of the upstream; NULL: it is not known yet */

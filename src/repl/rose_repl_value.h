@@ -38,6 +38,8 @@ typedef struct RoseReplColumn
 {
 	int			remote;			/* column of the upstream's tuple, or -1 */
 	bool		kept;			/* only the local table has it: an UPDATE leaves it as it is */
+	bool		constant;		/* ... all rows of the subscription have the value that follows */
+	Datum		value;
 	RoseReplDirect direct;
 	bool		has_code;		/* its type may have code of a user: see rose_rights.h */
 	FmgrInfo	input;

@@ -50,8 +50,8 @@ enum
 };
 enum
 {
-	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES,
-	OPT_NATTS = OPT_TABLES
+	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS,
+	OPT_NATTS = OPT_CONSTANTS
 };
 enum
 {
@@ -151,7 +151,7 @@ read_options(Oid subid, RoseSubscription *out)
 
 	out->pause_on_error = false;
 	out->streaming = true;
-	out->tables = NULL;
+	out->tables = out->constants = NULL;
 	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
 		return false;
 	while (rose_subrows_next(&cs))
@@ -161,6 +161,7 @@ read_options(Oid subid, RoseSubscription *out)
 		out->pause_on_error = strcmp(string_value(&cs, OPT_ON_ERROR), ROSE_ON_ERROR_PAUSE) == 0;
 		out->streaming = DatumGetBool(rose_subrows_value(&cs, OPT_STREAMING));
 		out->tables = string_value(&cs, OPT_TABLES);
+		out->constants = string_value(&cs, OPT_CONSTANTS);
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -452,12 +453,13 @@ write_options(Oid subid, const RoseSubscription *sub)
 	bool		have = read_options(subid, &now);
 
 	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming &&
-		same_text(now.tables, sub->tables))
+		same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
 	rose_row_set(&row, OPT_STREAMING, BoolGetDatum(sub->streaming));
 	rose_row_set_text(&row, OPT_TABLES, sub->tables);
+	rose_row_set_text(&row, OPT_CONSTANTS, sub->constants);
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else

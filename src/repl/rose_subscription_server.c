@@ -68,10 +68,11 @@
 #define OPTION_ON_ERROR				"on_error"	/* not there: stop */
 #define OPTION_STREAMING			"streaming"	/* not there: true */
 #define OPTION_TABLES				"tables"	/* not there: the same names */
+#define OPTION_CONSTANTS			"constants" /* not there: none */
 
 static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
-	OPTION_STREAMING, OPTION_TABLES
+	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS
 };
 
 /* The extension's own wrapper; InvalidOid: there is none. */
@@ -238,6 +239,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->streaming ? NULL : "false";
 	if (strcmp(name, OPTION_TABLES) == 0)
 		return sub->tables;
+	if (strcmp(name, OPTION_CONSTANTS) == 0)
+		return sub->constants;
 	return sub->synchronous_commit;
 }
 
@@ -399,6 +402,7 @@ restore(const ForeignServer *server)
 	if (streaming != NULL)
 		(void) parse_bool(streaming, &sub.streaming);
 	sub.tables = find_option(server->options, OPTION_TABLES);
+	sub.constants = find_option(server->options, OPTION_CONSTANTS);
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

@@ -19,6 +19,7 @@
 #include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
 
+#include "repl/rose_constants.h"
 #include "repl/rose_repl_internal.h"
 
 static void
@@ -108,6 +109,7 @@ rose_truncated_apply(StringInfo s)
 		return ROSE_APPLY_GO_ON;
 
 	rose_apply.blame.certain = true;
+	rose_constants_require_own(rels, rose_apply.sub->constants, blame_table);
 	/* without further cascading, as core does */
 	rose_repl_truncate_tables(rels, restart_seqs, false, blame_table);
 	foreach(lc, rels)

@@ -43,6 +43,7 @@
 #include "compat/rose_compat_repl.h"
 #include "util/rose_stop_point.h"
 #include "repl/rose_columns.h"
+#include "repl/rose_constants.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_verify.h"
 
@@ -129,12 +130,23 @@ add_name(StringInfo list, const char *name)
 	appendStringInfo(list, "%s%s", list->len > 0 ? ", " : "", quote_identifier(name));
 }
 
+static int
+constants_in_key(const RoseConstants *constants, const Bitmapset *key)
+{
+	int			n = 0;
+
+	for (int i = 0; i < constants->n; i++)
+		n += bms_is_member(constants->columns[i].attnum - FirstLowInvalidHeapAttributeNumber, key);
+	return n;
+}
+
 /*
  * The columns that both sides have, by the pairs of the subscription, those of the key apart, too.  What is computed
  * here is left out, and what only we have.
  */
 static void
-form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, const RoseUpstreamColumns *remote)
+form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, const RoseUpstreamColumns *remote,
+			 const RoseConstants *constants)
 {
 	Bitmapset  *key = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_PRIMARY_KEY);
 	int16	   *local_of = palloc(sizeof(int16) * Max(remote->n, 1));
@@ -164,7 +176,7 @@ form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, con
 	}
 	table->upstream.row = psprintf("ROW(%s)::pg_catalog.text", names[0].data);
 	table->here.row = psprintf("ROW(%s)::pg_catalog.text", names[1].data);
-	if (nkeys == 0 || nkeys < bms_num_members(key))
+	if (nkeys == 0 || nkeys + constants_in_key(constants, key) < bms_num_members(key))
 		return;
 	table->upstream.key = psprintf("ROW(%s)::pg_catalog.text", names[2].data);
 	table->here.key = psprintf("ROW(%s)::pg_catalog.text", names[3].data);
@@ -172,14 +184,17 @@ form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, con
 
 /* Names of here, which hold as long as the table is locked. */
 static void
-form_here(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map)
+form_here(RoseVerify *verify, RoseVerifyTable *table, Relation rel, const RoseColumnMap *map)
 {
+	RoseConstants *constants = rose_constants_create(rel, verify->sub->constants);
+
 	table->nspname = get_namespace_name(RelationGetNamespace(rel));
 	table->relname = pstrdup(RelationGetRelationName(rel));
 	table->owner = rel->rd_rel->relowner;
-	form_columns(table, rel, map, &table->columns);
+	form_columns(table, rel, map, &table->columns, constants);
 	table->here.source = psprintf("%s%s", rose_target_tables_has_rows(rel) ? "ONLY " : "",
 								  quote_qualified_identifier(table->nspname, table->relname));
+	table->here.source = rose_constants_source(constants, rel, table->here.source);
 }
 
 /* What is published of it, and where that is here.  The table is open, and not locked any longer than that. */
@@ -198,7 +213,7 @@ form_sides(RoseVerify *verify, RoseVerifyTable *table, Relation rel, const RoseC
 	}
 	table->remote = found;
 	rose_upstream_published_columns(verify->conn, publications, &found, &table->columns);
-	form_here(table, rel, map);
+	form_here(verify, table, rel, map);
 	table->upstream.source = rose_upstream_source(verify->conn, publications, &found);
 	rose_upstream_estimate(verify->conn, found.relid, &table->expected_rows, &bytes);
 	table->expected_rows = Max(table->expected_rows, (int64) Max(rel->rd_rel->reltuples, 0));
@@ -448,7 +463,7 @@ lock_here(RoseVerify *verify)
 
 /* It was not locked since it was looked at, and is now. */
 static void
-look_at_names_again(RoseVerifyTable *table, const RoseColumnMap *map)
+look_at_names_again(RoseVerify *verify, RoseVerifyTable *table, const RoseColumnMap *map)
 {
 	Relation	rel = try_relation_open(table->relid, NoLock);
 
@@ -457,7 +472,7 @@ look_at_names_again(RoseVerifyTable *table, const RoseColumnMap *map)
 		table->problem = "not compared: it does not exist here any more";
 		return;
 	}
-	form_here(table, rel, map);
+	form_here(verify, table, rel, map);
 	relation_close(rel, NoLock);
 }
 
@@ -482,7 +497,7 @@ look_again(RoseVerify *verify)
 		if (table->problem == NULL && now->sync_lsn > verify->lsn)
 			table->problem = "not compared: it is further than the stream, which has gone back for another table";
 		if (table->problem == NULL)
-			look_at_names_again(table, now->columns);
+			look_at_names_again(verify, table, now->columns);
 	}
 }
 

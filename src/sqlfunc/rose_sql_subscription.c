@@ -35,6 +35,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
 #include "repl/rose_subscription_server.h"
 #include "sqlfunc/rose_sql_row.h"
@@ -136,13 +137,11 @@ on_error_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
 	return false;
 }
 
-/* Names that tables have here, as they are kept; NULL: the same ones. */
+/* The text of a jsonb, checked, as it is kept; NULL: there is nothing in it. */
 static char *
-tables_arg(FunctionCallInfo fcinfo, int n, char *otherwise)
+json_arg(FunctionCallInfo fcinfo, int n, char *otherwise, char *(*check) (const char *json))
 {
-	if (!is_given(fcinfo, n))
-		return otherwise;
-	return rose_mapping_check(DatumGetCString(DirectFunctionCall1(jsonb_out, PG_GETARG_DATUM(n))));
+	return is_given(fcinfo, n) ? check(DatumGetCString(DirectFunctionCall1(jsonb_out, PG_GETARG_DATUM(n)))) : otherwise;
 }
 
 static char *
@@ -201,7 +200,8 @@ enum
 {
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
-	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING, CREATE_TABLES
+	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING, CREATE_TABLES,
+	CREATE_CONSTANTS
 };
 
 static void
@@ -290,7 +290,8 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
 	sub.pause_on_error = on_error_arg(fcinfo, CREATE_ON_ERROR, false);
 	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
-	sub.tables = tables_arg(fcinfo, CREATE_TABLES, NULL);
+	sub.tables = json_arg(fcinfo, CREATE_TABLES, NULL, rose_mapping_check);
+	sub.constants = json_arg(fcinfo, CREATE_CONSTANTS, NULL, rose_constants_check);
 	sub.slot_name = text_arg(fcinfo, CREATE_SLOT_NAME, sub.name);
 	sub.publications = publications_arg(fcinfo, CREATE_PUBLICATIONS);
 	sub.conninfo = text_arg(fcinfo, CREATE_CONNINFO, NULL);
@@ -462,7 +463,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	if (is_given(fcinfo, ALTER_STREAMING))
 		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
 	mapped_before = sub->tables;
-	sub->tables = tables_arg(fcinfo, ALTER_TABLES, sub->tables);
+	sub->tables = json_arg(fcinfo, ALTER_TABLES, sub->tables, rose_mapping_check);
 	sub->conninfo = text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
 	sub->slot_name = text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
 	ReplicationSlotValidateName(sub->slot_name, ERROR);

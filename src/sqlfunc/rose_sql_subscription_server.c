@@ -19,6 +19,7 @@
 #include "replication/slot.h"
 #include "utils/guc.h"
 
+#include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
 #include "repl/rose_subscription_server.h"
 
@@ -36,6 +37,8 @@ check_value(DefElem *def)
 		ReplicationSlotValidateName(defGetString(def), ERROR);
 	else if (strcmp(def->defname, "tables") == 0)
 		(void) rose_mapping_check(defGetString(def));
+	else if (strcmp(def->defname, "constants") == 0)
+		(void) rose_constants_check(defGetString(def));
 	else if (strcmp(def->defname, "on_error") == 0 && strcmp(defGetString(def), ROSE_ON_ERROR_STOP) != 0 &&
 			 strcmp(defGetString(def), ROSE_ON_ERROR_PAUSE) != 0)
 		ereport(ERROR,

@@ -21,6 +21,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
@@ -227,13 +228,14 @@ open_to_truncate(Oid relid)
  * their owners may do does not matter.
  */
 static void
-truncate_tables(List *relids)
+truncate_tables(const RoseSubscription *sub, List *relids)
 {
 	List	   *rels = NIL;
 	ListCell   *lc;
 
 	foreach(lc, relids)
 		rels = list_concat(rels, open_to_truncate(lfirst_oid(lc)));
+	rose_constants_require_own(rels, sub->constants, NULL);
 	rose_repl_truncate_tables(rels, false, true, NULL);
 	foreach(lc, rels)
 		table_close(lfirst(lc), NoLock);
@@ -245,7 +247,7 @@ rose_sql_resync_table(const RoseSubscription *sub, Oid relid)
 	RoseSubscriptionTable *tree = rose_sql_require_table(sub, rose_subscription_tables(sub->subid), relid);
 
 	rose_subscription_remove_table(sub->subid, relid);
-	truncate_tables(list_make1_oid(relid));
+	truncate_tables(sub, list_make1_oid(relid));
 	rose_subscription_add_table(sub->subid, relid, &tree->remote, ROSE_REL_INIT);
 	if (tree->columns != NULL)
 		rose_subscription_set_columns(sub->subid, relid, tree->columns);
@@ -267,7 +269,7 @@ empty_tables(const RoseSubscription *sub)
 		if (get_rel_name(tree->relid) != NULL)
 			relids = lappend_oid(relids, tree->relid);
 	}
-	truncate_tables(relids);
+	truncate_tables(sub, relids);
 	foreach(lc, tables)
 	{
 		RoseSubscriptionTable *tree = lfirst(lc);
