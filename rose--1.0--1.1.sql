@@ -286,3 +286,11 @@ RETURNS SETOF record LANGUAGE c AS 'MODULE_PATHNAME', 'rose_verify';
 COMMENT ON FUNCTION rose.verify(text, regclass[], integer, integer)
 IS 'compare tables of a subscription with the upstream''s, as both were at one position; one row for each difference';
 REVOKE ALL ON FUNCTION rose.verify(text, regclass[], integer, integer) FROM PUBLIC;
+
+CREATE FUNCTION rose.repair(subscription text, relation regclass, keys text[] DEFAULT NULL,
+	timeout_seconds integer DEFAULT 60, max_keys integer DEFAULT 1000,
+	OUT inserted bigint, OUT updated bigint, OUT deleted bigint, OUT repaired text[], OUT complete boolean)
+RETURNS record LANGUAGE c AS 'MODULE_PATHNAME', 'rose_repair';
+COMMENT ON FUNCTION rose.repair(text, regclass, text[], integer, integer)
+IS 'rows of a subscription''s table become as they are upstream: those with these keys, or those that rose.verify finds';
+REVOKE ALL ON FUNCTION rose.repair(text, regclass, text[], integer, integer) FROM PUBLIC;

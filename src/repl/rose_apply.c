@@ -751,6 +751,33 @@ rose_apply_message(StringInfo s)
 	return result;
 }
 
+/* Values come as text, whatever the format of the stream. */
+bool
+rose_apply_change_beside(StringInfo s, XLogRecPtr lsn)
+{
+	bool		binary = rose_apply.format.binary;
+	RoseApplyBlame before = rose_apply.blame;
+	uint64		applied;
+
+	Assert(!rose_apply.remote.open);
+	rose_apply.remote.changes = 0;
+	rose_apply.remote.commit_lsn = lsn;
+	rose_apply.remote.passing = rose_apply.remote.durable_at_once = rose_apply.remote.cut_needed = false;
+	rose_apply.format.binary = false;
+	rose_apply.blame.rel = NULL;
+	rose_apply.blame.certain = false;
+	rose_apply.blame.beside = true;
+	rose_apply.blame.command = pq_getmsgbyte(s);
+	rose_wire_read_change(rose_apply.blame.command, s->data + s->cursor, s->len - s->cursor, &change);
+	apply_change();
+	applied = rose_apply.remote.changes;
+	rose_apply.blame = before;
+	rose_apply.format.binary = binary;
+	key_tuple = NULL;
+	key_target = NULL;
+	return applied == 1 && !rose_apply.remote.durable_at_once && !rose_apply.remote.cut_needed;
+}
+
 RoseApplyResult
 rose_apply_replay(void)
 {

@@ -15,6 +15,7 @@
 
 #include "lib/stringinfo.h"
 #include "replication/logicalproto.h"
+#include "storage/dsm.h"
 #include "storage/latch.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
@@ -87,6 +88,8 @@ typedef enum RoseHoldState
 	ROSE_HOLD_STANDS,			/* it does, until it is told a position that is still to come */
 	ROSE_HOLD_GOES,				/* it goes on to lsn */
 	ROSE_HOLD_REACHED,			/* it stands still there */
+	ROSE_HOLD_REPAIRS,			/* it is to write the changes before it goes on */
+	ROSE_HOLD_REPAIRED,			/* it has, and they are committed */
 	ROSE_HOLD_LAPSED			/* it has gone on, as nobody said anything for too long; or it has ended */
 } RoseHoldState;
 
@@ -98,6 +101,7 @@ typedef struct RoseHoldShared
 	XLogRecPtr	lsn;			/* what commits before it is applied, and nothing else, when it is reached */
 	TimestampTz since;			/* that the worker stands still ... */
 	int64		stood_us;		/* ... and for how long it did before, for him */
+	dsm_handle	changes;		/* REPAIRS: what is to be written (rose_repair_apply.c) */
 } RoseHoldShared;
 
 typedef struct RoseReplSubShared
@@ -517,6 +521,7 @@ typedef struct RoseApplyBlame
 	RoseReplRel *rel;			/* table of the change, or NULL */
 	bool		certain;		/* an error now is rel's: it comes from the definition or a change of it */
 	bool		writing;		/* rows of earlier changes are written to rel */
+	bool		beside;			/* ... or the changes do not come from the stream: an error is nobody's */
 } RoseApplyBlame;
 
 typedef struct RoseApply
@@ -558,6 +563,9 @@ extern bool rose_apply_can_be_cut(void);
 
 /* One message of pgoutput. */
 extern RoseApplyResult rose_apply_message(StringInfo s);
+
+/* A change that does not come from the stream, as of a transaction that commits at lsn.  False: it cannot be applied by itself. */
+extern bool rose_apply_change_beside(StringInfo s, XLogRecPtr lsn);
 
 /* The next message of a streamed transaction that has committed, or its end.  REQUIRES: rose_streamed_is_replayed. */
 extern RoseApplyResult rose_apply_replay(void);

@@ -35,6 +35,7 @@
 #include "utils/wait_event.h"
 
 #include "util/rose_background_settings.h"
+#include "repl/rose_repair.h"
 #include "repl/rose_repl_internal.h"
 
 /* Looks at the entries at least this often. */
@@ -61,6 +62,7 @@ rose_repl_register(void)
 	BackgroundWorker worker;
 
 	rose_epoch_committed_hook = rose_subscription_epoch_committed;
+	rose_repair_apply_register();
 	if (rose_max_subscriptions == 0 || IsBinaryUpgrade)
 		return;
 	init_worker(&worker, "rose_repl_launcher_main", "rose replication launcher");

@@ -77,7 +77,7 @@ rose_table_error_may_pass(int sqlerrcode)
 Oid
 rose_table_error_at_fault(int sqlerrcode)
 {
-	if (rose_table_error_may_pass(sqlerrcode))
+	if (rose_table_error_may_pass(sqlerrcode) || rose_apply.blame.beside)
 		return InvalidOid;
 	return rose_apply.blame.certain && rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : InvalidOid;
 }

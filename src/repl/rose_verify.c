@@ -37,6 +37,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -124,6 +125,32 @@ match_columns(Relation rel, const RoseColumnMap *map, const RoseUpstreamColumns 
 	return problem;
 }
 
+/* Why its rows may not be read, or locked, on the upstream, or NULL.  Nothing is done there that an error would leave undone. */
+static char *
+problem_of_rights(RoseVerify *verify, const RoseUpstreamTable *remote)
+{
+	MemoryContext context = CurrentMemoryContext;
+	char	   *volatile problem = NULL;
+
+	PG_TRY();
+	{
+		rose_upstream_require_select(verify->conn, remote, NIL);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		MemoryContextSwitchTo(context);
+		edata = CopyErrorData();
+		if (edata->sqlerrcode != ERRCODE_INSUFFICIENT_PRIVILEGE)
+			PG_RE_THROW();
+		FlushErrorState();
+		problem = psprintf("not compared: %s", edata->message);
+	}
+	PG_END_TRY();
+	return problem;
+}
+
 static void
 add_name(StringInfo list, const char *name)
 {
@@ -156,6 +183,11 @@ form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, con
 	for (int i = 0; i < lengthof(names); i++)
 		initStringInfo(&names[i]);
 	table->upstream.key = table->here.key = NULL;
+	table->ncompared = table->nkeys = 0;
+	table->compared = palloc(sizeof(int) * Max(remote->n, 1));
+	table->keys = palloc(sizeof(int) * Max(remote->n, 1));
+	table->key_types = palloc(sizeof(Oid) * Max(remote->n, 1));
+	table->key_attnums = palloc(sizeof(AttrNumber) * Max(remote->n, 1));
 	table->problem = match_columns(rel, map, remote, local_of);
 	if (table->problem != NULL)
 		return;
@@ -168,9 +200,12 @@ form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, con
 			continue;
 		add_name(&names[0], remote->names[i]);
 		add_name(&names[1], NameStr(att->attname));
+		table->compared[table->ncompared++] = i;
 		if (!in_key)
 			continue;
-		nkeys++;
+		table->key_types[nkeys] = att->atttypid;
+		table->key_attnums[nkeys] = att->attnum;
+		table->keys[nkeys++] = table->ncompared - 1;
 		add_name(&names[2], remote->names[i]);
 		add_name(&names[3], NameStr(att->attname));
 	}
@@ -178,6 +213,7 @@ form_columns(RoseVerifyTable *table, Relation rel, const RoseColumnMap *map, con
 	table->here.row = psprintf("ROW(%s)::pg_catalog.text", names[1].data);
 	if (nkeys == 0 || nkeys + constants_in_key(constants, key) < bms_num_members(key))
 		return;
+	table->nkeys = nkeys;
 	table->upstream.key = psprintf("ROW(%s)::pg_catalog.text", names[2].data);
 	table->here.key = psprintf("ROW(%s)::pg_catalog.text", names[3].data);
 }
@@ -212,6 +248,9 @@ form_sides(RoseVerify *verify, RoseVerifyTable *table, Relation rel, const RoseC
 		return;
 	}
 	table->remote = found;
+	table->problem = problem_of_rights(verify, &found);
+	if (table->problem != NULL)
+		return;
 	rose_upstream_published_columns(verify->conn, publications, &found, &table->columns);
 	form_here(verify, table, rel, map);
 	table->upstream.source = rose_upstream_source(verify->conn, publications, &found);
@@ -325,18 +364,22 @@ ask_writers(RoseVerify *verify)
 	return values[0] != NULL ? values[0] : pstrdup("");
 }
 
-/* One of them who has not ended yet, or NULL. */
+/* What is to be said of one of them who has not ended yet; NULL: all have. */
 static char *
 ask_left(RoseVerify *verify, const char *writers)
 {
-	char	   *values[1];
+	char	   *values[2];
 
 	if (!rose_upstream_row(verify->conn,
-						   psprintf("SELECT l.transactionid::pg_catalog.text FROM " WRITERS
+						   psprintf("SELECT l.transactionid::pg_catalog.text, (SELECT p.gid FROM pg_catalog.pg_prepared_xacts p"
+									" WHERE p.transaction OPERATOR(pg_catalog.=) l.transactionid) FROM " WRITERS
 									" AND l.transactionid::pg_catalog.text OPERATOR(pg_catalog.=) ANY ('{%s}') LIMIT 1", writers),
-						   1, values, "ask who writes on the upstream"))
+						   2, values, "ask who writes on the upstream"))
 		return NULL;
-	return values[0];
+	if (values[1] != NULL)
+		return psprintf("Transaction %s of the upstream was prepared, as \"%s\", and is neither committed nor rolled back.",
+						values[0], values[1]);
+	return psprintf("Transaction %s of the upstream has been writing for longer than that.", values[0]);
 }
 
 /*
@@ -354,10 +397,8 @@ wait_until_quick(RoseVerify *verify)
 
 		for (int i = 0; i < ROSE_VERIFY_QUICK_LOOKS && (left = ask_left(verify, writers)) != NULL; i++)
 		{
-			const char *why = psprintf("Transaction %s of the upstream has been writing for longer than that.", left);
-
 			for (int j = 0; j < ROSE_VERIFY_WAITS_PER_LOOK; j++)
-				rose_verify_position_nap(verify->sub, verify->deadline, "take a snapshot of the upstream", why);
+				rose_verify_position_nap(verify->sub, verify->deadline, "take a snapshot of the upstream", left);
 		}
 	} while (left != NULL);
 }
@@ -518,7 +559,8 @@ try_position(RoseVerify *verify)
 		return false;
 	verify->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	look_again(verify);
-	if (rose_verify_position_end(sub->subid, &stood_us))
+	if ((verify->at_position == NULL || verify->at_position(verify)) &&
+		rose_verify_position_end(sub->subid, &stood_us))
 	{
 		ereport(DEBUG1,
 				(errmsg_internal("the worker of rose subscription \"%s\" has stood still for %.3f ms at %X/%X",
@@ -591,6 +633,43 @@ reach_position(RoseVerify *verify)
 	}
 }
 
+/*
+ * An error is of this table alone, here and on the upstream, unless it is one that has nothing to do with it (the connection
+ * is gone, somebody cancels).
+ */
+static void
+compare_table(RoseVerify *verify, const RoseVerifyTable *table)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile failed = NULL;
+
+	rose_upstream_command(verify->conn, "SAVEPOINT before_table");
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		rose_verify_table_compare(verify, table);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		failed = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	if (failed == NULL)
+		return;
+	if (rose_table_error_may_pass(failed->sqlerrcode))
+		ReThrowError(failed);
+	rose_upstream_command(verify->conn, "ROLLBACK TO SAVEPOINT before_table");
+	rose_verify_table_report(verify, table, NULL, -1, -1, psprintf("not compared: %s", failed->message));
+}
+
 static void
 compare_tables(RoseVerify *verify)
 {
@@ -604,16 +683,15 @@ compare_tables(RoseVerify *verify)
 		if (table->problem == NULL && !rose_upstream_has_names(verify->conn, &table->remote))
 			table->problem = "not compared: the upstream's table, or a column of it, was renamed or replaced meanwhile";
 		if (table->problem == NULL)
-			rose_verify_table_compare(verify, table);
+			compare_table(verify, table);
 		else
 			rose_verify_table_report(verify, table, NULL, -1, -1, table->problem);
 	}
 }
 
 void
-rose_verify_subscription(const RoseSubscription *sub, const RoseVerifyOptions *options)
+rose_verify_run(RoseVerify *verify, const RoseSubscription *sub, const RoseVerifyOptions *options)
 {
-	RoseVerify *verify = palloc0(sizeof(RoseVerify));
 	int			guc_level = NewGUCNestLevel();
 
 	verify->sub = sub;
@@ -625,7 +703,8 @@ rose_verify_subscription(const RoseSubscription *sub, const RoseVerifyOptions *o
 		if (has_tables_to_compare(verify))
 			reach_position(verify);
 		ROSE_STOP_POINT("verify-taken");
-		compare_tables(verify);
+		if (verify->at_position == NULL)
+			compare_tables(verify);
 		if (options->relids == NIL)
 			report_new(verify, rose_subscription_tables(sub->subid));
 	}
@@ -638,4 +717,10 @@ rose_verify_subscription(const RoseSubscription *sub, const RoseVerifyOptions *o
 	if (verify->snapshot != NULL)
 		UnregisterSnapshot(verify->snapshot);
 	AtEOXact_GUC(false, guc_level);
+}
+
+void
+rose_verify_subscription(const RoseSubscription *sub, const RoseVerifyOptions *options)
+{
+	rose_verify_run(palloc0(sizeof(RoseVerify)), sub, options);
 }

@@ -41,6 +41,24 @@ typedef struct RoseVerifyOptions
 /* REQUIRES: a superuser, in a READ COMMITTED transaction. */
 extern void rose_verify_subscription(const RoseSubscription *sub, const RoseVerifyOptions *options);
 
+/* What rose_repair_table has done. */
+typedef struct RoseRepairResult
+{
+	int64		inserted;
+	int64		updated;
+	int64		deleted;
+	List	   *keys;			/* of char *: of all these rows, as text */
+	bool		more;			/* other rows differ, too */
+} RoseRepairResult;
+
+/*
+ * Rows of one table become as they are upstream: those with these keys (of char *, as rose_verify_subscription names
+ * them), or NIL: those that it names.  Done, and durable, when it returns, whatever becomes of the transaction.
+ * REQUIRES: as above.
+ */
+extern void rose_repair_table(const RoseSubscription *sub, Oid relid, List *keys, int timeout_s, int64 max_keys,
+							  RoseRepairResult *result);
+
 /* ---------------------------------------------------------------------
  * Among the files
  */
@@ -62,6 +80,12 @@ typedef struct RoseVerifyTable
 	RoseUpstreamTable remote;
 	RoseUpstreamColumns columns;	/* there, that are published */
 	char	   *problem;		/* why it is not compared, or NULL */
+	int			ncompared;		/* of these columns, places of those that are compared, and ... */
+	int		   *compared;
+	int			nkeys;			/* ... among those, places of the key's */
+	int		   *keys;
+	Oid		   *key_types;		/* here, and ... */
+	AttrNumber *key_attnums;	/* ... which these are */
 	List	   *locked;			/* it and its partitions, as far as they are locked here for the comparison */
 	RoseVerifySide upstream;
 	RoseVerifySide here;
@@ -78,7 +102,13 @@ typedef struct RoseVerify
 	XLogRecPtr	lsn;			/* of both */
 	bool		other_encoding; /* texts are hashed in another one than the database's */
 	List	   *tables;			/* of RoseVerifyTable */
+	bool		(*at_position) (struct RoseVerify *verify); /* done while the worker stands still, instead of comparing; false:
+														 * begin anew */
+	void	   *arg;
 } RoseVerify;
+
+/* rose_verify.c: a position is reached, and something else is done there than to compare. */
+extern void rose_verify_run(RoseVerify *verify, const RoseSubscription *sub, const RoseVerifyOptions *options);
 
 /* rose_verify_table.c */
 extern void rose_verify_table_compare(RoseVerify *verify, const RoseVerifyTable *table);

@@ -11,6 +11,7 @@
  * was in WAL before.
  * 2 GOES, REACHED: the worker goes on to that position, as usual, commits what comes before it and nothing
  * else, and stands still until the backend has taken its snapshot here.
+ * 3 REPAIRS, REPAIRED: instead of going on, it writes first what the backend says (rose_repair_apply.c).
  *
  * The upstream hears from it meanwhile.  Nobody is waited for longer than ROSE_HOLD_PATIENCE_MS: then
  * the state is LAPSED, the worker has gone on, and the backend begins anew.  So does it if
@@ -32,6 +33,7 @@
 #include "utils/wait_event.h"
 
 #include "util/rose_stop_point.h"
+#include "repl/rose_repair.h"
 #include "repl/rose_repl_internal.h"
 
 /* The worker stands still for no longer than this. */
@@ -42,6 +44,8 @@
 
 /* Where it is to stand still; invalid: nowhere. */
 static XLogRecPtr going_to = InvalidXLogRecPtr;
+
+void		(*rose_verify_hold_repair) (RoseReplSubShared *shared) = NULL;
 
 /* REQUIRES: lock exclusive. */
 static void
@@ -118,6 +122,8 @@ rose_verify_hold_stand(RoseReplSubShared *shared, void (*keep_alive) (void))
 		if (keep_alive != NULL)
 			keep_alive();
 	}
+	if (as == ROSE_HOLD_REACHED)
+		rose_verify_hold_repair(shared);
 	/* it may have been set for something else */
 	SetLatch(MyLatch);
 }

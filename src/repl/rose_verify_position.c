@@ -20,6 +20,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "repl/rose_repair.h"
 #include "repl/rose_repl_internal.h"
 
 /* Between two looks, if no latch is set. */
@@ -171,6 +172,49 @@ rose_verify_position_wait(const RoseSubscription *sub, TimestampTz deadline)
 	return state == ROSE_HOLD_REACHED;
 }
 
+/* The state moves from REACHED to REPAIRS; false: the worker does not stand still there any more. */
+static bool
+ask_to_repair(Oid subid, dsm_handle changes)
+{
+	RoseReplSubShared *entry;
+	bool		stands;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	entry = rose_repl_entry(MyDatabaseId, subid);
+	stands = entry != NULL && entry->hold.pid == MyProcPid && entry->hold.state == ROSE_HOLD_REACHED;
+	if (stands)
+	{
+		entry->hold.changes = changes;
+		entry->hold.state = ROSE_HOLD_REPAIRS;
+		if (entry->latch != NULL)
+			SetLatch(entry->latch);
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return stands;
+}
+
+bool
+rose_verify_position_repair(const RoseSubscription *sub, TimestampTz deadline, dsm_handle changes)
+{
+	RoseHoldState state;
+	RoseReplSnapshot snapshot;
+
+	if (!ask_to_repair(sub->subid, changes))
+		return false;
+	while ((state = state_of(sub->subid)) == ROSE_HOLD_REPAIRS)
+		rose_verify_position_nap(sub, deadline, "have the worker repair rows",
+								 "The worker may still do so.");
+	if (state == ROSE_HOLD_REPAIRED)
+		return true;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the worker of rose subscription \"%s\" has ended while it repaired rows", sub->name),
+			 rose_repl_get(sub->subid, &snapshot) && snapshot.last_error[0] != '\0' ?
+			 errdetail("Its last error was: %s", snapshot.last_error) : 0,
+			 errhint("See with rose.verify whether it was done.")));
+	return false;				/* keep compiler quiet */
+}
+
 bool
 rose_verify_position_end(Oid subid, int64 *stood_us)
 {
@@ -181,7 +225,7 @@ rose_verify_position_end(Oid subid, int64 *stood_us)
 	entry = rose_repl_entry(MyDatabaseId, subid);
 	if (entry != NULL && entry->hold.pid == MyProcPid)
 	{
-		reached = entry->hold.state == ROSE_HOLD_REACHED;
+		reached = entry->hold.state == ROSE_HOLD_REACHED || entry->hold.state == ROSE_HOLD_REPAIRED;
 		if (stood_us != NULL)
 			*stood_us = entry->hold.stood_us + (reached ? GetCurrentTimestamp() - entry->hold.since : 0);
 		entry->hold.state = ROSE_HOLD_NONE;
