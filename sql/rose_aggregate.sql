@@ -54,6 +54,15 @@ INSERT INTO rag_queries (q)
 		'sum(c) + 1 - count(*), avg(a) * max(b), CASE WHEN count(*) > 3 THEN max(c) END']) list,
 	unnest(ARRAY['', ' WHERE c > 500', ' WHERE c % 7 <> 3 AND a >= 2', ' WHERE a BETWEEN 3 AND 6 AND c % 3 <> 1 AND f > 20', ' WHERE c = 777', ' WHERE c < -5000000',
 		' WHERE t IS NULL AND a IN (1, 5, 7)', ' HAVING count(*) > 30 AND max(c) > 4', ' HAVING count(*) < 0']) cond;
+-- FILTER: of none, some and all aggregates, by columns that others take or nobody, of any type; for rows only that the query selects, and failing for one
+INSERT INTO rag_queries (q)
+	SELECT 'SELECT ' || list || ' FROM @' || cond FROM unnest(ARRAY[
+		'count(*) FILTER (WHERE a > 3), count(*), count(1) FILTER (WHERE c % 2 = 0), sum(c) FILTER (WHERE a > 3), sum(c), sum(c) FILTER (WHERE u), avg(b) FILTER (WHERE t > ''5'')',
+		'min(t) FILTER (WHERE t > ''5''), max(t), max(t) FILTER (WHERE length(t) > 40), count(t) FILTER (WHERE t IS NULL), count(*) FILTER (WHERE t IS NULL)',
+		'sum(f) FILTER (WHERE r > 20), avg(r) FILTER (WHERE u IS NOT TRUE), min(f) FILTER (WHERE d > ''2020-03-01''), max(m) FILTER (WHERE m < ''5''), bool_or(u) FILTER (WHERE false), count(*) FILTER (WHERE NULL)',
+		'sum(a) FILTER (WHERE a > (SELECT 4)), count(*) FILTER (WHERE c > 0 AND 1 / (c - 8) > 0)', 'bit_or(c) FILTER (WHERE CASE WHEN c <> 8 THEN 1 / (c - 8) = 0 END)']) list,
+	unnest(ARRAY['', ' WHERE c <> 8', ' WHERE c % 7 <> 3 AND a >= 2', ' WHERE a BETWEEN 3 AND 6 AND c % 3 <> 1 AND f > 20', ' WHERE c + 0 < 50 AND c > 0', ' WHERE c = 777',
+		' HAVING count(*) FILTER (WHERE c > 5) > 30']) cond;
 CREATE FUNCTION rag_all_same() RETURNS text LANGUAGE sql AS $$
 	SELECT count(*) || ' ' || count(DISTINCT said) FROM (SELECT rag_same(q) AS said FROM rag_queries ORDER BY n) x
 $$;
@@ -155,8 +164,9 @@ SELECT rag_counted_soon(), rag_same('SELECT count(*) FROM @');
 -- plans
 EXPLAIN (COSTS off, VERBOSE) SELECT count(*), sum(c) / 2, avg(f) FROM rag WHERE a > 3 AND c > 5 AND length(t) > 3 HAVING max(r) > 1;
 EXPLAIN (COSTS off) SELECT count(*) FROM rag;
+EXPLAIN (COSTS off, VERBOSE) SELECT count(*) FILTER (WHERE t > 'x'), max(c) FILTER (WHERE a > 3 AND b < 5) FROM rag;
 -- core's
-SELECT q FROM unnest(ARRAY['count(DISTINCT c)', 'sum(c + 1)', 'sum(c) FILTER (WHERE a > 3)', 'max(t || t)', 'sum(c ORDER BY a)', 'count(rag)', 'count(NULL)', 'stddev(f)',
+SELECT q FROM unnest(ARRAY['count(DISTINCT c)', 'sum(c + 1)', 'sum(c) FILTER (WHERE random() < 2)', 'count(*) FILTER (WHERE rag IS NULL)', 'count(*) FILTER (WHERE a IN (SELECT b FROM rag))', 'sum(c + 1) FILTER (WHERE a > 3)', 'sum(c ORDER BY a) FILTER (WHERE a > 3)', 'max(t || t)', 'sum(c ORDER BY a)', 'count(rag)', 'count(NULL)', 'stddev(f)',
 	'count(*), max(m::text)', 'max(t::char(9))', 'max(t ORDER BY a)', 'percentile_disc(0.5) WITHIN GROUP (ORDER BY f)', 'max(xmin::text::int8)']) q
 	WHERE EXISTS (SELECT FROM rag_plan('SELECT ' || q || ' FROM rag') line WHERE line ~ 'Rose Aggregate');
 SELECT count(*) FROM rag_plan('SELECT count(*) FROM rag x JOIN rag y USING (a)') line WHERE line ~ 'Rose Aggregate';

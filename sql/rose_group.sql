@@ -58,6 +58,12 @@ INSERT INTO rgr_queries (q)
 INSERT INTO rgr_queries (q) VALUES ('SELECT i2, t FROM @ GROUP BY i2, t'), ('SELECT max(c), i2 FROM @ GROUP BY i2 ORDER BY i2 DESC NULLS FIRST'), ('SELECT a, count(*) FROM @ GROUP BY a ORDER BY a DESC'),
 	('SELECT count(*) FROM @ GROUP BY t HAVING t IS NULL OR max(c) > 500'), ('SELECT i2, sum(c) + count(*), i2 * 2, CASE WHEN i2 > 3 THEN max(c) END FROM @ GROUP BY i2'), ('SELECT i2, sum(f), avg(r), sum(r) FROM @ GROUP BY i2'),
 	('SELECT t, avg(f) FROM @ GROUP BY t'), ('SELECT i2, rank() OVER (ORDER BY count(*), i2) FROM @ GROUP BY i2'), ('SELECT i2, count(*) FROM @ WHERE u GROUP BY u, i2'), ('SELECT u, count(*) FROM @ GROUP BY 1 ORDER BY count(*), 1 LIMIT 2');
+-- FILTER
+INSERT INTO rgr_queries (q)
+	SELECT 'SELECT ' || keys || ', ' || list || ' FROM @' || cond || ' GROUP BY ' || keys
+	FROM unnest(ARRAY['i2', 't', 'a', 'u, ch']) keys, unnest(ARRAY['count(*) FILTER (WHERE c % 2 = 0), count(*), count(*) FILTER (WHERE t > ''text 2''), sum(c) FILTER (WHERE c % 2 = 0), sum(c), sum(c) FILTER (WHERE t > ''text 2'')',
+		'avg(c) FILTER (WHERE u), max(c) FILTER (WHERE false), count(t) FILTER (WHERE f > 1 OR u IS NULL), min(ts) FILTER (WHERE length(v) > 2), bool_and(u) FILTER (WHERE n > 1)', 'count(*) FILTER (WHERE c > 0 AND 1 / (c - 8) > 0)']) list,
+	unnest(ARRAY['', ' WHERE c <> 8', ' WHERE c % 7 <> 3 AND a >= 2', ' WHERE c + 0 < 50 AND c > 0']) cond;
 CREATE FUNCTION rgr_all_same() RETURNS text LANGUAGE sql AS $$
 	SELECT count(*) || ' ' || sum(groups) FROM (SELECT rgr_same(q) AS groups FROM rgr_queries ORDER BY n) x
 $$;
@@ -111,7 +117,7 @@ EXPLAIN (COSTS off) SELECT i2 FROM rgr GROUP BY i2;
 -- core's
 SELECT q FROM unnest(ARRAY['i2 + 1', 'lower(t)', 'ROLLUP (i2)', 'i2, rgr', 'jsonb_build_array(a)', 'a, b', 'tableoid', 'interval ''1 h'' * a']) q
 	WHERE EXISTS (SELECT FROM rgr_plan('SELECT count(*) FROM rgr GROUP BY ' || q) line WHERE line ~ 'Rose Aggregate');
-SELECT q FROM unnest(ARRAY['count(DISTINCT c)', 'sum(c + 1)', 'sum(c) FILTER (WHERE a > 3)', 'max(t)', 'string_agg(t, '','')', 'count(rgr)', 'grouping(i2)']) q
+SELECT q FROM unnest(ARRAY['count(DISTINCT c)', 'sum(c + 1)', 'sum(c) FILTER (WHERE random() < 2)', 'count(*) FILTER (WHERE rgr IS NULL)', 'sum(c + 1) FILTER (WHERE a > 3)', 'max(t)', 'string_agg(t, '','')', 'count(rgr)', 'grouping(i2)']) q
 	WHERE EXISTS (SELECT FROM rgr_plan('SELECT ' || q || ' FROM rgr GROUP BY i2') line WHERE line ~ 'Rose Aggregate');
 SELECT count(*) FROM rgr_plan('SELECT DISTINCT i2 FROM rgr') line WHERE line ~ 'Rose Aggregate';
 SELECT count(*) FROM rgr_plan('SELECT x.i2, count(*) FROM rgr x JOIN rgr y USING (a) GROUP BY 1') line WHERE line ~ 'Rose Aggregate';

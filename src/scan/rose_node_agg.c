@@ -37,8 +37,9 @@
 /* A column that aggregates take. */
 typedef struct AggColumn
 {
-	AttrNumber	attno;
+	AttrNumber	attno;			/* 0: none, rows that the filter leaves are counted */
 	int			length;			/* of a value; -1: it is by reference */
+	RoseNodeAggFilter *filter;	/* or NULL */
 } AggColumn;
 
 typedef struct RoseNodeAgg
@@ -49,6 +50,7 @@ typedef struct RoseNodeAgg
 
 	int			ncolumns;
 	AggColumn  *columns;
+	List	   *filters;
 	int64	   *values;			/* of the column at hand */
 	bool	   *nulls;
 
@@ -74,18 +76,21 @@ agg_create(CustomScan *plan)
 /* ---- begin ---- */
 
 static int
-add_column(RoseNodeAgg *agg, AttrNumber attno)
+add_column(RoseNodeAgg *agg, AttrNumber attno, RoseNodeAggFilter *filter)
 {
-	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(agg->scan->css.ss.ss_currentRelation),
-										  attno - 1);
+	TupleDesc	desc = RelationGetDescr(agg->scan->css.ss.ss_currentRelation);
+	AggColumn  *column = &agg->columns[agg->ncolumns];
 
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
-		if (agg->columns[i].attno == attno)
+		if (agg->columns[i].attno == attno && agg->columns[i].filter == filter)
 			return i;
 	}
-	agg->columns[agg->ncolumns].attno = attno;
-	agg->columns[agg->ncolumns].length = att->attbyval ? att->attlen : -1;
+	column->attno = attno;
+	column->filter = filter;
+	column->length = -1;
+	if (attno > 0 && TupleDescAttr(desc, attno - 1)->attbyval)
+		column->length = TupleDescAttr(desc, attno - 1)->attlen;
 	return agg->ncolumns++;
 }
 
@@ -94,15 +99,20 @@ add_state(RoseNodeAgg *agg, const Aggref *aggref)
 {
 	RoseNodeAggState *state = &agg->states[agg->nstates++];
 	const Var  *column;
+	RoseNodeAggFilter *filter;
 
 	state->kind = rose_node_agg_kind(aggref, &column);
 	if (state->kind == ROSE_AGG_NONE)
 		elog(ERROR, "aggregate function %u is not known to Rose Aggregate", aggref->aggfnoid);
 	state->room = rose_node_agg_room(state->kind);
 	state->column = -1;
+	filter = rose_node_agg_filter_add(&agg->filters, aggref->aggfilter, &agg->css.ss.ps,
+									  agg->scan->css.ss.ss_currentRelation);
+	if (column == NULL && filter == NULL)
+		return;
+	state->column = add_column(agg, column != NULL ? column->varattno : 0, filter);
 	if (column == NULL)
 		return;
-	state->column = add_column(agg, column->varattno);
 	state->type = linitial_oid(aggref->aggargtypes);
 	if (ROSE_AGG_IS_OF_TEXT(state->kind))
 		rose_node_agg_state_set_collation(state, aggref->inputcollid, CurrentMemoryContext);
@@ -128,6 +138,33 @@ agg_begin(CustomScanState *css, EState *estate, int eflags)
 
 /* ---- rows ---- */
 
+/* Rows that the column's filter leaves out have NULL; nulls is of rows from first on, or, first < 0, of the selected ones. */
+static void
+filter_rows(RoseNodeAgg *agg, const AggColumn *column, int first)
+{
+	const RoseNodeRows *rows = &agg->scan->rows;
+	const bool *fails;
+
+	if (column->filter == NULL)
+		return;
+	fails = rose_node_agg_filter_fails(column->filter);
+	for (int i = 0; i < rows->n; i++)
+		agg->nulls[first < 0 ? i : rose_node_rows_at(rows, i) - first] |= fails[i];
+}
+
+/* How many rows the column's filter leaves. */
+static int
+count_filtered(RoseNodeAgg *agg, const AggColumn *column)
+{
+	const RoseNodeRows *rows = &agg->scan->rows;
+	const bool *fails = rose_node_agg_filter_fails(column->filter);
+	int			n = 0;
+
+	for (int i = 0; i < rows->n; i++)
+		n += fails[i] ? 0 : 1;
+	return n;
+}
+
 /* Decode the column of the selected rows; values of NULLs are left out.  Returns how many are left. */
 static int
 load_column(RoseNodeAgg *agg, const AggColumn *column)
@@ -137,11 +174,14 @@ load_column(RoseNodeAgg *agg, const AggColumn *column)
 	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
 	bool		null;
 
+	if (column->attno == 0)
+		return count_filtered(agg, column);
 	if (rows->n * PICK_BELOW < n)
 	{
 		rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, (Datum *) agg->values,
 						agg->nulls);
 		rose_node_agg_words_of_datums(agg->values, rows->n, column->length);
+		filter_rows(agg, column, -1);
 		return rose_vec_keep(agg->values, agg->nulls, rows->n);
 	}
 	if (column->length < 0)
@@ -149,6 +189,8 @@ load_column(RoseNodeAgg *agg, const AggColumn *column)
 								 agg->nulls);
 	else
 		null = rose_batch_words(rows->batch, column->attno, first, n, agg->values, agg->nulls);
+	filter_rows(agg, column, first);
+	null |= column->filter != NULL;
 	if (rows->n < n)
 		return rose_vec_keep_rows(agg->values, agg->nulls, rows->rows, first, rows->n);
 	return null ? rose_vec_keep(agg->values, agg->nulls, n) : n;
@@ -161,6 +203,7 @@ take_rows(RoseNodeAgg *agg)
 	ExprContext *econtext = agg->css.ss.ps.ps_ExprContext;
 
 	ResetExprContext(econtext);
+	rose_node_agg_filters_evaluate(agg->filters, &agg->scan->rows);
 	for (int c = 0; c < agg->ncolumns; c++)
 	{
 		int			n = load_column(agg, &agg->columns[c]);

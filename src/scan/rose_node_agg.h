@@ -14,11 +14,16 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
 #include "nodes/primnodes.h"
 
+struct RoseNodeRows;
 struct RoseNodeScan;
+
+/* The FILTER of some aggregates. */
+typedef struct RoseNodeAggFilter RoseNodeAggFilter;
 
 /* What is done with the values of a column that are not NULL. */
 typedef enum RoseNodeAggKind
@@ -80,9 +85,26 @@ typedef struct RoseNodeAggState
 /* --- what can be aggregated (rose_node_agg_kinds.c) --- */
 
 /*
- * ROSE_AGG_NONE: this node cannot do it.  *column: the column of the relation that it takes; NULL: it counts rows.
+ * ROSE_AGG_NONE: this node cannot do it.  *column: the column of the relation that it takes; NULL: it counts rows, with a FILTER those
+ * that this selects, as ROSE_AGG_COUNT.
  */
 extern RoseNodeAggKind rose_node_agg_kind(const Aggref *aggref, const Var **column);
+
+/* --- FILTER (rose_node_agg_filter.c) --- */
+
+/* Can it be evaluated here?  Which columns (Vars) does it look at? */
+extern bool rose_node_agg_filter_takes(const Expr *filter);
+extern List *rose_node_agg_filter_columns(const Expr *filter);
+
+/* The one among filters, where it is put if it is new; NULL of none. */
+extern RoseNodeAggFilter *rose_node_agg_filter_add(List **filters, const Expr *expr,
+												   PlanState *parent, Relation rel);
+
+/* There are other rows at hand.  REQUIRES: nobody needs values by reference of theirs that were decoded before. */
+extern void rose_node_agg_filters_evaluate(List *filters, const struct RoseNodeRows *rows);
+
+/* Which of the selected rows are left out. */
+extern const bool *rose_node_agg_filter_fails(const RoseNodeAggFilter *filter);
 
 /* --- states (rose_node_agg_state.c) --- */
 extern void rose_node_agg_state_reset(RoseNodeAggState *state);

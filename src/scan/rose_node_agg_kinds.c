@@ -4,7 +4,7 @@
  *	  Which aggregates a Rose Aggregate knows.
  *
  * They are known by the functions' OIDs, never by names, which anybody may give to functions.  What is not here is
- * core's to aggregate, row by row: with DISTINCT, ORDER BY or FILTER, of expressions, of other types.
+ * core's to aggregate, row by row: with DISTINCT or ORDER BY, of expressions, of other types.
  *
  * Backend-local; no locks.
  *
@@ -101,6 +101,13 @@ column_of(const Node *argument)
 	return var;
 }
 
+/* One that counts rows: all, or some. */
+static RoseNodeAggKind
+kind_of_rows(const Aggref *aggref)
+{
+	return aggref->aggfilter == NULL ? ROSE_AGG_ROWS : ROSE_AGG_COUNT;
+}
+
 RoseNodeAggKind
 rose_node_agg_kind(const Aggref *aggref, const Var **column)
 {
@@ -109,13 +116,16 @@ rose_node_agg_kind(const Aggref *aggref, const Var **column)
 
 	*column = NULL;
 	if (aggref->aggkind != AGGKIND_NORMAL || aggref->aggvariadic || aggref->agglevelsup > 0 ||
-		aggref->aggdistinct != NIL || aggref->aggorder != NIL || aggref->aggfilter != NULL)
+		aggref->aggdistinct != NIL || aggref->aggorder != NIL ||
+		(aggref->aggfilter != NULL && !rose_node_agg_filter_takes(aggref->aggfilter)))
 		return ROSE_AGG_NONE;
-	if (kind == ROSE_AGG_NONE || kind == ROSE_AGG_ROWS)
+	if (kind == ROSE_AGG_ROWS)
+		return kind_of_rows(aggref);
+	if (kind == ROSE_AGG_NONE)
 		return kind;
 	argument = (const Node *) linitial_node(TargetEntry, aggref->args)->expr;
 	if (kind == ROSE_AGG_COUNT && IsA(argument, Const) && !((const Const *) argument)->constisnull)
-		return ROSE_AGG_ROWS;
+		return kind_of_rows(aggref);
 	*column = column_of(argument);
 	if (*column == NULL)
 		return ROSE_AGG_NONE;

@@ -174,7 +174,11 @@ scan_target(PlannerInfo *root, const PathTarget *partial)
 		const Var  *column;
 
 		if (IsA(lfirst(cell), Aggref))
+		{
 			(void) rose_node_agg_kind(lfirst_node(Aggref, cell), &column);
+			add_new_columns_to_pathtarget(target,
+										  rose_node_agg_filter_columns(lfirst_node(Aggref, cell)->aggfilter));
+		}
 		else
 			(void) rose_node_group_key_kind(lfirst(cell), InvalidOid, &column);
 		if (column != NULL)
@@ -193,7 +197,7 @@ add_paths(PlannerInfo *root, RelOptInfo *grouped, PathTarget *target, CustomPath
 	Path	   *states = &path->path;
 	AggClauseCosts costs;
 
-	rose_node_cost_aggregate(path, &scan->path, list_length(target->exprs));
+	rose_node_cost_aggregate(root, path, &scan->path);
 	if (scan->path.parallel_workers > 0)
 		states = rose_node_agg_gather_path(root, path);
 

@@ -131,23 +131,44 @@ rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 	path->path.total_cost = path->path.startup_cost + run;
 }
 
+/* What aggregates' FILTERs cost a row. */
+static Cost
+cost_of_filters(PlannerInfo *root, const PathTarget *target)
+{
+	Cost		cost = 0;
+	ListCell   *cell;
+
+	foreach(cell, target->exprs)
+	{
+		QualCost	filter;
+
+		if (!IsA(lfirst(cell), Aggref))
+			continue;
+		cost_qual_eval_node(&filter, (Node *) lfirst_node(Aggref, cell)->aggfilter, root);
+		cost += filter.per_tuple;
+	}
+	return cost;
+}
+
 /* Rows are not given out one by one, which the scan's costs have. */
 void
-rose_node_cost_aggregate(CustomPath *path, const Path *scan, int naggregates)
+rose_node_cost_aggregate(PlannerInfo *root, CustomPath *path, const Path *scan)
 {
+	int			naggregates = list_length(path->path.pathtarget->exprs);
 	Cost		run = scan->total_cost - scan->startup_cost;
 
 	run -= scan->rows * ROW_PART * cpu_tuple_cost;
 	run += scan->rows * naggregates * AGGREGATE_PART * cpu_operator_cost;
+	run += scan->rows * cost_of_filters(root, path->path.pathtarget);
 	path->path.rows = 1;
 	path->path.startup_cost = path->path.total_cost = scan->startup_cost + Max(run, 0);
 }
 
 /* The same with groups: each row's is found, and each is given out.  Where they come in order, they do so from the start. */
 void
-rose_node_cost_groups(CustomPath *path, const Path *scan, int ncolumns, double ngroups)
+rose_node_cost_groups(PlannerInfo *root, CustomPath *path, const Path *scan, double ngroups)
 {
-	rose_node_cost_aggregate(path, scan, ncolumns);
+	rose_node_cost_aggregate(root, path, scan);
 	path->path.rows = ngroups;
 	path->path.total_cost += scan->rows * GROUP_PART * cpu_operator_cost;
 	if (path->path.pathkeys == NIL)

@@ -64,11 +64,12 @@ rose_node_group_create(CustomScan *plan)
 /* ---- begin ---- */
 
 static int
-add_column(RoseNodeGroup *group, const Var *column)
+add_column(RoseNodeGroup *group, const Var *column, RoseNodeAggFilter *filter)
 {
 	TupleDesc	desc = RelationGetDescr(group->scan->css.ss.ss_currentRelation);
 
-	return rose_node_group_columns_add(&group->columns, desc, column->varattno);
+	return rose_node_group_columns_add(&group->columns, desc, column != NULL ? column->varattno : 0,
+									   filter);
 }
 
 static void
@@ -76,16 +77,20 @@ add_agg(RoseNodeGroup *group, const Aggref *aggref, int target)
 {
 	RoseNodeGroupAgg *agg = &group->table.aggs[group->table.naggs++];
 	const Var  *column;
+	RoseNodeAggFilter *filter;
 
 	agg->kind = rose_node_agg_kind(aggref, &column);
 	if (agg->kind == ROSE_AGG_NONE)
 		elog(ERROR, "aggregate function %u is not known to Rose Aggregate", aggref->aggfnoid);
 	agg->target = target;
 	agg->column = -1;
-	if (column == NULL)
+	filter = rose_node_agg_filter_add(&group->columns.filters, aggref->aggfilter, &group->css.ss.ps,
+									  group->scan->css.ss.ss_currentRelation);
+	if (column == NULL && filter == NULL)
 		return;
-	agg->column = add_column(group, column);
-	agg->type = linitial_oid(aggref->aggargtypes);
+	agg->column = add_column(group, column, filter);
+	if (column != NULL)
+		agg->type = linitial_oid(aggref->aggargtypes);
 }
 
 static void
@@ -99,7 +104,7 @@ add_key(RoseNodeGroup *group, const Node *expr, int target)
 	if (key->kind == ROSE_KEY_NONE || group->table.nkeys > ROSE_VEC_GROUP_COLUMNS)
 		elog(ERROR, "key of groups is not known to Rose Aggregate");
 	key->typlen = TupleDescAttr(desc, column->varattno - 1)->attlen;
-	key->column = add_column(group, column);
+	key->column = add_column(group, column, NULL);
 	key->target = target;
 	rose_node_group_key_init(key);
 }

@@ -56,8 +56,9 @@ extern RoseNodeKeyKind rose_node_group_key_kind(const Node *expr, Oid equality, 
 /* --- columns of the rows at hand (rose_node_group_columns.c) --- */
 typedef struct RoseNodeGroupColumn
 {
-	AttrNumber	attno;
+	AttrNumber	attno;			/* 0: none, which has values but where the filter leaves rows out */
 	int			length;			/* of a value; -1: it is by reference, and values are Datums */
+	RoseNodeAggFilter *filter;	/* rows that it leaves out have NULL; or NULL */
 	bool		loaded;
 	bool		any_null;
 	int64	   *values;			/* of selected rows, one after the other; of NULLs 0 */
@@ -67,13 +68,14 @@ typedef struct RoseNodeGroupColumn
 typedef struct RoseNodeGroupColumns
 {
 	const RoseNodeRows *rows;
+	List	   *filters;
 	int			ncolumns;
 	RoseNodeGroupColumn *columns;
 } RoseNodeGroupColumns;
 
 /* The number of a column, which is added if it is not there.  There is room for it. */
 extern int	rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc,
-										AttrNumber attno);
+										AttrNumber attno, RoseNodeAggFilter *filter);
 
 /* These are the rows at hand. */
 extern void rose_node_group_columns_start(RoseNodeGroupColumns *columns, const RoseNodeRows *rows);

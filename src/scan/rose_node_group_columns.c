@@ -20,19 +20,22 @@
 #define PICK_BELOW		32
 
 int
-rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc, AttrNumber attno)
+rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc, AttrNumber attno,
+							RoseNodeAggFilter *filter)
 {
-	Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
 	RoseNodeGroupColumn *column;
 
 	for (int i = 0; i < columns->ncolumns; i++)
 	{
-		if (columns->columns[i].attno == attno)
+		if (columns->columns[i].attno == attno && columns->columns[i].filter == filter)
 			return i;
 	}
 	column = &columns->columns[columns->ncolumns];
 	column->attno = attno;
-	column->length = att->attbyval ? att->attlen : -1;
+	column->filter = filter;
+	column->length = -1;
+	if (attno > 0 && TupleDescAttr(desc, attno - 1)->attbyval)
+		column->length = TupleDescAttr(desc, attno - 1)->attlen;
 	column->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
 	column->nulls = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
 	return columns->ncolumns++;
@@ -42,6 +45,7 @@ void
 rose_node_group_columns_start(RoseNodeGroupColumns *columns, const RoseNodeRows *rows)
 {
 	columns->rows = rows;
+	rose_node_agg_filters_evaluate(columns->filters, rows);
 	for (int i = 0; i < columns->ncolumns; i++)
 		columns->columns[i].loaded = false;
 }
@@ -71,6 +75,16 @@ decode(RoseNodeGroupColumn *column, const RoseNodeRows *rows, int first, int n)
 	return null;
 }
 
+/* Rows that the column's filter leaves out have NULL. */
+static void
+filter_rows(RoseNodeGroupColumn *column, const RoseNodeRows *rows)
+{
+	const bool *fails = rose_node_agg_filter_fails(column->filter);
+
+	for (int i = 0; i < rows->n; i++)
+		column->nulls[i] |= fails[i];
+}
+
 /* Those of NULLs are 0. */
 static void
 clear_nulls(RoseNodeGroupColumn *column, int n)
@@ -90,7 +104,13 @@ rose_node_group_columns_load(RoseNodeGroupColumns *columns, int number)
 
 	if (column->loaded)
 		return column;
-	if (rows->n * PICK_BELOW < n)
+	if (column->attno == 0)
+	{
+		memset(column->values, 0, rows->n * sizeof(int64));
+		memset(column->nulls, false, rows->n * sizeof(bool));
+		null = false;
+	}
+	else if (rows->n * PICK_BELOW < n)
 	{
 		rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, (Datum *) column->values,
 						column->nulls);
@@ -99,6 +119,11 @@ rose_node_group_columns_load(RoseNodeGroupColumns *columns, int number)
 	}
 	else
 		null = decode(column, rows, first, n);
+	if (column->filter != NULL)
+	{
+		filter_rows(column, rows);
+		null = true;
+	}
 	column->any_null = null && memchr(column->nulls, true, rows->n) != NULL;
 	if (column->any_null)
 		clear_nulls(column, rows->n);

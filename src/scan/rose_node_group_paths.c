@@ -140,7 +140,7 @@ group_path(GroupRequest *request, CustomPath *scan, List *pathkeys)
 
 	path->path.pathkeys = pathkeys;
 	path->custom_private = list_make2_int(pathkeys != NIL, (int) Min(request->ngroups, INT_MAX));
-	rose_node_cost_groups(path, &scan->path, list_length(request->partial->exprs), request->ngroups);
+	rose_node_cost_groups(request->root, path, &scan->path, request->ngroups);
 	return &path->path;
 }
 

@@ -84,10 +84,11 @@ extern int	rose_node_parallel_workers(RelOptInfo *rel, const RangeTblEntry *rte)
  */
 extern void rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys);
 
-/* Fill rows and costs of a path that takes the scan's rows for so many aggregates. */
-extern void rose_node_cost_aggregate(CustomPath *path, const Path *scan, int naggregates);
+/* Fill rows and costs of a path that takes the scan's rows for the aggregates of its target. */
+extern void rose_node_cost_aggregate(PlannerInfo *root, CustomPath *path, const Path *scan);
 
-/* The same of one that makes so many groups, by so many columns and for so many aggregates together. */
-extern void rose_node_cost_groups(CustomPath *path, const Path *scan, int ncolumns, double ngroups);
+/* The same of one that makes so many groups, by the columns of its target. */
+extern void rose_node_cost_groups(PlannerInfo *root, CustomPath *path, const Path *scan,
+								  double ngroups);
 
 #endif							/* ROSE_NODE_SCAN_H */

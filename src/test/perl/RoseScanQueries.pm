@@ -277,6 +277,7 @@ sub vector_aggregates
 		  : $type =~ /^(date|time|timestamp|timestamptz|money|oid)$/ ? qw(min max) : $type eq 'bool' ? qw(bool_and bool_or every) : ('count');
 		my $of = rare(0.25) ? 'count(*)' : pick(@of, 'count') . "($column->{name})";
 
+		$of .= ' FILTER (WHERE ' . condition($table) . ')' if rare(0.25);
 		# of equal zeros the last one is the least
 		$of = "$of + 0" if $of =~ /^m/ && $column->{family} eq 'float';
 		$floats = 1 if $of =~ /^(sum|avg)/ && $column->{family} eq 'float';
