@@ -18,7 +18,7 @@
  * versions of such a table away that no epoch has made durable, but not the new file: so
  * the version that would come back has its entry, too.
  *
- * Of versions that no snapshot sees any more nothing is computed: an expression may fail for a row
+ * Of other versions that no snapshot sees any more nothing is computed: an expression may fail for a row
  * that somebody has deleted for that very reason.
  *
  * Locking: the caller's; sources of the walk and the manifest take theirs.
@@ -294,6 +294,23 @@ version_after_crash(const IndexBuild *build, const RoseWalkVersion *versions, in
 	return NULL;
 }
 
+static void
+version_after_crash_context(void *arg)
+{
+	errcontext("computing the entry of a row that changes of the upstream have replaced or deleted, but not durably yet; that is not needed after rose.spill()");
+}
+
+/* The entry of that one. */
+static void
+entry_after_crash(const IndexBuild *build, const RoseWalkVersion *version, int64 rowid, RoseEntry *entry)
+{
+	ErrorContextCallback callback = {.previous = error_context_stack, .callback = version_after_crash_context};
+
+	error_context_stack = &callback;
+	entry_of(build, version, rowid, entry);
+	error_context_stack = callback.previous;
+}
+
 /* The versions of one key of the table, oldest first. */
 static void
 put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 rowid)
@@ -313,7 +330,7 @@ put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 ro
 		entry_of(build, &versions[i], rowid, &version->entry);
 	}
 	if (again != NULL)
-		entry_of(build, again, rowid, &build->history[n].entry);
+		entry_after_crash(build, again, rowid, &build->history[n].entry);
 	if (n == 1 && again == NULL && is_settled(build, &versions[0]))
 		put_settled(build, &build->history[0].entry);
 	else if (build->fed)

@@ -34,7 +34,7 @@ my %events;						# how often what was done
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
 sub pick { return $_[ rand @_ ] }
-sub may_fail { my (undef, undef, $err) = $replica->psql('postgres', $_[0]); return $err }
+sub may_fail { my (undef, undef, $err) = $replica->psql('postgres', "\\set VERBOSITY verbose\n$_[0]"); return $err =~ /ERROR|FATAL|PANIC|closed/ ? $err : '' }
 
 # --- what there is
 my %columns = (t => 'id int PRIMARY KEY, a int, b text, doc text', u => 'x text, y int, a int, b text, PRIMARY KEY (x, y)', p => 'id int PRIMARY KEY, a int, b text', f => 'id int PRIMARY KEY, a int, b text',
@@ -122,8 +122,8 @@ my %can = (
 	worker => sub { return may_fail("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type ~ '^rose'") });
 my @weighted = (('index') x 2, ('drop_index') x 2, 'reindex', ('maintain') x 6, 'column', ('lock') x 3, ('pause') x 2, 'resync', 'young', 'verify', 'worker');
 
-# What locks, and tables that are being copied or are gone, excuse; anything else is an error.
-my $excused = qr/lock timeout|deadlock|canceling statement|could not obtain lock|is being copied|is not paused|is paused|cannot be paused|another (?:command|process)|does not exist|not yet durable|ended while|administrator command|timeout|timed out|has not been copied|could not be copied|in progress/;
+# What locks excuse, workers and tables that come and go, and states of a table that another command has just made; anything else is an error.
+my $excused = qr/55P03|40P01|57014|57P01|42P01|55006|55000: .*(?:paused|being copied|not yet durable|is not|cannot be|could not be copied|table\(s\))|58000: .*ended|timed out|timeout/;
 
 sub live
 {
@@ -135,8 +135,9 @@ sub live
 
 		unlock() if @lockers > 3;
 		my $err = $can{$what}->();
-		$events{$what}++;
-		fail("$what: $err") if $err && $err !~ $excused && ($what eq 'verify' || $err =~ /XX\d\d\d|internal|PANIC|division by zero|server closed/);
+		$events{ $err ? "$what (error)" : $what }++;
+		note("$what: $err") if $err;
+		fail("$what: $err") if $err && $err !~ $excused;
 		sleep(0.2);
 	}
 	unlock();
@@ -155,9 +156,11 @@ sub anonymous_kb
 sub note_state
 {
 	my %state;
+	$replica->poll_query_until('postgres', "SELECT pid IS NOT NULL FROM rose.stat_subscription") or die 'no worker';
 	my $pid = down("SELECT pid FROM rose.stat_subscription WHERE subname = 's'");
 
-	$state{worker_kb} = $pid ? anonymous_kb($pid) : 0;
+	$state{worker_kb} = anonymous_kb($pid);
+	$state{arena_kb} = down('SELECT used_bytes / 1024 FROM rose.stat_memory');
 	$state{files} = () = glob $replica->data_dir . '/base/*/*';
 	$state{temporary} = () = glob $replica->data_dir . '/base/pgsql_tmp/*';
 	$state{size_mb} = down("SELECT sum(pg_total_relation_size(oid)) / 1e6 FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'");
@@ -213,7 +216,7 @@ for (my $round = 1; time < $end; $round++)
 note(join ', ', map { "$_ $events{$_}" } sort keys %events);
 
 # The second half against the first, beyond what a few more pages or a larger block of memory are.
-my %slack = (worker_kb => 8192, files => 60, temporary => 4, size_mb => 20, wal_mb => 64);
+my %slack = (worker_kb => 8192, arena_kb => 4096, files => 60, temporary => 4, size_mb => 20, wal_mb => 64);
 foreach my $what (sort keys %slack)
 {
 	my $half = int(@states / 2);
