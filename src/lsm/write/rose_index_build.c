@@ -16,7 +16,7 @@
  *
  * Entries of a table that a subscription feeds have no stamps of their own: all are settled. A crash takes
  * versions of such a table away that no epoch has made durable, but not the new file: so
- * the version that would come back has its entry, too.
+ * the versions that may come back have their entries, too.
  *
  * Of other versions that no snapshot sees any more nothing is computed: an expression may fail for a row
  * that somebody has deleted for that very reason.
@@ -280,31 +280,28 @@ put_all_entries(IndexBuild *build, int n)
 }
 
 /*
- * If a crash would take away the first version that some snapshot may see: the one that would
- * be there instead; NULL: none.
+ * The same, or the newest one before it that a crash surely leaves.  Any between them may be what it leaves, as an
+ * epoch may be on its way.
  */
-static const RoseWalkVersion *
-version_after_crash(const IndexBuild *build, const RoseWalkVersion *versions, int first)
+static int
+first_after_crash(const IndexBuild *build, const RoseWalkVersion *versions, int first)
 {
-	if (!build->fed)
-		return NULL;
-	for (int i = first; i >= 0; i--)
-		if (versions[i].spilled)
-			return i < first ? &versions[i] : NULL;
-	return NULL;
+	while (build->fed && first > 0 && !versions[first].spilled)
+		first--;
+	return first;
 }
 
 static void
-version_after_crash_context(void *arg)
+replaced_context(void *arg)
 {
 	errcontext("computing the entry of a row that changes of the upstream have replaced or deleted, but not durably yet; that is not needed after rose.spill()");
 }
 
-/* The entry of that one. */
+/* The entry of a version that only a crash would bring back. */
 static void
-entry_after_crash(const IndexBuild *build, const RoseWalkVersion *version, int64 rowid, RoseEntry *entry)
+entry_of_replaced(const IndexBuild *build, const RoseWalkVersion *version, int64 rowid, RoseEntry *entry)
 {
-	ErrorContextCallback callback = {.previous = error_context_stack, .callback = version_after_crash_context};
+	ErrorContextCallback callback = {.previous = error_context_stack, .callback = replaced_context};
 
 	error_context_stack = &callback;
 	entry_of(build, version, rowid, entry);
@@ -315,26 +312,27 @@ entry_after_crash(const IndexBuild *build, const RoseWalkVersion *version, int64
 static void
 put_versions(IndexBuild *build, const RoseWalkVersion *versions, int n, int64 rowid)
 {
-	int			first = first_seen(build, versions, n);
-	const RoseWalkVersion *again = version_after_crash(build, versions, first);
+	int			seen = first_seen(build, versions, n);
+	int			first = first_after_crash(build, versions, seen);
 
 	versions += first;
 	n -= first;
-	make_room_for_history(build, n + 1);
+	make_room_for_history(build, n);
 	for (int i = 0; i < n; i++)
 	{
 		RoseEntryVersion *version = &build->history[i];
 
 		version->own = versions[i].status != ROSE_XID_COMMITTED;
 		version->seen = !version->own && is_seen(&versions[i]);
-		entry_of(build, &versions[i], rowid, &version->entry);
+		if (first + i < seen)
+			entry_of_replaced(build, &versions[i], rowid, &version->entry);
+		else
+			entry_of(build, &versions[i], rowid, &version->entry);
 	}
-	if (again != NULL)
-		entry_after_crash(build, again, rowid, &build->history[n].entry);
-	if (n == 1 && again == NULL && is_settled(build, &versions[0]))
+	if (n == 1 && is_settled(build, &versions[0]))
 		put_settled(build, &build->history[0].entry);
 	else if (build->fed)
-		put_all_entries(build, n + (again != NULL));
+		put_all_entries(build, n);
 	else
 	{
 		build->versions = versions;

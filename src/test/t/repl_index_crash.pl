@@ -3,13 +3,15 @@
 use strict;
 use warnings;
 
+use IPC::Run;
+use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
 plan skip_all => 'the stand-in applies changes in other ways' if $ENV{ROSE_STANDIN};
 
 my $upstream = upstream_node();
-my $replica = rose_node('replica', "rose.spill_interval = '1h'", "rose.debug_piece_size = '8kB'", 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '100ms'", 'autovacuum = off');
+my $replica = rose_node('replica', "rose.spill_interval = '1h'", 'rose.background_spill_size = 0', "rose.memtable_size = '16MB'", 'max_prepared_transactions = 4', "rose.debug_piece_size = '8kB'", 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '100ms'", 'autovacuum = off');
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
@@ -121,5 +123,29 @@ wait_for_apply($upstream, $replica);
 down('REINDEX INDEX fe');
 
 checked('an expression');
+
+# An epoch is on its way: it may be what a crash leaves, or what was before it.
+up('CREATE TABLE a (id int PRIMARY KEY, n int); INSERT INTO a SELECT g, 0 FROM generate_series(1, 100) g; ALTER PUBLICATION p ADD TABLE a');
+down('CREATE TABLE a (id int PRIMARY KEY, n int) USING rose');
+down("SELECT rose.alter_subscription('s', refresh => true); SELECT rose.wait_for_sync('s', $PostgreSQL::Test::Utils::timeout_default)");
+down("SELECT rose.spill('a')");
+my $epoch = down('SELECT epoch FROM rose.stat_subscription');
+up('UPDATE a SET n = 1');
+wait_for_apply($upstream, $replica);
+down("BEGIN; CREATE INDEX hold ON rose.subscription_state (epoch); PREPARE TRANSACTION 'state'");
+my $request = IPC::Run::start([ 'psql', '-XAtq', '-d', $replica->connstr('postgres') . ' application_name=request', '-c', "SELECT rose.spill('a')" ], '>', '/dev/null', '2>', '/dev/null');
+$replica->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'rose.subscription_state'::regclass)") or die 'no epoch waits';
+down("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'request'");
+$request->finish;
+up('UPDATE a SET n = 2');
+wait_for_apply($upstream, $replica);
+down('CREATE INDEX an ON a (n)');
+down("ROLLBACK PREPARED 'state'");
+$replica->poll_query_until('postgres', "SELECT epoch > $epoch AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'rose replication spiller') FROM rose.stat_subscription") or die 'no epoch';
+crash($replica);
+start_without_replication($replica);
+is(down('SELECT sum(n) FROM a'), 100, 'the epoch is what is left');
+is(down('SET enable_seqscan = off; SELECT count(*) FROM a WHERE n = 1'), 100, '... by its index, too');
+is(down("SELECT string_agg(msg, '; ') FROM rose.check('a')"), '', '... and rose.check');
 
 done_testing();
