@@ -46,6 +46,7 @@ typedef struct RepairedRow
 	char	   *upstream;
 	char	   *here;
 	char	   *equal;			/* only here: the upstream's of an equal key */
+	char	   *equal_key;		/* only upstream: the equal key of a row here */
 } RepairedRow;
 
 typedef struct Repair
@@ -160,7 +161,7 @@ add_lookup(const Repair *repair, const RoseVerifySide *side, List *names, int i,
 	int			k = 0;
 	ListCell   *lc;
 
-	appendStringInfo(sql, "%sSELECT '%d', s.r FROM (SELECT %s AS k, %s AS r", sql->len > 0 ? " UNION ALL " : "",
+	appendStringInfo(sql, "%sSELECT '%d', s.r, s.k FROM (SELECT %s AS k, %s AS r", sql->len > 0 ? " UNION ALL " : "",
 					 i, side->key, side->row);
 	foreach(lc, names)
 		appendStringInfo(sql, ", %s AS c%d", quote_identifier(lfirst(lc)), ++k);
@@ -188,7 +189,7 @@ take_row(void *arg, char **values)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
 				 errmsg("cannot repair table \"%s\": several rows have the key %s", repair->table->relname, row->key)));
-	*side = values[1];
+	*side = values[repair->asked == offsetof(RepairedRow, equal_key) ? 2 : 1];
 }
 
 /* The names of the key's columns on either side, in the order of the key's text. */
@@ -210,10 +211,10 @@ ask(Repair *repair, int asked, const char *sql)
 	repair->asked = asked;
 	if (sql[0] == '\0')
 		return;
-	if (asked == offsetof(RepairedRow, here))
-		rose_verify_query_here(repair->verify, repair->table->owner, sql, 2, take_row, repair);
+	if (asked == offsetof(RepairedRow, here) || asked == offsetof(RepairedRow, equal_key))
+		rose_verify_query_here(repair->verify, repair->table->owner, sql, 3, take_row, repair);
 	else
-		rose_verify_query_upstream(repair->verify, sql, 2, take_row, repair);
+		rose_verify_query_upstream(repair->verify, sql, 3, take_row, repair);
 }
 
 static void
@@ -242,12 +243,16 @@ read_rows(Repair *repair)
 		ask(repair, offsetof(RepairedRow, here), here.data);
 
 		resetStringInfo(&upstream);
+		resetStringInfo(&here);
 		for (int i = from; i < to && keys_are_plain(repair); i++)
 		{
 			if (repair->rows[i].upstream == NULL && repair->rows[i].here != NULL)
 				add_lookup(repair, &table->upstream, upstream_names, i, true, &upstream);
+			else if (repair->rows[i].upstream != NULL && repair->rows[i].here == NULL)
+				add_lookup(repair, &table->here, here_names, i, true, &here);
 		}
 		ask(repair, offsetof(RepairedRow, equal), upstream.data);
+		ask(repair, offsetof(RepairedRow, equal_key), here.data);
 	}
 }
 
@@ -283,11 +288,13 @@ ask_description(Repair *repair)
 							   psprintf("SELECT a.attnum::pg_catalog.text, a.atttypid::pg_catalog.oid::pg_catalog.text,"
 										" pg_catalog.concat(c.relreplident, CASE WHEN c.relreplident OPERATOR(pg_catalog.=) 'f' OR EXISTS (SELECT FROM pg_catalog.pg_index i"
 										" WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid AND i.indisvalid AND i.indimmediate"
-										" AND a.attnum OPERATOR(pg_catalog.=) ANY (i.indkey)"
+										" AND a.attnum OPERATOR(pg_catalog.=) ANY (%s)"
 										" AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END)"
 										" THEN 't' ELSE 'f' END)"
 										" FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) a.attrelid"
 										" WHERE c.oid OPERATOR(pg_catalog.=) %u AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped",
+										walrcv_server_version(repair->verify->conn) >= 110000 ?
+										"(i.indkey::pg_catalog.int2[])[:i.indnkeyatts OPERATOR(pg_catalog.-) 1]" : "i.indkey",
 										repair->table->remote.relid),
 							   3, take_column, repair);
 }
@@ -391,15 +398,27 @@ form_removal(Repair *repair, const RepairedRow *row, StringInfo out)
 	count_change(repair, row, row->equal == NULL ? &repair->result->deleted : &repair->result->updated);
 }
 
-/* Of one that it has. */
+static bool
+is_named(const Repair *repair, const char *key)
+{
+	for (int i = 0; i < repair->n; i++)
+	{
+		if (strcmp(repair->rows[i].key, key) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Of one that it has.  One that has an equal key here is that row, and was taken with it if that key is named, too. */
 static void
 form_row(Repair *repair, const RepairedRow *row, StringInfo out)
 {
-	bool		is_new = row->here == NULL;
+	bool		is_new = row->here == NULL && row->equal_key == NULL;
 
-	if (row->upstream == NULL || (!is_new && strcmp(row->upstream, row->here) == 0))
+	if (row->upstream == NULL || (row->here != NULL && strcmp(row->upstream, row->here) == 0) ||
+		(row->equal_key != NULL && is_named(repair, row->equal_key)))
 		return;
-	form_change(repair, is_new ? LOGICAL_REP_MSG_INSERT : LOGICAL_REP_MSG_UPDATE, NULL, row->upstream, out);
+	form_change(repair, is_new ? LOGICAL_REP_MSG_INSERT : LOGICAL_REP_MSG_UPDATE, row->equal_key, row->upstream, out);
 	count_change(repair, row, is_new ? &repair->result->inserted : &repair->result->updated);
 }
 
@@ -514,6 +533,10 @@ note_difference(void *arg, const RoseVerifyProblem *problem)
 		repair->keys = lappend(repair->keys, pstrdup(problem->key));
 	else if (problem->upstream_rows >= 0)
 		repair->result->more = true;
+	else
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot repair table \"%s.%s\": %s", problem->nspname, problem->relname, problem->problem)));
 	MemoryContextSwitchTo(old);
 }
 

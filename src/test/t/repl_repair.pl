@@ -70,6 +70,9 @@ sub repair_all
 	my $problems = down(verify());
 
 	my $ndifferences = () = $problems =~ /(?:missing here|different|only here)$/mg;
+	# equal keys of two texts are two differences, and one row
+	my %seen;
+	$ndifferences -= grep { $seen{ s/(\.\d*?)0+\)/$1)/r =~ s/\.\)/)/r }++ } $problems =~ /^comp (\S+) (?:missing|only) here$/mg;
 	foreach my $table (@tables)
 	{
 		my @done = split /\|/, down(repair($table, "(SELECT array_agg(key) FROM rose.verify('s', ARRAY['$table'::regclass], timeout_seconds => $timeout, max_keys => 10000))"));
@@ -95,9 +98,9 @@ is(down("SET enable_seqscan = off; SELECT string_agg(id::text, ' ' ORDER BY id) 
 my $tenth = '0.10000000000000000000';
 is(down(repair('comp', "ARRAY['(k1,$tenth)', '(k1,$tenth)', '(k2,0.20000000000000000000)', '(none,1)', NULL]")), '0|1|0|1|t', 'one key of two texts, by that of here, and some that do not differ');
 in_secret("UPDATE comp SET n = $tenth WHERE n = 0.1");
-is(down(repair('comp', "ARRAY['(k1,$tenth)']")), '1|0|0|1|t', 'and by that of there');
+is(down(repair('comp', "ARRAY['(k1,$tenth)']")), '0|1|0|1|t', 'and by that of there');
 in_secret("UPDATE comp SET n = 0.100 WHERE n = 0.1");
-is(down(repair('comp')), '1|1|0|2|t', 'and by both');
+is(down(repair('comp')), '0|1|0|1|t', 'and by both');
 is(down(verify()), "Od\"d ü (\"a\"\"b\\\\,( ü5\") different", 'others were not touched');
 is(down(repair('"Od""d ü"')), '0|1|0|1|t', 'and are in turn');
 plant(80);
@@ -172,6 +175,24 @@ like(error_of($replica, "BEGIN ISOLATION LEVEL REPEATABLE READ; " . repair('plai
 like(error_of($replica, "SELECT rose.repair('s', 'plain', max_keys => 10001)"), qr/cannot repair more than 10000 rows at a time/, 'too many');
 down('CREATE ROLE joe; GRANT USAGE ON SCHEMA rose TO joe');
 like(error_of($replica, 'SET ROLE joe; ' . repair('plain')), qr/permission denied for function repair/, 'not for everybody');
+# Columns that only we have are kept where keys are equal and look otherwise, whichever of them is named; a default that was changed since tells.
+up('CREATE TABLE eq (n numeric PRIMARY KEY, v text); INSERT INTO eq SELECT g, g FROM generate_series(1, 5) g; ALTER PUBLICATION p ADD TABLE eq');
+down("CREATE TABLE eq (n numeric PRIMARY KEY, v text, mine text DEFAULT 'first') USING rose; SELECT rose.alter_subscription('s', refresh => true); SELECT rose.wait_for_sync('s', $timeout)");
+down("ALTER TABLE eq ALTER mine SET DEFAULT 'second'");
+in_secret("UPDATE eq SET n = n + 0.00 WHERE n <= 4; UPDATE eq SET v = 'x' WHERE n IN (2, 5)");
+is(down(repair('eq', "'{(1)}'")), '0|1|0|1|t', 'an equal key, by that of here');
+is(down(repair('eq', "'{(2.00)}'")), '0|1|0|1|t', '... by that of there');
+is(down(repair('eq', "'{(3), (3.00)}'")), '0|1|0|1|t', '... by both');
+is(down(repair('eq')), '0|2|0|2|t', '... and found');
+is(down("SELECT string_agg(concat_ws(' ', n, v, mine), ',' ORDER BY n) FROM eq"), '1.00 1 first,2.00 x first,3.00 3 first,4.00 4 first,5 x first', 'and what is ours is kept');
+# one that may not be read there is no repaired one
+up('CREATE ROLE reader LOGIN REPLICATION; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader; ALTER TABLE eq ENABLE ROW LEVEL SECURITY');
+my $conninfo = $upstream->connstr('postgres');
+down("SELECT rose.alter_subscription('s', conninfo => \$\$$conninfo user=reader\$\$)");
+like(error_of($replica, repair('eq')), qr/cannot repair table "public.eq"/, 'one that cannot be compared');
+down("SELECT rose.alter_subscription('s', conninfo => \$\$$conninfo\$\$)");
+up('ALTER TABLE eq DISABLE ROW LEVEL SECURITY');
+
 down("SELECT rose.pause_table('s', 'here')");
 like(error_of($replica, repair('here')), qr/cannot repair table "public.here": not compared: it is paused/, 'paused');
 is(down(repair('plain')), '0|0|0|0|t', 'another one, beside it');
