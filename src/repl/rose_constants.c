@@ -22,6 +22,7 @@
 
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -125,6 +126,19 @@ add_constant(void *arg, const char *key, const JsonbValue *value)
 	constants->attnums = bms_add_member(constants->attnums, att->attnum);
 }
 
+/* Values mean the same wherever they are read, whatever the session's or the server's settings are. */
+static void
+fix_formats(void)
+{
+	static const char *const settings[][2] = {
+		{"TimeZone", "UTC"}, {"DateStyle", "ISO, MDY"}, {"IntervalStyle", "postgres"}, {"lc_monetary", "C"}
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+}
+
 RoseConstants *
 rose_constants_create(Relation rel, const char *json)
 {
@@ -134,6 +148,7 @@ rose_constants_create(Relation rel, const char *json)
 	if (json == NULL)
 		return making.constants;
 	rose_rights_take(rel->rd_rel->relowner, &before);
+	fix_formats();
 	rose_mapping_walk(json, "constants", add_constant, &making);
 	rose_rights_give_back(&before);
 	return making.constants;

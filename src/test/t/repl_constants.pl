@@ -187,4 +187,21 @@ is(down('SELECT count(*) FROM here.p WHERE shard = 4'), 1, 'they are there');
 up('CREATE PUBLICATION other FOR TABLE p');
 fails(create('other', '{"shard": 4}', $map), qr/55006: table "p" belongs to another rose subscription, "s"/, 'two subscriptions into one table');
 
+# --- what a constant is does not depend on who reads it
+$replica->append_conf('postgresql.conf', "timezone = 'Asia/Tokyo'\ndatestyle = 'German, DMY'");
+$replica->restart;
+up('CREATE TABLE zone (id int PRIMARY KEY, a int); INSERT INTO zone SELECT g, g FROM generate_series(1, 5) g; CREATE PUBLICATION zone FOR TABLE zone');
+down("CREATE TABLE zone (since timestamptz, id int, a int, PRIMARY KEY (since, id)) USING rose");
+down(create('zone', '{"since": "02/03/2026 04:00"}'));
+down("SELECT rose.wait_for_sync('zone', $timeout)");
+is(down("SET timezone = 'UTC'; SET datestyle = 'ISO, MDY'; SELECT DISTINCT since FROM zone"), '2026-02-03 04:00:00+00', 'a time in UTC');
+is(down("SELECT * FROM rose.verify('zone')"), '', 'rose.verify knows it');
+$replica->append_conf('postgresql.conf', "timezone = 'America/New_York'");
+$replica->restart;
+up('UPDATE zone SET a = a + 1; DELETE FROM zone WHERE id = 5');
+wait_for_apply($upstream, $replica, 'postgres', 'zone');
+is(down('SELECT count(*), sum(a) FROM zone'), '4|14', 'so does the stream, in another zone');
+down("SET timezone = 'Asia/Kolkata'; SELECT rose.alter_subscription('zone', resync => 'zone'); SELECT rose.wait_for_sync('zone', $timeout)");
+is(down('SELECT count(*), sum(a) FROM zone'), '4|14', 'and a resync');
+
 done_testing();
