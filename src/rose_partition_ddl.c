@@ -10,6 +10,8 @@
  * - the default partition beside a new one: a row that was deleted there would be there again, and in the new one's range;
  * - a partition that is detached: rows that it had would be missing for good.
  *
+ * A table that one subscription has is not attached to one that another one has: both would write to it.
+ *
  * Looked at when the command has been run, and has these tables locked.
  *
  *-------------------------------------------------------------------------
@@ -26,6 +28,7 @@
 
 #include "lsm/tree/rose_relation.h"
 #include "tableam/rose_tableam.h"
+#include "repl/rose_repl.h"
 #include "rose_partition_ddl.h"
 
 static void
@@ -35,6 +38,7 @@ note_subcommand(const AlterTableStmt *stmt, const AlterTableCmd *cmd, RosePartit
 	{
 		case AT_AttachPartition:
 			command->parent = copyObject(stmt->relation);
+			command->attached = copyObject(castNode(PartitionCmd, cmd->def)->name);
 			break;
 		case AT_DetachPartition:
 		case AT_DetachPartitionFinalize:
@@ -48,7 +52,7 @@ note_subcommand(const AlterTableStmt *stmt, const AlterTableCmd *cmd, RosePartit
 RosePartitionCommand
 rose_partition_ddl_of(Node *stmt)
 {
-	RosePartitionCommand command = {NULL, NULL};
+	RosePartitionCommand command = {NULL, NULL, NULL};
 	ListCell   *lc;
 
 	if (IsA(stmt, CreateStmt) && ((CreateStmt *) stmt)->partbound != NULL)
@@ -100,6 +104,28 @@ check_parent(const RangeVar *parent)
 			 errhint(SPILL_FIRST)));
 }
 
+/* A table has one subscription, and a partition that of the tables that it is one of. */
+static void
+check_attached(const RangeVar *attached)
+{
+	Oid			relid = RangeVarGetRelid(attached, NoLock, true);
+	Oid			own;
+	Oid			other;
+
+	/* RangeVarGetRelid may find another one of the name by now */
+	if (!OidIsValid(relid) || !get_rel_relispartition(relid))
+		return;
+	own = rose_subscription_of_any(find_all_inheritors(relid, NoLock, NULL));
+	other = rose_subscription_of_any(get_partition_ancestors(relid));
+	if (!OidIsValid(own) || !OidIsValid(other) || own == other)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("cannot attach table \"%s\", which one subscription feeds, to a table that another one feeds",
+					get_rel_name(relid)),
+			 errhint("Take one of them out of its publication and call rose.alter_subscription with refresh => true, or drop the subscription.")));
+}
+
 static void
 check_detached(const RangeVar *detached)
 {
@@ -120,6 +146,8 @@ rose_partition_ddl_check(const RosePartitionCommand *command)
 {
 	if (command->parent != NULL)
 		check_parent(command->parent);
+	if (command->attached != NULL)
+		check_attached(command->attached);
 	if (command->detached != NULL)
 		check_detached(command->detached);
 }

@@ -16,6 +16,7 @@
 typedef struct RosePartitionCommand
 {
 	RangeVar   *parent;			/* gets a partition; or NULL */
+	RangeVar   *attached;		/* ... which was a table before; or NULL */
 	RangeVar   *detached;		/* is one no more; or NULL */
 } RosePartitionCommand;
 

@@ -191,6 +191,9 @@ extern void rose_subscription_lock_table(Oid relid);
 /* The subscription of this database that has the table, or one that it is a partition of; or InvalidOid. */
 extern Oid	rose_subscription_of_table(Oid relid);
 
+/* One that has one of these tables itself, or InvalidOid. */
+extern Oid	rose_subscription_of_any(const List *relids);
+
 /* ---------------------------------------------------------------------
  * The upstream (rose_upstream.c).  The connection ends with the memory of the
  * process or by rose_upstream_disconnect; callers in user backends use PG_FINALLY.

@@ -400,10 +400,17 @@ Oid
 rose_subscription_of_table(Oid relid)
 {
 	List	   *relids = list_make1_oid(relid);
-	ListCell   *lc;
 
 	if (get_rel_relispartition(relid))
 		relids = list_concat(relids, get_partition_ancestors(relid));
+	return rose_subscription_of_any(relids);
+}
+
+Oid
+rose_subscription_of_any(const List *relids)
+{
+	ListCell   *lc;
+
 	foreach(lc, rose_subscription_list())
 	{
 		RoseSubscription *sub = lfirst(lc);

@@ -130,4 +130,16 @@ $replica->poll_query_until('postgres', "SELECT count(*) = 2 FROM rose.stat_subsc
 agree('the others', 1, 2);
 is(down("SELECT string_agg(msg, '; ') FROM pg_partition_tree('orders'), rose.check(relid) WHERE isleaf"), '', 'rose.check');
 
+# --- a table of one does not become a partition of another one's
+up(1, 'CREATE TABLE parent (id int PRIMARY KEY, v int)');
+up(2, 'CREATE TABLE child (id int PRIMARY KEY, v int)');
+down('CREATE TABLE shard1.parent (shard int, id int, v int, PRIMARY KEY (shard, id)) PARTITION BY LIST (shard); CREATE TABLE shard1.part PARTITION OF shard1.parent FOR VALUES IN (1) USING rose;'
+	. 'CREATE TABLE shard2.child (shard int, id int, v int, PRIMARY KEY (shard, id)) USING rose');
+down("SELECT rose.alter_subscription('s$_', refresh => true); SELECT rose.wait_for_sync('s$_', $timeout)") foreach 1, 2;
+like(error_of($replica, 'ALTER TABLE shard1.parent ATTACH PARTITION shard2.child FOR VALUES IN (2)'), qr/cannot attach table "child", which one subscription feeds, to a table that another one feeds/, 'it is not attached');
+up(2, 'INSERT INTO child VALUES (1, 1)');
+caught_up(2);
+is(down('SELECT count(*) FROM shard2.child'), 1, 'and goes on');
+down('CREATE TABLE shard1.free (shard int, id int, v int, PRIMARY KEY (shard, id)) USING rose; ALTER TABLE shard1.parent ATTACH PARTITION shard1.free FOR VALUES IN (3)');
+
 done_testing();
