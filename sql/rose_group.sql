@@ -166,7 +166,7 @@ END $$;
 SELECT rgr_many_same(q) FROM unnest(ARRAY['SELECT runs, count(*), sum(few) FROM @ GROUP BY runs', 'SELECT few, count(*), sum(many) FROM @ GROUP BY few', 'SELECT many, count(*), min(a) FROM @ WHERE few <> 3 GROUP BY many',
 	'SELECT txt, count(*), avg(b) FROM @ GROUP BY txt', 'SELECT few, txt, count(*) FROM @ WHERE a % 2 = 1 GROUP BY few, txt', 'SELECT a, count(*), max(many) FROM @ GROUP BY a ORDER BY a', 'SELECT a, runs, count(*) FROM @ WHERE b < 50 GROUP BY runs, a',
 	'SELECT a, count(*) FROM @ WHERE a BETWEEN 17 AND 230 AND few > 2 GROUP BY a ORDER BY a LIMIT 20']) q;
-EXPLAIN (COSTS off) SELECT a, count(*), max(many) FROM rgr_many GROUP BY a ORDER BY a LIMIT 3;
+EXPLAIN (COSTS off) SELECT a, count(*), max(many) FROM rgr_many GROUP BY a ORDER BY a;
 EXPLAIN (COSTS off) SELECT b, count(*) FROM rgr_many WHERE a = 7 GROUP BY b;
 SELECT a, count(*), max(many) FROM rgr_many GROUP BY a ORDER BY a LIMIT 3;
 -- too many groups for it to pay, or for memory
@@ -376,6 +376,14 @@ SET ROLE rgr_user;
 SELECT v, count(*) FROM rgr_secret WHERE rgr_leak(id) GROUP BY v ORDER BY v;
 RESET ROLE;
 
+-- few of few groups, in the order of the key: core's plan reads the rows of these alone
+CREATE TABLE rgr_early (k int, b int, v int, PRIMARY KEY (k, b)) USING rose;
+INSERT INTO rgr_early SELECT i / 1000, i % 1000, i FROM generate_series(0, 99999) i;
+SELECT rose.merge('rgr_early');
+ANALYZE rgr_early;
+SELECT q, EXISTS (SELECT FROM rgr_plan(q) line WHERE line ~ 'Rose Aggregate') AS vectors
+FROM unnest(ARRAY['SELECT k, count(v) FROM rgr_early GROUP BY k ORDER BY k', 'SELECT k, count(v) FROM rgr_early GROUP BY k ORDER BY k LIMIT 1', 'SELECT EXISTS (SELECT FROM rgr_early GROUP BY k HAVING count(v) > 5)']) q;
+DROP TABLE rgr_early;
 DROP TABLE rgr, rgr_heap, rgr_queries, rgr_many, rgr_many_heap, rgr_wrong, rgr_float, rgr_sums, rgr_other, rgr_parts, rgr_secret, rgr_ordered, rgr_single, rgr_answers, rgr_pairs;
 DROP SEQUENCE rgr_seq;
 DEALLOCATE rgr_q;

@@ -18,6 +18,7 @@
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "utils/rel.h"
@@ -136,6 +137,7 @@ evaluate(RoseNodeAggFilter *filter, const RoseNodeRows *rows)
 	filter->columns->loaded = false;
 	for (int i = 0; i < rows->n; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (filter->columns->ncolumns > 0)
 			rose_node_columns_put(filter->columns, rows, i, slot->tts_values, slot->tts_isnull);
 		ResetExprContext(filter->econtext);

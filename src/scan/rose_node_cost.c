@@ -25,6 +25,7 @@
 #include "optimizer/optimizer.h"
 #include "utils/spccache.h"
 
+#include "scan/rose_node_group.h"
 #include "scan/rose_node_scan.h"
 
 /* To begin with, and for each range of keys beside the descent: what tuples' processing saves in some hundred rows. */
@@ -164,7 +165,10 @@ rose_node_cost_aggregate(PlannerInfo *root, CustomPath *path, const Path *scan)
 	path->path.startup_cost = path->path.total_cost = scan->startup_cost + Max(run, 0);
 }
 
-/* The same with groups: each row's is found, and each is given out.  Where they come in order, they do so from the start. */
+/*
+ * The same with groups: each row's is found, and each is given out.  Where they come in order, some are made before the first
+ * is given out; who wants few of them is told so.
+ */
 void
 rose_node_cost_groups(PlannerInfo *root, CustomPath *path, const Path *scan, double ngroups)
 {
@@ -174,6 +178,7 @@ rose_node_cost_groups(PlannerInfo *root, CustomPath *path, const Path *scan, dou
 	if (path->path.pathkeys == NIL)
 		path->path.startup_cost = path->path.total_cost;
 	else
-		path->path.startup_cost = scan->startup_cost;
+		path->path.startup_cost = scan->startup_cost + (path->path.total_cost - scan->startup_cost) *
+			Min(1, ROSE_GROUP_ORDERED_GROUPS / Max(ngroups, 1));
 	path->path.total_cost += ngroups * (cpu_tuple_cost + GROUPS_PART * cpu_operator_cost);
 }
