@@ -123,6 +123,7 @@ create(3);
 agree('it has come again', @shards);
 
 # --- a constant that is another partition's
+up(3, "INSERT INTO orders VALUES (88888, 1, 'one there is') ON CONFLICT DO NOTHING; INSERT INTO lines VALUES (88888, 1, 1) ON CONFLICT DO NOTHING");
 down("SELECT rose.drop_subscription('s3'); TRUNCATE shard3.orders, shard3.lines");
 my $conninfo = $upstream->connstr('shard3');
 down("SELECT rose.create_subscription('s3', \$\$$conninfo\$\$, ARRAY['p'], tables => '{\"public.*\": \"shard3.*\"}', constants => '{\"shard\": 2}')");
