@@ -194,7 +194,7 @@ rose_repair(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(REPAIR_RELATION))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("relations must not be null")));
+				 errmsg("relation must not be null")));
 	keys = keys_arg(fcinfo);
 	if (list_length(keys) > REPAIR_MOST_KEYS || PG_GETARG_INT32(REPAIR_MAX_KEYS) > REPAIR_MOST_KEYS)
 		ereport(ERROR,
