@@ -27,8 +27,8 @@
 #include "utils/rel.h"
 
 #include "lsm/tree/rose_relation.h"
-#include "tableam/rose_tableam.h"
 #include "repl/rose_repl.h"
+#include "tableam/rose_tableam.h"
 #include "rose_partition_ddl.h"
 
 static void
