@@ -7,7 +7,7 @@
  *	  object_access_hook		files that are dropped with their table; primary
  *								keys that are dropped; TRUNCATE of a table that a
  *								subscription feeds; options of tables; foreign servers
- *								that are subscriptions
+ *								that are subscriptions; constraints
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end; options of tables
  *	  ExecutorStart_hook, ExecutorRun_hook	snapshots that are declared to garbage collection
@@ -77,6 +77,7 @@
 #include "tableam/rose_tableam.h"
 #include "scan/rose_node.h"
 #include "rose_concurrently.h"
+#include "rose_constraint_ddl.h"
 #include "rose_extension.h"
 #include "rose_hooks.h"
 #include "rose_partition_ddl.h"
@@ -326,6 +327,7 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 		rose_declared_note_start();
 		return;
 	}
+	rose_constraint_ddl_note(access, classid, objectid, subid);
 	if (classid == ForeignServerRelationId && subid == 0)
 		rose_subscription_server_note(access, objectid);
 	if (classid != RelationRelationId)
@@ -398,19 +400,6 @@ check_altered_table(const AlterTableStmt *stmt)
 	}
 }
 
-static void
-check_publication(Node *stmt)
-{
-	if (IsA(stmt, CreatePublicationStmt))
-	{
-		if (((CreatePublicationStmt *) stmt)->for_all_tables)
-			rose_publications_check_all();
-		rose_publications_check_objects(((CreatePublicationStmt *) stmt)->pubobjects);
-	}
-	else if (((AlterPublicationStmt *) stmt)->action != AP_DropObjects)
-		rose_publications_check_objects(((AlterPublicationStmt *) stmt)->pubobjects);
-}
-
 /* WITH NO DATA does not run the query, whose condition refuses any other refresh. */
 static void
 check_refresh(const RefreshMatViewStmt *stmt)
@@ -428,8 +417,8 @@ before_command(Node *stmt)
 		check_altered_table((AlterTableStmt *) stmt);
 	else if (IsA(stmt, RefreshMatViewStmt))
 		check_refresh((RefreshMatViewStmt *) stmt);
-	else if (IsA(stmt, CreatePublicationStmt) || IsA(stmt, AlterPublicationStmt))
-		check_publication(stmt);
+	else
+		rose_publications_check_command(stmt);
 }
 
 /* Name of the database whose files the command removes or moves, or NULL. */
@@ -503,6 +492,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	int			outer = rose_own_snapshots_enter_command(pstmt->utilityStmt, context);
 	int			outer_indexes = rose_index_ddl_enter_command(pstmt->utilityStmt);
 	int			outer_keys = rose_rekey_enter_notes();
+	List	   *outer_claims = rose_constraint_ddl_enter();
 	RoseOptionsCommand options;
 
 	rose_table_options_begin(&options);
@@ -519,11 +509,13 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 								 completion);
 		rose_table_options_end(&options);
 		rose_rekey_end_command();
+		rose_constraint_ddl_check();
 	}
 	PG_FINALLY();
 	{
 		rose_table_options_leave(&options);
 		rose_concurrently_leave(concurrently);
+		rose_constraint_ddl_leave(outer_claims);
 		rose_rekey_leave_notes(outer_keys);
 		rose_index_ddl_leave_command(outer_indexes);
 		rose_own_snapshots_leave(outer);

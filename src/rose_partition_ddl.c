@@ -8,7 +8,8 @@
  * where rows belong by then.  So they are refused while there are such changes in
  *
  * - the default partition beside a new one: a row that was deleted there would be there again, and in the new one's range;
- * - a partition that is detached: rows that it had would be missing for good.
+ * - a partition that is detached: rows that it had would be missing for good;
+ * - a table that is attached: rows that it had might be out of its bounds.
  *
  * A table that one subscription has is not attached to one that another one has: both would write to it.
  *
@@ -85,23 +86,26 @@ find_not_durable(Oid relid)
 	return found;
 }
 
-#define SPILL_FIRST \
-	"Call rose.spill() for the table first. If changes keep coming, disable the subscription with rose.alter_subscription(..., enabled => false) meanwhile."
+static void
+require_durable(Oid relid, const char *what)
+{
+	const char *name = find_not_durable(relid);
+
+	if (name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot %s while a subscription has changes in table \"%s\" that are not yet durable",
+						what, name),
+				 errhint(ROSE_SPILL_FIRST)));
+}
 
 static void
 check_parent(const RangeVar *parent)
 {
 	Oid			relid = RangeVarGetRelid(parent, NoLock, true);
-	const char *name;
 
-	if (!OidIsValid(relid) || !OidIsValid(relid = get_default_partition_oid(relid)) ||
-		(name = find_not_durable(relid)) == NULL)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot add a partition beside the default one while a subscription has changes in table \"%s\" that are not yet durable",
-					name),
-			 errhint(SPILL_FIRST)));
+	if (OidIsValid(relid) && OidIsValid(relid = get_default_partition_oid(relid)))
+		require_durable(relid, "add a partition beside the default one");
 }
 
 /* A table has one subscription, and a partition that of the tables that it is one of. */
@@ -115,6 +119,7 @@ check_attached(const RangeVar *attached)
 	/* RangeVarGetRelid may find another one of the name by now */
 	if (!OidIsValid(relid) || !get_rel_relispartition(relid))
 		return;
+	require_durable(relid, "attach a table");
 	own = rose_subscription_of_any(find_all_inheritors(relid, NoLock, NULL));
 	other = rose_subscription_of_any(get_partition_ancestors(relid));
 	if (!OidIsValid(own) || !OidIsValid(other) || own == other)
@@ -130,15 +135,9 @@ static void
 check_detached(const RangeVar *detached)
 {
 	Oid			relid = RangeVarGetRelid(detached, NoLock, true);
-	const char *name;
 
-	if (!OidIsValid(relid) || (name = find_not_durable(relid)) == NULL)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot detach a partition while a subscription has changes in table \"%s\" that are not yet durable",
-					name),
-			 errhint(SPILL_FIRST)));
+	if (OidIsValid(relid))
+		require_durable(relid, "detach a partition");
 }
 
 void

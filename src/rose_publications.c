@@ -78,12 +78,6 @@ warn_of_tables_in(Oid nspid)
 		warn(NULL);
 }
 
-void
-rose_publications_check_all(void)
-{
-	warn_of_tables_in(InvalidOid);
-}
-
 static bool
 is_rose(Oid relid)
 {
@@ -120,8 +114,8 @@ check_named(Oid relid)
 	}
 }
 
-void
-rose_publications_check_objects(List *objects)
+static void
+check_objects(List *objects)
 {
 	ListCell   *lc;
 
@@ -155,6 +149,19 @@ rose_publications_check_objects(List *objects)
 				break;
 		}
 	}
+}
+
+void
+rose_publications_check_command(Node *stmt)
+{
+	if (IsA(stmt, CreatePublicationStmt))
+	{
+		if (((CreatePublicationStmt *) stmt)->for_all_tables)
+			warn_of_tables_in(InvalidOid);
+		check_objects(((CreatePublicationStmt *) stmt)->pubobjects);
+	}
+	else if (IsA(stmt, AlterPublicationStmt) && ((AlterPublicationStmt *) stmt)->action != AP_DropObjects)
+		check_objects(((AlterPublicationStmt *) stmt)->pubobjects);
 }
 
 /* Some publication has the table, or a table that it is a partition of, unnamed. */

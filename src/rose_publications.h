@@ -15,9 +15,8 @@
 
 #include "nodes/parsenodes.h"
 
-/* CREATE PUBLICATION ... FOR ALL TABLES, or what is to be added to a publication. */
-extern void rose_publications_check_all(void);
-extern void rose_publications_check_objects(List *objects);
+/* A command that may make a publication, or add something to one. */
+extern void rose_publications_check_command(Node *stmt);
 
 /* A table becomes a rose table. */
 extern void rose_publications_check_table(Oid relid);

@@ -210,6 +210,9 @@ rose_pgstat_count_heap_fetches(Relation rel, int n)
 #endif
 }
 
+/* 17 has constraints of this type for NOT NULL of domains, and 18 for that of columns. */
+#define ROSE_CONSTRAINT_NOTNULL 'n'
+
 /* 16 replaced the ownership checks of each kind of object by one. */
 static inline bool
 rose_user_owns_relation(Oid relid, Oid userid)

@@ -96,6 +96,10 @@ extern void rose_slices_free(RoseSlices *slices);
  * the caller's lock keeps writers out.
  */
 extern bool rose_rows_are_durable(Relation rel);
+
+/* The hint of commands that are refused because they are not. */
+#define ROSE_SPILL_FIRST \
+	"Call rose.spill() for the table first. If changes keep coming, disable the subscription with rose.alter_subscription(..., enabled => false) meanwhile."
 extern void rose_check_rewrite(Relation old);	/* error if its rows must not go into a new file now */
 
 /* --- writing (rose_tableam_modify.c) --- */

@@ -184,7 +184,7 @@ rose_check_rewrite(Relation old)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot rewrite table \"%s\" while a subscription has changes in it that are not yet durable",
 						RelationGetRelationName(old)),
-				 errhint("Call rose.spill() for the table first. If changes keep coming, disable the subscription with rose.alter_subscription(..., enabled => false) meanwhile.")));
+				 errhint(ROSE_SPILL_FIRST)));
 }
 
 /*

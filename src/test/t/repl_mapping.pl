@@ -127,7 +127,7 @@ synced();
 same('after a crash');
 
 # --- errors say both names
-down('ALTER TABLE replica.orders_eu ADD CONSTRAINT few CHECK (id < 90000)');
+down('ALTER TABLE replica.orders_eu ADD CONSTRAINT few CHECK (id < 90000) NOT VALID');
 up("INSERT INTO orders VALUES (90001, 'x')");
 $replica->poll_query_until('postgres', "SELECT state = 'failed' FROM rose.stat_subscription_tables WHERE upstream_relation = 'public.orders'") or die 'no error';
 like(slurp_file($replica->logfile), qr/for table "public\.orders" \(here "replica\.orders_eu"\)/, 'an error says both names');

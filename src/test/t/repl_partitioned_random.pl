@@ -135,7 +135,7 @@ sub local_ddl
 
 		return if $err eq '';
 		die "could not attach $name again: $err" if $err !~ /not yet durable/ || $try == 50;
-		here("SELECT rose.spill('r_22')");
+		here("SELECT rose.spill('r_22'), rose.spill('$name')");
 	}
 	return;
 }
