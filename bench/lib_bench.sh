@@ -388,6 +388,7 @@ beats_watch()
 {
 	sql "$1" 2>"$4.said" <<-SQL || die "no beats: $(tail -3 "$4.said")"
 		SET client_min_messages = info;
+		${BEATS_SETTINGS-}
 		DO \$\$
 		DECLARE
 			seen bigint := (SELECT coalesce(max(n), 0) FROM beat);

@@ -39,6 +39,7 @@
 #include "lsm/rose_transaction.h"
 #include "indexam/rose_indexam.h"
 #include "indexam/rose_or.h"
+#include "repl/rose_realtime.h"
 #include "repl/rose_repl.h"
 #include "tableam/rose_tableam.h"
 #include "worker/rose_worker.h"
@@ -118,10 +119,10 @@ _PG_init(void)
 	rose_merge_define_settings();
 	rose_interval_define_settings();
 	rose_pause_define_settings();
-	rose_tableam_define_settings();
 	rose_index_ddl_define_settings();
 	rose_worker_define_settings();
 	rose_repl_define_settings();
+	rose_realtime_define_settings();
 	rose_node_define_settings();
 	MarkGUCPrefixReserved("rose");
 

@@ -11,6 +11,7 @@
  *	  ProcessUtility_hook		what has to be known before a command or done at
  *								its end; options of tables
  *	  ExecutorStart_hook, ExecutorRun_hook	snapshots that are declared to garbage collection
+ *	  ProcessUtility_hook, ExecutorStart_hook	statements that read in real time
  *	  ProcessUtility_hook, ExecutorRun_hook, ExecutorFinish_hook	what is being run, for the
  *								snapshots that the transaction itself has open
  *	  planner_hook, ExecutorRun_hook, ExecutorFinish_hook	statements that use ctids
@@ -69,6 +70,7 @@
 #include "lsm/rose_transaction.h"
 #include "indexam/rose_indexam.h"
 #include "indexam/rose_or.h"
+#include "repl/rose_realtime.h"
 #include "repl/rose_repl.h"
 #include "repl/rose_subscription_server.h"
 #include "tableam/rose_exact_statement.h"
@@ -457,11 +459,9 @@ call_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 					 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion)
 {
 	if (prev_process_utility_hook)
-		prev_process_utility_hook(pstmt, query, read_only, context, params, env, dest,
-								  completion);
+		prev_process_utility_hook(pstmt, query, read_only, context, params, env, dest, completion);
 	else
-		standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest,
-								completion);
+		standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest, completion);
 }
 
 /* The same in a database that the extension is not in. */
@@ -624,6 +624,7 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	RosePartitionCommand partitions = rose_partition_ddl_of(stmt);
 	const char *database = NULL;
 
+	rose_realtime_start_command(stmt);
 	rose_declared_note_command(of_client, stmt);
 	if (in_transaction)
 	{
@@ -634,11 +635,9 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	}
 
 	if (IsA(stmt, AlterTableStmt) && sets_access_method((AlterTableStmt *) stmt))
-		run_leaving_command(pstmt, query, read_only, context, params, env, dest,
-							completion);
+		run_leaving_command(pstmt, query, read_only, context, params, env, dest, completion);
 	else if (database != NULL)
-		run_database_command(database, pstmt, query, read_only, context, params, env, dest,
-							 completion);
+		run_database_command(database, pstmt, query, read_only, context, params, env, dest, completion);
 	else
 		run_command(pstmt, query, read_only, context, params, env, dest, completion);
 
@@ -665,6 +664,7 @@ rose_executor_start(QueryDesc *query, int eflags)
 {
 	rose_snapshot_declare();
 	rose_declared_note_start();
+	rose_realtime_start_query(query, eflags);
 	if (prev_executor_start_hook)
 		prev_executor_start_hook(query, eflags);
 	else

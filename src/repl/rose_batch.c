@@ -20,19 +20,36 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "libpq/pqformat.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "util/rose_stop_point.h"
 #include "repl/rose_repl_internal.h"
 
 /* What ending a batch costs is an average over about so many; one that was held up counts for no more than this. */
 #define COST_WEIGHT		8
 #define COST_MAX_US		5000
 
+/* A batch that is waited for is as old, when it ends, as so many times what that costs: so ends cost a fifth at most. */
+#define ASKED_FACTOR	4
+
+/* For so long after somebody has read in real time, others are expected. */
+#define WANTED_MS		1000
+
+/* What may take long: so much of the upstream's WAL is between the first change of a transaction and its commit. */
+#define LARGE_BYTES		(128 * 1024)
+
 /* Counts as they were when the open batch began. */
 static RoseReplProgress before_batch;
+
+int64
+rose_batch_asked_us(void)
+{
+	return ASKED_FACTOR * rose_apply.batch.cost_us;
+}
 
 /* Leaves the message context current. */
 void
@@ -84,12 +101,37 @@ rose_batch_commit(void)
 	rose_apply.progress.last_commit = rose_apply.batch.reached;
 	rose_apply.progress.batches++;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
+	rose_realtime_note_ended(&rose_apply.shared->realtime);
 	RESUME_INTERRUPTS();
 
 	rose_relmap_flush_counts(true);
 	rose_repl_stats_report(rose_apply.remote.durable_at_once);
 	learn_cost(begun);
 	MemoryContextSwitchTo(rose_apply.message_context);
+}
+
+/* Has somebody read in real time just now, and is the batch worth its end? */
+static bool
+is_wanted(TimestampTz now)
+{
+	TimestampTz asked = (TimestampTz) pg_atomic_read_u64(&rose_apply.shared->realtime.asked_at);
+
+	if (ROSE_STOP_POINT_SKIPS("batch-unwanted"))
+		return true;
+	return asked != 0 && !TimestampDifferenceExceeds(asked, now, WANTED_MS) &&
+		now - rose_apply.batch.start >= rose_batch_asked_us();
+}
+
+bool
+rose_batch_goes_first(StringInfoData message, XLogRecPtr start, TimestampTz now)
+{
+	char		type;
+
+	if (!rose_apply.batch.open || rose_apply.remote.open || !is_wanted(now))
+		return false;
+	type = pq_getmsgbyte(&message);
+	return type == LOGICAL_REP_MSG_STREAM_COMMIT ||
+		(type == LOGICAL_REP_MSG_BEGIN && (XLogRecPtr) pq_getmsgint64(&message) > start + LARGE_BYTES);
 }
 
 /* As when the batch began, but for what happened beside it. */
@@ -119,6 +161,7 @@ rose_batch_abort(void)
 	rose_relmap_close_all();
 	AbortOutOfAnyTransaction();
 	rose_apply.batch.open = false;
+	rose_realtime_note_ended(&rose_apply.shared->realtime);
 	rose_apply.remote.open = false;
 	restore_progress();
 	/* or it would be taken for applied, as no batch is open any more */

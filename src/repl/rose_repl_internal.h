@@ -25,6 +25,7 @@
 #include "repl/rose_columns.h"
 #include "repl/rose_copies.h"
 #include "repl/rose_defaults.h"
+#include "repl/rose_realtime.h"
 #include "repl/rose_repl.h"
 #include "repl/rose_repl_value.h"
 #include "repl/rose_route.h"
@@ -130,6 +131,7 @@ typedef struct RoseReplSubShared
 	uint64		copies_ended;	/* lock; counts those who have left their place */
 	uint64		copied_rows;	/* lock; of copies that are done */
 	RoseHoldShared hold;		/* lock */
+	RoseRealtimeShared realtime;	/* no lock */
 	int			received_anew;	/* lock; how often transactions in progress had to come again for tables
 								 * that were copied, since none of those waits */
 
@@ -621,6 +623,8 @@ extern void rose_repl_stats_report_left(TimestampTz now);
 extern void rose_batch_ensure(void);
 extern void rose_batch_commit(void);	/* nothing if none is open */
 extern void rose_batch_abort(void);
+extern int64 rose_batch_asked_us(void); /* how old one is to be that somebody waits for */
+extern bool rose_batch_goes_first(StringInfoData message, XLogRecPtr start, TimestampTz now);	/* is it to end before what comes? */
 
 /* Epochs (rose_epoch.c).  REQUIRES: no open batch. */
 extern void rose_epoch_recover(void);	/* what the last worker left */

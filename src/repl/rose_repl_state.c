@@ -122,7 +122,10 @@ rose_repl_shmem_init(bool found)
 		LWLockInitialize(&rose_repl_shared->lock, tranche);
 		LWLockInitialize(&rose_repl_shared->tables_lock, tranche);
 		for (int i = 0; i < rose_max_subscriptions; i++)
+		{
 			SpinLockInit(&rose_repl_shared->subs[i].mutex);
+			rose_realtime_init(&rose_repl_shared->subs[i].realtime);
+		}
 	}
 	LWLockRegisterTranche(rose_repl_shared->lock.tranche, "rose_replication");
 
@@ -287,6 +290,7 @@ detach(int code, Datum arg)
 	entry->pid = 0;
 	entry->latch = NULL;
 	memset(&entry->waiting, 0, sizeof(entry->waiting));
+	rose_realtime_note_ended(&entry->realtime);
 	/* who has it stand still must not wait for it */
 	if (entry->hold.state != ROSE_HOLD_NONE)
 	{

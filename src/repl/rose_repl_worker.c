@@ -155,6 +155,7 @@ handle_error(void)
 	message = rose_repl_form_message(edata);
 
 	AbortOutOfAnyTransaction();
+	rose_realtime_note_ended(&rose_apply.shared->realtime);
 	rose_table_error_undone();
 	error_code = unpack_sql_state(edata->sqlerrcode);
 	shown = OidIsValid(relid) && may_have_row_security(relid) ?

@@ -35,6 +35,7 @@
 #include "utils/wait_event.h"
 
 #include "compat/rose_compat_repl.h"
+#include "util/rose_stop_point.h"
 #include "lsm/merge/rose_spill.h"
 #include "repl/rose_repl_internal.h"
 
@@ -253,6 +254,11 @@ batch_wait_us(TimestampTz now, bool more)
 	if (!more)
 		all = Min(all, Max(ROSE_BATCH_LINGER_US,
 						   ROSE_BATCH_COST_FACTOR * rose_apply.batch.cost_us));
+	/* as if each were too dear */
+	if (ROSE_STOP_POINT_SKIPS("batch-ends"))
+		all = INT64CONST(3600000000);
+	if (rose_realtime_is_asked(&rose_apply.shared->realtime))
+		all = Min(all, rose_batch_asked_us());
 	return rose_apply.batch.start + all - now;
 }
 
@@ -262,6 +268,7 @@ maybe_end_batch(TimestampTz now, bool more)
 {
 	if (!rose_apply.batch.open || rose_apply.remote.open)
 		return;
+	rose_realtime_note_complete(&rose_apply.shared->realtime);
 	/* now may be a little earlier than the batch */
 	if (rose_batch_interval == 0 || batch_wait_us(now, more) <= 0 || rose_epoch_memory_is_due())
 		rose_batch_commit();
@@ -283,6 +290,8 @@ handle_message(Stream *stream, char *data, int len)
 
 		note_received(stream, Max(start, end), send_time);
 		rose_apply.progress.received_bytes += len;
+		if (!was_in_remote && rose_batch_goes_first(s, start, stream->heard))
+			rose_batch_commit();
 		result = rose_apply_message(&s);
 		if (was_in_remote && !rose_apply.remote.open && result == ROSE_APPLY_GO_ON)
 			maybe_end_batch(stream->heard, true);

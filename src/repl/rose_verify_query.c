@@ -135,6 +135,7 @@ rose_verify_query_set_up(RoseVerify *verify)
 	for (int i = 0; i < lengthof(settings); i++)
 		set_here(settings[i].name, settings[i].value);
 	set_here("extra_float_digits", float_digits(verify));
+	set_here("rose.read_mode", "consistent");	/* the position is known, and so is the snapshot */
 	if (!rose_upstream_row(verify->conn, "SELECT pg_catalog.getdatabaseencoding()::pg_catalog.text", 1, values,
 						   "ask for the upstream's encoding"))
 		elog(ERROR, "the upstream has no encoding");

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "utils/guc.h"
 
 #include "util/rose_preload.h"
 #include "lsm/tree/rose_relation.h"
@@ -82,48 +81,6 @@ static const TableAmRoutine table_routine = {
 	.scan_sample_next_block = rose_sample_next_block,
 	.scan_sample_next_tuple = rose_sample_next_tuple,
 };
-
-/* ---- settings ---- */
-
-typedef enum RoseReadMode
-{
-	ROSE_READ_SNAPSHOT,			/* what is committed, by MVCC snapshots */
-	ROSE_READ_REALTIME			/* and the batch that is being applied; not built */
-} RoseReadMode;
-
-static const struct config_enum_entry read_modes[] = {
-	{"snapshot", ROSE_READ_SNAPSHOT, false},
-	{"realtime", ROSE_READ_REALTIME, true}, /* not offered before it is built */
-	{NULL, 0, false}
-};
-
-static int	read_mode = ROSE_READ_SNAPSHOT;
-
-static bool
-check_read_mode(int *newval, void **extra, GucSource source)
-{
-	if (*newval != ROSE_READ_REALTIME)
-		return true;
-	GUC_check_errcode(ERRCODE_FEATURE_NOT_SUPPORTED);
-	GUC_check_errmsg("rose.read_mode \"realtime\" is not supported yet");
-	GUC_check_errhint("Use \"snapshot\", and a shorter rose.batch_interval to see replicated changes sooner.");
-	return false;
-}
-
-void
-rose_tableam_define_settings(void)
-{
-	DefineCustomEnumVariable("rose.read_mode",
-							 "What queries see of changes that are being replicated.",
-							 "\"snapshot\": transactions that are committed here. \"realtime\", the "
-							 "batch that is being applied as well, is not supported yet.",
-							 &read_mode,
-							 ROSE_READ_SNAPSHOT,
-							 read_modes,
-							 PGC_USERSET,
-							 GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,	/* one value so far */
-							 check_read_mode, NULL, NULL);
-}
 
 /* ---- handler ---- */
 

@@ -39,8 +39,7 @@ typedef struct RoseTableScan
 	bool		granted;		/* ... and is */
 } RoseTableScan;
 
-/* --- settings (rose_tableam.c) --- */
-extern void rose_tableam_define_settings(void); /* rose.read_mode; _PG_init */
+/* --- the access method (rose_tableam.c) --- */
 extern void rose_tableam_register(void);	/* for rose_relation_is_rose; _PG_init */
 
 /* --- reading (rose_tableam_scan.c) --- */

@@ -45,6 +45,9 @@ static const struct
 	{"default_transaction_deferrable", "off"},
 	{"default_transaction_isolation", "read committed"},
 
+	/* who feeds a table waits for nobody who does */
+	{"rose.read_mode", "consistent"},
+
 	/* errors are caught and reported */
 	{"exit_on_error", "off"},
 

@@ -84,6 +84,7 @@ typedef struct Mark
 {
 	MarkKind	kind;
 	bool		fires;			/* it fires triggers of other queries' rows, or may */
+	bool		reads_only;		/* a function that is STABLE or IMMUTABLE */
 	const void *function;		/* which function it is */
 	Snapshot	snapshot;		/* of a query, or NULL */
 	CommandId	began;			/* what was pushed since has this command id or a later one */
@@ -173,6 +174,12 @@ rose_own_snapshots_place(void)
 	return ROSE_OWN_NESTED;
 }
 
+bool
+rose_own_snapshots_in_reader(void)
+{
+	return nmarks > 0 && nmarks <= MAX_MARKS && marks[nmarks - 1].reads_only;
+}
+
 /* Only what a procedure does goes on; other functions that are left have failed. */
 void
 rose_own_snapshots_reset(void)
@@ -192,7 +199,7 @@ rose_own_snapshots_reset(void)
 static void
 function_begins(PLpgSQL_execstate *estate, PLpgSQL_function *function)
 {
-	Mark		mark = {.function = estate};
+	Mark		mark = {.function = estate, .reads_only = function->fn_readonly};
 
 	(void) enter(MARK_FUNCTION, false, &mark);
 }

@@ -44,6 +44,9 @@ typedef enum RoseOwnPlace
 
 extern RoseOwnPlace rose_own_snapshots_place(void);
 
+/* Is what begins now of a function in PL/pgSQL that is not VOLATILE, so that it reads with its caller's snapshot? */
+extern bool rose_own_snapshots_in_reader(void);
+
 /* A subtransaction of this level has begun; the transaction has ended. */
 extern void rose_own_snapshots_begin_subtransaction(int level);
 extern void rose_own_snapshots_reset(void);
