@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_sql_subscription.c
- *	  SQL functions that make, change, drop and wait for subscriptions.
+ *	  SQL functions that make, change and drop subscriptions.
  *
  * These run in the user's backend: they talk to the upstream, change the
  * catalog and ask the worker, which notices at commit.  As with CREATE SUBSCRIPTION
@@ -14,31 +14,20 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
-#include "access/xlog.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
-#include "pgstat.h"
+#include "nodes/value.h"
 #include "replication/slot.h"
-#include "storage/latch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/pg_lsn.h"
-#include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
 #include "repl/rose_subscription_server.h"
-#include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
 PG_FUNCTION_INFO_V1(rose_create_subscription);
@@ -46,8 +35,6 @@ PG_FUNCTION_INFO_V1(rose_alter_subscription);
 PG_FUNCTION_INFO_V1(rose_pause_table);
 PG_FUNCTION_INFO_V1(rose_resume_table);
 PG_FUNCTION_INFO_V1(rose_drop_subscription);
-PG_FUNCTION_INFO_V1(rose_wait_for_sync);
-PG_FUNCTION_INFO_V1(rose_wait_for_lsn);
 
 /* ---------------------------------------------------------------------
  * Arguments
@@ -62,8 +49,8 @@ require_superuser(const char *what)
 				 errmsg("must be superuser to %s subscriptions", what)));
 }
 
-static void
-require_arg(FunctionCallInfo fcinfo, int n, const char *name)
+void
+rose_sql_require_arg(FunctionCallInfo fcinfo, int n, const char *name)
 {
 	if (PG_ARGISNULL(n))
 		ereport(ERROR,
@@ -71,8 +58,8 @@ require_arg(FunctionCallInfo fcinfo, int n, const char *name)
 				 errmsg("%s must not be null", name)));
 }
 
-static char *
-text_arg(FunctionCallInfo fcinfo, int n, const char *otherwise)
+char *
+rose_sql_text_arg(FunctionCallInfo fcinfo, int n, const char *otherwise)
 {
 	if (PG_ARGISNULL(n))
 		return otherwise != NULL ? pstrdup(otherwise) : NULL;
@@ -126,7 +113,7 @@ on_error_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
 
 	if (!is_given(fcinfo, n))
 		return otherwise;
-	value = text_arg(fcinfo, n, NULL);
+	value = rose_sql_text_arg(fcinfo, n, NULL);
 	if (strcmp(value, ROSE_ON_ERROR_PAUSE) == 0)
 		return true;
 	if (strcmp(value, ROSE_ON_ERROR_STOP) != 0)
@@ -147,7 +134,7 @@ json_arg(FunctionCallInfo fcinfo, int n, char *otherwise, char *(*check) (const 
 static char *
 synchronous_commit_arg(FunctionCallInfo fcinfo, int n, const char *otherwise)
 {
-	char	   *value = text_arg(fcinfo, n, otherwise);
+	char	   *value = rose_sql_text_arg(fcinfo, n, otherwise);
 
 	(void) set_config_option("synchronous_commit", value, PGC_BACKEND, PGC_S_TEST,
 							 GUC_ACTION_SET, false, 0, false);
@@ -164,8 +151,8 @@ check_name(const char *name)
 						name, NAMEDATALEN - 1)));
 }
 
-static RoseSubscription *
-find_subscription(const char *name)
+RoseSubscription *
+rose_sql_find_subscription(const char *name)
 {
 	RoseSubscription *sub = rose_subscription_find(name);
 
@@ -180,14 +167,14 @@ find_subscription(const char *name)
 static RoseSubscription *
 lock_subscription(const char *name)
 {
-	RoseSubscription *sub = find_subscription(name);
+	RoseSubscription *sub = rose_sql_find_subscription(name);
 	Oid			locked;
 
 	do
 	{
 		locked = sub->subid;
 		rose_subscription_lock(locked);
-		sub = find_subscription(name);
+		sub = rose_sql_find_subscription(name);
 	} while (sub->subid != locked); /* dropped meanwhile, and made anew */
 	return sub;
 }
@@ -279,11 +266,11 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	bool		copy_data = bool_arg(fcinfo, CREATE_COPY_DATA, do_connect);
 
 	require_superuser("create");
-	require_arg(fcinfo, CREATE_NAME, "the name");
-	require_arg(fcinfo, CREATE_CONNINFO, "conninfo");
-	require_arg(fcinfo, CREATE_PUBLICATIONS, "publications");
+	rose_sql_require_arg(fcinfo, CREATE_NAME, "the name");
+	rose_sql_require_arg(fcinfo, CREATE_CONNINFO, "conninfo");
+	rose_sql_require_arg(fcinfo, CREATE_PUBLICATIONS, "publications");
 
-	sub.name = text_arg(fcinfo, CREATE_NAME, NULL);
+	sub.name = rose_sql_text_arg(fcinfo, CREATE_NAME, NULL);
 	sub.owner = GetUserId();
 	sub.enabled = bool_arg(fcinfo, CREATE_ENABLED, do_connect);
 	sub.binary = bool_arg(fcinfo, CREATE_BINARY, true);
@@ -292,11 +279,11 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
 	sub.tables = json_arg(fcinfo, CREATE_TABLES, NULL, rose_mapping_check);
 	sub.constants = json_arg(fcinfo, CREATE_CONSTANTS, NULL, rose_constants_check);
-	sub.slot_name = text_arg(fcinfo, CREATE_SLOT_NAME, sub.name);
+	sub.slot_name = rose_sql_text_arg(fcinfo, CREATE_SLOT_NAME, sub.name);
 	sub.publications = publications_arg(fcinfo, CREATE_PUBLICATIONS);
-	sub.conninfo = text_arg(fcinfo, CREATE_CONNINFO, NULL);
+	sub.conninfo = rose_sql_text_arg(fcinfo, CREATE_CONNINFO, NULL);
 	check_name(sub.name);
-	check_durability(text_arg(fcinfo, CREATE_DURABILITY, "upstream"));
+	check_durability(rose_sql_text_arg(fcinfo, CREATE_DURABILITY, "upstream"));
 	check_create_options(do_connect, create_slot, sub.enabled, copy_data);
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	rose_upstream_check_conninfo(sub.conninfo);
@@ -425,7 +412,7 @@ require_conninfo(const RoseSubscription *sub, const char *hint)
 static bool
 accept_arg(FunctionCallInfo fcinfo)
 {
-	char	   *accept = text_arg(fcinfo, ALTER_ACCEPT, NULL);
+	char	   *accept = rose_sql_text_arg(fcinfo, ALTER_ACCEPT, NULL);
 
 	if (is_given(fcinfo, ALTER_TABLES) && (accept != NULL || !bool_arg(fcinfo, ALTER_REFRESH, true)))
 		ereport(ERROR,
@@ -451,9 +438,9 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	bool		refresh;
 
 	require_superuser("alter");
-	require_arg(fcinfo, ALTER_NAME, "the name");
+	rose_sql_require_arg(fcinfo, ALTER_NAME, "the name");
 	accept = accept_arg(fcinfo);
-	sub = lock_subscription(text_arg(fcinfo, ALTER_NAME, NULL));
+	sub = lock_subscription(rose_sql_text_arg(fcinfo, ALTER_NAME, NULL));
 
 	sub->enabled = bool_arg(fcinfo, ALTER_ENABLED, sub->enabled);
 	sub->binary = bool_arg(fcinfo, ALTER_BINARY, sub->binary);
@@ -464,8 +451,8 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
 	mapped_before = sub->tables;
 	sub->tables = json_arg(fcinfo, ALTER_TABLES, sub->tables, rose_mapping_check);
-	sub->conninfo = text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
-	sub->slot_name = text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
+	sub->conninfo = rose_sql_text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
+	sub->slot_name = rose_sql_text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
 	ReplicationSlotValidateName(sub->slot_name, ERROR);
 	if (!PG_ARGISNULL(ALTER_PUBLICATIONS))
 		sub->publications = publications_arg(fcinfo, ALTER_PUBLICATIONS);
@@ -503,7 +490,7 @@ drained_subscription(FunctionCallInfo fcinfo, int n)
 	RoseSubscription *sub;
 
 	require_superuser("alter");
-	sub = lock_subscription(text_arg(fcinfo, n, NULL));
+	sub = lock_subscription(rose_sql_text_arg(fcinfo, n, NULL));
 	rose_repl_reserve(sub->subid, sub->name);
 	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 	rose_repl_changed_at_commit(sub->subid);
@@ -590,8 +577,8 @@ rose_drop_subscription(PG_FUNCTION_ARGS)
 	struct WalReceiverConn *conn;
 
 	require_superuser("drop");
-	require_arg(fcinfo, DROP_NAME, "the name");
-	sub = lock_subscription(text_arg(fcinfo, DROP_NAME, NULL));
+	rose_sql_require_arg(fcinfo, DROP_NAME, "the name");
+	sub = lock_subscription(rose_sql_text_arg(fcinfo, DROP_NAME, NULL));
 	if (bool_arg(fcinfo, DROP_KEEP_SLOT, false))
 	{
 		drop(sub, NULL);
@@ -612,188 +599,5 @@ rose_drop_subscription(PG_FUNCTION_ARGS)
 		rose_upstream_disconnect(conn);
 	}
 	PG_END_TRY();
-	PG_RETURN_VOID();
-}
-
-/* ---------------------------------------------------------------------
- * Waiting
- */
-
-/* Sleep; error after the deadline, with the worker's last error. */
-static void
-wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, const char *what)
-{
-	RoseReplSnapshot snapshot;
-	int			rc;
-
-	rc = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
-				   PG_WAIT_EXTENSION);
-	if (rc & WL_LATCH_SET)
-		ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	if (GetCurrentTimestamp() <= deadline)
-		return;
-	if (!rose_repl_get(sub->subid, &snapshot))
-		memset(&snapshot, 0, sizeof(snapshot));
-	ereport(ERROR,
-			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg("timed out while waiting for rose subscription \"%s\" to %s", sub->name, what),
-			 snapshot.last_error[0] != '\0' && rose_sql_may_see_errors() ?
-			 errdetail("Its last error was: %s", snapshot.last_error) : 0));
-}
-
-static TimestampTz
-deadline_arg(FunctionCallInfo fcinfo, int n)
-{
-	require_arg(fcinfo, n, "the timeout");
-	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-									   PG_GETARG_INT32(n) * INT64CONST(1000));
-}
-
-/* What one look at a subscription allocates; reset before the next, for some wait for days. */
-static MemoryContext
-look_context(void)
-{
-	return AllocSetContextCreate(CurrentMemoryContext, "rose wait for subscription",
-								 ALLOCSET_DEFAULT_SIZES);
-}
-
-/*
- * The copies are of different positions.  Is the stream past all of them, so that the tables are of one?  One that does
- * not run will not get there.
- */
-static bool
-is_past_copies(const RoseSubscription *sub)
-{
-	RoseSubscription *now = rose_subscription_get(sub->subid);
-	RoseReplSnapshot snapshot;
-	ListCell   *lc;
-
-	/* or it has been dropped */
-	if (now == NULL || !now->enabled || !rose_repl_get(sub->subid, &snapshot) || snapshot.blocked[0] != '\0')
-		return true;
-	foreach(lc, rose_subscription_tables(sub->subid))
-	{
-		RoseSubscriptionTable *tree = lfirst(lc);
-
-		if (rose_subscription_table_is_live(tree) && tree->sync_lsn > snapshot.progress.applied_lsn)
-			return false;
-	}
-	return true;
-}
-
-Datum
-rose_wait_for_sync(PG_FUNCTION_ARGS)
-{
-	TimestampTz deadline = deadline_arg(fcinfo, 1);
-	MemoryContext look = look_context();
-	MemoryContext old;
-	RoseSubscription *sub;
-	int			nerrors;
-
-	require_arg(fcinfo, 0, "the name");
-	sub = find_subscription(text_arg(fcinfo, 0, NULL));
-	old = MemoryContextSwitchTo(look);
-	while (!rose_subscription_synced(sub->subid, &nerrors) || !is_past_copies(sub))
-	{
-		if (nerrors > 0)
-			break;
-		wait_or_time_out(sub, deadline, 20, "copy its tables");
-		MemoryContextReset(look);
-	}
-	MemoryContextSwitchTo(old);
-	if (nerrors > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%d table(s) of rose subscription \"%s\" could not be copied, or have to be copied again",
-						nerrors, sub->name),
-				 errhint("See last_error in rose.stat_subscription_tables.")));
-	PG_RETURN_VOID();
-}
-
-/*
- * Positions of an upstream that is not the one that was applied mean nothing.  One that stopped
- * at an error of a table is at the position that it says, and does not go on by itself.
- */
-static void
-require_not_blocked(const RoseSubscription *sub, const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
-{
-	if (snapshot->blocked[0] == '\0' ||
-		(strcmp(snapshot->blocked, ROSE_BLOCKED_TABLE_ERROR) == 0 && snapshot->progress.applied_lsn >= lsn))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("rose subscription \"%s\" is blocked: %s", sub->name, snapshot->blocked),
-			 errhint("See last_error in rose.stat_subscription, which says what to do.")));
-}
-
-/* Do the tables (InvalidOid: all) have what was committed before the position, if the stream has passed it? */
-static bool
-tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
-{
-	List	   *tables = rose_subscription_tables(sub->subid);
-	ListCell   *lc;
-	bool		result = true;
-
-	if (OidIsValid(relid))
-		tables = list_make1(rose_sql_require_table(sub, tables, relid));
-	foreach(lc, tables)
-	{
-		RoseSubscriptionTable *tree = lfirst(lc);
-
-		if (rose_subscription_table_is_live(tree))
-			continue;
-		if (strcmp(tree->state, ROSE_REL_ERROR) != 0 && strcmp(tree->state, ROSE_REL_PAUSED) != 0)
-			result = false;		/* waits for its copy */
-		else if (tree->error_lsn < lsn)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("table \"%s.%s\" of rose subscription \"%s\" is paused, or in error, before %X/%X",
-							tree->remote.nspname, tree->remote.relname, sub->name,
-							LSN_FORMAT_ARGS(lsn)),
-					 errhint("See last_error in rose.stat_subscription_tables.  To wait for another table, give it as the last argument.")));
-	}
-	return result;
-}
-
-/* A worker that starts has not looked yet whose positions these are. */
-static bool
-is_applied(const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
-{
-	return snapshot->status != ROSE_REPL_STARTING && snapshot->progress.applied_lsn >= lsn;
-}
-
-Datum
-rose_wait_for_lsn(PG_FUNCTION_ARGS)
-{
-	TimestampTz deadline = deadline_arg(fcinfo, 2);
-	MemoryContext look = look_context();
-	MemoryContext old;
-	RoseSubscription *sub;
-	RoseReplSnapshot snapshot;
-	Oid			relid = PG_ARGISNULL(3) ? InvalidOid : PG_GETARG_OID(3);
-	XLogRecPtr	lsn;
-
-	require_arg(fcinfo, 0, "the name");
-	require_arg(fcinfo, 1, "the position");
-	lsn = PG_GETARG_LSN(1);
-	sub = find_subscription(text_arg(fcinfo, 0, NULL));
-	old = MemoryContextSwitchTo(look);
-	for (;;)
-	{
-		bool		known = rose_repl_get(sub->subid, &snapshot);
-
-		if (known)
-			require_not_blocked(sub, &snapshot, lsn);
-		if (known && is_applied(&snapshot, lsn) && tables_have(sub, relid, lsn))
-		{
-			/* for tables that were copied, the stream goes back before they are there */
-			if (rose_repl_get(sub->subid, &snapshot) && is_applied(&snapshot, lsn))
-				break;
-		}
-		wait_or_time_out(sub, deadline, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
-		MemoryContextReset(look);
-	}
-	MemoryContextSwitchTo(old);
 	PG_RETURN_VOID();
 }

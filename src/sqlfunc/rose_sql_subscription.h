@@ -10,12 +10,22 @@
 #ifndef ROSE_SQL_SUBSCRIPTION_H
 #define ROSE_SQL_SUBSCRIPTION_H
 
+#include "fmgr.h"
+
 #include "repl/rose_repl.h"
 
 struct WalReceiverConn;
 
 /* A worker is given this long to make what it applied durable. */
 #define ROSE_DRAIN_TIMEOUT_S	600
+
+/* rose_sql_subscription.c */
+/* Error if an argument is null; or one as a string, if it is null 'otherwise'. */
+extern void rose_sql_require_arg(FunctionCallInfo fcinfo, int n, const char *name);
+extern char *rose_sql_text_arg(FunctionCallInfo fcinfo, int n, const char *otherwise);
+
+/* The one of this name, or an error. */
+extern RoseSubscription *rose_sql_find_subscription(const char *name);
 
 /* rose_sql_subscription_tables.c */
 /* All tables of the publications join the subscription. */

@@ -1,0 +1,208 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sql_wait.c
+ *	  SQL functions that wait until a subscription has copied its tables, or has applied a position.
+ *
+ * Anybody who may call functions of the extension's schema may wait.  What a subscription is at is
+ * looked at again and again, in shared memory and in its tables' rows.
+ *
+ * Locking: none while it waits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlogdefs.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "sqlfunc/rose_sql_row.h"
+#include "sqlfunc/rose_sql_subscription.h"
+
+PG_FUNCTION_INFO_V1(rose_wait_for_sync);
+PG_FUNCTION_INFO_V1(rose_wait_for_lsn);
+
+/* Sleep; error after the deadline, with the worker's last error. */
+static void
+wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, const char *what)
+{
+	RoseReplSnapshot snapshot;
+	int			rc;
+
+	rc = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
+				   PG_WAIT_EXTENSION);
+	if (rc & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	if (GetCurrentTimestamp() <= deadline)
+		return;
+	if (!rose_repl_get(sub->subid, &snapshot))
+		memset(&snapshot, 0, sizeof(snapshot));
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("timed out while waiting for rose subscription \"%s\" to %s", sub->name, what),
+			 snapshot.last_error[0] != '\0' && rose_sql_may_see_errors() ?
+			 errdetail("Its last error was: %s", snapshot.last_error) : 0));
+}
+
+static TimestampTz
+deadline_arg(FunctionCallInfo fcinfo, int n)
+{
+	rose_sql_require_arg(fcinfo, n, "the timeout");
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+									   PG_GETARG_INT32(n) * INT64CONST(1000));
+}
+
+/* What one look at a subscription allocates; reset before the next, for some wait for days. */
+static MemoryContext
+look_context(void)
+{
+	return AllocSetContextCreate(CurrentMemoryContext, "rose wait for subscription",
+								 ALLOCSET_DEFAULT_SIZES);
+}
+
+/*
+ * The copies are of different positions.  Is the stream past all of them, so that the tables are of one?  One that does
+ * not run will not get there.
+ */
+static bool
+is_past_copies(const RoseSubscription *sub)
+{
+	RoseSubscription *now = rose_subscription_get(sub->subid);
+	RoseReplSnapshot snapshot;
+	ListCell   *lc;
+
+	/* or it has been dropped */
+	if (now == NULL || !now->enabled || !rose_repl_get(sub->subid, &snapshot) || snapshot.blocked[0] != '\0')
+		return true;
+	foreach(lc, rose_subscription_tables(sub->subid))
+	{
+		RoseSubscriptionTable *tree = lfirst(lc);
+
+		if (rose_subscription_table_is_live(tree) && tree->sync_lsn > snapshot.progress.applied_lsn)
+			return false;
+	}
+	return true;
+}
+
+Datum
+rose_wait_for_sync(PG_FUNCTION_ARGS)
+{
+	TimestampTz deadline = deadline_arg(fcinfo, 1);
+	MemoryContext look = look_context();
+	MemoryContext old;
+	RoseSubscription *sub;
+	int			nerrors;
+
+	rose_sql_require_arg(fcinfo, 0, "the name");
+	sub = rose_sql_find_subscription(rose_sql_text_arg(fcinfo, 0, NULL));
+	old = MemoryContextSwitchTo(look);
+	while (!rose_subscription_synced(sub->subid, &nerrors) || !is_past_copies(sub))
+	{
+		if (nerrors > 0)
+			break;
+		wait_or_time_out(sub, deadline, 20, "copy its tables");
+		MemoryContextReset(look);
+	}
+	MemoryContextSwitchTo(old);
+	if (nerrors > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%d table(s) of rose subscription \"%s\" could not be copied, or have to be copied again",
+						nerrors, sub->name),
+				 errhint("See last_error in rose.stat_subscription_tables.")));
+	PG_RETURN_VOID();
+}
+
+/*
+ * Positions of an upstream that is not the one that was applied mean nothing.  One that stopped
+ * at an error of a table is at the position that it says, and does not go on by itself.
+ */
+static void
+require_not_blocked(const RoseSubscription *sub, const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
+{
+	if (snapshot->blocked[0] == '\0' ||
+		(strcmp(snapshot->blocked, ROSE_BLOCKED_TABLE_ERROR) == 0 && snapshot->progress.applied_lsn >= lsn))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("rose subscription \"%s\" is blocked: %s", sub->name, snapshot->blocked),
+			 errhint("See last_error in rose.stat_subscription, which says what to do.")));
+}
+
+/* Do the tables (InvalidOid: all) have what was committed before the position, if the stream has passed it? */
+static bool
+tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
+{
+	List	   *tables = rose_subscription_tables(sub->subid);
+	ListCell   *lc;
+	bool		result = true;
+
+	if (OidIsValid(relid))
+		tables = list_make1(rose_sql_require_table(sub, tables, relid));
+	foreach(lc, tables)
+	{
+		RoseSubscriptionTable *tree = lfirst(lc);
+
+		if (rose_subscription_table_is_live(tree))
+			continue;
+		if (strcmp(tree->state, ROSE_REL_ERROR) != 0 && strcmp(tree->state, ROSE_REL_PAUSED) != 0)
+			result = false;		/* waits for its copy */
+		else if (tree->error_lsn < lsn)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("table \"%s.%s\" of rose subscription \"%s\" is paused, or in error, before %X/%X",
+							tree->remote.nspname, tree->remote.relname, sub->name,
+							LSN_FORMAT_ARGS(lsn)),
+					 errhint("See last_error in rose.stat_subscription_tables.  To wait for another table, give it as the last argument.")));
+	}
+	return result;
+}
+
+/* A worker that starts has not looked yet whose positions these are. */
+static bool
+is_applied(const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
+{
+	return snapshot->status != ROSE_REPL_STARTING && snapshot->progress.applied_lsn >= lsn;
+}
+
+Datum
+rose_wait_for_lsn(PG_FUNCTION_ARGS)
+{
+	TimestampTz deadline = deadline_arg(fcinfo, 2);
+	MemoryContext look = look_context();
+	MemoryContext old;
+	RoseSubscription *sub;
+	RoseReplSnapshot snapshot;
+	Oid			relid = PG_ARGISNULL(3) ? InvalidOid : PG_GETARG_OID(3);
+	XLogRecPtr	lsn;
+
+	rose_sql_require_arg(fcinfo, 0, "the name");
+	rose_sql_require_arg(fcinfo, 1, "the position");
+	lsn = PG_GETARG_LSN(1);
+	sub = rose_sql_find_subscription(rose_sql_text_arg(fcinfo, 0, NULL));
+	old = MemoryContextSwitchTo(look);
+	for (;;)
+	{
+		bool		known = rose_repl_get(sub->subid, &snapshot);
+
+		if (known)
+			require_not_blocked(sub, &snapshot, lsn);
+		if (known && is_applied(&snapshot, lsn) && tables_have(sub, relid, lsn))
+		{
+			/* for tables that were copied, the stream goes back before they are there */
+			if (rose_repl_get(sub->subid, &snapshot) && is_applied(&snapshot, lsn))
+				break;
+		}
+		wait_or_time_out(sub, deadline, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
+		MemoryContextReset(look);
+	}
+	MemoryContextSwitchTo(old);
+	PG_RETURN_VOID();
+}
