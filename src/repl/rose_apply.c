@@ -11,7 +11,8 @@
  * an expression of the table (rose_rules.h) looks at a value that was not sent; and an
  * index has such a column beside one that was sent.
  *
- * TRUNCATE is rose_truncated.c's.  Which partition of a table takes a row is rose_target.c's.
+ * TRUNCATE is rose_truncated.c's.  How a row is read and written is rose_apply_row.c's, which partition of a table takes it
+ * rose_target.c's.
  *
  * Errors name the table, the message, the key and the upstream's commit position
  * (rose_apply_error_context).
@@ -23,146 +24,20 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
-#include "utils/datum.h"
-#include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
 #include "lsm/merge/rose_epoch_runs.h"
-#include "lsm/read/rose_lookup.h"
-#include "lsm/write/rose_blind_entries.h"
+#include "repl/rose_apply_row.h"
 #include "repl/rose_repl_internal.h"
-#include "repl/rose_rights.h"
 
 /* Within a transaction, look every so many changes whether memory is short. */
 #define ROSE_APPLY_CHECK_MEMORY		256
 
 /* ---------------------------------------------------------------------
- * Rows
+ * What is at hand, for error messages
  */
-
-/*
- * Fill values and nulls of all local columns; sets present and returns true if a value
- * was not sent because it did not change.  Of those that only the local table has none but
- * constants are present; without 'present' they are null.
- */
-static bool
-read_row(RoseReplRel *entry, RoseWireTuple *tuple, Datum *values, bool *nulls,
-		 bits8 *present)
-{
-	bool		unchanged = false;
-	bool		as_owner = false;
-	RoseRights	rights;
-
-	if (present != NULL)
-		memset(present, 0, ROSE_PRESENT_BYTES(entry->natts));
-	for (int i = 0; i < entry->natts; i++)
-	{
-		RoseReplColumn *column = &entry->columns[i];
-		char		kind = ROSE_WIRE_NULL;
-
-		values[i] = (Datum) 0;
-		nulls[i] = true;
-		if (unlikely(column->remote < 0) && (column->constant || (column->kept && present != NULL)))
-		{
-			unchanged |= !column->constant;
-			nulls[i] = !column->constant;
-			values[i] = column->value;
-			if (column->constant && present != NULL)
-				rose_present_set(present, i + 1);
-			continue;
-		}
-		if (column->remote >= 0)
-		{
-			if (column->remote >= tuple->ncols)
-				ereport(ERROR,
-						(errcode(ERRCODE_PROTOCOL_VIOLATION),
-						 errmsg("the upstream sent a row of %d columns, too few for its own description",
-								tuple->ncols)));
-			kind = tuple->columns[column->remote].kind;
-		}
-		if (kind == ROSE_WIRE_UNCHANGED)
-		{
-			unchanged = true;
-			continue;
-		}
-		if (present != NULL)
-			rose_present_set(present, i + 1);
-		if (kind != ROSE_WIRE_NULL)
-		{
-			if (unlikely(column->has_code) && !as_owner)
-			{
-				rose_rights_take(entry->rel->rd_rel->relowner, &rights);
-				as_owner = true;
-			}
-			values[i] = rose_repl_read_value(column, &tuple->columns[column->remote]);
-			nulls[i] = false;
-		}
-	}
-	if (as_owner)
-		rose_rights_give_back(&rights);
-	return unchanged;
-}
-
-/*
- * A value in binary format, for error messages: raises no error, whatever the
- * upstream sent.
- */
-static void
-describe_binary(Oid type, const RoseWireColumn *value, StringInfo out)
-{
-	int64		number = 0;
-
-	if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID)
-	{
-		appendBinaryStringInfo(out, value->data, value->len);
-		return;
-	}
-	if ((type == INT2OID || type == INT4OID || type == INT8OID) &&
-		value->len > 0 && value->len <= (int) sizeof(number))
-	{
-		number = (signed char) value->data[0];
-		for (int i = 1; i < value->len; i++)
-			number = (int64) ((uint64) number << 8 | (unsigned char) value->data[i]);
-		appendStringInfo(out, INT64_FORMAT, number);
-		return;
-	}
-	appendStringInfoString(out, "\\x");
-	for (int i = 0; i < value->len; i++)
-		appendStringInfo(out, "%02x", (unsigned char) value->data[i]);
-}
-
-/* The key of a row as the upstream sent it, for error messages. */
-static void
-describe_key(const RoseReplTarget *target, const RoseWireTuple *tuple, StringInfo out)
-{
-	const RoseSchema *schema = target->table->schema;
-
-	for (int i = 0; i < schema->nkeys; i++)
-	{
-		const RoseReplColumn *column = &target->of->columns[rose_route_column(target->part, schema->keys[i].def.attno - 1)];
-		const RoseWireColumn *value;
-
-		appendStringInfoString(out, i > 0 ? ", " : "");
-		if (column->remote < 0 || column->remote >= tuple->ncols)
-		{
-			appendStringInfoString(out, "?");
-			continue;
-		}
-		value = &tuple->columns[column->remote];
-		if (value->kind == ROSE_WIRE_TEXT)
-			appendStringInfoString(out, value->data);
-		else if (value->kind == ROSE_WIRE_BINARY)
-			describe_binary(column->type, value, out);
-		else
-			appendStringInfoString(out, "?");
-	}
-}
 
 static RoseWireChange change;	/* at hand */
 static RoseWireTuple *key_tuple = NULL; /* of it */
@@ -194,7 +69,7 @@ rose_apply_error_context(void *arg)
 	}
 	initStringInfo(&key);
 	if (key_tuple != NULL && key_target != NULL && key_target->table != NULL)
-		describe_key(key_target, key_tuple, &key);
+		rose_apply_row_describe_key(key_target, key_tuple, &key);
 	errcontext("applying upstream message \"%c\" for table \"%s.%s\"%s%s%s%s of the transaction committed at %X/%X",
 			   rose_apply.blame.command, rose_apply.blame.rel->remote.nspname, rose_apply.blame.rel->remote.relname,
 			   rose_apply.blame.rel->called_here,
@@ -271,85 +146,6 @@ require_identity(RoseReplTarget *target, const char *verb)
 	rose_relmap_require_identity(target, verb);
 }
 
-/*
- * Take the values that the new row lacks from the one that the target has; false: it has
- * none.
- */
-static bool
-complete_from_table(RoseReplTarget *target, const Datum *key)
-{
-	RoseReplRel *entry = target->of;
-	RoseSchema *schema = target->table->schema;
-	RoseLookup *lookup;
-	const RoseRow *row;
-	Snapshot	snapshot;
-
-	rose_gather_write();
-	CommandCounterIncrement();
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	lookup = rose_lookup_create(target->table);
-	row = rose_lookup_get(lookup, snapshot, key);
-	rose_apply.progress.old_row_reads++;
-
-	for (int i = 0; i < RelationGetNumberOfAttributes(target->rel) && row != NULL; i++)
-	{
-		int			c = rose_route_column(target->part, i);
-		int16		typlen;
-		bool		typbyval;
-
-		if (c < 0 || rose_present_test(entry->present, c + 1))
-			continue;
-		entry->values[c] = rose_row_getattr(row, schema, i + 1, &entry->nulls[c]);
-		get_typlenbyval(entry->columns[c].type, &typlen, &typbyval);
-		if (!entry->nulls[c])
-			entry->values[c] = datumCopy(entry->values[c], typbyval, typlen);
-	}
-	rose_lookup_free(lookup);
-	UnregisterSnapshot(snapshot);
-	return row != NULL;
-}
-
-static void
-write_whole(RoseReplTarget *target)
-{
-	rose_target_take_new(target, false);
-	rose_rules_apply(target->rules, target->values, target->nulls);
-	rose_gather_row(target, ROSE_OP_PUT, target->values, target->nulls, NULL);
-}
-
-/*
- * Write a row of which only what is present is known.  If nothing is below it, it is no
- * row: the upstream has one that never came here.  key_is_same: it is the very same as that of
- * the row that is below.
- */
-static void
-write_incomplete(RoseReplTarget *target, bool key_is_same)
-{
-	Datum		key[INDEX_MAX_KEYS];
-
-	rose_target_take_new(target, true);
-	if (!rose_rules_apply_partial(target->rules, target->values, target->nulls, target->present) ||
-		rose_blind_needs_row(target->indexes, target->present, key_is_same))
-	{
-		rose_component_require_key(target->table->schema, target->nulls);
-		rose_key_from_values(target->table->schema, target->values, 0, key);
-		if (complete_from_table(target, key))
-		{
-			write_whole(target);
-			return;
-		}
-	}
-	rose_gather_row(target, ROSE_OP_PARTIAL, target->values, target->nulls, target->present);
-	target->of->counts.partials++;
-}
-
-/* The row that the upstream had before is gone. */
-static void
-write_tombstone(RoseReplTarget *target)
-{
-	rose_gather_row(target, ROSE_OP_TOMBSTONE, target->old_values, target->old_nulls, NULL);
-}
-
 static void
 apply_insert(void)
 {
@@ -360,55 +156,26 @@ apply_insert(void)
 	if (entry == NULL)
 		return;
 	key_tuple = &change.new;
-	if (likely(!read_row(entry, &change.new, entry->values, entry->nulls, NULL)))
+	if (likely(!rose_apply_row_read(entry, &change.new, entry->values, entry->nulls, NULL)))
 	{
 		if (unlikely(entry->defaults != NULL))
 			rose_defaults_fill(entry->defaults, entry->values, entry->nulls);
 		key_target = target = rose_target_of_new(entry, false, NULL);
-		write_whole(target);
+		rose_apply_row_write(target);
 	}
 	else
 	{
 		const char *verb = "an INSERT without its unchanged large values";
 
-		(void) read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
+		(void) rose_apply_row_read(entry, &change.new, entry->values, entry->nulls, entry->present);
 		key_target = target = rose_target_of_new(entry, true, verb);
 		require_identity(target, verb);
-		write_incomplete(target, false);
+		rose_apply_row_write_incomplete(target, false);
 		entry->counts.incomplete++;
 	}
 	rose_apply.progress.inserts++;
 	entry->counts.inserts++;
 	target->inserts++;
-}
-
-/*
- * The new row of an UPDATE, from what the upstream sent of the old one: its replica
- * identity, which may be all of it.  A large value of the key that did not change is in
- * there only.
- */
-static bool
-complete_from_old(RoseReplRel *entry, const RoseWireTuple *old)
-{
-	bool		missing = false;
-
-	for (int i = 0; i < entry->natts; i++)
-	{
-		int			remote = entry->columns[i].remote;
-
-		if (rose_present_test(entry->present, i + 1))
-			continue;
-		if (remote < 0 || !bms_is_member(remote, entry->remote.attkeys) ||
-			old->columns[remote].kind == ROSE_WIRE_UNCHANGED)
-		{
-			missing = true;
-			continue;
-		}
-		entry->values[i] = entry->old_values[i];
-		entry->nulls[i] = entry->old_nulls[i];
-		rose_present_set(entry->present, i + 1);
-	}
-	return missing;
 }
 
 /* Has the new row another key than the old one, or another place? */
@@ -468,12 +235,12 @@ apply_update(void)
 	if (entry->route == NULL)
 		require_identity(&entry->target, verb);
 
-	unchanged = read_row(entry, &change.new, entry->values, entry->nulls, entry->present);
+	unchanged = rose_apply_row_read(entry, &change.new, entry->values, entry->nulls, entry->present);
 	if (change.has_old)
 	{
-		read_row(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
+		rose_apply_row_read(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
 		if (unchanged)
-			unchanged = complete_from_old(entry, &change.old);
+			unchanged = rose_apply_row_complete_from_old(entry, &change.old);
 	}
 	key_target = target = old_target = rose_target_of_new(entry, unchanged, verb);
 	require_identity(target, verb);
@@ -485,14 +252,14 @@ apply_update(void)
 	if (change.has_old && has_moved(target, old_target, old_key))
 	{
 		if (unchanged)
-			unchanged = !complete_from_table(old_target, old_key);
-		write_tombstone(old_target);
+			unchanged = !rose_apply_row_complete_from_table(old_target, old_key);
+		rose_apply_row_write_tombstone(old_target);
 	}
 	/* the upstream sends the old key if that is another one, or was large */
 	if (unchanged)
-		write_incomplete(target, !change.has_old);
+		rose_apply_row_write_incomplete(target, !change.has_old);
 	else
-		write_whole(target);
+		rose_apply_row_write(target);
 	count_update(target, old_target);
 }
 
@@ -509,9 +276,9 @@ apply_delete(void)
 	key_tuple = &change.old;
 	if (entry->route == NULL)
 		require_identity(&entry->target, verb);
-	read_row(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
+	rose_apply_row_read(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
 	key_target = target = target_of_old(entry, verb);
-	write_tombstone(target);
+	rose_apply_row_write_tombstone(target);
 	rose_apply.progress.deletes++;
 	entry->counts.deletes++;
 	target->deletes++;

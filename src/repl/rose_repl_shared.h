@@ -1,0 +1,188 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_repl_shared.h
+ *	  The replication consumer's shared memory: what workers, those who help them, and backends know of each other.
+ *
+ * For the files of the replication consumer; part of rose_repl_internal.h.  Membership and requests: RoseReplShared.lock.  Each
+ * field names its lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROSE_REPL_SHARED_H
+#define ROSE_REPL_SHARED_H
+
+#include "postgres.h"
+
+#include "storage/dsm.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/spin.h"
+
+#include "repl/rose_copies.h"
+#include "repl/rose_realtime.h"
+#include "repl/rose_repl.h"
+
+/* What a process waits for; see rose_repl_locks.c. */
+typedef struct RoseReplWaitShared
+{
+	Oid			relid;			/* a table or an index that somebody has locked; 0 = none */
+	TimestampTz since;
+} RoseReplWaitShared;
+
+/* An epoch in flight; see rose_flight.c. */
+typedef enum RoseFlightState
+{
+	ROSE_FLIGHT_NONE = 0,
+	ROSE_FLIGHT_ASKED,			/* a spiller is to come */
+	ROSE_FLIGHT_RUNNING,		/* pid writes it */
+	ROSE_FLIGHT_FAILED,			/* whoever wrote it has ended */
+	ROSE_FLIGHT_LANDED			/* committed; published but for tables that somebody has locked */
+} RoseFlightState;
+
+typedef struct RoseFlightShared
+{
+	RoseFlightState state;
+	uint64		epoch;
+	XLogRecPtr	lsn;			/* the upstream position that it stands for ... */
+	RoseUpstreamCommit last_commit; /* ... and the last transaction before it */
+	int			pid;
+	RoseReplWaitShared blocked; /* the spiller cannot lock this */
+	bool		unpublished;	/* of a landed one: tables are left to be published */
+} RoseFlightShared;
+
+/* A table that is being copied, or is to be (rose_copy_places.c). */
+typedef struct RoseReplCopyShared
+{
+	Oid			relid;			/* 0 = free */
+	uint64		ticket;			/* whoever comes must have the same one */
+	int			pid;			/* 0: he has not come yet */
+	bool		stopped;		/* he was told to end */
+	bool		committed;		/* it is done */
+	RoseCopyPhase phase;
+	TimestampTz since;			/* that he was asked for, or has come */
+	TimestampTz reading_since;
+	uint64		rows;
+	uint64		bytes;
+	int64		expected_rows;	/* negative: not known */
+} RoseReplCopyShared;
+
+/* The worker stands still for a backend's snapshots (rose_verify_hold.c). */
+typedef enum RoseHoldState
+{
+	ROSE_HOLD_NONE = 0,
+	ROSE_HOLD_ASKED,			/* the worker is to stand still between two upstream transactions */
+	ROSE_HOLD_STANDS,			/* it does, until it is told a position that is still to come */
+	ROSE_HOLD_GOES,				/* it goes on to lsn */
+	ROSE_HOLD_REACHED,			/* it stands still there */
+	ROSE_HOLD_REPAIRS,			/* it is to write the changes before it goes on */
+	ROSE_HOLD_REPAIRED,			/* it has, and they are committed */
+	ROSE_HOLD_LAPSED			/* it has gone on, as nobody said anything for too long; or it has ended */
+} RoseHoldState;
+
+typedef struct RoseHoldShared
+{
+	RoseHoldState state;
+	int			pid;			/* who has asked; 0 = nobody */
+	Latch	   *latch;			/* his */
+	XLogRecPtr	lsn;			/* what commits before it is applied, and nothing else, when it is reached */
+	TimestampTz since;			/* that the worker stands still ... */
+	int64		stood_us;		/* ... and for how long it did before, for him */
+	dsm_handle	changes;		/* REPAIRS: what is to be written (rose_repair_apply.c) */
+} RoseHoldShared;
+
+typedef struct RoseReplSubShared
+{
+	Oid			dbid;			/* lock; 0 = free */
+	Oid			subid;			/* lock */
+	char		name[NAMEDATALEN];	/* lock */
+	int			reserved_by;	/* lock; pid whose transaction makes it, or 0 */
+	bool		wanted;			/* lock; launcher keeps a worker running */
+	TimestampTz start_time;		/* lock; not before this; also set when a start
+								 * was asked for, so that it is not asked twice */
+	int			pid;			/* lock; the worker, 0 = none */
+	Latch	   *latch;			/* lock; its latch */
+	bool		reload;			/* lock; the row has changed */
+	bool		retry_copies;	/* lock; it has, and tables in error have not been made to wait for another copy yet */
+	bool		drain;			/* lock; commit an epoch and stop */
+	bool		drained;		/* lock; done so */
+	bool		text_needed;	/* lock; values must not come in binary format; until a worker
+								 * ends in good order */
+	uint64		epoch_asked;	/* lock; counts requests for an epoch */
+	uint64		epoch_served;	/* lock; the last one that was served */
+	RoseFlightShared flight;	/* lock */
+	RoseReplWaitShared waiting; /* lock; the worker */
+	RoseReplCopyShared copies[ROSE_MAX_COPIES]; /* lock */
+	uint64		copy_tickets;	/* lock; the last one that was given out */
+	uint64		copies_ended;	/* lock; counts those who have left their place */
+	uint64		copied_rows;	/* lock; of copies that are done */
+	RoseHoldShared hold;		/* lock */
+	RoseRealtimeShared realtime;	/* no lock */
+	int			received_anew;	/* lock; how often transactions in progress had to come again for tables
+								 * that were copied, since none of those waits */
+
+	slock_t		mutex;			/* protects what follows */
+	RoseReplStatus status;
+	RoseReplProgress progress;
+	TimestampTz last_error_time;
+	char		last_error[ROSE_REPL_ERROR_LENGTH]; /* lock */
+	char		blocked[ROSE_BLOCKED_LENGTH];	/* lock; why, if status says so */
+} RoseReplSubShared;
+
+typedef struct RoseReplTableKey
+{
+	Oid			dbid;
+	Oid			subid;
+	Oid			relid;
+} RoseReplTableKey;
+
+typedef struct RoseReplTableShared
+{
+	RoseReplTableKey key;		/* hash key */
+	RoseReplTableCounts counts; /* tables_lock */
+	RoseReplRetry retry;		/* tables_lock */
+} RoseReplTableShared;
+
+typedef struct RoseReplShared
+{
+	LWLock		lock;
+	LWLock		tables_lock;
+	int			launcher_pid;	/* lock */
+	Latch	   *launcher_latch; /* lock */
+	bool		scanned;		/* lock; subscriptions of all databases are known */
+	bool		passed_over;	/* lock; but one that was being changed, which is looked at again */
+	RoseReplSubShared subs[FLEXIBLE_ARRAY_MEMBER];	/* rose_max_subscriptions */
+} RoseReplShared;
+
+extern RoseReplShared *rose_repl_shared;
+
+/* REQUIRES: lock.  The entry, or NULL. */
+extern RoseReplSubShared *rose_repl_entry(Oid dbid, Oid subid);
+
+/* REQUIRES: lock exclusive.  Makes one; NULL if there is no room. */
+extern RoseReplSubShared *rose_repl_entry_make(Oid dbid, Oid subid, const char *name);
+
+/* REQUIRES: lock exclusive. */
+extern void rose_repl_entry_free(RoseReplSubShared *entry);
+extern int	rose_repl_count_running(Oid dbid);	/* takes the lock; running, or to run */
+extern void rose_repl_require_shared(void); /* error if rose was not preloaded */
+extern bool rose_repl_needs_worker(const RoseReplSubShared *entry);
+extern void rose_repl_wake_launcher(void);
+
+/* A worker's side. */
+extern RoseReplSubShared *rose_repl_attach(Oid dbid, Oid subid);	/* NULL: not needed (any more) */
+extern void rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
+							  const RoseReplProgress *progress);
+
+/* blocked: the reason (ROSE_BLOCKED_...), or NULL */
+extern void rose_repl_report_error(RoseReplSubShared *entry, const char *message,
+								   const char *blocked, int retry_ms);
+
+/* The next worker is to come after so long, whatever was said before. */
+extern void rose_repl_restart_after(int ms);
+extern void rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts);
+extern void rose_repl_set_table_retry(Oid subid, Oid relid, const RoseReplRetry *retry);
+
+/* Tables whose copies have failed are due at once. */
+extern void rose_repl_forget_retries(Oid subid);
+
+#endif							/* ROSE_REPL_SHARED_H */
