@@ -574,6 +574,7 @@ rose_copies_before_stream(void)
 	do
 	{
 		MemoryContextReset(rose_apply.message_context);
+		(void) rose_copy_places_changed();
 		look_at_tables(&look);
 		set_state(look.abandoned, ROSE_REL_INIT);
 		remember(&look);
@@ -620,6 +621,14 @@ rose_copies_look(TimestampTz now)
 	take_in(&look);
 	rose_apply.copies.starting_over = true;
 	return true;
+}
+
+bool
+rose_copies_wait_for_worker(void)
+{
+	if (!rose_apply.copies.outstanding || rose_apply.progress.streams > 0 || !rose_copy_places_changed())
+		return false;
+	return copied_among(rose_subscription_tables(rose_apply.sub->subid)) != NIL;
 }
 
 void

@@ -32,6 +32,12 @@ extern bool rose_copies_before_stream(void);	/* false: the worker is to end */
 extern bool rose_copies_look(TimestampTz now);
 
 /*
+ * For a worker that waits for something else: a table was copied since the last look, and only a worker that has no batch open can take
+ * it in.  REQUIRES: a transaction.
+ */
+extern bool rose_copies_wait_for_worker(void);
+
+/*
  * Now and then while rows are copied: if it is the worker that copies, the upstream of its stream hears from us.  Error
  * if somebody wants the worker to end.
  */

@@ -254,9 +254,10 @@ find_busy(const LockedTables *locked, const List *needed)
 
 /*
  * Visit all tables.  Of those that somebody has locked only such are waited for in which
- * something is left to be done for this epoch: idle ones hold up nobody.
+ * something is left to be done for this epoch: idle ones hold up nobody.  False: another process is to go on with
+ * that.
  */
-static void
+static bool
 visit_as_needed(TableCallback callback, List *(*left) (uint64 epoch), uint64 epoch)
 {
 	LockedTables locked = visit_tables(list_fed(), callback, epoch);
@@ -267,7 +268,8 @@ visit_as_needed(TableCallback callback, List *(*left) (uint64 epoch), uint64 epo
 	{
 		LockedTables before = locked;
 
-		rose_flight_wait_for_lock(find_busy(&locked, needed));
+		if (!rose_flight_wait_for_lock(find_busy(&locked, needed)))
+			return false;
 		waited = true;
 		locked = visit_tables(before.relids, callback, epoch);
 		list_free(before.relids);
@@ -275,7 +277,8 @@ visit_as_needed(TableCallback callback, List *(*left) (uint64 epoch), uint64 epo
 		list_free(needed);
 	}
 	if (waited)
-		rose_flight_wait_for_lock(InvalidOid);
+		(void) rose_flight_wait_for_lock(InvalidOid);
+	return true;
 }
 
 /* Visit these tables; *later: those that somebody has locked, to be visited when they are not. */
@@ -570,11 +573,11 @@ begin_epoch(bool may_be_beside)
 	if (!rose_apply.epochs.dirty)
 		return;
 	if (!rose_epoch_freeze(rose_apply.sub->subid, epoch, &frozen_bytes))
-		visit_as_needed(spill_stuck_table, stuck_tables, epoch);
+		(void) visit_as_needed(spill_stuck_table, stuck_tables, epoch);
 	ROSE_STOP_POINT("epoch-frozen");
 	begin_next(epoch);
 	rose_flight_begin(epoch, lsn, may_be_beside &&
-					  frozen_bytes >= (uint64) rose_background_spill_size * 1024);
+					  frozen_bytes >= (uint64) rose_background_spill_size * 1024, may_be_beside);
 	(void) rose_flight_poll();
 }
 
@@ -585,9 +588,10 @@ rose_epoch_begin(void)
 }
 
 bool
-rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit)
+rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit, bool *published)
 {
-	visit_as_needed(spill_table, unspilled_tables, epoch);
+	if (!visit_as_needed(spill_table, unspilled_tables, epoch))
+		return false;
 	ROSE_STOP_POINT("epoch-spilled");
 
 	StartTransactionCommand();
@@ -601,7 +605,8 @@ rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_co
 	ROSE_STOP_POINT("epoch-committed");
 
 	rose_epoch_publish_tables(epoch);
-	return unpublished == NIL;
+	*published = unpublished == NIL;
+	return true;
 }
 
 void

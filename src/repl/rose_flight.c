@@ -51,13 +51,16 @@
 /* Looks for a deadlock after so many of these. */
 #define ROSE_FLIGHT_DEADLOCK_NAPS	10
 
-/* A spiller that cannot have a table's lock tries again after this ... */
+/* Who cannot have a table's lock tries again after this ... */
 #define ROSE_FLIGHT_RETRY_MS		10
+/* ... the worker for no longer than this, if another process can go on with it ... */
+#define ROSE_FLIGHT_HAND_OVER_MS	200
 /* ... and a batch that waits for it gives up after this. */
 #define ROSE_FLIGHT_BLOCKED_MS		1000
 
 static BackgroundWorkerHandle *spiller = NULL;	/* of the epoch in flight, or NULL */
 static bool am_spiller = false;
+static bool may_hand_over = false;	/* the stream goes on without this process's waiting for tables */
 static bool exit_registered = false;
 
 /* ---------------------------------------------------------------------
@@ -116,12 +119,14 @@ take_over(uint64 epoch, RoseFlightShared *copy)
 	return taken;
 }
 
-/* REQUIRES: take_over. */
-static void
+/* REQUIRES: take_over.  False: another process is to go on with it. */
+static bool
 write_epoch(const RoseFlightShared *copy)
 {
-	bool		published = rose_epoch_write(copy->epoch, copy->lsn, &copy->last_commit);
+	bool		published;
 
+	if (!rose_epoch_write(copy->epoch, copy->lsn, &copy->last_commit, &published))
+		return false;
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	rose_apply.shared->flight.state = ROSE_FLIGHT_LANDED;
 	rose_apply.shared->flight.unpublished = !published;
@@ -129,6 +134,7 @@ write_epoch(const RoseFlightShared *copy)
 	if (am_spiller)
 		wake_apply_worker();
 	LWLockRelease(&rose_repl_shared->lock);
+	return true;
 }
 
 /* It has not said so before, or not of this one. */
@@ -139,20 +145,26 @@ note_blocked(RoseReplWaitShared *wait, Oid relid)
 	if (wait->relid == InvalidOid || relid == InvalidOid)
 		wait->since = OidIsValid(relid) ? GetCurrentTimestamp() : 0;
 	wait->relid = relid;
+	wait->for_epoch = OidIsValid(relid);
 	LWLockRelease(&rose_repl_shared->lock);
 }
 
 /* The spiller never queues (see the top of this file), nor does the worker, which has the upstream to talk to. */
-void
+bool
 rose_flight_wait_for_lock(Oid relid)
 {
-	note_blocked(am_spiller ? &rose_apply.shared->flight.blocked : &rose_apply.shared->waiting, relid);
+	RoseReplWaitShared *mine = am_spiller ? &rose_apply.shared->flight.blocked : &rose_apply.shared->waiting;
+
+	note_blocked(mine, relid);
 	if (!OidIsValid(relid))
-		return;
+		return true;
+	if (may_hand_over && TimestampDifferenceExceeds(mine->since, GetCurrentTimestamp(), ROSE_FLIGHT_HAND_OVER_MS))
+		return false;
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 					 ROSE_FLIGHT_RETRY_MS, PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
+	return true;
 }
 
 /* The process that writes one epoch. */
@@ -174,7 +186,7 @@ rose_repl_spiller_main(Datum arg)
 	rose_apply.message_context = AllocSetContextCreate(TopMemoryContext, "rose spiller",
 													   ALLOCSET_DEFAULT_SIZES);
 	if (rose_repl_load_subscription(args.subid))
-		write_epoch(&copy);
+		(void) write_epoch(&copy);
 	proc_exit(0);
 }
 
@@ -190,6 +202,9 @@ start_spiller(uint64 epoch)
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	bool		started;
 
+	if (spiller != NULL)
+		pfree(spiller);
+	spiller = NULL;
 	StaticAssertStmt(sizeof(args) <= BGW_EXTRALEN, "a spiller's arguments must fit");
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
@@ -206,19 +221,40 @@ start_spiller(uint64 epoch)
 	return started;
 }
 
-/* In this process; REQUIRES: no open batch. */
+/* What is done so far may be done again. */
+static bool
+hand_over(uint64 epoch)
+{
+	note_blocked(&rose_apply.shared->waiting, InvalidOid);
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->flight.state = ROSE_FLIGHT_ASKED;
+	rose_apply.shared->flight.pid = 0;
+	LWLockRelease(&rose_repl_shared->lock);
+	return start_spiller(epoch);
+}
+
+/*
+ * In this process; REQUIRES: no open batch.  may_be_beside: should a table be locked, another process waits for it, if there is
+ * one for that, and the stream goes on.
+ */
 static void
-write_here(void)
+write_here(bool may_be_beside)
 {
 	RoseFlightShared copy;
+	bool		done;
 
 	Assert(!rose_apply.batch.open);
-	if (take_over(0, &copy))
-		write_epoch(&copy);
+	if (!take_over(0, &copy))
+		return;
+	may_hand_over = may_be_beside;
+	done = write_epoch(&copy) || hand_over(copy.epoch);
+	may_hand_over = false;
+	if (!done && take_over(0, &copy))
+		(void) write_epoch(&copy);
 }
 
 void
-rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside)
+rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside, bool may_be_beside)
 {
 	RoseFlightShared *flight = &rose_apply.shared->flight;
 
@@ -237,7 +273,7 @@ rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside)
 
 	/* without a free background worker it is done as if there were none */
 	if (!beside || !start_spiller(epoch))
-		write_here();
+		write_here(may_be_beside);
 }
 
 /* The spiller never came: no process could be started, or it ended at once. */
@@ -274,6 +310,14 @@ look_at_flight(void)
 	return copy;
 }
 
+bool
+rose_flight_is_left(void)
+{
+	RoseFlightShared copy = look_at_flight();
+
+	return copy.state == ROSE_FLIGHT_FAILED || (copy.state == ROSE_FLIGHT_ASKED && spiller_is_missing());
+}
+
 /* True: no epoch is in flight (any more).  One that nobody writes is written here. */
 bool
 rose_flight_poll(void)
@@ -282,15 +326,13 @@ rose_flight_poll(void)
 
 	if (rose_apply.epochs.flight == 0)
 		return true;
-	copy = look_at_flight();
-	if (copy.state == ROSE_FLIGHT_FAILED ||
-		(copy.state == ROSE_FLIGHT_ASKED && spiller_is_missing()))
+	if (rose_flight_is_left())
 	{
 		if (rose_apply.batch.open)
 			return false;
-		write_here();
-		copy = look_at_flight();
+		write_here(rose_apply.keep_alive != NULL);
 	}
+	copy = look_at_flight();
 	if (copy.state != ROSE_FLIGHT_LANDED)
 		return false;
 	land(&copy);
@@ -315,8 +357,7 @@ check_prospects(bool deadlock)
 	RoseFlightShared copy = look_at_flight();
 	int			pid = writer_pid(&copy);
 
-	if (copy.state == ROSE_FLIGHT_FAILED ||
-		(copy.state == ROSE_FLIGHT_ASKED && spiller_is_missing()))
+	if (rose_flight_is_left())
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("no room in memory before epoch " UINT64_FORMAT " is written, and its process has ended",
@@ -390,7 +431,7 @@ rose_flight_finish_left(void)
 		}
 		if (take_over(0, &copy))
 		{
-			write_epoch(&copy);
+			(void) write_epoch(&copy);
 			continue;
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -339,6 +339,9 @@ typedef struct RoseReplSnapshot
 extern int	rose_repl_list(RoseReplSnapshot *out, int max);
 extern bool rose_repl_get(Oid subid, RoseReplSnapshot *out);
 
+/* Which table the subscription waits for, and who has it locked, as a sentence; NULL: it waits for none.  REQUIRES: a transaction. */
+extern char *rose_repl_describe_wait(Oid subid);
+
 /* Error if the database has subscriptions (rose_subscription_server.c).  REQUIRES: it is locked. */
 extern void rose_repl_check_drop_database(Oid dbid);
 

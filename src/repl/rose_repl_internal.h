@@ -377,6 +377,7 @@ typedef struct RoseApply
 
 	uint64		descriptions;	/* that have come, of all connections */
 	bool		owner_doubtful; /* roles have changed since the owner was looked at */
+	bool		giving_way;		/* the worker ends for the next one to serve requests (rose_repl_locks.c) */
 	const char *blocked;		/* why this worker cannot go on (ROSE_BLOCKED_...), or NULL */
 
 	void		(*keep_alive) (void);	/* NULL: there is no stream */
@@ -468,8 +469,11 @@ extern void rose_epoch_commit(void);
 extern void rose_epoch_begin(void);
 extern void rose_epoch_begin_in_time(void); /* may be put off */
 
-/* For whoever writes it: everything between its boundary and its landing, in transactions of its own.  False: tables are left to be published. */
-extern bool rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
+/*
+ * For whoever writes it: everything between its boundary and its landing, in transactions of its own.  *published: no tables are left for
+ * that.  False: somebody has a table locked, and another process is to go on with it.
+ */
+extern bool rose_epoch_write(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit, bool *published);
 
 /* It is committed and published. */
 extern void rose_epoch_landed(uint64 epoch, XLogRecPtr lsn);
@@ -508,22 +512,27 @@ typedef struct RoseSpillerArgs
 	uint64		epoch;
 } RoseSpillerArgs;
 
-extern void rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside);
+/* beside: at once by a process of its own; may_be_beside: or by one when a table is locked. */
+extern void rose_flight_begin(uint64 epoch, XLogRecPtr lsn, bool beside, bool may_be_beside);
 extern bool rose_flight_poll(void); /* true: none is in flight any more */
 extern bool rose_flight_wait(void); /* true: it took a while */
 extern void rose_flight_finish_left(void);	/* by the worker's predecessor */
+extern bool rose_flight_is_left(void);	/* one is in flight, and nobody writes it */
 
-/* For whoever writes an epoch, between two attempts to lock a relation: wait a little.  InvalidOid: it has been locked. */
-extern void rose_flight_wait_for_lock(Oid relid);
+/* For whoever writes an epoch, between two attempts to lock a relation: wait a little.  InvalidOid: it has been locked.  False: another process is to go on. */
+extern bool rose_flight_wait_for_lock(Oid relid);
 
 /*
  * Tables that somebody has locked (rose_repl_locks.c).
  *
- * lock_table: for a batch; the upstream hears from us meanwhile.  waits_for_us: does a
- * process wait for a lock of this one, or for somebody who does?  request_is_hopeless: do
- * those who serve a request of this process?
+ * lock_table: for a batch; the upstream hears from us meanwhile, and requests are served, for which the worker may have
+ * to end.  take_up: for the next one.  waits_for_us: does a process wait for a lock of this one, or for somebody who
+ * does?  request_is_hopeless: do those who serve a request of this process?  held_up_by: the relation that the subscription's
+ * processes wait for, or InvalidOid.
  */
 extern void rose_repl_lock_table(Oid relid, LOCKMODE mode);
+extern void rose_repl_lock_take_up(void);
+extern Oid	rose_repl_held_up_by(Oid subid, bool *for_epoch);
 extern bool rose_repl_waits_for_us(int pid);
 extern bool rose_repl_request_is_hopeless(Oid subid);
 

@@ -5,7 +5,12 @@
  *
  * A batch holds locks, so it waits for another one where the server's deadlock detector
  * sees it: in the queue, but for some seconds at a time, between which the upstream hears
- * from us.  Who writes an epoch holds no lock that others may wait for, and tries again
+ * from us, and whoever wants something of the worker is served.  For that the batch may have to be given up: the worker
+ * ends, and the next one, which begins at once, has no lock and no batch in hand.  It makes durable all that was applied
+ * before, ends or reads the subscription anew if that was asked for, and else comes back to the same transaction.  By
+ * then nothing precedes it (solo_lsn), so requests for an epoch are served where it waits.
+ *
+ * Who writes an epoch holds no lock that others may wait for, and tries again
  * and again (rose_epoch.c).  Either says which relation it waits for:
  * rose.stat_subscription.waiting_for.
  *
@@ -19,14 +24,19 @@
  */
 #include "postgres.h"
 
+#include <signal.h>
+
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/resowner.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #include "repl/rose_repl_internal.h"
@@ -34,6 +44,8 @@
 /* A batch is in a lock's queue for so long at a time; the detector looks once in each. */
 #define ROSE_LOCK_SLICE_MS		3000
 #define ROSE_LOCK_DETECTOR_MS	1000
+/* Whether somebody wants something meanwhile is looked at this often. */
+#define ROSE_LOCK_LOOK_MS		100
 
 /* ---------------------------------------------------------------------
  * A batch
@@ -45,8 +57,66 @@ note_waiting(Oid relid)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	rose_apply.shared->waiting.relid = relid;
+	rose_apply.shared->waiting.for_epoch = false;
 	rose_apply.shared->waiting.since = OidIsValid(relid) ? GetCurrentTimestamp() : 0;
 	LWLockRelease(&rose_repl_shared->lock);
+}
+
+/* ---------------------------------------------------------------------
+ * A slice
+ */
+
+static TimeoutId look_timeout = MAX_TIMEOUTS;	/* not registered yet */
+static volatile sig_atomic_t slice_cut = false; /* as something is asked for */
+static bool patient = false;	/* there is something that cannot be served */
+
+/*
+ * A handler of signals.  Who asks for something sets the latch, but a process in a lock's queue goes on waiting: so the wait
+ * is canceled.  The place in the queue goes with it, so not in vain.
+ */
+static void
+look_for_requests(void)
+{
+	const volatile RoseReplSubShared *shared = rose_apply.shared;
+
+	if (!shared->drain && !shared->reload && shared->epoch_served >= shared->epoch_asked)
+		return;
+	slice_cut = true;
+	QueryCancelPending = true;
+	InterruptPending = true;
+}
+
+static void
+begin_slice(void)
+{
+	if (look_timeout == MAX_TIMEOUTS)
+		look_timeout = RegisterTimeout(USER_TIMEOUT, look_for_requests);
+	slice_cut = false;
+	LockTimeout = ROSE_LOCK_SLICE_MS;
+	DeadlockTimeout = Min(DeadlockTimeout, ROSE_LOCK_DETECTOR_MS);
+	if (!patient)
+		enable_timeout_every(look_timeout,
+							 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROSE_LOCK_LOOK_MS),
+							 ROSE_LOCK_LOOK_MS);
+}
+
+static void
+end_slice(int lock_timeout, int deadlock_timeout)
+{
+	disable_timeout(look_timeout, false);
+	/* it may have come when the lock was there */
+	if (slice_cut)
+		QueryCancelPending = false;
+	LockTimeout = lock_timeout;
+	DeadlockTimeout = deadlock_timeout;
+}
+
+/* Has the error at hand ended a slice, and nothing else? */
+static bool
+is_end_of_slice(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
+		(sqlerrcode == ERRCODE_QUERY_CANCELED && slice_cut);
 }
 
 /*
@@ -65,22 +135,19 @@ lock_in_slice(Oid relid, LOCKMODE mode)
 	BeginInternalSubTransaction(NULL);
 	PG_TRY();
 	{
-		LockTimeout = ROSE_LOCK_SLICE_MS;
-		DeadlockTimeout = Min(DeadlockTimeout, ROSE_LOCK_DETECTOR_MS);
+		begin_slice();
 		LockRelationOid(relid, mode);
-		LockTimeout = lock_timeout;
-		DeadlockTimeout = deadlock_timeout;
+		end_slice(lock_timeout, deadlock_timeout);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
 	{
 		ErrorData  *edata;
 
-		LockTimeout = lock_timeout;
-		DeadlockTimeout = deadlock_timeout;
+		end_slice(lock_timeout, deadlock_timeout);
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
-		if (edata->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		if (!is_end_of_slice(edata->sqlerrcode))
 			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
@@ -93,14 +160,83 @@ lock_in_slice(Oid relid, LOCKMODE mode)
 	return got;
 }
 
+/* ---------------------------------------------------------------------
+ * A batch that is in the way
+ */
+
+/*
+ * Other transactions come before the one at hand, and nobody sees them, because they are in its batch.  (Transactions in progress,
+ * of which parts have come, would have to come again, so for their sake these wait.)
+ */
+static bool
+hides_others(void)
+{
+	return rose_apply.remote.open && rose_apply.batch.first != rose_apply.remote.commit_lsn &&
+		rose_apply.progress.streams == 0 && !rose_streamed_is_replayed();
+}
+
+/* What is asked for can be served only without this batch. */
+static bool
+is_in_the_way(void)
+{
+	RoseReplSubShared *shared = rose_apply.shared;
+	bool		durable;
+
+	(void) rose_flight_poll();
+	durable = !rose_apply.epochs.dirty && rose_apply.epochs.flight == 0;
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	if (durable)
+		shared->epoch_served = shared->epoch_asked;
+	patient = shared->drain || shared->reload || shared->epoch_served < shared->epoch_asked;
+	LWLockRelease(&rose_repl_shared->lock);
+	/* an epoch that somebody writes needs us no more than he does */
+	if (patient && (rose_apply.epochs.flight == 0 || rose_flight_is_left()))
+		return true;
+	/* who holds the lock for a moment is waited for */
+	return !slice_cut && (hides_others() || rose_copies_wait_for_worker());
+}
+
+/* The worker ends, and the next one goes on right away (handle_error in rose_repl_worker.c). */
+static void
+give_way(Oid relid)
+{
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->solo_lsn = rose_apply.remote.commit_lsn;
+	LWLockRelease(&rose_repl_shared->lock);
+	rose_apply.giving_way = true;
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("rose subscription \"%s\" gives up the batch that waits for table \"%s\", to serve what does not need it",
+					rose_apply.sub->name, get_rel_name(relid))));
+}
+
+void
+rose_repl_lock_take_up(void)
+{
+	XLogRecPtr *solo = &rose_apply.epochs.solo_lsn;
+	XLogRecPtr	lsn;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	lsn = rose_apply.shared->solo_lsn;
+	rose_apply.shared->solo_lsn = InvalidXLogRecPtr;
+	LWLockRelease(&rose_repl_shared->lock);
+	if (lsn >= rose_apply.progress.applied_lsn && (XLogRecPtrIsInvalid(*solo) || lsn < *solo))
+		*solo = lsn;
+}
+
 void
 rose_repl_lock_table(Oid relid, LOCKMODE mode)
 {
 	if (ConditionalLockRelationOid(relid, mode))
 		return;
 	note_waiting(relid);
+	patient = false;
 	while (!lock_in_slice(relid, mode))
+	{
 		rose_apply_keep_alive();
+		if (is_in_the_way())
+			give_way(relid);
+	}
 	note_waiting(InvalidOid);
 }
 
@@ -108,20 +244,26 @@ rose_repl_lock_table(Oid relid, LOCKMODE mode)
  * Who waits for whom
  */
 
+/* For whom a process waits; 0: a prepared transaction. */
+static List *
+blockers_of(int pid)
+{
+	ArrayType  *array = DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids, Int32GetDatum(pid)));
+	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	List	   *result = NIL;
+
+	for (int i = 0; i < n; i++)
+		result = list_append_unique_int(result, ((int32 *) ARR_DATA_PTR(array))[i]);
+	return result;
+}
+
 /* Does one of these processes wait for a lock of this one, or for somebody who does? */
 static bool
 waits_for_lock_of(List *waiting, int pid)
 {
 	for (int i = 0; i < list_length(waiting); i++)
 	{
-		Datum		pids = DirectFunctionCall1(pg_blocking_pids,
-											   Int32GetDatum(list_nth_int(waiting, i)));
-		ArrayType  *array = DatumGetArrayTypeP(pids);
-		int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-
-		/* 0: a prepared transaction, which waits for nobody */
-		for (int j = 0; j < n; j++)
-			waiting = list_append_unique_int(waiting, ((int32 *) ARR_DATA_PTR(array))[j]);
+		waiting = list_concat_unique_int(waiting, blockers_of(list_nth_int(waiting, i)));
 		if (list_member_int(waiting, pid))
 			return true;
 	}
@@ -188,4 +330,84 @@ rose_repl_request_is_hopeless(Oid subid)
 			pids = lockers_of(relids[i], pids);
 	}
 	return list_member_int(pids, MyProcPid) || waits_for_lock_of(pids, MyProcPid);
+}
+
+/* ---------------------------------------------------------------------
+ * What is said of it
+ */
+
+/* REQUIRES: lock.  What the subscription's processes wait for; an epoch's counts for more. */
+static RoseReplWaitShared
+find_wait(const RoseReplSubShared *entry)
+{
+	const RoseReplWaitShared none = {0};
+
+	if (entry == NULL)
+		return none;
+	return OidIsValid(entry->flight.blocked.relid) ? entry->flight.blocked : entry->waiting;
+}
+
+Oid
+rose_repl_held_up_by(Oid subid, bool *for_epoch)
+{
+	RoseReplWaitShared wait;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	wait = find_wait(rose_repl_entry(MyDatabaseId, subid));
+	LWLockRelease(&rose_repl_shared->lock);
+	*for_epoch = wait.for_epoch;
+	return wait.relid;
+}
+
+/* Those who keep the worker waiting, and are none of the subscription. */
+static void
+add_lockers(StringInfo out, Oid relid, int worker, int spiller)
+{
+	List	   *pids = worker != 0 ? blockers_of(worker) : NIL;
+	int			n = 0;
+	ListCell   *lc;
+
+	pids = lockers_of(relid, pids);
+	foreach(lc, pids)
+	{
+		int			pid = lfirst_int(lc);
+
+		if (pid != 0 && (pid == worker || pid == spiller))
+			continue;
+		appendStringInfoString(out, n++ == 0 ? ", which is locked by " : ", ");
+		if (pid == 0)
+			appendStringInfoString(out, "a prepared transaction");
+		else
+			appendStringInfo(out, "process %d", pid);
+	}
+}
+
+char *
+rose_repl_describe_wait(Oid subid)
+{
+	RoseReplSubShared *entry;
+	RoseReplWaitShared wait;
+	int			worker = 0;
+	int			spiller = 0;
+	char	   *relname;
+	StringInfoData out;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	entry = rose_repl_entry(MyDatabaseId, subid);
+	wait = find_wait(entry);
+	if (entry != NULL)
+	{
+		worker = entry->pid;
+		spiller = entry->flight.pid;
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	relname = OidIsValid(wait.relid) ? get_rel_name(wait.relid) : NULL;
+	if (relname == NULL)
+		return NULL;
+	initStringInfo(&out);
+	appendStringInfo(&out, "It waits for \"%s\"",
+					 quote_qualified_identifier(get_namespace_name(get_rel_namespace(wait.relid)), relname));
+	add_lockers(&out, wait.relid, wait.for_epoch ? 0 : worker, spiller);
+	appendStringInfoChar(&out, '.');
+	return out.data;
 }

@@ -293,8 +293,13 @@ typedef struct RequestWait
 	bool		may_see;		/* the caller may read errors, which have values of any table */
 	Oid			subid;
 	TimestampTz looked;			/* for a deadlock */
+	TimestampTz held_up;		/* since when a table that somebody has locked was seen to hold it up; 0: none does */
+	bool		told;			/* the caller knows of that */
 	int			sqlerrcode;		/* of what is returned as a failure */
 } RequestWait;
+
+/* Who is held up by a lock that he does not see is told after so long: most are gone by then. */
+#define ROSE_REQUEST_TELL_MS	3000
 
 static void
 begin_wait(RequestWait *wait, Oid subid, const char *what, int timeout_s)
@@ -306,6 +311,8 @@ begin_wait(RequestWait *wait, Oid subid, const char *what, int timeout_s)
 	wait->nerrors = 0;
 	wait->subid = subid;
 	wait->looked = GetCurrentTimestamp();
+	wait->held_up = 0;
+	wait->told = false;
 	wait->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
 	wait->may_see = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
@@ -342,6 +349,40 @@ is_deadlock(RequestWait *wait)
 	return true;
 }
 
+/*
+ * An epoch cannot be written while somebody has a table locked that has changes for it, and nothing can be served that needs it.  So
+ * the caller is told of that, and his lock_timeout counts as if he waited for the lock.  True: it has passed.
+ */
+static bool
+is_held_up(RequestWait *wait)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		for_epoch;
+
+	if (!OidIsValid(rose_repl_held_up_by(wait->subid, &for_epoch)) || !for_epoch)
+	{
+		wait->held_up = 0;
+		return false;
+	}
+	if (wait->held_up == 0)
+		wait->held_up = now;
+	if (LockTimeout > 0 && TimestampDifferenceExceeds(wait->held_up, now, LockTimeout))
+	{
+		wait->sqlerrcode = ERRCODE_LOCK_NOT_AVAILABLE;
+		return true;
+	}
+	if (!wait->told && TimestampDifferenceExceeds(wait->held_up, now, ROSE_REQUEST_TELL_MS))
+	{
+		char	   *why = rose_repl_describe_wait(wait->subid);
+
+		wait->told = true;
+		ereport(NOTICE,
+				(errmsg("the replication worker cannot %s yet", wait->what),
+				 why != NULL ? errdetail_internal("%s", why) : 0));
+	}
+	return false;
+}
+
 /* Sleep for a little; why not to wait any longer, or NULL. */
 static char *
 wait_a_little(RequestWait *wait)
@@ -356,6 +397,8 @@ wait_a_little(RequestWait *wait)
 	if (is_deadlock(wait))
 		return psprintf("the replication worker cannot %s while it waits for a lock that this transaction holds, or somebody who waits for it",
 						wait->what);
+	if (is_held_up(wait))
+		return psprintf("the replication worker cannot %s within lock_timeout", wait->what);
 	if (GetCurrentTimestamp() <= wait->deadline)
 		return NULL;
 	return psprintf("timed out while waiting for the replication worker to %s", wait->what);
@@ -364,12 +407,35 @@ wait_a_little(RequestWait *wait)
 static void
 report_failure(const RequestWait *wait, const char *failure)
 {
+	bool		deadlock = wait->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED;
+	char	   *why = wait->held_up != 0 && !deadlock ? rose_repl_describe_wait(wait->subid) : NULL;
+
 	ereport(ERROR,
 			(errcode(wait->sqlerrcode),
 			 errmsg_internal("%s", failure),
-			 wait->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ?
+			 why != NULL ? errdetail_internal("%s", why) : 0,
+			 deadlock ?
 			 errhint("Do this in a transaction that has locked no table of the subscription.") :
+			 why != NULL ?
+			 errhint("The table has changes that have to be made durable first.  End the transaction that has it locked, with pg_terminate_backend() or ROLLBACK PREPARED if need be.") :
 			 errhint("See last_error in rose.stat_subscription and the server log.")));
+}
+
+/*
+ * A worker that is told to end applies nothing while it waits for a table.  So it is not told before it can.
+ */
+static void
+wait_until_not_held_up(RequestWait *wait)
+{
+	bool		for_epoch;
+
+	while (OidIsValid(rose_repl_held_up_by(wait->subid, &for_epoch)) && for_epoch)
+	{
+		char	   *failure = wait_a_little(wait);
+
+		if (failure != NULL)
+			report_failure(wait, failure);
+	}
 }
 
 static void
@@ -449,6 +515,7 @@ rose_repl_drain(Oid subid, int timeout_s)
 
 	rose_repl_require_shared();
 	begin_wait(&wait, subid, "stop", timeout_s);
+	wait_until_not_held_up(&wait);
 	if (!ask_to_drain(subid))
 		return;
 	pending_add(ROSE_PENDING_DRAINED, subid, InvalidOid);

@@ -26,6 +26,7 @@
 typedef struct RoseReplWaitShared
 {
 	Oid			relid;			/* a table or an index that somebody has locked; 0 = none */
+	bool		for_epoch;		/* to write one: no request that needs an epoch can be served before */
 	TimestampTz since;
 } RoseReplWaitShared;
 
@@ -117,6 +118,8 @@ typedef struct RoseReplSubShared
 	uint64		copied_rows;	/* lock; of copies that are done */
 	RoseHoldShared hold;		/* lock */
 	RoseRealtimeShared realtime;	/* no lock */
+	XLogRecPtr	solo_lsn;		/* lock; what comes before the transaction that commits here is to be made durable
+								 * first, as it waits for a table; invalid: none does */
 	int			received_anew;	/* lock; how often transactions in progress had to come again for tables
 								 * that were copied, since none of those waits */
 

@@ -183,6 +183,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	memset(&entry->flight, 0, sizeof(entry->flight));
 	memset(&entry->waiting, 0, sizeof(entry->waiting));
 	memset(&entry->hold, 0, sizeof(entry->hold));
+	entry->solo_lsn = InvalidXLogRecPtr;
 	memset(entry->copies, 0, sizeof(entry->copies));
 	entry->copy_tickets = entry->copies_ended = entry->copied_rows = 0;
 	entry->received_anew = 0;

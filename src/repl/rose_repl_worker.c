@@ -129,6 +129,27 @@ handle_table_error(Oid relid, const char *message, const char *error_code, bool 
 		rose_table_error_wait();
 }
 
+/*
+ * A batch that waited for a table was in the way of something else, and is given up.  Nothing is wrong: the next worker
+ * goes on at once.
+ */
+static void
+end_for_others(void)
+{
+	ErrorData  *edata;
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	edata = CopyErrorData();
+	FlushErrorState();
+	error_context_stack = NULL;
+	AbortOutOfAnyTransaction();
+	/* the slot is free for the next one */
+	rose_stream_give_up();
+	ereport(LOG, (errmsg_internal("%s", edata->message)));
+	rose_repl_restart_after(0);
+	proc_exit(0);
+}
+
 /* Report the current error and end the process. */
 static void
 handle_error(void)
@@ -340,6 +361,7 @@ run(void)
 		if (rose_copies_before_stream())
 		{
 			rose_table_error_take_up();
+			rose_repl_lock_take_up();
 			error_context_stack = &callback;
 			rose_stream_run();
 			error_context_stack = callback.previous;
@@ -406,6 +428,8 @@ rose_repl_worker_main(Datum arg)
 	}
 	PG_CATCH();
 	{
+		if (rose_apply.giving_way)
+			end_for_others();
 		handle_error();
 	}
 	PG_END_TRY();

@@ -470,7 +470,8 @@ static void
 note_served(void)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	rose_apply.shared->epoch_served = ticket_in_flight;
+	/* later ones may have been served while a batch waited for a table */
+	rose_apply.shared->epoch_served = Max(rose_apply.shared->epoch_served, ticket_in_flight);
 	LWLockRelease(&rose_repl_shared->lock);
 	ticket_in_flight = 0;
 }

@@ -65,6 +65,7 @@ rose_verify_position_nap(const RoseSubscription *sub, TimestampTz deadline, cons
 {
 	RoseReplSnapshot snapshot;
 	bool		known;
+	char	   *waits;
 
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ROSE_POSITION_NAP_MS,
 					 PG_WAIT_EXTENSION);
@@ -79,6 +80,7 @@ rose_verify_position_nap(const RoseSubscription *sub, TimestampTz deadline, cons
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("timed out while trying to %s, of rose subscription \"%s\"", what, sub->name),
 			 why != NULL ? errdetail_internal("%s", why) :
+			 (waits = rose_repl_describe_wait(sub->subid)) != NULL ? errdetail_internal("%s", waits) :
 			 snapshot.last_error[0] != '\0' ? errdetail("Its last error was: %s", snapshot.last_error) : 0));
 }
 

@@ -385,6 +385,7 @@ accept_upstream(const RoseSubscription *sub)
 	PG_TRY();
 	{
 		rose_upstream_check_publications(conn, sub->publications);
+		rose_sql_await_tables(rose_partitions_tables(sub->subid), AccessExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_accept_tables(conn, sub);
 		ensure_slot(conn, sub);
@@ -476,6 +477,8 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	}
 	if (!PG_ARGISNULL(ALTER_RESYNC))
 	{
+		(void) rose_sql_require_table(sub, rose_subscription_tables(sub->subid), PG_GETARG_OID(ALTER_RESYNC));
+		rose_sql_await_tables(list_make1_oid(PG_GETARG_OID(ALTER_RESYNC)), AccessExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_resync_table(sub, PG_GETARG_OID(ALTER_RESYNC));
 	}
@@ -556,6 +559,7 @@ drop(const RoseSubscription *sub, struct WalReceiverConn *conn)
 	List	   *tables;
 	ListCell   *lc;
 
+	rose_sql_await_tables(rose_partitions_tables(sub->subid), ShareUpdateExclusiveLock);
 	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 	tables = list_concat(rose_partitions_tables(sub->subid), rose_partitions_strays(sub->subid));
 	foreach(lc, tables)

@@ -11,6 +11,7 @@
 #define ROSE_SQL_SUBSCRIPTION_H
 
 #include "fmgr.h"
+#include "storage/lockdefs.h"
 
 #include "repl/rose_repl.h"
 
@@ -31,6 +32,12 @@ extern RoseSubscription *rose_sql_find_subscription(const char *name);
 /* All tables of the publications join the subscription. */
 extern void rose_sql_add_tables(struct WalReceiverConn *conn, const RoseSubscription *sub,
 								bool copy_data);
+
+/*
+ * Returns when nobody has them, or partitions of theirs, locked against this mode, and locks none: for what locks them when the
+ * worker is drained.  So the subscription goes on while others have them.
+ */
+extern void rose_sql_await_tables(List *relids, LOCKMODE mode);
 
 /* The rest REQUIRES: drained. */
 /* Bring the tables in line with the publications, and with another mapping of names than before. */

@@ -205,6 +205,23 @@ rose_sql_refresh_tables(struct WalReceiverConn *conn, const RoseSubscription *su
 	rose_subscription_forget_new(sub->subid);
 }
 
+void
+rose_sql_await_tables(List *relids, LOCKMODE mode)
+{
+	ListCell   *lc;
+
+	foreach(lc, relids)
+	{
+		ListCell   *lt;
+
+		foreach(lt, rose_target_tables_of(lfirst_oid(lc)))
+		{
+			LockRelationOid(lfirst_oid(lt), mode);
+			UnlockRelationOid(lfirst_oid(lt), mode);
+		}
+	}
+}
+
 /* With its partitions; one that comes before the table is locked is one that it has then. */
 static List *
 open_to_truncate(Oid relid)

@@ -33,6 +33,7 @@ static void
 wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, const char *what)
 {
 	RoseReplSnapshot snapshot;
+	char	   *waits;
 	int			rc;
 
 	rc = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
@@ -47,6 +48,7 @@ wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, con
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("timed out while waiting for rose subscription \"%s\" to %s", sub->name, what),
+			 (waits = rose_repl_describe_wait(sub->subid)) != NULL ? errdetail_internal("%s", waits) :
 			 snapshot.last_error[0] != '\0' && rose_sql_may_see_errors() ?
 			 errdetail("Its last error was: %s", snapshot.last_error) : 0));
 }
