@@ -25,6 +25,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "storage/proc.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
@@ -36,6 +37,9 @@
 /* The first and the longest wait of a table whose copy has failed. */
 #define ROSE_COPY_RETRY_MS		5000
 #define ROSE_COPY_RETRY_MAX_MS	600000
+
+/* Who copies a table waits for its lock for so long, and then it is the next one's turn. */
+#define ROSE_COPY_LOCK_MS		5000
 
 /* Looks again whether copies have ended after so long. */
 #define ROSE_COPY_NAP_MS		20
@@ -206,12 +210,32 @@ rose_copy_places_enter(Oid relid, uint64 ticket)
 	return mine != NULL;
 }
 
-/* The stream does not wait with the worker for a table that somebody has locked. */
+static void
+lock_context(void *relname)
+{
+	errcontext("waiting for table \"%s\", which is locked; it will be tried again", (char *) relname);
+}
+
+/* In the queue; not for longer than it is another table's turn. */
+static void
+lock_in_time(Oid relid, LOCKMODE mode)
+{
+	ErrorContextCallback callback = {error_context_stack, lock_context, get_rel_name(relid)};
+	int			lock_timeout = LockTimeout;
+
+	error_context_stack = &callback;
+	LockTimeout = ROSE_COPY_LOCK_MS;
+	LockRelationOid(relid, mode);
+	LockTimeout = lock_timeout;
+	error_context_stack = callback.previous;
+}
+
+/* The stream does not wait with the worker for a table that somebody has locked, nor do other tables with the process that copies it. */
 void
 rose_copy_places_lock(Oid relid, LOCKMODE mode)
 {
 	if (!rose_apply.copies.here)
-		LockRelationOid(relid, mode);
+		lock_in_time(relid, mode);
 	else if (!ConditionalLockRelationOid(relid, mode))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),

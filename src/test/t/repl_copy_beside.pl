@@ -100,6 +100,17 @@ down("SELECT rose.alter_subscription('s')");
 synced();
 same('when it is not locked any more', 'live', 'locked');
 
+# nor by a process that copies, for longer than others can wait
+workers(1);
+add_tables('kept', 'free');
+$session->run('BEGIN; LOCK TABLE kept IN SHARE MODE');
+refresh();
+until_table('free', "state IN ('copied', 'ready')", 'another table has its turn');
+until_table('kept', "last_error ~ 'waiting for table \"kept\", which is locked' AND state IN ('init', 'copying')", 'one that is locked is tried again');
+$session->run('ROLLBACK');
+synced();
+same('and copied', 'live', 'kept', 'free');
+
 # --- what is in progress is not sent again for each table
 workers(2);
 down("ALTER SYSTEM SET rose.debug_copied_patience = 0; SELECT pg_reload_conf()");
