@@ -27,12 +27,16 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "util/rose_stop_point.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_scan.h"
 #include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
 #include "repl/rose_rights.h"
 #include "repl/rose_target.h"
+
+/* Rows of a scan between two breaths. */
+#define BREATHE_ROWS	1024
 
 /* ---------------------------------------------------------------------
  * The option
@@ -212,19 +216,26 @@ is_own(const RoseConstants *constants, const RoseRow *row, const RoseSchema *sch
 }
 
 static bool
-has_others(Relation rel, const char *json)
+has_others(Relation rel, const char *json, void (*breathe) (void))
 {
 	RoseConstants *constants = rose_constants_create(rel, json);
 	RoseTree   *tree = rose_tree_open(rel);
 	const RoseRow *row;
 	RoseScan   *scan;
+	uint64		nrows = 0;
 	bool		result = false;
 
+	ROSE_STOP_POINT("constants-scan");
 	PushActiveSnapshot(GetLatestSnapshot());
 	scan = rose_scan_begin(tree, GetActiveSnapshot(), NULL, false);
 	while (!result && (row = rose_scan_next(scan, ForwardScanDirection)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (breathe != NULL && nrows++ % BREATHE_ROWS == 0)
+		{
+			breathe();
+			ROSE_STOP_POINT("constants-breathed");
+		}
 		result = !is_own(constants, row, tree->schema, RelationGetDescr(rel));
 	}
 	rose_scan_end(scan);
@@ -233,7 +244,7 @@ has_others(Relation rel, const char *json)
 }
 
 void
-rose_constants_require_own(List *rels, const char *json, void (*at) (Relation rel))
+rose_constants_require_own(List *rels, const char *json, void (*at) (Relation rel), void (*breathe) (void))
 {
 	ListCell   *lc;
 
@@ -245,7 +256,7 @@ rose_constants_require_own(List *rels, const char *json, void (*at) (Relation re
 
 		if (at != NULL)
 			at(rel);
-		if (rose_target_tables_has_rows(rel) && has_others(rel, json))
+		if (rose_target_tables_has_rows(rel) && has_others(rel, json, breathe))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("cannot empty table \"%s\", which has rows with other values than the subscription's constants",

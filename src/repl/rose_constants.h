@@ -47,6 +47,6 @@ extern char *rose_constants_source(const RoseConstants *constants, Relation rel,
  * subscription.  json may be NULL.  at: called (if it is not NULL) with each before it is looked at.  REQUIRES: nobody
  * writes to them.
  */
-extern void rose_constants_require_own(List *rels, const char *json, void (*at) (Relation rel));
+extern void rose_constants_require_own(List *rels, const char *json, void (*at) (Relation rel), void (*breathe) (void));
 
 #endif							/* ROSE_CONSTANTS_H */

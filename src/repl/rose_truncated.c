@@ -46,6 +46,13 @@ take_truncated(Relation rel)
 	rose_repl_stats_forget_kept_of(RelationGetRelid(rel));
 }
 
+/* Who looks at all rows of a large table keeps the stream waiting. */
+static void
+keep_alive(void)
+{
+	rose_apply_keep_alive();
+}
+
 /* The table, and partitions if it has some, of all levels; open. */
 static List *
 lock_all(Oid relid, LOCKMODE mode)
@@ -109,7 +116,7 @@ rose_truncated_apply(StringInfo s)
 		return ROSE_APPLY_GO_ON;
 
 	rose_apply.blame.certain = true;
-	rose_constants_require_own(rels, rose_apply.sub->constants, blame_table);
+	rose_constants_require_own(rels, rose_apply.sub->constants, blame_table, keep_alive);
 	/* without further cascading, as core does */
 	rose_repl_truncate_tables(rels, restart_seqs, false, blame_table);
 	foreach(lc, rels)

@@ -252,7 +252,7 @@ truncate_tables(const RoseSubscription *sub, List *relids)
 
 	foreach(lc, relids)
 		rels = list_concat(rels, open_to_truncate(lfirst_oid(lc)));
-	rose_constants_require_own(rels, sub->constants, NULL);
+	rose_constants_require_own(rels, sub->constants, NULL, NULL);
 	rose_repl_truncate_tables(rels, false, true, NULL);
 	foreach(lc, rels)
 		table_close(lfirst(lc), NoLock);

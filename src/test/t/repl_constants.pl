@@ -204,4 +204,27 @@ is(down('SELECT count(*), sum(a) FROM zone'), '4|14', 'so does the stream, in an
 down("SET timezone = 'Asia/Kolkata'; SELECT rose.alter_subscription('zone', resync => 'zone'); SELECT rose.wait_for_sync('zone', $timeout)");
 is(down('SELECT count(*), sum(a) FROM zone'), '4|14', 'and a resync');
 
+# --- a TRUNCATE looks at all rows first, whose they are; the upstream hears from the worker meanwhile
+stop_points_create($replica);
+up('CREATE TABLE many (id int PRIMARY KEY); INSERT INTO many SELECT generate_series(1, 2000); CREATE PUBLICATION many FOR TABLE many');
+down('CREATE TABLE many (shard int, id int, PRIMARY KEY (shard, id)) USING rose');
+down(create('many', '{"shard": 1}'));
+synced('many');
+my @stops = map { RoseTest::Session->new($replica) } 1 .. 2;
+$stops[0]->run("SELECT stop_at('constants-scan', 'wait', 'worker')");
+$stops[1]->run("SELECT stop_at('constants-breathed', 'wait', 'worker')");
+up('TRUNCATE many');
+wait_for_stop($replica);
+my $replied = "coalesce(max(reply_time), '-infinity')";
+my $of_stream = "FROM pg_stat_replication WHERE application_name = 'many'";
+$upstream->poll_query_until('postgres', "SELECT clock_timestamp() - interval '1.5s' > $replied $of_stream") or die 'it goes on';
+my $before = up("SELECT $replied $of_stream");
+$stops[0]->run("SELECT go_on('constants-scan')");
+ok($upstream->poll_query_until('postgres', "SELECT $replied > '$before' $of_stream"), 'the upstream hears from a worker that looks at all rows');
+wait_for_stop($replica);
+$stops[1]->run("SELECT go_on('constants-breathed')");
+$_->end foreach @stops;
+wait_for_apply($upstream, $replica, 'postgres', 'many');
+is(down('SELECT count(*) FROM many'), 0, 'and they go');
+
 done_testing();
