@@ -128,7 +128,50 @@ sub make_index
 	return;
 }
 
+# The rows that only one of the ways finds, for each query in what was warned of.
+sub rows_by_ways
+{
+	my ($table, $warnings) = @_;
+	my $found = '';
+
+	foreach my $query ($warnings =~ /MISMATCH of (.*): by index /g)
+	{
+		my ($by_index, $by_scan) = map { "SET enable_seqscan = $_->[0]; SET enable_indexscan = $_->[1]; SET enable_indexonlyscan = $_->[1]; " } [ 'off', 'on' ], [ 'on', 'off' ];
+		my %ways = (index => down($by_index . $query), scan => down($by_scan . $query));
+
+		$found .= "$query\n" . down("${by_index}EXPLAIN $query") . "\nnow by index:\n" . substr($ways{index}, 0, 500) . "\nnow by scan:\n" . substr($ways{scan}, 0, 500) . "\n";
+	}
+	return $found;
+}
+
 sub array { return 'ARRAY[' . join(', ', map { "\$q\$$_\$q\$" } @_) . ']' }
+
+# Rows that one side has, or answers with, and the other one not: the first few of each.
+sub only_one_has
+{
+	my ($query) = @_;
+	my %lines = (upstream => [ split /\n/, up($query) ], replica => [ split /\n/, down($query) ]);
+	my $found = '';
+
+	foreach my $side (sort keys %lines)
+	{
+		my %others;
+
+		$others{$_}++ foreach @{ $lines{ $side eq 'replica' ? 'upstream' : 'replica' } };
+		my @only = grep { !$others{$_}-- } @{ $lines{$side} };
+		$found .= "only the $side has " . @only . ":\n" . join('', map { substr($_, 0, 300) . "\n" } @only[ 0 .. ($#only < 4 ? $#only : 4) ]);
+	}
+	return $found;
+}
+
+# What is needed to look into a difference: the seed, and which indexes there were.
+sub how_it_was
+{
+	my ($table) = @_;
+
+	return "INDEXES_SEED=$seed\n" . down("SELECT string_agg(indexdef, E'\\n' ORDER BY indexdef) FROM pg_indexes WHERE tablename = '$table'") . "\n"
+	  . down("SELECT string_agg(concat_ws(' ', kind, id, state, rows, relname), E'\\n') FROM rose.stat_components WHERE relname = '$table' OR relname IN (SELECT indexname FROM pg_indexes WHERE tablename = '$table')");
+}
 
 # Each by itself, so that a mismatch is seen with what it is of.
 sub agree
@@ -142,12 +185,13 @@ sub agree
 		my ($bad, $err);
 
 		$replica->psql('postgres', "SELECT differences($array)", stdout => \$bad, stderr => \$err);
-		is($bad, '0', "$name: indexes of $table") or diag($err);
-		is(down("SELECT string_agg(msg, '; ') FROM rose.check('$table')"), '', "$name: rose.check of $table");
+		is($bad, '0', "$name: indexes of $table") or diag($err, how_it_was($table), rows_by_ways($table, $err));
+		is(down("SELECT string_agg(msg, '; ') FROM rose.check('$table')"), '', "$name: rose.check of $table") or diag(how_it_was($table));
 		next unless $with_upstream;
-		is(table_hash($replica, $table eq 'u' ? '(SELECT x, y, a, b, n, doc FROM u)' : $table), table_hash($upstream, $table), "$name: $table is the upstream's");
+		is(table_hash($replica, $table eq 'u' ? '(SELECT x, y, a, b, n, doc FROM u)' : $table), table_hash($upstream, $table), "$name: $table is the upstream's")
+		  or diag(only_one_has("SELECT $key{$table}, a, b, n, left(doc, 5), length(doc), md5(doc) FROM $table"), how_it_was($table));
 		my $ask = "SELECT query || ': ' || answer(query, true) FROM unnest($array) query";
-		is(down($ask), up($ask), "$name: answers of $table");
+		is(down($ask), up($ask), "$name: answers of $table") or diag(only_one_has($ask), how_it_was($table));
 	}
 	return;
 }
@@ -284,7 +328,7 @@ foreach my $round (1 .. $rounds)
 	crash($replica);
 	$upstream->start if $round % 3 == 0;
 	$readers->kill_kill;
-	unlike(slurp_file("$files/readers.$round"), qr/MISMATCH|division by zero/, "round $round: readers") or diag(slurp_file("$files/readers.$round"));
+	unlike(slurp_file("$files/readers.$round"), qr/MISMATCH|division by zero/, "round $round: readers") or diag(slurp_file("$files/readers.$round"), map { how_it_was($_) } sort keys %key);
 	start_without_replication($replica);
 	agree("round $round, killed", 0);
 	replication_again($replica);
