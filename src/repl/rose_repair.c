@@ -11,6 +11,9 @@
  * on (rose_repair_apply.c).  So nothing that the stream brings later can be older, and
  * nothing that it brought before can be missing: at the position, the rows are those of the upstream.
  *
+ * A kind of change that no publication has is not made here either: rows that a subscription with publish = 'insert' has kept
+ * are not removed because the upstream has them no more.
+ *
  * Which keys: those that the caller has, or those that a comparison names just before, at an earlier position.
  *
  * Two keys of different texts may be one (1.0 and 1.00).  So what is to go goes first, and a row that is only here does not go if
@@ -22,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "libpq/pqformat.h"
 #include "miscadmin.h"
 #include "replication/logicalproto.h"
@@ -31,6 +35,7 @@
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 #include "repl/rose_repair.h"
 #include "repl/rose_repl_internal.h"
@@ -60,6 +65,7 @@ typedef struct Repair
 	Oid		   *remote_types;	/* of the published columns */
 	bool	   *in_identity;
 	char		replident;
+	RoseUpstreamKinds kinds;	/* that are published */
 	int			n;
 	RepairedRow *rows;
 	int			asked;			/* which of the row's texts comes, as its place in RepairedRow */
@@ -388,11 +394,21 @@ count_change(Repair *repair, const RepairedRow *row, int64 *count)
 	MemoryContextSwitchTo(old);
 }
 
+/* That it differs is what the publications want. */
+static bool
+is_left(Repair *repair, bool published)
+{
+	if (!published)
+		repair->result->left++;
+	return !published;
+}
+
 /* Of a row that the upstream has not. */
 static void
 form_removal(Repair *repair, const RepairedRow *row, StringInfo out)
 {
-	if (row->upstream != NULL || row->here == NULL)
+	if (row->upstream != NULL || row->here == NULL ||
+		is_left(repair, row->equal == NULL ? repair->kinds.deletes : repair->kinds.updates))
 		return;
 	form_change(repair, row->equal == NULL ? LOGICAL_REP_MSG_DELETE : LOGICAL_REP_MSG_UPDATE, row->key, row->equal, out);
 	count_change(repair, row, row->equal == NULL ? &repair->result->deleted : &repair->result->updated);
@@ -416,7 +432,8 @@ form_row(Repair *repair, const RepairedRow *row, StringInfo out)
 	bool		is_new = row->here == NULL && row->equal_key == NULL;
 
 	if (row->upstream == NULL || (row->here != NULL && strcmp(row->upstream, row->here) == 0) ||
-		(row->equal_key != NULL && is_named(repair, row->equal_key)))
+		(row->equal_key != NULL && is_named(repair, row->equal_key)) ||
+		is_left(repair, is_new ? repair->kinds.inserts : repair->kinds.updates))
 		return;
 	form_change(repair, is_new ? LOGICAL_REP_MSG_INSERT : LOGICAL_REP_MSG_UPDATE, row->equal_key, row->upstream, out);
 	count_change(repair, row, is_new ? &repair->result->inserted : &repair->result->updated);
@@ -428,7 +445,7 @@ form_changes(Repair *repair, StringInfo out)
 {
 	RoseRepairResult *result = repair->result;
 
-	result->inserted = result->updated = result->deleted = 0;
+	result->inserted = result->updated = result->deleted = result->left = 0;
 	result->keys = NIL;
 	form_description(repair, out);
 	for (int i = 0; i < repair->n; i++)
@@ -511,6 +528,7 @@ repair_at_position(RoseVerify *verify)
 	require_repairable(verify, repair->table);
 	begin_rows(repair);
 	ask_description(repair);
+	rose_upstream_published_kinds(verify->conn, verify->sub->publications, &repair->table->remote, &repair->kinds);
 	read_rows(repair);
 	initStringInfo(&changes);
 	if (!form_changes(repair, &changes))
@@ -540,6 +558,48 @@ note_difference(void *arg, const RoseVerifyProblem *problem)
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * As rose_verify_run, and nothing is locked here afterwards.  Else the worker might wait for us, to empty the table for one, while we
+ * wait for the worker.
+ */
+static void
+run_and_let_go(RoseVerify *verify, const RoseSubscription *sub, const RoseVerifyOptions *options)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile failed = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		rose_verify_run(verify, sub, options);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		failed = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	/* it has written nothing */
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	if (failed != NULL)
+		ReThrowError(failed);
+}
+
+/* What the publications leave out is a difference on purpose, maybe; the caller is told. */
+static void
+tell_left(const char *nspname, const char *relname, int64 left)
+{
+	ereport(NOTICE,
+			(errmsg("rows of table \"%s.%s\" that differ and were left as they are: " INT64_FORMAT,
+					nspname, relname, left),
+			 errdetail("The publications do not publish such changes of the table (publish).")));
+}
+
 void
 rose_repair_table(const RoseSubscription *sub, Oid relid, List *keys, int timeout_s, int64 max_keys,
 				  RoseRepairResult *result)
@@ -554,15 +614,19 @@ rose_repair_table(const RoseSubscription *sub, Oid relid, List *keys, int timeou
 	{
 		RoseVerify *compared = palloc0(sizeof(RoseVerify));
 
-		rose_verify_run(compared, sub, &options);
+		run_and_let_go(compared, sub, &options);
 		require_repairable(compared, linitial(compared->tables));
 		if (repair.keys == NIL)
 			return;
 	}
 	verify->at_position = repair_at_position;
 	verify->arg = &repair;
-	rose_verify_run(verify, sub, &options);
+	run_and_let_go(verify, sub, &options);
 	require_repairable(verify, linitial(verify->tables));
 	if (result->keys != NIL)
 		rose_repl_spill(sub->subid, timeout_s);
+	if (result->left == 0)
+		return;
+	result->more = true;
+	tell_left(repair.table->nspname, repair.table->relname, result->left);
 }

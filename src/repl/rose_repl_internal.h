@@ -95,6 +95,17 @@ extern void rose_upstream_columns(struct WalReceiverConn *conn, Oid relid, RoseU
 /* Is a constraint on some of these columns, or all, deferrable, and none that is not? */
 extern bool rose_upstream_key_is_deferrable(struct WalReceiverConn *conn, Oid relid, const int16 *attnums, int n);
 
+/* Which kinds of changes of a table some publication has.  REQUIRES: a transaction. */
+typedef struct RoseUpstreamKinds
+{
+	bool		inserts;
+	bool		updates;
+	bool		deletes;
+} RoseUpstreamKinds;
+
+extern void rose_upstream_published_kinds(struct WalReceiverConn *conn, List *publications,
+										  const RoseUpstreamTable *table, RoseUpstreamKinds *out);
+
 /* Those of them that the publications have. */
 extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *publications,
 											const RoseUpstreamTable *table, RoseUpstreamColumns *out);

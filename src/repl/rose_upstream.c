@@ -436,6 +436,24 @@ rose_upstream_published_columns(WalReceiverConn *conn, List *publications,
 	parse_columns(query_strings(conn, sql.data, "read the columns of a published table"), out);
 }
 
+void
+rose_upstream_published_kinds(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table,
+							  RoseUpstreamKinds *out)
+{
+	char	   *values[3] = {NULL, NULL, NULL};
+
+	(void) rose_upstream_row(conn,
+							 psprintf("SELECT pg_catalog.bool_or(p.pubinsert)::pg_catalog.text, pg_catalog.bool_or(p.pubupdate)::pg_catalog.text,"
+									  " pg_catalog.bool_or(p.pubdelete)::pg_catalog.text"
+									  " FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_publication p ON p.pubname OPERATOR(pg_catalog.=) t.pubname"
+									  " WHERE t.pubname IN (%s) AND t.schemaname = %s AND t.tablename = %s",
+									  literal_list(publications), quote_literal_cstr(table->nspname), quote_literal_cstr(table->relname)),
+							 3, values, "ask which changes are published");
+	out->inserts = values[0] != NULL && strcmp(values[0], "true") == 0;
+	out->updates = values[1] != NULL && strcmp(values[1], "true") == 0;
+	out->deletes = values[2] != NULL && strcmp(values[2], "true") == 0;
+}
+
 /* The condition that a row must meet to be published, or NULL. */
 static char *
 row_filter(WalReceiverConn *conn, const char *pubs, const char *nspname, const char *relname)

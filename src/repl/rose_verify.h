@@ -48,6 +48,7 @@ typedef struct RoseRepairResult
 	int64		updated;
 	int64		deleted;
 	List	   *keys;			/* of char *: of all these rows, as text */
+	int64		left;			/* that differ, by changes of kinds that are not published */
 	bool		more;			/* other rows differ, too */
 } RoseRepairResult;
 

@@ -195,6 +195,43 @@ like(error_of($replica, repair('eq')), qr/cannot repair table "public.eq"/, 'one
 down("SELECT rose.alter_subscription('s', conninfo => \$\$$conninfo\$\$)");
 up('ALTER TABLE eq DISABLE ROW LEVEL SECURITY');
 
+# What is not published is no reason to make rows otherwise: those that the upstream has no more stay, and what it has changed is not changed.
+up("CREATE TABLE archive (id int PRIMARY KEY, v text); INSERT INTO archive SELECT g, g FROM generate_series(1, 10) g; CREATE PUBLICATION kept FOR TABLE archive WITH (publish = 'insert')");
+down("CREATE TABLE archive (id int PRIMARY KEY, v text) USING rose; SELECT rose.alter_subscription('s', publications => '{p,kept}'); SELECT rose.wait_for_sync('s', $timeout)");
+up("DELETE FROM archive WHERE id <= 4; UPDATE archive SET v = 'changed' WHERE id = 5; ALTER PUBLICATION kept SET (publish = 'update')");
+up("INSERT INTO archive VALUES (11, 'missing'); ALTER PUBLICATION kept SET (publish = 'insert')");
+wait_for_apply($upstream, $replica);
+like(error_of($replica, repair('archive')), qr/NOTICE:  rows of table "public.archive" that differ and were left as they are: 5\nDETAIL:  The publications do not publish such changes/, 'an archive is told of');
+is(down(repair('archive')), '0|0|0|0|f', 'and kept');
+is(down('SELECT count(*), sum(id), string_agg(v, \',\') FILTER (WHERE id = 5) FROM archive'), '11|66|5', 'what was missing is there');
+is(down(repair('archive', "'{(1),(5),(7)}'")), '0|0|0|0|f', 'nor is it by keys');
+up("ALTER PUBLICATION kept SET (publish = 'insert, update')");
+is(down(repair('archive')), '0|1|0|1|f', 'updates are published');
+up("ALTER PUBLICATION kept SET (publish = 'insert, update, delete')");
+is(down(repair('archive')), '0|0|4|4|t', 'and deletes');
+up("ALTER PUBLICATION kept SET (publish = 'delete'); INSERT INTO archive VALUES (12, 'missing')");
+is(down(repair('archive')), '0|0|0|0|f', 'no inserts');
+up("ALTER PUBLICATION kept SET (publish = 'insert, update, delete, truncate')");
+is(down(repair('archive')), '1|0|0|1|t', 'again');
+
+# A TRUNCATE comes between the two looks at the upstream: the worker does not wait for who waits for it.
+in_secret("UPDATE root SET v = v || 5 WHERE id = 9999; UPDATE here SET v = v || 5 WHERE id = (SELECT min(id) FROM here)");
+my $stop = RoseTest::Session->new($replica);
+$stop->run("SELECT stop_at('verify-taken', 'wait', 'client')");
+my $repairing = RoseTest::Session->new($replica);
+$repairing->start(repair('here'));
+wait_for_stop($replica);
+my $truncating = RoseTest::Session->new($upstream);
+$truncating->start('TRUNCATE here');
+$upstream->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_locks WHERE relation = 'here'::regclass AND NOT granted") or die 'nobody truncates';
+$stop->run("SELECT go_on('verify-taken')");
+is(eval { $repairing->finish } // $repairing->{err}, '0|0|0|0|t', 'a TRUNCATE comes in between');
+$truncating->finish;
+$_->end foreach $stop, $repairing, $truncating;
+is(down(repair('root')), '0|1|0|1|t', 'another table has its own');
+up("INSERT INTO here SELECT g, g FROM generate_series(1, 20) g");
+wait_for_apply($upstream, $replica);
+
 down("SELECT rose.pause_table('s', 'here')");
 like(error_of($replica, repair('here')), qr/cannot repair table "public.here": not compared: it is paused/, 'paused');
 is(down(repair('plain')), '0|0|0|0|t', 'another one, beside it');
