@@ -49,6 +49,25 @@ rose_upstream_check_conninfo(const char *conninfo)
 	rose_walrcv_check_conninfo(conninfo);
 }
 
+/*
+ * Values of type money as text, as we read them (util/rose_background_settings.c): the library sees to other types.  A
+ * connection on which that fails is of no use to the caller, who has not got it.
+ */
+static void
+set_formats(WalReceiverConn *conn)
+{
+	PG_TRY();
+	{
+		rose_upstream_command(conn, "SET lc_monetary = 'C'");
+	}
+	PG_CATCH();
+	{
+		walrcv_disconnect(conn);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
 /* The connection lives until it is disconnected, whatever context is current. */
 WalReceiverConn *
 rose_upstream_connect(const char *conninfo, const char *appname)
@@ -65,6 +84,7 @@ rose_upstream_connect(const char *conninfo, const char *appname)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("could not connect to the upstream: %s", err)));
+	set_formats(conn);
 	return conn;
 }
 

@@ -51,11 +51,12 @@ static const struct
 	/* errors are caught and reported */
 	{"exit_on_error", "off"},
 
-	/* text as the upstream means it: it sends ISO dates and times, and such intervals */
+	/* text as the upstream means it: it sends ISO dates and times, such intervals, and such amounts of money */
 	{"DateStyle", "ISO"},
 	{"IntervalStyle", "postgres"},
 	{"array_nulls", "on"},
 	{"xmloption", "content"},
+	{"lc_monetary", "C"},
 };
 
 void

@@ -232,6 +232,29 @@ is(down(repair('root')), '0|1|0|1|t', 'another table has its own');
 up("INSERT INTO here SELECT g, g FROM generate_series(1, 20) g");
 wait_for_apply($upstream, $replica);
 
+# Amounts of money, which each server writes as its country does. A locale that nobody has installed is made here, if that can be.
+SKIP:
+{
+	my $locales = PostgreSQL::Test::Utils::tempdir_short();
+	my $amounts = 'SELECT id, m::numeric, v FROM coins ORDER BY id';
+
+	skip('no source of another locale', 6) if system("localedef -i de_DE -f UTF-8 $locales/de_DE.UTF-8 > /dev/null 2>&1") != 0 || !-d "$locales/de_DE.UTF-8";
+	$upstream->append_conf('postgresql.conf', "lc_monetary = 'de_DE.UTF-8'");
+	local $ENV{LOCPATH} = "$locales:/usr/lib/locale";
+	$upstream->restart;
+	isnt(up(q{SELECT 1234.56::numeric::money}), '$1,234.56', 'money looks otherwise there');
+	up("CREATE TABLE coins (id int PRIMARY KEY, m money, v text); INSERT INTO coins SELECT g, (g * 1234.56)::numeric::money, g FROM generate_series(1, 9) g; ALTER PUBLICATION p ADD TABLE coins");
+	down("CREATE TABLE coins (id int PRIMARY KEY, m money, v text) USING rose; SELECT rose.alter_subscription('s', refresh => true, binary => false); SELECT rose.wait_for_sync('s', $timeout)");
+	is(down($amounts), up($amounts), 'copied');
+	up("UPDATE coins SET m = m * -1 WHERE id % 2 = 0; INSERT INTO coins VALUES (10, 0.99::numeric::money, 'x')");
+	wait_for_apply($upstream, $replica);
+	is(down($amounts), up($amounts), 'streamed as text');
+	in_secret('UPDATE coins SET m = 9876543.21::numeric::money WHERE id = 3; UPDATE coins SET v = 0 WHERE id = 4');
+	is(down(verify('coins')), "coins (3) different\ncoins (4) different", 'compared');
+	is(down(repair('coins')), '0|2|0|2|t', 'and repaired');
+	is(down($amounts), up($amounts), '... to what it is there');
+}
+
 down("SELECT rose.pause_table('s', 'here')");
 like(error_of($replica, repair('here')), qr/cannot repair table "public.here": not compared: it is paused/, 'paused');
 is(down(repair('plain')), '0|0|0|0|t', 'another one, beside it');
