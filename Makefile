@@ -58,7 +58,7 @@ EXTRA_CLEAN = $(OBJS:.o=.d) tmp_inst tmp_inst_iso output_iso results \
 	regression.diffs regression.out tmp_check
 
 # Loops for the vector unit.
-src/codec/rose_kernels.o src/util/rose_bitpack.o src/vector/rose_vec_kernels.o src/vector/rose_vec_agg.o src/vector/rose_vec_group.o: override CFLAGS += -O3
+src/codec/rose_kernels.o src/util/rose_bitpack.o src/vector/rose_vec_kernels.o src/vector/rose_vec_agg.o src/vector/rose_vec_expr.o src/vector/rose_vec_group.o: override CFLAGS += -O3
 
 ifneq ($(wildcard $(PGXS)),)
 include $(PGXS)

@@ -4,7 +4,8 @@
  *	  Rose Aggregate: partial states of aggregates over the rows of a Rose Scan.
  *
  * It takes rows from the scan below many at a time, columns and not tuples: the scan's filters and residual
- * conditions have selected them, and each column that an aggregate takes is decoded once.  At the end it
+ * conditions have selected them, and each column that an aggregate takes is decoded once; of expressions
+ * see rose_node_expr.c.  At the end it
  * gives out one row of states, for core's Finalize Aggregate above; of no rows it gives out none.  With GROUP BY it is
  * another one: rose_node_group.c.
  *
@@ -28,18 +29,20 @@
 
 #include "vector/rose_vec_agg.h"
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_expr.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_state.h"
 
 /* Of so many rows less than one is selected: these are picked. */
 #define PICK_BELOW		32
 
-/* A column that aggregates take. */
+/* A column that aggregates take, or an expression. */
 typedef struct AggColumn
 {
-	AttrNumber	attno;			/* 0: none, rows that the filter leaves are counted */
-	int			length;			/* of a value; -1: it is by reference */
-	RoseNodeAggFilter *filter;	/* or NULL */
+	AttrNumber	attno;			/* 0: none */
+	RoseNodeExpr *expr;			/* or NULL; with neither, rows that the filter leaves are counted */
+	int			length;			/* of a column's value; -1: it is by reference */
+	RoseNodeExpr *filter;		/* or NULL */
 } AggColumn;
 
 typedef struct RoseNodeAgg
@@ -50,9 +53,10 @@ typedef struct RoseNodeAgg
 
 	int			ncolumns;
 	AggColumn  *columns;
-	List	   *filters;
-	int64	   *values;			/* of the column at hand */
+	RoseNodeExprSet *exprs;
+	int64	   *values;			/* of a column */
 	bool	   *nulls;
+	const int64 *loaded;		/* of the one at hand, without NULLs: values, or those of an expression */
 
 	int			nstates;
 	RoseNodeAggState *states;
@@ -76,17 +80,22 @@ agg_create(CustomScan *plan)
 /* ---- begin ---- */
 
 static int
-add_column(RoseNodeAgg *agg, AttrNumber attno, RoseNodeAggFilter *filter)
+add_column(RoseNodeAgg *agg, const Node *argument, RoseNodeExpr *filter)
 {
 	TupleDesc	desc = RelationGetDescr(agg->scan->css.ss.ss_currentRelation);
 	AggColumn  *column = &agg->columns[agg->ncolumns];
+	AttrNumber	attno = argument != NULL && IsA(argument, Var) ? ((const Var *) argument)->varattno : 0;
+	RoseNodeExpr *expr = NULL;
 
+	if (argument != NULL && attno == 0)
+		expr = rose_node_exprs_add(agg->exprs, argument, filter);
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
-		if (agg->columns[i].attno == attno && agg->columns[i].filter == filter)
+		if (agg->columns[i].attno == attno && agg->columns[i].expr == expr && agg->columns[i].filter == filter)
 			return i;
 	}
 	column->attno = attno;
+	column->expr = expr;
 	column->filter = filter;
 	column->length = -1;
 	if (attno > 0 && TupleDescAttr(desc, attno - 1)->attbyval)
@@ -98,20 +107,19 @@ static void
 add_state(RoseNodeAgg *agg, const Aggref *aggref)
 {
 	RoseNodeAggState *state = &agg->states[agg->nstates++];
-	const Var  *column;
-	RoseNodeAggFilter *filter;
+	const Node *argument;
+	RoseNodeExpr *filter;
 
-	state->kind = rose_node_agg_kind(aggref, &column);
+	state->kind = rose_node_agg_kind(aggref, &argument);
 	if (state->kind == ROSE_AGG_NONE)
 		elog(ERROR, "aggregate function %u is not known to Rose Aggregate", aggref->aggfnoid);
 	state->room = rose_node_agg_room(state->kind);
 	state->column = -1;
-	filter = rose_node_agg_filter_add(&agg->filters, aggref->aggfilter, &agg->css.ss.ps,
-									  agg->scan->css.ss.ss_currentRelation);
-	if (column == NULL && filter == NULL)
+	filter = rose_node_exprs_add_filter(agg->exprs, aggref->aggfilter);
+	if (argument == NULL && filter == NULL)
 		return;
-	state->column = add_column(agg, column != NULL ? column->varattno : 0, filter);
-	if (column == NULL)
+	state->column = add_column(agg, argument, filter);
+	if (argument == NULL)
 		return;
 	state->type = linitial_oid(aggref->aggargtypes);
 	if (ROSE_AGG_IS_OF_TEXT(state->kind))
@@ -128,6 +136,7 @@ agg_begin(CustomScanState *css, EState *estate, int eflags)
 
 	css->custom_ps = list_make1(child);
 	agg->scan = (RoseNodeScan *) castNode(CustomScanState, child);
+	agg->exprs = rose_node_exprs_create(&css->ss.ps, agg->scan->css.ss.ss_currentRelation);
 	agg->columns = palloc(list_length(plan->custom_scan_tlist) * sizeof(AggColumn));
 	agg->states = palloc0(list_length(plan->custom_scan_tlist) * sizeof(RoseNodeAggState));
 	foreach(cell, plan->custom_scan_tlist)
@@ -143,13 +152,11 @@ static void
 filter_rows(RoseNodeAgg *agg, const AggColumn *column, int first)
 {
 	const RoseNodeRows *rows = &agg->scan->rows;
-	const bool *fails;
 
 	if (column->filter == NULL)
 		return;
-	fails = rose_node_agg_filter_fails(column->filter);
 	for (int i = 0; i < rows->n; i++)
-		agg->nulls[first < 0 ? i : rose_node_rows_at(rows, i) - first] |= fails[i];
+		agg->nulls[first < 0 ? i : rose_node_rows_at(rows, i) - first] |= column->filter->nulls[i];
 }
 
 /* How many rows the column's filter leaves. */
@@ -157,7 +164,7 @@ static int
 count_filtered(RoseNodeAgg *agg, const AggColumn *column)
 {
 	const RoseNodeRows *rows = &agg->scan->rows;
-	const bool *fails = rose_node_agg_filter_fails(column->filter);
+	const bool *fails = column->filter->nulls;
 	int			n = 0;
 
 	for (int i = 0; i < rows->n; i++)
@@ -165,7 +172,22 @@ count_filtered(RoseNodeAgg *agg, const AggColumn *column)
 	return n;
 }
 
-/* Decode the column of the selected rows; values of NULLs are left out.  Returns how many are left. */
+/* Values of an expression, that are there already. */
+static int
+load_expr(RoseNodeAgg *agg, const RoseNodeExpr *expr)
+{
+	int			n = agg->scan->rows.n;
+
+	if (!expr->any_null)
+	{
+		agg->loaded = expr->values;
+		return n;
+	}
+	memcpy(agg->values, expr->values, n * sizeof(int64));
+	return rose_vec_keep(agg->values, expr->nulls, n);
+}
+
+/* Decode the column of the selected rows; values of NULLs are left out.  Returns how many are left, which are loaded. */
 static int
 load_column(RoseNodeAgg *agg, const AggColumn *column)
 {
@@ -174,13 +196,16 @@ load_column(RoseNodeAgg *agg, const AggColumn *column)
 	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
 	bool		null;
 
+	agg->loaded = agg->values;
+	if (column->expr != NULL)
+		return load_expr(agg, column->expr);
 	if (column->attno == 0)
 		return count_filtered(agg, column);
 	if (rows->n * PICK_BELOW < n)
 	{
 		rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, (Datum *) agg->values,
 						agg->nulls);
-		rose_node_agg_words_of_datums(agg->values, rows->n, column->length);
+		rose_node_column_words_of_datums(agg->values, rows->n, column->length);
 		filter_rows(agg, column, -1);
 		return rose_vec_keep(agg->values, agg->nulls, rows->n);
 	}
@@ -203,7 +228,7 @@ take_rows(RoseNodeAgg *agg)
 	ExprContext *econtext = agg->css.ss.ps.ps_ExprContext;
 
 	ResetExprContext(econtext);
-	rose_node_agg_filters_evaluate(agg->filters, &agg->scan->rows);
+	rose_node_exprs_evaluate(agg->exprs, &agg->scan->rows);
 	for (int c = 0; c < agg->ncolumns; c++)
 	{
 		int			n = load_column(agg, &agg->columns[c]);
@@ -212,7 +237,7 @@ take_rows(RoseNodeAgg *agg)
 		for (int i = 0; i < agg->nstates; i++)
 		{
 			if (agg->states[i].column == c)
-				rose_node_agg_state_take(&agg->states[i], agg->values, n);
+				rose_node_agg_state_take(&agg->states[i], agg->loaded, n);
 		}
 		MemoryContextSwitchTo(old);
 	}
@@ -307,6 +332,7 @@ agg_rescan(CustomScanState *css)
 
 	agg->done = false;
 	ExecClearTuple(css->ss.ss_ScanTupleSlot);
+	rose_node_exprs_reset(agg->exprs);
 	if (css->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(child, css->ss.ps.chgParam);
 	ExecReScan(child);

@@ -19,11 +19,7 @@
 #include "nodes/pathnodes.h"
 #include "nodes/primnodes.h"
 
-struct RoseNodeRows;
 struct RoseNodeScan;
-
-/* The FILTER of some aggregates. */
-typedef struct RoseNodeAggFilter RoseNodeAggFilter;
 
 /* What is done with the values of a column that are not NULL. */
 typedef enum RoseNodeAggKind
@@ -85,26 +81,10 @@ typedef struct RoseNodeAggState
 /* --- what can be aggregated (rose_node_agg_kinds.c) --- */
 
 /*
- * ROSE_AGG_NONE: this node cannot do it.  *column: the column of the relation that it takes; NULL: it counts rows, with a FILTER those
- * that this selects, as ROSE_AGG_COUNT.
+ * ROSE_AGG_NONE: this node cannot do it.  *argument: what it takes, a column of the relation (Var) or an expression; NULL: it counts rows, with
+ * a FILTER those that this selects, as ROSE_AGG_COUNT.
  */
-extern RoseNodeAggKind rose_node_agg_kind(const Aggref *aggref, const Var **column);
-
-/* --- FILTER (rose_node_agg_filter.c) --- */
-
-/* Can it be evaluated here?  Which columns (Vars) does it look at? */
-extern bool rose_node_agg_filter_takes(const Expr *filter);
-extern List *rose_node_agg_filter_columns(const Expr *filter);
-
-/* The one among filters, where it is put if it is new; NULL of none. */
-extern RoseNodeAggFilter *rose_node_agg_filter_add(List **filters, const Expr *expr,
-												   PlanState *parent, Relation rel);
-
-/* There are other rows at hand.  REQUIRES: nobody needs values by reference of theirs that were decoded before. */
-extern void rose_node_agg_filters_evaluate(List *filters, const struct RoseNodeRows *rows);
-
-/* Which of the selected rows are left out. */
-extern const bool *rose_node_agg_filter_fails(const RoseNodeAggFilter *filter);
+extern RoseNodeAggKind rose_node_agg_kind(const Aggref *aggref, const Node **argument);
 
 /* --- states (rose_node_agg_state.c) --- */
 extern void rose_node_agg_state_reset(RoseNodeAggState *state);
@@ -137,14 +117,11 @@ extern bool rose_node_agg_states_agree(void);
 /* The scan's next rows, as if it were run: in scan->rows; false: there are none. */
 extern bool rose_node_agg_next_rows(struct RoseNodeScan *scan);
 
-/* What values are that were picked as Datums, of this length. */
-extern void rose_node_agg_words_of_datums(int64 *values, int n, int length);
-
 /* --- the plan (rose_node_agg_plan.c, rose_node_agg.c) --- */
 
 /*
- * scanrelid is 0, custom_scan_tlist is a list of partial Aggrefs of columns of the scan's table; custom_plans is the
- * Rose Scan.  With groups (custom_private is not NIL: rose_node_group.h) columns are among the list, too.
+ * scanrelid is 0, custom_scan_tlist is a list of partial Aggrefs of columns of the scan's table, and of expressions of these; custom_plans is the
+ * Rose Scan.  With groups (custom_private is not NIL: rose_node_group.h) columns and expressions are among the list, too.
  */
 extern const CustomScanMethods rose_node_agg_methods;
 

@@ -4,7 +4,7 @@
  *	  Which aggregates a Rose Aggregate knows.
  *
  * They are known by the functions' OIDs, never by names, which anybody may give to functions.  What is not here is
- * core's to aggregate, row by row: with DISTINCT or ORDER BY, of expressions, of other types.
+ * core's to aggregate, row by row: with DISTINCT or ORDER BY, of other types.
  *
  * Backend-local; no locks.
  *
@@ -15,10 +15,12 @@
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "catalog/pg_aggregate.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_expr.h"
 
 typedef struct KnownAggregate
 {
@@ -87,20 +89,6 @@ kind_of_function(Oid function)
 	return ROSE_AGG_NONE;
 }
 
-/* A column, perhaps seen as another type that has the same values; else NULL. */
-static const Var *
-column_of(const Node *argument)
-{
-	const Var  *var;
-
-	while (IsA(argument, RelabelType))
-		argument = (const Node *) ((const RelabelType *) argument)->arg;
-	var = (const Var *) argument;
-	if (!IsA(var, Var) || var->varlevelsup > 0 || var->varattno <= 0)
-		return NULL;
-	return var;
-}
-
 /* One that counts rows: all, or some. */
 static RoseNodeAggKind
 kind_of_rows(const Aggref *aggref)
@@ -109,27 +97,29 @@ kind_of_rows(const Aggref *aggref)
 }
 
 RoseNodeAggKind
-rose_node_agg_kind(const Aggref *aggref, const Var **column)
+rose_node_agg_kind(const Aggref *aggref, const Node **argument)
 {
 	RoseNodeAggKind kind = kind_of_function(aggref->aggfnoid);
-	const Node *argument;
+	const Node *expr;
 
-	*column = NULL;
+	*argument = NULL;
 	if (aggref->aggkind != AGGKIND_NORMAL || aggref->aggvariadic || aggref->agglevelsup > 0 ||
 		aggref->aggdistinct != NIL || aggref->aggorder != NIL ||
-		(aggref->aggfilter != NULL && !rose_node_agg_filter_takes(aggref->aggfilter)))
+		(aggref->aggfilter != NULL && !rose_node_expr_takes((const Node *) aggref->aggfilter)))
 		return ROSE_AGG_NONE;
 	if (kind == ROSE_AGG_ROWS)
 		return kind_of_rows(aggref);
 	if (kind == ROSE_AGG_NONE)
 		return kind;
-	argument = (const Node *) linitial_node(TargetEntry, aggref->args)->expr;
-	if (kind == ROSE_AGG_COUNT && IsA(argument, Const) && !((const Const *) argument)->constisnull)
+	expr = (const Node *) linitial_node(TargetEntry, aggref->args)->expr;
+	if (kind == ROSE_AGG_COUNT && IsA(expr, Const) && !((const Const *) expr)->constisnull)
 		return kind_of_rows(aggref);
-	*column = column_of(argument);
-	if (*column == NULL)
+	*argument = (const Node *) rose_node_expr_column(expr);
+	if (*argument == NULL && rose_node_expr_takes(expr))
+		*argument = expr;
+	if (*argument == NULL)
 		return ROSE_AGG_NONE;
-	if (kind != ROSE_AGG_COUNT && !ROSE_AGG_IS_OF_TEXT(kind) && !get_typbyval((*column)->vartype))
+	if (kind != ROSE_AGG_COUNT && !ROSE_AGG_IS_OF_TEXT(kind) && !get_typbyval(exprType(*argument)))
 		return ROSE_AGG_NONE;
 	return kind;
 }

@@ -5,7 +5,7 @@
  *
  * Offered are partial aggregates of a Rose Scan, under core's Finalize Aggregate, which does HAVING, final functions
  * and expressions over aggregates.  So it is of a query over one table, all of whose aggregates are known
- * (rose_node_agg_kinds.c) and of columns, as are those that it groups by (rose_node_group_kinds.c).
+ * (rose_node_agg_kinds.c), as is what it groups by (rose_node_group_kinds.c).
  *
  * The scan is a path of its own: by now core has changed what those of the table give out.
  *
@@ -20,6 +20,7 @@
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -31,6 +32,7 @@
 #include "compat/rose_compat_plan.h"
 #include "scan/rose_node.h"
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_expr.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_scan.h"
 
@@ -85,7 +87,7 @@ is_group_key(PlannerInfo *root, const PathTarget *target, int i, Oid *equality)
 	return true;
 }
 
-/* The columns by which the query groups go to target; what else its result is made of, to others.  False: not all are known. */
+/* What the query groups by goes to target; what else its result is made of, to others.  False: not all is known. */
 static bool
 add_group_keys(PlannerInfo *root, const RelOptInfo *grouped, PathTarget *target, List **others)
 {
@@ -95,7 +97,7 @@ add_group_keys(PlannerInfo *root, const RelOptInfo *grouped, PathTarget *target,
 	foreach(cell, grouped->reltarget->exprs)
 	{
 		Expr	   *expr = lfirst(cell);
-		const Var  *column;
+		const Node *key;
 		Oid			equality;
 
 		if (!is_group_key(root, grouped->reltarget, i++, &equality))
@@ -103,7 +105,7 @@ add_group_keys(PlannerInfo *root, const RelOptInfo *grouped, PathTarget *target,
 			*others = lappend(*others, expr);
 			continue;
 		}
-		if (rose_node_group_key_kind((Node *) expr, equality, &column) == ROSE_KEY_NONE)
+		if (rose_node_group_key_kind((Node *) expr, equality, &key) == ROSE_KEY_NONE)
 			return false;
 		add_column_to_pathtarget(target, expr, get_pathtarget_sortgroupref(grouped->reltarget, i - 1));
 	}
@@ -118,18 +120,18 @@ make_partial(PathTarget *target, bool has_groups)
 
 	foreach(cell, target->exprs)
 	{
-		const Var  *column;
+		const Node *node;
 		RoseNodeAggKind kind;
 		Aggref	   *partial;
 
 		if (!IsA(lfirst(cell), Aggref))
 		{
-			/* a column by which the query groups, or one that it determines */
-			if (rose_node_group_key_kind(lfirst(cell), InvalidOid, &column) == ROSE_KEY_NONE)
+			/* what the query groups by, or a column that it determines */
+			if (rose_node_group_key_kind(lfirst(cell), InvalidOid, &node) == ROSE_KEY_NONE)
 				return false;
 			continue;
 		}
-		kind = rose_node_agg_kind(lfirst_node(Aggref, cell), &column);
+		kind = rose_node_agg_kind(lfirst_node(Aggref, cell), &node);
 		if (kind == ROSE_AGG_NONE || (has_groups && ROSE_AGG_IS_OF_TEXT(kind)))
 			return false;
 		partial = makeNode(Aggref);
@@ -140,26 +142,66 @@ make_partial(PathTarget *target, bool has_groups)
 	return true;
 }
 
+/* What looks for the parts of expressions that are made below. */
+typedef struct PartsContext
+{
+	List	   *keys;
+	List	   *parts;
+} PartsContext;
+
+/*
+ * Aggregates and columns, but not those of keys, which core finds in expressions, too.  What else there may be is known to nobody here.
+ */
+static bool
+find_parts(Node *node, PartsContext *context)
+{
+	if (node == NULL || list_member(context->keys, node))
+		return false;
+	if (IsA(node, Aggref) || IsA(node, GroupingFunc) || IsA(node, Var) || IsA(node, PlaceHolderVar))
+	{
+		context->parts = list_append_unique(context->parts, node);
+		return false;
+	}
+	return expression_tree_walker(node, find_parts, context);
+}
+
+static int
+count_keys(const PathTarget *target)
+{
+	int			n = 0;
+	ListCell   *cell;
+
+	foreach(cell, target->exprs)
+		n += IsA(lfirst(cell), Aggref) ? 0 : 1;
+	return n;
+}
+
 /* The keys, and partial aggregates, of which the query's result is made; NULL: they are not all known. */
 static PathTarget *
 partial_target(PlannerInfo *root, const RelOptInfo *grouped, Node *having)
 {
 	PathTarget *target = create_empty_pathtarget();
+	PartsContext context = {0};
 	List	   *others = NIL;
 
 	if (!add_group_keys(root, grouped, target, &others))
 		return NULL;
 	if (having != NULL)
 		others = lappend(others, having);
-	add_new_columns_to_pathtarget(target,
-								  pull_var_clause((Node *) others,
-												  PVC_INCLUDE_AGGREGATES |
-												  PVC_RECURSE_WINDOWFUNCS |
-												  PVC_INCLUDE_PLACEHOLDERS));
+	context.keys = list_copy(target->exprs);
+	find_parts((Node *) others, &context);
+	add_new_columns_to_pathtarget(target, context.parts);
 	if (!make_partial(target, root->parse->groupClause != NIL) || target->exprs == NIL ||
-		list_length(target->exprs) > ROSE_VEC_GROUP_COLUMNS)
+		count_keys(target) > ROSE_VEC_GROUP_COLUMNS)
 		return NULL;
 	return set_pathtarget_cost_width(root, target);
+}
+
+static void
+add_columns(PathTarget *target, const Node *expr)
+{
+	if (expr != NULL)
+		add_new_columns_to_pathtarget(target, rose_node_expr_columns(expr));
 }
 
 /* The columns that they take. */
@@ -171,18 +213,16 @@ scan_target(PlannerInfo *root, const PathTarget *partial)
 
 	foreach(cell, partial->exprs)
 	{
-		const Var  *column;
+		const Node *node;
 
 		if (IsA(lfirst(cell), Aggref))
 		{
-			(void) rose_node_agg_kind(lfirst_node(Aggref, cell), &column);
-			add_new_columns_to_pathtarget(target,
-										  rose_node_agg_filter_columns(lfirst_node(Aggref, cell)->aggfilter));
+			(void) rose_node_agg_kind(lfirst_node(Aggref, cell), &node);
+			add_columns(target, (const Node *) lfirst_node(Aggref, cell)->aggfilter);
 		}
 		else
-			(void) rose_node_group_key_kind(lfirst(cell), InvalidOid, &column);
-		if (column != NULL)
-			add_new_column_to_pathtarget(target, (Expr *) unconstify(Var *, column));
+			(void) rose_node_group_key_kind(lfirst(cell), InvalidOid, &node);
+		add_columns(target, node);
 	}
 	return set_pathtarget_cost_width(root, target);
 }

@@ -69,3 +69,49 @@ rose_node_columns_load(RoseNodeColumns *columns, const RoseNodeRows *rows)
 	columns->first = pick ? -1 : first;
 	columns->loaded = true;
 }
+
+/* ---- a column alone ---- */
+
+void
+rose_node_column_words_of_datums(int64 *values, int n, int length)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (length == sizeof(int32))
+			values[i] = (int32) values[i];
+		else if (length == sizeof(int16))
+			values[i] = (int16) values[i];
+		else if (length == sizeof(int8))
+			values[i] = (int8) values[i];
+	}
+}
+
+bool
+rose_node_column_words(const RoseNodeRows *rows, AttrNumber attno, int length, int64 *values, bool *nulls)
+{
+	int			first = rose_node_rows_at(rows, 0);
+	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
+	bool		null;
+
+	if (rows->n * PICK_BELOW < n)
+	{
+		rose_batch_pick(rows->batch, attno, rows->rows, rows->n, (Datum *) values, nulls);
+		rose_node_column_words_of_datums(values, rows->n, length);
+		return true;
+	}
+	if (length < 0)
+		null = rose_batch_datums(rows->batch, attno, first, n, (Datum *) values, nulls);
+	else
+		null = rose_batch_words(rows->batch, attno, first, n, values, nulls);
+	if (rows->n < n)
+	{
+		for (int i = 0; i < rows->n; i++)
+		{
+			int			at = rows->rows[i] - first;
+
+			values[i] = values[at];
+			nulls[i] = nulls[at];
+		}
+	}
+	return null;
+}

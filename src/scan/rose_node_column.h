@@ -60,6 +60,16 @@ extern void rose_node_columns_add(RoseNodeColumns *columns, AttrNumber attno, in
 /* Decode them for these rows; n > 0. */
 extern void rose_node_columns_load(RoseNodeColumns *columns, const RoseNodeRows *rows);
 
+/* What values are that were picked as Datums, of this length. */
+extern void rose_node_column_words_of_datums(int64 *values, int n, int length);
+
+/*
+ * The words of a column (length > 0: of its values) or, length < 0, its Datums: of the selected rows, one after the other.  Arrays have room for all
+ * rows from the first to the last.  False: there is no NULL.
+ */
+extern bool rose_node_column_words(const RoseNodeRows *rows, AttrNumber attno, int length,
+								   int64 *values, bool *nulls);
+
 /* Put the columns of the i-th selected row to their places. */
 static inline void
 rose_node_columns_put(RoseNodeColumns *columns, const RoseNodeRows *rows, int i,

@@ -132,21 +132,30 @@ rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 	path->path.total_cost = path->path.startup_cost + run;
 }
 
-/* What aggregates' FILTERs cost a row. */
 static Cost
-cost_of_filters(PlannerInfo *root, const PathTarget *target)
+cost_of(PlannerInfo *root, Node *expr)
+{
+	QualCost	cost;
+
+	cost_qual_eval_node(&cost, expr, root);
+	return cost.per_tuple;
+}
+
+/* What keys, aggregates' arguments and their FILTERs cost a row, as core's would. */
+static Cost
+cost_of_expressions(PlannerInfo *root, const PathTarget *target)
 {
 	Cost		cost = 0;
 	ListCell   *cell;
 
 	foreach(cell, target->exprs)
 	{
-		QualCost	filter;
+		const Aggref *aggref = lfirst(cell);
 
-		if (!IsA(lfirst(cell), Aggref))
-			continue;
-		cost_qual_eval_node(&filter, (Node *) lfirst_node(Aggref, cell)->aggfilter, root);
-		cost += filter.per_tuple;
+		if (!IsA(aggref, Aggref))
+			cost += cost_of(root, lfirst(cell));
+		else
+			cost += cost_of(root, (Node *) aggref->args) + cost_of(root, (Node *) aggref->aggfilter);
 	}
 	return cost;
 }
@@ -160,7 +169,7 @@ rose_node_cost_aggregate(PlannerInfo *root, CustomPath *path, const Path *scan)
 
 	run -= scan->rows * ROW_PART * cpu_tuple_cost;
 	run += scan->rows * naggregates * AGGREGATE_PART * cpu_operator_cost;
-	run += scan->rows * cost_of_filters(root, path->path.pathtarget);
+	run += scan->rows * cost_of_expressions(root, path->path.pathtarget);
 	path->path.rows = 1;
 	path->path.startup_cost = path->path.total_cost = scan->startup_cost + Max(run, 0);
 }

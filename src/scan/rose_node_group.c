@@ -29,6 +29,8 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -64,47 +66,44 @@ rose_node_group_create(CustomScan *plan)
 /* ---- begin ---- */
 
 static int
-add_column(RoseNodeGroup *group, const Var *column, RoseNodeAggFilter *filter)
+add_column(RoseNodeGroup *group, const Node *node, RoseNodeExpr *filter)
 {
 	TupleDesc	desc = RelationGetDescr(group->scan->css.ss.ss_currentRelation);
 
-	return rose_node_group_columns_add(&group->columns, desc, column != NULL ? column->varattno : 0,
-									   filter);
+	return rose_node_group_columns_add(&group->columns, desc, node, filter);
 }
 
 static void
 add_agg(RoseNodeGroup *group, const Aggref *aggref, int target)
 {
 	RoseNodeGroupAgg *agg = &group->table.aggs[group->table.naggs++];
-	const Var  *column;
-	RoseNodeAggFilter *filter;
+	const Node *argument;
+	RoseNodeExpr *filter;
 
-	agg->kind = rose_node_agg_kind(aggref, &column);
+	agg->kind = rose_node_agg_kind(aggref, &argument);
 	if (agg->kind == ROSE_AGG_NONE)
 		elog(ERROR, "aggregate function %u is not known to Rose Aggregate", aggref->aggfnoid);
 	agg->target = target;
 	agg->column = -1;
-	filter = rose_node_agg_filter_add(&group->columns.filters, aggref->aggfilter, &group->css.ss.ps,
-									  group->scan->css.ss.ss_currentRelation);
-	if (column == NULL && filter == NULL)
+	filter = rose_node_exprs_add_filter(group->columns.exprs, aggref->aggfilter);
+	if (argument == NULL && filter == NULL)
 		return;
-	agg->column = add_column(group, column, filter);
-	if (column != NULL)
+	agg->column = add_column(group, argument, filter);
+	if (argument != NULL)
 		agg->type = linitial_oid(aggref->aggargtypes);
 }
 
 static void
 add_key(RoseNodeGroup *group, const Node *expr, int target)
 {
-	TupleDesc	desc = RelationGetDescr(group->scan->css.ss.ss_currentRelation);
 	RoseNodeGroupKey *key = &group->table.keys[group->table.nkeys++];
-	const Var  *column;
+	const Node *node;
 
-	key->kind = rose_node_group_key_kind(expr, InvalidOid, &column);
+	key->kind = rose_node_group_key_kind(expr, InvalidOid, &node);
 	if (key->kind == ROSE_KEY_NONE || group->table.nkeys > ROSE_VEC_GROUP_COLUMNS)
 		elog(ERROR, "key of groups is not known to Rose Aggregate");
-	key->typlen = TupleDescAttr(desc, column->varattno - 1)->attlen;
-	key->column = add_column(group, column, NULL);
+	key->typlen = get_typlen(exprType(node));
+	key->column = add_column(group, node, NULL);
 	key->target = target;
 	rose_node_group_key_init(key);
 }
@@ -145,6 +144,7 @@ group_begin(CustomScanState *css, EState *estate, int eflags)
 	group->scan = (RoseNodeScan *) castNode(CustomScanState, child);
 	group->ordered = list_nth_int(plan->custom_private, ROSE_GROUP_ORDERED) != 0;
 	group->expected = list_nth_int(plan->custom_private, ROSE_GROUP_ESTIMATE);
+	group->columns.exprs = rose_node_exprs_create(&css->ss.ps, group->scan->css.ss.ss_currentRelation);
 	group->columns.columns = palloc0(n * sizeof(RoseNodeGroupColumn));
 	group->table.aggs = palloc0(n * sizeof(RoseNodeGroupAgg));
 	group->table.keys = palloc0(n * sizeof(RoseNodeGroupKey));
@@ -281,11 +281,12 @@ find_stored_runs(RoseNodeGroup *group, int n)
 	const RoseNodeGroupTable *table = &group->table;
 	const RoseNodeRows *rows = &group->scan->rows;
 	const RoseNodeGroupKey *key = &table->keys[0];
+	AttrNumber	attno = group->columns.columns[key->column].attno;
 	int			nadded;
 
-	if (table->nkeys > 1 || key->kind != ROSE_KEY_WORD || !rows->all)
+	if (table->nkeys > 1 || key->kind != ROSE_KEY_WORD || attno == 0 || !rows->all)
 		return -1;
-	group->nruns = rose_batch_runs(rows->batch, group->columns.columns[key->column].attno,
+	group->nruns = rose_batch_runs(rows->batch, attno,
 								   rows->first + group->taken, n, n / SHORT_RUN_ROWS, group->values,
 								   group->starts);
 	if (group->nruns == 0)
@@ -535,6 +536,7 @@ group_rescan(CustomScanState *css)
 	group->at = group->end = 0;
 	group->nrows = group->taken = 0;
 	group->ended = false;
+	rose_node_exprs_reset(group->columns.exprs);
 	rose_node_group_pass_reset(group);
 	if (css->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(child, css->ss.ps.chgParam);

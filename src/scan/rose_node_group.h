@@ -17,6 +17,7 @@
 #include "vector/rose_vec_group.h"
 #include "scan/rose_node_agg.h"
 #include "scan/rose_node_column.h"
+#include "scan/rose_node_expr.h"
 #include "scan/rose_node_group_intern.h"
 
 /* custom_private of a plan with groups */
@@ -48,17 +49,18 @@ typedef enum RoseNodeKeyKind
 /* --- what may be a key (rose_node_group_kinds.c) --- */
 
 /*
- * ROSE_KEY_NONE: this node cannot group by it.  *column: the column of the relation that it is.  equality: the operator by which
- * values are to be told apart; or InvalidOid, that of the type.
+ * ROSE_KEY_NONE: this node cannot group by it.  *key: what it is, a column of the relation (Var) or an expression.  equality: the operator
+ * by which values are to be told apart; or InvalidOid, that of the type.
  */
-extern RoseNodeKeyKind rose_node_group_key_kind(const Node *expr, Oid equality, const Var **column);
+extern RoseNodeKeyKind rose_node_group_key_kind(const Node *expr, Oid equality, const Node **key);
 
-/* --- columns of the rows at hand (rose_node_group_columns.c) --- */
+/* --- columns of the rows at hand, and expressions (rose_node_group_columns.c) --- */
 typedef struct RoseNodeGroupColumn
 {
-	AttrNumber	attno;			/* 0: none, which has values but where the filter leaves rows out */
-	int			length;			/* of a value; -1: it is by reference, and values are Datums */
-	RoseNodeAggFilter *filter;	/* rows that it leaves out have NULL; or NULL */
+	AttrNumber	attno;			/* 0: none */
+	RoseNodeExpr *expr;			/* or NULL; with neither, there are values but where the filter leaves rows out */
+	int			length;			/* of a column's value; -1: it is by reference, and values are Datums */
+	RoseNodeExpr *filter;		/* rows that it leaves out have NULL; or NULL */
 	bool		loaded;
 	bool		any_null;
 	int64	   *values;			/* of selected rows, one after the other; of NULLs 0 */
@@ -68,16 +70,16 @@ typedef struct RoseNodeGroupColumn
 typedef struct RoseNodeGroupColumns
 {
 	const RoseNodeRows *rows;
-	List	   *filters;
+	RoseNodeExprSet *exprs;
 	int			ncolumns;
 	RoseNodeGroupColumn *columns;
 } RoseNodeGroupColumns;
 
-/* The number of a column, which is added if it is not there.  There is room for it. */
+/* The number of a column (Var), an expression or, NULL, neither, which is added if it is not there.  There is room for it. */
 extern int	rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc,
-										AttrNumber attno, RoseNodeAggFilter *filter);
+										const Node *node, RoseNodeExpr *filter);
 
-/* These are the rows at hand. */
+/* These are the rows at hand.  REQUIRES: nobody needs values of others by reference. */
 extern void rose_node_group_columns_start(RoseNodeGroupColumns *columns, const RoseNodeRows *rows);
 
 extern RoseNodeGroupColumn *rose_node_group_columns_load(RoseNodeGroupColumns *columns, int number);
@@ -256,6 +258,11 @@ extern void rose_node_group_pass_emit(RoseNodeGroup *group, TupleTableSlot *slot
 /* What EXPLAIN says of it (rose_node_group_explain.c). */
 extern void rose_node_group_explain(CustomScanState *css, List *ancestors,
 									struct ExplainState *es);
+
+/* --- how many groups (rose_node_group_estimate.c) --- */
+
+/* Of so many rows, by these expressions; never more than core expects. */
+extern double rose_node_group_estimate(PlannerInfo *root, List *exprs, double rows);
 
 /* --- costs, paths (rose_node_group_paths.c) --- */
 

@@ -4,7 +4,7 @@
  *	  Columns of the rows that a Rose Aggregate with groups has at hand.
  *
  * Each column is decoded once, whoever takes it: keys, aggregates.  Of selected rows only, one after the other, with NULLs,
- * since rows are taken together with their groups.
+ * since rows are taken together with their groups.  Expressions are such columns, too, which are there when there are other rows.
  *
  * Backend-local; no locks.
  *
@@ -16,28 +16,31 @@
 
 #include "scan/rose_node_group.h"
 
-/* Of so many rows less than one is selected: these are picked. */
-#define PICK_BELOW		32
-
 int
-rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc, AttrNumber attno,
-							RoseNodeAggFilter *filter)
+rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc, const Node *node,
+							RoseNodeExpr *filter)
 {
+	AttrNumber	attno = node != NULL && IsA(node, Var) ? ((const Var *) node)->varattno : 0;
+	RoseNodeExpr *expr = NULL;
 	RoseNodeGroupColumn *column;
 
+	if (node != NULL && attno == 0)
+		expr = rose_node_exprs_add(columns->exprs, node, filter);
 	for (int i = 0; i < columns->ncolumns; i++)
 	{
-		if (columns->columns[i].attno == attno && columns->columns[i].filter == filter)
+		column = &columns->columns[i];
+		if (column->attno == attno && column->expr == expr && column->filter == filter)
 			return i;
 	}
 	column = &columns->columns[columns->ncolumns];
 	column->attno = attno;
+	column->expr = expr;
 	column->filter = filter;
 	column->length = -1;
 	if (attno > 0 && TupleDescAttr(desc, attno - 1)->attbyval)
 		column->length = TupleDescAttr(desc, attno - 1)->attlen;
-	column->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
-	column->nulls = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
+	column->values = expr != NULL ? expr->values : palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
+	column->nulls = expr != NULL ? expr->nulls : palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
 	return columns->ncolumns++;
 }
 
@@ -45,41 +48,22 @@ void
 rose_node_group_columns_start(RoseNodeGroupColumns *columns, const RoseNodeRows *rows)
 {
 	columns->rows = rows;
-	rose_node_agg_filters_evaluate(columns->filters, rows);
+	rose_node_exprs_evaluate(columns->exprs, rows);
 	for (int i = 0; i < columns->ncolumns; i++)
-		columns->columns[i].loaded = false;
-}
-
-/* Of rows from the first selected one to the last. */
-static bool
-decode(RoseNodeGroupColumn *column, const RoseNodeRows *rows, int first, int n)
-{
-	bool		null;
-
-	if (column->length < 0)
-		null = rose_batch_datums(rows->batch, column->attno, first, n, (Datum *) column->values,
-								 column->nulls);
-	else
-		null = rose_batch_words(rows->batch, column->attno, first, n, column->values,
-								column->nulls);
-	if (rows->n < n)
 	{
-		for (int i = 0; i < rows->n; i++)
-		{
-			int			at = rows->rows[i] - first;
+		RoseNodeGroupColumn *column = &columns->columns[i];
 
-			column->values[i] = column->values[at];
-			column->nulls[i] = column->nulls[at];
-		}
+		column->loaded = column->expr != NULL;
+		if (column->expr != NULL)
+			column->any_null = column->expr->any_null;
 	}
-	return null;
 }
 
 /* Rows that the column's filter leaves out have NULL. */
 static void
 filter_rows(RoseNodeGroupColumn *column, const RoseNodeRows *rows)
 {
-	const bool *fails = rose_node_agg_filter_fails(column->filter);
+	const bool *fails = column->filter->nulls;
 
 	for (int i = 0; i < rows->n; i++)
 		column->nulls[i] |= fails[i];
@@ -98,8 +82,6 @@ rose_node_group_columns_load(RoseNodeGroupColumns *columns, int number)
 {
 	RoseNodeGroupColumn *column = &columns->columns[number];
 	const RoseNodeRows *rows = columns->rows;
-	int			first = rose_node_rows_at(rows, 0);
-	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
 	bool		null;
 
 	if (column->loaded)
@@ -110,15 +92,8 @@ rose_node_group_columns_load(RoseNodeGroupColumns *columns, int number)
 		memset(column->nulls, false, rows->n * sizeof(bool));
 		null = false;
 	}
-	else if (rows->n * PICK_BELOW < n)
-	{
-		rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, (Datum *) column->values,
-						column->nulls);
-		rose_node_agg_words_of_datums(column->values, rows->n, column->length);
-		null = true;
-	}
 	else
-		null = decode(column, rows, first, n);
+		null = rose_node_column_words(rows, column->attno, column->length, column->values, column->nulls);
 	if (column->filter != NULL)
 	{
 		filter_rows(column, rows);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_node_group_kinds.c
- *	  By which columns a Rose Aggregate can group.
+ *	  By which columns and expressions a Rose Aggregate can group.
  *
  * It compares words and bytes, not by functions of types: values with the same bytes are equal, whatever the type and its collation.
  * Values that are equal may have different bytes.  Then a group comes in several parts, which core puts together, as it does with those of
@@ -47,22 +47,19 @@ kind_of_function(Oid function)
 	return ROSE_KEY_NONE;
 }
 
-/* A column, perhaps seen as another type that has the same values; else NULL. */
-static const Var *
-column_of(const Node *expr)
+/* A column, or an expression that can be evaluated; rows that are made have more in them than their bytes. */
+static const Node *
+key_of(const Node *expr)
 {
-	const Var  *var;
+	const Node *column = (const Node *) rose_node_expr_column(expr);
 
-	while (IsA(expr, RelabelType))
-		expr = (const Node *) ((const RelabelType *) expr)->arg;
-	var = (const Var *) expr;
-	if (!IsA(var, Var) || var->varlevelsup > 0 || var->varattno <= 0)
-		return NULL;
-	return var;
+	if (column != NULL)
+		return column;
+	return rose_node_expr_takes(expr) && !type_is_rowtype(exprType(expr)) ? expr : NULL;
 }
 
 RoseNodeKeyKind
-rose_node_group_key_kind(const Node *expr, Oid equality, const Var **column)
+rose_node_group_key_kind(const Node *expr, Oid equality, const Node **key)
 {
 	TypeCacheEntry *entry = lookup_type_cache(exprType(expr), TYPECACHE_EQ_OPR);
 	RoseNodeKeyKind kind;
@@ -70,11 +67,11 @@ rose_node_group_key_kind(const Node *expr, Oid equality, const Var **column)
 	bool		by_value;
 	bool		by_word;
 
-	*column = column_of(expr);
-	if (*column == NULL || !OidIsValid(entry->eq_opr) ||
+	*key = key_of(expr);
+	if (*key == NULL || !OidIsValid(entry->eq_opr) ||
 		(OidIsValid(equality) && equality != entry->eq_opr))
 		return ROSE_KEY_NONE;
-	get_typlenbyval((*column)->vartype, &length, &by_value);
+	get_typlenbyval(exprType(*key), &length, &by_value);
 	kind = kind_of_function(get_opcode(entry->eq_opr));
 	if (kind == ROSE_KEY_NONE)
 		kind = by_value ? ROSE_KEY_WORD : ROSE_KEY_BYTES;

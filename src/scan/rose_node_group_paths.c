@@ -79,10 +79,10 @@ is_grouped_by(List *exprs, AttrNumber attno)
 
 	foreach(cell, exprs)
 	{
-		const Var  *column;
+		const Node *key;
 
-		if (rose_node_group_key_kind(lfirst(cell), InvalidOid, &column) != ROSE_KEY_NONE &&
-			column->varattno == attno)
+		if (rose_node_group_key_kind(lfirst(cell), InvalidOid, &key) != ROSE_KEY_NONE &&
+			IsA(key, Var) && ((const Var *) key)->varattno == attno)
 			return true;
 	}
 	return false;
@@ -198,10 +198,10 @@ needs_order(const PathTarget *partial)
 
 	foreach(cell, partial->exprs)
 	{
-		const Var  *column;
+		const Node *argument;
 
 		if (IsA(lfirst(cell), Aggref) &&
-			ROSE_AGG_ADDS_FLOATS(rose_node_agg_kind(lfirst_node(Aggref, cell), &column)))
+			ROSE_AGG_ADDS_FLOATS(rose_node_agg_kind(lfirst_node(Aggref, cell), &argument)))
 			return true;
 	}
 	return false;
@@ -216,10 +216,10 @@ is_expected_to_pay(const GroupRequest *request)
 
 	foreach(cell, request->partial->exprs)
 	{
-		const Var  *column;
+		const Node *argument;
 
 		if (IsA(lfirst(cell), Aggref))
-			wide |= ROSE_AGG_IS_WIDE(rose_node_agg_kind(lfirst_node(Aggref, cell), &column));
+			wide |= ROSE_AGG_IS_WIDE(rose_node_agg_kind(lfirst_node(Aggref, cell), &argument));
 	}
 	return request->ngroups * ROSE_GROUP_ROWS_THAT_PAY(wide) <= request->input->rows;
 }
@@ -274,7 +274,7 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	CustomPath *scan;
 	CustomPath *ordered;
 
-	request.ngroups = estimate_num_groups(root, exprs, input->rows, NULL, NULL);
+	request.ngroups = rose_node_group_estimate(root, exprs, input->rows);
 	if (request.ngroups * MIN_ROWS_PER_GROUP > input->rows || groups_are_rows(input, exprs))
 		return;
 	scan = rose_node_scan_path(root, input, rte, scanned);

@@ -257,24 +257,53 @@ sub vectors
 	my ($table) = @_;
 
 	return { query => [ { sql => "SELECT count(*) FROM $table->{name}", plan => 1 } ] } if rare(0.2);
-	my ($floats, @list) = vector_aggregates($table, pick(1, 2, 4, 8));
-	my $sql = 'SELECT ' . join(', ', @list) . " FROM $table->{name}" . (rare(0.6) ? ' WHERE ' . condition($table) : '')
-	  . (rare(0.1) ? ' HAVING count(*) > 3' : '');
-	return { query => [ (map { { sql => "SET $_" } } $floats ? @one_order : ()), { sql => $sql, plan => 1, alone => $floats } ] };
+	my ($floats, @list) = vector_aggregates($table, pick(1, 2, 4, 8), 1);
+	my $where = rare(0.6) ? ' WHERE ' . condition($table) : '';
+	my $sql = 'SELECT ' . join(', ', @list) . " FROM $table->{name}$where" . (rare(0.1) ? ' HAVING count(*) > 3' : '');
+	return { query => [ (map { { sql => "SET $_" } } $floats ? @one_order : ()), { sql => $sql, plan => 1, alone => $floats, sure => @list == 1 && "$where$list[0]" !~ /WHERE/ } ] };
 }
 
-# Aggregates that are made many rows at a time, and whether they depend on the order of rows.
+# An expression of columns: how it looks, a type of which aggregates take values, its family, whether it is one for keys, and whether it may fail.
+sub expression
+{
+	my ($table) = @_;
+	my $column = pick(@{ $table->{columns} }, $table->{n});
+	my $other = pick(@{ $table->{columns} });
+	my $name = $column->{name};
+	my $few = pick(2, 7, 40);
+	my $test = pick("$name IS NULL", "n % $few = 1", "n > " . int(rand(3000)), "$other->{name} IS NOT NULL AND n % 3 > 0");
+	my @can = (
+		["n % $few", 'int', 'int', 1], ["n - " . int(rand(50)), 'int', 'int'], ["n / 100 * 2", 'int', 'int', 1], ["n * n", 'int', 'int'], ["n\::int8 * $few", 'bigint', 'int'], [$test, 'bool', 'bool', 1],
+		["length($name\::text)", 'int', 'int', 1], ["CASE WHEN $test THEN n % $few ELSE length($name\::text) END", 'int', 'int', 1], ["CASE WHEN $test THEN " . pick('n::int8', '7', 'n % 5') . ' END', 'int', 'int'],
+		["coalesce($name\::text, 'none')", 'text', 'text', !$column->{wide}], ["CASE WHEN $test THEN 'some' WHEN n % 5 = 2 THEN 'others' END", 'text', 'text', 1], ["n / 7.0::float8", 'float8', 'float'], ["(n / 300)::numeric / 4", 'numeric', 'numeric', 1],
+		["100 / (n - " . int(rand(3000)) . ')', 'int', 'int', 0, 1], ["n * 2147483", 'int', 'int', 0, 1], ["n::int2 * 20::int2", 'smallint', 'int', 0, 1]);
+	push @can, map { [@$_] } ["$name % 7", $column->{type}, 'int', 1], ["$name & 15", $column->{type}, 'int', 1], ["nullif($name, 0)", $column->{type}, 'int'], ["$name + 1", $column->{type}, 'int', 0, 1],
+	  ["1 - $name", $column->{type} eq 'bigint' ? 'bigint' : 'int', 'int', 0, 1], ["$name * n", $column->{type} eq 'bigint' ? 'bigint' : 'int', 'int', 0, 1] if $column->{family} eq 'int';
+	push @can, map { [@$_] } ["-$name", $column->{type}, 'float'], ["$name * 2", $column->{type}, 'float', 0, 1], ["$name - n", 'float8', 'float', 0, 1], ["$name > 1", 'bool', 'bool', 1] if $column->{family} eq 'float';
+	push @can, map { [@$_] } ["date_trunc('" . pick(qw(hour day week month quarter year minute)) . "', $name)", $column->{type}, 'day', 1], ["extract(" . pick(qw(dow minute hour month year doy)) . " FROM $name)", 'numeric', 'numeric', 1],
+	  ["date_part('" . pick(qw(dow minute hour)) . "', $name)", 'float8', 'float', 1] if $column->{type} =~ /^timestamp(tz)?$/;
+	return @{ pick(@can) };
+}
+
+# Aggregates that are made many rows at a time, and whether they depend on the order of rows; of which one may fail.
 sub vector_aggregates
 {
-	my ($table, $number) = @_;
-	my (@list, $floats);
+	my ($table, $number, $alone) = @_;
+	my (@list, $floats, $fails);
 
 	foreach (1 .. $number)
 	{
 		my $column = pick(@{ $table->{columns} }, $table->{n});
+		if (rare(0.35))
+		{
+			my ($expression, $type, $family, $key, $may_fail) = expression($table);
+			next if $may_fail && ($fails || rare(0.7));
+			$fails ||= $may_fail;
+			$column = { name => $expression, type => $type, family => $family };
+		}
 		my $type = $column->{type};
 		my @of = $type =~ /^(int|bigint|smallint)$/ ? qw(sum avg min max bit_and bit_or) : $column->{family} eq 'float' ? qw(min max min max sum avg)
-		  : $type =~ /^(date|time|timestamp|timestamptz|money|oid)$/ ? qw(min max) : $type eq 'bool' ? qw(bool_and bool_or every) : ('count');
+		  : $type =~ /^(date|time|timestamp|timestamptz|money|oid)$/ ? qw(min max) : $type eq 'bool' ? qw(bool_and bool_or every) : $type eq 'text' && $alone && rare(0.5) ? qw(min max) : ('count');
 		my $of = rare(0.25) ? 'count(*)' : pick(@of, 'count') . "($column->{name})";
 
 		$of .= ' FILTER (WHERE ' . condition($table) . ')' if rare(0.25);
@@ -283,6 +312,7 @@ sub vector_aggregates
 		$floats = 1 if $of =~ /^(sum|avg)/ && $column->{family} eq 'float';
 		push @list, $of;
 	}
+	push @list, 'count(*)' if !@list;
 	return ($floats, @list);
 }
 
@@ -309,6 +339,16 @@ sub grouped
 	my %seen;
 	@by = grep { !$seen{ $_->{name} }++ && $_->{type} ne 'pair' } @by;
 	@by = ($table->{n}) if !@by;
+	if (rare(0.35))
+	{
+		my @keys = grep { $_->[3] } map { [ expression($table) ] } 1 .. 4;
+
+		pop @by if @by > 1 || rare(0.7);
+		push @by, map { { name => "($_->[0])", type => $_->[1], family => $_->[2] } } @keys[ 0 .. (@keys > 1 && rare(0.3) ? 1 : 0) ] if @keys;
+		@by = ($table->{n}) if !@by;
+		%seen = ();
+		@by = grep { !$seen{ $_->{name} }++ } @by;
+	}
 	my ($floats, @list) = vector_aggregates($table, pick(1, 2, 4));
 	my $expression = pick('', ', count(*) * 2 - 1', ', max(n) - min(n)', ', CASE WHEN count(*) > 2 THEN sum(n) END', ', sum(n)::numeric / count(*)');
 	my $names = join(', ', map { $_->{name} } @by);

@@ -322,6 +322,7 @@ main(void)
 	test_parts();
 	test_floats();
 	test_aggregates();
+	test_expr();
 	test_groups();
 	return 0;
 }

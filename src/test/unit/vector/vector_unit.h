@@ -8,6 +8,7 @@
 #ifndef VECTOR_UNIT_H
 #define VECTOR_UNIT_H
 
+extern void test_expr(void);
 extern void test_groups(void);
 
 #endif							/* VECTOR_UNIT_H */
