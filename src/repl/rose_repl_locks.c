@@ -39,6 +39,7 @@
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 
+#include "util/rose_stop_point.h"
 #include "repl/rose_repl_internal.h"
 
 /* A batch is in a lock's queue for so long at a time; the detector looks once in each. */
@@ -171,6 +172,9 @@ lock_in_slice(Oid relid, LOCKMODE mode)
 static bool
 hides_others(void)
 {
+	/* as if those who wait for them could wait for ever */
+	if (ROSE_STOP_POINT_SKIPS("batch-hides"))
+		return false;
 	return rose_apply.remote.open && rose_apply.batch.first != rose_apply.remote.commit_lsn &&
 		rose_apply.progress.streams == 0 && !rose_streamed_is_replayed();
 }

@@ -30,8 +30,8 @@ subscribe($upstream, $node);
 my $conninfo = $upstream->connstr('postgres');
 sql("SELECT rose.create_subscription('s2', \$\$$conninfo\$\$, ARRAY['p2'], streaming => false); SELECT rose.wait_for_sync('s2', $PostgreSQL::Test::Utils::timeout_default)");
 
-# Batches end only when somebody asks.
-sub hold { return sql("SELECT stop_at('batch-ends', 'skip', 'worker', 0, 0)") }
+# Batches end only when somebody asks, and one that waits for a table is not given up for what it hides.
+sub hold { return sql("SELECT stop_at('batch-ends', 'skip', 'worker', 0, 0), stop_at('batch-hides', 'skip', 'worker', 0, 0)") }
 
 # The worker has begun with changes of this table; so all that came before is whole.
 sub wait_until_at
