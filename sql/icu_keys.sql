@@ -63,8 +63,8 @@ DROP COLLATION any_case;
 -- groups: texts that are equal and differ are told apart by core
 SET rose.enable_aggregate = on;
 CREATE COLLATION blind_groups (provider = icu, locale = 'und-u-ks-level1', deterministic = false);
-CREATE TABLE grouped_text (id int PRIMARY KEY, t text COLLATE blind_groups, d text) USING rose;
-INSERT INTO grouped_text SELECT i, (ARRAY['a', 'A', 'b'])[i % 3 + 1], (ARRAY['a', 'A', 'b'])[i % 3 + 1] FROM generate_series(1, 1000) i;
+CREATE TABLE grouped_text (id int PRIMARY KEY, t text COLLATE blind_groups, d text, k int) USING rose;
+INSERT INTO grouped_text SELECT i, (ARRAY['a', 'A', 'b'])[i % 3 + 1], (ARRAY['a', 'A', 'b'])[i % 3 + 1], i % 2 FROM generate_series(1, 1000) i;
 ANALYZE grouped_text;
 SELECT upper(t), count(*) FROM grouped_text GROUP BY t ORDER BY 1;
 SELECT d, count(*) FROM grouped_text GROUP BY d ORDER BY d COLLATE "C";
@@ -80,6 +80,12 @@ BEGIN
 	RETURN found;
 END $$;
 SELECT grouped_by('t') AS blind, grouped_by('d') AS plain, grouped_by('d COLLATE blind_groups') AS made_blind, grouped_by('t COLLATE "en-x-icu"') AS made_plain;
+-- of texts that are equal and differ, the last one is the least, so there are no parts of that; but of what is distinct, which core counts
+SELECT grouped_by($$k HAVING min(t) > ''$$) AS blind_min, grouped_by($$k HAVING min(d) > ''$$) AS plain_min, grouped_by('k HAVING count(DISTINCT t) > 1') AS blind_distinct;
+SELECT count(DISTINCT t) AS blind, count(DISTINCT d) AS plain, count(DISTINCT d COLLATE blind_groups) AS made_blind FROM grouped_text;
+SELECT count(DISTINCT t) FROM grouped_text;
+SELECT count(*), count(DISTINCT d COLLATE blind_groups) FROM grouped_text;
+SELECT k, count(DISTINCT t), count(*) FROM grouped_text GROUP BY k ORDER BY k;
 DROP FUNCTION grouped_by;
 DROP TABLE grouped_text;
 DROP COLLATION blind_groups;

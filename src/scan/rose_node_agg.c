@@ -123,7 +123,9 @@ add_state(RoseNodeAgg *agg, const Aggref *aggref)
 		return;
 	state->type = linitial_oid(aggref->aggargtypes);
 	if (ROSE_AGG_IS_OF_TEXT(state->kind))
-		rose_node_agg_state_set_collation(state, aggref->inputcollid, CurrentMemoryContext);
+		rose_node_text_set_order(&state->order, aggref->inputcollid, state->kind == ROSE_AGG_MAX_TEXT);
+	state->memory = palloc0(sizeof(RoseNodeAggMemory));
+	state->memory->parent = CurrentMemoryContext;
 }
 
 static void
@@ -273,7 +275,11 @@ take_all(RoseNodeAgg *agg)
 	uint64		rows;
 
 	for (int i = 0; i < agg->nstates; i++)
+	{
 		rose_node_agg_state_reset(&agg->states[i]);
+		if (agg->states[i].memory != NULL)
+			rose_node_text_forget(agg->states[i].memory, NULL);
+	}
 	if (count_unread(agg, &rows))
 	{
 		for (int i = 0; i < agg->nstates; i++)

@@ -19,6 +19,9 @@
 #include "nodes/pathnodes.h"
 #include "nodes/primnodes.h"
 
+#include "scan/rose_node_agg_numeric.h"
+#include "scan/rose_node_agg_text.h"
+
 struct RoseNodeScan;
 
 /* What is done with the values of a column that are not NULL. */
@@ -30,6 +33,7 @@ typedef enum RoseNodeAggKind
 	ROSE_AGG_SUM,				/* int8, modulo 2^64, or NULL */
 	ROSE_AGG_AVG,				/* int8[2]: number, sum modulo 2^64 */
 	ROSE_AGG_SUM_WIDE,			/* int8_avg_serialize's: number, sum */
+	ROSE_AGG_SUM_NUMERIC,		/* numeric_avg_serialize's */
 	ROSE_AGG_SUM_FLOAT4,
 	ROSE_AGG_SUM_FLOAT8,
 	ROSE_AGG_ACCUM_FLOAT4,		/* float8[3]: number, sum, sum of squared differences */
@@ -49,21 +53,21 @@ typedef enum RoseNodeAggKind
 /* Is the kind of texts?  Then its values are Datums. */
 #define ROSE_AGG_IS_OF_TEXT(kind) ((kind) == ROSE_AGG_MIN_TEXT || (kind) == ROSE_AGG_MAX_TEXT)
 
+/* Or of something else whose values are Datums? */
+#define ROSE_AGG_IS_BY_REFERENCE(kind) (ROSE_AGG_IS_OF_TEXT(kind) || (kind) == ROSE_AGG_SUM_NUMERIC)
+
 /* Does it add up floats?  Then the order in which values come shows, and which of them are added up apart from others. */
 #define ROSE_AGG_ADDS_FLOATS(kind) \
 	((kind) >= ROSE_AGG_SUM_FLOAT4 && (kind) <= ROSE_AGG_ACCUM_FLOAT8)
 
 /* Is a state of it serialised, and read again by core? */
-#define ROSE_AGG_IS_WIDE(kind) ((kind) == ROSE_AGG_SUM_WIDE)
+#define ROSE_AGG_IS_WIDE(kind) ((kind) == ROSE_AGG_SUM_WIDE || (kind) == ROSE_AGG_SUM_NUMERIC)
 
 /* The state of an aggregate over the values so far. */
 typedef struct RoseNodeAggState
 {
 	RoseNodeAggKind kind;
 	Oid			type;			/* of the values; of ROWS and COUNT: nobody's business */
-	Oid			collation;		/* of texts */
-	bool		bytewise;		/* ... which it compares by their bytes */
-	MemoryContext context;		/* for texts */
 	int			column;			/* rose_node_agg.c's number of it; ROWS: none */
 	int64		n;				/* values */
 	int64		word;			/* sum, extreme or bits */
@@ -74,8 +78,10 @@ typedef struct RoseNodeAggState
 	float8		real8;			/* sum or extreme, also of float4; of ACCUM the sum, ... */
 	float8		squares;		/* ... and this */
 	void	   *room;			/* for what is emitted */
-	struct varlena *text;		/* extreme, a copy; or NULL */
-	Size		text_room;		/* bytes there is room for */
+	RoseNodeNumericSum numeric;
+	RoseNodeAggMemory *memory;	/* of numerics, texts */
+	RoseNodeTextExtreme text;
+	RoseNodeTextOrder order;	/* of texts */
 } RoseNodeAggState;
 
 /* --- what can be aggregated (rose_node_agg_kinds.c) --- */
@@ -88,9 +94,6 @@ extern RoseNodeAggKind rose_node_agg_kind(const Aggref *aggref, const Node **arg
 
 /* --- states (rose_node_agg_state.c) --- */
 extern void rose_node_agg_state_reset(RoseNodeAggState *state);
-
-/* Of a kind of texts: before anything else. */
-extern void rose_node_agg_state_set_collation(RoseNodeAggState *state, Oid collation, MemoryContext context);
 
 /*
  * Take so many values, none of them NULL, as rose_batch_words has them; of COUNT only their number.
@@ -105,7 +108,7 @@ extern void rose_node_agg_state_take(RoseNodeAggState *state, const int64 *value
 extern void *rose_node_agg_room(RoseNodeAggKind kind);
 extern Datum rose_node_agg_state_emit(const RoseNodeAggState *state, void *room, bool *isnull);
 
-/* The same of one value, or of none, without a state.  Not of texts. */
+/* The same of one value, or of none, without a state.  A text is the value itself. */
 extern Datum rose_node_agg_single(RoseNodeAggKind kind, Oid type, int64 value, bool none, void *room,
 								  bool *isnull);
 

@@ -38,6 +38,8 @@ static const KnownAggregate known[] = {
 #ifdef HAVE_INT128
 	{F_SUM_INT8, ROSE_AGG_SUM_WIDE},
 	{F_AVG_INT8, ROSE_AGG_SUM_WIDE},
+	{F_SUM_NUMERIC, ROSE_AGG_SUM_NUMERIC},
+	{F_AVG_NUMERIC, ROSE_AGG_SUM_NUMERIC},
 #endif
 	{F_SUM_FLOAT4, ROSE_AGG_SUM_FLOAT4},
 	{F_SUM_FLOAT8, ROSE_AGG_SUM_FLOAT8},
@@ -119,7 +121,9 @@ rose_node_agg_kind(const Aggref *aggref, const Node **argument)
 		*argument = expr;
 	if (*argument == NULL)
 		return ROSE_AGG_NONE;
-	if (kind != ROSE_AGG_COUNT && !ROSE_AGG_IS_OF_TEXT(kind) && !get_typbyval(exprType(*argument)))
+	if (kind != ROSE_AGG_COUNT && !ROSE_AGG_IS_BY_REFERENCE(kind) && !get_typbyval(exprType(*argument)))
+		return ROSE_AGG_NONE;
+	if (kind == ROSE_AGG_SUM_NUMERIC && !IsA(*argument, Var))
 		return ROSE_AGG_NONE;
 	return kind;
 }

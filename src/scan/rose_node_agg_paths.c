@@ -5,7 +5,8 @@
  *
  * Offered are partial aggregates of a Rose Scan, under core's Finalize Aggregate, which does HAVING, final functions
  * and expressions over aggregates.  So it is of a query over one table, all of whose aggregates are known
- * (rose_node_agg_kinds.c), as is what it groups by (rose_node_group_kinds.c).
+ * (rose_node_agg_kinds.c), as is what it groups by (rose_node_group_kinds.c).  Queries with DISTINCT are another matter
+ * (rose_node_distinct_paths.c).
  *
  * The scan is a path of its own: by now core has changed what those of the table give out.
  *
@@ -28,10 +29,12 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
+#include "utils/lsyscache.h"
 
 #include "compat/rose_compat_plan.h"
 #include "scan/rose_node.h"
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_distinct.h"
 #include "scan/rose_node_expr.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_scan.h"
@@ -63,29 +66,12 @@ is_candidate(PlannerInfo *root, const RelOptInfo *input, const GroupPathExtraDat
 		return false;
 	if (parse->groupClause != NIL ? rose_group_clause(root) == NIL : !parse->hasAggs)
 		return false;
-	if (parse->groupingSets != NIL || parse->hasTargetSRFs ||
-		(extra->flags & GROUPING_CAN_PARTIAL_AGG) == 0)
+	if (parse->groupingSets != NIL || parse->hasTargetSRFs)
 		return false;
 	return bms_is_empty(input->lateral_relids) && !has_pseudoconstants(input);
 }
 
 /* ---- targets ---- */
-
-/* Is it one of the query's GROUP BY, and if so, told apart by which operator? */
-static bool
-is_group_key(PlannerInfo *root, const PathTarget *target, int i, Oid *equality)
-{
-	Index		reference = get_pathtarget_sortgroupref(target, i);
-	SortGroupClause *clause;
-
-	if (reference == 0)
-		return false;
-	clause = get_sortgroupref_clause_noerr(reference, rose_group_clause(root));
-	if (clause == NULL)
-		return false;
-	*equality = clause->eqop;
-	return true;
-}
 
 /* What the query groups by goes to target; what else its result is made of, to others.  False: not all is known. */
 static bool
@@ -100,7 +86,7 @@ add_group_keys(PlannerInfo *root, const RelOptInfo *grouped, PathTarget *target,
 		const Node *key;
 		Oid			equality;
 
-		if (!is_group_key(root, grouped->reltarget, i++, &equality))
+		if (!rose_node_group_is_key(root, grouped->reltarget, i++, &equality))
 		{
 			*others = lappend(*others, expr);
 			continue;
@@ -112,7 +98,15 @@ add_group_keys(PlannerInfo *root, const RelOptInfo *grouped, PathTarget *target,
 	return true;
 }
 
-/* Have what is aggregated be aggregated in part; false: not all of it is known.  Of texts there are no states by group. */
+/* Of texts, of columns: states of groups come in parts, in any order, and of texts that are equal, and differ, the last one counts. */
+static bool
+has_text_parts(const Aggref *aggref, const Node *argument)
+{
+	return IsA(argument, Var) && OidIsValid(aggref->inputcollid) &&
+		get_collation_isdeterministic(aggref->inputcollid);
+}
+
+/* Have what is aggregated be aggregated in part; false: not all of it is known. */
 static bool
 make_partial(PathTarget *target, bool has_groups)
 {
@@ -132,7 +126,8 @@ make_partial(PathTarget *target, bool has_groups)
 			continue;
 		}
 		kind = rose_node_agg_kind(lfirst_node(Aggref, cell), &node);
-		if (kind == ROSE_AGG_NONE || (has_groups && ROSE_AGG_IS_OF_TEXT(kind)))
+		if (kind == ROSE_AGG_NONE ||
+			(has_groups && ROSE_AGG_IS_OF_TEXT(kind) && !has_text_parts(lfirst_node(Aggref, cell), node)))
 			return false;
 		partial = makeNode(Aggref);
 		memcpy(partial, lfirst(cell), sizeof(Aggref));
@@ -260,6 +255,11 @@ rose_node_add_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *
 	if (!is_candidate(root, input, grouping) ||
 		!rose_node_scan_is_worth_a_look(input, planner_rt_fetch(input->relid, root)))
 		return;
+	if ((grouping->flags & GROUPING_CAN_PARTIAL_AGG) == 0)
+	{
+		rose_node_distinct_add_paths(root, input, grouped, extra);
+		return;
+	}
 	target = partial_target(root, grouped, grouping->havingQual);
 	if (target == NULL)
 		return;

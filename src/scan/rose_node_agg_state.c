@@ -24,11 +24,9 @@
 #include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
-#include "utils/pg_locale.h"
-#include "utils/varlena.h"
 
-#include "compat/rose_compat.h"
 #include "vector/rose_vec_agg.h"
 #include "scan/rose_node_agg.h"
 #include "scan/rose_node_agg_float.h"
@@ -41,6 +39,8 @@ rose_node_agg_state_reset(RoseNodeAggState *state)
 #ifdef HAVE_INT128
 	state->wide = 0;
 #endif
+	MemSet(&state->numeric, 0, sizeof(state->numeric));
+	MemSet(&state->text, 0, sizeof(state->text));
 	state->real4 = 0;
 	state->real8 = state->squares = 0;
 }
@@ -154,64 +154,6 @@ accumulate_all(RoseNodeAggState *state, const int64 *values, int n)
 								   rose_node_float_of(values[i], is_float4), state->n + i);
 }
 
-/* ---- texts ---- */
-
-void
-rose_node_agg_state_set_collation(RoseNodeAggState *state, Oid collation, MemoryContext context)
-{
-	state->collation = collation;
-	state->bytewise = OidIsValid(collation) && rose_collation_is_c(collation);
-	state->context = context;
-}
-
-static inline int
-compare_texts(const RoseNodeAggState *state, const struct varlena *a, const struct varlena *b)
-{
-	int			a_size = VARSIZE_ANY_EXHDR(a);
-	int			b_size = VARSIZE_ANY_EXHDR(b);
-	int			cmp;
-
-	if (!state->bytewise)
-		return varstr_cmp(VARDATA_ANY(a), a_size, VARDATA_ANY(b), b_size, state->collation);
-	cmp = memcmp(VARDATA_ANY(a), VARDATA_ANY(b), Min(a_size, b_size));
-	return cmp != 0 ? cmp : a_size - b_size;
-}
-
-static void
-keep_text(RoseNodeAggState *state, const struct varlena *value)
-{
-	Size		size = VARSIZE_ANY(value);
-
-	if (size > state->text_room)
-	{
-		if (state->text != NULL)
-			pfree(state->text);
-		state->text_room = 0;
-		state->text = MemoryContextAllocHuge(state->context, size * 2);
-		state->text_room = size * 2;
-	}
-	memcpy(state->text, value, size);
-}
-
-/* Of equal values, which need not be the same, the last one stands. */
-static void
-extreme_text(RoseNodeAggState *state, const int64 *values, int n)
-{
-	bool		max = state->kind == ROSE_AGG_MAX_TEXT;
-	const struct varlena *best = state->n > 0 ? state->text : NULL;
-
-	for (int i = 0; i < n; i++)
-	{
-		const struct varlena *value = PG_DETOAST_DATUM_PACKED((Datum) values[i]);
-		int			cmp = best != NULL ? compare_texts(state, best, value) : 0;
-
-		if (max ? cmp <= 0 : cmp >= 0)
-			best = value;
-	}
-	if (best != state->text)
-		keep_text(state, best);
-}
-
 void
 rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 {
@@ -225,6 +167,11 @@ rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 			break;
 		case ROSE_AGG_SUM_WIDE:
 			take_wide(state, values, n);
+			break;
+		case ROSE_AGG_SUM_NUMERIC:
+#ifdef HAVE_INT128
+			rose_node_numeric_take(&state->numeric, NULL, values, n, state->memory);
+#endif
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
 			sum_float4(state, values, n);
@@ -254,7 +201,7 @@ rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 			break;
 		case ROSE_AGG_MIN_TEXT:
 		case ROSE_AGG_MAX_TEXT:
-			extreme_text(state, values, n);
+			rose_node_text_take(&state->text, NULL, values, n, &state->order, state->memory);
 			break;
 		case ROSE_AGG_ROWS:
 		case ROSE_AGG_COUNT:
@@ -405,6 +352,8 @@ rose_node_agg_state_emit(const RoseNodeAggState *state, void *room, bool *isnull
 #ifdef HAVE_INT128
 		case ROSE_AGG_SUM_WIDE:
 			return write_wide(room, state->n, state->wide);
+		case ROSE_AGG_SUM_NUMERIC:
+			return rose_node_numeric_emit(&state->numeric, isnull);
 #endif
 		default:
 			break;
@@ -427,7 +376,7 @@ rose_node_agg_state_emit(const RoseNodeAggState *state, void *room, bool *isnull
 			return Float8GetDatum(state->real8);
 		case ROSE_AGG_MIN_TEXT:
 		case ROSE_AGG_MAX_TEXT:
-			return datumCopy(PointerGetDatum(state->text), false, -1);
+			return datumCopy(PointerGetDatum(state->text.best), false, -1);
 		default:
 			return datum_of_word(state->type, state->word);
 	}
@@ -445,6 +394,22 @@ single_accumulated(ArrayType *array, float8 value, bool none)
 		rose_node_float_accumulate(&sum, &squares, value, 0);
 	return put_float8s(array, none ? 0 : 1, sum, squares);
 }
+
+#ifdef HAVE_INT128
+static Datum
+single_numeric(Datum value, bool none, bool *isnull)
+{
+	RoseNodeAggMemory memory = {.parent = CurrentMemoryContext};
+	RoseNodeNumericSum sum = {0};
+	int64		word = (int64) value;
+	Datum		result;
+
+	rose_node_numeric_take(&sum, NULL, &word, none ? 0 : 1, &memory);
+	result = rose_node_numeric_emit(&sum, isnull);
+	rose_node_numeric_forget(&memory, NULL);
+	return result;
+}
+#endif
 
 Datum
 rose_node_agg_single(RoseNodeAggKind kind, Oid type, int64 value, bool none, void *room,
@@ -466,6 +431,8 @@ rose_node_agg_single(RoseNodeAggKind kind, Oid type, int64 value, bool none, voi
 #ifdef HAVE_INT128
 		case ROSE_AGG_SUM_WIDE:
 			return write_wide(room, none ? 0 : 1, none ? 0 : value);
+		case ROSE_AGG_SUM_NUMERIC:
+			return single_numeric((Datum) value, none, isnull);
 #endif
 		default:
 			break;
@@ -506,6 +473,7 @@ typedef struct Sample
 static const Sample samples[] = {
 	{ROSE_AGG_AVG, F_INT4_AVG_ACCUM, 0, INT8OID, 2, false},
 	{ROSE_AGG_SUM_WIDE, F_INT8_AVG_ACCUM, F_INT8_AVG_SERIALIZE, 0, 0, false},
+	{ROSE_AGG_SUM_NUMERIC, F_NUMERIC_AVG_ACCUM, F_NUMERIC_AVG_SERIALIZE, 0, 0, false},
 	{ROSE_AGG_ACCUM_FLOAT8, F_FLOAT8_ACCUM, 0, FLOAT8OID, 3, true},
 };
 
@@ -515,6 +483,10 @@ static const int64 sample_words[2][SAMPLE_VALUES] = {
 	{12, -2000000000, 7},
 	{-1, 2147483647, 2147480000}
 };
+static const char *const sample_numerics[2][SAMPLE_VALUES] = {
+	{"12.50", "-200000000.000001", "70000"},
+	{"1e30", "NaN", "-0.0000000000000000001"}
+};
 static const int64 sample_wide[SAMPLE_VALUES] = {PG_INT64_MAX, PG_INT64_MAX, 1234500000000};
 
 static int64
@@ -523,6 +495,9 @@ sample_value(const Sample *sample, int round, int i)
 	float8		real = sample_words[round][i] / 3.0;
 	int64		bits;
 
+	if (sample->kind == ROSE_AGG_SUM_NUMERIC)
+		return (int64) DirectFunctionCall3(numeric_in, CStringGetDatum(sample_numerics[round][i]),
+										   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 	if (sample->kind == ROSE_AGG_SUM_WIDE && round > 0)
 		return sample_wide[i];
 	if (!sample->is_real)
@@ -570,7 +545,8 @@ core_state(AggState *place, const Sample *sample, int round)
 static bool
 sample_agrees(AggState *place, const Sample *sample, int round)
 {
-	RoseNodeAggState state = {.kind = sample->kind};
+	RoseNodeAggMemory memory = {.parent = CurrentMemoryContext};
+	RoseNodeAggState state = {.kind = sample->kind, .memory = &memory};
 	int64		values[SAMPLE_VALUES];
 	bool		isnull;
 
@@ -593,7 +569,7 @@ all_agree(void)
 	for (int i = 0; i < lengthof(samples); i++)
 	{
 #ifndef HAVE_INT128
-		if (samples[i].kind == ROSE_AGG_SUM_WIDE)
+		if (ROSE_AGG_IS_WIDE(samples[i].kind))
 			continue;
 #endif
 		if (!sample_agrees(place, &samples[i], 0) || !sample_agrees(place, &samples[i], 1))

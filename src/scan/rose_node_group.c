@@ -91,6 +91,8 @@ add_agg(RoseNodeGroup *group, const Aggref *aggref, int target)
 	agg->column = add_column(group, argument, filter);
 	if (argument != NULL)
 		agg->type = linitial_oid(aggref->aggargtypes);
+	if (ROSE_AGG_IS_OF_TEXT(agg->kind))
+		rose_node_text_set_order(&agg->order, aggref->inputcollid, agg->kind == ROSE_AGG_MAX_TEXT);
 }
 
 static void
@@ -306,16 +308,20 @@ find_stored_runs(RoseNodeGroup *group, int n)
 static void
 take_long_runs(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const int64 *values, int n)
 {
+	MemoryContext memory = group->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory;
+	MemoryContext old = MemoryContextSwitchTo(memory);	/* what is detoasted is left there */
+
 	for (int run = 0; run < group->nruns; run++)
 	{
 		int			start = group->starts[run];
 		int			rows = run_end(group, run, n) - start;
-		RoseNodeAggState state = {.kind = agg->kind,.type = agg->type};
+		RoseNodeAggState state = {.kind = agg->kind, .type = agg->type, .order = agg->order, .memory = &agg->memory};
 
 		rose_node_cell_load(agg->cells, group->run_groups[run], &state);
 		rose_node_agg_state_take(&state, values + start, rows);
 		rose_node_cell_store(agg->cells, group->run_groups[run], &state);
 	}
+	MemoryContextSwitchTo(old);
 }
 
 /* The same of any runs; false: it is cheaper row by row. */
@@ -348,7 +354,8 @@ take_values(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const RoseNodeGroupColu
 {
 	memcpy(group->values, column->values + from, n * sizeof(int64));
 	n = rose_vec_group_keep(group->values, group->kept, group->found, column->nulls + from, n);
-	rose_node_cells_take(agg->kind, agg->type, agg->cells, group->kept, group->values, n);
+	rose_node_cells_take(agg->kind, agg->type, agg->cells, group->kept, group->values, n, &agg->order,
+						 &agg->memory);
 }
 
 /* One that counts rows. */
@@ -384,7 +391,7 @@ take_aggs(RoseNodeGroup *group, int from, int n)
 			take_values(group, agg, column, from, n);
 		else
 			rose_node_cells_take(agg->kind, agg->type, agg->cells, group->found,
-								 column->values + from, n);
+								 column->values + from, n, &agg->order, &agg->memory);
 	}
 }
 
@@ -494,7 +501,7 @@ emit(RoseNodeGroup *group, uint32 number, TupleTableSlot *slot)
 	for (int a = 0; a < table->naggs; a++)
 	{
 		const RoseNodeGroupAgg *agg = &table->aggs[a];
-		RoseNodeAggState state = {.kind = agg->kind,.type = agg->type};
+		RoseNodeAggState state = {.kind = agg->kind, .type = agg->type};
 
 		rose_node_cell_load(agg->cells, number, &state);
 		slot->tts_values[agg->target] = rose_node_agg_state_emit(&state, agg->room,

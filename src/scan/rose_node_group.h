@@ -54,6 +54,10 @@ typedef enum RoseNodeKeyKind
  */
 extern RoseNodeKeyKind rose_node_group_key_kind(const Node *expr, Oid equality, const Node **key);
 
+/* Is what is at i in the target one of the query's GROUP BY, and if so, told apart by which operator? */
+extern bool rose_node_group_is_key(PlannerInfo *root, const PathTarget *target, int i,
+								   Oid *equality);
+
 /* --- columns of the rows at hand, and expressions (rose_node_group_columns.c) --- */
 typedef struct RoseNodeGroupColumn
 {
@@ -131,6 +135,8 @@ typedef struct RoseNodeGroupAgg
 	int			column;			/* its number; of ROSE_AGG_ROWS: -1 */
 	int			target;
 	char	   *cells;			/* rose_node_group_cells.h */
+	RoseNodeTextOrder order;	/* of texts */
+	RoseNodeAggMemory memory;	/* of cells */
 	void	   *room;			/* for a state that is emitted */
 } RoseNodeGroupAgg;
 
@@ -265,6 +271,12 @@ extern void rose_node_group_explain(CustomScanState *css, List *ancestors,
 extern double rose_node_group_estimate(PlannerInfo *root, List *exprs, double rows);
 
 /* --- costs, paths (rose_node_group_paths.c) --- */
+
+/* Is each row a group of its own, whatever is estimated? */
+extern bool rose_node_group_is_row(const RelOptInfo *rel, List *exprs);
+
+/* May so many groups, with what target says, be in memory? */
+extern bool rose_node_group_fits_memory(const PathTarget *target, double ngroups);
 
 /* Offer paths that group by the query's GROUP BY; target: of partial aggregates and keys. */
 extern void rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,

@@ -67,6 +67,11 @@ rose_node_cell_size(RoseNodeAggKind kind)
 			return sizeof(CountCell);
 		case ROSE_AGG_SUM_WIDE:
 			return sizeof(WideCell);
+		case ROSE_AGG_SUM_NUMERIC:
+			return sizeof(RoseNodeNumericSum);
+		case ROSE_AGG_MIN_TEXT:
+		case ROSE_AGG_MAX_TEXT:
+			return sizeof(RoseNodeTextExtreme);
 		case ROSE_AGG_ACCUM_FLOAT4:
 		case ROSE_AGG_ACCUM_FLOAT8:
 			return sizeof(AccumCell);
@@ -234,7 +239,8 @@ accumulate(AccumCell *cells, bool is_float4, const uint32 *groups, const int64 *
 
 void
 rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *groups,
-					 const int64 *values, int n)
+					 const int64 *values, int n, const RoseNodeTextOrder *order,
+					 RoseNodeAggMemory *memory)
 {
 	switch (kind)
 	{
@@ -247,6 +253,11 @@ rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *
 			break;
 		case ROSE_AGG_SUM_WIDE:
 			take_wide((WideCell *) cells, groups, values, n);
+			break;
+		case ROSE_AGG_SUM_NUMERIC:
+#ifdef HAVE_INT128
+			rose_node_numeric_take((RoseNodeNumericSum *) cells, groups, values, n, memory);
+#endif
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
 			sum_float4((Float4Cell *) cells, groups, values, n);
@@ -277,13 +288,24 @@ rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *
 		case ROSE_AGG_OR:
 			take_bits((WordCell *) cells, kind == ROSE_AGG_AND, groups, values, n);
 			break;
-		case ROSE_AGG_ROWS:
 		case ROSE_AGG_MIN_TEXT:
 		case ROSE_AGG_MAX_TEXT:
+			rose_node_text_take((RoseNodeTextExtreme *) cells, groups, values, n, order, memory);
+			break;
+		case ROSE_AGG_ROWS:
 		case ROSE_AGG_NONE:
 			Assert(false);
 			break;
 	}
+}
+
+void
+rose_node_cells_forget(RoseNodeAggKind kind, char *cells, bool kept, RoseNodeAggMemory *memory)
+{
+	if (kind == ROSE_AGG_SUM_NUMERIC)
+		rose_node_numeric_forget(memory, kept ? (RoseNodeNumericSum *) cells : NULL);
+	else
+		rose_node_text_forget(memory, kept ? (RoseNodeTextExtreme *) cells : NULL);
 }
 
 /* ---- single states ---- */
@@ -313,6 +335,13 @@ rose_node_cell_load(const char *cells, uint32 group, RoseNodeAggState *state)
 #ifdef HAVE_INT128
 			state->wide = load_wide((const WideCell *) cell);
 #endif
+			break;
+		case ROSE_AGG_SUM_NUMERIC:
+			state->numeric = *(const RoseNodeNumericSum *) cell;
+			break;
+		case ROSE_AGG_MIN_TEXT:
+		case ROSE_AGG_MAX_TEXT:
+			state->text = *(const RoseNodeTextExtreme *) cell;
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
 			state->real4 = ((const Float4Cell *) cell)->real;
@@ -352,6 +381,13 @@ rose_node_cell_store(char *cells, uint32 group, const RoseNodeAggState *state)
 			((WideCell *) cell)->low = (uint64) state->wide;
 			((WideCell *) cell)->high = (int64) (state->wide >> 64);
 #endif
+			break;
+		case ROSE_AGG_SUM_NUMERIC:
+			*(RoseNodeNumericSum *) cell = state->numeric;
+			break;
+		case ROSE_AGG_MIN_TEXT:
+		case ROSE_AGG_MAX_TEXT:
+			*(RoseNodeTextExtreme *) cell = state->text;
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
 			((Float4Cell *) cell)->real = state->real4;

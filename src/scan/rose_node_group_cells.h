@@ -28,9 +28,14 @@ extern void rose_node_cells_count_runs(char *cells, const uint32 *run_groups, co
 extern void rose_node_cells_sum_runs(char *cells, const uint32 *run_groups, const uint16 *starts,
 									 int nruns, const int64 *values, int n, int64 *sums);
 
-/* values[i], which is not NULL, is of group groups[i]: as rose_node_agg_state_take. */
+/* values[i], which is not NULL, is of group groups[i]: as rose_node_agg_state_take.  order: of texts.  memory: of the cells. */
 extern void rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *groups,
-								 const int64 *values, int n);
+								 const int64 *values, int n, const RoseNodeTextOrder *order,
+								 RoseNodeAggMemory *memory);
+
+/* There are no cells any more; or, kept, but the first one. */
+extern void rose_node_cells_forget(RoseNodeAggKind kind, char *cells, bool kept,
+								   RoseNodeAggMemory *memory);
 
 /* Between a group's cell and a state, which has kind and type. */
 extern void rose_node_cell_load(const char *cells, uint32 group, RoseNodeAggState *state);

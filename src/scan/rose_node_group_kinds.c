@@ -17,10 +17,13 @@
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
+#include "compat/rose_compat_plan.h"
 #include "scan/rose_node_group.h"
 
 typedef struct KnownEquality
@@ -77,4 +80,19 @@ rose_node_group_key_kind(const Node *expr, Oid equality, const Node **key)
 		kind = by_value ? ROSE_KEY_WORD : ROSE_KEY_BYTES;
 	by_word = kind == ROSE_KEY_WORD || kind == ROSE_KEY_FLOAT4 || kind == ROSE_KEY_FLOAT8;
 	return by_value == by_word && length >= -1 ? kind : ROSE_KEY_NONE;
+}
+
+bool
+rose_node_group_is_key(PlannerInfo *root, const PathTarget *target, int i, Oid *equality)
+{
+	Index		reference = get_pathtarget_sortgroupref(target, i);
+	SortGroupClause *clause;
+
+	if (reference == 0)
+		return false;
+	clause = get_sortgroupref_clause_noerr(reference, rose_group_clause(root));
+	if (clause == NULL)
+		return false;
+	*equality = clause->eqop;
+	return true;
 }

@@ -236,6 +236,8 @@ rose_node_group_pass_emit(RoseNodeGroup *group, TupleTableSlot *slot)
 	const RoseNodeGroupTable *table = &group->table;
 	const RoseNodeGroupColumn *columns = group->columns.columns;
 	int			row = group->passed++;
+	MemoryContext memory = group->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory;
+	MemoryContext old = MemoryContextSwitchTo(memory);
 
 	for (int k = 0; k < table->nkeys; k++)
 	{
@@ -256,4 +258,5 @@ rose_node_group_pass_emit(RoseNodeGroup *group, TupleTableSlot *slot)
 															 &slot->tts_isnull[agg->target]);
 	}
 	ExecStoreVirtualTuple(slot);
+	MemoryContextSwitchTo(old);
 }

@@ -62,13 +62,12 @@ typedef struct GroupRequest
 	bool		choice;			/* there is to be another plan */
 } GroupRequest;
 
-static bool
-fits_memory(const GroupRequest *request)
+bool
+rose_node_group_fits_memory(const PathTarget *target, double ngroups)
 {
-	double		bytes = GROUP_BYTES + request->partial->width +
-		AGG_BYTES * list_length(request->partial->exprs);
+	double		bytes = GROUP_BYTES + target->width + AGG_BYTES * list_length(target->exprs);
 
-	return request->ngroups * bytes <= get_hash_memory_limit();
+	return ngroups * bytes <= get_hash_memory_limit();
 }
 
 /* Is this column of the table's one that the query groups by? */
@@ -88,9 +87,8 @@ is_grouped_by(List *exprs, AttrNumber attno)
 	return false;
 }
 
-/* Is each row a group of its own, whatever is estimated? */
-static bool
-groups_are_rows(const RelOptInfo *rel, List *exprs)
+bool
+rose_node_group_is_row(const RelOptInfo *rel, List *exprs)
 {
 	ListCell   *cell;
 
@@ -270,12 +268,12 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 {
 	const RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
 	List	   *exprs = get_sortgrouplist_exprs(rose_group_clause(root), root->parse->targetList);
-	GroupRequest request = {.root = root,.input = input,.grouped = grouped,.extra = extra,.partial = partial};
+	GroupRequest request = {.root = root, .input = input, .grouped = grouped, .extra = extra, .partial = partial};
 	CustomPath *scan;
 	CustomPath *ordered;
 
 	request.ngroups = rose_node_group_estimate(root, exprs, input->rows);
-	if (request.ngroups * MIN_ROWS_PER_GROUP > input->rows || groups_are_rows(input, exprs))
+	if (request.ngroups * MIN_ROWS_PER_GROUP > input->rows || rose_node_group_is_row(input, exprs))
 		return;
 	scan = rose_node_scan_path(root, input, rte, scanned);
 	if (scan == NULL || !rose_node_agg_states_agree())
@@ -285,11 +283,12 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 		return;
 	/* in order, whatever is estimated: a little dearer at worst, and by far cheaper if there are more groups than that */
 	ordered = rose_node_scan_ordered_path(root, input, rte, scanned);
-	if (!(ordered != NULL && add_ordered(&request, ordered)) && fits_memory(&request) &&
+	if (!(ordered != NULL && add_ordered(&request, ordered)) &&
+		rose_node_group_fits_memory(partial, request.ngroups) &&
 		(!request.choice || rose_node_aggregate_sample > 0 || is_expected_to_pay(&request)))
 		add_hashed(&request, scan);
 	request.choice = false;
-	if (fits_memory(&request) && grouped->consider_parallel)
+	if (rose_node_group_fits_memory(partial, request.ngroups) && grouped->consider_parallel)
 	{
 		scan = rose_node_scan_partial_path(root, input, rte, scanned);
 		if (scan != NULL)

@@ -57,6 +57,8 @@ memory_of_values(const RoseNodeGroupTable *table)
 		if (table->keys[k].intern != NULL)
 			bytes += rose_node_intern_memory(table->keys[k].intern);
 	}
+	for (int a = 0; a < table->naggs; a++)
+		bytes += rose_node_agg_memory_bytes(&table->aggs[a].memory);
 	return bytes;
 }
 
@@ -135,6 +137,8 @@ rose_node_group_table_init(RoseNodeGroupTable *table, Size limit)
 {
 	table->context = CurrentMemoryContext;
 	table->limit = limit;
+	for (int a = 0; a < table->naggs; a++)
+		table->aggs[a].memory.parent = CurrentMemoryContext;
 	table->groups.nwords = table->nkeys;
 	rose_vec_dense_reset(&table->dense);
 	grow_to(table, FIRST_GROUPS);
@@ -235,6 +239,8 @@ rose_node_group_table_forget(RoseNodeGroupTable *table, uint32 n)
 	{
 		Size		size = rose_node_cell_size(table->aggs[a].kind);
 
+		rose_node_cells_forget(table->aggs[a].kind, table->aggs[a].cells, left > 0,
+							   &table->aggs[a].memory);
 		memset(table->aggs[a].cells + left * size, 0, (there - left) * size);
 	}
 	for (int k = 0; k < table->nkeys; k++)

@@ -43,6 +43,7 @@
 #include "scan/rose_node.h"
 #include "scan/rose_node_agg.h"
 #include "scan/rose_node_choice.h"
+#include "scan/rose_node_distinct.h"
 #include "scan/rose_node_state.h"
 
 /* Rows to look at first, and how many times as many next. */
@@ -563,4 +564,5 @@ rose_node_register(void)
 	RegisterCustomScanMethods(&rose_node_scan_methods);
 	RegisterCustomScanMethods(&rose_node_agg_methods);
 	RegisterCustomScanMethods(&rose_node_choice_methods);
+	RegisterCustomScanMethods(&rose_node_distinct_methods);
 }

@@ -302,7 +302,7 @@ sub vector_aggregates
 			$column = { name => $expression, type => $type, family => $family };
 		}
 		my $type = $column->{type};
-		my @of = $type =~ /^(int|bigint|smallint)$/ ? qw(sum avg min max bit_and bit_or) : $column->{family} eq 'float' ? qw(min max min max sum avg)
+		my @of = $column->{family} eq 'numeric' ? qw(sum avg) : $type =~ /^(int|bigint|smallint)$/ ? qw(sum avg min max bit_and bit_or) : $column->{family} eq 'float' ? qw(min max min max sum avg)
 		  : $type =~ /^(date|time|timestamp|timestamptz|money|oid)$/ ? qw(min max) : $type eq 'bool' ? qw(bool_and bool_or every) : $type eq 'text' && $alone && rare(0.5) ? qw(min max) : ('count');
 		my $of = rare(0.25) ? 'count(*)' : pick(@of, 'count') . "($column->{name})";
 
@@ -375,6 +375,28 @@ sub lateral_groups
 
 	return one_query('SELECT v.x, s.* FROM (VALUES ' . join(', ', map { "($_)" } @values) . ") v(x) CROSS JOIN LATERAL (SELECT $key AS k, " . join(', ', map { "$list->[$_] AS a$_" } 0 .. $#$list)
 		  . " FROM $table->{name} WHERE n " . pick('<', '>=', '<>') . " v.x GROUP BY $by->{name}) s");
+}
+
+# Distinct values of a column, of all rows or by group, and what does not depend on how often they come. Memory may be little.
+sub distinct
+{
+	my ($table) = @_;
+	my @can = grep { $_->{type} ne 'pair' && !$_->{wide} && $_->{name} ne 'n' } @{ $table->{columns} };
+	my @few = grep { !$_->{unique} && (!defined $_->{own} || $_->{own} =~ /% (?:\d\d|100)\b|\/ (?:20|30|50|100)\b/) } @can;
+
+	return one_query("SELECT count(DISTINCT n) FROM $table->{name}") if !@can;
+	my $column = pick(@few, @few, @can);
+	my %seen;
+	my @by = grep { !$seen{ $_->{name} }++ } map { pick(@few, @few, pick(@can)) } 1 .. pick(0, 0, 1, 1, 2);
+	my $of = $column->{name};
+	my @list = ("count(DISTINCT $of)");
+	push @list, pick("sum(DISTINCT $of)", "avg(DISTINCT $of)", "min($of)", "max($of)", "bit_or($of)") if $column->{type} =~ /^(int|bigint|smallint)$/ && rare(0.6);
+	push @list, map { pick('count(*)', "count($of)", 'max(n)', 'sum(n)', 'avg(n)', 'min(n) FILTER (WHERE ' . condition($table) . ')', 'count(*) FILTER (WHERE ' . condition($table) . ')') } 1 .. pick(1, 2, 4) if rare(0.5);
+	push @list, pick("count(DISTINCT $of) FILTER (WHERE " . condition($table) . ')', 'count(DISTINCT n)') if rare(0.07);
+	my $sql = 'SELECT ' . join(', ', (map { shown_key($_) } @by), @list) . " FROM $table->{name}" . (rare(0.5) ? ' WHERE ' . condition($table) : '')
+	  . (@by ? ' GROUP BY ' . join(', ', map { $_->{name} } @by) : '') . (rare(0.2) ? " HAVING count(DISTINCT $of) " . pick('> 2', '< 5', 'IS NULL') : '');
+
+	return { query => [ (rare(0.3) ? { sql => 'SET work_mem = ' . pick("'64kB'", "'256kB'") } : ()), { sql => $sql, plan => 1, distinct => 1 } ] };
 }
 
 sub prepared
@@ -535,7 +557,7 @@ sub query
 	my @kinds = (
 		[ 20, sub { one_query(rows_of($table, condition($table))) } ], [ 3, sub { one_query(rows_of($table, '')) } ],
 		[ 3, sub { one_query("SELECT count(*) FROM (SELECT n FROM $table->{name} WHERE " . condition($table) . ' LIMIT ' . pick(1, 10, 500) . ') s') } ],
-		[ 8, \&ordered ], [ 10, \&aggregate ], [ 15, \&vectors ], [ 25, \&grouped ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
+		[ 8, \&ordered ], [ 10, \&aggregate ], [ 15, \&vectors ], [ 25, \&grouped ], [ 12, \&distinct ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
 		[ 5, \&cursor ], [ 6, \&changes ], [ 8, \&partitioned ], [ 4, \&optimised ], [ 5, \&guarded ], [ 4, \&failing ]);
 	my $total = 0;
 

@@ -206,7 +206,7 @@ sub fails_alone
 	return (grep { /^error 22/ } @_) == 1 && !grep { /^error (?!22)|^no answer/ } @_;
 }
 
-my %count = map { $_ => 0 } qw(queries scans parallel aggregates groups groupable plans errors checks);
+my %count = map { $_ => 0 } qw(queries scans parallel aggregates groups groupable distinct plans errors checks);
 
 # Compares what was said to one item; true: something is wrong.
 sub compare_item
@@ -237,6 +237,7 @@ sub compare_item
 			$count{parallel}++ if grep { /Parallel Custom Scan \(Rose Scan\)/ } @{ $plan->{rows} };
 			$count{groupable}++ if $statement->{grouped};
 			$count{groups}++ if $statement->{grouped} && grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
+			$count{distinct}++ if $statement->{distinct} && grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
 			$count{aggregates}++ if grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
 		}
 		my $model = $statement->{alone} ? 'off' : 'heap';
@@ -297,7 +298,7 @@ while ($count{queries} < $wanted && (!$different || $ENV{DIFF_KEEP}))
 	$different |= report("failed: $_") foreach @refused;
 	die 'no queries' if !$different && $count{queries} == $before;
 }
-note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{parallel} of them parallel, $count{aggregates} with a Rose Aggregate, of $count{groupable} with groups $count{groups}, $count{errors} errors, $count{checks} checks");
+note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{parallel} of them parallel, $count{aggregates} with a Rose Aggregate, of $count{groupable} with groups $count{groups}, $count{distinct} of distinct values, $count{errors} errors, $count{checks} checks");
 ok(!$different, "the same rows with Rose Scan, without, and on heap ($count{queries} queries)");
 ok($different || $count{queries} >= $wanted, "$wanted queries were compared");
 cmp_ok($count{scans}, '>', 0.4 * $count{plans}, 'a good share of the plans has a Rose Scan');

@@ -1,0 +1,308 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_node_distinct_paths.c
+ *	  Aggregates of distinct values over a Rose Aggregate: what the planner is told.
+ *
+ * Core has no parts of an aggregate with DISTINCT: it sorts the values of each group, and leaves out those that are there.  How often a value
+ * comes is nothing to it.  So where all aggregates of a query are of one value, with DISTINCT or such that it makes no difference, it gets
+ * groups by the query's keys and that value, without aggregates, in the place of rows, and does what it would do with these.  Beside
+ * other aggregates the groups have partial states of these, and core computes something else of the same value (rose_node_distinct_mixed.c).
+ *
+ * It may get a group any number of times, but for none.  So nothing depends on what is equal to whom: a Rose Aggregate tells values apart by bytes, and
+ * core puts together what is equal by the type's function.  Nor does anything on memory, or on how many groups there are: where groups are nearly
+ * as many as rows, rows are passed on (rose_node_group_pass.c), which is what core would have got.  There is no other plan to fall back on, and none is needed.
+ *
+ * Backend-local; planning takes locks before us.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat/rose_compat_am.h"	/* first: see there */
+
+#include "catalog/pg_aggregate.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/planner.h"
+#include "optimizer/prep.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "utils/fmgroids.h"
+#include "utils/selfuncs.h"
+
+#include "compat/rose_compat_plan.h"
+#include "scan/rose_node_agg.h"
+#include "scan/rose_node_distinct.h"
+#include "scan/rose_node_group.h"
+#include "scan/rose_node_scan.h"
+
+/* Rows of a group, on average, for it to be worth anything. */
+#define MIN_ROWS_PER_GROUP	2
+
+/* What a query is made of. */
+typedef struct Parts
+{
+	PathTarget *target;			/* the columns by which it groups, then others that these determine */
+	List	   *keys;			/* those columns */
+	const Expr *argument;		/* of aggregates with DISTINCT; NULL: there was none yet */
+	Oid			equality;		/* by which its values are told apart */
+	List	   *others;			/* Aggrefs without */
+
+	/* what core is to compute */
+	RoseNodeMixed mixed;
+	bool		failed;			/* nobody knows how */
+	PathTarget *result;
+	List	   *having;
+} Parts;
+
+/* ---- is it one of those queries? ---- */
+
+/* Of equal values that look different it is not defined which one is left; of these it does not show. */
+static bool
+is_of_distinct(Oid function)
+{
+	switch (function)
+	{
+		case F_COUNT_ANY:
+		case F_SUM_INT2:
+		case F_SUM_INT4:
+		case F_SUM_INT8:
+		case F_AVG_INT2:
+		case F_AVG_INT4:
+		case F_AVG_INT8:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* Is it of the same value, and as good if this comes more often, or less? */
+static bool
+is_indifferent(const Parts *parts, const Aggref *aggref)
+{
+	const Node *column;
+
+	if (aggref->aggfilter != NULL || list_length(aggref->args) != 1 ||
+		!equal(linitial_node(TargetEntry, aggref->args)->expr, parts->argument))
+		return false;
+	switch (rose_node_agg_kind(aggref, &column))
+	{
+		case ROSE_AGG_MIN:
+		case ROSE_AGG_MAX:
+		case ROSE_AGG_AND:
+		case ROSE_AGG_OR:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* One with DISTINCT: is it of the same value as the others? */
+static bool
+takes_distinct(Parts *parts, const Aggref *aggref)
+{
+	const Expr *argument;
+
+	if (aggref->aggkind != AGGKIND_NORMAL || aggref->agglevelsup > 0 || aggref->aggvariadic ||
+		aggref->aggfilter != NULL || aggref->aggorder != NIL || list_length(aggref->args) != 1)
+		return false;
+	argument = linitial_node(TargetEntry, aggref->args)->expr;
+	if (parts->argument != NULL && !equal(parts->argument, argument))
+		return false;
+	parts->argument = argument;
+	parts->equality = linitial_node(SortGroupClause, aggref->aggdistinct)->eqop;
+	return is_of_distinct(aggref->aggfnoid);
+}
+
+static bool
+takes_aggregate(Parts *parts, Aggref *aggref)
+{
+	if (aggref->aggdistinct != NIL)
+		return takes_distinct(parts, aggref);
+	parts->others = list_append_unique(parts->others, aggref);
+	return true;
+}
+
+/* Looks at an expression of which the result is made.  True: there is something that groups alone do not tell. */
+static bool
+find_strange(Node *node, Parts *parts)
+{
+	const Node *column;
+
+	if (node == NULL || list_member(parts->keys, node))
+		return false;
+	if (IsA(node, Aggref))
+		return !takes_aggregate(parts, castNode(Aggref, node));
+	if (IsA(node, Var))
+	{
+		/* one that the keys determine */
+		if (rose_node_group_key_kind(node, InvalidOid, &column) == ROSE_KEY_NONE || !IsA(column, Var))
+			return true;
+		add_new_column_to_pathtarget(parts->target, (Expr *) node);
+		return false;
+	}
+	if (IsA(node, PlaceHolderVar) || IsA(node, GroupingFunc) || IsA(node, WindowFunc))
+		return true;
+	return expression_tree_walker(node, find_strange, parts);
+}
+
+/* False: Rose Aggregate cannot group by all of them. */
+static bool
+find_keys(PlannerInfo *root, const RelOptInfo *grouped, Parts *parts)
+{
+	int			i = 0;
+	ListCell   *cell;
+
+	foreach(cell, grouped->reltarget->exprs)
+	{
+		Expr	   *expr = lfirst(cell);
+		const Node *column;
+		Oid			equality;
+
+		if (!rose_node_group_is_key(root, grouped->reltarget, i++, &equality))
+			continue;
+		if (rose_node_group_key_kind((Node *) expr, equality, &column) == ROSE_KEY_NONE || !IsA(column, Var))
+			return false;
+		add_column_to_pathtarget(parts->target, expr,
+								 get_pathtarget_sortgroupref(grouped->reltarget, i - 1));
+	}
+	parts->keys = list_copy(parts->target->exprs);
+	return true;
+}
+
+/* The same, with what core computes from groups in the place of aggregates. */
+static Node *
+replace(Node *node, Parts *parts)
+{
+	Expr	   *expr;
+
+	if (node == NULL || list_member(parts->keys, node))
+		return node;
+	if (!IsA(node, Aggref))
+		return expression_tree_mutator(node, replace, parts);
+	expr = rose_node_mixed_replace(&parts->mixed, castNode(Aggref, node));
+	parts->failed |= expr == NULL;
+	return (Node *) expr;
+}
+
+/* Beside those with DISTINCT there are aggregates to which it makes a difference how often a value comes; false: unknown ones. */
+static bool
+find_mixed(const RelOptInfo *grouped, Node *having, Parts *parts)
+{
+	PathTarget *result = create_empty_pathtarget();
+	int			i = 0;
+	ListCell   *cell;
+
+	foreach(cell, grouped->reltarget->exprs)
+		add_column_to_pathtarget(result, (Expr *) replace(lfirst(cell), parts),
+								 get_pathtarget_sortgroupref(grouped->reltarget, i++));
+	parts->having = (List *) replace(having, parts);
+	parts->result = result;
+	return !parts->failed;
+}
+
+/* Is the query one of these?  Then parts->target is what Rose Aggregate gives out, and result and having what core makes of it. */
+static bool
+find_parts(PlannerInfo *root, RelOptInfo *grouped, Node *having, Parts *parts)
+{
+	bool		is_mixed = false;
+	const Node *column;
+	ListCell   *cell;
+
+	parts->target = create_empty_pathtarget();
+	if (!find_keys(root, grouped, parts) ||
+		find_strange((Node *) grouped->reltarget->exprs, parts) || find_strange(having, parts) ||
+		!OidIsValid(parts->equality) ||
+		rose_node_group_key_kind((const Node *) parts->argument, parts->equality, &column) == ROSE_KEY_NONE ||
+		!IsA(column, Var))
+		return false;
+	add_new_column_to_pathtarget(parts->target, unconstify(Expr *, parts->argument));
+	foreach(cell, parts->others)
+		is_mixed |= !is_indifferent(parts, lfirst_node(Aggref, cell));
+	parts->result = grouped->reltarget;
+	parts->having = (List *) having;
+	return !is_mixed || find_mixed(grouped, having, parts);
+}
+
+/* ---- paths ---- */
+
+static PathTarget *
+columns_of(PlannerInfo *root, const PathTarget *target)
+{
+	PathTarget *columns = create_empty_pathtarget();
+
+	add_new_columns_to_pathtarget(columns, pull_var_clause((Node *) target->exprs,
+														   PVC_RECURSE_AGGREGATES));
+	return set_pathtarget_cost_width(root, columns);
+}
+
+static double
+count_groups(PlannerInfo *root, const RelOptInfo *input, List *exprs)
+{
+	return exprs == NIL ? 1 : estimate_num_groups(root, exprs, input->rows, NULL, NULL);
+}
+
+/* Core's aggregate of the groups that the scan's rows are of; so many groups are expected. */
+static void
+add_distinct(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, const Parts *parts,
+			 CustomPath *scan, double ngroups)
+{
+	const Query *parse = root->parse;
+	List	   *keys = get_sortgrouplist_exprs(rose_group_clause(root), parse->targetList);
+	CustomPath *groups = rose_node_agg_path(root, grouped, parts->target, scan);
+	Path	   *path = &groups->path;
+	AggClauseCosts costs;
+
+	groups->custom_private = list_make2_int(false, (int) Min(ngroups, INT_MAX));
+	rose_node_cost_groups(root, groups, &scan->path, ngroups);
+	if (scan->path.parallel_workers > 0)
+		path = rose_node_agg_gather_path(root, groups);
+	/* by what the query groups; since 16 also by what is distinct, if that is to be sorted */
+	if (root->group_pathkeys != NIL)
+		path = (Path *) create_sort_path(root, grouped, path, root->group_pathkeys, -1.0);
+	MemSet(&costs, 0, sizeof(costs));
+	get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &costs);
+	path = (Path *) create_agg_path(root, grouped, path, parts->result,
+									parse->groupClause != NIL ? AGG_SORTED : AGG_PLAIN,
+									AGGSPLIT_SIMPLE, rose_group_clause(root), parts->having, &costs,
+									count_groups(root, input, keys));
+	if (parts->result != grouped->reltarget)
+		path = &rose_node_distinct_path(path, grouped->reltarget)->path;
+	add_path(grouped, path);
+}
+
+void
+rose_node_distinct_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, void *extra)
+{
+	const RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
+	const GroupPathExtraData *grouping = extra;
+	Parts		parts = {0};
+	PathTarget *columns;
+	CustomPath *scan;
+	double		ngroups;
+
+	if ((grouping->flags & GROUPING_CAN_USE_SORT) == 0 ||
+		!find_parts(root, grouped, grouping->havingQual, &parts))
+		return;
+	if (rose_node_group_is_row(input, parts.target->exprs))
+		return;
+	ngroups = count_groups(root, input, parts.target->exprs);
+	add_new_columns_to_pathtarget(parts.target, parts.mixed.partials);
+	set_pathtarget_cost_width(root, parts.target);
+	if (ngroups * MIN_ROWS_PER_GROUP > input->rows ||
+		list_length(parts.target->exprs) > ROSE_VEC_GROUP_COLUMNS ||
+		!rose_node_group_fits_memory(parts.target, ngroups))
+		return;
+	if (parts.result != grouped->reltarget)
+		set_pathtarget_cost_width(root, parts.result);
+	columns = columns_of(root, parts.target);
+	scan = rose_node_scan_path(root, input, rte, columns);
+	if (scan == NULL)
+		return;
+	add_distinct(root, input, grouped, &parts, scan, ngroups);
+	scan = grouped->consider_parallel ? rose_node_scan_partial_path(root, input, rte, columns) : NULL;
+	if (scan != NULL)
+		add_distinct(root, input, grouped, &parts, scan, ngroups);
+}
